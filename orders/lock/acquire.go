@@ -1,0 +1,74 @@
+package lock
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+)
+
+// TryAcquire takes the lock if it is free, in one round trip: see Locker. While
+// others wait for the lock it is not free.
+func (c *Client) TryAcquire(ctx context.Context, key string) (*Lock, error) {
+	l, err := c.try(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("acquire %q: %w", key, err)
+	}
+	return l, nil
+}
+
+// try is one attempt of somebody who doesn't wait in line.
+func (c *Client) try(ctx context.Context, key string) (*Lock, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	if err := c.leases.Ready(ctx); err != nil {
+		return nil, err
+	}
+	a := attempt{client: c, ctx: ctx, key: key, token: rand.Text(), began: time.Now()}
+	l, _, err := a.ask("")
+	return l, err
+}
+
+// An attempt is one caller's, from the first time that it asks to the lock.
+type attempt struct {
+	client *Client
+	ctx    context.Context // the caller's
+	key    string
+	token  string
+	began  time.Time
+	sent   []time.Time // when it has asked, as often as it has
+}
+
+// ask asks for the lock, in line if the channel is not empty. With ErrHeld it
+// returns how long the holder has left, negative if its key never expires.
+func (a *attempt) ask(channel string) (*Lock, time.Duration, error) {
+	c := a.client
+	// The lease starts when the server runs the script, which is after this
+	// instant even if go-redis sends the script several times: counted from
+	// here, ours ends first.
+	sent := time.Now()
+	a.sent = append(a.sent, sent)
+	limited, cancel := context.WithTimeout(a.ctx, c.cfg.Timeout)
+	defer cancel()
+	lease := c.cfg.Lease.Milliseconds()
+	left, err := c.scripts.acquire.Run(limited, c.rdb, keys(a.key),
+		a.token, lease, c.reach, channel, len(a.sent)-1, lease).Int64()
+	switch {
+	case err != nil:
+		return nil, 0, c.takeBack(a.ctx, a.key, a.token, err)
+	case left != 0:
+		return nil, time.Duration(left) * time.Millisecond, ErrHeld
+	}
+	l, err := a.hold(sent)
+	return l, 0, err
+}
+
+// hold has the lock since, at the earliest, something was sent.
+func (a *attempt) hold(sent time.Time) (*Lock, error) {
+	l, err := a.client.leases.Hold(a.ctx, a.key, a.token, sent, a.began)
+	if err != nil {
+		return nil, a.client.takeBack(a.ctx, a.key, a.token, err)
+	}
+	return l, nil
+}

@@ -1,0 +1,242 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"flashsale/orders/lock"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// start is a Client that runs, on a Redis of its own, until stop is called.
+func start(cfg lock.Config) (client *lock.Client, stop func()) {
+	server := miniredis.NewMiniRedis()
+	if err := server.Start(); err != nil {
+		panic(err)
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
+	ctx, cancel := context.WithCancel(context.Background())
+	client = lock.New(rdb, cfg)
+	stopped := make(chan error)
+	go func() { stopped <- client.Run(ctx) }()
+	return client, sync.OnceFunc(func() {
+		cancel()
+		if err := <-stopped; err != nil {
+			panic(err)
+		}
+		_ = rdb.Close()
+		server.Close()
+	})
+}
+
+// Two callers want to work on one SKU: one does, the other follows at once when
+// the lock is released.
+func Example() {
+	client, stop := start(lock.Config{Lease: 5 * time.Second})
+	defer stop()
+	ctx := context.Background()
+
+	first, err := client.Acquire(ctx, "lock:{sku}")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("first holds it:", first.Context().Err() == nil)
+
+	_, err = client.TryAcquire(ctx, "lock:{sku}")
+	fmt.Println("second tries:", err)
+
+	second := make(chan *lock.Lock)
+	go func() {
+		l, err := client.Acquire(ctx, "lock:{sku}") // waits
+		if err != nil {
+			fmt.Println(err)
+		}
+		second <- l
+	}()
+	if err := first.Release(ctx); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println("first:", context.Cause(first.Context()))
+
+	l := <-second
+	stop() // without releasing
+	fmt.Println("second:", errors.Is(context.Cause(l.Context()), lock.ErrLost), context.Cause(l.Context()))
+
+	// Output:
+	// first holds it: true
+	// second tries: acquire "lock:{sku}": lock: held by someone else
+	// first: lock: released
+	// second: true lock: lost: "lock:{sku}": lock: client stopped
+}
+
+// To wait at most for a while is the context's business; how long the lock may be
+// kept is another.
+func ExampleClient_Acquire() {
+	client, stop := start(lock.Config{Lease: 5 * time.Second, MaxHold: time.Minute})
+	defer stop()
+	held, err := client.TryAcquire(context.Background(), "lock:{sku}")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_, err = client.Acquire(ctx, "lock:{sku}")
+	fmt.Println(errors.Is(err, context.DeadlineExceeded), err)
+	fmt.Println(held.Release(context.Background()))
+	// Output:
+	// true acquire "lock:{sku}": context deadline exceeded
+	// <nil>
+}
+
+// Several SKUs at once, all or none, in whatever order two callers name them.
+func ExampleAcquireAll() {
+	client, stop := start(lock.Config{})
+	defer stop()
+	ctx := context.Background()
+	set, err := lock.AcquireAll(ctx, client, "lock:{shoe}", "lock:{box}", "lock:{shoe}")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, l := range set.Locks() {
+		fmt.Println(l.Key())
+	}
+	_, err = lock.TryAcquireAll(ctx, client, "lock:{bag}", "lock:{box}")
+	fmt.Println(errors.Is(err, lock.ErrHeld))
+	fmt.Println(set.Release(ctx))
+	// Output:
+	// lock:{box}
+	// lock:{shoe}
+	// true
+	// <nil>
+}
+
+// A token that only grows, to be checked where the work is written. This one
+// comes from Redis and shares its fate; mysql.Fence is for what a database keeps.
+func ExampleAcquireFenced() {
+	server := miniredis.NewMiniRedis()
+	if err := server.Start(); err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
+	defer rdb.Close()
+	ctx, client, fence := context.Background(), lock.New(rdb, lock.Config{}), lock.NewRedisFence(rdb)
+	for range 2 {
+		l, token, err := lock.AcquireFenced(ctx, client, fence, "lock:{sku}")
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("token", token)
+		if err := l.Release(ctx); err != nil {
+			fmt.Println(err)
+		}
+	}
+	// Output:
+	// token 1
+	// token 2
+}
+
+// Each node has a sweeper on its schedule; one of them sweeps.
+func ExampleOnce() {
+	client, stop := start(lock.Config{})
+	defer stop()
+	ctx := context.Background()
+	sweep := func(context.Context) error {
+		fmt.Println("expired orders swept")
+		// Another node's turn comes while this one is at work.
+		ran, err := lock.Once(ctx, client, "lock:{sweep}", func(context.Context) error { panic("two sweepers") })
+		fmt.Println("the other one swept:", ran, err)
+		return nil
+	}
+	ran, err := lock.Once(ctx, client, "lock:{sweep}", sweep)
+	fmt.Println("this one swept:", ran, err)
+	// Output:
+	// expired orders swept
+	// the other one swept: false <nil>
+	// this one swept: true <nil>
+}
+
+// One node leads for as long as it can: it sweeps, again and again, until it
+// loses the lock or is told to stop.
+func ExampleLead() {
+	client, stop := start(lock.Config{})
+	defer stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	sweeps := 0
+	sweeper := func(ctx context.Context) error {
+		every := time.NewTicker(time.Millisecond)
+		defer every.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil // no longer the leader, or told to stop
+			case <-every.C:
+				if sweeps++; sweeps == 3 {
+					cancel()
+				}
+			}
+		}
+	}
+	err := lock.Lead(ctx, client, "lock:{sweep}", sweeper, func(err error) { fmt.Println(err) })
+	fmt.Println("swept three times or more:", sweeps >= 3, err)
+	// Output: swept three times or more: true <nil>
+}
+
+// The same name enters again; another one waits for both to be released.
+func ExampleReentrant() {
+	server := miniredis.NewMiniRedis()
+	if err := server.Start(); err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
+	defer rdb.Close()
+	ctx := context.Background()
+	ann, bob := lock.NewReentrant(rdb, "ann", lock.Config{}), lock.NewReentrant(rdb, "bob", lock.Config{})
+
+	outer, _ := ann.TryAcquire(ctx, "lock:{sku}")
+	inner, err := ann.TryAcquire(ctx, "lock:{sku}")
+	fmt.Println("ann again:", err)
+	fmt.Println(inner.Release(ctx))
+	_, err = bob.TryAcquire(ctx, "lock:{sku}")
+	fmt.Println("bob:", err)
+	fmt.Println(outer.Release(ctx))
+	_, err = bob.TryAcquire(ctx, "lock:{sku}")
+	fmt.Println("bob:", err)
+	// Output:
+	// ann again: <nil>
+	// <nil>
+	// bob: acquire "lock:{sku}": lock: held by someone else
+	// <nil>
+	// bob: <nil>
+}
+
+// Retries that one describes, and that share nothing between calls.
+func ExampleLimit() {
+	client, stop := start(lock.Config{Retry: lock.Limit(3, lock.Backoff(time.Millisecond, 10*time.Millisecond))})
+	defer stop()
+	ctx := context.Background()
+	held, err := client.TryAcquire(ctx, "lock:{sku}")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 2 {
+		_, err = client.Acquire(ctx, "lock:{sku}")
+		fmt.Println(err)
+	}
+	fmt.Println(held.Release(ctx))
+	// Output:
+	// acquire "lock:{sku}": lock: held by someone else
+	// acquire "lock:{sku}": lock: held by someone else
+	// <nil>
+}

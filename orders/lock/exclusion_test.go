@@ -1,0 +1,182 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A check is run on our scripts, where it must find nothing, and on each broken
+// twin, where it must find something. s is a store that holds none of its keys.
+type check func(t *testing.T, s server, sc scripts) error
+
+// twins maps what is wrong with them to scripts with one step replaced.
+type twins map[string]func(*scripts)
+
+func (check check) run(t *testing.T, broken twins) {
+	eachStore(t, func(t *testing.T, s server) {
+		if err := check(t, s, newScripts()); err != nil {
+			t.Error(err)
+		}
+		for what, spoil := range broken {
+			if err := s.connect(t).FlushAll(background(t)).Err(); err != nil {
+				t.Fatal(err)
+			}
+			sc := newScripts()
+			spoil(&sc)
+			s.patience = 500 * time.Millisecond // what does not come need not be waited for
+			if err := check(t, s, sc); err == nil {
+				t.Errorf("the check did not notice: %s", what)
+			} else {
+				t.Logf("%s: %v", what, err)
+			}
+		}
+	})
+}
+
+// Six clients with five goroutines each add to a counter in Redis by GET and SET,
+// which is only right if no two of them are between the two at once.
+func TestOneHolderAtATime(t *testing.T) {
+	const clients, goroutines, rounds = 6, 5, 8
+	check(func(t *testing.T, s server, sc scripts) error {
+		ctx := background(t)
+		var all sync.WaitGroup
+		failed := make(chan error, clients*goroutines)
+		for range clients {
+			c := s.client(t, Config{Lease: 10 * time.Second}, sc)
+			for range goroutines {
+				all.Go(func() {
+					for range rounds {
+						if err := addUnderLock(ctx, c); err != nil {
+							failed <- err
+							return
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		close(failed)
+		if err := <-failed; err != nil {
+			return err
+		}
+		n, err := s.connect(t).Get(ctx, "counter").Int()
+		if err == nil && n != clients*goroutines*rounds {
+			err = fmt.Errorf("%d additions made %d", clients*goroutines*rounds, n)
+		}
+		return err
+	}).run(t, twins{
+		"acquire that takes what is held": func(sc *scripts) {
+			sc.acquire = newScript(`redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 0`)
+		},
+		"no lock at all": func(sc *scripts) {
+			sc.acquire, sc.release = newScript(`return 0`), newScript(`return 1`)
+		},
+	})
+}
+
+func addUnderLock(ctx context.Context, c *Client) error {
+	l, err := c.Acquire(ctx, "lock:{counter}")
+	if err != nil {
+		return err
+	}
+	n, err := c.rdb.Get(ctx, "counter").Int()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	if err := c.rdb.Set(ctx, "counter", n+1, 0).Err(); err != nil {
+		return err
+	}
+	return l.Release(ctx)
+}
+
+// A's lease ends, B acquires, A releases: B's lock must stay, and C stay out.
+func TestReleaseByTheWrongHolder(t *testing.T) {
+	const key = "lock:{sku}"
+	check(func(t *testing.T, s server, sc scripts) error {
+		ctx := background(t)
+		a, b := s.idle(t, Config{}), s.idle(t, Config{})
+		a.scripts = sc
+
+		la, err := a.TryAcquire(ctx, key)
+		if err != nil {
+			return err
+		}
+		if err := s.connect(t).PExpire(ctx, key, time.Millisecond).Err(); err != nil {
+			return err
+		}
+		lb, err := b.Acquire(ctx, key)
+		if err != nil {
+			return err
+		}
+		if err := la.Release(ctx); !errors.Is(err, ErrNotMine) {
+			return fmt.Errorf("release of another's lock: %v, want ErrNotMine", err)
+		}
+		if _, err := b.TryAcquire(ctx, key); !errors.Is(err, ErrHeld) {
+			return fmt.Errorf("third acquire: %v, want ErrHeld", err)
+		}
+		return lb.Release(ctx)
+	}).run(t, twins{
+		"release that deletes whatever is there": func(sc *scripts) {
+			sc.release = newScript(`return redis.call('DEL', KEYS[1])`)
+		},
+		"release that only looks whether the lock is held": func(sc *scripts) {
+			sc.release = newScript(`if redis.call('GET', KEYS[1]) then redis.call('DEL', KEYS[1]) return 1 end return 0`)
+		},
+		"release that reports success for what it leaves": func(sc *scripts) {
+			sc.release = newScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`)
+		},
+	})
+}
+
+// A holder that dies (it renews nothing) is succeeded within its lease, by a
+// waiter that hears of no release, and not before its own context has ended.
+func TestDeadHolder(t *testing.T) {
+	check(func(t *testing.T, s server, sc scripts) error {
+		return takeover(t, s, sc, deadLease/10)
+	}).run(t, twins{
+		"a waiter that isn't told how long the holder has left": func(sc *scripts) {
+			sc.acquire = newScript(`return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 0 or -1`)
+		},
+	})
+}
+
+func TestDeadHolderThatBelievesTooLong(t *testing.T) {
+	eachStore(t, func(t *testing.T, s server) {
+		if err := takeover(t, s, newScripts(), -deadLease); err == nil {
+			t.Error("the check did not notice a holder that believes in its lock for too long")
+		}
+	})
+}
+
+const deadLease = 1500 * time.Millisecond
+
+func takeover(t *testing.T, s server, sc scripts, drift time.Duration) error {
+	dead := s.idle(t, Config{Lease: deadLease})
+	dead.leases.cfg.Drift = drift
+	heir := s.client(t, Config{Lease: 20 * deadLease}, sc) // by itself it would ask much later
+	old, err := dead.TryAcquire(background(t), "lock:{sku}")
+	if err != nil {
+		return err
+	}
+	// One lease, and as much again for slow machines.
+	ctx, cancel := context.WithTimeout(background(t), 2*deadLease)
+	defer cancel()
+	l, err := heir.Acquire(ctx, "lock:{sku}")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Release(ctx) }()
+	if err := old.Context().Err(); err == nil {
+		return errors.New("two holders: the first one's context is alive")
+	}
+	if cause := context.Cause(old.Context()); !errors.Is(cause, ErrLost) || !errors.Is(cause, ErrExpired) {
+		return fmt.Errorf("cause %v, want ErrLost and ErrExpired", cause)
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// waits are the callers of a Client that stand in a lock's line, and the one
+// subscription by which they hear that they were given it.
+type waits struct {
+	rdb       redis.UniversalClient
+	channel   string
+	heartbeat time.Duration
+
+	mu        sync.Mutex
+	waiters   map[string]*waiter // by token
+	confirmed int                // how often the subscription was
+}
+
+type waiter struct {
+	granted chan int      // holds one: the number of the question that was granted
+	again   chan struct{} // holds one: a message may have been missed
+}
+
+// heartbeat is how long the subscription may be silent before the connection is
+// tested, and again before it is given up.
+const heartbeat = 5 * time.Second
+
+func newWaits(rdb redis.UniversalClient, id string) *waits {
+	return &waits{rdb: rdb, channel: channel(id), heartbeat: heartbeat, waiters: make(map[string]*waiter)}
+}
+
+func (w *waits) enter(token string) *waiter {
+	new := &waiter{granted: make(chan int, 1), again: make(chan struct{}, 1)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiters[token] = new
+	return new
+}
+
+func (w *waits) leave(token string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.waiters, token)
+}
+
+// listen hears which locks are handed to this client, until ctx ends. Each turn
+// is one subscription, which go-redis repairs when its connection breaks but
+// which it cannot know to be dead when nothing comes.
+func (w *waits) listen(ctx context.Context, log *slog.Logger) {
+	for ctx.Err() == nil {
+		w.listenOnce(ctx, log)
+	}
+}
+
+func (w *waits) listenOnce(ctx context.Context, log *slog.Logger) {
+	pubsub := w.rdb.Subscribe(ctx, w.channel)
+	defer func() { _ = pubsub.Close() }() // at most a second time
+	// A read from the network doesn't look at ctx: closing ends it.
+	defer context.AfterFunc(ctx, func() { _ = pubsub.Close() })()
+
+	silent, broken := false, false
+	for {
+		msg, err := pubsub.ReceiveTimeout(ctx, w.heartbeat)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			silent, broken = false, false
+			w.heard(msg)
+		case isTimeout(err) && silent:
+			log.WarnContext(ctx, "lock: messages silent, connecting anew")
+			return
+		case isTimeout(err):
+			silent = true
+			_ = pubsub.Ping(ctx) // if that fails, so does the next receive
+		default:
+			if !broken { // once per outage
+				log.WarnContext(ctx, "lock: messages interrupted", "err", err)
+			}
+			broken = true
+			_ = pause(ctx, nil, 50*time.Millisecond+jitter(200*time.Millisecond))
+		}
+	}
+}
+
+// heard tells a waiter that it was given its lock, and all of them to ask when
+// the subscription is confirmed: the first time, and after each reconnection, a
+// message may have gone unheard just before.
+func (w *waits) heard(msg any) {
+	switch msg := msg.(type) {
+	case *redis.Message:
+		token, ask, _ := strings.Cut(msg.Payload, " ")
+		if n, err := strconv.Atoi(ask); err == nil {
+			w.grant(token, n)
+		}
+	case *redis.Subscription:
+		if msg.Kind == "subscribe" {
+			w.askAgain()
+		}
+	}
+}
+
+func (w *waits) grant(token string, ask int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if one := w.waiters[token]; one != nil {
+		select {
+		case one.granted <- ask:
+		default: // it has one that it hasn't looked at
+		}
+	}
+}
+
+func (w *waits) askAgain() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.confirmed++
+	for _, one := range w.waiters {
+		select {
+		case one.again <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}

@@ -1,0 +1,133 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A Lock is held from TryAcquire or Acquire until its Context ends.
+type Lock struct {
+	leases *Leases
+	key    string
+	token  string
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	since  time.Time // when it was acquired
+
+	mu      sync.Mutex
+	renewed time.Time   // when the last request that renewed it was sent
+	until   time.Time   // the store has it at least until then
+	timer   *time.Timer // fires at the deadline
+	failure error       // of the last renewal, nil if it succeeded
+	ended   bool
+
+	releasing sync.Mutex
+	release   release
+}
+
+// Key is the key of the lock, as it was given.
+func (l *Lock) Key() string { return l.key }
+
+// Token tells this holder from every other. It says nothing about order: it is
+// no fencing token.
+func (l *Lock) Token() string { return l.token }
+
+// Context is for the work that the lock protects. It ends when the lock is
+// released or lost, in the latter case before the store could give it to
+// another; context.Cause tells ErrReleased from ErrLost and its reason.
+func (l *Lock) Context() context.Context { return l.ctx }
+
+// deadline is when the context ends, unless the lock is renewed before.
+func (l *Lock) deadline() time.Time {
+	if longest := l.leases.cfg.MaxHold; longest > 0 && l.since.Add(longest).Before(l.until) {
+		return l.since.Add(longest)
+	}
+	return l.until
+}
+
+// extend moves the deadline after a renewal that was sent at the given time.
+func (l *Lock) extend(sent time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return
+	}
+	l.renewed, l.failure = sent, nil
+	l.until = sent.Add(l.leases.cfg.Lease - l.leases.cfg.Drift)
+	l.timer.Reset(time.Until(l.deadline()))
+}
+
+// fail notes that a renewal got no answer: the lock is held until its deadline,
+// and Run keeps trying. It reports whether this is the first failure in a row.
+func (l *Lock) fail(err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := l.failure == nil
+	l.failure = err
+	return first
+}
+
+// expire runs when the timer fires. A renewal may have moved the deadline in
+// the same instant.
+func (l *Lock) expire() {
+	l.mu.Lock()
+	now, failure := time.Now(), l.failure
+	early, leased := now.Before(l.deadline()), now.Before(l.until)
+	l.mu.Unlock()
+	switch {
+	case early:
+	case leased:
+		l.Lose(ErrMaxHold)
+	case failure != nil:
+		l.Lose(fmt.Errorf("%w: %w", ErrRenewal, failure))
+	default:
+		l.Lose(ErrExpired)
+	}
+}
+
+// Lose ends the context for a reason that the holder did not choose: for the
+// store, where that hears of a loss before the next renewal would.
+func (l *Lock) Lose(why error) {
+	cause := fmt.Errorf("%w: %q: %w", ErrLost, l.key, why)
+	if l.end(cause) {
+		l.leases.cfg.Hooks.lost(l.ctx, l.key, cause)
+	}
+}
+
+// end ends the context, once, and the renewals with it.
+func (l *Lock) end(cause error) bool {
+	l.mu.Lock()
+	if l.ended {
+		l.mu.Unlock()
+		return false
+	}
+	l.ended = true
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	if errors.Is(cause, ErrNotMine) || errors.Is(cause, ErrExpired) {
+		l.until = time.Time{} // the store has said so: Release must not trust the clock
+	}
+	l.mu.Unlock()
+	// The context first: nothing else about the loss may be seen before it.
+	l.cancel(cause)
+	l.leases.forget(l)
+	return true
+}
+
+// due reports whether a third of the lease has gone since the last renewal.
+func (l *Lock) due(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return now.Sub(l.renewed) >= l.leases.cfg.Lease/3
+}
+
+// running reports whether the store must still have this lock, by our clock.
+func (l *Lock) running() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Before(l.until)
+}

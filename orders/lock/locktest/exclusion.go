@@ -1,0 +1,185 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"flashsale/orders/lock"
+)
+
+const (
+	processes  = 3
+	goroutines = 3
+	rounds     = 5
+)
+
+// Several processes add to a number, one read and one write each, under the lock
+// and its fence. The same without the lock is caught by the same check.
+func oneHolder(t *testing.T, s *suite) {
+	var lockers []lock.Locker
+	var fences []lock.Fence
+	for range processes {
+		p := s.process(lock.Config{})
+		lockers, fences = append(lockers, p.Locker), append(fences, s.Fence(s, p.Locker))
+	}
+	if err := s.additions(lockers, fences); err != nil {
+		t.Error(err)
+	}
+	// The twins: no lock at all, and a fence that always says the same.
+	for i := range lockers {
+		lockers[i], fences[i] = noLock{lockers[i], lock.NewLeases(nothing{}, lock.Config{})}, lock.Fence(&sameFence{})
+	}
+	if err := s.additions(lockers, fences); err == nil {
+		t.Error("the check did not notice that there was no lock")
+	}
+}
+
+func (s *suite) additions(lockers []lock.Locker, fences []lock.Fence) error {
+	h, r := &history{start: time.Now()}, &resource{}
+	// The first reads of all processes come before their first writes, unless
+	// the lock keeps them apart.
+	together := make(chan struct{})
+	var arrived sync.WaitGroup
+	arrived.Add(len(lockers))
+	go func() { arrived.Wait(); close(together) }()
+	var all sync.WaitGroup
+	errs := make(chan error, processes*goroutines)
+	for i, locks := range lockers {
+		for g := range goroutines {
+			all.Go(func() {
+				for round := range rounds {
+					began := time.Now()
+					l, fence, err := lock.AcquireFenced(s.ctx, locks, fences[i], s.key)
+					if err != nil {
+						errs <- err
+						return
+					}
+					read := r.read()
+					if _, unlocked := locks.(noLock); unlocked && g == 0 && round == 0 {
+						arrived.Done()
+						<-together
+					}
+					if err := r.write(fence, read+1); err != nil {
+						errs <- err
+						return
+					}
+					h.add(i*goroutines+g, began, addition{read, fence})
+					if err := l.Release(s.ctx); err != nil {
+						errs <- err
+						return
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	close(errs)
+	if _, unlocked := lockers[0].(noLock); !unlocked {
+		for range lockers {
+			arrived.Done()
+		}
+	}
+	<-together
+	var failed error
+	for err := range errs {
+		failed = errors.Join(failed, err)
+	}
+	if failed != nil {
+		return failed
+	}
+	if n := r.read(); n != processes*goroutines*rounds {
+		return fmt.Errorf("%d additions made %d", processes*goroutines*rounds, n)
+	}
+	return h.check()
+}
+
+// noLock gives everybody a lock.
+type noLock struct {
+	lock.Locker
+	leases *lock.Leases
+}
+
+func (n noLock) Acquire(ctx context.Context, key string) (*lock.Lock, error) {
+	return n.leases.Hold(ctx, key, "", time.Now(), time.Now())
+}
+
+type nothing struct{}
+
+func (nothing) Renew(context.Context, []*lock.Lock) []error               { return nil }
+func (nothing) Release(context.Context, *lock.Lock) (doubt bool, _ error) { return false, nil }
+
+// sameFence issues the same token again and again.
+type sameFence struct{}
+
+func (*sameFence) Raise(context.Context, *lock.Lock) (int64, error) { return 1, nil }
+
+// Held, not held, released: as often as one asks.
+func outcomes(_ *testing.T, s *suite) {
+	a, b := s.process(lock.Config{}), s.process(lock.Config{})
+	over, cancel := context.WithCancel(s.ctx)
+	cancel()
+	if _, err := a.TryAcquire(over, s.key); !errors.Is(err, context.Canceled) {
+		s.Errorf("acquire with a context that has ended: %v", err)
+	}
+	type name struct{}
+	ctx, cancel := context.WithCancel(context.WithValue(s.ctx, name{}, "buyer"))
+	l, err := a.TryAcquire(ctx, s.key)
+	s.must(err)
+	cancel()
+	if l.Context().Err() != nil || l.Context().Value(name{}) != "buyer" {
+		s.Error("the lock's context is to have the values of the caller's, not its end")
+	}
+	s.taken(a)
+	s.taken(b)
+	left, err := b.Remaining(s.ctx, s.key, s.key+"free")
+	s.must(err)
+	if left[0] <= 0 || left[1] != 0 {
+		s.Errorf("remaining %v, want some and none", left)
+	}
+	for range 3 {
+		s.must(l.Release(over)) // works without a context's blessing
+	}
+	if cause := context.Cause(l.Context()); !errors.Is(cause, lock.ErrReleased) || errors.Is(cause, lock.ErrLost) {
+		s.Errorf("cause %v, want ErrReleased", cause)
+	}
+	s.free(b)
+}
+
+// Keys in any order, from both sides: no deadlock, and all or none.
+func severalKeys(_ *testing.T, s *suite) {
+	a, b := s.process(lock.Config{}), s.process(lock.Config{})
+	one, two := s.key+"1", s.key+"2"
+	var all sync.WaitGroup
+	for i, p := range []*process{a, b, a, b} {
+		keys := []string{one, two}
+		if i%2 == 1 {
+			keys = []string{two, one, two}
+		}
+		all.Go(func() {
+			for range 5 {
+				set, err := lock.AcquireAll(s.ctx, p, keys...)
+				if err == nil {
+					err = set.Release(s.ctx)
+				}
+				if err != nil {
+					s.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	held, err := b.TryAcquire(s.ctx, two)
+	s.must(err)
+	if _, err := lock.TryAcquireAll(s.ctx, a, one, two); !errors.Is(err, lock.ErrHeld) {
+		s.Errorf("all of them, with one held: %v", err)
+	}
+	set, err := lock.TryAcquireAll(s.ctx, b, one)
+	s.must(err) // what the failure had taken is free
+	s.must(set.Release(s.ctx))
+	s.must(held.Release(s.ctx))
+}

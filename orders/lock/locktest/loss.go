@@ -1,0 +1,129 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"flashsale/orders/lock"
+)
+
+// A holder's machine is gone: the next one has the lock within a lease, and the
+// first one's context has ended by then.
+func crash(_ *testing.T, s *suite) {
+	a, b := s.process(lock.Config{Lease: s.Lease}), s.process(lock.Config{Lease: s.Lease})
+	first := s.acquire(a)
+	a.cut()
+	second := s.acquire(b)
+	if first.Context().Err() == nil && !s.TiedToConnection {
+		s.Error("two holders: the first one's context is alive")
+	}
+	if cause := s.ended(first); !errors.Is(cause, lock.ErrLost) {
+		s.Errorf("cause %v, want ErrLost", cause)
+	}
+	s.must(second.Release(s.ctx))
+}
+
+// A holder looks at its context, and is stopped for longer than its lease before
+// it writes. No lock can help; the fence at the resource does. Without one, the
+// twin, the write lands.
+func pause(_ *testing.T, s *suite) {
+	r, twin := &resource{}, &resource{unfenced: true}
+	a, b := s.process(lock.Config{Lease: s.Lease}), s.process(lock.Config{Lease: s.Lease})
+	fence := s.Fence(s, b.Locker)
+	first, old, err := lock.AcquireFenced(s.ctx, a, s.Fence(s, a.Locker), s.key)
+	s.must(err)
+	s.must(first.Context().Err()) // it looks
+	read := r.read()
+	a.cut() // it stops: nothing of it reaches the servers
+
+	second, newer, err := lock.AcquireFenced(s.ctx, b, fence, s.key)
+	s.must(err)
+	if newer <= old {
+		s.Errorf("token %d after %d", newer, old)
+	}
+	s.must(r.write(newer, 10))
+	s.must(twin.write(newer, 10))
+
+	if err := r.write(old, read+1); !errors.Is(err, errFenced) || r.read() != 10 { // it goes on
+		s.Errorf("late write: %v, value %d", err, r.read())
+	}
+	if err := twin.write(old, read+1); err != nil || twin.read() == 10 {
+		s.Error("the resource without a fence was not harmed: this shows nothing")
+	}
+	s.must(second.Release(s.ctx))
+	if cause := s.ended(first); !errors.Is(cause, lock.ErrLost) {
+		s.Errorf("cause %v, want ErrLost", cause)
+	}
+}
+
+// Nobody renews: the context ends by itself, with the lease.
+func expiry(_ *testing.T, s *suite) {
+	a, b := s.idle(lock.Config{Lease: s.Lease}), s.process(lock.Config{Lease: s.Lease})
+	began := time.Now()
+	l, err := a.TryAcquire(s.ctx, s.key)
+	s.must(err)
+	cause := s.ended(l)
+	if !errors.Is(cause, lock.ErrLost) || !errors.Is(cause, lock.ErrExpired) {
+		s.Errorf("cause %v, want ErrLost and ErrExpired", cause)
+	}
+	if held := time.Since(began); held < s.Lease/2 {
+		s.Errorf("over after %v of %v", held, s.Lease)
+	}
+	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lock.ErrExpired) && !errors.Is(err, lock.ErrNotMine) {
+		s.Errorf("release: %v", err)
+	}
+	s.free(b)
+}
+
+// However well it renews, MaxHold is the end.
+func maxHold(_ *testing.T, s *suite) {
+	a, b := s.process(lock.Config{MaxHold: 50 * time.Millisecond}), s.process(lock.Config{})
+	l := s.acquire(a)
+	if cause := s.ended(l); !errors.Is(cause, lock.ErrLost) || !errors.Is(cause, lock.ErrMaxHold) {
+		s.Errorf("cause %v, want ErrLost and ErrMaxHold", cause)
+	}
+	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lock.ErrExpired) {
+		s.Errorf("release: %v", err)
+	}
+	s.free(b)
+}
+
+// Somebody takes the lock by force: its holder learns of it from a renewal.
+func stolen(_ *testing.T, s *suite) {
+	a := s.process(lock.Config{Lease: s.Lease})
+	l := s.acquire(a)
+	s.Steal(s, s.key)
+	if cause := s.ended(l); !errors.Is(cause, lock.ErrLost) {
+		s.Errorf("cause %v, want ErrLost", cause)
+	}
+	if err := l.Release(s.ctx); !errors.Is(err, lock.ErrExpired) && !errors.Is(err, lock.ErrNotMine) {
+		s.Errorf("release: %v, want ErrExpired or ErrNotMine", err)
+	}
+}
+
+// The end of Run loses what is held and lets nothing more in.
+func stop(_ *testing.T, s *suite) {
+	a, b := s.process(lock.Config{}), s.process(lock.Config{})
+	l := s.acquire(a)
+	waiter := make(chan error, 1)
+	go func() { _, err := a.Acquire(s.ctx, s.key); waiter <- err }()
+	a.kill()
+	if cause := s.ended(l); !errors.Is(cause, lock.ErrLost) || !errors.Is(cause, lock.ErrStopped) {
+		s.Errorf("cause %v, want ErrLost and ErrStopped", cause)
+	}
+	if err := <-waiter; !errors.Is(err, lock.ErrStopped) {
+		s.Errorf("waiter: %v, want ErrStopped", err)
+	}
+	if _, err := a.TryAcquire(s.ctx, s.key); !errors.Is(err, lock.ErrStopped) {
+		s.Errorf("acquire: %v, want ErrStopped", err)
+	}
+	if err := a.Run(context.Background()); err == nil {
+		s.Error("a second Run was let in")
+	}
+	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lock.ErrExpired) {
+		s.Errorf("release after stop: %v", err)
+	}
+	s.free(b)
+}

@@ -1,0 +1,80 @@
+package locktest
+
+import (
+	"errors"
+	"testing"
+
+	"flashsale/orders/lock"
+)
+
+// The server has done it and the answer is lost: held or unknown, never "held by
+// someone else"; and nothing is left of it.
+func lostReplyOnAcquire(_ *testing.T, s *suite) {
+	a, b := s.process(lock.Config{}), s.process(lock.Config{})
+	s.warm(a)
+	a.lose(s.Acquires)
+	l, err := a.TryAcquire(s.ctx, s.key)
+	if a.losses() == 0 {
+		s.Fatal("no answer was lost")
+	}
+	switch {
+	case err == nil:
+		s.taken(b)
+		s.must(l.Release(s.ctx))
+	case !errors.Is(err, lock.ErrUnknown):
+		s.Errorf("acquire: %v, want a lock or ErrUnknown", err)
+	}
+	s.free(b)
+}
+
+// The answer to a renewal is lost: while the holder's context lives nobody else
+// has the lock.
+func lostReplyOnRenew(_ *testing.T, s *suite) {
+	a, b := s.process(lock.Config{Lease: s.Lease}), s.process(lock.Config{Lease: s.Lease})
+	l := s.acquire(a)
+	a.lose(s.Renews)
+	s.eventually("a renewal's answer is lost", func() bool { return a.losses() > 0 })
+	if s.TiedToConnection {
+		if cause := s.ended(l); !errors.Is(cause, lock.ErrLost) {
+			s.Errorf("cause %v, want ErrLost", cause)
+		}
+	} else {
+		s.taken(b)
+		s.must(l.Context().Err())
+		if err := l.Release(s.ctx); err != nil && !errors.Is(err, lock.ErrUnknown) {
+			s.Errorf("release: %v, want nil or ErrUnknown", err)
+		}
+	}
+	s.free(b)
+}
+
+// The answer to a release is lost: it has done its work, and says so or that it
+// does not know.
+func lostReplyOnRelease(_ *testing.T, s *suite) {
+	a, b := s.process(lock.Config{}), s.process(lock.Config{})
+	s.warm(a)
+	l := s.acquire(a)
+	a.lose(s.Releases)
+	err := l.Release(s.ctx)
+	if a.losses() == 0 {
+		s.Fatal("no answer was lost")
+	}
+	if err != nil && !errors.Is(err, lock.ErrUnknown) {
+		s.Errorf("release: %v, want nil or ErrUnknown", err)
+	}
+	s.free(b)
+	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lock.ErrExpired) {
+		s.Errorf("release once more: %v", err)
+	}
+}
+
+// warm has the servers know what they need to, so that what is lost is lost of
+// the request itself.
+func (s *suite) warm(p *process) {
+	s.Helper()
+	for range 2 {
+		l, err := p.TryAcquire(s.ctx, s.key+"warm")
+		s.must(err)
+		s.must(l.Release(s.ctx))
+	}
+}

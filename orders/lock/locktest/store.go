@@ -1,0 +1,234 @@
+// Package locktest is the one suite that every Locker has to pass, whatever
+// store keeps its locks. It knows a lock by its interface alone; what goes wrong
+// happens on the network, between the store's clients and its servers.
+package locktest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"flashsale/orders/lock"
+	"flashsale/orders/lock/internal/proxy"
+)
+
+// A Store is a kind of lock, and the servers it runs on.
+type Store struct {
+	// Servers are the addresses; several for a lock that needs a majority.
+	Servers []string
+	// New is a Locker of a new process that reaches the servers at these
+	// addresses, in their order. What it opens it closes by t.Cleanup.
+	New func(t testing.TB, servers []string, cfg lock.Config) lock.Locker
+	// Fence of the locks that such a Locker takes, by the same addresses.
+	Fence func(t testing.TB, l lock.Locker) lock.Fence
+	// Steal takes the lock away from whoever holds it, at the servers.
+	Steal func(t testing.TB, key string)
+	// Waiters, if set, is how many wait at the servers: for a store whose client
+	// can't know when it is in line.
+	Waiters func(t testing.TB, key string) int
+	// Acquires, Renews and Releases tell what a client sends.
+	Acquires, Renews, Releases func(chunk []byte) bool
+
+	// Lease is for the tests in which somebody has to wait for its end.
+	Lease time.Duration
+	// InOrder: processes are served in the order in which they asked.
+	InOrder bool
+	// TiedToConnection: the server frees the lock when the connection breaks, and
+	// its holder learns of that at the next renewal only.
+	TiedToConnection bool
+}
+
+// soon bounds whatever a test waits for and expects to come.
+const soon = 30 * time.Second
+
+// The busy ones come first, one at a time: what waits for the end of a lease
+// should not wait for them.
+var tests = []struct {
+	name string
+	busy bool
+	test func(*testing.T, *suite)
+}{
+	{"OneHolder", true, oneHolder},
+	{"ThousandsOfWaiters", true, thousandsOfWaiters},
+	{"SeveralKeys", true, severalKeys},
+	{"Outcomes", false, outcomes},
+	{"Crash", false, crash},
+	{"Pause", false, pause},
+	{"Expiry", false, expiry},
+	{"MaxHold", false, maxHold},
+	{"Stolen", false, stolen},
+	{"LostReplyOnAcquire", false, lostReplyOnAcquire},
+	{"LostReplyOnRenew", false, lostReplyOnRenew},
+	{"LostReplyOnRelease", false, lostReplyOnRelease},
+	{"CancelledWait", false, cancelledWait},
+	{"Order", false, order},
+	{"Stop", false, stop},
+}
+
+// Parallel has more tests run at a time than there are cores: they wait more than
+// they work. It is for TestMain.
+func Parallel() {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+}
+
+// Run runs the suite. The package's TestMain looks for goroutines left behind.
+func Run(t *testing.T, s Store) {
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if !test.busy {
+				t.Parallel()
+			}
+			test.test(t, newSuite(t, s))
+		})
+	}
+}
+
+// A suite is one test's view of a store.
+type suite struct {
+	Store
+	*testing.T
+	ctx context.Context
+	key string
+}
+
+var keys atomic.Int64
+
+func newSuite(t *testing.T, s Store) *suite {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*soon)
+	t.Cleanup(cancel)
+	return &suite{s, t, ctx, fmt.Sprintf("lock:{%d}", keys.Add(1))}
+}
+
+// A process has a Locker that runs, and connections that can be harmed.
+type process struct {
+	lock.Locker
+	proxies []*proxy.Proxy
+	kill    func() // ends Run, and waits for it
+}
+
+// process starts one.
+func (s *suite) process(cfg lock.Config) *process {
+	s.Helper()
+	p := s.idle(cfg)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	killed := false
+	p.kill = func() {
+		if killed {
+			return
+		}
+		killed = true
+		cancel()
+		if err := <-done; err != nil {
+			s.Errorf("Run: %v", err)
+		}
+	}
+	s.Cleanup(p.kill)
+	return p
+}
+
+// idle is a process that does not renew anything.
+func (s *suite) idle(cfg lock.Config) *process {
+	s.Helper()
+	if cfg.Lease == 0 {
+		cfg.Lease = 9 * time.Second
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = cfg.Lease * 2 / 3 // other tests run at the same time
+	}
+	var p process
+	var addrs []string
+	for _, server := range s.Servers {
+		px := proxy.New(s, server)
+		p.proxies = append(p.proxies, px)
+		addrs = append(addrs, px.Addr)
+	}
+	p.Locker = s.New(s, addrs, cfg)
+	return &p
+}
+
+// cut is the end of the process, as seen from outside.
+func (p *process) cut() {
+	for _, px := range p.proxies {
+		px.Cut(true)
+	}
+}
+
+// lose loses the next answer of each server to what matches.
+func (p *process) lose(match func([]byte) bool) {
+	for _, px := range p.proxies {
+		px.Lose(1, false, match)
+	}
+}
+
+func (p *process) losses() (n int) {
+	for _, px := range p.proxies {
+		n += px.Losses()
+	}
+	return n
+}
+
+func (s *suite) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *suite) acquire(p *process) *lock.Lock {
+	s.Helper()
+	l, err := p.Acquire(s.ctx, s.key)
+	s.must(err)
+	return l
+}
+
+// taken fails unless somebody holds the lock.
+func (s *suite) taken(p *process) {
+	s.Helper()
+	if l, err := p.TryAcquire(s.ctx, s.key); !errors.Is(err, lock.ErrHeld) {
+		s.Fatalf("second holder: %v, %v; want ErrHeld", l, err)
+	}
+}
+
+// free fails unless the lock can soon be had.
+func (s *suite) free(p *process) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, soon)
+	defer cancel()
+	l, err := p.Acquire(ctx, s.key)
+	if err != nil {
+		s.Fatalf("the lock is not free: %v", err)
+	}
+	s.must(l.Release(s.ctx))
+}
+
+// ended waits for the end of a lock's context and returns its cause.
+func (s *suite) ended(l *lock.Lock) error {
+	s.Helper()
+	select {
+	case <-l.Context().Done():
+		return context.Cause(l.Context())
+	case <-time.After(soon):
+		s.Fatal("the lock's context is still alive")
+		return nil
+	}
+}
+
+func (s *suite) eventually(what string, ok func() bool) {
+	s.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(soon); !ok(); <-tick.C {
+		if time.Now().After(end) {
+			s.Fatalf("%s: not within %v", what, soon)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"flashsale/orders/lock"
+)
+
+// A wait that is given up returns the cause and leaves nothing behind.
+func cancelledWait(_ *testing.T, s *suite) {
+	waits := make(chan struct{}, 1)
+	a := s.process(lock.Config{})
+	b := s.process(lock.Config{Hooks: lock.Hooks{Waiting: func(context.Context, string) { waits <- struct{}{} }}})
+	l := s.acquire(a)
+	tired := errors.New("tired of waiting")
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	gaveUp := make(chan error)
+	go func() { _, err := b.Acquire(ctx, s.key); gaveUp <- err }()
+	s.waiting(waits, 1)
+	cancel(tired)
+	if err := <-gaveUp; !errors.Is(err, tired) || errors.Is(err, lock.ErrUnknown) {
+		s.Errorf("acquire: %v, want the cause", err)
+	}
+	s.must(l.Context().Err())
+	s.must(l.Release(s.ctx))
+	s.free(a)
+	s.free(b)
+}
+
+// waiting waits until the n-th process waits, as its hook says or, where that
+// speaks too early, as the servers know.
+func (s *suite) waiting(hook <-chan struct{}, n int) {
+	s.Helper()
+	select {
+	case <-hook:
+	case <-s.ctx.Done():
+		s.Fatal("nobody waits")
+	}
+	if s.Waiters != nil {
+		s.eventually("in line", func() bool { return s.Waiters(s, s.key) == n })
+	}
+}
+
+// Processes that ask one after the other are served one after the other.
+func order(_ *testing.T, s *suite) {
+	if !s.InOrder {
+		s.Skip("no order between processes is promised")
+	}
+	a := s.process(lock.Config{})
+	l := s.acquire(a)
+	var mu sync.Mutex
+	var served []int
+	var all sync.WaitGroup
+	for i := range 5 {
+		waits := make(chan struct{}, 1)
+		p := s.process(lock.Config{Hooks: lock.Hooks{Waiting: func(context.Context, string) { waits <- struct{}{} }}})
+		all.Go(func() {
+			l, err := p.Acquire(s.ctx, s.key)
+			if err != nil {
+				s.Error(err)
+				return
+			}
+			mu.Lock()
+			served = append(served, i)
+			mu.Unlock()
+			if err := l.Release(s.ctx); err != nil {
+				s.Error(err)
+			}
+		})
+		s.waiting(waits, i+1)
+	}
+	s.must(l.Release(s.ctx))
+	all.Wait()
+	if !slices.Equal(served, []int{0, 1, 2, 3, 4}) {
+		s.Errorf("served in order %v", served)
+	}
+}
+
+// However many wait, each has its turn.
+func thousandsOfWaiters(_ *testing.T, s *suite) {
+	waiters := 1000
+	if testing.Short() || raceDetector {
+		waiters = 50
+	}
+	a, b := s.process(lock.Config{}), s.process(lock.Config{})
+	l := s.acquire(a)
+	var all sync.WaitGroup
+	for _, p := range []*process{a, b} {
+		for range waiters {
+			all.Go(func() {
+				l, err := p.Acquire(s.ctx, s.key)
+				if err == nil {
+					err = l.Release(s.ctx)
+				}
+				if err != nil {
+					s.Error(err)
+				}
+			})
+		}
+	}
+	s.must(l.Release(s.ctx))
+	all.Wait()
+	s.free(a)
+}

@@ -1,0 +1,200 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Someone takes the lock by force: its holder learns it from the next renewal,
+// long before its own lease would have ended.
+func TestStolen(t *testing.T) {
+	const key, lease = "lock:{sku}", 6 * time.Second
+	check(func(t *testing.T, s server, sc scripts) error {
+		ctx := background(t)
+		rdb := s.connect(t)
+		c := s.client(t, Config{Lease: lease}, sc)
+		l, err := c.TryAcquire(ctx, key)
+		if err != nil {
+			return err
+		}
+		if err := rdb.Set(ctx, key, "thief", 0).Err(); err != nil {
+			return err
+		}
+		c.leases.renewDue(ctx, time.Now().Add(lease/3))
+		if err := l.Context().Err(); err == nil {
+			return errors.New("context alive after a renewal that found another token")
+		}
+		if cause := context.Cause(l.Context()); !errors.Is(cause, ErrLost) || !errors.Is(cause, ErrNotMine) {
+			return fmt.Errorf("cause %v, want ErrLost and ErrNotMine", cause)
+		}
+		if err := l.Release(ctx); !errors.Is(err, ErrNotMine) {
+			return fmt.Errorf("release: %v, want ErrNotMine", err)
+		}
+		if holder := rdb.Get(ctx, key).Val(); holder != "thief" {
+			return fmt.Errorf("key holds %q, want the thief's token", holder)
+		}
+		return nil
+	}).run(t, twins{
+		"renewal that compares nothing": func(sc *scripts) {
+			sc.renew = newScript(`redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1`)
+		},
+	})
+}
+
+// Redis loses the key: the lock is lost, and no renewal brings it back.
+func TestForgottenByRedis(t *testing.T) {
+	const key, lease = "lock:{sku}", 6 * time.Second
+	check(func(t *testing.T, s server, sc scripts) error {
+		ctx := background(t)
+		rdb := s.connect(t)
+		c := s.client(t, Config{Lease: lease}, sc)
+		l, err := c.TryAcquire(ctx, key)
+		if err != nil {
+			return err
+		}
+		if err := rdb.FlushAll(ctx).Err(); err != nil {
+			return err
+		}
+		c.leases.renewDue(ctx, time.Now().Add(lease/3))
+		if cause := context.Cause(l.Context()); !errors.Is(cause, ErrLost) || !errors.Is(cause, ErrExpired) {
+			return fmt.Errorf("cause %v, want ErrLost and ErrExpired", cause)
+		}
+		if n := rdb.Exists(ctx, key).Val(); n != 0 {
+			return errors.New("the renewal made the key anew")
+		}
+		if err := l.Release(ctx); !errors.Is(err, ErrExpired) {
+			return fmt.Errorf("release: %v, want ErrExpired", err)
+		}
+		return nil
+	}).run(t, twins{
+		"renewal that takes the lock again": func(sc *scripts) {
+			sc.renew = newScript(`redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1`)
+		},
+	})
+}
+
+// Nobody answers renewals any more: the context ends while the server, which
+// was asked later than the holder counts from, still has the key.
+func TestRenewalFails(t *testing.T) {
+	const key, lease = "lock:{sku}", time.Second
+	unheard := func(t *testing.T, s server, drift time.Duration) error {
+		ctx := background(t)
+		p := newProxy(t, s)
+		c := p.client(t, Config{Lease: lease, Timeout: lease / 4})
+		c.leases.cfg.Drift = drift
+		// Let the server know the script, so that each request carries its hash.
+		if err := c.scripts.renew.Load(ctx, c.rdb).Err(); err != nil {
+			return err
+		}
+		l, err := c.TryAcquire(ctx, key)
+		if err != nil {
+			return err
+		}
+		p.Cut(true)
+		if err := ended(l.Context(), 3*lease); err != nil {
+			return err
+		}
+		if holder := s.connect(t).Get(ctx, key).Val(); holder != l.Token() {
+			return errors.New("the server gave the lock away before its context ended")
+		}
+		if cause := context.Cause(l.Context()); !errors.Is(cause, ErrLost) || !errors.Is(cause, ErrRenewal) {
+			return fmt.Errorf("cause %v, want ErrLost and ErrRenewal", cause)
+		}
+		return nil
+	}
+	eachStore(t, func(t *testing.T, s server) {
+		if err := unheard(t, s, lease/5); err != nil {
+			t.Error(err)
+		}
+		if err := s.connect(t).FlushAll(background(t)).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := unheard(t, s, -lease); err == nil {
+			t.Error("the check did not notice a deadline after the server's")
+		}
+	})
+}
+
+// Run's end loses what is held, stops who waits, and lets nothing more in; what
+// is left can still be released.
+func TestStop(t *testing.T) {
+	eachStore(t, func(t *testing.T, s server) {
+		ctx := background(t)
+		other := s.idle(t, Config{})
+		if _, err := other.TryAcquire(ctx, "lock:{other}"); err != nil {
+			t.Fatal(err)
+		}
+		c := s.idle(t, Config{})
+		stop := run(t, c)
+		l, err := c.TryAcquire(ctx, "lock:{sku}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		waiter := make(chan error, 1)
+		go func() { _, err := c.Acquire(ctx, "lock:{other}"); waiter <- err }()
+		eventually(t, "the waiter waits", func() bool { return inLine(t, s, "lock:{other}") == 1 })
+
+		stop()
+		if cause := context.Cause(l.Context()); !errors.Is(cause, ErrLost) || !errors.Is(cause, ErrStopped) {
+			t.Errorf("cause %v, want ErrLost and ErrStopped", cause)
+		}
+		if err := <-waiter; !errors.Is(err, ErrStopped) {
+			t.Errorf("waiter: %v, want ErrStopped", err)
+		}
+		if _, err := c.TryAcquire(ctx, "lock:{third}"); !errors.Is(err, ErrStopped) {
+			t.Errorf("acquire: %v, want ErrStopped", err)
+		}
+		if err := c.Run(ctx); err == nil {
+			t.Error("a second Run was let in")
+		}
+		if err := l.Release(ctx); err != nil {
+			t.Errorf("release after stop: %v", err)
+		}
+		if _, err := other.TryAcquire(ctx, "lock:{sku}"); err != nil {
+			t.Errorf("next holder: %v", err)
+		}
+	})
+}
+
+// Release ends the context first, then says the same as often as it is asked,
+// with a context that has ended, and with a server that forgot its scripts.
+func TestReleaseIsIdempotent(t *testing.T) {
+	eachStore(t, func(t *testing.T, s server) {
+		ctx := background(t)
+		over, cancel := context.WithCancel(ctx)
+		cancel()
+		rdb := s.connect(t)
+		c := s.client(t, Config{})
+		l, err := c.TryAcquire(ctx, "lock:{sku}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Context().Err() != nil || l.Key() != "lock:{sku}" || l.Token() == "" {
+			t.Fatalf("new lock: %v, key %q, token %q", l.Context().Err(), l.Key(), l.Token())
+		}
+		if err := rdb.ScriptFlush(ctx).Err(); err != nil {
+			t.Fatal(err)
+		}
+		c.leases.renewDue(ctx, time.Now().Add(c.cfg.Lease/3))
+		if err := l.Context().Err(); err != nil {
+			t.Fatalf("lost with the scripts: %v", context.Cause(l.Context()))
+		}
+		if err := rdb.ScriptFlush(ctx).Err(); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := l.Release(over); err != nil {
+				t.Fatalf("release: %v", err)
+			}
+		}
+		if cause := context.Cause(l.Context()); !errors.Is(cause, ErrReleased) || errors.Is(cause, ErrLost) {
+			t.Errorf("cause %v, want ErrReleased", cause)
+		}
+		if n := rdb.Exists(ctx, "lock:{sku}").Val(); n != 0 {
+			t.Error("the key is still there")
+		}
+	})
+}

@@ -1,0 +1,198 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// know makes the server know the scripts, so that each request carries the hash
+// by which the proxy tells them apart.
+func know(t *testing.T, s server, sc scripts) {
+	for _, script := range []script{sc.acquire, sc.renew, sc.release} {
+		if err := script.Load(background(t), s.connect(t)).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The answer to an acquire is lost once, and go-redis sends it again: it is held.
+func TestLostReplyOnAcquire(t *testing.T) {
+	check(func(t *testing.T, s server, sc scripts) error {
+		ctx := background(t)
+		know(t, s, sc)
+		p := newProxy(t, s)
+		c := p.client(t, Config{}, sc)
+		p.lose(sc.acquire.Hash(), 1, false)
+		l, err := c.TryAcquire(ctx, "lock:{sku}")
+		if p.Losses() != 1 {
+			t.Fatalf("%d answers lost, want 1", p.Losses())
+		}
+		if err != nil {
+			return err
+		}
+		return l.Release(ctx)
+	}).run(t, twins{
+		"acquire by SET NX, which does not know its own": func(sc *scripts) {
+			sc.acquire = newScript(`if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 0 end return math.max(1, redis.call('PTTL', KEYS[1]))`)
+		},
+	})
+}
+
+// No answer to the acquire ever comes, then its caller's time is up: the outcome
+// is unknown, and the key that the script left is gone.
+func TestLostRepliesLeaveNoKey(t *testing.T) {
+	for _, mute := range []bool{false, true} {
+		t.Run(fmt.Sprintf("mute=%v", mute), func(t *testing.T) {
+			check(func(t *testing.T, s server, sc scripts) error {
+				know(t, s, sc)
+				p := newProxy(t, s)
+				c := p.client(t, Config{Lease: 20 * time.Second, Timeout: 2 * time.Second}, sc)
+				p.lose(sc.acquire.Hash(), -1, mute)
+				ctx, cancel := context.WithCancel(background(t))
+				defer cancel()
+				if mute {
+					go func() { _ = poll(soon, func() bool { return p.Losses() > 0 }); cancel() }()
+				}
+				_, err := c.Acquire(ctx, "lock:{sku}")
+				if p.Losses() == 0 {
+					t.Fatal("no answer lost")
+				}
+				if !errors.Is(err, ErrUnknown) {
+					return fmt.Errorf("acquire: %v, want ErrUnknown", err)
+				}
+				if mute && !errors.Is(err, context.Canceled) {
+					return fmt.Errorf("acquire: %v, want the context's error too", err)
+				}
+				if left := s.connect(t).PTTL(background(t), "lock:{sku}").Val(); left > 0 {
+					return fmt.Errorf("key left behind for %v", left)
+				}
+				return nil
+			}).run(t, twins{
+				"an attempt that is not taken back": func(sc *scripts) {
+					sc.release = newScript(`return 1 -- not at all`)
+				},
+			})
+		})
+	}
+}
+
+// The answer to a renewal is lost: the lock stays held.
+func TestLostReplyOnRenew(t *testing.T) {
+	eachStore(t, func(t *testing.T, s server) {
+		const lease = 6 * time.Second
+		ctx := background(t)
+		p := newProxy(t, s)
+		c := p.idle(t, Config{Lease: lease})
+		know(t, s, c.scripts)
+		l, err := c.TryAcquire(ctx, "lock:{sku}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := l.renewed
+		p.lose(c.scripts.renew.Hash(), 1, false)
+		c.leases.renewDue(ctx, time.Now().Add(lease/3))
+		if p.Losses() != 1 {
+			t.Fatalf("%d answers lost, want 1", p.Losses())
+		}
+		if err := l.Context().Err(); err != nil || !l.renewed.After(before) {
+			t.Fatalf("not renewed: %v", context.Cause(l.Context()))
+		}
+		if err := l.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// The answer to a release is lost, and before it is sent again another has the
+// lock: the release has done its work and says so.
+func TestLostReplyOnRelease(t *testing.T) {
+	eachStore(t, func(t *testing.T, s server) {
+		for _, taken := range []bool{false, true} {
+			ctx := background(t)
+			p := newProxy(t, s)
+			c := p.client(t, Config{})
+			know(t, s, c.scripts)
+			l, err := c.TryAcquire(ctx, "lock:{sku}")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if taken {
+				// Between the attempts, another client gets the lock.
+				c.rdb.AddHook(afterFailure(func() {
+					_ = s.connect(t).SetNX(ctx, "lock:{sku}", "next", time.Minute).Err()
+				}))
+			}
+			p.lose(c.scripts.release.Hash(), 1, false)
+			if err := l.Release(ctx); err != nil {
+				t.Errorf("taken=%v: release: %v", taken, err)
+			}
+			if p.Losses() != 1 {
+				t.Fatalf("taken=%v: %d answers lost, want 1", taken, p.Losses())
+			}
+			holder := s.connect(t).Get(ctx, "lock:{sku}").Val()
+			if want := map[bool]string{true: "next"}[taken]; holder != want {
+				t.Errorf("key holds %q, want %q", holder, want)
+			}
+		}
+
+		// The twin: left to go-redis, the second sending finds nothing to release.
+		ctx := background(t)
+		p := newProxy(t, s)
+		rdb, sc := p.connect(t), newScripts()
+		if err := s.connect(t).Set(ctx, "lock:{twin}", "token", time.Minute).Err(); err != nil {
+			t.Fatal(err)
+		}
+		p.lose(sc.release.Hash(), 1, false)
+		n, err := sc.release.Run(ctx, rdb, keys("lock:{twin}"), "token", "1").Int64()
+		if err != nil || verdict(n) == nil {
+			t.Errorf("the check would not notice a release that is repeated unseen: %d, %v", n, err)
+		}
+	})
+}
+
+// No answer to the release comes at all: unknown, and later known.
+func TestReleaseUnknownThenKnown(t *testing.T) {
+	eachStore(t, func(t *testing.T, s server) {
+		ctx := background(t)
+		p := newProxy(t, s)
+		c := p.client(t, Config{Lease: 20 * time.Second, Timeout: time.Second})
+		know(t, s, c.scripts)
+		l, err := c.TryAcquire(ctx, "lock:{sku}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.lose(c.scripts.release.Hash(), -1, false)
+		if err := l.Release(ctx); !errors.Is(err, ErrUnknown) {
+			t.Fatalf("release: %v, want ErrUnknown", err)
+		}
+		if err := l.Context().Err(); err == nil {
+			t.Error("context alive after a release")
+		}
+		p.lose("", 0, false)
+		if err := l.Release(ctx); err != nil {
+			t.Errorf("release, when answers come again: %v", err)
+		}
+	})
+}
+
+// afterFailure is a go-redis hook that runs after a command without an answer.
+type afterFailure func()
+
+func (f afterFailure) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (f afterFailure) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if err != nil && !isReply(err) {
+			f()
+		}
+		return err
+	}
+}
+func (f afterFailure) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}

@@ -1,0 +1,315 @@
+package mysql
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"flashsale/orders/lock"
+	"flashsale/orders/lock/internal/turn"
+)
+
+// A Client takes locks on one MySQL server. It is safe for concurrent use.
+type Client struct {
+	db     *sql.DB
+	cfg    lock.Config
+	leases *lock.Leases
+	turns  turn.Turns
+
+	mu    sync.Mutex
+	conns map[string]session // by the lock's token
+}
+
+// session is the connection that a lock belongs to. Its number is how others
+// can end it.
+type session struct {
+	*sql.Conn
+	id int64
+}
+
+var _ lock.Locker = (*Client)(nil)
+
+// New returns a Client on db, from which it takes one connection per lock that
+// is held and per lock that is waited for: db.SetMaxOpenConns must leave room
+// for all of them at once. Config.Lease is rounded up to whole seconds, since
+// wait_timeout is; Config.Retry is ignored. It panics on a Config that Validate
+// refuses.
+func New(db *sql.DB, cfg lock.Config) *Client {
+	cfg = cfg.WithDefaults()
+	cfg.Lease = (cfg.Lease + time.Second - 1).Truncate(time.Second)
+	c := &Client{db: db, cfg: cfg, conns: make(map[string]session)}
+	c.leases = lock.NewLeases(c, cfg)
+	return c
+}
+
+// Run is the Locker's.
+func (c *Client) Run(ctx context.Context) error { return c.leases.Run(ctx) }
+
+// TryAcquire is the Locker's.
+func (c *Client) TryAcquire(ctx context.Context, key string) (*lock.Lock, error) {
+	l, err := c.take(ctx, key, 0, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("acquire %q: %w", key, err)
+	}
+	return l, nil
+}
+
+// Acquire is the Locker's. Processes are served by the server in the order in
+// which they asked, callers of one process in the order in which they came.
+func (c *Client) Acquire(ctx context.Context, key string) (*lock.Lock, error) {
+	l, err := c.acquire(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("acquire %q: %w", key, err)
+	}
+	return l, nil
+}
+
+func (c *Client) acquire(ctx context.Context, key string) (*lock.Lock, error) {
+	began := time.Now()
+	if err := c.leases.Ready(ctx); err != nil {
+		return nil, err
+	}
+	waiting, cancel := c.leases.UntilStopped(ctx)
+	defer cancel()
+	done, err := c.turns.Take(waiting, key)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return c.take(waiting, key, forever, began)
+}
+
+// forever is the server's own limit, as good as none.
+const forever = 365 * 24 * time.Hour
+
+// take asks for the lock on a connection of its own, for at most so long, and
+// once without waiting before it waits.
+func (c *Client) take(ctx context.Context, key string, wait time.Duration, began time.Time) (*lock.Lock, error) {
+	if err := c.leases.Ready(ctx); err != nil {
+		return nil, err
+	}
+	s, err := c.connect(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, err
+	}
+	got, err := s.getLock(ctx, key, 0, c.cfg.Timeout)
+	if err == nil && !got && wait > 0 {
+		if c.cfg.Hooks.Waiting != nil {
+			c.cfg.Hooks.Waiting(ctx, key)
+		}
+		got, err = s.getLock(ctx, key, wait, wait)
+	}
+	switch {
+	case err == nil && got:
+		return c.hold(ctx, s, key, began)
+	case err == nil:
+		c.end(s)
+		return nil, lock.ErrHeld
+	}
+	// The server may be about to give us the lock, on a connection that we no
+	// longer have. It will notice by itself, sooner or later; we say so now.
+	c.end(s)
+	killErr := c.kill(ctx, s.id)
+	switch {
+	case ctx.Err() != nil && killErr == nil:
+		return nil, context.Cause(ctx) // nothing is left behind
+	case ctx.Err() != nil:
+		err = errors.Join(context.Cause(ctx), killErr)
+	}
+	return nil, fmt.Errorf("%w: %w", lock.ErrUnknown, err)
+}
+
+// hold begins the lease. How long the answer was on its way, nobody knows: the
+// connection's silence counts from the end of the question, so one more round
+// trip begins it anew at a time that is known.
+func (c *Client) hold(ctx context.Context, s session, key string, began time.Time) (*lock.Lock, error) {
+	token, sent := rand.Text(), time.Now()
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Timeout)
+	defer cancel()
+	err := s.mine(limited, key)
+	if err == nil {
+		c.mu.Lock()
+		c.conns[token] = s
+		c.mu.Unlock()
+		var l *lock.Lock
+		if l, err = c.leases.Hold(ctx, key, token, sent, began); err == nil {
+			// Nobody may come to release a lock that was lost.
+			context.AfterFunc(l.Context(), func() {
+				if errors.Is(context.Cause(l.Context()), lock.ErrLost) {
+					c.end(s)
+				}
+			})
+			return l, nil
+		}
+		c.forget(token)
+	}
+	c.end(s)
+	if errors.Is(err, lock.ErrStopped) {
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w: %w", lock.ErrUnknown, err)
+}
+
+// getLock asks for the lock, for which the server shall wait for so long.
+func (s session) getLock(ctx context.Context, key string, wait, timeout time.Duration) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var got sql.NullInt64
+	err := s.QueryRowContext(ctx, fmt.Sprintf("SELECT GET_LOCK('%s', %d)", name(key), int(wait.Seconds()))).Scan(&got)
+	return got.Int64 == 1, err
+}
+
+// connect opens a connection that the server closes when it is silent for one
+// lease.
+func (c *Client) connect(ctx context.Context) (session, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	conn, err := c.db.Conn(ctx)
+	if err != nil {
+		return session{}, fmt.Errorf("connect: %w", err)
+	}
+	s := session{Conn: conn}
+	_, err = conn.ExecContext(ctx, fmt.Sprintf("SET SESSION wait_timeout = %d", int(c.cfg.Lease.Seconds())))
+	if err == nil {
+		err = conn.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&s.id)
+	}
+	if err != nil {
+		c.end(s)
+		return session{}, fmt.Errorf("connect: %w", err)
+	}
+	return s, nil
+}
+
+// end closes the connection and does not give it back to the pool: its locks
+// and its wait_timeout go with it.
+func (c *Client) end(s session) {
+	_ = s.Raw(func(any) error { return errBad })
+	_ = s.Close()
+}
+
+// kill ends a connection from another one.
+func (c *Client) kill(ctx context.Context, id int64) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Timeout)
+	defer cancel()
+	_, err := c.db.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", id))
+	if unknownThread(err) {
+		return nil
+	}
+	return err
+}
+
+// Renew is the Store's: a question on each lock's connection.
+func (c *Client) Renew(ctx context.Context, locks []*lock.Lock) []error {
+	errs := make([]error, len(locks))
+	var all sync.WaitGroup
+	for i, l := range locks {
+		s, ok := c.session(l.Token())
+		if !ok {
+			errs[i] = lock.ErrExpired
+			continue
+		}
+		all.Go(func() { errs[i] = s.mine(ctx, l.Key()) })
+	}
+	all.Wait()
+	return errs
+}
+
+// Release is the Store's. The connection ends in any case, and the lock with
+// it, at the latest when the server has noticed.
+func (c *Client) Release(ctx context.Context, l *lock.Lock) (doubt bool, err error) {
+	s, ok := c.session(l.Token())
+	if !ok {
+		return false, lock.ErrExpired
+	}
+	defer c.forget(l.Token())
+	defer c.end(s)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Timeout)
+	defer cancel()
+	var released sql.NullInt64
+	err = s.QueryRowContext(ctx, fmt.Sprintf("SELECT RELEASE_LOCK('%s')", name(l.Key()))).Scan(&released)
+	switch {
+	case err == nil && released.Int64 == 1 && released.Valid:
+		return false, nil
+	case err == nil && released.Valid:
+		return false, lock.ErrNotMine
+	case err == nil || gone(err):
+		return true, lock.ErrExpired // whether this or the lease did it: the connection is no more
+	}
+	// No answer. With the connection the lock is gone.
+	if err := c.kill(ctx, s.id); err != nil {
+		return true, fmt.Errorf("%w: %w", lock.ErrUnknown, err)
+	}
+	return true, nil
+}
+
+// mine asks whether the connection still has the lock.
+func (s session) mine(ctx context.Context, key string) error {
+	var holder sql.NullInt64
+	err := s.QueryRowContext(ctx, fmt.Sprintf("SELECT IS_USED_LOCK('%s')", name(key))).Scan(&holder)
+	switch {
+	case gone(err):
+		return lock.ErrExpired // and so is the lock that belonged to it
+	case err != nil:
+		return err
+	case !holder.Valid:
+		return lock.ErrExpired
+	case holder.Int64 != s.id:
+		return lock.ErrNotMine
+	}
+	return nil
+}
+
+// Remaining is the Locker's. The server does not tell for how long: one lease.
+func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	left := make([]time.Duration, len(keys))
+	columns, holders := make([]string, len(keys)), make([]any, len(keys))
+	for i, key := range keys {
+		columns[i] = fmt.Sprintf("IS_USED_LOCK('%s')", name(key))
+		holders[i] = new(sql.NullInt64)
+	}
+	err := c.db.QueryRowContext(ctx, "SELECT "+strings.Join(columns, ", ")).Scan(holders...)
+	if err != nil {
+		return nil, fmt.Errorf("remaining time of %d locks: %w", len(keys), err)
+	}
+	for i := range keys {
+		if holders[i].(*sql.NullInt64).Valid {
+			left[i] = c.cfg.Lease
+		}
+	}
+	return left, nil
+}
+
+func (c *Client) session(token string) (session, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.conns[token]
+	return s, ok
+}
+
+func (c *Client) forget(token string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.conns, token)
+}
+
+// name is the server's name for a lock. The server's own are at most 64
+// characters long, and the same in upper and lower case.
+func name(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}

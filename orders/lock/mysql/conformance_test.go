@@ -1,0 +1,152 @@
+package mysql
+
+import (
+	"bytes"
+	"database/sql"
+	"fmt"
+	"io"
+	"log"
+	"strings"
+	"testing"
+	"time"
+
+	driver "github.com/go-sql-driver/mysql"
+	"go.uber.org/goleak"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders/lock"
+	"flashsale/orders/lock/locktest"
+)
+
+func TestMain(m *testing.M) {
+	_ = driver.SetLogger(log.New(io.Discard, "", 0)) // broken connections are what is tested
+	locktest.Parallel()
+	servertest.Main(m)
+}
+
+func open(t testing.TB, dsn, addr string) *sql.DB {
+	cfg, err := driver.ParseDSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if addr != "" {
+		cfg.Addr = addr
+	}
+	db, err := sql.Open("mysql", cfg.FormatDSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func TestConformance(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	t.Run("real", func(t *testing.T) {
+		dsn := servertest.OpenSQL(t, servers.KindReal)
+		cfg, err := driver.ParseDSN(dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		direct := open(t, dsn, "")
+		if _, err := direct.Exec(FenceTable); err != nil {
+			t.Fatal(err)
+		}
+		processes := func(t testing.TB, key, doing string) (ids []int64) {
+			rows, err := direct.Query("SELECT id FROM information_schema.processlist WHERE info LIKE ?",
+				fmt.Sprintf("SELECT %s('%s'%%", doing, name(key)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer rows.Close()
+			for rows.Next() {
+				var id int64
+				if err := rows.Scan(&id); err != nil {
+					t.Fatal(err)
+				}
+				ids = append(ids, id)
+			}
+			if err := rows.Err(); err != nil {
+				t.Fatal(err)
+			}
+			return ids
+		}
+		locktest.Run(t, locktest.Store{
+			Servers: []string{cfg.Addr},
+			New: func(t testing.TB, servers []string, cfg lock.Config) lock.Locker {
+				return New(open(t, dsn, servers[0]), cfg)
+			},
+			Fence: func(t testing.TB, _ lock.Locker) lock.Fence { return NewFence(direct) },
+			Steal: func(t testing.TB, key string) {
+				var id int64
+				if err := direct.QueryRow("SELECT IS_USED_LOCK(?)", name(key)).Scan(&id); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := direct.Exec(fmt.Sprintf("KILL CONNECTION %d", id)); err != nil {
+					t.Fatal(err)
+				}
+			},
+			Waiters:  func(t testing.TB, key string) int { return len(processes(t, key, "GET_LOCK")) },
+			Acquires: contains("GET_LOCK"), Renews: contains("IS_USED_LOCK"), Releases: contains("RELEASE_LOCK"),
+			Lease:            3 * time.Second,
+			InOrder:          true,
+			TiedToConnection: true,
+		})
+	})
+	if err := goleak.Find(before, goleak.IgnoreAnyFunction("flashsale/loadtest/servers.startChild.func1"),
+		goleak.IgnoreAnyFunction("database/sql.(*DB).connectionOpener")); err != nil {
+		t.Error(err)
+	}
+}
+
+func contains(marker string) func([]byte) bool {
+	return func(chunk []byte) bool { return bytes.Contains(chunk, []byte(marker)) }
+}
+
+// The server cuts names off at 64 characters, or refuses them, and takes upper
+// case for lower.
+func TestNames(t *testing.T) {
+	long := strings.Repeat("x", 70)
+	seen := map[string]string{}
+	for _, key := range []string{"a", "A", long + "1", long + "2"} {
+		n := name(key)
+		if other, ok := seen[strings.ToLower(n)]; ok || len(n) > 64 {
+			t.Errorf("%q is called %q, as is %q", key, n, other)
+		}
+		seen[strings.ToLower(n)] = key
+	}
+}
+
+// A later holder fences the earlier one off, in the transaction that writes.
+func TestFence(t *testing.T) {
+	dsn := servertest.OpenSQL(t, servers.KindReal)
+	db, ctx := open(t, dsn, ""), t.Context()
+	if _, err := db.ExecContext(ctx, FenceTable); err != nil {
+		t.Fatal(err)
+	}
+	fence, locks := NewFence(db), New(db, lock.Config{})
+	var tokens []int64
+	for range 2 {
+		l, token, err := lock.AcquireFenced(ctx, locks, fence, "lock:{sku}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, token)
+		if err := l.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []bool{false, true} {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := fence.Check(ctx, tx, "lock:{sku}", tokens[i]); (err == nil) != want {
+			t.Errorf("token %d: %v", tokens[i], err)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

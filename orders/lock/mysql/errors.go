@@ -1,0 +1,23 @@
+package mysql
+
+import (
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// errBad makes database/sql throw a connection away.
+var errBad = driver.ErrBadConn
+
+// gone tells that the connection was over before the question was sent: the
+// server has ended it, or we have.
+func gone(err error) bool {
+	return errors.Is(err, sql.ErrConnDone) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
+}
+
+func unknownThread(err error) bool {
+	var e *mysql.MySQLError
+	return errors.As(err, &e) && e.Number == 1094
+}

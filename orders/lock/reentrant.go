@@ -1,0 +1,122 @@
+package lock
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed enter.lua
+	enterSource string
+	//go:embed reenter.lua
+	reenterSource string
+	//go:embed leave.lua
+	leaveSource string
+)
+
+// A Reentrant takes locks for one owner, who may take again what they hold:
+// each time is a Lock of its own, and the key is free when the last is released.
+// Others wait by asking (Config.Retry), in no order.
+//
+// Whoever knows the owner's name is the owner: two goroutines, or two processes,
+// under one name are not kept apart. Its keys are not those of a Client: one key
+// must be used by one kind of lock only.
+type Reentrant struct {
+	rdb                   redis.UniversalClient
+	cfg                   Config
+	owner                 string
+	leases                *Leases
+	enter, reenter, leave *redis.Script
+}
+
+var _ Locker = (*Reentrant)(nil)
+
+// NewReentrant returns the locks of one owner. Without Config.Retry it asks by
+// Backoff from 5 ms to 100 ms. It panics on a Config that Validate refuses.
+func NewReentrant(rdb redis.UniversalClient, owner string, cfg Config) *Reentrant {
+	if cfg.Retry == nil {
+		cfg.Retry = Backoff(5*time.Millisecond, 100*time.Millisecond)
+	}
+	r := &Reentrant{
+		rdb: rdb, cfg: cfg.WithDefaults(), owner: owner,
+		enter: redis.NewScript(enterSource), reenter: redis.NewScript(reenterSource), leave: redis.NewScript(leaveSource),
+	}
+	r.leases = NewLeases(r, cfg)
+	return r
+}
+
+// Run is the Locker's.
+func (r *Reentrant) Run(ctx context.Context) error { return r.leases.Run(ctx) }
+
+// Remaining is the Locker's.
+func (r *Reentrant) Remaining(ctx context.Context, keys ...string) ([]time.Duration, error) {
+	return store{rdb: r.rdb, cfg: r.cfg}.remaining(ctx, keys)
+}
+
+// TryAcquire is the Locker's.
+func (r *Reentrant) TryAcquire(ctx context.Context, key string) (*Lock, error) {
+	l, err := r.try(ctx, key, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("acquire %q: %w", key, err)
+	}
+	return l, nil
+}
+
+// Acquire is the Locker's.
+func (r *Reentrant) Acquire(ctx context.Context, key string) (*Lock, error) {
+	began := time.Now()
+	l, err := r.leases.poll(ctx, key, func() (*Lock, error) { return r.try(ctx, key, began) })
+	if err != nil {
+		return nil, fmt.Errorf("acquire %q: %w", key, err)
+	}
+	return l, nil
+}
+
+func (r *Reentrant) try(ctx context.Context, key string, began time.Time) (*Lock, error) {
+	if err := r.leases.Ready(ctx); err != nil {
+		return nil, err
+	}
+	entry, sent := rand.Text(), time.Now()
+	limited, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	left, err := r.enter.Run(limited, r.rdb, []string{key}, entry, r.owner, r.cfg.Lease.Milliseconds()).Int64()
+	if err == nil && left != 0 {
+		return nil, ErrHeld
+	}
+	if err == nil {
+		var l *Lock
+		if l, err = r.leases.Hold(ctx, key, entry, sent, began); err == nil {
+			return l, nil
+		}
+	}
+	return nil, takeBack(ctx, err, func() error { _, err := r.erase(ctx, key, entry); return err })
+}
+
+// Renew is the Store's. Owners are few and so are their locks: one by one.
+func (r *Reentrant) Renew(ctx context.Context, locks []*Lock) []error {
+	errs := make([]error, len(locks))
+	for i, l := range locks {
+		n, err := r.reenter.Run(ctx, r.rdb, []string{l.key}, l.token, r.cfg.Lease.Milliseconds()).Int64()
+		if err == nil {
+			err = verdict(n)
+		}
+		errs[i] = err
+	}
+	return errs
+}
+
+// Release is the Store's.
+func (r *Reentrant) Release(ctx context.Context, l *Lock) (doubt bool, err error) {
+	return r.erase(ctx, l.key, l.token)
+}
+
+func (r *Reentrant) erase(ctx context.Context, key, entry string) (doubt bool, err error) {
+	return erase(ctx, r.cfg.Timeout, func(ctx context.Context) (int64, error) {
+		return evalOnce(ctx, r.rdb, r.leave, leaveSource, []string{key}, entry)
+	})
+}

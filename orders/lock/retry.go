@@ -1,0 +1,84 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// A Retry says how long to wait before the n-th retry, counted from 1, or that
+// there shall be none: Acquire returns ErrHeld then. It is a function of n
+// alone, so that calls which share one do not share a state.
+type Retry func(n int) (wait time.Duration, again bool)
+
+// Every asks again after d, for ever.
+func Every(d time.Duration) Retry {
+	return func(int) (time.Duration, bool) { return d, true }
+}
+
+// Backoff doubles its wait from first up to most. Each wait is between half of
+// that and all of it, at random, so that those who lost together do not come
+// back together.
+func Backoff(first, most time.Duration) Retry {
+	return func(n int) (time.Duration, bool) {
+		d := most
+		if n <= 62 && first<<(n-1) > 0 && first<<(n-1)>>(n-1) == first {
+			d = min(first<<(n-1), most)
+		}
+		return d/2 + jitter(d/2), true
+	}
+}
+
+// Limit ends r after so many retries.
+func Limit(retries int, r Retry) Retry {
+	return func(n int) (time.Duration, bool) {
+		if n > retries {
+			return 0, false
+		}
+		return r(n)
+	}
+}
+
+// poll calls try until it returns something else than ErrHeld, ctx ends, or the
+// policy will not have another retry: what Acquire is with Config.Retry.
+func (ls *Leases) poll(ctx context.Context, key string, try func() (*Lock, error)) (*Lock, error) {
+	for n := 1; ; n++ {
+		l, err := try()
+		if !errors.Is(err, ErrHeld) {
+			return l, err
+		}
+		if n == 1 {
+			ls.cfg.Hooks.waiting(ctx, key)
+		}
+		wait, again := ls.cfg.Retry(n)
+		if !again {
+			return nil, err
+		}
+		if err := pause(ctx, ls.stopped, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// pause waits for d, unless ctx or the client ends first.
+func pause(ctx context.Context, stopped <-chan struct{}, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-stopped:
+		return ErrStopped
+	}
+}
+
+// jitter is a random part of d.
+func jitter(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return rand.N(d)
+}

@@ -1,0 +1,44 @@
+package lock
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestBackoff(t *testing.T) {
+	r := Backoff(10*time.Millisecond, time.Second)
+	for n, full := range map[int]time.Duration{1: 10 * time.Millisecond, 3: 40 * time.Millisecond, 8: time.Second, 1000: time.Second} {
+		different := map[time.Duration]bool{}
+		for range 50 {
+			d, again := r(n)
+			if !again || d < full/2 || d > full {
+				t.Errorf("retry %d after %v, want %v to %v", n, d, full/2, full)
+			}
+			different[d] = true
+		}
+		if len(different) < 10 {
+			t.Errorf("retry %d: no jitter", n)
+		}
+	}
+}
+
+// A limit holds for each call, not for all of them together.
+func TestLimitIsPerCall(t *testing.T) {
+	eachStore(t, func(t *testing.T, s server) {
+		ctx := background(t)
+		c := s.idle(t, Config{Retry: Limit(2, Every(time.Millisecond))})
+		if _, err := c.TryAcquire(ctx, "lock:{sku}"); err != nil {
+			t.Fatal(err)
+		}
+		asked := count(c.rdb, c.scripts.acquire)
+		for call := 1; call <= 3; call++ {
+			if _, err := c.Acquire(ctx, "lock:{sku}"); !errors.Is(err, ErrHeld) {
+				t.Errorf("call %d: %v, want ErrHeld", call, err)
+			}
+			if n := asked.Load(); n != int64(3*call) {
+				t.Errorf("asked %d times in %d calls, want 3 each", n, call)
+			}
+		}
+	})
+}

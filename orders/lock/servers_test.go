@@ -1,0 +1,188 @@
+package lock
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+)
+
+// More tests at a time than there are cores: they wait more than they work.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
+}
+
+// eachStore runs the same test on miniredis and on a real server of its own.
+func eachStore(t *testing.T, test func(t *testing.T, s server)) {
+	t.Parallel()
+	t.Run("embedded", func(t *testing.T) { t.Parallel(); test(t, embedded(t)) })
+	t.Run("real", func(t *testing.T) { t.Parallel(); test(t, real(t)) })
+}
+
+type server struct {
+	addr     string
+	patience time.Duration // with what a check waits for and a twin never does
+}
+
+// embedded is a miniredis whose frozen TTLs are moved by a clock.
+func embedded(t *testing.T) server {
+	m := miniredis.RunT(t)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for last := time.Now(); ; {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				now := time.Now()
+				m.FastForward(now.Sub(last))
+				last = now
+			}
+		}
+	}()
+	t.Cleanup(func() { close(stop); <-stopped })
+	return server{m.Addr(), soon}
+}
+
+// real is a redis-server process with nothing in it.
+func real(t *testing.T, options ...string) server {
+	path := serverPath()
+	if path == "" {
+		if os.Getenv("FLASHSALE_TEST_REAL") == "require" {
+			t.Fatal("redis-server is not installed, and FLASHSALE_TEST_REAL=require")
+		}
+		t.Skip("redis-server is not installed")
+	}
+	addr := freeAddr(t)
+	_, port, _ := net.SplitHostPort(addr)
+	args := append([]string{"--save", "", "--appendonly", "no", "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir()}, options...)
+	process := exec.Command(path, args...)
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
+	s := server{addr, soon}
+	rdb := s.connect(t)
+	eventually(t, "redis-server answers", func() bool { return rdb.Ping(context.Background()).Err() == nil })
+	return s
+}
+
+func serverPath() string {
+	for _, name := range []string{"redis-server", "/usr/bin/redis-server", "/usr/sbin/redis-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+func freeAddr(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (s server) connect(t *testing.T) *redis.Client {
+	rdb := redis.NewClient(&redis.Options{Addr: s.addr, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// idle is a Client without Run: it renews nothing, as if its process were dead.
+func (s server) idle(t *testing.T, cfg Config) *Client {
+	return New(s.connect(t), cfg)
+}
+
+// client is a Client that runs until the test ends. With more than one set of
+// scripts given, the last counts.
+func (s server) client(t *testing.T, cfg Config, other ...scripts) *Client {
+	c := s.idle(t, cfg)
+	for _, o := range other {
+		c.scripts = o
+	}
+	run(t, c)
+	return c
+}
+
+// run starts c.Run and returns what stops it and waits.
+func run(t *testing.T, c *Client) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// soon bounds whatever a test waits for and expects to come.
+const soon = 20 * time.Second
+
+func background(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*soon)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	if err := poll(soon, ok); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func poll(limit time.Duration, ok func() bool) error {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(limit); !ok(); <-tick.C {
+		if time.Now().After(end) {
+			return fmt.Errorf("not within %v", limit)
+		}
+	}
+	return nil
+}
+
+func ended(ctx context.Context, limit time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-time.After(limit):
+		return fmt.Errorf("context still alive after %v", limit)
+	}
+}
+
+// replace is a twin's change to a script; it must not be an idle one.
+func replace(source, old, new string) string {
+	if !strings.Contains(source, old) {
+		panic("no " + old + " to replace")
+	}
+	return strings.ReplaceAll(source, old, new)
+}

@@ -1,0 +1,394 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// far has every timer far away: only a message can hand the lock over.
+var far = Config{Lease: time.Hour, Timeout: time.Second}
+
+// inLine is how many wait for key, as the server knows.
+func inLine(t *testing.T, s server, key string) int {
+	return int(s.connect(t).ZCard(background(t), keys(key)[1]).Val())
+}
+
+// A release hands the lock over in the same step, in the order of arrival, and
+// nobody asks again: one question and one release for each.
+func TestHandedOverInOrder(t *testing.T) {
+	const waiters = 5
+	check(func(t *testing.T, s server, sc scripts) error {
+		ctx, rdb := background(t), s.connect(t)
+		first := s.client(t, far, sc)
+		l, err := first.TryAcquire(ctx, "lock:{sku}")
+		if err != nil {
+			return err
+		}
+		waiting, cancel := context.WithCancel(ctx)
+		defer cancel()
+		var mu sync.Mutex
+		var order []int
+		var asked []*atomic.Int64
+		errs := make(chan error, waiters)
+		for i := range waiters {
+			c := s.client(t, far, sc)
+			listening(t, c)
+			asked = append(asked, count(c.rdb, sc.acquire))
+			go func() {
+				l, err := c.Acquire(waiting, "lock:{sku}")
+				if err == nil {
+					mu.Lock()
+					order = append(order, i)
+					mu.Unlock()
+					err = l.Release(ctx)
+				}
+				errs <- err
+			}()
+			eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == i+1 })
+		}
+		if err := l.Release(ctx); err != nil {
+			return err
+		}
+		defer time.AfterFunc(s.patience, cancel).Stop()
+		for range waiters {
+			err = errors.Join(err, <-errs)
+		}
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(order, []int{0, 1, 2, 3, 4}) {
+			return fmt.Errorf("served in order %v", order)
+		}
+		for _, n := range asked {
+			if n.Load() != 1 {
+				return fmt.Errorf("asked %d times for one lock", n.Load())
+			}
+		}
+		if n := rdb.Exists(ctx, keys("lock:{sku}")...).Val(); n != 0 {
+			return fmt.Errorf("%d keys left behind", n)
+		}
+		return nil
+	}).run(t, twins{
+		"release that only deletes": func(sc *scripts) {
+			sc.release = newScript(handOverSource + `redis.call('DEL', KEYS[1]) leave_line(KEYS[2], KEYS[3], ARGV[1]) return 1`)
+		},
+		"the last in line first": func(sc *scripts) {
+			sc.release = newScript(replace(handOverSource, "'ZRANGE'", "'ZREVRANGE'") + releaseSource)
+		},
+		"a lock handed over without a word": func(sc *scripts) {
+			sc.release = newScript(replace(handOverSource, "redis.call('PUBLISH', channel, token .. ' ' .. ask)", "1") + releaseSource)
+		},
+	})
+}
+
+// A process in the line is killed: nobody hears its messages, and the next one
+// has the lock at once. One that lives but doesn't hear keeps its place.
+func TestDeadWaiter(t *testing.T) {
+	check(func(t *testing.T, s server, sc scripts) error {
+		ctx := background(t)
+		first, dead, next := s.client(t, far, sc), s.idle(t, far), s.client(t, far, sc)
+		listening(t, next)
+		l, err := first.TryAcquire(ctx, "lock:{sku}")
+		if err != nil {
+			return err
+		}
+		// What a killed process leaves: a place in line, and no subscription.
+		gone := attempt{client: dead, ctx: ctx, key: "lock:{sku}", token: "gone"}
+		if _, _, err := gone.ask(dead.waits.channel); !errors.Is(err, ErrHeld) {
+			return err
+		}
+		waiting, cancel := context.WithCancel(ctx)
+		defer cancel()
+		got := make(chan error, 1)
+		go func() { _, err := next.Acquire(waiting, "lock:{sku}"); got <- err }()
+		eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 2 })
+		if err := l.Release(ctx); err != nil {
+			return err
+		}
+		defer time.AfterFunc(s.patience, cancel).Stop()
+		if err := <-got; err != nil {
+			return err
+		}
+		if n := inLine(t, s, "lock:{sku}"); n != 1 {
+			return fmt.Errorf("%d in line, want the one that was passed over", n)
+		}
+		return nil
+	}).run(t, twins{
+		"a lock handed to whoever is first, heard or not": func(sc *scripts) {
+			sc.release = newScript(replace(handOverSource, "heard > 0 or", "true or") + releaseSource)
+		},
+	})
+}
+
+// A waiter that has not been heard of until its deadline, by the server's clock,
+// is pruned, whether or not messages can tell.
+func TestSilentWaiterIsPruned(t *testing.T) {
+	check(func(t *testing.T, s server, sc scripts) error {
+		ctx, key := background(t), "lock:{sku}"
+		brief := Config{Lease: 10 * time.Millisecond, Drift: time.Millisecond, Timeout: 9 * time.Millisecond}
+		holder, dead := s.client(t, far, sc), s.idle(t, brief)
+		holder.reach, dead.reach = "0", "0"
+		dead.cfg.Timeout = time.Second
+		l, err := holder.TryAcquire(ctx, key)
+		if err != nil {
+			return err
+		}
+		gone := attempt{client: dead, ctx: ctx, key: key, token: "gone"}
+		if _, _, err := gone.ask(dead.waits.channel); !errors.Is(err, ErrHeld) {
+			return err
+		}
+		// Another one keeps the line alive, long after the first's deadline.
+		alive := attempt{client: holder, ctx: ctx, key: key, token: "alive"}
+		if _, _, err := alive.ask(holder.waits.channel); !errors.Is(err, ErrHeld) {
+			return err
+		}
+		rdb := s.connect(t)
+		start := rdb.Time(ctx).Val()
+		eventually(t, "deadline", func() bool { return rdb.Time(ctx).Val().Sub(start) > 20*time.Millisecond })
+		if err := l.Release(ctx); err != nil {
+			return err
+		}
+		if got := rdb.Get(ctx, key).Val(); got != "alive" {
+			return fmt.Errorf("handed to %q", got)
+		}
+		return nil
+	}).run(t, twins{
+		"deadlines that nobody looks at": func(sc *scripts) {
+			sc.release = newScript(replace(handOverSource, "tonumber(deadline) < now", "false") + releaseSource)
+		},
+	})
+}
+
+// The connection for messages breaks, and the release happens meanwhile: to be
+// connected again is reason enough to ask.
+func TestGrantMissed(t *testing.T) {
+	eachStore(t, func(t *testing.T, s server) {
+		ctx := background(t)
+		p := newProxy(t, s)
+		holder, waiter := s.client(t, far), p.client(t, far)
+		listening(t, waiter)
+		l, err := holder.TryAcquire(ctx, "lock:{sku}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := make(chan error, 1)
+		go func() { _, err := waiter.Acquire(ctx, "lock:{sku}"); next <- err }()
+		eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 1 })
+		p.Cut(true)
+		if err := l.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		p.Cut(false)
+		select {
+		case err := <-next:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(soon):
+			t.Error("the waiter slept through a reconnection")
+		}
+	})
+}
+
+// The connection for messages is dead without a sign, from the subscription on:
+// the silence is noticed, and a new one tells to ask.
+func TestSilentConnection(t *testing.T) {
+	eachStore(t, func(t *testing.T, s server) {
+		ctx := background(t)
+		p := newProxy(t, s)
+		holder, waiter := s.client(t, far), p.idle(t, far)
+		waiter.waits.heartbeat = 100 * time.Millisecond
+		p.lose(waiter.waits.channel, 1, true)
+		l, err := holder.TryAcquire(ctx, "lock:{sku}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, waiter)
+		eventually(t, "subscription swallowed", func() bool { return p.Losses() > 0 })
+		next := make(chan error, 1)
+		go func() { _, err := waiter.Acquire(ctx, "lock:{sku}"); next <- err }()
+		eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 1 })
+		if err := l.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-next:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(soon):
+			t.Error("the waiter listened to a dead connection")
+		}
+	})
+}
+
+// A message that comes late tells of a lease that began early: it is counted
+// from the question that was granted, not from the message.
+func TestGrantCountsFromTheQuestion(t *testing.T) {
+	eachStore(t, func(t *testing.T, s server) {
+		ctx := background(t)
+		holder, waiter := s.client(t, far), s.client(t, far)
+		listening(t, waiter)
+		l, err := holder.TryAcquire(ctx, "lock:{sku}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan *Lock, 1)
+		go func() {
+			l, err := waiter.Acquire(ctx, "lock:{sku}")
+			if err != nil {
+				t.Error(err)
+			}
+			got <- l
+		}()
+		eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 1 })
+		before := time.Now()
+		if err := l.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if second := <-got; second != nil && !second.lastRenewal().Before(before) {
+			t.Error("the lease counts from after the release, when the server may have begun it earlier")
+		}
+	})
+}
+
+// A cancelled wait returns the cause and leaves no key and nobody's turn taken.
+func TestCancelledWait(t *testing.T) {
+	eachStore(t, func(t *testing.T, s server) {
+		ctx := background(t)
+		a, b := s.client(t, Config{}), s.client(t, Config{})
+		l, err := a.TryAcquire(ctx, "lock:{sku}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tired := errors.New("tired of waiting")
+		waiting, cancel := context.WithCancelCause(ctx)
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				if _, err := b.Acquire(waiting, "lock:{sku}"); !errors.Is(err, tired) {
+					t.Errorf("acquire: %v, want the cause", err)
+				}
+			})
+		}
+		eventually(t, "all wait", func() bool {
+			return b.turns.Waiting("lock:{sku}") == 10 && inLine(t, s, "lock:{sku}") == 1
+		})
+		cancel(tired)
+		all.Wait()
+
+		rdb := s.connect(t)
+		if holder := rdb.Get(ctx, "lock:{sku}").Val(); holder != l.Token() {
+			t.Errorf("key holds %q, want the holder's token", holder)
+		}
+		if n := inLine(t, s, "lock:{sku}"); n != 0 {
+			t.Errorf("%d still in line", n)
+		}
+		if err := l.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if keys := rdb.Keys(ctx, "*").Val(); len(keys) != 0 {
+			t.Errorf("left behind: %v", keys)
+		}
+		if n := b.turns.Waiting("lock:{sku}"); n != 0 {
+			t.Errorf("%d turns left", n)
+		}
+	})
+}
+
+// However many wait in one process, one of them is in the server's line.
+func TestOneWaiterTalks(t *testing.T) {
+	const waiters = 200
+	eachStore(t, func(t *testing.T, s server) {
+		ctx := background(t)
+		a, b := s.client(t, far), s.client(t, far)
+		listening(t, b)
+		attempts := count(b.rdb, b.scripts.acquire)
+		l, err := a.TryAcquire(ctx, "lock:{sku}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for range waiters {
+			all.Go(func() {
+				l, err := b.Acquire(ctx, "lock:{sku}")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := l.Release(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		eventually(t, "all wait", func() bool {
+			return b.turns.Waiting("lock:{sku}") == waiters && attempts.Load() == 1
+		})
+		if err := l.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		all.Wait()
+		if n := attempts.Load(); n != waiters {
+			t.Errorf("%d attempts for %d waiters", n, waiters)
+		}
+	})
+}
+
+// A waiter keeps the values of its context, and nothing else of it.
+func TestContextOfTheWaiterEnds(t *testing.T) {
+	eachStore(t, func(t *testing.T, s server) {
+		type name struct{}
+		ctx, cancel := context.WithCancel(context.WithValue(background(t), name{}, "buyer"))
+		l, err := s.client(t, Config{}).Acquire(ctx, "lock:{sku}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if l.Context().Err() != nil || l.Context().Value(name{}) != "buyer" {
+			t.Errorf("lock's context: %v, value %v", l.Context().Err(), l.Context().Value(name{}))
+		}
+	})
+}
+
+// listening waits until c's subscription stands, and c knows.
+func listening(t *testing.T, c *Client) {
+	eventually(t, "listening", func() bool {
+		c.waits.mu.Lock()
+		defer c.waits.mu.Unlock()
+		return c.waits.confirmed > 0
+	})
+}
+
+// count counts the answers to a script.
+func count(rdb redis.UniversalClient, s script) *atomic.Int64 {
+	h := &counter{hash: s.Hash()}
+	rdb.AddHook(h)
+	return &h.n
+}
+
+type counter struct {
+	hash string
+	n    atomic.Int64
+}
+
+func (h *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (h *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if args := cmd.Args(); len(args) > 1 && fmt.Sprint(args[1]) == h.hash && !unknownScript(err) {
+			h.n.Add(1)
+		}
+		return err
+	}
+}
+func (h *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}

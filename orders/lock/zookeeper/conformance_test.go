@@ -1,0 +1,137 @@
+package zookeeper
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/goleak"
+
+	"flashsale/loadtest/servers"
+	"flashsale/orders/lock"
+	"flashsale/orders/lock/locktest"
+)
+
+// server is the one ZooKeeper of these tests: it takes a second to start.
+var server *servers.ZooKeeper
+
+func TestMain(m *testing.M) {
+	var err error
+	if os.Getenv("FLASHSALE_TEST_REAL") != "off" {
+		server, err = servers.StartZooKeeper(context.Background())
+	}
+	missing := errors.Is(err, servers.ErrNotInstalled) && os.Getenv("FLASHSALE_TEST_REAL") != "require"
+	if err != nil && !missing {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	locktest.Parallel()
+	code := m.Run()
+	if code == 0 {
+		if err := goleak.Find(goleak.IgnoreAnyFunction("flashsale/loadtest/servers.startChild.func1")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	if server != nil {
+		if err := server.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func start(t testing.TB, addr string, cfg lock.Config) *Client {
+	c, err := New([]string{addr}, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func wantServer(t testing.TB) {
+	if server == nil {
+		t.Skip("no ZooKeeper: apt-get install zookeeper")
+	}
+}
+
+func TestConformance(t *testing.T) {
+	wantServer(t)
+	locktest.Run(t, locktest.Store{
+		Servers: []string{server.Addr()},
+		New: func(t testing.TB, servers []string, cfg lock.Config) lock.Locker {
+			return start(t, servers[0], cfg)
+		},
+		Fence: func(_ testing.TB, l lock.Locker) lock.Fence { return Fence{l.(*Client)} },
+		Steal: func(t testing.TB, key string) {
+			c := start(t, server.Addr(), lock.Config{})
+			line, err := c.line(t.Context(), folder(key))
+			if err != nil || len(line) == 0 {
+				t.Fatal("nothing to steal: ", err)
+			}
+			if err := c.conn.Delete(folder(key)+"/"+line[0], -1); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Acquires: sends(opCreate), Renews: sends(opExists), Releases: sends(opDelete),
+		Lease:   3 * time.Second,
+		InOrder: true,
+	})
+}
+
+// The operations that are told apart on the wire: a request is its length, its
+// number and its operation, four bytes each.
+const (
+	opCreate = 1
+	opDelete = 2
+	opExists = 3
+)
+
+func sends(op uint32) func([]byte) bool {
+	return func(chunk []byte) bool { return len(chunk) >= 12 && binary.BigEndian.Uint32(chunk[8:]) == op }
+}
+
+// A session that the ensemble allows for less than the lease would end before
+// the lock's context does.
+func TestSessionTooShort(t *testing.T) {
+	wantServer(t)
+	c := start(t, server.Addr(), lock.Config{Lease: time.Minute})
+	if l, err := c.TryAcquire(t.Context(), "lock:{short}"); err == nil {
+		t.Errorf("%s is held for a minute, with a session of %v", l.Key(), c.dialer.granted())
+	}
+	if got := c.dialer.granted(); got != 10*time.Second {
+		t.Errorf("granted %v, want the server's 10s", got)
+	}
+}
+
+// Numbers order the line, whatever the names before them.
+func TestLineIsByNumber(t *testing.T) {
+	wantServer(t)
+	c, ctx := start(t, server.Addr(), lock.Config{}), t.Context()
+	var entered []string
+	for _, random := range []string{"c", "a", "b"} {
+		if err := c.enter(ctx, node{folder("lock:{line}"), random}); err != nil {
+			t.Fatal(err)
+		}
+		entered = append(entered, random)
+	}
+	line, err := c.line(ctx, folder("lock:{line}"))
+	if err != nil || len(line) != 3 {
+		t.Fatal(line, err)
+	}
+	for i, n := range line {
+		if name(n) != entered[i] {
+			t.Errorf("place %d: %s, want %s", i, n, entered[i])
+		}
+	}
+	if _, err := c.conn.Multi(&zk.DeleteRequest{Path: folder("lock:{line}") + "/" + line[0], Version: -1}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,205 @@
+package zookeeper
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"flashsale/orders/lock"
+)
+
+// A node of a lock's line is named by the random part that we give it, a dash,
+// and the number that the server gives it.
+type node struct{ folder, random string }
+
+func name(nodePath string) string {
+	random, _, _ := strings.Cut(path.Base(nodePath), "-")
+	return random
+}
+
+func number(name string) string {
+	_, number, _ := strings.Cut(name, "-")
+	return number
+}
+
+var acl = zk.WorldACL(zk.PermAll)
+
+// take enters the line, and waits in it if it may.
+func (c *Client) take(ctx context.Context, key string, began time.Time, wait bool) (*lock.Lock, error) {
+	if err := c.leases.Ready(ctx); err != nil {
+		return nil, err
+	}
+	mine := node{folder(key), rand.Text()}
+	l, err := c.stand(ctx, key, mine, began, wait)
+	if err == nil {
+		return l, nil
+	}
+	// The node must go: it would block everyone for as long as our session lives.
+	removeErr := c.remove(context.WithoutCancel(ctx), mine)
+	if removeErr != nil {
+		c.throw(mine)
+	}
+	switch {
+	case errors.Is(err, lock.ErrHeld), errors.Is(err, lock.ErrStopped):
+		return nil, err
+	case ctx.Err() != nil && removeErr == nil:
+		return nil, context.Cause(ctx) // nothing is left behind
+	case ctx.Err() != nil:
+		err = errors.Join(context.Cause(ctx), removeErr)
+	}
+	return nil, fmt.Errorf("%w: %w", lock.ErrUnknown, err)
+}
+
+// stand is the recipe.
+func (c *Client) stand(ctx context.Context, key string, mine node, began time.Time, wait bool) (*lock.Lock, error) {
+	if err := c.enter(ctx, mine); err != nil {
+		return nil, err
+	}
+	for first := true; ; first = false {
+		// The session, and with it the lease, is alive for its timeout from when
+		// the server hears this.
+		sent := time.Now()
+		line, err := c.line(ctx, mine.folder)
+		if err != nil {
+			return nil, err
+		}
+		place := slices.IndexFunc(line, func(n string) bool { return name(n) == mine.random })
+		switch {
+		case place < 0:
+			// The session ended while we stood here: to the end of the line.
+			if err := c.enter(ctx, mine); err != nil {
+				return nil, err
+			}
+			continue
+		case place == 0:
+			return c.hold(ctx, key, mine.folder+"/"+line[0], sent, began)
+		case !wait:
+			return nil, lock.ErrHeld
+		}
+		if first && c.cfg.Hooks.Waiting != nil {
+			c.cfg.Hooks.Waiting(ctx, key)
+		}
+		if err := c.watch(ctx, mine.folder+"/"+line[place-1]); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// hold begins the lease. A lock that is lost while the session goes on leaves a
+// node, which nobody may come to release.
+func (c *Client) hold(ctx context.Context, key, nodePath string, sent, began time.Time) (*lock.Lock, error) {
+	l, err := c.leases.Hold(ctx, key, nodePath, sent, began)
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(l.Context(), func() {
+		if errors.Is(context.Cause(l.Context()), lock.ErrLost) {
+			c.throw(node{folder(key), name(nodePath)})
+		}
+	})
+	return l, nil
+}
+
+// enter creates the node. If the answer is lost the node is found by its name:
+// creating it again would let us stand in the line twice.
+func (c *Client) enter(ctx context.Context, mine node) error {
+	create := func() (any, error) {
+		return c.conn.Create(mine.folder+"/"+mine.random+"-", nil, zk.FlagEphemeral|zk.FlagSequence, acl)
+	}
+	for range 3 {
+		_, err := do(ctx, c, create)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, zk.ErrNoNode):
+			// Containers: the server removes them when nobody has stood in them for
+			// a while, so that a lock leaves nothing behind.
+			for _, folder := range []string{Root, mine.folder} {
+				if err := c.container(ctx, folder); err != nil {
+					return err
+				}
+			}
+		case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrSessionExpired):
+			line, err := c.line(ctx, mine.folder)
+			if err != nil {
+				return err
+			}
+			if slices.ContainsFunc(line, func(n string) bool { return name(n) == mine.random }) {
+				return nil
+			}
+		default:
+			return err
+		}
+	}
+	return errors.New("zookeeper: no node in three attempts")
+}
+
+func (c *Client) container(ctx context.Context, path string) error {
+	_, err := do(ctx, c, func() (any, error) { return c.conn.CreateContainer(path, nil, zk.FlagContainer, acl) })
+	if errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	return err
+}
+
+// line is who stands in it, in order. Nobody does where there is no folder.
+func (c *Client) line(ctx context.Context, folder string) ([]string, error) {
+	names, err := do(ctx, c, func() ([]string, error) {
+		names, _, err := c.conn.Children(folder)
+		return names, err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	// The numbers have ten digits: as text they are in order.
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
+	return names, err
+}
+
+// watch waits until the node before ours is gone, or might be.
+func (c *Client) watch(ctx context.Context, before string) error {
+	gone, err := do(ctx, c, func() (<-chan zk.Event, error) {
+		there, _, events, err := c.conn.ExistsW(before)
+		if err == nil && !there {
+			return nil, zk.ErrNoNode
+		}
+		return events, err
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil
+	case err != nil:
+		return err
+	}
+	select {
+	case <-gone: // or the session is: then our own node is missed
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// remove removes a node whose number we may not know, within a time of its own.
+func (c *Client) remove(ctx context.Context, n node) error {
+	line, err := c.line(ctx, n.folder)
+	if err != nil {
+		return err
+	}
+	for _, found := range line {
+		if name(found) == n.random {
+			_, err = do(ctx, c, func() (any, error) { return nil, c.conn.Delete(n.folder+"/"+found, -1) })
+		}
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	return err
+}
