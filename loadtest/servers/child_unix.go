@@ -1,0 +1,15 @@
+//go:build unix
+
+package servers
+
+import (
+	"os"
+	"syscall"
+)
+
+// signalGroup sends the signal to a child and to everything that it has forked:
+// each child leads a process group with the number of its pid.
+func signalGroup(p *os.Process, s syscall.Signal) error { return syscall.Kill(-p.Pid, s) }
+
+func pauseGroup(p *os.Process) error  { return signalGroup(p, syscall.SIGSTOP) }
+func resumeGroup(p *os.Process) error { return signalGroup(p, syscall.SIGCONT) }

@@ -1,0 +1,92 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+)
+
+// actAsServer, as the first argument, turns the test binary into a server.
+const actAsServer = "act-as-server"
+
+func serveUntilKilled(addr string) {
+	fmt.Println("listening on", addr)
+	err := http.ListenAndServe(addr, http.NotFoundHandler())
+	fmt.Println(err)
+	os.Exit(1)
+}
+
+func dial(ctx context.Context, addr string) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err == nil {
+		err = conn.Close()
+	}
+	return err
+}
+
+func ownServer(args func(addr string) []string) Command {
+	return Command{Path: os.Args[0], Args: args, Serving: dial}
+}
+
+func TestStartCommand(t *testing.T) {
+	p, err := StartCommand(t.Context(), ownServer(func(addr string) []string { return []string{actAsServer, addr} }))
+	need(t, err)
+	defer func() { need(t, p.Close()) }()
+	if p.Pid() == 0 || !strings.Contains(p.LogTail(), p.Addr()) {
+		t.Errorf("pid %d, address %s, log %q", p.Pid(), p.Addr(), p.LogTail())
+	}
+	p.Kill()
+	if err := dial(t.Context(), p.Addr()); err == nil {
+		t.Error("killed, and still serving")
+	}
+	need(t, p.Restart(t.Context()))
+	need(t, dial(t.Context(), p.Addr()))
+	// LogTail is this start's, Log is everything.
+	if log, err := p.Log(); err != nil || strings.Count(string(log), "listening on") != 2 {
+		t.Errorf("log %q, %v", log, err)
+	}
+	need(t, p.Close())
+	if left := remains(t, p.Addr()); len(left) > 0 && strings.Contains(strings.Join(left, " "), "listener") {
+		t.Errorf("after Close: %v", left)
+	}
+}
+
+// Somebody else may take the port between its choice and its use.
+func TestStartCommandMovesOnFromATakenPort(t *testing.T) {
+	stranger, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	need(t, err)
+	defer stranger.Close()
+	// The stranger answers instead: whoever starts a server must know its own.
+	own := func(ctx context.Context, addr string) error {
+		if addr == stranger.Addr().String() {
+			return errors.New("a stranger's")
+		}
+		return dial(ctx, addr)
+	}
+	tries := 0
+	c := ownServer(func(addr string) []string {
+		if tries++; tries == 1 {
+			addr = stranger.Addr().String()
+		}
+		return []string{actAsServer, addr}
+	})
+	c.Serving = own
+	p, err := StartCommand(t.Context(), c)
+	need(t, err)
+	need(t, p.Close())
+	if tries != 2 {
+		t.Errorf("%d tries, want 2", tries)
+	}
+}
+
+func TestStartCommandSaysWhyItEnded(t *testing.T) {
+	_, err := StartCommand(t.Context(), ownServer(func(string) []string { return []string{actAsServer, "127.0.0.1:not-a-port"} }))
+	if err == nil || !strings.Contains(err.Error(), "not-a-port") {
+		t.Errorf("error %v, want the program's own words", err)
+	}
+}

@@ -1,0 +1,97 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(actAsParent) != "" {
+		parentToBeKilled()
+	}
+	if len(os.Args) == 3 && os.Args[1] == actAsServer {
+		serveUntilKilled(os.Args[2])
+	}
+	os.Exit(m.Run())
+}
+
+// need ends the test on an error; a server that is not installed is a reason to
+// skip unless FLASHSALE_TEST_REAL=require. (servertest has the same rule, but
+// imports this package.)
+func need(t *testing.T, err error) {
+	t.Helper()
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrNotInstalled) && os.Getenv("FLASHSALE_TEST_REAL") != "require":
+		t.Skip(err)
+	default:
+		t.Fatal(err)
+	}
+}
+
+// needReal skips where real servers are switched off.
+func needReal(t *testing.T) {
+	t.Helper()
+	if os.Getenv("FLASHSALE_TEST_REAL") == "off" {
+		t.Skip("FLASHSALE_TEST_REAL=off")
+	}
+}
+
+func startRedis(t *testing.T, o RedisOptions) *Redis {
+	t.Helper()
+	needReal(t)
+	r, err := StartRedis(t.Context(), o)
+	need(t, err)
+	t.Cleanup(func() { need(t, r.Close()) })
+	return r
+}
+
+func startMySQL(t *testing.T, o MySQLOptions) *MySQL {
+	t.Helper()
+	needReal(t)
+	m, err := StartMySQL(t.Context(), o)
+	need(t, err)
+	t.Cleanup(func() { need(t, m.Close()) })
+	return m
+}
+
+// eventually polls until the condition holds, at most for ten seconds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline:
+			t.Fatalf("after 10 s: not %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// remains lists what is left in the temporary folder, and whether anybody
+// listens at the addresses.
+func remains(t *testing.T, addrs ...string) (left []string) {
+	t.Helper()
+	entries, err := os.ReadDir(os.TempDir())
+	need(t, err)
+	for _, e := range entries {
+		left = append(left, "directory "+e.Name())
+	}
+	for _, addr := range addrs {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		cancel()
+		if err == nil {
+			left = append(left, fmt.Sprintf("listener %s", addr))
+			_ = conn.Close()
+		}
+	}
+	return left
+}

@@ -1,0 +1,20 @@
+//go:build !linux
+
+package servers
+
+import (
+	"os"
+	"syscall"
+)
+
+// Only Linux ends the children of a killed parent.
+
+const actAsParent = "FLASHSALE_SERVERS_TEST_PARENT"
+
+func parentToBeKilled() {}
+
+// ended reports whether a process is gone, as well as this system can tell.
+func ended(pid int) bool {
+	p, err := os.FindProcess(pid)
+	return err != nil || p.Signal(syscall.Signal(0)) != nil
+}

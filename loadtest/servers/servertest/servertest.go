@@ -1,0 +1,175 @@
+// Package servertest runs one test against the embedded stores and against real
+// servers. A package that uses real SQL calls Main from its TestMain.
+//
+// The real half is skipped where the servers are not installed. With
+// FLASHSALE_TEST_REAL=require it fails there instead, and with
+// FLASHSALE_TEST_REAL=off it is always skipped. Where the race detector watches
+// and real servers are required, the Each functions leave the embedded half out:
+// it runs without the detector, which sees the same code on real servers.
+package servertest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"flashsale/loadtest/servers"
+)
+
+// Kinds are what the Each functions run, in this order.
+func Kinds() []string {
+	if Race && os.Getenv("FLASHSALE_TEST_REAL") == "require" {
+		return []string{servers.KindReal}
+	}
+	return []string{servers.KindEmbedded, servers.KindReal}
+}
+
+// Runner is *testing.T or *testing.B.
+type Runner[T any] interface {
+	testing.TB
+	Run(name string, f func(T)) bool
+}
+
+// Each runs f on the embedded stores and on real ones, as subtests (or
+// sub-benchmarks) named after the kind. Both stores are f's own and empty.
+func Each[T Runner[T]](t T, f func(t T, s *servers.Stores)) {
+	t.Helper()
+	for _, kind := range Kinds() {
+		t.Run(kind, func(t T) { f(t, Open(t, kind)) })
+	}
+}
+
+// EachRedis is Each for code that needs no SQL.
+func EachRedis[T Runner[T]](t T, f func(t T, r *Redis)) {
+	t.Helper()
+	for _, kind := range Kinds() {
+		t.Run(kind, func(t T) { f(t, OpenRedis(t, kind)) })
+	}
+}
+
+// EachSQL is Each for code that needs no Redis. The string is as in
+// servers.Stores.SQL.
+func EachSQL[T Runner[T]](t T, f func(t T, sql string)) {
+	t.Helper()
+	for _, kind := range Kinds() {
+		t.Run(kind, func(t T) { f(t, OpenSQL(t, kind)) })
+	}
+}
+
+// Open starts stores of one kind for the rest of the test. The real Redis is a
+// process of its own; the real database is a fresh one on the shared server, so
+// Stores.MySQL is nil: who wants to break MySQL starts one with
+// servers.StartMySQL.
+func Open(tb testing.TB, kind string) *servers.Stores {
+	tb.Helper()
+	r := OpenRedis(tb, kind)
+	s := &servers.Stores{Kind: kind, RedisURL: r.URL, SQL: OpenSQL(tb, kind), Mini: r.Mini, Redis: r.Real}
+	s.Versions = "miniredis, SQLite"
+	if kind == servers.KindReal {
+		s.Versions = r.Real.Version + ", " + shared.version()
+	}
+	return s
+}
+
+// Redis is a Redis for one test. One of Mini and Real is nil.
+type Redis struct {
+	Kind string
+	URL  string
+	Mini *servers.MiniRedis
+	Real *servers.Redis
+}
+
+// OpenRedis starts an empty Redis of one kind for the rest of the test.
+func OpenRedis(tb testing.TB, kind string) *Redis {
+	tb.Helper()
+	ctx := tb.Context()
+	if kind == servers.KindEmbedded {
+		m, err := servers.StartMiniRedis(ctx)
+		require(tb, err)
+		tb.Cleanup(func() { closed(tb, m.Close()) })
+		return &Redis{Kind: kind, URL: m.URL, Mini: m}
+	}
+	wantReal(tb)
+	r, err := servers.StartRedis(ctx, servers.RedisOptions{})
+	require(tb, err)
+	tb.Cleanup(func() { closed(tb, r.Close()) })
+	return &Redis{Kind: kind, URL: r.URL, Real: r}
+}
+
+// Advance lets d pass at once for all TTLs and reports whether it could: the
+// clock of a real Redis can't be moved, there the test has to wait. Redis's TIME
+// is not moved on either.
+func (r *Redis) Advance(d time.Duration) bool {
+	if r.Mini == nil {
+		return false
+	}
+	r.Mini.Advance(d)
+	return true
+}
+
+// OpenSQL makes an empty database of one kind for the rest of the test.
+func OpenSQL(tb testing.TB, kind string) (sql string) {
+	tb.Helper()
+	if kind == servers.KindEmbedded {
+		// Not tb.TempDir: it holds the test's name, and a # in it would be cut off in a URI.
+		dir, err := os.MkdirTemp("", "flashsale-sqlite-")
+		require(tb, err)
+		tb.Cleanup(func() { closed(tb, os.RemoveAll(dir)) })
+		return "sqlite:" + filepath.ToSlash(filepath.Join(dir, "flashsale.db"))
+	}
+	wantReal(tb)
+	name, dsn, err := shared.newDatabase(tb.Context())
+	require(tb, err)
+	tb.Cleanup(func() {
+		// The test's own context is over by now.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 10*time.Second)
+		defer cancel()
+		closed(tb, shared.dropDatabase(ctx, name))
+	})
+	return dsn
+}
+
+// wantReal skips the test where the environment says so.
+func wantReal(tb testing.TB) {
+	tb.Helper()
+	switch mode := os.Getenv("FLASHSALE_TEST_REAL"); mode {
+	case "", "require":
+	case "off":
+		tb.Skip("FLASHSALE_TEST_REAL=off")
+	default:
+		tb.Fatalf("FLASHSALE_TEST_REAL=%s: want require, off or nothing", mode)
+	}
+}
+
+// require ends the test on an error. A missing server is a reason to skip,
+// unless real servers are required.
+func require(tb testing.TB, err error) {
+	tb.Helper()
+	switch {
+	case err == nil:
+	case errors.Is(err, servers.ErrNotInstalled) && os.Getenv("FLASHSALE_TEST_REAL") != "require":
+		tb.Skip(err)
+	default:
+		tb.Fatal(err)
+	}
+}
+
+func closed(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Errorf("clean up: %v", err)
+	}
+}
+
+// OpenZooKeeper starts an empty ZooKeeper for the rest of the test.
+func OpenZooKeeper(tb testing.TB) *servers.ZooKeeper {
+	tb.Helper()
+	wantReal(tb)
+	z, err := servers.StartZooKeeper(tb.Context())
+	require(tb, err)
+	tb.Cleanup(func() { closed(tb, z.Close()) })
+	return z
+}

@@ -1,0 +1,112 @@
+package servertest_test
+
+import (
+	"database/sql"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql"
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+func TestMain(m *testing.M) { servertest.Main(m) }
+
+// want is which kinds must have run where nothing is switched off.
+func want(ran []string) bool {
+	if os.Getenv("FLASHSALE_TEST_REAL") == "require" {
+		return slices.Equal(ran, servertest.Kinds())
+	}
+	return len(ran) > 0 && ran[0] == servers.KindEmbedded
+}
+
+// Stores that earlier tests have written to are never seen again: each call
+// starts from nothing.
+func TestEachStartsFromNothing(t *testing.T) {
+	for range 2 {
+		var ran []string
+		servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+			ran = append(ran, s.Kind)
+			o, err := redis.ParseURL(s.RedisURL)
+			check(t, err)
+			c := redis.NewClient(o)
+			defer c.Close()
+			n, err := c.Incr(t.Context(), "visits").Result()
+			check(t, err)
+			if n != 1 {
+				t.Errorf("visit %d to this Redis, want 1", n)
+			}
+			if s.Kind == servers.KindEmbedded {
+				return
+			}
+			db, err := sql.Open("mysql", s.SQL)
+			check(t, err)
+			defer db.Close()
+			_, err = db.ExecContext(t.Context(), "CREATE TABLE visits (id INT)") // fails if it exists
+			check(t, err)
+		})
+		if !want(ran) {
+			t.Errorf("ran on %v", ran)
+		}
+	}
+}
+
+func TestEachSQL(t *testing.T) {
+	seen := map[string]bool{}
+	for range 2 {
+		servertest.EachSQL(t, func(t *testing.T, sql string) {
+			if seen[sql] {
+				t.Errorf("%s was given out twice", sql)
+			}
+			seen[sql] = true
+			if embedded := strings.Contains(t.Name(), "/embedded"); embedded != strings.HasPrefix(sql, "sqlite:") {
+				t.Errorf("%s got %s", t.Name(), sql)
+			}
+		})
+	}
+	if len(seen) < 2 {
+		t.Errorf("databases: %v", seen)
+	}
+}
+
+func TestEachRedisAdvances(t *testing.T) {
+	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {
+		o, err := redis.ParseURL(r.URL)
+		check(t, err)
+		c := redis.NewClient(o)
+		defer c.Close()
+		check(t, c.Set(t.Context(), "k", "v", time.Hour).Err())
+		moved := r.Advance(time.Hour)
+		n, err := c.Exists(t.Context(), "k").Result()
+		check(t, err)
+		if gone := n == 0; gone != moved || moved != (r.Kind == servers.KindEmbedded) {
+			t.Errorf("%s: moved %v, gone %v", r.Kind, moved, gone)
+		}
+	})
+}
+
+func BenchmarkEach(b *testing.B) {
+	servertest.EachRedis(b, func(b *testing.B, r *servertest.Redis) {
+		o, err := redis.ParseURL(r.URL)
+		if err != nil {
+			b.Fatal(err)
+		}
+		c := redis.NewClient(o)
+		defer c.Close()
+		for b.Loop() {
+			c.Ping(b.Context())
+		}
+	})
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,82 @@
+package servertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"flashsale/loadtest/servers"
+)
+
+// shared is the one MySQL of a test process: it takes about a second to start,
+// a database on it a few milliseconds.
+var shared sharedMySQL
+
+type sharedMySQL struct {
+	mu        sync.Mutex
+	inMain    bool // Main will stop it
+	server    *servers.MySQL
+	err       error // why it did not start; not tried twice
+	databases int
+}
+
+// Main runs the tests of a package, stops what they shared, and exits:
+//
+//	func TestMain(m *testing.M) { servertest.Main(m) }
+func Main(m *testing.M) {
+	shared.mu.Lock()
+	shared.inMain = true
+	shared.mu.Unlock()
+
+	code := m.Run()
+	if err := shared.close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// newDatabase makes a fresh database, starting the server for the first one.
+func (s *sharedMySQL) newDatabase(ctx context.Context) (name, dsn string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.inMain {
+		return "", "", errors.New("servertest: nobody would stop the shared MySQL: " +
+			"give the package `func TestMain(m *testing.M) { servertest.Main(m) }`")
+	}
+	if s.server == nil && s.err == nil {
+		// It outlives the test that happens to be the first to ask.
+		s.server, s.err = servers.StartMySQL(context.WithoutCancel(ctx), servers.MySQLOptions{})
+	}
+	if s.err != nil {
+		return "", "", s.err
+	}
+	s.databases++
+	name = fmt.Sprintf("test_%d", s.databases)
+	dsn, err = s.server.NewDatabase(ctx, name)
+	return name, dsn, err
+}
+
+func (s *sharedMySQL) dropDatabase(ctx context.Context, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.server.DropDatabase(ctx, name)
+}
+
+func (s *sharedMySQL) version() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.server.Version
+}
+
+func (s *sharedMySQL) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server == nil {
+		return nil
+	}
+	return s.server.Close()
+}

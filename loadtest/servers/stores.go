@@ -1,0 +1,113 @@
+// Package servers starts what the project runs against when nobody gives it a
+// Redis and a MySQL: embedded stores inside this process, or private real
+// servers on loopback ports. It is a leaf: it imports nothing of the module,
+// so that the demo, the benchmarks and every test may use it.
+//
+// Whatever it starts belongs to the caller, who calls Close. Real servers write
+// into a temporary directory of their own and die with this process, even when
+// it is killed (on Linux; elsewhere only Close stops them). A killed process
+// leaves the directory behind.
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// The two kinds of Stores.
+const (
+	KindEmbedded = "embedded"
+	KindReal     = "real"
+)
+
+// Stores are one Redis and one SQL database to run against.
+type Stores struct {
+	Kind     string // KindEmbedded or KindReal
+	RedisURL string // redis://127.0.0.1:port/0
+	SQL      string // sqlite:/dir/file.db, or user@tcp(127.0.0.1:port)/database
+	Versions string // for reports: "Redis 7.0.15, MariaDB 10.11.19"
+
+	// The servers behind the addresses, for whoever wants to break them: Mini
+	// when embedded, Redis and MySQL when real, the others nil.
+	Mini  *MiniRedis
+	Redis *Redis
+	MySQL *MySQL
+
+	dir string // the SQLite file's, when embedded
+}
+
+// Options says how the real servers are to run. The zero value is good.
+type Options struct {
+	Redis RedisOptions
+	MySQL MySQLOptions
+}
+
+// Embedded starts a miniredis on a loopback port and names a SQLite file, not
+// created yet, in a fresh temporary directory. ctx bounds the start only.
+func Embedded(ctx context.Context) (*Stores, error) {
+	dir, err := os.MkdirTemp("", "flashsale-sqlite-")
+	if err != nil {
+		return nil, fmt.Errorf("servers: directory for SQLite: %w", err)
+	}
+	s := &Stores{
+		Kind:     KindEmbedded,
+		SQL:      "sqlite:" + filepath.ToSlash(filepath.Join(dir, "flashsale.db")),
+		Versions: "miniredis, SQLite",
+		dir:      dir,
+	}
+	if s.Mini, err = StartMiniRedis(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.RedisURL = s.Mini.URL
+	return s, nil
+}
+
+// Real starts a private redis-server and a private mariadbd (or mysqld) with an
+// empty database. Where one of them is not installed the error is
+// ErrNotInstalled, and says what to install. ctx bounds the start only, which
+// takes about two seconds and is given up after a minute.
+func Real(ctx context.Context, o Options) (*Stores, error) {
+	// Both are looked for before either is started: one error names all that is missing.
+	_, noRedis := findRedis(o.Redis.SearchPath)
+	_, noMySQL := findMySQL(o.MySQL.SearchPath)
+	if err := errors.Join(noRedis, noMySQL); err != nil {
+		return nil, err
+	}
+
+	s := &Stores{Kind: KindReal}
+	var err error
+	if s.Redis, err = StartRedis(ctx, o.Redis); err != nil {
+		return nil, err
+	}
+	if s.MySQL, err = StartMySQL(ctx, o.MySQL); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if s.SQL, err = s.MySQL.NewDatabase(ctx, "flashsale"); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.RedisURL = s.Redis.URL
+	s.Versions = s.Redis.Version + ", " + s.MySQL.Version
+	return s, nil
+}
+
+// Close stops the servers, waits for their end and removes their directories.
+// What was stored is gone. Further calls do nothing.
+func (s *Stores) Close() error {
+	var errs []error
+	if s.Mini != nil {
+		errs = append(errs, s.Mini.Close())
+	}
+	if s.Redis != nil {
+		errs = append(errs, s.Redis.Close())
+	}
+	if s.MySQL != nil {
+		errs = append(errs, s.MySQL.Close())
+	}
+	if s.dir != "" {
+		errs = append(errs, os.RemoveAll(s.dir))
+	}
+	return errors.Join(errs...)
+}
