@@ -1,0 +1,365 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/inventory/internal/keys"
+)
+
+// A held gate keeps every script call back, on its way to Redis or on its way
+// from there, until the test lets it go.
+type held struct {
+	*Gate
+	sku     string
+	calls   chan struct{} // one for each call that is held
+	letGo   chan struct{} // closed: all go
+	answers sync.WaitGroup
+
+	mu       sync.Mutex
+	sizes    []int
+	inFlight atomic.Int64
+	most     atomic.Int64 // calls in flight at once
+}
+
+// inFlight is how many calls of a SKU a gate has under way at once.
+const inFlight = 2
+
+type heldAt int
+
+const (
+	beforeRedis heldAt = iota
+	afterRedis
+)
+
+func hold(t *testing.T, rdb *redis.Client, at heldAt, sku string) *held {
+	t.Helper()
+	check(t, reserveScript.Load(t.Context(), rdb).Err())
+	h := &held{sku: sku, calls: make(chan struct{}, 1000), letGo: make(chan struct{})}
+	client := hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) (err error) {
+		now := h.inFlight.Add(1)
+		defer h.inFlight.Add(-1)
+		for most := h.most.Load(); now > most && !h.most.CompareAndSwap(most, now); most = h.most.Load() {
+		}
+		if at == afterRedis {
+			err = next(ctx, cmd)
+		}
+		h.calls <- struct{}{}
+		<-h.letGo
+		if at == beforeRedis {
+			err = next(ctx, cmd)
+		}
+		return err
+	})
+	h.Gate = New(client, Config{Timeout: time.Minute, OnBatch: func(n int, _ time.Duration) {
+		h.mu.Lock()
+		h.sizes = append(h.sizes, n)
+		h.mu.Unlock()
+	}})
+	return h
+}
+
+// call reserves in the background and hands the answer to got.
+func (h *held) call(ctx context.Context, r Request, got func(Reservation, error)) {
+	h.answers.Go(func() { got(h.Reserve(ctx, r)) })
+}
+
+// fill makes as many calls as may be in flight, and waits until they are held.
+func (h *held) fill(t *testing.T) {
+	t.Helper()
+	for i := range inFlight {
+		h.call(t.Context(), order(h.sku, fmt.Sprint("first-", i), "first"), func(_ Reservation, err error) {
+			if err != nil {
+				t.Errorf("first-%d: %v", i, err)
+			}
+		})
+		<-h.calls
+	}
+}
+
+// queued waits until n callers wait for the next call.
+func (h *held) queued(t *testing.T, n int) {
+	t.Helper()
+	s := h.turnstile(h.sku)
+	eventually(t, fmt.Sprint(n, " callers queued"), func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.waiting) == n
+	})
+}
+
+func (h *held) release() {
+	close(h.letGo)
+	h.answers.Wait()
+}
+
+// taken tells whether an order has units and a place in the queue: both or
+// neither.
+func taken(t *testing.T, g *Gate, sku, id string) bool {
+	t.Helper()
+	view := look(t, g, sku)
+	_, _, holds, err := g.Held(t.Context(), id, "another", sku)
+	check(t, err)
+	if _, queued := view.Queued[id]; queued != holds {
+		t.Errorf("%s: holds %v, queued %v", id, holds, queued)
+	}
+	return holds
+}
+
+func TestManyCallersFewCalls(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		sku := newSKU()
+		h := hold(t, rdb, beforeRedis, sku)
+		open(t, New(rdb, Config{}), sku, 1000, 1000)
+		h.fill(t)
+		const callers = 2 * 256
+		for i := range callers {
+			h.call(t.Context(), order(sku, fmt.Sprint("o", i), "ann"), func(r Reservation, err error) {
+				if err != nil || r.OrderID != fmt.Sprint("o", i) {
+					t.Errorf("o%d: %+v, %v", i, r, err)
+				}
+			})
+		}
+		h.queued(t, callers)
+		h.release()
+		slices.Sort(h.sizes)
+		if !slices.Equal(h.sizes, []int{1, 1, 256, 256}) {
+			t.Errorf("%d callers in calls of %v", callers+inFlight, h.sizes)
+		}
+		if most := h.most.Load(); most != inFlight {
+			t.Errorf("%d calls in flight at once, want %d", most, inFlight)
+		}
+		if view := look(t, h.Gate, sku); view.Available != 1000-callers-2 || view.Holds != callers+2 {
+			t.Errorf("%d available, %d holds", view.Available, view.Holds)
+		}
+	})
+}
+
+func TestBadInputHarmsNobodyElse(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		sku := newSKU()
+		h := hold(t, rdb, beforeRedis, sku)
+		open(t, New(rdb, Config{}), sku, 10, 3)
+		h.fill(t)
+		bad := []Request{
+			{SKU: sku, Buyer: "ann", Quantity: 1}, // no id
+			{OrderID: "two words", SKU: sku, Buyer: "ann", Quantity: 1},
+			{OrderID: "b1", SKU: sku, Quantity: 1}, // no buyer
+			{OrderID: "b2", SKU: sku, Buyer: "ann"},
+			{OrderID: "b3", SKU: sku, Buyer: "ann", Quantity: -3, Key: "k"},
+			{OrderID: "b4", SKU: sku, Buyer: "\x00\n", Quantity: 0, Key: "\xff", Fingerprint: " "},
+		}
+		for i, r := range bad {
+			h.call(t.Context(), r, func(_ Reservation, err error) {
+				if !errors.Is(err, ErrInvalid) {
+					t.Errorf("%+v: %v", r, err)
+				}
+			})
+			id := fmt.Sprint("good-", i)
+			h.call(t.Context(), order(sku, id, id), func(_ Reservation, err error) {
+				if err != nil {
+					t.Errorf("%s: %v", id, err)
+				}
+			})
+		}
+		h.queued(t, 2*len(bad))
+		h.release()
+		if view := look(t, h.Gate, sku); view.Holds != int64(len(bad)+2) || view.Available != 10-view.Holds {
+			t.Errorf("%d holds, %d available", view.Holds, view.Available)
+		}
+	})
+}
+
+// Giving up is free as long as the request has not been sent. After that the
+// order is what it is: it holds its units, and goes its way.
+func TestGivingUp(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		giveUp := func(t *testing.T, h *held, id string, sent func()) {
+			t.Helper()
+			ctx, cancel := context.WithCancel(t.Context())
+			gaveUp := make(chan error, 1)
+			h.call(ctx, order(h.sku, id, "ann"), func(_ Reservation, err error) { gaveUp <- err })
+			sent()
+			cancel()
+			if err := <-gaveUp; !errors.Is(err, context.Canceled) {
+				t.Errorf("the caller hears %v", err)
+			}
+			h.release()
+			eventually(t, "all calls done", func() bool { return h.inFlight.Load() == 0 })
+		}
+		t.Run("queued", func(t *testing.T) {
+			sku := newSKU()
+			h := hold(t, rdb, beforeRedis, sku)
+			open(t, New(rdb, Config{}), sku, 10, 10)
+			h.fill(t)
+			giveUp(t, h, "o", func() { h.queued(t, 1) })
+			if taken(t, h.Gate, sku, "o") {
+				t.Error("has units")
+			}
+		})
+		for at, name := range map[heldAt]string{beforeRedis: "sent", afterRedis: "answered by Redis"} {
+			t.Run(name, func(t *testing.T) {
+				sku := newSKU()
+				h := hold(t, rdb, at, sku)
+				open(t, New(rdb, Config{}), sku, 10, 10)
+				giveUp(t, h, "o", func() { <-h.calls })
+				if !taken(t, h.Gate, sku, "o") {
+					t.Error("has no units")
+				}
+			})
+		}
+		t.Run("before", func(t *testing.T) {
+			sku := newSKU()
+			g := New(rdb, Config{})
+			open(t, g, sku, 10, 10)
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := g.Reserve(ctx, order(sku, "o", "ann")); !errors.Is(err, context.Canceled) || taken(t, g, sku, "o") {
+				t.Error(err)
+			}
+		})
+	})
+}
+
+// Whoever of a batch gives up, the others get their answers.
+func TestBatchOutlivesEachOfItsCallers(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		const callers = 4
+		for quitter := range callers {
+			sku := newSKU()
+			h := hold(t, rdb, beforeRedis, sku)
+			open(t, New(rdb, Config{}), sku, 10, 10)
+			h.fill(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			var errs [callers]error
+			quit := make(chan struct{})
+			for i := range callers {
+				ctx := ctx
+				if i != quitter {
+					ctx = t.Context()
+				}
+				h.call(ctx, order(sku, fmt.Sprint("o", i), "ann"), func(_ Reservation, err error) {
+					if errs[i] = err; i == quitter {
+						close(quit)
+					}
+				})
+				h.queued(t, i+1)
+			}
+			h.letGo <- struct{}{} // one of the first two returns, and the four go
+			<-h.calls
+			cancel()
+			<-quit
+			h.release()
+			for i, err := range errs {
+				if (i == quitter) != errors.Is(err, context.Canceled) || i != quitter && err != nil {
+					t.Errorf("%d gave up; o%d: %v", quitter, i, err)
+				}
+				if !taken(t, h.Gate, sku, fmt.Sprint("o", i)) {
+					t.Errorf("%d gave up; o%d has no units", quitter, i)
+				}
+			}
+		}
+	})
+}
+
+// A Redis that accepts and says nothing.
+func TestRedisSilent(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		w := newWire(t, rdb)
+		sku, timeout := newSKU(), 100*time.Millisecond
+		g := New(w.client(t), Config{Timeout: timeout})
+		open(t, g, sku, 100, 100) // enough for all, should their call get through
+		reserve(t, g, order(sku, "before", "ann"))
+		w.silent.Store(true)
+		var callers sync.WaitGroup
+		for i := range 20 {
+			callers.Go(func() {
+				began := time.Now()
+				_, err := g.Reserve(t.Context(), order(sku, fmt.Sprint("o", i), "ann"))
+				var refusal *Refusal
+				if err == nil || errors.As(err, &refusal) {
+					t.Errorf("o%d: %v, but nobody knows", i, err)
+				}
+				// In flight behind another call at most.
+				if took := time.Since(began); took > 20*timeout {
+					t.Errorf("o%d: after %v", i, took)
+				}
+			})
+		}
+		callers.Wait()
+		s := g.turnstile(sku)
+		eventually(t, "no call in flight", func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.inFlight == 0 && len(s.waiting) == 0
+		})
+		w.silent.Store(false)
+		reserve(t, g, order(sku, "after", "bob"))
+	})
+}
+
+// A reply that gets lost makes the client send the call again.
+func TestLostReplyTakesOnce(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		run := func(t *testing.T) (resent, once bool) {
+			w := newWire(t, rdb)
+			g, sku := New(w.client(t), Config{}), newSKU()
+			open(t, g, sku, 10, 10)
+			reserve(t, g, order(sku, "before", "ann"))
+			w.loseNext.Store(true)
+			r := Request{OrderID: "o", SKU: sku, Buyer: "bob", Quantity: 3}
+			got := reserve(t, g, r)
+			view := look(t, g, sku)
+			hold := rdb.HGet(t.Context(), keys.Holds(sku), "o").Val()
+			if hold != fmt.Sprintf("3 %d bob", got.At.UnixMilli()) {
+				t.Errorf("the answer says %v, the hold %q", got.At, hold)
+			}
+			return w.lost.Load() == 1, view.Available == 6 && view.Queued["o"] == 3 && rdb.XLen(t.Context(), keys.Queue(sku)).Val() == 2
+		}
+		if resent, once := run(t); !resent || !once {
+			t.Errorf("resent %v, taken once %v", resent, once)
+		}
+		t.Run("twin", func(t *testing.T) {
+			reserveTwin("", "elseif holds[i] or fresh[id] then", "elseif fresh[id] then").use(t)
+			if resent, once := run(t); !resent || once {
+				t.Errorf("resent %v, taken once %v: the check can't fail", resent, once)
+			}
+		})
+	})
+}
+
+// A rebuild between two calls of a node: the first call under the new epoch
+// does nothing, and the callers don't notice.
+func TestNewEpoch(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		client, commands := counted(t, rdb)
+		keeper, g, sku := New(rdb, Config{}), New(client, Config{}), newSKU()
+		open(t, keeper, sku, 3, 3)
+		check(t, reserveScript.Load(t.Context(), rdb).Err())
+		if _, err := g.Reserve(t.Context(), Request{OrderID: "o", SKU: sku, Buyer: "ann", Quantity: 4}); !errors.Is(err, ErrBuyerLimit) {
+			t.Fatal(err)
+		}
+		shut(t, keeper, sku)
+		if _, err := g.Reserve(t.Context(), order(sku, "p", "ann")); !errors.Is(err, ErrRebuilding) {
+			t.Fatal(err)
+		}
+		install(t, keeper, sku, Mandate{Fence: 1, Epoch: 5}, truth{Terms: terms(3, 3), Available: 3})
+		commands.Store(0)
+		reserve(t, g, order(sku, "q", "ann"))
+		reserve(t, g, order(sku, "r", "ann"))
+		if n := commands.Load(); n != 3 {
+			t.Errorf("%d commands, want one wasted and two", n)
+		}
+		if _, err := g.Reserve(t.Context(), order("no such", "s", "ann")); !errors.Is(err, ErrNoGate) {
+			t.Error(err)
+		}
+	})
+}

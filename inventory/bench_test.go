@@ -1,0 +1,143 @@
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/inventory/internal/keys"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// BenchmarkReserve compares the gate with one EVALSHA per order of the very
+// same script: 256 callers, one SKU, a real redis-server. Both sides take
+// turns within one run, so only the ratio is worth anything.
+//
+//	go test -run - -bench Reserve ./inventory
+func BenchmarkReserve(b *testing.B) {
+	const callers, orders = 256, 40_000
+	o, err := redis.ParseURL(servertest.OpenRedis(b, servers.KindReal).URL)
+	if err != nil {
+		b.Fatal(err)
+	}
+	o.ContextTimeoutEnabled, o.PoolSize = true, 64
+	rdb := redis.NewClient(o)
+	b.Cleanup(func() { _ = rdb.Close() })
+	g := New(rdb, Config{QueueBound: 10 * orders, Timeout: time.Minute})
+
+	round := func(reserve func(Request) error) (perSecond float64) {
+		sku := newSKU()
+		open(b, g, sku, orders, 1)
+		requests := make([]Request, orders)
+		for i := range requests {
+			requests[i] = benchRequest(sku, i)
+		}
+		b.StartTimer()
+		began := time.Now()
+		var running sync.WaitGroup
+		for c := range callers {
+			running.Go(func() {
+				for i := c; i < orders; i += callers {
+					if err := reserve(requests[i]); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		}
+		running.Wait()
+		took := time.Since(began)
+		b.StopTimer()
+		if left := look(b, g, sku).Available; left != 0 {
+			b.Fatalf("%d left of %d", left, orders)
+		}
+		rdb.FlushAll(b.Context())
+		return orders / took.Seconds()
+	}
+	var batched, single, ratio []float64
+	b.StopTimer()
+	for range b.N {
+		batched = append(batched, round(func(r Request) error {
+			_, err := g.Reserve(b.Context(), r)
+			return err
+		}))
+		single = append(single, round(func(r Request) error {
+			c := &call{request: r, done: make(chan struct{})}
+			g.turnstile(r.SKU).reserveBatch([]*call{c})
+			return c.err
+		}))
+		ratio = append(ratio, batched[len(batched)-1]/single[len(single)-1])
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(median(batched), "batched/s")
+	b.ReportMetric(median(single), "single/s")
+	b.ReportMetric(median(ratio), "ratio")
+}
+
+func benchRequest(sku string, i int) Request {
+	return Request{
+		OrderID: fmt.Sprintf("0192f8a0-7c1e-7abc-9def-%012d", i), SKU: sku, Buyer: fmt.Sprintf("buyer-%06d", i), Quantity: 1,
+		Key: fmt.Sprintf("0d9f8a07-c1e7-4bc9-8def-%012d", i), Fingerprint: "00112233445566778899aabbccddeeff", Node: "node-1",
+	}
+}
+
+func median(v []float64) float64 {
+	v = slices.Clone(v)
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+// BenchmarkMemoryPerOrder reports how many bytes of Redis an open order takes,
+// once it has left the queue: its hold, its buyer's count, its key.
+func BenchmarkMemoryPerOrder(b *testing.B) {
+	const orders = 50_000
+	rdb := connect(b, servertest.OpenRedis(b, servers.KindReal).URL)
+	used := func() (n float64) {
+		info := rdb.InfoMap(b.Context(), "memory").Val()
+		if _, err := fmt.Sscan(info["Memory"]["used_memory_dataset"], &n); err != nil {
+			b.Fatal(err)
+		}
+		return n
+	}
+	for b.Loop() {
+		rdb.FlushAll(b.Context())
+		g, sku := New(rdb, Config{QueueBound: 2 * orders, Timeout: time.Minute}), newSKU()
+		open(b, g, sku, orders, 1)
+		before := used()
+		for from := 0; from < orders; from += 250 {
+			batch := make([]*call, 250)
+			for i := range batch {
+				batch[i] = &call{request: benchRequest(sku, from+i), done: make(chan struct{})}
+			}
+			g.turnstile(sku).reserveBatch(batch)
+			check(b, batch[249].err)
+		}
+		queued := used()
+		for {
+			queue, err := g.Queue(b.Context(), sku, "", 500)
+			check(b, err)
+			if len(queue) == 0 {
+				break
+			}
+			var all []Settled
+			for _, q := range queue {
+				all = append(all, Settled{Entry: q.Entry, OrderID: q.OrderID})
+			}
+			check(b, g.Settle(b.Context(), sku, 1, all))
+		}
+		settled := used()
+		size := func(key string) float64 {
+			return float64(rdb.MemoryUsage(b.Context(), key, 0).Val())
+		}
+		b.ReportMetric((queued-before)/orders, "queued-B/order")
+		b.ReportMetric((settled-before)/orders, "B/order")
+		b.ReportMetric(size(keys.Holds(sku))/orders, "hold-B")
+		b.ReportMetric(size(keys.Buyers(sku))/orders, "buyer-B")
+		b.ReportMetric(size(keys.Replays(sku))/orders, "replay-B")
+	}
+}

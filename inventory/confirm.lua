@@ -1,0 +1,9 @@
+-- Confirm: the orders are paid. Their holds go, their units stay sold, and the
+-- buyer's count stays with them.
+--
+-- KEYS  1 sale  2 holds
+-- ARGV  1 fence  2 epoch  3… order ids
+-- Returns how many holds were dropped; errors FENCED, NOGATE, EPOCH.
+local no = fenced(KEYS[1], ARGV[1]) or out_of_epoch(KEYS[1], ARGV[2])
+if no then return no end
+return redis.call('HDEL', KEYS[2], unpack(ARGV, 3))

@@ -1,0 +1,65 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Why a reservation is refused. Compare with errors.Is.
+var (
+	ErrSoldOut    = errors.New("inventory: sold out")                              // fewer units left than asked for
+	ErrBuyerLimit = errors.New("inventory: buyer's limit reached")                 // the buyer would hold more than the sale allows
+	ErrNotOpen    = errors.New("inventory: sale not open yet")                     // before opens_at, by Redis's clock
+	ErrClosed     = errors.New("inventory: sale closed")                           // at or after closes_at
+	ErrMismatch   = errors.New("inventory: idempotency key used for another body") // same key, another fingerprint
+	ErrInvalid    = errors.New("inventory: invalid reservation")                   // no id, no buyer, or a quantity below 1
+	ErrBusy       = errors.New("inventory: queue full")                            // the database does not keep up
+	ErrNoGate     = errors.New("inventory: no gate")                               // Redis does not know the SKU: to be rebuilt
+	ErrRebuilding = errors.New("inventory: gate is being rebuilt")
+)
+
+// Why a keeper's step is refused.
+var (
+	ErrFenced = errors.New("inventory: fenced off by a newer keeper")
+	ErrEpoch  = errors.New("inventory: gate is of another epoch")
+)
+
+// A Refusal is a refusal that also tells whether the buyer has had an order
+// of this SKU: then the request may be the replay of one, and the caller looks
+// it up before it says no.
+type Refusal struct {
+	Reason error
+	Known  bool
+}
+
+func (r *Refusal) Error() string { return r.Reason.Error() }
+func (r *Refusal) Unwrap() error { return r.Reason }
+
+// The outcome codes of reserve.lua, and the refusals made of them once: a
+// refusal on the hot path allocates nothing.
+var refusals = func() map[int64]*Refusal {
+	byCode := map[int64]*Refusal{}
+	for code, reason := range map[int64]error{
+		-1: ErrNoGate, -2: ErrRebuilding, -3: ErrBusy, -4: ErrNotOpen, -5: ErrClosed,
+		-6: ErrBuyerLimit, -7: ErrSoldOut, -8: ErrMismatch, -9: ErrInvalid,
+	} {
+		byCode[code] = &Refusal{Reason: reason}
+		byCode[code-10] = &Refusal{Reason: reason, Known: true}
+	}
+	return byCode
+}()
+
+// scriptError turns the error replies of the keeper's scripts into this
+// package's errors, and says what was being done to which SKU.
+func scriptError(doing, sku string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for prefix, sentinel := range map[string]error{"FENCED": ErrFenced, "EPOCH": ErrEpoch, "NOGATE": ErrNoGate} {
+		if strings.HasPrefix(err.Error(), prefix) {
+			err = sentinel
+		}
+	}
+	return fmt.Errorf("%s %s: %w", doing, sku, err)
+}

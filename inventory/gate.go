@@ -1,0 +1,99 @@
+package inventory
+
+import (
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Config of a Gate. The zero value means the defaults.
+type Config struct {
+	// Batch is the most requests that share one script call. Default 256: a
+	// call of that size keeps Redis busy for about 2 ms. That is also the most:
+	// what a script can hand over to one command is bounded.
+	Batch int
+	// InFlight is how many script calls of one SKU may be under way at once.
+	// Default 2.
+	InFlight int
+	// Timeout of one script call, whoever of its callers still waits.
+	// Default 1 s.
+	Timeout time.Duration
+	// QueueBound is how many orders may wait for the database per SKU before
+	// reserving is refused with ErrBusy. Default 20,000.
+	QueueBound int
+	// ReplayFor is how long the gate itself remembers an idempotency key, and
+	// up to twice that. Older replays are found by the database. Default 15 min.
+	ReplayFor time.Duration
+	// SoldOutFor is how long a node refuses from memory before it asks again.
+	// Default 100 ms.
+	SoldOutFor time.Duration
+	// OnBatch, where set, is told the size of each script call and how long
+	// it took. It must not block.
+	OnBatch func(requests int, took time.Duration)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Batch <= 0 || c.Batch > 256 {
+		c.Batch = 256
+	}
+	if c.InFlight <= 0 {
+		c.InFlight = callsInFlight
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = time.Second
+	}
+	if c.QueueBound <= 0 {
+		c.QueueBound = 20_000
+	}
+	if c.ReplayFor < time.Second {
+		c.ReplayFor = 15 * time.Minute
+	}
+	if c.SoldOutFor <= 0 {
+		c.SoldOutFor = 100 * time.Millisecond
+	}
+	return c
+}
+
+// A Gate reserves stock in one Redis, standalone or cluster. It is safe for
+// concurrent use and owns no goroutine while nobody reserves.
+type Gate struct {
+	rdb  redis.UniversalClient
+	cfg  Config
+	skus sync.Map // sku → *turnstile; as many as there are sales
+}
+
+// New returns a Gate on rdb. The client must honour deadlines
+// (ContextTimeoutEnabled), or Config.Timeout holds nothing up, and it must not
+// read from replicas.
+func New(rdb redis.UniversalClient, cfg Config) *Gate {
+	return &Gate{rdb: rdb, cfg: cfg.withDefaults()}
+}
+
+// Terms are what a sale allows.
+type Terms struct {
+	Total    int64     // units
+	PerBuyer int64     // units one buyer may hold or have paid
+	OpensAt  time.Time // whole milliseconds
+	ClosesAt time.Time
+}
+
+// Equal tells whether two sets of terms are the same.
+func (t Terms) Equal(o Terms) bool {
+	return t.Total == o.Total && t.PerBuyer == o.PerBuyer && t.OpensAt.Equal(o.OpensAt) && t.ClosesAt.Equal(o.ClosesAt)
+}
+
+// A Mandate is what a keeper's calls carry: its fence, and the epoch of the
+// gate that it knows.
+type Mandate struct {
+	Fence int64
+	Epoch int64
+}
+
+func (g *Gate) turnstile(sku string) *turnstile {
+	if t, ok := g.skus.Load(sku); ok {
+		return t.(*turnstile)
+	}
+	t, _ := g.skus.LoadOrStore(sku, &turnstile{gate: g, sku: sku})
+	return t.(*turnstile)
+}

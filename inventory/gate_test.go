@@ -1,0 +1,345 @@
+package inventory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+)
+
+// The whole gate against the model, in random order: every answer, and after
+// every step everything that Redis keeps.
+func TestGateIsTheModel(t *testing.T) {
+	for _, entry := range []int{fullEntry, smallEntry} {
+		t.Run(fmt.Sprint("entries of ", entry), func(t *testing.T) {
+			entriesOf(t, entry)
+			onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+				rapid.Check(t, func(rt *rapid.T) { gateIsTheModel(rt, rdb, entry) })
+			})
+		})
+	}
+}
+
+func gateIsTheModel(rt *rapid.T, rdb *redis.Client, entry int) {
+	const bound = 6
+	w := &walk{T: rt, rdb: rdb, sku: newSKU(), model: newModel(bound, entry)}
+	for range 2 {
+		w.nodes = append(w.nodes, New(rdb, Config{QueueBound: bound}))
+	}
+	w.install(Mandate{Fence: 1, Epoch: 1}, truth{Terms: w.someTerms(), Available: 0, Buyers: map[string]int64{}}.full())
+	rt.Repeat(map[string]func(*rapid.T){
+		"":        func(*rapid.T) { w.check() },
+		"reserve": func(*rapid.T) { w.reserveSome() },
+		// Half of what happens is a reservation: nothing else is worth much without.
+		"reserve again": func(*rapid.T) { w.reserveSome() },
+		"reserve, old":  func(*rapid.T) { w.reserveOfAnotherEpoch() },
+		"read":          func(*rapid.T) { w.readSome() },
+		"release":       func(*rapid.T) { w.releaseSome() },
+		"confirm":       func(*rapid.T) { w.confirmSome() },
+		"settle":        func(*rapid.T) { w.settleSome() },
+		"terms":         func(*rapid.T) { w.changeTerms() },
+		"claim":         func(*rapid.T) { w.claimIt() },
+		"shut":          func(*rapid.T) { w.shutIt() },
+		"rebuild":       func(*rapid.T) { w.rebuild() },
+	})
+}
+
+// full is a stock of which nothing is sold.
+func (s truth) full() truth {
+	s.Available = s.Total
+	return s
+}
+
+// A walk is one random sequence of steps on a gate and on its model.
+type walk struct {
+	*rapid.T
+	rdb   *redis.Client
+	sku   string
+	nodes []*Gate // as many processes
+	model *model
+
+	ids   []string // order ids used so far
+	stale []Queued // orders that have left the queue
+}
+
+func (w *walk) node() *Gate { return w.nodes[rapid.IntRange(0, len(w.nodes)-1).Draw(w.T, "node")] }
+
+func (w *walk) same(what string, got, want any) {
+	w.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		w.Fatalf("%s:\n got %v\nwant %v", what, got, want)
+	}
+}
+
+// sameError compares by sentinel.
+func (w *walk) sameError(what string, got, want error) {
+	w.Helper()
+	if !errors.Is(got, want) {
+		w.Fatalf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func (w *walk) check() {
+	if err := w.model.law(); err != nil {
+		w.Fatal("the model itself:", err)
+	}
+	w.same("state", state(w.T, w.rdb, w.sku), w.model.dump(w.sku))
+
+	g := w.nodes[0]
+	queue, err := g.Queue(context.Background(), w.sku, "", 1000)
+	w.same("queue", fmt.Sprint(queue, err), fmt.Sprint(w.model.queue, error(nil)))
+	view, err := g.Look(context.Background(), w.sku)
+	want := View{}
+	if m := w.model; m.exists {
+		want = View{
+			Exists: true, Open: m.open, Epoch: m.epoch, Total: m.terms.Total, Available: m.available,
+			Holds: int64(len(m.holds)), Queued: map[string]int64{},
+		}
+		for _, q := range m.queue {
+			want.Queued[q.OrderID] = q.Quantity
+		}
+	}
+	w.same("look", fmt.Sprint(view, err), fmt.Sprint(want, error(nil)))
+	glance, err := g.Glance(context.Background(), w.sku)
+	if err != nil || glance[0].Available != w.model.available || glance[0].Queued != int64(len(w.model.queue)) ||
+		glance[0].Exists && !glance[0].Terms.Equal(w.model.terms) {
+		w.Fatalf("glance: %+v, %v", glance, err)
+	}
+}
+
+func (w *walk) someRequests() []Request {
+	n := rapid.IntRange(1, 6).Draw(w.T, "requests")
+	batch := make([]Request, n)
+	for i := range batch {
+		id := fmt.Sprintf("o%d", len(w.ids)+1)
+		switch k := rapid.IntRange(0, 19).Draw(w.T, "id"); {
+		case k == 0:
+			id = rapid.SampledFrom([]string{"", "two words"}).Draw(w.T, "bad id")
+		case k < 4 && len(w.ids) > 0:
+			id = rapid.SampledFrom(w.ids).Draw(w.T, "known id")
+		default:
+			w.ids = append(w.ids, id)
+		}
+		batch[i] = Request{
+			OrderID: id, SKU: w.sku, Node: rapid.SampledFrom([]string{"n1", "n2", ""}).Draw(w.T, "node"),
+			Buyer: rapid.SampledFrom([]string{"ann", "bob", "cyd", "a/b", "a", "d e", ""}).Draw(w.T, "buyer"),
+			Quantity: rapid.OneOf(
+				rapid.Just(int64(1)), rapid.Just(int64(1)), rapid.Int64Range(1, 4), rapid.Int64Range(-2, 30),
+				rapid.SampledFrom([]int64{math.MaxInt64, math.MinInt64, 1 << 53}),
+			).Draw(w.T, "quantity"),
+			Key:         rapid.SampledFrom([]string{"", "", "k", "b/k", "l"}).Draw(w.T, "key"),
+			Fingerprint: rapid.SampledFrom([]string{"p", "p", "p", "q r"}).Draw(w.T, "print"),
+		}
+	}
+	return batch
+}
+
+// reserveSome sends one batch, as the callers of one moment would.
+func (w *walk) reserveSome() {
+	calls := []*call{}
+	for _, r := range w.someRequests() {
+		calls = append(calls, &call{request: r, done: make(chan struct{})})
+	}
+	w.node().turnstile(w.sku).reserveBatch(calls)
+	for _, c := range calls {
+		want := w.model.reserve(c.request, time.Now())
+		if err := want.compare(c.reservation, c.err); err != nil {
+			w.Fatalf("reserve %+v: %v", c.request, err)
+		}
+		if want.reason == nil && !want.replayed && want.at.IsZero() {
+			w.model.reservedAt(want.id, c.reservation.At)
+		}
+	}
+	w.nameEntries()
+}
+
+// nameEntries tells the model the names that Redis gave to new entries: each
+// holds as many orders of the call as it may.
+func (w *walk) nameEntries() {
+	queue, err := w.nodes[0].Queue(context.Background(), w.sku, "", 1000)
+	if err != nil || len(queue) != len(w.model.queue) {
+		w.Fatalf("%d orders queued, want %d (%v)", len(queue), len(w.model.queue), err)
+	}
+	known := slices.IndexFunc(w.model.queue, func(q Queued) bool { return q.Entry == "" })
+	for i := max(known, 0); i < len(queue) && known >= 0; i++ {
+		begins := (i-known)%w.model.entry == 0
+		if i > 0 && begins == (queue[i].Entry == queue[i-1].Entry) {
+			w.Fatalf("order %d of a call is in %s, the one before in %s", i-known+1, queue[i].Entry, queue[i-1].Entry)
+		}
+		w.model.queue[i].Entry = queue[i].Entry
+	}
+}
+
+// readSome reads some of the queue, from anywhere.
+func (w *walk) readSome() {
+	after := ""
+	if all := slices.Concat(w.model.queue, w.stale); len(all) > 0 && rapid.Bool().Draw(w.T, "after") {
+		after = rapid.SampledFrom(all).Draw(w.T, "order").Entry
+	}
+	limit := rapid.IntRange(1, 8).Draw(w.T, "limit")
+	queue, err := w.node().Queue(context.Background(), w.sku, after, int64(limit))
+	w.same("read", fmt.Sprint(queue, err), fmt.Sprint(w.model.read(after, limit), error(nil)))
+}
+
+// reserveOfAnotherEpoch is a batch that was on its way while the gate was rebuilt.
+func (w *walk) reserveOfAnotherEpoch() {
+	if !w.model.open {
+		w.Skip("no open gate")
+	}
+	was := w.model.epoch + rapid.SampledFrom([]int64{-1, 1}).Draw(w.T, "epoch")
+	if was == 0 {
+		w.Skip("0 is any")
+	}
+	reply, err := reserveScript.Run(context.Background(), w.rdb,
+		[]string{"sale:{" + w.sku + "}", "sale:{" + w.sku + "}:holds", "sale:{" + w.sku + "}:buyers", "sale:{" + w.sku + "}:queue"},
+		was, 100, 60, WakeChannel, w.sku, "late", "ann", 1, "", "", "n").Slice()
+	w.same("answer to another epoch", fmt.Sprint(reply, err), fmt.Sprint([]int64{w.model.epoch}, error(nil)))
+}
+
+// someMandate is a keeper's: mostly the right one.
+func (w *walk) someMandate() Mandate {
+	m := Mandate{Fence: w.model.fence, Epoch: w.model.epoch}
+	switch rapid.IntRange(0, 9).Draw(w.T, "mandate") {
+	case 0:
+		m.Fence--
+	case 1:
+		m.Fence++
+	case 2:
+		m.Epoch--
+	case 3:
+		m.Epoch++
+	}
+	return m
+}
+
+// someIDs are orders' ids, some of them unknown, some named twice.
+func (w *walk) someIDs() []string {
+	return rapid.SliceOfN(rapid.SampledFrom(append([]string{"unknown"}, w.ids...)), 0, 5).Draw(w.T, "ids")
+}
+
+func (w *walk) releaseSome() {
+	k, ids := w.someMandate(), w.someIDs()
+	want, wantErr := w.model.release(k, ids)
+	got, err := w.node().Release(context.Background(), w.sku, k, ids)
+	w.sameError("release", err, wantErr)
+	w.same("units released", got, want)
+}
+
+func (w *walk) confirmSome() {
+	k, ids := w.someMandate(), w.someIDs()
+	wantErr := w.model.confirm(k, ids)
+	w.sameError("confirm", w.node().Confirm(context.Background(), w.sku, k, ids), wantErr)
+}
+
+// settleSome takes the head of the queue off, now and then with entries that
+// have gone, or with one that is not what was judged.
+func (w *walk) settleSome() {
+	settled := func(q Queued) Settled {
+		return Settled{Entry: q.Entry, OrderID: q.OrderID, GiveBack: rapid.IntRange(0, 3).Draw(w.T, "give back") == 0}
+	}
+	var orders []Settled
+	for _, q := range w.stale {
+		if rapid.IntRange(0, 9).Draw(w.T, "stale") == 0 {
+			orders = append(orders, settled(q))
+		}
+	}
+	entries := w.model.entries()
+	for _, entry := range entries[:rapid.IntRange(0, len(entries)).Draw(w.T, "entries")] {
+		var judged []Settled
+		for _, q := range entry {
+			judged = append(judged, settled(q))
+		}
+		switch last := len(judged) - 1; rapid.IntRange(0, 11).Draw(w.T, "amiss") {
+		case 0: // another's
+			judged[last].OrderID = rapid.SampledFrom(append([]string{"unknown"}, w.ids...)).Draw(w.T, "another")
+		case 1:
+			judged = judged[:last]
+		case 2:
+			judged = judged[1:]
+		case 3:
+			slices.Reverse(judged)
+		}
+		orders = append(orders, judged...)
+	}
+	slices.SortStableFunc(orders, func(a, b Settled) int { return compareEntries(a.Entry, b.Entry) })
+	fence, was := w.someMandate().Fence, slices.Clone(w.model.queue)
+	wantErr := w.model.settle(fence, orders)
+	w.sameError("settle", w.node().Settle(context.Background(), w.sku, fence, orders), wantErr)
+	for _, q := range was {
+		if !slices.ContainsFunc(w.model.queue, func(left Queued) bool { return left.OrderID == q.OrderID }) {
+			w.stale = append(w.stale, q)
+		}
+	}
+}
+
+// compareEntries orders stream ids as Redis does.
+func compareEntries(a, b string) int {
+	var ms, n [2]int64
+	for i, id := range []string{a, b} {
+		_, _ = fmt.Sscanf(id, "%d-%d", &ms[i], &n[i])
+	}
+	return cmp.Or(cmp.Compare(ms[0], ms[1]), cmp.Compare(n[0], n[1]))
+}
+
+// someTerms are those of a sale that is open; or not yet, or no longer: what
+// would be if time passed.
+func (w *walk) someTerms() Terms {
+	t := terms(rapid.Int64Range(0, 12).Draw(w.T, "total"), rapid.Int64Range(1, 5).Draw(w.T, "per buyer"))
+	switch rapid.IntRange(0, 9).Draw(w.T, "window") {
+	case 0:
+		t.OpensAt = t.ClosesAt.Add(-time.Minute)
+	case 1:
+		t.ClosesAt = t.OpensAt.Add(time.Minute)
+	}
+	return t
+}
+
+func (w *walk) changeTerms() {
+	k, t := w.someMandate(), w.someTerms()
+	wantErr := w.model.setTerms(k, t)
+	w.sameError("set terms", w.node().SetTerms(context.Background(), w.sku, k, t), wantErr)
+}
+
+func (w *walk) claimIt() {
+	fence := w.someMandate().Fence
+	wantErr := w.model.admit(fence)
+	w.sameError("claim", w.node().Claim(context.Background(), w.sku, fence), wantErr)
+}
+
+func (w *walk) shutIt() {
+	k := w.someMandate()
+	wantErr := w.model.shut(k)
+	w.sameError("shut", w.node().Shut(context.Background(), w.sku, k), wantErr)
+}
+
+func (w *walk) install(k Mandate, s truth) {
+	want, wantErr := w.model.install(k, s)
+	got, err := build(context.Background(), w.node(), w.sku, k, s)
+	w.sameError("install", err, wantErr)
+	w.same("installed", got, want)
+}
+
+// rebuild is all of it, or, now and then, the last step out of turn.
+func (w *walk) rebuild() {
+	if rapid.IntRange(0, 3).Draw(w.T, "in turn") > 0 {
+		k := Mandate{Fence: w.model.fence, Epoch: w.model.epoch}
+		w.sameError("shut", w.nodes[0].Shut(context.Background(), w.sku, k), w.model.shut(k))
+		var all []Settled
+		for _, q := range w.model.queue {
+			all = append(all, Settled{Entry: q.Entry, OrderID: q.OrderID})
+		}
+		w.sameError("settle", w.nodes[0].Settle(context.Background(), w.sku, k.Fence, all), w.model.settle(k.Fence, all))
+	}
+	closed := rapid.SampledFrom(append([]string{"none"}, slices.Sorted(maps.Keys(w.model.holds))...)).Draw(w.T, "closed")
+	k := w.someMandate()
+	k.Epoch++
+	w.install(k, w.model.truth(func(id string) bool { return id == closed }))
+}

@@ -1,0 +1,42 @@
+// Package keys names everything that the gate keeps in Redis.
+//
+// All keys of one SKU carry the same {hash tag}, so that Redis Cluster keeps
+// them in one slot and a script may touch them together.
+package keys
+
+import "strconv"
+
+// Sale is a hash: state, epoch, fence, total, available, granted, queued (the
+// orders in the queue) and the terms of the sale.
+func Sale(sku string) string { return "sale:{" + sku + "}" }
+
+// Holds is a hash: order id to "quantity ms buyer", ms being when it was reserved.
+func Holds(sku string) string { return "sale:{" + sku + "}:holds" }
+
+// Buyers is a hash: buyer to the units that buyer holds or has paid. A buyer
+// whose units have come back stays with 0: "has had an order here".
+func Buyers(sku string) string { return "sale:{" + sku + "}:buyers" }
+
+// Queue is a stream: orders that hold units and are not yet in the database,
+// many to an entry, each a field of it: order id to the rest (see queue.go).
+func Queue(sku string) string { return "sale:{" + sku + "}:queue" }
+
+// Replays and OlderReplays are hashes with a TTL: a buyer and an idempotency
+// key to "order id fingerprint" of the order they made. See reserve.lua for
+// why there are two.
+func Replays(sku string) string      { return "sale:{" + sku + "}:keys" }
+func OlderReplays(sku string) string { return "sale:{" + sku + "}:keys:older" }
+
+// Replay is a field of those. The buyer's length keeps the two halves apart,
+// whatever they are made of: no buyer can name another one's order.
+func Replay(buyer, key string) string { return strconv.Itoa(len(buyer)) + ":" + buyer + "/" + key }
+
+// StagedHolds, StagedBuyers and StagedPieces are what a rebuild is about to
+// install. The draft in the name, which is one attempt's of one keeper, keeps
+// attempts apart, and a command of an earlier one that arrives late away from
+// the later one's data.
+func StagedHolds(sku, draft string) string  { return Holds(sku) + ":staged:" + draft }
+func StagedBuyers(sku, draft string) string { return Buyers(sku) + ":staged:" + draft }
+
+// StagedPieces is a set: the numbers of the pieces that those are made of.
+func StagedPieces(sku, draft string) string { return Sale(sku) + ":pieces:staged:" + draft }

@@ -1,0 +1,170 @@
+package inventory
+
+import (
+	"context"
+	"flag"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"flashsale/loadtest/servers/servertest"
+)
+
+// Every test closes what it opens: a goroutine left at the end is a failure.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
+	if checks := "100"; !given { // each of about 30 steps on a server
+		if servertest.Race {
+			checks = "30"
+		}
+		_ = flag.Set("rapid.checks", checks)
+	}
+	_ = flag.Set("rapid.nofailfile", "true") // the seed is in the message
+	goleak.VerifyTestMain(m)
+}
+
+// onEachRedis runs a test on the embedded Redis and on a real one.
+func onEachRedis(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
+	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) { test(t, connect(t, r.URL)) })
+}
+
+// connect is how cmd connects: deadlines count.
+func connect(t testing.TB, url string) *redis.Client {
+	t.Helper()
+	o, err := redis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.ContextTimeoutEnabled = true
+	rdb := redis.NewClient(o)
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+var skus atomic.Int64
+
+// newSKU is one that no other test has used.
+func newSKU() string { return "S" + strconv.FormatInt(skus.Add(1), 10) }
+
+// first is the mandate of the keeper that opens a sale in these tests.
+var first = Mandate{Fence: 1, Epoch: 1}
+
+// terms of a sale that is open now.
+func terms(total, perBuyer int64) Terms {
+	now := time.Now().Truncate(time.Millisecond)
+	return Terms{Total: total, PerBuyer: perBuyer, OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour)}
+}
+
+// open opens a sale of total units, none of them sold.
+func open(t testing.TB, g *Gate, sku string, total, perBuyer int64) {
+	t.Helper()
+	install(t, g, sku, first, truth{Terms: terms(total, perBuyer), Available: total})
+}
+
+// A truth is what the database says, all of it.
+type truth struct {
+	Terms
+	Available int64
+	Holds     []Hold
+	Buyers    map[string]int64
+}
+
+// draft is one that nobody has staged anything for.
+func draft(sku string, fence int64) *Draft {
+	return &Draft{SKU: sku, Fence: fence, Attempt: attempts.Add(1)}
+}
+
+var attempts atomic.Int64
+
+// build stages what the database says, and installs it.
+func build(ctx context.Context, g *Gate, sku string, m Mandate, s truth) (bool, error) {
+	d := draft(sku, m.Fence)
+	if err := g.Stage(ctx, d, Changes{Holds: s.Holds, Buyers: s.Buyers}); err != nil {
+		return false, err
+	}
+	return g.Install(ctx, d, m.Epoch, Stock{Terms: s.Terms, Available: s.Available, Holds: len(s.Holds), Buyers: len(s.Buyers)})
+}
+
+func install(t testing.TB, g *Gate, sku string, m Mandate, s truth) {
+	t.Helper()
+	if ok, err := build(t.Context(), g, sku, m, s); !ok || err != nil {
+		t.Fatalf("install %s: %v, %v", sku, ok, err)
+	}
+}
+
+// order is a request for one unit without a key.
+func order(sku, id, buyer string) Request {
+	return Request{OrderID: id, SKU: sku, Buyer: buyer, Quantity: 1, Node: "n"}
+}
+
+// reserve is Reserve where a yes is certain.
+func reserve(t testing.TB, g *Gate, r Request) Reservation {
+	t.Helper()
+	got, err := g.Reserve(t.Context(), r)
+	if err != nil {
+		t.Fatalf("reserve %s: %v", r.OrderID, err)
+	}
+	return got
+}
+
+// look is Look where an answer is certain.
+func look(t testing.TB, g *Gate, sku string) View {
+	t.Helper()
+	view, err := g.Look(t.Context(), sku)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return view
+}
+
+// state is all that Redis keeps of a SKU except its replays, as text: two
+// equal ones mean that nothing has changed.
+func state(t rapid.TB, rdb *redis.Client, sku string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, key := range []string{"", ":holds", ":buyers"} {
+		all, err := rdb.HGetAll(context.Background(), "sale:{"+sku+"}"+key).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString(key + " " + sorted(all) + "\n")
+	}
+	queue, err := rdb.Do(context.Background(), "XRANGE", "sale:{"+sku+"}:queue", "-", "+").Slice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range queue {
+		entry := e.([]any)
+		b.WriteString(entry[0].(string))
+		for i, field := range entry[1].([]any) {
+			if i%2 == 0 {
+				b.WriteString(" " + field.(string))
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// eventually polls until ok, for at most ten seconds.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline:
+			t.Fatalf("not within 30 s: %s", what)
+		case <-tick.C:
+		}
+	}
+}

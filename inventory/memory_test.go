@@ -1,0 +1,342 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ask is what orders does: memory first.
+func ask(ctx context.Context, g *Gate, r Request) error {
+	if g.SoldOut(r.SKU, r.Buyer) {
+		return ErrSoldOut
+	}
+	_, err := g.Reserve(ctx, r)
+	return err
+}
+
+var strangers int64
+
+// stranger is a request of a buyer who has had no order.
+func stranger(sku string) Request {
+	strangers++
+	return order(sku, fmt.Sprint("s", strangers), fmt.Sprint("stranger-", strangers))
+}
+
+// untilSoldOut waits until g refuses strangers from memory.
+func untilSoldOut(t *testing.T, g *Gate, sku string) {
+	t.Helper()
+	eventually(t, "sold out by memory", func() bool {
+		if g.SoldOut(sku, "anybody") {
+			return true
+		}
+		if _, err := g.Reserve(t.Context(), stranger(sku)); !errors.Is(err, ErrSoldOut) {
+			t.Fatalf("not sold out: %v", err)
+		}
+		return false
+	})
+}
+
+// release gives the units of an order back.
+func release(t *testing.T, g *Gate, sku string, m Mandate, id string) {
+	t.Helper()
+	if units, err := g.Release(t.Context(), sku, m, []string{id}); err != nil || units == 0 {
+		t.Fatalf("release %s: %d, %v", id, units, err)
+	}
+}
+
+func TestRefusingAsksNobody(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		client, commands := counted(t, rdb)
+		g, sku := New(client, Config{}), newSKU()
+		open(t, g, sku, 1, 1)
+		reserve(t, g, order(sku, "o", "ann"))
+		untilSoldOut(t, g, sku)
+		commands.Store(0)
+		began, refused := time.Now(), int64(0)
+		for ; time.Since(began) < 350*time.Millisecond; refused++ {
+			if err := ask(t.Context(), g, stranger(sku)); !errors.Is(err, ErrSoldOut) {
+				t.Fatal(err)
+			}
+		}
+		// One question each 50 ms, half of what it is believed for, whatever the traffic.
+		if n, most := commands.Load(), int64(time.Since(began)/(50*time.Millisecond))+1; n > most || refused < 100*most {
+			t.Errorf("%d commands, %d at most, over %d refusals", n, most, refused)
+		}
+	})
+}
+
+// How long a node goes on refusing from memory when units are back.
+func TestSoldOutIsCorrected(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		late := func(t *testing.T, cfg Config) (last time.Duration) {
+			g, keeper, sku := New(rdb, cfg), New(rdb, Config{}), newSKU()
+			open(t, keeper, sku, 1, 1)
+			reserve(t, g, order(sku, "o", "ann"))
+			untilSoldOut(t, g, sku)
+			release(t, keeper, sku, first, "o")
+			back := time.Now()
+			for {
+				now, r := time.Now(), stranger(sku)
+				if g.SoldOut(sku, r.Buyer) {
+					last = now.Sub(back)
+					continue
+				}
+				if _, err := g.Reserve(t.Context(), r); err != nil {
+					t.Errorf("asked, and still refused: %v", err)
+				}
+				return last
+			}
+		}
+		if after := late(t, Config{}); after > 100*time.Millisecond {
+			t.Errorf("refused from memory %v after the units came back", after)
+		} else {
+			t.Logf("the last refusal was %v after the units came back", after)
+		}
+		if after := late(t, Config{SoldOutFor: 300 * time.Millisecond}); after <= 100*time.Millisecond {
+			t.Errorf("a memory of 300 ms was corrected after %v: the check can't fail", after)
+		}
+	})
+}
+
+// Whoever has had an order gets through to the gate: the request may be a replay.
+func TestMemoryNeverRefusesWhoHadAnOrder(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, other, sku := New(rdb, Config{}), New(rdb, Config{}), newSKU()
+		open(t, g, sku, 3, 1)
+		let := func(who string) {
+			t.Helper()
+			if g.SoldOut(sku, who) {
+				t.Errorf("%s is refused", who)
+			}
+		}
+		reserve(t, g, order(sku, "a", "ann"))
+		reserve(t, other, order(sku, "b", "bob, by another node"))
+		reserve(t, g, order(sku, "c", "cyd, who cancels"))
+		release(t, g, sku, first, "c")
+		reserve(t, g, order(sku, "d", "dan, who gets that unit"))
+		untilSoldOut(t, g, sku)
+		let("ann")
+		let("bob, by another node")
+		let("cyd, who cancels")
+		let("dan, who gets that unit")
+
+		// A unit comes back while the memory is good, and a caller who was on the
+		// way already gets it.
+		release(t, g, sku, first, "a")
+		reserve(t, g, order(sku, "e", "eve, just now"))
+		let("eve, just now")
+		untilSoldOut(t, g, sku)
+		let("eve, just now")
+		let("ann")
+
+		// The same on another node: this one learns of it when it asks next.
+		release(t, other, sku, first, "b")
+		reserve(t, other, order(sku, "f", "fay, by another node"))
+		eventually(t, "fay is let through", func() bool { return !g.SoldOut(sku, "fay, by another node") })
+		untilSoldOut(t, g, sku)
+		let("fay, by another node")
+
+		// A rebuild, and a buyer whom only the database remembers.
+		shut(t, g, sku)
+		queue, err := g.Queue(t.Context(), sku, "", 100)
+		check(t, err)
+		var all []Settled
+		for _, q := range queue {
+			all = append(all, Settled{Entry: q.Entry, OrderID: q.OrderID})
+		}
+		check(t, g.Settle(t.Context(), sku, 1, all))
+		install(t, g, sku, Mandate{Fence: 1, Epoch: 2}, truth{
+			Terms: terms(1, 1), Available: 1, Buyers: map[string]int64{"ann": 0, "gus, long ago": 0},
+		})
+		reserve(t, g, order(sku, "h", "hal"))
+		untilSoldOut(t, g, sku)
+		let("gus, long ago")
+		let("ann")
+		let("hal")
+	})
+}
+
+// Two calls in flight may come back in the wrong order.
+func TestOlderAnswerComesInLast(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, sku := New(rdb, Config{}), newSKU()
+		open(t, g, sku, 1, 1)
+		reserve(t, g, order(sku, "o", "ann"))
+		untilSoldOut(t, g, sku)
+		s := g.turnstile(sku)
+		was := s.known.Load().version
+		now := version{epoch: was.epoch, granted: was.granted + 1} // somebody has been let in
+		s.saw(time.Now(), now, 0)
+		s.saw(time.Now(), was, 0)
+		if g.SoldOut(sku, "whoever that was") {
+			t.Error("refused by an answer that was overtaken")
+		}
+	})
+}
+
+// "Too few left for 3" says nothing about 1.
+func TestTooFewIsNotSoldOut(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, sku := New(rdb, Config{}), newSKU()
+		open(t, g, sku, 2, 3)
+		for i := range 20 {
+			r := stranger(sku)
+			r.Quantity = 3
+			if _, err := g.Reserve(t.Context(), r); !errors.Is(err, ErrSoldOut) || g.SoldOut(sku, "anybody") {
+				t.Fatalf("request %d: %v, sold out %v", i, err, g.SoldOut(sku, "anybody"))
+			}
+		}
+		check(t, ask(t.Context(), g, stranger(sku)))
+		check(t, ask(t.Context(), g, stranger(sku)))
+		untilSoldOut(t, g, sku)
+	})
+}
+
+// A gate that is being rebuilt may have forgotten its stock: what it says of
+// it keeps nobody refusing.
+func TestRebuildIsNotSoldOut(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, sku := New(rdb, Config{}), newSKU()
+		open(t, g, sku, 1, 1)
+		reserve(t, g, order(sku, "o", "ann"))
+		untilSoldOut(t, g, sku)
+		shut(t, g, sku)
+		eventually(t, "being rebuilt", func() bool { return errors.Is(ask(t.Context(), g, stranger(sku)), ErrRebuilding) })
+		for range 100 {
+			if err := ask(t.Context(), g, stranger(sku)); !errors.Is(err, ErrRebuilding) {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestMemoryOf20000Buyers(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		const n = 20_000
+		g, sku := New(rdb, Config{SoldOutFor: time.Hour}), newSKU() // for as long as this takes
+		install(t, g, sku, first, bigStock(n, n))
+		untilSoldOut(t, g, sku)
+		refused := 0
+		for i := range n {
+			if g.SoldOut(sku, fmt.Sprint("buyer-", i)) {
+				t.Fatalf("buyer-%d is refused", i)
+			}
+			if g.SoldOut(sku, fmt.Sprint("nobody-", i)) {
+				refused++
+			}
+		}
+		if refused != n { // two of 2⁶⁴ hashes would have to meet
+			t.Errorf("%d of %d strangers refused", refused, n)
+		}
+	})
+}
+
+// All of it at once: two nodes, units that come back all the time, and
+// everybody who got one asks again.
+func TestMemoryUnderWay(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		sku := newSKU()
+		nodes := []*Gate{New(rdb, Config{}), New(rdb, Config{})}
+		keeper := New(rdb, Config{QueueBound: 1e6})
+		open(t, keeper, sku, 5, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+
+		type got struct {
+			node  int
+			buyer string
+			at    time.Time
+		}
+		var mu sync.Mutex
+		var winners []got
+		var refused atomic.Int64
+		won := make(chan string, 100_000)
+		var running sync.WaitGroup
+		for i := range 8 {
+			running.Go(func() {
+				for n := 0; ctx.Err() == nil; n++ {
+					node, buyer := n%2, fmt.Sprint("buyer-", i, "-", n)
+					if nodes[node].SoldOut(sku, buyer) {
+						refused.Add(1)
+						continue
+					}
+					if ask(context.WithoutCancel(ctx), nodes[node], order(sku, buyer, buyer)) != nil {
+						continue
+					}
+					w := got{node, buyer, time.Now()}
+					if nodes[node].SoldOut(sku, buyer) {
+						t.Errorf("%s, just let in, is refused by the same node", buyer)
+					}
+					mu.Lock()
+					winners = append(winners, w)
+					old := winners[rand.IntN(len(winners))]
+					mu.Unlock()
+					won <- buyer
+					began := time.Now()
+					for k, g := range nodes {
+						// Another node may not know yet, for 100 ms.
+						if (k == old.node || began.Sub(old.at) > 100*time.Millisecond) && g.SoldOut(sku, old.buyer) {
+							t.Errorf("%s, let in by node %d %v ago, is refused by node %d", old.buyer, old.node, began.Sub(old.at), k)
+						}
+					}
+				}
+			})
+		}
+		// Orders are cancelled one by one; in between all is sold out.
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			select {
+			case <-tick.C:
+				release(t, keeper, sku, first, <-won)
+			case <-ctx.Done():
+			}
+		}
+		running.Wait()
+		if len(winners) < 20 || refused.Load() < 1000 {
+			t.Errorf("only %d orders and %d refusals from memory", len(winners), refused.Load())
+		}
+	})
+}
+
+func TestRefusalsCostNoMemory(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, sku := New(rdb, Config{SoldOutFor: time.Millisecond}), newSKU()
+		open(t, g, sku, 1, 1)
+		reserve(t, g, order(sku, "o", "ann"))
+		heap := func() int64 {
+			var m runtime.MemStats
+			for range 3 {
+				runtime.GC()
+			}
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
+		}
+		refuse := func(n int) {
+			for range n {
+				if err := ask(t.Context(), g, stranger(sku)); !errors.Is(err, ErrSoldOut) {
+					t.Fatal(err)
+				}
+				_ = g.SoldOut(fmt.Sprint("unheard of ", strangers), "anybody")
+			}
+		}
+		refuse(1000) // pools fill
+		before := heap()
+		refuse(100_000)
+		if grown := heap() - before; grown > 256<<10 {
+			t.Errorf("the heap grew by %d KiB over 100,000 refusals", grown>>10)
+		}
+		if n := testing.AllocsPerRun(1000, func() { g.SoldOut(sku, "anybody") }); n > 0 {
+			t.Errorf("%v allocations for a refusal", n)
+		}
+	})
+}

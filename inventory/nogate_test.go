@@ -1,0 +1,25 @@
+package inventory
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A keeper whose gate is gone hears so by the error that makes it rebuild.
+func TestNoGate(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, m := New(rdb, Config{}), Mandate{Fence: 1, Epoch: 1}
+		_, release := g.Release(t.Context(), "gone", m, []string{"o"})
+		for what, err := range map[string]error{
+			"release": release,
+			"confirm": g.Confirm(t.Context(), "gone", m, []string{"o"}),
+			"terms":   g.SetTerms(t.Context(), "gone", m, Terms{}),
+		} {
+			if !errors.Is(err, ErrNoGate) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	})
+}

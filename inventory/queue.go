@@ -1,0 +1,182 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"flashsale/inventory/internal/keys"
+)
+
+// WakeChannel is where reserve.lua publishes a SKU whose queue was empty and
+// no longer is. A message may be lost: keepers look by themselves as well.
+const WakeChannel = "sale:woken"
+
+// A Queued order holds units and waits for the database.
+type Queued struct {
+	Entry       string // its place in the queue, shared with others of its moment
+	OrderID     string
+	Buyer       string
+	Quantity    int64
+	Key         string
+	Fingerprint string
+	Node        string
+	At          time.Time // when it was reserved, by Redis's clock
+}
+
+// Queue reads the oldest queued orders of sku, or those after the entry of an
+// order read before. It hands out whole entries, as many as fit into limit
+// orders, and at least one: what is settled is an entry (see settle.lua). It
+// takes nothing off: Settle does, once the database has judged them.
+func (g *Gate) Queue(ctx context.Context, sku, after string, limit int64) ([]Queued, error) {
+	start := "-"
+	if after != "" {
+		start = "(" + after
+	}
+	fill := &g.turnstile(sku).fill
+	room := limit
+	var orders []Queued
+	var seen, held int64 // entries, and the orders in them
+	for {
+		count := fill.entriesFor(room)
+		// Raw: the client would make a map of an entry's fields, without their order.
+		entries, err := g.rdb.Do(ctx, "XRANGE", keys.Queue(sku), start, "+", "COUNT", count).Slice()
+		if err != nil {
+			return nil, fmt.Errorf("read queue of %s: %w", sku, err)
+		}
+		more := int64(len(entries)) == count // there may be
+		for _, e := range entries {
+			id, its, err := unpackEntry(e)
+			if err != nil {
+				return nil, fmt.Errorf("queue of %s, entry %s: %w", sku, id, err)
+			}
+			n := int64(len(its))
+			seen, held = seen+1, held+n
+			if n > room && len(orders) > 0 {
+				more = false
+				break
+			}
+			orders, room, start = append(orders, its...), room-n, "("+id
+		}
+		fill.saw(seen, held)
+		if !more || room <= 0 {
+			return orders, nil
+		}
+	}
+}
+
+// fill is how many orders the entries of one queue held when they were last
+// read: 1 while buyers come one by one, up to fullEntry in a rush. XRANGE counts
+// entries, and one that brought far more orders than are wanted would cost
+// Redis as much more.
+type fill struct{ perThousand atomic.Int64 } // orders in 1,000 entries; 0 before the first read
+
+// fullEntry is ENTRY in reserve.lua, for a guess before the first read.
+const fullEntry = 125
+
+// entriesFor is how many entries are likely to hold so many orders.
+func (f *fill) entriesFor(orders int64) int64 {
+	per := f.perThousand.Load()
+	if per == 0 {
+		per = fullEntry * 1000
+	}
+	return max(orders*1000/per, 1)
+}
+
+func (f *fill) saw(entries, orders int64) {
+	if orders > 0 {
+		f.perThousand.Store(orders * 1000 / entries)
+	}
+}
+
+// unpackEntry takes an entry apart: its id, and its fields, in order, which
+// are order id and the rest by turns.
+func unpackEntry(e any) (id string, orders []Queued, err error) {
+	parts, _ := e.([]any)
+	if len(parts) != 2 {
+		return "", nil, fmt.Errorf("malformed: %v", e)
+	}
+	id, _ = parts[0].(string)
+	fields, _ := parts[1].([]any)
+	at := entryTime(id)
+	orders = make([]Queued, len(fields)/2)
+	for i := range orders {
+		order, _ := fields[2*i].(string)
+		if orders[i], err = unpack(order, fields[2*i+1]); err != nil {
+			return id, nil, err
+		}
+		orders[i].Entry, orders[i].At = id, at
+	}
+	return id, orders, nil
+}
+
+// unpack takes apart what reserve.lua puts into an order's field: the quantity,
+// the lengths of buyer, key and node, and then those, and the fingerprint, with
+// nothing in between.
+func unpack(id string, rest any) (Queued, error) {
+	text, _ := rest.(string)
+	var n [4]int
+	for i := range n {
+		head, tail, found := strings.Cut(text, " ")
+		v, err := strconv.Atoi(head)
+		if !found || err != nil || v < 0 {
+			return Queued{}, fmt.Errorf("order %s: malformed: %q", id, rest)
+		}
+		n[i], text = v, tail
+	}
+	if n[1]+n[2]+n[3] > len(text) {
+		return Queued{}, fmt.Errorf("order %s: cut off: %q", id, rest)
+	}
+	q := Queued{OrderID: id, Quantity: int64(n[0])}
+	q.Buyer, text = text[:n[1]], text[n[1]:]
+	q.Key, text = text[:n[2]], text[n[2]:]
+	q.Node, q.Fingerprint = text[:n[3]], text[n[3]:]
+	return q, nil
+}
+
+// entryTime is the first half of a stream id: milliseconds by Redis's clock.
+func entryTime(id string) time.Time {
+	ms, _, _ := strings.Cut(id, "-")
+	n, _ := strconv.ParseInt(ms, 10, 64)
+	return time.UnixMilli(n).UTC()
+}
+
+// A Settled order has been judged by the database and leaves the queue.
+type Settled struct {
+	Entry    string
+	OrderID  string
+	GiveBack bool // it holds nothing in the database: its units return to sale
+}
+
+// Settle takes judged orders off the queue. They are in the queue's order, and
+// of an entry all of its orders are there: one that lacks an order stays, with
+// all it has. Repeatable.
+//
+// Errors: ErrFenced, and then nothing happened; else unknown: call again.
+func (g *Gate) Settle(ctx context.Context, sku string, fence int64, orders []Settled) error {
+	if len(orders) == 0 {
+		return nil
+	}
+	args := []any{fence, 0}
+	entries := 0
+	var back []any
+	for len(orders) > 0 {
+		entry := orders[0].Entry
+		var ids []string
+		for len(orders) > 0 && orders[0].Entry == entry {
+			ids = append(ids, orders[0].OrderID)
+			if orders[0].GiveBack {
+				back = append(back, orders[0].OrderID)
+			}
+			orders = orders[1:]
+		}
+		args = append(args, entry, strings.Join(ids, " "))
+		entries++
+	}
+	args[1] = entries
+	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku)}
+	return scriptError("settle", sku, settleScript.Run(ctx, g.rdb, names, append(args, back...)...).Err())
+}

@@ -1,0 +1,137 @@
+package inventory
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/inventory/internal/keys"
+)
+
+// reserveAtOnce lets n orders in by one script call, one unit each.
+func reserveAtOnce(t testing.TB, g *Gate, sku string, n int) {
+	t.Helper()
+	batch := make([]*call, n)
+	for i := range batch {
+		id := newSKU() // as good an id as any
+		batch[i] = &call{request: order(sku, id, "buyer-"+id), done: make(chan struct{})}
+	}
+	g.turnstile(sku).reserveBatch(batch)
+	for _, c := range batch {
+		check(t, c.err)
+	}
+}
+
+// sizes is how many orders are in each entry.
+func sizes(queue []Queued) (n []int) {
+	for i, q := range queue {
+		if i == 0 || q.Entry != queue[i-1].Entry {
+			n = append(n, 0)
+		}
+		n[len(n)-1]++
+	}
+	return n
+}
+
+// The orders of one call share entries, up to what an entry holds.
+func TestEntries(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		for n, want := range map[int][]int{1: {1}, 124: {124}, 125: {125}, 126: {125, 1}, 256: {125, 125, 6}} {
+			g, sku := New(rdb, Config{}), newSKU()
+			open(t, g, sku, 1000, 1)
+			reserveAtOnce(t, g, sku, n)
+			queue, err := g.Queue(t.Context(), sku, "", 1000)
+			check(t, err)
+			if got := sizes(queue); !slices.Equal(got, want) {
+				t.Errorf("%d orders are in entries of %v, want %v", n, got, want)
+			}
+			if glance, err := g.Glance(t.Context(), sku); err != nil || glance[0].Queued != int64(n) {
+				t.Errorf("%d orders: %+v, %v", n, glance, err)
+			}
+		}
+	})
+}
+
+// Nobody says how many orders an entry has. Reading finds out, and from then
+// on asks once, for as much as it hands out.
+func TestQueueReadsLittle(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		const limit = 500
+		for _, size := range []int{1, 3, 60, 125} {
+			var reads, read int // XRANGE, and the orders they brought
+			g, sku := New(hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+				err := next(ctx, cmd)
+				if cmd, ok := cmd.(*redis.Cmd); ok && cmd.Name() == "xrange" {
+					reads++
+					for _, e := range cmd.Val().([]any) {
+						read += len(e.([]any)[1].([]any)) / 2
+					}
+				}
+				return err
+			}), Config{}), newSKU()
+			open(t, g, sku, 10_000, 1)
+			for n := 0; n < 3*limit; n += size {
+				reserveAtOnce(t, g, sku, size)
+			}
+			var after string
+			for turn, most := range []int{3, 2} { // reads
+				reads, read = 0, 0
+				queue, err := g.Queue(t.Context(), sku, after, limit)
+				check(t, err)
+				if len(queue) != limit/size*size || reads > most || read > len(queue)+size {
+					t.Errorf("entries of %d, turn %d: %d orders handed out, %d read in %d reads", size, turn, len(queue), read, reads)
+				}
+				after = queue[len(queue)-1].Entry
+			}
+		}
+	})
+}
+
+// A promoted replica hands out an id again, to other orders. They stay; what
+// is to be given back is.
+func TestSettleOfAnotherEntry(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, sku := New(rdb, Config{}), newSKU()
+		open(t, g, sku, 10, 1)
+		reserveAtOnce(t, g, sku, 3)
+		queue, err := g.Queue(t.Context(), sku, "", 10)
+		check(t, err)
+		var judged []Settled
+		var fields []string
+		for _, q := range queue {
+			judged = append(judged, Settled{Entry: q.Entry, OrderID: q.OrderID})
+			fields = append(fields, q.OrderID, "1 1 0 0 bp")
+		}
+		rdb.Del(t.Context(), keys.Queue(sku))
+		judged[0].GiveBack = true
+		fields = append(fields, "one more", "1 1 0 0 bp")
+		check(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), ID: queue[0].Entry, Values: fields}).Err())
+		check(t, g.Settle(t.Context(), sku, 1, judged))
+		if view := look(t, g, sku); len(view.Queued) != 4 || view.Holds != 2 || view.Available != 8 {
+			t.Errorf("%d of 4 orders left, %+v", len(view.Queued), view)
+		}
+	})
+}
+
+// An entry that cannot be read is an error that names it, not an order less.
+func TestMalformedEntry(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g := New(rdb, Config{})
+		for _, value := range []string{"", "1", "1 1 0 0", "1 2 0 0 b", "1 -1 0 0 b", "x 1 0 0 b"} {
+			sku := newSKU()
+			id, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), Values: []string{"a", "1 1 0 0 b", "o", value}}).Result()
+			check(t, err)
+			if queue, err := g.Queue(t.Context(), sku, "", 10); err == nil || !strings.Contains(err.Error(), sku+", entry "+id+": order o") {
+				t.Errorf("%q: %+v, %v", value, queue, err)
+			}
+		}
+		for _, e := range []any{nil, "e", []any{"1-0"}} {
+			if _, orders, err := unpackEntry(e); err == nil {
+				t.Errorf("%v: %v", e, orders)
+			}
+		}
+	})
+}

@@ -1,0 +1,183 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/inventory/internal/keys"
+)
+
+// exercise calls everything a Gate can do, and fails where one thing does not
+// come out as it must.
+func exercise(t *testing.T, g *Gate) {
+	t.Helper()
+	ctx, sku := t.Context(), newSKU()
+	check(t, g.Claim(ctx, sku, 1))
+	install(t, g, sku, first, truth{
+		Terms: terms(10, 9), Available: 8, Buyers: map[string]int64{"zoe": 2},
+		Holds: []Hold{{OrderID: "z", Buyer: "zoe", Quantity: 2, At: time.Now()}},
+	})
+	for i, id := range []string{"a", "b", "c"} {
+		reserve(t, g, Request{OrderID: id, SKU: sku, Buyer: "ann", Quantity: 1, Key: fmt.Sprint("k", i), Fingerprint: "p", Node: "n"})
+	}
+	queue, err := g.Queue(ctx, sku, "", 10)
+	check(t, err)
+	if len(queue) != 3 {
+		t.Fatalf("%d queued", len(queue))
+	}
+	check(t, g.Settle(ctx, sku, 1, []Settled{
+		{Entry: queue[0].Entry, OrderID: "a"}, {Entry: queue[1].Entry, OrderID: "b", GiveBack: true},
+	}))
+	if units, err := g.Release(ctx, sku, first, []string{"z", "b"}); err != nil || units != 2 {
+		t.Errorf("released %d, %v", units, err)
+	}
+	check(t, g.Confirm(ctx, sku, first, []string{"a"}))
+	check(t, g.SetTerms(ctx, sku, first, terms(20, 9)))
+	if got, h, ok, err := g.Held(ctx, "c", "another", sku); err != nil || !ok || got != sku || h.Buyer != "ann" || h.Quantity != 1 || !h.At.Equal(queue[2].At) {
+		t.Errorf("held: %s %+v %v %v", got, h, ok, err)
+	}
+	if tally, err := g.Tally(ctx, sku, []string{"c"}, nil); err != nil || tally.Available != 18 || tally.Units() != 1 || !tally.Held["c"] {
+		t.Errorf("%+v, %v", tally, err)
+	}
+	check(t, g.Shut(ctx, sku, first))
+	view, err := g.Look(ctx, sku)
+	check(t, err)
+	if want := (View{Exists: true, Epoch: 1, Total: 20, Available: 18, Holds: 1, Queued: map[string]int64{"c": 1}}); fmt.Sprint(view) != fmt.Sprint(want) {
+		t.Errorf("%+v, want %+v", view, want)
+	}
+}
+
+// scripts is every script by the names of the files it is made of.
+var scripts = map[string]*redis.Script{
+	"reserve.lua": reserveScript, "look.lua": lookScript, "tally.lua": tallyScript,
+	"fence.lua give_back.lua release.lua": releaseScript, "fence.lua confirm.lua": confirmScript,
+	"fence.lua give_back.lua settle.lua": settleScript, "fence.lua claim.lua": claimScript,
+	"fence.lua terms.lua": termsScript, "fence.lua shut.lua": shutScript, "fence.lua install.lua": installScript,
+}
+
+// No script is written and never run.
+func TestEveryScriptRuns(t *testing.T) {
+	var made []string
+	for names, script := range scripts {
+		var source strings.Builder
+		for name := range strings.FieldsSeq(names) {
+			made = append(made, name)
+			text, err := os.ReadFile(name)
+			check(t, err)
+			source.Write(text)
+		}
+		if got := redis.NewScript(source.String()).Hash(); got != script.Hash() {
+			t.Errorf("the script is not made of %s", names)
+		}
+	}
+	slices.Sort(made)
+	files, err := filepath.Glob("*.lua")
+	check(t, err)
+	if !slices.Equal(files, slices.Compact(made)) {
+		t.Errorf("files %v, scripts of %v", files, slices.Compact(made))
+	}
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		ran := map[string]bool{}
+		g := New(hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			err := next(ctx, cmd)
+			if args := cmd.Args(); strings.HasPrefix(cmd.Name(), "evalsha") && err == nil {
+				ran[args[1].(string)] = true
+			}
+			return err
+		}), Config{})
+		for _, script := range scripts {
+			check(t, script.Load(t.Context(), rdb).Err())
+		}
+		exercise(t, g)
+		for names, script := range scripts {
+			if !ran[script.Hash()] {
+				t.Errorf("%s has not been run", names)
+			}
+		}
+	})
+}
+
+// A Redis that has been restarted knows no scripts, at any moment.
+func TestScriptsForgotten(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		forgotten := 0
+		g := New(hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			if strings.HasPrefix(cmd.Name(), "evalsha") {
+				check(t, rdb.ScriptFlush(ctx).Err())
+			}
+			err := next(ctx, cmd)
+			if redis.HasErrorPrefix(err, "NOSCRIPT") {
+				forgotten++
+			}
+			return err
+		}), Config{})
+		exercise(t, g)
+		if forgotten < len(scripts) {
+			t.Errorf("NOSCRIPT %d times over %d scripts", forgotten, len(scripts))
+		}
+	})
+}
+
+// The codes that reserve.lua can answer are those that its header explains
+// and errors.go knows. (What each is for: TestGateIsTheModel.)
+func TestCodes(t *testing.T) {
+	code := regexp.MustCompile(`-\d+\b`)
+	header, body := map[string]bool{}, map[string]bool{}
+	_, list, _ := strings.Cut(reserveLua, "refused:")
+	list, _, _ = strings.Cut(list, "10 less")
+	for _, c := range code.FindAllString(list, -1) {
+		header[c] = true
+	}
+	for line := range strings.Lines(reserveLua) {
+		line, _, _ = strings.Cut(line, "--")
+		for _, c := range regexp.MustCompile(`(=|and|or) (-\d)\b`).FindAllStringSubmatch(line, -1) {
+			body[c[2]] = true
+		}
+	}
+	known := map[string]bool{}
+	for c := int64(-9); c <= -1; c++ {
+		no, knows := refusals[c], refusals[c-10]
+		if no == nil || knows == nil || no.Known || !knows.Known || no.Reason != knows.Reason {
+			t.Errorf("%d: %+v; %d: %+v", c, no, c-10, knows)
+		}
+		known[strconv.FormatInt(c, 10)] = true
+	}
+	if len(refusals) != 2*len(known) {
+		t.Errorf("%d codes", len(refusals))
+	}
+	if !maps.Equal(known, body) || !maps.Equal(known, header) {
+		t.Errorf("errors.go %v\nscript    %v\nheader    %v", known, body, header)
+	}
+	for _, odd := range []any{int64(0), int64(-10), int64(-20), nil, 1.5} {
+		if _, err := Outcome("o", odd); err == nil || errors.As(err, new(*Refusal)) {
+			t.Errorf("%v: %v", odd, err)
+		}
+	}
+}
+
+// All keys of a SKU are in one slot of a cluster.
+func TestOneSlot(t *testing.T) {
+	for _, key := range []string{
+		keys.Sale("S"), keys.Holds("S"), keys.Buyers("S"), keys.Queue("S"), keys.Replays("S"), keys.OlderReplays("S"),
+		keys.StagedHolds("S", "1-1"), keys.StagedBuyers("S", "1-1"), keys.StagedPieces("S", "1-1"),
+	} {
+		if _, rest, _ := strings.Cut(key, "{"); !strings.HasPrefix(rest, "S}") {
+			t.Errorf("%s: its tag is not the SKU", key)
+		}
+	}
+	if keys.Replay("a/b", "c") == keys.Replay("a", "b/c") {
+		t.Error("one buyer's key is another's")
+	}
+}

@@ -1,0 +1,95 @@
+package inventory
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A tally is the gate at one instant: what it has, what is queued, and what it
+// knows of the orders and buyers asked for.
+func TestTally(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, sku := New(rdb, Config{}), newSKU()
+		if none, err := g.Tally(t.Context(), sku, []string{"a"}, nil); err != nil || none.Open {
+			t.Errorf("no gate: %+v, %v", none, err)
+		}
+		install(t, g, sku, first, truth{
+			Terms: terms(10, 9), Available: 8, Buyers: map[string]int64{"zoe": 2, "bob": 0},
+			Holds: []Hold{{OrderID: "z", Buyer: "zoe", Quantity: 2, At: time.Now()}},
+		})
+		reserve(t, g, Request{OrderID: "a", SKU: sku, Buyer: "ann", Quantity: 3, Key: "k", Fingerprint: "p", Node: "n"})
+		reserve(t, g, order(sku, "b", "ann"))
+		got, err := g.Tally(t.Context(), sku, []string{"gone", "a", "z"}, []string{"nobody", "ann", "zoe"})
+		check(t, err)
+		if !got.Open || got.Epoch != 1 || got.Total != 10 || got.Available != 4 || got.Holds != 3 || got.Counted != 2 || got.Long ||
+			got.Units() != 4 || len(got.Queued) != 2 || got.Queued[0].Buyer != "ann" {
+			t.Errorf("%+v", got)
+		}
+		if want := map[string]bool{"gone": false, "a": true, "z": true}; !maps.Equal(got.Held, want) {
+			t.Errorf("held: %v, want %v", got.Held, want)
+		}
+		if want := map[string]int64{"nobody": 0, "ann": 4, "zoe": 2}; !maps.Equal(got.Buyers, want) {
+			t.Errorf("buyers: %v, want %v", got.Buyers, want)
+		}
+		buyers, next, err := g.BuyersPage(t.Context(), sku, 0)
+		check(t, err)
+		if want := map[string]int64{"ann": 4, "zoe": 2}; next != 0 || !maps.Equal(buyers, want) {
+			t.Errorf("buyers with units: %v, %d", buyers, next)
+		}
+	})
+}
+
+// A long queue is not read, and a count that is wrong does not pass for one.
+func TestTallyOfALongQueue(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, sku := New(rdb, Config{}), newSKU()
+		open(t, g, sku, 10, 9)
+		reserve(t, g, order(sku, "a", "ann"))
+		check(t, rdb.HSet(t.Context(), "sale:{"+sku+"}", "queued", 1_000_000).Err())
+		got, err := g.Tally(t.Context(), sku, nil, nil)
+		check(t, err)
+		if got.Long || got.Units() != 1 || got.Counted != 1_000_000 {
+			t.Errorf("one order, counted as a million: %+v", got)
+		}
+		pipe := rdb.Pipeline()
+		for range tallyMost {
+			pipe.XAdd(t.Context(), &redis.XAddArgs{Stream: "sale:{" + sku + "}:queue", Values: []string{"x", "1 1 0 0 b"}})
+		}
+		_, err = pipe.Exec(t.Context())
+		check(t, err)
+		if got, err = g.Tally(t.Context(), sku, nil, nil); err != nil || !got.Long || !got.Open || got.Available != 9 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+// Pages hold every order that was there all the time.
+func TestHeldPages(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		const n = 3000
+		g, sku := New(rdb, Config{}), newSKU()
+		holds := make([]Hold, n)
+		for i := range holds {
+			holds[i] = Hold{OrderID: fmt.Sprintf("o%d", i), Buyer: "b", Quantity: 1, At: time.Now()}
+		}
+		install(t, g, sku, first, truth{Terms: terms(n, n), Holds: holds, Buyers: map[string]int64{"b": n}})
+		seen := map[string]bool{}
+		for cursor := uint64(0); ; {
+			ids, next, err := g.HeldPage(t.Context(), sku, cursor)
+			check(t, err)
+			for _, id := range ids {
+				seen[id] = true
+			}
+			if cursor = next; cursor == 0 {
+				break
+			}
+		}
+		if len(seen) != n {
+			t.Errorf("%d of %d", len(seen), n)
+		}
+	})
+}
