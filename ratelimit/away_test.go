@@ -1,0 +1,207 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// tally counts decisions as metrics would.
+type tally struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (c *tally) decide(d Decision) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.counts == nil {
+		c.counts = map[string]int{}
+	}
+	what := d.Bucket + " " + string(d.Outcome)
+	if d.Shadow {
+		what += " shadow"
+	}
+	c.counts[what]++
+}
+
+func (c *tally) is(t *testing.T, want map[string]int) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for what, n := range want {
+		if c.counts[what] != n {
+			t.Errorf("counted %v, not %v", c.counts, want)
+			return
+		}
+	}
+	if len(c.counts) != len(want) {
+		t.Errorf("counted %v, not %v", c.counts, want)
+	}
+}
+
+// Redis goes and comes back: the route's policy decides meanwhile, every
+// decision is counted, and nobody has to restart anything.
+func TestWhenRedisIsAway(t *testing.T) {
+	for _, c := range []struct {
+		policy  Policy
+		admits  []bool // one request after the other, while it is away
+		outcome map[string]int
+	}{
+		{Open, []bool{true, true, true}, map[string]int{" failed_open": 3}},
+		{Closed, []bool{false, false, false}, map[string]int{" failed_closed": 3}},
+		{Local, []bool{true, false, false}, map[string]int{" local_allowed": 1, "buyer local_denied": 2}},
+	} {
+		t.Run(c.policy.String(), func(t *testing.T) {
+			server, client := startEmbedded(t)
+			var counted tally
+			l := New(client, Config{OnDecision: counted.decide, Remember: -1}).With(Rules{WhenAway: c.policy})
+			b := Buyer("b1", limit(t, "1/h:1"))
+			admit := func() (Result, error) { return l.Admit(t.Context(), 1, b) }
+			answers := func() bool {
+				_, err := l.Allow(t.Context(), 1, b)
+				return err == nil
+			}
+
+			if r, err := admit(); err != nil || !r.Allowed {
+				t.Fatalf("before: %+v, %v", r, err)
+			}
+			server.Close()
+			for n, want := range c.admits {
+				if n == len(c.admits)-1 { // it is there, and of no use
+					if err := server.Restart(); err != nil {
+						t.Fatal(err)
+					}
+					eventually(t, "Redis is back", answers)
+					server.SetError("LOADING Redis is loading the dataset in memory")
+				}
+				r, err := admit()
+				if r.Allowed != want || want != (err == nil) || c.policy == Closed && !errors.Is(err, ErrUnavailable) {
+					t.Errorf("away, request %d: %+v, %v", n, r, err)
+				}
+			}
+			if _, err := l.Allow(t.Context(), 1, b); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("away, asked without the policy: %v", err)
+			}
+			server.SetError("")
+			eventually(t, "Redis has loaded", answers)
+			var limited *LimitedError
+			if _, err := admit(); !errors.As(err, &limited) || limited.Result.Bucket != "buyer" {
+				t.Errorf("back: %v", err)
+			}
+			c.outcome[" allowed"], c.outcome["buyer denied"] = 1, 1
+			counted.is(t, c.outcome)
+		})
+	}
+}
+
+// Each route has its own rules, and all share the tokens.
+func TestRulesAreTheRoutes(t *testing.T) {
+	server, client := startEmbedded(t)
+	var mu sync.Mutex
+	var heard []Decision
+	l := New(client, Config{Remember: -1, OnDecision: func(d Decision) {
+		mu.Lock()
+		defer mu.Unlock()
+		heard = append(heard, d)
+	}})
+	b := Buyer("b1", limit(t, "1/h:1"))
+	place, read := l.With(Rules{Route: "place", WhenAway: Closed}), l.With(Rules{Route: "read"})
+	ask := func(l *Limiter) bool {
+		_, err := l.Admit(t.Context(), 1, b)
+		return err == nil
+	}
+	got := []bool{ask(place), ask(read)}
+	server.Close()
+	got = append(got, ask(place), ask(read))
+	if want := []bool{true, false, false, true}; !slices.Equal(got, want) {
+		t.Errorf("%v, not %v", got, want)
+	}
+	want := []Decision{{Route: "place", Outcome: Allowed}, {Route: "read", Bucket: "buyer", Outcome: Denied},
+		{Route: "place", Outcome: FailedClosed}, {Route: "read", Outcome: FailedOpen}}
+	if !slices.Equal(heard, want) {
+		t.Errorf("heard %v, not %v", heard, want)
+	}
+}
+
+// In the shadow the same is counted, and nobody hears of it.
+func TestShadowRefusesNobody(t *testing.T) {
+	server, client := startEmbedded(t)
+	for _, shadow := range []bool{false, true} {
+		var counted tally
+		l := New(client, Config{OnDecision: counted.decide, Timeout: time.Minute}).With(Rules{Shadow: shadow, WhenAway: Closed})
+		b := Buyer(fmt.Sprint(shadow), limit(t, "1/h:2"))
+		refused := 0
+		for n := range 5 {
+			if n == 4 {
+				server.SetError("LOADING")
+				l.config.Remember = -1
+			}
+			r, err := l.Admit(t.Context(), 1, b)
+			if err != nil {
+				refused++
+			}
+			if shadow && r != (Result{Allowed: true}) {
+				t.Errorf("request %d sees %+v", n, r)
+			}
+		}
+		server.SetError("")
+		want := map[string]int{" allowed": 2, "buyer denied": 1, "buyer remembered": 1, " failed_closed": 1}
+		if shadow {
+			for what, n := range want {
+				delete(want, what)
+				want[what+" shadow"] = n
+			}
+		}
+		counted.is(t, want)
+		if expected := map[bool]int{false: 3, true: 0}[shadow]; refused != expected {
+			t.Errorf("shadow %v: %d refused, not %d", shadow, refused, expected)
+		}
+	}
+}
+
+// A caller that gives up, or asks wrongly, is no decision, and no policy lets
+// it pass.
+func TestWhatIsNoDecision(t *testing.T) {
+	_, client := startEmbedded(t)
+	newGate(client) // Redis hangs
+	var counted tally
+	l := New(client, Config{OnDecision: counted.decide, Timeout: 200 * time.Millisecond})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if r, err := l.Admit(ctx, 1, Buyer("b1", limit(t, "5/s"))); !errors.Is(err, context.DeadlineExceeded) || r.Allowed {
+		t.Errorf("gave up: %+v, %v", r, err)
+	}
+	if r, err := l.Admit(t.Context(), 1, Buyer("", limit(t, "5/s"))); !errors.Is(err, ErrBadRequest) || r.Allowed {
+		t.Errorf("asked wrongly: %+v, %v", r, err)
+	}
+	counted.is(t, map[string]int{})
+	eventually(t, "the call ends by itself", func() bool {
+		l.queue.mu.Lock()
+		defer l.queue.mu.Unlock()
+		return l.queue.inFlight == 0
+	})
+}
+
+// The script gets loaded when Redis doesn't know it, also when it forgets it
+// later.
+func TestScriptIsLoadedWhenMissing(t *testing.T) {
+	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
+		for _, perSlot := range []bool{false, true} {
+			l := New(client, Config{})
+			l.perSlot = perSlot
+			for range 2 {
+				if err := client.ScriptFlush(t.Context()).Err(); err != nil {
+					t.Fatal(err)
+				}
+				allow(t, l, 1, Buyer("b1", limit(t, "1/h:9")), SKU("s1", limit(t, "1/h:9")))
+			}
+		}
+	})
+}

@@ -1,0 +1,73 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+)
+
+// Run with a redis-server installed:
+//
+//	go test -run - -bench . -benchmem ./ratelimit
+//
+// "one call each" is the same script with one EVALSHA per request, which is
+// what callers cost that don't share calls.
+func BenchmarkAllow(b *testing.B) {
+	const callers = 256
+	far := limit(b, "1000000/s:1000000")
+	scarce := limit(b, "1/h:1")
+	client := startReal(b)
+	l := New(client, Config{})
+	var ids [4096]string
+	for i := range ids {
+		ids[i] = fmt.Sprintf("buyer-%d", i)
+	}
+	var turn atomic.Int64
+	spread := func() Bucket { return Buyer(ids[turn.Add(1)%int64(len(ids))], far) }
+	for _, keys := range []struct {
+		name    string
+		buckets func() []Bucket
+	}{
+		{"hot", func() []Bucket { return []Bucket{SKU("s1", far)} }},
+		{"spread", func() []Bucket { return []Bucket{spread()} }},
+		{"three", func() []Bucket { return []Bucket{spread(), IP("192.0.2.1", far), SKU("s1", far)} }},
+		{"denied", func() []Bucket { return []Bucket{SKU("s2", scarce)} }},
+	} {
+		for _, how := range []struct {
+			name string
+			ask  func(context.Context, []Bucket) error
+		}{
+			{"shared calls", func(ctx context.Context, on []Bucket) error {
+				_, err := l.Allow(ctx, 1, on...)
+				return err
+			}},
+			{"one call each", func(ctx context.Context, on []Bucket) error {
+				return l.take(ctx, []ask{{cost: 1, buckets: on}})[0].err
+			}},
+		} {
+			b.Run(keys.name+"/"+how.name, func(b *testing.B) {
+				b.ReportAllocs()
+				b.SetParallelism(callers / runtime.GOMAXPROCS(0))
+				b.RunParallel(func(p *testing.PB) {
+					for p.Next() {
+						if err := how.ask(b.Context(), keys.buckets()); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
+			})
+		}
+	}
+}
+
+func BenchmarkSetHeaders(b *testing.B) {
+	h := map[string][]string{}
+	r := Result{Allowed: true, Bucket: "buyer", Limit: limit(b, "5/s:10"), Remaining: 9}
+	for b.Loop() {
+		SetHeaders(h, r)
+	}
+}

@@ -1,0 +1,134 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// gate is a go-redis hook that holds scripts back until it is opened, and
+// counts them.
+type gate struct {
+	open chan struct{}
+	slow time.Duration // if above 0, opens for each command after this time
+
+	mu       sync.Mutex
+	calls    int // that were made
+	inside   int // that are held now
+	most     int // that were held at once
+	keys     int // of the largest call
+	commands []redis.Cmder
+}
+
+func newGate(client redis.UniversalClient) *gate {
+	g := &gate{open: make(chan struct{})}
+	client.AddHook(g)
+	return g
+}
+
+func (g *gate) DialHook(next redis.DialHook) redis.DialHook {
+	return next
+}
+
+func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if err := g.pass(ctx, cmd); err != nil {
+			cmd.SetErr(err)
+			return err
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if err := g.pass(ctx, cmds...); err != nil {
+			for _, cmd := range cmds {
+				cmd.SetErr(err)
+			}
+			return err
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func (g *gate) pass(ctx context.Context, cmds ...redis.Cmder) error {
+	if cmds[0].Name() != "evalsha" {
+		return nil // a new connection introduces itself
+	}
+	g.mu.Lock()
+	g.calls++
+	g.inside++
+	g.most = max(g.most, g.inside)
+	for _, cmd := range cmds {
+		if args := cmd.Args(); len(args) > 2 {
+			if n, ok := args[2].(int); ok {
+				g.keys = max(g.keys, n)
+			}
+		}
+	}
+	g.commands = append(g.commands, cmds...)
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		g.inside--
+		g.mu.Unlock()
+	}()
+	var late <-chan time.Time
+	if g.slow > 0 {
+		late = time.After(g.slow)
+	}
+	select {
+	case <-late:
+		return nil
+	case <-g.open:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// holds is the number of commands held now.
+func (g *gate) holds() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.inside
+}
+
+// seen is the number of calls so far, the most held at once, and the keys of
+// the largest.
+func (g *gate) seen() (calls, most, keys int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.calls, g.most, g.keys
+}
+
+func (l *Limiter) queued() int {
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
+	return len(l.queue.waiting)
+}
+
+// failing is a hook that loses the answers of one key's calls.
+type failing struct{ key string }
+
+var errLost = errors.New("answer lost")
+
+func (failing) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (failing) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (f failing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			if args := cmd.Args(); len(args) > 3 && args[3] == f.key {
+				cmd.SetErr(errLost)
+			}
+		}
+		return err
+	}
+}

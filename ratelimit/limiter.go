@@ -1,0 +1,179 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ErrUnavailable is wrapped when Redis did not answer, or not in time. Whether
+// tokens were taken is then unknown.
+var ErrUnavailable = errors.New("ratelimit: Redis unavailable")
+
+// DefaultTimeout is the time a script call may take when Config says nothing.
+const DefaultTimeout = time.Second
+
+// DefaultRemember is how long a refusal is remembered at most when Config says
+// nothing.
+const DefaultRemember = 10 * time.Second
+
+// Config adjusts a Limiter. The zero Config is ready for use.
+type Config struct {
+	// Timeout bounds one script call, default DefaultTimeout. A caller waits
+	// at most twice as long: for the calls before, then for its own. The
+	// client keeps to it only with redis.Options.ContextTimeoutEnabled.
+	// After a failed call one request every 100 ms asks again, and the others
+	// hear ErrUnavailable at once.
+	Timeout time.Duration
+	// Remember is how long a bucket's refusal is given again from memory
+	// without asking Redis: until its RetryAfter, but no longer than this, so
+	// that a bucket which an operator empties, or a clock which is set, is
+	// noticed. Default DefaultRemember; below 0 every request is asked.
+	Remember time.Duration
+	// OnDecision, if set, hears of each of Admit's, Wait's and the
+	// middleware's decisions. It is called by many goroutines at once and must
+	// not block.
+	OnDecision func(Decision)
+	// Clock tells for how long something was remembered or, while Redis is
+	// away, counted. It must not go back. Nothing that nodes share depends on
+	// it. Default time.Now.
+	Clock func() time.Time
+}
+
+// Limiter asks Redis whether requests may pass. It is safe for concurrent use
+// and needs no closing: it has a goroutine only while a call is under way, at
+// most two, and each ends within Config.Timeout.
+type Limiter struct {
+	client  redis.UniversalClient
+	config  Config
+	rules   Rules
+	perSlot bool // one call per bucket, see slots.go
+	queue   *queue
+	refused *refusals
+	local   *local
+}
+
+// New returns a limiter on a Redis server, Sentinel or Cluster.
+func New(client redis.UniversalClient, config Config) *Limiter {
+	if config.Timeout <= 0 {
+		config.Timeout = DefaultTimeout
+	}
+	if config.Remember == 0 {
+		config.Remember = DefaultRemember
+	}
+	if config.OnDecision == nil {
+		config.OnDecision = func(Decision) {}
+	}
+	if config.Clock == nil {
+		config.Clock = time.Now
+	}
+	l := &Limiter{
+		client: client, config: config,
+		queue: &queue{}, refused: newRefusals(), local: newLocal(config.Clock()),
+	}
+	switch client.(type) {
+	case *redis.ClusterClient, *redis.Ring:
+		l.perSlot = true
+		l.config.Remember = min(config.Remember, slotRemember)
+	}
+	return l
+}
+
+// With is the same limiter under a route's rules: they share everything else,
+// what is remembered as well.
+func (l *Limiter) With(rules Rules) *Limiter {
+	other := *l
+	other.rules = rules
+	return &other
+}
+
+// Allow takes cost tokens from each of the buckets, or from none of them when
+// one has fewer, and tells which. It does not wait for tokens. A cost above a
+// bucket's burst is refused without asking (Result.Never). Buckets that are
+// off are skipped; if none is left, Redis isn't asked. No rules apply.
+//
+// The error wraps ErrBadRequest, ErrUnavailable, or the context's own. Tokens
+// of a caller that gave up while its call was under way stay taken.
+func (l *Limiter) Allow(ctx context.Context, cost int, buckets ...Bucket) (Result, error) {
+	a, err := newAsk(cost, buckets)
+	if err != nil {
+		return Result{}, err
+	}
+	return l.decide(ctx, a)
+}
+
+// decide answers what it can by itself, and asks Redis for the rest.
+func (l *Limiter) decide(ctx context.Context, a ask) (Result, error) {
+	if len(a.buckets) == 0 {
+		return Result{Allowed: true}, nil
+	}
+	if r, never := a.never(); never {
+		return r, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return Result{}, fmt.Errorf("ratelimit: before asking: %w", err)
+	}
+	if l.config.Remember > 0 {
+		if r, refused := l.refused.again(a, l.config.Clock()); refused {
+			return r, nil
+		}
+	}
+	asked := l.config.Clock()
+	r := newRequest(ctx, a)
+	start, err := l.queue.add(r)
+	if err != nil {
+		return Result{}, err
+	}
+	if start {
+		go l.send()
+	}
+	select {
+	case answered := <-r.done:
+		if answered.err == nil && !answered.taken && l.config.Remember > 0 {
+			l.refused.learn(a, answered, asked, l.config.Clock(), l.config.Remember)
+		}
+		return a.result(answered)
+	case <-ctx.Done():
+		return Result{}, fmt.Errorf("ratelimit: waiting for an answer: %w", ctx.Err())
+	}
+}
+
+// newAsk checks a call's arguments and copies the buckets that count: the
+// caller may use its slice again while ours is still in flight.
+func newAsk(cost int, buckets []Bucket) (ask, error) {
+	if cost < 1 {
+		return ask{}, fmt.Errorf("%w: the cost %d is below 1", ErrBadRequest, cost)
+	}
+	if len(buckets) > maxBuckets {
+		return ask{}, fmt.Errorf("%w: %d buckets, more than %d", ErrBadRequest, len(buckets), maxBuckets)
+	}
+	on := make([]Bucket, 0, len(buckets))
+	for _, b := range buckets {
+		if b.Limit.Off() {
+			continue
+		}
+		if err := b.check(); err != nil {
+			return ask{}, err
+		}
+		for _, other := range on {
+			if other.Name == b.Name && other.ID == b.ID {
+				return ask{}, fmt.Errorf("%w: bucket %q stands twice", ErrBadRequest, b.Name)
+			}
+		}
+		on = append(on, b)
+	}
+	return ask{cost: int64(cost), buckets: on}, nil
+}
+
+// never tells whether a bucket can't ever hold what is asked.
+func (a ask) never() (Result, bool) {
+	for _, b := range a.buckets {
+		if a.cost > b.Limit.burst {
+			return Result{Bucket: b.Name, Limit: b.Limit, Never: true}, true
+		}
+	}
+	return Result{}, false
+}

@@ -1,0 +1,211 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func TestAllowTakesFromAllOrNone(t *testing.T) {
+	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
+		l := New(client, Config{})
+		buyer, sku := Buyer("b1", limit(t, "1/h:5")), SKU("s1", limit(t, "1/h:2"))
+		for n := range 2 {
+			if r := allow(t, l, 1, buyer, sku); !r.Allowed || r.Bucket != "sku" || r.Remaining != int64(1-n) {
+				t.Fatalf("request %d: %+v", n, r)
+			}
+		}
+		r := allow(t, l, 1, buyer, sku)
+		if r.Allowed || r.Bucket != "sku" || r.Limit != sku.Limit || r.RetryAfter <= 59*time.Minute || r.RetryAfter > time.Hour {
+			t.Fatalf("third request: %+v", r)
+		}
+		if n := left(t, client, buyer); n != 3 {
+			t.Fatalf("the buyer has %d tokens left, not 3", n)
+		}
+	})
+}
+
+// Of several buckets that refuse, the answer names the one that will for
+// longest: after the other's time the request would only be refused again.
+func TestAllowNamesTheLongestRefusal(t *testing.T) {
+	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
+		l := New(client, Config{})
+		short, long := IP("192.0.2.1", limit(t, "1/m:1")), Buyer("b1", limit(t, "1/h:1"))
+		allow(t, l, 1, short, long)
+		for _, order := range [][]Bucket{{short, long}, {long, short}} {
+			if r := allow(t, l, 1, order...); r.Allowed || r.Bucket != "buyer" || r.RetryAfter < 59*time.Minute {
+				t.Fatalf("%+v", r)
+			}
+		}
+	})
+}
+
+func TestAllowSaysNever(t *testing.T) {
+	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
+		l := New(client, Config{})
+		buyer, sku := Buyer("b1", limit(t, "1/h:5")), SKU("s1", limit(t, "1/h:3"))
+		r := allow(t, l, 4, buyer, sku)
+		if r.Allowed || !r.Never || r.Bucket != "sku" || r.RetryAfter != 0 {
+			t.Fatalf("a cost above the burst: %+v", r)
+		}
+		if n := left(t, client, buyer); n != 5 {
+			t.Fatalf("the buyer has %d tokens left, not 5", n)
+		}
+		if r := allow(t, l, 3, buyer, sku); !r.Allowed {
+			t.Fatalf("a cost of the whole burst: %+v", r)
+		}
+	})
+}
+
+func TestAllowSkipsWhatIsOff(t *testing.T) {
+	_, client := startEmbedded(t)
+	_ = client.Close() // asking would fail
+	l := New(client, Config{})
+	if r := allow(t, l, 1, Buyer("b1", Limit{}), Bucket{}); !r.Allowed || r.Bucket != "" {
+		t.Fatalf("%+v", r)
+	}
+}
+
+func TestAllowRefusesBadRequests(t *testing.T) {
+	_, client := startEmbedded(t)
+	_ = client.Close() // asking would fail, and with another error
+	l := New(client, Config{})
+	five := limit(t, "5/s")
+	for name, c := range map[string]struct {
+		cost    int
+		buckets []Bucket
+	}{
+		"cost 0":          {0, []Bucket{Buyer("b1", five)}},
+		"negative cost":   {-1, []Bucket{Buyer("b1", five)}},
+		"no id":           {1, []Bucket{Buyer("", five)}},
+		"an endless id":   {1, []Bucket{Buyer(strings.Repeat("b", maxID+1), five)}},
+		"no name":         {1, []Bucket{{ID: "x", Limit: five}}},
+		"a name to quote": {1, []Bucket{{Name: `a"b`, ID: "x", Limit: five}}},
+		"the same twice":  {1, []Bucket{Buyer("b1", five), Buyer("b1", limit(t, "6/s"))}},
+		"too many":        {1, make([]Bucket, maxBuckets+1)},
+	} {
+		if _, err := l.Allow(t.Context(), c.cost, c.buckets...); !errors.Is(err, ErrBadRequest) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestBucketsHaveKeysOfTheirOwn(t *testing.T) {
+	five := limit(t, "5/s")
+	for want, b := range map[string]Bucket{
+		"rate:{buyer:b-1}":            Buyer("b-1", five),
+		"rate:{sku:S}":                SKU("S", five),
+		"rate:{route:pay}":            Route("pay", five),
+		"rate:{sku:S}:queue":          {Name: "sku", ID: "S", Limit: five, queues: true},
+		"rate:{ip:192.0.2.7}":         IP("192.0.2.7", five),
+		"rate:{ip:192.0.2.8}":         IP("::ffff:192.0.2.8", five),
+		"rate:{ip:2001:db8:1:2::/64}": IP("2001:db8:1:2:3:4:5:6", five),
+		"rate:{ip:fe80::/64}":         IP("fe80::1%eth0", five),
+		"rate:{ip:unknown}":           IP("not an address", five),
+	} {
+		if got := b.key(); got != want {
+			t.Errorf("%+v has the key %s, not %s", b, got, want)
+		}
+	}
+	if IP("2001:db8:1:2::9", five) != IP("2001:db8:1:2:ffff::1", five) {
+		t.Error("two addresses of one /64 have two buckets")
+	}
+}
+
+// What a key holds may be anything. It counts as an empty bucket, and heals.
+func TestTakeHealsWhatItCannotRead(t *testing.T) {
+	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
+		l := New(client, Config{})
+		for name, spoil := range map[string]func(key string) error{
+			"text":          func(k string) error { return client.Set(t.Context(), k, "garbage", 0).Err() },
+			"a unit of 0":   func(k string) error { return client.Set(t.Context(), k, "1 0 0", 0).Err() },
+			"another type":  func(k string) error { return client.HSet(t.Context(), k, "level", 3).Err() },
+			"another clock": func(k string) error { return client.Set(t.Context(), k, "9000000000000000 999 1000000", 0).Err() },
+			"a huge debt":   func(k string) error { return client.Set(t.Context(), k, "1 99999999999999999999 1", 0).Err() },
+		} {
+			b := Buyer(strings.ReplaceAll(name, " ", "-"), limit(t, "1/h:5"))
+			if err := spoil(b.key()); err != nil {
+				t.Fatal(err)
+			}
+			allow(t, l, 5, b)
+			value, err := client.Get(t.Context(), b.key()).Result()
+			if fields := strings.Fields(value); err != nil || len(fields) != 3 || fields[2] != "3600000000" {
+				t.Errorf("%s: the key holds %q, %v", name, value, err)
+			}
+			if ttl := client.PTTL(t.Context(), b.key()).Val(); ttl <= 0 || ttl > 5*time.Hour+time.Second {
+				t.Errorf("%s: the key lives %v", name, ttl)
+			}
+		}
+	})
+}
+
+// A new configuration keeps what has been taken under the old one.
+func TestChangedLimitKeepsWhatWasTaken(t *testing.T) {
+	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
+		l := New(client, Config{})
+		allow(t, l, 4, Buyer("b1", limit(t, "1/h:10")))
+		for _, c := range []struct {
+			text string
+			left int64
+		}{{"8/h:10", 6}, {"1/h:5", 1}, {"8/h:20", 16}, {"1/h:2", 0}} {
+			if n := left(t, client, Buyer("b1", limit(t, c.text))); n != c.left {
+				t.Errorf("under %s the buyer has %d tokens left, not %d", c.text, n, c.left)
+			}
+		}
+	})
+}
+
+// Two nodes, or two routes, may count one bucket by two limits: no update of
+// either gets lost, not even in one call.
+func TestOneBucketUnderTwoLimits(t *testing.T) {
+	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
+		l := New(client, Config{})
+		ten, five := Buyer("b1", limit(t, "1/h:10")), Buyer("b1", limit(t, "8/h:5"))
+		var asks []ask
+		for range 3 {
+			asks = append(asks, ask{cost: 1, buckets: []Bucket{ten}}, ask{cost: 1, buckets: []Bucket{five}})
+		}
+		taken := 0
+		for _, a := range l.take(t.Context(), asks) {
+			if a.taken {
+				taken++
+			}
+		}
+		// The sixth finds the smaller limit's five tokens gone.
+		if n := left(t, client, ten); taken != 5 || n != 5 {
+			t.Fatalf("%d taken, not 5, and %d left of 10", taken, n)
+		}
+	})
+}
+
+func TestGivingBackStopsAtFull(t *testing.T) {
+	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
+		l := New(client, Config{})
+		b := Buyer("b1", limit(t, "1/h:5"))
+		allow(t, l, 2, b)
+		giveBack(t, client, 4, b)
+		if n := left(t, client, b); n != 5 {
+			t.Fatalf("%d tokens in a bucket of 5", n)
+		}
+		if n := client.Exists(t.Context(), b.key()).Val(); n != 0 {
+			t.Fatal("a full bucket has a key")
+		}
+	})
+}
+
+func TestAllowWithADoneContextTakesNothing(t *testing.T) {
+	_, client := startEmbedded(t)
+	b := Buyer("b1", limit(t, "1/h:5"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := New(client, Config{}).Allow(ctx, 1, b); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if n := left(t, client, b); n != 5 {
+		t.Fatalf("%d tokens left of 5", n)
+	}
+}

@@ -1,0 +1,122 @@
+package ratelimit
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+)
+
+func TestSetHeaders(t *testing.T) {
+	l := limit(t, "5/s:10")
+	for name, c := range map[string]struct {
+		result                    Result
+		policy, state, retryAfter string
+	}{
+		"allowed": {Result{Allowed: true, Bucket: "buyer", Limit: l, Remaining: 9},
+			`"buyer";q=10;w=2`, `"buyer";r=9`, ""},
+		"refused": {Result{Bucket: "buyer", Limit: l, RetryAfter: 200 * time.Millisecond},
+			`"buyer";q=10;w=2`, `"buyer";r=0;t=1`, "1"},
+		"a whole second": {Result{Bucket: "ip", Limit: l, Remaining: 2, RetryAfter: time.Second},
+			`"ip";q=10;w=2`, `"ip";r=2;t=1`, "1"},
+		"a little more": {Result{Bucket: "ip", Limit: l, RetryAfter: time.Second + time.Microsecond},
+			`"ip";q=10;w=2`, `"ip";r=0;t=2`, "2"},
+		"no wait at all": {Result{Bucket: "ip", Limit: l}, `"ip";q=10;w=2`, `"ip";r=0;t=1`, "1"},
+		"a short window": {Result{Allowed: true, Bucket: "ip", Limit: limit(t, "100/ms:1")},
+			`"ip";q=1;w=1`, `"ip";r=0`, ""},
+		"never":    {Result{Bucket: "sku", Limit: l, Never: true}, `"sku";q=10;w=2`, "", ""},
+		"no limit": {Result{Allowed: true}, "", "", ""},
+	} {
+		h := http.Header{}
+		SetHeaders(h, c.result)
+		if h.Get("RateLimit-Policy") != c.policy || h.Get("RateLimit") != c.state || h.Get("Retry-After") != c.retryAfter {
+			t.Errorf("%s: %v", name, h)
+		}
+	}
+}
+
+// Coming back after Retry-After is never too early, and the twin that rounds
+// down is.
+func TestRetryAfterIsNeverTooEarly(t *testing.T) {
+	tooEarly := func(round func(time.Duration) int64) bool {
+		server, client := startEmbedded(t)
+		l := New(client, Config{Remember: -1})
+		for _, text := range []string{"5/s:1", "0.7/s:1", "3/s:1", "1/7s:1", "100/ms:1"} {
+			b := Buyer("b1", limit(t, text))
+			allow(t, l, 1, b)
+			refused := allow(t, l, 1, b)
+			server.SetTime(epoch.Add(time.Duration(round(refused.RetryAfter)) * time.Second))
+			again := allow(t, l, 1, b)
+			server.FlushAll()
+			server.SetTime(epoch)
+			if !again.Allowed {
+				return true
+			}
+		}
+		return false
+	}
+	if tooEarly(seconds) {
+		t.Error("refused again at the time that Retry-After told")
+	}
+	if !tooEarly(func(d time.Duration) int64 { return int64(d / time.Second) }) {
+		t.Error("rounding down goes unnoticed")
+	}
+}
+
+func TestMiddleware(t *testing.T) {
+	gin.SetMode(gin.TestMode)
+	server, client := startEmbedded(t)
+	l := New(client, Config{}).With(Rules{WhenAway: Closed})
+	five := limit(t, "5/s:2")
+	serve := func(refuse func(*gin.Context, error)) func(buyer string) *httptest.ResponseRecorder {
+		engine := gin.New()
+		engine.Use(Middleware(l, func(c *gin.Context) []Bucket {
+			return []Bucket{Buyer(c.GetHeader("X-Buyer"), five), IP(c.ClientIP(), limit(t, "off"))}
+		}, refuse))
+		engine.GET("/", func(c *gin.Context) { c.String(http.StatusOK, "served") })
+		return func(buyer string) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+			r.Header.Set("X-Buyer", buyer)
+			engine.ServeHTTP(w, r)
+			return w
+		}
+	}
+	get := serve(nil)
+	is := func(w *httptest.ResponseRecorder, status int, code, state, retryAfter string) {
+		t.Helper()
+		if w.Code != status || w.Header().Get("RateLimit") != state || w.Header().Get("Retry-After") != retryAfter {
+			t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+		}
+		var problem struct {
+			Status int
+			Code   string
+		}
+		if code == "" {
+			if w.Body.String() != "served" {
+				t.Errorf("served %q", w.Body)
+			}
+		} else if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || problem.Code != code || problem.Status != status ||
+			w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%v %s: %v", w.Header(), w.Body, err)
+		}
+	}
+	is(get("b1"), 200, "", `"buyer";r=1`, "")
+	is(get("b1"), 200, "", `"buyer";r=0`, "")
+	is(get("b1"), 429, "rate_limited", `"buyer";r=0;t=1`, "1")
+	is(get("b2"), 200, "", `"buyer";r=1`, "")
+	is(get(""), 400, "invalid_request", "", "")
+
+	var told error
+	own := serve(func(c *gin.Context, err error) { told = err; c.String(http.StatusTeapot, "own") })
+	var limited *LimitedError
+	if w := own("b1"); w.Code != http.StatusTeapot || w.Body.String() != "own" || !errors.As(told, &limited) {
+		t.Errorf("%d %s, told %v", w.Code, w.Body, told)
+	}
+	server.Close()
+	is(get("b2"), 503, "unavailable", "", "1")
+}

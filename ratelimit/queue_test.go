@@ -1,0 +1,234 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// loaded puts the script where the calls find it, so that none is sent twice.
+func loaded(t *testing.T, client redis.UniversalClient) {
+	t.Helper()
+	if err := takeScript.Load(t.Context(), client).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Six hundred callers at once cost five calls: two under way, and the rest in
+// batches of 256. The check is shared with a twin that asks for each alone.
+func TestCallersShareCalls(t *testing.T) {
+	const callers = 600
+	check := func(t *testing.T, client redis.UniversalClient, l *Limiter, ask func(Bucket) error, waiting func() bool) error {
+		g := newGate(client)
+		var wg sync.WaitGroup
+		errs := make(chan error, callers+2)
+		start := func(from, to int) {
+			for n := from; n < to; n++ {
+				wg.Go(func() { errs <- ask(Buyer(fmt.Sprint(n), limit(t, "1/h:1"))) })
+			}
+		}
+		start(0, 1)
+		eventually(t, "the first call is under way", func() bool { return g.holds() >= 1 })
+		start(1, 2)
+		eventually(t, "the second call is under way", func() bool { return g.holds() >= 2 })
+		start(2, callers+2)
+		eventually(t, "everybody waits", func() bool { return waiting() || g.holds() == callers+2 })
+		close(g.open)
+		wg.Wait()
+		close(errs)
+		for err := range errs {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		calls, most, keys := g.seen()
+		if calls != 5 || most > maxInFlight || keys > maxBatch {
+			return fmt.Errorf("%d calls, at most %d at once, of up to %d keys", calls, most, keys)
+		}
+		return nil
+	}
+	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
+		loaded(t, client)
+		l := New(client, Config{Timeout: time.Minute})
+		err := check(t, client, l, func(b Bucket) error {
+			r, err := l.Allow(t.Context(), 1, b)
+			if err == nil && !r.Allowed {
+				err = &LimitedError{r}
+			}
+			return err
+		}, func() bool { return l.queued() == callers })
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a twin that asks for each alone", func(t *testing.T) {
+		_, client := startEmbedded(t)
+		loaded(t, client)
+		l := New(client, Config{})
+		err := check(t, client, l, func(b Bucket) error {
+			return l.take(t.Context(), []ask{{cost: 1, buckets: []Bucket{b}}})[0].err
+		}, func() bool { return false })
+		if err == nil {
+			t.Error("602 calls pass for five")
+		}
+	})
+}
+
+// One who gives up gets away at once. Waiting in the queue, he costs nothing;
+// in a call under way, his token is spent. Nobody else notices either.
+func TestCallersThatGiveUp(t *testing.T) {
+	_, client := startEmbedded(t)
+	loaded(t, client)
+	g := newGate(client)
+	l := New(client, Config{Timeout: time.Minute})
+	five := limit(t, "1/h:5")
+	start := func(ctx context.Context, b Bucket) chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := l.Allow(ctx, 1, b)
+			done <- err
+		}()
+		return done
+	}
+	ctx, giveUp := context.WithCancel(t.Context())
+	underWay := start(ctx, Buyer("under-way", five))
+	eventually(t, "a call is under way", func() bool { return g.holds() == 1 })
+	second := start(t.Context(), Buyer("second", five))
+	eventually(t, "two calls are under way", func() bool { return g.holds() == 2 })
+	waiting := start(ctx, Buyer("waiting", five))
+	eventually(t, "one waits", func() bool { return l.queued() == 1 })
+	neighbour := start(t.Context(), Buyer("neighbour", five))
+	eventually(t, "two wait", func() bool { return l.queued() == 2 })
+
+	giveUp()
+	for _, done := range []chan error{underWay, waiting} {
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("giving up: %v", err)
+		}
+	}
+	close(g.open)
+	for _, done := range []chan error{second, neighbour} {
+		if err := <-done; err != nil {
+			t.Errorf("a neighbour: %v", err)
+		}
+	}
+	for id, want := range map[string]int64{"under-way": 4, "waiting": 5, "neighbour": 4} {
+		b := Buyer(id, five)
+		eventually(t, id+"'s tokens are counted", func() bool { return left(t, client, b) == want })
+	}
+}
+
+// Bad input is refused before it reaches the batch, and a spoilt key harms
+// only its own bucket.
+func TestNeighboursOfBadInput(t *testing.T) {
+	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
+		loaded(t, client)
+		five := limit(t, "1/h:5")
+		spoilt := Buyer("spoilt", five)
+		if err := client.LPush(t.Context(), spoilt.key(), "x").Err(); err != nil {
+			t.Fatal(err)
+		}
+		l := New(client, Config{})
+		var wg sync.WaitGroup
+		for n := range 200 {
+			wg.Go(func() {
+				switch n % 4 {
+				case 0:
+					if _, err := l.Allow(t.Context(), 0, Buyer("x", five)); !errors.Is(err, ErrBadRequest) {
+						t.Errorf("cost 0: %v", err)
+					}
+				case 1:
+					if _, err := l.Allow(t.Context(), 1, Buyer("", five)); !errors.Is(err, ErrBadRequest) {
+						t.Errorf("no id: %v", err)
+					}
+				case 2:
+					if r, err := l.Allow(t.Context(), 1, spoilt); err != nil || r.Allowed {
+						t.Errorf("spoilt key: %+v, %v", r, err)
+					}
+				default:
+					if r, err := l.Allow(t.Context(), 1, Buyer(fmt.Sprint(n), five)); err != nil || !r.Allowed {
+						t.Errorf("neighbour: %+v, %v", r, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// When Redis hangs, everyone hears of it after one timeout, however many
+// batches they would make. After that only one at a time finds out whether it
+// is back, and the others don't wait; and no goroutine is left (TestMain).
+func TestNobodyWaitsForARedisThatHangs(t *testing.T) {
+	_, client := startEmbedded(t)
+	loaded(t, client)
+	g := newGate(client)
+	const timeout, callers = 200 * time.Millisecond, 10 * maxBatch
+	l := New(client, Config{Timeout: timeout})
+	ask := func(n int) error {
+		_, err := l.Allow(t.Context(), 1, Buyer(fmt.Sprint(n), limit(t, "1/h:5")))
+		return err
+	}
+	var wg sync.WaitGroup
+	for n := range callers {
+		wg.Go(func() {
+			if err := ask(n); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("Redis hangs: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	// Without the lesson from the first calls it would be all ten batches.
+	if calls, _, _ := g.seen(); calls > maxInFlight+1 {
+		t.Errorf("%d calls to a Redis that hangs", calls)
+	}
+	before, _, _ := g.seen()
+	begin, asked := time.Now(), 0
+	for ; time.Since(begin) < 4*timeout; asked++ {
+		if err := ask(asked); !errors.Is(err, ErrUnavailable) {
+			t.Fatalf("Redis hangs: %v", err)
+		}
+	}
+	if after, _, _ := g.seen(); asked < 100 || after-before > 4 {
+		t.Errorf("%d requests and %d calls in %v", asked, after-before, time.Since(begin))
+	}
+	close(g.open)
+	eventually(t, "Redis is back", func() bool { return ask(0) == nil })
+}
+
+// When Redis is slow, whoever would have to wait for too many calls before his
+// own hears so.
+func TestNobodyWaitsLongForASlowRedis(t *testing.T) {
+	_, client := startEmbedded(t)
+	loaded(t, client)
+	const timeout, callers = 4 * time.Second, 10 * maxBatch
+	g := newGate(client)
+	g.slow = timeout * 11 / 20 // two are too long, and 1.8 s are left for the work itself on a busy machine
+	l := New(client, Config{Timeout: timeout})
+	var wg sync.WaitGroup
+	var allowed, late atomic.Int64
+	for n := range callers {
+		wg.Go(func() {
+			_, err := l.Allow(t.Context(), 1, Buyer(fmt.Sprint(n), limit(t, "1/h:5")))
+			switch {
+			case err == nil:
+				allowed.Add(1)
+			case errors.Is(err, errWaitedTooLong):
+				late.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	// Two calls, then two with those who had waited for these.
+	if calls, _, _ := g.seen(); calls > 2*maxInFlight || allowed.Load() == 0 || late.Load() == 0 {
+		t.Errorf("%d calls, %d allowed, %d late", calls, allowed.Load(), late.Load())
+	}
+}

@@ -1,0 +1,72 @@
+package ratelimit
+
+import (
+	"sync"
+	"time"
+)
+
+// slotRemember is the most that a refusal is remembered on a Redis Cluster. A
+// bucket there may refuse because a neighbour's tokens are on their way back
+// (slots.go), and that is over in a moment.
+const slotRemember = 100 * time.Millisecond
+
+// refusals remembers which buckets have refused, until when. A bucket that
+// lacks tokens now lacks them until enough have come in, whoever asks: so
+// those who ask again too early are told so without a word to Redis, and an
+// abuser costs it nothing, however often he asks.
+type refusals struct {
+	mu    sync.Mutex
+	known recent[Bucket, refusal]
+}
+
+type refusal struct {
+	cost     int64
+	patience time.Duration
+	left     int64
+	// until is the retry time counted from before the question, so that it is
+	// never too late: nobody is refused from memory whom Redis would allow.
+	until time.Time
+	// retry and reset are counted from after the answer, so that a caller who
+	// comes back when told so is never too early.
+	retry, reset time.Time
+}
+
+func newRefusals() *refusals { return &refusals{} }
+
+// again tells whether one of a request's buckets is known to refuse it: of
+// those, the one that will for longest.
+func (f *refusals) again(a ask, now time.Time) (Result, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var longest Result
+	if f.known.len() == 0 {
+		return longest, false
+	}
+	for _, b := range a.buckets {
+		r, known := f.known.get(b)
+		if !known {
+			continue
+		}
+		if !now.Before(r.until) {
+			f.known.remove(b)
+			continue
+		}
+		if a.cost < r.cost || a.patience > r.patience {
+			continue // this one asks for less
+		}
+		if retry := r.retry.Sub(now); retry > longest.RetryAfter {
+			longest = Result{Bucket: b.Name, Limit: b.Limit, Remaining: r.left, RetryAfter: retry, Reset: r.reset.Sub(now), Remembered: true}
+		}
+	}
+	return longest, longest.Remembered
+}
+
+// learn keeps a refusal that was asked for and answered at these times.
+func (f *refusals) learn(a ask, got answer, asked, answered time.Time, most time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.known.put(a.buckets[got.bucket], refusal{
+		cost: a.cost, patience: a.patience, left: got.left, until: asked.Add(min(got.wait, most)),
+		retry: answered.Add(got.wait), reset: answered.Add(got.reset),
+	})
+}

@@ -1,0 +1,167 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Forty callers of two nodes come at once, and leave at the rate: the nth not
+// before n tokens have come in since they came. The twin doesn't wait.
+func TestWaitSpacesDepartures(t *testing.T) {
+	const callers = 40
+	tooEarly := func(t *testing.T, client redis.UniversalClient, every time.Duration, wait func(*Limiter, Bucket) error) error {
+		nodes := []*Limiter{New(client, Config{Timeout: 30 * time.Second}), New(client, Config{Timeout: 30 * time.Second})}
+		b := Route(t.Name(), limit(t, fmt.Sprintf("1/%v:1", every)))
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		var departures []time.Duration
+		begin := time.Now()
+		for n := range callers {
+			wg.Go(func() {
+				if err := wait(nodes[n%2], b); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				departures = append(departures, time.Since(begin))
+			})
+		}
+		wg.Wait()
+		sort.Slice(departures, func(i, j int) bool { return departures[i] < departures[j] })
+		for n, at := range departures {
+			if due := time.Duration(n) * every; at < due-time.Millisecond { // the two clocks' drift
+				return fmt.Errorf("departure %d after %v, and not before %v", n, at, due)
+			}
+		}
+		return nil
+	}
+	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
+		err := tooEarly(t, client, 5*time.Millisecond, func(l *Limiter, b Bucket) error {
+			_, err := l.Wait(t.Context(), 1, time.Minute, b)
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a twin that goes at once", func(t *testing.T) {
+		_, client := startEmbedded(t)
+		// An hour each, so that no machine is slow enough to keep the pace.
+		err := tooEarly(t, client, time.Hour, func(l *Limiter, b Bucket) error {
+			b.queues = true
+			return l.take(t.Context(), []ask{{cost: 1, buckets: []Bucket{b}, patience: 100 * time.Hour}})[0].err
+		})
+		if err == nil {
+			t.Error("nobody notices")
+		}
+	})
+}
+
+// Who would have to wait for too long hears so at once, takes no turn from
+// those behind him, and is told when there is room.
+func TestWaitIsBounded(t *testing.T) {
+	server, client := startEmbedded(t)
+	l := New(client, Config{Remember: -1})
+	b := SKU("s1", limit(t, "100/s:1"))
+	wait := func(cost int, longest time.Duration) (Result, error) {
+		return l.Wait(t.Context(), cost, longest, b)
+	}
+	for n := range 3 {
+		r, err := wait(1, 20*time.Millisecond)
+		if want := time.Duration(n) * 10 * time.Millisecond; err != nil || r.Waited != want {
+			t.Fatalf("caller %d: %+v, %v", n, r, err)
+		}
+	}
+	refused := func(r Result, err error, retry time.Duration) {
+		t.Helper()
+		var limited *LimitedError
+		if !errors.As(err, &limited) || r.Allowed || r.RetryAfter != retry || r.Remaining != 0 || r.Reset != 30*time.Millisecond {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	r, err := wait(1, 20*time.Millisecond)
+	refused(r, err, 10*time.Millisecond)
+	r, err = wait(1, 0)
+	refused(r, err, 30*time.Millisecond)
+	if r, err := wait(2, time.Minute); !r.Never || err == nil {
+		t.Errorf("more than the burst: %+v, %v", r, err)
+	}
+	// What Allow counts is another thing, of the same name.
+	if r := allow(t, l, 1, b); !r.Allowed {
+		t.Errorf("%+v", r)
+	}
+	server.SetTime(epoch.Add(10 * time.Millisecond))
+	if r, err := wait(1, 20*time.Millisecond); err != nil || r.Waited != 20*time.Millisecond {
+		t.Errorf("when there is room: %+v, %v", r, err)
+	}
+	for _, longest := range []time.Duration{-1, 1 << 62} {
+		if _, err := l.Wait(t.Context(), 1, longest, Buyer("b1", limit(t, "1000000000/s:1"))); !errors.Is(err, ErrBadRequest) {
+			t.Errorf("a wait of %v: %v", longest, err)
+		}
+	}
+}
+
+// A context that won't last until the turn is refused before it takes one; one
+// that is cancelled while waiting ends the wait, and the turn is lost.
+func TestWaitEndsWithItsContext(t *testing.T) {
+	_, client := startEmbedded(t)
+	l := New(client, Config{Remember: -1})
+	b := SKU("s1", limit(t, "1/h:1"))
+	if _, err := l.Wait(t.Context(), 1, time.Minute, b); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+	defer cancel()
+	var limited *LimitedError
+	if _, err := l.Wait(short, 1, 24*time.Hour, b); !errors.As(err, &limited) {
+		t.Errorf("a context that is too short: %v", err)
+	}
+	queued := b
+	queued.queues = true
+	key := func() string { return client.Get(t.Context(), queued.key()).Val() }
+	first := key()
+	ctx, giveUp := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Wait(ctx, 1, 24*time.Hour, b)
+		done <- err
+	}()
+	eventually(t, "it has its turn", func() bool { return key() != first })
+	giveUp()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	r, err := l.Wait(t.Context(), 1, time.Minute, b)
+	if err == nil || r.RetryAfter != 2*time.Hour-time.Minute {
+		t.Errorf("the next: %+v, %v", r, err)
+	}
+}
+
+// While Redis is away the queue is this node's own, or there is none.
+func TestWaitWhileRedisIsAway(t *testing.T) {
+	server, client := startEmbedded(t)
+	server.Close()
+	l := New(client, Config{Clock: func() time.Time { return epoch }}) // stands still
+	b := SKU("s1", limit(t, "100/s:1"))
+	for policy, waits := range map[Policy][]time.Duration{
+		Open:  {0, 0, 0},
+		Local: {0, 10 * time.Millisecond, 20 * time.Millisecond},
+	} {
+		for n, want := range waits {
+			r, err := l.With(Rules{WhenAway: policy}).Wait(t.Context(), 1, time.Minute, b)
+			if err != nil || r.Waited != want {
+				t.Errorf("%v, caller %d: %+v, %v", policy, n, r, err)
+			}
+		}
+	}
+	if _, err := l.With(Rules{WhenAway: Closed}).Wait(t.Context(), 1, time.Minute, b); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("closed: %v", err)
+	}
+}
