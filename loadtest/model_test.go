@@ -1,0 +1,147 @@
+package loadtest
+
+import (
+	"fmt"
+	"time"
+)
+
+// history is a sale that keeps every promise, played in one thread: what its
+// clients heard and what it stored, for Judge to read.
+type history struct {
+	Evidence
+	now    time.Time
+	rows   map[ask]*Row
+	order  []ask // of the rows
+	keys   int
+	window time.Duration
+}
+
+func newHistory(total, limit int) *history {
+	return &history{
+		Evidence: Evidence{SKU: "S", Total: total, PerBuyerLimit: limit, SoldOut: true},
+		now:      time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), rows: map[ask]*Row{}, window: 15 * time.Minute,
+	}
+}
+
+func (h *history) sold() (units int) {
+	for _, row := range h.rows {
+		if row.holds() {
+			units += row.Quantity
+		}
+	}
+	return units
+}
+
+func (h *history) heldBy(buyer string) (units int) {
+	for _, row := range h.rows {
+		if row.Buyer == buyer && row.holds() {
+			units += row.Quantity
+		}
+	}
+	return units
+}
+
+// ask places an order; heard is false when the answer got lost on its way.
+func (h *history) ask(kind Kind, buyer, key string, quantity int, heard bool) Request {
+	h.now = h.now.Add(10 * time.Millisecond)
+	r := Request{Kind: kind, Attack: kind != Fresh && kind != Retry, Buyer: buyer, Key: key, Quantity: quantity,
+		Sent: h.now, Latency: time.Millisecond}
+	a := ask{buyer, key}
+	row, replayed := h.rows[a]
+	switch {
+	case row != nil:
+	case h.heldBy(buyer)+quantity > h.PerBuyerLimit:
+		r.Answer = Answer{Status: 409, Code: "buyer_limit"}
+	case h.sold()+quantity > h.Total:
+		r.Answer = Answer{Status: 409, Code: "sold_out"}
+	default:
+		row = &Row{Order{fmt.Sprintf("id-%04d", len(h.rows)+1), h.SKU, buyer, quantity, Pending, h.now.Add(h.window), time.Time{}, time.Time{}}, key}
+		h.rows[a] = row
+		h.order = append(h.order, a)
+	}
+	if row != nil {
+		o := row.Order
+		r.Answer = Answer{Status: 201, Order: &o, Replayed: replayed, Location: "/v1/orders/" + o.ID}
+	}
+	if !heard {
+		r.Answer = Answer{}
+	}
+	h.Requests = append(h.Requests, r)
+	return r
+}
+
+// shut cancels or pays the order of an ask, if it has one.
+func (h *history) shut(a ask, cancel, heard bool) {
+	row := h.rows[a]
+	if row == nil {
+		return
+	}
+	h.now = h.now.Add(10 * time.Millisecond)
+	c := Closing{Cancel: cancel, OrderID: row.ID, Buyer: row.Buyer, Sent: h.now, Latency: time.Millisecond}
+	want := map[bool]string{true: Cancelled, false: Paid}[cancel]
+	switch {
+	case row.Status == Pending:
+		row.Status = want
+		if cancel {
+			row.ClosedAt = h.now
+		}
+		fallthrough
+	case row.Status == want:
+		o := row.Order
+		c.Answer = Answer{Status: 200, Order: &o}
+	case row.Status == Paid:
+		c.Answer = Answer{Status: 409, Code: "already_paid"}
+	default:
+		c.Answer = Answer{Status: 409, Code: "order_closed"}
+	}
+	if !heard {
+		c.Answer = Answer{}
+	}
+	h.Closings = append(h.Closings, c)
+}
+
+// end resolves what is unknown, sells what is left, and takes stock.
+func (h *history) end() Evidence {
+	for _, o := range outcomes(h.Requests) {
+		if !o.known() {
+			h.ask(Retry, o.buyer, o.key, o.quantity, true)
+		}
+	}
+	for n := 0; ; n++ {
+		if r := h.ask(Fresh, fmt.Sprintf("fresh-%d", n), "k", 1, true); r.Status != 201 {
+			break
+		}
+	}
+	h.Rows = nil
+	h.Audit = Audit{SKU: h.SKU, Total: h.Total, Balanced: true}
+	for _, a := range h.order {
+		row := *h.rows[a]
+		h.Rows = append(h.Rows, row)
+		switch row.Status {
+		case Pending:
+			h.Audit.Pending += row.Quantity
+		case Paid:
+			h.Audit.Paid += row.Quantity
+		}
+	}
+	h.Audit.Sold = h.Audit.Pending + h.Audit.Paid
+	h.Audit.Available = h.Total - h.Audit.Sold
+	return h.Evidence
+}
+
+// day is a small sale with something of everything in it, the same each time.
+func day() *history {
+	h := newHistory(10, 2)
+	h.ask(First, "ann", "a1", 2, true)
+	h.ask(Replay, "ann", "a1", 2, true)
+	h.ask(Second, "ann", "a2", 1, true) // buyer_limit
+	h.ask(First, "bob", "b1", 1, true)
+	h.shut(ask{"bob", "b1"}, true, true)
+	h.ask(First, "cyd", "c1", 2, false)
+	h.ask(First, "dan", "d1", 2, true)
+	h.shut(ask{"dan", "d1"}, false, true)
+	h.ask(First, "eve", "e1", 2, true)
+	h.ask(First, "fay", "f1", 2, true)
+	h.ask(First, "gus", "g1", 1, true) // sold_out
+	return h
+}
