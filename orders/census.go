@@ -1,0 +1,107 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"flashsale/inventory"
+)
+
+// A census is what a keeper has read of a sale's orders, and staged at the gate,
+// before it shuts the gate for a rebuild: the transaction under the fence then
+// reads only what has changed, however many orders there are.
+//
+// What has changed shows by the orders that are not marked restored. An order
+// that is new or pending, or has ended since, is not, nor is an expired one once
+// it is paid late; and between a census and the rebuild nobody marks any: only
+// the keeper does, and it is rebuilding. So the ids and statuses of those that
+// are not marked, then and now, tell the difference, and exactly.
+type census struct {
+	sku      string
+	unmarked map[string]Status // by order id
+	buyers   map[string]bool   // everybody who has ever had an order
+	after    string            // the buyer whom it has got to
+}
+
+func newCensus(sku string) *census {
+	return &census{sku: sku, unmarked: map[string]Status{}, buyers: map[string]bool{}}
+}
+
+// censusPage is about how many orders are read at once.
+const censusPage = 2000
+
+// TakeCensus reads the orders of the next buyers, and takes no lock. False: there
+// are no more. A buyer who holds nothing is counted too, with 0: it lets a replay
+// through to the database.
+func (s *Store) TakeCensus(ctx context.Context, c *census) (page inventory.Changes, more bool, err error) {
+	buyers, more, err := s.BuyersAfter(ctx, c.sku, c.after, censusPage)
+	if err != nil || len(buyers) == 0 {
+		return page, false, err
+	}
+	last := buyers[len(buyers)-1]
+	page.Buyers = make(map[string]int64, len(buyers))
+	err = s.eachOrder(ctx, c.sku, c.after, last, func(o *Order, unmarked bool) {
+		if unmarked {
+			c.unmarked[o.ID] = o.Status
+		}
+		c.buyers[o.Buyer] = true
+		units := page.Buyers[o.Buyer]
+		if o.Status.Open() {
+			units += o.Quantity
+		}
+		page.Buyers[o.Buyer] = units
+		if o.Status == PendingPayment {
+			page.Holds = append(page.Holds, o.hold())
+		}
+	})
+	if err != nil {
+		return page, false, fmt.Errorf("take a census of %s: %w", c.sku, err)
+	}
+	c.after = last
+	return page, more, nil
+}
+
+// eachOrder calls f with each order of the buyers after one, up to another.
+func (s *Store) eachOrder(ctx context.Context, sku, after, last string, f func(o *Order, unmarked bool)) (err error) {
+	rows, err := s.db.WithContext(ctx).Table(s.ordersByKey()).Where("sku = ? AND buyer > ? AND buyer <= ?", sku, after, last).
+		Select("id, status, restored_at IS NULL, buyer, quantity, idempotency_key, request_hash, created_at").Rows()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() { // by hand: gorm would take longer than the database
+		var o Order
+		var unmarked bool
+		if err := rows.Scan(&o.ID, &o.Status, &unmarked, &o.Buyer, &o.Quantity, &o.IdempotencyKey, &o.RequestHash, &o.CreatedAt); err != nil {
+			return err
+		}
+		f(&o, unmarked)
+	}
+	return rows.Err()
+}
+
+// CatchUp brings a census up to date, without a lock: what changes while it
+// reads is found by the next one, or by the recount.
+func (s *Store) CatchUp(ctx context.Context, c *census) (inventory.Changes, error) {
+	d, err := s.since(s.db.WithContext(ctx), c)
+	if err != nil {
+		return d.Changes, fmt.Errorf("bring the census of %s up to date: %w", c.sku, err)
+	}
+	for id, status := range d.changed {
+		c.unmarked[id] = status
+	}
+	for buyer := range d.Buyers {
+		c.buyers[buyer] = true
+	}
+	return d.Changes, nil
+}
+
+// hold is what the gate has of a pending order.
+func (o *Order) hold() inventory.Hold {
+	h := inventory.Hold{OrderID: o.ID, Buyer: o.Buyer, Quantity: o.Quantity, Fingerprint: o.RequestHash, At: o.CreatedAt}
+	if o.IdempotencyKey != nil {
+		h.Key = *o.IdempotencyKey
+	}
+	return h
+}

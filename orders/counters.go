@@ -1,0 +1,26 @@
+package orders
+
+import "sync/atomic"
+
+// Counters are what a node's keepers have done, for metrics.
+type Counters struct {
+	Drained   atomic.Int64 // orders carried into the database
+	Restored  atomic.Int64 // units given back to the gate
+	Rebuilt   atomic.Int64 // gates
+	Compared  atomic.Int64 // sums of gates with the database's
+	Repaired  atomic.Int64 // gates that had drifted
+	TakenOver atomic.Int64 // SKUs
+	Fenced    atomic.Int64 // keepers that found another one in their place
+	Lost      atomic.Int64 // leases that ended early
+	Failed    atomic.Int64 // passes that ended in an error
+	Expired   atomic.Int64 // orders closed by this node's sweeper
+
+	DirectEntered atomic.Int64 // sales that this node had sold the direct way
+	DirectLeft    atomic.Int64 // sales that are sold through the gate again
+	DirectPlaced  atomic.Int64 // orders carried into the database the direct way
+	DirectRefused atomic.Int64 // buyers for whom it had no room
+}
+
+func (c *Counters) drained(n int)        { c.Drained.Add(int64(n)) }
+func (c *Counters) restored(units int64) { c.Restored.Add(units) }
+func (c *Counters) rebuilt()             { c.Rebuilt.Add(1) }

@@ -1,0 +1,54 @@
+package orders
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// What a caller may be told, beside the refusals of package inventory.
+var (
+	ErrNotFound    = errors.New("orders: not found")
+	ErrAlreadyPaid = errors.New("orders: already paid")
+	ErrOrderClosed = errors.New("orders: order is closed")          // cancelled, expired or rejected
+	ErrInProgress  = errors.New("orders: order is not durable yet") // still in the queue
+	ErrBelowSold   = errors.New("orders: total would be below what is sold")
+	ErrUnavailable = errors.New("orders: a dependency is not available") // outcome unknown, or nothing done: try again
+)
+
+// ErrFenced tells a keeper that another one has taken over.
+var ErrFenced = errors.New("orders: fenced off by a newer keeper")
+
+// InvalidError names every field that is wrong, and how.
+type InvalidError struct {
+	Fields map[string]string
+}
+
+func (e *InvalidError) Error() string {
+	names := make([]string, 0, len(e.Fields))
+	for name := range e.Fields {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for i, name := range names {
+		names[i] = name + ": " + e.Fields[name]
+	}
+	return "invalid request: " + strings.Join(names, "; ")
+}
+
+// fields collects what is wrong with a request.
+type fields map[string]string
+
+func (f fields) check(ok bool, name, format string, args ...any) {
+	if _, seen := f[name]; !ok && !seen {
+		f[name] = fmt.Sprintf(format, args...)
+	}
+}
+
+func (f fields) err() error {
+	if len(f) == 0 {
+		return nil
+	}
+	return &InvalidError{Fields: f}
+}

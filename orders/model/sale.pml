@@ -1,0 +1,501 @@
+/* The protocol between the gate (Redis), the truth (MySQL) and the keepers, for Spin: one sale, up to three orders.
+ *
+ * What stands in atomic{} is ONE script, ONE transaction or ONE read of the code, named beside it. Between two of them
+ * everybody else may act, and any process may stop for ever. Keepers die, come back, lose answers, and overlap whenever
+ * they like: the lock is not in here, for nothing may rest on it. Redis may go back once, to how it was or to nothing.
+ *
+ * Parameters and the broken twin, if one is wanted, come from the environment: one compiled search serves all of them.
+ */
+c_decl {
+  static int param(const char *name, int otherwise) { char *v = getenv(name); return v ? atoi(v) : otherwise; }
+}
+
+/* The broken twins: the right design less one guard each. */
+#define NO_FENCE                1 /* neither store compares fences */
+#define NO_GATE_FENCE           2 /* only MySQL does */
+#define NO_ROW_FENCE            3 /* only Redis does */
+#define NO_EPOCH                4 /* nobody compares epochs */
+#define NO_HOLD_CHECK           5 /* giving back does not look for the hold */
+#define NO_STATUS_CONDITION     6 /* closing reads the status and then writes */
+#define NO_CONDITIONAL_SALE     7 /* the keeper inserts whatever the gate has let in */
+#define NO_LIMIT_JUDGED         8 /* the keeper does not judge the buyer's limit again */
+#define NO_KEY_JUDGED           9 /* nor the idempotency key */
+#define NO_REFUND_JUDGED       10 /* nor looks whether a late payment was refunded */
+#define ONE_UNIT_RESERVED      11 /* the gate takes one unit, whatever the quantity */
+#define ONE_UNIT_RELEASED      12 /* the gate gives back one unit, whatever the quantity */
+#define TOLD_BEFORE_COMMIT     13 /* 201 for what is only queued */
+#define SETTLED_WHOLE          14 /* settling empties the queue */
+#define MARKED_BEFORE_RELEASE  15 /* the marker before the work */
+#define MARKED_UNANSWERED      16 /* a release that got no answer is taken for done */
+#define NOT_SHUT               17 /* a rebuild leaves the gate open */
+#define NOT_DRAINED            18 /* a rebuild forgets the queue */
+#define SHUT_IS_NO_REASON      19 /* a gate found shut is left so */
+#define INSTALLED_ANYHOW       20 /* a rebuild opens the gate without a condition */
+#define INSTALLED_BY_EPOCH     21 /* or asks for nothing but a newer epoch */
+#define SUMS_ONLY              22 /* single orders and buyers are not compared */
+#define TERMS_BY_NODE          23 /* whoever changes the total adds the difference to the gate */
+#define TERMS_OVERWRITTEN      24 /* the gate gets what the database has left, while orders are on their way */
+#define LATE_PAST_GATE         25 /* an expired order is just paid, in the database */
+#define LATE_UNRESTORED        26 /* and, by the right way, before its units are back */
+#define DIRECT_PAST_STATE      27 /* a direct order does not ask for the state */
+byte twin;
+#define IS(t) (twin == t)
+
+/* Parameters: init reads them, README.md explains them. */
+byte nOrders, quantity[3], limit, ann, late;
+byte takes, crashes, changes, asks;          /* what is left of them */
+bit sweeps, rolls, inOrder, sameKey, direct;
+
+/* An order is a bit; the hold of its late payment is the bit four further on. */
+#define BIT(i)   (1 << (i))
+#define LATE(i)  (16 << (i))
+#define UNITS(m) (quantity[0] * (((m) & 1) + (((m) >> 4) & 1)) + quantity[1] * ((((m) >> 1) & 1) + (((m) >> 5) & 1)) + \
+                  quantity[2] * ((((m) >> 2) & 1) + (((m) >> 6) & 1)))
+#define ANNS(m)  ((m) & (ann | (ann << 4)))
+
+/* ---- MySQL: orders/migrations ---- */
+byte mTotal, mSold, mFence, mEpoch = 1; bit mDirect;
+byte mRow, mOpen, mPaid;       /* there; pending_payment or paid; paid */
+byte mExpired, mRejected;      /* else closed ones are cancelled */
+byte mRestored;                /* restored_at is set */
+byte mLate;                    /* hold_id is set: paid late */
+byte mRefund;                  /* refunds */
+#define CLOSED_  (mRow & ~mOpen)
+#define PENDING  (mOpen & ~mPaid)
+#define ENDED    (mRow & ~mRestored & (~mOpen | mPaid))  /* Store.Ended */
+#define RESTORING (CLOSED_ & ~mRestored)                 /* Store.Sums */
+
+/* ---- Redis: inventory/internal/keys ---- */
+#define MISSING 0
+#define SHUT    1
+#define OPEN    2
+byte rState, rEpoch, rFence, rTotal, rHolds, rQueue, rAnn; short rAvailable; bit rKey;
+/* what it may go back to */
+byte bState, bEpoch, bFence, bTotal, bHolds, bQueue, bAnn; short bAvailable; bit bKey;
+
+/* ---- what must be true ---- */
+byte told;   /* orders answered with 201 */
+bit wentBack; /* since the gate was last installed */
+#define GATES_TOTAL (IS(TERMS_BY_NODE) -> mTotal : rTotal)
+#define UNKNOWN (rQueue & ~mRow & ~(mLate << 4))  /* queued, and sold nowhere else */
+#define NEVER_TOO_MANY assert(wentBack || rState != OPEN || rEpoch != mEpoch || rAvailable + UNITS(UNKNOWN) + mSold <= GATES_TOTAL)
+#define NEVER_OVERSOLD assert(mSold <= mTotal && mSold == UNITS(mOpen) && UNITS(ANNS(mOpen)) <= limit)
+#define NEVER_BOTH     assert((mLate & mRefund) == 0)
+
+byte turn, alive, ghosts = 2; bit over;
+
+/* reserve.lua */
+#define MAY_SELL(i, h) (rState == OPEN && quantity[i] <= rAvailable && (!(ann & BIT(i)) || rAnn + quantity[i] <= limit) && \
+                        !(h == BIT(i) && sameKey && rKey && (i == 0 || i == nOrders - 1)))
+inline reserve(i, h) {
+  if
+  :: MAY_SELL(i, h) ->
+     rAvailable = rAvailable - (IS(ONE_UNIT_RESERVED) -> 1 : quantity[i]);
+     rAnn = rAnn + (ann & BIT(i) -> quantity[i] : 0);
+     rHolds = rHolds | h; rQueue = rQueue | h;
+     rKey = (rKey || h == BIT(0) || h == BIT(nOrders - 1));
+     NEVER_TOO_MANY
+  :: true /* refused, or the request was lost */
+  fi
+}
+
+/* Store.close and closeEach: one conditional update, units off sold */
+inline closed(i, expired) {
+  mOpen = mOpen & ~BIT(i); mSold = mSold - quantity[i]; mExpired = mExpired | (expired -> BIT(i) : 0); NEVER_OVERSOLD
+}
+inline close(i, expired) {
+  if
+  :: atomic { !IS(NO_STATUS_CONDITION) && (PENDING & BIT(i)) -> closed(i, expired) }
+  :: !(PENDING & BIT(i))
+  :: IS(NO_STATUS_CONDITION) && (PENDING & BIT(i)) -> atomic { closed(i, expired) }
+  fi
+}
+
+proctype Buyer(byte i) {
+  if
+  :: direct && i == nOrders - 1 ->
+     /* DESIGN.md, "When Redis is down": one update enters the state, an order is conditional on it */
+     if
+     :: atomic { !over && !IS(DIRECT_PAST_STATE) -> mFence++; mEpoch++; mDirect = 1 }
+     :: true
+     fi;
+     atomic {
+       if
+       :: (mDirect || IS(DIRECT_PAST_STATE)) && mSold + quantity[i] <= mTotal && !(mRow & BIT(i)) &&
+          (!(ann & BIT(i)) || UNITS(ANNS(mOpen)) + quantity[i] <= limit) ->
+          mRow = mRow | BIT(i); mOpen = mOpen | BIT(i); mSold = mSold + quantity[i]; told = told | BIT(i); NEVER_OVERSOLD; NEVER_TOO_MANY
+       :: true
+       fi
+     }
+  :: else -> atomic { (!inOrder || turn == i) -> turn = turn + inOrder; reserve(i, BIT(i)) }
+  fi;
+  if
+  :: (mOpen & BIT(i)) -> close(i, false)                             /* Store.Cancel */
+  :: atomic { (PENDING & BIT(i)) -> mPaid = mPaid | BIT(i) }         /* Store.Pay */
+  :: (late & mExpired & BIT(i)) ->                                   /* Service.payLate */
+     if
+     :: IS(LATE_PAST_GATE) ->
+        atomic {
+          if
+          :: (mExpired & BIT(i)) && mSold + quantity[i] <= mTotal ->
+             mExpired = mExpired & ~BIT(i); mOpen = mOpen | BIT(i); mPaid = mPaid | BIT(i); mRestored = mRestored & ~BIT(i);
+             mSold = mSold + quantity[i]
+          :: else
+          fi
+        }
+     :: else ->
+        if
+        :: (mRestored & BIT(i)) || IS(LATE_UNRESTORED) -> atomic { true -> reserve(i, LATE(i)) } /* holdAgain */
+        :: true
+        fi;
+        if
+        :: ((mPaid | mRefund) & BIT(i)) /* Store.payment: decided */
+        :: atomic { true ->             /* Store.refund, under the sale's row lock */
+             if
+             :: !((mOpen | mRefund) & BIT(i)) -> mRefund = mRefund | BIT(i)
+             :: else
+             fi; NEVER_BOTH }
+        fi
+     fi
+  :: true
+  fi;
+  alive--
+}
+
+/* Store.Expire, on some node */
+proctype Sweeper() {
+  do
+  :: (PENDING & 1) -> close(0, true)
+  :: (PENDING & 2) -> close(1, true)
+  :: (PENDING & 4) -> close(2, true)
+  :: break
+  od;
+  alive--
+}
+
+proctype Operator() {
+  do
+  :: atomic { changes > 0 -> changes--; mTotal++ };                  /* Store.PutSale: a restock */
+     if
+     :: IS(TERMS_BY_NODE) -> atomic { rAvailable++ }
+     :: else
+     fi
+  :: atomic { changes > 0 && mTotal > mSold && !IS(TERMS_BY_NODE) -> changes--; mTotal-- } /* a cut */
+  :: atomic { asks > 0 -> asks--; mEpoch++ }                         /* Store.AskRebuild */
+  :: break
+  od;
+  alive--
+}
+
+/* Redis goes back: to a moment before (a replica that missed the last writes), or to nothing. */
+proctype Redis() {
+  if
+  :: atomic { rolls -> bState = rState; bEpoch = rEpoch; bFence = rFence; bTotal = rTotal; bHolds = rHolds; bQueue = rQueue; bAnn = rAnn;
+       bAvailable = rAvailable; bKey = rKey };
+     atomic {
+       if
+       :: rState = bState; rEpoch = bEpoch; rFence = bFence; rTotal = bTotal; rHolds = bHolds; rQueue = bQueue; rAnn = bAnn;
+          rAvailable = bAvailable; rKey = bKey; wentBack = 1
+       :: true
+       fi;
+       bState = 0; bEpoch = 0; bFence = 0; bTotal = 0; bHolds = 0; bQueue = 0; bAnn = 0; bAvailable = 0; bKey = 0 }
+  :: atomic { rolls -> rState = MISSING; rEpoch = 0; rFence = 0; rTotal = 0; rHolds = 0; rQueue = 0; rAnn = 0; rAvailable = 0; rKey = 0; wentBack = 1 }
+  :: true
+  fi;
+  alive--
+}
+
+/* ---- the keeper: orders/keeper.go ---- */
+
+/* Instead of a step, or after it and before its answer: the keeper dies and may take over anew, or it lost an answer and
+ * makes another pass. */
+#define OR_NOT \
+  :: atomic { !last && crashes > 0 -> crashes--; goto start } \
+  :: atomic { !last && crashes > 0 -> crashes--; goto pass }
+
+#define KEEPS    (mFence == f || IS(NO_FENCE) || IS(NO_ROW_FENCE))                        /* lockSaleAs */
+#define SERVED   (rFence <= f || IS(NO_FENCE) || IS(NO_GATE_FENCE))   /* fence.lua, fenced */
+#define MANDATED (rState != MISSING && (rEpoch == e || IS(NO_EPOCH)))                   /* fence.lua, out_of_epoch */
+#define RAISE   rFence = (rFence < f -> f : rFence)
+
+/* give_back.lua */
+inline giveBack(holds) {
+  rAvailable = rAvailable + (IS(ONE_UNIT_RELEASED) -> ((holds & rHolds) != 0) : (IS(NO_HOLD_CHECK) -> UNITS(holds) : UNITS(holds & rHolds)));
+  rAnn = rAnn - UNITS(ANNS(holds & rHolds));
+  rHolds = rHolds & ~(holds)
+}
+
+/* ledger.judge */
+inline judge(i) {
+  if
+  :: (b & BIT(i)) && (mRow & BIT(i)) -> /* seen again */
+     back = back | (CLOSED_ & BIT(i));
+     mRestored = mRestored & ~(mPaid & BIT(i))
+  :: (b & BIT(i)) && !(mRow & BIT(i)) ->
+     if
+     :: sameKey && !IS(NO_KEY_JUDGED) && (i == 0 && (mRow & BIT(nOrders - 1)) || i == nOrders - 1 && (mRow & BIT(0))) -> back = back | BIT(i)
+     :: else ->
+        mRow = mRow | BIT(i);
+        if
+        :: (mSold + quantity[i] <= mTotal || IS(NO_CONDITIONAL_SALE)) &&
+           (!(ann & BIT(i)) || UNITS(ANNS(mOpen)) + quantity[i] <= limit || IS(NO_LIMIT_JUDGED)) ->
+           mOpen = mOpen | BIT(i); mSold = mSold + quantity[i]; told = told | BIT(i)
+        :: else -> mRejected = mRejected | BIT(i)
+        fi
+     fi
+  :: else
+  fi
+}
+
+/* ledger.judgeLate */
+inline judgeLate(i) {
+  if
+  :: !(b & LATE(i)) -> skip
+  :: (b & LATE(i)) && (mLate & BIT(i)) -> mRestored = mRestored & ~BIT(i)
+  :: (b & LATE(i)) && !(mLate & BIT(i)) ->
+     if
+     :: (mRefund & BIT(i)) && !IS(NO_REFUND_JUDGED) || (mOpen & BIT(i)) || !(mRow & BIT(i)) -> back = back | LATE(i)
+     :: else ->
+        if
+        :: (mExpired & BIT(i)) && ((mRestored & BIT(i)) || IS(LATE_UNRESTORED)) && mSold + quantity[i] <= mTotal &&
+           (!(ann & BIT(i)) || UNITS(ANNS(mOpen)) + quantity[i] <= limit) ->
+           mOpen = mOpen | BIT(i); mPaid = mPaid | BIT(i); mLate = mLate | BIT(i); mSold = mSold + quantity[i];
+           mExpired = mExpired & ~BIT(i); mRestored = mRestored & ~BIT(i) /* payExpired */
+        :: else -> mRefund = mRefund | BIT(i); back = back | LATE(i)
+        fi
+     fi;
+     NEVER_BOTH
+  fi
+}
+
+/* Gate.Settle, settle.lua: of the batch before */
+inline settle() {
+  if
+  :: atomic { SERVED -> RAISE; giveBack(sBack); rQueue = (IS(SETTLED_WHOLE) -> 0 : rQueue & ~s); s = 0; sBack = 0 }
+  :: atomic { !SERVED -> goto start }
+  OR_NOT
+  fi
+}
+
+/* keeper.drain: one batch is committed while the one before it is taken off the queue */
+inline drain(rebuilding) {
+  do
+  :: atomic { (rQueue & ~s) != 0 -> b = rQueue & ~s; told = told | (IS(TOLD_BEFORE_COMMIT) -> b & 7 : 0) }; /* Gate.Queue */
+     if
+     :: atomic { KEEPS -> /* Store.Commit; then the callers are told */
+          judge(0); judge(1); judge(2);
+          judgeLate(0); judgeLate(1); judgeLate(2);
+          marked = (back == 0 && marked);
+          NEVER_OVERSOLD; NEVER_TOO_MANY }
+     :: atomic { !KEEPS -> goto start }
+     OR_NOT
+     fi;
+     if
+     :: s != 0 -> settle(); atomic { s = b; sBack = back; b = 0; back = 0 }
+     :: atomic { s == 0 -> s = b; sBack = back; b = 0; back = 0 }
+     fi
+  :: s != 0 -> settle()
+  :: s == 0 && (rQueue == 0 || rebuilding && (IS(NOT_DRAINED) || IS(NOT_SHUT))) -> break
+  od
+}
+
+/* keeper.rebuild */
+inline rebuild() {
+  do
+  :: atomic { e = rEpoch; marked = 0; rebuilt = rebuilt + last; assert(rebuilt <= 4) }; /* Gate.Glance; and it ends */
+     if
+     :: atomic { SERVED -> RAISE; rState = (MANDATED && !IS(NOT_SHUT) -> SHUT : rState) } /* Gate.Shut, shut.lua */
+     :: atomic { !SERVED -> goto start }
+     OR_NOT
+     fi;
+     drain(true);
+     if
+     :: atomic { KEEPS -> /* Store.Recount */
+          mEpoch = (mEpoch < e -> e : mEpoch) + 1; e = mEpoch; mDirect = 0;
+          cHolds = PENDING; cAvailable = mTotal - mSold; cTotal = mTotal; cAnn = UNITS(ANNS(mOpen));
+          mRestored = mRestored | ENDED }
+     :: atomic { !KEEPS -> goto start }
+     OR_NOT
+     fi;
+     if
+     :: atomic { SERVED || IS(INSTALLED_ANYHOW) || IS(INSTALLED_BY_EPOCH) -> /* Gate.Install, install.lua */
+          RAISE;
+          if
+          :: IS(INSTALLED_ANYHOW) ||
+             rEpoch < e && (IS(INSTALLED_BY_EPOCH) || IS(NOT_SHUT) || IS(NOT_DRAINED) && rState != OPEN || rState != OPEN && rQueue == 0) ->
+             rState = OPEN; rEpoch = e; rTotal = cTotal; rAvailable = cAvailable; rHolds = cHolds; rAnn = cAnn;
+             wentBack = 0; marked = 1; NEVER_TOO_MANY; goto pass
+          :: else ->
+             cHolds = 0; cAvailable = 0; cTotal = 0; cAnn = 0; e = 0;
+             if
+             :: last
+             :: !last -> goto pass /* keeper.rebuild gives up after some attempts */
+             fi
+          fi }
+     :: atomic { !SERVED && !IS(INSTALLED_ANYHOW) && !IS(INSTALLED_BY_EPOCH) -> goto start }
+     OR_NOT
+     fi
+  od
+}
+
+proctype Keeper(bit last) {
+  byte f;                        /* its fence */
+  byte b, back, s, sBack;        /* a batch, and what of it is given back; the same of the batch before */
+  byte x, xPaid, e;              /* ended orders; an epoch */
+  byte cHolds, cQueue, cTotal, cAnn; short cAvailable; /* a copy of either store */
+  bit marked, off, alone; byte rebuilt;
+start:
+  atomic {
+    f = 0; b = 0; back = 0; s = 0; sBack = 0; x = 0; xPaid = 0; e = 0; cHolds = 0; cQueue = 0; cTotal = 0; cAnn = 0; cAvailable = 0; marked = 0; off = 0;
+    if
+    :: last -> mFence++; f = mFence                                  /* Store.TakeOver */
+    :: !last && !over && takes > 0 -> takes--; mFence++; f = mFence
+    :: !last -> goto gone
+    fi
+  };
+  if
+  :: atomic { SERVED -> RAISE }                                     /* Gate.Claim, claim.lua */
+  :: atomic { !SERVED -> goto start }
+  :: atomic { !last && crashes > 0 -> crashes--; goto start }        /* Keepers.take: not taken unless claimed */
+  fi;
+
+pass: /* keeper.pass; what is skipped here has had no hint */
+  atomic { b = 0; back = 0; s = 0; sBack = 0; x = 0; xPaid = 0; e = 0; cHolds = 0; cQueue = 0; cTotal = 0; cAnn = 0; cAvailable = 0; off = 0; alone = 0;
+    if
+    :: !last -> goto gone
+    :: true
+    fi };
+  drain(false);
+
+  if
+  :: atomic { ENDED == 0 -> marked = 1 }
+  :: !last -> goto compare
+  :: atomic { ENDED != 0 -> /* Store.Ended */
+       e = mEpoch; marked = 0; x = ENDED & ~mPaid; xPaid = ENDED & mPaid; xPaid = xPaid | ((xPaid & mLate) << 4);
+       mRestored = mRestored | (IS(MARKED_BEFORE_RELEASE) -> x : 0) };
+     if
+     :: x == 0
+     :: atomic { x != 0 && SERVED && (MANDATED) -> RAISE; giveBack(x) } /* Gate.Release, release.lua */
+     :: atomic { x != 0 && SERVED && !(MANDATED) -> RAISE; goto compare }
+     :: atomic { x != 0 && !SERVED -> goto start }
+     :: atomic { x != 0 && IS(MARKED_UNANSWERED) && crashes > 0 -> crashes-- }
+     OR_NOT
+     fi;
+     if
+     :: xPaid == 0
+     :: atomic { xPaid != 0 && SERVED && (MANDATED) -> RAISE; rHolds = rHolds & ~xPaid } /* Gate.Confirm, confirm.lua */
+     :: atomic { xPaid != 0 && SERVED && !(MANDATED) -> RAISE; goto compare }
+     :: atomic { xPaid != 0 && !SERVED -> goto start }
+     OR_NOT
+     fi;
+     if
+     :: atomic { KEEPS -> mRestored = mRestored | x | (xPaid & 7); marked = 1; x = 0; xPaid = 0; e = 0 } /* Store.MarkRestored */
+     :: atomic { !KEEPS -> goto start }
+     OR_NOT
+     fi
+  fi;
+
+compare: /* keeper.compare */
+  atomic {
+    x = 0; xPaid = 0;
+    if
+    :: !last -> e = 0; goto reconcile
+    :: e = mEpoch; cTotal = mTotal; cAvailable = (IS(TERMS_OVERWRITTEN) -> mTotal - mSold : 0) /* Store.Sale */
+    fi };
+  if
+  :: atomic { (rState != OPEN && !(IS(SHUT_IS_NO_REASON) && rState == SHUT) || rEpoch != e && !IS(NO_EPOCH)) -> cTotal = 0; cAvailable = 0 }; /* Gate.Glance */
+     rebuild()
+  :: atomic { (rState == OPEN || IS(SHUT_IS_NO_REASON) && rState == SHUT) && (rEpoch == e || IS(NO_EPOCH)) && GATES_TOTAL == cTotal -> alone = (ghosts == 0) }
+  :: atomic { rState == OPEN && (rEpoch == e || IS(NO_EPOCH)) && GATES_TOTAL != cTotal };
+     if
+     :: atomic { SERVED && (MANDATED) -> RAISE; /* Gate.SetTerms, terms.lua */
+          rAvailable = (IS(TERMS_OVERWRITTEN) -> cAvailable : rAvailable + cTotal - rTotal); rTotal = cTotal }
+     :: atomic { SERVED && !(MANDATED) -> RAISE; goto pass }
+     :: atomic { !SERVED -> goto start }
+     OR_NOT
+     fi
+  fi;
+
+reconcile: /* reconciler.check, on all orders and buyers */
+  if
+  :: !last -> goto pass
+  :: atomic { !marked || rState != OPEN -> assert(!alone || rState == OPEN) }; goto pass /* alone with it, nobody else opens it */
+  :: atomic { marked && rState == OPEN -> /* Gate.Tally, tally.lua */
+       e = rEpoch; cAvailable = GATES_TOTAL - rAvailable - UNITS(rQueue); cHolds = rHolds; cQueue = rQueue; cAnn = rAnn;
+       cTotal = rTotal }
+  fi;
+  atomic {
+    if
+    :: !KEEPS -> goto start
+    :: else
+    fi;
+    if
+    :: mEpoch != e && !IS(NO_EPOCH) -> goto pass
+    :: else
+    fi;
+    /* Store.Sums, Behind and Counting; differences.symptom */
+    off = (cAvailable != mSold + UNITS(RESTORING)
+      || !IS(SUMS_ONLY) && ((cHolds & ~cQueue & ~(mRow & ~mRestored | (mLate & ~mRestored) << 4)) != 0
+        || (PENDING & ~cHolds) != 0
+        || cAnn != UNITS(ANNS(mOpen | mRow & ~mRestored)) + UNITS(ANNS(cQueue))));
+    assert(!off || wentBack); /* where no store is at fault nothing is off */
+    cAvailable = 0; cHolds = 0; cQueue = 0; cAnn = 0; cTotal = 0; e = 0
+  };
+  if
+  :: off -> off = 0; rebuild()
+  :: !off && !last -> goto pass
+  :: !off && last
+  fi;
+
+  if
+  :: !alone -> (ghosts == 0); goto pass
+  :: alone && (rQueue != 0 || ENDED != 0 || mTotal != GATES_TOTAL) -> goto pass
+  :: else
+  fi;
+  /* all is at rest */
+  atomic {
+    assert(rState == OPEN && (rEpoch == mEpoch || IS(NO_EPOCH)) && GATES_TOTAL == mTotal);
+    assert(rAvailable + mSold == mTotal);           /* no unit is stranded, none is there twice */
+    assert(rHolds == PENDING);                      /* each open order has its hold, and nobody else has one */
+    assert(rAnn == UNITS(ANNS(mOpen)));             /* and the buyer may have what is left of the limit */
+    assert((told & ~(mRow & ~mRejected)) == 0);     /* no yes is lost */
+    assert(!sameKey || (mRow & (BIT(0) | BIT(nOrders - 1))) != (BIT(0) | BIT(nOrders - 1))); /* one order to a key */
+    NEVER_OVERSOLD; NEVER_BOTH
+  };
+gone:
+  atomic {
+    if
+    :: !last -> f = 0; b = 0; s = 0; marked = 0; ghosts--
+    :: last
+    fi
+  }
+}
+
+init {
+  atomic {
+    c_code {
+      now.twin = param("TWIN", 0);
+      now.nOrders = param("ORDERS", 2);
+      now.quantity[0] = param("Q0", 1); now.quantity[1] = param("Q1", 1); now.quantity[2] = param("Q2", 1);
+      now.mTotal = param("TOTAL", 1);
+      now.limit = param("LIMIT", 9); now.ann = param("ANN", 0);
+      now.takes = param("TAKES", 1); now.crashes = param("CRASHES", 0);
+      now.changes = param("CHANGES", 0); now.asks = param("ASKS", 0);
+      now.late = param("LATE", 0);
+      now.sweeps = param("SWEEPS", 0); now.rolls = param("ROLLS", 0);
+      now.inOrder = param("IN_ORDER", 0); now.sameKey = param("SAME_KEY", 0); now.direct = param("DIRECT", 0);
+    };
+    rState = OPEN; rEpoch = 1; rTotal = mTotal; rAvailable = mTotal;
+    run Buyer(0);
+    if :: nOrders > 1 -> run Buyer(1) :: else fi;
+    if :: nOrders > 2 -> run Buyer(2) :: else fi;
+    alive = nOrders;
+    if :: sweeps -> alive++; run Sweeper() :: else fi;
+    if :: rolls -> alive++; run Redis() :: else fi;
+    if :: changes + asks > 0 -> alive++; run Operator() :: else fi;
+    ghosts = (takes < 2 -> takes : 2);
+    if :: ghosts > 0 -> run Keeper(0) :: else fi;
+    if :: ghosts > 1 -> run Keeper(0) :: else fi
+  };
+  atomic { alive == 0 -> over = 1; run Keeper(1) }
+}

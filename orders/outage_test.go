@@ -1,0 +1,167 @@
+package orders
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// brief makes leases short and waits shorter, so that outages take no time.
+func brief(c *Config) {
+	c.Keeper.Lease = 2 * time.Second
+	c.Wait = 300 * time.Millisecond
+	c.SweepEvery = 50 * time.Millisecond
+}
+
+// Redis loses everything while two nodes sell: the gate is rebuilt without a
+// hand, nothing is oversold and no yes is lost.
+func TestRedisEmptiedUnderLoad(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		a, b := open(t, s, brief), open(t, s, brief)
+		a.put(t, sale("S", 200, 100))
+		c, home := gather(t, "S", 8, a, b)
+		for range 3 {
+			c.moves(t, "before Redis is emptied", 50)
+			built := a.keepers.count.Rebuilt.Load() + b.keepers.count.Rebuilt.Load()
+			if err := a.rdb.FlushAll(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the gate is rebuilt", func() bool {
+				return a.keepers.count.Rebuilt.Load()+b.keepers.count.Rebuilt.Load() > built
+			})
+		}
+		c.moves(t, "after the last rebuild", 20)
+		home()
+		c.verdict(t)
+	})
+}
+
+// Redis is away for a blink, and for longer than a lease, and comes back with
+// what it had.
+func TestRedisAway(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		via, wire := redisVia(t, s)
+		p := open(t, via, func(c *Config) {
+			brief(c)
+			c.Direct.After = time.Hour // what is sold without Redis is another test's
+		})
+		p.put(t, sale("S", 200, 100))
+		c, home := gather(t, "S", 4, p)
+		c.moves(t, "before", 20)
+
+		wire.cut()
+		wire.restore()
+		c.moves(t, "after a blink", 20)
+
+		wire.cut()
+		eventually(t, "the lease is lost", func() bool { return len(p.keepers.Kept()) == 0 })
+		start := time.Now()
+		_, err := p.Place(t.Context(), Placement{Buyer: "eve", SKU: "S", Quantity: 1, Key: "k"})
+		if !isUnavailable(err) || time.Since(start) > 2*time.Second {
+			t.Errorf("while Redis is away, after %v: %v", time.Since(start), err)
+		}
+		if _, err := p.Cancel(t.Context(), "eve", "01a1f945-8d3e-761d-bbcb-7d1dab60df27"); !isUnavailable(err) {
+			t.Errorf("an order that may be in the queue: %v", err)
+		}
+		wire.restore()
+		c.moves(t, "after Redis came back", 20)
+		home()
+		c.verdict(t)
+	})
+}
+
+// MySQL is killed while orders come in. The gate lets in what its queue has
+// room for, and then nothing; when MySQL is back, all of that becomes durable.
+func TestMySQLAway(t *testing.T) {
+	redis := servertest.OpenRedis(t, servers.KindReal)
+	mysql, err := servers.StartMySQL(t.Context(), servers.MySQLOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = mysql.Close() })
+	dsn, err := mysql.NewDatabase(t.Context(), "flashsale")
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := goleak.IgnoreCurrent()
+	t.Run("node", func(t *testing.T) {
+		const room = 40
+		s := &servers.Stores{Kind: servers.KindReal, RedisURL: redis.URL, SQL: dsn}
+		p := open(t, s, func(c *Config) {
+			brief(c)
+			c.Gate = inventory.New(c.Redis, inventory.Config{QueueBound: room})
+		})
+		p.put(t, sale("S", 1000, 1000))
+		c, home := gather(t, "S", 20, p)
+		c.moves(t, "before", 50)
+
+		mysql.Kill()
+		eventually(t, "the queue is full", func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.no[inventory.ErrBusy.Error()] > 20
+		})
+		if n, err := p.rdb.HGet(t.Context(), "sale:{S}", "queued").Int(); n != room || err != nil {
+			t.Errorf("%d orders wait, in a queue of %d (%v)", n, room, err)
+		}
+		restart(t, mysql)
+		c.moves(t, "after MySQL came back", 50)
+		home()
+		c.verdict(t)
+		if len(c.open) == 0 {
+			t.Error("nobody was answered 202")
+		}
+		p.stop()
+	})
+	goleak.VerifyNone(t, here, goleak.IgnoreAnyFunction("flashsale/loadtest/servers.startChild.func1")) // MySQL's second process
+}
+
+func restart(t *testing.T, mysql *servers.MySQL) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := mysql.Restart(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// MySQL hangs: a node that is told to stop does, all the same.
+func TestStopWhileMySQLHangs(t *testing.T) {
+	redis := servertest.OpenRedis(t, servers.KindReal)
+	mysql, err := servers.StartMySQL(t.Context(), servers.MySQLOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = mysql.Resume(); _ = mysql.Close() })
+	dsn, err := mysql.NewDatabase(t.Context(), "flashsale")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, &servers.Stores{Kind: servers.KindReal, RedisURL: redis.URL, SQL: dsn}, brief)
+	p.put(t, sale("S", 10, 1))
+	if err := mysql.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := p.Place(t.Context(), Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"})
+	if err != nil || answer.Order.Status != Reserved {
+		t.Fatalf("%+v, %v", answer.Order, err)
+	}
+	start := time.Now()
+	p.stop() // fails the test after 30 s
+	t.Logf("stopped in %v", time.Since(start))
+	if err := mysql.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	// The next node carries the order over.
+	q := open(t, &servers.Stores{Kind: servers.KindReal, RedisURL: redis.URL, SQL: dsn}, brief)
+	eventually(t, "the order is durable", func() bool {
+		o, err := q.Order(t.Context(), "ann", answer.Order.ID, "S", "k")
+		return err == nil && o.Status == PendingPayment
+	})
+}

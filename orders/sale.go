@@ -1,0 +1,127 @@
+package orders
+
+import (
+	"encoding/json"
+	"time"
+
+	"flashsale/inventory"
+)
+
+// A Sale is what is sold, how much of it, when and to whom.
+type Sale struct {
+	SKU            string `gorm:"column:sku;primaryKey"`
+	Name           string
+	Price          int64 // minor units of Currency
+	Currency       string
+	Total          int64 // units
+	Sold           int64 // units in pending_payment and paid orders, never above Total
+	PerBuyerLimit  int64 // units
+	OpensAt        time.Time
+	ClosesAt       time.Time
+	PaymentWindowS int64     `gorm:"column:payment_window_s"`
+	Fence          int64     // of the latest keeper
+	Epoch          int64     // of the gate as the database last built it
+	Mode           string    // how units are sold: "gate", or "direct" (direct.go)
+	ReserveOn      string    // when units are taken: OnOrder, or OnPayment (unheld.go)
+	CreatedAt      time.Time `gorm:"autoCreateTime:false"`
+	UpdatedAt      time.Time `gorm:"autoUpdateTime:false"`
+}
+
+// When a sale takes units.
+const (
+	OnOrder   = "order"
+	OnPayment = "payment"
+)
+
+// TableName is for gorm.
+func (Sale) TableName() string { return "sales" }
+
+// Terms are what the gate must know of the sale.
+func (s *Sale) Terms() inventory.Terms {
+	return inventory.Terms{Total: s.Total, PerBuyer: s.PerBuyerLimit, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt}
+}
+
+// State is what a visitor sees: scheduled, open, sold_out or closed.
+func (s *Sale) State(now time.Time, available int64) string {
+	switch {
+	case !now.Before(s.ClosesAt):
+		return "closed"
+	case now.Before(s.OpensAt):
+		return "scheduled"
+	case available <= 0:
+		return "sold_out"
+	}
+	return "open"
+}
+
+// saleJSON is a sale as API.md has it.
+type saleJSON struct {
+	SKU            string `json:"sku"`
+	Name           string `json:"name"`
+	Price          int64  `json:"price"`
+	Currency       string `json:"currency"`
+	Total          int64  `json:"total"`
+	Available      int64  `json:"available"`
+	PerBuyerLimit  int64  `json:"per_buyer_limit"`
+	OpensAt        stamp  `json:"opens_at"`
+	ClosesAt       stamp  `json:"closes_at"`
+	PaymentWindowS int64  `json:"payment_window_s"`
+	ReserveOn      string `json:"reserve_on"`
+	State          string `json:"state"`
+}
+
+// Offer is a sale with what is left of it now.
+type Offer struct {
+	Sale
+	Available int64
+	Now       time.Time // by the database's clock
+}
+
+// MarshalJSON writes the offer as API.md has it.
+func (o Offer) MarshalJSON() ([]byte, error) {
+	return json.Marshal(saleJSON{
+		SKU: o.SKU, Name: o.Name, Price: o.Price, Currency: o.Currency, Total: o.Total,
+		Available: max(o.Available, 0), PerBuyerLimit: o.PerBuyerLimit,
+		OpensAt: stamp(o.OpensAt), ClosesAt: stamp(o.ClosesAt), PaymentWindowS: o.PaymentWindowS, ReserveOn: o.ReserveOn,
+		State: o.State(o.Now, o.Available),
+	})
+}
+
+// The bounds of a sale's numbers: far beyond any shop, and their products stay
+// within 63 bits.
+const (
+	maxTotal  = 1_000_000_000
+	maxPrice  = 1_000_000_000
+	maxWindow = 30 * 24 * 60 * 60
+)
+
+// Validate names every field that is wrong.
+func (s *Sale) Validate() error {
+	f := fields{}
+	f.check(isSKU(s.SKU), "sku", "must be 1 to 64 characters of A-Z a-z 0-9 . _ -")
+	f.check(len(s.Name) >= 1 && len(s.Name) <= 200, "name", "must be 1 to 200 bytes long")
+	f.check(s.Price >= 0 && s.Price <= maxPrice, "price", "must be 0 to %d minor units", maxPrice)
+	f.check(currency(s.Currency), "currency", "must be three capital letters, as in ISO 4217")
+	f.check(s.Total >= 0 && s.Total <= maxTotal, "total", "must be 0 to %d units", maxTotal)
+	f.check(s.PerBuyerLimit >= 1 && s.PerBuyerLimit <= maxTotal, "per_buyer_limit", "must be 1 to %d units", maxTotal)
+	f.check(storable(s.OpensAt), "opens_at", "must be an RFC 3339 time between the years 1970 and 9000")
+	f.check(storable(s.ClosesAt), "closes_at", "must be an RFC 3339 time between the years 1970 and 9000")
+	f.check(s.ClosesAt.After(s.OpensAt), "closes_at", "must be after opens_at")
+	f.check(s.PaymentWindowS >= 1 && s.PaymentWindowS <= maxWindow, "payment_window_s", "must be 1 to %d seconds", maxWindow)
+	f.check(s.ReserveOn == OnOrder || s.ReserveOn == OnPayment, "reserve_on", "must be order or payment")
+	return f.err()
+}
+
+// storable tells whether both stores can keep t.
+func storable(t time.Time) bool {
+	return t.Unix() >= 0 && t.UTC().Year() < 9000
+}
+
+func currency(s string) bool {
+	for i := range len(s) {
+		if s[i] < 'A' || s[i] > 'Z' {
+			return false
+		}
+	}
+	return len(s) == 3
+}

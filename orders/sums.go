@@ -1,0 +1,75 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Sums are what the database says of a sale's units, read in one statement:
+// closing an order moves units from Sold to Restoring and never shows half.
+type Sums struct {
+	Sold      int64 // pending and paid
+	Restoring int64 // of closed orders that the gate has not been told of
+	Fence     int64
+	Epoch     int64
+}
+
+// Sums reads them.
+func (s *Store) Sums(ctx context.Context, sku string) (sums Sums, err error) {
+	restoring := s.db.Model(&Order{}).Select("COALESCE(SUM(quantity), 0)").
+		Where("sku = ? AND status IN ? AND restored_at IS NULL", sku, closedStatuses)
+	err = s.db.WithContext(ctx).Model(&Sale{}).Select("sold, fence, epoch, (?) AS restoring", restoring).
+		Where("sku = ?", sku).Take(&sums).Error
+	if err != nil {
+		return Sums{}, fmt.Errorf("sums of %s: %w", sku, err)
+	}
+	return sums, nil
+}
+
+// Behind reads the orders that stand behind holds at the gate, by hold: the
+// order's own id, or that of the attempt to pay it late.
+func (s *Store) Behind(ctx context.Context, holds []string) (map[string]*Order, error) {
+	var own, late []Order
+	db := s.db.WithContext(ctx)
+	if err := errors.Join(db.Where("id IN ?", holds).Find(&own).Error, db.Where("hold_id IN ?", holds).Find(&late).Error); err != nil {
+		return nil, fmt.Errorf("read the orders behind %d holds: %w", len(holds), err)
+	}
+	behind := make(map[string]*Order, len(own)+len(late))
+	for i := range own {
+		behind[own[i].ID] = &own[i]
+	}
+	for i := range late {
+		behind[*late[i].HoldID] = &late[i]
+	}
+	return behind, nil
+}
+
+// counting picks the orders whose units count at the gate: the open ones, and
+// those that it does not know the end of.
+const counting = "(status IN ('pending_payment', 'paid') OR restored_at IS NULL)"
+
+// Counting reads those orders of these buyers.
+func (s *Store) Counting(ctx context.Context, sku string, buyers []string) ([]Order, error) {
+	var rows []Order
+	err := s.db.WithContext(ctx).Table(s.ordersByKey()).Select(judged).
+		Where("sku = ? AND buyer IN ? AND "+counting, sku, buyers).Find(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read open orders of %d buyers of %s: %w", len(buyers), sku, err)
+	}
+	return rows, nil
+}
+
+// BuyersAfter reads the next buyers that have ever had an order of sku: those
+// of the next limit orders by buyer. False: there are no more. It reads the
+// index in order and stops: to make the buyers distinct, the server would read
+// all that are left, for each page.
+func (s *Store) BuyersAfter(ctx context.Context, sku, after string, limit int) (buyers []string, more bool, err error) {
+	err = s.db.WithContext(ctx).Table(s.ordersByKey()).Where("sku = ? AND buyer > ?", sku, after).
+		Order("buyer").Limit(limit).Pluck("buyer", &buyers).Error
+	if err != nil {
+		return nil, false, fmt.Errorf("read buyers of %s: %w", sku, err)
+	}
+	return slices.Compact(buyers), len(buyers) == limit, nil
+}
