@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"flashsale/cmd/flashsale/internal/api"
+)
+
+type auditCommand struct {
+	SKU         string        `arg:""`
+	Watch       time.Duration `placeholder:"EVERY" help:"Again and again, until interrupted: one line each, such as --watch 1s."`
+	serverFlags `embed:""`
+}
+
+// Run prints the conservation law: exit status 1 where it does not hold.
+func (c *auditCommand) Run(ctx context.Context, s streams) error {
+	server, err := c.operator()
+	if err != nil {
+		return err
+	}
+	last := exitCode(0)
+	for {
+		a, err := server.Audit(ctx, c.SKU)
+		switch {
+		case err == nil:
+			last = law(a)
+			_, _ = fmt.Fprintln(s.out, lawLine(a))
+		case c.Watch <= 0:
+			return err
+		case ctx.Err() == nil:
+			_, _ = fmt.Fprintln(s.err, err) // a server that is away may come back
+		}
+		if c.Watch <= 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(c.Watch):
+			continue
+		}
+		break
+	}
+	if last != 0 {
+		return last
+	}
+	return nil
+}
+
+func law(a api.Audit) exitCode {
+	if a.Balanced {
+		return 0
+	}
+	return 1
+}
+
+// lawLine is the law as one line that can be checked by head.
+func lawLine(a api.Audit) string {
+	line := fmt.Sprintf("%s: total %d = available %d + held %d + pending %d + paid %d + restoring %d",
+		a.SKU, a.Total, a.Available, a.Held, a.Pending, a.Paid, a.Restoring)
+	if a.Balanced {
+		return "ok      " + line
+	}
+	return fmt.Sprintf("BROKEN  %s: drift %d, oversold %d", line, a.Drift, a.Oversold)
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql"
+
+	"flashsale/cmd/flashsale/internal/app"
+	"flashsale/cmd/flashsale/internal/doctor"
+)
+
+type doctorCommand struct {
+	Redis string `required:"" placeholder:"URL" help:"As for serve."`
+	MySQL string `name:"mysql" required:"" placeholder:"DSN" help:"As for serve."`
+	Nodes int    `default:"2" help:"How many nodes will run on them. Default ${default}."`
+	JSON  bool   `name:"json" help:"For machines."`
+}
+
+// Run prints what it finds: exit status 1 where something is bad.
+func (c *doctorCommand) Run(ctx context.Context, s streams) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	rdb, err := app.OpenRedis(c.Redis)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rdb.Close() }()
+	db, err := sql.Open("mysql", c.MySQL)
+	if err != nil {
+		return fmt.Errorf("mysql DSN: %w (such as user:password@tcp(host:3306)/flashsale)", err)
+	}
+	defer func() { _ = db.Close() }()
+	found := doctor.Examine(ctx, rdb, db, doctor.Plan{
+		Nodes: c.Nodes, RedisConnections: app.RedisConnections, MySQLConnections: app.MySQLConnections,
+	})
+	bad := false
+	for _, f := range found {
+		bad = bad || f.Level == doctor.Bad
+	}
+	if c.JSON {
+		e := json.NewEncoder(s.out)
+		e.SetIndent("", "  ")
+		if err := e.Encode(found); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range found {
+			_, _ = fmt.Fprintf(s.out, "%-4s  %s: %s\n", f.Level, f.Store, f.What)
+			if f.Why != "" {
+				_, _ = fmt.Fprintf(s.out, "      why: %s\n      do:  %s\n", f.Why, f.Do)
+			}
+		}
+	}
+	if bad {
+		return exitCode(1)
+	}
+	return nil
+}

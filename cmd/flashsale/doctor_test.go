@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// A store that was set up well gets well; each setting that a promise rests on
+// is found when it is wrong.
+func TestDoctor(t *testing.T) {
+	s := servertest.Open(t, servers.KindReal)
+	o, err := redis.ParseURL(s.RedisURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdb := redis.NewClient(o)
+	t.Cleanup(func() { _ = rdb.Close() })
+	set := func(name, value string) {
+		t.Helper()
+		if err := rdb.ConfigSet(t.Context(), name, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look := func(want string, bad bool) {
+		t.Helper()
+		out, _, err := command(t, "doctor", "--redis", s.RedisURL, "--mysql", s.SQL)
+		var exit exitCode
+		if errors.As(err, &exit) != bad || !strings.Contains(out, want) {
+			t.Errorf("%v, want bad: %v, and %q:\n%s", err, bad, want, out)
+		}
+	}
+	set("appendonly", "yes")
+	set("appendfsync", "always")
+	look("ok    redis: appendonly yes, appendfsync always", false)
+	look("ok    clocks: MySQL's is", false)
+	set("appendfsync", "everysec")
+	look("warn  redis: appendonly yes", false)
+	set("appendonly", "no")
+	look("BAD   redis: appendonly no", true)
+	set("appendonly", "yes")
+	set("maxmemory-policy", "volatile-lru")
+	look("warn  redis: maxmemory-policy", false)
+	set("maxmemory-policy", "allkeys-lru")
+	look("BAD   redis: maxmemory-policy", true)
+	set("maxmemory-policy", "noeviction")
+	if out, _, err := command(t, "doctor", "--redis", s.RedisURL, "--mysql", s.SQL, "--nodes", "10000"); err == nil || !strings.Contains(out, "max_connections = ") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, _, err := command(t, "doctor", "--redis", "redis://127.0.0.1:1", "--mysql", "u:p@tcp(127.0.0.1:1)/d"); err == nil || strings.Count(out, "does not answer") != 2 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,181 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/cmd/flashsale/internal/auth"
+	"flashsale/cmd/flashsale/internal/web"
+	"flashsale/inventory"
+	"flashsale/inventory/broken"
+	"flashsale/orders"
+	"flashsale/ratelimit"
+)
+
+// An App is one node.
+type App struct {
+	cfg      Config
+	listener net.Listener
+	metrics  net.Listener // nil when /metrics is served with the rest
+	rdb      redis.UniversalClient
+	store    *orders.Store
+	service  *orders.Service
+	verifier *auth.Verifier
+	web      *web.Server
+	closing  []func() // of what the locks need
+	ready    chan struct{}
+}
+
+// New puts a node together and listens: its address is known when New returns,
+// and /livez answers as soon as Run runs. It does not talk to a store yet.
+func New(cfg Config) (_ *App, err error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	a := &App{cfg: cfg, ready: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			a.close()
+		}
+	}()
+	if a.verifier, err = auth.New([]byte(cfg.Secret), a.clock); err != nil {
+		return nil, err
+	}
+	options, err := redisOptions(cfg.Redis)
+	if err != nil {
+		return nil, err
+	}
+	redis.SetLogger(redisLog{cfg.Log})
+	options.OnConnect = (&lineage{another: func() { a.service.RedisChanged() }}).connected
+	a.rdb = redis.NewUniversalClient(options)
+	if a.store, err = orders.Open(cfg.SQL, orders.StoreConfig{Connections: MySQLConnections, WaitTimeout: cfg.Lease}); err != nil {
+		return nil, err
+	}
+	registry := prometheus.NewRegistry()
+	if err := a.assemble(registry); err != nil {
+		return nil, err
+	}
+	var listen net.ListenConfig
+	if a.listener, err = listen.Listen(context.Background(), "tcp", cfg.Addr); err != nil {
+		return nil, fmt.Errorf("listen on %s: %w (--addr chooses another)", cfg.Addr, err)
+	}
+	if cfg.MetricsAddr != "" {
+		if a.metrics, err = listen.Listen(context.Background(), "tcp", cfg.MetricsAddr); err != nil {
+			return nil, fmt.Errorf("listen on %s for metrics: %w", cfg.MetricsAddr, err)
+		}
+	}
+	return a, nil
+}
+
+// assemble wires gate, limiter, orders and HTTP.
+func (a *App) assemble(registry *prometheus.Registry) (err error) {
+	cfg := a.cfg
+	m := newMetrics(registry)
+	gate := inventory.New(a.rdb, inventory.Config{QueueBound: cfg.QueueBound, OnBatch: m.batch})
+	limiter := ratelimit.New(a.rdb, ratelimit.Config{OnDecision: m.decision})
+	service := orders.Config{
+		Store: a.store, Gate: gate, Redis: a.rdb, Node: cfg.Node, Wait: cfg.Wait, MaxQuantity: cfg.MaxQuantity,
+		Limiter: limits{limiter.With(cfg.rules(web.RoutePlace)), cfg.LimitBuyer, cfg.LimitIP, cfg.LimitSKU},
+		Keeper: orders.KeeperConfig{
+			Lease: cfg.Lease, ReconcileEvery: cfg.ReconcileEvery, ReconcileHoldsEvery: cfg.ReconcileHoldsEvery,
+		},
+		Direct: orders.DirectConfig{After: cfg.DirectAfter, Line: cfg.DirectLine},
+		Log:    cfg.Log, Clock: a.clock,
+	}
+	if service.Locks, err = a.locks(service.Keeper.LockLease()); err != nil {
+		return err
+	}
+	switch cfg.Strategy {
+	case strategyLua:
+	case strategyPerOrder:
+		service.PerOrder = true
+	default:
+		if service.Gate, err = broken.Gate(cfg.Strategy, gate, a.rdb); err != nil {
+			return err
+		}
+		service.Store = a.store.Unguarded()
+	}
+	a.service = orders.New(service)
+	m.watch(registry, a.service, a.store, a.rdb)
+	a.web, err = web.New(web.Config{
+		Service: a.service, Verifier: a.verifier, LimitIP: cfg.LimitIP,
+		LimitPay: limiter.With(cfg.rules(web.RoutePay)), LimitRead: limiter.With(cfg.rules(web.RouteRead)),
+		TrustedProxies: cfg.TrustedProxies, Registry: registry, Metrics: cfg.MetricsAddr == "",
+		Checks: []web.Check{
+			{Name: "redis", Ask: func(ctx context.Context) error { return a.rdb.Ping(ctx).Err() }, Spared: a.service.SellsDirect},
+			{Name: "mysql", Ask: a.store.Ping},
+		},
+		Log: cfg.Log, AccessLog: cfg.AccessLog,
+	})
+	return err
+}
+
+// limits asks the limiter what orders wants to know: one call for all buckets.
+type limits struct {
+	limiter        *ratelimit.Limiter
+	buyer, ip, sku ratelimit.Limit
+}
+
+func (l limits) Allow(ctx context.Context, buyer, ip, sku string) error {
+	_, err := l.limiter.Admit(ctx, 1, ratelimit.Buyer(buyer, l.buyer), ratelimit.IP(ip, l.ip), ratelimit.SKU(sku, l.sku))
+	return err
+}
+
+// clock is this node's, wrong by as much as was asked for.
+func (a *App) clock() time.Time { return time.Now().Add(a.cfg.ClockOff) }
+
+// URL is where the node is reached from this machine.
+func (a *App) URL() string {
+	addr := a.listener.Addr().(*net.TCPAddr)
+	if addr.IP.IsUnspecified() {
+		return fmt.Sprintf("http://localhost:%d", addr.Port)
+	}
+	return "http://" + addr.String()
+}
+
+// Ready is closed once the node takes requests.
+func (a *App) Ready() <-chan struct{} { return a.ready }
+
+// Token signs a token that this node accepts.
+func (a *App) Token(subject string, admin bool) (string, error) {
+	return a.verifier.Sign(subject, admin, time.Hour)
+}
+
+func (a *App) close() {
+	for _, l := range []net.Listener{a.listener, a.metrics} {
+		if l != nil {
+			_ = l.Close() // the server has closed it already, as a rule
+		}
+	}
+	for _, end := range a.closing {
+		end()
+	}
+	if a.rdb != nil {
+		_ = a.rdb.Close()
+	}
+	if a.store != nil {
+		_ = a.store.Close()
+	}
+}
+
+// server has bounds on everything a slow or hostile client could draw out.
+func (a *App) server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      60 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+	}
+}
+
+var errStopped = errors.New("stopped")

@@ -1,0 +1,25 @@
+package drill
+
+import "context"
+
+var nodeStopped = drill{
+	name:    "node-stopped",
+	happens: "the node that keeps the sale is stopped (SIGTERM) and started again, as in a deployment",
+	sees:    "nothing: it hands over at once",
+	never:   "an accepted order lost",
+	harm: func(ctx context.Context, s *stage) error {
+		if err := s.moment(ctx); err != nil {
+			return err
+		}
+		n, err := s.keeper(ctx)
+		if err != nil {
+			return err
+		}
+		s.did("%s stopped, the keeper", n.name)
+		if err := n.Restart(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+		s.did("started again")
+		return nil
+	},
+}

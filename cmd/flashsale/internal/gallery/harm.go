@@ -1,0 +1,111 @@
+package gallery
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// The harm that is done to every variant alike, while its sale is under attack.
+// None of it is far-fetched, and what is right survives all of it. The moments
+// hang on how much has been sold, by numbers drawn from the seed: fast and slow
+// variants are hit in the same state.
+
+// How late Redis answers, and how late MySQL hears, in milliseconds: more or
+// less, so that what is sent first need not arrive first.
+const (
+	redisLate, redisJitter = 5, 2
+	mysqlLate, mysqlJitter = 50, 30
+)
+
+// slowly is the harm of the rush: both stores are slow until nothing has been
+// sold for a while, or for some seconds. Much is under way at any moment.
+func slowly(ctx context.Context, s *stage, _ Config) error {
+	mend, err := s.redis.Delay(redisLate, redisJitter)
+	if err != nil {
+		return err
+	}
+	mends := []func() error{mend}
+	if s.mysql != nil {
+		if mend, err = s.mysql.Lag(mysqlLate, mysqlJitter); err != nil {
+			return err
+		}
+		mends = append(mends, mend)
+	}
+	last, since := 0, time.Now()
+	err = s.until(ctx, 4*time.Second, func(stored, _ int) bool {
+		if stored != last {
+			last, since = stored, time.Now()
+		}
+		return stored > 0 && time.Since(since) > time.Second
+	})
+	for _, mend := range mends {
+		err = errors.Join(err, mend())
+	}
+	return err
+}
+
+// crashes is the harm of the second sale. First Redis is out of reach, and the
+// process that waits for it is killed: what it had finished in the database,
+// and not begun in Redis, is left. Then Redis does at once what it is asked, its
+// answers come late, and the process is killed again: what it had begun is left.
+func crashes(ctx context.Context, s *stage, c Config) error {
+	random := rand.New(rand.NewPCG(uint64(c.Seed), 0))
+	sold := func() int { return c.Rate/4 + random.IntN(c.Rate/8) }
+	block := func() error {
+		_, err := s.redis.Block()
+		return err
+	}
+	late := func() error {
+		if _, err := s.redis.Delay(answersLate, 0); err != nil {
+			return err
+		}
+		// A new connection waits for an answer before it is of use: let there
+		// be some that are not new.
+		return sleep(ctx, 2*answersLate*time.Millisecond)
+	}
+	if err := s.killWith(ctx, block, sold()); err != nil {
+		return err
+	}
+	return s.killWith(ctx, late, sold())
+}
+
+// answersLate is by how many milliseconds, when the process is killed while it
+// waits: longer than from one look at the orders to the kill.
+const answersLate = 300
+
+// some cancellations are under way when the process is killed. A slow variant may
+// have none in three seconds: what is right need not be hit.
+const some = 4
+
+// killWith lets so many orders be sold, spoils the link to Redis, waits until
+// some buyers have cancelled, and kills the variant. Then the next life begins.
+func (s *stage) killWith(ctx context.Context, spoil func() error, orders int) error {
+	before, _ := s.count(ctx)
+	if err := s.until(ctx, patience, func(stored, _ int) bool { return stored >= before+orders }); err != nil {
+		return err
+	}
+	if err := spoil(); err != nil { // for the rest of this life
+		return err
+	}
+	_, before = s.count(ctx)
+	err := s.until(ctx, 3*time.Second, func(_, cancelled int) bool { return cancelled >= before+some })
+	if err == nil {
+		// The row says cancelled; what comes next has a moment to be sent.
+		err = sleep(ctx, 50*time.Millisecond)
+	}
+	s.kill()
+	if err != nil {
+		return err
+	}
+	return s.start(ctx)
+}
+
+// until waits for a count, or for so long: a sale may have no more of it.
+func (s *stage) until(ctx context.Context, most time.Duration, enough func(stored, cancelled int) bool) error {
+	limited, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	_ = poll(limited, "", func(ctx context.Context) bool { return enough(s.count(ctx)) })
+	return ctx.Err()
+}

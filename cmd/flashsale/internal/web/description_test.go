@@ -1,0 +1,104 @@
+package web
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func described(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(OpenAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func router(t *testing.T) *Server {
+	t.Helper()
+	s, err := New(Config{Registry: prometheus.NewRegistry(), Metrics: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestDescriptionIsValid(t *testing.T) {
+	if err := described(t).Validate(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is described is served, and what is served is described.
+func TestDescriptionIsTheRouter(t *testing.T) {
+	var says, does []string
+	for path, item := range described(t).Paths.Map() {
+		for method := range item.Operations() {
+			says = append(says, method+" "+path)
+		}
+	}
+	for _, r := range router(t).engine.Routes() {
+		var path []string
+		for _, part := range strings.Split(r.Path, "/") {
+			if name, ok := strings.CutPrefix(part, ":"); ok {
+				part = "{" + name + "}"
+			}
+			path = append(path, part)
+		}
+		does = append(does, r.Method+" "+strings.Join(path, "/"))
+	}
+	slices.Sort(says)
+	slices.Sort(does)
+	if !slices.Equal(says, does) {
+		t.Errorf("described:\n%s\nserved:\n%s", strings.Join(says, "\n"), strings.Join(does, "\n"))
+	}
+}
+
+// Every code of the table is in the description, and no other.
+func TestDescriptionHasTheCodes(t *testing.T) {
+	says := map[string]bool{}
+	for _, code := range described(t).Components.Schemas["Problem"].Value.Properties["code"].Value.Enum {
+		says[code.(string)] = true
+	}
+	does := map[string]bool{"invalid_request": true, "rate_limited": true, "unavailable": true}
+	for _, f := range failures {
+		does[f.code] = true
+	}
+	for code := range does {
+		if !says[code] {
+			t.Errorf("%s is not described", code)
+		}
+	}
+	for code := range says {
+		if !does[code] {
+			t.Errorf("nothing answers %s", code)
+		}
+	}
+}
+
+func TestReadablePage(t *testing.T) {
+	get := func(path string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		router(t).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		return w
+	}
+	page := get("/docs").Body.String()
+	for _, want := range []string{
+		"POST /v1/orders/{id}/pay", "buyer_limit", "per_buyer_limit", "cacheable for a second",
+		"<code>Idempotent-Replayed: true</code>", "pending_payment, paid",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if got := get("/openapi.yaml").Body.String(); got != string(OpenAPI) {
+		t.Errorf("/openapi.yaml: %.80q", got)
+	}
+}

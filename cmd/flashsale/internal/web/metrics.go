@@ -1,0 +1,46 @@
+package web
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics of requests. No label grows with buyers, orders or sales.
+type metrics struct {
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+}
+
+func newMetrics(r *prometheus.Registry) metrics {
+	m := metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "flashsale_http_requests_total",
+			Help: "Requests answered, by route, method and status.",
+		}, []string{"route", "method", "status"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "flashsale_http_request_seconds",
+			Help:    "Time from a request's arrival to its answer, by route.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 2.5, 12), // 0.1 ms to 2.4 s
+		}, []string{"route"}),
+	}
+	r.MustRegister(m.requests, m.seconds)
+	return m
+}
+
+func (m metrics) request(route, method string, status int, took time.Duration) {
+	if route == "" {
+		route = "none"
+		method = "any" // both are the caller's choice, and would grow
+	}
+	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
+	m.seconds.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// MetricsHandler serves the registry in Prometheus's format.
+func (s *Server) MetricsHandler() http.Handler {
+	return promhttp.HandlerFor(s.cfg.Registry, promhttp.HandlerOpts{})
+}

@@ -1,0 +1,109 @@
+package web
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"flashsale/cmd/flashsale/internal/auth"
+	"flashsale/orders"
+	"flashsale/ratelimit"
+)
+
+// Config of a Server. All but the limits are required.
+type Config struct {
+	Service        *orders.Service
+	Verifier       *auth.Verifier
+	LimitPay       *ratelimit.Limiter // of RoutePay
+	LimitRead      *ratelimit.Limiter // of RouteRead
+	LimitIP        ratelimit.Limit    // on both
+	TrustedProxies []string           // whose X-Forwarded-For counts: addresses or CIDRs
+	Checks         []Check            // what /readyz asks
+	Registry       *prometheus.Registry
+	Metrics        bool // whether /metrics is served here
+	Log            *slog.Logger
+	AccessLog      bool // log every request, not only those that failed
+}
+
+// The routes that the limiter tells apart. An operator's calls are not limited.
+const (
+	RoutePlace = "place" // placing an order, which asks by itself
+	RoutePay   = "pay"   // paying and cancelling
+	RouteRead  = "read"  // everything else
+)
+
+// A Server is the router of a node.
+type Server struct {
+	cfg     Config
+	engine  *gin.Engine
+	metrics metrics
+	ready   atomic.Bool
+	warned  atomic.Int64 // when the log last spoke of strangers' tokens
+	noted   atomic.Int64 // when it last spoke of a store that failed
+}
+
+// New returns the router. It refuses /v1 until SetReady.
+func New(cfg Config) (*Server, error) {
+	gin.SetMode(gin.ReleaseMode)
+	s := &Server{cfg: cfg, engine: gin.New(), metrics: newMetrics(cfg.Registry)}
+	s.engine.HandleMethodNotAllowed = true
+	s.engine.RedirectTrailingSlash = false // another path is another route, and unknown
+	if err := s.engine.SetTrustedProxies(cfg.TrustedProxies); err != nil {
+		return nil, errors.New("trusted proxies: " + err.Error())
+	}
+	// Not X-Real-Ip as well, which gin would believe: a proxy that sets the one
+	// need not take away the other.
+	s.engine.RemoteIPHeaders = []string{"X-Forwarded-For"}
+	s.engine.Use(s.identify, s.observe, s.rescue)
+	s.engine.NoRoute(s.handle(func(*gin.Context) error { return errNotFound }))
+	s.engine.NoMethod(s.handle(func(*gin.Context) error { return errMethod }))
+	s.routes()
+	return s, s.describe()
+}
+
+// routes is the whole of the API.
+func (s *Server) routes() {
+	h := orders.NewHTTP(s.cfg.Service, buyer)
+
+	s.engine.GET("/livez", func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) })
+	s.engine.GET("/readyz", s.readyz)
+	if s.cfg.Metrics {
+		s.engine.GET("/metrics", gin.WrapH(s.MetricsHandler()))
+	}
+
+	v1 := s.engine.Group("/v1", s.mustBeReady)
+	bounded := s.bounded // all but the placing of an order, which has bounds of its own
+	address := func(c *gin.Context) []ratelimit.Bucket {
+		return []ratelimit.Bucket{ratelimit.IP(c.ClientIP(), s.cfg.LimitIP)}
+	}
+	reads := ratelimit.Middleware(s.cfg.LimitRead, address, s.fail)
+	pays := ratelimit.Middleware(s.cfg.LimitPay, address, s.fail)
+
+	v1.GET("/sales", bounded, reads, s.handle(h.Sales))
+	v1.GET("/sales/:sku", bounded, reads, s.handle(h.Sale))
+
+	mine := v1.Group("/orders", s.authenticate)
+	mine.POST("", s.handle(h.Place)) // asks the limiter itself, after what this node remembers
+	mine.GET("", bounded, reads, s.handle(h.List))
+	mine.GET("/:id", bounded, reads, s.handle(h.Get))
+	mine.POST("/:id/pay", bounded, pays, s.handle(h.Pay))
+	mine.POST("/:id/cancel", bounded, pays, s.handle(h.Cancel))
+
+	admin := v1.Group("/admin", s.authenticate, s.mustBeAdmin, bounded)
+	admin.PUT("/sales/:sku", s.handle(h.PutSale))
+	admin.GET("/sales/:sku/audit", s.handle(h.Audit))
+	admin.GET("/sales/:sku/orders", s.handle(h.Rows))
+	admin.POST("/sales/:sku/rebuild", s.handle(h.Rebuild))
+	admin.GET("/refunds", s.handle(h.Refunds))
+}
+
+// SetReady says whether this node takes requests: not while it starts, and no
+// longer once it is about to stop.
+func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
+
+// ServeHTTP serves one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.engine.ServeHTTP(w, r) }

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"flashsale/cmd/flashsale/internal/auth"
+	"flashsale/loadtest"
+)
+
+type loadtestCommand struct {
+	Target string `default:"http://127.0.0.1:8080" placeholder:"URL" help:"The server. It must trust this machine's X-Forwarded-For (--trusted-proxies), or have --limit-ip off. Default ${default}."`
+	Secret string `placeholder:"TEXT" help:"The server's secret, to sign the buyers' tokens. Default: that of a server on embedded stores."`
+	SKU    string `name:"sku" placeholder:"SKU" help:"The sale to create; must have no orders. Default: a new one for each run."`
+
+	attackFlags `embed:""`
+}
+
+// Run attacks and judges.
+func (c *loadtestCommand) Run(ctx context.Context, s streams) error {
+	if c.Secret == "" {
+		c.Secret = trialSecret
+	}
+	verifier, err := auth.New([]byte(c.Secret), nil)
+	if err != nil {
+		return fmt.Errorf("secret: %w", err)
+	}
+	cfg := c.config(s)
+	cfg.Target, cfg.SKU = c.Target, c.SKU
+	cfg.Token = func(subject string, admin bool) (string, error) { return verifier.Sign(subject, admin, 6*time.Hour) }
+	report, err := loadtest.Run(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	return c.finish(s, report)
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"flashsale/loadtest/servers/servertest"
+)
+
+// asProgram in the environment makes the test binary the program itself, so
+// that tests can start and kill real processes of it.
+const asProgram = "FLASHSALE_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		os.Exit(0)
+	}
+	servertest.Main(m)
+}
+
+// command runs the program in this process.
+func command(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	err = run(t.Context(), args, &out, &errs)
+	return out.String(), errs.String(), err
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{nil, {"--help"}, {"serve", "--help"}, {"demo", "--help"}, {"loadtest", "--help"}, {"token", "--help"}, {"migrate", "--help"}, {"drill", "--help"}, {"compare", "--help"}} {
+		out, _, err := command(t, args...)
+		if err != nil || !strings.Contains(out, "Usage: flashsale") {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+	if out, _, _ := command(t, "serve", "--help"); !strings.Contains(out, "FLASHSALE_LIMIT_BUYER") || !strings.Contains(out, "5/s:10") {
+		t.Errorf("serve --help does not show a flag's variable and default:\n%s", out)
+	}
+}
+
+func TestBadUsage(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"sell"}, "sell"},
+		{[]string{"token"}, "--buyer"},
+		{[]string{"token", "--buyer", "a b"}, "subject"},
+		{[]string{"token", "--buyer", "ann", "--secret", "short"}, "32"},
+		{[]string{"demo", "--stock", "0"}, "Stock"},
+		{[]string{"demo", "--strategy", "magic"}, "strategy"},
+		{[]string{"serve", "--limit-buyer", "lots"}, "limit"},
+		{[]string{"serve", "--limit-away", "place=ajar"}, "open, closed, local"},
+		{[]string{"serve", "--limit-away", "place"}, "ROUTE=POLICY"},
+		{[]string{"serve", "--limit-away", "buy=open"}, "pay, place, read"},
+		{[]string{"serve", "--limit-shadow", "buy"}, "pay, place, read"},
+		{[]string{"serve", "--redis", "redis://localhost:1"}, "both"},
+		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d"}, "FLASHSALE_SECRET"},
+		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", trialSecret}, "source"},
+		{[]string{"loadtest", "--target", "nonsense"}, "Target"},
+		{[]string{"migrate", "--mysql", "nonsense"}, "DSN"},
+	} {
+		_, _, err := command(t, c.args...)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want a word of %q", c.args, err, c.want)
+		}
+	}
+}
+
+// verdict is the demo's JSON.
+type verdict struct {
+	Pass       bool
+	Stores     string
+	Violations []struct{ Name, Detail string }
+	Answers    map[string]int
+	Durable    int
+}
+
+func demo(t *testing.T, args ...string) (verdict, error) {
+	t.Helper()
+	args = append([]string{"demo", "--json", "--quiet", "--stock", "100", "--buyers", "1500", "--rate", "1000", "--duration", "1500ms"}, args...)
+	out, _, err := command(t, args...)
+	var v verdict
+	if jsonErr := json.Unmarshal([]byte(out), &v); jsonErr != nil {
+		t.Fatalf("%v: %v: %s", args, errors.Join(err, jsonErr), out)
+	}
+	return v, err
+}
+
+func TestDemo(t *testing.T) {
+	dir := t.TempDir()
+	v, err := demo(t, "--report", dir)
+	if err != nil || !v.Pass || v.Stores != "embedded" || v.Durable == 0 || v.Answers["201"] == 0 {
+		t.Fatalf("%v: %+v", err, v)
+	}
+	if page, err := os.ReadFile(dir + "/report.html"); err != nil || !bytes.Contains(page, []byte("PASS")) {
+		t.Errorf("report: %v", err)
+	}
+}
+
+func TestDemoOnRealServers(t *testing.T) {
+	servertest.OpenSQL(t, "real") // skips where they are not installed
+	if v, err := demo(t, "--real"); err != nil || !v.Pass || v.Stores != "real" {
+		t.Fatalf("%v: %+v", err, v)
+	}
+}
+
+// A demo that is told to stop still judges what happened, and stops everything.
+func TestDemoInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	if err := run(ctx, []string{"demo", "--json", "--duration", "1s"}, &out, &errs); err == nil {
+		t.Errorf("interrupted before it began, and content: %s", out.String())
+	}
+}
+
+// Each broken gate is caught, by its own name.
+func TestBrokenStrategiesAreCaught(t *testing.T) {
+	if servertest.Race {
+		t.Skip("the gallery judges these and more under the race detector; three demos take it a minute")
+	}
+	for strategy, violation := range map[string]string{
+		"get-decr":  "oversold",
+		"decr-leak": "undersold",
+		"no-limit":  "over_limit",
+	} {
+		t.Run(strategy, func(t *testing.T) {
+			v, err := demo(t, "--strategy", strategy)
+			var exit exitCode
+			if !errors.As(err, &exit) || exit != 1 {
+				t.Errorf("exit: %v", err)
+			}
+			var names []string
+			found := false
+			for _, each := range v.Violations {
+				names = append(names, each.Name)
+				found = found || each.Name == violation
+			}
+			if v.Pass || !found {
+				t.Errorf("%s: pass %v, violations %v, want %s", strategy, v.Pass, names, violation)
+			}
+		})
+	}
+}

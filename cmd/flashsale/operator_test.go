@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"flashsale/cmd/flashsale/internal/api"
+	"flashsale/cmd/flashsale/internal/app"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// served runs a node on embedded stores for one test.
+func served(t *testing.T) *app.App {
+	t.Helper()
+	s := servertest.Open(t, servers.KindEmbedded)
+	node, err := app.New(app.Config{
+		Addr: "127.0.0.1:0", Redis: s.RedisURL, SQL: s.SQL, Secret: trialSecret,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- node.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-node.Ready():
+	case <-time.After(30 * time.Second):
+		t.Fatal("not ready in 30 s")
+	}
+	return node
+}
+
+// An operator's day, by the commands that the README shows.
+func TestOperatorsCommands(t *testing.T) {
+	node := served(t)
+	// does runs a command until the server is not too busy to carry it out.
+	does := func(args ...string) (string, error) {
+		args = append(args, "--target", node.URL())
+		for deadline := time.Now().Add(30 * time.Second); ; {
+			out, _, err := command(t, args...)
+			if err == nil || !strings.Contains(err.Error(), "unavailable") || time.Now().After(deadline) {
+				return out, err
+			}
+		}
+	}
+	must := func(want string, args ...string) {
+		t.Helper()
+		if out, err := does(args...); err != nil || !strings.Contains(out, want) {
+			t.Fatalf("%v: %v\n%s\nwant %q", args, err, out, want)
+		}
+	}
+	fails := func(want string, args ...string) {
+		t.Helper()
+		if out, err := does(args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Fatalf("%v: %v\n%s\nwant %q", args, err, out, want)
+		}
+	}
+	must("Nothing is on sale", "sale", "show")
+	fails("not_found", "audit", "sneaker")
+	fails("currency", "sale", "create", "sneaker", "--price", "1", "--total", "1", "--currency", "euro")
+	must("10 of 10", "sale", "create", "sneaker", "--price", "12900", "--total", "10", "--per-buyer", "3")
+	fails("on sale already", "sale", "create", "sneaker", "--price", "1", "--total", "99")
+	must("open", "sale", "show", "sneaker")
+
+	id := buys(t, node, "ann", "sneaker", 2)
+	must("pending_payment", "order", "show", id, "--buyer", "ann")
+	fails("not_found", "order", "show", id, "--buyer", "eve")
+	must("ok      sneaker: total 10 = available 8", "audit", "sneaker")
+
+	fails("--to=UNITS or --by", "sale", "restock", "sneaker")
+	must("10 of 12", "sale", "restock", "sneaker", "--by", "2")
+	must("3 of 5", "sale", "restock", "sneaker", "--to", "5")
+	fails("below_sold", "sale", "restock", "sneaker", "--to", "1")
+	must("closed", "sale", "close", "sneaker")
+	must("closed", "sale", "close", "sneaker")
+	must("closed  3", "sale", "show")
+	must("scheduled", "sale", "create", "later", "--price", "1", "--total", "1", "--opens-at", "2037-01-01T00:00:00Z")
+	must("closed", "sale", "close", "later")
+
+	must("units taken on  payment", "sale", "create", "talk", "--price", "1", "--total", "5", "--reserve-on", "payment")
+	buys(t, node, "ann", "talk", 1)
+	must("total 5 = available 5", "audit", "talk")
+	must("units taken on  payment", "sale", "restock", "talk", "--to", "6")
+}
+
+// buys places an order, and returns its id.
+func buys(t *testing.T, node *app.App, buyer, sku string, quantity int) string {
+	t.Helper()
+	token, err := node.Token(buyer, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := fmt.Sprintf(`{"sku":%q,"quantity":%d}`, sku, quantity)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, node.URL()+"/v1/orders", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	var order api.Order
+	if err := json.NewDecoder(res.Body).Decode(&order); err != nil || order.Status != "pending_payment" {
+		t.Fatalf("%d %+v %v", res.StatusCode, order, err)
+	}
+	return order.ID
+}
+
+// What does not add up is said, and is the exit status.
+func TestAuditOfABrokenSale(t *testing.T) {
+	sums := api.Audit{SKU: "S", Total: 10, Available: 3, Sold: 8, Paid: 8, Drift: -1}
+	if law(sums) != 1 || !strings.Contains(lawLine(sums), "BROKEN") || !strings.Contains(lawLine(sums), "drift -1") {
+		t.Errorf("%d %s", law(sums), lawLine(sums))
+	}
+	sums.Available, sums.Drift, sums.Balanced = 2, 0, true
+	if law(sums) != 0 || !strings.HasPrefix(lawLine(sums), "ok") {
+		t.Errorf("%d %s", law(sums), lawLine(sums))
+	}
+}
+
+func TestOperatorsMistakes(t *testing.T) {
+	node := served(t)
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"unauthorized", []string{"audit", "S", "--target", node.URL(), "--secret", "not the secret of that server, at all"}},
+		{"http://localhost:8080", []string{"sale", "show", "--target", "localhost"}},
+		{"connection refused", []string{"sale", "show", "--target", "http://127.0.0.1:1"}},
+		{"--buyer", []string{"order", "show", "1"}},
+	} {
+		if _, _, err := command(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want a word of %q", c.args, err, c.want)
+		}
+	}
+}

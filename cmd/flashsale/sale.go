@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"flashsale/cmd/flashsale/internal/api"
+)
+
+type saleCommand struct {
+	Create  saleCreate  `cmd:"" help:"Put units on sale."`
+	Show    saleShow    `cmd:"" help:"Show one sale, or all."`
+	Restock saleRestock `cmd:"" help:"Change how many units there are; what is sold stays sold."`
+	Close   saleClose   `cmd:"" help:"End a sale now. Orders of it can still be paid."`
+}
+
+type saleCreate struct {
+	SKU           string        `arg:"" help:"1 to 64 characters of A-Z a-z 0-9 . _ -"`
+	Name          string        `placeholder:"TEXT" help:"What buyers read. Default: the SKU."`
+	Price         int64         `required:"" placeholder:"AMOUNT" help:"Of one unit, in minor units: 12900 for 129.00."`
+	Currency      string        `default:"EUR" help:"ISO 4217. Default ${default}."`
+	Total         int64         `required:"" placeholder:"UNITS" help:"How many there are."`
+	PerBuyer      int64         `default:"1" placeholder:"UNITS" help:"Most units of one buyer. Default ${default}."`
+	OpensAt       time.Time     `placeholder:"TIME" help:"RFC 3339, such as 2026-11-27T09:00:00Z. Default: now."`
+	For           time.Duration `default:"24h" help:"How long it is open. Default ${default}."`
+	PaymentWindow time.Duration `default:"15m" help:"How long a buyer may take to pay. Default ${default}."`
+	ReserveOn     string        `default:"order" enum:"order,payment" help:"When units are taken: at the order, or at its payment. Default ${default}."`
+	serverFlags   `embed:""`
+}
+
+// Run creates a sale. One that exists is not changed by mistake.
+func (c *saleCreate) Run(ctx context.Context, s streams) error {
+	server, err := c.operator()
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	switch _, at, err := server.Sale(ctx, c.SKU); {
+	case err == nil:
+		return fmt.Errorf("%s is on sale already: flashsale sale restock changes how many there are", c.SKU)
+	case !errors.Is(err, api.ErrNotFound):
+		return err
+	case !at.IsZero():
+		now = at // the server's word for what now is
+	}
+	if c.Name == "" {
+		c.Name = c.SKU
+	}
+	if c.OpensAt.IsZero() {
+		c.OpensAt = now
+	}
+	sale, err := server.Put(ctx, c.SKU, api.Terms{
+		Name: c.Name, Price: c.Price, Currency: c.Currency, Total: c.Total, PerBuyerLimit: c.PerBuyer,
+		OpensAt: c.OpensAt.UTC(), ClosesAt: c.OpensAt.UTC().Add(c.For), PaymentWindowS: int64(c.PaymentWindow / time.Second),
+		ReserveOn: c.ReserveOn,
+	})
+	if err != nil {
+		return err
+	}
+	return showSale(s, sale)
+}
+
+type saleShow struct {
+	SKU         string `arg:"" optional:"" help:"Default: all sales, a line each."`
+	serverFlags `embed:""`
+}
+
+// Run shows what anybody may see.
+func (c *saleShow) Run(ctx context.Context, s streams) error {
+	server, err := api.New(c.Target, "")
+	if err != nil {
+		return err
+	}
+	if c.SKU != "" {
+		sale, _, err := server.Sale(ctx, c.SKU)
+		if err != nil {
+			return err
+		}
+		return showSale(s, sale)
+	}
+	sales, err := server.Sales(ctx)
+	if err != nil {
+		return err
+	}
+	if len(sales) == 0 {
+		_, err = fmt.Fprintln(s.out, "Nothing is on sale. flashsale sale create --help")
+		return err
+	}
+	tw := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(tw, "SKU\tSTATE\tAVAILABLE\tTOTAL\tOPENS\tCLOSES\tNAME")
+	for _, one := range sales {
+		_, _ = fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", one.SKU, one.State, one.Available, one.Total,
+			moment(&one.OpensAt), moment(&one.ClosesAt), one.Name)
+	}
+	return tw.Flush()
+}
+
+func showSale(s streams, sale api.Sale) error {
+	return facts(s.out,
+		"sku", sale.SKU, "name", sale.Name, "state", sale.State,
+		"available", fmt.Sprintf("%d of %d", sale.Available, sale.Total),
+		"price", money(sale.Price, sale.Currency), "per buyer", fmt.Sprint(sale.PerBuyerLimit),
+		"opens", moment(&sale.OpensAt), "closes", moment(&sale.ClosesAt),
+		"to pay in", (time.Duration(sale.PaymentWindowS) * time.Second).String(),
+		"units taken on", sale.ReserveOn)
+}
+
+type saleRestock struct {
+	SKU         string `arg:""`
+	To          *int64 `xor:"how" required:"" placeholder:"UNITS" help:"How many there are to be, sold ones included."`
+	By          *int64 `xor:"how" required:"" placeholder:"UNITS" help:"How many come, or with --by=-N go. Not for two operators at once: it is read, and then written."`
+	serverFlags `embed:""`
+}
+
+// Run changes the total, and nothing else.
+func (c *saleRestock) Run(ctx context.Context, s streams) error {
+	return c.change(ctx, s, c.SKU, func(t *api.Terms, _ time.Time) {
+		if c.To != nil {
+			t.Total = *c.To
+		} else {
+			t.Total += *c.By
+		}
+	})
+}
+
+type saleClose struct {
+	SKU         string `arg:""`
+	serverFlags `embed:""`
+}
+
+// Run moves the end of the sale to now, by the server's clock.
+func (c *saleClose) Run(ctx context.Context, s streams) error {
+	return c.change(ctx, s, c.SKU, func(t *api.Terms, now time.Time) {
+		if now.After(t.ClosesAt) {
+			return
+		}
+		t.ClosesAt = now
+		if !t.OpensAt.Before(now) { // it never opened
+			t.OpensAt = now.Add(-time.Second)
+		}
+	})
+}
+
+// change reads a sale's terms, alters them and writes them back.
+func (f *serverFlags) change(ctx context.Context, s streams, sku string, alter func(t *api.Terms, now time.Time)) error {
+	server, err := f.operator()
+	if err != nil {
+		return err
+	}
+	sale, now, err := server.Sale(ctx, sku)
+	if err != nil {
+		return err
+	}
+	alter(&sale.Terms, now)
+	if sale, err = server.Put(ctx, sku, sale.Terms); err != nil {
+		return err
+	}
+	return showSale(s, sale)
+}

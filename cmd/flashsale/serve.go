@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"flashsale/cmd/flashsale/internal/app"
+	"flashsale/loadtest/servers"
+	"flashsale/ratelimit"
+)
+
+// limitFlags are the limiter's.
+type limitFlags struct {
+	LimitBuyer ratelimit.Limit `default:"5/s:10" placeholder:"RATE:BURST" help:"Orders a buyer may place: tokens per ms, s, m or h, and the burst. off for none. Default ${default}."`
+	LimitIP    ratelimit.Limit `name:"limit-ip" default:"50/s:100" placeholder:"RATE:BURST" help:"Requests an address may make (IPv6: a /64). off for none. Default ${default}."`
+	LimitSKU   ratelimit.Limit `name:"limit-sku" default:"off" placeholder:"RATE:BURST" help:"Orders that may be placed for one SKU. Default ${default}."`
+
+	LimitAway   awayPolicies `default:"place=local,pay=open,read=local" placeholder:"ROUTE=POLICY,..." help:"What becomes of requests while Redis doesn't answer, for the routes place, pay (and cancel) and read: open lets them pass, closed answers 503, local has each node count by itself. Default ${default}."`
+	LimitShadow []string     `placeholder:"ROUTE" help:"Routes on which nobody is refused, and /metrics counts who would be: to try out limits. Default: none."`
+}
+
+// into is the limiter's part of a node's config.
+func (f *limitFlags) into(c *app.Config) {
+	c.LimitBuyer, c.LimitIP, c.LimitSKU = f.LimitBuyer, f.LimitIP, f.LimitSKU
+	c.LimitAway, c.LimitShadow = f.LimitAway, f.LimitShadow
+}
+
+// awayPolicies are what becomes of a route's requests while Redis is away.
+type awayPolicies map[string]ratelimit.Policy
+
+// UnmarshalText reads ROUTE=POLICY,...
+func (a *awayPolicies) UnmarshalText(text []byte) error {
+	*a = awayPolicies{}
+	for part := range strings.SplitSeq(string(text), ",") {
+		route, name, _ := strings.Cut(part, "=")
+		var policy ratelimit.Policy
+		if err := policy.UnmarshalText([]byte(name)); err != nil {
+			return fmt.Errorf("%q is not ROUTE=POLICY: %w", part, err)
+		}
+		(*a)[route] = policy
+	}
+	return nil
+}
+
+// logFlags say what is logged, on stderr.
+type logFlags struct {
+	LogLevel  slog.Level `default:"INFO" help:"DEBUG, INFO, WARN or ERROR. Default ${default}."`
+	AccessLog bool       `help:"Log every request, not only those that failed. Costs throughput."`
+}
+
+type serveCommand struct {
+	Addr        string `default:":8080" placeholder:"HOST:PORT" help:"Address to listen on. Default ${default}."`
+	MetricsAddr string `placeholder:"HOST:PORT" help:"Address for /metrics and pprof, apart from the API. Default: /metrics on --addr, no pprof."`
+	Redis       string `placeholder:"URL" help:"Redis, such as redis://localhost:6379/0; several hosts with commas between them for a cluster. With no --mysql either: an embedded one, gone when the program ends."`
+	MySQL       string `name:"mysql" placeholder:"DSN" help:"MySQL or what speaks its protocol, such as user:password@tcp(localhost:3306)/flashsale."`
+	Secret      string `placeholder:"TEXT" help:"Signs the tokens, HS256: 32 bytes or more, the same on all nodes."`
+	Node        string `placeholder:"NAME" help:"Name of this node, unlike all others'. Default: a random one."`
+	Strategy    string `default:"lua" help:"How stock is guarded: lua, lock-per-order (right, and slow), or one of the broken ones get-decr, decr-leak, no-limit, to see what they do. Default ${default}."`
+
+	Lock        string   `default:"redis" help:"What keeps the lock of a sale's keeper: redis (that of --redis), redlock, zookeeper or mysql (that of --mysql; a connection per sale). Default ${default}." group:"Locks"`
+	LockServers []string `placeholder:"SERVER" help:"For redlock the URLs of three independent Redis masters or more, an odd number; for zookeeper host:port of its servers." group:"Locks"`
+
+	limitFlags     `embed:"" group:"Limits"`
+	TrustedProxies []string `placeholder:"CIDR" help:"Whose X-Forwarded-For tells the caller's address. Default: nobody's." group:"Limits"`
+	MaxQuantity    int64    `default:"10" placeholder:"UNITS" help:"Most units of one order. Default ${default}." group:"Limits"`
+	QueueBound     int      `default:"20000" placeholder:"ORDERS" help:"Orders of one SKU that may wait for the database, before 503. Default ${default}." group:"Limits"`
+
+	Lease time.Duration `default:"5s" help:"A dead node's sales are taken over within it. Default ${default}." group:"Times"`
+	Wait  time.Duration `default:"2s" help:"How long a buyer waits for the order to be durable, before 202. Default ${default}." group:"Times"`
+	Drain time.Duration `default:"15s" help:"How long a stopping node finishes what it accepted. Default ${default}." group:"Times"`
+
+	ReconcileEvery      time.Duration `default:"1s" help:"How often the units of a sale in use are compared between Redis and MySQL. Default ${default}." group:"Times"`
+	ReconcileHoldsEvery time.Duration `default:"30s" help:"How often a sale is compared order by order; one at rest ten times seldomer. Default ${default}." group:"Times"`
+
+	DirectAfter time.Duration `default:"3s" help:"How long no node must have reached Redis before orders go straight to MySQL, and how long it must be back before they no longer do. Default ${default}." group:"Times"`
+	DirectLine  int           `default:"256" placeholder:"ORDERS" help:"Orders that one node may carry straight to MySQL at once, before 503. Default ${default}." group:"Limits"`
+
+	ClockOff time.Duration `hidden:"" help:"How wrong this node's clock is, for drills."`
+
+	logFlags `embed:"" group:"Logs"`
+}
+
+// trialSecret signs tokens on embedded stores, where nothing lasts. Everybody
+// can read it here, so no real store is ever guarded by it.
+const trialSecret = "flashsale trial secret: embedded stores only"
+
+// gcPercent lets garbage grow to four times what is live, which is little: a
+// node's state is in its stores. It is worth 5 to 7 % of refusals.
+const gcPercent = 400
+
+// Run serves until it is told to stop.
+func (c *serveCommand) Run(ctx context.Context, s streams) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: c.LogLevel}))
+	cfg := app.Config{
+		Addr: c.Addr, MetricsAddr: c.MetricsAddr, Redis: c.Redis, SQL: c.MySQL, Secret: c.Secret, Node: c.Node,
+		TrustedProxies: c.TrustedProxies,
+		MaxQuantity:    c.MaxQuantity, QueueBound: c.QueueBound, Lease: c.Lease, Wait: c.Wait, Drain: c.Drain,
+		ReconcileEvery: c.ReconcileEvery, ReconcileHoldsEvery: c.ReconcileHoldsEvery,
+		DirectAfter: c.DirectAfter, DirectLine: c.DirectLine,
+		Lock: c.Lock, LockServers: c.LockServers,
+		Strategy: c.Strategy, AccessLog: c.AccessLog, ClockOff: c.ClockOff, Log: log,
+	}
+	c.into(&cfg)
+	switch {
+	case c.Redis == "" && c.MySQL == "":
+		stores, err := servers.Embedded(ctx)
+		if err != nil {
+			return fmt.Errorf("start the embedded stores: %w", err)
+		}
+		defer func() { _ = stores.Close() }()
+		cfg.Redis, cfg.SQL = stores.RedisURL, stores.SQL
+		if cfg.Secret == "" {
+			cfg.Secret = trialSecret
+		}
+		log.Warn("EMBEDDED STORES: for trying out. Everything is lost when this program ends. --redis and --mysql choose real ones.")
+	case c.Redis == "" || c.MySQL == "":
+		return errors.New("give both --redis and --mysql, or neither for the embedded stores")
+	case c.Secret == trialSecret:
+		return errors.New("secret: this one is printed in the source; set --secret or FLASHSALE_SECRET to 32 bytes or more of your own")
+	}
+	node, err := app.New(cfg)
+	if err != nil {
+		return err
+	}
+	return node.Run(ctx)
+}
