@@ -1,0 +1,34 @@
+package orders
+
+import (
+	"time"
+
+	"flashsale/inventory"
+)
+
+// A Commit is one transaction of a keeper, as Config.OnCommit hears of it.
+type Commit struct {
+	SKU    string
+	Fence  int64
+	Orders []inventory.Queued // that were carried over; not to be changed
+	Began  time.Time          // by this process's clock, as all that follows
+	Took   time.Duration
+	Err    error // not all of it is durable; unless ErrFenced, it may yet be
+
+	ahead *time.Duration // Redis's clock, less this one's
+}
+
+// Reserved tells when the gate took the units of one of the orders. False: it
+// is not known yet how far Redis's clock and this one are apart.
+func (c *Commit) Reserved(o inventory.Queued) (time.Time, bool) {
+	if c.ahead == nil {
+		return time.Time{}, false
+	}
+	return o.At.Add(-*c.ahead), true
+}
+
+// Lag is how long after its units were taken an order was durable.
+func (c *Commit) Lag(o inventory.Queued) (time.Duration, bool) {
+	at, known := c.Reserved(o)
+	return max(c.Began.Add(c.Took).Sub(at), 0), known
+}

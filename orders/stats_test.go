@@ -1,0 +1,97 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// A stuckGate doesn't let its keeper read the queue, or shut the gate.
+type stuckGate struct {
+	Gate
+	queue, shut atomic.Bool
+}
+
+var errStuck = errors.New("stuck")
+
+func (g *stuckGate) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.Queued, error) {
+	if g.queue.Load() {
+		return nil, errStuck
+	}
+	return g.Gate.Queue(ctx, sku, after, limit)
+}
+
+func (g *stuckGate) Shut(ctx context.Context, sku string, m inventory.Mandate) error {
+	if g.shut.Load() {
+		return errStuck
+	}
+	return g.Gate.Shut(ctx, sku, m)
+}
+
+func (p *shop) queue(t testing.TB, sku, buyer string) {
+	t.Helper()
+	if _, err := p.Place(t.Context(), Placement{Buyer: buyer, SKU: sku, Quantity: 1, Async: true}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What waits is seen to wait, for as long as it does, and what has drifted to
+// have drifted; also when the database is what is away.
+func TestStats(t *testing.T) {
+	gate := &stuckGate{}
+	commits := make(chan *Commit, 1000)
+	p := open(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) {
+		gate.Gate, c.Gate = c.Gate, gate
+		c.Keeper = KeeperConfig{Lease: 20 * time.Second, ReconcileEvery: 100 * time.Millisecond}
+		c.Trace = func(context.Context) string { return "trace" }
+		c.OnCommit = func(c *Commit) { commits <- c }
+	})
+	for _, sku := range []string{"S", "T"} {
+		p.put(t, sale(sku, 100, 100))
+	}
+	if s := p.Stats(); s.Kept != 2 || s.Queued+s.Longest+int64(s.Oldest)+int64(s.Drifting)+s.Drift != 0 || p.Sales() != 2 {
+		t.Fatalf("%d sales, %+v", p.Sales(), s)
+	}
+
+	gate.queue.Store(true)
+	p.queue(t, "T", "ann")
+	for i := range 2 {
+		p.queue(t, "S", fmt.Sprint("buyer-", i))
+	}
+	eventually(t, "three orders wait", func() bool {
+		s := p.Stats()
+		return s.Queued == 3 && s.Longest == 2 && s.Oldest > 0
+	})
+	age := p.Stats().Oldest
+	eventually(t, "the oldest grows older", func() bool { return p.Stats().Oldest > age })
+	gate.queue.Store(false)
+	eventually(t, "none waits", func() bool { return p.Stats() == Stats{Kept: 2} })
+	for carried := 0; carried < 3; {
+		c := <-commits
+		for _, o := range c.Orders {
+			carried++
+			if lag, known := c.Lag(o); !known || lag <= 0 || o.Trace != "trace" || c.Err != nil || c.Took <= 0 || c.Fence == 0 {
+				t.Errorf("%+v: lag %v, %v", c, lag, known)
+			}
+		}
+	}
+
+	gate.shut.Store(true) // it is found, and can't be repaired
+	if err := p.rdb.HIncrBy(t.Context(), "sale:{S}", "available", 7).Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the drift", func() bool { return p.Stats() == Stats{Kept: 2, Drifting: 1, Drift: 7} })
+	gate.shut.Store(false)
+	eventually(t, "it is repaired", func() bool { return p.Stats() == Stats{Kept: 2} })
+
+	_ = p.store.Close()
+	p.queue(t, "S", "ann")
+	eventually(t, "an order waits for a database that is away", func() bool { return p.Stats().Queued == 1 })
+}
