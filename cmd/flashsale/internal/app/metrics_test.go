@@ -8,11 +8,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/ratelimit"
 )
 
 // The metrics of a node that has sold: named as Prometheus wants it, not one
@@ -102,4 +107,22 @@ func series(text string) (all []string) {
 		}
 	}
 	return all
+}
+
+// BenchmarkMetrics is what it costs to count an order, of 100 that share a
+// script call and a transaction: the limiter's decision, its part of both, and
+// how late it was durable. That of its request: see package web.
+func BenchmarkMetrics(b *testing.B) {
+	const share = 100
+	m := newMetrics(prometheus.NewRegistry())
+	seconds := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "lag", Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12)})
+	b.ReportAllocs()
+	for i := range b.N {
+		m.decision(ratelimit.Decision{Route: "place", Outcome: ratelimit.Allowed})
+		seconds.Observe(0.003)
+		if i%share == 0 {
+			m.batch(inventory.Batch{Requests: share, Took: time.Millisecond})
+			m.commit(&orders.Commit{Orders: make([]inventory.Queued, share), Took: time.Millisecond})
+		}
+	}
 }
