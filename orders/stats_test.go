@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,20 +16,37 @@ import (
 // A stuckGate doesn't let its keeper read the queue, or shut the gate.
 type stuckGate struct {
 	Gate
-	queue, shut atomic.Bool
+	queue, shut switched
+}
+
+// A switched thing is on or off for all of a call.
+type switched struct {
+	mu sync.RWMutex
+	on bool
+}
+
+// turn returns once no call is under way that found it otherwise.
+func (s *switched) turn(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.on = on
 }
 
 var errStuck = errors.New("stuck")
 
 func (g *stuckGate) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.Queued, error) {
-	if g.queue.Load() {
+	g.queue.mu.RLock()
+	defer g.queue.mu.RUnlock()
+	if g.queue.on {
 		return nil, errStuck
 	}
 	return g.Gate.Queue(ctx, sku, after, limit)
 }
 
 func (g *stuckGate) Shut(ctx context.Context, sku string, m inventory.Mandate) error {
-	if g.shut.Load() {
+	g.shut.mu.RLock()
+	defer g.shut.mu.RUnlock()
+	if g.shut.on {
 		return errStuck
 	}
 	return g.Gate.Shut(ctx, sku, m)
@@ -60,7 +77,7 @@ func TestStats(t *testing.T) {
 		t.Fatalf("%d sales, %+v", p.Sales(), s)
 	}
 
-	gate.queue.Store(true)
+	gate.queue.turn(true)
 	p.queue(t, "T", "ann")
 	for i := range 2 {
 		p.queue(t, "S", fmt.Sprint("buyer-", i))
@@ -71,7 +88,7 @@ func TestStats(t *testing.T) {
 	})
 	age := p.Stats().Oldest
 	eventually(t, "the oldest grows older", func() bool { return p.Stats().Oldest > age })
-	gate.queue.Store(false)
+	gate.queue.turn(false)
 	eventually(t, "none waits", func() bool { return p.Stats() == Stats{Kept: 2} })
 	for carried := 0; carried < 3; {
 		c := <-commits
@@ -83,12 +100,12 @@ func TestStats(t *testing.T) {
 		}
 	}
 
-	gate.shut.Store(true) // it is found, and can't be repaired
+	gate.shut.turn(true) // it is found, and can't be repaired
 	if err := p.rdb.HIncrBy(t.Context(), "sale:{S}", "available", 7).Err(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the drift", func() bool { return p.Stats() == Stats{Kept: 2, Drifting: 1, Drift: 7} })
-	gate.shut.Store(false)
+	gate.shut.turn(false)
 	eventually(t, "it is repaired", func() bool { return p.Stats() == Stats{Kept: 2} })
 
 	_ = p.store.Close()
