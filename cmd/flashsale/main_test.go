@@ -94,7 +94,11 @@ type verdict struct {
 
 func demo(t *testing.T, args ...string) (verdict, error) {
 	t.Helper()
-	args = append([]string{"demo", "--json", "--quiet", "--stock", "100", "--buyers", "1500", "--rate", "1000", "--duration", "1500ms"}, args...)
+	rate, duration := "1000", "1500ms"
+	if servertest.Race { // as many, as slowly as the embedded stores then are
+		rate, duration = "250", "6s"
+	}
+	args = append([]string{"demo", "--json", "--quiet", "--stock", "100", "--buyers", "1500", "--rate", rate, "--duration", duration}, args...)
 	out, _, err := command(t, args...)
 	var v verdict
 	if jsonErr := json.Unmarshal([]byte(out), &v); jsonErr != nil {
