@@ -18,17 +18,22 @@ type Commit struct {
 	ahead *time.Duration // Redis's clock, less this one's
 }
 
-// Reserved tells when the gate took the units of one of the orders. False: it
-// is not known yet how far Redis's clock and this one are apart.
+// Reserved tells when the gate took the units of one of the orders: to about a
+// millisecond, and never after Began. False: it is not known yet how far Redis's
+// clock and this one are apart.
 func (c *Commit) Reserved(o inventory.Queued) (time.Time, bool) {
 	if c.ahead == nil {
 		return time.Time{}, false
 	}
-	return o.At.Add(-*c.ahead), true
+	at := o.At.Add(-*c.ahead)
+	if at.After(c.Began) {
+		at = c.Began
+	}
+	return at, true
 }
 
 // Lag is how long after its units were taken an order was durable.
 func (c *Commit) Lag(o inventory.Queued) (time.Duration, bool) {
 	at, known := c.Reserved(o)
-	return max(c.Began.Add(c.Took).Sub(at), 0), known
+	return c.Began.Add(c.Took).Sub(at), known
 }

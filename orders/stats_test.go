@@ -112,3 +112,17 @@ func TestStats(t *testing.T) {
 	p.queue(t, "S", "ann")
 	eventually(t, "an order waits for a database that is away", func() bool { return p.Stats().Queued == 1 })
 }
+
+func TestLag(t *testing.T) {
+	ahead, began := 7*time.Minute, time.Now()
+	c := Commit{Began: began, Took: time.Second}
+	if _, known := c.Lag(inventory.Queued{At: began}); known {
+		t.Error("the lag is known, and Redis's clock is not")
+	}
+	c.ahead = &ahead
+	for before, want := range map[time.Duration]time.Duration{2 * time.Second: 3 * time.Second, -time.Millisecond: time.Second} {
+		if lag, known := c.Lag(inventory.Queued{At: began.Add(ahead - before)}); !known || lag != want {
+			t.Errorf("reserved %v before the transaction began: lag %v, %v, want %v", before, lag, known, want)
+		}
+	}
+}

@@ -70,9 +70,6 @@ func (t tracer) commit(c *orders.Commit) {
 		}
 		traces = append(traces, o.Trace)
 		if since, known := c.Reserved(o); known {
-			if since.After(c.Began) { // it is known to a millisecond or so
-				since = c.Began
-			}
 			_, span := t.Start(follow(o.Trace), "queue", trace.WithTimestamp(since), trace.WithSpanKind(trace.SpanKindConsumer),
 				trace.WithAttributes(attribute.String("flashsale.order", o.OrderID)))
 			span.End(trace.WithTimestamp(c.Began))

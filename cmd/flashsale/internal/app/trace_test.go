@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -124,6 +125,19 @@ func TestSharedWorkIsLinked(t *testing.T) {
 	for _, span := range told[1:] {
 		if l := span.Links; len(l) != 1 || !l[0].SpanContext.Equal(told[0].SpanContext) {
 			t.Errorf("another is linked to %+v", l)
+		}
+	}
+}
+
+// Only of what is sampled does anything go along with the order.
+func TestTraceparent(t *testing.T) {
+	const header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-"
+	if got := traceparent(follow(header + "01")); got != header+"01" {
+		t.Errorf("of a sampled caller: %q", got)
+	}
+	for what, ctx := range map[string]context.Context{"one that is not sampled": follow(header + "00"), "none": context.Background()} {
+		if got := traceparent(ctx); got != "" || testing.AllocsPerRun(100, func() { traceparent(ctx) }) != 0 {
+			t.Errorf("of %s: %q, and it costs allocations", what, got)
 		}
 	}
 }
