@@ -38,7 +38,7 @@ func TestTraceCrossesNodes(t *testing.T) {
 	a, b := nodes["a"], nodes["b"]
 	skus := []string{"S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8"}
 	for _, sku := range skus {
-		eventually(t, "sale of "+sku, func() bool { return a.put(sku, 1000, 1000, 900).status < 300 })
+		eventually(t, "sale of "+sku, func() bool { return a.put(sku, 1_000_000, 1_000_000, 900).status < 300 })
 	}
 	const traceID = "0af7651916cd43dd8448eb211c80319c"
 	const client = "00-" + traceID + "-b7ad6b7169203331-01"
