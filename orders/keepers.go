@@ -20,19 +20,19 @@ import (
 // workers serve them, one lock client renews them, and one patrol looks after
 // those that nobody has called for.
 type Keepers struct {
-	node     string
-	store    *Store
-	gate     Gate
-	locks    lock.Locker
-	catalog  *catalog
-	link     *link
-	tell     func(ctx context.Context, verdicts []verdict)
-	vacated  func(ctx context.Context) // says that SKUs were let go of
-	onCommit func(*Commit)
-	log      *slog.Logger
-	cfg      KeeperConfig
-	count    Counters
-	ahead    atomic.Pointer[time.Duration] // Redis's clock, less this one's: nil until it was asked
+	node    string
+	store   *Store
+	gate    Gate
+	locks   lock.Locker
+	catalog *catalog
+	link    *link
+	tell    func(ctx context.Context, verdicts []verdict)
+	vacated func(ctx context.Context) // says that SKUs were let go of
+	report  func(*Commit)
+	log     *slog.Logger
+	cfg     KeeperConfig
+	count   Counters
+	ahead   atomic.Pointer[time.Duration] // Redis's clock, less this one's: nil until it was asked
 
 	reassign chan struct{} // asks for an early look at who keeps what; of one
 

@@ -122,7 +122,7 @@ func New(cfg Config) *Service {
 	}
 	s.keepers = &Keepers{
 		node: cfg.Node, store: cfg.Store, gate: cfg.Gate, locks: s.locks, catalog: s.catalog, link: s.link,
-		tell: s.tell, vacated: s.vacated, onCommit: cfg.OnCommit, log: cfg.Log, cfg: cfg.Keeper,
+		tell: s.tell, vacated: s.vacated, report: cfg.OnCommit, log: cfg.Log, cfg: cfg.Keeper,
 		reassign: make(chan struct{}, 1),
 		posts:    map[string]*post{}, avoid: map[string]time.Time{}, moved: map[string]time.Time{},
 		signal: make(chan struct{}, cfg.Keeper.Workers),

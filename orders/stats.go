@@ -100,5 +100,5 @@ func (ks *Keepers) lookAtQueues(ctx context.Context, skus []string, glances []in
 // late its orders are.
 func (ks *Keepers) committed(c *Commit) {
 	c.ahead = ks.ahead.Load()
-	ks.onCommit(c)
+	ks.report(c)
 }
