@@ -143,7 +143,6 @@ func (k *keeper) forget() {
 	k.marked = true
 	k.symptom, k.times, k.orders, k.buyers, k.round = "", 0, nil, nil, nil
 	k.suspect.Store(false)
-	k.off.Store(nil)
 }
 
 // differences of the gate from the database.

@@ -126,3 +126,25 @@ func TestLag(t *testing.T) {
 		}
 	}
 }
+
+// A payment that takes its units anew is followed as an order is.
+func TestPaymentIsTraced(t *testing.T) {
+	commits := make(chan *Commit, 10)
+	p := open(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) {
+		c.Trace = func(context.Context) string { return "trace" }
+		c.OnCommit = func(c *Commit) { commits <- c }
+	})
+	unheld := sale("S", 10, 10)
+	unheld.ReserveOn = OnPayment
+	p.put(t, unheld)
+	placed, err := p.Place(t.Context(), Placement{Buyer: "ann", SKU: "S", Quantity: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Pay(t.Context(), "ann", placed.Order.ID, "ref"); err != nil {
+		t.Fatal(err)
+	}
+	if c := <-commits; len(c.Orders) != 1 || c.Orders[0].Trace != "trace" {
+		t.Errorf("%+v", c.Orders)
+	}
+}
