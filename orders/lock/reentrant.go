@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/orders/lock/internal/turn"
 )
 
 var (
@@ -31,6 +33,7 @@ type Reentrant struct {
 	cfg                   Config
 	owner                 string
 	leases                *Leases
+	turns                 turn.Turns
 	enter, reenter, leave *redis.Script
 }
 
@@ -70,11 +73,20 @@ func (r *Reentrant) TryAcquire(ctx context.Context, key string) (*Lock, error) {
 // Acquire is the Locker's.
 func (r *Reentrant) Acquire(ctx context.Context, key string) (*Lock, error) {
 	began := time.Now()
-	l, err := r.leases.poll(ctx, key, func() (*Lock, error) { return r.try(ctx, key, began) })
+	l, err := r.acquire(ctx, key, began)
 	if err != nil {
 		return nil, fmt.Errorf("acquire %q: %w", key, err)
 	}
 	return l, nil
+}
+
+func (r *Reentrant) acquire(ctx context.Context, key string, began time.Time) (*Lock, error) {
+	done, err := takeTurn(ctx, r.leases, &r.turns, key)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return r.leases.poll(ctx, key, func() (*Lock, error) { return r.try(ctx, key, began) })
 }
 
 func (r *Reentrant) try(ctx context.Context, key string, began time.Time) (*Lock, error) {
