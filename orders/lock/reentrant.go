@@ -34,7 +34,8 @@ type Reentrant struct {
 	owner                 string
 	leases                *Leases
 	turns                 turn.Turns
-	enter, reenter, leave *redis.Script
+	enter, reenter, leave script
+	asking, erasing       *sender
 }
 
 var _ Locker = (*Reentrant)(nil)
@@ -47,8 +48,10 @@ func NewReentrant(rdb redis.UniversalClient, owner string, cfg Config) *Reentran
 	}
 	r := &Reentrant{
 		rdb: rdb, cfg: cfg.WithDefaults(), owner: owner,
-		enter: redis.NewScript(enterSource), reenter: redis.NewScript(reenterSource), leave: redis.NewScript(leaveSource),
+		enter: newScript(enterSource), reenter: newScript(reenterSource), leave: newScript(leaveSource),
 	}
+	r.asking = &sender{rdb: rdb, timeout: r.cfg.Timeout}
+	r.erasing = &sender{rdb: rdb, timeout: r.cfg.Timeout, once: true}
 	r.leases = NewLeases(r, cfg)
 	return r
 }
@@ -81,11 +84,10 @@ func (r *Reentrant) Acquire(ctx context.Context, key string) (*Lock, error) {
 }
 
 func (r *Reentrant) acquire(ctx context.Context, key string, began time.Time) (*Lock, error) {
-	done, err := takeTurn(ctx, r.leases, &r.turns, key)
-	if err != nil {
+	if err := takeTurn(ctx, r.leases, &r.turns, key); err != nil {
 		return nil, err
 	}
-	defer done()
+	defer r.turns.Done(key)
 	return r.leases.poll(ctx, key, func() (*Lock, error) { return r.try(ctx, key, began) })
 }
 
@@ -94,9 +96,7 @@ func (r *Reentrant) try(ctx context.Context, key string, began time.Time) (*Lock
 		return nil, err
 	}
 	entry, sent := rand.Text(), time.Now()
-	limited, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
-	left, err := r.enter.Run(limited, r.rdb, []string{key}, entry, r.owner, r.cfg.Lease.Milliseconds()).Int64()
+	left, err := r.asking.eval(ctx, r.enter, []string{key}, entry, r.owner, r.cfg.Lease.Milliseconds())
 	if err == nil && left != 0 {
 		return nil, ErrHeld
 	}
@@ -129,6 +129,6 @@ func (r *Reentrant) Release(ctx context.Context, l *Lock) (doubt bool, err error
 
 func (r *Reentrant) erase(ctx context.Context, key, entry string) (doubt bool, err error) {
 	return erase(ctx, r.cfg.Timeout, func(ctx context.Context) (int64, error) {
-		return evalOnce(ctx, r.rdb, r.leave, leaveSource, []string{key}, entry)
+		return r.erasing.eval(ctx, r.leave, []string{key}, entry)
 	})
 }

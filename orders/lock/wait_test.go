@@ -136,7 +136,7 @@ func TestSilentWaiterIsPruned(t *testing.T) {
 		brief := Config{Lease: 10 * time.Millisecond, Drift: time.Millisecond, Timeout: 9 * time.Millisecond}
 		holder, dead := s.client(t, far, sc), s.idle(t, brief)
 		holder.reach, dead.reach = "0", "0"
-		dead.cfg.Timeout = time.Second
+		dead.asking.timeout = soon // only its lease is brief
 		l, err := holder.TryAcquire(ctx, key)
 		if err != nil {
 			return err
