@@ -10,7 +10,7 @@ import (
 
 // atOnce is how many calls of a sender are under way at most: while Redis is at
 // work on some, the next are collected.
-const atOnce = 4
+const atOnce = 8
 
 // A sender sends what many callers want at the same moment in one pipeline, as
 // soon as a call before it returns: there is no timer, nobody waits for company.
