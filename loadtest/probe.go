@@ -15,7 +15,7 @@ import (
 // Where orders expire meanwhile, their units can be mistaken for the cancelled
 // ones; the figures are then a lower bound.
 func (r *run) probe(ctx context.Context) error {
-	if r.c.Cancels == 0 {
+	if r.c.Cancels == 0 || r.c.onPayment() { // there, a cancelled order has nothing to give back
 		return nil
 	}
 	open := r.ledger.open()
@@ -57,7 +57,7 @@ func (r *run) probe(ctx context.Context) error {
 func (r *run) backOnSale(ctx context.Context, c Closing, want int) (time.Duration, error) {
 	ctx, stop := context.WithTimeout(ctx, r.patience.probe)
 	defer stop()
-	from := c.Sent.Add(c.Latency)
+	from := c.End()
 	for {
 		a, err := r.operator.audit(ctx)
 		if err == nil && a.Available >= want {
@@ -80,8 +80,7 @@ func (r *run) rebuy(ctx context.Context) (bool, error) {
 	defer stop()
 	for n := 1; ; n++ {
 		key := fmt.Sprintf("rebuy-%d", n)
-		req := r.buy(ctx, b, key)
-		if req.announces() {
+		if r.buy(ctx, b, key).yes {
 			if r.c.Replays > 0 {
 				r.replay(ctx, b, key)
 			}

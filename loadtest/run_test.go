@@ -77,6 +77,62 @@ func TestRunPassesACorrectSale(t *testing.T) {
 	}
 }
 
+// The same, where units are taken on payment.
+func TestRunPassesASaleOnPayment(t *testing.T) {
+	for name, f := range map[string]fault{
+		"sound":        {},
+		"half answers": {hangUp: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, url := newFake(t, f)
+			c := quick(url).ForPayment()
+			rep := mustRun(t, c)
+			if rep.ExitCode() != ExitPass {
+				t.Fatalf("exit %d\n%s", rep.ExitCode(), text(t, rep))
+			}
+			if rep.Paid != c.Stock || rep.Pending != 0 || rep.Rows[Pending] == 0 {
+				t.Errorf("%d units paid and %d pending, %d orders left unpaid", rep.Paid, rep.Pending, rep.Rows[Pending])
+			}
+			if f.hangUp && rep.Payments["0"] == 0 {
+				t.Errorf("payments: %v", rep.Payments)
+			}
+			if out := text(t, rep); !strings.Contains(out, "taken on payment") || !strings.Contains(out, "paid/s") || rep.DurablePerS == 0 {
+				t.Errorf("figures missing:\n%s", out)
+			}
+		})
+	}
+}
+
+func TestRunCatchesOnPayment(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fault
+		want string
+	}{
+		"oversell":      {fault{oversell: 5}, Oversold},
+		"gives untaken": {fault{givesUntaken: true}, Oversold},
+		"decr leak":     {fault{decrLeak: true}, Drift},
+		"shy":           {fault{shy: 5}, Undersold},
+		"holds unpaid":  {fault{holdsUnpaid: true}, Undersold},
+		"takes twice":   {fault{takesTwice: true}, Drift},
+		"no limit":      {fault{noLimit: true}, OverLimit},
+		"unpaid":        {fault{unpaid: true}, Lost},
+		"shown paid":    {fault{shownPaid: true}, Lost},
+		"ghost":         {fault{ghostPaid: true}, Unannounced},
+		"fickle":        {fault{fickle: true}, WrongAnswer},
+		"false limit":   {fault{falseLimit: true}, WrongAnswer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, url := newFake(t, tc.fault)
+			rep := mustRun(t, quick(url).ForPayment())
+			if rep.ExitCode() != ExitViolation || !strings.Contains(names(rep.Verdict), tc.want) {
+				t.Fatalf("exit %d, violations %q, want %q\n%s", rep.ExitCode(), names(rep.Verdict), tc.want, text(t, rep))
+			}
+		})
+	}
+}
+
 // What clients have to live with is no violation: they ask again until they
 // know. Each case says which answer shows that it happened.
 func TestRunLivesWith(t *testing.T) {
