@@ -77,6 +77,7 @@ type fakeSale struct {
 	returning []returning
 	posts     int
 	payments  int
+	onPaid    func() // called at each call to pay; nil for nothing
 	audits    int
 	stop      chan struct{}
 }
@@ -369,6 +370,9 @@ func (s *fakeSale) close(w http.ResponseWriter, r *http.Request, status string) 
 		w.Header().Set("Retry-After", "1")
 		s.problem(w, 503, "unavailable")
 		return
+	}
+	if s.onPaid != nil {
+		s.onPaid()
 	}
 	if taking && s.hangUp && s.payments%5 == 0 {
 		defer panic(http.ErrAbortHandler)

@@ -166,6 +166,16 @@ func TestHistory(t *testing.T) {
 			m.pay("ann", soldOut)
 			m.pay("bob", ok)
 		}, true},
+		"a payment sent again, whose key Redis had lost": {func(m *moments) {
+			m.ReserveOn, m.Total, m.Audit.Available = OnPayment, 2, 0
+			m.buy("ann", Paid)
+			m.buy("bob", Pending)
+			m.buy("cyd", Paid)
+			m.pay("ann", lost)
+			m.pay("ann", ok)      // has two units for a while
+			m.pay("bob", soldOut) // meanwhile
+			m.pay("cyd", ok)
+		}, true},
 		"paid, and the unit is free all the same": {func(m *moments) {
 			m.ReserveOn = OnPayment
 			m.buy("ann", Paid)

@@ -88,6 +88,10 @@ func TestJudgePayments(t *testing.T) {
 			e.Closings[3].Answer = no("already_paid") // of bob, who cancels
 			row(e, bob).Status, row(e, bob).ClosedAt = Expired, row(e, bob).ExpiresAt
 		}, WrongAnswer, 1},
+		"a refund for no reason": {func(e *Evidence) {
+			e.Closings = slices.Delete(e.Closings, 5, 6) // the one that was lost
+			pays(e, eve).Answer = no("order_closed")
+		}, WrongAnswer, 1},
 		"a sale that is on": {func(e *Evidence) { pays(e, eve).Answer = no("closed") }, WrongAnswer, 1},
 		"expired too early": {func(e *Evidence) { row(e, eve).Status = Expired }, WrongAnswer, 1},
 		"a replay refused": {func(e *Evidence) {
@@ -122,23 +126,21 @@ func TestJudgePayments(t *testing.T) {
 			}
 		})
 	}
-	for name, play := range map[string]func(*history){
-		"an unpaid order that expired": func(h *history) {
-			row := h.rows[ask{"eve", "k1"}]
-			row.Status, row.ClosedAt = Expired, row.ExpiresAt
+	for name, bend := range map[string]func(*Evidence){
+		"an unpaid order that expired": func(e *Evidence) {
+			row(e, eve).Status, row(e, eve).ClosedAt = Expired, row(e, eve).ExpiresAt
 		},
-		"a refund that is due, after an outage": func(h *history) {
-			h.Closings[len(h.Closings)-1].Answer = no("order_closed")
-		},
-		"429 to a paid order": func(h *history) {
-			h.shut(ask{"ann", "k1"}, false, true)
-			h.Closings[len(h.Closings)-1].Answer = Answer{Status: 429, Code: "rate_limited"}
+		"a refund that is due, after an outage": func(e *Evidence) { pays(e, eve).Answer = no("order_closed") },
+		"429 to a paid order":                   func(e *Evidence) { pays(e, ann).Answer = Answer{Status: 429, Code: "rate_limited"} },
+		"refused while a lost payment was under way": func(e *Evidence) {
+			*pays(e, cyd) = Closing{OrderID: cyd, Buyer: "cyd", Sent: e.Closings[5].Sent, Latency: time.Minute, Answer: no("sold_out")}
+			e.Closings[5].Latency = time.Second
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := payday()
-			play(h)
-			if v := Judge(h.end()); len(v.Violations)+len(v.Gaps) > 0 {
+			e := payday().end()
+			bend(&e)
+			if v := Judge(e); len(v.Violations)+len(v.Gaps) > 0 {
 				t.Errorf("%+v", v)
 			}
 		})

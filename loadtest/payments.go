@@ -75,6 +75,16 @@ func (c *file) yes(o *outcome, id string) time.Time {
 	return c.announcing(o, id).End()
 }
 
+// firstPayment is when the first call to pay was sent, zero if none was.
+func (c *file) firstPayment() (first time.Time) {
+	for _, cl := range c.Closings {
+		if !cl.Cancel && (first.IsZero() || cl.Sent.Before(first)) {
+			first = cl.Sent
+		}
+	}
+	return first
+}
+
 // paymentAnswer judges what one call to pay was told, beside what any closing is.
 func (c *file) paymentAnswer(t *tally, cl Closing) {
 	o := c.ordered[cl.OrderID]

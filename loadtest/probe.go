@@ -15,7 +15,11 @@ import (
 // Where orders expire meanwhile, their units can be mistaken for the cancelled
 // ones; the figures are then a lower bound.
 func (r *run) probe(ctx context.Context) error {
-	if r.c.Cancels == 0 || r.c.onPayment() { // there, a cancelled order has nothing to give back
+	if r.c.onPayment() { // a cancelled order has nothing to give back
+		r.repeat(ctx)
+		return nil
+	}
+	if r.c.Cancels == 0 {
 		return nil
 	}
 	open := r.ledger.open()
@@ -88,6 +92,19 @@ func (r *run) rebuy(ctx context.Context) (bool, error) {
 		}
 		if wait(ctx, 20*time.Millisecond) != nil {
 			return false, nil
+		}
+	}
+}
+
+// repeat asks again under the keys of some accepted orders: the attack's own
+// replays may have come before the answers.
+func (r *run) repeat(ctx context.Context) {
+	requests, _ := r.ledger.read()
+	asked := 0
+	for _, o := range outcomes(requests) {
+		if r.c.Replays > 0 && o.announced != nil && asked < r.patience.probes {
+			r.untilKnown(ctx, Replay, r.crowd.named(o.buyer), o.key, o.quantity)
+			asked++
 		}
 	}
 }

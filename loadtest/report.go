@@ -30,7 +30,7 @@ type Report struct {
 	Rows         map[string]int // stored orders by status
 	OfferedPerS  float64        // attempts, over the time of their sending
 	AcceptedPerS float64        // 2xx answers, from the first request to the last durable answer
-	DurablePerS  float64        // stored orders, over the same time; where paying takes the units, paid ones
+	DurablePerS  float64        // stored orders, over the same time; where paying takes the units, paid ones, from the first payment on
 	Latency      Quantiles      // of the attempts
 	Payments     map[string]int // answers to payments of the attack's orders, by status and code; nil unless they take the units
 	Paying       Quantiles      // of those
@@ -178,4 +178,7 @@ func (rep *Report) rates(c *file) {
 		}
 	}
 	rep.AcceptedPerS, rep.DurablePerS = float64(accepted)/seconds, float64(durable)/seconds
+	if c.onPayment() {
+		rep.DurablePerS = float64(durable) / last.Sub(c.firstPayment()).Seconds()
+	}
 }
