@@ -15,9 +15,8 @@ type Report struct {
 	SKU, Name        string
 	PerBuyerLimit    int
 	Strategy, Stores string
-	Shape            string
-	Rate             int           // asked for, per second
-	Duration         time.Duration // asked for
+	Schedule         string // the attack that was asked for, in words
+	Shape            string // of its end
 	Started          time.Time
 	Took             time.Duration // the whole run
 	Interrupted      bool
@@ -34,7 +33,9 @@ type Report struct {
 	Restore      Quantiles      // from a cancellation's answer until the audit shows the units
 	Notes        []string
 
+	first    time.Time // request of the attack
 	timeline []slice
+	stock    []stockPoint
 	restores []time.Duration
 	plot     []byte // vegeta's page; nil without results
 	evidence Evidence
@@ -61,6 +62,7 @@ func (r *run) report(e Evidence, interrupted bool) *Report {
 	rep := NewReport(r.c, e)
 	rep.Started, rep.Took, rep.Interrupted = r.began, time.Since(r.began), interrupted
 	rep.restores, rep.Restore = r.restores, quantiles(r.restores)
+	rep.stock = r.stock.read()
 	rep.Notes = append(rep.Notes, r.notes...)
 	r.plot.Close() // or its last points would be missing
 	if rep.Attempts > 0 {
@@ -79,7 +81,7 @@ func (r *run) report(e Evidence, interrupted bool) *Report {
 func NewReport(c Config, e Evidence) *Report {
 	rep := &Report{
 		Verdict: Judge(e), SKU: e.SKU, Name: c.Name, PerBuyerLimit: e.PerBuyerLimit,
-		Strategy: c.Strategy, Stores: c.Stores, Shape: c.Shape, Rate: c.Rate, Duration: c.Duration,
+		Strategy: c.Strategy, Stores: c.Stores, Schedule: c.schedule(), Shape: c.whole().Shape,
 		Answers: map[string]int{}, Reasons: map[string]int{}, Rows: map[string]int{},
 		evidence: e,
 	}
@@ -135,7 +137,7 @@ func (rep *Report) rates(e Evidence) {
 			last = o.announced.End()
 		}
 	}
-	rep.timeline = timeline(e.Requests, first)
+	rep.first, rep.timeline = first, timeline(e.Requests, first)
 	if rep.Shape == Burst {
 		lastSent = lastSent.Add(time.Second) // the last burst has its second, too
 	}

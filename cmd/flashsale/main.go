@@ -87,6 +87,7 @@ func newParser(c *commands, stdout, stderr io.Writer, exit func(code int)) (*kon
 		kong.Writers(stdout, stderr),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.DefaultEnvars("FLASHSALE"),
+		attackDefaults(),
 		kong.Exit(exit),
 	)
 }
