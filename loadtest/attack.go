@@ -7,7 +7,6 @@ import (
 	"time"
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
-	"github.com/tsenart/vegeta/v12/lib/plot"
 )
 
 const (
@@ -55,13 +54,12 @@ func attack(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 	var fault error
 	for res := range attacker.Attack(m.target, pace(ctx, c), 0, "orders") {
 		a, sale, n, err := m.numbered(res.URL)
-		if err == nil {
-			err = runs[sale].book(plans[sale], after[sale], a, n, res)
-		}
-		if err != nil && fault == nil {
+		if err != nil {
 			fault = err
 			attacker.Stop()
+			continue
 		}
+		runs[sale].book(plans[sale], after[sale], a, n, res)
 	}
 	for i := range after {
 		after[i].close()
@@ -73,7 +71,7 @@ func attack(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 }
 
 // book turns one result into a record and passes it to whom it concerns.
-func (r *run) book(plan *targets, after *followers, a attempt, n int, res *vegeta.Result) error {
+func (r *run) book(plan *targets, after *followers, a attempt, n int, res *vegeta.Result) {
 	// vegeta reports no status when the body broke off: that is no answer.
 	req := Request{
 		Kind: a.kind, Attack: true, Buyer: a.buyer.subject, Key: a.key, Quantity: a.quantity,
@@ -88,24 +86,6 @@ func (r *run) book(plan *targets, after *followers, a attempt, n int, res *veget
 		after.offer(a, req)
 	}
 	r.progress.answered(req)
-	return r.plot.Add(res)
-}
-
-// newPlot draws latencies with one line each for yes, no and neither.
-func newPlot() *plot.Plot {
-	return plot.New(
-		plot.Title("Latency of each order"),
-		plot.Downsample(4000),
-		plot.Label(func(res *vegeta.Result) string {
-			switch {
-			case res.Code >= 200 && res.Code < 300:
-				return "accepted"
-			case res.Code >= 300 && res.Code < 500:
-				return "refused"
-			}
-			return "ERROR or no answer"
-		}),
-	)
 }
 
 // thinkTime is how long a buyer looks at an accepted order before paying or

@@ -1,7 +1,6 @@
 package loadtest
 
 import (
-	"bytes"
 	"math"
 	"slices"
 	"strconv"
@@ -64,14 +63,12 @@ func (r *run) report(e Evidence, interrupted bool) *Report {
 	rep.restores, rep.Restore = r.restores, quantiles(r.restores)
 	rep.stock = r.stock.read()
 	rep.Notes = append(rep.Notes, r.notes...)
-	r.plot.Close() // or its last points would be missing
 	if rep.Attempts > 0 {
-		var page bytes.Buffer
-		if _, err := r.plot.WriteTo(&page); err != nil {
+		page, err := latencyPlot(e.Requests)
+		if err != nil {
 			rep.Notes = append(rep.Notes, "no latency plot: "+err.Error())
-		} else {
-			rep.plot = page.Bytes()
 		}
+		rep.plot = page
 	}
 	return rep
 }

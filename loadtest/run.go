@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/tsenart/vegeta/v12/lib/plot"
 )
 
 // run is one sale under load test.
@@ -20,7 +18,6 @@ type run struct {
 	crowd    *crowd
 	ledger   ledger
 	stock    stockLine
-	plot     *plot.Plot
 	progress *progress
 	began    time.Time
 
@@ -85,7 +82,7 @@ func RunAll(ctx context.Context, c Config) (*Reports, error) {
 }
 
 func newRun(c Config, crowd *crowd, progress *progress, conns *http.Transport) *run {
-	r := &run{c: c, patience: c.withPatience(), crowd: crowd, plot: newPlot(), progress: progress, began: time.Now()}
+	r := &run{c: c, patience: c.withPatience(), crowd: crowd, progress: progress, began: time.Now()}
 	r.client = client{
 		base: strings.TrimSuffix(c.Target, "/"), sku: c.SKU,
 		http: &http.Client{Transport: conns, Timeout: c.Timeout, CheckRedirect: noRedirects},
