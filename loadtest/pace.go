@@ -10,7 +10,7 @@ import (
 // pace is the attack's phases as a vegeta pacer that ends after c.requests(),
 // or with ctx.
 func pace(ctx context.Context, c Config) vegeta.Pacer {
-	s := stages{ctx: ctx}
+	s := stages{ctx: ctx, sleep: wait}
 	var begin time.Duration
 	var n uint64
 	for _, p := range c.phases() {
@@ -41,8 +41,9 @@ func (p Phase) pacer() vegeta.Pacer {
 // requests: a duration would cut off what a busy machine could not send in
 // time, so a late phase makes the next one begin late, and catch up.
 type stages struct {
-	ctx  context.Context // a pacer is given none
-	list []stage
+	ctx   context.Context // a pacer is given none
+	sleep func(context.Context, time.Duration) error
+	list  []stage
 }
 
 type stage struct {
@@ -57,7 +58,7 @@ func (s stages) Pace(elapsed time.Duration, hits uint64) (time.Duration, bool) {
 			continue
 		}
 		// Here, and not in vegeta: there a pause could not be interrupted.
-		if early := at.begin - elapsed; early > 0 && wait(s.ctx, early) != nil {
+		if early := at.begin - elapsed; early > 0 && s.sleep(s.ctx, early) != nil {
 			return 0, true
 		}
 		// Not beyond its length: a falling ramp would come to send less than
