@@ -82,7 +82,7 @@ func ReadScenario(name string) (*Scenario, error) {
 		text, err = os.ReadFile(name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("scenario %s: no such file, and no example (those are %s)", name, strings.Join(exampleNames(), ", "))
+		return nil, fmt.Errorf("scenario %s: no such file, and no example (those are %s)", name, strings.Join(ScenarioNames(), ", "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", name, err)
@@ -171,7 +171,7 @@ func set[T any](to *T, from *T) {
 // ListScenarios writes the examples, each with what it is about.
 func ListScenarios(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, name := range exampleNames() {
+	for _, name := range ScenarioNames() {
 		s, err := ReadScenario(name)
 		if err != nil {
 			return err
@@ -181,8 +181,8 @@ func ListScenarios(w io.Writer) error {
 	return t.Flush()
 }
 
-// exampleNames are the examples' names for ReadScenario.
-func exampleNames() []string {
+// ScenarioNames are the examples that ReadScenario knows.
+func ScenarioNames() []string {
 	entries, err := scenarioFiles.ReadDir("scenarios")
 	if err != nil {
 		panic(err) // they are in the program

@@ -20,7 +20,7 @@ func readFile(t *testing.T, path string) string {
 
 // Each example is played, much shorter than it is.
 func TestExamples(t *testing.T) {
-	for _, name := range exampleNames() {
+	for _, name := range ScenarioNames() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, err := ReadScenario(name)
@@ -85,7 +85,7 @@ func TestScenarioSaysWhatIsWrong(t *testing.T) {
 		}
 	}
 	_, err := ReadScenario("no-such-thing")
-	for _, want := range append(exampleNames(), "no-such-thing") {
+	for _, want := range append(ScenarioNames(), "no-such-thing") {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}
@@ -133,7 +133,7 @@ func TestListScenarios(t *testing.T) {
 			t.Errorf("%q does not say what it is about", line)
 		}
 	}
-	if got := strings.Count(b.String(), "\n"); got != len(exampleNames()) || got < 3 {
-		t.Errorf("%d lines for %d examples", got, len(exampleNames()))
+	if got := strings.Count(b.String(), "\n"); got != len(ScenarioNames()) || got < 3 {
+		t.Errorf("%d lines for %d examples", got, len(ScenarioNames()))
 	}
 }

@@ -20,6 +20,16 @@ type demoCommand struct {
 	limitFlags  `embed:"" group:"Limits"`
 }
 
+// Help shows what to try.
+func (demoCommand) Help() string {
+	return `Needs nothing but this program: Redis and SQL are embedded. For example:
+
+  flashsale demo --report out          and open out/report.html
+  flashsale demo --strategy get-decr   a gate that is wrong, and is caught
+  flashsale demo --scenario bots       a few buyers send most of the orders
+  flashsale demo --real                on a private redis-server and mariadbd or mysqld`
+}
+
 // Run starts stores and a node, sells a sale out under attack, and judges it.
 func (c *demoCommand) Run(ctx context.Context, s streams) error {
 	if listed, err := c.listed(s); listed {

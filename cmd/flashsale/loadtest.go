@@ -18,6 +18,17 @@ type loadtestCommand struct {
 	attackFlags `embed:""`
 }
 
+// Help shows what to try.
+func (loadtestCommand) Help() string {
+	return `It opens sales of its own, and touches no other. For example:
+
+  flashsale loadtest --stock 5000 --rate 3000
+  flashsale loadtest --scenario sneaker-drop --save before.json
+  flashsale loadtest --scenario sneaker-drop --against before.json
+
+Ctrl-C ends the attack, and what has happened by then is judged.`
+}
+
 // Run attacks and judges.
 func (c *loadtestCommand) Run(ctx context.Context, s streams) error {
 	if listed, err := c.listed(s); listed {

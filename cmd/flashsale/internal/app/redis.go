@@ -23,7 +23,7 @@ func redisOptions(url string) (*redis.UniversalOptions, error) {
 	first, others, cluster := cutHosts(rest)
 	one, err := redis.ParseURL(scheme + "://" + first)
 	if err != nil || !ok {
-		return nil, fmt.Errorf("redis: %q is no URL such as redis://localhost:6379/0", redact(url))
+		return nil, fmt.Errorf("redis: %q is no URL such as redis://localhost:6379/0", Redact(url))
 	}
 	return &redis.UniversalOptions{
 		Addrs:         append([]string{one.Addr}, others...),
@@ -53,8 +53,8 @@ func cutHosts(rest string) (first string, others []string, several bool) {
 	return hosts[0] + path, hosts[1:], len(hosts) > 1
 }
 
-// redact hides the password of a URL or DSN.
-func redact(url string) string {
+// Redact hides the password of a URL or DSN.
+func Redact(url string) string {
 	at := strings.LastIndex(url, "@")
 	if at < 0 {
 		return url
