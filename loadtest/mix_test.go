@@ -97,6 +97,11 @@ func TestRunAllJudgesEachSale(t *testing.T) {
 	if all.ExitCode() != ExitViolation || all.Word() != "FAIL" {
 		t.Errorf("over all: exit %d, %s", all.ExitCode(), all.Word())
 	}
+	for _, q := range broken.evidence.Requests {
+		if q.Quantity > 1 {
+			t.Fatalf("%d units asked for where a buyer may have one", q.Quantity)
+		}
+	}
 	if got := sound.Attempts + broken.Attempts; got != c.requests() || broken.Attempts == 0 {
 		t.Errorf("%d orders, want %d", got, c.requests())
 	}
