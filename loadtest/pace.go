@@ -61,10 +61,9 @@ func (s stages) Pace(elapsed time.Duration, hits uint64) (time.Duration, bool) {
 		if early := at.begin - elapsed; early > 0 && s.sleep(s.ctx, early) != nil {
 			return 0, true
 		}
-		// Not beyond its length: a falling ramp would come to send less than
-		// nothing.
-		within := min(max(0, elapsed-at.begin), at.length)
-		pause, _ := at.Pacer.Pace(within, hits-at.first)
+		// Only the number of requests ends a phase, whatever its pacer says: a
+		// falling ramp that is late has come to send less than nothing.
+		pause, _ := at.Pacer.Pace(max(0, elapsed-at.begin), hits-at.first)
 		return pause, false
 	}
 	return 0, true

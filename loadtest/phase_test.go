@@ -62,6 +62,20 @@ func TestPhasesFollowEachOther(t *testing.T) {
 	})
 }
 
+// A machine that is far behind sends at once, also what was to come at the end
+// of a falling ramp.
+func TestLateRampCatchesUp(t *testing.T) {
+	c := Config{Phases: []Phase{{Shape: Ramp, From: 1900, Rate: 1000, Duration: 2 * time.Second}}}
+	p := pace(t.Context(), c)
+	for _, late := range []time.Duration{2 * time.Second, 3 * time.Second, time.Hour} {
+		for _, hits := range []uint64{1, 1000, 1800, 1998} {
+			if pause, stop := p.Pace(late, hits); pause > 0 || stop {
+				t.Errorf("%v after its begin and %d of %d: waits for %v, ended %v", late, hits, c.requests(), pause, stop)
+			}
+		}
+	}
+}
+
 // A pause of an hour ends with the attack.
 func TestPauseIsInterrupted(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())

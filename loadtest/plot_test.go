@@ -15,9 +15,9 @@ func TestLatencyPlotHasEveryOrder(t *testing.T) {
 	}
 	page, err := latencyPlot([]Request{
 		order(2*time.Second, 222*time.Millisecond, true, 409),
-		order(0, 3111*time.Millisecond, true, 201), // sent first, answered last
+		order(0, 3111*time.Millisecond, true, 409), // sent first, answered last
 		order(time.Second, 333*time.Millisecond, false, 201),
-		order(3*time.Second, 444*time.Millisecond, true, 0),
+		order(3*time.Second, 444*time.Millisecond, true, 409),
 	})
 	if err != nil {
 		t.Fatal(err)

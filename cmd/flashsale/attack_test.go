@@ -39,9 +39,9 @@ func TestScenarioFlags(t *testing.T) {
 		want string
 	}{
 		{[]string{"demo", "--scenario", "bots", "--rate", "5", "--stock", "7"}, "--stock, --rate: a scenario says that"},
-		{[]string{"loadtest", "--scenario", "bots", "--sku", "mine"}, "--sku"},
-		{[]string{"loadtest", "--scenario", missing}, "no such file, and no example"},
-		{[]string{"loadtest", "--against", missing}, "read an earlier run"},
+		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--scenario", "bots", "--sku", "mine"}, "SKUs of their own"},
+		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--scenario", missing}, "no such file, and no example"},
+		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--against", missing}, "read an earlier run"},
 		{[]string{"demo", "--shape", "wave"}, "wave"},
 	} {
 		if _, _, err := command(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {

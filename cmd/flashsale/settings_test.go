@@ -1,19 +1,17 @@
 package main
 
 import (
+	"io"
 	"runtime/debug"
 	"strings"
 	"testing"
-
-	"github.com/alecthomas/kong"
 )
 
 // No secret of any flag is seen in what a node logs when it starts, and
 // everything else is.
 func TestSettingsHideSecrets(t *testing.T) {
 	t.Setenv("FLASHSALE_SECRET", "hush-hush-1")
-	var c commands
-	parser, err := kong.New(&c, kong.DefaultEnvars("FLASHSALE"), kong.Vars{"version": ""}, attackDefaults())
+	parser, err := newParser(&commands{}, io.Discard, io.Discard, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,8 +38,7 @@ func TestSettingsHideSecrets(t *testing.T) {
 
 // Whatever takes a password, a key or an address with one says so.
 func TestSecretFlagsAreMarked(t *testing.T) {
-	var c commands
-	parser, err := kong.New(&c, kong.Vars{"version": ""}, attackDefaults())
+	parser, err := newParser(&commands{}, io.Discard, io.Discard, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
