@@ -42,9 +42,9 @@ func attack(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 	watching, unwatch := context.WithCancel(ctx)
 	defer unwatch()
 	for i, r := range runs {
-		plans = append(plans, newTargets(r.c, i, arriving))
-		after = append(after, r.newFollowers(c.requests()))
-		beside.Go(func() { after[i].Run(ctx) })
+		following := r.newFollowers(c.requests())
+		plans, after = append(plans, newTargets(r.c, i, arriving)), append(after, following)
+		beside.Go(func() { following.Run(ctx) })
 		beside.Go(func() { r.watch(watching, len(runs)) })
 	}
 	m := newMix(c, plans)
