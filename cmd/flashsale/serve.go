@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/google/uuid"
 
 	"flashsale/cmd/flashsale/internal/app"
+	"flashsale/cmd/flashsale/internal/traces"
 	"flashsale/loadtest/servers"
 	"flashsale/ratelimit"
 )
@@ -122,6 +124,9 @@ func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) erro
 		Strategy: c.Strategy, AccessLog: c.AccessLog, ClockOff: c.ClockOff, Log: log,
 	}
 	c.into(&cfg)
+	if cfg.Node == "" {
+		cfg.Node = uuid.NewString()
+	}
 	switch {
 	case c.Redis == "" && c.MySQL == "":
 		stores, err := servers.Embedded(ctx)
@@ -138,6 +143,14 @@ func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) erro
 		return errors.New("give both --redis and --mysql, or neither for the embedded stores")
 	case c.Secret == trialSecret:
 		return errors.New("secret: this one is printed in the source; set --secret or FLASHSALE_SECRET to 32 bytes or more of your own")
+	}
+	exporter, err := traces.New(ctx, cfg.Node, os.Getenv, log)
+	if err != nil {
+		return err
+	}
+	if exporter != nil {
+		defer exporter.Close()
+		cfg.Traces, cfg.Collectors = exporter, append(cfg.Collectors, exporter.Metric())
 	}
 	node, err := app.New(cfg)
 	if err != nil {
