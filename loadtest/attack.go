@@ -3,10 +3,10 @@ package loadtest
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
-	"github.com/tsenart/vegeta/v12/lib/plot"
 )
 
 const (
@@ -18,13 +18,14 @@ const (
 	attackWorkers = 10_000
 )
 
-// attack sends the planned requests and books every result. It returns when
-// all are answered or given up, and the closings they led to are done.
-func (r *run) attack(ctx context.Context) error {
+// attack sends the planned requests and books every result with its sale. It
+// returns when all are answered or given up, and the closings they led to are
+// done.
+func attack(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 	conns := transport(attackConns)
 	defer conns.CloseIdleConnections()
 	attacker := vegeta.NewAttacker(
-		vegeta.Client(&http.Client{Transport: conns, Timeout: r.c.Timeout, CheckRedirect: noRedirects}),
+		vegeta.Client(&http.Client{Transport: conns, Timeout: c.Timeout, CheckRedirect: noRedirects}),
 		vegeta.Workers(64),
 		vegeta.MaxWorkers(attackWorkers),
 		vegeta.MaxBody(maxBody),
@@ -32,37 +33,45 @@ func (r *run) attack(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { attacker.Stop() })
 	defer stop()
 
-	plan := newTargets(r.c, r.crowd.buyers)
-	after := r.newFollowers(r.c.requests())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		after.Run(ctx)
-	}()
+	var (
+		beside   sync.WaitGroup // what goes on while the attack does, and ends after it
+		arriving = newArrivals(c, crowd.buyers)
+		plans    []*targets
+		after    []*followers
+	)
+	watching, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	for i, r := range runs {
+		following := r.newFollowers(c.requests())
+		plans, after = append(plans, newTargets(r.c, i, arriving)), append(after, following)
+		beside.Go(func() { following.Run(ctx) })
+		beside.Go(func() { r.watch(watching, len(runs)) })
+	}
+	m := newMix(c, plans)
 
-	r.progress.start("attack", r.c.requests())
+	progress := runs[0].progress
+	progress.attack(c.requests(), runs)
 	var fault error
-	for res := range attacker.Attack(plan.target, pace(r.c), 0, "orders") {
-		if err := r.book(plan, after, res); err != nil && fault == nil {
+	for res := range attacker.Attack(m.target, pace(ctx, c), 0, "orders") {
+		a, sale, n, err := m.numbered(res.URL)
+		if err != nil {
 			fault = err
 			attacker.Stop()
+			continue
 		}
+		runs[sale].book(plans[sale], after[sale], a, n, res)
 	}
-	r.progress.end()
-
-	r.progress.start("cancellations and payments under way", 0)
-	after.close()
-	<-done
-	r.progress.end()
+	for i := range after {
+		after[i].close()
+	}
+	unwatch()
+	beside.Wait()
+	progress.end()
 	return fault
 }
 
 // book turns one result into a record and passes it to whom it concerns.
-func (r *run) book(plan *targets, after *followers, res *vegeta.Result) error {
-	a, n, err := plan.numbered(res.URL)
-	if err != nil {
-		return err
-	}
+func (r *run) book(plan *targets, after *followers, a attempt, n int, res *vegeta.Result) {
 	// vegeta reports no status when the body broke off: that is no answer.
 	req := Request{
 		Kind: a.kind, Attack: true, Buyer: a.buyer.subject, Key: a.key, Quantity: a.quantity,
@@ -77,24 +86,6 @@ func (r *run) book(plan *targets, after *followers, res *vegeta.Result) error {
 		after.offer(a, req)
 	}
 	r.progress.answered(req)
-	return r.plot.Add(res)
-}
-
-// newPlot draws latencies with one line each for yes, no and neither.
-func newPlot() *plot.Plot {
-	return plot.New(
-		plot.Title("Latency of each order"),
-		plot.Downsample(4000),
-		plot.Label(func(res *vegeta.Result) string {
-			switch {
-			case res.Code >= 200 && res.Code < 300:
-				return "accepted"
-			case res.Code >= 300 && res.Code < 500:
-				return "refused"
-			}
-			return "ERROR or no answer"
-		}),
-	)
 }
 
 // thinkTime is how long a buyer looks at an accepted order before paying or

@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -22,7 +23,7 @@ func TestPace(t *testing.T) {
 					Shape: shape, Rate: rapid.IntRange(1, 5000).Draw(t, "rate"),
 					Duration: time.Duration(rapid.IntRange(1, 5).Draw(t, "seconds")) * time.Second,
 				}
-				p, now, hits := pace(c), time.Duration(0), uint64(0)
+				p, now, hits := pace(context.Background(), c), time.Duration(0), uint64(0)
 				for {
 					d, stop := p.Pace(now, hits)
 					if stop {
@@ -59,11 +60,15 @@ func TestBurstWaitsForItsSecond(t *testing.T) {
 func testPlan(t testing.TB, seed int64) *targets {
 	c := Defaults()
 	c.Target, c.SKU, c.Seed = "http://sale.test/", "S", seed
-	crowd, err := newCrowd(50, fakeToken)
-	if err != nil {
+	return newTargets(c, 0, newArrivals(c, testCrowd(t, 50)))
+}
+
+func testCrowd(t interface{ Fatal(...any) }, n int) []buyer {
+	c := newCrowd(fakeToken)
+	if err := c.sign(n); err != nil {
 		t.Fatal(err)
 	}
-	return newTargets(c, crowd.buyers)
+	return c.buyers
 }
 
 func TestPlanFollowsItsSeed(t *testing.T) {
@@ -95,18 +100,18 @@ func TestPlanMakesSense(t *testing.T) {
 		c := Defaults()
 		c.PerBuyerLimit = rapid.IntRange(1, 5).Draw(t, "limit")
 		c.MaxQuantity = rapid.IntRange(1, c.PerBuyerLimit).Draw(t, "max")
-		crowd, err := newCrowd(rapid.IntRange(1, 30).Draw(t, "buyers"), fakeToken)
-		if err != nil {
-			t.Fatal(err)
+		if rapid.Bool().Draw(t, "heavy buyers") {
+			c.Zipf = 1.5
 		}
-		p := newTargets(c, crowd.buyers)
+		p := newTargets(c, 0, newArrivals(c, testCrowd(t, rapid.IntRange(1, 30).Draw(t, "buyers"))))
+		m := newMix(c, []*targets{p})
 		keys, came := map[string]attempt{}, map[string]bool{}
 		for n := range 100 {
 			var target vegeta.Target
-			if err := p.target(&target); err != nil {
+			if err := m.target(&target); err != nil {
 				t.Fatal(err)
 			}
-			a, got, err := p.numbered(target.URL)
+			a, _, got, err := m.numbered(target.URL)
 			if err != nil || got != n {
 				t.Fatalf("attempt %d came back as %d, %v", n, got, err)
 			}
@@ -135,12 +140,14 @@ func TestAttemptNumberStaysHome(t *testing.T) {
 	defer server.Close()
 	p := testPlan(t, 1)
 	p.url = server.URL + "/v1/orders"
+	m := newMix(p.c, []*targets{p})
 	conns := transport(1)
 	defer conns.CloseIdleConnections()
 	a := vegeta.NewAttacker(vegeta.Client(&http.Client{Transport: conns}))
-	for res := range a.Attack(p.target, quota{vegeta.Rate{Freq: 100, Per: time.Second}, 1}, 0, "") {
-		if _, n, err := p.numbered(res.URL); err != nil || n != 0 {
-			t.Errorf("came back as %d, %v", n, err)
+	one := Config{Phases: []Phase{{Shape: Constant, Rate: 10, Duration: 100 * time.Millisecond}}}
+	for res := range a.Attack(m.target, pace(t.Context(), one), 0, "") {
+		if _, sale, n, err := m.numbered(res.URL); err != nil || sale != 0 || n != 0 {
+			t.Errorf("came back as %d of sale %d, %v", n, sale, err)
 		}
 	}
 	r := <-seen
@@ -151,16 +158,17 @@ func TestAttemptNumberStaysHome(t *testing.T) {
 
 func TestNumberedRefusesStrangers(t *testing.T) {
 	p := testPlan(t, 1)
-	for _, url := range []string{"", p.url, p.url + "#0", p.url + "#-1", p.url + "#x"} {
-		if _, _, err := p.numbered(url); err == nil {
+	m := newMix(p.c, []*targets{p})
+	for _, url := range []string{"", p.url, p.url + "#0", p.url + "#0/0", p.url + "#0/-1", p.url + "#1/0", p.url + "#-1/0", p.url + "#x/0"} {
+		if _, _, _, err := m.numbered(url); err == nil {
 			t.Errorf("%q was taken for an attempt", url)
 		}
 	}
 }
 
 func TestCrowdHasNamesAndAddressesOfItsOwn(t *testing.T) {
-	c, err := newCrowd(3000, fakeToken)
-	if err != nil {
+	c := newCrowd(fakeToken)
+	if err := c.sign(3000); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
@@ -178,7 +186,7 @@ func TestCrowdHasNamesAndAddressesOfItsOwn(t *testing.T) {
 		seen[b.subject], seen[b.ip] = true, true
 	}
 	broken := errors.New("no key")
-	if _, err := newCrowd(10, func(string, bool) (string, error) { return "", broken }); !errors.Is(err, broken) {
+	if err := newCrowd(func(string, bool) (string, error) { return "", broken }).sign(10); !errors.Is(err, broken) {
 		t.Errorf("got %v, want %v", err, broken)
 	}
 }
@@ -232,28 +240,6 @@ func TestLocationsAreFollowedAtHomeOnly(t *testing.T) {
 			t.Errorf("%q: %q, %v, want %q", location, got, err, want)
 		}
 	}
-}
-
-func TestProgressInPlainLines(t *testing.T) {
-	var b strings.Builder
-	p := progress{w: &b}
-	p.start("attack", 3)
-	p.answered(Request{Answer: Answer{Status: 201}})
-	p.printed = p.printed.Add(-2 * every)
-	p.answered(Request{Answer: Answer{Status: 409}})
-	p.add()
-	p.end()
-	p.start("settling", 0)
-	p.end()
-	for _, want := range []string{"attack: 3 to go\n", "attack (1 accepted): 2 of 3\n", "attack (1 accepted): 3 in 0.0s\n", "settling …\n"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in %q", want, b.String())
-		}
-	}
-	var silent progress
-	silent.start("x", 1)
-	silent.add()
-	silent.end()
 }
 
 func TestNiceTop(t *testing.T) {

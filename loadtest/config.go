@@ -49,7 +49,14 @@ type Config struct {
 	Rate        int           // requests per second, sent whether or not answers return
 	Duration    time.Duration // of the attack, not of the phases after it
 	Shape       string        // Constant, Ramp or Burst
+	Phases      []Phase       // one after the other, in place of Rate, Duration and Shape
+	Zipf        float64       // 0: buyers come in turn. Above 1: the k-th of them comes with a weight of 1/k^Zipf
 	MaxQuantity int           // each order asks for 1..MaxQuantity units
+
+	// Sales that share the attack, each judged by itself; see RunAll. Empty:
+	// one, of SKU, Name, Stock and PerBuyerLimit.
+	Sales    []Sale
+	Scenario string // echoed into the report: the name of what was played; empty: nothing that has one
 
 	// Shares. At 0 there is nothing of the kind, not in the probes after the
 	// attack either, and the report says that it was never exercised.
@@ -109,10 +116,7 @@ func (c Config) Validate() error {
 	check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "",
 		"Target: %q is not an http(s) base URL", c.Target)
 	check(c.Token != nil, "Token: nothing to sign tokens with")
-	check(c.SKU == "" || skuForm.MatchString(c.SKU), "SKU: %q does not match %s", c.SKU, skuForm)
-	check(c.Name != "", "Name: empty")
-	check(c.Stock >= 1, "Stock: %d, want at least 1", c.Stock)
-	check(c.PerBuyerLimit >= 1, "PerBuyerLimit: %d, want at least 1", c.PerBuyerLimit)
+	c.validateSales(check)
 	check(c.PaymentWindow >= time.Second && c.PaymentWindow%time.Second == 0,
 		"PaymentWindow: %v, want whole seconds, at least one", c.PaymentWindow)
 	check(c.Price >= 0, "Price: %d is negative", c.Price)
@@ -120,12 +124,8 @@ func (c Config) Validate() error {
 	check(c.ReserveOn == "" || c.ReserveOn == OnOrder || c.ReserveOn == OnPayment,
 		"ReserveOn: %q, want %s or %s", c.ReserveOn, OnOrder, OnPayment)
 	check(c.Buyers >= 1 && c.Buyers <= maxBuyers, "Buyers: %d, want 1..%d", c.Buyers, maxBuyers)
-	check(c.Rate >= 1, "Rate: %d, want at least 1 per second", c.Rate)
-	check(c.Duration >= 100*time.Millisecond, "Duration: %v, want at least 100ms", c.Duration)
-	check(c.Shape == Constant || c.Shape == Ramp || c.Shape == Burst,
-		"Shape: %q, want %s, %s or %s", c.Shape, Constant, Ramp, Burst)
-	check(c.MaxQuantity >= 1 && c.MaxQuantity <= c.PerBuyerLimit,
-		"MaxQuantity: %d, want 1..PerBuyerLimit", c.MaxQuantity)
+	c.validatePhases(check)
+	check(c.Zipf == 0 || c.Zipf > 1 && c.Zipf <= 10, "Zipf: %v, want 0 or above 1, and 10 at most", c.Zipf)
 	share := func(name string, v float64) {
 		check(v >= 0 && v <= 1, "%s: %v, want a share from 0 to 1", name, v)
 	}
@@ -138,10 +138,6 @@ func (c Config) Validate() error {
 	check(c.Timeout > 0, "Timeout: %v, want more than 0", c.Timeout)
 	return errors.Join(faults...)
 }
-
-// requests is how many orders the attack sends: replays and second orders
-// among them, so that Rate is what the server sees.
-func (c Config) requests() int { return max(1, int(float64(c.Rate)*c.Duration.Seconds())) }
 
 // expiring says whether the attack's orders may run out of time while the run
 // is still being judged. Then fresh buyers pay, so that theirs do not, and the

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -89,6 +90,42 @@ type returning struct {
 }
 
 func newFake(t testing.TB, f fault) (*fakeSale, string) {
+	s, handler := fakeHandler(f)
+	server := httptest.NewServer(handler)
+	t.Cleanup(func() { close(s.stop); server.Close() })
+	return s, server.URL
+}
+
+// newFakes is one server with a sale for each SKU.
+func newFakes(t testing.TB, faults map[string]fault) string {
+	sales := map[string]http.Handler{}
+	var fakes []*fakeSale
+	for sku, f := range faults {
+		s, handler := fakeHandler(f)
+		sales[sku], fakes = handler, append(fakes, s)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The SKU is in the path, in the order's id or in the body.
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		for sku, handler := range sales {
+			if strings.Contains(r.URL.Path+string(body), sku) {
+				handler.ServeHTTP(w, r)
+				return
+			}
+		}
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(func() {
+		for _, s := range fakes {
+			close(s.stop)
+		}
+		server.Close()
+	})
+	return server.URL
+}
+
+func fakeHandler(f fault) (*fakeSale, http.Handler) {
 	s := &fakeSale{fault: f, orders: map[string]*fakeOrder{}, byKey: map[ask]*fakeOrder{}, byBuyer: map[string][]*fakeOrder{}, stop: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /v1/admin/sales/{sku}", s.put)
@@ -99,7 +136,7 @@ func newFake(t testing.TB, f fault) (*fakeSale, string) {
 	mux.HandleFunc("GET /v1/orders/{id}", s.get)
 	mux.HandleFunc("POST /v1/orders/{id}/pay", s.pay)
 	mux.HandleFunc("POST /v1/orders/{id}/cancel", s.cancel)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Request-Id", "fake")
 		s.mu.Lock()
 		s.tick()
@@ -109,9 +146,7 @@ func newFake(t testing.TB, f fault) (*fakeSale, string) {
 			panic(http.ErrAbortHandler)
 		}
 		mux.ServeHTTP(w, r)
-	}))
-	t.Cleanup(func() { close(s.stop); server.Close() })
-	return s, server.URL
+	})
 }
 
 // fakeToken signs nothing: the fake reads the subject.
@@ -182,7 +217,9 @@ func (s *fakeSale) put(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *fakeSale) state(w http.ResponseWriter, r *http.Request) {
-	fmt.Fprint(w, `{"state":"open"}`)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintf(w, `{"state":"open","available":%d}`, s.available-s.oversell)
 }
 
 func (s *fakeSale) order(w http.ResponseWriter, r *http.Request) {
@@ -273,7 +310,7 @@ func (s *fakeSale) place(buyer, key string, quantity int) (*fakeOrder, string, b
 	}
 	now := time.Now()
 	o := &fakeOrder{Row: Row{Key: key, Order: Order{
-		ID: fmt.Sprintf("id-%06d", len(s.orders)+1), SKU: s.sku, Buyer: buyer, Quantity: quantity,
+		ID: fmt.Sprintf("%s-%06d", s.sku, len(s.orders)+1), SKU: s.sku, Buyer: buyer, Quantity: quantity,
 		Status: Pending, ExpiresAt: now.Add(s.window),
 	}}, due: now}
 	if s.async {

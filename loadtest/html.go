@@ -1,20 +1,26 @@
 package loadtest
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
 	"html/template"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 )
 
-//go:embed report.html
-var reportPage string
+// The pages of one sale's report, and of several.
+//
+//go:embed report.html reports.html course.html report.css
+var pageFiles embed.FS
 
-var pageTemplate = template.Must(template.New("report.html").
-	Funcs(template.FuncMap{"human": human, "plural": plural}).Parse(reportPage))
+var pages = template.Must(template.New("").
+	Funcs(template.FuncMap{"human": human, "plural": plural, "css": css}).ParseFS(pageFiles, "*.html"))
+
+func css() (template.CSS, error) {
+	text, err := pageFiles.ReadFile("report.css")
+	return template.CSS(text), err
+}
 
 // blend makes vegeta's page a part of the report: same ground, no heading of
 // its own, and the reader's preference in place of its dark start. It goes in
@@ -47,13 +53,14 @@ func (rep *Report) WriteHTML(w io.Writer) error {
 		Reasons      []reason
 		Units        unitsBar
 		Columns      columns
+		Course       course
 		Strip        strip
 		Plot         string
 	}{
 		Report: rep, Title: rep.Word(), Checks: rep.checks(), Facts: rep.facts(),
-		Class:   [...]string{ExitPass: "pass", ExitViolation: "fail", ExitUnjudged: "open"}[rep.ExitCode()],
+		Class:   classes[rep.ExitCode()],
 		Summary: rep.summary(),
-		Units:   rep.unitsBar(), Columns: rep.columns(),
+		Units:   rep.unitsBar(), Columns: rep.columns(), Course: rep.course(),
 		Plot: strings.Replace(string(rep.plot), "</body>", blend, 1),
 	}
 	if rep.Restore.N > 0 {
@@ -67,7 +74,36 @@ func (rep *Report) WriteHTML(w io.Writer) error {
 		}
 		view.Reasons = append(view.Reasons, r)
 	}
-	if err := pageTemplate.Execute(w, view); err != nil {
+	if err := pages.ExecuteTemplate(w, "report.html", view); err != nil {
+		return fmt.Errorf("loadtest: write the HTML report: %w", err)
+	}
+	return nil
+}
+
+// classes colour a verdict.
+var classes = [...]string{ExitPass: "pass", ExitViolation: "fail", ExitUnjudged: "open"}
+
+// WriteHTML writes a page over all sales, which loads nothing from anywhere and
+// links to the page of each, where Save puts it.
+func (all *Reports) WriteHTML(w io.Writer) error {
+	if len(all.Sales) == 1 {
+		return all.Sales[0].WriteHTML(w)
+	}
+	type sale struct {
+		*Report
+		Class  string
+		Sold   int // units
+		Course course
+	}
+	view := struct {
+		*Reports
+		Title, Class, Summary, Schedule string
+		Each                            []sale
+	}{Reports: all, Title: all.Word(), Class: classes[all.ExitCode()], Summary: all.summary(), Schedule: all.Config.schedule()}
+	for _, rep := range all.Sales {
+		view.Each = append(view.Each, sale{rep, classes[rep.ExitCode()], rep.Pending + rep.Paid, rep.course()})
+	}
+	if err := pages.ExecuteTemplate(w, "reports.html", view); err != nil {
 		return fmt.Errorf("loadtest: write the HTML report: %w", err)
 	}
 	return nil
@@ -89,21 +125,13 @@ func reasonClass(reason string) string {
 // Save writes report.html, report.json and report.txt into dir, which it
 // creates if need be; and history.html, where the history can't be explained.
 func (rep *Report) Save(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("loadtest: save the report: %w", err)
-	}
 	files := map[string]func(io.Writer) error{
 		"report.html": rep.WriteHTML, "report.json": rep.WriteJSON, "report.txt": rep.WriteText,
 	}
 	if rep.Inexplicable > 0 {
 		files["history.html"] = rep.WriteHistory
 	}
-	for name, write := range files {
-		if err := save(filepath.Join(dir, name), write); err != nil {
-			return fmt.Errorf("loadtest: save the report: %w", err)
-		}
-	}
-	return nil
+	return saveAll(dir, files)
 }
 
 func save(path string, write func(io.Writer) error) (err error) {

@@ -57,7 +57,9 @@ type namedDetail struct {
 // WriteJSON writes the report as one JSON object on one line. Units: pending
 // to restoring, oversold, undersold, over_limit and drift; orders: durable and
 // lost; milliseconds where the name says so.
-func (rep *Report) WriteJSON(w io.Writer) error {
+func (rep *Report) WriteJSON(w io.Writer) error { return writeJSON(w, rep.document()) }
+
+func (rep *Report) document() document {
 	d := document{
 		Pass: rep.ExitCode() == ExitPass, SKU: rep.SKU, Total: rep.Total, Strategy: rep.Strategy, Stores: rep.Stores,
 		Attempts: rep.Attempts, Answers: rep.Answers, Durable: rep.Durable,
@@ -74,9 +76,13 @@ func (rep *Report) WriteJSON(w io.Writer) error {
 	for _, v := range rep.Violations {
 		d.Violations = append(d.Violations, namedDetail{v.Name, v.Detail})
 	}
+	return d
+}
+
+func writeJSON(w io.Writer, v any) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false) // the details are prose, for a terminal as well
-	if err := out.Encode(d); err != nil {
+	if err := out.Encode(v); err != nil {
 		return fmt.Errorf("loadtest: write the JSON report: %w", err)
 	}
 	return nil

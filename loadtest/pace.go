@@ -1,40 +1,81 @@
 package loadtest
 
 import (
+	"context"
 	"time"
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 )
 
-// pace is the attack's shape as a vegeta pacer that ends after c.requests().
-func pace(c Config) vegeta.Pacer {
-	q := quota{n: uint64(c.requests())}
-	switch c.Shape {
+// pace is the attack's phases as a vegeta pacer that ends after c.requests(),
+// or with ctx.
+func pace(ctx context.Context, c Config) vegeta.Pacer {
+	s := stages{ctx: ctx, sleep: wait}
+	var begin time.Duration
+	var n uint64
+	for _, p := range c.phases() {
+		first := n
+		n += uint64(p.requests())
+		s.list = append(s.list, stage{Pacer: p.pacer(), begin: begin, length: p.Duration, first: first, end: n})
+		begin += p.Duration
+	}
+	return s
+}
+
+// pacer is the phase's shape. It does not end.
+func (p Phase) pacer() vegeta.Pacer {
+	switch p.Shape {
 	case Ramp:
-		start := max(1, c.Rate/10)
-		// From start to 2×Rate−start, so that the mean is Rate.
-		slope := 2 * float64(c.Rate-start) / c.Duration.Seconds()
-		q.Pacer = vegeta.LinearPacer{StartAt: vegeta.Rate{Freq: start, Per: time.Second}, Slope: slope}
+		from, to := p.ends()
+		return vegeta.LinearPacer{
+			StartAt: vegeta.Rate{Freq: from, Per: time.Second},
+			Slope:   float64(to-from) / p.Duration.Seconds(),
+		}
 	case Burst:
-		q.Pacer = burst{size: uint64(c.Rate), every: time.Second}
-	default:
-		q.Pacer = vegeta.Rate{Freq: c.Rate, Per: time.Second}
+		return burst{size: uint64(p.Rate), every: time.Second}
 	}
-	return q
+	return vegeta.Rate{Freq: p.Rate, Per: time.Second}
 }
 
-// quota ends an attack after exactly n requests. A duration would cut off
-// what a busy machine could not send in time.
-type quota struct {
+// stages are phases, one after the other. Each ends after its number of
+// requests: a duration would cut off what a busy machine could not send in
+// time, so a late phase makes the next one begin late, and catch up.
+type stages struct {
+	ctx   context.Context // a pacer is given none
+	sleep func(context.Context, time.Duration) error
+	list  []stage
+}
+
+type stage struct {
 	vegeta.Pacer
-	n uint64
+	begin, length time.Duration
+	first, end    uint64 // hits before it, and after it
 }
 
-func (q quota) Pace(elapsed time.Duration, hits uint64) (time.Duration, bool) {
-	if hits >= q.n {
-		return 0, true
+func (s stages) Pace(elapsed time.Duration, hits uint64) (time.Duration, bool) {
+	for _, at := range s.list {
+		if hits >= at.end {
+			continue
+		}
+		// Here, and not in vegeta: there a pause could not be interrupted.
+		if early := at.begin - elapsed; early > 0 && s.sleep(s.ctx, early) != nil {
+			return 0, true
+		}
+		// Only the number of requests ends a phase, whatever its pacer says: a
+		// falling ramp that is late has come to send less than nothing.
+		pause, _ := at.Pacer.Pace(max(0, elapsed-at.begin), hits-at.first)
+		return pause, false
 	}
-	return q.Pacer.Pace(elapsed, hits)
+	return 0, true
+}
+
+func (s stages) Rate(elapsed time.Duration) float64 {
+	for _, at := range s.list {
+		if elapsed < at.begin+at.length && at.end > at.first {
+			return at.Pacer.Rate(max(0, elapsed-at.begin))
+		}
+	}
+	return 0
 }
 
 // burst sends size requests at once, then waits for the next full interval.

@@ -1,7 +1,6 @@
 package loadtest
 
 import (
-	"bytes"
 	"math"
 	"slices"
 	"strconv"
@@ -16,9 +15,8 @@ type Report struct {
 	PerBuyerLimit    int
 	ReserveOn        string // OnOrder or OnPayment; empty: OnOrder
 	Strategy, Stores string
-	Shape            string
-	Rate             int           // asked for, per second
-	Duration         time.Duration // asked for
+	Schedule         string // the attack that was asked for, in words
+	Shape            string // of its end
 	Started          time.Time
 	Took             time.Duration // the whole run
 	Interrupted      bool
@@ -37,7 +35,9 @@ type Report struct {
 	Restore      Quantiles      // from a cancellation's answer until the audit shows the units
 	Notes        []string
 
+	first    time.Time // request of the attack
 	timeline []slice
+	stock    []stockPoint
 	restores []time.Duration
 	plot     []byte // vegeta's page; nil without results
 	evidence Evidence
@@ -64,15 +64,14 @@ func (r *run) report(e Evidence, interrupted bool) *Report {
 	rep := NewReport(r.c, e)
 	rep.Started, rep.Took, rep.Interrupted = r.began, time.Since(r.began), interrupted
 	rep.restores, rep.Restore = r.restores, quantiles(r.restores)
+	rep.stock = r.stock.read()
 	rep.Notes = append(rep.Notes, r.notes...)
-	r.plot.Close() // or its last points would be missing
 	if rep.Attempts > 0 {
-		var page bytes.Buffer
-		if _, err := r.plot.WriteTo(&page); err != nil {
+		page, err := latencyPlot(e.Requests)
+		if err != nil {
 			rep.Notes = append(rep.Notes, "no latency plot: "+err.Error())
-		} else {
-			rep.plot = page.Bytes()
 		}
+		rep.plot = page
 	}
 	return rep
 }
@@ -82,7 +81,7 @@ func (r *run) report(e Evidence, interrupted bool) *Report {
 func NewReport(c Config, e Evidence) *Report {
 	rep := &Report{
 		Verdict: Judge(e), SKU: e.SKU, Name: c.Name, PerBuyerLimit: e.PerBuyerLimit, ReserveOn: e.ReserveOn,
-		Strategy: c.Strategy, Stores: c.Stores, Shape: c.Shape, Rate: c.Rate, Duration: c.Duration,
+		Strategy: c.Strategy, Stores: c.Stores, Schedule: c.schedule(), Shape: c.whole().Shape,
 		Answers: map[string]int{}, Reasons: map[string]int{}, Rows: map[string]int{},
 		evidence: e,
 	}
@@ -153,7 +152,7 @@ func (rep *Report) rates(c *file) {
 			}
 		}
 	}
-	rep.timeline = timeline(c.Requests, first)
+	rep.first, rep.timeline = first, timeline(c.Requests, first)
 	if rep.Shape == Burst {
 		lastSent = lastSent.Add(time.Second) // the last burst has its second, too
 	}

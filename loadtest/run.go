@@ -5,23 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/tsenart/vegeta/v12/lib/plot"
 )
 
-// run is one load test under way.
+// run is one sale under load test.
 type run struct {
-	c        Config
+	c        Config // of this sale alone
 	patience patience
 	client   client
 	operator operator
 	crowd    *crowd
 	ledger   ledger
-	plot     *plot.Plot
-	progress progress
+	stock    stockLine
+	progress *progress
 	began    time.Time
 
 	drifting time.Time // since when the audit has found drift, zero if it does not
@@ -31,52 +28,85 @@ type run struct {
 	gaps     []Gap    // what could not be found out
 }
 
-// Run opens the sale, attacks it, waits until it is at rest and judges what
-// happened. It returns an error if it could not start: a bad Config, a sale
-// that cannot be opened, ErrSKUInUse. Whatever happens later is in the report,
-// and in its ExitCode.
+// Run is RunAll for a Config of one sale.
+func Run(ctx context.Context, c Config) (*Report, error) {
+	if len(c.Sales) > 1 {
+		return nil, fmt.Errorf("loadtest: Sales: %d of them, and one report", len(c.Sales))
+	}
+	all, err := RunAll(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return all.Sales[0], nil
+}
+
+// RunAll opens the sales, attacks them together, waits until each is at rest
+// and judges what happened to it. It returns an error if it could not start: a
+// bad Config, a sale that cannot be opened, ErrSKUInUse. Whatever happens later
+// is in the reports, and in their ExitCode.
 //
 // If ctx ends during the attack, the attack stops and what has happened is
-// still judged, in seconds, or in two minutes at worst; the same goes for the
-// phases after it.
-func Run(ctx context.Context, c Config) (*Report, error) {
+// still judged, in seconds, or in two minutes per sale at worst; the same goes
+// for the phases after it.
+func RunAll(ctx context.Context, c Config) (*Reports, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if c.SKU == "" {
-		c.SKU = "load-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	c = c.whole()
+	crowd := newCrowd(c.Token)
+	progress := &progress{w: c.Progress}
+	var runs []*run
+	for _, sale := range c.sales() {
+		if sale.SKU == "" {
+			sale.SKU = newSKU("load")
+		}
+		conns := transport(payers + toppers)
+		defer conns.CloseIdleConnections()
+		runs = append(runs, newRun(c.of(sale), crowd, progress, conns))
 	}
-	conns := transport(payers + toppers)
-	defer conns.CloseIdleConnections()
-	r := &run{c: c, patience: c.withPatience(), plot: newPlot(), progress: progress{w: c.Progress}, began: time.Now()}
+	if err := openAll(ctx, c, crowd, runs); err != nil {
+		return nil, err
+	}
+	if err := attack(ctx, c, crowd, runs); err != nil {
+		return nil, err
+	}
+	all := &Reports{Config: c, Started: runs[0].began}
+	for _, r := range runs {
+		if len(runs) > 1 {
+			progress.say("%s:", r.c.SKU)
+		}
+		all.Sales = append(all.Sales, r.report(r.aftermath(ctx), ctx.Err() != nil))
+	}
+	all.Took = time.Since(all.Started)
+	return all, nil
+}
+
+func newRun(c Config, crowd *crowd, progress *progress, conns *http.Transport) *run {
+	r := &run{c: c, patience: c.withPatience(), crowd: crowd, progress: progress, began: time.Now()}
 	r.client = client{
 		base: strings.TrimSuffix(c.Target, "/"), sku: c.SKU,
 		http: &http.Client{Transport: conns, Timeout: c.Timeout, CheckRedirect: noRedirects},
 	}
-	if err := r.open(ctx); err != nil {
-		return nil, err
-	}
-	if err := r.attack(ctx); err != nil {
-		return nil, err
-	}
-	e := r.aftermath(ctx)
-	return r.report(e, ctx.Err() != nil), nil
+	return r
 }
 
-// open signs the tokens and opens the sale.
-func (r *run) open(ctx context.Context) (err error) {
-	r.progress.start("signing tokens, opening the sale", 0)
-	defer r.progress.end()
-	admin, err := r.c.Token("loadtest-operator", true)
+// openAll signs the tokens and opens the sales.
+func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
+	progress := runs[0].progress
+	progress.start("signing tokens, opening the sale", 0)
+	defer progress.end()
+	admin, err := c.Token("loadtest-operator", true)
 	if err != nil {
 		return fmt.Errorf("loadtest: sign the operator's token: %w", err)
 	}
-	if r.crowd, err = newCrowd(min(r.c.Buyers, r.c.requests()), r.c.Token); err != nil {
+	if err := crowd.sign(min(c.Buyers, c.requests())); err != nil {
 		return err
 	}
-	r.operator = operator{client: r.client, as: buyer{subject: "loadtest-operator", token: admin}}
-	if err := r.operator.open(ctx, r.c); err != nil {
-		return fmt.Errorf("open the sale: %w", err)
+	for _, r := range runs {
+		r.operator = operator{client: r.client, as: buyer{subject: "loadtest-operator", token: admin}}
+		if err := r.operator.open(ctx, r.c); err != nil {
+			return fmt.Errorf("open the sale: %w", err)
+		}
 	}
 	return nil
 }

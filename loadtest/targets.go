@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -29,38 +28,39 @@ type attempt struct {
 	fate     fate
 }
 
-// targets decides what each request of the attack asks for. Kinds, quantities
+// targets decides what each request to one sale asks for. Kinds, quantities
 // and fates come from the seed; which accepted order is replayed, and who
 // orders a second time, follows what the server has answered so far.
 type targets struct {
-	c   Config
-	url string
+	c    Config
+	url  string
+	sale int // its number
 
 	mu       sync.Mutex
 	rng      *rand.Rand
-	crowd    []buyer
-	next     int       // first orders so far
-	attempts []attempt // by number
-	latest   int       // the latest attempt under a new key
-	accepted []int     // attempts answered 201, to be replayed
+	arrivals *arrivals
+	came     map[string]bool // buyers so far
+	attempts []attempt       // by number
+	latest   int             // the latest attempt under a new key
+	accepted []int           // attempts answered 201, to be replayed
 	units    map[string]int
 	eager    []buyer // buyers to order a second time, the keenest last
 }
 
-func newTargets(c Config, crowd []buyer) *targets {
+func newTargets(c Config, sale int, a *arrivals) *targets {
 	return &targets{
-		c: c, url: strings.TrimSuffix(c.Target, "/") + "/v1/orders",
-		rng:    rand.New(rand.NewPCG(uint64(c.Seed), 0)),
-		crowd:  crowd,
+		c: c, url: strings.TrimSuffix(c.Target, "/") + "/v1/orders", sale: sale,
+		rng:      rand.New(rand.NewPCG(uint64(c.Seed), uint64(sale))),
+		arrivals: a, came: map[string]bool{},
 		latest: -1,
 		units:  map[string]int{},
 	}
 }
 
-// target is vegeta's Targeter. The attempt's number travels in the URL's
-// fragment: it never leaves the client, and vegeta returns the URL with every
-// result, also when there was no answer. (Its sequence number would not do:
-// it is taken before the Targeter is asked, by many workers at once.)
+// target is vegeta's Targeter. The numbers of sale and attempt travel in the
+// URL's fragment: it never leaves the client, and vegeta returns the URL with
+// every result, also when there was no answer. (Its sequence number would not
+// do: it is taken before the Targeter is asked, by many workers at once.)
 func (t *targets) target(out *vegeta.Target) error {
 	t.mu.Lock()
 	a := t.draw()
@@ -72,7 +72,7 @@ func (t *targets) target(out *vegeta.Target) error {
 	t.mu.Unlock()
 
 	out.Method = http.MethodPost
-	out.URL = t.url + "#" + strconv.Itoa(n)
+	out.URL = fmt.Sprintf("%s#%d/%d", t.url, t.sale, n)
 	out.Body = orderBody(t.c.SKU, a.quantity)
 	out.Header = http.Header{
 		"Content-Type":    {"application/json"},
@@ -116,11 +116,11 @@ func (t *targets) draw() attempt {
 		}
 		return a
 	}
-	if t.next >= len(t.crowd) {
-		a.kind = Second // everybody has been here
+	a.buyer = t.arrivals.next()
+	if t.came[a.buyer.subject] {
+		a.kind = Second
 	}
-	a.buyer = t.crowd[t.next%len(t.crowd)]
-	t.next++
+	t.came[a.buyer.subject] = true
 	if a.fate == pay && t.c.onPayment() {
 		// Their first orders will be accepted, and pass no limit: they need not
 		// wait for that.
@@ -130,16 +130,14 @@ func (t *targets) draw() attempt {
 	return a
 }
 
-// numbered returns the attempt behind a result's URL, and its number.
-func (t *targets) numbered(url string) (attempt, int, error) {
-	_, fragment, _ := strings.Cut(url, "#")
-	n, err := strconv.Atoi(fragment)
+// numbered returns an attempt by its number.
+func (t *targets) numbered(n int) (attempt, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err != nil || n < 0 || n >= len(t.attempts) {
-		return attempt{}, 0, fmt.Errorf("loadtest: a result for %q, which was never planned", url)
+	if n < 0 || n >= len(t.attempts) {
+		return attempt{}, false
 	}
-	return t.attempts[n], n, nil
+	return t.attempts[n], true
 }
 
 // took tells the plan that attempt n has been accepted.

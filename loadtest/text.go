@@ -58,9 +58,11 @@ func (rep *Report) summary() string {
 }
 
 // WriteText writes the report for people.
-func (rep *Report) WriteText(w io.Writer) error {
+func (rep *Report) WriteText(w io.Writer) error { return rep.writeText(w, "VERDICT") }
+
+func (rep *Report) writeText(w io.Writer, heading string) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "VERDICT: %s\n  %s\n", rep.Word(), rep.summary())
+	fmt.Fprintf(&b, "%s: %s\n  %s\n", heading, rep.Word(), rep.summary())
 	for _, v := range rep.Violations {
 		fmt.Fprintf(&b, "  %s: %s\n", v.Name, v.Detail)
 	}
@@ -115,8 +117,8 @@ func (rep *Report) facts() [][2]string {
 		facts = append(facts, [2]string{"server", strings.Trim("strategy "+rep.Strategy+", stores "+rep.Stores, ", ")})
 	}
 	facts = append(facts, [][2]string{
-		{"attack", fmt.Sprintf("%s by %s, %s, %d/s for %v asked, %.0f/s sent",
-			plural(rep.Attempts, "order"), plural(rep.Buyers, "buyer"), rep.Shape, rep.Rate, rep.Duration, rep.OfferedPerS)},
+		{"attack", fmt.Sprintf("%s by %s, %s asked, %.0f/s sent",
+			plural(rep.Attempts, "order"), plural(rep.Buyers, "buyer"), rep.Schedule, rep.OfferedPerS)},
 		{"answers", rep.reasons(rep.Reasons)},
 		{"orders", rep.rows()},
 		{"units", fmt.Sprintf("total %d = available %d + held %d + pending %d + paid %d + restoring %d",

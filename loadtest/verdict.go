@@ -92,9 +92,9 @@ func (v *Verdict) ExitCode() int {
 }
 
 // Word is the verdict in capitals.
-func (v *Verdict) Word() string {
-	return [...]string{ExitPass: "PASS", ExitViolation: "FAIL", ExitUnjudged: "NOT JUDGED"}[v.ExitCode()]
-}
+func (v *Verdict) Word() string { return words[v.ExitCode()] }
+
+var words = [...]string{ExitPass: "PASS", ExitViolation: "FAIL", ExitUnjudged: "NOT JUDGED"}
 
 // violation adds one to the verdict.
 func (v *Verdict) violation(name string, count int, format string, args ...any) {

@@ -23,6 +23,14 @@ type compareCommand struct {
 	List   bool   `help:"List the variants, and stop." group:"Result"`
 }
 
+// Help shows what to try.
+func (compareCommand) Help() string {
+	return `Needs redis-server and mariadbd or mysqld, and starts private ones. For example:
+
+  flashsale compare --list
+  flashsale compare --report out        and open out/compare.html`
+}
+
 // Run compares. The exit status is 1 if a right variant fails or a broken one
 // is not caught.
 func (c *compareCommand) Run(ctx context.Context, s streams) error {

@@ -20,8 +20,25 @@ type demoCommand struct {
 	limitFlags  `embed:"" group:"Limits"`
 }
 
+// Help shows what to try.
+func (demoCommand) Help() string {
+	return `Needs nothing but this program: Redis and SQL are embedded. For example:
+
+  flashsale demo --report out          and open out/report.html
+  flashsale demo --strategy get-decr   a gate that is wrong, and is caught
+  flashsale demo --scenario bots       a few buyers send most of the orders
+  flashsale demo --real                on a private redis-server and mariadbd or mysqld`
+}
+
 // Run starts stores and a node, sells a sale out under attack, and judges it.
 func (c *demoCommand) Run(ctx context.Context, s streams) error {
+	if listed, err := c.listed(s); listed {
+		return err
+	}
+	cfg, earlier, err := c.config(s)
+	if err != nil {
+		return err
+	}
 	say := func(format string, args ...any) {
 		if !c.Quiet {
 			_, _ = fmt.Fprintf(s.err, format+"\n", args...)
@@ -44,7 +61,7 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 	serve := app.Config{
 		Addr: "127.0.0.1:0", Redis: stores.RedisURL, SQL: stores.SQL, Secret: rand.Text() + rand.Text(),
 		TrustedProxies: []string{"127.0.0.1"}, // each buyer of the attack comes from an address of its own
-		MaxQuantity:    int64(max(10, c.MaxQuantity)),
+		MaxQuantity:    int64(max(10, cfg.MaxQuantity)),
 		Strategy:       c.Strategy,
 		Log:            slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
@@ -64,13 +81,12 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 	}
 	say("server: %s, strategy %s", node.URL(), c.Strategy)
 
-	cfg := c.config(s)
 	cfg.Target, cfg.Token = node.URL(), node.Token
 	cfg.Strategy, cfg.Stores = c.Strategy, kind
-	report, err := loadtest.Run(ctx, cfg)
+	reports, err := loadtest.RunAll(ctx, cfg)
 	stop()
 	if err := errors.Join(err, <-stopped); err != nil {
 		return err
 	}
-	return c.finish(s, report)
+	return c.finish(s, reports, earlier)
 }

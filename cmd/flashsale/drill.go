@@ -25,6 +25,15 @@ type drillCommand struct {
 	List  bool `help:"List the drills, and stop."`
 }
 
+// Help shows what to try.
+func (drillCommand) Help() string {
+	return `Needs redis-server and mariadbd or mysqld, and starts private ones. For example:
+
+  flashsale drill --list
+  flashsale drill node-killed redis-failover
+  flashsale drill --strategy no-limit   a broken gate: see drills fail`
+}
+
 // Run does harm to a sale of its own and judges what became of it.
 func (c *drillCommand) Run(ctx context.Context, s streams) error {
 	if c.List {

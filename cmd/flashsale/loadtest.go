@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,8 +18,22 @@ type loadtestCommand struct {
 	attackFlags `embed:""`
 }
 
+// Help shows what to try.
+func (loadtestCommand) Help() string {
+	return `It opens sales of its own, and touches no other. For example:
+
+  flashsale loadtest --stock 5000 --rate 3000
+  flashsale loadtest --scenario sneaker-drop --save before.json
+  flashsale loadtest --scenario sneaker-drop --against before.json
+
+Ctrl-C ends the attack, and what has happened by then is judged.`
+}
+
 // Run attacks and judges.
 func (c *loadtestCommand) Run(ctx context.Context, s streams) error {
+	if listed, err := c.listed(s); listed {
+		return err
+	}
 	if c.Secret == "" {
 		c.Secret = trialSecret
 	}
@@ -26,12 +41,18 @@ func (c *loadtestCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return fmt.Errorf("secret: %w", err)
 	}
-	cfg := c.config(s)
-	cfg.Target, cfg.SKU = c.Target, c.SKU
-	cfg.Token = func(subject string, admin bool) (string, error) { return verifier.Sign(subject, admin, 6*time.Hour) }
-	report, err := loadtest.Run(ctx, cfg)
+	cfg, earlier, err := c.config(s)
 	if err != nil {
 		return err
 	}
-	return c.finish(s, report)
+	if c.SKU != "" && c.Scenario != "" {
+		return errors.New("--sku: a scenario's sales have SKUs of their own")
+	}
+	cfg.Target, cfg.SKU = c.Target, c.SKU
+	cfg.Token = func(subject string, admin bool) (string, error) { return verifier.Sign(subject, admin, 6*time.Hour) }
+	reports, err := loadtest.RunAll(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	return c.finish(s, reports, earlier)
 }

@@ -39,20 +39,36 @@ func (c exitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) 
 
 // commands are the program's.
 type commands struct {
-	Serve       serveCommand       `cmd:"" help:"Run one node: the API, its share of the keepers, and the sweeper."`
-	Demo        demoCommand        `cmd:"" help:"Sell out a sale on this machine under attack, and judge it."`
-	Loadtest    loadtestCommand    `cmd:"" help:"Attack a running server, and judge what it sold."`
-	Bench       benchCommand       `cmd:"" help:"Measure the program against plain counterparts, on private real servers."`
-	Drill       drillCommand       `cmd:"" help:"Kill, pause and cut off parts of a selling service, on private real servers, and judge it."`
-	Compare     compareCommand     `cmd:"" help:"Compare ways to sell, right and wrong, on private real servers, under one attack."`
-	Hello       helloCommand       `cmd:"" name:"bench-hello" hidden:""`
-	Sale        saleCommand        `cmd:"" help:"Create, show, restock and close sales on a running server."`
-	Order       orderCommand       `cmd:"" help:"Look at an order on a running server."`
-	Audit       auditCommand       `cmd:"" help:"Where are all units of a sale? Exit status 0 they add up, 1 they do not."`
-	Token       tokenCommand       `cmd:"" help:"Print a bearer token for a buyer or an operator."`
-	Doctor      doctorCommand      `cmd:"" help:"Look at Redis and MySQL as they are set up, and say what to change, and why."`
-	Migrate     migrateCommand     `cmd:"" help:"Bring the database's schema up to date, and stop."`
-	Healthcheck healthcheckCommand `cmd:"" help:"Ask a running server whether it can sell: exit status 0 yes, 1 no."`
+	Serve    serveCommand    `cmd:"" group:"sell" help:"Run one node: the API, its share of the keepers, and the sweeper."`
+	Migrate  migrateCommand  `cmd:"" group:"sell" help:"Bring the database's schema up to date, and stop."`
+	Demo     demoCommand     `cmd:"" group:"prove" help:"Sell out a sale on this machine under attack, and judge it."`
+	Loadtest loadtestCommand `cmd:"" group:"prove" help:"Attack a running server, and judge what it sold."`
+	Drill    drillCommand    `cmd:"" group:"prove" help:"Kill, pause and cut off parts of a selling service, and judge what it sold."`
+	Compare  compareCommand  `cmd:"" group:"prove" help:"Compare ways to sell, right and wrong, under one attack."`
+	Bench    benchCommand    `cmd:"" group:"prove" help:"Measure the program against plain counterparts."`
+
+	Sale        saleCommand        `cmd:"" group:"operate" help:"Create, show, restock and close sales on a running server."`
+	Order       orderCommand       `cmd:"" group:"operate" help:"Look at an order on a running server."`
+	Audit       auditCommand       `cmd:"" group:"operate" help:"Where are all units of a sale? Exit status 0 they add up, 1 they do not."`
+	Token       tokenCommand       `cmd:"" group:"operate" help:"Print a bearer token for a buyer or an operator."`
+	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Look at Redis and MySQL as they are set up, and say what to change, and why."`
+	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Ask a running server whether it can sell: exit status 0 yes, 1 no."`
+
+	Completion completionCommand `cmd:"" group:"program" help:"Print a script that completes commands and flags on Tab."`
+	Version    versionCommand    `cmd:"" group:"program" help:"Print what this program was built from."`
+
+	Hello    helloCommand    `cmd:"" name:"bench-hello" hidden:""`
+	Complete completeCommand `cmd:"" hidden:""`
+
+	Print kong.VersionFlag `name:"version" env:"-" help:"Print what this program was built from."`
+}
+
+// groups are the commands', in the order of the help.
+var groups = []kong.Group{
+	{Key: "sell", Title: "Sell:"},
+	{Key: "prove", Title: "See it proved:"},
+	{Key: "operate", Title: "Look after a server:"},
+	{Key: "program", Title: "This program:"},
 }
 
 // streams are where a command writes.
@@ -82,11 +98,16 @@ func newParser(c *commands, stdout, stderr io.Writer, exit func(code int)) (*kon
 	return kong.New(c,
 		kong.Name("flashsale"),
 		kong.Description("Sell 1,000 units to a million people at once, and not one unit too many.\n\n"+
-			"Every flag has an environment variable, shown behind it. Exit status: 0 fine, 1 a violation was found, "+
+			"Start with: flashsale demo\n\n"+
+			"Every flag can be set by the environment variable that its command's help shows behind it. "+
+			"Exit status: 0 fine, 1 a violation was found, "+
 			"2 the verdict could not judge or never exercised a check, 3 anything else."),
+		kong.ExplicitGroups(groups),
+		kong.Vars{"version": version()},
 		kong.Writers(stdout, stderr),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.DefaultEnvars("FLASHSALE"),
+		attackDefaults(),
 		kong.Exit(exit),
 	)
 }

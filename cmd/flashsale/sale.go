@@ -31,6 +31,13 @@ type saleCreate struct {
 	serverFlags   `embed:""`
 }
 
+// Help shows what to try.
+func (saleCreate) Help() string {
+	return `For example a thousand, at 129.00 EUR, two to each buyer:
+
+  flashsale sale create sneaker --price 12900 --total 1000 --per-buyer 2`
+}
+
 // Run creates a sale. One that exists is not changed by mistake.
 func (c *saleCreate) Run(ctx context.Context, s streams) error {
 	server, err := c.operator()

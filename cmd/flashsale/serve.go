@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
 
 	"flashsale/cmd/flashsale/internal/app"
@@ -60,14 +61,14 @@ type logFlags struct {
 type serveCommand struct {
 	Addr        string `default:":8080" placeholder:"HOST:PORT" help:"Address to listen on. Default ${default}."`
 	MetricsAddr string `placeholder:"HOST:PORT" help:"Address for /metrics and pprof, apart from the API. Default: /metrics on --addr, no pprof."`
-	Redis       string `placeholder:"URL" help:"Redis, such as redis://localhost:6379/0; several hosts with commas between them for a cluster, or redis+sentinel://host:26379,host:26379/master/0. With no --mysql either: an embedded one, gone when the program ends."`
-	MySQL       string `name:"mysql" placeholder:"DSN" help:"MySQL or what speaks its protocol, such as user:password@tcp(localhost:3306)/flashsale."`
-	Secret      string `placeholder:"TEXT" help:"Signs the tokens, HS256: 32 bytes or more, the same on all nodes."`
+	Redis       string `placeholder:"URL" secret:"url" help:"Redis, such as redis://localhost:6379/0; several hosts with commas between them for a cluster, or redis+sentinel://host:26379,host:26379/master/0. With no --mysql either: an embedded one, gone when the program ends."`
+	MySQL       string `name:"mysql" placeholder:"DSN" secret:"url" help:"MySQL or what speaks its protocol, such as user:password@tcp(localhost:3306)/flashsale."`
+	Secret      string `placeholder:"TEXT" secret:"all" help:"Signs the tokens, HS256: 32 bytes or more, the same on all nodes."`
 	Node        string `placeholder:"NAME" help:"Name of this node, unlike all others'. Default: a random one."`
 	Strategy    string `default:"lua" help:"How stock is guarded: lua, lock-per-order (right, and slow), or one of the broken ones get-decr, decr-leak, no-limit, to see what they do. Default ${default}."`
 
 	Lock        string   `default:"redis" help:"What keeps the lock of a sale's keeper: redis (that of --redis), redlock, zookeeper or mysql (that of --mysql; a connection per sale). Default ${default}." group:"Locks"`
-	LockServers []string `placeholder:"SERVER" help:"For redlock the URLs of three independent Redis masters or more, an odd number; for zookeeper host:port of its servers." group:"Locks"`
+	LockServers []string `placeholder:"SERVER" secret:"url" help:"For redlock the URLs of three independent Redis masters or more, an odd number; for zookeeper host:port of its servers." group:"Locks"`
 
 	limitFlags     `embed:"" group:"Limits"`
 	TrustedProxies []string `placeholder:"CIDR" help:"Whose X-Forwarded-For tells the caller's address. Default: nobody's." group:"Limits"`
@@ -89,6 +90,16 @@ type serveCommand struct {
 	logFlags `embed:"" group:"Logs"`
 }
 
+// Help shows what to try.
+func (serveCommand) Help() string {
+	return `Without --redis and --mysql it serves on embedded stores, to try out: everything is lost when it ends.
+On your own stores, with any number of nodes, each with the same secret:
+
+  export FLASHSALE_SECRET=$(openssl rand -base64 48)
+  flashsale serve --redis redis://localhost:6379/0 \
+      --mysql 'flashsale:password@tcp(localhost:3306)/flashsale'`
+}
+
 // trialSecret signs tokens on embedded stores, where nothing lasts. Everybody
 // can read it here, so no real store is ever guarded by it.
 const trialSecret = "flashsale trial secret: embedded stores only"
@@ -98,7 +109,7 @@ const trialSecret = "flashsale trial secret: embedded stores only"
 const gcPercent = 400
 
 // Run serves until it is told to stop.
-func (c *serveCommand) Run(ctx context.Context, s streams) error {
+func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -145,5 +156,7 @@ func (c *serveCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	log.Info(version())
+	log.Info("settings", settings(k)...)
 	return node.Run(ctx)
 }

@@ -221,7 +221,7 @@ func TestRedisURL(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "geheim") {
 		t.Error(err)
 	}
-	if got := redact("root:geheim@tcp(h:1)/db"); got != "root:***@tcp(h:1)/db" {
+	if got := Redact("root:geheim@tcp(h:1)/db"); got != "root:***@tcp(h:1)/db" {
 		t.Error(got)
 	}
 }

@@ -47,10 +47,10 @@ func (c Config) validateLock() error {
 			if err != nil {
 				errs = append(errs, fmt.Errorf("lock-servers: %w", err))
 			} else if options.IsClusterMode {
-				errs = append(errs, fmt.Errorf("lock-servers: %q is a cluster, redlock wants single masters", redact(url)))
+				errs = append(errs, fmt.Errorf("lock-servers: %q is a cluster, redlock wants single masters", Redact(url)))
 			}
 			if slices.Contains(c.LockServers[:i], url) {
-				errs = append(errs, fmt.Errorf("lock-servers: %q is there twice, and would have two votes", redact(url)))
+				errs = append(errs, fmt.Errorf("lock-servers: %q is there twice, and would have two votes", Redact(url)))
 			}
 		}
 	case lockZooKeeper:

@@ -27,13 +27,13 @@ func redisOptions(url string) (*redis.UniversalOptions, error) {
 	var master string
 	if sentinel {
 		if rest, master = cutMaster(rest); master == "" {
-			return nil, fmt.Errorf("redis: %q names no master, as redis+sentinel://host:26379/master/0 does", redact(url))
+			return nil, fmt.Errorf("redis: %q names no master, as redis+sentinel://host:26379/master/0 does", Redact(url))
 		}
 	}
 	first, others, several := cutHosts(rest)
 	one, err := redis.ParseURL(scheme + "://" + first)
 	if err != nil || !ok {
-		return nil, fmt.Errorf("redis: %q is no URL such as redis://localhost:6379/0", redact(url))
+		return nil, fmt.Errorf("redis: %q is no URL such as redis://localhost:6379/0", Redact(url))
 	}
 	return &redis.UniversalOptions{
 		Addrs:         append([]string{one.Addr}, others...),
@@ -75,8 +75,8 @@ func cutMaster(rest string) (without, master string) {
 	return hosts + path[end:], path[:end]
 }
 
-// redact hides the password of a URL or DSN.
-func redact(url string) string {
+// Redact hides the password of a URL or DSN.
+func Redact(url string) string {
 	at := strings.LastIndex(url, "@")
 	if at < 0 {
 		return url

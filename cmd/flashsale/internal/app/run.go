@@ -62,13 +62,13 @@ func serve(s *http.Server, l net.Listener) error {
 // just then neither.
 func (a *App) prepare(ctx context.Context) error {
 	giveUp := time.Now().Add(a.cfg.DirectAfter)
-	err := a.await(ctx, "redis", redact(a.cfg.Redis), func(ctx context.Context) error {
+	err := a.await(ctx, "redis", Redact(a.cfg.Redis), func(ctx context.Context) error {
 		err := a.rdb.Ping(ctx).Err()
 		if err == nil {
 			return a.checkEviction(ctx)
 		}
 		if time.Now().After(giveUp) {
-			a.cfg.Log.Warn("starting without redis", "at", redact(a.cfg.Redis), "error", err)
+			a.cfg.Log.Warn("starting without redis", "at", Redact(a.cfg.Redis), "error", err)
 			return nil
 		}
 		return err
@@ -76,7 +76,7 @@ func (a *App) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.await(ctx, "mysql", redact(a.cfg.SQL), a.store.Ping); err != nil {
+	if err := a.await(ctx, "mysql", Redact(a.cfg.SQL), a.store.Ping); err != nil {
 		return err
 	}
 	applied, err := a.store.Migrate(ctx)

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"flashsale/loadtest"
+)
+
+// A flag given beside a scenario wins; what was not given is the scenario's.
+func TestFlagWinsOverScenario(t *testing.T) {
+	replays := 0.33
+	f := attackFlags{Scenario: "bots", Replays: &replays, Quiet: true}
+	c, _, err := f.config(streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Replays != replays || c.Buyers != 5000 || c.Cancels != 0.2 || c.Scenario != "Bots" {
+		t.Errorf("replays %v, buyers %d, cancels %v of %q", c.Replays, c.Buyers, c.Cancels, c.Scenario)
+	}
+}
+
+func TestScenarioFlags(t *testing.T) {
+	out, _, err := command(t, "demo", "--scenario", "list")
+	if err != nil || !strings.Contains(out, "sneaker-drop") || strings.Contains(out, "VERDICT") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	missing := filepath.Join(t.TempDir(), "none")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"demo", "--scenario", "bots", "--rate", "5", "--stock", "7"}, "--stock, --rate: a scenario says that"},
+		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--scenario", "bots", "--sku", "mine"}, "SKUs of their own"},
+		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--scenario", missing}, "no such file, and no example"},
+		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--against", missing}, "read an earlier run"},
+		{[]string{"demo", "--shape", "wave"}, "wave"},
+	} {
+		if _, _, err := command(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want a word of %q", c.args, err, c.want)
+		}
+	}
+}
+
+// A scenario with two sales on the real thing, saved, and held against a run of
+// something else: on stdout there is nothing but JSON.
+func TestDemoPlaysScenario(t *testing.T) {
+	dir := t.TempDir()
+	scenario, saved, other := filepath.Join(dir, "s.yaml"), filepath.Join(dir, "run.json"), filepath.Join(dir, "other.json")
+	write := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(scenario, `
+name: Two
+shares: {cancels: 0}
+sales:
+  - {sku: one, stock: 20, limit: 2, weight: 2}
+  - {sku: two, stock: 10, limit: 1}
+phases:
+  - {shape: burst, rate: 100, for: 1s}
+  - {rate: 100, for: 1s}
+`)
+	write(other, `{"started":"2026-11-27T09:00:00Z","setup":{"scenario":"Another"},"sales":[{"pass":true},{"pass":true}]}`)
+	var out bytes.Buffer
+	var errs cue // the server logs there, too, at the same time
+	err := run(t.Context(), []string{"demo", "--scenario", scenario, "--json", "--save", saved, "--against", other}, &out, &errs)
+	var exit exitCode
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Pass  bool
+		Sales []verdict
+	}
+	if err := json.Unmarshal(out.Bytes(), &doc); err != nil || len(doc.Sales) != 2 || doc.Pass != (exit == 0) {
+		t.Fatalf("%v, exit %d: %s", err, exit, &out)
+	}
+	for _, v := range doc.Sales {
+		if len(v.Violations) != 0 || v.Durable == 0 {
+			t.Errorf("%+v", v)
+		}
+	}
+	for _, want := range []string{"attack: 200 to go", "not the same scenario: Another then, Two now"} {
+		if !strings.Contains(errs.said.String(), want) {
+			t.Errorf("no %q on stderr:\n%s", want, &errs.said)
+		}
+	}
+	if text, err := os.ReadFile(saved); err != nil || !bytes.Contains(text, []byte(`"scenario": "Two"`)) {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// Ctrl-C in the middle of the attack ends it, and what has happened by then is
+// judged.
+func TestDemoJudgesAfterCtrlC(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], "demo", "--rate", "20", "--duration", "10m", "--stock", "50", "--timeout", "1m")
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	// Once the progress tells of answers.
+	progress := &cue{word: " of 12000, ", then: func() { _ = cmd.Process.Signal(os.Interrupt) }}
+	cmd.Stderr = progress
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != loadtest.ExitUnjudged {
+		t.Errorf("%v, want exit status %d\n%s", err, loadtest.ExitUnjudged, &progress.said)
+	}
+	for _, want := range []string{"VERDICT: NOT JUDGED", "interrupted: the run was stopped early"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s\n%s", want, &out, &progress.said)
+		}
+	}
+}
+
+// cue is written to, by anybody, until a word falls, and then does something,
+// once.
+type cue struct {
+	mu   sync.Mutex
+	said bytes.Buffer
+	word string
+	then func()
+}
+
+func (c *cue) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, err := c.said.Write(p)
+	if c.then != nil && strings.Contains(c.said.String(), c.word) {
+		c.then()
+		c.then = nil
+	}
+	return n, err
+}

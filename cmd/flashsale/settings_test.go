@@ -1,0 +1,72 @@
+package main
+
+import (
+	"io"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+// No secret of any flag is seen in what a node logs when it starts, and
+// everything else is.
+func TestSettingsHideSecrets(t *testing.T) {
+	t.Setenv("FLASHSALE_SECRET", "hush-hush-1")
+	parser, err := newParser(&commands{}, io.Discard, io.Discard, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := parser.Parse([]string{"serve", "--redis", "redis://app:hush-hush-2@r:1/0", "--mysql", "app:hush-hush-3@tcp(m:1)/db",
+		"--lock-servers", "redis://:hush-hush-4@a:1,redis://:hush-hush-5@b:1", "--limit-buyer", "7/s:9"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var line strings.Builder
+	for _, attr := range settings(k) {
+		line.WriteString(attr.(interface{ String() string }).String() + " ")
+	}
+	got := line.String()
+	if strings.Contains(got, "hush") || strings.Contains(got, "clock-off") {
+		t.Errorf("shows what it must not: %s", got)
+	}
+	for _, want := range []string{"addr=:8080 ", "redis=redis://app:***@r:1/0 ", "mysql=app:***@tcp(m:1)/db ", "secret=*** ",
+		"@a:1 redis://:***@b:1] ", "limit-buyer=7/s:9 ", "lease=5s ", "limit-away=map[pay:open place:local read:local] "} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
+	}
+}
+
+// Whatever takes a password, a key or an address with one says so.
+func TestSecretFlagsAreMarked(t *testing.T) {
+	parser, err := newParser(&commands{}, io.Discard, io.Discard, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range parser.Model.Children {
+		if node.Name != "serve" {
+			continue
+		}
+		for _, f := range node.Flags {
+			help := strings.ToLower(f.Help + f.Name)
+			if (strings.Contains(help, "secret") || strings.Contains(help, "password") || strings.Contains(help, "urls of")) && f.Tag.Get("secret") == "" {
+				t.Errorf("--%s is logged as it is", f.Name)
+			}
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	info := &debug.BuildInfo{GoVersion: "go1.26.8", Settings: []debug.BuildSetting{
+		{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.time", Value: "2026-11-27T09:00:00Z"}, {Key: "vcs.modified", Value: "true"},
+	}}
+	info.Main.Version = "v1.2.3"
+	if got := describe(info); !strings.HasPrefix(got, "flashsale v1.2.3, revision 0123456789ab of 2026-11-27T09:00:00Z, changed since, go1.26.8 ") {
+		t.Error(got)
+	}
+	for _, args := range [][]string{{"version"}, {"--version"}} {
+		out, _, err := command(t, args...)
+		if err != nil || strings.Count(out, "\n") != 1 || !strings.Contains(out, "go1.") {
+			t.Errorf("%v: %v: %q", args, err, out)
+		}
+	}
+}

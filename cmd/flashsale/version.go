@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+type versionCommand struct{}
+
+// Run prints what --version prints.
+func (versionCommand) Run(s streams) error {
+	_, err := fmt.Fprintln(s.out, version())
+	return err
+}
+
+// version is what this program was built from, and with.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{GoVersion: runtime.Version()}
+	}
+	return describe(info)
+}
+
+func describe(info *debug.BuildInfo) string {
+	built := map[string]string{}
+	for _, s := range info.Settings {
+		built[s.Key] = s.Value
+	}
+	parts := []string{"flashsale"}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		parts[0] += " " + v
+	}
+	if revision := built["vcs.revision"]; revision != "" {
+		of := "revision " + revision[:min(12, len(revision))]
+		if at := built["vcs.time"]; at != "" {
+			of += " of " + at
+		}
+		if built["vcs.modified"] == "true" {
+			of += ", changed since"
+		}
+		parts = append(parts, of)
+	} else {
+		parts = append(parts, "revision unknown: built outside of a git checkout, or by go run")
+	}
+	parts = append(parts, fmt.Sprintf("%s %s/%s", info.GoVersion, runtime.GOOS, runtime.GOARCH))
+	return strings.Join(parts, ", ")
+}

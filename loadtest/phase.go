@@ -1,0 +1,104 @@
+package loadtest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Phase is a stretch of an attack.
+type Phase struct {
+	Shape    string        // Constant, Ramp or Burst
+	Rate     int           // requests per second on average; 0: nothing is sent
+	From     int           // of a ramp: the rate at its start, and at its end 2 × Rate − From; 0: a tenth of Rate
+	Duration time.Duration // at least 100ms
+}
+
+// requests is how many orders a phase sends: replays and second orders among
+// them, so that Rate is what the server sees.
+func (p Phase) requests() int {
+	n := int(float64(p.Rate) * p.Duration.Seconds())
+	if p.Rate > 0 {
+		n = max(1, n)
+	}
+	return n
+}
+
+// ends are a ramp's rates.
+func (p Phase) ends() (from, to int) {
+	if from = p.From; from == 0 {
+		from = max(1, p.Rate/10)
+	}
+	return from, 2*p.Rate - from
+}
+
+func (p Phase) String() string {
+	switch {
+	case p.Rate == 0:
+		return fmt.Sprintf("nothing for %v", p.Duration)
+	case p.Shape == Ramp && p.From > 0:
+		from, to := p.ends()
+		return fmt.Sprintf("%s, %d to %d/s for %v", p.Shape, from, to, p.Duration)
+	}
+	return fmt.Sprintf("%s, %d/s for %v", p.Shape, p.Rate, p.Duration)
+}
+
+// phases are those of the attack: at least one.
+func (c Config) phases() []Phase {
+	if len(c.Phases) > 0 {
+		return c.Phases
+	}
+	return []Phase{{Shape: c.Shape, Rate: c.Rate, Duration: c.Duration}}
+}
+
+// requests is how many orders the attack sends.
+func (c Config) requests() (n int) {
+	for _, p := range c.phases() {
+		n += p.requests()
+	}
+	return n
+}
+
+// schedule is the attack in words.
+func (c Config) schedule() string {
+	var parts []string
+	for _, p := range c.phases() {
+		parts = append(parts, p.String())
+	}
+	return strings.Join(parts, ", then ")
+}
+
+// whole makes Rate and Duration those of all phases together.
+func (c Config) whole() Config {
+	if len(c.Phases) == 0 {
+		return c
+	}
+	c.Duration = 0
+	for _, p := range c.Phases {
+		c.Duration += p.Duration
+	}
+	c.Rate = int(float64(c.requests()) / c.Duration.Seconds())
+	// A last burst has its second, too.
+	c.Shape = c.Phases[len(c.Phases)-1].Shape
+	return c
+}
+
+func (c Config) validatePhases(check func(ok bool, format string, args ...any)) {
+	least := 1
+	if len(c.Phases) > 0 {
+		least = 0 // a pause between others
+	}
+	for i, p := range c.phases() {
+		in := ""
+		if len(c.Phases) > 0 {
+			in = fmt.Sprintf("Phases[%d].", i)
+		}
+		check(p.Rate >= least, "%sRate: %d, want at least %d per second", in, p.Rate, least)
+		check(p.Duration >= 100*time.Millisecond, "%sDuration: %v, want at least 100ms", in, p.Duration)
+		check(p.Shape == Constant || p.Shape == Ramp || p.Shape == Burst,
+			"%sShape: %q, want %s, %s or %s", in, p.Shape, Constant, Ramp, Burst)
+		check(p.From == 0 || p.Shape == Ramp && p.From > 0 && p.From < 2*p.Rate,
+			"%sFrom: %d, want a ramp's rate at its start, below twice its mean of %d", in, p.From, p.Rate)
+	}
+	check(len(c.Phases) == 0 || c.requests() > 0, "Phases: they send nothing")
+}

@@ -1,0 +1,199 @@
+package loadtest
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Scenario is an attack as a file: what is on sale, who comes, and when. What
+// it leaves out is as in the Config that it is played with. The examples in
+// scenarios/ show all of it.
+type Scenario struct {
+	Name  string
+	About string  // in a sentence or two
+	Seed  *int64  // Config.Seed
+	Sales []offer // at least one
+
+	Buyers struct {
+		Count       *int    // Config.Buyers
+		Zipf        float64 // Config.Zipf
+		MaxQuantity *int    `yaml:"max_quantity"`
+	}
+	Shares struct { // each as in Config
+		Replays, Cancels, Payments *float64
+		SecondOrders               *float64 `yaml:"second_orders"`
+	}
+	ReserveOn     *string   `yaml:"reserve_on"` // Config.ReserveOn
+	PaymentWindow *duration `yaml:"payment_window"`
+	Timeout       *duration
+
+	Phases []stretch // at least one
+}
+
+// offer is a Sale in a scenario.
+type offer struct {
+	SKU    string  // each run adds to it what makes it new
+	Name   string  // default: the SKU
+	Stock  int     // units
+	Limit  int     // units one buyer may hold; default: 1
+	Weight float64 // default: 1
+}
+
+// stretch is a Phase in a scenario. A ramp has its two ends for a rate.
+type stretch struct {
+	Shape          string // default: constant
+	Rate, From, To int
+	For            duration
+}
+
+// duration is one as Go writes them.
+type duration time.Duration
+
+// UnmarshalYAML says where in the file there is none.
+func (d *duration) UnmarshalYAML(n ast.Node) error {
+	at := n.GetToken()
+	v, err := time.ParseDuration(at.Value)
+	if err != nil {
+		return &yaml.SyntaxError{Message: fmt.Sprintf("%q is no duration, such as 5s or 500ms", at.Value), Token: at}
+	}
+	*d = duration(v)
+	return nil
+}
+
+//go:embed scenarios/*.yaml
+var scenarioFiles embed.FS
+
+// ReadScenario reads a file, or an example by its name. A key that it does not
+// know is an error, with line and column.
+func ReadScenario(name string) (*Scenario, error) {
+	text, err := scenarioFiles.ReadFile(path.Join("scenarios", name+".yaml"))
+	if err != nil {
+		text, err = os.ReadFile(name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("scenario %s: no such file, and no example (those are %s)", name, strings.Join(ScenarioNames(), ", "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("scenario %s: %w", name, err)
+	}
+	s, err := parseScenario(text)
+	if err != nil {
+		return nil, fmt.Errorf("scenario %s: %w", name, err)
+	}
+	return s, nil
+}
+
+func parseScenario(text []byte) (*Scenario, error) {
+	var s Scenario
+	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&s); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	check(s.Name != "", "name: empty")
+	check(len(s.Sales) > 0, "sales: none")
+	check(len(s.Phases) > 0, "phases: none")
+	for i, o := range s.Sales {
+		check(o.SKU != "", "sales[%d].sku: empty", i)
+	}
+	for i, p := range s.Phases {
+		ramp := p.Shape == Ramp
+		check(!ramp || p.Rate == 0 && p.From > 0 && p.To > 0, "phases[%d]: a ramp has from and to, 1 per second or more, and no rate", i)
+		check(ramp || p.From == 0 && p.To == 0, "phases[%d]: from and to are a ramp's", i)
+	}
+	return &s, errors.Join(faults...)
+}
+
+// Into makes c the scenario's. What else is wrong with it, c.Validate says.
+func (s *Scenario) Into(c *Config) {
+	c.Scenario = s.Name
+	set(&c.Seed, s.Seed)
+	set(&c.Buyers, s.Buyers.Count)
+	set(&c.MaxQuantity, s.Buyers.MaxQuantity)
+	set(&c.Replays, s.Shares.Replays)
+	set(&c.SecondOrders, s.Shares.SecondOrders)
+	set(&c.Cancels, s.Shares.Cancels)
+	if set(&c.ReserveOn, s.ReserveOn); c.onPayment() {
+		*c = c.ForPayment()
+	}
+	set(&c.Payments, s.Shares.Payments)
+	set(&c.PaymentWindow, (*time.Duration)(s.PaymentWindow))
+	set(&c.Timeout, (*time.Duration)(s.Timeout))
+	c.Zipf = s.Buyers.Zipf
+	c.Sales, c.Phases = nil, nil
+	for _, o := range s.Sales {
+		sale := Sale{SKU: newSKU(o.SKU), Name: o.Name, Stock: o.Stock, PerBuyerLimit: o.Limit, Weight: o.Weight}
+		if o.Name == "" {
+			sale.Name = o.SKU
+		}
+		if o.Limit == 0 {
+			sale.PerBuyerLimit = 1
+		}
+		if o.Weight == 0 {
+			sale.Weight = 1
+		}
+		c.Sales = append(c.Sales, sale)
+	}
+	for _, p := range s.Phases {
+		c.Phases = append(c.Phases, p.phase())
+	}
+}
+
+func (p stretch) phase() Phase {
+	switch p.Shape {
+	case "":
+		p.Shape = Constant
+	case Ramp:
+		p.Rate = (p.From + p.To) / 2
+	}
+	return Phase{Shape: p.Shape, Rate: p.Rate, From: p.From, Duration: time.Duration(p.For)}
+}
+
+// set is for what a scenario says, or leaves out.
+func set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// ListScenarios writes the examples, each with what it is about.
+func ListScenarios(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, name := range ScenarioNames() {
+		s, err := ReadScenario(name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(t, "%s\t%s\n", name, strings.Join(strings.Fields(s.About), " "))
+	}
+	return t.Flush()
+}
+
+// ScenarioNames are the examples that ReadScenario knows.
+func ScenarioNames() []string {
+	entries, err := scenarioFiles.ReadDir("scenarios")
+	if err != nil {
+		panic(err) // they are in the program
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
+	}
+	return names
+}

@@ -1,0 +1,139 @@
+package loadtest
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Each example is played, much shorter than it is.
+func TestExamples(t *testing.T) {
+	for _, name := range ScenarioNames() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := ReadScenario(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			faults := map[string]fault{}
+			for _, sale := range s.Sales {
+				faults[sale.SKU] = fault{}
+			}
+			c := quick(newFakes(t, faults))
+			long := c
+			s.Into(&long)
+			if err := long.Validate(); err != nil {
+				t.Fatal(err)
+			}
+
+			for i := range s.Sales {
+				s.Sales[i].Stock /= 10
+			}
+			for i, p := range s.Phases {
+				s.Phases[i].For = max(p.For/20, duration(100*time.Millisecond))
+			}
+			s.Into(&c)
+			c.PaymentWindow = min(c.PaymentWindow, time.Second)
+			all, err := RunAll(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			attempts := 0
+			for i, rep := range all.Sales {
+				attempts += rep.Attempts
+				if got := names(rep.Verdict); got != "" {
+					t.Errorf("%s: %s\n%s", rep.SKU, got, text(t, rep))
+				}
+				if sold := rep.Pending + rep.Paid; sold != s.Sales[i].Stock {
+					t.Errorf("%s: %d units sold of %d", rep.SKU, sold, s.Sales[i].Stock)
+				}
+			}
+			if attempts != c.requests() {
+				t.Errorf("%d orders, want %d", attempts, c.requests())
+			}
+		})
+	}
+}
+
+func TestScenarioSaysWhatIsWrong(t *testing.T) {
+	const rest = "\nname: x\nsales: [{sku: a, stock: 1}]\nphases: [{rate: 1, for: 1s}]"
+	for _, tc := range []struct{ text, want string }{
+		{"colour: red" + rest, `[1:1] unknown field "colour"`},
+		{"name: x\nsales:\n  - {sku: a, stok: 3}", `[3:14] unknown field "stok"`},
+		{"shares:\n  replays: lots" + rest, "[2:12] cannot unmarshal"},
+		{"payment_window: 5" + rest, `[1:17] "5" is no duration`},
+		{"name: x\nname: y", "[2:1]"},
+		{"", "name: empty\nsales: none\nphases: none"},
+		{"name: x\nsales: [{stock: 1}]\nphases: [{rate: 1, for: 1s}]", "sales[0].sku"},
+		{"name: x\nsales: [{sku: a, stock: 1}]\nphases: [{shape: ramp, rate: 1, for: 1s}]", "phases[0]: a ramp has from and to"},
+		{"name: x\nsales: [{sku: a, stock: 1}]\nphases: [{rate: 1, to: 5, for: 1s}]", "phases[0]: from and to are a ramp's"},
+	} {
+		if _, err := parseScenario([]byte(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%q: %v, want %q", tc.text, err, tc.want)
+		}
+	}
+	_, err := ReadScenario("no-such-thing")
+	for _, want := range append(ScenarioNames(), "no-such-thing") {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}
+
+// What a scenario leaves out is as it was, and what makes no sense is refused
+// by name.
+func TestScenarioInto(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.yaml")
+	if err := os.WriteFile(path, []byte("name: x\nbuyers: {count: 7, zipf: 0.5}\nsales: [{sku: a, stock: 3}, {sku: b}]\nphases: [{shape: ramp, from: 30, to: 10, for: 2s}, {shape: wave, rate: 5, for: 1ms}]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s, err := ReadScenario(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Defaults()
+	s.Into(&c)
+	if c.Buyers != 7 || c.Replays != Defaults().Replays || c.Seed != Defaults().Seed {
+		t.Errorf("buyers %d, replays %v, seed %d", c.Buyers, c.Replays, c.Seed)
+	}
+	if got, want := c.Phases[0], (Phase{Ramp, 20, 30, 2 * time.Second}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if sale := c.Sales[0]; !strings.HasPrefix(sale.SKU, "a-") || sale.Name != "a" || sale.PerBuyerLimit != 1 || sale.Weight != 1 {
+		t.Errorf("%+v", sale)
+	}
+	c.MaxQuantity = 2
+	err = c.Validate()
+	for _, want := range []string{"Sales[1].Stock", "Phases[1].Duration", "Phases[1].Shape", "Zipf", "MaxQuantity"} {
+		if err == nil || !strings.Contains(err.Error(), want+":") {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}
+
+func TestListScenarios(t *testing.T) {
+	var b bytes.Buffer
+	if err := ListScenarios(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(b.String()), "\n") {
+		if len(strings.Fields(line)) < 5 {
+			t.Errorf("%q does not say what it is about", line)
+		}
+	}
+	if got := strings.Count(b.String(), "\n"); got != len(ScenarioNames()) || got < 3 {
+		t.Errorf("%d lines for %d examples", got, len(ScenarioNames()))
+	}
+}
