@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"flashsale/cmd/flashsale/internal/auth"
 	"flashsale/cmd/flashsale/internal/web"
 	"flashsale/inventory/broken"
@@ -47,10 +49,12 @@ type Config struct {
 	Lock        string   // what keeps the locks: "redis", "redlock", "zookeeper" or "mysql"
 	LockServers []string // of redlock: URLs, of zookeeper: host:port
 
-	Strategy  string // "lua", "lock-per-order", or one of inventory/broken
-	AccessLog bool
-	ClockOff  time.Duration // how wrong this node's clock is: for tests and drills
-	Log       *slog.Logger
+	Strategy      string        // "lua", "lock-per-order", or one of inventory/broken
+	SnapshotEvery time.Duration // of the live page, default 1 s
+	Demo          bool          // whoever asks gets a token, and there is something on sale
+	AccessLog     bool
+	ClockOff      time.Duration // how wrong this node's clock is: for tests and drills
+	Log           *slog.Logger
 }
 
 // The strategies that are right.
@@ -98,6 +102,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.DirectLine == 0 {
 		c.DirectLine = 256
+	}
+	if c.Node == "" {
+		c.Node = uuid.NewString()
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
