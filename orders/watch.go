@@ -32,6 +32,12 @@ func (s *Service) Balances() map[string]Balance {
 	return all
 }
 
+// Sale returns a sale as this node knows it, or else as the database does: also
+// while Redis is away. Error: ErrNotFound.
+func (s *Service) Sale(ctx context.Context, sku string) (*Sale, error) {
+	return s.catalog.sale(ctx, sku)
+}
+
 // Watched is for those who watch sales: it costs one pipeline for all of them,
 // and has an answer whatever is away. The gates could not be asked where asked
 // is false: then Available is what the rows leave over, as far as this node

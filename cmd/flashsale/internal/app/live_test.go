@@ -250,6 +250,8 @@ func TestWatchWhileRedisIsAway(t *testing.T) {
 	w.until("all is well", "sale", func(e seen) bool { return len(e.Missing) == 0 && e.Exact })
 	s.Mini.Kill()
 	w.until("Redis is missed", "sale", func(e seen) bool { return slices.Equal(e.Missing, []string{"redis"}) })
+	late := watch(t, n.URL(), "S", "")
+	late.until("who comes now sees it as well", "sale", func(e seen) bool { return slices.Equal(e.Missing, []string{"redis"}) })
 	w.until("this node's figures", "figures", func(e seen) bool { return len(e.Nodes) == 1 && e.Nodes[0].Here })
 	w.until("it is sold past Redis", "sale", func(e seen) bool { return e.Direct && e.Sale.Available == 3 })
 	if err := s.Mini.Restart(t.Context()); err != nil {

@@ -47,7 +47,7 @@ func (s *Server) watch(c *gin.Context) error {
 		ctx = until
 	}
 	sku := c.Query("sku")
-	if _, err := s.cfg.Service.Offer(ctx, sku); err != nil {
+	if _, err := s.cfg.Service.Sale(ctx, sku); err != nil {
 		return err
 	}
 	w, err := s.cfg.Live.Watch(sku, admin)

@@ -83,7 +83,7 @@ async function ask(mine) {
 function yours(o) {
   if (o.status === 'paid') return `Paid: ${units(o.quantity)} are yours.`;
   if (sale.snapshot.sale.reserve_on === 'payment') return `Noted: ${units(o.quantity)}, taken when you pay.`;
-  return `Yours: ${units(o.quantity)}. Pay within ${clock(Date.parse(o.expires_at) - now())}.`;
+  return `Yours: ${units(o.quantity)}. Pay within ${clock(Math.min(Date.parse(o.expires_at) - now(), sale.snapshot.sale.payment_window_s * 1000))}.`;
 }
 
 // follow an order that is on its way until it is durable, rejected, or lost: then

@@ -54,25 +54,27 @@ function showFigures(figures) {
     return row;
   });
   $('nodes').replaceChildren(...rows);
+  $('alone').hidden = !sale.snapshot.missing.includes('redis');
 }
 
 // showLaw is the conservation law, as the sale's keeper last found it between
 // two of its steps: exact, however busy the sale is.
 function showLaw({ balance: b, keeper }) {
-  const { missing, direct } = sale.snapshot;
+  const { missing, direct, sold, sale: { total } } = sale.snapshot;
   let state = '', sign = '…', sum = 'Not compared yet.', word = keeper ? '' : 'No node that answers keeps this sale.';
-  if (b) {
-    sum = `${count(b.total)} units = ${count(b.available)} left + ${count(b.queued)} on their way + ${count(b.sold)} sold + ${count(b.restoring)} coming back`;
-    const age = b.age_ms < 5000 ? 'a moment ago' : span(Math.round(b.age_ms / 1000)) + ' ago';
-    if (b.drift !== 0) {
-      [state, sign] = ['broken', '✕'];
-      word = `${units(Math.abs(b.drift))} ${b.drift > 0 ? 'missing' : 'too many'}, compared ${age}. The keeper repairs what stays off.`;
-    } else if (missing.length || direct) {
-      word = `It added up when it was last compared, ${age}.`;
-    } else {
-      [state, sign] = ['holds', '✓'];
-      word = `It adds up. Compared ${age}${b.age_ms < 5000 ? '' : ', and nothing has changed since'}.`;
-    }
+  if (b) sum = `${count(b.total)} units = ${count(b.available)} left + ${count(b.queued)} on their way + ${count(b.sold)} sold + ${count(b.restoring)} coming back`;
+  const age = b && (b.age_ms < 5000 ? 'a moment ago' : span(Math.round(b.age_ms / 1000)) + ' ago');
+  if (direct) {
+    sum = `${count(sold)} of ${count(total)} units sold`;
+    word = 'Sold past the gate: there is nothing to compare, and MySQL alone counts.';
+  } else if (b && b.drift !== 0) {
+    [state, sign] = ['broken', '✕'];
+    word = `${units(Math.abs(b.drift))} ${b.drift > 0 ? 'missing' : 'too many'}, compared ${age}. The keeper repairs what stays off.`;
+  } else if (missing.length) {
+    word = b ? `It added up when it was last compared, ${age}.` : 'It can’t be compared while a store is away.';
+  } else if (b) {
+    [state, sign] = ['holds', '✓'];
+    word = `It adds up. Compared ${age}${b.age_ms < 5000 ? '' : ', and nothing has changed since'}.`;
   }
   $('law').dataset.state = state;
   text($('law-sign'), sign);
