@@ -218,9 +218,8 @@ func TestWatchRefused(t *testing.T) {
 }
 
 // The server's bounds on a request's time do not end a stream: its snapshots go
-// on after both have passed. A stream may fail to open within them on a machine
-// that is busy, so there are several attempts; without a bound lifted, none
-// outlasts it.
+// on after both have passed. On a machine that is busy it may fail to open within
+// them, so there are several attempts; with a bound in force, none outlasts it.
 func TestWatchOutlastsTimeouts(t *testing.T) {
 	n := start(t, servertest.Open(t, servers.KindEmbedded), often("one"))
 	n.put("S", 3, 2, 900)

@@ -26,7 +26,8 @@ func (s *Server) page() error {
 	return nil
 }
 
-// writeTimeout is how long who watches may take to read one snapshot.
+// writeTimeout is how long who watches may take to read one snapshot: instead of
+// the server's, which is for answers that end.
 const writeTimeout = 10 * time.Second
 
 // watch is GET /v1/live: server-sent events, until the caller leaves, the node
@@ -47,7 +48,9 @@ func (s *Server) watch(c *gin.Context) error {
 		ctx = until
 	}
 	sku := c.Query("sku")
-	if _, err := s.cfg.Service.Sale(ctx, sku); err != nil {
+	asking, cancel := context.WithTimeout(ctx, mostTime)
+	defer cancel()
+	if _, err := s.cfg.Service.Sale(asking, sku); err != nil {
 		return err
 	}
 	w, err := s.cfg.Live.Watch(sku, admin)
@@ -61,11 +64,6 @@ func (s *Server) watch(c *gin.Context) error {
 	c.Header("X-Accel-Buffering", "no") // nginx would keep it back
 	c.Status(http.StatusOK)
 	out := http.NewResponseController(c.Writer)
-	// The server's bounds are for requests that end. Its read deadline would
-	// end the request's context, its write deadline the connection.
-	if err := out.SetReadDeadline(time.Time{}); err != nil {
-		return err
-	}
 	// Wait a moment before coming back: a node that stops sends everybody away.
 	// A snapshot comes every second, changed or not, so silence means trouble.
 	next := []byte("retry: 1000\n\n")
