@@ -133,6 +133,7 @@ func (c Config) expiring() bool { return c.PaymentWindow < c.Duration+2*time.Min
 type patience struct {
 	rest   time.Duration // two equal audits this far apart: at rest
 	settle time.Duration // not at rest within this: a violation
+	repair time.Duration // for a server to mend drift by itself
 	known  time.Duration // for unknown outcomes to become known
 	topUp  time.Duration // for fresh buyers to hear sold_out
 	probe  time.Duration // for one cancelled unit to come back
@@ -151,6 +152,7 @@ func (c Config) withPatience() patience {
 	}
 	set(&p.rest, 500*time.Millisecond)
 	set(&p.settle, 30*time.Second)
+	set(&p.repair, 10*time.Second)
 	set(&p.known, 30*time.Second)
 	set(&p.topUp, 60*time.Second)
 	set(&p.probe, 5*time.Second)

@@ -26,6 +26,7 @@ type fault struct {
 	dupe          bool // a replay makes another order
 	one           bool // the quantity is ignored: always one unit
 	drift         int  // the audit's available is off by this
+	mends         int  // so many audits find the drift, and then it is mended
 	restless      bool // the audit never comes to rest
 	plainText     bool // problems are not problem+json
 	unflagged     bool // replays do not say so
@@ -340,7 +341,11 @@ func (s *fakeSale) close(w http.ResponseWriter, r *http.Request, status string) 
 func (s *fakeSale) audit(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := Audit{SKU: s.sku, Total: s.total, Available: s.available + s.fault.drift - s.oversell}
+	s.audits++
+	a := Audit{SKU: s.sku, Total: s.total, Available: s.available - s.oversell}
+	if s.mends == 0 || s.audits <= s.mends {
+		a.Available += s.fault.drift
+	}
 	for _, o := range s.rows {
 		switch {
 		case o.due.After(time.Now()):
@@ -354,7 +359,7 @@ func (s *fakeSale) audit(w http.ResponseWriter, r *http.Request) {
 	for _, back := range s.returning {
 		a.Restoring += back.units
 	}
-	if s.audits++; s.restless {
+	if s.restless {
 		a.Held += s.audits % 2
 	}
 	a.Sold = a.Paid + a.Pending

@@ -24,6 +24,7 @@ type run struct {
 	progress progress
 	began    time.Time
 
+	drifting time.Time // since when the audit has found drift, zero if it does not
 	restores []time.Duration
 	soldOut  bool     // the last top-up went on until sold_out
 	notes    []string // what a reader should know besides the verdict

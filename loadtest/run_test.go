@@ -20,7 +20,7 @@ func quick(url string) Config {
 	c.Stock, c.Buyers, c.Rate, c.Duration = 120, 2000, 1500, 400*time.Millisecond
 	c.SecondOrders = 0.2
 	c.patience = patience{
-		rest: 60 * time.Millisecond, settle: 10 * time.Second, known: 10 * time.Second,
+		rest: 60 * time.Millisecond, settle: 10 * time.Second, repair: 200 * time.Millisecond, known: 10 * time.Second,
 		topUp: 10 * time.Second, probe: 500 * time.Millisecond, probes: 4,
 	}
 	return c
@@ -157,6 +157,18 @@ func TestRunCatches(t *testing.T) {
 				t.Fatalf("exit %d, violations %q, want %q\n%s", rep.ExitCode(), names(rep.Verdict), tc.want, text(t, rep))
 			}
 		})
+	}
+}
+
+// A server that finds drift and mends it has broken nothing, though the sale is
+// at rest meanwhile.
+func TestRunWaitsForDriftToBeMended(t *testing.T) {
+	_, url := newFake(t, fault{drift: -3, mends: 40})
+	c := quick(url)
+	c.patience.repair = 20 * time.Second
+	c.patience.settle = 25 * time.Second
+	if rep := mustRun(t, c); rep.ExitCode() != ExitPass {
+		t.Fatalf("exit %d\n%s", rep.ExitCode(), text(t, rep))
 	}
 }
 

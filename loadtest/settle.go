@@ -12,7 +12,8 @@ var errUnsettled = errors.New("not at rest")
 
 // settle waits until the audit has been the same for patience.rest with
 // nothing held and nothing to be restored, and returns it. Orders that expire
-// meanwhile only make it wait longer. It fails with errUnsettled, or with what
+// meanwhile only make it wait longer, and drift must have lasted: a server that
+// finds it may be about to mend it. It fails with errUnsettled, or with what
 // kept it from reading the audit: then nothing is known about the sale.
 func (r *run) settle(ctx context.Context) (Audit, error) {
 	ctx, stop := context.WithTimeout(ctx, r.patience.settle)
@@ -40,7 +41,7 @@ func (r *run) settle(ctx context.Context) (Audit, error) {
 			}
 		case since.IsZero(): // the first one after the server was away
 			since = time.Now()
-		case began.Sub(since) >= r.patience.rest:
+		case began.Sub(since) >= r.patience.rest && r.lasts(a, began):
 			return a, nil
 		}
 		if wait(ctx, r.patience.rest/5) == nil {
@@ -51,6 +52,19 @@ func (r *run) settle(ctx context.Context) (Audit, error) {
 		}
 		return last, fmt.Errorf("%w within %v", errUnsettled, r.patience.settle)
 	}
+}
+
+// lasts reports whether the drift of an audit is there to stay: it has been seen
+// for patience.repair, over all of the run. No drift is.
+func (r *run) lasts(a Audit, now time.Time) bool {
+	switch {
+	case a.Drift == 0:
+		r.drifting = time.Time{}
+		return true
+	case r.drifting.IsZero():
+		r.drifting = now
+	}
+	return now.Sub(r.drifting) >= r.patience.repair
 }
 
 // collect reads the rows between two equal audits, so that both speak of the

@@ -59,18 +59,8 @@ type commands struct {
 type streams struct{ out, err io.Writer }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	var c commands
 	exited := -1
-	parser, err := kong.New(&c,
-		kong.Name("flashsale"),
-		kong.Description("Sell 1,000 units to a million people at once, and not one unit too many.\n\n"+
-			"Every flag has an environment variable, shown behind it. Exit status: 0 fine, 1 a violation was found, "+
-			"2 the verdict could not judge or never exercised a check, 3 anything else."),
-		kong.Writers(stdout, stderr),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.DefaultEnvars("FLASHSALE"),
-		kong.Exit(func(code int) { exited = code }),
-	)
+	parser, err := newParser(&commands{}, stdout, stderr, func(code int) { exited = code })
 	if err != nil {
 		return err
 	}
@@ -86,4 +76,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	return parsed.Run(streams{out: stdout, err: stderr})
+}
+
+func newParser(c *commands, stdout, stderr io.Writer, exit func(code int)) (*kong.Kong, error) {
+	return kong.New(c,
+		kong.Name("flashsale"),
+		kong.Description("Sell 1,000 units to a million people at once, and not one unit too many.\n\n"+
+			"Every flag has an environment variable, shown behind it. Exit status: 0 fine, 1 a violation was found, "+
+			"2 the verdict could not judge or never exercised a check, 3 anything else."),
+		kong.Writers(stdout, stderr),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.DefaultEnvars("FLASHSALE"),
+		kong.Exit(exit),
+	)
 }

@@ -158,7 +158,12 @@ func (n *node) put(sku string, total, perBuyer, windowSeconds int) answer {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	return n.send("PUT", "/v1/admin/sales/"+sku, n.token("operator", true), string(body))
+	put := func() answer { return n.send("PUT", "/v1/admin/sales/"+sku, n.token("operator", true), string(body)) }
+	a := put()
+	if a.status == 503 { // a busy machine: the change stands, and is on its way to the gate
+		eventually(n.t, sku+" at the gate", func() bool { a = put(); return a.status != 503 })
+	}
+	return a
 }
 
 // eventually polls until ok, for at most thirty seconds.

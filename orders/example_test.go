@@ -1,0 +1,90 @@
+package orders_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/orders"
+)
+
+// A node inside of a program of one's own, without HTTP: gate, keepers, expiry
+// and repairs are all there. Any number of programs may run on the same stores.
+func Example() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stores, err := servers.Embedded(ctx) // or the URL of a Redis and the DSN of a MySQL
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = stores.Close() }()
+	store, err := orders.Open(stores.SQL, orders.StoreConfig{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = store.Close() }()
+	if _, err := store.Migrate(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: stores.Mini.Addr, ContextTimeoutEnabled: true})
+	defer func() { _ = rdb.Close() }()
+
+	shop := orders.New(orders.Config{
+		Store: store, Gate: inventory.New(rdb, inventory.Config{}), Redis: rdb,
+		Wait: time.Minute, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	stopped := make(chan error)
+	go func() { stopped <- shop.Run(ctx) }()
+
+	sale := orders.Sale{
+		SKU: "sneaker", Name: "Sneaker", Price: 12900, Currency: "EUR", Total: 2, PerBuyerLimit: 1,
+		OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(time.Hour), PaymentWindowS: 900,
+	}
+	for {
+		// A change stands at once; a machine that is busy may take a moment longer
+		// to bring it to the gate, and then it is asked for again.
+		if _, _, err = shop.PutSale(ctx, sale); !errors.Is(err, orders.ErrUnavailable) {
+			break
+		}
+	}
+	fmt.Println("on sale:", err)
+
+	ann, err := shop.Place(ctx, orders.Placement{Buyer: "ann", SKU: "sneaker", Quantity: 1, Key: "click-1"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("ann:", ann.Order.Status)
+	again, err := shop.Place(ctx, orders.Placement{Buyer: "ann", SKU: "sneaker", Quantity: 1, Key: "click-1"})
+	fmt.Println("ann clicks twice:", again.Replayed, again.Order.ID == ann.Order.ID, err)
+	_, err = shop.Place(ctx, orders.Placement{Buyer: "ann", SKU: "sneaker", Quantity: 1, Key: "click-2"})
+	fmt.Println("ann wants another:", errors.Is(err, inventory.ErrBuyerLimit))
+
+	paid, err := shop.Pay(ctx, "ann", ann.Order.ID, "card-4711")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("ann:", paid.Status, paid.Amount, paid.Currency)
+
+	cancel()
+	fmt.Println("handed over:", <-stopped)
+
+	// Output:
+	// on sale: <nil>
+	// ann: pending_payment
+	// ann clicks twice: true true <nil>
+	// ann wants another: true
+	// ann: paid 12900 EUR
+	// handed over: <nil>
+}
