@@ -117,12 +117,14 @@ func (b *tab) until(condition string) {
 	}
 }
 
-// click does so where a person could: nothing lies over it. (Not by the mouse: it
+// click waits for what is to be clicked, and does so where a person could: nothing lies over it. (Not by the mouse: it
 // waits for a picture, which a browser in the background draws when it likes.)
 func (b *tab) click(selector string) {
 	b.t.Helper()
+	selector = strconv.Quote(selector)
+	b.until(`document.querySelector(` + selector + `)?.checkVisibility()`)
 	b.do(chromedp.Evaluate[chromedp.Void](`(() => {
-		const it = document.querySelector(` + strconv.Quote(selector) + `);
+		const it = document.querySelector(` + selector + `);
 		it.scrollIntoView({ block: 'center' });
 		const box = it.getBoundingClientRect();
 		const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
