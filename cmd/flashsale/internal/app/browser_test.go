@@ -117,20 +117,20 @@ func (b *tab) until(condition string) {
 	}
 }
 
-// click waits for what is to be clicked, and does so where a person could: nothing lies over it. (Not by the mouse: it
-// waits for a picture, which a browser in the background draws when it likes.)
+// click waits until what is to be clicked is there and nothing lies over it, and
+// clicks it. (Not by the mouse: it waits for a picture, which a browser in the
+// background draws when it likes.)
 func (b *tab) click(selector string) {
 	b.t.Helper()
-	selector = strconv.Quote(selector)
-	b.until(`document.querySelector(` + selector + `)?.checkVisibility()`)
-	b.do(chromedp.Evaluate[chromedp.Void](`(() => {
-		const it = document.querySelector(` + selector + `);
+	b.until(`(() => {
+		const it = document.querySelector(` + strconv.Quote(selector) + `);
+		if (!it?.checkVisibility()) return false;
 		it.scrollIntoView({ block: 'center' });
 		const box = it.getBoundingClientRect();
-		const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
-		if (!it.contains(top)) throw new Error('something lies over it: ' + (top && top.outerHTML));
-		it.click();
-	})()`))
+		const there = it.contains(document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2));
+		if (there) it.click();
+		return there;
+	})()`)
 }
 
 // What people do with the page: see a sale open, buy, see what others buy, find
