@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,17 +20,19 @@ import (
 // workers serve them, one lock client renews them, and one patrol looks after
 // those that nobody has called for.
 type Keepers struct {
-	node    string
-	store   *Store
-	gate    Gate
-	locks   lock.Locker
-	catalog *catalog
-	link    *link
-	tell    func(ctx context.Context, verdicts []verdict)
-	vacated func(ctx context.Context) // says that SKUs were let go of
-	log     *slog.Logger
-	cfg     KeeperConfig
-	count   Counters
+	node     string
+	store    *Store
+	gate     Gate
+	locks    lock.Locker
+	catalog  *catalog
+	link     *link
+	tell     func(ctx context.Context, verdicts []verdict)
+	vacated  func(ctx context.Context) // says that SKUs were let go of
+	onCommit func(*Commit)
+	log      *slog.Logger
+	cfg      KeeperConfig
+	count    Counters
+	ahead    atomic.Pointer[time.Duration] // Redis's clock, less this one's: nil until it was asked
 
 	reassign chan struct{} // asks for an early look at who keeps what; of one
 
@@ -93,6 +96,7 @@ type post struct {
 	queued, running, again bool
 	failing                bool          // the last pass ended in an error
 	stopped                chan struct{} // closed once it is given up
+	waiting                waiting       // the SKU's queue, as the patrol saw it
 
 	rounds // the patrol's
 }

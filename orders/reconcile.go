@@ -29,6 +29,8 @@ type reconciler struct {
 	walking atomic.Bool // a walk is under way
 	page    atomic.Bool // it may go a page further
 
+	off atomic.Pointer[int64] // the drift of the last comparison, where it found any symptom
+
 	// marked: every order that the gate has been told the end of is marked so.
 	// Where one is not, its units are back on sale and count as restoring too.
 	marked bool
@@ -113,8 +115,10 @@ func (k *keeper) check(ctx context.Context) error {
 	}
 	k.suspect.Store(symptom != "")
 	if symptom == "" {
+		k.off.Store(nil)
 		return nil
 	}
+	k.off.Store(&d.Drift)
 	if k.times++; k.times < lasting {
 		k.log.Debug("drift", "sku", k.sku, "symptom", symptom, "drift", d.Drift, "times", k.times)
 		return nil
@@ -143,6 +147,7 @@ func (k *keeper) forget() {
 	k.marked = true
 	k.symptom, k.times, k.orders, k.buyers, k.round = "", 0, nil, nil, nil
 	k.suspect.Store(false)
+	k.off.Store(nil)
 }
 
 // differences of the gate from the database.
