@@ -142,7 +142,7 @@ func (s *Service) offers(ctx context.Context, sales []Sale) ([]Offer, error) {
 	}
 	for i, offer := range gated {
 		if glances[i].Exists {
-			offer.Available = glances[i].Available
+			offer.Available, offer.Queued = glances[i].Available, glances[i].Queued
 		}
 	}
 	return offers, nil

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"flashsale/inventory"
 )
@@ -40,6 +41,8 @@ type reconciler struct {
 
 	symptom string // of the last comparison, "" for none
 	times   int    // comparisons in a row that found it
+
+	balance atomic.Pointer[Balance] // of the last comparison, for those who watch
 }
 
 // lasting is how many comparisons in a row must find the same before the gate
@@ -104,6 +107,7 @@ func (k *keeper) check(ctx context.Context) error {
 		return nil
 	}
 	k.count.Compared.Add(1)
+	k.balance.Store(&d.Balance)
 	k.orders, k.buyers = d.orders, d.buyers
 	symptom := d.symptom()
 	if symptom != k.symptom {
@@ -114,9 +118,9 @@ func (k *keeper) check(ctx context.Context) error {
 		k.off.Store(nil)
 		return nil
 	}
-	k.off.Store(&d.drift)
+	k.off.Store(&d.Drift)
 	if k.times++; k.times < lasting {
-		k.log.Debug("drift", "sku", k.sku, "symptom", symptom, "drift", d.drift, "times", k.times)
+		k.log.Debug("drift", "sku", k.sku, "symptom", symptom, "drift", d.Drift, "times", k.times)
 		return nil
 	}
 	return k.repair(ctx, d)
@@ -130,7 +134,7 @@ func (k *keeper) repair(ctx context.Context, d differences) error {
 		return err
 	}
 	k.count.Repaired.Add(1)
-	k.log.Warn("drift repaired", "sku", k.sku, "symptom", k.symptom, "drift", d.drift,
+	k.log.Warn("drift repaired", "sku", k.sku, "symptom", k.symptom, "drift", d.Drift,
 		"orders_off", len(d.orders), "buyers_off", len(d.buyers),
 		"available_before", d.gate.Available, "available", stock.Available,
 		"holds_before", d.gate.Holds, "holds", stock.Holds)
@@ -147,18 +151,18 @@ func (k *keeper) forget() {
 
 // differences of the gate from the database.
 type differences struct {
-	known  bool // false: they could not be compared just now
-	gate   inventory.Tally
-	drift  int64           // units that nobody can account for; below 0 such as there are not
+	known bool // false: they could not be compared just now
+	gate  inventory.Tally
+	Balance
 	orders map[string]bool // ids, of those asked for
 	buyers map[string]bool
 }
 
 func (d *differences) symptom() string {
 	switch {
-	case d.drift > 0:
+	case d.Drift > 0:
 		return unitsMissing
-	case d.drift < 0:
+	case d.Drift < 0:
 		return unitsTooMany
 	case d.gate.Counted != int64(len(d.gate.Queued)):
 		return queueMiscount
@@ -205,7 +209,11 @@ func (k *keeper) differences(ctx context.Context, orders, buyers map[string]bool
 		return d, nil
 	}
 	// One statement about two stores, and exact: see above.
-	d.drift = d.gate.Total - d.gate.Available - d.gate.Units() - sums.Sold - sums.Restoring
+	d.Balance = Balance{
+		Total: d.gate.Total, Available: d.gate.Available, Queued: d.gate.Units(),
+		Sold: sums.Sold, Restoring: sums.Restoring, At: time.Now(),
+	}
+	d.Drift = d.Total - d.Available - d.Queued - d.Sold - d.Restoring
 	d.known = true
 	return d, nil
 }

@@ -74,6 +74,7 @@ type saleJSON struct {
 type Offer struct {
 	Sale
 	Available int64
+	Queued    int64     // orders that the gate has let in and the database does not have yet
 	Now       time.Time // by the database's clock
 }
 

@@ -74,6 +74,8 @@ func TestBadUsage(t *testing.T) {
 		{[]string{"serve", "--redis", "redis://localhost:1"}, "both"},
 		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d"}, "FLASHSALE_SECRET"},
 		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", trialSecret}, "source"},
+		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", "EXAMPLE-of-a-secret-32-bytes-or-longer"}, "--secret: that is the example"},
+		{[]string{"serve", "--redis", "redis://:example@localhost:1", "--mysql", "u:example@tcp(localhost:1)/d", "--secret", nodesSecret, "--no-demo"}, "--redis, --mysql: that is the example"},
 		{[]string{"loadtest", "--target", "nonsense"}, "Target"},
 		{[]string{"migrate", "--mysql", "nonsense"}, "DSN"},
 	} {

@@ -65,6 +65,7 @@ type serveCommand struct {
 	MySQL       string `name:"mysql" placeholder:"DSN" secret:"url" help:"MySQL or what speaks its protocol, such as user:password@tcp(localhost:3306)/flashsale."`
 	Secret      string `placeholder:"TEXT" secret:"all" help:"Signs the tokens, HS256: 32 bytes or more, the same on all nodes."`
 	Node        string `placeholder:"NAME" help:"Name of this node, unlike all others'. Default: a random one."`
+	Demo        *bool  `negatable:"" help:"Give a token to whoever asks, an operator's too, and put something on sale, for the page at / to be tried out. Default: with embedded stores only."`
 	Strategy    string `default:"lua" help:"How stock is guarded: lua, lock-per-order (right, and slow), or one of the broken ones get-decr, decr-leak, no-limit, to see what they do. Default ${default}."`
 
 	Lock        string   `default:"redis" help:"What keeps the lock of a sale's keeper: redis (that of --redis), redlock, zookeeper or mysql (that of --mysql; a connection per sale). Default ${default}." group:"Locks"`
@@ -104,6 +105,31 @@ On your own stores, with any number of nodes, each with the same secret:
 // can read it here, so no real store is ever guarded by it.
 const trialSecret = "flashsale trial secret: embedded stores only"
 
+// Whoever has read docker-compose.yml knows its secrets: they contain these.
+const (
+	exampleSecret   = "EXAMPLE"
+	examplePassword = ":example@"
+)
+
+// checkExamples refuses to guard anything with an example. A demo guards nothing.
+func (c *serveCommand) checkExamples() error {
+	var of []string
+	if strings.Contains(c.Secret, exampleSecret) {
+		of = append(of, "--secret")
+	}
+	if strings.Contains(c.Redis, examplePassword) {
+		of = append(of, "--redis")
+	}
+	if strings.Contains(c.MySQL, examplePassword) {
+		of = append(of, "--mysql")
+	}
+	if len(of) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: that is the example that everybody can read in docker-compose.yml: set your own, as .env.example says, or try it out with --demo (FLASHSALE_DEMO=true)",
+		strings.Join(of, ", "))
+}
+
 // gcPercent lets garbage grow to four times what is live, which is little: a
 // node's state is in its stores. It is worth 5 to 7 % of refusals.
 const gcPercent = 400
@@ -121,6 +147,7 @@ func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) erro
 		ReconcileEvery: c.ReconcileEvery, ReconcileHoldsEvery: c.ReconcileHoldsEvery,
 		DirectAfter: c.DirectAfter, DirectLine: c.DirectLine,
 		Lock: c.Lock, LockServers: c.LockServers,
+		Demo:     c.Demo != nil && *c.Demo,
 		Strategy: c.Strategy, AccessLog: c.AccessLog, ClockOff: c.ClockOff, Log: log,
 	}
 	c.into(&cfg)
@@ -138,11 +165,19 @@ func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) erro
 		if cfg.Secret == "" {
 			cfg.Secret = trialSecret
 		}
+		cfg.Demo = c.Demo == nil || *c.Demo
 		log.Warn("EMBEDDED STORES: for trying out. Everything is lost when this program ends. --redis and --mysql choose real ones.")
 	case c.Redis == "" || c.MySQL == "":
 		return errors.New("give both --redis and --mysql, or neither for the embedded stores")
 	case c.Secret == trialSecret:
 		return errors.New("secret: this one is printed in the source; set --secret or FLASHSALE_SECRET to 32 bytes or more of your own")
+	case !cfg.Demo:
+		if err := c.checkExamples(); err != nil {
+			return err
+		}
+	}
+	if cfg.Demo {
+		log.Warn("DEMO: whoever asks gets a token, an operator's too. --no-demo turns it off.")
 	}
 	exporter, err := traces.New(ctx, cfg.Node, os.Getenv, log)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/cmd/flashsale/internal/auth"
+	"flashsale/cmd/flashsale/internal/live"
 	"flashsale/cmd/flashsale/internal/web"
 	"flashsale/inventory"
 	"flashsale/inventory/broken"
@@ -29,6 +30,7 @@ type App struct {
 	service  *orders.Service
 	verifier *auth.Verifier
 	web      *web.Server
+	live     *live.Live
 	closing  []func() // of what the locks need
 	ready    chan struct{}
 }
@@ -116,10 +118,17 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	}
 	a.service = orders.New(service)
 	m.watch(registry, a.service, a.store, a.rdb, cfg.QueueBound)
+	a.live = live.New(live.Config{
+		Node: cfg.Node, Service: a.service, Redis: a.rdb,
+		Requests: func() live.Requests { return a.web.Requests() },
+		Missing:  func(ctx context.Context) []string { return a.web.Missing(ctx) },
+		Every:    cfg.SnapshotEvery,
+	})
 	a.web, err = web.New(web.Config{
 		Service: a.service, Verifier: a.verifier, LimitIP: cfg.LimitIP,
 		LimitPay: limiter.With(cfg.rules(web.RoutePay)), LimitRead: limiter.With(cfg.rules(web.RouteRead)),
 		TrustedProxies: cfg.TrustedProxies, Registry: registry, Metrics: cfg.MetricsAddr == "",
+		Live: a.live, Demo: cfg.Demo,
 		Checks: []web.Check{
 			{Name: "redis", Ask: func(ctx context.Context) error { return a.rdb.Ping(ctx).Err() }, Spared: a.service.SellsDirect},
 			{Name: "mysql", Ask: a.store.Ping},

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
@@ -50,10 +51,12 @@ type Config struct {
 	Lock        string   // what keeps the locks: "redis", "redlock", "zookeeper" or "mysql"
 	LockServers []string // of redlock: URLs, of zookeeper: host:port
 
-	Strategy  string // "lua", "lock-per-order", or one of inventory/broken
-	AccessLog bool
-	ClockOff  time.Duration // how wrong this node's clock is: for tests and drills
-	Log       *slog.Logger
+	Strategy      string        // "lua", "lock-per-order", or one of inventory/broken
+	SnapshotEvery time.Duration // of the live page, default 1 s
+	Demo          bool          // whoever asks gets a token, and there is something on sale
+	AccessLog     bool
+	ClockOff      time.Duration // how wrong this node's clock is: for tests and drills
+	Log           *slog.Logger
 
 	Traces     trace.TracerProvider   // of which requests' spans are made; nil for none
 	Collectors []prometheus.Collector // further metrics, of who made the App
@@ -107,6 +110,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.DirectLine == 0 {
 		c.DirectLine = 256
+	}
+	if c.Node == "" {
+		c.Node = uuid.NewString()
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()

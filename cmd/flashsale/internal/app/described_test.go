@@ -17,6 +17,9 @@ import (
 )
 
 var routes = sync.OnceValues(func() (routers.Router, error) {
+	for _, text := range []string{"text/html", "text/event-stream"} {
+		openapi3filter.RegisterBodyDecoder(text, openapi3filter.PlainBodyDecoder)
+	}
 	doc, err := openapi3.NewLoader().LoadFromData(web.OpenAPI)
 	if err != nil {
 		return nil, err

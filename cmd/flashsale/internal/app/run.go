@@ -31,8 +31,12 @@ func (a *App) Run(ctx context.Context) error {
 		if err := a.prepare(gctx); err != nil {
 			return err
 		}
+		if a.cfg.Demo {
+			g.Go(func() error { a.demoSale(gctx); return nil })
+		}
 		return a.service.Run(loops)
 	})
+	g.Go(func() error { return a.live.Run(gctx) }) // who watches is not waited for
 	g.Go(func() error {
 		<-gctx.Done()
 		a.cfg.Log.Info("stopping: no new requests, finishing those that were accepted")

@@ -116,7 +116,8 @@ func (d *description) Operations(tag string) []operation {
 		}
 	}
 	sort.Slice(list, func(i, j int) bool {
-		return list[i].Path+list[i].Method < list[j].Path+list[j].Method
+		a, b := list[i], list[j]
+		return a.Path < b.Path || a.Path == b.Path && a.Method < b.Method
 	})
 	return list
 }

@@ -23,7 +23,7 @@ func described(t *testing.T) *openapi3.T {
 
 func router(t *testing.T) *Server {
 	t.Helper()
-	s, err := New(Config{Registry: prometheus.NewRegistry(), Metrics: true, Log: slog.New(slog.DiscardHandler)})
+	s, err := New(Config{Registry: prometheus.NewRegistry(), Metrics: true, Demo: true, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"flashsale/cmd/flashsale/internal/auth"
+	"flashsale/cmd/flashsale/internal/live"
 	"flashsale/inventory"
 	"flashsale/orders"
 )
@@ -46,6 +47,8 @@ var failures = []struct {
 	{errMethod, 405, "method_not_allowed", "This route does not know the method."},
 	{inventory.ErrInvalid, 400, "invalid_request", "The request is malformed."},
 	{errUnexpected, 500, "internal", "Something unexpected happened. It has been logged."},
+	{live.ErrFull, 503, "unavailable", "Too many are watching this node just now."},
+	{live.ErrEnded, 503, "unavailable", "This node is stopping."},
 	{errNotReady, 503, "unavailable", "This node is starting or stopping. Nothing was sold."},
 	{inventory.ErrBusy, 503, "unavailable", "Too many orders are waiting. Nothing was sold."},
 	{inventory.ErrRebuilding, 503, "unavailable", "The sale is being brought up to date. Nothing was sold."},

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"flashsale/cmd/flashsale/internal/auth"
+	"flashsale/cmd/flashsale/internal/live"
 	"flashsale/orders"
 	"flashsale/ratelimit"
 )
@@ -25,7 +26,9 @@ type Config struct {
 	TrustedProxies []string           // whose X-Forwarded-For counts: addresses or CIDRs
 	Checks         []Check            // what /readyz asks
 	Registry       *prometheus.Registry
-	Metrics        bool         // whether /metrics is served here
+	Metrics        bool // whether /metrics is served here
+	Live           *live.Live
+	Demo           bool         // whether whoever asks gets a token
 	Tracer         trace.Tracer // nil for no traces
 	Log            *slog.Logger
 	AccessLog      bool // log every request, not only those that failed
@@ -64,7 +67,7 @@ func New(cfg Config) (*Server, error) {
 	s.engine.NoRoute(s.handle(func(*gin.Context) error { return errNotFound }))
 	s.engine.NoMethod(s.handle(func(*gin.Context) error { return errMethod }))
 	s.routes()
-	return s, s.describe()
+	return s, errors.Join(s.page(), s.describe())
 }
 
 // routes is the whole of the API.
@@ -91,6 +94,7 @@ func (s *Server) routes() {
 
 	v1.GET("/sales", bounded, reads, s.handle(h.Sales))
 	v1.GET("/sales/:sku", bounded, reads, s.handle(h.Sale))
+	v1.GET("/live", reads, s.handle(s.watch)) // no bounds: it goes on until somebody ends it
 
 	mine := v1.Group("/orders", s.authenticate)
 	mine.POST("", s.handle(h.Place)) // asks the limiter itself, after what this node remembers
@@ -98,6 +102,10 @@ func (s *Server) routes() {
 	mine.GET("/:id", bounded, reads, s.handle(h.Get))
 	mine.POST("/:id/pay", bounded, pays, s.handle(h.Pay))
 	mine.POST("/:id/cancel", bounded, pays, s.handle(h.Cancel))
+
+	if s.cfg.Demo {
+		s.engine.POST("/demo/token", reads, s.handle(s.demoToken))
+	}
 
 	admin := v1.Group("/admin", s.authenticate, s.mustBeAdmin, bounded)
 	admin.PUT("/sales/:sku", s.handle(h.PutSale))

@@ -1,0 +1,223 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// A tab shows the live page in a browser of somebody's own.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+// browser starts Chromium for the rest of the test. Where there is none the test
+// is skipped, or fails if real servers are required.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	mode := os.Getenv("FLASHSALE_TEST_REAL")
+	var path string
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	switch {
+	case mode == "off":
+		t.Skip("FLASHSALE_TEST_REAL=off")
+	case path == "" && mode == "require":
+		t.Fatal("chromium is not installed")
+	case path == "":
+		t.Skip("chromium is not installed")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path))
+	for _, flag := range []string{"no-sandbox", "disable-gpu", "disable-quic", "disable-component-update"} {
+		options = append(options, chromedp.Flag(flag, true))
+	}
+	// Browser and tabs live as long as the contexts of their first calls.
+	within, giveUp := context.WithTimeout(context.WithoutCancel(t.Context()), 3*patience)
+	t.Cleanup(giveUp)
+	ctx, end := chromedp.NewExecAllocator(within, options...)
+	t.Cleanup(end) // waits for the process
+	ctx, kill := chromedp.NewContext(ctx)
+	t.Cleanup(kill)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start %s: %v", path, err)
+	}
+	return ctx
+}
+
+// patience is for a machine that is slow and has much else to do.
+const patience = time.Minute
+
+// visit opens the page. Whatever goes wrong in it fails the test.
+func visit(t *testing.T, browser context.Context, url string) *tab {
+	t.Helper()
+	ctx, leave := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	t.Cleanup(leave)
+	tab := &tab{t: t, ctx: ctx}
+	if err := chromedp.Do(ctx); err != nil { // there is a tab to listen to
+		t.Fatal(err)
+	}
+	err := chromedp.Listen(ctx, func(event any) {
+		switch e := event.(type) {
+		case *runtime.EventExceptionThrown:
+			t.Errorf("exception in the page: %s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+		case *log.EventEntryAdded:
+			if e.Entry.Source == log.EntrySourceSecurity {
+				t.Errorf("refused by the page's policy: %s", e.Entry.Text)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab.do(chromedp.Navigate(url))
+	return tab
+}
+
+func (b *tab) do(what chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, what); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// until waits for a condition of the page.
+func (b *tab) until(condition string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, 2*patience)
+	defer cancel()
+	_, err := chromedp.Run(ctx, chromedp.Poll[chromedp.Void](condition,
+		chromedp.WithPollingTimeout(patience), chromedp.WithPollingInterval(20*time.Millisecond)))
+	if err != nil {
+		shown, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
+		b.t.Fatalf("not so: %s: %v\n%s", condition, err, shown)
+	}
+}
+
+// click waits until what is to be clicked is there and nothing lies over it, and
+// clicks it. (Not by the mouse: it waits for a picture, which a browser in the
+// background draws when it likes.)
+func (b *tab) click(selector string) {
+	b.t.Helper()
+	b.until(`(() => {
+		const it = document.querySelector(` + strconv.Quote(selector) + `);
+		if (!it?.checkVisibility()) return false;
+		it.scrollIntoView({ block: 'center' });
+		const box = it.getBoundingClientRect();
+		const there = it.contains(document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2));
+		if (there) it.click();
+		return there;
+	})()`)
+}
+
+// What people do with the page: see a sale open, buy, see what others buy, find
+// it sold out, pay, and stay while the node is restarted.
+func TestInTheBrowser(t *testing.T) {
+	chromium := browser(t)
+	s := servertest.Open(t, servers.KindEmbedded)
+	inDemo := func(c *Config) { often("one")(c); c.Demo = true }
+	n := start(t, s, inDemo)
+	front, to := switchable(t, n.URL())
+	put := func(total int, opensIn time.Duration) {
+		t.Helper()
+		now := time.Now()
+		terms, err := json.Marshal(map[string]any{
+			"name": "A thing", "price": 1999, "currency": "EUR", "total": total, "per_buyer_limit": 2,
+			"opens_at": now.Add(opensIn), "closes_at": now.Add(2 * time.Hour), "payment_window_s": 900,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the sale is put", func() bool {
+			return n.send("PUT", "/v1/admin/sales/S", n.token("op", true), string(terms)).status < 300
+		})
+	}
+	put(3, time.Hour)
+	ann, bob := visit(t, chromium, front+"/#S"), visit(t, chromium, front+"/#S")
+	left := func(units string) string { return `document.getElementById('left').dataset.value === '` + units + `'` }
+	button := func(label string) string {
+		return `document.getElementById('order').textContent.startsWith('` + label + `')`
+	}
+
+	for _, tab := range []*tab{ann, bob} {
+		tab.until(left("3") + ` && /^(1:00:00|59:[0-9]{2})$/.test(document.getElementById('clock').textContent) && ` + button("Not open yet"))
+	}
+	put(3, 0)
+	ann.until(button("Buy 1"))
+	bob.until(button("Buy 1"))
+
+	ann.click("#more")
+	ann.until(button("Buy 2"))
+	ann.click("#order")
+	ann.until(`document.getElementById('answer').dataset.kind === 'yes'`)
+	bob.until(left("1"))
+	bob.click("#order")
+	for _, tab := range []*tab{ann, bob} {
+		tab.until(left("0") + ` && document.getElementById('state').textContent === 'Sold out' && ` + button("Sold out"))
+	}
+	ann.click(`#orders button[aria-label^="Pay"]`)
+	ann.until(`document.querySelector('#orders li').dataset.status === 'paid'`)
+	bob.click(`#orders button[aria-label^="Cancel"]`)
+	ann.until(left("1"))
+
+	bob.click("#enter")
+	bob.until(`document.getElementById('law').dataset.state === 'holds' && document.getElementById('law-sum').textContent.startsWith('3 units = 1 left')`)
+
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+	ann.until(`document.getElementById('link').dataset.state === 'lost'`)
+	n = start(t, s, inDemo)
+	to(n.URL())
+	ann.until(`document.getElementById('link').dataset.state === 'live'`)
+	put(5, -time.Hour)
+	ann.until(left("3"))
+	bob.until(left("3") + ` && document.getElementById('law-sum').textContent.startsWith('5 units = 3 left')`)
+}
+
+// switchable is an address that stays the same while the node behind it is
+// another one.
+func switchable(t *testing.T, first string) (address string, to func(string)) {
+	t.Helper()
+	var target atomic.Pointer[url.URL]
+	to = func(raw string) {
+		u, err := url.Parse(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target.Store(u)
+	}
+	to(first)
+	front := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(target.Load()) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	})
+	t.Cleanup(func() {
+		front.CloseClientConnections() // those of tabs that are still open
+		front.Close()
+	})
+	return strings.TrimSuffix(front.URL, "/"), to
+}

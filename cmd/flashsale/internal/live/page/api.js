@@ -1,0 +1,45 @@
+// Who we are, and calls to the node. Tokens are this tab's, and gone with it.
+const demo = 'demo' in document.body.dataset;
+const tokens = {
+  get buyer() { return sessionStorage.getItem('buyer'); },
+  get operator() { return sessionStorage.getItem('operator'); },
+  set(role, token) { token ? sessionStorage.setItem(role, token) : sessionStorage.removeItem(role); },
+};
+
+function claims(token) {
+  try {
+    return JSON.parse(atob(token.split('.')[1].replace(/-/g, '+').replace(/_/g, '/')));
+  } catch {
+    return {};
+  }
+}
+
+// call returns {status, body, retry}: status 0 where there was no answer, retry
+// the seconds that the node wants us to wait.
+async function call(method, path, { token, body, headers = {} } = {}) {
+  if (token) headers.Authorization = 'Bearer ' + token;
+  if (body) headers['Content-Type'] = 'application/json';
+  try {
+    const res = await fetch(path, {
+      method, headers, body: body && JSON.stringify(body), cache: 'no-store', signal: AbortSignal.timeout(15000),
+    });
+    return {
+      status: res.status, body: await res.json().catch(() => ({})), location: res.headers.get('Location'),
+      retry: Number(res.headers.get('Retry-After')) || 1,
+    };
+  } catch {
+    return { status: 0, body: {}, retry: 1 };
+  }
+}
+
+// demoToken has the node make us a buyer or an operator.
+async function demoToken(role) {
+  const { status, body } = await call('POST', 'demo/token?role=' + role);
+  if (status !== 200) return null;
+  tokens.set(role, body.token);
+  return body.token;
+}
+
+// random is a key nobody else has. (crypto.randomUUID needs https or localhost.)
+const random = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), b => b.toString(16).padStart(2, '0')).join('');
+const pause = ms => new Promise(resolve => setTimeout(resolve, ms));

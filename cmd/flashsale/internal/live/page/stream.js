@@ -1,0 +1,135 @@
+// The stream of snapshots, and which sale is shown.
+const stream = { sku: '', stop: null, wait: 1000, sales: [], newer: '' };
+const silence = 8000; // a snapshot comes every second; without one for so long the stream is dead
+
+function showLink(state, words) {
+  $('link').dataset.state = state;
+  text($('link').lastElementChild, words);
+}
+
+// connect begins anew, and ends what went before.
+function connect() {
+  stream.stop?.abort();
+  stream.stop = new AbortController();
+  stream.wait = 1000;
+  watch(stream.sku, stream.stop);
+}
+
+// watch reads the stream of one sale until it is stopped, coming back whenever
+// it ends: a node that stops sends us to another one.
+async function watch(sku, stop) {
+  while (!stop.signal.aborted && sku) {
+    const again = await read(sku, stop);
+    if (stop.signal.aborted) return;
+    if (again === 'gone') return choose();
+    showLink('lost', again === 'full' ? 'Too many watch' : 'Reconnecting');
+    await pause(stream.wait * (.5 + Math.random())); // not all of us at once
+    stream.wait = Math.min(stream.wait * 1.6, 10000);
+  }
+}
+
+async function read(sku, stop) {
+  const once = new AbortController(), end = () => once.abort();
+  stop.signal.addEventListener('abort', end);
+  let deadline = setTimeout(end, silence);
+  try {
+    const headers = tokens.operator ? { Authorization: 'Bearer ' + tokens.operator } : {};
+    const res = await fetch('v1/live?sku=' + encodeURIComponent(sku), { headers, cache: 'no-store', signal: once.signal });
+    if (res.status === 401 || res.status === 403) { // the operator's token has expired
+      tokens.set('operator', null);
+      showOperator();
+      return 'again';
+    }
+    if (res.status === 404) return 'gone';
+    if (!res.ok) return (await res.json().catch(() => ({}))).detail?.includes('watching') ? 'full' : 'again';
+    const reader = res.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let text = '';;) {
+      const { value, done } = await reader.read();
+      if (done) return 'again';
+      clearTimeout(deadline);
+      deadline = setTimeout(end, silence);
+      const parts = (text + value).split('\n\n');
+      text = parts.pop();
+      parts.forEach(receive);
+    }
+  } catch {
+    return 'again';
+  } finally {
+    clearTimeout(deadline);
+    stop.signal.removeEventListener('abort', end);
+    once.abort();
+  }
+}
+
+// receive takes one event.
+function receive(lines) {
+  const field = name => lines.split('\n').find(l => l.startsWith(name + ': '))?.slice(name.length + 2);
+  const retry = Number(field('retry')), data = field('data');
+  if (retry) stream.wait = retry;
+  if (!data) return;
+  showLink('live', 'Live');
+  if (field('event') === 'sale') showSnapshot(JSON.parse(data));
+  if (field('event') === 'figures') showFigures(JSON.parse(data));
+}
+
+// choose asks what is on sale, and shows what was asked for by #SKU, or what a
+// visitor is most likely to want.
+async function choose() {
+  const { status, body } = await call('GET', 'v1/sales');
+  if (status === 200) {
+    showNewer(body.sales);
+    stream.sales = body.sales;
+    showChoice();
+    const asked = decodeURIComponent(location.hash.slice(1));
+    const first = body.sales.find(s => s.sku === asked) || body.sales.find(s => s.state === 'open') ||
+      body.sales.find(s => s.state === 'scheduled') || body.sales[0];
+    const still = body.sales.some(s => s.sku === stream.sku);
+    if (first && (!still || first.sku === asked && asked !== stream.sku)) show(first.sku);
+    if (!first) {
+      showLink('live', 'Live');
+      text($('name'), 'Nothing is on sale yet');
+      text($('terms'), 'flashsale sale create --help says how.');
+    }
+  } else if (!stream.sku) {
+    showLink('lost', 'Reconnecting');
+  }
+  clearTimeout(choose.again);
+  choose.again = setTimeout(choose, stream.sku ? Math.max(5000, stream.sales.length * 100) : 1000);
+}
+
+function show(sku) {
+  stream.sku = sku;
+  buying.attempt = null;
+  another();
+  showChoice();
+  connect();
+}
+
+function showChoice() {
+  $('pick').hidden = stream.sales.length < 2;
+  const list = $('sku'), names = stream.sales.map(s => s.sku);
+  if (names.join() !== [...list.options].map(o => o.value).join()) {
+    list.replaceChildren(...stream.sales.map(s => new Option(s.name === s.sku ? s.sku : `${s.name} (${s.sku})`, s.sku)));
+  }
+  list.value = stream.sku;
+}
+
+// showNewer offers a sale that has come since the page was opened.
+function showNewer(sales) {
+  const known = stream.sales.map(s => s.sku), come = sales.find(s => !known.includes(s.sku) && s.state === 'open');
+  if (stream.sku && come) {
+    stream.newer = come.sku;
+    text($('newer'), `Watch ${come.name}, just opened`);
+  }
+  $('newer').hidden = !stream.newer || stream.newer === stream.sku || !sales.some(s => s.sku === stream.newer);
+}
+
+$('newer').addEventListener('click', () => { location.hash = stream.newer; $('newer').hidden = true; });
+$('sku').addEventListener('change', () => { location.hash = $('sku').value; });
+addEventListener('hashchange', choose);
+addEventListener('online', () => stream.sku && connect());
+setInterval(showClock, 200);
+setInterval(() => buying.orders.some(o => o.status === 'pending_payment' || o.status === 'reserved') && !document.hidden && look(), 5000);
+showOperator();
+startBuying();
+choose();
