@@ -21,6 +21,7 @@ import (
 type Keepers struct {
 	node    string
 	store   *Store
+	convoy  *convoy
 	gate    Gate
 	locks   lock.Locker
 	catalog *catalog
