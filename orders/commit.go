@@ -31,7 +31,7 @@ func (s *Store) Commit(ctx context.Context, sku string, fence int64, orders []in
 		if err != nil {
 			return err
 		}
-		verdicts, err = s.carryOne(tx, sale, orders, gated)
+		verdicts, err = s.carryOne(tx, share{sale, fence, orders}, gated)
 		return err
 	})
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Store) CommitTogether(ctx context.Context, batches []batch) ([][]verdic
 		var of []int // which batch each share is
 		for i, b := range batches {
 			if sale := sales[b.sku]; sale != nil && sale.Fence == b.fence {
-				shares, of = append(shares, share{sale, b.orders}), append(of, i)
+				shares, of = append(shares, share{sale, b.fence, b.orders}), append(of, i)
 			}
 		}
 		carried, err := s.carry(tx, shares, gated)
@@ -83,12 +83,13 @@ const (
 // A share is what a transaction carries of one SKU, whose row it has locked.
 type share struct {
 	sale   *lockedSale
+	fence  int64 // under which it is done
 	orders []inventory.Queued
 }
 
 // carryOne is carry for one SKU.
-func (s *Store) carryOne(tx *gorm.DB, sale *lockedSale, orders []inventory.Queued, by way) ([]verdict, error) {
-	verdicts, err := s.carry(tx, []share{{sale, orders}}, by)
+func (s *Store) carryOne(tx *gorm.DB, one share, by way) ([]verdict, error) {
+	verdicts, err := s.carry(tx, []share{one}, by)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +153,7 @@ func (s *Store) carry(tx *gorm.DB, shares []share, by way) ([][]verdict, error) 
 	}
 	if !s.unguarded {
 		for i, units := range sold {
-			if err := sell(tx, shares[i].sale.SKU, shares[i].sale.Fence, units); err != nil {
+			if err := sell(tx, shares[i].sale.SKU, shares[i].fence, units); err != nil {
 				return nil, err
 			}
 		}

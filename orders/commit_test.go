@@ -97,7 +97,7 @@ func commitUnfenced(ctx context.Context, s *Store, batch []inventory.Queued) err
 		if err != nil {
 			return err
 		}
-		ledgers, err := s.readLedgers(tx, []share{{sale, batch}})
+		ledgers, err := s.readLedgers(tx, []share{{sale: sale, orders: batch}})
 		if err != nil {
 			return err
 		}
