@@ -59,9 +59,9 @@ func hold(t *testing.T, rdb *redis.Client, at heldAt, sku string) *held {
 		}
 		return err
 	})
-	h.Gate = New(client, Config{Timeout: time.Minute, OnBatch: func(n int, _ time.Duration) {
+	h.Gate = New(client, Config{Timeout: time.Minute, OnBatch: func(b Batch) {
 		h.mu.Lock()
-		h.sizes = append(h.sizes, n)
+		h.sizes = append(h.sizes, b.Requests)
 		h.mu.Unlock()
 	}})
 	return h

@@ -28,9 +28,9 @@ type Config struct {
 	// SoldOutFor is how long a node refuses from memory before it asks again.
 	// Default 100 ms.
 	SoldOutFor time.Duration
-	// OnBatch, where set, is told the size of each script call and how long
-	// it took. It must not block.
-	OnBatch func(requests int, took time.Duration)
+	// OnBatch, where set, hears of each script call, for metrics and traces. It
+	// must not block.
+	OnBatch func(Batch)
 }
 
 func (c Config) withDefaults() Config {

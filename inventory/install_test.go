@@ -223,7 +223,7 @@ func TestLargestCalls(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const calls, ids = 256, 500
 		sizes := []int{}
-		g, sku := New(rdb, Config{OnBatch: func(n int, _ time.Duration) { sizes = append(sizes, n) }}), newSKU()
+		g, sku := New(rdb, Config{OnBatch: func(b Batch) { sizes = append(sizes, b.Requests) }}), newSKU()
 		open(t, g, sku, 10_000, 10_000)
 		for from := 0; from < 2*ids; from += calls {
 			batch := make([]*call, calls)

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"flashsale/inventory/internal/keys"
 )
 
@@ -24,6 +26,7 @@ type Queued struct {
 	Key         string
 	Fingerprint string
 	Node        string
+	Trace       string    // see Request
 	At          time.Time // when it was reserved, by Redis's clock
 }
 
@@ -134,6 +137,7 @@ func unpack(id string, rest any) (Queued, error) {
 	q.Buyer, text = text[:n[1]], text[n[1]:]
 	q.Key, text = text[:n[2]], text[n[2]:]
 	q.Node, q.Fingerprint = text[:n[3]], text[n[3]:]
+	q.Node, q.Trace, _ = strings.Cut(q.Node, "\n")
 	return q, nil
 }
 
@@ -142,6 +146,35 @@ func entryTime(id string) time.Time {
 	ms, _, _ := strings.Cut(id, "-")
 	n, _ := strconv.ParseInt(ms, 10, 64)
 	return time.UnixMilli(n).UTC()
+}
+
+// Oldest returns for each of these SKUs when the oldest order in its queue was
+// reserved, zero where there is none, and what Redis's clock says now: that of
+// one of its servers, in a cluster.
+func (g *Gate) Oldest(ctx context.Context, skus ...string) (oldest []time.Time, now time.Time, err error) {
+	cmds, err := g.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, sku := range skus {
+			p.Do(ctx, "XRANGE", keys.Queue(sku), "-", "+", "COUNT", 1)
+		}
+		p.Time(ctx)
+		return nil
+	})
+	if err != nil {
+		return nil, now, fmt.Errorf("read the heads of %d queues: %w", len(skus), err)
+	}
+	oldest = make([]time.Time, len(skus))
+	for i := range oldest {
+		entries, _ := cmds[i].(*redis.Cmd).Slice()
+		if len(entries) == 0 {
+			continue
+		}
+		entry, _ := entries[0].([]any)
+		if len(entry) > 0 {
+			id, _ := entry[0].(string)
+			oldest[i] = entryTime(id)
+		}
+	}
+	return oldest, cmds[len(skus)].(*redis.TimeCmd).Val(), nil
 }
 
 // A Settled order has been judged by the database and leaves the queue.

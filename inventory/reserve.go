@@ -16,7 +16,31 @@ type Request struct {
 	Quantity    int64
 	Key         string // idempotency key, scoped to buyer and SKU; "" for none
 	Fingerprint string // of the body: the same key with another one is ErrMismatch
-	Node        string // who waits for the order to be durable
+	Node        string // who waits for the order to be durable; no line break in it
+	Trace       string // what the caller's trace goes on from, such as a W3C traceparent; "" for none
+}
+
+// mostTrace is the longest Trace, in bytes, that is carried through the queue.
+const mostTrace = 64
+
+// sender is Node and Trace in one, as they are queued: what is not traced
+// costs neither the script nor the queue anything.
+func (r *Request) sender() *string {
+	if r.Trace == "" || len(r.Trace) > mostTrace {
+		return &r.Node
+	}
+	both := r.Node + "\n" + r.Trace
+	return &both
+}
+
+// A Batch is one call of the reserve script.
+type Batch struct {
+	SKU      string
+	Requests int
+	Began    time.Time // by this process's clock
+	Took     time.Duration
+	Err      error    // the script did not answer
+	Traces   []string // of the requests that have one
 }
 
 // A Reservation is a yes of the gate.
@@ -48,7 +72,7 @@ func (t *turnstile) reserveBatch(batch []*call) {
 	for _, c := range batch {
 		r := &c.request
 		// By pointer: each value would be copied to the heap otherwise.
-		args = append(args, &r.OrderID, &r.Buyer, &r.Quantity, &r.Key, &r.Fingerprint, &r.Node)
+		args = append(args, &r.OrderID, &r.Buyer, &r.Quantity, &r.Key, &r.Fingerprint, r.sender())
 	}
 
 	// The batch runs under its own context: one caller that gives up must not
@@ -64,11 +88,17 @@ func (t *turnstile) reserveBatch(batch []*call) {
 		began = time.Now()
 		reply, err = reserveScript.Run(ctx, g.rdb, names, args...).Slice()
 	}
-	if g.cfg.OnBatch != nil && len(batch) > 0 {
-		g.cfg.OnBatch(len(batch), time.Since(began))
-	}
 	if err == nil && len(reply) != 3+len(batch) {
 		err = fmt.Errorf("reserve.lua answered %d values to %d requests", len(reply), len(batch))
+	}
+	if g.cfg.OnBatch != nil && len(batch) > 0 {
+		b := Batch{SKU: t.sku, Requests: len(batch), Began: began, Took: time.Since(began), Err: err}
+		for _, c := range batch {
+			if c.request.Trace != "" {
+				b.Traces = append(b.Traces, c.request.Trace)
+			}
+		}
+		g.cfg.OnBatch(b)
 	}
 	if err != nil {
 		err = fmt.Errorf("reserve %s: %w", t.sku, err)

@@ -6,7 +6,8 @@
 --       2 bound of the queue, orders  3 for how long keys are remembered, seconds
 --       4 channel to wake the keeper on  5 what to say there
 --       then for each request: order id, buyer, quantity, idempotency key or '',
---       fingerprint of the body, node that waits
+--       fingerprint of the body, node that waits (and maybe more: see sender in
+--       reserve.go)
 --
 -- Returns {epoch}                   the node's epoch is old: nothing was done
 --         {epoch, available, granted, outcome…}

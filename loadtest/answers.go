@@ -12,13 +12,9 @@ import (
 // that the rows do not bear out.
 func (c *file) answers(v *Verdict) {
 	var t tally
-	asksOf := map[string]int{}
-	for _, o := range c.asks {
-		asksOf[o.buyer]++
-	}
 	keyOf := map[string]string{} // order id → key
 	for _, o := range c.asks {
-		c.ordering(&t, o, asksOf[o.buyer] == 1)
+		c.ordering(&t, o)
 		for _, id := range o.ids {
 			if other, ok := keyOf[id]; ok {
 				t.add("one order for two keys", "%s for %s and %s", id, other, o.key)
@@ -37,9 +33,8 @@ func (c *file) answers(v *Verdict) {
 	}
 }
 
-// ordering judges the answers to one ask. alone says that its buyer never
-// asked for anything else.
-func (c *file) ordering(t *tally, o *outcome, alone bool) {
+// ordering judges the answers to one ask.
+func (c *file) ordering(t *tally, o *outcome) {
 	plain := map[string]int{} // per id: answers that did not call themselves a replay
 	for i := range o.requests {
 		r := &o.requests[i]
@@ -67,12 +62,12 @@ func (c *file) ordering(t *tally, o *outcome, alone bool) {
 		}
 		// Sent after the yes had arrived, it cannot have been served before.
 		// The limiter may refuse anything.
-		if o.announced != nil && r.refuses() && !r.limited() && !r.Sent.Before(o.announced.End()) && !stale(r, o) {
+		if o.announced != nil && r.refuses() && !r.limited() && !r.Sent.Before(o.announced.End()) && !c.stale(r, o) {
 			t.add("an accepted key refused later", "%d %s, %s", r.Status, r.Code, where)
 		}
 		// Whoever ordered before may still be charged for units on their way
 		// back; whoever never did cannot be at any limit.
-		if alone && r.Code == "buyer_limit" && o.quantity <= c.PerBuyerLimit {
+		if c.asksOf[o.buyer] == 1 && r.Code == "buyer_limit" && o.quantity <= c.PerBuyerLimit {
 			t.add("buyer_limit for a buyer without orders", "%s", where)
 		}
 	}
@@ -80,10 +75,11 @@ func (c *file) ordering(t *tally, o *outcome, alone bool) {
 
 // staleFor is how long after units have come back another node may still
 // answer sold_out, by the contract: also to somebody who has just got one.
+// Where no order takes any, there is nothing of the kind.
 const staleFor = 100 * time.Millisecond
 
-func stale(r *Request, o *outcome) bool {
-	return r.Code == "sold_out" && r.Sent.Before(o.announced.End().Add(staleFor))
+func (c *file) stale(r *Request, o *outcome) bool {
+	return r.Code == "sold_out" && !c.onPayment() && r.Sent.Before(o.announced.End().Add(staleFor))
 }
 
 // allowed says whether the contract has such an answer to a sound order for a
@@ -107,6 +103,9 @@ func (c *file) closingAnswer(t *tally, cl Closing) {
 	want, codes := Paid, []string{"order_closed", "in_progress"}
 	if cl.Cancel {
 		want, codes = Cancelled, []string{"order_closed", "in_progress", "already_paid"}
+	} else if c.onPayment() {
+		codes = append(codes, "sold_out", "buyer_limit")
+		c.paymentAnswer(t, cl)
 	}
 	if cl.Fault != "" {
 		t.add(fmt.Sprintf("%d to %s with %s", cl.Status, cl.verb(), cl.Fault), "%s", cl.OrderID)
@@ -119,13 +118,15 @@ func (c *file) closingAnswer(t *tally, cl Closing) {
 		if cl.Order != nil && (cl.Order.ID != cl.OrderID || cl.Order.Status != want) {
 			t.add("200 to "+cl.verb()+" without effect", "%s is %s", cl.Order.ID, cl.Order.Status)
 		}
-		if stored && row.Status != want {
+		if stored && row.Status != want && !(c.onPayment() && !cl.Cancel) { // lost, that is
 			t.add(cl.verb()+" confirmed and not kept", "%s is %s", cl.OrderID, row.Status)
 		}
 	case cl.Status != 409 || !slices.Contains(codes, cl.Code):
 		t.add(strings.TrimSpace(fmt.Sprintf("%d %s to %s", cl.Status, cl.Code, cl.verb())), "%s", cl.OrderID)
-	case cl.Code == "order_closed" && stored && row.holds() && !c.paidLate(cl, row):
+	case cl.Code == "order_closed" && stored && (row.Status == Pending || row.Status == Paid) && !c.paidLate(cl, row) && !c.refunded(cl, row):
 		t.add("order_closed for an order that is not", "%s is %s", cl.OrderID, row.Status)
+	case cl.Code == "already_paid" && stored && row.Status != Paid:
+		t.add("already_paid for an order that is not", "%s is %s", cl.OrderID, row.Status)
 	}
 }
 
@@ -144,11 +145,16 @@ func (c *file) paidLate(cl Closing, row Row) bool {
 // borneOut compares the rows with what they follow from, and the audit with
 // the rows.
 func (c *file) borneOut(t *tally, v *Verdict) {
-	c.promises(func(o *outcome, id string) {
+	c.open(func(o *outcome, id string) {
 		if row := c.rows[id]; row.Status == Cancelled || row.Status == Expired {
 			t.add("an order closed by nobody", "%s of %s is %s", id, o.buyer, row.Status)
 		}
 	})
+	for _, row := range c.Rows {
+		if row.Status == Paid && !slices.ContainsFunc(c.closings[row.ID], func(cl Closing) bool { return !cl.Cancel }) {
+			t.add("an order paid by nobody", "%s of %s", row.ID, row.Buyer)
+		}
+	}
 	a := c.Audit
 	if c.Unsettled != "" {
 		return // rows and audit need not speak of the same moment

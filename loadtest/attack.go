@@ -99,5 +99,10 @@ func newPlot() *plot.Plot {
 
 // thinkTime is how long a buyer looks at an accepted order before paying or
 // cancelling it: long enough that units come back while others still fight
-// for them.
-func (c Config) thinkTime() time.Duration { return min(c.Duration/10, 200*time.Millisecond) }
+// for them. Where they fight for the payment, nobody thinks.
+func (c Config) thinkTime() time.Duration {
+	if c.onPayment() {
+		return 0
+	}
+	return min(c.Duration/10, 200*time.Millisecond)
+}

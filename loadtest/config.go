@@ -16,6 +16,12 @@ const (
 	Burst    = "burst"    // a second's worth at once, every second
 )
 
+// When a sale takes units.
+const (
+	OnOrder   = "order"   // a 201 promises them
+	OnPayment = "payment" // only "paid" does
+)
+
 // maxBuyers keeps every buyer, and the fresh ones after the attack, inside
 // the addresses of 10.0.0.0/8.
 const maxBuyers = 10_000_000
@@ -37,6 +43,7 @@ type Config struct {
 	PaymentWindow time.Duration // whole seconds; below Duration + 2 min the verdict waits for it to pass
 	Price         int64         // minor units of Currency
 	Currency      string        // ISO 4217
+	ReserveOn     string        // OnOrder or OnPayment; empty: OnOrder
 
 	Buyers      int           // distinct buyers; fewer come when Rate × Duration is smaller
 	Rate        int           // requests per second, sent whether or not answers return
@@ -74,6 +81,16 @@ func Defaults() Config {
 	}
 }
 
+// ForPayment is c for a sale that takes units on payment. The fight is for the
+// payments then: of those who do not cancel, nine in ten pay, and at once.
+func (c Config) ForPayment() Config {
+	c.ReserveOn = OnPayment
+	c.Payments = 0.9 * (1 - c.Cancels)
+	return c
+}
+
+func (c Config) onPayment() bool { return c.ReserveOn == OnPayment }
+
 var (
 	skuForm      = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 	currencyForm = regexp.MustCompile(`^[A-Z]{3}$`)
@@ -100,6 +117,8 @@ func (c Config) Validate() error {
 		"PaymentWindow: %v, want whole seconds, at least one", c.PaymentWindow)
 	check(c.Price >= 0, "Price: %d is negative", c.Price)
 	check(currencyForm.MatchString(c.Currency), "Currency: %q is not three capital letters", c.Currency)
+	check(c.ReserveOn == "" || c.ReserveOn == OnOrder || c.ReserveOn == OnPayment,
+		"ReserveOn: %q, want %s or %s", c.ReserveOn, OnOrder, OnPayment)
 	check(c.Buyers >= 1 && c.Buyers <= maxBuyers, "Buyers: %d, want 1..%d", c.Buyers, maxBuyers)
 	check(c.Rate >= 1, "Rate: %d, want at least 1 per second", c.Rate)
 	check(c.Duration >= 100*time.Millisecond, "Duration: %v, want at least 100ms", c.Duration)

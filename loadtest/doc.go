@@ -16,5 +16,6 @@
 //	topup.go     fresh buyers who order until it is sold out
 //	probe.go     how soon a cancelled unit is back on sale
 //	judge.go     the verdict: a pure function of the evidence
+//	payments.go  what is another verdict where units are taken on payment
 //	report.go    the figures; text.go, json.go and html.go show them
 package loadtest

@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -36,6 +37,14 @@ type fault struct {
 	crash         bool // every seventh order answers 500
 	falseLimit    bool // every seventh buyer hears buyer_limit for nothing
 
+	// Where payments take the units.
+	holdsUnpaid  bool // orders take them, too: what is not paid is kept from others
+	givesUntaken bool // a cancelled order gives back what it never took
+	takesTwice   bool // a repeated payment takes them again
+	ghostPaid    bool // every seventh payment is stored and refused
+	fickle       bool // a repeated payment hears sold_out
+	shownPaid    bool // replays show every order as paid
+
 	// Not breaches: what clients have to live with.
 	hangUp      bool // every fifth order is stored, and its answer breaks off
 	silent      bool // every fifth order is stored, and never answered
@@ -57,6 +66,7 @@ type fakeSale struct {
 	mu        sync.Mutex
 	total     int
 	limit     int
+	onPayment bool
 	window    time.Duration
 	sku       string
 	available int
@@ -66,6 +76,8 @@ type fakeSale struct {
 	byBuyer   map[string][]*fakeOrder
 	returning []returning
 	posts     int
+	payments  int
+	onPaid    func() // called at each call to pay; nil for nothing
 	audits    int
 	stop      chan struct{}
 }
@@ -141,7 +153,7 @@ func (s *fakeSale) tick() {
 
 func (s *fakeSale) shut(o *fakeOrder, status string) {
 	o.Status, o.ClosedAt = status, time.Now()
-	if !s.noRestore {
+	if !s.noRestore && (!s.onPayment || s.givesUntaken) {
 		s.returning = append(s.returning, returning{o.Quantity, time.Now().Add(3 * time.Millisecond)})
 	}
 }
@@ -152,9 +164,10 @@ func (s *fakeSale) put(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var in struct {
-		Total  int `json:"total"`
-		Limit  int `json:"per_buyer_limit"`
-		Window int `json:"payment_window_s"`
+		Total  int    `json:"total"`
+		Limit  int    `json:"per_buyer_limit"`
+		Window int    `json:"payment_window_s"`
+		On     string `json:"reserve_on"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		s.problem(w, 400, "invalid_request")
@@ -164,6 +177,7 @@ func (s *fakeSale) put(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	s.sku, s.total, s.available, s.limit = r.PathValue("sku"), in.Total, in.Total+s.oversell, in.Limit
 	s.window = time.Duration(in.Window) * time.Second
+	s.onPayment = in.On == OnPayment
 	w.WriteHeader(201)
 }
 
@@ -223,6 +237,9 @@ func (s *fakeSale) order(w http.ResponseWriter, r *http.Request) {
 		if replayed && !s.unflagged {
 			w.Header().Set("Idempotent-Replayed", "true")
 		}
+		if replayed && s.shownPaid {
+			body = bytes.Replace(body, []byte(Pending), []byte(Paid), 1)
+		}
 		w.Header().Set("Location", "/v1/orders/"+o.ID+"?sku="+o.SKU+"&key="+o.Key)
 		w.WriteHeader(status)
 		_, _ = w.Write(body)
@@ -244,22 +261,16 @@ func (s *fakeSale) place(buyer, key string, quantity int) (*fakeOrder, string, b
 		}
 		return o, "", true
 	}
-	held := 0
-	for _, o := range s.byBuyer[buyer] {
-		if o.holds() {
-			held += o.Quantity
-		}
-	}
-	if held+quantity > s.limit && !s.noLimit {
+	if s.heldBy(buyer)+quantity > s.limit && !s.noLimit {
 		return nil, "buyer_limit", false
 	}
-	if s.available-s.shy < quantity {
-		if s.decrLeak {
-			s.available -= quantity
-		}
+	switch {
+	case s.onPayment && s.available-s.shy < quantity:
+		return nil, "sold_out", false
+	case s.onPayment && !s.holdsUnpaid:
+	case !s.take(quantity):
 		return nil, "sold_out", false
 	}
-	s.available -= quantity
 	now := time.Now()
 	o := &fakeOrder{Row: Row{Key: key, Order: Order{
 		ID: fmt.Sprintf("id-%06d", len(s.orders)+1), SKU: s.sku, Buyer: buyer, Quantity: quantity,
@@ -279,6 +290,43 @@ func (s *fakeSale) place(buyer, key string, quantity int) (*fakeOrder, string, b
 		s.byBuyer[buyer] = append(s.byBuyer[buyer], o)
 	}
 	return o, "", false
+}
+
+// heldBy is how many units a buyer has.
+func (s *fakeSale) heldBy(buyer string) (units int) {
+	for _, o := range s.byBuyer[buyer] {
+		if o.Status == Paid || o.Status == Pending && !s.onPayment {
+			units += o.Quantity
+		}
+	}
+	return units
+}
+
+// take takes units from the gate, if there are enough.
+func (s *fakeSale) take(units int) bool {
+	enough := s.available-s.shy >= units
+	if enough || s.decrLeak {
+		s.available -= units
+	}
+	return enough
+}
+
+// charge is the payment of a pending order that takes its units. It returns why
+// it does not.
+func (s *fakeSale) charge(o *fakeOrder) (code string) {
+	switch {
+	case s.falseLimit && s.payments%7 == 0, s.heldBy(o.Buyer)+o.Quantity > s.limit && !s.noLimit:
+		return "buyer_limit"
+	case !s.holdsUnpaid && !s.take(o.Quantity):
+		return "sold_out"
+	}
+	if !s.unpaid {
+		o.Status = Paid
+	}
+	if s.ghostPaid && s.payments%7 == 0 {
+		return "sold_out"
+	}
+	return ""
 }
 
 // view is an order as its buyer sees it now.
@@ -317,10 +365,27 @@ func (s *fakeSale) close(w http.ResponseWriter, r *http.Request, status string) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.orders[r.PathValue("id")]
+	taking := s.onPayment && status == Paid
+	if s.payments++; taking && s.unavailable && s.payments%5 == 0 {
+		w.Header().Set("Retry-After", "1")
+		s.problem(w, 503, "unavailable")
+		return
+	}
+	if s.onPaid != nil {
+		s.onPaid()
+	}
+	if taking && s.hangUp && s.payments%5 == 0 {
+		defer panic(http.ErrAbortHandler)
+	}
 	switch {
 	case o == nil || o.Buyer != caller(r):
 		s.problem(w, 404, "not_found")
 		return
+	case o.Status == status && taking && s.fickle:
+		s.problem(w, 409, "sold_out")
+		return
+	case o.Status == status && taking && s.takesTwice:
+		s.available -= o.Quantity
 	case o.Status == status:
 	case o.Status == Paid:
 		s.problem(w, 409, "already_paid")
@@ -330,6 +395,11 @@ func (s *fakeSale) close(w http.ResponseWriter, r *http.Request, status string) 
 		return
 	case status == Cancelled:
 		s.shut(o, Cancelled)
+	case taking:
+		if code := s.charge(o); code != "" {
+			s.problem(w, 409, code)
+			return
+		}
 	case !s.unpaid:
 		o.Status = Paid
 	}
@@ -352,7 +422,7 @@ func (s *fakeSale) audit(w http.ResponseWriter, r *http.Request) {
 			a.Held += o.Quantity
 		case o.Status == Paid:
 			a.Paid += o.Quantity
-		case o.Status == Pending:
+		case o.Status == Pending && !s.onPayment:
 			a.Pending += o.Quantity
 		}
 	}

@@ -125,18 +125,28 @@ func (rep *Report) WriteHistory(w io.Writer) error {
 // calls.
 func (c *file) operations() []porcupine.Operation {
 	h := chronicle{}
-	// Where something broke, the gate may have forgotten a key: then a replay
-	// has units, too, until the database knows better.
-	broke := slices.ContainsFunc(c.asks, func(o *outcome) bool { return o.doubted })
+	if c.onPayment() {
+		c.payments(&h)
+	} else {
+		c.orders(&h)
+	}
+	if c.Unsettled == "" {
+		h.add(restored, c.Audit.Available, c.lastHeard().Add(1), never) // after all that was heard of
+	}
+	return h.operations()
+}
+
+// orders are what the records say about the stock where orders take it.
+func (c *file) orders(h *chronicle) {
 	for _, o := range c.asks {
 		call := o.requests[0].Sent // an attempt without an answer may have been the one that counted
-		for i := 1; i < len(o.requests) && broke; i++ {
+		for i := 1; i < len(o.requests) && c.broken; i++ {
 			h.add(tried, o.quantity, o.requests[i].Sent, never)
 		}
 		for _, id := range o.ids {
 			r := c.announcing(o, id)
 			h.add(bought, o.quantity, call, r.End())
-			c.ending(&h, o, id, r)
+			c.ending(h, o, id, r)
 			call = r.End()
 		}
 		for i := range o.requests {
@@ -163,10 +173,6 @@ func (c *file) operations() []porcupine.Operation {
 			h.add(tried, o.quantity, call, never)
 		}
 	}
-	if c.Unsettled == "" {
-		h.add(restored, c.Audit.Available, c.lastHeard().Add(1), never) // after all that was heard of
-	}
-	return h.operations()
 }
 
 // ending adds what became of an order that was announced by r.
@@ -175,7 +181,7 @@ func (c *file) ending(h *chronicle, o *outcome, id string, r *Request) {
 	for _, cl := range c.closings[id] {
 		switch {
 		case cl.Cancel && cl.done():
-			h.add(closed, o.quantity, cl.Sent, cl.Sent.Add(cl.Latency))
+			h.add(closed, o.quantity, cl.Sent, cl.End())
 			return
 		case cl.Cancel && cl.unknown() && row.Status == Cancelled:
 			h.add(closed, o.quantity, cl.Sent, never)
@@ -211,7 +217,7 @@ func (c *file) lastHeard() (last time.Time) {
 		}
 	}
 	for _, cl := range c.Closings {
-		if end := cl.Sent.Add(cl.Latency); end.After(last) {
+		if end := cl.End(); end.After(last) {
 			last = end
 		}
 	}

@@ -41,9 +41,15 @@ func (m *moments) cancel(buyer string, answer Answer) {
 	m.Closings = append(m.Closings, Closing{Cancel: true, OrderID: "id-" + buyer, Buyer: buyer, Sent: m.now, Latency: time.Millisecond, Answer: answer})
 }
 
+func (m *moments) pay(buyer string, answer Answer) *Closing {
+	m.now = m.now.Add(time.Second)
+	m.Closings = append(m.Closings, Closing{OrderID: "id-" + buyer, Buyer: buyer, Sent: m.now, Latency: time.Millisecond, Answer: answer})
+	return &m.Closings[len(m.Closings)-1]
+}
+
 // What only the order in time gives away, and what looks like it and is not.
 func TestHistory(t *testing.T) {
-	ok, lost := Answer{Status: 200}, Answer{}
+	ok, lost, soldOut := Answer{Status: 200}, Answer{}, Answer{Status: 409, Code: "sold_out"}
 	for name, tc := range map[string]struct {
 		play      func(m *moments)
 		explained bool
@@ -107,6 +113,75 @@ func TestHistory(t *testing.T) {
 			m.cancel("ann", ok)
 			m.Audit.Available = 0
 		}, false},
+		"ordered twice, paid once": {func(m *moments) {
+			m.ReserveOn = OnPayment
+			m.buy("ann", Paid)
+			m.buy("bob", Pending)
+			m.pay("ann", ok)
+			m.pay("bob", soldOut)
+			m.refuse("cyd")
+		}, true},
+		"refused a payment of what was free": {func(m *moments) {
+			m.ReserveOn = OnPayment
+			m.buy("ann", Paid)
+			m.buy("bob", Pending)
+			m.pay("bob", soldOut)
+			m.pay("ann", ok)
+		}, false},
+		"refused an order of what was free": {func(m *moments) {
+			m.ReserveOn = OnPayment
+			m.buy("ann", Paid)
+			m.refuse("bob")
+			m.pay("ann", ok)
+		}, false},
+		"refused a moment before it was paid": {func(m *moments) {
+			m.ReserveOn = OnPayment
+			m.buy("ann", Paid)
+			m.buy("bob", Pending)
+			m.pay("bob", soldOut).Latency = 3 * time.Second // served after ann
+			m.pay("ann", ok)
+		}, true},
+		"a payment that nobody heard of": {func(m *moments) {
+			m.ReserveOn = OnPayment
+			m.buy("ann", Paid)
+			m.buy("bob", Pending)
+			m.pay("ann", lost)
+			m.pay("bob", soldOut)
+		}, true},
+		"a payment that had the unit, and the order was cancelled": {func(m *moments) {
+			m.ReserveOn = OnPayment
+			m.buy("ann", Cancelled)
+			m.buy("bob", Pending)
+			m.buy("cyd", Paid)
+			m.pay("ann", Answer{Status: 409, Code: "order_closed"}).Latency = 2 * time.Second
+			m.cancel("ann", ok)
+			m.pay("bob", soldOut)
+			m.pay("cyd", ok)
+		}, true},
+		"a payment that Redis lost": {func(m *moments) {
+			m.ReserveOn = OnPayment
+			m.buy("ann", Pending)
+			m.buy("bob", Paid)
+			m.pay("ann", lost)
+			m.pay("ann", soldOut)
+			m.pay("bob", ok)
+		}, true},
+		"a payment sent again, whose key Redis had lost": {func(m *moments) {
+			m.ReserveOn, m.Total, m.Audit.Available = OnPayment, 2, 0
+			m.buy("ann", Paid)
+			m.buy("bob", Pending)
+			m.buy("cyd", Paid)
+			m.pay("ann", lost)
+			m.pay("ann", ok)      // has two units for a while
+			m.pay("bob", soldOut) // meanwhile
+			m.pay("cyd", ok)
+		}, true},
+		"paid, and the unit is free all the same": {func(m *moments) {
+			m.ReserveOn = OnPayment
+			m.buy("ann", Paid)
+			m.pay("ann", ok)
+			m.Audit.Available = 1
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &moments{Evidence: Evidence{SKU: "S", Total: 1, PerBuyerLimit: 1, SoldOut: true}, now: time.Unix(1e9, 0)}
@@ -115,7 +190,7 @@ func TestHistory(t *testing.T) {
 			if m.Audit.Available < 0 {
 				m.Audit.Available = 1
 				for _, row := range m.Rows {
-					if row.holds() {
+					if row.Status == Paid || row.Status == Pending && !m.onPayment() {
 						m.Audit.Available--
 					}
 				}

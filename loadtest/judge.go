@@ -40,20 +40,30 @@ type file struct {
 	Evidence
 	asks     []*outcome
 	byAsk    map[ask]*outcome
-	rows     map[string]Row // by order id
+	asksOf   map[string]int      // by buyer
+	ordered  map[string]*outcome // by order id, as announced
+	rows     map[string]Row      // by order id
 	rowsOf   map[ask][]Row
 	repeated []string // ids listed twice
 	closings map[string][]Closing
+	broken   bool // some outcome was unknown for a while
 }
 
 func newCase(e Evidence) *file {
 	c := &file{
 		Evidence: e, asks: outcomes(e.Requests),
-		byAsk: map[ask]*outcome{}, rows: map[string]Row{},
+		byAsk: map[ask]*outcome{}, asksOf: map[string]int{}, ordered: map[string]*outcome{}, rows: map[string]Row{},
 		rowsOf: map[ask][]Row{}, closings: map[string][]Closing{},
 	}
 	for _, o := range c.asks {
 		c.byAsk[o.ask] = o
+		c.asksOf[o.buyer]++
+		c.broken = c.broken || o.doubted
+		for _, id := range o.ids {
+			if c.ordered[id] == nil {
+				c.ordered[id] = o
+			}
+		}
 	}
 	for _, row := range e.Rows {
 		if _, ok := c.rows[row.ID]; ok {
@@ -67,6 +77,7 @@ func newCase(e Evidence) *file {
 	}
 	for _, cl := range e.Closings {
 		c.closings[cl.OrderID] = append(c.closings[cl.OrderID], cl)
+		c.broken = c.broken || c.onPayment() && cl.unknown()
 	}
 	return c
 }
@@ -76,7 +87,9 @@ func (c *file) count(v *Verdict) {
 	for _, row := range c.rows {
 		switch row.Status {
 		case Pending:
-			v.Pending += row.Quantity
+			if !c.onPayment() {
+				v.Pending += row.Quantity
+			}
 		case Paid:
 			v.Paid += row.Quantity
 		case Cancelled:
@@ -106,11 +119,27 @@ func (c *file) closed(id string, announced *Order) bool {
 	return row.Status == Expired && !announced.ExpiresAt.IsZero() && !row.ClosedAt.Before(announced.ExpiresAt)
 }
 
-// promises calls f for every announced order that was never closed.
-func (c *file) promises(f func(o *outcome, id string)) {
+// open calls f for every announced order that was never closed.
+func (c *file) open(f func(o *outcome, id string)) {
 	for _, o := range c.asks {
 		for _, id := range o.ids {
 			if !c.closed(id, c.announcement(o, id)) {
+				f(o, id)
+			}
+		}
+	}
+}
+
+// promises calls f for every order whose units its client was promised and has
+// not given back.
+func (c *file) promises(f func(o *outcome, id string)) {
+	if !c.onPayment() {
+		c.open(f)
+		return
+	}
+	for _, o := range c.asks {
+		for _, id := range o.ids {
+			if !c.payment(o, id).told.IsZero() {
 				f(o, id)
 			}
 		}
@@ -134,7 +163,7 @@ func (c *file) exercised(v *Verdict) {
 		for _, r := range o.requests {
 			// Fresh buyers always end in sold_out. Only the attack fights for
 			// the last unit, and that is where gates break.
-			soldOut = soldOut || r.Attack && r.Code == "sold_out"
+			soldOut = soldOut || r.Attack && r.Code == "sold_out" && !c.onPayment()
 			second = second || r.Kind == Second && r.Code == "buyer_limit"
 			// A replay tests something once the order has been announced.
 			replay = replay || o.announced != nil && r.Kind == Replay && !r.Sent.Before(o.announced.End()) && r.announces()
@@ -142,6 +171,10 @@ func (c *file) exercised(v *Verdict) {
 	}
 	for _, cl := range c.Closings {
 		cancelled = cancelled || cl.Cancel && cl.done()
+		if o := c.ordered[cl.OrderID]; o != nil && o.requests[0].Attack && !cl.Cancel {
+			soldOut = soldOut || cl.Code == "sold_out"
+			second = second || cl.Code == "buyer_limit"
+		}
 	}
 	note := func(ok bool, what string) {
 		if !ok {
@@ -149,7 +182,11 @@ func (c *file) exercised(v *Verdict) {
 		}
 	}
 	// A violation of the same kind is proof enough that it was put to the test.
-	note(soldOut, "sell-out: no order of the attack heard sold_out")
+	taking := "order"
+	if c.onPayment() {
+		taking = "payment"
+	}
+	note(soldOut, "sell-out: no "+taking+" of the attack heard sold_out")
 	note(replay || v.WrongAnswers > 0, "replay: no key of an accepted order was answered again")
 	note(second || v.OverLimit > 0, "second order: nobody was refused by, or got past, the buyer's limit")
 	note(cancelled, "cancellation: no order was cancelled")

@@ -6,7 +6,8 @@ import "slices"
 // client, every key one order.
 
 // lost: announced orders without a row of the same id, buyer, SKU and
-// quantity. A row that was rejected after its yes is none.
+// quantity. A row that was rejected after its yes is none; nor is an unpaid one,
+// where "paid" is the yes.
 func (c *file) lost(v *Verdict) {
 	var f finding
 	for _, o := range c.asks {
@@ -20,6 +21,8 @@ func (c *file) lost(v *Verdict) {
 					id, o.buyer, o.quantity, c.SKU, row.Buyer, row.Quantity, row.SKU)
 			case row.Status == Rejected:
 				f.add("%s, announced to %s, was rejected afterwards", id, o.buyer)
+			case c.onPayment() && row.Status != Paid && !c.payment(o, id).told.IsZero():
+				f.add("%s, announced to %s as paid, is %s", id, o.buyer, row.Status)
 			}
 		}
 	}
@@ -29,7 +32,8 @@ func (c *file) lost(v *Verdict) {
 }
 
 // unannounced: rows whose client was finally refused, or that no client asked
-// for. A stored rejection is a refusal, and belongs to one.
+// for. A stored rejection is a refusal, and belongs to one. Where "paid" is the
+// yes, so is a paid row whose payment was refused.
 func (c *file) unannounced(v *Verdict) {
 	var f finding
 	for _, row := range c.Rows {
@@ -41,6 +45,8 @@ func (c *file) unannounced(v *Verdict) {
 		case o.refused && row.Status != Rejected:
 			last := o.requests[len(o.requests)-1]
 			f.add("row %s (%s): its client %s was refused with %d %s", row.ID, row.Status, row.Buyer, last.Status, last.Code)
+		case c.onPayment() && row.Status == Paid && c.payment(o, row.ID).refused:
+			f.add("row %s is paid: the payment of its client %s was refused", row.ID, row.Buyer)
 		}
 	}
 	if v.Unannounced = f.count; v.Unannounced > 0 {

@@ -23,22 +23,26 @@ func newHistory(total, limit int) *history {
 	}
 }
 
-func (h *history) sold() (units int) {
+// sold is how many units are, to one buyer or, for "", to all.
+func (h *history) sold(buyer string) (units int) {
 	for _, row := range h.rows {
-		if row.holds() {
+		holds := row.Status == Paid || row.Status == Pending && !h.onPayment()
+		if holds && (buyer == "" || row.Buyer == buyer) {
 			units += row.Quantity
 		}
 	}
 	return units
 }
 
-func (h *history) heldBy(buyer string) (units int) {
-	for _, row := range h.rows {
-		if row.Buyer == buyer && row.holds() {
-			units += row.Quantity
-		}
+// fits is why a buyer may not have so many units more, "" if they may.
+func (h *history) fits(buyer string, quantity int) (code string) {
+	switch {
+	case h.sold(buyer)+quantity > h.PerBuyerLimit:
+		return "buyer_limit"
+	case h.sold("")+quantity > h.Total:
+		return "sold_out"
 	}
-	return units
+	return ""
 }
 
 // ask places an order; heard is false when the answer got lost on its way.
@@ -48,13 +52,9 @@ func (h *history) ask(kind Kind, buyer, key string, quantity int, heard bool) Re
 		Sent: h.now, Latency: time.Millisecond}
 	a := ask{buyer, key}
 	row, replayed := h.rows[a]
-	switch {
-	case row != nil:
-	case h.heldBy(buyer)+quantity > h.PerBuyerLimit:
-		r.Answer = Answer{Status: 409, Code: "buyer_limit"}
-	case h.sold()+quantity > h.Total:
-		r.Answer = Answer{Status: 409, Code: "sold_out"}
-	default:
+	if code := h.fits(buyer, quantity); row == nil && code != "" {
+		r.Answer = Answer{Status: 409, Code: code}
+	} else if row == nil {
 		row = &Row{Order{fmt.Sprintf("id-%04d", len(h.rows)+1), h.SKU, buyer, quantity, Pending, h.now.Add(h.window), time.Time{}, time.Time{}}, key}
 		h.rows[a] = row
 		h.order = append(h.order, a)
@@ -79,7 +79,13 @@ func (h *history) shut(a ask, cancel, heard bool) {
 	h.now = h.now.Add(10 * time.Millisecond)
 	c := Closing{Cancel: cancel, OrderID: row.ID, Buyer: row.Buyer, Sent: h.now, Latency: time.Millisecond}
 	want := map[bool]string{true: Cancelled, false: Paid}[cancel]
+	no := ""
+	if h.onPayment() && !cancel {
+		no = h.fits(row.Buyer, row.Quantity)
+	}
 	switch {
+	case row.Status == Pending && no != "":
+		c.Answer = Answer{Status: 409, Code: no}
 	case row.Status == Pending:
 		row.Status = want
 		if cancel {
@@ -107,9 +113,19 @@ func (h *history) end() Evidence {
 			h.ask(Retry, o.buyer, o.key, o.quantity, true)
 		}
 	}
+	for _, a := range h.order { // and so, with luck, is a payment that nobody heard of
+		var p payment
+		if p.fold(h.closingsOf(h.rows[a].ID)); p.doubted && p.told.IsZero() && h.onPayment() {
+			h.shut(a, false, true)
+		}
+	}
 	for n := 0; ; n++ {
-		if r := h.ask(Fresh, fmt.Sprintf("fresh-%d", n), "k", 1, true); r.Status != 201 {
+		fresh := ask{fmt.Sprintf("fresh-%d", n), "k"}
+		if r := h.ask(Fresh, fresh.buyer, fresh.key, 1, true); r.Status != 201 {
 			break
+		}
+		if h.onPayment() {
+			h.shut(fresh, false, true)
 		}
 	}
 	h.Rows = nil
@@ -119,7 +135,9 @@ func (h *history) end() Evidence {
 		h.Rows = append(h.Rows, row)
 		switch row.Status {
 		case Pending:
-			h.Audit.Pending += row.Quantity
+			if !h.onPayment() {
+				h.Audit.Pending += row.Quantity
+			}
 		case Paid:
 			h.Audit.Paid += row.Quantity
 		}
@@ -127,6 +145,15 @@ func (h *history) end() Evidence {
 	h.Audit.Sold = h.Audit.Pending + h.Audit.Paid
 	h.Audit.Available = h.Total - h.Audit.Sold
 	return h.Evidence
+}
+
+func (h *history) closingsOf(id string) (list []Closing) {
+	for _, cl := range h.Closings {
+		if cl.OrderID == id {
+			list = append(list, cl)
+		}
+	}
+	return list
 }
 
 // day is a small sale with something of everything in it, the same each time.
@@ -143,5 +170,26 @@ func day() *history {
 	h.ask(First, "eve", "e1", 2, true)
 	h.ask(First, "fay", "f1", 2, true)
 	h.ask(First, "gus", "g1", 1, true) // sold_out
+	return h
+}
+
+// payday is the same where units are taken on payment.
+func payday() *history {
+	h := newHistory(6, 2)
+	h.ReserveOn = OnPayment
+	for _, buyer := range []string{"ann", "bob", "cyd", "dan", "eve", "fay"} { // for twice what there is
+		h.ask(First, buyer, "k1", 2, true)
+	}
+	h.ask(Replay, "ann", "k1", 2, true)
+	h.ask(Second, "ann", "k2", 1, true)
+	h.shut(ask{"ann", "k1"}, false, true)
+	h.shut(ask{"ann", "k1"}, false, true)
+	h.shut(ask{"ann", "k2"}, false, true) // buyer_limit
+	h.shut(ask{"bob", "k1"}, true, true)
+	h.shut(ask{"bob", "k1"}, false, true) // order_closed
+	h.shut(ask{"cyd", "k1"}, false, false)
+	h.shut(ask{"dan", "k1"}, false, true)
+	h.shut(ask{"eve", "k1"}, false, true) // sold_out
+	h.ask(First, "gus", "k1", 1, true)    // sold_out
 	return h
 }

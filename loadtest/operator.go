@@ -88,6 +88,9 @@ func (o *operator) open(ctx context.Context, c Config) error {
 		"opens_at": now.Add(-time.Hour), "closes_at": now.Add(24 * time.Hour),
 		"payment_window_s": int(c.PaymentWindow.Seconds()),
 	}
+	if c.onPayment() {
+		sale["reserve_on"] = OnPayment
+	}
 	err = o.call(ctx, http.MethodPut, "/v1/admin/sales/"+o.sku, sale, nil)
 	// 503 means stored, but not yet at the gate: the wait below is for that.
 	if err != nil && statusOf(err) != http.StatusServiceUnavailable {

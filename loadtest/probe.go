@@ -15,6 +15,10 @@ import (
 // Where orders expire meanwhile, their units can be mistaken for the cancelled
 // ones; the figures are then a lower bound.
 func (r *run) probe(ctx context.Context) error {
+	if r.c.onPayment() { // a cancelled order has nothing to give back
+		r.repeat(ctx)
+		return nil
+	}
 	if r.c.Cancels == 0 {
 		return nil
 	}
@@ -57,7 +61,7 @@ func (r *run) probe(ctx context.Context) error {
 func (r *run) backOnSale(ctx context.Context, c Closing, want int) (time.Duration, error) {
 	ctx, stop := context.WithTimeout(ctx, r.patience.probe)
 	defer stop()
-	from := c.Sent.Add(c.Latency)
+	from := c.End()
 	for {
 		a, err := r.operator.audit(ctx)
 		if err == nil && a.Available >= want {
@@ -80,8 +84,7 @@ func (r *run) rebuy(ctx context.Context) (bool, error) {
 	defer stop()
 	for n := 1; ; n++ {
 		key := fmt.Sprintf("rebuy-%d", n)
-		req := r.buy(ctx, b, key)
-		if req.announces() {
+		if r.buy(ctx, b, key).yes {
 			if r.c.Replays > 0 {
 				r.replay(ctx, b, key)
 			}
@@ -89,6 +92,19 @@ func (r *run) rebuy(ctx context.Context) (bool, error) {
 		}
 		if wait(ctx, 20*time.Millisecond) != nil {
 			return false, nil
+		}
+	}
+}
+
+// repeat asks again under the keys of some accepted orders: the attack's own
+// replays may have come before the answers.
+func (r *run) repeat(ctx context.Context) {
+	requests, _ := r.ledger.read()
+	asked := 0
+	for _, o := range outcomes(requests) {
+		if r.c.Replays > 0 && o.announced != nil && asked < r.patience.probes {
+			r.untilKnown(ctx, Replay, r.crowd.named(o.buyer), o.key, o.quantity)
+			asked++
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package loadtest
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Kind is why a client asked.
 type Kind string
@@ -42,9 +45,6 @@ type Row struct {
 	Key string `json:"idempotency_key"`
 }
 
-// holds says whether an order in this state has units of the sale.
-func (o Order) holds() bool { return o.Status == Pending || o.Status == Paid }
-
 // Audit is the sale's conservation law, as the server states it. All counts
 // are units.
 type Audit struct {
@@ -71,6 +71,14 @@ type Answer struct {
 	Location   string        // of 201 and 202
 	RetryAfter time.Duration // 0: not said
 	Fault      string        // how the answer breaks the contract by itself
+}
+
+// reason is status and code: "409 sold_out".
+func (a Answer) reason() string {
+	if a.Code == "" {
+		return strconv.Itoa(a.Status)
+	}
+	return strconv.Itoa(a.Status) + " " + a.Code
 }
 
 // Request is one attempt to order, or a look at what became of it.
@@ -122,11 +130,20 @@ type Closing struct {
 	Answer
 }
 
+// End is when the answer was complete, or given up.
+func (c Closing) End() time.Time { return c.Sent.Add(c.Latency) }
+
 // done says whether the server confirmed the closing.
 func (c Closing) done() bool { return c.Status == 200 }
 
 // unknown says that the closing may or may not have happened.
 func (c Closing) unknown() bool { return c.Status == 0 || c.Status >= 500 }
+
+// refuses says whether the answer is a final no. The limiter's says nothing, and
+// neither does one while the order is on its way.
+func (c Closing) refuses() bool {
+	return c.Status >= 300 && c.Status < 500 && c.Status != 429 && c.Code != "in_progress"
+}
 
 func (c Closing) verb() string {
 	if c.Cancel {

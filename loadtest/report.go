@@ -14,6 +14,7 @@ type Report struct {
 
 	SKU, Name        string
 	PerBuyerLimit    int
+	ReserveOn        string // OnOrder or OnPayment; empty: OnOrder
 	Strategy, Stores string
 	Shape            string
 	Rate             int           // asked for, per second
@@ -29,8 +30,10 @@ type Report struct {
 	Rows         map[string]int // stored orders by status
 	OfferedPerS  float64        // attempts, over the time of their sending
 	AcceptedPerS float64        // 2xx answers, from the first request to the last durable answer
-	DurablePerS  float64        // stored orders, over the same time
+	DurablePerS  float64        // stored orders, over the same time; where paying takes the units, paid ones, from the first payment on
 	Latency      Quantiles      // of the attempts
+	Payments     map[string]int // answers to payments of the attack's orders, by status and code; nil unless they take the units
+	Paying       Quantiles      // of those
 	Restore      Quantiles      // from a cancellation's answer until the audit shows the units
 	Notes        []string
 
@@ -78,7 +81,7 @@ func (r *run) report(e Evidence, interrupted bool) *Report {
 // c is what Run was given.
 func NewReport(c Config, e Evidence) *Report {
 	rep := &Report{
-		Verdict: Judge(e), SKU: e.SKU, Name: c.Name, PerBuyerLimit: e.PerBuyerLimit,
+		Verdict: Judge(e), SKU: e.SKU, Name: c.Name, PerBuyerLimit: e.PerBuyerLimit, ReserveOn: e.ReserveOn,
 		Strategy: c.Strategy, Stores: c.Stores, Shape: c.Shape, Rate: c.Rate, Duration: c.Duration,
 		Answers: map[string]int{}, Reasons: map[string]int{}, Rows: map[string]int{},
 		evidence: e,
@@ -96,29 +99,42 @@ func NewReport(c Config, e Evidence) *Report {
 		latency = append(latency, q.Latency)
 		status := strconv.Itoa(q.Status)
 		rep.Answers[status]++
-		if q.Code != "" {
-			status += " " + q.Code
-		}
-		rep.Reasons[status]++
+		rep.Reasons[q.reason()]++
 	}
 	rep.Buyers, rep.Latency = len(buyers), quantiles(latency)
 	for _, row := range e.Rows {
 		rep.Rows[row.Status]++
 	}
-	rep.rates(e)
+	records := newCase(e)
+	if e.onPayment() {
+		rep.payments(records)
+	}
+	rep.rates(records)
 	if n := rep.Answers["429"]; n > rep.Attempts/2 {
 		rep.Notes = append(rep.Notes, "most orders were rate limited; a server that does not trust this address as a proxy sees one client instead of many")
 	}
 	return rep
 }
 
-// rates runs from the first request to the last answer that first announced a
-// stored order. Later answers, all refusals and replays, would only dilute
-// them.
-func (rep *Report) rates(e Evidence) {
+// payments are the answers to those who fought for the units.
+func (rep *Report) payments(c *file) {
+	rep.Payments = map[string]int{}
+	var latency []time.Duration
+	for _, cl := range c.Closings {
+		if o := c.ordered[cl.OrderID]; o != nil && o.requests[0].Attack && !cl.Cancel {
+			rep.Payments[cl.reason()]++
+			latency = append(latency, cl.Latency)
+		}
+	}
+	rep.Paying = quantiles(latency)
+}
+
+// rates runs from the first request to the last answer that first said yes to a
+// stored order. Later answers, all refusals and replays, would only dilute them.
+func (rep *Report) rates(c *file) {
 	var first, lastSent, last time.Time
 	attack := map[ask]bool{}
-	for _, o := range outcomes(e.Requests) {
+	for _, o := range c.asks {
 		for _, q := range o.requests {
 			if !q.Attack {
 				continue
@@ -131,11 +147,13 @@ func (rep *Report) rates(e Evidence) {
 				lastSent = q.Sent
 			}
 		}
-		if o.announced != nil && attack[o.ask] && o.announced.End().After(last) {
-			last = o.announced.End()
+		for _, id := range o.ids {
+			if yes := c.yes(o, id); attack[o.ask] && yes.After(last) {
+				last = yes
+			}
 		}
 	}
-	rep.timeline = timeline(e.Requests, first)
+	rep.timeline = timeline(c.Requests, first)
 	if rep.Shape == Burst {
 		lastSent = lastSent.Add(time.Second) // the last burst has its second, too
 	}
@@ -148,15 +166,19 @@ func (rep *Report) rates(e Evidence) {
 	}
 	accepted, durable := 0, 0
 	// By rows, not by 201s: a replay's 201 is accepted and not one order more.
-	for _, q := range e.Requests {
+	for _, q := range c.Requests {
 		if q.Attack && q.Status/100 == 2 && !q.End().After(last) {
 			accepted++
 		}
 	}
-	for _, row := range e.Rows {
-		if row.Status != Rejected && attack[ask{row.Buyer, row.Key}] {
+	for _, row := range c.Rows {
+		counts := row.Status == Paid || row.Status != Rejected && !c.onPayment()
+		if counts && attack[ask{row.Buyer, row.Key}] {
 			durable++
 		}
 	}
 	rep.AcceptedPerS, rep.DurablePerS = float64(accepted)/seconds, float64(durable)/seconds
+	if c.onPayment() {
+		rep.DurablePerS = float64(durable) / last.Sub(c.firstPayment()).Seconds()
+	}
 }

@@ -33,6 +33,36 @@ func (r *run) resolve(ctx context.Context, doubted bool) {
 	})
 }
 
+// resolvePayments pays again, under the same reference, what takes units and was
+// not answered, or was refused after an unknown answer.
+func (r *run) resolvePayments(ctx context.Context) {
+	_, closings := r.ledger.read()
+	of := map[string][]Closing{}
+	for _, cl := range closings {
+		of[cl.OrderID] = append(of[cl.OrderID], cl)
+	}
+	var open []Closing
+	for _, calls := range of {
+		var p payment
+		if p.fold(calls); p.doubted && p.told.IsZero() {
+			open = append(open, calls[0])
+		}
+	}
+	if len(open) == 0 || !r.c.onPayment() {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, r.patience.known)
+	defer stop()
+	r.progress.start("unknown payments", len(open))
+	defer r.progress.end()
+	each(closers, open, func(cl Closing) {
+		if ctx.Err() == nil {
+			r.closeOrder(ctx, r.crowd.named(cl.Buyer), cl.OrderID, false)
+		}
+		r.progress.add()
+	})
+}
+
 // untilKnown orders under key until the answer is final, and books each try.
 // 429 is not final here: it says nothing about what the key stands for. ctx
 // ends the asking, but never hangs up: an order must not be left half asked.

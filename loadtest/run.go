@@ -46,7 +46,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	if c.SKU == "" {
 		c.SKU = "load-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	}
-	conns := transport(closers + toppers)
+	conns := transport(payers + toppers)
 	defer conns.CloseIdleConnections()
 	r := &run{c: c, patience: c.withPatience(), plot: newPlot(), progress: progress{w: c.Progress}, began: time.Now()}
 	r.client = client{
@@ -88,6 +88,7 @@ func (r *run) aftermath(ctx context.Context) Evidence {
 	r.resolve(judging, false)
 	audit, moving := r.settle(judging)
 	r.resolve(judging, true)
+	r.resolvePayments(judging)
 
 	if ctx.Err() == nil && moving == nil {
 		audit, moving = r.sellOut(ctx)
@@ -103,7 +104,7 @@ func (r *run) aftermath(ctx context.Context) Evidence {
 
 	requests, closings := r.ledger.read()
 	e := Evidence{
-		SKU: r.c.SKU, Total: r.c.Stock, PerBuyerLimit: r.c.PerBuyerLimit, Search: r.c.Search,
+		SKU: r.c.SKU, Total: r.c.Stock, PerBuyerLimit: r.c.PerBuyerLimit, ReserveOn: r.c.ReserveOn, Search: r.c.Search,
 		Requests: requests, Closings: closings, Audit: audit, SoldOut: r.soldOut,
 	}
 	switch settled, rows, err := r.collect(judging); {

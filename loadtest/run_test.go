@@ -77,6 +77,94 @@ func TestRunPassesACorrectSale(t *testing.T) {
 	}
 }
 
+// The same, where units are taken on payment.
+func TestRunPassesASaleOnPayment(t *testing.T) {
+	for name, f := range map[string]fault{
+		"sound":        {},
+		"half answers": {hangUp: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, url := newFake(t, f)
+			c := quick(url).ForPayment()
+			c.Replays = 1e-9 // none in the attack: they may come too early there
+			rep := mustRun(t, c)
+			if rep.ExitCode() != ExitPass {
+				t.Fatalf("exit %d\n%s", rep.ExitCode(), text(t, rep))
+			}
+			if rep.Paid != c.Stock || rep.Pending != 0 || rep.Rows[Pending] == 0 {
+				t.Errorf("%d units paid and %d pending, %d orders left unpaid", rep.Paid, rep.Pending, rep.Rows[Pending])
+			}
+			if f.hangUp && rep.Payments["0"] == 0 || unknownPayments(rep) > 0 || len(rep.Notes) > 0 {
+				t.Errorf("payments %v, %d unknown, notes %q", rep.Payments, unknownPayments(rep), rep.Notes)
+			}
+			if out := text(t, rep); !strings.Contains(out, "taken on payment") || !strings.Contains(out, "paid/s") || rep.DurablePerS == 0 {
+				t.Errorf("figures missing:\n%s", out)
+			}
+		})
+	}
+}
+
+func unknownPayments(rep *Report) (n int) {
+	for _, calls := range newCase(rep.evidence).closings {
+		var p payment
+		if p.fold(calls); p.doubted && p.told.IsZero() && !p.refused {
+			n++
+		}
+	}
+	return n
+}
+
+// Payments that are cut short are asked for all the same.
+func TestRunInterruptedOnPayment(t *testing.T) {
+	s, url := newFake(t, fault{hangUp: true})
+	c := quick(url).ForPayment()
+	c.Duration = time.Minute
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	s.onPaid = func() {
+		if s.payments > 20 {
+			stop()
+		}
+	}
+	rep, err := Run(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.ExitCode() != ExitUnjudged || rep.Payments["0"] == 0 || unknownPayments(rep) > 0 {
+		t.Errorf("exit %d, payments %v, %d unknown\n%s", rep.ExitCode(), rep.Payments, unknownPayments(rep), text(t, rep))
+	}
+}
+
+func TestRunCatchesOnPayment(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fault
+		want string
+	}{
+		"oversell":      {fault{oversell: 5}, Oversold},
+		"gives untaken": {fault{givesUntaken: true}, Oversold},
+		"decr leak":     {fault{decrLeak: true}, Drift},
+		"shy":           {fault{shy: 5}, Undersold},
+		"holds unpaid":  {fault{holdsUnpaid: true}, Undersold},
+		"takes twice":   {fault{takesTwice: true}, Drift},
+		"no limit":      {fault{noLimit: true}, OverLimit},
+		"unpaid":        {fault{unpaid: true}, Lost},
+		"shown paid":    {fault{shownPaid: true}, Lost},
+		"ghost":         {fault{ghostPaid: true}, Unannounced},
+		"fickle":        {fault{fickle: true}, WrongAnswer},
+		"false limit":   {fault{falseLimit: true}, WrongAnswer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, url := newFake(t, tc.fault)
+			rep := mustRun(t, quick(url).ForPayment())
+			if rep.ExitCode() != ExitViolation || !strings.Contains(names(rep.Verdict), tc.want) {
+				t.Fatalf("exit %d, violations %q, want %q\n%s", rep.ExitCode(), names(rep.Verdict), tc.want, text(t, rep))
+			}
+		})
+	}
+}
+
 // What clients have to live with is no violation: they ask again until they
 // know. Each case says which answer shows that it happened.
 func TestRunLivesWith(t *testing.T) {
@@ -178,6 +266,7 @@ func TestRunSaysWhatWasNotExercised(t *testing.T) {
 		want   string
 	}{
 		"no sell-out":     {func(c *Config) { c.Stock = 3000 }, "sell-out"},
+		"few payments":    {func(c *Config) { *c = c.ForPayment(); c.Payments = 0.05 }, "sell-out: no payment"},
 		"no replay":       {func(c *Config) { c.Replays = 0 }, "replay"},
 		"no second order": {func(c *Config) { c.SecondOrders = 0 }, "second order"},
 		"no cancellation": {func(c *Config) { c.Cancels, c.Payments = 0, 1 }, "cancellation"},
@@ -188,7 +277,7 @@ func TestRunSaysWhatWasNotExercised(t *testing.T) {
 			c := quick(url)
 			tc.change(&c)
 			rep := mustRun(t, c)
-			if rep.ExitCode() != ExitUnjudged || !strings.Contains(text(t, rep), "never exercised: "+tc.want) {
+			if rep.ExitCode() != ExitUnjudged || !strings.Contains(text(t, rep), "never exercised: "+tc.want) || len(rep.Gaps) > 0 {
 				t.Fatalf("exit %d\n%s", rep.ExitCode(), text(t, rep))
 			}
 		})

@@ -14,8 +14,12 @@ func (c *file) oversold(v *Verdict) {
 	stored := v.Pending + v.Paid
 	v.Oversold = max(c.Audit.Oversold, promised-c.Total, stored-c.Total, 0)
 	if v.Oversold > 0 {
-		v.violation(Oversold, v.Oversold, "%s beyond the %d on sale: clients hold promises of %d, rows pending or paid %d, the audit says %d oversold.",
-			plural(v.Oversold, "unit"), c.Total, promised, stored, c.Audit.Oversold)
+		rows := "pending or paid"
+		if c.onPayment() {
+			rows = "paid"
+		}
+		v.violation(Oversold, v.Oversold, "%s beyond the %d on sale: clients hold promises of %d, rows %s %d, the audit says %d oversold.",
+			plural(v.Oversold, "unit"), c.Total, promised, rows, stored, c.Audit.Oversold)
 	}
 }
 
@@ -40,7 +44,7 @@ func (c *file) undersold(v *Verdict) {
 func (c *file) overLimit(v *Verdict) {
 	stored, promised := map[string]int{}, map[string]int{}
 	for _, row := range c.rows {
-		if row.holds() {
+		if c.holds(row) {
 			stored[row.Buyer] += row.Quantity
 		}
 	}

@@ -111,7 +111,9 @@ func (t *targets) draw() attempt {
 		t.eager = t.eager[:len(t.eager)-1]
 		// Enough to pass the limit, if one order may ask for that much.
 		a.quantity = min(t.c.MaxQuantity, max(1, t.c.PerBuyerLimit-t.units[a.buyer.subject]+1))
-		a.fate = leave
+		if a.fate = leave; t.c.onPayment() {
+			a.fate = pay // the limit is for what is paid
+		}
 		return a
 	}
 	if t.next >= len(t.crowd) {
@@ -119,6 +121,12 @@ func (t *targets) draw() attempt {
 	}
 	a.buyer = t.crowd[t.next%len(t.crowd)]
 	t.next++
+	if a.fate == pay && t.c.onPayment() {
+		// Their first orders will be accepted, and pass no limit: they need not
+		// wait for that.
+		t.units[a.buyer.subject] += a.quantity
+		t.eager = append(t.eager, a.buyer)
+	}
 	return a
 }
 
@@ -143,7 +151,7 @@ func (t *targets) took(n int) {
 		return
 	}
 	t.accepted = append(t.accepted, n)
-	if a.fate != cancel {
+	if a.fate != cancel && !t.c.onPayment() {
 		// Whoever got past the limit tries again first: a gate that counts
 		// late is caught by the next one.
 		t.units[a.buyer.subject] += a.quantity

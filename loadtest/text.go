@@ -104,37 +104,44 @@ func (rep *Report) WriteText(w io.Writer) error {
 
 // facts are the figures around the verdict, as label and text.
 func (rep *Report) facts() [][2]string {
-	facts := [][2]string{
-		{"sale", fmt.Sprintf("%s: %s, at most %d per buyer", rep.SKU, plural(rep.Total, "unit"), rep.PerBuyerLimit)},
+	terms := fmt.Sprintf("%s: %s, at most %d per buyer", rep.SKU, plural(rep.Total, "unit"), rep.PerBuyerLimit)
+	durable := "durable"
+	if rep.ReserveOn == OnPayment {
+		terms += ", taken on payment"
+		durable = "paid"
 	}
+	facts := [][2]string{{"sale", terms}}
 	if rep.Strategy+rep.Stores != "" {
 		facts = append(facts, [2]string{"server", strings.Trim("strategy "+rep.Strategy+", stores "+rep.Stores, ", ")})
 	}
 	facts = append(facts, [][2]string{
 		{"attack", fmt.Sprintf("%s by %s, %s, %d/s for %v asked, %.0f/s sent",
 			plural(rep.Attempts, "order"), plural(rep.Buyers, "buyer"), rep.Shape, rep.Rate, rep.Duration, rep.OfferedPerS)},
-		{"answers", rep.reasons()},
+		{"answers", rep.reasons(rep.Reasons)},
 		{"orders", rep.rows()},
 		{"units", fmt.Sprintf("total %d = available %d + held %d + pending %d + paid %d + restoring %d",
 			rep.Total, rep.Available, rep.Held, rep.Pending, rep.Paid, rep.Restoring)},
-		{"rates", fmt.Sprintf("%.0f accepted/s, %.0f durable/s", rep.AcceptedPerS, rep.DurablePerS)},
+		{"rates", fmt.Sprintf("%.0f accepted/s, %.0f %s/s", rep.AcceptedPerS, rep.DurablePerS, durable)},
 		{"latency", fmt.Sprintf("p50 %s  p90 %s  p99 %s  max %s", human(rep.Latency.P50), human(rep.Latency.P90), human(rep.Latency.P99), human(rep.Latency.Max))},
 	}...)
+	if rep.Paying.N > 0 {
+		facts = append(facts, [2]string{"payments", fmt.Sprintf("%s  (p50 %s  p99 %s)", rep.reasons(rep.Payments), human(rep.Paying.P50), human(rep.Paying.P99))})
+	}
 	if rep.Restore.N > 0 {
 		facts = append(facts, [2]string{"restore", fmt.Sprintf("p50 %s  p99 %s  (%s)", human(rep.Restore.P50), human(rep.Restore.P99), plural(rep.Restore.N, "probe"))})
 	}
 	return facts
 }
 
-// reasons lists the answers, the most frequent first.
-func (rep *Report) reasons() string {
+// reasons lists answers, the most frequent first.
+func (rep *Report) reasons(counts map[string]int) string {
 	var parts []string
-	for _, reason := range rep.byCount(rep.Reasons) {
+	for _, reason := range rep.byCount(counts) {
 		name := reason
 		if name == "0" {
 			name = "no answer"
 		}
-		parts = append(parts, fmt.Sprintf("%s: %d", name, rep.Reasons[reason]))
+		parts = append(parts, fmt.Sprintf("%s: %d", name, counts[reason]))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -48,21 +48,21 @@ func (r *run) topUp(ctx context.Context) error {
 					stop(err)
 					return
 				}
-				req := r.buy(ctx, b, "fresh-order")
+				got := r.buy(ctx, b, "fresh-order")
 				mu.Lock()
 				switch {
-				case req.announces():
+				case got.yes:
 					stall.Reset(r.patience.topUp)
 					// A gate that never says no must not keep us for ever.
 					if sold, noes = sold+1, 0; sold > 2*r.c.Stock+1000 {
 						stop(fmt.Errorf("%d fresh buyers bought of %d units and none heard sold_out", sold, r.c.Stock))
 					}
-				case req.Code == "sold_out" || req.Kind == Lookup && req.refuses():
+				case got.code == "sold_out":
 					if noes++; noes >= enoughRefusals {
 						stop(errSoldOut)
 					}
-				case req.refuses():
-					stop(fmt.Errorf("a fresh buyer was refused with %d %s", req.Status, req.Code))
+				case got.code != "":
+					stop(fmt.Errorf("a fresh buyer was refused with %s", got.code))
 				}
 				mu.Unlock()
 			}
@@ -78,11 +78,32 @@ func (r *run) topUp(ctx context.Context) error {
 // errSoldOut is how a top-up ends well.
 var errSoldOut = errors.New("sold out")
 
-// buy orders one unit for a fresh buyer, and pays it where it would expire.
-func (r *run) buy(ctx context.Context, b buyer, key string) Request {
+// purchase is what came of buying one unit: a yes, the code of a no, or neither.
+type purchase struct {
+	yes  bool
+	code string
+}
+
+// buy orders one unit for a fresh buyer, and pays it where it would expire, or
+// where it is not bought before.
+func (r *run) buy(ctx context.Context, b buyer, key string) purchase {
 	req := r.untilKnown(ctx, Fresh, b, key, 1)
-	if req.announces() && r.c.expiring() {
-		r.closeOrder(ctx, b, req.Order.ID, false)
+	switch {
+	case req.Kind == Lookup && req.refuses(): // whatever it says: the gate had let it in
+		return purchase{code: "sold_out"}
+	case req.refuses():
+		return purchase{code: req.Code}
+	case !req.announces():
+		return purchase{}
+	case !r.c.expiring() && !r.c.onPayment():
+		return purchase{yes: true}
 	}
-	return req
+	payment := r.closeOrder(ctx, b, req.Order.ID, false)
+	switch {
+	case payment.done() || !r.c.onPayment():
+		return purchase{yes: true}
+	case payment.refuses():
+		return purchase{code: payment.Code}
+	}
+	return purchase{}
 }

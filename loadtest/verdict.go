@@ -12,6 +12,7 @@ type Evidence struct {
 	SKU           string
 	Total         int // units put on sale
 	PerBuyerLimit int
+	ReserveOn     string        // OnOrder or OnPayment; empty: OnOrder
 	Search        time.Duration // for an order of the history, at most; 0: 2 s
 
 	Requests []Request
@@ -47,7 +48,7 @@ type Violation struct {
 }
 
 // Verdict is what Judge found. Pending to Rejected are units, like the audit's
-// own; Durable and the violations named after orders, rows, keys and answers
+// own (so nothing is pending where an unpaid order has none); Durable and the violations named after orders, rows, keys and answers
 // count those.
 type Verdict struct {
 	Total, Available, Held, Restoring           int // the audit's

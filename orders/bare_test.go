@@ -51,7 +51,7 @@ func keeperOf(t testing.TB, store *Store, gate Gate, sku string) *keeper {
 	k := &keeper{
 		sku: sku, fence: sale.Fence, store: store, together: newConvoy(store, 3, new(Counters)), gate: gate,
 		batch: 3, log: quiet(t), count: new(Counters),
-		tell: func(context.Context, []verdict) {},
+		tell: func(context.Context, []verdict) {}, committed: func(*Commit) {},
 	}
 	k.ended.Store(true)
 	k.inspect.Store(true)

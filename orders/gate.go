@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"time"
 
 	"flashsale/inventory"
 )
@@ -29,6 +30,7 @@ type Gate interface {
 	// Reading.
 	Look(ctx context.Context, sku string) (inventory.View, error)
 	Glance(ctx context.Context, skus ...string) ([]inventory.Glance, error)
+	Oldest(ctx context.Context, skus ...string) (oldest []time.Time, now time.Time, err error)
 	Tally(ctx context.Context, sku string, ids, buyers []string) (inventory.Tally, error)
 	HeldPage(ctx context.Context, sku string, cursor uint64) (ids []string, next uint64, err error)
 	BuyersPage(ctx context.Context, sku string, cursor uint64) (units map[string]int64, next uint64, err error)

@@ -31,6 +31,8 @@ type keeper struct {
 	tell     func(ctx context.Context, verdicts []verdict)
 	count    *Counters
 
+	committed func(*Commit)
+
 	// What a pass looks at beside the queue, set by whoever has reason to.
 	ended   atomic.Bool // orders have been closed or paid
 	inspect atomic.Bool // the gate, or the sale's terms, may not be as they should
@@ -123,10 +125,12 @@ func (k *keeper) drain(ctx context.Context) (drained int, err error) {
 
 // commit carries a batch over, order by order if it has to be.
 func (k *keeper) commit(ctx context.Context, orders []inventory.Queued) ([]verdict, error) {
+	began := time.Now()
 	verdicts, err := k.together.commit(ctx, batch{k.sku, k.fence, orders})
 	if isBadData(err) {
 		verdicts, err = k.commitEach(ctx, orders)
 	}
+	k.committed(&Commit{SKU: k.sku, Fence: k.fence, Orders: orders, Began: began, Took: time.Since(began), Err: err})
 	for _, v := range verdicts {
 		if v.unrestore || v.late || v.insert && v.order.Status == Rejected {
 			k.ended.Store(true) // the gate hears of its end by step 2

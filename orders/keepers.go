@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,9 +29,11 @@ type Keepers struct {
 	link    *link
 	tell    func(ctx context.Context, verdicts []verdict)
 	vacated func(ctx context.Context) // says that SKUs were let go of
+	report  func(*Commit)
 	log     *slog.Logger
 	cfg     KeeperConfig
 	count   Counters
+	ahead   atomic.Pointer[time.Duration] // Redis's clock, less this one's: nil until it was asked
 
 	reassign chan struct{} // asks for an early look at who keeps what; of one
 
@@ -94,6 +97,7 @@ type post struct {
 	queued, running, again bool
 	failing                bool          // the last pass ended in an error
 	stopped                chan struct{} // closed once it is given up
+	waiting                waiting       // the SKU's queue, as the patrol saw it
 
 	rounds // the patrol's
 }

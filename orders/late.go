@@ -132,7 +132,7 @@ func (s *Service) holdAgain(ctx context.Context, o *Order, ref string) (hold *wa
 	hold = s.waiters.wait(id.String())
 	reserved, err := s.gate.Reserve(ctx, inventory.Request{
 		OrderID: id.String(), SKU: o.SKU, Buyer: o.Buyer, Quantity: o.Quantity,
-		Key: latePayment{o.ID, ref}.key(), Node: s.cfg.Node,
+		Key: latePayment{o.ID, ref}.key(), Node: s.cfg.Node, Trace: s.cfg.Trace(ctx),
 	})
 	if err == nil && !reserved.Replayed {
 		return hold, ""

@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -29,17 +30,21 @@ func (ks *Keepers) patrol(ctx context.Context) {
 func (ks *Keepers) patrolOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
+	// First: a queue that grows because the database is away is to be seen.
+	skus := ks.Kept()
+	glances, away := ks.gate.Glance(ctx, skus...)
+	if away == nil {
+		away = ks.lookAtQueues(ctx, skus, glances)
+	}
 	ended, err := ks.store.EndedSKUs(ctx)
 	if err != nil {
-		return err
+		return errors.Join(away, err)
 	}
 	for _, sku := range ended {
 		ks.wake(sku, lookAtEnded)
 	}
-	skus := ks.Kept()
-	glances, err := ks.gate.Glance(ctx, skus...)
-	if err != nil {
-		return err
+	if away != nil {
+		return away
 	}
 	for i, sku := range skus {
 		ks.reconcile(sku, glances[i], time.Now())

@@ -101,7 +101,7 @@ func (s *Service) Place(ctx context.Context, p Placement) (Placed, error) {
 	}
 	request := inventory.Request{
 		OrderID: id.String(), SKU: p.SKU, Buyer: p.Buyer, Quantity: p.Quantity,
-		Key: p.Key, Fingerprint: p.fingerprint(), Node: s.cfg.Node,
+		Key: p.Key, Fingerprint: p.fingerprint(), Node: s.cfg.Node, Trace: s.cfg.Trace(ctx),
 	}
 	waiter := s.waiters.wait(request.OrderID)
 	defer func() { s.waiters.leave(waiter) }()

@@ -28,6 +28,8 @@ type reconciler struct {
 	walking atomic.Bool // a walk is under way
 	page    atomic.Bool // it may go a page further
 
+	off atomic.Pointer[int64] // the drift of the last comparison, where it found any symptom
+
 	// marked: every order that the gate has been told the end of is marked so.
 	// Where one is not, its units are back on sale and count as restoring too.
 	marked bool
@@ -109,8 +111,10 @@ func (k *keeper) check(ctx context.Context) error {
 	}
 	k.suspect.Store(symptom != "")
 	if symptom == "" {
+		k.off.Store(nil)
 		return nil
 	}
+	k.off.Store(&d.drift)
 	if k.times++; k.times < lasting {
 		k.log.Debug("drift", "sku", k.sku, "symptom", symptom, "drift", d.drift, "times", k.times)
 		return nil

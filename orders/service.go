@@ -47,6 +47,13 @@ type Config struct {
 	// database's time on from one reading to the next: how wrong it is makes no
 	// difference.
 	Clock func() time.Time
+	// Trace, where set, gives what a caller's trace goes on from, such as a W3C
+	// traceparent; "" for one that is not traced. It is queued with the order, so
+	// that the keeper can go on with the trace, on whichever node.
+	Trace func(ctx context.Context) string
+	// OnCommit, where set, hears of each keeper's transactions, for metrics and
+	// traces. It must not block.
+	OnCommit func(*Commit)
 }
 
 func (c Config) withDefaults() Config {
@@ -70,6 +77,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.PerOrder {
 		c.Gate = noGate{store: c.Store}
+	}
+	if c.Trace == nil {
+		c.Trace = func(context.Context) string { return "" }
+	}
+	if c.OnCommit == nil {
+		c.OnCommit = func(*Commit) {}
 	}
 	c.Keeper, c.Direct = c.Keeper.withDefaults(), c.Direct.withDefaults()
 	if c.Locks == nil {
@@ -109,7 +122,7 @@ func New(cfg Config) *Service {
 	}
 	s.keepers = &Keepers{
 		node: cfg.Node, store: cfg.Store, gate: cfg.Gate, locks: s.locks, catalog: s.catalog, link: s.link,
-		tell: s.tell, vacated: s.vacated, log: cfg.Log, cfg: cfg.Keeper,
+		tell: s.tell, vacated: s.vacated, report: cfg.OnCommit, log: cfg.Log, cfg: cfg.Keeper,
 		reassign: make(chan struct{}, 1),
 		posts:    map[string]*post{}, avoid: map[string]time.Time{}, moved: map[string]time.Time{},
 		signal: make(chan struct{}, cfg.Keeper.Workers),

@@ -45,7 +45,7 @@ type Config struct {
 
 // Limiter asks Redis whether requests may pass. It is safe for concurrent use
 // and needs no closing: it has a goroutine only while a call is under way, at
-// most two, and each ends within Config.Timeout.
+// most two, and each call ends within Config.Timeout.
 type Limiter struct {
 	client  redis.UniversalClient
 	config  Config
@@ -96,7 +96,10 @@ func (l *Limiter) With(rules Rules) *Limiter {
 // off are skipped; if none is left, Redis isn't asked. No rules apply.
 //
 // The error wraps ErrBadRequest, ErrUnavailable, or the context's own. Tokens
-// of a caller that gave up while its call was under way stay taken.
+// of a caller that gave up while its call was under way stay taken. A caller who
+// finds nobody before it makes the call itself, for whoever came with it: it
+// can't be cancelled until the answer is there, or Config.Timeout over. (Its
+// deadline holds: with one that is nearer than that it doesn't make the call.)
 func (l *Limiter) Allow(ctx context.Context, cost int, buckets ...Bucket) (Result, error) {
 	a, err := newAsk(cost, buckets)
 	if err != nil {
@@ -128,17 +131,20 @@ func (l *Limiter) decide(ctx context.Context, a ask) (Result, error) {
 		return Result{}, err
 	}
 	if start {
-		go l.send()
-	}
-	select {
-	case answered := <-r.done:
-		if answered.err == nil && !answered.taken && l.config.Remember > 0 {
-			l.refused.learn(a, answered, asked, l.config.Clock(), l.config.Remember)
+		if end, ends := ctx.Deadline(); ends && time.Until(end) < l.config.Timeout {
+			go l.send() // it can't wait for as long as a call may take
+		} else {
+			l.carry()
 		}
-		return a.result(answered)
-	case <-ctx.Done():
-		return Result{}, fmt.Errorf("ratelimit: waiting for an answer: %w", ctx.Err())
 	}
+	answered, err := r.answer()
+	if err != nil {
+		return Result{}, err
+	}
+	if answered.err == nil && !answered.taken && l.config.Remember > 0 {
+		l.refused.learn(a, answered, asked, l.config.Clock(), l.config.Remember)
+	}
+	return a.result(answered)
 }
 
 // newAsk checks a call's arguments and copies the buckets that count: the

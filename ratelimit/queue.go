@@ -34,6 +34,21 @@ func newRequest(ctx context.Context, a ask) *request {
 	return &request{ask: a, ctx: ctx, since: time.Now(), done: make(chan answer, 1)}
 }
 
+// answer waits for it until the caller gives up. One that is there counts.
+func (r *request) answer() (answer, error) {
+	select {
+	case a := <-r.done:
+		return a, nil
+	default:
+	}
+	select {
+	case a := <-r.done:
+		return a, nil
+	case <-r.ctx.Done():
+		return answer{}, fmt.Errorf("ratelimit: waiting for an answer: %w", r.ctx.Err())
+	}
+}
+
 // queue collects the callers that come while calls are under way.
 type queue struct {
 	mu       sync.Mutex
@@ -44,7 +59,7 @@ type queue struct {
 	probeAt time.Time
 }
 
-// add appends a request and tells whether its caller must start a sender. A
+// add appends a request and tells whether its caller must send. A
 // call under way otherwise takes it along as soon as it has returned: there is
 // no timer, so nobody waits for company.
 //
@@ -119,27 +134,51 @@ func (q *queue) next(patience time.Duration) []*request {
 	return batch
 }
 
-// send carries batches to Redis until nobody waits any more. A batch runs
-// under its own context: one caller that gives up must not take its
-// neighbours' call with it.
-func (l *Limiter) send() {
-	for {
-		batch := l.queue.next(l.config.Timeout)
-		if len(batch) == 0 {
-			return
-		}
-		asks := make([]ask, len(batch))
-		for i, r := range batch {
-			asks[i] = r.ask
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), l.config.Timeout)
-		answers := l.askAll(ctx, asks)
-		cancel()
-		l.queue.learn(commonError(answers))
-		for i, r := range batch {
-			r.done <- answers[i]
-		}
+// more tells whether somebody waits, and else counts the sender off.
+func (q *queue) more() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) > 0 {
+		return true
 	}
+	q.inFlight--
+	return false
+}
+
+// carry sends a batch for the caller that is in it, and leaves those who came
+// meanwhile to a goroutine. To hand a lone request to another goroutine and wait
+// for that costs more than Redis's work on it.
+func (l *Limiter) carry() {
+	if l.sendBatch() && l.queue.more() {
+		go l.send()
+	}
+}
+
+// send carries batches to Redis until nobody waits any more.
+func (l *Limiter) send() {
+	for l.sendBatch() {
+	}
+}
+
+// sendBatch carries those who wait to Redis. A batch runs under its own context:
+// one caller that gives up must not take its neighbours' call with it.
+func (l *Limiter) sendBatch() bool {
+	batch := l.queue.next(l.config.Timeout)
+	if len(batch) == 0 {
+		return false
+	}
+	asks := make([]ask, len(batch))
+	for i, r := range batch {
+		asks[i] = r.ask
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), l.config.Timeout)
+	answers := l.askAll(ctx, asks)
+	cancel()
+	l.queue.learn(commonError(answers))
+	for i, r := range batch {
+		r.done <- answers[i]
+	}
+	return true
 }
 
 // commonError is the error of a call that brought nobody an answer, else nil:

@@ -81,7 +81,8 @@ func TestCallersShareCalls(t *testing.T) {
 }
 
 // One who gives up gets away at once. Waiting in the queue, he costs nothing;
-// in a call under way, his token is spent. Nobody else notices either.
+// in a call under way, his token is spent. Nobody else notices either. Who makes
+// the call himself hears its answer, unless his deadline is near.
 func TestCallersThatGiveUp(t *testing.T) {
 	_, client := startEmbedded(t)
 	loaded(t, client)
@@ -96,10 +97,11 @@ func TestCallersThatGiveUp(t *testing.T) {
 		}()
 		return done
 	}
-	ctx, giveUp := context.WithCancel(t.Context())
+	ctx, giveUp := context.WithTimeout(t.Context(), 50*time.Second) // less than a call may take
 	underWay := start(ctx, Buyer("under-way", five))
 	eventually(t, "a call is under way", func() bool { return g.holds() == 1 })
-	second := start(t.Context(), Buyer("second", five))
+	patient, cancel := context.WithCancel(t.Context())
+	second := start(patient, Buyer("second", five))
 	eventually(t, "two calls are under way", func() bool { return g.holds() == 2 })
 	waiting := start(ctx, Buyer("waiting", five))
 	eventually(t, "one waits", func() bool { return l.queued() == 1 })
@@ -107,6 +109,7 @@ func TestCallersThatGiveUp(t *testing.T) {
 	eventually(t, "two wait", func() bool { return l.queued() == 2 })
 
 	giveUp()
+	cancel()
 	for _, done := range []chan error{underWay, waiting} {
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("giving up: %v", err)
@@ -118,7 +121,7 @@ func TestCallersThatGiveUp(t *testing.T) {
 			t.Errorf("a neighbour: %v", err)
 		}
 	}
-	for id, want := range map[string]int64{"under-way": 4, "waiting": 5, "neighbour": 4} {
+	for id, want := range map[string]int64{"under-way": 4, "second": 4, "waiting": 5, "neighbour": 4} {
 		b := Buyer(id, five)
 		eventually(t, id+"'s tokens are counted", func() bool { return left(t, client, b) == want })
 	}

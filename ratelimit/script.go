@@ -50,10 +50,13 @@ func (l *Limiter) take(ctx context.Context, asks []ask) []answer {
 func encode(asks []ask) (keys []string, args []any) {
 	var (
 		limits  []kind
-		keyOf   = make(map[Bucket]int, len(asks))
+		keyOf   map[Bucket]int // for one alone there is nothing to find
 		limitOf []any
 		tail    = make([]any, 0, 5*len(asks))
 	)
+	if len(asks) > 1 {
+		keyOf = make(map[Bucket]int, len(asks))
+	}
 	for _, a := range asks {
 		second := a.patience.Microseconds()
 		if a.cost < 0 {
@@ -65,7 +68,9 @@ func encode(asks []ask) (keys []string, args []any) {
 			if !known {
 				keys = append(keys, b.key())
 				k = len(keys) // Lua counts from 1
-				keyOf[b] = k
+				if keyOf != nil {
+					keyOf[b] = k
+				}
 				var i int
 				limits, i = indexOf(limits, kind{b.Limit, b.queues})
 				limitOf = append(limitOf, i)

@@ -10,7 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"flashsale/cmd/flashsale/internal/app"
+	"flashsale/cmd/flashsale/internal/traces"
 	"flashsale/loadtest/servers"
 	"flashsale/ratelimit"
 )
@@ -57,7 +60,7 @@ type logFlags struct {
 type serveCommand struct {
 	Addr        string `default:":8080" placeholder:"HOST:PORT" help:"Address to listen on. Default ${default}."`
 	MetricsAddr string `placeholder:"HOST:PORT" help:"Address for /metrics and pprof, apart from the API. Default: /metrics on --addr, no pprof."`
-	Redis       string `placeholder:"URL" help:"Redis, such as redis://localhost:6379/0; several hosts with commas between them for a cluster. With no --mysql either: an embedded one, gone when the program ends."`
+	Redis       string `placeholder:"URL" help:"Redis, such as redis://localhost:6379/0; several hosts with commas between them for a cluster, or redis+sentinel://host:26379,host:26379/master/0. With no --mysql either: an embedded one, gone when the program ends."`
 	MySQL       string `name:"mysql" placeholder:"DSN" help:"MySQL or what speaks its protocol, such as user:password@tcp(localhost:3306)/flashsale."`
 	Secret      string `placeholder:"TEXT" help:"Signs the tokens, HS256: 32 bytes or more, the same on all nodes."`
 	Node        string `placeholder:"NAME" help:"Name of this node, unlike all others'. Default: a random one."`
@@ -110,6 +113,9 @@ func (c *serveCommand) Run(ctx context.Context, s streams) error {
 		Strategy: c.Strategy, AccessLog: c.AccessLog, ClockOff: c.ClockOff, Log: log,
 	}
 	c.into(&cfg)
+	if cfg.Node == "" {
+		cfg.Node = uuid.NewString()
+	}
 	switch {
 	case c.Redis == "" && c.MySQL == "":
 		stores, err := servers.Embedded(ctx)
@@ -126,6 +132,14 @@ func (c *serveCommand) Run(ctx context.Context, s streams) error {
 		return errors.New("give both --redis and --mysql, or neither for the embedded stores")
 	case c.Secret == trialSecret:
 		return errors.New("secret: this one is printed in the source; set --secret or FLASHSALE_SECRET to 32 bytes or more of your own")
+	}
+	exporter, err := traces.New(ctx, cfg.Node, os.Getenv, log)
+	if err != nil {
+		return err
+	}
+	if exporter != nil {
+		defer exporter.Close()
+		cfg.Traces, cfg.Collectors = exporter, append(cfg.Collectors, exporter.Metric())
 	}
 	node, err := app.New(cfg)
 	if err != nil {

@@ -49,11 +49,7 @@ func (a *attempt) ask(channel string) (*Lock, time.Duration, error) {
 	// here, ours ends first.
 	sent := time.Now()
 	a.sent = append(a.sent, sent)
-	limited, cancel := context.WithTimeout(a.ctx, c.cfg.Timeout)
-	defer cancel()
-	lease := c.cfg.Lease.Milliseconds()
-	left, err := c.scripts.acquire.Run(limited, c.rdb, keys(a.key),
-		a.token, lease, c.reach, channel, len(a.sent)-1, lease).Int64()
+	left, err := c.question(a.ctx, a.key, a.token, channel, len(a.sent)-1)
 	switch {
 	case err != nil:
 		return nil, 0, c.takeBack(a.ctx, a.key, a.token, err)
@@ -71,4 +67,10 @@ func (a *attempt) hold(sent time.Time) (*Lock, error) {
 		return nil, a.client.takeBack(a.ctx, a.key, a.token, err)
 	}
 	return l, nil
+}
+
+// question asks for the lock and returns what acquire.lua does.
+func (s store) question(ctx context.Context, key, token, channel string, n int) (int64, error) {
+	lease := s.cfg.Lease.Milliseconds()
+	return s.asking.eval(ctx, s.scripts.acquire, keys(key), token, lease, s.reach, channel, n, lease)
 }

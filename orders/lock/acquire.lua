@@ -19,13 +19,13 @@
 -- Returns   0  held by the caller, for one lease from now
 --           n  above 0: held by another token for n more ms
 --          -1  held by another value that never expires (nothing of ours)
+if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then -- the usual case: two commands
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  return 0
+end
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  return 0
-end
-if not holder and redis.call('EXISTS', KEYS[2]) == 0 then
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   return 0
 end
 if ARGV[4] ~= '' then

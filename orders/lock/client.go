@@ -32,6 +32,9 @@ type store struct {
 	cfg     Config
 	scripts scripts
 	reach   string // as in acquire.lua
+	// Questions and releases apart: go-redis may repeat a question by itself, a
+	// release never.
+	asking, erasing *sender
 }
 
 func newStore(rdb redis.UniversalClient, cfg Config) store {
@@ -39,6 +42,8 @@ func newStore(rdb redis.UniversalClient, cfg Config) store {
 	if _, alone := rdb.(*redis.Client); alone {
 		s.reach = "1"
 	}
+	s.asking = &sender{rdb: rdb, timeout: s.cfg.Timeout}
+	s.erasing = &sender{rdb: rdb, timeout: s.cfg.Timeout, once: true}
 	return s
 }
 

@@ -17,7 +17,7 @@ func (s store) Release(ctx context.Context, l *Lock) (doubt bool, err error) {
 // erase gives up the lock of key if it holds token, or token's place in line.
 func (s store) erase(ctx context.Context, key, token string) (doubt bool, err error) {
 	return erase(ctx, s.cfg.Timeout, func(ctx context.Context) (int64, error) {
-		return evalOnce(ctx, s.rdb, s.scripts.release.Script, s.scripts.release.source, keys(key), token, s.reach)
+		return s.erasing.eval(ctx, s.scripts.release, keys(key), token, s.reach)
 	})
 }
 
@@ -43,31 +43,6 @@ func erase(ctx context.Context, timeout time.Duration, once func(context.Context
 			return doubt, fmt.Errorf("%w: %w", ErrUnknown, err)
 		}
 	}
-}
-
-// noRetry is a command that go-redis does not send again by itself. A release
-// that is repeated unseen finds its own work done and reads as "not held": erase
-// must know of every attempt.
-type noRetry struct{ *redis.Cmd }
-
-func (noRetry) NoRetry() bool { return true }
-
-func evalOnce(ctx context.Context, rdb redis.UniversalClient, script *redis.Script, source string, keys []string, argv ...any) (int64, error) {
-	eval := func(command, script string) noRetry {
-		args := []any{command, script, len(keys)}
-		for _, key := range keys {
-			args = append(args, key)
-		}
-		cmd := redis.NewCmd(ctx, append(args, argv...)...)
-		cmd.SetFirstKeyPos(3) // which node of a cluster it is for
-		_ = rdb.Process(ctx, noRetry{cmd})
-		return noRetry{cmd}
-	}
-	cmd := eval("evalsha", script.Hash())
-	if unknownScript(cmd.Err()) {
-		cmd = eval("eval", source)
-	}
-	return cmd.Int64()
 }
 
 // takeBack follows an attempt that failed with cause after it was sent: the

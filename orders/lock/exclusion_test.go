@@ -48,7 +48,7 @@ func TestOneHolderAtATime(t *testing.T) {
 		var all sync.WaitGroup
 		failed := make(chan error, clients*goroutines)
 		for range clients {
-			c := s.client(t, Config{Lease: 10 * time.Second}, sc)
+			c := s.client(t, Config{}, sc)
 			for range goroutines {
 				all.Go(func() {
 					for range rounds {
@@ -148,7 +148,7 @@ func TestDeadHolder(t *testing.T) {
 
 func TestDeadHolderThatBelievesTooLong(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
-		if err := takeover(t, s, newScripts(), -deadLease); err == nil {
+		if err := takeover(t, s, newScripts(), -20*deadLease); err == nil {
 			t.Error("the check did not notice a holder that believes in its lock for too long")
 		}
 	})
@@ -159,13 +159,12 @@ const deadLease = 1500 * time.Millisecond
 func takeover(t *testing.T, s server, sc scripts, drift time.Duration) error {
 	dead := s.idle(t, Config{Lease: deadLease})
 	dead.leases.cfg.Drift = drift
-	heir := s.client(t, Config{Lease: 20 * deadLease}, sc) // by itself it would ask much later
+	heir := s.client(t, far, sc) // by itself it would ask much later
 	old, err := dead.TryAcquire(background(t), "lock:{sku}")
 	if err != nil {
 		return err
 	}
-	// One lease, and as much again for slow machines.
-	ctx, cancel := context.WithTimeout(background(t), 2*deadLease)
+	ctx, cancel := context.WithTimeout(background(t), deadLease+s.patience)
 	defer cancel()
 	l, err := heir.Acquire(ctx, "lock:{sku}")
 	if err != nil {

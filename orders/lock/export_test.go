@@ -8,6 +8,19 @@ func Hashes() (acquire, renew, release string) {
 	return sc.acquire.Hash(), sc.renew.Hash(), sc.release.Hash()
 }
 
+// ReentrantHashes is Hashes of a Reentrant.
+func ReentrantHashes() (enter, reenter, leave string) {
+	r := NewReentrant(nil, "", Config{})
+	return r.enter.Hash(), r.reenter.Hash(), r.leave.Hash()
+}
+
+// Listens is whether c's subscription stands, and c knows.
+func Listens(c *Client) bool {
+	c.waits.mu.Lock()
+	defer c.waits.mu.Unlock()
+	return c.waits.confirmed > 0
+}
+
 // StartEmbedded and StartReal start a Redis for the rest of the test.
 var StartEmbedded, StartReal = start(embedded), start(func(t *testing.T) server { return real(t) })
 

@@ -42,7 +42,7 @@ func AcquireFenced(ctx context.Context, locks Locker, fence Fence, key string) (
 var fenceSource string
 
 // RedisFence issues tokens by a counter in Redis, for resources that can compare
-// a number but not issue one.
+// a number but not issue one. It is for the locks of a Client.
 //
 // Its limit: it knows what its Redis knows. After a failover to a replica that
 // missed the last increment, or a restart that lost it, the same number is

@@ -37,6 +37,9 @@ end
 -- gone. A node of a cluster does not know who hears a message (reach = '0').
 -- Returns the token of the new holder, or false when nobody waits.
 local function hand_over(lock, line, waiters, reach)
+  if redis.call('EXISTS', line) == 0 then
+    return false
+  end
   local now, place, unheard = clock_ms(), 0, nil
   while true do
     local token = redis.call('ZRANGE', line, place, place)[1]

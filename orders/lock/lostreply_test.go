@@ -160,7 +160,7 @@ func TestReleaseUnknownThenKnown(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx := background(t)
 		p := newProxy(t, s)
-		c := p.client(t, Config{Lease: 20 * time.Second, Timeout: time.Second})
+		c := p.client(t, Config{})
 		know(t, s, c.scripts)
 		l, err := c.TryAcquire(ctx, "lock:{sku}")
 		if err != nil {

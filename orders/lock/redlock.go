@@ -88,11 +88,10 @@ func (r *Redlock) Acquire(ctx context.Context, key string) (*Lock, error) {
 
 func (r *Redlock) acquire(ctx context.Context, key string) (*Lock, error) {
 	began := time.Now()
-	done, err := takeTurn(ctx, r.leases, &r.turns, key)
-	if err != nil {
+	if err := takeTurn(ctx, r.leases, &r.turns, key); err != nil {
 		return nil, err
 	}
-	defer done()
+	defer r.turns.Done(key)
 	return r.leases.poll(ctx, key, func() (*Lock, error) { return r.try(ctx, key, began) })
 }
 
@@ -104,9 +103,7 @@ func (r *Redlock) try(ctx context.Context, key string, began time.Time) (*Lock, 
 		return nil, err
 	}
 	token, sent := rand.Text(), time.Now()
-	limited, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
-	votes := r.ask(func(s store) error { return s.vote(limited, key, token) })
+	votes := r.ask(func(s store) error { return s.vote(ctx, key, token) })
 	err := verdicts(votes, r.quorum())
 	if err == nil {
 		var l *Lock
@@ -130,7 +127,7 @@ func (r *Redlock) try(ctx context.Context, key string, began time.Time) (*Lock, 
 
 // vote is one master's: nil or ErrHeld; any other error is none.
 func (s store) vote(ctx context.Context, key, token string) error {
-	left, err := s.scripts.acquire.Run(ctx, s.rdb, keys(key), token, s.cfg.Lease.Milliseconds(), s.reach, "", 0, 0).Int64()
+	left, err := s.question(ctx, key, token, "", 0)
 	if err == nil && left != 0 {
 		err = ErrHeld
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/orders/lock/internal/turn"
 )
 
 var (
@@ -31,7 +33,9 @@ type Reentrant struct {
 	cfg                   Config
 	owner                 string
 	leases                *Leases
-	enter, reenter, leave *redis.Script
+	turns                 turn.Turns
+	enter, reenter, leave script
+	asking, erasing       *sender
 }
 
 var _ Locker = (*Reentrant)(nil)
@@ -44,8 +48,10 @@ func NewReentrant(rdb redis.UniversalClient, owner string, cfg Config) *Reentran
 	}
 	r := &Reentrant{
 		rdb: rdb, cfg: cfg.WithDefaults(), owner: owner,
-		enter: redis.NewScript(enterSource), reenter: redis.NewScript(reenterSource), leave: redis.NewScript(leaveSource),
+		enter: newScript(enterSource), reenter: newScript(reenterSource), leave: newScript(leaveSource),
 	}
+	r.asking = &sender{rdb: rdb, timeout: r.cfg.Timeout}
+	r.erasing = &sender{rdb: rdb, timeout: r.cfg.Timeout, once: true}
 	r.leases = NewLeases(r, cfg)
 	return r
 }
@@ -70,11 +76,19 @@ func (r *Reentrant) TryAcquire(ctx context.Context, key string) (*Lock, error) {
 // Acquire is the Locker's.
 func (r *Reentrant) Acquire(ctx context.Context, key string) (*Lock, error) {
 	began := time.Now()
-	l, err := r.leases.poll(ctx, key, func() (*Lock, error) { return r.try(ctx, key, began) })
+	l, err := r.acquire(ctx, key, began)
 	if err != nil {
 		return nil, fmt.Errorf("acquire %q: %w", key, err)
 	}
 	return l, nil
+}
+
+func (r *Reentrant) acquire(ctx context.Context, key string, began time.Time) (*Lock, error) {
+	if err := takeTurn(ctx, r.leases, &r.turns, key); err != nil {
+		return nil, err
+	}
+	defer r.turns.Done(key)
+	return r.leases.poll(ctx, key, func() (*Lock, error) { return r.try(ctx, key, began) })
 }
 
 func (r *Reentrant) try(ctx context.Context, key string, began time.Time) (*Lock, error) {
@@ -82,9 +96,7 @@ func (r *Reentrant) try(ctx context.Context, key string, began time.Time) (*Lock
 		return nil, err
 	}
 	entry, sent := rand.Text(), time.Now()
-	limited, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
-	left, err := r.enter.Run(limited, r.rdb, []string{key}, entry, r.owner, r.cfg.Lease.Milliseconds()).Int64()
+	left, err := r.asking.eval(ctx, r.enter, []string{key}, entry, r.owner, r.cfg.Lease.Milliseconds())
 	if err == nil && left != 0 {
 		return nil, ErrHeld
 	}
@@ -117,6 +129,6 @@ func (r *Reentrant) Release(ctx context.Context, l *Lock) (doubt bool, err error
 
 func (r *Reentrant) erase(ctx context.Context, key, entry string) (doubt bool, err error) {
 	return erase(ctx, r.cfg.Timeout, func(ctx context.Context) (int64, error) {
-		return evalOnce(ctx, r.rdb, r.leave, leaveSource, []string{key}, entry)
+		return r.erasing.eval(ctx, r.leave, []string{key}, entry)
 	})
 }

@@ -5,11 +5,14 @@ import (
 	"testing"
 )
 
+// patient is for a busy machine.
+var patient = Config{Lease: soon, Timeout: soon * 2 / 3}
+
 // An owner enters twice and leaves twice; the key is others' after the second.
 func TestReentrant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx, rdb := background(t), s.connect(t)
-		ann, bob := NewReentrant(rdb, "ann", Config{}), NewReentrant(rdb, "bob", Config{})
+		ann, bob := NewReentrant(rdb, "ann", patient), NewReentrant(rdb, "bob", patient)
 		outer, err := ann.TryAcquire(ctx, "lock:{sku}")
 		if err != nil {
 			t.Fatal(err)
@@ -54,7 +57,7 @@ func TestReentrantLostReply(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx := background(t)
 		p := newProxy(t, s)
-		ann, bob := NewReentrant(p.connect(t), "ann", Config{}), NewReentrant(s.connect(t), "bob", Config{})
+		ann, bob := NewReentrant(p.connect(t), "ann", patient), NewReentrant(s.connect(t), "bob", patient)
 		if err := ann.enter.Load(ctx, s.connect(t)).Err(); err != nil {
 			t.Fatal(err)
 		}

@@ -31,10 +31,8 @@ func (s store) pipeline(ctx context.Context, command, script string, locks []*Lo
 	// The error of the whole is that of its first command, and each has its own.
 	_, _ = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, l := range locks {
-			cmd := redis.NewCmd(ctx, command, script, 1, l.key, l.token, s.cfg.Lease.Milliseconds())
-			cmd.SetFirstKeyPos(3) // which node of a cluster it is for
-			replies[i] = cmd
-			_ = p.Process(ctx, cmd)
+			replies[i] = newEval(ctx, command, script, []string{l.key}, []any{l.token, s.cfg.Lease.Milliseconds()})
+			_ = p.Process(ctx, replies[i])
 		}
 		return nil
 	})

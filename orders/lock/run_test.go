@@ -102,7 +102,7 @@ func TestCluster(t *testing.T) {
 	}
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.addr}, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = rdb.Close() })
-	c := New(rdb, Config{Lease: time.Hour, Timeout: time.Second})
+	c := New(rdb, far)
 	run(t, c)
 	eventually(t, "the cluster is up", func() bool {
 		_, err := c.Remaining(ctx, "lock:{a}")

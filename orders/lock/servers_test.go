@@ -108,7 +108,14 @@ func (s server) connect(t *testing.T) *redis.Client {
 }
 
 // idle is a Client without Run: it renews nothing, as if its process were dead.
+// What cfg leaves out is as patient as a busy machine needs it.
 func (s server) idle(t *testing.T, cfg Config) *Client {
+	if cfg.Lease == 0 {
+		cfg.Lease = soon
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = cfg.Lease * 2 / 3
+	}
 	return New(s.connect(t), cfg)
 }
 

@@ -7,9 +7,12 @@ import (
 )
 
 // takeTurn is turn.Turns.Take that also ends when the client stops.
-func takeTurn(ctx context.Context, ls *Leases, turns *turn.Turns, key string) (done func(), err error) {
+func takeTurn(ctx context.Context, ls *Leases, turns *turn.Turns, key string) error {
 	if err := ls.Ready(ctx); err != nil {
-		return nil, err
+		return err
+	}
+	if turns.Try(key) {
+		return nil
 	}
 	ctx, cancel := ls.UntilStopped(ctx)
 	defer cancel()

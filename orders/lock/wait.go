@@ -33,11 +33,10 @@ func (c *Client) acquire(ctx context.Context, key string) (*Lock, error) {
 		return nil, err
 	}
 	began := time.Now()
-	done, err := takeTurn(ctx, c.leases, &c.turns, key)
-	if err != nil {
+	if err := takeTurn(ctx, c.leases, &c.turns, key); err != nil {
 		return nil, err
 	}
-	defer done()
+	defer c.turns.Done(key)
 	if c.cfg.Retry != nil {
 		return c.leases.poll(ctx, key, func() (*Lock, error) { return c.try(ctx, key) })
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // far has every timer far away: only a message can hand the lock over.
-var far = Config{Lease: time.Hour, Timeout: time.Second}
+var far = Config{Lease: time.Hour, Timeout: soon}
 
 // inLine is how many wait for key, as the server knows.
 func inLine(t *testing.T, s server, key string) int {
@@ -136,21 +136,25 @@ func TestSilentWaiterIsPruned(t *testing.T) {
 		brief := Config{Lease: 10 * time.Millisecond, Drift: time.Millisecond, Timeout: 9 * time.Millisecond}
 		holder, dead := s.client(t, far, sc), s.idle(t, brief)
 		holder.reach, dead.reach = "0", "0"
-		dead.cfg.Timeout = time.Second
+		dead.asking.timeout = soon // only its lease is brief
 		l, err := holder.TryAcquire(ctx, key)
 		if err != nil {
+			return err
+		}
+		// The one that lives keeps the line alive, long after the other's deadline,
+		// but stands behind it.
+		alive := attempt{client: holder, ctx: ctx, key: key, token: "alive"}
+		if _, _, err := alive.ask(holder.waits.channel); !errors.Is(err, ErrHeld) {
 			return err
 		}
 		gone := attempt{client: dead, ctx: ctx, key: key, token: "gone"}
 		if _, _, err := gone.ask(dead.waits.channel); !errors.Is(err, ErrHeld) {
 			return err
 		}
-		// Another one keeps the line alive, long after the first's deadline.
-		alive := attempt{client: holder, ctx: ctx, key: key, token: "alive"}
-		if _, _, err := alive.ask(holder.waits.channel); !errors.Is(err, ErrHeld) {
+		rdb := s.connect(t)
+		if err := rdb.ZIncrBy(ctx, keys(key)[1], 10, "alive").Err(); err != nil {
 			return err
 		}
-		rdb := s.connect(t)
 		start := rdb.Time(ctx).Val()
 		eventually(t, "deadline", func() bool { return rdb.Time(ctx).Val().Sub(start) > 20*time.Millisecond })
 		if err := l.Release(ctx); err != nil {
@@ -358,13 +362,9 @@ func TestContextOfTheWaiterEnds(t *testing.T) {
 	})
 }
 
-// listening waits until c's subscription stands, and c knows.
+// listening waits until c hears of releases.
 func listening(t *testing.T, c *Client) {
-	eventually(t, "listening", func() bool {
-		c.waits.mu.Lock()
-		defer c.waits.mu.Unlock()
-		return c.waits.confirmed > 0
-	})
+	eventually(t, "listening", func() bool { return Listens(c) })
 }
 
 // count counts the answers to a script.

@@ -173,3 +173,14 @@ func OpenZooKeeper(tb testing.TB) *servers.ZooKeeper {
 	tb.Cleanup(func() { closed(tb, z.Close()) })
 	return z
 }
+
+// OpenRedisSentinel starts an empty Redis with a replica and a sentinel for the
+// rest of the test.
+func OpenRedisSentinel(tb testing.TB) *servers.RedisSentinel {
+	tb.Helper()
+	wantReal(tb)
+	s, err := servers.StartRedisSentinel(tb.Context())
+	require(tb, err)
+	tb.Cleanup(func() { closed(tb, s.Close()) })
+	return s
+}

@@ -11,34 +11,35 @@ import (
 	"flashsale/orders/lock"
 )
 
-const (
-	processes  = 3
-	goroutines = 3
-	rounds     = 5
-)
+const rounds = 5 // of each goroutine
 
 // Several processes add to a number, one read and one write each, under the lock
 // and its fence. The same without the lock is caught by the same check.
 func oneHolder(t *testing.T, s *suite) {
+	processes, goroutines := 3, 3
+	if s.Reentrant {
+		processes, goroutines = 9, 1
+	}
 	var lockers []lock.Locker
 	var fences []lock.Fence
 	for range processes {
 		p := s.process(lock.Config{})
 		lockers, fences = append(lockers, p.Locker), append(fences, s.Fence(s, p.Locker))
 	}
-	if err := s.additions(lockers, fences); err != nil {
+	if err := s.additions(lockers, fences, goroutines); err != nil {
 		t.Error(err)
 	}
 	// The twins: no lock at all, and a fence that always says the same.
 	for i := range lockers {
 		lockers[i], fences[i] = noLock{lockers[i], lock.NewLeases(nothing{}, lock.Config{})}, lock.Fence(&sameFence{})
 	}
-	if err := s.additions(lockers, fences); err == nil {
+	if err := s.additions(lockers, fences, goroutines); err == nil {
 		t.Error("the check did not notice that there was no lock")
 	}
 }
 
-func (s *suite) additions(lockers []lock.Locker, fences []lock.Fence) error {
+func (s *suite) additions(lockers []lock.Locker, fences []lock.Fence, goroutines int) error {
+	workers := len(lockers) * goroutines
 	h, r := &history{start: time.Now()}, &resource{}
 	// The first reads of all processes come before their first writes, unless
 	// the lock keeps them apart.
@@ -47,7 +48,7 @@ func (s *suite) additions(lockers []lock.Locker, fences []lock.Fence) error {
 	arrived.Add(len(lockers))
 	go func() { arrived.Wait(); close(together) }()
 	var all sync.WaitGroup
-	errs := make(chan error, processes*goroutines)
+	errs := make(chan error, workers)
 	for i, locks := range lockers {
 		for g := range goroutines {
 			all.Go(func() {
@@ -91,8 +92,8 @@ func (s *suite) additions(lockers []lock.Locker, fences []lock.Fence) error {
 	if failed != nil {
 		return failed
 	}
-	if n := r.read(); n != processes*goroutines*rounds {
-		return fmt.Errorf("%d additions made %d", processes*goroutines*rounds, n)
+	if n := r.read(); n != workers*rounds {
+		return fmt.Errorf("%d additions made %d", workers*rounds, n)
 	}
 	return h.check()
 }
@@ -133,7 +134,7 @@ func outcomes(_ *testing.T, s *suite) {
 	if l.Context().Err() != nil || l.Context().Value(name{}) != "buyer" {
 		s.Error("the lock's context is to have the values of the caller's, not its end")
 	}
-	s.taken(a)
+	s.again(a)
 	s.taken(b)
 	left, err := b.Remaining(s.ctx, s.key, s.key+"free")
 	s.must(err)

@@ -103,12 +103,17 @@ func stolen(_ *testing.T, s *suite) {
 	}
 }
 
-// The end of Run loses what is held and lets nothing more in.
+// The end of Run loses what is held, ends what waits and lets nothing more in.
 func stop(_ *testing.T, s *suite) {
-	a, b := s.process(lock.Config{}), s.process(lock.Config{})
+	waits := make(chan struct{}, 1)
+	a := s.process(lock.Config{Hooks: lock.Hooks{Waiting: func(context.Context, string) { waits <- struct{}{} }}})
+	b, other := s.process(lock.Config{}), s.key+"other"
 	l := s.acquire(a)
+	theirs, err := b.Acquire(s.ctx, other)
+	s.must(err)
 	waiter := make(chan error, 1)
-	go func() { _, err := a.Acquire(s.ctx, s.key); waiter <- err }()
+	go func() { _, err := a.Acquire(s.ctx, other); waiter <- err }()
+	<-waits
 	a.kill()
 	if cause := s.ended(l); !errors.Is(cause, lock.ErrLost) || !errors.Is(cause, lock.ErrStopped) {
 		s.Errorf("cause %v, want ErrLost and ErrStopped", cause)
@@ -125,5 +130,6 @@ func stop(_ *testing.T, s *suite) {
 	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lock.ErrExpired) {
 		s.Errorf("release after stop: %v", err)
 	}
+	s.must(theirs.Release(s.ctx))
 	s.free(b)
 }

@@ -1,8 +1,10 @@
 package locktest
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"flashsale/orders/lock"
 )
@@ -31,7 +33,7 @@ func lostReplyOnAcquire(_ *testing.T, s *suite) {
 // has the lock.
 func lostReplyOnRenew(_ *testing.T, s *suite) {
 	a, b := s.process(lock.Config{Lease: s.Lease}), s.process(lock.Config{Lease: s.Lease})
-	l := s.acquire(a)
+	l, acquired := s.acquire(a), time.Now()
 	a.lose(s.Renews)
 	s.eventually("a renewal's answer is lost", func() bool { return a.losses() > 0 })
 	if s.TiedToConnection {
@@ -39,9 +41,18 @@ func lostReplyOnRenew(_ *testing.T, s *suite) {
 			s.Errorf("cause %v, want ErrLost", cause)
 		}
 	} else {
-		s.taken(b)
-		s.must(l.Context().Err())
-		if err := l.Release(s.ctx); err != nil && !errors.Is(err, lock.ErrUnknown) {
+		second, err := b.TryAcquire(s.ctx, s.key)
+		alive, over := l.Context().Err() == nil, time.Since(acquired) > s.Lease/2 // on a busy machine
+		switch {
+		case err == nil && alive:
+			s.Error("two holders")
+		case !over && (!alive || !errors.Is(err, lock.ErrHeld)):
+			s.Errorf("lost by a lost answer: %v; second holder: %v", context.Cause(l.Context()), err)
+		}
+		if err == nil {
+			s.must(second.Release(s.ctx))
+		}
+		if err := l.Release(s.ctx); err != nil && !errors.Is(err, lock.ErrUnknown) && !over {
 			s.Errorf("release: %v, want nil or ErrUnknown", err)
 		}
 	}

@@ -30,13 +30,20 @@ type Store struct {
 	// Waiters, if set, is how many wait at the servers: for a store whose client
 	// can't know when it is in line.
 	Waiters func(t testing.TB, key string) int
+	// Ready, if set, is whether a Locker whose Run has begun hears of releases:
+	// until then the others may be served before it.
+	Ready func(l lock.Locker) bool
 	// Acquires, Renews and Releases tell what a client sends.
 	Acquires, Renews, Releases func(chunk []byte) bool
 
 	// Lease is for the tests in which somebody has to wait for its end.
 	Lease time.Duration
-	// InOrder: processes are served in the order in which they asked.
+	// InOrder: processes are served in the order in which they asked. Else each
+	// of them is served, and nobody promises when.
 	InOrder bool
+	// Reentrant: a process that holds the lock may take it again, in any of its
+	// goroutines; only processes are kept apart.
+	Reentrant bool
 	// TiedToConnection: the server frees the lock when the connection breaks, and
 	// its holder learns of that at the next renewal only.
 	TiedToConnection bool
@@ -67,6 +74,8 @@ var tests = []struct {
 	{"CancelledWait", false, cancelledWait},
 	{"Order", false, order},
 	{"Stop", false, stop},
+	{"Leader", false, leader},
+	{"Hooks", false, hooks},
 }
 
 // Parallel has more tests run at a time than there are cores: they wait more than
@@ -132,6 +141,9 @@ func (s *suite) process(cfg lock.Config) *process {
 		}
 	}
 	s.Cleanup(p.kill)
+	if s.Ready != nil {
+		s.eventually("ready", func() bool { return s.Ready(p.Locker) })
+	}
 	return p
 }
 
@@ -196,6 +208,18 @@ func (s *suite) taken(p *process) {
 	if l, err := p.TryAcquire(s.ctx, s.key); !errors.Is(err, lock.ErrHeld) {
 		s.Fatalf("second holder: %v, %v; want ErrHeld", l, err)
 	}
+}
+
+// again fails unless a process that holds the lock hears so when it asks again.
+func (s *suite) again(p *process) {
+	s.Helper()
+	if !s.Reentrant {
+		s.taken(p)
+		return
+	}
+	l, err := p.TryAcquire(s.ctx, s.key)
+	s.must(err)
+	s.must(l.Release(s.ctx))
 }
 
 // free fails unless the lock can soon be had.

@@ -14,6 +14,15 @@ import (
 
 const key = "lock:{sku}"
 
+func TestMain(m *testing.M) {
+	redis.SetLogger(silence{}) // a server that is down is part of the story
+	m.Run()
+}
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
 // A scene is an empty Redis whose time stands still unless it is told to pass.
 type scene struct {
 	*testing.T

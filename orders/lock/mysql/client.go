@@ -78,11 +78,10 @@ func (c *Client) acquire(ctx context.Context, key string) (*lock.Lock, error) {
 	}
 	waiting, cancel := c.leases.UntilStopped(ctx)
 	defer cancel()
-	done, err := c.turns.Take(waiting, key)
-	if err != nil {
+	if err := c.turns.Take(waiting, key); err != nil {
 		return nil, err
 	}
-	defer done()
+	defer c.turns.Done(key)
 	return c.take(waiting, key, forever, began)
 }
 

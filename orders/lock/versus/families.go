@@ -21,7 +21,15 @@ var families = []family{
 		return err
 	}},
 	{"limiter", func(ctx context.Context, lab *lab, out io.Writer) error {
-		lab.progress("limiters, straight to Redis")
-		return Limiters(ctx, out, lab.redis.Addr(), LimiterTraffic{Processes: 2, Callers: 128, For: lab.each}, 3)
+		for _, traffic := range []LimiterTraffic{
+			{Processes: 2, Callers: 128, For: lab.each},
+			{Processes: 1, Callers: 1, For: lab.each}, // nobody to share a call with
+		} {
+			lab.progress("limiters, straight to Redis, %v", traffic)
+			if err := Limiters(ctx, out, lab.redis.Addr(), traffic, 3); err != nil {
+				return err
+			}
+		}
+		return nil
 	}},
 }

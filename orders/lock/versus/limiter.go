@@ -104,6 +104,13 @@ type LimiterTraffic struct {
 	For       time.Duration
 }
 
+func (t LimiterTraffic) String() string {
+	if t.Processes*t.Callers == 1 {
+		return "one caller"
+	}
+	return fmt.Sprintf("%d processes with %d callers each", t.Processes, t.Callers)
+}
+
 // limiterFigures are what one run came to.
 type limiterFigures struct {
 	Requests, Allowed, Errors int64

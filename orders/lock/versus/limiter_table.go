@@ -13,6 +13,9 @@ import (
 // writes the medians. The figures of one line come from one stretch of time, so
 // their ratio says more than they do.
 func Limiters(ctx context.Context, out io.Writer, addr string, traffic LimiterTraffic, rounds int) error {
+	if _, err := fmt.Fprintf(out, "limiter: %v\n", traffic); err != nil {
+		return err
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "traffic\tlimiter\treq/s\tof redis_rate\tRedis µs/req\tcommands/req\terrors\tadmitted/bound")
 	var single float64 // redis_rate's best with one limit on the spread keys
@@ -47,7 +50,7 @@ func Limiters(ctx context.Context, out io.Writer, addr string, traffic LimiterTr
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "commands include those of scripts; admitted/bound is of burst + rate × time\nour three limits in one call / one limit of redis_rate: %.2f (target 0.9)\n", several/single)
+	_, err := fmt.Fprintf(out, "commands include those of scripts; admitted/bound is of burst + rate × time\nour three limits in one call / one limit of redis_rate: %.2f (target 0.9)\n\n", several/single)
 	return err
 }
 

@@ -33,7 +33,7 @@ func TestLimiterTable(t *testing.T) {
 	if *limiterRounds > 0 {
 		_, _ = os.Stdout.WriteString(out.String())
 	}
-	if lines := strings.Count(out.String(), "\n"); lines != 1+len(limiterCases)*len(limiterKinds)+2 {
+	if lines := strings.Count(out.String(), "\n"); lines != 2+len(limiterCases)*len(limiterKinds)+3 {
 		t.Errorf("%d lines:\n%s", lines, out)
 	}
 }

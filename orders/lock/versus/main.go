@@ -22,7 +22,8 @@ func main() {
 func run(ctx context.Context) error {
 	each := flag.Duration("each", 2*time.Second, "how long each figure is measured")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: versus [-each 2s] [family...]")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: versus [-each 2s] [lock] [limiter]")
+		fmt.Fprintln(flag.CommandLine.Output(), "Prints a table of each, or of those that are named, against one private redis-server.")
 		flag.PrintDefaults()
 	}
 	flag.Parse()

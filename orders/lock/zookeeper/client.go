@@ -92,11 +92,10 @@ func (c *Client) acquire(ctx context.Context, key string, began time.Time) (*loc
 	}
 	waiting, cancel := c.leases.UntilStopped(ctx)
 	defer cancel()
-	done, err := c.turns.Take(waiting, key)
-	if err != nil {
+	if err := c.turns.Take(waiting, key); err != nil {
 		return nil, err
 	}
-	defer done()
+	defer c.turns.Done(key)
 	return c.take(waiting, key, began, true)
 }
 

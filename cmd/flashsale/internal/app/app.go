@@ -79,7 +79,15 @@ func New(cfg Config) (_ *App, err error) {
 func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	cfg := a.cfg
 	m := newMetrics(registry)
-	gate := inventory.New(a.rdb, inventory.Config{QueueBound: cfg.QueueBound, OnBatch: m.batch})
+	registry.MustRegister(cfg.Collectors...)
+	onBatch, onCommit := m.batch, m.commit
+	var t tracer
+	if cfg.Traces != nil {
+		t.Tracer = cfg.Traces.Tracer("flashsale")
+		onBatch = func(b inventory.Batch) { m.batch(b); t.batch(b) }
+		onCommit = func(c *orders.Commit) { m.commit(c); t.commit(c) }
+	}
+	gate := inventory.New(a.rdb, inventory.Config{QueueBound: cfg.QueueBound, OnBatch: onBatch})
 	limiter := ratelimit.New(a.rdb, ratelimit.Config{OnDecision: m.decision})
 	service := orders.Config{
 		Store: a.store, Gate: gate, Redis: a.rdb, Node: cfg.Node, Wait: cfg.Wait, MaxQuantity: cfg.MaxQuantity,
@@ -88,7 +96,10 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 			Lease: cfg.Lease, ReconcileEvery: cfg.ReconcileEvery, ReconcileHoldsEvery: cfg.ReconcileHoldsEvery,
 		},
 		Direct: orders.DirectConfig{After: cfg.DirectAfter, Line: cfg.DirectLine},
-		Log:    cfg.Log, Clock: a.clock,
+		Log:    cfg.Log, Clock: a.clock, OnCommit: onCommit,
+	}
+	if cfg.Traces != nil {
+		service.Trace, service.Limiter = traceparent, tracedLimits{service.Limiter, t}
 	}
 	if service.Locks, err = a.locks(service.Keeper.LockLease()); err != nil {
 		return err
@@ -104,7 +115,7 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 		service.Store = a.store.Unguarded()
 	}
 	a.service = orders.New(service)
-	m.watch(registry, a.service, a.store, a.rdb)
+	m.watch(registry, a.service, a.store, a.rdb, cfg.QueueBound)
 	a.web, err = web.New(web.Config{
 		Service: a.service, Verifier: a.verifier, LimitIP: cfg.LimitIP,
 		LimitPay: limiter.With(cfg.rules(web.RoutePay)), LimitRead: limiter.With(cfg.rules(web.RouteRead)),
@@ -113,7 +124,7 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 			{Name: "redis", Ask: func(ctx context.Context) error { return a.rdb.Ping(ctx).Err() }, Spared: a.service.SellsDirect},
 			{Name: "mysql", Ask: a.store.Ping},
 		},
-		Log: cfg.Log, AccessLog: cfg.AccessLog,
+		Tracer: t.Tracer, Log: cfg.Log, AccessLog: cfg.AccessLog,
 	})
 	return err
 }

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
 	"flashsale/cmd/flashsale/internal/auth"
 	"flashsale/cmd/flashsale/internal/web"
 	"flashsale/inventory/broken"
@@ -51,6 +54,9 @@ type Config struct {
 	AccessLog bool
 	ClockOff  time.Duration // how wrong this node's clock is: for tests and drills
 	Log       *slog.Logger
+
+	Traces     trace.TracerProvider   // of which requests' spans are made; nil for none
+	Collectors []prometheus.Collector // further metrics, of who made the App
 }
 
 // The strategies that are right.
@@ -95,6 +101,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.DirectAfter == 0 {
 		c.DirectAfter = 3 * time.Second
+	}
+	if c.QueueBound <= 0 {
+		c.QueueBound = 20_000
 	}
 	if c.DirectLine == 0 {
 		c.DirectLine = 256

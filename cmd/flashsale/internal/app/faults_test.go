@@ -190,7 +190,8 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
-// Several hosts make a cluster; a password shows up nowhere.
+// Several hosts make a cluster, or are the sentinels of a master; a password shows
+// up nowhere.
 func TestRedisURL(t *testing.T) {
 	o, err := redisOptions("redis://user:pass@a:1,b:2,c:3/0")
 	if err != nil || fmt.Sprint(o.Addrs) != "[a:1 b:2 c:3]" || !o.IsClusterMode || o.Password != "pass" {
@@ -198,6 +199,23 @@ func TestRedisURL(t *testing.T) {
 	}
 	if one, err := redisOptions("redis://a:1/2"); err != nil || one.IsClusterMode || one.DB != 2 {
 		t.Errorf("%+v, %v", one, err)
+	}
+	for url, want := range map[string]string{
+		"redis+sentinel://user:p@a:1,b:2/shop/3": "[a:1 b:2] shop 3 p",
+		"redis+sentinel://a:1/shop":              "[a:1] shop 0 ",
+		"redis+sentinel://a:1/shop?db=2":         "[a:1] shop 2 ",
+	} {
+		o, err := redisOptions(url)
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		if got := fmt.Sprint(o.Addrs, " ", o.MasterName, " ", o.DB, " ", o.Password); got != want || o.IsClusterMode {
+			t.Errorf("%s: %s, want %s", url, got, want)
+		}
+	}
+	if _, err := redisOptions("redis+sentinel://a:1"); err == nil || !strings.Contains(err.Error(), "master") {
+		t.Errorf("a sentinel URL without a master: %v", err)
 	}
 	_, err = redisOptions("user:geheim@host")
 	if err == nil || strings.Contains(err.Error(), "geheim") {

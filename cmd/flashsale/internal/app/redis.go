@@ -17,17 +17,28 @@ const (
 )
 
 // redisOptions reads a URL such as redis://user:password@host:6379/0. Several
-// hosts with commas between them are the nodes of a Redis Cluster.
+// hosts with commas between them are the nodes of a Redis Cluster, or with the
+// scheme redis+sentinel sentinels of the master that is named before the database:
+// redis+sentinel://user:password@host:26379,host:26379/master/0. User and password
+// are Redis's; the sentinels are asked without.
 func redisOptions(url string) (*redis.UniversalOptions, error) {
 	scheme, rest, ok := strings.Cut(url, "://")
-	first, others, cluster := cutHosts(rest)
+	scheme, sentinel := strings.CutSuffix(scheme, "+sentinel")
+	var master string
+	if sentinel {
+		if rest, master = cutMaster(rest); master == "" {
+			return nil, fmt.Errorf("redis: %q names no master, as redis+sentinel://host:26379/master/0 does", redact(url))
+		}
+	}
+	first, others, several := cutHosts(rest)
 	one, err := redis.ParseURL(scheme + "://" + first)
 	if err != nil || !ok {
 		return nil, fmt.Errorf("redis: %q is no URL such as redis://localhost:6379/0", redact(url))
 	}
 	return &redis.UniversalOptions{
 		Addrs:         append([]string{one.Addr}, others...),
-		IsClusterMode: cluster,
+		IsClusterMode: several && !sentinel,
+		MasterName:    master,
 		DB:            one.DB, Username: one.Username, Password: one.Password, TLSConfig: one.TLSConfig,
 
 		// A request's deadline counts, a lost connection costs a moment, and a
@@ -51,6 +62,17 @@ func cutHosts(rest string) (first string, others []string, several bool) {
 	}
 	hosts := strings.Split(authority, ",")
 	return hosts[0] + path, hosts[1:], len(hosts) > 1
+}
+
+// cutMaster takes "user@a:1,b:2/master/0?x" apart into "user@a:1,b:2/0?x" and
+// "master".
+func cutMaster(rest string) (without, master string) {
+	hosts, path, _ := strings.Cut(rest, "/")
+	end := strings.IndexAny(path, "/?")
+	if end < 0 {
+		end = len(path)
+	}
+	return hosts + path[end:], path[:end]
 }
 
 // redact hides the password of a URL or DSN.

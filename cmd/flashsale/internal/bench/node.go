@@ -168,7 +168,7 @@ func (n *node) answered(ctx context.Context, status int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return counter(text, fmt.Sprintf(`flashsale_http_requests_total{method="POST",route="/v1/orders",status="%d"}`, status)), nil
+	return counter(text, fmt.Sprintf(`flashsale_http_requests_total{code="",method="POST",route="/v1/orders",status="%d"}`, status)), nil
 }
 
 // counter finds a number in Prometheus's text format; what was never counted is 0.

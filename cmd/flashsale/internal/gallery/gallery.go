@@ -12,9 +12,6 @@
 //	judge.go     attack and verdict
 //	speed.go     durable orders per second
 //	report.go    what came of it; text.go, chart.go and html.go show it
-//
-// Not compared: taking the units on payment. There a 201 promises no units, and
-// this verdict holds it to be a promise.
 package gallery
 
 import (
@@ -87,9 +84,11 @@ func List(w io.Writer) error {
 		if v.Broken() {
 			fmt.Fprintf(&out, "  breaks   %s\n  verdict  %s\n", v.Breaks, v.Caught)
 		}
+		if v.Note != "" {
+			fmt.Fprintf(&out, "  note     %s\n", v.Note)
+		}
 		fmt.Fprintf(&out, "  source   %s\n", v.Source)
 	}
-	out.WriteString("Not compared: taking the units on payment. There a 201 promises no units, and this verdict holds it to be a promise.\n")
 	_, err := io.WriteString(w, out.String())
 	return err
 }

@@ -188,10 +188,10 @@ func TestReportIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, words := range map[string][]string{
-		"compare.html": {"<svg", "4,321", "oversell-by-one", "issue 14"},
+		"compare.html": {"<svg", "4,321", "oversell-by-one", "issue 14", "its orders promise no units"},
 		"compare.svg":  {"4,321", "row-per-unit", "FAIL: over_limit"},
-		"compare.txt":  {"4,321", "4.3 times", "get-then-decr"},
-		"compare.json": {`"caught":"undersold"`},
+		"compare.txt":  {"4,321", "4.3 times", "get-then-decr", "decrement-on-payment: its orders promise no units"},
+		"compare.json": {`"caught":"undersold"`, `"note":"its orders`},
 	} {
 		text, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil {

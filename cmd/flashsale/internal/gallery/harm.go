@@ -52,7 +52,9 @@ func slowly(ctx context.Context, s *stage, _ Config) error {
 // answers come late, and the process is killed again: what it had begun is left.
 func crashes(ctx context.Context, s *stage, c Config) error {
 	random := rand.New(rand.NewPCG(uint64(c.Seed), 0))
-	sold := func() int { return c.Rate/4 + random.IntN(c.Rate/8) }
+	// Early: on a busy machine a life takes its time to begin, and it is to end while
+	// buyers still come.
+	sold := func() int { return c.Rate/8 + random.IntN(c.Rate/16) }
 	block := func() error {
 		_, err := s.redis.Block()
 		return err
@@ -72,8 +74,9 @@ func crashes(ctx context.Context, s *stage, c Config) error {
 }
 
 // answersLate is by how many milliseconds, when the process is killed while it
-// waits: longer than from one look at the orders to the kill.
-const answersLate = 300
+// waits. The kill comes half as long after the look at the orders: a busy machine
+// takes its time to send what is next, and none of it may be answered before.
+const answersLate = 400
 
 // some cancellations are under way when the process is killed. A slow variant may
 // have none in three seconds: what is right need not be hit.
@@ -92,8 +95,8 @@ func (s *stage) killWith(ctx context.Context, spoil func() error, orders int) er
 	_, before = s.count(ctx)
 	err := s.until(ctx, 3*time.Second, func(_, cancelled int) bool { return cancelled >= before+some })
 	if err == nil {
-		// The row says cancelled; what comes next has a moment to be sent.
-		err = sleep(ctx, 50*time.Millisecond)
+		// The row says cancelled; what comes next has a while to be sent.
+		err = sleep(ctx, answersLate/2*time.Millisecond)
 	}
 	s.kill()
 	if err != nil {

@@ -31,6 +31,7 @@ type Row struct {
 	Does   string `json:"does"`
 	Breaks string `json:"breaks,omitempty"`
 	Source string `json:"source"`
+	Note   string `json:"note,omitempty"`
 	Caught string `json:"caught,omitempty"` // the violation that the verdict must find
 
 	DurablePerS float64 `json:"durable_per_s"` // 0: not measured
@@ -52,7 +53,7 @@ type Row struct {
 
 func newRow(v shops.Variant) Row {
 	return Row{
-		Name: v.Name, Broken: v.Broken(), Does: v.Does, Breaks: v.Breaks, Source: v.Source, Caught: v.Caught,
+		Name: v.Name, Broken: v.Broken(), Does: v.Does, Breaks: v.Breaks, Source: v.Source, Caught: v.Caught, Note: v.Note,
 		Violations: []string{}, Details: []string{},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -30,7 +31,8 @@ const crowd = 10_000
 const mostPerS = 20_000
 
 // measure has callers order one unit after the other, each as soon as it has its
-// last answer, from a sale that does not sell out. Orders count by their rows.
+// last answer, from a sale that does not sell out. Orders count by their rows;
+// where units are taken on payment, those that are paid.
 func measure(ctx context.Context, cfg Config, v shops.Variant, redisURL, dsn string) (_ speed, err error) {
 	verifier, err := newVerifier()
 	if err != nil {
@@ -51,7 +53,7 @@ func measure(ctx context.Context, cfg Config, v shops.Variant, redisURL, dsn str
 		return speed{}, err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	m := measurement{cfg: cfg, base: "http://" + l.addr, verifier: verifier}
+	m := measurement{cfg: cfg, base: "http://" + l.addr, verifier: verifier, onPayment: v.OnPayment}
 	if m.admin, err = verifier.Sign("operator", true, time.Hour); err != nil {
 		return speed{}, err
 	}
@@ -63,6 +65,8 @@ type measurement struct {
 	base     string
 	verifier *auth.Verifier
 	admin    string
+
+	onPayment bool // an order counts when it is paid, and is paid at once
 }
 
 func (m measurement) run(ctx context.Context) (speed, error) {
@@ -94,6 +98,9 @@ func (m measurement) run(ctx context.Context) (speed, error) {
 	}
 	// A caller who was sent away, or left with a 202, did not buy.
 	yes := metrics.StatusCodes["201"]
+	if m.onPayment {
+		yes = metrics.StatusCodes["200"]
+	}
 	if rows := after - before; rows < yes {
 		return speed{}, fmt.Errorf("%d orders were accepted, and %d are stored", yes, rows)
 	}
@@ -104,8 +111,12 @@ func (m measurement) run(ctx context.Context) (speed, error) {
 func (m measurement) rush(ctx context.Context, tokens []string, name string, d time.Duration) (time.Duration, *vegeta.Metrics, error) {
 	conns := &http.Transport{MaxIdleConnsPerHost: m.cfg.Callers, MaxConnsPerHost: m.cfg.Callers}
 	defer conns.CloseIdleConnections()
+	var transport http.RoundTripper = conns
+	if m.onPayment {
+		transport = andPay{conns}
+	}
 	attacker := vegeta.NewAttacker(
-		vegeta.Client(&http.Client{Transport: conns, Timeout: patience}),
+		vegeta.Client(&http.Client{Transport: transport, Timeout: patience}),
 		vegeta.Workers(uint64(m.cfg.Callers)), vegeta.MaxWorkers(uint64(m.cfg.Callers)), vegeta.MaxBody(0),
 	)
 	stop := context.AfterFunc(ctx, func() { attacker.Stop() })
@@ -128,6 +139,26 @@ func (m measurement) rush(ctx context.Context, tokens []string, name string, d t
 	}
 	metrics.Close()
 	return time.Since(began), metrics, ctx.Err()
+}
+
+// andPay pays for what it has ordered. The answer is the payment's.
+type andPay struct{ http.RoundTripper }
+
+func (p andPay) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := p.RoundTripper.RoundTrip(req)
+	if err != nil || res.StatusCode != http.StatusCreated {
+		return res, err
+	}
+	_, _ = io.Copy(io.Discard, res.Body) // or the connection could not be used again
+	_ = res.Body.Close()
+	where := req.URL.Scheme + "://" + req.URL.Host + res.Header.Get("Location") + "/pay"
+	body := fmt.Sprintf(`{"payment_ref":%q}`, req.Header.Get("Idempotency-Key"))
+	pay, err := http.NewRequestWithContext(req.Context(), http.MethodPost, where, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	pay.Header = http.Header{"Authorization": req.Header["Authorization"], "Content-Type": req.Header["Content-Type"]}
+	return p.RoundTripper.RoundTrip(pay)
 }
 
 // open puts up a sale that does not sell out, for buyers who may have it all.

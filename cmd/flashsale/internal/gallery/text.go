@@ -25,6 +25,9 @@ func (r *Report) WriteText(w io.Writer) error {
 		if row.Broken {
 			fmt.Fprintf(&out, "%s: %s [%s]\n", row.Name, row.Breaks, row.Source)
 		}
+		if row.Note != "" {
+			fmt.Fprintf(&out, "%s: %s\n", row.Name, row.Note)
+		}
 	}
 	for _, row := range r.Rows {
 		switch {

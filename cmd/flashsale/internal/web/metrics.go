@@ -19,10 +19,10 @@ func newMetrics(r *prometheus.Registry) metrics {
 	m := metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "flashsale_http_requests_total",
-			Help: "Requests answered, by route, method and status.",
-		}, []string{"route", "method", "status"}),
+			Help: "Requests answered, by route, method, status and problem code.",
+		}, []string{"route", "method", "status", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "flashsale_http_request_seconds",
+			Name:    "flashsale_http_request_duration_seconds",
 			Help:    "Time from a request's arrival to its answer, by route.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2.5, 12), // 0.1 ms to 2.4 s
 		}, []string{"route"}),
@@ -31,12 +31,12 @@ func newMetrics(r *prometheus.Registry) metrics {
 	return m
 }
 
-func (m metrics) request(route, method string, status int, took time.Duration) {
+func (m metrics) request(route, method string, status int, code string, took time.Duration) {
 	if route == "" {
 		route = "none"
 		method = "any" // both are the caller's choice, and would grow
 	}
-	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
+	m.requests.WithLabelValues(route, method, strconv.Itoa(status), code).Inc()
 	m.seconds.WithLabelValues(route).Observe(took.Seconds())
 }
 

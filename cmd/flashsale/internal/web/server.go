@@ -8,13 +8,14 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"flashsale/cmd/flashsale/internal/auth"
 	"flashsale/orders"
 	"flashsale/ratelimit"
 )
 
-// Config of a Server. All but the limits are required.
+// Config of a Server. All but the limits and Tracer are required.
 type Config struct {
 	Service        *orders.Service
 	Verifier       *auth.Verifier
@@ -24,7 +25,8 @@ type Config struct {
 	TrustedProxies []string           // whose X-Forwarded-For counts: addresses or CIDRs
 	Checks         []Check            // what /readyz asks
 	Registry       *prometheus.Registry
-	Metrics        bool // whether /metrics is served here
+	Metrics        bool         // whether /metrics is served here
+	Tracer         trace.Tracer // nil for no traces
 	Log            *slog.Logger
 	AccessLog      bool // log every request, not only those that failed
 }
@@ -75,7 +77,11 @@ func (s *Server) routes() {
 		s.engine.GET("/metrics", gin.WrapH(s.MetricsHandler()))
 	}
 
-	v1 := s.engine.Group("/v1", s.mustBeReady)
+	v1 := s.engine.Group("/v1")
+	if s.cfg.Tracer != nil {
+		v1.Use(s.trace)
+	}
+	v1.Use(s.mustBeReady)
 	bounded := s.bounded // all but the placing of an order, which has bounds of its own
 	address := func(c *gin.Context) []ratelimit.Bucket {
 		return []ratelimit.Bucket{ratelimit.IP(c.ClientIP(), s.cfg.LimitIP)}

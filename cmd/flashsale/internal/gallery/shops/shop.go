@@ -98,7 +98,10 @@ type Variant struct {
 	Breaks string // the steps that break it, in one sentence; "" for a right one
 	Source string // where it was seen, or what it is known from
 	Caught string // what a verdict must find, a violation's name; "" for a right one
+	Note   string // what its figures are, where they are not like the others'; or ""
 	MySQL  bool   // needs row locks, which SQLite has not
+
+	OnPayment bool // takes units for payments, and is judged and measured by them
 
 	New func(Stores) Shop
 }

@@ -68,10 +68,8 @@ func (t *transaction) Order(ctx context.Context, o Order) (Order, bool, error) {
 // orders of one buyer are judged at the same time. It returns the id of the
 // order under the same key with errReplayed, or ErrBuyerLimit.
 func claim(ctx context.Context, tx *sql.Tx, s Sale, o Order) (earlier string, err error) {
-	_, err = tx.ExecContext(ctx, "INSERT INTO buyers (sku, buyer, units) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE units = units + ?",
-		o.SKU, o.Buyer, o.Quantity, o.Quantity)
-	if err != nil {
-		return "", fmt.Errorf("lock buyer %s: %w", o.Buyer, err)
+	if err := countForBuyer(ctx, tx, o); err != nil {
+		return "", err
 	}
 	var first sql.NullString
 	var units int
@@ -86,6 +84,16 @@ func claim(ctx context.Context, tx *sql.Tx, s Sale, o Order) (earlier string, er
 		return "", ErrBuyerLimit
 	}
 	return "", nil
+}
+
+// countForBuyer adds an order's units to its buyer's, whose row stays locked.
+func countForBuyer(ctx context.Context, tx *sql.Tx, o Order) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO buyers (sku, buyer, units) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE units = units + ?",
+		o.SKU, o.Buyer, o.Quantity, o.Quantity)
+	if err != nil {
+		return fmt.Errorf("lock buyer %s: %w", o.Buyer, err)
+	}
+	return nil
 }
 
 func (t *transaction) Close(ctx context.Context, o Order, as string) error {

@@ -1,0 +1,72 @@
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// What a caller's trace goes on from comes out of the queue as it went in, and
+// is told of with the script call.
+func TestTraceCrossesTheQueue(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		sku := newSKU()
+		batches := make(chan Batch, 2)
+		g := New(rdb, Config{OnBatch: func(b Batch) { batches <- b }})
+		open(t, g, sku, 10, 1)
+		traced, plain := order(sku, "a", "b1"), order(sku, "b", "b2")
+		traced.Node, traced.Trace, plain.Node = "node 1", trace, "node 2"
+		for _, r := range []Request{traced, plain} {
+			_, err := g.Reserve(t.Context(), r)
+			check(t, err)
+		}
+		queue, err := g.Queue(t.Context(), sku, "", 10)
+		check(t, err)
+		if len(queue) != 2 || queue[0].Node != "node 1" || queue[0].Trace != trace || queue[1].Node != "node 2" || queue[1].Trace != "" {
+			t.Errorf("%+v", queue)
+		}
+		for _, want := range [][]string{{trace}, nil} {
+			b := <-batches
+			if !slices.Equal(b.Traces, want) || b.SKU != sku || b.Requests != 1 || b.Began.IsZero() || b.Took <= 0 || b.Err != nil {
+				t.Errorf("%+v, want traces %v", b, want)
+			}
+		}
+	})
+}
+
+// Whoever is not traced hands the script what they always did.
+func TestSenderWithoutTrace(t *testing.T) {
+	r := Request{Node: "n"}
+	if r.sender() != &r.Node || testing.AllocsPerRun(100, func() { r.sender() }) != 0 {
+		t.Error("a request without a trace is packed anew")
+	}
+	r.Trace = strings.Repeat("x", mostTrace+1)
+	if r.sender() != &r.Node {
+		t.Error("a trace of any length is queued")
+	}
+}
+
+func TestOldest(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, busy, idle := New(rdb, Config{}), newSKU(), newSKU()
+		open(t, g, busy, 10, 1)
+		var first time.Time
+		for i := range 3 {
+			r, err := g.Reserve(t.Context(), order(busy, fmt.Sprint("o", i), fmt.Sprint("b", i)))
+			check(t, err)
+			if i == 0 {
+				first = r.At
+			}
+		}
+		oldest, now, err := g.Oldest(t.Context(), idle, busy)
+		check(t, err)
+		if !oldest[0].IsZero() || !oldest[1].Equal(first) || now.Before(first) || now.Sub(first) > time.Minute {
+			t.Errorf("%v at %v, want none and %v", oldest, now, first)
+		}
+	})
+}

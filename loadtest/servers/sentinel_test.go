@@ -1,0 +1,30 @@
+package servers
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// What the replica has heard of survives the failover, what it has not is lost.
+func TestRedisSentinel(t *testing.T) {
+	needReal(t)
+	ctx := t.Context()
+	s, err := StartRedisSentinel(ctx)
+	need(t, err)
+	defer func() { need(t, s.Close()) }()
+	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: SentinelMaster, SentinelAddrs: []string{s.Sentinel.Addr()}})
+	defer rdb.Close()
+	need(t, rdb.Set(ctx, "kept", 1, 0).Err())
+	need(t, s.Replicated(ctx))
+	need(t, s.Detach(ctx))
+	need(t, rdb.Set(ctx, "lost", 1, 0).Err())
+	need(t, s.Failover(ctx))
+	need(t, await(ctx, "the client has found the new master", func() error { return rdb.Set(ctx, "new", 1, 0).Err() }))
+	if n := rdb.Exists(ctx, "kept").Val(); n != 1 {
+		t.Error("what was replicated is lost")
+	}
+	if n := rdb.Exists(ctx, "lost").Val(); n != 0 {
+		t.Error("what was not replicated is there: Detach does nothing")
+	}
+}

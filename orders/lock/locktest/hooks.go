@@ -1,0 +1,66 @@
+package locktest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"flashsale/orders/lock"
+)
+
+// The hooks tell what happens, each thing once, and nothing else.
+func hooks(_ *testing.T, s *suite) {
+	heard := make(chan string, 1000)
+	say := func(what string) func(context.Context, string) {
+		return func(context.Context, string) { heard <- what }
+	}
+	expect := func(want string) {
+		s.Helper()
+		for {
+			select {
+			case what := <-heard:
+				if what == want {
+					return
+				}
+				if what != "renewed" { // which comes as often as it has to
+					s.Errorf("heard %q, want %q", what, want)
+				}
+			case <-s.ctx.Done():
+				s.Fatalf("not heard: %q", want)
+			}
+		}
+	}
+	a := s.process(lock.Config{})
+	b := s.process(lock.Config{Lease: s.Lease, Hooks: lock.Hooks{
+		Waiting:  say("waiting"),
+		Acquired: func(ctx context.Context, key string, _ time.Duration) { say("acquired")(ctx, key) },
+		Renewed: func(ctx context.Context, key string, err error) {
+			if err == nil {
+				say("renewed")(ctx, key)
+			}
+		},
+		Lost:     func(ctx context.Context, key string, _ error) { say("lost")(ctx, key) },
+		Released: func(ctx context.Context, key string, _ time.Duration, _ error) { say("released")(ctx, key) },
+	}})
+	theirs := s.acquire(a)
+	got := make(chan *lock.Lock, 1)
+	go func() {
+		l, err := b.Acquire(s.ctx, s.key)
+		if err != nil {
+			s.Error(err)
+		}
+		got <- l
+	}()
+	expect("waiting")
+	s.must(theirs.Release(s.ctx))
+	expect("acquired")
+	expect("renewed")
+	if l := <-got; l != nil {
+		s.must(l.Release(s.ctx))
+		expect("released")
+	}
+	s.acquire(b)
+	expect("acquired")
+	s.Steal(s, s.key)
+	expect("lost")
+}

@@ -1,0 +1,65 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"flashsale/orders/lock"
+)
+
+// One process leads at a time, nobody runs the task beside it, and when it
+// resigns the other one takes over.
+func leader(_ *testing.T, s *suite) {
+	leads := make(chan int)
+	var leading atomic.Int32
+	var processes []*process
+	var resign []context.CancelFunc
+	var all sync.WaitGroup
+	defer all.Wait()
+	for i := range 2 {
+		p := s.process(lock.Config{})
+		ctx, cancel := context.WithCancel(s.ctx)
+		defer cancel()
+		processes, resign = append(processes, p), append(resign, cancel)
+		task := func(ctx context.Context) error {
+			if leading.Add(1) > 1 {
+				s.Error("two leaders")
+			}
+			defer leading.Add(-1)
+			select {
+			case leads <- i:
+				<-ctx.Done()
+			case <-ctx.Done():
+			}
+			return nil
+		}
+		all.Go(func() {
+			if err := lock.Lead(ctx, p, s.key, task, func(err error) { s.Error(err) }); err != nil {
+				s.Error(err)
+			}
+		})
+	}
+	first := s.leader(leads)
+	ran, err := lock.Once(s.ctx, processes[1-first], s.key, func(context.Context) error { return errors.New("there is a leader") })
+	if ran || err != nil {
+		s.Errorf("beside the leader: ran %v, %v", ran, err)
+	}
+	resign[first]()
+	if second := s.leader(leads); second == first {
+		s.Error("who has resigned leads again")
+	}
+}
+
+func (s *suite) leader(leads <-chan int) int {
+	s.Helper()
+	select {
+	case i := <-leads:
+		return i
+	case <-s.ctx.Done():
+		s.Fatal("nobody leads")
+		return 0
+	}
+}

@@ -1,0 +1,143 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders/lock"
+)
+
+// A master that Sentinel watches dies. A lock of which the replica had heard
+// stays held, and is handed to who waits for it; one of which it had not is given
+// to another, and its first holder hears so. The fence in Redis gives both of
+// them the same number then, the one in MySQL a greater one to the second.
+func TestSentinelFailover(t *testing.T) {
+	sentinel := servertest.OpenRedisSentinel(t)
+	db := open(t, servertest.OpenSQL(t, servers.KindReal), "")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if _, err := db.ExecContext(ctx, FenceTable); err != nil {
+		t.Fatal(err)
+	}
+	process := func(lease time.Duration) (*lock.Client, *lock.RedisFence) {
+		rdb := redis.NewUniversalClient(&redis.UniversalOptions{
+			Addrs: []string{sentinel.Sentinel.Addr()}, MasterName: servers.SentinelMaster,
+			ContextTimeoutEnabled: true, DialerRetries: 1,
+		})
+		c := lock.New(rdb, lock.Config{Lease: lease, Timeout: lease / 2})
+		running, stop := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() { done <- c.Run(running) }()
+		t.Cleanup(func() { stop(); must(t, <-done); must(t, rdb.Close()) })
+		return c, lock.NewRedisFence(rdb)
+	}
+	// One that no failover outlasts, and one that is soon renewed.
+	a, _ := process(time.Minute)
+	b, redisB := process(time.Minute)
+	brief, redisA := process(6 * time.Second)
+	mysql := NewFence(db)
+
+	kept := acquire(ctx, t, a, "lock:{kept}")
+	next := make(chan *lock.Lock, 1)
+	go func() { next <- acquire(ctx, t, b, "lock:{kept}") }()
+	line := redis.NewClient(&redis.Options{Addr: sentinel.Master.Addr()})
+	defer line.Close()
+	for line.ZCard(ctx, "lock:{kept}:line").Val() == 0 {
+		must(t, sleep(ctx))
+	}
+	must(t, sentinel.Replicated(ctx))
+
+	logf := func(s string) { t.Log(time.Now().Format("05.000"), s) }
+	must(t, sentinel.Detach(ctx))
+	lost := acquire(ctx, t, brief, "lock:{lost}")
+	oldRedis, oldMySQL := raise(ctx, t, redisA, lost), raise(ctx, t, mysql, lost)
+	must(t, sentinel.Failover(ctx))
+
+	logf("failed over")
+	second := acquire(ctx, t, b, "lock:{lost}")
+	newRedis, newMySQL := raise(ctx, t, redisB, second), raise(ctx, t, mysql, second)
+	if newRedis != oldRedis {
+		t.Errorf("Redis issued %d and then %d: nothing was lost, and this shows nothing", oldRedis, newRedis)
+	}
+	if newMySQL <= oldMySQL {
+		t.Errorf("MySQL issued %d and then %d", oldMySQL, newMySQL)
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	must(t, err)
+	if err := mysql.Check(ctx, tx, lost.Key(), oldMySQL); !errors.Is(err, ErrFenced) {
+		t.Errorf("late write of the first holder: %v, want ErrFenced", err)
+	}
+	must(t, tx.Rollback())
+	logf("checked")
+	<-lost.Context().Done()
+	if cause := context.Cause(lost.Context()); !errors.Is(cause, lock.ErrLost) {
+		t.Errorf("cause %v, want ErrLost", cause)
+	}
+
+	logf("lost")
+	must(t, kept.Context().Err())
+	if _, err := b.TryAcquire(ctx, "lock:{kept}"); !errors.Is(err, lock.ErrHeld) {
+		t.Errorf("beside the holder: %v, want ErrHeld", err)
+	}
+	logf("releasing")
+	release(ctx, t, kept)
+	if l := <-next; l != nil {
+		release(ctx, t, l)
+	}
+	logf("released")
+	release(ctx, t, second)
+}
+
+// acquire asks again when the failover came between.
+func acquire(ctx context.Context, t *testing.T, c *lock.Client, key string) *lock.Lock {
+	for {
+		l, err := c.Acquire(ctx, key)
+		if err == nil {
+			return l
+		}
+		if ctx.Err() != nil {
+			t.Error(err)
+			return nil
+		}
+		t.Log("once more:", err)
+		_ = sleep(ctx)
+	}
+}
+
+func release(ctx context.Context, t *testing.T, l *lock.Lock) {
+	t.Helper()
+	err := l.Release(ctx)
+	for errors.Is(err, lock.ErrUnknown) && ctx.Err() == nil {
+		err = l.Release(ctx)
+	}
+	must(t, err)
+}
+
+func raise(ctx context.Context, t *testing.T, f lock.Fence, l *lock.Lock) int64 {
+	t.Helper()
+	n, err := f.Raise(ctx, l)
+	must(t, err)
+	return n
+}
+
+func sleep(ctx context.Context) error {
+	select {
+	case <-time.After(5 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,64 @@
+package ratelimit
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// A master that Sentinel watches dies, and the limiter goes on with the replica:
+// what that had heard of stays taken, what it had not is given out once more.
+func TestSentinelFailover(t *testing.T) {
+	sentinel := servertest.OpenRedisSentinel(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	rdb := redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: []string{sentinel.Sentinel.Addr()}, MasterName: servers.SentinelMaster,
+		ContextTimeoutEnabled: true, DialerRetries: 1,
+	})
+	defer rdb.Close()
+	limiter := New(rdb, Config{Timeout: 30 * time.Second, Remember: -1})
+	three := limit(t, "1/h:3")
+	kept, lost := Buyer("kept", three), Buyer("lost", three)
+	take := func(b Bucket) (allowed int64) {
+		t.Helper()
+		for {
+			r, err := limiter.Allow(ctx, 1, b)
+			switch {
+			case ctx.Err() != nil:
+				t.Fatal(err)
+			case err != nil: // the failover came between
+			case !r.Allowed:
+				return allowed
+			default:
+				allowed++
+			}
+		}
+	}
+	if n := take(kept); n != 3 {
+		t.Fatalf("%d of 3 allowed", n)
+	}
+	if err := sentinel.Replicated(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := sentinel.Detach(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := take(lost); n != 3 {
+		t.Fatalf("%d of 3 allowed", n)
+	}
+	if err := sentinel.Failover(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := take(kept); n != 0 {
+		t.Errorf("%d more allowed of what the replica knew to be taken", n)
+	}
+	if n := take(lost); n == 0 || n > 3 {
+		t.Errorf("%d more allowed of what was lost, want at most a burst of 3, and some, or this shows nothing", n)
+	}
+}
