@@ -182,7 +182,7 @@ func (ks *Keepers) take(ctx context.Context, sku string) error {
 	}
 	p := &post{stopped: make(chan struct{})}
 	p.keeper = keeper{
-		sku: sku, held: held, fence: sale.Fence, store: ks.store, gate: ks.gate,
+		sku: sku, held: held, fence: sale.Fence, store: ks.store, together: ks.convoy, gate: ks.gate,
 		batch: ks.cfg.Batch, log: ks.log, tell: ks.tell, count: &ks.count, committed: ks.committed,
 	}
 	p.ended.Store(true)

@@ -49,7 +49,8 @@ func keeperOf(t testing.TB, store *Store, gate Gate, sku string) *keeper {
 		t.Fatal(err)
 	}
 	k := &keeper{
-		sku: sku, fence: sale.Fence, store: store, gate: gate, batch: 3, log: quiet(t), count: new(Counters),
+		sku: sku, fence: sale.Fence, store: store, together: newConvoy(store, 3, new(Counters)), gate: gate,
+		batch: 3, log: quiet(t), count: new(Counters),
 		tell: func(context.Context, []verdict) {}, committed: func(*Commit) {},
 	}
 	k.ended.Store(true)

@@ -9,6 +9,13 @@ import (
 	"flashsale/inventory"
 )
 
+// A batch is what a keeper has read of its SKU's queue.
+type batch struct {
+	sku    string
+	fence  int64 // the keeper's
+	orders []inventory.Queued
+}
+
 // Commit carries a batch of queued orders into the database, in ONE
 // transaction under the keeper's fence: either all of it stands or nothing.
 // Doing it again with the same batch changes nothing and gives the same
@@ -16,7 +23,7 @@ import (
 // answer was lost.
 //
 // Errors: ErrFenced; else the outcome is unknown.
-func (s *Store) Commit(ctx context.Context, sku string, fence int64, batch []inventory.Queued) ([]verdict, error) {
+func (s *Store) Commit(ctx context.Context, sku string, fence int64, orders []inventory.Queued) ([]verdict, error) {
 	var verdicts []verdict
 	err := s.transact(ctx, func(tx *gorm.DB) error {
 		// The row first: what is read after it can no longer change.
@@ -24,11 +31,42 @@ func (s *Store) Commit(ctx context.Context, sku string, fence int64, batch []inv
 		if err != nil {
 			return err
 		}
-		verdicts, err = s.carry(tx, sale, batch, gated)
+		verdicts, err = s.carryOne(tx, share{sale, fence, orders}, gated)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("commit %d orders of %s: %w", len(batch), sku, err)
+		return nil, fmt.Errorf("commit %d orders of %s: %w", len(orders), sku, err)
+	}
+	return verdicts, nil
+}
+
+// CommitTogether is Commit for batches of several SKUs in one transaction, each
+// under its own fence. A SKU whose row somebody else has locked, or whose fence
+// has changed, is left out and its verdicts are nil: it is carried by itself,
+// so that those it would hold up or fail with it are not.
+func (s *Store) CommitTogether(ctx context.Context, batches []batch) ([][]verdict, error) {
+	var verdicts [][]verdict
+	err := s.transact(ctx, func(tx *gorm.DB) error {
+		sales, err := s.lockFree(tx, batches)
+		if err != nil {
+			return err
+		}
+		verdicts = make([][]verdict, len(batches))
+		var shares []share
+		var of []int // which batch each share is
+		for i, b := range batches {
+			if sale := sales[b.sku]; sale != nil && sale.Fence == b.fence {
+				shares, of = append(shares, share{sale, b.fence, b.orders}), append(of, i)
+			}
+		}
+		carried, err := s.carry(tx, shares, gated)
+		for i, v := range carried {
+			verdicts[of[i]] = v
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("commit orders of %d SKUs together: %w", len(batches), err)
 	}
 	return verdicts, nil
 }
@@ -42,61 +80,82 @@ const (
 	unheld             // nobody had to: they take no units until they are paid
 )
 
-// carry judges orders under the sale's row lock, inserts them and counts what
-// they sell. Where no gate has let them in, who is refused leaves no row.
-func (s *Store) carry(tx *gorm.DB, sale *lockedSale, batch []inventory.Queued, by way) ([]verdict, error) {
-	l, err := s.readLedger(tx, sale, batch)
+// A share is what a transaction carries of one SKU, whose row it has locked.
+type share struct {
+	sale   *lockedSale
+	fence  int64 // under which it is done
+	orders []inventory.Queued
+}
+
+// carryOne is carry for one SKU.
+func (s *Store) carryOne(tx *gorm.DB, one share, by way) ([]verdict, error) {
+	verdicts, err := s.carry(tx, []share{one}, by)
 	if err != nil {
 		return nil, err
 	}
-	l.ungated, l.unheld = by != gated, by == unheld
-	verdicts := make([]verdict, len(batch))
+	return verdicts[0], nil
+}
+
+// carry judges orders under their sales' row locks, inserts them and counts what
+// they sell. Where no gate has let them in, who is refused leaves no row.
+func (s *Store) carry(tx *gorm.DB, shares []share, by way) ([][]verdict, error) {
+	ledgers, err := s.readLedgers(tx, shares)
+	if err != nil {
+		return nil, err
+	}
+	verdicts := make([][]verdict, len(shares))
+	sold := make([]int64, len(shares))
 	var rows []*Order
 	var forgotten []string
 	var refunds []*Refund
-	var sold int64
-	for i, q := range batch {
-		v := l.judge(q)
-		verdicts[i] = v
-		if v.unrestore {
-			forgotten = append(forgotten, v.order.ID)
-		}
-		if v.refund != nil {
-			refunds = append(refunds, v.refund)
-		}
-		if v.late {
-			if err := payAnew(tx, v, sale.Now); err != nil {
-				return nil, err
+	for i, l := range ledgers {
+		l.ungated, l.unheld = by != gated, by == unheld
+		verdicts[i] = make([]verdict, len(shares[i].orders))
+		for j, q := range shares[i].orders {
+			v := l.judge(q)
+			verdicts[i][j] = v
+			if v.unrestore {
+				forgotten = append(forgotten, v.order.ID)
 			}
-			sold += v.order.Quantity
-		}
-		if !v.insert {
-			continue
-		}
-		rows = append(rows, v.order)
-		if v.order.Status.Open() {
-			sold += q.Quantity
+			if v.refund != nil {
+				refunds = append(refunds, v.refund)
+			}
+			if v.late {
+				if err := payAnew(tx, v, l.now); err != nil {
+					return nil, err
+				}
+				sold[i] += v.order.Quantity
+			}
+			if !v.insert {
+				continue
+			}
+			rows = append(rows, v.order)
+			if v.order.Status.Open() {
+				sold[i] += q.Quantity
+			}
 		}
 	}
 	if len(forgotten) > 0 {
 		err := tx.Model(&Order{}).Where("id IN ?", forgotten).Updates(map[string]any{"restored_at": nil}).Error
 		if err != nil {
-			return nil, fmt.Errorf("have %d orders of %s confirmed again: %w", len(forgotten), sale.SKU, err)
+			return nil, fmt.Errorf("have %d orders confirmed again: %w", len(forgotten), err)
 		}
 	}
 	if len(rows) > 0 {
 		if err := tx.Create(rows).Error; err != nil {
-			return nil, fmt.Errorf("insert %d orders of %s: %w", len(rows), sale.SKU, err)
+			return nil, fmt.Errorf("insert %d orders: %w", len(rows), err)
 		}
 	}
 	if len(refunds) > 0 {
 		if err := tx.Create(refunds).Error; err != nil {
-			return nil, fmt.Errorf("record %d refunds of %s: %w", len(refunds), sale.SKU, err)
+			return nil, fmt.Errorf("record %d refunds: %w", len(refunds), err)
 		}
 	}
 	if !s.unguarded {
-		if err := sell(tx, sale.SKU, sale.Fence, sold); err != nil {
-			return nil, err
+		for i, units := range sold {
+			if err := sell(tx, shares[i].sale.SKU, shares[i].fence, units); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return verdicts, complete(tx, verdicts)
@@ -104,11 +163,13 @@ func (s *Store) carry(tx *gorm.DB, sale *lockedSale, batch []inventory.Queued, b
 
 // complete reads the orders that were there before in full: the ledger has as
 // much of them as it takes to judge, and their callers want to see all.
-func complete(tx *gorm.DB, verdicts []verdict) error {
+func complete(tx *gorm.DB, verdicts [][]verdict) error {
 	var ids []string
-	for _, v := range verdicts {
-		if !v.insert && v.order != nil {
-			ids = append(ids, v.order.ID)
+	for _, its := range verdicts {
+		for _, v := range its {
+			if !v.insert && v.order != nil {
+				ids = append(ids, v.order.ID)
+			}
 		}
 	}
 	if len(ids) == 0 {
@@ -122,9 +183,11 @@ func complete(tx *gorm.DB, verdicts []verdict) error {
 	for i := range rows {
 		byID[rows[i].ID] = &rows[i]
 	}
-	for i, v := range verdicts {
-		if !v.insert && v.order != nil {
-			verdicts[i].order = byID[v.order.ID]
+	for _, its := range verdicts {
+		for i, v := range its {
+			if !v.insert && v.order != nil {
+				its[i].order = byID[v.order.ID]
+			}
 		}
 	}
 	return nil
@@ -158,24 +221,48 @@ func (s *Store) ordersByKey() string {
 }
 
 // judged is what a ledger needs of an order: half of its columns.
-var judged = []string{"id", "buyer", "quantity", "status", "idempotency_key", "request_hash", "restored_at"}
+var judged = []string{"id", "sku", "buyer", "quantity", "status", "idempotency_key", "request_hash", "restored_at"}
 
-// readLedger reads all orders of the batch's buyers: their units, their keys
-// and, since an order's buyer never changes, the orders themselves.
-func (s *Store) readLedger(tx *gorm.DB, sale *lockedSale, batch []inventory.Queued) (*ledger, error) {
-	buyers := make([]string, 0, len(batch))
-	seen := make(map[string]bool, len(batch))
-	for _, q := range batch {
-		if !seen[q.Buyer] {
-			seen[q.Buyer] = true
-			buyers = append(buyers, q.Buyer)
+// readLedgers reads all orders of the batches' buyers, each of the SKU that the
+// buyer is asking for: their units, their keys and, since an order's buyer never
+// changes, the orders themselves.
+func (s *Store) readLedgers(tx *gorm.DB, shares []share) ([]*ledger, error) {
+	var asked *gorm.DB
+	n := 0
+	for _, sh := range shares {
+		buyers := make([]string, 0, len(sh.orders))
+		seen := make(map[string]bool, len(sh.orders))
+		for _, q := range sh.orders {
+			if !seen[q.Buyer] {
+				seen[q.Buyer] = true
+				buyers = append(buyers, q.Buyer)
+			}
+		}
+		n += len(buyers)
+		if asked == nil {
+			asked = s.db.Where("sku = ? AND buyer IN ?", sh.sale.SKU, buyers)
+		} else {
+			asked = asked.Or("sku = ? AND buyer IN ?", sh.sale.SKU, buyers)
 		}
 	}
 	var rows []Order
-	if err := tx.Table(s.ordersByKey()).Select(judged).Where("sku = ? AND buyer IN ?", sale.SKU, buyers).Find(&rows).Error; err != nil {
-		return nil, fmt.Errorf("read orders of %d buyers: %w", len(buyers), err)
+	if n > 0 {
+		if err := tx.Table(s.ordersByKey()).Select(judged).Where(asked).Find(&rows).Error; err != nil {
+			return nil, fmt.Errorf("read orders of %d buyers: %w", n, err)
+		}
 	}
-	l := newLedger(&sale.Sale, sale.Now, rows)
-	l.unguarded = s.unguarded
-	return l, l.readLate(tx, batch)
+	bySKU := map[string][]Order{}
+	for _, o := range rows {
+		bySKU[o.SKU] = append(bySKU[o.SKU], o)
+	}
+	ledgers := make([]*ledger, len(shares))
+	for i, sh := range shares {
+		l := newLedger(&sh.sale.Sale, sh.sale.Now, bySKU[sh.sale.SKU])
+		l.unguarded = s.unguarded
+		if err := l.readLate(tx, sh.orders); err != nil {
+			return nil, err
+		}
+		ledgers[i] = l
+	}
+	return ledgers, nil
 }

@@ -97,11 +97,11 @@ func commitUnfenced(ctx context.Context, s *Store, batch []inventory.Queued) err
 		if err != nil {
 			return err
 		}
-		l, err := s.readLedger(tx, sale, batch)
+		ledgers, err := s.readLedgers(tx, []share{{sale: sale, orders: batch}})
 		if err != nil {
 			return err
 		}
-		return tx.Create(l.judge(batch[0]).order).Error
+		return tx.Create(ledgers[0].judge(batch[0]).order).Error
 	})
 }
 

@@ -5,6 +5,7 @@ import "sync/atomic"
 // Counters are what a node's keepers have done, for metrics.
 type Counters struct {
 	Drained   atomic.Int64 // orders carried into the database
+	Together  atomic.Int64 // transactions that carried orders of several SKUs
 	Restored  atomic.Int64 // units given back to the gate
 	Rebuilt   atomic.Int64 // gates
 	Compared  atomic.Int64 // sums of gates with the database's

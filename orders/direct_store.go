@@ -92,7 +92,7 @@ func (s *Store) commitUngated(ctx context.Context, sku string, batch []inventory
 		for i := range batch {
 			batch[i].At = sale.Now
 		}
-		verdicts, err = s.carry(tx, sale, batch, by)
+		verdicts, err = s.carryOne(tx, share{sale, sale.Fence, batch}, by)
 		return err
 	})
 	if err != nil {

@@ -20,15 +20,16 @@ import (
 // Every step can be repeated, and dying between two of them changes nothing:
 // the next keeper repeats the step.
 type keeper struct {
-	sku   string
-	held  *lock.Lock
-	fence int64
-	store *Store
-	gate  Gate
-	batch int // orders per transaction
-	log   *slog.Logger
-	tell  func(ctx context.Context, verdicts []verdict)
-	count *Counters
+	sku      string
+	held     *lock.Lock
+	fence    int64
+	store    *Store
+	together *convoy
+	gate     Gate
+	batch    int // orders per transaction
+	log      *slog.Logger
+	tell     func(ctx context.Context, verdicts []verdict)
+	count    *Counters
 
 	committed func(*Commit)
 
@@ -123,13 +124,13 @@ func (k *keeper) drain(ctx context.Context) (drained int, err error) {
 }
 
 // commit carries a batch over, order by order if it has to be.
-func (k *keeper) commit(ctx context.Context, batch []inventory.Queued) ([]verdict, error) {
+func (k *keeper) commit(ctx context.Context, orders []inventory.Queued) ([]verdict, error) {
 	began := time.Now()
-	verdicts, err := k.store.Commit(ctx, k.sku, k.fence, batch)
+	verdicts, err := k.together.commit(ctx, batch{k.sku, k.fence, orders})
 	if isBadData(err) {
-		verdicts, err = k.commitEach(ctx, batch)
+		verdicts, err = k.commitEach(ctx, orders)
 	}
-	k.committed(&Commit{SKU: k.sku, Fence: k.fence, Orders: batch, Began: began, Took: time.Since(began), Err: err})
+	k.committed(&Commit{SKU: k.sku, Fence: k.fence, Orders: orders, Began: began, Took: time.Since(began), Err: err})
 	for _, v := range verdicts {
 		if v.unrestore || v.late || v.insert && v.order.Status == Rejected {
 			k.ended.Store(true) // the gate hears of its end by step 2

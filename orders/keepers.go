@@ -22,6 +22,7 @@ import (
 type Keepers struct {
 	node    string
 	store   *Store
+	convoy  *convoy
 	gate    Gate
 	locks   lock.Locker
 	catalog *catalog
@@ -48,7 +49,7 @@ type Keepers struct {
 // KeeperConfig of the keepers. The zero value means the defaults.
 type KeeperConfig struct {
 	Batch   int           // orders per transaction. Default 500
-	Workers int           // SKUs served at the same instant. Default 8
+	Workers int           // SKUs served at the same instant. Default 24
 	Lease   time.Duration // a dead node's SKUs are taken over within it. Default 5 s
 	// PatrolEvery is how long a hint that got lost goes unnoticed. Default 1 s.
 	PatrolEvery time.Duration
@@ -65,7 +66,7 @@ func (c KeeperConfig) withDefaults() KeeperConfig {
 		c.Batch = 500
 	}
 	if c.Workers <= 0 {
-		c.Workers = 8
+		c.Workers = 24
 	}
 	if c.Lease <= 0 {
 		c.Lease = 5 * time.Second

@@ -127,6 +127,7 @@ func New(cfg Config) *Service {
 		posts:    map[string]*post{}, avoid: map[string]time.Time{}, moved: map[string]time.Time{},
 		signal: make(chan struct{}, cfg.Keeper.Workers),
 	}
+	s.keepers.convoy = newConvoy(cfg.Store, cfg.Keeper.Batch, &s.keepers.count)
 	s.direct = &directWay{
 		cfg: cfg.Direct, store: cfg.Store, catalog: s.catalog, link: s.link, beat: s.keepers.beat,
 		look: func(ctx context.Context) error {

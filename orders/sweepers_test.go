@@ -121,7 +121,8 @@ func (w *sweepers) keep(t *testing.T, store *Store, gate Gate) (done bool, err e
 		return false, err
 	}
 	k := &keeper{
-		sku: "S", fence: sale.Fence, store: store, gate: gate, batch: max(2, w.orders/20), log: quiet(t), count: new(Counters),
+		sku: "S", fence: sale.Fence, store: store, together: newConvoy(store, w.orders, new(Counters)), gate: gate,
+		batch: max(2, w.orders/20), log: quiet(t), count: new(Counters),
 		tell: func(context.Context, []verdict) {}, committed: func(*Commit) {},
 	}
 	k.ended.Store(true)

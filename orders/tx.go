@@ -72,6 +72,32 @@ func (s *Store) lockSaleAs(tx *gorm.DB, sku string, fence int64) (*lockedSale, e
 	return sale, err
 }
 
+// lockFree is lockSale for several SKUs, without those whose row somebody else
+// has locked: it never waits.
+func (s *Store) lockFree(tx *gorm.DB, batches []batch) (map[string]*lockedSale, error) {
+	skus := make([]string, len(batches))
+	for i, b := range batches {
+		skus[i] = b.sku
+	}
+	query := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate, Options: clause.LockingOptionsSkipLocked}).
+		Where("sku IN ?", skus)
+	if !s.sqlite {
+		query = query.Select("*, SYSDATE(3) AS now")
+	}
+	var rows []lockedSale
+	if err := query.Find(&rows).Error; err != nil {
+		return nil, fmt.Errorf("lock %d sales: %w", len(skus), err)
+	}
+	sales := make(map[string]*lockedSale, len(rows))
+	for i := range rows {
+		if s.sqlite {
+			rows[i].Now = time.Now().UTC().Truncate(time.Millisecond)
+		}
+		sales[rows[i].SKU] = &rows[i]
+	}
+	return sales, nil
+}
+
 // now is the database's clock, in an expression or comparison.
 func (s *Store) now() clause.Expr {
 	if s.sqlite { // the database's clock is this process's
