@@ -77,8 +77,12 @@ func (s *stage) play(ctx context.Context, cfg Config, a act) (*loadtest.Report, 
 	verdict, err := loadtest.Run(ctx, c)
 	stop()
 	harm := <-harmed
-	if errors.Is(harm, context.Canceled) && err == nil && len(verdict.Violations) > 0 {
-		harm = nil // it waited for more to be sold, and broke enough without
+	if errors.Is(harm, context.Canceled) && err == nil {
+		// It waited for more to be sold, and there was no more: all that was done
+		// until then is judged.
+		harm = nil
+		verdict.Notes = append(verdict.Notes, "the sale was over before all harm was done")
+		cfg.say("%s, %s: the sale was over before all harm was done", s.variant.Name, a.name)
 	}
 	if harm != nil && err == nil && ctx.Err() == nil {
 		err = fmt.Errorf("do the harm: %w", harm)
