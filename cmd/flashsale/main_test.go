@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 )
 
@@ -100,8 +101,8 @@ type verdict struct {
 func demo(t *testing.T, args ...string) (verdict, error) {
 	t.Helper()
 	rate, duration := "1000", "1500ms"
-	if servertest.Race { // as many, as slowly as the embedded stores then are
-		rate, duration = "250", "6s"
+	if servertest.Race { // as many, more slowly
+		rate, duration = "500", "3s"
 	}
 	args = append([]string{"demo", "--json", "--quiet", "--stock", "100", "--buyers", "1500", "--rate", rate, "--duration", duration}, args...)
 	out, _, err := command(t, args...)
@@ -112,28 +113,37 @@ func demo(t *testing.T, args ...string) (verdict, error) {
 	return v, err
 }
 
-func TestDemo(t *testing.T) {
-	dir := t.TempDir()
-	v, err := demo(t, "--report", dir)
-	if err != nil || !v.Pass || v.Stores != "embedded" || v.Durable == 0 || v.Answers["201"] == 0 {
+// demoOn is a demo on stores of one kind.
+func demoOn(t *testing.T, kind string, args ...string) verdict {
+	t.Helper()
+	if kind == servers.KindReal {
+		servertest.OpenSQL(t, kind) // skips where they are not installed
+		args = append(args, "--real")
+	}
+	v, err := demo(t, args...)
+	if err != nil || !v.Pass || v.Stores != kind {
 		t.Fatalf("%v: %+v", err, v)
 	}
-	if page, err := os.ReadFile(dir + "/report.html"); err != nil || !bytes.Contains(page, []byte("PASS")) {
-		t.Errorf("report: %v", err)
+	return v
+}
+
+func TestDemo(t *testing.T) {
+	for _, kind := range servertest.Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			dir := t.TempDir()
+			if v := demoOn(t, kind, "--report", dir); v.Durable == 0 || v.Answers["201"] == 0 {
+				t.Errorf("%+v", v)
+			}
+			if page, err := os.ReadFile(dir + "/report.html"); err != nil || !bytes.Contains(page, []byte("PASS")) {
+				t.Errorf("report: %v", err)
+			}
+		})
 	}
 }
 
 func TestDemoOnPayment(t *testing.T) {
-	v, err := demo(t, "--reserve-on", "payment")
-	if err != nil || !v.Pass || v.Paid != 100 || v.Pending != 0 {
-		t.Fatalf("%v: %+v", err, v)
-	}
-}
-
-func TestDemoOnRealServers(t *testing.T) {
-	servertest.OpenSQL(t, "real") // skips where they are not installed
-	if v, err := demo(t, "--real"); err != nil || !v.Pass || v.Stores != "real" {
-		t.Fatalf("%v: %+v", err, v)
+	if v := demoOn(t, servertest.Kinds()[0], "--reserve-on", "payment"); v.Paid != 100 || v.Pending != 0 {
+		t.Errorf("%+v", v)
 	}
 }
 
