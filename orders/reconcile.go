@@ -29,8 +29,6 @@ type reconciler struct {
 	walking atomic.Bool // a walk is under way
 	page    atomic.Bool // it may go a page further
 
-	off atomic.Pointer[int64] // the drift of the last comparison, where it found any symptom
-
 	// marked: every order that the gate has been told the end of is marked so.
 	// Where one is not, its units are back on sale and count as restoring too.
 	marked bool
@@ -107,18 +105,17 @@ func (k *keeper) check(ctx context.Context) error {
 		return nil
 	}
 	k.count.Compared.Add(1)
-	k.balance.Store(&d.Balance)
 	k.orders, k.buyers = d.orders, d.buyers
 	symptom := d.symptom()
+	d.off = symptom != ""
+	k.balance.Store(&d.Balance)
 	if symptom != k.symptom {
 		k.symptom, k.times = symptom, 0
 	}
 	k.suspect.Store(symptom != "")
 	if symptom == "" {
-		k.off.Store(nil)
 		return nil
 	}
-	k.off.Store(&d.Drift)
 	if k.times++; k.times < lasting {
 		k.log.Debug("drift", "sku", k.sku, "symptom", symptom, "drift", d.Drift, "times", k.times)
 		return nil

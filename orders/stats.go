@@ -57,9 +57,9 @@ func (s *Service) Stats() (all Stats) {
 		if p.waiting.orders > 0 && !p.waiting.since.IsZero() {
 			all.Oldest = max(all.Oldest, time.Since(p.waiting.since))
 		}
-		if d := p.off.Load(); d != nil {
+		if b := p.balance.Load(); b != nil && b.off {
 			all.Drifting++
-			all.Drift += max(*d, -*d)
+			all.Drift += max(b.Drift, -b.Drift)
 		}
 	}
 	return all

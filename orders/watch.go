@@ -16,6 +16,8 @@ type Balance struct {
 	Restoring int64 // of closed rows that the gate has not been told of
 	Drift     int64 // what nobody can account for; below 0 units that there are not
 	At        time.Time
+
+	off bool // they differ, maybe not in sum
 }
 
 // Balances are the last ones of the SKUs that this node keeps. One that was not
