@@ -162,13 +162,14 @@ func (n *node) putSale(ctx context.Context, sku string, total int) error {
 
 func (n *node) url(path string) string { return "http://" + n.process.Addr() + path }
 
-// answered reads how often the node has answered an order with a status.
-func (n *node) answered(ctx context.Context, status int) (int64, error) {
+// answered reads how often the node has answered an order with a status and a
+// problem code, "" for none.
+func (n *node) answered(ctx context.Context, status int, code string) (int64, error) {
 	text, err := n.get(ctx, "http://"+n.metrics+"/metrics")
 	if err != nil {
 		return 0, err
 	}
-	return counter(text, fmt.Sprintf(`flashsale_http_requests_total{code="",method="POST",route="/v1/orders",status="%d"}`, status)), nil
+	return counter(text, fmt.Sprintf(`flashsale_http_requests_total{code="%s",method="POST",route="/v1/orders",status="%d"}`, code, status)), nil
 }
 
 // counter finds a number in Prometheus's text format; what was never counted is 0.

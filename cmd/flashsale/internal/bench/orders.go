@@ -33,7 +33,7 @@ func (n *node) selling(skus int, header string) measure {
 // sell has wrk order, and waits until all of it is durable: the CPU time of
 // that belongs to the orders.
 func (n *node) sell(ctx context.Context, sale string, skus int, header string, seconds int) (sample, error) {
-	before, err := n.answered(ctx, http.StatusAccepted)
+	before, err := n.answered(ctx, http.StatusAccepted, "")
 	if err != nil {
 		return sample{}, n.logged(err)
 	}
@@ -52,7 +52,7 @@ func (n *node) sell(ctx context.Context, sale string, skus int, header string, s
 	}
 	rows -= had
 	cpu := stop(float64(rows))
-	after, err := n.answered(ctx, http.StatusAccepted)
+	after, err := n.answered(ctx, http.StatusAccepted, "")
 	if err != nil {
 		return sample{}, n.logged(err)
 	}

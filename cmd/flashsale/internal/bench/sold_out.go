@@ -113,7 +113,7 @@ func (n *node) hold(ctx context.Context, sale, number string) error {
 
 // refuse has wrk ask for what is sold out.
 func (n *node) refuse(ctx context.Context, sale string, seconds int) (sample, int64, error) {
-	before, err := n.answered(ctx, http.StatusConflict)
+	before, err := n.answered(ctx, http.StatusConflict, "sold_out")
 	if err != nil {
 		return sample{}, 0, n.logged(err)
 	}
@@ -123,7 +123,7 @@ func (n *node) refuse(ctx context.Context, sale string, seconds int) (sample, in
 		return sample{}, 0, n.logged(err)
 	}
 	cpu := stop(float64(r.requests))
-	after, err := n.answered(ctx, http.StatusConflict)
+	after, err := n.answered(ctx, http.StatusConflict, "sold_out")
 	if err != nil {
 		return sample{}, 0, n.logged(err)
 	}
