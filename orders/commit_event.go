@@ -6,7 +6,9 @@ import (
 	"flashsale/inventory"
 )
 
-// A Commit is one transaction of a keeper, as Config.OnCommit hears of it.
+// A Commit is what a keeper carried over at once, as Config.OnCommit hears of
+// it. Its transaction may be one that other keepers share (convoy.go), and Took
+// has the wait for that.
 type Commit struct {
 	SKU    string
 	Fence  int64

@@ -39,8 +39,8 @@ func newMetrics(r *prometheus.Registry) *metrics {
 		batchFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "flashsale_reserve_script_failures_total", Help: "Calls of the reserve script that Redis did not answer.",
 		}),
-		commitSize:    histogram("flashsale_keeper_commit_orders", "Orders that shared one transaction of a keeper.", sizes),
-		commitSeconds: histogram("flashsale_keeper_commit_duration_seconds", "Time of one transaction of a keeper.", seconds),
+		commitSize:    histogram("flashsale_keeper_commit_orders", "Orders that a keeper committed at once.", sizes),
+		commitSeconds: histogram("flashsale_keeper_commit_duration_seconds", "Time of such a commit, which may wait for and share a transaction of other SKUs.", seconds),
 		lag: histogram("flashsale_keeper_lag_seconds", "Time from an order's reservation to its being durable.",
 			prometheus.ExponentialBuckets(0.001, 2.5, 12)), // 1 ms to 24 s
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -108,6 +108,7 @@ func (m *metrics) watch(r *prometheus.Registry, s *orders.Service, store *orders
 		read func() int64
 	}{
 		"flashsale_keeper_orders_total":         {"Orders that this node's keepers carried into the database.", c.Drained.Load},
+		"flashsale_keeper_shared_commits_total": {"Transactions that carried orders of several SKUs.", c.Together.Load},
 		"flashsale_keeper_restored_units_total": {"Units that this node's keepers gave back to the gate.", c.Restored.Load},
 		"flashsale_keeper_rebuilds_total":       {"Gates built or rebuilt from the database.", c.Rebuilt.Load},
 		"flashsale_keeper_comparisons_total":    {"Comparisons of a gate's units with the database's.", c.Compared.Load},
