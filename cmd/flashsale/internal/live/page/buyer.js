@@ -5,11 +5,16 @@ const buying = {
   from: 0,    // not before this time, after too many requests
   attempt: null, // {key, sku, quantity} whose outcome is not known yet
   orders: [],
+  told: '',   // the order of which the answer speaks
   refs: {},   // payment references by order, so that a payment sent again is the same one
   looking: false,
 };
 
+// foreign is said of a token that the node refuses.
+const foreign = 'That token is not accepted: it has expired, or another secret signed it.';
+
 function say(kind, words) {
+  buying.told = '';
   $('answer').dataset.kind = kind;
   text($('answer'), words);
 }
@@ -17,12 +22,12 @@ function say(kind, words) {
 function showButton() {
   if ($('buy').hidden) return;
   const wait = buying.from - Date.now(), s = sale.snapshot.sale;
+  buying.quantity = Math.min(buying.quantity, mostUnits());
   const free = sale.state === 'open' && !buying.busy && wait <= 0;
   $('order').setAttribute('aria-disabled', String(!free));
   const label = { scheduled: 'Not open yet', sold_out: 'Sold out', closed: 'Closed' }[sale.state];
   text($('order'), buying.busy ? 'Ordering…' : wait > 0 ? `Wait ${Math.ceil(wait / 1000)} s`
     : label || `Buy ${buying.quantity} · ${money(s.price * buying.quantity, s.currency)}`);
-  buying.quantity = Math.min(buying.quantity, s.per_buyer_limit);
   text($('quantity'), String(buying.quantity));
   $('less').setAttribute('aria-disabled', String(buying.quantity <= 1));
   $('more').setAttribute('aria-disabled', String(buying.quantity >= mostUnits()));
@@ -49,7 +54,7 @@ async function order() {
   buying.attempt = mine;
   say('wait', 'Asking…');
   const until = Date.now() + 60000;
-  while (!await ask(mine) && Date.now() < until);
+  while (!await ask(mine, until) && Date.now() < until);
   if (buying.attempt) say('wait', 'Still no answer. Press again: it is the same order, not a second one.');
   buying.busy = false;
   showClock();
@@ -57,27 +62,30 @@ async function order() {
 }
 
 // ask is true once the outcome is known.
-async function ask(mine) {
+async function ask(mine, until) {
   const { status, body, location, retry } = await call('POST', 'v1/orders', {
     token: tokens.buyer, body: { sku: mine.sku, quantity: mine.quantity }, headers: { 'Idempotency-Key': mine.key },
   });
   const done = (kind, words) => { buying.attempt = null; say(kind, words); return true; };
-  if (status === 201) return done('yes', yours(body));
-  if (status === 202) return follow(location, done);
+  if (status === 201) return bought(body, done);
+  if (status === 202) return follow(location, done, until);
   if (status === 409 && refusals[body.code]) return done('no', refusals[body.code]());
   if (status === 429) {
     buying.from = Date.now() + retry * 1000;
     return done('wait', `Too many requests. You may try again in ${retry} s.`);
   }
-  if (status === 401 && demo && await demoToken('buyer')) {
-    showWho();
-    return false;
-  }
+  if (status === 401) return await refused() ? false : done('no', foreign);
   if (status >= 400 && status < 500) return done('no', body.detail || 'That was refused.');
   say('wait', status === 0 ? 'No answer came. Asking again under the same key: you can’t buy twice.'
     : `The shop can’t say just now. Asking again in ${retry} s under the same key: you can’t buy twice.`);
   await pause(retry * 1000);
   return false;
+}
+
+function bought(o, done) {
+  done('yes', yours(o));
+  buying.told = o.id;
+  return true;
 }
 
 function yours(o) {
@@ -88,16 +96,18 @@ function yours(o) {
 
 // follow an order that is on its way until it is durable, rejected, or lost: then
 // the same key tries again.
-async function follow(location, done) {
+async function follow(location, done, until) {
   say('wait', 'Your units are reserved, and the order is on its way into the database. Nothing is promised yet.');
-  for (;;) {
-    await pause(500);
-    const { status, body } = await call('GET', location, { token: tokens.buyer });
-    if (status === 404) return false;
+  for (let wait = 500; Date.now() < until;) {
+    await pause(wait);
+    const { status, body, retry } = await call('GET', location, { token: tokens.buyer });
+    if (status === 404 || status === 401) return false; // asking anew finds out
+    wait = status === 200 ? 500 : retry * 1000;
     if (status !== 200 || body.status === 'reserved') continue;
     if (body.status === 'rejected') return done('no', refusals[body.reason] ? refusals[body.reason]() : 'The order was rejected. Nothing was sold.');
-    return done('yes', yours(body));
+    return bought(body, done);
   }
+  return false;
 }
 
 // look reads the buyer's own orders.
@@ -106,8 +116,10 @@ async function look() {
   buying.looking = true;
   const { status, body } = await call('GET', 'v1/orders?limit=10', { token: tokens.buyer });
   buying.looking = false;
+  if (status === 401 && !await refused()) tell('no', foreign);
   if (status !== 200) return;
   buying.orders = body.orders;
+  if (body.orders.some(o => o.id === buying.told && o.status !== 'pending_payment')) say('', ''); // it says that there is time to pay
   showOrders();
 }
 
@@ -122,6 +134,7 @@ function showOrders() {
     let item = document.getElementById('order-' + o.id);
     if (!item) {
       item = make('li');
+      item.tabIndex = -1;
       item.id = 'order-' + o.id;
       item.append(make('span', 'what'), make('span', 'is'), make('span', 'says soft'), make('div', 'do'));
       const pay = make('button', '', 'Pay'), cancel = make('button', '', 'Cancel');
@@ -166,9 +179,10 @@ const closing = o => ({
 // answer came.
 async function settle(id, what) {
   const says = document.getElementById('order-' + id).querySelector('.says');
-  const tell = words => { says.dataset.until = Date.now() + 4000; text(says, words); text($('spoken'), words); };
-  tell(what === 'pay' ? 'Paying…' : 'Cancelling…');
+  const note = words => { says.dataset.until = Date.now() + 4000; text(says, words); text($('spoken'), words); };
+  note(what === 'pay' ? 'Paying…' : 'Cancelling…');
   buying.refs[id] ||= 'page-' + random();
+  const item = document.getElementById('order-' + id), focused = item.contains(document.activeElement);
   for (const until = Date.now() + 30000; Date.now() < until;) {
     const { status, body, retry } = await call('POST', `v1/orders/${id}/${what}`, {
       token: tokens.buyer, body: what === 'pay' ? { payment_ref: buying.refs[id] } : undefined,
@@ -179,14 +193,26 @@ async function settle(id, what) {
       break;
     }
     if (status === 429 || status === 0 || status >= 500 || body.code === 'in_progress') {
-      tell(status === 429 ? `Too many requests. Once more in ${retry} s.` : 'No answer yet. Asking again: it counts once.');
+      note(status === 429 ? `Too many requests. Once more in ${retry} s.` : 'No answer yet. Asking again: it counts once.');
       await pause(retry * 1000);
       continue;
     }
-    tell(body.detail || 'That was refused.');
+    note(body.detail || 'That was refused.');
     break;
   }
-  look();
+  await look();
+  if (focused && item.lastElementChild.hidden) item.focus(); // its buttons are gone
+}
+
+// refused is for a token that has expired, or is of a server that was here
+// before: a demo has another one, and then it is true.
+async function refused() {
+  tokens.set('buyer', null);
+  const another = demo && await demoToken('buyer');
+  buying.orders = [];
+  showOrders();
+  showWho();
+  return Boolean(another);
 }
 
 function showWho() {

@@ -19,6 +19,12 @@ function clock(ms) {
   return (s >= 3600 ? Math.floor(s / 3600) + ':' + two(Math.floor(s / 60) % 60) : Math.floor(s / 60)) + ':' + two(s % 60);
 }
 
+const hour = at => new Date(at).toLocaleTimeString('en-GB');
+
+// when is a moment as this place writes it: 27 Nov, 09:00.
+const moment = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
+const when = at => moment.format(new Date(at));
+
 function span(s) {
   if (s < 60) return s + ' s';
   return s < 3600 ? Math.round(s / 60) + ' min' : s < 172800 ? Math.round(s / 3600) + ' h' : Math.round(s / 86400) + ' days';

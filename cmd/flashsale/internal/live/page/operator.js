@@ -5,7 +5,7 @@ const tiles = [
   { name: 'Limited', unit: '/s', of: f => f.all.limited },
   { name: 'Failed', unit: '/s', of: f => f.all.failed },
   { name: 'Durable orders', unit: '/s', of: f => f.all.durable },
-  { name: 'p99 of an order', unit: 'ms', of: f => f.all.p99_ms },
+  { name: 'p99 of an order', unit: 'ms', of: f => f.all.p99_ms, none: '–' },
   { name: 'Queue of this sale', unit: 'orders', of: f => f.queued },
   { name: 'Drift of this sale', unit: 'units', of: f => f.balance ? f.balance.drift : 0 },
 ];
@@ -35,7 +35,7 @@ function showFigures(figures) {
   for (const tile of tiles) {
     const value = tile.of(figures);
     keep(tile.values, value, 60);
-    text(tile.number, rate(value));
+    text(tile.number, value === 0 && tile.none || rate(value));
     tile.path.setAttribute('d', line(tile.values, 60, 20));
   }
   showLaw(figures);
@@ -48,7 +48,7 @@ function showFigures(figures) {
     if (n.keeps > 4) keeps.append(` and ${count(n.keeps - 4)} more`);
     if (n.keeps === 0) keeps.append('–');
     row.append(name, keeps);
-    for (const value of [rate(n.accepted), rate(n.refused), rate(n.limited), rate(n.failed), rate(n.durable), rate(n.p99_ms) + ' ms', span(n.up_s)]) {
+    for (const value of [rate(n.accepted), rate(n.refused), rate(n.limited), rate(n.failed), rate(n.durable), n.p99_ms > 0 ? rate(n.p99_ms) + ' ms' : '–', span(n.up_s)]) {
       row.append(make('td', '', value));
     }
     return row;
@@ -76,6 +76,8 @@ function showLaw({ balance: b, keeper }) {
     [state, sign] = ['holds', '✓'];
     word = `It adds up. Compared ${age}${b.age_ms < 5000 ? '' : ', and nothing has changed since'}.`;
   }
+  // Its age changes every second: only what it comes to is told.
+  if (state && state !== $('law').dataset.state) text($('spoken'), state === 'holds' ? 'All units add up.' : `Units do not add up: ${word}`);
   $('law').dataset.state = state;
   text($('law-sign'), sign);
   text($('law-sum'), sum);
@@ -84,42 +86,67 @@ function showLaw({ balance: b, keeper }) {
 
 function showOperator() {
   const on = Boolean(tokens.operator);
+  tell('', '');
   $('gate').hidden = on;
   $('figures').hidden = $('operator-actions').hidden = !on;
   $('restock').hidden = !demo;
 }
 
-// enter opens the stream again, as an operator's.
+// tell answers the operator.
+function tell(kind, words) {
+  $('operator-answer').dataset.kind = kind;
+  text($('operator-answer'), words);
+}
+
+// enter opens the stream again, as an operator's. What had the focus is gone.
 function enter(token) {
   tokens.set('operator', token);
   showOperator();
+  $('figures').focus();
+  connect();
+}
+
+function leave() {
+  tokens.set('operator', null);
+  showOperator();
+  ($('enter') || $('token')).focus();
   connect();
 }
 
 // use takes a token that was pasted, for whoever it is.
-function use(token) {
+async function use(token) {
   const { sub, scope = '' } = claims(token);
-  const tell = (kind, words) => { $('gate-answer').dataset.kind = kind; text($('gate-answer'), words); };
   if (!sub) return tell('no', 'That is no token.');
+  const { status } = await call('GET', 'v1/orders?limit=1', { token });
+  if (status === 401) return tell('no', foreign);
   if (scope.split(' ').includes('admin')) return enter(token);
   tokens.set('buyer', token);
   tell('yes', `You order as ${sub}.`);
-  startBuying();
+  await startBuying();
+  $('order').focus();
 }
 
 // restock reads the sale's terms and writes them back with more units.
 async function restock() {
-  const { status, body } = await call('GET', 'v1/sales/' + encodeURIComponent(sale.snapshot.sale.sku));
-  if (status !== 200) return;
-  const { sku, available, state, ...terms } = body;
-  await call('PUT', 'v1/admin/sales/' + encodeURIComponent(sku), { token: tokens.operator, body: { ...terms, total: terms.total + 100 } });
+  const path = encodeURIComponent(sale.snapshot.sale.sku);
+  tell('wait', 'Adding 100 units…');
+  let { status, body } = await call('GET', 'v1/sales/' + path);
+  if (status === 200) {
+    const { sku, available, state, ...terms } = body;
+    ({ status, body } = await call('PUT', 'v1/admin/sales/' + path, { token: tokens.operator, body: { ...terms, total: terms.total + 100 } }));
+  }
+  if (status === 200) tell('yes', '100 units were added.');
+  else tell('no', body.detail || noAnswer);
 }
+
+const noAnswer = 'No answer came. Try again in a moment.';
 
 makeTiles();
 $('enter')?.addEventListener('click', async () => {
   const token = await demoToken('operator');
   if (token) enter(token);
+  else tell('no', noAnswer);
 });
 $('sign')?.addEventListener('submit', event => { event.preventDefault(); use($('token').value.trim()); $('token').value = ''; });
-$('leave').addEventListener('click', () => { tokens.set('operator', null); showOperator(); connect(); });
+$('leave').addEventListener('click', leave);
 $('restock').addEventListener('click', restock);

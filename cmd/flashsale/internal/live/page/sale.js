@@ -5,8 +5,16 @@ const sale = {
   course: [],     // units left, of the last two minutes
   sold: [],       // units, of the last minute
   state: '',
+  heard: 0,       // when the latest snapshot came, by this one's clock
 };
 const states = { scheduled: 'Opens soon', open: 'On sale', sold_out: 'Sold out', closed: 'Closed' };
+
+// What can be done meanwhile.
+const hints = {
+  scheduled: 'The button works the moment it opens: there is no need to reload.',
+  sold_out: 'What is not paid for in time comes back on sale, and shows here at once.',
+  closed: 'Nothing more is sold. What was ordered can still be paid for in time.',
+};
 
 const now = () => Date.now() + sale.ahead;
 
@@ -29,10 +37,12 @@ function another() {
 function showSnapshot(snapshot) {
   const before = sale.snapshot, s = snapshot.sale;
   sale.snapshot = snapshot;
+  sale.heard = Date.now();
   // What came late says less: the clock must not go back.
   sale.ahead = Math.max(sale.ahead, Date.parse(snapshot.now) - Date.now());
 
   text($('name'), s.name);
+  $('name').classList.toggle('long', s.name.length > 50);
   document.title = s.name + ' · flashsale';
   const ends = s.reserve_on === 'payment' ? 'units are taken when you pay' : span(s.payment_window_s) + ' to pay';
   text($('terms'), `${money(s.price, s.currency)} · at most ${s.per_buyer_limit} per buyer · ${ends}`);
@@ -62,7 +72,7 @@ function feed(sold, snapshot) {
   const lately = sale.sold.slice(-10).reduce((sum, n) => sum + Math.max(0, n), 0);
   text($('pace'), lately > 0 ? units(lately) + ' in ten seconds' : 'quiet just now');
   if (sold === 0) return;
-  const item = make('li'), at = make('time', '', new Date(snapshot.now).toLocaleTimeString('en-GB'));
+  const item = make('li'), at = make('time', '', hour(snapshot.now));
   at.dateTime = snapshot.now;
   item.append(at, sold > 0 ? make('span', '', units(sold) + ' sold') : make('span', 'back', units(-sold) + ' came back'),
     make('span', 'soft', count(snapshot.sale.available) + ' left'));
@@ -80,8 +90,12 @@ function showTrouble({ missing, direct, exact }) {
   else if (missing.includes('mysql')) says = `${away} does not answer. What is reserved waits, and nobody is told yes before it is stored.`;
   else if (away) says = `${away} does not answer. Nothing can be reserved until it is back, or until the nodes sell without it.`;
   else if (!exact) says = 'The stock could not be read just now. What is shown is what the orders leave over.';
-  $('notice').hidden = says === '';
-  text($('notice'), says);
+  notice(says);
+}
+
+function notice(words) {
+  $('notice').hidden = words === '';
+  text($('notice'), words);
 }
 
 // showClock is what time changes: the countdown, and with it the button.
@@ -89,16 +103,26 @@ function showClock() {
   if (!sale.snapshot) return;
   const s = sale.snapshot.sale, state = standing();
   if (state !== sale.state) {
-    const first = sale.state === '';
+    const before = sale.state;
     sale.state = state;
     $('state').dataset.state = state;
     document.querySelector('.sale').dataset.state = state;
     text($('state').firstElementChild, states[state]);
-    if (!first) text($('spoken'), `${s.name}: ${states[state].toLowerCase()}`);
+    if (before) announce(before);
   }
   const ends = Date.parse(state === 'scheduled' ? s.opens_at : s.closes_at) - now();
-  text($('until'), state === 'closed' ? '' : state === 'scheduled' ? 'opens in' : 'open for');
-  text($('clock'), state === 'closed' ? '' : clock(ends));
+  text($('until'), { scheduled: `opens ${when(s.opens_at)}, in`, closed: 'closed' }[state] || 'open for');
+  text($('clock'), state === 'closed' ? when(s.closes_at) : clock(ends));
+  text($('hint'), (demo || tokens.buyer || state === 'closed' ? hints[state] : 'To order here, paste a buyer’s token below.') || '');
+  if (Date.now() - sale.heard > 5000) notice(`No word from the shop. The page keeps asking; what it shows is from ${hour(sale.snapshot.now)}.`);
   showButton();
   showRemaining();
+}
+
+// announce tells a screen reader of another state: of an opening at once, of any
+// other when it has lasted, for the last units may come and go every second.
+function announce(before) {
+  clearTimeout(announce.soon);
+  announce.soon = setTimeout(() => sale.state && text($('spoken'), `${sale.snapshot.sale.name}: ${states[sale.state].toLowerCase()}`),
+    before === 'scheduled' ? 0 : 3000);
 }

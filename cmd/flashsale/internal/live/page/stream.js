@@ -21,9 +21,13 @@ async function watch(sku, stop) {
   while (!stop.signal.aborted && sku) {
     const again = await read(sku, stop);
     if (stop.signal.aborted) return;
-    if (again === 'gone') return choose();
     showLink('lost', again === 'full' ? 'Too many watch' : 'Reconnecting');
     await pause(stream.wait * (.5 + Math.random())); // not all of us at once
+    if (stop.signal.aborted) return;
+    if (again === 'gone') {
+      stream.sku = ''; // it may have come back by now, and is then shown anew
+      return choose();
+    }
     stream.wait = Math.min(stream.wait * 1.6, 10000);
   }
 }
@@ -38,6 +42,7 @@ async function read(sku, stop) {
     if (res.status === 401 || res.status === 403) { // the operator's token has expired
       tokens.set('operator', null);
       showOperator();
+      tell('no', foreign);
       return 'again';
     }
     if (res.status === 404) return 'gone';
@@ -80,21 +85,27 @@ async function choose() {
     showNewer(body.sales);
     stream.sales = body.sales;
     showChoice();
-    const asked = decodeURIComponent(location.hash.slice(1));
+    const asked = location.hash.slice(1);
     const first = body.sales.find(s => s.sku === asked) || body.sales.find(s => s.state === 'open') ||
       body.sales.find(s => s.state === 'scheduled') || body.sales[0];
     const still = body.sales.some(s => s.sku === stream.sku);
     if (first && (!still || first.sku === asked && asked !== stream.sku)) show(first.sku);
     if (!first) {
       showLink('live', 'Live');
-      text($('name'), 'Nothing is on sale yet');
-      text($('terms'), 'flashsale sale create --help says how.');
+      showNothing();
     }
   } else if (!stream.sku) {
     showLink('lost', 'Reconnecting');
   }
   clearTimeout(choose.again);
   choose.again = setTimeout(choose, stream.sku ? Math.max(5000, stream.sales.length * 100) : 1000);
+}
+
+function showNothing() {
+  text($('name'), 'Nothing is on sale yet');
+  $('terms').replaceChildren('It will show here. Who runs the shop puts units on sale by ', make('code', '', 'flashsale sale create'), '.');
+  document.querySelector('.sale').dataset.state = 'none';
+  $('main').setAttribute('aria-busy', 'false');
 }
 
 function show(sku) {
@@ -124,12 +135,15 @@ function showNewer(sales) {
   $('newer').hidden = !stream.newer || stream.newer === stream.sku || !sales.some(s => s.sku === stream.newer);
 }
 
+// The address names the sale, so the way past the header must not change it.
+document.querySelector('.skip').addEventListener('click', event => { event.preventDefault(); $('main').focus(); });
 $('newer').addEventListener('click', () => { location.hash = stream.newer; $('newer').hidden = true; });
 $('sku').addEventListener('change', () => { location.hash = $('sku').value; });
 addEventListener('hashchange', choose);
 addEventListener('online', () => stream.sku && connect());
 setInterval(showClock, 200);
 setInterval(() => buying.orders.some(o => o.status === 'pending_payment' || o.status === 'reserved') && !document.hidden && look(), 5000);
+$('main').hidden = $('link').hidden = false; // without JavaScript they would be empty
 showOperator();
 startBuying();
 choose();
