@@ -162,7 +162,7 @@ function showRemaining() {
     const says = document.getElementById('order-' + o.id)?.querySelector('.says');
     if (!says || says.dataset.until > Date.now()) continue;
     const left = Date.parse(o.expires_at) - now();
-    text(says, o.status !== 'pending_payment' ? closing(o) : left > 0 ? `${clock(left)} left to pay` : 'Its time is over. Its units go back on sale.');
+    text(says, o.status !== 'pending_payment' ? closing(o) : left > 0 ? `${clock(left)} left` : 'Its time is over. Its units go back on sale.');
     if (o.status === 'pending_payment' && left < -500 && !o.late) {
       o.late = true;
       setTimeout(look, 1000);

@@ -6,15 +6,16 @@ const tiles = [
   { name: 'Failed', unit: '/s', of: f => f.all.failed },
   { name: 'Durable orders', unit: '/s', of: f => f.all.durable },
   { name: 'p99 of an order', unit: 'ms', of: f => f.all.p99_ms, none: '–' },
-  { name: 'Queue of this sale', unit: 'orders', of: f => f.queued },
-  { name: 'Drift of this sale', unit: 'units', of: f => f.balance ? f.balance.drift : 0 },
+  { name: 'Queue of this sale', unit: n => n === 1 ? 'order' : 'orders', of: f => f.queued },
+  { name: 'Drift of this sale', unit: n => n === 1 ? 'unit' : 'units', of: f => f.balance ? f.balance.drift : 0 },
 ];
 
 function makeTiles() {
   for (const tile of tiles) {
     const box = make('div'), value = make('dd');
     tile.number = make('span', '', '–');
-    value.append(tile.number, ' ', make('small', '', tile.unit));
+    tile.what = make('small', '', typeof tile.unit === 'string' ? tile.unit : '');
+    value.append(tile.number, ' ', tile.what);
     const picture = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
     tile.path = document.createElementNS('http://www.w3.org/2000/svg', 'path');
     picture.setAttribute('class', 'spark');
@@ -36,6 +37,7 @@ function showFigures(figures) {
     const value = tile.of(figures);
     keep(tile.values, value, 60);
     text(tile.number, value === 0 && tile.none || rate(value));
+    if (typeof tile.unit !== 'string') text(tile.what, tile.unit(value));
     tile.path.setAttribute('d', line(tile.values, 60, 20));
   }
   showLaw(figures);
