@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -19,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"flashsale/cmd/flashsale/internal/auth"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 )
@@ -140,7 +142,7 @@ func TestInTheBrowser(t *testing.T) {
 	s := servertest.Open(t, servers.KindEmbedded)
 	inDemo := func(c *Config) { often("one")(c); c.Demo = true }
 	n := start(t, s, inDemo)
-	front, to := switchable(t, n.URL())
+	front, to, _ := switchable(t, n.URL())
 	put := func(total int, opensIn time.Duration) {
 		t.Helper()
 		now := time.Now()
@@ -157,10 +159,6 @@ func TestInTheBrowser(t *testing.T) {
 	}
 	put(3, time.Hour)
 	ann, bob := visit(t, chromium, front+"/#S"), visit(t, chromium, front+"/#S")
-	left := func(units string) string { return `document.getElementById('left').dataset.value === '` + units + `'` }
-	button := func(label string) string {
-		return `document.getElementById('order').textContent.startsWith('` + label + `')`
-	}
 
 	for _, tab := range []*tab{ann, bob} {
 		tab.until(left("3") + ` && /^(1:00:00|59:[0-9]{2})$/.test(document.getElementById('clock').textContent) && ` + button("Not open yet"))
@@ -178,8 +176,10 @@ func TestInTheBrowser(t *testing.T) {
 	for _, tab := range []*tab{ann, bob} {
 		tab.until(left("0") + ` && document.getElementById('state').textContent === 'Sold out' && ` + button("Sold out"))
 	}
+	ann.do(chromedp.Focus(`#orders button[aria-label^="Pay"]`))
 	ann.click(`#orders button[aria-label^="Pay"]`)
-	ann.until(`document.querySelector('#orders li').dataset.status === 'paid'`)
+	ann.until(`document.querySelector('#orders li').dataset.status === 'paid' && document.getElementById('answer').textContent === ''`)
+	ann.until(`document.activeElement === document.querySelector('#orders li')`) // its button is gone
 	bob.click(`#orders button[aria-label^="Cancel"]`)
 	ann.until(left("1"))
 
@@ -198,11 +198,98 @@ func TestInTheBrowser(t *testing.T) {
 	bob.until(left("3") + ` && document.getElementById('law-sum').textContent.startsWith('5 units = 3 left')`)
 }
 
+// A shop that is no demo: whoever has a token pastes it. Answers get lost or come
+// late, orders expire, Redis and nodes go and come back, at last with nothing of
+// what there was.
+func TestInTheBrowserOfAShop(t *testing.T) {
+	chromium := browser(t)
+	s := servertest.Open(t, servers.KindEmbedded)
+	n := start(t, s, func(c *Config) {
+		often("one")(c)
+		c.Wait, c.LimitBuyer = time.Nanosecond, limit(t, "1/h:10") // every order is answered 202, and followed
+	})
+	front, to, lose := switchable(t, n.URL())
+	n.put("S", 3, 2, 900)
+	ann := visit(t, chromium, front+"/#S")
+	paste := func(token string) {
+		t.Helper()
+		ann.until(`(() => {
+			document.getElementById('token').value = ` + strconv.Quote(token) + `;
+			document.getElementById('sign').requestSubmit();
+			return true;
+		})()`)
+	}
+	answered := func(id, words string) string {
+		return `document.getElementById('` + id + `').textContent.startsWith('` + words + `')`
+	}
+	hidden := func(id string) string { return `document.getElementById('` + id + `').hidden` }
+
+	ann.until(left("3") + ` && ` + hidden("buy") + ` && ` + answered("hint", "To order here"))
+	ann.until(`(document.querySelector('.skip').click(), document.activeElement.id === 'main' && location.hash === '#S')`)
+	foreign, err := auth.New([]byte("another "+secret), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, admin := range []bool{false, true} {
+		paste("rubbish")
+		ann.until(answered("operator-answer", "That is no token"))
+		token, err := foreign.Sign("ann", admin, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paste(token)
+		ann.until(answered("operator-answer", "That token is not accepted") + ` && ` + hidden("buy") + ` && ` + hidden("figures"))
+	}
+
+	paste(n.token("ann", false))
+	ann.until(`document.activeElement.id === 'order' && ` + button("Buy 1"))
+	lose()
+	ann.click("#order")
+	ann.until(answered("answer", "Yours: 1 unit. ") + ` && ` + left("2"))
+	n.put("S", 3, 2, 1) // from now on there is a second to pay
+	ann.click("#order")
+	ann.until(`document.querySelectorAll('#orders li').length === 2 && document.querySelector('#orders li').dataset.status === 'expired'`)
+	ann.until(left("2") + ` && document.getElementById('answer').textContent === ''`)
+	ann.until(`(document.getElementById('order').click(), ` + answered("answer", "Too many requests") + ` && ` + button("Wait ") + `)`)
+
+	paste(n.token("op", true))
+	ann.until(`document.getElementById('law').dataset.state === 'holds' && document.activeElement.id === 'figures'`)
+	s.Mini.Kill()
+	ann.until(answered("notice", "Redis does not answer") + ` && !` + hidden("notice"))
+	if err := s.Mini.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ann.until(hidden("notice"))
+
+	if err := n.stop(); err != nil {
+		t.Fatal(err)
+	}
+	ann.until(answered("notice", "No word from the shop"))
+	n = start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Secret = "another " + secret })
+	to(n.URL())
+	ann.until(answered("name", "Nothing is on sale") + ` && ` + hidden("figures") + ` && ` + answered("operator-answer", "That token is not accepted"))
+	n.put("S", 7, 2, 900)
+	ann.until(left("7") + ` && document.getElementById('link').dataset.state === 'live'`)
+}
+
+// left is so where the page shows this many units.
+func left(units string) string {
+	return `document.getElementById('left').dataset.value === '` + units + `'`
+}
+
+// button is so where the buy button begins with this.
+func button(label string) string {
+	return `document.getElementById('order').textContent.startsWith('` + label + `')`
+}
+
+var errLost = errors.New("lost")
+
 // switchable is an address that stays the same while the node behind it is
-// another one.
-func switchable(t *testing.T, first string) (address string, to func(string)) {
+// another one. lose has the next answer to an order not come back.
+func switchable(t *testing.T, first string) (address string, to func(string), lose func()) {
 	t.Helper()
 	var target atomic.Pointer[url.URL]
+	var losing atomic.Bool
 	to = func(raw string) {
 		u, err := url.Parse(raw)
 		if err != nil {
@@ -212,12 +299,18 @@ func switchable(t *testing.T, first string) (address string, to func(string)) {
 	}
 	to(first)
 	front := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(target.Load()) },
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target.Load()) },
+		ModifyResponse: func(r *http.Response) error {
+			if r.Request.Method == http.MethodPost && r.Request.URL.Path == "/v1/orders" && losing.CompareAndSwap(true, false) {
+				return errLost
+			}
+			return nil
+		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	})
 	t.Cleanup(func() {
 		front.CloseClientConnections() // those of tabs that are still open
 		front.Close()
 	})
-	return strings.TrimSuffix(front.URL, "/"), to
+	return strings.TrimSuffix(front.URL, "/"), to, func() { losing.Store(true) }
 }

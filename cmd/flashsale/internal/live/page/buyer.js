@@ -7,7 +7,7 @@ const buying = {
   orders: [],
   told: '',   // the order of which the answer speaks
   refs: {},   // payment references by order, so that a payment sent again is the same one
-  looking: false,
+  asked: 0, shown: 0, // looks at them, counted
 };
 
 // foreign is said of a token that the node refuses.
@@ -112,12 +112,12 @@ async function follow(location, done, until) {
 
 // look reads the buyer's own orders.
 async function look() {
-  if (!tokens.buyer || buying.looking) return;
-  buying.looking = true;
+  if (!tokens.buyer) return;
+  const mine = ++buying.asked;
   const { status, body } = await call('GET', 'v1/orders?limit=10', { token: tokens.buyer });
-  buying.looking = false;
   if (status === 401 && !await refused()) tell('no', foreign);
-  if (status !== 200) return;
+  if (status !== 200 || mine < buying.shown) return; // a later look has been shown
+  buying.shown = mine;
   buying.orders = body.orders;
   if (body.orders.some(o => o.id === buying.told && o.status !== 'pending_payment')) say('', ''); // it says that there is time to pay
   showOrders();

@@ -114,7 +114,7 @@ function showClock() {
   text($('until'), { scheduled: `opens ${when(s.opens_at)}, in`, closed: 'closed' }[state] || 'open for');
   text($('clock'), state === 'closed' ? when(s.closes_at) : clock(ends));
   text($('hint'), (demo || tokens.buyer || state === 'closed' ? hints[state] : 'To order here, paste a buyer’s token below.') || '');
-  if (Date.now() - sale.heard > 5000) notice(`No word from the shop. The page keeps asking; what it shows is from ${hour(sale.snapshot.now)}.`);
+  if (Date.now() - sale.heard > 3000) notice(`No word from the shop. The page keeps asking; what it shows is from ${hour(sale.snapshot.now)}.`);
   showButton();
   showRemaining();
 }
