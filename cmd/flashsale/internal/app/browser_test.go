@@ -142,7 +142,7 @@ func TestInTheBrowser(t *testing.T) {
 	s := servertest.Open(t, servers.KindEmbedded)
 	inDemo := func(c *Config) { often("one")(c); c.Demo = true }
 	n := start(t, s, inDemo)
-	front, to, _ := switchable(t, n.URL())
+	front := newFront(t, n.URL())
 	put := func(total int, opensIn time.Duration) {
 		t.Helper()
 		now := time.Now()
@@ -158,10 +158,11 @@ func TestInTheBrowser(t *testing.T) {
 		})
 	}
 	put(3, time.Hour)
-	ann, bob := visit(t, chromium, front+"/#S"), visit(t, chromium, front+"/#S")
+	ann, bob := visit(t, chromium, front.url+"/#S"), visit(t, chromium, front.url+"/#S")
 
 	for _, tab := range []*tab{ann, bob} {
-		tab.until(left("3") + ` && /^(1:00:00|59:[0-9]{2})$/.test(document.getElementById('clock').textContent) && ` + button("Not open yet"))
+		tab.until(left("3") + ` && /^(1:00:00|59:[0-9]{2})$/.test(document.getElementById('clock').textContent) && ` + button("Not open yet") +
+			` && document.getElementById('order').getAttribute('aria-disabled') === 'true'`)
 	}
 	put(3, 0)
 	ann.until(button("Buy 1"))
@@ -191,7 +192,7 @@ func TestInTheBrowser(t *testing.T) {
 	}
 	ann.until(`document.getElementById('link').dataset.state === 'lost'`)
 	n = start(t, s, inDemo)
-	to(n.URL())
+	front.to(t, n.URL())
 	ann.until(`document.getElementById('link').dataset.state === 'live'`)
 	put(5, -time.Hour)
 	ann.until(left("3"))
@@ -208,9 +209,9 @@ func TestInTheBrowserOfAShop(t *testing.T) {
 		often("one")(c)
 		c.Wait, c.LimitBuyer = time.Nanosecond, limit(t, "1/h:10") // every order is answered 202, and followed
 	})
-	front, to, lose := switchable(t, n.URL())
+	front := newFront(t, n.URL())
 	n.put("S", 3, 2, 900)
-	ann := visit(t, chromium, front+"/#S")
+	ann := visit(t, chromium, front.url+"/#S")
 	paste := func(token string) {
 		t.Helper()
 		ann.until(`(() => {
@@ -243,7 +244,7 @@ func TestInTheBrowserOfAShop(t *testing.T) {
 
 	paste(n.token("ann", false))
 	ann.until(`document.activeElement.id === 'order' && ` + button("Buy 1"))
-	lose()
+	front.lose.Store(true)
 	ann.click("#order")
 	ann.until(answered("answer", "Yours: 1 unit. ") + ` && ` + left("2"))
 	n.put("S", 3, 2, 1) // from now on there is a second to pay
@@ -254,6 +255,10 @@ func TestInTheBrowserOfAShop(t *testing.T) {
 
 	paste(n.token("op", true))
 	ann.until(`document.getElementById('law').dataset.state === 'holds' && document.activeElement.id === 'figures'`)
+	enough := again(t, func() { n.rdb.HSet(t.Context(), "sale:{S}", "available", 0) })
+	ann.until(`document.getElementById('law').dataset.state === 'broken'`)
+	enough() // and the keeper repairs it
+	ann.until(`document.getElementById('law').dataset.state === 'holds'`)
 	s.Mini.Kill()
 	ann.until(answered("notice", "Redis does not answer") + ` && !` + hidden("notice"))
 	if err := s.Mini.Restart(t.Context()); err != nil {
@@ -266,8 +271,9 @@ func TestInTheBrowserOfAShop(t *testing.T) {
 	}
 	ann.until(answered("notice", "No word from the shop"))
 	n = start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Secret = "another " + secret })
-	to(n.URL())
+	front.to(t, n.URL())
 	ann.until(answered("name", "Nothing is on sale") + ` && ` + hidden("figures") + ` && ` + answered("operator-answer", "That token is not accepted"))
+	eventually(t, "the stream of a sale that is gone is asked for", func() bool { return front.gone.Load() > 0 })
 	n.put("S", 7, 2, 900)
 	ann.until(left("7") + ` && document.getElementById('link').dataset.state === 'live'`)
 }
@@ -282,26 +288,28 @@ func button(label string) string {
 	return `document.getElementById('order').textContent.startsWith('` + label + `')`
 }
 
+// A front is an address that stays the same while the node behind it is another
+// one.
+type front struct {
+	url    string
+	target atomic.Pointer[url.URL]
+	lose   atomic.Bool  // the next answer to an order does not come back
+	gone   atomic.Int64 // streams that were answered 404
+}
+
 var errLost = errors.New("lost")
 
-// switchable is an address that stays the same while the node behind it is
-// another one. lose has the next answer to an order not come back.
-func switchable(t *testing.T, first string) (address string, to func(string), lose func()) {
+func newFront(t *testing.T, first string) *front {
 	t.Helper()
-	var target atomic.Pointer[url.URL]
-	var losing atomic.Bool
-	to = func(raw string) {
-		u, err := url.Parse(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		target.Store(u)
-	}
-	to(first)
-	front := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target.Load()) },
+	f := &front{}
+	f.to(t, first)
+	server := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(f.target.Load()) },
 		ModifyResponse: func(r *http.Response) error {
-			if r.Request.Method == http.MethodPost && r.Request.URL.Path == "/v1/orders" && losing.CompareAndSwap(true, false) {
+			switch path := r.Request.URL.Path; {
+			case path == "/v1/live" && r.StatusCode == http.StatusNotFound:
+				f.gone.Add(1)
+			case path == "/v1/orders" && r.Request.Method == http.MethodPost && f.lose.CompareAndSwap(true, false):
 				return errLost
 			}
 			return nil
@@ -309,8 +317,19 @@ func switchable(t *testing.T, first string) (address string, to func(string), lo
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	})
 	t.Cleanup(func() {
-		front.CloseClientConnections() // those of tabs that are still open
-		front.Close()
+		server.CloseClientConnections() // those of tabs that are still open
+		server.Close()
 	})
-	return strings.TrimSuffix(front.URL, "/"), to, func() { losing.Store(true) }
+	f.url = strings.TrimSuffix(server.URL, "/")
+	return f
+}
+
+// to has another node stand behind it.
+func (f *front) to(t *testing.T, node string) {
+	t.Helper()
+	u, err := url.Parse(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.target.Store(u)
 }

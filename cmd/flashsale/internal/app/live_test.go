@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"flashsale/cmd/flashsale/internal/auth"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 )
@@ -248,6 +249,34 @@ func TestWatchOutlastsTimeouts(t *testing.T) {
 		}
 	}
 	eventually(t, "a stream outlasts the server's bounds", outlasts)
+}
+
+// An operator's stream ends when the token does. On a machine that is busy it may
+// have ended before the stream is there, so there are several attempts.
+func TestWatchEndsWithTheToken(t *testing.T) {
+	n := start(t, servertest.Open(t, servers.KindEmbedded), often("one"))
+	n.put("S", 3, 2, 900)
+	signer, err := auth.New([]byte(secret), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w *stream
+	eventually(t, "a stream under a token of a second", func() bool {
+		token, err := signer.Sign("op", true, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err = tryWatch(t, n.URL(), "S", token)
+		return err == nil
+	})
+	for {
+		if _, more := w.next(); !more {
+			break
+		}
+	}
+	if err := w.lines.Err(); err != nil {
+		t.Errorf("it went on: %v", err)
+	}
 }
 
 // A node that stops ends its streams at once, however long it may drain.

@@ -115,12 +115,11 @@ function leave() {
   connect();
 }
 
-// use takes a token that was pasted, for whoever it is.
+// use takes a token that was pasted, for whoever it is. The first call with it
+// finds out whether it is good.
 async function use(token) {
   const { sub, scope = '' } = claims(token);
   if (!sub) return tell('no', 'That is no token.');
-  const { status } = await call('GET', 'v1/orders?limit=1', { token });
-  if (status === 401) return tell('no', foreign);
   if (scope.split(' ').includes('admin')) return enter(token);
   tokens.set('buyer', token);
   tell('yes', `You order as ${sub}.`);
