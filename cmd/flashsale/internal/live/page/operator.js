@@ -104,7 +104,7 @@ function tell(kind, words) {
 function enter(token) {
   tokens.set('operator', token);
   showOperator();
-  $('figures').focus();
+  $('figures').focus({ preventScroll: true });
   connect();
 }
 
