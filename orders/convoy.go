@@ -54,6 +54,9 @@ func (c *convoy) commit(ctx context.Context, b batch) ([]verdict, error) {
 		} else if len(group) == 1 {
 			close(t.done)
 		}
+		if c.leave(t) { // those before it were as many as may go: maybe nobody else comes
+			close(t.done)
+		}
 	case <-t.done:
 	case <-ctx.Done():
 		if c.leave(t) {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -155,6 +157,105 @@ func TestConvoy(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// waits has a batch wait in c without anybody who would see to it.
+func (c *convoy) waits(ctx context.Context, b batch) *traveller {
+	t := &traveller{batch: b, ctx: ctx, done: make(chan struct{})}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = append(c.waiting, t)
+	return t
+}
+
+// Who has carried those before it, and no room left for itself, goes at once.
+func TestConvoyIsFull(t *testing.T) {
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		store := openStore(t, sql)
+		batches := kept(t, store, "A", "B", "C")
+		c := newConvoy(store, 2, new(Counters))
+		before := []*traveller{c.waits(t.Context(), batches[0]), c.waits(t.Context(), batches[1])}
+		last := make(chan error, 1)
+		go func() {
+			_, err := c.commit(t.Context(), batches[2])
+			last <- err
+		}()
+		select {
+		case err := <-last:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("it waits for somebody to come")
+		}
+		for _, b := range before {
+			if <-b.done; tidings([][]verdict{b.verdicts}) != "inserted" {
+				t.Errorf("%s was not carried", b.sku)
+			}
+		}
+		if rows := rowsOf(t, store); len(rows) != 3 {
+			t.Errorf("%d rows, want 3", len(rows))
+		}
+	})
+}
+
+// A transaction takes as many orders as it may, and one batch however large.
+func TestConvoyTakes(t *testing.T) {
+	c := newConvoy(nil, 4, new(Counters))
+	for _, orders := range []int{2, 2, 1, 9, 3} {
+		c.waits(t.Context(), batch{orders: make([]inventory.Queued, orders)})
+	}
+	var groups []int
+	for group := c.take(); len(group) > 0; group = c.take() {
+		groups = append(groups, len(group))
+	}
+	if want := []int{2, 1, 1, 1}; !slices.Equal(groups, want) {
+		t.Errorf("groups of %v, want %v", groups, want)
+	}
+}
+
+// A transaction ends when one of its keepers may no longer go on, and of itself
+// after a time; the others then go by themselves.
+func TestConvoyEndsWithAnyKeeper(t *testing.T) {
+	store := openStore(t, servertest.OpenSQL(t, servers.KindEmbedded))
+	batches := kept(t, store, "A", "B")
+	began, ended := make(chan struct{}), make(chan error, 1)
+	var once sync.Once
+	err := store.db.Callback().Query().Before("gorm:query").Register("hang", func(tx *gorm.DB) {
+		once.Do(func() { // the convoy's first statement
+			if _, limited := tx.Statement.Context.Deadline(); !limited {
+				t.Error("it may take for ever")
+			}
+			close(began)
+			<-tx.Statement.Context.Done()
+			ended <- tx.Statement.Context.Err()
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newConvoy(store, 500, new(Counters))
+	ctx, lose := context.WithCancel(t.Context())
+	lost := c.waits(ctx, batches[0])
+	verdicts := make(chan []verdict, 1)
+	go func() {
+		its, err := c.commit(t.Context(), batches[1])
+		if err != nil {
+			t.Error(err)
+		}
+		verdicts <- its
+	}()
+	<-began
+	lose()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the transaction ended with %v", err)
+	}
+	if <-lost.done; lost.verdicts != nil {
+		t.Errorf("carried without its keeper: %+v", lost.verdicts)
+	}
+	if got := tidings([][]verdict{<-verdicts}); got != "inserted" {
+		t.Errorf("the other one: %s", got)
 	}
 }
 
