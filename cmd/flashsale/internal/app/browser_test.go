@@ -136,7 +136,7 @@ func (b *tab) click(selector string) {
 }
 
 // What people do with the page: see a sale open, buy, see what others buy, find
-// it sold out, pay, and stay while the node is restarted.
+// it sold out, pay, stay while the node is restarted, and go on to the next sale.
 func TestInTheBrowser(t *testing.T) {
 	chromium := browser(t)
 	s := servertest.Open(t, servers.KindEmbedded)
@@ -197,6 +197,14 @@ func TestInTheBrowser(t *testing.T) {
 	put(5, -time.Hour)
 	ann.until(left("3"))
 	bob.until(left("3") + ` && document.getElementById('law-sum').textContent.startsWith('5 units = 3 left')`)
+
+	ann.until(`(sessionStorage.setItem('buyer', 'of another server'), true)`)
+	ann.click("#order") // as another buyer
+	ann.until(`document.getElementById('answer').dataset.kind === 'yes'`)
+	n.put("T", 9, 2, 900)
+	ann.until(`(dispatchEvent(new Event('hashchange')), document.getElementById('newer').textContent === 'Watch A thing, just opened')`)
+	ann.click("#newer")
+	ann.until(left("9") + ` && location.hash === '#T'`)
 }
 
 // A shop that is no demo: whoever has a token pastes it. Answers get lost or come
