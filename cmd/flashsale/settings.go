@@ -24,7 +24,14 @@ func settings(k *kong.Context) []any {
 }
 
 func shown(f *kong.Flag) string {
-	value := f.Target.Interface()
+	target := f.Target
+	if target.Kind() == reflect.Pointer {
+		if target.IsNil() { // not given
+			return ""
+		}
+		target = target.Elem()
+	}
+	value := target.Interface()
 	switch f.Tag.Get("secret") {
 	case "all":
 		if reflect.ValueOf(value).IsZero() {

@@ -16,7 +16,7 @@ func TestSettingsHideSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	k, err := parser.Parse([]string{"serve", "--redis", "redis://app:hush-hush-2@r:1/0", "--mysql", "app:hush-hush-3@tcp(m:1)/db",
-		"--lock-servers", "redis://:hush-hush-4@a:1,redis://:hush-hush-5@b:1", "--limit-buyer", "7/s:9"})
+		"--lock-servers", "redis://:hush-hush-4@a:1,redis://:hush-hush-5@b:1", "--limit-buyer", "7/s:9", "--no-demo"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestSettingsHideSecrets(t *testing.T) {
 		t.Errorf("shows what it must not: %s", got)
 	}
 	for _, want := range []string{"addr=:8080 ", "redis=redis://app:***@r:1/0 ", "mysql=app:***@tcp(m:1)/db ", "secret=*** ",
-		"@a:1 redis://:***@b:1] ", "limit-buyer=7/s:9 ", "lease=5s ", "limit-away=map[pay:open place:local read:local] "} {
+		"@a:1 redis://:***@b:1] ", "limit-buyer=7/s:9 ", "demo=false ", "lease=5s ", "limit-away=map[pay:open place:local read:local] "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %s", want, got)
 		}
