@@ -30,6 +30,7 @@ var shortened = map[string]string{
 	"go run ./cmd/flashsale bench soldout --rounds 2 --seconds 2 --quiet":                                             "go run ./cmd/flashsale bench soldout --rounds 1 --seconds 1 --quiet",
 	"go run ./cmd/flashsale bench reconcile --rounds 9 --seconds 3 --quiet":                                           "go run ./cmd/flashsale bench reconcile --rounds 1 --seconds 1 --quiet",
 	"cd orders/lock/versus && go test -run LimiterTable -limiter.rounds 3 -v":                                         "cd orders/lock/versus && go test -run LimiterTable -limiter.rounds 1 -limiter.for 100ms -v",
+	"go test ./orders/model -v -timeout 20m -memory 9000 -search 'ORDERS=2 SWEEPS=1 TAKES=2 CRASHES=1'":               "go test ./orders/model -v -search 'ORDERS=1'",
 	"cd orders/lock/versus && go run . lock":                                                                          "cd orders/lock/versus && go run . -each 50ms lock",
 }
 
@@ -37,10 +38,12 @@ var shortened = map[string]string{
 var failing = map[string]int{"go run ./cmd/flashsale demo --strategy get-decr --rate 1000 --duration 5s": 1}
 
 // elsewhere are commands that CI runs in steps of their own.
-var elsewhere = map[string]bool{"go run ./cmd/flashsale demo": true, "go test ./...": true}
+var elsewhere = map[string]bool{
+	"go run ./cmd/flashsale demo": true, "go test ./...": true, "go test ./orders/model": true, ".ci/run": true,
+}
 
-// Every command of the README, in a copy of the tree, by one shell for each
-// section; what it prints begins as the README says.
+// Every command of the README and of the packages' own, in a copy of the tree,
+// by one shell for each section; what it prints begins as is printed there.
 func TestReadme(t *testing.T) {
 	mode := os.Getenv(runReadme)
 	switch mode {
@@ -54,13 +57,15 @@ func TestReadme(t *testing.T) {
 	if err := os.CopyFS(tree, os.DirFS(root)); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range sections(read(t, "README.md")) {
-		t.Run(s.heading, func(t *testing.T) {
-			if strings.Contains(s.commands[0].line, "docker ") && exec.CommandContext(t.Context(), "docker", "info").Run() != nil {
-				t.Skip("no Docker engine")
-			}
-			s.run(t, tree, mode == "short")
-		})
+	for _, file := range documents(t) {
+		for _, s := range sections(read(t, file)) {
+			t.Run(file+"/"+s.heading, func(t *testing.T) {
+				if strings.Contains(s.commands[0].line, "docker ") && exec.CommandContext(t.Context(), "docker", "info").Run() != nil {
+					t.Skip("no Docker engine")
+				}
+				s.run(t, tree, mode == "short")
+			})
+		}
 	}
 }
 
@@ -258,9 +263,15 @@ func TestSections(t *testing.T) {
 	if !shape("  ok  x: total 1,000 = 7.5s").MatchString("ok x:   total 20 = 12s") || shape("PASS").MatchString("FAIL") {
 		t.Error("shape")
 	}
+	printed := make(map[string]bool)
+	for _, file := range documents(t) {
+		for _, m := range prompts.FindAllStringSubmatch(read(t, file), -1) {
+			printed[m[1]] = true
+		}
+	}
 	for line := range shortened {
-		if !strings.Contains(read(t, "README.md"), "\n$ "+line+"\n") {
-			t.Errorf("the README no longer has %q", line)
+		if !printed[line] {
+			t.Errorf("no document prints %q", line)
 		}
 	}
 }
