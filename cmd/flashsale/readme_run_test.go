@@ -42,8 +42,8 @@ var elsewhere = map[string]bool{
 	"go run ./cmd/flashsale demo": true, "go test ./...": true, "go test ./orders/model": true, ".ci/run": true,
 }
 
-// Every command of the README and of the packages' own, in a copy of the tree,
-// by one shell for each section; what it prints begins as is printed there.
+// Every command of the README and of the packages' own, by one shell for each
+// section; what it prints begins as is printed there.
 func TestReadme(t *testing.T) {
 	mode := os.Getenv(runReadme)
 	switch mode {
@@ -53,17 +53,13 @@ func TestReadme(t *testing.T) {
 	default:
 		t.Fatalf("%s=%s: want short or full", runReadme, mode)
 	}
-	tree := t.TempDir()
-	if err := os.CopyFS(tree, os.DirFS(root)); err != nil {
-		t.Fatal(err)
-	}
 	for _, file := range documents(t) {
 		for _, s := range sections(read(t, file)) {
 			t.Run(file+"/"+s.heading, func(t *testing.T) {
 				if strings.Contains(s.commands[0].line, "docker ") && exec.CommandContext(t.Context(), "docker", "info").Run() != nil {
 					t.Skip("no Docker engine")
 				}
-				s.run(t, tree, mode == "short")
+				s.run(t, mode == "short")
 			})
 		}
 	}
@@ -122,13 +118,13 @@ func sections(readme string) (list []section) {
 
 // run has a shell run the section's commands, which ends with the first that
 // does not do what it should.
-func (s section) run(t *testing.T, tree string, short bool) {
+func (s section) run(t *testing.T, short bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	here := s.places(ctx, t)
 	bin := t.TempDir() // for "go install"
 	cmd := exec.CommandContext(ctx, "bash", "-c", s.script(here, short))
-	cmd.Dir = tree
+	cmd.Dir = root
 	cmd.Env = append(withoutOurs(os.Environ()), "GOBIN="+bin, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
 		"FLASHSALE_ADDR="+here.addr, "FLASHSALE_TARGET=http://"+here.addr, "COMPOSE_PROJECT_NAME=flashsale-readme")
 	var out bytes.Buffer
