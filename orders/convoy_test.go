@@ -189,6 +189,9 @@ func TestConvoyIsFull(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			t.Fatal("it waits for somebody to come")
 		}
+		if n := len(c.turns); n != 0 {
+			t.Errorf("%d turns were not given back", n)
+		}
 		for _, b := range before {
 			if <-b.done; tidings([][]verdict{b.verdicts}) != "inserted" {
 				t.Errorf("%s was not carried", b.sku)
