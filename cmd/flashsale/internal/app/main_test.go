@@ -105,7 +105,9 @@ func (a answer) into(t testing.TB, v any) {
 // send makes one request. header is "Name: value" lines.
 func (n *node) send(method, path, token, body string, header ...string) answer {
 	n.t.Helper()
-	req, err := http.NewRequestWithContext(n.t.Context(), method, n.URL()+path, strings.NewReader(body))
+	ctx, cancel := context.WithTimeout(n.t.Context(), 2*time.Minute) // a stream that should have been refused has no end
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, n.URL()+path, strings.NewReader(body))
 	if err != nil {
 		n.t.Fatal(err)
 	}
