@@ -3,6 +3,7 @@ package app
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -295,6 +296,31 @@ func TestWatchersDoNotHoldUpTheEnd(t *testing.T) {
 	}
 	if err := w.lines.Err(); err != nil {
 		t.Errorf("the stream was broken off: %v", err)
+	}
+}
+
+// The stream of a sale that is gone from the database ends.
+func TestWatchOfASaleThatGoes(t *testing.T) {
+	s := servertest.Open(t, servers.KindEmbedded)
+	n := start(t, s, often("one"))
+	n.put("S", 3, 2, 900)
+	w := watch(t, n.URL(), "S", "")
+	w.until("the first", "sale", func(seen) bool { return true })
+	db, err := sql.Open("sqlite", strings.TrimPrefix(s.SQL, "sqlite:")+"?_pragma=busy_timeout(30000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.ExecContext(t.Context(), "DELETE FROM sales"); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, more := w.next(); !more {
+			break
+		}
+	}
+	if err := w.lines.Err(); err != nil {
+		t.Errorf("it went on: %v", err)
 	}
 }
 

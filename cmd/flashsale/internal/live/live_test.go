@@ -120,6 +120,22 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// What was counted before nobody watched is not compared with what comes after.
+func TestRatesAfterNobodyWatched(t *testing.T) {
+	l := New(Config{})
+	at := func(up time.Duration, accepted int64) []counts {
+		return []counts{{Node: "a", Uptime: up, Requests: Requests{Accepted: accepted}}}
+	}
+	l.others.rates(at(10*time.Second, 1000))
+	l.runOnce(t.Context())
+	if f := l.others.rates(at(time.Hour, 5000)); f.all.Accepted != 0 {
+		t.Errorf("%+v", f)
+	}
+	if f := l.others.rates(at(time.Hour+time.Second, 5007)); f.all.Accepted != 7 {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestQuantile(t *testing.T) {
 	bounds := []float64{.001, .01, .1}
 	for _, c := range []struct {
