@@ -125,7 +125,9 @@ func TestTakeHealsWhatItCannotRead(t *testing.T) {
 			"a unit of 0":   func(k string) error { return client.Set(t.Context(), k, "1 0 0", 0).Err() },
 			"another type":  func(k string) error { return client.HSet(t.Context(), k, "level", 3).Err() },
 			"another clock": func(k string) error { return client.Set(t.Context(), k, "9000000000000000 999 1000000", 0).Err() },
-			"a huge debt":   func(k string) error { return client.Set(t.Context(), k, "9000000000000000 99999999999999999999 1", 0).Err() },
+			"a huge debt": func(k string) error {
+				return client.Set(t.Context(), k, "9000000000000000 99999999999999999999 1", 0).Err()
+			},
 		} {
 			b := Buyer(strings.ReplaceAll(name, " ", "-"), limit(t, "1/h:5"))
 			if err := spoil(b.key()); err != nil {

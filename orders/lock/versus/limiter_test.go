@@ -25,7 +25,7 @@ var (
 func TestLimiterTable(t *testing.T) {
 	traffic, rounds, out := LimiterTraffic{Processes: 2, Callers: *limiterCallers, For: *limiterFor}, *limiterRounds, new(strings.Builder)
 	if rounds == 0 {
-		traffic, rounds = LimiterTraffic{Processes: 2, Callers: 4, For: 20 * time.Millisecond}, 1
+		traffic, rounds = LimiterTraffic{Processes: 2, Callers: 4, For: 20 * time.Millisecond, Latency: time.Millisecond}, 1
 	}
 	if err := Limiters(t.Context(), out, limiterRedis(t), traffic, rounds); err != nil {
 		t.Fatal(err)
