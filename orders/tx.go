@@ -122,7 +122,7 @@ var (
 	badData    = map[uint16]bool{                                    // this row will never go in:
 		1048: true, 1062: true, // null, duplicate
 		1264: true, 1265: true, 1292: true, 1366: true, 1406: true, // out of range, cut off, malformed, too long
-		1267: true, 1270: true, 1271: true, 3988: true, // characters that the column's character set lacks
+		1267: true, 1270: true, 1271: true, 3854: true, 3988: true, // characters that the column's character set lacks
 		3819: true, 4025: true, // CHECK
 	}
 )

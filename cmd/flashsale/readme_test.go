@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -19,13 +20,16 @@ var prompts = regexp.MustCompile(`(?m)^\$ ((?:.*\\\n)*.*)$`)
 // words of a command line, with what is between single quotes as one.
 var words = regexp.MustCompile(`'[^']*'|[^\s']+`)
 
-// Commands that are no longer as the README prints them are found here: each of
-// the program's must parse, and each test and folder must be there. What they
-// do, the tests of each command see to.
+// Commands that are no longer as the documents print them are found here: each
+// of the program's must parse, and each test and folder must be there. What they
+// do, TestReadme sees to.
 func TestReadmeCommands(t *testing.T) {
-	readme := read(t, "README.md")
+	var text strings.Builder
+	for _, file := range documents(t) {
+		text.WriteString(read(t, file))
+	}
 	seen := 0
-	for _, m := range prompts.FindAllStringSubmatch(readme, -1) {
+	for _, m := range prompts.FindAllStringSubmatch(text.String(), -1) {
 		line := strings.ReplaceAll(m[1], "\\\n", " ")
 		_, args, ours := strings.Cut(line, "go run ./cmd/flashsale ")
 		switch {
@@ -47,7 +51,7 @@ func TestReadmeCommands(t *testing.T) {
 		}
 	}
 	if seen < 10 {
-		t.Errorf("%d commands of the program in the README, want those of a dozen blocks", seen)
+		t.Errorf("%d commands in the documents, want those of a dozen blocks", seen)
 	}
 }
 
@@ -96,19 +100,63 @@ func testExists(t *testing.T, line string) {
 	t.Errorf("%s: no test of that name in %s", line, dir)
 }
 
-// What the Markdown files link to is there.
+var (
+	link    = regexp.MustCompile(`\]\(([^)#]*)(?:#([^)]*))?\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	// punctuation is what an anchor has not of its heading.
+	punctuation = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// What the Markdown files link to is there, and has the heading.
 func TestLinks(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#]+)(?:#[^)]*)?\)`)
-	for _, file := range []string{"README.md", ".github/CONTRIBUTING.md", "orders/model/README.md"} {
+	for _, file := range documents(t) {
 		for _, m := range link.FindAllStringSubmatch(read(t, file), -1) {
-			if strings.Contains(m[1], "://") {
+			to, anchor := m[1], m[2]
+			if strings.Contains(to, "://") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(path.Join(path.Dir(file), m[1])))); err != nil {
+			target := file
+			if to != "" {
+				target = path.Join(path.Dir(file), to)
+			}
+			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(target))); err != nil {
 				t.Errorf("%s: %v", file, err)
+			} else if anchor != "" && !anchors(read(t, target))[anchor] {
+				t.Errorf("%s: %s has no heading for #%s", file, target, anchor)
 			}
 		}
 	}
+}
+
+// anchors of a document's headings.
+func anchors(text string) map[string]bool {
+	found := make(map[string]bool)
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		found[strings.ReplaceAll(punctuation.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	}
+	return found
+}
+
+// documents are the project's Markdown files, by their paths in the module.
+func documents(t *testing.T) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(p string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && entry.Name() == ".git":
+			return fs.SkipDir
+		case path.Ext(p) == ".md":
+			file, err := filepath.Rel(root, p)
+			files = append(files, filepath.ToSlash(file))
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 func read(t *testing.T, file string) string {

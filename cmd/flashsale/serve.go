@@ -86,7 +86,8 @@ type serveCommand struct {
 	DirectAfter time.Duration `default:"3s" help:"How long no node must have reached Redis before orders go straight to MySQL, and how long it must be back before they no longer do. Default ${default}." group:"Times"`
 	DirectLine  int           `default:"256" placeholder:"ORDERS" help:"Orders that one node may carry straight to MySQL at once, before 503. Default ${default}." group:"Limits"`
 
-	ClockOff time.Duration `hidden:"" help:"How wrong this node's clock is, for drills."`
+	ClockOff  time.Duration `hidden:"" help:"How wrong this node's clock is, for drills."`
+	NoMetrics bool          `hidden:"" help:"Count nothing, for the benchmark of what counting costs."`
 
 	logFlags `embed:"" group:"Logs"`
 }
@@ -148,7 +149,7 @@ func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) erro
 		DirectAfter: c.DirectAfter, DirectLine: c.DirectLine,
 		Lock: c.Lock, LockServers: c.LockServers,
 		Demo:     c.Demo != nil && *c.Demo,
-		Strategy: c.Strategy, AccessLog: c.AccessLog, ClockOff: c.ClockOff, Log: log,
+		Strategy: c.Strategy, AccessLog: c.AccessLog, ClockOff: c.ClockOff, NoMetrics: c.NoMetrics, Log: log,
 	}
 	c.into(&cfg)
 	if cfg.Node == "" {

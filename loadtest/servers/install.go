@@ -21,16 +21,17 @@ func searchPath() []string {
 }
 
 // find returns the first of the programs that is in one of the folders, or in
-// searchPath if no folders are given. An earlier name wins over an earlier folder.
+// searchPath if no folders are given. An earlier folder wins over an earlier
+// name: whoever has two kinds of a server chooses by $PATH.
 func find(folders []string, install string, programs ...string) (string, error) {
 	if len(folders) == 0 {
 		folders = searchPath()
 	}
-	for _, program := range programs {
-		for _, folder := range folders {
-			if folder == "" {
-				continue // an empty entry of $PATH means the current folder, which we don't run things from
-			}
+	for _, folder := range folders {
+		if folder == "" {
+			continue // an empty entry of $PATH means the current folder, which we don't run things from
+		}
+		for _, program := range programs {
 			// LookPath on a path with a slash tests just that file, its execute bit included.
 			if path, err := exec.LookPath(filepath.Join(folder, program)); err == nil {
 				return path, nil

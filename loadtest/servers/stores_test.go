@@ -103,6 +103,23 @@ func TestNotInstalledSaysWhatToInstall(t *testing.T) {
 	}
 }
 
+// Whoever has MySQL and MariaDB chooses by the order of $PATH; within a folder
+// mariadbd wins, of which mysqld is but a link.
+func TestFindTakesTheFirstFolder(t *testing.T) {
+	mysql, both, none := t.TempDir(), t.TempDir(), t.TempDir()
+	for _, file := range []string{mysql + "/mysqld", both + "/mysqld", both + "/mariadbd"} {
+		need(t, os.WriteFile(file, nil, 0o700))
+	}
+	for want, folders := range map[string][]string{
+		mysql + "/mysqld":  {none, "", mysql, both},
+		both + "/mariadbd": {both, mysql},
+	} {
+		if got, err := findMySQL(folders); got != want || err != nil {
+			t.Errorf("in %v: %s, %v; want %s", folders, got, err, want)
+		}
+	}
+}
+
 // A start that is given up leaves nothing either.
 func TestCancelledStartLeavesNothing(t *testing.T) {
 	needReal(t)

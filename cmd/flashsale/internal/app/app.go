@@ -82,15 +82,17 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	cfg := a.cfg
 	m := newMetrics(registry)
 	registry.MustRegister(cfg.Collectors...)
-	onBatch, onCommit := m.batch, m.commit
+	onBatch, onCommit, onDecision := m.batch, m.commit, m.decision
+	if cfg.NoMetrics {
+		onBatch, onCommit, onDecision = nil, nil, nil
+	}
 	var t tracer
 	if cfg.Traces != nil {
 		t.Tracer = cfg.Traces.Tracer("flashsale")
-		onBatch = func(b inventory.Batch) { m.batch(b); t.batch(b) }
-		onCommit = func(c *orders.Commit) { m.commit(c); t.commit(c) }
+		onBatch, onCommit = both(onBatch, t.batch), both(onCommit, t.commit)
 	}
 	gate := inventory.New(a.rdb, inventory.Config{QueueBound: cfg.QueueBound, OnBatch: onBatch})
-	limiter := ratelimit.New(a.rdb, ratelimit.Config{OnDecision: m.decision})
+	limiter := ratelimit.New(a.rdb, ratelimit.Config{OnDecision: onDecision})
 	service := orders.Config{
 		Store: a.store, Gate: gate, Redis: a.rdb, Node: cfg.Node, Wait: cfg.Wait, MaxQuantity: cfg.MaxQuantity,
 		Limiter: limits{limiter.With(cfg.rules(web.RoutePlace)), cfg.LimitBuyer, cfg.LimitIP, cfg.LimitSKU},
@@ -127,7 +129,7 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	a.web, err = web.New(web.Config{
 		Service: a.service, Verifier: a.verifier, LimitIP: cfg.LimitIP,
 		LimitPay: limiter.With(cfg.rules(web.RoutePay)), LimitRead: limiter.With(cfg.rules(web.RouteRead)),
-		TrustedProxies: cfg.TrustedProxies, Registry: registry, Metrics: cfg.MetricsAddr == "",
+		TrustedProxies: cfg.TrustedProxies, Registry: registry, Metrics: cfg.MetricsAddr == "", NoMetrics: cfg.NoMetrics,
 		Live: a.live, Demo: cfg.Demo,
 		Checks: []web.Check{
 			{Name: "redis", Ask: func(ctx context.Context) error { return a.rdb.Ping(ctx).Err() }, Spared: a.service.SellsDirect},
@@ -136,6 +138,14 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 		Tracer: t.Tracer, Log: cfg.Log, AccessLog: cfg.AccessLog,
 	})
 	return err
+}
+
+// both hear of it; the first may be nil.
+func both[T any](first, second func(T)) func(T) {
+	if first == nil {
+		return second
+	}
+	return func(v T) { first(v); second(v) }
 }
 
 // limits asks the limiter what orders wants to know: one call for all buckets.

@@ -56,6 +56,7 @@ type Config struct {
 	Demo          bool          // whoever asks gets a token, and there is something on sale
 	AccessLog     bool
 	ClockOff      time.Duration // how wrong this node's clock is: for tests and drills
+	NoMetrics     bool          // nothing is counted: to measure what that costs
 	Log           *slog.Logger
 
 	Traces     trace.TracerProvider   // of which requests' spans are made; nil for none

@@ -48,7 +48,7 @@ type benchmark struct {
 }
 
 // benchmarks are all there are, in the order of their targets.
-var benchmarks = []benchmark{perOrder, durable, queued, soldOut, gate, keeper, direct, latency, manySKUs, memory, rebuild, reconcile}
+var benchmarks = []benchmark{perOrder, durable, queued, soldOut, gate, keeper, direct, latency, manySKUs, memory, rebuild, reconcile, metrics}
 
 func names() []string {
 	var all []string

@@ -45,21 +45,7 @@ func runLatency(ctx context.Context, l *lab, rows []Row) (err error) {
 			return s, err
 		}
 	}
-	ordering := func(ctx context.Context) (sample, error) {
-		sale := l.next("sale")
-		if err := ours.openSale(ctx, sale, 1, plenty); err != nil {
-			return sample{}, ours.logged(err)
-		}
-		s, sent, err := l.paced(ctx, ours.url("/v1/orders"), sale, 5000, http.StatusCreated, ours.meter)
-		if err != nil {
-			return sample{}, ours.logged(err)
-		}
-		rows, err := ours.settle(ctx, sale, 1)
-		if accepted := int64(sent.good); err == nil && (rows < accepted || rows > int64(sent.all)) {
-			err = fmt.Errorf("%w: %d orders were accepted of %d, %d are in the database", errCounts, accepted, sent.all, rows)
-		}
-		return s, err
-	}
+	ordering := ours.ordering(5000)
 	echoing := onHello("/v1/echo", 5000)
 	if err := l.warm(ctx, ordering, echoing); err != nil {
 		return err
@@ -85,6 +71,26 @@ func runLatency(ctx context.Context, l *lab, rows []Row) (err error) {
 		return err
 	}
 	return l.compare(ctx, &rows[1], refusing, greeting)
+}
+
+// ordering places orders at a fixed rate in a new sale, and checks that each
+// 201 is a row. Its figure is the p99 in milliseconds.
+func (n *node) ordering(rate int) measure {
+	return func(ctx context.Context) (sample, error) {
+		sale := n.l.next("sale")
+		if err := n.openSale(ctx, sale, 1, plenty); err != nil {
+			return sample{}, n.logged(err)
+		}
+		s, sent, err := n.l.paced(ctx, n.url("/v1/orders"), sale, rate, http.StatusCreated, n.meter)
+		if err != nil {
+			return sample{}, n.logged(err)
+		}
+		rows, err := n.settle(ctx, sale, 1)
+		if accepted := int64(sent.good); err == nil && (rows < accepted || rows > int64(sent.all)) {
+			err = fmt.Errorf("%w: %d orders were accepted of %d, %d are in the database", errCounts, accepted, sent.all, rows)
+		}
+		return s, err
+	}
 }
 
 // answers are how many came, and how many of them with the wanted status.

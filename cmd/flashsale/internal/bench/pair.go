@@ -51,6 +51,31 @@ func (l *lab) compare(ctx context.Context, row *Row, ours, theirs measure) error
 	return nil
 }
 
+// compareWithCPU fills a row by measuring both sides in turn, and another one
+// with the CPU time of the same measurements.
+func (l *lab) compareWithCPU(ctx context.Context, row, cpu *Row, ours, theirs measure) error {
+	samples, err := l.alternate(ctx, row.Unit, ours, theirs)
+	if err != nil {
+		return err
+	}
+	row.fill(samples[0], samples[1])
+	if row.CPU == nil || row.CounterpartCPU == nil {
+		cpu.Note = "CPU times are known on Linux only"
+		return nil
+	}
+	cpu.fill(cpuOf(samples[0]), cpuOf(samples[1]))
+	return nil
+}
+
+// cpuOf are the samples' CPU times, of all processes.
+func cpuOf(samples []sample) []sample {
+	of := make([]sample, len(samples))
+	for i, s := range samples {
+		of[i].value = s.cpu.App + *s.cpu.Redis + *s.cpu.MySQL
+	}
+	return of
+}
+
 // fill compares two sides that were measured in the same rounds.
 func (r *Row) fill(ours, theirs []sample) {
 	ratios := make([]float64, len(ours))

@@ -32,24 +32,5 @@ func runReconcile(ctx context.Context, l *lab, rows []Row) (err error) {
 	if err := l.warm(ctx, ours, theirs); err != nil {
 		return err
 	}
-	samples, err := l.alternate(ctx, rows[0].Unit, ours, theirs)
-	if err != nil {
-		return err
-	}
-	rows[0].fill(samples[0], samples[1])
-	if rows[0].CPU == nil || rows[0].CounterpartCPU == nil {
-		rows[1].Note = "CPU times are known on Linux only"
-		return nil
-	}
-	rows[1].fill(cpuOf(samples[0]), cpuOf(samples[1]))
-	return nil
-}
-
-// cpuOf are the samples' CPU times, of all processes.
-func cpuOf(samples []sample) []sample {
-	of := make([]sample, len(samples))
-	for i, s := range samples {
-		of[i].value = s.cpu.App + *s.cpu.Redis + *s.cpu.MySQL
-	}
-	return of
+	return l.compareWithCPU(ctx, &rows[0], &rows[1], ours, theirs)
 }

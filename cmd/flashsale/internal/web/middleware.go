@@ -56,7 +56,9 @@ func (s *Server) observe(c *gin.Context) {
 	start := time.Now()
 	c.Next()
 	took := time.Since(start)
-	s.metrics.request(c.FullPath(), c.Request.Method, c.Writer.Status(), c.GetString(codeKey), took)
+	if !s.cfg.NoMetrics {
+		s.metrics.request(c.FullPath(), c.Request.Method, c.Writer.Status(), c.GetString(codeKey), took)
+	}
 	if s.cfg.AccessLog {
 		s.cfg.Log.Info("request",
 			"request_id", c.Writer.Header().Get(requestID), "method", c.Request.Method, "path", c.Request.URL.Path,
