@@ -20,13 +20,12 @@ func TestReadsDoNotGrowWithTheOrders(t *testing.T) {
 	store, rowsRead := onOneConnection(t, full)
 	ctx := t.Context()
 	for name, ask := range map[string]func() error{
-		"sums":        func() error { _, err := store.Sums(ctx, "S"); return err },
-		"ended":       func() error { _, err := store.Ended(ctx, "S", 500); return err },
-		"ended SKUs":  func() error { _, err := store.EndedSKUs(ctx); return err },
-		"expire":      func() error { _, err := store.Expire(ctx); return err },
-		"a batch":     func() error { _, err := store.Counting(ctx, "S", buyersOf(0, 100)); return err },
-		"a few":       func() error { _, err := store.Counting(ctx, "S", buyersOf(0, 3)); return err },
-		"one's order": func() error { _, err := store.OrdersByID(ctx, []string{"00000001-0000-7000-8000-000000000000"}); return err },
+		"sums":       func() error { _, err := store.Sums(ctx, "S"); return err },
+		"ended":      func() error { _, err := store.Ended(ctx, "S", 500); return err },
+		"ended SKUs": func() error { _, err := store.EndedSKUs(ctx); return err },
+		"expire":     func() error { _, err := store.Expire(ctx); return err },
+		"a batch":    func() error { _, err := store.Counting(ctx, "S", buyersOf(0, 100)); return err },
+		"a few":      func() error { _, err := store.Counting(ctx, "S", buyersOf(0, 3)); return err },
 	} {
 		before := rowsRead()
 		if err := ask(); err != nil {
