@@ -10,10 +10,15 @@ import (
 // What a keeper's transaction does for each single order is written by hand: in
 // gorm it takes twice the node's time, and some of the database's.
 
-// insertOrders inserts new rows. Nearly all are pending, and have nothing in the
-// columns that are left out: a null that is spelled out has its price, too.
+// pendingColumns are those that a new pending order has anything in. The others
+// are not named: a null that is spelled out has its price, too.
+var pendingColumns = []string{
+	"id", "sku", "buyer", "quantity", "amount", "currency", "status", "idempotency_key", "request_hash", "created_at", "expires_at",
+}
+
+// insertOrders inserts new rows, of which nearly all are pending.
 func insertOrders(tx *gorm.DB, rows []*Order) error {
-	var args []any
+	args := make([]any, 0, len(rows)*len(pendingColumns))
 	var others []*Order
 	for _, o := range rows {
 		if o.Status != PendingPayment {
@@ -24,9 +29,9 @@ func insertOrders(tx *gorm.DB, rows []*Order) error {
 			o.IdempotencyKey, o.RequestHash, o.CreatedAt, o.ExpiresAt)
 	}
 	if n := len(rows) - len(others); n > 0 {
-		const into = "INSERT INTO `orders` (id, sku, buyer, quantity, amount, currency, status," +
-			" idempotency_key, request_hash, created_at, expires_at) VALUES "
-		_, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, into+list("(?,?,?,?,?,?,?,?,?,?,?)", n), args...)
+		row := "(" + list("?", len(pendingColumns)) + ")"
+		_, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context,
+			"INSERT INTO `orders` ("+strings.Join(pendingColumns, ", ")+") VALUES "+list(row, n), args...)
 		if err != nil {
 			return fmt.Errorf("insert %d orders: %w", n, err)
 		}
