@@ -125,13 +125,17 @@ func TestTakeHealsWhatItCannotRead(t *testing.T) {
 			"a unit of 0":   func(k string) error { return client.Set(t.Context(), k, "1 0 0", 0).Err() },
 			"another type":  func(k string) error { return client.HSet(t.Context(), k, "level", 3).Err() },
 			"another clock": func(k string) error { return client.Set(t.Context(), k, "9000000000000000 999 1000000", 0).Err() },
-			"a huge debt":   func(k string) error { return client.Set(t.Context(), k, "1 99999999999999999999 1", 0).Err() },
+			"a huge debt": func(k string) error {
+				return client.Set(t.Context(), k, "9000000000000000 99999999999999999999 1", 0).Err()
+			},
 		} {
 			b := Buyer(strings.ReplaceAll(name, " ", "-"), limit(t, "1/h:5"))
 			if err := spoil(b.key()); err != nil {
 				t.Fatal(err)
 			}
-			allow(t, l, 5, b)
+			if r := allow(t, l, 5, b); r.Allowed {
+				t.Errorf("%s: it counts as a full bucket", name)
+			}
 			value, err := client.Get(t.Context(), b.key()).Result()
 			if fields := strings.Fields(value); err != nil || len(fields) != 3 || fields[2] != "3600000000" {
 				t.Errorf("%s: the key holds %q, %v", name, value, err)
@@ -164,20 +168,43 @@ func TestChangedLimitKeepsWhatWasTaken(t *testing.T) {
 func TestOneBucketUnderTwoLimits(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		l := New(client, Config{})
-		ten, five := Buyer("b1", limit(t, "1/h:10")), Buyer("b1", limit(t, "8/h:5"))
-		var asks []ask
-		for range 3 {
-			asks = append(asks, ask{cost: 1, buckets: []Bucket{ten}}, ask{cost: 1, buckets: []Bucket{five}})
-		}
-		taken := 0
-		for _, a := range l.take(t.Context(), asks) {
-			if a.taken {
-				taken++
+		for id, smaller := range map[string]string{"b1": "8/h:5", "b2": "1/h:5"} {
+			ten, five := Buyer(id, limit(t, "1/h:10")), Buyer(id, limit(t, smaller))
+			var asks []ask
+			for range 3 {
+				asks = append(asks, ask{cost: 1, buckets: []Bucket{ten}}, ask{cost: 1, buckets: []Bucket{five}})
+			}
+			taken := 0
+			for _, a := range l.take(t.Context(), asks) {
+				if a.taken {
+					taken++
+				}
+			}
+			// The sixth finds the smaller limit's five tokens gone.
+			if n := left(t, client, ten); taken != 5 || n != 5 {
+				t.Errorf("1/h:10 and %s: %d taken, not 5, and %d left of 10", smaller, taken, n)
 			}
 		}
-		// The sixth finds the smaller limit's five tokens gone.
-		if n := left(t, client, ten); taken != 5 || n != 5 {
-			t.Fatalf("%d taken, not 5, and %d left of 10", taken, n)
+	})
+}
+
+// Taken an hour from now, says the clock that went back: what has come in since
+// is not known, and nothing is given back.
+func TestGivingBackAfterTheClockWentBack(t *testing.T) {
+	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
+		l := New(client, Config{})
+		b := Buyer("b1", limit(t, "1/h:5"))
+		allow(t, l, 2, b)
+		now, err := client.Time(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back := []ask{{cost: -2, buckets: []Bucket{b}, taken: now.Add(time.Hour).UnixMicro()}}
+		if err := l.take(t.Context(), back)[0].err; err != nil {
+			t.Fatal(err)
+		}
+		if n := left(t, client, b); n != 3 {
+			t.Fatalf("%d tokens left, not 3", n)
 		}
 	})
 }

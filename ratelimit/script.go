@@ -48,12 +48,17 @@ func (l *Limiter) take(ctx context.Context, asks []ask) []answer {
 // encode lays out KEYS and ARGV as take.lua reads them. Equal buckets share a
 // key, so the script reads and writes a hot bucket once for a whole batch.
 func encode(asks []ask) (keys []string, args []any) {
+	buckets := 0
+	for _, a := range asks {
+		buckets += len(a.buckets)
+	}
 	var (
 		limits  []kind
 		keyOf   map[Bucket]int // for one alone there is nothing to find
-		limitOf []any
-		tail    = make([]any, 0, 5*len(asks))
+		limitOf = make([]any, 0, buckets)
+		tail    = make([]any, 0, 3*len(asks)+buckets)
 	)
+	keys = make([]string, 0, buckets)
 	if len(asks) > 1 {
 		keyOf = make(map[Bucket]int, len(asks))
 	}

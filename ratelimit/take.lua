@@ -24,132 +24,121 @@
 -- `debt` units short of full, `unit` of them to the token. No key: full.
 -- Every number is whole and below 2^53, so Lua's doubles hold it exactly.
 
+local ceil, floor, max, min = math.ceil, math.floor, math.max, math.min
+local keys, args = KEYS, ARGV -- arithmetic reads their numbers, at half the price of tonumber
+
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local keys, args, at = KEYS, ARGV, 0
+local limit_of = 1 + 4 * args[1] -- with a key's index added
+local states = {}
 
-local function number()
-  at = at + 1
-  return tonumber(args[at])
-end
-
-local limits, limit_of = {}, {}
-for i = 1, number() do
-  limits[i] = {unit = number(), rate = number(), full = number(), most = number()}
-end
-for i = 1, #keys do
-  limit_of[i] = limits[number()]
-end
-
--- read returns what a key says, refilled up to now.
-local function read(key, limit)
+-- state_of returns what the k-th key says, refilled up to now.
+local function state_of(k)
+  local key, at = keys[k], 4 * args[limit_of + k] - 2
+  local token, rate, full, most = args[at], args[at + 1] + 0, args[at + 2] + 0, args[at + 3] + 0
+  local state = states[key]
+  if state then
+    if state.token ~= token or state.rate ~= rate or state.full ~= full then
+      -- Two nodes' configurations, or two callers', in one batch.
+      state.debt = min(ceil(state.debt / state.unit * token), most)
+      state.token, state.unit, state.rate, state.full = token, token + 0, rate, full
+    end
+    return state
+  end
+  state = {debt = 0, token = token, unit = token + 0, rate = rate, full = full, changed = false}
+  states[key] = state
   local value = redis.pcall('GET', key)
   if not value then
-    return {debt = 0, limit = limit}
+    return state
   end
   local stamp, debt, unit
   if type(value) == 'string' then
     stamp, debt, unit = string.match(value, '^(%d+) (%d+) (%d+)$')
-    stamp, debt, unit = tonumber(stamp), tonumber(debt), tonumber(unit)
   end
-  if not (stamp and debt and unit) or unit < 1 then
+  if not unit or unit + 0 < 1 then
     -- Not our value: an empty bucket, which errs on the safe side and, being
     -- written back, heals.
-    return {debt = limit.full, limit = limit, changed = true}
+    state.debt, state.changed = full, true
+    return state
   end
-  if unit ~= limit.unit then
+  debt = debt + 0
+  if unit ~= token then
     -- The limit has been changed since: the same tokens in other units.
-    debt = math.ceil(debt / unit * limit.unit)
+    debt = ceil(debt / unit * token)
   end
-  local state = {debt = math.min(debt, limit.most), limit = limit}
-  if now < stamp then
+  if debt > most then
+    debt = most
+  end
+  local refilled = (now - stamp) * rate
+  if refilled < 0 then
     -- The clock went back (set back, or another master's). Count from here on,
     -- and write that down even when refusing: else the bucket would stand
     -- still until the clock has caught up.
-    state.changed = true
-  elseif (now - stamp) * limit.rate >= state.debt then
-    state.debt = 0
-  else
-    state.debt = state.debt - (now - stamp) * limit.rate
+    state.debt, state.changed = debt, true
+  elseif refilled < debt then
+    state.debt = debt - refilled
   end
   return state
 end
-
-local states = {}
-
-local function state_of(k)
-  local key, limit = keys[k], limit_of[k]
-  local state = states[key]
-  if not state then
-    state = read(key, limit)
-    states[key] = state
-  elseif state.limit ~= limit then
-    -- Two nodes' configurations, or two callers', in one batch.
-    state.debt = math.min(math.ceil(state.debt / state.limit.unit * limit.unit), limit.most)
-    state.limit = limit
-  end
-  return state
-end
-
-local reply, n = {now}, 1
 
 local function left_in(state)
-  return math.max(math.floor((state.limit.full - state.debt) / state.limit.unit), 0)
+  return floor((state.full - state.debt) / state.unit)
 end
 
--- still_missing is how much of what was taken at `since` may be given back (below
--- 0, as `units` is): not what has come in since. The bucket may have been full
--- in between, then others have taken that, and it would be given out twice.
-local function still_missing(units, since, limit)
-  if since > now then
-    return 0 -- the clock went back: nobody knows what has come in
-  end
-  return math.min(units + (now - since) * limit.rate, 0)
-end
+-- Both with room for a lone request.
+local reply, n = {now, 0, 0, 0, 0, 0}, 1
+local asked = {0, 0, 0}
+local at = limit_of + #keys
 
 while at < #args do
-  local cost, patience, count = number(), number(), number()
-  local first = at
+  local cost, patience, count = args[at + 1] + 0, args[at + 2] + 0, args[at + 3] + 0
   local refuser, longest, turn
+  at = at + 3
   for i = 1, count do
-    local state = state_of(tonumber(args[first + i]))
-    local limit = state.limit
-    local short = state.debt + cost * limit.unit - limit.full
+    local state = state_of(args[at + i] + 0)
+    asked[i] = state
+    local short = state.debt + cost * state.unit - state.full
     if short > 0 then
-      local wait = math.ceil(short / limit.rate)
+      local wait = ceil(short / state.rate)
       if wait <= patience then
-        turn = math.max(turn or 0, wait)
+        turn = max(turn or 0, wait)
       elseif not longest or wait - patience > longest then
         refuser, longest = i, wait - patience
       end
     end
   end
+  at = at + count
   local tightest, least
   if not refuser then
     for i = 1, count do
-      local state = state_of(tonumber(args[first + i]))
-      local units = cost * state.limit.unit
+      local state = asked[i]
+      local units = cost * state.unit
       if cost < 0 then
-        units = still_missing(units, patience, state.limit)
+        -- Given back is what is still missing of what was taken then, and not
+        -- what has come in since: the bucket may have been full in between, then
+        -- others have taken that, and it would be given out twice. Where the
+        -- clock went back, nobody knows what has come in.
+        local since = patience
+        units = since > now and 0 or min(units + (now - since) * state.rate, 0)
       end
-      state.debt = math.max(state.debt + units, 0)
-      state.changed = true
+      local debt = state.debt + units
+      state.debt, state.changed = debt > 0 and debt or 0, true
       local left = left_in(state)
       if not least or left < least then
         tightest, least = i, left
       end
     end
   end
-  local decides = state_of(tonumber(args[first + (refuser or tightest)]))
-  at = first + count
+  local decides = asked[refuser or tightest]
   reply[n + 1] = refuser and 0 or 1
   reply[n + 2] = refuser or tightest
-  reply[n + 3] = left_in(decides)
+  reply[n + 3] = max(least or left_in(decides), 0)
   reply[n + 4] = longest or turn or 0
-  reply[n + 5] = math.ceil(decides.debt / decides.limit.rate)
+  reply[n + 5] = ceil(decides.debt / decides.rate)
   n = n + 5
 end
 
+local stamp = string.format('%.0f ', now)
 for key, state in pairs(states) do
   if state.debt == 0 and state.changed then
     redis.call('DEL', key)
@@ -157,8 +146,8 @@ for key, state in pairs(states) do
     -- The key may go once the bucket is full again, and not before: the time
     -- is rounded up, one more millisecond covers the division's own rounding,
     -- so it is never 0 and an expired key loses nothing.
-    local ttl = math.ceil(state.debt / state.limit.rate / 1000) + 1
-    redis.call('SET', key, string.format('%.0f %.0f %.0f', now, state.debt, state.limit.unit), 'PX', string.format('%.0f', ttl))
+    local ttl = ceil(state.debt / state.rate / 1000) + 1
+    redis.call('SET', key, stamp .. string.format('%.0f ', state.debt) .. state.token, 'PX', ttl)
   end
 end
 

@@ -29,7 +29,7 @@ var shortened = map[string]string{
 	"go run ./cmd/flashsale bench lock durable queued gate keeper skus rebuild direct --rounds 2 --seconds 2 --quiet": "go run ./cmd/flashsale bench gate keeper direct --rounds 1 --seconds 1 --quiet",
 	"go run ./cmd/flashsale bench soldout --rounds 2 --seconds 2 --quiet":                                             "go run ./cmd/flashsale bench soldout --rounds 1 --seconds 1 --quiet",
 	"go run ./cmd/flashsale bench reconcile --rounds 9 --seconds 3 --quiet":                                           "go run ./cmd/flashsale bench reconcile --rounds 1 --seconds 1 --quiet",
-	"cd orders/lock/versus && go test -run LimiterTable -limiter.rounds 3 -v":                                         "cd orders/lock/versus && go test -run LimiterTable -limiter.rounds 1 -limiter.for 100ms -v",
+	"cd orders/lock/versus && go run . -each 700ms limiter":                                                           "cd orders/lock/versus && go run . -each 20ms limiter",
 	"go test ./orders/model -v -timeout 20m -memory 9000 -search 'ORDERS=2 SWEEPS=1 TAKES=2 CRASHES=1'":               "go test ./orders/model -v -search 'ORDERS=1'",
 	"cd orders/lock/versus && go run . lock":                                                                          "cd orders/lock/versus && go run . -each 50ms lock",
 }

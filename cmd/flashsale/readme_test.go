@@ -137,6 +137,23 @@ func anchors(text string) map[string]bool {
 	return found
 }
 
+var (
+	code   = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+	indent = regexp.MustCompile(`(?m)^\t+`)
+)
+
+// Go code in a document stands in the examples beside it, whose output is checked.
+func TestReadmeCode(t *testing.T) {
+	for _, file := range documents(t) {
+		for _, m := range code.FindAllStringSubmatch(read(t, file), -1) {
+			examples := read(t, path.Join(path.Dir(file), "example_test.go"))
+			if !strings.Contains(indent.ReplaceAllString(examples, ""), indent.ReplaceAllString(m[1], "")) {
+				t.Errorf("%s: not in the examples:\n%s", file, m[1])
+			}
+		}
+	}
+}
+
 // documents are the project's Markdown files, by their paths in the module.
 func documents(t *testing.T) (files []string) {
 	t.Helper()

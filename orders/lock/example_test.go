@@ -240,3 +240,74 @@ func ExampleLimit() {
 	// acquire "lock:{sku}": lock: held by someone else
 	// <nil>
 }
+
+// Three masters that know nothing of each other: one of them may be down, two may
+// not.
+func ExampleNewRedlock() {
+	var servers []*miniredis.Miniredis
+	var masters []redis.UniversalClient
+	for range 3 {
+		server := miniredis.NewMiniRedis()
+		if err := server.Start(); err != nil {
+			panic(err)
+		}
+		defer server.Close()
+		rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, DialerRetries: 1})
+		defer rdb.Close()
+		servers, masters = append(servers, server), append(masters, rdb)
+	}
+	ctx, config := context.Background(), lock.Config{Lease: time.Hour, Timeout: time.Minute}
+	ann, bob := lock.NewRedlock(masters, config), lock.NewRedlock(masters, config)
+
+	servers[0].SetError("down")
+	held, err := ann.TryAcquire(ctx, "lock:{sku}")
+	fmt.Println("one is down, ann:", err)
+	_, err = bob.TryAcquire(ctx, "lock:{sku}")
+	fmt.Println("one is down, bob:", err)
+	fmt.Println(held.Release(ctx))
+
+	servers[1].SetError("down")
+	_, err = bob.TryAcquire(ctx, "lock:{sku}")
+	fmt.Println("two are down, nobody:", errors.Is(err, lock.ErrUnknown))
+	// Output:
+	// one is down, ann: <nil>
+	// one is down, bob: acquire "lock:{sku}": lock: held by someone else
+	// <nil>
+	// two are down, nobody: true
+}
+
+// What happens to the locks, for metrics and traces.
+func ExampleHooks() {
+	ctx, giveUp := context.WithCancel(context.Background())
+	client, stop := start(lock.Config{Hooks: lock.Hooks{
+		Waiting: func(_ context.Context, key string) {
+			fmt.Println("waiting for", key)
+			giveUp()
+		},
+		Acquired: func(_ context.Context, key string, after time.Duration) {
+			fmt.Println("acquired", key, "at once:", after < time.Minute)
+		},
+		Lost: func(_ context.Context, key string, cause error) {
+			fmt.Println("lost", key, "because of", cause)
+		},
+		Released: func(_ context.Context, key string, _ time.Duration, err error) {
+			fmt.Println("released", key, err)
+		},
+	}})
+	defer stop()
+
+	held, err := client.Acquire(ctx, "lock:{sku}")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = client.Acquire(ctx, "lock:{sku}")
+	fmt.Println(err)
+	fmt.Println(held.Release(context.Background()))
+	// Output:
+	// acquired lock:{sku} at once: true
+	// waiting for lock:{sku}
+	// acquire "lock:{sku}": context canceled
+	// released lock:{sku} <nil>
+	// <nil>
+}

@@ -1,5 +1,6 @@
 // Package model_test searches sale.pml, the model of what packages orders and
-// inventory do to MySQL and Redis, with Spin. See README.md.
+// inventory do to MySQL and Redis, and convoy.pml, that of shared transactions,
+// with Spin. See README.md.
 package model_test
 
 import (
@@ -21,7 +22,7 @@ var (
 	memory = flag.String("memory", "4000", "what the search may use, in MB")
 )
 
-// searches are small enough for every day. The right design passes each of
+// searches of sale.pml are small enough for every day. The right design passes each of
 // them, and each broken twin fails the very search that the right one passes.
 var searches = []struct {
 	about, parameters string
@@ -47,8 +48,11 @@ var searches = []struct {
 		[]string{"NO_EPOCH", "DIRECT_PAST_STATE"}},
 }
 
+// convoyTwins are those of convoy.pml, which has no parameters.
+var convoyTwins = []string{"MEMBERS_UNFENCED", "FENCED_TOGETHER", "LOCKS_AWAITED", "LEFT_OUT_IS_DONE", "FAILED_IS_DONE", "VERDICTS_CLOSE_UP", "COUNTED_AGAIN"}
+
 func TestModel(t *testing.T) {
-	pan := build(t)
+	pan := build(t, "sale.pml")
 	if *search != "" {
 		if verdict := pan.search(t, *search); !verdict.passed() {
 			t.Errorf("%s\n%s", verdict.output, verdict.trail)
@@ -57,38 +61,50 @@ func TestModel(t *testing.T) {
 		}
 		return
 	}
-	numbers := twins(t)
+	numbers := twins(t, "sale.pml")
 	for _, s := range searches {
 		t.Run(s.about, func(t *testing.T) {
 			t.Parallel()
-			if verdict := pan.search(t, s.parameters); !verdict.passed() {
-				t.Fatalf("the right design, %s:\n%s\n%s", s.parameters, verdict.output, verdict.trail)
-			}
-			for _, twin := range s.twins {
-				if verdict := pan.search(t, s.parameters+" TWIN="+numbers[twin]); !verdict.failed() {
-					t.Errorf("%s was not caught:\n%s", twin, verdict.output)
-				}
-			}
+			pan.judge(t, s.parameters, s.twins, numbers)
 		})
 	}
 }
 
-// Each twin in the model is in one of the searches.
+func TestConvoyModel(t *testing.T) {
+	build(t, "convoy.pml").judge(t, "", convoyTwins, twins(t, "convoy.pml"))
+}
+
+// judge searches the right design, and each of these twins.
+func (p pan) judge(t *testing.T, parameters string, twins []string, numbers map[string]string) {
+	t.Helper()
+	if verdict := p.search(t, parameters); !verdict.passed() {
+		t.Fatalf("the right design, %s:\n%s\n%s", parameters, verdict.output, verdict.trail)
+	}
+	for _, twin := range twins {
+		if verdict := p.search(t, parameters+" TWIN="+numbers[twin]); !verdict.failed() {
+			t.Errorf("%s was not caught:\n%s", twin, verdict.output)
+		}
+	}
+}
+
+// Each twin in a model is in one of its searches.
 func TestEachTwinIsSearchedFor(t *testing.T) {
 	var listed []string
 	for _, s := range searches {
 		listed = append(listed, s.twins...)
 	}
-	slices.Sort(listed)
-	if defined := slices.Sorted(maps.Keys(twins(t))); !slices.Equal(listed, defined) {
-		t.Errorf("searched for %v,\ndefined are %v", listed, defined)
+	for model, listed := range map[string][]string{"sale.pml": listed, "convoy.pml": convoyTwins} {
+		listed = slices.Sorted(slices.Values(listed))
+		if defined := slices.Sorted(maps.Keys(twins(t, model))); !slices.Equal(listed, defined) {
+			t.Errorf("%s: searched for %v,\ndefined are %v", model, listed, defined)
+		}
 	}
 }
 
-// twins are the broken twins that the model defines, with their numbers.
-func twins(t *testing.T) map[string]string {
+// twins are the broken twins that a model defines, with their numbers.
+func twins(t *testing.T, name string) map[string]string {
 	t.Helper()
-	model, err := os.ReadFile("sale.pml")
+	model, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +115,7 @@ func twins(t *testing.T) map[string]string {
 		numbers[m[1]] = m[2]
 	}
 	if !found || !ended || len(numbers) == 0 {
-		t.Fatal("sale.pml has no list of broken twins")
+		t.Fatalf("%s has no list of broken twins", name)
 	}
 	return numbers
 }
@@ -108,7 +124,7 @@ func twins(t *testing.T) map[string]string {
 type pan string
 
 // build has Spin write the search, and compiles it.
-func build(t *testing.T) pan {
+func build(t *testing.T, name string) pan {
 	t.Helper()
 	mode := os.Getenv("FLASHSALE_TEST_REAL")
 	if mode == "off" {
@@ -121,7 +137,7 @@ func build(t *testing.T) pan {
 			t.Skipf("%v (on Debian: apt-get install spin gcc libc6-dev)", err)
 		}
 	}
-	model, err := filepath.Abs("sale.pml")
+	model, err := filepath.Abs(name)
 	if err != nil {
 		t.Fatal(err)
 	}

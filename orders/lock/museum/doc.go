@@ -14,6 +14,7 @@
 //	watch_release    a release by WATCH and MULTI
 //	short_lease      a lease that ends before the work does
 //	failover         a replica that has not heard of the lock, nor of its fence
+//	wait             WAIT, and a failover to the other replica
 //	clock_jump       Redlock, and one clock of five
 //	redlock_pause    Redlock, and a holder that stops for a while
 //	lost_reply       a lock that takes itself for somebody else's

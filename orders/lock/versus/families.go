@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"time"
 )
 
 // A family is one table: what is compared, and how it is measured.
@@ -23,9 +24,11 @@ var families = []family{
 	{"limiter", func(ctx context.Context, lab *lab, out io.Writer) error {
 		for _, traffic := range []LimiterTraffic{
 			{Processes: 2, Callers: 128, For: lab.each},
+			{Processes: 2, Callers: 128, For: lab.each, Latency: time.Millisecond},
 			{Processes: 1, Callers: 1, For: lab.each}, // nobody to share a call with
+			{Processes: 1, Callers: 1, For: lab.each, Latency: time.Millisecond},
 		} {
-			lab.progress("limiters, straight to Redis, %v", traffic)
+			lab.progress("limiters, %v", traffic)
 			if err := Limiters(ctx, out, lab.redis.Addr(), traffic, 3); err != nil {
 				return err
 			}

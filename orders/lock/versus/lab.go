@@ -25,8 +25,7 @@ func newLab(ctx context.Context, each time.Duration) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	version := fmt.Sprintf("%s, %s, %d cores. Every connection passes a proxy that counts requests and adds the latency.",
-		r.Version, runtime.Version(), runtime.NumCPU())
+	version := fmt.Sprintf("%s, %s, %d cores.", r.Version, runtime.Version(), runtime.NumCPU())
 	return &lab{each: each, redis: r, version: version}, nil
 }
 

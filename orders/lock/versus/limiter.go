@@ -102,13 +102,18 @@ type LimiterTraffic struct {
 	Processes int // each with a client of its own
 	Callers   int // of each process, asking one after the other
 	For       time.Duration
+	Latency   time.Duration // that a way to Redis adds; 0 is straight to it
 }
 
 func (t LimiterTraffic) String() string {
+	who, where := fmt.Sprintf("%d processes with %d callers each", t.Processes, t.Callers), "straight to Redis"
 	if t.Processes*t.Callers == 1 {
-		return "one caller"
+		who = "one caller"
 	}
-	return fmt.Sprintf("%d processes with %d callers each", t.Processes, t.Callers)
+	if t.Latency > 0 {
+		where = fmt.Sprintf("Redis is %v away", t.Latency)
+	}
+	return who + ", " + where
 }
 
 // limiterFigures are what one run came to.

@@ -16,6 +16,14 @@ func Limiters(ctx context.Context, out io.Writer, addr string, traffic LimiterTr
 	if _, err := fmt.Fprintf(out, "limiter: %v\n", traffic); err != nil {
 		return err
 	}
+	if traffic.Latency > 0 {
+		way, err := openWay(ctx, addr, traffic.Latency)
+		if err != nil {
+			return err
+		}
+		defer way.close()
+		addr = way.addr
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "traffic\tlimiter\treq/s\tof redis_rate\tRedis µs/req\tcommands/req\terrors\tadmitted/bound")
 	var single float64 // redis_rate's best with one limit on the spread keys

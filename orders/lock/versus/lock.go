@@ -17,6 +17,7 @@ func locks(ctx context.Context, lab *lab) (*table, error) {
 			"pair: one process acquires and releases, nobody else wants it; 64 keys: by as many goroutines.",
 			fmt.Sprintf("hand-off: %d processes want one lock, hold it for %v and think for %v; from the start of a release to the next", processes, hold, think),
 			"holder. Jain's index of the processes' shares is 1 when all are equal; least share: the smallest to the mean.",
+			"Every connection passes a proxy that counts requests and adds the latency.",
 		},
 	}
 	for _, latency := range []time.Duration{0, time.Millisecond} {
@@ -34,7 +35,7 @@ func lockRow(ctx context.Context, lab *lab, t *table, c lockContender, latency t
 	if err := lab.empty(ctx); err != nil {
 		return err
 	}
-	w, err := openWay(lab.redis.Addr(), latency)
+	w, err := openWay(ctx, lab.redis.Addr(), latency)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net"
 	"strconv"
@@ -24,13 +25,13 @@ type way struct {
 	conns    []net.Conn
 }
 
-func openWay(upstream string, latency time.Duration) (*way, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func openWay(ctx context.Context, upstream string, latency time.Duration) (*way, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	w := &way{addr: listener.Addr().String(), upstream: upstream, half: latency / 2, listener: listener}
-	w.all.Go(w.accept)
+	w.all.Go(func() { w.accept(ctx) })
 	return w, nil
 }
 
@@ -44,13 +45,13 @@ func (w *way) close() {
 	w.all.Wait()
 }
 
-func (w *way) accept() {
+func (w *way) accept(ctx context.Context) {
 	for {
 		client, err := w.listener.Accept()
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", w.upstream)
+		server, err := new(net.Dialer).DialContext(ctx, "tcp", w.upstream)
 		if err != nil {
 			_ = client.Close()
 			continue

@@ -13,15 +13,20 @@ func examineMySQL(ctx context.Context, db *sql.DB, plan Plan) []Finding {
 		return []Finding{{Level: Bad, Store: "mysql", What: "does not answer: " + err.Error(),
 			Why: "without it nothing is sold", Do: "start it, or mend --mysql"}}
 	}
-	return []Finding{
+	found := []Finding{
 		{Level: OK, Store: "mysql", What: "version " + v["version"]},
 		flush(v), binlog(v), replication(v), connections(v, plan), writable(v),
 	}
+	if v["wsrep_on"] == "ON" {
+		found = append(found, galera(v))
+	}
+	return found
 }
 
 func variables(ctx context.Context, db *sql.DB) (map[string]string, error) {
 	rows, err := db.QueryContext(ctx, `SHOW GLOBAL VARIABLES WHERE Variable_name IN
-		('version', 'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'max_connections', 'read_only')`)
+		('version', 'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'max_connections', 'read_only',
+		 'wsrep_on', 'wsrep_sync_wait')`)
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +92,17 @@ func writable(v map[string]string) Finding {
 	f := Finding{Level: OK, Store: "mysql", What: "read_only " + v["read_only"]}
 	if v["read_only"] == "ON" {
 		f.Level, f.Why, f.Do = Bad, "this is a replica: nothing can be sold through it", "the primary's address in --mysql"
+	}
+	return f
+}
+
+// galera is a cluster of masters. What it commits is safe on all of them; that
+// a read sees it is another matter.
+func galera(v map[string]string) Finding {
+	f := Finding{Level: OK, Store: "mysql", What: "Galera cluster, wsrep_sync_wait " + v["wsrep_sync_wait"]}
+	if wait, err := strconv.Atoi(v["wsrep_sync_wait"]); err != nil || wait&1 == 0 {
+		f.Level, f.Why = Warn, "a buyer who asks another node for an order that has just got a 201 may hear 404"
+		f.Do = "wsrep_sync_wait = 1"
 	}
 	return f
 }

@@ -19,6 +19,9 @@ func TestMySQLSettings(t *testing.T) {
 		{replication, map[string]string{"log_bin": "ON", "binlog_format": "STATEMENT"}, Bad},
 		{writable, map[string]string{"read_only": "OFF"}, OK},
 		{writable, map[string]string{"read_only": "ON"}, Bad},
+		{galera, map[string]string{"wsrep_sync_wait": "0"}, Warn},
+		{galera, map[string]string{"wsrep_sync_wait": "6"}, Warn},
+		{galera, map[string]string{"wsrep_sync_wait": "15"}, OK},
 	} {
 		if f := c.look(c.v); f.Level != c.level || (f.Level != OK) != (f.Why != "" && f.Do != "") {
 			t.Errorf("%v: %+v, want %s", c.v, f, c.level)

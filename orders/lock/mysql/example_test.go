@@ -1,0 +1,98 @@
+package mysql_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders/lock"
+	"flashsale/orders/lock/mysql"
+)
+
+// dsn is where the example's database is.
+var dsn = "shop:password@tcp(localhost:3306)/shop"
+
+// A holder that woke up too late writes nothing: each transaction under the lock
+// begins by showing the token that its holder got with it.
+func ExampleFence() {
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer db.Close()
+	ctx := context.Background()
+	if _, err := db.ExecContext(ctx, mysql.FenceTable); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fence, locks := mysql.NewFence(db), mysql.New(db, lock.Config{}) // or a lock in Redis
+	write := func(token int64) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }()
+		if err := fence.Check(ctx, tx, "lock:{sku}", token); err != nil {
+			return err
+		}
+		// Here stands what the lock is for.
+		return tx.Commit()
+	}
+
+	first, early, err := lock.AcquireFenced(ctx, locks, fence, "lock:{sku}")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("the first holder writes:", write(early))
+	fmt.Println(first.Release(ctx)) // or its lease ends, and it does not know
+
+	second, late, err := lock.AcquireFenced(ctx, locks, fence, "lock:{sku}")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("the second writes:", write(late))
+	err = write(early)
+	fmt.Println("the first once more:", errors.Is(err, mysql.ErrFenced), err)
+	fmt.Println(second.Release(ctx))
+}
+
+// What ExampleFence prints. An example can't be skipped where no server is
+// installed, so this is not its Output.
+const fenceOutput = `the first holder writes: <nil>
+<nil>
+the second writes: <nil>
+the first once more: true mysql: fenced off by a later holder: "lock:{sku}" is at 2, not at 1
+<nil>
+`
+
+func TestExampleFence(t *testing.T) {
+	dsn = servertest.OpenSQL(t, servers.KindReal)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	stdout := os.Stdout
+	os.Stdout = write
+	ExampleFence() // less than a pipe holds
+	os.Stdout = stdout
+	if err := write.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != fenceOutput {
+		t.Errorf("it prints:\n%s\nand not:\n%s", got, fenceOutput)
+	}
+}
