@@ -3,6 +3,7 @@ package orders
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"gorm.io/gorm"
 
@@ -141,10 +142,8 @@ func (s *Store) carry(tx *gorm.DB, shares []share, by way) ([][]verdict, error) 
 			return nil, fmt.Errorf("have %d orders confirmed again: %w", len(forgotten), err)
 		}
 	}
-	if len(rows) > 0 {
-		if err := tx.Create(rows).Error; err != nil {
-			return nil, fmt.Errorf("insert %d orders: %w", len(rows), err)
-		}
+	if err := insertOrders(tx, rows); err != nil {
+		return nil, err
 	}
 	if len(refunds) > 0 {
 		if err := tx.Create(refunds).Error; err != nil {
@@ -220,40 +219,35 @@ func (s *Store) ordersByKey() string {
 	return "orders FORCE INDEX (orders_key)"
 }
 
-// judged is what a ledger needs of an order: half of its columns.
-var judged = []string{"id", "sku", "buyer", "quantity", "status", "idempotency_key", "request_hash", "restored_at"}
-
 // readLedgers reads all orders of the batches' buyers, each of the SKU that the
 // buyer is asking for: their units, their keys and, since an order's buyer never
 // changes, the orders themselves.
 func (s *Store) readLedgers(tx *gorm.DB, shares []share) ([]*ledger, error) {
-	var asked *gorm.DB
-	n := 0
+	var conditions []string
+	var args []any
 	for _, sh := range shares {
-		buyers := make([]string, 0, len(sh.orders))
-		seen := make(map[string]bool, len(sh.orders))
+		if len(sh.orders) == 0 {
+			continue
+		}
+		args = append(args, sh.sale.SKU)
+		buyers := map[string]bool{}
 		for _, q := range sh.orders {
-			if !seen[q.Buyer] {
-				seen[q.Buyer] = true
-				buyers = append(buyers, q.Buyer)
+			if !buyers[q.Buyer] {
+				buyers[q.Buyer] = true
+				args = append(args, q.Buyer)
 			}
 		}
-		n += len(buyers)
-		if asked == nil {
-			asked = s.db.Where("sku = ? AND buyer IN ?", sh.sale.SKU, buyers)
-		} else {
-			asked = asked.Or("sku = ? AND buyer IN ?", sh.sale.SKU, buyers)
-		}
-	}
-	var rows []Order
-	if n > 0 {
-		if err := tx.Table(s.ordersByKey()).Select(judged).Where(asked).Find(&rows).Error; err != nil {
-			return nil, fmt.Errorf("read orders of %d buyers: %w", n, err)
-		}
+		conditions = append(conditions, "sku = ? AND buyer IN ("+list("?", len(buyers))+")")
 	}
 	bySKU := map[string][]Order{}
-	for _, o := range rows {
-		bySKU[o.SKU] = append(bySKU[o.SKU], o)
+	if len(conditions) > 0 {
+		rows, err := readJudged(tx, s.ordersByKey(), strings.Join(conditions, " OR "), args)
+		if err != nil {
+			return nil, fmt.Errorf("read orders of %d buyers: %w", len(args)-len(conditions), err)
+		}
+		for _, o := range rows {
+			bySKU[o.SKU] = append(bySKU[o.SKU], o)
+		}
 	}
 	ledgers := make([]*ledger, len(shares))
 	for i, sh := range shares {
