@@ -58,6 +58,17 @@ func (a *aside) collide(ctx context.Context, many int) (paid int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	// Once the sale is over an expired order takes no units anew, by which a
+	// payment could cover up that the order had been paid and closed before.
+	open := a.terms.ClosesAt
+	a.terms.ClosesAt = time.Now()
+	defer func() {
+		a.terms.ClosesAt = open
+		err = errors.Join(err, a.putUntil(ctx, 2*int64(many)))
+	}()
+	if err := a.putUntil(ctx, 2*int64(many)); err != nil {
+		return 0, err
+	}
 	var locks []string
 	for _, o := range orders {
 		locks = append(locks, "SELECT id FROM orders WHERE id = '"+o.ID+"' FOR UPDATE")
