@@ -134,7 +134,7 @@ func (p *shop) put(t testing.TB, s Sale) {
 	}
 }
 
-// eventually polls until ok, for at most thirty seconds.
+// eventually polls until ok, for at most a minute.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
