@@ -73,12 +73,16 @@ type Answer struct {
 	Fault      string        // how the answer breaks the contract by itself
 }
 
-// reason is status and code: "409 sold_out".
+// reason is status and code: "409 sold_out". A yes that was said before is told
+// apart: it is no other order.
 func (a Answer) reason() string {
-	if a.Code == "" {
-		return strconv.Itoa(a.Status)
+	switch {
+	case a.Code != "":
+		return strconv.Itoa(a.Status) + " " + a.Code
+	case a.Replayed:
+		return strconv.Itoa(a.Status) + " replayed"
 	}
-	return strconv.Itoa(a.Status) + " " + a.Code
+	return strconv.Itoa(a.Status)
 }
 
 // Request is one attempt to order, or a look at what became of it.

@@ -24,9 +24,9 @@ const runReadme = "FLASHSALE_TEST_README"
 // shortened are commands that take minutes, and what is run of them where that
 // must not be: all of it is tested, each by itself, in the packages.
 var shortened = map[string]string{
-	"go run ./cmd/flashsale compare": "go run ./cmd/flashsale compare conditional-update marker-first --speed 500ms",
+	"go run ./cmd/flashsale compare": "go run ./cmd/flashsale compare marker-first --speed 0",
 	"go run ./cmd/flashsale drill":   "go run ./cmd/flashsale drill node-killed",
-	"go run ./cmd/flashsale bench lock durable queued gate keeper skus rebuild direct --rounds 2 --seconds 2 --quiet": "go run ./cmd/flashsale bench gate keeper direct --rounds 1 --seconds 1 --quiet",
+	"go run ./cmd/flashsale bench lock durable queued gate keeper skus rebuild direct --rounds 2 --seconds 2 --quiet": "go run ./cmd/flashsale bench gate direct --rounds 1 --seconds 1 --quiet",
 	"go run ./cmd/flashsale bench soldout --rounds 2 --seconds 2 --quiet":                                             "go run ./cmd/flashsale bench soldout --rounds 1 --seconds 1 --quiet",
 	"go run ./cmd/flashsale bench reconcile --rounds 9 --seconds 3 --quiet":                                           "go run ./cmd/flashsale bench reconcile --rounds 1 --seconds 1 --quiet",
 	"cd orders/lock/versus && go run . -each 700ms limiter":                                                           "cd orders/lock/versus && go run . -each 20ms limiter",
@@ -58,6 +58,9 @@ func TestReadme(t *testing.T) {
 			t.Run(file+"/"+s.heading, func(t *testing.T) {
 				if strings.Contains(s.commands[0].line, "docker ") && exec.CommandContext(t.Context(), "docker", "info").Run() != nil {
 					t.Skip("no Docker engine")
+				}
+				if mode == "short" { // its figures are of no use to anybody
+					t.Parallel()
 				}
 				s.run(t, mode == "short")
 			})
