@@ -15,7 +15,8 @@ var metrics = benchmark{
 	rows: []Row{
 		{Item: "14a", Name: "durable orders, metrics on / off", Unit: "orders/s", Target: atLeast(0.95)},
 		{Item: "14b", Name: "CPU time of an order, metrics on / off", Unit: "µs", Target: Target{Bound: 1.05}},
-		{Item: "14c", Name: "p99 of 201s at 5,000/s, metrics on / off", Unit: "ms", Target: Target{Bound: 1.05}},
+		// A rate that two cores carry beside the attacker: a queue's p99 says nothing.
+		{Item: "14c", Name: "p99 of 201s at 2,000/s, metrics on / off", Unit: "ms", Target: Target{Bound: 1.05}},
 	},
 	run: runMetrics,
 }
@@ -39,7 +40,7 @@ func runMetrics(ctx context.Context, l *lab, rows []Row) (err error) {
 	if err := l.compareWithCPU(ctx, &rows[0], &rows[1], ours, theirs); err != nil {
 		return err
 	}
-	if err := l.compare(ctx, &rows[2], on.scraped(on.ordering(5000)), off.ordering(5000)); err != nil {
+	if err := l.compare(ctx, &rows[2], on.scraped(on.ordering(2000)), off.ordering(2000)); err != nil {
 		return err
 	}
 	for n, counts := range map[*node]bool{on: true, off: false} {
