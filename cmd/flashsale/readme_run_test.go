@@ -28,6 +28,7 @@ var shortened = map[string]string{
 	"go run ./cmd/flashsale drill":   "go run ./cmd/flashsale drill node-killed",
 	"go run ./cmd/flashsale bench lock durable queued gate keeper skus rebuild direct --rounds 2 --seconds 2 --quiet": "go run ./cmd/flashsale bench gate direct --rounds 1 --seconds 1 --quiet",
 	"go run ./cmd/flashsale bench soldout --rounds 2 --seconds 2 --quiet":                                             "go run ./cmd/flashsale bench soldout --rounds 1 --seconds 1 --quiet",
+	"go run ./cmd/flashsale bench metrics --rounds 9 --seconds 3 --quiet":                                             "go run ./cmd/flashsale bench metrics --rounds 1 --seconds 1 --quiet",
 	"go run ./cmd/flashsale bench reconcile --rounds 9 --seconds 3 --quiet":                                           "go run ./cmd/flashsale bench reconcile --rounds 1 --seconds 1 --quiet",
 	"cd orders/lock/versus && go run . -each 700ms limiter":                                                           "cd orders/lock/versus && go run . -each 20ms limiter",
 	"go test ./orders/model -v -timeout 20m -memory 9000 -search 'ORDERS=2 SWEEPS=1 TAKES=2 CRASHES=1'":               "go test ./orders/model -v -search 'ORDERS=1'",
