@@ -2,8 +2,10 @@ package inventory
 
 import (
 	"context"
-	"sync"
+	"errors"
 	"sync/atomic"
+
+	"flashsale/inventory/coalesce"
 )
 
 // callsInFlight is how many script calls of one SKU may be under way at once,
@@ -11,108 +13,46 @@ import (
 // last; more would only make the batches smaller.
 const callsInFlight = 2
 
-// mostWaiting bounds the callers of one SKU who stand in line on this node: a
-// Redis that hangs must not fill its memory. Others hear ErrBusy.
-const mostWaiting = 20_000
+// maxCallers bounds the callers of one SKU on this node: a Redis that hangs must
+// not fill its memory. Others hear ErrBusy.
+const maxCallers = 20_000
 
-// A turnstile is where the callers of one SKU meet. Whoever comes while calls
-// are in flight waits and shares the next one, which leaves as soon as one
-// returns: there is no timer, and at low load nobody waits at all.
-type turnstile struct {
-	gate *Gate
-	sku  string
-
-	mu       sync.Mutex
-	waiting  []*call
-	inFlight int
+// saleState is what a Gate knows of one SKU. Its group is where the callers meet:
+// whoever comes while calls are in flight shares the next one.
+type saleState struct {
+	gate  *Gate
+	sku   string
+	group *coalesce.Group[Request, Reservation]
 
 	epoch atomic.Int64 // of the gate, as last seen
+	clock redisClock   // of the SKU's master
+	doubt atomic.Int64 // an epoch in which the gate has gone back: granted fell
 	fill  fill         // of the queue's entries, as last read
 	memory
 }
 
-// A call is one caller's request. Its state decides a race that must have one
-// winner: a caller that gives up, and the batch that takes the request along.
-type call struct {
-	request Request
-	state   atomic.Int32
-	done    chan struct{}
+// A call is one caller's request, with its answer.
+type call = coalesce.Caller[Request, Reservation]
 
-	reservation Reservation
-	err         error
+func (g *Gate) state(sku string) *saleState {
+	if s, ok := g.skus.Load(sku); ok {
+		return s.(*saleState)
+	}
+	s := &saleState{gate: g, sku: sku}
+	s.group = coalesce.New(coalesce.Options[Request, Reservation]{
+		Batch: g.cfg.Batch, InFlight: g.cfg.InFlight, Callers: maxCallers, Timeout: g.cfg.Timeout, Tasks: &g.tasks,
+		Call: func(ctx context.Context, _ string, batch []*call) { s.reserveBatch(ctx, batch) },
+	})
+	first, _ := g.skus.LoadOrStore(sku, s)
+	return first.(*saleState)
 }
 
-const (
-	queued int32 = iota
-	sent
-	abandoned
-)
-
-func (c *call) answer(r Reservation, err error) {
-	c.reservation, c.err = r, err
-	close(c.done)
-}
-
-func (t *turnstile) reserve(ctx context.Context, r Request) (Reservation, error) {
-	if err := ctx.Err(); err != nil {
-		return Reservation{}, err
+// reserve is Reserve. A caller that gives up before its request is sent has taken
+// nothing; later, the units may be taken, and the order is found under its key.
+func (s *saleState) reserve(ctx context.Context, r Request) (Reservation, error) {
+	reservation, err := s.group.Do(ctx, "", r)
+	if errors.Is(err, coalesce.ErrFull) {
+		err = refusals[-3]
 	}
-	c := &call{request: r, done: make(chan struct{})}
-	t.mu.Lock()
-	if len(t.waiting) >= mostWaiting {
-		t.mu.Unlock()
-		return Reservation{}, refusals[-3]
-	}
-	t.waiting = append(t.waiting, c)
-	start := t.inFlight < t.gate.cfg.InFlight
-	if start {
-		t.inFlight++
-	}
-	t.mu.Unlock()
-	if start {
-		go t.send()
-	}
-	select {
-	case <-c.done:
-		return c.reservation, c.err
-	case <-ctx.Done():
-		// Not sent yet: never will be. Already sent: the units may be taken;
-		// the order then goes its way, and is found under its key.
-		c.state.CompareAndSwap(queued, abandoned)
-		return Reservation{}, ctx.Err()
-	}
-}
-
-// send makes script calls until nobody waits. It ends by itself, bounded by
-// the call's timeout.
-func (t *turnstile) send() {
-	for {
-		batch := t.next()
-		if batch == nil {
-			return
-		}
-		t.reserveBatch(batch)
-	}
-}
-
-// next takes the callers of the next script call, or ends this sender.
-func (t *turnstile) next() []*call {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var batch []*call
-	for len(batch) == 0 {
-		if len(t.waiting) == 0 {
-			t.inFlight--
-			t.waiting = nil // a burst's slice is not kept
-			return nil
-		}
-		n := min(len(t.waiting), t.gate.cfg.Batch)
-		for _, c := range t.waiting[:n] {
-			if c.state.CompareAndSwap(queued, sent) {
-				batch = append(batch, c)
-			}
-		}
-		t.waiting = t.waiting[n:]
-	}
-	return batch
+	return reservation, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/inventory/internal/keys"
+	"flashsale/loadtest/servers/wire"
 )
 
 // A held gate keeps every script call back, on its way to Redis or on its way
@@ -40,10 +41,13 @@ const (
 	afterRedis
 )
 
-func hold(t *testing.T, rdb *redis.Client, at heldAt, sku string) *held {
+// hold opens a sale of total units whose gate is held.
+func hold(t *testing.T, rdb *redis.Client, at heldAt, total, perBuyer int64) (h *held, sku string) {
 	t.Helper()
+	sku = newSKU()
+	open(t, New(rdb, Config{}), sku, total, perBuyer)
 	check(t, reserveScript.Load(t.Context(), rdb).Err())
-	h := &held{sku: sku, calls: make(chan struct{}, 1000), letGo: make(chan struct{})}
+	h = &held{sku: sku, calls: make(chan struct{}, 1000), letGo: make(chan struct{})}
 	client := hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) (err error) {
 		now := h.inFlight.Add(1)
 		defer h.inFlight.Add(-1)
@@ -64,7 +68,7 @@ func hold(t *testing.T, rdb *redis.Client, at heldAt, sku string) *held {
 		h.sizes = append(h.sizes, b.Requests)
 		h.mu.Unlock()
 	}})
-	return h
+	return h, sku
 }
 
 // call reserves in the background and hands the answer to got.
@@ -85,15 +89,10 @@ func (h *held) fill(t *testing.T) {
 	}
 }
 
-// queued waits until n callers wait for the next call.
+// queued waits until n callers wait for the next call, behind those of fill.
 func (h *held) queued(t *testing.T, n int) {
 	t.Helper()
-	s := h.turnstile(h.sku)
-	eventually(t, fmt.Sprint(n, " callers queued"), func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.waiting) == n
-	})
+	eventually(t, fmt.Sprint(n, " callers queued"), func() bool { return h.state(h.sku).group.Len() == inFlight+n })
 }
 
 func (h *held) release() {
@@ -116,9 +115,7 @@ func taken(t *testing.T, g *Gate, sku, id string) bool {
 
 func TestManyCallersFewCalls(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		sku := newSKU()
-		h := hold(t, rdb, beforeRedis, sku)
-		open(t, New(rdb, Config{}), sku, 1000, 1000)
+		h, sku := hold(t, rdb, beforeRedis, 1000, 1000)
 		h.fill(t)
 		const callers = 2 * 256
 		for i := range callers {
@@ -145,9 +142,7 @@ func TestManyCallersFewCalls(t *testing.T) {
 
 func TestBadInputHarmsNobodyElse(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		sku := newSKU()
-		h := hold(t, rdb, beforeRedis, sku)
-		open(t, New(rdb, Config{}), sku, 10, 3)
+		h, sku := hold(t, rdb, beforeRedis, 10, 3)
 		h.fill(t)
 		bad := []Request{
 			{SKU: sku, Buyer: "ann", Quantity: 1}, // no id
@@ -189,16 +184,12 @@ func TestGivingUp(t *testing.T) {
 			h.call(ctx, order(h.sku, id, "ann"), func(_ Reservation, err error) { gaveUp <- err })
 			sent()
 			cancel()
-			if err := <-gaveUp; !errors.Is(err, context.Canceled) {
-				t.Errorf("the caller hears %v", err)
-			}
+			is(t, <-gaveUp, context.Canceled)
 			h.release()
 			eventually(t, "all calls done", func() bool { return h.inFlight.Load() == 0 })
 		}
 		t.Run("queued", func(t *testing.T) {
-			sku := newSKU()
-			h := hold(t, rdb, beforeRedis, sku)
-			open(t, New(rdb, Config{}), sku, 10, 10)
+			h, sku := hold(t, rdb, beforeRedis, 10, 10)
 			h.fill(t)
 			giveUp(t, h, "o", func() { h.queued(t, 1) })
 			if taken(t, h.Gate, sku, "o") {
@@ -207,9 +198,7 @@ func TestGivingUp(t *testing.T) {
 		})
 		for at, name := range map[heldAt]string{beforeRedis: "sent", afterRedis: "answered by Redis"} {
 			t.Run(name, func(t *testing.T) {
-				sku := newSKU()
-				h := hold(t, rdb, at, sku)
-				open(t, New(rdb, Config{}), sku, 10, 10)
+				h, sku := hold(t, rdb, at, 10, 10)
 				giveUp(t, h, "o", func() { <-h.calls })
 				if !taken(t, h.Gate, sku, "o") {
 					t.Error("has no units")
@@ -229,14 +218,36 @@ func TestGivingUp(t *testing.T) {
 	})
 }
 
+// A Redis that hangs does not fill the memory of a node. Who waits for the end of
+// all calls waits for those that hang.
+func TestTooManyCallers(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		h, sku := hold(t, rdb, beforeRedis, 10, 10)
+		h.state(sku).group.Callers = inFlight + 1
+		h.fill(t)
+		h.call(t.Context(), order(sku, "last", "ann"), func(_ Reservation, err error) { check(t, err) })
+		h.queued(t, 1)
+		is(t, errOf(h.Reserve(t.Context(), order(sku, "over", "ann"))), ErrBusy)
+		soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		is(t, h.Wait(soon), context.DeadlineExceeded)
+		h.release()
+		check(t, h.Wait(t.Context()))
+		if !taken(t, h.Gate, sku, "last") || taken(t, h.Gate, sku, "over") {
+			t.Error("units were not taken as the callers heard")
+		}
+	})
+}
+
 // Whoever of a batch gives up, the others get their answers.
 func TestBatchOutlivesEachOfItsCallers(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const callers = 4
 		for quitter := range callers {
-			sku := newSKU()
-			h := hold(t, rdb, beforeRedis, sku)
-			open(t, New(rdb, Config{}), sku, 10, 10)
+			h, sku := hold(t, rdb, beforeRedis, 10, 10)
+			// No call is made twice: the node knows the epoch and Redis's clock.
+			h.state(sku).epoch.Store(first)
+			h.state(sku).clock.saw(time.Now().UnixMilli())
 			h.fill(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			var errs [callers]error
@@ -273,12 +284,12 @@ func TestBatchOutlivesEachOfItsCallers(t *testing.T) {
 // A Redis that accepts and says nothing.
 func TestRedisSilent(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		w := newWire(t, rdb)
+		client, w := wired(t, rdb)
 		sku, timeout := newSKU(), 100*time.Millisecond
-		g := New(w.client(t), Config{Timeout: timeout})
+		g := New(client, Config{Timeout: timeout})
 		open(t, g, sku, 100, 100) // enough for all, should their call get through
 		reserve(t, g, order(sku, "before", "ann"))
-		w.silent.Store(true)
+		mend := w.Lose(wire.Answers)
 		var callers sync.WaitGroup
 		for i := range 20 {
 			callers.Go(func() {
@@ -295,13 +306,8 @@ func TestRedisSilent(t *testing.T) {
 			})
 		}
 		callers.Wait()
-		s := g.turnstile(sku)
-		eventually(t, "no call in flight", func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.inFlight == 0 && len(s.waiting) == 0
-		})
-		w.silent.Store(false)
+		check(t, g.Wait(t.Context()))
+		mend()
 		reserve(t, g, order(sku, "after", "bob"))
 	})
 }
@@ -310,11 +316,11 @@ func TestRedisSilent(t *testing.T) {
 func TestLostReplyTakesOnce(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		run := func(t *testing.T) (resent, once bool) {
-			w := newWire(t, rdb)
-			g, sku := New(w.client(t), Config{}), newSKU()
+			client, w := wired(t, rdb)
+			g, sku := New(client, Config{}), newSKU()
 			open(t, g, sku, 10, 10)
 			reserve(t, g, order(sku, "before", "ann"))
-			w.loseNext.Store(true)
+			lost := w.LoseAnswers(1, wire.Contains("bob"))
 			r := Request{OrderID: "o", SKU: sku, Buyer: "bob", Quantity: 3}
 			got := reserve(t, g, r)
 			view := look(t, g, sku)
@@ -322,7 +328,7 @@ func TestLostReplyTakesOnce(t *testing.T) {
 			if hold != fmt.Sprintf("3 %d bob", got.At.UnixMilli()) {
 				t.Errorf("the answer says %v, the hold %q", got.At, hold)
 			}
-			return w.lost.Load() == 1, view.Available == 6 && view.Queued["o"] == 3 && rdb.XLen(t.Context(), keys.Queue(sku)).Val() == 2
+			return lost() == 1, view.Available == 6 && view.Queued["o"] == 3 && rdb.XLen(t.Context(), keys.Queue(sku)).Val() == 2
 		}
 		if resent, once := run(t); !resent || !once {
 			t.Errorf("resent %v, taken once %v", resent, once)
@@ -336,6 +342,23 @@ func TestLostReplyTakesOnce(t *testing.T) {
 	})
 }
 
+// A node whose estimate of Redis's clock is off, by whatever made it so, corrects
+// it with the first answer, and its callers do not notice.
+func TestRedisClockIsCorrected(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, sku := New(rdb, Config{}), newSKU()
+		open(t, g, sku, 100, 100)
+		for i, off := range []time.Duration{-time.Hour, -1500 * time.Millisecond, time.Hour} {
+			reserve(t, g, order(sku, fmt.Sprint("a", i), "ann"))
+			g.state(sku).clock.saw(time.Now().Add(off).UnixMilli())
+			reserve(t, g, order(sku, fmt.Sprint("b", i), "ann"))
+			if d := time.Until(time.UnixMilli(g.state(sku).clock.until(time.Now()))); d > 0 || d < -500*time.Millisecond {
+				t.Errorf("off by %v: taken for %v ahead of Redis's clock", off, d)
+			}
+		}
+	})
+}
+
 // A rebuild between two calls of a node: the first call under the new epoch
 // does nothing, and the callers don't notice.
 func TestNewEpoch(t *testing.T) {
@@ -344,22 +367,16 @@ func TestNewEpoch(t *testing.T) {
 		keeper, g, sku := New(rdb, Config{}), New(client, Config{}), newSKU()
 		open(t, keeper, sku, 3, 3)
 		check(t, reserveScript.Load(t.Context(), rdb).Err())
-		if _, err := g.Reserve(t.Context(), Request{OrderID: "o", SKU: sku, Buyer: "ann", Quantity: 4}); !errors.Is(err, ErrBuyerLimit) {
-			t.Fatal(err)
-		}
+		is(t, errOf(g.Reserve(t.Context(), Request{OrderID: "o", SKU: sku, Buyer: "ann", Quantity: 4})), ErrBuyerLimit)
 		shut(t, keeper, sku)
-		if _, err := g.Reserve(t.Context(), order(sku, "p", "ann")); !errors.Is(err, ErrRebuilding) {
-			t.Fatal(err)
-		}
-		install(t, keeper, sku, Mandate{Fence: 1, Epoch: 5}, truth{Terms: terms(3, 3), Available: 3})
+		is(t, errOf(g.Reserve(t.Context(), order(sku, "p", "ann"))), ErrRebuilding)
+		install(t, keeper, sku, first, truth{Terms: terms(3, 3), Available: 3})
 		commands.Store(0)
 		reserve(t, g, order(sku, "q", "ann"))
 		reserve(t, g, order(sku, "r", "ann"))
 		if n := commands.Load(); n != 3 {
 			t.Errorf("%d commands, want one wasted and two", n)
 		}
-		if _, err := g.Reserve(t.Context(), order("no such", "s", "ann")); !errors.Is(err, ErrNoGate) {
-			t.Error(err)
-		}
+		is(t, errOf(g.Reserve(t.Context(), order("no such", "s", "ann"))), ErrNoGate)
 	})
 }

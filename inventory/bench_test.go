@@ -22,13 +22,11 @@ import (
 func BenchmarkReserve(b *testing.B) {
 	const callers, orders = 256, 40_000
 	o, err := redis.ParseURL(servertest.OpenRedis(b, servers.KindReal).URL)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	o.ContextTimeoutEnabled, o.PoolSize = true, 64
 	rdb := redis.NewClient(o)
 	b.Cleanup(func() { _ = rdb.Close() })
-	g := New(rdb, Config{QueueBound: 10 * orders, Timeout: time.Minute})
+	g := New(rdb, Config{QueueLimit: 10 * orders, Timeout: time.Minute})
 
 	round := func(reserve func(Request) error) (perSecond float64) {
 		sku := newSKU()
@@ -67,9 +65,9 @@ func BenchmarkReserve(b *testing.B) {
 			return err
 		}))
 		single = append(single, round(func(r Request) error {
-			c := &call{request: r, done: make(chan struct{})}
-			g.turnstile(r.SKU).reserveBatch([]*call{c})
-			return c.err
+			c := &call{Q: r}
+			g.state(r.SKU).reserveBatch(b.Context(), []*call{c})
+			return c.Err
 		}))
 		ratio = append(ratio, batched[len(batched)-1]/single[len(single)-1])
 	}
@@ -106,16 +104,16 @@ func BenchmarkMemoryPerOrder(b *testing.B) {
 	}
 	for b.Loop() {
 		rdb.FlushAll(b.Context())
-		g, sku := New(rdb, Config{QueueBound: 2 * orders, Timeout: time.Minute}), newSKU()
+		g, sku := New(rdb, Config{QueueLimit: 2 * orders, Timeout: time.Minute}), newSKU()
 		open(b, g, sku, orders, 1)
 		before := used()
 		for from := 0; from < orders; from += 250 {
 			batch := make([]*call, 250)
 			for i := range batch {
-				batch[i] = &call{request: benchRequest(sku, from+i), done: make(chan struct{})}
+				batch[i] = &call{Q: benchRequest(sku, from+i)}
 			}
-			g.turnstile(sku).reserveBatch(batch)
-			check(b, batch[249].err)
+			g.state(sku).reserveBatch(b.Context(), batch)
+			check(b, batch[249].Err)
 		}
 		queued := used()
 		for {
@@ -124,11 +122,11 @@ func BenchmarkMemoryPerOrder(b *testing.B) {
 			if len(queue) == 0 {
 				break
 			}
-			var all []Settled
+			var all []Acked
 			for _, q := range queue {
-				all = append(all, Settled{Entry: q.Entry, OrderID: q.OrderID})
+				all = append(all, Acked{Entry: q.Entry, OrderID: q.OrderID})
 			}
-			check(b, g.Settle(b.Context(), sku, 1, all))
+			check(b, g.Ack(b.Context(), sku, all))
 		}
 		settled := used()
 		size := func(key string) float64 {
@@ -138,6 +136,6 @@ func BenchmarkMemoryPerOrder(b *testing.B) {
 		b.ReportMetric((settled-before)/orders, "B/order")
 		b.ReportMetric(size(keys.Holds(sku))/orders, "hold-B")
 		b.ReportMetric(size(keys.Buyers(sku))/orders, "buyer-B")
-		b.ReportMetric(size(keys.Replays(sku))/orders, "replay-B")
+		b.ReportMetric(size(keys.Keys(sku))/orders, "key-B")
 	}
 }

@@ -3,6 +3,7 @@ package inventory
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -17,13 +18,15 @@ var (
 	ErrBusy       = errors.New("inventory: queue full")                            // the database does not keep up
 	ErrNoGate     = errors.New("inventory: no gate")                               // Redis does not know the SKU: to be rebuilt
 	ErrRebuilding = errors.New("inventory: gate is being rebuilt")
+	ErrStale      = errors.New("inventory: gate may have forgotten orders") // no answer: Redis has gone back, see replid.go
+	// ErrResting is an ErrSoldOut that is over within 100 ms: units came back to
+	// an empty gate, see rest.lua.
+	ErrResting = fmt.Errorf("%w until units that came back are on sale", ErrSoldOut)
 )
 
-// Why a keeper's step is refused.
-var (
-	ErrFenced = errors.New("inventory: fenced off by a newer keeper")
-	ErrEpoch  = errors.New("inventory: gate is of another epoch")
-)
+// Why a keeper's step is refused, and a reservation whose caller knows the sale
+// under another epoch: one of the two is old, and the refusal no answer.
+var ErrEpoch = errors.New("inventory: gate is of another epoch")
 
 // A Refusal is a refusal that also tells whether the buyer has had an order
 // of this SKU: then the request may be the replay of one, and the caller looks
@@ -31,6 +34,13 @@ var (
 type Refusal struct {
 	Reason error
 	Known  bool
+	Epoch  int64 // of the gate, where Reason is ErrStale or ErrEpoch
+}
+
+// answers tells whether the refusal rests on what the gate remembers.
+func (r *Refusal) answers() bool {
+	return slices.ContainsFunc([]error{ErrNotOpen, ErrClosed, ErrBuyerLimit, ErrSoldOut, ErrMismatch},
+		func(no error) bool { return errors.Is(r, no) })
 }
 
 func (r *Refusal) Error() string { return r.Reason.Error() }
@@ -41,11 +51,11 @@ func (r *Refusal) Unwrap() error { return r.Reason }
 var refusals = func() map[int64]*Refusal {
 	byCode := map[int64]*Refusal{}
 	for code, reason := range map[int64]error{
-		-1: ErrNoGate, -2: ErrRebuilding, -3: ErrBusy, -4: ErrNotOpen, -5: ErrClosed,
-		-6: ErrBuyerLimit, -7: ErrSoldOut, -8: ErrMismatch, -9: ErrInvalid,
+		-1: ErrNoGate, -2: ErrRebuilding, -3: ErrBusy, -4: ErrInvalid, -5: ErrStale,
+		-20: ErrNotOpen, -21: ErrClosed, -22: ErrBuyerLimit, -23: ErrSoldOut, -24: ErrMismatch, -25: ErrResting,
 	} {
 		byCode[code] = &Refusal{Reason: reason}
-		byCode[code-10] = &Refusal{Reason: reason, Known: true}
+		byCode[code-100] = &Refusal{Reason: reason, Known: true}
 	}
 	return byCode
 }()
@@ -56,7 +66,7 @@ func scriptError(doing, sku string, err error) error {
 	if err == nil {
 		return nil
 	}
-	for prefix, sentinel := range map[string]error{"FENCED": ErrFenced, "EPOCH": ErrEpoch, "NOGATE": ErrNoGate} {
+	for prefix, sentinel := range map[string]error{"EPOCH": ErrEpoch, "NOGATE": ErrNoGate} {
 		if strings.HasPrefix(err.Error(), prefix) {
 			err = sentinel
 		}

@@ -29,12 +29,12 @@ func Example() {
 
 	// Fence and epoch are the database's to issue: the fence to whoever keeps the
 	// SKU, a new epoch for each time that the gate is built.
-	keeper := inventory.Mandate{Fence: 1, Epoch: 1}
+	const fence, epoch = 1, 1
 	stock := inventory.Stock{Available: 3, Terms: inventory.Terms{
 		Total: 3, PerBuyer: 2, OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(time.Hour),
 	}}
-	draft := &inventory.Draft{SKU: "sneaker", Fence: keeper.Fence, Attempt: 1}
-	open, err := gate.Install(ctx, draft, keeper.Epoch, stock)
+	draft := &inventory.Draft{SKU: "sneaker", Fence: fence, Attempt: 1}
+	open, err := gate.Install(ctx, draft, 0, epoch, stock)
 	fmt.Println("open:", open, err)
 
 	// The hot path. Callers of the same moment share one script call.
@@ -55,25 +55,22 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	var settled []inventory.Settled
+	var acked []inventory.Acked
 	for _, q := range queued {
-		settled = append(settled, inventory.Settled{Entry: q.Entry, OrderID: q.OrderID})
+		acked = append(acked, inventory.Acked{Entry: q.Entry, OrderID: q.OrderID})
 	}
-	fmt.Println("rows to insert:", len(queued), gate.Settle(ctx, "sneaker", keeper.Fence, settled))
+	fmt.Println("rows to insert:", len(queued), gate.Ack(ctx, "sneaker", acked))
 
 	// An order was cancelled in the database. However often its units are given
 	// back, they come back once.
 	for range 2 {
-		units, err := gate.Release(ctx, "sneaker", keeper, []string{"order-1"})
+		units, err := gate.Release(ctx, "sneaker", epoch, []string{"order-1"})
 		fmt.Println("units back on sale:", units, err)
 	}
 
-	// Another keeper has taken over: this one woke up too late.
-	if err := gate.Claim(ctx, "sneaker", 2); err != nil {
-		fmt.Println(err)
-	}
-	_, err = gate.Release(ctx, "sneaker", keeper, []string{"order-2"})
-	fmt.Println("fenced off:", errors.Is(err, inventory.ErrFenced))
+	// The gate has been rebuilt meanwhile: who knows an older one is refused.
+	_, err = gate.Release(ctx, "sneaker", epoch-1, []string{"order-2"})
+	fmt.Println("another epoch:", errors.Is(err, inventory.ErrEpoch))
 
 	// Output:
 	// open: true <nil>
@@ -85,5 +82,5 @@ func Example() {
 	// rows to insert: 3 <nil>
 	// units back on sale: 1 <nil>
 	// units back on sale: 0 <nil>
-	// fenced off: true
+	// another epoch: true
 }

@@ -1,10 +1,13 @@
 package inventory
 
 import (
+	"context"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/inventory/coalesce"
 )
 
 // Config of a Gate. The zero value means the defaults.
@@ -19,12 +22,9 @@ type Config struct {
 	// Timeout of one script call, whoever of its callers still waits.
 	// Default 1 s.
 	Timeout time.Duration
-	// QueueBound is how many orders may wait for the database per SKU before
+	// QueueLimit is how many orders may wait for the database per SKU before
 	// reserving is refused with ErrBusy. Default 20,000.
-	QueueBound int
-	// ReplayFor is how long the gate itself remembers an idempotency key, and
-	// up to twice that. Older replays are found by the database. Default 15 min.
-	ReplayFor time.Duration
+	QueueLimit int
 	// SoldOutFor is how long a node refuses from memory before it asks again.
 	// Default 100 ms.
 	SoldOutFor time.Duration
@@ -43,11 +43,8 @@ func (c Config) withDefaults() Config {
 	if c.Timeout <= 0 {
 		c.Timeout = time.Second
 	}
-	if c.QueueBound <= 0 {
-		c.QueueBound = 20_000
-	}
-	if c.ReplayFor < time.Second {
-		c.ReplayFor = 15 * time.Minute
+	if c.QueueLimit <= 0 {
+		c.QueueLimit = 20_000
 	}
 	if c.SoldOutFor <= 0 {
 		c.SoldOutFor = 100 * time.Millisecond
@@ -56,11 +53,16 @@ func (c Config) withDefaults() Config {
 }
 
 // A Gate reserves stock in one Redis, standalone or cluster. It is safe for
-// concurrent use and owns no goroutine while nobody reserves.
+// concurrent use and owns no goroutine while nobody reserves. Whoever made it
+// calls Wait before closing the client.
 type Gate struct {
 	rdb  redis.UniversalClient
 	cfg  Config
-	skus sync.Map // sku → *turnstile; as many as there are sales
+	skus sync.Map // sku → *saleState; as many as there are sales
+
+	tasks coalesce.Tasks // calls that are under way
+
+	replIDs replIDWatcher
 }
 
 // New returns a Gate on rdb. The client must honour deadlines
@@ -69,6 +71,10 @@ type Gate struct {
 func New(rdb redis.UniversalClient, cfg Config) *Gate {
 	return &Gate{rdb: rdb, cfg: cfg.withDefaults()}
 }
+
+// Wait returns when no call is under way that callers have started, or with the
+// context's error. Each of them ends by Config.Timeout.
+func (g *Gate) Wait(ctx context.Context) error { return g.tasks.Wait(ctx) }
 
 // Terms are what a sale allows.
 type Terms struct {
@@ -81,19 +87,4 @@ type Terms struct {
 // Equal tells whether two sets of terms are the same.
 func (t Terms) Equal(o Terms) bool {
 	return t.Total == o.Total && t.PerBuyer == o.PerBuyer && t.OpensAt.Equal(o.OpensAt) && t.ClosesAt.Equal(o.ClosesAt)
-}
-
-// A Mandate is what a keeper's calls carry: its fence, and the epoch of the
-// gate that it knows.
-type Mandate struct {
-	Fence int64
-	Epoch int64
-}
-
-func (g *Gate) turnstile(sku string) *turnstile {
-	if t, ok := g.skus.Load(sku); ok {
-		return t.(*turnstile)
-	}
-	t, _ := g.skus.LoadOrStore(sku, &turnstile{gate: g, sku: sku})
-	return t.(*turnstile)
 }

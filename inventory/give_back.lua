@@ -11,7 +11,8 @@ local function give_back(sale, holds, buyers, id)
   if not hold then return 0 end
   local quantity, buyer = string.match(hold, '^(%d+) %S+ (.*)$')
   redis.call('HDEL', holds, id)
-  redis.call('HINCRBY', sale, 'available', quantity)
+  local available = redis.call('HINCRBY', sale, 'available', quantity)
+  if available > 0 and available <= tonumber(quantity) then rest(sale) end
   redis.call('HINCRBY', buyers, buyer, -quantity)
   return tonumber(quantity)
 end

@@ -6,23 +6,28 @@ import (
 	"flashsale/inventory/internal/keys"
 )
 
-// Claim shows the gate a new keeper's fence: those below it are refused from
-// here on. Error: ErrFenced.
-func (g *Gate) Claim(ctx context.Context, sku string, fence int64) error {
-	return scriptError("claim", sku, claimScript.Run(ctx, g.rdb, []string{keys.Sale(sku)}, fence).Err())
-}
-
 // SetTerms brings a changed sale to the gate; a new total moves what is
 // available by the difference. Repeatable. Errors as those of Release.
-func (g *Gate) SetTerms(ctx context.Context, sku string, m Mandate, t Terms) error {
+func (g *Gate) SetTerms(ctx context.Context, sku string, epoch int64, t Terms) error {
 	err := termsScript.Run(ctx, g.rdb, []string{keys.Sale(sku)},
-		m.Fence, m.Epoch, t.Total, t.PerBuyer, t.OpensAt.UnixMilli(), t.ClosesAt.UnixMilli()).Err()
+		epoch, t.Total, t.PerBuyer, t.OpensAt.UnixMilli(), t.ClosesAt.UnixMilli()).Err()
 	return scriptError("set terms of", sku, err)
 }
 
-// Shut closes the gate for a rebuild. Error: ErrFenced.
-func (g *Gate) Shut(ctx context.Context, sku string, m Mandate) error {
-	return scriptError("shut", sku, shutScript.Run(ctx, g.rdb, []string{keys.Sale(sku)}, m.Fence, m.Epoch).Err())
+// Shut closes the gate of that epoch for a rebuild; a gate of another epoch, or
+// none, is left as it is: Install finds out. Where drop is set, what is queued is
+// dropped in the same step. Repeatable.
+func (g *Gate) Shut(ctx context.Context, sku string, epoch int64, drop bool) error {
+	return scriptError("shut", sku, shutScript.Run(ctx, g.rdb, []string{keys.Sale(sku), keys.Queue(sku)}, epoch, drop).Err())
+}
+
+// Forget drops the gate of that epoch (0: there is none), whose sale is over, with
+// all that Redis knows of the sale. False means that something is queued, held, or
+// of another epoch: nothing has happened.
+func (g *Gate) Forget(ctx context.Context, sku string, epoch int64) (bool, error) {
+	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku), keys.Keys(sku)}
+	answer, err := forgetScript.Run(ctx, g.rdb, names, epoch).Text()
+	return answer == "OK", scriptError("forget", sku, err)
 }
 
 // Stock is what a rebuild opens the gate with.
@@ -33,13 +38,14 @@ type Stock struct {
 	Buyers    int
 }
 
-// Install opens a shut or missing gate with what is staged as d, under the epoch
-// that the database has just issued. False means that the gate is not in a state
-// to be opened (open already, of this epoch or a newer one, orders are queued) or
-// that Redis has lost what was staged: start over. Error: ErrFenced.
-func (g *Gate) Install(ctx context.Context, d *Draft, epoch int64, s Stock) (bool, error) {
-	names := append([]string{keys.Sale(d.SKU), keys.Holds(d.SKU), keys.Buyers(d.SKU), keys.Queue(d.SKU)}, d.keys()...)
-	answer, err := installScript.Run(ctx, g.rdb, names, d.Fence, epoch, s.Holds, s.Buyers, d.pieces,
-		s.Total, s.Available, s.PerBuyer, s.OpensAt.UnixMilli(), s.ClosesAt.UnixMilli()).Text()
+// Install opens the gate of epoch was, which is shut, or the missing one where
+// was is 0, with what is staged as d, under the epoch that the database has just
+// issued. False means that the gate is not in a state to be opened (open, of
+// another epoch, orders are queued) or that Redis has lost what was staged:
+// start over.
+func (g *Gate) Install(ctx context.Context, d *Draft, was, epoch int64, s Stock) (bool, error) {
+	names := append([]string{keys.Sale(d.SKU), keys.Holds(d.SKU), keys.Buyers(d.SKU), keys.Queue(d.SKU)}, append(d.keys(), keys.Keys(d.SKU))...)
+	answer, err := installScript.Run(ctx, g.rdb, names, was, epoch, s.Holds, s.Buyers, d.pieces,
+		s.Total, s.Available, s.PerBuyer, s.OpensAt.UnixMilli(), s.ClosesAt.UnixMilli(), g.freshReplID(ctx, d.SKU)).Text()
 	return answer == "OK", scriptError("install", d.SKU, err)
 }

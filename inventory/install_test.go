@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -12,16 +11,15 @@ import (
 )
 
 // Opening a gate is refused unless it is certain to be the latest word.
-// (The fence, and each of these by its broken twin: twin_test.go.)
+// (Each of these by its broken twin: twin_test.go.)
 func TestInstallOnlyTheLatestWord(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := New(rdb, Config{})
-		next := Mandate{Fence: 1, Epoch: 2}
-		refused := func(t *testing.T, sku string, m Mandate) {
+		refused := func(t *testing.T, sku string, was int64) {
 			t.Helper()
 			before := state(t, rdb, sku)
-			ok, err := build(t.Context(), g, sku, m, truth{Terms: terms(5, 1), Available: 5})
-			if ok || err != nil && !errors.Is(err, ErrFenced) {
+			ok, err := build(t.Context(), g, sku, was, 9, truth{Terms: terms(5, 1), Available: 5})
+			if ok || err != nil {
 				t.Errorf("installed: %v, %v", ok, err)
 			}
 			if after := state(t, rdb, sku); after != before {
@@ -31,105 +29,65 @@ func TestInstallOnlyTheLatestWord(t *testing.T) {
 		t.Run("open", func(t *testing.T) {
 			sku := newSKU()
 			open(t, g, sku, 3, 1)
-			refused(t, sku, next)
+			refused(t, sku, first)
 		})
 		t.Run("epoch", func(t *testing.T) {
 			sku := newSKU()
 			open(t, g, sku, 3, 1)
 			shut(t, g, sku)
-			refused(t, sku, first)
+			refused(t, sku, 0) // another rebuild came first
+			refused(t, sku, 2)
 		})
 		t.Run("queue", func(t *testing.T) {
 			sku := newSKU()
 			open(t, g, sku, 3, 1)
 			reserve(t, g, order(sku, "o", "ann"))
 			shut(t, g, sku)
-			refused(t, sku, next)
-		})
-		t.Run("fence", func(t *testing.T) {
-			sku := newSKU()
-			open(t, g, sku, 3, 1)
-			shut(t, g, sku)
-			check(t, g.Claim(t.Context(), sku, 2))
-			refused(t, sku, next)
+			refused(t, sku, first)
 		})
 		t.Run("none of them", func(t *testing.T) {
 			sku := newSKU()
 			open(t, g, sku, 3, 1)
 			shut(t, g, sku)
-			install(t, g, sku, next, truth{Terms: terms(5, 1), Available: 5})
+			// Of an entry that Redis has lost, and not its key.
+			check(t, rdb.HSet(t.Context(), keys.Keys(sku), "3:ann/k", "lost p").Err())
+			install(t, g, sku, first, truth{Terms: terms(5, 1), Available: 5})
+			r := Request{OrderID: "new", SKU: sku, Buyer: "ann", Quantity: 1, Key: "k", Fingerprint: "p"}
+			if got := reserve(t, g, r); got.OrderID != "new" {
+				t.Errorf("the key of a lost order has outlived the rebuild: %+v", got)
+			}
 		})
 	})
 }
 
 func shut(t *testing.T, g *Gate, sku string) {
 	t.Helper()
-	check(t, g.Shut(t.Context(), sku, first))
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.Shut(t.Context(), sku, first, false))
 }
 
 // A Redis that fails over between staging and installing may have lost what was
 // staged, or only the latest of it. Opening with the rest would strand the units
 // of open orders, or sell those of others again.
 func TestInstallNothingThatWasLost(t *testing.T) {
-	hold := func(id, buyer string) Hold { return Hold{OrderID: id, Buyer: buyer, Quantity: 1, At: time.Now()} }
 	losses := map[string]struct {
-		key   int // of the draft, which is lost
-		after int // writes
+		key   int // of the draft, which is lost; -1: what was written last
 		guard string
 	}{
-		"holds":  {0, 0, "redis.call('HLEN', KEYS[5]) ~= tonumber(ARGV[3])"},
-		"buyers": {1, 0, "redis.call('HLEN', KEYS[6]) ~= tonumber(ARGV[4])"},
+		"holds":  {0, "redis.call('HLEN', KEYS[5]) ~= tonumber(ARGV[3])"},
+		"buyers": {1, "redis.call('HLEN', KEYS[6]) ~= tonumber(ARGV[4])"},
 		// As many holds and buyers as there should be, and not those.
-		"the last changes": {-1, 1, "redis.call('SCARD', KEYS[7]) ~= tonumber(ARGV[5])"},
+		"the last changes": {-1, "redis.call('SCARD', KEYS[7]) ~= tonumber(ARGV[5])"},
 	}
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		for what, loss := range losses {
-			lose := func(t *testing.T) (opened bool) {
-				g, sku := New(rdb, Config{}), newSKU()
-				d := draft(sku, 1)
-				for writes, some := range []Changes{
-					{Holds: []Hold{hold("a", "ann")}, Buyers: map[string]int64{"ann": 1, "bob": 0}},
-					{Holds: []Hold{hold("b", "bob")}, Ended: []string{"a"}, Buyers: map[string]int64{"ann": 0, "bob": 1}},
-				} {
-					if writes == loss.after && loss.key < 0 {
-						for _, key := range d.keys() {
-							check(t, rdb.Copy(t.Context(), key, "replica:"+key, 0, true).Err())
-						}
-					}
-					check(t, g.Stage(t.Context(), d, some))
-				}
-				if got := fmt.Sprint(rdb.HKeys(t.Context(), d.keys()[0]).Val(), rdb.HGet(t.Context(), d.keys()[1], "bob").Val()); got != "[b]1" {
-					t.Fatalf("staged: %s", got)
-				}
-				for n, key := range d.keys() {
-					if loss.key < 0 {
-						check(t, rdb.Rename(t.Context(), "replica:"+key, key).Err())
-					} else if n == loss.key {
-						check(t, rdb.Del(t.Context(), key).Err())
-					}
-				}
-				opened, err := g.Install(t.Context(), d, 1, Stock{Terms: terms(3, 1), Available: 2, Holds: 1, Buyers: 2})
-				check(t, err)
-				if left := rdb.Exists(t.Context(), d.keys()...).Val(); left != 0 {
-					t.Errorf("%d keys of the draft are left", left)
-				}
-				return opened
-			}
 			t.Run(what, func(t *testing.T) {
-				if lose(t) {
+				if opensWithout(t, rdb, loss.key) {
 					t.Error("opened without them")
 				}
 			})
 			t.Run(what+", twin", func(t *testing.T) {
 				installTwin("uncounted", loss.guard, "false").use(t)
-				if !lose(t) {
+				if !opensWithout(t, rdb, loss.key) {
 					t.Error("the check can't fail")
 				}
 			})
@@ -137,19 +95,48 @@ func TestInstallNothingThatWasLost(t *testing.T) {
 	})
 }
 
+// opensWithout stages a rebuild, loses a key of the draft, or with -1 what was
+// written last, and tells whether the gate opens.
+func opensWithout(t *testing.T, rdb *redis.Client, lost int) bool {
+	hold := func(id, buyer string) Hold { return Hold{OrderID: id, Buyer: buyer, Quantity: 1, At: time.Now()} }
+	g, sku := New(rdb, Config{}), newSKU()
+	d := draft(sku)
+	check(t, g.Stage(t.Context(), d, Changes{Holds: []Hold{hold("a", "ann")}, Buyers: map[string]int64{"ann": 1, "bob": 0}}))
+	for _, key := range d.keys() {
+		check(t, rdb.Copy(t.Context(), key, "replica:"+key, 0, true).Err())
+	}
+	check(t, g.Stage(t.Context(), d, Changes{Holds: []Hold{hold("b", "bob")}, Ended: []string{"a"}, Buyers: map[string]int64{"ann": 0, "bob": 1}}))
+	if got := fmt.Sprint(rdb.HKeys(t.Context(), d.keys()[0]).Val(), rdb.HGet(t.Context(), d.keys()[1], "bob").Val()); got != "[b]1" {
+		t.Fatalf("staged: %s", got)
+	}
+	for n, key := range d.keys() {
+		if lost < 0 {
+			check(t, rdb.Rename(t.Context(), "replica:"+key, key).Err())
+		} else if n == lost {
+			check(t, rdb.Del(t.Context(), key).Err())
+		}
+	}
+	opened, err := g.Install(t.Context(), d, 0, 1, Stock{Terms: terms(3, 1), Available: 2, Holds: 1, Buyers: 2})
+	check(t, err)
+	if left := rdb.Exists(t.Context(), d.keys()...).Val(); left != 0 {
+		t.Errorf("%d keys of the draft are left", left)
+	}
+	return opened
+}
+
 // A rebuild that dies half-way leaves nothing for good, and one that ends
 // nothing at all.
 func TestStagedKeysExpire(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := New(rdb, Config{}), newSKU()
-		d, all := draft(sku, 1), bigStock(3, 3)
+		d, all := draft(sku), bigStock(3, 3)
 		check(t, g.Stage(t.Context(), d, Changes{Holds: all.Holds, Buyers: all.Buyers}))
 		for _, key := range d.keys() {
 			if ttl := rdb.TTL(t.Context(), key).Val(); ttl <= 0 || ttl > stagedFor {
 				t.Errorf("%s lives for %v", key, ttl)
 			}
 		}
-		install(t, g, sku, first, all)
+		install(t, g, sku, 0, all)
 		for _, key := range []string{keys.Holds(sku), keys.Buyers(sku)} {
 			if ttl := rdb.TTL(t.Context(), key).Val(); ttl != -1 {
 				t.Errorf("%s, installed, lives for %v", key, ttl)
@@ -171,12 +158,12 @@ func TestInstallOnlyOnesOwnDraft(t *testing.T) {
 		check(t, g.Stage(t.Context(), fresh, Changes{Buyers: map[string]int64{"ann": 1}}))
 		check(t, g.Stage(t.Context(), stale, Changes{Buyers: map[string]int64{"ann": 5}}))
 		stock := Stock{Terms: terms(3, 1), Available: 2, Buyers: 1}
-		check(t, g.Claim(t.Context(), sku, fresh.Fence))
-		if ok, err := g.Install(t.Context(), stale, 9, stock); ok || !errors.Is(err, ErrFenced) {
-			t.Errorf("the stale keeper installs: %v, %v", ok, err)
-		}
-		if ok, err := g.Install(t.Context(), fresh, 2, stock); !ok || err != nil {
+		if ok, err := g.Install(t.Context(), fresh, 0, 2, stock); !ok || err != nil {
 			t.Fatal(ok, err)
+		}
+		check(t, g.Shut(t.Context(), sku, 2, false))
+		if ok, err := g.Install(t.Context(), stale, 0, 9, stock); ok || err != nil {
+			t.Errorf("the stale keeper installs: %v, %v", ok, err)
 		}
 		if n := rdb.HGet(t.Context(), keys.Buyers(sku), "ann").Val(); n != "1" {
 			t.Errorf("installed what another one has staged: ann has %s", n)
@@ -189,7 +176,6 @@ func bigStock(holds, buyers int) truth {
 	for i := range holds {
 		s.Holds = append(s.Holds, Hold{
 			OrderID: fmt.Sprint("order-", i), Buyer: fmt.Sprint("buyer-", i%buyers), Quantity: 1, At: time.Now(),
-			Key: "k", Fingerprint: "p",
 		})
 	}
 	for i := range buyers {
@@ -203,17 +189,12 @@ func TestInstallManyHolds(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const n = 20_000
 		g, sku := New(rdb, Config{}), newSKU()
-		install(t, g, sku, first, bigStock(n, n))
+		install(t, g, sku, 0, bigStock(n, n))
 		if view := look(t, g, sku); view.Holds != n || !view.Open {
 			t.Errorf("%+v", view.Holds)
 		}
-		if got := rdb.HLen(t.Context(), keys.Buyers(sku)).Val(); got != n {
+		if got := rdb.HLen(t.Context(), keys.Buyers(sku)).Val(); got != n+1 { // and the mark
 			t.Errorf("%d buyers", got)
-		}
-		// The key came along: a replay finds its order.
-		r := Request{OrderID: "new", SKU: sku, Buyer: "buyer-19999", Quantity: 1, Key: "k", Fingerprint: "p"}
-		if got := reserve(t, g, r); !got.Replayed || got.OrderID != "order-19999" {
-			t.Errorf("%+v", got)
 		}
 	})
 }
@@ -230,11 +211,11 @@ func TestLargestCalls(t *testing.T) {
 			for i := range batch {
 				r := order(sku, fmt.Sprintf("0192f8a0-7c1e-7000-8000-%012d", from+i), fmt.Sprint("buyer-", i))
 				r.Key, r.Fingerprint = fmt.Sprint("key-", from+i), "p"
-				batch[i] = &call{request: r, done: make(chan struct{})}
+				batch[i] = &call{Q: r}
 			}
-			g.turnstile(sku).reserveBatch(batch)
+			g.state(sku).reserveBatch(t.Context(), batch)
 			for _, c := range batch {
-				check(t, c.err)
+				check(t, c.Err)
 			}
 		}
 		var all []string
@@ -244,12 +225,12 @@ func TestLargestCalls(t *testing.T) {
 			if len(queue) == 0 {
 				break
 			}
-			var settled []Settled
+			var acked []Acked
 			for _, q := range queue {
-				settled = append(settled, Settled{Entry: q.Entry, OrderID: q.OrderID, GiveBack: len(all)%100 == 0})
+				acked = append(acked, Acked{Entry: q.Entry, OrderID: q.OrderID, GiveBack: len(all)%100 == 0})
 				all = append(all, q.OrderID)
 			}
-			check(t, g.Settle(t.Context(), sku, 1, settled))
+			check(t, g.Ack(t.Context(), sku, acked))
 			after = queue[len(queue)-1].Entry
 		}
 		if units, err := g.Release(t.Context(), sku, first, all[:ids]); err != nil || units != ids-5 {

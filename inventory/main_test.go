@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"strconv"
 	"strings"
@@ -40,9 +41,7 @@ func onEachRedis(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
 func connect(t testing.TB, url string) *redis.Client {
 	t.Helper()
 	o, err := redis.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	o.ContextTimeoutEnabled = true
 	rdb := redis.NewClient(o)
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -54,8 +53,8 @@ var skus atomic.Int64
 // newSKU is one that no other test has used.
 func newSKU() string { return "S" + strconv.FormatInt(skus.Add(1), 10) }
 
-// first is the mandate of the keeper that opens a sale in these tests.
-var first = Mandate{Fence: 1, Epoch: 1}
+// first is the epoch of a sale that these tests have opened.
+const first int64 = 1
 
 // terms of a sale that is open now.
 func terms(total, perBuyer int64) Terms {
@@ -66,7 +65,7 @@ func terms(total, perBuyer int64) Terms {
 // open opens a sale of total units, none of them sold.
 func open(t testing.TB, g *Gate, sku string, total, perBuyer int64) {
 	t.Helper()
-	install(t, g, sku, first, truth{Terms: terms(total, perBuyer), Available: total})
+	install(t, g, sku, 0, truth{Terms: terms(total, perBuyer), Available: total})
 }
 
 // A truth is what the database says, all of it.
@@ -78,24 +77,23 @@ type truth struct {
 }
 
 // draft is one that nobody has staged anything for.
-func draft(sku string, fence int64) *Draft {
-	return &Draft{SKU: sku, Fence: fence, Attempt: attempts.Add(1)}
-}
+func draft(sku string) *Draft { return &Draft{SKU: sku, Fence: 1, Attempt: attempts.Add(1)} }
 
 var attempts atomic.Int64
 
-// build stages what the database says, and installs it.
-func build(ctx context.Context, g *Gate, sku string, m Mandate, s truth) (bool, error) {
-	d := draft(sku, m.Fence)
+// build stages what the database says, and installs it over the gate of epoch was.
+func build(ctx context.Context, g *Gate, sku string, was, epoch int64, s truth) (bool, error) {
+	d := draft(sku)
 	if err := g.Stage(ctx, d, Changes{Holds: s.Holds, Buyers: s.Buyers}); err != nil {
 		return false, err
 	}
-	return g.Install(ctx, d, m.Epoch, Stock{Terms: s.Terms, Available: s.Available, Holds: len(s.Holds), Buyers: len(s.Buyers)})
+	return g.Install(ctx, d, was, epoch, Stock{Terms: s.Terms, Available: s.Available, Holds: len(s.Holds), Buyers: len(s.Buyers)})
 }
 
-func install(t testing.TB, g *Gate, sku string, m Mandate, s truth) {
+// install builds the gate after that of epoch was.
+func install(t testing.TB, g *Gate, sku string, was int64, s truth) {
 	t.Helper()
-	if ok, err := build(t.Context(), g, sku, m, s); !ok || err != nil {
+	if ok, err := build(t.Context(), g, sku, was, was+1, s); !ok || err != nil {
 		t.Fatalf("install %s: %v, %v", sku, ok, err)
 	}
 }
@@ -115,32 +113,29 @@ func reserve(t testing.TB, g *Gate, r Request) Reservation {
 	return got
 }
 
-// look is Look where an answer is certain.
+// look is Inspect where an answer is certain.
 func look(t testing.TB, g *Gate, sku string) View {
 	t.Helper()
-	view, err := g.Look(t.Context(), sku)
-	if err != nil {
-		t.Fatal(err)
-	}
+	view, err := g.Inspect(t.Context(), sku)
+	check(t, err)
 	return view
 }
 
-// state is all that Redis keeps of a SKU except its replays, as text: two
+// state is all that Redis keeps of a SKU, as text: two
 // equal ones mean that nothing has changed.
 func state(t rapid.TB, rdb *redis.Client, sku string) string {
 	t.Helper()
 	var b strings.Builder
-	for _, key := range []string{"", ":holds", ":buyers"} {
+	for _, key := range []string{"", ":holds", ":buyers", ":keys"} {
 		all, err := rdb.HGetAll(context.Background(), "sale:{"+sku+"}"+key).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
+		delete(all, "resume_at")
+		delete(all, "built_on")
+		delete(all, "buyers")
 		b.WriteString(key + " " + sorted(all) + "\n")
 	}
 	queue, err := rdb.Do(context.Background(), "XRANGE", "sale:{"+sku+"}:queue", "-", "+").Slice()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, e := range queue {
 		entry := e.([]any)
 		b.WriteString(entry[0].(string))
@@ -154,17 +149,23 @@ func state(t rapid.TB, rdb *redis.Client, sku string) string {
 	return b.String()
 }
 
-// eventually polls until ok, for at most ten seconds.
-func eventually(t testing.TB, what string, ok func() bool) {
+var eventually = servertest.Eventually
+
+// check ends the test where there is an error.
+func check(t rapid.TB, err error) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-deadline:
-			t.Fatalf("not within 30 s: %s", what)
-		case <-tick.C:
-		}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
+
+// is wants this error.
+func is(t rapid.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%v, want %v", err, want)
+	}
+}
+
+// errOf is the error of a call whose answer does not matter.
+func errOf[T any](_ T, err error) error { return err }

@@ -16,12 +16,12 @@ import (
 // an order. Their requests go on, for they may be replays.
 //
 // It is believed for Config.SoldOutFor from the moment the question was sent.
-// Half-way through, one question is asked for all, so that under steady traffic
-// nobody waits and nobody else asks. Nothing depends on being told that units
-// came back.
+// Half-way through, one caller is let through to the gate, and what it hears
+// renews the memory for all: under steady traffic nobody else asks. Nothing
+// depends on being told that units came back.
 type memory struct {
-	known  atomic.Pointer[soldOut]
-	asking atomic.Bool // the one question is under way
+	known atomic.Pointer[soldOut]
+	asked atomic.Int64 // when that caller was let through: time since started
 
 	seen      sync.Mutex // guards what follows
 	newest    version    // of the gate, as far as its replies have come in
@@ -38,7 +38,10 @@ type soldOut struct {
 
 // version tells whether the set of buyers can have grown: no order was let in
 // while it stays the same.
-type version struct{ epoch, granted int64 }
+type version struct {
+	epoch, granted int64
+	changes        int64 // how often a Redis was found to be another one
+}
 
 func (v version) before(o version) bool {
 	return v.epoch < o.epoch || v.epoch == o.epoch && v.granted < o.granted
@@ -48,66 +51,73 @@ var seed = maphash.MakeSeed()
 
 // SoldOut tells whether sku is sold out for buyer as far as this node knows,
 // without asking anybody. False means "ask". "Too few left for 3" says nothing
-// about 1, so only an empty gate is remembered.
-func (g *Gate) SoldOut(sku, buyer string) bool {
+// about 1, so only an empty gate is remembered, and believed by whoever knows the
+// sale under the same epoch (0 for any).
+func (g *Gate) SoldOut(sku, buyer string, epoch int64) bool {
 	v, ok := g.skus.Load(sku)
 	if !ok {
 		return false
 	}
-	t := v.(*turnstile)
-	s := t.known.Load()
-	if s == nil {
+	s := v.(*saleState)
+	known := s.known.Load()
+	if known == nil {
 		return false
 	}
-	left := time.Until(s.until)
-	if left < g.cfg.SoldOutFor/2 && t.asking.CompareAndSwap(false, true) {
-		go t.askAgain()
+	if known.version.changes != g.replIDs.changes.Load() || epoch != 0 && epoch != known.version.epoch {
+		return false // of a Redis that is gone, maybe, or of a gate that does not know every order
 	}
-	if left <= 0 {
+	left := time.Until(known.until)
+	if left <= 0 || left < g.cfg.SoldOutFor/2 && s.mayAsk() {
 		return false
 	}
-	_, had := slices.BinarySearch(s.buyers, maphash.String(seed, buyer))
+	_, had := slices.BinarySearch(known.buyers, maphash.String(seed, buyer))
 	return !had
 }
 
-// askAgain asks the gate how things are, reserving nothing, and takes note.
-func (t *turnstile) askAgain() {
-	defer t.asking.Store(false)
-	t.reserveBatch(nil)
+// mayAsk tells one caller to ask the gate, and a quarter of the memory's time
+// later the next one: a limiter may have refused the first on its way.
+func (s *saleState) mayAsk() bool {
+	last, at := s.asked.Load(), int64(time.Since(started))
+	return at-last > int64(s.gate.cfg.SoldOutFor/4) && s.asked.CompareAndSwap(last, at)
 }
 
 // saw takes note of what a script call that was sent at sent has shown. It is
 // called before the callers of that call hear anything, so whoever has been
-// let in is not refused from here a moment later.
-func (t *turnstile) saw(sent time.Time, now version, available int64) {
-	t.seen.Lock()
-	defer t.seen.Unlock()
-	if now.before(t.newest) && sent.Before(t.heard) {
-		return // overtaken: others have been let in since
+// let in is not refused from here a moment later. True: the gate has gone back,
+// and with it what it knows of orders.
+func (s *saleState) saw(sent time.Time, now version, available int64) (wentBack bool) {
+	s.seen.Lock()
+	defer s.seen.Unlock()
+	if now.before(s.newest) {
+		if sent.Before(s.heard) {
+			return false // overtaken: others have been let in since
+		}
+		s.doubt.Store(now.epoch)
+		wentBack = true
 	}
-	// An older version that was asked for later is a Redis that has gone back.
-	t.newest, t.heard = now, time.Now()
-	s := t.known.Load()
+	s.newest, s.heard = now, time.Now()
+	known := s.known.Load()
 	switch {
 	case available > 0:
-		if s != nil {
-			t.known.Store(nil)
+		if known != nil {
+			s.known.Store(nil)
 		}
-	case s != nil && s.version == now:
-		next := *s
-		next.until = sent.Add(t.gate.cfg.SoldOutFor)
-		if next.until.After(s.until) {
-			t.known.Store(&next)
+	case known != nil && known.version == now:
+		next := *known
+		next.until = sent.Add(s.gate.cfg.SoldOutFor)
+		if next.until.After(known.until) {
+			s.known.Store(&next)
 		}
 	default: // nothing is left, and we don't know who has had what there was
-		if s != nil {
-			t.known.Store(nil)
+		if known != nil {
+			s.known.Store(nil)
 		}
-		if !t.loading && !sent.Before(t.loadAgain) {
-			t.loading = true
-			go t.loadBuyers(now)
+		if !s.loading && !sent.Before(s.loadAgain) {
+			s.loading = true
+			s.gate.tasks.Go(func() { s.loadBuyers(now) })
 		}
 	}
+	return wentBack
 }
 
 // loadBuyers reads who has had an order, at the version of a gate seen empty.
@@ -116,31 +126,31 @@ func (t *turnstile) saw(sent time.Time, now version, available int64) {
 //
 // It ends by itself, bounded by the call's timeout. Reading many buyers takes
 // a while; then it is done more seldom, and meanwhile requests go to the gate.
-func (t *turnstile) loadBuyers(at version) {
-	ctx, cancel := context.WithTimeout(context.Background(), t.gate.cfg.Timeout)
+func (s *saleState) loadBuyers(at version) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.gate.cfg.Timeout)
 	defer cancel()
 	start := time.Now()
-	buyers, err := t.readBuyers(ctx)
+	buyers, err := s.readBuyers(ctx)
 	took := time.Since(start)
 
-	t.seen.Lock()
-	defer t.seen.Unlock()
-	t.loading = false
-	t.loadAgain = start.Add(20 * took) // also when it failed: Redis has enough to do
+	s.seen.Lock()
+	defer s.seen.Unlock()
+	s.loading = false
+	s.loadAgain = start.Add(20 * took) // also when it failed: Redis has enough to do
 	if err != nil {
 		return
 	}
-	if t.newest == at {
+	if s.newest == at {
 		// until is in the past: the next question confirms it under this version.
-		t.known.Store(&soldOut{version: at, until: start, buyers: buyers})
+		s.known.Store(&soldOut{version: at, until: start, buyers: buyers})
 	}
 }
 
-func (t *turnstile) readBuyers(ctx context.Context) ([]uint64, error) {
+func (s *saleState) readBuyers(ctx context.Context) ([]uint64, error) {
 	var buyers []uint64
 	var cursor uint64
 	for {
-		page, next, err := t.gate.rdb.HScan(ctx, keys.Buyers(t.sku), cursor, "", 1000).Result()
+		page, next, err := s.gate.rdb.HScan(ctx, keys.Buyers(s.sku), cursor, "", 1000).Result()
 		if err != nil {
 			return nil, err
 		}

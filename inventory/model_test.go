@@ -13,23 +13,24 @@ import (
 // no crashes: what the real one must be indistinguishable from.
 type model struct {
 	exists, open bool
-	epoch, fence int64
+	epoch        int64
 	terms        Terms
 	available    int64
 	holds        map[string]Hold
-	buyers       map[string]int64 // units held or paid
-	paid         map[string]int64 // of those, confirmed: no hold any more
-	replays      map[[2]string]Hold
+	buyers       map[string]int64     // units held or paid
+	paid         map[string]int64     // of those, confirmed: no hold any more
+	keys         map[[2]string]Queued // buyer and key, of what is queued
 	queue        []Queued
 	bound        int
 	entry        int // orders in an entry of the queue, at most
 	granted      int64
+	resting      bool // units have come to an empty gate
 }
 
 func newModel(bound, entry int) *model {
 	return &model{
 		holds: map[string]Hold{}, buyers: map[string]int64{}, paid: map[string]int64{},
-		replays: map[[2]string]Hold{}, bound: bound, entry: entry,
+		keys: map[[2]string]Queued{}, bound: bound, entry: entry,
 	}
 }
 
@@ -45,7 +46,7 @@ type answer struct {
 func (m *model) reserve(r Request, now time.Time) answer {
 	_, known := m.buyers[r.Buyer]
 	no := func(reason error) answer { return answer{reason: reason, known: known} }
-	earlier, replay := m.replays[[2]string{r.Buyer, r.Key}]
+	earlier, replay := m.keys[[2]string{r.Buyer, r.Key}]
 	hold, held := m.holds[r.OrderID]
 	switch {
 	case !m.exists:
@@ -66,22 +67,21 @@ func (m *model) reserve(r Request, now time.Time) answer {
 		return no(ErrClosed)
 	case r.Quantity > m.terms.PerBuyer-m.buyers[r.Buyer]:
 		return no(ErrBuyerLimit)
-	case r.Quantity > m.available:
+	case m.resting, r.Quantity > m.available:
 		return no(ErrSoldOut)
 	case len(m.queue) >= m.bound:
 		return no(ErrBusy)
 	}
-	h := Hold{OrderID: r.OrderID, Buyer: r.Buyer, Quantity: r.Quantity, Key: r.Key, Fingerprint: r.Fingerprint}
+	h := Hold{OrderID: r.OrderID, Buyer: r.Buyer, Quantity: r.Quantity}
 	m.available -= r.Quantity
 	m.buyers[r.Buyer] += r.Quantity
 	m.holds[r.OrderID] = h
 	m.granted++
+	q := Queued{OrderID: r.OrderID, Buyer: r.Buyer, Quantity: r.Quantity, Key: r.Key, Fingerprint: r.Fingerprint, Node: r.Node}
+	m.queue = append(m.queue, q)
 	if r.Key != "" {
-		m.replays[[2]string{r.Buyer, r.Key}] = h
+		m.keys[[2]string{r.Buyer, r.Key}] = q
 	}
-	m.queue = append(m.queue, Queued{
-		OrderID: r.OrderID, Buyer: r.Buyer, Quantity: r.Quantity, Key: r.Key, Fingerprint: r.Fingerprint, Node: r.Node,
-	})
 	return answer{id: r.OrderID}
 }
 
@@ -100,26 +100,21 @@ func (m *model) reservedAt(id string, at time.Time) {
 	}
 }
 
-// admit is what every script of a keeper does first.
-func (m *model) admit(fence int64) error {
-	if fence < m.fence {
-		return ErrFenced
-	}
-	m.fence = fence
-	return nil
-}
-
-func (m *model) admitEpoch(k Mandate) error {
-	if err := m.admit(k.Fence); err != nil {
-		return err
-	}
+// admit is what the scripts that are true of one gate only do first.
+func (m *model) admit(epoch int64) error {
 	if !m.exists {
 		return ErrNoGate
 	}
-	if k.Epoch != m.epoch {
+	if epoch != m.epoch {
 		return ErrEpoch
 	}
 	return nil
+}
+
+// come brings units to the gate.
+func (m *model) come(units int64) {
+	m.resting = m.resting || m.available <= 0 && m.available+units > 0
+	m.available += units
 }
 
 func (m *model) giveBack(id string) int64 {
@@ -128,16 +123,16 @@ func (m *model) giveBack(id string) int64 {
 		return 0
 	}
 	delete(m.holds, id)
-	m.available += h.Quantity
+	m.come(h.Quantity)
 	m.buyers[h.Buyer] -= h.Quantity
 	return h.Quantity
 }
 
-func (m *model) release(k Mandate, ids []string) (units int64, err error) {
+func (m *model) release(epoch int64, ids []string) (units int64, err error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	if err := m.admitEpoch(k); err != nil {
+	if err := m.admit(epoch); err != nil {
 		return 0, err
 	}
 	for _, id := range ids {
@@ -146,11 +141,11 @@ func (m *model) release(k Mandate, ids []string) (units int64, err error) {
 	return units, nil
 }
 
-func (m *model) confirm(k Mandate, ids []string) error {
+func (m *model) confirm(epoch int64, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	if err := m.admitEpoch(k); err != nil {
+	if err := m.admit(epoch); err != nil {
 		return err
 	}
 	for _, id := range ids {
@@ -162,13 +157,7 @@ func (m *model) confirm(k Mandate, ids []string) error {
 	return nil
 }
 
-func (m *model) settle(fence int64, orders []Settled) error {
-	if len(orders) == 0 {
-		return nil
-	}
-	if err := m.admit(fence); err != nil {
-		return err
-	}
+func (m *model) ack(orders []Acked) {
 	for from, o := range orders {
 		if o.GiveBack {
 			m.giveBack(o.OrderID)
@@ -189,10 +178,14 @@ func (m *model) settle(fence int64, orders []Settled) error {
 			}
 		}
 		if slices.Equal(judged, queued) {
-			m.queue = slices.DeleteFunc(m.queue, func(q Queued) bool { return q.Entry == o.Entry })
+			m.queue = slices.DeleteFunc(m.queue, func(q Queued) bool {
+				if at := [2]string{q.Buyer, q.Key}; q.Entry == o.Entry && m.keys[at].OrderID == q.OrderID {
+					delete(m.keys, at)
+				}
+				return q.Entry == o.Entry
+			})
 		}
 	}
-	return nil
 }
 
 // entries is the queue, cut into its entries.
@@ -219,23 +212,19 @@ func (m *model) read(after string, limit int) (orders []Queued) {
 	return orders
 }
 
-func (m *model) setTerms(k Mandate, t Terms) error {
-	if err := m.admitEpoch(k); err != nil {
+func (m *model) setTerms(epoch int64, t Terms) error {
+	if err := m.admit(epoch); err != nil {
 		return err
 	}
-	m.available += t.Total - m.terms.Total
+	m.come(t.Total - m.terms.Total)
 	m.terms = t
 	return nil
 }
 
-func (m *model) shut(k Mandate) error {
-	if err := m.admit(k.Fence); err != nil {
-		return err
-	}
-	if m.exists && m.epoch == k.Epoch {
+func (m *model) shut(epoch int64) {
+	if m.exists && m.epoch == epoch {
 		m.open = false
 	}
-	return nil
 }
 
 // truth is what a database would say: some of the open orders have been closed
@@ -256,28 +245,22 @@ func (m *model) truth(closed func(id string) bool) truth {
 	return s
 }
 
-func (m *model) install(k Mandate, s truth) (bool, error) {
-	for _, h := range s.Holds { // true, whatever becomes of the rebuild
-		if at := [2]string{h.Buyer, h.Key}; h.Key != "" {
-			if _, ok := m.replays[at]; !ok {
-				m.replays[at] = h
-			}
-		}
+func (m *model) install(was, epoch int64, s truth) bool {
+	if m.open || was != m.epoch || len(m.queue) > 0 {
+		return false
 	}
-	if err := m.admit(k.Fence); err != nil {
-		return false, err
+	if m.exists {
+		m.resting = m.resting || m.available <= 0 && s.Available > 0
 	}
-	if m.open || k.Epoch <= m.epoch || len(m.queue) > 0 {
-		return false, nil
-	}
-	m.exists, m.open, m.epoch, m.granted = true, true, k.Epoch, 0
+	m.exists, m.open, m.epoch, m.granted = true, true, epoch, 0
 	m.terms, m.available = s.Terms, s.Available
 	m.buyers = maps.Clone(s.Buyers)
 	m.holds = map[string]Hold{}
+	clear(m.keys)
 	for _, h := range s.Holds {
 		m.holds[h.OrderID] = h
 	}
-	return true, nil
+	return true
 }
 
 // law is what must hold after every step, whatever it was.
@@ -304,28 +287,31 @@ func (m *model) law() error {
 // dump is the model as state() shows Redis.
 func (m *model) dump(sku string) string {
 	sale := map[string]string{}
-	if m.fence > 0 {
-		sale["fence"] = fmt.Sprint(m.fence)
-	}
 	if m.exists {
-		sale["state"] = map[bool]string{true: "open", false: "closed"}[m.open]
+		sale["state"] = map[bool]string{true: "open", false: "rebuilding"}[m.open]
 		for field, n := range map[string]int64{
 			"epoch": m.epoch, "total": m.terms.Total, "available": m.available, "per_buyer": m.terms.PerBuyer,
 			"opens_at": m.terms.OpensAt.UnixMilli(), "closes_at": m.terms.ClosesAt.UnixMilli(), "granted": m.granted,
-			"queued": int64(len(m.queue)),
+			"queued": int64(len(m.queue)), // and resume_at and built_on, which are looked at apart
 		} {
 			sale[field] = fmt.Sprint(n)
 		}
 	}
-	holds, buyers := map[string]string{}, map[string]string{}
+	holds, buyers, names := map[string]string{}, map[string]string{}, map[string]string{}
 	for id, h := range m.holds {
 		holds[id] = fmt.Sprintf("%d %d %s", h.Quantity, h.At.UnixMilli(), h.Buyer)
+	}
+	if m.exists {
+		buyers[""] = "0" // install.lua's mark
 	}
 	for buyer, n := range m.buyers {
 		buyers[buyer] = fmt.Sprint(n)
 	}
+	for _, q := range m.keys {
+		names[fmt.Sprintf("%d:%s/%s", len(q.Buyer), q.Buyer, q.Key)] = q.OrderID + " " + q.Fingerprint
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, " %s\n:holds %s\n:buyers %s\n", sorted(sale), sorted(holds), sorted(buyers))
+	fmt.Fprintf(&b, " %s\n:holds %s\n:buyers %s\n:keys %s\n", sorted(sale), sorted(holds), sorted(buyers), sorted(names))
 	for _, entry := range m.entries() {
 		b.WriteString(entry[0].Entry)
 		for _, q := range entry {

@@ -10,12 +10,12 @@ import (
 // A keeper whose gate is gone hears so by the error that makes it rebuild.
 func TestNoGate(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, m := New(rdb, Config{}), Mandate{Fence: 1, Epoch: 1}
-		_, release := g.Release(t.Context(), "gone", m, []string{"o"})
+		g := New(rdb, Config{})
+		_, release := g.Release(t.Context(), "gone", 1, []string{"o"})
 		for what, err := range map[string]error{
 			"release": release,
-			"confirm": g.Confirm(t.Context(), "gone", m, []string{"o"}),
-			"terms":   g.SetTerms(t.Context(), "gone", m, Terms{}),
+			"confirm": g.Confirm(t.Context(), "gone", 1, []string{"o"}),
+			"terms":   g.SetTerms(t.Context(), "gone", 1, Terms{}),
 		} {
 			if !errors.Is(err, ErrNoGate) {
 				t.Errorf("%s: %v", what, err)

@@ -23,23 +23,23 @@ type Queued struct {
 	OrderID     string
 	Buyer       string
 	Quantity    int64
-	Key         string
+	Key, Pays   string // see Request
 	Fingerprint string
 	Node        string
-	Trace       string    // see Request
+	Trace       string
 	At          time.Time // when it was reserved, by Redis's clock
 }
 
 // Queue reads the oldest queued orders of sku, or those after the entry of an
 // order read before. It hands out whole entries, as many as fit into limit
-// orders, and at least one: what is settled is an entry (see settle.lua). It
-// takes nothing off: Settle does, once the database has judged them.
+// orders, and at least one: what is acknowledged is an entry (see ack.lua). It
+// takes nothing off: Ack does, once the database has judged them.
 func (g *Gate) Queue(ctx context.Context, sku, after string, limit int64) ([]Queued, error) {
 	start := "-"
 	if after != "" {
 		start = "(" + after
 	}
-	fill := &g.turnstile(sku).fill
+	fill := &g.state(sku).fill
 	room := limit
 	var orders []Queued
 	var seen, held int64 // entries, and the orders in them
@@ -138,6 +138,9 @@ func unpack(id string, rest any) (Queued, error) {
 	q.Key, text = text[:n[2]], text[n[2]:]
 	q.Node, q.Fingerprint = text[:n[3]], text[n[3]:]
 	q.Node, q.Trace, _ = strings.Cut(q.Node, "\n")
+	if scoped, pays := strings.CutPrefix(q.Key, " "); pays {
+		q.Pays, q.Key, _ = strings.Cut(scoped, " ")
+	}
 	return q, nil
 }
 
@@ -177,23 +180,23 @@ func (g *Gate) Oldest(ctx context.Context, skus ...string) (oldest []time.Time, 
 	return oldest, cmds[len(skus)].(*redis.TimeCmd).Val(), nil
 }
 
-// A Settled order has been judged by the database and leaves the queue.
-type Settled struct {
+// An Acked order has been judged by the database and leaves the queue.
+type Acked struct {
 	Entry    string
 	OrderID  string
 	GiveBack bool // it holds nothing in the database: its units return to sale
 }
 
-// Settle takes judged orders off the queue. They are in the queue's order, and
+// Ack takes judged orders off the queue, and forgets their idempotency keys:
+// the database knows both. They are in the queue's order, and
 // of an entry all of its orders are there: one that lacks an order stays, with
-// all it has. Repeatable.
-//
-// Errors: ErrFenced, and then nothing happened; else unknown: call again.
-func (g *Gate) Settle(ctx context.Context, sku string, fence int64, orders []Settled) error {
+// all it has. Repeatable, by a keeper that was replaced as well. After an error
+// the outcome is unknown: call again.
+func (g *Gate) Ack(ctx context.Context, sku string, orders []Acked) error {
 	if len(orders) == 0 {
 		return nil
 	}
-	args := []any{fence, 0}
+	args := []any{0}
 	entries := 0
 	var back []any
 	for len(orders) > 0 {
@@ -209,7 +212,7 @@ func (g *Gate) Settle(ctx context.Context, sku string, fence int64, orders []Set
 		args = append(args, entry, strings.Join(ids, " "))
 		entries++
 	}
-	args[1] = entries
-	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku)}
-	return scriptError("settle", sku, settleScript.Run(ctx, g.rdb, names, append(args, back...)...).Err())
+	args[0] = entries
+	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku), keys.Keys(sku)}
+	return scriptError("acknowledge", sku, ackScript.Run(ctx, g.rdb, names, append(args, back...)...).Err())
 }

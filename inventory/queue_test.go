@@ -17,11 +17,11 @@ func reserveAtOnce(t testing.TB, g *Gate, sku string, n int) {
 	batch := make([]*call, n)
 	for i := range batch {
 		id := newSKU() // as good an id as any
-		batch[i] = &call{request: order(sku, id, "buyer-"+id), done: make(chan struct{})}
+		batch[i] = &call{Q: order(sku, id, "buyer-"+id)}
 	}
-	g.turnstile(sku).reserveBatch(batch)
+	g.state(sku).reserveBatch(t.Context(), batch)
 	for _, c := range batch {
-		check(t, c.err)
+		check(t, c.Err)
 	}
 }
 
@@ -48,8 +48,8 @@ func TestEntries(t *testing.T) {
 			if got := sizes(queue); !slices.Equal(got, want) {
 				t.Errorf("%d orders are in entries of %v, want %v", n, got, want)
 			}
-			if glance, err := g.Glance(t.Context(), sku); err != nil || glance[0].Queued != int64(n) {
-				t.Errorf("%d orders: %+v, %v", n, glance, err)
+			if summary, err := g.Summaries(t.Context(), sku); err != nil || summary[0].Queued != int64(n) {
+				t.Errorf("%d orders: %+v, %v", n, summary, err)
 			}
 		}
 	})
@@ -58,6 +58,7 @@ func TestEntries(t *testing.T) {
 // Nobody says how many orders an entry has. Reading finds out, and from then
 // on asks once, for as much as it hands out.
 func TestQueueReadsLittle(t *testing.T) {
+	t.Parallel()
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const limit = 500
 		for _, size := range []int{1, 3, 60, 125} {
@@ -92,24 +93,24 @@ func TestQueueReadsLittle(t *testing.T) {
 
 // A promoted replica hands out an id again, to other orders. They stay; what
 // is to be given back is.
-func TestSettleOfAnotherEntry(t *testing.T) {
+func TestAckOfAnotherEntry(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := New(rdb, Config{}), newSKU()
 		open(t, g, sku, 10, 1)
 		reserveAtOnce(t, g, sku, 3)
 		queue, err := g.Queue(t.Context(), sku, "", 10)
 		check(t, err)
-		var judged []Settled
+		var judged []Acked
 		var fields []string
 		for _, q := range queue {
-			judged = append(judged, Settled{Entry: q.Entry, OrderID: q.OrderID})
+			judged = append(judged, Acked{Entry: q.Entry, OrderID: q.OrderID})
 			fields = append(fields, q.OrderID, "1 1 0 0 bp")
 		}
 		rdb.Del(t.Context(), keys.Queue(sku))
 		judged[0].GiveBack = true
 		fields = append(fields, "one more", "1 1 0 0 bp")
 		check(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), ID: queue[0].Entry, Values: fields}).Err())
-		check(t, g.Settle(t.Context(), sku, 1, judged))
+		check(t, g.Ack(t.Context(), sku, judged))
 		if view := look(t, g, sku); len(view.Queued) != 4 || view.Holds != 2 || view.Available != 8 {
 			t.Errorf("%d of 4 orders left, %+v", len(view.Queued), view)
 		}

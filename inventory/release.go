@@ -9,29 +9,29 @@ import (
 // Release gives back the units of closed orders, each at most once over any
 // number of calls, and returns how many came back. At most 500 ids a call.
 //
-// Errors: ErrFenced, ErrEpoch, ErrNoGate, and then nothing was given back;
+// Errors: ErrEpoch, ErrNoGate, and then nothing was given back;
 // else unknown: call again.
-func (g *Gate) Release(ctx context.Context, sku string, m Mandate, ids []string) (int64, error) {
+func (g *Gate) Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	args := mandateArgs(m, ids)
+	args := epochArgs(epoch, ids)
 	units, err := releaseScript.Run(ctx, g.rdb, []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku)}, args...).Int64()
 	return units, scriptError("release", sku, err)
 }
 
 // Confirm drops the holds of paid orders: their units stay sold. At most 500
 // ids a call; repeatable. Errors as those of Release.
-func (g *Gate) Confirm(ctx context.Context, sku string, m Mandate, ids []string) error {
+func (g *Gate) Confirm(ctx context.Context, sku string, epoch int64, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	err := confirmScript.Run(ctx, g.rdb, []string{keys.Sale(sku), keys.Holds(sku)}, mandateArgs(m, ids)...).Err()
+	err := confirmScript.Run(ctx, g.rdb, []string{keys.Sale(sku), keys.Holds(sku)}, epochArgs(epoch, ids)...).Err()
 	return scriptError("confirm", sku, err)
 }
 
-func mandateArgs(m Mandate, ids []string) []any {
-	args := append(make([]any, 0, 2+len(ids)), m.Fence, m.Epoch)
+func epochArgs(epoch int64, ids []string) []any {
+	args := append(make([]any, 0, 1+len(ids)), epoch)
 	for _, id := range ids {
 		args = append(args, id)
 	}

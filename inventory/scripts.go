@@ -7,8 +7,10 @@ import (
 )
 
 var (
-	//go:embed fence.lua
-	fenceLua string
+	//go:embed epoch.lua
+	epochLua string
+	//go:embed rest.lua
+	restLua string
 	//go:embed give_back.lua
 	giveBackLua string
 	//go:embed reserve.lua
@@ -17,16 +19,18 @@ var (
 	releaseLua string
 	//go:embed confirm.lua
 	confirmLua string
-	//go:embed settle.lua
-	settleLua string
-	//go:embed claim.lua
-	claimLua string
+	//go:embed ack.lua
+	ackLua string
 	//go:embed terms.lua
 	termsLua string
 	//go:embed shut.lua
 	shutLua string
 	//go:embed install.lua
 	installLua string
+	//go:embed stage.lua
+	stageLua string
+	//go:embed forget.lua
+	forgetLua string
 	//go:embed look.lua
 	lookLua string
 	//go:embed tally.lua
@@ -38,12 +42,13 @@ var (
 	lookScript    = redis.NewScript(lookLua)
 	tallyScript   = redis.NewScript(tallyLua)
 
-	// A keeper's scripts: each checks the fence first.
-	releaseScript = redis.NewScript(fenceLua + giveBackLua + releaseLua)
-	confirmScript = redis.NewScript(fenceLua + confirmLua)
-	settleScript  = redis.NewScript(fenceLua + giveBackLua + settleLua)
-	claimScript   = redis.NewScript(fenceLua + claimLua)
-	termsScript   = redis.NewScript(fenceLua + termsLua)
-	shutScript    = redis.NewScript(fenceLua + shutLua)
-	installScript = redis.NewScript(fenceLua + installLua)
+	// A keeper's scripts.
+	releaseScript = redis.NewScript(epochLua + restLua + giveBackLua + releaseLua)
+	confirmScript = redis.NewScript(epochLua + confirmLua)
+	ackScript     = redis.NewScript(restLua + giveBackLua + ackLua)
+	termsScript   = redis.NewScript(epochLua + restLua + termsLua)
+	stageScript   = redis.NewScript(stageLua)
+	shutScript    = redis.NewScript(shutLua)
+	forgetScript  = redis.NewScript(forgetLua)
+	installScript = redis.NewScript(restLua + installLua)
 )

@@ -24,8 +24,7 @@ import (
 func exercise(t *testing.T, g *Gate) {
 	t.Helper()
 	ctx, sku := t.Context(), newSKU()
-	check(t, g.Claim(ctx, sku, 1))
-	install(t, g, sku, first, truth{
+	install(t, g, sku, 0, truth{
 		Terms: terms(10, 9), Available: 8, Buyers: map[string]int64{"zoe": 2},
 		Holds: []Hold{{OrderID: "z", Buyer: "zoe", Quantity: 2, At: time.Now()}},
 	})
@@ -37,7 +36,7 @@ func exercise(t *testing.T, g *Gate) {
 	if len(queue) != 3 {
 		t.Fatalf("%d queued", len(queue))
 	}
-	check(t, g.Settle(ctx, sku, 1, []Settled{
+	check(t, g.Ack(ctx, sku, []Acked{
 		{Entry: queue[0].Entry, OrderID: "a"}, {Entry: queue[1].Entry, OrderID: "b", GiveBack: true},
 	}))
 	if units, err := g.Release(ctx, sku, first, []string{"z", "b"}); err != nil || units != 2 {
@@ -51,8 +50,11 @@ func exercise(t *testing.T, g *Gate) {
 	if tally, err := g.Tally(ctx, sku, []string{"c"}, nil); err != nil || tally.Available != 18 || tally.Units() != 1 || !tally.Held["c"] {
 		t.Errorf("%+v, %v", tally, err)
 	}
-	check(t, g.Shut(ctx, sku, first))
-	view, err := g.Look(ctx, sku)
+	if gone, err := g.Forget(ctx, sku, first); err != nil || gone {
+		t.Errorf("a gate with an order in its queue is forgotten: %v, %v", gone, err)
+	}
+	check(t, g.Shut(ctx, sku, first, false))
+	view, err := g.Inspect(ctx, sku)
 	check(t, err)
 	if want := (View{Exists: true, Epoch: 1, Total: 20, Available: 18, Holds: 1, Queued: map[string]int64{"c": 1}}); fmt.Sprint(view) != fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", view, want)
@@ -62,9 +64,9 @@ func exercise(t *testing.T, g *Gate) {
 // scripts is every script by the names of the files it is made of.
 var scripts = map[string]*redis.Script{
 	"reserve.lua": reserveScript, "look.lua": lookScript, "tally.lua": tallyScript,
-	"fence.lua give_back.lua release.lua": releaseScript, "fence.lua confirm.lua": confirmScript,
-	"fence.lua give_back.lua settle.lua": settleScript, "fence.lua claim.lua": claimScript,
-	"fence.lua terms.lua": termsScript, "fence.lua shut.lua": shutScript, "fence.lua install.lua": installScript,
+	"epoch.lua rest.lua give_back.lua release.lua": releaseScript, "epoch.lua confirm.lua": confirmScript,
+	"rest.lua give_back.lua ack.lua": ackScript, "stage.lua": stageScript, "forget.lua": forgetScript,
+	"epoch.lua rest.lua terms.lua": termsScript, "shut.lua": shutScript, "rest.lua install.lua": installScript,
 }
 
 // No script is written and never run.
@@ -135,22 +137,25 @@ func TestScriptsForgotten(t *testing.T) {
 func TestCodes(t *testing.T) {
 	code := regexp.MustCompile(`-\d+\b`)
 	header, body := map[string]bool{}, map[string]bool{}
-	_, list, _ := strings.Cut(reserveLua, "refused:")
-	list, _, _ = strings.Cut(list, "10 less")
+	_, list, _ := strings.Cut(reserveLua, "no answer:")
+	list, _, _ = strings.Cut(list, "each 100 less")
 	for _, c := range code.FindAllString(list, -1) {
 		header[c] = true
 	}
 	for line := range strings.Lines(reserveLua) {
 		line, _, _ = strings.Cut(line, "--")
-		for _, c := range regexp.MustCompile(`(=|and|or) (-\d)\b`).FindAllStringSubmatch(line, -1) {
+		for _, c := range regexp.MustCompile(`(=|and|or) (-\d+)\b`).FindAllStringSubmatch(line, -1) {
 			body[c[2]] = true
 		}
 	}
 	known := map[string]bool{}
-	for c := int64(-9); c <= -1; c++ {
-		no, knows := refusals[c], refusals[c-10]
-		if no == nil || knows == nil || no.Known || !knows.Known || no.Reason != knows.Reason {
-			t.Errorf("%d: %+v; %d: %+v", c, no, c-10, knows)
+	for c, no := range refusals {
+		if c <= -100 {
+			continue
+		}
+		knows := refusals[c-100]
+		if knows == nil || no.Known || !knows.Known || no.Reason != knows.Reason || no.answers() != (c <= -20) {
+			t.Errorf("%d: %+v; %d: %+v", c, no, c-100, knows)
 		}
 		known[strconv.FormatInt(c, 10)] = true
 	}
@@ -160,8 +165,8 @@ func TestCodes(t *testing.T) {
 	if !maps.Equal(known, body) || !maps.Equal(known, header) {
 		t.Errorf("errors.go %v\nscript    %v\nheader    %v", known, body, header)
 	}
-	for _, odd := range []any{int64(0), int64(-10), int64(-20), nil, 1.5} {
-		if _, err := Outcome("o", odd); err == nil || errors.As(err, new(*Refusal)) {
+	for _, odd := range []any{int64(0), int64(-6), int64(-19), int64(-100), nil, 1.5} {
+		if _, err := outcome("o", odd); err == nil || errors.As(err, new(*Refusal)) {
 			t.Errorf("%v: %v", odd, err)
 		}
 	}
@@ -170,14 +175,11 @@ func TestCodes(t *testing.T) {
 // All keys of a SKU are in one slot of a cluster.
 func TestOneSlot(t *testing.T) {
 	for _, key := range []string{
-		keys.Sale("S"), keys.Holds("S"), keys.Buyers("S"), keys.Queue("S"), keys.Replays("S"), keys.OlderReplays("S"),
+		keys.Sale("S"), keys.Holds("S"), keys.Buyers("S"), keys.Queue("S"), keys.Keys("S"),
 		keys.StagedHolds("S", "1-1"), keys.StagedBuyers("S", "1-1"), keys.StagedPieces("S", "1-1"),
 	} {
 		if _, rest, _ := strings.Cut(key, "{"); !strings.HasPrefix(rest, "S}") {
 			t.Errorf("%s: its tag is not the SKU", key)
 		}
-	}
-	if keys.Replay("a/b", "c") == keys.Replay("a", "b/c") {
-		t.Error("one buyer's key is another's")
 	}
 }

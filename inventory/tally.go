@@ -32,13 +32,13 @@ func (t *Tally) Units() (units int64) {
 	return units
 }
 
-// tallyMost is how many queued orders a Tally reads: 2 ms of Redis's time.
-const tallyMost = 2000
+// maxTally is how many queued orders a Tally reads: 2 ms of Redis's time.
+const maxTally = 2000
 
 // Tally reads what the gate of sku has, and what it has of these orders and
 // buyers, all of it in one step. At most 1,000 of each.
 func (g *Gate) Tally(ctx context.Context, sku string, ids, buyers []string) (Tally, error) {
-	args := append(make([]any, 0, 2+len(ids)+len(buyers)), tallyMost, len(ids))
+	args := append(make([]any, 0, 2+len(ids)+len(buyers)), maxTally, len(ids))
 	for _, asked := range [][]string{ids, buyers} {
 		for _, name := range asked {
 			args = append(args, name)

@@ -17,7 +17,7 @@ func TestTally(t *testing.T) {
 		if none, err := g.Tally(t.Context(), sku, []string{"a"}, nil); err != nil || none.Open {
 			t.Errorf("no gate: %+v, %v", none, err)
 		}
-		install(t, g, sku, first, truth{
+		install(t, g, sku, 0, truth{
 			Terms: terms(10, 9), Available: 8, Buyers: map[string]int64{"zoe": 2, "bob": 0},
 			Holds: []Hold{{OrderID: "z", Buyer: "zoe", Quantity: 2, At: time.Now()}},
 		})
@@ -56,11 +56,10 @@ func TestTallyOfALongQueue(t *testing.T) {
 			t.Errorf("one order, counted as a million: %+v", got)
 		}
 		pipe := rdb.Pipeline()
-		for range tallyMost {
+		for range maxTally {
 			pipe.XAdd(t.Context(), &redis.XAddArgs{Stream: "sale:{" + sku + "}:queue", Values: []string{"x", "1 1 0 0 b"}})
 		}
-		_, err = pipe.Exec(t.Context())
-		check(t, err)
+		check(t, errOf(pipe.Exec(t.Context())))
 		if got, err = g.Tally(t.Context(), sku, nil, nil); err != nil || !got.Long || !got.Open || got.Available != 9 {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -76,7 +75,7 @@ func TestHeldPages(t *testing.T) {
 		for i := range holds {
 			holds[i] = Hold{OrderID: fmt.Sprintf("o%d", i), Buyer: "b", Quantity: 1, At: time.Now()}
 		}
-		install(t, g, sku, first, truth{Terms: terms(n, n), Holds: holds, Buyers: map[string]int64{"b": n}})
+		install(t, g, sku, 0, truth{Terms: terms(n, n), Holds: holds, Buyers: map[string]int64{"b": n}})
 		seen := map[string]bool{}
 		for cursor := uint64(0); ; {
 			ids, next, err := g.HeldPage(t.Context(), sku, cursor)

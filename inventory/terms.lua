@@ -3,11 +3,14 @@
 -- what was sold is not touched.
 --
 -- KEYS  1 sale
--- ARGV  1 fence  2 epoch  3 total  4 per_buyer  5 opens_at ms  6 closes_at ms
--- Returns the units available now; errors FENCED, NOGATE, EPOCH.
-local no = fenced(KEYS[1], ARGV[1]) or out_of_epoch(KEYS[1], ARGV[2])
+-- ARGV  1 epoch  2 total  3 per_buyer  4 opens_at ms  5 closes_at ms
+-- Returns the units available now; errors NOGATE, EPOCH.
+local no = out_of_epoch(KEYS[1], ARGV[1])
 if no then return no end
 
 local total = tonumber(redis.call('HGET', KEYS[1], 'total'))
-redis.call('HSET', KEYS[1], 'total', ARGV[3], 'per_buyer', ARGV[4], 'opens_at', ARGV[5], 'closes_at', ARGV[6])
-return redis.call('HINCRBY', KEYS[1], 'available', tonumber(ARGV[3]) - total)
+redis.call('HSET', KEYS[1], 'total', ARGV[2], 'per_buyer', ARGV[3], 'opens_at', ARGV[4], 'closes_at', ARGV[5])
+local more = tonumber(ARGV[2]) - total
+local available = redis.call('HINCRBY', KEYS[1], 'available', more)
+if available > 0 and available <= more then rest(KEYS[1]) end
+return available

@@ -22,8 +22,7 @@ func TestTraceCrossesTheQueue(t *testing.T) {
 		traced, plain := order(sku, "a", "b1"), order(sku, "b", "b2")
 		traced.Node, traced.Trace, plain.Node = "node 1", trace, "node 2"
 		for _, r := range []Request{traced, plain} {
-			_, err := g.Reserve(t.Context(), r)
-			check(t, err)
+			check(t, errOf(g.Reserve(t.Context(), r)))
 		}
 		queue, err := g.Queue(t.Context(), sku, "", 10)
 		check(t, err)
@@ -45,7 +44,7 @@ func TestSenderWithoutTrace(t *testing.T) {
 	if r.sender() != &r.Node || testing.AllocsPerRun(100, func() { r.sender() }) != 0 {
 		t.Error("a request without a trace is packed anew")
 	}
-	r.Trace = strings.Repeat("x", mostTrace+1)
+	r.Trace = strings.Repeat("x", maxTrace+1)
 	if r.sender() != &r.Node {
 		t.Error("a trace of any length is queued")
 	}

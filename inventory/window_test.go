@@ -18,7 +18,7 @@ func TestWindowToTheMillisecond(t *testing.T) {
 	g, sku := New(connect(t, r.URL), Config{}), newSKU()
 	opens := time.UnixMilli(2_000_000_000_000)
 	closes := opens.Add(time.Minute)
-	install(t, g, sku, first, truth{Terms: Terms{Total: 100, PerBuyer: 100, OpensAt: opens, ClosesAt: closes}, Available: 100})
+	install(t, g, sku, 0, truth{Terms: Terms{Total: 100, PerBuyer: 100, OpensAt: opens, ClosesAt: closes}, Available: 100})
 	for i, tt := range []struct {
 		at   time.Time
 		want error
@@ -53,7 +53,7 @@ func TestWindowPasses(t *testing.T) {
 		g, sku := New(rdb, Config{}), newSKU()
 		opens := now().Truncate(time.Millisecond).Add(150 * time.Millisecond)
 		closes := opens.Add(150 * time.Millisecond)
-		install(t, g, sku, first, truth{Terms: Terms{Total: 1e6, PerBuyer: 1e6, OpensAt: opens, ClosesAt: closes}, Available: 1e6})
+		install(t, g, sku, 0, truth{Terms: Terms{Total: 1e6, PerBuyer: 1e6, OpensAt: opens, ClosesAt: closes}, Available: 1e6})
 		var before, during, after int
 		for i := 0; after == 0; i++ {
 			from := now()

@@ -4,53 +4,57 @@ import (
 	"context"
 	"net/http"
 	"sync"
-	"time"
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
+
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/judge"
 )
 
 const (
-	// attackConns bounds connections. A request that waits for one is already
-	// on the clock: its latency includes the wait.
+	// attackConns bounds connections. The time that a request waits for one is
+	// part of its latency.
 	attackConns = 1024
-	// attackWorkers bounds requests in flight. Below it the attack is open
-	// loop: slow answers do not slow down the sending.
+	// attackWorkers bounds requests in flight. Below the bound, slow answers do
+	// not slow down the sending.
 	attackWorkers = 10_000
 )
 
-// attack sends the planned requests and books every result with its sale. It
-// returns when all are answered or given up, and the closings they led to are
-// done.
+// attack sends the planned requests and records each result with its sale. It
+// returns when all requests have an answer or were given up, and the payments
+// and cancellations that followed are done.
 func attack(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
-	conns := transport(attackConns)
+	conns := client.NewHTTP(attackConns, c.Timeout)
 	defer conns.CloseIdleConnections()
 	attacker := vegeta.NewAttacker(
-		vegeta.Client(&http.Client{Transport: conns, Timeout: c.Timeout, CheckRedirect: noRedirects}),
+		vegeta.Client(conns),
 		vegeta.Workers(64),
 		vegeta.MaxWorkers(attackWorkers),
-		vegeta.MaxBody(maxBody),
+		vegeta.MaxBody(client.MaxBody),
 	)
 	stop := context.AfterFunc(ctx, func() { attacker.Stop() })
 	defer stop()
 
 	var (
-		beside   sync.WaitGroup // what goes on while the attack does, and ends after it
+		beside   sync.WaitGroup // what runs during the attack, and ends after it
 		arriving = newArrivals(c, crowd.buyers)
 		plans    []*targets
 		after    []*followers
+		stocks   []*stockLine
 	)
 	watching, unwatch := context.WithCancel(ctx)
 	defer unwatch()
 	for i, r := range runs {
 		following := r.newFollowers(c.requests())
 		plans, after = append(plans, newTargets(r.c, i, arriving)), append(after, following)
+		stocks = append(stocks, &r.stock)
 		beside.Go(func() { following.Run(ctx) })
 		beside.Go(func() { r.watch(watching, len(runs)) })
 	}
-	m := newMix(c, plans)
+	m := newSaleMix(c, plans)
 
 	progress := runs[0].progress
-	progress.attack(c.requests(), runs)
+	progress.attack(c.requests(), stocks)
 	var fault error
 	for res := range attacker.Attack(m.target, pace(ctx, c), 0, "orders") {
 		a, sale, n, err := m.numbered(res.URL)
@@ -70,30 +74,20 @@ func attack(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 	return fault
 }
 
-// book turns one result into a record and passes it to whom it concerns.
+// book records one result and passes it on to the plan and to the followers.
 func (r *run) book(plan *targets, after *followers, a attempt, n int, res *vegeta.Result) {
-	// vegeta reports no status when the body broke off: that is no answer.
-	req := Request{
-		Kind: a.kind, Attack: true, Buyer: a.buyer.subject, Key: a.key, Quantity: a.quantity,
+	// vegeta reports status 0 when the body broke off: that is no answer.
+	req := judge.Request{
+		Kind: a.kind, Attack: true, Buyer: a.buyer.Subject, Key: a.key, Quantity: a.quantity,
 		Sent: res.Timestamp, Latency: res.Latency,
-		Answer: decode(int(res.Code), res.Headers, res.Body),
+		Answer: client.Decode(int(res.Code), res.Headers, res.Body),
 	}
-	r.ledger.request(req)
+	r.ledger.requests.add(req)
 	if req.Status == http.StatusCreated {
 		plan.took(n)
 	}
-	if a.kind != Replay {
+	if a.kind != judge.Replay {
 		after.offer(a, req)
 	}
 	r.progress.answered(req)
-}
-
-// thinkTime is how long a buyer looks at an accepted order before paying or
-// cancelling it: long enough that units come back while others still fight
-// for them. Where they fight for the payment, nobody thinks.
-func (c Config) thinkTime() time.Duration {
-	if c.onPayment() {
-		return 0
-	}
-	return min(c.Duration/10, 200*time.Millisecond)
 }

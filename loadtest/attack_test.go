@@ -1,7 +1,6 @@
 package loadtest
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -12,35 +11,10 @@ import (
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 	"pgregory.net/rapid"
-)
 
-// Every shape sends the same number of requests, about in the time asked for.
-func TestPace(t *testing.T) {
-	for _, shape := range []string{Constant, Ramp, Burst} {
-		t.Run(shape, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				c := Config{
-					Shape: shape, Rate: rapid.IntRange(1, 5000).Draw(t, "rate"),
-					Duration: time.Duration(rapid.IntRange(1, 5).Draw(t, "seconds")) * time.Second,
-				}
-				p, now, hits := pace(context.Background(), c), time.Duration(0), uint64(0)
-				for {
-					d, stop := p.Pace(now, hits)
-					if stop {
-						break
-					}
-					now, hits = now+max(d, 0), hits+1
-				}
-				if int(hits) != c.requests() {
-					t.Fatalf("%d requests, want %d", hits, c.requests())
-				}
-				if late := c.Duration + c.Duration/10 + time.Second; now > late || shape != Burst && now < c.Duration*8/10-time.Second {
-					t.Fatalf("took %v of %v", now, c.Duration)
-				}
-			})
-		})
-	}
-}
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/judge"
+)
 
 func TestBurstWaitsForItsSecond(t *testing.T) {
 	b := burst{size: 3, every: time.Second}
@@ -63,11 +37,9 @@ func testPlan(t testing.TB, seed int64) *targets {
 	return newTargets(c, 0, newArrivals(c, testCrowd(t, 50)))
 }
 
-func testCrowd(t interface{ Fatal(...any) }, n int) []buyer {
+func testCrowd(t failing, n int) []client.Buyer {
 	c := newCrowd(fakeToken)
-	if err := c.sign(n); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.sign(n))
 	return c.buyers
 }
 
@@ -76,9 +48,7 @@ func TestPlanFollowsItsSeed(t *testing.T) {
 		p := testPlan(t, seed)
 		var target vegeta.Target
 		for n := range 200 {
-			if err := p.target(&target); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, p.target(&target))
 			if n%3 == 0 {
 				p.took(n)
 			}
@@ -104,28 +74,26 @@ func TestPlanMakesSense(t *testing.T) {
 			c.Zipf = 1.5
 		}
 		p := newTargets(c, 0, newArrivals(c, testCrowd(t, rapid.IntRange(1, 30).Draw(t, "buyers"))))
-		m := newMix(c, []*targets{p})
+		m := newSaleMix(c, []*targets{p})
 		keys, came := map[string]attempt{}, map[string]bool{}
 		for n := range 100 {
 			var target vegeta.Target
-			if err := m.target(&target); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, m.target(&target))
 			a, _, got, err := m.numbered(target.URL)
 			if err != nil || got != n {
 				t.Fatalf("attempt %d came back as %d, %v", n, got, err)
 			}
 			first, known := keys[a.key]
-			if known != (a.kind == Replay) || known && (first.buyer != a.buyer || first.quantity != a.quantity) {
+			if known != (a.kind == judge.Replay) || known && (first.buyer != a.buyer || first.quantity != a.quantity) {
 				t.Fatalf("%+v after %+v", a, first)
 			}
-			if a.kind != Replay && came[a.buyer.subject] != (a.kind == Second) {
-				t.Fatalf("%s by a buyer who came before: %v", a.kind, came[a.buyer.subject])
+			if a.kind != judge.Replay && came[a.buyer.Subject] != (a.kind == judge.Second) {
+				t.Fatalf("%s by a buyer who came before: %v", a.kind, came[a.buyer.Subject])
 			}
 			if a.quantity < 1 || a.quantity > c.MaxQuantity {
 				t.Fatalf("quantity %d", a.quantity)
 			}
-			keys[a.key], came[a.buyer.subject] = a, true
+			keys[a.key], came[a.buyer.Subject] = a, true
 			if rapid.Bool().Draw(t, "accepted") {
 				p.took(n)
 			}
@@ -139,11 +107,11 @@ func TestAttemptNumberStaysHome(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { seen <- r }))
 	defer server.Close()
 	p := testPlan(t, 1)
-	p.url = server.URL + "/v1/orders"
-	m := newMix(p.c, []*targets{p})
-	conns := transport(1)
-	defer conns.CloseIdleConnections()
-	a := vegeta.NewAttacker(vegeta.Client(&http.Client{Transport: conns}))
+	p.client = client.New(server.URL, "S", nil)
+	m := newSaleMix(p.c, []*targets{p})
+	conn := client.NewHTTP(1, time.Second)
+	defer conn.CloseIdleConnections()
+	a := vegeta.NewAttacker(vegeta.Client(conn))
 	one := Config{Phases: []Phase{{Shape: Constant, Rate: 10, Duration: 100 * time.Millisecond}}}
 	for res := range a.Attack(m.target, pace(t.Context(), one), 0, "") {
 		if _, sale, n, err := m.numbered(res.URL); err != nil || sale != 0 || n != 0 {
@@ -158,8 +126,8 @@ func TestAttemptNumberStaysHome(t *testing.T) {
 
 func TestNumberedRefusesStrangers(t *testing.T) {
 	p := testPlan(t, 1)
-	m := newMix(p.c, []*targets{p})
-	for _, url := range []string{"", p.url, p.url + "#0", p.url + "#0/0", p.url + "#0/-1", p.url + "#1/0", p.url + "#-1/0", p.url + "#x/0"} {
+	m := newSaleMix(p.c, []*targets{p})
+	for _, url := range []string{"", "x", "x#0", "x#0/0", "x#0/-1", "x#1/0", "x#-1/0", "x#x/0"} {
 		if _, _, _, err := m.numbered(url); err == nil {
 			t.Errorf("%q was taken for an attempt", url)
 		}
@@ -168,91 +136,21 @@ func TestNumberedRefusesStrangers(t *testing.T) {
 
 func TestCrowdHasNamesAndAddressesOfItsOwn(t *testing.T) {
 	c := newCrowd(fakeToken)
-	if err := c.sign(3000); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.sign(3000))
 	seen := map[string]bool{}
 	for range 100 {
 		b, err := c.fresh()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		c.buyers = append(c.buyers, b)
 	}
 	for _, b := range c.buyers {
-		if seen[b.subject] || seen[b.ip] || !strings.HasPrefix(b.ip, "10.") || c.named(b.subject) != b {
+		if seen[b.Subject] || seen[b.IP] || !strings.HasPrefix(b.IP, "10.") || c.named(b.Subject) != b {
 			t.Fatalf("%+v", b)
 		}
-		seen[b.subject], seen[b.ip] = true, true
+		seen[b.Subject], seen[b.IP] = true, true
 	}
 	broken := errors.New("no key")
 	if err := newCrowd(func(string, bool) (string, error) { return "", broken }).sign(10); !errors.Is(err, broken) {
 		t.Errorf("got %v, want %v", err, broken)
-	}
-}
-
-func TestDecodeNamesFaultsOfForm(t *testing.T) {
-	order := `{"id":"x","sku":"S","buyer":"b","quantity":1,"status":"pending_payment","closed_at":null}`
-	good := http.Header{"X-Request-Id": {"1"}, "Location": {"/v1/orders/x"}, "Content-Type": {"application/problem+json; charset=utf-8"}, "Retry-After": {"1"}}
-	for _, tc := range []struct {
-		status int
-		drop   string
-		body   string
-		want   string
-	}{
-		{201, "", order, ""},
-		{200, "Location", order, ""},
-		{202, "Location", order, "no Location"},
-		{201, "", `{}`, "no order in the body"},
-		{201, "", `nonsense`, "no order in the body"},
-		{201, "X-Request-Id", order, "no X-Request-Id"},
-		{409, "", `{"code":"sold_out"}`, ""},
-		{409, "", `{}`, "no problem code"},
-		{409, "Content-Type", `{"code":"sold_out"}`, "not application/problem+json"},
-		{429, "", `{"code":"rate_limited"}`, ""},
-		{429, "Retry-After", `{"code":"rate_limited"}`, "no Retry-After of a second or more"},
-		{503, "Retry-After", `{"code":"unavailable"}`, "no Retry-After of a second or more"},
-		{0, "X-Request-Id", "", ""},
-	} {
-		h := good.Clone()
-		h.Del(tc.drop)
-		if got := decode(tc.status, h, []byte(tc.body)); got.Fault != tc.want {
-			t.Errorf("%d without %q, %s: %q, want %q", tc.status, tc.drop, tc.body, got.Fault, tc.want)
-		}
-	}
-}
-
-// A buyer's token must not be carried elsewhere by a Location.
-func TestLocationsAreFollowedAtHomeOnly(t *testing.T) {
-	c := client{base: "http://sale.test/api"}
-	for location, want := range map[string]string{
-		"/api/v1/orders/x?sku=S&key=K": "/v1/orders/x?sku=S&key=K",
-		"v1/orders/x":                  "/v1/orders/x",
-		"http://sale.test/api/v1/x":    "/v1/x",
-		"http://other.test/api/v1/x":   "",
-		"//other.test/x":               "",
-		"https://sale.test/api/v1/x":   "",
-		"":                             "",
-		"http://sale.test:bad/":        "",
-	} {
-		got, err := c.local(location)
-		if got != want || (err == nil) != (want != "") {
-			t.Errorf("%q: %q, %v, want %q", location, got, err, want)
-		}
-	}
-}
-
-func TestNiceTop(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		v := rapid.Float64Range(0.001, 1e6).Draw(t, "v")
-		top, step := niceTop(v)
-		if n := top / step; top < v || n < 0.99 || n > 6.01 {
-			t.Fatalf("niceTop(%v) = %v by %v", v, top, step)
-		}
-	})
-	for v, want := range map[float64]string{1500: "1.5k", 20: "20", 0.25: "0.25"} {
-		if got := compact(v); got != want {
-			t.Errorf("compact(%v) = %q, want %q", v, got, want)
-		}
 	}
 }

@@ -1,12 +1,20 @@
 package loadtest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
 	"time"
+
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/judge"
+	"flashsale/loadtest/report"
 )
 
 // Shapes of an attack. Each sends Rate × Duration requests in all.
@@ -16,38 +24,31 @@ const (
 	Burst    = "burst"    // a second's worth at once, every second
 )
 
-// When a sale takes units.
-const (
-	OnOrder   = "order"   // a 201 promises them
-	OnPayment = "payment" // only "paid" does
-)
-
-// maxBuyers keeps every buyer, and the fresh ones after the attack, inside
-// the addresses of 10.0.0.0/8.
+// maxBuyers leaves enough addresses in 10.0.0.0/8 for the fresh buyers after the
+// attack.
 const maxBuyers = 10_000_000
 
-// Config says what to attack and how. Start from Defaults: a zero share means
-// none, and Run refuses what makes no sense (see Validate).
+// Config says what to attack and how. Start from Defaults: a share of 0 means
+// none. Run refuses a Config that Validate refuses.
 type Config struct {
 	Target string // base URL of the server, http or https
 
-	// Token signs a bearer token for a buyer (or, with admin, an operator).
-	// It is called from several goroutines, before the attack for its buyers
-	// and between its phases for fresh ones, never on the attack's own path.
+	// Token signs a bearer token for a buyer or, with admin, for an operator. It
+	// is called by several goroutines, before and after the attack.
 	Token func(subject string, admin bool) (string, error)
 
 	SKU           string        // must have no orders yet; empty: a new one per run
 	Name          string        // shown to buyers
 	Stock         int           // units on sale
 	PerBuyerLimit int           // units one buyer may hold
-	PaymentWindow time.Duration // whole seconds; below Duration + 2 min the verdict waits for it to pass
+	PaymentWindow time.Duration // whole seconds; below Duration + 2 min, the verdict waits until it has passed
 	Price         int64         // minor units of Currency
 	Currency      string        // ISO 4217
-	ReserveOn     string        // OnOrder or OnPayment; empty: OnOrder
+	ReserveOn     string        // judge.OnOrder or judge.OnPayment; empty: judge.OnOrder
 
-	Buyers      int           // distinct buyers; fewer come when Rate × Duration is smaller
+	Buyers      int           // distinct buyers; fewer if Rate × Duration is smaller
 	Rate        int           // requests per second, sent whether or not answers return
-	Duration    time.Duration // of the attack, not of the phases after it
+	Duration    time.Duration // of the attack, without the steps after it
 	Shape       string        // Constant, Ramp or Burst
 	Phases      []Phase       // one after the other, in place of Rate, Duration and Shape
 	Zipf        float64       // 0: buyers come in turn. Above 1: the k-th of them comes with a weight of 1/k^Zipf
@@ -56,24 +57,24 @@ type Config struct {
 	// Sales that share the attack, each judged by itself; see RunAll. Empty:
 	// one, of SKU, Name, Stock and PerBuyerLimit.
 	Sales    []Sale
-	Scenario string // echoed into the report: the name of what was played; empty: nothing that has one
+	Scenario string // its name, for the report; empty: none
 
-	// Shares. At 0 there is nothing of the kind, not in the probes after the
-	// attack either, and the report says that it was never exercised.
+	// Shares, from 0 to 1. At 0 there is nothing of the kind, after the attack
+	// either, and the report says that it was never exercised.
 	Replays      float64 // share of requests that repeat a key: half at once, half of an accepted order
-	SecondOrders float64 // share of requests by buyers who hold units, to go beyond the limit
+	SecondOrders float64 // share of requests by buyers who hold units and try to get beyond the limit
 	Cancels      float64 // share of accepted orders cancelled shortly after their 201
 	Payments     float64 // share of accepted orders paid; the rest stays pending
 
-	Seed     int64         // fixes kinds, quantities and fates; not how requests interleave
-	Search   time.Duration // for an order of the history that explains all answers, at most; 0: 2 s
-	Timeout  time.Duration // of one request; after it the outcome is unknown and asked for later
-	Progress io.Writer     // nil: none. A bar on a terminal, plain lines elsewhere
+	Seed     int64         // fixes kinds, quantities and fates, but not how requests interleave
+	Search   time.Duration // limit of the search for an order of events that explains all answers; 0: 2 s
+	Timeout  time.Duration // of one request; after it the outcome is unknown, and asked for later
+	Progress io.Writer     // a bar on a terminal, plain lines elsewhere; nil: none
 
-	Strategy string // echoed into the report: which gate the server runs; empty: not known
-	Stores   string // echoed into the report: "embedded" or "real"; empty: not known
+	Strategy string // of the server, for the report; empty: not known
+	Stores   string // "embedded" or "real", for the report; empty: not known
 
-	patience patience // zero: as documented; tests shorten it
+	patience patience // zero: as in withPatience; tests shorten it
 }
 
 // Defaults is the demo's attack: 20,000 requests in ten seconds for 1,000
@@ -88,25 +89,24 @@ func Defaults() Config {
 	}
 }
 
-// ForPayment is c for a sale that takes units on payment. The fight is for the
-// payments then: of those who do not cancel, nine in ten pay, and at once.
+// ForPayment is c for a sale that takes units on payment. Of those who do not
+// cancel, nine in ten pay, and pay at once: buyers compete with their payments.
 func (c Config) ForPayment() Config {
-	c.ReserveOn = OnPayment
+	c.ReserveOn = judge.OnPayment
 	c.Payments = 0.9 * (1 - c.Cancels)
 	return c
 }
 
-func (c Config) onPayment() bool { return c.ReserveOn == OnPayment }
+func (c Config) onPayment() bool { return c.ReserveOn == judge.OnPayment }
 
 var (
 	skuForm      = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 	currencyForm = regexp.MustCompile(`^[A-Z]{3}$`)
 )
 
-// Validate reports every fault at once, each naming its field.
+// Validate reports all faults at once. Each names its field.
 func (c Config) Validate() error {
 	var faults []error
-	// One at a time would cost whoever fills this in one run per mistake.
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
 			faults = append(faults, fmt.Errorf("loadtest: "+format, args...))
@@ -121,8 +121,8 @@ func (c Config) Validate() error {
 		"PaymentWindow: %v, want whole seconds, at least one", c.PaymentWindow)
 	check(c.Price >= 0, "Price: %d is negative", c.Price)
 	check(currencyForm.MatchString(c.Currency), "Currency: %q is not three capital letters", c.Currency)
-	check(c.ReserveOn == "" || c.ReserveOn == OnOrder || c.ReserveOn == OnPayment,
-		"ReserveOn: %q, want %s or %s", c.ReserveOn, OnOrder, OnPayment)
+	check(c.ReserveOn == "" || c.ReserveOn == judge.OnOrder || c.ReserveOn == judge.OnPayment,
+		"ReserveOn: %q, want %s or %s", c.ReserveOn, judge.OnOrder, judge.OnPayment)
 	check(c.Buyers >= 1 && c.Buyers <= maxBuyers, "Buyers: %d, want 1..%d", c.Buyers, maxBuyers)
 	c.validatePhases(check)
 	check(c.Zipf == 0 || c.Zipf > 1 && c.Zipf <= 10, "Zipf: %v, want 0 or above 1, and 10 at most", c.Zipf)
@@ -139,46 +139,123 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// expiring says whether the attack's orders may run out of time while the run
-// is still being judged. Then fresh buyers pay, so that theirs do not, and the
-// verdict waits until none of the others is left pending.
+// expiring says whether orders may expire before the run ends. Then fresh buyers
+// pay, so that their orders do not expire, and the verdict waits until no order
+// is pending.
 func (c Config) expiring() bool { return c.PaymentWindow < c.Duration+2*time.Minute }
 
-// patience is how long each phase after the attack may take.
+// patience is how long each step after the attack may take.
 type patience struct {
-	rest   time.Duration // two equal audits this far apart: at rest
-	settle time.Duration // not at rest within this: a violation
-	repair time.Duration // for a server to mend drift by itself
-	known  time.Duration // for unknown outcomes to become known
-	topUp  time.Duration // for fresh buyers to hear sold_out
-	probe  time.Duration // for one cancelled unit to come back
-	// overdue is how long after its time an order may still be pending: expiry
-	// is a sweep.
-	overdue time.Duration
-	probes  int
+	rest    time.Duration // a sale whose audit stays the same for so long is at rest
+	settle  time.Duration // a sale that is not at rest by then is a violation
+	repair  time.Duration // for a server to repair drift
+	known   time.Duration // for unknown outcomes to become known
+	topUp   time.Duration // for fresh buyers to hear sold_out
+	probe   time.Duration // for a cancelled unit to come back
+	overdue time.Duration // for the sweep to expire an order whose time has run out
+	probes  int           // how many there are
 }
 
 func (c Config) withPatience() patience {
 	p := c.patience
-	set := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	set(&p.rest, 500*time.Millisecond)
-	set(&p.settle, 30*time.Second)
-	set(&p.repair, 10*time.Second)
-	set(&p.known, 30*time.Second)
-	set(&p.topUp, 60*time.Second)
-	set(&p.probe, 5*time.Second)
-	set(&p.overdue, 10*time.Second)
-	if p.probes == 0 {
-		p.probes = 20
-	}
+	p.rest = cmp.Or(p.rest, 500*time.Millisecond)
+	p.settle = cmp.Or(p.settle, 30*time.Second)
+	p.repair = cmp.Or(p.repair, 10*time.Second)
+	p.known = cmp.Or(p.known, 30*time.Second)
+	p.topUp = cmp.Or(p.topUp, 60*time.Second)
+	p.probe = cmp.Or(p.probe, 5*time.Second)
+	p.overdue = cmp.Or(p.overdue, 10*time.Second)
+	p.probes = cmp.Or(p.probes, 20)
 	if c.expiring() {
-		// Orders left pending expire over as long a time as they were placed
-		// in, and each changes the audit.
+		// Pending orders expire over as long a time as they were placed in, and
+		// each changes the audit.
 		p.settle += c.Duration
 	}
 	return p
+}
+
+// saleTerms are what c's one sale is opened with.
+func (c Config) saleTerms() client.Sale {
+	t := client.Sale{
+		Name: c.Name, Price: c.Price, Currency: c.Currency, Total: c.Stock, PerBuyerLimit: c.PerBuyerLimit,
+		PaymentWindow: int(c.PaymentWindow.Seconds()),
+	}
+	if c.onPayment() {
+		t.ReserveOn = judge.OnPayment
+	}
+	return t
+}
+
+// setup is what the reports tell about c.
+func (c Config) setup() report.Setup {
+	return report.Setup{
+		Name: c.Name, Strategy: c.Strategy, Stores: c.Stores, Scenario: c.Scenario,
+		Schedule: c.schedule(), Burst: c.whole().Shape == Burst, Terms: c.terms(),
+	}
+}
+
+// terms are the settings that the figures of a run depend on, by name.
+func (c Config) terms() map[string]string {
+	var sales []string
+	for _, s := range c.sales() {
+		sale := fmt.Sprintf("%s, at most %d per buyer", judge.Plural(s.Stock, "unit"), s.PerBuyerLimit)
+		if len(c.Sales) > 1 {
+			sale += fmt.Sprintf(", weight %g", s.Weight)
+		}
+		sales = append(sales, sale)
+	}
+	return map[string]string{
+		"scenario": c.Scenario, "sales": strings.Join(sales, "; "), "attack": c.schedule(),
+		"buyers": fmt.Sprint(c.Buyers), "zipf": fmt.Sprint(c.Zipf), "max quantity": fmt.Sprint(c.MaxQuantity),
+		"replays": fmt.Sprint(c.Replays), "second orders": fmt.Sprint(c.SecondOrders),
+		"cancels": fmt.Sprint(c.Cancels), "payments": fmt.Sprint(c.Payments),
+		"payment window": c.PaymentWindow.String(), "timeout": c.Timeout.String(), "seed": fmt.Sprint(c.Seed),
+		"strategy": c.Strategy, "stores": c.Stores, "reserve on": c.ReserveOn,
+		"load test's machine": fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, judge.Plural(runtime.NumCPU(), "processor")),
+	}
+}
+
+// Sale is one of several that share an attack.
+type Sale struct {
+	SKU           string  // must have no orders yet; empty: a new one per run
+	Name          string  // shown to buyers
+	Stock         int     // units on sale
+	PerBuyerLimit int     // units one buyer may hold
+	Weight        float64 // its share of the orders is Weight over the sum of all weights
+}
+
+// sales are those under attack, at least one.
+func (c Config) sales() []Sale {
+	if len(c.Sales) > 0 {
+		return c.Sales
+	}
+	return []Sale{{SKU: c.SKU, Name: c.Name, Stock: c.Stock, PerBuyerLimit: c.PerBuyerLimit, Weight: 1}}
+}
+
+// of is the config of one sale alone.
+func (c Config) of(s Sale) Config {
+	c.SKU, c.Name, c.Stock, c.PerBuyerLimit = s.SKU, s.Name, s.Stock, s.PerBuyerLimit
+	c.MaxQuantity = min(c.MaxQuantity, s.PerBuyerLimit) // larger orders would be refused for their size
+	return c
+}
+
+// newSKU is a SKU that nobody has used.
+func newSKU(name string) string { return name + "-" + strconv.FormatInt(time.Now().UnixNano(), 36) }
+
+func (c Config) validateSales(check func(ok bool, format string, args ...any)) {
+	known, largest := map[string]bool{}, 0
+	for i, s := range c.sales() {
+		in := ""
+		if len(c.Sales) > 0 {
+			in = fmt.Sprintf("Sales[%d].", i)
+		}
+		check(s.SKU == "" || skuForm.MatchString(s.SKU), "%sSKU: %q does not match %s", in, s.SKU, skuForm)
+		check(s.SKU == "" || !known[s.SKU], "%sSKU: %q is another sale's already", in, s.SKU)
+		check(s.Name != "", "%sName: empty", in)
+		check(s.Stock >= 1, "%sStock: %d, want at least 1", in, s.Stock)
+		check(s.PerBuyerLimit >= 1, "%sPerBuyerLimit: %d, want at least 1", in, s.PerBuyerLimit)
+		check(s.Weight > 0, "%sWeight: %v, want more than 0", in, s.Weight)
+		known[s.SKU], largest = true, max(largest, s.PerBuyerLimit)
+	}
+	check(c.MaxQuantity >= 1 && c.MaxQuantity <= largest, "MaxQuantity: %d, want 1..PerBuyerLimit", c.MaxQuantity)
 }

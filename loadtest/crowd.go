@@ -2,25 +2,15 @@ package loadtest
 
 import (
 	"fmt"
-	"net/http"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"flashsale/loadtest/client"
 )
-
-// buyer is one caller: a name, a token, and an address of its own. The
-// address is only ever a header; a server believes it if the load test comes
-// from one of its trusted proxies, and its limiter per address then sees
-// buyers instead of one flood.
-type buyer struct{ subject, token, ip string }
-
-// sign puts the caller's identity on a request.
-func (b buyer) sign(h http.Header) {
-	h.Set("Authorization", "Bearer "+b.token)
-	if b.ip != "" {
-		h.Set("X-Forwarded-For", b.ip)
-	}
-}
 
 // address is the n-th address of 10.0.0.0/8, from 10.0.0.1 on.
 func address(n int) string {
@@ -28,66 +18,84 @@ func address(n int) string {
 	return fmt.Sprintf("10.%d.%d.%d", n>>16&0xff, n>>8&0xff, n&0xff)
 }
 
-// crowd hands out buyers with signed tokens.
+// crowd has the buyers, with signed tokens.
 type crowd struct {
 	token  func(string, bool) (string, error)
-	buyers []buyer      // the attack's, from sign
-	newer  atomic.Int64 // fresh ones so far
-	known  sync.Map     // subject → buyer, to act for a record's buyer later
+	buyers []client.Buyer // the attack's, from sign
+	newer  atomic.Int64   // fresh ones so far
+	known  sync.Map       // subject → buyer, to act for a record's buyer later
 }
 
 func newCrowd(token func(string, bool) (string, error)) *crowd { return &crowd{token: token} }
 
-// sign makes the attack's n buyers, on all processors: a signature costs
-// microseconds, which an attack at tens of thousands per second does not have.
+// sign makes the attack's n buyers, on all processors. A signature takes
+// microseconds: too long to sign during an attack.
 func (c *crowd) sign(n int) error {
-	c.buyers = make([]buyer, n)
-	var (
-		wg    sync.WaitGroup
-		next  atomic.Int64
-		fault atomic.Pointer[error]
-	)
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for fault.Load() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				b, err := c.signed(fmt.Sprintf("buyer-%06d", i), i)
-				if err != nil {
-					fault.Store(&err)
-					return
-				}
-				c.buyers[i] = b
-			}
+	c.buyers = make([]client.Buyer, n)
+	var signing errgroup.Group
+	signing.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range c.buyers {
+		signing.Go(func() (err error) {
+			c.buyers[i], err = c.signed(fmt.Sprintf("buyer-%06d", i), i)
+			return err
 		})
 	}
-	wg.Wait()
-	if err := fault.Load(); err != nil {
-		return *err
-	}
-	return nil
+	return signing.Wait()
 }
 
-func (c *crowd) signed(subject string, n int) (buyer, error) {
+func (c *crowd) signed(subject string, n int) (client.Buyer, error) {
 	token, err := c.token(subject, false)
 	if err != nil {
-		return buyer{}, fmt.Errorf("loadtest: sign a token for %s: %w", subject, err)
+		return client.Buyer{}, fmt.Errorf("loadtest: sign a token for %s: %w", subject, err)
 	}
-	b := buyer{subject, token, address(n)}
+	b := client.Buyer{Subject: subject, Token: token, IP: address(n)}
 	c.known.Store(subject, b)
 	return b, nil
 }
 
-// fresh returns a buyer nobody has seen.
-func (c *crowd) fresh() (buyer, error) {
+// fresh returns a new buyer.
+func (c *crowd) fresh() (client.Buyer, error) {
 	n := int(c.newer.Add(1))
 	return c.signed(fmt.Sprintf("fresh-%06d", n), maxBuyers+n)
 }
 
 // named returns the buyer of a record.
-func (c *crowd) named(subject string) buyer {
+func (c *crowd) named(subject string) client.Buyer {
 	b, _ := c.known.Load(subject)
-	return b.(buyer)
+	return b.(client.Buyer)
+}
+
+// Random streams of the seed, besides those of the sales' plans. Drawing from one
+// does not change the others.
+const (
+	streamSales  = 1 << 32
+	streamBuyers = 1<<32 + 1
+)
+
+// arrivals says which buyer orders next.
+type arrivals struct {
+	crowd []client.Buyer
+
+	mu   sync.Mutex
+	seen int        // so far
+	zipf *rand.Zipf // nil: in turn
+}
+
+func newArrivals(c Config, crowd []client.Buyer) *arrivals {
+	a := &arrivals{crowd: crowd}
+	if c.Zipf > 0 {
+		a.zipf = rand.NewZipf(rand.New(rand.NewPCG(uint64(c.Seed), streamBuyers)), c.Zipf, 1, uint64(len(crowd)-1))
+	}
+	return a
+}
+
+func (a *arrivals) next() client.Buyer {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.zipf != nil {
+		return a.crowd[a.zipf.Uint64()]
+	}
+	b := a.crowd[a.seen%len(a.crowd)]
+	a.seen++
+	return b
 }

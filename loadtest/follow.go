@@ -6,45 +6,47 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/judge"
 )
 
-// followers is the pool that acts on accepted orders while the attack runs:
-// it cancels or pays them after a moment, and follows 202s to their end.
+// followers act on accepted orders during the attack: they cancel or pay them
+// after a moment, and look up 202s until their outcome is known.
 //
-// Where units are taken on payment, a quick server would sell them one by one to
-// whoever comes first, and then refuse orders: nobody would fight for a payment.
-// So all wait until those who will pay want twice what there is. Then the latest
-// come first: with them are the buyers who have just ordered a second time, and
-// who must not get both.
+// Where units are taken on payment, a quick server would sell all units before
+// two payments ever meet. So all wait until those who will pay want twice the
+// stock. Then the latest come first: among them are buyers who have just ordered
+// a second time, and must not get both orders.
 type followers struct {
 	r       *run
-	tasks   chan task // in order of their due times, but for 202s
+	tasks   chan task // in order of their due times, except for 202s
 	begun   bool
-	waiting []task // until then
-	wanted  int    // units, by those of them who will pay
+	waiting []task // until enough units are wanted
+	wanted  int    // units, by those in waiting who will pay
 }
 
 type task struct {
 	attempt
-	req Request
+	req judge.Request
 	due time.Time
 }
 
-// closers is how many act at once, and payers where units are taken on payment.
+// closers is how many act at once; payers, where units are taken on payment.
 const closers, payers = 16, 256
 
-// newFollowers makes a pool that takes at most n offers without blocking the
-// attack's loop.
+// newFollowers makes followers that take up to n offers without blocking the
+// attack.
 func (r *run) newFollowers(n int) *followers {
 	return &followers{r: r, tasks: make(chan task, n), begun: !r.c.onPayment()}
 }
 
-// offer passes on what was answered to the first request under a key.
-func (f *followers) offer(a attempt, req Request) {
+// offer passes on the answer to the first request under a key.
+func (f *followers) offer(a attempt, req judge.Request) {
 	switch {
 	case req.Status == http.StatusAccepted:
 		f.tasks <- task{a, req, req.End()}
-	case req.announces() && a.fate != leave:
+	case req.Announces() && a.fate != leave:
 		t := task{a, req, req.End().Add(f.r.c.thinkTime())}
 		if f.begun {
 			f.tasks <- t
@@ -67,14 +69,14 @@ func (f *followers) begin() {
 	f.begun, f.waiting = true, nil
 }
 
-// close says that there will be no more offers; Run then ends with the last.
+// close says that no more offers come. Run ends after the last one.
 func (f *followers) close() {
 	f.begin()
 	close(f.tasks)
 }
 
-// Run works until close, or drops what is left once ctx ends: an order whose
-// fate was not carried out just stays pending.
+// Run works until close. When ctx ends it drops what is left: those orders stay
+// pending.
 func (f *followers) Run(ctx context.Context) {
 	n := closers
 	if f.r.c.onPayment() {
@@ -84,7 +86,7 @@ func (f *followers) Run(ctx context.Context) {
 	for range n {
 		wg.Go(func() {
 			for t := range f.tasks {
-				if wait(ctx, time.Until(t.due)) == nil {
+				if client.Wait(ctx, time.Until(t.due)) == nil {
 					f.act(ctx, t)
 				}
 			}
@@ -97,7 +99,7 @@ func (f *followers) act(ctx context.Context, t task) {
 	if t.req.Status == http.StatusAccepted {
 		t.req = f.r.follow(ctx, t.buyer, t.req)
 	}
-	if !t.req.announces() {
+	if !t.req.Announces() {
 		return
 	}
 	var wg sync.WaitGroup
@@ -106,57 +108,67 @@ func (f *followers) act(ctx context.Context, t task) {
 	even, paying := t.quantity%2 == 0, f.r.c.onPayment()
 	switch {
 	case t.fate == cancel && even:
-		// Two clicks at once: the units must come back once all the same.
+		// Two clicks at once: the units must come back only once.
 		click(true)
 		click(true)
 	case t.fate == cancel && paying:
 		click(true)
-		click(false) // whichever comes first, and not both
+		click(false) // one of the two must win, and not both
 	case t.fate == cancel:
 		click(true)
 	case t.fate == pay && even && paying:
 		click(false) // the same reference twice takes the units once
 		click(false)
 	case t.fate == pay:
-		if paid := f.r.closeOrder(ctx, t.buyer, id, false); paid.done() && paying {
-			f.r.closeOrder(ctx, t.buyer, id, false) // once more: it hears the same
+		if paid := f.r.closeOrder(ctx, t.buyer, id, false); paid.Done() && paying {
+			f.r.closeOrder(ctx, t.buyer, id, false) // paid again, it must hear the same
 		}
 	}
 	wg.Wait()
 }
 
-// closeOrder cancels or pays and books the answer. Whoever is limited or hears
-// that the order is still on its way asks again, and so does who hears nothing
-// of a payment that takes units.
-func (r *run) closeOrder(ctx context.Context, b buyer, id string, cancel bool) Closing {
+// closeOrder cancels or pays an order and records the answer. It asks again
+// after 429, 503 and in_progress, and after no answer to a payment that takes
+// units.
+func (r *run) closeOrder(ctx context.Context, b client.Buyer, id string, cancel bool) judge.Closing {
 	ctx, stop := context.WithTimeout(ctx, r.patience.known)
 	defer stop()
 	for {
-		// Not ctx: a closing that was sent is also waited for.
-		c := r.client.close(context.WithoutCancel(ctx), b, id, cancel, "ref-"+id)
-		r.ledger.closing(c)
-		again := c.Status == 429 || c.Status == 503 || c.Code == "in_progress" || c.unknown() && !cancel && r.c.onPayment()
+		// Not ctx: once sent, a call is waited for.
+		c := r.client.Close(context.WithoutCancel(ctx), b, id, cancel, "ref-"+id)
+		r.ledger.closings.add(c)
+		again := c.Status == 429 || c.Status == 503 || c.Code == "in_progress" || c.Unknown() && !cancel && r.c.onPayment()
 		if !again {
 			return c
 		}
-		if wait(ctx, max(c.RetryAfter, 50*time.Millisecond)) != nil {
+		if client.Wait(ctx, max(c.RetryAfter, 50*time.Millisecond)) != nil {
 			return c
 		}
 	}
 }
 
 // follow polls the Location of a 202 until the order is stored, rejected or
-// gone, and books only that last look. A queued order is none of them.
-func (r *run) follow(ctx context.Context, b buyer, req Request) Request {
+// gone. It records only the last lookup.
+func (r *run) follow(ctx context.Context, b client.Buyer, req judge.Request) judge.Request {
 	ctx, stop := context.WithTimeout(ctx, r.patience.known)
 	defer stop()
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
-		look := r.client.lookup(context.WithoutCancel(ctx), b, req)
-		queued := look.Status == 200 && look.Order != nil && look.Order.Status == Reserved
+		look := r.client.Lookup(context.WithoutCancel(ctx), b, req)
+		queued := look.Status == 200 && look.Order != nil && look.Order.Status == judge.Reserved
 		again := queued || look.Status == 429 || look.Status == 0 || look.Status >= 500
-		if look.Fault != "" || !again || wait(ctx, max(pause, look.RetryAfter)) != nil {
-			r.ledger.request(look)
+		if look.Fault != "" || !again || client.Wait(ctx, max(pause, look.RetryAfter)) != nil {
+			r.ledger.requests.add(look)
 			return look
 		}
 	}
+}
+
+// thinkTime is how long a buyer waits before paying or cancelling an accepted
+// order: long enough that units come back while others still want them. Where
+// units are taken on payment it is 0.
+func (c Config) thinkTime() time.Duration {
+	if c.onPayment() {
+		return 0
+	}
+	return min(c.Duration/10, 200*time.Millisecond)
 }

@@ -5,24 +5,26 @@ import (
 	"time"
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
+
+	"flashsale/loadtest/client"
 )
 
 // pace is the attack's phases as a vegeta pacer that ends after c.requests(),
 // or with ctx.
 func pace(ctx context.Context, c Config) vegeta.Pacer {
-	s := stages{ctx: ctx, sleep: wait}
+	s := stages{ctx: ctx, sleep: client.Wait}
 	var begin time.Duration
 	var n uint64
 	for _, p := range c.phases() {
 		first := n
 		n += uint64(p.requests())
-		s.list = append(s.list, stage{Pacer: p.pacer(), begin: begin, length: p.Duration, first: first, end: n})
+		s.list = append(s.list, stage{Pacer: p.pacer(), begin: begin, first: first, end: n})
 		begin += p.Duration
 	}
 	return s
 }
 
-// pacer is the phase's shape. It does not end.
+// pacer is the shape of the phase. It does not end by itself.
 func (p Phase) pacer() vegeta.Pacer {
 	switch p.Shape {
 	case Ramp:
@@ -38,8 +40,8 @@ func (p Phase) pacer() vegeta.Pacer {
 }
 
 // stages are phases, one after the other. Each ends after its number of
-// requests: a duration would cut off what a busy machine could not send in
-// time, so a late phase makes the next one begin late, and catch up.
+// requests, not after its duration: a busy machine may send late, and must send
+// all. The next phase begins late then, and catches up.
 type stages struct {
 	ctx   context.Context // a pacer is given none
 	sleep func(context.Context, time.Duration) error
@@ -48,8 +50,8 @@ type stages struct {
 
 type stage struct {
 	vegeta.Pacer
-	begin, length time.Duration
-	first, end    uint64 // hits before it, and after it
+	begin      time.Duration
+	first, end uint64 // hits before it, and after it
 }
 
 func (s stages) Pace(elapsed time.Duration, hits uint64) (time.Duration, bool) {
@@ -57,26 +59,20 @@ func (s stages) Pace(elapsed time.Duration, hits uint64) (time.Duration, bool) {
 		if hits >= at.end {
 			continue
 		}
-		// Here, and not in vegeta: there a pause could not be interrupted.
+		// Wait here: a pause in vegeta could not be interrupted.
 		if early := at.begin - elapsed; early > 0 && s.sleep(s.ctx, early) != nil {
 			return 0, true
 		}
-		// Only the number of requests ends a phase, whatever its pacer says: a
-		// falling ramp that is late has come to send less than nothing.
+		// Only the number of requests ends a phase. A falling ramp that is late
+		// would end by itself, because its rate falls below 0.
 		pause, _ := at.Pacer.Pace(max(0, elapsed-at.begin), hits-at.first)
 		return pause, false
 	}
 	return 0, true
 }
 
-func (s stages) Rate(elapsed time.Duration) float64 {
-	for _, at := range s.list {
-		if elapsed < at.begin+at.length && at.end > at.first {
-			return at.Pacer.Rate(max(0, elapsed-at.begin))
-		}
-	}
-	return 0
-}
+// Rate is there for vegeta's interface. An attack does not ask for it.
+func (s stages) Rate(time.Duration) float64 { return 0 }
 
 // burst sends size requests at once, then waits for the next full interval.
 type burst struct {
@@ -89,4 +85,5 @@ func (b burst) Pace(elapsed time.Duration, hits uint64) (time.Duration, bool) {
 	return max(0, due-elapsed), false
 }
 
-func (b burst) Rate(time.Duration) float64 { return float64(b.size) / b.every.Seconds() }
+// Rate is there for vegeta's interface, too.
+func (b burst) Rate(time.Duration) float64 { return 0 }

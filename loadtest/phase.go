@@ -10,12 +10,12 @@ import (
 type Phase struct {
 	Shape    string        // Constant, Ramp or Burst
 	Rate     int           // requests per second on average; 0: nothing is sent
-	From     int           // of a ramp: the rate at its start, and at its end 2 × Rate − From; 0: a tenth of Rate
+	From     int           // a ramp's rate at its start, which ends at 2 × Rate − From; 0: a tenth of Rate
 	Duration time.Duration // at least 100ms
 }
 
-// requests is how many orders a phase sends: replays and second orders among
-// them, so that Rate is what the server sees.
+// requests is how many requests a phase sends, replays and second orders
+// included: Rate is what the server sees.
 func (p Phase) requests() int {
 	n := int(float64(p.Rate) * p.Duration.Seconds())
 	if p.Rate > 0 {
@@ -24,7 +24,7 @@ func (p Phase) requests() int {
 	return n
 }
 
-// ends are a ramp's rates.
+// ends are a ramp's first and last rate.
 func (p Phase) ends() (from, to int) {
 	if from = p.From; from == 0 {
 		from = max(1, p.Rate/10)
@@ -43,7 +43,7 @@ func (p Phase) String() string {
 	return fmt.Sprintf("%s, %d/s for %v", p.Shape, p.Rate, p.Duration)
 }
 
-// phases are those of the attack: at least one.
+// phases are those of the attack, at least one.
 func (c Config) phases() []Phase {
 	if len(c.Phases) > 0 {
 		return c.Phases
@@ -78,7 +78,7 @@ func (c Config) whole() Config {
 		c.Duration += p.Duration
 	}
 	c.Rate = int(float64(c.requests()) / c.Duration.Seconds())
-	// A last burst has its second, too.
+	// The last shape decides whether the attack ends with a burst.
 	c.Shape = c.Phases[len(c.Phases)-1].Shape
 	return c
 }
@@ -86,7 +86,7 @@ func (c Config) whole() Config {
 func (c Config) validatePhases(check func(ok bool, format string, args ...any)) {
 	least := 1
 	if len(c.Phases) > 0 {
-		least = 0 // a pause between others
+		least = 0 // a pause between phases
 	}
 	for i, p := range c.phases() {
 		in := ""

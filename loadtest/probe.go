@@ -4,18 +4,21 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/judge"
 )
 
-// probe measures, on a sold-out sale, how soon a cancelled unit is back: it
-// cancels one pending order, watches the audit's available, and lets a fresh
-// buyer take the units again. While one is free it also asks for it with a
-// buyer at the limit, and repeats a fresh buyer's key: the two refusals that
-// the attack itself may have come too late for.
+// probe measures, on a sold-out sale, how soon a cancelled unit is back on sale.
+// It cancels a pending order, waits until the audit shows the units, and lets
+// fresh buyers buy them. While a unit is free, a buyer at the limit asks for it,
+// and a fresh buyer's key is repeated: the attack itself may have sold out before
+// it exercised these two.
 //
-// Where orders expire meanwhile, their units can be mistaken for the cancelled
-// ones; the figures are then a lower bound.
+// Where orders expire at the same time, their units may be taken for the
+// cancelled ones. The times are a lower bound then.
 func (r *run) probe(ctx context.Context) error {
-	if r.c.onPayment() { // a cancelled order has nothing to give back
+	if r.c.onPayment() { // a cancelled order has no units
 		r.repeat(ctx)
 		return nil
 	}
@@ -28,13 +31,13 @@ func (r *run) probe(ctx context.Context) error {
 	r.progress.start("restore probes", len(probes))
 	defer r.progress.end()
 	for _, o := range probes {
-		before, err := r.operator.audit(ctx)
+		before, err := r.operator.Audit(ctx)
 		if err != nil {
 			return fmt.Errorf("restore probe: %w", err)
 		}
 		c := r.closeOrder(ctx, r.crowd.named(o.buyer), o.id, true)
-		if !c.done() {
-			continue // expired under our hands, or paid by an earlier unknown call
+		if !c.Done() {
+			continue // it has expired, or an earlier call without an answer has paid it
 		}
 		took, err := r.backOnSale(ctx, c, before.Available+o.quantity)
 		if err != nil {
@@ -44,11 +47,11 @@ func (r *run) probe(ctx context.Context) error {
 		if len(full) > 0 && r.c.SecondOrders > 0 {
 			b := full[len(full)-1]
 			full = full[:len(full)-1]
-			r.untilKnown(ctx, Second, r.crowd.named(b), "one-more", 1)
+			r.untilKnown(ctx, judge.Second, r.crowd.named(b), "one-more", 1)
 		}
 		for range o.quantity {
 			if again, err := r.rebuy(ctx); err != nil || !again {
-				return err // not to be had: the next top-up and the audit will tell
+				return err // the next top-up and the audit will find the unit
 			}
 		}
 		r.progress.add()
@@ -56,25 +59,25 @@ func (r *run) probe(ctx context.Context) error {
 	return nil
 }
 
-// backOnSale waits for the audit to show want units and says how long that
-// took from the answer to the cancellation.
-func (r *run) backOnSale(ctx context.Context, c Closing, want int) (time.Duration, error) {
+// backOnSale waits until the audit shows want units. It returns the time since
+// the answer to the cancellation.
+func (r *run) backOnSale(ctx context.Context, c judge.Closing, want int) (time.Duration, error) {
 	ctx, stop := context.WithTimeout(ctx, r.patience.probe)
 	defer stop()
 	from := c.End()
 	for {
-		a, err := r.operator.audit(ctx)
+		a, err := r.operator.Audit(ctx)
 		if err == nil && a.Available >= want {
 			return time.Since(from), nil
 		}
-		if wait(ctx, 2*time.Millisecond) != nil {
+		if client.Wait(ctx, 2*time.Millisecond) != nil {
 			return 0, fmt.Errorf("restore probe: order %s was cancelled, and its units were not back after %v", c.OrderID, r.patience.probe)
 		}
 	}
 }
 
-// rebuy sells one unit to a fresh buyer. A node may answer sold_out for a
-// moment after units came back, so it tries for a second.
+// rebuy sells one unit to a fresh buyer. It tries for a second: a node may answer
+// sold_out for a moment after units came back.
 func (r *run) rebuy(ctx context.Context) (bool, error) {
 	b, err := r.crowd.fresh()
 	if err != nil {
@@ -90,36 +93,35 @@ func (r *run) rebuy(ctx context.Context) (bool, error) {
 			}
 			return true, nil
 		}
-		if wait(ctx, 20*time.Millisecond) != nil {
+		if client.Wait(ctx, 20*time.Millisecond) != nil {
 			return false, nil
 		}
 	}
 }
 
-// repeat asks again under the keys of some accepted orders: the attack's own
-// replays may have come before the answers.
+// repeat asks again under the keys of some accepted orders: the replays of the
+// attack may all have been sent before the first answers.
 func (r *run) repeat(ctx context.Context) {
-	requests, _ := r.ledger.read()
 	asked := 0
-	for _, o := range outcomes(requests) {
-		if r.c.Replays > 0 && o.announced != nil && asked < r.patience.probes {
-			r.untilKnown(ctx, Replay, r.crowd.named(o.buyer), o.key, o.quantity)
+	for _, o := range judge.Outcomes(r.ledger.requests.read()) {
+		if r.c.Replays > 0 && o.Announced != nil && asked < r.patience.probes {
+			r.untilKnown(ctx, judge.Replay, r.crowd.named(o.Buyer), o.Key, o.Quantity)
 			asked++
 		}
 	}
 }
 
-// replay asks again under the key of an order just made. Another node may
-// answer sold_out for a moment, so that is no answer yet.
-func (r *run) replay(ctx context.Context, b buyer, key string) {
-	req := r.untilKnown(ctx, Replay, b, key, 1)
-	if req.Code == "sold_out" && wait(ctx, staleFor) == nil {
-		r.untilKnown(ctx, Replay, b, key, 1)
+// replay asks again under the key of a new order. Another node may answer
+// sold_out for a moment; then it asks once more.
+func (r *run) replay(ctx context.Context, b client.Buyer, key string) {
+	req := r.untilKnown(ctx, judge.Replay, b, key, 1)
+	if req.Code == "sold_out" && client.Wait(ctx, judge.StaleFor) == nil {
+		r.untilKnown(ctx, judge.Replay, b, key, 1)
 	}
 }
 
-// atLimit lists buyers who hold exactly as much as they may and whom no probe
-// will touch.
+// atLimit lists buyers who hold exactly as many units as they may. It leaves out
+// the buyers whose orders are probed.
 func (r *run) atLimit(open, probes []openOrder) []string {
 	units := map[string]int{}
 	for _, o := range open {

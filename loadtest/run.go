@@ -4,32 +4,34 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"strings"
 	"time"
+
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/judge"
+	"flashsale/loadtest/report"
 )
 
 // run is one sale under load test.
 type run struct {
 	c        Config // of this sale alone
 	patience patience
-	client   client
-	operator operator
+	client   client.Client
+	operator client.Operator
 	crowd    *crowd
 	ledger   ledger
 	stock    stockLine
 	progress *progress
 	began    time.Time
 
-	drifting time.Time // since when the audit has found drift, zero if it does not
+	drifting time.Time // since when the audit shows drift; zero: it does not
 	restores []time.Duration
-	soldOut  bool     // the last top-up went on until sold_out
-	notes    []string // what a reader should know besides the verdict
-	gaps     []Gap    // what could not be found out
+	soldOut  bool        // the last top-up went on until sold_out
+	notes    []string    // what a reader should know besides the verdict
+	gaps     []judge.Gap // what could not be judged
 }
 
 // Run is RunAll for a Config of one sale.
-func Run(ctx context.Context, c Config) (*Report, error) {
+func Run(ctx context.Context, c Config) (*report.Report, error) {
 	if len(c.Sales) > 1 {
 		return nil, fmt.Errorf("loadtest: Sales: %d of them, and one report", len(c.Sales))
 	}
@@ -40,15 +42,14 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	return all.Sales[0], nil
 }
 
-// RunAll opens the sales, attacks them together, waits until each is at rest
-// and judges what happened to it. It returns an error if it could not start: a
-// bad Config, a sale that cannot be opened, ErrSKUInUse. Whatever happens later
-// is in the reports, and in their ExitCode.
+// RunAll opens the sales, attacks them together, waits until each is at rest and
+// judges it. It returns an error if it could not start: a bad Config, a sale that
+// cannot be opened, client.ErrSKUInUse. Whatever happens later is in the reports
+// and in their ExitCode.
 //
-// If ctx ends during the attack, the attack stops and what has happened is
-// still judged, in seconds, or in two minutes per sale at worst; the same goes
-// for the phases after it.
-func RunAll(ctx context.Context, c Config) (*Reports, error) {
+// If ctx ends, the attack or the phase after it stops, and RunAll judges what has
+// happened until then. That takes seconds, or two minutes per sale at worst.
+func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -60,9 +61,13 @@ func RunAll(ctx context.Context, c Config) (*Reports, error) {
 		if sale.SKU == "" {
 			sale.SKU = newSKU("load")
 		}
-		conns := transport(payers + toppers)
+		conns := client.NewHTTP(payers+toppers, c.Timeout)
 		defer conns.CloseIdleConnections()
-		runs = append(runs, newRun(c.of(sale), crowd, progress, conns))
+		of := c.of(sale)
+		runs = append(runs, &run{
+			c: of, patience: of.withPatience(), crowd: crowd, progress: progress, began: time.Now(),
+			client: client.New(c.Target, sale.SKU, conns),
+		})
 	}
 	if err := openAll(ctx, c, crowd, runs); err != nil {
 		return nil, err
@@ -70,24 +75,19 @@ func RunAll(ctx context.Context, c Config) (*Reports, error) {
 	if err := attack(ctx, c, crowd, runs); err != nil {
 		return nil, err
 	}
-	all := &Reports{Config: c, Started: runs[0].began}
+	all := &report.Reports{Setup: c.setup(), Started: runs[0].began}
 	for _, r := range runs {
 		if len(runs) > 1 {
 			progress.say("%s:", r.c.SKU)
 		}
-		all.Sales = append(all.Sales, r.report(r.aftermath(ctx), ctx.Err() != nil))
+		evidence := r.aftermath(ctx)
+		all.Sales = append(all.Sales, report.New(r.c.setup(), evidence, report.Seen{
+			Started: r.began, Took: time.Since(r.began), Interrupted: ctx.Err() != nil,
+			Stock: r.stock.read(), Restores: r.restores, Notes: r.notes,
+		}))
 	}
 	all.Took = time.Since(all.Started)
 	return all, nil
-}
-
-func newRun(c Config, crowd *crowd, progress *progress, conns *http.Transport) *run {
-	r := &run{c: c, patience: c.withPatience(), crowd: crowd, progress: progress, began: time.Now()}
-	r.client = client{
-		base: strings.TrimSuffix(c.Target, "/"), sku: c.SKU,
-		http: &http.Client{Transport: conns, Timeout: c.Timeout, CheckRedirect: noRedirects},
-	}
-	return r
 }
 
 // openAll signs the tokens and opens the sales.
@@ -103,17 +103,17 @@ func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 		return err
 	}
 	for _, r := range runs {
-		r.operator = operator{client: r.client, as: buyer{subject: "loadtest-operator", token: admin}}
-		if err := r.operator.open(ctx, r.c); err != nil {
+		r.operator = client.NewOperator(r.client, admin)
+		if err := r.operator.Open(ctx, r.c.saleTerms()); err != nil {
 			return fmt.Errorf("open the sale: %w", err)
 		}
 	}
 	return nil
 }
 
-// aftermath finds out what the attack left behind. The asking of fresh
-// questions ends with ctx; reading what happened does not.
-func (r *run) aftermath(ctx context.Context) Evidence {
+// aftermath collects the evidence after the attack. When ctx ends, no fresh
+// buyers come any more, but the state of the sale is still read.
+func (r *run) aftermath(ctx context.Context) judge.Evidence {
 	judging := context.WithoutCancel(ctx)
 	r.resolve(judging, false)
 	audit, moving := r.settle(judging)
@@ -124,18 +124,17 @@ func (r *run) aftermath(ctx context.Context) Evidence {
 		audit, moving = r.sellOut(ctx)
 	}
 	if ctx.Err() != nil {
-		r.gaps = append(r.gaps, Gap{[]string{Undersold}, "interrupted before fresh buyers had bought what was left"})
+		r.gaps = append(r.gaps, judge.Gap{Checks: []string{judge.Undersold}, Why: "interrupted before fresh buyers had bought what was left"})
 		r.soldOut = false
 	}
-	r.resolve(judging, false) // fresh buyers meet broken connections too
+	r.resolve(judging, false) // fresh buyers may have got no answers, too
 	if ctx.Err() != nil {
 		audit, moving = r.settle(judging)
 	}
 
-	requests, closings := r.ledger.read()
-	e := Evidence{
+	e := judge.Evidence{
 		SKU: r.c.SKU, Total: r.c.Stock, PerBuyerLimit: r.c.PerBuyerLimit, ReserveOn: r.c.ReserveOn, Search: r.c.Search,
-		Requests: requests, Closings: closings, Audit: audit, SoldOut: r.soldOut,
+		Requests: r.ledger.requests.read(), Closings: r.ledger.closings.read(), Audit: audit, SoldOut: r.soldOut,
 	}
 	switch settled, rows, err := r.collect(judging); {
 	case err == nil:
@@ -152,17 +151,16 @@ func (r *run) aftermath(ctx context.Context) Evidence {
 	return e
 }
 
-// sellOut tops up, probes and tops up again until nothing is left and nothing
-// moves. Where orders expire meanwhile it goes on until none can any more:
-// a unit that came back a moment ago is not stranded, and only a sale without
-// pending orders stays as it was while it is read.
-func (r *run) sellOut(ctx context.Context) (audit Audit, moving error) {
+// sellOut tops up, probes and tops up again until the sale is sold out and at
+// rest. Where orders may expire, it goes on until none is left that can: a unit
+// that came back a moment ago is not stranded.
+func (r *run) sellOut(ctx context.Context) (audit judge.Audit, moving error) {
 	probed := false
 	for deadline := time.Now().Add(r.c.PaymentWindow + r.patience.overdue); ; {
 		err := r.topUp(ctx)
 		r.soldOut = err == nil
 		if err != nil && ctx.Err() == nil {
-			r.gaps = append(r.gaps, Gap{[]string{Undersold}, err.Error()})
+			r.gaps = append(r.gaps, judge.Gap{Checks: []string{judge.Undersold}, Why: err.Error()})
 		}
 		if audit, moving = r.settle(context.WithoutCancel(ctx)); err != nil || moving != nil {
 			return audit, moving
@@ -172,10 +170,10 @@ func (r *run) sellOut(ctx context.Context) (audit Audit, moving error) {
 			if err := r.probe(ctx); err != nil && ctx.Err() == nil {
 				r.notes = append(r.notes, err.Error())
 			}
-			continue // whatever the probes left free is sold now
+			continue // the probes may have left units
 		}
 		atRest := audit.Available <= 0 && audit.Pending == 0
-		if !r.c.expiring() || atRest || time.Now().After(deadline) || wait(ctx, r.patience.rest) != nil {
+		if !r.c.expiring() || atRest || time.Now().After(deadline) || client.Wait(ctx, r.patience.rest) != nil {
 			return audit, moving
 		}
 	}

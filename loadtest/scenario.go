@@ -2,6 +2,7 @@ package loadtest
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -10,16 +11,17 @@ import (
 	"os"
 	"path"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+
+	"flashsale/loadtest/report"
 )
 
-// Scenario is an attack as a file: what is on sale, who comes, and when. What
-// it leaves out is as in the Config that it is played with. The examples in
-// scenarios/ show all of it.
+// Scenario is an attack in a file: what is on sale, who comes, and when. What it
+// leaves out stays as it is in the Config. The examples in scenarios/ show all
+// keys.
 type Scenario struct {
 	Name  string
 	About string  // in a sentence or two
@@ -44,24 +46,24 @@ type Scenario struct {
 
 // offer is a Sale in a scenario.
 type offer struct {
-	SKU    string  // each run adds to it what makes it new
+	SKU    string  // each run adds a suffix that makes it new
 	Name   string  // default: the SKU
 	Stock  int     // units
 	Limit  int     // units one buyer may hold; default: 1
 	Weight float64 // default: 1
 }
 
-// stretch is a Phase in a scenario. A ramp has its two ends for a rate.
+// stretch is a Phase in a scenario. A ramp has from and to instead of a rate.
 type stretch struct {
 	Shape          string // default: constant
 	Rate, From, To int
 	For            duration
 }
 
-// duration is one as Go writes them.
+// duration is a duration as Go writes it, such as 500ms.
 type duration time.Duration
 
-// UnmarshalYAML says where in the file there is none.
+// UnmarshalYAML parses a duration. Its error names line and column.
 func (d *duration) UnmarshalYAML(n ast.Node) error {
 	at := n.GetToken()
 	v, err := time.ParseDuration(at.Value)
@@ -75,8 +77,8 @@ func (d *duration) UnmarshalYAML(n ast.Node) error {
 //go:embed scenarios/*.yaml
 var scenarioFiles embed.FS
 
-// ReadScenario reads a file, or an example by its name. A key that it does not
-// know is an error, with line and column.
+// ReadScenario reads a file, or an example by its name. An unknown key is an
+// error with line and column.
 func ReadScenario(name string) (*Scenario, error) {
 	text, err := scenarioFiles.ReadFile(path.Join("scenarios", name+".yaml"))
 	if err != nil {
@@ -120,7 +122,7 @@ func parseScenario(text []byte) (*Scenario, error) {
 	return &s, errors.Join(faults...)
 }
 
-// Into makes c the scenario's. What else is wrong with it, c.Validate says.
+// Into sets in c what the scenario says. It does not validate c.
 func (s *Scenario) Into(c *Config) {
 	c.Scenario = s.Name
 	set(&c.Seed, s.Seed)
@@ -138,17 +140,10 @@ func (s *Scenario) Into(c *Config) {
 	c.Zipf = s.Buyers.Zipf
 	c.Sales, c.Phases = nil, nil
 	for _, o := range s.Sales {
-		sale := Sale{SKU: newSKU(o.SKU), Name: o.Name, Stock: o.Stock, PerBuyerLimit: o.Limit, Weight: o.Weight}
-		if o.Name == "" {
-			sale.Name = o.SKU
-		}
-		if o.Limit == 0 {
-			sale.PerBuyerLimit = 1
-		}
-		if o.Weight == 0 {
-			sale.Weight = 1
-		}
-		c.Sales = append(c.Sales, sale)
+		c.Sales = append(c.Sales, Sale{
+			SKU: newSKU(o.SKU), Name: cmp.Or(o.Name, o.SKU), Stock: o.Stock,
+			PerBuyerLimit: cmp.Or(o.Limit, 1), Weight: cmp.Or(o.Weight, 1),
+		})
 	}
 	for _, p := range s.Phases {
 		c.Phases = append(c.Phases, p.phase())
@@ -156,33 +151,30 @@ func (s *Scenario) Into(c *Config) {
 }
 
 func (p stretch) phase() Phase {
-	switch p.Shape {
-	case "":
-		p.Shape = Constant
-	case Ramp:
+	if p.Shape == Ramp {
 		p.Rate = (p.From + p.To) / 2
 	}
-	return Phase{Shape: p.Shape, Rate: p.Rate, From: p.From, Duration: time.Duration(p.For)}
+	return Phase{Shape: cmp.Or(p.Shape, Constant), Rate: p.Rate, From: p.From, Duration: time.Duration(p.For)}
 }
 
-// set is for what a scenario says, or leaves out.
+// set sets what the scenario says, and leaves the rest.
 func set[T any](to *T, from *T) {
 	if from != nil {
 		*to = *from
 	}
 }
 
-// ListScenarios writes the examples, each with what it is about.
+// ListScenarios writes the names of the examples, and what each is about.
 func ListScenarios(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var t report.Text
 	for _, name := range ScenarioNames() {
 		s, err := ReadScenario(name)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(t, "%s\t%s\n", name, strings.Join(strings.Fields(s.About), " "))
+		t.Row(name, strings.Join(strings.Fields(s.About), " "))
 	}
-	return t.Flush()
+	return t.Write(w)
 }
 
 // ScenarioNames are the examples that ReadScenario knows.

@@ -5,33 +5,36 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/judge"
 )
 
-// errUnsettled says that the sale's numbers kept moving.
+// errUnsettled says that the audit kept changing.
 var errUnsettled = errors.New("not at rest")
 
-// settle waits until the audit has been the same for patience.rest with
-// nothing held and nothing to be restored, and returns it. Orders that expire
-// meanwhile only make it wait longer, and drift must have lasted: a server that
-// finds it may be about to mend it. It fails with errUnsettled, or with what
-// kept it from reading the audit: then nothing is known about the sale.
-func (r *run) settle(ctx context.Context) (Audit, error) {
+// settle waits until the sale is at rest, and returns its audit: the same for
+// patience.rest, with nothing held and nothing coming back. If the audit shows
+// drift, settle waits longer: the server may be about to repair it. It returns
+// errUnsettled if the audit kept changing, or the reason why it could not be
+// read.
+func (r *run) settle(ctx context.Context) (judge.Audit, error) {
 	ctx, stop := context.WithTimeout(ctx, r.patience.settle)
 	defer stop()
 	r.progress.start("settling", 0)
 	defer r.progress.end()
 	var (
-		last  Audit
+		last  judge.Audit
 		since time.Time // when last had first been read; zero: not at rest
 		fault error
 	)
 	for {
 		began := time.Now()
-		a, err := r.operator.audit(ctx)
+		a, err := r.operator.Audit(ctx)
 		switch {
 		case err != nil:
 			if ctx.Err() == nil {
-				fault = err // a server that is away may come back in time
+				fault = err // the server may come back in time
 			}
 			since = time.Time{}
 		case a != last || a.Held != 0 || a.Restoring != 0:
@@ -39,12 +42,12 @@ func (r *run) settle(ctx context.Context) (Audit, error) {
 			if a.Held == 0 && a.Restoring == 0 {
 				since = time.Now()
 			}
-		case since.IsZero(): // the first one after the server was away
+		case since.IsZero(): // the first audit after the server was away
 			since = time.Now()
 		case began.Sub(since) >= r.patience.rest && r.lasts(a, began):
 			return a, nil
 		}
-		if wait(ctx, r.patience.rest/5) == nil {
+		if client.Wait(ctx, r.patience.rest/5) == nil {
 			continue
 		}
 		if fault != nil {
@@ -54,9 +57,10 @@ func (r *run) settle(ctx context.Context) (Audit, error) {
 	}
 }
 
-// lasts reports whether the drift of an audit is there to stay: it has been seen
-// for patience.repair, over all of the run. No drift is.
-func (r *run) lasts(a Audit, now time.Time) bool {
+// lasts says whether the drift of an audit counts: it has been there for
+// patience.repair, earlier phases included. An audit without drift counts at
+// once.
+func (r *run) lasts(a judge.Audit, now time.Time) bool {
 	switch {
 	case a.Drift == 0:
 		r.drifting = time.Time{}
@@ -67,27 +71,20 @@ func (r *run) lasts(a Audit, now time.Time) bool {
 	return now.Sub(r.drifting) >= r.patience.repair
 }
 
-// collect reads the rows between two equal audits, so that both speak of the
-// same moment.
-func (r *run) collect(ctx context.Context) (Audit, []Row, error) {
-	var (
-		after Audit
-		rows  []Row
-	)
+// collect reads the rows between two equal audits, so that rows and audit are of
+// the same moment.
+func (r *run) collect(ctx context.Context) (audit judge.Audit, rows []judge.Row, err error) {
 	for range 5 {
-		before, err := r.operator.audit(ctx)
+		before, err := r.operator.Audit(ctx)
 		if err != nil {
-			return Audit{}, nil, err
+			return before, nil, err
 		}
-		if rows, err = r.operator.rows(ctx); err != nil {
-			return Audit{}, nil, err
+		if rows, err = r.operator.Rows(ctx); err != nil {
+			return before, nil, err
 		}
-		if after, err = r.operator.audit(ctx); err != nil {
-			return Audit{}, nil, err
-		}
-		if before == after {
-			return after, rows, nil
+		if audit, err = r.operator.Audit(ctx); err != nil || before == audit {
+			return audit, rows, err
 		}
 	}
-	return after, rows, fmt.Errorf("%w: the audit changed during each of 5 reads of the rows", errUnsettled)
+	return audit, rows, fmt.Errorf("%w: the audit changed during each of 5 reads of the rows", errUnsettled)
 }

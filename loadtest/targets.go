@@ -3,11 +3,12 @@ package loadtest
 import (
 	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"strings"
 	"sync"
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
+
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/judge"
 )
 
 // fate is what a buyer does with an accepted order.
@@ -19,22 +20,22 @@ const (
 	pay
 )
 
-// attempt is one request as planned, before it is sent.
+// attempt is one planned request.
 type attempt struct {
-	kind     Kind
-	buyer    buyer
+	kind     judge.Kind
+	buyer    client.Buyer
 	key      string
 	quantity int
 	fate     fate
 }
 
-// targets decides what each request to one sale asks for. Kinds, quantities
-// and fates come from the seed; which accepted order is replayed, and who
-// orders a second time, follows what the server has answered so far.
+// targets decides what each request to one sale asks for. Kinds, quantities and
+// fates come from the seed. Which accepted order is replayed, and who orders a
+// second time, depends on the answers so far.
 type targets struct {
-	c    Config
-	url  string
-	sale int // its number
+	c      Config
+	client client.Client
+	sale   int // its number
 
 	mu       sync.Mutex
 	rng      *rand.Rand
@@ -44,12 +45,12 @@ type targets struct {
 	latest   int             // the latest attempt under a new key
 	accepted []int           // attempts answered 201, to be replayed
 	units    map[string]int
-	eager    []buyer // buyers to order a second time, the keenest last
+	eager    []client.Buyer // buyers to order a second time, the keenest last
 }
 
 func newTargets(c Config, sale int, a *arrivals) *targets {
 	return &targets{
-		c: c, url: strings.TrimSuffix(c.Target, "/") + "/v1/orders", sale: sale,
+		c: c, client: client.New(c.Target, c.SKU, nil), sale: sale,
 		rng:      rand.New(rand.NewPCG(uint64(c.Seed), uint64(sale))),
 		arrivals: a, came: map[string]bool{},
 		latest: -1,
@@ -57,37 +58,31 @@ func newTargets(c Config, sale int, a *arrivals) *targets {
 	}
 }
 
-// target is vegeta's Targeter. The numbers of sale and attempt travel in the
-// URL's fragment: it never leaves the client, and vegeta returns the URL with
-// every result, also when there was no answer. (Its sequence number would not
-// do: it is taken before the Targeter is asked, by many workers at once.)
+// target is vegeta's Targeter. The numbers of the sale and of the attempt are in
+// the URL's fragment. A fragment is not sent, and vegeta returns the URL with each
+// result, also without an answer. vegeta's sequence number would not do: many
+// workers take one before they call the Targeter.
 func (t *targets) target(out *vegeta.Target) error {
 	t.mu.Lock()
 	a := t.draw()
 	n := len(t.attempts)
-	if a.kind != Replay {
+	if a.kind != judge.Replay {
 		t.latest = n
 	}
 	t.attempts = append(t.attempts, a)
 	t.mu.Unlock()
 
-	out.Method = http.MethodPost
-	out.URL = fmt.Sprintf("%s#%d/%d", t.url, t.sale, n)
-	out.Body = orderBody(t.c.SKU, a.quantity)
-	out.Header = http.Header{
-		"Content-Type":    {"application/json"},
-		"Idempotency-Key": {a.key},
-	}
-	a.buyer.sign(out.Header)
+	t.client.Target(out, a.buyer, a.key, a.quantity)
+	out.URL += fmt.Sprintf("#%d/%d", t.sale, n)
 	return nil
 }
 
-// draw plans the next attempt. It takes the same number of random values
-// whatever it returns, so that a seed means the same plan.
+// draw plans the next attempt. It always draws the same number of random values,
+// so that a seed gives the same plan.
 func (t *targets) draw() attempt {
 	share, coin, quantity := t.rng.Float64(), t.rng.Float64(), 1+t.rng.IntN(t.c.MaxQuantity)
 	end := t.rng.Float64()
-	a := attempt{kind: First, quantity: quantity, key: fmt.Sprintf("order-%07d", len(t.attempts))}
+	a := attempt{kind: judge.First, quantity: quantity, key: fmt.Sprintf("order-%07d", len(t.attempts))}
 	switch {
 	case end < t.c.Cancels:
 		a.fate = cancel
@@ -96,35 +91,35 @@ func (t *targets) draw() attempt {
 	}
 	switch {
 	case share < t.c.Replays && t.latest >= 0:
-		// A double click, most likely before the first has been answered; or
-		// an order accepted a while ago.
+		// A double click, mostly before the first request has its answer, or an
+		// order that was accepted a while ago.
 		n := t.latest
 		if coin >= 0.5 && len(t.accepted) > 0 {
 			n = t.accepted[int((coin-0.5)*2*float64(len(t.accepted)))]
 		}
 		a = t.attempts[n]
-		a.kind = Replay
+		a.kind = judge.Replay
 		return a
 	case share >= t.c.Replays && share < t.c.Replays+t.c.SecondOrders && len(t.eager) > 0:
-		a.kind = Second
+		a.kind = judge.Second
 		a.buyer = t.eager[len(t.eager)-1]
 		t.eager = t.eager[:len(t.eager)-1]
-		// Enough to pass the limit, if one order may ask for that much.
-		a.quantity = min(t.c.MaxQuantity, max(1, t.c.PerBuyerLimit-t.units[a.buyer.subject]+1))
+		// One unit beyond the limit, if one order may ask for as many.
+		a.quantity = min(t.c.MaxQuantity, max(1, t.c.PerBuyerLimit-t.units[a.buyer.Subject]+1))
 		if a.fate = leave; t.c.onPayment() {
 			a.fate = pay // the limit is for what is paid
 		}
 		return a
 	}
 	a.buyer = t.arrivals.next()
-	if t.came[a.buyer.subject] {
-		a.kind = Second
+	if t.came[a.buyer.Subject] {
+		a.kind = judge.Second
 	}
-	t.came[a.buyer.subject] = true
+	t.came[a.buyer.Subject] = true
 	if a.fate == pay && t.c.onPayment() {
-		// Their first orders will be accepted, and pass no limit: they need not
-		// wait for that.
-		t.units[a.buyer.subject] += a.quantity
+		// These buyers need not wait for the answer: a first order is accepted
+		// and no limit applies to it.
+		t.units[a.buyer.Subject] += a.quantity
 		t.eager = append(t.eager, a.buyer)
 	}
 	return a
@@ -145,14 +140,14 @@ func (t *targets) took(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a := t.attempts[n]
-	if a.kind == Replay {
+	if a.kind == judge.Replay {
 		return
 	}
 	t.accepted = append(t.accepted, n)
 	if a.fate != cancel && !t.c.onPayment() {
-		// Whoever got past the limit tries again first: a gate that counts
-		// late is caught by the next one.
-		t.units[a.buyer.subject] += a.quantity
+		// A buyer who got past the limit tries again first: the next order
+		// catches a gate that counts late.
+		t.units[a.buyer.Subject] += a.quantity
 		t.eager = append(t.eager, a.buyer)
 	}
 }

@@ -6,26 +6,29 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/judge"
 )
 
 const (
 	// toppers is how many fresh buyers order at once.
 	toppers = 8
-	// enoughRefusals in a row mean that it is sold out, and not that one node
-	// has yet to hear of units that came back.
+	// enoughRefusals in a row mean that the sale is sold out. A single one may
+	// come from a node that does not know yet of units that came back.
 	enoughRefusals = 5
 )
 
 // topUp lets fresh buyers order one unit each until several in a row hear
-// sold_out: what is missing from the sold units after that is stranded. It
-// returns why it could not get that far.
+// sold_out. Units that are not sold then are stranded. It returns why it could
+// not get that far.
 //
-// Where orders expire meanwhile they pay at once, or theirs would expire too
-// and make place for new ones for ever.
+// Where orders may expire during this phase, the fresh buyers pay at once.
+// Otherwise their orders would expire, too, and the phase would never end.
 func (r *run) topUp(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	// The clock starts anew with every unit sold: a large rest may take long.
+	// The time starts again with each unit sold: a large rest may take long.
 	stall := time.AfterFunc(r.patience.topUp, func() {
 		stop(fmt.Errorf("fresh buyers neither bought nor heard sold_out for %v", r.patience.topUp))
 	})
@@ -41,8 +44,8 @@ func (r *run) topUp(ctx context.Context) error {
 	for range toppers {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				// A new buyer each time: nobody's limit, and no limiter's
-				// bucket, stands between the question and the stock.
+				// A new buyer each time, so that neither the buyer's limit nor
+				// the rate limiter refuses.
 				b, err := r.crowd.fresh()
 				if err != nil {
 					stop(err)
@@ -53,7 +56,7 @@ func (r *run) topUp(ctx context.Context) error {
 				switch {
 				case got.yes:
 					stall.Reset(r.patience.topUp)
-					// A gate that never says no must not keep us for ever.
+					// A gate that never refuses must not keep the run for ever.
 					if sold, noes = sold+1, 0; sold > 2*r.c.Stock+1000 {
 						stop(fmt.Errorf("%d fresh buyers bought of %d units and none heard sold_out", sold, r.c.Stock))
 					}
@@ -75,34 +78,35 @@ func (r *run) topUp(ctx context.Context) error {
 	return nil
 }
 
-// errSoldOut is how a top-up ends well.
+// errSoldOut ends a top-up as it should end.
 var errSoldOut = errors.New("sold out")
 
-// purchase is what came of buying one unit: a yes, the code of a no, or neither.
+// purchase is the result of buying one unit: a yes, the code of a refusal, or
+// neither.
 type purchase struct {
 	yes  bool
 	code string
 }
 
-// buy orders one unit for a fresh buyer, and pays it where it would expire, or
-// where it is not bought before.
-func (r *run) buy(ctx context.Context, b buyer, key string) purchase {
-	req := r.untilKnown(ctx, Fresh, b, key, 1)
+// buy orders one unit for a fresh buyer. It pays, too, where the order would
+// expire or where units are taken on payment.
+func (r *run) buy(ctx context.Context, b client.Buyer, key string) purchase {
+	req := r.untilKnown(ctx, judge.Fresh, b, key, 1)
 	switch {
-	case req.Kind == Lookup && req.refuses(): // whatever it says: the gate had let it in
+	case req.Kind == judge.Lookup && req.Refuses(): // whatever the reason: the gate had accepted it
 		return purchase{code: "sold_out"}
-	case req.refuses():
+	case req.Refuses():
 		return purchase{code: req.Code}
-	case !req.announces():
+	case !req.Announces():
 		return purchase{}
 	case !r.c.expiring() && !r.c.onPayment():
 		return purchase{yes: true}
 	}
 	payment := r.closeOrder(ctx, b, req.Order.ID, false)
 	switch {
-	case payment.done() || !r.c.onPayment():
+	case payment.Done() || !r.c.onPayment():
 		return purchase{yes: true}
-	case payment.refuses():
+	case payment.Refuses():
 		return purchase{code: payment.Code}
 	}
 	return purchase{}

@@ -1,12 +1,10 @@
-// Package orders is the truth of a flash sale: sales and orders in MySQL.
+// Package orders is the domain of a flash sale: sales, orders and refunds, their
+// statuses, and Decide, the pure function that says what may be sold. It does no
+// I/O.
 //
-// The way of one order: place.go asks the gate (package inventory), which
-// queues the order; the SKU's keeper (keeper.go) carries it into MySQL in one
-// transaction for a whole batch (commit.go, judge.go), or for those of several
-// SKUs (convoy.go); waiters.go and bus.go tell the caller, on whichever node.
-// close.go ends unpaid orders, and the keeper gives their units back
-// (settle.go). keepers.go decides which node keeps which SKU, under the
-// distributed lock of package lock.
+// The packages below form layers, and each may call what stands right of it:
+//
+//	httpapi → shop → controller → keeper → store → orders → inventory
 //
 // Order of locks, everywhere: the row in sales first, then rows in orders.
 package orders

@@ -37,18 +37,30 @@ func (e *InvalidError) Error() string {
 	return "invalid request: " + strings.Join(names, "; ")
 }
 
-// fields collects what is wrong with a request.
-type fields map[string]string
+// Fields collects what is wrong with a request.
+type Fields map[string]string
 
-func (f fields) check(ok bool, name, format string, args ...any) {
+func (f Fields) Check(ok bool, name, format string, args ...any) {
 	if _, seen := f[name]; !ok && !seen {
 		f[name] = fmt.Sprintf(format, args...)
 	}
 }
 
-func (f fields) err() error {
+func (f Fields) Err() error {
 	if len(f) == 0 {
 		return nil
 	}
 	return &InvalidError{Fields: f}
 }
+
+// ErrHoldsNone is Store.Pay's answer for an order whose units are still to be taken.
+var ErrHoldsNone = errors.New("orders: the order holds no units")
+
+// ErrTakesUnits refuses an order without units of a sale whose orders hold units.
+var ErrTakesUnits = errors.New("orders: the sale takes units on order")
+
+// ErrNotDirect refuses a direct order of a sale that has a gate.
+var ErrNotDirect = errors.New("orders: the sale is not sold in direct mode")
+
+// ErrChanged refuses to end an order that is not as it was read.
+var ErrChanged = errors.New("orders: the order has changed meanwhile")

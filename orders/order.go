@@ -1,8 +1,11 @@
 package orders
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
-	"errors"
+	"slices"
+	"strconv"
 	"time"
 
 	"flashsale/inventory"
@@ -16,44 +19,54 @@ import (
 //	 rejected                 (or paid late: expired ──▶ paid)
 //
 // A reserved order is in the gate and its queue only; all others are rows.
-// Where a sale takes units on payment, an order begins as unheld, which callers
+// Where a sale takes units on payment, an order begins as awaiting_payment, which callers
 // see as pending_payment, and its way to paid is that of one paid late.
 // Each arrow out of pending_payment is one conditional update: one of them wins.
-// So is the one from expired to paid, which takes the units anew (late.go).
+// So is the one from expired to paid, which takes the units anew (paylate.go).
 type Status string
 
 // The statuses.
 const (
-	Reserved       Status = "reserved"
-	PendingPayment Status = "pending_payment"
-	Unheld         Status = "unheld" // pending_payment to whoever asks; holds no units (unheld.go)
-	Paid           Status = "paid"
-	Cancelled      Status = "cancelled"
-	Expired        Status = "expired"
-	Rejected       Status = "rejected" // the gate let it in, the database had no room: the gate had lost data
+	Reserved        Status = "reserved"
+	PendingPayment  Status = "pending_payment"
+	AwaitingPayment Status = "awaiting_payment" // pending_payment to whoever asks; holds no units (onpayment.go)
+	Paid            Status = "paid"
+	Cancelled       Status = "cancelled"
+	Expired         Status = "expired"
+	Rejected        Status = "rejected" // the gate let it in, the database had no room: the gate had lost data
+)
+
+// Which statuses mean what, for queries. A status that is in none of them holds
+// nothing, and never gives units back.
+var (
+	OpenStatuses     = []Status{PendingPayment, Paid}               // count as sold
+	ClosedStatuses   = []Status{Cancelled, Expired, Rejected}       // their units go, or have gone, back to sale
+	FinalStatuses    = []Status{Paid, Cancelled, Expired, Rejected} // the gate is to hear of them
+	PayLateStatuses  = []Status{Expired, AwaitingPayment}           // a payment takes units anew
+	ExpiringStatuses = []Status{PendingPayment, AwaitingPayment}    // the time to pay ends them
 )
 
 // Closed tells whether the order's units go, or have gone, back to sale.
-func (s Status) Closed() bool { return s == Cancelled || s == Expired || s == Rejected }
+func (s Status) Closed() bool { return slices.Contains(ClosedStatuses, s) }
 
 // Open tells whether the order counts as sold.
-func (s Status) Open() bool { return s == PendingPayment || s == Paid }
+func (s Status) Open() bool { return slices.Contains(OpenStatuses, s) }
+
+// PayLate tells whether a payment has to take the order's units anew.
+func (s Status) PayLate() bool { return slices.Contains(PayLateStatuses, s) }
 
 // shown is the status as callers see it.
 func (s Status) shown() Status {
-	if s == Unheld {
+	if s == AwaitingPayment {
 		return PendingPayment
 	}
 	return s
 }
 
-// paidBy tells whether the order is paid, and by this payment.
-func (o *Order) paidBy(ref string) bool {
+// PaidBy tells whether the order is paid, and by this payment.
+func (o *Order) PaidBy(ref string) bool {
 	return o.Status == Paid && o.PaymentRef != nil && *o.PaymentRef == ref
 }
-
-// closedStatuses for queries.
-var closedStatuses = []Status{Cancelled, Expired, Rejected}
 
 // An Order is one row. Amount is in minor units of Currency.
 type Order struct {
@@ -64,7 +77,7 @@ type Order struct {
 	Amount         int64
 	Currency       string
 	Status         Status
-	Reason         string // of a rejected order: a problem code
+	Reason         Reason // of a rejected order
 	IdempotencyKey *string
 	RequestHash    string
 	PaymentRef     *string
@@ -72,33 +85,16 @@ type Order struct {
 	ExpiresAt      time.Time // by the database's clock, like the rest
 	PaidAt         *time.Time
 	ClosedAt       *time.Time
-	RestoredAt     *time.Time // the gate knows of the end: units given back, or the hold of a paid order dropped. An unheld order is born so: it has none to give back
-	HoldID         *string    // of an order that was paid late, or unheld: the gate's hold of it (late.go)
+	RestoredAt     *time.Time // the gate knows of the end: units given back, or the hold of a paid order dropped. An order that awaits payment is born so: it has none to give back
+	HoldID         *string    // of an order that was paid late, or awaits payment: the gate's hold of it (paylate.go)
+	Claims         int64      // refunds recorded of it (refund.go)
 }
 
 // TableName is for gorm.
 func (Order) TableName() string { return "orders" }
 
-// reasons are why the database rejects what the gate has let in, and what the
-// caller hears.
-var reasons = map[string]error{
-	"sold_out":             inventory.ErrSoldOut,
-	"buyer_limit":          inventory.ErrBuyerLimit,
-	"idempotency_mismatch": inventory.ErrMismatch,
-	"closed":               inventory.ErrClosed,
-	"not_open":             inventory.ErrNotOpen,
-	"unavailable":          ErrUnavailable,
-}
-
-func reasonError(reason string) error {
-	if err, ok := reasons[reason]; ok {
-		return err
-	}
-	return errors.New("orders: rejected: " + reason)
-}
-
-// orderJSON is an order as API.md has it.
-type orderJSON struct {
+// OrderJSON is an order as openapi.yaml says.
+type OrderJSON struct {
 	ID        string `json:"id"`
 	SKU       string `json:"sku"`
 	Buyer     string `json:"buyer"`
@@ -106,21 +102,21 @@ type orderJSON struct {
 	Amount    int64  `json:"amount"`
 	Currency  string `json:"currency"`
 	Status    Status `json:"status"`
-	Reason    string `json:"reason,omitempty"`
+	Reason    Reason `json:"reason,omitempty"`
 	CreatedAt *stamp `json:"created_at"`
 	ExpiresAt *stamp `json:"expires_at"`
 	PaidAt    *stamp `json:"paid_at"`
 	ClosedAt  *stamp `json:"closed_at"`
 }
 
-// rowJSON is an order as operators see it.
-type rowJSON struct {
-	orderJSON
+// RowJSON is an order as operators see it.
+type RowJSON struct {
+	OrderJSON
 	Key *string `json:"idempotency_key"`
 }
 
-func (o *Order) json() orderJSON {
-	return orderJSON{
+func (o *Order) JSON() OrderJSON {
+	return OrderJSON{
 		ID: o.ID, SKU: o.SKU, Buyer: o.Buyer, Quantity: o.Quantity, Amount: o.Amount, Currency: o.Currency,
 		Status: o.Status.shown(), Reason: o.Reason,
 		CreatedAt: stampOf(&o.CreatedAt), ExpiresAt: stampOf(&o.ExpiresAt),
@@ -128,8 +124,8 @@ func (o *Order) json() orderJSON {
 	}
 }
 
-// MarshalJSON writes the order as API.md has it.
-func (o *Order) MarshalJSON() ([]byte, error) { return json.Marshal(o.json()) }
+// MarshalJSON writes the order as openapi.yaml says.
+func (o *Order) MarshalJSON() ([]byte, error) { return json.Marshal(o.JSON()) }
 
 // stamp is a time as the API writes it: RFC 3339, UTC, milliseconds.
 type stamp time.Time
@@ -146,11 +142,11 @@ func (s stamp) MarshalJSON() ([]byte, error) {
 	return time.Time(s).UTC().AppendFormat(make([]byte, 0, len(layout)), layout), nil
 }
 
-// isSKU tells whether s can name a sale: 1 to 64 of A-Z a-z 0-9 . _ -
-func isSKU(s string) bool { return isName(s, false) }
+// IsSKU tells whether s can name a sale: 1 to 64 of A-Z a-z 0-9 . _ -
+func IsSKU(s string) bool { return isName(s, false) }
 
-// isBuyer tells whether s can name a buyer: as a SKU, or with colons.
-func isBuyer(s string) bool { return isName(s, true) }
+// IsBuyer tells whether s can name a buyer: as a SKU, or with colons.
+func IsBuyer(s string) bool { return isName(s, true) }
 
 func isName(s string, colons bool) bool {
 	for i := range len(s) {
@@ -164,10 +160,10 @@ func isName(s string, colons bool) bool {
 	return 1 <= len(s) && len(s) <= 64
 }
 
-// isOrderID tells whether s can be the id of an order: a UUID in the form in
+// IsOrderID tells whether s can be the id of an order: a UUID in the form in
 // which this package writes it. Anything else is not worth a question, and
 // what is not ASCII would be an error of the database.
-func isOrderID(s string) bool {
+func IsOrderID(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (c == '-') {
@@ -179,8 +175,8 @@ func isOrderID(s string) bool {
 	return len(s) == 36
 }
 
-// visibleASCII tells whether s has 1 to most characters from ! to ~.
-func visibleASCII(s string, most int) bool {
+// VisibleASCII tells whether s has 1 to most characters from ! to ~.
+func VisibleASCII(s string, most int) bool {
 	if len(s) == 0 || len(s) > most {
 		return false
 	}
@@ -190,4 +186,15 @@ func visibleASCII(s string, most int) bool {
 		}
 	}
 	return true
+}
+
+// Hold is what the gate has of a pending order.
+func (o *Order) Hold() inventory.Hold {
+	return inventory.Hold{OrderID: o.ID, Buyer: o.Buyer, Quantity: o.Quantity, At: o.CreatedAt}
+}
+
+// Fingerprint tells one order from another under the same key.
+func Fingerprint(sku string, quantity int64) string {
+	sum := sha256.Sum256(append([]byte(sku+"\n"), strconv.FormatInt(quantity, 10)...))
+	return hex.EncodeToString(sum[:16])
 }

@@ -3,6 +3,7 @@ package orders
 import (
 	"encoding/json"
 	"time"
+	"unicode/utf8"
 
 	"flashsale/inventory"
 )
@@ -22,7 +23,7 @@ type Sale struct {
 	Fence          int64     // of the latest keeper
 	Epoch          int64     // of the gate as the database last built it
 	Mode           string    // how units are sold: "gate", or "direct" (direct.go)
-	ReserveOn      string    // when units are taken: OnOrder, or OnPayment (unheld.go)
+	ReserveOn      string    // when units are taken: OnOrder, or OnPayment (onpayment.go)
 	CreatedAt      time.Time `gorm:"autoCreateTime:false"`
 	UpdatedAt      time.Time `gorm:"autoUpdateTime:false"`
 }
@@ -54,7 +55,7 @@ func (s *Sale) State(now time.Time, available int64) string {
 	return "open"
 }
 
-// saleJSON is a sale as API.md has it.
+// saleJSON is a sale as openapi.yaml says.
 type saleJSON struct {
 	SKU            string `json:"sku"`
 	Name           string `json:"name"`
@@ -78,7 +79,7 @@ type Offer struct {
 	Now       time.Time // by the database's clock
 }
 
-// MarshalJSON writes the offer as API.md has it.
+// MarshalJSON writes the offer as openapi.yaml says.
 func (o Offer) MarshalJSON() ([]byte, error) {
 	return json.Marshal(saleJSON{
 		SKU: o.SKU, Name: o.Name, Price: o.Price, Currency: o.Currency, Total: o.Total,
@@ -91,30 +92,32 @@ func (o Offer) MarshalJSON() ([]byte, error) {
 // The bounds of a sale's numbers: far beyond any shop, and their products stay
 // within 63 bits.
 const (
-	maxTotal  = 1_000_000_000
+	MaxTotal  = 1_000_000_000
 	maxPrice  = 1_000_000_000
 	maxWindow = 30 * 24 * 60 * 60
 )
 
 // Validate names every field that is wrong.
 func (s *Sale) Validate() error {
-	f := fields{}
-	f.check(isSKU(s.SKU), "sku", "must be 1 to 64 characters of A-Z a-z 0-9 . _ -")
-	f.check(len(s.Name) >= 1 && len(s.Name) <= 200, "name", "must be 1 to 200 bytes long")
-	f.check(s.Price >= 0 && s.Price <= maxPrice, "price", "must be 0 to %d minor units", maxPrice)
-	f.check(currency(s.Currency), "currency", "must be three capital letters, as in ISO 4217")
-	f.check(s.Total >= 0 && s.Total <= maxTotal, "total", "must be 0 to %d units", maxTotal)
-	f.check(s.PerBuyerLimit >= 1 && s.PerBuyerLimit <= maxTotal, "per_buyer_limit", "must be 1 to %d units", maxTotal)
-	f.check(storable(s.OpensAt), "opens_at", "must be an RFC 3339 time between the years 1970 and 9000")
-	f.check(storable(s.ClosesAt), "closes_at", "must be an RFC 3339 time between the years 1970 and 9000")
-	f.check(s.ClosesAt.After(s.OpensAt), "closes_at", "must be after opens_at")
-	f.check(s.PaymentWindowS >= 1 && s.PaymentWindowS <= maxWindow, "payment_window_s", "must be 1 to %d seconds", maxWindow)
-	f.check(s.ReserveOn == OnOrder || s.ReserveOn == OnPayment, "reserve_on", "must be order or payment")
-	return f.err()
+	f := Fields{}
+	f.Check(IsSKU(s.SKU), "sku", "must be 1 to 64 characters of A-Z a-z 0-9 . _ -")
+	f.Check(s.SKU != "." && s.SKU != "..", "sku", "must not be . or .., which paths do without")
+	length := utf8.RuneCountInString(s.Name)
+	f.Check(length >= 1 && length <= 200, "name", "must be 1 to 200 characters long")
+	f.Check(s.Price >= 0 && s.Price <= maxPrice, "price", "must be 0 to %d minor units", maxPrice)
+	f.Check(currency(s.Currency), "currency", "must be three capital letters, as in ISO 4217")
+	f.Check(s.Total >= 0 && s.Total <= MaxTotal, "total", "must be 0 to %d units", MaxTotal)
+	f.Check(s.PerBuyerLimit >= 1 && s.PerBuyerLimit <= MaxTotal, "per_buyer_limit", "must be 1 to %d units", MaxTotal)
+	f.Check(Storable(s.OpensAt), "opens_at", "must be an RFC 3339 time between the years 1970 and 9000")
+	f.Check(Storable(s.ClosesAt), "closes_at", "must be an RFC 3339 time between the years 1970 and 9000")
+	f.Check(s.ClosesAt.After(s.OpensAt), "closes_at", "must be after opens_at")
+	f.Check(s.PaymentWindowS >= 1 && s.PaymentWindowS <= maxWindow, "payment_window_s", "must be 1 to %d seconds", maxWindow)
+	f.Check(s.ReserveOn == OnOrder || s.ReserveOn == OnPayment, "reserve_on", "must be order or payment")
+	return f.Err()
 }
 
-// storable tells whether both stores can keep t.
-func storable(t time.Time) bool {
+// Storable tells whether both stores can keep t.
+func Storable(t time.Time) bool {
 	return t.Unix() >= 0 && t.UTC().Year() < 9000
 }
 
@@ -126,3 +129,22 @@ func currency(s string) bool {
 	}
 	return len(s) == 3
 }
+
+// GateEpoch is that of the gate that belongs to the sale as it was read. A new
+// sale has none yet: its first one has epoch 1.
+func (s *Sale) GateEpoch() int64 { return max(s.Epoch, 1) }
+
+// LastOrder is when the last order of a sale expires.
+func (s *Sale) LastOrder() time.Time {
+	return s.ClosesAt.Add(time.Duration(s.PaymentWindowS) * time.Second)
+}
+
+// SoldDirect tells whether the sale is sold past Redis, which is away.
+func (o *Offer) SoldDirect() bool { return o.Mode == ModeDirect }
+
+// How a sale is sold: sales.mode.
+const (
+	ModeGate   = "gate"
+	ModeDirect = "direct"
+	ModeOver   = "over" // it is not, and Redis has forgotten it (finish.go)
+)

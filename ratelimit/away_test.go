@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest"
 )
 
 // tally counts decisions as metrics would.
@@ -75,10 +77,8 @@ func TestWhenRedisIsAway(t *testing.T) {
 			server.Close()
 			for n, want := range c.admits {
 				if n == len(c.admits)-1 { // it is there, and of no use
-					if err := server.Restart(); err != nil {
-						t.Fatal(err)
-					}
-					eventually(t, "Redis is back", answers)
+					must(t, server.Restart())
+					servertest.Eventually(t, "Redis is back", answers)
 					server.SetError("LOADING Redis is loading the dataset in memory")
 				}
 				r, err := admit()
@@ -86,11 +86,9 @@ func TestWhenRedisIsAway(t *testing.T) {
 					t.Errorf("away, request %d: %+v, %v", n, r, err)
 				}
 			}
-			if _, err := l.Allow(t.Context(), 1, b); !errors.Is(err, ErrUnavailable) {
-				t.Errorf("away, asked without the policy: %v", err)
-			}
+			is(t, errOf(l.Allow(t.Context(), 1, b)), ErrUnavailable)
 			server.SetError("")
-			eventually(t, "Redis has loaded", answers)
+			servertest.Eventually(t, "Redis has loaded", answers)
 			var limited *LimitedError
 			if _, err := admit(); !errors.As(err, &limited) || limited.Result.Bucket != "buyer" {
 				t.Errorf("back: %v", err)
@@ -182,11 +180,7 @@ func TestWhatIsNoDecision(t *testing.T) {
 		t.Errorf("asked wrongly: %+v, %v", r, err)
 	}
 	counted.is(t, map[string]int{})
-	eventually(t, "the call ends by itself", func() bool {
-		l.queue.mu.Lock()
-		defer l.queue.mu.Unlock()
-		return l.queue.inFlight == 0
-	})
+	servertest.Eventually(t, "the call ends by itself", func() bool { return l.queue.Len() == 0 })
 }
 
 // The script gets loaded when Redis doesn't know it, also when it forgets it
@@ -197,9 +191,7 @@ func TestScriptIsLoadedWhenMissing(t *testing.T) {
 			l := New(client, Config{})
 			l.perSlot = perSlot
 			for range 2 {
-				if err := client.ScriptFlush(t.Context()).Err(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, client.ScriptFlush(t.Context()).Err())
 				allow(t, l, 1, Buyer("b1", limit(t, "1/h:9")), SKU("s1", limit(t, "1/h:9")))
 			}
 		}

@@ -146,7 +146,7 @@ func observe(t *testing.T, client *redis.Client, allow func(*Limiter) (bool, err
 }
 
 func twin(t *testing.T, client *redis.Client, name string) func(*Limiter, Bucket) (bool, error) {
-	e := readExhibit(t, name)
+	e := readAntipattern(t, name)
 	return func(_ *Limiter, b Bucket) (bool, error) {
 		return e.ask(context.Background(), visit{client: client}, []Bucket{b})
 	}

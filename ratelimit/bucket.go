@@ -38,15 +38,34 @@ func Route(name string, limit Limit) Bucket { return Bucket{Name: "route", ID: n
 // SKU is the bucket that all who want one SKU share.
 func SKU(sku string, limit Limit) Bucket { return Bucket{Name: "sku", ID: sku, Limit: limit} }
 
-// IP is the bucket of one client address, as text without a port. An IPv6
-// client is counted by its /64, the least that one subscriber gets: by single
-// addresses it would have 2^64 buckets. What isn't an address shares one
-// bucket, so that hiding one's address is no way round the limit.
+// IP is the bucket of one client address, as text without a port: of its
+// Network.
 func IP(addr string, limit Limit) Bucket {
-	return Bucket{Name: "ip", ID: network(addr), Limit: limit}
+	return Bucket{Name: "ip", ID: Network(addr), Limit: limit}
 }
 
-func network(addr string) string {
+// siteFactor is how many times what one /64 may do its whole /48 may.
+const siteFactor = 10
+
+// Address are all buckets of one client address: IP's and, of an IPv6 address,
+// that of its /48, which many providers give to one subscriber, with ten times
+// the limit. A limit too large to be counted ten times has no second bucket.
+func Address(addr string, limit Limit) []Bucket {
+	buckets := []Bucket{IP(addr, limit)}
+	if site := prefix(addr, 48); site != buckets[0].ID {
+		more, _ := NewLimit(siteFactor*limit.rate, micros(limit.unit), siteFactor*limit.burst) // off by an error
+		buckets = append(buckets, Bucket{Name: "ip48", ID: site, Limit: more})
+	}
+	return buckets
+}
+
+// Network is whom an address counts for: itself or, of an IPv6 address, its /64,
+// the least that one subscriber gets: by single addresses it would have 2^64
+// buckets. What isn't an address is "unknown", so that hiding one's address is no
+// way round a limit.
+func Network(addr string) string { return prefix(addr, 64) }
+
+func prefix(addr string, bits int) string {
 	ip, err := netip.ParseAddr(addr)
 	if err != nil {
 		return "unknown"
@@ -55,11 +74,7 @@ func network(addr string) string {
 	if ip.Is4() {
 		return ip.String()
 	}
-	prefix, err := ip.Prefix(64)
-	if err != nil {
-		return "unknown"
-	}
-	return prefix.String()
+	return netip.PrefixFrom(ip, bits).Masked().String()
 }
 
 // key is the only place where a bucket's Redis key is made. Everything after

@@ -18,7 +18,7 @@
 // (asking), refusals.go (not asking), queue.go (asking together), take.lua (the
 // decision), slots.go (the same on a Redis Cluster), rules.go and local.go
 // (when Redis is away), wait.go (waiting for one's turn), middleware.go and
-// headers.go (HTTP). The museum in testdata/broken shows what each part guards
+// headers.go (HTTP). The folder antipatterns shows what each part guards
 // against.
 //
 // It needs Redis 5 or later (scripts that read TIME and then write).

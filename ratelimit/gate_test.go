@@ -106,12 +106,6 @@ func (g *gate) seen() (calls, most, keys int) {
 	return g.calls, g.most, g.keys
 }
 
-func (l *Limiter) queued() int {
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
-	return len(l.queue.waiting)
-}
-
 // failing is a hook that loses the answers of one key's calls.
 type failing struct{ key string }
 

@@ -77,3 +77,9 @@ func gcd(a, b int64) int64 {
 	}
 	return a
 }
+
+// micros is a time as long as a Duration can say.
+func micros(n int64) time.Duration {
+	const longest = int64(1<<63-1) / int64(time.Microsecond)
+	return time.Duration(min(n, longest)) * time.Microsecond
+}

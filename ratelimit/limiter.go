@@ -52,6 +52,7 @@ type Limiter struct {
 	rules   Rules
 	perSlot bool // one call per bucket, see slots.go
 	queue   *queue
+	health  *health
 	refused *refusals
 	local   *local
 }
@@ -72,8 +73,9 @@ func New(client redis.UniversalClient, config Config) *Limiter {
 	}
 	l := &Limiter{
 		client: client, config: config,
-		queue: &queue{}, refused: newRefusals(), local: newLocal(config.Clock()),
+		health: &health{}, refused: &refusals{}, local: newLocal(config.Clock()),
 	}
+	l.queue = l.newQueue()
 	switch client.(type) {
 	case *redis.ClusterClient, *redis.Ring:
 		l.perSlot = true
@@ -125,26 +127,14 @@ func (l *Limiter) decide(ctx context.Context, a ask) (Result, error) {
 		}
 	}
 	asked := l.config.Clock()
-	r := newRequest(ctx, a)
-	start, err := l.queue.add(r)
+	answered, err := l.ask(ctx, a)
 	if err != nil {
 		return Result{}, err
 	}
-	if start {
-		if end, ends := ctx.Deadline(); ends && time.Until(end) < l.config.Timeout {
-			go l.send() // it can't wait for as long as a call may take
-		} else {
-			l.carry()
-		}
-	}
-	answered, err := r.answer()
-	if err != nil {
-		return Result{}, err
-	}
-	if answered.err == nil && !answered.taken && l.config.Remember > 0 {
+	if !answered.taken && l.config.Remember > 0 {
 		l.refused.learn(a, answered, asked, l.config.Clock(), l.config.Remember)
 	}
-	return a.result(answered)
+	return a.result(answered), nil
 }
 
 // newAsk checks a call's arguments and copies the buckets that count: the

@@ -130,9 +130,7 @@ func TestTakeHealsWhatItCannotRead(t *testing.T) {
 			},
 		} {
 			b := Buyer(strings.ReplaceAll(name, " ", "-"), limit(t, "1/h:5"))
-			if err := spoil(b.key()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, spoil(b.key()))
 			if r := allow(t, l, 5, b); r.Allowed {
 				t.Errorf("%s: it counts as a full bucket", name)
 			}
@@ -196,13 +194,9 @@ func TestGivingBackAfterTheClockWentBack(t *testing.T) {
 		b := Buyer("b1", limit(t, "1/h:5"))
 		allow(t, l, 2, b)
 		now, err := client.Time(t.Context()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		back := []ask{{cost: -2, buckets: []Bucket{b}, taken: now.Add(time.Hour).UnixMicro()}}
-		if err := l.take(t.Context(), back)[0].err; err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.take(t.Context(), back)[0].err)
 		if n := left(t, client, b); n != 3 {
 			t.Fatalf("%d tokens left, not 3", n)
 		}
@@ -229,9 +223,7 @@ func TestAllowWithADoneContextTakesNothing(t *testing.T) {
 	b := Buyer("b1", limit(t, "1/h:5"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := New(client, Config{}).Allow(ctx, 1, b); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	is(t, errOf(New(client, Config{}).Allow(ctx, 1, b)), context.Canceled)
 	if n := left(t, client, b); n != 5 {
 		t.Fatalf("%d tokens left of 5", n)
 	}

@@ -34,11 +34,11 @@ func (l *local) take(a ask, now time.Time) answer {
 			continue
 		}
 		wait := divideUp(short, b.Limit.rate)
-		if wait <= a.patience.Microseconds() {
+		if wait <= a.timeout.Microseconds() {
 			turn = max(turn, wait)
 			continue
 		}
-		if retry := micros(wait) - a.patience; decides.taken || retry > decides.wait {
+		if retry := micros(wait) - a.timeout; decides.taken || retry > decides.wait {
 			decides = answer{bucket: i, left: leftIn(b, debts[i]), wait: retry, reset: micros(divideUp(debts[i], b.Limit.rate))}
 		}
 	}

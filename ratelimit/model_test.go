@@ -37,12 +37,12 @@ func (m *model) take(a ask) answer {
 			continue
 		}
 		wait := untilGained(short, b.Limit)
-		if wait <= a.patience {
+		if wait <= a.timeout {
 			turn = max(turn, wait)
 			continue
 		}
-		if decides.taken || wait-a.patience > decides.wait {
-			decides = answer{bucket: i, left: floor(tokens), wait: wait - a.patience}
+		if decides.taken || wait-a.timeout > decides.wait {
+			decides = answer{bucket: i, left: floor(tokens), wait: wait - a.timeout}
 		}
 	}
 	if decides.taken {
@@ -86,24 +86,19 @@ func perMicro(l Limit) *big.Rat { return big.NewRat(l.rate, l.unit) }
 
 func floor(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64() }
 
-// The script against the model: any limits, any steps of the clock, any number
-// of requests in one call, any buckets shared between them.
+// The script against the model: any limits, any steps of the clock, any number of
+// requests in one call, any buckets shared between them. One call per bucket, and
+// giving back, comes to the same when nobody asks in between: so with one request at
+// a time.
 func TestTakeIsTheModel(t *testing.T) {
 	server, client := startEmbedded(t)
-	rapid.Check(t, func(rt *rapid.T) {
-		server.FlushAll()
-		agreesWithModel(rt, server.SetTime, New(client, Config{}).take, 6)
-	})
-}
-
-// One call per bucket, and giving back, comes to the same when nobody asks in
-// between: so with one request at a time.
-func TestTakePerSlotIsTheModel(t *testing.T) {
-	server, client := startEmbedded(t)
-	rapid.Check(t, func(rt *rapid.T) {
-		server.FlushAll()
-		agreesWithModel(rt, server.SetTime, New(client, Config{}).takePerSlot, 1)
-	})
+	l := New(client, Config{})
+	for most, take := range map[int]func(context.Context, []ask) []answer{6: l.take, 1: l.takePerSlot} {
+		rapid.Check(t, func(rt *rapid.T) {
+			server.FlushAll()
+			agreesWithModel(rt, server.SetTime, take, most)
+		})
+	}
 }
 
 // So does what a node counts by itself while Redis is away.
@@ -146,9 +141,7 @@ func drawLimit(t *rapid.T) Limit {
 		time.Microsecond, time.Millisecond, 7 * time.Millisecond, time.Second, 7 * time.Second, time.Hour,
 	}).Draw(t, "per")
 	l, err := NewLimit(rapid.Int64Range(1, 1000).Draw(t, "tokens"), per, rapid.Int64Range(1, 20).Draw(t, "burst"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return l
 }
 
@@ -173,9 +166,9 @@ func drawAsk(t *rapid.T, pool []Limit) ask {
 		token := l.Window() / time.Duration(l.Burst())
 		longest := token * time.Duration(rapid.IntRange(0, 20).Draw(t, "longest"))
 		return ask{
-			cost:     rapid.Int64Range(1, l.Burst()).Draw(t, "cost"),
-			buckets:  []Bucket{{Name: "limit0", ID: "a", Limit: l, queues: true}},
-			patience: longest.Truncate(time.Microsecond),
+			cost:    rapid.Int64Range(1, l.Burst()).Draw(t, "cost"),
+			buckets: []Bucket{{Name: "limit0", ID: "a", Limit: l, queues: true}},
+			timeout: longest.Truncate(time.Microsecond),
 		}
 	}
 	count := rapid.IntRange(1, len(pool)).Draw(t, "buckets")

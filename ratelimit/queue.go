@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
+
+	"flashsale/inventory/coalesce"
 )
 
 const (
@@ -20,181 +23,105 @@ const (
 // probePause is the time between two attempts to reach a Redis that is away.
 const probePause = 100 * time.Millisecond
 
-var errWaitedTooLong = errors.New("waited too long for the calls before")
+// queue is where callers of one moment meet and share a call.
+type queue = coalesce.Group[ask, answer]
 
-// request is one caller's ask, waiting for its answer.
-type request struct {
-	ask
-	ctx   context.Context
-	since time.Time
-	done  chan answer // of length 1: answering never waits for the caller
+// A caller who finds nobody before it makes the call itself: to hand a lone
+// request to another goroutine costs more than Redis's work on it.
+func (l *Limiter) newQueue() *queue {
+	return coalesce.New(coalesce.Options[ask, answer]{
+		Call: l.call, Batch: maxBatch, InFlight: maxInFlight,
+		Timeout: l.config.Timeout, MaxWait: l.config.Timeout, Self: true,
+	})
 }
 
-func newRequest(ctx context.Context, a ask) *request {
-	return &request{ask: a, ctx: ctx, since: time.Now(), done: make(chan answer, 1)}
-}
-
-// answer waits for it until the caller gives up. One that is there counts.
-func (r *request) answer() (answer, error) {
-	select {
-	case a := <-r.done:
-		return a, nil
-	default:
+// ask has Redis decide.
+func (l *Limiter) ask(ctx context.Context, a ask) (answer, error) {
+	if err := l.health.mayAsk(l.config.Timeout); err != nil {
+		return answer{}, err
 	}
-	select {
-	case a := <-r.done:
-		return a, nil
-	case <-r.ctx.Done():
-		return answer{}, fmt.Errorf("ratelimit: waiting for an answer: %w", r.ctx.Err())
+	got, err := l.queue.Do(ctx, "", a)
+	switch {
+	case err == nil:
+		return got, got.err
+	case errors.Is(err, coalesce.ErrLate):
+		return answer{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
+	return answer{}, fmt.Errorf("ratelimit: waiting for an answer: %w", ctx.Err())
 }
 
-// queue collects the callers that come while calls are under way.
-type queue struct {
-	mu       sync.Mutex
-	waiting  []*request
-	inFlight int
-	// away is why the last call failed, nil while Redis answers.
-	away    error
-	probeAt time.Time
-}
-
-// add appends a request and tells whether its caller must send. A
-// call under way otherwise takes it along as soon as it has returned: there is
-// no timer, so nobody waits for company.
-//
-// While Redis is away, one request at a time finds out whether it is back, and
-// the others hear at once that it isn't: a policy that lets them pass is of no
-// use if each has to wait for a timeout first.
-func (q *queue) add(r *request) (start bool, err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.away != nil && (q.inFlight > 0 || r.since.Before(q.probeAt)) {
-		return false, q.away
+// call carries a batch to Redis, without those who have waited since before a
+// call failed: they hear of that now, for their own would end no better.
+func (l *Limiter) call(ctx context.Context, _ string, batch []*coalesce.Caller[ask, answer]) {
+	if failed, err := l.health.last(); err != nil {
+		batch = slices.DeleteFunc(slices.Clone(batch), func(c *coalesce.Caller[ask, answer]) bool {
+			old := c.Since.Before(failed)
+			if old {
+				c.Answer.err = err
+			}
+			return old
+		})
 	}
-	q.waiting = append(q.waiting, r)
-	if q.inFlight == maxInFlight {
-		return false, nil
-	}
-	q.inFlight++
-	return true, nil
-}
-
-// learn keeps what a call showed of Redis: nil that it answers. If it doesn't,
-// those who wait hear of it now; their own call would end no better.
-func (q *queue) learn(err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.away = err
-	if err == nil {
+	if len(batch) == 0 {
 		return
 	}
-	q.probeAt = time.Now().Add(probePause)
-	for _, r := range q.waiting {
-		r.done <- answer{err: err}
-	}
-	q.waiting = nil
-}
-
-// next takes the next batch, or counts its sender off when nothing waits: both
-// under the one lock, or a request added in between would wait for ever.
-//
-// Callers that have given up are dropped: they cost nobody tokens. Those that
-// have waited longer than patience are told so instead of being sent: when
-// Redis is slow the queue grows to many batches, and the last would otherwise
-// wait for all of them.
-func (q *queue) next(patience time.Duration) []*request {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	now := time.Now()
-	var batch []*request
-	taken := 0
-	for _, r := range q.waiting {
-		if len(batch) == maxBatch {
-			break
-		}
-		taken++
-		switch {
-		case r.ctx.Err() != nil:
-		case now.Sub(r.since) > patience:
-			r.done <- answer{err: fmt.Errorf("%w: %w", ErrUnavailable, errWaitedTooLong)}
-		default:
-			batch = append(batch, r)
-		}
-	}
-	if taken == len(q.waiting) {
-		clear(q.waiting) // let go of what was answered
-		q.waiting = q.waiting[:0]
-	} else {
-		q.waiting = append([]*request(nil), q.waiting[taken:]...)
-	}
-	if len(batch) == 0 {
-		q.inFlight--
-	}
-	return batch
-}
-
-// more tells whether somebody waits, and else counts the sender off.
-func (q *queue) more() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.waiting) > 0 {
-		return true
-	}
-	q.inFlight--
-	return false
-}
-
-// carry sends a batch for the caller that is in it, and leaves those who came
-// meanwhile to a goroutine. To hand a lone request to another goroutine and wait
-// for that costs more than Redis's work on it.
-func (l *Limiter) carry() {
-	if l.sendBatch() && l.queue.more() {
-		go l.send()
-	}
-}
-
-// send carries batches to Redis until nobody waits any more.
-func (l *Limiter) send() {
-	for l.sendBatch() {
-	}
-}
-
-// sendBatch carries those who wait to Redis. A batch runs under its own context:
-// one caller that gives up must not take its neighbours' call with it.
-func (l *Limiter) sendBatch() bool {
-	batch := l.queue.next(l.config.Timeout)
-	if len(batch) == 0 {
-		return false
-	}
 	asks := make([]ask, len(batch))
-	for i, r := range batch {
-		asks[i] = r.ask
+	for i, c := range batch {
+		asks[i] = c.Q
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), l.config.Timeout)
-	answers := l.askAll(ctx, asks)
-	cancel()
-	l.queue.learn(commonError(answers))
-	for i, r := range batch {
-		r.done <- answers[i]
-	}
-	return true
-}
-
-// commonError is the error of a call that brought nobody an answer, else nil:
-// one node of a cluster may be away while the others answer.
-func commonError(answers []answer) error {
-	for _, a := range answers {
-		if a.err == nil {
-			return nil
-		}
-	}
-	return answers[0].err
-}
-
-func (l *Limiter) askAll(ctx context.Context, asks []ask) []answer {
+	take := l.take
 	if l.perSlot {
-		return l.takePerSlot(ctx, asks)
+		take = l.takePerSlot
 	}
-	return l.take(ctx, asks)
+	answers := take(ctx, asks)
+	l.health.learn(answers)
+	for i, c := range batch {
+		c.Answer = answers[i]
+	}
+}
+
+// health is what the last call showed of Redis. While Redis is away, one request
+// at a time finds out whether it is back, and the others hear at once that it
+// isn't: a policy that lets them pass is of no use if each has to wait for a
+// timeout first.
+type health struct {
+	mu      sync.Mutex
+	away    error // why the last call failed, nil while Redis answers
+	failed  time.Time
+	probeAt time.Time // when the next request may ask
+}
+
+// mayAsk is nil for a request that may ask, and that may take so long.
+func (h *health) mayAsk(timeout time.Duration) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.away == nil {
+		return nil
+	}
+	now := time.Now()
+	if now.Before(h.probeAt) {
+		return h.away
+	}
+	h.probeAt = now.Add(timeout)
+	return nil
+}
+
+// last is when and why the last call failed; the error is nil if it did not.
+func (h *health) last() (time.Time, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.failed, h.away
+}
+
+// learn keeps what a call showed. One that brought anybody an answer has not
+// failed: one node of a cluster may be away while the others answer.
+func (h *health) learn(answers []answer) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.away = nil
+	if slices.ContainsFunc(answers, func(a answer) bool { return a.err == nil }) {
+		return
+	}
+	h.away, h.failed = answers[0].err, time.Now()
+	h.probeAt = h.failed.Add(probePause)
 }

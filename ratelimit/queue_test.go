@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/inventory/coalesce"
+	"flashsale/loadtest/servers/servertest"
 )
 
 // loaded puts the script where the calls find it, so that none is sent twice.
 func loaded(t *testing.T, client redis.UniversalClient) {
 	t.Helper()
-	if err := takeScript.Load(t.Context(), client).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, takeScript.Load(t.Context(), client).Err())
 }
 
 // Six hundred callers at once cost five calls: two under way, and the rest in
@@ -34,18 +35,16 @@ func TestCallersShareCalls(t *testing.T) {
 			}
 		}
 		start(0, 1)
-		eventually(t, "the first call is under way", func() bool { return g.holds() >= 1 })
+		servertest.Eventually(t, "the first call is under way", func() bool { return g.holds() >= 1 })
 		start(1, 2)
-		eventually(t, "the second call is under way", func() bool { return g.holds() >= 2 })
+		servertest.Eventually(t, "the second call is under way", func() bool { return g.holds() >= 2 })
 		start(2, callers+2)
-		eventually(t, "everybody waits", func() bool { return waiting() || g.holds() == callers+2 })
+		servertest.Eventually(t, "everybody waits", func() bool { return waiting() || g.holds() == callers+2 })
 		close(g.open)
 		wg.Wait()
 		close(errs)
 		for err := range errs {
-			if err != nil {
-				t.Error(err)
-			}
+			ok(t, err)
 		}
 		calls, most, keys := g.seen()
 		if calls != 5 || most > maxInFlight || keys > maxBatch {
@@ -62,10 +61,8 @@ func TestCallersShareCalls(t *testing.T) {
 				err = &LimitedError{r}
 			}
 			return err
-		}, func() bool { return l.queued() == callers })
-		if err != nil {
-			t.Error(err)
-		}
+		}, func() bool { return l.queue.Len() == callers+2 })
+		ok(t, err)
 	})
 	t.Run("a twin that asks for each alone", func(t *testing.T) {
 		_, client := startEmbedded(t)
@@ -99,21 +96,19 @@ func TestCallersThatGiveUp(t *testing.T) {
 	}
 	ctx, giveUp := context.WithTimeout(t.Context(), 50*time.Second) // less than a call may take
 	underWay := start(ctx, Buyer("under-way", five))
-	eventually(t, "a call is under way", func() bool { return g.holds() == 1 })
+	servertest.Eventually(t, "a call is under way", func() bool { return g.holds() == 1 })
 	patient, cancel := context.WithCancel(t.Context())
 	second := start(patient, Buyer("second", five))
-	eventually(t, "two calls are under way", func() bool { return g.holds() == 2 })
+	servertest.Eventually(t, "two calls are under way", func() bool { return g.holds() == 2 })
 	waiting := start(ctx, Buyer("waiting", five))
-	eventually(t, "one waits", func() bool { return l.queued() == 1 })
+	servertest.Eventually(t, "one waits", func() bool { return l.queue.Len() == 3 })
 	neighbour := start(t.Context(), Buyer("neighbour", five))
-	eventually(t, "two wait", func() bool { return l.queued() == 2 })
+	servertest.Eventually(t, "two wait", func() bool { return l.queue.Len() == 4 })
 
 	giveUp()
 	cancel()
 	for _, done := range []chan error{underWay, waiting} {
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("giving up: %v", err)
-		}
+		is(t, <-done, context.Canceled)
 	}
 	close(g.open)
 	for _, done := range []chan error{second, neighbour} {
@@ -123,7 +118,7 @@ func TestCallersThatGiveUp(t *testing.T) {
 	}
 	for id, want := range map[string]int64{"under-way": 4, "second": 4, "waiting": 5, "neighbour": 4} {
 		b := Buyer(id, five)
-		eventually(t, id+"'s tokens are counted", func() bool { return left(t, client, b) == want })
+		servertest.Eventually(t, id+"'s tokens are counted", func() bool { return left(t, client, b) == want })
 	}
 }
 
@@ -134,22 +129,16 @@ func TestNeighboursOfBadInput(t *testing.T) {
 		loaded(t, client)
 		five := limit(t, "1/h:5")
 		spoilt := Buyer("spoilt", five)
-		if err := client.LPush(t.Context(), spoilt.key(), "x").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.LPush(t.Context(), spoilt.key(), "x").Err())
 		l := New(client, Config{})
 		var wg sync.WaitGroup
 		for n := range 200 {
 			wg.Go(func() {
 				switch n % 4 {
 				case 0:
-					if _, err := l.Allow(t.Context(), 0, Buyer("x", five)); !errors.Is(err, ErrBadRequest) {
-						t.Errorf("cost 0: %v", err)
-					}
+					is(t, errOf(l.Allow(t.Context(), 0, Buyer("x", five))), ErrBadRequest)
 				case 1:
-					if _, err := l.Allow(t.Context(), 1, Buyer("", five)); !errors.Is(err, ErrBadRequest) {
-						t.Errorf("no id: %v", err)
-					}
+					is(t, errOf(l.Allow(t.Context(), 1, Buyer("", five))), ErrBadRequest)
 				case 2:
 					if r, err := l.Allow(t.Context(), 1, spoilt); err != nil || r.Allowed {
 						t.Errorf("spoilt key: %+v, %v", r, err)
@@ -181,9 +170,7 @@ func TestNobodyWaitsForARedisThatHangs(t *testing.T) {
 	var wg sync.WaitGroup
 	for n := range callers {
 		wg.Go(func() {
-			if err := ask(n); !errors.Is(err, ErrUnavailable) {
-				t.Errorf("Redis hangs: %v", err)
-			}
+			is(t, ask(n), ErrUnavailable)
 		})
 	}
 	wg.Wait()
@@ -194,20 +181,19 @@ func TestNobodyWaitsForARedisThatHangs(t *testing.T) {
 	before, _, _ := g.seen()
 	begin, asked := time.Now(), 0
 	for ; time.Since(begin) < 4*timeout; asked++ {
-		if err := ask(asked); !errors.Is(err, ErrUnavailable) {
-			t.Fatalf("Redis hangs: %v", err)
-		}
+		is(t, ask(asked), ErrUnavailable)
 	}
 	if after, _, _ := g.seen(); asked < 100 || after-before > 4 {
 		t.Errorf("%d requests and %d calls in %v", asked, after-before, time.Since(begin))
 	}
 	close(g.open)
-	eventually(t, "Redis is back", func() bool { return ask(0) == nil })
+	servertest.Eventually(t, "Redis is back", func() bool { return ask(0) == nil })
 }
 
 // When Redis is slow, whoever would have to wait for too many calls before his
 // own hears so.
 func TestNobodyWaitsLongForASlowRedis(t *testing.T) {
+	t.Parallel()
 	_, client := startEmbedded(t)
 	loaded(t, client)
 	const timeout, callers = 4 * time.Second, 10 * maxBatch
@@ -222,7 +208,7 @@ func TestNobodyWaitsLongForASlowRedis(t *testing.T) {
 			switch {
 			case err == nil:
 				allowed.Add(1)
-			case errors.Is(err, errWaitedTooLong):
+			case errors.Is(err, coalesce.ErrLate):
 				late.Add(1)
 			default:
 				t.Error(err)

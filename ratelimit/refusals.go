@@ -20,9 +20,9 @@ type refusals struct {
 }
 
 type refusal struct {
-	cost     int64
-	patience time.Duration
-	left     int64
+	cost    int64
+	timeout time.Duration
+	left    int64
 	// until is the retry time counted from before the question, so that it is
 	// never too late: nobody is refused from memory whom Redis would allow.
 	until time.Time
@@ -30,8 +30,6 @@ type refusal struct {
 	// comes back when told so is never too early.
 	retry, reset time.Time
 }
-
-func newRefusals() *refusals { return &refusals{} }
 
 // again tells whether one of a request's buckets is known to refuse it: of
 // those, the one that will for longest.
@@ -51,7 +49,7 @@ func (f *refusals) again(a ask, now time.Time) (Result, bool) {
 			f.known.remove(b)
 			continue
 		}
-		if a.cost < r.cost || a.patience > r.patience {
+		if a.cost < r.cost || a.timeout > r.timeout {
 			continue // this one asks for less
 		}
 		if retry := r.retry.Sub(now); retry > longest.RetryAfter {
@@ -66,7 +64,7 @@ func (f *refusals) learn(a ask, got answer, asked, answered time.Time, most time
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.known.put(a.buckets[got.bucket], refusal{
-		cost: a.cost, patience: a.patience, left: got.left, until: asked.Add(min(got.wait, most)),
+		cost: a.cost, timeout: a.timeout, left: got.left, until: asked.Add(min(got.wait, most)),
 		retry: answered.Add(got.wait), reset: answered.Add(got.reset),
 	})
 }

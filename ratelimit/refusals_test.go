@@ -68,9 +68,7 @@ func TestWhatIsRememberedIsForgottenInTime(t *testing.T) {
 	if r := allow(t, l, 1, second); !r.Allowed {
 		t.Errorf("when due: %+v", r)
 	}
-	if err := client.Del(t.Context(), hour.key()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.Del(t.Context(), hour.key()).Err())
 	if r := allow(t, l, 1, hour); r.Allowed || r.RetryAfter != time.Hour-time.Second {
 		t.Errorf("emptied by somebody: %+v", r)
 	}

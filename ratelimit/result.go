@@ -32,10 +32,7 @@ type Result struct {
 }
 
 // result turns the script's answer into the caller's.
-func (a ask) result(got answer) (Result, error) {
-	if got.err != nil {
-		return Result{}, got.err
-	}
+func (a ask) result(got answer) Result {
 	b := a.buckets[got.bucket]
 	r := Result{Allowed: got.taken, Bucket: b.Name, Limit: b.Limit, Remaining: got.left, Reset: got.reset}
 	if got.taken {
@@ -43,7 +40,7 @@ func (a ask) result(got answer) (Result, error) {
 	} else {
 		r.RetryAfter = got.wait
 	}
-	return r, nil
+	return r
 }
 
 // LimitedError says that a request was refused, and by what.

@@ -105,7 +105,7 @@ func (l *Limiter) judge(ctx context.Context, a ask) (Result, error) {
 	case !errors.Is(err, ErrUnavailable):
 		return Result{}, err
 	case l.rules.WhenAway == Local:
-		result, err = a.result(l.local.take(a, l.config.Clock()))
+		result, err = a.result(l.local.take(a, l.config.Clock())), nil
 		yes, no = LocalAllowed, LocalDenied
 	case l.rules.WhenAway == Open:
 		result, err = Result{Allowed: true}, nil

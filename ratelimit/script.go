@@ -16,10 +16,10 @@ var takeScript = redis.NewScript(takeSource)
 
 // ask is one request as the script sees it.
 type ask struct {
-	cost     int64 // tokens; below 0 gives back what was taken
-	buckets  []Bucket
-	patience time.Duration // how long it would queue, in whole microseconds
-	taken    int64         // when what is given back was taken, in Redis's microseconds
+	cost    int64 // tokens; below 0 gives back what was taken
+	buckets []Bucket
+	timeout time.Duration // how long it would queue, in whole microseconds
+	taken   int64         // when what is given back was taken, in Redis's microseconds
 }
 
 // answer is the script's decision on one ask.
@@ -63,7 +63,7 @@ func encode(asks []ask) (keys []string, args []any) {
 		keyOf = make(map[Bucket]int, len(asks))
 	}
 	for _, a := range asks {
-		second := a.patience.Microseconds()
+		second := a.timeout.Microseconds()
 		if a.cost < 0 {
 			second = a.taken
 		}
@@ -146,10 +146,4 @@ func decode(reply []int64, err error, asks []ask) (answers []answer, at int64) {
 		}
 	}
 	return answers, at
-}
-
-// micros is a time as long as a Duration can say.
-func micros(n int64) time.Duration {
-	const longest = int64(1<<63-1) / int64(time.Microsecond)
-	return time.Duration(min(n, longest)) * time.Microsecond
 }

@@ -14,6 +14,7 @@ import (
 // A master that Sentinel watches dies, and the limiter goes on with the replica:
 // what that had heard of stays taken, what it had not is given out once more.
 func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
 	sentinel := servertest.OpenRedisSentinel(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -43,18 +44,12 @@ func TestSentinelFailover(t *testing.T) {
 	if n := take(kept); n != 3 {
 		t.Fatalf("%d of 3 allowed", n)
 	}
-	if err := sentinel.Replicated(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := sentinel.Detach(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sentinel.Replicated(ctx))
+	must(t, sentinel.Detach(ctx))
 	if n := take(lost); n != 3 {
 		t.Fatalf("%d of 3 allowed", n)
 	}
-	if err := sentinel.Failover(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sentinel.Failover(ctx))
 	if n := take(kept); n != 0 {
 		t.Errorf("%d more allowed of what the replica knew to be taken", n)
 	}

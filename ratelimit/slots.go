@@ -43,7 +43,7 @@ func (l *Limiter) takePerSlot(ctx context.Context, asks []ask) []answer {
 				callOf[b] = c
 				calls, shares = append(calls, nil), append(shares, nil)
 			}
-			calls[c] = append(calls[c], ask{cost: a.cost, buckets: []Bucket{b}, patience: a.patience})
+			calls[c] = append(calls[c], ask{cost: a.cost, buckets: []Bucket{b}, timeout: a.timeout})
 			shares[c] = append(shares[c], share{request: r, bucket: i})
 		}
 	}

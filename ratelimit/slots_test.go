@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
+
+	"flashsale/loadtest/servers/servertest"
 )
 
 // onSlots runs a test with one call per bucket: on the plain stores by force,
@@ -34,30 +34,14 @@ func onSlots(t *testing.T, test func(t *testing.T, l *Limiter)) {
 
 func startCluster(t *testing.T) *redis.ClusterClient {
 	t.Helper()
-	addr := startServer(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freePort(t)))
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	node := redis.NewClient(&redis.Options{Addr: addr})
-	defer func() { _ = node.Close() }()
-	for _, line := range [][]any{
-		{"config", "set", "cluster-announce-ip", host},
-		{"cluster", "addslotsrange", 0, 16383},
-	} {
-		if err := node.Do(t.Context(), line...).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	eventually(t, "the cluster is up", func() bool {
-		return strings.Contains(node.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
-	})
+	addr := servertest.OpenRedisCluster(t, 1).Nodes[0].Addr()
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = cluster.Close() })
 	return cluster
 }
 
 func TestSlotsTakeFromAllOrNone(t *testing.T) {
+	t.Parallel()
 	onSlots(t, func(t *testing.T, l *Limiter) {
 		buyer, ip, sku := Buyer("b1", limit(t, "1/h:9")), IP("192.0.2.1", limit(t, "1/h:8")), SKU("s1", limit(t, "1/h:4"))
 		if r := allow(t, l, 3, buyer, ip, sku); !r.Allowed || r.Bucket != "sku" || r.Remaining != 1 {
@@ -80,6 +64,7 @@ func TestSlotsTakeFromAllOrNone(t *testing.T) {
 // Many callers with buckets in common: what is missing from each bucket in the
 // end is exactly what was allowed.
 func TestSlotsUnderLoad(t *testing.T) {
+	t.Parallel()
 	onSlots(t, func(t *testing.T, l *Limiter) {
 		const stock = 100
 		sku, far := SKU("s1", limit(t, "1/h:100")), limit(t, "1/h:1000")
@@ -103,9 +88,7 @@ func TestSlotsUnderLoad(t *testing.T) {
 			t.Errorf("%d allowed of %d, %d failed", allowed.Load(), stock, failed.Load())
 		}
 		value, err := l.client.Get(t.Context(), Buyer("b1", far).key()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var stamp, debt, unit float64
 		if _, err := fmt.Sscan(value, &stamp, &debt, &unit); err != nil || math.Abs(debt/unit-stock) > 0.01 {
 			t.Errorf("the buyer's bucket lacks %v tokens, not %d: %v", debt/unit, stock, err)
@@ -115,6 +98,7 @@ func TestSlotsUnderLoad(t *testing.T) {
 
 // The twin: one call for all buckets, which a cluster refuses.
 func TestClusterRefusesOneCallForAll(t *testing.T) {
+	t.Parallel()
 	l := New(startCluster(t), Config{})
 	l.perSlot = false
 	_, err := l.Allow(t.Context(), 1, Buyer("b1", limit(t, "5/s")), SKU("s1", limit(t, "5/s")))

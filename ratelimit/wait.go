@@ -28,7 +28,7 @@ func (l *Limiter) Wait(ctx context.Context, cost int, longest time.Duration, b B
 	if err != nil {
 		return Result{}, err
 	}
-	if a.patience, err = patience(ctx, longest, b.Limit); err != nil {
+	if a.timeout, err = timeout(ctx, longest, b.Limit); err != nil {
 		return Result{}, err
 	}
 	for i := range a.buckets {
@@ -48,8 +48,8 @@ func (l *Limiter) Wait(ctx context.Context, cost int, longest time.Duration, b B
 	}
 }
 
-// patience is how long a caller would wait, in whole microseconds.
-func patience(ctx context.Context, longest time.Duration, l Limit) (time.Duration, error) {
+// timeout is how long a caller would wait, in whole microseconds.
+func timeout(ctx context.Context, longest time.Duration, l Limit) (time.Duration, error) {
 	if longest < 0 {
 		return 0, fmt.Errorf("%w: the longest wait %v is below 0", ErrBadRequest, longest)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest"
 )
 
 // Forty callers of two nodes come at once, and leave at the rate: the nth not
@@ -25,9 +27,7 @@ func TestWaitSpacesDepartures(t *testing.T) {
 		begin := time.Now()
 		for n := range callers {
 			wg.Go(func() {
-				if err := wait(nodes[n%2], b); err != nil {
-					t.Error(err)
-				}
+				ok(t, wait(nodes[n%2], b))
 				mu.Lock()
 				defer mu.Unlock()
 				departures = append(departures, time.Since(begin))
@@ -47,16 +47,14 @@ func TestWaitSpacesDepartures(t *testing.T) {
 			_, err := l.Wait(t.Context(), 1, time.Minute, b)
 			return err
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		ok(t, err)
 	})
 	t.Run("a twin that goes at once", func(t *testing.T) {
 		_, client := startEmbedded(t)
 		// An hour each, so that no machine is slow enough to keep the pace.
 		err := tooEarly(t, client, time.Hour, func(l *Limiter, b Bucket) error {
 			b.queues = true
-			return l.take(t.Context(), []ask{{cost: 1, buckets: []Bucket{b}, patience: 100 * time.Hour}})[0].err
+			return l.take(t.Context(), []ask{{cost: 1, buckets: []Bucket{b}, timeout: 100 * time.Hour}})[0].err
 		})
 		if err == nil {
 			t.Error("nobody notices")
@@ -102,9 +100,7 @@ func TestWaitIsBounded(t *testing.T) {
 		t.Errorf("when there is room: %+v, %v", r, err)
 	}
 	for _, longest := range []time.Duration{-1, 1 << 62} {
-		if _, err := l.Wait(t.Context(), 1, longest, Buyer("b1", limit(t, "1000000000/s:1"))); !errors.Is(err, ErrBadRequest) {
-			t.Errorf("a wait of %v: %v", longest, err)
-		}
+		is(t, errOf(l.Wait(t.Context(), 1, longest, Buyer("b1", limit(t, "1000000000/s:1")))), ErrBadRequest)
 	}
 }
 
@@ -114,9 +110,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	_, client := startEmbedded(t)
 	l := New(client, Config{Remember: -1})
 	b := SKU("s1", limit(t, "1/h:1"))
-	if _, err := l.Wait(t.Context(), 1, time.Minute, b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(l.Wait(t.Context(), 1, time.Minute, b)))
 	short, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	var limited *LimitedError
@@ -133,11 +127,9 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		_, err := l.Wait(ctx, 1, 24*time.Hour, b)
 		done <- err
 	}()
-	eventually(t, "it has its turn", func() bool { return key() != first })
+	servertest.Eventually(t, "it has its turn", func() bool { return key() != first })
 	giveUp()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	is(t, <-done, context.Canceled)
 	r, err := l.Wait(t.Context(), 1, time.Minute, b)
 	if err == nil || r.RetryAfter != 2*time.Hour-time.Minute {
 		t.Errorf("the next: %+v, %v", r, err)
@@ -161,7 +153,5 @@ func TestWaitWhileRedisIsAway(t *testing.T) {
 			}
 		}
 	}
-	if _, err := l.With(Rules{WhenAway: Closed}).Wait(t.Context(), 1, time.Minute, b); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("closed: %v", err)
-	}
+	is(t, errOf(l.With(Rules{WhenAway: Closed}).Wait(t.Context(), 1, time.Minute, b)), ErrUnavailable)
 }

@@ -83,7 +83,7 @@ func TestNeverMoreInAnyWindowNeverLessThanDue(t *testing.T) {
 	}
 	broken := func(name string) way {
 		return func() func(ask) bool {
-			source := readExhibit(t, name).source
+			source := readAntipattern(t, name).source
 			return func(a ask) bool {
 				l := a.buckets[0].Limit
 				ok, err := client.Eval(context.Background(), source, []string{a.buckets[0].key()},
@@ -156,7 +156,7 @@ func TestDeparturesKeepTheBound(t *testing.T) {
 		for range rapid.IntRange(1, 30).Draw(rt, "requests") {
 			at = at.Add(drawPause(rt, []Limit{l}))
 			server.SetTime(at)
-			a := ask{cost: rapid.Int64Range(1, l.Burst()).Draw(rt, "cost"), buckets: []Bucket{b}, patience: time.Hour}
+			a := ask{cost: rapid.Int64Range(1, l.Burst()).Draw(rt, "cost"), buckets: []Bucket{b}, timeout: time.Hour}
 			got := limiter.take(context.Background(), []ask{a})[0]
 			if !got.taken {
 				continue // more than an hour's queue

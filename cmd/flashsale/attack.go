@@ -3,39 +3,42 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"flashsale/loadtest"
+	"flashsale/loadtest/judge"
+	"flashsale/loadtest/report"
 )
 
 // attackFlags are those of demo and loadtest. Each that is a pointer is nil
 // unless it was given: a scenario may have said otherwise.
 type attackFlags struct {
-	Scenario string         `placeholder:"FILE" help:"Play a scenario: a YAML file, or the name of an example; --scenario list shows those. It says what is on sale and when how many come, so it can't go with --sku, --stock, --limit, --rate, --duration and --shape. Any other flag wins over it." group:"Attack"`
+	Scenario string         `placeholder:"FILE" completion-predictor:"scenario" help:"Play a scenario: a YAML file, or the name of an example; --scenario list shows those. It says what is on sale and when how many come, so it can't go with --sku, --stock, --limit, --rate, --duration and --shape. Any other flag wins over it." group:"Attack"`
 	Stock    *int           `placeholder:"UNITS" help:"Units on sale. Default ${stock}." group:"Attack"`
 	Buyers   *int           `placeholder:"NUMBER" help:"Distinct buyers. Default ${buyers}." group:"Attack"`
-	Rate     *int           `placeholder:"PER-SECOND" help:"Requests per second, whether or not answers return. Default ${rate}." group:"Attack"`
-	Duration *time.Duration `placeholder:"TIME" help:"Of the attack. Default ${duration}." group:"Attack"`
+	Rate     *int           `placeholder:"PER-SECOND" help:"Requests per second, sent whether or not answers return. Default ${rate}." group:"Attack"`
+	Duration *time.Duration `placeholder:"TIME" help:"Length of the attack. Default ${duration}." group:"Attack"`
 	Shape    *string        `placeholder:"SHAPE" enum:"constant,ramp,burst" help:"constant, ramp (from a tenth of the rate up) or burst (a second's worth at once). Default ${shape}." group:"Attack"`
-	Timeout  *time.Duration `placeholder:"TIME" help:"Of one request; after it the outcome is asked for under the same key. Default ${timeout}." group:"Attack"`
-	Seed     *int64         `placeholder:"NUMBER" help:"Fixes quantities and fates, not how requests interleave. Default ${seed}." group:"Attack"`
+	Timeout  *time.Duration `placeholder:"TIME" help:"Timeout of a request; then the buyer asks again under the same key. Default ${timeout}." group:"Attack"`
+	Seed     *int64         `placeholder:"NUMBER" help:"Seed of quantities and outcomes; requests still interleave differently. Default ${seed}." group:"Attack"`
 
-	ReserveOn *string `placeholder:"order|payment" enum:"order,payment" help:"When units are taken. payment: an order promises none, and all fight for them when they pay. Default order." group:"Attack"`
+	ReserveOn *string `placeholder:"order|payment" enum:"order,payment" help:"When units are taken. payment: the first to pay get them. Default order." group:"Attack"`
 
 	Limit         *int           `placeholder:"UNITS" help:"Units one buyer may hold. Default ${limit}." group:"Buyers"`
 	MaxQuantity   *int           `placeholder:"UNITS" help:"Each order asks for 1 to this many. Default ${max_quantity}." group:"Buyers"`
 	Replays       *float64       `placeholder:"SHARE" help:"Share of requests that repeat an idempotency key. Default ${replays}." group:"Buyers"`
-	SecondOrders  *float64       `placeholder:"SHARE" help:"Share of requests by buyers who hold units, to go beyond the limit. Default ${second_orders}." group:"Buyers"`
+	SecondOrders  *float64       `placeholder:"SHARE" help:"Share of requests by buyers who already hold units. Default ${second_orders}." group:"Buyers"`
 	Cancels       *float64       `placeholder:"SHARE" help:"Share of accepted orders that are cancelled. Default ${cancels}." group:"Buyers"`
 	Payments      *float64       `placeholder:"SHARE" help:"Share of accepted orders that are paid. Default ${payments}; with --reserve-on payment nine in ten of those that are not cancelled." group:"Buyers"`
 	PaymentWindow *time.Duration `placeholder:"TIME" help:"Time to pay, before an order expires. Default ${payment_window}." group:"Buyers"`
 
 	Report  string `placeholder:"DIR" help:"Write report.html, with charts, report.json and report.txt there." group:"Result"`
 	Save    string `placeholder:"FILE" help:"Save the run's figures, for --against." group:"Result"`
-	Against string `placeholder:"FILE" help:"Compare with a run that was saved. The exit status is the verdict's all the same." group:"Result"`
+	Against string `placeholder:"FILE" help:"Compare with a saved run. The exit status stays that of the verdict." group:"Result"`
 	JSON    bool   `name:"json" help:"Print the verdict as one JSON object on stdout; all else goes to stderr." group:"Result"`
 	Quiet   bool   `help:"No progress." group:"Result"`
 }
@@ -48,24 +51,29 @@ func attackDefaults() kong.Vars {
 		"stock": c.Stock, "buyers": c.Buyers, "rate": c.Rate, "duration": c.Duration, "shape": c.Shape,
 		"timeout": c.Timeout, "seed": c.Seed, "limit": c.PerBuyerLimit, "max_quantity": c.MaxQuantity,
 		"replays": c.Replays, "second_orders": c.SecondOrders, "cancels": c.Cancels, "payments": c.Payments,
-		"payment_window": "15m",
+		"payment_window": c.PaymentWindow,
 	} {
-		vars[name] = fmt.Sprint(value)
+		vars[name] = brief(value)
 	}
 	return vars
 }
 
-// listed prints the example scenarios, if that is what was asked for.
-func (f *attackFlags) listed(s streams) (bool, error) {
-	if f.Scenario != "list" {
-		return false, nil
+// brief is a value as a flag has it: 15m, and not 15m0s.
+func brief(value any) string {
+	text := fmt.Sprint(value)
+	if _, is := value.(time.Duration); is {
+		for _, zero := range []string{"m0s", "h0m"} {
+			if strings.HasSuffix(text, zero) {
+				text = text[:len(text)-2]
+			}
+		}
 	}
-	return true, loadtest.ListScenarios(s.out)
+	return text
 }
 
 // config is what the scenario and the flags ask for, and the run to compare
 // with, nil for none.
-func (f *attackFlags) config(s streams) (c loadtest.Config, earlier *loadtest.Earlier, err error) {
+func (f *attackFlags) config(s streams) (c loadtest.Config, earlier *report.Earlier, err error) {
 	c = loadtest.Defaults()
 	if f.Scenario != "" {
 		if err := f.besides(); err != nil {
@@ -89,7 +97,7 @@ func (f *attackFlags) config(s streams) (c loadtest.Config, earlier *loadtest.Ea
 	given(&c.Replays, f.Replays)
 	given(&c.SecondOrders, f.SecondOrders)
 	given(&c.Cancels, f.Cancels)
-	if f.ReserveOn != nil && *f.ReserveOn == loadtest.OnPayment {
+	if f.ReserveOn != nil && *f.ReserveOn == judge.OnPayment {
 		c = c.ForPayment()
 	}
 	given(&c.Payments, f.Payments)
@@ -98,7 +106,7 @@ func (f *attackFlags) config(s streams) (c loadtest.Config, earlier *loadtest.Ea
 		c.Progress = s.err
 	}
 	if f.Against != "" { // before the attack: it would be a pity afterwards
-		earlier, err = loadtest.ReadRun(f.Against)
+		earlier, err = report.ReadRun(f.Against)
 	}
 	return c, earlier, err
 }
@@ -106,19 +114,11 @@ func (f *attackFlags) config(s streams) (c loadtest.Config, earlier *loadtest.Ea
 // besides names the flags that say what a scenario says for each of its sales
 // and phases.
 func (f *attackFlags) besides() error {
-	var both []string
-	for _, flag := range []struct {
-		name  string
-		given bool
-	}{
-		{"--stock", f.Stock != nil}, {"--limit", f.Limit != nil}, {"--rate", f.Rate != nil},
-		{"--duration", f.Duration != nil}, {"--shape", f.Shape != nil},
-	} {
-		if flag.given {
-			both = append(both, flag.name)
-		}
+	given := map[string]bool{
+		"--stock": f.Stock != nil, "--limit": f.Limit != nil, "--rate": f.Rate != nil, "--duration": f.Duration != nil, "--shape": f.Shape != nil,
 	}
-	if len(both) == 0 {
+	both := []string{"--stock", "--limit", "--rate", "--duration", "--shape"}
+	if both = slices.DeleteFunc(both, func(flag string) bool { return !given[flag] }); len(both) == 0 {
 		return nil
 	}
 	return fmt.Errorf("%s: a scenario says that for each of its sales and phases (leave it out, or --scenario)", strings.Join(both, ", "))
@@ -131,28 +131,25 @@ func given[T any](to *T, flag *T) {
 }
 
 // finish prints and saves the verdict, and turns it into the exit status.
-func (f *attackFlags) finish(s streams, r *loadtest.Reports, earlier *loadtest.Earlier) error {
-	write, beside := r.WriteText, s.out
-	if f.JSON {
-		write, beside = r.WriteJSON, s.err
-	}
-	err := write(s.out)
-	if earlier != nil {
-		_, _ = fmt.Fprintln(beside)
-		err = errors.Join(err, r.WriteAgainst(beside, earlier))
-	}
+func (f *attackFlags) finish(s streams, r *report.Reports, earlier *report.Earlier) error {
+	var err error
 	if f.Save != "" {
-		err = errors.Join(err, r.SaveRun(f.Save))
+		err = r.SaveRun(f.Save)
 	}
 	if f.Report != "" {
-		err = errors.Join(err, r.Save(f.Report))
+		err = errors.Join(err, r.Save(f.Report)) // each says what was not written, and where to
 		_, _ = fmt.Fprintln(s.err, "report written to", f.Report)
 	}
-	if err != nil {
-		return err
+	err = finish(s, r, f.JSON, err)
+	if earlier != nil {
+		beside := s.out
+		if f.JSON {
+			beside = s.err
+		}
+		_, _ = fmt.Fprintln(beside)
+		if writing := r.WriteAgainst(beside, earlier); writing != nil {
+			return fmt.Errorf("compare with the earlier run: %w", writing)
+		}
 	}
-	if code := r.ExitCode(); code != 0 {
-		return exitCode(code)
-	}
-	return nil
+	return err
 }

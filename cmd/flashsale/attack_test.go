@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"flashsale/loadtest"
+	"flashsale/loadtest/judge"
 )
 
 // A flag given beside a scenario wins; what was not given is the scenario's.
@@ -21,9 +21,7 @@ func TestFlagWinsOverScenario(t *testing.T) {
 	replays := 0.33
 	f := attackFlags{Scenario: "bots", Replays: &replays, Quiet: true}
 	c, _, err := f.config(streams{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if c.Replays != replays || c.Buyers != 5000 || c.Cancels != 0.2 || c.Scenario != "Bots" {
 		t.Errorf("replays %v, buyers %d, cancels %v of %q", c.Replays, c.Buyers, c.Cancels, c.Scenario)
 	}
@@ -45,9 +43,7 @@ func TestScenarioFlags(t *testing.T) {
 		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--against", missing}, "read an earlier run"},
 		{[]string{"demo", "--shape", "wave"}, "wave"},
 	} {
-		if _, _, err := command(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: %v, want a word of %q", c.args, err, c.want)
-		}
+		refuses(t, c.args, c.want)
 	}
 }
 
@@ -57,9 +53,7 @@ func TestDemoPlaysScenario(t *testing.T) {
 	dir := t.TempDir()
 	scenario, saved, other := filepath.Join(dir, "s.yaml"), filepath.Join(dir, "run.json"), filepath.Join(dir, "other.json")
 	write := func(path, text string) {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	write(scenario, `
 name: Two
@@ -91,11 +85,7 @@ phases:
 			t.Errorf("%+v", v)
 		}
 	}
-	for _, want := range []string{"attack: 200 to go", "not the same scenario: Another then, Two now"} {
-		if !strings.Contains(errs.said.String(), want) {
-			t.Errorf("no %q on stderr:\n%s", want, &errs.said)
-		}
-	}
+	says(t, errs.said.String(), "attack: 200 to go", "not the same scenario: Another then, Two now")
 	if text, err := os.ReadFile(saved); err != nil || !bytes.Contains(text, []byte(`"scenario": "Two"`)) {
 		t.Errorf("%v: %s", err, text)
 	}
@@ -115,14 +105,10 @@ func TestDemoJudgesAfterCtrlC(t *testing.T) {
 	cmd.Stderr = progress
 	err := cmd.Run()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != loadtest.ExitUnjudged {
-		t.Errorf("%v, want exit status %d\n%s", err, loadtest.ExitUnjudged, &progress.said)
+	if !errors.As(err, &exit) || exit.ExitCode() != judge.ExitUnjudged {
+		t.Errorf("%v, want exit status %d\n%s", err, judge.ExitUnjudged, &progress.said)
 	}
-	for _, want := range []string{"VERDICT: NOT JUDGED", "interrupted: the run was stopped early"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s\n%s", want, &out, &progress.said)
-		}
-	}
+	says(t, out.String(), "VERDICT: NOT JUDGED", "interrupted: the run was stopped early")
 }
 
 // cue is written to, by anybody, until a word falls, and then does something,

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	"flashsale/cmd/flashsale/internal/api"
+	"flashsale/cmd/flashsale/internal/operate/api"
+	"flashsale/loadtest/client"
 )
 
 type auditCommand struct {
 	SKU         string        `arg:""`
-	Watch       time.Duration `placeholder:"EVERY" help:"Again and again, until interrupted: one line each, such as --watch 1s."`
+	Watch       time.Duration `placeholder:"EVERY" help:"Repeat at this interval until interrupted, one line each: --watch 1s."`
 	serverFlags `embed:""`
 }
 
@@ -32,15 +33,9 @@ func (c *auditCommand) Run(ctx context.Context, s streams) error {
 		case ctx.Err() == nil:
 			_, _ = fmt.Fprintln(s.err, err) // a server that is away may come back
 		}
-		if c.Watch <= 0 {
+		if c.Watch <= 0 || client.Wait(ctx, c.Watch) != nil {
 			break
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(c.Watch):
-			continue
-		}
-		break
 	}
 	if last != 0 {
 		return last

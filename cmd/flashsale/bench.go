@@ -7,15 +7,16 @@ import (
 	"os"
 	"strings"
 
-	"flashsale/cmd/flashsale/internal/bench"
+	"flashsale/cmd/flashsale/internal/prove/bench"
+	"flashsale/cmd/flashsale/internal/prove/lab"
 )
 
 type benchCommand struct {
 	Names []string `arg:"" optional:"" name:"name" help:"Benchmarks to run, see --list. Default: all."`
 
-	Rounds      int  `default:"3" help:"Measurements of each side, of which the median counts. Default ${default}."`
-	Seconds     int  `default:"3" help:"Of one measurement. Default ${default}."`
-	Connections int  `default:"256" help:"That wrk holds open. Default ${default}."`
+	Rounds      int  `default:"3" help:"Measurements of each side; the median counts. Default ${default}."`
+	Seconds     int  `default:"3" help:"Length of one measurement. Default ${default}."`
+	Connections int  `default:"256" help:"Connections that wrk holds open. Default ${default}."`
 	JSON        bool `name:"json" help:"Print the result as one JSON object on stdout; progress goes to stderr."`
 	Quiet       bool `help:"No progress."`
 	List        bool `help:"List the benchmarks, and stop."`
@@ -27,18 +28,11 @@ func (c *benchCommand) Run(ctx context.Context, s streams) error {
 	if c.List {
 		return bench.List(s.out)
 	}
-	if err := cleanEnvironment(); err != nil {
+	cfg, err := labConfig(s, c.Quiet)
+	if err != nil {
 		return err
 	}
-	program, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
-	cfg := bench.Config{Names: c.Names, Rounds: c.Rounds, Seconds: c.Seconds, Connections: c.Connections, Program: program}
-	if !c.Quiet {
-		cfg.Progress = s.err
-	}
-	report, err := bench.Run(ctx, cfg)
+	report, err := bench.Run(ctx, bench.Config{Config: cfg, Names: c.Names, Rounds: c.Rounds, Seconds: c.Seconds, Connections: c.Connections})
 	if err != nil {
 		return err
 	}
@@ -47,6 +41,20 @@ func (c *benchCommand) Run(ctx context.Context, s streams) error {
 		write = report.WriteJSON
 	}
 	return errors.Join(write(s.out), report.Err())
+}
+
+// labConfig is for commands on private stores and nodes.
+func labConfig(s streams, quiet bool) (c lab.Config, err error) {
+	if err := cleanEnvironment(); err != nil {
+		return c, err
+	}
+	if c.Program, err = os.Executable(); err != nil {
+		return c, fmt.Errorf("find this program: %w", err)
+	}
+	if !quiet {
+		c.Progress = s.err
+	}
+	return c, nil
 }
 
 // cleanEnvironment is for commands that start nodes, which inherit the
@@ -63,10 +71,10 @@ func cleanEnvironment() error {
 	return nil
 }
 
-// helloCommand is what the benchmarks compare with, as a process of its own.
-type helloCommand struct {
+// ginBaselineCommand is what the benchmarks compare with, as a process of its own.
+type ginBaselineCommand struct {
 	Addr string `required:"" placeholder:"HOST:PORT"`
 }
 
 // Run serves until it is told to stop.
-func (c *helloCommand) Run(ctx context.Context) error { return bench.Hello(ctx, c.Addr) }
+func (c *ginBaselineCommand) Run(ctx context.Context) error { return bench.Hello(ctx, c.Addr) }

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"flashsale/cmd/flashsale/internal/bench"
-	"flashsale/loadtest/servers"
+	"flashsale/cmd/flashsale/internal/prove/bench"
+	"flashsale/cmd/flashsale/internal/prove/lab"
 )
 
 func TestBenchList(t *testing.T) {
@@ -19,9 +19,7 @@ func TestBenchList(t *testing.T) {
 	if err != nil || !strings.Contains(out, "durable ") || !strings.Contains(out, "memory ") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if _, _, err := command(t, "bench", "--rounds", "0", "fastest"); err == nil || !strings.Contains(err.Error(), "rounds") || !strings.Contains(err.Error(), "fastest") {
-		t.Errorf("bad usage: %v", err)
-	}
+	refuses(t, []string{"bench", "--rounds", "0", "fastest"}, "rounds", "fastest")
 }
 
 // tiny runs one benchmark for a second on real servers, with this test binary
@@ -29,36 +27,25 @@ func TestBenchList(t *testing.T) {
 func tiny(ctx context.Context, t *testing.T, progress *bytes.Buffer, names ...string) (*bench.Report, error) {
 	t.Helper()
 	require := os.Getenv("FLASHSALE_TEST_REAL") == "require"
-	if os.Getenv("FLASHSALE_TEST_REAL") == "off" {
-		t.Skip("FLASHSALE_TEST_REAL=off")
-	}
+	needReal(t)
 	if _, err := exec.LookPath("wrk"); err != nil && !require {
 		t.Skip(err)
 	}
 	t.Setenv(asProgram, "1")
 	t.Setenv("TMPDIR", t.TempDir())
 	r, err := bench.Run(ctx, bench.Config{
-		Names: names, Rounds: 1, Seconds: 1, Connections: 8, Program: os.Args[0], Progress: progress,
+		Config: lab.Config{Program: os.Args[0], Progress: progress}, Names: names, Rounds: 1, Seconds: 1, Connections: 8,
 	})
-	if errors.Is(err, servers.ErrNotInstalled) && !require {
-		t.Skip(err)
-	}
-	left, globErr := os.ReadDir(os.TempDir())
-	if globErr != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, globErr)
-	}
+	realOnly(t, err)
+	leaves(t, 0)
 	return r, err
 }
 
 func TestBenchMeasures(t *testing.T) {
 	var progress bytes.Buffer
 	r, err := tiny(t.Context(), t, &progress, "durable")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, r.Err())
 	row := r.Rows[0]
 	if len(r.Rows) != 1 || row.Ours <= 0 || row.Counterpart <= 0 || row.Ratio <= 0 || row.Met == nil {
 		t.Errorf("%+v", r.Rows)
@@ -76,7 +63,7 @@ func TestBenchMeasures(t *testing.T) {
 }
 
 // The lock per order is measured by the same rules, and its node is another
-// process with another strategy.
+// process, which runs a variant of the gallery.
 func TestBenchMeasuresTheLockPerOrder(t *testing.T) {
 	r, err := tiny(t.Context(), t, new(bytes.Buffer), "lock")
 	if err == nil {
@@ -102,24 +89,18 @@ func (s stopAt) Write(b []byte) (int, error) {
 
 // Ctrl-C in the middle leaves nothing running and no directory.
 func TestBenchStops(t *testing.T) {
-	if os.Getenv("FLASHSALE_TEST_REAL") == "off" {
-		t.Skip("FLASHSALE_TEST_REAL=off")
-	}
+	needReal(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv(asProgram, "1")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	_, err := bench.Run(ctx, bench.Config{
-		Names: []string{"keeper"}, Rounds: 100, Seconds: 1, Connections: 8, Program: os.Args[0],
-		Progress: stopAt{"keeper:", cancel},
+		Config: lab.Config{Program: os.Args[0], Progress: stopAt{"keeper:", cancel}},
+		Names:  []string{"keeper"}, Rounds: 100, Seconds: 1, Connections: 8,
 	})
-	if errors.Is(err, servers.ErrNotInstalled) && os.Getenv("FLASHSALE_TEST_REAL") != "require" {
-		t.Skip(err)
-	}
+	realOnly(t, err)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped with %v", err)
 	}
-	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
+	leaves(t, 0)
 }

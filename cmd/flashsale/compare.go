@@ -3,21 +3,22 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
-	"flashsale/cmd/flashsale/internal/gallery"
+	"flashsale/cmd/flashsale/internal/prove/gallery"
 )
 
 type compareCommand struct {
 	Names []string `arg:"" optional:"" name:"name" help:"Variants to compare, see --list. Default: all."`
 
-	Rounds  int           `default:"1" help:"How often each variant is judged; it must come out alike each time. Default ${default}."`
+	Rounds  int           `default:"1" help:"Judgements of each variant; all must agree. Default ${default}."`
 	Rate    int           `default:"250" placeholder:"ORDERS" help:"Orders per second of the attacks. Default ${default}."`
-	Seed    int64         `default:"1" help:"Fixes what is asked for and the moments of harm, not how requests interleave. Default ${default}."`
-	Speed   time.Duration `default:"3s" help:"How long the speed of each is measured; 0 for not at all. Default ${default}."`
-	Callers int           `default:"128" help:"Who order at the same time while it is. Default ${default}."`
+	Seed    int64         `default:"1" help:"Seed of requests and faults; requests still interleave differently. Default ${default}."`
+	Speed   time.Duration `default:"3s" help:"Length of each speed measurement; 0 for none. Default ${default}."`
+	Callers int           `default:"128" help:"Concurrent buyers of a speed measurement. Default ${default}."`
 
-	Report string `placeholder:"DIR" help:"Write compare.html, compare.svg and compare.json there." group:"Result"`
+	Report string `placeholder:"DIR" help:"Write compare.txt, compare.svg and compare.json there." group:"Result"`
 	JSON   bool   `name:"json" help:"Print the result as one JSON object on stdout; progress goes to stderr." group:"Result"`
 	Quiet  bool   `help:"No progress." group:"Result"`
 	List   bool   `help:"List the variants, and stop." group:"Result"`
@@ -28,7 +29,7 @@ func (compareCommand) Help() string {
 	return `Needs redis-server and mariadbd or mysqld, and starts private ones. For example:
 
   flashsale compare --list
-  flashsale compare --report out        and open out/compare.html`
+  flashsale compare --report out        and open out/compare.svg`
 }
 
 // Run compares. The exit status is 1 if a right variant fails or a broken one
@@ -45,20 +46,10 @@ func (c *compareCommand) Run(ctx context.Context, s streams) error {
 	if report == nil {
 		return err
 	}
-	write := report.WriteText
-	if c.JSON {
-		write = report.WriteJSON
-	}
-	// Also after Ctrl-C: the variants that were compared by then count.
-	err = errors.Join(err, write(s.out))
 	if c.Report != "" {
-		err = errors.Join(err, report.Save(c.Report))
+		if saving := report.Save(c.Report); saving != nil {
+			err = errors.Join(err, fmt.Errorf("save the report: %w", saving))
+		}
 	}
-	if err != nil {
-		return err
-	}
-	if code := report.ExitCode(); code != 0 {
-		return exitCode(code)
-	}
-	return nil
+	return finish(s, report, c.JSON, err)
 }

@@ -1,13 +1,12 @@
 package main
 
 import (
-	_ "embed"
-	"fmt"
-	"io"
-	"strings"
-
 	"github.com/alecthomas/kong"
+	kongcompletion "github.com/jotaen/kong-completion"
+	"github.com/posener/complete"
 
+	"flashsale/cmd/flashsale/internal/prove/drill"
+	"flashsale/cmd/flashsale/internal/prove/gallery"
 	"flashsale/loadtest"
 )
 
@@ -26,158 +25,17 @@ func (completionCommand) Help() string {
   fish, in ~/.config/fish/config.fish:   flashsale completion fish | source`
 }
 
-var (
-	//go:embed completion/flashsale.bash
-	bashScript string
-	//go:embed completion/flashsale.zsh
-	zshScript string
-	//go:embed completion/flashsale.fish
-	fishScript string
-)
-
-// Run prints the script.
-func (c *completionCommand) Run(s streams) error {
-	_, err := io.WriteString(s.out, map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[c.Shell])
-	return err
+// Run prints the script. The library's own command prints advice instead, unless
+// a flag is given.
+func (c *completionCommand) Run(k *kong.Context) error {
+	return (&kongcompletion.Completion{Shell: c.Shell, Code: true}).Run(k)
 }
 
-// completeCommand is what the scripts ask: the words so far without the
-// program's own, the last of them unfinished.
-type completeCommand struct {
-	Words []string `arg:"" optional:""`
-}
-
-// Run prints one candidate per line, and what it is after a tab. None means
-// that the shell may offer files.
-func (c *completeCommand) Run(k *kong.Context, s streams) error {
-	for _, found := range complete(k.Model.Node, c.Words) {
-		if _, err := fmt.Fprintf(s.out, "%s\t%s\n", found.word, found.help); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// candidate is a word that may come next.
-type candidate struct{ word, help string }
-
-// complete lists what may stand in place of the last of the words.
-func complete(node *kong.Node, words []string) []candidate {
-	words = joined(words)
-	if len(words) == 0 {
-		words = []string{""}
-	}
-	last := words[len(words)-1]
-	var waiting *kong.Flag // for its value
-	for _, word := range words[:len(words)-1] {
-		if waiting != nil {
-			waiting = nil
-			continue
-		}
-		if strings.HasPrefix(word, "-") {
-			if f := flagNamed(node, word); f != nil && !f.IsBool() {
-				waiting = f
-			}
-			continue
-		}
-		if child := childNamed(node, word); child != nil {
-			node = child
-		}
-	}
-	var all []candidate
-	name, _, assigned := strings.Cut(last, "=")
-	switch {
-	case waiting != nil:
-		all = values(waiting)
-	case strings.HasPrefix(last, "--") && assigned:
-		if f := flagNamed(node, name); f != nil {
-			for _, v := range values(f) {
-				all = append(all, candidate{name + "=" + v.word, v.help})
-			}
-		}
-	case strings.HasPrefix(last, "-"):
-		for at := node; at != nil; at = at.Parent {
-			for _, f := range at.Flags {
-				if !f.Hidden {
-					all = append(all, candidate{"--" + f.Name, firstSentence(f.Help)})
-				}
-			}
-		}
-	default:
-		for _, child := range node.Children {
-			if !child.Hidden {
-				all = append(all, candidate{child.Name, firstSentence(child.Help)})
-			}
-		}
-		for _, p := range node.Positional {
-			all = append(all, plain(p.EnumSlice())...)
-		}
-	}
-	var found []candidate
-	for _, c := range all {
-		if strings.HasPrefix(c.word, last) {
-			found = append(found, c)
-		}
-	}
-	return found
-}
-
-// joined undoes bash's taking apart of --flag=value at the equals sign: the
-// value alone is what it wants to have completed.
-func joined(words []string) []string {
-	var list []string
-	for i, word := range words {
-		switch {
-		case word == "=" && i == len(words)-1:
-			list = append(list, "")
-		case word != "=":
-			list = append(list, word)
-		}
-	}
-	return list
-}
-
-// flagNamed finds --name among those that node knows.
-func flagNamed(node *kong.Node, word string) *kong.Flag {
-	for at := node; at != nil; at = at.Parent {
-		for _, f := range at.Flags {
-			if "--"+f.Name == word {
-				return f
-			}
-		}
-	}
-	return nil
-}
-
-func childNamed(node *kong.Node, name string) *kong.Node {
-	for _, child := range node.Children {
-		if child.Name == name {
-			return child
-		}
-	}
-	return nil
-}
-
-// values are a flag's, where they can be listed.
-func values(f *kong.Flag) []candidate {
-	if f.Name == "scenario" {
-		return plain(append(loadtest.ScenarioNames(), "list"))
-	}
-	return plain(f.EnumSlice())
-}
-
-func plain(list []string) []candidate {
-	var all []candidate
-	for _, word := range list {
-		if word != "" {
-			all = append(all, candidate{word: word})
-		}
-	}
-	return all
-}
-
-// firstSentence is as much of a help text as there is room for beside a word.
-func firstSentence(help string) string {
-	first, _, _ := strings.Cut(help, ". ")
-	return strings.TrimSuffix(first, ".")
+// answerTab prints which words may come next, and calls the parser's exit, if it
+// is a shell that started this program.
+func answerTab(parser *kong.Kong) {
+	kongcompletion.Register(parser,
+		kongcompletion.WithPredictor("strategy", complete.PredictSet(gallery.Strategies()...)),
+		kongcompletion.WithPredictor("scenario", complete.PredictSet(append(loadtest.ScenarioNames(), "list")...)),
+		kongcompletion.WithPredictor("drill", complete.PredictSet(append(drill.Names(), theStorm)...)))
 }

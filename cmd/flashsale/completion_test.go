@@ -5,85 +5,86 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-func TestComplete(t *testing.T) {
+func TestTabOffers(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                              "serve migrate demo loadtest drill compare bench sale order audit token doctor healthcheck completion version",
+		"":                              "audit bench compare completion demo doctor drill healthcheck loadtest migrate order sale serve token version",
 		"de":                            "demo",
-		"sale ":                         "create show restock close",
+		"sale ":                         "close create restock show",
 		"sale re":                       "restock",
 		"demo --sh":                     "--shape",
-		"demo --shape ":                 "constant ramp burst",
-		"demo --shape ra":               "ramp",
-		"demo --shape=ra":               "--shape=ramp",
-		"demo --shape = ra":             "ramp", // as bash takes it apart
-		"demo --shape =":                "constant ramp burst",
+		"demo --shape ":                 "burst constant ramp",
+		"demo --shape=ra":               "ramp", // a shell replaces what is behind the equals sign
 		"demo --real --scenario b":      "bots",
-		"demo --scenario=sec":           "--scenario=second-chance",
+		"demo --scenario=sec":           "second-chance",
+		"drill node-killed redis-fail":  "redis-failover",
 		"sale create demo --reserve-on": "--reserve-on", // an argument's value is no command
-		"completion ":                   "bash zsh fish",
+		"completion ":                   "bash fish zsh",
 		"demo --stock ":                 "", // a number
 		"demo --stock 5 --sto":          "--stock",
 		"bench-":                        "", // hidden
 		"nonsense --":                   "--help --version",
 	} {
-		args := []string{"complete", "--"}
-		out, _, err := command(t, append(args, strings.Split(line, " ")...)...)
+		t.Setenv("COMP_LINE", "flashsale "+line)
+		out, _, err := command(t)
 		if err != nil {
 			t.Errorf("%q: %v", line, err)
 		}
-		var got []string
-		for found := range strings.Lines(out) {
-			word, _, _ := strings.Cut(found, "\t")
-			got = append(got, word)
-		}
+		got := strings.Fields(out)
+		slices.Sort(got)
 		if strings.Join(got, " ") != want {
-			t.Errorf("%q: %q, want %q", line, strings.Join(got, " "), want)
+			t.Errorf("%q: %q, want %q", line, got, want)
 		}
 	}
 }
 
-// Each script in its shell, where that is installed.
-func TestCompletionScripts(t *testing.T) {
+// What a user gets on Tab in each shell, where that is installed.
+func TestTabInShells(t *testing.T) {
 	dir := t.TempDir()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(self, filepath.Join(dir, "flashsale")); err != nil {
-		t.Fatal(err)
-	}
-	for shell, tc := range map[string]struct{ ask, want string }{
-		"bash": {`COMP_WORDS=(flashsale demo --shape = r) COMP_CWORD=4; _flashsale; echo "${COMPREPLY[@]}"`, "ramp"},
-		// Instead of what only works on Tab, print what is offered.
-		"zsh":  {`compadd() { print -r -- $found }; words=(flashsale sale re) CURRENT=3; _flashsale`, "restock"},
-		"fish": {`complete -C "flashsale sale re"`, "restock\tChange how many units there are; what is sold stays sold"},
+	noError(t, err)
+	noError(t, os.Symlink(self, filepath.Join(dir, "flashsale")))
+	for shell, tc := range map[string]struct {
+		args   []string
+		script string
+		want   []string
+	}{
+		// The program runs no command: a function prints what Tab has made of the line.
+		"bash": {[]string{"--norc", "--noprofile", "-i"}, `source <(flashsale completion bash)
+flashsale() { echo "$@"; }
+flashsale sale re` + "\t" + `
+flashsale demo --shape=r` + "\t" + `
+flashsale demo --scenario sec` + "\t" + `
+`, []string{"sale restock", "demo --shape=ramp", "demo --scenario second-chance"}},
+		// What only works on Tab prints what is offered instead.
+		"zsh": {[]string{"-f"}, `autoload -U compinit && compinit -D -u
+source <(flashsale completion zsh)
+compadd() { [[ ${@[-1]} == - ]] || print -r -- ${@[-1]} }
+words=(flashsale sale re) CURRENT=3 PREFIX=re; eval $_comps[flashsale]
+words=(flashsale demo --scenario sec) CURRENT=4 PREFIX=sec; eval $_comps[flashsale]
+`, []string{"restock", "second-chance"}},
+		"fish": {nil, `flashsale completion fish | source
+complete -C "flashsale sale re"
+complete -C "flashsale demo --shape r"
+complete -C "flashsale demo --scenario sec"
+`, []string{"restock", "ramp", "second-chance"}},
 	} {
 		t.Run(shell, func(t *testing.T) {
 			path, err := exec.LookPath(shell)
 			if err != nil {
 				t.Skip("not installed")
 			}
-			script, _, err := command(t, "completion", shell)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if shell == "zsh" {
-				script = "compdef() { }\n" + script // of compinit
-			}
-			file := filepath.Join(dir, shell)
-			if err := os.WriteFile(file, []byte(script+tc.ask+"\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			cmd := exec.CommandContext(t.Context(), path, file)
-			cmd.Env = append(os.Environ(), asProgram+"=1", "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)
+			cmd := exec.CommandContext(t.Context(), path, tc.args...)
+			cmd.Env = append(os.Environ(), asProgram+"=1", "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "INPUTRC="+os.DevNull)
+			cmd.Stdin = strings.NewReader(tc.script)
 			var errs bytes.Buffer
 			cmd.Stderr = &errs
-			got, err := cmd.Output()
-			if err != nil || strings.TrimSpace(string(got)) != tc.want || errs.Len() > 0 {
+			out, err := cmd.Output()
+			if got := strings.Split(strings.TrimSpace(string(out)), "\n"); err != nil || !slices.Equal(got, tc.want) {
 				t.Errorf("%v: %q, want %q\n%s", err, got, tc.want, &errs)
 			}
 		})

@@ -7,17 +7,19 @@ import (
 	"fmt"
 	"log/slog"
 
-	"flashsale/cmd/flashsale/internal/app"
+	"flashsale/cmd/flashsale/internal/node/app"
+	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/loadtest"
 	"flashsale/loadtest/servers"
 )
 
 type demoCommand struct {
-	Strategy string `default:"lua" help:"How stock is guarded: lua, lock-per-order (right, and slow), or one of the broken ones get-decr, decr-leak, no-limit. Default ${default}."`
+	Strategy string `default:"${strategy}" completion-predictor:"strategy" help:"How to sell: lua is this project, others are listed by compare --list, such as lock-per-order (right, and slow), get-decr, decr-leak and no-limit (wrong). Limits are lua's only. Default ${default}."`
 	Real     bool   `help:"Use a private redis-server and mariadbd or mysqld, found on this machine and stopped afterwards."`
 
 	attackFlags `embed:""`
-	limitFlags  `embed:"" group:"Limits"`
+	app.Limits  `embed:"" group:"Limits"`
 }
 
 // Help shows what to try.
@@ -25,19 +27,22 @@ func (demoCommand) Help() string {
 	return `Needs nothing but this program: Redis and SQL are embedded. For example:
 
   flashsale demo --report out          and open out/report.html
-  flashsale demo --strategy get-decr   a gate that is wrong, and is caught
+  flashsale demo --strategy get-decr   a way to sell that is wrong, and is caught
   flashsale demo --scenario bots       a few buyers send most of the orders
   flashsale demo --real                on a private redis-server and mariadbd or mysqld`
 }
 
 // Run starts stores and a node, sells a sale out under attack, and judges it.
 func (c *demoCommand) Run(ctx context.Context, s streams) error {
-	if listed, err := c.listed(s); listed {
-		return err
+	if c.Scenario == "list" {
+		return loadtest.ListScenarios(s.out)
 	}
 	cfg, earlier, err := c.config(s)
-	if err != nil {
+	if err := errors.Join(err, gallery.CheckStrategy(c.Strategy)); err != nil {
 		return err
+	}
+	if v, _ := variants.Find(c.Strategy); v.OnPayment {
+		cfg = cfg.ForPayment()
 	}
 	say := func(format string, args ...any) {
 		if !c.Quiet {
@@ -58,15 +63,7 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 	defer func() { _ = stores.Close() }()
 	say("stores: %s (%s)", kind, stores.Versions)
 
-	serve := app.Config{
-		Addr: "127.0.0.1:0", Redis: stores.RedisURL, SQL: stores.SQL, Secret: rand.Text() + rand.Text(),
-		TrustedProxies: []string{"127.0.0.1"}, // each buyer of the attack comes from an address of its own
-		MaxQuantity:    int64(max(10, cfg.MaxQuantity)),
-		Strategy:       c.Strategy,
-		Log:            slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
-	}
-	c.into(&serve)
-	node, err := app.New(serve)
+	node, err := c.open(background, stores, s, cfg.MaxQuantity)
 	if err != nil {
 		return err
 	}
@@ -89,4 +86,28 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	return c.finish(s, reports, earlier)
+}
+
+// A seller is what is attacked.
+type seller interface {
+	URL() string
+	Token(subject string, admin bool) (string, error)
+	Ready() <-chan struct{}
+	Run(ctx context.Context) error
+}
+
+// open makes a node of this project, or of the gallery's variant.
+func (c *demoCommand) open(ctx context.Context, stores *servers.Stores, s streams, maxQuantity int) (seller, error) {
+	const addr = "127.0.0.1:0"
+	secret := rand.Text() + rand.Text()
+	if c.Strategy != gallery.Lua {
+		return gallery.Open(ctx, c.Strategy, addr, stores.RedisURL, stores.SQL, secret)
+	}
+	return app.New(app.Config{
+		Addr: addr, Redis: stores.RedisURL, SQL: stores.SQL, Secret: secret,
+		TrustedProxies: []string{"127.0.0.1"}, // each buyer of the attack comes from an address of its own
+		MaxQuantity:    max(app.UnitsPerOrder, int64(maxQuantity)),
+		Limits:         c.Limits,
+		Log:            slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
 }

@@ -5,19 +5,20 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	_ "github.com/go-sql-driver/mysql"
 
-	"flashsale/cmd/flashsale/internal/app"
-	"flashsale/cmd/flashsale/internal/doctor"
+	"flashsale/cmd/flashsale/internal/node/app"
+	"flashsale/cmd/flashsale/internal/operate/doctor"
 )
 
 type doctorCommand struct {
-	Redis string `required:"" placeholder:"URL" help:"As for serve."`
-	MySQL string `name:"mysql" required:"" placeholder:"DSN" help:"As for serve."`
-	Nodes int    `default:"2" help:"How many nodes will run on them. Default ${default}."`
-	JSON  bool   `name:"json" help:"For machines."`
+	Redis string `required:"" placeholder:"URL" help:"The same as for serve."`
+	MySQL string `name:"mysql" required:"" placeholder:"DSN" help:"The same as for serve."`
+	Nodes int    `default:"2" help:"Number of nodes that will use them. Default ${default}."`
+	JSON  bool   `name:"json" help:"Print the findings as JSON."`
 }
 
 // Run prints what it finds: exit status 1 where something is bad.
@@ -37,10 +38,6 @@ func (c *doctorCommand) Run(ctx context.Context, s streams) error {
 	found := doctor.Examine(ctx, rdb, db, doctor.Plan{
 		Nodes: c.Nodes, RedisConnections: app.RedisConnections, MySQLConnections: app.MySQLConnections,
 	})
-	bad := false
-	for _, f := range found {
-		bad = bad || f.Level == doctor.Bad
-	}
 	if c.JSON {
 		e := json.NewEncoder(s.out)
 		e.SetIndent("", "  ")
@@ -55,7 +52,7 @@ func (c *doctorCommand) Run(ctx context.Context, s streams) error {
 			}
 		}
 	}
-	if bad {
+	if slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Level == doctor.Bad }) {
 		return exitCode(1)
 	}
 	return nil

@@ -16,16 +16,12 @@ import (
 func TestDoctor(t *testing.T) {
 	s := servertest.Open(t, servers.KindReal)
 	o, err := redis.ParseURL(s.RedisURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	rdb := redis.NewClient(o)
 	t.Cleanup(func() { _ = rdb.Close() })
 	set := func(name, value string) {
 		t.Helper()
-		if err := rdb.ConfigSet(t.Context(), name, value).Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, rdb.ConfigSet(t.Context(), name, value).Err())
 	}
 	look := func(want string, bad bool) {
 		t.Helper()

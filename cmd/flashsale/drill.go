@@ -3,23 +3,29 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"os"
+	"slices"
 	"time"
 
-	"flashsale/cmd/flashsale/internal/drill"
+	"flashsale/cmd/flashsale/internal/prove/drill"
+	"flashsale/cmd/flashsale/internal/prove/drill/storm"
+	"flashsale/cmd/flashsale/internal/prove/lab"
 )
 
+// theStorm is named like a drill, and runs by itself.
+const theStorm = "storm"
+
 type drillCommand struct {
-	Names []string `arg:"" optional:"" name:"name" help:"Drills to run, see --list. Default: all."`
+	Names []string `arg:"" optional:"" name:"name" completion-predictor:"drill" help:"Drills to run, see --list, or storm. Default: all drills."`
 
-	Seed     int64         `placeholder:"NUMBER" help:"Fixes the moments of harm and what is asked for, not how requests interleave. Default: a new one, printed."`
-	Rate     int           `default:"300" placeholder:"PER-SECOND" help:"Orders per second. Default ${default}."`
-	Duration time.Duration `default:"10s" help:"Of each attack. Default ${default}."`
-	Strategy string        `default:"lua" help:"How stock is guarded, as in serve: a broken one, such as no-limit, shows that a drill can fail. Default ${default}."`
+	Seed     int64         `placeholder:"NUMBER" help:"Seed of faults and requests; requests still interleave differently. Default: a new one, printed."`
+	Rate     int           `default:"300" placeholder:"PER-SECOND" help:"Orders per second of a drill. Default ${default}."`
+	Duration time.Duration `default:"10s" help:"Length of a drill's attack. Default ${default}."`
+	Minutes  float64       `default:"1" placeholder:"NUMBER" help:"Length of the storm, without the time to settle. Default ${default}."`
+	Faults   []string      `placeholder:"NAME" help:"Faults of the storm, see --list. Default: all."`
+	Strategy string        `default:"${strategy}" completion-predictor:"strategy" help:"How the nodes sell, as in demo. A wrong one, such as no-limit, shows that a drill can fail. Default ${default}."`
 
-	Keep  bool `help:"Keep the logs of drills that did not pass, and print where they are."`
+	Keep  bool `help:"Keep the logs of failed drills, and print where they are."`
 	JSON  bool `name:"json" help:"Print the result as one JSON object on stdout; progress goes to stderr."`
 	Quiet bool `help:"No progress."`
 	List  bool `help:"List the drills, and stop."`
@@ -31,45 +37,42 @@ func (drillCommand) Help() string {
 
   flashsale drill --list
   flashsale drill node-killed redis-failover
-  flashsale drill --strategy no-limit   a broken gate: see drills fail`
+  flashsale drill --strategy no-limit   sells wrongly: see drills fail
+  flashsale drill storm --minutes 30    many faults at once, drawn from a seed`
 }
 
 // Run does harm to a sale of its own and judges what became of it.
 func (c *drillCommand) Run(ctx context.Context, s streams) error {
 	if c.List {
-		return drill.List(s.out)
+		if err := drill.List(s.out); err != nil {
+			return err
+		}
+		return storm.List(s.out)
 	}
-	if err := cleanEnvironment(); err != nil {
+	cfg, err := labConfig(s, c.Quiet)
+	if err != nil {
 		return err
 	}
-	program, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
+	if c.Seed == 0 {
+		c.Seed = 1 + rand.Int64N(1_000_000)
 	}
-	cfg := drill.Config{
-		Names: c.Names, Seed: c.Seed, Rate: c.Rate, Duration: c.Duration, Strategy: c.Strategy, Program: program, Keep: c.Keep,
+	cfg.Say("seed: %d", c.Seed)
+	harm := lab.Harm{Config: cfg, Seed: c.Seed, Strategy: c.Strategy, Keep: c.Keep}
+	if slices.Contains(c.Names, theStorm) {
+		if len(c.Names) > 1 {
+			return errors.New("the storm runs by itself: flashsale drill storm")
+		}
+		report, err := storm.Run(ctx, storm.Config{
+			Harm: harm, Duration: time.Duration(c.Minutes * float64(time.Minute)), Faults: c.Faults,
+		})
+		if report == nil {
+			return err
+		}
+		return finish(s, report, c.JSON, err)
 	}
-	if cfg.Seed == 0 {
-		cfg.Seed = 1 + rand.Int64N(1_000_000)
-	}
-	if !c.Quiet {
-		cfg.Progress = s.err
-		_, _ = fmt.Fprintln(s.err, "seed:", cfg.Seed)
-	}
-	report, err := drill.Run(ctx, cfg)
+	report, err := drill.Run(ctx, drill.Config{Harm: harm, Names: c.Names, Rate: c.Rate, Duration: c.Duration})
 	if report == nil {
 		return err
 	}
-	write := report.WriteText
-	if c.JSON {
-		write = report.WriteJSON
-	}
-	// Also after Ctrl-C: the drills that were done count.
-	if err := errors.Join(err, write(s.out)); err != nil {
-		return err
-	}
-	if code := report.ExitCode(); code != 0 {
-		return exitCode(code)
-	}
-	return nil
+	return finish(s, report, c.JSON, err)
 }

@@ -10,44 +10,33 @@ import (
 	"testing"
 	"time"
 
-	"flashsale/cmd/flashsale/internal/drill"
-	"flashsale/loadtest/servers"
+	"flashsale/cmd/flashsale/internal/prove/drill"
+	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/servers/servertest"
 )
 
 func TestDrillList(t *testing.T) {
 	out, _, err := command(t, "drill", "--list")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, name := range drill.Names() {
-		if !strings.Contains(out, name+"\n") {
-			t.Errorf("%s is not listed:\n%s", name, out)
-		}
+		says(t, out, name+"\n")
 	}
-	_, _, err = command(t, "drill", "--rate", "1", "earthquake")
-	for _, want := range []string{"rate", "earthquake", "node-killed", "clock-offset"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("bad usage: %v, want a word of %q", err, want)
-		}
-	}
+	refuses(t, []string{"drill", "--rate", "1", "--strategy", "magic", "earthquake"},
+		"rate", "earthquake", "node-killed", "clock-offset", "magic", "lock-per-order")
 }
 
 // drills runs drills with this test binary as the program. They leave nothing
 // behind but what they were asked to keep.
 func drills(ctx context.Context, t *testing.T, cfg drill.Config) (*drill.Report, error) {
 	t.Helper()
-	if os.Getenv("FLASHSALE_TEST_REAL") == "off" {
-		t.Skip("FLASHSALE_TEST_REAL=off")
-	}
+	needReal(t)
 	cfg.Seed, cfg.Rate, cfg.Program = 1, 150, os.Args[0]
 	if cfg.Strategy == "" {
-		cfg.Strategy = "lua"
+		cfg.Strategy = gallery.Lua
 	}
 	report, err := drill.Run(ctx, cfg)
-	if errors.Is(err, servers.ErrNotInstalled) && os.Getenv("FLASHSALE_TEST_REAL") != "require" {
-		t.Skip(err)
-	}
+	realOnly(t, err)
 	return report, err
 }
 
@@ -72,9 +61,7 @@ func TestDrills(t *testing.T) {
 				attack += attack / 2
 			}
 			report, err := drills(t.Context(), t, drill.Config{Names: []string{name}, Duration: attack})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			var out bytes.Buffer
 			if err := report.WriteText(&out); err != nil {
 				t.Error(err)
@@ -88,16 +75,17 @@ func TestDrills(t *testing.T) {
 	}
 }
 
-// A drill can fail: nodes whose gate counts no buyer's units break a promise,
-// and the logs of it are kept.
+// A drill can fail: nodes that count no buyer's units break a promise, and the logs
+// of it are kept. A drill that needs a keeper says so.
 func TestDrillFails(t *testing.T) {
 	t.Setenv(asProgram, "1")
 	t.Setenv("TMPDIR", t.TempDir())
 	report, err := drills(t.Context(), t, drill.Config{
-		Names: []string{"node-stopped"}, Duration: 5 * time.Second, Strategy: "no-limit", Keep: true,
+		Names: []string{"node-stopped", "keeper-paused"}, Duration: 5 * time.Second, Harm: lab.Harm{Strategy: "no-limit", Keep: true},
 	})
-	if err != nil {
-		t.Fatal(err)
+	noError(t, err)
+	if row := report.Drills[1]; row.Verdict != "NOT JUDGED" || !strings.Contains(row.Violations[0], "needs a keeper") {
+		t.Errorf("a drill for which there is no keeper: %+v", row)
 	}
 	row := report.Drills[0]
 	if report.ExitCode() != 1 || row.Verdict != "FAIL" || !strings.Contains(strings.Join(row.Violations, "\n"), "over_limit") {
@@ -112,9 +100,7 @@ func TestDrillFails(t *testing.T) {
 	if err := report.WriteJSON(&out); err != nil || !json.Valid(out.Bytes()) || !strings.Contains(out.String(), `"verdict":"FAIL"`) {
 		t.Errorf("%v: %s", err, &out)
 	}
-	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) != 1 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
+	leaves(t, 1)
 }
 
 // Ctrl-C in the middle of the harm leaves nothing running and no directory.
@@ -124,12 +110,11 @@ func TestDrillStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	report, err := drills(ctx, t, drill.Config{
-		Names: []string{"redis-emptied"}, Duration: 10 * time.Second, Keep: true, Progress: stopAt{"Redis killed", cancel},
+		Names: []string{"redis-emptied"}, Duration: 10 * time.Second,
+		Harm: lab.Harm{Config: lab.Config{Progress: stopAt{"Redis killed", cancel}}, Keep: true},
 	})
 	if !errors.Is(err, context.Canceled) || report == nil || len(report.Drills) != 0 {
 		t.Errorf("stopped with %v: %+v", err, report)
 	}
-	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
+	leaves(t, 0)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,23 +13,20 @@ import (
 
 // healthcheckCommand is for images that hold nothing else that could ask.
 type healthcheckCommand struct {
-	URL     string        `arg:"" optional:"" help:"What to ask. Default: /readyz of the node on this machine that listens on --addr."`
-	Addr    string        `default:":8080" placeholder:"HOST:PORT" help:"Address that the node was told to listen on. Default ${default}."`
-	Timeout time.Duration `default:"2s" help:"For the whole answer. Default ${default}."`
+	URL     string        `arg:"" optional:"" help:"URL to ask. Default: /readyz at --addr on this machine."`
+	Addr    string        `default:"${addr}" placeholder:"HOST:PORT" help:"The --addr of the node. Default ${default}."`
+	Timeout time.Duration `default:"2s" help:"Timeout of the whole answer. Default ${default}."`
 }
 
 // Run ends without an error if the answer is a 2xx. Else it says why not, for
 // whoever inspects the container, and ends with status 1: the one that Docker
 // knows as unhealthy.
 func (c *healthcheckCommand) Run(ctx context.Context, s streams) error {
-	url := c.URL
-	if url == "" {
-		var err error
-		if url, err = readyURL(c.Addr); err != nil {
-			return err
-		}
+	ready, err := readyURL(c.Addr)
+	if c.URL == "" && err != nil {
+		return err
 	}
-	if err := healthy(ctx, url, c.Timeout); err != nil {
+	if err := healthy(ctx, cmp.Or(c.URL, ready), c.Timeout); err != nil {
 		_, _ = fmt.Fprintln(s.err, "unhealthy:", err)
 		return exitCode(1)
 	}

@@ -79,18 +79,15 @@ func TestHealthcheckEndsInTime(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	began := time.Now()
-	if status, said := health(t, "--timeout", "50ms", s.URL); status != 1 || !strings.Contains(said, context.DeadlineExceeded.Error()) {
+	if status, said := health(t, "--timeout", "1s", s.URL); status != 1 || !strings.Contains(said, context.DeadlineExceeded.Error()) {
 		t.Errorf("exit status %d, want 1 and that it took too long: %s", status, said)
 	}
 	<-asked
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("it took %v with a timeout of 50ms", took)
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("it took %v with a timeout of a second", took)
 	}
 }
 
 func TestHealthcheckRefusesAnAddrThatIsNone(t *testing.T) {
-	_, _, err := command(t, "healthcheck", "--addr", "8080")
-	if err == nil || !strings.Contains(err.Error(), "HOST:PORT") {
-		t.Errorf("error %v, want one that says what an address looks like", err)
-	}
+	refuses(t, []string{"healthcheck", "--addr", "8080"}, "HOST:PORT")
 }

@@ -3,15 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	"flashsale/cmd/flashsale/internal/auth"
 	"flashsale/loadtest"
 )
 
 type loadtestCommand struct {
-	Target string `default:"http://127.0.0.1:8080" placeholder:"URL" help:"The server. It must trust this machine's X-Forwarded-For (--trusted-proxies), or have --limit-ip off. Default ${default}."`
+	Target string `default:"http://${addr}" placeholder:"URL" help:"The server. It must trust this machine's X-Forwarded-For (--trusted-proxies), or have --limit-ip off. Default ${default}."`
 	Secret string `placeholder:"TEXT" help:"The server's secret, to sign the buyers' tokens. Default: that of a server on embedded stores."`
 	SKU    string `name:"sku" placeholder:"SKU" help:"The sale to create; must have no orders. Default: a new one for each run."`
 
@@ -31,15 +29,12 @@ Ctrl-C ends the attack, and what has happened by then is judged.`
 
 // Run attacks and judges.
 func (c *loadtestCommand) Run(ctx context.Context, s streams) error {
-	if listed, err := c.listed(s); listed {
-		return err
+	if c.Scenario == "list" {
+		return loadtest.ListScenarios(s.out)
 	}
-	if c.Secret == "" {
-		c.Secret = trialSecret
-	}
-	verifier, err := auth.New([]byte(c.Secret), nil)
+	verifier, err := signer(c.Secret, 0)
 	if err != nil {
-		return fmt.Errorf("secret: %w", err)
+		return err
 	}
 	cfg, earlier, err := c.config(s)
 	if err != nil {

@@ -9,14 +9,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"github.com/gin-gonic/gin"
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/cmd/flashsale/internal/node/app"
+	"flashsale/cmd/flashsale/internal/prove/gallery"
 )
 
 func main() {
+	gin.SetMode(gin.ReleaseMode)
+	redis.SetLogger(redisLog{})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
@@ -31,34 +39,61 @@ func main() {
 	}
 }
 
+// redisLog passes go-redis's own lines on, as what they are: details.
+type redisLog struct{}
+
+func (redisLog) Printf(ctx context.Context, format string, v ...any) {
+	slog.DebugContext(ctx, "redis client", "message", fmt.Sprintf(format, v...))
+}
+
 // exitCode ends the program with a status that says something: 1 the verdict
 // found a violation, 2 it could not judge. Every other error is 3.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) }
 
+// finish prints what a run came to and returns the exit status. That is also so
+// where the run ended early with err: what was done until then counts.
+func finish(s streams, result interface {
+	WriteText(w io.Writer) error
+	WriteJSON(w io.Writer) error
+	ExitCode() int
+}, asJSON bool, err error) error {
+	write := result.WriteText
+	if asJSON {
+		write = result.WriteJSON
+	}
+	if writing := write(s.out); writing != nil {
+		err = errors.Join(err, fmt.Errorf("print the result: %w", writing))
+	}
+	if code := result.ExitCode(); err == nil && code != 0 {
+		return exitCode(code)
+	}
+	return err
+}
+
 // commands are the program's.
 type commands struct {
 	Serve    serveCommand    `cmd:"" group:"sell" help:"Run one node: the API, its share of the keepers, and the sweeper."`
 	Migrate  migrateCommand  `cmd:"" group:"sell" help:"Bring the database's schema up to date, and stop."`
-	Demo     demoCommand     `cmd:"" group:"prove" help:"Sell out a sale on this machine under attack, and judge it."`
+	Demo     demoCommand     `cmd:"" group:"prove" help:"Attack a sale on this machine until it is sold out, and judge it."`
 	Loadtest loadtestCommand `cmd:"" group:"prove" help:"Attack a running server, and judge what it sold."`
-	Drill    drillCommand    `cmd:"" group:"prove" help:"Kill, pause and cut off parts of a selling service, and judge what it sold."`
+	Drill    drillCommand    `cmd:"" group:"prove" help:"Kill, pause and disconnect parts of a running service, and judge what it sold."`
 	Compare  compareCommand  `cmd:"" group:"prove" help:"Compare ways to sell, right and wrong, under one attack."`
 	Bench    benchCommand    `cmd:"" group:"prove" help:"Measure the program against plain counterparts."`
 
 	Sale        saleCommand        `cmd:"" group:"operate" help:"Create, show, restock and close sales on a running server."`
-	Order       orderCommand       `cmd:"" group:"operate" help:"Look at an order on a running server."`
-	Audit       auditCommand       `cmd:"" group:"operate" help:"Where are all units of a sale? Exit status 0 they add up, 1 they do not."`
+	Order       orderCommand       `cmd:"" group:"operate" help:"Show an order on a running server."`
+	Audit       auditCommand       `cmd:"" group:"operate" help:"Show where all units of a sale are. Exit status: 0 they add up, 1 they do not."`
 	Token       tokenCommand       `cmd:"" group:"operate" help:"Print a bearer token for a buyer or an operator."`
-	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Look at Redis and MySQL as they are set up, and say what to change, and why."`
-	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Ask a running server whether it can sell: exit status 0 yes, 1 no."`
+	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Check the settings of Redis and MySQL, and say what to change, and why."`
+	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Ask a running server whether it can sell. Exit status: 0 yes, 1 no."`
 
 	Completion completionCommand `cmd:"" group:"program" help:"Print a script that completes commands and flags on Tab."`
 	Version    versionCommand    `cmd:"" group:"program" help:"Print what this program was built from."`
 
-	Hello    helloCommand    `cmd:"" name:"bench-hello" hidden:""`
-	Complete completeCommand `cmd:"" hidden:""`
+	GinBaseline ginBaselineCommand `cmd:"" name:"bench-hello" hidden:""`
+	Variant     variantCommand     `cmd:"" hidden:""`
 
 	Print kong.VersionFlag `name:"version" env:"-" help:"Print what this program was built from."`
 }
@@ -79,6 +114,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	parser, err := newParser(&commands{}, stdout, stderr, func(code int) { exited = code })
 	if err != nil {
 		return err
+	}
+	if answerTab(parser); exited >= 0 {
+		return nil
 	}
 	if len(args) == 0 {
 		args = []string{"--help"}
@@ -108,6 +146,8 @@ func newParser(c *commands, stdout, stderr io.Writer, exit func(code int)) (*kon
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.DefaultEnvars("FLASHSALE"),
 		attackDefaults(),
+		app.Vars,
+		kong.Vars{"strategy": gallery.Lua},
 		kong.Exit(exit),
 	)
 }

@@ -5,10 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gin-gonic/gin"
+
+	"flashsale/cmd/flashsale/internal/node/auth"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 )
@@ -18,7 +23,11 @@ import (
 const asProgram = "FLASHSALE_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	gin.SetMode(gin.ReleaseMode)
+	if mode := os.Getenv(asProgram); mode != "" {
+		if mode == saboteur {
+			go sabotage(os.Args[slices.Index(os.Args, "--mysql")+1])
+		}
 		main()
 		os.Exit(0)
 	}
@@ -64,13 +73,20 @@ func TestBadUsage(t *testing.T) {
 		{[]string{"token"}, "--buyer"},
 		{[]string{"token", "--buyer", "a b"}, "subject"},
 		{[]string{"token", "--buyer", "ann", "--secret", "short"}, "32"},
+		{[]string{"token", "--buyer", "ann", "--ttl", "745h"}, "744h0m0s"},
+		{[]string{"serve", "--no-demo"}, "FLASHSALE_SECRET"},
+		{[]string{"serve", "--pay-scope", "pay please"}, "pay-scope"},
+		{[]string{"serve", "--redis", "redis://:@localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", nodesSecret}, "empty password"},
+		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", nodesSecret, "--previous-secret", trialSecret}, "source"},
+		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", nodesSecret, "--previous-secret", "EXAMPLE-of-a-secret-32-bytes-or-longer"}, "--secret: that is the example"},
+		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", nodesSecret, "--previous-secret", "short"}, "32"},
 		{[]string{"demo", "--stock", "0"}, "Stock"},
 		{[]string{"demo", "--strategy", "magic"}, "strategy"},
 		{[]string{"demo", "--reserve-on", "delivery"}, "reserve-on"},
 		{[]string{"serve", "--limit-buyer", "lots"}, "limit"},
-		{[]string{"serve", "--limit-away", "place=ajar"}, "open, closed, local"},
-		{[]string{"serve", "--limit-away", "place"}, "ROUTE=POLICY"},
-		{[]string{"serve", "--limit-away", "buy=open"}, "pay, place, read"},
+		{[]string{"serve", "--limit-when-redis-down", "place=ajar"}, "open, closed, local"},
+		{[]string{"serve", "--limit-when-redis-down", "place"}, "ROUTE=POLICY"},
+		{[]string{"serve", "--limit-when-redis-down", "buy=open"}, "pay, place, read"},
 		{[]string{"serve", "--limit-shadow", "buy"}, "pay, place, read"},
 		{[]string{"serve", "--redis", "redis://localhost:1"}, "both"},
 		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d"}, "FLASHSALE_SECRET"},
@@ -80,9 +96,34 @@ func TestBadUsage(t *testing.T) {
 		{[]string{"loadtest", "--target", "nonsense"}, "Target"},
 		{[]string{"migrate", "--mysql", "nonsense"}, "DSN"},
 	} {
-		_, _, err := command(t, c.args...)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: %v, want a word of %q", c.args, err, c.want)
+		refuses(t, c.args, c.want)
+	}
+}
+
+// A token has the scopes that were asked for.
+func TestToken(t *testing.T) {
+	verifier, err := auth.New([]byte(nodesSecret), nil)
+	noError(t, err)
+	for want, args := range map[string][]string{
+		"ann ":                          {"--buyer", "ann"},
+		"operator " + auth.ScopeAdmin:   {"--admin"},
+		"psp payments":                  {"--buyer", "psp", "--scope", "payments"},
+		"x payments " + auth.ScopeAdmin: {"--buyer", "x", "--scope", "payments", "--admin", "--ttl", "1000h", "--token-life", "1000h"},
+	} {
+		out, _, err := command(t, append([]string{"token", "--secret", nodesSecret}, args...)...)
+		if err != nil {
+			t.Errorf("%v: %v", args, err)
+			continue
+		}
+		who, err := verifier.Verify(strings.TrimSpace(out))
+		if slices.Contains(args, "1000h") {
+			if err == nil {
+				t.Error("a token that outlasts the usual is accepted")
+			}
+			continue
+		}
+		if err != nil || who.Buyer+" "+who.Scope != want {
+			t.Errorf("%v: %+v, %v", args, who, err)
 		}
 	}
 }
@@ -157,7 +198,7 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 }
 
-// Each broken gate is caught, by its own name.
+// Each way to sell wrongly is caught, by its own violation.
 func TestBrokenStrategiesAreCaught(t *testing.T) {
 	if servertest.Race {
 		t.Skip("the gallery judges these and more under the race detector; three demos take it a minute")
@@ -185,5 +226,57 @@ func TestBrokenStrategiesAreCaught(t *testing.T) {
 				t.Errorf("pass %v, violations %v, want %s", v.Pass, names, c.violation)
 			}
 		})
+	}
+}
+
+// noError ends the test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// needReal skips where real servers are switched off.
+func needReal(t *testing.T) {
+	t.Helper()
+	if os.Getenv("FLASHSALE_TEST_REAL") == "off" {
+		t.Skip("FLASHSALE_TEST_REAL=off")
+	}
+}
+
+// realOnly skips where a real server is not installed, and need not be.
+func realOnly(t *testing.T, err error) {
+	t.Helper()
+	if errors.Is(err, servers.ErrNotInstalled) && os.Getenv("FLASHSALE_TEST_REAL") != "require" {
+		t.Skip(err)
+	}
+}
+
+// leaves holds a test to how many things it leaves in the folder for temporary files.
+func leaves(t *testing.T, n int) {
+	t.Helper()
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) != n {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// says holds a text to the words that it must have.
+func says(t testing.TB, text string, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			t.Errorf("no %q in\n%s", word, text)
+		}
+	}
+}
+
+// refuses runs what must not work, and holds its error to the words that it must have.
+func refuses(t *testing.T, args []string, words ...string) {
+	t.Helper()
+	_, _, err := command(t, args...)
+	says(t, fmt.Sprint(err), words...)
+	if t.Failed() {
+		t.Logf("that is what %v says", args)
 	}
 }

@@ -1,159 +1,77 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"flashsale/cmd/flashsale/internal/auth"
-	"flashsale/cmd/flashsale/internal/drill"
+	"flashsale/cmd/flashsale/internal/operate/api"
+	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest"
-	"flashsale/loadtest/servers"
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/judge"
 	"flashsale/loadtest/servers/servertest"
 )
 
-const nodesSecret = "a secret of these tests, 32 bytes long at least"
+const (
+	nodesSecret = "a secret of these tests, 32 bytes long at least"
+	nodesLease  = 3 * time.Second
+	kept        = "flashsale_keeper_skus" // metric: sales that a node keeps
+)
 
-// A process is one `flashsale serve` of its own.
-type process struct {
-	t    *testing.T
-	name string
-	args []string
-	url  string
-	cmd  *exec.Cmd
-	done chan struct{}
+// A cluster is nodes of this program behind a balancer.
+type cluster struct {
+	*lab.Lab
+	target string
 }
 
-func startProcess(t *testing.T, s *servers.Stores, name string, args ...string) *process {
+// startNodes starts private stores, and nodes that are this test binary.
+func startNodes(t *testing.T, n int) cluster {
 	t.Helper()
-	p := &process{t: t, name: name, args: append([]string{
-		"serve", "--addr", "127.0.0.1:" + freePort(t), "--node", name, "--redis", s.RedisURL, "--mysql", s.SQL,
-		"--trusted-proxies", "127.0.0.1", "--log-level", "WARN",
-	}, args...)}
-	p.url = "http://" + p.args[2]
-	p.start()
-	t.Cleanup(func() { p.signal(syscall.SIGKILL); <-p.done })
-	return p
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
-}
-
-// start starts the process, again if need be, and waits until it takes requests.
-func (p *process) start() {
-	p.t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.cmd = exec.Command(self, p.args...)
-	p.cmd.Env = append(os.Environ(), asProgram+"=1", "FLASHSALE_SECRET="+nodesSecret)
-	stderr, err := p.cmd.StderrPipe()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
-	p.done = make(chan struct{})
-	go func(cmd *exec.Cmd, done chan struct{}) {
-		for lines := bufio.NewScanner(stderr); lines.Scan(); {
-			if os.Getenv("FLASHSALE_TEST_LOG") != "" {
-				fmt.Fprintln(os.Stderr, p.name, lines.Text())
+	needReal(t)
+	t.Setenv(asProgram, "1")
+	l, err := lab.Open(t.Context(), lab.Config{Program: os.Args[0]})
+	realOnly(t, err)
+	noError(t, err)
+	t.Cleanup(func() {
+		for _, n := range l.Nodes {
+			if t.Failed() {
+				t.Logf("%s's log ends:\n%s", n.Name, n.LogTail())
 			}
 		}
-		_ = cmd.Wait()
-		close(done)
-	}(p.cmd, p.done)
-	until(p.t, 20*time.Second, p.name+" is ready", func() bool {
-		res, err := http.Get(p.url + "/readyz")
-		if err != nil {
-			return false
-		}
-		_ = res.Body.Close()
-		return res.StatusCode == 200
+		_ = l.Close()
 	})
-}
-
-func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
-
-// metric reads one value of /metrics.
-func (p *process) metric(name string) (v float64) {
-	p.t.Helper()
-	res, err := http.Get(p.url + "/metrics")
-	if err != nil {
-		return 0
-	}
-	defer func() { _ = res.Body.Close() }()
-	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
-			_, _ = fmt.Sscan(value, &v)
-		}
-	}
-	return v
-}
-
-func until(t *testing.T, most time.Duration, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(most); !ok(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", most, what)
-		}
-	}
-}
-
-// balance is the drills' proxy in front of several nodes.
-func balance(t *testing.T, nodes ...*process) string {
-	t.Helper()
 	var urls []string
-	for _, n := range nodes {
-		urls = append(urls, n.url)
+	for i := range n {
+		node, err := l.Start(t.Context(), lab.NodeConfig{
+			Name: fmt.Sprint("node-", i+1), Strategy: gallery.Lua,
+			Flags: []string{"--lease", nodesLease.String(), "--trusted-proxies", "127.0.0.1", "--log-level", "WARN"},
+		})
+		noError(t, err)
+		urls = append(urls, node.URL())
 	}
-	b, err := drill.Balance(urls...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b, err := lab.Balance(urls...)
+	noError(t, err)
 	t.Cleanup(func() { _ = b.Close() })
-	return b.URL()
+	return cluster{l, b.URL()}
 }
 
-// attack runs the load test through the proxy while harm is done to the nodes.
-func attack(t *testing.T, target string, harm func()) {
+// attack runs the load test through the balancer while harm is done to the nodes.
+func (c cluster) attack(t *testing.T, harm func() error) {
 	t.Helper()
-	verifier, err := auth.New([]byte(nodesSecret), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := loadtest.Defaults()
-	c.Target, c.Stock, c.Buyers, c.Rate, c.Duration = target, 2000, 5000, 800, 6*time.Second
-	c.Token = func(subject string, admin bool) (string, error) { return verifier.Sign(subject, admin, time.Hour) }
-	var wg sync.WaitGroup
-	wg.Go(harm)
-	report, err := loadtest.Run(t.Context(), c)
-	wg.Wait()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := loadtest.Defaults()
+	cfg.Target, cfg.Stock, cfg.Buyers, cfg.Rate, cfg.Duration = c.target, 2000, 5000, 800, 6*time.Second
+	cfg.Token = c.Token
+	harmed := make(chan error, 1)
+	go func() { harmed <- harm() }()
+	report, err := loadtest.Run(t.Context(), cfg)
+	noError(t, errors.Join(err, <-harmed))
 	if report.ExitCode() != 0 {
 		var text strings.Builder
 		_ = report.WriteText(&text)
@@ -161,131 +79,88 @@ func attack(t *testing.T, target string, harm func()) {
 	}
 }
 
+func (c cluster) operator(t *testing.T) *api.Client {
+	t.Helper()
+	operator, err := c.Operator(c.target)
+	noError(t, err)
+	return operator
+}
+
+// put opens a sale.
+func (c cluster) put(t *testing.T, sku string) {
+	t.Helper()
+	now := time.Now()
+	_, err := c.operator(t).Put(t.Context(), sku, api.Terms{
+		Name: "A thing", Price: 1999, Currency: "EUR", Total: 1000, PerBuyerLimit: 2,
+		OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour), PaymentWindowS: 900,
+	})
+	noError(t, err)
+}
+
+// order returns the status of the answer, 0 for none. It comes within 10 s.
+func (c cluster) order(t *testing.T, sku, buyer, key string, quantity int) int {
+	t.Helper()
+	token, err := c.Token(buyer, false)
+	noError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	answer := client.New(c.target, sku, http.DefaultClient).Order(ctx, judge.First, client.Buyer{Subject: buyer, Token: token}, key, quantity)
+	if ctx.Err() != nil {
+		t.Errorf("order of %s: %v", sku, ctx.Err())
+	}
+	return answer.Status
+}
+
 // Three nodes on one Redis and MySQL: keepers spread, callers are told across
 // nodes, and the verdict holds while one is killed and started again and
 // another is stopped gently. Their clocks make no difference: no node's clock
 // is asked for anything that is shared.
 func TestThreeNodes(t *testing.T) {
-	s := servertest.Open(t, servers.KindReal)
-	const lease = 3 * time.Second
-	var nodes []*process
-	for _, name := range []string{"one", "two", "three"} {
-		nodes = append(nodes, startProcess(t, s, name, "--lease", lease.String()))
-	}
-	target := balance(t, nodes...)
-
+	c := startNodes(t, 3)
+	nodes, ctx := c.Nodes, t.Context()
 	const skus = 24
-	c := &client{t: t, target: target}
 	for i := range skus {
-		c.put(fmt.Sprint("sku-", i))
+		c.put(t, fmt.Sprint("sku-", i))
 	}
-	until(t, 10*time.Second, "each node keeps its share", func() bool {
+	servertest.Eventually(t, "each node keeps its share", func() bool {
 		total := 0.0
 		for _, n := range nodes {
-			kept := n.metric("flashsale_keeper_skus")
-			if kept == 0 {
+			if n.Metric(ctx, kept) == 0 {
 				return false
 			}
-			total += kept
+			total += n.Metric(ctx, kept)
 		}
 		return total == skus
 	})
 
 	t.Run("one killed and started again", func(t *testing.T) {
-		attack(t, target, func() {
-			delay(t, 2*time.Second)
-			nodes[0].signal(syscall.SIGKILL)
-			<-nodes[0].done
-			delay(t, time.Second)
-			nodes[0].start()
+		c.attack(t, func() error {
+			_ = client.Wait(ctx, 2*time.Second) // load builds up
+			nodes[0].Kill()
+			_ = client.Wait(ctx, time.Second)
+			return nodes[0].Restart(ctx)
 		})
 	})
 	t.Run("one stopped gently and started again", func(t *testing.T) {
-		attack(t, target, func() {
-			delay(t, 2*time.Second)
-			nodes[1].signal(syscall.SIGTERM)
-			<-nodes[1].done
-			nodes[1].start()
+		c.attack(t, func() error {
+			_ = client.Wait(ctx, 2*time.Second)
+			return nodes[1].Restart(ctx)
 		})
 	})
 	t.Run("taken over within one lease", func(t *testing.T) {
-		until(t, 10*time.Second, "all is kept", func() bool {
-			return nodes[0].metric("flashsale_keeper_skus")+nodes[1].metric("flashsale_keeper_skus")+nodes[2].metric("flashsale_keeper_skus") >= skus &&
-				nodes[2].metric("flashsale_keeper_skus") > 0
+		servertest.Eventually(t, "all is kept", func() bool {
+			return c.Sum(ctx, kept) >= skus && nodes[2].Metric(ctx, kept) > 0
 		})
-		nodes[2].signal(syscall.SIGKILL)
 		died := time.Now()
-		<-nodes[2].done
+		nodes[2].Kill()
 		for i := range skus {
 			sku := fmt.Sprint("sku-", i)
-			until(t, lease+2*time.Second, sku+" sells on", func() bool { return c.order(sku, "takeover") == 201 })
+			servertest.Eventually(t, sku+" sells on", func() bool { return c.order(t, sku, "buyer-of-"+sku, "takeover", 1) == 201 })
 		}
 		took := time.Since(died)
-		t.Logf("all %d SKUs sell %s after the kill; the lease is %s", skus, took, lease)
-		if took > lease+time.Second { // a second for a busy machine and the orders themselves
-			t.Errorf("taken over after %s, the lease is %s", took, lease)
+		t.Logf("all %d SKUs sell %s after the kill; the lease is %s", skus, took, nodesLease)
+		if took > nodesLease+time.Second { // a second for a busy machine and the orders themselves
+			t.Errorf("taken over after %s, the lease is %s", took, nodesLease)
 		}
 	})
-}
-
-// delay lets load build up before the harm; there is nothing to wait for.
-func delay(t *testing.T, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-t.Context().Done():
-	}
-}
-
-// client makes single calls.
-type client struct {
-	t      *testing.T
-	target string
-}
-
-func (c *client) send(method, path, subject string, admin bool, body, key string) int {
-	c.t.Helper()
-	verifier, err := auth.New([]byte(nodesSecret), nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	token, err := verifier.Sign(subject, admin, time.Hour)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, c.target+path, strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Content-Type", "application/json")
-	if key != "" {
-		req.Header.Set("Idempotency-Key", key)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			c.t.Errorf("%s %s: %v", method, path, err)
-		}
-		return 0
-	}
-	_ = res.Body.Close()
-	return res.StatusCode
-}
-
-func (c *client) put(sku string) {
-	c.t.Helper()
-	now := time.Now().UTC()
-	body := fmt.Sprintf(`{"name":"A thing","price":1999,"currency":"EUR","total":1000,"per_buyer_limit":2,"opens_at":%q,"closes_at":%q,"payment_window_s":900}`,
-		now.Add(-time.Hour).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339))
-	if status := c.send("PUT", "/v1/admin/sales/"+sku, "operator", true, body, ""); status != 201 {
-		c.t.Fatalf("put %s: %d", sku, status)
-	}
-}
-
-func (c *client) order(sku, key string) int {
-	return c.send("POST", "/v1/orders", "buyer-of-"+sku, false, `{"sku":"`+sku+`","quantity":1}`, key)
 }

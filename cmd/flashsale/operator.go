@@ -3,16 +3,17 @@ package main
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
+	"strings"
 	"time"
+	"unicode"
 
-	"flashsale/cmd/flashsale/internal/api"
-	"flashsale/cmd/flashsale/internal/auth"
+	"flashsale/cmd/flashsale/internal/operate/api"
+	"flashsale/loadtest/report"
 )
 
 // serverFlags say which server an operator's command asks, and as whom.
 type serverFlags struct {
-	Target string `default:"http://localhost:8080" placeholder:"URL" help:"The server. Default ${default}."`
+	Target string `default:"http://${addr}" placeholder:"URL" help:"The server. Default ${default}."`
 	Secret string `placeholder:"TEXT" help:"The server's secret, which signs this command's token. Default: that of a server on embedded stores."`
 }
 
@@ -21,12 +22,9 @@ const tokenTTL = time.Hour
 
 // as returns a client with a token for subject.
 func (f *serverFlags) as(subject string, admin bool) (*api.Client, error) {
-	if f.Secret == "" {
-		f.Secret = trialSecret
-	}
-	verifier, err := auth.New([]byte(f.Secret), nil)
+	verifier, err := signer(f.Secret, 0)
 	if err != nil {
-		return nil, fmt.Errorf("secret: %w", err)
+		return nil, err
 	}
 	token, err := verifier.Sign(subject, admin, tokenTTL)
 	if err != nil {
@@ -39,13 +37,24 @@ func (f *serverFlags) operator() (*api.Client, error) { return f.as("operator", 
 
 // facts prints names and values, one below the other.
 func facts(w io.Writer, pairs ...string) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var t report.Text
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
-			_, _ = fmt.Fprintf(tw, "%s\t%s\n", pairs[i], pairs[i+1])
+			t.Row(pairs[i], printable(pairs[i+1]))
 		}
 	}
-	return tw.Flush()
+	return t.Write(w)
+}
+
+// printable is text of somebody else's for a terminal, which would obey what is
+// not printable in it.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
 }
 
 // moment is a time as a person reads it, or nothing.

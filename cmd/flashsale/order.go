@@ -11,7 +11,7 @@ type orderCommand struct {
 
 type orderShow struct {
 	ID          string `arg:"" help:"The order's id."`
-	Buyer       string `required:"" placeholder:"NAME" help:"Whose it is: nobody else's token finds it."`
+	Buyer       string `required:"" placeholder:"NAME" help:"The order's buyer: nobody else's token finds it."`
 	serverFlags `embed:""`
 }
 

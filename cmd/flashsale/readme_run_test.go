@@ -16,23 +16,23 @@ import (
 	"flashsale/loadtest/servers"
 )
 
-// runReadme in the environment has TestReadme run every command that the README
-// prints: "full" as they are printed, "short" only a part of those that take
+// runReadme in the environment has TestReadme run every command that the documents
+// print: "full" as they are printed, "short" only a part of those that take
 // minutes.
 const runReadme = "FLASHSALE_TEST_README"
 
 // shortened are commands that take minutes, and what is run of them where that
 // must not be: all of it is tested, each by itself, in the packages.
 var shortened = map[string]string{
-	"go run ./cmd/flashsale compare": "go run ./cmd/flashsale compare marker-first --speed 0",
-	"go run ./cmd/flashsale drill":   "go run ./cmd/flashsale drill node-killed",
-	"go run ./cmd/flashsale bench lock durable queued gate keeper skus rebuild direct --rounds 2 --seconds 2 --quiet": "go run ./cmd/flashsale bench gate direct --rounds 1 --seconds 1 --quiet",
-	"go run ./cmd/flashsale bench soldout --rounds 2 --seconds 2 --quiet":                                             "go run ./cmd/flashsale bench soldout --rounds 1 --seconds 1 --quiet",
-	"go run ./cmd/flashsale bench metrics --rounds 9 --seconds 3 --quiet":                                             "go run ./cmd/flashsale bench metrics --rounds 1 --seconds 1 --quiet",
-	"go run ./cmd/flashsale bench reconcile --rounds 9 --seconds 3 --quiet":                                           "go run ./cmd/flashsale bench reconcile --rounds 1 --seconds 1 --quiet",
-	"cd orders/lock/versus && go run . -each 700ms limiter":                                                           "cd orders/lock/versus && go run . -each 20ms limiter",
-	"go test ./orders/model -v -timeout 20m -memory 9000 -search 'ORDERS=2 SWEEPS=1 TAKES=2 CRASHES=1'":               "go test ./orders/model -v -search 'ORDERS=1'",
-	"cd orders/lock/versus && go run . lock":                                                                          "cd orders/lock/versus && go run . -each 50ms lock",
+	"go run ./cmd/flashsale compare":                                                                    "go run ./cmd/flashsale compare marker-first --speed 0",
+	"go run ./cmd/flashsale drill":                                                                      "go run ./cmd/flashsale drill node-killed",
+	"go run ./cmd/flashsale loadtest --stock 2000 --rate 100 --duration 20s":                            "go run ./cmd/flashsale loadtest --stock 200 --rate 100 --duration 2s",
+	"go run ./cmd/flashsale bench --quiet":                                                              "go run ./cmd/flashsale bench gate direct --rounds 1 --seconds 1 --quiet",
+	"go run ./cmd/flashsale drill storm --minutes 1 --seed 1":                                           "go run ./cmd/flashsale drill storm --minutes 0.1 --seed 1",
+	"go run ./cmd/flashsale bench reconcile --rounds 9 --seconds 3 --quiet":                             "go run ./cmd/flashsale bench reconcile --rounds 1 --seconds 1 --quiet",
+	"cd orders/lock/compare && go run . -each 700ms limiter":                                            "cd orders/lock/compare && go run . -each 20ms limiter",
+	"go test ./orders/model -v -timeout 20m -memory 9000 -search 'ORDERS=2 SWEEPS=1 TAKES=2 CRASHES=1'": "go test ./orders/model -v -search 'ORDERS=1'",
+	"cd orders/lock/compare && go run . lock":                                                           "cd orders/lock/compare && go run . -each 50ms lock",
 }
 
 // failing are commands that show a failure, and their exit status.
@@ -43,7 +43,7 @@ var elsewhere = map[string]bool{
 	"go run ./cmd/flashsale demo": true, "go test ./...": true, "go test ./orders/model": true, ".ci/run": true,
 }
 
-// Every command of the README and of the packages' own, by one shell for each
+// Every command of the README and of all other documents, by one shell for each
 // section; what it prints begins as is printed there.
 func TestReadme(t *testing.T) {
 	mode := os.Getenv(runReadme)
@@ -56,6 +56,9 @@ func TestReadme(t *testing.T) {
 	}
 	for _, file := range documents(t) {
 		for _, s := range sections(read(t, file)) {
+			if s.heading == copySection {
+				continue // TestCopy runs it elsewhere
+			}
 			t.Run(file+"/"+s.heading, func(t *testing.T) {
 				if strings.Contains(s.commands[0].line, "docker ") && exec.CommandContext(t.Context(), "docker", "info").Run() != nil {
 					t.Skip("no Docker engine")
@@ -99,7 +102,7 @@ func sections(readme string) (list []section) {
 			continue
 		case fence == "" && strings.HasPrefix(line, "#"):
 			end()
-			at = section{heading: strings.TrimLeft(line, "# ")}
+			at, output = section{heading: strings.TrimLeft(line, "# ")}, false
 			continue
 		case fence != "console":
 			continue
@@ -173,30 +176,21 @@ func (p places) in(command string) string {
 // places starts the stores that the section speaks of.
 func (s section) places(ctx context.Context, t *testing.T) places {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	p := places{addr: listener.Addr().String()}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, listener.Close())
 	if !strings.Contains(fmt.Sprint(s.commands), "--mysql") {
 		return p
 	}
 	redis, err := servers.StartRedis(ctx, servers.RedisOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = redis.Close() })
 	mysql, err := servers.StartMySQL(ctx, servers.MySQLOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = mysql.Close() })
 	p.redis = redis.URL
-	if p.mysql, err = mysql.NewDatabase(ctx, "flashsale"); err != nil {
-		t.Fatal(err)
-	}
+	p.mysql, err = mysql.NewDatabase(ctx, "flashsale")
+	noError(t, err)
 	return p
 }
 
@@ -255,8 +249,9 @@ func shape(line string) *regexp.Regexp {
 // What the README means to be run is found in it.
 func TestSections(t *testing.T) {
 	got := sections("# a\n```console\n$ one \\\n   more\n$ two\nout 1\nout 2\n```\n## none\n```sh\n$ no\n```\n## b\n```console\n$ go test ./...\n```\n" +
-		"```console\nnot of it\n```\n```console\n$ three\n```\ntext\n```console\nlater\n```\n")
-	want := "[{a [{one more } {two out 1}]} {b [{three later}]}]"
+		"```console\nnot of it\n```\n```console\n$ three\n```\ntext\n```console\nlater\n```\n" +
+		"## c\n```console\n$ four\n```\n## d\n```console\nof nothing\n```\n")
+	want := "[{a [{one more } {two out 1}]} {b [{three later}]} {c [{four }]}]"
 	if fmt.Sprint(got) != want {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -63,16 +63,14 @@ func parses(t *testing.T, line string) {
 		args = append(args, strings.Trim(w, "'"))
 	}
 	parser, err := newParser(&commands{}, io.Discard, io.Discard, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if _, err := parser.Parse(args); err != nil {
 		t.Errorf("flashsale %s: %v", line, err)
 	}
 }
 
 // testExists looks for the test that a line such as
-// "go test -run Museum -v ./ratelimit" names, in the folder it names.
+// "go test -run Antipattern -v ./ratelimit" names, in the folder it names.
 func testExists(t *testing.T, line string) {
 	t.Helper()
 	dir := root
@@ -85,14 +83,10 @@ func testExists(t *testing.T, line string) {
 	_, name, _ := strings.Cut(line, "-run ")
 	name = strings.Fields(name)[0]
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, file := range files {
 		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if regexp.MustCompile(`(?m)^func (Test|Example)\w*` + name).Match(b) {
 			return
 		}
@@ -124,6 +118,35 @@ func TestLinks(t *testing.T) {
 			} else if anchor != "" && !anchors(read(t, target))[anchor] {
 				t.Errorf("%s: %s has no heading for #%s", file, target, anchor)
 			}
+		}
+	}
+}
+
+// The README is short, and every other document is found from it: what is linked
+// from nowhere is read by nobody.
+func TestReadmeIsShort(t *testing.T) {
+	const lines, wordCount = 250, 3000
+	text := read(t, "README.md")
+	if n := strings.Count(text, "\n"); n > lines {
+		t.Errorf("README.md has %d lines, want at most %d: put the rest beside its code, and link it", n, lines)
+	}
+	if n := len(strings.Fields(text)); n > wordCount {
+		t.Errorf("README.md has %d words, want at most %d", n, wordCount)
+	}
+	found, next := map[string]bool{"README.md": true}, []string{"README.md"}
+	for len(next) > 0 {
+		file := next[0]
+		next = next[1:]
+		for _, m := range link.FindAllStringSubmatch(read(t, file), -1) {
+			to := path.Join(path.Dir(file), m[1])
+			if m[1] != "" && path.Ext(to) == ".md" && !strings.Contains(m[1], "://") && !found[to] {
+				found[to], next = true, append(next, to)
+			}
+		}
+	}
+	for _, file := range documents(t) {
+		if !found[file] {
+			t.Errorf("%s cannot be found from README.md by links", file)
 		}
 	}
 }
@@ -170,17 +193,13 @@ func documents(t *testing.T) (files []string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return files
 }
 
 func read(t *testing.T, file string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(root, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return string(b)
 }

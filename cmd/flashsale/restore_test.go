@@ -3,21 +3,16 @@ package main
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
-	"syscall"
 	"testing"
-	"time"
 
 	_ "github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
-	"flashsale/cmd/flashsale/internal/auth"
-	"flashsale/loadtest/servers"
+	"flashsale/cmd/flashsale/internal/operate/api"
+	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/servers/servertest"
-	"flashsale/orders"
 )
 
 // Four processes sweep the same overdue orders, and the one that keeps the sale
@@ -25,73 +20,65 @@ import (
 // helps: its stores are held at the point where it is to die, and what they
 // show by then says that it is there.
 func TestKilledBetweenCloseAndMark(t *testing.T) {
-	s := servertest.Open(t, servers.KindReal)
-	r := &restoring{client: &client{t: t}}
-	for i := range 4 {
-		r.nodes = append(r.nodes, startProcess(t, s, fmt.Sprint("node-", i+1), "--lease", "3s"))
-	}
-	r.target = balance(t, r.nodes...)
-	options, err := redis.ParseURL(s.RedisURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.redis = redis.NewClient(options)
+	r := &restoring{cluster: startNodes(t, 4)}
+	r.redis = lab.Redis(r.Stores.Redis.Addr())
 	t.Cleanup(func() { _ = r.redis.Close() })
-	if r.mysql, err = sql.Open("mysql", s.SQL); err != nil {
-		t.Fatal(err)
-	}
+	var err error
+	r.mysql, err = sql.Open("mysql", r.Stores.SQL)
+	noError(t, err)
 	t.Cleanup(func() { _ = r.mysql.Close() })
-	r.put("S")
+	r.put(t, "S")
 
 	for _, dies := range []struct {
 		when string
 		// kill kills the keeper, or returns nil where it was not there: Redis was
 		// held for so long that it had lost its lease.
-		kill func(t *testing.T) *process
+		kill func(t *testing.T) *lab.Node
 	}{
-		{"after the close", func(t *testing.T) *process {
+		{"after the close", func(t *testing.T) *lab.Node {
 			k := r.keeper(t)
 			r.hold(t)
 			defer r.letGo(t)
 			r.expire(t)
-			if !k.keeps() {
+			if !keeps(t, k) {
 				return nil
 			}
-			k.kill()
+			k.Kill()
 			return k
 		}},
-		{"after the release", func(t *testing.T) *process {
+		{"after the release", func(t *testing.T) *lab.Node {
 			k := r.keeper(t)
 			r.hold(t)
 			r.expire(t)
 			row := r.holdRow(t) // nobody takes over, nor marks
 			defer row()
 			r.letGo(t)
-			until(t, 30*time.Second, "the units are given back", func() bool { return r.holds(t) == 0 || !k.keeps() })
+			servertest.Eventually(t, "the units are given back", func() bool { return r.holds(t) == 0 || !keeps(t, k) })
 			if r.holds(t) > 0 {
 				return nil
 			}
 			if n := r.count(t, "restored_at IS NOT NULL"); n != 0 {
 				t.Fatalf("%d orders are marked already", n)
 			}
-			k.kill()
+			k.Kill()
 			return k
 		}},
-		{"after the mark", func(t *testing.T) *process {
+		{"after the mark", func(t *testing.T) *lab.Node {
 			k := r.keeper(t)
 			r.hold(t)
 			r.expire(t)
 			r.letGo(t)
-			until(t, 30*time.Second, "all are marked", func() bool { return r.count(t, "restored_at IS NULL") == 0 })
-			if !k.keeps() {
+			servertest.Eventually(t, "all are marked", func() bool { return r.count(t, "restored_at IS NULL") == 0 })
+			if !keeps(t, k) {
 				return nil
 			}
-			k.kill()
+			k.Kill()
 			return k
 		}},
 	} {
 		t.Run(dies.when, func(t *testing.T) {
-			var dead *process
+			var dead *lab.Node
+			operator := r.operator(t)
 			for attempt := 0; dead == nil; attempt++ {
 				if attempt == 5 {
 					t.Fatal("the keeper could not be killed there")
@@ -99,10 +86,10 @@ func TestKilledBetweenCloseAndMark(t *testing.T) {
 				r.buy(t, attempt)
 				epochs := r.epochs(t)
 				dead = dies.kill(t)
-				var a orders.Audit
-				until(t, 30*time.Second, "all units are back", func() bool {
-					a = r.audit(t)
-					return a.Restoring == 0 && a.Available == a.Total
+				var a api.Audit
+				servertest.Eventually(t, "all units are back", func() bool {
+					a, _ = operator.Audit(t.Context(), "S")
+					return a.Total > 0 && a.Restoring == 0 && a.Available == a.Total
 				})
 				if !a.Balanced || a.Sold != 0 || a.Held != 0 || r.holds(t) != 0 || r.count(t, "restored_at IS NULL") != 0 {
 					t.Errorf("%+v", a)
@@ -114,30 +101,27 @@ func TestKilledBetweenCloseAndMark(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			dead.start()
+			noError(t, dead.Restart(t.Context()))
 		})
 	}
 }
 
 // restoring is the sale S of these nodes, and its stores.
 type restoring struct {
-	*client
-	nodes []*process
+	cluster
 	redis *redis.Client
 	mysql *sql.DB
 }
 
-func (p *process) kill() { p.signal(syscall.SIGKILL); <-p.done }
-
-func (p *process) keeps() bool { return p.metric("flashsale_keeper_skus") == 1 }
+func keeps(t *testing.T, n *lab.Node) bool { return n.Metric(t.Context(), kept) == 1 }
 
 // buy sells 45 units in 30 orders.
 func (r *restoring) buy(t *testing.T, attempt int) {
 	t.Helper()
 	for i := range 30 {
-		body, key := fmt.Sprintf(`{"sku":"S","quantity":%d}`, 1+i%2), fmt.Sprint(t.Name(), attempt)
-		until(t, 30*time.Second, "an order is durable", func() bool {
-			return r.send("POST", "/v1/orders", fmt.Sprint("buyer-", i), false, body, key) == 201
+		key := fmt.Sprint(t.Name(), attempt)
+		servertest.Eventually(t, "an order is durable", func() bool {
+			return r.order(t, "S", fmt.Sprint("buyer-", i), key, 1+i%2) == 201
 		})
 	}
 }
@@ -145,16 +129,12 @@ func (r *restoring) buy(t *testing.T, attempt int) {
 // hold has Redis carry out nothing that writes.
 func (r *restoring) hold(t *testing.T) {
 	t.Helper()
-	if err := r.redis.Do(t.Context(), "CLIENT", "PAUSE", 60_000, "WRITE").Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.redis.Do(t.Context(), "CLIENT", "PAUSE", 60_000, "WRITE").Err())
 }
 
 func (r *restoring) letGo(t *testing.T) {
 	t.Helper()
-	if err := r.redis.Do(t.Context(), "CLIENT", "UNPAUSE").Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.redis.Do(t.Context(), "CLIENT", "UNPAUSE").Err())
 }
 
 // expire lets the payment windows be over and waits until the sweepers have
@@ -164,7 +144,7 @@ func (r *restoring) expire(t *testing.T) {
 	if _, err := r.mysql.ExecContext(t.Context(), "UPDATE orders SET expires_at = created_at WHERE status = 'pending_payment'"); err != nil {
 		t.Fatal(err)
 	}
-	until(t, 30*time.Second, "all are closed", func() bool { return r.count(t, "status = 'pending_payment'") == 0 })
+	servertest.Eventually(t, "all are closed", func() bool { return r.count(t, "status = 'pending_payment'") == 0 })
 	if open, marked := r.holds(t), r.count(t, "restored_at IS NOT NULL"); open != 30 || marked != 0 {
 		t.Fatalf("of 30 orders %d have holds, %d are marked", open, marked)
 	}
@@ -174,9 +154,7 @@ func (r *restoring) expire(t *testing.T) {
 func (r *restoring) holdRow(t *testing.T) (letGo func()) {
 	t.Helper()
 	tx, err := r.mysql.BeginTx(context.WithoutCancel(t.Context()), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if _, err := tx.ExecContext(t.Context(), "SELECT * FROM sales WHERE sku = 'S' FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
@@ -185,18 +163,14 @@ func (r *restoring) holdRow(t *testing.T) (letGo func()) {
 
 func (r *restoring) count(t *testing.T, where string) (n int64) {
 	t.Helper()
-	if err := r.mysql.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM orders WHERE "+where).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.mysql.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM orders WHERE "+where).Scan(&n))
 	return n
 }
 
 func (r *restoring) holds(t *testing.T) int64 {
 	t.Helper()
 	n, err := r.redis.HLen(t.Context(), "sale:{S}:holds").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return n
 }
 
@@ -204,46 +178,19 @@ func (r *restoring) holds(t *testing.T) int64 {
 func (r *restoring) epochs(t *testing.T) (both [2]int64) {
 	t.Helper()
 	var err error
-	if both[0], err = r.redis.HGet(t.Context(), "sale:{S}", "epoch").Int64(); err != nil {
-		t.Fatal(err)
-	}
-	if err = r.mysql.QueryRowContext(t.Context(), "SELECT epoch FROM sales WHERE sku = 'S'").Scan(&both[1]); err != nil {
-		t.Fatal(err)
-	}
+	both[0], err = r.redis.HGet(t.Context(), "sale:{S}", "epoch").Int64()
+	noError(t, err)
+	noError(t, r.mysql.QueryRowContext(t.Context(), "SELECT epoch FROM sales WHERE sku = 'S'").Scan(&both[1]))
 	return both
 }
 
 // keeper is the node that keeps the sale.
-func (r *restoring) keeper(t *testing.T) *process {
+func (r *restoring) keeper(t *testing.T) *lab.Node {
 	t.Helper()
 	at := -1
-	until(t, 30*time.Second, "a node keeps the sale", func() bool {
-		at = slices.IndexFunc(r.nodes, (*process).keeps)
+	servertest.Eventually(t, "a node keeps the sale", func() bool {
+		at = slices.IndexFunc(r.Nodes, func(n *lab.Node) bool { return keeps(t, n) })
 		return at >= 0
 	})
-	return r.nodes[at]
-}
-
-func (r *restoring) audit(t *testing.T) (a orders.Audit) {
-	t.Helper()
-	verifier, err := auth.New([]byte(nodesSecret), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	token, err := verifier.Sign("operator", true, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.target+"/v1/admin/sales/S/audit", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return a
-	}
-	defer func() { _ = res.Body.Close() }()
-	_ = json.NewDecoder(res.Body).Decode(&a) // a zero audit is one that has not come to rest
-	return a
+	return r.Nodes[at]
 }

@@ -1,32 +1,33 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
-	"flashsale/cmd/flashsale/internal/api"
+	"flashsale/cmd/flashsale/internal/operate/api"
+	"flashsale/loadtest/report"
 )
 
 type saleCommand struct {
 	Create  saleCreate  `cmd:"" help:"Put units on sale."`
 	Show    saleShow    `cmd:"" help:"Show one sale, or all."`
-	Restock saleRestock `cmd:"" help:"Change how many units there are; what is sold stays sold."`
+	Restock saleRestock `cmd:"" help:"Change the total; what is sold stays sold."`
 	Close   saleClose   `cmd:"" help:"End a sale now. Orders of it can still be paid."`
 }
 
 type saleCreate struct {
 	SKU           string        `arg:"" help:"1 to 64 characters of A-Z a-z 0-9 . _ -"`
 	Name          string        `placeholder:"TEXT" help:"What buyers read. Default: the SKU."`
-	Price         int64         `required:"" placeholder:"AMOUNT" help:"Of one unit, in minor units: 12900 for 129.00."`
-	Currency      string        `default:"EUR" help:"ISO 4217. Default ${default}."`
-	Total         int64         `required:"" placeholder:"UNITS" help:"How many there are."`
-	PerBuyer      int64         `default:"1" placeholder:"UNITS" help:"Most units of one buyer. Default ${default}."`
-	OpensAt       time.Time     `placeholder:"TIME" help:"RFC 3339, such as 2026-11-27T09:00:00Z. Default: now."`
+	Price         int64         `required:"" placeholder:"AMOUNT" help:"Price of a unit, in minor units: 12900 for 129.00."`
+	Currency      string        `default:"EUR" help:"Currency code (ISO 4217). Default ${default}."`
+	Total         int64         `required:"" placeholder:"UNITS" help:"Units on sale."`
+	PerBuyer      int64         `default:"1" placeholder:"UNITS" help:"Maximum units per buyer. Default ${default}."`
+	OpensAt       time.Time     `placeholder:"TIME" help:"When it opens, RFC 3339, such as 2026-11-27T09:00:00Z. Default: now."`
 	For           time.Duration `default:"24h" help:"How long it is open. Default ${default}."`
-	PaymentWindow time.Duration `default:"15m" help:"How long a buyer may take to pay. Default ${default}."`
+	PaymentWindow time.Duration `default:"${payment_window}" help:"How long a buyer may take to pay. Default ${default}."`
 	ReserveOn     string        `default:"order" enum:"order,payment" help:"When units are taken: at the order, or at its payment. Default ${default}."`
 	serverFlags   `embed:""`
 }
@@ -53,14 +54,9 @@ func (c *saleCreate) Run(ctx context.Context, s streams) error {
 	case !at.IsZero():
 		now = at // the server's word for what now is
 	}
-	if c.Name == "" {
-		c.Name = c.SKU
-	}
-	if c.OpensAt.IsZero() {
-		c.OpensAt = now
-	}
+	c.OpensAt = cmp.Or(c.OpensAt, now)
 	sale, err := server.Put(ctx, c.SKU, api.Terms{
-		Name: c.Name, Price: c.Price, Currency: c.Currency, Total: c.Total, PerBuyerLimit: c.PerBuyer,
+		Name: cmp.Or(c.Name, c.SKU), Price: c.Price, Currency: c.Currency, Total: c.Total, PerBuyerLimit: c.PerBuyer,
 		OpensAt: c.OpensAt.UTC(), ClosesAt: c.OpensAt.UTC().Add(c.For), PaymentWindowS: int64(c.PaymentWindow / time.Second),
 		ReserveOn: c.ReserveOn,
 	})
@@ -96,13 +92,12 @@ func (c *saleShow) Run(ctx context.Context, s streams) error {
 		_, err = fmt.Fprintln(s.out, "Nothing is on sale. flashsale sale create --help")
 		return err
 	}
-	tw := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(tw, "SKU\tSTATE\tAVAILABLE\tTOTAL\tOPENS\tCLOSES\tNAME")
+	var t report.Text
+	t.Row("SKU", "STATE", "AVAILABLE", "TOTAL", "OPENS", "CLOSES", "NAME")
 	for _, one := range sales {
-		_, _ = fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", one.SKU, one.State, one.Available, one.Total,
-			moment(&one.OpensAt), moment(&one.ClosesAt), one.Name)
+		t.Row(one.SKU, one.State, one.Available, one.Total, moment(&one.OpensAt), moment(&one.ClosesAt), printable(one.Name))
 	}
-	return tw.Flush()
+	return t.Write(s.out)
 }
 
 func showSale(s streams, sale api.Sale) error {
@@ -117,8 +112,8 @@ func showSale(s streams, sale api.Sale) error {
 
 type saleRestock struct {
 	SKU         string `arg:""`
-	To          *int64 `xor:"how" required:"" placeholder:"UNITS" help:"How many there are to be, sold ones included."`
-	By          *int64 `xor:"how" required:"" placeholder:"UNITS" help:"How many come, or with --by=-N go. Not for two operators at once: it is read, and then written."`
+	To          *int64 `xor:"how" required:"" placeholder:"UNITS" help:"New total, sold units included."`
+	By          *int64 `xor:"how" required:"" placeholder:"UNITS" help:"Units to add, or with --by=-N to remove. Read, then written: one operator at a time."`
 	serverFlags `embed:""`
 }
 

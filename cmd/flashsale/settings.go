@@ -7,7 +7,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"flashsale/cmd/flashsale/internal/app"
+	"flashsale/cmd/flashsale/internal/node/app"
 )
 
 // settings are a command's flags with what they are set to, by whatever means,

@@ -1,19 +1,23 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
-	"flashsale/cmd/flashsale/internal/auth"
-	"flashsale/orders"
+	"flashsale/cmd/flashsale/internal/node/auth"
+	"flashsale/orders/store"
 )
 
 type tokenCommand struct {
 	Buyer  string        `placeholder:"NAME" help:"Who the token is for: 1 to 64 characters of A-Z a-z 0-9 . _ : -"`
-	Admin  bool          `help:"With the scope admin, for an operator."`
+	Admin  bool          `help:"Add the scope admin, for an operator."`
+	Scope  string        `placeholder:"SCOPE" help:"Add this scope, such as the server's --pay-scope."`
 	TTL    time.Duration `name:"ttl" default:"24h" help:"How long it is valid. Default ${default}."`
+	Life   time.Duration `name:"token-life" default:"${token_life}" help:"The server's --token-life: the longest allowed. Default ${default}."`
 	Secret string        `placeholder:"TEXT" help:"The server's secret. Default: that of a server on embedded stores."`
 }
 
@@ -25,19 +29,29 @@ func (c *tokenCommand) Run(s streams) error {
 		}
 		c.Buyer = "operator"
 	}
-	if c.Secret == "" {
-		c.Secret = trialSecret
-	}
-	verifier, err := auth.New([]byte(c.Secret), nil)
+	verifier, err := signer(c.Secret, c.Life)
 	if err != nil {
-		return fmt.Errorf("secret: %w", err)
+		return err
 	}
-	token, err := verifier.Sign(c.Buyer, c.Admin, c.TTL)
+	if c.Admin {
+		c.Scope += " " + auth.ScopeAdmin
+	}
+	token, err := verifier.SignScope(c.Buyer, strings.TrimSpace(c.Scope), c.TTL)
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(s.out, token)
 	return err
+}
+
+// signer signs tokens with a server's secret, by default that of a server on
+// embedded stores, for up to life, by default auth.DefaultLife.
+func signer(secret string, life time.Duration) (*auth.Verifier, error) {
+	verifier, err := auth.NewVerifier(auth.Config{Secret: []byte(cmp.Or(secret, trialSecret)), Life: life})
+	if err != nil {
+		return nil, fmt.Errorf("secret: %w", err)
+	}
+	return verifier, nil
 }
 
 type migrateCommand struct {
@@ -46,12 +60,12 @@ type migrateCommand struct {
 
 // Run migrates. serve does the same when it starts.
 func (c *migrateCommand) Run(ctx context.Context, s streams) error {
-	store, err := orders.Open(c.MySQL, orders.StoreConfig{})
+	st, err := store.Open(c.MySQL, store.StoreConfig{})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.Close() }()
-	applied, err := store.Migrate(ctx)
+	defer func() { _ = st.Close() }()
+	applied, err := st.Migrate(ctx)
 	if err != nil {
 		return err
 	}

@@ -7,9 +7,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // slots of a Redis Cluster.
@@ -59,7 +56,7 @@ func StartRedisCluster(ctx context.Context, n int) (_ *RedisCluster, err error) 
 
 // join gives node i its share of the slots and makes the first node known to it.
 func (c *RedisCluster) join(ctx context.Context, i, n, bus int) error {
-	rdb := redis.NewClient(&redis.Options{Addr: c.Nodes[i].Addr()})
+	rdb := connect(c.Nodes[i].Addr())
 	defer rdb.Close()
 	if err := rdb.ClusterAddSlotsRange(ctx, i*slots/n, (i+1)*slots/n-1).Err(); err != nil {
 		return err
@@ -71,7 +68,7 @@ func (c *RedisCluster) join(ctx context.Context, i, n, bus int) error {
 	if i == 0 {
 		return nil
 	}
-	first := redis.NewClient(&redis.Options{Addr: c.Nodes[0].Addr()})
+	first := connect(c.Nodes[0].Addr())
 	defer first.Close()
 	host, port, err := net.SplitHostPort(c.Nodes[i].Addr())
 	if err != nil {
@@ -82,23 +79,15 @@ func (c *RedisCluster) join(ctx context.Context, i, n, bus int) error {
 
 // awaitCluster asks a node until it knows n nodes and all slots are served.
 func awaitCluster(ctx context.Context, addr string, n int) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	rdb := connect(addr)
 	defer rdb.Close()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	return await(ctx, addr+" has a complete cluster", func() error {
 		info, err := rdb.ClusterInfo(ctx).Result()
-		if strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", n)) {
-			return nil
+		if err == nil && !(strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", n))) {
+			err = fmt.Errorf("it says: %s", info)
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("%s: not complete: %w: %v", addr, errors.Join(ctx.Err(), err), info)
-		}
-	}
+		return err
+	})
 }
 
 // Close stops all nodes. It is safe to call it again.

@@ -20,11 +20,10 @@ type Command struct {
 // ctx bounds the start only, which is given up after a minute. Close ends it.
 func StartCommand(ctx context.Context, c Command) (*Process, error) {
 	return startProcess(ctx, program{
-		name:       filepath.Base(c.Path),
-		path:       c.Path,
-		args:       func(p *Process) []string { return c.Args(p.Addr()) },
-		initialise: func(_ context.Context, p *Process) error { return os.Mkdir(p.data, 0o700) },
-		serving:    func(ctx context.Context, p *Process, _ int) error { return c.Serving(ctx, p.Addr()) },
+		name:    filepath.Base(c.Path),
+		path:    c.Path,
+		args:    func(p *Process) []string { return c.Args(p.Addr()) },
+		serving: func(ctx context.Context, p *Process, _ int) error { return c.Serving(ctx, p.Addr()) },
 	})
 }
 

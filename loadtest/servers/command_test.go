@@ -83,10 +83,3 @@ func TestStartCommandMovesOnFromATakenPort(t *testing.T) {
 		t.Errorf("%d tries, want 2", tries)
 	}
 }
-
-func TestStartCommandSaysWhyItEnded(t *testing.T) {
-	_, err := StartCommand(t.Context(), ownServer(func(string) []string { return []string{actAsServer, "127.0.0.1:not-a-port"} }))
-	if err == nil || !strings.Contains(err.Error(), "not-a-port") {
-		t.Errorf("error %v, want the program's own words", err)
-	}
-}

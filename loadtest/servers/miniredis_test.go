@@ -102,24 +102,3 @@ func TestMiniRedisUnpacks(t *testing.T) {
 		t.Error("unpacked 2,000: the limit in the documentation is out of date")
 	}
 }
-
-func TestMiniRedisConnectionsEndOnKill(t *testing.T) {
-	m := startMiniRedis(t)
-	c := redisClient(t, m.Addr)
-	blocked := make(chan error, 1)
-	sub := c.Subscribe(t.Context(), "news")
-	if _, err := sub.Receive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Close()
-	go func() {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		_, err := sub.ReceiveMessage(ctx)
-		blocked <- err
-	}()
-	m.Kill()
-	if err := <-blocked; err == nil || errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a waiting subscriber saw %v, want a broken connection", err)
-	}
-}

@@ -16,7 +16,8 @@ import (
 // may do everything and connects from 127.0.0.1 only.
 const account = "flashsale"
 
-// MySQL is a private mariadbd or mysqld that syncs every commit to disk.
+// MySQL is a private mariadbd or mysqld that syncs every commit to disk, and the
+// binary log, as a server does that others can take over from.
 type MySQL struct {
 	*Process
 	Version string // "MariaDB 10.11.19" or "MySQL 8.0.44"
@@ -24,6 +25,9 @@ type MySQL struct {
 
 // MySQLOptions are the choices for a private MySQL.
 type MySQLOptions struct {
+	// NoBinaryLog has the server run without one. Then others can read a row
+	// before it is on disk.
+	NoBinaryLog bool
 	// ExtraArgs follow ours on the command line and win over them:
 	// {"--innodb-buffer-pool-size=1G"}.
 	ExtraArgs []string

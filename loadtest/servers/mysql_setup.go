@@ -35,10 +35,14 @@ func (o MySQLOptions) args(p *Process) []string {
 		"--character-set-server=utf8mb4",
 		// Durable as in production: one sync to disk per commit, or per group of them.
 		"--innodb-flush-log-at-trx-commit=1",
-		"--skip-log-bin",
 		// Small, since several may run side by side.
 		"--innodb-buffer-pool-size=256M",
 		"--performance-schema=OFF",
+	}
+	if o.NoBinaryLog {
+		args = append(args, "--skip-log-bin")
+	} else {
+		args = append(args, "--server-id=1", "--log-bin=binlog", "--binlog-format=ROW", "--sync-binlog=1")
 	}
 	return append(append(args, asRoot()...), o.ExtraArgs...)
 }

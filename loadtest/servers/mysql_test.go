@@ -1,12 +1,9 @@
 package servers
 
 import (
-	"context"
 	"database/sql"
-	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -69,22 +66,6 @@ func TestMySQLKeepsItsTemporaryFilesToItself(t *testing.T) {
 	}
 }
 
-func TestMySQLPause(t *testing.T) {
-	m := startMySQL(t, MySQLOptions{})
-	ask := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
-		return openMySQL(t, m.DSN("")).PingContext(ctx)
-	}
-	need(t, ask())
-	need(t, m.Pause())
-	if err := ask(); err == nil {
-		t.Error("answers while paused")
-	}
-	need(t, m.Resume())
-	eventually(t, "answering again", func() bool { return ask() == nil })
-}
-
 func TestMySQLDatabases(t *testing.T) {
 	m := startMySQL(t, MySQLOptions{})
 	for _, name := range []string{"", "a`b", "a b", "ä", strings.Repeat("a", 65)} {
@@ -103,27 +84,21 @@ func TestMySQLDatabases(t *testing.T) {
 	}
 
 	// What durability and the tests rest on, as the server itself sees it.
-	var flush, connections int
+	var flush, binlog, sync, connections int
 	var charset string
 	need(t, openMySQL(t, dsn).QueryRowContext(t.Context(),
-		"SELECT @@innodb_flush_log_at_trx_commit, @@max_connections, @@character_set_database").
-		Scan(&flush, &connections, &charset))
-	if flush != 1 || connections != 500 || charset != "utf8mb4" {
-		t.Errorf("flush=%d connections=%d charset=%s", flush, connections, charset)
+		"SELECT @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog, @@max_connections, @@character_set_database").
+		Scan(&flush, &binlog, &sync, &connections, &charset))
+	if flush != 1 || binlog != 1 || sync != 1 || connections != 500 || charset != "utf8mb4" {
+		t.Errorf("flush=%d binlog=%d sync=%d connections=%d charset=%s", flush, binlog, sync, connections, charset)
 	}
 }
 
-func TestMySQLThatCannotStartSaysWhy(t *testing.T) {
-	needReal(t)
-	t.Setenv("TMPDIR", t.TempDir())
-	_, err := StartMySQL(t.Context(), MySQLOptions{ExtraArgs: []string{"--no-such-setting"}})
-	if errors.Is(err, ErrNotInstalled) {
-		need(t, err)
-	}
-	if err == nil || !strings.Contains(err.Error(), "no-such-setting") {
-		t.Errorf("error = %v, want the end of the log", err)
-	}
-	if left := remains(t); len(left) > 0 {
-		t.Errorf("left: %v", left)
+func TestMySQLWithoutBinaryLog(t *testing.T) {
+	m := startMySQL(t, MySQLOptions{NoBinaryLog: true})
+	var binlog int
+	need(t, openMySQL(t, m.DSN("")).QueryRowContext(t.Context(), "SELECT @@log_bin").Scan(&binlog))
+	if binlog != 0 {
+		t.Error("there is a binary log")
 	}
 }

@@ -26,7 +26,7 @@ type program struct {
 	path string
 	// args is the command line for a server that keeps its data in data.
 	args func(p *Process) []string
-	// initialise fills p.data, which does not exist yet.
+	// initialise fills p.data, which is empty; nil for what does that by itself.
 	initialise func(ctx context.Context, p *Process) error
 	// serving returns nil once the process with this pid answers requests.
 	serving func(ctx context.Context, p *Process, pid int) error
@@ -55,7 +55,7 @@ func startProcess(ctx context.Context, prog program) (*Process, error) {
 	p := &Process{program: prog, dir: dir, data: filepath.Join(dir, "data")}
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	if err := p.initialise(ctx, p); err != nil {
+	if err := p.prepare(ctx); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	// Between finding a free port and the server's taking it, another process
@@ -71,6 +71,17 @@ func startProcess(ctx context.Context, prog program) (*Process, error) {
 			return nil, errors.Join(err, p.Close())
 		}
 	}
+}
+
+// prepare makes the directory of the data.
+func (p *Process) prepare(ctx context.Context) error {
+	if err := os.Mkdir(p.data, 0o700); err != nil {
+		return fmt.Errorf("servers: directory for the data of %s: %w", p.name, err)
+	}
+	if p.initialise == nil {
+		return nil
+	}
+	return p.initialise(ctx, p)
 }
 
 // run starts the child and waits until it serves. Callers hold mu, or are alone.
@@ -153,7 +164,7 @@ func (p *Process) restart(ctx context.Context, empty bool) error {
 		if err := os.RemoveAll(p.data); err != nil {
 			return fmt.Errorf("servers: empty %s: %w", p.name, err)
 		}
-		if err := p.initialise(ctx, p); err != nil {
+		if err := p.prepare(ctx); err != nil {
 			return err
 		}
 	}

@@ -51,7 +51,12 @@ func (p *Process) awaitServing(ctx context.Context, c *child) error {
 
 func (p *Process) logFile() string { return filepath.Join(p.dir, "log") }
 
-// freePort asks the system for a loopback port that is free at this moment.
+// FreeAddr asks the system for a loopback address that is free at this moment.
+func FreeAddr(ctx context.Context) (string, error) {
+	port, err := freePort(ctx)
+	return fmt.Sprintf("127.0.0.1:%d", port), err
+}
+
 func freePort(ctx context.Context) (int, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,14 +1,13 @@
 package servers
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"strconv"
-	"strings"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Redis is a private redis-server that appends every write to a log on disk.
@@ -41,10 +40,9 @@ func StartRedis(ctx context.Context, o RedisOptions) (*Redis, error) {
 	}
 	var version string
 	p, err := startProcess(ctx, program{
-		name:       "redis-server",
-		path:       path,
-		args:       o.args,
-		initialise: func(_ context.Context, p *Process) error { return os.Mkdir(p.data, 0o700) },
+		name: "redis-server",
+		path: path,
+		args: o.args,
 		serving: func(ctx context.Context, p *Process, pid int) (err error) {
 			version, err = askRedis(ctx, p.Addr(), pid)
 			return err
@@ -61,15 +59,11 @@ func findRedis(folders []string) (string, error) {
 }
 
 func (o RedisOptions) args(p *Process) []string {
-	fsync := o.AppendFsync
-	if fsync == "" {
-		fsync = "everysec"
-	}
 	return append([]string{
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(p.port),
 		"--dir", p.data, "--daemonize", "no",
 		"--save", "", // no snapshots: the append-only log is all there is
-		"--appendonly", "yes", "--appendfsync", fsync,
+		"--appendonly", "yes", "--appendfsync", cmp.Or(o.AppendFsync, "everysec"),
 	}, o.ExtraArgs...)
 }
 
@@ -77,50 +71,30 @@ func (o RedisOptions) args(p *Process) []string {
 // and it is done loading. It is the process that is asked for its pid, because a
 // stranger's server may have been quicker to take the port.
 func askRedis(ctx context.Context, addr string, pid int) (version string, err error) {
+	// The client would log each time that nobody listens yet.
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return "", err
 	}
-	defer conn.Close()
-	deadline, _ := ctx.Deadline() // none is the zero time, which SetDeadline takes for none, too
-	if err := conn.SetDeadline(deadline); err != nil {
+	_ = conn.Close()
+	rdb := connect(addr)
+	defer rdb.Close()
+	if err := rdb.Ping(ctx).Err(); err != nil { // such as LOADING
 		return "", err
 	}
+	info, err := rdb.InfoMap(ctx, "server").Result()
+	if err != nil {
+		return "", err
+	}
+	if its := info["Server"]["process_id"]; its != strconv.Itoa(pid) {
+		return "", fmt.Errorf("process %s answers on %s, not ours", its, addr)
+	}
+	return "Redis " + info["Server"]["redis_version"], nil
+}
 
-	// Two commands in Redis's plain-text form; a client library would retry and
-	// pool behind our back.
-	if _, err := io.WriteString(conn, "PING\r\nINFO server\r\n"); err != nil {
-		return "", err
-	}
-	in := bufio.NewReader(conn)
-	pong, err := in.ReadString('\n')
-	if err != nil {
-		return "", err
-	}
-	if pong != "+PONG\r\n" { // such as -LOADING
-		return "", fmt.Errorf("PING answered with %q", pong)
-	}
-	length, err := in.ReadString('\n')
-	if err != nil {
-		return "", err
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(length, "$")))
-	if err != nil {
-		return "", fmt.Errorf("INFO answered with %q", length)
-	}
-	info := make([]byte, n)
-	if _, err := io.ReadFull(in, info); err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(info)) {
-		switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
-		case "redis_version":
-			version = "Redis " + value
-		case "process_id":
-			if value != strconv.Itoa(pid) {
-				return "", fmt.Errorf("process %s answers on %s, not ours", value, addr)
-			}
-		}
-	}
-	return version, nil
+// connect is a client that asks once: who waits for a server asks again.
+func connect(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, Protocol: 2, DisableIdentity: true,
+	})
 }

@@ -24,6 +24,7 @@ type RedisSentinel struct {
 	URL             string // redis+sentinel://127.0.0.1:port/flashsale/0
 
 	sentinel *redis.SentinelClient
+	closing  []func() error // in the order of their beginning
 }
 
 // StartRedisSentinel starts all three and returns when the sentinel would find
@@ -38,6 +39,7 @@ func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 	if s.Master, err = StartRedis(ctx, RedisOptions{ExtraArgs: []string{"--repl-diskless-sync-delay", "0"}}); err != nil {
 		return nil, err
 	}
+	s.closing = append(s.closing, s.Master.Close)
 	host, port, err := net.SplitHostPort(s.Master.Addr())
 	if err != nil {
 		return nil, err
@@ -50,7 +52,8 @@ func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 	}}); err != nil {
 		return nil, err
 	}
-	if err := await(ctx, "the replica follows", func() error { return follows(ctx, s.Replica.Addr()) }); err != nil {
+	s.closing = append(s.closing, s.Replica.Close)
+	if err := await(ctx, "the replica follows", func() error { return replicates(ctx, s.Replica.Addr(), "master_link_status", "up") }); err != nil {
 		return nil, err
 	}
 	if s.Sentinel, err = startSentinel(ctx, host, port); err != nil {
@@ -58,6 +61,7 @@ func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 	}
 	s.URL = "redis+sentinel://" + s.Sentinel.Addr() + "/" + SentinelMaster + "/0"
 	s.sentinel = redis.NewSentinelClient(&redis.Options{Addr: s.Sentinel.Addr()})
+	s.closing = append(s.closing, s.Sentinel.Close, s.sentinel.Close)
 	return s, await(ctx, "the sentinel knows the replica", func() error {
 		replicas, err := s.sentinel.Replicas(ctx, SentinelMaster).Result()
 		if err != nil {
@@ -86,9 +90,6 @@ func startSentinel(ctx context.Context, host, port string) (*Process, error) {
 			return []string{config(p), "--sentinel", "--bind", "127.0.0.1", "--port", fmt.Sprint(p.port)}
 		},
 		initialise: func(_ context.Context, p *Process) error {
-			if err := os.Mkdir(p.data, 0o700); err != nil {
-				return err
-			}
 			return os.WriteFile(config(p), fmt.Appendf(nil, `dir %s
 sentinel monitor %s %s %s 1
 sentinel down-after-milliseconds %s 20000
@@ -106,7 +107,7 @@ sentinel failover-timeout %s 20000
 const replicator = "replicator"
 
 func (s *RedisSentinel) allow(ctx context.Context, replicate bool) error {
-	rdb := redis.NewClient(&redis.Options{Addr: s.Master.Addr()})
+	rdb := connect(s.Master.Addr())
 	defer rdb.Close()
 	if replicate {
 		return rdb.Do(ctx, "ACL", "SETUSER", replicator, "on", ">"+replicator, "+psync", "+replconf", "+ping").Err()
@@ -116,27 +117,13 @@ func (s *RedisSentinel) allow(ctx context.Context, replicate bool) error {
 
 // Replicated waits until the replica has heard all that was written.
 func (s *RedisSentinel) Replicated(ctx context.Context) error {
-	rdb := redis.NewClient(&redis.Options{Addr: s.Master.Addr()})
-	defer rdb.Close()
 	return await(ctx, "the replica has all", func() error {
-		info, err := rdb.Info(ctx, "replication").Result()
-		if err != nil {
-			return err
+		info, err := replication(ctx, s.Master.Addr())
+		// slave0 is ip=…,port=…,state=online,offset=…,lag=…
+		if at := info["master_repl_offset"]; err == nil && !strings.Contains(info["slave0"], ",offset="+at+",") {
+			err = fmt.Errorf("at %q: %q", at, info["slave0"])
 		}
-		var offset, heard string
-		for line := range strings.Lines(info) {
-			switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
-			case "master_repl_offset":
-				offset = value
-			case "slave0": // ip=…,port=…,state=online,offset=…,lag=…
-				_, value, _ = strings.Cut(value, "offset=")
-				heard, _, _ = strings.Cut(value, ",")
-			}
-		}
-		if offset == "" || offset != heard {
-			return fmt.Errorf("at %q of %q", heard, offset)
-		}
-		return nil
+		return err
 	})
 }
 
@@ -147,7 +134,7 @@ func (s *RedisSentinel) Detach(ctx context.Context) error {
 		return fmt.Errorf("servers: detach the replica: %w", err)
 	}
 	return await(ctx, "the replica has lost its master", func() error {
-		if follows(ctx, s.Replica.Addr()) == nil {
+		if replicates(ctx, s.Replica.Addr(), "master_link_status", "up") == nil {
 			return errors.New("it still follows")
 		}
 		return nil
@@ -158,10 +145,10 @@ func (s *RedisSentinel) Detach(ctx context.Context) error {
 // sentinel says so.
 func (s *RedisSentinel) Failover(ctx context.Context) error {
 	s.Master.Kill()
-	if err := await(ctx, "the replica takes over", func() error {
+	return await(ctx, "servers: fail over to the replica", func() error {
 		addr, err := s.sentinel.GetMasterAddrByName(ctx, SentinelMaster).Result()
 		if err == nil && net.JoinHostPort(addr[0], addr[1]) == s.Replica.Addr() {
-			return isMaster(ctx, s.Replica.Addr())
+			return replicates(ctx, s.Replica.Addr(), "role", "master")
 		}
 		// Refused while one is under way, or the replica is not good enough yet.
 		if failErr := s.sentinel.Failover(ctx, SentinelMaster).Err(); err == nil {
@@ -171,25 +158,22 @@ func (s *RedisSentinel) Failover(ctx context.Context) error {
 			err = errors.New("not yet")
 		}
 		return err
-	}); err != nil {
-		return fmt.Errorf("servers: fail over: %w", err)
-	}
-	return nil
+	})
 }
 
-func follows(ctx context.Context, addr string) error {
-	return role(ctx, addr, "master_link_status:up")
-}
-
-func isMaster(ctx context.Context, addr string) error { return role(ctx, addr, "role:master") }
-
-// role fails unless the server says this of its replication.
-func role(ctx context.Context, addr, want string) error {
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
+// replication is what the server says of its replication.
+func replication(ctx context.Context, addr string) (map[string]string, error) {
+	rdb := connect(addr)
 	defer rdb.Close()
-	info, err := rdb.Info(ctx, "replication").Result()
-	if err == nil && !strings.Contains(info, want) {
-		err = fmt.Errorf("%s says: %s", addr, info)
+	info, err := rdb.InfoMap(ctx, "replication").Result()
+	return info["Replication"], err
+}
+
+// replicates fails unless the server says this of its replication.
+func replicates(ctx context.Context, addr, field, want string) error {
+	info, err := replication(ctx, addr)
+	if err == nil && info[field] != want {
+		err = fmt.Errorf("%s says: %v", addr, info)
 	}
 	return err
 }
@@ -216,17 +200,10 @@ func await(ctx context.Context, what string, ask func() error) error {
 // Close stops all three. It is safe to call it again.
 func (s *RedisSentinel) Close() error {
 	var errs []error
-	if s.sentinel != nil {
-		errs = append(errs, s.sentinel.Close())
-		s.sentinel = nil
-	}
-	if s.Sentinel != nil {
-		errs = append(errs, s.Sentinel.Close())
-	}
-	for _, r := range []*Redis{s.Replica, s.Master} {
-		if r != nil {
-			errs = append(errs, r.Close())
-		}
+	for len(s.closing) > 0 {
+		last := len(s.closing) - 1
+		errs = append(errs, s.closing[last]())
+		s.closing = s.closing[:last]
 	}
 	return errors.Join(errs...)
 }

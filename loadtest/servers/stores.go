@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // The two kinds of Stores.
@@ -36,7 +37,7 @@ type Stores struct {
 	Redis *Redis
 	MySQL *MySQL
 
-	dir string // the SQLite file's, when embedded
+	closing []func() error // in the order of their beginning
 }
 
 // Options says how the real servers are to run. The zero value is good.
@@ -56,12 +57,12 @@ func Embedded(ctx context.Context) (*Stores, error) {
 		Kind:     KindEmbedded,
 		SQL:      "sqlite:" + filepath.ToSlash(filepath.Join(dir, "flashsale.db")),
 		Versions: "miniredis, SQLite",
-		dir:      dir,
+		closing:  []func() error{func() error { return os.RemoveAll(dir) }},
 	}
 	if s.Mini, err = StartMiniRedis(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.RedisURL = s.Mini.URL
+	s.RedisURL, s.closing = s.Mini.URL, append(s.closing, s.Mini.Close)
 	return s, nil
 }
 
@@ -82,9 +83,11 @@ func Real(ctx context.Context, o Options) (*Stores, error) {
 	if s.Redis, err = StartRedis(ctx, o.Redis); err != nil {
 		return nil, err
 	}
+	s.closing = append(s.closing, s.Redis.Close)
 	if s.MySQL, err = StartMySQL(ctx, o.MySQL); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	s.closing = append(s.closing, s.MySQL.Close)
 	if s.SQL, err = s.MySQL.NewDatabase(ctx, "flashsale"); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -97,17 +100,8 @@ func Real(ctx context.Context, o Options) (*Stores, error) {
 // What was stored is gone. Further calls do nothing.
 func (s *Stores) Close() error {
 	var errs []error
-	if s.Mini != nil {
-		errs = append(errs, s.Mini.Close())
-	}
-	if s.Redis != nil {
-		errs = append(errs, s.Redis.Close())
-	}
-	if s.MySQL != nil {
-		errs = append(errs, s.MySQL.Close())
-	}
-	if s.dir != "" {
-		errs = append(errs, os.RemoveAll(s.dir))
+	for _, end := range slices.Backward(s.closing) {
+		errs = append(errs, end())
 	}
 	return errors.Join(errs...)
 }

@@ -44,7 +44,6 @@ func StartZooKeeper(ctx context.Context) (*ZooKeeper, error) {
 				fmt.Sprint(p.port), p.data, "500", "0", // ms per tick, of which sessions are 2 to 20; any number of connections
 			}
 		},
-		initialise: func(_ context.Context, p *Process) error { return os.Mkdir(p.data, 0o700) },
 		serving: func(ctx context.Context, p *Process, _ int) (err error) {
 			version, err = askZooKeeper(ctx, p.Addr())
 			return err

@@ -3,29 +3,21 @@ package lock
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"time"
 )
 
 // TryAcquire takes the lock if it is free, in one round trip: see Locker. While
 // others wait for the lock it is not free.
 func (c *Client) TryAcquire(ctx context.Context, key string) (*Lock, error) {
-	l, err := c.try(ctx, key)
-	if err != nil {
-		return nil, fmt.Errorf("acquire %q: %w", key, err)
-	}
-	return l, nil
+	return c.leases.TryAcquire(ctx, key, func(began time.Time) (*Lock, error) { return c.try(ctx, key, began) })
 }
 
 // try is one attempt of somebody who doesn't wait in line.
-func (c *Client) try(ctx context.Context, key string) (*Lock, error) {
+func (c *Client) try(ctx context.Context, key string, began time.Time) (*Lock, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
-	if err := c.leases.Ready(ctx); err != nil {
-		return nil, err
-	}
-	a := attempt{client: c, ctx: ctx, key: key, token: rand.Text(), began: time.Now()}
+	a := attempt{client: c, ctx: ctx, key: key, token: rand.Text(), began: began}
 	l, _, err := a.ask("")
 	return l, err
 }

@@ -19,7 +19,12 @@
 -- Returns   0  held by the caller, for one lease from now
 --           n  above 0: held by another token for n more ms
 --          -1  held by another value that never expires (nothing of ours)
-if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then -- the usual case: two commands
+--
+-- A deletion comes before each write: a Redis that is out of memory refuses a
+-- script's first write where that could take memory, and lets the rest pass. A
+-- lock takes hardly any, and who empties a queue needs one.
+if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then -- the usual case: three commands
+  redis.call('DEL', KEYS[1])
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   return 0
 end

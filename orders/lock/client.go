@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"flashsale/orders/lock/internal/turn"
 )
 
 // A Client takes locks in one Redis: a server, a Cluster, or a master that
@@ -20,7 +18,6 @@ import (
 type Client struct {
 	store
 	leases *Leases
-	turns  turn.Turns
 	waits  *waits
 }
 
@@ -42,8 +39,7 @@ func newStore(rdb redis.UniversalClient, cfg Config) store {
 	if _, alone := rdb.(*redis.Client); alone {
 		s.reach = "1"
 	}
-	s.asking = &sender{rdb: rdb, timeout: s.cfg.Timeout}
-	s.erasing = &sender{rdb: rdb, timeout: s.cfg.Timeout, once: true}
+	s.asking, s.erasing = newSender(rdb, s.cfg.Timeout, false), newSender(rdb, s.cfg.Timeout, true)
 	return s
 }
 

@@ -38,7 +38,7 @@
 // All are a Locker, and pass the same suite (package locktest): Client in one
 // Redis, Redlock over several masters, Reentrant for owners who enter again, and
 // the packages zookeeper and mysql. AcquireAll, AcquireFenced, Once and Lead work
-// with each of them. Package museum shows how other locks break.
+// with each of them. Package antipatterns shows how other locks break.
 //
 // # Redis clients
 //

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"flashsale/orders/lock"
-
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/orders/lock"
 )
 
 // start is a Client that runs, on a Redis of its own, until stop is called.

@@ -20,13 +20,9 @@ type twins map[string]func(*scripts)
 
 func (check check) run(t *testing.T, broken twins) {
 	eachStore(t, func(t *testing.T, s server) {
-		if err := check(t, s, newScripts()); err != nil {
-			t.Error(err)
-		}
+		ok(t, check(t, s, newScripts()))
 		for what, spoil := range broken {
-			if err := s.connect(t).FlushAll(background(t)).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.connect(t).FlushAll(background(t)).Err())
 			sc := newScripts()
 			spoil(&sc)
 			s.patience = 500 * time.Millisecond // what does not come need not be waited for

@@ -22,8 +22,19 @@ func Listens(c *Client) bool {
 }
 
 // StartEmbedded and StartReal start a Redis for the rest of the test.
-var StartEmbedded, StartReal = start(embedded), start(func(t *testing.T) server { return real(t) })
+var StartEmbedded, StartReal = start(embedded), start(real)
 
 func start(f func(*testing.T) server) func(*testing.T) string {
 	return func(t *testing.T) string { return f(t).addr }
+}
+
+// waiting is how many wait at key for their turn or have it.
+func (t *turns) waiting(key string) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	line, taken := t.lines[key]
+	if !taken {
+		return 0
+	}
+	return len(line) + 1
 }

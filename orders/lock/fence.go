@@ -47,7 +47,7 @@ var fenceSource string
 // Its limit: it knows what its Redis knows. After a failover to a replica that
 // missed the last increment, or a restart that lost it, the same number is
 // issued AGAIN, to the next holder, and the resource can't tell the two apart;
-// see the museum's "failover". WAIT does not mend that. Only a counter that is
+// see "failover" among the antipatterns. WAIT does not mend that. Only a counter that is
 // as durable as the resource does.
 //
 // The counter is kept for ever: a key that expired would count from 1 again.

@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"errors"
 	"strings"
 	"testing"
 )
@@ -9,9 +8,7 @@ import (
 // All keys of a lock share its slot, which is that of the part in braces.
 func TestKeysShareASlot(t *testing.T) {
 	for key, tag := range map[string]string{"lock:{sku}": "{sku}", "plain": "{plain}", "a{b}c{d}": "{b}"} {
-		if err := checkKey(key); err != nil {
-			t.Error(err)
-		}
+		ok(t, checkKey(key))
 		for _, k := range keys(key)[1:] {
 			_, rest, _ := strings.Cut(k, "{")
 			if first, _, _ := strings.Cut(rest, "}"); "{"+first+"}" != tag {
@@ -20,8 +17,6 @@ func TestKeysShareASlot(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"", "{}", "a}b", "{", "{}x"} {
-		if err := checkKey(key); !errors.Is(err, ErrKey) {
-			t.Errorf("%q: %v, want ErrKey", key, err)
-		}
+		is(t, checkKey(key), ErrKey)
 	}
 }

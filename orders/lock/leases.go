@@ -23,6 +23,8 @@ type Leases struct {
 	mu   sync.Mutex
 	held map[*Lock]struct{}
 	done bool // Run has returned: nothing may be added to held
+
+	turns turns
 }
 
 // NewLeases returns Leases on a store. It panics on a Config that Validate
@@ -39,11 +41,9 @@ func NewLeases(store Store, cfg Config) *Leases {
 		end:     end,
 		stopped: life.Done(),
 		held:    make(map[*Lock]struct{}),
+		turns:   turns{lines: make(map[string][]chan struct{})},
 	}
 }
-
-// Stopped is closed when Run has returned.
-func (ls *Leases) Stopped() <-chan struct{} { return ls.stopped }
 
 // Ready is ErrStopped after Run has returned, and the context's cause when that
 // has ended: no attempt should begin then.

@@ -4,19 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest"
 )
 
 // know makes the server know the scripts, so that each request carries the hash
 // by which the proxy tells them apart.
 func know(t *testing.T, s server, sc scripts) {
 	for _, script := range []script{sc.acquire, sc.renew, sc.release} {
-		if err := script.Load(background(t), s.connect(t)).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, script.Load(background(t), s.connect(t)).Err())
 	}
 }
 
@@ -25,12 +27,12 @@ func TestLostReplyOnAcquire(t *testing.T) {
 	check(func(t *testing.T, s server, sc scripts) error {
 		ctx := background(t)
 		know(t, s, sc)
-		p := newProxy(t, s)
+		p := newWire(t, s)
 		c := p.client(t, Config{}, sc)
-		p.lose(sc.acquire.Hash(), 1, false)
+		lost := p.LoseAnswers(1, with(sc.acquire.Hash()))
 		l, err := c.TryAcquire(ctx, "lock:{sku}")
-		if p.Losses() != 1 {
-			t.Fatalf("%d answers lost, want 1", p.Losses())
+		if lost() != 1 {
+			t.Fatalf("%d answers lost, want 1", lost())
 		}
 		if err != nil {
 			return err
@@ -50,18 +52,22 @@ func TestLostRepliesLeaveNoKey(t *testing.T) {
 		t.Run(fmt.Sprintf("mute=%v", mute), func(t *testing.T) {
 			check(func(t *testing.T, s server, sc scripts) error {
 				know(t, s, sc)
-				p := newProxy(t, s)
+				p := newWire(t, s)
 				c := p.client(t, Config{Lease: 20 * time.Second, Timeout: 2 * time.Second}, sc)
-				p.lose(sc.acquire.Hash(), -1, mute)
+				lose := p.LoseAnswers
+				if mute {
+					lose = p.MuteAnswers
+				}
+				lost := lose(math.MaxInt, with(sc.acquire.Hash()))
 				ctx, cancel := context.WithCancel(background(t))
 				defer cancel()
+				acquired := make(chan error, 1)
+				go func() { _, err := c.Acquire(ctx, "lock:{sku}"); acquired <- err }()
+				servertest.Eventually(t, "an answer is lost", func() bool { return lost() > 0 })
 				if mute {
-					go func() { _ = poll(soon, func() bool { return p.Losses() > 0 }); cancel() }()
+					cancel()
 				}
-				_, err := c.Acquire(ctx, "lock:{sku}")
-				if p.Losses() == 0 {
-					t.Fatal("no answer lost")
-				}
+				err := <-acquired
 				if !errors.Is(err, ErrUnknown) {
 					return fmt.Errorf("acquire: %v, want ErrUnknown", err)
 				}
@@ -81,58 +87,29 @@ func TestLostRepliesLeaveNoKey(t *testing.T) {
 	}
 }
 
-// The answer to a renewal is lost: the lock stays held.
-func TestLostReplyOnRenew(t *testing.T) {
-	eachStore(t, func(t *testing.T, s server) {
-		const lease = 6 * time.Second
-		ctx := background(t)
-		p := newProxy(t, s)
-		c := p.idle(t, Config{Lease: lease})
-		know(t, s, c.scripts)
-		l, err := c.TryAcquire(ctx, "lock:{sku}")
-		if err != nil {
-			t.Fatal(err)
-		}
-		before := l.renewed
-		p.lose(c.scripts.renew.Hash(), 1, false)
-		c.leases.renewDue(ctx, time.Now().Add(lease/3))
-		if p.Losses() != 1 {
-			t.Fatalf("%d answers lost, want 1", p.Losses())
-		}
-		if err := l.Context().Err(); err != nil || !l.renewed.After(before) {
-			t.Fatalf("not renewed: %v", context.Cause(l.Context()))
-		}
-		if err := l.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
 // The answer to a release is lost, and before it is sent again another has the
 // lock: the release has done its work and says so.
 func TestLostReplyOnRelease(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		for _, taken := range []bool{false, true} {
 			ctx := background(t)
-			p := newProxy(t, s)
+			p := newWire(t, s)
 			c := p.client(t, Config{})
 			know(t, s, c.scripts)
 			l, err := c.TryAcquire(ctx, "lock:{sku}")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if taken {
 				// Between the attempts, another client gets the lock.
 				c.rdb.AddHook(afterFailure(func() {
 					_ = s.connect(t).SetNX(ctx, "lock:{sku}", "next", time.Minute).Err()
 				}))
 			}
-			p.lose(c.scripts.release.Hash(), 1, false)
+			lost := p.LoseAnswers(1, with(c.scripts.release.Hash()))
 			if err := l.Release(ctx); err != nil {
 				t.Errorf("taken=%v: release: %v", taken, err)
 			}
-			if p.Losses() != 1 {
-				t.Fatalf("taken=%v: %d answers lost, want 1", taken, p.Losses())
+			if lost() != 1 {
+				t.Fatalf("taken=%v: %d answers lost, want 1", taken, lost())
 			}
 			holder := s.connect(t).Get(ctx, "lock:{sku}").Val()
 			if want := map[bool]string{true: "next"}[taken]; holder != want {
@@ -142,12 +119,10 @@ func TestLostReplyOnRelease(t *testing.T) {
 
 		// The twin: left to go-redis, the second sending finds nothing to release.
 		ctx := background(t)
-		p := newProxy(t, s)
+		p := newWire(t, s)
 		rdb, sc := p.connect(t), newScripts()
-		if err := s.connect(t).Set(ctx, "lock:{twin}", "token", time.Minute).Err(); err != nil {
-			t.Fatal(err)
-		}
-		p.lose(sc.release.Hash(), 1, false)
+		must(t, s.connect(t).Set(ctx, "lock:{twin}", "token", time.Minute).Err())
+		p.LoseAnswers(1, with(sc.release.Hash()))
 		n, err := sc.release.Run(ctx, rdb, keys("lock:{twin}"), "token", "1").Int64()
 		if err != nil || verdict(n) == nil {
 			t.Errorf("the check would not notice a release that is repeated unseen: %d, %v", n, err)
@@ -159,21 +134,20 @@ func TestLostReplyOnRelease(t *testing.T) {
 func TestReleaseUnknownThenKnown(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx := background(t)
-		p := newProxy(t, s)
+		p := newWire(t, s)
 		c := p.client(t, Config{})
 		know(t, s, c.scripts)
 		l, err := c.TryAcquire(ctx, "lock:{sku}")
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.lose(c.scripts.release.Hash(), -1, false)
-		if err := l.Release(ctx); !errors.Is(err, ErrUnknown) {
-			t.Fatalf("release: %v, want ErrUnknown", err)
-		}
+		must(t, err)
+		var broken atomic.Bool
+		broken.Store(true)
+		released := with(c.scripts.release.Hash())
+		p.LoseAnswers(math.MaxInt, func(sent []byte) bool { return broken.Load() && released(sent) })
+		is(t, l.Release(ctx), ErrUnknown)
 		if err := l.Context().Err(); err == nil {
 			t.Error("context alive after a release")
 		}
-		p.lose("", 0, false)
+		broken.Store(false)
 		if err := l.Release(ctx); err != nil {
 			t.Errorf("release, when answers come again: %v", err)
 		}

@@ -5,12 +5,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"flashsale/orders/lock/internal/turn"
 )
 
 // A Redlock takes locks on the majority of several Redis masters that know
@@ -21,7 +20,8 @@ import (
 // lock is held if a majority says so and the lease, counted from before the
 // first was asked, less the drift, is not over. Else it is given back
 // everywhere, also where no answer came from. Waiters ask again, by
-// Config.Retry, in no order: there is no line that all masters agree on.
+// Config.Retry, in no order: there is no line that all masters agree on. Of two
+// who try at once both may find a minority only: both get ErrHeld then.
 //
 // Its limits. Each master counts the lease on its own clock: one that jumps
 // frees its vote early, and a second holder may find a majority. One that
@@ -29,10 +29,8 @@ import (
 // a lease. And no lock knows of a holder's pause between looking at its context
 // and writing. What is written under it still needs a fence (see Fence).
 type Redlock struct {
-	cfg    Config
-	nodes  []store
-	leases *Leases
-	turns  turn.Turns
+	asker
+	nodes []store
 }
 
 var _ Locker = (*Redlock)(nil)
@@ -54,56 +52,22 @@ func NewRedlock(masters []redis.UniversalClient, cfg Config) *Redlock {
 	if cfg.Retry == nil {
 		cfg.Retry = Backoff(5*time.Millisecond, 100*time.Millisecond)
 	}
-	r := &Redlock{cfg: cfg.WithDefaults()}
+	r := &Redlock{}
 	for _, rdb := range masters {
 		r.nodes = append(r.nodes, newStore(rdb, cfg))
 	}
-	r.leases = NewLeases(r, cfg)
+	r.asker = asker{NewLeases(r, cfg), r.attempt}
 	return r
 }
 
 func (r *Redlock) quorum() int { return len(r.nodes)/2 + 1 }
 
-// Run is the Locker's.
-func (r *Redlock) Run(ctx context.Context) error { return r.leases.Run(ctx) }
-
-// TryAcquire is the Locker's. Of two who try at once both may find a minority
-// only: both get ErrHeld then.
-func (r *Redlock) TryAcquire(ctx context.Context, key string) (*Lock, error) {
-	l, err := r.try(ctx, key, time.Now())
-	if err != nil {
-		return nil, fmt.Errorf("acquire %q: %w", key, err)
-	}
-	return l, nil
-}
-
-// Acquire is the Locker's.
-func (r *Redlock) Acquire(ctx context.Context, key string) (*Lock, error) {
-	l, err := r.acquire(ctx, key)
-	if err != nil {
-		return nil, fmt.Errorf("acquire %q: %w", key, err)
-	}
-	return l, nil
-}
-
-func (r *Redlock) acquire(ctx context.Context, key string) (*Lock, error) {
-	began := time.Now()
-	if err := takeTurn(ctx, r.leases, &r.turns, key); err != nil {
-		return nil, err
-	}
-	defer r.turns.Done(key)
-	return r.leases.poll(ctx, key, func() (*Lock, error) { return r.try(ctx, key, began) })
-}
-
-func (r *Redlock) try(ctx context.Context, key string, began time.Time) (*Lock, error) {
+func (r *Redlock) attempt(ctx context.Context, key string, began time.Time) (*Lock, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
-	if err := r.leases.Ready(ctx); err != nil {
-		return nil, err
-	}
 	token, sent := rand.Text(), time.Now()
-	votes := r.ask(func(s store) error { return s.vote(ctx, key, token) })
+	votes := r.ask(func(_ int, s store) error { return s.vote(ctx, key, token) })
 	err := verdicts(votes, r.quorum())
 	if err == nil {
 		var l *Lock
@@ -135,11 +99,11 @@ func (s store) vote(ctx context.Context, key, token string) error {
 }
 
 // ask asks all masters at once, and waits for all answers.
-func (r *Redlock) ask(one func(store) error) []error {
+func (r *Redlock) ask(one func(i int, s store) error) []error {
 	votes := make([]error, len(r.nodes))
 	var all sync.WaitGroup
 	for i, s := range r.nodes {
-		all.Go(func() { votes[i] = one(s) })
+		all.Go(func() { votes[i] = one(i, s) })
 	}
 	all.Wait()
 	return votes
@@ -173,11 +137,7 @@ func verdicts(votes []error, quorum int) error {
 // Renew is the Store's: a lock is renewed where a majority has done so.
 func (r *Redlock) Renew(ctx context.Context, locks []*Lock) []error {
 	answers := make([][]error, len(r.nodes))
-	var all sync.WaitGroup
-	for i, s := range r.nodes {
-		all.Go(func() { answers[i] = s.Renew(ctx, locks) })
-	}
-	all.Wait()
+	r.ask(func(i int, s store) error { answers[i] = s.Renew(ctx, locks); return nil })
 	errs := make([]error, len(locks))
 	for i := range locks {
 		votes := make([]error, len(r.nodes))
@@ -195,32 +155,20 @@ func (r *Redlock) Release(ctx context.Context, l *Lock) (doubt bool, err error) 
 }
 
 func (r *Redlock) erase(ctx context.Context, key, token string) (bool, error) {
-	var mu sync.Mutex
-	doubt := false
-	votes := r.ask(func(s store) error {
-		d, err := s.erase(ctx, key, token)
-		mu.Lock()
-		defer mu.Unlock()
-		doubt = doubt || d
-		return err
-	})
+	doubts := make([]bool, len(r.nodes))
+	votes := r.ask(func(i int, s store) (err error) { doubts[i], err = s.erase(ctx, key, token); return err })
 	err := verdicts(votes, r.quorum())
 	if err != nil && !errors.Is(err, ErrExpired) && !errors.Is(err, ErrNotMine) {
 		err = fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
-	return doubt, err
+	return slices.Contains(doubts, true), err
 }
 
 // Remaining is the Locker's: how long a majority says that the lock is taken.
 // It fails if a majority does not answer.
 func (r *Redlock) Remaining(ctx context.Context, keys ...string) ([]time.Duration, error) {
 	answers := make([][]time.Duration, len(r.nodes))
-	var all sync.WaitGroup
-	errs := make([]error, len(r.nodes))
-	for i, s := range r.nodes {
-		all.Go(func() { answers[i], errs[i] = s.remaining(ctx, keys) })
-	}
-	all.Wait()
+	errs := r.ask(func(i int, s store) (err error) { answers[i], err = s.remaining(ctx, keys); return err })
 	if err := verdicts(errs, r.quorum()); err != nil {
 		return nil, err
 	}

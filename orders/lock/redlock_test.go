@@ -13,8 +13,8 @@ import (
 func TestRedlockMinority(t *testing.T) {
 	t.Parallel()
 	ctx := background(t)
-	var proxies []*faulty
-	newRedlock := func(to []*faulty) *Redlock {
+	var proxies []*wired
+	newRedlock := func(to []*wired) *Redlock {
 		var masters []redis.UniversalClient
 		for _, p := range to {
 			masters = append(masters, p.connect(t))
@@ -22,27 +22,21 @@ func TestRedlockMinority(t *testing.T) {
 		return NewRedlock(masters, Config{Lease: time.Hour, Timeout: soon})
 	}
 	for range 3 {
-		proxies = append(proxies, newProxy(t, embedded(t)))
+		proxies = append(proxies, newWire(t, embedded(t)))
 	}
 	a, b := newRedlock(proxies), newRedlock(proxies)
-	proxies[0].Cut(true)
+	proxies[0].Cut()
 	l, err := a.TryAcquire(ctx, "lock:{sku}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, ErrHeld) {
-		t.Errorf("with one of three away: %v, want ErrHeld", err)
-	}
+	must(t, err)
+	is(t, errOf(b.TryAcquire(ctx, "lock:{sku}")), ErrHeld)
 	if errs := a.Renew(ctx, []*Lock{l}); errs[0] != nil {
 		t.Error(errs[0])
 	}
 	if left, err := b.Remaining(ctx, "lock:{sku}", "lock:{free}"); err != nil || left[0] == 0 || left[1] != 0 {
 		t.Errorf("remaining %v, %v", left, err)
 	}
-	if err := l.Release(ctx); err != nil {
-		t.Error(err)
-	}
-	proxies[1].Cut(true)
+	ok(t, l.Release(ctx))
+	proxies[1].Cut()
 	if _, err := b.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, ErrUnknown) || errors.Is(err, ErrHeld) {
 		t.Errorf("with two of three away: %v, want ErrUnknown", err)
 	}

@@ -4,12 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	_ "embed"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"flashsale/orders/lock/internal/turn"
 )
 
 var (
@@ -29,13 +26,10 @@ var (
 // under one name are not kept apart. Its keys are not those of a Client: one key
 // must be used by one kind of lock only.
 type Reentrant struct {
-	rdb                   redis.UniversalClient
-	cfg                   Config
+	asker
+	store
 	owner                 string
-	leases                *Leases
-	turns                 turn.Turns
 	enter, reenter, leave script
-	asking, erasing       *sender
 }
 
 var _ Locker = (*Reentrant)(nil)
@@ -47,54 +41,19 @@ func NewReentrant(rdb redis.UniversalClient, owner string, cfg Config) *Reentran
 		cfg.Retry = Backoff(5*time.Millisecond, 100*time.Millisecond)
 	}
 	r := &Reentrant{
-		rdb: rdb, cfg: cfg.WithDefaults(), owner: owner,
+		store: newStore(rdb, cfg), owner: owner,
 		enter: newScript(enterSource), reenter: newScript(reenterSource), leave: newScript(leaveSource),
 	}
-	r.asking = &sender{rdb: rdb, timeout: r.cfg.Timeout}
-	r.erasing = &sender{rdb: rdb, timeout: r.cfg.Timeout, once: true}
-	r.leases = NewLeases(r, cfg)
+	r.asker = asker{NewLeases(r, cfg), r.attempt}
 	return r
 }
 
-// Run is the Locker's.
-func (r *Reentrant) Run(ctx context.Context) error { return r.leases.Run(ctx) }
-
 // Remaining is the Locker's.
 func (r *Reentrant) Remaining(ctx context.Context, keys ...string) ([]time.Duration, error) {
-	return store{rdb: r.rdb, cfg: r.cfg}.remaining(ctx, keys)
+	return r.remaining(ctx, keys)
 }
 
-// TryAcquire is the Locker's.
-func (r *Reentrant) TryAcquire(ctx context.Context, key string) (*Lock, error) {
-	l, err := r.try(ctx, key, time.Now())
-	if err != nil {
-		return nil, fmt.Errorf("acquire %q: %w", key, err)
-	}
-	return l, nil
-}
-
-// Acquire is the Locker's.
-func (r *Reentrant) Acquire(ctx context.Context, key string) (*Lock, error) {
-	began := time.Now()
-	l, err := r.acquire(ctx, key, began)
-	if err != nil {
-		return nil, fmt.Errorf("acquire %q: %w", key, err)
-	}
-	return l, nil
-}
-
-func (r *Reentrant) acquire(ctx context.Context, key string, began time.Time) (*Lock, error) {
-	if err := takeTurn(ctx, r.leases, &r.turns, key); err != nil {
-		return nil, err
-	}
-	defer r.turns.Done(key)
-	return r.leases.poll(ctx, key, func() (*Lock, error) { return r.try(ctx, key, began) })
-}
-
-func (r *Reentrant) try(ctx context.Context, key string, began time.Time) (*Lock, error) {
-	if err := r.leases.Ready(ctx); err != nil {
-		return nil, err
-	}
+func (r *Reentrant) attempt(ctx context.Context, key string, began time.Time) (*Lock, error) {
 	entry, sent := rand.Text(), time.Now()
 	left, err := r.asking.eval(ctx, r.enter, []string{key}, entry, r.owner, r.cfg.Lease.Milliseconds())
 	if err == nil && left != 0 {

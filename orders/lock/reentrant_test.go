@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"errors"
 	"testing"
 )
 
@@ -14,41 +13,25 @@ func TestReentrant(t *testing.T) {
 		ctx, rdb := background(t), s.connect(t)
 		ann, bob := NewReentrant(rdb, "ann", patient), NewReentrant(rdb, "bob", patient)
 		outer, err := ann.TryAcquire(ctx, "lock:{sku}")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		inner, err := ann.TryAcquire(ctx, "lock:{sku}")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := bob.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, ErrHeld) {
-			t.Errorf("bob: %v, want ErrHeld", err)
-		}
+		must(t, err)
+		is(t, errOf(bob.TryAcquire(ctx, "lock:{sku}")), ErrHeld)
 		for range 2 { // idempotent: the second is no second leaving
-			if err := inner.Release(ctx); err != nil {
-				t.Error(err)
-			}
+			ok(t, inner.Release(ctx))
 		}
 		if n, err := ann.leave.Run(ctx, rdb, []string{"lock:{sku}"}, inner.Token()).Int(); n != -1 {
 			t.Errorf("an entry that left twice: %d, %v; want -1", n, err)
 		}
-		if _, err := bob.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, ErrHeld) {
-			t.Errorf("bob: %v, want ErrHeld while ann is in once", err)
-		}
+		is(t, errOf(bob.TryAcquire(ctx, "lock:{sku}")), ErrHeld)
 		ann.leases.renew(ctx, []*Lock{outer})
 		if err := outer.Context().Err(); err != nil {
 			t.Error("lost by a renewal")
 		}
-		if err := outer.Release(ctx); err != nil {
-			t.Error(err)
-		}
+		ok(t, outer.Release(ctx))
 		taken, err := bob.Acquire(ctx, "lock:{sku}")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := taken.Release(ctx); err != nil {
-			t.Error(err)
-		}
+		must(t, err)
+		ok(t, taken.Release(ctx))
 	})
 }
 
@@ -56,19 +39,15 @@ func TestReentrant(t *testing.T) {
 func TestReentrantLostReply(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx := background(t)
-		p := newProxy(t, s)
+		p := newWire(t, s)
 		ann, bob := NewReentrant(p.connect(t), "ann", patient), NewReentrant(s.connect(t), "bob", patient)
-		if err := ann.enter.Load(ctx, s.connect(t)).Err(); err != nil {
-			t.Fatal(err)
-		}
-		p.lose(ann.enter.Hash(), 1, false)
+		must(t, ann.enter.Load(ctx, s.connect(t)).Err())
+		lost := p.LoseAnswers(1, with(ann.enter.Hash()))
 		l, err := ann.TryAcquire(ctx, "lock:{sku}")
-		if err != nil || p.Losses() != 1 {
-			t.Fatalf("%v, %d answers lost", err, p.Losses())
+		if err != nil || lost() != 1 {
+			t.Fatalf("%v, %d answers lost", err, lost())
 		}
-		if err := l.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Release(ctx))
 		if _, err := bob.TryAcquire(ctx, "lock:{sku}"); err != nil {
 			t.Errorf("bob: %v: counted twice?", err)
 		}

@@ -40,6 +40,27 @@ func Limit(retries int, r Retry) Retry {
 	}
 }
 
+// An asker is a Locker's part that waits by asking again.
+type asker struct {
+	leases *Leases
+	try    func(ctx context.Context, key string, began time.Time) (*Lock, error)
+}
+
+// Run is the Locker's.
+func (a asker) Run(ctx context.Context) error { return a.leases.Run(ctx) }
+
+// TryAcquire is the Locker's.
+func (a asker) TryAcquire(ctx context.Context, key string) (*Lock, error) {
+	return a.leases.TryAcquire(ctx, key, func(began time.Time) (*Lock, error) { return a.try(ctx, key, began) })
+}
+
+// Acquire is the Locker's.
+func (a asker) Acquire(ctx context.Context, key string) (*Lock, error) {
+	return a.leases.Acquire(ctx, key, func(began time.Time) (*Lock, error) {
+		return a.leases.poll(ctx, key, func() (*Lock, error) { return a.try(ctx, key, began) })
+	})
+}
+
 // poll calls try until it returns something else than ErrHeld, ctx ends, or the
 // policy will not have another retry: what Acquire is with Config.Retry.
 func (ls *Leases) poll(ctx context.Context, key string, try func() (*Lock, error)) (*Lock, error) {

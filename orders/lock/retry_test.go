@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"errors"
 	"testing"
 	"time"
 )
@@ -28,14 +27,10 @@ func TestLimitIsPerCall(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx := background(t)
 		c := s.idle(t, Config{Retry: Limit(2, Every(time.Millisecond))})
-		if _, err := c.TryAcquire(ctx, "lock:{sku}"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(c.TryAcquire(ctx, "lock:{sku}")))
 		asked := count(c.rdb, c.scripts.acquire)
 		for call := 1; call <= 3; call++ {
-			if _, err := c.Acquire(ctx, "lock:{sku}"); !errors.Is(err, ErrHeld) {
-				t.Errorf("call %d: %v, want ErrHeld", call, err)
-			}
+			is(t, errOf(c.Acquire(ctx, "lock:{sku}")), ErrHeld)
 			if n := asked.Load(); n != int64(3*call) {
 				t.Errorf("asked %d times in %d calls, want 3 each", n, call)
 			}

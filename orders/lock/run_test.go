@@ -9,26 +9,22 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest"
 )
 
 // Thousands of locks are renewed by one loop: two goroutines, few connections.
 func TestThousandsOfLocks(t *testing.T) {
 	const locks, lease = 1000, 12 * time.Second
-	start := embedded
-	if serverPath() != "" {
-		start = func(t *testing.T) server { return real(t) }
-	}
-	ctx, s := background(t), start(t)
+	ctx, s := background(t), real(t)
 	c := s.client(t, Config{Lease: lease})
 	held, acquired := make([]*Lock, locks), make([]time.Time, locks)
 	for i := range held {
 		l, err := c.TryAcquire(ctx, fmt.Sprintf("lock:{%d}", i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		held[i], acquired[i] = l, l.lastRenewal()
 	}
-	eventually(t, "every lock renewed", func() bool {
+	servertest.Eventually(t, "every lock renewed", func() bool {
 		for i, l := range held {
 			if !l.lastRenewal().After(acquired[i]) {
 				return false
@@ -41,7 +37,7 @@ func TestThousandsOfLocks(t *testing.T) {
 			t.Fatalf("lost: %v", context.Cause(l.Context()))
 		}
 	}
-	eventually(t, "goroutines are Run and its listener", func() bool { return goroutines() == 2 })
+	servertest.Eventually(t, "goroutines are Run and its listener", func() bool { return goroutines() == 2 })
 	stats := c.rdb.PoolStats()
 	if n := stats.TotalConns + stats.PubSubStats.Active; n > 4 {
 		t.Errorf("%d connections for %d locks", n, locks)
@@ -59,7 +55,7 @@ func goroutines() int {
 	buf := make([]byte, 8<<20)
 	n := 0
 	for _, stack := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		for _, ours := range []string{"orders/lock.(*Client)", "orders/lock.(*Lock)", "orders/lock.(*waits)", "orders/lock.(*Leases)"} {
+		for _, ours := range []string{"/lock.(*Client)", "/lock.(*Lock)", "/lock.(*waits)", "/lock.(*Leases)"} {
 			if strings.Contains(stack, ours) {
 				n++
 				break
@@ -74,16 +70,10 @@ func TestRemaining(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx := background(t)
 		c := s.client(t, Config{Lease: time.Minute})
-		if _, err := c.TryAcquire(ctx, "lock:{held}"); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.connect(t).Set(ctx, "lock:{foreign}", "x", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(c.TryAcquire(ctx, "lock:{held}")))
+		must(t, s.connect(t).Set(ctx, "lock:{foreign}", "x", 0).Err())
 		left, err := c.Remaining(ctx, "lock:{free}", "lock:{held}", "lock:{foreign}")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if left[0] != 0 || left[1] < 50*time.Second || left[1] > time.Minute || left[2] != Forever {
 			t.Errorf("remaining %v, want 0, a minute, for ever", left)
 		}
@@ -95,36 +85,23 @@ func TestRemaining(t *testing.T) {
 
 // Every operation works in Redis Cluster, where a key decides on the node.
 func TestCluster(t *testing.T) {
-	s := real(t, "--cluster-enabled", "yes")
 	ctx := background(t)
-	if err := s.connect(t).Do(ctx, "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err(); err != nil {
-		t.Skip("no CLUSTER ADDSLOTSRANGE: ", err)
-	}
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.addr}, ContextTimeoutEnabled: true})
+	nodes := servertest.OpenRedisCluster(t, 1).Nodes
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	c := New(rdb, far)
 	run(t, c)
-	eventually(t, "the cluster is up", func() bool {
-		_, err := c.Remaining(ctx, "lock:{a}")
-		return err == nil
-	})
 	for _, key := range []string{"lock:{a}", "lock:{b}", "lock:{c}"} {
 		l, err := c.TryAcquire(ctx, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		next := make(chan error, 1)
 		go func() { _, err := c.Acquire(ctx, key); next <- err }()
-		eventually(t, "the waiter is in line", func() bool {
+		servertest.Eventually(t, "the waiter is in line", func() bool {
 			return rdb.ZCard(ctx, keys(key)[1]).Val() == 1
 		})
 		c.leases.renewDue(ctx, time.Now().Add(c.cfg.Lease))
-		if err := l.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-next; err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Release(ctx))
+		must(t, <-next)
 	}
 }
 

@@ -2,127 +2,97 @@ package lock
 
 import (
 	"context"
-	"sync"
+	"math"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/inventory/coalesce"
 )
 
 // atOnce is how many calls of a sender are under way at most: while Redis is at
 // work on some, the next are collected.
 const atOnce = 8
 
-// A sender sends what many callers want at the same moment in one pipeline, as
-// soon as a call before it returns: there is no timer, nobody waits for company.
-// A caller who finds few before it sends for itself. It has a goroutine only
-// while others wait, and that ends with its calls.
+// A sender sends what many callers want at the same moment in one pipeline. A
+// caller who finds few before it sends for itself.
 //
 // In a cluster everybody sends for itself: one node that doesn't answer would
 // hold up the locks of all others.
 type sender struct {
+	*coalesce.Group[command, int64]
 	rdb     redis.UniversalClient
 	timeout time.Duration // of each call
 	once    bool          // go-redis must not repeat what is sent
-
-	mu      sync.Mutex
-	waiting []*sent
-	calls   int // under way
 }
 
-// sent is one caller's command, done when it has its answer or its error.
-type sent struct {
-	cmd   redis.Cmder
-	since time.Time
-	done  chan struct{}
+// A command is one caller's, with its context.
+type command struct {
+	*redis.Cmd
+	ctx context.Context
+}
+
+func newSender(rdb redis.UniversalClient, timeout time.Duration, once bool) *sender {
+	s := &sender{rdb: rdb, timeout: timeout, once: once}
+	inFlight := atOnce
+	if _, alone := rdb.(*redis.Client); !alone {
+		inFlight = math.MaxInt
+	}
+	s.Group = coalesce.New(coalesce.Options[command, int64]{
+		Call: s.call, Batch: batch, InFlight: inFlight, MaxWait: timeout, Self: true,
+	})
+	return s
 }
 
 // eval runs a script by its hash, or by its source where the server doesn't know
-// that.
+// that. What was sent has ended before eval returns, whatever became of ctx: what
+// takes it back must not come before it. That is within twice the timeout.
 func (s *sender) eval(ctx context.Context, sc script, keys []string, argv ...any) (int64, error) {
-	cmd := newEval(ctx, "evalsha", sc.Hash(), keys, argv)
-	s.do(ctx, cmd)
-	if unknownScript(cmd.Err()) {
-		cmd = newEval(ctx, "eval", sc.source, keys, argv)
-		s.do(ctx, cmd)
+	whole := context.Background() // to the end of the call
+	n, err := s.Do(whole, "", command{newEval(ctx, "evalsha", sc.Hash(), keys, argv), ctx})
+	if unknownScript(err) {
+		n, err = s.Do(whole, "", command{newEval(ctx, "eval", sc.source, keys, argv), ctx})
 	}
-	return cmd.Int64()
+	return n, err
 }
 
-// do has c answered. A call that others share runs under its own time: one that
-// gives up must not take its neighbours along. So it is finished before do
-// returns, whatever became of ctx, in at most twice the timeout.
-func (s *sender) do(ctx context.Context, c *redis.Cmd) {
-	var cmd redis.Cmder = c
-	if s.once {
-		cmd = noRetry{c}
-	}
-	if w := s.wait(cmd); w != nil {
-		<-w.done
-		return
+// call sends one caller's command under its own context. A call that others share
+// runs under a time of its own: one that gives up must not take its neighbours
+// along. Who has given up before is not sent.
+func (s *sender) call(ctx context.Context, _ string, batch []*coalesce.Caller[command, int64]) {
+	if len(batch) == 1 {
+		ctx = batch[0].Q.ctx
 	}
 	if end, ends := ctx.Deadline(); !ends || time.Until(end) > s.timeout {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.timeout)
 		defer cancel()
 	}
-	_ = s.rdb.Process(ctx, cmd) // cmd has the error
-	if batch := s.next(); batch != nil {
-		go s.send(batch)
-	}
-}
-
-// wait stands behind others if there are enough of them; else it returns nil, and
-// the caller sends for itself and then calls next.
-func (s *sender) wait(cmd redis.Cmder) *sent {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, alone := s.rdb.(*redis.Client); !alone || s.calls < atOnce {
-		s.calls++
-		return nil
-	}
-	w := &sent{cmd, time.Now(), make(chan struct{})}
-	s.waiting = append(s.waiting, w)
-	return w
-}
-
-// next takes along those who wait, or counts the call off: under the one lock, or
-// one who came in between would wait for ever. Who has waited for a whole timeout
-// is told so: when Redis doesn't answer, the last would wait for all before it.
-func (s *sender) next() (next []*sent) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	for len(s.waiting) > 0 && len(next) < batch {
-		w := s.waiting[0]
-		s.waiting[0], s.waiting = nil, s.waiting[1:]
-		if now.Sub(w.since) > s.timeout {
-			w.cmd.SetErr(context.DeadlineExceeded)
-			close(w.done)
-			continue
-		}
-		next = append(next, w)
-	}
-	if next == nil {
-		s.calls--
-	}
-	return next
-}
-
-func (s *sender) send(batch []*sent) {
-	for ; batch != nil; batch = s.next() {
-		ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	if len(batch) == 1 {
+		_ = s.rdb.Process(ctx, s.cmder(batch[0].Q)) // the command has the error
+	} else {
 		// The error of the whole is that of its first command, and each has its own.
 		_, _ = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, w := range batch {
-				_ = p.Process(ctx, w.cmd)
+			for _, c := range batch {
+				if c.Q.ctx.Err() != nil {
+					c.Q.SetErr(context.Cause(c.Q.ctx))
+				} else {
+					_ = p.Process(ctx, s.cmder(c.Q))
+				}
 			}
 			return nil
 		})
-		cancel()
-		for _, w := range batch {
-			close(w.done)
-		}
 	}
+	for _, c := range batch {
+		c.Answer, c.Err = c.Q.Int64()
+	}
+}
+
+func (s *sender) cmder(c command) redis.Cmder {
+	if s.once {
+		return noRetry{c.Cmd}
+	}
+	return c.Cmd
 }
 
 func newEval(ctx context.Context, command, script string, keys []string, argv []any) *redis.Cmd {

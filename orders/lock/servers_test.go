@@ -1,12 +1,11 @@
 package lock
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,10 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/wire"
 )
 
 // More tests at a time than there are cores: they wait more than they work.
@@ -61,50 +64,30 @@ func embedded(t *testing.T) server {
 }
 
 // real is a redis-server process with nothing in it.
-func real(t *testing.T, options ...string) server {
-	path := serverPath()
-	if path == "" {
-		if os.Getenv("FLASHSALE_TEST_REAL") == "require" {
-			t.Fatal("redis-server is not installed, and FLASHSALE_TEST_REAL=require")
-		}
-		t.Skip("redis-server is not installed")
-	}
-	addr := freeAddr(t)
-	_, port, _ := net.SplitHostPort(addr)
-	args := append([]string{"--save", "", "--appendonly", "no", "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir()}, options...)
-	process := exec.Command(path, args...)
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
-	s := server{addr, soon}
-	rdb := s.connect(t)
-	eventually(t, "redis-server answers", func() bool { return rdb.Ping(context.Background()).Err() == nil })
-	return s
-}
-
-func serverPath() string {
-	for _, name := range []string{"redis-server", "/usr/bin/redis-server", "/usr/sbin/redis-server"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	return ""
-}
-
-func freeAddr(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+func real(t *testing.T) server {
+	return server{servertest.OpenRedis(t, servers.KindReal).Real.Addr(), soon}
 }
 
 func (s server) connect(t *testing.T) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{Addr: s.addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
+}
+
+// wired is the server behind a wire that loses answers.
+type wired struct {
+	server
+	*wire.Wire
+}
+
+func newWire(t *testing.T, s server) *wired {
+	w := servertest.OpenWire(t, s.addr)
+	return &wired{server{w.Addr(), soon}, w}
+}
+
+// with is a match for commands that contain the marker.
+func with(marker string) func(sent []byte) bool {
+	return func(sent []byte) bool { return bytes.Contains(sent, []byte(marker)) }
 }
 
 // idle is a Client without Run: it renews nothing, as if its process were dead.
@@ -159,24 +142,6 @@ func background(t *testing.T) context.Context {
 	return ctx
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	if err := poll(soon, ok); err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-}
-
-func poll(limit time.Duration, ok func() bool) error {
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(limit); !ok(); <-tick.C {
-		if time.Now().After(end) {
-			return fmt.Errorf("not within %v", limit)
-		}
-	}
-	return nil
-}
-
 func ended(ctx context.Context, limit time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -193,3 +158,30 @@ func replace(source, old, new string) string {
 	}
 	return strings.ReplaceAll(source, old, new)
 }
+
+// must ends the test where there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ok notes an error, and the test goes on.
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// is wants this error.
+func is(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%v, want %v", err, want)
+	}
+}
+
+// errOf is the error of a call whose answer does not matter.
+func errOf[T any](_ T, err error) error { return err }

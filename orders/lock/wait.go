@@ -21,27 +21,16 @@ import (
 // An exchange with Redis that has begun when ctx ends is finished first, and
 // taken back, so Acquire may return up to twice Config.Timeout late.
 func (c *Client) Acquire(ctx context.Context, key string) (*Lock, error) {
-	l, err := c.acquire(ctx, key)
-	if err != nil {
-		return nil, fmt.Errorf("acquire %q: %w", key, err)
-	}
-	return l, nil
-}
-
-func (c *Client) acquire(ctx context.Context, key string) (*Lock, error) {
-	if err := checkKey(key); err != nil {
-		return nil, err
-	}
-	began := time.Now()
-	if err := takeTurn(ctx, c.leases, &c.turns, key); err != nil {
-		return nil, err
-	}
-	defer c.turns.Done(key)
-	if c.cfg.Retry != nil {
-		return c.leases.poll(ctx, key, func() (*Lock, error) { return c.try(ctx, key) })
-	}
-	a := &attempt{client: c, ctx: ctx, key: key, token: rand.Text(), began: began}
-	return a.wait()
+	return c.leases.Acquire(ctx, key, func(began time.Time) (*Lock, error) {
+		if c.cfg.Retry != nil {
+			return c.leases.poll(ctx, key, func() (*Lock, error) { return c.try(ctx, key, began) })
+		}
+		if err := checkKey(key); err != nil {
+			return nil, err
+		}
+		a := &attempt{client: c, ctx: ctx, key: key, token: rand.Text(), began: began}
+		return a.wait()
+	})
 }
 
 // wait stands in line until the lock is held.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest"
 )
 
 // far has every timer far away: only a message can hand the lock over.
@@ -52,7 +54,7 @@ func TestHandedOverInOrder(t *testing.T) {
 				}
 				errs <- err
 			}()
-			eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == i+1 })
+			servertest.Eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == i+1 })
 		}
 		if err := l.Release(ctx); err != nil {
 			return err
@@ -109,7 +111,7 @@ func TestDeadWaiter(t *testing.T) {
 		defer cancel()
 		got := make(chan error, 1)
 		go func() { _, err := next.Acquire(waiting, "lock:{sku}"); got <- err }()
-		eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 2 })
+		servertest.Eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 2 })
 		if err := l.Release(ctx); err != nil {
 			return err
 		}
@@ -156,7 +158,7 @@ func TestSilentWaiterIsPruned(t *testing.T) {
 			return err
 		}
 		start := rdb.Time(ctx).Val()
-		eventually(t, "deadline", func() bool { return rdb.Time(ctx).Val().Sub(start) > 20*time.Millisecond })
+		servertest.Eventually(t, "deadline", func() bool { return rdb.Time(ctx).Val().Sub(start) > 20*time.Millisecond })
 		if err := l.Release(ctx); err != nil {
 			return err
 		}
@@ -175,30 +177,10 @@ func TestSilentWaiterIsPruned(t *testing.T) {
 // connected again is reason enough to ask.
 func TestGrantMissed(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
-		ctx := background(t)
-		p := newProxy(t, s)
-		holder, waiter := s.client(t, far), p.client(t, far)
+		p := newWire(t, s)
+		waiter := p.client(t, far)
 		listening(t, waiter)
-		l, err := holder.TryAcquire(ctx, "lock:{sku}")
-		if err != nil {
-			t.Fatal(err)
-		}
-		next := make(chan error, 1)
-		go func() { _, err := waiter.Acquire(ctx, "lock:{sku}"); next <- err }()
-		eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 1 })
-		p.Cut(true)
-		if err := l.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
-		p.Cut(false)
-		select {
-		case err := <-next:
-			if err != nil {
-				t.Error(err)
-			}
-		case <-time.After(soon):
-			t.Error("the waiter slept through a reconnection")
-		}
+		hearsOfRelease(t, s, waiter, func() {}, p.Cut, p.Restore)
 	})
 }
 
@@ -206,32 +188,37 @@ func TestGrantMissed(t *testing.T) {
 // the silence is noticed, and a new one tells to ask.
 func TestSilentConnection(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
-		ctx := background(t)
-		p := newProxy(t, s)
-		holder, waiter := s.client(t, far), p.idle(t, far)
+		p := newWire(t, s)
+		waiter := p.idle(t, far)
 		waiter.waits.heartbeat = 100 * time.Millisecond
-		p.lose(waiter.waits.channel, 1, true)
-		l, err := holder.TryAcquire(ctx, "lock:{sku}")
-		if err != nil {
-			t.Fatal(err)
-		}
-		run(t, waiter)
-		eventually(t, "subscription swallowed", func() bool { return p.Losses() > 0 })
-		next := make(chan error, 1)
-		go func() { _, err := waiter.Acquire(ctx, "lock:{sku}"); next <- err }()
-		eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 1 })
-		if err := l.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case err := <-next:
-			if err != nil {
-				t.Error(err)
-			}
-		case <-time.After(soon):
-			t.Error("the waiter listened to a dead connection")
-		}
+		lost := p.MuteAnswers(1, with(waiter.waits.channel))
+		hearsOfRelease(t, s, waiter, func() {
+			run(t, waiter)
+			servertest.Eventually(t, "subscription swallowed", func() bool { return lost() > 0 })
+		}, func() {}, func() {})
 	})
+}
+
+// hearsOfRelease has another hold the lock and release it while the waiter is in
+// line, and wants the waiter to have it then.
+func hearsOfRelease(t *testing.T, s server, waiter *Client, once, before, after func()) {
+	t.Helper()
+	ctx := background(t)
+	l, err := s.client(t, far).TryAcquire(ctx, "lock:{sku}")
+	must(t, err)
+	once()
+	next := make(chan error, 1)
+	go func() { next <- errOf(waiter.Acquire(ctx, "lock:{sku}")) }()
+	servertest.Eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 1 })
+	before()
+	must(t, l.Release(ctx))
+	after()
+	select {
+	case err := <-next:
+		ok(t, err)
+	case <-time.After(soon):
+		t.Error("the waiter does not hear of it")
+	}
 }
 
 // A message that comes late tells of a lease that began early: it is counted
@@ -242,22 +229,16 @@ func TestGrantCountsFromTheQuestion(t *testing.T) {
 		holder, waiter := s.client(t, far), s.client(t, far)
 		listening(t, waiter)
 		l, err := holder.TryAcquire(ctx, "lock:{sku}")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := make(chan *Lock, 1)
 		go func() {
 			l, err := waiter.Acquire(ctx, "lock:{sku}")
-			if err != nil {
-				t.Error(err)
-			}
+			ok(t, err)
 			got <- l
 		}()
-		eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 1 })
+		servertest.Eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 1 })
 		before := time.Now()
-		if err := l.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Release(ctx))
 		if second := <-got; second != nil && !second.lastRenewal().Before(before) {
 			t.Error("the lease counts from after the release, when the server may have begun it earlier")
 		}
@@ -270,21 +251,17 @@ func TestCancelledWait(t *testing.T) {
 		ctx := background(t)
 		a, b := s.client(t, Config{}), s.client(t, Config{})
 		l, err := a.TryAcquire(ctx, "lock:{sku}")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		tired := errors.New("tired of waiting")
 		waiting, cancel := context.WithCancelCause(ctx)
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() {
-				if _, err := b.Acquire(waiting, "lock:{sku}"); !errors.Is(err, tired) {
-					t.Errorf("acquire: %v, want the cause", err)
-				}
+				is(t, errOf(b.Acquire(waiting, "lock:{sku}")), tired)
 			})
 		}
-		eventually(t, "all wait", func() bool {
-			return b.turns.Waiting("lock:{sku}") == 10 && inLine(t, s, "lock:{sku}") == 1
+		servertest.Eventually(t, "all wait", func() bool {
+			return b.leases.turns.waiting("lock:{sku}") == 10 && inLine(t, s, "lock:{sku}") == 1
 		})
 		cancel(tired)
 		all.Wait()
@@ -296,13 +273,11 @@ func TestCancelledWait(t *testing.T) {
 		if n := inLine(t, s, "lock:{sku}"); n != 0 {
 			t.Errorf("%d still in line", n)
 		}
-		if err := l.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Release(ctx))
 		if keys := rdb.Keys(ctx, "*").Val(); len(keys) != 0 {
 			t.Errorf("left behind: %v", keys)
 		}
-		if n := b.turns.Waiting("lock:{sku}"); n != 0 {
+		if n := b.leases.turns.waiting("lock:{sku}"); n != 0 {
 			t.Errorf("%d turns left", n)
 		}
 	})
@@ -317,9 +292,7 @@ func TestOneWaiterTalks(t *testing.T) {
 		listening(t, b)
 		attempts := count(b.rdb, b.scripts.acquire)
 		l, err := a.TryAcquire(ctx, "lock:{sku}")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var all sync.WaitGroup
 		for range waiters {
 			all.Go(func() {
@@ -328,17 +301,13 @@ func TestOneWaiterTalks(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if err := l.Release(ctx); err != nil {
-					t.Error(err)
-				}
+				ok(t, l.Release(ctx))
 			})
 		}
-		eventually(t, "all wait", func() bool {
-			return b.turns.Waiting("lock:{sku}") == waiters && attempts.Load() == 1
+		servertest.Eventually(t, "all wait", func() bool {
+			return b.leases.turns.waiting("lock:{sku}") == waiters && attempts.Load() == 1
 		})
-		if err := l.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Release(ctx))
 		all.Wait()
 		if n := attempts.Load(); n != waiters {
 			t.Errorf("%d attempts for %d waiters", n, waiters)
@@ -346,25 +315,9 @@ func TestOneWaiterTalks(t *testing.T) {
 	})
 }
 
-// A waiter keeps the values of its context, and nothing else of it.
-func TestContextOfTheWaiterEnds(t *testing.T) {
-	eachStore(t, func(t *testing.T, s server) {
-		type name struct{}
-		ctx, cancel := context.WithCancel(context.WithValue(background(t), name{}, "buyer"))
-		l, err := s.client(t, Config{}).Acquire(ctx, "lock:{sku}")
-		if err != nil {
-			t.Fatal(err)
-		}
-		cancel()
-		if l.Context().Err() != nil || l.Context().Value(name{}) != "buyer" {
-			t.Errorf("lock's context: %v, value %v", l.Context().Err(), l.Context().Value(name{}))
-		}
-	})
-}
-
 // listening waits until c hears of releases.
 func listening(t *testing.T, c *Client) {
-	eventually(t, "listening", func() bool { return Listens(c) })
+	servertest.Eventually(t, "listening", func() bool { return Listens(c) })
 }
 
 // count counts the answers to a script.

@@ -1,6 +1,6 @@
 // Package model_test searches sale.pml, the model of what packages orders and
-// inventory do to MySQL and Redis, and convoy.pml, that of shared transactions,
-// with Spin. See README.md.
+// inventory do to MySQL and Redis, and coalesce.pml, that of callers who
+// share calls, with Spin. See README.md.
 package model_test
 
 import (
@@ -29,7 +29,7 @@ var searches = []struct {
 	twins             []string
 }{
 	{"keepers overlap and die", "ORDERS=1 SWEEPS=1 TAKES=2 CRASHES=1",
-		[]string{"NO_FENCE", "NO_GATE_FENCE", "NO_ROW_FENCE", "NO_HOLD_CHECK", "NO_STATUS_CONDITION", "MARKED_BEFORE_RELEASE", "MARKED_UNANSWERED"}},
+		[]string{"NO_FENCE", "NO_HOLD_CHECK", "NO_STATUS_CONDITION", "MARKED_BEFORE_RELEASE", "MARKED_UNANSWERED"}},
 	{"Redis goes back", "ORDERS=2 ROLLS=1",
 		[]string{"NO_CONDITIONAL_SALE", "TOLD_BEFORE_COMMIT", "SUMS_ONLY"}},
 	{"Redis goes back and a keeper dies", "ORDERS=1 ROLLS=1 CRASHES=1",
@@ -39,17 +39,17 @@ var searches = []struct {
 	{"two orders with one key", "ORDERS=2 TOTAL=2 SAME_KEY=1 ROLLS=1",
 		[]string{"NO_KEY_JUDGED"}},
 	{"an operator has the gate rebuilt", "ORDERS=1 ASKS=1 TAKES=2",
-		[]string{"NOT_SHUT", "NOT_DRAINED", "INSTALLED_ANYHOW", "INSTALLED_BY_EPOCH"}},
+		[]string{"NOT_SHUT", "NOT_DRAINED", "INSTALLED_ANYHOW", "INSTALLED_BY_EPOCH", "INSTALLED_OVER_ANOTHER"}},
 	{"the total changes", "ORDERS=2 CHANGES=1 CRASHES=1",
 		[]string{"TERMS_BY_NODE", "TERMS_OVERWRITTEN", "SETTLED_WHOLE"}},
 	{"an order is paid late", "ORDERS=1 TOTAL=2 SWEEPS=1 LATE=1 ROLLS=1 CRASHES=1",
 		[]string{"LATE_PAST_GATE", "LATE_UNRESTORED", "NO_REFUND_JUDGED"}},
-	{"an order goes the direct way", "ORDERS=2 SWEEPS=1 DIRECT=1",
+	{"an order is placed in direct mode", "ORDERS=2 SWEEPS=1 DIRECT=1",
 		[]string{"NO_EPOCH", "DIRECT_PAST_STATE"}},
 }
 
-// convoyTwins are those of convoy.pml, which has no parameters.
-var convoyTwins = []string{"MEMBERS_UNFENCED", "FENCED_TOGETHER", "LOCKS_AWAITED", "LEFT_OUT_IS_DONE", "FAILED_IS_DONE", "VERDICTS_CLOSE_UP", "COUNTED_AGAIN"}
+// coalesceTwins are those of coalesce.pml, which has no parameters.
+var coalesceTwins = []string{"ENDS_APART", "ENDS_AFTER_ONE", "GIVEN_UP_SENT", "TAKEN_TWICE", "NO_BOUND", "NO_PATIENCE"}
 
 func TestModel(t *testing.T) {
 	pan := build(t, "sale.pml")
@@ -70,8 +70,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-func TestConvoyModel(t *testing.T) {
-	build(t, "convoy.pml").judge(t, "", convoyTwins, twins(t, "convoy.pml"))
+func TestCoalesceModel(t *testing.T) {
+	build(t, "coalesce.pml").judge(t, "", coalesceTwins, twins(t, "coalesce.pml"))
 }
 
 // judge searches the right design, and each of these twins.
@@ -93,7 +93,7 @@ func TestEachTwinIsSearchedFor(t *testing.T) {
 	for _, s := range searches {
 		listed = append(listed, s.twins...)
 	}
-	for model, listed := range map[string][]string{"sale.pml": listed, "convoy.pml": convoyTwins} {
+	for model, listed := range map[string][]string{"sale.pml": listed, "coalesce.pml": coalesceTwins} {
 		listed = slices.Sorted(slices.Values(listed))
 		if defined := slices.Sorted(maps.Keys(twins(t, model))); !slices.Equal(listed, defined) {
 			t.Errorf("%s: searched for %v,\ndefined are %v", model, listed, defined)

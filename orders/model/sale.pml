@@ -11,33 +11,32 @@ c_decl {
 }
 
 /* The broken twins: the right design less one guard each. */
-#define NO_FENCE                1 /* neither store compares fences */
-#define NO_GATE_FENCE           2 /* only MySQL does */
-#define NO_ROW_FENCE            3 /* only Redis does */
-#define NO_EPOCH                4 /* nobody compares epochs */
-#define NO_HOLD_CHECK           5 /* giving back does not look for the hold */
-#define NO_STATUS_CONDITION     6 /* closing reads the status and then writes */
-#define NO_CONDITIONAL_SALE     7 /* the keeper inserts whatever the gate has let in */
-#define NO_LIMIT_JUDGED         8 /* the keeper does not judge the buyer's limit again */
-#define NO_KEY_JUDGED           9 /* nor the idempotency key */
-#define NO_REFUND_JUDGED       10 /* nor looks whether a late payment was refunded */
-#define ONE_UNIT_RESERVED      11 /* the gate takes one unit, whatever the quantity */
-#define ONE_UNIT_RELEASED      12 /* the gate gives back one unit, whatever the quantity */
-#define TOLD_BEFORE_COMMIT     13 /* 201 for what is only queued */
-#define SETTLED_WHOLE          14 /* settling empties the queue */
-#define MARKED_BEFORE_RELEASE  15 /* the marker before the work */
-#define MARKED_UNANSWERED      16 /* a release that got no answer is taken for done */
-#define NOT_SHUT               17 /* a rebuild leaves the gate open */
-#define NOT_DRAINED            18 /* a rebuild forgets the queue */
-#define SHUT_IS_NO_REASON      19 /* a gate found shut is left so */
-#define INSTALLED_ANYHOW       20 /* a rebuild opens the gate without a condition */
-#define INSTALLED_BY_EPOCH     21 /* or asks for nothing but a newer epoch */
-#define SUMS_ONLY              22 /* single orders and buyers are not compared */
-#define TERMS_BY_NODE          23 /* whoever changes the total adds the difference to the gate */
-#define TERMS_OVERWRITTEN      24 /* the gate gets what the database has left, while orders are on their way */
-#define LATE_PAST_GATE         25 /* an expired order is just paid, in the database */
-#define LATE_UNRESTORED        26 /* and, by the right way, before its units are back */
-#define DIRECT_PAST_STATE      27 /* a direct order does not ask for the state */
+#define NO_FENCE                 1 /* MySQL does not compare fences */
+#define NO_EPOCH                 2 /* nobody compares epochs */
+#define NO_HOLD_CHECK            3 /* giving back does not look for the hold */
+#define NO_STATUS_CONDITION      4 /* closing reads the status and then writes */
+#define NO_CONDITIONAL_SALE      5 /* the keeper inserts whatever the gate has let in */
+#define NO_LIMIT_JUDGED          6 /* the keeper does not judge the buyer's limit again */
+#define NO_KEY_JUDGED            7 /* nor the idempotency key */
+#define NO_REFUND_JUDGED         8 /* nor looks whether a late payment was refunded */
+#define ONE_UNIT_RESERVED        9 /* the gate takes one unit, whatever the quantity */
+#define ONE_UNIT_RELEASED       10 /* the gate gives back one unit, whatever the quantity */
+#define TOLD_BEFORE_COMMIT      11 /* 201 for what is only queued */
+#define SETTLED_WHOLE           12 /* settling empties the queue */
+#define MARKED_BEFORE_RELEASE   13 /* the marker before the work */
+#define MARKED_UNANSWERED       14 /* a release that got no answer is taken for done */
+#define NOT_SHUT                15 /* a rebuild leaves the gate open */
+#define NOT_DRAINED             16 /* a rebuild forgets the queue */
+#define SHUT_IS_NO_REASON       17 /* a gate found shut is left so */
+#define INSTALLED_ANYHOW        18 /* a rebuild opens the gate without a condition */
+#define INSTALLED_BY_EPOCH      19 /* or asks for nothing but a newer epoch */
+#define SUMS_ONLY               20 /* single orders and buyers are not compared */
+#define TERMS_BY_NODE           21 /* whoever changes the total adds the difference to the gate */
+#define TERMS_OVERWRITTEN       22 /* the gate gets what the database has left, while orders are on their way */
+#define LATE_PAST_GATE          23 /* an expired order is just paid, in the database */
+#define LATE_UNRESTORED         24 /* and, by the right way, before its units are back */
+#define DIRECT_PAST_STATE       25 /* a direct order does not ask for the state */
+#define INSTALLED_OVER_ANOTHER  26 /* a rebuild opens any gate that is shut and older, whoever shut it */
 byte twin;
 #define IS(t) (twin == t)
 
@@ -53,7 +52,7 @@ bit sweeps, rolls, inOrder, sameKey, direct;
                   quantity[2] * ((((m) >> 2) & 1) + (((m) >> 6) & 1)))
 #define ANNS(m)  ((m) & (ann | (ann << 4)))
 
-/* ---- MySQL: orders/migrations ---- */
+/* ---- MySQL: orders/store/migrations ---- */
 byte mTotal, mSold, mFence, mEpoch = 1; bit mDirect;
 byte mRow, mOpen, mPaid;       /* there; pending_payment or paid; paid */
 byte mExpired, mRejected;      /* else closed ones are cancelled */
@@ -69,13 +68,14 @@ byte mRefund;                  /* refunds */
 #define MISSING 0
 #define SHUT    1
 #define OPEN    2
-byte rState, rEpoch, rFence, rTotal, rHolds, rQueue, rAnn; short rAvailable; bit rKey;
+byte rState, rEpoch, rTotal, rHolds, rQueue, rAnn; short rAvailable; bit rKey;
 /* what it may go back to */
-byte bState, bEpoch, bFence, bTotal, bHolds, bQueue, bAnn; short bAvailable; bit bKey;
+byte bState, bEpoch, bTotal, bHolds, bQueue, bAnn; short bAvailable; bit bKey;
 
 /* ---- what must be true ---- */
 byte told;   /* orders answered with 201 */
 bit wentBack; /* since the gate was last installed */
+bit stray;    /* a script of a keeper whose fence is old has changed the gate since then */
 #define GATES_TOTAL (IS(TERMS_BY_NODE) -> mTotal : rTotal)
 #define UNKNOWN (rQueue & ~mRow & ~(mLate << 4))  /* queued, and sold nowhere else */
 #define NEVER_TOO_MANY assert(wentBack || rState != OPEN || rEpoch != mEpoch || rAvailable + UNITS(UNKNOWN) + mSold <= GATES_TOTAL)
@@ -190,22 +190,22 @@ proctype Operator() {
 /* Redis goes back: to a moment before (a replica that missed the last writes), or to nothing. */
 proctype Redis() {
   if
-  :: atomic { rolls -> bState = rState; bEpoch = rEpoch; bFence = rFence; bTotal = rTotal; bHolds = rHolds; bQueue = rQueue; bAnn = rAnn;
+  :: atomic { rolls -> bState = rState; bEpoch = rEpoch; bTotal = rTotal; bHolds = rHolds; bQueue = rQueue; bAnn = rAnn;
        bAvailable = rAvailable; bKey = rKey };
      atomic {
        if
-       :: rState = bState; rEpoch = bEpoch; rFence = bFence; rTotal = bTotal; rHolds = bHolds; rQueue = bQueue; rAnn = bAnn;
+       :: rState = bState; rEpoch = bEpoch; rTotal = bTotal; rHolds = bHolds; rQueue = bQueue; rAnn = bAnn;
           rAvailable = bAvailable; rKey = bKey; wentBack = 1
        :: true
        fi;
-       bState = 0; bEpoch = 0; bFence = 0; bTotal = 0; bHolds = 0; bQueue = 0; bAnn = 0; bAvailable = 0; bKey = 0 }
-  :: atomic { rolls -> rState = MISSING; rEpoch = 0; rFence = 0; rTotal = 0; rHolds = 0; rQueue = 0; rAnn = 0; rAvailable = 0; rKey = 0; wentBack = 1 }
+       bState = 0; bEpoch = 0; bTotal = 0; bHolds = 0; bQueue = 0; bAnn = 0; bAvailable = 0; bKey = 0 }
+  :: atomic { rolls -> rState = MISSING; rEpoch = 0; rTotal = 0; rHolds = 0; rQueue = 0; rAnn = 0; rAvailable = 0; rKey = 0; wentBack = 1 }
   :: true
   fi;
   alive--
 }
 
-/* ---- the keeper: orders/keeper.go ---- */
+/* ---- the keeper: orders/shop/keeper.go ---- */
 
 /* Instead of a step, or after it and before its answer: the keeper dies and may take over anew, or it lost an answer and
  * makes another pass. */
@@ -213,10 +213,9 @@ proctype Redis() {
   :: atomic { !last && crashes > 0 -> crashes--; goto start } \
   :: atomic { !last && crashes > 0 -> crashes--; goto pass }
 
-#define KEEPS    (mFence == f || IS(NO_FENCE) || IS(NO_ROW_FENCE))                        /* lockSaleAs */
-#define SERVED   (rFence <= f || IS(NO_FENCE) || IS(NO_GATE_FENCE))   /* fence.lua, fenced */
-#define MANDATED (rState != MISSING && (rEpoch == e || IS(NO_EPOCH)))                   /* fence.lua, out_of_epoch */
-#define RAISE   rFence = (rFence < f -> f : rFence)
+#define KEEPS (mFence == f || IS(NO_FENCE))                             /* lockSaleAs */
+#define KNOWN (rState != MISSING && (rEpoch == e || IS(NO_EPOCH)))      /* epoch.lua, out_of_epoch */
+#define NOTED stray = (stray || mFence != f)                            /* the gate has no fence: it does what an old keeper asks */
 
 /* give_back.lua */
 inline giveBack(holds) {
@@ -268,11 +267,10 @@ inline judgeLate(i) {
   fi
 }
 
-/* Gate.Settle, settle.lua: of the batch before */
-inline settle() {
+/* Gate.Settle, ack.lua: of the batch before */
+inline ack() {
   if
-  :: atomic { SERVED -> RAISE; giveBack(sBack); rQueue = (IS(SETTLED_WHOLE) -> 0 : rQueue & ~s); s = 0; sBack = 0 }
-  :: atomic { !SERVED -> goto start }
+  :: atomic { true -> NOTED; giveBack(sBack); rQueue = (IS(SETTLED_WHOLE) -> 0 : rQueue & ~s); s = 0; sBack = 0 }
   OR_NOT
   fi
 }
@@ -291,10 +289,10 @@ inline drain(rebuilding) {
      OR_NOT
      fi;
      if
-     :: s != 0 -> settle(); atomic { s = b; sBack = back; b = 0; back = 0 }
+     :: s != 0 -> ack(); atomic { s = b; sBack = back; b = 0; back = 0 }
      :: atomic { s == 0 -> s = b; sBack = back; b = 0; back = 0 }
      fi
-  :: s != 0 -> settle()
+  :: s != 0 -> ack()
   :: s == 0 && (rQueue == 0 || rebuilding && (IS(NOT_DRAINED) || IS(NOT_SHUT))) -> break
   od
 }
@@ -302,10 +300,9 @@ inline drain(rebuilding) {
 /* keeper.rebuild */
 inline rebuild() {
   do
-  :: atomic { e = rEpoch; marked = 0; rebuilt = rebuilt + last; assert(rebuilt <= 4) }; /* Gate.Glance; and it ends */
+  :: atomic { e = rEpoch; was = e; marked = 0; rebuilt = rebuilt + last; assert(rebuilt <= 6) }; /* Gate.Glance; and it ends */
      if
-     :: atomic { SERVED -> RAISE; rState = (MANDATED && !IS(NOT_SHUT) -> SHUT : rState) } /* Gate.Shut, shut.lua */
-     :: atomic { !SERVED -> goto start }
+     :: atomic { true -> NOTED; rState = (KNOWN && !IS(NOT_SHUT) -> SHUT : rState) } /* Gate.Shut, shut.lua */
      OR_NOT
      fi;
      drain(true);
@@ -318,21 +315,20 @@ inline rebuild() {
      OR_NOT
      fi;
      if
-     :: atomic { SERVED || IS(INSTALLED_ANYHOW) || IS(INSTALLED_BY_EPOCH) -> /* Gate.Install, install.lua */
-          RAISE;
+     :: atomic { true -> /* Gate.Install, install.lua */
           if
           :: IS(INSTALLED_ANYHOW) ||
-             rEpoch < e && (IS(INSTALLED_BY_EPOCH) || IS(NOT_SHUT) || IS(NOT_DRAINED) && rState != OPEN || rState != OPEN && rQueue == 0) ->
+             IS(INSTALLED_BY_EPOCH) && rEpoch < e ||
+             (rEpoch == was || IS(INSTALLED_OVER_ANOTHER) && rEpoch < e) && (IS(NOT_SHUT) || rState != OPEN) && (IS(NOT_SHUT) || IS(NOT_DRAINED) || rQueue == 0) ->
              rState = OPEN; rEpoch = e; rTotal = cTotal; rAvailable = cAvailable; rHolds = cHolds; rAnn = cAnn;
-             wentBack = 0; marked = 1; NEVER_TOO_MANY; goto pass
+             wentBack = 0; stray = (mFence != f); marked = 1; NEVER_TOO_MANY; goto pass
           :: else ->
-             cHolds = 0; cAvailable = 0; cTotal = 0; cAnn = 0; e = 0;
+             cHolds = 0; cAvailable = 0; cTotal = 0; cAnn = 0; e = 0; was = 0;
              if
              :: last
              :: !last -> goto pass /* keeper.rebuild gives up after some attempts */
              fi
           fi }
-     :: atomic { !SERVED && !IS(INSTALLED_ANYHOW) && !IS(INSTALLED_BY_EPOCH) -> goto start }
      OR_NOT
      fi
   od
@@ -341,26 +337,20 @@ inline rebuild() {
 proctype Keeper(bit last) {
   byte f;                        /* its fence */
   byte b, back, s, sBack;        /* a batch, and what of it is given back; the same of the batch before */
-  byte x, xPaid, e;              /* ended orders; an epoch */
+  byte x, xPaid, e, was;         /* ended orders; an epoch; the gate's when its rebuild began */
   byte cHolds, cQueue, cTotal, cAnn; short cAvailable; /* a copy of either store */
   bit marked, off, alone; byte rebuilt;
 start:
   atomic {
-    f = 0; b = 0; back = 0; s = 0; sBack = 0; x = 0; xPaid = 0; e = 0; cHolds = 0; cQueue = 0; cTotal = 0; cAnn = 0; cAvailable = 0; marked = 0; off = 0;
+    f = 0; b = 0; back = 0; s = 0; sBack = 0; x = 0; xPaid = 0; e = 0; was = 0; cHolds = 0; cQueue = 0; cTotal = 0; cAnn = 0; cAvailable = 0; marked = 0; off = 0;
     if
     :: last -> mFence++; f = mFence                                  /* Store.TakeOver */
     :: !last && !over && takes > 0 -> takes--; mFence++; f = mFence
     :: !last -> goto gone
     fi
   };
-  if
-  :: atomic { SERVED -> RAISE }                                     /* Gate.Claim, claim.lua */
-  :: atomic { !SERVED -> goto start }
-  :: atomic { !last && crashes > 0 -> crashes--; goto start }        /* Keepers.take: not taken unless claimed */
-  fi;
-
 pass: /* keeper.pass; what is skipped here has had no hint */
-  atomic { b = 0; back = 0; s = 0; sBack = 0; x = 0; xPaid = 0; e = 0; cHolds = 0; cQueue = 0; cTotal = 0; cAnn = 0; cAvailable = 0; off = 0; alone = 0;
+  atomic { b = 0; back = 0; s = 0; sBack = 0; x = 0; xPaid = 0; e = 0; was = 0; cHolds = 0; cQueue = 0; cTotal = 0; cAnn = 0; cAvailable = 0; off = 0; alone = 0;
     if
     :: !last -> goto gone
     :: true
@@ -375,17 +365,15 @@ pass: /* keeper.pass; what is skipped here has had no hint */
        mRestored = mRestored | (IS(MARKED_BEFORE_RELEASE) -> x : 0) };
      if
      :: x == 0
-     :: atomic { x != 0 && SERVED && (MANDATED) -> RAISE; giveBack(x) } /* Gate.Release, release.lua */
-     :: atomic { x != 0 && SERVED && !(MANDATED) -> RAISE; goto compare }
-     :: atomic { x != 0 && !SERVED -> goto start }
+     :: atomic { x != 0 && KNOWN -> NOTED; giveBack(x) } /* Gate.Release, release.lua */
+     :: atomic { x != 0 && !KNOWN -> goto compare }
      :: atomic { x != 0 && IS(MARKED_UNANSWERED) && crashes > 0 -> crashes-- }
      OR_NOT
      fi;
      if
      :: xPaid == 0
-     :: atomic { xPaid != 0 && SERVED && (MANDATED) -> RAISE; rHolds = rHolds & ~xPaid } /* Gate.Confirm, confirm.lua */
-     :: atomic { xPaid != 0 && SERVED && !(MANDATED) -> RAISE; goto compare }
-     :: atomic { xPaid != 0 && !SERVED -> goto start }
+     :: atomic { xPaid != 0 && KNOWN -> NOTED; rHolds = rHolds & ~xPaid } /* Gate.Confirm, confirm.lua */
+     :: atomic { xPaid != 0 && !KNOWN -> goto compare }
      OR_NOT
      fi;
      if
@@ -408,10 +396,9 @@ compare: /* keeper.compare */
   :: atomic { (rState == OPEN || IS(SHUT_IS_NO_REASON) && rState == SHUT) && (rEpoch == e || IS(NO_EPOCH)) && GATES_TOTAL == cTotal -> alone = (ghosts == 0) }
   :: atomic { rState == OPEN && (rEpoch == e || IS(NO_EPOCH)) && GATES_TOTAL != cTotal };
      if
-     :: atomic { SERVED && (MANDATED) -> RAISE; /* Gate.SetTerms, terms.lua */
+     :: atomic { KNOWN -> NOTED; /* Gate.SetTerms, terms.lua */
           rAvailable = (IS(TERMS_OVERWRITTEN) -> cAvailable : rAvailable + cTotal - rTotal); rTotal = cTotal }
-     :: atomic { SERVED && !(MANDATED) -> RAISE; goto pass }
-     :: atomic { !SERVED -> goto start }
+     :: atomic { !KNOWN -> goto pass }
      OR_NOT
      fi
   fi;
@@ -438,7 +425,7 @@ reconcile: /* reconciler.check, on all orders and buyers */
       || !IS(SUMS_ONLY) && ((cHolds & ~cQueue & ~(mRow & ~mRestored | (mLate & ~mRestored) << 4)) != 0
         || (PENDING & ~cHolds) != 0
         || cAnn != UNITS(ANNS(mOpen | mRow & ~mRestored)) + UNITS(ANNS(cQueue))));
-    assert(!off || wentBack); /* where no store is at fault nothing is off */
+    assert(!off || wentBack || stray); /* where no store is at fault, and no old keeper is at work, nothing is off */
     cAvailable = 0; cHolds = 0; cQueue = 0; cAnn = 0; cTotal = 0; e = 0
   };
   if

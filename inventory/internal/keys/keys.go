@@ -6,8 +6,10 @@ package keys
 
 import "strconv"
 
-// Sale is a hash: state, epoch, fence, total, available, granted, queued (the
-// orders in the queue) and the terms of the sale.
+// Sale is a hash: state, epoch, built_on (the master_replid of the
+// Redis it was built on), total, available, resume_at (until when nothing is sold,
+// see rest.lua), granted, queued (the orders in the queue) and the terms of the
+// sale.
 func Sale(sku string) string { return "sale:{" + sku + "}" }
 
 // Holds is a hash: order id to "quantity ms buyer", ms being when it was reserved.
@@ -21,15 +23,12 @@ func Buyers(sku string) string { return "sale:{" + sku + "}:buyers" }
 // many to an entry, each a field of it: order id to the rest (see queue.go).
 func Queue(sku string) string { return "sale:{" + sku + "}:queue" }
 
-// Replays and OlderReplays are hashes with a TTL: a buyer and an idempotency
-// key to "order id fingerprint" of the order they made. See reserve.lua for
-// why there are two.
-func Replays(sku string) string      { return "sale:{" + sku + "}:keys" }
-func OlderReplays(sku string) string { return "sale:{" + sku + "}:keys:older" }
-
-// Replay is a field of those. The buyer's length keeps the two halves apart,
-// whatever they are made of: no buyer can name another one's order.
-func Replay(buyer, key string) string { return strconv.Itoa(len(buyer)) + ":" + buyer + "/" + key }
+// Keys is a hash: buyer and idempotency key to "order id fingerprint" of an
+// order that is in the queue. Once the order is in the database, that knows the
+// key, and the field goes (ack.lua). The field begins with the buyer's length,
+// which keeps its halves apart whatever they are made of: no buyer can name
+// another one's order.
+func Keys(sku string) string { return "sale:{" + sku + "}:keys" }
 
 // StagedHolds, StagedBuyers and StagedPieces are what a rebuild is about to
 // install. The draft in the name, which is one attempt's of one keeper, keeps
@@ -40,3 +39,7 @@ func StagedBuyers(sku, draft string) string { return Buyers(sku) + ":staged:" + 
 
 // StagedPieces is a set: the numbers of the pieces that those are made of.
 func StagedPieces(sku, draft string) string { return Sale(sku) + ":pieces:staged:" + draft }
+
+// Probe is what a node writes to find out whether a master takes writes. The
+// number spreads such keys over a cluster's slots.
+func Probe(n int) string { return "probe:{" + strconv.Itoa(n) + "}" }

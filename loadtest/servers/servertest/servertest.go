@@ -11,6 +11,7 @@ package servertest
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -85,17 +86,15 @@ type Redis struct {
 // OpenRedis starts an empty Redis of one kind for the rest of the test.
 func OpenRedis(tb testing.TB, kind string) *Redis {
 	tb.Helper()
-	ctx := tb.Context()
 	if kind == servers.KindEmbedded {
-		m, err := servers.StartMiniRedis(ctx)
+		m, err := servers.StartMiniRedis(tb.Context())
 		require(tb, err)
 		tb.Cleanup(func() { closed(tb, m.Close()) })
 		return &Redis{Kind: kind, URL: m.URL, Mini: m}
 	}
-	wantReal(tb)
-	r, err := servers.StartRedis(ctx, servers.RedisOptions{})
-	require(tb, err)
-	tb.Cleanup(func() { closed(tb, r.Close()) })
+	r := started(tb, func(ctx context.Context) (*servers.Redis, error) {
+		return servers.StartRedis(ctx, servers.RedisOptions{})
+	})
 	return &Redis{Kind: kind, URL: r.URL, Real: r}
 }
 
@@ -121,13 +120,13 @@ func OpenSQL(tb testing.TB, kind string) (sql string) {
 		return "sqlite:" + filepath.ToSlash(filepath.Join(dir, "flashsale.db"))
 	}
 	wantReal(tb)
-	name, dsn, err := shared.newDatabase(tb.Context())
+	server, name, dsn, err := shared.newDatabase(tb.Context())
 	require(tb, err)
 	tb.Cleanup(func() {
 		// The test's own context is over by now.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 10*time.Second)
 		defer cancel()
-		closed(tb, shared.dropDatabase(ctx, name))
+		closed(tb, server.DropDatabase(ctx, name))
 	})
 	return dsn
 }
@@ -164,23 +163,32 @@ func closed(tb testing.TB, err error) {
 	}
 }
 
+// started starts a real server for the rest of the test.
+func started[S io.Closer](tb testing.TB, start func(context.Context) (S, error)) S {
+	tb.Helper()
+	wantReal(tb)
+	s, err := start(tb.Context())
+	require(tb, err)
+	tb.Cleanup(func() { closed(tb, s.Close()) })
+	return s
+}
+
 // OpenZooKeeper starts an empty ZooKeeper for the rest of the test.
 func OpenZooKeeper(tb testing.TB) *servers.ZooKeeper {
 	tb.Helper()
-	wantReal(tb)
-	z, err := servers.StartZooKeeper(tb.Context())
-	require(tb, err)
-	tb.Cleanup(func() { closed(tb, z.Close()) })
-	return z
+	return started(tb, servers.StartZooKeeper)
 }
 
 // OpenRedisSentinel starts an empty Redis with a replica and a sentinel for the
 // rest of the test.
 func OpenRedisSentinel(tb testing.TB) *servers.RedisSentinel {
 	tb.Helper()
-	wantReal(tb)
-	s, err := servers.StartRedisSentinel(tb.Context())
-	require(tb, err)
-	tb.Cleanup(func() { closed(tb, s.Close()) })
-	return s
+	return started(tb, servers.StartRedisSentinel)
+}
+
+// OpenRedisCluster starts an empty Redis Cluster of n masters for the rest of the
+// test.
+func OpenRedisCluster(tb testing.TB, n int) *servers.RedisCluster {
+	tb.Helper()
+	return started(tb, func(ctx context.Context) (*servers.RedisCluster, error) { return servers.StartRedisCluster(ctx, n) })
 }

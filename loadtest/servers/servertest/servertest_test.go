@@ -90,20 +90,6 @@ func TestEachRedisAdvances(t *testing.T) {
 	})
 }
 
-func BenchmarkEach(b *testing.B) {
-	servertest.EachRedis(b, func(b *testing.B, r *servertest.Redis) {
-		o, err := redis.ParseURL(r.URL)
-		if err != nil {
-			b.Fatal(err)
-		}
-		c := redis.NewClient(o)
-		defer c.Close()
-		for b.Loop() {
-			c.Ping(b.Context())
-		}
-	})
-}
-
 func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -40,11 +40,11 @@ func Main(m *testing.M) {
 }
 
 // newDatabase makes a fresh database, starting the server for the first one.
-func (s *sharedMySQL) newDatabase(ctx context.Context) (name, dsn string, err error) {
+func (s *sharedMySQL) newDatabase(ctx context.Context) (server *servers.MySQL, name, dsn string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.inMain {
-		return "", "", errors.New("servertest: nobody would stop the shared MySQL: " +
+		return nil, "", "", errors.New("servertest: nobody would stop the shared MySQL: " +
 			"give the package `func TestMain(m *testing.M) { servertest.Main(m) }`")
 	}
 	if s.server == nil && s.err == nil {
@@ -52,18 +52,12 @@ func (s *sharedMySQL) newDatabase(ctx context.Context) (name, dsn string, err er
 		s.server, s.err = servers.StartMySQL(context.WithoutCancel(ctx), servers.MySQLOptions{})
 	}
 	if s.err != nil {
-		return "", "", s.err
+		return nil, "", "", s.err
 	}
 	s.databases++
 	name = fmt.Sprintf("test_%d", s.databases)
 	dsn, err = s.server.NewDatabase(ctx, name)
-	return name, dsn, err
-}
-
-func (s *sharedMySQL) dropDatabase(ctx context.Context, name string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.server.DropDatabase(ctx, name)
+	return s.server, name, dsn, err
 }
 
 func (s *sharedMySQL) version() string {

@@ -43,54 +43,38 @@ func (s *suite) additions(lockers []lock.Locker, fences []lock.Fence, goroutines
 	h, r := &history{start: time.Now()}, &resource{}
 	// The first reads of all processes come before their first writes, unless
 	// the lock keeps them apart.
-	together := make(chan struct{})
 	var arrived sync.WaitGroup
 	arrived.Add(len(lockers))
-	go func() { arrived.Wait(); close(together) }()
-	var all sync.WaitGroup
-	errs := make(chan error, workers)
-	for i, locks := range lockers {
-		for g := range goroutines {
-			all.Go(func() {
-				for round := range rounds {
-					began := time.Now()
-					l, fence, err := lock.AcquireFenced(s.ctx, locks, fences[i], s.key)
-					if err != nil {
-						errs <- err
-						return
-					}
-					read := r.read()
-					if _, unlocked := locks.(noLock); unlocked && g == 0 && round == 0 {
-						arrived.Done()
-						<-together
-					}
-					if err := r.write(fence, read+1); err != nil {
-						errs <- err
-						return
-					}
-					h.add(i*goroutines+g, began, addition{read, fence})
-					if err := l.Release(s.ctx); err != nil {
-						errs <- err
-						return
-					}
-				}
-			})
+	add := func(process, g int) error {
+		for round := range rounds {
+			began := time.Now()
+			l, fence, err := lock.AcquireFenced(s.ctx, lockers[process], fences[process], s.key)
+			if err != nil {
+				return err
+			}
+			read := r.read()
+			if _, unlocked := lockers[process].(noLock); unlocked && g == 0 && round == 0 {
+				arrived.Done()
+				arrived.Wait()
+			}
+			if err := r.write(fence, read+1); err != nil {
+				return err
+			}
+			h.add(process*goroutines+g, began, addition{read, fence})
+			if err := l.Release(s.ctx); err != nil {
+				return err
+			}
 		}
+		return nil
+	}
+	var all sync.WaitGroup
+	errs := make([]error, workers)
+	for i := range workers {
+		all.Go(func() { errs[i] = add(i/goroutines, i%goroutines) })
 	}
 	all.Wait()
-	close(errs)
-	if _, unlocked := lockers[0].(noLock); !unlocked {
-		for range lockers {
-			arrived.Done()
-		}
-	}
-	<-together
-	var failed error
-	for err := range errs {
-		failed = errors.Join(failed, err)
-	}
-	if failed != nil {
-		return failed
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	if n := r.read(); n != workers*rounds {
 		return fmt.Errorf("%d additions made %d", workers*rounds, n)
@@ -127,12 +111,19 @@ func outcomes(_ *testing.T, s *suite) {
 		s.Errorf("acquire with a context that has ended: %v", err)
 	}
 	type name struct{}
-	ctx, cancel := context.WithCancel(context.WithValue(s.ctx, name{}, "buyer"))
-	l, err := a.TryAcquire(ctx, s.key)
-	s.must(err)
-	cancel()
-	if l.Context().Err() != nil || l.Context().Value(name{}) != "buyer" {
-		s.Error("the lock's context is to have the values of the caller's, not its end")
+	var l *lock.Lock
+	for _, acquire := range []func(context.Context, string) (*lock.Lock, error){a.Acquire, a.TryAcquire} {
+		if l != nil {
+			s.must(l.Release(s.ctx))
+		}
+		ctx, cancel := context.WithCancel(context.WithValue(s.ctx, name{}, "buyer"))
+		var err error
+		l, err = acquire(ctx, s.key)
+		s.must(err)
+		cancel()
+		if l.Context().Err() != nil || l.Context().Value(name{}) != "buyer" {
+			s.Error("the lock's context is to have the values of the caller's, not its end")
+		}
 	}
 	s.again(a)
 	s.taken(b)

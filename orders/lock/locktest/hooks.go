@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -39,10 +40,25 @@ func hooks(_ *testing.T, s *suite) {
 				say("renewed")(ctx, key)
 			}
 		},
-		Lost:     func(ctx context.Context, key string, _ error) { say("lost")(ctx, key) },
-		Released: func(ctx context.Context, key string, _ time.Duration, _ error) { say("released")(ctx, key) },
+		Lost: func(ctx context.Context, key string, cause error) {
+			if cause != nil {
+				say("lost")(ctx, key)
+			}
+		},
+		Released: func(ctx context.Context, key string, _ time.Duration, err error) {
+			s.must(err)
+			say("released")(ctx, key)
+		},
 	}})
 	theirs := s.acquire(a)
+	waiting, giveUp := context.WithCancel(s.ctx)
+	gone := make(chan error)
+	go func() { _, err := b.Acquire(waiting, s.key); gone <- err }()
+	expect("waiting")
+	giveUp() // of which nothing is told
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		s.Errorf("who gave up: %v", err)
+	}
 	got := make(chan *lock.Lock, 1)
 	go func() {
 		l, err := b.Acquire(s.ctx, s.key)
@@ -58,6 +74,7 @@ func hooks(_ *testing.T, s *suite) {
 	if l := <-got; l != nil {
 		s.must(l.Release(s.ctx))
 		expect("released")
+		s.must(l.Release(s.ctx)) // which is not told again
 	}
 	s.acquire(b)
 	expect("acquired")

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"flashsale/loadtest/servers/servertest"
 	"flashsale/orders/lock"
 )
 
@@ -14,9 +15,9 @@ import (
 func lostReplyOnAcquire(_ *testing.T, s *suite) {
 	a, b := s.process(lock.Config{}), s.process(lock.Config{})
 	s.warm(a)
-	a.lose(s.Acquires)
+	losses := a.lose(s.Acquires)
 	l, err := a.TryAcquire(s.ctx, s.key)
-	if a.losses() == 0 {
+	if losses() == 0 {
 		s.Fatal("no answer was lost")
 	}
 	switch {
@@ -34,8 +35,8 @@ func lostReplyOnAcquire(_ *testing.T, s *suite) {
 func lostReplyOnRenew(_ *testing.T, s *suite) {
 	a, b := s.process(lock.Config{Lease: s.Lease}), s.process(lock.Config{Lease: s.Lease})
 	l, acquired := s.acquire(a), time.Now()
-	a.lose(s.Renews)
-	s.eventually("a renewal's answer is lost", func() bool { return a.losses() > 0 })
+	losses := a.lose(s.Renews)
+	servertest.Eventually(s, "a renewal's answer is lost", func() bool { return losses() > 0 })
 	if s.TiedToConnection {
 		if cause := s.ended(l); !errors.Is(cause, lock.ErrLost) {
 			s.Errorf("cause %v, want ErrLost", cause)
@@ -65,9 +66,9 @@ func lostReplyOnRelease(_ *testing.T, s *suite) {
 	a, b := s.process(lock.Config{}), s.process(lock.Config{})
 	s.warm(a)
 	l := s.acquire(a)
-	a.lose(s.Releases)
+	losses := a.lose(s.Releases)
 	err := l.Release(s.ctx)
-	if a.losses() == 0 {
+	if losses() == 0 {
 		s.Fatal("no answer was lost")
 	}
 	if err != nil && !errors.Is(err, lock.ErrUnknown) {

@@ -12,8 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/wire"
 	"flashsale/orders/lock"
-	"flashsale/orders/lock/internal/proxy"
 )
 
 // A Store is a kind of lock, and the servers it runs on.
@@ -118,8 +119,8 @@ func newSuite(t *testing.T, s Store) *suite {
 // A process has a Locker that runs, and connections that can be harmed.
 type process struct {
 	lock.Locker
-	proxies []*proxy.Proxy
-	kill    func() // ends Run, and waits for it
+	wires []*wire.Wire
+	kill  func() // ends Run, and waits for it
 }
 
 // process starts one.
@@ -142,7 +143,7 @@ func (s *suite) process(cfg lock.Config) *process {
 	}
 	s.Cleanup(p.kill)
 	if s.Ready != nil {
-		s.eventually("ready", func() bool { return s.Ready(p.Locker) })
+		servertest.Eventually(s, "ready", func() bool { return s.Ready(p.Locker) })
 	}
 	return p
 }
@@ -159,9 +160,9 @@ func (s *suite) idle(cfg lock.Config) *process {
 	var p process
 	var addrs []string
 	for _, server := range s.Servers {
-		px := proxy.New(s, server)
-		p.proxies = append(p.proxies, px)
-		addrs = append(addrs, px.Addr)
+		w := servertest.OpenWire(s, server)
+		p.wires = append(p.wires, w)
+		addrs = append(addrs, w.Addr())
 	}
 	p.Locker = s.New(s, addrs, cfg)
 	return &p
@@ -169,23 +170,23 @@ func (s *suite) idle(cfg lock.Config) *process {
 
 // cut is the end of the process, as seen from outside.
 func (p *process) cut() {
-	for _, px := range p.proxies {
-		px.Cut(true)
+	for _, w := range p.wires {
+		w.Cut()
 	}
 }
 
-// lose loses the next answer of each server to what matches.
-func (p *process) lose(match func([]byte) bool) {
-	for _, px := range p.proxies {
-		px.Lose(1, false, match)
+// lose loses the next answer of each server to what matches, and counts them.
+func (p *process) lose(match func([]byte) bool) (losses func() int) {
+	var lost []func() int
+	for _, w := range p.wires {
+		lost = append(lost, w.LoseAnswers(1, match))
 	}
-}
-
-func (p *process) losses() (n int) {
-	for _, px := range p.proxies {
-		n += px.Losses()
+	return func() (n int) {
+		for _, count := range lost {
+			n += count()
+		}
+		return n
 	}
-	return n
 }
 
 func (s *suite) must(err error) {
@@ -243,16 +244,5 @@ func (s *suite) ended(l *lock.Lock) error {
 	case <-time.After(soon):
 		s.Fatal("the lock's context is still alive")
 		return nil
-	}
-}
-
-func (s *suite) eventually(what string, ok func() bool) {
-	s.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(soon); !ok(); <-tick.C {
-		if time.Now().After(end) {
-			s.Fatalf("%s: not within %v", what, soon)
-		}
 	}
 }

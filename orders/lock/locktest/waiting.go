@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"flashsale/loadtest/servers/servertest"
 	"flashsale/orders/lock"
 )
 
@@ -43,7 +44,7 @@ func (s *suite) waiting(hook <-chan struct{}, n int) {
 		s.Fatal("nobody waits")
 	}
 	if s.Waiters != nil {
-		s.eventually("in line", func() bool { return s.Waiters(s, s.key) == n })
+		servertest.Eventually(s, "in line", func() bool { return s.Waiters(s, s.key) == n })
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"flashsale/orders/lock"
-	"flashsale/orders/lock/internal/turn"
 )
 
 // A Client takes locks on one MySQL server. It is safe for concurrent use.
@@ -21,7 +20,6 @@ type Client struct {
 	db     *sql.DB
 	cfg    lock.Config
 	leases *lock.Leases
-	turns  turn.Turns
 
 	mu    sync.Mutex
 	conns map[string]session // by the lock's token
@@ -54,35 +52,17 @@ func (c *Client) Run(ctx context.Context) error { return c.leases.Run(ctx) }
 
 // TryAcquire is the Locker's.
 func (c *Client) TryAcquire(ctx context.Context, key string) (*lock.Lock, error) {
-	l, err := c.take(ctx, key, 0, time.Now())
-	if err != nil {
-		return nil, fmt.Errorf("acquire %q: %w", key, err)
-	}
-	return l, nil
+	return c.leases.TryAcquire(ctx, key, func(began time.Time) (*lock.Lock, error) { return c.take(ctx, key, 0, began) })
 }
 
 // Acquire is the Locker's. Processes are served by the server in the order in
 // which they asked, callers of one process in the order in which they came.
 func (c *Client) Acquire(ctx context.Context, key string) (*lock.Lock, error) {
-	l, err := c.acquire(ctx, key)
-	if err != nil {
-		return nil, fmt.Errorf("acquire %q: %w", key, err)
-	}
-	return l, nil
-}
-
-func (c *Client) acquire(ctx context.Context, key string) (*lock.Lock, error) {
-	began := time.Now()
-	if err := c.leases.Ready(ctx); err != nil {
-		return nil, err
-	}
-	waiting, cancel := c.leases.UntilStopped(ctx)
-	defer cancel()
-	if err := c.turns.Take(waiting, key); err != nil {
-		return nil, err
-	}
-	defer c.turns.Done(key)
-	return c.take(waiting, key, forever, began)
+	return c.leases.Acquire(ctx, key, func(began time.Time) (*lock.Lock, error) {
+		waiting, cancel := c.leases.UntilStopped(ctx)
+		defer cancel()
+		return c.take(waiting, key, forever, began)
+	})
 }
 
 // forever is the server's own limit, as good as none.
@@ -91,9 +71,6 @@ const forever = 365 * 24 * time.Hour
 // take asks for the lock on a connection of its own, for at most so long, and
 // once without waiting before it waits.
 func (c *Client) take(ctx context.Context, key string, wait time.Duration, began time.Time) (*lock.Lock, error) {
-	if err := c.leases.Ready(ctx); err != nil {
-		return nil, err
-	}
 	s, err := c.connect(ctx)
 	if err != nil {
 		if ctx.Err() != nil {

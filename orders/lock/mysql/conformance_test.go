@@ -27,16 +27,12 @@ func TestMain(m *testing.M) {
 
 func open(t testing.TB, dsn, addr string) *sql.DB {
 	cfg, err := driver.ParseDSN(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if addr != "" {
 		cfg.Addr = addr
 	}
 	db, err := sql.Open("mysql", cfg.FormatDSN())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -46,30 +42,20 @@ func TestConformance(t *testing.T) {
 	t.Run("real", func(t *testing.T) {
 		dsn := servertest.OpenSQL(t, servers.KindReal)
 		cfg, err := driver.ParseDSN(dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		direct := open(t, dsn, "")
-		if _, err := direct.Exec(FenceTable); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(direct.Exec(FenceTable)))
 		processes := func(t testing.TB, key, doing string) (ids []int64) {
 			rows, err := direct.Query("SELECT id FROM information_schema.processlist WHERE info LIKE ?",
 				fmt.Sprintf("SELECT %s('%s'%%", doing, name(key)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer rows.Close()
 			for rows.Next() {
 				var id int64
-				if err := rows.Scan(&id); err != nil {
-					t.Fatal(err)
-				}
+				must(t, rows.Scan(&id))
 				ids = append(ids, id)
 			}
-			if err := rows.Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, rows.Err())
 			return ids
 		}
 		locktest.Run(t, locktest.Store{
@@ -80,12 +66,8 @@ func TestConformance(t *testing.T) {
 			Fence: func(t testing.TB, _ lock.Locker) lock.Fence { return NewFence(direct) },
 			Steal: func(t testing.TB, key string) {
 				var id int64
-				if err := direct.QueryRow("SELECT IS_USED_LOCK(?)", name(key)).Scan(&id); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := direct.Exec(fmt.Sprintf("KILL CONNECTION %d", id)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, direct.QueryRow("SELECT IS_USED_LOCK(?)", name(key)).Scan(&id))
+				must(t, errOf(direct.Exec(fmt.Sprintf("KILL CONNECTION %d", id))))
 			},
 			Waiters:  func(t testing.TB, key string) int { return len(processes(t, key, "GET_LOCK")) },
 			Acquires: contains("GET_LOCK"), Renews: contains("IS_USED_LOCK"), Releases: contains("RELEASE_LOCK"),
@@ -122,31 +104,21 @@ func TestNames(t *testing.T) {
 func TestFence(t *testing.T) {
 	dsn := servertest.OpenSQL(t, servers.KindReal)
 	db, ctx := open(t, dsn, ""), t.Context()
-	if _, err := db.ExecContext(ctx, FenceTable); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(db.ExecContext(ctx, FenceTable)))
 	fence, locks := NewFence(db), New(db, lock.Config{})
 	var tokens []int64
 	for range 2 {
 		l, token, err := lock.AcquireFenced(ctx, locks, fence, "lock:{sku}")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		tokens = append(tokens, token)
-		if err := l.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Release(ctx))
 	}
 	for i, want := range []bool{false, true} {
 		tx, err := db.BeginTx(ctx, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := fence.Check(ctx, tx, "lock:{sku}", tokens[i]); (err == nil) != want {
 			t.Errorf("token %d: %v", tokens[i], err)
 		}
-		if err := tx.Rollback(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tx.Rollback())
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"flashsale/orders/lock"
-	"flashsale/orders/lock/internal/turn"
 )
 
 // Root is the node under which all locks are.
@@ -24,7 +23,6 @@ type Client struct {
 	dialer *dialer
 	cfg    lock.Config
 	leases *lock.Leases
-	turns  turn.Turns
 
 	mu    sync.Mutex
 	trash map[node]struct{} // nodes to be removed, as soon as that can be done
@@ -68,35 +66,17 @@ func (c *Client) Run(ctx context.Context) error {
 
 // TryAcquire is the Locker's.
 func (c *Client) TryAcquire(ctx context.Context, key string) (*lock.Lock, error) {
-	l, err := c.take(ctx, key, time.Now(), false)
-	if err != nil {
-		return nil, fmt.Errorf("acquire %q: %w", key, err)
-	}
-	return l, nil
+	return c.leases.TryAcquire(ctx, key, func(began time.Time) (*lock.Lock, error) { return c.take(ctx, key, began, false) })
 }
 
 // Acquire is the Locker's. Processes are served in the order in which they
 // asked, callers of one process in the order in which they came.
 func (c *Client) Acquire(ctx context.Context, key string) (*lock.Lock, error) {
-	began := time.Now()
-	l, err := c.acquire(ctx, key, began)
-	if err != nil {
-		return nil, fmt.Errorf("acquire %q: %w", key, err)
-	}
-	return l, nil
-}
-
-func (c *Client) acquire(ctx context.Context, key string, began time.Time) (*lock.Lock, error) {
-	if err := c.leases.Ready(ctx); err != nil {
-		return nil, err
-	}
-	waiting, cancel := c.leases.UntilStopped(ctx)
-	defer cancel()
-	if err := c.turns.Take(waiting, key); err != nil {
-		return nil, err
-	}
-	defer c.turns.Done(key)
-	return c.take(waiting, key, began, true)
+	return c.leases.Acquire(ctx, key, func(began time.Time) (*lock.Lock, error) {
+		waiting, cancel := c.leases.UntilStopped(ctx)
+		defer cancel()
+		return c.take(waiting, key, began, true)
+	})
 }
 
 // folder is the node under which those of one lock are.

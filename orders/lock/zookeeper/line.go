@@ -34,9 +34,6 @@ var acl = zk.WorldACL(zk.PermAll)
 
 // take enters the line, and waits in it if it may.
 func (c *Client) take(ctx context.Context, key string, began time.Time, wait bool) (*lock.Lock, error) {
-	if err := c.leases.Ready(ctx); err != nil {
-		return nil, err
-	}
 	mine := node{folder(key), rand.Text()}
 	l, err := c.stand(ctx, key, mine, began, wait)
 	if err == nil {

@@ -1,6 +1,0 @@
-# bash completion for flashsale:  source <(flashsale completion bash)
-_flashsale() {
-	local IFS=$'\n'
-	COMPREPLY=($("${COMP_WORDS[0]}" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | cut -f1))
-}
-complete -o default -F _flashsale flashsale

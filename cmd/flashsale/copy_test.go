@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// copied are the folders whose READMEs have a section "Copy it".
+var copied = []string{"orders/lock", "ratelimit", "inventory", "orders", "loadtest"}
+
+const copySection = "Copy it"
+
+// The commands of "Copy it" make a module that builds, without an import of this
+// one, and whose examples pass; with FLASHSALE_TEST_README=full all its tests.
+func TestCopy(t *testing.T) {
+	mode := os.Getenv(runReadme)
+	if mode == "" {
+		t.Skip(runReadme + " is not set: it builds five modules")
+	}
+	here, err := filepath.Abs(root)
+	noError(t, err)
+	beside := t.TempDir()
+	noError(t, os.Symlink(here, filepath.Join(beside, "flashsale")))
+	// One path for all: what two copies share is built and tested once.
+	shop := filepath.Join(beside, "shop")
+	for _, folder := range copied {
+		t.Run(folder, func(t *testing.T) {
+			noError(t, os.RemoveAll(shop))
+			noError(t, os.Mkdir(shop, 0o755))
+			inShop(t, shop, "go mod init example.com/shop")
+			_, text, _ := strings.Cut(read(t, folder+"/README.md"), "\n## "+copySection+"\n")
+			text, _, _ = strings.Cut(text, "\n## ")
+			commands := prompts.FindAllStringSubmatch(text, -1)
+			if len(commands) == 0 {
+				t.Fatalf("no commands in the section %q", copySection)
+			}
+			for _, c := range commands {
+				if mode != "full" {
+					c[1] = strings.Replace(c[1], "go test ./", "go test -run ^Example ./", 1)
+				}
+				inShop(t, shop, c[1])
+			}
+			inShop(t, shop, "test -d "+folder) // the thing itself is there
+			inShop(t, shop, `! grep -rnE '"flashsale/|^module flashsale' --include=*.go --include=go.mod .`)
+		})
+	}
+}
+
+// inShop runs a line of the shell in the copy, with embedded stores only.
+func inShop(t *testing.T, dir, line string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", line)
+	cmd.Dir = dir
+	cmd.Env = append(withoutOurs(os.Environ()), "GOWORK=off", "GOFLAGS=-mod=mod -short", "FLASHSALE_TEST_REAL=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("$ %s\n%v\n%s", line, err, out)
+	}
+}

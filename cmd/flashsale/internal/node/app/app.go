@@ -1,0 +1,215 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/cmd/flashsale/internal/node/auth"
+	"flashsale/cmd/flashsale/internal/node/live"
+	"flashsale/cmd/flashsale/internal/node/web"
+	"flashsale/inventory"
+	"flashsale/orders/controller"
+	"flashsale/orders/shop"
+	"flashsale/orders/store"
+	"flashsale/ratelimit"
+)
+
+// An App is one node.
+type App struct {
+	cfg      Config
+	listener net.Listener
+	metrics  net.Listener // nil when /metrics is served with the rest
+	rdb      redis.UniversalClient
+	gate     *inventory.Gate
+	store    *store.Store
+	service  *shop.Service
+	verifier *auth.Verifier
+	web      *web.Server
+	live     *live.Live
+	closing  []func() // of what the locks need
+	ready    chan struct{}
+}
+
+// New puts a node together and listens: its address is known when New returns,
+// and /livez answers as soon as Run runs. It does not talk to a store yet.
+func New(cfg Config) (_ *App, err error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	a := &App{cfg: cfg, ready: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			a.close()
+		}
+	}()
+	if a.verifier, err = auth.NewVerifier(cfg.tokens(a.clock)); err != nil {
+		return nil, err
+	}
+	options, err := redisOptions(cfg.Redis)
+	if err != nil {
+		return nil, err
+	}
+	a.rdb = a.openRedis(options)
+	if a.store, err = store.Open(cfg.SQL, store.StoreConfig{
+		Connections: MySQLConnections, WaitTimeout: cfg.Lease, Node: cfg.Node, OrdersPerBuyer: cfg.OrdersPerBuyer,
+		Stats: func() string { return a.live.Stats() },
+	}); err != nil {
+		return nil, err
+	}
+	registry := prometheus.NewRegistry()
+	if err := a.assemble(registry); err != nil {
+		return nil, err
+	}
+	var listen net.ListenConfig
+	if a.listener, err = listen.Listen(context.Background(), "tcp", cfg.Addr); err != nil {
+		return nil, fmt.Errorf("listen on %s: %w (--addr chooses another)", cfg.Addr, err)
+	}
+	if cfg.MetricsAddr != "" {
+		if a.metrics, err = listen.Listen(context.Background(), "tcp", cfg.MetricsAddr); err != nil {
+			return nil, fmt.Errorf("listen on %s for metrics: %w", cfg.MetricsAddr, err)
+		}
+	}
+	return a, nil
+}
+
+// assemble wires gate, limiter, orders and HTTP.
+func (a *App) assemble(registry *prometheus.Registry) (err error) {
+	cfg := a.cfg
+	m := newMetrics(registry)
+	registry.MustRegister(cfg.Collectors...)
+	onBatch, onCommit, onDecision := m.batch, m.commit, m.decision
+	if cfg.NoMetrics {
+		onBatch, onCommit, onDecision = nil, nil, nil
+	}
+	var t tracer
+	if cfg.Traces != nil {
+		t.Tracer = cfg.Traces.Tracer("flashsale")
+		onBatch, onCommit = both(onBatch, t.batch), both(onCommit, t.commit)
+	}
+	a.gate = inventory.New(a.rdb, inventory.Config{QueueLimit: cfg.QueueLimit, OnBatch: onBatch})
+	limiter := ratelimit.New(a.rdb, ratelimit.Config{OnDecision: onDecision})
+	service := shop.Config{
+		Store: a.store, Gate: a.gate, Redis: a.rdb, Node: cfg.Node, Wait: cfg.Wait, MaxQuantity: cfg.MaxQuantity,
+		Limiter: limits{limiter.With(cfg.rules(web.RoutePlace)), limiter.With(cfg.rules(web.RoutePay)), cfg.LimitBuyer, cfg.LimitIP, cfg.LimitSKU},
+		Keeper: controller.Config{
+			Lease: cfg.Lease, ReconcileEvery: cfg.ReconcileEvery, ReconcileHoldsEvery: cfg.ReconcileHoldsEvery,
+		},
+		Direct: controller.DirectConfig{After: cfg.DirectAfter, Line: cfg.DirectLine},
+		Log:    cfg.Log, Clock: a.clock, OnCommit: onCommit,
+	}
+	if cfg.Traces != nil {
+		service.Trace, service.Limiter = traceparent, tracedLimits{service.Limiter, t}
+	}
+	if service.Locks, err = a.locks(service.Keeper.LockLease()); err != nil {
+		return err
+	}
+	a.service = shop.New(service)
+	m.watch(registry, a.service, a.store, a.rdb, cfg.QueueLimit)
+	a.live = live.New(live.Config{
+		Node: cfg.Node, Service: a.service, Store: a.store,
+		Requests: func() live.Requests { return a.web.Requests() },
+		Missing:  func(ctx context.Context) []string { return a.web.Missing(ctx) },
+		Every:    cfg.SnapshotEvery, Life: cfg.WatchLife,
+	})
+	a.web, err = web.New(web.Config{
+		Service: a.service, Verifier: a.verifier, LimitIP: cfg.LimitIP,
+		LimitPay: limiter.With(cfg.rules(web.RoutePay)), LimitRead: limiter.With(cfg.rules(web.RouteRead)),
+		TrustedProxies: cfg.TrustedProxies, Registry: registry, Metrics: cfg.MetricsAddr == "", NoMetrics: cfg.NoMetrics,
+		Live: a.live, Demo: cfg.Demo, PayScope: cfg.PayScope,
+		Checks: []web.Check{
+			{Name: "redis", Ask: func(ctx context.Context) error { return a.rdb.Ping(ctx).Err() }, Spared: a.service.Keepers().SellsDirect},
+			{Name: "mysql", Ask: a.store.Ping},
+		},
+		Tracer: t.Tracer, Log: cfg.Log, AccessLog: cfg.AccessLog,
+	})
+	return err
+}
+
+// both hear of it; the first may be nil.
+func both[T any](first, second func(T)) func(T) {
+	if first == nil {
+		return second
+	}
+	return func(v T) { first(v); second(v) }
+}
+
+// limits asks the limiter what orders wants to know: one call for all buckets.
+// Placing, paying and cancelling take from the same bucket of a buyer.
+type limits struct {
+	place, pay     *ratelimit.Limiter
+	buyer, ip, sku ratelimit.Limit
+}
+
+func (l limits) Allow(ctx context.Context, buyer, ip, sku string) error {
+	if sku == "" { // the web has asked for the address
+		_, err := l.pay.Admit(ctx, 1, ratelimit.Buyer(buyer, l.buyer))
+		return err
+	}
+	buckets := append([]ratelimit.Bucket{ratelimit.Buyer(buyer, l.buyer)}, ratelimit.Address(ip, l.ip)...)
+	_, err := l.place.Admit(ctx, 1, append(buckets, ratelimit.SKU(sku, l.sku))...)
+	return err
+}
+
+// clock is this node's, wrong by as much as was asked for.
+func (a *App) clock() time.Time { return time.Now().Add(a.cfg.ClockOff) }
+
+// URL is where the node is reached from this machine.
+func (a *App) URL() string {
+	addr := a.listener.Addr().(*net.TCPAddr)
+	if addr.IP.IsUnspecified() {
+		return fmt.Sprintf("http://localhost:%d", addr.Port)
+	}
+	return "http://" + addr.String()
+}
+
+// Ready is closed once the node takes requests.
+func (a *App) Ready() <-chan struct{} { return a.ready }
+
+// Token signs a token that this node accepts.
+func (a *App) Token(subject string, admin bool) (string, error) {
+	return a.verifier.Sign(subject, admin, time.Hour)
+}
+
+func (a *App) close() {
+	for _, l := range []net.Listener{a.listener, a.metrics} {
+		if l != nil {
+			_ = l.Close() // the server has closed it already, as a rule
+		}
+	}
+	for _, end := range a.closing {
+		end()
+	}
+	if a.gate != nil {
+		ending, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_ = a.gate.Wait(ending) // its calls end by themselves: a second is their timeout
+	}
+	if a.rdb != nil {
+		_ = a.rdb.Close()
+	}
+	if a.store != nil {
+		_ = a.store.Close()
+	}
+}
+
+// server has bounds on everything a slow or hostile client could draw out.
+func (a *App) server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      60 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+	}
+}
+
+var errStopped = errors.New("stopped")

@@ -1,0 +1,319 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"flashsale/cmd/flashsale/internal/node/auth"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// A tab shows the live page in a browser of somebody's own.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+// browser starts Chromium for the rest of the test. Where there is none the test
+// is skipped, or fails if real servers are required.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	mode := os.Getenv("FLASHSALE_TEST_REAL")
+	var path string
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	switch {
+	case mode == "off":
+		t.Skip("FLASHSALE_TEST_REAL=off")
+	case path == "" && mode == "require":
+		t.Fatal("chromium is not installed")
+	case path == "":
+		t.Skip("chromium is not installed")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path))
+	for _, flag := range []string{"no-sandbox", "disable-gpu", "disable-quic", "disable-component-update"} {
+		options = append(options, chromedp.Flag(flag, true))
+	}
+	// Browser and tabs live as long as the contexts of their first calls.
+	within, giveUp := context.WithTimeout(context.WithoutCancel(t.Context()), 3*patience)
+	t.Cleanup(giveUp)
+	ctx, end := chromedp.NewExecAllocator(within, options...)
+	t.Cleanup(end) // waits for the process
+	ctx, kill := chromedp.NewContext(ctx)
+	t.Cleanup(kill)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start %s: %v", path, err)
+	}
+	return ctx
+}
+
+// patience is for a machine that is slow and has much else to do.
+const patience = time.Minute
+
+// visit opens the page. Whatever goes wrong in it fails the test.
+func visit(t *testing.T, browser context.Context, url string) *tab {
+	t.Helper()
+	ctx, leave := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	t.Cleanup(leave)
+	tab := &tab{t: t, ctx: ctx}
+	if err := chromedp.Do(ctx); err != nil { // there is a tab to listen to
+		t.Fatal(err)
+	}
+	err := chromedp.Listen(ctx, func(event any) {
+		switch e := event.(type) {
+		case *runtime.EventExceptionThrown:
+			t.Errorf("exception in the page: %s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+		case *log.EventEntryAdded:
+			if e.Entry.Source == log.EntrySourceSecurity {
+				t.Errorf("refused by the page's policy: %s", e.Entry.Text)
+			}
+		}
+	})
+	must(t, err)
+	tab.do(chromedp.Navigate(url))
+	return tab
+}
+
+func (b *tab) do(what chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, what); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// until waits for a condition of the page.
+func (b *tab) until(condition string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, 2*patience)
+	defer cancel()
+	_, err := chromedp.Run(ctx, chromedp.Poll[chromedp.Void](condition,
+		chromedp.WithPollingTimeout(patience), chromedp.WithPollingInterval(20*time.Millisecond)))
+	if err != nil {
+		shown, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
+		b.t.Fatalf("not so: %s: %v\n%s", condition, err, shown)
+	}
+}
+
+// click waits until what is to be clicked is there and nothing lies over it, and
+// clicks it. (Not by the mouse: it waits for a picture, which a browser in the
+// background draws when it likes.)
+func (b *tab) click(selector string) {
+	b.t.Helper()
+	b.until(`(() => {
+		const it = document.querySelector(` + strconv.Quote(selector) + `);
+		if (!it?.checkVisibility()) return false;
+		it.scrollIntoView({ block: 'center' });
+		const box = it.getBoundingClientRect();
+		const there = it.contains(document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2));
+		if (there) it.click();
+		return there;
+	})()`)
+}
+
+// What people do with the page: see a sale open, buy, see what others buy, find
+// it sold out, pay, stay while the node is restarted, and go on to the next sale.
+func TestInTheBrowser(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	s := servertest.Open(t, servers.KindEmbedded)
+	inDemo := func(c *Config) { often("one")(c); c.Demo = true }
+	n := start(t, s, inDemo)
+	front := newFront(t, n.URL())
+	put := func(total int, opensIn time.Duration) {
+		n.put("S", total, 2, 900, window(opensIn, 2*time.Hour)).ok()
+	}
+	put(3, time.Hour)
+	ann, bob := visit(t, chromium, front.url+"/#S"), visit(t, chromium, front.url+"/#S")
+
+	for _, tab := range []*tab{ann, bob} {
+		tab.until(left("3") + ` && /^(1:00:00|59:[0-9]{2})$/.test(document.getElementById('clock').textContent) && ` + button("Not open yet") +
+			` && document.getElementById('order').getAttribute('aria-disabled') === 'true'`)
+	}
+	put(3, 0)
+	ann.until(button("Buy 1"))
+	bob.until(button("Buy 1"))
+
+	ann.click("#more")
+	ann.until(button("Buy 2"))
+	ann.click("#order")
+	ann.until(`document.getElementById('answer').dataset.kind === 'yes'`)
+	bob.until(left("1"))
+	bob.click("#order")
+	for _, tab := range []*tab{ann, bob} {
+		tab.until(left("0") + ` && document.getElementById('state').textContent === 'Sold out' && ` + button("Sold out"))
+	}
+	ann.do(chromedp.Focus(`#orders button[aria-label^="Pay"]`))
+	ann.click(`#orders button[aria-label^="Pay"]`)
+	ann.until(`document.querySelector('#orders li').dataset.status === 'paid' && document.getElementById('answer').textContent === ''`)
+	ann.until(`document.activeElement === document.querySelector('#orders li')`) // its button is gone
+	bob.click(`#orders button[aria-label^="Cancel"]`)
+	ann.until(left("1"))
+
+	bob.click("#enter")
+	bob.until(`document.getElementById('law').dataset.state === 'holds' && document.getElementById('law-sum').textContent.startsWith('3 units = 1 left')`)
+
+	must(t, n.stop())
+	ann.until(`document.getElementById('link').dataset.state === 'lost'`)
+	n = start(t, s, inDemo)
+	front.to(t, n.URL())
+	ann.until(`document.getElementById('link').dataset.state === 'live'`)
+	put(5, -time.Hour)
+	ann.until(left("3"))
+	bob.until(left("3") + ` && document.getElementById('law-sum').textContent.startsWith('5 units = 3 left')`)
+
+	ann.until(`(sessionStorage.setItem('buyer', 'of another server'), true)`)
+	ann.click("#order") // as another buyer
+	ann.until(`document.getElementById('answer').dataset.kind === 'yes'`)
+	n.put("T", 9, 2, 900)
+	ann.until(`(dispatchEvent(new Event('hashchange')), document.getElementById('newer').textContent === 'Watch A thing, just opened')`)
+	ann.click("#newer")
+	ann.until(left("9") + ` && location.hash === '#T'`)
+}
+
+// A shop that is no demo: whoever has a token pastes it. Answers get lost or come
+// late, orders expire, Redis and nodes go and come back, at last with nothing of
+// what there was.
+func TestInTheBrowserOfAShop(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	s := servertest.Open(t, servers.KindEmbedded)
+	n := start(t, s, func(c *Config) {
+		often("one")(c)
+		c.Wait, c.LimitBuyer = time.Nanosecond, limit(t, "1/h:10") // every order is answered 202, and followed
+	})
+	front := newFront(t, n.URL())
+	n.put("S", 3, 2, 900)
+	ann := visit(t, chromium, front.url+"/#S")
+	paste := func(token string) {
+		t.Helper()
+		ann.until(`(() => {
+			document.getElementById('token').value = ` + strconv.Quote(token) + `;
+			document.getElementById('sign').requestSubmit();
+			return true;
+		})()`)
+	}
+	answered := func(id, words string) string {
+		return `document.getElementById('` + id + `').textContent.startsWith('` + words + `')`
+	}
+	hidden := func(id string) string { return `document.getElementById('` + id + `').hidden` }
+
+	ann.until(left("3") + ` && ` + hidden("buy") + ` && ` + answered("hint", "To order here"))
+	ann.until(`(document.querySelector('.skip').click(), document.activeElement.id === 'main' && location.hash === '#S')`)
+	foreign, err := auth.New([]byte("another "+secret), time.Now)
+	must(t, err)
+	for _, admin := range []bool{false, true} {
+		paste("rubbish")
+		ann.until(answered("operator-answer", "That is no token"))
+		token, err := foreign.Sign("ann", admin, time.Hour)
+		must(t, err)
+		paste(token)
+		ann.until(answered("operator-answer", "That token is not accepted") + ` && ` + hidden("buy") + ` && ` + hidden("figures"))
+	}
+
+	paste(n.token("ann", false))
+	ann.until(`document.activeElement.id === 'order' && ` + button("Buy 1"))
+	front.lose.Store(true)
+	ann.click("#order")
+	ann.until(answered("answer", "Yours: 1 unit. ") + ` && ` + left("2"))
+	n.put("S", 3, 2, 1) // from now on there is a second to pay
+	ann.click("#order")
+	ann.until(`document.querySelectorAll('#orders li').length === 2 && document.querySelector('#orders li').dataset.status === 'expired'`)
+	ann.until(left("2") + ` && document.getElementById('answer').textContent === ''`)
+	ann.until(`(document.getElementById('order').click(), ` + answered("answer", "Too many requests") + ` && ` + button("Wait ") + `)`)
+
+	paste(n.token("op", true))
+	ann.until(`document.getElementById('law').dataset.state === 'holds' && document.activeElement.id === 'figures'`)
+	enough := again(t, func() { n.rdb.HSet(t.Context(), "sale:{S}", "available", 0) })
+	ann.until(`document.getElementById('law').dataset.state === 'broken'`)
+	enough() // and the keeper repairs it
+	ann.until(`document.getElementById('law').dataset.state === 'holds'`)
+	s.Mini.Kill()
+	ann.until(answered("notice", "Redis does not answer") + ` && !` + hidden("notice"))
+	must(t, s.Mini.Restart(t.Context()))
+	ann.until(hidden("notice"))
+
+	must(t, n.stop())
+	ann.until(answered("notice", "No word from the shop"))
+	n = start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Secret = "another " + secret })
+	front.to(t, n.URL())
+	ann.until(answered("name", "Nothing is on sale") + ` && ` + hidden("figures") + ` && ` + answered("operator-answer", "That token is not accepted"))
+	eventually(t, "the stream of a sale that is gone is asked for", func() bool { return front.gone.Load() > 0 })
+	n.put("S", 7, 2, 900)
+	ann.until(left("7") + ` && document.getElementById('link').dataset.state === 'live'`)
+}
+
+// left is so where the page shows this many units.
+func left(units string) string {
+	return `document.getElementById('left').dataset.value === '` + units + `'`
+}
+
+// button is so where the buy button begins with this.
+func button(label string) string {
+	return `document.getElementById('order').textContent.startsWith('` + label + `')`
+}
+
+// A front is an address that stays the same while the node behind it is another
+// one.
+type front struct {
+	url    string
+	target atomic.Pointer[url.URL]
+	lose   atomic.Bool  // the next answer to an order does not come back
+	gone   atomic.Int64 // streams that were answered 404
+}
+
+var errLost = errors.New("lost")
+
+func newFront(t *testing.T, first string) *front {
+	t.Helper()
+	f := &front{}
+	f.to(t, first)
+	server := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(f.target.Load()) },
+		ModifyResponse: func(r *http.Response) error {
+			switch path := r.Request.URL.Path; {
+			case path == "/v1/live" && r.StatusCode == http.StatusNotFound:
+				f.gone.Add(1)
+			case path == "/v1/orders" && r.Request.Method == http.MethodPost && f.lose.CompareAndSwap(true, false):
+				return errLost
+			}
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	})
+	t.Cleanup(func() {
+		server.CloseClientConnections() // those of tabs that are still open
+		server.Close()
+	})
+	f.url = strings.TrimSuffix(server.URL, "/")
+	return f
+}
+
+// to has another node stand behind it.
+func (f *front) to(t *testing.T, node string) {
+	t.Helper()
+	u, err := url.Parse(node)
+	must(t, err)
+	f.target.Store(u)
+}

@@ -1,0 +1,57 @@
+package app
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// A Redis Cluster of three masters sells fifty SKUs over its slots, each to
+// its last unit and not one more; a unit that was cancelled is sold again.
+func TestRedisCluster(t *testing.T) {
+	t.Parallel()
+	cluster := servertest.OpenRedisCluster(t, 3)
+	stores := &servers.Stores{Kind: servers.KindReal, RedisURL: cluster.URL, SQL: servertest.OpenSQL(t, servers.KindReal)}
+	n := start(t, stores, nil)
+
+	const skus, units, buyers = 50, 5, 8
+	var wg sync.WaitGroup
+	for i := range skus {
+		sku := fmt.Sprintf("sku-%02d", i)
+		wg.Go(func() {
+			n.put(sku, units, 1, 900).ok()
+			sold := 0
+			for b := range buyers {
+				last, from := fmt.Sprintf("buyer-%d", b), fmt.Sprintf("X-Forwarded-For: 10.0.%d.%d", i, b)
+				var a answer
+				eventually(t, sku+" answers", func() bool { // a busy machine makes a buyer ask again
+					a = n.order(sku, last, from)
+					return a.status != 503 && a.status != 202
+				})
+				switch {
+				case a.status == 201:
+					sold++
+					if sold == units {
+						n.cancel(last, a.where(), from)
+					}
+				case a.code() != "sold_out":
+					t.Errorf("%s: %d %s", sku, a.status, a.body)
+				}
+			}
+			eventually(t, sku+" sells the cancelled unit again", func() bool {
+				return n.order(sku, "late", fmt.Sprintf("X-Forwarded-For: 10.1.%d.1", i)).status == 201 || sold > units
+			})
+			n.audited(sku, `"balanced":true`, `"available":0,"held":0,"sold":5`)
+		})
+	}
+	wg.Wait()
+
+	for _, master := range cluster.Nodes {
+		if keys, err := openRedis(t, master.URL).DBSize(t.Context()).Result(); keys == 0 || err != nil {
+			t.Errorf("a master has %d keys (%v)", keys, err)
+		}
+	}
+}

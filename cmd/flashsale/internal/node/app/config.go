@@ -1,0 +1,185 @@
+// Package app is one node of the program, put together: stores, gate, limiter,
+// orders and HTTP. Commands and tests start the same thing.
+package app
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"flashsale/cmd/flashsale/internal/node/auth"
+	"flashsale/cmd/flashsale/internal/node/web"
+	"flashsale/ratelimit"
+)
+
+// Config of an App. The fields with a help text are the flags of serve, with their
+// defaults: a Config that leaves one out means its default. Only of the Limits does
+// it mean none.
+type Config struct {
+	Addr        string `default:"${addr}" placeholder:"HOST:PORT" help:"Address to listen on; :8080 listens on all interfaces. Default ${default}."`
+	MetricsAddr string `placeholder:"HOST:PORT" help:"Separate address for /metrics and pprof. Default: /metrics on --addr, no pprof."`
+	Redis       string `placeholder:"URL" secret:"url" help:"Redis, such as redis://localhost:6379/0; for a cluster, several hosts separated by commas; for Sentinel, redis+sentinel://host:26379,host:26379/master/0. Without --redis and --mysql: embedded stores, lost on exit."`
+	SQL         string `name:"mysql" placeholder:"DSN" secret:"url" help:"MySQL, or a database with its protocol, such as user:password@tcp(localhost:3306)/flashsale."` // or sqlite:FILE
+	Secret      string `placeholder:"TEXT" secret:"all" help:"Key of the tokens (HS256), 32 bytes or more, equal on all nodes. Default: a public one, for demos on embedded stores only."`
+	Node        string `placeholder:"NAME" help:"Unique name of this node. Default: random."`
+
+	PreviousSecret string        `placeholder:"TEXT" secret:"all" help:"Also accept tokens signed with this secret, while you rotate it." group:"Tokens"`
+	TokenIssuer    string        `default:"${token_name}" placeholder:"NAME" help:"Required issuer (iss) of tokens that name one. Default ${default}." group:"Tokens"`
+	TokenAudience  string        `default:"${token_name}" placeholder:"NAME" help:"Required audience (aud) of tokens that name one. Default ${default}." group:"Tokens"`
+	TokenLife      time.Duration `default:"${token_life}" help:"Longest lifetime of a token. Default ${default}." group:"Tokens"`
+	PayScope       string        `placeholder:"SCOPE" help:"For production: only tokens with this scope may pay, for any buyer; give it to the payment provider's callback. Default: buyers report their own payments." group:"Tokens"`
+
+	Lock        string   `default:"redis" help:"Where keepers' locks are kept: redis (--redis), redlock, zookeeper or mysql (--mysql; one connection per sale). Default ${default}." group:"Locks"`
+	LockServers []string `placeholder:"SERVER" secret:"url" help:"For redlock, URLs of an odd number of independent Redis masters, at least three; for zookeeper, host:port of its servers." group:"Locks"`
+
+	Limits         `embed:"" group:"Limits"`
+	TrustedProxies []string `placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is trusted. Default: none." group:"Limits"`
+	MaxQuantity    int64    `default:"${units_per_order}" placeholder:"UNITS" help:"Maximum units per order. Default ${default}." group:"Limits"`
+	OrdersPerBuyer int      `default:"1000" placeholder:"ORDERS" help:"Maximum orders per buyer and SKU, cancelled ones included. Default ${default}." group:"Limits"`
+	QueueLimit     int      `default:"20000" placeholder:"ORDERS" help:"Maximum queued orders per SKU; more are answered 503. Default ${default}." group:"Limits"`
+
+	Lease time.Duration `default:"5s" help:"Another node takes over a dead node's sales within this time. Default ${default}." group:"Times"`
+	Wait  time.Duration `default:"2s" help:"Answer 202 when an order is not durable after this time. Default ${default}." group:"Times"`
+	Drain time.Duration `default:"15s" help:"Time a stopping node has to finish accepted requests. Default ${default}." group:"Times"`
+
+	ReconcileEvery      time.Duration `default:"1s" help:"How often the sums of an active sale are compared between Redis and MySQL. Default ${default}." group:"Times"`
+	ReconcileHoldsEvery time.Duration `default:"10m" help:"How often a sale is compared order by order. Default ${default}." group:"Times"`
+
+	DirectAfter time.Duration `default:"3s" help:"Switch to direct mode after Redis has been unreachable for this long; switch back after it has been reachable for as long. Default ${default}." group:"Times"`
+	DirectLine  int           `default:"256" placeholder:"ORDERS" help:"Maximum orders in progress in direct mode per node; more are answered 503. Default ${default}." group:"Limits"`
+
+	ClockOff  time.Duration `hidden:"" help:"Offset of this node's clock, for drills."`
+	NoMetrics bool          `hidden:"" help:"Count nothing, for the benchmark of what counting costs."`
+
+	Demo          bool                   `kong:"-"` // whoever asks gets a token, and there is something on sale
+	AccessLog     bool                   `kong:"-"`
+	SnapshotEvery time.Duration          `kong:"-"` // of the live page, default 1 s
+	WatchLife     time.Duration          `kong:"-"` // of one stream of it, default 10 min
+	Log           *slog.Logger           `kong:"-"`
+	Traces        trace.TracerProvider   `kong:"-"` // of which requests' spans are made; nil for none
+	Collectors    []prometheus.Collector `kong:"-"` // further metrics, of who made the App
+}
+
+// Limits are the limiter's.
+type Limits struct {
+	LimitBuyer ratelimit.Limit `default:"5/s:10" placeholder:"RATE:BURST" help:"Rate at which a buyer may place, pay and cancel: tokens per ms, s, m or h, and the burst. off: no limit. Default ${default}."`
+	LimitIP    ratelimit.Limit `name:"limit-ip" default:"50/s:100" placeholder:"RATE:BURST" help:"Request rate of an address (IPv6: of a /64; a /48 has ten times as much). off: no limit. Default ${default}."`
+	LimitSKU   ratelimit.Limit `name:"limit-sku" default:"off" placeholder:"RATE:BURST" help:"Rate of orders for one SKU. Default ${default}."`
+
+	LimitWhenRedisDown Policies `default:"place=local,pay=open,read=local" placeholder:"ROUTE=POLICY,..." help:"What the limiter does on a route while Redis is down: open allows all, closed answers 503, local counts on each node alone. Routes: place, pay (with cancel), read. Default ${default}."`
+	LimitShadow        []string `placeholder:"ROUTE" help:"Routes whose limits are counted in /metrics but not enforced. Default: none."`
+}
+
+// Policies are what becomes of a route's requests while Redis is away: defaultAway
+// for routes that are not named.
+type Policies map[string]ratelimit.Policy
+
+// UnmarshalText reads ROUTE=POLICY,...
+func (a *Policies) UnmarshalText(text []byte) error {
+	*a = Policies{}
+	for part := range strings.SplitSeq(string(text), ",") {
+		route, name, _ := strings.Cut(part, "=")
+		var policy ratelimit.Policy
+		if err := policy.UnmarshalText([]byte(name)); err != nil {
+			return fmt.Errorf("%q is not ROUTE=POLICY: %w", part, err)
+		}
+		(*a)[route] = policy
+	}
+	return nil
+}
+
+// UnitsPerOrder is the default of MaxQuantity.
+const UnitsPerOrder = 10
+
+// Vars are defaults of a Config that other commands name, too.
+var Vars = kong.Vars{
+	"addr": "127.0.0.1:8080", "units_per_order": strconv.Itoa(UnitsPerOrder),
+	"token_name": auth.DefaultName, "token_life": fmt.Sprintf("%gh", auth.DefaultLife.Hours()),
+}
+
+// defaultAway keeps nobody from paying because Redis is away, and nodes from
+// being flooded.
+var defaultAway = map[string]ratelimit.Policy{
+	web.RoutePlace: ratelimit.Local, web.RoutePay: ratelimit.Open, web.RouteRead: ratelimit.Local,
+}
+
+// rules are the limiter's on a route.
+func (c Config) rules(route string) ratelimit.Rules {
+	away, given := c.LimitWhenRedisDown[route]
+	if !given {
+		away = defaultAway[route]
+	}
+	return ratelimit.Rules{Route: route, WhenAway: away, Shadow: slices.Contains(c.LimitShadow, route)}
+}
+
+// tokens are what verifies them.
+func (c Config) tokens(clock func() time.Time) auth.Config {
+	return auth.Config{
+		Secret: []byte(c.Secret), Previous: []byte(c.PreviousSecret), Issuer: c.TokenIssuer, Audience: c.TokenAudience,
+		Life: c.TokenLife, Demo: c.Demo, Clock: clock,
+	}
+}
+
+func (c Config) withDefaults() Config {
+	limits := c.Limits
+	c.QueueLimit, c.Lease, c.Drain = max(c.QueueLimit, 0), max(c.Lease, 0), max(c.Drain, 0)
+	if err := kong.ApplyDefaults(&c, Vars); err != nil {
+		panic(err) // of the tags above
+	}
+	c.Limits = limits
+	c.Node = cmp.Or(c.Node, uuid.NewString())
+	c.Log = cmp.Or(c.Log, slog.Default())
+	return c
+}
+
+// validate names everything that is wrong, at once.
+func (c Config) validate() error {
+	var f faults
+	_, err := redisOptions(c.Redis)
+	f.check(c.Redis != "", "redis: no URL (such as redis://localhost:6379/0)")
+	f.check(c.Redis == "" || err == nil, "%w", err)
+	f.check(c.SQL != "", "mysql: no DSN (such as user:password@tcp(localhost:3306)/flashsale)")
+	_, err = auth.NewVerifier(c.tokens(nil))
+	f.check(err == nil, "secret: %w", err)
+	f.check(c.TokenLife >= 0, "token-life: %s is below 0", c.TokenLife)
+	f.check(len(strings.Fields(c.PayScope)) <= 1, "pay-scope: %q is more than one", c.PayScope)
+	knownRoute := func(flag, route string) {
+		_, known := defaultAway[route]
+		f.check(known, "%s: %q is none of the routes %s", flag, route, strings.Join(slices.Sorted(maps.Keys(defaultAway)), ", "))
+	}
+	for _, route := range slices.Sorted(maps.Keys(c.LimitWhenRedisDown)) {
+		knownRoute("limit-when-redis-down", route)
+	}
+	for _, route := range c.LimitShadow {
+		knownRoute("limit-shadow", route)
+	}
+	c.validateLock(&f)
+	f.check(c.Lease >= time.Second, "lease: %s is under a second", c.Lease)
+	// What is compared too often is compared at the buyers' cost.
+	f.check(c.ReconcileEvery >= 100*time.Millisecond, "reconcile-every: %s is under 100ms", c.ReconcileEvery)
+	f.check(c.ReconcileHoldsEvery >= max(c.ReconcileEvery, time.Second),
+		"reconcile-holds-every: %s is under a second, or under reconcile-every", c.ReconcileHoldsEvery)
+	f.check(c.DirectAfter >= 100*time.Millisecond, "direct-after: %s is under 100ms", c.DirectAfter)
+	f.check(c.DirectLine >= 1, "direct-line: %d is under 1", c.DirectLine)
+	return errors.Join(f...)
+}
+
+// faults are what is wrong with a Config.
+type faults []error
+
+func (f *faults) check(ok bool, format string, args ...any) {
+	if !ok {
+		*f = append(*f, fmt.Errorf(format, args...))
+	}
+}

@@ -1,0 +1,160 @@
+package app
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// A buyer's and an operator's calls, as openapi.yaml says.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		n := start(t, s, nil)
+		n.put("S", 3, 2, 900).is(201)
+		n.put("S", 3, 2, 900).is(200)
+		ann, bob := n.token("ann", false), n.token("bob", false)
+
+		var order map[string]any
+		made := n.send("POST", "/v1/orders", ann, `{"sku":"S","quantity":2}`, "Idempotency-Key: k1")
+		made.into(t, &order)
+		id := fmt.Sprint(order["id"])
+		if made.status != 201 || made.where() != "/v1/orders/"+id || order["status"] != "pending_payment" || order["amount"] != 3998.0 {
+			t.Fatalf("order: %d %s", made.status, made.body)
+		}
+		n.send("POST", "/v1/orders", ann, `{"sku":"S","quantity":2}`, "Idempotency-Key: k1").replays(made)
+
+		late := n.orderBy("S", "bob", "k1", "Prefer: respond-async").is(202)
+		bobs := late.id()
+		eventually(t, "the async order is durable", func() bool {
+			return n.send("GET", late.where(), bob, "").has(`"pending_payment"`)
+		})
+
+		for _, c := range []struct {
+			name, method, path, token, body string
+			status                          int
+			code                            string
+		}{
+			{"sold out", "POST", "/v1/orders", n.token("eve", false), `{"sku":"S","quantity":1}`, 409, "sold_out"},
+			{"limit", "POST", "/v1/orders", ann, `{"sku":"S","quantity":1}`, 409, "buyer_limit"},
+			{"unknown sale", "POST", "/v1/orders", ann, `{"sku":"T","quantity":1}`, 404, "not_found"},
+			{"own order", "GET", "/v1/orders/" + id, ann, "", 200, ""},
+			{"another's order", "GET", "/v1/orders/" + id, bob, "", 404, "not_found"},
+			{"pay another's", "POST", "/v1/orders/" + id + "/pay", bob, `{"payment_ref":"r"}`, 404, "not_found"},
+			{"cancel another's", "POST", "/v1/orders/" + id + "/cancel", bob, "", 404, "not_found"},
+			{"pay", "POST", "/v1/orders/" + id + "/pay", ann, `{"payment_ref":"r"}`, 200, ""},
+			{"pay again", "POST", "/v1/orders/" + id + "/pay", ann, `{"payment_ref":"r"}`, 200, ""},
+			{"pay with another ref", "POST", "/v1/orders/" + id + "/pay", ann, `{"payment_ref":"q"}`, 409, "already_paid"},
+			{"cancel a paid one", "POST", "/v1/orders/" + id + "/cancel", ann, "", 409, "already_paid"},
+			{"cancel", "POST", "/v1/orders/" + bobs + "/cancel", bob, "", 200, ""},
+			{"cancel again", "POST", "/v1/orders/" + bobs + "/cancel", bob, "", 200, ""},
+			{"pay a cancelled one", "POST", "/v1/orders/" + bobs + "/pay", bob, `{"payment_ref":"r"}`, 409, "order_closed"},
+			{"list", "GET", "/v1/orders?limit=1", ann, "", 200, ""},
+			{"sales", "GET", "/v1/sales", "", "", 200, ""},
+			{"sale", "GET", "/v1/sales/S", "", "", 200, ""},
+			{"no sale", "GET", "/v1/sales/T", "", "", 404, "not_found"},
+			{"audit without token", "GET", "/v1/admin/sales/S/audit", "", "", 401, "unauthorized"},
+			{"audit as buyer", "GET", "/v1/admin/sales/S/audit", ann, "", 403, "forbidden"},
+			{"audit", "GET", "/v1/admin/sales/S/audit", n.token("op", true), "", 200, ""},
+			{"rebuild", "POST", "/v1/admin/sales/S/rebuild", n.token("op", true), "", 200, ""},
+			{"rows", "GET", "/v1/admin/sales/S/orders", n.token("op", true), "", 200, ""},
+			{"refunds without token", "GET", "/v1/admin/refunds", "", "", 401, "unauthorized"},
+			{"refunds as buyer", "GET", "/v1/admin/refunds", ann, "", 403, "forbidden"},
+			{"refunds", "GET", "/v1/admin/refunds", n.token("op", true), "", 200, ""},
+			{"no route", "GET", "/v2", ann, "", 404, "not_found"},
+			{"a slash too many", "POST", "/v1/orders/", ann, `{"sku":"S","quantity":1}`, 404, "not_found"},
+			{"no method", "DELETE", "/v1/orders", ann, "", 405, "method_not_allowed"},
+			{"livez", "GET", "/livez", "", "", 200, ""},
+			{"readyz", "GET", "/readyz", "", "", 200, ""},
+			{"metrics", "GET", "/metrics", "", "", 200, ""},
+		} {
+			if a := n.send(c.method, c.path, c.token, c.body); a.status != c.status || a.code() != c.code {
+				t.Errorf("%s: %d %s, want %d %s", c.name, a.status, a.body, c.status, c.code)
+			}
+		}
+
+		n.audited("S", `"restoring":0`, `"held":0`) // the cancelled unit is back
+		n.audit("S").says(`"total":3,"available":1,"held":0,"sold":2`, `"paid":2`, `"balanced":true`)
+		n.put("S", 1, 2, 900).is(409, "below_sold")
+		n.put("S", 10, 2, 900).is(200).says(`"available":8`)
+	})
+}
+
+// Whatever is malformed is refused with its field named, and nothing else happens.
+// (What is malformed: TestBadRequests of httpapi.)
+func TestBadInput(t *testing.T) {
+	s := servertest.Open(t, servers.KindEmbedded)
+	n := start(t, s, nil)
+	n.put("S", 10, 2, 900).is(201)
+	ann := n.token("ann", false)
+	for _, c := range []struct {
+		name, body, field string
+		header            []string
+	}{
+		{name: "malformed", body: `{"sku":`, field: "body"},
+		{name: "unknown field", body: `{"sku":"S","quantity":1,"price":1}`, field: "price"},
+		{name: "huge", body: `{"sku":"` + strings.Repeat("S", 5000) + `","quantity":1}`, field: "body"},
+		{name: "bad key", body: `{"sku":"S","quantity":1}`, field: "Idempotency-Key", header: []string{"Idempotency-Key: a b"}},
+	} {
+		a := n.send("POST", "/v1/orders", ann, c.body, c.header...)
+		if a.status != 400 || a.code() != "invalid_request" || !a.has(`"field":"`+c.field+`"`) {
+			t.Errorf("%s: %d %s, want 400 naming %s", c.name, a.status, a.body, c.field)
+		}
+	}
+	n.send("POST", "/v1/orders", ann, `{"sku":"S","quantity":1}`, "Content-Type: text/plain").is(415, "unsupported_media_type")
+	for name, token := range map[string]string{
+		"none":    "",
+		"garbage": "x.y.z",
+		"alg none": "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0." +
+			"eyJzdWIiOiJhbm4iLCJleHAiOjk5OTk5OTk5OTl9.",
+		"forged": ann[:len(ann)-2] + "AA",
+	} {
+		if a := n.send("POST", "/v1/orders", token, `{"sku":"S","quantity":1}`); a.status != 401 || a.code() != "unauthorized" {
+			t.Errorf("token %s: %d %s", name, a.status, a.body)
+		}
+	}
+	bad := n.send("PUT", "/v1/admin/sales/T", n.token("op", true), `{"name":"","price":-1,"currency":"euro","total":-5,"reserve_on":"later"}`)
+	for _, field := range []string{"name", "price", "currency", "total", "per_buyer_limit", "opens_at", "closes_at", "payment_window_s", "reserve_on"} {
+		bad.is(400).says(`"field":"` + field + `"`)
+	}
+	n.send("PUT", "/v1/admin/sales/T", n.token("op", true), `{"reserve_on":""}`).is(400).says(`"field":"reserve_on"`)
+	n.audit("S").says(`"available":10`)
+}
+
+// A body that trickles in is cut off, and the connection's goroutine with it.
+func TestSlowBody(t *testing.T) {
+	t.Parallel()
+	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(n.URL(), "http://"))
+	must(t, err)
+	defer func() { _ = conn.Close() }()
+	_, _ = fmt.Fprintf(conn, "POST /v1/orders HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: 100\r\n\r\n{", n.token("ann", false))
+	_ = conn.SetReadDeadline(time.Now().Add(15 * time.Second))
+	status := make([]byte, 12)
+	if _, err := conn.Read(status); err != nil || string(status) != "HTTP/1.1 400" {
+		t.Errorf("slow body: %q, %v", status, err)
+	}
+}
+
+// The limiter's refusal has its headers, and neither harms other buyers nor
+// takes a unit.
+func TestRateLimited(t *testing.T) {
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) {
+		c.LimitBuyer = limit(t, "1/m:2")
+	})
+	n.put("S", 10, 9, 900)
+	n.order("S", "ann").is(201)
+	n.orderBy("S", "ann", "l").is(201)
+	third := n.orderBy("S", "ann", "m").is(429, "rate_limited")
+	for _, name := range []string{"Retry-After", "RateLimit", "RateLimit-Policy"} {
+		if third.header.Get(name) == "" {
+			t.Errorf("third order within a minute: no %s", name)
+		}
+	}
+	n.order("S", "bob").is(201)
+}

@@ -1,0 +1,57 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"flashsale/orders"
+)
+
+// The demo's sale.
+const (
+	demoOpensAfter = 20 * time.Second // time to open the page, and see it count down
+	demoOpenFor    = 7 * 24 * time.Hour
+)
+
+// demoSale puts something on sale where nothing is. Several nodes that start
+// together agree on its name; that of the last one to write opens it, a moment
+// later than the others'.
+func (a *App) demoSale(ctx context.Context) {
+	sale, err := a.createDemoSale(ctx)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		a.cfg.Log.Warn("demo sale not created", "error", err)
+	case sale != nil:
+		a.cfg.Log.Info("demo sale", "sku", sale.SKU, "units", sale.Total, "opens_at", sale.OpensAt.Format(time.RFC3339))
+	}
+}
+
+// createDemoSale returns nil where there is a sale that can be watched.
+func (a *App) createDemoSale(ctx context.Context) (*orders.Sale, error) {
+	sales, now, err := a.store.Sales(ctx)
+	if err != nil {
+		return nil, err
+	}
+	taken := map[string]bool{}
+	for _, sale := range sales {
+		if now.Before(sale.ClosesAt) {
+			return nil, nil
+		}
+		taken[sale.SKU] = true
+	}
+	sku := "demo"
+	for n := 2; taken[sku]; n++ {
+		sku = fmt.Sprint("demo-", n)
+	}
+	sale := orders.Sale{
+		SKU: sku, Name: "The Last Pair", Price: 12900, Currency: "EUR", Total: 1000, PerBuyerLimit: 2,
+		OpensAt: now.Add(demoOpensAfter), ClosesAt: now.Add(demoOpenFor), PaymentWindowS: 120,
+	}
+	_, _, err = a.service.PutSale(ctx, sale)
+	if errors.Is(err, orders.ErrUnavailable) { // it is in the database, and on its way to the gate
+		err = nil
+	}
+	return &sale, err
+}

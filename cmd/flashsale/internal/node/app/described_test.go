@@ -1,0 +1,94 @@
+package app
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+
+	"flashsale/cmd/flashsale/internal/node/web"
+)
+
+var routes = sync.OnceValues(func() (routers.Router, error) {
+	for _, text := range []string{"text/html", "text/event-stream"} {
+		openapi3filter.RegisterBodyDecoder(text, openapi3filter.PlainBodyDecoder)
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(web.OpenAPI)
+	if err != nil {
+		return nil, err
+	}
+	return gorillamux.NewRouter(doc)
+})
+
+// asDescribed fails where an answer is not what openapi.yaml says of its route
+// and status. Every answer that these tests receive goes through it.
+func asDescribed(t testing.TB, req *http.Request, res *http.Response, body []byte) {
+	t.Helper()
+	if err := judgeAnswer(t, req, res, body); err != nil {
+		t.Errorf("%s %s: %d is not as described: %v\n%s", req.Method, req.URL.Path, res.StatusCode, err, body)
+	}
+}
+
+func judgeAnswer(t testing.TB, req *http.Request, res *http.Response, body []byte) error {
+	t.Helper()
+	router, err := routes()
+	must(t, err)
+	here := req.Clone(t.Context())
+	here.URL.Scheme, here.URL.Host, here.Host = "", "", ""
+	route, params, err := router.FindRoute(here)
+	if err != nil { // no such route, or not by this method
+		if res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusMethodNotAllowed {
+			return nil
+		}
+		return err
+	}
+	return openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: here, PathParams: params, Route: route},
+		Status:                 res.StatusCode,
+		Header:                 res.Header,
+		Body:                   io.NopCloser(bytes.NewReader(body)),
+		Options:                &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	})
+}
+
+// What is held against each answer sees a field too many, a status, a code and
+// a header that are not in the description.
+func TestDescriptionIsHeldAgainstAnswers(t *testing.T) {
+	const right = `{"type":"about:blank","title":"Too Many Requests","status":429,"code":"rate_limited"}`
+	header := http.Header{
+		"Content-Type": {"application/problem+json"}, "X-Request-Id": {"x"},
+		"Retry-After": {"1"}, "Ratelimit": {"x"}, "Ratelimit-Policy": {"x"},
+	}
+	without := header.Clone()
+	without.Del("RateLimit")
+	never := header.Clone()
+	never.Set("Retry-After", "0")
+	for name, c := range map[string]struct {
+		status int
+		header http.Header
+		body   string
+		ok     bool
+	}{
+		"right":               {429, header, right, true},
+		"a field too many":    {429, header, strings.Replace(right, "{", `{"trace":"…",`, 1), false},
+		"an unknown code":     {429, header, strings.Replace(right, "rate_limited", "too_fast", 1), false},
+		"an unknown status":   {418, header, right, false},
+		"no RateLimit":        {429, without, right, false},
+		"Retry-After: 0":      {429, never, right, false},
+		"a field that is not": {429, header, `{"type":"about:blank","title":"Too Many Requests","status":429}`, false},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://node/v1/sales/S", nil)
+		must(t, err)
+		err = judgeAnswer(t, req, &http.Response{StatusCode: c.status, Header: c.header}, []byte(c.body))
+		if (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

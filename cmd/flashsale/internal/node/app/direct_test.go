@@ -1,0 +1,87 @@
+package app
+
+import (
+	"testing"
+	"time"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// Redis goes for long: the whole API sells on, with limiter, tokens, replays and
+// reads, and says of itself that it is degraded. When Redis is back it is as
+// before, without a hand.
+func TestSellsWithoutRedis(t *testing.T) {
+	t.Parallel()
+	for _, kind := range servertest.Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			s, redis, _ := stoppable(t, kind)
+			n := start(t, s, func(c *Config) {
+				c.Lease = 2 * time.Second
+				c.DirectAfter = 200 * time.Millisecond
+			})
+			n.put("S", 5, 2, 900)
+			two := func(buyer string) answer {
+				return n.send("POST", "/v1/orders", n.token(buyer, false), `{"sku":"S","quantity":2}`, "Idempotency-Key: k")
+			}
+			before := two("ann").is(201)
+			redis.Kill()
+			eventually(t, "it says that it sells without Redis", func() bool {
+				a := n.send("GET", "/readyz", "", "")
+				return a.status == 200 && a.has(`"degraded"`, "redis does not answer")
+			})
+			two("ann").replays(before)
+			where := two("bob").is(201).where()
+			for _, refused := range []struct {
+				buyer, key, body string
+				status           int
+				code             string
+			}{
+				{"ann", "k", `{"sku":"S","quantity":1}`, 422, "idempotency_mismatch"},
+				{"ann", "l", `{"sku":"S","quantity":1}`, 409, "buyer_limit"},
+				{"eve", "k", `{"sku":"S","quantity":2}`, 409, "sold_out"},
+				{"eve", "k", `{"sku":"none","quantity":2}`, 404, "not_found"},
+			} {
+				n.send("POST", "/v1/orders", n.token(refused.buyer, false), refused.body, "Idempotency-Key: "+refused.key).is(refused.status, refused.code)
+			}
+			for _, call := range []struct{ method, path, body string }{
+				{"GET", where, ""}, {"GET", "/v1/orders", ""}, {"POST", where + "/pay", `{"payment_ref":"ref"}`},
+				{"GET", "/v1/sales", ""}, {"GET", "/v1/sales/S", ""},
+			} {
+				n.send(call.method, call.path, n.token("bob", false), call.body).is(200)
+			}
+			n.send("GET", "/metrics", "", "").says("flashsale_direct_orders_total 1\n", "flashsale_sales_in_direct_mode 1\n", "flashsale_direct_entered_total 1\n")
+			must(t, redis.Restart(t.Context()))
+			eventually(t, "it sells through the gate", func() bool {
+				return n.metric("flashsale_sales_in_direct_mode") == 0
+			})
+			eventually(t, "ready, and nothing missing", func() bool {
+				a := n.send("GET", "/readyz", "", "")
+				return a.status == 200 && a.has(`"ok"`)
+			})
+			n.audited("S", `"available":1,"held":0,"sold":4`, `"balanced":true`)
+		})
+	}
+}
+
+// A node that starts while Redis is gone sells as those do that were there.
+func TestStartsWithoutRedis(t *testing.T) {
+	t.Parallel()
+	s := servertest.Open(t, servers.KindEmbedded)
+	change := func(c *Config) { c.DirectAfter = 200 * time.Millisecond }
+	was := start(t, s, change)
+	was.put("S", 5, 2, 900)
+	must(t, was.stop())
+	gone := *s
+	gone.RedisURL = "redis://127.0.0.1:1/0" // where nothing listens
+	n := start(t, &gone, change)
+	eventually(t, "it sells", func() bool {
+		return n.send("POST", "/v1/orders", n.token("ann", false), `{"sku":"S","quantity":2}`, "Idempotency-Key: k").status == 201
+	})
+	n.send("GET", "/readyz", "", "").is(200).says(`"degraded"`)
+	back := start(t, s, change)
+	must(t, n.stop())
+	eventually(t, "the gate is back", func() bool {
+		return back.audit("S").has(`"available":3,"held":0,"sold":2`) && back.metric("flashsale_sales_in_direct_mode") == 0
+	})
+}

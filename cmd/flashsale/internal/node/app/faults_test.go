@@ -1,0 +1,252 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// stoppable are stores of which each can be stopped and started again.
+func stoppable(t *testing.T, kind string) (s *servers.Stores, redis, mysql server) {
+	t.Helper()
+	s = servertest.Open(t, kind)
+	if s.Mini == nil { // SQLite is a file: it is always there
+		mysql = ownMySQL(t, s, servers.MySQLOptions{})
+	}
+	return s, redisOf(s), mysql
+}
+
+// A server can be stopped and started again.
+type server interface {
+	Kill()
+	Restart(context.Context) error
+}
+
+func redisOf(s *servers.Stores) server {
+	if s.Mini != nil {
+		return s.Mini
+	}
+	return s.Redis
+}
+
+// ownMySQL gives the stores a database server of their own.
+func ownMySQL(t *testing.T, s *servers.Stores, options servers.MySQLOptions) *servers.MySQL {
+	t.Helper()
+	m, err := servers.StartMySQL(t.Context(), options)
+	must(t, err)
+	t.Cleanup(func() { _ = m.Close() })
+	s.SQL, err = m.NewDatabase(t.Context(), "flashsale")
+	must(t, err)
+	return m
+}
+
+// A store that goes away while the node sells: 503 with Retry-After, no panic,
+// and by itself on again when it is back, with every yes still there.
+func TestStoreGoesAndComesBack(t *testing.T) {
+	t.Parallel()
+	for _, kind := range servertest.Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			s, redis, mysql := stoppable(t, kind)
+			n := start(t, s, func(c *Config) {
+				c.Lease = 2 * time.Second
+				c.DirectAfter = time.Hour // see TestSellsWithoutRedis
+			})
+			n.put("S", 1000, 1, 900)
+			first := n.order("S", "ann").is(201)
+			for name, store := range map[string]server{"redis": redis, "mysql": mysql} {
+				if store == nil {
+					continue
+				}
+				store.Kill()
+				eventually(t, name+" is missed", func() bool {
+					a := n.send("GET", "/readyz", "", "")
+					return a.status == 503 && a.has(name) && a.header.Get("Retry-After") != ""
+				})
+				a := n.order("S", "during-"+name)
+				if a.status == 503 && (a.code() != "unavailable" || a.header.Get("Retry-After") == "") || a.status != 503 && a.status != 202 {
+					t.Errorf("order while %s is away: %d %s", name, a.status, a.body)
+				}
+				must(t, store.Restart(t.Context()))
+				eventually(t, "selling again after "+name, func() bool { return n.order("S", "during-"+name).status == 201 })
+			}
+			var again answer
+			eventually(t, "an answer", func() bool { // while the gate is being rebuilt there is none
+				again = n.order("S", "ann")
+				return again.status != 503
+			})
+			again.replays(first)
+			n.audited("S", `"balanced":true`)
+		})
+	}
+}
+
+// Nothing is there at the start: the node listens, says it is not ready, waits.
+func TestStoresAbsentAtStart(t *testing.T) {
+	s := servertest.Open(t, servers.KindEmbedded)
+	s.Mini.Kill()
+	a, err := New(testConfig(s))
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	n := &node{App: a, t: t}
+	n.send("GET", "/livez", "", "").is(200)
+	n.send("GET", "/readyz", "", "").is(503)
+	if r := n.send("GET", "/v1/sales", "", ""); r.status != 503 || r.header.Get("Retry-After") == "" {
+		t.Errorf("sales: %d %s", r.status, r.body)
+	}
+	must(t, s.Mini.Restart(t.Context()))
+	select {
+	case <-a.Ready():
+	case <-time.After(10 * time.Second):
+		t.Fatal("not ready after Redis came")
+	}
+	cancel()
+	ok(t, <-done)
+}
+
+// A node that is told to stop finishes what it accepted, and leaves nothing
+// running behind.
+func TestStopsCleanly(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		before := goleak.IgnoreCurrent()
+		n := start(t, s, nil)
+		n.put("S", 1000, 1, 900)
+		const buyers = 100
+		statuses := make([]int, buyers)
+		var sent, answered sync.WaitGroup
+		for i := range buyers {
+			token := n.token(fmt.Sprint("buyer-", i), false)
+			sent.Add(1)
+			answered.Add(1)
+			go func() {
+				defer answered.Done()
+				req, _ := http.NewRequestWithContext(t.Context(), "POST", n.URL()+"/v1/orders", strings.NewReader(`{"sku":"S","quantity":1}`))
+				req.Header.Set("Authorization", "Bearer "+token)
+				req.Header.Set("Content-Type", "application/json")
+				sent.Done()
+				res, err := http.DefaultClient.Do(req)
+				if err != nil {
+					return // it came after the node stopped listening
+				}
+				defer func() { _ = res.Body.Close() }()
+				statuses[i] = res.StatusCode
+			}()
+		}
+		sent.Wait()
+		ok(t, n.stop())
+		answered.Wait()
+		for i, status := range statuses {
+			if status != 0 && status != 201 && status != 503 {
+				t.Errorf("buyer %d: %d", i, status)
+			}
+		}
+		http.DefaultClient.CloseIdleConnections()
+		goleak.VerifyNone(t, before)
+	})
+}
+
+func TestConfigNamesEverythingWrong(t *testing.T) {
+	_, err := New(Config{Secret: "short", Redis: "nonsense", Lease: time.Millisecond,
+		ReconcileEvery: time.Millisecond, ReconcileHoldsEvery: time.Millisecond})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, what := range []string{"redis", "mysql", "secret", "at least 32", "lease", "reconcile-every", "reconcile-holds-every"} {
+		if !strings.Contains(err.Error(), what) {
+			t.Errorf("does not name %s: %v", what, err)
+		}
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	s := servertest.Open(t, servers.KindEmbedded)
+	n := start(t, s, nil)
+	cfg := testConfig(s)
+	cfg.Addr = strings.TrimPrefix(n.URL(), "http://")
+	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "--addr") {
+		t.Errorf("second node on the same port: %v", err)
+	}
+}
+
+// Several hosts make a cluster, or are the sentinels of a master; a password shows
+// up nowhere.
+func TestRedisURL(t *testing.T) {
+	o, err := redisOptions("redis://user:pass@a:1,b:2,c:3/0")
+	if err != nil || fmt.Sprint(o.Addrs) != "[a:1 b:2 c:3]" || !o.IsClusterMode || o.Password != "pass" {
+		t.Errorf("%+v, %v", o, err)
+	}
+	if one, err := redisOptions("redis://a:1/2"); err != nil || one.IsClusterMode || one.DB != 2 {
+		t.Errorf("%+v, %v", one, err)
+	}
+	for url, want := range map[string]string{
+		"redis+sentinel://user:p@a:1,b:2/shop/3": "[a:1 b:2] shop 3 p",
+		"redis+sentinel://a:1/shop":              "[a:1] shop 0 ",
+		"redis+sentinel://a:1/shop?db=2":         "[a:1] shop 2 ",
+	} {
+		o, err := redisOptions(url)
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		if got := fmt.Sprint(o.Addrs, " ", o.MasterName, " ", o.DB, " ", o.Password); got != want || o.IsClusterMode {
+			t.Errorf("%s: %s, want %s", url, got, want)
+		}
+	}
+	if _, err := redisOptions("redis+sentinel://a:1"); err == nil || !strings.Contains(err.Error(), "master") {
+		t.Errorf("a sentinel URL without a master: %v", err)
+	}
+	_, err = redisOptions("user:geheim@host")
+	if err == nil || strings.Contains(err.Error(), "geheim") {
+		t.Error(err)
+	}
+	if got := Redact("root:geheim@tcp(h:1)/db"); got != "root:***@tcp(h:1)/db" {
+		t.Error(got)
+	}
+}
+
+// A Redis that could drop stock is refused, with the setting to change.
+func TestEvictionPolicy(t *testing.T) {
+	t.Parallel()
+	s := servertest.Open(t, servers.KindReal)
+	rdb := openRedis(t, s.RedisURL)
+	for policy, refused := range map[string]bool{"allkeys-lru": true, "allkeys-random": true, "volatile-lru": false, "noeviction": false} {
+		must(t, rdb.ConfigSet(t.Context(), "maxmemory-policy", policy).Err())
+		if !refused {
+			if err := start(t, s, nil).stop(); err != nil {
+				t.Errorf("%s: %v", policy, err)
+			}
+			continue
+		}
+		a, err := New(testConfig(s))
+		must(t, err)
+		if err := a.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "noeviction") {
+			t.Errorf("%s: %v", policy, err)
+		}
+	}
+}
+
+// Nodes with different secrets refuse each other's tokens, and the log says why.
+func TestDifferentSecrets(t *testing.T) {
+	s := servertest.Open(t, servers.KindEmbedded)
+	var log strings.Builder
+	one := start(t, s, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	two := start(t, s, func(c *Config) { c.Secret = "another " + secret })
+	one.send("GET", "/v1/orders", two.token("ann", false), "").is(401)
+	if err := one.stop(); err != nil { // the log is whole
+		t.Error(err)
+	}
+	if !strings.Contains(log.String(), "same --secret") {
+		t.Errorf("the log does not say so:\n%s", log.String())
+	}
+}

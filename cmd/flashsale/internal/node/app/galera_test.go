@@ -1,0 +1,133 @@
+package app
+
+import (
+	"database/sql"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// galera starts two masters of one cluster and returns their DSNs.
+func galera(t *testing.T) (one, two string) {
+	t.Helper()
+	const library = "/usr/lib/galera/libgalera_smm.so"
+	if _, err := os.Stat(library); err != nil {
+		t.Skip("needs Galera (apt-get install galera-4): ", err)
+	}
+	var ports [4]string // of each master's group communication, and of what it is sent to catch up
+	for i := range ports {
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		must(t, err)
+		ports[i] = l.Addr().String()
+		_ = l.Close()
+	}
+	master := func(i int, more ...string) *servers.MySQL {
+		m, err := servers.StartMySQL(t.Context(), servers.MySQLOptions{ExtraArgs: append([]string{
+			"--wsrep-on=ON", "--wsrep-provider=" + library, "--wsrep-cluster-name=test", "--innodb-autoinc-lock-mode=2",
+			"--wsrep-provider-options=gmcast.listen_addr=tcp://" + ports[i] + ";ist.recv_addr=tcp://" + ports[2+i] + ";gcache.size=32M;pc.recovery=false;pc.ignore_quorum=true",
+			"--wsrep-node-address=" + ports[i], "--wsrep-sync-wait=1", "--wsrep-slave-threads=4",
+			"--wsrep-sst-method=skip", // both are empty
+		}, more...)})
+		must(t, err)
+		t.Cleanup(func() { _ = m.Close() })
+		return m
+	}
+	first := master(0, "--wsrep-new-cluster", "--wsrep-cluster-address=gcomm://")
+	second := master(1, "--wsrep-cluster-address=gcomm://"+ports[0])
+	// Nothing was sent to it, and it knows that it lacks something. Both are empty:
+	// it is told that it has what the first one has, and joins again.
+	folder := ask(t, second, "SELECT 'datadir', @@datadir")
+	second.Kill()
+	eventually(t, "it has left", func() bool { return status(t, first, "wsrep_cluster_size") == "1" })
+	state := fmt.Sprintf("# GALERA saved state\nversion: 2.1\nuuid:    %s\nseqno:   %s\nsafe_to_bootstrap: 0\n",
+		status(t, first, "wsrep_cluster_state_uuid"), status(t, first, "wsrep_last_committed"))
+	must(t, os.WriteFile(filepath.Join(folder, "grastate.dat"), []byte(state), 0o600))
+	must(t, second.Restart(t.Context()))
+	for _, m := range []*servers.MySQL{first, second} {
+		eventually(t, "the two masters see each other", func() bool { return status(t, m, "wsrep_cluster_size") == "2" && status(t, m, "wsrep_ready") == "ON" })
+	}
+	must(t, errOf(first.NewDatabase(t.Context(), "flashsale")))
+	return first.DSN("flashsale"), second.DSN("flashsale")
+}
+
+// status is what a master says of itself.
+func status(t *testing.T, m *servers.MySQL, name string) string {
+	t.Helper()
+	return ask(t, m, "SHOW STATUS LIKE '"+name+"'")
+}
+
+// ask returns the second column of an answer.
+func ask(t *testing.T, m *servers.MySQL, question string) (answer string) {
+	t.Helper()
+	var name string
+	db, err := sql.Open("mysql", m.DSN(""))
+	must(t, err)
+	defer func() { _ = db.Close() }()
+	must(t, db.QueryRowContext(t.Context(), question).Scan(&name, &answer))
+	return answer
+}
+
+// Two nodes, each with a master of its own. The patience of a late payer's node
+// ends, and it records a refund by its master, at the moment in which the keeper, by
+// the other master, pays the order. Galera does not tell one master of rows that are
+// only locked on the other.
+func TestGaleraPaymentIsTakenOrRefunded(t *testing.T) {
+	one, two := galera(t)
+	// Each wait is near the time that a keeper takes, so that now the payment, now
+	// the refund is first.
+	taken, refunded := 0, 0
+	for i, wait := range []time.Duration{4, 8, 12, 20, 30, 50} {
+		s := &servers.Stores{Kind: servers.KindReal, RedisURL: servertest.OpenRedis(t, servers.KindReal).URL, SQL: two}
+		keeps := start(t, s, nil)
+		sku := fmt.Sprint("S", i)
+		keeps.put(sku, 1000, 1, 1)
+		const payers = 40
+		var where [payers]string
+		var all sync.WaitGroup
+		for b := range payers {
+			all.Go(func() {
+				where[b] = keeps.order(sku, fmt.Sprint("buyer-", b)).where()
+			})
+		}
+		all.Wait()
+		keeps.audited(sku, `"available":1000,"held":0,"sold":0`, `"restoring":0`)
+		own := *s
+		own.SQL = one
+		pays := start(t, &own, func(c *Config) { c.Wait = wait * time.Millisecond })
+		for b := range payers {
+			all.Go(func() {
+				pays.pay(fmt.Sprint("buyer-", b), where[b], fmt.Sprint("ref-", b))
+			})
+		}
+		all.Wait()
+		keeps.audited(sku, `"held":0`, `"balanced":true`)
+		refunds := keeps.send("GET", "/v1/admin/refunds?limit=1000", keeps.token("op", true), "").body
+		for b := range payers {
+			paid := keeps.send("GET", where[b], keeps.token(fmt.Sprint("buyer-", b), false), "").has(`"status":"paid"`)
+			back := strings.Contains(refunds, strings.TrimPrefix(where[b], "/v1/orders/"))
+			switch {
+			case paid && back:
+				t.Errorf("wait %d ms: the payment of %s was taken, and is listed as due back", wait, where[b])
+			case paid:
+				taken++
+			case back:
+				refunded++
+			}
+		}
+		for _, n := range []*node{pays, keeps} {
+			ok(t, n.stop())
+		}
+	}
+	t.Logf("%d taken, %d refunded", taken, refunded)
+	if taken == 0 || refunded == 0 {
+		t.Errorf("%d taken, %d refunded: they never came close", taken, refunded)
+	}
+}

@@ -1,0 +1,106 @@
+package app
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/wire"
+)
+
+// orders are those of a buyer, as text.
+func (n *node) orders(buyer string) string {
+	n.t.Helper()
+	return n.send("GET", "/v1/orders", n.token(buyer, false), "").body
+}
+
+// A reserve script leaves one node and does not arrive. The buyer hears 503,
+// asks another node under the same key, and is told no. What arrives later, when
+// there are units again, must not take any: that was the answer.
+func TestNoStaysNo(t *testing.T) {
+	t.Parallel()
+	s := servertest.Open(t, servers.KindReal)
+	via, w := servertest.RedisVia(t, s)
+	a, b := start(t, via, nil), start(t, s, nil)
+	arrives := func(t *testing.T, c *wire.Catch) {
+		t.Helper()
+		before := asked(t, s, "evalsha")
+		c.Pass()
+		eventually(t, "the script arrives", func() bool { return asked(t, s, "evalsha") > before })
+	}
+	holds := func(marker string) *wire.Catch {
+		return w.HoldAll(func(sent []byte) bool { return bytes.Contains(sent, []byte(marker)) })
+	}
+	t.Run("order", func(t *testing.T) {
+		a.put("S", 1, 1, 900).ok()
+		bob := a.order("S", "bob").is(201) // and a knows the gate now
+		c := holds("anns-key")
+		a.orderBy("S", "ann", "anns-key").is(503)
+		b.orderBy("S", "ann", "anns-key").is(409, "sold_out")
+		b.cancel("bob", bob.where())
+		b.audited("S", `"available":1,`)
+		arrives(t, c)
+		eventually(t, "eve has the unit", func() bool { return b.order("S", "eve").status == 201 })
+		if got := b.orders("ann"); strings.Contains(got, `"id"`) {
+			t.Errorf("503, 409 sold_out, and then an order: %s", got)
+		}
+	})
+	t.Run("payment", func(t *testing.T) {
+		a.put("P", 1, 1, 900, onPayment).ok()
+		order := func(buyer string) string {
+			var got answer
+			eventually(t, buyer+" has an order", func() bool { got = b.order("P", buyer); return got.status == 201 })
+			return got.where()
+		}
+		pay := func(n *node, buyer, where string) answer { return n.pay(buyer, where, "ref-of-"+buyer) }
+		anns, bobs := order("ann"), order("bob")
+		eventually(t, "bob has paid", func() bool { return pay(a, "bob", bobs).status == 200 })
+		c := holds("ref-of-ann")
+		if got := pay(a, "ann", anns); got.status == 200 {
+			t.Fatal(got.status, got.body)
+		}
+		pay(b, "ann", anns).is(409, "sold_out")
+		b.put("P", 2, 1, 900, onPayment).ok()
+		b.audited("P", `"available":1,`)
+		arrives(t, c)
+		eves := order("eve")
+		eventually(t, "eve has paid", func() bool { return pay(b, "eve", eves).status == 200 })
+		if got := b.orders("ann"); strings.Contains(got, `"paid"`) {
+			t.Errorf("503, 409 sold_out, and then paid: %s", got)
+		}
+	})
+}
+
+// An order is in the queue when Redis goes, and its key hears sold_out the direct
+// way, which leaves no row. When Redis is back, its queue must not make the order.
+func TestDirectNoStaysNo(t *testing.T) {
+	t.Parallel()
+	s := servertest.Open(t, servers.KindReal)
+	via, w := servertest.RedisVia(t, s)
+	soon := func(c *Config) { c.Lease, c.DirectAfter = time.Second, 400*time.Millisecond }
+	first := start(t, s, soon)
+	first.put("S", 1, 1, 900).ok()
+	if err := first.stop(); err != nil { // say it was killed, with ann's request under way
+		t.Fatal(err)
+	}
+	gate := inventory.New(openRedis(t, s.RedisURL), inventory.Config{})
+	_, err := gate.Reserve(t.Context(), inventory.Request{
+		OrderID: "0192f8a0-7c1e-7000-8000-000000000001", SKU: "S", Buyer: "ann", Quantity: 1, Key: "k", Node: "killed",
+	})
+	must(t, err)
+	w.Cut()
+	n := start(t, via, soon)
+	var bob answer
+	eventually(t, "bob buys in direct mode", func() bool { bob = n.order("S", "bob"); return bob.status == 201 })
+	n.order("S", "ann").is(409, "sold_out")
+	n.cancel("bob", bob.where())
+	w.Restore()
+	eventually(t, "the unit is back at the gate", func() bool { return n.audit("S").has(`"available":1,`) || strings.Contains(n.orders("ann"), `"id"`) })
+	if got := n.orders("ann"); strings.Contains(got, `"id"`) {
+		t.Errorf("409 sold_out, and then an order: %s", got)
+	}
+}

@@ -1,0 +1,133 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/ratelimit"
+)
+
+// orderFrom and readFrom are requests of one address behind a trusted proxy.
+func (n *node) orderFrom(ip, token string) answer {
+	return n.send("POST", "/v1/orders", token, `{"sku":"S","quantity":1}`, "X-Forwarded-For: "+ip)
+}
+
+func (n *node) readFrom(ip string) answer {
+	return n.send("GET", "/v1/orders", n.token("ann", false), "", "X-Forwarded-For: "+ip)
+}
+
+// The whole way, with Redis away, under each policy: what a caller of each kind
+// of route hears, that /metrics says so, and that it ends by itself.
+func TestLimitsWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		for _, policy := range []ratelimit.Policy{ratelimit.Open, ratelimit.Closed, ratelimit.Local} {
+			t.Run(policy.String(), func(t *testing.T) {
+				n := start(t, s, func(c *Config) {
+					c.LimitIP = limit(t, "1/h:3")
+					c.LimitWhenRedisDown = map[string]ratelimit.Policy{"place": policy, "pay": policy, "read": policy}
+				})
+				n.put("S", 100, 10, 900)
+				redis := redisOf(s)
+				redis.Kill()
+				ip := nextAddress()
+				eventually(t, "Redis is missed", func() bool { return n.send("GET", "/readyz", "", "").status != 200 })
+				// A buyer's orders are read from the database: for that, Redis is
+				// away for the limiter alone.
+				var heard []int
+				for range 5 {
+					heard = append(heard, n.readFrom(ip).status)
+				}
+				want := map[ratelimit.Policy]string{
+					ratelimit.Open: "[200 200 200 200 200]", ratelimit.Closed: "[503 503 503 503 503]", ratelimit.Local: "[200 200 200 429 429]",
+				}[policy]
+				if got := fmt.Sprint(heard); got != want {
+					t.Errorf("reading: %v, want %v", got, want)
+				}
+				cancel := n.send("POST", "/v1/orders/01900000-0000-7000-8000-000000000000/cancel", n.token("ann", false), "", "X-Forwarded-For: "+ip)
+				order := n.orderFrom(ip, n.token("ann", false))
+				switch policy {
+				case ratelimit.Open:
+					if cancel.status == 429 || order.status == 429 {
+						t.Errorf("cancelling: %d, placing: %d %s", cancel.status, order.status, order.body)
+					}
+				case ratelimit.Closed:
+					cancel.is(503)
+					if order.is(503, "unavailable").header.Get("Retry-After") == "" {
+						t.Errorf("placing: %v", order.header)
+					}
+				case ratelimit.Local:
+					cancel.is(429)
+					wait := order.is(429, "rate_limited").header.Get("Retry-After")
+					if wait == "" || wait == "0" || order.header.Get("RateLimit-Policy") == "" {
+						t.Errorf("placing: %v", order.header)
+					}
+				}
+				counted(t, n, map[ratelimit.Policy][]string{
+					ratelimit.Open: {`outcome="failed_open",route="read",shadow="false"} 5`, `outcome="failed_open",route="pay",shadow="false"} 1`,
+						`outcome="failed_open",route="place",shadow="false"} 1`},
+					ratelimit.Closed: {`outcome="failed_closed",route="read",shadow="false"} 5`, `outcome="failed_closed",route="pay",shadow="false"} 1`,
+						`outcome="failed_closed",route="place",shadow="false"} 1`},
+					ratelimit.Local: {`outcome="local_allowed",route="read",shadow="false"} 3`, `bucket="ip",outcome="local_denied",route="read",shadow="false"} 2`,
+						`bucket="ip",outcome="local_denied",route="pay",shadow="false"} 1`},
+				}[policy]...)
+				must(t, redis.Restart(t.Context()))
+				eventually(t, "Redis counts again", func() bool {
+					a := n.readFrom(nextAddress())
+					return a.status == 200 && a.header.Get("RateLimit") == `"ip";r=2`
+				})
+			})
+		}
+	})
+}
+
+// In the shadow a limit is counted, and nobody is refused or hears of it.
+func TestLimitsInTheShadow(t *testing.T) {
+	t.Parallel()
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		n := start(t, s, func(c *Config) {
+			c.LimitIP = limit(t, "1/h:1")
+			c.LimitShadow = []string{"place", "read"}
+		})
+		n.put("S", 100, 10, 900)
+		ip := nextAddress()
+		for range 3 {
+			if a := n.readFrom(ip); a.status != 200 || a.header.Get("RateLimit-Policy") != "" {
+				t.Errorf("reading: %d %v", a.status, a.header)
+			}
+		}
+		n.orderFrom(ip, n.token("ann", false)).is(201)
+		n.send("GET", "/v1/orders", n.token("ann", false), "", "X-Forwarded-For: "+ip).is(200)
+		n.send("POST", "/v1/orders/01900000-0000-7000-8000-000000000000/cancel", n.token("ann", false), "", "X-Forwarded-For: "+ip).is(429)
+		// Denied or, as long as it is remembered, remembered.
+		counted(t, n, `bucket="",outcome="allowed",route="read",shadow="true"} 1`, `bucket="ip",outcome="denied",route="read",shadow="true"}`,
+			`route="place",shadow="true"} 1`, `route="pay",shadow="false"} 1`)
+	})
+}
+
+var addresses atomic.Int64
+
+// nextAddress is one of a network that nobody has used.
+func nextAddress() string { return fmt.Sprintf("2001:db8:%x::1", addresses.Add(1)) }
+
+// counted looks for lines of the limiter in /metrics.
+func counted(t *testing.T, n *node, lines ...string) {
+	t.Helper()
+	text := n.send("GET", "/metrics", "", "").body
+	for _, line := range lines {
+		if !strings.Contains(text, line) {
+			t.Errorf("/metrics has no %s", line)
+		}
+	}
+	if t.Failed() {
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "flashsale_limiter") {
+				t.Log(strings.TrimSpace(line))
+			}
+		}
+	}
+}

@@ -1,0 +1,425 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"flashsale/cmd/flashsale/internal/node/auth"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// A stream is what somebody who watches receives.
+type stream struct {
+	t     testing.TB
+	body  io.ReadCloser
+	lines *bufio.Scanner
+}
+
+// watch opens the stream of a sale. A token makes it an operator's.
+func watch(t testing.TB, url, sku, token string) *stream {
+	t.Helper()
+	s, err := tryWatch(t, url, sku, token)
+	must(t, err)
+	return s
+}
+
+func tryWatch(t testing.TB, url, sku, token string, header ...string) (*stream, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/live?sku="+sku, nil)
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		req.Header.Set(name, value)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { _ = res.Body.Close() })
+	if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/event-stream" {
+		return nil, fmt.Errorf("stream of %s: %d as %q", sku, res.StatusCode, res.Header.Get("Content-Type"))
+	}
+	asDescribed(t, req, res, nil)
+	return &stream{t: t, body: res.Body, lines: bufio.NewScanner(res.Body)}, nil
+}
+
+// seen is an event of either kind.
+type seen struct {
+	event string
+	Now   time.Time
+	Sold  int64
+	Sale  struct {
+		SKU, State       string
+		Available, Total int64
+	}
+	Direct, Exact bool
+	Missing       []string
+
+	All     struct{ Accepted, Refused, Limited, Failed, Durable, P99 float64 }
+	Nodes   []seenNode
+	Keeper  string
+	Balance *struct{ Total, Available, Queued, Sold, Restoring, Drift int64 }
+}
+
+type seenNode struct {
+	Node     string
+	Here     bool
+	Accepted float64
+}
+
+// often is the config of a node whose stream has more snapshots than the usual.
+func often(node string) func(*Config) {
+	return func(c *Config) {
+		c.Node, c.SnapshotEvery, c.ReconcileEvery = node, 50*time.Millisecond, 100*time.Millisecond
+		c.Lease, c.DirectAfter = time.Second, 500*time.Millisecond
+	}
+}
+
+// next is the next event; false when the stream is over.
+func (s *stream) next() (e seen, more bool) {
+	s.t.Helper()
+	for s.lines.Scan() {
+		field, value, _ := strings.Cut(s.lines.Text(), ": ")
+		switch field {
+		case "event":
+			e.event = value
+		case "data":
+			if err := json.Unmarshal([]byte(value), &e); err != nil {
+				s.t.Fatalf("%s: %v", value, err)
+			}
+			return e, true
+		}
+	}
+	return e, false
+}
+
+// until reads on until an event of this kind is as wanted.
+func (s *stream) until(what, event string, ok func(seen) bool) seen {
+	s.t.Helper()
+	var last seen
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		e, more := s.next()
+		if !more {
+			s.t.Fatalf("the stream ended (%v) before: %s", s.lines.Err(), what)
+		}
+		if e.event != event {
+			continue
+		}
+		if ok(e) {
+			return e
+		}
+		last = e
+	}
+	s.t.Fatalf("not within 30 s: %s; last %+v", what, last)
+	return last
+}
+
+// ends reads on to the end, which is to come by itself: within a minute, or the
+// test's request is cut off with an error.
+func (s *stream) ends() {
+	s.t.Helper()
+	for more := true; more; {
+		_, more = s.next()
+	}
+	if err := s.lines.Err(); err != nil {
+		s.t.Errorf("the stream does not end by itself: %v", err)
+	}
+}
+
+// again does something over and over until what it returns is called.
+func again(t testing.TB, do func()) (enough func()) {
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				do()
+			}
+		}
+	}()
+	enough = sync.OnceFunc(func() { close(stop); <-stopped })
+	t.Cleanup(enough) // before the nodes stop
+	return enough
+}
+
+// What happens to a sale shows to everybody who watches; what happens on all
+// nodes, and where all units are, to operators only.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		one, two := start(t, s, often("one")), start(t, s, often("two"))
+		one.put("S", 3, 2, 900).is(201)
+		anybody := watch(t, one.URL(), "S", "")
+		operator := watch(t, two.URL(), "S", two.token("op", true))
+		anybody.until("the sale is open", "sale", func(e seen) bool {
+			return e.Sale.State == "open" && e.Sale.Available == 3 && e.Sold == 0 && e.Exact && len(e.Missing) == 0
+		})
+		operator.until("both nodes are heard", "figures", func(e seen) bool { return len(e.Nodes) == 2 })
+
+		// Rates are of a moment: somebody keeps asking until they have been seen.
+		ann := one.token("ann", false)
+		enough := again(t, func() { one.send("POST", "/v1/orders", ann, `{"sku":"S","quantity":2}`, "Idempotency-Key: k") })
+		operator.until("an order that was placed on the other node", "figures", func(e seen) bool {
+			i := slices.IndexFunc(e.Nodes, func(n seenNode) bool { return n.Node == "one" })
+			return e.All.Accepted > 0 && i >= 0 && !e.Nodes[i].Here && e.Nodes[i].Accepted > 0
+		})
+		enough()
+		operator.until("the law of conservation", "figures", func(e seen) bool {
+			b := e.Balance
+			return b != nil && (e.Keeper == "one" || e.Keeper == "two") &&
+				b.Total == 3 && b.Available == 1 && b.Sold == 2 && b.Queued == 0 && b.Restoring == 0 && b.Drift == 0
+		})
+		bob := two.token("bob", false)
+		enough = again(t, func() { two.send("POST", "/v1/orders", bob, `{"sku":"S","quantity":1}`) })
+		operator.until("refusals", "figures", func(e seen) bool { return e.All.Refused > 0 })
+		enough()
+		anybody.until("sold out", "sale", func(e seen) bool { return e.Sale.State == "sold_out" && e.Sold == 3 })
+		if e, _ := anybody.next(); e.event != "sale" {
+			t.Errorf("anybody sees %q", e.event)
+		}
+	})
+}
+
+// Who may not watch, and what it answers.
+func TestWatchRefused(t *testing.T) {
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitIP = limit(t, "1/m:5") })
+	n.put("S", 3, 2, 900)
+	for _, c := range []struct {
+		name, path, token string
+		status            int
+		code              string
+	}{
+		{"no sale", "/v1/live?sku=none", "", 404, "not_found"},
+		{"none named", "/v1/live", "", 404, "not_found"},
+		{"a buyer's token", "/v1/live?sku=S", n.token("ann", false), 403, "forbidden"},
+		{"garbage", "/v1/live?sku=S", "x.y.z", 401, "unauthorized"},
+		{"not a demo", "/demo/token", "", 405, "method_not_allowed"},
+		{"the address's limit", "/v1/live?sku=none", "", 404, "not_found"},
+		{"the address's limit", "/v1/live?sku=none", "", 429, "rate_limited"},
+	} {
+		want := c.status
+		if c.path == "/demo/token" {
+			n.send("POST", c.path, "", "").is(404)
+			continue
+		}
+		if a := n.send("GET", c.path, c.token, ""); a.status != want || a.code() != c.code {
+			t.Errorf("%s: %d %s, want %d %s", c.name, a.status, a.body, c.status, c.code)
+		}
+	}
+}
+
+// One address has a few places and not all of them, and takes none from operators.
+func TestWatchPlaces(t *testing.T) {
+	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
+	n.put("S", 3, 2, 900)
+	var last *stream
+	for i := range 20 {
+		w, err := tryWatch(t, n.URL(), "S", "", fmt.Sprintf("X-Forwarded-For: 2001:db8:1:2::%x", i)) // of one network
+		must(t, err)
+		last = w
+	}
+	const here = "X-Forwarded-For: 2001:db8:1:2:f::"
+	if a := n.send("GET", "/v1/live?sku=S", "", "", here); a.status != 429 || a.code() != "rate_limited" || a.header.Get("Retry-After") == "" {
+		t.Errorf("one more: %d %v %s", a.status, a.header, a.body)
+	}
+	if _, err := tryWatch(t, n.URL(), "S", n.token("op", true), here); err != nil {
+		t.Errorf("an operator there: %v", err)
+	}
+	if _, err := tryWatch(t, n.URL(), "S", "", "X-Forwarded-For: 192.0.2.1"); err != nil {
+		t.Errorf("somebody elsewhere: %v", err)
+	}
+	_ = last.body.Close()
+	eventually(t, "a place that was left is free", func() bool {
+		_, err := tryWatch(t, n.URL(), "S", "", here)
+		return err == nil
+	})
+}
+
+// Nobody has a place for good: a stream ends, and whoever still watches comes
+// back.
+func TestWatchLife(t *testing.T) {
+	t.Parallel()
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) {
+		often("one")(c)
+		c.WatchLife = 300 * time.Millisecond
+	})
+	n.put("S", 3, 2, 900)
+	for range 2 {
+		watch(t, n.URL(), "S", "").ends()
+	}
+}
+
+// The server's bounds on a request's time do not end a stream: its snapshots go
+// on after both have passed. On a machine that is busy it may fail to open within
+// them, so there are several attempts; with a bound in force, none outlasts it.
+func TestWatchOutlastsTimeouts(t *testing.T) {
+	t.Parallel()
+	n := start(t, servertest.Open(t, servers.KindEmbedded), often("one"))
+	n.put("S", 3, 2, 900)
+	const bound = 300 * time.Millisecond
+	short := httptest.NewUnstartedServer(n.web)
+	short.Config.ReadTimeout, short.Config.WriteTimeout = bound, bound
+	short.Start()
+	defer short.Close()
+	outlasts := func() bool {
+		w, err := tryWatch(t, short.URL, "S", "")
+		if err != nil {
+			return false
+		}
+		defer func() { _ = w.body.Close() }() // before the server is closed, which waits for it
+		var first time.Time
+		for {
+			e, more := w.next()
+			switch {
+			case !more:
+				return false
+			case first.IsZero():
+				first = e.Now
+			case e.Now.Sub(first) > 3*bound:
+				return true
+			}
+		}
+	}
+	eventually(t, "a stream outlasts the server's bounds", outlasts)
+}
+
+// An operator's stream ends when the token does. On a machine that is busy it may
+// have ended before the stream is there, so there are several attempts.
+func TestWatchEndsWithTheToken(t *testing.T) {
+	t.Parallel()
+	n := start(t, servertest.Open(t, servers.KindEmbedded), often("one"))
+	n.put("S", 3, 2, 900)
+	signer, err := auth.New([]byte(secret), time.Now)
+	must(t, err)
+	var w *stream
+	eventually(t, "a stream under a token of a second", func() bool {
+		token, err := signer.Sign("op", true, time.Second)
+		must(t, err)
+		w, err = tryWatch(t, n.URL(), "S", token)
+		return err == nil
+	})
+	w.ends()
+}
+
+// A node that stops ends its streams at once, however long it may drain.
+func TestWatchersDoNotHoldUpTheEnd(t *testing.T) {
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Drain = time.Hour })
+	n.put("S", 3, 2, 900)
+	w := watch(t, n.URL(), "S", "")
+	w.until("the first", "sale", func(seen) bool { return true })
+	ok(t, n.stop())
+	w.ends()
+}
+
+// The stream of a sale that is gone from the database ends.
+func TestWatchOfASaleThatGoes(t *testing.T) {
+	t.Parallel()
+	s := servertest.Open(t, servers.KindEmbedded)
+	n := start(t, s, often("one"))
+	n.put("S", 3, 2, 900)
+	w := watch(t, n.URL(), "S", "")
+	w.until("the first", "sale", func(seen) bool { return true })
+	db, err := sql.Open("sqlite", strings.TrimPrefix(s.SQL, "sqlite:")+"?_pragma=busy_timeout(30000)")
+	must(t, err)
+	defer func() { _ = db.Close() }()
+	must(t, errOf(db.ExecContext(t.Context(), "DELETE FROM sales")))
+	w.ends()
+}
+
+// Redis goes and comes back: the stream says so and goes on.
+func TestWatchWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	s := servertest.Open(t, servers.KindEmbedded)
+	n := start(t, s, often("one"))
+	n.put("S", 3, 2, 900)
+	w := watch(t, n.URL(), "S", n.token("op", true))
+	w.until("all is well", "sale", func(e seen) bool { return len(e.Missing) == 0 && e.Exact })
+	s.Mini.Kill()
+	w.until("Redis is missed", "sale", func(e seen) bool { return slices.Equal(e.Missing, []string{"redis"}) })
+	late := watch(t, n.URL(), "S", "")
+	late.until("who comes now sees it as well", "sale", func(e seen) bool { return slices.Equal(e.Missing, []string{"redis"}) })
+	w.until("this node's figures", "figures", func(e seen) bool { return len(e.Nodes) == 1 && e.Nodes[0].Here })
+	w.until("it is sold past Redis", "sale", func(e seen) bool { return e.Direct && e.Sale.Available == 3 })
+	must(t, s.Mini.Restart(t.Context()))
+	w.until("the gate is back", "sale", func(e seen) bool { return len(e.Missing) == 0 && !e.Direct && e.Exact })
+}
+
+// A demo has something on sale, opened by itself, and tokens for whoever asks.
+func TestDemo(t *testing.T) {
+	s := servertest.Open(t, servers.KindEmbedded)
+	n := start(t, s, func(c *Config) { c.Demo = true })
+	sale := func() (sale struct {
+		SKU, State       string
+		Total, Available int64
+	}) {
+		n.send("GET", "/v1/sales/demo", "", "").into(t, &sale)
+		return sale
+	}
+	eventually(t, "there is a demo sale", func() bool { return sale().SKU == "demo" })
+	if got := sale(); got.Total != 1000 || got.Available != 1000 {
+		t.Errorf("%+v", got)
+	}
+	type pass struct{ Token, Subject, Role string }
+	ask := func(role string) (p pass) {
+		n.send("POST", "/demo/token?role="+role, "", "").into(t, &p)
+		return p
+	}
+	ann, bob, op := ask("buyer"), ask("buyer"), ask("operator")
+	if ann.Subject == bob.Subject || ann.Role != "buyer" {
+		t.Errorf("two buyers: %+v, %+v", ann, bob)
+	}
+	eventually(t, "a buyer may order, or hears that it is too early", func() bool {
+		a := n.send("POST", "/v1/orders", ann.Token, `{"sku":"demo","quantity":1}`)
+		return a.status == 201 || a.code() == "not_open"
+	})
+	n.send("GET", "/v1/admin/sales/demo/audit", ann.Token, "").is(403)
+	n.send("GET", "/v1/admin/sales/demo/audit", op.Token, "").is(200)
+	n.send("POST", "/demo/token?role=king", "", "").is(400).says(`"field":"role"`)
+
+	// While it lasts there is nothing to add; who comes when it is over adds one.
+	if created, err := n.createDemoSale(t.Context()); err != nil || created != nil {
+		t.Errorf("a second sale: %+v, %v", created, err)
+	}
+	n.put("demo", 1000, 1, 1, window(-2*time.Hour, -time.Hour)).is(200)
+	if created, err := n.createDemoSale(t.Context()); err != nil || created == nil || created.SKU != "demo-2" {
+		t.Errorf("the next sale: %+v, %v", created, err)
+	}
+}
+
+// The page is one file under a policy that lets nothing else run.
+func TestPage(t *testing.T) {
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo = true })
+	a := n.send("GET", "/", "", "")
+	policy := a.header.Get("Content-Security-Policy")
+	if a.status != 200 || !a.has("data-demo") || !strings.HasPrefix(policy, "default-src 'none'; connect-src 'self'") ||
+		strings.Contains(policy, "unsafe") {
+		t.Errorf("%d under %q", a.status, policy)
+	}
+	for _, elsewhere := range []string{"src=", "@import", "url(", "https://"} {
+		if a.has(elsewhere) {
+			t.Errorf("the page has %q", elsewhere)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package app
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// A sale is over for longer than sales are of interest, while orders wait in its
+// queue. It keeps its keeper until each is an order or is refused, and the gate
+// knows that it is over.
+func TestSaleThatIsLongOverIsSettled(t *testing.T) {
+	t.Parallel()
+	s := servertest.Open(t, servers.KindReal)
+	via, w := servertest.RedisVia(t, s)
+	n := start(t, via, func(c *Config) { quick(c); c.Lease = 20 * time.Second })
+	n.put("S", 100, 1, 900)
+	n.put("T", 100, 1, 900) // stays on sale
+	held := w.HoldAll(func(sent []byte) bool {
+		return bytes.Contains(bytes.ToLower(sent), []byte("xrange")) && bytes.Contains(sent, []byte("sale:{S}"))
+	})
+	var where []string
+	for i := range 5 {
+		where = append(where, n.order("S", fmt.Sprint("buyer-", i), "Prefer: respond-async").is(202).where())
+	}
+	over := terms(t, func(all map[string]any) { window(-72*time.Hour, -48*time.Hour)(all); all["total"] = 100 })
+	// 503: it stands, and the gate has not heard of it.
+	if a := n.send("PUT", "/v1/admin/sales/S", n.token("operator", true), over); a.status != 503 && a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	held.Drop()
+	for i, path := range where {
+		eventually(t, path+" is no longer reserved", func() bool {
+			a := n.send("GET", path, n.token(fmt.Sprint("buyer-", i), false), "")
+			return a.status != 200 || !a.has(`"reserved"`)
+		})
+	}
+	for i := range where { // their units come back, and only then nobody keeps the sale
+		var page struct{ Orders []struct{ ID string } }
+		buyer := n.token(fmt.Sprint("buyer-", i), false)
+		n.send("GET", "/v1/orders", buyer, "").into(t, &page)
+		for _, o := range page.Orders {
+			n.send("POST", "/v1/orders/"+o.ID+"/cancel", buyer, "")
+		}
+	}
+	eventually(t, "only T is kept, and S is whole", func() bool {
+		audit := n.audit("S").body
+		return n.kept() == 1 && strings.Contains(audit, `"available":100,"held":0,"sold":0`)
+	})
+}
+
+// syncLog is a log that is read while it is written.
+type syncLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *syncLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *syncLog) count(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), what)
+}
+
+// The database goes: each loop that needs it says so once, is counted, and says
+// when it works again.
+func TestLoopsDoNotFailInSilence(t *testing.T) {
+	s := servertest.Open(t, servers.KindReal)
+	via, w := servertest.SQLVia(t, s)
+	var log syncLog
+	n := start(t, via, func(c *Config) { quick(c); c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	n.put("S", 100, 1, 900)
+	loops := []string{"sweeper", "resync", "heartbeat", "catalog"}
+	failures := func(loop string) float64 {
+		return n.metric(`flashsale_loop_failures_total{loop="` + loop + `"}`)
+	}
+	for _, loop := range loops {
+		if f := failures(loop); f > 0 {
+			t.Errorf("%s failed %v times while all was well", loop, f)
+		}
+	}
+	w.Cut()
+	for _, loop := range loops {
+		eventually(t, loop+" has failed twice", func() bool { return failures(loop) > 1 })
+		if n := log.count(`level=WARN msg="` + loop + ` failed"`); n != 1 {
+			t.Errorf("%s said %d times that it fails", loop, n)
+		}
+	}
+	w.Restore()
+	for _, loop := range loops {
+		eventually(t, loop+" works again", func() bool { return log.count(`level=INFO msg="`+loop+` works again"`) == 1 })
+	}
+}

@@ -1,0 +1,307 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/ratelimit"
+)
+
+func TestMain(m *testing.M) {
+	gin.SetMode(gin.ReleaseMode)
+	_ = flag.Set("test.parallel", "4") // they wait more than they work
+	servertest.Main(m)
+}
+
+const secret = "a secret of these tests, 32 bytes long at least"
+
+// A node is the real program on a port of its own, and a client of it.
+type node struct {
+	*App
+	t    testing.TB
+	stop func() error // a clean shutdown; the test's end does it as well
+}
+
+func testConfig(s *servers.Stores) Config {
+	level := slog.LevelError + 1
+	if os.Getenv("FLASHSALE_TEST_LOG") != "" {
+		level = slog.LevelDebug
+	}
+	return Config{
+		Addr: "127.0.0.1:0", Redis: s.RedisURL, SQL: s.SQL, Secret: secret,
+		TrustedProxies: []string{"127.0.0.1"},
+		Log:            slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
+	}
+}
+
+// start runs a node until it is ready. change may alter its config.
+func start(t testing.TB, s *servers.Stores, change func(*Config)) *node {
+	t.Helper()
+	cfg := testConfig(s)
+	if change != nil {
+		change(&cfg)
+	}
+	a, err := New(cfg)
+	must(t, err)
+	n := &node{App: a, t: t}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	var stopped bool
+	n.stop = func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		return <-done
+	}
+	t.Cleanup(func() {
+		if err := n.stop(); err != nil {
+			t.Errorf("node stopped with %v", err)
+		}
+	})
+	select {
+	case <-a.Ready():
+	case err := <-done:
+		stopped = true
+		t.Fatalf("node did not start: %v", err)
+	case <-time.After(20 * time.Second):
+		t.Fatal("node not ready in 20 s")
+	}
+	return n
+}
+
+// An answer is what came back, read whole.
+type answer struct {
+	n      *node
+	call   string
+	status int
+	header http.Header
+	body   string
+}
+
+// is wants this status and, where one is given, this code.
+func (a answer) is(status int, code ...string) answer {
+	a.n.t.Helper()
+	if a.status != status || len(code) > 0 && a.code() != code[0] {
+		a.n.t.Errorf("%s: %d %v %s, want %d %v", a.call, a.status, a.header, a.body, status, code)
+	}
+	return a
+}
+
+// ok wants any status of success.
+func (a answer) ok() answer {
+	a.n.t.Helper()
+	return a.is(max(200, min(a.status, 299)))
+}
+
+// says wants each of these in the body.
+func (a answer) says(texts ...string) answer {
+	a.n.t.Helper()
+	if !a.has(texts...) {
+		a.n.t.Errorf("%s: %d %s, want %q", a.call, a.status, a.body, texts)
+	}
+	return a
+}
+
+// replays wants the first answer once more.
+func (a answer) replays(first answer) {
+	a.n.t.Helper()
+	if a.is(201); a.body != first.body || a.header.Get("Idempotent-Replayed") != "true" {
+		a.n.t.Errorf("replay: %v %s, was %s", a.header, a.body, first.body)
+	}
+}
+
+func (a answer) has(texts ...string) bool {
+	return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(a.body, text) })
+}
+
+// where is the path of the order that was placed, and id its id.
+func (a answer) where() string { return a.header.Get("Location") }
+
+func (a answer) id() string {
+	id, _, _ := strings.Cut(strings.TrimPrefix(a.where(), "/v1/orders/"), "?")
+	return id
+}
+
+func (a answer) code() string {
+	var p struct{ Code string }
+	_ = json.Unmarshal([]byte(a.body), &p)
+	return p.Code
+}
+
+func (a answer) into(t testing.TB, v any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(a.body), v); err != nil {
+		t.Fatalf("%d %q: %v", a.status, a.body, err)
+	}
+}
+
+// send makes one request. header is "Name: value" lines.
+func (n *node) send(method, path, token, body string, header ...string) answer {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(n.t.Context(), 2*time.Minute) // a stream that should have been refused has no end
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, n.URL()+path, strings.NewReader(body))
+	must(n.t, err)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		req.Header.Set(name, value)
+	}
+	res, err := http.DefaultClient.Do(req)
+	must(n.t, err)
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(res.Body)
+	must(n.t, err)
+	if res.Header.Get("X-Request-Id") == "" {
+		n.t.Errorf("%s %s: no X-Request-Id", method, path)
+	}
+	if res.StatusCode >= 400 && res.Header.Get("Content-Type") != "application/problem+json" {
+		n.t.Errorf("%s %s: %d as %q: %s", method, path, res.StatusCode, res.Header.Get("Content-Type"), raw)
+	}
+	asDescribed(n.t, req, res, raw)
+	return answer{n: n, call: method + " " + path + " " + body, status: res.StatusCode, header: res.Header, body: string(bytes.TrimSpace(raw))}
+}
+
+// token of a buyer, or of an operator.
+func (n *node) token(subject string, admin bool) string {
+	n.t.Helper()
+	token, err := n.Token(subject, admin)
+	must(n.t, err)
+	return token
+}
+
+// terms are a sale's, as JSON sends them. change may alter them.
+func terms(t testing.TB, change func(map[string]any)) string {
+	t.Helper()
+	all := map[string]any{
+		"name": "A thing", "price": 1999, "currency": "EUR", "total": 10, "per_buyer_limit": 2,
+		"opens_at": time.Now().Add(-time.Hour), "closes_at": time.Now().Add(time.Hour), "payment_window_s": 900,
+	}
+	if change != nil {
+		change(all)
+	}
+	text, err := json.Marshal(all)
+	must(t, err)
+	return string(text)
+}
+
+// put creates or changes a sale that is open now. change may alter its terms.
+func (n *node) put(sku string, total, perBuyer, windowSeconds int, change ...func(map[string]any)) answer {
+	n.t.Helper()
+	body := terms(n.t, func(all map[string]any) {
+		all["total"], all["per_buyer_limit"], all["payment_window_s"] = total, perBuyer, windowSeconds
+		for _, alter := range change {
+			alter(all)
+		}
+	})
+	put := func() answer { return n.send("PUT", "/v1/admin/sales/"+sku, n.token("operator", true), body) }
+	a := put()
+	if a.status == 503 { // a busy machine: the change stands, and is on its way to the gate
+		eventually(n.t, sku+" at the gate", func() bool { a = put(); return a.status != 503 })
+	}
+	return a
+}
+
+// onPayment is a sale's that takes units on payment.
+func onPayment(all map[string]any) { all["reserve_on"] = "payment" }
+
+// window is a sale's that opens and closes so far from now.
+func window(opens, closes time.Duration) func(map[string]any) {
+	return func(all map[string]any) {
+		all["opens_at"], all["closes_at"] = time.Now().Add(opens), time.Now().Add(closes)
+	}
+}
+
+// order places an order of one unit under the key k.
+func (n *node) order(sku, buyer string, header ...string) answer {
+	n.t.Helper()
+	return n.orderBy(sku, buyer, "k", header...)
+}
+
+func (n *node) orderBy(sku, buyer, key string, header ...string) answer {
+	n.t.Helper()
+	return n.send("POST", "/v1/orders", n.token(buyer, false), fmt.Sprintf(`{"sku":%q,"quantity":1}`, sku), append(header, "Idempotency-Key: "+key)...)
+}
+
+// pay pays the order at where.
+func (n *node) pay(buyer, where, ref string) answer {
+	n.t.Helper()
+	return n.send("POST", where+"/pay", n.token(buyer, false), `{"payment_ref":"`+ref+`"}`)
+}
+
+func (n *node) cancel(buyer, where string, header ...string) answer {
+	n.t.Helper()
+	return n.send("POST", where+"/cancel", n.token(buyer, false), "", header...)
+}
+
+func (n *node) audit(sku string) answer {
+	n.t.Helper()
+	return n.send("GET", "/v1/admin/sales/"+sku+"/audit", n.token("operator", true), "")
+}
+
+// audited waits until the audit of a sale says all of this.
+func (n *node) audited(sku string, texts ...string) {
+	n.t.Helper()
+	eventually(n.t, fmt.Sprintf("the audit of %s says %q", sku, texts), func() bool { return n.audit(sku).has(texts...) })
+}
+
+var eventually = servertest.Eventually
+
+func limit(t testing.TB, text string) ratelimit.Limit {
+	t.Helper()
+	l, err := ratelimit.ParseLimit(text)
+	must(t, err)
+	return l
+}
+
+func openRedis(t testing.TB, url string) *redis.Client {
+	t.Helper()
+	options, err := redis.ParseURL(url)
+	must(t, err)
+	rdb := redis.NewClient(options)
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// must ends the test where there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ok notes an error, and the test goes on.
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// errOf is the error of a call whose answer does not matter.
+func errOf[T any](_ T, err error) error { return err }

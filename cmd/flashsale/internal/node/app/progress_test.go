@@ -1,0 +1,218 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/wire"
+)
+
+func openSQL(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	must(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// metric reads one series of the node.
+func (n *node) metric(series string) float64 {
+	n.t.Helper()
+	line := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (\S+)$`).FindStringSubmatch(n.send("GET", "/metrics", "", "").body)
+	if line == nil {
+		n.t.Fatalf("there is no %s", series)
+	}
+	v, err := strconv.ParseFloat(line[1], 64)
+	must(n.t, err)
+	return v
+}
+
+func (n *node) kept() int { return int(n.metric("flashsale_keeper_skus")) }
+
+// spread puts sales of a unit each until two nodes keep some of them, and
+// returns their SKUs.
+func spread(t testing.TB, a, b *node) (skus []string) {
+	t.Helper()
+	for i := range 8 {
+		skus = append(skus, fmt.Sprint("S", i))
+		b.put(skus[i], 1, 1, 900)
+	}
+	eventually(t, "both nodes keep their share", func() bool {
+		return a.kept() > 1 && b.kept() > 1 && a.kept()+b.kept() == len(skus)
+	})
+	return skus
+}
+
+// soldWithin wants each SKU to be sold through n, to a buyer of each, as 201.
+func soldWithin(t testing.TB, n *node, skus []string, buyer string, limit time.Duration) {
+	t.Helper()
+	began := time.Now()
+	var wg sync.WaitGroup
+	for _, sku := range skus {
+		wg.Go(func() {
+			for {
+				a := n.order(sku, buyer)
+				if a.status == 201 {
+					t.Logf("%s: after %v", sku, time.Since(began).Round(time.Millisecond))
+					return
+				}
+				if time.Since(began) > limit {
+					t.Errorf("%s: nothing became durable in %v: %d %s", sku, limit, a.status, a.body)
+					return
+				}
+				time.Sleep(10 * time.Millisecond) // a buyer's pause
+			}
+		})
+	}
+	wg.Wait()
+}
+
+const (
+	aLease   = time.Second
+	slowness = 3 * time.Second // of a busy machine
+)
+
+func quick(c *Config) {
+	c.Node = "one" // who should keep what is the same in each run
+	c.Lease, c.Wait, c.DirectAfter = aLease, 200*time.Millisecond, time.Hour
+}
+
+// One of two nodes loses one of the stores and keeps the rest. What it kept is
+// sold elsewhere within two leases, and a unit that a buyer cancels meanwhile
+// comes back. Wherever the locks are kept: they say nothing of the stores.
+func TestNodeThatLosesOneStore(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lock  string
+		via   func(testing.TB, *servers.Stores) (*servers.Stores, *wire.Wire)
+		fault func(*wire.Wire)
+	}{
+		"MySQL is cut":                    {lockRedis, servertest.SQLVia, (*wire.Wire).Cut},
+		"MySQL is silent":                 {lockRedis, servertest.SQLVia, (*wire.Wire).Freeze},
+		"Redis is cut, locks in MySQL":    {lockMySQL, servertest.RedisVia, (*wire.Wire).Cut},
+		"Redis is silent, locks in MySQL": {lockMySQL, servertest.RedisVia, (*wire.Wire).Freeze},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := servertest.Open(t, servers.KindReal)
+			via, w := tc.via(t, s)
+			with := func(c *Config) { quick(c); c.Lock = tc.lock }
+			a, b := start(t, via, with), start(t, s, func(c *Config) { with(c); c.Node = "two" })
+			skus := spread(t, a, b)
+			orders := map[string]string{}
+			for _, sku := range skus {
+				var first answer
+				eventually(t, "the first order of "+sku, func() bool { first = b.order(sku, "ann"); return first.status == 201 })
+				orders[sku] = first.where()
+			}
+			tc.fault(w)
+			for _, where := range orders {
+				b.cancel("ann", where).is(200)
+			}
+			soldWithin(t, b, skus, "eve", 2*aLease+slowness)
+			if b.kept() != len(skus) {
+				t.Errorf("the whole node keeps %d of %d", b.kept(), len(skus))
+			}
+			w.Thaw()
+			w.Restore()
+			eventually(t, "the node has its share again", func() bool { return a.kept() > 1 && a.kept()+b.kept() == len(skus) })
+		})
+	}
+}
+
+// commitsOfOrders matches the COMMIT that follows an insert of orders: the query,
+// and not the READ COMMITTED of a new connection.
+func commitsOfOrders() func(sent []byte) bool {
+	var inserted atomic.Bool
+	return func(sent []byte) bool {
+		if bytes.Contains(sent, []byte("INSERT INTO `orders`")) {
+			inserted.Store(true)
+		}
+		return bytes.Contains(sent, []byte("\x03COMMIT")) && inserted.Swap(false)
+	}
+}
+
+// Connections go silent in the middle of a COMMIT, one for each turn of the
+// group commit. The SKUs are sold elsewhere, the node goes on with its others
+// and takes them back, and it still stops within a lease.
+func TestSilentCommit(t *testing.T) {
+	for n := 1; n <= 2; n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			s := servertest.Open(t, servers.KindReal)
+			via, w := servertest.SQLVia(t, s)
+			a, b := start(t, via, quick), start(t, s, func(c *Config) { quick(c); c.Node = "two" })
+			skus := spread(t, a, b)
+			silenced := w.Silence(n, commitsOfOrders())
+			for i, sku := range skus {
+				if silenced() < n {
+					a.order(sku, fmt.Sprint("ann", i))
+				}
+			}
+			if silenced() < n {
+				t.Fatalf("%d commits went silent", silenced())
+			}
+			began := time.Now()
+			eventually(t, "all that was taken is durable", func() bool {
+				return !slices.ContainsFunc(skus, func(sku string) bool { return !b.audit(sku).has(`"held":0`) })
+			})
+			if took := time.Since(began); took > 2*aLease+slowness {
+				t.Errorf("an order in a silent commit was durable after %v", took)
+			}
+			for i := range skus {
+				skus[i] = fmt.Sprint("T", i)
+				b.put(skus[i], 1, 1, 900)
+			}
+			soldWithin(t, a, skus, "eve", 2*aLease+slowness)
+
+			silent := w.Silence(n, commitsOfOrders())
+			for i := 0; silent() < n; i++ {
+				sku := fmt.Sprint("U", i)
+				b.put(sku, 1, 1, 900)
+				a.order(sku, "eve")
+				if i > 50 {
+					t.Fatal("no commit of this node went silent")
+				}
+			}
+			stopping := time.Now()
+			ok(t, a.stop())
+			if took := time.Since(stopping); took > aLease+slowness {
+				t.Errorf("it stopped after %v", took)
+			}
+		})
+	}
+}
+
+// A rebuild that takes several leases is not cut off while it goes on.
+func TestRebuildLongerThanALease(t *testing.T) {
+	s := servertest.Open(t, servers.KindReal)
+	via, w := servertest.RedisVia(t, s)
+	n := start(t, via, quick)
+	n.put("S", 1_000_000, 10, 900)
+	db := openSQL(t, s.SQL)
+	const many = 60_000
+	if _, err := db.ExecContext(t.Context(), fmt.Sprintf(`INSERT INTO orders (id, sku, buyer, quantity, amount, currency, status, request_hash, created_at, expires_at)
+		SELECT LOWER(CONCAT(LPAD(HEX(seq),8,'0'),'-0000-7000-8000-000000000000')), 'S', CONCAT('buyer', seq), 1, 1999, 'EUR', 'pending_payment', '0123456789abcdef0123456789abcdef', UTC_TIMESTAMP(3), UTC_TIMESTAMP(3) + INTERVAL 1 DAY
+		FROM seq_1_to_%d`, many)); err != nil {
+		t.Fatal(err)
+	}
+	must(t, errOf(db.ExecContext(t.Context(), "UPDATE sales SET sold = ?", many)))
+	w.Delay(wire.Both, 20*time.Millisecond, 0)
+	rebuilt := n.metric("flashsale_keeper_rebuilds_total")
+	must(t, openRedis(t, s.RedisURL).FlushAll(context.Background()).Err())
+	began := time.Now()
+	eventually(t, "sold again", func() bool { return n.order("S", "ann").status == 201 })
+	took := time.Since(began)
+	t.Logf("sold again after %v", took)
+	if stalled := n.metric("flashsale_keeper_stalled_total"); took < 2*aLease || stalled > 0 || n.metric("flashsale_keeper_rebuilds_total") != rebuilt+1 {
+		t.Errorf("after %v, let go of %v times", took, stalled)
+	}
+}

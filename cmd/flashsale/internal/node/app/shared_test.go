@@ -1,0 +1,174 @@
+package app
+
+import (
+	"bytes"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// asked is how often Redis has been asked by this command.
+func asked(t *testing.T, s *servers.Stores, command string) int {
+	t.Helper()
+	stats, err := openRedis(t, s.RedisURL).Info(t.Context(), "commandstats").Result()
+	must(t, err)
+	found := regexp.MustCompile(`cmdstat_` + command + `:calls=(\d+)`).FindStringSubmatch(stats)
+	if found == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(found[1])
+	must(t, err)
+	return n
+}
+
+// many puts n small sales on sale and returns their SKUs.
+func (n *node) many(count int) (skus []string) {
+	n.t.Helper()
+	for i := range count {
+		skus = append(skus, fmt.Sprint("S", i))
+		n.put(skus[i], 10, 9, 900).is(201)
+	}
+	return skus
+}
+
+// What anybody may ask without a token costs the stores the same, however many
+// ask: it is made once a second. And what is kept for all has nothing of one
+// caller's in it.
+func TestSalesAreMadeOnceASecond(t *testing.T) {
+	s := servertest.Open(t, servers.KindReal)
+	n := start(t, s, func(c *Config) { c.LimitIP = limit(t, "100000/s:100000") })
+	const sales, asks = 20, 1000
+	n.many(sales)
+	for _, path := range []string{"/v1/sales", "/v1/sales/S7"} {
+		before, began := asked(t, s, "hmget"), time.Now()
+		for range asks {
+			a := n.send("GET", path, "", "")
+			if a.status != 200 || a.header.Get("Cache-Control") != "public, max-age=1" || a.header.Get("RateLimit") != "" || a.header.Get("RateLimit-Policy") != "" {
+				t.Fatalf("%s: %d %v %s", path, a.status, a.header, a.body)
+			}
+		}
+		// Each keeper looks at its sale as well, once a second and more.
+		most := 5 * sales * int(time.Since(began)/time.Second+2)
+		if got := asked(t, s, "hmget") - before; got > most {
+			t.Errorf("%d answers of %s cost Redis %d commands", asks, path, got)
+		}
+	}
+	n.put("S7", 11, 9, 900).is(200)
+	for _, path := range []string{"/v1/sales", "/v1/sales/S7"} { // an operator sees at once what they have done
+		n.send("GET", path, "", "").says(`"total":11`)
+	}
+	eventually(t, "an order shows within a second or two", func() bool {
+		n.order("S7", "ann")
+		return n.send("GET", "/v1/sales/S7", "", "").has(`"available":10`)
+	})
+	n.send("GET", "/v1/sales/none", "", "").is(404)
+}
+
+// An id says which sale it may be of, so that one which nobody knows costs one
+// look or none, not one at each gate.
+func TestAnUnknownOrderAsksFewGates(t *testing.T) {
+	s := servertest.Open(t, servers.KindReal)
+	n := start(t, s, func(c *Config) { c.LimitIP = limit(t, "1000/s:1000") })
+	n.many(20)
+	ann := n.token("ann", false)
+	before := asked(t, s, "hget")
+	const asks = 100
+	for i := range asks {
+		id := fmt.Sprintf("01a1f945-8d3e-761d-bbcb-7d1dab60%04x", i)
+		n.send([]string{"GET", "POST"}[i%2], "/v1/orders/"+id+[]string{"", "/cancel"}[i%2], ann, "").is(404)
+	}
+	if got := asked(t, s, "hget") - before; got > 2*asks {
+		t.Errorf("%d questions for orders that are none cost Redis %d commands", asks, got)
+	}
+}
+
+// skuHash is what an order's id ends in.
+func skuHash(sku string) uint32 {
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, sku)
+	return h.Sum32()>>16 ^ h.Sum32()&0xffff
+}
+
+// An order on its way is found by its id alone, also where two SKUs have the same
+// hash.
+func TestAnOrderOnItsWayIsFoundByItsID(t *testing.T) {
+	s, w := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
+	n := start(t, s, nil)
+	twin := ""
+	for i := 0; twin == ""; i++ {
+		if sku := fmt.Sprint("twin-", i); skuHash(sku) == skuHash("S") {
+			twin = sku
+		}
+	}
+	ann := n.token("ann", false)
+	skus := []string{"S", twin, "other"}
+	for _, sku := range skus {
+		n.put(sku, 10, 9, 900)
+	}
+	w.HoldAll(func(sent []byte) bool {
+		return bytes.Contains(bytes.ToUpper(sent), []byte("INSERT INTO ORDERS")) || bytes.Contains(sent, []byte("INSERT INTO `orders`"))
+	})
+	uuid7 := regexp.MustCompile(`^/v1/orders/([0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{8}([0-9a-f]{4}))\?`)
+	for _, sku := range skus {
+		a := n.send("POST", "/v1/orders", ann, `{"sku":"`+sku+`","quantity":1}`, "Prefer: respond-async")
+		id := uuid7.FindStringSubmatch(a.where())
+		if a.status != 202 || id == nil || id[2] != fmt.Sprintf("%04x", skuHash(sku)) {
+			t.Fatalf("%s: %d %v %s", sku, a.status, a.header, a.body)
+		}
+		n.send("GET", "/v1/orders/"+id[1], ann, "").is(200).says(`"status":"reserved"`, `"sku":"`+sku+`"`)
+		n.send("POST", "/v1/orders/"+id[1]+"/pay", ann, `{"payment_ref":"r"}`).is(409, "in_progress")
+		n.send("GET", "/v1/orders/"+id[1], n.token("bob", false), "").is(404)
+	}
+}
+
+// A status of our own logs is no answer: who has closed their half of the
+// connection, and reads, hears one of the contract's.
+func TestWhoHangsUpHalfway(t *testing.T) {
+	s, w := servertest.RedisVia(t, servertest.Open(t, servers.KindReal))
+	n := start(t, s, nil)
+	n.put("S", 10, 9, 900)
+	w.Freeze()
+	defer w.Thaw()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(n.URL(), "http://"))
+	must(t, err)
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	body := `{"sku":"S","quantity":1}`
+	_, _ = fmt.Fprintf(conn, "POST /v1/orders HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s",
+		n.token("ann", false), len(body), body)
+	_ = conn.(*net.TCPConn).CloseWrite()
+	raw, err := io.ReadAll(conn)
+	must(t, err)
+	status, _, _ := strings.Cut(string(raw), "\r\n")
+	if status != "HTTP/1.1 503 Service Unavailable" {
+		t.Errorf("%s", raw)
+	}
+}
+
+// However often a balancer, or anybody, asks whether the node is ready: the
+// stores are asked at most ten times a second.
+func TestReadyzAsksTenTimesASecond(t *testing.T) {
+	s := servertest.Open(t, servers.KindReal)
+	n := start(t, s, nil)
+	before, began := asked(t, s, "ping"), time.Now()
+	const asks = 400
+	for range asks {
+		res, err := http.Get(n.URL() + "/readyz")
+		must(t, err)
+		_ = res.Body.Close()
+	}
+	most := int(time.Since(began)/(100*time.Millisecond)) + 5 // and our own connections
+	if got := asked(t, s, "ping") - before; got > most {
+		t.Errorf("%d questions in %v: Redis was asked %d times", asks, time.Since(began), got)
+	}
+}

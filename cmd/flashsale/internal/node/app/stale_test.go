@@ -1,0 +1,91 @@
+package app
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/wire"
+)
+
+// A Redis that comes back without its last writes has forgotten who bought. The
+// node notices by its first connection that it is another one, and refuses nobody
+// until the gate is rebuilt.
+func TestRedisThatForgotTheBuyer(t *testing.T) {
+	t.Parallel()
+	s := servertest.Open(t, servers.KindReal)
+	n := start(t, s, nil)
+	n.put("S", 1, 1, 900).ok()
+	order := func() answer { return n.order("S", "ann") }
+	first := order().is(201)
+	rdb := openRedis(t, s.RedisURL)
+	forgets := func() {
+		ctx := t.Context()
+		err := errors.Join(rdb.Del(ctx, "sale:{S}:holds", "sale:{S}:keys").Err(),
+			rdb.HSet(ctx, "sale:{S}:buyers", "another", 0).Err(), rdb.HDel(ctx, "sale:{S}:buyers", "ann").Err())
+		must(t, err)
+	}
+	eventually(t, "acknowledged", func() bool { return rdb.XLen(t.Context(), "sale:{S}:queue").Val() == 0 })
+	forgets()
+	order().is(409, "sold_out") // it has forgotten
+	s.Redis.Kill()
+	must(t, s.Redis.Restart(t.Context()))
+	var a answer
+	eventually(t, "an answer", func() bool { a = order(); return a.status != 503 })
+	a.replays(first)
+}
+
+// Redis fails over to its replica and, later, back to the first process, which
+// has been running all the time. The second failover loses the last writes.
+func TestFailBackIsNoticed(t *testing.T) {
+	t.Parallel()
+	db := servertest.OpenSQL(t, servers.KindReal)
+	one, two := servertest.OpenRedis(t, servers.KindReal), servertest.OpenRedis(t, servers.KindReal)
+	c1, c2 := openRedis(t, one.URL), openRedis(t, two.URL)
+	ctx := t.Context()
+	follow := func(replica, of *servertest.Redis) {
+		host, port, _ := net.SplitHostPort(of.Real.Addr())
+		c := openRedis(t, replica.URL)
+		must(t, c.ReplicaOf(ctx, host, port).Err())
+		eventually(t, "in step", func() bool {
+			info, _ := c.Info(ctx, "replication").Result()
+			return strings.Contains(info, "master_link_status:up")
+		})
+	}
+	follow(two, one)
+	w, err := wire.Open(one.Real.Addr())
+	must(t, err)
+	t.Cleanup(func() { _ = w.Close() })
+	n := start(t, &servers.Stores{Kind: servers.KindReal, RedisURL: "redis://" + w.Addr() + "/0", SQL: db}, nil)
+	n.put("S", 1, 1, 900).ok()
+	bob := n.order("S", "bob").is(201)
+	eventually(t, "the replica has it", func() bool {
+		return c2.HExists(ctx, "sale:{S}:holds", bob.id()).Val() && c2.XLen(ctx, "sale:{S}:queue").Val() == 0
+	})
+	// The first failover: nothing is lost.
+	must(t, c2.ReplicaOf(ctx, "no", "one").Err())
+	w.Lead(two.Real.Addr())
+	follow(one, two)
+	eventually(t, "sells on the second", func() bool { return n.order("S", "bob").status == 201 })
+	eventually(t, "rebuilt for the second", func() bool {
+		id, _ := c2.Info(ctx, "replication").Result()
+		built := c2.HGet(ctx, "sale:{S}", "built_on").Val()
+		return built != "" && strings.Contains(id, "master_replid:"+built) && c1.HGet(ctx, "sale:{S}", "built_on").Val() == built
+	})
+	// The first process, now the replica, hears nothing more; then it is promoted.
+	must(t, c1.ReplicaOf(ctx, "no", "one").Err())
+	n.cancel("bob", bob.where()).is(200)
+	var ann answer
+	eventually(t, "ann has bob's unit", func() bool { ann = n.order("S", "ann"); return ann.status == 201 })
+	w.Lead(one.Real.Addr())
+	for began := time.Now(); time.Since(began) < 3*time.Second; {
+		if again := n.order("S", "ann"); again.status != 503 && again.status != 201 {
+			t.Fatalf("ann was answered 201 %s; after the failover back the same key hears %d %s", ann.body, again.status, again.body)
+		}
+	}
+	eventually(t, "ann hears of her order", func() bool { return n.order("S", "ann").status == 201 })
+}

@@ -1,0 +1,221 @@
+package auth
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+var (
+	secret = []byte("0123456789abcdef0123456789abcdef")
+	noon   = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+)
+
+// clock is a time that tests set.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) time() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) set(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = now
+}
+
+func verifier(t testing.TB) (*Verifier, *clock) {
+	t.Helper()
+	c := &clock{now: noon}
+	v, err := New(secret, c.time)
+	noError(t, err)
+	return v, c
+}
+
+func TestSignedTokensAreGood(t *testing.T) {
+	v, _ := verifier(t)
+	for _, want := range []Identity{
+		{Buyer: "b", Expires: noon.Add(time.Minute)},
+		{Buyer: strings.Repeat("b", 64), Admin: true, Expires: noon.Add(time.Minute)},
+		{Buyer: "Az09._:-", Expires: noon.Add(time.Minute)},
+	} {
+		token, err := v.Sign(want.Buyer, want.Admin, time.Minute)
+		noError(t, err)
+		for range 2 { // parsed, then remembered
+			id, err := v.FromHeader("bEARER  " + token + " ")
+			if err != nil || id.Buyer != want.Buyer || id.Admin != want.Admin || !id.Expires.Equal(want.Expires) {
+				t.Errorf("got %+v, %v; want %+v", id, err, want)
+			}
+		}
+	}
+}
+
+func TestSignRefuses(t *testing.T) {
+	v, _ := verifier(t)
+	for _, buyer := range []string{"", "a b", "a/b", "bü", strings.Repeat("b", 65), "a\x00"} {
+		if _, err := v.Sign(buyer, false, time.Minute); err == nil {
+			t.Errorf("signed for %q", buyer)
+		}
+	}
+	if _, err := v.Sign("b", false, time.Millisecond); err == nil {
+		t.Error("signed a token that is over")
+	}
+}
+
+func TestNewRefusesAShortSecret(t *testing.T) {
+	if _, err := New(secret[:31], nil); err == nil || !strings.Contains(err.Error(), "FLASHSALE_SECRET") {
+		t.Errorf("31 bytes: %v", err)
+	}
+	if _, err := New(secret, nil); err != nil {
+		t.Errorf("32 bytes: %v", err)
+	}
+}
+
+// Every bad token is refused, and none of them by luck: `loose`, the parser as
+// its README shows it, takes those that it is known to take.
+func TestBadTokensAreRefused(t *testing.T) {
+	v, _ := verifier(t)
+	loose := jwt.NewParser(jwt.WithTimeFunc(func() time.Time { return noon }))
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	noError(t, err)
+	good := func() jwt.MapClaims { return jwt.MapClaims{"sub": "b1", "exp": noon.Add(time.Minute).Unix()} }
+	with := func(name string, value any) jwt.MapClaims {
+		c := good()
+		c[name] = value
+		if value == nil {
+			delete(c, name)
+		}
+		return c
+	}
+	sign := func(method jwt.SigningMethod, key any, c jwt.MapClaims, header ...string) string {
+		token := jwt.NewWithClaims(method, c)
+		for _, name := range header {
+			token.Header[name] = []string{"b64"}
+		}
+		text, err := token.SignedString(key)
+		noError(t, err)
+		return text
+	}
+	hs256 := jwt.SigningMethodHS256
+	valid := sign(hs256, secret, good())
+	parts := strings.Split(valid, ".")
+	// 256 bits leave 2 unused ones in the last of 43 characters.
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	variant := string(alphabet[strings.IndexByte(alphabet, valid[len(valid)-1])+1])
+	admin := base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"b1","exp":4000000000,"scope":"admin"}`))
+
+	if _, err := v.Verify(valid); err != nil {
+		t.Fatalf("the token that the bad ones are made from: %v", err)
+	}
+	for name, c := range map[string]struct {
+		token string
+		loose bool
+	}{
+		"empty":                    {"", false},
+		"garbage":                  {"garbage", false},
+		"two parts":                {parts[0] + "." + parts[1], false},
+		"four parts":               {valid + ".x", false},
+		"another secret":           {sign(hs256, []byte(strings.Repeat("x", 32)), good()), false},
+		"claims exchanged":         {parts[0] + "." + admin + "." + parts[2], false},
+		"no signature":             {parts[0] + "." + parts[1] + ".", false},
+		"variant of the signature": {valid[:len(valid)-1] + variant, true},
+		"none":                     {sign(jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, good()), false},
+		"none, with our signature": {strings.Split(sign(jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, good()), ".")[0] + "." + parts[1] + "." + parts[2], false},
+		"HS512":                    {sign(jwt.SigningMethodHS512, secret, good()), true},
+		"HS384":                    {sign(jwt.SigningMethodHS384, secret, good()), true},
+		"RS256":                    {sign(jwt.SigningMethodRS256, private, good()), false},
+		"expired":                  {sign(hs256, secret, with("exp", noon.Unix())), false},
+		"no exp":                   {sign(hs256, secret, with("exp", nil)), true},
+		"exp as text":              {sign(hs256, secret, with("exp", "tomorrow")), false},
+		"exp beyond all":           {sign(hs256, secret, with("exp", 1e300)), false},
+		"not yet":                  {sign(hs256, secret, with("nbf", noon.Add(time.Second).Unix())), false},
+		"no sub":                   {sign(hs256, secret, with("sub", nil)), true},
+		"empty sub":                {sign(hs256, secret, with("sub", "")), true},
+		"long sub":                 {sign(hs256, secret, with("sub", strings.Repeat("b", 65))), true},
+		"sub with a newline":       {sign(hs256, secret, with("sub", "b1\n")), true},
+		"sub as a number":          {sign(hs256, secret, with("sub", 1)), true},
+		"scope as a list":          {sign(hs256, secret, with("scope", []string{"admin"})), true},
+		"critical header":          {sign(hs256, secret, good(), "crit"), true},
+		"too long":                 {sign(hs256, secret, with("pad", strings.Repeat("x", maxToken))), true},
+	} {
+		for range 2 {
+			if id, err := v.Verify(c.token); !errors.Is(err, ErrUnauthorized) || id != (Identity{}) {
+				t.Errorf("%s: %+v, %v", name, id, err)
+			}
+		}
+		_, err := loose.ParseWithClaims(c.token, jwt.MapClaims{}, func(*jwt.Token) (any, error) { return secret, nil })
+		if (err == nil) != c.loose {
+			t.Errorf("%s: the loose parser says %v", name, err)
+		}
+	}
+	if n := v.cache.Len(); n != 1 {
+		t.Errorf("%d tokens are remembered, and one was good", n)
+	}
+}
+
+func TestScopes(t *testing.T) {
+	v, _ := verifier(t)
+	for scope, admin := range map[string]bool{
+		"": false, "admin": true, "read admin write": true, "administrator": false, "Admin": false, "read,admin": false,
+	} {
+		c := jwt.MapClaims{"sub": "b1", "exp": noon.Add(time.Minute).Unix(), "scope": scope}
+		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(secret)
+		noError(t, err)
+		if id, err := v.Verify(token); err != nil || id.Admin != admin {
+			t.Errorf("scope %q: %+v, %v", scope, id, err)
+		}
+	}
+}
+
+func TestFromHeaderRefuses(t *testing.T) {
+	v, _ := verifier(t)
+	token, err := v.Sign("b1", false, time.Minute)
+	noError(t, err)
+	for _, header := range []string{"", " ", "Bearer", "Bearer ", "Bearer" + token, token, "Basic " + token, " Bearer " + token, "Bearer\t" + token, "Bearer " + token + " x"} {
+		if _, err := v.FromHeader(header); !errors.Is(err, ErrUnauthorized) {
+			t.Errorf("%q: %v", header, err)
+		}
+	}
+}
+
+func FuzzFromHeader(f *testing.F) {
+	v, _ := verifier(f)
+	token, err := v.Sign("b1", true, time.Minute)
+	noError(f, err)
+	parts := strings.Split(token, ".")
+	for _, seed := range []string{"", "Bearer " + token, "bearer x.y.z", "Bearer " + parts[0] + ".e30." + parts[2], "Bearer ..", token[:40]} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, header string) {
+		id, err := v.FromHeader(header)
+		switch {
+		case err == nil:
+			// Nobody can find a signature: what passes is our token.
+			if !strings.HasSuffix(strings.TrimRight(header, " "), token) || id.Buyer != "b1" || !id.Admin {
+				t.Fatalf("%q is taken for %+v", header, id)
+			}
+		case !errors.Is(err, ErrUnauthorized) || id != (Identity{}):
+			t.Fatalf("%q: %+v, %v", header, id, err)
+		}
+	})
+}
+
+// noError ends the test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,103 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A remembered token ends when it expires, to the instant; the twin, a map
+// that doesn't look, fails the same check.
+func TestCachedTokensExpire(t *testing.T) {
+	v, c := verifier(t)
+	token, err := v.Sign("b1", false, time.Minute)
+	noError(t, err)
+	check := func(verify func(string) (Identity, error)) error {
+		for _, at := range []struct {
+			after time.Duration
+			good  bool
+		}{{0, true}, {time.Minute - time.Nanosecond, true}, {time.Minute, false}, {time.Hour, false}} {
+			c.set(noon.Add(at.after))
+			if _, err := verify(token); (err == nil) != at.good || err != nil && !errors.Is(err, ErrUnauthorized) {
+				return fmt.Errorf("after %v: %v", at.after, err)
+			}
+		}
+		return nil
+	}
+	if err := check(v.Verify); err != nil {
+		t.Error(err)
+	}
+	if n := v.cache.Len(); n != 0 {
+		t.Errorf("%d expired tokens are remembered", n)
+	}
+	remembered := map[string]Identity{}
+	if check(func(token string) (Identity, error) {
+		if id, known := remembered[token]; known {
+			return id, nil
+		}
+		id, err := v.Verify(token)
+		remembered[token] = id
+		return id, err
+	}) == nil {
+		t.Error("a cache that forgets nothing goes unnoticed")
+	}
+}
+
+// The cache stays within its bound, and a token that had to go is still good.
+func TestCacheIsBounded(t *testing.T) {
+	v, _ := verifier(t)
+	const entries = 256
+	v.cache.Resize(entries)
+	var tokens []string
+	for n := range 10 * entries {
+		token, err := v.Sign(fmt.Sprintf("b%d", n), false, time.Minute)
+		noError(t, err)
+		tokens = append(tokens, token)
+	}
+	var wg sync.WaitGroup
+	for from := range 4 {
+		wg.Go(func() {
+			for n := from; n < 2*len(tokens); n += 4 {
+				want := fmt.Sprintf("b%d", n%len(tokens))
+				if id, err := v.Verify(tokens[n%len(tokens)]); err != nil || id.Buyer != want {
+					t.Errorf("%s: %+v, %v", want, id, err)
+				}
+				if _, err := v.Verify(fmt.Sprintf("%s%d", tokens[0], n)); err == nil {
+					t.Error("a changed signature passes")
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := v.cache.Len(); n != entries {
+		t.Errorf("%d tokens are remembered, and %d are the bound", n, entries)
+	}
+}
+
+func BenchmarkVerify(b *testing.B) {
+	v, err := New(secret, nil)
+	noError(b, err)
+	var tokens []string
+	for n := range 4096 {
+		token, err := v.Sign(fmt.Sprintf("buyer-%d", n), false, time.Hour)
+		noError(b, err)
+		tokens = append(tokens, "Bearer "+token)
+	}
+	run := func(b *testing.B, verify func(string) (Identity, error)) {
+		b.ReportAllocs()
+		b.RunParallel(func(p *testing.PB) {
+			for n := 0; p.Next(); n++ {
+				if _, err := verify(tokens[n%len(tokens)]); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	b.Run("cached", func(b *testing.B) { run(b, v.FromHeader) })
+	b.Run("parsed", func(b *testing.B) {
+		run(b, func(header string) (Identity, error) { return v.parse(header[len("Bearer "):]) })
+	})
+}

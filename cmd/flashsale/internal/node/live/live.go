@@ -1,0 +1,119 @@
+// Package live shows what a node sells, as it happens: the page, and the stream
+// of snapshots that keeps it up to date.
+//
+// A snapshot is made once a second for everybody who watches, however many they
+// are, and its bytes are shared. While nobody watches none is made. What the
+// other nodes have counted is in their heartbeat rows.
+package live
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"flashsale/orders/shop"
+	"flashsale/orders/store"
+	"flashsale/ratelimit"
+)
+
+// Config of a Live. Those with a default need not be given.
+type Config struct {
+	Node    string
+	Service *shop.Service
+	Store   *store.Store // whose heartbeat rows tell of the other nodes
+	// Requests are those that this node has answered since it started.
+	Requests func() Requests
+	// Missing names the stores that do not answer.
+	Missing func(context.Context) []string
+	// Watchers bounds those who watch this node at once, and Operators the
+	// operators, who have places of their own. Default 1,000 and 100.
+	Watchers, Operators int
+	// PerAddress has as its burst how many may watch from one address. Default 20.
+	PerAddress ratelimit.Limit
+	// Life is how long somebody may watch before they have to come back: a place
+	// is nobody's for good. Each stream's is up to a quarter shorter, so that not
+	// all come back at once. Default 10 minutes.
+	Life time.Duration
+	// Every is how often a snapshot is made. Default 1 s.
+	Every time.Duration
+}
+
+// storeTimeout is how long a snapshot waits for a store that does not answer.
+const storeTimeout = time.Second
+
+// ErrFull is for who comes after the most that may watch this node.
+var ErrFull = errors.New("live: too many are watching")
+
+// ErrEnded is for who comes after Run has ended.
+var ErrEnded = errors.New("live: ended")
+
+// A Live makes snapshots and hands them to all who watch. It is safe for
+// concurrent use.
+type Live struct {
+	cfg     Config
+	started time.Time
+	peers   peers // Run's
+
+	mu        sync.Mutex
+	topics    map[string]*topic // by SKU, those that somebody watches
+	watching  int               // operators apart
+	operators int
+	addresses map[string]int // how many watch from each
+	ended     bool
+}
+
+// New returns a Live. It makes snapshots while Run runs.
+func New(cfg Config) *Live {
+	cfg.Watchers, cfg.Operators = cmp.Or(cfg.Watchers, 1000), cmp.Or(cfg.Operators, 100)
+	cfg.Life, cfg.Every = cmp.Or(cfg.Life, 10*time.Minute), cmp.Or(cfg.Every, time.Second)
+	places, _ := ratelimit.NewLimit(20, 10*time.Minute, 20)
+	cfg.PerAddress = cmp.Or(cfg.PerAddress, places)
+	return &Live{cfg: cfg, started: time.Now(), topics: map[string]*topic{}, addresses: map[string]int{}}
+}
+
+// Run makes snapshots until ctx ends. Then all streams end, so that nobody who watches holds up a node that stops.
+func (l *Live) Run(ctx context.Context) error {
+	defer l.end()
+	tick := time.NewTicker(l.cfg.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			l.runOnce(ctx)
+		}
+	}
+}
+
+// runOnce makes one snapshot of each sale that somebody watches.
+func (l *Live) runOnce(ctx context.Context) {
+	skus, operators := l.watched()
+	if len(skus) == 0 {
+		l.peers = peers{} // what comes later is not compared with what was before
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	missing := make(chan []string, 1)
+	go func() { missing <- l.cfg.Missing(ctx) }()
+	offers, asked := l.cfg.Service.Watched(ctx, skus...)
+	away := <-missing
+
+	var nodes []nodeStats
+	if len(operators) > 0 {
+		nodes = l.nodes(ctx)
+	}
+	figures := l.peers.rates(nodes)
+	for _, offer := range offers {
+		public := event("sale", newSnapshot(&offer, asked, away))
+		var operator []byte
+		if operators[offer.SKU] {
+			operator = append(public[:len(public):len(public)], event("figures", figures.of(&offer, nodes, l.cfg.Node))...)
+		}
+		l.publish(offer.SKU, public, operator)
+	}
+	l.dropAllBut(offers)
+}

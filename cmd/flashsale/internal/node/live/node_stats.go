@@ -1,0 +1,93 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"time"
+)
+
+// Requests to place an order that a node has answered since it started, by what
+// became of them, and how long they took.
+type Requests struct {
+	Accepted int64 // 201 and 202
+	Refused  int64 // 409: sold out, the buyer's limit, not open, closed
+	Limited  int64 // 429
+	Failed   int64 // 5xx
+	// Took counts requests by time: Took[i] those of at most Bounds[i] seconds,
+	// all smaller ones included; the last those that took longer.
+	Bounds []float64
+	Took   []uint64
+}
+
+// nodeStats are what a node tells of itself, with each heartbeat.
+type nodeStats struct {
+	Node   string        `json:"-"`
+	Uptime time.Duration // by the node's own clock, so that others' don't matter
+	Requests
+	Durable  int64              // orders carried into the database
+	Keeps    int                // SKUs
+	Balances map[string]balance // of those, the ones that were compared last
+}
+
+// reported is how many SKUs a node tells the balance of in its heartbeat.
+const reported = 20
+
+// silence is after how long a node without a heartbeat is left out.
+const silence = 3 * time.Second
+
+// balance is shop.Balance as it travels.
+type balance struct {
+	Total     int64 `json:"total"`
+	Available int64 `json:"available"`
+	Queued    int64 `json:"queued"`
+	Sold      int64 `json:"sold"`
+	Restoring int64 `json:"restoring"`
+	Drift     int64 `json:"drift"`
+	AgeMS     int64 `json:"age_ms"` // -1: not compared yet
+}
+
+// Stats are what this node tells the others, as text for its heartbeat.
+func (l *Live) Stats() string {
+	text, _ := json.Marshal(l.stats(reported)) // nothing of ours fails
+	return string(text)
+}
+
+// stats are this node's, with the balances of so many SKUs.
+func (l *Live) stats(most int) nodeStats {
+	keepers := l.cfg.Service.Keepers()
+	done, kept := keepers.Counters(), keepers.Balances()
+	s := nodeStats{
+		Node: l.cfg.Node, Uptime: time.Since(l.started), Requests: l.cfg.Requests(),
+		Durable: done.Drained.Load() + done.DirectPlaced.Load(), Keeps: len(kept), Balances: map[string]balance{},
+	}
+	latest := slices.SortedFunc(maps.Keys(kept), func(a, b string) int {
+		return cmp.Or(kept[b].At.Compare(kept[a].At), cmp.Compare(a, b))
+	})
+	for _, sku := range latest[:min(len(latest), most)] {
+		b, age := kept[sku], int64(-1)
+		if !b.At.IsZero() {
+			age = time.Since(b.At).Milliseconds()
+		}
+		s.Balances[sku] = balance{b.Total, b.Available, b.Queued, b.Sold, b.Restoring, b.Drift, age}
+	}
+	return s
+}
+
+// nodes are the stats of all nodes, by name: this one's of now, the others' of
+// their last heartbeat. While MySQL is down there are only this one's.
+func (l *Live) nodes(ctx context.Context) []nodeStats {
+	nodes := []nodeStats{l.stats(math.MaxInt)}
+	rows, _ := l.cfg.Store.Nodes(ctx, silence) // the page says that MySQL is down
+	for _, row := range rows {
+		s := nodeStats{Node: row.ID}
+		if row.ID != l.cfg.Node && json.Unmarshal([]byte(row.Stats), &s) == nil {
+			nodes = append(nodes, s)
+		}
+	}
+	slices.SortFunc(nodes, func(a, b nodeStats) int { return cmp.Compare(a.Node, b.Node) })
+	return nodes
+}

@@ -1,0 +1,233 @@
+// What a buyer does: order, pay, cancel.
+const buying = {
+  quantity: 1,
+  busy: false,
+  from: 0,    // not before this time, after too many requests
+  attempt: null, // {key, sku, quantity} whose outcome is not known yet
+  orders: [],
+  told: '',   // the order of which the answer speaks
+  refs: {},   // payment references by order, so that a payment sent again is the same one
+  asked: 0, shown: 0, // looks at them, counted
+};
+
+// foreign is said of a token that the node refuses.
+const foreign = 'That token is not accepted: it has expired, or another secret signed it.';
+
+function say(kind, words) {
+  buying.told = '';
+  $('answer').dataset.kind = kind;
+  text($('answer'), words);
+}
+
+function showButton() {
+  if ($('buy').hidden) return;
+  const wait = buying.from - Date.now(), s = sale.snapshot.sale;
+  buying.quantity = Math.min(buying.quantity, maxUnits());
+  const free = sale.state === 'open' && !buying.busy && wait <= 0;
+  $('order').setAttribute('aria-disabled', String(!free));
+  const label = { scheduled: 'Not open yet', sold_out: 'Sold out', closed: 'Closed' }[sale.state];
+  text($('order'), buying.busy ? 'Ordering…' : wait > 0 ? `Wait ${Math.ceil(wait / 1000)} s`
+    : label || `Buy ${buying.quantity} · ${money(s.price * buying.quantity, s.currency)}`);
+  text($('quantity'), String(buying.quantity));
+  $('less').setAttribute('aria-disabled', String(buying.quantity <= 1));
+  $('more').setAttribute('aria-disabled', String(buying.quantity >= maxUnits()));
+}
+
+// What the sale allows one buyer, or the usual most of one order.
+const maxUnits = () => Math.min(sale.snapshot ? sale.snapshot.sale.per_buyer_limit : 1, 10);
+
+const refusals = {
+  sold_out: () => sale.snapshot.sale.available > 0 ? 'Fewer are left than you asked for.'
+    : 'Sold out. What is not paid for in time comes back: keep an eye on the number.',
+  buyer_limit: () => `You have what one buyer may have: ${units(sale.snapshot.sale.per_buyer_limit)}.`,
+  not_open: () => 'A moment too early: it is not open yet.',
+  closed: () => 'The sale is over.',
+};
+
+// order asks until it knows: an answer that got lost is asked for again under
+// the same key, which can't buy twice.
+async function order() {
+  if (buying.busy || $('order').getAttribute('aria-disabled') === 'true') return;
+  buying.busy = true;
+  showButton();
+  const mine = buying.attempt || { key: random(), sku: sale.snapshot.sale.sku, quantity: buying.quantity };
+  buying.attempt = mine;
+  say('wait', 'Asking…');
+  const until = Date.now() + 60000;
+  while (!await ask(mine, until) && Date.now() < until);
+  if (buying.attempt) say('wait', 'Still no answer. Press again: it is the same order, not a second one.');
+  buying.busy = false;
+  showClock();
+  look();
+}
+
+// ask is true once the outcome is known.
+async function ask(mine, until) {
+  const { status, body, location, retry } = await call('POST', 'v1/orders', {
+    token: tokens.buyer, body: { sku: mine.sku, quantity: mine.quantity }, headers: { 'Idempotency-Key': mine.key },
+  });
+  const done = (kind, words) => { buying.attempt = null; say(kind, words); return true; };
+  if (status === 201) return bought(body, done);
+  if (status === 202) return follow(location, done, until);
+  if (status === 409 && refusals[body.code]) return done('no', refusals[body.code]());
+  if (status === 429) {
+    buying.from = Date.now() + retry * 1000;
+    return done('wait', `Too many requests. You may try again in ${retry} s.`);
+  }
+  if (status === 401) return await refused() ? false : done('no', foreign);
+  if (status >= 400 && status < 500) return done('no', body.detail || 'That was refused.');
+  say('wait', status === 0 ? 'No answer came. Asking again under the same key: you can’t buy twice.'
+    : `The shop can’t say just now. Asking again in ${retry} s under the same key: you can’t buy twice.`);
+  await pause(retry * 1000);
+  return false;
+}
+
+function bought(o, done) {
+  done('yes', yours(o));
+  buying.told = o.id;
+  return true;
+}
+
+function yours(o) {
+  if (o.status === 'paid') return `Paid: ${units(o.quantity)} are yours.`;
+  if (sale.snapshot.sale.reserve_on === 'payment') return `Noted: ${units(o.quantity)}, taken when you pay.`;
+  return `Yours: ${units(o.quantity)}. Pay within ${clock(Math.min(Date.parse(o.expires_at) - now(), sale.snapshot.sale.payment_window_s * 1000))}.`;
+}
+
+// follow an order that is on its way until it is durable, rejected, or lost: then
+// the same key tries again.
+async function follow(location, done, until) {
+  say('wait', 'Your units are reserved, and the order is on its way into the database. Nothing is promised yet.');
+  for (let wait = 500; Date.now() < until;) {
+    await pause(wait);
+    const { status, body, retry } = await call('GET', location, { token: tokens.buyer });
+    if (status === 404 || status === 401) return false; // asking anew finds out
+    wait = status === 200 ? 500 : retry * 1000;
+    if (status !== 200 || body.status === 'reserved') continue;
+    if (body.status === 'rejected') return done('no', refusals[body.reason] ? refusals[body.reason]() : 'The order was rejected. Nothing was sold.');
+    return bought(body, done);
+  }
+  return false;
+}
+
+// look reads the buyer's own orders.
+async function look() {
+  if (!tokens.buyer) return;
+  const mine = ++buying.asked;
+  const { status, body } = await call('GET', 'v1/orders?limit=10', { token: tokens.buyer });
+  if (status === 401 && !await refused()) tell('no', foreign);
+  if (status !== 200 || mine < buying.shown) return; // a later look has been shown
+  buying.shown = mine;
+  buying.orders = body.orders;
+  if (body.orders.some(o => o.id === buying.told && o.status !== 'pending_payment')) say('', ''); // it says that there is time to pay
+  showOrders();
+}
+
+const statuses = { reserved: 'On its way', pending_payment: 'To be paid', paid: 'Paid', cancelled: 'Cancelled', expired: 'Expired', rejected: 'Rejected' };
+
+// showOrders keeps the nodes of orders that are there: a button that has the
+// focus keeps it.
+function showOrders() {
+  const list = $('orders');
+  $('none').hidden = buying.orders.length > 0;
+  buying.orders.forEach((o, i) => {
+    let item = document.getElementById('order-' + o.id);
+    if (!item) {
+      item = make('li');
+      item.tabIndex = -1;
+      item.id = 'order-' + o.id;
+      item.append(make('span', 'what'), make('span', 'is'), make('span', 'says soft'), make('div', 'do'));
+      const pay = make('button', '', 'Pay'), cancel = make('button', '', 'Cancel');
+      pay.addEventListener('click', () => settle(o.id, 'pay'));
+      cancel.addEventListener('click', () => settle(o.id, 'cancel'));
+      const what = `${units(o.quantity)} for ${money(o.amount, o.currency)}`;
+      pay.setAttribute('aria-label', `Pay ${what}`);
+      cancel.setAttribute('aria-label', `Cancel ${what}`);
+      pay.type = cancel.type = 'button';
+      item.lastElementChild.append(pay, cancel);
+    }
+    if (list.children[i] !== item) list.insertBefore(item, list.children[i] || null);
+    item.dataset.status = o.status;
+    text(item.children[0], `${o.quantity} × ${o.sku} · ${money(o.amount, o.currency)}`);
+    text(item.children[1], statuses[o.status]);
+    item.lastElementChild.hidden = o.status !== 'pending_payment';
+  });
+  while (list.children.length > buying.orders.length) list.lastElementChild.remove();
+  showRemaining();
+}
+
+// showRemaining is what time changes of the orders.
+function showRemaining() {
+  for (const o of buying.orders) {
+    const says = document.getElementById('order-' + o.id)?.querySelector('.says');
+    if (!says || says.dataset.until > Date.now()) continue;
+    const left = Date.parse(o.expires_at) - now();
+    text(says, o.status !== 'pending_payment' ? closing(o) : left > 0 ? `${clock(left)} left` : 'Its time is over. Its units go back on sale.');
+    if (o.status === 'pending_payment' && left < -500 && !o.late) {
+      o.late = true;
+      setTimeout(look, 1000);
+    }
+  }
+}
+
+const closing = o => ({
+  paid: 'Thank you.', cancelled: 'Its units went back on sale.', expired: 'Not paid in time: its units went back on sale.',
+  reserved: 'Not durable yet, and nothing is promised.',
+}[o.status] || '');
+
+// settle pays or cancels, and asks again under the same reference where no
+// answer came.
+async function settle(id, what) {
+  const says = document.getElementById('order-' + id).querySelector('.says');
+  const note = words => { says.dataset.until = Date.now() + 4000; text(says, words); text($('spoken'), words); };
+  note(what === 'pay' ? 'Paying…' : 'Cancelling…');
+  buying.refs[id] ||= 'page-' + random();
+  const item = document.getElementById('order-' + id), focused = item.contains(document.activeElement);
+  for (const until = Date.now() + 30000; Date.now() < until;) {
+    const { status, body, retry } = await call('POST', `v1/orders/${id}/${what}`, {
+      token: tokens.buyer, body: what === 'pay' ? { payment_ref: buying.refs[id] } : undefined,
+    });
+    if (status === 200) {
+      says.dataset.until = 0;
+      text($('spoken'), what === 'pay' ? 'Paid.' : 'Cancelled.');
+      break;
+    }
+    if (status === 429 || status === 0 || status >= 500 || body.code === 'in_progress') {
+      note(status === 429 ? `Too many requests. Once more in ${retry} s.` : 'No answer yet. Asking again: it counts once.');
+      await pause(retry * 1000);
+      continue;
+    }
+    note(body.detail || 'That was refused.');
+    break;
+  }
+  await look();
+  if (focused && item.lastElementChild.hidden) item.focus(); // its buttons are gone
+}
+
+// refused is for a token that has expired, or is of a server that was here
+// before: a demo has another one, and then it is true.
+async function refused() {
+  tokens.set('buyer', null);
+  const another = demo && await demoToken('buyer');
+  buying.orders = [];
+  showOrders();
+  showWho();
+  return Boolean(another);
+}
+
+function showWho() {
+  const buyer = tokens.buyer;
+  $('buy').hidden = $('mine').hidden = !buyer;
+  text($('who'), buyer ? 'as ' + claims(buyer).sub : '');
+}
+
+async function startBuying() {
+  if (demo && !tokens.buyer) await demoToken('buyer');
+  showWho();
+  showClock();
+  look();
+}
+
+$('buy').addEventListener('submit', event => { event.preventDefault(); order(); });
+$('less').addEventListener('click', () => { buying.quantity = Math.max(1, buying.quantity - 1); showClock(); });
+$('more').addEventListener('click', () => { buying.quantity = Math.min(maxUnits(), buying.quantity + 1); showClock(); });

@@ -1,0 +1,71 @@
+package traces
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+)
+
+func TestWanted(t *testing.T) {
+	const exporter, endpoint, of = "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+	for _, c := range []struct {
+		env     map[string]string
+		want    bool
+		refused bool
+	}{
+		{env: nil},
+		{env: map[string]string{exporter: "none", endpoint: "http://c:4318"}},
+		{env: map[string]string{exporter: "otlp", "OTEL_SDK_DISABLED": "true"}},
+		{env: map[string]string{exporter: "otlp"}, want: true},
+		{env: map[string]string{endpoint: "http://c:4318"}, want: true},
+		{env: map[string]string{of: "http://c:4318"}, want: true},
+		{env: map[string]string{exporter: "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, want: true},
+		{env: map[string]string{exporter: "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, refused: true},
+		{env: map[string]string{exporter: "zipkin"}, refused: true},
+	} {
+		got, err := wanted(func(name string) string { return c.env[name] })
+		if got != c.want || (err != nil) != c.refused {
+			t.Errorf("%v: %v, %v", c.env, got, err)
+		}
+	}
+}
+
+// Spans arrive at the collector that the environment names, with the node they
+// are of; those that it refuses are counted.
+func TestExport(t *testing.T) {
+	for status, lost := range map[int]float64{http.StatusOK: 0, http.StatusBadRequest: 1} {
+		paths := make(chan string, 10)
+		collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			paths <- r.Method + " " + r.URL.Path
+			w.WriteHeader(status)
+		}))
+		t.Cleanup(collector.Close)
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+		t.Setenv("OTEL_SERVICE_NAME", "shop")
+		env := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL}
+		e, err := New(t.Context(), "node-7", func(name string) string { return env[name] })
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, span := e.Tracer("test").Start(context.Background(), "a request")
+		of := span.(sdk.ReadOnlySpan).Resource()
+		if name, _ := of.Set().Value("service.name"); name.AsString() != "shop" {
+			t.Errorf("the span is one of %v", of)
+		}
+		if node, _ := of.Set().Value("service.instance.id"); node.AsString() != "node-7" {
+			t.Errorf("the span is one of %v", of)
+		}
+		span.End()
+		e.Close()
+		if got := <-paths; got != "POST /v1/traces" {
+			t.Errorf("the collector heard %s", got)
+		}
+		if got := testutil.ToFloat64(e.Metric()); got != lost {
+			t.Errorf("status %d: %v spans lost, want %v", status, got, lost)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+
+	"flashsale/cmd/flashsale/internal/node/auth"
+	"flashsale/cmd/flashsale/internal/node/live"
+	"flashsale/inventory"
+	"flashsale/orders"
+	"flashsale/orders/httpapi"
+)
+
+// The errors of this package.
+var (
+	errNotFound   = errors.New("web: no such route")
+	errMethod     = errors.New("web: method not allowed")
+	errForbidden  = errors.New("web: the token lacks a scope")
+	errHost       = errors.New("web: a demo under a name of somebody's")
+	errNotReady   = errors.New("web: this node is not ready")
+	errUnexpected = errors.New("web: unexpected")
+)
+
+// The failure contract on one screen: the first row whose error is in the
+// chain decides. Two errors carry more and are handled where they are written:
+// *orders.InvalidError its fields (400 invalid_request), *ratelimit.LimitedError
+// its headers (429 rate_limited). Whatever is in no row is a store that failed:
+// 503 unavailable.
+var failures = []struct {
+	err    error
+	status int
+	code   string
+	detail string
+}{
+	{inventory.ErrSoldOut, 409, "sold_out", "Fewer units are left than asked for."},
+	{inventory.ErrBuyerLimit, 409, "buyer_limit", "You would hold more units than this sale allows one buyer."},
+	{inventory.ErrNotOpen, 409, "not_open", "The sale has not opened yet."},
+	{inventory.ErrClosed, 409, "closed", "The sale is over."},
+	{inventory.ErrMismatch, 422, "idempotency_mismatch", "This Idempotency-Key was used with another body."},
+	{orders.ErrAlreadyPaid, 409, "already_paid", "The order is paid."},
+	{orders.ErrOrderClosed, 409, "order_closed", "The order is cancelled, expired or rejected."},
+	{orders.ErrInProgress, 409, "in_progress", "The order is not durable yet. Try again in a moment."},
+	{orders.ErrBelowSold, 409, "below_sold", "The total would be less than what is sold already."},
+	{orders.ErrNotFound, 404, "not_found", "There is no such thing, or it is not yours."},
+	{httpapi.ErrMediaType, 415, "unsupported_media_type", "The body must be application/json in UTF-8."},
+	{auth.ErrUnauthorized, 401, "unauthorized", "A valid bearer token is needed."},
+	{errForbidden, 403, "forbidden", "The token lacks the scope that this needs."},
+	{errHost, 403, "forbidden", "A demo gives tokens at localhost or an IP address only."},
+	{errNotFound, 404, "not_found", "There is no such route."},
+	{errMethod, 405, "method_not_allowed", "This route does not know the method."},
+	{inventory.ErrInvalid, 400, "invalid_request", "The request is malformed."},
+	{errUnexpected, 500, "internal", "Something unexpected happened. It has been logged."},
+	{live.ErrFull, 503, "unavailable", "Too many are watching this node just now."},
+	{live.ErrEnded, 503, "unavailable", "This node is stopping."},
+	{errNotReady, 503, "unavailable", "This node is starting or stopping. Nothing was sold."},
+	{inventory.ErrBusy, 503, "unavailable", "Too many orders are waiting. Nothing was sold."},
+	{inventory.ErrRebuilding, 503, "unavailable", "The sale is being brought up to date. Nothing was sold."},
+	{inventory.ErrEpoch, 503, "unavailable", "The sale is being brought up to date. Nothing was sold."},
+	{inventory.ErrStale, 503, "unavailable", "The sale is being brought up to date. Nothing was sold."},
+	{inventory.ErrNoGate, 503, "unavailable", "The sale is being brought up to date. Nothing was sold."},
+}
+
+const unavailable = "A dependency is not available. Nothing was sold, or the order is found under its key on retry."
+
+// A problem is an answer of application/problem+json (RFC 9457).
+type problem struct {
+	Type   string  `json:"type"`
+	Title  string  `json:"title"`
+	Status int     `json:"status"`
+	Code   string  `json:"code"`
+	Detail string  `json:"detail,omitempty"`
+	Errors []field `json:"errors,omitempty"`
+}
+
+// A field says what is wrong with one field of a request.
+type field struct {
+	Field  string `json:"field"`
+	Detail string `json:"detail"`
+}
+
+func newProblem(status int, code, detail string) problem {
+	return problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code, Detail: detail}
+}

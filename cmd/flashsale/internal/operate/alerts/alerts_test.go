@@ -1,0 +1,201 @@
+package alerts
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql"
+)
+
+// long is for how many samples a course of things is looked at: half an hour.
+const long = 360
+
+// What is healthy: three nodes sell, and what passes by itself passes by itself,
+// here at sample 100: a lease is lost, Redis is away for a moment, a queue fills
+// up, calls wait.
+const healthy = `
+up{NODE} 1x100 0x4 1x254
+flashsale_sales{NODE} 9x360
+flashsale_keeper_skus{NODE} 3x100 2x3 3x255
+flashsale_sales_in_direct_mode{NODE} 0x100 1x5 0x253
+flashsale_redis_up{NODE} 1x100 0 1x258
+flashsale_drift_skus{NODE} 0x100 1x5 0x254
+flashsale_keeper_repairs_total{NODE} 0x360
+flashsale_queue_oldest_age_seconds{NODE} 0x100 0+5x4 0x254
+flashsale_queue_orders_max{NODE} 400x100 17000 400x258
+flashsale_queue_limit{NODE} 20000x360
+flashsale_keeper_leases_lost_total{NODE} 0x100 1x259
+flashsale_keeper_fenced_total{NODE} 0x360
+flashsale_http_requests_total{NODE, route="/v1/orders", status="201", code=""} 0+1000x360
+flashsale_http_requests_total{NODE, route="/v1/orders", status="503", code="unavailable"} 0x100 0+1x259
+flashsale_http_requests_total{NODE, route="/readyz", status="503", code="unavailable"} 0+1000x360
+flashsale_http_requests_total{NODE, route="/v1/live", status="503", code="unavailable"} 0+1000x360
+flashsale_http_request_duration_seconds_bucket{NODE, route="/v1/orders", le="0.1"} 0+1000x100 100000+1000x259
+flashsale_http_request_duration_seconds_bucket{NODE, route="/v1/orders", le="2.4"} 0+1001x100 100500+1001x259
+flashsale_http_request_duration_seconds_bucket{NODE, route="/v1/orders", le="+Inf"} 0+1001x100 100500+1001x259
+flashsale_mysql_connection_wait_seconds_total{NODE} 0+0.1x100 110+0.1x258
+flashsale_redis_connection_timeouts_total{NODE} 0x100 1x259
+flashsale_keeper_failures_total{NODE} 0x100 0+5x2 10x256
+flashsale_loop_failures_total{NODE, loop="sweeper"} 0x100 1x259
+flashsale_loop_failures_total{NODE, loop="bus"} 0+1x360
+`
+
+// harms are what each alert is for: what then is other than healthy, on all
+// nodes, by its beginning, and after how many samples the alert must be there.
+var harms = map[string]struct {
+	course string
+	within int
+}{
+	"FlashsaleDrift":         {"flashsale_drift_skus{NODE} 0x100 1x259", 100 + 20},
+	"FlashsaleDriftRepaired": {"flashsale_keeper_repairs_total{NODE} 0x100 1x259", 100 + 5},
+	"FlashsaleKeeperStuck":   {"flashsale_queue_oldest_age_seconds{NODE} 0x100 0+5x259", 100 + 10},
+	"FlashsaleLoopFails":     {`flashsale_loop_failures_total{NODE, loop="sweeper"} 0x100 0+1x259`, 100 + 10},
+	"FlashsaleSaleWithoutKeeper": {
+		"flashsale_keeper_skus{NODE} 3x100 2x259", 100 + 10,
+	},
+	"FlashsaleQueueNearLimit": {"flashsale_queue_orders_max{NODE} 400x100 17000x259", 100 + 5},
+	"FlashsaleRedisDown":      {"flashsale_redis_up{NODE} 1x100 0x259", 100 + 5},
+	"FlashsaleDirectMode":     {"flashsale_sales_in_direct_mode{NODE} 0x100 9x259", 100 + 15},
+	"FlashsaleLeasesLost":     {"flashsale_keeper_leases_lost_total{NODE} 0x100 0+1x259", 100 + 130},
+	"FlashsaleErrors": {
+		`flashsale_http_requests_total{NODE, route="/v1/orders", status="503", code="unavailable"} 0x100 0+50x259`, 100 + 20,
+	},
+	"FlashsaleSlow": {
+		`flashsale_http_request_duration_seconds_bucket{NODE, route="/v1/orders", le="2.4"} 0+1020x360
+		 flashsale_http_request_duration_seconds_bucket{NODE, route="/v1/orders", le="+Inf"} 0+1020x360`, 30,
+	},
+	"FlashsaleMySQLPoolExhausted": {"flashsale_mysql_connection_wait_seconds_total{NODE} 0x100 0+10x259", 100 + 20},
+	"FlashsaleRedisPoolExhausted": {"flashsale_redis_connection_timeouts_total{NODE} 0x100 0+1x259", 100 + 20},
+}
+
+func TestAlerts(t *testing.T) {
+	rules := read(t)
+	well := same(3, healthy)
+	for name, rule := range rules {
+		if at, fires := firstFires(t, rule, scrape(t, well)); fires {
+			t.Errorf("%s fires at sample %d of a healthy course", name, at)
+		}
+		if name == "FlashsaleNodeDown" {
+			continue // below
+		}
+		harm, known := harms[name]
+		if !known {
+			t.Errorf("no harm is known that %s is for", name)
+			continue
+		}
+		at, fires := firstFires(t, rule, scrape(t, same(3, with(healthy, harm.course))))
+		if !fires || at > harm.within {
+			t.Errorf("%s: fires %v, at sample %d, want by %d", name, fires, at, harm.within)
+		}
+	}
+	for name := range harms {
+		if _, known := rules[name]; !known {
+			t.Errorf("%s is not a rule", name)
+		}
+	}
+
+	// A node that is gone is no longer asked, and all its series end. One that
+	// does not answer is 0; nobody answering is neither.
+	down := rules["FlashsaleNodeDown"]
+	for what, up := range map[string]string{
+		"one is gone":          `1x100 stale _x258`,
+		"one does not answer":  `1x100 0x259`,
+		"the last one is gone": `1x100 stale _x258`,
+	} {
+		text := `up{job="flashsale", instance="1"} ` + up + "\n"
+		if what != "the last one is gone" {
+			text += `up{job="flashsale", instance="2"} 1x360`
+		}
+		if at, fires := firstFires(t, down, scrape(t, text)); !fires || at > 100+20 {
+			t.Errorf("%s: fires %v, at sample %d", what, fires, at)
+		}
+	}
+	failing := with(healthy, "flashsale_keeper_failures_total{NODE} 0x100 0+5x259")
+	if at, fires := firstFires(t, rules["FlashsaleLoopFails"], scrape(t, same(3, failing))); !fires || at > 100+10 {
+		t.Errorf("FlashsaleLoopFails: keepers fail, fires %v, at sample %d", fires, at)
+	}
+	// While all sales are in direct mode nobody keeps them, and need not.
+	direct := with(with(healthy, "flashsale_sales_in_direct_mode{NODE} 9x360"), "flashsale_keeper_skus{NODE} 0x360")
+	if _, fires := firstFires(t, rules["FlashsaleSaleWithoutKeeper"], scrape(t, same(3, direct))); fires {
+		t.Error("FlashsaleSaleWithoutKeeper fires in direct mode")
+	}
+}
+
+// with is healthy but for these series.
+func with(healthy, course string) string {
+	lines := strings.Split(healthy, "\n")
+	for other := range strings.Lines(course) {
+		other = strings.TrimSpace(other)
+		name, _, _ := strings.Cut(other, "} ")
+		found := false
+		for i := range lines {
+			if strings.HasPrefix(lines[i], name+"} ") {
+				lines[i], found = other, true
+			}
+		}
+		if !found {
+			panic("there is no " + name + "} in what is healthy")
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// read reads the rules as Prometheus does.
+func read(t *testing.T) map[string]rulefmt.Rule {
+	t.Helper()
+	text, err := os.ReadFile("testdata/alerts.yml") // a link, by which go test sees that they changed
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, errs := rulefmt.Parse(text, false)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	rules := map[string]rulefmt.Rule{}
+	for _, g := range groups.Groups {
+		for _, r := range g.Rules {
+			rules[r.Alert] = r
+			if r.Labels["severity"] == "" || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
+				t.Errorf("%s: no severity, summary or description", r.Alert)
+			}
+		}
+	}
+	return rules
+}
+
+// firstFires tells at which sample an alert fires first: its expression has had
+// a result, for the same labels, for as long as it is to wait.
+func firstFires(t *testing.T, rule rulefmt.Rule, series scraped) (sample int, fires bool) {
+	t.Helper()
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 10_000_000, Timeout: time.Minute})
+	defer func() { _ = engine.Close() }()
+	pending := map[uint64]time.Time{}
+	for i := range long {
+		now := time.UnixMilli(0).Add(time.Duration(i) * every)
+		query, err := engine.NewInstantQuery(t.Context(), series, nil, rule.Expr, now)
+		if err != nil {
+			t.Fatalf("%s: %v", rule.Alert, err)
+		}
+		vector, err := query.Exec(t.Context()).Vector()
+		if err != nil {
+			t.Fatalf("%s: %v", rule.Alert, err)
+		}
+		before := pending
+		pending = map[uint64]time.Time{}
+		for _, s := range vector {
+			key := s.Metric.Hash()
+			since, was := before[key]
+			if !was {
+				since = now
+			}
+			if pending[key] = since; now.Sub(since) >= time.Duration(rule.For) {
+				return i, true
+			}
+		}
+		query.Close()
+	}
+	return 0, false
+}

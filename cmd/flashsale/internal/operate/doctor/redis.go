@@ -1,0 +1,107 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func examineRedis(ctx context.Context, rdb redis.UniversalClient, plan Plan) []Finding {
+	if err := rdb.Ping(ctx).Err(); err != nil {
+		return []Finding{{Level: Bad, Store: "redis", What: "does not answer: " + err.Error(),
+			Why: "without it a node sells slowly, or not at all", Do: "start it, or mend --redis"}}
+	}
+	cluster, ok := rdb.(*redis.ClusterClient)
+	if !ok {
+		return examineMaster(ctx, rdb.(*redis.Client), plan)
+	}
+	var mu sync.Mutex
+	var found []Finding
+	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+		its := examineMaster(ctx, master, plan)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, f := range its {
+			f.Store += " " + master.Options().Addr
+			found = append(found, f)
+		}
+		return nil
+	})
+	if err != nil {
+		found = append(found, Finding{Level: Bad, Store: "redis", What: "the cluster does not answer: " + err.Error(),
+			Why: "the SKUs of a missing master can't be sold", Do: "CLUSTER INFO on any node says what is missing"})
+	}
+	slices.SortStableFunc(found, func(a, b Finding) int { return strings.Compare(a.Store, b.Store) })
+	return found
+}
+
+// examineMaster looks at one server.
+func examineMaster(ctx context.Context, rdb *redis.Client, plan Plan) []Finding {
+	found := []Finding{latency(ctx, rdb)}
+	settings := map[string]string{}
+	for _, name := range []string{"appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "maxclients"} {
+		got, err := rdb.ConfigGet(ctx, name).Result()
+		if err != nil { // a managed Redis without CONFIG
+			return append(found, Finding{Level: Unknown, Store: "redis", What: "its settings can't be read: " + err.Error(),
+				Why: "what it keeps, and what it forgets when memory is full, is not known",
+				Do:  "see to it that it is appendonly yes, appendfsync always, maxmemory-policy noeviction"})
+		}
+		settings[name] = got[name]
+	}
+	return append(found, persistence(settings), eviction(settings), clients(settings, plan))
+}
+
+// slow is a round trip that costs more than the work: a keeper's turn is a
+// chain of several.
+const slow = 2 * time.Millisecond
+
+func latency(ctx context.Context, rdb *redis.Client) Finding {
+	var trips []time.Duration
+	for range 9 {
+		began := time.Now()
+		if err := rdb.Ping(ctx).Err(); err == nil {
+			trips = append(trips, time.Since(began))
+		}
+	}
+	if len(trips) == 0 {
+		return Finding{Level: Bad, Store: "redis", What: "no longer answers", Do: "see its log"}
+	}
+	slices.Sort(trips)
+	median := trips[len(trips)/2]
+	f := Finding{Level: OK, Store: "redis", What: fmt.Sprintf("answers in %s", median.Round(time.Microsecond))}
+	return f.unless(median <= slow, Warn, "each order takes several round trips", "run nodes and Redis in one place")
+}
+
+func persistence(settings map[string]string) Finding {
+	on, sync := settings["appendonly"], settings["appendfsync"]
+	f := Finding{Level: OK, Store: "redis", What: fmt.Sprintf("appendonly %s, appendfsync %s", on, sync)}
+	const do = "appendonly yes, appendfsync always: reservations are batched, which makes it cheap"
+	if on != "yes" {
+		return f.unless(false, Bad,
+			"a restart forgets orders that were accepted and are not in MySQL yet, and turns buyers away for the rebuild", do)
+	}
+	return f.unless(sync == "always", Warn,
+		"a crash forgets up to the last second: orders answered with 202 in it are gone, and their buyers must try again", do)
+}
+
+func eviction(settings map[string]string) Finding {
+	policy := settings["maxmemory-policy"]
+	f := Finding{Level: OK, Store: "redis", What: "maxmemory-policy " + policy}
+	const do = "CONFIG SET maxmemory-policy noeviction, and in redis.conf"
+	f = f.unless(!strings.HasPrefix(policy, "allkeys-"), Bad,
+		"a full memory drops stock, and the gate is rebuilt to be dropped again: serve refuses to start", do)
+	return f.unless(!strings.HasPrefix(policy, "volatile-"), Warn, "a full memory drops locks and limiter's buckets", do)
+}
+
+func clients(settings map[string]string, plan Plan) Finding {
+	most, _ := strconv.Atoi(settings["maxclients"])
+	need := plan.Nodes * plan.RedisConnections
+	f := Finding{Level: OK, Store: "redis", What: fmt.Sprintf("maxclients %d, of which %d nodes take up to %d", most, plan.Nodes, need)}
+	return f.unless(need <= most, Bad, "nodes are refused at the height of a sale", fmt.Sprintf("maxclients %d or more", need*2))
+}

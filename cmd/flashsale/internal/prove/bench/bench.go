@@ -1,0 +1,183 @@
+package bench
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/cmd/flashsale/internal/prove/lab"
+)
+
+// Config of a run.
+type Config struct {
+	lab.Config
+	Names       []string // of the benchmarks to run, see List; none means all
+	Rounds      int      // measurements of each side, of which the median counts
+	Seconds     int      // of one measurement
+	Connections int      // that wrk holds open, each with one request at a time
+}
+
+// A benchmark yields one or several rows of the report.
+type benchmark struct {
+	name  string
+	about string
+	needs string // a program that is not everywhere; or ""
+	rows  []Row  // what is filled in by run
+	run   func(ctx context.Context, l *bench, rows []Row) error
+}
+
+// Programs that some benchmarks need, and how to get them.
+const (
+	wrkProgram     = "wrk"
+	redisBenchmark = "redis-benchmark"
+)
+
+var install = map[string]string{wrkProgram: "apt-get install wrk", redisBenchmark: "apt-get install redis-tools"}
+
+// A bench is what the benchmarks of one run share: a lab, the buyers, and a
+// directory for what wrk reads.
+type bench struct {
+	*lab.Lab
+	cfg       Config
+	dir       string
+	crowd     *crowd
+	databases int            // of Redis, used so far
+	serial    int            // makes names that were not used before
+	orders    atomic.Int64   // numbered so far
+	cleanups  []func() error // of the benchmark that runs
+}
+
+func openBench(ctx context.Context, cfg Config) (_ *bench, err error) {
+	l := &bench{cfg: cfg}
+	cfg.Say("starting private servers, signing the tokens of %d buyers", crowdSize)
+	// Redis's log is rewritten between the benchmarks, not in the middle of one.
+	if l.Lab, err = lab.Open(ctx, cfg.Config, "--auto-aof-rewrite-percentage", "0", "--databases", "64"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.close())
+		}
+	}()
+	if l.dir, err = os.MkdirTemp("", "flashsale-bench-"); err != nil {
+		return nil, fmt.Errorf("directory for wrk: %w", err)
+	}
+	l.crowd, err = newCrowd(l.Token, l.dir)
+	return l, err
+}
+
+func (l *bench) close() error { return errors.Join(l.Lab.Close(), os.RemoveAll(l.dir)) }
+
+// cleanup has something done when the benchmark is over, the last first.
+func (l *bench) cleanup(do func() error) { l.cleanups = append(l.cleanups, do) }
+
+// do runs one benchmark, and then its cleanups. Its error has the end of each
+// node's log.
+func (l *bench) do(ctx context.Context, b benchmark, rows []Row) error {
+	had := len(l.Nodes)
+	err := b.run(ctx, l, rows)
+	for _, n := range l.Nodes[had:] {
+		if tail := n.LogTail(); err != nil && tail != "" {
+			err = fmt.Errorf("%w; the log of %s ends:\n%s", err, n.Name, tail)
+		}
+	}
+	for _, do := range slices.Backward(l.cleanups) {
+		err = errors.Join(err, do())
+	}
+	l.cleanups = nil
+	return err
+}
+
+// next is a name that was not used before in this run.
+func (l *bench) next(prefix string) string {
+	l.serial++
+	return fmt.Sprintf("%s%d", prefix, l.serial)
+}
+
+// missing names a program that is not installed, and how to get it.
+func missing(program string) string {
+	if program == "" {
+		return ""
+	}
+	if _, err := exec.LookPath(program); err == nil {
+		return ""
+	}
+	return program + " (" + install[program] + ")"
+}
+
+// openRedis hands out an empty database. connections bounds those of the client.
+func (l *bench) openRedis(connections int) *redis.Client {
+	l.databases++
+	db := redis.NewClient(&redis.Options{
+		Addr: l.Stores.Redis.Addr(), DB: l.databases, PoolSize: connections, ContextTimeoutEnabled: true,
+	})
+	l.cleanup(func() error { return closeRedis(db) })
+	return db
+}
+
+// closeRedis empties a database and makes Redis's log small again, so that the
+// next benchmark starts as the first one did.
+func closeRedis(db *redis.Client) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err := db.FlushDB(ctx).Err()
+	if err == nil {
+		err = db.BgRewriteAOF(ctx).Err()
+	}
+	err = errors.Join(err, lab.Poll(ctx, 20*time.Millisecond, func() (bool, error) {
+		info, err := db.Info(ctx, "persistence").Result()
+		return strings.Contains(info, "aof_rewrite_in_progress:0") && strings.Contains(info, "aof_rewrite_scheduled:0"), err
+	}))
+	return errors.Join(err, db.Close())
+}
+
+// openMySQL makes an empty database. The DSN is without parameters.
+func (l *bench) openMySQL(ctx context.Context) (db *sql.DB, dsn string, err error) {
+	name := l.next("bench_")
+	if dsn, err = l.Stores.MySQL.NewDatabase(ctx, name); err != nil {
+		return nil, "", err
+	}
+	if db, err = sql.Open("mysql", dsn+"?interpolateParams=true"); err != nil {
+		return nil, "", err
+	}
+	l.cleanup(func() error {
+		return errors.Join(db.Close(), l.Stores.MySQL.DropDatabase(context.Background(), name))
+	})
+	return db, dsn, nil
+}
+
+func (l *bench) machine(ctx context.Context) Machine {
+	m := Machine{
+		Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
+		Redis: l.Stores.Redis.Version + " (appendfsync always)", MySQL: l.Stores.MySQL.Version,
+	}
+	m.CPUTimes = meter{os.Getpid()}.read() != nil
+	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		m.CPU = found(`(?m)^model name\s*: (.+)$`, info)
+	}
+	// wrk prints its version with an exit status of 1.
+	out, _ := exec.CommandContext(ctx, wrkProgram, "--version").CombinedOutput()
+	if version := found(`^wrk (?:debian/)?(\S+)`, out); version != "" {
+		m.Wrk = "wrk " + version
+	}
+	return m
+}
+
+// found is what the pattern's group matches, or "".
+func found(pattern string, text []byte) string {
+	if groups := regexp.MustCompile(pattern).FindSubmatch(text); groups != nil {
+		return string(groups[1])
+	}
+	return ""
+}

@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
+	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/inventory"
+	"flashsale/orders/controller"
+	"flashsale/orders/shop"
+)
+
+var direct = benchmark{
+	name:  "direct",
+	about: "orders while Redis is gone, against a bare conditional UPDATE and an INSERT for each",
+	rows:  []Row{{Item: "11", Name: "direct mode / bare UPDATE + INSERT each", Unit: "orders/s", Target: atLeast(0.5)}},
+	run:   runDirect,
+}
+
+// nowhere is where no Redis listens.
+const nowhere = "127.0.0.1:1"
+
+// runDirect has a service whose Redis is gone sell to as many callers at once
+// as wrk has connections elsewhere, and as many callers write the same two rows.
+func runDirect(ctx context.Context, l *bench, rows []Row) error {
+	const connections = 32 // the store's
+	d, err := l.openStore(ctx, connections)
+	if err != nil {
+		return err
+	}
+	d.db.SetMaxOpenConns(connections)
+	d.db.SetMaxIdleConns(connections)
+	logging.Disable() // of the Redis that is gone
+	rdb := redis.NewClient(&redis.Options{Addr: nowhere, MaxRetries: -1, DialerRetries: 1})
+	l.cleanup(rdb.Close)
+	service := l.serve(ctx, shop.Config{
+		Store: d.Store, Gate: inventory.New(rdb, inventory.Config{}), Redis: rdb,
+		Direct: controller.DirectConfig{After: 200 * time.Millisecond, Line: l.cfg.Connections},
+	})
+	ours := func(ctx context.Context) (sample, error) { return d.pastRedis(ctx, service) }
+	return l.contest(ctx, rows, ours, d.oneByOne)
+}
+
+// pastRedis measures the whole of Service.Place.
+func (d *database) pastRedis(ctx context.Context, service *shop.Service) (sample, error) {
+	had := service.Keepers().DirectSales()
+	sku, err := d.newSale(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	within, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	if err := lab.Poll(within, 10*time.Millisecond, func() (bool, error) { return service.Keepers().DirectSales() > had, nil }); err != nil {
+		return sample{}, fmt.Errorf("the sale does not enter direct mode: %w", err)
+	}
+	return d.stored(ctx, sku, d.l.cfg.Connections, 1, func(ctx context.Context, n int) error {
+		_, buyer, key := orderNumber(n)
+		_, err := service.Place(ctx, shop.Placement{Buyer: buyer, SKU: sku, Quantity: 1, Key: key})
+		return err
+	})
+}
+
+// oneByOne measures the least that sells a unit without overselling: a
+// conditional UPDATE and the INSERT in one transaction. It knows neither a
+// buyer's limit nor what a key was used for.
+func (d *database) oneByOne(ctx context.Context) (sample, error) {
+	sku, err := d.newSale(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	now := time.Now().UTC()
+	return d.stored(ctx, sku, d.l.cfg.Connections, 1, func(ctx context.Context, n int) error {
+		tx, err := d.db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "UPDATE sales SET sold = sold + 1 WHERE sku = ? AND sold + 1 <= total", sku)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, insertInto(1), orderRow(sku, n, now)...)
+		}
+		if err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		return tx.Commit()
+	})
+}

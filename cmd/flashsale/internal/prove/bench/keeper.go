@@ -1,0 +1,158 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"flashsale/inventory"
+	"flashsale/orders"
+)
+
+var keeperRows = benchmark{
+	name:  "keeper",
+	about: "the keeper's transaction, against one bare INSERT of the same rows",
+	rows: []Row{
+		{Item: "5a", Name: "keeper / bare insert, 500 rows each", Unit: "rows/s", Target: atLeast(0.85)},
+		{Item: "5b", Name: "keeper / bare insert, 128 rows each", Unit: "rows/s", Target: atLeast(0.85)},
+	},
+	run: runKeeper,
+}
+
+// keeperBatches are the keeper's own bound, and about what comes together
+// under 256 connections.
+var keeperBatches = []int{500, 128}
+
+func runKeeper(ctx context.Context, l *bench, rows []Row) error {
+	d, err := l.openStore(ctx, 0)
+	if err != nil {
+		return err
+	}
+	for i, batch := range keeperBatches {
+		kept := func(ctx context.Context) (sample, error) { return d.keep(ctx, batch) }
+		bare := func(ctx context.Context) (sample, error) { return d.insert(ctx, batch) }
+		if err := l.contest(ctx, rows[i:i+1], kept, bare); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queue is a batch of orders as the gate has them.
+func queue(first, n int, at time.Time) []inventory.Queued {
+	batch := make([]inventory.Queued, n)
+	for i := range batch {
+		id, buyer, key := orderNumber(first + i)
+		batch[i] = inventory.Queued{OrderID: id, Buyer: buyer, Quantity: 1, Key: key, Fingerprint: fingerprint, At: at}
+	}
+	return batch
+}
+
+// keep measures Store.Commit, which is all that a keeper does in the database
+// for an order: the row lock, the fence, the judgement, the rows, the count.
+func (d *database) keep(ctx context.Context, batch int) (sample, error) {
+	sku, err := d.newSale(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	sale, err := d.TakeOver(ctx, sku)
+	if err != nil {
+		return sample{}, err
+	}
+	now := time.Now().UTC()
+	return d.stored(ctx, sku, 1, batch, func(ctx context.Context, first int) error {
+		_, err := d.Commit(ctx, sku, sale.Fence, queue(first, batch, now))
+		return err
+	})
+}
+
+// insert measures the same rows in the same table, in one statement each batch
+// that is its own transaction: prepared once, which is the quickest way.
+func (d *database) insert(ctx context.Context, batch int) (sample, error) {
+	sku, err := d.newSale(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	statement, err := d.db.PrepareContext(ctx, insertInto(batch))
+	if err != nil {
+		return sample{}, fmt.Errorf("prepare the bare insert: %w", err)
+	}
+	defer func() { _ = statement.Close() }()
+	now := time.Now().UTC()
+	return d.stored(ctx, sku, 1, batch, func(ctx context.Context, first int) error {
+		var args []any
+		for i := range batch {
+			args = append(args, orderRow(sku, first+i, now)...)
+		}
+		_, err := statement.ExecContext(ctx, args...)
+		return err
+	})
+}
+
+var hoarder = benchmark{
+	name:  "hoarder",
+	about: "the keeper's transaction with a buyer of 100,000 old orders in each batch, against without",
+	rows:  []Row{{Item: "15", Name: "commit beside 100,000 old orders / without", Unit: "ms", Target: Target{Bound: 1.2}}},
+	run:   runHoarder,
+}
+
+const (
+	oldOrders    = 100_000 // of the one buyer
+	hoarderBatch = 30      // about what comes together at 1,000 orders a second
+)
+
+func runHoarder(ctx context.Context, l *bench, rows []Row) error {
+	d, err := l.openStore(ctx, 0)
+	if err != nil {
+		return err
+	}
+	sku, err := d.newSale(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.hoard(ctx, sku); err != nil {
+		return fmt.Errorf("make old orders: %w", err)
+	}
+	sale, err := d.TakeOver(ctx, sku)
+	if err != nil {
+		return err
+	}
+	commits := func(beside bool) measure {
+		return func(ctx context.Context) (sample, error) { return d.commits(ctx, sale, beside) }
+	}
+	return l.contest(ctx, rows, commits(true), commits(false))
+}
+
+// hoard gives one buyer old orders, which were cancelled.
+func (d *database) hoard(ctx context.Context, sku string) error {
+	const page = 1000
+	now := time.Now().UTC()
+	for range oldOrders / page {
+		var args []any
+		for range page {
+			row := orderRow(sku, int(d.l.orders.Add(1))-1, now)
+			row[2], row[6], row[15] = "hoarder", "cancelled", now // its buyer, status and time of being restored
+			args = append(args, row...)
+		}
+		if _, err := d.db.ExecContext(ctx, insertInto(page), args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commits measures how long a transaction takes, on average. All but one of a
+// batch are orders of new buyers; the last is the hoarder's, or one more of them.
+func (d *database) commits(ctx context.Context, sale *orders.Sale, hoarder bool) (sample, error) {
+	now := time.Now().UTC()
+	_, s, err := d.l.atOnce(ctx, 1, hoarderBatch, d.meter(), func(ctx context.Context, first int) error {
+		batch := queue(first, hoarderBatch, now)
+		if hoarder {
+			batch[hoarderBatch-1].Buyer = "hoarder"
+		}
+		_, err := d.Commit(ctx, sale.SKU, sale.Fence, batch)
+		return err
+	})
+	s.value = hoarderBatch * 1e3 / s.value // from orders per second
+	return s, err
+}

@@ -1,0 +1,134 @@
+package bench
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"flashsale/orders"
+	"flashsale/orders/shop"
+	"flashsale/orders/store"
+)
+
+// What the benchmarks need that call the packages themselves: stores, a service
+// in this process, and callers.
+
+// A database is a new one with the tables of orders.
+type database struct {
+	*store.Store
+	l  *bench
+	db *sql.DB
+}
+
+func (l *bench) openStore(ctx context.Context, connections int) (*database, error) {
+	db, dsn, err := l.openMySQL(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st, err := store.Open(dsn, store.StoreConfig{Connections: connections})
+	if err != nil {
+		return nil, err
+	}
+	l.cleanup(st.Close)
+	_, err = st.Migrate(ctx)
+	return &database{st, l, db}, err
+}
+
+// serve runs a service of orders in this process.
+func (l *bench) serve(ctx context.Context, c shop.Config) *shop.Service {
+	c.Log = slog.New(slog.DiscardHandler)
+	s := shop.New(c)
+	ctx, cancel := context.WithCancel(ctx)
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Run(ctx) }()
+	l.cleanup(func() error { cancel(); return <-stopped })
+	return s
+}
+
+// call has so many callers do one after the other as long as it is wanted, each
+// batch orders at a time, numbered from first. No number comes twice in a run.
+// It returns how many orders were done.
+func (l *bench) call(ctx context.Context, callers, batch int, wanted func() bool, do func(ctx context.Context, first int) error) (int, error) {
+	var done atomic.Int64
+	calling, ctx := errgroup.WithContext(ctx)
+	for range callers {
+		calling.Go(func() error {
+			for wanted() {
+				if err := do(ctx, int(l.orders.Add(int64(batch)))-batch); err != nil {
+					return err
+				}
+				done.Add(int64(batch))
+			}
+			return nil
+		})
+	}
+	err := calling.Wait()
+	return int(done.Load()), err
+}
+
+// atOnce is call until the time is over. Its figure is orders per second.
+func (l *bench) atOnce(ctx context.Context, callers, batch int, m meter, do func(ctx context.Context, first int) error) (int, sample, error) {
+	stop := m.start()
+	start := time.Now()
+	end := start.Add(time.Duration(l.cfg.Seconds) * time.Second)
+	done, err := l.call(ctx, callers, batch, func() bool { return time.Now().Before(end) }, do)
+	n := float64(done)
+	return done, sample{value: n / time.Since(start).Seconds(), cpu: stop(n)}, err
+}
+
+// meter is for what Redis takes no part in.
+func (d *database) meter() meter { return meter{os.Getpid(), 0, d.l.Stores.MySQL.Pid()} }
+
+// stored is atOnce that checks that each order is a row.
+func (d *database) stored(ctx context.Context, sku string, callers, batch int, do func(ctx context.Context, first int) error) (sample, error) {
+	placed, s, err := d.l.atOnce(ctx, callers, batch, d.meter(), do)
+	if err != nil {
+		return sample{}, err
+	}
+	var have int
+	err = d.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM orders WHERE sku = ? AND status = 'pending_payment'", sku).Scan(&have)
+	if err == nil && have != placed {
+		err = fmt.Errorf("%w: %d rows carried over, %d are in the database", errCounts, placed, have)
+	}
+	return s, err
+}
+
+// newSale puts an open sale into the database.
+func (d *database) newSale(ctx context.Context) (sku string, err error) {
+	sku = d.l.next("sale")
+	now := time.Now().UTC()
+	_, err = d.PutSale(ctx, orders.Sale{
+		SKU: sku, Name: "Bench", Price: 1999, Currency: "EUR", Total: plenty, PerBuyerLimit: 1,
+		OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour), PaymentWindowS: 900,
+	})
+	return sku, err
+}
+
+// orderNumber names an order, its buyer and its key.
+func orderNumber(n int) (id, buyer, key string) {
+	return fmt.Sprintf("00000000-0000-7000-8000-%012d", n), fmt.Sprintf("buyer-%d", n), fmt.Sprintf("key-%d", n)
+}
+
+const fingerprint = "0123456789abcdef0123456789abcdef"
+
+const orderColumns = "id,sku,buyer,quantity,amount,currency,status,reason,idempotency_key,request_hash," +
+	"payment_ref,created_at,expires_at,paid_at,closed_at,restored_at"
+
+// insertInto is the statement that stores rows as they are.
+func insertInto(rows int) string {
+	one := "(?" + strings.Repeat(",?", strings.Count(orderColumns, ",")) + ")"
+	return "INSERT INTO orders (" + orderColumns + ") VALUES " + one + strings.Repeat(","+one, rows-1)
+}
+
+// orderRow is one of its rows, of an order by its own buyer.
+func orderRow(sku string, n int, at time.Time) []any {
+	id, buyer, key := orderNumber(n)
+	return []any{id, sku, buyer, 1, 1999, "EUR", "pending_payment", "", key, fingerprint, nil, at, at.Add(15 * time.Minute), nil, nil, nil}
+}

@@ -1,0 +1,267 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/procfs"
+
+	"flashsale/loadtest/report"
+)
+
+// A Row is one figure beside that of its counterpart: medians of several rounds.
+type Row struct {
+	Item        string  `json:"item"` // of the list of targets
+	Name        string  `json:"name"`
+	Unit        string  `json:"unit"`
+	Ours        float64 `json:"ours"`
+	Counterpart float64 `json:"counterpart,omitempty"` // 0 where the target is absolute
+	Ratio       float64 `json:"ratio,omitempty"`       // median of the ratios of the rounds
+	Target      Target  `json:"target"`
+	Met         *bool   `json:"met"` // null if it was not measured or can't be judged
+
+	// CPU time per request, ours and the counterpart's.
+	CPU            *CPU `json:"cpu_us,omitempty"`
+	CounterpartCPU *CPU `json:"counterpart_cpu_us,omitempty"`
+
+	Note  string `json:"note,omitempty"`
+	Needs string `json:"needs,omitempty"` // what is missing to measure it
+	Error string `json:"error,omitempty"`
+
+	ofCPU bool // the CPU time of what the row above measures
+}
+
+// CPU is the time that the processes used, in microseconds per request.
+type CPU struct {
+	App   float64  `json:"app"`
+	Redis *float64 `json:"redis,omitempty"` // nil where no store takes part
+	MySQL *float64 `json:"mysql,omitempty"`
+}
+
+// A Target is what a row must reach.
+type Target struct {
+	Bound    float64 `json:"bound"`
+	AtLeast  bool    `json:"at_least"` // else at most
+	Absolute bool    `json:"absolute"` // of Ours; else of Ratio
+}
+
+func atLeast(ratio float64) Target { return Target{Bound: ratio, AtLeast: true} }
+func atMost(ours float64) Target   { return Target{Bound: ours, Absolute: true} }
+
+// set fills a row that has no counterpart.
+func (r *Row) set(ours float64) {
+	r.Ours = ours
+	r.judge()
+}
+
+// judge compares the row with its target.
+func (r *Row) judge() {
+	value := r.Ratio
+	if r.Target.Absolute {
+		value = r.Ours
+	}
+	met := value <= r.Target.Bound
+	if r.Target.AtLeast {
+		met = value >= r.Target.Bound
+	}
+	r.Met = &met
+}
+
+// A sample is one measurement of one side.
+type sample struct {
+	value float64 // in the row's unit
+	cpu   cost
+	note  string // what a reader of the row should know
+}
+
+// measure takes one sample.
+type measure func(ctx context.Context) (sample, error)
+
+// alternate measures all sides in every round, and lets another one begin each
+// time: what drifts (a disk filling up, a neighbour at work) hits all. It
+// returns the samples of each side, round by round. The first side is ours.
+func (l *bench) alternate(ctx context.Context, unit string, sides ...measure) ([][]sample, error) {
+	samples := make([][]sample, len(sides))
+	for round := range l.cfg.Rounds {
+		for i := range sides {
+			i = (i + round) % len(sides)
+			s, err := sides[i](ctx)
+			if err != nil {
+				return nil, fmt.Errorf("round %d: %w", round+1, err)
+			}
+			samples[i] = append(samples[i], s)
+		}
+		var figures []string
+		for _, of := range samples {
+			figures = append(figures, report.Figure(of[round].value))
+		}
+		line := fmt.Sprintf("  round %d of %d: ours %s", round+1, l.cfg.Rounds, figures[0])
+		if len(figures) > 1 {
+			line += ", counterpart " + strings.Join(figures[1:], " and ")
+		}
+		l.Say("%s %s", line, unit)
+	}
+	return samples, nil
+}
+
+// contest measures all sides in turn after each was warm, and fills the rows, a
+// counterpart each. What the last one yields may be more than a row.
+func (l *bench) contest(ctx context.Context, rows []Row, ours measure, theirs ...measure) error {
+	sides := append([]measure{ours}, theirs...)
+	if err := l.warm(ctx, sides...); err != nil {
+		return err
+	}
+	samples, err := l.alternate(ctx, rows[0].Unit, sides...)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		mine, other := samples[0], samples[min(i+1, len(theirs))]
+		if rows[i].ofCPU {
+			mine, other = cpuOf(mine), cpuOf(other)
+		}
+		if mine == nil || other == nil {
+			rows[i].Note = "CPU times are known on Linux only"
+			continue
+		}
+		rows[i].fill(mine, other)
+	}
+	return nil
+}
+
+// warm runs each side once for a second, and for nothing: connections are
+// opened, tokens are verified, heaps grow.
+func (l *bench) warm(ctx context.Context, sides ...measure) error {
+	seconds := l.cfg.Seconds
+	l.cfg.Seconds = 1
+	defer func() { l.cfg.Seconds = seconds }()
+	for _, side := range sides {
+		if _, err := side(ctx); err != nil {
+			return fmt.Errorf("warm up: %w", err)
+		}
+	}
+	return nil
+}
+
+// cpuOf are the samples' CPU times, of all processes; nil where one has none.
+func cpuOf(samples []sample) []sample {
+	of := make([]sample, len(samples))
+	for i, s := range samples {
+		if s.cpu == nil {
+			return nil
+		}
+		for _, us := range s.cpu {
+			of[i].value += us
+		}
+	}
+	return of
+}
+
+// fill compares two sides that were measured in the same rounds, or has no
+// counterpart.
+func (r *Row) fill(ours, theirs []sample) {
+	r.Ours, r.CPU = median(values(ours)), medianCPU(ours)
+	if theirs != nil {
+		ratios := make([]float64, len(ours))
+		for i := range ratios {
+			ratios[i] = ours[i].value / theirs[i].value
+		}
+		r.Counterpart, r.Ratio, r.CounterpartCPU = median(values(theirs)), median(ratios), medianCPU(theirs)
+	}
+	for _, s := range slices.Concat(ours, theirs) {
+		if s.note != "" {
+			r.Note = s.note
+		}
+	}
+	r.judge()
+}
+
+func values(samples []sample) []float64 {
+	v := make([]float64, len(samples))
+	for i, s := range samples {
+		v[i] = s.value
+	}
+	return v
+}
+
+// median of at least one value, in any order; of an even number the mean of
+// the middle two.
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// medianCPU is nil where one of the samples has none.
+func medianCPU(samples []sample) *CPU {
+	var middle cost
+	for i := range (meter{}) {
+		var v []float64
+		for _, s := range samples {
+			if s.cpu == nil {
+				return nil
+			}
+			v = append(v, s.cpu[i])
+		}
+		middle = append(middle, median(v))
+	}
+	known := func(us float64) *float64 {
+		if math.IsNaN(us) {
+			return nil
+		}
+		return &us
+	}
+	cpu := &CPU{Redis: known(middle[1]), MySQL: known(middle[2])}
+	if app := known(middle[0]); app != nil {
+		cpu.App = *app
+	}
+	return cpu
+}
+
+// A meter reads what the processes under load have used: their pids, of the app,
+// Redis and MySQL. A pid of 0 is a process that takes no part.
+type meter [3]int
+
+// A cost is the CPU time of each, in microseconds, NaN for who takes no part. It
+// is nil on systems that don't say.
+type cost []float64
+
+// read is what they have used so far, in user and kernel mode, all their threads
+// together.
+func (m meter) read() cost {
+	var used cost
+	for _, pid := range m {
+		if pid == 0 {
+			used = append(used, math.NaN())
+			continue
+		}
+		process, err := procfs.NewProc(pid)
+		if err != nil {
+			return nil
+		}
+		stat, err := process.Stat()
+		if err != nil {
+			return nil
+		}
+		used = append(used, stat.CPUTime()*1e6)
+	}
+	return used
+}
+
+// start begins a measurement. What it returns ends it, and shares the time
+// among the requests.
+func (m meter) start() func(requests float64) cost {
+	before := m.read()
+	return func(requests float64) cost {
+		used := m.read()
+		if before == nil || used == nil || requests == 0 {
+			return nil
+		}
+		for i := range used {
+			used[i] = (used[i] - before[i]) / requests
+		}
+		return used
+	}
+}

@@ -1,0 +1,110 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"flashsale/cmd/flashsale/internal/prove/lab"
+)
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{
+		{[]float64{7}, 7},
+		{[]float64{9, 1, 5}, 5},
+		{[]float64{10, 1, 2, 100}, 6},
+	} {
+		given := slices.Clone(c.values)
+		if got := median(c.values); got != c.want {
+			t.Errorf("median of %v: %v, want %v", given, got, c.want)
+		}
+		if !slices.Equal(given, c.values) {
+			t.Errorf("%v was sorted in place: the rounds would no longer be pairs", given)
+		}
+	}
+}
+
+// rounds measures with fixed values, and tells in which order.
+func rounds(t *testing.T, ours, theirs []float64, row Row) (Row, string) {
+	t.Helper()
+	order := ""
+	side := func(name string, values []float64) measure {
+		return func(context.Context) (sample, error) {
+			order += name
+			v := values[0]
+			if len(order) > 2 { // the first of each are to get warm
+				values = values[1:]
+			}
+			return sample{value: v}, nil
+		}
+	}
+	l, rows := &bench{Lab: &lab.Lab{}, cfg: Config{Rounds: len(ours)}}, []Row{row}
+	if err := l.contest(t.Context(), rows, side("a", ours), side("b", theirs)); err != nil {
+		t.Fatal(err)
+	}
+	return rows[0], order
+}
+
+func TestCompareAlternates(t *testing.T) {
+	v := []float64{1, 1, 1}
+	if _, order := rounds(t, v, v, Row{}); order != "ababbaab" {
+		t.Errorf("measured in the order %s, want ababbaab: else the one that is always second meets a warmer machine", order)
+	}
+}
+
+// A machine that is half as fast in one round leaves the ratio as it was.
+func TestCompareTakesRatiosWithinRounds(t *testing.T) {
+	ours, theirs := []float64{50, 20, 26}, []float64{100, 40, 50}
+	row, _ := rounds(t, slices.Clone(ours), slices.Clone(theirs), Row{Target: atLeast(0.5)})
+	if row.Ours != 26 || row.Counterpart != 50 || row.Ratio != 0.5 || !*row.Met {
+		t.Errorf("%+v", row)
+	}
+	// The twin, a ratio of medians, is off: it compares one round's with another's.
+	if twin := median(ours) / median(theirs); math.Abs(twin-0.5) < 0.01 {
+		t.Errorf("the ratio of the medians is %v too: this test shows nothing", twin)
+	}
+}
+
+func TestCompareKeepsFailures(t *testing.T) {
+	broken := errors.New("broken")
+	fails := func(context.Context) (sample, error) { return sample{}, broken }
+	works := func(context.Context) (sample, error) { return sample{value: 1}, nil }
+	l, rows := &bench{Lab: &lab.Lab{}, cfg: Config{Rounds: 2}}, make([]Row, 1)
+	if err := l.contest(t.Context(), rows, works, fails); !errors.Is(err, broken) || rows[0].Met != nil {
+		t.Errorf("error %v, row %+v", err, rows[0])
+	}
+}
+
+func TestMedianCPU(t *testing.T) {
+	none := math.NaN()
+	with := []sample{{cpu: cost{1, 2, none}}, {cpu: cost{3, 4, none}}}
+	if cpu := medianCPU(with); cpu.App != 2 || *cpu.Redis != 3 || cpu.MySQL != nil {
+		t.Errorf("%+v", cpu)
+	}
+	if cpu := medianCPU(append(with, sample{})); cpu != nil {
+		t.Errorf("a round without CPU times: %+v", cpu)
+	}
+}
+
+func TestRowMeetsItsTarget(t *testing.T) {
+	for _, c := range []struct {
+		row  Row
+		want bool
+	}{
+		{Row{Ratio: 0.85, Target: atLeast(0.85)}, true},
+		{Row{Ratio: 0.8499, Ours: 99, Target: atLeast(0.85)}, false},
+		{Row{Ours: 10, Ratio: 99, Target: atMost(10)}, true},
+		{Row{Ours: 10.01, Target: atMost(10)}, false},
+		{Row{Ratio: 2.5, Ours: 99, Target: Target{Bound: 2.5}}, true},
+		{Row{Ratio: 2.6, Target: Target{Bound: 2.5}}, false},
+	} {
+		if c.row.judge(); *c.row.Met != c.want {
+			t.Errorf("%+v: %v, want %v", c.row, *c.row.Met, c.want)
+		}
+	}
+}

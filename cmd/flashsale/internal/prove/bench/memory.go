@@ -1,0 +1,104 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/inventory"
+)
+
+var memory = benchmark{
+	name:  "memory",
+	about: "what an open order takes in Redis",
+	rows: []Row{
+		{Item: "10a", Name: "Redis bytes per open order, without a key", Unit: "bytes", Target: atMost(200)},
+		{Item: "10b", Name: "Redis bytes per open order, with an Idempotency-Key", Unit: "bytes", Target: atMost(200)},
+	},
+	run: runMemory,
+}
+
+func runMemory(ctx context.Context, l *bench, rows []Row) error {
+	for i, keyed := range []bool{false, true} {
+		bytes, err := l.openOrders(ctx, keyed)
+		if err != nil {
+			return err
+		}
+		rows[i].set(bytes)
+	}
+	rows[0].Note = "each order by a buyer of its own: an entry each in the holds and in the buyers of the sale"
+	rows[1].Note = "in addition an Idempotency-Key, which Redis knows only until the order is durable"
+	return nil
+}
+
+// openOrders reserves orders, takes them off the queue as a keeper does, and
+// returns what each of them takes in Redis from then on.
+func (l *bench) openOrders(ctx context.Context, keyed bool) (bytesEach float64, err error) {
+	db := l.openRedis(16)
+	g, sku, err := openGate(ctx, db, inventory.Config{})
+	if err != nil {
+		return 0, err
+	}
+	// Once before the count begins: scripts are loaded, keys are there.
+	for _, orders := range []int64{256, 50_000} {
+		before, err := usedMemory(ctx, db)
+		if err != nil {
+			return 0, err
+		}
+		last := l.orders.Load() + orders
+		reserved, err := l.call(ctx, gateCallers, 1, func() bool { return l.orders.Load() < last }, func(ctx context.Context, n int) error {
+			r := request(sku, fmt.Sprintf("%012d", n))
+			if !keyed {
+				r.Key = ""
+			}
+			_, err := g.Reserve(ctx, r)
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		if err := settleAll(ctx, g, sku); err != nil {
+			return 0, err
+		}
+		after, err := usedMemory(ctx, db)
+		if err != nil {
+			return 0, err
+		}
+		bytesEach = float64(after-before) / float64(reserved)
+	}
+	return bytesEach, nil
+}
+
+// settleAll empties the queue.
+func settleAll(ctx context.Context, g *inventory.Gate, sku string) error {
+	for {
+		queue, err := g.Queue(ctx, sku, "", 500)
+		if err != nil || len(queue) == 0 {
+			return err
+		}
+		acked := make([]inventory.Acked, len(queue))
+		for i, q := range queue {
+			acked[i] = inventory.Acked{Entry: q.Entry, OrderID: q.OrderID}
+		}
+		if err := g.Ack(ctx, sku, acked); err != nil {
+			return err
+		}
+	}
+}
+
+// usedMemory is what Redis has allocated, less the buffers of its clients and
+// of the log, which come and go.
+func usedMemory(ctx context.Context, db *redis.Client) (bytes int64, err error) {
+	info, err := db.Info(ctx, "memory").Result()
+	if err != nil {
+		return 0, fmt.Errorf("ask Redis for its memory: %w", err)
+	}
+	bytes = int64(lab.Number(info, "used_memory:") - lab.Number(info, "mem_clients_normal:") - lab.Number(info, "mem_aof_buffer:"))
+	if bytes <= 0 {
+		return 0, errors.New("ask Redis for its memory: no used_memory")
+	}
+	return bytes, nil
+}

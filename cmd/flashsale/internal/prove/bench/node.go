@@ -1,0 +1,132 @@
+package bench
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/inventory"
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/servers"
+)
+
+// A node is a lab's node, this project's or a variant of the gallery, on a database
+// of its own in each store. This project's has everything on that a real one has on.
+type node struct {
+	*lab.Node
+	l       *bench
+	metrics string // address of /metrics and pprof; a variant has none
+	redis   *redis.Client
+	db      *sql.DB
+	gate    *inventory.Gate // to look at, not to reserve
+	meter   meter
+}
+
+// startNode starts a node of this project, with further flags.
+func (l *bench) startNode(ctx context.Context, flags ...string) (*node, error) {
+	metrics, err := servers.FreeAddr(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return l.start(ctx, metrics, lab.NodeConfig{Strategy: gallery.Lua, Flags: append([]string{
+		"--metrics-addr", metrics, "--log-level", "WARN",
+		// On, and asked for every order, but never refusing.
+		"--limit-buyer", "1000000/s:1000000", "--limit-ip", "1000000/s:1000000",
+		// 202s may come faster than the keeper makes them durable.
+		"--queue-limit", "1000000",
+	}, flags...)})
+}
+
+func (l *bench) start(ctx context.Context, metrics string, c lab.NodeConfig) (_ *node, err error) {
+	n := &node{l: l, metrics: metrics, redis: l.openRedis(4)}
+	n.gate = inventory.New(n.redis, inventory.Config{})
+	if n.db, c.MySQL, err = l.openMySQL(ctx); err != nil {
+		return nil, err
+	}
+	c.Name, c.Redis = l.next("bench-"), fmt.Sprintf("redis://%s/%d", l.Stores.Redis.Addr(), n.redis.Options().DB)
+	if n.Node, err = l.Start(ctx, c); err != nil {
+		return nil, err
+	}
+	l.cleanup(n.Close)
+	n.meter = meter{n.Pid(), l.Stores.Redis.Pid(), l.Stores.MySQL.Pid()}
+	return n, nil
+}
+
+// besideHello starts a node and the counterpart.
+func (l *bench) besideHello(ctx context.Context) (ours *node, hello *servers.Process, err error) {
+	if ours, err = l.startNode(ctx); err != nil {
+		return nil, nil, err
+	}
+	hello, err = servers.StartCommand(ctx, servers.Command{
+		Path: l.Program,
+		Args: func(addr string) []string { return []string{"bench-hello", "--addr", addr} },
+		Serving: func(ctx context.Context, addr string) error {
+			conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+			if err == nil {
+				err = conn.Close()
+			}
+			return err
+		},
+	})
+	if err == nil {
+		l.cleanup(hello.Close)
+	}
+	return ours, hello, err
+}
+
+// openSale creates a sale of prefix-000, prefix-001 and so on, and waits until
+// each can be bought.
+func (n *node) openSale(ctx context.Context, prefix string, skus, total int) error {
+	token, err := n.l.Token("operator", true)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for i := range skus {
+		g.Go(func() error {
+			operator := client.NewOperator(client.New(n.URL(), fmt.Sprintf("%s-%03d", prefix, i), http.DefaultClient), token)
+			return operator.Open(ctx, client.Sale{
+				Name: "Bench", Price: 1999, Currency: "EUR", Total: total, PerBuyerLimit: 1_000_000, PaymentWindow: 86_400,
+			})
+		})
+	}
+	return g.Wait()
+}
+
+// during is by how much a count grows meanwhile.
+func during(do func() error, count func() (float64, error)) (float64, error) {
+	before, err := count()
+	if err == nil {
+		err = do()
+	}
+	if err != nil {
+		return 0, err
+	}
+	after, err := count()
+	return after - before, err
+}
+
+// answered reads how often the node has answered an order with a status and a
+// problem code, "" for none. A variant does not count.
+func (n *node) answered(ctx context.Context, status int, code string) (float64, error) {
+	if n.metrics == "" {
+		return 0, nil
+	}
+	text, err := lab.Get(ctx, "http://"+n.metrics+"/metrics")
+	series := fmt.Sprintf(`flashsale_http_requests_total{code="%s",method="POST",route="/v1/orders",status="%d"} `, code, status)
+	return lab.Number(text, series), err
+}
+
+// answering is how often it does so meanwhile.
+func (n *node) answering(ctx context.Context, status int, code string, do func() error) (int64, error) {
+	times, err := during(do, func() (float64, error) { return n.answered(ctx, status, code) })
+	return int64(times), err
+}

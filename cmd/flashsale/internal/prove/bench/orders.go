@@ -1,0 +1,186 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/servers"
+)
+
+var perOrder = benchmark{
+	name:  "lock",
+	about: "durable orders, against a lock, a transaction and an unlock for each order",
+	needs: wrkProgram,
+	rows:  []Row{{Item: "1", Name: "durable orders / lock per order", Unit: "orders/s", Target: atLeast(25)}},
+	run: func(ctx context.Context, l *bench, rows []Row) error {
+		ours, err := l.startNode(ctx)
+		if err != nil {
+			return err
+		}
+		locked, err := l.start(ctx, "", lab.NodeConfig{Strategy: "lock-per-order"})
+		if err != nil {
+			return err
+		}
+		return l.contest(ctx, rows, ours.selling(1, ""), locked.selling(1, ""))
+	},
+}
+
+var durable = benchmark{
+	name:  "durable",
+	about: "orders that are in MySQL before the 201, against a gin handler with constant JSON",
+	needs: wrkProgram,
+	rows:  []Row{{Item: "2a", Name: "durable orders (201) / gin hello", Unit: "req/s", Target: atLeast(0.25)}},
+	run:   againstHello(""),
+}
+
+var queued = benchmark{
+	name:  "queued",
+	about: "orders answered 202 once they are queued, against the same",
+	needs: wrkProgram,
+	rows:  []Row{{Item: "2b", Name: "queued orders (202) / gin hello", Unit: "req/s", Target: atLeast(0.33)}},
+	run:   againstHello(preferAsync),
+}
+
+func againstHello(header string) func(context.Context, *bench, []Row) error {
+	return func(ctx context.Context, l *bench, rows []Row) error {
+		ours, hello, err := l.besideHello(ctx)
+		if err != nil {
+			return err
+		}
+		return l.contest(ctx, rows, ours.selling(1, header), l.greeting(hello, header))
+	}
+}
+
+// plenty is a total that no measurement sells out.
+const plenty = 100_000_000
+
+// errCounts is a measurement that can't be believed: what the clients were
+// told is not what the database has.
+var errCounts = errors.New("wrong counts")
+
+// preferAsync asks for 202 instead of waiting for the order to be durable.
+const preferAsync = "Prefer: respond-async"
+
+// selling measures orders per second that wrk places in a new sale of n, and
+// checks that each yes is a row.
+func (n *node) selling(skus int, header string) measure {
+	return func(ctx context.Context) (sample, error) {
+		sale := n.l.next("sale")
+		if err := n.openSale(ctx, sale, skus, plenty); err != nil {
+			return sample{}, err
+		}
+		return n.sell(ctx, sale, skus, header)
+	}
+}
+
+// sell has wrk order, and waits until all of it is durable: the CPU time of
+// that belongs to the orders.
+func (n *node) sell(ctx context.Context, sale string, skus int, header string) (s sample, err error) {
+	had, err := n.rows(ctx, sale)
+	if err != nil {
+		return s, err
+	}
+	var r wrkResult
+	late, err := n.answering(ctx, http.StatusAccepted, "", func() (err error) {
+		stop := n.meter.start()
+		if r, err = n.l.wrk(ctx, n.Addr(), load{sale, skus, header}); err != nil {
+			return err
+		}
+		rows, err := n.settle(ctx, sale, skus)
+		if err != nil {
+			return err
+		}
+		s = sample{value: r.perSecond(r.good()), cpu: stop(float64(rows - had))}
+		return checkCounts(r, rows-had, n.l.cfg.Connections)
+	})
+	if err != nil {
+		return s, err
+	}
+	if r.status > 0 {
+		s.note = fmt.Sprintf("in a measurement %d of %d requests were refused; they are not counted", r.status, r.requests)
+		n.l.Say("  %d of %d requests were refused: %s", r.status, r.requests, n.LogTail())
+	}
+	if late > 0 && header != preferAsync {
+		// Not durable when they were answered: they don't count.
+		s.value = r.perSecond(r.good() - late)
+		s.note = fmt.Sprintf("in a measurement %d of %d orders were not durable within the wait and got 202; they are not counted", late, r.good())
+		n.l.Say("  %d of %d orders got 202: not durable within the wait", late, r.good())
+	}
+	return s, nil
+}
+
+// checkCounts holds the database's rows against wrk's count of 2xx answers.
+// wrk cuts off what is in flight at its end, so there may be as many rows more
+// as there are connections. Everything is set to allow: where most is refused,
+// something else was measured.
+func checkCounts(r wrkResult, rows int64, connections int) error {
+	switch good := r.good(); {
+	case good == 0:
+		return fmt.Errorf("%w: not one of %d answers was a yes", errCounts, r.requests)
+	case rows < good:
+		return fmt.Errorf("%w: %d orders were accepted, %d are in the database", errCounts, good, rows)
+	case rows > good+int64(connections):
+		return fmt.Errorf("%w: %d orders were accepted by %d connections, %d are in the database", errCounts, good, connections, rows)
+	case r.status > good:
+		return fmt.Errorf("%w: %d of %d requests were refused", errCounts, r.status, r.requests)
+	}
+	return nil
+}
+
+// rows counts the durable orders of a sale.
+func (n *node) rows(ctx context.Context, sale string) (rows int64, err error) {
+	err = n.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM orders WHERE sku LIKE CONCAT(?, '-%') AND status = 'pending_payment'", sale).Scan(&rows)
+	if err != nil {
+		return 0, fmt.Errorf("count rows of %s: %w", sale, err)
+	}
+	return rows, nil
+}
+
+// settle waits until nothing of the sale is on its way, and returns its rows.
+func (n *node) settle(ctx context.Context, sale string, skus int) (rows int64, err error) {
+	names := make([]string, skus)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s-%03d", sale, i)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	last := int64(-1)
+	err = lab.Poll(ctx, 50*time.Millisecond, func() (bool, error) {
+		summaries, err := n.gate.Summaries(ctx, names...)
+		if err != nil {
+			return false, err
+		}
+		for _, g := range summaries {
+			if g.Queued > 0 {
+				return false, nil
+			}
+		}
+		rows, err = n.rows(ctx, sale)
+		atRest := rows == last
+		last = rows
+		return atRest, err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("wait for %s to be durable: %w", sale, err)
+	}
+	return rows, nil
+}
+
+// greeting measures the plain server under the same requests.
+func (l *bench) greeting(hello *servers.Process, header string) measure {
+	return func(ctx context.Context) (sample, error) {
+		stop := meter{hello.Pid()}.start()
+		r, err := l.wrk(ctx, hello.Addr(), load{l.next("sale"), 1, header})
+		if err != nil {
+			return sample{}, err
+		}
+		if r.status > 0 {
+			return sample{}, fmt.Errorf("%w: the plain server refused %d of %d requests", errCounts, r.status, r.requests)
+		}
+		return sample{value: r.perSecond(r.requests), cpu: stop(float64(r.requests))}, nil
+	}
+}

@@ -1,0 +1,142 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/inventory"
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/report"
+	"flashsale/orders/shop"
+)
+
+var rebuild = benchmark{
+	name:  "rebuild",
+	about: "for how long a gate is shut while it is rebuilt, with 100,000 open orders",
+	rows: []Row{
+		{Item: "12a", Name: "gate shut for a rebuild, 100,000 open orders", Unit: "ms", Target: atMost(500)},
+		{Item: "12b", Name: "the same, under as many callers as there are connections", Unit: "ms", Target: atMost(500)},
+	},
+	run: runRebuild,
+}
+
+// openBefore is how many orders are open when the first rebuild begins.
+const openBefore = 100_000
+
+// runRebuild has a service rebuild a gate as an operator asks it to, and looks
+// at the gate all the time.
+func runRebuild(ctx context.Context, l *bench, rows []Row) error {
+	d, err := l.openStore(ctx, 0)
+	if err != nil {
+		return err
+	}
+	rdb := l.openRedis(64)
+	s := &rebuilt{database: d, gate: inventory.New(rdb, inventory.Config{})}
+	s.service = l.serve(ctx, shop.Config{Store: d.Store, Gate: s.gate, Redis: rdb})
+	if s.sku, err = d.newSale(ctx); err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	err = lab.Poll(within, 10*time.Millisecond, func() (bool, error) {
+		summaries, err := s.gate.Summaries(ctx, s.sku)
+		return err == nil && summaries[0].Open, err
+	})
+	if err != nil {
+		return fmt.Errorf("open a sale: %w", err)
+	}
+	l.Say("  placing %d orders", openBefore)
+	if err := s.place(ctx, func() bool { return s.placed.Load() < openBefore }); err != nil {
+		return err
+	}
+	for i, rebuilding := range []measure{s.rebuild, s.rebuildUnderLoad} {
+		samples, err := l.alternate(ctx, rows[i].Unit, rebuilding)
+		if err != nil {
+			return err
+		}
+		rows[i].fill(samples[0], nil)
+	}
+	return nil
+}
+
+// A rebuilt sale is one that is.
+type rebuilt struct {
+	*database
+	gate    *inventory.Gate
+	service *shop.Service
+	sku     string
+	placed  atomic.Int64
+}
+
+// place has as many callers as wrk has connections order as long as it is
+// wanted, each for a buyer of its own.
+func (s *rebuilt) place(ctx context.Context, wanted func() bool) error {
+	_, err := s.l.call(ctx, s.l.cfg.Connections, 1, wanted, func(ctx context.Context, n int) error {
+		_, buyer, key := orderNumber(n)
+		_, err := s.service.Place(ctx, shop.Placement{Buyer: buyer, SKU: s.sku, Quantity: 1, Key: key})
+		switch {
+		case err == nil:
+			s.placed.Add(1)
+		case errors.Is(err, inventory.ErrRebuilding), errors.Is(err, inventory.ErrBusy):
+			return client.Wait(ctx, 10*time.Millisecond) // as a buyer who is told to come back
+		}
+		return err
+	})
+	return err
+}
+
+// rebuild measures for how many milliseconds the gate is shut, as anybody sees
+// it. CPU time is of the whole rebuild, for each open order.
+func (s *rebuilt) rebuild(ctx context.Context) (sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	began := s.placed.Load()
+	stop := meter{os.Getpid(), s.l.Stores.Redis.Pid(), s.l.Stores.MySQL.Pid()}.start()
+	asked := time.Now()
+	epoch, err := s.AskRebuild(ctx, s.sku)
+	if err != nil {
+		return sample{}, err
+	}
+	var shut time.Time
+	var took time.Duration
+	err = lab.Poll(ctx, time.Millisecond, func() (bool, error) {
+		summaries, err := s.gate.Summaries(ctx, s.sku)
+		if err != nil {
+			return false, err
+		}
+		switch g := summaries[0]; {
+		case !g.Open && shut.IsZero():
+			shut = time.Now()
+		case g.Open && g.Epoch > epoch:
+			took = time.Since(shut)
+			return true, nil
+		}
+		return false, nil
+	})
+	if err == nil && shut.IsZero() {
+		err = errors.New("it was not seen shut")
+	}
+	if err != nil {
+		return sample{}, fmt.Errorf("rebuild %s: %w", s.sku, err)
+	}
+	return sample{
+		value: float64(took.Microseconds()) / 1e3, cpu: stop(float64(s.placed.Load())),
+		note: fmt.Sprintf("of %s s that a rebuild took in all; %s orders were open, and %s more were placed meanwhile",
+			report.Figure(time.Since(asked).Seconds()), report.Figure(float64(began)), report.Figure(float64(s.placed.Load()-began))),
+	}, nil
+}
+
+// rebuildUnderLoad is rebuild while callers order.
+func (s *rebuilt) rebuildUnderLoad(ctx context.Context) (one sample, err error) {
+	var over atomic.Bool
+	placing := make(chan error, 1)
+	go func() { placing <- s.place(ctx, func() bool { return !over.Load() }) }()
+	one, err = s.rebuild(ctx)
+	over.Store(true)
+	return one, errors.Join(err, <-placing)
+}

@@ -1,0 +1,81 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// Validate names everything that is wrong, at once.
+func (c Config) Validate() error {
+	f := c.Config.Faults()
+	f.Unless(c.Rounds >= 1 && c.Rounds <= 100, "rounds: %d, want 1 to 100", c.Rounds)
+	f.Unless(c.Seconds >= 1 && c.Seconds <= 600, "seconds: %d, want 1 to 600", c.Seconds)
+	f.Unless(c.Connections >= 1 && c.Connections <= 4096, "connections: %d, want 1 to 4096", c.Connections)
+	f.Known("benchmark", c.Names, names())
+	return errors.Join(f...)
+}
+
+// benchmarks are all there are, in the order of their targets.
+var benchmarks = []benchmark{perOrder, durable, queued, soldOut, gate, keeperRows, direct, latency, manySKUs, memory, rebuild, reconcile, metrics, hoarder}
+
+func names() []string {
+	var all []string
+	for _, b := range benchmarks {
+		all = append(all, b.name)
+	}
+	return all
+}
+
+// List writes what can be run.
+func List(w io.Writer) error {
+	for _, b := range benchmarks {
+		if _, err := fmt.Fprintf(w, "%-10s %s\n", b.name, b.about); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run runs benchmarks one after the other. Everything it started has ended
+// when it returns. A benchmark that fails leaves its error in its rows and the
+// others run: see Report.Err. The error is for what concerns all of them:
+// servers that are not installed, a context that ended.
+func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	l, err := openBench(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	report := &Report{Machine: l.machine(ctx), Rounds: cfg.Rounds, Seconds: cfg.Seconds, Connections: cfg.Connections}
+	for _, b := range benchmarks {
+		if len(cfg.Names) > 0 && !slices.Contains(cfg.Names, b.name) {
+			continue
+		}
+		rows := slices.Clone(b.rows)
+		if missing := missing(b.needs); missing != "" {
+			for i := range rows {
+				rows[i].Needs = missing
+			}
+		} else {
+			l.Say("%s: %s", b.name, b.about)
+			if err := l.do(ctx, b, rows); err != nil {
+				if ctx.Err() != nil {
+					return nil, ctx.Err()
+				}
+				l.Say("%s: FAILED: %v", b.name, err)
+				report.failed = append(report.failed, fmt.Errorf("%s: %w", b.name, err))
+				for i := range rows {
+					rows[i].Error = err.Error()
+				}
+			}
+		}
+		report.Rows = append(report.Rows, rows...)
+	}
+	return report, nil
+}

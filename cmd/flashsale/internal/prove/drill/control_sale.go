@@ -1,0 +1,215 @@
+package drill
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"flashsale/cmd/flashsale/internal/operate/api"
+	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/judge"
+	"flashsale/loadtest/servers/wire"
+)
+
+// A controlSale is a second sale on the same nodes, beside the one under attack.
+// A drill knows every order of it, and can lead it to the very moment that a
+// guard is for.
+type controlSale struct {
+	*stage
+	sku    string
+	terms  api.Terms
+	buyers int // so far
+}
+
+// controlWindow is for orders of it that are not to expire.
+const controlWindow = 15 * time.Minute
+
+// beside is a fault that is done to a control sale, once it sells.
+func beside(total int64, window time.Duration, fault func(ctx context.Context, a *controlSale) error) func(context.Context, *stage) error {
+	return func(ctx context.Context, s *stage) error {
+		a := &controlSale{stage: s, sku: "control", terms: api.Terms{
+			Name: "Control", Price: 100, Currency: "EUR", PerBuyerLimit: 1,
+			OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(24 * time.Hour),
+			PaymentWindowS: int64(window / time.Second),
+		}}
+		if err := a.putUntil(ctx, total); err != nil {
+			return err
+		}
+		return fault(ctx, a)
+	}
+}
+
+// put has so many units on sale, in both stores.
+func (a *controlSale) put(ctx context.Context, total int64) error {
+	a.terms.Total = total
+	_, err := a.operator.Put(ctx, a.sku, a.terms)
+	return err
+}
+
+// putUntil does so until the gate has it: the node that keeps the sale may be
+// paused or busy, and the change is brought by whoever keeps it then.
+func (a *controlSale) putUntil(ctx context.Context, total int64) error {
+	return a.until(ctx, "the control sale is at the gate", func(ctx context.Context) bool {
+		return a.put(ctx, total) == nil && a.gate(ctx, "total") == total
+	})
+}
+
+// key names what the gate has of the sale: "sale:{sku}" and what follows it.
+func (a *controlSale) key(rest string) string { return "sale:{" + a.sku + "}" + rest }
+func (a *controlSale) lock() string           { return "lock:{" + a.sku + "}" }
+
+// gate reads a number of the gate; -1 where it is not there.
+func (a *controlSale) gate(ctx context.Context, field string) int64 {
+	n, err := a.redis.HGet(ctx, a.key(""), field).Int64()
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// row reads numbers of the database.
+func (a *controlSale) row(ctx context.Context, query string, args ...any) (n int64, err error) {
+	err = a.mysql.QueryRowContext(ctx, query, args...).Scan(&n)
+	if err != nil {
+		err = fmt.Errorf("look into the database: %w", err)
+	}
+	return n, err
+}
+
+func (a *controlSale) count(ctx context.Context, where string) (int64, error) {
+	return a.row(ctx, "SELECT COUNT(*) FROM orders WHERE sku = ? AND "+where, a.sku)
+}
+
+// untilCount waits for so many orders.
+func (a *controlSale) untilCount(ctx context.Context, what string, want int, where string) error {
+	return a.until(ctx, what, func(ctx context.Context) bool {
+		n, err := a.count(ctx, where)
+		return err == nil && int(n) == want
+	})
+}
+
+func (a *controlSale) fence(ctx context.Context) (int64, error) {
+	return a.row(ctx, "SELECT fence FROM sales WHERE sku = ?", a.sku)
+}
+
+func (a *controlSale) epoch(ctx context.Context) (int64, error) {
+	return a.row(ctx, "SELECT epoch FROM sales WHERE sku = ?", a.sku)
+}
+
+// balanced looks whether the units of the sale add up once nothing is on its
+// way, and whether they did so without being put right: no store lost or
+// invented anything, so nothing was there to be repaired.
+func (a *controlSale) balanced(ctx context.Context, epoch int64) error {
+	var last api.Audit
+	err := a.until(ctx, "the control sale is at rest", func(ctx context.Context) bool {
+		audit, err := a.operator.Audit(ctx, a.sku)
+		same := err == nil && audit == last
+		last = audit
+		return same && audit.Held == 0 && audit.Restoring == 0
+	})
+	if err != nil {
+		return err
+	}
+	if !last.Balanced {
+		a.broke("drift: of the %d units beside the attack %d are available and %d sold", last.Total, last.Available, last.Sold)
+	}
+	now, err := a.epoch(ctx)
+	if err == nil && now != epoch {
+		a.broke("drift: the gate beside the attack had to be repaired, though no store had lost anything")
+	}
+	return err
+}
+
+// A placed order of the control sale, with its buyer.
+type placed struct {
+	ID    string
+	buyer string
+}
+
+// buy places an order of one unit by a new buyer and waits until it is durable.
+func (a *controlSale) buy(ctx context.Context) (placed, error) {
+	return a.place(ctx, http.StatusCreated, client.Client.Order)
+}
+
+// queue is buy that does not wait.
+func (a *controlSale) queue(ctx context.Context) (placed, error) {
+	return a.place(ctx, http.StatusAccepted, client.Client.Queue)
+}
+
+// ordering is one way to order.
+type ordering func(client.Client, context.Context, judge.Kind, client.Buyer, string, int) judge.Request
+
+func (a *controlSale) place(ctx context.Context, want int, order ordering) (p placed, err error) {
+	a.buyers++
+	p.buyer = fmt.Sprint("control-", a.buyers)
+	err = a.until(ctx, fmt.Sprintf("an order beside the attack is answered %d", want), func(ctx context.Context) bool {
+		r := a.order(ctx, p.buyer, 0, order)
+		if r.Status == want && r.Order != nil {
+			p.ID = r.Order.ID
+		}
+		return p.ID != ""
+	})
+	return p, err
+}
+
+// order asks for one unit, by the buyer's n-th key. The nodes are asked in turn
+// and not by the balancer, which waits for the first order of the attack.
+func (a *controlSale) order(ctx context.Context, buyer string, n int, order ordering) judge.Request {
+	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
+	defer cancel()
+	node := a.Nodes[(a.buyers+n)%len(a.Nodes)]
+	return order(client.New(node.URL(), a.sku, http.DefaultClient), ctx, judge.First, a.as(buyer), fmt.Sprint("key-", n), 1)
+}
+
+// as is a buyer with an address of its own.
+func (a *controlSale) as(name string) client.Buyer {
+	token, _ := a.Token(name, false) // without one the nodes refuse
+	return client.Buyer{Subject: name, Token: token, IP: fmt.Sprintf("172.16.%d.%d", a.buyers/250, a.buyers%250+1)}
+}
+
+// buyMany places n of them, durable.
+func (a *controlSale) buyMany(ctx context.Context, n int) (all []placed, err error) {
+	for range n {
+		p, err := a.buy(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// end pays an order or cancels it, and returns the status of the answer.
+func (a *controlSale) end(ctx context.Context, p placed, cancel bool) int {
+	ctx, stop := context.WithTimeout(ctx, clientTimeout)
+	defer stop()
+	c := client.New(a.balancer.URL(), a.sku, http.DefaultClient)
+	return c.Close(ctx, a.as(p.buyer), p.ID, cancel, "paid-"+p.ID).Status
+}
+
+// breakpoint waits until one of the nodes' wires has caught something.
+func (s *stage) breakpoint(ctx context.Context, what string, arm func(n *lab.Node) *wire.Catch) (keeper *lab.Node, caught *wire.Catch, err error) {
+	catches := make([]*wire.Catch, len(s.Nodes))
+	for i, n := range s.Nodes {
+		catches[i] = arm(n)
+	}
+	err = s.until(ctx, what, func(context.Context) bool {
+		for i, c := range catches {
+			select {
+			case <-c.Caught():
+				keeper, caught = s.Nodes[i], c
+				return true
+			default:
+			}
+		}
+		return false
+	})
+	for _, c := range catches {
+		if c != caught {
+			c.Drop()
+		}
+	}
+	return keeper, caught, err
+}

@@ -1,0 +1,158 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/servers/wire"
+)
+
+var keeperLate = drill{
+	name: "keeper-late",
+	happens: "what a keeper has sent arrives after another one took over: " +
+		"a script at Redis while it is paused, a transaction at MySQL while it believes in a lock that Redis has lost",
+	sees:   "503 for what that node has in its hands; a pause of one lease at most",
+	never:  "what it wrote changing anything",
+	wires:  true,
+	keeper: true,
+	fault: beside(20, controlWindow, func(ctx context.Context, a *controlSale) error {
+		err := tries(5, "a keeper never believed in a lost lock for long enough", func() (bool, error) { return a.lateTransaction(ctx) })
+		if err != nil {
+			return fmt.Errorf("a late transaction: %w", err)
+		}
+		if err := a.lateScript(ctx); err != nil {
+			return fmt.Errorf("a late script: %w", err)
+		}
+		return nil
+	}),
+}
+
+// lateScript holds the keeper's script that brings a new total to the gate,
+// pauses the keeper, and lets the script arrive when the next one has brought
+// another total.
+func (a *controlSale) lateScript(ctx context.Context) (err error) {
+	const known, late, newer = 1021, 1022, 1023
+	if err := a.putUntil(ctx, known); err != nil { // Redis knows the script by now
+		return err
+	}
+	epoch, err := a.epoch(ctx)
+	if err != nil {
+		return err
+	}
+	operator := make(chan struct{})
+	go func() {
+		_ = a.put(ctx, late) // 503: the change is on its way
+		close(operator)
+	}()
+	keeper, script, err := a.breakpoint(ctx, "a keeper brings the new total to the gate", func(n *lab.Node) *wire.Catch {
+		return n.Redis.Hold(wire.Contains(fmt.Sprintf("\r\n%d\r\n", late), a.key("")))
+	})
+	if err != nil {
+		return err
+	}
+	defer script.Drop()
+	if err := keeper.Pause(); err != nil {
+		return err
+	}
+	a.did("%s paused, the keeper, its script on the way", keeper.Name)
+	defer func() { err = errors.Join(err, keeper.Resume()) }()
+	<-operator
+	if err := a.putUntil(ctx, newer); err != nil {
+		return err
+	}
+	script.Pass()
+	var answer string
+	select {
+	case answer = <-script.Answer():
+	case <-time.After(patience):
+		return errors.New("no answer of Redis to the script")
+	}
+	if strings.Contains(answer, "NOSCRIPT") {
+		return errors.New("the script is not known to Redis")
+	}
+	a.did("another took over, the script arrives: %.40q", answer)
+	// The gate takes the old total, and its keeper puts that right.
+	err = a.until(ctx, "the gate has the newer total", func(ctx context.Context) bool { return a.gate(ctx, "total") == newer })
+	return errors.Join(err, a.balanced(ctx, epoch))
+}
+
+// lateTransaction holds the keeper's transaction that would store an order.
+// Redis loses all it had of the sale, the lock too, and another node takes over
+// and makes the gate anew; then the transaction goes on. It returns false where
+// the keeper had noticed by then, and nothing was put to the test.
+func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err error) {
+	fence, err := a.kept(ctx)
+	if err != nil {
+		return false, err
+	}
+	bought := make(chan placed, 1)
+	go func() {
+		p, _ := a.queue(ctx)
+		bought <- p
+	}()
+	keeper, statement, err := a.breakpoint(ctx, "a keeper stores an order", func(n *lab.Node) *wire.Catch {
+		return n.MySQL.Hold(wire.Contains("'"+a.sku+"'", "FOR UPDATE"))
+	})
+	if err != nil {
+		return false, err
+	}
+	defer statement.Drop()
+	order := <-bought
+	if order.ID == "" {
+		return false, errors.New("the order was not queued")
+	}
+	// It does not hear of its loss until its own clock tells it.
+	renewals := keeper.Redis.HoldAll(wire.Contains(a.lock()))
+	defer renewals.Drop()
+	const lost = "flashsale_keeper_leases_lost_total"
+	fenced, leases := keeper.Metric(ctx, "flashsale_keeper_fenced_total"), keeper.Metric(ctx, lost)
+	err = a.redis.Del(ctx, a.lock(), a.key(""), a.key(":holds"), a.key(":buyers"), a.key(":queue"), a.key(":keys")).Err()
+	if err != nil {
+		return false, err
+	}
+	a.did("Redis loses the sale and its lock, %s about to store an order", keeper.Name)
+	err = a.until(ctx, "another keeper has made the gate anew", func(ctx context.Context) bool {
+		now, err := a.fence(ctx)
+		return err == nil && now > fence && a.gate(ctx, "available") >= 0
+	})
+	if err != nil {
+		return false, err
+	}
+	epoch, err := a.epoch(ctx)
+	if err != nil {
+		return false, err
+	}
+	statement.Pass()
+	within, cancel := context.WithTimeout(ctx, lease)
+	defer cancel()
+	err = a.until(within, "the transaction arrives", func(ctx context.Context) bool {
+		n, err := a.count(ctx, "id = '"+order.ID+"'")
+		if stale = err == nil && n > 0; stale {
+			a.broke("fence: a keeper that had been replaced stored an order of a queue that Redis had lost")
+		}
+		stale = stale || keeper.Metric(ctx, "flashsale_keeper_fenced_total") > fenced
+		return stale || keeper.Metric(ctx, lost) > leases
+	})
+	if !stale {
+		return false, ctx.Err() // whatever the matter was, the keeper has noticed
+	}
+	a.did("its transaction arrives")
+	return true, errors.Join(err, a.balanced(ctx, epoch))
+}
+
+// kept waits until nobody takes the sale over any more, and returns the fence.
+func (a *controlSale) kept(ctx context.Context) (fence int64, err error) {
+	since := time.Now()
+	err = a.until(ctx, "the control sale is kept", func(ctx context.Context) bool {
+		now, err := a.fence(ctx)
+		if err != nil || now != fence {
+			fence, since = now, time.Now()
+		}
+		return time.Since(since) > lease/4
+	})
+	return fence, err
+}

@@ -1,0 +1,126 @@
+package drill
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"flashsale/loadtest/client"
+)
+
+var paidAtExpiry = drill{
+	name:    "paid-at-expiry",
+	happens: "orders expire in the instant in which they are paid, over all nodes: both wait for the same rows",
+	sees:    "one of them: the order is paid, or it has expired and the payment is refused",
+	never:   "both: an order paid and closed, its units sold twice",
+	keeper:  true,
+	fault: beside(2*colliding, 2*time.Second, func(ctx context.Context, a *controlSale) error {
+		err := tries(3, "no payment came in time", func() (bool, error) {
+			paid, err := a.collide(ctx)
+			return paid > 0, err
+		})
+		if err != nil {
+			return err
+		}
+		epoch, err := a.epoch(ctx)
+		if err != nil {
+			return err
+		}
+		if err := a.balanced(ctx, epoch); err != nil {
+			return err
+		}
+		both, err := a.count(ctx, "paid_at IS NOT NULL AND closed_at IS NOT NULL")
+		if err == nil && both > 0 {
+			a.broke("paid and expired: %d orders were paid, and closed in the same instant", both)
+		}
+		return err
+	}),
+}
+
+// colliding is how many orders are paid and expire at once.
+const colliding = 9
+
+// collide sells so many orders and holds their rows, until payments wait for
+// them and then their expiry does. The sale's row it holds until all of them are
+// due: one expiry is for all. It returns how many payments were taken.
+func (a *controlSale) collide(ctx context.Context) (paid int, err error) {
+	orders, err := a.buyMany(ctx, colliding)
+	if err != nil {
+		return 0, err
+	}
+	// Once the sale is over an expired order takes no units anew, by which a
+	// payment could cover up that the order had been paid and closed before.
+	open := a.terms.ClosesAt
+	a.terms.ClosesAt = time.Now()
+	defer func() {
+		a.terms.ClosesAt = open
+		err = errors.Join(err, a.putUntil(ctx, 2*colliding))
+	}()
+	if err := a.putUntil(ctx, 2*colliding); err != nil {
+		return 0, err
+	}
+	var locks []string
+	for _, o := range orders {
+		locks = append(locks, "SELECT id FROM orders WHERE id = '"+o.ID+"' FOR UPDATE")
+	}
+	rows, err := a.lockRows(ctx, locks...)
+	if err != nil {
+		return 0, err
+	}
+	defer rows()
+	sale, err := a.lockRows(ctx, "SELECT sku FROM sales WHERE sku = '"+a.sku+"' FOR UPDATE")
+	if err != nil {
+		return 0, err
+	}
+	defer sale()
+	answers := make(chan int, colliding)
+	for _, o := range orders {
+		go func() { answers <- a.end(ctx, o, false) }()
+	}
+	waiting := func(what, statement string) error {
+		return a.until(ctx, what, func(ctx context.Context) bool {
+			// The view is kept as it is while it is read more often than this.
+			_ = client.Wait(ctx, 150*time.Millisecond)
+			n, err := a.row(ctx, "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT' AND trx_query LIKE ?", statement)
+			return err == nil && n > 0
+		})
+	}
+	if err := waiting("a payment waits for its order", "UPDATE `orders` SET%`payment_ref`='paid-"+orders[0].ID+"%"); err != nil {
+		return 0, err
+	}
+	if err := a.untilCount(ctx, "all orders are due", 0, "expires_at > UTC_TIMESTAMP(3)"); err != nil {
+		return 0, err
+	}
+	sale()
+	if err := waiting("expiry waits for the same orders", "UPDATE `orders` SET%`closed_at`=%"+orders[0].ID+"%"); err != nil {
+		return 0, err
+	}
+	a.did("%d payments and the expiry of their orders wait", colliding)
+	rows()
+	for range colliding {
+		if <-answers == 200 {
+			paid++
+		}
+	}
+	a.did("%d orders paid", paid)
+	// Who holds the sale's row has closed what it came for.
+	if sale, err = a.lockRows(ctx, "SELECT sku FROM sales WHERE sku = '"+a.sku+"' FOR UPDATE"); err == nil {
+		sale()
+	}
+	return paid, err
+}
+
+// lockRows takes rows until free is called, once or more.
+func (a *controlSale) lockRows(ctx context.Context, statements ...string) (free func(), err error) {
+	tx, err := a.mysql.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return nil, err
+	}
+	for _, statement := range statements {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return nil, errors.Join(err, tx.Rollback())
+		}
+	}
+	return func() { _ = tx.Rollback() }, nil
+}

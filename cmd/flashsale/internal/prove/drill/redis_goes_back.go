@@ -1,0 +1,88 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"flashsale/loadtest/client"
+)
+
+var redisGoesBack = drill{
+	name: "redis-goes-back",
+	happens: "a replica is promoted that stopped following before the gate was rebuilt: " +
+		"its units add up, but they are those of other buyers",
+	sees:      "503 until the failover is done, then the truth",
+	never:     "a gate from before its rebuild selling on",
+	redisWire: true,
+	replica:   true,
+	keeper:    true,
+	fault: beside(20, controlWindow, func(ctx context.Context, a *controlSale) error {
+		first, err := a.buy(ctx)
+		if err != nil {
+			return err
+		}
+		err = a.until(ctx, "the replica has heard of an order", func(ctx context.Context) bool {
+			held, err := a.replicaDB.HExists(ctx, a.key(":holds"), first.ID).Result()
+			queued, err2 := a.replicaDB.HGet(ctx, a.key(""), "queued").Int()
+			return err == nil && held && err2 == nil && queued == 0
+		})
+		if err != nil {
+			return err
+		}
+		a.replicaWire.Cut()
+		if err := a.exchange(ctx, first); err != nil {
+			return errors.Join(err, a.promote(ctx, 0))
+		}
+		a.did("an order cancelled, another bought, the gates rebuilt, and the replica heard nothing")
+		if err := a.promote(ctx, 0); err != nil {
+			return err
+		}
+		return a.buysAgain(ctx, first)
+	}),
+}
+
+// exchange has another buyer buy what one gives back, and the gates rebuilt: that
+// of the sale under attack, too.
+func (a *controlSale) exchange(ctx context.Context, first placed) error {
+	if err := a.cancelAll(ctx, []placed{first}); err != nil {
+		return err
+	}
+	if err := a.untilCount(ctx, "the cancelled order is restored", 1, "restored_at IS NOT NULL"); err != nil {
+		return err
+	}
+	if _, err := a.buy(ctx); err != nil {
+		return err
+	}
+	attacked := &controlSale{stage: a.stage, sku: sku}
+	epoch, other := a.gate(ctx, "epoch"), attacked.gate(ctx, "epoch")
+	if err := a.redis.Del(ctx, a.key(""), attacked.key("")).Err(); err != nil {
+		return err
+	}
+	return a.until(ctx, "both gates are rebuilt", func(ctx context.Context) bool {
+		return a.gate(ctx, "epoch") > epoch && a.gate(ctx, "available") == a.terms.Total-1 && attacked.gate(ctx, "epoch") > other
+	})
+}
+
+// buysAgain has a buyer whose order is cancelled try again until a gate that
+// remembers it as open does so no longer.
+func (a *controlSale) buysAgain(ctx context.Context, first placed) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	refused, tries := false, 0
+	err := a.until(ctx, "a buyer who has cancelled can buy again", func(ctx context.Context) bool {
+		tries++
+		status := a.order(ctx, first.buyer, tries, client.Client.Order).Status
+		refused = refused || status == http.StatusConflict
+		if status != http.StatusCreated {
+			_ = client.Wait(ctx, 200*time.Millisecond) // within the limits of a buyer
+		}
+		return status == http.StatusCreated
+	})
+	if err != nil && refused {
+		a.broke("epoch: a gate from before its rebuild was not recognised: it refuses a buyer for an order that has been cancelled")
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,161 @@
+package storm
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"flashsale/cmd/flashsale/internal/prove/lab"
+)
+
+// A buyer orders, asks again where an answer was lost, pays, cancels, or forgets
+// about it. It takes a new name where its old one may not have more units.
+type buyer struct {
+	*act
+	number int
+	names  int // so far
+	asks   int // keys and references so far
+	random *rand.Rand
+	mine   []*call // the last yeses, to be asked for again
+}
+
+// patience is how long a buyer asks again before it gives up on an answer.
+const patience = 8 * time.Second
+
+// buy is one buyer until ctx ends. What it has begun by then, it finishes.
+func (b *buyer) buy(ctx context.Context) {
+	for ctx.Err() == nil {
+		b.once(ctx)
+		sleep(ctx, b.between(50*time.Millisecond, 300*time.Millisecond))
+	}
+}
+
+func (b *buyer) between(least, most time.Duration) time.Duration {
+	return lab.Between(b.random, least, most)
+}
+
+func (b *buyer) name() string { return fmt.Sprintf("buyer-%d-%d-%d", b.act.number, b.number, b.names) }
+
+func (b *buyer) once(ctx context.Context) {
+	often := 8
+	if b.condition.forgetful() {
+		often = 2
+	}
+	if len(b.mine) > 0 && b.random.IntN(often) == 0 { // what it has ordered before, it must find
+		old := b.mine[len(b.mine)-1-b.random.IntN(min(often, len(b.mine)))] // in doubt one of the last two
+		b.do(b.whole, call{verb: place, node: b.random.IntN(nodeCount), buyer: old.buyer, sku: old.sku, key: old.key, quantity: old.quantity})
+		return
+	}
+	quantity := 1
+	if b.random.IntN(5) == 0 {
+		quantity = 2
+	}
+	b.asks++
+	c := b.settle(ctx, call{
+		verb: place, node: b.random.IntN(nodeCount), buyer: b.name(), sku: b.skus[b.random.IntN(skuCount)],
+		key: fmt.Sprintf("%s%d.%d", keyMark, b.number, b.asks), quantity: quantity,
+	})
+	switch {
+	case c.code == "buyer_limit":
+		b.names++
+	case c.yes():
+		if len(b.mine) == 6 {
+			b.mine = b.mine[1:]
+		}
+		b.mine = append(b.mine, c)
+		b.end(ctx, c)
+	}
+}
+
+// end is what becomes of an order that the buyer has.
+func (b *buyer) end(ctx context.Context, c *call) {
+	id := c.got.ID
+	b.asks++
+	paying := call{verb: pay, node: b.random.IntN(nodeCount), buyer: c.buyer, sku: c.sku, order: id, ref: fmt.Sprintf("%s%d.%d", refMark, b.number, b.asks)}
+	cancelling := call{verb: cancel, node: b.random.IntN(nodeCount), buyer: c.buyer, sku: c.sku, order: id}
+	switch b.random.IntN(10) {
+	case 0, 1, 2:
+		b.settle(ctx, paying)
+	case 3, 4:
+		b.settle(ctx, cancelling)
+	case 5: // both in the same instant
+		other := b.twin()
+		b.later(func() { other.settle(ctx, cancelling) })
+		b.settle(ctx, paying)
+	case 6: // after it was cancelled
+		b.settle(ctx, cancelling)
+		b.settle(ctx, paying)
+	case 7, 8: // after it has expired
+		late := b.twin()
+		after := window + b.between(0, time.Second)
+		b.later(func() {
+			sleep(ctx, after)
+			if ctx.Err() == nil {
+				late.settle(ctx, paying)
+			}
+		})
+	}
+}
+
+// twin is the same buyer at another call, with a chance of its own: two
+// goroutines may not draw from one.
+func (b *buyer) twin() *buyer {
+	return &buyer{act: b.act, number: b.number, random: rand.New(rand.NewPCG(b.random.Uint64(), 0))}
+}
+
+// settle asks until the answer is definite, each time another node, under the
+// same key or reference. It goes on after ctx has ended, for a moment.
+func (b *buyer) settle(ctx context.Context, c call) *call {
+	until := time.Now().Add(patience)
+	for {
+		got := b.do(b.whole, c)
+		if got.status == http.StatusAccepted && b.random.IntN(2) == 0 {
+			seen := b.do(b.whole, call{verb: look, node: b.random.IntN(nodeCount), buyer: c.buyer, sku: c.sku, key: c.key, quantity: c.quantity, location: got.location})
+			if seen.yes() {
+				return seen
+			}
+		}
+		if !got.unknown() || time.Now().After(until) || got.status == http.StatusNotFound || b.whole.Err() != nil ||
+			ctx.Err() != nil && time.Now().Add(patience/2).After(until) {
+			return got
+		}
+		c.node = (c.node + 1 + b.random.IntN(nodeCount-1)) % nodeCount
+		// Half of them wait until nothing more can come of the call, and take a no
+		// after that for the last word.
+		if least := 100 * time.Millisecond; b.random.IntN(2) == 0 {
+			sleep(b.whole, b.between(least, 3*least))
+		} else {
+			sleep(b.whole, deadline+b.between(least/10, 2*least))
+		}
+	}
+}
+
+// probe sees to it that each sale is asked for one unit by somebody who may
+// have it, at a node that is well, whenever it has sold nothing for a while.
+func (a *act) probe(ctx context.Context, sale int) {
+	l, asked := a.lives[sale], 0
+	var busy = make(chan struct{}, 4)
+	for ctx.Err() == nil {
+		sleep(ctx, 100*time.Millisecond)
+		nodes := a.condition.well()
+		if l.idle(&a.condition) < 300*time.Millisecond || len(nodes) == 0 {
+			continue
+		}
+		select {
+		case busy <- struct{}{}:
+		default:
+			continue
+		}
+		asked++
+		c := call{
+			verb: place, node: nodes[asked%len(nodes)], buyer: fmt.Sprintf("probe-%d-%d-%d", a.number, sale, asked),
+			sku: l.sku, key: keyMark + "probe", quantity: 1,
+		}
+		a.later(func() {
+			a.do(a.whole, c)
+			<-busy
+		})
+	}
+}

@@ -1,0 +1,227 @@
+package storm
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"time"
+)
+
+// How long a sale that has something left may stand still, from the last change
+// of what is broken on.
+const (
+	sellsWithin = 2*lease + slack // one healthy node is left
+	// Redis came back, or lost something: two comparisons find it.
+	mendsWithin = 2*comparison + sellsWithin
+	// No node can write to Redis: it takes up to twice --direct-after and the
+	// timeout of one look until sales go direct.
+	directWithin = 2*directAfter + time.Second + sellsWithin
+)
+
+// never is when sales are asked that nobody can sell.
+const never = time.Duration(math.MaxInt64)
+
+// A condition is what the nemesis has broken just now, and what may be asked
+// of the service for all that. The numbers are reasons: two faults may cut the
+// same node.
+type condition struct {
+	mu      sync.Mutex
+	down    [nodeCount]int // the node does not run, or stands still
+	noRedis [nodeCount]int
+	noMySQL [nodeCount]int
+	redis   int // takes no writes
+	mysql   int
+	cuts    [nodeCount]int // of the node's wire to Redis, whatever the reason
+	pauses  []pause
+	resting bool // nobody buys any more
+
+	// Times of the storm's own life: seconds in which this process had the
+	// processor. A machine that is busy with something else counts for nothing.
+	now     time.Duration
+	askFrom time.Duration // no sale is asked before whether it sells
+	lost    time.Duration // when a store last lost something, or may have
+}
+
+// A pause is when a node stood still. What was sent to it meanwhile is carried
+// out when it goes on.
+type pause struct {
+	node     int
+	from, to time.Time // to is zero while it lasts
+}
+
+// What a change of the condition is.
+type change int
+
+const (
+	harm change = iota // something may have to be taken over
+	mend               // nothing that sells is touched
+	loss               // a store has lost something, or may have
+)
+
+// change notes harm or its end, and gives the service the time that it needs
+// for that.
+func (c *condition) change(kind change, what func(c *condition)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	well := c.healthy()
+	if kind == loss {
+		c.lost = c.now
+	}
+	if what != nil {
+		what(c)
+	}
+	switch {
+	case c.healthy() && (kind == loss || !well):
+		c.grant(mendsWithin)
+	case c.healthy() && kind == mend:
+	case c.healthy():
+		c.grant(sellsWithin)
+	case c.direct():
+		c.grant(directWithin)
+	default:
+		c.askFrom = never
+	}
+}
+
+// left tells what is still broken, or nil.
+func (c *condition) left() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var none [nodeCount]int
+	if c.redis != 0 || c.mysql != 0 || c.down != none || c.noRedis != none || c.noMySQL != none || c.cuts != none {
+		return fmt.Errorf("not mended: Redis %d, MySQL %d, nodes down %v, without Redis %v or MySQL %v, cut %v",
+			c.redis, c.mysql, c.down, c.noRedis, c.noMySQL, c.cuts)
+	}
+	return nil
+}
+
+// grant gives time from now on, and takes none away that was granted before.
+func (c *condition) grant(d time.Duration) {
+	if c.askFrom == never || c.askFrom < c.now+d {
+		c.askFrom = c.now + d
+	}
+}
+
+// forgetful tells whether a store has lost something in the last seconds.
+func (c *condition) forgetful() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lost > 0 && c.now < c.lost+mendsWithin
+}
+
+// healthy tells whether one node runs and writes to both stores.
+func (c *condition) healthy() bool {
+	for i := range nodeCount {
+		if c.redis+c.mysql+c.down[i]+c.noRedis[i]+c.noMySQL[i] == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// direct tells whether a node can sell without Redis, as none writes to it.
+func (c *condition) direct() bool {
+	sells := false
+	for i := range nodeCount {
+		if c.down[i] > 0 {
+			continue
+		}
+		if c.redis+c.noRedis[i] == 0 {
+			return false
+		}
+		sells = sells || c.mysql+c.noMySQL[i] == 0
+	}
+	return sells
+}
+
+// well are the nodes that run and reach MySQL, the healthy ones first.
+func (c *condition) well() (nodes []int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var others []int
+	for i := range nodeCount {
+		switch {
+		case c.down[i]+c.noMySQL[i] > 0:
+		case c.noRedis[i] > 0:
+			others = append(others, i)
+		default:
+			nodes = append(nodes, i)
+		}
+	}
+	if len(nodes) == 0 {
+		return others
+	}
+	return nodes
+}
+
+func (c *condition) paused(node int) {
+	c.change(harm, func(c *condition) {
+		c.down[node]++
+		c.pauses = append(c.pauses, pause{node: node, from: time.Now()})
+	})
+}
+
+func (c *condition) resumed(node int) {
+	c.change(mend, func(c *condition) {
+		c.down[node]--
+		for i := range c.pauses {
+			if p := &c.pauses[i]; p.node == node && p.to.IsZero() {
+				p.to = time.Now()
+			}
+		}
+	})
+}
+
+// over is when nothing more can come of a call: a deadline after it has ended,
+// or after its node went on, if that stood still meanwhile.
+func over(c *call, pauses []pause) time.Time {
+	end := c.ended
+	for _, p := range pauses {
+		if p.node == c.node && p.from.Before(c.ended) && p.to.After(end) {
+			end = p.to
+		}
+	}
+	return end.Add(deadline)
+}
+
+// A life is how one sale has been getting on.
+type life struct {
+	sku  string
+	rows int64         // durable orders
+	last time.Duration // when it last sold, or had nothing to sell
+	gap  time.Duration // the longest time without, while it was asked
+
+	looked, asked time.Duration // until when, and for how long in all
+}
+
+// look judges what the database says of the sale now. It returns what is
+// broken, or "".
+func (l *life) look(c *condition, rows, left int64) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	passed := c.now - l.looked
+	l.looked = c.now
+	if left > 0 && c.now >= c.askFrom && !c.resting {
+		l.asked += passed
+	}
+	if rows > l.rows || left <= 0 {
+		l.rows, l.last = max(rows, l.rows), c.now
+		return ""
+	}
+	idle := c.now - l.last
+	if c.now < c.askFrom || c.resting {
+		return ""
+	}
+	l.gap = max(l.gap, idle)
+	if idle <= sellsWithin {
+		return ""
+	}
+	return fmt.Sprintf("stands still: %s has sold nothing for %.1fs, with %d units left and a way to sell them", l.sku, idle.Seconds(), left)
+}
+
+// idle is for how long the sale has not sold.
+func (l *life) idle(c *condition) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now - l.last
+}

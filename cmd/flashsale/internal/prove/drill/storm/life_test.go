@@ -1,0 +1,76 @@
+package storm
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A sale that has units must sell where a node is well, and only there.
+func TestLife(t *testing.T) {
+	const soon, late = sellsWithin - 200*time.Millisecond, directWithin + mendsWithin
+	for name, c := range map[string]struct {
+		harm  func(c *condition)
+		rows  int64 // more of them at the end
+		left  int64
+		after time.Duration
+		still bool
+	}{
+		"sells":                      {rows: 1, left: 5, after: late},
+		"has nothing to sell":        {left: 0, after: late},
+		"stands still":               {left: 5, after: late, still: true},
+		"not for long":               {left: 5, after: soon},
+		"one node has lost MySQL":    {harm: func(c *condition) { c.noMySQL[0]++ }, left: 5, after: late, still: true},
+		"each node has lost one":     {harm: func(c *condition) { c.noMySQL[0]++; c.down[1]++; c.noRedis[2]++ }, left: 5, after: late},
+		"Redis is away":              {harm: func(c *condition) { c.redis++ }, left: 5, after: late, still: true},
+		"Redis is away, not long":    {harm: func(c *condition) { c.redis++ }, left: 5, after: directWithin - time.Second},
+		"a blind node reaches Redis": {harm: func(c *condition) { c.noMySQL[0]++; c.noRedis[1]++; c.noRedis[2]++ }, left: 5, after: late},
+		"MySQL is away":              {harm: func(c *condition) { c.mysql++ }, left: 5, after: late},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var cond condition
+			l := &life{sku: "S", rows: 1}
+			cond.change(harm, c.harm)
+			broken := ""
+			for cond.now < c.after {
+				cond.pass(2 * watchEvery)
+				broken += l.look(&cond, 1+c.rows*int64(cond.now/time.Second), c.left)
+			}
+			if still := strings.HasPrefix(broken, "stands still: S"); still != c.still || !still && broken != "" {
+				t.Errorf("%q, want standing still: %v", broken, c.still)
+			}
+		})
+	}
+}
+
+// A seed fixes the plan, and the first plans of it have every fault.
+func TestPlan(t *testing.T) {
+	one, two, other := newPlan(7, nil), newPlan(7, nil), newPlan(8, nil)
+	met, same := map[string]bool{}, true
+	for range faults {
+		a, b, c := one.next(), two.next(), other.next()
+		if !reflect.DeepEqual(names(a), names(b)) {
+			t.Fatalf("the same seed plans %+v and %+v", names(a), names(b))
+		}
+		same = same && reflect.DeepEqual(names(a), names(c))
+		met[a.fault.name] = true
+		if a.with != nil && (a.with.node == a.node || !a.with.fault.joins) {
+			t.Errorf("%s and %s hit the same node, or the stores", a.fault.name, a.with.fault.name)
+		}
+		if a.last < a.fault.least || a.last > a.fault.most || a.variant >= a.fault.variants {
+			t.Errorf("%s: %v, variant %d", a.fault.name, a.last, a.variant)
+		}
+	}
+	if len(met) != len(faults) || same {
+		t.Errorf("%d of %d faults; two seeds plan the same: %v", len(met), len(faults), same)
+	}
+}
+
+// names are a step without its functions, which cannot be compared.
+func names(s step) (all []any) {
+	for p := &s; p != nil; p = p.with {
+		all = append(all, p.fault.name, p.node, p.sku, p.variant, p.last, p.calm)
+	}
+	return all
+}

@@ -1,0 +1,182 @@
+package storm
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/cmd/flashsale/internal/prove/lab"
+)
+
+// refuseWrites: Redis answers and takes no writes, as it is out of memory, or
+// was made a replica of nobody, or has too few replicas.
+func refuseWrites(n *nemesis, p step) error {
+	rdb := lab.Redis(n.redises[n.active].Addr())
+	defer func() { _ = rdb.Close() }()
+	kind := []struct {
+		name      string
+		harm, end []any
+	}{
+		{"out of memory", []any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}},
+		{"a replica of nobody", []any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}},
+		{"it misses its replicas", []any{"CONFIG", "SET", "min-replicas-to-write", "9"}, []any{"CONFIG", "SET", "min-replicas-to-write", "0"}},
+	}[p.variant]
+	ctx, cancel := n.healing()
+	defer cancel()
+	if err := rdb.Do(ctx, kind.harm...).Err(); err != nil {
+		return err
+	}
+	n.harms(harm, func(c *condition) { c.redis++ }, "Redis refuses writes (%s) for %.1fs", kind.name, p.last.Seconds())
+	sleep(n.ctx, p.last)
+	err := rdb.Do(ctx, kind.end...).Err()
+	n.condition.change(loss, func(c *condition) { c.redis-- })
+	return err
+}
+
+// failOver: the replica hears nothing more of the primary, which goes on taking
+// writes, and is then promoted. The two servers take turns, so that Redis fails
+// back to a process that the nodes have seen before. Variant 1: the primary is
+// killed, and started again for its next turn. One sale is sold out all the
+// while: there a buyer whose order Redis has forgotten could hear no.
+func failOver(n *nemesis, p step) error {
+	ctx, cancel := n.healing()
+	defer cancel()
+	from, to := n.redises[n.active], n.redises[1-n.active]
+	replica := lab.Redis(to.Addr())
+	defer func() { _ = replica.Close() }()
+	if to.Pid() == 0 {
+		if err := to.Restart(ctx); err != nil {
+			return err
+		}
+	}
+	if err := lab.Follow(ctx, replica, from.Addr()); err != nil {
+		return err
+	}
+	sku := n.skus[p.sku]
+	n.operator.leave(sku, true)
+	defer n.operator.leave(sku, false)
+	n.operator.stock(n.ctx, sku, 0)
+	if err := replica.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
+		return err
+	}
+	sleep(n.ctx, p.last) // writes that will be lost
+	n.condition.change(loss, func(c *condition) { c.redis++ })
+	how := ""
+	if p.variant == 1 {
+		from.Kill()
+		how = ", and the old primary is dead"
+	}
+	n.active = 1 - n.active
+	for i := range n.Nodes {
+		n.leadRedis(i)
+	}
+	n.did(fmt.Sprintf("Redis fails over, the last %.1fs of writes are lost%s; %s is sold out", p.last.Seconds(), how, sku))
+	err := lab.Promote(ctx, replica)
+	n.condition.change(loss, func(c *condition) { c.redis-- })
+	for range 4 {
+		n.operator.stock(n.ctx, sku, 0)
+		sleep(n.ctx, 500*time.Millisecond)
+	}
+	return err
+}
+
+// flush: Redis forgets everything.
+func flush(n *nemesis, _ step) error {
+	return n.command("FLUSHALL", func(rdb *redis.Client, ctx context.Context) error { return rdb.FlushAll(ctx).Err() })
+}
+
+// loseKey: Redis forgets one key of one sale, or the lock of its keeper.
+func loseKey(n *nemesis, p step) error {
+	sku := n.skus[p.sku]
+	key := []string{"sale:{" + sku + "}", "sale:{" + sku + "}:holds", "sale:{" + sku + "}:buyers", "sale:{" + sku + "}:queue", "lock:{" + sku + "}"}[p.variant]
+	return n.command("DEL "+key, func(rdb *redis.Client, ctx context.Context) error { return rdb.Del(ctx, key).Err() })
+}
+
+func (n *nemesis) command(name string, do func(*redis.Client, context.Context) error) error {
+	rdb := lab.Redis(n.redises[n.active].Addr())
+	defer func() { _ = rdb.Close() }()
+	ctx, cancel := n.healing()
+	defer cancel()
+	err := do(rdb, ctx)
+	n.harms(loss, nil, "Redis: %s", name)
+	return err
+}
+
+// restartRedis: Redis is killed, and comes back from its log, or empty; or it
+// is cut off from all nodes, and comes back as it was.
+func restartRedis(n *nemesis, p step) error {
+	ctx, cancel := n.healing()
+	defer cancel()
+	r := n.redises[n.active]
+	what := []string{"killed, back from its log", "killed, back empty", "cut off from all nodes, back as it was"}[p.variant]
+	if p.variant == 2 {
+		for i := range n.Nodes {
+			n.cutRedis(i)
+		}
+	} else {
+		r.Kill()
+	}
+	n.harms(loss, func(c *condition) { c.redis++ }, "Redis %s after %.1fs", what, p.last.Seconds())
+	sleep(n.ctx, p.last)
+	var err error
+	switch p.variant {
+	case 0:
+		err = r.Restart(ctx)
+	case 1:
+		err = r.RestartEmpty(ctx)
+	case 2:
+		for i := range n.Nodes {
+			n.restoreRedis(i)
+		}
+	}
+	n.condition.change(loss, func(c *condition) { c.redis-- })
+	return err
+}
+
+// leaveQueue: MySQL stands still until orders wait in the queue, and then Redis
+// is cut off with them. One sale is sold in direct mode until it is sold out,
+// and has units again when Redis is back, with the old queue.
+func leaveQueue(n *nemesis, p step) error {
+	sku := n.skus[p.sku]
+	n.operator.leave(sku, true)
+	defer n.operator.leave(sku, false)
+	n.operator.stock(n.ctx, sku, plenty)
+	for _, node := range n.Nodes {
+		node.MySQL.Freeze()
+	}
+	n.harms(loss, func(c *condition) { c.mysql++ }, "MySQL stands still for 0.4s, and Redis is cut off with the queue for %.1fs", p.last.Seconds())
+	sleep(n.ctx, 400*time.Millisecond)
+	for i := range n.Nodes {
+		n.cutRedis(i)
+	}
+	for _, node := range n.Nodes {
+		node.MySQL.Thaw()
+	}
+	n.condition.change(loss, func(c *condition) { c.redis++; c.mysql-- })
+	for until := time.Now().Add(p.last); time.Now().Before(until) && n.ctx.Err() == nil; {
+		n.operator.stock(n.ctx, sku, 0)
+		sleep(n.ctx, 250*time.Millisecond)
+	}
+	n.operator.stock(n.ctx, sku, 2*plenty)
+	for i := range n.Nodes {
+		n.restoreRedis(i)
+	}
+	n.did("Redis is back with the queue")
+	n.condition.change(loss, func(c *condition) { c.redis-- })
+	return nil
+}
+
+// restartMySQL: MySQL is killed and started again on its data.
+func restartMySQL(n *nemesis, p step) error {
+	ctx, cancel := n.healing()
+	defer cancel()
+	n.condition.change(loss, func(c *condition) { c.mysql++ })
+	n.Stores.MySQL.Kill()
+	n.did(fmt.Sprintf("MySQL killed for %.1fs", p.last.Seconds()))
+	sleep(n.ctx, p.last)
+	err := n.Stores.MySQL.Restart(ctx)
+	n.condition.change(loss, func(c *condition) { c.mysql-- })
+	return err
+}

@@ -1,0 +1,110 @@
+package storm
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"flashsale/cmd/flashsale/internal/operate/api"
+)
+
+// spare is how many units each sale has left at the end, to be bought.
+const spare = 3
+
+// settle looks whether all units come back, now that everything is mended and
+// nobody buys: open orders expire, every unit is back within the stated time,
+// and what should be left can be bought, one unit after the other.
+func (a *act) settle(ctx context.Context) error {
+	a.onPayment.Store(false) // an order is a unit from now on
+	operator, err := a.Operator(a.Nodes[0].URL())
+	if err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	for i, sku := range a.skus {
+		all.Go(func() {
+			if a.addsUp(ctx, operator, sku) {
+				a.buyOut(ctx, i, sku)
+			}
+		})
+	}
+	all.Wait()
+	return ctx.Err()
+}
+
+// addsUp waits until a sale is at rest and every unit is where it should be.
+func (a *act) addsUp(ctx context.Context, operator *api.Client, sku string) bool {
+	var last api.Audit
+	audit := func(ctx context.Context) bool {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		now, err := operator.Audit(ctx, sku)
+		if err == nil {
+			last = now
+		}
+		return err == nil
+	}
+	// The last order was placed when the storm ended, or a little later.
+	if !a.within(ctx, window+mendsWithin, func(ctx context.Context) bool { return audit(ctx) && last.Pending == 0 }) {
+		a.broke(fmt.Sprintf("not expired: %d units of %s are in orders that should have ended: %+v", last.Pending, sku, last))
+		return false
+	}
+	if !a.within(ctx, mendsWithin, func(ctx context.Context) bool {
+		return audit(ctx) && last.Balanced && last.Held == 0 && last.Restoring == 0
+	}) {
+		a.broke(fmt.Sprintf("stranded: %s does not add up %v after all was mended: %+v", sku, mendsWithin, last))
+		return false
+	}
+	return true
+}
+
+// within asks until the answer is yes or the time is over.
+func (a *act) within(ctx context.Context, d time.Duration, yes func(context.Context) bool) bool {
+	for until := time.Now().Add(d); ; {
+		if yes(ctx) {
+			return true
+		}
+		if time.Now().After(until) || ctx.Err() != nil {
+			return false
+		}
+		sleep(ctx, 50*time.Millisecond)
+	}
+}
+
+// buyOut leaves a few units and buys them, each as somebody new. What counts is
+// that the sale ends sold out: a payment that hung in a database which stood
+// still may sell one of them too.
+func (a *act) buyOut(ctx context.Context, number int, sku string) {
+	total := int64(0)
+	put := func(ctx context.Context) bool {
+		seen := a.seen.Load()
+		if seen == nil {
+			return false
+		}
+		total = seen.sales[sku].sold + spare
+		return a.put(ctx, number%nodeCount, sku, total, a.opened.Add(24*time.Hour)) == nil
+	}
+	if !a.within(ctx, mendsWithin, put) {
+		a.broke("stands still: the total of " + sku + " cannot be changed any more")
+		return
+	}
+	buyer, asked := 0, 0
+	var last *call
+	soldOut := func(ctx context.Context) bool {
+		asked++
+		last = a.do(ctx, call{
+			verb: place, node: asked % nodeCount, buyer: fmt.Sprintf("last-%d-%d-%d", a.number, number, buyer),
+			sku: sku, key: keyMark + "last", quantity: 1,
+		})
+		if last.yes() || last.status == http.StatusConflict { // after a 202 or a 503 the same key finds out
+			buyer++
+		}
+		now := a.seen.Load().sales[sku]
+		return now.total == total && now.sold == total
+	}
+	if !a.within(ctx, mendsWithin, soldOut) {
+		a.broke(fmt.Sprintf("stranded: the last units of %s cannot be bought, the next buyer hears %s: %+v", sku, last, a.seen.Load().sales[sku]))
+	}
+}

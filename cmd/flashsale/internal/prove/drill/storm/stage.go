@@ -1,0 +1,119 @@
+package storm
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/servers"
+)
+
+const (
+	nodeCount  = 3
+	skuCount   = 3
+	buyerCount = 24
+
+	// The nodes' settings, shorter than serve's defaults: an act lasts seconds.
+	lease       = time.Second
+	directAfter = 500 * time.Millisecond
+	window      = 3 * time.Second
+	buyerLimit  = 2 // units
+
+	// comparison is how often a node compares the stores (serve's default).
+	comparison = time.Second
+	// deadline is how long after its call has ended a script may still take
+	// units: a second, as openapi.yaml states it, and what a busy machine adds.
+	deadline = 1200 * time.Millisecond
+	// slack is what a busy machine adds to a promise in seconds.
+	slack = time.Second
+	// actLength is the longest act.
+	actLength = time.Minute
+)
+
+// Config of a storm. Its seed is that of the first act; the next one has the next
+// number.
+type Config struct {
+	lab.Harm
+	Duration time.Duration // of all acts together, without the time they take to settle
+	Faults   []string      // names of those to draw from; none means all
+}
+
+// A stage is what the storm blows over: a lab whose nodes have a wire each to each
+// store.
+type stage struct {
+	*lab.Lab
+	cfg     Config
+	redises [2]*servers.Redis // the nodes are led to one of them
+	active  int               // index of that one
+	db      *sql.DB           // straight to the database
+	http    *http.Client
+	acts    int // so far, for the names of their sales
+}
+
+// once sends each request once: Go's transport would repeat one by itself, unseen,
+// where a connection turns out to be closed.
+type once struct{ *http.Transport }
+
+func (o once) RoundTrip(r *http.Request) (*http.Response, error) {
+	alone := *r
+	alone.GetBody = nil
+	return o.Transport.RoundTrip(&alone)
+}
+
+func openStage(ctx context.Context, cfg Config) (_ *stage, err error) {
+	s := &stage{cfg: cfg, http: &http.Client{Timeout: callTimeout, Transport: once{&http.Transport{
+		MaxIdleConnsPerHost: 2 * buyerCount, IdleConnTimeout: 10 * time.Second,
+	}}}}
+	if s.Lab, err = lab.Open(ctx, cfg.Config, "--repl-diskless-sync-delay", "0"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	s.redises[0] = s.Stores.Redis
+	if s.redises[1], err = s.StartRedis(ctx, "redis-2"); err != nil {
+		return nil, err
+	}
+	// A connection that a killed server leaves behind must not hold up the watch.
+	c, err := mysql.ParseDSN(s.Stores.SQL)
+	if err != nil {
+		return nil, err
+	}
+	c.Timeout, c.ReadTimeout, c.WriteTimeout = time.Second, 2*time.Second, 2*time.Second
+	c.ParseTime = true
+	c.Logger = &mysql.NopLogger{} // broken connections are no news
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, err
+	}
+	s.db = sql.OpenDB(connector)
+	for i := range nodeCount {
+		_, err := s.Start(ctx, lab.NodeConfig{
+			Name: fmt.Sprint("node-", i+1), Strategy: cfg.Strategy, Wires: true, Alive: true,
+			// The limiter is asked, and refuses nobody.
+			Flags: append(lab.Brief(lease, directAfter), "--limit-buyer", "10000/s:10000", "--limit-ip", "10000/s:10000"),
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// close ends everything, whatever state it is in.
+func (s *stage) close() error {
+	s.http.CloseIdleConnections()
+	var err error
+	if s.db != nil {
+		err = s.db.Close()
+	}
+	return errors.Join(err, s.Lab.Close())
+}

@@ -1,0 +1,250 @@
+package gallery
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"flashsale/cmd/flashsale/internal/node/auth"
+	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/judge"
+	"flashsale/orders/store"
+)
+
+// A front puts a shop behind the routes of the contract that a load test uses.
+// It is the same for every shop, asks for the same tokens as the real service,
+// and knows nothing of stock.
+type front struct {
+	shop     variants.Shop
+	verifier *auth.Verifier
+}
+
+// A handler answers a caller: with a body, or with an error that may be a problem.
+type handler func(w http.ResponseWriter, r *http.Request, buyer string) (body any, err error)
+
+func (f front) handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, path := range []string{"GET /livez", "GET /readyz"} {
+		mux.HandleFunc(path, func(http.ResponseWriter, *http.Request) {})
+	}
+	route := func(pattern string, admin bool, status int, h handler) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Request-Id", "gallery")
+			who, err := f.verifier.FromHeader(r.Header.Get("Authorization"))
+			var body any
+			switch {
+			case err != nil:
+				err = &problem{http.StatusUnauthorized, "unauthorized"}
+			case admin && !who.Admin:
+				err = &problem{http.StatusForbidden, "forbidden"}
+			default:
+				body, err = h(w, r, who.Buyer)
+			}
+			if err != nil {
+				fail(w, err)
+				return
+			}
+			write(w, "application/json", status, body)
+		})
+	}
+	cancel := func(ctx context.Context, o variants.Order) error { return f.shop.Close(ctx, o, variants.Cancelled) }
+	route("POST /v1/orders", false, http.StatusCreated, f.place)
+	route("GET /v1/orders/{id}", false, http.StatusOK, f.get)
+	route("POST /v1/orders/{id}/pay", false, http.StatusOK, f.ends(variants.Paid, f.shop.Pay))
+	route("POST /v1/orders/{id}/cancel", false, http.StatusOK, f.ends(variants.Cancelled, cancel))
+	route("GET /v1/sales/{sku}", false, http.StatusOK, f.sale)
+	route("PUT /v1/admin/sales/{sku}", true, http.StatusCreated, f.open)
+	route("GET /v1/admin/sales/{sku}/audit", true, http.StatusOK, f.audit)
+	route("GET /v1/admin/sales/{sku}/orders", true, http.StatusOK, f.rows)
+	return mux
+}
+
+func write(w http.ResponseWriter, kind string, status int, body any) {
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // a client that has gone
+}
+
+// A problem is a refusal by the contract.
+type problem struct {
+	status int
+	code   string
+}
+
+func (p *problem) Error() string { return fmt.Sprint(p.status, " ", p.code) }
+
+var problems = map[error]*problem{
+	variants.ErrSoldOut:    {http.StatusConflict, "sold_out"},
+	variants.ErrBuyerLimit: {http.StatusConflict, "buyer_limit"},
+	variants.ErrNotFound:   {http.StatusNotFound, "not_found"},
+}
+
+// fail answers with a problem. What is no refusal is a store that failed, or
+// a shop that is too busy: 503, and the same key finds out.
+func fail(w http.ResponseWriter, err error) {
+	p := &problem{http.StatusServiceUnavailable, "unavailable"}
+	if !errors.As(err, &p) {
+		for is, known := range problems {
+			if errors.Is(err, is) {
+				p = known
+			}
+		}
+	}
+	if p.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	write(w, "application/problem+json", p.status, map[string]any{"title": http.StatusText(p.status), "status": p.status, "code": p.code})
+}
+
+func (f front) place(w http.ResponseWriter, r *http.Request, buyer string) (any, error) {
+	var body struct {
+		SKU      string `json:"sku"`
+		Quantity int    `json:"quantity"`
+	}
+	if json.NewDecoder(r.Body).Decode(&body) != nil || body.Quantity < 1 {
+		return nil, &problem{http.StatusBadRequest, "invalid_request"}
+	}
+	s, err := f.shop.Sale(r.Context(), body.SKU)
+	if err != nil {
+		return nil, err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, err
+	}
+	at := time.Now().UnixMilli()
+	o, replayed, err := f.shop.Order(r.Context(), variants.Order{
+		ID: id.String(), SKU: body.SKU, Buyer: buyer, Key: r.Header.Get("Idempotency-Key"), Quantity: body.Quantity,
+		Status: variants.Pending, CreatedMS: at, ExpiresMS: at + s.WindowMS,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.Header().Set("Location", "/v1/orders/"+o.ID)
+	if replayed {
+		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	return shown(o), nil
+}
+
+// mine is the order of the path, if it is the caller's.
+func (f front) mine(r *http.Request, buyer string) (variants.Order, error) {
+	o, err := f.shop.Find(r.Context(), r.PathValue("id"))
+	if err == nil && o.Buyer != buyer {
+		err = variants.ErrNotFound
+	}
+	return o, err
+}
+
+func (f front) get(_ http.ResponseWriter, r *http.Request, buyer string) (any, error) {
+	o, err := f.mine(r, buyer)
+	return shown(o), err
+}
+
+// ends asks for an end, and answers by what the order has become.
+func (f front) ends(want string, ask func(context.Context, variants.Order) error) handler {
+	return func(_ http.ResponseWriter, r *http.Request, buyer string) (any, error) {
+		o, err := f.mine(r, buyer)
+		if err == nil {
+			err = ask(r.Context(), o)
+		}
+		if err != nil {
+			return nil, err
+		}
+		o, err = f.mine(r, buyer)
+		switch {
+		case err != nil || o.Status == want:
+			return shown(o), err
+		case o.Status == variants.Paid:
+			return nil, &problem{http.StatusConflict, "already_paid"}
+		}
+		return nil, &problem{http.StatusConflict, "order_closed"}
+	}
+}
+
+func (f front) sale(_ http.ResponseWriter, r *http.Request, _ string) (any, error) {
+	s, err := f.shop.Sale(r.Context(), r.PathValue("sku"))
+	return map[string]any{"sku": s.SKU, "total": s.Total, "state": "open"}, err
+}
+
+func (f front) open(_ http.ResponseWriter, r *http.Request, _ string) (any, error) {
+	var body client.Sale
+	if json.NewDecoder(r.Body).Decode(&body) != nil {
+		return nil, &problem{http.StatusBadRequest, "invalid_request"}
+	}
+	s := variants.Sale{
+		SKU: r.PathValue("sku"), Total: body.Total, PerBuyer: body.PerBuyerLimit, WindowMS: int64(body.PaymentWindow) * 1000,
+		OnPayment: body.ReserveOn == judge.OnPayment,
+	}
+	return map[string]any{"sku": s.SKU}, f.shop.Open(r.Context(), s)
+}
+
+func (f front) audit(_ http.ResponseWriter, r *http.Request, _ string) (any, error) {
+	sku := r.PathValue("sku")
+	s, err := f.shop.Sale(r.Context(), sku)
+	if err != nil {
+		return nil, err
+	}
+	stock, err := f.shop.Stock(r.Context(), sku)
+	if err != nil {
+		return nil, err
+	}
+	a := store.Audit{SKU: sku, Total: int64(s.Total), Available: int64(stock.Available), Held: int64(stock.Held), Restoring: int64(stock.Restoring)}
+	a.Pending, a.Paid, err = f.shop.Sold(r.Context(), sku)
+	a.Sold = a.Pending + a.Paid
+	a.Oversold = max(0, a.Sold-a.Total)
+	a.Drift = a.Total - (a.Available + a.Held + a.Sold + a.Restoring)
+	a.Balanced = a.Drift == 0 && a.Oversold == 0
+	return a, err
+}
+
+func (f front) rows(_ http.ResponseWriter, r *http.Request, _ string) (any, error) {
+	sku, limit := r.PathValue("sku"), 100
+	if n, err := strconv.Atoi(r.URL.Query().Get("limit")); err == nil {
+		limit = n
+	}
+	if _, err := f.shop.Sale(r.Context(), sku); err != nil {
+		return nil, err
+	}
+	all, err := f.shop.Orders(r.Context(), sku, r.URL.Query().Get("cursor"), limit)
+	list, next := make([]order, len(all)), ""
+	for i, o := range all {
+		list[i] = shown(o)
+		if len(all) == limit {
+			next = o.ID
+		}
+	}
+	return map[string]any{"orders": list, "next_cursor": next}, err
+}
+
+// order is an order as the contract has it.
+type order struct {
+	ID        string     `json:"id"`
+	SKU       string     `json:"sku"`
+	Buyer     string     `json:"buyer"`
+	Quantity  int        `json:"quantity"`
+	Status    string     `json:"status"`
+	Key       string     `json:"idempotency_key"`
+	CreatedAt *time.Time `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at"`
+	PaidAt    *time.Time `json:"paid_at"`
+	ClosedAt  *time.Time `json:"closed_at"`
+}
+
+func shown(o variants.Order) order {
+	at := func(ms int64) *time.Time {
+		if ms == 0 {
+			return nil
+		}
+		t := time.UnixMilli(ms).UTC()
+		return &t
+	}
+	return order{o.ID, o.SKU, o.Buyer, o.Quantity, o.Status, o.Key, at(o.CreatedMS), at(o.ExpiresMS), at(o.PaidMS), at(o.ClosedMS)}
+}

@@ -1,0 +1,108 @@
+package gallery
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/servers/wire"
+)
+
+// The harm that is done to every variant alike, while its sale is under attack.
+// None of it is far-fetched, and what is right survives all of it. The moments
+// hang on how much has been sold, by numbers drawn from the seed: fast and slow
+// variants are hit in the same state.
+
+// How late Redis answers, and how late MySQL hears: more or
+// less, so that what is sent first need not arrive first.
+const (
+	redisLate, redisJitter = 5 * time.Millisecond, 2 * time.Millisecond
+	mysqlLate, mysqlJitter = 50 * time.Millisecond, 30 * time.Millisecond
+)
+
+// slowly is the harm of the rush: both stores are slow until nothing has been
+// sold for a while, or for some seconds. Much is under way at any moment.
+func slowly(ctx context.Context, s *stage, _ Config) error {
+	s.redis.Delay(wire.Answers, redisLate, redisJitter)
+	if s.mysql != nil {
+		s.mysql.Delay(wire.Requests, mysqlLate, mysqlJitter)
+	}
+	last, since := 0, time.Now()
+	err := s.until(ctx, 4*time.Second, func(stored, _ int) bool {
+		if stored != last {
+			last, since = stored, time.Now()
+		}
+		return stored > 0 && time.Since(since) > time.Second
+	})
+	s.redis.Delay(wire.Answers, 0, 0)
+	if s.mysql != nil {
+		s.mysql.Delay(wire.Requests, 0, 0)
+	}
+	return err
+}
+
+// crashes is the harm of the second sale. First Redis is out of reach, and the
+// process that waits for it is killed: what it had finished in the database,
+// and not begun in Redis, is left. Then Redis does at once what it is asked, its
+// answers come late, and the process is killed again: what it had begun is left.
+func crashes(ctx context.Context, s *stage, c Config) error {
+	random := rand.New(rand.NewPCG(uint64(c.Seed), 0))
+	// Early: on a busy machine a life takes its time to begin, and it is to end while
+	// buyers still come.
+	sold := func() int { return c.Rate/8 + random.IntN(c.Rate/16) }
+	block := func() error {
+		s.redis.Lose(wire.Requests)
+		return nil
+	}
+	late := func() error {
+		s.redis.Delay(wire.Answers, answersLate, 0)
+		// A new connection waits for an answer before it is of use: let there
+		// be some that are not new.
+		return client.Wait(ctx, 2*answersLate)
+	}
+	if err := s.killWith(ctx, block, sold()); err != nil {
+		return err
+	}
+	return s.killWith(ctx, late, sold())
+}
+
+// answersLate is by how much Redis answers late, when the process is killed while it
+// waits. The kill comes half as long after the look at the orders: a busy machine
+// takes its time to send what is next, and none of it may be answered before.
+const answersLate = 400 * time.Millisecond
+
+// some cancellations are under way when the process is killed. A slow variant may
+// have none in three seconds: what is right need not be hit.
+const some = 4
+
+// killWith lets so many orders be sold, spoils the link to Redis, waits until
+// some buyers have cancelled, and kills the variant. Then the next life begins.
+func (s *stage) killWith(ctx context.Context, spoil func() error, orders int) error {
+	before, _ := s.count(ctx)
+	if err := s.until(ctx, patience, func(stored, _ int) bool { return stored >= before+orders }); err != nil {
+		return err
+	}
+	if err := spoil(); err != nil { // for the rest of this life
+		return err
+	}
+	_, before = s.count(ctx)
+	err := s.until(ctx, 3*time.Second, func(_, cancelled int) bool { return cancelled >= before+some })
+	if err == nil {
+		// The row says cancelled; what comes next has a while to be sent.
+		err = client.Wait(ctx, answersLate/2)
+	}
+	s.kill()
+	if err != nil {
+		return err
+	}
+	return s.start(ctx)
+}
+
+// until waits for a count, or for so long: a sale may have no more of it.
+func (s *stage) until(ctx context.Context, most time.Duration, enough func(stored, cancelled int) bool) error {
+	limited, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	_ = poll(limited, "", func(ctx context.Context) bool { return enough(s.count(ctx)) })
+	return ctx.Err()
+}

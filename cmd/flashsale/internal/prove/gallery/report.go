@@ -1,0 +1,176 @@
+package gallery
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
+	"flashsale/loadtest/judge"
+	"flashsale/loadtest/report"
+)
+
+// A Report is the result of a comparison.
+type Report struct {
+	Stores       string  `json:"stores"`
+	Cores        int     `json:"cores"`
+	Rate         int     `json:"rate"` // orders per second of the attacks
+	Rounds       int     `json:"rounds"`
+	Seed         int64   `json:"seed"` // of the first round
+	SpeedSeconds float64 `json:"speed_seconds"`
+	Callers      int     `json:"callers"`
+	Rows         []Row   `json:"rows"`
+}
+
+// A Row is the result of one variant. Units are those of its worst round.
+type Row struct {
+	Name   string `json:"name"`
+	Broken bool   `json:"broken"` // on purpose
+	Does   string `json:"does"`
+	Breaks string `json:"breaks,omitempty"`
+	Source string `json:"source"`
+	Note   string `json:"note,omitempty"`
+	Caught string `json:"caught,omitempty"` // the violation that the verdict must find
+
+	DurablePerS float64 `json:"durable_per_s"` // 0: not measured
+	P99MS       float64 `json:"p99_ms"`
+
+	Oversold  int `json:"oversold"`
+	Undersold int `json:"undersold"`
+	Leaked    int `json:"leaked"` // units that the audit cannot account for
+	OverLimit int `json:"over_limit"`
+
+	Rounds     int      `json:"rounds"`     // how often it was judged
+	Failed     int      `json:"failed"`     // how often a promise was broken
+	ByItsOwn   int      `json:"by_its_own"` // how often by the violation in Caught
+	Passed     int      `json:"passed"`
+	Violations []string `json:"violations"` // names, of all rounds
+	Details    []string `json:"details"`    // of the first round that did not pass
+	Error      string   `json:"error,omitempty"`
+}
+
+func newRow(v variants.Variant) Row {
+	return Row{
+		Name: v.Name, Broken: v.Broken(), Does: v.Does, Breaks: v.Breaks, Source: v.Source, Caught: v.Caught, Note: v.Note,
+		Violations: []string{}, Details: []string{},
+	}
+}
+
+// judged adds the verdicts of one round.
+func (r *Row) judged(verdicts []*report.Report) {
+	var broken []string
+	var details []string
+	open := map[string]int{} // per gap or unexercised check: in how many acts
+	for _, v := range verdicts {
+		r.Oversold, r.Undersold = max(r.Oversold, v.Oversold), max(r.Undersold, v.Undersold)
+		r.OverLimit, r.Leaked = max(r.OverLimit, v.OverLimit), max(r.Leaked, v.Drift)
+		for _, x := range v.Violations {
+			if !slices.Contains(broken, x.Name) {
+				broken = append(broken, x.Name)
+			}
+			details = append(details, v.SKU+": "+x.Name+": "+x.Detail)
+		}
+		for _, x := range v.Gaps {
+			open[x.Why] = len(verdicts)
+			details = append(details, v.SKU+": could not judge "+x.String())
+		}
+		for _, x := range v.Unexercised {
+			// Another act may exercise what one act does not.
+			if open[x]++; open[x] == len(verdicts) {
+				details = append(details, fmt.Sprintf("never exercised: %s (answers: %v)", x, v.Reasons))
+			}
+		}
+	}
+	r.Rounds++
+	switch {
+	case len(broken) > 0:
+		r.Failed++
+	case !slices.Contains(slices.Collect(maps.Values(open)), len(verdicts)):
+		r.Passed++
+	}
+	if slices.Contains(broken, r.Caught) {
+		r.ByItsOwn++
+	}
+	for _, name := range broken {
+		if !slices.Contains(r.Violations, name) {
+			r.Violations = append(r.Violations, name)
+		}
+	}
+	if len(r.Details) == 0 {
+		r.Details = append(r.Details, details...)
+	}
+}
+
+// AsExpected says whether each round went as it must: a right variant passes,
+// and a broken one is caught by its own violation.
+func (r *Row) AsExpected() bool {
+	if r.Error != "" || r.Rounds == 0 {
+		return false
+	}
+	if r.Broken {
+		return r.ByItsOwn == r.Rounds
+	}
+	return r.Passed == r.Rounds
+}
+
+// said is the verdict in short.
+func (r *Row) said() string {
+	switch {
+	case r.Error != "":
+		return "ERROR"
+	case r.Passed == r.Rounds:
+		return "PASS"
+	case r.Failed == 0:
+		return "NOT JUDGED"
+	}
+	said := "FAIL: " + strings.Join(r.Violations, ", ")
+	if r.Failed < r.Rounds {
+		said = fmt.Sprintf("FAIL in %d of %d: %s", r.Failed, r.Rounds, strings.Join(r.Violations, ", "))
+	}
+	return said
+}
+
+// ExitCode is 0 if all rows are as expected.
+func (r *Report) ExitCode() int {
+	code := judge.ExitPass
+	for _, row := range r.Rows {
+		switch {
+		case row.Error != "" || row.Rounds == 0:
+			code = max(code, judge.ExitUnjudged)
+		case !row.AsExpected():
+			return judge.ExitViolation
+		}
+	}
+	return code
+}
+
+// Ratio is the durable orders per second of this project, divided by those of
+// the fastest other variant that passes; 0 if one of the two is missing.
+func (r *Report) Ratio() (ratio float64, than string) {
+	var mine, best float64
+	for _, row := range r.Rows {
+		switch {
+		case row.Name == ours:
+			mine = row.DurablePerS
+		case !row.Broken && row.Passed == row.Rounds && row.DurablePerS > best:
+			best, than = row.DurablePerS, row.Name
+		}
+	}
+	if best == 0 {
+		return 0, ""
+	}
+	return mine / best, than
+}
+
+// Save writes compare.svg, compare.json and compare.txt into dir, which it creates
+// if need be.
+func (r *Report) Save(dir string) error {
+	return report.Save(dir, map[string]func(io.Writer) error{
+		"compare.svg": r.WriteSVG, "compare.json": r.WriteJSON, "compare.txt": r.WriteText,
+	})
+}
+
+// WriteJSON writes the report as one JSON object.
+func (r *Report) WriteJSON(w io.Writer) error { return report.JSON(w, r) }

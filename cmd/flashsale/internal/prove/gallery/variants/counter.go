@@ -1,0 +1,252 @@
+package variants
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A counter is the right base of all who count in Redis and store in a
+// database: units are taken in Redis, with a hold, before the row is written.
+// Whoever dies in between leaves the hold, and what is held becomes a row. The
+// hold is also the marker for giving back: no hold, nothing to give back.
+//
+// A variant puts something else in place of one of the steps.
+type counter struct {
+	tables
+	// take takes the order's units, or returns the id of the order that the
+	// buyer has under this key already.
+	take func(ctx context.Context, s Sale, o Order) (id string, err error)
+	// restore gives the units of a closed order back, once.
+	restore func(ctx context.Context, o Order) error
+	// closing is what Close does.
+	closing func(ctx context.Context, o Order, as string) error
+	// also is done by Run with the rest.
+	also []func(context.Context) error
+}
+
+func newCounter(s Stores) *counter {
+	c := &counter{tables: tables{Stores: s}}
+	c.take, c.restore, c.closing = c.script("take.lua"), c.giveBack, c.closeAndRestore
+	return c
+}
+
+// countedBy makes a counter that takes units by another script, a file of this folder.
+func countedBy(file string) func(Stores) Shop {
+	return func(s Stores) Shop {
+		c := newCounter(s)
+		c.take = c.script(file)
+		return c
+	}
+}
+
+// All keys of a sale share a slot.
+func stockKey(sku string) string  { return "shop:{" + sku + "}:stock" }  // units
+func buyersKey(sku string) string { return "shop:{" + sku + "}:buyers" } // buyer → units
+func holdsKey(sku string) string  { return "shop:{" + sku + "}:holds" }  // order id → "units buyer"
+func keysKey(sku string) string   { return "shop:{" + sku + "}:keys" }   // buyer/key → order id
+func queueKey(sku string) string  { return "shop:{" + sku + "}:queue" }  // order id → order, until it is a row
+
+//go:embed *.lua
+var scripts embed.FS
+
+// load returns the script of some files, one after the other.
+func load(files ...string) *redis.Script {
+	var all []byte
+	for _, file := range files {
+		text, err := scripts.ReadFile(file)
+		if err != nil {
+			panic(err) // there is no such file
+		}
+		all = append(all, text...)
+	}
+	return redis.NewScript(string(all))
+}
+
+var giveBackScript = load("give_back.lua")
+
+func (c *counter) Open(ctx context.Context, s Sale) error {
+	if err := c.tables.Open(ctx, s); err != nil {
+		return err
+	}
+	return c.Redis.Set(ctx, stockKey(s.SKU), s.Total, 0).Err()
+}
+
+// script returns a take that is one script.
+func (c *counter) script(file string) func(context.Context, Sale, Order) (string, error) {
+	script := load("request.lua", file)
+	return func(ctx context.Context, s Sale, o Order) (string, error) {
+		queued, err := json.Marshal(o)
+		if err != nil {
+			return "", err
+		}
+		keys := []string{stockKey(s.SKU), buyersKey(s.SKU), holdsKey(s.SKU), keysKey(s.SKU), queueKey(s.SKU)}
+		reply, err := script.Run(ctx, c.Redis, keys, o.ID, o.Buyer, o.Key, o.Quantity, s.PerBuyer, queued).Text()
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("take units: %w", err)
+		case reply == "sold_out":
+			return "", ErrSoldOut
+		case reply == "buyer_limit":
+			return "", ErrBuyerLimit
+		}
+		return reply, nil
+	}
+}
+
+func (c *counter) Order(ctx context.Context, o Order) (Order, bool, error) {
+	s, err := c.Sale(ctx, o.SKU)
+	if err != nil {
+		return o, false, err
+	}
+	if s.OnPayment {
+		return c.promise(ctx, o)
+	}
+	id, err := c.take(ctx, s, o)
+	if err != nil {
+		return o, false, err
+	}
+	if id == o.ID {
+		return o, false, c.store(ctx, o)
+	}
+	return c.earlier(ctx, o.SKU, id)
+}
+
+// store makes a held order a row. It may be done again by anybody.
+func (c *counter) store(ctx context.Context, o Order) error {
+	if err := insert(ctx, c.DB, o); err != nil {
+		if _, missing := c.Find(ctx, o.ID); missing != nil {
+			return err // still queued
+		}
+	}
+	return c.Redis.HDel(ctx, queueKey(o.SKU), o.ID).Err()
+}
+
+// earlier returns the order that was made under the same key.
+func (c *counter) earlier(ctx context.Context, sku, id string) (Order, bool, error) {
+	o, err := c.Find(ctx, id)
+	if !errors.Is(err, ErrNotFound) {
+		return o, true, err
+	}
+	queued, err := c.Redis.HGet(ctx, queueKey(sku), id).Bytes()
+	if err != nil {
+		return o, true, fmt.Errorf("order %s: %w", id, err)
+	}
+	if err := json.Unmarshal(queued, &o); err != nil {
+		return o, true, err
+	}
+	return o, true, c.store(ctx, o)
+}
+
+// Pay takes the units first if the order has none, and gives them back if the
+// order was closed meanwhile.
+func (c *counter) Pay(ctx context.Context, o Order) error {
+	s, err := c.Sale(ctx, o.SKU)
+	if err != nil {
+		return err
+	}
+	if s.OnPayment && o.Status == Pending {
+		if _, err := c.take(ctx, s, o); err != nil {
+			return err
+		}
+	}
+	if err := c.tables.Pay(ctx, o); err != nil || !s.OnPayment {
+		return err
+	}
+	if now, err := c.Find(ctx, o.ID); err != nil || now.Status != Paid {
+		return errors.Join(err, c.restore(ctx, o))
+	}
+	return c.store(ctx, o)
+}
+
+func (c *counter) Close(ctx context.Context, o Order, as string) error { return c.closing(ctx, o, as) }
+
+// closeAndRestore leaves the row to be restored until that is done. Whether
+// the rest succeeds is of no concern to the caller: the order is closed, and
+// the sweep does it again.
+func (c *counter) closeAndRestore(ctx context.Context, o Order, as string) error {
+	closed, err := closeRow(ctx, c.DB, o, as, false)
+	if err == nil && closed {
+		_ = c.restoreAndMark(ctx, o)
+	}
+	return err
+}
+
+func (c *counter) restoreAndMark(ctx context.Context, o Order) error {
+	if err := c.restore(ctx, o); err != nil {
+		return err
+	}
+	return exec(ctx, c.DB, "UPDATE orders SET restored = TRUE WHERE id = ?", o.ID)
+}
+
+func (c *counter) giveBack(ctx context.Context, o Order) error {
+	keys := []string{stockKey(o.SKU), buyersKey(o.SKU), holdsKey(o.SKU)}
+	return giveBackScript.Run(ctx, c.Redis, keys, o.ID).Err()
+}
+
+func (c *counter) Run(ctx context.Context) error {
+	steps := []func(context.Context) error{
+		func(ctx context.Context) error { return c.expire(ctx, c.Close) },
+		c.restoreClosed, c.storeQueued,
+	}
+	return sweep(ctx, append(steps, c.also...)...)
+}
+
+func (c *counter) restoreClosed(ctx context.Context) error {
+	closed, err := c.orders(ctx, "WHERE restored = FALSE AND status IN (?, ?) LIMIT 100", Cancelled, Expired)
+	for _, o := range closed {
+		err = errors.Join(err, c.restoreAndMark(ctx, o))
+	}
+	return err
+}
+
+// storeQueued stores what was held by somebody who did not come to store it.
+func (c *counter) storeQueued(ctx context.Context) error {
+	return c.queued(ctx, func(o Order) error {
+		if now()-o.CreatedMS < time.Second.Milliseconds() {
+			return nil // on its way, most likely
+		}
+		return c.store(ctx, o)
+	})
+}
+
+// queued calls f for the orders of all sales that are not known to be rows.
+func (c *counter) queued(ctx context.Context, f func(Order) error) error {
+	keys, err := c.Redis.Keys(ctx, queueKey("*")).Result()
+	for _, key := range keys {
+		waiting, e := c.Redis.HVals(ctx, key).Result()
+		err = errors.Join(err, e)
+		for _, text := range waiting {
+			var o Order
+			if e := json.Unmarshal([]byte(text), &o); e != nil {
+				return e
+			}
+			err = errors.Join(err, f(o))
+		}
+	}
+	return err
+}
+
+func (c *counter) Stock(ctx context.Context, sku string) (s Stock, err error) {
+	if s.Available, err = c.Redis.Get(ctx, stockKey(sku)).Int(); err != nil {
+		return s, fmt.Errorf("read stock: %w", err)
+	}
+	err = c.queued(ctx, func(o Order) error {
+		_, err := c.Find(ctx, o.ID)
+		if errors.Is(err, ErrNotFound) {
+			s.Held += o.Quantity
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return s, err
+	}
+	s.Restoring, err = sum(ctx, c.DB, "SELECT SUM(quantity) FROM orders WHERE sku = ? AND restored = FALSE AND status IN (?, ?)", sku, Cancelled, Expired)
+	return s, err
+}

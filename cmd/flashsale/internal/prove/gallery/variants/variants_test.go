@@ -1,0 +1,210 @@
+package variants
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+func TestMain(m *testing.M) { servertest.Main(m) }
+
+// A sale is one sale of one shop.
+type sale struct {
+	*testing.T
+	Shop
+	Sale
+	buyers atomic.Int64
+}
+
+var skus atomic.Int64
+
+func open(t *testing.T, shop Shop, total, perBuyer int) *sale {
+	t.Helper()
+	s := &sale{T: t, Shop: shop, Sale: Sale{SKU: fmt.Sprint("S", skus.Add(1)), Total: total, PerBuyer: perBuyer, WindowMS: 60_000}}
+	if err := shop.Open(t.Context(), s.Sale); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *sale) order(buyer string, quantity int) (Order, error) {
+	id := uuid.NewString()
+	o, _, err := s.Order(s.Context(), Order{
+		ID: id, SKU: s.SKU, Buyer: buyer, Key: id, Quantity: quantity,
+		Status: Pending, CreatedMS: now(), ExpiresMS: now() + s.WindowMS,
+	})
+	return o, err
+}
+
+// rush lets new buyers order one unit each, so many at a time, until several in a
+// row are refused. Of all yeses, one in cancels is cancelled at once; 0 for none.
+func (s *sale) rush(callers int, cancels int64) (sold []Order) {
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	var noes atomic.Int64
+	for range callers {
+		running.Go(func() {
+			for noes.Load() < 5 {
+				n := s.buyers.Add(1)
+				o, err := s.order(fmt.Sprint("buyer-", n), 1)
+				switch {
+				case errors.Is(err, ErrSoldOut):
+					noes.Add(1)
+					continue
+				case err != nil:
+					s.Error(err)
+					return
+				case cancels > 0 && n%cancels == 0:
+					if err := s.Close(s.Context(), o, Cancelled); err != nil {
+						s.Error(err)
+					}
+					continue
+				}
+				noes.Store(0)
+				mu.Lock()
+				sold = append(sold, o)
+				mu.Unlock()
+			}
+		})
+	}
+	running.Wait()
+	return sold
+}
+
+// The checks. Each returns by how much a shop is wrong.
+var checks = map[string]func(t *testing.T, shop Shop) int{
+	"oversold": func(t *testing.T, shop Shop) int {
+		return len(open(t, shop, 40, 1).rush(40, 0)) - 40
+	},
+	"oversold, few callers": func(t *testing.T, shop Shop) int {
+		return len(open(t, shop, 20, 1).rush(8, 0)) - 20
+	},
+	"oversold, whatever is cancelled": func(t *testing.T, shop Shop) int {
+		return len(open(t, shop, 100, 1).rush(40, 10)) - 100
+	},
+	"undersold": func(t *testing.T, shop Shop) int {
+		s := open(t, shop, 20, 1)
+		sold := s.rush(1, 0)
+		for _, o := range sold[:5] {
+			if err := s.Close(t.Context(), o, Cancelled); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return 5 - len(s.rush(1, 0))
+	},
+	"drift": func(t *testing.T, shop Shop) int {
+		s := open(t, shop, 20, 1)
+		sold := s.rush(1, 0)
+		stock, err := s.Stock(t.Context(), s.SKU)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Total - stock.Available - len(sold)
+	},
+	"over limit": func(t *testing.T, shop Shop) (units int) {
+		s := open(t, shop, 20, 2)
+		for range 3 {
+			if _, err := s.order("ann", 2); err == nil {
+				units += 2
+			} else if !errors.Is(err, ErrBuyerLimit) {
+				t.Error(err)
+			}
+		}
+		return units - s.PerBuyer
+	},
+}
+
+// The variants that demo names break each in its own way, ten times out of ten,
+// and in no other; the right ones pass all checks.
+func TestEachBreaksInItsOwnWay(t *testing.T) {
+	breaks := map[string][]string{
+		"get-decr":           {"oversold", "oversold, few callers", "oversold, whatever is cancelled"},
+		"decr-leak":          {"undersold", "drift"},
+		"no-limit":           {"over limit"},
+		"lock-per-order":     nil,
+		"conditional-update": nil,
+	}
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		stores, err := Connect(s.RedisURL, s.SQL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = stores.Close() })
+		if err := errors.Join(Migrate(t.Context(), stores.DB), Migrate(t.Context(), stores.DB)); err != nil {
+			t.Fatal(err) // each node of a variant does it
+		}
+		for name, expected := range breaks {
+			v, _ := Find(name)
+			shop := v.New(stores)
+			if l, ok := shop.(lockPerOrder); ok {
+				ctx, stop := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { _ = l.also(ctx) })
+				t.Cleanup(func() { stop(); running.Wait() })
+			}
+			for check, wrong := range checks {
+				want, rounds := slices.Contains(expected, check), 1
+				if want {
+					rounds = 10
+				}
+				for n := range rounds {
+					t.Run(fmt.Sprint(name, " ", check, " ", n), func(t *testing.T) {
+						if by := wrong(t, shop); by > 0 != want {
+							t.Errorf("wrong by %d, expected to be: %v", by, want)
+						}
+					})
+				}
+			}
+		}
+	})
+}
+
+// The same request many times at once is one order, however wrong the shop.
+func TestBrokenButIdempotent(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		stores, err := Connect(s.RedisURL, s.SQL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = stores.Close() })
+		if err := Migrate(t.Context(), stores.DB); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"get-decr", "decr-leak", "no-limit"} {
+			v, _ := Find(name)
+			s := open(t, v.New(stores), 100, 100)
+			var running sync.WaitGroup
+			for range 50 {
+				running.Go(func() {
+					o := Order{ID: uuid.NewString(), SKU: s.SKU, Buyer: "ann", Key: "k", Quantity: 1, Status: Pending, CreatedMS: now(), ExpiresMS: now() + 60_000}
+					for deadline := time.Now().Add(10 * time.Second); ; {
+						// What is being stored by another is asked for again, as its buyer would.
+						_, _, err := s.Order(t.Context(), o)
+						if err == nil {
+							return
+						}
+						if time.Now().After(deadline) {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			running.Wait()
+			stock, err := s.Stock(t.Context(), s.SKU)
+			if rows, e := s.Orders(t.Context(), s.SKU, "", 10); err != nil || e != nil || len(rows) != 1 || stock.Available != 99 {
+				t.Errorf("%s: %d rows, %+v, %v", name, len(rows), stock, errors.Join(err, e))
+			}
+		}
+	})
+}

@@ -1,0 +1,154 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/wire"
+)
+
+// Wait is how long a node under harm waits for an order to be durable, before 202.
+const Wait = time.Second
+
+// Brief are the flags of a node under harm: what takes seconds in production
+// takes as long as a lease here.
+func Brief(lease, directAfter time.Duration) []string {
+	return []string{
+		"--lease", lease.String(), "--drain", (2 * lease).String(), "--wait", Wait.String(), "--direct-after", directAfter.String(),
+	}
+}
+
+// A Node is one `flashsale serve`, or a variant of the gallery, in a process of its
+// own.
+type Node struct {
+	*servers.Process
+	Name         string
+	Redis, MySQL *wire.Wire // of its own; nil unless asked for
+}
+
+// A NodeConfig says how a node is to run.
+type NodeConfig struct {
+	Name         string
+	Strategy     string   // how it sells, see gallery.Strategies
+	Redis, MySQL string   // empty: the lab's stores
+	Wires        bool     // of its own, to each store
+	Alive        bool     // it has started once it is alive: it need not reach both stores
+	Flags        []string // of serve: a variant takes none
+}
+
+// Start starts a node, which the lab ends.
+func (l *Lab) Start(ctx context.Context, c NodeConfig) (_ *Node, err error) {
+	n := &Node{Name: c.Name}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("start %s: %w", c.Name, err)
+		}
+	}()
+	c.Redis, c.MySQL = cmp.Or(c.Redis, l.Stores.RedisURL), cmp.Or(c.MySQL, l.Stores.SQL)
+	if c.Wires {
+		if c.Redis, n.Redis, err = l.Before(c.Redis); err != nil {
+			return nil, err
+		}
+		if c.MySQL, n.MySQL, err = l.Before(c.MySQL); err != nil {
+			return nil, err
+		}
+	}
+	started := "/readyz"
+	if c.Alive {
+		started = "/livez"
+	}
+	args := []string{"variant", c.Strategy}
+	if c.Strategy == gallery.Lua {
+		args = append([]string{"serve", "--node", c.Name}, c.Flags...)
+	}
+	args = append(args, "--redis", c.Redis, "--mysql", c.MySQL, "--secret", l.secret)
+	n.Process, err = servers.StartCommand(ctx, servers.Command{
+		Path: l.Program,
+		Args: func(addr string) []string { return append(args, "--addr", addr) },
+		Serving: func(ctx context.Context, addr string) error {
+			_, err := Get(ctx, "http://"+addr+started)
+			return err
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.Nodes = append(l.Nodes, n)
+	return n, nil
+}
+
+// URL is where the node serves.
+func (n *Node) URL() string { return "http://" + n.Addr() }
+
+// Page reads a page of a node that may be dead or paused.
+func (n *Node) Page(ctx context.Context, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return Get(ctx, n.URL()+path)
+}
+
+// Metric reads one value of /metrics; what does not answer has none.
+func (n *Node) Metric(ctx context.Context, name string) float64 {
+	text, _ := n.Page(ctx, "/metrics")
+	return Number(text, name+" ")
+}
+
+// Sum adds a metric up over the nodes.
+func (l *Lab) Sum(ctx context.Context, name string) (total float64) {
+	for _, n := range l.Nodes {
+		total += n.Metric(ctx, name)
+	}
+	return total
+}
+
+// Number is what follows a label at the beginning of a line; 0 where there is none.
+func Number(text, label string) (v float64) {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, label); ok {
+			_, _ = fmt.Sscan(rest, &v) // 0 is also what a broken line gives
+			return v
+		}
+	}
+	return 0
+}
+
+// Get reads a page.
+func Get(ctx context.Context, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s: %s", url, res.Status, body)
+	}
+	return string(body), err
+}
+
+// Poll asks until the answer is yes or an error, or ctx ends.
+func Poll(ctx context.Context, every time.Duration, yes func() (bool, error)) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if ok, err := yes(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis is a client of the server at addr, past the nodes and their wires.
+func Redis(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+}
+
+// Follow has a Redis copy the one at primary, and waits until it has all.
+func Follow(ctx context.Context, replica *redis.Client, primary string) error {
+	host, port, _ := strings.Cut(primary, ":")
+	if err := replica.ReplicaOf(ctx, host, port).Err(); err != nil {
+		return err
+	}
+	err := Poll(ctx, 10*time.Millisecond, func() (bool, error) {
+		info, err := replica.Info(ctx, "replication").Result()
+		return err == nil && strings.Contains(info, "master_link_status:up"), nil
+	})
+	if err != nil {
+		return fmt.Errorf("the replica does not follow: %w", err)
+	}
+	return nil
+}
+
+// Promote makes a primary of a replica.
+func Promote(ctx context.Context, replica *redis.Client) error {
+	return replica.ReplicaOf(ctx, "NO", "ONE").Err()
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// maxPatternLines is what the files of the pattern may have together, comments
+// and blank lines apart.
+const maxPatternLines = 1500
+
+// The pattern can be read in one sitting: the files that the README lists, in
+// their order.
+func TestPatternIsShort(t *testing.T) {
+	_, list, _ := strings.Cut(read(t, "README.md"), "**The pattern is in these files**")
+	list, _, ok := strings.Cut(list, "**You may stop here.**")
+	links := regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(list, -1)
+	if !ok || len(links) < 10 {
+		t.Fatalf("%d files of the pattern in the README", len(links))
+	}
+	comment := map[string]string{".go": "//", ".lua": "--", ".sql": "--"}
+	sum := 0
+	for _, link := range links {
+		lines := 0
+		for line := range strings.Lines(read(t, link[1])) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, comment[path.Ext(link[1])]) {
+				lines++
+			}
+		}
+		t.Logf("%5d %s", lines, link[1])
+		sum += lines
+	}
+	if t.Logf("%5d in all, %d at most", sum, maxPatternLines); sum > maxPatternLines {
+		t.Error("the pattern has grown")
+	}
+}

@@ -1,0 +1,16 @@
+-- Forget: drops the gate of a sale that is over: nothing is queued, and no order
+-- holds units.
+--
+-- KEYS  1 sale  2 holds  3 buyers  4 queue  5 keys
+-- ARGV  1 the epoch the keeper saw, 0 for none
+-- Returns 'OK', also where there is no gate; 'KEPT' where one of those is not so.
+local sale = redis.call('HMGET', KEYS[1], 'epoch', 'closes_at')
+local time = redis.call('TIME')
+if tonumber(sale[1] or '0') ~= tonumber(ARGV[1])
+  or tonumber(sale[2] or '0') > time[1] * 1000
+  or redis.call('XLEN', KEYS[4]) > 0
+  or redis.call('HLEN', KEYS[2]) > 0 then
+  return 'KEPT'
+end
+redis.call('UNLINK', unpack(KEYS))
+return 'OK'

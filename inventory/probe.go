@@ -1,0 +1,87 @@
+package inventory
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/inventory/internal/keys"
+)
+
+// Whole is the name of a Redis that is no cluster, and of a cluster of which no
+// master is known.
+const Whole = "redis"
+
+// A Master is a Redis that takes writes, as Probe has found it.
+type Master struct {
+	Name   string // Whole, or host:port of a cluster's master
+	ReplID string // its master_replid: new at each start and promotion. "" where it does not tell
+	Err    error  // why it did not take a write; nil: it did
+}
+
+const (
+	probeKeys = 1024 // a master that owns under half a percent of a cluster's slots may be missed
+	probedFor = 10 * time.Second
+)
+
+// Probe writes one small key to each master of the gate's Redis, all at once,
+// and asks each for its replication id. A read would tell nothing: a Redis
+// without memory, one whose disk is full and one that was demoted all answer
+// reads. It takes as long as the slowest master, and ctx bounds it.
+func (g *Gate) Probe(ctx context.Context) []Master {
+	cluster, ok := g.rdb.(*redis.ClusterClient)
+	if !ok {
+		return []Master{g.probe(ctx, Whole, keys.Probe(0), g.rdb)}
+	}
+	found := map[string]bool{}
+	var masters []Master
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range probeKeys {
+		key := keys.Probe(i)
+		node, err := cluster.MasterForKey(ctx, key)
+		if err != nil {
+			all.Wait()
+			return []Master{{Name: Whole, Err: err}}
+		}
+		name := node.Options().Addr
+		if found[name] {
+			continue
+		}
+		found[name] = true
+		all.Go(func() {
+			m := g.probe(ctx, name, key, node)
+			mu.Lock()
+			defer mu.Unlock()
+			masters = append(masters, m)
+		})
+	}
+	all.Wait()
+	return masters
+}
+
+func (g *Gate) probe(ctx context.Context, name, key string, node redis.Cmdable) Master {
+	m := Master{Name: name}
+	// By the client of the whole: slots move, and it knows where to.
+	if m.Err = g.rdb.Set(ctx, key, 1, probedFor).Err(); m.Err != nil {
+		return m
+	}
+	m.ReplID = g.identify(ctx, name, node)
+	return m
+}
+
+// Master names the master that has the gate of sku: Whole where Redis is no
+// cluster. An error: nothing is known of the cluster yet.
+func (g *Gate) Master(ctx context.Context, sku string) (string, error) {
+	cluster, ok := g.rdb.(*redis.ClusterClient)
+	if !ok {
+		return Whole, nil
+	}
+	node, err := cluster.MasterForKey(ctx, keys.Sale(sku))
+	if err != nil {
+		return Whole, err
+	}
+	return node.Options().Addr, nil
+}

@@ -1,0 +1,115 @@
+package inventory
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// A Redis that takes writes says so, and which one it is, where it can tell.
+func TestProbe(t *testing.T) {
+	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {
+		rdb := connect(t, r.URL)
+		g := New(rdb, Config{})
+		name, err := g.Master(t.Context(), "S")
+		probed := g.Probe(t.Context())
+		if err != nil || len(probed) != 1 || probed[0].Name != name || name != Whole || probed[0].Err != nil {
+			t.Fatalf("%q, %v, %+v", name, err, probed)
+		}
+		if info, err := rdb.Info(t.Context(), "replication").Result(); err == nil {
+			if id := probed[0].ReplID; len(id) != 40 || !strings.Contains(info, "master_replid:"+id) {
+				t.Errorf("replication id %q of %s", id, info)
+			}
+		}
+		if ttl := rdb.TTL(t.Context(), "probe:{0}").Val(); ttl <= 0 {
+			t.Errorf("the probe stays for %v", ttl)
+		}
+	})
+}
+
+// Each master of a cluster is probed by itself, and named for the sales that it has.
+func TestProbeOfACluster(t *testing.T) {
+	t.Parallel()
+	c := servertest.OpenRedisCluster(t, 3)
+	var addrs []string
+	for _, n := range c.Nodes {
+		addrs = append(addrs, n.Addr())
+		one := connect(t, "redis://"+n.Addr())
+		check(t, one.ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
+	}
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: 1})
+	defer func() { _ = rdb.Close() }()
+	g := New(rdb, Config{})
+	writable := func() (names map[string]bool, ids map[string]bool) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		names, ids = map[string]bool{}, map[string]bool{}
+		for _, m := range g.Probe(ctx) {
+			names[m.Name] = m.Err == nil
+			if m.ReplID != "" {
+				ids[m.ReplID] = true
+			}
+		}
+		return names, ids
+	}
+	names, ids := writable()
+	for _, addr := range addrs {
+		if !names[addr] {
+			t.Errorf("%s does not take writes: %v", addr, names)
+		}
+	}
+	if len(names) != 3 || len(ids) != 3 {
+		t.Errorf("masters %v with ids %v", names, ids)
+	}
+	if name, err := g.Master(t.Context(), "S"); err != nil || !names[name] {
+		t.Errorf("the master of S is %q, %v", name, err)
+	}
+	c.Nodes[0].Kill()
+	if names, _ = writable(); len(names) != 3 || names[addrs[0]] || !names[addrs[1]] || !names[addrs[2]] {
+		t.Errorf("without the first: %v", names)
+	}
+}
+
+// Without memory Redis refuses buyers and probes. What frees memory it lets
+// through: orders leave the queue, units come back, paid orders lose their holds.
+func TestWithoutMemory(t *testing.T) {
+	r := servertest.OpenRedis(t, servers.KindReal)
+	rdb := connect(t, r.URL)
+	g := New(rdb, Config{})
+	ctx := t.Context()
+	open(t, g, "S", 10, 5)
+	for _, id := range []string{"given-back", "closed", "paid"} {
+		check(t, errOf(g.Reserve(ctx, Request{OrderID: id, SKU: "S", Buyer: id, Quantity: 1, Key: "k"})))
+	}
+	queue, err := g.Queue(ctx, "S", "", 10)
+	check(t, err)
+	check(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
+	if probed := g.Probe(ctx); probed[0].Err == nil {
+		t.Error("the probe went through")
+	}
+	if _, err := g.Reserve(ctx, Request{OrderID: "new", SKU: "S", Buyer: "new", Quantity: 1}); err == nil {
+		t.Error("a buyer got through")
+	}
+	acked := make([]Acked, len(queue))
+	for i, q := range queue {
+		acked[i] = Acked{Entry: q.Entry, OrderID: q.OrderID, GiveBack: q.OrderID == "given-back"}
+	}
+	for step, err := range map[string]error{
+		"ack":     g.Ack(ctx, "S", acked),
+		"release": errOf(g.Release(ctx, "S", first, []string{"closed"})),
+		"confirm": g.Confirm(ctx, "S", first, []string{"paid"}),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", step, err)
+		}
+	}
+	if view, err := g.Inspect(ctx, "S"); err != nil || view.Available != 9 || view.Holds != 0 || len(view.Queued) != 0 {
+		t.Errorf("%+v, %v", view, err)
+	}
+}

@@ -1,0 +1,80 @@
+package inventory
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/inventory/internal/keys"
+)
+
+// A Redis that was restarted, or a replica that was promoted, may lack the last
+// writes: orders, keys and buyers that the gate knew before. It has a new
+// master_replid then. A gate notes the one that it was built on, and a node the
+// one of each master that it talks to, which it asks for on each new connection
+// and with each Probe. Where the two differ the gate is stale: it still lets
+// orders in, but what it refuses is ErrStale and no answer, until its keeper has
+// rebuilt it.
+type replIDWatcher struct {
+	known   sync.Map     // name of a master → its master_replid, as last heard
+	changes atomic.Int64 // how often one of them was another than before
+}
+
+// OnConnect returns what go-redis is to do on each new connection to the master
+// of that name, before the connection is used. Where INFO is not to be had (an
+// embedded Redis, or a managed one that forbids it), nothing is noticed.
+func (g *Gate) OnConnect(master string) func(context.Context, *redis.Conn) error {
+	return func(ctx context.Context, c *redis.Conn) error {
+		g.identify(ctx, master, c)
+		return nil
+	}
+}
+
+// identify asks a master for its replication id, and takes note of it.
+func (g *Gate) identify(ctx context.Context, name string, node redis.Cmdable) (replID string) {
+	if replID = askReplID(ctx, node); replID == "" {
+		return ""
+	}
+	if was, _ := g.replIDs.known.Swap(name, replID); was != replID {
+		g.replIDs.changes.Add(1)
+	}
+	return replID
+}
+
+func askReplID(ctx context.Context, node redis.Cmdable) string {
+	info, _ := node.Info(ctx, "replication").Result() // its other commands will tell of an error
+	for line := range strings.Lines(info) {
+		if id, ok := strings.CutPrefix(strings.TrimSpace(line), "master_replid:"); ok {
+			return id
+		}
+	}
+	return ""
+}
+
+// freshReplID asks the master of sku. What a gate notes must be true of the Redis
+// that it is built on, however long ago this node was told.
+func (g *Gate) freshReplID(ctx context.Context, sku string) string {
+	cluster, ok := g.rdb.(*redis.ClusterClient)
+	if !ok {
+		return askReplID(ctx, g.rdb)
+	}
+	node, err := cluster.MasterForKey(ctx, keys.Sale(sku))
+	if err != nil {
+		return ""
+	}
+	return askReplID(ctx, node)
+}
+
+// replID is that of the master of sku, "" where it is not known.
+func (g *Gate) replID(ctx context.Context, sku string) string {
+	name, err := g.Master(ctx, sku)
+	if err != nil {
+		return ""
+	}
+	id, _ := g.replIDs.known.Load(name)
+	s, _ := id.(string)
+	return s
+}

@@ -1,0 +1,217 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	vegeta "github.com/tsenart/vegeta/v12/lib"
+
+	"flashsale/loadtest/judge"
+)
+
+// MaxBody bounds what is read of one answer, in bytes. A page of orders is
+// the largest.
+const MaxBody = 1 << 20
+
+// Buyer is one caller: a name, a token and an IP address. The address is only a
+// header. A server believes it if it trusts this machine as a proxy; then its
+// limit per address counts buyers, and not the load test as a whole.
+type Buyer struct{ Subject, Token, IP string }
+
+// sign adds the buyer's identity to a request.
+func (b Buyer) sign(h http.Header) {
+	h.Set("Authorization", "Bearer "+b.Token)
+	if b.IP != "" {
+		h.Set("X-Forwarded-For", b.IP)
+	}
+}
+
+// Client calls one server about one sale. Its methods return no errors: whatever
+// the server does is in the Answer.
+type Client struct {
+	base string // without a trailing slash
+	sku  string
+	http *http.Client
+
+	queues bool // orders are answered once they are queued
+}
+
+// NewHTTP allows conns connections to each server. The caller closes those that
+// are idle at its end.
+//
+// net/http may send a POST with an Idempotency-Key twice, when a reused
+// connection turns out to be closed. The contract allows that. But the first
+// answer that a client sees may then say that it is a replay.
+func NewHTTP(conns int, timeout time.Duration) *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			MaxConnsPerHost:     conns,
+			MaxIdleConns:        conns,
+			MaxIdleConnsPerHost: conns,
+			IdleConnTimeout:     30 * time.Second,
+		},
+		Timeout: timeout,
+		// The contract has no redirects, so the caller gets to see one.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// New is a client of the server at target, an http or https base URL, and of its
+// sale of sku.
+func New(target, sku string, conns *http.Client) Client {
+	return Client{base: strings.TrimSuffix(target, "/"), sku: sku, http: conns}
+}
+
+const ordersPath = "/v1/orders"
+
+// orderBody is the body of an order. The SKU's alphabet needs no escaping.
+func orderBody(sku string, quantity int) []byte {
+	return fmt.Appendf(nil, `{"sku":%q,"quantity":%d}`, sku, quantity)
+}
+
+// do sends one request as b and reads the whole answer.
+func (c *Client) do(ctx context.Context, method, path string, b Buyer, key string, body []byte) (int, http.Header, []byte, error) {
+	// net/http can send a bytes.Reader a second time.
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	b.sign(req.Header)
+	if len(body) > 0 {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	if c.queues {
+		req.Header.Set("Prefer", "respond-async")
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	defer res.Body.Close()
+	got, err := io.ReadAll(io.LimitReader(res.Body, MaxBody))
+	if err != nil {
+		return 0, nil, nil, err // half an answer is none
+	}
+	return res.StatusCode, res.Header, got, nil
+}
+
+// ask sends one request as b. It returns the answer and how long it took.
+func (c *Client) ask(ctx context.Context, method, path string, b Buyer, key string, body []byte) (time.Duration, judge.Answer) {
+	sent := time.Now()
+	status, header, got, _ := c.do(ctx, method, path, b, key, body)
+	return time.Since(sent), Decode(status, header, got)
+}
+
+// Target fills in an order of quantity units under key, for vegeta to send.
+func (c *Client) Target(out *vegeta.Target, b Buyer, key string, quantity int) {
+	out.Method, out.URL, out.Body = http.MethodPost, c.base+ordersPath, orderBody(c.sku, quantity)
+	out.Header = http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {key}}
+	b.sign(out.Header)
+}
+
+// Queue is Order for a buyer who does not wait until the order is stored.
+func (c Client) Queue(ctx context.Context, kind judge.Kind, b Buyer, key string, quantity int) judge.Request {
+	c.queues = true
+	return c.Order(ctx, kind, b, key, quantity)
+}
+
+// Order orders quantity units under key.
+func (c Client) Order(ctx context.Context, kind judge.Kind, b Buyer, key string, quantity int) judge.Request {
+	r := judge.Request{Kind: kind, Buyer: b.Subject, Key: key, Quantity: quantity, Sent: time.Now()}
+	r.Latency, r.Answer = c.ask(ctx, http.MethodPost, ordersPath, b, key, orderBody(c.sku, quantity))
+	return r
+}
+
+// Lookup reads the order at the Location of a 202, once.
+func (c *Client) Lookup(ctx context.Context, b Buyer, of judge.Request) judge.Request {
+	r := judge.Request{Kind: judge.Lookup, Buyer: of.Buyer, Key: of.Key, Quantity: of.Quantity, Sent: time.Now()}
+	path, err := c.local(of.Location)
+	if err != nil {
+		r.Fault = err.Error()
+		return r
+	}
+	r.Latency, r.Answer = c.ask(ctx, http.MethodGet, path, b, "", nil)
+	return r
+}
+
+// local turns a Location into a path on the server. It refuses other hosts: a
+// buyer's token must not go there.
+func (c *Client) local(location string) (string, error) {
+	base, err := url.Parse(c.base + "/")
+	if err != nil {
+		return "", err
+	}
+	to, err := base.Parse(location)
+	if err != nil || location == "" {
+		return "", fmt.Errorf("a Location that cannot be followed: %q", location)
+	}
+	if to.Host != base.Host || to.Scheme != base.Scheme {
+		return "", fmt.Errorf("a Location on another host: %q", location)
+	}
+	return strings.TrimPrefix(to.String(), c.base), nil
+}
+
+// Close cancels an order, or pays it under ref.
+func (c *Client) Close(ctx context.Context, b Buyer, id string, cancel bool, ref string) judge.Closing {
+	r := judge.Closing{Cancel: cancel, OrderID: id, Buyer: b.Subject, Sent: time.Now()}
+	var body []byte
+	if !cancel {
+		body = fmt.Appendf(nil, `{"payment_ref":%q}`, ref)
+	}
+	r.Latency, r.Answer = c.ask(ctx, http.MethodPost, ordersPath+"/"+url.PathEscape(id)+"/"+r.Verb(), b, "", body)
+	return r
+}
+
+// Decode reads an answer to a buyer. Fault says how the form of the answer breaks
+// the contract. Whether it contradicts other answers is for the judge.
+func Decode(status int, h http.Header, body []byte) judge.Answer {
+	a := judge.Answer{Status: status}
+	if status == 0 {
+		return a
+	}
+	a.Replayed = h.Get("Idempotent-Replayed") == "true"
+	a.Location = h.Get("Location")
+	seconds, err := strconv.Atoi(h.Get("Retry-After"))
+	if err == nil {
+		a.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	// The first fault is enough: the others often follow from it.
+	fault := func(broken bool, what string) {
+		if broken && a.Fault == "" {
+			a.Fault = what
+		}
+	}
+	if status < 300 {
+		var o judge.Order
+		err := json.Unmarshal(body, &o)
+		fault(err != nil || o.ID == "", "no order in the body")
+		if err == nil {
+			a.Order = &o
+		}
+		fault((status == 201 || status == 202) && a.Location == "", "no Location")
+	} else {
+		var p struct {
+			Code string `json:"code"`
+		}
+		err := json.Unmarshal(body, &p)
+		a.Code = p.Code
+		kind, _, _ := strings.Cut(h.Get("Content-Type"), ";") // without its charset
+		fault(strings.TrimSpace(kind) != "application/problem+json", "not application/problem+json")
+		fault(err != nil || p.Code == "", "no problem code")
+		fault((status == 429 || status == 503) && a.RetryAfter < time.Second, "no Retry-After of a second or more")
+	}
+	fault(h.Get("X-Request-Id") == "", "no X-Request-Id")
+	return a
+}

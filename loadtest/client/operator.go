@@ -1,0 +1,197 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"flashsale/loadtest/judge"
+)
+
+// ErrSKUInUse says that the sale has orders already. This run does not know
+// their clients, so it could not judge the sale.
+var ErrSKUInUse = errors.New("loadtest: the SKU has orders already")
+
+// Operator opens a sale and reads it, with an admin's token.
+type Operator struct {
+	Client
+	as Buyer
+}
+
+// failure is an answer other than the one that an operator needs.
+type failure struct {
+	call   string
+	status int
+	code   string
+}
+
+func (f *failure) Error() string {
+	switch f.status {
+	case 401, 403:
+		return fmt.Sprintf("%s: %d %s (are the tokens signed with the server's secret?)", f.call, f.status, f.code)
+	}
+	return fmt.Sprintf("%s: %d %s", f.call, f.status, f.code)
+}
+
+// statusOf is the status behind err, 0 if the server did not answer.
+func statusOf(err error) int {
+	var f *failure
+	if errors.As(err, &f) {
+		return f.status
+	}
+	return 0
+}
+
+// call sends in and decodes a 2xx into out; either may be nil.
+func (o *Operator) call(ctx context.Context, method, path string, in, out any) error {
+	var body []byte
+	if in != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
+			return err
+		}
+	}
+	status, header, got, err := o.do(ctx, method, path, o.as, "", body)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if status/100 != 2 {
+		return &failure{method + " " + path, status, Decode(status, header, got).Code}
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(got, out); err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+// NewOperator is an operator who signs in with token.
+func NewOperator(c Client, token string) Operator {
+	return Operator{Client: c, as: Buyer{Subject: "loadtest-operator", Token: token}}
+}
+
+// Sale is what a sale is opened with, as in the contract.
+type Sale struct {
+	Name          string    `json:"name"`
+	Price         int64     `json:"price"`
+	Currency      string    `json:"currency"`
+	Total         int       `json:"total"`
+	PerBuyerLimit int       `json:"per_buyer_limit"`
+	PaymentWindow int       `json:"payment_window_s"`
+	ReserveOn     string    `json:"reserve_on,omitempty"`
+	OpensAt       time.Time `json:"opens_at"` // this and the next: Open fills it in
+	ClosesAt      time.Time `json:"closes_at"`
+}
+
+// Open creates the sale and waits, for up to 30 s, until buyers may order. It
+// returns ErrSKUInUse if the SKU has orders.
+func (o *Operator) Open(ctx context.Context, sale Sale) error {
+	page, err := o.page(ctx, "", 1)
+	switch {
+	case statusOf(err) == http.StatusNotFound: // nobody has used the SKU
+	case err != nil:
+		return err
+	case len(page.Orders) > 0:
+		return fmt.Errorf("%w: %s", ErrSKUInUse, o.sku)
+	}
+	// The server's clock may differ from this one, so the sale opens in the past.
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	sale.OpensAt, sale.ClosesAt = now.Add(-time.Hour), now.Add(24*time.Hour)
+	err = o.call(ctx, http.MethodPut, "/v1/admin/sales/"+o.sku, sale, nil)
+	// 503 means that the sale is stored, but not yet at the gate.
+	if err != nil && statusOf(err) != http.StatusServiceUnavailable {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	// An order before that would hear not_open, which counts as a wrong answer.
+	for {
+		var s struct {
+			State string `json:"state"`
+		}
+		err := o.call(ctx, http.MethodGet, "/v1/sales/"+o.sku, nil, &s)
+		if err == nil && s.State == "open" {
+			return nil
+		}
+		if Wait(ctx, 50*time.Millisecond) != nil {
+			return fmt.Errorf("loadtest: sale %s did not open (state %q): %w", o.sku, s.State, errors.Join(err, ctx.Err()))
+		}
+	}
+}
+
+// Available reads how many units are left, as every buyer may; false: the
+// server does not say.
+func (o *Operator) Available(ctx context.Context) (int, bool) {
+	var sale struct {
+		Available *int `json:"available"`
+	}
+	err := o.call(ctx, http.MethodGet, "/v1/sales/"+o.sku, nil, &sale)
+	if err != nil || sale.Available == nil {
+		return 0, false
+	}
+	return *sale.Available, true
+}
+
+// Audit reads where the units of the sale are now.
+func (o *Operator) Audit(ctx context.Context) (judge.Audit, error) {
+	var a judge.Audit
+	err := o.call(ctx, http.MethodGet, "/v1/admin/sales/"+o.sku+"/audit", nil, &a)
+	return a, err
+}
+
+// pageSize is rows per page, small enough for any server's cap.
+const pageSize = 100
+
+type page struct {
+	Orders []judge.Row `json:"orders"`
+	Next   string      `json:"next_cursor"`
+}
+
+func (o *Operator) page(ctx context.Context, cursor string, limit int) (page, error) {
+	var p page
+	q := url.Values{"limit": {fmt.Sprint(limit)}}
+	if cursor != "" {
+		q.Set("cursor", cursor)
+	}
+	err := o.call(ctx, http.MethodGet, "/v1/admin/sales/"+o.sku+"/orders?"+q.Encode(), nil, &p)
+	return p, err
+}
+
+// Rows reads every stored order of the sale.
+func (o *Operator) Rows(ctx context.Context) ([]judge.Row, error) {
+	var all []judge.Row
+	cursor := ""
+	for {
+		p, err := o.page(ctx, cursor, pageSize)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p.Orders...)
+		if p.Next == "" {
+			return all, nil
+		}
+		// A server whose pages go in circles must not keep the run for ever.
+		if p.Next == cursor || len(p.Orders) == 0 {
+			return nil, fmt.Errorf("loadtest: the list of orders does not advance past cursor %q", cursor)
+		}
+		cursor = p.Next
+	}
+}
+
+// Wait sleeps for d, or returns why ctx ended before.
+func Wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

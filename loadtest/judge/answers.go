@@ -1,0 +1,222 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// answers collects answers that break the contract: answers of the wrong form,
+// answers that contradict each other, and answers that contradict the rows.
+func (c *Index) answers(v *Verdict) {
+	var t tally
+	keyOf := map[string]string{} // order id → key
+	for _, o := range c.Outcomes {
+		c.ordering(&t, o)
+		for _, id := range o.IDs {
+			if other, ok := keyOf[id]; ok {
+				t.add("one order for two keys", "%s for %s and %s", id, other, o.Key)
+			}
+			keyOf[id] = o.Key
+		}
+	}
+	for _, cl := range c.Closings {
+		c.closingAnswer(&t, cl)
+	}
+	if c.Unread == "" {
+		c.borneOut(&t, v)
+	}
+	v.WrongAnswers = t.count
+	v.violation(WrongAnswer, t.count, "%s outside of the contract: %s.", Plural(t.count, "answer"), &t)
+}
+
+// ordering judges the answers to one order.
+func (c *Index) ordering(t *tally, o *Outcome) {
+	plain := map[string]int{} // per id: answers that do not say that they are replays
+	for i := range o.Requests {
+		c.answer(t, o, &o.Requests[i], plain)
+	}
+}
+
+// answer judges one of them.
+func (c *Index) answer(t *tally, o *Outcome, r *Request, plain map[string]int) {
+	where := fmt.Sprintf("key %s of %s", o.Key, o.Buyer)
+	if r.Fault != "" {
+		t.add(fmt.Sprintf("%d with %s", r.Status, r.Fault), "%s", where)
+	}
+	if !allowed(r) {
+		t.add(strings.TrimSpace(fmt.Sprintf("%d %s to a sound request", r.Status, r.Code)), "%s", where)
+	}
+	if r.Order != nil {
+		if r.Order.Buyer != o.Buyer || r.Order.SKU != c.SKU || r.Order.Quantity != o.Quantity {
+			t.add("another order than was asked for", "%s, %s", r.Order.ID, where)
+		}
+		if r.Status == 201 && (r.Order.Status == Reserved || r.Order.Status == Rejected) {
+			t.add("201 for an order that is "+r.Order.Status, "%s", r.Order.ID)
+		}
+		if r.Kind != Lookup && !r.Replayed {
+			// When two requests were under way, the client cannot tell which
+			// answer is the replay. But one of the two must say that it is.
+			if plain[r.Order.ID]++; plain[r.Order.ID] == 2 {
+				t.add("a replay without Idempotent-Replayed", "%s, %s", r.Order.ID, where)
+			}
+		}
+	}
+	// This request was sent after the yes had arrived, so it was served
+	// after it. Only the rate limiter may still refuse it.
+	if o.Announced != nil && r.Refuses() && !r.Limited() && !r.Sent.Before(o.Announced.End()) && !c.stale(r, o) {
+		t.add("an accepted key refused later", "%d %s, %s", r.Status, r.Code, where)
+	}
+	// A buyer who ordered before may still be charged for units that are
+	// coming back. A buyer without orders cannot be at any limit.
+	if c.intentsOf[o.Buyer] == 1 && r.Code == "buyer_limit" && o.Quantity <= c.PerBuyerLimit {
+		t.add("buyer_limit for a buyer without orders", "%s", where)
+	}
+}
+
+// StaleFor is how long a node may answer sold_out after units have come back:
+// by the contract, even to the buyer who has just got one from another node.
+// It does not apply where units are taken on payment.
+const StaleFor = 100 * time.Millisecond
+
+func (c *Index) stale(r *Request, o *Outcome) bool {
+	return r.Code == "sold_out" && !c.OnPayment() && r.Sent.Before(o.Announced.End().Add(StaleFor))
+}
+
+// allowed says whether the contract allows this answer to a valid order for an
+// open sale, or to a GET of its Location.
+func allowed(r *Request) bool {
+	switch r.Status {
+	case 0, 429, 503:
+		return true
+	case 200, 404:
+		return r.Kind == Lookup
+	case 201, 202:
+		return r.Kind != Lookup
+	case 409:
+		return r.Kind != Lookup && (r.Code == "sold_out" || r.Code == "buyer_limit")
+	}
+	return false
+}
+
+// closingAnswer judges the answer to one cancellation or payment.
+func (c *Index) closingAnswer(t *tally, cl Closing) {
+	want, codes := Paid, []string{"order_closed", "in_progress"}
+	if cl.Cancel {
+		want, codes = Cancelled, []string{"order_closed", "in_progress", "already_paid"}
+	} else if c.OnPayment() {
+		codes = append(codes, "sold_out", "buyer_limit")
+		c.paymentAnswer(t, cl)
+	}
+	if cl.Fault != "" {
+		t.add(fmt.Sprintf("%d to %s with %s", cl.Status, cl.Verb(), cl.Fault), "%s", cl.OrderID)
+	}
+	row, stored := c.rows[cl.OrderID] // an order without a row is counted as lost
+	switch {
+	// These say nothing about the order: no answer, the limiter's, an outage.
+	case cl.Status == 0 || cl.Status == 429 || cl.Status == 503:
+	case cl.Done():
+		if cl.Order != nil && (cl.Order.ID != cl.OrderID || cl.Order.Status != want) {
+			t.add("200 to "+cl.Verb()+" without effect", "%s is %s", cl.Order.ID, cl.Order.Status)
+		}
+		if stored && row.Status != want && !(c.OnPayment() && !cl.Cancel) { // lost, that is
+			t.add(cl.Verb()+" confirmed and not kept", "%s is %s", cl.OrderID, row.Status)
+		}
+	case cl.Status != 409 || !slices.Contains(codes, cl.Code):
+		t.add(strings.TrimSpace(fmt.Sprintf("%d %s to %s", cl.Status, cl.Code, cl.Verb())), "%s", cl.OrderID)
+	case cl.Code == "order_closed" && stored && (row.Status == Pending || row.Status == Paid) && !c.paidLate(cl, row) && !c.refunded(cl, row):
+		t.add("order_closed for an order that is not", "%s is %s", cl.OrderID, row.Status)
+	case cl.Code == "already_paid" && stored && row.Status != Paid:
+		t.add("already_paid for an order that is not", "%s is %s", cl.OrderID, row.Status)
+	}
+}
+
+// paidLate says whether an order may be paid although a cancellation was told
+// order_closed: the order had expired in its time, and was paid late. A payment
+// that was told order_closed is refunded, and the order stays closed.
+func (c *Index) paidLate(cl Closing, row Row) bool {
+	o := c.byIntent[Intent{row.Buyer, row.Key}]
+	if !cl.Cancel || row.Status != Paid || o == nil {
+		return false
+	}
+	announced := c.announcing(o, cl.OrderID)
+	return announced != nil && !announced.Order.ExpiresAt.IsZero() && !row.PaidAt.Before(announced.Order.ExpiresAt)
+}
+
+// paymentAnswer adds the checks that only a payment needs.
+func (c *Index) paymentAnswer(t *tally, cl Closing) {
+	o := c.Ordered[cl.OrderID]
+	if o == nil || !cl.Refuses() {
+		return
+	}
+	if told := c.payment(o, cl.OrderID).Told; !told.IsZero() && !cl.Sent.Before(told) {
+		t.add("a paid order refused later", "%d %s, %s", cl.Status, cl.Code, cl.OrderID)
+	}
+	if cl.Code == "buyer_limit" && o.Quantity <= c.PerBuyerLimit && c.intentsOf[o.Buyer] == 1 {
+		t.add("buyer_limit for a buyer without paid orders", "%s of %s", cl.OrderID, o.Buyer)
+	}
+}
+
+// refunded says whether a payment may be told order_closed while its order
+// stays open. This happens after Redis lost data or was away: the payment
+// reference is due for a refund, and stays refused.
+func (c *Index) refunded(cl Closing, row Row) bool {
+	return c.OnPayment() && c.broken && !cl.Cancel && row.Status == Pending
+}
+
+// borneOut compares the rows with the calls that led to them, and the audit
+// with the rows.
+func (c *Index) borneOut(t *tally, v *Verdict) {
+	c.open(func(o *Outcome, id string) {
+		if row := c.rows[id]; row.Status == Cancelled || row.Status == Expired {
+			t.add("an order closed by nobody", "%s of %s is %s", id, o.Buyer, row.Status)
+		}
+	})
+	for _, row := range c.Rows {
+		if row.Status == Paid && !slices.ContainsFunc(c.closings[row.ID], func(cl Closing) bool { return !cl.Cancel }) {
+			t.add("an order paid by nobody", "%s of %s", row.ID, row.Buyer)
+		}
+	}
+	a := c.Audit
+	if c.Unsettled != "" {
+		return // rows and audit may have been read at different moments
+	}
+	if a.Total != c.Total || a.Sold != v.Pending+v.Paid || a.Pending != v.Pending || a.Paid != v.Paid {
+		t.add("an audit that differs from the rows", "audit: total %d, sold %d, pending %d, paid %d; rows: pending %d, paid %d of %d",
+			a.Total, a.Sold, a.Pending, a.Paid, v.Pending, v.Paid, c.Total)
+	}
+	if a.Balanced != (a.Drift == 0 && a.Oversold == 0) {
+		t.add("an audit that contradicts itself", "balanced %v with drift %d and oversold %d", a.Balanced, a.Drift, a.Oversold)
+	}
+}
+
+// tally counts findings by kind and keeps one example of each kind.
+type tally struct {
+	count int
+	kinds []findings
+}
+
+type findings struct {
+	of      string
+	count   int
+	example string
+}
+
+func (t *tally) add(kind, format string, args ...any) {
+	i := slices.IndexFunc(t.kinds, func(f findings) bool { return f.of == kind })
+	if i < 0 {
+		i = len(t.kinds)
+		t.kinds = append(t.kinds, findings{of: kind, example: fmt.Sprintf(format, args...)})
+	}
+	t.count++
+	t.kinds[i].count++
+}
+
+func (t *tally) String() string {
+	var parts []string
+	for _, f := range t.kinds {
+		parts = append(parts, fmt.Sprintf("%d × %s (%s)", f.count, f.of, f.example))
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,85 @@
+package judge
+
+// Each announced order has its row, each row its client, each key one order.
+
+// lost counts announced orders without a row of the same id, buyer, SKU and
+// quantity. A row that was rejected after the yes does not count as one. Where
+// units are taken on payment, nor does an unpaid row of an order told "paid".
+func (c *Index) lost(v *Verdict) {
+	var f finding
+	for _, o := range c.Outcomes {
+		for _, id := range o.IDs {
+			row, ok := c.rows[id]
+			switch {
+			case !ok:
+				f.add("%s, announced to %s for key %s, has no row", id, o.Buyer, o.Key)
+			case row.Buyer != o.Buyer || row.SKU != c.SKU || row.Quantity != o.Quantity:
+				f.add("%s was announced to %s for %d of %s, its row says %s, %d of %s",
+					id, o.Buyer, o.Quantity, c.SKU, row.Buyer, row.Quantity, row.SKU)
+			case row.Status == Rejected:
+				f.add("%s, announced to %s, was rejected afterwards", id, o.Buyer)
+			case c.OnPayment() && row.Status != Paid && !c.payment(o, id).Told.IsZero():
+				f.add("%s, announced to %s as paid, is %s", id, o.Buyer, row.Status)
+			}
+		}
+	}
+	v.Lost = f.count
+	v.violation(Lost, v.Lost, "%s without a matching row: %s.", Plural(v.Lost, "announced order"), &f)
+}
+
+// unannounced counts rows whose client was finally refused, or that no client
+// asked for. A rejected row is a stored refusal and fits a refused client. Where
+// units are taken on payment, a paid row whose payment was refused counts too.
+func (c *Index) unannounced(v *Verdict) {
+	var f finding
+	for _, row := range c.Rows {
+		o := c.byIntent[Intent{row.Buyer, row.Key}]
+		switch {
+		// Our clients always send a key, so a row without one is nobody's.
+		case o == nil:
+			f.add("row %s of %s, key %q: no client asked for it", row.ID, row.Buyer, row.Key)
+		case o.refused && row.Status != Rejected:
+			last := o.Requests[len(o.Requests)-1]
+			f.add("row %s (%s): its client %s was refused with %d %s", row.ID, row.Status, row.Buyer, last.Status, last.Code)
+		case c.OnPayment() && row.Status == Paid && c.payment(o, row.ID).Refused:
+			f.add("row %s is paid: the payment of its client %s was refused", row.ID, row.Buyer)
+		}
+	}
+	v.Unannounced = f.count
+	v.violation(Unannounced, v.Unannounced, "%s nobody was told of: %s.", Plural(v.Unannounced, "row"), &f)
+	// Only an answer could tell whether these are lost or unannounced.
+	f = finding{}
+	for _, o := range c.Outcomes {
+		if !o.Known() {
+			f.add("%s of %s", o.Key, o.Buyer)
+		}
+	}
+	if f.count > 0 {
+		v.Gaps = append(v.Gaps, Gap{[]string{Lost, Unannounced}, Plural(f.count, "order") + " whose outcome never became known: " + f.String()})
+	}
+}
+
+// duplicates counts keys with two order ids, in answers or rows, and rows that
+// are listed twice.
+func (c *Index) duplicates(v *Verdict) {
+	var f finding
+	report := func(a Intent, ids []string) {
+		if len(ids) > 1 {
+			f.add("key %s of %s has %s and %s", a.Key, a.Buyer, ids[0], ids[1])
+		}
+	}
+	for _, o := range c.Outcomes {
+		report(o.Intent, c.idsOf(o))
+	}
+	for _, row := range c.Rows { // keys that only rows know
+		a := Intent{row.Buyer, row.Key}
+		if rows := c.rowsOf[a]; c.byIntent[a] == nil && rows[0].ID == row.ID && len(rows) > 1 {
+			report(a, []string{rows[0].ID, rows[1].ID})
+		}
+	}
+	for _, id := range c.repeated {
+		f.add("row %s is listed twice", id)
+	}
+	v.Duplicates = f.count
+	v.violation(Duplicates, v.Duplicates, "%s with two orders: %s.", Plural(v.Duplicates, "key"), &f)
+}

@@ -1,0 +1,82 @@
+package judge
+
+import "slices"
+
+// oversold counts units beyond the total: by the audit, by the rows, or by what
+// clients were promised and have not given back, whichever is most.
+func (c *Index) oversold(v *Verdict) {
+	// The clients' sum counts by itself: rows and audit may agree with each
+	// other while the server has promised more than both.
+	promised := 0
+	c.promises(func(o *Outcome, _ string) { promised += o.Quantity })
+	stored := v.Pending + v.Paid
+	v.Oversold = max(c.Audit.Oversold, promised-c.Total, stored-c.Total, 0)
+	rows := "pending or paid"
+	if c.OnPayment() {
+		rows = "paid"
+	}
+	v.violation(Oversold, v.Oversold, "%s beyond the %d on sale: clients hold promises of %d, rows %s %d, the audit says %d oversold.",
+		Plural(v.Oversold, "unit"), c.Total, promised, rows, stored, c.Audit.Oversold)
+}
+
+// undersold counts units that nobody holds although fresh buyers wanted them.
+func (c *Index) undersold(v *Verdict) {
+	if !c.SoldOut || c.Unread != "" {
+		open := func(g Gap) bool { return slices.Contains(g.Checks, Undersold) }
+		if !slices.ContainsFunc(v.Gaps, open) {
+			v.Gaps = append(v.Gaps, Gap{[]string{Undersold}, "no fresh buyers were asked to buy what was left"})
+		}
+		return
+	}
+	v.Undersold = max(0, c.Total-v.Pending-v.Paid)
+	v.violation(Undersold, v.Undersold, "%s of %d stranded: fresh buyers heard sold_out while %d were pending and %d paid; the gate has %d available.",
+		Plural(v.Undersold, "unit"), c.Total, v.Pending, v.Paid, c.Audit.Available)
+}
+
+// overLimit counts, per buyer, the units above the limit: in rows, or in
+// promises that were never closed, whichever is more.
+func (c *Index) overLimit(v *Verdict) {
+	stored, promised := map[string]int{}, map[string]int{}
+	for _, row := range c.rows {
+		if c.holds(row) {
+			stored[row.Buyer] += row.Quantity
+		}
+	}
+	var buyers []string // in order of their first request, so that examples are stable
+	seen := map[string]bool{}
+	for _, o := range c.Outcomes {
+		if !seen[o.Buyer] {
+			seen[o.Buyer], buyers = true, append(buyers, o.Buyer)
+		}
+	}
+	for _, row := range c.Rows {
+		if !seen[row.Buyer] {
+			seen[row.Buyer], buyers = true, append(buyers, row.Buyer)
+		}
+	}
+	c.promises(func(o *Outcome, _ string) { promised[o.Buyer] += o.Quantity })
+	var f finding
+	for _, b := range buyers {
+		if n := max(stored[b], promised[b]); n > c.PerBuyerLimit {
+			f.add("%s holds %d", b, n)
+			v.OverLimit += n - c.PerBuyerLimit
+		}
+	}
+	v.violation(OverLimit, v.OverLimit, "%s beyond the limit of %d, held by %s: %s.",
+		Plural(v.OverLimit, "unit"), c.PerBuyerLimit, Plural(f.count, "buyer"), &f)
+}
+
+// drift counts units that the audit cannot account for: by its own number, or
+// else by the sum of its parts.
+func (c *Index) drift(v *Verdict) {
+	a := c.Audit
+	// The sum is checked here as well: a broken server may get the very number
+	// wrong that should show the fault.
+	sum := a.Available + a.Held + a.Sold + a.Restoring
+	v.Drift = a.Drift
+	if v.Drift == 0 {
+		v.Drift = a.Total - sum
+	}
+	v.violation(Drift, v.Drift, "The audit is off by %d: total %d, but available %d + held %d + sold %d + restoring %d = %d.",
+		v.Drift, a.Total, a.Available, a.Held, a.Sold, a.Restoring, sum)
+}

@@ -1,0 +1,33 @@
+package loadtest
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"flashsale/loadtest/judge"
+)
+
+func TestHTMLStandsAlone(t *testing.T) {
+	_, url := newFake(t, fault{lose: true})
+	rep := mustRun(t, quick(url), judge.ExitViolation)
+	rep.Notes = append(rep.Notes, `<script>alert("note")</script>`)
+	dir := t.TempDir()
+	noError(t, rep.Save(dir))
+	for _, name := range []string{"report.html", "report.json", "report.txt"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "report.html"))
+	noError(t, err)
+	says(t, string(got), "<h1>FAIL</h1>", "<b>lost</b>", "srcdoc=", "uPlot", `class="f-accepted"`)
+	if bytes.Contains(got, []byte(`<script>alert("note")`)) {
+		t.Error("a note is not escaped")
+	}
+	if outside := regexp.MustCompile(`(?i)(src|href)\s*=\s*["']?(https?:)?//|url\(\s*["']?(https?:)?//|@import`).Find(got); outside != nil {
+		t.Errorf("the page loads %s", outside)
+	}
+}

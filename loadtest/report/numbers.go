@@ -1,0 +1,89 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Figure writes a number with three digits, or with all digits before the point
+// where there are more, with commas: 0.26, 38.2, 84,123.
+func Figure(v float64) string {
+	switch abs := math.Abs(v); {
+	case abs == 0:
+		return "0"
+	case abs < 0.01:
+		return strconv.FormatFloat(v, 'g', 2, 64)
+	case abs < 10:
+		return strings.TrimSuffix(strings.TrimSuffix(strconv.FormatFloat(v, 'f', 2, 64), "0"), ".0")
+	case abs < 100:
+		return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0")
+	}
+	return Thousands(v)
+}
+
+// Thousands writes a number without decimals and with commas.
+func Thousands(v float64) string {
+	digits := strconv.FormatFloat(v, 'f', 0, 64)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// Compact writes a number in few characters: 950, 1.5k, 20k.
+func Compact(v float64) string {
+	if v >= 1000 {
+		return fmt.Sprintf("%gk", Round(v/1000, 1))
+	}
+	return fmt.Sprintf("%g", Round(v, 2))
+}
+
+// Human writes a duration with two or three digits: 2.1ms, 20ms, 1.25s.
+func Human(d time.Duration) string {
+	switch {
+	case d >= time.Second:
+		return fmt.Sprintf("%.2fs", d.Seconds())
+	case d >= 10*time.Millisecond:
+		return fmt.Sprintf("%.0fms", Milliseconds(d))
+	}
+	return fmt.Sprintf("%.1fms", Milliseconds(d))
+}
+
+// Milliseconds is d in milliseconds, rounded to a microsecond.
+func Milliseconds(d time.Duration) float64 { return Round(float64(d)/float64(time.Millisecond), 3) }
+
+// Round rounds v to a number of decimals.
+func Round(v float64, digits int) float64 {
+	p := math.Pow10(digits)
+	return math.Round(v*p) / p
+}
+
+// ByCount lists the keys of m, those with the largest count first.
+func ByCount(m map[string]int) []string {
+	return slices.SortedFunc(maps.Keys(m), func(a, b string) int {
+		return cmp.Or(m[b]-m[a], strings.Compare(a, b))
+	})
+}
+
+// Quantiles of N durations, by nearest rank. All are 0 if there are none.
+type Quantiles struct {
+	N                  int
+	P50, P90, P99, Max time.Duration
+}
+
+// QuantilesOf works out the quantiles of durations in any order.
+func QuantilesOf(all []time.Duration) Quantiles {
+	if len(all) == 0 {
+		return Quantiles{}
+	}
+	all = slices.Clone(all)
+	slices.Sort(all)
+	rank := func(q float64) time.Duration { return all[max(0, int(math.Ceil(q*float64(len(all))))-1)] }
+	return Quantiles{len(all), rank(0.5), rank(0.9), rank(0.99), all[len(all)-1]}
+}

@@ -1,0 +1,160 @@
+package report
+
+import (
+	"slices"
+	"time"
+
+	vegeta "github.com/tsenart/vegeta/v12/lib"
+
+	"flashsale/loadtest/judge"
+)
+
+// Setup is what a report tells about the attack and the server.
+type Setup struct {
+	Name             string            // of the sale, as buyers see it
+	Strategy, Stores string            // of the server; empty: not known
+	Scenario         string            // empty: none
+	Schedule         string            // the attack that was asked for, in words
+	Burst            bool              // the attack ends in a burst
+	Terms            map[string]string // all settings that the figures depend on, by name
+}
+
+// Seen is what a run observed besides the evidence.
+type Seen struct {
+	Started     time.Time
+	Took        time.Duration // the whole run
+	Interrupted bool
+	Stock       []StockPoint    // over the attack
+	Restores    []time.Duration // each from the answer to a cancellation until the audit shows the units
+	Notes       []string
+}
+
+// StockPoint is how many units the sale's page showed at one moment.
+type StockPoint struct {
+	At        time.Time
+	Available int
+}
+
+// Report is the verdict on one sale, with the figures of the attack.
+type Report struct {
+	judge.Verdict
+	Setup
+	Seen
+
+	SKU           string
+	PerBuyerLimit int
+	ReserveOn     string // OnOrder or OnPayment; empty: OnOrder
+
+	Attempts     int                   // every POST /v1/orders of the attack
+	Buyers       int                   // who sent them
+	Answers      map[string]int        // by status; "0" is no answer
+	Reasons      map[string]int        // the same by status and code: "409 sold_out"
+	Rows         map[string]int        // stored orders by status
+	OfferedPerS  float64               // attempts, over the time of their sending
+	AcceptedPerS float64               // 2xx answers, from the first request to the last durable answer
+	DurablePerS  float64               // stored orders, over the same time; where paying takes the units, paid ones, from the first payment on
+	Latency      vegeta.LatencyMetrics // of the attempts
+	Payments     map[string]int        // answers to payments of the attack's orders, by status and code; nil unless they take the units
+	Paying       Quantiles             // of those
+	Restore      Quantiles             // of Restores
+
+	first    time.Time // request of the attack
+	timeline timeline
+	Evidence judge.Evidence
+}
+
+// New judges the evidence and works out the figures.
+func New(c Setup, e judge.Evidence, seen Seen) *Report {
+	rep := &Report{
+		Verdict: judge.Judge(e), Setup: c, Seen: seen, SKU: e.SKU, PerBuyerLimit: e.PerBuyerLimit, ReserveOn: e.ReserveOn,
+		Restore: QuantilesOf(seen.Restores),
+		Reasons: map[string]int{}, Rows: map[string]int{},
+		Evidence: e,
+	}
+	// Only requests of the attack count. Those after it come one by one, and
+	// would make every figure look better.
+	buyers := map[string]bool{}
+	var m vegeta.Metrics
+	for _, q := range e.Requests {
+		if q.Attack {
+			m.Add(result(q))
+			buyers[q.Buyer] = true
+			rep.Reasons[q.Reason()]++
+		}
+	}
+	m.Close()
+	rep.Buyers, rep.Attempts, rep.Answers, rep.Latency = len(buyers), int(m.Requests), m.StatusCodes, m.Latencies
+	rep.first, rep.timeline = m.Earliest, newTimeline(e.Requests, m.Earliest, m.End)
+	sending := m.Duration
+	if rep.Burst {
+		sending += time.Second // the last burst lasts a second like the others
+	}
+	if sending > 0 {
+		rep.OfferedPerS = float64(m.Requests) / sending.Seconds()
+	}
+	for _, row := range e.Rows {
+		rep.Rows[row.Status]++
+	}
+	records := judge.NewIndex(e)
+	if e.OnPayment() {
+		rep.payments(records)
+	}
+	rep.rates(records)
+	if n := rep.Answers["429"]; n > rep.Attempts/2 {
+		rep.Notes = append(rep.Notes, "most orders were rate limited; a server that does not trust this address as a proxy sees one client instead of many")
+	}
+	return rep
+}
+
+// payments counts the answers to payments of the attack's orders.
+func (rep *Report) payments(c *judge.Index) {
+	rep.Payments = map[string]int{}
+	var latency []time.Duration
+	for _, cl := range c.Closings {
+		if o := c.Ordered[cl.OrderID]; o != nil && o.Requests[0].Attack && !cl.Cancel {
+			rep.Payments[cl.Reason()]++
+			latency = append(latency, cl.Latency)
+		}
+	}
+	rep.Paying = QuantilesOf(latency)
+}
+
+// rates works out accepted and durable orders per second. The time ends with the
+// last answer that was the first yes to a stored order. Only refusals and replays
+// come later, and would lower the rates.
+func (rep *Report) rates(c *judge.Index) {
+	var last time.Time
+	attack := map[judge.Intent]bool{}
+	for _, o := range c.Outcomes {
+		if !slices.ContainsFunc(o.Requests, func(q judge.Request) bool { return q.Attack }) {
+			continue
+		}
+		attack[o.Intent] = true
+		for _, id := range o.IDs {
+			if yes := c.Yes(o, id); yes.After(last) {
+				last = yes
+			}
+		}
+	}
+	seconds := last.Sub(rep.first).Seconds()
+	if last.IsZero() || seconds <= 0 {
+		return
+	}
+	accepted, durable := 0, 0
+	// Count rows, not 201s: the 201 of a replay is no new order.
+	for _, q := range c.Requests {
+		if q.Attack && q.Status/100 == 2 && !q.End().After(last) {
+			accepted++
+		}
+	}
+	for _, row := range c.Rows {
+		counts := row.Status == judge.Paid || row.Status != judge.Rejected && !c.OnPayment()
+		if counts && attack[judge.Intent{Buyer: row.Buyer, Key: row.Key}] {
+			durable++
+		}
+	}
+	rep.AcceptedPerS, rep.DurablePerS = float64(accepted)/seconds, float64(durable)/seconds
+	if c.OnPayment() {
+		rep.DurablePerS = float64(durable) / last.Sub(c.FirstPayment()).Seconds()
+	}
+}

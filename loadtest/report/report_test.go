@@ -1,0 +1,100 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"flashsale/loadtest/judge"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// dayReport is the report of one small, fixed sale: what its clients heard and
+// what it stored is in testdata/day.json.
+func dayReport(bend func(*judge.Evidence)) *Report {
+	var e judge.Evidence
+	text, err := os.ReadFile("testdata/day.json")
+	if err = errors.Join(err, json.Unmarshal(text, &e)); err != nil {
+		panic(err)
+	}
+	bend(&e)
+	c := Setup{Strategy: "lua", Stores: "embedded", Schedule: "constant, 2000/s for 10s"}
+	return New(c, e, Seen{Restores: []time.Duration{3 * time.Millisecond, 5 * time.Millisecond, 4 * time.Millisecond}})
+}
+
+func TestGolden(t *testing.T) {
+	for name, bend := range map[string]func(*judge.Evidence){
+		"pass": func(*judge.Evidence) {},
+		"fail": func(e *judge.Evidence) { e.Rows = e.Rows[1:]; e.Audit.Available = 2 },
+		"open": func(e *judge.Evidence) { e.SoldOut, e.Requests = false, append(e.Requests[:1:1], e.Requests[2:]...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			rep := dayReport(bend)
+			for kind, write := range map[string]func(io.Writer) error{"txt": rep.WriteText, "json": rep.WriteJSON} {
+				var got bytes.Buffer
+				noError(t, write(&got))
+				path := filepath.Join("testdata", name+"."+kind)
+				if *update {
+					noError(t, os.WriteFile(path, got.Bytes(), 0o644))
+				}
+				want, err := os.ReadFile(path)
+				noError(t, err)
+				if !bytes.Equal(got.Bytes(), want) {
+					t.Errorf("%s:\n%s\nwant\n%s", path, &got, want)
+				}
+			}
+		})
+	}
+}
+
+// Rates end with the last order that became durable: replays and refusals
+// afterwards do not thin them out.
+func TestRates(t *testing.T) {
+	e := judge.Evidence{SKU: "S", Total: 2, PerBuyerLimit: 2}
+	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ask := func(kind judge.Kind, buyer string, after time.Duration) judge.Order {
+		o := judge.Order{ID: "id-" + buyer, SKU: "S", Buyer: buyer, Quantity: 1, Status: judge.Pending}
+		e.Requests = append(e.Requests, judge.Request{
+			Kind: kind, Attack: true, Buyer: buyer, Key: "k", Quantity: 1, Sent: begin.Add(after), Latency: time.Millisecond,
+			Answer: judge.Answer{Status: 201, Order: &o, Replayed: kind == judge.Replay},
+		})
+		return o
+	}
+	e.Rows = []judge.Row{
+		{Order: ask(judge.First, "ann", 0), Key: "k"},
+		{Order: ask(judge.First, "bob", 10*time.Millisecond), Key: "k"},
+	}
+	ask(judge.Replay, "ann", time.Hour)
+	rep := New(Setup{}, e, Seen{})
+	if got, want := Round(rep.DurablePerS, 3), Round(2/0.011, 3); got != want {
+		t.Errorf("durable %v/s, want %v", got, want)
+	}
+	if rep.AcceptedPerS != rep.DurablePerS {
+		t.Errorf("accepted %v/s, want the same", rep.AcceptedPerS)
+	}
+}
+
+// The picture of a history that nothing explains comes with the report.
+func TestSaveDrawsTheHistory(t *testing.T) {
+	dir := t.TempDir()
+	noError(t, dayReport(func(e *judge.Evidence) { e.Audit.Available = 2 }).Save(dir))
+	page, err := os.ReadFile(filepath.Join(dir, "history.html"))
+	if err != nil || !bytes.Contains(page, []byte("on sale")) {
+		t.Errorf("history.html: %d bytes, %v", len(page), err)
+	}
+}
+
+// noError ends the test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,113 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"flashsale/loadtest/judge"
+)
+
+// Reports are the results of one attack: one report for each of its sales.
+type Reports struct {
+	Setup
+	Sales   []*Report
+	Started time.Time
+	Took    time.Duration // the whole run
+}
+
+// ExitCode is that of all verdicts together. A violation in one sale outweighs
+// what could not be judged in another.
+func (all *Reports) ExitCode() int {
+	code := judge.ExitPass
+	for _, rep := range all.Sales {
+		switch rep.ExitCode() {
+		case judge.ExitViolation:
+			return judge.ExitViolation
+		case judge.ExitUnjudged:
+			code = judge.ExitUnjudged
+		}
+	}
+	return code
+}
+
+// Word is the verdict over all sales in capitals.
+func (all *Reports) Word() string { return judge.Word(all.ExitCode()) }
+
+// summary is the verdict over all sales in one sentence.
+func (all *Reports) summary() string {
+	attempts, units, broken := 0, 0, 0
+	buyers := map[string]bool{}
+	for _, rep := range all.Sales {
+		attempts, units = attempts+rep.Attempts, units+rep.Total
+		if rep.ExitCode() == judge.ExitViolation {
+			broken++
+		}
+		for _, q := range rep.Evidence.Requests {
+			if q.Attack {
+				buyers[q.Buyer] = true
+			}
+		}
+	}
+	what := fmt.Sprintf("%s wanted %s of %s in %s: ",
+		judge.Plural(len(buyers), "buyer"), judge.Plural(units, "unit"), judge.Plural(len(all.Sales), "sale"), judge.Plural(attempts, "order"))
+	return what + ending(all.ExitCode(), "promises broken in "+judge.Plural(broken, "sale")+".")
+}
+
+// WriteText writes the reports for people. Where there are several, a table with
+// a line for each comes first.
+func (all *Reports) WriteText(w io.Writer) error {
+	if len(all.Sales) == 1 {
+		return all.Sales[0].WriteText(w)
+	}
+	var t Text
+	t.Line("VERDICT: %s\n  %s\n  %s\n", all.Word(), all.summary(), all.Schedule)
+	t.Row("  sale", "verdict", "sold", "orders", "accepted/s", "durable/s", "p99")
+	for _, rep := range all.Sales {
+		t.Row("  "+rep.SKU, rep.Word(), fmt.Sprintf("%d of %d", rep.Pending+rep.Paid, rep.Total), rep.Attempts,
+			fmt.Sprintf("%.0f", rep.AcceptedPerS), fmt.Sprintf("%.0f", rep.DurablePerS), Human(rep.Latency.P99))
+	}
+	for _, rep := range all.Sales {
+		t.Line("")
+		rep.addTo(&t, rep.SKU)
+	}
+	return t.Write(w)
+}
+
+// WriteJSON writes one JSON object on one line: for one sale its report, for
+// several {"pass","sales":[report,...]}.
+func (all *Reports) WriteJSON(w io.Writer) error {
+	if len(all.Sales) == 1 {
+		return all.Sales[0].WriteJSON(w)
+	}
+	return JSON(w, struct {
+		Pass  bool       `json:"pass"`
+		Sales []document `json:"sales"`
+	}{all.ExitCode() == judge.ExitPass, all.documents()})
+}
+
+func (all *Reports) documents() []document {
+	var list []document
+	for _, rep := range all.Sales {
+		list = append(list, rep.document())
+	}
+	return list
+}
+
+// Save writes report.html, report.json and report.txt into dir, which it
+// creates if need be. Where there are several sales these are about all, and
+// each sale has a folder by the name of its SKU with its own.
+func (all *Reports) Save(dir string) error {
+	if len(all.Sales) == 1 {
+		return all.Sales[0].Save(dir)
+	}
+	var faults []error
+	for _, rep := range all.Sales {
+		faults = append(faults, rep.Save(filepath.Join(dir, rep.SKU)))
+	}
+	return errors.Join(append(faults, Save(dir, map[string]func(io.Writer) error{
+		"report.html": all.WriteHTML, "report.json": all.WriteJSON, "report.txt": all.WriteText,
+	}))...)
+}

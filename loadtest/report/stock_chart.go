@@ -1,0 +1,71 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// stockChart is the stock over time, as a line in steps. Its axis of time is
+// that of the columns of answers.
+type stockChart struct {
+	W, H           float64
+	Line, Area     string // SVG paths
+	Zero           float64
+	Below          bool // the stock went below 0
+	XTicks, YTicks []tick
+	Caption        string
+}
+
+const stockHeight = 160
+
+func (rep *Report) stockChart() stockChart {
+	c := stockChart{W: chartWidth, H: stockHeight, XTicks: rep.columns().XTicks}
+	span := rep.timeline.span()
+	if len(rep.Stock) == 0 || span == 0 {
+		return c
+	}
+	low, high := 0, rep.Total
+	for _, p := range rep.Stock {
+		low, high = min(low, p.Available), max(high, p.Available)
+	}
+	_, step := niceTop(float64(high - low))
+	bottom, top := step*math.Floor(float64(low)/step), step*math.Ceil(float64(high)/step)
+	y := func(v float64) float64 { return stockHeight * (top - v) / (top - bottom) }
+	c.YTicks = ticks(bottom, top, step, y, Compact)
+	c.Zero, c.Below = y(0), low < 0
+
+	var line strings.Builder
+	fmt.Fprintf(&line, "M0 %.1f", y(float64(rep.Total)))
+	x := 0.0
+	for _, p := range rep.Stock {
+		at := p.At.Sub(rep.first)
+		if at < 0 {
+			continue // nobody had ordered yet
+		}
+		x = chartWidth * min(1, at.Seconds()/span.Seconds())
+		fmt.Fprintf(&line, "H%.1fV%.1f", x, y(float64(p.Available)))
+	}
+	c.Line = line.String()
+	c.Area = fmt.Sprintf("%sV%.1fH0Z", c.Line, c.Zero)
+	c.Caption = rep.stockInWords(low)
+	return c
+}
+
+// stockInWords says in a sentence what the line shows.
+func (rep *Report) stockInWords(low int) string {
+	least := rep.Total
+	for _, p := range rep.Stock {
+		least = min(least, p.Available)
+	}
+	out := slices.IndexFunc(rep.Stock, func(p StockPoint) bool { return p.Available <= 0 })
+	switch {
+	case low < 0:
+		return fmt.Sprintf("It went down to %d: the gate let more through than there was.", low)
+	case out >= 0:
+		after := max(0, rep.Stock[out].At.Sub(rep.first))
+		return fmt.Sprintf("Sold out for the first time after %s. Units of cancelled orders come back, and are sold again.", Human(after))
+	}
+	return fmt.Sprintf("Not seen sold out during the attack: %d of %d left at the least.", least, rep.Total)
+}

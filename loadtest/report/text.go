@@ -1,0 +1,158 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"flashsale/loadtest/judge"
+)
+
+// check is one line of the verdict: a count that has to be 0.
+type check struct {
+	Name, Meaning string
+	Count         int
+	Open          bool // it could not be judged
+}
+
+// checks lists all checks, in the order of the verdict.
+func (rep *Report) checks() []check {
+	unsettled := 0
+	if slices.ContainsFunc(rep.Violations, func(v judge.Violation) bool { return v.Name == judge.Unsettled }) {
+		unsettled = 1
+	}
+	return []check{
+		{judge.Oversold, "units promised or stored beyond the total", rep.Oversold, rep.open(judge.Oversold)},
+		{judge.Undersold, "units that fresh buyers could not get", rep.Undersold, rep.open(judge.Undersold)},
+		{judge.Lost, "accepted orders without their row", rep.Lost, rep.open(judge.Lost)},
+		{judge.Unannounced, "rows whose client was refused", rep.Unannounced, rep.open(judge.Unannounced)},
+		{judge.Duplicates, "keys with two orders", rep.Duplicates, rep.open(judge.Duplicates)},
+		{judge.OverLimit, "units beyond a buyer's limit", rep.OverLimit, rep.open(judge.OverLimit)},
+		{judge.Drift, "units the audit cannot account for", rep.Drift, rep.open(judge.Drift)},
+		{judge.Unsettled, "audits that did not come to rest", unsettled, rep.open(judge.Unsettled)},
+		{judge.WrongAnswer, "answers outside of the contract", rep.WrongAnswers, rep.open(judge.WrongAnswer)},
+		{judge.History, fmt.Sprintf("answers that no order of the %d operations explains", rep.Operations), rep.NotLinearizable, rep.Undecided || rep.open(judge.History)},
+	}
+}
+
+// open says whether a gap leaves the check undecided.
+func (rep *Report) open(name string) bool {
+	return slices.ContainsFunc(rep.Gaps, func(g judge.Gap) bool { return slices.Contains(g.Checks, name) })
+}
+
+// summary is the verdict in one sentence.
+func (rep *Report) summary() string {
+	what := fmt.Sprintf("%s wanted %s in %s: ", judge.Plural(rep.Buyers, "buyer"), judge.Plural(rep.Total, "unit"), judge.Plural(rep.Attempts, "order"))
+	return what + ending(rep.ExitCode(), judge.Plural(len(rep.Violations), "promise")+" broken.")
+}
+
+// ending ends the sentence of a verdict, where promises were broken with broken.
+func ending(exitCode int, broken string) string {
+	return [...]string{
+		judge.ExitPass: "every promise was kept.", judge.ExitViolation: broken,
+		judge.ExitUnjudged: "no promise was seen broken, but not every one was put to the test.",
+	}[exitCode]
+}
+
+// WriteText writes the report for people.
+func (rep *Report) WriteText(w io.Writer) error {
+	var t Text
+	rep.addTo(&t, "VERDICT")
+	return t.Write(w)
+}
+
+// addTo adds the report to t.
+func (rep *Report) addTo(t *Text, heading string) {
+	t.Line("%s: %s\n  %s", heading, rep.Word(), rep.summary())
+	for _, v := range rep.Violations {
+		t.Line("  %s: %s", v.Name, v.Detail)
+	}
+	for _, s := range rep.Gaps {
+		t.Line("  could not judge %s", s)
+	}
+	for _, s := range rep.Unexercised {
+		t.Line("  never exercised: %s", s)
+	}
+	if rep.Interrupted {
+		t.Line("  interrupted: the run was stopped early; this judges what had happened by then")
+	}
+	for _, s := range rep.Notes {
+		t.Line("  note: %s", s)
+	}
+	t.Line("")
+	for _, line := range rep.facts() {
+		t.Row("  "+line[0], line[1])
+	}
+	t.Line("")
+	for _, c := range rep.checks() {
+		mark, count := "ok", strconv.Itoa(c.Count)
+		switch {
+		case c.Count != 0:
+			mark = "BROKEN"
+		case c.Open: // none was found, but there may be some
+			mark, count = "?", "-"
+		}
+		t.Row("  "+c.Name, fmt.Sprintf("%6s", count), mark, c.Meaning)
+	}
+}
+
+// facts are the figures around the verdict, as label and text.
+func (rep *Report) facts() [][2]string {
+	terms := fmt.Sprintf("%s: %s, at most %d per buyer", rep.SKU, judge.Plural(rep.Total, "unit"), rep.PerBuyerLimit)
+	durable := "durable"
+	if rep.ReserveOn == judge.OnPayment {
+		terms += ", taken on payment"
+		durable = "paid"
+	}
+	facts := [][2]string{{"sale", terms}}
+	if rep.Strategy+rep.Stores != "" {
+		facts = append(facts, [2]string{"server", strings.Trim("strategy "+rep.Strategy+", stores "+rep.Stores, ", ")})
+	}
+	facts = append(facts, [][2]string{
+		{"attack", fmt.Sprintf("%s by %s, %s asked, %.0f/s sent",
+			judge.Plural(rep.Attempts, "order"), judge.Plural(rep.Buyers, "buyer"), rep.Schedule, rep.OfferedPerS)},
+		{"answers", reasons(rep.Reasons)},
+		{"orders", rep.rows()},
+		{"units", fmt.Sprintf("total %d = available %d + held %d + pending %d + paid %d + restoring %d",
+			rep.Total, rep.Available, rep.Held, rep.Pending, rep.Paid, rep.Restoring)},
+		{"rates", fmt.Sprintf("%.0f accepted/s, %.0f %s/s", rep.AcceptedPerS, rep.DurablePerS, durable)},
+		{"latency", fmt.Sprintf("p50 %s  p90 %s  p99 %s  max %s", Human(rep.Latency.P50), Human(rep.Latency.P90), Human(rep.Latency.P99), Human(rep.Latency.Max))},
+	}...)
+	if rep.Paying.N > 0 {
+		facts = append(facts, [2]string{"payments", fmt.Sprintf("%s  (p50 %s  p99 %s)", reasons(rep.Payments), Human(rep.Paying.P50), Human(rep.Paying.P99))})
+	}
+	if rep.Restore.N > 0 {
+		facts = append(facts, [2]string{"restore", fmt.Sprintf("p50 %s  p99 %s  (%s)", Human(rep.Restore.P50), Human(rep.Restore.P99), judge.Plural(rep.Restore.N, "probe"))})
+	}
+	return facts
+}
+
+// reasons lists answers, the most frequent first.
+func reasons(counts map[string]int) string {
+	var parts []string
+	for _, reason := range ByCount(counts) {
+		parts = append(parts, fmt.Sprintf("%s: %d", inWords(reason), counts[reason]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// inWords is a reason as people read it.
+func inWords(reason string) string {
+	if reason == "0" {
+		return "no answer"
+	}
+	return reason
+}
+
+// rows lists stored orders by status.
+func (rep *Report) rows() string {
+	parts := []string{fmt.Sprintf("%d durable", rep.Durable)}
+	for _, s := range []string{judge.Pending, judge.Paid, judge.Cancelled, judge.Expired, judge.Rejected} {
+		if n := rep.Rows[s]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

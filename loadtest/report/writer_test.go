@@ -1,0 +1,91 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFigure(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 0.00012: "0.00012", 0.256: "0.26", 1: "1", 2.5: "2.5", 9.25: "9.25", 38.24: "38.2", 40: "40", 999.6: "1,000", 84_123.4: "84,123",
+		1_234_567: "1,234,567", -1500: "-1,500", 100_000: "100,000", 123: "123", -123: "-123",
+	} {
+		if got := Figure(v); got != want {
+			t.Errorf("%v: %q, want %q", v, got, want)
+		}
+	}
+}
+
+func TestQuantilesAreByNearestRank(t *testing.T) {
+	var all []time.Duration
+	for i := 100; i > 0; i-- {
+		all = append(all, time.Duration(i))
+	}
+	if got, want := QuantilesOf(all), (Quantiles{100, 50, 90, 99, 100}); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got, want := QuantilesOf(all[:1]), (Quantiles{1, 100, 100, 100, 100}); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := QuantilesOf(nil); got != (Quantiles{}) {
+		t.Errorf("got %v, want zero", got)
+	}
+}
+
+func TestText(t *testing.T) {
+	for _, tc := range []struct {
+		right bool
+		want  string
+	}{
+		{false, "head 1\na     bcd  e\nlong  2    f\ntail\nx  y\n"},
+		{true, "head 1\n     a  bcd  e\n  long    2  f\ntail\n  x  y\n"},
+	} {
+		text := Text{Right: tc.right}
+		text.Line("head %d", 1)
+		text.Row("a", "bcd", "e")
+		text.Row("long", 2, "f")
+		text.Line("tail")
+		text.Row("x", "y")
+		var got strings.Builder
+		if err := text.Write(&got); err != nil || got.String() != tc.want {
+			t.Errorf("%q, %v, want %q", got.String(), err, tc.want)
+		}
+	}
+}
+
+func TestSaveReportsWhatFailed(t *testing.T) {
+	dir, broken := filepath.Join(t.TempDir(), "new"), errors.New("broken")
+	write := func(w io.Writer) error { return JSON(w, "<b>") }
+	noError(t, Save(dir, map[string]func(io.Writer) error{"a.json": write}))
+	if got, err := os.ReadFile(filepath.Join(dir, "a.json")); err != nil || string(got) != "\"<b>\"\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := Save(dir, map[string]func(io.Writer) error{"b": func(io.Writer) error { return broken }}); !errors.Is(err, broken) {
+		t.Errorf("got %v, want %v", err, broken)
+	}
+}
+
+// The longest bar is the largest value's, and a heading stands where a group begins.
+func TestBars(t *testing.T) {
+	c := Bars{Title: "Speed", Foot: "of <b>two</b>"}
+	c.Add("Right", Bar{Name: "slow", Value: 1000, Said: "PASS", Good: true})
+	c.Add("Right", Bar{Name: "fast", Value: 4000, Said: "PASS", Good: true})
+	c.Add("Wrong", Bar{Name: "none", Said: "FAIL: drift"})
+	var b bytes.Buffer
+	noError(t, c.WriteSVG(&b))
+	got := b.String()
+	for want, n := range map[string]int{
+		`width="120.0"`: 1, `width="480.0"`: 1, `width="1.0"`: 1, ">Right<": 1, ">Wrong<": 1, ">4,000<": 1,
+		`class="bar pass"`: 2, "FAIL: drift": 1, "&lt;b&gt;": 1, "<b>": 0,
+	} {
+		if strings.Count(got, want) != n {
+			t.Errorf("%q %d times, want %d, in\n%s", want, strings.Count(got, want), n, got)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package loadtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	vegeta "github.com/tsenart/vegeta/v12/lib"
+
+	"flashsale/loadtest/judge"
+)
+
+// twoSales are a popular one and another.
+func twoSales(c Config) Config {
+	c.Sales = []Sale{
+		{SKU: "popular", Name: "Popular", Stock: 80, PerBuyerLimit: 2, Weight: 3},
+		{SKU: "other", Name: "Other", Stock: 40, PerBuyerLimit: 1, Weight: 1},
+	}
+	return c
+}
+
+func TestSalesGetTheirShareOfTheOrders(t *testing.T) {
+	c := twoSales(Defaults())
+	c.Target = "http://sale.test"
+	arriving := newArrivals(c, testCrowd(t, 500))
+	var plans []*targets
+	for i, s := range c.sales() {
+		plans = append(plans, newTargets(c.of(s), i, arriving))
+	}
+	m := newSaleMix(c, plans)
+	const n = 4000
+	orders := map[string]int{}
+	for range n {
+		var target vegeta.Target
+		noError(t, m.target(&target))
+		var body struct{ SKU string }
+		noError(t, json.Unmarshal(target.Body, &body))
+		_, sale, _, err := m.numbered(target.URL)
+		if err != nil || c.Sales[sale].SKU != body.SKU {
+			t.Fatalf("an order of %s came back as one of sale %d: %v", body.SKU, sale, err)
+		}
+		orders[body.SKU]++
+	}
+	// Drawn from the seed, so it is the same each time.
+	if share := float64(orders["popular"]) / n; math.Abs(share-0.75) > 0.03 {
+		t.Errorf("%v: a share of %v, want about 0.75", orders, share)
+	}
+}
+
+// In turn all come alike; by Zipf's law a few come all the time, and nobody is
+// left out for certain.
+func TestArrivals(t *testing.T) {
+	crowd := testCrowd(t, 100)
+	count := func(zipf float64) (first, most int) {
+		c := Config{Seed: 1, Zipf: zipf}
+		a := newArrivals(c, crowd)
+		came := map[string]int{}
+		for range 5000 {
+			came[a.next().Subject]++
+		}
+		for _, n := range came {
+			most = max(most, n)
+		}
+		return came[crowd[0].Subject], most
+	}
+	if first, most := count(0); first != 50 || most != 50 {
+		t.Errorf("in turn: the first came %d times and another %d, want 50", first, most)
+	}
+	// The first's share is 1/ζ(1.5), cut off after 100: about 0.41.
+	if first, most := count(1.5); first != most || first < 1900 || first > 2300 {
+		t.Errorf("by Zipf: the first came %d times and another %d, want about 2070", first, most)
+	}
+}
+
+// Each sale is judged by its own orders: what is wrong with one is not said of
+// the other.
+func TestRunAllJudgesEachSale(t *testing.T) {
+	url := newFakes(t, map[string]fault{"popular": {}, "other": {oversell: 10}})
+	c := twoSales(quick(url))
+	var said bytes.Buffer
+	c.Progress = &said
+	all, err := RunAll(t.Context(), c)
+	noError(t, err)
+	sound, broken := all.Sales[0], all.Sales[1]
+	if got := names(sound.Verdict); got != "" || sound.SKU != "popular" || sound.Pending+sound.Paid != 80 {
+		t.Errorf("%s: %s\n%s", sound.SKU, got, text(t, sound))
+	}
+	if !strings.Contains(names(broken.Verdict), judge.Oversold) || broken.Oversold != 10 {
+		t.Errorf("%s: %s\n%s", broken.SKU, names(broken.Verdict), text(t, broken))
+	}
+	if all.ExitCode() != judge.ExitViolation || all.Word() != "FAIL" {
+		t.Errorf("over all: exit %d, %s", all.ExitCode(), all.Word())
+	}
+	for _, q := range broken.Evidence.Requests {
+		if q.Quantity > 1 {
+			t.Fatalf("%d units asked for where a buyer may have one", q.Quantity)
+		}
+	}
+	if got := sound.Attempts + broken.Attempts; got != c.requests() || broken.Attempts == 0 {
+		t.Errorf("%d orders, want %d", got, c.requests())
+	}
+
+	var printed, machine bytes.Buffer
+	noError(t, all.WriteText(&printed))
+	says(t, printed.String(), "VERDICT: FAIL\n", "120 units of 2 sales", "promises broken in 1 sale", "\npopular: ", "\nother: FAIL\n")
+	noError(t, all.WriteJSON(&machine))
+	var doc struct {
+		Pass  *bool
+		Sales []struct{ Oversold int }
+	}
+	if err := json.Unmarshal(machine.Bytes(), &doc); err != nil || doc.Pass == nil || *doc.Pass || len(doc.Sales) != 2 || doc.Sales[1].Oversold != 10 {
+		t.Errorf("%v: %s", err, &machine)
+	}
+	if !strings.Contains(said.String(), " left, ") {
+		t.Errorf("the progress does not tell the stock: %q", said.String())
+	}
+
+	dir := t.TempDir()
+	noError(t, all.Save(dir))
+	says(t, readFile(t, dir+"/report.html"), "<h1>FAIL</h1>", `href="other/report.html"`, "units beyond the 40 on sale", `class="line"`)
+	for _, sku := range []string{"popular", "other"} {
+		// Every order is in the plot of its sale.
+		if page := readFile(t, dir+"/"+sku+"/report.html"); !strings.Contains(page, "srcdoc=") || strings.Contains(page, "no latency plot") {
+			t.Errorf("no plot in the page of %s", sku)
+		}
+	}
+}

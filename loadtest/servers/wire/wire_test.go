@@ -1,0 +1,231 @@
+package wire
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// echo answers each line with the same line, and tells which lines it got.
+func echo(t *testing.T) (addr string, got <-chan string) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	noError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	lines := make(chan string, 100)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = c.Close() }()
+				for in := bufio.NewScanner(c); in.Scan(); {
+					lines <- in.Text()
+					if _, err := c.Write([]byte(in.Text() + "\n")); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String(), lines
+}
+
+type client struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func open(t *testing.T) (w *Wire, got <-chan string, dial func() *client) {
+	t.Helper()
+	addr, got := echo(t)
+	w, err := Open(addr)
+	noError(t, err)
+	t.Cleanup(func() { _ = w.Close() })
+	return w, got, func() *client {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", w.Addr())
+		noError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return &client{c, bufio.NewReader(c)}
+	}
+}
+
+// ask sends a line and waits for its echo for at most d.
+func (c *client) ask(line string, d time.Duration) (string, error) {
+	if _, err := c.Write([]byte(line + "\n")); err != nil {
+		return "", err
+	}
+	return c.hear(d)
+}
+
+func (c *client) hear(d time.Duration) (string, error) {
+	_ = c.SetReadDeadline(time.Now().Add(d))
+	answer, err := c.in.ReadString('\n')
+	return strings.TrimSpace(answer), err
+}
+
+const (
+	soon  = 50 * time.Millisecond // what does not come is not waited for longer
+	later = 5 * time.Second       // what comes has come by then
+)
+
+func mustEcho(t *testing.T, c *client, line string) {
+	t.Helper()
+	if answer, err := c.ask(line, later); err != nil || answer != line {
+		t.Fatalf("%q, %v", answer, err)
+	}
+}
+
+// mustFail asks for what is not to be answered.
+func mustFail(t *testing.T, c *client, line string, d time.Duration) {
+	t.Helper()
+	if answer, err := c.ask(line, d); err == nil {
+		t.Errorf("%s is answered %q", line, answer)
+	}
+}
+
+func TestCutAndRestore(t *testing.T) {
+	w, _, dial := open(t)
+	c := dial()
+	mustEcho(t, c, "a")
+	w.Cut()
+	mustFail(t, c, "b", later)
+	mustFail(t, dial(), "b", later)
+	w.Restore()
+	mustEcho(t, dial(), "c")
+}
+
+func TestFreeze(t *testing.T) {
+	w, got, dial := open(t)
+	c := dial()
+	mustEcho(t, c, "a")
+	<-got
+	w.Freeze()
+	fresh := dial()
+	for _, c := range []*client{c, fresh} {
+		mustFail(t, c, "b", soon)
+	}
+	if len(got) > 0 {
+		t.Errorf("the server got %q over a frozen wire", <-got)
+	}
+	w.Thaw()
+	for _, c := range []*client{c, fresh} {
+		if answer, err := c.hear(later); answer != "b" {
+			t.Errorf("after the thaw: %q, %v", answer, err)
+		}
+	}
+}
+
+func TestDelay(t *testing.T) {
+	w, _, dial := open(t)
+	c := dial()
+	for which, least := range map[Direction]time.Duration{Requests: soon, Answers: soon, Both: 2 * soon} {
+		w.Delay(which, soon+soon/2, soon/2)
+		began := time.Now()
+		mustEcho(t, c, "a")
+		if took := time.Since(began); took < least {
+			t.Errorf("direction %d: answered after %v, want at least %v", which, took, least)
+		}
+		w.Delay(Both, 0, 0)
+	}
+}
+
+// Pieces that are on their way together take one delay, not one each.
+func TestDelayIsNotAQueue(t *testing.T) {
+	w, _, dial := open(t)
+	c := dial()
+	const d, pieces = 200 * time.Millisecond, 10
+	w.Delay(Requests, d, 0)
+	began := time.Now()
+	for range pieces {
+		if _, err := c.Write([]byte("a\n")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Millisecond) // or they would be one piece
+	}
+	for range pieces {
+		if answer, err := c.hear(later); answer != "a" {
+			t.Fatalf("%q, %v", answer, err)
+		}
+	}
+	if took := time.Since(began); took < d || took > pieces*d/2 {
+		t.Errorf("%d pieces took %v, each %v late", pieces, took, d)
+	}
+}
+
+// What is lost in one direction is lost for good, and mending says so by ending
+// the connection.
+func TestLose(t *testing.T) {
+	for which, arrives := range map[Direction]int{Requests: 0, Answers: 1} {
+		w, got, dial := open(t)
+		c := dial()
+		mustEcho(t, c, "a")
+		<-got
+		mend := w.Lose(which)
+		for _, c := range []*client{c, dial()} {
+			var timeout net.Error
+			if answer, err := c.ask("b", soon); !errors.As(err, &timeout) || !timeout.Timeout() {
+				t.Errorf("direction %d: %q, %v; want silence", which, answer, err)
+			}
+			if len(got) != arrives {
+				t.Errorf("direction %d: %d lines arrived", which, len(got))
+			}
+			for range len(got) {
+				<-got
+			}
+		}
+		mend()
+		mustFail(t, c, "c", later)
+		mustEcho(t, dial(), "d")
+	}
+}
+
+func TestWatchAndBefore(t *testing.T) {
+	addr, _ := echo(t)
+	via, w, err := Before("user@tcp(" + addr + ")/database")
+	noError(t, err)
+	defer func() { _ = w.Close() }()
+	if want := "user@tcp(" + w.Addr() + ")/database"; via != want {
+		t.Errorf("%q, want %q", via, want)
+	}
+	if _, _, err := Before("user@tcp(example.org:3306)/database"); err == nil {
+		t.Error("a wire before a server elsewhere")
+	}
+	seen := make(chan string, 10)
+	w.Watch(func() func([]byte) {
+		seen <- "new"
+		return func(sent []byte) { seen <- string(sent) }
+	})
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", w.Addr())
+	noError(t, err)
+	mustEcho(t, &client{conn, bufio.NewReader(conn)}, "a")
+	if one, two := <-seen, <-seen; one != "new" || two != "a\n" {
+		t.Errorf("seen: %q, %q", one, two)
+	}
+}
+
+func TestLead(t *testing.T) {
+	w, _, dial := open(t)
+	c := dial()
+	mustEcho(t, c, "a")
+	other, got := echo(t)
+	w.Lead(other)
+	mustFail(t, c, "b", later)
+	mustEcho(t, dial(), "c")
+	if line := <-got; line != "c" {
+		t.Errorf("the other server got %q", line)
+	}
+}
+
+// noError ends the test on an error.
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,247 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"flashsale/orders"
+	"flashsale/orders/keeper"
+	"flashsale/orders/lock"
+	"flashsale/orders/store"
+)
+
+// Who keeps what: each SKU has one node among those alive that should keep it
+// (rendezvous hashing: all agree without talking, and a node that comes or
+// goes moves no more SKUs than its share). The lock decides who does. A SKU
+// whose lock stays free is taken by anybody.
+
+// assign runs until ctx ends.
+func (ks *Controller) assign(ctx context.Context) {
+	tick := time.NewTicker(ks.cfg.assignEvery())
+	defer tick.Stop()
+	_ = ks.beat(ctx)               // first: who else is there
+	free := map[string]time.Time{} // since when this node has seen a lock free
+	for {
+		var err error
+		free, err = ks.assignOnce(ctx, free)
+		ks.loops["assign"].Ended(ctx, err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-ks.reassign:
+			// A node came or went, or a sale is new: what this one knows is old.
+			_ = ks.catalog.Refresh(ctx)
+			_ = ks.beat(ctx)
+		}
+	}
+}
+
+// beat writes this node's heartbeat and learns who else is alive. While the
+// database is away, the last answer stands.
+func (ks *Controller) beat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, maxBeatEvery)
+	defer cancel()
+	nodes, err := ks.store.Beat(ctx, ks.node, ks.redis.unwritable(), ks.cfg.Lease)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	ks.beaten.Store(&now)
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	if !slices.EqualFunc(ks.nodes, nodes, func(a, b store.Node) bool { return a.ID == b.ID && a.Unwritable == b.Unwritable }) {
+		ks.nodes = nodes
+		clear(ks.handedOverAt)
+	}
+	return nil
+}
+
+func (ks *Controller) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := ks.store.Leave(ctx, ks.node); err != nil {
+		ks.log.Debug("heartbeat not removed", "error", err)
+	}
+}
+
+// assignOnce gives up what another node should keep, and takes what is free:
+// at once where it is this node's, else if nobody else has for a while. It
+// returns what it found free and did not get, and since when.
+func (ks *Controller) assignOnce(ctx context.Context, freeBefore map[string]time.Time) (map[string]time.Time, error) {
+	sales, _, err := ks.catalog.Sales(ctx)
+	if err != nil {
+		return freeBefore, err
+	}
+	move, others := ks.plan(sales)
+	ks.giveUpAll(move, ks.cfg.Lease/2)
+	if len(others) == 0 {
+		return nil, nil
+	}
+	keys := make([]string, len(others))
+	for i := range others {
+		keys[i] = lockKey(others[i].sku)
+	}
+	left, err := ks.locks.Remaining(ctx, keys...)
+	if err != nil {
+		return freeBefore, err
+	}
+	var g errgroup.Group
+	g.SetLimit(ks.cfg.Workers)
+	free := map[string]time.Time{}
+	for i, c := range others {
+		if left[i] > 0 {
+			continue
+		}
+		since, before := freeBefore[c.sku]
+		if !before {
+			since = time.Now()
+		}
+		free[c.sku] = since
+		if time.Since(since) >= c.freeFor {
+			g.Go(func() error { ks.tryTake(ctx, c.sku); return nil })
+		}
+	}
+	_ = g.Wait()
+	return free, nil
+}
+
+// A candidate is a SKU that this node does not keep, and for how long its lock
+// must have been free before this node takes it.
+type candidate struct {
+	sku     string
+	freeFor time.Duration
+}
+
+// plan tells which slots to give up, and which SKUs to look at.
+func (ks *Controller) plan(sales []orders.Sale) (move []*slot, others []candidate) {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	now, round := time.Now(), ks.cfg.assignEvery()
+	over := maps.Clone(ks.slots) // less all that is still of interest
+	for _, sale := range sales {
+		if sale.Mode == orders.ModeOver {
+			continue
+		}
+		delete(over, sale.SKU)
+		mine := ks.isMine(sale.SKU)
+		moved := now.Sub(ks.handedOverAt[sale.SKU]) < ks.cfg.Lease
+		p := ks.slots[sale.SKU]
+		switch {
+		case p == nil && now.Before(ks.backoffUntil[sale.SKU]):
+		case p == nil && now.Sub(ks.wrote(sale.SKU)) > ks.cfg.Lease: // this node could do nothing for it
+		case p == nil && sale.Mode == orders.ModeDirect && ks.redis.down(sale.SKU): // sold well as it is, until Redis is back for good
+		case p == nil && mine:
+			others = append(others, candidate{sale.SKU, 0})
+		case p == nil && moved: // the one that it was moved to may be busy with others
+			others = append(others, candidate{sale.SKU, 3 * round})
+		case p == nil: // after most of a round of everybody's, the one whose it is has looked
+			others = append(others, candidate{sale.SKU, round * 3 / 4})
+		case !mine && len(ks.nodes) > 0 && !moved:
+			// Not twice within a lease: the other may have died meanwhile.
+			ks.handedOverAt[sale.SKU] = now
+			move = append(move, p)
+		}
+	}
+	return slices.AppendSeq(move, maps.Values(over)), others
+}
+
+func (ks *Controller) tryTake(ctx context.Context, sku string) {
+	err := ks.take(ctx, sku)
+	if err != nil && !errors.Is(err, lock.ErrHeld) && ctx.Err() == nil {
+		ks.log.Warn("takeover failed", "sku", sku, "error", err)
+	}
+}
+
+// take becomes the keeper of sku: the lock, then the fence from the database.
+// Only then does anything else happen.
+func (ks *Controller) take(ctx context.Context, sku string) error {
+	held, err := ks.locks.TryAcquire(ctx, lockKey(sku))
+	if err != nil {
+		return err
+	}
+	sale, err := ks.claim(ctx, held, sku)
+	if err != nil {
+		return errors.Join(err, held.Release(context.Background()))
+	}
+	p := &slot{Keeper: ks.one(sale), sku: sku, held: held, stopped: make(chan struct{})}
+	ks.count.TakenOver.Add(1)
+	ks.log.Info("keeper started", "sku", sku, "fence", sale.Fence)
+
+	ks.mu.Lock()
+	ks.slots[sku] = p
+	ks.enqueue(p, keeper.Release|keeper.Inspect)
+	ks.mu.Unlock()
+	context.AfterFunc(held.Context(), func() {
+		if cause := context.Cause(held.Context()); errors.Is(cause, lock.ErrLost) {
+			ks.count.Lost.Add(1)
+			ks.log.Warn("lock of a SKU lost", "sku", sku, "cause", cause)
+		}
+		ks.giveUp(p, 0, 0)
+	})
+	return nil
+}
+
+// claim raises the fence. A database that hangs must hold up
+// neither the SKUs that come after this one nor the node's end.
+func (ks *Controller) claim(ctx context.Context, held *lock.Lock, sku string) (*orders.Sale, error) {
+	within, cancel := context.WithTimeout(held.Context(), ks.cfg.Lease/2)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	return ks.store.TakeOver(within, sku)
+}
+
+// isMine tells whether this node should keep sku: of those that are alive and
+// write to its master, it has the highest score. The caller has mu.
+func (ks *Controller) isMine(sku string) bool {
+	master, _ := ks.redis.of(sku)
+	var able []string
+	for _, n := range ks.nodes {
+		if n.Writes(master) {
+			able = append(able, n.ID)
+		}
+	}
+	return ShouldKeep(able, sku) == ks.node
+}
+
+// written tells whether a node that was alive at this one's last heartbeat
+// writes to a master.
+func (ks *Controller) written(master string) bool {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	return slices.ContainsFunc(ks.nodes, func(n store.Node) bool { return n.Writes(master) })
+}
+
+// isOthers tells whether sku is a sale that another node should keep, and so
+// most likely does.
+func (ks *Controller) isOthers(sku string) bool {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	return ks.catalog.Known(sku) != nil && !ks.isMine(sku)
+}
+
+// ShouldKeep is the node with the highest score for sku.
+func ShouldKeep(nodes []string, sku string) (best string) {
+	var top uint64
+	for _, node := range nodes {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(node + "/" + sku))
+		if score := mix(h.Sum64()); best == "" || score > top {
+			best, top = node, score
+		}
+	}
+	return best
+}
+
+// mix spreads FNV's weak high bits (the finalizer of splitmix64).
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

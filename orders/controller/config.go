@@ -1,0 +1,89 @@
+package controller
+
+import (
+	"time"
+)
+
+// Config of the keepers. The zero value means the defaults.
+type Config struct {
+	Batch   int           // orders per transaction. Default 500
+	Workers int           // SKUs served at the same instant. Default 24
+	Lease   time.Duration // a dead node's SKUs are taken over within it. Default 5 s
+	// ResyncEvery is how long a hint that got lost goes unnoticed. Default 1 s.
+	ResyncEvery time.Duration
+	// ReconcileEvery is how often the sums of a gate that is in use are compared
+	// with the database's. Default 1 s.
+	ReconcileEvery time.Duration
+	// ReconcileHoldsEvery is how often the gate is compared with the database
+	// order by order, whether or not it has changed. Default 10 min.
+	ReconcileHoldsEvery time.Duration
+}
+
+func (c Config) WithDefaults() Config {
+	if c.Batch <= 0 || c.Batch > 500 { // the gate's scripts take no more ids at once
+		c.Batch = 500
+	}
+	if c.Workers <= 0 {
+		c.Workers = 24
+	}
+	if c.Lease <= 0 {
+		c.Lease = 5 * time.Second
+	}
+	if c.ResyncEvery <= 0 {
+		c.ResyncEvery = time.Second
+	}
+	if c.ReconcileEvery <= 0 {
+		c.ReconcileEvery = time.Second
+	}
+	if c.ReconcileHoldsEvery <= 0 {
+		c.ReconcileHoldsEvery = 10 * time.Minute
+	}
+	c.ResyncEvery = min(c.ResyncEvery, c.ReconcileEvery, c.ReconcileHoldsEvery)
+	return c
+}
+
+// LockLease is the time to live of a SKU's lock: shorter than the lease by
+// the time that the others need to notice that it is free.
+func (c Config) LockLease() time.Duration {
+	c = c.WithDefaults()
+	return c.Lease - 2*c.assignEvery()
+}
+
+// assignEvery is how often a node looks for locks that are free.
+func (c Config) assignEvery() time.Duration { return c.Lease / 20 }
+
+// maxBeatEvery is how often a node says that it is there; oftener with a short
+// lease. So often does it learn who comes and goes, too.
+const maxBeatEvery = time.Second
+
+// DirectConfig of direct mode. The zero value means the defaults.
+type DirectConfig struct {
+	// After is for how long the master of a sale's gate must have taken no writes
+	// before the sale is sold in direct mode, and how long it must have taken them
+	// again before a keeper takes the sale over. Up to twice as long where Redis
+	// does not even refuse. Default 3 s.
+	After time.Duration
+	// Line bounds the buyers of one node who are in direct mode at once: the
+	// database must not be run over. Others hear inventory.ErrBusy. Default 256.
+	Line int
+}
+
+func (c DirectConfig) WithDefaults() DirectConfig {
+	if c.After <= 0 {
+		c.After = 3 * time.Second
+	}
+	if c.Line <= 0 {
+		c.Line = 256
+	}
+	return c
+}
+
+// contraryProbes are how many probes in a row change what is known of a master,
+// at least.
+const contraryProbes = 4
+
+// probeEvery is how often a node writes to the masters: often enough for a
+// keeper to live by it.
+func (c DirectConfig) probeEvery(lease time.Duration) time.Duration {
+	return min(time.Second, c.After/contraryProbes, lease/4)
+}

@@ -1,0 +1,219 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"flashsale/inventory"
+	"flashsale/orders"
+	"flashsale/orders/store"
+)
+
+// Direct mode is how a sale goes on while Redis is gone for long: the
+// keeper's transaction, without a gate before it and without a queue. It is a
+// state of the sale in the database (pastgate.go), so that all nodes agree:
+//
+//   - entered by one update that raises fence and epoch, only while no node
+//     that is alive writes to the master that has the sale's gate: the keeper
+//     does not, and nobody could take its place. A single node that is cut off
+//     changes nothing;
+//   - each order is conditional on it;
+//   - left by the rebuild of the gate, in the transaction that issues the new
+//     epoch, and so before the gate opens.
+
+// directMode is this node's part in it.
+type directMode struct {
+	cfg     DirectConfig
+	keepers *Controller
+}
+
+// runOnce looks after Redis.
+func (d *directMode) runOnce(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, min(d.keepers.cfg.Lease/5, probeTimeout))
+	probed := d.keepers.gate.Probe(within)
+	cancel()
+	if ctx.Err() != nil {
+		return nil
+	}
+	changed := d.keepers.redis.observe(probed)
+	for _, m := range changed {
+		if m.Err != nil {
+			d.keepers.log.Warn("Redis does not take writes", "master", m.Name, "error", m.Err)
+		} else {
+			d.keepers.log.Info("Redis takes writes again", "master", m.Name)
+		}
+	}
+	if len(changed) > 0 {
+		_ = d.keepers.beat(ctx) // the next one says the same
+	}
+	if len(d.keepers.redis.unwritable()) == 0 {
+		return nil
+	}
+	return d.keepers.EnterDirect(ctx)
+}
+
+// EnterDirect switches the sales that are not over to direct mode, each if no node
+// writes to the master of its gate.
+func (ks *Controller) EnterDirect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
+	defer cancel()
+	sales, now, err := ks.catalog.Sales(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	tried := false
+	for i := range sales {
+		sku := sales[i].SKU
+		if sales[i].Mode == orders.ModeDirect || !now.Before(sales[i].ClosesAt) {
+			continue
+		}
+		name, m := ks.redis.of(sku)
+		if !m.down || ks.written(name) {
+			continue
+		}
+		tried = true
+		entered, err := ks.store.EnterDirect(ctx, sku, name, ks.cfg.Lease)
+		errs = append(errs, err)
+		if entered {
+			ks.count.DirectEntered.Add(1)
+			ks.log.Warn("selling in direct mode", "sku", sku)
+		}
+	}
+	if tried { // by this node or by another, they have entered
+		errs = append(errs, ks.catalog.Refresh(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// CommitDirect is Store.Direct, counted.
+func (ks *Controller) CommitDirect(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
+	verdicts, err := ks.store.Direct(ctx, sku, batch)
+	for _, v := range verdicts {
+		if v.Action == orders.Insert {
+			ks.count.DirectPlaced.Add(1)
+		}
+	}
+	return verdicts, err
+}
+
+// SellsDirect tells whether this node sells without Redis, or without one of its
+// masters.
+func (ks *Controller) SellsDirect() bool { return ks.RedisAway() && ks.DirectSales() > 0 }
+
+// DirectSales is how many sales are sold in direct mode.
+func (ks *Controller) DirectSales() (n int) {
+	for _, sale := range ks.catalog.All() {
+		if sale.Mode == orders.ModeDirect {
+			n++
+		}
+	}
+	return n
+}
+
+// redisHealth is what this node knows of Redis: which of its masters take this
+// node's writes. Each sale is judged by the master that has its gate.
+//
+// A master is down, or up again, only once the opposite of what was known has
+// lasted: what comes and goes must lead no sale into direct mode, nor out of
+// it. Probes are counted, and not time, so that a process that was stopped
+// between two of them has not waited for anything.
+type redisHealth struct {
+	gate interface {
+		Master(context.Context, string) (string, error)
+	}
+	lasts  int // probes in a row that it takes
+	mu     sync.Mutex
+	all    map[string]master // by name, as last probed
+	latest time.Time         // when any master did
+}
+
+type master struct {
+	down     bool
+	contrary int       // probes in a row that say the opposite
+	wrote    time.Time // when it last took a write of a keeper
+}
+
+// observe takes note of one probe, and returns what has changed: the masters
+// that are down now, with why, and those that are up again, without.
+func (h *redisHealth) observe(probed []inventory.Master) (changed []inventory.Master) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now, all := time.Now(), make(map[string]master, len(probed))
+	for _, p := range probed {
+		m := h.all[p.Name]
+		// Without memory Redis refuses buyers, and lets a keeper take orders off
+		// the queue and give units back: its scripts begin with a deletion.
+		if p.Err == nil || strings.HasPrefix(p.Err.Error(), "OOM ") {
+			m.wrote, h.latest = now, now
+		}
+		if m.contrary++; m.down == (p.Err != nil) {
+			m.contrary = 0
+		}
+		if m.contrary >= h.lasts {
+			m.down, m.contrary = !m.down, 0
+			changed = append(changed, p)
+		}
+		all[p.Name] = m
+	}
+	h.all = all
+	return changed
+}
+
+// of is the master that has the gate of sku. One that was not probed is taken
+// for up: nothing is known against it.
+func (h *redisHealth) of(sku string) (name string, m master) {
+	h.mu.Lock()
+	m, whole := h.all[inventory.Whole]
+	whole = whole || len(h.all) == 0
+	h.mu.Unlock()
+	if whole {
+		return inventory.Whole, m
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	name, _ = h.gate.Master(ctx, sku)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m, probed := h.all[name]
+	if !probed {
+		m.wrote = h.latest
+	}
+	return name, m
+}
+
+// down tells whether the master of sku has refused this node's writes for long,
+// or has not taken them again for as long.
+func (h *redisHealth) down(sku string) bool {
+	_, m := h.of(sku)
+	return m.down
+}
+
+// unwritable are the masters that are down, by name.
+func (h *redisHealth) unwritable() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var names []string
+	for name, m := range h.all {
+		if m.down {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// away tells whether all masters are down.
+func (h *redisHealth) away() bool {
+	down := len(h.unwritable())
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return down > 0 && down == len(h.all)
+}
+
+// probeTimeout is how long Redis may take for a small write, at most.
+const probeTimeout = time.Second

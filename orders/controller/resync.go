@@ -1,0 +1,216 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"flashsale/inventory"
+	"flashsale/orders/keeper"
+	"flashsale/orders/store"
+)
+
+// resync looks after all SKUs of this node with one pipeline and one query,
+// and wakes the keepers that have something to do: everything that a lost
+// message could have told them.
+func (ks *Controller) resync(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
+	defer cancel()
+	// First: a queue that grows because the database is away is to be seen.
+	skus := ks.Kept()
+	summaries, away := ks.gate.Summaries(ctx, skus...)
+	if away == nil {
+		away = ks.lookAtQueues(ctx, skus, summaries)
+	}
+	ended, err := ks.store.EndedSKUs(ctx)
+	if err != nil {
+		return errors.Join(away, err)
+	}
+	for _, sku := range ended {
+		ks.wake(sku, keeper.Release)
+	}
+	if away != nil {
+		return away
+	}
+	ks.findStale(skus, summaries)
+	_, now, err := ks.catalog.Sales(ctx)
+	if err != nil {
+		return err
+	}
+	for i, sku := range skus {
+		ks.schedule(sku, summaries[i], time.Now())
+		sale, err := ks.catalog.Sale(ctx, sku)
+		if err != nil {
+			continue
+		}
+		switch g := summaries[i]; {
+		case g.Queued == 0 && now.After(sale.LastOrder().Add(keeper.FinishAfter)):
+			ks.wake(sku, keeper.Forget)
+		case !g.Open || g.Epoch != sale.Epoch || !g.Terms.Equal(sale.Terms()):
+			// Maybe only the copy is old: the keeper looks at the real thing.
+			ks.wake(sku, keeper.Inspect)
+		case g.Queued > 0:
+			ks.wake(sku, keeper.Drain)
+		}
+	}
+	return nil
+}
+
+// maxRebuilds bounds the stale gates that a node rebuilds at once: a failover
+// makes all of them stale, and they go on selling. Those with callers who are
+// refused come first, and beside the bound (resync.go).
+const maxRebuilds = 4
+
+// findStale has stale gates rebuilt, a few at a time: those that were built on
+// another Redis, and those that have let fewer orders in than a moment ago.
+func (ks *Controller) findStale(skus []string, summaries []inventory.Summary) {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	ks.staleSKUs, ks.scans = ks.staleSKUs[:0], 0
+	for i, sku := range skus {
+		p, g := ks.slots[sku], summaries[i]
+		if p == nil || !g.Open {
+			continue
+		}
+		wentBack := g.Epoch == p.last.Epoch && g.Granted < p.last.Granted
+		if p.last = g; g.Stale || wentBack {
+			ks.staleSKUs = append(ks.staleSKUs, sku)
+		}
+	}
+	ks.rebuildStale()
+}
+
+// rebuildStale wakes the keepers of stale gates as far as the bound goes. The
+// caller has mu.
+func (ks *Controller) rebuildStale() {
+	if len(ks.staleSKUs) == 0 {
+		return
+	}
+	at := 0
+	for _, p := range ks.slots {
+		if (p.todo|p.doing)&keeper.Rebuild != 0 {
+			at++
+		}
+	}
+	for ; at < maxRebuilds && len(ks.staleSKUs) > 0; at++ {
+		p := ks.slots[ks.staleSKUs[0]]
+		if ks.staleSKUs = ks.staleSKUs[1:]; p != nil {
+			ks.enqueue(p, keeper.Rebuild)
+		}
+	}
+}
+
+// A schedule says when a slot compares its gate with the database.
+type schedule struct {
+	last  inventory.Summary // the gate at the last resync
+	seen  inventory.Summary // the gate when its sums were last to be compared
+	later keeper.Work       // what a pass has left to be done again, but not at once
+	sums  time.Time         // not again before
+	scan  time.Time         // next, order by order; zero: not set yet
+}
+
+// maxScans is how many SKUs begin to be compared order by order in one
+// resync, and one more for each hundred that the node keeps.
+const maxScans = 4
+
+// schedule has the keeper of sku compare the stores when it is time. Sums are
+// compared where the gate has changed since, and whatever happens to units
+// changes it: of a thousand sales at rest none costs more than this summary,
+// until it is compared order by order.
+func (ks *Controller) schedule(sku string, g inventory.Summary, now time.Time) {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	p := ks.slots[sku]
+	if p == nil || !g.Open {
+		return
+	}
+	every, todo := ks.cfg.ReconcileHoldsEvery, p.later&keeper.ScanPage
+	if p.scan.IsZero() { // not all at once
+		p.scan = now.Add(rand.N(every))
+	}
+	if !now.Before(p.scan) && ks.scans < maxScans+len(ks.slots)/100 {
+		ks.scans++
+		p.scan = now.Add(every)
+		todo |= keeper.Scan | keeper.Compare
+	} else if !now.Before(p.sums) && (g != p.seen || p.later&keeper.Compare != 0) {
+		todo |= keeper.Compare
+	}
+	if todo&keeper.Compare != 0 {
+		p.seen, p.sums = g, now.Add(ks.cfg.ReconcileEvery)
+	}
+	if todo != 0 {
+		ks.enqueue(p, todo)
+	}
+}
+
+// hints bounds how often the callers of a stale gate ask for its rebuild.
+type hints struct {
+	mu   sync.Mutex
+	last map[string]time.Time // by SKU
+}
+
+// hintEvery is how often, at most, a node asks for the rebuild of one gate.
+const hintEvery = time.Second
+
+// due tells whether it is time for another hint, and takes note of it.
+func (h *hints) due(sku string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	if now.Sub(h.last[sku]) < hintEvery {
+		return false
+	}
+	if h.last == nil {
+		h.last = map[string]time.Time{}
+	}
+	h.last[sku] = now
+	return true
+}
+
+// Stale has the gate of sku rebuilt where err says that it is stale: it may have
+// forgotten orders, and refuses nobody until then. Sales with callers so come
+// before those that the keepers find by themselves.
+func (ks *Controller) Stale(ctx context.Context, sku string, err error) {
+	var refusal *inventory.Refusal
+	if !errors.Is(err, inventory.ErrStale) || !errors.As(err, &refusal) || !ks.hints.due(sku) {
+		return
+	}
+	if err := ks.store.ReplaceGate(ctx, sku, refusal.Epoch); err != nil {
+		ks.log.Debug("rebuild not asked for", "sku", sku, "error", err)
+		return
+	}
+	ks.Changed(ctx, sku)
+}
+
+// lookAtQueues notes how long the queues are and since when, and how far
+// Redis's clock and this one are apart.
+func (ks *Controller) lookAtQueues(ctx context.Context, skus []string, summaries []inventory.Summary) error {
+	var busy []string
+	for i, sku := range skus {
+		if summaries[i].Queued > 0 {
+			busy = append(busy, sku)
+		}
+	}
+	asked := time.Now()
+	oldest, now, err := ks.gate.Oldest(ctx, busy...)
+	since := make(map[string]time.Time, len(busy))
+	if err == nil {
+		ahead := now.Sub(asked.Add(time.Since(asked) / 2))
+		ks.clockOffset.Store(&ahead)
+		for i, sku := range busy {
+			if !oldest[i].IsZero() {
+				since[sku] = oldest[i].Add(-ahead)
+			}
+		}
+	}
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	for i, sku := range skus {
+		if p := ks.slots[sku]; p != nil {
+			p.waiting = waiting{orders: summaries[i].Queued, since: since[sku]}
+		}
+	}
+	return err
+}

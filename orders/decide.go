@@ -1,0 +1,241 @@
+package orders
+
+import (
+	"math"
+	"time"
+
+	"flashsale/inventory"
+)
+
+// A Ledger is what the database knows of a SKU, read under the sale's row
+// lock, and what this batch has added to it.
+type Ledger struct {
+	Sale  *Sale
+	Now   time.Time
+	left  int64 // units
+	ByID  map[string]*Order
+	byKey map[buyerKey]*Order
+	Held  map[string]int64 // units a buyer has pending or paid; of a buyer who is full, read for a late payment only
+	// Orders counts all orders that a buyer has made, of any status. Who has PerBuyer
+	// of them is full: nobody may make more.
+	Orders   map[string]int64
+	PerBuyer int64
+
+	Refunded map[LatePayment]bool
+
+	PastGate  bool // no gate has let the orders in
+	OnPayment bool // they take no units until they are paid
+}
+
+type buyerKey struct{ buyer, key string }
+
+func NewLedger(sale *Sale, now time.Time, rows []Order) *Ledger {
+	l := &Ledger{
+		Sale: sale, Now: now, left: sale.Total - sale.Sold,
+		ByID: map[string]*Order{}, byKey: map[buyerKey]*Order{}, Held: map[string]int64{},
+		Orders: map[string]int64{}, PerBuyer: math.MaxInt64,
+		Refunded: map[LatePayment]bool{},
+	}
+	for i := range rows {
+		l.add(&rows[i])
+	}
+	return l
+}
+
+// add counts an order with its buyer's.
+func (l *Ledger) add(o *Order) {
+	l.Know(o)
+	l.Orders[o.Buyer]++
+	if o.Status.Open() {
+		l.Held[o.Buyer] += o.Quantity
+	}
+}
+
+// Know has the order found by its id and key.
+func (l *Ledger) Know(o *Order) {
+	l.ByID[o.ID] = o
+	if o.IdempotencyKey != nil {
+		l.byKey[buyerKey{o.Buyer, *o.IdempotencyKey}] = o
+	}
+}
+
+// full tells whether a buyer has as many orders as one may have.
+func (l *Ledger) full(buyer string) bool { return l.Orders[buyer] >= l.PerBuyer }
+
+// A Decision is what becomes of one queued order.
+type Decision struct {
+	Queued  inventory.Queued
+	Order   *Order // the row: a new one, or the one that was there
+	Action  Action // on the row
+	Hold    HoldAction
+	Refund  *Refund // of Owe
+	Refused Reason  // where set, what the caller hears instead of Order
+}
+
+// An Action is what a decision does to the order's row.
+type Action int
+
+// The actions.
+const (
+	Find    Action = iota // nothing: Order, if any, was there
+	Insert                // Order is new
+	PayLate               // the order had expired, or awaited payment: this payment pays it
+	Owe                   // this payment comes too late: Refund is recorded
+)
+
+// A HoldAction is what becomes of the order's hold at the gate.
+type HoldAction int
+
+// What becomes of a hold.
+const (
+	Keep      HoldAction = iota
+	GiveBack             // it stands for nothing: its units return to sale
+	Reconfirm            // the gate has forgotten that the order ended, and is told again
+)
+
+// Decide decides on one order that the gate has let in. Normally all pass;
+// after Redis has lost data some do not.
+func (l *Ledger) Decide(q inventory.Queued) Decision {
+	if p, late := LateOf(q); late {
+		return l.decideLate(q, p)
+	}
+	v := Decision{Queued: q}
+	if row := l.ByID[q.OrderID]; row != nil {
+		// The order itself, seen again: the answer of an earlier commit was
+		// lost, or Redis has gone back to before it heard of it. If it has been
+		// closed, its units go back now; if it has been paid, its hold is still
+		// to be dropped, whatever the gate was told before it went back.
+		v.Order = row
+		switch {
+		case row.Status.Closed():
+			v.Hold = GiveBack
+		case row.Status == Paid && row.RestoredAt != nil:
+			v.Hold = Reconfirm
+		}
+		return v
+	}
+	if q.Key != "" {
+		if first := l.byKey[buyerKey{q.Buyer, q.Key}]; first != nil {
+			v.Order, v.Hold = first, GiveBack
+			if first.RequestHash != q.Fingerprint {
+				v.Refused = Mismatch
+			}
+			return v
+		}
+	}
+	if l.full(q.Buyer) {
+		// No row: or one buyer could make rows without end.
+		v.Hold, v.Refused = GiveBack, BuyerLimit
+		return v
+	}
+	v.Action = Insert
+	v.Order = &Order{
+		ID: q.OrderID, SKU: l.Sale.SKU, Buyer: q.Buyer, Quantity: q.Quantity,
+		Amount: l.Sale.Price * q.Quantity, Currency: l.Sale.Currency,
+		Status: PendingPayment, RequestHash: q.Fingerprint,
+		CreatedAt: q.At,
+		ExpiresAt: l.Now.Add(time.Duration(l.Sale.PaymentWindowS) * time.Second),
+	}
+	if q.Key != "" {
+		v.Order.IdempotencyKey = &q.Key
+	}
+	if l.OnPayment {
+		v.Order.Status, v.Order.RestoredAt = AwaitingPayment, &l.Now
+		if v.Order.ExpiresAt.After(l.Sale.ClosesAt) { // paying takes units, and needs a sale that is on
+			v.Order.ExpiresAt = l.Sale.ClosesAt
+		}
+	}
+	switch {
+	case l.Held[q.Buyer]+q.Quantity > l.Sale.PerBuyerLimit:
+		l.reject(&v, BuyerLimit)
+	case q.Quantity > l.left:
+		l.reject(&v, SoldOut)
+	case l.OnPayment: // it takes no units yet; what can never be had was refused above
+	default:
+		l.left -= q.Quantity
+	}
+	if v.Action == Insert {
+		l.add(v.Order)
+	}
+	return v
+}
+
+// reject keeps the order as a row that holds nothing. Its units go back to
+// the gate the way of every closed order. What no gate has let in has no units
+// to give back, and its caller no order to ask for: it leaves no row.
+func (l *Ledger) reject(v *Decision, reason Reason) {
+	if l.PastGate {
+		v.Action, v.Order, v.Refused = Find, nil, reason
+		return
+	}
+	v.Order.Status, v.Order.Reason = Rejected, reason
+	v.Order.ExpiresAt, v.Order.ClosedAt = l.Now, &l.Now
+}
+
+// A LatePayment is a payment of an order that has expired, or awaits payment.
+type LatePayment struct{ Order, Ref string }
+
+// LateOf tells whether a queued order is the attempt of a late payment.
+func LateOf(q inventory.Queued) (p LatePayment, late bool) {
+	return LatePayment{q.Pays, q.Key}, q.Pays != ""
+}
+
+// decideLate decides on the attempt of a late payment. Its hold either becomes
+// that of the paid order, or goes back.
+func (l *Ledger) decideLate(q inventory.Queued, p LatePayment) Decision {
+	row := l.ByID[p.Order]
+	v := Decision{Queued: q, Order: row, Hold: GiveBack}
+	switch {
+	case row == nil || row.Status == PendingPayment: // expired orders do not go away, nor back
+		v.Refused = Unavailable
+	case row.HoldID != nil && *row.HoldID == q.OrderID:
+		// This attempt, seen again: it has paid, and its hold is dropped, not
+		// given back.
+		v.Hold = Keep
+		if row.RestoredAt != nil {
+			v.Hold = Reconfirm
+		}
+	case l.Refunded[p]:
+		v.Refused = OrderClosed
+	case row.PaidBy(p.Ref): // another attempt of the same payment has
+	case row.Status == Paid:
+		v.Refused = AlreadyPaid
+	case row.Claims >= MaxClaims:
+		v.Refused = OrderClosed
+	default:
+		reason := l.fits(row)
+		if reason != "" && row.Status == AwaitingPayment && l.PastGate {
+			v.Refused = reason // the payer waits, and no queue has the same payment: an old one is dropped
+			return v
+		}
+		if reason != "" {
+			v.Action, v.Refused, v.Refund = Owe, OrderClosed, NewRefund(row, p.Ref, reason, l.Now)
+			l.Refunded[p] = true
+			row.Claims++
+			return v
+		}
+		v.Action, v.Hold = PayLate, Keep
+		l.left -= row.Quantity
+		l.Held[row.Buyer] += row.Quantity
+		row.Status, row.PaymentRef, row.HoldID = Paid, &p.Ref, &q.OrderID
+		row.ClosedAt, row.RestoredAt = nil, nil
+	}
+	return v
+}
+
+// fits tells why an order cannot be paid anew, "" when it can. Only one whose
+// units are known to be back may take as many again: else they would be taken
+// once and given back twice.
+func (l *Ledger) fits(o *Order) Reason {
+	switch {
+	case !o.Status.PayLate():
+		return Reason(o.Status)
+	case o.RestoredAt == nil:
+		return NotReleased
+	case l.Held[o.Buyer]+o.Quantity > l.Sale.PerBuyerLimit:
+		return BuyerLimit
+	case o.Quantity > l.left:
+		return SoldOut
+	}
+	return ""
+}

@@ -1,0 +1,103 @@
+package orders_test
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"flashsale/inventory"
+	"flashsale/orders"
+	"flashsale/orders/internal/kit"
+)
+
+// drawn is a random sale with rows that keep its rules, and a batch.
+func drawn(t *rapid.T) (*orders.Sale, []orders.Order, []inventory.Queued) {
+	sale := &orders.Sale{SKU: "S", Total: rapid.Int64Range(0, 12).Draw(t, "total"), PerBuyerLimit: rapid.Int64Range(1, 4).Draw(t, "limit")}
+	buyer := rapid.SampledFrom([]string{"ann", "bob", "eve"})
+	key := rapid.SampledFrom([]string{"", "", "k", "l"})
+	id := rapid.SampledFrom([]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"})
+	hash := rapid.SampledFrom([]string{"h", "h", "h", "other"})
+	quantity := rapid.Int64Range(1, 3)
+	var rows []orders.Order
+	// Each row comes about as it does in life: judged, and then perhaps ended.
+	for range rapid.IntRange(0, 6).Draw(t, "rows") {
+		q := kit.QueuedOrder(id.Draw(t, "id"), buyer.Draw(t, "buyer"), key.Draw(t, "key"), quantity.Draw(t, "quantity"))
+		status := map[string]orders.Status{"sold": orders.PendingPayment, "rejected sold_out": orders.Rejected, "rejected buyer_limit": orders.Rejected}[kit.Judgement(sale, rows, q)]
+		if status == "" {
+			continue
+		}
+		if status == orders.PendingPayment {
+			status = rapid.SampledFrom([]orders.Status{orders.PendingPayment, orders.Paid, orders.Cancelled, orders.Expired}).Draw(t, "status")
+		}
+		rows = append(rows, kit.Row(q.OrderID, q.Buyer, q.Key, q.Quantity, status, status != orders.PendingPayment && rapid.Bool().Draw(t, "restored")))
+		if status.Open() {
+			sale.Sold += q.Quantity
+		}
+	}
+	batch := make([]inventory.Queued, rapid.IntRange(1, 8).Draw(t, "batch"))
+	for i := range batch {
+		batch[i] = kit.QueuedOrder(id.Draw(t, "id"), buyer.Draw(t, "buyer"), key.Draw(t, "key"), quantity.Draw(t, "quantity"))
+		batch[i].Fingerprint = hash.Draw(t, "hash")
+	}
+	return sale, rows, batch
+}
+
+// differs judges a batch and tells where the model says something else. Each
+// order is judged by the ledger that next returns.
+func differs(sale *orders.Sale, rows []orders.Order, batch []inventory.Queued, next func() *orders.Ledger) error {
+	all := append([]orders.Order(nil), rows...)
+	for i, q := range batch {
+		v := next().Decide(q)
+		if got, want := kit.Said(v), kit.Judgement(sale, all, q); got != want {
+			return fmt.Errorf("order %d of the batch, %+v: %q, the model says %q", i, q, got, want)
+		}
+		if v.Action == orders.Insert {
+			all = append(all, *v.Order)
+		}
+	}
+	var sold int64
+	byBuyer := map[string]int64{}
+	for _, o := range all {
+		if o.Status.Open() {
+			sold += o.Quantity
+			byBuyer[o.Buyer] += o.Quantity
+		}
+	}
+	for buyer, units := range byBuyer {
+		if units > sale.PerBuyerLimit {
+			return fmt.Errorf("%s has %d units of at most %d", buyer, units, sale.PerBuyerLimit)
+		}
+	}
+	if sold > sale.Total {
+		return fmt.Errorf("%d units sold of %d", sold, sale.Total)
+	}
+	return nil
+}
+
+func TestJudgeAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sale, rows, batch := drawn(t)
+		l := orders.NewLedger(sale, kit.JudgedAt, rows)
+		if err := differs(sale, rows, batch, func() *orders.Ledger { return l }); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A judge who looks only at the rows, and not at what the batch has added to
+// them, is found out by the same check.
+func TestJudgeWithinTheBatchIsNeeded(t *testing.T) {
+	sale := &orders.Sale{SKU: "S", Total: 10, PerBuyerLimit: 3}
+	for name, batch := range map[string][]inventory.Queued{
+		"limit": {kit.QueuedOrder("1", "ann", "", 2), kit.QueuedOrder("2", "ann", "", 2)},
+		"key":   {kit.QueuedOrder("1", "ann", "k", 1), kit.QueuedOrder("2", "ann", "k", 1)},
+		"id":    {kit.QueuedOrder("1", "ann", "", 1), kit.QueuedOrder("1", "ann", "", 1)},
+		"units": {kit.QueuedOrder("1", "ann", "", 3), kit.QueuedOrder("2", "bob", "", 3), kit.QueuedOrder("3", "eve", "", 3), kit.QueuedOrder("4", "joe", "", 3)},
+	} {
+		forgetful := func() *orders.Ledger { return orders.NewLedger(sale, kit.JudgedAt, nil) }
+		if differs(sale, nil, batch, forgetful) == nil {
+			t.Errorf("%s: nothing found", name)
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/httpapi"
+	"flashsale/orders/internal/bare"
+	"flashsale/orders/internal/kit"
+	"flashsale/orders/shop"
+)
+
+// A front is the handlers behind a router: the buyer is who the header Buyer
+// says, and an error is handed back as it is.
+type front struct {
+	engine *gin.Engine
+	err    error
+}
+
+func newFront(s *shop.Service) *front {
+	gin.SetMode(gin.ReleaseMode)
+	f := &front{engine: gin.New()}
+	h := httpapi.New(s, func(c *gin.Context) string { return c.GetHeader("Buyer") })
+	for route, handle := range map[string]func(*gin.Context) error{
+		"POST /v1/orders": h.Place, "GET /v1/orders": h.List, "GET /v1/orders/:id": h.Get,
+		"POST /v1/orders/:id/pay": h.Pay, "POST /v1/orders/:id/cancel": h.Cancel,
+		"GET /v1/sales": h.Sales, "GET /v1/sales/:sku": h.Sale,
+		"PUT /v1/admin/sales/:sku": h.PutSale, "GET /v1/admin/sales/:sku/audit": h.Audit,
+		"GET /v1/admin/sales/:sku/orders": h.Rows, "POST /v1/admin/sales/:sku/rebuild": h.Rebuild,
+		"GET /v1/admin/refunds": h.Refunds,
+	} {
+		method, path, _ := strings.Cut(route, " ")
+		f.engine.Handle(method, path, func(c *gin.Context) { f.err = handle(c) })
+	}
+	return f
+}
+
+// ask sends a request as ann; headers are "Name: value".
+func (f *front) ask(method, path, body string, headers ...string) (*httptest.ResponseRecorder, error) {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	for _, h := range append(headers, "Buyer: ann") { // the first of a name counts
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Add(name, value)
+	}
+	w := httptest.NewRecorder()
+	f.err = nil
+	f.engine.ServeHTTP(w, r)
+	return w, f.err
+}
+
+// object decodes a JSON object and returns its field names, too.
+func object(t *testing.T, body string) (map[string]any, string) {
+	t.Helper()
+	var o map[string]any
+	if err := json.Unmarshal([]byte(body), &o); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	names := []string{}
+	for name := range o {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return o, strings.Join(names, " ")
+}
+
+// Every malformed body of the failure table, and the field that it names.
+func TestBadRequests(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		p := serve(t, s, kit.Sale("S", 10, 10), nil)
+		f := newFront(p.Service)
+		good := `{"sku":"S","quantity":1}`
+		for _, test := range []struct{ name, body, header, field string }{
+			{"empty", "", "", "body"},
+			{"not JSON", "sku=S", "", "body"},
+			{"cut off", `{"sku":"S","quantity":1`, "", "body"},
+			{"an array", `[1]`, "", "body"},
+			{"a string", `"S"`, "", "body"},
+			{"null", `null`, "", "body"},
+			{"no field", `{}`, "", "sku"},
+			{"no quantity", `{"sku":"S"}`, "", "quantity"},
+			{"SKU with a space", `{"sku":"S S","quantity":1}`, "", "sku"},
+			{"a space", " ", "", "body"},
+			{"trailing data", good + `{}`, "", "body"},
+			{"trailing word", good + ` x`, "", "body"},
+			{"trailing brace", good + `}`, "", "body"},
+			{"unknown field", `{"sku":"S","quantity":1,"price":0}`, "", "price"},
+			{"quantity a string", `{"sku":"S","quantity":"1"}`, "", "quantity"},
+			{"quantity a fraction", `{"sku":"S","quantity":1.5}`, "", "quantity"},
+			{"quantity with exponent", `{"sku":"S","quantity":1e1}`, "", "quantity"},
+			{"quantity null", `{"sku":"S","quantity":null}`, "", "quantity"},
+			{"quantity zero", `{"sku":"S","quantity":0}`, "", "quantity"},
+			{"quantity negative", `{"sku":"S","quantity":-1}`, "", "quantity"},
+			{"quantity beyond the cap", `{"sku":"S","quantity":11}`, "", "quantity"},
+			{"quantity overflows", `{"sku":"S","quantity":9223372036854775808}`, "", "quantity"},
+			{"quantity overflows by far", `{"sku":"S","quantity":1` + strings.Repeat("0", 400) + `}`, "", "quantity"},
+			{"SKU a number", `{"sku":1,"quantity":1}`, "", "sku"},
+			{"SKU too long", `{"sku":"` + strings.Repeat("S", 65) + `","quantity":1}`, "", "sku"},
+			{"SKU with a brace", `{"sku":"S}{","quantity":1}`, "", "sku"},
+			{"SKU not ASCII", `{"sku":"Ä","quantity":1}`, "", "sku"},
+			{"too large", `{"sku":"` + strings.Repeat("S", 5000) + `","quantity":1}`, "", "body"},
+			{"too large with spaces", good + strings.Repeat(" ", 5000), "", "body"},
+			{"key empty", good, "Idempotency-Key: ", "Idempotency-Key"},
+			{"key too long", good, "Idempotency-Key: " + strings.Repeat("k", 129), "Idempotency-Key"},
+			{"key with a space", good, "Idempotency-Key: a b", "Idempotency-Key"},
+			{"key not ASCII", good, "Idempotency-Key: ä", "Idempotency-Key"},
+		} {
+			headers := []string{"Content-Type: application/json"}
+			if test.header != "" {
+				headers = append(headers, test.header)
+			}
+			_, err := f.ask("POST", "/v1/orders", test.body, headers...)
+			var invalid *orders.InvalidError
+			if !errors.As(err, &invalid) || invalid.Fields[test.field] == "" {
+				t.Errorf("%s: %v", test.name, err)
+			} else if text := invalid.Error(); strings.Contains(text, "json:") || strings.Contains(text, "Go ") {
+				t.Errorf("%s: speaks of the library: %s", test.name, text)
+			}
+		}
+		if _, err := f.ask("POST", "/v1/orders", good, "Idempotency-Key: a", "Idempotency-Key: b"); !errors.As(err, new(*orders.InvalidError)) {
+			t.Errorf("two keys: %v", err)
+		}
+		for _, media := range []string{"text/plain", "application/x-www-form-urlencoded", "application/json; ;", "application/jsonx"} {
+			kit.Is(t, kit.Err(f.ask("POST", "/v1/orders", good, "Content-Type: "+media)), httpapi.ErrMediaType)
+		}
+		kit.Is(t, kit.Err(f.ask("POST", "/v1/orders", `{"sku":"other","quantity":1}`)), orders.ErrNotFound)
+		if rows := kit.RowsOf(t, p.store.DB); len(rows) != 0 {
+			t.Errorf("%d orders came about", len(rows))
+		}
+		// Both fields at once, and the ways of saying JSON.
+		_, err := f.ask("POST", "/v1/orders", `{"sku":"","quantity":0}`)
+		var invalid *orders.InvalidError
+		if !errors.As(err, &invalid) || len(invalid.Fields) != 2 {
+			t.Errorf("two wrong fields: %v", err)
+		}
+		for _, media := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON"} {
+			if w, err := f.ask("POST", "/v1/orders", good, "Content-Type: "+media); err != nil || w.Code != http.StatusCreated {
+				t.Errorf("%s: %d, %v", media, w.Code, err)
+			}
+		}
+	})
+}
+
+const (
+	orderFields = "amount buyer closed_at created_at currency expires_at id paid_at quantity sku status"
+	saleFields  = "available closes_at currency name opens_at payment_window_s per_buyer_limit price reserve_on sku state total"
+)
+
+var (
+	stampText = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`)
+	idText    = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+)
+
+// newOrder wants a new order of two things for ann, to the field, and returns its id.
+func newOrder(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	o, names := object(t, w.Body.String())
+	id, _ := o["id"].(string)
+	if names != orderFields || !idText.MatchString(id) || o["status"] != "pending_payment" || o["amount"] != 3998.0 || o["buyer"] != "ann" ||
+		o["paid_at"] != nil || o["closed_at"] != nil {
+		t.Errorf("order: %s", w.Body)
+	}
+	for _, name := range []string{"created_at", "expires_at"} {
+		if text, _ := o[name].(string); !stampText.MatchString(text) {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+	if where := w.Header().Get("Location"); where != "/v1/orders/"+id {
+		t.Errorf("Location: %s", where)
+	}
+	return id
+}
+
+// What an order, a sale, an audit and the lists look like, to the field.
+func TestAnswers(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		p := serve(t, s, orders.Sale{}, nil)
+		f := newFront(p.Service)
+		w, err := f.ask("PUT", "/v1/admin/sales/S", `{"name":"Ä thing","price":1999,"currency":"EUR","total":10,"per_buyer_limit":5,
+			"opens_at":"2026-01-01T01:00:00.5+01:00","closes_at":"2100-01-01T00:00:00Z","payment_window_s":60}`)
+		if err != nil || w.Code != http.StatusCreated || w.Header().Get("Location") != "/v1/sales/S" {
+			t.Fatalf("put: %d, %v", w.Code, err)
+		}
+		o, names := object(t, w.Body.String())
+		if names != saleFields || o["opens_at"] != "2026-01-01T00:00:00.500Z" || o["state"] != "open" || o["name"] != "Ä thing" || o["available"] != 10.0 {
+			t.Errorf("sale: %s", w.Body)
+		}
+		if w, err := f.ask("GET", "/v1/sales/S", ""); err != nil || w.Code != 200 || w.Header().Get("Cache-Control") == "" {
+			t.Errorf("get sale: %d, %v", w.Code, err)
+		}
+		if w, _ = f.ask("GET", "/v1/sales", ""); !strings.HasPrefix(w.Body.String(), `{"sales":[{"sku":"S",`) {
+			t.Errorf("sales: %s", w.Body)
+		}
+
+		w, err = f.ask("POST", "/v1/orders", `{"sku":"S","quantity":2}`, "Idempotency-Key: k")
+		if err != nil || w.Code != http.StatusCreated {
+			t.Fatalf("order: %d, %v", w.Code, err)
+		}
+		id := newOrder(t, w)
+		again, err := f.ask("POST", "/v1/orders", `{"quantity":2,"sku":"S"}`, "Idempotency-Key: k")
+		if err != nil || again.Code != http.StatusCreated || again.Header().Get("Idempotent-Replayed") != "true" || again.Body.String() != w.Body.String() {
+			t.Errorf("replay: %d %s, %v", again.Code, again.Body, err)
+		}
+		got, err := f.ask("GET", "/v1/orders/"+id, "")
+		if err != nil || got.Body.String() != w.Body.String() {
+			t.Errorf("get: %s, %v", got.Body, err)
+		}
+
+		w, err = f.ask("POST", "/v1/orders/"+id+"/pay", `{"payment_ref":"r"}`)
+		o, names = object(t, w.Body.String())
+		if paid, _ := o["paid_at"].(string); err != nil || w.Code != 200 || names != orderFields || o["status"] != "paid" || !stampText.MatchString(paid) {
+			t.Errorf("pay: %d %s, %v", w.Code, w.Body, err)
+		}
+		for _, ref := range []string{`""`, `"a b"`, `"` + strings.Repeat("r", 129) + `"`, `1`} {
+			if _, err := f.ask("POST", "/v1/orders/"+id+"/pay", `{"payment_ref":`+ref+`}`); !errors.As(err, new(*orders.InvalidError)) {
+				t.Errorf("payment_ref %s: %v", ref, err)
+			}
+		}
+		kit.Is(t, kit.Err(f.ask("POST", "/v1/orders/"+id+"/cancel", "")), orders.ErrAlreadyPaid)
+
+		bare.Settled(t, p, "S")
+		w, _ = f.ask("GET", "/v1/admin/sales/S/audit", "")
+		if w.Body.String() != `{"sku":"S","total":10,"available":8,"held":0,"sold":2,"paid":2,"pending":0,"restoring":0,"oversold":0,"drift":0,"balanced":true}` {
+			t.Errorf("audit: %s", w.Body)
+		}
+		if w, err := f.ask("POST", "/v1/admin/sales/S/rebuild", ""); err != nil || !strings.HasSuffix(w.Body.String(), `"balanced":true}`) {
+			t.Errorf("rebuild: %s, %v", w.Body, err)
+		}
+		w, _ = f.ask("GET", "/v1/admin/sales/S/orders", "")
+		list, _ := object(t, w.Body.String())
+		row, _ := json.Marshal(list["orders"].([]any)[0])
+		if o, names := object(t, string(row)); names != orderFields[:strings.Index(orderFields, "paid_at")]+"idempotency_key paid_at quantity sku status" || o["idempotency_key"] != "k" {
+			t.Errorf("row: %s", names)
+		}
+	})
+}
+
+// Somebody else's order, and one that cannot be, are equally not found: for
+// every call, and whatever the id is made of.
+func TestNotYours(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		p := serve(t, s, kit.Sale("S", 10, 10), nil)
+		f := newFront(p.Service)
+		theirs, err := p.Place(t.Context(), shop.Placement{Buyer: "bob", SKU: "S", Quantity: 1})
+		kit.Must(t, err)
+		id := theirs.Order.ID
+		for _, id := range []string{id, "01a1f945-8d3e-761d-bbcb-7d1dab60df27", "x", "%C3%BC", "%FF", "%27%20OR%201=1", strings.Repeat("9", 3000), strings.ToUpper(id)} {
+			for _, call := range []string{"GET /v1/orders/%s", "GET /v1/orders/%s?sku=S&key=k", "GET /v1/orders/%s?sku=%%C3%%BC&key=%%C3%%BC", "POST /v1/orders/%s/cancel", "POST /v1/orders/%s/pay"} {
+				method, path, _ := strings.Cut(call, " ")
+				if w, err := f.ask(method, fmt.Sprintf(path, id), `{"payment_ref":"r"}`); !errors.Is(err, orders.ErrNotFound) || w.Body.Len() > 0 {
+					t.Errorf("%s with %.40s: %s, %v", call, id, w.Body, err)
+				}
+			}
+		}
+		for _, path := range []string{"GET /v1/sales/%C3%BC", "GET /v1/sales/T", "GET /v1/admin/sales/T/audit", "GET /v1/admin/sales/%C3%BC/audit", "GET /v1/admin/sales/%C3%BC/orders", "GET /v1/admin/sales/T/orders", "POST /v1/admin/sales/%C3%BC/rebuild"} {
+			method, path, _ := strings.Cut(path, " ")
+			kit.Is(t, kit.Err(f.ask(method, path, "")), orders.ErrNotFound)
+		}
+		if rows := kit.RowsOf(t, p.store.DB); rows[id].Status != orders.PendingPayment {
+			t.Errorf("%+v", rows[id])
+		}
+	})
+}

@@ -1,0 +1,162 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gin-gonic/gin"
+
+	"flashsale/inventory/coalesce"
+	"flashsale/orders"
+	"flashsale/orders/shop"
+)
+
+// Errors that only a request over HTTP can have.
+var ErrMediaType = errors.New("orders: body must be application/json in UTF-8")
+
+// maxBody bounds a request's body, bytes.
+const maxBody = 4 << 10
+
+// Handlers are the service's part of the API (openapi.yaml). Its handlers decode, call and encode;
+// what an error looks like is decided by whoever wraps them.
+type Handlers struct {
+	service *shop.Service
+	// Buyer returns who is calling, as authenticated before.
+	Buyer func(*gin.Context) string
+	// AnyBuyers is set where Pay is for whoever has seen the money, and pays
+	// anybody's order.
+	AnyBuyers bool
+
+	offers coalesce.Fresh[offerBytes]
+}
+
+// New returns the handlers of s.
+func New(s *shop.Service, buyer func(*gin.Context) string) *Handlers {
+	h := &Handlers{service: s, Buyer: buyer}
+	h.offers = coalesce.Fresh[offerBytes]{Age: offerAge, Make: h.readOffers}
+	return h
+}
+
+// Decode reads the body's fields into what into has under their names, and
+// returns those that are wrong. A field is there once and not null, unless it is
+// optional: then it may be left out. (encoding/json by itself takes names in any
+// case, and the last of two that are equal.)
+func Decode(c *gin.Context, into map[string]any, optional ...string) (orders.Fields, error) {
+	if err := checkMedia(c.Request.Header["Content-Type"]); err != nil {
+		return nil, err
+	}
+	raw, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
+	if err != nil {
+		return nil, readError(err)
+	}
+	rest := bytes.TrimLeft(raw, " \t\r\n")
+	if !json.Valid(raw) || !utf8.Valid(raw) || rest[0] != '{' {
+		return nil, invalid("body", "must be a JSON object in UTF-8")
+	}
+	wrong, seen := orders.Fields{}, make([]string, 0, len(into))
+	for rest = bytes.TrimLeft(rest[1:], " \t\r\n"); rest[0] != '}'; rest = bytes.TrimLeft(rest, " \t\r\n,") {
+		var quoted, value []byte
+		quoted, rest = cut(rest)
+		value, rest = cut(bytes.TrimLeft(rest, " \t\r\n:"))
+		name := string(quoted[1 : len(quoted)-1])
+		target, known := into[name]
+		wrong.Check(known, name, "is not a field of this request")
+		wrong.Check(!slices.Contains(seen, name), name, "is given twice")
+		wrong.Check(string(value) != "null", name, "must not be null")
+		_, isTime := target.(*time.Time)
+		if known && (json.Unmarshal(value, target) != nil || isTime && !timeText.Match(value)) {
+			wrong.Check(false, name, "must be %s", kindOf(target))
+		}
+		if value[0] == '{' || value[0] == '[' {
+			return wrong, nil // no field is any of these: the rest is not looked at
+		}
+		seen = append(seen, name)
+	}
+	for name := range into {
+		wrong.Check(slices.Contains(seen, name) || slices.Contains(optional, name), name, "is missing")
+	}
+	return wrong, nil
+}
+
+// cut takes the string, number or word off that begins valid JSON.
+func cut(text []byte) (first, rest []byte) {
+	end := bytes.IndexAny(text, " \t\r\n,}]")
+	for i := 1; text[0] == '"'; i++ {
+		if end = i + 1; text[i] == '"' {
+			break
+		} else if text[i] == '\\' {
+			i++
+		}
+	}
+	return text[:end], text[end:]
+}
+
+// timeText is RFC 3339. Package time takes more: an hour of one digit, a comma,
+// an offset of a day.
+var timeText = regexp.MustCompile(`^"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)"$`)
+
+// checkMedia refuses a body that says it is not JSON in UTF-8. One that says
+// nothing is taken for it.
+func checkMedia(types []string) error {
+	if len(types) == 0 || len(types) == 1 && (types[0] == "" || types[0] == "application/json") {
+		return nil
+	}
+	media, params, err := mime.ParseMediaType(types[0])
+	charset, given := params["charset"]
+	if len(types) > 1 || err != nil || media != "application/json" || given && !strings.EqualFold(charset, "utf-8") {
+		return ErrMediaType
+	}
+	return nil
+}
+
+func readError(err error) error {
+	var tooLarge *http.MaxBytesError
+	var network net.Error
+	switch {
+	case errors.As(err, &tooLarge):
+		return invalid("body", fmt.Sprintf("must be at most %d bytes", maxBody))
+	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network):
+		return invalid("body", "did not arrive in time")
+	}
+	return invalid("body", "did not arrive whole")
+}
+
+// kindOf says in words of the API what a field is.
+func kindOf(target any) string {
+	switch target.(type) {
+	case *string:
+		return "a string"
+	case *time.Time:
+		return "an RFC 3339 time between the years 1970 and 9000"
+	}
+	return "an integer"
+}
+
+func invalid(field, what string) error {
+	return &orders.InvalidError{Fields: map[string]string{field: what}}
+}
+
+// page reads ?limit=&cursor=.
+func page(c *gin.Context, usual, most int) (limit int, cursor string, err error) {
+	limit = usual
+	if s := c.Query("limit"); s != "" {
+		limit, err = strconv.Atoi(s)
+		if err != nil || limit < 1 || limit > most {
+			return 0, "", invalid("limit", fmt.Sprintf("must be 1 to %d", most))
+		}
+	}
+	return limit, c.Query("cursor"), nil
+}

@@ -1,0 +1,52 @@
+package httpapi_test
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/bare"
+	"flashsale/orders/internal/kit"
+	"flashsale/orders/shop"
+	"flashsale/orders/store"
+)
+
+// A served shop is a Service that runs, and what it runs on.
+type served struct {
+	*shop.Service
+	store *store.Store
+	gate  *inventory.Gate
+	rdb   redis.UniversalClient
+}
+
+// resting makes a Service that does not run.
+func resting(t *testing.T, s *servers.Stores, change func(*shop.Config)) *served {
+	t.Helper()
+	st, rdb := bare.OpenStore(t, s.SQL), kit.OpenRedis(t, s.RedisURL)
+	gate := inventory.New(rdb, inventory.Config{})
+	cfg := shop.Config{Store: st, Gate: gate, Redis: rdb, Log: kit.Quiet(t)}
+	if change != nil {
+		change(&cfg)
+	}
+	return &served{shop.New(cfg), st, gate, rdb}
+}
+
+// serve makes one that runs and has the sale.
+func serve(t *testing.T, s *servers.Stores, put orders.Sale, change func(*shop.Config)) *served {
+	t.Helper()
+	p := resting(t, s, change)
+	bare.Start(t, p.Run)
+	if put.SKU != "" {
+		servertest.Eventually(t, "the sale is on", func() bool {
+			_, _, err := p.PutSale(t.Context(), put)
+			return err == nil
+		})
+	}
+	return p
+}
+
+func TestMain(m *testing.M) { servertest.Main(m) }

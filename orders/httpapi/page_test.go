@@ -1,0 +1,137 @@
+package httpapi_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/bare"
+	"flashsale/orders/internal/kit"
+)
+
+// pages reads a list to its end and returns the ids, page by page.
+func pages(t *testing.T, f *front, path string) (all [][]string) {
+	t.Helper()
+	for cursor := ""; ; {
+		w, err := f.ask("GET", path+"&cursor="+cursor, "")
+		kit.Must(t, err)
+		var page struct {
+			Orders []struct{ ID string }
+			Next   string `json:"next_cursor"`
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || page.Orders == nil {
+			t.Fatalf("%s: %v", w.Body, err)
+		}
+		var ids []string
+		for _, o := range page.Orders {
+			ids = append(ids, o.ID)
+		}
+		all = append(all, ids)
+		if cursor = page.Next; cursor == "" || len(all) > 50 {
+			return all
+		}
+	}
+}
+
+// A buyer's orders newest first, also those of the same millisecond; all of a
+// sale by id; each exactly once over all pages.
+func TestPages(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		store, ids := bare.Stocked(t, s.SQL, 25)
+		base := kit.ClockOf(t, store.DB)
+		var newest []string
+		for i, id := range ids { // of one buyer; five to a millisecond
+			kit.Exec(t, store.DB, "UPDATE orders SET buyer = 'ann', created_at = ? WHERE id = ?", base.Add(time.Duration(i/5)*time.Millisecond), id)
+			newest = append(newest, id)
+		}
+		kit.Exec(t, store.DB, "UPDATE orders SET buyer = 'eve' WHERE id = ?", ids[7])
+		newest = slices.DeleteFunc(newest, func(id string) bool { return id == ids[7] })
+		slices.Reverse(newest)
+
+		f := newFront(resting(t, s, nil).Service)
+		for limit, want := range map[int]int{1: 24, 7: 4, 8: 3, 24: 1, 100: 1} {
+			got := pages(t, f, fmt.Sprintf("/v1/orders?limit=%d", limit))
+			if len(got) != want || !slices.Equal(slices.Concat(got...), newest) {
+				t.Errorf("limit %d: %d pages: %v", limit, len(got), got)
+			}
+			got = pages(t, f, fmt.Sprintf("/v1/admin/sales/S/orders?limit=%d", limit))
+			if !slices.Equal(slices.Concat(got...), ids) {
+				t.Errorf("sale, limit %d: %v", limit, got)
+			}
+		}
+		if first := pages(t, f, "/v1/orders?limit=")[0]; len(first) != 20 {
+			t.Errorf("by default %d to a page", len(first))
+		}
+		if w, err := f.ask("GET", "/v1/orders", "", "Buyer: joe"); err != nil || w.Body.String() != `{"next_cursor":"","orders":[]}` {
+			t.Errorf("a buyer with nothing: %s, %v", w.Body, err)
+		}
+	})
+}
+
+// All refunds by order and reference, each exactly once over all pages.
+func TestPagesOfRefunds(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		store, ids := bare.Stocked(t, s.SQL, 4)
+		kit.Exec(t, store.DB, "UPDATE orders SET status = ?, closed_at = expires_at, amount = 1999", orders.Cancelled)
+		f := newFront(resting(t, s, nil).Service)
+		var want []string
+		for i, id := range ids {
+			for _, ref := range []string{"Z", "a", "a.b", "~"} { // byte by byte
+				kit.Is(t, kit.Err(f.ask("POST", "/v1/orders/"+id+"/pay", `{"payment_ref":"`+ref+`"}`, fmt.Sprint("Buyer: buyer-", i))), orders.ErrOrderClosed)
+				want = append(want, id+" "+ref)
+			}
+		}
+		for limit, count := range map[int]int{1: 16, 3: 6, 4: 4, 16: 1, 1000: 1} {
+			var got []string
+			pages := 0
+			for cursor := ""; pages == 0 || cursor != "" && pages < 50; pages++ {
+				w, err := f.ask("GET", fmt.Sprintf("/v1/admin/refunds?limit=%d&cursor=%s", limit, cursor), "")
+				var page struct {
+					Refunds []map[string]any
+					Next    string `json:"next_cursor"`
+				}
+				if e := json.Unmarshal(w.Body.Bytes(), &page); err != nil || e != nil {
+					t.Fatal(err, e)
+				}
+				for _, r := range page.Refunds {
+					got = append(got, fmt.Sprint(r["order_id"], " ", r["payment_ref"]))
+					if _, err := time.Parse("2006-01-02T15:04:05.000Z", fmt.Sprint(r["created_at"])); err != nil || len(r) != 8 ||
+						r["sku"] != "S" || r["amount"] != 1999.0 || r["currency"] != "EUR" || r["reason"] != "cancelled" || r["buyer"] == "" {
+						t.Fatalf("%v, %v", r, err)
+					}
+				}
+				cursor = page.Next
+			}
+			if pages != count || !slices.Equal(got, want) {
+				t.Errorf("limit %d: %d pages: %v", limit, pages, got)
+			}
+		}
+	})
+}
+
+func TestBadPages(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		bare.Stocked(t, s.SQL, 1)
+		f := newFront(resting(t, s, nil).Service)
+		b64 := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
+		id := "01a1f945-8d3e-761d-bbcb-7d1dab60df27"
+		for _, query := range []string{
+			"limit=0", "limit=-1", "limit=1001", "limit=x", "limit=1e1", "limit=99999999999999999999",
+			"cursor=x", "cursor=%20", "cursor=%C3%BC", "cursor=" + b64("1."), "cursor=" + b64(id), "cursor=" + b64("x."+id),
+			"cursor=" + b64("1.ü"), "cursor=" + b64("9223372036854775807."+id), "cursor=" + b64("-1."+id), "cursor=" + b64("\x00"),
+		} {
+			for _, path := range []string{"/v1/orders?", "/v1/admin/sales/S/orders?", "/v1/admin/refunds?"} {
+				if w, err := f.ask("GET", path+query, ""); !errors.As(err, new(*orders.InvalidError)) {
+					t.Errorf("%s%s: %d, %v", path, query, w.Code, err)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,200 @@
+package bare
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/kit"
+	"flashsale/orders/keeper"
+	"flashsale/orders/store"
+)
+
+// A Bare has the stores but runs nothing: a test takes each step itself,
+// and in the order that it wants.
+type Bare struct {
+	Store *store.Store
+	Rdb   redis.UniversalClient
+	Gate  *inventory.Gate
+}
+
+// Open puts an open sale S into the stores and builds its gate.
+func Open(t testing.TB, s *servers.Stores, put orders.Sale) *Bare {
+	t.Helper()
+	b := &Bare{Store: OpenStore(t, s.SQL), Rdb: kit.OpenRedis(t, s.RedisURL)}
+	b.Gate = inventory.New(b.Rdb, inventory.Config{})
+	kit.Put(t, b.Store, put)
+	b.Keeper(t, put.SKU).Finish(t)
+	return b
+}
+
+// A Keeper is one that makes its passes when a test says so.
+type Keeper struct {
+	*keeper.Keeper
+	Want keeper.Work // of the next run
+}
+
+// Keeper takes over sku.
+func (b *Bare) Keeper(t testing.TB, sku string) *Keeper {
+	t.Helper()
+	return KeeperOf(t, b.Store, b.Gate, sku)
+}
+
+func KeeperOf(t testing.TB, st *store.Store, gate keeper.Gate, sku string) *Keeper {
+	t.Helper()
+	k, err := keeper.One(t.Context(), keeper.Params{Store: st, Gate: gate, Batch: 3, Log: kit.Quiet(t)}, sku)
+	kit.Must(t, err)
+	return &Keeper{k, keeper.Release | keeper.Inspect}
+}
+
+// Step makes one pass.
+func (k *Keeper) Step(ctx context.Context) error {
+	again, err := k.Pass(ctx, k.Want)
+	k.Want = again
+	return err
+}
+
+// Run makes passes until there is nothing more to do. One that fails is tried
+// again, as a node does, unless the keeper is dead or fenced off.
+func (k *Keeper) Run(ctx context.Context) error {
+	for failures := 0; ; {
+		err := k.Step(ctx)
+		k.Want &^= keeper.Compare // what is off is compared when the test says so
+		switch {
+		case err == nil && k.Want == 0:
+			return nil
+		case err == nil:
+			failures = 0
+		case failures == 3 || errors.Is(err, kit.ErrFault) || errors.Is(err, orders.ErrFenced):
+			return err
+		default:
+			failures++
+		}
+	}
+}
+
+// Finish is Run by a keeper to whom nothing happens.
+func (k *Keeper) Finish(t testing.TB) {
+	t.Helper()
+	k.Want |= keeper.Release | keeper.Inspect
+	kit.Must(t, k.Run(t.Context()))
+}
+
+// Reserve has the gate let an order in, and returns its id.
+func (b *Bare) Reserve(t testing.TB, buyer, key string, quantity int64) string {
+	t.Helper()
+	id := uuid.Must(uuid.NewV7()).String()
+	var err error
+	servertest.Eventually(t, "a reservation for "+buyer, func() bool { // units that have just come back rest for 100 ms
+		_, err = b.Gate.Reserve(t.Context(), inventory.Request{
+			OrderID: id, SKU: "S", Buyer: buyer, Quantity: quantity, Key: key, Fingerprint: orders.Fingerprint("S", quantity),
+		})
+		return !errors.Is(err, inventory.ErrSoldOut)
+	})
+	if err != nil {
+		t.Fatalf("reserve for %s: %v", buyer, err)
+	}
+	return id
+}
+
+// Queue is all that the gate has let in and the keeper has not yet acknowledged.
+func (b *Bare) Queue(t testing.TB) []inventory.Queued {
+	t.Helper()
+	q, err := b.Gate.Queue(t.Context(), "S", "", 500)
+	kit.Must(t, err)
+	return q
+}
+
+// Rows are all orders in the database, by id.
+func (b *Bare) Rows(t testing.TB) map[string]orders.Order { return kit.RowsOf(t, b.Store.DB) }
+
+func (b *Bare) Audit(t testing.TB) store.Audit {
+	t.Helper()
+	a, err := b.Store.Audit(t.Context(), b.Gate.Inspect, "S")
+	kit.Must(t, err)
+	return a
+}
+
+// Stands wants the law to hold, with nothing in flight and so many units sold and on sale.
+func (b *Bare) Stands(t testing.TB, sold, available int64) {
+	t.Helper()
+	if a := b.Audit(t); !a.Balanced || a.Held != 0 || a.Restoring != 0 || a.Sold != sold || a.Available != available {
+		t.Errorf("%+v, want %d sold and %d available", a, sold, available)
+	}
+}
+
+// EnterDirect has the sale S sold without its gate.
+func (b *Bare) EnterDirect(t testing.TB) {
+	t.Helper()
+	if entered, err := b.Store.EnterDirect(t.Context(), "S", inventory.Whole, time.Minute); !entered || err != nil {
+		t.Fatal(entered, err)
+	}
+}
+
+// Empty makes the stores as they were before the sale.
+func (b *Bare) Empty(t testing.TB) {
+	t.Helper()
+	kit.Exec(t, b.Store.DB, "DELETE FROM refunds")
+	kit.Exec(t, b.Store.DB, "DELETE FROM orders")
+	kit.Exec(t, b.Store.DB, "DELETE FROM sales")
+	kit.Must(t, b.Rdb.FlushAll(t.Context()).Err())
+}
+
+// Stocked is a store with a sale S and so many pending orders of it.
+func Stocked(t testing.TB, sql string, n int) (*store.Store, []string) {
+	t.Helper()
+	st := OpenStore(t, sql)
+	kit.Put(t, st, kit.Sale("S", int64(n)+5, 1))
+	return st, kit.Stock(t, st.DB, n)
+}
+
+// Start runs a node until stop is called, which waits, or until the test ends.
+func Start(t testing.TB, run func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-done:
+			kit.OK(t, err)
+		case <-time.After(30 * time.Second):
+			t.Error("the node did not stop within 30 s")
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// Settled waits until nothing of a sale is in flight and returns its audit.
+func Settled(t testing.TB, p interface {
+	Audit(ctx context.Context, sku string) (store.Audit, error)
+}, sku string) (a store.Audit) {
+	t.Helper()
+	servertest.Eventually(t, "settled "+sku, func() bool {
+		var err error
+		a, err = p.Audit(t.Context(), sku)
+		return err == nil && a.Held == 0 && a.Restoring == 0 && a.Balanced
+	})
+	return a
+}
+
+// OpenStore returns a migrated store on sql.
+func OpenStore(t testing.TB, sql string) *store.Store {
+	t.Helper()
+	st, err := store.Open(sql, store.StoreConfig{})
+	kit.Must(t, err)
+	t.Cleanup(func() { _ = st.Close() })
+	kit.Must(t, kit.Err(st.Migrate(t.Context())))
+	return st
+}

@@ -1,0 +1,145 @@
+package bare
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"flashsale/orders"
+	"flashsale/orders/internal/kit"
+)
+
+// Drifts are all ways in which this test makes a gate differ from the
+// database. Each returns false where there is nothing that it could change.
+var Drifts = map[string]func(t testing.TB, b *Bare) bool{
+	"units vanish":           func(t testing.TB, b *Bare) bool { return change(t, b, "", "available", -2) },
+	"units appear":           func(t testing.TB, b *Bare) bool { return change(t, b, "", "available", 2) },
+	"queue miscounted":       func(t testing.TB, b *Bare) bool { return change(t, b, "", "queued", 7) },
+	"buyer's count too high": func(t testing.TB, b *Bare) bool { return change(t, b, ":buyers", someOf(t, b, ":buyers"), 1) },
+	"buyer's count too low":  func(t testing.TB, b *Bare) bool { return change(t, b, ":buyers", someOf(t, b, ":buyers"), -1) },
+	"unknown buyer counted":  func(t testing.TB, b *Bare) bool { return change(t, b, ":buyers", "nobody", 3) },
+	"hold vanishes": func(t testing.TB, b *Bare) bool {
+		id := someOf(t, b, ":holds")
+		return id != "" && b.Rdb.HDel(t.Context(), "sale:{S}:holds", id).Val() == 1
+	},
+	"hold appears": func(t testing.TB, b *Bare) bool {
+		id := uuid.Must(uuid.NewV7()).String()
+		return b.Rdb.HSet(t.Context(), "sale:{S}:holds", id, "2 1700000000000 ghost").Val() == 1
+	},
+	"queue entry dropped": func(t testing.TB, b *Bare) bool {
+		entries := b.Rdb.XRangeN(t.Context(), "sale:{S}:queue", "-", "+", 1).Val()
+		return len(entries) > 0 && b.Rdb.XDel(t.Context(), "sale:{S}:queue", entries[0].ID).Val() == 1
+	},
+	"confirm lost": func(t testing.TB, b *Bare) bool {
+		for id, o := range kit.RowsOf(t, b.Store.DB) {
+			if o.Status == orders.Paid && o.RestoredAt != nil {
+				return b.Rdb.HSet(t.Context(), "sale:{S}:holds", id, fmt.Sprintf("%d 1700000000000 %s", o.Quantity, o.Buyer)).Val() == 1
+			}
+		}
+		return false
+	},
+	"release lost": func(t testing.TB, b *Bare) bool { return loseRelease(t, b) > 0 },
+	"reserve and release lost": func(t testing.TB, b *Bare) bool {
+		units := loseRelease(t, b)
+		if units == 0 {
+			return false
+		}
+		if !loseReserve(t, b, units) { // and so the sums do not show it
+			change(t, b, "", "available", units)
+		}
+		return true
+	},
+}
+
+func change(t testing.TB, b *Bare, key, field string, by int64) bool {
+	t.Helper()
+	if field == "" {
+		return false
+	}
+	kit.Must(t, b.Rdb.HIncrBy(t.Context(), "sale:{S}"+key, field, by).Err())
+	return true
+}
+
+// someOf is a field of a hash, "" where there is none.
+func someOf(t testing.TB, b *Bare, key string) string {
+	t.Helper()
+	fields, err := b.Rdb.HKeys(t.Context(), "sale:{S}"+key).Result()
+	kit.Must(t, err)
+	slices.Sort(fields) // the mark of the buyers, "", comes first
+	if len(fields) == 0 {
+		return ""
+	}
+	return fields[len(fields)-1]
+}
+
+// loseRelease takes back what the gate did for an order that it gave back, as
+// a primary that failed over does, and returns its units.
+func loseRelease(t testing.TB, b *Bare) int64 {
+	t.Helper()
+	for id, o := range kit.RowsOf(t, b.Store.DB) {
+		held := b.Rdb.HExists(t.Context(), "sale:{S}:holds", id).Val()
+		if o.Status.Closed() && o.RestoredAt != nil && !held {
+			b.Rdb.HSet(t.Context(), "sale:{S}:holds", id, fmt.Sprintf("%d %d %s", o.Quantity, o.CreatedAt.UnixMilli(), o.Buyer))
+			change(t, b, "", "available", -o.Quantity)
+			change(t, b, ":buyers", o.Buyer, o.Quantity)
+			return o.Quantity
+		}
+	}
+	return 0
+}
+
+// loseReserve takes back what the gate did for a pending order of so many units.
+func loseReserve(t testing.TB, b *Bare, units int64) bool {
+	t.Helper()
+	for id, o := range kit.RowsOf(t, b.Store.DB) {
+		if o.Status == orders.PendingPayment && o.Quantity == units && b.Rdb.HDel(t.Context(), "sale:{S}:holds", id).Val() == 1 {
+			change(t, b, "", "available", units)
+			change(t, b, ":buyers", o.Buyer, -units)
+			return true
+		}
+	}
+	return false
+}
+
+// Wrong names what differs between gate and database when all is calm.
+func (b *Bare) Wrong(t testing.TB) (wrong []string) {
+	t.Helper()
+	a := b.Audit(t)
+	if !a.Balanced || a.Held != 0 || a.Restoring != 0 || a.Available != a.Total-a.Sold {
+		wrong = append(wrong, fmt.Sprintf("audit %+v", a))
+	}
+	holds, buyers := b.Rdb.HGetAll(t.Context(), "sale:{S}:holds").Val(), b.Rdb.HGetAll(t.Context(), "sale:{S}:buyers").Val()
+	units := map[string]int64{}
+	pending := 0
+	for id, o := range kit.RowsOf(t, b.Store.DB) {
+		if o.Status.Open() {
+			units[o.Buyer] += o.Quantity
+		}
+		if o.Status == orders.PendingPayment {
+			pending++
+			if holds[id] == "" {
+				wrong = append(wrong, "no hold of "+id)
+			}
+		}
+	}
+	if len(holds) != pending {
+		wrong = append(wrong, fmt.Sprintf("%d holds of %d pending orders", len(holds), pending))
+	}
+	for buyer, n := range buyers {
+		if fmt.Sprint(units[buyer]) != n {
+			wrong = append(wrong, fmt.Sprintf("%s has %d units, the gate says %s", buyer, units[buyer], n))
+		}
+		delete(units, buyer)
+	}
+	for buyer, n := range units {
+		if n > 0 {
+			wrong = append(wrong, fmt.Sprintf("%s has %d units, the gate knows none", buyer, n))
+		}
+	}
+	if n := b.Rdb.HGet(t.Context(), "sale:{S}", "queued").Val(); n != "0" {
+		wrong = append(wrong, n+" orders are counted in an empty queue")
+	}
+	return wrong
+}

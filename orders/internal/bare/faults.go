@@ -1,0 +1,75 @@
+package bare
+
+import (
+	"context"
+	"testing"
+
+	"flashsale/inventory"
+	"flashsale/orders/internal/kit"
+	"flashsale/orders/keeper"
+	"flashsale/orders/store"
+)
+
+// Faults wrap the real stores. A fault strikes before a step, so that nothing
+// of it happens, or after it, so that all of it has and only the answer is lost.
+
+// faultyGate is a gate whose keeper's steps fail as planned.
+type faultyGate struct {
+	keeper.Gate
+	plan kit.Plan
+}
+
+func Faulty(gate keeper.Gate, plan kit.Plan) keeper.Gate { return faultyGate{gate, plan} }
+
+func (g faultyGate) Queue(ctx context.Context, sku, after string, limit int64) (q []inventory.Queued, err error) {
+	err = g.plan.Around("queue", func() (err error) { q, err = g.Gate.Queue(ctx, sku, after, limit); return err })
+	if err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+func (g faultyGate) Ack(ctx context.Context, sku string, orders []inventory.Acked) error {
+	return g.plan.Around("ack", func() error { return g.Gate.Ack(ctx, sku, orders) })
+}
+
+func (g faultyGate) Release(ctx context.Context, sku string, epoch int64, ids []string) (n int64, err error) {
+	err = g.plan.Around("release", func() (err error) { n, err = g.Gate.Release(ctx, sku, epoch, ids); return err })
+	return n, err
+}
+
+func (g faultyGate) Confirm(ctx context.Context, sku string, epoch int64, ids []string) error {
+	return g.plan.Around("confirm", func() error { return g.Gate.Confirm(ctx, sku, epoch, ids) })
+}
+
+func (g faultyGate) SetTerms(ctx context.Context, sku string, epoch int64, terms inventory.Terms) error {
+	return g.plan.Around("terms", func() error { return g.Gate.SetTerms(ctx, sku, epoch, terms) })
+}
+
+func (g faultyGate) Shut(ctx context.Context, sku string, epoch int64, drop bool) error {
+	return g.plan.Around("shut", func() error { return g.Gate.Shut(ctx, sku, epoch, drop) })
+}
+
+func (g faultyGate) Stage(ctx context.Context, d *inventory.Draft, c inventory.Changes) error {
+	return g.plan.Around("stage", func() error { return g.Gate.Stage(ctx, d, c) })
+}
+
+func (g faultyGate) Install(ctx context.Context, d *inventory.Draft, was, epoch int64, s inventory.Stock) (ok bool, err error) {
+	err = g.plan.Around("install", func() (err error) { ok, err = g.Gate.Install(ctx, d, was, epoch, s); return err })
+	return ok && err == nil, err
+}
+
+func (g faultyGate) Discard(ctx context.Context, d *inventory.Draft) error {
+	return g.plan.Around("discard", func() error { return g.Gate.Discard(ctx, d) })
+}
+
+// Failing is a keeper of S both of whose stores fail as planned.
+func (b *Bare) Failing(t testing.TB, plan kit.Plan) *Keeper {
+	t.Helper()
+	return KeeperOf(t, FaultyStore(t, b.Store, plan), Faulty(b.Gate, plan), "S")
+}
+
+// FaultyStore returns the same store with commits that fail as planned.
+func FaultyStore(t testing.TB, s *store.Store, plan kit.Plan) *store.Store {
+	return kit.Onto(t, s.On, kit.Failing(s.DB, plan))
+}

@@ -1,0 +1,274 @@
+// Package kit is what the tests of orders, store and shop share. It needs the domain
+// alone, so that tests inside each package can use it.
+package kit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"gorm.io/gorm"
+
+	"flashsale/inventory"
+	"flashsale/orders"
+)
+
+// Must ends the test where there is an error.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// OK notes an error, and the test goes on.
+func OK(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Is wants this error.
+func Is(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%v, want %v", err, want)
+	}
+}
+
+// Err is the error of a call whose answer does not matter.
+func Err[T any](_ T, err error) error { return err }
+
+// None fails where something is wrong.
+func None(t testing.TB, wrong []string) {
+	t.Helper()
+	if len(wrong) > 0 {
+		t.Fatal(wrong)
+	}
+}
+
+// Put puts a sale into a store.
+func Put(t testing.TB, store interface {
+	PutSale(context.Context, orders.Sale) (bool, error)
+}, s orders.Sale) {
+	t.Helper()
+	_, err := store.PutSale(t.Context(), s)
+	Must(t, err)
+}
+
+func RowsOf(t testing.TB, db *gorm.DB) map[string]orders.Order {
+	t.Helper()
+	var list []orders.Order
+	Must(t, db.WithContext(t.Context()).Find(&list).Error)
+	rows := map[string]orders.Order{}
+	for _, o := range list {
+		rows[o.ID] = o
+	}
+	return rows
+}
+
+// OpenUnits are the units of all orders that are open.
+func OpenUnits(rows map[string]orders.Order) (units int64) {
+	for _, o := range rows {
+		if o.Status.Open() {
+			units += o.Quantity
+		}
+	}
+	return units
+}
+
+// Exec changes the database behind everybody's back.
+func Exec(t testing.TB, db *gorm.DB, query string, args ...any) {
+	t.Helper()
+	Must(t, db.WithContext(t.Context()).Exec(query, args...).Error)
+}
+
+func ClockOf(t testing.TB, db *gorm.DB) time.Time {
+	t.Helper()
+	if db.Name() == "sqlite" {
+		return time.Now().UTC().Truncate(time.Millisecond)
+	}
+	var now time.Time
+	Must(t, db.WithContext(t.Context()).Raw("SELECT UTC_TIMESTAMP(3)").Row().Scan(&now))
+	return now
+}
+
+// Overdue lets the payment windows of these orders be over.
+func Overdue(t testing.TB, db *gorm.DB, ids ...string) {
+	t.Helper()
+	Exec(t, db, "UPDATE orders SET expires_at = ? WHERE id IN ?", ClockOf(t, db).Add(-time.Second), ids)
+}
+
+// BrokenClosing names what is wrong with how orders of S were closed and paid.
+func BrokenClosing(t testing.TB, db *gorm.DB) (wrong []string) {
+	t.Helper()
+	rows := RowsOf(t, db)
+	for id, o := range rows {
+		if o.PaidAt != nil && o.ClosedAt != nil {
+			wrong = append(wrong, id+" both paid and closed")
+		}
+		if (o.Status == orders.Paid) != (o.PaidAt != nil) || o.Status.Closed() != (o.ClosedAt != nil) {
+			wrong = append(wrong, fmt.Sprintf("%s is %s, paid at %v, closed at %v", id, o.Status, o.PaidAt, o.ClosedAt))
+		}
+	}
+	var sale orders.Sale
+	Must(t, db.Where("sku = ?", "S").Take(&sale).Error)
+	if open := OpenUnits(rows); sale.Sold != open {
+		wrong = append(wrong, fmt.Sprintf("sold is %d, open orders hold %d", sale.Sold, open))
+	}
+	return wrong
+}
+
+var JudgedAt = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+
+// Said is a verdict in a few words.
+func Said(v orders.Decision) string {
+	var words []string
+	switch {
+	case v.Action == orders.Insert && v.Order.Status == orders.Rejected:
+		words = append(words, "rejected", string(v.Order.Reason))
+	case v.Action == orders.Insert:
+		words = append(words, "sold")
+	case v.Action == orders.PayLate:
+		words = append(words, "pays", v.Order.ID)
+	case v.Order == nil:
+		words = append(words, "is nothing")
+	default:
+		words = append(words, "is", v.Order.ID)
+	}
+	if v.Hold == orders.GiveBack {
+		words = append(words, "give back")
+	}
+	if v.Hold == orders.Reconfirm {
+		words = append(words, "confirm again")
+	}
+	if v.Refused != "" {
+		words = append(words, string(v.Refused))
+	}
+	if v.Refund != nil {
+		words = append(words, "refund", string(v.Refund.Reason))
+	}
+	return strings.Join(words, " ")
+}
+
+// Row is a durable order; key "" for none.
+func Row(id, buyer, key string, quantity int64, status orders.Status, restored bool) orders.Order {
+	o := orders.Order{ID: id, SKU: "S", Buyer: buyer, Quantity: quantity, Status: status, RequestHash: "h"}
+	if key != "" {
+		o.IdempotencyKey = &key
+	}
+	if restored {
+		o.RestoredAt = &JudgedAt
+	}
+	return o
+}
+
+func QueuedOrder(id, buyer, key string, quantity int64) inventory.Queued {
+	return inventory.Queued{OrderID: id, Buyer: buyer, Key: key, Quantity: quantity, Fingerprint: "h", At: JudgedAt}
+}
+
+// QueuedPayment is the attempt of a late payment of an order.
+func QueuedPayment(hold, buyer, order, ref string, quantity int64) inventory.Queued {
+	q := QueuedOrder(hold, buyer, ref, quantity)
+	q.Pays = order
+	return q
+}
+
+// Sale is an open sale of total units.
+func Sale(sku string, total, perBuyer int64) orders.Sale {
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	return orders.Sale{
+		SKU: sku, Name: "A thing", Price: 1999, Currency: "EUR", Total: total, PerBuyerLimit: perBuyer,
+		OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour), PaymentWindowS: 900, ReserveOn: orders.OnOrder,
+	}
+}
+
+// Quiet is a log that shows only when asked for.
+func Quiet(t testing.TB) *slog.Logger { return slog.New(slog.NewTextHandler(testLog{t}, nil)) }
+
+type testLog struct{ t testing.TB }
+
+func (l testLog) Write(b []byte) (int, error) {
+	if os.Getenv("FLASHSALE_TEST_LOG") != "" {
+		_, _ = os.Stderr.Write(b)
+	}
+	return len(b), nil
+}
+
+func OpenRedis(t testing.TB, url string) redis.UniversalClient {
+	t.Helper()
+	options, err := redis.ParseURL(url)
+	Must(t, err)
+	options.ContextTimeoutEnabled = true
+	rdb := redis.NewClient(options)
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+func SameInAnyOrder(got, want []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want)))
+}
+
+// Stock puts a sale S with so many pending orders of one unit, by buyer-0 and so
+// on, into an empty database.
+func Stock(t testing.TB, db *gorm.DB, n int) (ids []string) {
+	t.Helper()
+	now := ClockOf(t, db)
+	ids = make([]string, n)
+	rows := make([]*orders.Order, n)
+	for i := range rows {
+		ids[i] = fmt.Sprintf("%08d-0000-7000-8000-000000000000", i)
+		rows[i] = &orders.Order{
+			ID: ids[i], SKU: "S", Buyer: fmt.Sprint("buyer-", i), Quantity: 1, Currency: "EUR", Status: orders.PendingPayment,
+			CreatedAt: now, ExpiresAt: now.Add(time.Hour),
+		}
+	}
+	Must(t, db.CreateInBatches(rows, 1000).Error)
+	Exec(t, db, "UPDATE sales SET sold = ?", n)
+	return ids
+}
+
+// Judgement is judge as a plain model: one list, searched anew each time.
+func Judgement(sale *orders.Sale, all []orders.Order, q inventory.Queued) string {
+	var sold, mine int64
+	for _, o := range all {
+		if o.ID == q.OrderID {
+			switch {
+			case o.Status.Closed():
+				return "is " + o.ID + " give back"
+			case o.Status == orders.Paid && o.RestoredAt != nil:
+				return "is " + o.ID + " confirm again"
+			}
+			return "is " + o.ID
+		}
+		if o.Status == orders.Paid || o.Status == orders.PendingPayment {
+			sold += o.Quantity
+			if o.Buyer == q.Buyer {
+				mine += o.Quantity
+			}
+		}
+	}
+	for _, o := range all {
+		if q.Key != "" && o.IdempotencyKey != nil && *o.IdempotencyKey == q.Key && o.Buyer == q.Buyer {
+			if o.RequestHash != q.Fingerprint {
+				return "is " + o.ID + " give back idempotency_mismatch"
+			}
+			return "is " + o.ID + " give back"
+		}
+	}
+	switch {
+	case mine+q.Quantity > sale.PerBuyerLimit:
+		return "rejected buyer_limit"
+	case sold+q.Quantity > sale.Total:
+		return "rejected sold_out"
+	}
+	return "sold"
+}

@@ -1,0 +1,84 @@
+package keeper_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders/internal/bare"
+	"flashsale/orders/internal/kit"
+	"flashsale/orders/keeper"
+	"flashsale/orders/shop"
+)
+
+// Anything may drift at any moment between orders, payments, cancellations and
+// keepers: once calm, so many comparisons later the two stores say the same,
+// nothing was ever oversold and every unit that is left can be sold. Without
+// drift nothing is ever repaired.
+func TestDriftAnywhere(t *testing.T) {
+	t.Parallel()
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		b := bare.Open(t, s, kit.Sale("S", 1, 1))
+		names := slices.Sorted(maps.Keys(bare.Drifts))
+		rapid.Check(t, func(r *rapid.T) {
+			b.Empty(t)
+			b.Gate = inventory.New(b.Rdb, inventory.Config{SoldOutFor: time.Nanosecond})
+			put := kit.Sale("S", rapid.Int64Range(1, 12).Draw(r, "total"), 3)
+			kit.Put(t, b.Store, put)
+			sh := shop.New(shop.Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: kit.Quiet(t)})
+			k := b.Keeper(t, "S")
+			k.Finish(t)
+			drifted := false
+			for range rapid.IntRange(5, 25).Draw(r, "steps") {
+				switch rapid.SampledFrom([]string{"order", "order", "order", "cancel", "pay", "keep", "compare", "drift"}).Draw(r, "do") {
+				case "order": // whatever the gate makes of it
+					buyer := rapid.SampledFrom([]string{"ann", "bob", "eve", "joe"}).Draw(r, "buyer")
+					_, _ = sh.Place(t.Context(), shop.Placement{
+						Buyer: buyer, SKU: "S", Quantity: rapid.Int64Range(1, 2).Draw(r, "quantity"), Async: true,
+					})
+				case "cancel", "pay":
+					kit.Must(t, changes[rapid.SampledFrom([]string{"paid", "cancelled"}).Draw(r, "end")](t, b))
+					k.Want |= keeper.Release
+				case "compare":
+					k.Want |= rapid.SampledFrom([]keeper.Work{keeper.Compare, keeper.Compare | keeper.Scan}).Draw(r, "work")
+					fallthrough
+				case "keep":
+					if err := k.Step(t.Context()); err != nil {
+						r.Fatal(err)
+					}
+				case "drift":
+					drifted = rapid.Bool().Draw(r, "really") && bare.Drifts[rapid.SampledFrom(names).Draw(r, "which")](t, b) || drifted
+				}
+				row, err := b.Store.Sale(t.Context(), "S")
+				kit.Must(t, err)
+				if sold := kit.OpenUnits(b.Rows(t)); sold != row.Sold || sold > row.Total {
+					r.Fatal("oversold")
+				}
+			}
+			k.Want |= keeper.Release
+			for range 2 { // what shows only once another drift is repaired takes a second time
+				compares(t, k)
+			}
+			if n := k.Counters().Repaired.Load(); n > 0 && !drifted {
+				r.Fatalf("%d repairs without drift", n)
+			}
+			if wrong := b.Wrong(t); len(wrong) > 0 {
+				r.Fatal(wrong)
+			}
+			for i := range b.Audit(t).Available {
+				b.Reserve(t, fmt.Sprint("fresh-", i), "", 1)
+			}
+			k.Finish(t)
+			if a := b.Audit(t); a.Sold != a.Total || !a.Balanced {
+				r.Fatalf("not all can be sold: %+v", a)
+			}
+		})
+	})
+}

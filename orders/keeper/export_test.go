@@ -1,0 +1,43 @@
+package keeper
+
+import (
+	"context"
+
+	"flashsale/inventory"
+	"flashsale/orders"
+	"flashsale/orders/store"
+)
+
+// What tests of single steps reach for.
+
+const (
+	Confirmations = confirmations
+	UnitsTooMany  = unitsTooMany
+)
+
+func (k *Keeper) CommitBatch(ctx context.Context, batch []inventory.Queued) ([]orders.Decision, error) {
+	return k.commit(ctx, batch)
+}
+
+func (k *Keeper) AckBatch(ctx context.Context, verdicts []orders.Decision) error {
+	return k.ack(ctx, verdicts)
+}
+
+func (k *Keeper) RebuildGate(ctx context.Context) error { _, err := k.rebuild(ctx); return err }
+
+func (k *Keeper) Use(s *store.Store, g Gate) { k.store, k.gate = s, g }
+
+func (k *Keeper) SetBatch(n int) { k.batch = n }
+
+func (k *Keeper) Hear(tell func(context.Context, []orders.Decision)) { k.tell = tell }
+
+func (k *Keeper) BeginScan() { k.scan = &scan{} }
+
+func (k *Keeper) ScanAt() int { return k.scan.at }
+
+func (k *Keeper) Suspect(symptom string, times int) { k.symptom, k.times = symptom, times }
+
+// Suspected is what the last comparison found, and how often in a row.
+func (k *Keeper) Suspected() (symptom string, times, off int) {
+	return k.symptom, k.times, len(k.orders) + len(k.buyers)
+}

@@ -1,0 +1,300 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"flashsale/inventory"
+	"flashsale/orders"
+	"flashsale/orders/store"
+)
+
+// Work is what a pass does beside draining the queue, which it always does.
+type Work uint8
+
+const (
+	Drain    Work = 1 << iota // orders are queued
+	Release                   // orders were closed or paid: tell the gate
+	Inspect                   // the gate or the sale's terms may have changed
+	Rebuild                   // the gate may have forgotten orders
+	Forget                    // the sale is over: have Redis forget it
+	Compare                   // the sums of both stores, and what the last scan found
+	Scan                      // begin to compare order by order
+	ScanPage                  // go on with that
+)
+
+// Later is work that must not slow a sale down: resync says when it is done.
+const Later = Compare | Scan | ScanPage
+
+// A Keeper is this node's hold of one SKU. While it lasts, nobody else carries
+// anything of the SKU between Redis and MySQL. It is not a goroutine: a worker
+// runs a pass of it whenever there is something to do (package controller).
+//
+// Every step can be repeated, and dying between two of them changes nothing:
+// the next keeper repeats the step.
+type Keeper struct {
+	sku     string
+	fence   int64
+	store   *store.Store
+	commits *GroupCommit
+	gate    Gate
+	batch   int   // orders per transaction
+	rounds  int64 // of resync, in which a scan should end
+	log     *slog.Logger
+	tell    func(ctx context.Context, verdicts []orders.Decision)
+	count   *Counters
+
+	committed func(*Commit)
+
+	progressed atomic.Pointer[time.Time] // the last sign of life
+
+	todo    Work  // what the pass under way has left to do
+	attempt int64 // to rebuild the gate
+
+	// direct: the sale was in direct mode when this keeper took over. Its queue is
+	// older than that. It promised nothing to anybody, and its callers may have been
+	// refused in direct mode since: the rebuild drops the queue.
+	direct bool
+
+	reconciler
+}
+
+// Fence is what this keeper's writes to the database are conditional on.
+func (k *Keeper) Fence() int64 { return k.fence }
+
+// Progressed is when the keeper last gave a sign of life: a commit, a write to the
+// gate that was answered, a stated step of a rebuild.
+func (k *Keeper) Progressed() time.Time { return *k.progressed.Load() }
+
+// Balance is what the last comparison found, or nil.
+func (k *Keeper) Balance() *Balance { return k.balance.Load() }
+
+// Counters are what the keeper has done, or all those of its node.
+func (k *Keeper) Counters() *Counters { return k.count }
+
+// Pass does its steps in this order: drain the queue, release what has ended,
+// inspect the gate, compare the stores. It returns the work that is left, with
+// what it found to be done. A pass is not for two goroutines at once.
+//
+// The context is the lock's: it ends, with its cause, before another node could
+// hold the lock. An error ends the pass; after orders.ErrFenced another keeper
+// goes on.
+func (k *Keeper) Pass(ctx context.Context, todo Work) (left Work, err error) {
+	k.todo = todo
+	err = k.pass(ctx)
+	return k.todo, err
+}
+
+func (k *Keeper) pass(ctx context.Context) error {
+	n, err := k.drain(ctx)
+	if err != nil {
+		return err
+	}
+	// The gate calls only when an order comes into an empty queue, and one may
+	// have come while these were still in it: look until there is none.
+	if k.todo &^= Drain; n > 0 {
+		k.todo |= Drain
+	}
+	var failed error
+	if k.todo&Release != 0 {
+		if failed = k.release(ctx); errors.Is(failed, orders.ErrFenced) {
+			return failed
+		}
+	}
+	if k.todo&(Inspect|Rebuild|Forget) != 0 {
+		if err := k.inspect(ctx); err != nil {
+			return errors.Join(failed, err)
+		}
+		k.todo &^= Inspect | Rebuild | Forget
+	}
+	if failed != nil {
+		return failed
+	}
+	return k.reconcile(ctx)
+}
+
+// release tells the gate of ended orders. Whatever it fails with, it must not keep
+// the gate from being rebuilt.
+func (k *Keeper) release(ctx context.Context) error {
+	n, err := k.releaseBatch(ctx)
+	switch {
+	case err != nil:
+		k.marked = false
+		k.todo |= Inspect
+	case n < k.batch:
+		k.marked = true
+		k.todo &^= Release
+	}
+	if errors.Is(err, inventory.ErrEpoch) || errors.Is(err, inventory.ErrNoGate) {
+		return nil // the rebuild will have these orders in it
+	}
+	return err
+}
+
+// batchesInTurn is how many batches a pass carries over before another SKU has
+// its turn.
+const batchesInTurn = 8
+
+// drain moves orders from the queue to MySQL: batch after batch, until the queue is empty
+// or the turn is over. While one is committed, the one before it is taken off
+// the queue: nobody waits for that, and a turn is a third shorter. What was not
+// taken off is read again by the next pass, and its orders are then found in the
+// database.
+func (k *Keeper) drain(ctx context.Context) (drained int, err error) {
+	if k.direct {
+		return 0, nil
+	}
+	acked := make(chan error, 1)
+	acked <- nil
+	defer func() { err = errors.Join(err, <-acked) }()
+	after := ""
+	for range batchesInTurn {
+		batch, err := k.gate.Queue(ctx, k.sku, after, int64(k.batch))
+		if err != nil || len(batch) == 0 {
+			return drained, err
+		}
+		verdicts, err := k.commit(ctx, batch)
+		if err != nil {
+			return drained, err
+		}
+		// Durable: the callers need not wait for the queue to be tidied.
+		k.tell(ctx, verdicts)
+		if err := <-acked; err != nil {
+			acked <- err
+			return drained, nil
+		}
+		go func() { acked <- k.ack(ctx, verdicts) }()
+		drained += len(batch)
+		after = batch[len(batch)-1].Entry
+	}
+	return drained, nil
+}
+
+// commit carries a batch over, order by order if it has to be.
+func (k *Keeper) commit(ctx context.Context, queued []inventory.Queued) ([]orders.Decision, error) {
+	began := time.Now()
+	verdicts, err := k.commits.commit(ctx, store.SaleOrders{SKU: k.sku, Fence: k.fence, Orders: queued})
+	if store.IsBadData(err) {
+		verdicts, err = k.commitEach(ctx, queued)
+	}
+	if err == nil {
+		k.progress()
+	}
+	k.committed(&Commit{SKU: k.sku, Fence: k.fence, Orders: queued, Began: began, Took: time.Since(began), Err: err})
+	for _, v := range verdicts {
+		if v.Hold == orders.Reconfirm || v.Action == orders.PayLate || v.Action == orders.Insert && v.Order.Status == orders.Rejected {
+			k.todo |= Release // so that the gate hears of its end
+		}
+		if v.Hold == orders.GiveBack {
+			k.todo |= Release // its row may not be marked yet
+			k.marked = false
+		}
+	}
+	return verdicts, err
+}
+
+// ack takes judged orders off the queue.
+func (k *Keeper) ack(ctx context.Context, verdicts []orders.Decision) error {
+	acked := make([]inventory.Acked, len(verdicts))
+	for i, v := range verdicts {
+		acked[i] = inventory.Acked{Entry: v.Queued.Entry, OrderID: v.Queued.OrderID, GiveBack: v.Hold == orders.GiveBack}
+	}
+	if err := k.gate.Ack(ctx, k.sku, acked); err != nil {
+		return err
+	}
+	k.progress()
+	k.count.drained(len(verdicts))
+	return nil
+}
+
+// commitEach carries orders over one by one, when the database refuses
+// something in the batch: one bad order must not stop the SKU. Its units go
+// back, and its caller hears that nothing was sold.
+func (k *Keeper) commitEach(ctx context.Context, batch []inventory.Queued) ([]orders.Decision, error) {
+	var verdicts []orders.Decision
+	for _, q := range batch {
+		one, err := k.store.Commit(ctx, k.sku, k.fence, []inventory.Queued{q})
+		if store.IsBadData(err) {
+			k.log.Error("order refused by the database", "sku", k.sku, "order", q.OrderID, "error", err)
+			one, err = []orders.Decision{{Queued: q, Hold: orders.GiveBack, Refused: orders.Unavailable}}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		verdicts = append(verdicts, one...)
+	}
+	return verdicts, nil
+}
+
+// releaseBatch tells the gate of one batch of ended orders, and then marks them in
+// the database. If the gate refuses, nothing is marked.
+func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
+	rows, err := k.store.Ended(ctx, k.sku, k.batch)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	epoch := rows[0].Epoch
+	var all, closed, paid []string
+	for _, r := range rows {
+		all = append(all, r.ID)
+		if r.Status.Closed() {
+			closed = append(closed, r.ID)
+			continue
+		}
+		paid = append(paid, r.ID)
+		if r.HoldID != nil { // the order's first hold is gone, unless Redis has gone back
+			paid = append(paid, *r.HoldID)
+		}
+	}
+	if len(closed) > 0 {
+		units, err := k.gate.Release(ctx, k.sku, epoch, closed)
+		if err != nil {
+			return 0, err
+		}
+		k.progress()
+		k.count.released(units)
+	}
+	for holds := range slices.Chunk(paid, k.batch) {
+		if err := k.gate.Confirm(ctx, k.sku, epoch, holds); err != nil {
+			return 0, err
+		}
+		k.progress()
+	}
+	return len(rows), k.store.MarkReleased(ctx, k.sku, k.fence, all)
+}
+
+// inspect brings changed terms to the gate, and rebuilds a gate that is missing, shut, stale, or of another epoch than the
+// database's.
+func (k *Keeper) inspect(ctx context.Context) error {
+	sale, err := k.store.Sale(ctx, k.sku)
+	if err != nil || sale.Mode == orders.ModeOver {
+		return err
+	}
+	summaries, err := k.gate.Summaries(ctx, k.sku)
+	if err != nil {
+		return err
+	}
+	over := k.todo&Forget != 0
+	switch g := summaries[0]; {
+	case over && !g.Exists:
+		return k.finishSale(ctx, g)
+	case !g.Open || g.Epoch != sale.Epoch || k.todo&Rebuild != 0:
+		_, err := k.rebuild(ctx)
+		return err
+	case !g.Terms.Equal(sale.Terms()):
+		return k.gate.SetTerms(ctx, k.sku, g.Epoch, sale.Terms())
+	case over:
+		return k.finishSale(ctx, g)
+	}
+	return nil
+}
+
+// progress takes note of a sign of life.
+func (k *Keeper) progress() {
+	now := time.Now()
+	k.progressed.Store(&now)
+}

@@ -1,0 +1,16 @@
+package keeper_test
+
+import (
+	"flag"
+	"testing"
+
+	"flashsale/loadtest/servers/servertest"
+)
+
+func TestMain(m *testing.M) {
+	if servertest.Race {
+		_ = flag.Set("rapid.checks", "30") // instead of 100; the command line has the last word
+	}
+	_ = flag.Set("test.parallel", "4") // they wait for the stores more than they work
+	servertest.Main(m)
+}

@@ -1,0 +1,98 @@
+package keeper_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/bare"
+	"flashsale/orders/internal/kit"
+	"flashsale/orders/store"
+)
+
+// state is all that both stores hold of S, less the fence.
+func stateOf(t testing.TB, b *bare.Bare) string {
+	t.Helper()
+	ctx := t.Context()
+	gate, err := b.Rdb.HGetAll(ctx, "sale:{S}").Result()
+	kit.Must(t, err)
+	holds, _ := b.Rdb.HGetAll(ctx, "sale:{S}:holds").Result()
+	buyers, _ := b.Rdb.HGetAll(ctx, "sale:{S}:buyers").Result()
+	sale, err := b.Store.Sale(ctx, "S")
+	kit.Must(t, err)
+	rows := map[string]string{}
+	for id, o := range b.Rows(t) {
+		rows[id] = fmt.Sprint(o.Status, o.RestoredAt)
+	}
+	return fmt.Sprint(gate, holds, buyers, b.Queue(t), sale.Sold, sale.Epoch, rows)
+}
+
+// A keeper that was paused past its lease, between any two steps, changes
+// nothing in the database once another has taken over. At the gate it does
+// nothing that the next keeper does not put right.
+func TestPausedKeeperDoesNoHarm(t *testing.T) {
+	t.Parallel()
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		b := busy(t, s)
+		ctx := t.Context()
+		stale := b.Keeper(t, "S")
+		batch := b.Queue(t)
+		ended, err := b.Store.Ended(ctx, "S", 500)
+		if err != nil || len(batch) == 0 || len(ended) == 0 {
+			t.Fatal(batch, ended, err)
+		}
+		verdicts, err := stale.CommitBatch(ctx, batch)
+		kit.Must(t, err)
+		b.Keeper(t, "S") // takes over, and has not done anything yet
+		before := stateOf(t, b)
+		for step, do := range map[string]func() error{
+			"commit":  func() error { _, err := b.Store.Commit(ctx, "S", stale.Fence(), batch); return err },
+			"mark":    func() error { return b.Store.MarkReleased(ctx, "S", stale.Fence(), []string{ended[0].ID}) },
+			"recount": func() error { _, err := b.Store.Recount(ctx, store.NewSnapshot("S"), stale.Fence(), 1); return err },
+			"rebuild": func() error { return stale.RebuildGate(ctx) },
+		} {
+			kit.Is(t, do(), orders.ErrFenced)
+			if after := stateOf(t, b); after != before {
+				t.Fatalf("%s changed\n%s\nto\n%s", step, before, after)
+			}
+		}
+		epoch := ended[0].Epoch
+		var closed, paid []string
+		for _, e := range ended {
+			if e.Status == orders.Paid {
+				paid = append(paid, e.ID)
+			} else {
+				closed = append(closed, e.ID)
+			}
+		}
+		// Each of them twice: before the next keeper's own steps, and after.
+		late := map[string]func() error{
+			"ack":     func() error { return stale.AckBatch(ctx, verdicts) },
+			"release": func() error { _, err := b.Gate.Release(ctx, "S", epoch, closed); return err },
+			"confirm": func() error { return b.Gate.Confirm(ctx, "S", epoch, paid) },
+			"terms":   func() error { old := kit.Sale("S", 15, 3); return b.Gate.SetTerms(ctx, "S", epoch, old.Terms()) },
+			"shut":    func() error { return b.Gate.Shut(ctx, "S", epoch, false) },
+			"install": func() error {
+				old := kit.Sale("S", 15, 3)
+				d := &inventory.Draft{SKU: "S", Fence: stale.Fence()}
+				_, err := b.Gate.Install(ctx, d, epoch, epoch+1, inventory.Stock{Terms: old.Terms(), Available: 15})
+				return err
+			},
+		}
+		for step, do := range late {
+			for range 2 {
+				if err := do(); err != nil && !errors.Is(err, inventory.ErrEpoch) {
+					t.Errorf("%s: %v", step, err)
+				}
+				b.Keeper(t, "S").Finish(t)
+				if wrong := wrongWithBusy(t, b); len(wrong) > 0 {
+					t.Fatalf("%s: %v", step, wrong)
+				}
+			}
+		}
+	})
+}

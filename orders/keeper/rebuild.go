@@ -1,0 +1,137 @@
+package keeper
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"flashsale/inventory"
+	"flashsale/orders"
+	"flashsale/orders/store"
+)
+
+// rebuildAttempts bounds how often a rebuild starts over in one pass.
+const rebuildAttempts = 5
+
+// rebuild makes the gate anew from the database. Where the last step finds the
+// gate not as it was left, all of it starts over. It returns what the gate was
+// opened with.
+func (k *Keeper) rebuild(ctx context.Context) (inventory.Stock, error) {
+	for range rebuildAttempts {
+		k.attempt++
+		d := &inventory.Draft{SKU: k.sku, Fence: k.fence, Attempt: k.attempt}
+		stock, opened, err := k.rebuildOnce(ctx, d)
+		if opened {
+			k.forget()
+			return stock, nil
+		}
+		if err != nil {
+			// If Redis is away too, the draft goes by itself.
+			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
+			_ = k.gate.Discard(within, d)
+			cancel()
+			return inventory.Stock{}, err
+		}
+	}
+	return inventory.Stock{}, fmt.Errorf("rebuild gate of %s: the gate changed during each of %d attempts", k.sku, rebuildAttempts)
+}
+
+// discardTimeout is for a keeper that may have lost its lock already.
+const discardTimeout = 500 * time.Millisecond
+
+// Catching up ends when fewer than fewChanges changes are left, which are read while
+// the gate is shut, or after catchUps tries: a busy sale never comes to none.
+const (
+	fewChanges = 1000
+	catchUps   = 3
+)
+
+// stage puts aside what the database says, while buyers still come in: orders
+// are carried over all the time.
+func (k *Keeper) stage(ctx context.Context, d *inventory.Draft) (*store.Snapshot, error) {
+	c := store.NewSnapshot(k.sku)
+	c.Step = k.progress
+	behind := false // a single page has no time to fall behind
+	for {
+		page, more, err := k.store.ReadPage(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		if err := k.gate.Stage(ctx, d, page); err != nil {
+			return nil, err
+		}
+		k.progress()
+		if !more {
+			break
+		}
+		behind = true
+		if _, err := k.drain(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for i := 0; behind && i < catchUps; i++ {
+		changes, err := k.store.CatchUp(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		if err := k.gate.Stage(ctx, d, changes); err != nil {
+			return nil, err
+		}
+		k.progress()
+		if _, err := k.drain(ctx); err != nil {
+			return nil, err
+		}
+		behind = len(changes.Holds)+len(changes.Ended) >= fewChanges
+	}
+	return c, nil
+}
+
+// rebuildOnce is a rebuild: stage what the database says, then shut, drain,
+// recount under a new epoch, bring what is staged up to date, install and open.
+// All that grows with the sale comes before shutting.
+func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft) (stock inventory.Stock, opened bool, err error) {
+	c, err := k.stage(ctx, d)
+	if err != nil {
+		return stock, false, err
+	}
+	summaries, err := k.gate.Summaries(ctx, k.sku)
+	if err != nil {
+		return stock, false, err
+	}
+	was := summaries[0]
+	// The gate does not know who keeps it: a keeper that was replaced meanwhile
+	// would shut the next one's gate, and have it rebuilt once more.
+	if sums, err := k.store.Sums(ctx, k.sku); err != nil || sums.Fence != k.fence {
+		return stock, false, cmp.Or(err, orders.ErrFenced)
+	}
+	if err := k.gate.Shut(ctx, k.sku, was.Epoch, k.direct); err != nil {
+		return stock, false, err
+	}
+	k.progress()
+	for n := 1; n > 0; {
+		if n, err = k.drain(ctx); err != nil {
+			return stock, false, err
+		}
+	}
+	r, err := k.store.Recount(ctx, c, k.fence, was.Epoch)
+	if err != nil {
+		return stock, false, err
+	}
+	k.progress()
+	if r.Direct {
+		k.count.DirectLeft.Add(1)
+		k.log.Info("no longer selling in direct mode", "sku", k.sku)
+	}
+	if err := k.gate.Stage(ctx, d, r.Changes); err != nil {
+		return stock, false, err
+	}
+	opened, err = k.gate.Install(ctx, d, was.Epoch, r.Epoch, r.Stock)
+	if opened {
+		k.direct = false
+		k.count.rebuilt()
+		k.log.Info("gate built", "sku", k.sku, "epoch", r.Epoch, "fence", k.fence, "existed", was.Exists,
+			"available_before", was.Available, "available", r.Stock.Available, "holds", r.Stock.Holds)
+	}
+	return r.Stock, opened, err
+}

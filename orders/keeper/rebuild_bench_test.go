@@ -1,0 +1,83 @@
+package keeper_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/bare"
+	"flashsale/orders/internal/kit"
+	"flashsale/orders/keeper"
+)
+
+// BenchmarkRebuild measures for how long the gate of a sale with 100,000 open
+// orders turns buyers away while it is rebuilt: from before it is shut until it
+// is open again.
+func BenchmarkRebuild(b *testing.B) {
+	const n = 100_000
+	s := servertest.Open(b, servers.KindReal)
+	p := bare.Open(b, s, kit.Sale("S", orders.MaxTotal, 100))
+	ids := make([]inventory.Queued, 0, 1000)
+	for range n / cap(ids) {
+		ids = ids[:0]
+		for range cap(ids) {
+			id := uuid.Must(uuid.NewV7()).String()
+			ids = append(ids, inventory.Queued{
+				OrderID: id, Buyer: "buyer-" + id[24:], Quantity: 1, Key: "key-" + id[24:], Fingerprint: strings.Repeat("f", 32), At: time.Now().UTC(),
+			})
+		}
+		sale, err := p.Store.Sale(b.Context(), "S")
+		kit.Must(b, err)
+		for batch := range slices.Chunk(ids, 500) {
+			if _, err := p.Store.Commit(b.Context(), "S", sale.Fence, batch); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	k := p.Keeper(b, "S")
+	shut := &shutGate{Gate: p.Gate}
+	k.Use(p.Store, shut)
+	b.ResetTimer()
+	for range b.N {
+		kit.Must(b, k.RebuildGate(b.Context()))
+	}
+	if view, err := p.Gate.Inspect(b.Context(), "S"); err != nil || view.Holds != n {
+		b.Fatalf("%d holds of %d (%v)", view.Holds, n, err)
+	}
+	b.ReportMetric(float64(shut.time.Milliseconds())/float64(b.N), "ms-shut/op")
+	b.ReportMetric(float64(shut.install.Milliseconds())/float64(b.N), "ms-install/op")
+}
+
+// shutGate adds up for how long it is shut.
+type shutGate struct {
+	keeper.Gate
+	since         time.Time
+	time, install time.Duration
+}
+
+func (g *shutGate) Shut(ctx context.Context, sku string, epoch int64, drop bool) error {
+	g.since = time.Now()
+	return g.Gate.Shut(ctx, sku, epoch, drop)
+}
+
+func (g *shutGate) Install(ctx context.Context, d *inventory.Draft, was, epoch int64, s inventory.Stock) (bool, error) {
+	start := time.Now()
+	opened, err := g.Gate.Install(ctx, d, was, epoch, s)
+	g.install += time.Since(start)
+	if opened {
+		g.time += time.Since(g.since)
+	}
+	if err == nil && !opened {
+		err = fmt.Errorf("%s was not opened", d.SKU)
+	}
+	return opened, err
+}

@@ -1,0 +1,232 @@
+package keeper_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/bare"
+	"flashsale/orders/internal/kit"
+	"flashsale/orders/keeper"
+	"flashsale/orders/store"
+)
+
+// A crowd of nodes sweeps the same overdue orders of one sale and gives their
+// units back, while one after the other of them dies at the same step.
+type sweepers struct {
+	*bare.Bare
+	nodes, orders, deaths int
+	intruders             int64                         // how many times a node keeps the sale without waiting for its turn
+	gate                  func(keeper.Gate) keeper.Gate // what the nodes have for one
+
+	dying    atomic.Int64 // how many have still to die
+	intruder atomic.Int64 // what is left of intruders
+	keeping  sync.Mutex   // the lock
+	released atomic.Int64 // units that came back at the gate, whoever heard of it
+
+	t testing.TB
+}
+
+// expire fills the sale, lets all orders be overdue, and has the nodes at them
+// until none is pending or to be restored. It names what is wrong then.
+func (w *sweepers) expire(t *testing.T, at kit.Fault) (wrong []string) {
+	t.Helper()
+	w.t = t
+	w.released.Store(0)
+	units := int64(0)
+	var ids []string
+	for i := range w.orders {
+		quantity := int64(1 + i%3)
+		ids = append(ids, w.Reserve(t, fmt.Sprint("buyer-", i), "", quantity))
+		units += quantity
+	}
+	w.Bare.Keeper(t, "S").Finish(t)
+	kit.Overdue(t, w.Store.DB, ids...)
+
+	w.dying.Store(int64(w.deaths))
+	w.intruder.Store(w.intruders)
+	var g errgroup.Group
+	for range w.nodes {
+		g.Go(func() error { return w.node(t, at) })
+	}
+	kit.Must(t, g.Wait())
+	if left := w.dying.Load(); left > 0 {
+		t.Fatalf("%d of %d nodes did not die %v", left, w.deaths, at)
+	}
+
+	if got := w.released.Load(); got != units {
+		wrong = append(wrong, fmt.Sprintf("%d units came back of %d", got, units))
+	}
+	if a := w.Audit(t); !a.Balanced || a.Available != a.Total || a.Sold+a.Restoring+a.Held != 0 {
+		wrong = append(wrong, fmt.Sprintf("audit %+v", a))
+	}
+	if view, err := w.Bare.Gate.Inspect(t.Context(), "S"); err != nil || view.Holds != 0 {
+		wrong = append(wrong, fmt.Sprintf("%d holds are left (%v)", view.Holds, err))
+	}
+	return append(wrong, kit.BrokenClosing(t, w.Store.DB)...)
+}
+
+// node sweeps and keeps in turn until all is done or it is dead.
+func (w *sweepers) node(t *testing.T, at kit.Fault) error {
+	dead := false
+	plan := kit.Plan(func(step kit.Fault) error {
+		if !dead && step == at && w.dying.Add(-1) >= 0 {
+			dead = true
+		}
+		if dead {
+			return kit.ErrFault
+		}
+		return nil
+	})
+	store, gate := bare.FaultyStore(t, w.Store, plan), w.gate(bare.Faulty(unitGate{w.Bare.Gate, &w.released}, plan))
+	for !dead && t.Context().Err() == nil {
+		_, err := store.Expire(t.Context())
+		if err == nil {
+			var done bool
+			if done, err = w.keep(t, store, gate); done {
+				return nil
+			}
+		}
+		if err != nil && !errors.Is(err, kit.ErrFault) && !errors.Is(err, orders.ErrFenced) {
+			return err
+		}
+	}
+	return t.Context().Err()
+}
+
+// keep gives back what is ended, when it is this node's turn, or without
+// asking. It tells whether everything is done.
+func (w *sweepers) keep(t *testing.T, st *store.Store, gate keeper.Gate) (done bool, err error) {
+	if w.intruder.Add(-1) < 0 {
+		w.keeping.Lock()
+		defer w.keeping.Unlock()
+	}
+	var left int64
+	err = w.Store.DB.WithContext(t.Context()).Model(&orders.Order{}).Where("status = ? OR restored_at IS NULL", orders.PendingPayment).Count(&left).Error
+	if err != nil || left == 0 {
+		return true, err
+	}
+	k, err := keeper.One(t.Context(), keeper.Params{Store: st, Gate: gate, Batch: max(2, w.orders/20), Log: kit.Quiet(t)}, "S")
+	if err != nil {
+		return false, err
+	}
+	return false, (&bare.Keeper{Keeper: k, Want: keeper.Release}).Run(t.Context())
+}
+
+// unitGate counts the units that come back at the gate itself: a node that
+// dies of the answer has given them back all the same.
+type unitGate struct {
+	keeper.Gate
+	units *atomic.Int64
+}
+
+func (g unitGate) Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
+	n, err := g.Gate.Release(ctx, sku, epoch, ids)
+	g.units.Add(n)
+	return n, err
+}
+
+// sweepingCrowd is a hundred nodes where the stores are real, and some where they are not.
+func sweepingCrowd(t *testing.T, s *servers.Stores) *sweepers {
+	t.Helper()
+	w := &sweepers{Bare: bare.Open(t, s, kit.Sale("S", 300, 3)), nodes: 100, orders: 100, deaths: 10}
+	if s.Mini != nil {
+		w.nodes, w.orders = 20, 40
+	}
+	w.gate, w.intruders = func(g keeper.Gate) keeper.Gate { return g }, int64(w.nodes)/5
+	return w
+}
+
+// A hundred nodes on the same overdue orders, ten of which die, one after the
+// other, at the same step between the close and the mark: each unit comes back
+// once, and each order is marked.
+func TestHundredSweepersDieAtEachStep(t *testing.T) {
+	t.Parallel()
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		w := sweepingCrowd(t, s)
+		for _, step := range []string{"close", "release", "mark"} {
+			for _, at := range []kit.Fault{{Step: step}, {Step: step, After: true}} {
+				t.Run(at.String(), func(t *testing.T) {
+					w.deaths = w.nodes / 10
+					if at == (kit.Fault{Step: "close", After: true}) {
+						w.deaths = 1 // who closes, closes all of them
+					}
+					kit.None(t, w.expire(t, at))
+				})
+			}
+		}
+	})
+}
+
+// The same crowd finds out a gate that gives back without looking for the hold,
+// and nodes that mark before they have given back.
+func TestHundredSweepersCatchBrokenRestore(t *testing.T) {
+	t.Parallel()
+	for name, broken := range map[string]struct {
+		at   kit.Fault
+		gate func(w *sweepers) func(keeper.Gate) keeper.Gate
+	}{
+		"no look at the hold": {kit.Fault{Step: "release", After: true}, func(w *sweepers) func(keeper.Gate) keeper.Gate {
+			return func(g keeper.Gate) keeper.Gate { return blindGate{g, w} }
+		}},
+		"marked before": {kit.Fault{Step: "release"}, func(w *sweepers) func(keeper.Gate) keeper.Gate {
+			return func(g keeper.Gate) keeper.Gate { return markingGate{g, w.Store} }
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sweepingCrowd(t, servertest.Open(t, servers.KindEmbedded))
+			w.deaths, w.intruders = 2, 0 // who is fenced off dies with nothing done
+			w.gate = broken.gate(w)
+			if wrong := w.expire(t, broken.at); len(wrong) == 0 {
+				t.Error("not caught")
+			}
+		})
+	}
+}
+
+// blindGate gives back by the rows, whether or not there is a hold.
+type blindGate struct {
+	keeper.Gate
+	w *sweepers
+}
+
+func (g blindGate) Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
+	n, err := g.Gate.Release(ctx, sku, epoch, ids)
+	var due int64
+	for id, o := range kit.RowsOf(g.w.t, g.w.Store.DB) {
+		if slices.Contains(ids, id) {
+			due += o.Quantity
+		}
+	}
+	if err == nil && due > n {
+		g.w.released.Add(due - n)
+		err = g.w.Rdb.HIncrBy(ctx, "sale:{"+sku+"}", "available", due-n).Err()
+	}
+	return due, err
+}
+
+// markingGate is a keeper that marks first.
+type markingGate struct {
+	keeper.Gate
+	store *store.Store
+}
+
+func (g markingGate) Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
+	sale, err := g.store.Sale(ctx, sku)
+	if err != nil {
+		return 0, err
+	}
+	if err := g.store.MarkReleased(ctx, sku, sale.Fence, ids); err != nil {
+		return 0, err
+	}
+	return g.Gate.Release(ctx, sku, epoch, ids)
+}

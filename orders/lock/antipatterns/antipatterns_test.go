@@ -1,0 +1,128 @@
+package antipatterns
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/orders/lock"
+)
+
+const key = "lock:{sku}"
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silence{}) // a server that is down is part of the story
+	m.Run()
+}
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+// A scene is an empty Redis whose time stands still unless it is told to pass.
+type scene struct {
+	*testing.T
+	ctx  context.Context
+	mini *miniredis.Miniredis
+	rdb  *redis.Client
+}
+
+// show plays the same plot twice. The broken lock must come to harm, which is
+// the error it returns, and ours must not.
+func show(t *testing.T, broken, ours func(s *scene) error) {
+	t.Helper()
+	t.Run("broken", func(t *testing.T) {
+		harm := broken(newScene(t))
+		if harm == nil {
+			t.Fatal("nothing went wrong: this antipattern shows nothing")
+		}
+		t.Logf("=> %v", harm)
+	})
+	t.Run("ours", func(t *testing.T) {
+		if harm := ours(newScene(t)); harm != nil {
+			t.Fatalf("=> %v", harm)
+		}
+		t.Log("=> nothing happened")
+	})
+}
+
+func newScene(t *testing.T) *scene {
+	s := &scene{T: t, ctx: t.Context()}
+	s.mini, s.rdb = s.server()
+	return s
+}
+
+func (s *scene) server() (*miniredis.Miniredis, *redis.Client) {
+	mini := miniredis.RunT(s.T)
+	rdb := redis.NewClient(&redis.Options{Addr: mini.Addr(), ContextTimeoutEnabled: true})
+	s.Cleanup(func() { _ = rdb.Close() })
+	return mini, rdb
+}
+
+// say is a line of the story.
+func (s *scene) say(format string, args ...any) {
+	s.Helper()
+	s.Logf(format, args...)
+}
+
+// pass lets time pass on the server.
+func (s *scene) pass(d time.Duration) {
+	s.Helper()
+	s.Logf("%v pass", d)
+	s.mini.FastForward(d)
+}
+
+// ours is a process with our lock.
+func (s *scene) ours() *lock.Client {
+	return lock.New(s.rdb, config)
+}
+
+// lease is long, so that only the time that a story lets pass counts.
+const lease = time.Hour
+
+var config = lock.Config{Lease: lease, Timeout: time.Minute}
+
+func (s *scene) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// enters reports whether one more process gets in.
+func (s *scene) enters(c lock.Locker) bool {
+	s.Helper()
+	_, err := c.TryAcquire(s.ctx, key)
+	if err != nil && !errors.Is(err, lock.ErrHeld) {
+		s.Fatal(err)
+	}
+	return err == nil
+}
+
+var (
+	errBoth    = errors.New("two holders at once")
+	errForever = errors.New("locked for ever: no holder, and no expiry")
+)
+
+// A resource is written under the lock. It issues fencing tokens itself, with
+// raise, and keeps the last one with what is written: what MySQL is to this
+// project. unfenced doesn't look at them.
+type resource struct {
+	unfenced bool
+	fence    int
+	written  []string
+}
+
+func (r *resource) raise() int { r.fence++; return r.fence }
+
+func (r *resource) write(fence int, what string) error {
+	if fence != r.fence && !r.unfenced {
+		return errors.New("fenced off")
+	}
+	r.written = append(r.written, what)
+	return nil
+}

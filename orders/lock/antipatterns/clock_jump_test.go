@@ -1,0 +1,58 @@
+package antipatterns
+
+import (
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/orders/lock"
+)
+
+// Five masters, and a lock that a majority of them has granted. This is our own
+// Redlock: it can't be mended, because each master counts on a clock of its own.
+// It is no worse than one Redis, and it needs the same fence.
+// (Martin Kleppmann, "How to do distributed locking", 2016.)
+func TestAntipatternClockJump(t *testing.T) {
+	plot := func(unfenced bool) func(s *scene) error {
+		return func(s *scene) error {
+			r := &resource{unfenced: unfenced}
+			minis, masters := s.masters(5)
+			a := lock.NewRedlock(masters, config)
+			b := lock.NewRedlock(masters, config)
+
+			s.say("masters D and E are down")
+			minis[3].Close()
+			minis[4].Close()
+			s.say("A takes the lock on A, B and C: three of five")
+			if !s.enters(a) {
+				s.Fatal("not free")
+			}
+			fenceA := r.raise()
+			s.say("C's clock jumps ahead: to it the lease is over")
+			minis[2].FastForward(lease)
+			s.say("D and E return")
+			s.must(minis[3].Restart())
+			s.must(minis[4].Restart())
+			s.say("B takes the lock on C, D and E: three of five")
+			if !s.enters(b) {
+				s.Fatal("this shows nothing")
+			}
+			fenceB := r.raise()
+			s.say("both hold it. B writes: %v", r.write(fenceB, "B"))
+			s.say("A writes: %v", r.write(fenceA, "A"))
+			return lastWord(r)
+		}
+	}
+	show(t, plot(true), plot(false))
+}
+
+func (s *scene) masters(n int) (minis []*miniredis.Miniredis, masters []redis.UniversalClient) {
+	for range n {
+		mini := miniredis.RunT(s.T)
+		rdb := redis.NewClient(&redis.Options{Addr: mini.Addr(), ContextTimeoutEnabled: true, DialerRetries: 1, MaxRetries: -1})
+		s.Cleanup(func() { _ = rdb.Close() })
+		minis, masters = append(minis, mini), append(masters, rdb)
+	}
+	return minis, masters
+}

@@ -1,0 +1,52 @@
+package antipatterns
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The server has taken the lock for A, and the answer is lost. A's client library
+// sends the command again, as it does by default.
+func TestAntipatternLostReply(t *testing.T) {
+	show(t, func(s *scene) error {
+		s.say("A: SET NX. It is done, and the answer is lost")
+		s.rdb.SetNX(s.ctx, key, "a", lease)
+		s.say("A's library sends the same again")
+		if !s.rdb.SetNX(s.ctx, key, "a", lease).Val() {
+			return errors.New("A hears that somebody else holds the lock, and goes: nobody works for a whole lease")
+		}
+		return nil
+	}, func(s *scene) error {
+		a := s.ours()
+		again := &twice{}
+		s.rdb.AddHook(again)
+		s.say("A takes the lock. It is done, the answer is lost, and the library sends the same again")
+		if !s.enters(a) {
+			return errors.New("A hears that somebody else holds the lock")
+		}
+		if again.n == 0 {
+			s.Fatal("nothing was sent twice")
+		}
+		return nil
+	})
+}
+
+// twice sends every script twice, as go-redis does when the first answer is lost.
+type twice struct{ n int }
+
+func (t *twice) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (t *twice) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if err := next(ctx, cmd); err != nil {
+			return err
+		}
+		t.n++
+		return next(ctx, cmd)
+	}
+}
+func (t *twice) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}

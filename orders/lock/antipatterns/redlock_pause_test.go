@@ -1,0 +1,37 @@
+package antipatterns
+
+import (
+	"testing"
+	"time"
+
+	"flashsale/orders/lock"
+)
+
+// However many masters granted the lock: a holder that stops between looking and
+// writing does not know for how long it stopped.
+func TestAntipatternRedlockPause(t *testing.T) {
+	plot := func(unfenced bool) func(s *scene) error {
+		return func(s *scene) error {
+			const short = 5 * time.Second
+			r := &resource{unfenced: unfenced}
+			minis, masters := s.masters(3)
+			s.say("A takes the lock on all masters")
+			l, err := lock.NewRedlock(masters, lock.Config{Lease: short, Timeout: 4 * time.Second}).Acquire(s.ctx, key)
+			s.must(err)
+			fenceA := r.raise()
+			s.say("A looks: its context is alive, %v. It stops", l.Context().Err() == nil)
+			for _, mini := range minis {
+				mini.FastForward(short)
+			}
+			s.say("B takes the lock on all masters")
+			if !s.enters(lock.NewRedlock(masters, config)) {
+				s.Fatal("not free")
+			}
+			fenceB := r.raise()
+			s.say("B writes: %v", r.write(fenceB, "B"))
+			s.say("A goes on and writes: %v", r.write(fenceA, "A"))
+			return lastWord(r)
+		}
+	}
+	show(t, plot(true), plot(false))
+}

@@ -1,0 +1,30 @@
+package lock
+
+import (
+	"context"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Redis that is out of memory still lets locks be taken, renewed and released:
+// who empties it needs one.
+func TestWithoutMemory(t *testing.T) {
+	s := real(t)
+	rdb := redis.NewClient(&redis.Options{Addr: s.addr})
+	defer func() { _ = rdb.Close() }()
+	ctx := context.Background()
+	must(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
+	if err := rdb.Set(ctx, "k", 1, 0).Err(); err == nil {
+		t.Fatal("there is memory")
+	}
+	c := New(rdb, Config{})
+	for range 2 { // the second time its scripts are known
+		l, err := c.TryAcquire(ctx, "lock")
+		must(t, err)
+		if errs := l.leases.store.Renew(ctx, []*Lock{l}); errs[0] != nil {
+			t.Error(errs[0])
+		}
+		ok(t, l.Release(ctx))
+	}
+}

@@ -1,0 +1,35 @@
+package orders
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/google/uuid"
+)
+
+// NewOrderID returns an id for an order of sku: a UUIDv7 whose last 16 bits,
+// which are random in others, are a hash of the SKU. So an id by itself says
+// which gates may know it. 46 random bits and a count within the millisecond
+// keep ids apart.
+func NewOrderID(sku string) (string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("new order id: %w", err)
+	}
+	binary.BigEndian.PutUint16(id[14:], skuHash(sku))
+	return id.String(), nil
+}
+
+// MayBeOf tells whether the order with this id may be one of sku. Two SKUs in
+// 65,536 have the same hash.
+func MayBeOf(id, sku string) bool {
+	return id[len(id)-4:] == fmt.Sprintf("%04x", skuHash(sku))
+}
+
+func skuHash(sku string) uint16 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(sku)) // never fails
+	sum := h.Sum32()
+	return uint16(sum>>16) ^ uint16(sum)
+}

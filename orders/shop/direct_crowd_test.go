@@ -1,0 +1,186 @@
+package shop
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/bare"
+	"flashsale/orders/internal/kit"
+	"flashsale/orders/keeper"
+	"flashsale/orders/store"
+)
+
+// Redis goes and comes back again and again under a crowd that orders, pays and
+// cancels, as it was or empty, on nodes whose clocks are minutes apart. The
+// crowd gets its yes either way, and no promise is broken.
+func TestRedisComesAndGoesUnderLoad(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		via, wire := servertest.RedisVia(t, s)
+		node := func(off time.Duration) *shop {
+			return open(t, via, func(c *Config) {
+				soonDirect(c)
+				c.Clock = func() time.Time { return time.Now().Add(off) }
+			})
+		}
+		a, b := node(7*time.Minute), node(-4*time.Minute)
+		a.put(t, kit.Sale("S", 100_000, 100_000)) // without Redis, they buy quickly
+		behind := kit.OpenRedis(t, s.RedisURL)    // the crowd's is cut
+		c, home := gather(t, "S", 8, a, b)
+		direct := func() int64 {
+			return a.Keepers().Counters().DirectPlaced.Load() + b.Keepers().Counters().DirectPlaced.Load()
+		}
+		for round := range 2 {
+			c.moves(t, "through the gate", 20)
+			wire.Cut()
+			untilMode(t, orders.ModeDirect, a, b)
+			from := direct()
+			eventually(t, "orders are placed in direct mode", func() bool { return direct() >= from+20 })
+			if round > 0 {
+				kit.Must(t, behind.FlushAll(t.Context()).Err())
+			}
+			wire.Restore()
+			untilMode(t, orders.ModeGate, a, b)
+		}
+		c.moves(t, "through the last gate", 20)
+		home()
+		c.verdict(t)
+	})
+}
+
+// directRules are how direct mode is entered, and how an order is placed in it.
+type directRules struct {
+	enter func(*testing.T, *bare.Bare)
+	order func(*testing.T, *bare.Bare, []inventory.Queued) ([]orders.Decision, error)
+}
+
+var rightRules = directRules{
+	enter: func(t *testing.T, b *bare.Bare) {
+		// It may be direct already.
+		kit.Must(t, kit.Err(b.Store.EnterDirect(t.Context(), "S", inventory.Whole, time.Minute)))
+	},
+	order: func(t *testing.T, b *bare.Bare, batch []inventory.Queued) ([]orders.Decision, error) {
+		return b.Store.Direct(t.Context(), "S", batch)
+	},
+}
+
+// directTwins are the right rules, "", and broken ones.
+var directTwins = map[string]directRules{
+	"": rightRules,
+	"orders not conditional on the mode": {enter: rightRules.enter, order: func(t *testing.T, b *bare.Bare, batch []inventory.Queued) ([]orders.Decision, error) {
+		return b.Store.CommitPastGate(t.Context(), "S", batch, store.PastGate, func(*store.LockedSale) error { return nil })
+	}},
+	"entering without raising the epoch": {order: rightRules.order, enter: func(t *testing.T, b *bare.Bare) {
+		kit.Exec(t, b.Store.DB, "UPDATE sales SET fence = fence + 1, mode = 'direct' WHERE mode = 'gate'")
+	}},
+}
+
+// Any interleaving of keepers that were and are, of orders through the gate and
+// past it, of cancellations, and of a Redis that loses all: what was promised is
+// in the database, never more than there is, and a keeper that is left alone
+// makes both stores say the same. Each broken twin is caught by that.
+func TestDirectModeInAnyOrder(t *testing.T) {
+	t.Parallel()
+	for broken, rules := range directTwins {
+		t.Run("rules "+broken, func(t *testing.T) {
+			servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+				b := bare.Open(t, s, kit.Sale("S", 6, 4))
+				var wrong []string
+				const runs = 25
+				for seed := uint64(1); seed <= 4*runs && len(wrong) == 0; seed++ {
+					if broken == "" && seed > runs {
+						break
+					}
+					wrong = rules.anyOrder(t, b, rand.New(rand.NewPCG(seed, 0)))
+				}
+				if (len(wrong) > 0) != (broken != "") {
+					t.Errorf("%s: %q", broken, wrong)
+				}
+			})
+		})
+	}
+}
+
+// anyOrder is one run from the beginning. It returns what is wrong in the end.
+func (rules directRules) anyOrder(t *testing.T, b *bare.Bare, r *rand.Rand) (wrong []string) {
+	t.Helper()
+	b.Empty(t)
+	kit.Put(t, b.Store, kit.Sale("S", 6, 4))
+	keepers := []*bare.Keeper{b.Keeper(t, "S")}
+	keepers[0].Finish(t)
+	promised := map[string]bool{}
+	for range 12 + r.IntN(12) {
+		buyer, key, units := []string{"ann", "bob", "eve"}[r.IntN(3)], []string{"", "k", "l"}[r.IntN(3)], 1+r.Int64N(2)
+		switch r.IntN(10) {
+		case 0, 1: // whatever the gate makes of it
+			q := asked(buyer, key, units)
+			_, _ = b.Gate.Reserve(t.Context(), inventory.Request{
+				OrderID: q.OrderID, SKU: "S", Buyer: buyer, Quantity: units, Key: key, Fingerprint: q.Fingerprint,
+			})
+		case 2, 3, 4:
+			verdicts, err := rules.order(t, b, []inventory.Queued{asked(buyer, key, units), asked("joe", key, units)})
+			if err != nil && !errors.Is(err, orders.ErrNotDirect) {
+				t.Fatal(err)
+			}
+			for _, v := range verdicts {
+				if v.Order != nil && v.Refused == "" {
+					promised[v.Order.ID] = true
+				}
+			}
+		case 5:
+			rules.enter(t, b)
+		case 6: // one that was may come to
+			k := keepers[r.IntN(len(keepers))]
+			k.Want |= keeper.Release
+			if r.IntN(2) == 0 {
+				k.Want |= keeper.Inspect
+			}
+			if err := k.Step(t.Context()); err != nil && !fencedOff(err) {
+				t.Fatal(err)
+			}
+		case 7:
+			k := b.Keeper(t, "S")
+			keepers = append(keepers, k)
+			if r.IntN(2) == 0 {
+				k.Finish(t)
+			}
+		case 8:
+			cancelOne(t, b)
+		case 9:
+			if r.IntN(3) == 0 {
+				kit.Must(t, b.Rdb.FlushAll(t.Context()).Err())
+			}
+		}
+		if kit.OpenUnits(b.Rows(t)) > 6 {
+			wrong = append(wrong, "oversold")
+		}
+	}
+	b.Keeper(t, "S").Finish(t)
+	rows := b.Rows(t)
+	for id := range promised {
+		if _, ok := rows[id]; !ok {
+			wrong = append(wrong, "lost "+id)
+		}
+	}
+	return append(wrong, b.Wrong(t)...)
+}
+
+// cancelOne cancels any order that is pending, if there is one.
+func cancelOne(t testing.TB, b *bare.Bare) {
+	t.Helper()
+	for id, o := range b.Rows(t) {
+		if o.Status == orders.PendingPayment {
+			kit.Must(t, kit.Err(b.Store.Cancel(t.Context(), o.Buyer, id)))
+			return
+		}
+	}
+}
+
+func fencedOff(err error) bool {
+	return errors.Is(err, orders.ErrFenced)
+}

@@ -1,0 +1,109 @@
+package shop
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/wire"
+	"flashsale/orders"
+	"flashsale/orders/internal/bare"
+	"flashsale/orders/internal/kit"
+)
+
+// allBuy has so many buyers order one unit each at the same time, under the
+// same key, and returns their orders. Every one of them must be told that the
+// order is durable.
+func allBuy(t *testing.T, p *shop, sku, key string, buyers int) map[string]*orders.Order {
+	t.Helper()
+	var mu sync.Mutex
+	bought := map[string]*orders.Order{}
+	var all sync.WaitGroup
+	for i := range buyers {
+		all.Go(func() {
+			buyer := Placement{Buyer: fmt.Sprint("buyer-", i), SKU: sku, Quantity: 1, Key: key}
+			placed, err := p.Place(t.Context(), buyer)
+			for end := time.Now().Add(5 * time.Second); errors.Is(err, inventory.ErrSoldOut) && time.Now().Before(end); { // it rests
+				placed, err = p.Place(t.Context(), buyer)
+			}
+			if err != nil || placed.Order.Status != orders.PendingPayment {
+				t.Errorf("buyer %d: %+v, %v", i, placed.Order, err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			bought[placed.Order.ID] = placed.Order
+		})
+	}
+	all.Wait()
+	return bought
+}
+
+// The commit's answer is lost: the keeper finds out, every caller hears of the
+// one order, and there is one row of it.
+func TestCommitAnswerLost(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		lose, lost := kit.Once(kit.Fault{Step: "commit", After: true})
+		p := open(t, s, func(c *Config) { c.Store = bare.FaultyStore(t, c.Store, lose) })
+		p.put(t, kit.Sale("S", 100, 1))
+		bought := allBuy(t, p, "S", "k", 20)
+		if !lost.Load() {
+			t.Fatal("no answer was lost")
+		}
+		onlyThese(t, p, bought)
+	})
+}
+
+// The same, with MySQL itself answering into a connection that is cut.
+func TestCommitAnswerLostOnTheWire(t *testing.T) {
+	s, w := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
+	p := open(t, s, nil)
+	p.put(t, kit.Sale("S", 100, 1))
+	lost := w.LoseAnswers(1, wire.Contains("\x03COMMIT"))
+	bought := allBuy(t, p, "S", "k", 20)
+	if lost() != 1 {
+		t.Fatal("no answer was lost")
+	}
+	onlyThese(t, p, bought)
+}
+
+// onlyThese are sold, each of them once.
+func onlyThese(t *testing.T, p *shop, bought map[string]*orders.Order) {
+	t.Helper()
+	if a := p.settled(t, "S"); a.Sold != int64(len(bought)) || a.Available != a.Total-a.Sold {
+		t.Errorf("%d bought, audit: %+v", len(bought), a)
+	}
+	rows := kit.RowsOf(t, p.store.DB)
+	if len(rows) != len(bought) {
+		t.Errorf("%d rows of %d orders", len(rows), len(bought))
+	}
+	for id, o := range bought {
+		if r, ok := rows[id]; !ok || r.Buyer != o.Buyer || r.Quantity != o.Quantity || r.Status != o.Status {
+			t.Errorf("told %+v, the row is %+v", o, r)
+		}
+	}
+}
+
+// A keeper that takes a lost answer for a no gives units back that are sold.
+func TestLostAnswerIsNotANo(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		b := bare.Open(t, s, kit.Sale("S", 3, 1))
+		lose, _ := kit.Once(kit.Fault{Step: "commit", After: true})
+		k := b.Keeper(t, "S")
+		b.Reserve(t, "ann", "", 1)
+		batch := b.Queue(t)
+		if _, err := bare.FaultyStore(t, b.Store, lose).Commit(t.Context(), "S", k.Fence(), batch); err == nil {
+			t.Fatal("the answer was not lost")
+		}
+		back := []inventory.Acked{{Entry: batch[0].Entry, OrderID: batch[0].OrderID, GiveBack: true}}
+		kit.Must(t, b.Gate.Ack(t.Context(), "S", back))
+		if a := b.Audit(t); a.Balanced || a.Drift != -1 {
+			t.Errorf("the audit does not see it: %+v", a)
+		}
+	})
+}

@@ -1,0 +1,125 @@
+package shop
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/bare"
+	"flashsale/orders/internal/kit"
+	"flashsale/orders/store"
+)
+
+func TestMain(m *testing.M) {
+	if servertest.Race {
+		_ = flag.Set("rapid.checks", "30") // instead of 100; the command line has the last word
+	}
+	_ = flag.Set("test.parallel", "4") // they wait more than they work
+	servertest.Main(m)
+}
+
+// A shop is a Service that runs, on stores of its own.
+type shop struct {
+	*Service
+	rdb  redis.UniversalClient
+	gate *inventory.Gate
+	stop func() // stops it and waits, as a node that shuts down does
+}
+
+// open starts a node on the stores; change may alter its config.
+func open(t testing.TB, s *servers.Stores, change func(*Config)) *shop {
+	t.Helper()
+	p := build(t, s, change)
+	p.start(t)
+	return p
+}
+
+// build makes a node that does not run yet.
+func build(t testing.TB, s *servers.Stores, change func(*Config)) *shop {
+	t.Helper()
+	store, rdb := bare.OpenStore(t, s.SQL), kit.OpenRedis(t, s.RedisURL)
+	gate := inventory.New(rdb, inventory.Config{})
+	cfg := Config{Store: store, Gate: gate, Redis: rdb, Log: kit.Quiet(t)}
+	if change != nil {
+		change(&cfg)
+	}
+	return &shop{Service: New(cfg), rdb: rdb, gate: gate}
+}
+
+func (p *shop) start(t testing.TB) { p.stop = bare.Start(t, p.Run) }
+
+func (p *shop) put(t testing.TB, s orders.Sale) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		_, _, err := p.PutSale(t.Context(), s)
+		if err == nil {
+			return
+		}
+		// What an operator is told with a 503: try again.
+		busy := errors.Is(err, orders.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
+		if !busy || time.Now().After(deadline) {
+			t.Fatalf("put sale %s: %v", s.SKU, err)
+		}
+	}
+}
+
+var eventually = servertest.Eventually
+
+// settled waits until nothing is in flight and returns the audit.
+func (p *shop) settled(t testing.TB, sku string) store.Audit { return bare.Settled(t, p, sku) }
+
+// settledAt wants S to be settled with so many units sold and on sale, and paid
+// where that is given.
+func (p *shop) settledAt(t testing.TB, sold, available int64, paid ...int64) {
+	t.Helper()
+	if a := p.settled(t, "S"); a.Sold != sold || a.Available != available || len(paid) > 0 && a.Paid != paid[0] {
+		t.Errorf("%+v, want %d sold, %d available, %d paid", a, sold, available, paid)
+	}
+}
+
+// places wants the order to be placed, or refused with this error.
+func places(t testing.TB, p interface {
+	Place(context.Context, Placement) (Placed, error)
+}, what Placement, refused error) Placed {
+	t.Helper()
+	placed, err := p.Place(t.Context(), what)
+	if !errors.Is(err, refused) {
+		t.Errorf("%+v: %+v, %v, want %v", what, placed.Order, err, refused)
+	}
+	return placed
+}
+
+// pays wants the order to be paid, or refused with this error and, where one is
+// given, left in this status.
+func pays(t testing.TB, p interface {
+	Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, error)
+}, buyer, id, ref string, refused error, left ...orders.Status) {
+	t.Helper()
+	o, err := p.Pay(t.Context(), buyer, id, ref)
+	if refused == nil {
+		left = []orders.Status{orders.Paid}
+	}
+	if !errors.Is(err, refused) || len(left) > 0 && o.Status != left[0] {
+		t.Errorf("%s pays %s by %s: %+v, %v, want %v %v", buyer, id, ref, o, err, left, refused)
+	}
+}
+
+// cancels wants the order to be cancelled, or not with this error.
+func cancels(t testing.TB, p interface {
+	Cancel(ctx context.Context, buyer, id string) (*orders.Order, error)
+}, buyer, id string, refused error) {
+	t.Helper()
+	o, err := p.Cancel(t.Context(), buyer, id)
+	if !errors.Is(err, refused) || err == nil && o.Status != orders.Cancelled {
+		t.Errorf("%s cancels %s: %+v, %v, want %v", buyer, id, o, err, refused)
+	}
+}

@@ -1,0 +1,108 @@
+package shop
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/bare"
+	"flashsale/orders/internal/kit"
+)
+
+// A thousand open sales on one node: all of them sell, with few goroutines and
+// Redis connections.
+func TestThousandSales(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		n := 1000
+		if servertest.Race && s.Kind == servers.KindEmbedded {
+			n = 200 // SQLite and miniredis in this process pay for the race detector, too
+		}
+		store := bare.OpenStore(t, s.SQL)
+		skus := make([]string, n)
+		rows := make([]orders.Sale, n)
+		now := kit.ClockOf(t, store.DB)
+		for i := range rows {
+			skus[i] = fmt.Sprintf("S%04d", i)
+			rows[i] = kit.Sale(skus[i], 10, 5)
+			rows[i].Mode, rows[i].CreatedAt, rows[i].UpdatedAt = "gate", now, now
+		}
+		kit.Must(t, store.DB.CreateInBatches(rows, 500).Error)
+		before := runtime.NumGoroutine()
+		p := open(t, s, func(c *Config) { c.Wait = time.Minute }) // it is not speed that is tested
+		opening := time.Now()
+		eventually(t, "all gates are open", func() bool { return p.Keepers().Counters().Rebuilt.Load() >= int64(n) })
+		t.Logf("%d gates built in %v", n, time.Since(opening))
+		// The embedded Redis serves each connection with goroutines of this process.
+		eventually(t, "at rest", func() bool { return runtime.NumGoroutine() < before+150 })
+		t.Logf("goroutines at rest: %d, and %d before", runtime.NumGoroutine(), before)
+
+		var list sync.WaitGroup
+		var next, bought atomic.Int64
+		for range 32 {
+			list.Go(func() {
+				for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+					placed, err := p.Place(t.Context(), Placement{Buyer: "ann", SKU: skus[i], Quantity: 1})
+					if err != nil || placed.Order.Status != orders.PendingPayment {
+						t.Errorf("%s: %+v, %v", skus[i], placed.Order, err)
+						continue
+					}
+					bought.Add(1)
+				}
+			})
+		}
+		most := 0
+		selling := make(chan struct{})
+		go func() { list.Wait(); close(selling) }()
+		look := time.NewTicker(time.Millisecond)
+		defer look.Stop()
+		for done := false; !done; {
+			select {
+			case <-selling:
+				done = true
+			case <-look.C:
+				most = max(most, runtime.NumGoroutine())
+			}
+		}
+		stats := p.rdb.PoolStats()
+		t.Logf("%d sold with at most %d goroutines and %d Redis connections", bought.Load(), most, stats.TotalConns)
+		if stats.TotalConns >= 64 {
+			t.Errorf("%d Redis connections", stats.TotalConns)
+		}
+		if most > before+400 {
+			t.Errorf("%d goroutines, %d before", most, before)
+		}
+	})
+}
+
+// A node that has sold leaves no goroutine behind when it stops.
+func TestStopLeavesNothing(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		bare.OpenStore(t, s.SQL) // the shared server's first connection is not the node's
+		here := goleak.IgnoreCurrent()
+		t.Run("node", func(t *testing.T) {
+			p := open(t, s, nil)
+			p.put(t, kit.Sale("S", 10, 3))
+			for id, o := range allBuy(t, p, "S", "k", 10) {
+				if o.Buyer == "buyer-3" {
+					cancels(t, p, o.Buyer, id, nil)
+				}
+			}
+			_, err := p.Place(t.Context(), Placement{Buyer: "eve", SKU: "S", Quantity: 2})
+			if !errors.Is(err, inventory.ErrSoldOut) {
+				t.Error(err)
+			}
+			p.stop()
+		}) // closes the connections
+		goleak.VerifyNone(t, here)
+	})
+}

@@ -1,0 +1,120 @@
+package shop
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/controller"
+	"flashsale/orders/internal/bare"
+	"flashsale/orders/internal/kit"
+	"flashsale/orders/lock"
+)
+
+// apart starts two nodes: one keeps the sale that it returns, orders are placed
+// through the other. A node that is deaf hears no message of the other.
+func apart(t *testing.T, s *servers.Stores, deaf ...string) (seller *shop, sku string) {
+	t.Helper()
+	node := func(name string) *shop {
+		return build(t, s, func(c *Config) {
+			c.Node, c.Wait = name, 5*time.Second
+			if slices.Contains(deaf, name) {
+				lease := controller.Config{}.LockLease()
+				c.Locks = lock.New(c.Redis, lock.Config{Lease: lease})
+				c.Redis = kit.OpenRedis(t, servertest.Open(t, servers.KindEmbedded).RedisURL)
+			}
+		})
+	}
+	seller, kp := node("sells"), node("keeps")
+	for i := 0; controller.ShouldKeep([]string{"sells", "keeps"}, sku) != "keeps"; i++ {
+		sku = fmt.Sprint("S", i)
+	}
+	kp.start(t)
+	seller.start(t)
+	kp.put(t, kit.Sale(sku, 100, 50))
+	spread(t, []string{sku}, kp, seller)
+	return seller, sku
+}
+
+// A caller on another node hears of the commit by message.
+func TestToldAcrossNodes(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		p, sku := apart(t, s)
+		messages := p.rdb.Subscribe(t.Context(), "orders:notice:sells")
+		defer func() { _ = messages.Close() }()
+		kit.Must(t, kit.Err(messages.Receive(t.Context())))
+		for range 10 {
+			placed, err := p.Place(t.Context(), Placement{Buyer: "ann", SKU: sku, Quantity: 1})
+			if err != nil || placed.Order.Status != orders.PendingPayment || placed.Order.Amount != 1999 || placed.Order.ExpiresAt.IsZero() {
+				t.Fatalf("%+v, %v", placed.Order, err)
+			}
+			m, err := messages.ReceiveMessage(t.Context())
+			if err != nil || !strings.Contains(m.Payload, placed.Order.ID) {
+				t.Errorf("%s: the message is %v, %v", placed.Order.ID, m, err)
+			}
+		}
+	})
+}
+
+// The message is lost: the caller's node looks into the database by itself.
+func TestToldMessageLost(t *testing.T) {
+	t.Parallel()
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		p, sku := apart(t, s, "sells")
+		placed, err := p.Place(t.Context(), Placement{Buyer: "ann", SKU: sku, Quantity: 1})
+		if err != nil || placed.Order.Status != orders.PendingPayment {
+			t.Fatalf("%+v, %v", placed.Order, err)
+		}
+		// Who does not wait for that look hears nothing: the message is lost indeed.
+		p.cfg.Wait = recheckAfter / 5
+		placed, err = p.Place(t.Context(), Placement{Buyer: "bob", SKU: sku, Quantity: 1})
+		if err != nil || placed.Order.Status != orders.Reserved {
+			t.Errorf("%+v, %v", placed.Order, err)
+		}
+	})
+}
+
+// The keeper is not told that there are orders, nor that some have ended: it
+// looks by itself.
+func TestKeeperNotCalled(t *testing.T) {
+	t.Parallel()
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		p, sku := apart(t, s, "keeps")
+		placed, err := p.Place(t.Context(), Placement{Buyer: "ann", SKU: sku, Quantity: 1})
+		if err != nil || placed.Order.Status != orders.PendingPayment {
+			t.Fatalf("%+v, %v", placed.Order, err)
+		}
+		cancels(t, p, "ann", placed.Order.ID, nil)
+		if a := p.settled(t, sku); a.Available != 100 {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
+// A row that was only read is no answer, for those who wait either: its barrier
+// comes first.
+func TestRecheckWaitsForTheBarrier(t *testing.T) {
+	s, toMySQL := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
+	_, ids := bare.Stocked(t, s.SQL, 1)
+	p := build(t, s, nil)
+	w := p.waiters.wait(ids[0])
+	w.since = w.since.Add(-2 * recheckAfter)
+	toMySQL.LoseAnswers(1000, func(sent []byte) bool { return bytes.Contains(sent, []byte("barrier = barrier + 1")) })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := p.recheck(ctx); err == nil {
+		t.Error("the barrier was not lost")
+	}
+	select {
+	case heard := <-w.notice:
+		t.Errorf("told without a barrier: %+v", heard.Order)
+	default:
+	}
+}

@@ -1,0 +1,203 @@
+package shop
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/bare"
+	"flashsale/orders/internal/kit"
+)
+
+// order inserts an order that awaits payment, as any node does.
+func orderOnPayment(t testing.TB, b *bare.Bare, buyer, key string, quantity int64) string {
+	t.Helper()
+	v, err := b.Store.CommitOnPayment(t.Context(), "S", []inventory.Queued{asked(buyer, key, quantity)})
+	if err != nil || v[0].Refused != "" {
+		t.Fatalf("order of %s: %+v, %v", buyer, v, err)
+	}
+	return v[0].Order.ID
+}
+
+// unpaid is a sale of 4 in which payments of orders that await payment are queued: one that
+// fits, another one of the same order, one of an order that has been cancelled
+// since and one of an order that has expired since; and, as after Redis lost
+// data, one that is over its buyer's limit and one for which there is no room.
+func unpaid(t *testing.T, s *servers.Stores) (b *bare.Bare, refs map[string]bool, orders map[string]string) {
+	t.Helper()
+	b = bare.Open(t, s, onPayment("S", 4, 2))
+	orders = map[string]string{}
+	for buyer, n := range map[string]int64{"ann": 2, "bob": 1, "cid": 1, "eve": 2, "joe": 2} {
+		orders[buyer] = orderOnPayment(t, b, buyer, "k", n)
+	}
+	more := func(n int64) { // the gate thinks of a larger sale and of a larger limit
+		for _, field := range []string{"available", "per_buyer"} {
+			kit.Must(t, b.Rdb.HIncrBy(t.Context(), "sale:{S}", field, n).Err())
+		}
+	}
+	payAgain(t, b, orders["ann"], "fits")
+	more(20)
+	payAgain(t, b, orders["ann"], "twice")
+	payAgain(t, b, orders["bob"], "cancelled")
+	payAgain(t, b, orders["cid"], "expired")
+	payAgain(t, b, orderOnPayment(t, b, "ann", "more", 1), "over-limit")
+	payAgain(t, b, orders["eve"], "sold-out")
+	more(-20)
+	cancels(t, b.Store, "bob", orders["bob"], nil)
+	kit.Overdue(t, b.Store.DB, orders["cid"])
+	kit.Must(t, kit.Err(b.Store.Expire(t.Context())))
+	return b, map[string]bool{"fits": true, "expired": true, "cancelled": true, "over-limit": true, "sold-out": true}, orders
+}
+
+// wrongUnpaid is wrongWithLate, and what else must hold where only payments
+// take units.
+func wrongUnpaid(t testing.TB, b *bare.Bare, refs map[string]bool) []string {
+	wrong := wrongWithLate(t, b, refs)
+	for id, o := range b.Rows(t) {
+		if o.Status == orders.PendingPayment {
+			wrong = append(wrong, id+" holds units unpaid")
+		}
+	}
+	if a := b.Audit(t); a.Sold != a.Paid || a.Paid > a.Total || a.Available != a.Total-a.Paid {
+		wrong = append(wrong, fmt.Sprintf("paid %d of %d, sold %d, available %d", a.Paid, a.Total, a.Sold, a.Available))
+	}
+	return wrong
+}
+
+var unpaidRefunds = []string{"ann over-limit buyer_limit", "bob cancelled cancelled", "eve sold-out sold_out"}
+
+// A keeper dies in the middle of payments that take units: each has one outcome,
+// and all units are where they belong.
+func TestOnPaymentPaymentCrash(t *testing.T) {
+	t.Parallel()
+	ways := map[string]strike{"dies": kit.FromThenOn}
+	eachCrash(t, ways, unpaid, func(t *testing.T, b *bare.Bare, p *Service, refs map[string]bool, list map[string]string) {
+		kit.None(t, wrongUnpaid(t, b, refs))
+		if got := refundsOf(t, b.Store); !kit.SameInAnyOrder(got, unpaidRefunds) {
+			t.Errorf("refunds: %q", got)
+		}
+		// The client, who heard nothing, asks again and hears the truth.
+		for buyer, want := range map[string]struct {
+			ref string
+			err error
+		}{
+			"ann": {"fits", nil}, "bob": {"cancelled", orders.ErrOrderClosed}, "cid": {"expired", nil},
+			"eve": {"sold-out", inventory.ErrSoldOut}, "joe": {"new", inventory.ErrSoldOut},
+		} {
+			if o, err := p.Pay(t.Context(), buyer, list[buyer], want.ref); !errors.Is(err, want.err) {
+				t.Errorf("%s asks again: %+v, %v", buyer, o, err)
+			}
+		}
+		pays(t, p, "ann", list["ann"], "twice", orders.ErrAlreadyPaid)
+	})
+}
+
+// What each guard is for: without it the same check finds something.
+func TestOnPaymentPaymentTwins(t *testing.T) {
+	t.Parallel()
+	pay := func(t *testing.T, b *bare.Bare, id string, sold int64) {
+		kit.Exec(t, b.Store.DB, "UPDATE orders SET status = ?, payment_ref = id, paid_at = created_at WHERE id = ?", orders.Paid, id)
+		kit.Exec(t, b.Store.DB, "UPDATE sales SET sold = sold + ?", sold)
+	}
+	for name, twin := range map[string]struct {
+		spoil func(t *testing.T, b *bare.Bare, orders map[string]string)
+		says  string
+	}{
+		"paid without the gate": {func(t *testing.T, b *bare.Bare, orders map[string]string) {
+			b.Keeper(t, "S").Finish(t)
+			pay(t, b, orders["joe"], 0)
+		}, "sold is 3, open orders hold 5"},
+		"paid in the database, past the gate": {func(t *testing.T, b *bare.Bare, orders map[string]string) {
+			b.Keeper(t, "S").Finish(t)
+			kit.Exec(t, b.Store.DB, "UPDATE sales SET total = total + 1")
+			pay(t, b, orders["joe"], 2)
+		}, "joe has 2 units, the gate counts 0"},
+		"counted at the order": {func(t *testing.T, b *bare.Bare, orders map[string]string) {
+			b.Keeper(t, "S").Finish(t)
+			kit.Exec(t, b.Store.DB, "UPDATE sales SET sold = sold + 1")
+		}, "sold is 4, open orders hold 3"},
+		"held at the order": {func(t *testing.T, b *bare.Bare, orders map[string]string) {
+			b.Keeper(t, "S").Finish(t)
+			b.Reserve(t, "kim", "", 1)
+			b.Keeper(t, "S").Finish(t)
+		}, "holds units unpaid"},
+		"a payment counted twice": {func(t *testing.T, b *bare.Bare, list map[string]string) {
+			k := b.Keeper(t, "S")
+			verdicts, err := b.Store.Commit(t.Context(), "S", k.Fence(), b.Queue(t)[:1])
+			if err != nil || verdicts[0].Action != orders.PayLate {
+				t.Fatal(verdicts, err)
+			}
+			kit.Exec(t, b.Store.DB, "UPDATE orders SET status = ?, restored_at = created_at, hold_id = NULL WHERE id = ?", orders.AwaitingPayment, list["ann"])
+			k.Finish(t)
+		}, "sold is"},
+		"an order that is closed gives back": {func(t *testing.T, b *bare.Bare, orders map[string]string) {
+			b.Keeper(t, "S").Finish(t)
+			cancels(t, b.Store, "joe", orders["joe"], nil)
+			kit.Exec(t, b.Store.DB, "UPDATE sales SET sold = sold - 2")
+		}, "sold is 1, open orders hold 3"},
+		"an order that is closed waits to be given back": {func(t *testing.T, b *bare.Bare, orders map[string]string) {
+			b.Keeper(t, "S").Finish(t)
+			cancels(t, b.Store, "joe", orders["joe"], nil)
+			kit.Exec(t, b.Store.DB, "UPDATE orders SET restored_at = NULL WHERE id = ?", orders["joe"])
+		}, "is cancelled and not restored"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+				b, refs, orders := unpaid(t, s)
+				twin.spoil(t, b, orders)
+				if wrong := strings.Join(wrongUnpaid(t, b, refs), "; "); !strings.Contains(wrong, twin.says) {
+					t.Errorf("found %q, not %q", wrong, twin.says)
+				}
+			})
+		})
+	}
+}
+
+// Without a gate a payment takes its units in the database. A no leaves the order
+// open and owes nothing, and a payment that waited in the queue of before is
+// dropped: whoever sends it again pays once the units are there.
+func TestOnPaymentDirect(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		b, ctx := bare.Open(t, s, onPayment("S", 3, 2)), t.Context()
+		p := New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: kit.Quiet(t)})
+		ann, more, bob, eve := orderOnPayment(t, b, "ann", "", 2), orderOnPayment(t, b, "ann", "", 1), orderOnPayment(t, b, "bob", "", 2), orderOnPayment(t, b, "eve", "", 1)
+		payAgain(t, b, bob, "bob") // in the queue when Redis goes
+		kit.Exec(t, b.Store.DB, "UPDATE sales SET mode = 'direct', fence = fence + 1, epoch = epoch + 1")
+		kit.Must(t, p.catalog.Refresh(ctx))
+		if placed, err := p.Place(ctx, Placement{Buyer: "kim", SKU: "S", Quantity: 1}); err != nil || placed.Order.Status != orders.AwaitingPayment {
+			t.Errorf("ordering: %+v, %v", placed.Order, err)
+		}
+		for range 2 {
+			pays(t, p, "ann", ann, "ann", nil)
+			pays(t, p, "ann", ann, "another", orders.ErrAlreadyPaid)
+			pays(t, p, "bob", bob, "bob", inventory.ErrSoldOut, orders.AwaitingPayment)
+			pays(t, p, "ann", more, "more", inventory.ErrBuyerLimit)
+		}
+		kit.Put(t, b.Store, onPayment("S", 9, 2))
+		b.Keeper(t, "S").Finish(t) // the gate is back, and a node does not know yet
+		v, err := b.Store.Direct(ctx, "S", []inventory.Queued{{OrderID: uuid.NewString(), Buyer: "eve", Quantity: 1, Key: "eve", Pays: eve}})
+		if !errors.Is(err, orders.ErrNotDirect) {
+			t.Errorf("past a gate that is open: %+v, %v", v, err)
+		}
+		if o := b.Rows(t)[bob]; o.Status != orders.AwaitingPayment {
+			t.Errorf("paid by the old queue: %+v", o)
+		}
+		for buyer, id := range map[string]string{"eve": eve, "bob": bob} {
+			payAgain(t, b, id, buyer)
+			b.Keeper(t, "S").Finish(t)
+			if o := b.Rows(t)[id]; !o.PaidBy(buyer) {
+				t.Errorf("%+v", o)
+			}
+		}
+		if wrong := wrongUnpaid(t, b, map[string]bool{"ann": true, "eve": true, "bob": true}); len(wrong) > 0 || len(refundsOf(t, b.Store)) > 0 {
+			t.Error(wrong, refundsOf(t, b.Store))
+		}
+	})
+}

@@ -1,0 +1,175 @@
+package shop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"flashsale/inventory"
+	"flashsale/orders"
+	"flashsale/orders/store"
+)
+
+// gateTimeout is how long an operator's call waits for the keeper to bring a
+// change to the gate.
+const gateTimeout = 2 * time.Second
+
+// PutSale creates or changes a sale and waits until the gate has it. Errors:
+// those of Store.PutSale; ErrUnavailable when the keeper takes too long: the
+// change stands and is on its way.
+func (s *Service) PutSale(ctx context.Context, sale orders.Sale) (orders.Offer, bool, error) {
+	created, err := s.store.PutSale(ctx, sale)
+	if err != nil {
+		return orders.Offer{}, false, err
+	}
+	if err := s.catalog.Refresh(ctx); err != nil { // each node reads it again within a second
+		return orders.Offer{}, false, onItsWay(sale.SKU, err)
+	}
+	// A new sale needs a keeper, and so does one that is opened again.
+	s.keepers.Offered(ctx, sale.SKU)
+	if s.catalog.Direct(sale.SKU) { // what the database has is all there is
+		offer, err := s.Offer(ctx, sale.SKU)
+		return offer, created, err
+	}
+	err = s.untilGate(ctx, sale.SKU, func(ctx context.Context, g inventory.Summary) bool {
+		// What the sale is now: another operator may have changed it since.
+		now, err := s.store.Sale(ctx, sale.SKU)
+		return err == nil && g.Epoch == now.Epoch && g.Terms.Equal(now.Terms())
+	})
+	if err != nil {
+		return orders.Offer{}, false, err
+	}
+	offer, err := s.Offer(ctx, sale.SKU)
+	return offer, created, err
+}
+
+// Rebuild has the gate of sku rebuilt from the database, and waits for it.
+func (s *Service) Rebuild(ctx context.Context, sku string) (store.Audit, error) {
+	if !orders.IsSKU(sku) {
+		return store.Audit{}, orders.ErrNotFound
+	}
+	epoch, err := s.store.AskRebuild(ctx, sku)
+	if err != nil {
+		return store.Audit{}, err
+	}
+	err = s.untilGate(ctx, sku, func(_ context.Context, g inventory.Summary) bool { return g.Epoch > epoch })
+	if err != nil {
+		return store.Audit{}, err
+	}
+	return s.Audit(ctx, sku)
+}
+
+// untilGate tells sku's keeper, wherever it is, and waits until the gate is
+// open and as wanted.
+func (s *Service) untilGate(ctx context.Context, sku string, wanted func(context.Context, inventory.Summary) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	s.keepers.Changed(ctx, sku)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		summaries, err := s.gate.Summaries(ctx, sku)
+		if err == nil && summaries[0].Open && wanted(ctx, summaries[0]) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return onItsWay(sku, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// onItsWay is what an operator hears of a change that the database has and the
+// gate may not have yet.
+func onItsWay(sku string, err error) error {
+	return errors.Join(fmt.Errorf("%w: the change of %s is on its way to the gate", orders.ErrUnavailable, sku), err)
+}
+
+// Audit reads the law of conservation of sku.
+func (s *Service) Audit(ctx context.Context, sku string) (store.Audit, error) {
+	if !orders.IsSKU(sku) {
+		return store.Audit{}, orders.ErrNotFound
+	}
+	sale, err := s.catalog.Sale(ctx, sku)
+	if err != nil {
+		return store.Audit{}, err
+	}
+	if sale.Mode != orders.ModeGate { // what a gate may have is not for sale
+		return s.store.Audit(ctx, s.store.Unsold, sku)
+	}
+	return s.store.Audit(ctx, s.gate.Inspect, sku)
+}
+
+// Offer returns one sale with what is left of it.
+func (s *Service) Offer(ctx context.Context, sku string) (orders.Offer, error) {
+	sale, err := s.catalog.Sale(ctx, sku)
+	if err != nil {
+		return orders.Offer{}, err
+	}
+	offers, err := s.offers(ctx, []orders.Sale{*sale})
+	if err != nil {
+		return orders.Offer{}, err
+	}
+	return offers[0], nil
+}
+
+// Offers returns all sales that are of interest, the newest first.
+func (s *Service) Offers(ctx context.Context) ([]orders.Offer, error) {
+	sales, _, err := s.catalog.Sales(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.offers(ctx, sales)
+}
+
+func (s *Service) offers(ctx context.Context, sales []orders.Sale) ([]orders.Offer, error) {
+	_, now, err := s.catalog.Sales(ctx)
+	if err != nil {
+		return nil, err
+	}
+	offers := make([]orders.Offer, len(sales))
+	var skus []string
+	var gated []*orders.Offer
+	for i := range sales {
+		offers[i] = orders.Offer{Sale: sales[i], Available: sales[i].Total - sales[i].Sold, Now: now}
+		if sales[i].Mode == orders.ModeGate && !s.keepers.Down(sales[i].SKU) {
+			skus, gated = append(skus, sales[i].SKU), append(gated, &offers[i])
+		}
+	}
+	summaries, err := s.gate.Summaries(ctx, skus...)
+	if err != nil {
+		return nil, errors.Join(orders.ErrUnavailable, err)
+	}
+	for i, offer := range gated {
+		if summaries[i].Exists {
+			offer.Available, offer.Queued = summaries[i].Available, summaries[i].Queued
+		}
+	}
+	return offers, nil
+}
+
+// OrdersOfSale reads a page of all rows of sku.
+func (s *Service) OrdersOfSale(ctx context.Context, sku string, limit int, cursor string) ([]orders.Order, string, error) {
+	if _, err := s.catalog.Sale(ctx, sku); err != nil {
+		return nil, "", err
+	}
+	rows, next, err := s.store.OrdersOfSale(ctx, sku, limit, cursor)
+	rows, err = store.Durably(ctx, s.store, rows, err)
+	return rows, next, err
+}
+
+// Refunds reads a page of what is owed for payments of closed orders.
+func (s *Service) Refunds(ctx context.Context, limit int, cursor string) ([]orders.Refund, string, error) {
+	rows, next, err := s.store.Refunds(ctx, limit, cursor)
+	rows, err = store.Durably(ctx, s.store, rows, err)
+	return rows, next, err
+}
+
+// OrdersOf reads a page of buyer's orders.
+func (s *Service) OrdersOf(ctx context.Context, buyer string, limit int, cursor string) ([]orders.Order, string, error) {
+	rows, next, err := s.store.OrdersOfBuyer(ctx, buyer, limit, cursor)
+	rows, err = store.Durably(ctx, s.store, rows, err)
+	return rows, next, err
+}

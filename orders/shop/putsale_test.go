@@ -1,0 +1,220 @@
+package shop
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/bare"
+	"flashsale/orders/internal/kit"
+)
+
+// Restocks and cuts while a crowd buys: what was sold is never reset, and what
+// is available moves by the difference.
+func TestChangeTotalWhileSelling(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		p := open(t, s, brief)
+		put := kit.Sale("S", 300, 100)
+		p.put(t, put)
+		c, home := gather(t, "S", 6, p)
+		for _, total := range []int64{500, 250, 400, 260} {
+			c.moves(t, "before the change", 10)
+			put.Total = total
+			offer, created, err := p.PutSale(t.Context(), put)
+			if err != nil || created || offer.Total != total {
+				t.Fatalf("total %d: %+v, %v, %v", total, offer, created, err)
+			}
+		}
+		home()
+		c.verdict(t)
+		if a := p.settled(t, "S"); a.Total != 260 || a.Sold == 0 {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
+// A cut goes down to what is sold and not below; the gate then lets nobody in,
+// until a restock.
+func TestCutToWhatIsSold(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		p := open(t, s, nil)
+		put := kit.Sale("S", 10, 5)
+		p.put(t, put)
+		allBuy(t, p, "S", "k", 4)
+		put.Total = 3
+		if _, _, err := p.PutSale(t.Context(), put); !errors.Is(err, orders.ErrBelowSold) {
+			t.Errorf("below what is sold: %v", err)
+		}
+		if got, err := p.store.Sale(t.Context(), "S"); err != nil || got.Total != 10 {
+			t.Errorf("refused, and yet %+v, %v", got, err)
+		}
+		put.Total = 4
+		p.put(t, put)
+		if offer, err := p.Offer(t.Context(), "S"); err != nil || offer.Available != 0 || offer.State(offer.Now, offer.Available) != "sold_out" {
+			t.Errorf("%+v, %v", offer, err)
+		}
+		put.Total = 5
+		p.put(t, put)
+		allBuy(t, p, "S", "l", 1)
+		p.settledAt(t, 5, 0)
+	})
+}
+
+// A cut that the gate has not heard of yet: what it still lets in is judged by
+// the database, and nothing is sold beyond the new total.
+func TestCutBeforeTheGateKnows(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		put := kit.Sale("S", 10, 5)
+		b := bare.Open(t, s, put)
+		b.Reserve(t, "ann", "", 4)
+		put.Total = 6
+		kit.Put(t, b.Store, put)
+		b.Reserve(t, "bob", "", 3) // the gate still thinks of 10
+		b.Keeper(t, "S").Finish(t)
+		b.Stands(t, 4, 2)
+		// Cut below what the gate has given away: available is negative for a while.
+		b.Reserve(t, "eve", "", 2)
+		put.Total = 4
+		kit.Put(t, b.Store, put)
+		k := b.Keeper(t, "S")
+		if err := b.Gate.SetTerms(t.Context(), "S", 1, put.Terms()); err != nil { // its first step
+			t.Fatal(err)
+		}
+		if view, _ := b.Gate.Inspect(t.Context(), "S"); view.Available != -2 {
+			t.Errorf("available %d, not clamped", view.Available)
+		}
+		k.Finish(t)
+		b.Stands(t, 4, 0)
+	})
+}
+
+// The same sale is created on two nodes at once, with different totals: one of
+// them creates it, both are answered, and the gate has what the database has.
+func TestCreateTwiceAtOnce(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		nodes := []*shop{open(t, s, nil), open(t, s, nil)}
+		var mu sync.Mutex
+		for round := range 3 {
+			sku, created := fmt.Sprint("S", round), 0
+			var both sync.WaitGroup
+			for i, p := range nodes {
+				both.Go(func() {
+					_, isNew, err := p.PutSale(t.Context(), kit.Sale(sku, int64(10+i), 1))
+					mu.Lock()
+					defer mu.Unlock()
+					if isNew {
+						created++
+					}
+					if err != nil {
+						t.Errorf("%s on node %d: %v", sku, i, err)
+					}
+				})
+			}
+			both.Wait()
+			if created != 1 {
+				t.Errorf("%s was created %d times", sku, created)
+			}
+			if a := nodes[0].settled(t, sku); a.Available != a.Total {
+				t.Errorf("%+v", a)
+			}
+		}
+	})
+}
+
+// No keeper brings the change to the gate: the operator hears that it is on its
+// way, and it is.
+func TestPutSaleWaitsForTheGate(t *testing.T) {
+	t.Parallel()
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		p := build(t, s, nil) // it does not run
+		start := time.Now()
+		if _, _, err := p.PutSale(t.Context(), kit.Sale("S", 10, 1)); !errors.Is(err, orders.ErrUnavailable) {
+			t.Errorf("%v", err)
+		}
+		if took := time.Since(start); took < 2*time.Second {
+			t.Errorf("gave up after %v", took)
+		}
+		p.start(t)
+		eventually(t, "the gate has it", func() bool {
+			a, err := p.Audit(t.Context(), "S")
+			return err == nil && a.Available == 10 && a.Balanced
+		})
+	})
+}
+
+// The operator's rebuild: the keeper carries it out, wherever it is.
+func TestRebuildByOperator(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		p, sku := apart(t, s)
+		allBuy(t, p, sku, "k", 5)
+		p.settled(t, sku)
+		p.rdb.HIncrBy(t.Context(), "sale:{"+sku+"}", "available", 7) // units from nowhere
+		if a, err := p.Audit(t.Context(), sku); err != nil || a.Balanced {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		before, _ := p.gate.Inspect(t.Context(), sku)
+		a, err := p.Rebuild(t.Context(), sku)
+		if err != nil || !a.Balanced || a.Available != 95 || a.Sold != 5 {
+			t.Errorf("%+v, %v", a, err)
+		}
+		if after, _ := p.gate.Inspect(t.Context(), sku); after.Epoch <= before.Epoch || after.Holds != 5 {
+			t.Errorf("gate was %+v, is %+v", before, after)
+		}
+		kit.Is(t, kit.Err(p.Rebuild(t.Context(), "unknown")), orders.ErrNotFound)
+	})
+}
+
+// Rebuilds under full load, by hand: nothing is lost and the law holds.
+func TestRebuildUnderLoad(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		p := open(t, s, brief)
+		p.put(t, kit.Sale("S", 200, 100))
+		c, home := gather(t, "S", 6, p)
+		for range 4 {
+			c.moves(t, "before a rebuild", 10)
+			// On a busy machine an operator may be told to try again.
+			eventually(t, "a rebuild", func() bool {
+				_, err := p.Rebuild(t.Context(), "S")
+				if err != nil && !errors.Is(err, orders.ErrUnavailable) {
+					t.Fatal(err)
+				}
+				return err == nil
+			})
+		}
+		home()
+		c.verdict(t)
+	})
+}
+
+func TestSaleIsValidated(t *testing.T) {
+	good := kit.Sale("S", 10, 1)
+	kit.Must(t, good.Validate())
+	for field, spoil := range map[string]func(*orders.Sale){
+		"sku":              func(s *orders.Sale) { s.SKU = "a b" },
+		"name":             func(s *orders.Sale) { s.Name = "" },
+		"price":            func(s *orders.Sale) { s.Price = -1 },
+		"currency":         func(s *orders.Sale) { s.Currency = "eur" },
+		"total":            func(s *orders.Sale) { s.Total = orders.MaxTotal + 1 },
+		"per_buyer_limit":  func(s *orders.Sale) { s.PerBuyerLimit = 0 },
+		"opens_at":         func(s *orders.Sale) { s.OpensAt = time.Time{} },
+		"closes_at":        func(s *orders.Sale) { s.ClosesAt = s.OpensAt },
+		"payment_window_s": func(s *orders.Sale) { s.PaymentWindowS = 0 },
+		"reserve_on":       func(s *orders.Sale) { s.ReserveOn = "later" },
+	} {
+		bad := good
+		spoil(&bad)
+		var invalid *orders.InvalidError
+		if err := bad.Validate(); !errors.As(err, &invalid) || len(invalid.Fields) != 1 || invalid.Fields[field] == "" {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	var invalid *orders.InvalidError
+	if err := (&orders.Sale{}).Validate(); !errors.As(err, &invalid) || len(invalid.Fields) < 6 {
+		t.Errorf("not all at once: %v", err)
+	}
+}

@@ -1,0 +1,40 @@
+package shop
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"flashsale/orders/store"
+)
+
+// sweep closes overdue orders until ctx ends. Every node sweeps, under the
+// database's clock; the jitter keeps them from coming all at once.
+func (s *Service) sweep(ctx context.Context) error {
+	for {
+		pause := time.NewTimer(s.cfg.SweepEvery/2 + rand.N(s.cfg.SweepEvery))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return nil
+		case <-pause.C:
+		}
+		for more := true; more && ctx.Err() == nil; {
+			var err error
+			more, err = s.sweepOnce(ctx)
+			s.keepers.Loop("sweeper").Ended(ctx, err)
+		}
+	}
+}
+
+// sweepOnce closes one batch and tells whether there may be more.
+func (s *Service) sweepOnce(ctx context.Context) (more bool, err error) {
+	bounded, cancel := context.WithTimeout(ctx, 2*store.Timeout)
+	defer cancel()
+	expired, err := s.store.Expire(bounded)
+	for sku, n := range expired {
+		s.keepers.Counters().Expired.Add(n)
+		s.keepers.Ended(ctx, sku)
+	}
+	return err == nil && len(expired) > 0, err
+}

@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"flashsale/inventory/coalesce"
+	"flashsale/orders"
+)
+
+// InnoDB lets others read a row before the log that holds it is synced: always
+// without a binary log, and with one after a failover where replicas acknowledge
+// AFTER_COMMIT. So a row that was only read may be gone after a crash, and nobody
+// may hear "yes" because of it. A write that is committed later than that row is
+// synced later, too: once it is, so is the row.
+
+// newBarrier has the callers of one moment share a write. It begins after each of
+// them has read what it is about to answer.
+func (s *Store) newBarrier() *coalesce.Group[struct{}, struct{}] {
+	const callers = 20_000 // who read at once: it bounds nothing but memory
+	return coalesce.New(coalesce.Options[struct{}, struct{}]{
+		Callers: callers, Batch: callers, Timeout: Timeout,
+		Call: func(ctx context.Context, _ string, batch []*coalesce.Caller[struct{}, struct{}]) {
+			// A row made here looks like that of a node long gone, until the node's
+			// heartbeat comes by: a barrier is no sign of life.
+			err := again(ctx, func() error {
+				return s.DB.WithContext(ctx).Exec("INSERT INTO nodes (id, seen_at, barrier) VALUES (?, '2000-01-01', 1)"+
+					" ON DUPLICATE KEY UPDATE barrier = barrier + 1", s.node).Error
+			})
+			for _, c := range batch {
+				c.Err = err
+			}
+		},
+	})
+}
+
+// Barrier returns once all that this process has read of the database is durable.
+// Every answer that rests on a row that was only read waits for it; one that
+// follows its caller's own committed write need not. SQLite needs none.
+//
+// Error: ErrUnavailable, and then what was read must not be answered.
+func (s *Store) Barrier(ctx context.Context) error {
+	if s.sqlite {
+		return nil
+	}
+	if _, err := s.Barriers.Do(ctx, "", struct{}{}); err != nil {
+		return errors.Join(orders.ErrUnavailable, fmt.Errorf("wait until what was read is durable: %w", err))
+	}
+	return nil
+}
+
+// Wait waits until no barrier is under way, or ctx ends.
+func (s *Store) Wait(ctx context.Context) error { return s.Barriers.Wait(ctx) }
+
+// Durably is what was read, once it is durable.
+func Durably[T any](ctx context.Context, s *Store, read T, err error) (T, error) {
+	if err == nil {
+		err = s.Barrier(ctx)
+	}
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return read, nil
+}
+
+// known waits until verdicts are durable that rest on orders that were there
+// before. Where the transaction has written anything, its commit has seen to it.
+func (s *Store) known(ctx context.Context, batches ...[]orders.Decision) error {
+	known := false
+	for _, verdicts := range batches {
+		for _, v := range verdicts {
+			if v.Action != orders.Find || v.Hold == orders.Reconfirm {
+				return nil
+			}
+			known = known || v.Order != nil
+		}
+	}
+	if !known {
+		return nil
+	}
+	return s.Barrier(ctx)
+}

@@ -1,0 +1,168 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale/orders"
+)
+
+// Pay, Cancel and Expire are each ONE conditional update from a status that is
+// still open to it. Whichever comes first wins; the others see the row as it
+// then is and say so.
+
+// Pay marks an order of buyer as paid. The same ref again finds it paid.
+// After expires_at it is too late, whether or not a sweeper has come by.
+//
+// Errors: ErrNotFound, ErrAlreadyPaid (with another ref), ErrOrderClosed,
+// ErrHoldsNone.
+func (s *Store) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, error) {
+	for {
+		own := false
+		err := again(ctx, func() error {
+			r := s.DB.WithContext(ctx).Model(&orders.Order{}).
+				Where("id = ? AND buyer = ? AND status = ? AND expires_at > ?", id, buyer, orders.PendingPayment, s.now()).
+				Updates(map[string]any{"status": orders.Paid, "payment_ref": ref, "paid_at": s.now()})
+			own = r.RowsAffected > 0
+			return r.Error
+		})
+		if err != nil {
+			return nil, fmt.Errorf("pay %s: %w", id, err)
+		}
+		o, err := s.OrderOf(ctx, buyer, id)
+		switch {
+		case err != nil:
+			return nil, err
+		case o.PaidBy(ref) && own:
+			return o, nil
+		case o.PaidBy(ref):
+			return Durably(ctx, s, o, nil)
+		case o.Status == orders.Paid:
+			return o, orders.ErrAlreadyPaid
+		case o.Status == orders.AwaitingPayment:
+			return o, orders.ErrHoldsNone
+		case o.Status != orders.PendingPayment:
+			return o, orders.ErrOrderClosed
+		}
+		// Pending, and yet not ours to pay: overdue, and the sweeper is on its
+		// way. Be the sweeper, and look again: should the order not be overdue,
+		// it became durable between the two statements, and can be paid.
+		if _, err := s.close(ctx, o.SKU, o.Status, orders.Expired, "id = ? AND expires_at <= ?", id, s.now()); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Cancel closes an order of buyer. Cancelling again finds it cancelled.
+//
+// Errors: ErrNotFound, ErrAlreadyPaid, ErrOrderClosed (expired or rejected).
+func (s *Store) Cancel(ctx context.Context, buyer, id string) (*orders.Order, error) {
+	o, err := s.OrderOf(ctx, buyer, id)
+	if err != nil {
+		return nil, err
+	}
+	var own int64
+	if o.Status == orders.PendingPayment || o.Status == orders.AwaitingPayment {
+		if own, err = s.close(ctx, o.SKU, o.Status, orders.Cancelled, "id = ? AND buyer = ?", id, buyer); err != nil {
+			return nil, err
+		}
+		if o, err = s.OrderOf(ctx, buyer, id); err != nil {
+			return nil, err
+		}
+	}
+	if own == 0 {
+		if err := s.Barrier(ctx); err != nil {
+			return nil, err
+		}
+	}
+	switch o.Status {
+	case orders.Cancelled:
+		return o, nil
+	case orders.Paid:
+		return o, orders.ErrAlreadyPaid
+	}
+	return o, orders.ErrOrderClosed
+}
+
+// expireBatch bounds how long one transaction of a sweeper holds a sale's row.
+const expireBatch = 200
+
+// Expire closes overdue orders, at most one batch of each SKU, and returns
+// how many for each. It is safe to run on every node at once: without anything
+// to do it takes no lock.
+func (s *Store) Expire(ctx context.Context) (map[string]int64, error) {
+	expired := map[string]int64{}
+	var errs []error
+	for _, from := range orders.ExpiringStatuses {
+		var skus []string
+		overdue := s.DB.Model(&orders.Order{}).Select("sku").
+			Where("status = ? AND expires_at <= ?", from, s.now()).Order("expires_at").Limit(10 * expireBatch)
+		if err := s.DB.WithContext(ctx).Table("(?) AS overdue", overdue).Distinct("sku").Pluck("sku", &skus).Error; err != nil {
+			return expired, errors.Join(append(errs, fmt.Errorf("look for overdue orders: %w", err))...)
+		}
+		for _, sku := range skus {
+			n, err := s.close(ctx, sku, from, orders.Expired, "expires_at <= ?", s.now())
+			if n > 0 {
+				expired[sku] += n
+			}
+			errs = append(errs, err)
+		}
+	}
+	return expired, errors.Join(errs...)
+}
+
+// close moves orders of sku from one status to a closed one, takes their units
+// off what is sold and leaves them to be released: restored_at
+// stays empty until the keeper has given the units back to the gate. Orders that
+// await payment have no units, and were released before.
+func (s *Store) close(ctx context.Context, sku string, from, to orders.Status, where string, args ...any) (int64, error) {
+	var closed int64
+	err := s.Transact(ctx, func(tx *gorm.DB) error {
+		sale, err := s.LockSale(tx, sku)
+		if err != nil {
+			return err
+		}
+		closed = 0
+		var due []orders.Order
+		if err := tx.Select("id", "quantity").Where("sku = ? AND status = ?", sku, from).
+			Where(where, args...).Limit(expireBatch).Find(&due).Error; err != nil || len(due) == 0 {
+			return err
+		}
+		var units int64
+		closed, units, err = closeEach(tx, due, from, to, sale.Now)
+		if err != nil || from == orders.AwaitingPayment {
+			return err
+		}
+		return tx.Exec("UPDATE sales SET sold = sold - ? WHERE sku = ?", units, sku).Error
+	})
+	if err != nil {
+		return 0, fmt.Errorf("close orders of %s as %s: %w", sku, to, err)
+	}
+	return closed, nil
+}
+
+// closeEach closes those of the orders that are still pending, and returns how
+// many those are and their units. Paying does not take the sale's row, so an
+// order may be paid between being read and being closed: the condition
+// decides, and only what it let through is counted.
+func closeEach(tx *gorm.DB, due []orders.Order, from, to orders.Status, now time.Time) (closed, units int64, err error) {
+	ids := make([]string, len(due))
+	for i := range due {
+		ids[i] = due[i].ID
+		units += due[i].Quantity
+	}
+	r := tx.Model(&orders.Order{}).Where("id IN ? AND status = ?", ids, from).
+		Updates(map[string]any{"status": to, "closed_at": now})
+	if r.Error != nil || r.RowsAffected == int64(len(due)) {
+		return r.RowsAffected, units, r.Error
+	}
+	// Some were paid in that instant. Nobody else can have closed the others:
+	// closing takes the sale's row, and that is ours.
+	err = tx.Model(&orders.Order{}).Where("id IN ? AND status = ?", ids, to).
+		Select("COALESCE(SUM(quantity), 0)").Row().Scan(&units)
+	return r.RowsAffected, units, err
+}

@@ -1,0 +1,243 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/kit"
+)
+
+// stocked is a store with a sale S and so many pending orders of one unit, by
+// buyer-0 and so on.
+func stocked(t testing.TB, sql string, orders int) (*Store, []string) {
+	t.Helper()
+	store := openStore(t, sql)
+	kit.Must(t, kit.Err(store.PutSale(t.Context(), kit.Sale("S", int64(orders)+5, 1))))
+	return store, kit.Stock(t, store.DB, orders)
+}
+
+// closedRight checks how the orders of S were closed and paid.
+func closedRight(t testing.TB, store *Store) {
+	t.Helper()
+	if wrong := kit.BrokenClosing(t, store.DB); len(wrong) > 0 {
+		t.Error(wrong)
+	}
+}
+
+// Pay, cancel and expiry of the same orders at the same instant: exactly one
+// of them wins, and whoever was told so has.
+func TestCloseRace(t *testing.T) {
+	t.Parallel()
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		const n = 60
+		store, ids := stocked(t, sql, n)
+		now := kit.ClockOf(t, store.DB)
+		// A third is overdue, a third is about to be, a third has time.
+		for i, id := range ids {
+			at := map[int]time.Duration{0: -time.Second, 1: 20 * time.Millisecond, 2: time.Hour}[i%3]
+			kit.Exec(t, store.DB, "UPDATE orders SET expires_at = ? WHERE id = ?", now.Add(at), id)
+		}
+		var paid, cancelled [n]atomic.Int64
+		var racers sync.WaitGroup
+		ctx := t.Context()
+		order := rand.Perm(n)
+		for range 3 {
+			racers.Go(func() {
+				for _, i := range order {
+					switch o, err := store.Pay(ctx, fmt.Sprint("buyer-", i), ids[i], "ref"); {
+					case err == nil && o.Status == orders.Paid:
+						paid[i].Add(1)
+					case !errors.Is(err, orders.ErrOrderClosed):
+						t.Errorf("pay %d: %+v, %v", i, o, err)
+					}
+				}
+			})
+			racers.Go(func() {
+				for _, i := range order {
+					switch o, err := store.Cancel(ctx, fmt.Sprint("buyer-", i), ids[i]); {
+					case err == nil && o.Status == orders.Cancelled:
+						cancelled[i].Add(1)
+					case !errors.Is(err, orders.ErrOrderClosed) && !errors.Is(err, orders.ErrAlreadyPaid):
+						t.Errorf("cancel %d: %+v, %v", i, o, err)
+					}
+				}
+			})
+			racers.Go(func() {
+				for range 5 {
+					if _, err := store.Expire(ctx); err != nil {
+						t.Errorf("expire: %v", err)
+					}
+				}
+			})
+		}
+		racers.Wait()
+
+		rows, ends := kit.RowsOf(t, store.DB), map[orders.Status]int{}
+		for i, id := range ids {
+			status := rows[id].Status
+			ends[status]++
+			// Repeated calls find the same end: all three or none.
+			if p, c := paid[i].Load(), cancelled[i].Load(); p > 0 != (status == orders.Paid) || c > 0 != (status == orders.Cancelled) {
+				t.Errorf("order %d is %s; paid %d times, cancelled %d times", i, status, p, c)
+			}
+		}
+		closedRight(t, store)
+		t.Logf("ends: %v", ends)
+	})
+}
+
+// An order is paid after a transaction that is to close it has read it, and
+// before it writes: the condition finds it paid, and its units stay sold.
+// (SQLite has one writer at a time, so there is no such moment.)
+func TestPaidWhileBeingClosed(t *testing.T) {
+	store, ids := stocked(t, servertest.OpenSQL(t, servers.KindReal), 3)
+	kit.Overdue(t, store.DB, ids[1:]...)
+	pay := func() {
+		kit.Exec(t, store.DB, "UPDATE orders SET status = ?, paid_at = UTC_TIMESTAMP(3) WHERE id = ?", orders.Paid, ids[1])
+	}
+	late := kit.Onto(t, store.On, kit.InterruptedBy(store.DB, "FROM `orders`", pay))
+	if n, err := late.Expire(t.Context()); err != nil || n["S"] != 1 {
+		t.Errorf("expired %v, %v", n, err)
+	}
+	if rows := kit.RowsOf(t, store.DB); rows[ids[1]].Status != orders.Paid || rows[ids[2]].Status != orders.Expired {
+		t.Errorf("%+v", rows)
+	}
+	closedRight(t, store)
+}
+
+// An update without the condition on the status lets two ends win, and the
+// check of the race says so.
+func TestCloseNeedsItsCondition(t *testing.T) {
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		store, ids := stocked(t, sql, 2)
+		ctx := t.Context()
+		for i, id := range ids {
+			// Read, …
+			o, err := store.OrderOf(ctx, fmt.Sprint("buyer-", i), id)
+			if err != nil || o.Status != orders.PendingPayment {
+				t.Fatal(o, err)
+			}
+		}
+		kit.Must(t, kit.Err(store.Pay(ctx, "buyer-0", ids[0], "ref")))
+		kit.Must(t, kit.Err(store.Cancel(ctx, "buyer-1", ids[1])))
+		if wrong := kit.BrokenClosing(t, store.DB); len(wrong) > 0 {
+			t.Fatal(wrong)
+		}
+		for _, id := range ids { // … then written.
+			kit.Exec(t, store.DB, "UPDATE orders SET status = ?, closed_at = ? WHERE id = ?", orders.Expired, time.Now().UTC(), id)
+			kit.Exec(t, store.DB, "UPDATE sales SET sold = sold - 1 WHERE sku = 'S' AND sold > 0")
+			if id == ids[0] && len(kit.BrokenClosing(t, store.DB)) == 0 {
+				t.Error("a paid order that was closed is not seen")
+			}
+		}
+	})
+}
+
+// After expires_at it is too late to pay, though no sweeper has come by, and
+// the order's units are free from that call on.
+func TestPayTooLate(t *testing.T) {
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		store, ids := stocked(t, sql, 1)
+		kit.Overdue(t, store.DB, ids...)
+		for range 2 {
+			kit.Is(t, kit.Err(store.Pay(t.Context(), "buyer-0", ids[0], "ref")), orders.ErrOrderClosed)
+		}
+		if o := kit.RowsOf(t, store.DB)[ids[0]]; o.Status != orders.Expired || o.PaymentRef != nil {
+			t.Errorf("row: %+v", o)
+		}
+		closedRight(t, store)
+	})
+}
+
+// The order becomes a row just after the payment's update found none: it can
+// be paid, and must not be answered as closed.
+func TestPayOfAnOrderThatJustBecameDurable(t *testing.T) {
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		store, ids := stocked(t, sql, 1)
+		id := ids[0]
+		kit.Exec(t, store.DB, "UPDATE orders SET id = 'not yet'")
+		late := kit.Onto(t, store.On, kit.InterruptedBy(store.DB, "", func() { kit.Exec(t, store.DB, "UPDATE orders SET id = ?", id) }))
+		if o, err := late.Pay(t.Context(), "buyer-0", id, "ref"); err != nil || o.Status != orders.Paid {
+			t.Errorf("%+v, %v", o, err)
+		}
+	})
+}
+
+func TestCloseReplays(t *testing.T) {
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		store, ids := stocked(t, sql, 3)
+		ctx := t.Context()
+		kit.Overdue(t, store.DB, ids[2])
+		if n, err := store.Expire(ctx); err != nil || n["S"] != 1 {
+			t.Fatal(n, err)
+		}
+		pay := func(i int, ref string) (*orders.Order, error) {
+			return store.Pay(ctx, fmt.Sprint("buyer-", i), ids[i], ref)
+		}
+		cancel := func(i int) (*orders.Order, error) { return store.Cancel(ctx, fmt.Sprint("buyer-", i), ids[i]) }
+		for _, test := range []struct {
+			what string
+			do   func() (*orders.Order, error)
+			want orders.Status
+			err  error
+		}{
+			{"pay", func() (*orders.Order, error) { return pay(0, "ref") }, orders.Paid, nil},
+			{"pay again", func() (*orders.Order, error) { return pay(0, "ref") }, orders.Paid, nil},
+			{"pay again with another ref", func() (*orders.Order, error) { return pay(0, "other") }, orders.Paid, orders.ErrAlreadyPaid},
+			{"cancel what is paid", func() (*orders.Order, error) { return cancel(0) }, orders.Paid, orders.ErrAlreadyPaid},
+			{"cancel", func() (*orders.Order, error) { return cancel(1) }, orders.Cancelled, nil},
+			{"cancel again", func() (*orders.Order, error) { return cancel(1) }, orders.Cancelled, nil},
+			{"pay what is cancelled", func() (*orders.Order, error) { return pay(1, "ref") }, orders.Cancelled, orders.ErrOrderClosed},
+			{"pay what has expired", func() (*orders.Order, error) { return pay(2, "ref") }, orders.Expired, orders.ErrOrderClosed},
+			{"cancel what has expired", func() (*orders.Order, error) { return cancel(2) }, orders.Expired, orders.ErrOrderClosed},
+		} {
+			o, err := test.do()
+			if !errors.Is(err, test.err) || o == nil || o.Status != test.want {
+				t.Errorf("%s: %+v, %v", test.what, o, err)
+			}
+		}
+		before := kit.RowsOf(t, store.DB)
+		for i := range ids { // somebody else's
+			if o, err := store.Pay(ctx, "eve", ids[i], "ref"); o != nil || !errors.Is(err, orders.ErrNotFound) {
+				t.Errorf("eve pays %d: %+v, %v", i, o, err)
+			}
+			if o, err := store.Cancel(ctx, "eve", ids[i]); o != nil || !errors.Is(err, orders.ErrNotFound) {
+				t.Errorf("eve cancels %d: %+v, %v", i, o, err)
+			}
+		}
+		if !reflect.DeepEqual(before, kit.RowsOf(t, store.DB)) {
+			t.Error("eve changed something")
+		}
+		closedRight(t, store)
+	})
+}
+
+// Expiry works through any number of overdue orders in bounded batches.
+func TestExpireInBatches(t *testing.T) {
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		store, ids := stocked(t, sql, expireBatch+50)
+		kit.Overdue(t, store.DB, ids[:expireBatch+40]...)
+		var closed []int64
+		for {
+			n, err := store.Expire(t.Context())
+			kit.Must(t, err)
+			if n["S"] == 0 {
+				break
+			}
+			closed = append(closed, n["S"])
+		}
+		if fmt.Sprint(closed) != fmt.Sprint([]int64{expireBatch, 40}) {
+			t.Errorf("closed %v", closed)
+		}
+		closedRight(t, store)
+	})
+}

@@ -1,0 +1,180 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale/inventory"
+	"flashsale/orders"
+)
+
+// Commit carries a batch of queued orders into the database, in ONE
+// transaction under the keeper's fence: either all of it stands or nothing.
+// Doing it again with the same batch changes nothing and gives the same
+// verdicts, which is how a keeper finds out what became of a commit whose
+// answer was lost.
+//
+// Errors: ErrFenced; else the outcome is unknown.
+func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []inventory.Queued) ([]orders.Decision, error) {
+	var verdicts []orders.Decision
+	err := s.Transact(ctx, func(tx *gorm.DB) error {
+		// The row first: what is read after it can no longer change.
+		sale, err := s.lockSaleAs(tx, sku, fence)
+		if err != nil {
+			return err
+		}
+		verdicts, err = s.insertBatch(tx, SaleBatch{sale, fence, queued}, gated)
+		return err
+	})
+	if err == nil {
+		err = s.known(ctx, verdicts)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("commit %d orders of %s: %w", len(queued), sku, err)
+	}
+	return verdicts, nil
+}
+
+// How orders come into the database.
+type origin int
+
+const (
+	gated     origin = iota // the gate has let them in and holds their units
+	PastGate                // no gate has
+	onPayment               // no gate has to: they take no units until they are paid
+)
+
+// SaleBatch is what a transaction carries of one SKU, whose row it has locked.
+type SaleBatch struct {
+	Sale   *LockedSale
+	fence  int64 // under which it is done
+	Orders []inventory.Queued
+}
+
+// insertBatch is insertBatches for one SKU.
+func (s *Store) insertBatch(tx *gorm.DB, one SaleBatch, by origin) ([]orders.Decision, error) {
+	verdicts, err := s.insertBatches(tx, []SaleBatch{one}, by)
+	if err != nil {
+		return nil, err
+	}
+	return verdicts[0], nil
+}
+
+// insertBatches judges orders under their sales' row locks, inserts them and counts what
+// they sell. Where no gate has let them in, a refused order leaves no row.
+func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]orders.Decision, error) {
+	ledgers, err := s.ReadLedgers(tx, batches)
+	if err != nil {
+		return nil, err
+	}
+	verdicts := make([][]orders.Decision, len(batches))
+	sold := make([]int64, len(batches))
+	var rows []*orders.Order
+	var forgotten []string
+	for i, l := range ledgers {
+		l.PastGate, l.OnPayment = by != gated, by == onPayment
+		verdicts[i] = make([]orders.Decision, len(batches[i].Orders))
+		for j, q := range batches[i].Orders {
+			v := l.Decide(q)
+			verdicts[i][j] = v
+			if err := payOrOwe(tx, v, l.Now); err != nil {
+				return nil, err
+			}
+			if v.Hold == orders.Reconfirm {
+				forgotten = append(forgotten, v.Order.ID)
+			}
+			if v.Action == orders.Insert {
+				rows = append(rows, v.Order)
+			}
+			if v.Action == orders.PayLate || v.Action == orders.Insert && v.Order.Status.Open() {
+				sold[i] += v.Order.Quantity
+			}
+		}
+	}
+	if len(forgotten) > 0 {
+		err := tx.Model(&orders.Order{}).Where("id IN ?", forgotten).Updates(map[string]any{"restored_at": nil}).Error
+		if err != nil {
+			return nil, fmt.Errorf("have %d orders confirmed again: %w", len(forgotten), err)
+		}
+	}
+	if err := insertOrders(tx, rows); err != nil {
+		return nil, err
+	}
+	for i, units := range sold {
+		if err := countSold(tx, batches[i].Sale.SKU, batches[i].fence, units); err != nil {
+			return nil, err
+		}
+	}
+	return verdicts, loadKnown(tx, verdicts)
+}
+
+// payOrOwe writes what a decision on a late payment says: that the order is paid
+// after all, or that the payment is due back.
+func payOrOwe(tx *gorm.DB, v orders.Decision, now time.Time) error {
+	switch v.Action {
+	case orders.PayLate:
+		return payAnew(tx, v, now)
+	case orders.Owe:
+		if err := claim(tx, v.Order, v.Refund); err != nil {
+			return fmt.Errorf("record a refund of %s: %w", v.Order.ID, err)
+		}
+	}
+	return nil
+}
+
+// loadKnown reads the orders that were there before in full: the ledger has as
+// much of them as it takes to judge, and their callers want to see all.
+func loadKnown(tx *gorm.DB, verdicts [][]orders.Decision) error {
+	var ids []string
+	for _, its := range verdicts {
+		for _, v := range its {
+			if v.Action != orders.Insert && v.Order != nil {
+				ids = append(ids, v.Order.ID)
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	var rows []orders.Order
+	if err := tx.Where("id IN ?", ids).Find(&rows).Error; err != nil {
+		return fmt.Errorf("read %d known orders: %w", len(ids), err)
+	}
+	byID := make(map[string]*orders.Order, len(rows))
+	for i := range rows {
+		byID[rows[i].ID] = &rows[i]
+	}
+	for _, its := range verdicts {
+		for i, v := range its {
+			if v.Action != orders.Insert && v.Order != nil {
+				its[i].Order = byID[v.Order.ID]
+			}
+		}
+	}
+	return nil
+}
+
+// countSold adds units to what is sold, never past the total and only under the
+// keeper's fence. Both were checked when the row was locked; here the database
+// checks them itself, at no cost.
+func countSold(tx *gorm.DB, sku string, fence, units int64) error {
+	if units == 0 {
+		return nil
+	}
+	r := tx.Exec("UPDATE sales SET sold = sold + ? WHERE sku = ? AND fence = ? AND sold + ? <= total", units, sku, fence, units)
+	if r.Error != nil {
+		return fmt.Errorf("count %d units of %s as sold: %w", units, sku, r.Error)
+	}
+	if r.RowsAffected != 1 {
+		return fmt.Errorf("count %d units of %s as sold: %w", units, sku, errRefused)
+	}
+	return nil
+}
+
+// errRefused says that the database has not counted units as sold, although the
+// fence and the total were right when the sale's row was locked.
+var errRefused = errors.New("orders: the fence or the total refuses")

@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/kit"
+)
+
+// BenchmarkCommit measures the keeper's transaction beside a bare multi-row
+// insert of the same rows, batch by batch in turn, and prints the ratio.
+func BenchmarkCommit(b *testing.B) {
+	for _, size := range []int{100, 500} {
+		b.Run(fmt.Sprint("batch-", size), func(b *testing.B) {
+			store := openStore(b, servertest.OpenSQL(b, servers.KindReal))
+			ctx := context.Background()
+			if _, err := store.PutSale(ctx, kit.Sale("S", orders.MaxTotal, 100)); err != nil {
+				b.Fatal(err)
+			}
+			kept, err := store.TakeOver(ctx, "S")
+			kit.Must(b, err)
+			var ours, bare time.Duration
+			b.ResetTimer()
+			for range b.N {
+				batch := freshBatch(size)
+				start := time.Now()
+				if _, err := store.Commit(ctx, "S", kept.Fence, batch); err != nil {
+					b.Fatal(err)
+				}
+				ours += time.Since(start)
+				statement, args := bareInsert(freshBatch(size))
+				start = time.Now()
+				if _, err := store.SQL.ExecContext(ctx, statement, args...); err != nil {
+					b.Fatal(err)
+				}
+				bare += time.Since(start)
+			}
+			b.ReportMetric(float64(size*b.N)/ours.Seconds(), "orders/s")
+			b.ReportMetric(float64(bare)/float64(ours), "of-bare-insert")
+		})
+	}
+}
+
+func freshBatch(size int) []inventory.Queued {
+	batch := make([]inventory.Queued, size)
+	for i := range batch {
+		id := uuid.Must(uuid.NewV7()).String()
+		batch[i] = inventory.Queued{
+			OrderID: id, Buyer: "buyer-" + id, Quantity: 1, Key: "key-" + id,
+			Fingerprint: strings.Repeat("f", 32), At: time.Now().UTC(),
+		}
+	}
+	return batch
+}
+
+// bareInsert is all columns that a keeper fills, in one statement, and nothing
+// else: no lock, no judgement, no count.
+func bareInsert(batch []inventory.Queued) (string, []any) {
+	var sql strings.Builder
+	sql.WriteString("INSERT INTO orders (id, sku, buyer, quantity, amount, currency, status, reason, idempotency_key, request_hash, created_at, expires_at) VALUES ")
+	args := make([]any, 0, 12*len(batch))
+	for i, q := range batch {
+		if i > 0 {
+			sql.WriteByte(',')
+		}
+		sql.WriteString("(?,?,?,?,?,?,?,?,?,?,?,?)")
+		args = append(args, q.OrderID, "S", q.Buyer, q.Quantity, 1999, "EUR", "pending_payment", "", q.Key, q.Fingerprint, q.At, q.At)
+	}
+	return sql.String(), args
+}

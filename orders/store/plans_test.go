@@ -1,0 +1,72 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders/internal/kit"
+)
+
+// What nodes ask again and again, to find little or nothing, does not cost the
+// database more the more orders it has.
+func TestReadsDoNotGrowWithTheOrders(t *testing.T) {
+	sql := servertest.OpenSQL(t, servers.KindReal)
+	const orders = 3000
+	full, _ := stocked(t, sql, orders)
+	kit.Exec(t, full.DB, "ANALYZE TABLE orders") // or the database might still take it for empty
+	store, rowsRead := onOneConnection(t, full)
+	ctx := t.Context()
+	for name, ask := range map[string]func() error{
+		"sums":       func() error { _, err := store.Sums(ctx, "S"); return err },
+		"ended":      func() error { _, err := store.Ended(ctx, "S", 500); return err },
+		"ended SKUs": func() error { _, err := store.EndedSKUs(ctx); return err },
+		"expire":     func() error { _, err := store.Expire(ctx); return err },
+		"a batch":    func() error { _, err := store.Counting(ctx, "S", buyersOf(0, 100)); return err },
+		"a few":      func() error { _, err := store.Counting(ctx, "S", buyersOf(0, 3)); return err },
+	} {
+		before := rowsRead()
+		kit.Must(t, ask())
+		if n := rowsRead() - before; n > orders/10 {
+			t.Errorf("%s reads %d rows or entries of indexes, and the table has %d", name, n, orders)
+		}
+	}
+}
+
+func buyersOf(from, n int) []string {
+	buyers := make([]string, n)
+	for i := range buyers {
+		buyers[i] = fmt.Sprint("buyer-", from+i)
+	}
+	return buyers
+}
+
+// onOneConnection is the store on one connection, and how many rows and entries of
+// indexes the server has read for that.
+func onOneConnection(t *testing.T, s *Store) (*Store, func() int) {
+	t.Helper()
+	conn, err := s.SQL.Conn(t.Context())
+	kit.Must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	one, err := s.On(conn)
+	kit.Must(t, err)
+	return one, func() int {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		rows, err := conn.QueryContext(ctx, "SHOW SESSION STATUS LIKE 'Handler_read%'")
+		kit.Must(t, err)
+		defer func() { _ = rows.Close() }()
+		total := 0
+		for rows.Next() {
+			var name string
+			var n int
+			kit.Must(t, rows.Scan(&name, &n))
+			total += n
+		}
+		kit.Must(t, rows.Err())
+		return total
+	}
+}

@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale/orders"
+)
+
+// OrderOf reads one order of buyer. Somebody else's is ErrNotFound.
+func (s *Store) OrderOf(ctx context.Context, buyer, id string) (*orders.Order, error) {
+	return s.take(ctx, "id = ? AND buyer = ?", id, buyer)
+}
+
+// OrderByKey reads the order that buyer made of sku under an idempotency key.
+func (s *Store) OrderByKey(ctx context.Context, sku, buyer, key string) (*orders.Order, error) {
+	return s.take(ctx, "sku = ? AND buyer = ? AND idempotency_key = ?", sku, buyer, key)
+}
+
+func (s *Store) take(ctx context.Context, where string, args ...any) (*orders.Order, error) {
+	var o orders.Order
+	err := s.DB.WithContext(ctx).Where(where, args...).Take(&o).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return nil, orders.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read order: %w", err)
+	}
+	return &o, nil
+}
+
+// OrdersByID reads those of the orders that are durable.
+func (s *Store) OrdersByID(ctx context.Context, ids []string) ([]orders.Order, error) {
+	var rows []orders.Order
+	if err := s.DB.WithContext(ctx).Where("id IN ?", ids).Find(&rows).Error; err != nil {
+		return nil, fmt.Errorf("read %d orders: %w", len(ids), err)
+	}
+	return rows, nil
+}
+
+// OrdersOfBuyer reads a page of buyer's orders, newest first. The cursor is
+// "" for the first page; the returned one is "" after the last.
+func (s *Store) OrdersOfBuyer(ctx context.Context, buyer string, limit int, cursor string) ([]orders.Order, string, error) {
+	q := s.DB.WithContext(ctx).Where("buyer = ?", buyer)
+	if cursor != "" {
+		at, id, err := parseCursor(cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		q = q.Where("created_at < ? OR (created_at = ? AND id < ?)", at, at, id)
+	}
+	var rows []orders.Order
+	if err := q.Order("created_at DESC, id DESC").Limit(limit + 1).Find(&rows).Error; err != nil {
+		return nil, "", fmt.Errorf("read orders of %s: %w", buyer, err)
+	}
+	if len(rows) <= limit {
+		return rows, "", nil
+	}
+	last := rows[limit-1]
+	return rows[:limit], cursorAt(last.CreatedAt, last.ID), nil
+}
+
+// OrdersOfSale reads a page of all rows of sku by id.
+func (s *Store) OrdersOfSale(ctx context.Context, sku string, limit int, cursor string) ([]orders.Order, string, error) {
+	if cursor != "" && !orders.IsOrderID(cursor) {
+		return nil, "", errCursor()
+	}
+	var rows []orders.Order
+	if err := s.DB.WithContext(ctx).Where("sku = ? AND id > ?", sku, cursor).Order("id").Limit(limit + 1).Find(&rows).Error; err != nil {
+		return nil, "", fmt.Errorf("read orders of %s: %w", sku, err)
+	}
+	if len(rows) <= limit {
+		return rows, "", nil
+	}
+	return rows[:limit], rows[limit-1].ID, nil
+}
+
+func cursorAt(t time.Time, id string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(t.UnixMilli(), 10) + "." + id))
+}
+
+func parseCursor(s string) (time.Time, string, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	ms, id, _ := strings.Cut(string(raw), ".")
+	n, convErr := strconv.ParseInt(ms, 10, 64)
+	if at := time.UnixMilli(n).UTC(); err == nil && convErr == nil && orders.Storable(at) && orders.IsOrderID(id) {
+		return at, id, nil
+	}
+	return time.Time{}, "", errCursor()
+}
+
+func errCursor() error {
+	return &orders.InvalidError{Fields: map[string]string{"cursor": "must be one that this server gave out"}}
+}

@@ -1,0 +1,134 @@
+package store
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale/orders"
+)
+
+// Refund records that a payment of o is due back, unless the order has been
+// paid meanwhile or the refund is there: payment tells.
+func (s *Store) Refund(ctx context.Context, o *orders.Order, ref string, reason orders.Reason) error {
+	err := s.Transact(ctx, func(tx *gorm.DB) error {
+		sale, err := s.LockSale(tx, o.SKU) // the keeper does not turn the order into a paid one meanwhile
+		if err != nil {
+			return err
+		}
+		var now orders.Order
+		if err := tx.Where("id = ?", o.ID).Take(&now).Error; err != nil || !now.Status.Closed() {
+			return err
+		}
+		known, err := refunded(tx, o.ID, ref)
+		if err != nil || known || now.Claims >= orders.MaxClaims {
+			return err
+		}
+		return claim(tx, &now, orders.NewRefund(&now, ref, reason, sale.Now))
+	})
+	if err != nil && !errors.Is(err, orders.ErrChanged) {
+		return fmt.Errorf("refund a payment of %s: %w", o.ID, err)
+	}
+	return nil
+}
+
+// claim records a refund of an order, and counts it in the order's row. So it
+// writes the row that payAnew writes, too. The sale's row lock alone does not keep
+// the two apart on a Galera cluster: other masters do not hear of it, and only of
+// transactions that write a common row one is undone.
+func claim(tx *gorm.DB, o *orders.Order, r *orders.Refund) error {
+	counted := tx.Exec("UPDATE orders SET claims = claims + 1 WHERE id = ? AND status = ? AND claims < ?", o.ID, o.Status, orders.MaxClaims)
+	if counted.Error == nil && counted.RowsAffected != 1 {
+		counted.Error = orders.ErrChanged
+	}
+	if counted.Error != nil {
+		return counted.Error
+	}
+	return tx.Create(r).Error
+}
+
+func refunded(tx *gorm.DB, id, ref string) (bool, error) {
+	var n int64
+	err := tx.Model(&orders.Refund{}).Where("order_id = ? AND payment_ref = ?", id, ref).Count(&n).Error
+	return n > 0, err
+}
+
+// Payment tells what has become of a payment of an ended order: taken, refused
+// (ErrOrderClosed with a refund, or because the order has as many as it may have;
+// ErrAlreadyPaid), or not decided. It takes no lock.
+//
+// A payment of an order that another one has paid leaves no refund: its payer
+// hears at every repetition that it was not taken, and has what was paid for.
+// Owed is only who paid for an order and can no longer have it.
+func (s *Store) Payment(ctx context.Context, buyer, id, ref string) (o *orders.Order, decided bool, err error) {
+	if o, err = s.OrderOf(ctx, buyer, id); err != nil {
+		return nil, false, err
+	}
+	if o.PaidBy(ref) {
+		return o, true, nil
+	}
+	var refunds []orders.Refund
+	if err := s.DB.WithContext(ctx).Where("order_id = ? AND payment_ref = ?", id, ref).Find(&refunds).Error; err != nil {
+		return nil, false, fmt.Errorf("look for a refund of %s: %w", id, err)
+	}
+	switch {
+	case len(refunds) > 0 && o.Status == orders.AwaitingPayment:
+		return o, true, refunds[0].Reason.Err()
+	case len(refunds) > 0:
+		return o, true, orders.ErrOrderClosed
+	}
+	switch {
+	case o.Status == orders.Paid:
+		return o, true, orders.ErrAlreadyPaid
+	case o.Claims >= orders.MaxClaims:
+		return o, true, orders.ErrOrderClosed
+	}
+	return o, false, nil
+}
+
+// Refunds reads a page of all refunds by order and reference. The cursor is as
+// in OrdersOfBuyer.
+func (s *Store) Refunds(ctx context.Context, limit int, cursor string) ([]orders.Refund, string, error) {
+	q := s.DB.WithContext(ctx)
+	if cursor != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(cursor)
+		id, ref, _ := strings.Cut(string(raw), " ")
+		if err != nil || !orders.IsOrderID(id) || !orders.VisibleASCII(ref, 128) {
+			return nil, "", errCursor()
+		}
+		q = q.Where("order_id > ? OR (order_id = ? AND payment_ref > ?)", id, id, ref)
+	}
+	var rows []orders.Refund
+	if err := q.Order("order_id, payment_ref").Limit(limit + 1).Find(&rows).Error; err != nil {
+		return nil, "", fmt.Errorf("read refunds: %w", err)
+	}
+	if len(rows) <= limit {
+		return rows, "", nil
+	}
+	last := rows[limit-1]
+	return rows[:limit], base64.RawURLEncoding.EncodeToString([]byte(last.OrderID + " " + last.PaymentRef)), nil
+}
+
+// payAnew turns the order of a verdict from expired or awaiting_payment into paid, in one
+// conditional update: no refund may have been recorded since the order was read,
+// by another master of a Galera cluster (claim). The gate then hears of it as of every paid order, only
+// that the hold to be dropped is the attempt's.
+func payAnew(tx *gorm.DB, v orders.Decision, now time.Time) error {
+	p, _ := orders.LateOf(v.Queued)
+	r := tx.Model(&orders.Order{}).Where("id = ? AND status IN ? AND restored_at IS NOT NULL AND claims = ?", p.Order, orders.PayLateStatuses, v.Order.Claims).
+		Updates(map[string]any{
+			"status": orders.Paid, "payment_ref": p.Ref, "paid_at": now, "closed_at": nil, "restored_at": nil, "hold_id": v.Queued.OrderID,
+		})
+	if r.Error == nil && r.RowsAffected != 1 {
+		r.Error = orders.ErrChanged
+	}
+	if r.Error != nil {
+		return fmt.Errorf("pay order %s anew: %w", p.Order, r.Error)
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"gorm.io/gorm"
+
+	"flashsale/orders"
+)
+
+// An ended order is closed or paid, and the gate does not know yet.
+type ended struct {
+	ID     string
+	HoldID *string // of a late payment, if one paid the order
+	Status orders.Status
+	Epoch  int64 // of the sale, read in the same statement
+}
+
+// Ended returns orders of sku that the gate is still to hear of, at most limit.
+func (s *Store) Ended(ctx context.Context, sku string, limit int) ([]ended, error) {
+	var rows []ended
+	err := s.DB.WithContext(ctx).Table("orders AS o").Select("o.id, o.hold_id, o.status, s.epoch").
+		Joins("JOIN sales AS s ON s.sku = o.sku").
+		Where("o.status IN ? AND o.restored_at IS NULL AND o.sku = ?", orders.FinalStatuses, sku).
+		Limit(limit).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read ended orders of %s: %w", sku, err)
+	}
+	return rows, nil
+}
+
+// EndedSKUs returns the SKUs that have such orders.
+func (s *Store) EndedSKUs(ctx context.Context) ([]string, error) {
+	var skus []string
+	err := s.DB.WithContext(ctx).Model(&orders.Order{}).Distinct("sku").
+		Where("status IN ? AND restored_at IS NULL", orders.FinalStatuses).
+		Pluck("sku", &skus).Error
+	if err != nil {
+		return nil, fmt.Errorf("look for ended orders: %w", err)
+	}
+	return skus, nil
+}
+
+// MarkReleased notes that the gate has heard of the end of these orders. Only
+// what the gate has really answered may be marked. Repeatable. Error: ErrFenced.
+func (s *Store) MarkReleased(ctx context.Context, sku string, fence int64, ids []string) error {
+	err := s.Transact(ctx, func(tx *gorm.DB) error {
+		if _, err := s.lockSaleAs(tx, sku, fence); err != nil {
+			return err
+		}
+		return tx.Model(&orders.Order{}).Where("id IN ? AND restored_at IS NULL", ids).
+			Updates(map[string]any{"restored_at": s.now()}).Error
+	})
+	if err != nil {
+		return fmt.Errorf("mark %d orders of %s released: %w", len(ids), sku, err)
+	}
+	return nil
+}

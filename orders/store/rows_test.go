@@ -1,0 +1,56 @@
+package store
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/kit"
+)
+
+// What a keeper writes by hand is all that the judge says of a row, whichever
+// kind it is, and what it reads by hand is all that the judge asks for.
+func TestRowsByHand(t *testing.T) {
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		store, _ := stocked(t, sql, 0)
+		now := kit.ClockOf(t, store.DB)
+		held := orders.NewLedger(&orders.Sale{SKU: "S", Price: 1999, Currency: "EUR", Total: 2, PerBuyerLimit: 2, PaymentWindowS: 900, ClosesAt: now.Add(time.Hour)}, now, nil)
+		none := orders.NewLedger(held.Sale, now, nil)
+		none.OnPayment = true
+		rows := []*orders.Order{
+			held.Decide(kit.QueuedOrder("1", "ann", "k", 2)).Order,
+			held.Decide(kit.QueuedOrder("2", "bob", "", 1)).Order, // rejected: nothing is left
+			none.Decide(kit.QueuedOrder("3", "ann", "", 1)).Order,
+		}
+		if got := []orders.Status{rows[0].Status, rows[1].Status, rows[2].Status}; !slices.Equal(got, []orders.Status{orders.PendingPayment, orders.Rejected, orders.AwaitingPayment}) {
+			t.Fatalf("the rows are %v", got)
+		}
+		var judged []orders.Order
+		err := store.Transact(t.Context(), func(tx *gorm.DB) (err error) {
+			if err := insertOrders(tx, rows); err != nil {
+				return err
+			}
+			judged, err = readJudged(tx, store.ordersByKey(), "sku = ? AND buyer IN (?,?) ORDER BY id", []any{"S", "ann", "bob"})
+			return err
+		})
+		kit.Must(t, err)
+		there := kit.RowsOf(t, store.DB)
+		for i, o := range rows {
+			if got := there[o.ID]; !reflect.DeepEqual(&got, o) {
+				t.Errorf("inserted\n%+v, in the table is\n%+v", o, got)
+			}
+			want := orders.Order{
+				ID: o.ID, SKU: o.SKU, Buyer: o.Buyer, Quantity: o.Quantity, Status: o.Status,
+				IdempotencyKey: o.IdempotencyKey, RequestHash: o.RequestHash, RestoredAt: o.RestoredAt,
+			}
+			if i >= len(judged) || !reflect.DeepEqual(judged[i], want) {
+				t.Errorf("read\n%+v, of them want\n%+v", judged, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,163 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale/orders"
+)
+
+// PutSale creates or changes a sale and tells whether it is new. A changed
+// total never touches what was sold, and a changed ReserveOn (default OnOrder)
+// no order that is there: each has in its status whether it holds units. Errors: *InvalidError, ErrBelowSold.
+func (s *Store) PutSale(ctx context.Context, sale orders.Sale) (bool, error) {
+	if sale.ReserveOn == "" {
+		sale.ReserveOn = orders.OnOrder
+	}
+	if err := sale.Validate(); err != nil {
+		return false, err
+	}
+	sale.OpensAt, sale.ClosesAt = sale.OpensAt.UTC().Truncate(time.Millisecond), sale.ClosesAt.UTC().Truncate(time.Millisecond)
+	created := false
+	put := func(tx *gorm.DB) error {
+		now, err := s.clock(tx)
+		if err != nil {
+			return err
+		}
+		was, err := s.LockSale(tx, sale.SKU)
+		if created = errors.Is(err, orders.ErrNotFound); created {
+			sale.Sold, sale.Fence, sale.Epoch, sale.Mode = 0, 0, 0, orders.ModeGate
+			sale.CreatedAt, sale.UpdatedAt = now, now
+			return tx.Create(&sale).Error
+		}
+		if err != nil {
+			return err
+		}
+		if sale.Total < was.Sold {
+			return fmt.Errorf("%w: %d units are sold", orders.ErrBelowSold, was.Sold)
+		}
+		// A gate of before the change knows nothing of the orders that held no units.
+		epoch, mode := was.Epoch, was.Mode
+		if sale.ReserveOn != was.ReserveOn || mode == orders.ModeOver {
+			epoch++
+		}
+		if mode == orders.ModeOver {
+			mode = orders.ModeGate
+		}
+		return tx.Model(&orders.Sale{}).Where("sku = ?", sale.SKU).Updates(map[string]any{
+			"epoch": epoch, "mode": mode,
+			"name": sale.Name, "price": sale.Price, "currency": sale.Currency, "total": sale.Total,
+			"per_buyer_limit": sale.PerBuyerLimit, "opens_at": sale.OpensAt, "closes_at": sale.ClosesAt,
+			"payment_window_s": sale.PaymentWindowS, "reserve_on": sale.ReserveOn, "updated_at": now,
+		}).Error
+	}
+	err := s.Transact(ctx, put)
+	if IsBadData(err) && created { // another node created it in the same instant
+		err = s.Transact(ctx, put)
+	}
+	if err != nil {
+		return false, fmt.Errorf("put sale %s: %w", sale.SKU, err)
+	}
+	return created, nil
+}
+
+// Sale reads one sale. Error: ErrNotFound.
+func (s *Store) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
+	var sale orders.Sale
+	err := s.DB.WithContext(ctx).Where("sku = ?", sku).Take(&sale).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return nil, fmt.Errorf("sale %s: %w", sku, orders.ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read sale %s: %w", sku, err)
+	}
+	return &sale, nil
+}
+
+// listedFor is how long after it closed a sale that is over is still listed.
+const listedFor = 24 * time.Hour
+
+// Sales reads the sales that are not long over, and the database's clock.
+func (s *Store) Sales(ctx context.Context) ([]orders.Sale, time.Time, error) {
+	db := s.DB.WithContext(ctx)
+	now, err := s.clock(db)
+	if err != nil {
+		return nil, now, fmt.Errorf("read the database's clock: %w", err)
+	}
+	var sales []orders.Sale
+	if err := db.Where("mode <> ? OR closes_at > ?", orders.ModeOver, now.Add(-listedFor)).Order("opens_at DESC, sku").Find(&sales).Error; err != nil {
+		return nil, now, fmt.Errorf("read sales: %w", err)
+	}
+	return sales, now, nil
+}
+
+// ReplaceGate asks for the rebuild of the gate of that epoch, as AskRebuild does,
+// and changes nothing where that has been asked for already.
+func (s *Store) ReplaceGate(ctx context.Context, sku string, epoch int64) error {
+	err := again(ctx, func() error {
+		return s.DB.WithContext(ctx).Exec("UPDATE sales SET epoch = epoch + 1 WHERE sku = ? AND epoch = ?", sku, epoch).Error
+	})
+	if err != nil {
+		return fmt.Errorf("ask for another gate of %s: %w", sku, err)
+	}
+	return nil
+}
+
+// AskRebuild asks the keeper of sku to rebuild its gate, by raising the epoch
+// in the database: a gate of another epoch is one to rebuild. It returns the
+// epoch that the gate will have passed by then.
+func (s *Store) AskRebuild(ctx context.Context, sku string) (int64, error) {
+	var epoch int64
+	err := s.Transact(ctx, func(tx *gorm.DB) error {
+		sale, err := s.LockSale(tx, sku)
+		if err != nil {
+			return err
+		}
+		epoch = sale.Epoch + 1
+		if sale.Mode == orders.ModeOver {
+			sale.Mode = orders.ModeGate
+		}
+		return tx.Exec("UPDATE sales SET epoch = ?, mode = ? WHERE sku = ?", epoch, sale.Mode, sku).Error
+	})
+	if err != nil {
+		return 0, fmt.Errorf("ask for a rebuild of %s: %w", sku, err)
+	}
+	return epoch, nil
+}
+
+// Finish notes that Redis has forgotten a sale, and tells whether it did. It does
+// not while the sale is on, or an order of it is open: then the gate is built anew.
+// Error: ErrFenced.
+func (s *Store) Finish(ctx context.Context, sku string, fence int64) (finished bool, err error) {
+	over := false // not the result: the transaction may go on after Transact has returned
+	err = s.Transact(ctx, func(tx *gorm.DB) error {
+		sale, err := s.lockSaleAs(tx, sku, fence)
+		if err != nil {
+			return err
+		}
+		open, err := s.HasOpenOrders(tx, sku)
+		if over = err == nil && !open && !sale.Now.Before(sale.ClosesAt); !over {
+			return err
+		}
+		return tx.Exec("UPDATE sales SET mode = ? WHERE sku = ? AND fence = ?", orders.ModeOver, sku, fence).Error
+	})
+	if err != nil {
+		return false, fmt.Errorf("finish %s: %w", sku, err)
+	}
+	return over, nil
+}
+
+// HasOpenOrders tells whether there are orders of sku that may still be paid, or
+// whose end the gate has not been told.
+func (s *Store) HasOpenOrders(db *gorm.DB, sku string) (bool, error) {
+	var one []string
+	err := db.Model(&orders.Order{}).
+		Where("sku = ? AND (status = ? OR status IN ? AND restored_at IS NULL)", sku, orders.AwaitingPayment, slices.Concat(orders.OpenStatuses, orders.ClosedStatuses)).
+		Limit(1).Pluck("sku", &one).Error
+	return len(one) > 0, err
+}

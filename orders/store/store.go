@@ -1,0 +1,244 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/glebarez/sqlite"
+	mysqldriver "github.com/go-sql-driver/mysql"
+	"github.com/google/uuid"
+	lru "github.com/hashicorp/golang-lru/v2"
+	"gorm.io/driver/mysql"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"flashsale/inventory/coalesce"
+)
+
+// StoreConfig of a Store. The zero value means the defaults.
+type StoreConfig struct {
+	// Connections to the database, at most; at least 2, for Migrate holds one
+	// while it uses another. Default 32. SQLite has one.
+	Connections int
+	// WaitTimeout is after how long the server ends a session that holds a
+	// row and says nothing: a keeper that was stopped between row lock and
+	// commit must not freeze its SKU. Whole seconds, default 5 s: the lease.
+	WaitTimeout time.Duration
+	// OrdersPerBuyer is how many orders a buyer may make of one SKU, whatever
+	// becomes of them; a further one is inventory.ErrBuyerLimit. Default 1,000.
+	OrdersPerBuyer int
+	// Node is the name of the process, as in Config. Default a random one.
+	Node string
+	// Stats, where set, is what the node tells of itself with each heartbeat:
+	// ASCII, up to 8,000 bytes. Nodes returns it.
+	Stats func() string
+
+	patient bool // a statement may take as long as it likes
+}
+
+// readTimeout is how long a connection may be silent while an answer is waited
+// for: longer than a wait for a row lock. A DSN with readTimeout, writeTimeout
+// or innodb_lock_wait_timeout has the last word.
+const readTimeout = 8 * time.Second
+
+// A Store keeps sales and orders in MySQL, in any database that speaks its
+// protocol, or in SQLite. It is safe for concurrent use.
+type Store struct {
+	DB     *gorm.DB
+	SQL    *sql.DB
+	sqlite bool
+	dsn    string
+	node   string // whose row the barrier writes
+	stats  func() string
+
+	ordersPerBuyer int64
+	full           *lru.Cache[saleBuyer, struct{}] // buyers with that many orders, as last seen: orders do not go away
+	Barriers       *coalesce.Group[struct{}, struct{}]
+}
+
+// sqlitePrefix marks the DSN of a SQLite file.
+const sqlitePrefix = "sqlite:"
+
+// Open opens dsn: "sqlite:FILE", or a DSN of go-sql-driver/mysql such as
+// "user:password@tcp(host:3306)/flashsale". It does not connect yet.
+func Open(dsn string, cfg StoreConfig) (*Store, error) {
+	s := &Store{sqlite: strings.HasPrefix(dsn, sqlitePrefix), dsn: dsn, node: cfg.Node, stats: cfg.Stats, ordersPerBuyer: int64(cfg.OrdersPerBuyer)}
+	if s.node == "" {
+		s.node = uuid.NewString()
+	}
+	s.Barriers = s.newBarrier()
+	s.full, _ = lru.New[saleBuyer, struct{}](10_000) // an error only for a size below 1
+	if s.ordersPerBuyer <= 0 {
+		s.ordersPerBuyer = 1000
+	}
+	open := openMySQL
+	if s.sqlite {
+		open = openSQLite
+	}
+	var err error
+	if s.SQL, err = open(dsn, cfg); err != nil {
+		return nil, err
+	}
+	if s.DB, err = s.over(s.SQL); err != nil {
+		return nil, errors.Join(fmt.Errorf("open database: %w", err), s.SQL.Close())
+	}
+	return s, nil
+}
+
+// On returns the same store on other connections: a test has statements of it fail.
+func (s *Store) On(pool gorm.ConnPool) (*Store, error) {
+	other := *s
+	db, err := s.over(pool)
+	other.DB = db
+	return &other, err
+}
+
+// over returns gorm over a pool of connections.
+func (s *Store) over(pool gorm.ConnPool) (*gorm.DB, error) {
+	dialector := mysql.New(mysql.Config{
+		Conn:                      pool,
+		SkipInitializeWithVersion: true, // Open must work while the server is still starting
+		DisableWithReturning:      true, // on MariaDB it changes what RowsAffected counts
+	})
+	if s.sqlite {
+		dialector = &sqlite.Dialector{DriverName: sqlite.DriverName, Conn: pool}
+	}
+	return gorm.Open(dialector, &gorm.Config{
+		SkipDefaultTransaction: true,
+		DisableAutomaticPing:   true,
+		Logger:                 logger.Discard, // errors are returned, and logged once where they are handled
+		NowFunc:                func() time.Time { return time.Now().UTC() },
+	})
+}
+
+func openSQLite(dsn string, _ StoreConfig) (*sql.DB, error) {
+	// Without an immediate lock a transaction that reads and then writes
+	// fails at once beside another writer.
+	file := strings.TrimPrefix(dsn, sqlitePrefix) + "?_txlock=immediate&_pragma=journal_mode(WAL)" +
+		"&_pragma=busy_timeout(5000)&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)"
+	db, err := sql.Open(sqlite.DriverName, file)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", dsn, err)
+	}
+	db.SetMaxOpenConns(1)
+	return db, nil
+}
+
+func openMySQL(dsn string, cfg StoreConfig) (*sql.DB, error) {
+	if cfg.Connections <= 0 {
+		cfg.Connections = 32
+	}
+	cfg.Connections = max(cfg.Connections, 2)
+	if cfg.WaitTimeout < time.Second {
+		cfg.WaitTimeout = 5 * time.Second
+	}
+	c, err := mysqldriver.ParseDSN(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("mysql DSN: %w (such as user:password@tcp(host:3306)/flashsale)", err)
+	}
+	if c.DBName == "" {
+		return nil, errors.New("mysql DSN: names no database (such as user:password@tcp(host:3306)/flashsale)")
+	}
+	c.ParseTime, c.Loc = true, time.UTC
+	c.ClientFoundRows = true   // a fence update that writes the same value counts
+	c.InterpolateParams = true // one round trip a statement, and no statement per batch size
+	c.Logger = silent{}
+	setDefault(&c.Timeout, 5*time.Second)
+	// A COMMIT knows no context: without these a connection that has gone silent
+	// would hang for ever. A wait for a row lock is no silence, and ends before.
+	setDefault(&c.ReadTimeout, readTimeout)
+	setDefault(&c.WriteTimeout, readTimeout)
+	if cfg.patient {
+		c.ReadTimeout = 0
+	}
+	if c.Params == nil {
+		c.Params = map[string]string{}
+	}
+	c.Params["time_zone"] = "'+00:00'"
+	c.Params["sql_mode"] = "'TRADITIONAL'" // what does not fit is an error, and never cut off to fit
+	c.Params["wait_timeout"] = fmt.Sprint(int(cfg.WaitTimeout.Seconds()))
+	if c.Params["innodb_lock_wait_timeout"] == "" {
+		c.Params["innodb_lock_wait_timeout"] = "5"
+	}
+	connector, err := mysqldriver.NewConnector(c)
+	if err != nil {
+		return nil, fmt.Errorf("mysql DSN: %w", err)
+	}
+	db := sql.OpenDB(readCommitted{connector})
+	db.SetMaxOpenConns(cfg.Connections)
+	db.SetMaxIdleConns(cfg.Connections)
+	// Sessions that the server would end for being idle are not handed out.
+	db.SetConnMaxIdleTime(cfg.WaitTimeout / 2)
+	return db, nil
+}
+
+func setDefault(d *time.Duration, to time.Duration) {
+	if *d == 0 {
+		*d = to
+	}
+}
+
+// readCommitted sets the isolation level of every session: with REPEATABLE
+// READ the keeper would judge by what stood before it had the sale's row. The
+// statement is the one that MySQL and MariaDB both know.
+type readCommitted struct{ driver.Connector }
+
+func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	// Left to itself the server looks up each of a batch's buyers twice, once to
+	// guess how many rows there are: 3 µs an order. Of a few values it must guess
+	// so: by its averages as many orders wait to be restored as are pending, and
+	// it would read all of them to find none. A database that has no such
+	// variable does without.
+	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, "SET SESSION eq_range_index_dive_limit = 10", nil); err != nil {
+		var refused *mysqldriver.MySQLError
+		if !errors.As(err, &refused) {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	return conn, nil
+}
+
+// silent drops the driver's own log lines: every error it tells of is returned.
+type silent struct{}
+
+func (silent) Print(v ...any) { slog.Debug("mysql driver", "message", fmt.Sprint(v...)) }
+
+// Ping tells whether the database answers.
+func (s *Store) Ping(ctx context.Context) error { return s.SQL.PingContext(ctx) }
+
+// Close closes all connections.
+func (s *Store) Close() error { return s.SQL.Close() }
+
+// Stats are those of the connection pool.
+func (s *Store) Stats() sql.DBStats { return s.SQL.Stats() }
+
+// ordersByKey is the orders table, read by its index of buyers and keys. Left
+// to itself MariaDB rather reads all orders of the SKU for a large batch: 27 ms
+// of its CPU instead of 2, and growing with the sale.
+func (s *Store) ordersByKey() string {
+	if s.sqlite {
+		return "orders INDEXED BY orders_key"
+	}
+	return "orders FORCE INDEX (orders_key)"
+}
+
+// A saleBuyer is a buyer of one SKU.
+type saleBuyer struct{ sku, buyer string }
+
+func (a saleBuyer) compare(b saleBuyer) int {
+	return cmp.Or(cmp.Compare(a.sku, b.sku), cmp.Compare(a.buyer, b.buyer))
+}

@@ -1,0 +1,82 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"gorm.io/gorm"
+
+	"flashsale/inventory"
+	"flashsale/orders"
+)
+
+// TakeOver makes the caller the keeper of sku: it raises the fence and reads
+// the sale in the same transaction. From here on every transaction under a
+// lower fence is refused.
+func (s *Store) TakeOver(ctx context.Context, sku string) (*orders.Sale, error) {
+	var sale *LockedSale
+	err := s.Transact(ctx, func(tx *gorm.DB) (err error) {
+		if err := tx.Exec("UPDATE sales SET fence = fence + 1 WHERE sku = ?", sku).Error; err != nil {
+			return err
+		}
+		sale, err = s.LockSale(tx, sku)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("take over %s: %w", sku, err)
+	}
+	return &sale.Sale, nil
+}
+
+// A Recounted is the truth that a gate is rebuilt from.
+type Recounted struct {
+	Epoch   int64 // the new one
+	Stock   inventory.Stock
+	Changes inventory.Changes // of what the snapshot has staged
+	Direct  bool              // the sale was in direct mode, until now
+}
+
+// Recount is the truth for a rebuild of the gate, in ONE transaction under the
+// keeper's fence: it issues the new epoch, ends direct mode, reads what has
+// changed since the snapshot, and marks every ended order released, for what is
+// installed has their units in it already. The gate must be shut and its queue
+// drained; gateEpoch is the one it has. Error: ErrFenced.
+func (s *Store) Recount(ctx context.Context, c *Snapshot, fence, gateEpoch int64) (*Recounted, error) {
+	sku := c.sku
+	var r *Recounted
+	err := s.Transact(ctx, func(tx *gorm.DB) error {
+		sale, err := s.lockSaleAs(tx, sku, fence)
+		if err != nil {
+			return err
+		}
+		epoch := max(sale.Epoch, gateEpoch) + 1
+		if err := tx.Exec("UPDATE sales SET epoch = ?, mode = ? WHERE sku = ? AND fence = ?", epoch, orders.ModeGate, sku, fence).Error; err != nil {
+			return err
+		}
+		d, err := s.since(tx, c)
+		if err != nil {
+			return err
+		}
+		// Those that were read as ended, and no others: an order that has been
+		// paid since is among the holds, and the gate is to hear of it.
+		for ids := range slices.Chunk(d.ended, namesInQuery) {
+			c.Step()
+			if err := tx.Model(&orders.Order{}).Where("id IN ?", ids).Updates(map[string]any{"restored_at": s.now()}).Error; err != nil {
+				return err
+			}
+		}
+		stock := inventory.Stock{Terms: sale.Terms(), Available: sale.Total - sale.Sold, Holds: d.pending, Buyers: len(c.buyers)}
+		for buyer := range d.Buyers {
+			if !c.buyers[buyer] {
+				stock.Buyers++
+			}
+		}
+		r = &Recounted{Epoch: epoch, Stock: stock, Changes: d.Changes, Direct: sale.Mode == orders.ModeDirect}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("recount %s: %w", sku, err)
+	}
+	return r, nil
+}

@@ -1,0 +1,80 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"flashsale/inventory"
+	"flashsale/orders"
+)
+
+// SaleOrders is what a keeper has read of its SKU's queue.
+type SaleOrders struct {
+	SKU    string
+	Fence  int64 // the keeper's
+	Orders []inventory.Queued
+}
+
+// CommitTogether is Commit for batches of several SKUs in one transaction, each
+// under its own fence. A SKU whose row somebody else has locked, or whose fence
+// has changed, is left out and its verdicts are nil: it is committed by itself,
+// so that those it would hold up or fail with it are not.
+func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]orders.Decision, error) {
+	var verdicts [][]orders.Decision
+	err := s.Transact(ctx, func(tx *gorm.DB) error {
+		sales, err := s.lockFree(tx, batches)
+		if err != nil {
+			return err
+		}
+		verdicts = make([][]orders.Decision, len(batches))
+		var free []SaleBatch
+		var of []int // which batch each of them is
+		for i, b := range batches {
+			if sale := sales[b.SKU]; sale != nil && sale.Fence == b.Fence {
+				free, of = append(free, SaleBatch{sale, b.Fence, b.Orders}), append(of, i)
+			}
+		}
+		inserted, err := s.insertBatches(tx, free, gated)
+		for i, v := range inserted {
+			verdicts[of[i]] = v
+		}
+		return err
+	})
+	if err == nil {
+		err = s.known(ctx, verdicts...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("commit orders of %d SKUs together: %w", len(batches), err)
+	}
+	return verdicts, nil
+}
+
+// lockFree is LockSale for several SKUs, without those whose row somebody else
+// has locked: it never waits.
+func (s *Store) lockFree(tx *gorm.DB, batches []SaleOrders) (map[string]*LockedSale, error) {
+	skus := make([]string, len(batches))
+	for i, b := range batches {
+		skus[i] = b.SKU
+	}
+	query := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate, Options: clause.LockingOptionsSkipLocked}).
+		Where("sku IN ?", skus)
+	if !s.sqlite {
+		query = query.Select("*, SYSDATE(3) AS now")
+	}
+	var rows []LockedSale
+	if err := query.Find(&rows).Error; err != nil {
+		return nil, fmt.Errorf("lock %d sales: %w", len(skus), err)
+	}
+	sales := make(map[string]*LockedSale, len(rows))
+	for i := range rows {
+		if s.sqlite {
+			rows[i].Now = time.Now().UTC().Truncate(time.Millisecond)
+		}
+		sales[rows[i].SKU] = &rows[i]
+	}
+	return sales, nil
+}

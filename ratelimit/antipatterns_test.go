@@ -1,0 +1,210 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Antipatterns: limiters that one finds, and what is wrong with
+// them. Each file in antipatterns tells its story in a few steps, with what
+// passes and what should; the test reads the steps there and takes them, so
+// that no story says what isn't so. Ours takes the same steps, and holds.
+//
+//	go test -run Antipattern -v ./ratelimit
+func TestAntipatterns(t *testing.T) {
+	files, err := filepath.Glob("antipatterns/*.lua")
+	if err != nil || len(files) < 9 {
+		t.Fatalf("%d antipatterns: %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".lua")
+		t.Run(name, func(t *testing.T) {
+			e := readAntipattern(t, name)
+			t.Log(e.title)
+			for who, ask := range map[string]asker{
+				"ours": ours, "ours, one call per slot": ourPerSlot, "ours, while Redis is away": ourLocal(),
+			} {
+				for n, got := range follow(t, e, ask) {
+					if s := e.steps[n]; got != s.should && !s.dies { // a node that died hears no answer
+						t.Errorf("%s: %s: %d pass", who, s.text, got)
+					}
+				}
+			}
+			shows := false
+			for n, got := range follow(t, e, e.ask) {
+				s := e.steps[n]
+				if got != s.passes {
+					t.Errorf("the file says %q, and %d pass", s.text, got)
+				}
+				shows = shows || got != s.should
+				t.Logf("  %-70s ours: %d", s.text, s.should)
+			}
+			if !shows {
+				t.Error("the story shows nothing: all is as it should be")
+			}
+		})
+	}
+}
+
+// antipattern is one file of them.
+type antipattern struct {
+	title  string
+	source string
+	steps  []step
+}
+
+// step is some equal requests, some time after the last. A negative time sets
+// the clock back.
+type step struct {
+	text           string
+	repeat, times  int
+	after          time.Duration
+	on             []Bucket
+	dies           bool // the node, after its first command to Redis
+	passes, should int
+}
+
+var stepText = regexp.MustCompile(`^--   (?:(\d+) times )?(?:after (\S+), )?(\d+) ask (\w+)(?: and (sku))?( and the node dies)?: (\d+) pass(?:, and (\d+) should)?$`)
+
+func readAntipattern(t *testing.T, name string) antipattern {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join("antipatterns", name+".lua"))
+	must(t, err)
+	lines := strings.Split(string(source), "\n")
+	e := antipattern{title: strings.TrimPrefix(lines[0], "-- "), source: string(source)}
+	buckets := map[string]Bucket{}
+	for _, line := range lines {
+		if !strings.HasPrefix(line, "--   ") {
+			continue
+		}
+		if what, isLimit := strings.CutPrefix(line, "--   limit "); isLimit {
+			name, text, _ := strings.Cut(what, " ")
+			buckets[name] = Bucket{Name: name, ID: "b1", Limit: limit(t, text)}
+			continue
+		}
+		part := stepText.FindStringSubmatch(line)
+		if part == nil {
+			t.Fatalf("%s: not a step: %s", name, line)
+		}
+		s := step{text: strings.TrimPrefix(line, "--   "), repeat: 1, on: []Bucket{buckets[part[4]]}, dies: part[6] != ""}
+		s.times, s.passes = whole(t, part[3]), whole(t, part[7])
+		s.should = s.passes
+		if part[1] != "" {
+			s.repeat = whole(t, part[1])
+		}
+		if part[2] != "" {
+			if s.after, err = time.ParseDuration(part[2]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if part[5] != "" {
+			s.on = append(s.on, buckets[part[5]])
+		}
+		if part[8] != "" {
+			s.should = whole(t, part[8])
+		}
+		e.steps = append(e.steps, s)
+	}
+	return e
+}
+
+func whole(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	must(t, err)
+	return n
+}
+
+// visit is where a story is played: passed is the time since it began, which
+// never goes back, as the server's clock may.
+type visit struct {
+	client *redis.Client
+	passed time.Time
+	dies   bool
+}
+
+// asker is a limiter in its simplest form: take one token from each bucket.
+type asker func(ctx context.Context, v visit, on []Bucket) (bool, error)
+
+// follow takes the steps and tells how many passed in each. The model judges
+// what the file says should.
+func follow(t *testing.T, e antipattern, ask asker) []int {
+	t.Helper()
+	server, client := startEmbedded(t)
+	clock, m := epoch, newModel(epoch)
+	var passed []int
+	for _, s := range e.steps {
+		got, due := 0, 0
+		for range s.repeat {
+			clock = clock.Add(s.after)
+			server.SetTime(clock)
+			m.now = m.now.Add(max(s.after, 0))
+			for range s.times {
+				if m.take(ask1(s.on)).taken {
+					due++
+				}
+				allowed, err := ask(t.Context(), visit{client, m.now, s.dies}, s.on)
+				must(t, err)
+				if allowed {
+					got++
+				}
+			}
+		}
+		if due != s.should {
+			t.Errorf("the file says %q, and %d should", s.text, due)
+		}
+		passed = append(passed, got)
+	}
+	return passed
+}
+
+func ask1(on []Bucket) ask { return ask{cost: 1, buckets: on} }
+
+func (e antipattern) ask(ctx context.Context, v visit, on []Bucket) (bool, error) {
+	var keys []string
+	var args []any
+	for _, b := range on {
+		keys = append(keys, b.key())
+		args = append(args, b.Limit.Burst(), b.Limit.Window().Microseconds(), b.Limit.Burst(), 1)
+	}
+	return v.client.Eval(ctx, e.source, keys, append(args, v.dies)...).Bool()
+}
+
+func ours(ctx context.Context, v visit, on []Bucket) (bool, error) {
+	r, err := New(v.client, Config{}).Allow(ctx, 1, on...)
+	return r.Allowed, err
+}
+
+func ourPerSlot(ctx context.Context, v visit, on []Bucket) (bool, error) {
+	l := New(v.client, Config{})
+	l.perSlot = true
+	r, err := l.Allow(ctx, 1, on...)
+	return r.Allowed, err
+}
+
+func ourLocal() asker {
+	l := newLocal(epoch)
+	return func(_ context.Context, v visit, on []Bucket) (bool, error) {
+		return l.take(ask1(on), v.passed).taken, nil
+	}
+}
+
+// How a story reads that is not as it is: the broken twin of this test.
+func TestAntipatternsNoticeAStoryThatIsNotSo(t *testing.T) {
+	e := readAntipattern(t, "integer_seconds")
+	if got := follow(t, e, ours); fmt.Sprint(got) != "[10 0]" {
+		t.Errorf("ours: %v", got)
+	}
+	if got := follow(t, e, e.ask); fmt.Sprint(got) != "[10 10]" {
+		t.Errorf("the broken one: %v", got)
+	}
+}
