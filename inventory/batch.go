@@ -26,7 +26,6 @@ type saleState struct {
 
 	epoch atomic.Int64 // of the gate, as last seen
 	clock redisClock   // of the SKU's master
-	doubt atomic.Int64 // an epoch in which the gate has gone back: granted fell
 	fill  fill         // of the queue's entries, as last read
 	memory
 }

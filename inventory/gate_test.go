@@ -217,7 +217,7 @@ func (w *walk) reserveOfAnotherEpoch() {
 	}
 	reply, err := reserveScript.Run(context.Background(), w.rdb,
 		[]string{"sale:{" + w.sku + "}", "sale:{" + w.sku + "}:holds", "sale:{" + w.sku + "}:buyers", "sale:{" + w.sku + "}:queue"},
-		was, until.UnixMilli(), 100, WakeChannel, w.sku, "", "late", "ann", 1, "", "", "n").Slice()
+		was, until.UnixMilli(), 100, WakeChannel, w.sku, "", 0, "late", "ann", 1, "", "", "n").Slice()
 	if len(reply) != 2 || err != nil || reply[0] != w.model.epoch {
 		w.Fatalf("answer to a call that must do nothing: %v, %v", reply, err)
 	}

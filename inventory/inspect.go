@@ -54,14 +54,16 @@ type Summary struct {
 	Available    int64
 	Queued       int64 // orders
 	Granted      int64 // orders let in since the gate was built
-	Stale        bool  // it was built on another Redis than the one that has it now
+	Stale        bool  // it may have forgotten orders: see replid.go
 }
 
-// Summaries reads the gates of many SKUs in one pipeline.
+// Summaries reads the gates of many SKUs in one pipeline. A gate that has let in
+// fewer orders than this node knows of is marked stale, for all nodes.
 func (g *Gate) Summaries(ctx context.Context, skus ...string) ([]Summary, error) {
 	if len(skus) == 0 {
 		return nil, nil
 	}
+	sent := time.Now()
 	cmds, err := g.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, sku := range skus {
 			p.HMGet(ctx, keys.Sale(sku), "state", "epoch", "available", "total", "per_buyer", "opens_at", "closes_at", "queued", "granted", "built_on")
@@ -88,8 +90,14 @@ func (g *Gate) Summaries(ctx context.Context, skus ...string) ([]Summary, error)
 			Queued: n[7], Granted: n[8],
 		}
 		builtOn, _ := sale[9].(string)
-		now := g.replID(ctx, skus[i])
-		summaries[i].Stale = builtOn != "" && now != "" && builtOn != now
+		replID := g.replID(ctx, skus[i])
+		summaries[i].Stale = builtOn == "?" || builtOn != "" && replID != "" && builtOn != replID
+		if s := g.state(skus[i]); summaries[i].Open && s.wentBack(sent, n[1], n[8]) {
+			summaries[i].Stale = true
+			if _, _, _, err := s.send(ctx, nil); err != nil { // who asks for nothing marks it all the same
+				return nil, fmt.Errorf("mark the gate of %s stale: %w", skus[i], err)
+			}
+		}
 	}
 	return summaries, nil
 }

@@ -83,17 +83,12 @@ func (s *saleState) mayAsk() bool {
 
 // saw takes note of what a script call that was sent at sent has shown. It is
 // called before the callers of that call hear anything, so whoever has been
-// let in is not refused from here a moment later. True: the gate has gone back,
-// and with it what it knows of orders.
-func (s *saleState) saw(sent time.Time, now version, available int64) (wentBack bool) {
+// let in is not refused from here a moment later.
+func (s *saleState) saw(sent time.Time, now version, available int64) {
 	s.seen.Lock()
 	defer s.seen.Unlock()
-	if now.before(s.newest) {
-		if sent.Before(s.heard) {
-			return false // overtaken: others have been let in since
-		}
-		s.doubt.Store(now.epoch)
-		wentBack = true
+	if now.before(s.newest) && (now.epoch == s.newest.epoch || sent.Before(s.heard)) {
+		return // overtaken: others have been let in since
 	}
 	s.newest, s.heard = now, time.Now()
 	known := s.known.Load()
@@ -117,7 +112,29 @@ func (s *saleState) saw(sent time.Time, now version, available int64) (wentBack 
 			s.gate.tasks.Go(func() { s.loadBuyers(now) })
 		}
 	}
-	return wentBack
+}
+
+// letIn is how many orders the gate of that epoch has let in, at least.
+func (s *saleState) letIn(epoch int64) int64 {
+	s.seen.Lock()
+	defer s.seen.Unlock()
+	if s.newest.epoch != epoch {
+		return 0
+	}
+	return s.newest.granted
+}
+
+// wentBack takes note of how many orders a gate had let in, as read at or after
+// sent. True: it knew of more before that.
+func (s *saleState) wentBack(sent time.Time, epoch, granted int64) bool {
+	s.seen.Lock()
+	defer s.seen.Unlock()
+	now := version{epoch, granted, s.gate.replIDs.changes.Load()}
+	if s.newest.before(now) {
+		s.newest, s.heard = now, time.Now()
+	}
+	s.epoch.Store(epoch)
+	return epoch == s.newest.epoch && granted < s.newest.granted && !sent.Before(s.heard)
 }
 
 // loadBuyers reads who has had an order, at the version of a gate seen empty.

@@ -18,6 +18,10 @@ import (
 // and with each Probe. Where the two differ the gate is stale: it still lets
 // orders in, but what it refuses is ErrStale and no answer, until its keeper has
 // rebuilt it.
+//
+// A gate that has let fewer orders in than a node knows of has gone back as well,
+// whatever its Redis says. The node that finds it marks it (built_on is '?'), and
+// it is stale for all.
 type replIDWatcher struct {
 	known   sync.Map     // name of a master → its master_replid, as last heard
 	changes atomic.Int64 // how often one of them was another than before

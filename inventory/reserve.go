@@ -112,15 +112,7 @@ func (c *redisClock) until(at time.Time) int64 {
 // every call, whatever happens. Its context ends by Config.Timeout.
 func (s *saleState) reserveBatch(ctx context.Context, batch []*call) {
 	g := s.gate
-	names := []string{keys.Sale(s.sku), keys.Holds(s.sku), keys.Buyers(s.sku), keys.Queue(s.sku), keys.Keys(s.sku)}
-	args := append(make([]any, 0, 6+6*len(batch)), 0, 0, g.cfg.QueueLimit, WakeChannel, s.sku, "")
-	for _, c := range batch {
-		r := &c.Q
-		// By pointer: each value would be copied to the heap otherwise.
-		args = append(args, &r.OrderID, &r.Buyer, &r.Quantity, r.scopedKey(), &r.Fingerprint, r.sender())
-	}
-
-	began, asked, reply, err := s.send(ctx, names, args)
+	began, asked, reply, err := s.send(ctx, batch)
 	if err == nil && len(reply) != 4+len(batch) {
 		err = fmt.Errorf("reserve.lua answered %d values to %d requests", len(reply), len(batch))
 	}
@@ -143,7 +135,7 @@ func (s *saleState) reserveBatch(ctx context.Context, batch []*call) {
 	// A connection that was made for this very call may have led to another Redis.
 	stale := asked.changes != g.replIDs.changes.Load()
 	if epoch := number(reply[0]); epoch != 0 && !stale { // the gate is open, and the sale is on
-		stale = s.saw(began, version{epoch, number(reply[3]), asked.changes}, number(reply[2]))
+		s.saw(began, version{epoch, number(reply[3]), asked.changes}, number(reply[2]))
 	}
 	for i, c := range batch {
 		c.Answer, c.Err = outcome(c.Q.OrderID, reply[4+i])
@@ -156,16 +148,20 @@ func (s *saleState) reserveBatch(ctx context.Context, batch []*call) {
 // send calls the reserve script until it has answered a call that came in time
 // and under the gate's epoch. It returns when the last call was sent, and the
 // epoch and the changes of Redis that were known then.
-func (s *saleState) send(ctx context.Context, names []string, args []any) (began time.Time, asked version, reply []any, err error) {
+func (s *saleState) send(ctx context.Context, batch []*call) (began time.Time, asked version, reply []any, err error) {
 	g, start := s.gate, time.Now()
+	names := []string{keys.Sale(s.sku), keys.Holds(s.sku), keys.Buyers(s.sku), keys.Queue(s.sku), keys.Keys(s.sku)}
+	args := append(make([]any, 0, 7+6*len(batch)), 0, 0, g.cfg.QueueLimit, WakeChannel, s.sku, "", 0)
+	for _, c := range batch {
+		r := &c.Q
+		// By pointer: each value would be copied to the heap otherwise.
+		args = append(args, &r.OrderID, &r.Buyer, &r.Quantity, r.scopedKey(), &r.Fingerprint, r.sender())
+	}
 	for range reserveTries {
 		asked = version{epoch: s.epoch.Load(), changes: g.replIDs.changes.Load()}
-		args[0], args[5] = asked.epoch, g.replID(ctx, s.sku)
-		if asked.epoch != 0 && asked.epoch == s.doubt.Load() {
-			args[5] = "?"
-		}
-		args[1] = s.clock.until(start.Add(min(g.cfg.Timeout, maxLate)))
 		began = time.Now()
+		args[0], args[5], args[6] = asked.epoch, g.replID(ctx, s.sku), s.letIn(asked.epoch)
+		args[1] = s.clock.until(start.Add(min(g.cfg.Timeout, maxLate)))
 		reply, err = reserveScript.Run(ctx, g.rdb, names, args...).Slice()
 		if err != nil || len(reply) < 2 {
 			return began, asked, reply, err

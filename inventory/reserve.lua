@@ -6,8 +6,9 @@
 --       2 until when the call is good, ms since 1970 on this clock
 --       3 bound of the queue, orders
 --       4 channel to wake the keeper on  5 what to say there
---       6 master_replid of this Redis, as the node knows it; '' where it does not,
---         '?' where the node knows that this gate has gone back
+--       6 master_replid of this Redis, as the node knows it; '' where it does not
+--       7 how many orders this gate had let in under that epoch, when the node
+--         last heard of it
 --       then for each request: order id, buyer, quantity, idempotency key or '',
 --       fingerprint of the body, node that waits (and maybe more: see sender in
 --       reserve.go)
@@ -24,8 +25,9 @@
 --                 -3 queue full,
 --                 -4 malformed: no order id, or one with a space in it, no
 --                    buyer, or a quantity that is not a whole number above 0,
---                 -5 stale: the gate was built on another Redis (replid.go), or
---                    the buyers are gone, so no answer is certain;
+--                 -5 stale: the gate was built on another Redis (replid.go), has
+--                    let fewer orders in than before, or the buyers are gone, so
+--                    no answer is certain;
 --                 or refused by an answer:
 --                 -20 not open, -21 closed, -22 buyer's limit, -23 sold out,
 --                 -24 key used for another body,
@@ -44,7 +46,7 @@
 -- `queued`: reserve.lua adds to it, ack.lua takes off.
 local call = redis.call -- a look-up less for each of many calls
 local PER = 6
-local FIRST = 7
+local FIRST = 8
 local ENTRY = 125 -- orders in an entry of the queue: four of them make up a keeper's transaction
 local requests = (#ARGV - FIRST + 1) / PER
 
@@ -65,7 +67,14 @@ end
 local window = 0
 if now < tonumber(sale[3]) then window = -20 elseif now >= tonumber(sale[4]) then window = -21 end
 local per_buyer, available = tonumber(sale[5]), tonumber(sale[6])
-local stale = ARGV[6] == '?' or ARGV[6] ~= '' and (sale[9] or '') ~= '' and ARGV[6] ~= sale[9]
+local built_on = sale[9] or ''
+-- A count that only grows has gone back: for all nodes, this gate is built on no
+-- Redis that there is, until it is rebuilt.
+if epoch == tonumber(ARGV[1]) and tonumber(sale[7]) < tonumber(ARGV[7]) and built_on ~= '?' then
+  built_on = '?'
+  call('HSET', KEYS[1], 'built_on', built_on)
+end
+local stale = built_on == '?' or ARGV[6] ~= '' and built_on ~= '' and ARGV[6] ~= built_on
 -- install.lua sets the field ''. Where it is missing, Redis has lost the buyers'
 -- hash alone, even if buyers were let in since.
 if call('HEXISTS', KEYS[3], '') == 0 then stale = true end

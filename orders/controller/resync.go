@@ -63,19 +63,13 @@ func (ks *Controller) resync(ctx context.Context) error {
 // refused come first, and beside the bound (resync.go).
 const maxRebuilds = 4
 
-// findStale has stale gates rebuilt, a few at a time: those that were built on
-// another Redis, and those that have let fewer orders in than a moment ago.
+// findStale has stale gates rebuilt, a few at a time.
 func (ks *Controller) findStale(skus []string, summaries []inventory.Summary) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
 	ks.staleSKUs, ks.scans = ks.staleSKUs[:0], 0
 	for i, sku := range skus {
-		p, g := ks.slots[sku], summaries[i]
-		if p == nil || !g.Open {
-			continue
-		}
-		wentBack := g.Epoch == p.last.Epoch && g.Granted < p.last.Granted
-		if p.last = g; g.Stale || wentBack {
+		if g := summaries[i]; ks.slots[sku] != nil && g.Open && g.Stale {
 			ks.staleSKUs = append(ks.staleSKUs, sku)
 		}
 	}
@@ -104,7 +98,6 @@ func (ks *Controller) rebuildStale() {
 
 // A schedule says when a slot compares its gate with the database.
 type schedule struct {
-	last  inventory.Summary // the gate at the last resync
 	seen  inventory.Summary // the gate when its sums were last to be compared
 	later keeper.Work       // what a pass has left to be done again, but not at once
 	sums  time.Time         // not again before

@@ -6,8 +6,8 @@ package keys
 
 import "strconv"
 
-// Sale is a hash: state, epoch, built_on (the master_replid of the
-// Redis it was built on), total, available, resume_at (until when nothing is sold,
+// Sale is a hash: state, epoch, built_on (the master_replid of the Redis it was
+// built on, '?' once it has gone back), total, available, resume_at (until when nothing is sold,
 // see rest.lua), granted, queued (the orders in the queue) and the terms of the
 // sale.
 func Sale(sku string) string { return "sale:{" + sku + "}" }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/wire"
@@ -23,19 +25,44 @@ func TestRedisThatForgotTheBuyer(t *testing.T) {
 	order := func() answer { return n.order("S", "ann") }
 	first := order().is(201)
 	rdb := openRedis(t, s.RedisURL)
-	forgets := func() {
-		ctx := t.Context()
-		err := errors.Join(rdb.Del(ctx, "sale:{S}:holds", "sale:{S}:keys").Err(),
-			rdb.HSet(ctx, "sale:{S}:buyers", "another", 0).Err(), rdb.HDel(ctx, "sale:{S}:buyers", "ann").Err())
-		must(t, err)
-	}
-	eventually(t, "acknowledged", func() bool { return rdb.XLen(t.Context(), "sale:{S}:queue").Val() == 0 })
-	forgets()
+	forgetAnn(t, rdb)
 	order().is(409, "sold_out") // it has forgotten
 	s.Redis.Kill()
 	must(t, s.Redis.Restart(t.Context()))
 	var a answer
 	eventually(t, "an answer", func() bool { a = order(); return a.status != 503 })
+	a.replays(first)
+}
+
+// forgetAnn makes the gate of S lack all that it knows of ann's order, once that is
+// durable.
+func forgetAnn(t *testing.T, rdb *redis.Client) {
+	t.Helper()
+	ctx := t.Context()
+	eventually(t, "acknowledged", func() bool { return rdb.XLen(ctx, "sale:{S}:queue").Val() == 0 })
+	must(t, errors.Join(rdb.Del(ctx, "sale:{S}:holds", "sale:{S}:keys").Err(),
+		rdb.HSet(ctx, "sale:{S}:buyers", "another", 0).Err(), rdb.HDel(ctx, "sale:{S}:buyers", "ann").Err()))
+}
+
+// Redis has lost its last write and says that it is the same as before. One node
+// knows better by the orders that were let in. From its next question on the other
+// node refuses nobody either, however long the rebuild takes.
+func TestOneNodeKnowsThatRedisWentBack(t *testing.T) {
+	t.Parallel()
+	s, w := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
+	knows, other := start(t, s, quick), start(t, s, func(c *Config) { quick(c); c.Node = "two" })
+	knows.put("S", 1, 1, 900).ok()
+	eventually(t, "the other node has the sale", func() bool { return other.send("GET", "/v1/sales/S", "", "").status == 200 })
+	first := knows.order("S", "ann").is(201)
+	rdb := openRedis(t, s.RedisURL)
+	forgetAnn(t, rdb)
+	w.Freeze()
+	must(t, rdb.HIncrBy(t.Context(), "sale:{S}", "granted", -1).Err())
+	knows.order("S", "carl").is(503)
+	other.order("S", "ann").is(503)
+	w.Thaw()
+	var a answer
+	eventually(t, "an answer", func() bool { a = other.order("S", "ann"); return a.status != 503 })
 	a.replays(first)
 }
 

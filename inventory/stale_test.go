@@ -1,0 +1,69 @@
+package inventory
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A gate has let fewer orders in than one node knows of: it has forgotten some.
+// From when that node asks, no node refuses anybody, until the gate is rebuilt.
+func TestGateThatWentBack(t *testing.T) {
+	unmarked := twin{"", &reserveScript, reserveLua, "call('HSET', KEYS[1], 'built_on', built_on)", ""}
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		for asks, ask := range map[string]func(g *Gate, sku string) error{
+			"a buyer": func(g *Gate, sku string) error { return errOf(g.Reserve(t.Context(), greedy(sku))) },
+			"a keeper": func(g *Gate, sku string) error {
+				found, err := g.Summaries(t.Context(), sku)
+				if err == nil && found[0].Stale {
+					err = ErrStale
+				}
+				return err
+			},
+		} {
+			other, sku := goneBack(t, rdb, ask)
+			if err := errOf(other.Reserve(t.Context(), greedy(sku))); !errors.Is(err, ErrStale) {
+				t.Errorf("%s has noticed; another node says %v", asks, err)
+			}
+			reserve(t, other, order(sku, "new", "bob")) // by the count alone, nobody could tell any more
+			is(t, ask(other, sku), ErrStale)
+
+			shut(t, other, sku)
+			check(t, rdb.Del(t.Context(), "sale:{"+sku+"}:queue").Err())
+			install(t, other, sku, first, truth{Terms: terms(2, 1), Available: 0})
+			is(t, errOf(other.Reserve(t.Context(), greedy(sku))), ErrBuyerLimit)
+		}
+		unmarked.use(t)
+		other, sku := goneBack(t, rdb, func(g *Gate, sku string) error { return errOf(g.Reserve(t.Context(), greedy(sku))) })
+		is(t, errOf(other.Reserve(t.Context(), greedy(sku))), ErrBuyerLimit) // the twin's fault
+	})
+}
+
+// greedy is a request that only a refusal answers.
+func greedy(sku string) Request {
+	return Request{OrderID: "many", SKU: sku, Buyer: "carl", Quantity: 2, Node: "n"}
+}
+
+// goneBack opens a gate that forgets an order. The node that knows of it asks, and
+// another does not know.
+func goneBack(t *testing.T, rdb *redis.Client, ask func(g *Gate, sku string) error) (other *Gate, sku string) {
+	t.Helper()
+	knows, other, sku := New(rdb, Config{}), New(rdb, Config{}), newSKU()
+	open(t, knows, sku, 2, 1)
+	reserve(t, knows, order(sku, "forgotten", "ann"))
+	_, err := knows.Summaries(t.Context(), sku)
+	check(t, err)
+	is(t, errOf(knows.Reserve(t.Context(), greedy(sku))), ErrBuyerLimit)
+	_, err = rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		name := "sale:{" + sku + "}"
+		p.HIncrBy(t.Context(), name, "granted", -1)
+		p.HIncrBy(t.Context(), name, "available", 1)
+		p.HDel(t.Context(), name+":holds", "forgotten")
+		p.HDel(t.Context(), name+":buyers", "ann")
+		return nil
+	})
+	check(t, err)
+	is(t, ask(knows, sku), ErrStale)
+	return other, sku
+}
