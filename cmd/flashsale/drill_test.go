@@ -13,6 +13,7 @@ import (
 	"flashsale/cmd/flashsale/internal/prove/drill"
 	"flashsale/cmd/flashsale/internal/prove/gallery"
 	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/judge"
 	"flashsale/loadtest/servers/servertest"
 )
 
@@ -60,19 +61,26 @@ func TestDrills(t *testing.T) {
 			if servertest.Race { // selling begins late, and what is done to it takes longer
 				attack += attack / 2
 			}
-			report, err := drills(t.Context(), t, drill.Config{Names: []string{name}, Duration: attack})
-			noError(t, err)
-			var out bytes.Buffer
-			if err := report.WriteText(&out); err != nil {
-				t.Error(err)
+			row, code := drilled(t, name, attack)
+			for again := 2; again > 0 && code == judge.ExitUnjudged; again-- { // the machine was too busy for a verdict
+				attack += attack / 2
+				row, code = drilled(t, name, attack)
 			}
-			t.Log(out.String())
-			row := report.Drills[0]
-			if report.ExitCode() != 0 || row.Verdict != "PASS" || row.Orders == 0 || len(row.Done) == 0 || row.LongestGapMS <= 0 {
+			if code != judge.ExitPass || row.Verdict != "PASS" || row.Orders == 0 || len(row.Done) == 0 || row.LongestGapMS <= 0 {
 				t.Errorf("%+v", row)
 			}
 		})
 	}
+}
+
+func drilled(t *testing.T, name string, attack time.Duration) (drill.Row, int) {
+	t.Helper()
+	report, err := drills(t.Context(), t, drill.Config{Names: []string{name}, Duration: attack})
+	noError(t, err)
+	var out bytes.Buffer
+	noError(t, report.WriteText(&out))
+	t.Log(out.String())
+	return report.Drills[0], report.ExitCode()
 }
 
 // A drill can fail: nodes that count no buyer's units break a promise, and the logs
