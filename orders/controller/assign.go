@@ -12,7 +12,7 @@ import (
 
 	"flashsale/orders"
 	"flashsale/orders/keeper"
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
 	"flashsale/orders/store"
 )
 
@@ -154,7 +154,7 @@ func (ks *Controller) plan(sales []orders.Sale) (move []*slot, others []candidat
 
 func (ks *Controller) tryTake(ctx context.Context, sku string) {
 	err := ks.take(ctx, sku)
-	if err != nil && !errors.Is(err, lock.ErrHeld) && ctx.Err() == nil {
+	if err != nil && !errors.Is(err, lease.ErrHeld) && ctx.Err() == nil {
 		ks.log.Warn("takeover failed", "sku", sku, "error", err)
 	}
 }
@@ -179,7 +179,7 @@ func (ks *Controller) take(ctx context.Context, sku string) error {
 	ks.enqueue(p, keeper.Release|keeper.Inspect)
 	ks.mu.Unlock()
 	context.AfterFunc(held.Context(), func() {
-		if cause := context.Cause(held.Context()); errors.Is(cause, lock.ErrLost) {
+		if cause := context.Cause(held.Context()); errors.Is(cause, lease.ErrLost) {
 			ks.count.Lost.Add(1)
 			ks.log.Warn("lock of a SKU lost", "sku", sku, "cause", cause)
 		}
@@ -190,7 +190,7 @@ func (ks *Controller) take(ctx context.Context, sku string) error {
 
 // claim raises the fence. A database that hangs must hold up
 // neither the SKUs that come after this one nor the node's end.
-func (ks *Controller) claim(ctx context.Context, held *lock.Lock, sku string) (*orders.Sale, error) {
+func (ks *Controller) claim(ctx context.Context, held *lease.Lock, sku string) (*orders.Sale, error) {
 	within, cancel := context.WithTimeout(held.Context(), ks.cfg.Lease/2)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()

@@ -15,7 +15,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/orders"
 	"flashsale/orders/keeper"
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
 	"flashsale/orders/store"
 )
 
@@ -24,8 +24,8 @@ type Setup struct {
 	Store *store.Store
 	Gate  keeper.Gate
 	Redis redis.UniversalClient
-	Locks lock.Locker // says who keeps a SKU; its Run is run here
-	Node  string      // names this process, once in all its life
+	Locks lease.Locker // says who keeps a SKU; its Run is run here
+	Node  string       // names this process, once in all its life
 	Clock func() time.Time
 	Log   *slog.Logger
 	// Deliver hears what became of orders whose callers wait on this node. It must

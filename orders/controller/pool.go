@@ -15,7 +15,7 @@ import (
 
 	"flashsale/orders"
 	"flashsale/orders/keeper"
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
 	"flashsale/orders/store"
 )
 
@@ -27,7 +27,7 @@ type Controller struct {
 	store       *store.Store
 	Commits     *keeper.GroupCommit
 	gate        keeper.Gate
-	locks       lock.Locker
+	locks       lease.Locker
 	catalog     *store.Catalog
 	redis       *redisHealth
 	loops       map[string]*loop
@@ -61,7 +61,7 @@ type Controller struct {
 type slot struct {
 	*keeper.Keeper
 	sku             string
-	held            *lock.Lock
+	held            *lease.Lock
 	began           time.Time   // a pass, or the slot's last sign of life then, if that was later
 	todo            keeper.Work // of the next pass
 	doing           keeper.Work // of the pass under way

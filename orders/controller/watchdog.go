@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
 )
 
 // A keeper lives by its progress: a commit, a write to the gate that was
@@ -132,7 +132,7 @@ func (ks *Controller) letGo(p *slot) {
 	if cancel != nil {
 		cancel(errNoProgress)
 	}
-	if errors.Is(context.Cause(p.held.Context()), lock.ErrLost) {
+	if errors.Is(context.Cause(p.held.Context()), lease.ErrLost) {
 		return // there is nothing to let go of, and often nobody to tell
 	}
 	if err := p.held.Release(context.Background()); err != nil { // within a time of its own

@@ -4,44 +4,51 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/orders/lock"
+	"flashsale/orders/lock/fence"
+	"flashsale/orders/lock/lease"
 	"flashsale/orders/lock/locktest"
+	"flashsale/orders/lock/redlock"
+	"flashsale/orders/lock/reentrant"
 )
 
 // The suite over every kind of lock in Redis, embedded and real.
 func TestConformance(t *testing.T) {
-	acquire, renew, release := lock.Hashes()
+	acquire := hashOf(t, "internal/onredis/hand_over.lua", "internal/onredis/acquire.lua")
+	renew, release := hashOf(t, "internal/onredis/renew.lua"), hashOf(t, "internal/onredis/hand_over.lua", "internal/onredis/release.lua")
 	one := locktest.Store{
-		New: func(t testing.TB, servers []string, cfg lock.Config) lock.Locker {
+		New: func(t testing.TB, servers []string, cfg lease.Config) lease.Locker {
 			return lock.New(connect(t, servers[0]), cfg)
 		},
 		Acquires: contains(acquire), Renews: contains(renew), Releases: contains(release),
 		InOrder: true,
-		Ready:   func(l lock.Locker) bool { return lock.Listens(l.(*lock.Client)) },
+		Ready:   func(l lease.Locker) bool { return lock.Listens(l.(*lock.Client)) },
 	}
 	asking := one
-	asking.New = func(t testing.TB, servers []string, cfg lock.Config) lock.Locker {
-		cfg.Retry = lock.Every(5 * time.Millisecond)
+	asking.New = func(t testing.TB, servers []string, cfg lease.Config) lease.Locker {
+		cfg.Retry = lease.Every(5 * time.Millisecond)
 		return lock.New(connect(t, servers[0]), cfg)
 	}
 	asking.InOrder, asking.Ready = false, nil
 	majority := asking
-	majority.New = func(t testing.TB, servers []string, cfg lock.Config) lock.Locker {
+	majority.New = func(t testing.TB, servers []string, cfg lease.Config) lease.Locker {
 		var masters []redis.UniversalClient
 		for _, server := range servers {
 			masters = append(masters, connect(t, server))
 		}
-		return lock.NewRedlock(masters, cfg)
+		return redlock.New(masters, cfg)
 	}
 	entering := one
-	enter, reenter, leave := lock.ReentrantHashes()
-	entering.New = func(t testing.TB, servers []string, cfg lock.Config) lock.Locker {
-		return lock.NewReentrant(connect(t, servers[0]), rand.Text(), cfg)
+	enter, reenter, leave := hashOf(t, "reentrant/enter.lua"), hashOf(t, "reentrant/reenter.lua"), hashOf(t, "reentrant/leave.lua")
+	entering.New = func(t testing.TB, servers []string, cfg lease.Config) lease.Locker {
+		return reentrant.New(connect(t, servers[0]), rand.Text(), cfg)
 	}
 	entering.Acquires, entering.Renews, entering.Releases = contains(enter), contains(reenter), contains(leave)
 	entering.InOrder, entering.Ready, entering.Reentrant = false, nil, true
@@ -63,14 +70,14 @@ func TestConformance(t *testing.T) {
 				for range kind.servers {
 					store.Servers = append(store.Servers, start(t))
 				}
-				store.Fence = func(t testing.TB, _ lock.Locker) lock.Fence {
+				store.Fence = func(t testing.TB, _ lease.Locker) fence.Issuer {
 					rdb := connect(t, store.Servers[0])
 					if kind.name == "redlock" || kind.Reentrant {
 						// Any master may be the one that has no vote of ours, and
 						// what a Reentrant keeps is no token that could be compared.
 						return counter{rdb}
 					}
-					return lock.NewRedisFence(rdb)
+					return fence.NewRedis(rdb)
 				}
 				store.Steal = func(t testing.TB, key string) {
 					for _, server := range store.Servers {
@@ -81,6 +88,20 @@ func TestConformance(t *testing.T) {
 			})
 		}
 	}
+}
+
+// hashOf is that of a script, by which a proxy tells the commands apart.
+func hashOf(t testing.TB, files ...string) string {
+	t.Helper()
+	var source strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(text)
+	}
+	return redis.NewScript(source.String()).Hash()
 }
 
 // steal has a thief hold key, for ever.
@@ -100,7 +121,7 @@ func steal(t testing.TB, rdb *redis.Client, key string, reentrant bool) {
 // counter stands for a resource that issues its own tokens.
 type counter struct{ *redis.Client }
 
-func (c counter) Raise(ctx context.Context, l *lock.Lock) (int64, error) {
+func (c counter) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 	return c.Incr(ctx, l.Key()+":counter").Result()
 }
 

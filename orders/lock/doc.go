@@ -1,7 +1,7 @@
 // Package lock is a distributed lock: at most one holder per key, for one lease
 // at a time.
 //
-//	client := lock.New(rdb, lock.Config{})
+//	client := lock.New(rdb, lease.Config{})
 //	go client.Run(ctx) // renews what is held, hears what is released
 //
 //	l, err := client.Acquire(ctx, "lock:{sku}")
@@ -31,14 +31,16 @@
 // stands still); a Redis that fails over to a replica may forget a lock it has
 // granted. In both cases two holders believe in the same lock. So the lock is
 // for order and for speed; where two writers would do damage, the resource that
-// is written must check a fencing token which it has issued itself: see Fence.
+// is written must check a fencing token which it has issued itself: see package
+// fence.
 //
 // # Kinds
 //
-// All are a Locker, and pass the same suite (package locktest): Client in one
-// Redis, Redlock over several masters, Reentrant for owners who enter again, and
-// the packages zookeeper and mysql. AcquireAll, AcquireFenced, Once and Lead work
-// with each of them. Package antipatterns shows how other locks break.
+// All are a lease.Locker, and pass the same suite (package locktest): the Client
+// here, in one Redis, and those of the packages redlock, reentrant, zookeeper and
+// mysql. The packages fence, several and election work with each of them. Package
+// lease has what they share: Config, Lock, errors, and the toolkit for another
+// store. Package antipatterns shows how other locks break.
 //
 // # Redis clients
 //

@@ -11,10 +11,16 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/orders/lock"
+	"flashsale/orders/lock/election"
+	"flashsale/orders/lock/fence"
+	"flashsale/orders/lock/lease"
+	"flashsale/orders/lock/redlock"
+	"flashsale/orders/lock/reentrant"
+	"flashsale/orders/lock/several"
 )
 
 // start is a Client that runs, on a Redis of its own, until stop is called.
-func start(cfg lock.Config) (client *lock.Client, stop func()) {
+func start(cfg lease.Config) (client *lock.Client, stop func()) {
 	server := miniredis.NewMiniRedis()
 	if err := server.Start(); err != nil {
 		panic(err)
@@ -37,7 +43,7 @@ func start(cfg lock.Config) (client *lock.Client, stop func()) {
 // Two callers want to work on one SKU: one does, the other follows at once when
 // the lock is released.
 func Example() {
-	client, stop := start(lock.Config{Lease: 5 * time.Second})
+	client, stop := start(lease.Config{Lease: 5 * time.Second})
 	defer stop()
 	ctx := context.Background()
 
@@ -51,7 +57,7 @@ func Example() {
 	_, err = client.TryAcquire(ctx, "lock:{sku}")
 	fmt.Println("second tries:", err)
 
-	second := make(chan *lock.Lock)
+	second := make(chan *lease.Lock)
 	go func() {
 		l, err := client.Acquire(ctx, "lock:{sku}") // waits
 		if err != nil {
@@ -66,7 +72,7 @@ func Example() {
 
 	l := <-second
 	stop() // without releasing
-	fmt.Println("second:", errors.Is(context.Cause(l.Context()), lock.ErrLost), context.Cause(l.Context()))
+	fmt.Println("second:", errors.Is(context.Cause(l.Context()), lease.ErrLost), context.Cause(l.Context()))
 
 	// Output:
 	// first holds it: true
@@ -78,7 +84,7 @@ func Example() {
 // To wait at most for a while is the context's business; how long the lock may be
 // kept is another.
 func ExampleClient_Acquire() {
-	client, stop := start(lock.Config{Lease: 5 * time.Second, MaxHold: time.Minute})
+	client, stop := start(lease.Config{Lease: 5 * time.Second, MaxHold: time.Minute})
 	defer stop()
 	held, err := client.TryAcquire(context.Background(), "lock:{sku}")
 	if err != nil {
@@ -96,11 +102,11 @@ func ExampleClient_Acquire() {
 }
 
 // Several SKUs at once, all or none, in whatever order two callers name them.
-func ExampleAcquireAll() {
-	client, stop := start(lock.Config{})
+func Example_several() {
+	client, stop := start(lease.Config{})
 	defer stop()
 	ctx := context.Background()
-	set, err := lock.AcquireAll(ctx, client, "lock:{shoe}", "lock:{box}", "lock:{shoe}")
+	set, err := several.Acquire(ctx, client, "lock:{shoe}", "lock:{box}", "lock:{shoe}")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -108,8 +114,8 @@ func ExampleAcquireAll() {
 	for _, l := range set.Locks() {
 		fmt.Println(l.Key())
 	}
-	_, err = lock.TryAcquireAll(ctx, client, "lock:{bag}", "lock:{box}")
-	fmt.Println(errors.Is(err, lock.ErrHeld))
+	_, err = several.TryAcquire(ctx, client, "lock:{bag}", "lock:{box}")
+	fmt.Println(errors.Is(err, lease.ErrHeld))
 	fmt.Println(set.Release(ctx))
 	// Output:
 	// lock:{box}
@@ -120,7 +126,7 @@ func ExampleAcquireAll() {
 
 // A token that only grows, to be checked where the work is written. This one
 // comes from Redis and shares its fate; mysql.Fence is for what a database keeps.
-func ExampleAcquireFenced() {
+func Example_fence() {
 	server := miniredis.NewMiniRedis()
 	if err := server.Start(); err != nil {
 		panic(err)
@@ -128,9 +134,9 @@ func ExampleAcquireFenced() {
 	defer server.Close()
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
 	defer rdb.Close()
-	ctx, client, fence := context.Background(), lock.New(rdb, lock.Config{}), lock.NewRedisFence(rdb)
+	ctx, client, issuer := context.Background(), lock.New(rdb, lease.Config{}), fence.NewRedis(rdb)
 	for range 2 {
-		l, token, err := lock.AcquireFenced(ctx, client, fence, "lock:{sku}")
+		l, token, err := fence.Acquire(ctx, client, issuer, "lock:{sku}")
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -146,18 +152,18 @@ func ExampleAcquireFenced() {
 }
 
 // Each node has a sweeper on its schedule; one of them sweeps.
-func ExampleOnce() {
-	client, stop := start(lock.Config{})
+func Example_once() {
+	client, stop := start(lease.Config{})
 	defer stop()
 	ctx := context.Background()
 	sweep := func(context.Context) error {
 		fmt.Println("expired orders swept")
 		// Another node's turn comes while this one is at work.
-		ran, err := lock.Once(ctx, client, "lock:{sweep}", func(context.Context) error { panic("two sweepers") })
+		ran, err := election.Once(ctx, client, "lock:{sweep}", func(context.Context) error { panic("two sweepers") })
 		fmt.Println("the other one swept:", ran, err)
 		return nil
 	}
-	ran, err := lock.Once(ctx, client, "lock:{sweep}", sweep)
+	ran, err := election.Once(ctx, client, "lock:{sweep}", sweep)
 	fmt.Println("this one swept:", ran, err)
 	// Output:
 	// expired orders swept
@@ -167,8 +173,8 @@ func ExampleOnce() {
 
 // One node leads for as long as it can: it sweeps, again and again, until it
 // loses the lock or is told to stop.
-func ExampleLead() {
-	client, stop := start(lock.Config{})
+func Example_lead() {
+	client, stop := start(lease.Config{})
 	defer stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	sweeps := 0
@@ -186,13 +192,13 @@ func ExampleLead() {
 			}
 		}
 	}
-	err := lock.Lead(ctx, client, "lock:{sweep}", sweeper, func(err error) { fmt.Println(err) })
+	err := election.Lead(ctx, client, "lock:{sweep}", sweeper, func(err error) { fmt.Println(err) })
 	fmt.Println("swept three times or more:", sweeps >= 3, err)
 	// Output: swept three times or more: true <nil>
 }
 
 // The same name enters again; another one waits for both to be released.
-func ExampleReentrant() {
+func Example_reentrant() {
 	server := miniredis.NewMiniRedis()
 	if err := server.Start(); err != nil {
 		panic(err)
@@ -201,7 +207,7 @@ func ExampleReentrant() {
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
 	defer rdb.Close()
 	ctx := context.Background()
-	ann, bob := lock.NewReentrant(rdb, "ann", lock.Config{}), lock.NewReentrant(rdb, "bob", lock.Config{})
+	ann, bob := reentrant.New(rdb, "ann", lease.Config{}), reentrant.New(rdb, "bob", lease.Config{})
 
 	outer, _ := ann.TryAcquire(ctx, "lock:{sku}")
 	inner, err := ann.TryAcquire(ctx, "lock:{sku}")
@@ -221,8 +227,8 @@ func ExampleReentrant() {
 }
 
 // Retries that one describes, and that share nothing between calls.
-func ExampleLimit() {
-	client, stop := start(lock.Config{Retry: lock.Limit(3, lock.Backoff(time.Millisecond, 10*time.Millisecond))})
+func Example_retry() {
+	client, stop := start(lease.Config{Retry: lease.Limit(3, lease.Backoff(time.Millisecond, 10*time.Millisecond))})
 	defer stop()
 	ctx := context.Background()
 	held, err := client.TryAcquire(ctx, "lock:{sku}")
@@ -243,7 +249,7 @@ func ExampleLimit() {
 
 // Three masters that know nothing of each other: one of them may be down, two may
 // not.
-func ExampleNewRedlock() {
+func Example_redlock() {
 	var servers []*miniredis.Miniredis
 	var masters []redis.UniversalClient
 	for range 3 {
@@ -256,8 +262,8 @@ func ExampleNewRedlock() {
 		defer rdb.Close()
 		servers, masters = append(servers, server), append(masters, rdb)
 	}
-	ctx, config := context.Background(), lock.Config{Lease: time.Hour, Timeout: time.Minute}
-	ann, bob := lock.NewRedlock(masters, config), lock.NewRedlock(masters, config)
+	ctx, config := context.Background(), lease.Config{Lease: time.Hour, Timeout: time.Minute}
+	ann, bob := redlock.New(masters, config), redlock.New(masters, config)
 
 	servers[0].SetError("down")
 	held, err := ann.TryAcquire(ctx, "lock:{sku}")
@@ -268,7 +274,7 @@ func ExampleNewRedlock() {
 
 	servers[1].SetError("down")
 	_, err = bob.TryAcquire(ctx, "lock:{sku}")
-	fmt.Println("two are down, nobody:", errors.Is(err, lock.ErrUnknown))
+	fmt.Println("two are down, nobody:", errors.Is(err, lease.ErrUnknown))
 	// Output:
 	// one is down, ann: <nil>
 	// one is down, bob: acquire "lock:{sku}": lock: held by someone else
@@ -277,9 +283,9 @@ func ExampleNewRedlock() {
 }
 
 // What happens to the locks, for metrics and traces.
-func ExampleHooks() {
+func Example_hooks() {
 	ctx, giveUp := context.WithCancel(context.Background())
-	client, stop := start(lock.Config{Hooks: lock.Hooks{
+	client, stop := start(lease.Config{Hooks: lease.Hooks{
 		Waiting: func(_ context.Context, key string) {
 			fmt.Println("waiting for", key)
 			giveUp()

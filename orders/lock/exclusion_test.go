@@ -3,6 +3,8 @@ package lock
 import (
 	"context"
 	"errors"
+	"flashsale/orders/lock/internal/onredis"
+	"flashsale/orders/lock/lease"
 	"fmt"
 	"sync"
 	"testing"
@@ -13,17 +15,17 @@ import (
 
 // A check is run on our scripts, where it must find nothing, and on each broken
 // twin, where it must find something. s is a store that holds none of its keys.
-type check func(t *testing.T, s server, sc scripts) error
+type check func(t *testing.T, s server, sc onredis.Scripts) error
 
 // twins maps what is wrong with them to scripts with one step replaced.
-type twins map[string]func(*scripts)
+type twins map[string]func(*onredis.Scripts)
 
 func (check check) run(t *testing.T, broken twins) {
 	eachStore(t, func(t *testing.T, s server) {
-		ok(t, check(t, s, newScripts()))
+		ok(t, check(t, s, onredis.NewScripts()))
 		for what, spoil := range broken {
 			must(t, s.connect(t).FlushAll(background(t)).Err())
-			sc := newScripts()
+			sc := onredis.NewScripts()
 			spoil(&sc)
 			s.patience = 500 * time.Millisecond // what does not come need not be waited for
 			if err := check(t, s, sc); err == nil {
@@ -39,12 +41,12 @@ func (check check) run(t *testing.T, broken twins) {
 // which is only right if no two of them are between the two at once.
 func TestOneHolderAtATime(t *testing.T) {
 	const clients, goroutines, rounds = 6, 5, 8
-	check(func(t *testing.T, s server, sc scripts) error {
+	check(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx := background(t)
 		var all sync.WaitGroup
 		failed := make(chan error, clients*goroutines)
 		for range clients {
-			c := s.client(t, Config{}, sc)
+			c := s.client(t, lease.Config{}, sc)
 			for range goroutines {
 				all.Go(func() {
 					for range rounds {
@@ -67,11 +69,11 @@ func TestOneHolderAtATime(t *testing.T) {
 		}
 		return err
 	}).run(t, twins{
-		"acquire that takes what is held": func(sc *scripts) {
-			sc.acquire = newScript(`redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 0`)
+		"acquire that takes what is held": func(sc *onredis.Scripts) {
+			sc.Acquire = onredis.NewScript(`redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 0`)
 		},
-		"no lock at all": func(sc *scripts) {
-			sc.acquire, sc.release = newScript(`return 0`), newScript(`return 1`)
+		"no lock at all": func(sc *onredis.Scripts) {
+			sc.Acquire, sc.Release = onredis.NewScript(`return 0`), onredis.NewScript(`return 1`)
 		},
 	})
 }
@@ -81,11 +83,11 @@ func addUnderLock(ctx context.Context, c *Client) error {
 	if err != nil {
 		return err
 	}
-	n, err := c.rdb.Get(ctx, "counter").Int()
+	n, err := c.store.RDB.Get(ctx, "counter").Int()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return err
 	}
-	if err := c.rdb.Set(ctx, "counter", n+1, 0).Err(); err != nil {
+	if err := c.store.RDB.Set(ctx, "counter", n+1, 0).Err(); err != nil {
 		return err
 	}
 	return l.Release(ctx)
@@ -94,10 +96,10 @@ func addUnderLock(ctx context.Context, c *Client) error {
 // A's lease ends, B acquires, A releases: B's lock must stay, and C stay out.
 func TestReleaseByTheWrongHolder(t *testing.T) {
 	const key = "lock:{sku}"
-	check(func(t *testing.T, s server, sc scripts) error {
+	check(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx := background(t)
-		a, b := s.idle(t, Config{}), s.idle(t, Config{})
-		a.scripts = sc
+		a, b := s.idle(t, lease.Config{}), s.idle(t, lease.Config{})
+		a.store.Scripts = sc
 
 		la, err := a.TryAcquire(ctx, key)
 		if err != nil {
@@ -110,22 +112,22 @@ func TestReleaseByTheWrongHolder(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := la.Release(ctx); !errors.Is(err, ErrNotMine) {
-			return fmt.Errorf("release of another's lock: %v, want ErrNotMine", err)
+		if err := la.Release(ctx); !errors.Is(err, lease.ErrNotMine) {
+			return fmt.Errorf("release of another's lock: %v, want lease.ErrNotMine", err)
 		}
-		if _, err := b.TryAcquire(ctx, key); !errors.Is(err, ErrHeld) {
-			return fmt.Errorf("third acquire: %v, want ErrHeld", err)
+		if _, err := b.TryAcquire(ctx, key); !errors.Is(err, lease.ErrHeld) {
+			return fmt.Errorf("third acquire: %v, want lease.ErrHeld", err)
 		}
 		return lb.Release(ctx)
 	}).run(t, twins{
-		"release that deletes whatever is there": func(sc *scripts) {
-			sc.release = newScript(`return redis.call('DEL', KEYS[1])`)
+		"release that deletes whatever is there": func(sc *onredis.Scripts) {
+			sc.Release = onredis.NewScript(`return redis.call('DEL', KEYS[1])`)
 		},
-		"release that only looks whether the lock is held": func(sc *scripts) {
-			sc.release = newScript(`if redis.call('GET', KEYS[1]) then redis.call('DEL', KEYS[1]) return 1 end return 0`)
+		"release that only looks whether the lock is held": func(sc *onredis.Scripts) {
+			sc.Release = onredis.NewScript(`if redis.call('GET', KEYS[1]) then redis.call('DEL', KEYS[1]) return 1 end return 0`)
 		},
-		"release that reports success for what it leaves": func(sc *scripts) {
-			sc.release = newScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`)
+		"release that reports success for what it leaves": func(sc *onredis.Scripts) {
+			sc.Release = onredis.NewScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`)
 		},
 	})
 }
@@ -133,18 +135,18 @@ func TestReleaseByTheWrongHolder(t *testing.T) {
 // A holder that dies (it renews nothing) is succeeded within its lease, by a
 // waiter that hears of no release, and not before its own context has ended.
 func TestDeadHolder(t *testing.T) {
-	check(func(t *testing.T, s server, sc scripts) error {
+	check(func(t *testing.T, s server, sc onredis.Scripts) error {
 		return takeover(t, s, sc, deadLease/10)
 	}).run(t, twins{
-		"a waiter that isn't told how long the holder has left": func(sc *scripts) {
-			sc.acquire = newScript(`return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 0 or -1`)
+		"a waiter that isn't told how long the holder has left": func(sc *onredis.Scripts) {
+			sc.Acquire = onredis.NewScript(`return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 0 or -1`)
 		},
 	})
 }
 
 func TestDeadHolderThatBelievesTooLong(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
-		if err := takeover(t, s, newScripts(), -20*deadLease); err == nil {
+		if err := takeover(t, s, onredis.NewScripts(), -20*deadLease); err == nil {
 			t.Error("the check did not notice a holder that believes in its lock for too long")
 		}
 	})
@@ -152,9 +154,9 @@ func TestDeadHolderThatBelievesTooLong(t *testing.T) {
 
 const deadLease = 1500 * time.Millisecond
 
-func takeover(t *testing.T, s server, sc scripts, drift time.Duration) error {
-	dead := s.idle(t, Config{Lease: deadLease})
-	dead.leases.cfg.Drift = drift
+func takeover(t *testing.T, s server, sc onredis.Scripts, drift time.Duration) error {
+	dead := s.idle(t, lease.Config{Lease: deadLease})
+	dead.leases.Drift = drift
 	heir := s.client(t, far, sc) // by itself it would ask much later
 	old, err := dead.TryAcquire(background(t), "lock:{sku}")
 	if err != nil {
@@ -170,8 +172,8 @@ func takeover(t *testing.T, s server, sc scripts, drift time.Duration) error {
 	if err := old.Context().Err(); err == nil {
 		return errors.New("two holders: the first one's context is alive")
 	}
-	if cause := context.Cause(old.Context()); !errors.Is(cause, ErrLost) || !errors.Is(cause, ErrExpired) {
-		return fmt.Errorf("cause %v, want ErrLost and ErrExpired", cause)
+	if cause := context.Cause(old.Context()); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrExpired) {
+		return fmt.Errorf("cause %v, want lease.ErrLost and lease.ErrExpired", cause)
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/orders/lock/internal/nap"
 )
 
 // waits are the callers of a Client that stand in a lock's line, and the one
@@ -35,7 +37,7 @@ type waiter struct {
 const heartbeat = 5 * time.Second
 
 func newWaits(rdb redis.UniversalClient, id string) *waits {
-	return &waits{rdb: rdb, channel: channel(id), heartbeat: heartbeat, waiters: make(map[string]*waiter)}
+	return &waits{rdb: rdb, channel: "lock-client:" + id, heartbeat: heartbeat, waiters: make(map[string]*waiter)}
 }
 
 func (w *waits) enter(token string) *waiter {
@@ -87,7 +89,7 @@ func (w *waits) listenOnce(ctx context.Context, log *slog.Logger) {
 				log.WarnContext(ctx, "lock: messages interrupted", "err", err)
 			}
 			broken = true
-			_ = pause(ctx, nil, 50*time.Millisecond+jitter(200*time.Millisecond))
+			_ = nap.For(ctx, 50*time.Millisecond+nap.Jitter(200*time.Millisecond))
 		}
 	}
 }

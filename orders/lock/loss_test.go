@@ -3,6 +3,8 @@ package lock
 import (
 	"context"
 	"errors"
+	"flashsale/orders/lock/internal/onredis"
+	"flashsale/orders/lock/lease"
 	"fmt"
 	"testing"
 	"time"
@@ -11,11 +13,11 @@ import (
 // Someone takes the lock by force: its holder learns it from the next renewal,
 // long before its own lease would have ended.
 func TestStolen(t *testing.T) {
-	const key, lease = "lock:{sku}", 6 * time.Second
-	check(func(t *testing.T, s server, sc scripts) error {
+	const key, leased = "lock:{sku}", 6 * time.Second
+	check(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx := background(t)
 		rdb := s.connect(t)
-		c := s.client(t, Config{Lease: lease}, sc)
+		c := s.client(t, lease.Config{Lease: leased}, sc)
 		l, err := c.TryAcquire(ctx, key)
 		if err != nil {
 			return err
@@ -23,34 +25,34 @@ func TestStolen(t *testing.T) {
 		if err := rdb.Set(ctx, key, "thief", 0).Err(); err != nil {
 			return err
 		}
-		c.leases.renewDue(ctx, time.Now().Add(lease/3))
+		c.leases.Renew(ctx, time.Now().Add(leased/3))
 		if err := l.Context().Err(); err == nil {
 			return errors.New("context alive after a renewal that found another token")
 		}
-		if cause := context.Cause(l.Context()); !errors.Is(cause, ErrLost) || !errors.Is(cause, ErrNotMine) {
-			return fmt.Errorf("cause %v, want ErrLost and ErrNotMine", cause)
+		if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrNotMine) {
+			return fmt.Errorf("cause %v, want lease.ErrLost and lease.ErrNotMine", cause)
 		}
-		if err := l.Release(ctx); !errors.Is(err, ErrNotMine) {
-			return fmt.Errorf("release: %v, want ErrNotMine", err)
+		if err := l.Release(ctx); !errors.Is(err, lease.ErrNotMine) {
+			return fmt.Errorf("release: %v, want lease.ErrNotMine", err)
 		}
 		if holder := rdb.Get(ctx, key).Val(); holder != "thief" {
 			return fmt.Errorf("key holds %q, want the thief's token", holder)
 		}
 		return nil
 	}).run(t, twins{
-		"renewal that compares nothing": func(sc *scripts) {
-			sc.renew = newScript(`redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1`)
+		"renewal that compares nothing": func(sc *onredis.Scripts) {
+			sc.Renew = onredis.NewScript(`redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1`)
 		},
 	})
 }
 
 // Redis loses the key: the lock is lost, and no renewal brings it back.
 func TestForgottenByRedis(t *testing.T) {
-	const key, lease = "lock:{sku}", 6 * time.Second
-	check(func(t *testing.T, s server, sc scripts) error {
+	const key, leased = "lock:{sku}", 6 * time.Second
+	check(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx := background(t)
 		rdb := s.connect(t)
-		c := s.client(t, Config{Lease: lease}, sc)
+		c := s.client(t, lease.Config{Lease: leased}, sc)
 		l, err := c.TryAcquire(ctx, key)
 		if err != nil {
 			return err
@@ -58,20 +60,20 @@ func TestForgottenByRedis(t *testing.T) {
 		if err := rdb.FlushAll(ctx).Err(); err != nil {
 			return err
 		}
-		c.leases.renewDue(ctx, time.Now().Add(lease/3))
-		if cause := context.Cause(l.Context()); !errors.Is(cause, ErrLost) || !errors.Is(cause, ErrExpired) {
-			return fmt.Errorf("cause %v, want ErrLost and ErrExpired", cause)
+		c.leases.Renew(ctx, time.Now().Add(leased/3))
+		if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrExpired) {
+			return fmt.Errorf("cause %v, want lease.ErrLost and lease.ErrExpired", cause)
 		}
 		if n := rdb.Exists(ctx, key).Val(); n != 0 {
 			return errors.New("the renewal made the key anew")
 		}
-		if err := l.Release(ctx); !errors.Is(err, ErrExpired) {
-			return fmt.Errorf("release: %v, want ErrExpired", err)
+		if err := l.Release(ctx); !errors.Is(err, lease.ErrExpired) {
+			return fmt.Errorf("release: %v, want lease.ErrExpired", err)
 		}
 		return nil
 	}).run(t, twins{
-		"renewal that takes the lock again": func(sc *scripts) {
-			sc.renew = newScript(`redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1`)
+		"renewal that takes the lock again": func(sc *onredis.Scripts) {
+			sc.Renew = onredis.NewScript(`redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1`)
 		},
 	})
 }
@@ -79,18 +81,18 @@ func TestForgottenByRedis(t *testing.T) {
 // Nobody answers renewals any more: the context ends while the server, which
 // was asked later than the holder counts from, still has the key.
 func TestRenewalFails(t *testing.T) {
-	const key, lease = "lock:{sku}", 3 * time.Second
+	const key, leased = "lock:{sku}", 3 * time.Second
 	unheard := func(t *testing.T, s server, drift time.Duration) error {
 		ctx := background(t)
 		p := newWire(t, s)
-		c := p.idle(t, Config{Lease: lease, Timeout: lease / 3})
-		c.leases.cfg.Drift = drift
+		c := p.idle(t, lease.Config{Lease: leased, Timeout: leased / 3})
+		c.leases.Drift = drift
 		l, err := c.TryAcquire(ctx, key)
 		if err != nil {
 			return err
 		}
 		p.Cut()
-		c.leases.renewDue(ctx, time.Now().Add(lease/3))
+		c.leases.Renew(ctx, time.Now().Add(leased/3))
 		inTime := l.Context().Err() == nil // on a busy machine it may take too long to fail
 		if err := ended(l.Context(), soon); err != nil {
 			return err
@@ -98,15 +100,15 @@ func TestRenewalFails(t *testing.T) {
 		if holder := s.connect(t).Get(ctx, key).Val(); holder != l.Token() {
 			return errors.New("the server gave the lock away before its context ended")
 		}
-		if cause := context.Cause(l.Context()); !errors.Is(cause, ErrLost) || inTime && !errors.Is(cause, ErrRenewal) {
-			return fmt.Errorf("cause %v, want ErrLost and ErrRenewal", cause)
+		if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrLost) || inTime && !errors.Is(cause, lease.ErrRenewal) {
+			return fmt.Errorf("cause %v, want lease.ErrLost and lease.ErrRenewal", cause)
 		}
 		return nil
 	}
 	eachStore(t, func(t *testing.T, s server) {
-		ok(t, unheard(t, s, lease/2-lease/20))
+		ok(t, unheard(t, s, leased/2-leased/20))
 		must(t, s.connect(t).FlushAll(background(t)).Err())
-		if err := unheard(t, s, -lease/2); err == nil {
+		if err := unheard(t, s, -leased/2); err == nil {
 			t.Error("the check did not notice a deadline after the server's")
 		}
 	})
@@ -116,14 +118,14 @@ func TestRenewalFails(t *testing.T) {
 func TestScriptsForgotten(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx, rdb := background(t), s.connect(t)
-		c := s.client(t, Config{})
+		c := s.client(t, lease.Config{})
 		l, err := c.TryAcquire(ctx, "lock:{sku}")
 		must(t, err)
 		if l.Key() != "lock:{sku}" || l.Token() == "" {
 			t.Errorf("key %q, token %q", l.Key(), l.Token())
 		}
 		must(t, rdb.ScriptFlush(ctx).Err())
-		c.leases.renewDue(ctx, time.Now().Add(c.cfg.Lease/3))
+		c.leases.Renew(ctx, time.Now().Add(c.leases.Lease/3))
 		if err := l.Context().Err(); err != nil {
 			t.Fatalf("lost with the scripts: %v", context.Cause(l.Context()))
 		}

@@ -12,24 +12,26 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders/lock/internal/onredis"
+	"flashsale/orders/lock/lease"
 )
 
 // know makes the server know the scripts, so that each request carries the hash
 // by which the proxy tells them apart.
-func know(t *testing.T, s server, sc scripts) {
-	for _, script := range []script{sc.acquire, sc.renew, sc.release} {
+func know(t *testing.T, s server, sc onredis.Scripts) {
+	for _, script := range []onredis.Script{sc.Acquire, sc.Renew, sc.Release} {
 		must(t, script.Load(background(t), s.connect(t)).Err())
 	}
 }
 
 // The answer to an acquire is lost once, and go-redis sends it again: it is held.
 func TestLostReplyOnAcquire(t *testing.T) {
-	check(func(t *testing.T, s server, sc scripts) error {
+	check(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx := background(t)
 		know(t, s, sc)
 		p := newWire(t, s)
-		c := p.client(t, Config{}, sc)
-		lost := p.LoseAnswers(1, with(sc.acquire.Hash()))
+		c := p.client(t, lease.Config{}, sc)
+		lost := p.LoseAnswers(1, with(sc.Acquire.Hash()))
 		l, err := c.TryAcquire(ctx, "lock:{sku}")
 		if lost() != 1 {
 			t.Fatalf("%d answers lost, want 1", lost())
@@ -39,8 +41,8 @@ func TestLostReplyOnAcquire(t *testing.T) {
 		}
 		return l.Release(ctx)
 	}).run(t, twins{
-		"acquire by SET NX, which does not know its own": func(sc *scripts) {
-			sc.acquire = newScript(`if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 0 end return math.max(1, redis.call('PTTL', KEYS[1]))`)
+		"acquire by SET NX, which does not know its own": func(sc *onredis.Scripts) {
+			sc.Acquire = onredis.NewScript(`if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 0 end return math.max(1, redis.call('PTTL', KEYS[1]))`)
 		},
 	})
 }
@@ -50,15 +52,15 @@ func TestLostReplyOnAcquire(t *testing.T) {
 func TestLostRepliesLeaveNoKey(t *testing.T) {
 	for _, mute := range []bool{false, true} {
 		t.Run(fmt.Sprintf("mute=%v", mute), func(t *testing.T) {
-			check(func(t *testing.T, s server, sc scripts) error {
+			check(func(t *testing.T, s server, sc onredis.Scripts) error {
 				know(t, s, sc)
 				p := newWire(t, s)
-				c := p.client(t, Config{Lease: 20 * time.Second, Timeout: 2 * time.Second}, sc)
+				c := p.client(t, lease.Config{Lease: 20 * time.Second, Timeout: 2 * time.Second}, sc)
 				lose := p.LoseAnswers
 				if mute {
 					lose = p.MuteAnswers
 				}
-				lost := lose(math.MaxInt, with(sc.acquire.Hash()))
+				lost := lose(math.MaxInt, with(sc.Acquire.Hash()))
 				ctx, cancel := context.WithCancel(background(t))
 				defer cancel()
 				acquired := make(chan error, 1)
@@ -68,8 +70,8 @@ func TestLostRepliesLeaveNoKey(t *testing.T) {
 					cancel()
 				}
 				err := <-acquired
-				if !errors.Is(err, ErrUnknown) {
-					return fmt.Errorf("acquire: %v, want ErrUnknown", err)
+				if !errors.Is(err, lease.ErrUnknown) {
+					return fmt.Errorf("acquire: %v, want lease.ErrUnknown", err)
 				}
 				if mute && !errors.Is(err, context.Canceled) {
 					return fmt.Errorf("acquire: %v, want the context's error too", err)
@@ -79,8 +81,8 @@ func TestLostRepliesLeaveNoKey(t *testing.T) {
 				}
 				return nil
 			}).run(t, twins{
-				"an attempt that is not taken back": func(sc *scripts) {
-					sc.release = newScript(`return 1 -- not at all`)
+				"an attempt that is not taken back": func(sc *onredis.Scripts) {
+					sc.Release = onredis.NewScript(`return 1 -- not at all`)
 				},
 			})
 		})
@@ -94,17 +96,17 @@ func TestLostReplyOnRelease(t *testing.T) {
 		for _, taken := range []bool{false, true} {
 			ctx := background(t)
 			p := newWire(t, s)
-			c := p.client(t, Config{})
-			know(t, s, c.scripts)
+			c := p.client(t, lease.Config{})
+			know(t, s, c.store.Scripts)
 			l, err := c.TryAcquire(ctx, "lock:{sku}")
 			must(t, err)
 			if taken {
 				// Between the attempts, another client gets the lock.
-				c.rdb.AddHook(afterFailure(func() {
+				c.store.RDB.AddHook(afterFailure(func() {
 					_ = s.connect(t).SetNX(ctx, "lock:{sku}", "next", time.Minute).Err()
 				}))
 			}
-			lost := p.LoseAnswers(1, with(c.scripts.release.Hash()))
+			lost := p.LoseAnswers(1, with(c.store.Scripts.Release.Hash()))
 			if err := l.Release(ctx); err != nil {
 				t.Errorf("taken=%v: release: %v", taken, err)
 			}
@@ -120,11 +122,11 @@ func TestLostReplyOnRelease(t *testing.T) {
 		// The twin: left to go-redis, the second sending finds nothing to release.
 		ctx := background(t)
 		p := newWire(t, s)
-		rdb, sc := p.connect(t), newScripts()
+		rdb, sc := p.connect(t), onredis.NewScripts()
 		must(t, s.connect(t).Set(ctx, "lock:{twin}", "token", time.Minute).Err())
-		p.LoseAnswers(1, with(sc.release.Hash()))
-		n, err := sc.release.Run(ctx, rdb, keys("lock:{twin}"), "token", "1").Int64()
-		if err != nil || verdict(n) == nil {
+		p.LoseAnswers(1, with(sc.Release.Hash()))
+		n, err := sc.Release.Run(ctx, rdb, onredis.Keys("lock:{twin}"), "token", "1").Int64()
+		if err != nil || onredis.Verdict(n) == nil {
 			t.Errorf("the check would not notice a release that is repeated unseen: %d, %v", n, err)
 		}
 	})
@@ -135,15 +137,15 @@ func TestReleaseUnknownThenKnown(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx := background(t)
 		p := newWire(t, s)
-		c := p.client(t, Config{})
-		know(t, s, c.scripts)
+		c := p.client(t, lease.Config{})
+		know(t, s, c.store.Scripts)
 		l, err := c.TryAcquire(ctx, "lock:{sku}")
 		must(t, err)
 		var broken atomic.Bool
 		broken.Store(true)
-		released := with(c.scripts.release.Hash())
+		released := with(c.store.Scripts.Release.Hash())
 		p.LoseAnswers(math.MaxInt, func(sent []byte) bool { return broken.Load() && released(sent) })
-		is(t, l.Release(ctx), ErrUnknown)
+		is(t, l.Release(ctx), lease.ErrUnknown)
 		if err := l.Context().Err(); err == nil {
 			t.Error("context alive after a release")
 		}
@@ -161,7 +163,7 @@ func (f afterFailure) DialHook(next redis.DialHook) redis.DialHook { return next
 func (f afterFailure) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if err != nil && !isReply(err) {
+		if err != nil && !onredis.IsReply(err) {
 			f()
 		}
 		return err

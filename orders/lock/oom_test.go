@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"flashsale/orders/lock/lease"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -18,11 +19,11 @@ func TestWithoutMemory(t *testing.T) {
 	if err := rdb.Set(ctx, "k", 1, 0).Err(); err == nil {
 		t.Fatal("there is memory")
 	}
-	c := New(rdb, Config{})
+	c := New(rdb, lease.Config{})
 	for range 2 { // the second time its scripts are known
 		l, err := c.TryAcquire(ctx, "lock")
 		must(t, err)
-		if errs := l.leases.store.Renew(ctx, []*Lock{l}); errs[0] != nil {
+		if errs := c.store.Renew(ctx, []*lease.Lock{l}); errs[0] != nil {
 			t.Error(errs[0])
 		}
 		ok(t, l.Release(ctx))

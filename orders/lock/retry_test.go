@@ -1,12 +1,13 @@
 package lock
 
 import (
+	"flashsale/orders/lock/lease"
 	"testing"
 	"time"
 )
 
 func TestBackoff(t *testing.T) {
-	r := Backoff(10*time.Millisecond, time.Second)
+	r := lease.Backoff(10*time.Millisecond, time.Second)
 	for n, full := range map[int]time.Duration{1: 10 * time.Millisecond, 3: 40 * time.Millisecond, 8: time.Second, 1000: time.Second} {
 		different := map[time.Duration]bool{}
 		for range 50 {
@@ -26,11 +27,11 @@ func TestBackoff(t *testing.T) {
 func TestLimitIsPerCall(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx := background(t)
-		c := s.idle(t, Config{Retry: Limit(2, Every(time.Millisecond))})
+		c := s.idle(t, lease.Config{Retry: lease.Limit(2, lease.Every(time.Millisecond))})
 		must(t, errOf(c.TryAcquire(ctx, "lock:{sku}")))
-		asked := count(c.rdb, c.scripts.acquire)
+		asked := count(c.store.RDB, c.store.Scripts.Acquire)
 		for call := 1; call <= 3; call++ {
-			is(t, errOf(c.Acquire(ctx, "lock:{sku}")), ErrHeld)
+			is(t, errOf(c.Acquire(ctx, "lock:{sku}")), lease.ErrHeld)
 			if n := asked.Load(); n != int64(3*call) {
 				t.Errorf("asked %d times in %d calls, want 3 each", n, call)
 			}

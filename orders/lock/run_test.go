@@ -4,33 +4,37 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders/lock/internal/onredis"
+	"flashsale/orders/lock/lease"
 )
 
 // Thousands of locks are renewed by one loop: two goroutines, few connections.
 func TestThousandsOfLocks(t *testing.T) {
-	const locks, lease = 1000, 12 * time.Second
+	const locks, leased = 1000, 12 * time.Second
 	ctx, s := background(t), real(t)
-	c := s.client(t, Config{Lease: lease})
-	held, acquired := make([]*Lock, locks), make([]time.Time, locks)
+	var renewed sync.Map // by key
+	c := s.client(t, lease.Config{Lease: leased, Hooks: lease.Hooks{Renewed: func(_ context.Context, key string, err error) {
+		if err == nil {
+			renewed.Store(key, true)
+		}
+	}}})
+	held := make([]*lease.Lock, locks)
 	for i := range held {
 		l, err := c.TryAcquire(ctx, fmt.Sprintf("lock:{%d}", i))
 		must(t, err)
-		held[i], acquired[i] = l, l.lastRenewal()
+		held[i] = l
 	}
 	servertest.Eventually(t, "every lock renewed", func() bool {
-		for i, l := range held {
-			if !l.lastRenewal().After(acquired[i]) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(held, func(l *lease.Lock) bool { _, ok := renewed.Load(l.Key()); return !ok })
 	})
 	for _, l := range held {
 		if l.Context().Err() != nil {
@@ -38,16 +42,10 @@ func TestThousandsOfLocks(t *testing.T) {
 		}
 	}
 	servertest.Eventually(t, "goroutines are Run and its listener", func() bool { return goroutines() == 2 })
-	stats := c.rdb.PoolStats()
+	stats := c.store.RDB.PoolStats()
 	if n := stats.TotalConns + stats.PubSubStats.Active; n > 4 {
 		t.Errorf("%d connections for %d locks", n, locks)
 	}
-}
-
-func (l *Lock) lastRenewal() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.renewed
 }
 
 // goroutines counts those that this package has started or runs in.
@@ -55,7 +53,7 @@ func goroutines() int {
 	buf := make([]byte, 8<<20)
 	n := 0
 	for _, stack := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		for _, ours := range []string{"/lock.(*Client)", "/lock.(*Lock)", "/lock.(*waits)", "/lock.(*Leases)"} {
+		for _, ours := range []string{"/lock.(*Client)", "/lock.(*lease.Lock)", "/lock.(*waits)", "/lock.(*Leases)"} {
 			if strings.Contains(stack, ours) {
 				n++
 				break
@@ -69,12 +67,12 @@ func goroutines() int {
 func TestRemaining(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx := background(t)
-		c := s.client(t, Config{Lease: time.Minute})
+		c := s.client(t, lease.Config{Lease: time.Minute})
 		must(t, errOf(c.TryAcquire(ctx, "lock:{held}")))
 		must(t, s.connect(t).Set(ctx, "lock:{foreign}", "x", 0).Err())
 		left, err := c.Remaining(ctx, "lock:{free}", "lock:{held}", "lock:{foreign}")
 		must(t, err)
-		if left[0] != 0 || left[1] < 50*time.Second || left[1] > time.Minute || left[2] != Forever {
+		if left[0] != 0 || left[1] < 50*time.Second || left[1] > time.Minute || left[2] != lease.Forever {
 			t.Errorf("remaining %v, want 0, a minute, for ever", left)
 		}
 		if left, err := c.Remaining(ctx); err != nil || len(left) != 0 {
@@ -97,25 +95,25 @@ func TestCluster(t *testing.T) {
 		next := make(chan error, 1)
 		go func() { _, err := c.Acquire(ctx, key); next <- err }()
 		servertest.Eventually(t, "the waiter is in line", func() bool {
-			return rdb.ZCard(ctx, keys(key)[1]).Val() == 1
+			return rdb.ZCard(ctx, onredis.Keys(key)[1]).Val() == 1
 		})
-		c.leases.renewDue(ctx, time.Now().Add(c.cfg.Lease))
+		c.leases.Renew(ctx, time.Now().Add(c.leases.Lease))
 		must(t, l.Release(ctx))
 		must(t, <-next)
 	}
 }
 
 func TestConfig(t *testing.T) {
-	if err := (Config{}).Validate(); err != nil {
+	if err := (lease.Config{}).Validate(); err != nil {
 		t.Errorf("zero Config: %v", err)
 	}
-	err := Config{Lease: time.Millisecond, Drift: time.Second, Timeout: time.Second, MaxHold: -1}.Validate()
+	err := lease.Config{Lease: time.Millisecond, Drift: time.Second, Timeout: time.Second, MaxHold: -1}.Validate()
 	for _, field := range []string{"Lease", "Drift", "Timeout", "MaxHold"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%v does not name %s", err, field)
 		}
 	}
-	if d := (Config{Lease: 10*time.Millisecond + 1}).WithDefaults().Lease; d != 11*time.Millisecond {
+	if d := (lease.Config{Lease: 10*time.Millisecond + 1}).WithDefaults().Lease; d != 11*time.Millisecond {
 		t.Errorf("lease %v, want it rounded up", d)
 	}
 }

@@ -13,6 +13,8 @@ import (
 
 	"flashsale/inventory/coalesce"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders/lock/internal/onredis"
+	"flashsale/orders/lock/lease"
 )
 
 // A gate keeps single scripts from the server until it is opened, and counts the
@@ -53,10 +55,10 @@ func isScript(cmd redis.Cmder) bool { return strings.HasPrefix(cmd.Name(), "eval
 
 // crowd has n callers call ask at the same moment: the first of them are under
 // way, the others wait together. After is done before the first get on.
-func crowd(t *testing.T, s *sender, n int, ask func(i int) error, after func()) (errs []error, pipelines int) {
+func crowd(t *testing.T, c *Client, s *onredis.Sender, n int, ask func(i int) error, after func()) (errs []error, pipelines int) {
 	t.Helper()
 	g := &gate{open: make(chan struct{})}
-	s.rdb.AddHook(g)
+	c.store.RDB.AddHook(g)
 	errs = make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
@@ -65,7 +67,7 @@ func crowd(t *testing.T, s *sender, n int, ask func(i int) error, after func()) 
 	servertest.Eventually(t, "a crowd", func() bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		return g.stopped == atOnce && s.Len() == n
+		return g.stopped == onredis.AtOnce && s.Len() == n
 	})
 	if after != nil {
 		after()
@@ -83,21 +85,21 @@ func TestCallersShareACall(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		const callers = 50
 		for _, known := range []bool{true, false} {
-			ctx, c := background(t), s.idle(t, Config{})
-			theirs, err := s.idle(t, Config{}).TryAcquire(ctx, numbered(20))
+			ctx, c := background(t), s.idle(t, lease.Config{})
+			theirs, err := s.idle(t, lease.Config{}).TryAcquire(ctx, numbered(20))
 			must(t, err)
-			if know(t, s, c.scripts); !known {
+			if know(t, s, c.store.Scripts); !known {
 				must(t, s.connect(t).ScriptFlush(ctx).Err())
 			}
-			locks := make([]*Lock, callers)
-			errs, pipelines := crowd(t, c.asking, callers, func(i int) (err error) {
+			locks := make([]*lease.Lock, callers)
+			errs, pipelines := crowd(t, c, c.store.Asking, callers, func(i int) (err error) {
 				locks[i], err = c.TryAcquire(ctx, numbered(i))
 				return err
 			}, nil)
 			if known && pipelines != 1 {
 				t.Errorf("%d calls for all who waited, want one", pipelines)
 			}
-			if !errors.Is(errs[20], ErrHeld) {
+			if !errors.Is(errs[20], lease.ErrHeld) {
 				t.Errorf("what somebody else holds: %v", errs[20])
 			}
 			locks[20], errs[20] = theirs, nil
@@ -116,9 +118,9 @@ func TestCallersShareACall(t *testing.T) {
 // and of it nothing is left.
 func TestOneOfTheCrowdGivesUp(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
-		ctx, c := background(t), s.idle(t, Config{})
+		ctx, c := background(t), s.idle(t, lease.Config{})
 		gone, cancel := context.WithCancel(ctx)
-		errs, _ := crowd(t, c.asking, 20, func(i int) error {
+		errs, _ := crowd(t, c, c.store.Asking, 20, func(i int) error {
 			mine := ctx
 			if i == 10 {
 				mine = gone
@@ -144,10 +146,10 @@ func TestLostReplyToACrowd(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		for _, once := range []bool{true, false} {
 			ctx, p := background(t), newWire(t, s)
-			c := p.idle(t, Config{})
-			c.erasing.once = once
-			know(t, s, c.scripts)
-			locks := make([]*Lock, 20)
+			c := p.idle(t, lease.Config{})
+			c.store.Erasing.Once = once
+			know(t, s, c.store.Scripts)
+			locks := make([]*lease.Lock, 20)
 			for i := range locks {
 				var err error
 				if locks[i], err = c.TryAcquire(ctx, numbered(i)); err != nil {
@@ -155,17 +157,17 @@ func TestLostReplyToACrowd(t *testing.T) {
 				}
 			}
 			var lost func() int
-			errs, _ := crowd(t, c.erasing, len(locks), func(i int) error { return locks[i].Release(ctx) },
-				func() { lost = p.LoseAnswers(2*atOnce, with(c.scripts.release.Hash())) })
+			errs, _ := crowd(t, c, c.store.Erasing, len(locks), func(i int) error { return locks[i].Release(ctx) },
+				func() { lost = p.LoseAnswers(2*onredis.AtOnce, with(c.store.Scripts.Release.Hash())) })
 			if lost() == 0 {
 				t.Fatal("no answer was lost")
 			}
 			expired := 0
 			for i, err := range errs {
-				if errors.Is(err, ErrUnknown) {
+				if errors.Is(err, lease.ErrUnknown) {
 					err = locks[i].Release(ctx)
 				}
-				if errors.Is(err, ErrExpired) {
+				if errors.Is(err, lease.ErrExpired) {
 					expired++
 				} else if err != nil {
 					t.Error(err)
@@ -182,12 +184,12 @@ func TestLostReplyToACrowd(t *testing.T) {
 // have had their time, and not after all those before it have had theirs.
 func TestCrowdBeforeADeadServer(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
-		c := s.idle(t, Config{Lease: soon, Timeout: 50 * time.Millisecond})
-		know(t, s, c.scripts)
-		errs, pipelines := crowd(t, c.asking, atOnce+3*batch, func(i int) error {
-			_, err := c.asking.eval(background(t), c.scripts.acquire, keys(numbered(i)), "token", 1000, "1", "", 0, 0)
+		c := s.idle(t, lease.Config{Lease: soon, Timeout: 50 * time.Millisecond})
+		know(t, s, c.store.Scripts)
+		errs, pipelines := crowd(t, c, c.store.Asking, onredis.AtOnce+3*onredis.Batch, func(i int) error {
+			_, err := c.store.Asking.Eval(background(t), c.store.Scripts.Acquire, onredis.Keys(numbered(i)), "token", 1000, "1", "", 0, 0)
 			return err
-		}, func() { time.Sleep(2 * c.cfg.Timeout) }) // for longer than anybody is to wait
+		}, func() { time.Sleep(2 * c.leases.Timeout) }) // for longer than anybody is to wait
 		failed := 0
 		for _, err := range errs {
 			if errors.Is(err, coalesce.ErrLate) || errors.Is(err, context.DeadlineExceeded) {
@@ -196,7 +198,7 @@ func TestCrowdBeforeADeadServer(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if pipelines != 0 || failed < 3*batch {
+		if pipelines != 0 || failed < 3*onredis.Batch {
 			t.Errorf("%d failed and %d calls were sent for those who had waited too long", failed, pipelines)
 		}
 	})

@@ -17,6 +17,8 @@ import (
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/wire"
+	"flashsale/orders/lock/internal/onredis"
+	"flashsale/orders/lock/lease"
 )
 
 // More tests at a time than there are cores: they wait more than they work.
@@ -92,7 +94,7 @@ func with(marker string) func(sent []byte) bool {
 
 // idle is a Client without Run: it renews nothing, as if its process were dead.
 // What cfg leaves out is as patient as a busy machine needs it.
-func (s server) idle(t *testing.T, cfg Config) *Client {
+func (s server) idle(t *testing.T, cfg lease.Config) *Client {
 	if cfg.Lease == 0 {
 		cfg.Lease = soon
 	}
@@ -104,10 +106,10 @@ func (s server) idle(t *testing.T, cfg Config) *Client {
 
 // client is a Client that runs until the test ends. With more than one set of
 // scripts given, the last counts.
-func (s server) client(t *testing.T, cfg Config, other ...scripts) *Client {
+func (s server) client(t *testing.T, cfg lease.Config, other ...onredis.Scripts) *Client {
 	c := s.idle(t, cfg)
 	for _, o := range other {
-		c.scripts = o
+		c.store.Scripts = o
 	}
 	run(t, c)
 	return c

@@ -6,6 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"flashsale/orders/lock/internal/nap"
+	"flashsale/orders/lock/internal/onredis"
+	"flashsale/orders/lock/lease"
 )
 
 // Acquire takes the lock, waiting until ctx ends while someone else holds it:
@@ -20,12 +24,12 @@ import (
 //
 // An exchange with Redis that has begun when ctx ends is finished first, and
 // taken back, so Acquire may return up to twice Config.Timeout late.
-func (c *Client) Acquire(ctx context.Context, key string) (*Lock, error) {
-	return c.leases.Acquire(ctx, key, func(began time.Time) (*Lock, error) {
-		if c.cfg.Retry != nil {
-			return c.leases.poll(ctx, key, func() (*Lock, error) { return c.try(ctx, key, began) })
+func (c *Client) Acquire(ctx context.Context, key string) (*lease.Lock, error) {
+	return c.leases.Acquire(ctx, key, func(began time.Time) (*lease.Lock, error) {
+		if c.leases.Retry != nil {
+			return c.leases.Poll(ctx, key, func() (*lease.Lock, error) { return c.try(ctx, key, began) })
 		}
-		if err := checkKey(key); err != nil {
+		if err := onredis.CheckKey(key); err != nil {
 			return nil, err
 		}
 		a := &attempt{client: c, ctx: ctx, key: key, token: rand.Text(), began: began}
@@ -34,7 +38,7 @@ func (c *Client) Acquire(ctx context.Context, key string) (*Lock, error) {
 }
 
 // wait stands in line until the lock is held.
-func (a *attempt) wait() (*Lock, error) {
+func (a *attempt) wait() (*lease.Lock, error) {
 	c := a.client
 	w := c.waits.enter(a.token)
 	defer c.waits.leave(a.token)
@@ -43,11 +47,11 @@ func (a *attempt) wait() (*Lock, error) {
 			return nil, a.giveUp(err)
 		}
 		l, left, err := a.ask(c.waits.channel)
-		if !errors.Is(err, ErrHeld) {
+		if !errors.Is(err, lease.ErrHeld) {
 			return l, err
 		}
 		if len(a.sent) == 1 {
-			c.cfg.Hooks.waiting(a.ctx, a.key)
+			c.leases.Waits(a.ctx, a.key)
 		}
 		granted, err := a.sit(w, left)
 		if err != nil {
@@ -58,7 +62,7 @@ func (a *attempt) wait() (*Lock, error) {
 		}
 		// The server had our question of that number before it gave us the lock,
 		// so the lease began after that was sent: no need to ask what we know.
-		if time.Since(a.sent[granted]) < c.cfg.Lease/2 {
+		if time.Since(a.sent[granted]) < c.leases.Lease/2 {
 			return a.hold(a.sent[granted])
 		}
 	}
@@ -69,8 +73,8 @@ func (a *attempt) giveUp(cause error) error {
 	if len(a.sent) == 0 {
 		return cause
 	}
-	if _, err := a.client.erase(a.ctx, a.key, a.token); errors.Is(err, ErrUnknown) {
-		return fmt.Errorf("%w: %w: %w", ErrUnknown, cause, err)
+	if _, err := a.client.store.Erase(a.ctx, a.key, a.token); errors.Is(err, lease.ErrUnknown) {
+		return fmt.Errorf("%w: %w: %w", lease.ErrUnknown, cause, err)
 	}
 	return cause
 }
@@ -83,10 +87,10 @@ const spread = 20 * time.Millisecond
 // renewal may prolong that, which only costs another look.
 func (a *attempt) sit(w *waiter, left time.Duration) (granted int, err error) {
 	c := a.client
-	d := c.cfg.Lease/4 + jitter(c.cfg.Lease/12) // three times before we are taken for dead
+	d := c.leases.Lease/4 + nap.Jitter(c.leases.Lease/12) // three times before we are taken for dead
 	if left > 0 {
 		// The key is gone once its last millisecond is over.
-		d = min(d, left+time.Millisecond+jitter(spread))
+		d = min(d, left+time.Millisecond+nap.Jitter(spread))
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -97,8 +101,8 @@ func (a *attempt) sit(w *waiter, left time.Duration) (granted int, err error) {
 	case <-timer.C:
 	case <-a.ctx.Done():
 		return 0, context.Cause(a.ctx)
-	case <-c.leases.stopped:
-		return 0, ErrStopped
+	case <-c.leases.Stopped():
+		return 0, lease.ErrStopped
 	}
 	return -1, nil
 }

@@ -13,21 +13,23 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders/lock/internal/onredis"
+	"flashsale/orders/lock/lease"
 )
 
 // far has every timer far away: only a message can hand the lock over.
-var far = Config{Lease: time.Hour, Timeout: soon}
+var far = lease.Config{Lease: time.Hour, Timeout: soon}
 
 // inLine is how many wait for key, as the server knows.
 func inLine(t *testing.T, s server, key string) int {
-	return int(s.connect(t).ZCard(background(t), keys(key)[1]).Val())
+	return int(s.connect(t).ZCard(background(t), onredis.Keys(key)[1]).Val())
 }
 
 // A release hands the lock over in the same step, in the order of arrival, and
 // nobody asks again: one question and one release for each.
 func TestHandedOverInOrder(t *testing.T) {
 	const waiters = 5
-	check(func(t *testing.T, s server, sc scripts) error {
+	check(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx, rdb := background(t), s.connect(t)
 		first := s.client(t, far, sc)
 		l, err := first.TryAcquire(ctx, "lock:{sku}")
@@ -43,7 +45,7 @@ func TestHandedOverInOrder(t *testing.T) {
 		for i := range waiters {
 			c := s.client(t, far, sc)
 			listening(t, c)
-			asked = append(asked, count(c.rdb, sc.acquire))
+			asked = append(asked, count(c.store.RDB, sc.Acquire))
 			go func() {
 				l, err := c.Acquire(waiting, "lock:{sku}")
 				if err == nil {
@@ -74,19 +76,19 @@ func TestHandedOverInOrder(t *testing.T) {
 				return fmt.Errorf("asked %d times for one lock", n.Load())
 			}
 		}
-		if n := rdb.Exists(ctx, keys("lock:{sku}")...).Val(); n != 0 {
+		if n := rdb.Exists(ctx, onredis.Keys("lock:{sku}")...).Val(); n != 0 {
 			return fmt.Errorf("%d keys left behind", n)
 		}
 		return nil
 	}).run(t, twins{
-		"release that only deletes": func(sc *scripts) {
-			sc.release = newScript(handOverSource + `redis.call('DEL', KEYS[1]) leave_line(KEYS[2], KEYS[3], ARGV[1]) return 1`)
+		"release that only deletes": func(sc *onredis.Scripts) {
+			sc.Release = onredis.NewScript(onredis.HandOverSource + `redis.call('DEL', KEYS[1]) leave_line(KEYS[2], KEYS[3], ARGV[1]) return 1`)
 		},
-		"the last in line first": func(sc *scripts) {
-			sc.release = newScript(replace(handOverSource, "'ZRANGE'", "'ZREVRANGE'") + releaseSource)
+		"the last in line first": func(sc *onredis.Scripts) {
+			sc.Release = onredis.NewScript(replace(onredis.HandOverSource, "'ZRANGE'", "'ZREVRANGE'") + onredis.ReleaseSource)
 		},
-		"a lock handed over without a word": func(sc *scripts) {
-			sc.release = newScript(replace(handOverSource, "redis.call('PUBLISH', channel, token .. ' ' .. ask)", "1") + releaseSource)
+		"a lock handed over without a word": func(sc *onredis.Scripts) {
+			sc.Release = onredis.NewScript(replace(onredis.HandOverSource, "redis.call('PUBLISH', channel, token .. ' ' .. ask)", "1") + onredis.ReleaseSource)
 		},
 	})
 }
@@ -94,7 +96,7 @@ func TestHandedOverInOrder(t *testing.T) {
 // A process in the line is killed: nobody hears its messages, and the next one
 // has the lock at once. One that lives but doesn't hear keeps its place.
 func TestDeadWaiter(t *testing.T) {
-	check(func(t *testing.T, s server, sc scripts) error {
+	check(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx := background(t)
 		first, dead, next := s.client(t, far, sc), s.idle(t, far), s.client(t, far, sc)
 		listening(t, next)
@@ -104,7 +106,7 @@ func TestDeadWaiter(t *testing.T) {
 		}
 		// What a killed process leaves: a place in line, and no subscription.
 		gone := attempt{client: dead, ctx: ctx, key: "lock:{sku}", token: "gone"}
-		if _, _, err := gone.ask(dead.waits.channel); !errors.Is(err, ErrHeld) {
+		if _, _, err := gone.ask(dead.waits.channel); !errors.Is(err, lease.ErrHeld) {
 			return err
 		}
 		waiting, cancel := context.WithCancel(ctx)
@@ -124,8 +126,8 @@ func TestDeadWaiter(t *testing.T) {
 		}
 		return nil
 	}).run(t, twins{
-		"a lock handed to whoever is first, heard or not": func(sc *scripts) {
-			sc.release = newScript(replace(handOverSource, "heard > 0 or", "true or") + releaseSource)
+		"a lock handed to whoever is first, heard or not": func(sc *onredis.Scripts) {
+			sc.Release = onredis.NewScript(replace(onredis.HandOverSource, "heard > 0 or", "true or") + onredis.ReleaseSource)
 		},
 	})
 }
@@ -133,12 +135,12 @@ func TestDeadWaiter(t *testing.T) {
 // A waiter that has not been heard of until its deadline, by the server's clock,
 // is pruned, whether or not messages can tell.
 func TestSilentWaiterIsPruned(t *testing.T) {
-	check(func(t *testing.T, s server, sc scripts) error {
+	check(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx, key := background(t), "lock:{sku}"
-		brief := Config{Lease: 10 * time.Millisecond, Drift: time.Millisecond, Timeout: 9 * time.Millisecond}
+		brief := lease.Config{Lease: 10 * time.Millisecond, Drift: time.Millisecond, Timeout: 9 * time.Millisecond}
 		holder, dead := s.client(t, far, sc), s.idle(t, brief)
-		holder.reach, dead.reach = "0", "0"
-		dead.asking.timeout = soon // only its lease is brief
+		holder.store.Reach, dead.store.Reach = "0", "0"
+		dead.store.Asking.Timeout = soon // only its lease is brief
 		l, err := holder.TryAcquire(ctx, key)
 		if err != nil {
 			return err
@@ -146,15 +148,15 @@ func TestSilentWaiterIsPruned(t *testing.T) {
 		// The one that lives keeps the line alive, long after the other's deadline,
 		// but stands behind it.
 		alive := attempt{client: holder, ctx: ctx, key: key, token: "alive"}
-		if _, _, err := alive.ask(holder.waits.channel); !errors.Is(err, ErrHeld) {
+		if _, _, err := alive.ask(holder.waits.channel); !errors.Is(err, lease.ErrHeld) {
 			return err
 		}
 		gone := attempt{client: dead, ctx: ctx, key: key, token: "gone"}
-		if _, _, err := gone.ask(dead.waits.channel); !errors.Is(err, ErrHeld) {
+		if _, _, err := gone.ask(dead.waits.channel); !errors.Is(err, lease.ErrHeld) {
 			return err
 		}
 		rdb := s.connect(t)
-		if err := rdb.ZIncrBy(ctx, keys(key)[1], 10, "alive").Err(); err != nil {
+		if err := rdb.ZIncrBy(ctx, onredis.Keys(key)[1], 10, "alive").Err(); err != nil {
 			return err
 		}
 		start := rdb.Time(ctx).Val()
@@ -167,8 +169,8 @@ func TestSilentWaiterIsPruned(t *testing.T) {
 		}
 		return nil
 	}).run(t, twins{
-		"deadlines that nobody looks at": func(sc *scripts) {
-			sc.release = newScript(replace(handOverSource, "tonumber(deadline) < now", "false") + releaseSource)
+		"deadlines that nobody looks at": func(sc *onredis.Scripts) {
+			sc.Release = onredis.NewScript(replace(onredis.HandOverSource, "tonumber(deadline) < now", "false") + onredis.ReleaseSource)
 		},
 	})
 }
@@ -226,11 +228,14 @@ func hearsOfRelease(t *testing.T, s server, waiter *Client, once, before, after 
 func TestGrantCountsFromTheQuestion(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx := background(t)
-		holder, waiter := s.client(t, far), s.client(t, far)
+		var renewed atomic.Int64
+		hooked := far
+		hooked.Hooks.Renewed = func(context.Context, string, error) { renewed.Add(1) }
+		holder, waiter := s.client(t, far), s.client(t, hooked)
 		listening(t, waiter)
 		l, err := holder.TryAcquire(ctx, "lock:{sku}")
 		must(t, err)
-		got := make(chan *Lock, 1)
+		got := make(chan *lease.Lock, 1)
 		go func() {
 			l, err := waiter.Acquire(ctx, "lock:{sku}")
 			ok(t, err)
@@ -239,7 +244,8 @@ func TestGrantCountsFromTheQuestion(t *testing.T) {
 		servertest.Eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 1 })
 		before := time.Now()
 		must(t, l.Release(ctx))
-		if second := <-got; second != nil && !second.lastRenewal().Before(before) {
+		<-got
+		if waiter.leases.Renew(ctx, before.Add(far.Lease/3)); renewed.Load() == 0 { // a third of it is not over
 			t.Error("the lease counts from after the release, when the server may have begun it earlier")
 		}
 	})
@@ -249,7 +255,7 @@ func TestGrantCountsFromTheQuestion(t *testing.T) {
 func TestCancelledWait(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx := background(t)
-		a, b := s.client(t, Config{}), s.client(t, Config{})
+		a, b := s.client(t, lease.Config{}), s.client(t, lease.Config{})
 		l, err := a.TryAcquire(ctx, "lock:{sku}")
 		must(t, err)
 		tired := errors.New("tired of waiting")
@@ -261,7 +267,7 @@ func TestCancelledWait(t *testing.T) {
 			})
 		}
 		servertest.Eventually(t, "all wait", func() bool {
-			return b.leases.turns.waiting("lock:{sku}") == 10 && inLine(t, s, "lock:{sku}") == 1
+			return b.leases.Callers("lock:{sku}") == 10 && inLine(t, s, "lock:{sku}") == 1
 		})
 		cancel(tired)
 		all.Wait()
@@ -277,7 +283,7 @@ func TestCancelledWait(t *testing.T) {
 		if keys := rdb.Keys(ctx, "*").Val(); len(keys) != 0 {
 			t.Errorf("left behind: %v", keys)
 		}
-		if n := b.leases.turns.waiting("lock:{sku}"); n != 0 {
+		if n := b.leases.Callers("lock:{sku}"); n != 0 {
 			t.Errorf("%d turns left", n)
 		}
 	})
@@ -290,7 +296,7 @@ func TestOneWaiterTalks(t *testing.T) {
 		ctx := background(t)
 		a, b := s.client(t, far), s.client(t, far)
 		listening(t, b)
-		attempts := count(b.rdb, b.scripts.acquire)
+		attempts := count(b.store.RDB, b.store.Scripts.Acquire)
 		l, err := a.TryAcquire(ctx, "lock:{sku}")
 		must(t, err)
 		var all sync.WaitGroup
@@ -305,7 +311,7 @@ func TestOneWaiterTalks(t *testing.T) {
 			})
 		}
 		servertest.Eventually(t, "all wait", func() bool {
-			return b.leases.turns.waiting("lock:{sku}") == waiters && attempts.Load() == 1
+			return b.leases.Callers("lock:{sku}") == waiters && attempts.Load() == 1
 		})
 		must(t, l.Release(ctx))
 		all.Wait()
@@ -321,7 +327,7 @@ func listening(t *testing.T, c *Client) {
 }
 
 // count counts the answers to a script.
-func count(rdb redis.UniversalClient, s script) *atomic.Int64 {
+func count(rdb redis.UniversalClient, s onredis.Script) *atomic.Int64 {
 	h := &counter{hash: s.Hash()}
 	rdb.AddHook(h)
 	return &h.n
@@ -336,7 +342,7 @@ func (h *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (h *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if args := cmd.Args(); len(args) > 1 && fmt.Sprint(args[1]) == h.hash && !unknownScript(err) {
+		if args := cmd.Args(); len(args) > 1 && fmt.Sprint(args[1]) == h.hash && !redis.HasErrorPrefix(err, "NOSCRIPT") {
 			h.n.Add(1)
 		}
 		return err

@@ -16,6 +16,7 @@ import (
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
 	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
 )
 
 // apart starts two nodes: one keeps the sale that it returns, orders are placed
@@ -26,8 +27,7 @@ func apart(t *testing.T, s *servers.Stores, deaf ...string) (seller *shop, sku s
 		return build(t, s, func(c *Config) {
 			c.Node, c.Wait = name, 5*time.Second
 			if slices.Contains(deaf, name) {
-				lease := controller.Config{}.LockLease()
-				c.Locks = lock.New(c.Redis, lock.Config{Lease: lease})
+				c.Locks = lock.New(c.Redis, lease.Config{Lease: controller.Config{}.LockLease()})
 				c.Redis = kit.OpenRedis(t, servertest.Open(t, servers.KindEmbedded).RedisURL)
 			}
 		})

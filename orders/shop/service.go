@@ -14,6 +14,7 @@ import (
 	"flashsale/orders/controller"
 	"flashsale/orders/keeper"
 	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
 	"flashsale/orders/store"
 )
 
@@ -43,7 +44,7 @@ type Config struct {
 	Limiter Limiter // nil for none
 	// Locks says who keeps a SKU. Their lease should be Keeper.LockLease. Default:
 	// in Redis.
-	Locks lock.Locker
+	Locks lease.Locker
 	// Node names this process, once in all its life. Default a random name.
 	Node string
 	// Wait is how long a buyer waits for the order to be durable before the
@@ -96,7 +97,7 @@ func (c Config) withDefaults() Config {
 	}
 	c.Keeper, c.Direct = c.Keeper.WithDefaults(), c.Direct.WithDefaults()
 	if c.Locks == nil {
-		c.Locks = lock.New(c.Redis, lock.Config{Lease: c.Keeper.LockLease(), Logger: c.Log})
+		c.Locks = lock.New(c.Redis, lease.Config{Lease: c.Keeper.LockLease(), Logger: c.Log})
 	}
 	return c
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
 )
 
 const key = "lock:{sku}"
@@ -81,10 +82,10 @@ func (s *scene) ours() *lock.Client {
 	return lock.New(s.rdb, config)
 }
 
-// lease is long, so that only the time that a story lets pass counts.
-const lease = time.Hour
+// long is the lease: so long that that only the time that a story lets pass counts.
+const long = time.Hour
 
-var config = lock.Config{Lease: lease, Timeout: time.Minute}
+var config = lease.Config{Lease: long, Timeout: time.Minute}
 
 func (s *scene) must(err error) {
 	s.Helper()
@@ -94,10 +95,10 @@ func (s *scene) must(err error) {
 }
 
 // enters reports whether one more process gets in.
-func (s *scene) enters(c lock.Locker) bool {
+func (s *scene) enters(c lease.Locker) bool {
 	s.Helper()
 	_, err := c.TryAcquire(s.ctx, key)
-	if err != nil && !errors.Is(err, lock.ErrHeld) {
+	if err != nil && !errors.Is(err, lease.ErrHeld) {
 		s.Fatal(err)
 	}
 	return err == nil

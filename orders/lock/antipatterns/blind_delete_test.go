@@ -30,16 +30,16 @@ func TestAntipatternBlindDelete(t *testing.T) {
 						a, b = "1", "1"
 					}
 					s.say("A takes the lock")
-					s.rdb.SetNX(s.ctx, key, a, lease)
+					s.rdb.SetNX(s.ctx, key, a, long)
 					s.say("A is done and releases: %s", way)
 					release(s, a, func() {
 						s.say("... but before that, its lease ends")
-						s.pass(lease)
+						s.pass(long)
 						s.say("B takes the lock")
-						s.rdb.SetNX(s.ctx, key, b, lease)
+						s.rdb.SetNX(s.ctx, key, b, long)
 					})
 					s.say("C tries, while B works")
-					if s.rdb.SetNX(s.ctx, key, "c", lease).Val() {
+					if s.rdb.SetNX(s.ctx, key, "c", long).Val() {
 						return errBoth // B and C
 					}
 					return nil
@@ -48,7 +48,7 @@ func TestAntipatternBlindDelete(t *testing.T) {
 					s.say("A takes the lock")
 					a, err := s.ours().TryAcquire(s.ctx, key)
 					s.must(err)
-					s.pass(lease)
+					s.pass(long)
 					s.say("B takes the lock")
 					if !s.enters(s.ours()) {
 						s.Fatal("not free")

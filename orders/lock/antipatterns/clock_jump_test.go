@@ -6,7 +6,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/redlock"
 )
 
 // Five masters, and a lock that a majority of them has granted. This is our own
@@ -18,8 +18,8 @@ func TestAntipatternClockJump(t *testing.T) {
 		return func(s *scene) error {
 			r := &resource{unfenced: unfenced}
 			minis, masters := s.masters(5)
-			a := lock.NewRedlock(masters, config)
-			b := lock.NewRedlock(masters, config)
+			a := redlock.New(masters, config)
+			b := redlock.New(masters, config)
 
 			s.say("masters D and E are down")
 			minis[3].Close()
@@ -30,7 +30,7 @@ func TestAntipatternClockJump(t *testing.T) {
 			}
 			fenceA := r.raise()
 			s.say("C's clock jumps ahead: to it the lease is over")
-			minis[2].FastForward(lease)
+			minis[2].FastForward(long)
 			s.say("D and E return")
 			s.must(minis[3].Restart())
 			s.must(minis[4].Restart())

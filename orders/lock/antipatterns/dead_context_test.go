@@ -12,7 +12,7 @@ func TestAntipatternDeadContext(t *testing.T) {
 	show(t, func(s *scene) error {
 		ctx, cancel := context.WithCancel(s.ctx)
 		s.say("A: SET NX, and is done")
-		s.rdb.SetNX(ctx, key, "a", lease)
+		s.rdb.SetNX(ctx, key, "a", long)
 		s.say("A's caller hangs up")
 		cancel()
 		s.say("A releases with its caller's context: %v", s.rdb.Del(ctx, key).Err())

@@ -15,7 +15,7 @@ func TestAntipatternExpireAfter(t *testing.T) {
 					s.say("A takes the lock: %s", command)
 					take(s)
 					s.say("A is killed before its EXPIRE")
-					s.pass(1000 * lease)
+					s.pass(1000 * long)
 					s.say("B tries")
 					if !take(s) && s.mini.TTL(key) == 0 {
 						return errForever
@@ -28,7 +28,7 @@ func TestAntipatternExpireAfter(t *testing.T) {
 						s.Fatal("not free")
 					}
 					s.say("A is killed")
-					s.pass(lease)
+					s.pass(long)
 					s.say("B tries")
 					if !s.enters(s.ours()) {
 						return errForever

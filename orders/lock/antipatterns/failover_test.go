@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"flashsale/orders/lock"
+	"flashsale/orders/lock/fence"
 )
 
 // Redis answers before its replicas have heard. A lock that was granted in the
@@ -23,12 +24,12 @@ func TestAntipatternFailover(t *testing.T) {
 		s.say("A takes the lock, and a token from a counter in Redis")
 		a, err := s.ours().TryAcquire(s.ctx, key)
 		s.must(err)
-		fenceA, err := lock.NewRedisFence(s.rdb).Raise(s.ctx, a)
+		fenceA, err := fence.NewRedis(s.rdb).Raise(s.ctx, a)
 		s.must(err)
 		s.say("A: %d. The master dies before the replica has heard of either; the replica takes over", fenceA)
 		b, err := lock.New(replica, config).TryAcquire(s.ctx, key)
 		s.must(err)
-		fenceB, err := lock.NewRedisFence(replica).Raise(s.ctx, b)
+		fenceB, err := fence.NewRedis(replica).Raise(s.ctx, b)
 		s.must(err)
 		s.say("B takes the lock there, and a token: %d", fenceB)
 		r.fence = int(fenceB)

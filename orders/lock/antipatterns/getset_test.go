@@ -114,7 +114,7 @@ func oursAfterDeath(s *scene) error {
 	s.say("C3 takes the lock, and works for longer than its lease")
 	c3, err := s.ours().TryAcquire(s.ctx, key)
 	s.must(err)
-	s.pass(lease)
+	s.pass(long)
 	s.say("C4 and C5 try: one script, so one of them comes first")
 	c5, err := s.ours().TryAcquire(s.ctx, key)
 	s.must(err)

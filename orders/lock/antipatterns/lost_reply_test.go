@@ -13,9 +13,9 @@ import (
 func TestAntipatternLostReply(t *testing.T) {
 	show(t, func(s *scene) error {
 		s.say("A: SET NX. It is done, and the answer is lost")
-		s.rdb.SetNX(s.ctx, key, "a", lease)
+		s.rdb.SetNX(s.ctx, key, "a", long)
 		s.say("A's library sends the same again")
-		if !s.rdb.SetNX(s.ctx, key, "a", lease).Val() {
+		if !s.rdb.SetNX(s.ctx, key, "a", long).Val() {
 			return errors.New("A hears that somebody else holds the lock, and goes: nobody works for a whole lease")
 		}
 		return nil

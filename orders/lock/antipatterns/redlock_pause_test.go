@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
+	"flashsale/orders/lock/redlock"
 )
 
 // However many masters granted the lock: a holder that stops between looking and
@@ -16,7 +17,7 @@ func TestAntipatternRedlockPause(t *testing.T) {
 			r := &resource{unfenced: unfenced}
 			minis, masters := s.masters(3)
 			s.say("A takes the lock on all masters")
-			l, err := lock.NewRedlock(masters, lock.Config{Lease: short, Timeout: 4 * time.Second}).Acquire(s.ctx, key)
+			l, err := redlock.New(masters, lease.Config{Lease: short, Timeout: 4 * time.Second}).Acquire(s.ctx, key)
 			s.must(err)
 			fenceA := r.raise()
 			s.say("A looks: its context is alive, %v. It stops", l.Context().Err() == nil)
@@ -24,7 +25,7 @@ func TestAntipatternRedlockPause(t *testing.T) {
 				mini.FastForward(short)
 			}
 			s.say("B takes the lock on all masters")
-			if !s.enters(lock.NewRedlock(masters, config)) {
+			if !s.enters(redlock.New(masters, config)) {
 				s.Fatal("not free")
 			}
 			fenceB := r.raise()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
 )
 
 // The lease ends before the work does, because the holder stopped for a moment:
@@ -15,17 +16,17 @@ func TestAntipatternShortLease(t *testing.T) {
 	show(t, func(s *scene) error {
 		r := &resource{unfenced: true}
 		s.say("A takes the lock")
-		s.rdb.SetNX(s.ctx, key, "a", lease)
+		s.rdb.SetNX(s.ctx, key, "a", long)
 		s.say("A looks: the lock is its own, %v. It is about to write, and stops", s.rdb.Get(s.ctx, key).Val() == "a")
-		s.pass(lease)
-		s.say("B takes the lock: %v", s.rdb.SetNX(s.ctx, key, "b", lease).Val())
+		s.pass(long)
+		s.say("B takes the lock: %v", s.rdb.SetNX(s.ctx, key, "b", long).Val())
 		s.say("B writes: %v", r.write(0, "B"))
 		s.say("A goes on and writes: %v", r.write(0, "A"))
 		return lastWord(r)
 	}, func(s *scene) error {
 		const moment = time.Second // of everybody's time, not only the server's
 		r := &resource{}
-		short := lock.New(s.rdb, lock.Config{Lease: moment, Timeout: moment * 3 / 4})
+		short := lock.New(s.rdb, lease.Config{Lease: moment, Timeout: moment * 3 / 4})
 		s.say("A takes the lock, and a token from the resource")
 		a, err := short.TryAcquire(s.ctx, key)
 		s.must(err)

@@ -27,7 +27,7 @@ func TestAntipatternWait(t *testing.T) {
 		s.say("A takes the lock, and waits until a replica has it")
 		conn := master.conn.Conn() // WAIT is for what this connection wrote
 		defer conn.Close()
-		s.must(conn.SetNX(s.ctx, key, "A", lease).Err())
+		s.must(conn.SetNX(s.ctx, key, "A", long).Err())
 		heard, err := conn.Wait(s.ctx, 1, soon).Result()
 		s.must(err)
 		if heard < 1 {
@@ -35,7 +35,7 @@ func TestAntipatternWait(t *testing.T) {
 		}
 		s.say("%d has: safe, it believes. The master dies, and the replica that has heard with it", heard)
 		s.promote(far, master, near)
-		entered, err := far.conn.SetNX(s.ctx, key, "B", lease).Result()
+		entered, err := far.conn.SetNX(s.ctx, key, "B", long).Result()
 		s.must(err)
 		if !entered {
 			return nil

@@ -13,11 +13,11 @@ import (
 func TestAntipatternWatchRelease(t *testing.T) {
 	show(t, func(s *scene) error {
 		s.say("A takes the lock")
-		s.rdb.SetNX(s.ctx, key, "a", lease)
+		s.rdb.SetNX(s.ctx, key, "a", long)
 		err := s.rdb.Watch(s.ctx, func(tx *redis.Tx) error {
 			s.say("A releases: WATCH, and the value is its own: %v", tx.Get(s.ctx, key).Val() == "a")
 			s.say("A's own watchdog renews the lease: PEXPIRE")
-			s.rdb.PExpire(s.ctx, key, lease)
+			s.rdb.PExpire(s.ctx, key, long)
 			_, err := tx.TxPipelined(s.ctx, func(p redis.Pipeliner) error {
 				return p.Del(s.ctx, key).Err()
 			})
@@ -34,7 +34,7 @@ func TestAntipatternWatchRelease(t *testing.T) {
 		l, err := a.TryAcquire(s.ctx, key)
 		s.must(err)
 		s.say("A's lease is renewed in the instant in which A releases")
-		s.rdb.PExpire(s.ctx, key, lease)
+		s.rdb.PExpire(s.ctx, key, long)
 		s.must(l.Release(s.ctx))
 		if s.mini.Exists(key) {
 			return errors.New("the lock stays")
@@ -51,13 +51,13 @@ func TestAntipatternWatchOnAnotherConnection(t *testing.T) {
 		defer first.Close()
 		defer second.Close()
 		s.say("A takes the lock")
-		s.rdb.SetNX(s.ctx, key, "a", lease)
+		s.rdb.SetNX(s.ctx, key, "a", long)
 		s.say("A releases: WATCH on one connection of its pool")
 		s.must(first.Do(s.ctx, "WATCH", key).Err())
 		s.say("A compares: its own, %v", second.Get(s.ctx, key).Val() == "a")
-		s.pass(lease)
+		s.pass(long)
 		s.say("B takes the lock")
-		s.rdb.SetNX(s.ctx, key, "b", lease)
+		s.rdb.SetNX(s.ctx, key, "b", long)
 		s.say("A goes on: MULTI, DEL, EXEC on another connection of its pool")
 		_, err := second.TxPipelined(s.ctx, func(p redis.Pipeliner) error { return p.Del(s.ctx, key).Err() })
 		s.must(err)
@@ -70,7 +70,7 @@ func TestAntipatternWatchOnAnotherConnection(t *testing.T) {
 		s.say("A takes the lock")
 		a, err := s.ours().TryAcquire(s.ctx, key)
 		s.must(err)
-		s.pass(lease)
+		s.pass(long)
 		s.say("B takes the lock")
 		if !s.enters(s.ours()) {
 			s.Fatal("not free")

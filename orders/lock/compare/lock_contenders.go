@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 
 	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
 )
 
 // A lockContender is a library and a way to use it. open is a process.
@@ -33,8 +34,8 @@ type process struct {
 const often = time.Millisecond
 
 var lockContenders = []lockContender{
-	{"ours", "defaults", ours(lock.Config{})},
-	{"ours", "asking every 1ms", ours(lock.Config{Retry: lock.Every(often)})},
+	{"ours", "defaults", ours(lease.Config{})},
+	{"ours", "asking every 1ms", ours(lease.Config{Retry: lease.Every(often)})},
 	{"redsync", "defaults", redsyncs()},
 	{"redsync", "tuned: every 1ms", redsyncs(redsync.WithRetryDelay(often), redsync.WithTries(1<<30))},
 	// It does not wait by default: this is its README's.
@@ -50,7 +51,7 @@ func goRedis(addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: addr, PoolSize: 64, MinIdleConns: 1, ContextTimeoutEnabled: true})
 }
 
-func ours(cfg lock.Config) func(string) (process, error) {
+func ours(cfg lease.Config) func(string) (process, error) {
 	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	return func(addr string) (process, error) {
 		rdb := goRedis(addr)

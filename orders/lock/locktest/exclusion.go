@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/fence"
+	"flashsale/orders/lock/lease"
+	"flashsale/orders/lock/several"
 )
 
 const rounds = 5 // of each goroutine
@@ -20,10 +22,10 @@ func oneHolder(t *testing.T, s *suite) {
 	if s.Reentrant {
 		processes, goroutines = 9, 1
 	}
-	var lockers []lock.Locker
-	var fences []lock.Fence
+	var lockers []lease.Locker
+	var fences []fence.Issuer
 	for range processes {
-		p := s.process(lock.Config{})
+		p := s.process(lease.Config{})
 		lockers, fences = append(lockers, p.Locker), append(fences, s.Fence(s, p.Locker))
 	}
 	if err := s.additions(lockers, fences, goroutines); err != nil {
@@ -31,14 +33,14 @@ func oneHolder(t *testing.T, s *suite) {
 	}
 	// The twins: no lock at all, and a fence that always says the same.
 	for i := range lockers {
-		lockers[i], fences[i] = noLock{lockers[i], lock.NewLeases(nothing{}, lock.Config{})}, lock.Fence(&sameFence{})
+		lockers[i], fences[i] = noLock{lockers[i], lease.NewLeases(nothing{}, lease.Config{})}, fence.Issuer(&sameFence{})
 	}
 	if err := s.additions(lockers, fences, goroutines); err == nil {
 		t.Error("the check did not notice that there was no lock")
 	}
 }
 
-func (s *suite) additions(lockers []lock.Locker, fences []lock.Fence, goroutines int) error {
+func (s *suite) additions(lockers []lease.Locker, fences []fence.Issuer, goroutines int) error {
 	workers := len(lockers) * goroutines
 	h, r := &history{start: time.Now()}, &resource{}
 	// The first reads of all processes come before their first writes, unless
@@ -48,7 +50,7 @@ func (s *suite) additions(lockers []lock.Locker, fences []lock.Fence, goroutines
 	add := func(process, g int) error {
 		for round := range rounds {
 			began := time.Now()
-			l, fence, err := lock.AcquireFenced(s.ctx, lockers[process], fences[process], s.key)
+			l, fence, err := fence.Acquire(s.ctx, lockers[process], fences[process], s.key)
 			if err != nil {
 				return err
 			}
@@ -84,35 +86,35 @@ func (s *suite) additions(lockers []lock.Locker, fences []lock.Fence, goroutines
 
 // noLock gives everybody a lock.
 type noLock struct {
-	lock.Locker
-	leases *lock.Leases
+	lease.Locker
+	leases *lease.Leases
 }
 
-func (n noLock) Acquire(ctx context.Context, key string) (*lock.Lock, error) {
+func (n noLock) Acquire(ctx context.Context, key string) (*lease.Lock, error) {
 	return n.leases.Hold(ctx, key, "", time.Now(), time.Now())
 }
 
 type nothing struct{}
 
-func (nothing) Renew(context.Context, []*lock.Lock) []error               { return nil }
-func (nothing) Release(context.Context, *lock.Lock) (doubt bool, _ error) { return false, nil }
+func (nothing) Renew(context.Context, []*lease.Lock) []error               { return nil }
+func (nothing) Release(context.Context, *lease.Lock) (doubt bool, _ error) { return false, nil }
 
 // sameFence issues the same token again and again.
 type sameFence struct{}
 
-func (*sameFence) Raise(context.Context, *lock.Lock) (int64, error) { return 1, nil }
+func (*sameFence) Raise(context.Context, *lease.Lock) (int64, error) { return 1, nil }
 
 // Held, not held, released: as often as one asks.
 func outcomes(_ *testing.T, s *suite) {
-	a, b := s.process(lock.Config{}), s.process(lock.Config{})
+	a, b := s.process(lease.Config{}), s.process(lease.Config{})
 	over, cancel := context.WithCancel(s.ctx)
 	cancel()
 	if _, err := a.TryAcquire(over, s.key); !errors.Is(err, context.Canceled) {
 		s.Errorf("acquire with a context that has ended: %v", err)
 	}
 	type name struct{}
-	var l *lock.Lock
-	for _, acquire := range []func(context.Context, string) (*lock.Lock, error){a.Acquire, a.TryAcquire} {
+	var l *lease.Lock
+	for _, acquire := range []func(context.Context, string) (*lease.Lock, error){a.Acquire, a.TryAcquire} {
 		if l != nil {
 			s.must(l.Release(s.ctx))
 		}
@@ -135,7 +137,7 @@ func outcomes(_ *testing.T, s *suite) {
 	for range 3 {
 		s.must(l.Release(over)) // works without a context's blessing
 	}
-	if cause := context.Cause(l.Context()); !errors.Is(cause, lock.ErrReleased) || errors.Is(cause, lock.ErrLost) {
+	if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrReleased) || errors.Is(cause, lease.ErrLost) {
 		s.Errorf("cause %v, want ErrReleased", cause)
 	}
 	s.free(b)
@@ -143,7 +145,7 @@ func outcomes(_ *testing.T, s *suite) {
 
 // Keys in any order, from both sides: no deadlock, and all or none.
 func severalKeys(_ *testing.T, s *suite) {
-	a, b := s.process(lock.Config{}), s.process(lock.Config{})
+	a, b := s.process(lease.Config{}), s.process(lease.Config{})
 	one, two := s.key+"1", s.key+"2"
 	var all sync.WaitGroup
 	for i, p := range []*process{a, b, a, b} {
@@ -153,7 +155,7 @@ func severalKeys(_ *testing.T, s *suite) {
 		}
 		all.Go(func() {
 			for range 5 {
-				set, err := lock.AcquireAll(s.ctx, p, keys...)
+				set, err := several.Acquire(s.ctx, p, keys...)
 				if err == nil {
 					err = set.Release(s.ctx)
 				}
@@ -167,10 +169,10 @@ func severalKeys(_ *testing.T, s *suite) {
 	all.Wait()
 	held, err := b.TryAcquire(s.ctx, two)
 	s.must(err)
-	if _, err := lock.TryAcquireAll(s.ctx, a, one, two); !errors.Is(err, lock.ErrHeld) {
+	if _, err := several.TryAcquire(s.ctx, a, one, two); !errors.Is(err, lease.ErrHeld) {
 		s.Errorf("all of them, with one held: %v", err)
 	}
-	set, err := lock.TryAcquireAll(s.ctx, b, one)
+	set, err := several.TryAcquire(s.ctx, b, one)
 	s.must(err) // what the failure had taken is free
 	s.must(set.Release(s.ctx))
 	s.must(held.Release(s.ctx))

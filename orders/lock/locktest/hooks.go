@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
 )
 
 // The hooks tell what happens, each thing once, and nothing else.
@@ -31,8 +31,8 @@ func hooks(_ *testing.T, s *suite) {
 			}
 		}
 	}
-	a := s.process(lock.Config{})
-	b := s.process(lock.Config{Lease: s.Lease, Hooks: lock.Hooks{
+	a := s.process(lease.Config{})
+	b := s.process(lease.Config{Lease: s.Lease, Hooks: lease.Hooks{
 		Waiting:  say("waiting"),
 		Acquired: func(ctx context.Context, key string, _ time.Duration) { say("acquired")(ctx, key) },
 		Renewed: func(ctx context.Context, key string, err error) {
@@ -59,7 +59,7 @@ func hooks(_ *testing.T, s *suite) {
 	if err := <-gone; !errors.Is(err, context.Canceled) {
 		s.Errorf("who gave up: %v", err)
 	}
-	got := make(chan *lock.Lock, 1)
+	got := make(chan *lease.Lock, 1)
 	go func() {
 		l, err := b.Acquire(s.ctx, s.key)
 		if err != nil {

@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/election"
+	"flashsale/orders/lock/lease"
 )
 
 // One process leads at a time, nobody runs the task beside it, and when it
@@ -20,7 +21,7 @@ func leader(_ *testing.T, s *suite) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for i := range 2 {
-		p := s.process(lock.Config{})
+		p := s.process(lease.Config{})
 		ctx, cancel := context.WithCancel(s.ctx)
 		defer cancel()
 		processes, resign = append(processes, p), append(resign, cancel)
@@ -37,13 +38,13 @@ func leader(_ *testing.T, s *suite) {
 			return nil
 		}
 		all.Go(func() {
-			if err := lock.Lead(ctx, p, s.key, task, func(err error) { s.Error(err) }); err != nil {
+			if err := election.Lead(ctx, p, s.key, task, func(err error) { s.Error(err) }); err != nil {
 				s.Error(err)
 			}
 		})
 	}
 	first := s.leader(leads)
-	ran, err := lock.Once(s.ctx, processes[1-first], s.key, func(context.Context) error { return errors.New("there is a leader") })
+	ran, err := election.Once(s.ctx, processes[1-first], s.key, func(context.Context) error { return errors.New("there is a leader") })
 	if ran || err != nil {
 		s.Errorf("beside the leader: ran %v, %v", ran, err)
 	}

@@ -6,20 +6,21 @@ import (
 	"testing"
 	"time"
 
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/fence"
+	"flashsale/orders/lock/lease"
 )
 
 // A holder's machine is gone: the next one has the lock within a lease, and the
 // first one's context has ended by then.
 func crash(_ *testing.T, s *suite) {
-	a, b := s.process(lock.Config{Lease: s.Lease}), s.process(lock.Config{Lease: s.Lease})
+	a, b := s.process(lease.Config{Lease: s.Lease}), s.process(lease.Config{Lease: s.Lease})
 	first := s.acquire(a)
 	a.cut()
 	second := s.acquire(b)
 	if first.Context().Err() == nil && !s.TiedToConnection {
 		s.Error("two holders: the first one's context is alive")
 	}
-	if cause := s.ended(first); !errors.Is(cause, lock.ErrLost) {
+	if cause := s.ended(first); !errors.Is(cause, lease.ErrLost) {
 		s.Errorf("cause %v, want ErrLost", cause)
 	}
 	s.must(second.Release(s.ctx))
@@ -30,15 +31,15 @@ func crash(_ *testing.T, s *suite) {
 // twin, the write lands.
 func pause(_ *testing.T, s *suite) {
 	r, twin := &resource{}, &resource{unfenced: true}
-	a, b := s.process(lock.Config{Lease: s.Lease}), s.process(lock.Config{Lease: s.Lease})
-	fence := s.Fence(s, b.Locker)
-	first, old, err := lock.AcquireFenced(s.ctx, a, s.Fence(s, a.Locker), s.key)
+	a, b := s.process(lease.Config{Lease: s.Lease}), s.process(lease.Config{Lease: s.Lease})
+	issuer := s.Fence(s, b.Locker)
+	first, old, err := fence.Acquire(s.ctx, a, s.Fence(s, a.Locker), s.key)
 	s.must(err)
 	s.must(first.Context().Err()) // it looks
 	read := r.read()
 	a.cut() // it stops: nothing of it reaches the servers
 
-	second, newer, err := lock.AcquireFenced(s.ctx, b, fence, s.key)
+	second, newer, err := fence.Acquire(s.ctx, b, issuer, s.key)
 	s.must(err)
 	if newer <= old {
 		s.Errorf("token %d after %d", newer, old)
@@ -53,25 +54,25 @@ func pause(_ *testing.T, s *suite) {
 		s.Error("the resource without a fence was not harmed: this shows nothing")
 	}
 	s.must(second.Release(s.ctx))
-	if cause := s.ended(first); !errors.Is(cause, lock.ErrLost) {
+	if cause := s.ended(first); !errors.Is(cause, lease.ErrLost) {
 		s.Errorf("cause %v, want ErrLost", cause)
 	}
 }
 
 // Nobody renews: the context ends by itself, with the lease.
 func expiry(_ *testing.T, s *suite) {
-	a, b := s.idle(lock.Config{Lease: s.Lease}), s.process(lock.Config{Lease: s.Lease})
+	a, b := s.idle(lease.Config{Lease: s.Lease}), s.process(lease.Config{Lease: s.Lease})
 	began := time.Now()
 	l, err := a.TryAcquire(s.ctx, s.key)
 	s.must(err)
 	cause := s.ended(l)
-	if !errors.Is(cause, lock.ErrLost) || !errors.Is(cause, lock.ErrExpired) {
+	if !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrExpired) {
 		s.Errorf("cause %v, want ErrLost and ErrExpired", cause)
 	}
 	if held := time.Since(began); held < s.Lease/2 {
 		s.Errorf("over after %v of %v", held, s.Lease)
 	}
-	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lock.ErrExpired) && !errors.Is(err, lock.ErrNotMine) {
+	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lease.ErrExpired) && !errors.Is(err, lease.ErrNotMine) {
 		s.Errorf("release: %v", err)
 	}
 	s.free(b)
@@ -79,12 +80,12 @@ func expiry(_ *testing.T, s *suite) {
 
 // However well it renews, MaxHold is the end.
 func maxHold(_ *testing.T, s *suite) {
-	a, b := s.process(lock.Config{MaxHold: 50 * time.Millisecond}), s.process(lock.Config{})
+	a, b := s.process(lease.Config{MaxHold: 50 * time.Millisecond}), s.process(lease.Config{})
 	l := s.acquire(a)
-	if cause := s.ended(l); !errors.Is(cause, lock.ErrLost) || !errors.Is(cause, lock.ErrMaxHold) {
+	if cause := s.ended(l); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrMaxHold) {
 		s.Errorf("cause %v, want ErrLost and ErrMaxHold", cause)
 	}
-	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lock.ErrExpired) {
+	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lease.ErrExpired) {
 		s.Errorf("release: %v", err)
 	}
 	s.free(b)
@@ -92,13 +93,13 @@ func maxHold(_ *testing.T, s *suite) {
 
 // Somebody takes the lock by force: its holder learns of it from a renewal.
 func stolen(_ *testing.T, s *suite) {
-	a := s.process(lock.Config{Lease: s.Lease})
+	a := s.process(lease.Config{Lease: s.Lease})
 	l := s.acquire(a)
 	s.Steal(s, s.key)
-	if cause := s.ended(l); !errors.Is(cause, lock.ErrLost) {
+	if cause := s.ended(l); !errors.Is(cause, lease.ErrLost) {
 		s.Errorf("cause %v, want ErrLost", cause)
 	}
-	if err := l.Release(s.ctx); !errors.Is(err, lock.ErrExpired) && !errors.Is(err, lock.ErrNotMine) {
+	if err := l.Release(s.ctx); !errors.Is(err, lease.ErrExpired) && !errors.Is(err, lease.ErrNotMine) {
 		s.Errorf("release: %v, want ErrExpired or ErrNotMine", err)
 	}
 }
@@ -106,8 +107,8 @@ func stolen(_ *testing.T, s *suite) {
 // The end of Run loses what is held, ends what waits and lets nothing more in.
 func stop(_ *testing.T, s *suite) {
 	waits := make(chan struct{}, 1)
-	a := s.process(lock.Config{Hooks: lock.Hooks{Waiting: func(context.Context, string) { waits <- struct{}{} }}})
-	b, other := s.process(lock.Config{}), s.key+"other"
+	a := s.process(lease.Config{Hooks: lease.Hooks{Waiting: func(context.Context, string) { waits <- struct{}{} }}})
+	b, other := s.process(lease.Config{}), s.key+"other"
 	l := s.acquire(a)
 	theirs, err := b.Acquire(s.ctx, other)
 	s.must(err)
@@ -115,19 +116,19 @@ func stop(_ *testing.T, s *suite) {
 	go func() { _, err := a.Acquire(s.ctx, other); waiter <- err }()
 	<-waits
 	a.kill()
-	if cause := s.ended(l); !errors.Is(cause, lock.ErrLost) || !errors.Is(cause, lock.ErrStopped) {
+	if cause := s.ended(l); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrStopped) {
 		s.Errorf("cause %v, want ErrLost and ErrStopped", cause)
 	}
-	if err := <-waiter; !errors.Is(err, lock.ErrStopped) {
+	if err := <-waiter; !errors.Is(err, lease.ErrStopped) {
 		s.Errorf("waiter: %v, want ErrStopped", err)
 	}
-	if _, err := a.TryAcquire(s.ctx, s.key); !errors.Is(err, lock.ErrStopped) {
+	if _, err := a.TryAcquire(s.ctx, s.key); !errors.Is(err, lease.ErrStopped) {
 		s.Errorf("acquire: %v, want ErrStopped", err)
 	}
 	if err := a.Run(context.Background()); err == nil {
 		s.Error("a second Run was let in")
 	}
-	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lock.ErrExpired) {
+	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lease.ErrExpired) {
 		s.Errorf("release after stop: %v", err)
 	}
 	s.must(theirs.Release(s.ctx))

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"flashsale/loadtest/servers/servertest"
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
 )
 
 // The server has done it and the answer is lost: held or unknown, never "held by
 // someone else"; and nothing is left of it.
 func lostReplyOnAcquire(_ *testing.T, s *suite) {
-	a, b := s.process(lock.Config{}), s.process(lock.Config{})
+	a, b := s.process(lease.Config{}), s.process(lease.Config{})
 	s.warm(a)
 	losses := a.lose(s.Acquires)
 	l, err := a.TryAcquire(s.ctx, s.key)
@@ -24,7 +24,7 @@ func lostReplyOnAcquire(_ *testing.T, s *suite) {
 	case err == nil:
 		s.taken(b)
 		s.must(l.Release(s.ctx))
-	case !errors.Is(err, lock.ErrUnknown):
+	case !errors.Is(err, lease.ErrUnknown):
 		s.Errorf("acquire: %v, want a lock or ErrUnknown", err)
 	}
 	s.free(b)
@@ -33,12 +33,12 @@ func lostReplyOnAcquire(_ *testing.T, s *suite) {
 // The answer to a renewal is lost: while the holder's context lives nobody else
 // has the lock.
 func lostReplyOnRenew(_ *testing.T, s *suite) {
-	a, b := s.process(lock.Config{Lease: s.Lease}), s.process(lock.Config{Lease: s.Lease})
+	a, b := s.process(lease.Config{Lease: s.Lease}), s.process(lease.Config{Lease: s.Lease})
 	l, acquired := s.acquire(a), time.Now()
 	losses := a.lose(s.Renews)
 	servertest.Eventually(s, "a renewal's answer is lost", func() bool { return losses() > 0 })
 	if s.TiedToConnection {
-		if cause := s.ended(l); !errors.Is(cause, lock.ErrLost) {
+		if cause := s.ended(l); !errors.Is(cause, lease.ErrLost) {
 			s.Errorf("cause %v, want ErrLost", cause)
 		}
 	} else {
@@ -47,13 +47,13 @@ func lostReplyOnRenew(_ *testing.T, s *suite) {
 		switch {
 		case err == nil && alive:
 			s.Error("two holders")
-		case !over && (!alive || !errors.Is(err, lock.ErrHeld)):
+		case !over && (!alive || !errors.Is(err, lease.ErrHeld)):
 			s.Errorf("lost by a lost answer: %v; second holder: %v", context.Cause(l.Context()), err)
 		}
 		if err == nil {
 			s.must(second.Release(s.ctx))
 		}
-		if err := l.Release(s.ctx); err != nil && !errors.Is(err, lock.ErrUnknown) && !over {
+		if err := l.Release(s.ctx); err != nil && !errors.Is(err, lease.ErrUnknown) && !over {
 			s.Errorf("release: %v, want nil or ErrUnknown", err)
 		}
 	}
@@ -63,7 +63,7 @@ func lostReplyOnRenew(_ *testing.T, s *suite) {
 // The answer to a release is lost: it has done its work, and says so or that it
 // does not know.
 func lostReplyOnRelease(_ *testing.T, s *suite) {
-	a, b := s.process(lock.Config{}), s.process(lock.Config{})
+	a, b := s.process(lease.Config{}), s.process(lease.Config{})
 	s.warm(a)
 	l := s.acquire(a)
 	losses := a.lose(s.Releases)
@@ -71,11 +71,11 @@ func lostReplyOnRelease(_ *testing.T, s *suite) {
 	if losses() == 0 {
 		s.Fatal("no answer was lost")
 	}
-	if err != nil && !errors.Is(err, lock.ErrUnknown) {
+	if err != nil && !errors.Is(err, lease.ErrUnknown) {
 		s.Errorf("release: %v, want nil or ErrUnknown", err)
 	}
 	s.free(b)
-	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lock.ErrExpired) {
+	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lease.ErrExpired) {
 		s.Errorf("release once more: %v", err)
 	}
 }

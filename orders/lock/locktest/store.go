@@ -14,7 +14,8 @@ import (
 
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/wire"
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/fence"
+	"flashsale/orders/lock/lease"
 )
 
 // A Store is a kind of lock, and the servers it runs on.
@@ -23,9 +24,9 @@ type Store struct {
 	Servers []string
 	// New is a Locker of a new process that reaches the servers at these
 	// addresses, in their order. What it opens it closes by t.Cleanup.
-	New func(t testing.TB, servers []string, cfg lock.Config) lock.Locker
+	New func(t testing.TB, servers []string, cfg lease.Config) lease.Locker
 	// Fence of the locks that such a Locker takes, by the same addresses.
-	Fence func(t testing.TB, l lock.Locker) lock.Fence
+	Fence func(t testing.TB, l lease.Locker) fence.Issuer
 	// Steal takes the lock away from whoever holds it, at the servers.
 	Steal func(t testing.TB, key string)
 	// Waiters, if set, is how many wait at the servers: for a store whose client
@@ -33,7 +34,7 @@ type Store struct {
 	Waiters func(t testing.TB, key string) int
 	// Ready, if set, is whether a Locker whose Run has begun hears of releases:
 	// until then the others may be served before it.
-	Ready func(l lock.Locker) bool
+	Ready func(l lease.Locker) bool
 	// Acquires, Renews and Releases tell what a client sends.
 	Acquires, Renews, Releases func(chunk []byte) bool
 
@@ -118,13 +119,13 @@ func newSuite(t *testing.T, s Store) *suite {
 
 // A process has a Locker that runs, and connections that can be harmed.
 type process struct {
-	lock.Locker
+	lease.Locker
 	wires []*wire.Wire
 	kill  func() // ends Run, and waits for it
 }
 
 // process starts one.
-func (s *suite) process(cfg lock.Config) *process {
+func (s *suite) process(cfg lease.Config) *process {
 	s.Helper()
 	p := s.idle(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -149,7 +150,7 @@ func (s *suite) process(cfg lock.Config) *process {
 }
 
 // idle is a process that does not renew anything.
-func (s *suite) idle(cfg lock.Config) *process {
+func (s *suite) idle(cfg lease.Config) *process {
 	s.Helper()
 	if cfg.Lease == 0 {
 		cfg.Lease = 9 * time.Second
@@ -196,7 +197,7 @@ func (s *suite) must(err error) {
 	}
 }
 
-func (s *suite) acquire(p *process) *lock.Lock {
+func (s *suite) acquire(p *process) *lease.Lock {
 	s.Helper()
 	l, err := p.Acquire(s.ctx, s.key)
 	s.must(err)
@@ -206,7 +207,7 @@ func (s *suite) acquire(p *process) *lock.Lock {
 // taken fails unless somebody holds the lock.
 func (s *suite) taken(p *process) {
 	s.Helper()
-	if l, err := p.TryAcquire(s.ctx, s.key); !errors.Is(err, lock.ErrHeld) {
+	if l, err := p.TryAcquire(s.ctx, s.key); !errors.Is(err, lease.ErrHeld) {
 		s.Fatalf("second holder: %v, %v; want ErrHeld", l, err)
 	}
 }
@@ -236,7 +237,7 @@ func (s *suite) free(p *process) {
 }
 
 // ended waits for the end of a lock's context and returns its cause.
-func (s *suite) ended(l *lock.Lock) error {
+func (s *suite) ended(l *lease.Lock) error {
 	s.Helper()
 	select {
 	case <-l.Context().Done():

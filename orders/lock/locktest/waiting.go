@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"flashsale/loadtest/servers/servertest"
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
 )
 
 // A wait that is given up returns the cause and leaves nothing behind.
 func cancelledWait(_ *testing.T, s *suite) {
 	waits := make(chan struct{}, 1)
-	a := s.process(lock.Config{})
-	b := s.process(lock.Config{Hooks: lock.Hooks{Waiting: func(context.Context, string) { waits <- struct{}{} }}})
+	a := s.process(lease.Config{})
+	b := s.process(lease.Config{Hooks: lease.Hooks{Waiting: func(context.Context, string) { waits <- struct{}{} }}})
 	l := s.acquire(a)
 	tired := errors.New("tired of waiting")
 	ctx, cancel := context.WithCancelCause(s.ctx)
@@ -25,7 +25,7 @@ func cancelledWait(_ *testing.T, s *suite) {
 	go func() { _, err := b.Acquire(ctx, s.key); gaveUp <- err }()
 	s.waiting(waits, 1)
 	cancel(tired)
-	if err := <-gaveUp; !errors.Is(err, tired) || errors.Is(err, lock.ErrUnknown) {
+	if err := <-gaveUp; !errors.Is(err, tired) || errors.Is(err, lease.ErrUnknown) {
 		s.Errorf("acquire: %v, want the cause", err)
 	}
 	s.must(l.Context().Err())
@@ -51,14 +51,14 @@ func (s *suite) waiting(hook <-chan struct{}, n int) {
 // Processes that ask one after the other are served one after the other, or at
 // least each of them, and one at a time.
 func order(_ *testing.T, s *suite) {
-	a := s.process(lock.Config{})
+	a := s.process(lease.Config{})
 	l := s.acquire(a)
 	var mu sync.Mutex
 	var served []int
 	var all sync.WaitGroup
 	for i := range 5 {
 		waits := make(chan struct{}, 1)
-		p := s.process(lock.Config{Hooks: lock.Hooks{Waiting: func(context.Context, string) { waits <- struct{}{} }}})
+		p := s.process(lease.Config{Hooks: lease.Hooks{Waiting: func(context.Context, string) { waits <- struct{}{} }}})
 		all.Go(func() {
 			l, err := p.Acquire(s.ctx, s.key)
 			if err != nil {
@@ -100,7 +100,7 @@ func thousandsOfWaiters(_ *testing.T, s *suite) {
 	stuck := time.AfterFunc(soon, func() { cancel(fmt.Errorf("nobody was served for %v", soon)) })
 	defer stuck.Stop()
 	s.ctx = ctx
-	a, b := s.process(lock.Config{}), s.process(lock.Config{})
+	a, b := s.process(lease.Config{}), s.process(lease.Config{})
 	l := s.acquire(a)
 	var all sync.WaitGroup
 	for _, p := range []*process{a, b} {

@@ -12,14 +12,14 @@ import (
 	"sync"
 	"time"
 
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
 )
 
 // A Client takes locks on one MySQL server. It is safe for concurrent use.
 type Client struct {
 	db     *sql.DB
-	cfg    lock.Config
-	leases *lock.Leases
+	cfg    lease.Config
+	leases *lease.Leases
 
 	mu    sync.Mutex
 	conns map[string]session // by the lock's token
@@ -32,18 +32,18 @@ type session struct {
 	id int64
 }
 
-var _ lock.Locker = (*Client)(nil)
+var _ lease.Locker = (*Client)(nil)
 
 // New returns a Client on db, from which it takes one connection per lock that
 // is held and per lock that is waited for: db.SetMaxOpenConns must leave room
 // for all of them at once. Config.Lease is rounded up to whole seconds, since
 // wait_timeout is; Config.Retry is ignored. It panics on a Config that Validate
 // refuses.
-func New(db *sql.DB, cfg lock.Config) *Client {
+func New(db *sql.DB, cfg lease.Config) *Client {
 	cfg = cfg.WithDefaults()
 	cfg.Lease = (cfg.Lease + time.Second - 1).Truncate(time.Second)
 	c := &Client{db: db, cfg: cfg, conns: make(map[string]session)}
-	c.leases = lock.NewLeases(c, cfg)
+	c.leases = lease.NewLeases(c, cfg)
 	return c
 }
 
@@ -51,14 +51,14 @@ func New(db *sql.DB, cfg lock.Config) *Client {
 func (c *Client) Run(ctx context.Context) error { return c.leases.Run(ctx) }
 
 // TryAcquire is the Locker's.
-func (c *Client) TryAcquire(ctx context.Context, key string) (*lock.Lock, error) {
-	return c.leases.TryAcquire(ctx, key, func(began time.Time) (*lock.Lock, error) { return c.take(ctx, key, 0, began) })
+func (c *Client) TryAcquire(ctx context.Context, key string) (*lease.Lock, error) {
+	return c.leases.TryAcquire(ctx, key, func(began time.Time) (*lease.Lock, error) { return c.take(ctx, key, 0, began) })
 }
 
 // Acquire is the Locker's. Processes are served by the server in the order in
 // which they asked, callers of one process in the order in which they came.
-func (c *Client) Acquire(ctx context.Context, key string) (*lock.Lock, error) {
-	return c.leases.Acquire(ctx, key, func(began time.Time) (*lock.Lock, error) {
+func (c *Client) Acquire(ctx context.Context, key string) (*lease.Lock, error) {
+	return c.leases.Acquire(ctx, key, func(began time.Time) (*lease.Lock, error) {
 		waiting, cancel := c.leases.UntilStopped(ctx)
 		defer cancel()
 		return c.take(waiting, key, forever, began)
@@ -70,7 +70,7 @@ const forever = 365 * 24 * time.Hour
 
 // take asks for the lock on a connection of its own, for at most so long, and
 // once without waiting before it waits.
-func (c *Client) take(ctx context.Context, key string, wait time.Duration, began time.Time) (*lock.Lock, error) {
+func (c *Client) take(ctx context.Context, key string, wait time.Duration, began time.Time) (*lease.Lock, error) {
 	s, err := c.connect(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -90,7 +90,7 @@ func (c *Client) take(ctx context.Context, key string, wait time.Duration, began
 		return c.hold(ctx, s, key, began)
 	case err == nil:
 		c.end(s)
-		return nil, lock.ErrHeld
+		return nil, lease.ErrHeld
 	}
 	// The server may be about to give us the lock, on a connection that we no
 	// longer have. It will notice by itself, sooner or later; we say so now.
@@ -102,13 +102,13 @@ func (c *Client) take(ctx context.Context, key string, wait time.Duration, began
 	case ctx.Err() != nil:
 		err = errors.Join(context.Cause(ctx), killErr)
 	}
-	return nil, fmt.Errorf("%w: %w", lock.ErrUnknown, err)
+	return nil, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 }
 
 // hold begins the lease. How long the answer was on its way, nobody knows: the
 // connection's silence counts from the end of the question, so one more round
 // trip begins it anew at a time that is known.
-func (c *Client) hold(ctx context.Context, s session, key string, began time.Time) (*lock.Lock, error) {
+func (c *Client) hold(ctx context.Context, s session, key string, began time.Time) (*lease.Lock, error) {
 	token, sent := rand.Text(), time.Now()
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Timeout)
 	defer cancel()
@@ -117,11 +117,11 @@ func (c *Client) hold(ctx context.Context, s session, key string, began time.Tim
 		c.mu.Lock()
 		c.conns[token] = s
 		c.mu.Unlock()
-		var l *lock.Lock
+		var l *lease.Lock
 		if l, err = c.leases.Hold(ctx, key, token, sent, began); err == nil {
 			// Nobody may come to release a lock that was lost.
 			context.AfterFunc(l.Context(), func() {
-				if errors.Is(context.Cause(l.Context()), lock.ErrLost) {
+				if errors.Is(context.Cause(l.Context()), lease.ErrLost) {
 					c.end(s)
 				}
 			})
@@ -130,10 +130,10 @@ func (c *Client) hold(ctx context.Context, s session, key string, began time.Tim
 		c.forget(token)
 	}
 	c.end(s)
-	if errors.Is(err, lock.ErrStopped) {
+	if errors.Is(err, lease.ErrStopped) {
 		return nil, err
 	}
-	return nil, fmt.Errorf("%w: %w", lock.ErrUnknown, err)
+	return nil, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 }
 
 // getLock asks for the lock, for which the server shall wait for so long.
@@ -185,13 +185,13 @@ func (c *Client) kill(ctx context.Context, id int64) error {
 }
 
 // Renew is the Store's: a question on each lock's connection.
-func (c *Client) Renew(ctx context.Context, locks []*lock.Lock) []error {
+func (c *Client) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	errs := make([]error, len(locks))
 	var all sync.WaitGroup
 	for i, l := range locks {
 		s, ok := c.session(l.Token())
 		if !ok {
-			errs[i] = lock.ErrExpired
+			errs[i] = lease.ErrExpired
 			continue
 		}
 		all.Go(func() { errs[i] = s.mine(ctx, l.Key()) })
@@ -202,10 +202,10 @@ func (c *Client) Renew(ctx context.Context, locks []*lock.Lock) []error {
 
 // Release is the Store's. The connection ends in any case, and the lock with
 // it, at the latest when the server has noticed.
-func (c *Client) Release(ctx context.Context, l *lock.Lock) (doubt bool, err error) {
+func (c *Client) Release(ctx context.Context, l *lease.Lock) (doubt bool, err error) {
 	s, ok := c.session(l.Token())
 	if !ok {
-		return false, lock.ErrExpired
+		return false, lease.ErrExpired
 	}
 	defer c.forget(l.Token())
 	defer c.end(s)
@@ -217,13 +217,13 @@ func (c *Client) Release(ctx context.Context, l *lock.Lock) (doubt bool, err err
 	case err == nil && released.Int64 == 1 && released.Valid:
 		return false, nil
 	case err == nil && released.Valid:
-		return false, lock.ErrNotMine
+		return false, lease.ErrNotMine
 	case err == nil || gone(err):
-		return true, lock.ErrExpired // whether this or the lease did it: the connection is no more
+		return true, lease.ErrExpired // whether this or the lease did it: the connection is no more
 	}
 	// No answer. With the connection the lock is gone.
 	if err := c.kill(ctx, s.id); err != nil {
-		return true, fmt.Errorf("%w: %w", lock.ErrUnknown, err)
+		return true, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 	}
 	return true, nil
 }
@@ -234,13 +234,13 @@ func (s session) mine(ctx context.Context, key string) error {
 	err := s.QueryRowContext(ctx, fmt.Sprintf("SELECT IS_USED_LOCK('%s')", name(key))).Scan(&holder)
 	switch {
 	case gone(err):
-		return lock.ErrExpired // and so is the lock that belonged to it
+		return lease.ErrExpired // and so is the lock that belonged to it
 	case err != nil:
 		return err
 	case !holder.Valid:
-		return lock.ErrExpired
+		return lease.ErrExpired
 	case holder.Int64 != s.id:
-		return lock.ErrNotMine
+		return lease.ErrNotMine
 	}
 	return nil
 }

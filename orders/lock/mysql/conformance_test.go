@@ -15,7 +15,8 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/fence"
+	"flashsale/orders/lock/lease"
 	"flashsale/orders/lock/locktest"
 )
 
@@ -60,10 +61,10 @@ func TestConformance(t *testing.T) {
 		}
 		locktest.Run(t, locktest.Store{
 			Servers: []string{cfg.Addr},
-			New: func(t testing.TB, servers []string, cfg lock.Config) lock.Locker {
+			New: func(t testing.TB, servers []string, cfg lease.Config) lease.Locker {
 				return New(open(t, dsn, servers[0]), cfg)
 			},
-			Fence: func(t testing.TB, _ lock.Locker) lock.Fence { return NewFence(direct) },
+			Fence: func(t testing.TB, _ lease.Locker) fence.Issuer { return NewFence(direct) },
 			Steal: func(t testing.TB, key string) {
 				var id int64
 				must(t, direct.QueryRow("SELECT IS_USED_LOCK(?)", name(key)).Scan(&id))
@@ -105,10 +106,10 @@ func TestFence(t *testing.T) {
 	dsn := servertest.OpenSQL(t, servers.KindReal)
 	db, ctx := open(t, dsn, ""), t.Context()
 	must(t, errOf(db.ExecContext(ctx, FenceTable)))
-	fence, locks := NewFence(db), New(db, lock.Config{})
+	issuer, locks := NewFence(db), New(db, lease.Config{})
 	var tokens []int64
 	for range 2 {
-		l, token, err := lock.AcquireFenced(ctx, locks, fence, "lock:{sku}")
+		l, token, err := fence.Acquire(ctx, locks, issuer, "lock:{sku}")
 		must(t, err)
 		tokens = append(tokens, token)
 		must(t, l.Release(ctx))
@@ -116,7 +117,7 @@ func TestFence(t *testing.T) {
 	for i, want := range []bool{false, true} {
 		tx, err := db.BeginTx(ctx, nil)
 		must(t, err)
-		if err := fence.Check(ctx, tx, "lock:{sku}", tokens[i]); (err == nil) != want {
+		if err := issuer.Check(ctx, tx, "lock:{sku}", tokens[i]); (err == nil) != want {
 			t.Errorf("token %d: %v", tokens[i], err)
 		}
 		must(t, tx.Rollback())

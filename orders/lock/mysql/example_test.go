@@ -11,7 +11,8 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/fence"
+	"flashsale/orders/lock/lease"
 	"flashsale/orders/lock/mysql"
 )
 
@@ -32,21 +33,21 @@ func ExampleFence() {
 		fmt.Println(err)
 		return
 	}
-	fence, locks := mysql.NewFence(db), mysql.New(db, lock.Config{}) // or a lock in Redis
+	issuer, locks := mysql.NewFence(db), mysql.New(db, lease.Config{}) // or a lock in Redis
 	write := func(token int64) error {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = tx.Rollback() }()
-		if err := fence.Check(ctx, tx, "lock:{sku}", token); err != nil {
+		if err := issuer.Check(ctx, tx, "lock:{sku}", token); err != nil {
 			return err
 		}
 		// Here stands what the lock is for.
 		return tx.Commit()
 	}
 
-	first, early, err := lock.AcquireFenced(ctx, locks, fence, "lock:{sku}")
+	first, early, err := fence.Acquire(ctx, locks, issuer, "lock:{sku}")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -54,7 +55,7 @@ func ExampleFence() {
 	fmt.Println("the first holder writes:", write(early))
 	fmt.Println(first.Release(ctx)) // or its lease ends, and it does not know
 
-	second, late, err := lock.AcquireFenced(ctx, locks, fence, "lock:{sku}")
+	second, late, err := fence.Acquire(ctx, locks, issuer, "lock:{sku}")
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/fence"
+	"flashsale/orders/lock/lease"
 )
 
 // A Fence issues fencing tokens in the database that is written under the lock:
@@ -16,7 +17,7 @@ import (
 // In this project orders.Store does the same with the column sales.fence.
 type Fence struct{ db *sql.DB }
 
-var _ lock.Fence = (*Fence)(nil)
+var _ fence.Issuer = (*Fence)(nil)
 
 // FenceTable is the table that a Fence needs.
 const FenceTable = `CREATE TABLE IF NOT EXISTS lock_fences (
@@ -31,7 +32,7 @@ var ErrFenced = errors.New("mysql: fenced off by a later holder")
 func NewFence(db *sql.DB) *Fence { return &Fence{db} }
 
 // Raise is the Fence's: from its commit on, no smaller token can write.
-func (f *Fence) Raise(ctx context.Context, l *lock.Lock) (int64, error) {
+func (f *Fence) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 	tx, err := f.db.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, fmt.Errorf("raise fence of %q: %w", l.Key(), err)

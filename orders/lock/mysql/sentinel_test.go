@@ -11,6 +11,8 @@ import (
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/orders/lock"
+	"flashsale/orders/lock/fence"
+	"flashsale/orders/lock/lease"
 )
 
 // A master that Sentinel watches dies. A lock of which the replica had heard
@@ -23,17 +25,17 @@ func TestSentinelFailover(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	must(t, errOf(db.ExecContext(ctx, FenceTable)))
-	process := func(lease time.Duration) (*lock.Client, *lock.RedisFence) {
+	process := func(long time.Duration) (*lock.Client, *fence.Redis) {
 		rdb := redis.NewUniversalClient(&redis.UniversalOptions{
 			Addrs: []string{sentinel.Sentinel.Addr()}, MasterName: servers.SentinelMaster,
 			ContextTimeoutEnabled: true, DialerRetries: 1,
 		})
-		c := lock.New(rdb, lock.Config{Lease: lease, Timeout: lease / 2})
+		c := lock.New(rdb, lease.Config{Lease: long, Timeout: long / 2})
 		running, stop := context.WithCancel(ctx)
 		done := make(chan error, 1)
 		go func() { done <- c.Run(running) }()
 		t.Cleanup(func() { stop(); must(t, <-done); must(t, rdb.Close()) })
-		return c, lock.NewRedisFence(rdb)
+		return c, fence.NewRedis(rdb)
 	}
 	// One that no failover outlasts, and one that is soon renewed.
 	a, _ := process(time.Minute)
@@ -42,7 +44,7 @@ func TestSentinelFailover(t *testing.T) {
 	mysql := NewFence(db)
 
 	kept := acquire(ctx, t, a, "lock:{kept}")
-	next := make(chan *lock.Lock, 1)
+	next := make(chan *lease.Lock, 1)
 	go func() { next <- acquire(ctx, t, b, "lock:{kept}") }()
 	line := redis.NewClient(&redis.Options{Addr: sentinel.Master.Addr()})
 	defer line.Close()
@@ -74,13 +76,13 @@ func TestSentinelFailover(t *testing.T) {
 	must(t, tx.Rollback())
 	logf("checked")
 	<-lost.Context().Done()
-	if cause := context.Cause(lost.Context()); !errors.Is(cause, lock.ErrLost) {
+	if cause := context.Cause(lost.Context()); !errors.Is(cause, lease.ErrLost) {
 		t.Errorf("cause %v, want ErrLost", cause)
 	}
 
 	logf("lost")
 	must(t, kept.Context().Err())
-	if _, err := b.TryAcquire(ctx, "lock:{kept}"); !errors.Is(err, lock.ErrHeld) {
+	if _, err := b.TryAcquire(ctx, "lock:{kept}"); !errors.Is(err, lease.ErrHeld) {
 		t.Errorf("beside the holder: %v, want ErrHeld", err)
 	}
 	logf("releasing")
@@ -93,7 +95,7 @@ func TestSentinelFailover(t *testing.T) {
 }
 
 // acquire asks again when the failover came between.
-func acquire(ctx context.Context, t *testing.T, c *lock.Client, key string) *lock.Lock {
+func acquire(ctx context.Context, t *testing.T, c *lock.Client, key string) *lease.Lock {
 	for {
 		l, err := c.Acquire(ctx, key)
 		if err == nil {
@@ -108,16 +110,16 @@ func acquire(ctx context.Context, t *testing.T, c *lock.Client, key string) *loc
 	}
 }
 
-func release(ctx context.Context, t *testing.T, l *lock.Lock) {
+func release(ctx context.Context, t *testing.T, l *lease.Lock) {
 	t.Helper()
 	err := l.Release(ctx)
-	for errors.Is(err, lock.ErrUnknown) && ctx.Err() == nil {
+	for errors.Is(err, lease.ErrUnknown) && ctx.Err() == nil {
 		err = l.Release(ctx)
 	}
 	must(t, err)
 }
 
-func raise(ctx context.Context, t *testing.T, f lock.Fence, l *lock.Lock) int64 {
+func raise(ctx context.Context, t *testing.T, f fence.Issuer, l *lease.Lock) int64 {
 	t.Helper()
 	n, err := f.Raise(ctx, l)
 	must(t, err)

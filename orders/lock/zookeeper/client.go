@@ -10,7 +10,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/fence"
+	"flashsale/orders/lock/lease"
 )
 
 // Root is the node under which all locks are.
@@ -21,14 +22,14 @@ const Root = "/locks"
 type Client struct {
 	conn   *zk.Conn
 	dialer *dialer
-	cfg    lock.Config
-	leases *lock.Leases
+	cfg    lease.Config
+	leases *lease.Leases
 
 	mu    sync.Mutex
 	trash map[node]struct{} // nodes to be removed, as soon as that can be done
 }
 
-var _ lock.Locker = (*Client)(nil)
+var _ lease.Locker = (*Client)(nil)
 
 // New returns a Client of the servers, host:port each. Its session, which is
 // established and kept up in the background until Close, asks for a timeout of
@@ -37,9 +38,9 @@ var _ lock.Locker = (*Client)(nil)
 // longer; one that it makes shorter is refused by all calls.
 //
 // Config.Retry is ignored. New panics on a Config that Validate refuses.
-func New(servers []string, cfg lock.Config) (*Client, error) {
+func New(servers []string, cfg lease.Config) (*Client, error) {
 	c := &Client{cfg: cfg.WithDefaults(), trash: make(map[node]struct{})}
-	c.leases = lock.NewLeases(c, cfg)
+	c.leases = lease.NewLeases(c, cfg)
 	c.dialer = &dialer{}
 	conn, _, err := zk.Connect(servers, c.cfg.Lease,
 		zk.WithDialer(c.dialer.dial), zk.WithLogger(logger{c.cfg.Logger}), zk.WithLogInfo(false))
@@ -65,14 +66,14 @@ func (c *Client) Run(ctx context.Context) error {
 }
 
 // TryAcquire is the Locker's.
-func (c *Client) TryAcquire(ctx context.Context, key string) (*lock.Lock, error) {
-	return c.leases.TryAcquire(ctx, key, func(began time.Time) (*lock.Lock, error) { return c.take(ctx, key, began, false) })
+func (c *Client) TryAcquire(ctx context.Context, key string) (*lease.Lock, error) {
+	return c.leases.TryAcquire(ctx, key, func(began time.Time) (*lease.Lock, error) { return c.take(ctx, key, began, false) })
 }
 
 // Acquire is the Locker's. Processes are served in the order in which they
 // asked, callers of one process in the order in which they came.
-func (c *Client) Acquire(ctx context.Context, key string) (*lock.Lock, error) {
-	return c.leases.Acquire(ctx, key, func(began time.Time) (*lock.Lock, error) {
+func (c *Client) Acquire(ctx context.Context, key string) (*lease.Lock, error) {
+	return c.leases.Acquire(ctx, key, func(began time.Time) (*lease.Lock, error) {
 		waiting, cancel := c.leases.UntilStopped(ctx)
 		defer cancel()
 		return c.take(waiting, key, began, true)
@@ -109,7 +110,7 @@ func do[T any](ctx context.Context, c *Client, call func() (T, error)) (T, error
 }
 
 // Renew is the Store's: it asks after each lock's node.
-func (c *Client) Renew(ctx context.Context, locks []*lock.Lock) []error {
+func (c *Client) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	errs := make([]error, len(locks))
 	var all sync.WaitGroup
 	for i, l := range locks {
@@ -122,7 +123,7 @@ func (c *Client) Renew(ctx context.Context, locks []*lock.Lock) []error {
 			case err != nil:
 				errs[i] = err
 			case !there: // the session has ended meanwhile, or somebody removed it
-				errs[i] = lock.ErrExpired
+				errs[i] = lease.ErrExpired
 			}
 		})
 	}
@@ -131,16 +132,16 @@ func (c *Client) Renew(ctx context.Context, locks []*lock.Lock) []error {
 }
 
 // Release is the Store's.
-func (c *Client) Release(ctx context.Context, l *lock.Lock) (doubt bool, err error) {
+func (c *Client) Release(ctx context.Context, l *lease.Lock) (doubt bool, err error) {
 	_, err = do(context.WithoutCancel(ctx), c, func() (any, error) { return nil, c.conn.Delete(l.Token(), -1) })
 	switch {
 	case err == nil:
 		return false, nil
 	case errors.Is(err, zk.ErrNoNode):
-		return c.inTrash(l.Token()), lock.ErrExpired
+		return c.inTrash(l.Token()), lease.ErrExpired
 	}
 	c.throw(node{folder(l.Key()), name(l.Token())})
-	return true, fmt.Errorf("%w: %w", lock.ErrUnknown, err)
+	return true, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 }
 
 // Remaining is the Locker's. ZooKeeper does not tell for how long: one lease.
@@ -167,14 +168,14 @@ func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration
 // holders have greater ones, and ZooKeeper's majority does not forget them.
 type Fence struct{ *Client }
 
-var _ lock.Fence = Fence{}
+var _ fence.Issuer = Fence{}
 
 // Raise is the Fence's. It returns ErrExpired when l is no longer held.
-func (f Fence) Raise(ctx context.Context, l *lock.Lock) (int64, error) {
+func (f Fence) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 	stat, err := do(ctx, f.Client, func() (*zk.Stat, error) {
 		there, stat, err := f.conn.Exists(l.Token())
 		if err == nil && !there {
-			err = lock.ErrExpired
+			err = lease.ErrExpired
 		}
 		return stat, err
 	})

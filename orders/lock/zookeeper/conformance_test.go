@@ -13,7 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	"flashsale/loadtest/servers"
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/fence"
+	"flashsale/orders/lock/lease"
 	"flashsale/orders/lock/locktest"
 )
 
@@ -47,7 +48,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func start(t testing.TB, addr string, cfg lock.Config) *Client {
+func start(t testing.TB, addr string, cfg lease.Config) *Client {
 	c, err := New([]string{addr}, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -66,12 +67,12 @@ func TestConformance(t *testing.T) {
 	wantServer(t)
 	locktest.Run(t, locktest.Store{
 		Servers: []string{server.Addr()},
-		New: func(t testing.TB, servers []string, cfg lock.Config) lock.Locker {
+		New: func(t testing.TB, servers []string, cfg lease.Config) lease.Locker {
 			return start(t, servers[0], cfg)
 		},
-		Fence: func(_ testing.TB, l lock.Locker) lock.Fence { return Fence{l.(*Client)} },
+		Fence: func(_ testing.TB, l lease.Locker) fence.Issuer { return Fence{l.(*Client)} },
 		Steal: func(t testing.TB, key string) {
-			c := start(t, server.Addr(), lock.Config{})
+			c := start(t, server.Addr(), lease.Config{})
 			line, err := c.line(t.Context(), folder(key))
 			if err != nil || len(line) == 0 {
 				t.Fatal("nothing to steal: ", err)
@@ -102,7 +103,7 @@ func sends(op uint32) func([]byte) bool {
 // the lock's context does.
 func TestSessionTooShort(t *testing.T) {
 	wantServer(t)
-	c := start(t, server.Addr(), lock.Config{Lease: time.Minute})
+	c := start(t, server.Addr(), lease.Config{Lease: time.Minute})
 	if l, err := c.TryAcquire(t.Context(), "lock:{short}"); err == nil {
 		t.Errorf("%s is held for a minute, with a session of %v", l.Key(), c.dialer.granted())
 	}
@@ -114,7 +115,7 @@ func TestSessionTooShort(t *testing.T) {
 // Numbers order the line, whatever the names before them.
 func TestLineIsByNumber(t *testing.T) {
 	wantServer(t)
-	c, ctx := start(t, server.Addr(), lock.Config{}), t.Context()
+	c, ctx := start(t, server.Addr(), lease.Config{}), t.Context()
 	var entered []string
 	for _, random := range []string{"c", "a", "b"} {
 		if err := c.enter(ctx, node{folder("lock:{line}"), random}); err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
 )
 
 // A node of a lock's line is named by the random part that we give it, a dash,
@@ -33,7 +33,7 @@ func number(name string) string {
 var acl = zk.WorldACL(zk.PermAll)
 
 // take enters the line, and waits in it if it may.
-func (c *Client) take(ctx context.Context, key string, began time.Time, wait bool) (*lock.Lock, error) {
+func (c *Client) take(ctx context.Context, key string, began time.Time, wait bool) (*lease.Lock, error) {
 	mine := node{folder(key), rand.Text()}
 	l, err := c.stand(ctx, key, mine, began, wait)
 	if err == nil {
@@ -45,18 +45,18 @@ func (c *Client) take(ctx context.Context, key string, began time.Time, wait boo
 		c.throw(mine)
 	}
 	switch {
-	case errors.Is(err, lock.ErrHeld), errors.Is(err, lock.ErrStopped):
+	case errors.Is(err, lease.ErrHeld), errors.Is(err, lease.ErrStopped):
 		return nil, err
 	case ctx.Err() != nil && removeErr == nil:
 		return nil, context.Cause(ctx) // nothing is left behind
 	case ctx.Err() != nil:
 		err = errors.Join(context.Cause(ctx), removeErr)
 	}
-	return nil, fmt.Errorf("%w: %w", lock.ErrUnknown, err)
+	return nil, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 }
 
 // stand is the recipe.
-func (c *Client) stand(ctx context.Context, key string, mine node, began time.Time, wait bool) (*lock.Lock, error) {
+func (c *Client) stand(ctx context.Context, key string, mine node, began time.Time, wait bool) (*lease.Lock, error) {
 	if err := c.enter(ctx, mine); err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (c *Client) stand(ctx context.Context, key string, mine node, began time.Ti
 		case place == 0:
 			return c.hold(ctx, key, mine.folder+"/"+line[0], sent, began)
 		case !wait:
-			return nil, lock.ErrHeld
+			return nil, lease.ErrHeld
 		}
 		if first && c.cfg.Hooks.Waiting != nil {
 			c.cfg.Hooks.Waiting(ctx, key)
@@ -92,13 +92,13 @@ func (c *Client) stand(ctx context.Context, key string, mine node, began time.Ti
 
 // hold begins the lease. A lock that is lost while the session goes on leaves a
 // node, which nobody may come to release.
-func (c *Client) hold(ctx context.Context, key, nodePath string, sent, began time.Time) (*lock.Lock, error) {
+func (c *Client) hold(ctx context.Context, key, nodePath string, sent, began time.Time) (*lease.Lock, error) {
 	l, err := c.leases.Hold(ctx, key, nodePath, sent, began)
 	if err != nil {
 		return nil, err
 	}
 	context.AfterFunc(l.Context(), func() {
-		if errors.Is(context.Cause(l.Context()), lock.ErrLost) {
+		if errors.Is(context.Cause(l.Context()), lease.ErrLost) {
 			c.throw(node{folder(key), name(nodePath)})
 		}
 	})

@@ -11,7 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
 	"flashsale/orders/lock/mysql"
+	"flashsale/orders/lock/redlock"
 	"flashsale/orders/lock/zookeeper"
 )
 
@@ -54,8 +56,8 @@ func (c Config) validateLock(f *faults) {
 }
 
 // locks makes the Locker that was chosen. What it opens is closed with the App.
-func (a *App) locks(lease time.Duration) (lock.Locker, error) {
-	cfg := lock.Config{Lease: lease, Logger: a.cfg.Log}
+func (a *App) locks(leased time.Duration) (lease.Locker, error) {
+	cfg := lease.Config{Lease: leased, Logger: a.cfg.Log}
 	switch a.cfg.Lock {
 	case lockRedlock:
 		var masters []redis.UniversalClient
@@ -67,7 +69,7 @@ func (a *App) locks(lease time.Duration) (lock.Locker, error) {
 			a.closing = append(a.closing, func() { _ = rdb.Close() })
 			masters = append(masters, rdb)
 		}
-		return lock.NewRedlock(masters, cfg), nil
+		return redlock.New(masters, cfg), nil
 	case lockZooKeeper:
 		c, err := zookeeper.New(a.cfg.LockServers, cfg)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
 )
 
 // A distributed lock around each order: lock, look, insert, commit, unlock.
@@ -59,7 +60,7 @@ func (l lockPerOrder) Order(ctx context.Context, o Order) (Order, bool, error) {
 }
 
 func newLocks(s Stores) *lock.Client {
-	return lock.New(s.Redis, lock.Config{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
+	return lock.New(s.Redis, lease.Config{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // locked runs f under the sale's lock, and waits for it as long as a buyer does.

@@ -1,17 +1,19 @@
-package lock
+package onredis
 
 import (
 	"context"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/orders/lock/lease"
 )
 
-// Renew is the Store's: one pipeline.
-func (s store) Renew(ctx context.Context, locks []*Lock) []error {
-	replies := s.pipeline(ctx, "evalsha", s.scripts.renew.Hash(), locks)
+// Renew is lease.Store's: one pipeline.
+func (s *Store) Renew(ctx context.Context, locks []*lease.Lock) []error {
+	replies := s.pipeline(ctx, "evalsha", s.Scripts.Renew.Hash(), locks)
 	if places, again := unknownTo(replies, locks); len(again) > 0 {
 		// go-redis doesn't recover from NOSCRIPT within a pipeline.
-		for i, reply := range s.pipeline(ctx, "eval", s.scripts.renew.source, again) {
+		for i, reply := range s.pipeline(ctx, "eval", s.Scripts.Renew.source, again) {
 			replies[places[i]] = reply
 		}
 	}
@@ -19,19 +21,19 @@ func (s store) Renew(ctx context.Context, locks []*Lock) []error {
 	for i, reply := range replies {
 		n, err := reply.Int64()
 		if err == nil {
-			err = verdict(n)
+			err = Verdict(n)
 		}
 		errs[i] = err
 	}
 	return errs
 }
 
-func (s store) pipeline(ctx context.Context, command, script string, locks []*Lock) []*redis.Cmd {
+func (s *Store) pipeline(ctx context.Context, command, script string, locks []*lease.Lock) []*redis.Cmd {
 	replies := make([]*redis.Cmd, len(locks))
 	// The error of the whole is that of its first command, and each has its own.
-	_, _ = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, _ = s.RDB.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, l := range locks {
-			replies[i] = newEval(ctx, command, script, []string{l.key}, []any{l.token, s.cfg.Lease.Milliseconds()})
+			replies[i] = newEval(ctx, command, script, []string{l.Key()}, []any{l.Token(), s.Config.Lease.Milliseconds()})
 			_ = p.Process(ctx, replies[i])
 		}
 		return nil
@@ -41,7 +43,7 @@ func (s store) pipeline(ctx context.Context, command, script string, locks []*Lo
 
 // unknownTo picks the locks whose server didn't know the script, with their
 // places among the replies.
-func unknownTo(replies []*redis.Cmd, locks []*Lock) (places []int, again []*Lock) {
+func unknownTo(replies []*redis.Cmd, locks []*lease.Lock) (places []int, again []*lease.Lock) {
 	for i, reply := range replies {
 		if unknownScript(reply.Err()) {
 			places, again = append(places, i), append(again, locks[i])

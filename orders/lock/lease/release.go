@@ -1,4 +1,4 @@
-package lock
+package lease
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func (l *Lock) Release(ctx context.Context) error {
 		r.err = fmt.Errorf("release %q: %w", l.key, err)
 	}
 	if r.settled {
-		l.leases.cfg.Hooks.released(l.ctx, l.key, time.Since(l.since), r.err)
+		l.leases.Config.Hooks.released(l.ctx, l.key, time.Since(l.since), r.err)
 	}
 	return r.err
 }

@@ -1,4 +1,4 @@
-package lock
+package lease
 
 import (
 	"context"
@@ -12,13 +12,13 @@ import (
 // Leases are the locks that a Locker holds, and the loop that renews them: what
 // all stores have in common. Who implements a Locker has one.
 type Leases struct {
+	Config // as New was given it, with the defaults
+
 	store Store
-	cfg   Config
 
 	started atomic.Bool
 	life    context.Context // ends when Run returns
 	end     context.CancelFunc
-	stopped <-chan struct{} // life's
 
 	mu   sync.Mutex
 	held map[*Lock]struct{}
@@ -35,13 +35,12 @@ func NewLeases(store Store, cfg Config) *Leases {
 	}
 	life, end := context.WithCancel(context.Background())
 	return &Leases{
-		store:   store,
-		cfg:     cfg.WithDefaults(),
-		life:    life,
-		end:     end,
-		stopped: life.Done(),
-		held:    make(map[*Lock]struct{}),
-		turns:   turns{lines: make(map[string][]chan struct{})},
+		store:  store,
+		Config: cfg.WithDefaults(),
+		life:   life,
+		end:    end,
+		held:   make(map[*Lock]struct{}),
+		turns:  turns{lines: make(map[string][]chan struct{})},
 	}
 }
 
@@ -52,12 +51,15 @@ func (ls *Leases) Ready(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	select {
-	case <-ls.stopped:
+	case <-ls.life.Done():
 		return ErrStopped
 	default:
 		return nil
 	}
 }
+
+// Stopped is closed when Run has returned.
+func (ls *Leases) Stopped() <-chan struct{} { return ls.life.Done() }
 
 // Hold begins a lease that the store has granted, for a request of Acquire or
 // TryAcquire that began at the given time. sent is when the oldest request was
@@ -68,7 +70,7 @@ func (ls *Leases) Ready(ctx context.Context) error {
 func (ls *Leases) Hold(ctx context.Context, key, token string, sent, began time.Time) (*Lock, error) {
 	now := time.Now()
 	l := &Lock{leases: ls, key: key, token: token, renewed: sent, since: now}
-	l.until = sent.Add(ls.cfg.Lease - ls.cfg.Drift)
+	l.until = sent.Add(ls.Lease - ls.Drift)
 	if !now.Before(l.until) {
 		return nil, fmt.Errorf("answered too late: %w", ErrExpired)
 	}
@@ -82,7 +84,7 @@ func (ls *Leases) Hold(ctx context.Context, key, token string, sent, began time.
 	l.mu.Lock() // the timer may fire before it is assigned
 	l.timer = time.AfterFunc(time.Until(l.deadline()), l.expire)
 	l.mu.Unlock()
-	ls.cfg.Hooks.acquired(l.ctx, key, now.Sub(began))
+	ls.Hooks.acquired(l.ctx, key, now.Sub(began))
 	return l, nil
 }
 
@@ -96,14 +98,14 @@ func (ls *Leases) Run(ctx context.Context) error {
 	defer ls.stop()
 	// Four looks per third of a lease: none is renewed much later than it should
 	// be, and one whose renewal failed is tried several times more.
-	tick := time.NewTicker(ls.cfg.Lease / 12)
+	tick := time.NewTicker(ls.Lease / 12)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case now := <-tick.C:
-			ls.renewDue(ctx, now)
+			ls.Renew(ctx, now)
 		}
 	}
 }
@@ -112,8 +114,8 @@ func (ls *Leases) Run(ctx context.Context) error {
 // count, few enough for a slow server to answer within one Timeout.
 const batch = 100
 
-// renewDue renews every lock whose last renewal is a third of its lease ago.
-func (ls *Leases) renewDue(ctx context.Context, now time.Time) {
+// Renew renews every lock whose last renewal is a third of its lease ago.
+func (ls *Leases) Renew(ctx context.Context, now time.Time) {
 	ls.mu.Lock()
 	due := make([]*Lock, 0, len(ls.held))
 	for l := range ls.held {
@@ -132,7 +134,7 @@ func (ls *Leases) renewDue(ctx context.Context, now time.Time) {
 // renew acts on the answers. Without one a lock stays due, and stays held until
 // its deadline; one line in the log per lock and outage will do.
 func (ls *Leases) renew(run context.Context, locks []*Lock) {
-	ctx, cancel := context.WithTimeout(run, ls.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(run, ls.Timeout)
 	defer cancel()
 	sent := time.Now() // before sending, as when it was acquired
 	failing, last := 0, error(nil)
@@ -141,18 +143,18 @@ func (ls *Leases) renew(run context.Context, locks []*Lock) {
 		switch {
 		case err == nil:
 			l.extend(sent)
-			ls.cfg.Hooks.renewed(l.ctx, l.key, nil)
+			ls.Hooks.renewed(l.ctx, l.key, nil)
 		case errors.Is(err, ErrExpired), errors.Is(err, ErrNotMine):
-			l.Lose(err)
+			ls.Lose(l, err)
 		default:
 			if l.fail(err) {
 				failing, last = failing+1, err
 			}
-			ls.cfg.Hooks.renewed(l.ctx, l.key, err)
+			ls.Hooks.renewed(l.ctx, l.key, err)
 		}
 	}
 	if failing > 0 && run.Err() == nil {
-		ls.cfg.Logger.WarnContext(run, "lock: renewals failed", "locks", failing, "err", last)
+		ls.Logger.WarnContext(run, "lock: renewals failed", "locks", failing, "err", last)
 	}
 }
 
@@ -167,7 +169,7 @@ func (ls *Leases) stop() {
 	ls.mu.Unlock()
 	ls.end()
 	for _, l := range held {
-		l.Lose(ErrStopped)
+		ls.Lose(l, ErrStopped)
 	}
 }
 
@@ -179,6 +181,15 @@ func (ls *Leases) keep(l *Lock) bool {
 		ls.held[l] = struct{}{}
 	}
 	return !ls.done
+}
+
+// Lose ends the context of l for a reason that its holder did not choose: for the
+// store, where that hears of a loss before the next renewal would.
+func (ls *Leases) Lose(l *Lock, why error) {
+	cause := fmt.Errorf("%w: %q: %w", ErrLost, l.key, why)
+	if l.end(cause) {
+		ls.Hooks.lost(l.ctx, l.key, cause)
+	}
 }
 
 func (ls *Leases) forget(l *Lock) {

@@ -1,4 +1,6 @@
-package lock
+// Package fence issues fencing tokens: what a lock needs where two writers would do
+// damage.
+package fence
 
 import (
 	"context"
@@ -7,29 +9,32 @@ import (
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/orders/lock/internal/onredis"
+	"flashsale/orders/lock/lease"
 )
 
-// A Fence issues fencing tokens: each greater than all that it has issued for
+// An Issuer issues fencing tokens: each greater than all that it has issued for
 // the key before. The resource that is written remembers the greatest it has
 // seen and refuses a smaller one, so that a holder which woke up late changes
 // nothing. (Martin Kleppmann, "How to do distributed locking", 2016.)
 //
 // It is best issued by the resource itself, in the transaction that remembers
 // it: that is what mysql.Fence does, and it needs nothing else to be right.
-type Fence interface {
-	Raise(ctx context.Context, l *Lock) (int64, error)
+type Issuer interface {
+	Raise(ctx context.Context, l *lease.Lock) (int64, error)
 }
 
-// AcquireFenced is Acquire and the fence, raised while the lock is held; if that
+// Acquire is the Locker's with a fencing token, issued while the lock is held; if that
 // fails the lock is given back.
-func AcquireFenced(ctx context.Context, locks Locker, fence Fence, key string) (*Lock, int64, error) {
+func Acquire(ctx context.Context, locks lease.Locker, issuer Issuer, key string) (*lease.Lock, int64, error) {
 	l, err := locks.Acquire(ctx, key)
 	if err != nil {
 		return nil, 0, err
 	}
 	var token int64
-	err = under(ctx, l, func(ctx context.Context) (err error) {
-		token, err = fence.Raise(ctx, l)
+	err = l.Do(ctx, func(ctx context.Context) (err error) {
+		token, err = issuer.Raise(ctx, l)
 		return err
 	})
 	if err != nil {
@@ -41,7 +46,7 @@ func AcquireFenced(ctx context.Context, locks Locker, fence Fence, key string) (
 //go:embed fence.lua
 var fenceSource string
 
-// RedisFence issues tokens by a counter in Redis, for resources that can compare
+// Redis issues tokens by a counter in Redis, for resources that can compare
 // a number but not issue one. It is for the locks of a Client.
 //
 // Its limit: it knows what its Redis knows. After a failover to a replica that
@@ -51,27 +56,27 @@ var fenceSource string
 // as durable as the resource does.
 //
 // The counter is kept for ever: a key that expired would count from 1 again.
-type RedisFence struct {
+type Redis struct {
 	rdb    redis.UniversalClient
 	script *redis.Script
 }
 
-// NewRedisFence returns a Fence on the Redis that keeps the locks: it raises the
+// NewRedis returns an Issuer on the Redis that keeps the locks: it raises the
 // counter only for who holds the lock there.
-func NewRedisFence(rdb redis.UniversalClient) *RedisFence {
-	return &RedisFence{rdb, redis.NewScript(fenceSource)}
+func NewRedis(rdb redis.UniversalClient) *Redis {
+	return &Redis{rdb, redis.NewScript(fenceSource)}
 }
 
-// Raise is the Fence's. It returns ErrExpired or ErrNotMine, and no token, when
+// Raise is the Issuer's. It returns ErrExpired or ErrNotMine, and no token, when
 // l is not held any more by what Redis knows. To repeat it is harmless: a number
 // is left out.
-func (f *RedisFence) Raise(ctx context.Context, l *Lock) (int64, error) {
-	n, err := f.script.Run(ctx, f.rdb, []string{l.key, tagged(l.key) + ":fence"}, l.token).Int64()
+func (f *Redis) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
+	n, err := f.script.Run(ctx, f.rdb, []string{l.Key(), onredis.Tagged(l.Key()) + ":fence"}, l.Token()).Int64()
 	if err == nil && n <= 0 {
-		err = verdict(n)
+		err = onredis.Verdict(n)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("raise fence of %q: %w", l.key, err)
+		return 0, fmt.Errorf("raise fence of %q: %w", l.Key(), err)
 	}
 	return n, nil
 }

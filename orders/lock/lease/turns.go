@@ -1,4 +1,4 @@
-package lock
+package lease
 
 import (
 	"context"
@@ -26,11 +26,30 @@ func (ls *Leases) TryAcquire(ctx context.Context, key string, take func(began ti
 // to the store.
 func (ls *Leases) Acquire(ctx context.Context, key string, take func(began time.Time) (*Lock, error)) (*Lock, error) {
 	began := time.Now()
-	if err := ls.turns.take(ctx, ls.stopped, key); err != nil {
+	if err := ls.turns.take(ctx, ls.Stopped(), key); err != nil {
 		return nil, fmt.Errorf("acquire %q: %w", key, err)
 	}
 	defer ls.turns.done(key)
 	return ls.TryAcquire(ctx, key, func(time.Time) (*Lock, error) { return take(began) })
+}
+
+// Waits tells Hooks that an Acquire goes on to wait for what someone else holds.
+func (ls *Leases) Waits(ctx context.Context, key string) {
+	if ls.Hooks.Waiting != nil {
+		ls.Hooks.Waiting(ctx, key)
+	}
+}
+
+// Callers is how many callers of this process wait for their turn at key, or have
+// it and wait for the store.
+func (ls *Leases) Callers(key string) int {
+	ls.turns.mu.Lock()
+	defer ls.turns.mu.Unlock()
+	line, taken := ls.turns.lines[key]
+	if !taken {
+		return 0
+	}
+	return len(line) + 1
 }
 
 // UntilStopped is ctx that also ends, with ErrStopped, when Run has returned.

@@ -1,4 +1,4 @@
-package lock
+package lease
 
 import (
 	"context"
@@ -22,12 +22,6 @@ type Hooks struct {
 	// Released: Release was called and ended with err, having held the lock, as
 	// far as it knows, for so long.
 	Released func(ctx context.Context, key string, held time.Duration, err error)
-}
-
-func (h Hooks) waiting(ctx context.Context, key string) {
-	if h.Waiting != nil {
-		h.Waiting(ctx, key)
-	}
 }
 
 func (h Hooks) acquired(ctx context.Context, key string, after time.Duration) {

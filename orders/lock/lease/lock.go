@@ -1,4 +1,4 @@
-package lock
+package lease
 
 import (
 	"context"
@@ -40,9 +40,20 @@ func (l *Lock) Token() string { return l.token }
 // another; context.Cause tells ErrReleased from ErrLost and its reason.
 func (l *Lock) Context() context.Context { return l.ctx }
 
+// Do runs task with a context that ends with the lock or with ctx.
+func (l *Lock) Do(ctx context.Context, task func(context.Context) error) error {
+	both, cancel := context.WithCancelCause(l.ctx)
+	defer cancel(context.Canceled)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	if err := task(both); err != nil {
+		return fmt.Errorf("under lock %q: %w", l.key, err)
+	}
+	return nil
+}
+
 // deadline is when the context ends, unless the lock is renewed before.
 func (l *Lock) deadline() time.Time {
-	if longest := l.leases.cfg.MaxHold; longest > 0 && l.since.Add(longest).Before(l.until) {
+	if longest := l.leases.Config.MaxHold; longest > 0 && l.since.Add(longest).Before(l.until) {
 		return l.since.Add(longest)
 	}
 	return l.until
@@ -56,7 +67,7 @@ func (l *Lock) extend(sent time.Time) {
 		return
 	}
 	l.renewed, l.failure = sent, nil
-	l.until = sent.Add(l.leases.cfg.Lease - l.leases.cfg.Drift)
+	l.until = sent.Add(l.leases.Config.Lease - l.leases.Config.Drift)
 	l.timer.Reset(time.Until(l.deadline()))
 }
 
@@ -80,20 +91,11 @@ func (l *Lock) expire() {
 	switch {
 	case early:
 	case leased:
-		l.Lose(ErrMaxHold)
+		l.leases.Lose(l, ErrMaxHold)
 	case failure != nil:
-		l.Lose(fmt.Errorf("%w: %w", ErrRenewal, failure))
+		l.leases.Lose(l, fmt.Errorf("%w: %w", ErrRenewal, failure))
 	default:
-		l.Lose(ErrExpired)
-	}
-}
-
-// Lose ends the context for a reason that the holder did not choose: for the
-// store, where that hears of a loss before the next renewal would.
-func (l *Lock) Lose(why error) {
-	cause := fmt.Errorf("%w: %q: %w", ErrLost, l.key, why)
-	if l.end(cause) {
-		l.leases.cfg.Hooks.lost(l.ctx, l.key, cause)
+		l.leases.Lose(l, ErrExpired)
 	}
 }
 
@@ -122,7 +124,7 @@ func (l *Lock) end(cause error) bool {
 func (l *Lock) due(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return now.Sub(l.renewed) >= l.leases.cfg.Lease/3
+	return now.Sub(l.renewed) >= l.leases.Config.Lease/3
 }
 
 // running reports whether the store must still have this lock, by our clock.

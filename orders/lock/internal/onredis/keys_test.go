@@ -1,15 +1,20 @@
-package lock
+package onredis
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	"flashsale/orders/lock/lease"
 )
 
 // All keys of a lock share its slot, which is that of the part in braces.
 func TestKeysShareASlot(t *testing.T) {
 	for key, tag := range map[string]string{"lock:{sku}": "{sku}", "plain": "{plain}", "a{b}c{d}": "{b}"} {
-		ok(t, checkKey(key))
-		for _, k := range keys(key)[1:] {
+		if err := CheckKey(key); err != nil {
+			t.Error(err)
+		}
+		for _, k := range Keys(key)[1:] {
 			_, rest, _ := strings.Cut(k, "{")
 			if first, _, _ := strings.Cut(rest, "}"); "{"+first+"}" != tag {
 				t.Errorf("%q has %q in slot of {%s}, want %s", key, k, first, tag)
@@ -17,6 +22,8 @@ func TestKeysShareASlot(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"", "{}", "a}b", "{", "{}x"} {
-		is(t, checkKey(key), ErrKey)
+		if err := CheckKey(key); !errors.Is(err, lease.ErrKey) {
+			t.Errorf("%q: %v", key, err)
+		}
 	}
 }

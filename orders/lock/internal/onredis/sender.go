@@ -1,4 +1,4 @@
-package lock
+package onredis
 
 import (
 	"context"
@@ -10,20 +10,24 @@ import (
 	"flashsale/inventory/coalesce"
 )
 
-// atOnce is how many calls of a sender are under way at most: while Redis is at
+// AtOnce is how many calls of a Sender are under way at most: while Redis is at
 // work on some, the next are collected.
-const atOnce = 8
+const AtOnce = 8
 
-// A sender sends what many callers want at the same moment in one pipeline. A
+// Batch is how many calls share a pipeline at most, so that it is answered within
+// the time of one.
+const Batch = 100
+
+// A Sender sends what many callers want at the same moment in one pipeline. A
 // caller who finds few before it sends for itself.
 //
 // In a cluster everybody sends for itself: one node that doesn't answer would
 // hold up the locks of all others.
-type sender struct {
+type Sender struct {
 	*coalesce.Group[command, int64]
 	rdb     redis.UniversalClient
-	timeout time.Duration // of each call
-	once    bool          // go-redis must not repeat what is sent
+	Timeout time.Duration // of each call
+	Once    bool          // go-redis must not repeat what is sent
 }
 
 // A command is one caller's, with its context.
@@ -32,22 +36,22 @@ type command struct {
 	ctx context.Context
 }
 
-func newSender(rdb redis.UniversalClient, timeout time.Duration, once bool) *sender {
-	s := &sender{rdb: rdb, timeout: timeout, once: once}
-	inFlight := atOnce
+func newSender(rdb redis.UniversalClient, timeout time.Duration, once bool) *Sender {
+	s := &Sender{rdb: rdb, Timeout: timeout, Once: once}
+	inFlight := AtOnce
 	if _, alone := rdb.(*redis.Client); !alone {
 		inFlight = math.MaxInt
 	}
 	s.Group = coalesce.New(coalesce.Options[command, int64]{
-		Call: s.call, Batch: batch, InFlight: inFlight, MaxWait: timeout, Self: true,
+		Call: s.call, Batch: Batch, InFlight: inFlight, MaxWait: timeout, Self: true,
 	})
 	return s
 }
 
-// eval runs a script by its hash, or by its source where the server doesn't know
-// that. What was sent has ended before eval returns, whatever became of ctx: what
+// Eval runs a script by its hash, or by its source where the server doesn't know
+// that. What was sent has ended before Eval returns, whatever became of ctx: what
 // takes it back must not come before it. That is within twice the timeout.
-func (s *sender) eval(ctx context.Context, sc script, keys []string, argv ...any) (int64, error) {
+func (s *Sender) Eval(ctx context.Context, sc Script, keys []string, argv ...any) (int64, error) {
 	whole := context.Background() // to the end of the call
 	n, err := s.Do(whole, "", command{newEval(ctx, "evalsha", sc.Hash(), keys, argv), ctx})
 	if unknownScript(err) {
@@ -59,13 +63,13 @@ func (s *sender) eval(ctx context.Context, sc script, keys []string, argv ...any
 // call sends one caller's command under its own context. A call that others share
 // runs under a time of its own: one that gives up must not take its neighbours
 // along. Who has given up before is not sent.
-func (s *sender) call(ctx context.Context, _ string, batch []*coalesce.Caller[command, int64]) {
+func (s *Sender) call(ctx context.Context, _ string, batch []*coalesce.Caller[command, int64]) {
 	if len(batch) == 1 {
 		ctx = batch[0].Q.ctx
 	}
-	if end, ends := ctx.Deadline(); !ends || time.Until(end) > s.timeout {
+	if end, ends := ctx.Deadline(); !ends || time.Until(end) > s.Timeout {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.timeout)
+		ctx, cancel = context.WithTimeout(ctx, s.Timeout)
 		defer cancel()
 	}
 	if len(batch) == 1 {
@@ -88,8 +92,8 @@ func (s *sender) call(ctx context.Context, _ string, batch []*coalesce.Caller[co
 	}
 }
 
-func (s *sender) cmder(c command) redis.Cmder {
-	if s.once {
+func (s *Sender) cmder(c command) redis.Cmder {
+	if s.Once {
 		return noRetry{c.Cmd}
 	}
 	return c.Cmd

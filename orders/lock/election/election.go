@@ -1,10 +1,14 @@
-package lock
+// Package election has one of many processes do something: Once for work on a
+// schedule, Lead for work that has a leader.
+package election
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
+
+	"flashsale/orders/lock/internal/nap"
+	"flashsale/orders/lock/lease"
 )
 
 // Once runs task unless another process is running it: for work that several
@@ -13,15 +17,15 @@ import (
 //
 // Two nodes whose schedules differ may run it one after the other: the task must
 // see for itself that nothing is left to do.
-func Once(ctx context.Context, locks Locker, key string, task func(context.Context) error) (ran bool, err error) {
+func Once(ctx context.Context, locks lease.Locker, key string, task func(context.Context) error) (ran bool, err error) {
 	l, err := locks.TryAcquire(ctx, key)
-	if errors.Is(err, ErrHeld) {
+	if errors.Is(err, lease.ErrHeld) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return true, errors.Join(under(ctx, l, task), l.Release(ctx))
+	return true, errors.Join(l.Do(ctx, task), l.Release(ctx))
 }
 
 // Lead runs task while this process is the leader, which is who holds key. It
@@ -29,43 +33,32 @@ func Once(ctx context.Context, locks Locker, key string, task func(context.Conte
 // it waits anew, until ctx ends; then it gives up the lead and returns nil. What
 // went wrong is told to failed, which may be nil; the next attempt comes a
 // second later, so that the others have their turn.
-func Lead(ctx context.Context, locks Locker, key string, task func(context.Context) error, failed func(error)) error {
+func Lead(ctx context.Context, locks lease.Locker, key string, task func(context.Context) error, failed func(error)) error {
 	for {
 		err := lead(ctx, locks, key, task)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if errors.Is(err, ErrStopped) {
+		if errors.Is(err, lease.ErrStopped) {
 			return err
 		}
 		if err != nil && failed != nil {
 			failed(err)
 		}
-		if pause(ctx, nil, time.Second) != nil {
+		if nap.For(ctx, time.Second) != nil {
 			return nil
 		}
 	}
 }
 
-func lead(ctx context.Context, locks Locker, key string, task func(context.Context) error) error {
+func lead(ctx context.Context, locks lease.Locker, key string, task func(context.Context) error) error {
 	l, err := locks.Acquire(ctx, key)
 	if err != nil {
 		return err
 	}
-	err = under(ctx, l, task)
-	if cause := context.Cause(l.Context()); errors.Is(cause, ErrLost) {
+	err = l.Do(ctx, task)
+	if cause := context.Cause(l.Context()); errors.Is(cause, lease.ErrLost) {
 		return errors.Join(err, cause)
 	}
 	return errors.Join(err, l.Release(ctx))
-}
-
-// under runs task with a context that ends with the lock or with ctx.
-func under(ctx context.Context, l *Lock, task func(context.Context) error) error {
-	both, cancel := context.WithCancelCause(l.Context())
-	defer cancel(context.Canceled)
-	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-	if err := task(both); err != nil {
-		return fmt.Errorf("under lock %q: %w", l.Key(), err)
-	}
-	return nil
 }

@@ -1,12 +1,13 @@
-package lock
+package lease
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
-// A Locker is what a program needs of a lock, whichever store keeps it: a
-// Client, a Redlock, or one of the packages zookeeper and mysql below this one.
+// A Locker is what a program needs of a lock, whichever store keeps it: the Client
+// of package lock, and the packages redlock, reentrant, zookeeper and mysql.
 type Locker interface {
 	// TryAcquire takes the lock if it is free. It returns ErrHeld when someone
 	// else holds it, ErrUnknown when the answer was lost, ErrStopped after Run has
@@ -28,6 +29,10 @@ type Locker interface {
 	// good for one lease.
 	Run(ctx context.Context) error
 }
+
+// Forever is what Remaining reports for a key that never expires. No Locker leaves
+// one: somebody else wrote it, and only they can remove it.
+const Forever = time.Duration(math.MaxInt64)
 
 // A Store is what a Locker's Leases live on.
 type Store interface {

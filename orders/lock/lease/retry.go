@@ -1,10 +1,11 @@
-package lock
+package lease
 
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
+
+	"flashsale/orders/lock/internal/nap"
 )
 
 // A Retry says how long to wait before the n-th retry, counted from 1, or that
@@ -26,7 +27,7 @@ func Backoff(first, most time.Duration) Retry {
 		if n <= 62 && first<<(n-1) > 0 && first<<(n-1)>>(n-1) == first {
 			d = min(first<<(n-1), most)
 		}
-		return d/2 + jitter(d/2), true
+		return d/2 + nap.Jitter(d/2), true
 	}
 }
 
@@ -40,66 +41,52 @@ func Limit(retries int, r Retry) Retry {
 	}
 }
 
-// An asker is a Locker's part that waits by asking again.
-type asker struct {
+// An Asker is a Locker's part that waits by asking again, in no order.
+type Asker struct {
 	leases *Leases
 	try    func(ctx context.Context, key string, began time.Time) (*Lock, error)
 }
 
+// NewAsker returns an Asker whose attempts are by try, by the policy Config.Retry.
+func NewAsker(leases *Leases, try func(ctx context.Context, key string, began time.Time) (*Lock, error)) *Asker {
+	return &Asker{leases, try}
+}
+
 // Run is the Locker's.
-func (a asker) Run(ctx context.Context) error { return a.leases.Run(ctx) }
+func (a *Asker) Run(ctx context.Context) error { return a.leases.Run(ctx) }
 
 // TryAcquire is the Locker's.
-func (a asker) TryAcquire(ctx context.Context, key string) (*Lock, error) {
+func (a *Asker) TryAcquire(ctx context.Context, key string) (*Lock, error) {
 	return a.leases.TryAcquire(ctx, key, func(began time.Time) (*Lock, error) { return a.try(ctx, key, began) })
 }
 
 // Acquire is the Locker's.
-func (a asker) Acquire(ctx context.Context, key string) (*Lock, error) {
+func (a *Asker) Acquire(ctx context.Context, key string) (*Lock, error) {
 	return a.leases.Acquire(ctx, key, func(began time.Time) (*Lock, error) {
-		return a.leases.poll(ctx, key, func() (*Lock, error) { return a.try(ctx, key, began) })
+		return a.leases.Poll(ctx, key, func() (*Lock, error) { return a.try(ctx, key, began) })
 	})
 }
 
-// poll calls try until it returns something else than ErrHeld, ctx ends, or the
+// Poll calls try until it returns something else than ErrHeld, ctx ends, or the
 // policy will not have another retry: what Acquire is with Config.Retry.
-func (ls *Leases) poll(ctx context.Context, key string, try func() (*Lock, error)) (*Lock, error) {
+func (ls *Leases) Poll(ctx context.Context, key string, try func() (*Lock, error)) (*Lock, error) {
 	for n := 1; ; n++ {
 		l, err := try()
 		if !errors.Is(err, ErrHeld) {
 			return l, err
 		}
 		if n == 1 {
-			ls.cfg.Hooks.waiting(ctx, key)
+			ls.Waits(ctx, key)
 		}
-		wait, again := ls.cfg.Retry(n)
+		wait, again := ls.Retry(n)
 		if !again {
 			return nil, err
 		}
-		if err := pause(ctx, ls.stopped, wait); err != nil {
+		waiting, stop := ls.UntilStopped(ctx)
+		err = nap.For(waiting, wait)
+		stop()
+		if err != nil {
 			return nil, err
 		}
 	}
-}
-
-// pause waits for d, unless ctx or the client ends first.
-func pause(ctx context.Context, stopped <-chan struct{}, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-stopped:
-		return ErrStopped
-	}
-}
-
-// jitter is a random part of d.
-func jitter(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return rand.N(d)
 }

@@ -1,0 +1,73 @@
+package redlock
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/wire"
+	"flashsale/orders/lock/lease"
+)
+
+// The loss of a minority neither blocks a lock nor frees it; that of a majority
+// blocks, and is not mistaken for somebody else's holding.
+func TestMinority(t *testing.T) {
+	var wires []*wire.Wire
+	for range 3 {
+		wires = append(wires, servertest.OpenWire(t, servertest.OpenRedis(t, servers.KindEmbedded).Mini.Addr))
+	}
+	locks := func() *Client {
+		var masters []redis.UniversalClient
+		for _, w := range wires {
+			rdb := redis.NewClient(&redis.Options{Addr: w.Addr(), ContextTimeoutEnabled: true, DialerRetries: 1, MaxRetries: -1})
+			t.Cleanup(func() { _ = rdb.Close() })
+			masters = append(masters, rdb)
+		}
+		return New(masters, lease.Config{Lease: time.Hour, Timeout: 20 * time.Second})
+	}
+	ctx, a, b := t.Context(), locks(), locks()
+	wires[0].Cut()
+	l, err := a.TryAcquire(ctx, "lock:{sku}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, lease.ErrHeld) {
+		t.Errorf("%v, want ErrHeld", err)
+	}
+	if errs := a.masters.Renew(ctx, []*lease.Lock{l}); errs[0] != nil {
+		t.Error(errs[0])
+	}
+	if left, err := b.Remaining(ctx, "lock:{sku}", "lock:{free}"); err != nil || left[0] == 0 || left[1] != 0 {
+		t.Errorf("remaining %v, %v", left, err)
+	}
+	if err := l.Release(ctx); err != nil {
+		t.Error(err)
+	}
+	wires[1].Cut()
+	if _, err := b.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrHeld) {
+		t.Errorf("with two of three away: %v, want ErrUnknown", err)
+	}
+}
+
+// What a quorum of three says.
+func TestVerdicts(t *testing.T) {
+	lost := errors.New("no answer")
+	for _, c := range []struct {
+		votes []error
+		want  error // nil, an outcome, or anything else for "not known"
+	}{
+		{[]error{nil, nil, lost}, nil},
+		{[]error{nil, lease.ErrHeld, lease.ErrHeld}, lease.ErrHeld},
+		{[]error{nil, lease.ErrHeld, lost}, lost},
+		{[]error{lease.ErrExpired, lease.ErrNotMine, nil}, lease.ErrNotMine},
+		{[]error{lost, lost, nil}, lost},
+	} {
+		if err := verdicts(c.votes, 2); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
+			t.Errorf("%v: %v, want %v", c.votes, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+// Package reentrant takes locks for owners who may take again what they hold.
+package reentrant
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/orders/lock/internal/onredis"
+	"flashsale/orders/lock/lease"
+)
+
+var (
+	//go:embed enter.lua
+	enterSource string
+	//go:embed reenter.lua
+	reenterSource string
+	//go:embed leave.lua
+	leaveSource string
+)
+
+// A Client takes locks for one owner, who may take again what they hold: each time
+// is a Lock of its own, and the key is free when the last is released. Others wait
+// by asking (Config.Retry), in no order.
+//
+// Whoever knows the owner's name is the owner: two goroutines, or two processes,
+// under one name are not kept apart. Its keys are not those of a lock.Client: one
+// key must be used by one kind of lock only.
+type Client struct {
+	*lease.Asker
+	leases  *lease.Leases
+	entries *entries
+	owner   string
+}
+
+var _ lease.Locker = (*Client)(nil)
+
+// New returns the locks of one owner. Without Config.Retry it asks by Backoff from
+// 5 ms to 100 ms. It panics on a Config that Validate refuses.
+func New(rdb redis.UniversalClient, owner string, cfg lease.Config) *Client {
+	if cfg.Retry == nil {
+		cfg.Retry = lease.Backoff(5*time.Millisecond, 100*time.Millisecond)
+	}
+	es := &entries{
+		Store: onredis.New(rdb, cfg),
+		enter: onredis.NewScript(enterSource), reenter: onredis.NewScript(reenterSource), leave: onredis.NewScript(leaveSource),
+	}
+	c := &Client{leases: lease.NewLeases(es, cfg), entries: es, owner: owner}
+	c.Asker = lease.NewAsker(c.leases, c.attempt)
+	return c
+}
+
+// Remaining is the Locker's.
+func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration, error) {
+	return c.entries.Remaining(ctx, keys...)
+}
+
+func (c *Client) attempt(ctx context.Context, key string, began time.Time) (*lease.Lock, error) {
+	es, entry, sent := c.entries, rand.Text(), time.Now()
+	left, err := es.Asking.Eval(ctx, es.enter, []string{key}, entry, c.owner, es.Config.Lease.Milliseconds())
+	if err == nil && left != 0 {
+		return nil, lease.ErrHeld
+	}
+	if err == nil {
+		var l *lease.Lock
+		if l, err = c.leases.Hold(ctx, key, entry, sent, began); err == nil {
+			return l, nil
+		}
+	}
+	return nil, onredis.TakeBack(ctx, err, func() error { _, err := es.erase(ctx, key, entry); return err })
+}
+
+// entries are the locks as Redis has them: a hash of owner and entries by key.
+type entries struct {
+	*onredis.Store
+	enter, reenter, leave onredis.Script
+}
+
+// Renew is lease.Store's. Owners are few and so are their locks: one by one.
+func (es *entries) Renew(ctx context.Context, locks []*lease.Lock) []error {
+	errs := make([]error, len(locks))
+	for i, l := range locks {
+		n, err := es.reenter.Run(ctx, es.RDB, []string{l.Key()}, l.Token(), es.Config.Lease.Milliseconds()).Int64()
+		if err == nil {
+			err = onredis.Verdict(n)
+		}
+		errs[i] = err
+	}
+	return errs
+}
+
+// Release is lease.Store's.
+func (es *entries) Release(ctx context.Context, l *lease.Lock) (doubt bool, err error) {
+	return es.erase(ctx, l.Key(), l.Token())
+}
+
+func (es *entries) erase(ctx context.Context, key, entry string) (doubt bool, err error) {
+	return onredis.Erase(ctx, es.Config.Timeout, func(ctx context.Context) (int64, error) {
+		return es.Erasing.Eval(ctx, es.leave, []string{key}, entry)
+	})
+}

@@ -1,0 +1,89 @@
+package reentrant
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders/lock/lease"
+)
+
+// owner is one who is as patient as a busy machine needs it.
+func owner(t *testing.T, addr, name string) (*Client, *redis.Client) {
+	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return New(rdb, name, lease.Config{Lease: time.Minute, Timeout: 20 * time.Second}), rdb
+}
+
+func address(t *testing.T, r *servertest.Redis) string {
+	o, err := redis.ParseURL(r.URL)
+	must(t, err)
+	return o.Addr
+}
+
+// An owner enters twice and leaves twice; the key is others' after the second.
+func TestEnterTwice(t *testing.T) {
+	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {
+		ctx, addr := t.Context(), address(t, r)
+		ann, rdb := owner(t, addr, "ann")
+		bob, _ := owner(t, addr, "bob")
+		outer, err := ann.TryAcquire(ctx, "lock:{sku}")
+		must(t, err)
+		inner, err := ann.TryAcquire(ctx, "lock:{sku}")
+		must(t, err)
+		refused := func() {
+			t.Helper()
+			if _, err := bob.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, lease.ErrHeld) {
+				t.Errorf("%v, want ErrHeld", err)
+			}
+		}
+		refused()
+		for range 2 { // idempotent: the second is no second leaving
+			must(t, inner.Release(ctx))
+		}
+		if n, err := ann.entries.leave.Run(ctx, rdb, []string{"lock:{sku}"}, inner.Token()).Int(); n != -1 {
+			t.Errorf("an entry that left twice: %d, %v; want -1", n, err)
+		}
+		refused()
+		ann.leases.Renew(ctx, time.Now().Add(time.Minute))
+		if err := outer.Context().Err(); err != nil {
+			t.Error("lost by a renewal")
+		}
+		must(t, outer.Release(ctx))
+		taken, err := bob.Acquire(ctx, "lock:{sku}")
+		must(t, err)
+		must(t, taken.Release(ctx))
+	})
+}
+
+// An entering whose answer is lost, and which go-redis sends again, is one.
+func TestLostReply(t *testing.T) {
+	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {
+		ctx, addr := t.Context(), address(t, r)
+		w := servertest.OpenWire(t, addr)
+		ann, _ := owner(t, w.Addr(), "ann")
+		bob, rdb := owner(t, addr, "bob")
+		must(t, ann.entries.enter.Load(ctx, rdb).Err())
+		entering := []byte(ann.entries.enter.Hash())
+		lost := w.LoseAnswers(1, func(sent []byte) bool { return bytes.Contains(sent, entering) })
+		l, err := ann.TryAcquire(ctx, "lock:{sku}")
+		if err != nil || lost() != 1 {
+			t.Fatalf("%v, %d answers lost", err, lost())
+		}
+		must(t, l.Release(ctx))
+		if _, err := bob.TryAcquire(ctx, "lock:{sku}"); err != nil {
+			t.Errorf("bob: %v: counted twice?", err)
+		}
+	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
