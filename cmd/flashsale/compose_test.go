@@ -1,0 +1,57 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// A composed is what these tests read of a Compose file.
+type composed struct {
+	Services map[string]struct {
+		Image string
+		Build struct {
+			Contexts map[string]string `yaml:"additional_contexts"`
+		}
+	}
+}
+
+// Every image that the stack pulls or is built from has its digest in pinned.yml.
+func TestImagesArePinned(t *testing.T) {
+	read := func(path string, into any) {
+		t.Helper()
+		text, err := os.ReadFile("../../" + path)
+		noError(t, err)
+		noError(t, yaml.UnmarshalWithOptions(text, into, yaml.AllowDuplicateMapKey()))
+	}
+	// A build is a path there, and a mapping in pinned.yml.
+	var stack struct{ Services map[string]struct{ Image string } }
+	var pinned composed
+	read("docker-compose.yml", &stack)
+	read(".compose/pinned.yml", &pinned)
+	digest := regexp.MustCompile(`^@sha256:[0-9a-f]{64}$`)
+	for name, s := range stack.Services {
+		if s.Image == "flashsale:local" {
+			dockerfile, err := os.ReadFile("../../Dockerfile")
+			noError(t, err)
+			for line := range strings.Lines(string(dockerfile)) {
+				words := strings.Fields(line)
+				if len(words) < 2 || words[0] != "FROM" {
+					continue
+				}
+				got, ok := strings.CutPrefix(pinned.Services[name].Build.Contexts[words[1]], "docker-image://"+words[1])
+				if !ok || !digest.MatchString(got) {
+					t.Errorf("%s is built from %s: pinned as %q", name, words[1], got)
+				}
+			}
+			continue
+		}
+		got, ok := strings.CutPrefix(pinned.Services[name].Image, s.Image)
+		if !ok || !digest.MatchString(got) {
+			t.Errorf("%s runs %s: pinned as %q", name, s.Image, pinned.Services[name].Image)
+		}
+	}
+}
