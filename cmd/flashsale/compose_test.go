@@ -28,7 +28,9 @@ func TestImagesArePinned(t *testing.T) {
 		noError(t, yaml.UnmarshalWithOptions(text, into, yaml.AllowDuplicateMapKey()))
 	}
 	// A build is a path there, and a mapping in pinned.yml.
-	var stack struct{ Services map[string]struct{ Image string } }
+	var stack struct {
+		Services map[string]struct{ Image string }
+	}
 	var pinned composed
 	read("docker-compose.yml", &stack)
 	read(".compose/pinned.yml", &pinned)
