@@ -102,11 +102,14 @@ func TestNodeThatLosesOneStore(t *testing.T) {
 		"MySQL is silent":                 {lockRedis, servertest.SQLVia, (*wire.Wire).Freeze},
 		"Redis is cut, locks in MySQL":    {lockMySQL, servertest.RedisVia, (*wire.Wire).Cut},
 		"Redis is silent, locks in MySQL": {lockMySQL, servertest.RedisVia, (*wire.Wire).Freeze},
+		"Redis is cut, locks elsewhere":   {lockZooKeeper, servertest.RedisVia, (*wire.Wire).Cut},
+		"MySQL is cut, locks elsewhere":   {lockZooKeeper, servertest.SQLVia, (*wire.Wire).Cut},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := servertest.Open(t, servers.KindReal)
 			via, w := tc.via(t, s)
-			with := func(c *Config) { quick(c); c.Lock = tc.lock }
+			elsewhere := lockServers(t, tc.lock)
+			with := func(c *Config) { quick(c); c.Lock, c.LockServers = tc.lock, elsewhere }
 			a, b := start(t, via, with), start(t, s, func(c *Config) { with(c); c.Node = "two" })
 			skus := spread(t, a, b)
 			orders := map[string]string{}
