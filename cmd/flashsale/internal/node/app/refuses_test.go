@@ -3,6 +3,9 @@ package app
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,12 +16,13 @@ import (
 	"flashsale/loadtest/servers/servertest"
 )
 
-// Redis answers and refuses every write, as when its memory is full, or it is a
-// master that was demoted behind an address that has not moved. Sales go on
-// without it, and through it again once it takes writes.
+// Redis answers and refuses every write, as when its memory is full, it cannot
+// save, or it is a master that was demoted behind an address that has not moved.
+// Sales go on without it, and through it again once it takes writes.
 func TestRedisThatRefusesWrites(t *testing.T) {
 	for how, refuse := range map[string]struct{ begin, end []any }{
 		"out of memory": {[]any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}},
+		"cannot save":   {[]any{"CONFIG", "SET", "save", "3600 1"}, []any{"CONFIG", "SET", "save", ""}},
 		"read-only":     {[]any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}}, // where nobody listens
 	} {
 		t.Run(how, func(t *testing.T) {
@@ -27,7 +31,11 @@ func TestRedisThatRefusesWrites(t *testing.T) {
 			n := start(t, s, func(c *Config) { quick(c); c.DirectAfter = 200 * time.Millisecond })
 			n.put("S", 10, 1, 900)
 			n.order("S", "ann").is(201)
+			failToSave(t, rdb)
 			must(t, rdb.Do(t.Context(), refuse.begin...).Err())
+			if err := rdb.Set(t.Context(), "k", 1, 0).Err(); err == nil {
+				t.Fatal("it takes a write")
+			}
 			soldWithin(t, n, []string{"S"}, "bob", 2*aLease+slowness)
 			if up, direct := n.metric("flashsale_redis_up"), n.metric("flashsale_sales_in_direct_mode"); up != 0 || direct != 1 {
 				t.Errorf("Redis up %v, sales in direct mode %v", up, direct)
@@ -39,6 +47,19 @@ func TestRedisThatRefusesWrites(t *testing.T) {
 			n.audited("S", `"available":7,"held":0,"sold":3`, `"balanced":true`)
 		})
 	}
+}
+
+// failToSave has a Redis fail to write its snapshot. It refuses writes from when it
+// is told to save by itself.
+func failToSave(t *testing.T, rdb *redis.Client) {
+	t.Helper()
+	where, err := rdb.ConfigGet(t.Context(), "dir").Result()
+	must(t, err)
+	must(t, os.MkdirAll(filepath.Join(where["dir"], "dump.rdb", "no file"), 0o700))
+	must(t, rdb.BgSave(t.Context()).Err())
+	eventually(t, "the snapshot has failed", func() bool {
+		return strings.Contains(rdb.Info(t.Context(), "persistence").Val(), "rdb_last_bgsave_status:err")
+	})
 }
 
 // Without memory Redis still lets a keeper be replaced: the next one carries the
