@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/loadtest/client"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/wire"
 )
@@ -69,19 +70,24 @@ func (l *Lab) Start(ctx context.Context, c NodeConfig) (_ *Node, err error) {
 		args = append([]string{"serve", "--node", c.Name}, c.Flags...)
 	}
 	args = append(args, "--redis", c.Redis, "--mysql", c.MySQL, "--secret", l.secret)
-	n.Process, err = servers.StartCommand(ctx, servers.Command{
-		Path: l.Program,
-		Args: func(addr string) []string { return append(args, "--addr", addr) },
-		Serving: func(ctx context.Context, addr string) error {
-			_, err := Get(ctx, "http://"+addr+started)
-			return err
-		},
-	})
-	if err != nil {
+	if n.Process, err = l.Command(ctx, started, args...); err != nil {
 		return nil, err
 	}
 	l.Nodes = append(l.Nodes, n)
 	return n, nil
+}
+
+// Command starts this program with further arguments, and returns once a page
+// of it says 200. The caller closes it.
+func (l *Lab) Command(ctx context.Context, page string, args ...string) (*servers.Process, error) {
+	return servers.StartCommand(ctx, servers.Command{
+		Path: l.Program,
+		Args: func(addr string) []string { return append(args, "--addr", addr) },
+		Serving: func(ctx context.Context, addr string) error {
+			_, err := Get(ctx, "http://"+addr+page)
+			return err
+		},
+	})
 }
 
 // URL is where the node serves.
@@ -137,18 +143,27 @@ func Get(ctx context.Context, url string) (string, error) {
 	return string(body), err
 }
 
+// Patience is for what must come about by itself.
+const Patience = 30 * time.Second
+
+// Until is Poll for no longer than Patience. Its error says what did not come about.
+func Until(ctx context.Context, every time.Duration, what string, yes func(ctx context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	if err := Poll(ctx, every, func() (bool, error) { return yes(ctx) }); err != nil {
+		return fmt.Errorf("wait until %s: %w", what, err)
+	}
+	return nil
+}
+
 // Poll asks until the answer is yes or an error, or ctx ends.
 func Poll(ctx context.Context, every time.Duration, yes func() (bool, error)) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
 	for {
 		if ok, err := yes(); ok || err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
+		if err := client.Wait(ctx, every); err != nil {
+			return err
 		}
 	}
 }
