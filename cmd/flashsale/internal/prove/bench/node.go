@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net"
 	"net/http"
 
 	"github.com/redis/go-redis/v9"
@@ -64,18 +63,7 @@ func (l *bench) besideHello(ctx context.Context) (ours *node, hello *servers.Pro
 	if ours, err = l.startNode(ctx); err != nil {
 		return nil, nil, err
 	}
-	hello, err = servers.StartCommand(ctx, servers.Command{
-		Path: l.Program,
-		Args: func(addr string) []string { return []string{"bench-hello", "--addr", addr} },
-		Serving: func(ctx context.Context, addr string) error {
-			conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
-			if err == nil {
-				err = conn.Close()
-			}
-			return err
-		},
-	})
-	if err == nil {
+	if hello, err = l.Command(ctx, "/livez", "bench-hello"); err == nil {
 		l.cleanup(hello.Close)
 	}
 	return ours, hello, err

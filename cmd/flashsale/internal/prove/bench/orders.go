@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 )
 
@@ -146,18 +148,13 @@ func (n *node) settle(ctx context.Context, sale string, skus int) (rows int64, e
 	for i := range names {
 		names[i] = fmt.Sprintf("%s-%03d", sale, i)
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // a long queue takes its time
 	defer cancel()
 	last := int64(-1)
 	err = lab.Poll(ctx, 50*time.Millisecond, func() (bool, error) {
 		summaries, err := n.gate.Summaries(ctx, names...)
-		if err != nil {
+		if err != nil || slices.ContainsFunc(summaries, func(g inventory.Summary) bool { return g.Queued > 0 }) {
 			return false, err
-		}
-		for _, g := range summaries {
-			if g.Queued > 0 {
-				return false, nil
-			}
 		}
 		rows, err = n.rows(ctx, sale)
 		atRest := rows == last
