@@ -42,16 +42,15 @@ func runDirect(ctx context.Context, l *bench, rows []Row) error {
 		Direct: controller.DirectConfig{After: 200 * time.Millisecond, Line: l.cfg.Connections},
 	})
 	return l.contest(ctx, rows,
-		d.storing(l.cfg.Connections, 1, pastRedis(service)), d.storing(l.cfg.Connections, 1, d.oneByOne))
+		d.storing(l.cfg.Connections, 1, d.pastRedis(service)), d.storing(l.cfg.Connections, 1, d.oneByOne))
 }
 
-// pastRedis stores by the whole of Service.Place.
-func pastRedis(service *shop.Service) way {
-	sales := 0 // all in direct mode: Redis does not come back
+// pastRedis stores by the whole of Service.Place, once all sales that there are
+// have entered direct mode.
+func (d *database) pastRedis(service *shop.Service) way {
 	return func(ctx context.Context, sku string) (func(context.Context, int) error, error) {
-		sales++
 		err := lab.Until(ctx, 10*time.Millisecond, "the sale enters direct mode", func(context.Context) (bool, error) {
-			return service.Keepers().DirectSales() >= sales, nil
+			return service.Keepers().DirectSales() == d.sales, nil
 		})
 		return placeIn(service, sku), err
 	}

@@ -23,8 +23,9 @@ import (
 // A database is a new one with the tables of orders.
 type database struct {
 	*store.Store
-	l  *bench
-	db *sql.DB
+	l     *bench
+	db    *sql.DB
+	sales int // made so far
 }
 
 func (l *bench) openStore(ctx context.Context, connections int) (*database, error) {
@@ -38,7 +39,7 @@ func (l *bench) openStore(ctx context.Context, connections int) (*database, erro
 	}
 	l.cleanup(st.Close)
 	_, err = st.Migrate(ctx)
-	return &database{st, l, db}, err
+	return &database{Store: st, l: l, db: db}, err
 }
 
 // serve runs a service of orders in this process.
@@ -127,6 +128,7 @@ func (d *database) storing(callers, batch int, in way) measure {
 // newSale puts an open sale into the database.
 func (d *database) newSale(ctx context.Context) (sku string, err error) {
 	sku = d.l.next("sale")
+	d.sales++
 	now := time.Now().UTC()
 	_, err = d.PutSale(ctx, orders.Sale{
 		SKU: sku, Name: "Bench", Price: 1999, Currency: "EUR", Total: plenty, PerBuyerLimit: 1,

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/inventory"
 	"flashsale/loadtest/client"
@@ -34,7 +34,7 @@ func (l *bench) startNode(ctx context.Context, flags ...string) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.start(ctx, metrics, lab.NodeConfig{Strategy: gallery.Lua, Flags: append([]string{
+	return l.start(ctx, metrics, lab.NodeConfig{Strategy: variants.Lua, Flags: append([]string{
 		"--metrics-addr", metrics, "--log-level", "WARN",
 		// On, and asked for every order, but never refusing.
 		"--limit-buyer", "1000000/s:1000000", "--limit-ip", "1000000/s:1000000",

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/servers"
 )
@@ -74,7 +74,7 @@ var mysqlRestarted = drill{
 
 // victim is the node that keeps the sale. Where nobody does, it is the first.
 func (s *stage) victim(ctx context.Context) (n *lab.Node, role string, err error) {
-	if s.cfg.Strategy != gallery.Lua {
+	if s.cfg.Strategy != variants.Lua {
 		return s.Nodes[0], "", nil
 	}
 	n, err = s.keeper(ctx)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/loadtest"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/report"
@@ -59,7 +59,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		if len(cfg.Names) > 0 && !slices.Contains(cfg.Names, d.name) {
 			continue
 		}
-		if d.keeper && cfg.Strategy != gallery.Lua {
+		if d.keeper && cfg.Strategy != variants.Lua {
 			row := Row{Name: d.name, Done: []string{}}
 			row.unjudged(fmt.Sprintf("needs a keeper, and strategy %s has none", cfg.Strategy))
 			cfg.Say("%s: %s", d.name, row.Violations[0])

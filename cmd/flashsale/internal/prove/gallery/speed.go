@@ -13,6 +13,7 @@ import (
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
+	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/client"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/report"
@@ -44,7 +45,7 @@ func measure(ctx context.Context, cfg Config, v variants.Variant, redisURL, dsn 
 	if err != nil {
 		return err
 	}
-	m.conns = client.NewHTTP(cfg.Callers, patience)
+	m.conns = client.NewHTTP(cfg.Callers, lab.Patience)
 	defer m.conns.CloseIdleConnections()
 	m.operator = client.NewOperator(client.New("http://"+l.addr, "gallery", m.conns), admin)
 	if err := m.open(ctx); err != nil {
@@ -149,17 +150,15 @@ func (m measurement) open(ctx context.Context) error {
 
 // rest waits until the sale is at rest, and returns how many units are sold.
 func (m measurement) rest(ctx context.Context) (stored int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	last := -1
-	err = poll(ctx, "the sale is at rest", func(ctx context.Context) bool {
+	err = lab.Until(ctx, 5*time.Millisecond, "the sale is at rest", func(ctx context.Context) (bool, error) {
 		audit, err := m.operator.Audit(ctx)
 		if err != nil {
-			return false
+			return false, nil // asked again
 		}
 		still := audit.Held == 0 && audit.Sold == last
 		last = audit.Sold
-		return still
+		return still, nil
 	})
 	return last, err
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"flashsale/cmd/flashsale/internal/node/app"
 	"flashsale/cmd/flashsale/internal/node/auth"
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
+	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/ratelimit"
 )
 
@@ -87,7 +87,7 @@ func live(ctx context.Context, v variants.Variant, redisURL, dsn string) (_ *lif
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	l := &life{addr: strings.TrimPrefix(opened.URL(), "http://"), end: end, done: make(chan error, 1)}
 	go func() { l.done <- opened.Run(running) }()
-	starting, cancel := context.WithTimeout(ctx, patience)
+	starting, cancel := context.WithTimeout(ctx, lab.Patience)
 	defer cancel()
 	select {
 	case <-opened.Ready():
@@ -98,27 +98,6 @@ func live(ctx context.Context, v variants.Variant, redisURL, dsn string) (_ *lif
 		end()
 		return nil, fmt.Errorf("start %s: %w", v.Name, err)
 	}
-}
-
-// Lua is the strategy that is this project's own.
-const Lua = "lua"
-
-// Strategies are the ways to sell that demo and drill know: this project's, and
-// those of the gallery.
-func Strategies() []string {
-	names := []string{Lua}
-	for _, v := range variants.All() {
-		names = append(names, v.Name)
-	}
-	return names
-}
-
-// CheckStrategy returns an error that lists the strategies if name is none.
-func CheckStrategy(name string) error {
-	if slices.Contains(Strategies(), name) {
-		return nil
-	}
-	return fmt.Errorf("strategy: %q is none of %s", name, strings.Join(Strategies(), ", "))
 }
 
 // A Server is one process of a variant, behind the routes of the contract.

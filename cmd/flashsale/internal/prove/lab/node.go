@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/loadtest/client"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/wire"
@@ -37,7 +37,7 @@ type Node struct {
 // A NodeConfig says how a node is to run.
 type NodeConfig struct {
 	Name         string
-	Strategy     string   // how it sells, see gallery.Strategies
+	Strategy     string   // how it sells, see variants.Strategies
 	Redis, MySQL string   // empty: the lab's stores
 	Wires        bool     // of its own, to each store
 	Alive        bool     // it has started once it is alive: it need not reach both stores
@@ -66,7 +66,7 @@ func (l *Lab) Start(ctx context.Context, c NodeConfig) (_ *Node, err error) {
 		started = "/livez"
 	}
 	args := []string{"variant", c.Strategy}
-	if c.Strategy == gallery.Lua {
+	if c.Strategy == variants.Lua {
 		args = append([]string{"serve", "--node", c.Name}, c.Flags...)
 	}
 	args = append(args, "--redis", c.Redis, "--mysql", c.MySQL, "--secret", l.secret)

@@ -16,6 +16,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -120,6 +121,27 @@ func All() []Variant {
 		return cmp.Or(rank[a.Broken()]-rank[b.Broken()], strings.Compare(a.Name, b.Name))
 	})
 	return all
+}
+
+// Lua is the strategy that is this project's own.
+const Lua = "lua"
+
+// Strategies are the ways to sell that demo and drill know: this project's, and
+// those of the gallery.
+func Strategies() []string {
+	names := []string{Lua}
+	for _, v := range All() {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+// CheckStrategy returns an error that lists the strategies if name is none.
+func CheckStrategy(name string) error {
+	if slices.Contains(Strategies(), name) {
+		return nil
+	}
+	return fmt.Errorf("strategy: %q is none of %s", name, strings.Join(Strategies(), ", "))
 }
 
 // Find returns the variant of that name.
