@@ -2,11 +2,12 @@ package bench
 
 import (
 	"context"
-	"errors"
+	"net"
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"flashsale/cmd/flashsale/internal/prove/lab"
 )
 
 // Hello serves the counterparts until ctx ends: what the framework itself can
@@ -31,11 +32,9 @@ func Hello(ctx context.Context, addr string) error {
 		}
 		c.JSON(http.StatusOK, body)
 	})
-	server := &http.Server{Addr: addr, Handler: engine, ReadHeaderTimeout: 5 * time.Second}
-	stopped := make(chan error, 1)
-	defer context.AfterFunc(ctx, func() { stopped <- server.Close() })()
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
 		return err
 	}
-	return <-stopped
+	return lab.Serve(ctx, listener, engine)
 }

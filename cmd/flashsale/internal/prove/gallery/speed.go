@@ -35,7 +35,8 @@ func measure(ctx context.Context, cfg Config, v variants.Variant, redisURL, dsn 
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	m := measurement{cfg: cfg, onPayment: v.OnPayment, tokens: make([]string, crowd)}
+	m := measurement{cfg: cfg, onPayment: v.OnPayment, tokens: make([]string, crowd), conns: client.NewHTTP(cfg.Callers, lab.Patience)}
+	defer m.conns.CloseIdleConnections()
 	for i := range m.tokens {
 		if m.tokens[i], err = token(fmt.Sprintf("buyer-%05d", i), false); err != nil {
 			return err
@@ -45,25 +46,10 @@ func measure(ctx context.Context, cfg Config, v variants.Variant, redisURL, dsn 
 	if err != nil {
 		return err
 	}
-	m.conns = client.NewHTTP(cfg.Callers, lab.Patience)
-	defer m.conns.CloseIdleConnections()
 	m.operator = client.NewOperator(client.New("http://"+l.addr, "gallery", m.conns), admin)
 	if err := m.open(ctx); err != nil {
 		return err
 	}
-	return m.run(ctx, row)
-}
-
-type measurement struct {
-	cfg      Config
-	conns    *http.Client
-	operator client.Operator
-	tokens   []string
-
-	onPayment bool // an order counts when it is paid, and is paid at once
-}
-
-func (m measurement) run(ctx context.Context, row *Row) error {
 	// Warm up: open connections, verify tokens.
 	if _, _, err := m.rush(ctx, "warm", time.Second/2); err != nil {
 		return err
@@ -90,6 +76,15 @@ func (m measurement) run(ctx context.Context, row *Row) error {
 	}
 	row.DurablePerS, row.P99MS = float64(yes)/took.Seconds(), report.Milliseconds(metrics.Latencies.P99)
 	return nil
+}
+
+type measurement struct {
+	cfg      Config
+	conns    *http.Client
+	operator client.Operator
+	tokens   []string
+
+	onPayment bool // an order counts when it is paid, and is paid at once
 }
 
 // rush orders for the time of d.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"strings"
 	"time"
 
@@ -153,16 +152,9 @@ func (s *Server) Ready() <-chan struct{} {
 
 // Run sells until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
-	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.shop.Run(ctx) })
-	g.Go(func() error { <-ctx.Done(); return server.Close() })
-	g.Go(func() error {
-		if err := server.Serve(s.listener); ctx.Err() == nil {
-			return err
-		}
-		return nil
-	})
+	g.Go(func() error { return lab.Serve(ctx, s.listener, s.handler()) })
 	err := g.Wait()
 	_ = s.stores.Close() // its connections may be cut
 	return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -154,6 +155,17 @@ func Until(ctx context.Context, every time.Duration, what string, yes func(ctx c
 		return fmt.Errorf("wait until %s: %w", what, err)
 	}
 	return nil
+}
+
+// Serve serves HTTP until ctx ends.
+func Serve(ctx context.Context, at net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	closed := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() { closed <- server.Close() })
+	if err := server.Serve(at); stop() { // it has ended by itself
+		return err
+	}
+	return <-closed
 }
 
 // Poll asks until the answer is yes or an error, or ctx ends.

@@ -180,11 +180,11 @@ func (t *tables) promise(ctx context.Context, o Order) (Order, bool, error) {
 	if err == nil {
 		return o, false, nil
 	}
-	earlier, missing := t.orders(ctx, "WHERE sku = ? AND buyer = ? AND order_key = ?", o.SKU, o.Buyer, o.Key)
-	if missing != nil || len(earlier) == 0 {
+	earlier, missing := t.sameKey(ctx, o)
+	if missing != nil {
 		return o, false, err
 	}
-	return earlier[0], earlier[0].ID != o.ID, nil
+	return earlier, earlier.ID != o.ID, nil
 }
 
 const columns = "id, sku, buyer, order_key, quantity, status, created_ms, expires_ms, paid_ms, closed_ms, restored"
@@ -207,7 +207,16 @@ func (t *tables) orders(ctx context.Context, rest string, args ...any) (all []Or
 }
 
 func (t *tables) Find(ctx context.Context, id string) (Order, error) {
-	found, err := t.orders(ctx, "WHERE id = ?", id)
+	return t.one(ctx, "WHERE id = ?", id)
+}
+
+// sameKey is the order that the buyer of o has under its key: ErrNotFound.
+func (t *tables) sameKey(ctx context.Context, o Order) (Order, error) {
+	return t.one(ctx, "WHERE sku = ? AND buyer = ? AND order_key = ?", o.SKU, o.Buyer, o.Key)
+}
+
+func (t *tables) one(ctx context.Context, rest string, args ...any) (Order, error) {
+	found, err := t.orders(ctx, rest, args...)
 	if err == nil && len(found) == 0 {
 		err = ErrNotFound
 	}
