@@ -235,16 +235,15 @@ func (t *tables) Sold(ctx context.Context, sku string) (pending, paid int64, err
 	if err != nil {
 		return 0, 0, err
 	}
-	var p, q sql.NullInt64
-	err = t.DB.QueryRowContext(ctx, `SELECT SUM(CASE status WHEN ? THEN quantity ELSE 0 END), SUM(CASE status WHEN ? THEN quantity ELSE 0 END)
-		FROM orders WHERE sku = ?`, Pending, Paid, sku).Scan(&p, &q)
+	err = t.DB.QueryRowContext(ctx, `SELECT COALESCE(SUM(CASE status WHEN ? THEN quantity END), 0),
+		COALESCE(SUM(CASE status WHEN ? THEN quantity END), 0) FROM orders WHERE sku = ?`, Pending, Paid, sku).Scan(&pending, &paid)
 	if err != nil {
 		return 0, 0, fmt.Errorf("add up orders of %s: %w", sku, err)
 	}
 	if s.OnPayment {
-		return 0, q.Int64, nil // a pending order has no units
+		pending = 0 // a pending order has no units
 	}
-	return p.Int64, q.Int64, nil
+	return pending, paid, nil
 }
 
 func now() int64 { return time.Now().UnixMilli() }
