@@ -27,7 +27,7 @@ var perOrder = benchmark{
 		if err != nil {
 			return err
 		}
-		return l.contest(ctx, rows, ours.selling(1, ""), locked.selling(1, ""))
+		return l.contest(ctx, rows, ours.selling(""), locked.selling(""))
 	},
 }
 
@@ -53,7 +53,7 @@ func againstHello(header string) func(context.Context, *bench, []Row) error {
 		if err != nil {
 			return err
 		}
-		return l.contest(ctx, rows, ours.selling(1, header), l.greeting(hello, header))
+		return l.contest(ctx, rows, ours.selling(header), l.greeting(hello, header))
 	}
 }
 
@@ -69,13 +69,13 @@ const preferAsync = "Prefer: respond-async"
 
 // selling measures orders per second that wrk places in a new sale of n, and
 // checks that each yes is a row.
-func (n *node) selling(skus int, header string) measure {
+func (n *node) selling(header string) measure {
 	return func(ctx context.Context) (sample, error) {
 		sale := n.l.next("sale")
-		if err := n.openSale(ctx, sale, skus, plenty); err != nil {
+		if err := n.openSale(ctx, sale, 1, plenty); err != nil {
 			return sample{}, err
 		}
-		return n.sell(ctx, sale, skus, header)
+		return n.sell(ctx, sale, 1, header)
 	}
 }
 

@@ -46,11 +46,6 @@ type Config struct {
 	search time.Duration // as Config.Search of a load test
 }
 
-// Defaults is the comparison that the README shows.
-func Defaults() Config {
-	return Config{Rounds: 1, Rate: 250, Seed: 1, Speed: 3 * time.Second, Callers: 128}
-}
-
 // Validate reports all faults at once.
 func (c Config) Validate() error {
 	var f lab.Faults
