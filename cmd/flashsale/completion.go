@@ -6,7 +6,7 @@ import (
 	"github.com/posener/complete"
 
 	"flashsale/cmd/flashsale/internal/prove/drill"
-	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/loadtest"
 )
 
@@ -35,7 +35,7 @@ func (c *completionCommand) Run(k *kong.Context) error {
 // is a shell that started this program.
 func answerTab(parser *kong.Kong) {
 	kongcompletion.Register(parser,
-		kongcompletion.WithPredictor("strategy", complete.PredictSet(gallery.Strategies()...)),
+		kongcompletion.WithPredictor("strategy", complete.PredictSet(variants.Strategies()...)),
 		kongcompletion.WithPredictor("scenario", complete.PredictSet(append(loadtest.ScenarioNames(), "list")...)),
 		kongcompletion.WithPredictor("drill", complete.PredictSet(append(drill.Names(), theStorm)...)))
 }

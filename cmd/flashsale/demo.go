@@ -38,7 +38,7 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 		return loadtest.ListScenarios(s.out)
 	}
 	cfg, earlier, err := c.config(s)
-	if err := errors.Join(err, gallery.CheckStrategy(c.Strategy)); err != nil {
+	if err := errors.Join(err, variants.CheckStrategy(c.Strategy)); err != nil {
 		return err
 	}
 	if v, _ := variants.Find(c.Strategy); v.OnPayment {
@@ -100,7 +100,7 @@ type seller interface {
 func (c *demoCommand) open(ctx context.Context, stores *servers.Stores, s streams, maxQuantity int) (seller, error) {
 	const addr = "127.0.0.1:0"
 	secret := rand.Text() + rand.Text()
-	if c.Strategy != gallery.Lua {
+	if c.Strategy != variants.Lua {
 		return gallery.Open(ctx, c.Strategy, addr, stores.RedisURL, stores.SQL, secret)
 	}
 	return app.New(app.Config{

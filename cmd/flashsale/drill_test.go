@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"flashsale/cmd/flashsale/internal/prove/drill"
-	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/servers/servertest"
@@ -34,7 +34,7 @@ func drills(ctx context.Context, t *testing.T, cfg drill.Config) (*drill.Report,
 	needReal(t)
 	cfg.Seed, cfg.Rate, cfg.Program = 1, 150, os.Args[0]
 	if cfg.Strategy == "" {
-		cfg.Strategy = gallery.Lua
+		cfg.Strategy = variants.Lua
 	}
 	report, err := drill.Run(ctx, cfg)
 	realOnly(t, err)

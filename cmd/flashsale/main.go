@@ -19,7 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/cmd/flashsale/internal/node/app"
-	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 )
 
 func main() {
@@ -147,7 +147,7 @@ func newParser(c *commands, stdout, stderr io.Writer, exit func(code int)) (*kon
 		kong.DefaultEnvars("FLASHSALE"),
 		attackDefaults(),
 		app.Vars,
-		kong.Vars{"strategy": gallery.Lua},
+		kong.Vars{"strategy": variants.Lua},
 		kong.Exit(exit),
 	)
 }

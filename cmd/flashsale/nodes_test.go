@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"flashsale/cmd/flashsale/internal/operate/api"
-	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest"
 	"flashsale/loadtest/client"
@@ -50,7 +50,7 @@ func startNodes(t *testing.T, n int) cluster {
 	var urls []string
 	for i := range n {
 		node, err := l.Start(t.Context(), lab.NodeConfig{
-			Name: fmt.Sprint("node-", i+1), Strategy: gallery.Lua,
+			Name: fmt.Sprint("node-", i+1), Strategy: variants.Lua,
 			Flags: []string{"--lease", nodesLease.String(), "--trusted-proxies", "127.0.0.1", "--log-level", "WARN"},
 		})
 		noError(t, err)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"flashsale/cmd/flashsale/internal/prove/drill/storm"
-	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/cmd/flashsale/internal/prove/lab"
 )
 
@@ -21,7 +21,7 @@ import (
 func blow(ctx context.Context, t *testing.T, harm lab.Harm) (*storm.Report, error) {
 	t.Helper()
 	needReal(t)
-	harm.Program, harm.Strategy = os.Args[0], gallery.Lua
+	harm.Program, harm.Strategy = os.Args[0], variants.Lua
 	report, err := storm.Run(ctx, storm.Config{Harm: harm, Duration: 20 * time.Second})
 	realOnly(t, err)
 	return report, err

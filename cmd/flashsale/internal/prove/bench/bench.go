@@ -131,15 +131,11 @@ func (l *bench) openRedis(connections int) *redis.Client {
 func closeRedis(db *redis.Client) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	err := db.FlushDB(ctx).Err()
-	if err == nil {
-		err = db.BgRewriteAOF(ctx).Err()
-	}
-	err = errors.Join(err, lab.Poll(ctx, 20*time.Millisecond, func() (bool, error) {
+	err := errors.Join(db.FlushDB(ctx).Err(), db.BgRewriteAOF(ctx).Err())
+	return errors.Join(err, lab.Poll(ctx, 20*time.Millisecond, func() (bool, error) {
 		info, err := db.Info(ctx, "persistence").Result()
 		return strings.Contains(info, "aof_rewrite_in_progress:0") && strings.Contains(info, "aof_rewrite_scheduled:0"), err
-	}))
-	return errors.Join(err, db.Close())
+	}), db.Close())
 }
 
 // openMySQL makes an empty database. The DSN is without parameters.

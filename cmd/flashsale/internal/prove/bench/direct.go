@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -42,39 +41,27 @@ func runDirect(ctx context.Context, l *bench, rows []Row) error {
 		Store: d.Store, Gate: inventory.New(rdb, inventory.Config{}), Redis: rdb,
 		Direct: controller.DirectConfig{After: 200 * time.Millisecond, Line: l.cfg.Connections},
 	})
-	ours := func(ctx context.Context) (sample, error) { return d.pastRedis(ctx, service) }
-	return l.contest(ctx, rows, ours, d.oneByOne)
+	return l.contest(ctx, rows,
+		d.storing(l.cfg.Connections, 1, d.pastRedis(service)), d.storing(l.cfg.Connections, 1, d.oneByOne))
 }
 
-// pastRedis measures the whole of Service.Place.
-func (d *database) pastRedis(ctx context.Context, service *shop.Service) (sample, error) {
-	had := service.Keepers().DirectSales()
-	sku, err := d.newSale(ctx)
-	if err != nil {
-		return sample{}, err
+// pastRedis stores by the whole of Service.Place, once all sales that there are
+// have entered direct mode.
+func (d *database) pastRedis(service *shop.Service) way {
+	return func(ctx context.Context, sku string) (func(context.Context, int) error, error) {
+		err := lab.Until(ctx, 10*time.Millisecond, "the sale enters direct mode", func(context.Context) (bool, error) {
+			return service.Keepers().DirectSales() == d.sales, nil
+		})
+		return placeIn(service, sku), err
 	}
-	within, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	if err := lab.Poll(within, 10*time.Millisecond, func() (bool, error) { return service.Keepers().DirectSales() > had, nil }); err != nil {
-		return sample{}, fmt.Errorf("the sale does not enter direct mode: %w", err)
-	}
-	return d.stored(ctx, sku, d.l.cfg.Connections, 1, func(ctx context.Context, n int) error {
-		_, buyer, key := orderNumber(n)
-		_, err := service.Place(ctx, shop.Placement{Buyer: buyer, SKU: sku, Quantity: 1, Key: key})
-		return err
-	})
 }
 
-// oneByOne measures the least that sells a unit without overselling: a
+// oneByOne stores by the least that sells a unit without overselling: a
 // conditional UPDATE and the INSERT in one transaction. It knows neither a
 // buyer's limit nor what a key was used for.
-func (d *database) oneByOne(ctx context.Context) (sample, error) {
-	sku, err := d.newSale(ctx)
-	if err != nil {
-		return sample{}, err
-	}
+func (d *database) oneByOne(_ context.Context, sku string) (func(context.Context, int) error, error) {
 	now := time.Now().UTC()
-	return d.stored(ctx, sku, d.l.cfg.Connections, 1, func(ctx context.Context, n int) error {
+	return func(ctx context.Context, n int) error {
 		tx, err := d.db.BeginTx(ctx, nil)
 		if err != nil {
 			return err
@@ -87,5 +74,5 @@ func (d *database) oneByOne(ctx context.Context) (sample, error) {
 			return errors.Join(err, tx.Rollback())
 		}
 		return tx.Commit()
-	})
+	}, nil
 }

@@ -29,9 +29,7 @@ func runKeeper(ctx context.Context, l *bench, rows []Row) error {
 		return err
 	}
 	for i, batch := range keeperBatches {
-		kept := func(ctx context.Context) (sample, error) { return d.keep(ctx, batch) }
-		bare := func(ctx context.Context) (sample, error) { return d.insert(ctx, batch) }
-		if err := l.contest(ctx, rows[i:i+1], kept, bare); err != nil {
+		if err := l.contest(ctx, rows[i:i+1], d.storing(1, batch, d.keep(batch)), d.storing(1, batch, d.insert(batch))); err != nil {
 			return err
 		}
 	}
@@ -48,45 +46,41 @@ func queue(first, n int, at time.Time) []inventory.Queued {
 	return batch
 }
 
-// keep measures Store.Commit, which is all that a keeper does in the database
+// keep stores by Store.Commit, which is all that a keeper does in the database
 // for an order: the row lock, the fence, the judgement, the rows, the count.
-func (d *database) keep(ctx context.Context, batch int) (sample, error) {
-	sku, err := d.newSale(ctx)
-	if err != nil {
-		return sample{}, err
+func (d *database) keep(batch int) way {
+	return func(ctx context.Context, sku string) (func(context.Context, int) error, error) {
+		sale, err := d.TakeOver(ctx, sku)
+		if err != nil {
+			return nil, err
+		}
+		now := time.Now().UTC()
+		return func(ctx context.Context, first int) error {
+			_, err := d.Commit(ctx, sku, sale.Fence, queue(first, batch, now))
+			return err
+		}, nil
 	}
-	sale, err := d.TakeOver(ctx, sku)
-	if err != nil {
-		return sample{}, err
-	}
-	now := time.Now().UTC()
-	return d.stored(ctx, sku, 1, batch, func(ctx context.Context, first int) error {
-		_, err := d.Commit(ctx, sku, sale.Fence, queue(first, batch, now))
-		return err
-	})
 }
 
-// insert measures the same rows in the same table, in one statement each batch
+// insert stores the same rows in the same table, in one statement each batch
 // that is its own transaction: prepared once, which is the quickest way.
-func (d *database) insert(ctx context.Context, batch int) (sample, error) {
-	sku, err := d.newSale(ctx)
-	if err != nil {
-		return sample{}, err
-	}
-	statement, err := d.db.PrepareContext(ctx, insertInto(batch))
-	if err != nil {
-		return sample{}, fmt.Errorf("prepare the bare insert: %w", err)
-	}
-	defer func() { _ = statement.Close() }()
-	now := time.Now().UTC()
-	return d.stored(ctx, sku, 1, batch, func(ctx context.Context, first int) error {
-		var args []any
-		for i := range batch {
-			args = append(args, orderRow(sku, first+i, now)...)
+func (d *database) insert(batch int) way {
+	return func(ctx context.Context, sku string) (func(context.Context, int) error, error) {
+		statement, err := d.db.PrepareContext(ctx, insertInto(batch))
+		if err != nil {
+			return nil, fmt.Errorf("prepare the bare insert: %w", err)
 		}
-		_, err := statement.ExecContext(ctx, args...)
-		return err
-	})
+		d.l.cleanup(statement.Close)
+		now := time.Now().UTC()
+		return func(ctx context.Context, first int) error {
+			var args []any
+			for i := range batch {
+				args = append(args, orderRow(sku, first+i, now)...)
+			}
+			_, err := statement.ExecContext(ctx, args...)
+			return err
+		}, nil
+	}
 }
 
 var hoarder = benchmark{

@@ -47,7 +47,7 @@ func runLatency(ctx context.Context, l *bench, rows []Row) error {
 		rows[0].Note = fmt.Sprintf("not judged: the echo's own p99 is not below %d ms: the machine is too busy to judge", quietEcho)
 	}
 
-	gone, err := ours.sellOut(ctx, 1000)
+	gone, err := ours.sellOut(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,15 +71,15 @@ func (n *node) ordering(rate int) measure {
 			return sample{}, err
 		}
 		rows, err := n.settle(ctx, sale, 1)
-		if accepted := int64(sent.good); err == nil && (rows < accepted || rows > int64(sent.all)) {
-			err = fmt.Errorf("%w: %d orders were accepted of %d, %d are in the database", errCounts, accepted, sent.all, rows)
+		if err == nil && (rows < sent.good || rows > sent.all) {
+			err = fmt.Errorf("%w: %d orders were accepted of %d, %d are in the database", errCounts, sent.good, sent.all, rows)
 		}
 		return s, err
 	}
 }
 
 // answers are how many came, and how many of them with the wanted status.
-type answers struct{ all, good int }
+type answers struct{ all, good int64 }
 
 // paced sends orders at a fixed rate, whether or not answers return. It returns
 // the p99 of all answers in milliseconds, with the time that a request waits for
@@ -109,8 +109,8 @@ func (l *bench) paced(ctx context.Context, url, sale string, rate, want int, cpu
 		}
 	}
 	m.Close()
-	n = answers{all: int(m.Requests), good: m.StatusCodes[strconv.Itoa(want)]}
-	switch planned := rate * l.cfg.Seconds; {
+	n = answers{all: int64(m.Requests), good: int64(m.StatusCodes[strconv.Itoa(want)])}
+	switch planned := int64(rate * l.cfg.Seconds); {
 	case ctx.Err() != nil:
 		return sample{}, n, ctx.Err()
 	case n.all == 0 || n.good < n.all*9/10:

@@ -23,8 +23,9 @@ import (
 // A database is a new one with the tables of orders.
 type database struct {
 	*store.Store
-	l  *bench
-	db *sql.DB
+	l     *bench
+	db    *sql.DB
+	sales int // made so far
 }
 
 func (l *bench) openStore(ctx context.Context, connections int) (*database, error) {
@@ -38,7 +39,7 @@ func (l *bench) openStore(ctx context.Context, connections int) (*database, erro
 	}
 	l.cleanup(st.Close)
 	_, err = st.Migrate(ctx)
-	return &database{st, l, db}, err
+	return &database{Store: st, l: l, db: db}, err
 }
 
 // serve runs a service of orders in this process.
@@ -50,6 +51,15 @@ func (l *bench) serve(ctx context.Context, c shop.Config) *shop.Service {
 	go func() { stopped <- s.Run(ctx) }()
 	l.cleanup(func() error { cancel(); return <-stopped })
 	return s
+}
+
+// placeIn places one order of a sale of a service, the n-th.
+func placeIn(service *shop.Service, sku string) func(ctx context.Context, n int) error {
+	return func(ctx context.Context, n int) error {
+		_, buyer, key := orderNumber(n)
+		_, err := service.Place(ctx, shop.Placement{Buyer: buyer, SKU: sku, Quantity: 1, Key: key})
+		return err
+	}
 }
 
 // call has so many callers do one after the other as long as it is wanted, each
@@ -86,23 +96,39 @@ func (l *bench) atOnce(ctx context.Context, callers, batch int, m meter, do func
 // meter is for what Redis takes no part in.
 func (d *database) meter() meter { return meter{os.Getpid(), 0, d.l.Stores.MySQL.Pid()} }
 
-// stored is atOnce that checks that each order is a row.
-func (d *database) stored(ctx context.Context, sku string, callers, batch int, do func(ctx context.Context, first int) error) (sample, error) {
-	placed, s, err := d.l.atOnce(ctx, callers, batch, d.meter(), do)
-	if err != nil {
-		return sample{}, err
+// A way to store orders: for a new sale it returns what a caller does over and
+// over, which is to store a batch of orders numbered from first.
+type way func(ctx context.Context, sku string) (do func(ctx context.Context, first int) error, err error)
+
+// storing measures callers who store orders in a way, and checks that each order
+// is a row.
+func (d *database) storing(callers, batch int, in way) measure {
+	return func(ctx context.Context) (sample, error) {
+		sku, err := d.newSale(ctx)
+		if err != nil {
+			return sample{}, err
+		}
+		do, err := in(ctx, sku)
+		if err != nil {
+			return sample{}, err
+		}
+		placed, s, err := d.l.atOnce(ctx, callers, batch, d.meter(), do)
+		if err != nil {
+			return sample{}, err
+		}
+		var have int
+		err = d.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM orders WHERE sku = ? AND status = 'pending_payment'", sku).Scan(&have)
+		if err == nil && have != placed {
+			err = fmt.Errorf("%w: %d rows carried over, %d are in the database", errCounts, placed, have)
+		}
+		return s, err
 	}
-	var have int
-	err = d.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM orders WHERE sku = ? AND status = 'pending_payment'", sku).Scan(&have)
-	if err == nil && have != placed {
-		err = fmt.Errorf("%w: %d rows carried over, %d are in the database", errCounts, placed, have)
-	}
-	return s, err
 }
 
 // newSale puts an open sale into the database.
 func (d *database) newSale(ctx context.Context) (sku string, err error) {
 	sku = d.l.next("sale")
+	d.sales++
 	now := time.Now().UTC()
 	_, err = d.PutSale(ctx, orders.Sale{
 		SKU: sku, Name: "Bench", Price: 1999, Currency: "EUR", Total: plenty, PerBuyerLimit: 1,

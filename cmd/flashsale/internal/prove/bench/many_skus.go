@@ -46,13 +46,12 @@ func runManySKUs(ctx context.Context, l *bench, rows []Row) error {
 	if err != nil {
 		return err
 	}
+	rows[1].Note = "CPU times are known on Linux only"
 	if at != nil && background != nil {
 		redis, mysql := max(0, at[1]-background[1]), max(0, at[2]-background[2])
 		rows[1].set(at[0] + redis + mysql)
 		rows[1].Note = fmt.Sprintf("of it the node %s, Redis %s, MySQL %s; the servers alone use %s and %s",
 			report.Figure(at[0]), report.Figure(redis), report.Figure(mysql), report.Figure(background[1]), report.Figure(background[2]))
-	} else {
-		rows[1].Note = "CPU times are known on Linux only"
 	}
 
 	hundred := func(ctx context.Context) (sample, error) { return ours.sell(ctx, sale, 100, "") }

@@ -163,13 +163,14 @@ func cpuOf(samples []sample) []sample {
 // fill compares two sides that were measured in the same rounds, or has no
 // counterpart.
 func (r *Row) fill(ours, theirs []sample) {
-	r.Ours, r.CPU = median(values(ours)), medianCPU(ours)
+	value := func(s sample) float64 { return s.value }
+	r.Ours, r.CPU = medianOf(ours, value), medianCPU(ours)
 	if theirs != nil {
 		ratios := make([]float64, len(ours))
 		for i := range ratios {
 			ratios[i] = ours[i].value / theirs[i].value
 		}
-		r.Counterpart, r.Ratio, r.CounterpartCPU = median(values(theirs)), median(ratios), medianCPU(theirs)
+		r.Counterpart, r.Ratio, r.CounterpartCPU = medianOf(theirs, value), median(ratios), medianCPU(theirs)
 	}
 	for _, s := range slices.Concat(ours, theirs) {
 		if s.note != "" {
@@ -179,14 +180,6 @@ func (r *Row) fill(ours, theirs []sample) {
 	r.judge()
 }
 
-func values(samples []sample) []float64 {
-	v := make([]float64, len(samples))
-	for i, s := range samples {
-		v[i] = s.value
-	}
-	return v
-}
-
 // median of at least one value, in any order; of an even number the mean of
 // the middle two.
 func median(v []float64) float64 {
@@ -194,18 +187,23 @@ func median(v []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
+// medianOf is the median of one figure of each sample.
+func medianOf(samples []sample, figure func(sample) float64) float64 {
+	v := make([]float64, len(samples))
+	for i, s := range samples {
+		v[i] = figure(s)
+	}
+	return median(v)
+}
+
 // medianCPU is nil where one of the samples has none.
 func medianCPU(samples []sample) *CPU {
-	var middle cost
-	for i := range (meter{}) {
-		var v []float64
-		for _, s := range samples {
-			if s.cpu == nil {
-				return nil
-			}
-			v = append(v, s.cpu[i])
-		}
-		middle = append(middle, median(v))
+	if slices.ContainsFunc(samples, func(s sample) bool { return s.cpu == nil }) {
+		return nil
+	}
+	var middle [len(meter{})]float64
+	for i := range middle {
+		middle[i] = medianOf(samples, func(s sample) float64 { return s.cpu[i] })
 	}
 	known := func(us float64) *float64 {
 		if math.IsNaN(us) {

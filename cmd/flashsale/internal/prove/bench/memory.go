@@ -57,10 +57,10 @@ func (l *bench) openOrders(ctx context.Context, keyed bool) (bytesEach float64, 
 			_, err := g.Reserve(ctx, r)
 			return err
 		})
-		if err != nil {
-			return 0, err
+		if err == nil {
+			err = settleAll(ctx, g, sku)
 		}
-		if err := settleAll(ctx, g, sku); err != nil {
+		if err != nil {
 			return 0, err
 		}
 		after, err := usedMemory(ctx, db)

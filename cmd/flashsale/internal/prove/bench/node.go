@@ -4,13 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net"
 	"net/http"
 
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/inventory"
 	"flashsale/loadtest/client"
@@ -35,7 +34,7 @@ func (l *bench) startNode(ctx context.Context, flags ...string) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.start(ctx, metrics, lab.NodeConfig{Strategy: gallery.Lua, Flags: append([]string{
+	return l.start(ctx, metrics, lab.NodeConfig{Strategy: variants.Lua, Flags: append([]string{
 		"--metrics-addr", metrics, "--log-level", "WARN",
 		// On, and asked for every order, but never refusing.
 		"--limit-buyer", "1000000/s:1000000", "--limit-ip", "1000000/s:1000000",
@@ -64,18 +63,7 @@ func (l *bench) besideHello(ctx context.Context) (ours *node, hello *servers.Pro
 	if ours, err = l.startNode(ctx); err != nil {
 		return nil, nil, err
 	}
-	hello, err = servers.StartCommand(ctx, servers.Command{
-		Path: l.Program,
-		Args: func(addr string) []string { return []string{"bench-hello", "--addr", addr} },
-		Serving: func(ctx context.Context, addr string) error {
-			conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
-			if err == nil {
-				err = conn.Close()
-			}
-			return err
-		},
-	})
-	if err == nil {
+	if hello, err = l.Command(ctx, "/livez", "bench-hello"); err == nil {
 		l.cleanup(hello.Close)
 	}
 	return ours, hello, err

@@ -41,14 +41,12 @@ func runRebuild(ctx context.Context, l *bench, rows []Row) error {
 	if s.sku, err = d.newSale(ctx); err != nil {
 		return err
 	}
-	within, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	err = lab.Poll(within, 10*time.Millisecond, func() (bool, error) {
+	err = lab.Until(ctx, 10*time.Millisecond, "a sale is open", func(ctx context.Context) (bool, error) {
 		summaries, err := s.gate.Summaries(ctx, s.sku)
 		return err == nil && summaries[0].Open, err
 	})
 	if err != nil {
-		return fmt.Errorf("open a sale: %w", err)
+		return err
 	}
 	l.Say("  placing %d orders", openBefore)
 	if err := s.place(ctx, func() bool { return s.placed.Load() < openBefore }); err != nil {
@@ -76,9 +74,9 @@ type rebuilt struct {
 // place has as many callers as wrk has connections order as long as it is
 // wanted, each for a buyer of its own.
 func (s *rebuilt) place(ctx context.Context, wanted func() bool) error {
+	place := placeIn(s.service, s.sku)
 	_, err := s.l.call(ctx, s.l.cfg.Connections, 1, wanted, func(ctx context.Context, n int) error {
-		_, buyer, key := orderNumber(n)
-		_, err := s.service.Place(ctx, shop.Placement{Buyer: buyer, SKU: s.sku, Quantity: 1, Key: key})
+		err := place(ctx, n)
 		switch {
 		case err == nil:
 			s.placed.Add(1)
@@ -93,8 +91,6 @@ func (s *rebuilt) place(ctx context.Context, wanted func() bool) error {
 // rebuild measures for how many milliseconds the gate is shut, as anybody sees
 // it. CPU time is of the whole rebuild, for each open order.
 func (s *rebuilt) rebuild(ctx context.Context) (sample, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
 	began := s.placed.Load()
 	stop := meter{os.Getpid(), s.l.Stores.Redis.Pid(), s.l.Stores.MySQL.Pid()}.start()
 	asked := time.Now()
@@ -104,7 +100,7 @@ func (s *rebuilt) rebuild(ctx context.Context) (sample, error) {
 	}
 	var shut time.Time
 	var took time.Duration
-	err = lab.Poll(ctx, time.Millisecond, func() (bool, error) {
+	err = lab.Until(ctx, time.Millisecond, s.sku+" is rebuilt", func(ctx context.Context) (bool, error) {
 		summaries, err := s.gate.Summaries(ctx, s.sku)
 		if err != nil {
 			return false, err
@@ -119,10 +115,10 @@ func (s *rebuilt) rebuild(ctx context.Context) (sample, error) {
 		return false, nil
 	})
 	if err == nil && shut.IsZero() {
-		err = errors.New("it was not seen shut")
+		err = fmt.Errorf("rebuild %s: it was not seen shut", s.sku)
 	}
 	if err != nil {
-		return sample{}, fmt.Errorf("rebuild %s: %w", s.sku, err)
+		return sample{}, err
 	}
 	return sample{
 		value: float64(took.Microseconds()) / 1e3, cpu: stop(float64(s.placed.Load())),

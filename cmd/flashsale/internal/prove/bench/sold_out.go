@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/client"
@@ -31,7 +28,7 @@ func runSoldOut(ctx context.Context, l *bench, rows []Row) error {
 	if err != nil {
 		return err
 	}
-	sale, err := ours.sellOut(ctx, 1000)
+	sale, err := ours.sellOut(ctx)
 	if err != nil {
 		return err
 	}
@@ -59,39 +56,21 @@ func runSoldOut(ctx context.Context, l *bench, rows []Row) error {
 	return nil
 }
 
-// sellOut opens a sale of a few units and sells them to buyers who are not of
-// the crowd: those who hold units are no refusals, their requests go to Redis.
-func (n *node) sellOut(ctx context.Context, units int) (sale string, err error) {
+// sellOut opens a sale of one unit and sells it to a buyer who is not of the
+// crowd: the request of one who holds units is no refusal, it goes to Redis.
+func (n *node) sellOut(ctx context.Context) (sale string, err error) {
 	sale = n.l.next("sale")
-	if err := n.openSale(ctx, sale, 1, units); err != nil {
+	if err := n.openSale(ctx, sale, 1, 1); err != nil {
 		return "", err
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(32)
-	for i := range units {
-		g.Go(func() error { return n.hold(ctx, sale, strconv.Itoa(i)) })
-	}
-	return sale, g.Wait()
-}
-
-// hold orders a unit, and asks again under the same key until it has it.
-func (n *node) hold(ctx context.Context, sale, number string) error {
-	token, err := n.l.Token("holder-"+number, false)
+	token, err := n.l.Token("holder", false)
 	if err != nil {
-		return err
+		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	buyer, c := client.Buyer{Token: token}, client.New(n.URL(), sale+"-000", http.DefaultClient)
-	var last judge.Request
-	err = lab.Poll(ctx, 100*time.Millisecond, func() (bool, error) {
-		last = c.Order(ctx, judge.First, buyer, "hold", 1)
-		return last.Status == http.StatusCreated, nil
+	c := client.New(n.URL(), sale+"-000", http.DefaultClient)
+	return sale, lab.Until(ctx, 100*time.Millisecond, sale+" is sold out", func(ctx context.Context) (bool, error) {
+		return c.Order(ctx, judge.First, client.Buyer{Token: token}, "hold", 1).Status == http.StatusCreated, nil
 	})
-	if err != nil {
-		return fmt.Errorf("sell out %s: %w: %s", sale, err, last.Reason())
-	}
-	return nil
 }
 
 // refuse has wrk ask for what is sold out.

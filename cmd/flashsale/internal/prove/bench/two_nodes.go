@@ -27,7 +27,7 @@ func runReconcile(ctx context.Context, l *bench, rows []Row) error {
 	if err != nil {
 		return err
 	}
-	return l.contest(ctx, rows, compared.selling(1, ""), trusted.selling(1, ""))
+	return l.contest(ctx, rows, compared.selling(""), trusted.selling(""))
 }
 
 // twoNodes starts a node and another one with further flags.
@@ -56,7 +56,7 @@ func runMetrics(ctx context.Context, l *bench, rows []Row) error {
 	if err != nil {
 		return err
 	}
-	if err := l.contest(ctx, rows[:2], on.scraped(on.selling(1, "")), off.selling(1, "")); err != nil {
+	if err := l.contest(ctx, rows[:2], on.scraped(on.selling("")), off.selling("")); err != nil {
 		return err
 	}
 	if err := l.contest(ctx, rows[2:], on.scraped(on.ordering(2000)), off.ordering(2000)); err != nil {

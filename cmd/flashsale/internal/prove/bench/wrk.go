@@ -69,22 +69,14 @@ func (l *bench) wrk(ctx context.Context, addr string, o load) (wrkResult, error)
 }
 
 // parseWrk finds the line that the script's done function prints.
-func parseWrk(out string) (wrkResult, error) {
-	for line := range strings.Lines(out) {
-		rest, ok := strings.CutPrefix(line, "totals ")
-		if !ok {
-			continue
-		}
-		var r wrkResult
-		var took int64
-		_, err := fmt.Sscan(rest, &took, &r.requests, &r.connect, &r.status)
-		r.took = time.Duration(took) * time.Microsecond
-		if err != nil || r.took <= 0 || r.status > r.requests {
-			return wrkResult{}, fmt.Errorf("wrk: totals make no sense: %q", strings.TrimSpace(line))
-		}
-		return r, nil
+func parseWrk(out string) (r wrkResult, err error) {
+	var took int64
+	_, err = fmt.Sscan(found(`(?m)^totals (.*)$`, []byte(out)), &took, &r.requests, &r.connect, &r.status)
+	r.took = time.Duration(took) * time.Microsecond
+	if err != nil || r.took <= 0 || r.status > r.requests {
+		return wrkResult{}, fmt.Errorf("wrk: no totals in its output, or none that make sense: %q", out)
 	}
-	return wrkResult{}, fmt.Errorf("wrk: no totals in its output: %q", out)
+	return r, nil
 }
 
 // crowdSize is how many buyers take part. A measurement in which each of them

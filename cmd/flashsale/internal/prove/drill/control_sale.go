@@ -91,13 +91,12 @@ func (a *controlSale) untilCount(ctx context.Context, what string, want int, whe
 	})
 }
 
-func (a *controlSale) fence(ctx context.Context) (int64, error) {
-	return a.row(ctx, "SELECT fence FROM sales WHERE sku = ?", a.sku)
+// inSale reads a number of the sale's row.
+func (a *controlSale) inSale(ctx context.Context, column string) (int64, error) {
+	return a.row(ctx, "SELECT "+column+" FROM sales WHERE sku = ?", a.sku)
 }
 
-func (a *controlSale) epoch(ctx context.Context) (int64, error) {
-	return a.row(ctx, "SELECT epoch FROM sales WHERE sku = ?", a.sku)
-}
+func (a *controlSale) epoch(ctx context.Context) (int64, error) { return a.inSale(ctx, "epoch") }
 
 // balanced looks whether the units of the sale add up once nothing is on its
 // way, and whether they did so without being put right: no store lost or
@@ -135,11 +134,6 @@ type placed struct {
 // buy places an order of one unit by a new buyer and waits until it is durable.
 func (a *controlSale) buy(ctx context.Context) (placed, error) {
 	return a.place(ctx, http.StatusCreated, client.Client.Order)
-}
-
-// queue is buy that does not wait.
-func (a *controlSale) queue(ctx context.Context) (placed, error) {
-	return a.place(ctx, http.StatusAccepted, client.Client.Queue)
 }
 
 // ordering is one way to order.

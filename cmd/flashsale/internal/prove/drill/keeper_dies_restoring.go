@@ -46,10 +46,9 @@ var keeperDiesRestoring = drill{
 		keeper.Kill()
 		mark.Drop()
 		a.did("%s killed, the keeper, %d units back at the gate and not marked", keeper.Name, back)
-		if err := keeper.Restart(context.WithoutCancel(ctx)); err != nil {
+		if err := a.started(ctx, keeper.Restart, "started again"); err != nil {
 			return err
 		}
-		a.did("started again")
 		if err := <-cancelled; err != nil {
 			return err
 		}

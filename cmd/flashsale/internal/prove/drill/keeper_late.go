@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
 	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/client"
 	"flashsale/loadtest/servers/wire"
 )
 
@@ -68,7 +70,7 @@ func (a *controlSale) lateScript(ctx context.Context) (err error) {
 	var answer string
 	select {
 	case answer = <-script.Answer():
-	case <-time.After(patience):
+	case <-time.After(lab.Patience):
 		return errors.New("no answer of Redis to the script")
 	}
 	if strings.Contains(answer, "NOSCRIPT") {
@@ -91,7 +93,7 @@ func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err erro
 	}
 	bought := make(chan placed, 1)
 	go func() {
-		p, _ := a.queue(ctx)
+		p, _ := a.place(ctx, http.StatusAccepted, client.Client.Queue) // it does not wait
 		bought <- p
 	}()
 	keeper, statement, err := a.breakpoint(ctx, "a keeper stores an order", func(n *lab.Node) *wire.Catch {
@@ -116,7 +118,7 @@ func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err erro
 	}
 	a.did("Redis loses the sale and its lock, %s about to store an order", keeper.Name)
 	err = a.until(ctx, "another keeper has made the gate anew", func(ctx context.Context) bool {
-		now, err := a.fence(ctx)
+		now, err := a.inSale(ctx, "fence")
 		return err == nil && now > fence && a.gate(ctx, "available") >= 0
 	})
 	if err != nil {
@@ -148,7 +150,7 @@ func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err erro
 func (a *controlSale) kept(ctx context.Context) (fence int64, err error) {
 	since := time.Now()
 	err = a.until(ctx, "the control sale is kept", func(ctx context.Context) bool {
-		now, err := a.fence(ctx)
+		now, err := a.inSale(ctx, "fence")
 		if err != nil || now != fence {
 			fence, since = now, time.Now()
 		}

@@ -36,7 +36,7 @@ func (s *stage) promote(ctx context.Context, after time.Duration) error {
 	s.Stores.Redis.Kill()
 	s.did("primary killed")
 	_ = client.Wait(ctx, after)
-	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), lab.Patience)
 	defer cancel()
 	err := lab.Promote(healing, s.replicaDB)
 	s.redisWire.Lead(s.replica.Addr())

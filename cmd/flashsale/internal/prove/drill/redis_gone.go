@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"flashsale/cmd/flashsale/internal/prove/lab"
 )
 
 var redisGone = drill{
@@ -19,7 +21,7 @@ var redisGone = drill{
 		had := s.Sum(ctx, directOrders)
 		back := s.takeRedis()
 		err := s.direct(ctx, had)
-		healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), lab.Patience)
 		defer cancel()
 		if err := errors.Join(err, back(healing)); err != nil {
 			return err

@@ -13,11 +13,9 @@ var redisInvents = drill{
 	keeper:  true,
 	fault: func(ctx context.Context, s *stage) error {
 		a := &controlSale{stage: s, sku: sku} // the one under attack
-		sold := func(ctx context.Context) (left int64, err error) {
-			return a.row(ctx, "SELECT total - sold FROM sales WHERE sku = ?", sku)
-		}
+		const unsold = "total - sold"
 		err := s.until(ctx, "everything is sold", func(ctx context.Context) bool {
-			left, err := sold(ctx)
+			left, err := a.inSale(ctx, unsold)
 			return err == nil && left == 0 && a.gate(ctx, "available") == 0
 		})
 		if err != nil {
@@ -36,7 +34,7 @@ var redisInvents = drill{
 				s.did("the database refuses")
 				return true
 			}
-			left, err := sold(ctx)
+			left, err := a.inSale(ctx, unsold)
 			return err == nil && left < 0
 		})
 	},

@@ -15,7 +15,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/cmd/flashsale/internal/operate/api"
-	"flashsale/cmd/flashsale/internal/prove/gallery"
 	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/client"
 	"flashsale/loadtest/servers"
@@ -32,8 +31,6 @@ const (
 	directAfter = 1500 * time.Millisecond
 	// clientTimeout leaves the balancer time to ask another node.
 	clientTimeout = 8 * time.Second
-	// patience is for what must come about by itself.
-	patience = 30 * time.Second
 )
 
 // A stage is what one drill is done to: a lab, and the balancer that the buyers
@@ -196,12 +193,7 @@ func (s *stage) pause(ctx context.Context, least, most time.Duration) {
 
 // until asks until the answer is yes.
 func (s *stage) until(ctx context.Context, what string, yes func(ctx context.Context) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := lab.Poll(ctx, 20*time.Millisecond, func() (bool, error) { return yes(ctx), nil }); err != nil {
-		return fmt.Errorf("wait until %s: %w", what, err)
-	}
-	return nil
+	return lab.Until(ctx, 20*time.Millisecond, what, func(ctx context.Context) (bool, error) { return yes(ctx), nil })
 }
 
 // keeper is the node that keeps the sale, other than one that can't be asked
@@ -219,15 +211,6 @@ func (s *stage) keeper(ctx context.Context, gone ...*lab.Node) (keeper *lab.Node
 	return keeper, err
 }
 
-// victim is the node that keeps the sale. Where nobody does, it is the first.
-func (s *stage) victim(ctx context.Context) (n *lab.Node, role string, err error) {
-	if s.cfg.Strategy != gallery.Lua {
-		return s.Nodes[0], "", nil
-	}
-	n, err = s.keeper(ctx)
-	return n, ", the keeper", err
-}
-
 // tries tries up to so many times, until it succeeds.
 func tries(most int, failed string, try func() (bool, error)) error {
 	for range most {
@@ -236,16 +219,4 @@ func tries(most int, failed string, try func() (bool, error)) error {
 		}
 	}
 	return fmt.Errorf("%s, in %d attempts", failed, most)
-}
-
-// killed kills a server, and starts it again in some way after a drawn time.
-func (s *stage) killed(ctx context.Context, said string, p *servers.Process, least, most time.Duration, start func(context.Context) error, how string) error {
-	p.Kill()
-	s.did("%s", said)
-	s.pause(ctx, least, most)
-	if err := start(context.WithoutCancel(ctx)); err != nil {
-		return err
-	}
-	s.did("%s", how)
-	return nil
 }

@@ -21,7 +21,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +28,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
+	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/servers"
 )
 
@@ -46,39 +46,18 @@ type Config struct {
 	search time.Duration // as Config.Search of a load test
 }
 
-// Defaults is the comparison that the README shows.
-func Defaults() Config {
-	return Config{Rounds: 1, Rate: 250, Seed: 1, Speed: 3 * time.Second, Callers: 128}
-}
-
 // Validate reports all faults at once.
 func (c Config) Validate() error {
-	var errs []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	check(c.Rounds >= 1 && c.Rounds <= 1000, "rounds: %d, want 1 to 1000", c.Rounds)
-	check(c.Rate >= 50 && c.Rate <= 5000, "rate: %d, want 50 to 5000", c.Rate)
-	check(c.Speed >= 0 && c.Speed <= time.Minute, "speed: %v, want 0 to 1m", c.Speed)
-	check(c.Callers >= 1 && c.Callers <= 1000, "callers: %d, want 1 to 1000", c.Callers)
-	for _, name := range c.Names {
-		check(slices.Contains(Names(), name), "no variant is called %q: there are %s", name, strings.Join(Names(), ", "))
-	}
-	return errors.Join(errs...)
+	var f lab.Faults
+	f.Unless(c.Rounds >= 1 && c.Rounds <= 1000, "rounds: %d, want 1 to 1000", c.Rounds)
+	f.Unless(c.Rate >= 50 && c.Rate <= 5000, "rate: %d, want 50 to 5000", c.Rate)
+	f.Unless(c.Speed >= 0 && c.Speed <= time.Minute, "speed: %v, want 0 to 1m", c.Speed)
+	f.Unless(c.Callers >= 1 && c.Callers <= 1000, "callers: %d, want 1 to 1000", c.Callers)
+	f.Known("variant", c.Names, Names())
+	return errors.Join(f...)
 }
 
-// talking keeps variants that are judged side by side from talking at once.
-var talking sync.Mutex
-
-func (c Config) say(format string, args ...any) {
-	if c.Progress != nil {
-		talking.Lock()
-		defer talking.Unlock()
-		_, _ = fmt.Fprintf(c.Progress, format+"\n", args...)
-	}
-}
+func (c Config) say(format string, args ...any) { lab.Say(c.Progress, format, args...) }
 
 // List writes the variants that can be compared.
 func List(w io.Writer) error {

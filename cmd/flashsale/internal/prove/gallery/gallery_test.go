@@ -60,8 +60,7 @@ func TestVerdicts(t *testing.T) {
 func judged(t *testing.T, kind string, v variants.Variant) Row {
 	stores := servertest.Open(t, kind)
 	row := newRow(v)
-	cfg := Defaults()
-	cfg.Rate, cfg.search = 60, 100*time.Millisecond
+	cfg := Config{Rate: 60, Seed: 1, search: 100 * time.Millisecond}
 	if v.Broken() {
 		cfg.acts = []string{caughtIn(v.Name)}
 	}

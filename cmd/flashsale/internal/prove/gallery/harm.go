@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/client"
 	"flashsale/loadtest/servers/wire"
 )
@@ -80,7 +81,7 @@ const some = 4
 // some buyers have cancelled, and kills the variant. Then the next life begins.
 func (s *stage) killWith(ctx context.Context, spoil func() error, orders int) error {
 	before, _ := s.count(ctx)
-	if err := s.until(ctx, patience, func(stored, _ int) bool { return stored >= before+orders }); err != nil {
+	if err := s.until(ctx, lab.Patience, func(stored, _ int) bool { return stored >= before+orders }); err != nil {
 		return err
 	}
 	if err := spoil(); err != nil { // for the rest of this life
@@ -103,6 +104,6 @@ func (s *stage) killWith(ctx context.Context, spoil func() error, orders int) er
 func (s *stage) until(ctx context.Context, most time.Duration, enough func(stored, cancelled int) bool) error {
 	limited, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	_ = poll(limited, "", func(ctx context.Context) bool { return enough(s.count(ctx)) })
+	_ = lab.Poll(limited, 5*time.Millisecond, func() (bool, error) { return enough(s.count(limited)), nil })
 	return ctx.Err()
 }

@@ -26,13 +26,8 @@ type Report struct {
 
 // A Row is the result of one variant. Units are those of its worst round.
 type Row struct {
-	Name   string `json:"name"`
-	Broken bool   `json:"broken"` // on purpose
-	Does   string `json:"does"`
-	Breaks string `json:"breaks,omitempty"`
-	Source string `json:"source"`
-	Note   string `json:"note,omitempty"`
-	Caught string `json:"caught,omitempty"` // the violation that the verdict must find
+	variants.Variant
+	Broken bool `json:"broken"` // on purpose
 
 	DurablePerS float64 `json:"durable_per_s"` // 0: not measured
 	P99MS       float64 `json:"p99_ms"`
@@ -52,10 +47,7 @@ type Row struct {
 }
 
 func newRow(v variants.Variant) Row {
-	return Row{
-		Name: v.Name, Broken: v.Broken(), Does: v.Does, Breaks: v.Breaks, Source: v.Source, Caught: v.Caught, Note: v.Note,
-		Violations: []string{}, Details: []string{},
-	}
+	return Row{Variant: v, Broken: v.Broken(), Violations: []string{}, Details: []string{}}
 }
 
 // judged adds the verdicts of one round.
@@ -67,9 +59,7 @@ func (r *Row) judged(verdicts []*report.Report) {
 		r.Oversold, r.Undersold = max(r.Oversold, v.Oversold), max(r.Undersold, v.Undersold)
 		r.OverLimit, r.Leaked = max(r.OverLimit, v.OverLimit), max(r.Leaked, v.Drift)
 		for _, x := range v.Violations {
-			if !slices.Contains(broken, x.Name) {
-				broken = append(broken, x.Name)
-			}
+			broken = withNew(broken, x.Name)
 			details = append(details, v.SKU+": "+x.Name+": "+x.Detail)
 		}
 		for _, x := range v.Gaps {
@@ -93,26 +83,34 @@ func (r *Row) judged(verdicts []*report.Report) {
 	if slices.Contains(broken, r.Caught) {
 		r.ByItsOwn++
 	}
-	for _, name := range broken {
-		if !slices.Contains(r.Violations, name) {
-			r.Violations = append(r.Violations, name)
-		}
-	}
+	r.Violations = withNew(r.Violations, broken...)
 	if len(r.Details) == 0 {
 		r.Details = append(r.Details, details...)
 	}
 }
 
+// withNew is a list of names, with those that it does not have yet.
+func withNew(list []string, names ...string) []string {
+	for _, name := range names {
+		if !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
 // AsExpected says whether each round went as it must: a right variant passes,
 // and a broken one is caught by its own violation.
 func (r *Row) AsExpected() bool {
-	if r.Error != "" || r.Rounds == 0 {
-		return false
-	}
+	return r.Error == "" && r.Rounds > 0 && r.right() == r.Rounds
+}
+
+// right is how many rounds went as they must.
+func (r *Row) right() int {
 	if r.Broken {
-		return r.ByItsOwn == r.Rounds
+		return r.ByItsOwn
 	}
-	return r.Passed == r.Rounds
+	return r.Passed
 }
 
 // said is the verdict in short.
@@ -125,11 +123,11 @@ func (r *Row) said() string {
 	case r.Failed == 0:
 		return "NOT JUDGED"
 	}
-	said := "FAIL: " + strings.Join(r.Violations, ", ")
+	often := ""
 	if r.Failed < r.Rounds {
-		said = fmt.Sprintf("FAIL in %d of %d: %s", r.Failed, r.Rounds, strings.Join(r.Violations, ", "))
+		often = fmt.Sprintf(" in %d of %d", r.Failed, r.Rounds)
 	}
-	return said
+	return "FAIL" + often + ": " + strings.Join(r.Violations, ", ")
 }
 
 // ExitCode is 0 if all rows are as expected.

@@ -13,6 +13,7 @@ import (
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
+	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/client"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/report"
@@ -34,7 +35,8 @@ func measure(ctx context.Context, cfg Config, v variants.Variant, redisURL, dsn 
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	m := measurement{cfg: cfg, onPayment: v.OnPayment, tokens: make([]string, crowd)}
+	m := measurement{cfg: cfg, onPayment: v.OnPayment, tokens: make([]string, crowd), conns: client.NewHTTP(cfg.Callers, lab.Patience)}
+	defer m.conns.CloseIdleConnections()
 	for i := range m.tokens {
 		if m.tokens[i], err = token(fmt.Sprintf("buyer-%05d", i), false); err != nil {
 			return err
@@ -44,25 +46,10 @@ func measure(ctx context.Context, cfg Config, v variants.Variant, redisURL, dsn 
 	if err != nil {
 		return err
 	}
-	m.conns = client.NewHTTP(cfg.Callers, patience)
-	defer m.conns.CloseIdleConnections()
 	m.operator = client.NewOperator(client.New("http://"+l.addr, "gallery", m.conns), admin)
 	if err := m.open(ctx); err != nil {
 		return err
 	}
-	return m.run(ctx, row)
-}
-
-type measurement struct {
-	cfg      Config
-	conns    *http.Client
-	operator client.Operator
-	tokens   []string
-
-	onPayment bool // an order counts when it is paid, and is paid at once
-}
-
-func (m measurement) run(ctx context.Context, row *Row) error {
 	// Warm up: open connections, verify tokens.
 	if _, _, err := m.rush(ctx, "warm", time.Second/2); err != nil {
 		return err
@@ -89,6 +76,15 @@ func (m measurement) run(ctx context.Context, row *Row) error {
 	}
 	row.DurablePerS, row.P99MS = float64(yes)/took.Seconds(), report.Milliseconds(metrics.Latencies.P99)
 	return nil
+}
+
+type measurement struct {
+	cfg      Config
+	conns    *http.Client
+	operator client.Operator
+	tokens   []string
+
+	onPayment bool // an order counts when it is paid, and is paid at once
 }
 
 // rush orders for the time of d.
@@ -149,17 +145,15 @@ func (m measurement) open(ctx context.Context) error {
 
 // rest waits until the sale is at rest, and returns how many units are sold.
 func (m measurement) rest(ctx context.Context) (stored int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	last := -1
-	err = poll(ctx, "the sale is at rest", func(ctx context.Context) bool {
+	err = lab.Until(ctx, 5*time.Millisecond, "the sale is at rest", func(ctx context.Context) (bool, error) {
 		audit, err := m.operator.Audit(ctx)
 		if err != nil {
-			return false
+			return false, nil // asked again
 		}
 		still := audit.Held == 0 && audit.Sold == last
 		last = audit.Sold
-		return still
+		return still, nil
 	})
 	return last, err
 }

@@ -4,16 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"time"
 
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
-	"flashsale/loadtest/client"
 	"flashsale/loadtest/servers/wire"
 )
-
-// patience is for what must come about by itself.
-const patience = 30 * time.Second
 
 // A stage is a variant on empty stores, with a network in between that can be
 // spoilt. Buyers come by a wire, too: its address stays when the variant dies
@@ -106,14 +100,4 @@ func (s *stage) count(ctx context.Context) (stored, cancelled int) {
 	var n sql.NullInt64
 	_ = s.look.DB.QueryRowContext(ctx, "SELECT COUNT(*), SUM(CASE status WHEN 'cancelled' THEN 1 ELSE 0 END) FROM orders WHERE sku = ?", s.sku).Scan(&stored, &n)
 	return stored, int(n.Int64)
-}
-
-// poll asks until the answer is yes or ctx ends.
-func poll(ctx context.Context, what string, yes func(ctx context.Context) bool) error {
-	for !yes(ctx) {
-		if err := client.Wait(ctx, 5*time.Millisecond); err != nil {
-			return fmt.Errorf("wait until %s: %w", what, err)
-		}
-	}
-	return nil
 }

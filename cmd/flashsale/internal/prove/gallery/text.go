@@ -34,7 +34,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		case row.Error != "":
 			t.Line("\n%s: ERROR: %s", row.Name, row.Error)
 		case !row.AsExpected():
-			t.Line("\n%s: NOT AS EXPECTED in %d of %d rounds:\n  %s", row.Name, row.unexpected(), row.Rounds, strings.Join(row.Details, "\n  "))
+			t.Line("\n%s: NOT AS EXPECTED in %d of %d rounds:\n  %s", row.Name, row.Rounds-row.right(), row.Rounds, strings.Join(row.Details, "\n  "))
 		}
 	}
 	if ratio, than := r.Ratio(); ratio > 0 {
@@ -42,13 +42,6 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	t.Line("\n%s", r.circumstances())
 	return t.Write(w)
-}
-
-func (r *Row) unexpected() int {
-	if r.Broken {
-		return r.Rounds - r.ByItsOwn
-	}
-	return r.Rounds - r.Passed
 }
 
 func (r *Report) circumstances() string {

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"flashsale/cmd/flashsale/internal/node/app"
 	"flashsale/cmd/flashsale/internal/node/auth"
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
+	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/ratelimit"
 )
 
@@ -87,7 +86,7 @@ func live(ctx context.Context, v variants.Variant, redisURL, dsn string) (_ *lif
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	l := &life{addr: strings.TrimPrefix(opened.URL(), "http://"), end: end, done: make(chan error, 1)}
 	go func() { l.done <- opened.Run(running) }()
-	starting, cancel := context.WithTimeout(ctx, patience)
+	starting, cancel := context.WithTimeout(ctx, lab.Patience)
 	defer cancel()
 	select {
 	case <-opened.Ready():
@@ -98,27 +97,6 @@ func live(ctx context.Context, v variants.Variant, redisURL, dsn string) (_ *lif
 		end()
 		return nil, fmt.Errorf("start %s: %w", v.Name, err)
 	}
-}
-
-// Lua is the strategy that is this project's own.
-const Lua = "lua"
-
-// Strategies are the ways to sell that demo and drill know: this project's, and
-// those of the gallery.
-func Strategies() []string {
-	names := []string{Lua}
-	for _, v := range variants.All() {
-		names = append(names, v.Name)
-	}
-	return names
-}
-
-// CheckStrategy returns an error that lists the strategies if name is none.
-func CheckStrategy(name string) error {
-	if slices.Contains(Strategies(), name) {
-		return nil
-	}
-	return fmt.Errorf("strategy: %q is none of %s", name, strings.Join(Strategies(), ", "))
 }
 
 // A Server is one process of a variant, behind the routes of the contract.
@@ -174,16 +152,9 @@ func (s *Server) Ready() <-chan struct{} {
 
 // Run sells until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
-	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.shop.Run(ctx) })
-	g.Go(func() error { <-ctx.Done(); return server.Close() })
-	g.Go(func() error {
-		if err := server.Serve(s.listener); ctx.Err() == nil {
-			return err
-		}
-		return nil
-	})
+	g.Go(func() error { return lab.Serve(ctx, s.listener, s.handler()) })
 	err := g.Wait()
 	_ = s.stores.Close() // its connections may be cut
 	return err

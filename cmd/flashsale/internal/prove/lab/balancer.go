@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"flashsale/loadtest/client"
 )
 
 const (
@@ -112,16 +114,9 @@ func (b *Balancer) Close() error {
 	return err
 }
 
-// check asks a node now and then whether it is alive.
+// check asks a node now and then whether it is alive: any answer will do.
 func (b *Balancer) check(ctx context.Context, t *target) {
-	tick := time.NewTicker(checkEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for client.Wait(ctx, checkEvery) == nil {
 		asking, cancel := context.WithTimeout(ctx, checkTimeout)
 		req, err := http.NewRequestWithContext(asking, http.MethodGet, "http://"+t.host+"/livez", nil)
 		if err == nil {

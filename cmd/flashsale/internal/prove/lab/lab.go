@@ -13,11 +13,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"flashsale/cmd/flashsale/internal/node/auth"
 	"flashsale/cmd/flashsale/internal/operate/api"
-	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/wire"
 )
@@ -29,9 +30,17 @@ type Config struct {
 }
 
 // Say writes a line of progress.
-func (c Config) Say(format string, args ...any) {
-	if c.Progress != nil {
-		_, _ = fmt.Fprintf(c.Progress, format+"\n", args...)
+func (c Config) Say(format string, args ...any) { Say(c.Progress, format, args...) }
+
+// talking keeps those who do something side by side from talking at once.
+var talking sync.Mutex
+
+// Say writes a line to where progress goes, which may be nil.
+func Say(progress io.Writer, format string, args ...any) {
+	if progress != nil {
+		talking.Lock()
+		defer talking.Unlock()
+		_, _ = fmt.Fprintf(progress, format+"\n", args...)
 	}
 }
 
@@ -39,7 +48,7 @@ func (c Config) Say(format string, args ...any) {
 type Harm struct {
 	Config
 	Seed     int64  // of the moments and of what is asked for
-	Strategy string // how the nodes sell, see gallery.Strategies
+	Strategy string // how the nodes sell, see variants.Strategies
 	Keep     bool   // the logs, if a promise was broken
 }
 
@@ -52,7 +61,7 @@ func (c Config) Faults() (f Faults) {
 // Faults are those of the Harm alone.
 func (h Harm) Faults() Faults {
 	f := h.Config.Faults()
-	if err := gallery.CheckStrategy(h.Strategy); err != nil {
+	if err := variants.CheckStrategy(h.Strategy); err != nil {
 		f = append(f, err)
 	}
 	return f

@@ -5,11 +5,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
 
-	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
+	"flashsale/loadtest/client"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/wire"
 )
@@ -36,7 +38,7 @@ type Node struct {
 // A NodeConfig says how a node is to run.
 type NodeConfig struct {
 	Name         string
-	Strategy     string   // how it sells, see gallery.Strategies
+	Strategy     string   // how it sells, see variants.Strategies
 	Redis, MySQL string   // empty: the lab's stores
 	Wires        bool     // of its own, to each store
 	Alive        bool     // it has started once it is alive: it need not reach both stores
@@ -65,23 +67,28 @@ func (l *Lab) Start(ctx context.Context, c NodeConfig) (_ *Node, err error) {
 		started = "/livez"
 	}
 	args := []string{"variant", c.Strategy}
-	if c.Strategy == gallery.Lua {
+	if c.Strategy == variants.Lua {
 		args = append([]string{"serve", "--node", c.Name}, c.Flags...)
 	}
 	args = append(args, "--redis", c.Redis, "--mysql", c.MySQL, "--secret", l.secret)
-	n.Process, err = servers.StartCommand(ctx, servers.Command{
-		Path: l.Program,
-		Args: func(addr string) []string { return append(args, "--addr", addr) },
-		Serving: func(ctx context.Context, addr string) error {
-			_, err := Get(ctx, "http://"+addr+started)
-			return err
-		},
-	})
-	if err != nil {
+	if n.Process, err = l.Command(ctx, started, args...); err != nil {
 		return nil, err
 	}
 	l.Nodes = append(l.Nodes, n)
 	return n, nil
+}
+
+// Command starts this program with further arguments, and returns once a page
+// of it says 200. The caller closes it.
+func (l *Lab) Command(ctx context.Context, page string, args ...string) (*servers.Process, error) {
+	return servers.StartCommand(ctx, servers.Command{
+		Path: l.Program,
+		Args: func(addr string) []string { return append(args, "--addr", addr) },
+		Serving: func(ctx context.Context, addr string) error {
+			_, err := Get(ctx, "http://"+addr+page)
+			return err
+		},
+	})
 }
 
 // URL is where the node serves.
@@ -137,18 +144,38 @@ func Get(ctx context.Context, url string) (string, error) {
 	return string(body), err
 }
 
+// Patience is for what must come about by itself.
+const Patience = 30 * time.Second
+
+// Until is Poll for no longer than Patience. Its error says what did not come about.
+func Until(ctx context.Context, every time.Duration, what string, yes func(ctx context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	if err := Poll(ctx, every, func() (bool, error) { return yes(ctx) }); err != nil {
+		return fmt.Errorf("wait until %s: %w", what, err)
+	}
+	return nil
+}
+
+// Serve serves HTTP until ctx ends.
+func Serve(ctx context.Context, at net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	closed := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() { closed <- server.Close() })
+	if err := server.Serve(at); stop() { // it has ended by itself
+		return err
+	}
+	return <-closed
+}
+
 // Poll asks until the answer is yes or an error, or ctx ends.
 func Poll(ctx context.Context, every time.Duration, yes func() (bool, error)) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
 	for {
 		if ok, err := yes(); ok || err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
+		if err := client.Wait(ctx, every); err != nil {
+			return err
 		}
 	}
 }

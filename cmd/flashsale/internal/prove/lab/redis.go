@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -20,14 +19,10 @@ func Follow(ctx context.Context, replica *redis.Client, primary string) error {
 	if err := replica.ReplicaOf(ctx, host, port).Err(); err != nil {
 		return err
 	}
-	err := Poll(ctx, 10*time.Millisecond, func() (bool, error) {
+	return Until(ctx, 10*time.Millisecond, "the replica follows", func(ctx context.Context) (bool, error) {
 		info, err := replica.Info(ctx, "replication").Result()
 		return err == nil && strings.Contains(info, "master_link_status:up"), nil
 	})
-	if err != nil {
-		return fmt.Errorf("the replica does not follow: %w", err)
-	}
-	return nil
 }
 
 // Promote makes a primary of a replica.

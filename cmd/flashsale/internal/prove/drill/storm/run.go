@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/cmd/flashsale/internal/prove/lab"
 )
 
@@ -59,7 +59,7 @@ func newPlan(seed int64, only []string) *plan {
 // Validate names everything that is wrong, at once.
 func (c Config) Validate() error {
 	f := c.Harm.Faults()
-	f.Unless(c.Strategy == gallery.Lua, "the storm needs a keeper, and strategy %s has none", c.Strategy)
+	f.Unless(c.Strategy == variants.Lua, "the storm needs a keeper, and strategy %s has none", c.Strategy)
 	f.Unless(c.Duration >= 5*time.Second && c.Duration <= 24*time.Hour, "duration: %v, want 5s to 24h", c.Duration)
 	f.Known("fault", c.Faults, faultNames())
 	return errors.Join(f...)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"flashsale/loadtest/client"
 )
 
 // Pay is one conditional update: of a payment and an expiry in the same
@@ -30,18 +32,12 @@ const sweepEvery = 50 * time.Millisecond
 // sweep does all of the steps, again and again, until ctx ends. A step that
 // fails is done with the next round: a store may be away for a while.
 func sweep(ctx context.Context, steps ...func(context.Context) error) error {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			for _, step := range steps {
-				_ = step(ctx)
-			}
+	for client.Wait(ctx, sweepEvery) == nil {
+		for _, step := range steps {
+			_ = step(ctx)
 		}
 	}
+	return nil
 }
 
 // expire closes what was not paid in time, some at a time.

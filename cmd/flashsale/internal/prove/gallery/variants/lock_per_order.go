@@ -1,7 +1,6 @@
 package variants
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -52,11 +51,11 @@ func (l lockPerOrder) Order(ctx context.Context, o Order) (Order, bool, error) {
 	if left, err := l.unsold(ctx, s); err != nil || left >= o.Quantity {
 		return l.transaction.Order(ctx, o)
 	}
-	earlier, err := l.orders(ctx, "WHERE sku = ? AND buyer = ? AND order_key = ?", o.SKU, o.Buyer, o.Key)
-	if err != nil || len(earlier) == 0 {
-		return o, false, cmp.Or(err, ErrSoldOut)
+	earlier, err := l.sameKey(ctx, o)
+	if errors.Is(err, ErrNotFound) {
+		return o, false, ErrSoldOut
 	}
-	return earlier[0], true, nil
+	return earlier, true, err
 }
 
 func newLocks(s Stores) *lock.Client {
@@ -78,12 +77,9 @@ func locked(ctx context.Context, locks *lock.Client, sku string, f func(ctx cont
 
 // lookAndTake reads and then writes: the lock keeps others away in between.
 func lookAndTake(ctx context.Context, tx *sql.Tx, s Sale, o Order) error {
-	sold, err := sum(ctx, tx, "SELECT sold FROM sales WHERE sku = ?", s.SKU)
+	sold, err := look(ctx, tx, s, o, "")
 	if err != nil {
 		return err
-	}
-	if sold+o.Quantity > s.Total {
-		return ErrSoldOut
 	}
 	taken, err := update(ctx, tx, "UPDATE sales SET sold = ? WHERE sku = ? AND sold = ?", sold+o.Quantity, s.SKU, sold)
 	if err == nil && !taken {

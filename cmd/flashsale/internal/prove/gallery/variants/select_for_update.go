@@ -23,15 +23,21 @@ var _ = show(Variant{
 	New:    takenBy(lookAndSet(" FOR UPDATE")),
 })
 
+// look reads what is sold, locked or not, and refuses what exceeds the total.
+func look(ctx context.Context, tx *sql.Tx, s Sale, o Order, locked string) (sold int, err error) {
+	sold, err = sum(ctx, tx, "SELECT sold FROM sales WHERE sku = ?"+locked, s.SKU)
+	if err == nil && sold+o.Quantity > s.Total {
+		err = ErrSoldOut
+	}
+	return sold, err
+}
+
 // lookAndSet reads what is sold, locked or not, and writes what it is then.
 func lookAndSet(locked string) func(context.Context, *sql.Tx, Sale, Order) error {
 	return func(ctx context.Context, tx *sql.Tx, s Sale, o Order) error {
-		sold, err := sum(ctx, tx, "SELECT sold FROM sales WHERE sku = ?"+locked, s.SKU)
+		sold, err := look(ctx, tx, s, o, locked)
 		if err != nil {
 			return err
-		}
-		if sold+o.Quantity > s.Total {
-			return ErrSoldOut
 		}
 		return exec(ctx, tx, "UPDATE sales SET sold = ? WHERE sku = ?", sold+o.Quantity, s.SKU)
 	}

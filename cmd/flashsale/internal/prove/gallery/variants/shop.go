@@ -16,6 +16,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -96,17 +97,17 @@ type Stock struct {
 
 // A Variant is a shop and what there is to say about it.
 type Variant struct {
-	Name   string
-	Does   string // in a few words
-	Breaks string // the steps that break it, in one sentence; "" for a right one
-	Source string // where it was seen, or what it is known from
-	Caught string // what a verdict must find, a violation's name; "" for a right one
-	Note   string // what its figures are, where they are not like the others'; or ""
-	MySQL  bool   // needs row locks, which SQLite has not
+	Name   string `json:"name"`
+	Does   string `json:"does"`             // in a few words
+	Breaks string `json:"breaks,omitempty"` // the steps that break it, in one sentence; "" for a right one
+	Source string `json:"source"`           // where it was seen, or what it is known from
+	Caught string `json:"caught,omitempty"` // what a verdict must find, a violation's name; "" for a right one
+	Note   string `json:"note,omitempty"`   // what its figures are, where they are not like the others'; or ""
+	MySQL  bool   `json:"-"`                // needs row locks, which SQLite has not
 
-	OnPayment bool // shows how to take units on payment: it is judged and measured by payments
+	OnPayment bool `json:"-"` // shows how to take units on payment: it is judged and measured by payments
 
-	New func(Stores) Shop
+	New func(Stores) Shop `json:"-"`
 }
 
 // Broken tells whether it sells wrongly.
@@ -120,6 +121,27 @@ func All() []Variant {
 		return cmp.Or(rank[a.Broken()]-rank[b.Broken()], strings.Compare(a.Name, b.Name))
 	})
 	return all
+}
+
+// Lua is the strategy that is this project's own.
+const Lua = "lua"
+
+// Strategies are the ways to sell that demo and drill know: this project's, and
+// those of the gallery.
+func Strategies() []string {
+	names := []string{Lua}
+	for _, v := range All() {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+// CheckStrategy returns an error that lists the strategies if name is none.
+func CheckStrategy(name string) error {
+	if slices.Contains(Strategies(), name) {
+		return nil
+	}
+	return fmt.Errorf("strategy: %q is none of %s", name, strings.Join(Strategies(), ", "))
 }
 
 // Find returns the variant of that name.

@@ -180,11 +180,11 @@ func (t *tables) promise(ctx context.Context, o Order) (Order, bool, error) {
 	if err == nil {
 		return o, false, nil
 	}
-	earlier, missing := t.orders(ctx, "WHERE sku = ? AND buyer = ? AND order_key = ?", o.SKU, o.Buyer, o.Key)
-	if missing != nil || len(earlier) == 0 {
+	earlier, missing := t.sameKey(ctx, o)
+	if missing != nil {
 		return o, false, err
 	}
-	return earlier[0], earlier[0].ID != o.ID, nil
+	return earlier, earlier.ID != o.ID, nil
 }
 
 const columns = "id, sku, buyer, order_key, quantity, status, created_ms, expires_ms, paid_ms, closed_ms, restored"
@@ -207,7 +207,16 @@ func (t *tables) orders(ctx context.Context, rest string, args ...any) (all []Or
 }
 
 func (t *tables) Find(ctx context.Context, id string) (Order, error) {
-	found, err := t.orders(ctx, "WHERE id = ?", id)
+	return t.one(ctx, "WHERE id = ?", id)
+}
+
+// sameKey is the order that the buyer of o has under its key: ErrNotFound.
+func (t *tables) sameKey(ctx context.Context, o Order) (Order, error) {
+	return t.one(ctx, "WHERE sku = ? AND buyer = ? AND order_key = ?", o.SKU, o.Buyer, o.Key)
+}
+
+func (t *tables) one(ctx context.Context, rest string, args ...any) (Order, error) {
+	found, err := t.orders(ctx, rest, args...)
 	if err == nil && len(found) == 0 {
 		err = ErrNotFound
 	}
@@ -226,16 +235,15 @@ func (t *tables) Sold(ctx context.Context, sku string) (pending, paid int64, err
 	if err != nil {
 		return 0, 0, err
 	}
-	var p, q sql.NullInt64
-	err = t.DB.QueryRowContext(ctx, `SELECT SUM(CASE status WHEN ? THEN quantity ELSE 0 END), SUM(CASE status WHEN ? THEN quantity ELSE 0 END)
-		FROM orders WHERE sku = ?`, Pending, Paid, sku).Scan(&p, &q)
+	err = t.DB.QueryRowContext(ctx, `SELECT COALESCE(SUM(CASE status WHEN ? THEN quantity END), 0),
+		COALESCE(SUM(CASE status WHEN ? THEN quantity END), 0) FROM orders WHERE sku = ?`, Pending, Paid, sku).Scan(&pending, &paid)
 	if err != nil {
 		return 0, 0, fmt.Errorf("add up orders of %s: %w", sku, err)
 	}
 	if s.OnPayment {
-		return 0, q.Int64, nil // a pending order has no units
+		pending = 0 // a pending order has no units
 	}
-	return p.Int64, q.Int64, nil
+	return pending, paid, nil
 }
 
 func now() int64 { return time.Now().UnixMilli() }

@@ -178,8 +178,8 @@ func (t *transaction) Run(ctx context.Context) error {
 func (t *transaction) transact(ctx context.Context, f func(tx *sql.Tx) error) error {
 	for attempt := time.Duration(1); ; attempt++ {
 		err := t.once(ctx, f)
-		var refused *mysql.MySQLError
-		if attempt == 10 || !errors.As(err, &refused) || refused.Number != 1213 {
+		refused, ok := errors.AsType[*mysql.MySQLError](err)
+		if attempt == 10 || !ok || refused.Number != 1213 {
 			return err
 		}
 		if client.Wait(ctx, rand.N(attempt*time.Millisecond)) != nil {
