@@ -215,12 +215,13 @@ func (c Config) terms() map[string]string {
 	}
 }
 
-// Sale is one of several that share an attack.
+// Sale is one of several that share an attack. In a scenario the name may be left
+// out, and is the SKU then; the limit and the weight are 1 by default.
 type Sale struct {
 	SKU           string  // must have no orders yet; empty: a new one per run
 	Name          string  // shown to buyers
 	Stock         int     // units on sale
-	PerBuyerLimit int     // units one buyer may hold
+	PerBuyerLimit int     `yaml:"limit"` // units one buyer may hold
 	Weight        float64 // its share of the orders is Weight over the sum of all weights
 }
 

@@ -21,7 +21,6 @@ type span struct {
 
 // columns is the chart of answers per second, stacked by meaning.
 type columns struct {
-	W, H           float64
 	Columns        []column
 	XTicks, YTicks []tick
 	Step           time.Duration
@@ -30,7 +29,7 @@ type columns struct {
 const chartWidth, chartHeight = 960, 220
 
 func (rep *Report) columns() columns {
-	c := columns{W: chartWidth, H: chartHeight}
+	var c columns
 	line := rep.timeline
 	if len(line.counts) == 0 {
 		return c
