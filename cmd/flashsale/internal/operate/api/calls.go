@@ -52,34 +52,34 @@ type Audit = store.Audit
 // Sales are all sales of interest, the newest first.
 func (c *Client) Sales(ctx context.Context) ([]Sale, error) {
 	var all struct{ Sales []Sale }
-	_, err := c.call(ctx, http.MethodGet, "/v1/sales", nil, &all)
+	_, err := c.server.Call(ctx, http.MethodGet, "/v1/sales", nil, &all)
 	return all.Sales, err
 }
 
 // Sale is one sale, and the server's clock.
 func (c *Client) Sale(ctx context.Context, sku string) (Sale, time.Time, error) {
 	var s Sale
-	at, err := c.call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s)
+	at, err := c.server.Call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s)
 	return s, at, err
 }
 
 // Put creates or changes a sale.
 func (c *Client) Put(ctx context.Context, sku string, t Terms) (Sale, error) {
 	var s Sale
-	_, err := c.call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s)
+	_, err := c.server.Call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s)
 	return s, err
 }
 
 // Audit reads the conservation law of a sale.
 func (c *Client) Audit(ctx context.Context, sku string) (Audit, error) {
 	var a Audit
-	_, err := c.call(ctx, http.MethodGet, "/v1/admin/sales/"+url.PathEscape(sku)+"/audit", nil, &a)
+	_, err := c.server.Call(ctx, http.MethodGet, "/v1/admin/sales/"+url.PathEscape(sku)+"/audit", nil, &a)
 	return a, err
 }
 
 // Order is one order of the caller.
 func (c *Client) Order(ctx context.Context, id string) (Order, error) {
 	var o Order
-	_, err := c.call(ctx, http.MethodGet, "/v1/orders/"+url.PathEscape(id), nil, &o)
+	_, err := c.server.Call(ctx, http.MethodGet, "/v1/orders/"+url.PathEscape(id), nil, &o)
 	return o, err
 }
