@@ -176,14 +176,10 @@ func (c Config) withPatience() patience {
 
 // saleTerms are what c's one sale is opened with.
 func (c Config) saleTerms() client.Sale {
-	t := client.Sale{
-		Name: c.Name, Price: c.Price, Currency: c.Currency, Total: c.Stock, PerBuyerLimit: c.PerBuyerLimit,
-		PaymentWindow: int(c.PaymentWindow.Seconds()),
+	return client.Sale{
+		Name: c.Name, Price: c.Price, Currency: c.Currency, Total: int64(c.Stock), PerBuyerLimit: int64(c.PerBuyerLimit),
+		PaymentWindowS: int64(c.PaymentWindow / time.Second), ReserveOn: c.ReserveOn,
 	}
-	if c.onPayment() {
-		t.ReserveOn = judge.OnPayment
-	}
-	return t
 }
 
 // setup is what the reports tell about c.

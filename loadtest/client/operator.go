@@ -88,17 +88,17 @@ func NewOperator(c Client, token string) Operator {
 	return Operator{Client: c, as: Buyer{Subject: "loadtest-operator", Token: token}}
 }
 
-// Sale is what a sale is opened with, as in the contract.
+// Sale is what an operator decides of a sale, as in the contract.
 type Sale struct {
-	Name          string    `json:"name"`
-	Price         int64     `json:"price"`
-	Currency      string    `json:"currency"`
-	Total         int       `json:"total"`
-	PerBuyerLimit int       `json:"per_buyer_limit"`
-	PaymentWindow int       `json:"payment_window_s"`
-	ReserveOn     string    `json:"reserve_on,omitempty"`
-	OpensAt       time.Time `json:"opens_at"` // this and the next: Open fills it in
-	ClosesAt      time.Time `json:"closes_at"`
+	Name           string    `json:"name"`
+	Price          int64     `json:"price"` // of one unit, minor units of the currency
+	Currency       string    `json:"currency"`
+	Total          int64     `json:"total"` // units
+	PerBuyerLimit  int64     `json:"per_buyer_limit"`
+	OpensAt        time.Time `json:"opens_at"` // this and the next: Open fills it in
+	ClosesAt       time.Time `json:"closes_at"`
+	PaymentWindowS int64     `json:"payment_window_s"`
+	ReserveOn      string    `json:"reserve_on,omitempty"` // order or payment; empty: the server's default
 }
 
 // Open creates the sale and waits, for up to 30 s, until buyers may order. It

@@ -6,21 +6,12 @@ import (
 	"net/url"
 	"time"
 
+	"flashsale/loadtest/client"
 	"flashsale/orders/store"
 )
 
 // Terms are what an operator decides of a sale.
-type Terms struct {
-	Name           string    `json:"name"`
-	Price          int64     `json:"price"` // of one unit, minor units of the currency
-	Currency       string    `json:"currency"`
-	Total          int64     `json:"total"` // units
-	PerBuyerLimit  int64     `json:"per_buyer_limit"`
-	OpensAt        time.Time `json:"opens_at"`
-	ClosesAt       time.Time `json:"closes_at"`
-	PaymentWindowS int64     `json:"payment_window_s"`
-	ReserveOn      string    `json:"reserve_on,omitempty"` // order or payment; empty: the server's default
-}
+type Terms = client.Sale
 
 // A Sale is one as the server shows it.
 type Sale struct {
