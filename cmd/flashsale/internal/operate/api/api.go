@@ -2,12 +2,14 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"time"
 
 	"flashsale/loadtest/client"
+	"flashsale/orders/store"
 )
 
 // A Client asks one server.
@@ -24,4 +26,69 @@ func New(target, token string) (*Client, error) {
 		return nil, fmt.Errorf("target: %q is no URL such as http://localhost:8080", target)
 	}
 	return &Client{client.NewOperator(client.New(target, "", &http.Client{Timeout: timeout}), token)}, nil
+}
+
+// Terms are what an operator decides of a sale.
+type Terms = client.Sale
+
+// A Sale is one as the server shows it.
+type Sale struct {
+	Terms
+	SKU       string `json:"sku"`
+	Available int64  `json:"available"`
+	State     string `json:"state"`
+}
+
+// An Order is one as the server shows it. Times that have not come are nil.
+type Order struct {
+	ID        string     `json:"id"`
+	SKU       string     `json:"sku"`
+	Buyer     string     `json:"buyer"`
+	Quantity  int64      `json:"quantity"`
+	Amount    int64      `json:"amount"`
+	Currency  string     `json:"currency"`
+	Status    string     `json:"status"`
+	Reason    string     `json:"reason"`
+	CreatedAt *time.Time `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at"`
+	PaidAt    *time.Time `json:"paid_at"`
+	ClosedAt  *time.Time `json:"closed_at"`
+}
+
+// An Audit is the conservation law of one sale.
+type Audit = store.Audit
+
+// Sales are all sales of interest, the newest first.
+func (c *Client) Sales(ctx context.Context) ([]Sale, error) {
+	var all struct{ Sales []Sale }
+	_, err := c.server.Call(ctx, http.MethodGet, "/v1/sales", nil, &all)
+	return all.Sales, err
+}
+
+// Sale is one sale, and the server's clock.
+func (c *Client) Sale(ctx context.Context, sku string) (Sale, time.Time, error) {
+	var s Sale
+	at, err := c.server.Call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s)
+	return s, at, err
+}
+
+// Put creates or changes a sale.
+func (c *Client) Put(ctx context.Context, sku string, t Terms) (Sale, error) {
+	var s Sale
+	_, err := c.server.Call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s)
+	return s, err
+}
+
+// Audit reads the conservation law of a sale.
+func (c *Client) Audit(ctx context.Context, sku string) (Audit, error) {
+	var a Audit
+	_, err := c.server.Call(ctx, http.MethodGet, "/v1/admin/sales/"+url.PathEscape(sku)+"/audit", nil, &a)
+	return a, err
+}
+
+// Order is one order of the caller.
+func (c *Client) Order(ctx context.Context, id string) (Order, error) {
+	var o Order
+	_, err := c.server.Call(ctx, http.MethodGet, "/v1/orders/"+url.PathEscape(id), nil, &o)
+	return o, err
 }
