@@ -63,11 +63,11 @@ func (o *Operator) Call(ctx context.Context, method, path string, in, out any) (
 			return at, err
 		}
 	}
-	call := method + " " + o.base + path
 	status, header, got, err := o.do(ctx, method, path, o.as, "", body)
 	if err != nil {
-		return at, fmt.Errorf("%s: %w", call, err)
+		return at, fmt.Errorf("%s %s: %w", method, path, err) // err names the server
 	}
+	call := method + " " + o.base + path
 	at, _ = http.ParseTime(header.Get("Date"))
 	if status/100 != 2 {
 		f := &failure{call: call, status: status}
