@@ -54,7 +54,7 @@ func attack(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 	m := newSaleMix(c, plans)
 
 	progress := runs[0].progress
-	progress.attack(c.requests(), stocks)
+	progress.start("attack", c.requests(), stocks...)
 	var fault error
 	for res := range attacker.Attack(m.target, pace(ctx, c), 0, "orders") {
 		a, sale, n, err := m.numbered(res.URL)
@@ -89,5 +89,5 @@ func (r *run) book(plan *targets, after *followers, a attempt, n int, res *veget
 	if a.kind != judge.Replay {
 		after.offer(a, req)
 	}
-	r.progress.answered(req)
+	r.progress.add(req)
 }

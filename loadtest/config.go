@@ -176,14 +176,10 @@ func (c Config) withPatience() patience {
 
 // saleTerms are what c's one sale is opened with.
 func (c Config) saleTerms() client.Sale {
-	t := client.Sale{
-		Name: c.Name, Price: c.Price, Currency: c.Currency, Total: c.Stock, PerBuyerLimit: c.PerBuyerLimit,
-		PaymentWindow: int(c.PaymentWindow.Seconds()),
+	return client.Sale{
+		Name: c.Name, Price: c.Price, Currency: c.Currency, Total: int64(c.Stock), PerBuyerLimit: int64(c.PerBuyerLimit),
+		PaymentWindowS: int64(c.PaymentWindow / time.Second), ReserveOn: c.ReserveOn,
 	}
-	if c.onPayment() {
-		t.ReserveOn = judge.OnPayment
-	}
-	return t
 }
 
 // setup is what the reports tell about c.
@@ -215,12 +211,13 @@ func (c Config) terms() map[string]string {
 	}
 }
 
-// Sale is one of several that share an attack.
+// Sale is one of several that share an attack. In a scenario the name may be left
+// out, and is the SKU then; the limit and the weight are 1 by default.
 type Sale struct {
 	SKU           string  // must have no orders yet; empty: a new one per run
 	Name          string  // shown to buyers
 	Stock         int     // units on sale
-	PerBuyerLimit int     // units one buyer may hold
+	PerBuyerLimit int     `yaml:"limit"` // units one buyer may hold
 	Weight        float64 // its share of the orders is Weight over the sum of all weights
 }
 

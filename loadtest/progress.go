@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -25,7 +24,8 @@ type progress struct {
 	mu             sync.Mutex
 	phase          string
 	total, done    int
-	live           *live                    // of the attack; nil: another phase
+	stocks         []*stockLine             // of the attack; nil: another phase
+	answers        map[string]int           // to the attack, by kind
 	bar            *progressbar.ProgressBar // nil: plain lines
 	began, printed time.Time
 }
@@ -36,21 +36,16 @@ const (
 	refresh = 250 * time.Millisecond
 )
 
-// start begins a phase of total steps, 0 if their number is unknown.
-func (p *progress) start(phase string, total int) { p.begin(phase, total, nil) }
-
-// attack begins the attack, for which it shows more figures.
-func (p *progress) attack(total int, stocks []*stockLine) {
-	p.begin("attack", total, &live{stocks: stocks, answers: map[string]int{}})
-}
-
-func (p *progress) begin(phase string, total int, l *live) {
+// start begins a phase of total steps, 0 if their number is unknown. Of an attack
+// it shows the stocks, too.
+func (p *progress) start(phase string, total int, stocks ...*stockLine) {
 	if p.w == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.phase, p.total, p.done, p.live, p.bar = phase, total, 0, l, nil
+	p.phase, p.total, p.done, p.bar = phase, total, 0, nil
+	p.stocks, p.answers = stocks, map[string]int{}
 	p.began = time.Now()
 	p.printed = p.began
 	f, isFile := p.w.(*os.File)
@@ -75,37 +70,28 @@ func (p *progress) say(format string, args ...any) {
 	}
 }
 
-// add counts one step of the phase.
-func (p *progress) add() { p.step(nil) }
-
-// answered counts one answer of the attack.
-func (p *progress) answered(r judge.Request) { p.step(&r) }
-
-func (p *progress) step(r *judge.Request) {
+// add counts one step of the phase; of an attack, with the answers to it.
+func (p *progress) add(answers ...judge.Request) {
 	if p.w == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done++
-	if r != nil && p.live != nil {
-		p.live.answers[answerKind(*r)]++
+	for _, r := range answers {
+		p.answers[answerKind(r)]++
 	}
 	now := time.Now()
 	switch {
 	case p.bar != nil:
-		if p.live != nil && now.Sub(p.printed) > refresh {
+		if now.Sub(p.printed) > refresh {
 			p.printed = now
-			p.bar.Describe(strings.Join(append([]string{p.phase}, p.live.left()...), ", "))
+			p.bar.Describe(p.phase + p.left())
 		}
 		_ = p.bar.Add(1)
 	case now.Sub(p.printed) > every:
 		p.printed = now
-		if p.live == nil {
-			fmt.Fprintf(p.w, "%s: %d of %d\n", p.phase, p.done, p.total)
-			return
-		}
-		fmt.Fprintf(p.w, "%s: %d of %d, %s\n", p.phase, p.done, p.total, strings.Join(p.live.figures(), ", "))
+		fmt.Fprintf(p.w, "%s: %d of %d%s\n", p.phase, p.done, p.total, p.figures())
 	}
 }
 
@@ -120,19 +106,9 @@ func (p *progress) end() {
 		_ = p.bar.Finish()
 	}
 	if p.total > 0 {
-		fmt.Fprintf(p.w, "%s: %d in %.1fs", p.phase, p.done, time.Since(p.began).Seconds())
-		if p.live != nil {
-			fmt.Fprintf(p.w, ", %s", strings.Join(p.live.figures(), ", "))
-		}
-		fmt.Fprintln(p.w)
+		fmt.Fprintf(p.w, "%s: %d in %.1fs%s\n", p.phase, p.done, time.Since(p.began).Seconds(), p.figures())
 	}
-	p.bar, p.live = nil, nil
-}
-
-// live is what is shown of the attack.
-type live struct {
-	stocks  []*stockLine
-	answers map[string]int // by kind
+	p.bar = nil
 }
 
 // answerKind names an answer: its problem code, yes, no answer, or its status.
@@ -149,23 +125,26 @@ func answerKind(r judge.Request) string {
 }
 
 // figures are the stock and the answers, the most frequent first.
-func (l *live) figures() []string {
-	list := l.left()
-	for _, kind := range report.ByCount(l.answers) {
-		list = append(list, fmt.Sprintf("%s %d", kind, l.answers[kind]))
+func (p *progress) figures() string {
+	list := p.left()
+	for _, kind := range report.ByCount(p.answers) {
+		list += fmt.Sprintf(", %s %d", kind, p.answers[kind])
 	}
 	return list
 }
 
 // left is the stock of all sales together, if it is known for all.
-func (l *live) left() []string {
+func (p *progress) left() string {
 	sum := 0
-	for _, line := range l.stocks {
+	for _, line := range p.stocks {
 		points := line.read()
 		if len(points) == 0 {
-			return nil
+			return ""
 		}
 		sum += points[len(points)-1].Available
 	}
-	return []string{fmt.Sprintf("%d left", sum)}
+	if p.stocks == nil {
+		return ""
+	}
+	return fmt.Sprintf(", %d left", sum)
 }

@@ -1,7 +1,6 @@
 package loadtest
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,11 +15,11 @@ func TestProgressInPlainLines(t *testing.T) {
 	var stock stockLine
 	stock.add(report.StockPoint{At: time.Now(), Available: 7})
 	stock.add(report.StockPoint{At: time.Now(), Available: 6})
-	p.attack(3, []*stockLine{&stock})
-	p.answered(judge.Request{Answer: judge.Answer{Status: 201}})
+	p.start("attack", 3, &stock)
+	p.add(judge.Request{Answer: judge.Answer{Status: 201}})
 	p.printed = p.printed.Add(-2 * every)
-	p.answered(judge.Request{Answer: judge.Answer{Status: 409, Code: "sold_out"}})
-	p.answered(judge.Request{})
+	p.add(judge.Request{Answer: judge.Answer{Status: 409, Code: "sold_out"}})
+	p.add(judge.Request{})
 	p.end()
 	p.start("probes", 2)
 	p.printed = p.printed.Add(-2 * every)
@@ -36,8 +35,8 @@ func TestProgressInPlainLines(t *testing.T) {
 		"probes: 1 of 2\n", "probes: 1 in 0.0s\n", "settling …\n", "next:\n",
 	)
 	var silent progress
-	silent.attack(1, nil)
-	silent.answered(judge.Request{})
+	silent.start("attack", 1)
+	silent.add(judge.Request{})
 	silent.end()
 	silent.say("nothing")
 }
@@ -46,11 +45,11 @@ func TestProgressInPlainLines(t *testing.T) {
 func TestProgressKnowsNoStock(t *testing.T) {
 	var known, unknown stockLine
 	known.add(report.StockPoint{At: time.Now(), Available: 7})
-	if got := (&live{stocks: []*stockLine{&known, &unknown}}).left(); got != nil {
+	if got := (&progress{stocks: []*stockLine{&known, &unknown}}).left(); got != "" {
 		t.Errorf("%q", got)
 	}
 	unknown.add(report.StockPoint{At: time.Now(), Available: -3})
-	if got := (&live{stocks: []*stockLine{&known, &unknown}}).left(); !slices.Equal(got, []string{"4 left"}) {
+	if got := (&progress{stocks: []*stockLine{&known, &unknown}}).left(); got != ", 4 left" {
 		t.Errorf("%q", got)
 	}
 }

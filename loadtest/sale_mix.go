@@ -3,7 +3,6 @@ package loadtest
 import (
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -48,10 +47,7 @@ func (m *saleMix) draw() *targets {
 // sale and its own.
 func (m *saleMix) numbered(url string) (a attempt, sale, n int, err error) {
 	_, fragment, _ := strings.Cut(url, "#")
-	first, second, _ := strings.Cut(fragment, "/")
-	sale, fault1 := strconv.Atoi(first)
-	n, fault2 := strconv.Atoi(second)
-	if fault1 == nil && fault2 == nil && sale >= 0 && sale < len(m.plans) {
+	if _, err := fmt.Sscanf(fragment, "%d/%d", &sale, &n); err == nil && sale >= 0 && sale < len(m.plans) {
 		if a, ok := m.plans[sale].numbered(n); ok {
 			return a, sale, n, nil
 		}

@@ -24,9 +24,9 @@ import (
 // keys.
 type Scenario struct {
 	Name  string
-	About string  // in a sentence or two
-	Seed  *int64  // Config.Seed
-	Sales []offer // at least one
+	About string // in a sentence or two
+	Seed  *int64 // Config.Seed
+	Sales []Sale // at least one; each run adds a suffix to a SKU, which makes it new
 
 	Buyers struct {
 		Count       *int    // Config.Buyers
@@ -42,15 +42,6 @@ type Scenario struct {
 	Timeout       *duration
 
 	Phases []stretch // at least one
-}
-
-// offer is a Sale in a scenario.
-type offer struct {
-	SKU    string  // each run adds a suffix that makes it new
-	Name   string  // default: the SKU
-	Stock  int     // units
-	Limit  int     // units one buyer may hold; default: 1
-	Weight float64 // default: 1
 }
 
 // stretch is a Phase in a scenario. A ramp has from and to instead of a rate.
@@ -139,11 +130,10 @@ func (s *Scenario) Into(c *Config) {
 	set(&c.Timeout, (*time.Duration)(s.Timeout))
 	c.Zipf = s.Buyers.Zipf
 	c.Sales, c.Phases = nil, nil
-	for _, o := range s.Sales {
-		c.Sales = append(c.Sales, Sale{
-			SKU: newSKU(o.SKU), Name: cmp.Or(o.Name, o.SKU), Stock: o.Stock,
-			PerBuyerLimit: cmp.Or(o.Limit, 1), Weight: cmp.Or(o.Weight, 1),
-		})
+	for _, sale := range s.Sales {
+		sale.SKU, sale.Name = newSKU(sale.SKU), cmp.Or(sale.Name, sale.SKU)
+		sale.PerBuyerLimit, sale.Weight = cmp.Or(sale.PerBuyerLimit, 1), cmp.Or(sale.Weight, 1)
+		c.Sales = append(c.Sales, sale)
 	}
 	for _, p := range s.Phases {
 		c.Phases = append(c.Phases, p.phase())

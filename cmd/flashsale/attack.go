@@ -53,22 +53,9 @@ func attackDefaults() kong.Vars {
 		"replays": c.Replays, "second_orders": c.SecondOrders, "cancels": c.Cancels, "payments": c.Payments,
 		"payment_window": c.PaymentWindow,
 	} {
-		vars[name] = brief(value)
+		vars[name] = strings.Replace(fmt.Sprint(value), "m0s", "m", 1) // a flag has 15m, and not 15m0s
 	}
 	return vars
-}
-
-// brief is a value as a flag has it: 15m, and not 15m0s.
-func brief(value any) string {
-	text := fmt.Sprint(value)
-	if _, is := value.(time.Duration); is {
-		for _, zero := range []string{"m0s", "h0m"} {
-			if strings.HasSuffix(text, zero) {
-				text = text[:len(text)-2]
-			}
-		}
-	}
-	return text
 }
 
 // config is what the scenario and the flags ask for, and the run to compare

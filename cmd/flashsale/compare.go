@@ -43,10 +43,7 @@ func (c *compareCommand) Run(ctx context.Context, s streams) error {
 		cfg.Progress = s.err
 	}
 	report, err := gallery.Run(ctx, cfg)
-	if report == nil {
-		return err
-	}
-	if c.Report != "" {
+	if report != nil && c.Report != "" {
 		if saving := report.Save(c.Report); saving != nil {
 			err = errors.Join(err, fmt.Errorf("save the report: %w", saving))
 		}

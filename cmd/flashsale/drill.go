@@ -65,14 +65,8 @@ func (c *drillCommand) Run(ctx context.Context, s streams) error {
 		report, err := storm.Run(ctx, storm.Config{
 			Harm: harm, Duration: time.Duration(c.Minutes * float64(time.Minute)), Faults: c.Faults,
 		})
-		if report == nil {
-			return err
-		}
 		return finish(s, report, c.JSON, err)
 	}
 	report, err := drill.Run(ctx, drill.Config{Harm: harm, Names: c.Names, Rate: c.Rate, Duration: c.Duration})
-	if report == nil {
-		return err
-	}
 	return finish(s, report, c.JSON, err)
 }

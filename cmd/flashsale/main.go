@@ -52,13 +52,21 @@ type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) }
 
-// finish prints what a run came to and returns the exit status. That is also so
-// where the run ended early with err: what was done until then counts.
-func finish(s streams, result interface {
+// A result is a pointer to what a run came to; nil, if it came to nothing.
+type result interface {
+	comparable
 	WriteText(w io.Writer) error
 	WriteJSON(w io.Writer) error
 	ExitCode() int
-}, asJSON bool, err error) error {
+}
+
+// finish prints a result and returns the exit status. That is also so where the
+// run ended early with err: what was done until then counts.
+func finish[R result](s streams, result R, asJSON bool, err error) error {
+	var nothing R
+	if result == nothing {
+		return err
+	}
 	write := result.WriteText
 	if asJSON {
 		write = result.WriteJSON
@@ -141,13 +149,12 @@ func newParser(c *commands, stdout, stderr io.Writer, exit func(code int)) (*kon
 			"Exit status: 0 fine, 1 a violation was found, "+
 			"2 the verdict could not judge or never exercised a check, 3 anything else."),
 		kong.ExplicitGroups(groups),
-		kong.Vars{"version": version()},
+		kong.Vars{"version": version(), "strategy": variants.Lua},
 		kong.Writers(stdout, stderr),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.DefaultEnvars("FLASHSALE"),
 		attackDefaults(),
 		app.Vars,
-		kong.Vars{"strategy": variants.Lua},
 		kong.Exit(exit),
 	)
 }

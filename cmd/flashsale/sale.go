@@ -3,11 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"flashsale/cmd/flashsale/internal/operate/api"
+	"flashsale/loadtest/client"
 	"flashsale/loadtest/report"
 )
 
@@ -49,7 +50,7 @@ func (c *saleCreate) Run(ctx context.Context, s streams) error {
 	switch _, at, err := server.Sale(ctx, c.SKU); {
 	case err == nil:
 		return fmt.Errorf("%s is on sale already: flashsale sale restock changes how many there are", c.SKU)
-	case !errors.Is(err, api.ErrNotFound):
+	case client.StatusOf(err) != http.StatusNotFound:
 		return err
 	case !at.IsZero():
 		now = at // the server's word for what now is

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 
 	"github.com/alecthomas/kong"
 
@@ -24,30 +25,22 @@ func settings(k *kong.Context) []any {
 }
 
 func shown(f *kong.Flag) string {
-	target := f.Target
-	if target.Kind() == reflect.Pointer {
-		if target.IsNil() { // not given
-			return ""
-		}
-		target = target.Elem()
-	}
-	value := target.Interface()
-	switch f.Tag.Get("secret") {
-	case "all":
-		if reflect.ValueOf(value).IsZero() {
-			return ""
-		}
+	target := reflect.Indirect(f.Target)
+	secret := f.Tag.Get("secret")
+	switch {
+	case !target.IsValid(), secret == "all" && target.IsZero(): // not given
+		return ""
+	case secret == "all":
 		return "***"
-	case "url":
-		if urls, several := value.([]string); several {
-			hidden := make([]string, len(urls))
-			for i, url := range urls {
-				hidden[i] = app.Redact(url)
-			}
-			value = hidden
-		} else {
-			value = app.Redact(value.(string))
-		}
+	case secret != "url":
+		return fmt.Sprint(target)
 	}
-	return fmt.Sprint(value)
+	if urls, several := target.Interface().([]string); several {
+		hidden := slices.Clone(urls)
+		for i, url := range urls {
+			hidden[i] = app.Redact(url)
+		}
+		return fmt.Sprint(hidden)
+	}
+	return app.Redact(target.String())
 }

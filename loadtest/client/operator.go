@@ -22,23 +22,31 @@ type Operator struct {
 	as Buyer
 }
 
-// failure is an answer other than the one that an operator needs.
+// failure is an answer other than the one that an operator needs. The fields from
+// Code on are the problem's.
 type failure struct {
-	call   string
-	status int
-	code   string
+	call         string
+	status       int
+	Code, Detail string
+	Errors       []struct{ Field, Detail string }
 }
 
 func (f *failure) Error() string {
-	switch f.status {
-	case 401, 403:
-		return fmt.Sprintf("%s: %d %s (are the tokens signed with the server's secret?)", f.call, f.status, f.code)
+	says := fmt.Sprintf("%s: %d %s", f.call, f.status, f.Code)
+	if f.Detail != "" {
+		says += ": " + f.Detail
 	}
-	return fmt.Sprintf("%s: %d %s", f.call, f.status, f.code)
+	for _, e := range f.Errors {
+		says += " " + e.Field + " " + e.Detail + "."
+	}
+	if f.status == http.StatusUnauthorized || f.status == http.StatusForbidden {
+		says += " (are the tokens signed with the server's secret?)"
+	}
+	return says
 }
 
-// statusOf is the status behind err, 0 if the server did not answer.
-func statusOf(err error) int {
+// StatusOf is the status behind err, 0 if the server did not answer.
+func StatusOf(err error) int {
 	var f *failure
 	if errors.As(err, &f) {
 		return f.status
@@ -46,29 +54,33 @@ func statusOf(err error) int {
 	return 0
 }
 
-// call sends in and decodes a 2xx into out; either may be nil.
-func (o *Operator) call(ctx context.Context, method, path string, in, out any) error {
+// Call sends in and decodes a 2xx into out; either may be nil. It returns what the
+// server's clock said.
+func (o *Operator) Call(ctx context.Context, method, path string, in, out any) (at time.Time, err error) {
 	var body []byte
 	if in != nil {
-		var err error
 		if body, err = json.Marshal(in); err != nil {
-			return err
+			return at, err
 		}
 	}
 	status, header, got, err := o.do(ctx, method, path, o.as, "", body)
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
+		return at, fmt.Errorf("%s %s: %w", method, path, err) // err names the server
 	}
+	call := method + " " + o.base + path
+	at, _ = http.ParseTime(header.Get("Date"))
 	if status/100 != 2 {
-		return &failure{method + " " + path, status, Decode(status, header, got).Code}
+		f := &failure{call: call, status: status}
+		_ = json.Unmarshal(got, f) // what is no problem is told by its status
+		return at, f
 	}
 	if out == nil {
-		return nil
+		return at, nil
 	}
 	if err := json.Unmarshal(got, out); err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
+		return at, fmt.Errorf("%s is not answered as the contract says: %w", call, err)
 	}
-	return nil
+	return at, nil
 }
 
 // NewOperator is an operator who signs in with token.
@@ -76,17 +88,17 @@ func NewOperator(c Client, token string) Operator {
 	return Operator{Client: c, as: Buyer{Subject: "loadtest-operator", Token: token}}
 }
 
-// Sale is what a sale is opened with, as in the contract.
+// Sale is what an operator decides of a sale, as in the contract.
 type Sale struct {
-	Name          string    `json:"name"`
-	Price         int64     `json:"price"`
-	Currency      string    `json:"currency"`
-	Total         int       `json:"total"`
-	PerBuyerLimit int       `json:"per_buyer_limit"`
-	PaymentWindow int       `json:"payment_window_s"`
-	ReserveOn     string    `json:"reserve_on,omitempty"`
-	OpensAt       time.Time `json:"opens_at"` // this and the next: Open fills it in
-	ClosesAt      time.Time `json:"closes_at"`
+	Name           string    `json:"name"`
+	Price          int64     `json:"price"` // of one unit, minor units of the currency
+	Currency       string    `json:"currency"`
+	Total          int64     `json:"total"` // units
+	PerBuyerLimit  int64     `json:"per_buyer_limit"`
+	OpensAt        time.Time `json:"opens_at"` // this and the next: Open fills it in
+	ClosesAt       time.Time `json:"closes_at"`
+	PaymentWindowS int64     `json:"payment_window_s"`
+	ReserveOn      string    `json:"reserve_on,omitempty"` // order or payment; empty: the server's default
 }
 
 // Open creates the sale and waits, for up to 30 s, until buyers may order. It
@@ -94,7 +106,7 @@ type Sale struct {
 func (o *Operator) Open(ctx context.Context, sale Sale) error {
 	page, err := o.page(ctx, "", 1)
 	switch {
-	case statusOf(err) == http.StatusNotFound: // nobody has used the SKU
+	case StatusOf(err) == http.StatusNotFound: // nobody has used the SKU
 	case err != nil:
 		return err
 	case len(page.Orders) > 0:
@@ -103,9 +115,9 @@ func (o *Operator) Open(ctx context.Context, sale Sale) error {
 	// The server's clock may differ from this one, so the sale opens in the past.
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	sale.OpensAt, sale.ClosesAt = now.Add(-time.Hour), now.Add(24*time.Hour)
-	err = o.call(ctx, http.MethodPut, "/v1/admin/sales/"+o.sku, sale, nil)
+	_, err = o.Call(ctx, http.MethodPut, "/v1/admin/sales/"+o.sku, sale, nil)
 	// 503 means that the sale is stored, but not yet at the gate.
-	if err != nil && statusOf(err) != http.StatusServiceUnavailable {
+	if err != nil && StatusOf(err) != http.StatusServiceUnavailable {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -115,7 +127,7 @@ func (o *Operator) Open(ctx context.Context, sale Sale) error {
 		var s struct {
 			State string `json:"state"`
 		}
-		err := o.call(ctx, http.MethodGet, "/v1/sales/"+o.sku, nil, &s)
+		_, err := o.Call(ctx, http.MethodGet, "/v1/sales/"+o.sku, nil, &s)
 		if err == nil && s.State == "open" {
 			return nil
 		}
@@ -131,7 +143,7 @@ func (o *Operator) Available(ctx context.Context) (int, bool) {
 	var sale struct {
 		Available *int `json:"available"`
 	}
-	err := o.call(ctx, http.MethodGet, "/v1/sales/"+o.sku, nil, &sale)
+	_, err := o.Call(ctx, http.MethodGet, "/v1/sales/"+o.sku, nil, &sale)
 	if err != nil || sale.Available == nil {
 		return 0, false
 	}
@@ -141,7 +153,7 @@ func (o *Operator) Available(ctx context.Context) (int, bool) {
 // Audit reads where the units of the sale are now.
 func (o *Operator) Audit(ctx context.Context) (judge.Audit, error) {
 	var a judge.Audit
-	err := o.call(ctx, http.MethodGet, "/v1/admin/sales/"+o.sku+"/audit", nil, &a)
+	_, err := o.Call(ctx, http.MethodGet, "/v1/admin/sales/"+o.sku+"/audit", nil, &a)
 	return a, err
 }
 
@@ -159,7 +171,7 @@ func (o *Operator) page(ctx context.Context, cursor string, limit int) (page, er
 	if cursor != "" {
 		q.Set("cursor", cursor)
 	}
-	err := o.call(ctx, http.MethodGet, "/v1/admin/sales/"+o.sku+"/orders?"+q.Encode(), nil, &p)
+	_, err := o.Call(ctx, http.MethodGet, "/v1/admin/sales/"+o.sku+"/orders?"+q.Encode(), nil, &p)
 	return p, err
 }
 

@@ -13,7 +13,10 @@ func (c *Index) answers(v *Verdict) {
 	var t tally
 	keyOf := map[string]string{} // order id → key
 	for _, o := range c.Outcomes {
-		c.ordering(&t, o)
+		plain := map[string]int{} // per id: answers that do not say that they are replays
+		for i := range o.Requests {
+			c.answer(&t, o, &o.Requests[i], plain)
+		}
 		for _, id := range o.IDs {
 			if other, ok := keyOf[id]; ok {
 				t.add("one order for two keys", "%s for %s and %s", id, other, o.Key)
@@ -31,15 +34,7 @@ func (c *Index) answers(v *Verdict) {
 	v.violation(WrongAnswer, t.count, "%s outside of the contract: %s.", Plural(t.count, "answer"), &t)
 }
 
-// ordering judges the answers to one order.
-func (c *Index) ordering(t *tally, o *Outcome) {
-	plain := map[string]int{} // per id: answers that do not say that they are replays
-	for i := range o.Requests {
-		c.answer(t, o, &o.Requests[i], plain)
-	}
-}
-
-// answer judges one of them.
+// answer judges one of the answers to an order.
 func (c *Index) answer(t *tally, o *Outcome, r *Request, plain map[string]int) {
 	where := fmt.Sprintf("key %s of %s", o.Key, o.Buyer)
 	if r.Fault != "" {

@@ -1,6 +1,9 @@
 package judge
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // oversold counts units beyond the total: by the audit, by the rows, or by what
 // clients were promised and have not given back, whichever is most.
@@ -36,29 +39,20 @@ func (c *Index) undersold(v *Verdict) {
 // overLimit counts, per buyer, the units above the limit: in rows, or in
 // promises that were never closed, whichever is more.
 func (c *Index) overLimit(v *Verdict) {
-	stored, promised := map[string]int{}, map[string]int{}
+	units, promised := map[string]int{}, map[string]int{}
 	for _, row := range c.rows {
 		if c.holds(row) {
-			stored[row.Buyer] += row.Quantity
-		}
-	}
-	var buyers []string // in order of their first request, so that examples are stable
-	seen := map[string]bool{}
-	for _, o := range c.Outcomes {
-		if !seen[o.Buyer] {
-			seen[o.Buyer], buyers = true, append(buyers, o.Buyer)
-		}
-	}
-	for _, row := range c.Rows {
-		if !seen[row.Buyer] {
-			seen[row.Buyer], buyers = true, append(buyers, row.Buyer)
+			units[row.Buyer] += row.Quantity
 		}
 	}
 	c.promises(func(o *Outcome, _ string) { promised[o.Buyer] += o.Quantity })
+	for buyer, n := range promised {
+		units[buyer] = max(units[buyer], n)
+	}
 	var f finding
-	for _, b := range buyers {
-		if n := max(stored[b], promised[b]); n > c.PerBuyerLimit {
-			f.add("%s holds %d", b, n)
+	for _, buyer := range slices.Sorted(maps.Keys(units)) { // so that examples are stable
+		if n := units[buyer]; n > c.PerBuyerLimit {
+			f.add("%s holds %d", buyer, n)
 			v.OverLimit += n - c.PerBuyerLimit
 		}
 	}

@@ -31,7 +31,6 @@ type heading struct {
 
 // Geometry of the chart, in its own units.
 const (
-	barsFrom  = 190 // where names end
 	maxBar    = 480 // the longest bar
 	rowHeight = 26
 	headroom  = 56
@@ -61,32 +60,14 @@ func (c *Bars) WriteSVG(w io.Writer) error {
 	for i := range c.bars {
 		c.bars[i].Width = max(maxBar*c.bars[i].Value/longest, 1)
 	}
-	height := max(c.bottom, headroom) + 34
 	view := struct {
 		*Bars
-		Height, FootY float64
-		Rows          []Bar
-		Headings      []heading
-	}{c, height, height - 12, c.bars, c.headings}
+		Height   float64
+		Rows     []Bar
+		Headings []heading
+	}{c, max(c.bottom, headroom) + 34, c.bars, c.headings}
 	if err := pages.ExecuteTemplate(w, "bars.svg", view); err != nil {
 		return fmt.Errorf("draw the bars: %w", err)
 	}
 	return nil
 }
-
-// Speed is the value, where it is known.
-func (b Bar) Speed() string {
-	if b.Value <= 0 {
-		return ""
-	}
-	return Thousands(b.Value)
-}
-
-// Class colours the bar.
-func (b Bar) Class() string { return map[bool]string{true: "pass", false: "fail"}[b.Good] }
-
-// LabelX is where the text after the bar begins.
-func (b Bar) LabelX() float64 { return barsFrom + b.Width + 8 }
-
-// TextY is the base line of the bar's texts.
-func (b Bar) TextY() float64 { return b.Y + 14 }

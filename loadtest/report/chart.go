@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -21,7 +22,6 @@ type span struct {
 
 // columns is the chart of answers per second, stacked by meaning.
 type columns struct {
-	W, H           float64
 	Columns        []column
 	XTicks, YTicks []tick
 	Step           time.Duration
@@ -30,7 +30,7 @@ type columns struct {
 const chartWidth, chartHeight = 960, 220
 
 func (rep *Report) columns() columns {
-	c := columns{W: chartWidth, H: chartHeight}
+	var c columns
 	line := rep.timeline
 	if len(line.counts) == 0 {
 		return c
@@ -63,4 +63,34 @@ func (rep *Report) columns() columns {
 	c.XTicks = ticks(0, min(xTop, whole), stepX, func(v float64) float64 { return chartWidth * v / whole },
 		func(v float64) string { return fmt.Sprintf("%gs", Round(v, 3)) })
 	return c
+}
+
+// tick is a mark on an axis.
+type tick struct {
+	At    float64
+	Label string
+}
+
+// ticks are marks from one value to another, step by step.
+func ticks(from, to, step float64, at func(float64) float64, label func(float64) string) (list []tick) {
+	for v := from; v <= to; v += step {
+		list = append(list, tick{at(v), label(v)})
+	}
+	return list
+}
+
+// niceTop returns a round number that is at least v, and a round step that
+// divides it into at most six parts.
+func niceTop(v float64) (top, step float64) {
+	if v <= 0 {
+		return 1, 0.5
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(v/5)))
+	for _, m := range []float64{1, 2, 5, 10} {
+		step = m * unit
+		if top = step * math.Ceil(v/step); top/step <= 6 {
+			return top, step
+		}
+	}
+	return top, step
 }

@@ -7,7 +7,6 @@
 //	writer.go       lines and tables, JSON, files
 //	numbers.go      numbers, durations, percentiles
 //	bars.go         a chart of horizontal bars
-//	axis.go         round numbers for axes
 //
 // The report on a sale:
 //
@@ -15,7 +14,7 @@
 //	reports.go      the same for several sales that shared an attack
 //	text.go         for people
 //	json.go         for machines: names and order of the fields are fixed
-//	html.go         as a page; chart.go, stock_chart.go and plot.go draw on it
+//	html.go         as a page; chart.go with its axes, stock_chart.go and plot.go draw on it
 //	timeline.go     answers over time, for the charts
 //	against.go      a run beside an earlier one
 package report

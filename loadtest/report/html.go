@@ -20,7 +20,7 @@ var pageFiles embed.FS
 var css template.CSS
 
 var pages = template.Must(template.New("").
-	Funcs(template.FuncMap{"human": Human, "plural": judge.Plural, "css": func() template.CSS { return css }}).ParseFS(pageFiles, "*"))
+	Funcs(template.FuncMap{"human": Human, "thousands": Thousands, "css": func() template.CSS { return css }}).ParseFS(pageFiles, "*"))
 
 // blend fits vegeta's page into the report: the same background, no heading of
 // its own, and light or dark as the reader prefers. It is inserted at the end of

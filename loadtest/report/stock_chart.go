@@ -10,7 +10,6 @@ import (
 // stockChart is the stock over time, as a line in steps. Its axis of time is
 // that of the columns of answers.
 type stockChart struct {
-	W, H           float64
 	Line, Area     string // SVG paths
 	Zero           float64
 	Below          bool // the stock went below 0
@@ -21,7 +20,7 @@ type stockChart struct {
 const stockHeight = 160
 
 func (rep *Report) stockChart() stockChart {
-	c := stockChart{W: chartWidth, H: stockHeight, XTicks: rep.columns().XTicks}
+	c := stockChart{XTicks: rep.columns().XTicks}
 	span := rep.timeline.span()
 	if len(rep.Stock) == 0 || span == 0 {
 		return c

@@ -16,6 +16,7 @@ const slots = 16384
 type RedisCluster struct {
 	Nodes []*Redis
 	URL   string // redis://127.0.0.1:port,127.0.0.1:port,…
+	closers
 }
 
 // StartRedisCluster starts n masters that share the slots evenly, and returns
@@ -39,7 +40,7 @@ func StartRedisCluster(ctx context.Context, n int) (_ *RedisCluster, err error) 
 		if err != nil {
 			return nil, err
 		}
-		c.Nodes = append(c.Nodes, node)
+		c.Nodes, c.closers = append(c.Nodes, node), append(c.closers, node.Close)
 		addrs[i] = node.Addr()
 		if err := c.join(ctx, i, n, bus); err != nil {
 			return nil, err
@@ -88,13 +89,4 @@ func awaitCluster(ctx context.Context, addr string, n int) error {
 		}
 		return err
 	})
-}
-
-// Close stops all nodes. It is safe to call it again.
-func (c *RedisCluster) Close() error {
-	var errs []error
-	for _, node := range c.Nodes {
-		errs = append(errs, node.Close())
-	}
-	return errors.Join(errs...)
 }

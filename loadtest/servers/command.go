@@ -23,7 +23,7 @@ func StartCommand(ctx context.Context, c Command) (*Process, error) {
 		name:    filepath.Base(c.Path),
 		path:    c.Path,
 		args:    func(p *Process) []string { return c.Args(p.Addr()) },
-		serving: func(ctx context.Context, p *Process, _ int) error { return c.Serving(ctx, p.Addr()) },
+		serving: func(ctx context.Context, p *Process, _ int) (string, error) { return "", c.Serving(ctx, p.Addr()) },
 	})
 }
 

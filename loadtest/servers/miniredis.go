@@ -2,9 +2,7 @@ package servers
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -74,9 +72,8 @@ func (m *MiniRedis) runClock(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case now := <-tick.C:
 			// What has elapsed, not the tick's length: on a busy machine ticks are late.
-			now := time.Now()
 			m.Server.FastForward(now.Sub(last))
 			last = now
 		}
@@ -120,23 +117,10 @@ func (m *MiniRedis) restart(ctx context.Context, empty bool) error {
 	// Closing cancelled the context under which blocking commands wait (XREAD
 	// BLOCK, BLPOP); without a new one they would never be answered again.
 	m.Server.Ctx, m.Server.CtxCancel = context.WithCancel(context.Background())
-	for {
-		err := m.Server.Restart()
-		if err == nil {
-			m.down = false
-			return nil
-		}
-		// As with Process.restart: a client's outgoing connection may have the port.
-		var busy *net.OpError
-		if !errors.As(err, &busy) {
-			return fmt.Errorf("servers: restart miniredis: %w", err)
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("servers: restart miniredis: %w (%w)", err, ctx.Err())
-		case <-time.After(pollEvery):
-		}
-	}
+	// As with Process.restart: a client's outgoing connection may have the port.
+	err := await(ctx, "servers: restart miniredis", m.Server.Restart)
+	m.down = err != nil
+	return err
 }
 
 // Close ends the server and its clock. Further calls do nothing.

@@ -18,10 +18,7 @@ const account = "flashsale"
 
 // MySQL is a private mariadbd or mysqld that syncs every commit to disk, and the
 // binary log, as a server does that others can take over from.
-type MySQL struct {
-	*Process
-	Version string // "MariaDB 10.11.19" or "MySQL 8.0.44"
-}
+type MySQL struct{ *Process }
 
 // MySQLOptions are the choices for a private MySQL.
 type MySQLOptions struct {
@@ -48,21 +45,17 @@ func StartMySQL(ctx context.Context, o MySQLOptions) (*MySQL, error) {
 	if err != nil {
 		return nil, err
 	}
-	var version string
 	p, err := startProcess(ctx, program{
 		name:       filepath.Base(path),
 		path:       path,
 		args:       o.args,
 		initialise: func(ctx context.Context, p *Process) error { return initialiseMySQL(ctx, p, maria, o.SearchPath) },
-		serving: func(ctx context.Context, p *Process, _ int) (err error) {
-			version, err = askMySQL(ctx, p)
-			return err
-		},
+		serving:    askMySQL,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &MySQL{Process: p, Version: version}, nil
+	return &MySQL{p}, nil
 }
 
 func findMySQL(folders []string) (string, error) {
@@ -99,9 +92,9 @@ func (m *MySQL) DropDatabase(ctx context.Context, name string) error {
 	return nil
 }
 
-// askMySQL returns the version of the server at p's port, if that is p: the
-// socket in p's own directory tells it from a stranger's.
-func askMySQL(ctx context.Context, p *Process) (version string, err error) {
+// askMySQL returns the version of the server at p's port, "MariaDB 10.11.19" or
+// "MySQL 8.0.44", if that is p: the socket in p's own directory tells it from a stranger's.
+func askMySQL(ctx context.Context, p *Process, _ int) (version string, err error) {
 	db, err := openSQL(p.Addr())
 	if err != nil {
 		return "", err

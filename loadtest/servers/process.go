@@ -28,14 +28,17 @@ type program struct {
 	args func(p *Process) []string
 	// initialise fills p.data, which is empty; nil for what does that by itself.
 	initialise func(ctx context.Context, p *Process) error
-	// serving returns nil once the process with this pid answers requests.
-	serving func(ctx context.Context, p *Process, pid int) error
+	// serving fails until the process with this pid answers requests, and then
+	// returns the version that it says it is.
+	serving func(ctx context.Context, p *Process, pid int) (version string, err error)
 }
 
 // Process is a private server: one child process at a time, with a port and a
 // directory that outlive it, so that it can be killed, paused and started again
 // as a machine would do it. Its methods may be called from several goroutines.
 type Process struct {
+	Version string // such as "Redis 7.0.15"; empty: a Command
+
 	program
 	dir  string // everything it writes: log, socket, data
 	data string // dir/data
@@ -62,7 +65,7 @@ func startProcess(ctx context.Context, prog program) (*Process, error) {
 	// may have it. Nobody knows our port yet, so we move on to the next one.
 	for {
 		if p.port, err = freePort(ctx); err == nil {
-			err = p.run(ctx)
+			p.Version, err = p.run(ctx)
 		}
 		switch {
 		case err == nil:
@@ -85,17 +88,17 @@ func (p *Process) prepare(ctx context.Context) error {
 }
 
 // run starts the child and waits until it serves. Callers hold mu, or are alone.
-func (p *Process) run(ctx context.Context) error {
+func (p *Process) run(ctx context.Context) (version string, err error) {
 	c, err := startChild(p.path, p.args(p), p.logFile())
 	if err != nil {
-		return err
+		return "", err
 	}
-	if err := p.awaitServing(ctx, c); err != nil {
+	if version, err = p.awaitServing(ctx, c); err != nil {
 		c.kill()
-		return err
+		return "", err
 	}
 	p.child = c
-	return nil
+	return version, nil
 }
 
 // Addr is the server's address, 127.0.0.1:port: the same for its whole life.
@@ -169,7 +172,7 @@ func (p *Process) restart(ctx context.Context, empty bool) error {
 		}
 	}
 	for {
-		err := p.run(ctx)
+		_, err := p.run(ctx)
 		// The port is known to clients now, so it can't change. What took it
 		// meanwhile is as a rule a client's outgoing connection: wait for its end.
 		if !errors.Is(err, errPortTaken) || ctx.Err() != nil {

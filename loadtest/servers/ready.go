@@ -22,15 +22,15 @@ var errPortTaken = errors.New("servers: port taken")
 
 // awaitServing waits until the child serves, has ended, or ctx is done. The
 // errors carry the end of the server's log: the reason is rarely anywhere else.
-func (p *Process) awaitServing(ctx context.Context, c *child) error {
+func (p *Process) awaitServing(ctx context.Context, c *child) (version string, err error) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
 		ask, cancel := context.WithTimeout(ctx, askPatience)
-		notYet := p.serving(ask, p, c.cmd.Process.Pid)
+		version, notYet := p.serving(ask, p, c.cmd.Process.Pid)
 		cancel()
 		if notYet == nil {
-			return nil
+			return version, nil
 		}
 		select {
 		case <-c.exited:
@@ -38,11 +38,11 @@ func (p *Process) awaitServing(ctx context.Context, c *child) error {
 			// Servers pass on the system's own words (in English, see startChild); Go
 			// begins them with a small letter.
 			if strings.Contains(strings.ToLower(tail), "address already in use") {
-				return fmt.Errorf("%w: %s on port %d", errPortTaken, p.name, p.port)
+				return "", fmt.Errorf("%w: %s on port %d", errPortTaken, p.name, p.port)
 			}
-			return fmt.Errorf("servers: %s ended while starting (%s), its log ends:\n%s", p.name, c.cmd.ProcessState, tail)
+			return "", fmt.Errorf("servers: %s ended while starting (%s), its log ends:\n%s", p.name, c.cmd.ProcessState, tail)
 		case <-ctx.Done():
-			return fmt.Errorf("servers: %s does not serve (%w): %w, its log ends:\n%s",
+			return "", fmt.Errorf("servers: %s does not serve (%w): %w, its log ends:\n%s",
 				p.name, context.Cause(ctx), notYet, c.logTail())
 		case <-tick.C:
 		}

@@ -13,8 +13,7 @@ import (
 // Redis is a private redis-server that appends every write to a log on disk.
 type Redis struct {
 	*Process
-	URL     string // redis://127.0.0.1:port/0
-	Version string // "Redis 7.0.15"
+	URL string // redis://127.0.0.1:port/0
 }
 
 // RedisOptions are the choices that matter for what survives a crash.
@@ -38,20 +37,11 @@ func StartRedis(ctx context.Context, o RedisOptions) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	var version string
-	p, err := startProcess(ctx, program{
-		name: "redis-server",
-		path: path,
-		args: o.args,
-		serving: func(ctx context.Context, p *Process, pid int) (err error) {
-			version, err = askRedis(ctx, p.Addr(), pid)
-			return err
-		},
-	})
+	p, err := startProcess(ctx, program{name: "redis-server", path: path, args: o.args, serving: askRedis})
 	if err != nil {
 		return nil, err
 	}
-	return &Redis{Process: p, URL: "redis://" + p.Addr() + "/0", Version: version}, nil
+	return &Redis{Process: p, URL: "redis://" + p.Addr() + "/0"}, nil
 }
 
 func findRedis(folders []string) (string, error) {
@@ -67,17 +57,17 @@ func (o RedisOptions) args(p *Process) []string {
 	}, o.ExtraArgs...)
 }
 
-// askRedis returns the version of the Redis at addr, if that is the process pid
+// askRedis returns the version of the Redis at p's port, if that is the process pid
 // and it is done loading. It is the process that is asked for its pid, because a
 // stranger's server may have been quicker to take the port.
-func askRedis(ctx context.Context, addr string, pid int) (version string, err error) {
+func askRedis(ctx context.Context, p *Process, pid int) (version string, err error) {
 	// The client would log each time that nobody listens yet.
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.Addr())
 	if err != nil {
 		return "", err
 	}
 	_ = conn.Close()
-	rdb := connect(addr)
+	rdb := connect(p.Addr())
 	defer rdb.Close()
 	if err := rdb.Ping(ctx).Err(); err != nil { // such as LOADING
 		return "", err
@@ -87,7 +77,7 @@ func askRedis(ctx context.Context, addr string, pid int) (version string, err er
 		return "", err
 	}
 	if its := info["Server"]["process_id"]; its != strconv.Itoa(pid) {
-		return "", fmt.Errorf("process %s answers on %s, not ours", its, addr)
+		return "", fmt.Errorf("process %s answers on %s, not ours", its, p.Addr())
 	}
 	return "Redis " + info["Server"]["redis_version"], nil
 }

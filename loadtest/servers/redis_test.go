@@ -127,10 +127,10 @@ func TestRestartWaitsForItsPort(t *testing.T) {
 // A server on our port that is not our process does not count as ready.
 func TestAStrangersRedisIsNotOurs(t *testing.T) {
 	r := startRedis(t, RedisOptions{})
-	if _, err := askRedis(t.Context(), r.Addr(), r.Pid()); err != nil {
+	if _, err := askRedis(t.Context(), r.Process, r.Pid()); err != nil {
 		t.Errorf("own process: %v", err)
 	}
-	if _, err := askRedis(t.Context(), r.Addr(), r.Pid()+1); err == nil {
+	if _, err := askRedis(t.Context(), r.Process, r.Pid()+1); err == nil {
 		t.Error("took another process for ours")
 	}
 }

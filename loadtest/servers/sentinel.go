@@ -24,7 +24,7 @@ type RedisSentinel struct {
 	URL             string // redis+sentinel://127.0.0.1:port/flashsale/0
 
 	sentinel *redis.SentinelClient
-	closing  []func() error // in the order of their beginning
+	closers
 }
 
 // StartRedisSentinel starts all three and returns when the sentinel would find
@@ -39,7 +39,7 @@ func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 	if s.Master, err = StartRedis(ctx, RedisOptions{ExtraArgs: []string{"--repl-diskless-sync-delay", "0"}}); err != nil {
 		return nil, err
 	}
-	s.closing = append(s.closing, s.Master.Close)
+	s.closers = append(s.closers, s.Master.Close)
 	host, port, err := net.SplitHostPort(s.Master.Addr())
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 	}}); err != nil {
 		return nil, err
 	}
-	s.closing = append(s.closing, s.Replica.Close)
+	s.closers = append(s.closers, s.Replica.Close)
 	if err := await(ctx, "the replica follows", func() error { return replicates(ctx, s.Replica.Addr(), "master_link_status", "up") }); err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 	}
 	s.URL = "redis+sentinel://" + s.Sentinel.Addr() + "/" + SentinelMaster + "/0"
 	s.sentinel = redis.NewSentinelClient(&redis.Options{Addr: s.Sentinel.Addr()})
-	s.closing = append(s.closing, s.Sentinel.Close, s.sentinel.Close)
+	s.closers = append(s.closers, s.Sentinel.Close, s.sentinel.Close)
 	return s, await(ctx, "the sentinel knows the replica", func() error {
 		replicas, err := s.sentinel.Replicas(ctx, SentinelMaster).Result()
 		if err != nil {
@@ -96,10 +96,7 @@ sentinel down-after-milliseconds %s 20000
 sentinel failover-timeout %s 20000
 `, p.data, SentinelMaster, host, port, SentinelMaster, SentinelMaster), 0o600)
 		},
-		serving: func(ctx context.Context, p *Process, pid int) error {
-			_, err := askRedis(ctx, p.Addr(), pid)
-			return err
-		},
+		serving: askRedis,
 	})
 }
 
@@ -195,15 +192,4 @@ func await(ctx context.Context, what string, ask func() error) error {
 			return fmt.Errorf("%s: %w: %w", what, ctx.Err(), err)
 		}
 	}
-}
-
-// Close stops all three. It is safe to call it again.
-func (s *RedisSentinel) Close() error {
-	var errs []error
-	for len(s.closing) > 0 {
-		last := len(s.closing) - 1
-		errs = append(errs, s.closing[last]())
-		s.closing = s.closing[:last]
-	}
-	return errors.Join(errs...)
 }

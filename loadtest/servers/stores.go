@@ -37,7 +37,21 @@ type Stores struct {
 	Redis *Redis
 	MySQL *MySQL
 
-	closing []func() error // in the order of their beginning
+	closers
+}
+
+// closers end what was started; they are in the order of the starts.
+type closers []func() error
+
+// Close stops the servers, waits for their end and removes their directories.
+// What was stored is gone. Further calls do nothing.
+func (c *closers) Close() error {
+	var errs []error
+	for _, end := range slices.Backward(*c) {
+		errs = append(errs, end())
+	}
+	*c = nil
+	return errors.Join(errs...)
 }
 
 // Options says how the real servers are to run. The zero value is good.
@@ -57,12 +71,12 @@ func Embedded(ctx context.Context) (*Stores, error) {
 		Kind:     KindEmbedded,
 		SQL:      "sqlite:" + filepath.ToSlash(filepath.Join(dir, "flashsale.db")),
 		Versions: "miniredis, SQLite",
-		closing:  []func() error{func() error { return os.RemoveAll(dir) }},
+		closers:  closers{func() error { return os.RemoveAll(dir) }},
 	}
 	if s.Mini, err = StartMiniRedis(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.RedisURL, s.closing = s.Mini.URL, append(s.closing, s.Mini.Close)
+	s.RedisURL, s.closers = s.Mini.URL, append(s.closers, s.Mini.Close)
 	return s, nil
 }
 
@@ -83,25 +97,15 @@ func Real(ctx context.Context, o Options) (*Stores, error) {
 	if s.Redis, err = StartRedis(ctx, o.Redis); err != nil {
 		return nil, err
 	}
-	s.closing = append(s.closing, s.Redis.Close)
+	s.closers = append(s.closers, s.Redis.Close)
 	if s.MySQL, err = StartMySQL(ctx, o.MySQL); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.closing = append(s.closing, s.MySQL.Close)
+	s.closers = append(s.closers, s.MySQL.Close)
 	if s.SQL, err = s.MySQL.NewDatabase(ctx, "flashsale"); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.RedisURL = s.Redis.URL
 	s.Versions = s.Redis.Version + ", " + s.MySQL.Version
 	return s, nil
-}
-
-// Close stops the servers, waits for their end and removes their directories.
-// What was stored is gone. Further calls do nothing.
-func (s *Stores) Close() error {
-	var errs []error
-	for _, end := range slices.Backward(s.closing) {
-		errs = append(errs, end())
-	}
-	return errors.Join(errs...)
 }

@@ -15,10 +15,7 @@ const zookeeperJar = "/usr/share/java/zookeeper.jar"
 
 // ZooKeeper is a private ZooKeeper of one server. It allows sessions of 1 to
 // 10 s.
-type ZooKeeper struct {
-	*Process
-	Version string // "ZooKeeper 3.8.0"
-}
+type ZooKeeper struct{ *Process }
 
 // StartZooKeeper starts a ZooKeeper and returns when it answers. ctx bounds the
 // start only. Close ends it.
@@ -31,7 +28,6 @@ func StartZooKeeper(ctx context.Context) (*ZooKeeper, error) {
 	if _, err := os.Stat(zookeeperJar); err != nil {
 		return nil, fmt.Errorf("%w: no %s; try: %s", ErrNotInstalled, zookeeperJar, install)
 	}
-	var version string
 	p, err := startProcess(ctx, program{
 		name: "zookeeper",
 		path: java,
@@ -44,20 +40,17 @@ func StartZooKeeper(ctx context.Context) (*ZooKeeper, error) {
 				fmt.Sprint(p.port), p.data, "500", "0", // ms per tick, of which sessions are 2 to 20; any number of connections
 			}
 		},
-		serving: func(ctx context.Context, p *Process, _ int) (err error) {
-			version, err = askZooKeeper(ctx, p.Addr())
-			return err
-		},
+		serving: askZooKeeper,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &ZooKeeper{Process: p, Version: "ZooKeeper " + version}, nil
+	return &ZooKeeper{p}, nil
 }
 
-// askZooKeeper returns the version of the server at addr, once it serves.
-func askZooKeeper(ctx context.Context, addr string) (version string, err error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+// askZooKeeper returns the version of the server at p's port, once it serves.
+func askZooKeeper(ctx context.Context, p *Process, _ int) (version string, err error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.Addr())
 	if err != nil {
 		return "", err
 	}
@@ -72,8 +65,8 @@ func askZooKeeper(ctx context.Context, addr string) (version string, err error) 
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
 		if number, ok := strings.CutPrefix(lines.Text(), "Zookeeper version: "); ok {
 			number, _, _ = strings.Cut(number, "-")
-			return strings.TrimSuffix(number, ","), nil
+			return "ZooKeeper " + strings.TrimSuffix(number, ","), nil
 		}
 	}
-	return "", fmt.Errorf("the server at %s is no ZooKeeper that serves", addr)
+	return "", fmt.Errorf("the server at %s is no ZooKeeper that serves", p.Addr())
 }

@@ -70,7 +70,7 @@ func Open(tb testing.TB, kind string) *servers.Stores {
 	s := &servers.Stores{Kind: kind, RedisURL: r.URL, SQL: OpenSQL(tb, kind), Mini: r.Mini, Redis: r.Real}
 	s.Versions = "miniredis, SQLite"
 	if kind == servers.KindReal {
-		s.Versions = r.Real.Version + ", " + shared.version()
+		s.Versions = r.Real.Version + ", " + shared.server.Version // OpenSQL has started it
 	}
 	return s
 }

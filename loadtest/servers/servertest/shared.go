@@ -60,12 +60,6 @@ func (s *sharedMySQL) newDatabase(ctx context.Context) (server *servers.MySQL, n
 	return s.server, name, dsn, err
 }
 
-func (s *sharedMySQL) version() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.server.Version
-}
-
 func (s *sharedMySQL) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -106,12 +106,10 @@ func (w *Wire) Close() error {
 	err := w.listener.Close()
 	w.mu.Lock()
 	w.closed = true
+	catches := w.catches
 	w.mu.Unlock()
 	w.Cut()
 	w.Thaw()
-	w.mu.Lock()
-	catches := w.catches
-	w.mu.Unlock()
 	for _, c := range catches {
 		c.Drop()
 	}

@@ -2,99 +2,93 @@
 package api
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
+
+	"flashsale/loadtest/client"
+	"flashsale/orders/store"
 )
 
-// ErrNotFound is the answer for what the server does not have.
-var ErrNotFound = errors.New("api: not found")
-
 // A Client asks one server.
-type Client struct {
-	Target string // URL, such as http://localhost:8080
-	Token  string // bearer; "" for public calls
-}
+type Client struct{ server client.Operator }
 
-// New returns a client of target, which must be the URL of a server.
+// timeout of one call: longer than the server waits for anything.
+const timeout = 30 * time.Second
+
+// New returns a client of target, which must be the URL of a server such as
+// http://localhost:8080. Public calls need no token.
 func New(target, token string) (*Client, error) {
 	u, err := url.Parse(target)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("target: %q is no URL such as http://localhost:8080", target)
 	}
-	return &Client{Target: strings.TrimSuffix(target, "/"), Token: token}, nil
+	return &Client{client.NewOperator(client.New(target, "", &http.Client{Timeout: timeout}), token)}, nil
 }
 
-// most of an answer that is read, bytes.
-const most = 4 << 20
+// Terms are what an operator decides of a sale.
+type Terms = client.Sale
 
-// timeout of one call: longer than the server waits for anything.
-const timeout = 30 * time.Second
-
-// call makes one request and decodes its answer. It returns what the server's
-// clock said.
-func (c *Client) call(ctx context.Context, method, path string, body, into any) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	var send io.Reader
-	if body != nil {
-		raw, err := json.Marshal(body)
-		if err != nil {
-			return time.Time{}, err
-		}
-		send = bytes.NewReader(raw)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, c.Target+path, send)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if c.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.Token)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer func() { _ = res.Body.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(res.Body, most))
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read the answer of %s: %w", c.Target, err)
-	}
-	at, _ := http.ParseTime(res.Header.Get("Date"))
-	if res.StatusCode/100 != 2 {
-		return at, failure(res, raw)
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return at, fmt.Errorf("%s does not answer as a flashsale server does: %w", c.Target, err)
-	}
-	return at, nil
+// A Sale is one as the server shows it.
+type Sale struct {
+	Terms
+	SKU       string `json:"sku"`
+	Available int64  `json:"available"`
+	State     string `json:"state"`
 }
 
-// failure is what the server says that is wrong, in its own words.
-func failure(res *http.Response, raw []byte) error {
-	var p struct {
-		Code, Detail string
-		Errors       []struct{ Field, Detail string }
-	}
-	if json.Unmarshal(raw, &p) != nil || p.Code == "" {
-		return fmt.Errorf("%s answers %s", res.Request.URL, res.Status)
-	}
-	says := p.Code + ": " + p.Detail
-	for _, e := range p.Errors {
-		says += " " + e.Field + " " + e.Detail + "."
-	}
-	if res.StatusCode == http.StatusNotFound {
-		return fmt.Errorf("%w: %s", ErrNotFound, says)
-	}
-	return errors.New(says)
+// An Order is one as the server shows it. Times that have not come are nil.
+type Order struct {
+	ID        string     `json:"id"`
+	SKU       string     `json:"sku"`
+	Buyer     string     `json:"buyer"`
+	Quantity  int64      `json:"quantity"`
+	Amount    int64      `json:"amount"`
+	Currency  string     `json:"currency"`
+	Status    string     `json:"status"`
+	Reason    string     `json:"reason"`
+	CreatedAt *time.Time `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at"`
+	PaidAt    *time.Time `json:"paid_at"`
+	ClosedAt  *time.Time `json:"closed_at"`
+}
+
+// An Audit is the conservation law of one sale.
+type Audit = store.Audit
+
+// Sales are all sales of interest, the newest first.
+func (c *Client) Sales(ctx context.Context) ([]Sale, error) {
+	var all struct{ Sales []Sale }
+	_, err := c.server.Call(ctx, http.MethodGet, "/v1/sales", nil, &all)
+	return all.Sales, err
+}
+
+// Sale is one sale, and the server's clock.
+func (c *Client) Sale(ctx context.Context, sku string) (Sale, time.Time, error) {
+	var s Sale
+	at, err := c.server.Call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s)
+	return s, at, err
+}
+
+// Put creates or changes a sale.
+func (c *Client) Put(ctx context.Context, sku string, t Terms) (Sale, error) {
+	var s Sale
+	_, err := c.server.Call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s)
+	return s, err
+}
+
+// Audit reads the conservation law of a sale.
+func (c *Client) Audit(ctx context.Context, sku string) (Audit, error) {
+	var a Audit
+	_, err := c.server.Call(ctx, http.MethodGet, "/v1/admin/sales/"+url.PathEscape(sku)+"/audit", nil, &a)
+	return a, err
+}
+
+// Order is one order of the caller.
+func (c *Client) Order(ctx context.Context, id string) (Order, error) {
+	var o Order
+	_, err := c.server.Call(ctx, http.MethodGet, "/v1/orders/"+url.PathEscape(id), nil, &o)
+	return o, err
 }

@@ -82,7 +82,7 @@ func (n *node) openSale(ctx context.Context, prefix string, skus, total int) err
 		g.Go(func() error {
 			operator := client.NewOperator(client.New(n.URL(), fmt.Sprintf("%s-%03d", prefix, i), http.DefaultClient), token)
 			return operator.Open(ctx, client.Sale{
-				Name: "Bench", Price: 1999, Currency: "EUR", Total: total, PerBuyerLimit: 1_000_000, PaymentWindow: 86_400,
+				Name: "Bench", Price: 1999, Currency: "EUR", Total: int64(total), PerBuyerLimit: 1_000_000, PaymentWindowS: 86_400,
 			})
 		})
 	}

@@ -135,8 +135,8 @@ func (p andPay) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // open opens a sale that does not sell out, without a limit per buyer.
 func (m measurement) open(ctx context.Context) error {
-	total := int(maxPerS * (m.cfg.Speed + time.Second).Seconds())
-	sale := client.Sale{Name: "Gallery", Price: 1990, Currency: "EUR", Total: total, PerBuyerLimit: total, PaymentWindow: 86400}
+	total := int64(maxPerS * (m.cfg.Speed + time.Second).Seconds())
+	sale := client.Sale{Name: "Gallery", Price: 1990, Currency: "EUR", Total: total, PerBuyerLimit: total, PaymentWindowS: 86400}
 	if m.onPayment {
 		sale.ReserveOn = judge.OnPayment
 	}
