@@ -155,21 +155,15 @@ func (s *Service) OrdersOfSale(ctx context.Context, sku string, limit int, curso
 	if _, err := s.catalog.Sale(ctx, sku); err != nil {
 		return nil, "", err
 	}
-	rows, next, err := s.store.OrdersOfSale(ctx, sku, limit, cursor)
-	rows, err = store.Durably(ctx, s.store, rows, err)
-	return rows, next, err
+	return s.store.OrdersOfSale(ctx, sku, limit, cursor)
 }
 
 // Refunds reads a page of what is owed for payments of closed orders.
 func (s *Service) Refunds(ctx context.Context, limit int, cursor string) ([]orders.Refund, string, error) {
-	rows, next, err := s.store.Refunds(ctx, limit, cursor)
-	rows, err = store.Durably(ctx, s.store, rows, err)
-	return rows, next, err
+	return s.store.Refunds(ctx, limit, cursor)
 }
 
 // OrdersOf reads a page of buyer's orders.
 func (s *Service) OrdersOf(ctx context.Context, buyer string, limit int, cursor string) ([]orders.Order, string, error) {
-	rows, next, err := s.store.OrdersOfBuyer(ctx, buyer, limit, cursor)
-	rows, err = store.Durably(ctx, s.store, rows, err)
-	return rows, next, err
+	return s.store.OrdersOfBuyer(ctx, buyer, limit, cursor)
 }

@@ -47,10 +47,7 @@ func (s *Store) Audit(ctx context.Context, look func(ctx context.Context, sku st
 func (s *Store) Unsold(ctx context.Context, sku string) (v inventory.View, err error) {
 	err = s.DB.WithContext(ctx).Raw(`SELECT total - sold - (SELECT COALESCE(SUM(quantity), 0) FROM orders
 		WHERE sku = ? AND status IN ? AND restored_at IS NULL) FROM sales WHERE sku = ?`, sku, orders.ClosedStatuses, sku).Scan(&v.Available).Error
-	if err != nil {
-		err = fmt.Errorf("units of %s that are not sold: %w", sku, err)
-	}
-	return v, err
+	return v, wrap(err, "units of %s that are not sold", sku)
 }
 
 func (s *Store) auditRows(ctx context.Context, a *Audit, view inventory.View) error {

@@ -20,15 +20,13 @@ import (
 //
 // Errors: ErrFenced; else the outcome is unknown.
 func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []inventory.Queued) ([]orders.Decision, error) {
-	var verdicts []orders.Decision
-	err := s.Transact(ctx, func(tx *gorm.DB) error {
+	verdicts, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
 		// The row first: what is read after it can no longer change.
 		sale, err := s.lockSaleAs(tx, sku, fence)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		verdicts, err = s.insertBatch(tx, SaleBatch{sale, fence, queued}, gated)
-		return err
+		return s.insertBatch(tx, SaleBatch{sale, fence, queued}, gated)
 	})
 	if err == nil {
 		err = s.known(ctx, verdicts)

@@ -15,22 +15,38 @@ import (
 	"flashsale/orders"
 )
 
-// Transact runs f in one transaction, again if need be. It ends with ctx, also
-// while the database does not answer a COMMIT, which knows no context: the
-// transaction is then left to itself until its connection's read timeout, and
-// its outcome is unknown. So what f gives its caller is good only where the
-// error is nil, and f and the caller must not both write to a variable.
+// Transact is transact for what has no result. f and the caller must not both write
+// to a variable: f may go on after Transact has returned.
 func (s *Store) Transact(ctx context.Context, f func(tx *gorm.DB) error) error {
-	return again(ctx, func() error {
+	_, err := transact(ctx, s, func(tx *gorm.DB) (struct{}, error) { return struct{}{}, f(tx) })
+	return err
+}
+
+// transact runs f in one transaction, again if need be, and returns its result, which
+// is zero with an error. It ends with ctx, also while the database does not answer a
+// COMMIT, which knows no context: the transaction is then left to itself until its
+// connection's read timeout, and its outcome is unknown.
+func transact[T any](ctx context.Context, s *Store, f func(tx *gorm.DB) (T, error)) (result T, err error) {
+	err = again(ctx, func() error {
+		var made T
 		done := make(chan error, 1)
-		go func() { done <- s.DB.WithContext(ctx).Transaction(f) }()
+		go func() {
+			done <- s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) (err error) {
+				made, err = f(tx)
+				return err
+			})
+		}()
 		select {
 		case err := <-done:
+			if err == nil {
+				result = made
+			}
 			return err
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	})
+	return result, err
 }
 
 // again does f again when the database chose it as the victim of a deadlock:
@@ -133,6 +149,14 @@ func IsBadData(err error) bool {
 		return badData[e.Number]
 	}
 	return err != nil && strings.Contains(err.Error(), "constraint failed")
+}
+
+// wrap says in an error what was being done. It is nil for nil.
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
 // Timeout bounds what is asked of a store beside waiting for a keeper: one
