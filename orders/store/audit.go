@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"flashsale/inventory"
 	"flashsale/orders"
@@ -63,13 +65,11 @@ func (s *Store) auditRows(ctx context.Context, a *Audit, view inventory.View) er
 
 	// The queue is read before the rows. An order that became a row in between
 	// is in both and counts as a row.
-	queued := make([]string, 0, len(view.Queued))
-	for id, units := range view.Queued {
-		queued = append(queued, id)
+	for _, units := range view.Queued {
 		a.Held += units
 	}
-	for start := 0; start < len(queued); start += 1000 {
-		behind, err := s.Behind(ctx, queued[start:min(start+1000, len(queued))])
+	for some := range slices.Chunk(slices.Collect(maps.Keys(view.Queued)), 1000) {
+		behind, err := s.Behind(ctx, some)
 		if err != nil {
 			return err
 		}

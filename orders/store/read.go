@@ -16,24 +16,25 @@ import (
 
 // OrderOf reads one order of buyer. Somebody else's is ErrNotFound.
 func (s *Store) OrderOf(ctx context.Context, buyer, id string) (*orders.Order, error) {
-	return s.take(ctx, "id = ? AND buyer = ?", id, buyer)
+	return take[orders.Order](s.DB.WithContext(ctx).Where("id = ? AND buyer = ?", id, buyer), "order")
 }
 
 // OrderByKey reads the order that buyer made of sku under an idempotency key.
 func (s *Store) OrderByKey(ctx context.Context, sku, buyer, key string) (*orders.Order, error) {
-	return s.take(ctx, "sku = ? AND buyer = ? AND idempotency_key = ?", sku, buyer, key)
+	return take[orders.Order](s.DB.WithContext(ctx).Where("sku = ? AND buyer = ? AND idempotency_key = ?", sku, buyer, key), "order")
 }
 
-func (s *Store) take(ctx context.Context, where string, args ...any) (*orders.Order, error) {
-	var o orders.Order
-	err := s.DB.WithContext(ctx).Where(where, args...).Take(&o).Error
+// take reads the one row of a query. Error: ErrNotFound.
+func take[Row any](q *gorm.DB, what string) (*Row, error) {
+	var row Row
+	err := q.Take(&row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return nil, orders.ErrNotFound
+		err = orders.ErrNotFound
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read order: %w", err)
+		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
-	return &o, nil
+	return &row, nil
 }
 
 // OrdersByID reads those of the orders that are durable.

@@ -68,15 +68,7 @@ func (s *Store) PutSale(ctx context.Context, sale orders.Sale) (bool, error) {
 
 // Sale reads one sale. Error: ErrNotFound.
 func (s *Store) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
-	var sale orders.Sale
-	err := s.DB.WithContext(ctx).Where("sku = ?", sku).Take(&sale).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return nil, fmt.Errorf("sale %s: %w", sku, orders.ErrNotFound)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read sale %s: %w", sku, err)
-	}
-	return &sale, nil
+	return take[orders.Sale](s.DB.WithContext(ctx).Where("sku = ?", sku), "sale "+sku)
 }
 
 // listedFor is how long after it closed a sale that is over is still listed.

@@ -77,21 +77,15 @@ type LockedSale struct {
 // LockSale reads the row of sku and keeps it locked until the transaction
 // ends. Everybody who will touch rows in orders takes it first.
 func (s *Store) LockSale(tx *gorm.DB, sku string) (*LockedSale, error) {
-	var sale LockedSale
 	query := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Where("sku = ?", sku)
-	if s.sqlite { // the database's clock is this process's
-		sale.Now = time.Now().UTC().Truncate(time.Millisecond)
-	} else { // SYSDATE is read after the wait for the row, UTC_TIMESTAMP would be before
+	if !s.sqlite { // SYSDATE is read after the wait for the row, UTC_TIMESTAMP would be before
 		query = query.Select("*, SYSDATE(3) AS now")
 	}
-	err := query.Take(&sale).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return nil, fmt.Errorf("sale %s: %w", sku, orders.ErrNotFound)
+	sale, err := take[LockedSale](query, "and lock sale "+sku)
+	if err == nil && s.sqlite { // the database's clock is this process's
+		sale.Now = time.Now().UTC().Truncate(time.Millisecond)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("lock sale %s: %w", sku, err)
-	}
-	return &sale, nil
+	return sale, err
 }
 
 // lockSaleAs is LockSale for a keeper: ErrFenced when another one took over.
