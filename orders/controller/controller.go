@@ -87,15 +87,13 @@ func (ks *Controller) follow(sku string) {
 
 // Ended has the keeper of sku, here or elsewhere, look at orders that were closed
 // or paid.
-func (ks *Controller) Ended(ctx context.Context, sku string) {
-	if !ks.wake(sku, keeper.Release) {
-		ks.hint(ctx, sku)
-	}
-}
+func (ks *Controller) Ended(ctx context.Context, sku string) { ks.ask(ctx, sku, keeper.Release) }
 
 // Changed has the keeper of sku compare the gate with the database.
-func (ks *Controller) Changed(ctx context.Context, sku string) {
-	if !ks.wake(sku, keeper.Inspect) {
+func (ks *Controller) Changed(ctx context.Context, sku string) { ks.ask(ctx, sku, keeper.Inspect) }
+
+func (ks *Controller) ask(ctx context.Context, sku string, todo keeper.Work) {
+	if !ks.wake(sku, todo) {
 		ks.hint(ctx, sku)
 	}
 }

@@ -129,6 +129,9 @@ func (h *Handlers) readOffers(ctx context.Context) (offerBytes, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
 	defer cancel()
 	offers, err := h.service.Offers(ctx)
+	if err != nil {
+		return offerBytes{}, err
+	}
 	b, list := offerBytes{one: map[string][]byte{}}, make([][]byte, len(offers))
 	for i := range offers {
 		if list[i], err = json.Marshal(offers[i]); err != nil {
@@ -160,15 +163,16 @@ func (h *Handlers) Sale(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(offer)
-	if err != nil {
-		return err
-	}
-	return public(c, body)
+	c.Header("Cache-Control", forAll)
+	c.JSON(http.StatusOK, offer)
+	return nil
 }
 
+// forAll is what caches may do with what is on sale.
+const forAll = "public, max-age=1"
+
 func public(c *gin.Context, body []byte) error {
-	c.Header("Cache-Control", "public, max-age=1")
+	c.Header("Cache-Control", forAll)
 	c.Data(http.StatusOK, "application/json; charset=utf-8", body)
 	return nil
 }

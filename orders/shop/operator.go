@@ -115,7 +115,8 @@ func (s *Service) Offer(ctx context.Context, sku string) (orders.Offer, error) {
 	return offers[0], nil
 }
 
-// Offers returns all sales that are of interest, the newest first.
+// Offers returns all sales that are of interest, the newest first. With an error, what
+// is available is only what the rows leave over.
 func (s *Service) Offers(ctx context.Context) ([]orders.Offer, error) {
 	sales, _, err := s.catalog.Sales(ctx)
 	if err != nil {
@@ -124,6 +125,8 @@ func (s *Service) Offers(ctx context.Context) ([]orders.Offer, error) {
 	return s.offers(ctx, sales)
 }
 
+// offers are of use with an error, too: then Available is what the rows leave over, as
+// far as this node knows.
 func (s *Service) offers(ctx context.Context, sales []orders.Sale) ([]orders.Offer, error) {
 	_, now, err := s.catalog.Sales(ctx)
 	if err != nil {
@@ -140,7 +143,7 @@ func (s *Service) offers(ctx context.Context, sales []orders.Sale) ([]orders.Off
 	}
 	summaries, err := s.gate.Summaries(ctx, skus...)
 	if err != nil {
-		return nil, errors.Join(orders.ErrUnavailable, err)
+		return offers, errors.Join(orders.ErrUnavailable, err)
 	}
 	for i, offer := range gated {
 		if summaries[i].Exists {
