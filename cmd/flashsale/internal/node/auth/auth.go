@@ -81,14 +81,8 @@ type Verifier struct {
 	cache  *lru.Cache[string, Identity] // by a token's full text, signature included
 }
 
-// New returns a verifier of one secret, of at least 32 bytes; clock is the time
-// that expiry is judged by, time.Now if nil.
-func New(secret []byte, clock func() time.Time) (*Verifier, error) {
-	return NewVerifier(Config{Secret: secret, Clock: clock})
-}
-
-// NewVerifier returns a verifier. Error: a secret is too short.
-func NewVerifier(c Config) (*Verifier, error) {
+// New returns a verifier. Error: a secret is too short.
+func New(c Config) (*Verifier, error) {
 	c.Issuer, c.Audience = cmp.Or(c.Issuer, DefaultName), cmp.Or(c.Audience, DefaultName)
 	c.Life = cmp.Or(c.Life, DefaultLife)
 	if c.Clock == nil {
