@@ -40,5 +40,10 @@ func Refuse(c *gin.Context, err error) {
 		c.Header("Retry-After", "1")
 	}
 	c.Header("Content-Type", "application/problem+json")
-	c.JSON(status, gin.H{"type": "about:blank", "title": http.StatusText(status), "status": status, "code": code})
+	c.JSON(status, struct {
+		Type   string `json:"type"`
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Code   string `json:"code"`
+	}{"about:blank", http.StatusText(status), status, code})
 }

@@ -164,13 +164,10 @@ func countSold(tx *gorm.DB, sku string, fence, units int64) error {
 		return nil
 	}
 	r := tx.Exec("UPDATE sales SET sold = sold + ? WHERE sku = ? AND fence = ? AND sold + ? <= total", units, sku, fence, units)
-	if r.Error != nil {
-		return fmt.Errorf("count %d units of %s as sold: %w", units, sku, r.Error)
+	if r.Error == nil && r.RowsAffected != 1 {
+		r.Error = errRefused
 	}
-	if r.RowsAffected != 1 {
-		return fmt.Errorf("count %d units of %s as sold: %w", units, sku, errRefused)
-	}
-	return nil
+	return wrap(r.Error, "count %d units of %s as sold", units, sku)
 }
 
 // errRefused says that the database has not counted units as sold, although the

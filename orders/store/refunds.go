@@ -122,8 +122,5 @@ func payAnew(tx *gorm.DB, v orders.Decision, now time.Time) error {
 	if r.Error == nil && r.RowsAffected != 1 {
 		r.Error = orders.ErrChanged
 	}
-	if r.Error != nil {
-		return fmt.Errorf("pay order %s anew: %w", p.Order, r.Error)
-	}
-	return nil
+	return wrap(r.Error, "pay order %s anew", p.Order)
 }
