@@ -3,7 +3,8 @@ package orders
 import (
 	"errors"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -26,11 +27,7 @@ type InvalidError struct {
 }
 
 func (e *InvalidError) Error() string {
-	names := make([]string, 0, len(e.Fields))
-	for name := range e.Fields {
-		names = append(names, name)
-	}
-	sort.Strings(names)
+	names := slices.Sorted(maps.Keys(e.Fields))
 	for i, name := range names {
 		names[i] = name + ": " + e.Fields[name]
 	}

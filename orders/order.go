@@ -3,10 +3,12 @@ package orders
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"flashsale/inventory"
 )
@@ -115,6 +117,7 @@ type RowJSON struct {
 	Key *string `json:"idempotency_key"`
 }
 
+// JSON is the order as callers see it. The row itself has more than they may know.
 func (o *Order) JSON() OrderJSON {
 	return OrderJSON{
 		ID: o.ID, SKU: o.SKU, Buyer: o.Buyer, Quantity: o.Quantity, Amount: o.Amount, Currency: o.Currency,
@@ -123,9 +126,6 @@ func (o *Order) JSON() OrderJSON {
 		PaidAt: stampOf(o.PaidAt), ClosedAt: stampOf(o.ClosedAt),
 	}
 }
-
-// MarshalJSON writes the order as openapi.yaml says.
-func (o *Order) MarshalJSON() ([]byte, error) { return json.Marshal(o.JSON()) }
 
 // stamp is a time as the API writes it: RFC 3339, UTC, milliseconds.
 type stamp time.Time
@@ -142,50 +142,32 @@ func (s stamp) MarshalJSON() ([]byte, error) {
 	return time.Time(s).UTC().AppendFormat(make([]byte, 0, len(layout)), layout), nil
 }
 
+const (
+	capitals   = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	skuLetters = capitals + "abcdefghijklmnopqrstuvwxyz0123456789._-"
+)
+
 // IsSKU tells whether s can name a sale: 1 to 64 of A-Z a-z 0-9 . _ -
-func IsSKU(s string) bool { return isName(s, false) }
+func IsSKU(s string) bool { return isText(s, 64, skuLetters) }
 
 // IsBuyer tells whether s can name a buyer: as a SKU, or with colons.
-func IsBuyer(s string) bool { return isName(s, true) }
+func IsBuyer(s string) bool { return isText(s, 64, skuLetters+":") }
 
-func isName(s string, colons bool) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
-		case c == ':' && colons:
-		default:
-			return false
-		}
-	}
-	return 1 <= len(s) && len(s) <= 64
+// isText tells whether s has 1 to most characters, and only these letters.
+func isText(s string, most int, letters string) bool {
+	return s != "" && len(s) <= most && strings.Trim(s, letters) == ""
 }
 
 // IsOrderID tells whether s can be the id of an order: a UUID in the form in
 // which this package writes it. Anything else is not worth a question, and
 // what is not ASCII would be an error of the database.
 func IsOrderID(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (c == '-') {
-			return false
-		} else if !dash && (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return len(s) == 36
+	return len(s) == 36 && uuid.Validate(s) == nil && strings.ToLower(s) == s
 }
 
 // VisibleASCII tells whether s has 1 to most characters from ! to ~.
 func VisibleASCII(s string, most int) bool {
-	if len(s) == 0 || len(s) > most {
-		return false
-	}
-	for i := range len(s) {
-		if s[i] < '!' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
+	return s != "" && len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool { return r < '!' || r > '~' })
 }
 
 // Hold is what the gate has of a pending order.

@@ -15,14 +15,14 @@ import (
 // good: its reference stays refused, whatever comes back to sale later. So does
 // every further reference of an order that has ten.
 type Refund struct {
-	OrderID    string `gorm:"primaryKey"`
-	PaymentRef string `gorm:"primaryKey"`
-	SKU        string `gorm:"column:sku"`
-	Buyer      string
-	Amount     int64 // minor units of Currency
-	Currency   string
-	Reason     Reason    // why the payment was not taken
-	CreatedAt  time.Time `gorm:"autoCreateTime:false"` // by the database's clock
+	PaymentRef string    `gorm:"primaryKey" json:"payment_ref"`
+	OrderID    string    `gorm:"primaryKey" json:"order_id"`
+	SKU        string    `gorm:"column:sku" json:"sku"`
+	Buyer      string    `json:"buyer"`
+	Amount     int64     `json:"amount"` // minor units of Currency
+	Currency   string    `json:"currency"`
+	Reason     Reason    `json:"reason"`                        // why the payment was not taken
+	CreatedAt  time.Time `gorm:"autoCreateTime:false" json:"-"` // by the database's clock
 }
 
 // TableName is for gorm.
@@ -40,19 +40,8 @@ func NewRefund(o *Order, ref string, reason Reason, now time.Time) *Refund {
 
 // RefundJSON is a refund as openapi.yaml says.
 type RefundJSON struct {
-	PaymentRef string `json:"payment_ref"`
-	OrderID    string `json:"order_id"`
-	SKU        string `json:"sku"`
-	Buyer      string `json:"buyer"`
-	Amount     int64  `json:"amount"`
-	Currency   string `json:"currency"`
-	Reason     Reason `json:"reason"`
-	CreatedAt  stamp  `json:"created_at"`
+	*Refund
+	CreatedAt stamp `json:"created_at"`
 }
 
-func (r *Refund) JSON() RefundJSON {
-	return RefundJSON{
-		PaymentRef: r.PaymentRef, OrderID: r.OrderID, SKU: r.SKU, Buyer: r.Buyer,
-		Amount: r.Amount, Currency: r.Currency, Reason: r.Reason, CreatedAt: stamp(r.CreatedAt),
-	}
-}
+func (r *Refund) JSON() RefundJSON { return RefundJSON{r, stamp(r.CreatedAt)} }

@@ -10,22 +10,22 @@ import (
 
 // A Sale is what is sold, how much of it, when and to whom.
 type Sale struct {
-	SKU            string `gorm:"column:sku;primaryKey"`
-	Name           string
-	Price          int64 // minor units of Currency
-	Currency       string
-	Total          int64 // units
-	Sold           int64 // units in pending_payment and paid orders, never above Total
-	PerBuyerLimit  int64 // units
-	OpensAt        time.Time
-	ClosesAt       time.Time
-	PaymentWindowS int64     `gorm:"column:payment_window_s"`
-	Fence          int64     // of the latest keeper
-	Epoch          int64     // of the gate as the database last built it
-	Mode           string    // how units are sold: "gate", or "direct" (direct.go)
-	ReserveOn      string    // when units are taken: OnOrder, or OnPayment (onpayment.go)
-	CreatedAt      time.Time `gorm:"autoCreateTime:false"`
-	UpdatedAt      time.Time `gorm:"autoUpdateTime:false"`
+	SKU            string    `gorm:"column:sku;primaryKey" json:"sku"`
+	Name           string    `json:"name"`
+	Price          int64     `json:"price"` // minor units of Currency
+	Currency       string    `json:"currency"`
+	Total          int64     `json:"total"`           // units
+	Sold           int64     `json:"-"`               // units in pending_payment and paid orders, never above Total
+	PerBuyerLimit  int64     `json:"per_buyer_limit"` // units
+	OpensAt        time.Time `json:"-"`
+	ClosesAt       time.Time `json:"-"`
+	PaymentWindowS int64     `gorm:"column:payment_window_s" json:"payment_window_s"`
+	Fence          int64     `json:"-"`          // of the latest keeper
+	Epoch          int64     `json:"-"`          // of the gate as the database last built it
+	Mode           string    `json:"-"`          // how units are sold: "gate", or "direct" (direct.go)
+	ReserveOn      string    `json:"reserve_on"` // when units are taken: OnOrder, or OnPayment (onpayment.go)
+	CreatedAt      time.Time `gorm:"autoCreateTime:false" json:"-"`
+	UpdatedAt      time.Time `gorm:"autoUpdateTime:false" json:"-"`
 }
 
 // When a sale takes units.
@@ -55,22 +55,6 @@ func (s *Sale) State(now time.Time, available int64) string {
 	return "open"
 }
 
-// saleJSON is a sale as openapi.yaml says.
-type saleJSON struct {
-	SKU            string `json:"sku"`
-	Name           string `json:"name"`
-	Price          int64  `json:"price"`
-	Currency       string `json:"currency"`
-	Total          int64  `json:"total"`
-	Available      int64  `json:"available"`
-	PerBuyerLimit  int64  `json:"per_buyer_limit"`
-	OpensAt        stamp  `json:"opens_at"`
-	ClosesAt       stamp  `json:"closes_at"`
-	PaymentWindowS int64  `json:"payment_window_s"`
-	ReserveOn      string `json:"reserve_on"`
-	State          string `json:"state"`
-}
-
 // Offer is a sale with what is left of it now.
 type Offer struct {
 	Sale
@@ -81,12 +65,13 @@ type Offer struct {
 
 // MarshalJSON writes the offer as openapi.yaml says.
 func (o Offer) MarshalJSON() ([]byte, error) {
-	return json.Marshal(saleJSON{
-		SKU: o.SKU, Name: o.Name, Price: o.Price, Currency: o.Currency, Total: o.Total,
-		Available: max(o.Available, 0), PerBuyerLimit: o.PerBuyerLimit,
-		OpensAt: stamp(o.OpensAt), ClosesAt: stamp(o.ClosesAt), PaymentWindowS: o.PaymentWindowS, ReserveOn: o.ReserveOn,
-		State: o.State(o.Now, o.Available),
-	})
+	return json.Marshal(struct {
+		*Sale
+		Available int64  `json:"available"`
+		OpensAt   stamp  `json:"opens_at"`
+		ClosesAt  stamp  `json:"closes_at"`
+		State     string `json:"state"`
+	}{&o.Sale, max(o.Available, 0), stamp(o.OpensAt), stamp(o.ClosesAt), o.State(o.Now, o.Available)})
 }
 
 // The bounds of a sale's numbers: far beyond any shop, and their products stay
@@ -105,7 +90,7 @@ func (s *Sale) Validate() error {
 	length := utf8.RuneCountInString(s.Name)
 	f.Check(length >= 1 && length <= 200, "name", "must be 1 to 200 characters long")
 	f.Check(s.Price >= 0 && s.Price <= maxPrice, "price", "must be 0 to %d minor units", maxPrice)
-	f.Check(currency(s.Currency), "currency", "must be three capital letters, as in ISO 4217")
+	f.Check(len(s.Currency) == 3 && isText(s.Currency, 3, capitals), "currency", "must be three capital letters, as in ISO 4217")
 	f.Check(s.Total >= 0 && s.Total <= MaxTotal, "total", "must be 0 to %d units", MaxTotal)
 	f.Check(s.PerBuyerLimit >= 1 && s.PerBuyerLimit <= MaxTotal, "per_buyer_limit", "must be 1 to %d units", MaxTotal)
 	f.Check(Storable(s.OpensAt), "opens_at", "must be an RFC 3339 time between the years 1970 and 9000")
@@ -119,15 +104,6 @@ func (s *Sale) Validate() error {
 // Storable tells whether both stores can keep t.
 func Storable(t time.Time) bool {
 	return t.Unix() >= 0 && t.UTC().Year() < 9000
-}
-
-func currency(s string) bool {
-	for i := range len(s) {
-		if s[i] < 'A' || s[i] > 'Z' {
-			return false
-		}
-	}
-	return len(s) == 3
 }
 
 // GateEpoch is that of the gate that belongs to the sale as it was read. A new

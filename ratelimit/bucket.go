@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 )
 
 // ErrBadRequest is wrapped when what Allow was given cannot be asked: a cost
@@ -88,7 +89,7 @@ func (b Bucket) key() string {
 }
 
 func (b Bucket) check() error {
-	if !validName(b.Name) {
+	if b.Name == "" || len(b.Name) > 32 || strings.Trim(b.Name, letters) != "" {
 		return fmt.Errorf("%w: the bucket's name %q is not 1 to 32 of [A-Za-z0-9._-]", ErrBadRequest, b.Name)
 	}
 	if b.ID == "" || len(b.ID) > maxID {
@@ -97,14 +98,5 @@ func (b Bucket) check() error {
 	return nil
 }
 
-func validName(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
-		default:
-			return false
-		}
-	}
-	return len(name) >= 1 && len(name) <= 32
-}
+// letters are those of a bucket's name.
+const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"

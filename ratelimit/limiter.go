@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,12 +60,8 @@ type Limiter struct {
 
 // New returns a limiter on a Redis server, Sentinel or Cluster.
 func New(client redis.UniversalClient, config Config) *Limiter {
-	if config.Timeout <= 0 {
-		config.Timeout = DefaultTimeout
-	}
-	if config.Remember == 0 {
-		config.Remember = DefaultRemember
-	}
+	config.Timeout = cmp.Or(max(config.Timeout, 0), DefaultTimeout)
+	config.Remember = cmp.Or(config.Remember, DefaultRemember)
 	if config.OnDecision == nil {
 		config.OnDecision = func(Decision) {}
 	}

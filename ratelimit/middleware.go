@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 
@@ -40,15 +39,11 @@ func Refuse(c *gin.Context, err error) {
 	default:
 		c.Header("Retry-After", "1")
 	}
-	body, err := json.Marshal(struct {
+	c.Header("Content-Type", "application/problem+json")
+	c.JSON(status, struct {
 		Type   string `json:"type"`
 		Title  string `json:"title"`
 		Status int    `json:"status"`
 		Code   string `json:"code"`
 	}{"about:blank", http.StatusText(status), status, code})
-	if err != nil {
-		c.Status(http.StatusInternalServerError)
-		return
-	}
-	c.Data(status, "application/problem+json", body)
 }

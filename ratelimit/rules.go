@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Policy says what becomes of requests while Redis doesn't answer.
@@ -34,13 +35,12 @@ func (p Policy) String() string {
 // UnmarshalText makes a Policy a flag and a configuration value: open, closed
 // or local.
 func (p *Policy) UnmarshalText(text []byte) error {
-	for i, name := range policyNames {
-		if name == string(text) {
-			*p = Policy(i)
-			return nil
-		}
+	i := slices.Index(policyNames, string(text))
+	if i < 0 {
+		return fmt.Errorf("ratelimit: the policy %q is not one of open, closed, local", text)
 	}
-	return fmt.Errorf("ratelimit: the policy %q is not one of open, closed, local", text)
+	*p = Policy(i)
+	return nil
 }
 
 // MarshalText is the inverse of UnmarshalText.

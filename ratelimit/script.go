@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -109,10 +110,8 @@ func (k kind) most() int64 {
 // indexOf finds a limit, counting from 1, and adds it if it is new. There are
 // as many as the configuration has, so a search beats a map.
 func indexOf(limits []kind, limit kind) ([]kind, int) {
-	for i, known := range limits {
-		if known == limit {
-			return limits, i + 1
-		}
+	if i := slices.Index(limits, limit); i >= 0 {
+		return limits, i + 1
 	}
 	return append(limits, limit), len(limits) + 1
 }

@@ -144,7 +144,10 @@ func evalShaOnce(ctx context.Context, client redis.UniversalClient, calls [][]as
 	pipe := client.Pipeline()
 	for c, asks := range calls {
 		keys, args := encode(asks)
-		line := append([]any{"evalsha", takeScript.Hash(), len(keys)}, anySlice(keys)...)
+		line := []any{"evalsha", takeScript.Hash(), len(keys)}
+		for _, key := range keys {
+			line = append(line, key)
+		}
 		cmds[c] = redis.NewCmd(ctx, append(line, args...)...)
 		cmds[c].SetFirstKeyPos(3)
 		if err := pipe.Process(ctx, once{cmds[c]}); err != nil {
@@ -160,11 +163,3 @@ type once struct{ *redis.Cmd }
 
 // NoRetry overrides redis.Cmd's.
 func (once) NoRetry() bool { return true }
-
-func anySlice(keys []string) []any {
-	all := make([]any, len(keys))
-	for i, key := range keys {
-		all[i] = key
-	}
-	return all
-}

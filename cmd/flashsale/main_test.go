@@ -102,7 +102,7 @@ func TestBadUsage(t *testing.T) {
 
 // A token has the scopes that were asked for.
 func TestToken(t *testing.T) {
-	verifier, err := auth.New([]byte(nodesSecret), nil)
+	verifier, err := auth.New(auth.Config{Secret: []byte(nodesSecret)})
 	noError(t, err)
 	for want, args := range map[string][]string{
 		"ann ":                          {"--buyer", "ann"},

@@ -47,7 +47,7 @@ func (c *tokenCommand) Run(s streams) error {
 // signer signs tokens with a server's secret, by default that of a server on
 // embedded stores, for up to life, by default auth.DefaultLife.
 func signer(secret string, life time.Duration) (*auth.Verifier, error) {
-	verifier, err := auth.NewVerifier(auth.Config{Secret: []byte(cmp.Or(secret, trialSecret)), Life: life})
+	verifier, err := auth.New(auth.Config{Secret: []byte(cmp.Or(secret, trialSecret)), Life: life})
 	if err != nil {
 		return nil, fmt.Errorf("secret: %w", err)
 	}

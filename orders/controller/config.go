@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"time"
 )
 
@@ -23,21 +24,12 @@ func (c Config) WithDefaults() Config {
 	if c.Batch <= 0 || c.Batch > 500 { // the gate's scripts take no more ids at once
 		c.Batch = 500
 	}
-	if c.Workers <= 0 {
-		c.Workers = 24
-	}
-	if c.Lease <= 0 {
-		c.Lease = 5 * time.Second
-	}
-	if c.ResyncEvery <= 0 {
-		c.ResyncEvery = time.Second
-	}
-	if c.ReconcileEvery <= 0 {
-		c.ReconcileEvery = time.Second
-	}
-	if c.ReconcileHoldsEvery <= 0 {
-		c.ReconcileHoldsEvery = 10 * time.Minute
-	}
+	// What is below zero was not given, either.
+	c.Workers = cmp.Or(max(c.Workers, 0), 24)
+	c.Lease = cmp.Or(max(c.Lease, 0), 5*time.Second)
+	c.ResyncEvery = cmp.Or(max(c.ResyncEvery, 0), time.Second)
+	c.ReconcileEvery = cmp.Or(max(c.ReconcileEvery, 0), time.Second)
+	c.ReconcileHoldsEvery = cmp.Or(max(c.ReconcileHoldsEvery, 0), 10*time.Minute)
 	c.ResyncEvery = min(c.ResyncEvery, c.ReconcileEvery, c.ReconcileHoldsEvery)
 	return c
 }
@@ -69,12 +61,7 @@ type DirectConfig struct {
 }
 
 func (c DirectConfig) WithDefaults() DirectConfig {
-	if c.After <= 0 {
-		c.After = 3 * time.Second
-	}
-	if c.Line <= 0 {
-		c.Line = 256
-	}
+	c.After, c.Line = cmp.Or(max(c.After, 0), 3*time.Second), cmp.Or(max(c.Line, 0), 256)
 	return c
 }
 

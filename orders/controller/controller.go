@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -38,11 +37,11 @@ type Setup struct {
 
 // New returns the controller of a node. It keeps nothing until Run runs.
 func New(cfg Setup) *Controller {
-	loops := newLoops(cfg.Log)
+	probeEvery := cfg.Direct.probeEvery(cfg.Keeper.Lease)
 	ks := &Controller{
-		node: cfg.Node, store: cfg.Store, gate: cfg.Gate, locks: cfg.Locks, loops: loops,
+		node: cfg.Node, store: cfg.Store, gate: cfg.Gate, rdb: cfg.Redis, locks: cfg.Locks, loops: newLoops(cfg.Log),
 		// As long as it takes a master that does not answer to be down.
-		redis:   &redisHealth{gate: cfg.Gate, lasts: int(cfg.Direct.After / cfg.Direct.probeEvery(cfg.Keeper.Lease))},
+		redis: &redisHealth{gate: cfg.Gate, lasts: int(cfg.Direct.After / probeEvery)}, probeEvery: probeEvery,
 		catalog: store.NewCatalog(cfg.Store, cfg.Clock),
 		deliver: cfg.Deliver, report: cfg.OnCommit, log: cfg.Log, cfg: cfg.Keeper,
 		reassign: make(chan struct{}, 1),
@@ -50,8 +49,6 @@ func New(cfg Setup) *Controller {
 		signal: make(chan struct{}, cfg.Keeper.Workers),
 	}
 	ks.Commits = keeper.NewGroupCommit(cfg.Store, cfg.Keeper.Batch, cfg.Keeper.Lease/4, &ks.count)
-	ks.direct = &directMode{cfg: cfg.Direct, keepers: ks}
-	ks.bus = &bus{rdb: cfg.Redis, keepers: ks}
 	return ks
 }
 
@@ -62,18 +59,13 @@ func (ks *Controller) Run(ctx context.Context) error {
 	defer stop()
 	var base, loops errgroup.Group
 	base.Go(func() error { return ks.locks.Run(under) })
-	base.Go(func() error { return ks.bus.Run(under) })
+	base.Go(func() error { return ks.listen(under) })
 	loops.Go(func() error { return ks.loops["catalog"].Every(ctx, store.CatalogAge, ks.catalog.Refresh) })
 	loops.Go(func() error { return ks.keep(ctx) })
-	loops.Go(func() error {
-		return ks.loops["probe"].Every(ctx, ks.direct.cfg.probeEvery(ks.cfg.Lease), ks.direct.runOnce)
-	})
+	loops.Go(func() error { return ks.loops["probe"].Every(ctx, ks.probeEvery, ks.probe) })
 	err := loops.Wait()
 	stop()
-	if e := base.Wait(); err == nil {
-		err = e
-	}
-	return err
+	return errors.Join(err, base.Wait())
 }
 
 // Wait waits until no transaction of the keepers is under way, or ctx ends.
@@ -95,23 +87,21 @@ func (ks *Controller) follow(sku string) {
 
 // Ended has the keeper of sku, here or elsewhere, look at orders that were closed
 // or paid.
-func (ks *Controller) Ended(ctx context.Context, sku string) {
-	if !ks.wake(sku, keeper.Release) {
-		ks.bus.hint(ctx, sku)
-	}
-}
+func (ks *Controller) Ended(ctx context.Context, sku string) { ks.ask(ctx, sku, keeper.Release) }
 
 // Changed has the keeper of sku compare the gate with the database.
-func (ks *Controller) Changed(ctx context.Context, sku string) {
-	if !ks.wake(sku, keeper.Inspect) {
-		ks.bus.hint(ctx, sku)
+func (ks *Controller) Changed(ctx context.Context, sku string) { ks.ask(ctx, sku, keeper.Inspect) }
+
+func (ks *Controller) ask(ctx context.Context, sku string, todo keeper.Work) {
+	if !ks.wake(sku, todo) {
+		ks.hint(ctx, sku)
 	}
 }
 
 // Offered says that a sale is new, or on again: it needs a keeper.
 func (ks *Controller) Offered(ctx context.Context, sku string) {
 	ks.lookForFree()
-	ks.bus.hint(ctx, sku)
+	ks.hint(ctx, sku)
 }
 
 func (ks *Controller) lookForFree() {
@@ -124,8 +114,7 @@ func (ks *Controller) lookForFree() {
 // tell gives a keeper's verdicts to those who wait: here at once, elsewhere by
 // message.
 func (ks *Controller) tell(ctx context.Context, verdicts []orders.Decision) {
-	here := make([]Notice, 0, len(verdicts))
-	var elsewhere map[string][]Notice
+	here, elsewhere := make([]Notice, 0, len(verdicts)), map[string][]Notice{}
 	for _, v := range verdicts {
 		t := Notice{ID: v.Queued.OrderID, Order: v.Order, Refused: v.Refused}
 		switch node := v.Queued.Node; node {
@@ -133,14 +122,11 @@ func (ks *Controller) tell(ctx context.Context, verdicts []orders.Decision) {
 			here = append(here, t)
 		case "":
 		default:
-			if elsewhere == nil {
-				elsewhere = map[string][]Notice{}
-			}
 			elsewhere[node] = append(elsewhere[node], t)
 		}
 	}
 	ks.deliver(here...)
-	ks.bus.tell(ctx, elsewhere)
+	ks.publish(ctx, elsewhere)
 }
 
 // hintChannel is where nodes publish a SKU whose keeper should look at
@@ -151,16 +137,11 @@ const hintChannel = "orders:hint"
 // noticeChannel is where a keeper tells a node what became of its callers' orders.
 func noticeChannel(node string) string { return "orders:notice:" + node }
 
-// A bus carries hints between nodes, over one Pub/Sub connection each. Any of
-// them may be lost: whoever gets one also looks by itself, only later.
-type bus struct {
-	rdb     redis.UniversalClient
-	keepers *Controller
-}
-
-// Run listens until ctx ends, reconnecting as often as needed.
-func (b *bus) Run(ctx context.Context) error {
-	sub := b.rdb.Subscribe(ctx, inventory.WakeChannel, hintChannel, noticeChannel(b.keepers.node))
+// listen hears the messages of other nodes until ctx ends, reconnecting as often
+// as needed. Any of them may be lost: whoever gets one also looks by itself, only
+// later.
+func (ks *Controller) listen(ctx context.Context) error {
+	sub := ks.rdb.Subscribe(ctx, inventory.WakeChannel, hintChannel, noticeChannel(ks.node))
 	defer func() { _ = sub.Close() }()
 	messages := sub.Channel(redis.WithChannelSize(1024))
 	for {
@@ -171,70 +152,54 @@ func (b *bus) Run(ctx context.Context) error {
 			if !ok {
 				return nil
 			}
-			b.receive(m)
+			ks.receive(m)
 		}
 	}
 }
 
-func (b *bus) receive(m *redis.Message) {
-	switch {
-	case m.Channel == inventory.WakeChannel:
-		b.keepers.wake(m.Payload, keeper.Drain) // its queue is no longer empty
-	case m.Channel == hintChannel:
-		b.keepers.follow(m.Payload)
-	case strings.HasPrefix(m.Channel, noticeChannel("")):
-		var wire []wireNotice
-		if json.Unmarshal([]byte(m.Payload), &wire) == nil {
-			outcomes := make([]Notice, len(wire))
-			for i, t := range wire {
-				outcomes[i] = Notice{ID: t.ID, Order: (*orders.Order)(t.Order), Refused: t.Refused}
-			}
-			b.keepers.deliver(outcomes...)
+func (ks *Controller) receive(m *redis.Message) {
+	switch m.Channel {
+	case inventory.WakeChannel:
+		ks.wake(m.Payload, keeper.Drain) // its queue is no longer empty
+	case hintChannel:
+		ks.follow(m.Payload)
+	default: // the node's own
+		var outcomes []Notice
+		if json.Unmarshal([]byte(m.Payload), &outcomes) == nil {
+			ks.deliver(outcomes...)
 		}
 	}
 }
 
-// A wireNotice is a Notice with every column of the row, not as the API shows it.
-type wireNotice struct {
-	ID      string
-	Order   *wireOrder    `json:",omitempty"`
-	Refused orders.Reason `json:",omitempty"`
-}
-
-type wireOrder orders.Order
-
-// tell publishes outcomes to the nodes whose callers wait, one message a node.
+// publish sends outcomes to the nodes whose callers wait, one message a node.
 // Callers whose message is lost look for themselves.
-func (b *bus) tell(ctx context.Context, byNode map[string][]Notice) {
+func (ks *Controller) publish(ctx context.Context, byNode map[string][]Notice) {
 	var errs []error
 	for node, outcomes := range byNode {
-		wire := make([]wireNotice, len(outcomes))
-		for i, t := range outcomes {
-			wire[i] = wireNotice{ID: t.ID, Order: (*wireOrder)(t.Order), Refused: t.Refused}
-		}
-		payload, err := json.Marshal(wire)
+		payload, err := json.Marshal(outcomes)
 		if err == nil {
-			err = b.rdb.Publish(ctx, noticeChannel(node), payload).Err()
+			err = ks.rdb.Publish(ctx, noticeChannel(node), payload).Err()
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("tell node %s: %w", node, err))
 		}
 	}
 	if len(byNode) > 0 {
-		b.keepers.loops["bus"].Ended(ctx, errors.Join(errs...))
+		ks.loops["bus"].Ended(ctx, errors.Join(errs...))
 	}
 }
 
 // hint has the keeper of sku look, on whichever node; see hintChannel.
-func (b *bus) hint(ctx context.Context, sku string) {
-	if !b.keepers.redis.away() { // nobody waits for a Redis that is away
-		b.keepers.loops["bus"].Ended(ctx, b.rdb.Publish(ctx, hintChannel, sku).Err())
+func (ks *Controller) hint(ctx context.Context, sku string) {
+	if !ks.redis.away() { // nobody waits for a Redis that is away
+		ks.loops["bus"].Ended(ctx, ks.rdb.Publish(ctx, hintChannel, sku).Err())
 	}
 }
 
-// A Notice is what became of a reserved order: a row, or a refusal.
+// A Notice is what became of a reserved order: a row, or a refusal. To another node
+// it goes with every column of the row, not as the API shows it.
 type Notice struct {
 	ID      string        // as it was reserved
-	Order   *orders.Order // may be another one: the first under the same key
-	Refused orders.Reason // instead of Order
+	Order   *orders.Order `json:",omitempty"` // may be another one: the first under the same key
+	Refused orders.Reason `json:",omitempty"` // instead of Order
 }

@@ -25,35 +25,29 @@ import (
 //   - left by the rebuild of the gate, in the transaction that issues the new
 //     epoch, and so before the gate opens.
 
-// directMode is this node's part in it.
-type directMode struct {
-	cfg     DirectConfig
-	keepers *Controller
-}
-
-// runOnce looks after Redis.
-func (d *directMode) runOnce(ctx context.Context) error {
-	within, cancel := context.WithTimeout(ctx, min(d.keepers.cfg.Lease/5, probeTimeout))
-	probed := d.keepers.gate.Probe(within)
+// probe looks after Redis.
+func (ks *Controller) probe(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, min(ks.cfg.Lease/5, probeTimeout))
+	probed := ks.gate.Probe(within)
 	cancel()
 	if ctx.Err() != nil {
 		return nil
 	}
-	changed := d.keepers.redis.observe(probed)
+	changed := ks.redis.observe(probed)
 	for _, m := range changed {
 		if m.Err != nil {
-			d.keepers.log.Warn("Redis does not take writes", "master", m.Name, "error", m.Err)
+			ks.log.Warn("Redis does not take writes", "master", m.Name, "error", m.Err)
 		} else {
-			d.keepers.log.Info("Redis takes writes again", "master", m.Name)
+			ks.log.Info("Redis takes writes again", "master", m.Name)
 		}
 	}
 	if len(changed) > 0 {
-		_ = d.keepers.beat(ctx) // the next one says the same
+		_ = ks.beat(ctx) // the next one says the same
 	}
-	if len(d.keepers.redis.unwritable()) == 0 {
+	if len(ks.redis.unwritable()) == 0 {
 		return nil
 	}
-	return d.keepers.EnterDirect(ctx)
+	return ks.EnterDirect(ctx)
 }
 
 // EnterDirect switches the sales that are not over to direct mode, each if no node

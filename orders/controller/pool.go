@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"flashsale/orders"
@@ -32,8 +33,8 @@ type Controller struct {
 	redis       *redisHealth
 	loops       map[string]*loop
 	deliver     func(...Notice)
-	bus         *bus
-	direct      *directMode
+	rdb         redis.UniversalClient
+	probeEvery  time.Duration
 	hints       hints
 	report      func(*keeper.Commit)
 	log         *slog.Logger
@@ -79,7 +80,7 @@ type slot struct {
 func (ks *Controller) one(sale *orders.Sale) *keeper.Keeper {
 	return keeper.New(sale, keeper.Params{
 		Store: ks.store, Gate: ks.gate, Commits: ks.Commits, Batch: ks.cfg.Batch, Log: ks.log, Count: &ks.count,
-		Rounds: int64(ks.cfg.ReconcileHoldsEvery / (2 * ks.cfg.ResyncEvery)), // a scan in half the time
+		Rounds: max(1, int64(ks.cfg.ReconcileHoldsEvery/(2*ks.cfg.ResyncEvery))), // a scan in half the time
 		Tell:   ks.tell, OnCommit: ks.committed,
 	})
 }
@@ -99,7 +100,7 @@ func (ks *Controller) keep(ctx context.Context) error {
 	g.Go(func() error { ks.assign(ctx); return nil })
 	g.Go(func() error { return ks.loops["heartbeat"].Every(ctx, min(maxBeatEvery, ks.cfg.Lease/4), ks.beat) })
 	g.Go(func() error { return ks.loops["resync"].Every(ctx, ks.cfg.ResyncEvery, ks.resync) })
-	g.Go(func() error { ks.watchdog(ctx); return nil })
+	g.Go(func() error { return new(loop).Every(ctx, ks.cfg.assignEvery(), ks.watchdog) }) // nothing to log or to count
 	err := g.Wait()
 	ks.letting.Wait()
 	ks.leave()

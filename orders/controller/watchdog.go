@@ -21,23 +21,10 @@ import (
 // errNoProgress is why a pass was cut off.
 var errNoProgress = errors.New("orders: the keeper made no progress for a lease")
 
-// watchdog lets go of the SKUs that make no progress, until ctx ends.
-func (ks *Controller) watchdog(ctx context.Context) {
-	tick := time.NewTicker(ks.cfg.assignEvery())
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			ks.watchOnce()
-		}
-	}
-}
-
-// watchOnce waits for nobody: neither for a pass that hangs, since the fence
-// refuses what it may still send to the database, nor for the locks' store.
-func (ks *Controller) watchOnce() {
+// watchdog lets go of the SKUs that make no progress. It waits for nobody: neither
+// for a pass that hangs, since the fence refuses what it may still send to the
+// database, nor for the locks' store. So it has no error.
+func (ks *Controller) watchdog(context.Context) error {
 	var stuck []*slot
 	for _, p := range ks.all() {
 		wrote, avoid := ks.wrote(p.sku), time.Duration(0)
@@ -59,6 +46,7 @@ func (ks *Controller) watchOnce() {
 	if len(stuck) > 0 {
 		ks.letting.Go(func() { ks.each(stuck, ks.letGo) })
 	}
+	return nil
 }
 
 // alive is p's last sign of life, where its node last wrote to both stores at
@@ -159,5 +147,5 @@ func (ks *Controller) each(slots []*slot, do func(*slot)) {
 	_ = g.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	ks.bus.hint(ctx, "")
+	ks.hint(ctx, "")
 }

@@ -74,33 +74,22 @@ func prefersAsync(header http.Header) bool {
 // Get is GET /v1/orders/{id}.
 func (h *Handlers) Get(c *gin.Context) error {
 	o, err := h.service.Order(c.Request.Context(), h.Buyer(c), c.Param("id"), c.Query("sku"), c.Query("key"))
-	if err != nil {
-		return err
+	return answer(c, o, err)
+}
+
+// answer is 200 with the order, or the error.
+func answer(c *gin.Context, o *orders.Order, err error) error {
+	if err == nil {
+		c.JSON(http.StatusOK, o.JSON())
 	}
-	c.JSON(http.StatusOK, o.JSON())
-	return nil
+	return err
 }
 
 // List is GET /v1/orders.
 func (h *Handlers) List(c *gin.Context) error {
-	limit, cursor, err := page(c, 20, 100)
-	if err != nil {
-		return err
-	}
-	rows, next, err := h.service.OrdersOf(c.Request.Context(), h.Buyer(c), limit, cursor)
-	if err != nil {
-		return err
-	}
-	c.JSON(http.StatusOK, listed(rows, next, (*orders.Order).JSON))
-	return nil
-}
-
-func listed[T any](rows []orders.Order, next string, show func(*orders.Order) T) gin.H {
-	list := make([]T, len(rows))
-	for i := range rows {
-		list[i] = show(&rows[i])
-	}
-	return gin.H{"orders": list, "next_cursor": next}
+	return page(c, "orders", 20, 100, (*orders.Order).JSON, func(limit int, cursor string) ([]orders.Order, string, error) {
+		return h.service.OrdersOf(c.Request.Context(), h.Buyer(c), limit, cursor)
+	})
 }
 
 // Pay is POST /v1/orders/{id}/pay.
@@ -117,21 +106,13 @@ func (h *Handlers) Pay(c *gin.Context) error {
 		}
 	}
 	o, err := h.service.Pay(c.Request.Context(), buyer, id, ref)
-	if err != nil {
-		return err
-	}
-	c.JSON(http.StatusOK, o.JSON())
-	return nil
+	return answer(c, o, err)
 }
 
 // Cancel is POST /v1/orders/{id}/cancel. It takes no body.
 func (h *Handlers) Cancel(c *gin.Context) error {
 	o, err := h.service.Cancel(c.Request.Context(), h.Buyer(c), c.Param("id"))
-	if err != nil {
-		return err
-	}
-	c.JSON(http.StatusOK, o.JSON())
-	return nil
+	return answer(c, o, err)
 }
 
 // offerAge is how old what is on sale may be: so often is it read, whoever asks.
@@ -148,6 +129,9 @@ func (h *Handlers) readOffers(ctx context.Context) (offerBytes, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
 	defer cancel()
 	offers, err := h.service.Offers(ctx)
+	if err != nil {
+		return offerBytes{}, err
+	}
 	b, list := offerBytes{one: map[string][]byte{}}, make([][]byte, len(offers))
 	for i := range offers {
 		if list[i], err = json.Marshal(offers[i]); err != nil {
@@ -179,15 +163,16 @@ func (h *Handlers) Sale(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(offer)
-	if err != nil {
-		return err
-	}
-	return public(c, body)
+	c.Header("Cache-Control", forAll)
+	c.JSON(http.StatusOK, offer)
+	return nil
 }
 
+// forAll is what caches may do with what is on sale.
+const forAll = "public, max-age=1"
+
 func public(c *gin.Context, body []byte) error {
-	c.Header("Cache-Control", "public, max-age=1")
+	c.Header("Cache-Control", forAll)
 	c.Data(http.StatusOK, "application/json; charset=utf-8", body)
 	return nil
 }

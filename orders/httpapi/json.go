@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -149,14 +150,21 @@ func invalid(field, what string) error {
 	return &orders.InvalidError{Fields: map[string]string{field: what}}
 }
 
-// page reads ?limit=&cursor=.
-func page(c *gin.Context, usual, most int) (limit int, cursor string, err error) {
-	limit = usual
-	if s := c.Query("limit"); s != "" {
-		limit, err = strconv.Atoi(s)
-		if err != nil || limit < 1 || limit > most {
-			return 0, "", invalid("limit", fmt.Sprintf("must be 1 to %d", most))
-		}
+// page answers with a page of rows under a name, which ?limit=&cursor= choose.
+func page[Row, JSON any](c *gin.Context, name string, usual, most int, show func(*Row) JSON,
+	read func(limit int, cursor string) (rows []Row, next string, err error)) error {
+	limit, err := strconv.Atoi(cmp.Or(c.Query("limit"), strconv.Itoa(usual)))
+	if err != nil || limit < 1 || limit > most {
+		return invalid("limit", fmt.Sprintf("must be 1 to %d", most))
 	}
-	return limit, c.Query("cursor"), nil
+	rows, next, err := read(limit, c.Query("cursor"))
+	if err != nil {
+		return err
+	}
+	list := make([]JSON, len(rows))
+	for i := range rows {
+		list[i] = show(&rows[i])
+	}
+	c.JSON(http.StatusOK, gin.H{name: list, "next_cursor": next})
+	return nil
 }

@@ -46,53 +46,34 @@ func (h *Handlers) PutSale(c *gin.Context) error {
 // Audit is GET /v1/admin/sales/{sku}/audit.
 func (h *Handlers) Audit(c *gin.Context) error {
 	audit, err := h.service.Audit(c.Request.Context(), c.Param("sku"))
-	if err != nil {
-		return err
+	if err == nil {
+		c.JSON(http.StatusOK, audit)
 	}
-	c.JSON(http.StatusOK, audit)
-	return nil
+	return err
 }
 
 // Rows is GET /v1/admin/sales/{sku}/orders.
 func (h *Handlers) Rows(c *gin.Context) error {
-	limit, cursor, err := page(c, 100, 1000)
-	if err != nil {
-		return err
-	}
-	rows, next, err := h.service.OrdersOfSale(c.Request.Context(), c.Param("sku"), limit, cursor)
-	if err != nil {
-		return err
-	}
-	c.JSON(http.StatusOK, listed(rows, next, func(o *orders.Order) orders.RowJSON {
+	row := func(o *orders.Order) orders.RowJSON {
 		return orders.RowJSON{OrderJSON: o.JSON(), Key: o.IdempotencyKey}
-	}))
-	return nil
+	}
+	return page(c, "orders", 100, 1000, row, func(limit int, cursor string) ([]orders.Order, string, error) {
+		return h.service.OrdersOfSale(c.Request.Context(), c.Param("sku"), limit, cursor)
+	})
 }
 
 // Refunds is GET /v1/admin/refunds.
 func (h *Handlers) Refunds(c *gin.Context) error {
-	limit, cursor, err := page(c, 100, 1000)
-	if err != nil {
-		return err
-	}
-	rows, next, err := h.service.Refunds(c.Request.Context(), limit, cursor)
-	if err != nil {
-		return err
-	}
-	list := make([]orders.RefundJSON, len(rows))
-	for i := range rows {
-		list[i] = rows[i].JSON()
-	}
-	c.JSON(http.StatusOK, gin.H{"refunds": list, "next_cursor": next})
-	return nil
+	return page(c, "refunds", 100, 1000, (*orders.Refund).JSON, func(limit int, cursor string) ([]orders.Refund, string, error) {
+		return h.service.Refunds(c.Request.Context(), limit, cursor)
+	})
 }
 
 // Rebuild is POST /v1/admin/sales/{sku}/rebuild.
 func (h *Handlers) Rebuild(c *gin.Context) error {
 	audit, err := h.service.Rebuild(c.Request.Context(), c.Param("sku"))
-	if err != nil {
-		return err
+	if err == nil {
+		c.JSON(http.StatusOK, audit)
 	}
-	c.JSON(http.StatusOK, audit)
-	return nil
+	return err
 }

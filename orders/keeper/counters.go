@@ -28,12 +28,6 @@ type Counters struct {
 	DirectRefused atomic.Int64 // buyers for whom it had no room
 }
 
-func (c *Counters) drained(n int) { c.Drained.Add(int64(n)) }
-
-func (c *Counters) released(units int64) { c.Released.Add(units) }
-
-func (c *Counters) rebuilt() { c.Rebuilt.Add(1) }
-
 // A Commit is what a keeper carried over at once, as Config.OnCommit hears of
 // it. Its transaction may be one that other keepers share (groupcommit.go), and Took
 // has the wait for that.

@@ -73,7 +73,7 @@ func (k *Keeper) Progressed() time.Time { return *k.progressed.Load() }
 // Balance is what the last comparison found, or nil.
 func (k *Keeper) Balance() *Balance { return k.balance.Load() }
 
-// Counters are what the keeper has done, or all those of its node.
+// Counters are what the keepers of its node have done.
 func (k *Keeper) Counters() *Counters { return k.count }
 
 // Pass does its steps in this order: drain the queue, release what has ended,
@@ -207,7 +207,7 @@ func (k *Keeper) ack(ctx context.Context, verdicts []orders.Decision) error {
 		return err
 	}
 	k.progress()
-	k.count.drained(len(verdicts))
+	k.count.Drained.Add(int64(len(verdicts)))
 	return nil
 }
 
@@ -256,7 +256,7 @@ func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
 			return 0, err
 		}
 		k.progress()
-		k.count.released(units)
+		k.count.Released.Add(units)
 	}
 	for holds := range slices.Chunk(paid, k.batch) {
 		if err := k.gate.Confirm(ctx, k.sku, epoch, holds); err != nil {

@@ -129,7 +129,7 @@ func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft) (stock inv
 	opened, err = k.gate.Install(ctx, d, was.Epoch, r.Epoch, r.Stock)
 	if opened {
 		k.direct = false
-		k.count.rebuilt()
+		k.count.Rebuilt.Add(1)
 		k.log.Info("gate built", "sku", k.sku, "epoch", r.Epoch, "fence", k.fence, "existed", was.Exists,
 			"available_before", was.Available, "available", r.Stock.Available, "holds", r.Stock.Holds)
 	}

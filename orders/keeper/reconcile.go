@@ -86,7 +86,7 @@ func (k *Keeper) check(ctx context.Context) error {
 	if !k.marked {
 		return nil
 	}
-	d, err := k.measure(ctx, k.orders, k.buyers)
+	d, err := k.measure(ctx, slices.Collect(maps.Keys(k.orders)), slices.Collect(maps.Keys(k.buyers)))
 	if err != nil || !d.known {
 		return err
 	}
@@ -158,8 +158,7 @@ func (d *drift) symptom() string {
 // measure compares the sums, and these orders and buyers. What it finds is
 // so: the caller is between two steps of a keeper's pass. The order of reading
 // matters: the gate at one instant, then the rows, then the fence.
-func (k *Keeper) measure(ctx context.Context, withOrders, ofBuyers map[string]bool) (d drift, err error) {
-	ids, names := slices.Collect(maps.Keys(withOrders)), slices.Collect(maps.Keys(ofBuyers))
+func (k *Keeper) measure(ctx context.Context, ids, names []string) (d drift, err error) {
 	if d.gate, err = k.gate.Tally(ctx, k.sku, ids, names); err != nil {
 		return d, err
 	}
@@ -245,13 +244,13 @@ func buyersOff(gate inventory.Tally, rows []orders.Order) map[string]bool {
 // last compared the stores, between two of its steps: exact, however busy the
 // sale was (reconcile.go). Units.
 type Balance struct {
-	Total     int64
-	Available int64 // at the gate
-	Queued    int64 // let in by the gate and not yet rows
-	Sold      int64 // of open and paid rows
-	Restoring int64 // of closed rows that the gate has not been told of
-	Drift     int64 // what nobody can account for; below 0 units that there are not
-	At        time.Time
+	Total     int64     `json:"total"`
+	Available int64     `json:"available"` // at the gate
+	Queued    int64     `json:"queued"`    // let in by the gate and not yet rows
+	Sold      int64     `json:"sold"`      // of open and paid rows
+	Restoring int64     `json:"restoring"` // of closed rows that the gate has not been told of
+	Drift     int64     `json:"drift"`     // what nobody can account for; below 0 units that there are not
+	At        time.Time `json:"-"`
 
-	Off bool // they differ, maybe not in sum
+	Off bool `json:"-"` // they differ, maybe not in sum
 }

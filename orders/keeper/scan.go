@@ -114,7 +114,7 @@ func (k *Keeper) compareRows(ctx context.Context, r *scan, ids, buyers []string)
 }
 
 func (k *Keeper) noteDrift(ctx context.Context, r *scan, ids, buyers []string) error {
-	d, err := k.measure(ctx, set(ids), set(buyers))
+	d, err := k.measure(ctx, ids, buyers)
 	if err != nil || !d.known {
 		return err
 	}
@@ -122,20 +122,10 @@ func (k *Keeper) noteDrift(ctx context.Context, r *scan, ids, buyers []string) e
 	return nil
 }
 
-func set(names []string) map[string]bool {
-	m := make(map[string]bool, len(names))
-	for _, name := range names {
-		m[name] = true
-	}
-	return m
-}
-
 func union(a, b map[string]bool) map[string]bool {
 	if a == nil {
 		return b
 	}
-	for name := range b {
-		a[name] = true
-	}
+	maps.Copy(a, b)
 	return a
 }

@@ -115,7 +115,7 @@ func (w *sweepers) keep(t *testing.T, st *store.Store, gate keeper.Gate) (done b
 	if err != nil || left == 0 {
 		return true, err
 	}
-	k, err := keeper.One(t.Context(), keeper.Params{Store: st, Gate: gate, Batch: max(2, w.orders/20), Log: kit.Quiet(t)}, "S")
+	k, err := bare.One(t, st, gate, max(2, w.orders/20), "S")
 	if err != nil {
 		return false, err
 	}

@@ -98,9 +98,6 @@ func (s *Service) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order
 	if err := f.Err(); err != nil {
 		return nil, err
 	}
-	if err := s.allow(ctx, buyer, "", ""); err != nil {
-		return nil, err
-	}
 	o, err := s.end(ctx, buyer, id, func() (*orders.Order, error) { return s.store.Pay(ctx, buyer, id, ref) })
 	if errors.Is(err, orders.ErrOrderClosed) || errors.Is(err, orders.ErrAlreadyPaid) || errors.Is(err, orders.ErrHoldsNone) {
 		return s.payLate(ctx, buyer, id, ref)
@@ -110,9 +107,6 @@ func (s *Service) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order
 
 // Cancel cancels an order; see Store.Cancel.
 func (s *Service) Cancel(ctx context.Context, buyer, id string) (*orders.Order, error) {
-	if err := s.allow(ctx, buyer, "", ""); err != nil {
-		return nil, err
-	}
 	return s.end(ctx, buyer, id, func() (*orders.Order, error) { return s.store.Cancel(ctx, buyer, id) })
 }
 
@@ -124,8 +118,11 @@ func (s *Service) allow(ctx context.Context, buyer, ip, sku string) error {
 	return s.cfg.Limiter.Allow(ctx, buyer, ip, sku)
 }
 
-// end ends an order, and has the SKU's keeper tell the gate.
+// end asks the limiter, ends an order, and has the SKU's keeper tell the gate.
 func (s *Service) end(ctx context.Context, buyer, id string, do func() (*orders.Order, error)) (*orders.Order, error) {
+	if err := s.allow(ctx, buyer, "", ""); err != nil {
+		return nil, err
+	}
 	if !orders.IsOrderID(id) {
 		return nil, orders.ErrNotFound
 	}

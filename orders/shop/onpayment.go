@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/google/uuid"
-
 	"flashsale/inventory"
 	"flashsale/orders"
 )
@@ -90,12 +88,8 @@ const soldOutFor = 100 * time.Millisecond
 // with a durable order or with a no. Errors, beside those of Place: orders.ErrNotDirect
 // and orders.ErrTakesUnits, and then nothing has happened.
 func (s *Service) placeInLine(ctx context.Context, l *line, p Placement) (Placed, error) {
-	id, err := orders.NewOrderID(p.SKU)
-	if err != nil {
-		return Placed{}, err
-	}
 	v, err := l.place(ctx, p.SKU, inventory.Queued{
-		OrderID: id, Buyer: p.Buyer, Quantity: p.Quantity, Key: p.Key, Fingerprint: p.fingerprint(),
+		OrderID: orders.NewOrderID(p.SKU), Buyer: p.Buyer, Quantity: p.Quantity, Key: p.Key, Fingerprint: p.fingerprint(),
 	})
 	switch {
 	case errors.Is(err, inventory.ErrNotOpen), errors.Is(err, inventory.ErrClosed):
@@ -114,12 +108,8 @@ func (s *Service) placeInLine(ctx context.Context, l *line, p Placement) (Placed
 // why the payment is refused; else payment knows what was decided, or it is
 // still to be tried.
 func (s *Service) payDirect(ctx context.Context, o *orders.Order, ref string) (refused orders.Reason) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return ""
-	}
 	v, err := s.direct.place(ctx, o.SKU, inventory.Queued{
-		OrderID: id.String(), Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: o.ID,
+		OrderID: newHoldID(), Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: o.ID,
 	})
 	if err == nil && o.Status == orders.AwaitingPayment { // else the refusal is a row
 		return v.Refused

@@ -141,7 +141,7 @@ func TestOrderingOnPayment(t *testing.T) {
 func (p *shop) shown(t testing.TB, id string) string {
 	t.Helper()
 	o := kit.RowsOf(t, p.store.DB)[id]
-	text, err := json.Marshal(&o)
+	text, err := json.Marshal(o.JSON())
 	kit.Must(t, err)
 	return string(text)
 }

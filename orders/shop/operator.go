@@ -115,7 +115,8 @@ func (s *Service) Offer(ctx context.Context, sku string) (orders.Offer, error) {
 	return offers[0], nil
 }
 
-// Offers returns all sales that are of interest, the newest first.
+// Offers returns all sales that are of interest, the newest first. With an error, what
+// is available is only what the rows leave over.
 func (s *Service) Offers(ctx context.Context) ([]orders.Offer, error) {
 	sales, _, err := s.catalog.Sales(ctx)
 	if err != nil {
@@ -124,6 +125,8 @@ func (s *Service) Offers(ctx context.Context) ([]orders.Offer, error) {
 	return s.offers(ctx, sales)
 }
 
+// offers are of use with an error, too: then Available is what the rows leave over, as
+// far as this node knows.
 func (s *Service) offers(ctx context.Context, sales []orders.Sale) ([]orders.Offer, error) {
 	_, now, err := s.catalog.Sales(ctx)
 	if err != nil {
@@ -140,7 +143,7 @@ func (s *Service) offers(ctx context.Context, sales []orders.Sale) ([]orders.Off
 	}
 	summaries, err := s.gate.Summaries(ctx, skus...)
 	if err != nil {
-		return nil, errors.Join(orders.ErrUnavailable, err)
+		return offers, errors.Join(orders.ErrUnavailable, err)
 	}
 	for i, offer := range gated {
 		if summaries[i].Exists {
@@ -155,21 +158,15 @@ func (s *Service) OrdersOfSale(ctx context.Context, sku string, limit int, curso
 	if _, err := s.catalog.Sale(ctx, sku); err != nil {
 		return nil, "", err
 	}
-	rows, next, err := s.store.OrdersOfSale(ctx, sku, limit, cursor)
-	rows, err = store.Durably(ctx, s.store, rows, err)
-	return rows, next, err
+	return s.store.OrdersOfSale(ctx, sku, limit, cursor)
 }
 
 // Refunds reads a page of what is owed for payments of closed orders.
 func (s *Service) Refunds(ctx context.Context, limit int, cursor string) ([]orders.Refund, string, error) {
-	rows, next, err := s.store.Refunds(ctx, limit, cursor)
-	rows, err = store.Durably(ctx, s.store, rows, err)
-	return rows, next, err
+	return s.store.Refunds(ctx, limit, cursor)
 }
 
 // OrdersOf reads a page of buyer's orders.
 func (s *Service) OrdersOf(ctx context.Context, buyer string, limit int, cursor string) ([]orders.Order, string, error) {
-	rows, next, err := s.store.OrdersOfBuyer(ctx, buyer, limit, cursor)
-	rows, err = store.Durably(ctx, s.store, rows, err)
-	return rows, next, err
+	return s.store.OrdersOfBuyer(ctx, buyer, limit, cursor)
 }

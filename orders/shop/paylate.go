@@ -132,18 +132,18 @@ func (p *latePayment) wait(ctx context.Context, o *orders.Order) (no orders.Reas
 	return ""
 }
 
+// newHoldID is what gate and queue know one attempt by. It is no order's id.
+func newHoldID() string { return uuid.Must(uuid.NewV7()).String() }
+
 // holdAgain asks the gate for the units of an expired order, as for a new one.
 // It returns whom the keeper tells, or why there are none, or neither when the
 // gate is away, has not answered or has units that rest: asking again under the
 // same key takes nothing more.
 func (s *Service) holdAgain(ctx context.Context, o *orders.Order, ref string) (hold *waiter, refused orders.Reason) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return nil, ""
-	}
-	hold = s.waiters.wait(id.String())
+	id := newHoldID()
+	hold = s.waiters.wait(id)
 	reserved, err := s.gate.Reserve(ctx, inventory.Request{
-		OrderID: id.String(), SKU: o.SKU, Buyer: o.Buyer, Quantity: o.Quantity,
+		OrderID: id, SKU: o.SKU, Buyer: o.Buyer, Quantity: o.Quantity,
 		Key: ref, Pays: o.ID, Node: s.cfg.Node, Trace: s.cfg.Trace(ctx),
 	})
 	if err == nil && !reserved.Replayed {

@@ -102,12 +102,8 @@ func (s *Service) isOld(sale *orders.Sale, err error) bool {
 
 // placeAtGate is the way of an order through gate, queue and keeper.
 func (s *Service) placeAtGate(ctx context.Context, p Placement, sale *orders.Sale) (Placed, error) {
-	id, err := orders.NewOrderID(p.SKU)
-	if err != nil {
-		return Placed{}, err
-	}
 	request := inventory.Request{
-		OrderID: id, SKU: p.SKU, Buyer: p.Buyer, Quantity: p.Quantity,
+		OrderID: orders.NewOrderID(p.SKU), SKU: p.SKU, Buyer: p.Buyer, Quantity: p.Quantity,
 		Key: p.Key, Fingerprint: p.fingerprint(), Node: s.cfg.Node, Epoch: sale.GateEpoch(), Trace: s.cfg.Trace(ctx),
 	}
 	waiter := s.waiters.wait(request.OrderID)

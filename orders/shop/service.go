@@ -1,6 +1,7 @@
 package shop
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -71,23 +72,13 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Node == "" {
-		c.Node = uuid.NewString()
-	}
-	if c.Wait <= 0 {
-		c.Wait = 2 * time.Second
-	}
-	if c.MaxQuantity <= 0 {
-		c.MaxQuantity = 10
-	}
-	if c.SweepEvery <= 0 {
-		c.SweepEvery = 500 * time.Millisecond
-	}
+	// What is below zero was not given, either.
+	c.Node, c.Log = cmp.Or(c.Node, uuid.NewString()), cmp.Or(c.Log, slog.Default())
+	c.Wait = cmp.Or(max(c.Wait, 0), 2*time.Second)
+	c.MaxQuantity = cmp.Or(max(c.MaxQuantity, 0), 10)
+	c.SweepEvery = cmp.Or(max(c.SweepEvery, 0), 500*time.Millisecond)
 	if c.Clock == nil {
 		c.Clock = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.Default()
 	}
 	if c.Trace == nil {
 		c.Trace = func(context.Context) string { return "" }

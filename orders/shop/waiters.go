@@ -1,6 +1,7 @@
 package shop
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -36,17 +37,10 @@ func (w *waiters) wait(id string) *waiter {
 func (w *waiters) leave(one *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	rest := w.byID[one.id][:0]
-	for _, other := range w.byID[one.id] {
-		if other != one {
-			rest = append(rest, other)
-		}
-	}
-	if len(rest) == 0 {
+	rest := slices.DeleteFunc(w.byID[one.id], func(other *waiter) bool { return other == one })
+	if w.byID[one.id] = rest; len(rest) == 0 {
 		delete(w.byID, one.id)
-		return
 	}
-	w.byID[one.id] = rest
 }
 
 // tell gives everybody who waits for an order the outcome.

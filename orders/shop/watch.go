@@ -24,13 +24,5 @@ func (s *Service) Watched(ctx context.Context, skus ...string) (offers []orders.
 		}
 	}
 	offers, err := s.offers(ctx, sales)
-	if err == nil {
-		return offers, true
-	}
-	now := s.catalog.Now()
-	offers = make([]orders.Offer, len(sales))
-	for i, sale := range sales {
-		offers[i] = orders.Offer{Sale: sale, Available: sale.Total - sale.Sold, Now: now}
-	}
-	return offers, false
+	return offers, err == nil
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"flashsale/inventory"
 	"flashsale/orders"
@@ -47,10 +49,7 @@ func (s *Store) Audit(ctx context.Context, look func(ctx context.Context, sku st
 func (s *Store) Unsold(ctx context.Context, sku string) (v inventory.View, err error) {
 	err = s.DB.WithContext(ctx).Raw(`SELECT total - sold - (SELECT COALESCE(SUM(quantity), 0) FROM orders
 		WHERE sku = ? AND status IN ? AND restored_at IS NULL) FROM sales WHERE sku = ?`, sku, orders.ClosedStatuses, sku).Scan(&v.Available).Error
-	if err != nil {
-		err = fmt.Errorf("units of %s that are not sold: %w", sku, err)
-	}
-	return v, err
+	return v, wrap(err, "units of %s that are not sold", sku)
 }
 
 func (s *Store) auditRows(ctx context.Context, a *Audit, view inventory.View) error {
@@ -66,13 +65,11 @@ func (s *Store) auditRows(ctx context.Context, a *Audit, view inventory.View) er
 
 	// The queue is read before the rows. An order that became a row in between
 	// is in both and counts as a row.
-	queued := make([]string, 0, len(view.Queued))
-	for id, units := range view.Queued {
-		queued = append(queued, id)
+	for _, units := range view.Queued {
 		a.Held += units
 	}
-	for start := 0; start < len(queued); start += 1000 {
-		behind, err := s.Behind(ctx, queued[start:min(start+1000, len(queued))])
+	for some := range slices.Chunk(slices.Collect(maps.Keys(view.Queued)), 1000) {
+		behind, err := s.Behind(ctx, some)
 		if err != nil {
 			return err
 		}

@@ -120,29 +120,23 @@ func (s *Store) Expire(ctx context.Context) (map[string]int64, error) {
 // stays empty until the keeper has given the units back to the gate. Orders that
 // await payment have no units, and were released before.
 func (s *Store) close(ctx context.Context, sku string, from, to orders.Status, where string, args ...any) (int64, error) {
-	var closed int64
-	err := s.Transact(ctx, func(tx *gorm.DB) error {
+	closed, err := transact(ctx, s, func(tx *gorm.DB) (int64, error) {
 		sale, err := s.LockSale(tx, sku)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		closed = 0
 		var due []orders.Order
 		if err := tx.Select("id", "quantity").Where("sku = ? AND status = ?", sku, from).
 			Where(where, args...).Limit(expireBatch).Find(&due).Error; err != nil || len(due) == 0 {
-			return err
+			return 0, err
 		}
-		var units int64
-		closed, units, err = closeEach(tx, due, from, to, sale.Now)
+		closed, units, err := closeEach(tx, due, from, to, sale.Now)
 		if err != nil || from == orders.AwaitingPayment {
-			return err
+			return closed, err
 		}
-		return tx.Exec("UPDATE sales SET sold = sold - ? WHERE sku = ?", units, sku).Error
+		return closed, tx.Exec("UPDATE sales SET sold = sold - ? WHERE sku = ?", units, sku).Error
 	})
-	if err != nil {
-		return 0, fmt.Errorf("close orders of %s as %s: %w", sku, to, err)
-	}
-	return closed, nil
+	return closed, wrap(err, "close orders of %s as %s", sku, to)
 }
 
 // closeEach closes those of the orders that are still pending, and returns how

@@ -20,15 +20,13 @@ import (
 //
 // Errors: ErrFenced; else the outcome is unknown.
 func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []inventory.Queued) ([]orders.Decision, error) {
-	var verdicts []orders.Decision
-	err := s.Transact(ctx, func(tx *gorm.DB) error {
+	verdicts, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
 		// The row first: what is read after it can no longer change.
 		sale, err := s.lockSaleAs(tx, sku, fence)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		verdicts, err = s.insertBatch(tx, SaleBatch{sale, fence, queued}, gated)
-		return err
+		return s.insertBatch(tx, SaleBatch{sale, fence, queued}, gated)
 	})
 	if err == nil {
 		err = s.known(ctx, verdicts)
@@ -166,13 +164,10 @@ func countSold(tx *gorm.DB, sku string, fence, units int64) error {
 		return nil
 	}
 	r := tx.Exec("UPDATE sales SET sold = sold + ? WHERE sku = ? AND fence = ? AND sold + ? <= total", units, sku, fence, units)
-	if r.Error != nil {
-		return fmt.Errorf("count %d units of %s as sold: %w", units, sku, r.Error)
+	if r.Error == nil && r.RowsAffected != 1 {
+		r.Error = errRefused
 	}
-	if r.RowsAffected != 1 {
-		return fmt.Errorf("count %d units of %s as sold: %w", units, sku, errRefused)
-	}
-	return nil
+	return wrap(r.Error, "count %d units of %s as sold", units, sku)
 }
 
 // errRefused says that the database has not counted units as sold, although the

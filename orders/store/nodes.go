@@ -99,16 +99,11 @@ func (s *Store) Nodes(ctx context.Context, alive time.Duration) ([]Node, error) 
 		return nil, fmt.Errorf("read the nodes: %w", err)
 	}
 	var rows []Node
-	if err := db.Where("seen_at > ? AND seen_at < ?", now.Add(-alive), now.Add(alive)).Order("id").Find(&rows).Error; err != nil {
-		return nil, fmt.Errorf("read the nodes: %w", err)
-	}
-	return rows, nil
+	err = db.Where("seen_at > ? AND seen_at < ?", now.Add(-alive), now.Add(alive)).Order("id").Find(&rows).Error
+	return rows, wrap(err, "read the nodes")
 }
 
 // Leave takes the node's row away: the others need not wait for it to grow old.
 func (s *Store) Leave(ctx context.Context, node string) error {
-	if err := s.DB.WithContext(ctx).Delete(&Node{ID: node}).Error; err != nil {
-		return fmt.Errorf("leave as %s: %w", node, err)
-	}
-	return nil
+	return wrap(s.DB.WithContext(ctx).Delete(&Node{ID: node}).Error, "leave as %s", node)
 }

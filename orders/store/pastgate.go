@@ -29,13 +29,10 @@ func (s *Store) EnterDirect(ctx context.Context, sku, master string, alive time.
 	err = again(ctx, func() error {
 		r := db.Exec("UPDATE sales SET fence = fence + 1, epoch = epoch + 1, mode = ? WHERE sku = ? AND mode = ? AND "+noneWrites,
 			orders.ModeDirect, sku, orders.ModeGate, now.Add(-alive), now.Add(alive), ","+master+",", ","+inventory.Whole+",")
-		entered = r.RowsAffected == 1
+		entered = r.Error == nil && r.RowsAffected == 1
 		return r.Error
 	})
-	if err != nil {
-		return false, fmt.Errorf("sell %s in direct mode: %w", sku, err)
-	}
-	return entered, nil
+	return entered, wrap(err, "sell %s in direct mode", sku)
 }
 
 // Direct is Commit for orders of a sale that is sold in direct mode. Who is
@@ -53,26 +50,24 @@ func (s *Store) Direct(ctx context.Context, sku string, batch []inventory.Queued
 // CommitPastGate is Commit for orders that no gate has judged: what the gate
 // looks at beside the stock is looked at here, under the sale's row lock.
 func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventory.Queued, by origin, may func(*LockedSale) error) ([]orders.Decision, error) {
-	var verdicts []orders.Decision
-	err := s.Transact(ctx, func(tx *gorm.DB) error {
+	verdicts, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
 		sale, err := s.LockSale(tx, sku)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		switch {
 		case sale.Now.Before(sale.OpensAt):
-			return inventory.ErrNotOpen
+			return nil, inventory.ErrNotOpen
 		case !sale.Now.Before(sale.ClosesAt):
-			return inventory.ErrClosed
+			return nil, inventory.ErrClosed
 		}
 		if err := may(sale); err != nil {
-			return err
+			return nil, err
 		}
 		for i := range batch {
 			batch[i].At = sale.Now
 		}
-		verdicts, err = s.insertBatch(tx, SaleBatch{sale, sale.Fence, batch}, by)
-		return err
+		return s.insertBatch(tx, SaleBatch{sale, sale.Fence, batch}, by)
 	})
 	if err == nil {
 		err = s.known(ctx, verdicts)

@@ -16,33 +16,32 @@ import (
 
 // OrderOf reads one order of buyer. Somebody else's is ErrNotFound.
 func (s *Store) OrderOf(ctx context.Context, buyer, id string) (*orders.Order, error) {
-	return s.take(ctx, "id = ? AND buyer = ?", id, buyer)
+	return take[orders.Order](s.DB.WithContext(ctx).Where("id = ? AND buyer = ?", id, buyer), "order")
 }
 
 // OrderByKey reads the order that buyer made of sku under an idempotency key.
 func (s *Store) OrderByKey(ctx context.Context, sku, buyer, key string) (*orders.Order, error) {
-	return s.take(ctx, "sku = ? AND buyer = ? AND idempotency_key = ?", sku, buyer, key)
+	return take[orders.Order](s.DB.WithContext(ctx).Where("sku = ? AND buyer = ? AND idempotency_key = ?", sku, buyer, key), "order")
 }
 
-func (s *Store) take(ctx context.Context, where string, args ...any) (*orders.Order, error) {
-	var o orders.Order
-	err := s.DB.WithContext(ctx).Where(where, args...).Take(&o).Error
+// take reads the one row of a query. Error: ErrNotFound.
+func take[Row any](q *gorm.DB, what string) (*Row, error) {
+	var row Row
+	err := q.Take(&row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return nil, orders.ErrNotFound
+		err = orders.ErrNotFound
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read order: %w", err)
+		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
-	return &o, nil
+	return &row, nil
 }
 
 // OrdersByID reads those of the orders that are durable.
 func (s *Store) OrdersByID(ctx context.Context, ids []string) ([]orders.Order, error) {
 	var rows []orders.Order
-	if err := s.DB.WithContext(ctx).Where("id IN ?", ids).Find(&rows).Error; err != nil {
-		return nil, fmt.Errorf("read %d orders: %w", len(ids), err)
-	}
-	return rows, nil
+	err := s.DB.WithContext(ctx).Where("id IN ?", ids).Find(&rows).Error
+	return rows, wrap(err, "read %d orders", len(ids))
 }
 
 // OrdersOfBuyer reads a page of buyer's orders, newest first. The cursor is
@@ -56,15 +55,19 @@ func (s *Store) OrdersOfBuyer(ctx context.Context, buyer string, limit int, curs
 		}
 		q = q.Where("created_at < ? OR (created_at = ? AND id < ?)", at, at, id)
 	}
-	var rows []orders.Order
-	if err := q.Order("created_at DESC, id DESC").Limit(limit + 1).Find(&rows).Error; err != nil {
-		return nil, "", fmt.Errorf("read orders of %s: %w", buyer, err)
+	rows, next, err := page(s, q.Order("created_at DESC, id DESC"), limit, func(o orders.Order) string { return cursorAt(o.CreatedAt, o.ID) })
+	return rows, next, wrap(err, "read orders of %s", buyer)
+}
+
+// page reads the first rows of a query, at most limit, and the cursor after the last
+// of them, "" where there are no more. What it returns is durable.
+func page[Row any](s *Store, q *gorm.DB, limit int, cursor func(Row) string) (rows []Row, next string, err error) {
+	err = q.Limit(limit + 1).Find(&rows).Error
+	rows, err = Durably(q.Statement.Context, s, rows, err)
+	if err != nil || len(rows) <= limit {
+		return rows, "", err
 	}
-	if len(rows) <= limit {
-		return rows, "", nil
-	}
-	last := rows[limit-1]
-	return rows[:limit], cursorAt(last.CreatedAt, last.ID), nil
+	return rows[:limit], cursor(rows[limit-1]), nil
 }
 
 // OrdersOfSale reads a page of all rows of sku by id.
@@ -72,14 +75,9 @@ func (s *Store) OrdersOfSale(ctx context.Context, sku string, limit int, cursor 
 	if cursor != "" && !orders.IsOrderID(cursor) {
 		return nil, "", errCursor()
 	}
-	var rows []orders.Order
-	if err := s.DB.WithContext(ctx).Where("sku = ? AND id > ?", sku, cursor).Order("id").Limit(limit + 1).Find(&rows).Error; err != nil {
-		return nil, "", fmt.Errorf("read orders of %s: %w", sku, err)
-	}
-	if len(rows) <= limit {
-		return rows, "", nil
-	}
-	return rows[:limit], rows[limit-1].ID, nil
+	q := s.DB.WithContext(ctx).Where("sku = ? AND id > ?", sku, cursor).Order("id")
+	rows, next, err := page(s, q, limit, func(o orders.Order) string { return o.ID })
+	return rows, next, wrap(err, "read orders of %s", sku)
 }
 
 func cursorAt(t time.Time, id string) string {

@@ -103,15 +103,10 @@ func (s *Store) Refunds(ctx context.Context, limit int, cursor string) ([]orders
 		}
 		q = q.Where("order_id > ? OR (order_id = ? AND payment_ref > ?)", id, id, ref)
 	}
-	var rows []orders.Refund
-	if err := q.Order("order_id, payment_ref").Limit(limit + 1).Find(&rows).Error; err != nil {
-		return nil, "", fmt.Errorf("read refunds: %w", err)
-	}
-	if len(rows) <= limit {
-		return rows, "", nil
-	}
-	last := rows[limit-1]
-	return rows[:limit], base64.RawURLEncoding.EncodeToString([]byte(last.OrderID + " " + last.PaymentRef)), nil
+	rows, next, err := page(s, q.Order("order_id, payment_ref"), limit, func(r orders.Refund) string {
+		return base64.RawURLEncoding.EncodeToString([]byte(r.OrderID + " " + r.PaymentRef))
+	})
+	return rows, next, wrap(err, "read refunds")
 }
 
 // payAnew turns the order of a verdict from expired or awaiting_payment into paid, in one
@@ -127,8 +122,5 @@ func payAnew(tx *gorm.DB, v orders.Decision, now time.Time) error {
 	if r.Error == nil && r.RowsAffected != 1 {
 		r.Error = orders.ErrChanged
 	}
-	if r.Error != nil {
-		return fmt.Errorf("pay order %s anew: %w", p.Order, r.Error)
-	}
-	return nil
+	return wrap(r.Error, "pay order %s anew", p.Order)
 }

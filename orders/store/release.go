@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 
 	"gorm.io/gorm"
 
@@ -24,10 +23,7 @@ func (s *Store) Ended(ctx context.Context, sku string, limit int) ([]ended, erro
 		Joins("JOIN sales AS s ON s.sku = o.sku").
 		Where("o.status IN ? AND o.restored_at IS NULL AND o.sku = ?", orders.FinalStatuses, sku).
 		Limit(limit).Scan(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("read ended orders of %s: %w", sku, err)
-	}
-	return rows, nil
+	return rows, wrap(err, "read ended orders of %s", sku)
 }
 
 // EndedSKUs returns the SKUs that have such orders.
@@ -36,10 +32,7 @@ func (s *Store) EndedSKUs(ctx context.Context) ([]string, error) {
 	err := s.DB.WithContext(ctx).Model(&orders.Order{}).Distinct("sku").
 		Where("status IN ? AND restored_at IS NULL", orders.FinalStatuses).
 		Pluck("sku", &skus).Error
-	if err != nil {
-		return nil, fmt.Errorf("look for ended orders: %w", err)
-	}
-	return skus, nil
+	return skus, wrap(err, "look for ended orders")
 }
 
 // MarkReleased notes that the gate has heard of the end of these orders. Only
@@ -52,8 +45,5 @@ func (s *Store) MarkReleased(ctx context.Context, sku string, fence int64, ids [
 		return tx.Model(&orders.Order{}).Where("id IN ? AND restored_at IS NULL", ids).
 			Updates(map[string]any{"restored_at": s.now()}).Error
 	})
-	if err != nil {
-		return fmt.Errorf("mark %d orders of %s released: %w", len(ids), sku, err)
-	}
-	return nil
+	return wrap(err, "mark %d orders of %s released", len(ids), sku)
 }

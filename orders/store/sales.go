@@ -68,15 +68,7 @@ func (s *Store) PutSale(ctx context.Context, sale orders.Sale) (bool, error) {
 
 // Sale reads one sale. Error: ErrNotFound.
 func (s *Store) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
-	var sale orders.Sale
-	err := s.DB.WithContext(ctx).Where("sku = ?", sku).Take(&sale).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return nil, fmt.Errorf("sale %s: %w", sku, orders.ErrNotFound)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read sale %s: %w", sku, err)
-	}
-	return &sale, nil
+	return take[orders.Sale](s.DB.WithContext(ctx).Where("sku = ?", sku), "sale "+sku)
 }
 
 // listedFor is how long after it closed a sale that is over is still listed.
@@ -90,10 +82,8 @@ func (s *Store) Sales(ctx context.Context) ([]orders.Sale, time.Time, error) {
 		return nil, now, fmt.Errorf("read the database's clock: %w", err)
 	}
 	var sales []orders.Sale
-	if err := db.Where("mode <> ? OR closes_at > ?", orders.ModeOver, now.Add(-listedFor)).Order("opens_at DESC, sku").Find(&sales).Error; err != nil {
-		return nil, now, fmt.Errorf("read sales: %w", err)
-	}
-	return sales, now, nil
+	err = db.Where("mode <> ? OR closes_at > ?", orders.ModeOver, now.Add(-listedFor)).Order("opens_at DESC, sku").Find(&sales).Error
+	return sales, now, wrap(err, "read sales")
 }
 
 // ReplaceGate asks for the rebuild of the gate of that epoch, as AskRebuild does,
@@ -102,54 +92,43 @@ func (s *Store) ReplaceGate(ctx context.Context, sku string, epoch int64) error 
 	err := again(ctx, func() error {
 		return s.DB.WithContext(ctx).Exec("UPDATE sales SET epoch = epoch + 1 WHERE sku = ? AND epoch = ?", sku, epoch).Error
 	})
-	if err != nil {
-		return fmt.Errorf("ask for another gate of %s: %w", sku, err)
-	}
-	return nil
+	return wrap(err, "ask for another gate of %s", sku)
 }
 
 // AskRebuild asks the keeper of sku to rebuild its gate, by raising the epoch
 // in the database: a gate of another epoch is one to rebuild. It returns the
 // epoch that the gate will have passed by then.
 func (s *Store) AskRebuild(ctx context.Context, sku string) (int64, error) {
-	var epoch int64
-	err := s.Transact(ctx, func(tx *gorm.DB) error {
+	epoch, err := transact(ctx, s, func(tx *gorm.DB) (int64, error) {
 		sale, err := s.LockSale(tx, sku)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		epoch = sale.Epoch + 1
+		epoch := sale.Epoch + 1
 		if sale.Mode == orders.ModeOver {
 			sale.Mode = orders.ModeGate
 		}
-		return tx.Exec("UPDATE sales SET epoch = ?, mode = ? WHERE sku = ?", epoch, sale.Mode, sku).Error
+		return epoch, tx.Exec("UPDATE sales SET epoch = ?, mode = ? WHERE sku = ?", epoch, sale.Mode, sku).Error
 	})
-	if err != nil {
-		return 0, fmt.Errorf("ask for a rebuild of %s: %w", sku, err)
-	}
-	return epoch, nil
+	return epoch, wrap(err, "ask for a rebuild of %s", sku)
 }
 
 // Finish notes that Redis has forgotten a sale, and tells whether it did. It does
 // not while the sale is on, or an order of it is open: then the gate is built anew.
 // Error: ErrFenced.
 func (s *Store) Finish(ctx context.Context, sku string, fence int64) (finished bool, err error) {
-	over := false // not the result: the transaction may go on after Transact has returned
-	err = s.Transact(ctx, func(tx *gorm.DB) error {
+	finished, err = transact(ctx, s, func(tx *gorm.DB) (over bool, err error) {
 		sale, err := s.lockSaleAs(tx, sku, fence)
 		if err != nil {
-			return err
+			return false, err
 		}
 		open, err := s.HasOpenOrders(tx, sku)
-		if over = err == nil && !open && !sale.Now.Before(sale.ClosesAt); !over {
-			return err
+		if err != nil || open || sale.Now.Before(sale.ClosesAt) {
+			return false, err
 		}
-		return tx.Exec("UPDATE sales SET mode = ? WHERE sku = ? AND fence = ?", orders.ModeOver, sku, fence).Error
+		return true, tx.Exec("UPDATE sales SET mode = ? WHERE sku = ? AND fence = ?", orders.ModeOver, sku, fence).Error
 	})
-	if err != nil {
-		return false, fmt.Errorf("finish %s: %w", sku, err)
-	}
-	return over, nil
+	return finished, wrap(err, "finish %s", sku)
 }
 
 // HasOpenOrders tells whether there are orders of sku that may still be paid, or

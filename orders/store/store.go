@@ -69,15 +69,12 @@ const sqlitePrefix = "sqlite:"
 // Open opens dsn: "sqlite:FILE", or a DSN of go-sql-driver/mysql such as
 // "user:password@tcp(host:3306)/flashsale". It does not connect yet.
 func Open(dsn string, cfg StoreConfig) (*Store, error) {
-	s := &Store{sqlite: strings.HasPrefix(dsn, sqlitePrefix), dsn: dsn, node: cfg.Node, stats: cfg.Stats, ordersPerBuyer: int64(cfg.OrdersPerBuyer)}
-	if s.node == "" {
-		s.node = uuid.NewString()
+	s := &Store{
+		sqlite: strings.HasPrefix(dsn, sqlitePrefix), dsn: dsn, node: cmp.Or(cfg.Node, uuid.NewString()), stats: cfg.Stats,
+		ordersPerBuyer: int64(cmp.Or(max(cfg.OrdersPerBuyer, 0), 1000)),
 	}
 	s.Barriers = s.newBarrier()
 	s.full, _ = lru.New[saleBuyer, struct{}](10_000) // an error only for a size below 1
-	if s.ordersPerBuyer <= 0 {
-		s.ordersPerBuyer = 1000
-	}
 	open := openMySQL
 	if s.sqlite {
 		open = openSQLite
@@ -132,10 +129,7 @@ func openSQLite(dsn string, _ StoreConfig) (*sql.DB, error) {
 }
 
 func openMySQL(dsn string, cfg StoreConfig) (*sql.DB, error) {
-	if cfg.Connections <= 0 {
-		cfg.Connections = 32
-	}
-	cfg.Connections = max(cfg.Connections, 2)
+	cfg.Connections = max(cmp.Or(max(cfg.Connections, 0), 32), 2)
 	if cfg.WaitTimeout < time.Second {
 		cfg.WaitTimeout = 5 * time.Second
 	}
@@ -150,11 +144,10 @@ func openMySQL(dsn string, cfg StoreConfig) (*sql.DB, error) {
 	c.ClientFoundRows = true   // a fence update that writes the same value counts
 	c.InterpolateParams = true // one round trip a statement, and no statement per batch size
 	c.Logger = silent{}
-	setDefault(&c.Timeout, 5*time.Second)
+	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
 	// A COMMIT knows no context: without these a connection that has gone silent
 	// would hang for ever. A wait for a row lock is no silence, and ends before.
-	setDefault(&c.ReadTimeout, readTimeout)
-	setDefault(&c.WriteTimeout, readTimeout)
+	c.ReadTimeout, c.WriteTimeout = cmp.Or(c.ReadTimeout, readTimeout), cmp.Or(c.WriteTimeout, readTimeout)
 	if cfg.patient {
 		c.ReadTimeout = 0
 	}
@@ -177,12 +170,6 @@ func openMySQL(dsn string, cfg StoreConfig) (*sql.DB, error) {
 	// Sessions that the server would end for being idle are not handed out.
 	db.SetConnMaxIdleTime(cfg.WaitTimeout / 2)
 	return db, nil
-}
-
-func setDefault(d *time.Duration, to time.Duration) {
-	if *d == 0 {
-		*d = to
-	}
 }
 
 // readCommitted sets the isolation level of every session: with REPEATABLE

@@ -24,10 +24,7 @@ func (s *Store) Sums(ctx context.Context, sku string) (sums Sums, err error) {
 		Where("sku = ? AND status IN ? AND restored_at IS NULL", sku, orders.ClosedStatuses)
 	err = s.DB.WithContext(ctx).Model(&orders.Sale{}).Select("sold, fence, epoch, (?) AS restoring", restoring).
 		Where("sku = ?", sku).Take(&sums).Error
-	if err != nil {
-		return Sums{}, fmt.Errorf("sums of %s: %w", sku, err)
-	}
-	return sums, nil
+	return sums, wrap(err, "sums of %s", sku)
 }
 
 // Behind reads the orders that stand behind holds at the gate, by hold: the
@@ -54,10 +51,7 @@ func (s *Store) Counting(ctx context.Context, sku string, buyers []string) ([]or
 	var rows []orders.Order
 	err := s.DB.WithContext(ctx).Table(s.ordersByKey()).Select(judged).
 		Where("sku = ? AND buyer IN ? AND (status IN ? OR restored_at IS NULL)", sku, buyers, orders.OpenStatuses).Find(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("read open orders of %d buyers of %s: %w", len(buyers), sku, err)
-	}
-	return rows, nil
+	return rows, wrap(err, "read open orders of %d buyers of %s", len(buyers), sku)
 }
 
 // BuyersAfter reads the next buyers that have ever had an order of sku: those

@@ -15,13 +15,11 @@ import (
 // the sale in the same transaction. From here on every transaction under a
 // lower fence is refused.
 func (s *Store) TakeOver(ctx context.Context, sku string) (*orders.Sale, error) {
-	var sale *LockedSale
-	err := s.Transact(ctx, func(tx *gorm.DB) (err error) {
+	sale, err := transact(ctx, s, func(tx *gorm.DB) (*LockedSale, error) {
 		if err := tx.Exec("UPDATE sales SET fence = fence + 1 WHERE sku = ?", sku).Error; err != nil {
-			return err
+			return nil, err
 		}
-		sale, err = s.LockSale(tx, sku)
-		return err
+		return s.LockSale(tx, sku)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("take over %s: %w", sku, err)
@@ -44,26 +42,25 @@ type Recounted struct {
 // drained; gateEpoch is the one it has. Error: ErrFenced.
 func (s *Store) Recount(ctx context.Context, c *Snapshot, fence, gateEpoch int64) (*Recounted, error) {
 	sku := c.sku
-	var r *Recounted
-	err := s.Transact(ctx, func(tx *gorm.DB) error {
+	r, err := transact(ctx, s, func(tx *gorm.DB) (*Recounted, error) {
 		sale, err := s.lockSaleAs(tx, sku, fence)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		epoch := max(sale.Epoch, gateEpoch) + 1
 		if err := tx.Exec("UPDATE sales SET epoch = ?, mode = ? WHERE sku = ? AND fence = ?", epoch, orders.ModeGate, sku, fence).Error; err != nil {
-			return err
+			return nil, err
 		}
 		d, err := s.since(tx, c)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		// Those that were read as ended, and no others: an order that has been
 		// paid since is among the holds, and the gate is to hear of it.
 		for ids := range slices.Chunk(d.ended, namesInQuery) {
 			c.Step()
 			if err := tx.Model(&orders.Order{}).Where("id IN ?", ids).Updates(map[string]any{"restored_at": s.now()}).Error; err != nil {
-				return err
+				return nil, err
 			}
 		}
 		stock := inventory.Stock{Terms: sale.Terms(), Available: sale.Total - sale.Sold, Holds: d.pending, Buyers: len(c.buyers)}
@@ -72,11 +69,7 @@ func (s *Store) Recount(ctx context.Context, c *Snapshot, fence, gateEpoch int64
 				stock.Buyers++
 			}
 		}
-		r = &Recounted{Epoch: epoch, Stock: stock, Changes: d.Changes, Direct: sale.Mode == orders.ModeDirect}
-		return nil
+		return &Recounted{Epoch: epoch, Stock: stock, Changes: d.Changes, Direct: sale.Mode == orders.ModeDirect}, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("recount %s: %w", sku, err)
-	}
-	return r, nil
+	return r, wrap(err, "recount %s", sku)
 }

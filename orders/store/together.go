@@ -24,13 +24,12 @@ type SaleOrders struct {
 // has changed, is left out and its verdicts are nil: it is committed by itself,
 // so that those it would hold up or fail with it are not.
 func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]orders.Decision, error) {
-	var verdicts [][]orders.Decision
-	err := s.Transact(ctx, func(tx *gorm.DB) error {
+	verdicts, err := transact(ctx, s, func(tx *gorm.DB) ([][]orders.Decision, error) {
 		sales, err := s.lockFree(tx, batches)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		verdicts = make([][]orders.Decision, len(batches))
+		verdicts := make([][]orders.Decision, len(batches))
 		var free []SaleBatch
 		var of []int // which batch each of them is
 		for i, b := range batches {
@@ -42,7 +41,7 @@ func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]o
 		for i, v := range inserted {
 			verdicts[of[i]] = v
 		}
-		return err
+		return verdicts, err
 	})
 	if err == nil {
 		err = s.known(ctx, verdicts...)

@@ -15,22 +15,38 @@ import (
 	"flashsale/orders"
 )
 
-// Transact runs f in one transaction, again if need be. It ends with ctx, also
-// while the database does not answer a COMMIT, which knows no context: the
-// transaction is then left to itself until its connection's read timeout, and
-// its outcome is unknown. So what f gives its caller is good only where the
-// error is nil, and f and the caller must not both write to a variable.
+// Transact is transact for what has no result. f and the caller must not both write
+// to a variable: f may go on after Transact has returned.
 func (s *Store) Transact(ctx context.Context, f func(tx *gorm.DB) error) error {
-	return again(ctx, func() error {
+	_, err := transact(ctx, s, func(tx *gorm.DB) (struct{}, error) { return struct{}{}, f(tx) })
+	return err
+}
+
+// transact runs f in one transaction, again if need be, and returns its result, which
+// is zero with an error. It ends with ctx, also while the database does not answer a
+// COMMIT, which knows no context: the transaction is then left to itself until its
+// connection's read timeout, and its outcome is unknown.
+func transact[T any](ctx context.Context, s *Store, f func(tx *gorm.DB) (T, error)) (result T, err error) {
+	err = again(ctx, func() error {
+		var made T
 		done := make(chan error, 1)
-		go func() { done <- s.DB.WithContext(ctx).Transaction(f) }()
+		go func() {
+			done <- s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) (err error) {
+				made, err = f(tx)
+				return err
+			})
+		}()
 		select {
 		case err := <-done:
+			if err == nil {
+				result = made
+			}
 			return err
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	})
+	return result, err
 }
 
 // again does f again when the database chose it as the victim of a deadlock:
@@ -61,21 +77,15 @@ type LockedSale struct {
 // LockSale reads the row of sku and keeps it locked until the transaction
 // ends. Everybody who will touch rows in orders takes it first.
 func (s *Store) LockSale(tx *gorm.DB, sku string) (*LockedSale, error) {
-	var sale LockedSale
 	query := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Where("sku = ?", sku)
-	if s.sqlite { // the database's clock is this process's
-		sale.Now = time.Now().UTC().Truncate(time.Millisecond)
-	} else { // SYSDATE is read after the wait for the row, UTC_TIMESTAMP would be before
+	if !s.sqlite { // SYSDATE is read after the wait for the row, UTC_TIMESTAMP would be before
 		query = query.Select("*, SYSDATE(3) AS now")
 	}
-	err := query.Take(&sale).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return nil, fmt.Errorf("sale %s: %w", sku, orders.ErrNotFound)
+	sale, err := take[LockedSale](query, "and lock sale "+sku)
+	if err == nil && s.sqlite { // the database's clock is this process's
+		sale.Now = time.Now().UTC().Truncate(time.Millisecond)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("lock sale %s: %w", sku, err)
-	}
-	return &sale, nil
+	return sale, err
 }
 
 // lockSaleAs is LockSale for a keeper: ErrFenced when another one took over.
@@ -133,6 +143,14 @@ func IsBadData(err error) bool {
 		return badData[e.Number]
 	}
 	return err != nil && strings.Contains(err.Error(), "constraint failed")
+}
+
+// wrap says in an error what was being done. It is nil for nil.
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
 // Timeout bounds what is asked of a store beside waiting for a keeper: one

@@ -51,9 +51,24 @@ func (b *Bare) Keeper(t testing.TB, sku string) *Keeper {
 
 func KeeperOf(t testing.TB, st *store.Store, gate keeper.Gate, sku string) *Keeper {
 	t.Helper()
-	k, err := keeper.One(t.Context(), keeper.Params{Store: st, Gate: gate, Batch: 3, Log: kit.Quiet(t)}, sku)
+	k, err := One(t, st, gate, 3, sku)
 	kit.Must(t, err)
 	return &Keeper{k, keeper.Release | keeper.Inspect}
+}
+
+// One takes over sku and returns its keeper, which shares nothing with others. The
+// fence alone decides between them.
+func One(t testing.TB, st *store.Store, gate keeper.Gate, batch int, sku string) (*keeper.Keeper, error) {
+	sale, err := st.TakeOver(t.Context(), sku)
+	if err != nil {
+		return nil, err
+	}
+	count := new(keeper.Counters)
+	return keeper.New(sale, keeper.Params{
+		Store: st, Gate: gate, Batch: batch, Rounds: 1, Log: kit.Quiet(t), Count: count,
+		Commits: keeper.NewGroupCommit(st, batch, time.Second, count),
+		Tell:    func(context.Context, []orders.Decision) {}, OnCommit: func(*keeper.Commit) {},
+	}), nil
 }
 
 // Step makes one pass.

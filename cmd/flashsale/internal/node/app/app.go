@@ -50,7 +50,7 @@ func New(cfg Config) (_ *App, err error) {
 			a.close()
 		}
 	}()
-	if a.verifier, err = auth.NewVerifier(cfg.tokens(a.clock)); err != nil {
+	if a.verifier, err = auth.New(cfg.tokens(a.clock)); err != nil {
 		return nil, err
 	}
 	options, err := redisOptions(cfg.Redis)

@@ -221,7 +221,7 @@ func TestInTheBrowserOfAShop(t *testing.T) {
 
 	ann.until(left("3") + ` && ` + hidden("buy") + ` && ` + answered("hint", "To order here"))
 	ann.until(`(document.querySelector('.skip').click(), document.activeElement.id === 'main' && location.hash === '#S')`)
-	foreign, err := auth.New([]byte("another "+secret), time.Now)
+	foreign, err := auth.New(auth.Config{Secret: []byte("another " + secret)})
 	must(t, err)
 	for _, admin := range []bool{false, true} {
 		paste("rubbish")

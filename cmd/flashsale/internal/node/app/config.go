@@ -150,7 +150,7 @@ func (c Config) validate() error {
 	f.check(c.Redis != "", "redis: no URL (such as redis://localhost:6379/0)")
 	f.check(c.Redis == "" || err == nil, "%w", err)
 	f.check(c.SQL != "", "mysql: no DSN (such as user:password@tcp(localhost:3306)/flashsale)")
-	_, err = auth.NewVerifier(c.tokens(nil))
+	_, err = auth.New(c.tokens(nil))
 	f.check(err == nil, "secret: %w", err)
 	f.check(c.TokenLife >= 0, "token-life: %s is below 0", c.TokenLife)
 	f.check(len(strings.Fields(c.PayScope)) <= 1, "pay-scope: %q is more than one", c.PayScope)

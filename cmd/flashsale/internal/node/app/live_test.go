@@ -311,7 +311,7 @@ func TestWatchEndsWithTheToken(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), often("one"))
 	n.put("S", 3, 2, 900)
-	signer, err := auth.New([]byte(secret), time.Now)
+	signer, err := auth.New(auth.Config{Secret: []byte(secret)})
 	must(t, err)
 	var w *stream
 	eventually(t, "a stream under a token of a second", func() bool {

@@ -39,7 +39,7 @@ func (c *clock) set(now time.Time) {
 func verifier(t testing.TB) (*Verifier, *clock) {
 	t.Helper()
 	c := &clock{now: noon}
-	v, err := New(secret, c.time)
+	v, err := New(Config{Secret: secret, Clock: c.time})
 	noError(t, err)
 	return v, c
 }
@@ -75,10 +75,10 @@ func TestSignRefuses(t *testing.T) {
 }
 
 func TestNewRefusesAShortSecret(t *testing.T) {
-	if _, err := New(secret[:31], nil); err == nil || !strings.Contains(err.Error(), "FLASHSALE_SECRET") {
+	if _, err := New(Config{Secret: secret[:31]}); err == nil || !strings.Contains(err.Error(), "FLASHSALE_SECRET") {
 		t.Errorf("31 bytes: %v", err)
 	}
-	if _, err := New(secret, nil); err != nil {
+	if _, err := New(Config{Secret: secret}); err != nil {
 		t.Errorf("32 bytes: %v", err)
 	}
 }

@@ -77,7 +77,7 @@ func TestCacheIsBounded(t *testing.T) {
 }
 
 func BenchmarkVerify(b *testing.B) {
-	v, err := New(secret, nil)
+	v, err := New(Config{Secret: secret})
 	noError(b, err)
 	var tokens []string
 	for n := range 4096 {

@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"flashsale/orders/keeper"
 )
 
 // Requests to place an order that a node has answered since it started, by what
@@ -39,15 +41,10 @@ const reported = 20
 // silence is after how long a node without a heartbeat is left out.
 const silence = 3 * time.Second
 
-// balance is shop.Balance as it travels.
+// balance is a keeper's as it travels.
 type balance struct {
-	Total     int64 `json:"total"`
-	Available int64 `json:"available"`
-	Queued    int64 `json:"queued"`
-	Sold      int64 `json:"sold"`
-	Restoring int64 `json:"restoring"`
-	Drift     int64 `json:"drift"`
-	AgeMS     int64 `json:"age_ms"` // -1: not compared yet
+	keeper.Balance
+	AgeMS int64 `json:"age_ms"` // -1: not compared yet
 }
 
 // Stats are what this node tells the others, as text for its heartbeat.
@@ -72,7 +69,7 @@ func (l *Live) stats(most int) nodeStats {
 		if !b.At.IsZero() {
 			age = time.Since(b.At).Milliseconds()
 		}
-		s.Balances[sku] = balance{b.Total, b.Available, b.Queued, b.Sold, b.Restoring, b.Drift, age}
+		s.Balances[sku] = balance{b, age}
 	}
 	return s
 }

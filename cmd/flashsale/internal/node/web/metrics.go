@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -16,19 +17,18 @@ type metrics struct {
 }
 
 func newMetrics(r *prometheus.Registry) metrics {
-	m := metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+	f := promauto.With(r)
+	return metrics{
+		requests: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "flashsale_http_requests_total",
 			Help: "Requests answered, by route, method, status and problem code.",
 		}, []string{"route", "method", "status", "code"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		seconds: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "flashsale_http_request_duration_seconds",
 			Help:    "Time from a request's arrival to its answer, by route.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2.5, 12), // 0.1 ms to 2.4 s
 		}, []string{"route"}),
 	}
-	r.MustRegister(m.requests, m.seconds)
-	return m
 }
 
 func (m metrics) request(route, method string, status int, code string, took time.Duration) {

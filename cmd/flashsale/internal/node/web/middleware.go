@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"flashsale/cmd/flashsale/internal/node/auth"
+	"flashsale/orders"
 )
 
 const (
@@ -33,19 +33,14 @@ var (
 	sequence atomic.Uint64
 )
 
-// identify gives the request its id: the caller's where it is sane.
+// identify gives the request its id: the caller's where it is as short and plain as
+// a buyer's name, and cannot break a log line or a header.
 func (s *Server) identify(c *gin.Context) {
 	id := c.GetHeader(requestID)
-	if !sane(id) {
+	if !orders.IsBuyer(id) {
 		id = instance + strconv.FormatUint(sequence.Add(1), 36)
 	}
 	c.Header(requestID, id)
-}
-
-// sane ids are short and cannot break a log line or a header.
-func sane(id string) bool {
-	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:"
-	return id != "" && len(id) <= 64 && strings.Trim(id, letters) == ""
 }
 
 // observe counts and, where wanted, logs what became of the request.

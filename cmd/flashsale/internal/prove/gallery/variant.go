@@ -57,7 +57,7 @@ func (l *life) close() error {
 var secret = rand.Text() + rand.Text()
 
 func token(subject string, admin bool) (string, error) {
-	verifier, err := auth.New([]byte(secret), nil)
+	verifier, err := auth.New(auth.Config{Secret: []byte(secret)})
 	if err != nil {
 		return "", err
 	}
@@ -116,7 +116,7 @@ func Open(ctx context.Context, name, addr, redisURL, dsn, secret string) (_ *Ser
 	if v.MySQL && variants.IsSQLite(dsn) {
 		return nil, fmt.Errorf("%s needs row locks, which the embedded SQLite has not: try it with --real", name)
 	}
-	verifier, err := auth.New([]byte(secret), nil)
+	verifier, err := auth.New(auth.Config{Secret: []byte(secret)})
 	if err != nil {
 		return nil, err
 	}

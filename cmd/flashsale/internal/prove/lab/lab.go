@@ -100,7 +100,7 @@ type Lab struct {
 // Open starts stores that are as durable as in production.
 func Open(ctx context.Context, cfg Config, redisArgs ...string) (_ *Lab, err error) {
 	l := &Lab{Config: cfg, secret: rand.Text() + rand.Text(), more: map[string]*servers.Redis{}}
-	if l.verifier, err = auth.New([]byte(l.secret), nil); err != nil {
+	if l.verifier, err = auth.New(auth.Config{Secret: []byte(l.secret)}); err != nil {
 		return nil, err
 	}
 	l.redis = servers.RedisOptions{AppendFsync: "always", ExtraArgs: redisArgs}

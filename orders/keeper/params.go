@@ -1,0 +1,37 @@
+package keeper
+
+import (
+	"context"
+	"log/slog"
+
+	"flashsale/orders"
+	"flashsale/orders/store"
+)
+
+// Params of a keeper. All of them are required.
+type Params struct {
+	Store   *store.Store
+	Gate    Gate
+	Commits *GroupCommit // shared by the keepers of a node
+	Batch   int          // orders per transaction, at most 500: the gate's scripts take no more ids at once
+	Rounds  int64        // passes with ScanPage in which a scan ends, at least 1
+	Log     *slog.Logger
+	Count   *Counters // of the node
+
+	// Tell hears what became of orders, OnCommit of each transaction. They must not
+	// block.
+	Tell     func(ctx context.Context, verdicts []orders.Decision)
+	OnCommit func(*Commit)
+}
+
+// New is the keeper of a sale that was just taken over. It does nothing but what its
+// caller has it do, and locks nothing: where there may be another keeper, the fence
+// alone decides between them.
+func New(sale *orders.Sale, p Params) *Keeper {
+	k := &Keeper{
+		sku: sale.SKU, fence: sale.Fence, direct: sale.Mode == orders.ModeDirect, store: p.Store, gate: p.Gate, commits: p.Commits,
+		batch: p.Batch, rounds: p.Rounds, log: p.Log, tell: p.Tell, committed: p.OnCommit, count: p.Count,
+	}
+	k.progress()
+	return k
+}
