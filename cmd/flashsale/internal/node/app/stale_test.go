@@ -1,8 +1,11 @@
 package app
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/wire"
+	"flashsale/orders/controller"
 )
 
 // A Redis that comes back without its last writes has forgotten who bought. The
@@ -115,4 +119,42 @@ func TestFailBackIsNoticed(t *testing.T) {
 		}
 	}
 	eventually(t, "ann hears of her order", func() bool { return n.order("S", "ann").status == 201 })
+}
+
+// A sale that took units on payment takes them on order from now on. Its gate is
+// still the one before, which knows none of the orders that have no units: what it
+// refuses is no answer.
+func TestGateOfBeforeAChangeOver(t *testing.T) {
+	t.Parallel()
+	s := servertest.Open(t, servers.KindReal)
+	via, w := servertest.RedisVia(t, s)
+	sku, nodes := "", []string{"one", "two"}
+	for i := 0; controller.ShouldKeep(nodes, sku) != "one"; i++ {
+		sku = fmt.Sprint("S", i)
+	}
+	keeps, asks := start(t, via, quick), start(t, s, func(c *Config) { quick(c); c.Node = "two" })
+	asks.put(sku, 1, 1, 900, onPayment).ok()
+	eventually(t, "the first node keeps the sale", func() bool { return keeps.kept() == 1 && asks.kept() == 0 })
+	bob, ann := asks.order(sku, "bob").is(201), asks.order(sku, "ann").is(201)
+	eventually(t, "bob has the unit", func() bool { return asks.pay("bob", bob.where(), "ref").status == 200 })
+
+	shut, err := os.ReadFile("../../../../../inventory/shut.lua")
+	must(t, err)
+	hash := []byte(redis.NewScript(string(shut)).Hash())
+	must(t, redis.NewScript(string(shut)).Load(t.Context(), openRedis(t, s.RedisURL)).Err())
+	rebuild := w.HoldAll(func(sent []byte) bool { return bytes.Contains(sent, hash) })
+	defer rebuild.Drop()
+	body := terms(t, func(all map[string]any) { all["total"], all["per_buyer_limit"] = 1, 1 })
+	changed := make(chan struct{})
+	go func() { // it waits for the gate
+		defer close(changed)
+		asks.send("PUT", "/v1/admin/sales/"+sku, asks.token("operator", true), body)
+	}()
+	<-rebuild.Caught()
+	asks.order(sku, "ann").is(503)
+	rebuild.Pass()
+	<-changed
+	var a answer
+	eventually(t, "an answer", func() bool { a = asks.order(sku, "ann"); return a.status != 503 })
+	a.replays(ann)
 }
