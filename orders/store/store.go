@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,10 +44,14 @@ type StoreConfig struct {
 	patient bool // a statement may take as long as it likes
 }
 
-// readTimeout is how long a connection may be silent while an answer is waited
-// for: longer than a wait for a row lock. A DSN with readTimeout, writeTimeout
-// or innodb_lock_wait_timeout has the last word.
-const readTimeout = 8 * time.Second
+// lockWait is how many seconds a statement waits for a row lock, and lockWait and
+// silence together how long a connection may say nothing while an answer is waited
+// for. A DSN with innodb_lock_wait_timeout, readTimeout or writeTimeout has the
+// last word.
+const (
+	lockWait = 5
+	silence  = 3 * time.Second
+)
 
 // A Store keeps sales and orders in MySQL, in any database that speaks its
 // protocol, or in SQLite. It is safe for concurrent use.
@@ -133,6 +138,24 @@ func openMySQL(dsn string, cfg StoreConfig) (*sql.DB, error) {
 	if cfg.WaitTimeout < time.Second {
 		cfg.WaitTimeout = 5 * time.Second
 	}
+	c, err := session(dsn, cfg)
+	if err != nil {
+		return nil, err
+	}
+	connector, err := mysqldriver.NewConnector(c)
+	if err != nil {
+		return nil, fmt.Errorf("mysql DSN: %w", err)
+	}
+	db := sql.OpenDB(readCommitted{connector})
+	db.SetMaxOpenConns(cfg.Connections)
+	db.SetMaxIdleConns(cfg.Connections)
+	// Sessions that the server would end for being idle are not handed out.
+	db.SetConnMaxIdleTime(cfg.WaitTimeout / 2)
+	return db, nil
+}
+
+// session is how each connection is opened.
+func session(dsn string, cfg StoreConfig) (*mysqldriver.Config, error) {
 	c, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("mysql DSN: %w (such as user:password@tcp(host:3306)/flashsale)", err)
@@ -145,31 +168,25 @@ func openMySQL(dsn string, cfg StoreConfig) (*sql.DB, error) {
 	c.InterpolateParams = true // one round trip a statement, and no statement per batch size
 	c.Logger = silent{}
 	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
-	// A COMMIT knows no context: without these a connection that has gone silent
-	// would hang for ever. A wait for a row lock is no silence, and ends before.
-	c.ReadTimeout, c.WriteTimeout = cmp.Or(c.ReadTimeout, readTimeout), cmp.Or(c.WriteTimeout, readTimeout)
-	if cfg.patient {
-		c.ReadTimeout = 0
-	}
 	if c.Params == nil {
 		c.Params = map[string]string{}
+	}
+	wait, err := strconv.Atoi(cmp.Or(c.Params["innodb_lock_wait_timeout"], strconv.Itoa(lockWait)))
+	if err != nil {
+		return nil, fmt.Errorf("mysql DSN: innodb_lock_wait_timeout: %w, want whole seconds", err)
+	}
+	c.Params["innodb_lock_wait_timeout"] = strconv.Itoa(wait)
+	// A COMMIT knows no context: without these a connection that has gone silent
+	// would hang for ever. A wait for a row lock is no silence, and ends before.
+	limit := time.Duration(wait)*time.Second + silence
+	c.ReadTimeout, c.WriteTimeout = cmp.Or(c.ReadTimeout, limit), cmp.Or(c.WriteTimeout, limit)
+	if cfg.patient {
+		c.ReadTimeout = 0
 	}
 	c.Params["time_zone"] = "'+00:00'"
 	c.Params["sql_mode"] = "'TRADITIONAL'" // what does not fit is an error, and never cut off to fit
 	c.Params["wait_timeout"] = fmt.Sprint(int(cfg.WaitTimeout.Seconds()))
-	if c.Params["innodb_lock_wait_timeout"] == "" {
-		c.Params["innodb_lock_wait_timeout"] = "5"
-	}
-	connector, err := mysqldriver.NewConnector(c)
-	if err != nil {
-		return nil, fmt.Errorf("mysql DSN: %w", err)
-	}
-	db := sql.OpenDB(readCommitted{connector})
-	db.SetMaxOpenConns(cfg.Connections)
-	db.SetMaxIdleConns(cfg.Connections)
-	// Sessions that the server would end for being idle are not handed out.
-	db.SetConnMaxIdleTime(cfg.WaitTimeout / 2)
-	return db, nil
+	return c, nil
 }
 
 // readCommitted sets the isolation level of every session: with REPEATABLE
