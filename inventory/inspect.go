@@ -90,13 +90,11 @@ func (g *Gate) Summaries(ctx context.Context, skus ...string) ([]Summary, error)
 			Queued: n[7], Granted: n[8],
 		}
 		builtOn, _ := sale[9].(string)
-		replID := g.replID(ctx, skus[i])
-		summaries[i].Stale = builtOn == "?" || builtOn != "" && replID != "" && builtOn != replID
-		if s := g.state(skus[i]); summaries[i].Open && s.wentBack(sent, n[1], n[8]) {
-			summaries[i].Stale = true
-			if _, _, _, err := s.send(ctx, nil); err != nil { // who asks for nothing marks it all the same
-				return nil, fmt.Errorf("mark the gate of %s stale: %w", skus[i], err)
-			}
+		if summaries[i].Open {
+			summaries[i].Stale, err = g.isStale(ctx, skus[i], builtOn, sent, n[1], n[8])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("mark the gate of %s stale: %w", skus[i], err)
 		}
 	}
 	return summaries, nil

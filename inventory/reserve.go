@@ -175,6 +175,17 @@ func (s *saleState) send(ctx context.Context, batch []*call) (began time.Time, a
 	return began, asked, nil, errLate
 }
 
+// isStale tells whether a gate that was read at or after sent is stale, and marks
+// one that has gone back.
+func (g *Gate) isStale(ctx context.Context, sku, builtOn string, sent time.Time, epoch, granted int64) (bool, error) {
+	s, replID := g.state(sku), g.replID(ctx, sku)
+	if s.wentBack(sent, epoch, granted) {
+		_, _, _, err := s.send(ctx, nil) // who asks for nothing marks it all the same
+		return true, err
+	}
+	return builtOn == "?" || builtOn != "" && replID != "" && builtOn != replID, nil
+}
+
 // believe is what a refusal comes to: it is no answer where the gate may have
 // forgotten orders, or where the caller knows the sale under another epoch than
 // the gate that was asked.
