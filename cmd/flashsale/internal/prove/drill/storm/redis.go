@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/servers/wire"
 )
 
 // refuseWrites: Redis answers and takes no writes, as it is out of memory, or
@@ -166,6 +168,41 @@ func leaveQueue(n *nemesis, p step) error {
 	n.did("Redis is back with the queue")
 	n.condition.change(loss, func(c *condition) { c.redis-- })
 	return nil
+}
+
+// holdUpChange: the last sale takes units on payment and is sold out, and from now
+// on it takes them on order. The rebuild that goes with the change is held up, and
+// the gate of before answers: it knows none of the orders that have no units.
+func holdUpChange(n *nemesis, p step) error {
+	sku := n.skus[skuCount-1]
+	n.operator.leave(sku, true)
+	defer n.operator.leave(sku, false)
+	n.onPayment.Store(true)
+	n.operator.stock(n.ctx, sku, few)
+	sleep(n.ctx, time.Second)
+	n.operator.stock(n.ctx, sku, 0)
+	shut, end := while(func(piece []byte) bool { return shuts(piece, sku) })
+	defer end()
+	var held []*wire.Catch
+	for _, node := range n.Nodes {
+		held = append(held, node.Redis.HoldAll(shut))
+	}
+	n.harms(loss, nil, "%s takes its units on order again, and its rebuild is held up for %.1fs", sku, p.last.Seconds())
+	n.onPayment.Store(false)
+	n.later(func() { n.operator.stock(n.ctx, sku, 0) }) // it waits for the gate
+	sleep(n.ctx, p.last)
+	for _, h := range held {
+		h.Pass()
+	}
+	return nil
+}
+
+// shuts tells whether a script shuts the gate of a sale: of those with two keys it is
+// the one that has the sale and its queue.
+func shuts(piece []byte, sku string) bool {
+	_, keys, found := bytes.Cut(piece, []byte("\r\n$1\r\n2\r\n"))
+	sale := "sale:{" + sku + "}"
+	return found && isScript(piece) && bytes.HasPrefix(keys, fmt.Appendf(nil, "$%d\r\n%s\r\n$%d\r\n%s:queue", len(sale), sale, len(sale)+6, sale))
 }
 
 // restartMySQL: MySQL is killed and started again on its data.

@@ -34,6 +34,7 @@ var faults = []*fault{
 	{"redis-restarted", 3, 100 * time.Millisecond, time.Second, false, restartRedis},
 	{"redis-gone", 3, 6 * time.Second, 7500 * time.Millisecond, false, restartRedis},
 	{"queue-left-behind", 1, 6 * time.Second, 7500 * time.Millisecond, false, leaveQueue},
+	{"change-held-up", 1, 500 * time.Millisecond, 1500 * time.Millisecond, false, holdUpChange},
 	{"mysql-restarted", 1, 100 * time.Millisecond, time.Second, false, restartMySQL},
 }
 
