@@ -146,7 +146,7 @@ func with(healthy, course string) string {
 // read reads the rules as Prometheus does.
 func read(t *testing.T) map[string]rulefmt.Rule {
 	t.Helper()
-	text, err := os.ReadFile("testdata/alerts.yml") // a link, by which go test sees that they changed
+	text, err := os.ReadFile("../../../../../.compose/alerts.yml") // of another module: go test does not see it change
 	if err != nil {
 		t.Fatal(err)
 	}
