@@ -66,7 +66,7 @@ func (d *database) keep(batch int) way {
 // that is its own transaction: prepared once, which is the quickest way.
 func (d *database) insert(batch int) way {
 	return func(ctx context.Context, sku string) (func(context.Context, int) error, error) {
-		statement, err := d.db.PrepareContext(ctx, insertInto(batch))
+		statement, err := d.db.PrepareContext(ctx, insertInto(batch)) //nolint:sqlclosecheck // cleanup closes it
 		if err != nil {
 			return nil, fmt.Errorf("prepare the bare insert: %w", err)
 		}
