@@ -57,8 +57,12 @@ func lead(ctx context.Context, locks lease.Locker, key string, task func(context
 		return err
 	}
 	err = l.Do(ctx, task)
-	if cause := context.Cause(l.Context()); errors.Is(cause, lease.ErrLost) {
-		return errors.Join(err, cause)
+	lost := context.Cause(l.Context())
+	// A lock that was lost may be there still: where Run has ended with the same
+	// context, nobody else gives it up.
+	released := l.Release(ctx)
+	if errors.Is(lost, lease.ErrLost) {
+		return errors.Join(err, lost)
 	}
-	return errors.Join(err, l.Release(ctx))
+	return errors.Join(err, released)
 }

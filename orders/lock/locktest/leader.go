@@ -54,6 +54,30 @@ func leader(_ *testing.T, s *suite) {
 	}
 }
 
+// Run and Lead end with one context, as in any errgroup: the lead is given up.
+func stopLeading(_ *testing.T, s *suite) {
+	other := s.process(lease.Config{})
+	for range 10 {
+		p, leads := s.idle(lease.Config{}), make(chan int)
+		ctx, stop := context.WithCancel(s.ctx)
+		var all sync.WaitGroup
+		all.Go(func() { s.must(p.Run(ctx)) })
+		all.Go(func() {
+			_ = election.Lead(ctx, p, s.key, func(ctx context.Context) error {
+				leads <- 1
+				<-ctx.Done()
+				return nil
+			}, nil)
+		})
+		s.leader(leads)
+		stop()
+		all.Wait()
+		l, err := other.TryAcquire(s.ctx, s.key)
+		s.must(err)
+		s.must(l.Release(s.ctx))
+	}
+}
+
 func (s *suite) leader(leads <-chan int) int {
 	s.Helper()
 	select {

@@ -77,6 +77,7 @@ var tests = []struct {
 	{"Order", false, order},
 	{"Stop", false, stop},
 	{"Leader", false, leader},
+	{"StopLeading", false, stopLeading},
 	{"Hooks", false, hooks},
 }
 
@@ -91,6 +92,9 @@ func Parallel() {
 
 // Run runs the suite. The package's TestMain looks for goroutines left behind.
 func Run(t *testing.T, s Store) {
+	if _, is := newSuite(t, s).idle(lease.Config{}).Locker.(lease.Store); is {
+		t.Error("who holds a lock can renew and release it behind its back")
+	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			if !test.busy {

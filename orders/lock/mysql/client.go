@@ -43,7 +43,7 @@ func New(db *sql.DB, cfg lease.Config) *Client {
 	cfg = cfg.WithDefaults()
 	cfg.Lease = (cfg.Lease + time.Second - 1).Truncate(time.Second)
 	c := &Client{db: db, cfg: cfg, conns: make(map[string]session)}
-	c.leases = lease.NewLeases(c, cfg)
+	c.leases = lease.NewLeases(store{c}, cfg)
 	return c
 }
 
@@ -184,8 +184,12 @@ func (c *Client) kill(ctx context.Context, id int64) error {
 	return err
 }
 
-// Renew is the Store's: a question on each lock's connection.
-func (c *Client) Renew(ctx context.Context, locks []*lease.Lock) []error {
+// A store is a Client as its Leases know it. Who holds a lock is not to renew or
+// release it by these: the lock's context would not hear of it.
+type store struct{ *Client }
+
+// Renew is lease.Store's: a question on each lock's connection.
+func (c store) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	errs := make([]error, len(locks))
 	var all sync.WaitGroup
 	for i, l := range locks {
@@ -200,9 +204,9 @@ func (c *Client) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	return errs
 }
 
-// Release is the Store's. The connection ends in any case, and the lock with
+// Release is lease.Store's. The connection ends in any case, and the lock with
 // it, at the latest when the server has noticed.
-func (c *Client) Release(ctx context.Context, l *lease.Lock) (doubt bool, err error) {
+func (c store) Release(ctx context.Context, l *lease.Lock) (doubt bool, err error) {
 	s, ok := c.session(l.Token())
 	if !ok {
 		return false, lease.ErrExpired

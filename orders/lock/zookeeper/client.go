@@ -40,7 +40,7 @@ var _ lease.Locker = (*Client)(nil)
 // Config.Retry is ignored. New panics on a Config that Validate refuses.
 func New(servers []string, cfg lease.Config) (*Client, error) {
 	c := &Client{cfg: cfg.WithDefaults(), trash: make(map[node]struct{})}
-	c.leases = lease.NewLeases(c, cfg)
+	c.leases = lease.NewLeases(store{c}, cfg)
 	c.dialer = &dialer{}
 	conn, _, err := zk.Connect(servers, c.cfg.Lease,
 		zk.WithDialer(c.dialer.dial), zk.WithLogger(logger{c.cfg.Logger}), zk.WithLogInfo(false))
@@ -109,13 +109,17 @@ func do[T any](ctx context.Context, c *Client, call func() (T, error)) (T, error
 	}
 }
 
-// Renew is the Store's: it asks after each lock's node.
-func (c *Client) Renew(ctx context.Context, locks []*lease.Lock) []error {
+// A store is a Client as its Leases know it. Who holds a lock is not to renew or
+// release it by these: the lock's context would not hear of it.
+type store struct{ *Client }
+
+// Renew is lease.Store's: it asks after each lock's node.
+func (c store) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	errs := make([]error, len(locks))
 	var all sync.WaitGroup
 	for i, l := range locks {
 		all.Go(func() {
-			there, err := do(ctx, c, func() (bool, error) {
+			there, err := do(ctx, c.Client, func() (bool, error) {
 				there, _, err := c.conn.Exists(l.Token())
 				return there, err
 			})
@@ -131,9 +135,9 @@ func (c *Client) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	return errs
 }
 
-// Release is the Store's.
-func (c *Client) Release(ctx context.Context, l *lease.Lock) (doubt bool, err error) {
-	_, err = do(context.WithoutCancel(ctx), c, func() (any, error) { return nil, c.conn.Delete(l.Token(), -1) })
+// Release is lease.Store's.
+func (c store) Release(ctx context.Context, l *lease.Lock) (doubt bool, err error) {
+	_, err = do(context.WithoutCancel(ctx), c.Client, func() (any, error) { return nil, c.conn.Delete(l.Token(), -1) })
 	switch {
 	case err == nil:
 		return false, nil
