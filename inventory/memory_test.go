@@ -169,6 +169,22 @@ func TestMemoryNeverRefusesWhoHadAnOrder(t *testing.T) {
 	})
 }
 
+// Who knows the sale under another epoch than the gate that was asked has to ask: the
+// sale may have changed, and the gate not yet.
+func TestMemoryIsOfOneEpoch(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, sku := New(rdb, Config{SoldOutFor: time.Minute}), newSKU()
+		open(t, g, sku, 1, 1)
+		reserve(t, g, order(sku, "o", "ann"))
+		untilSoldOut(t, g, sku)
+		for epoch, want := range map[int64]bool{0: true, first: true, first + 1: false} {
+			if got := g.SoldOut(sku, "bob", epoch); got != want {
+				t.Errorf("to who knows epoch %d: %v", epoch, got)
+			}
+		}
+	})
+}
+
 // Two calls in flight may come back in the wrong order.
 func TestOlderAnswerComesInLast(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {

@@ -6,14 +6,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/uuid"
-
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
-	"flashsale/orders/store"
 )
 
 // The same request fifty times at once, over two nodes: one order, fifty equal
@@ -149,73 +146,6 @@ func TestRejectedOrder(t *testing.T) {
 			}
 		}
 		p.settledAt(t, 3, 7)
-	})
-}
-
-// A sale changes over between taking units on order and on payment. Whoever has
-// an order under a key never hears a no under it, from whichever node: not from
-// the gate of before the change, nor from a node that has not heard of it.
-func TestKeyOutlivesAChangeOver(t *testing.T) {
-	t.Parallel()
-	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		ctx := t.Context()
-		knows, old := open(t, s, nil), open(t, s, nil)
-		put := kit.Sale("S", 1, 1)
-		// changeOver tells nobody but the one node.
-		changeOver := func(to string, total int64) (before *store.SalesCopy) {
-			t.Helper()
-			put.ReserveOn, put.Total = to, total
-			before = old.catalog.Swap(nil)
-			kit.Put(t, knows.store, put)
-			kit.Must(t, knows.catalog.Refresh(ctx))
-			return before
-		}
-		order := func(p *shop, buyer string) Placed {
-			t.Helper()
-			var first Placed
-			eventually(t, buyer+" has an order", func() bool {
-				var err error
-				first, err = p.Place(ctx, Placement{Buyer: buyer, SKU: "S", Quantity: 1, Key: "k"})
-				return err == nil && first.Order.Status != orders.Reserved
-			})
-			return first
-		}
-		neverNo := func(buyer string, first Placed, before *store.SalesCopy) {
-			t.Helper()
-			for i, p := range []*shop{knows, old, old, knows} {
-				if i == 1 {
-					old.catalog.Swap(before)
-				}
-				again, err := p.Place(ctx, Placement{Buyer: buyer, SKU: "S", Quantity: 1, Key: "k"})
-				passing := errors.Is(err, inventory.ErrEpoch) || errors.Is(err, inventory.ErrRebuilding) || errors.Is(err, inventory.ErrStale)
-				if err != nil && !passing || err == nil && again.Order.ID != first.Order.ID {
-					t.Errorf("%s's key of %s, call %d: %+v, %v", buyer, first.Order.ID, i, again.Order, err)
-				}
-			}
-		}
-
-		knows.put(t, put)
-		order(knows, "bob")
-		eventually(t, "a node remembers that the sale is sold out", func() bool {
-			_, _ = old.Place(ctx, Placement{Buyer: "eve", SKU: "S", Quantity: 1})
-			return old.gate.SoldOut("S", "eve", 0)
-		})
-		before := changeOver(orders.OnPayment, 2)
-		ann := order(knows, "ann")
-		neverNo("ann", ann, before)
-		carl := order(knows, "carl")
-		eventually(t, "carl's payment takes the last unit", func() bool {
-			_, err := knows.Pay(ctx, "carl", carl.Order.ID, "ref")
-			return err == nil
-		})
-		neverNo("ann", ann, before)
-
-		eventually(t, "the node that knows remembers, too", func() bool {
-			_, _ = knows.gate.Reserve(ctx, inventory.Request{OrderID: uuid.NewString(), SKU: "S", Buyer: "eve", Quantity: 1}) // as a payment does
-			return knows.gate.SoldOut("S", "eve", 0)
-		})
-		before = changeOver(orders.OnOrder, 2)
-		neverNo("ann", ann, before)
 	})
 }
 

@@ -15,12 +15,12 @@ import (
 type Catalog struct {
 	store *Store
 	clock func() time.Time // this node's, right or wrong
-	copy  atomic.Pointer[SalesCopy]
+	copy  atomic.Pointer[salesCopy]
 	mu    sync.Mutex // one reader of the database at a time
 }
 
-// A SalesCopy is what one read of the database has found.
-type SalesCopy struct {
+// A salesCopy is what one read of the database has found.
+type salesCopy struct {
 	list  []orders.Sale
 	bySKU map[string]*orders.Sale
 	ahead time.Duration // the database's clock, less this one's
@@ -51,21 +51,12 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	next := &SalesCopy{list: sales, bySKU: map[string]*orders.Sale{}, ahead: now.Sub(c.clock()), began: began}
+	next := &salesCopy{list: sales, bySKU: map[string]*orders.Sale{}, ahead: now.Sub(c.clock()), began: began}
 	for i := range sales {
 		next.bySKU[sales[i].SKU] = &sales[i]
 	}
 	c.copy.Store(next)
 	return nil
-}
-
-// Swap puts a copy in place of another and returns that: for tests of nodes that
-// know old things. nil leaves it as it is.
-func (c *Catalog) Swap(other *SalesCopy) *SalesCopy {
-	if other == nil {
-		return c.copy.Load()
-	}
-	return c.copy.Swap(other)
 }
 
 // Sale returns one sale: from the copy, else from the database, for a SKU that
