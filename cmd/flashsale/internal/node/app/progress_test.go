@@ -217,8 +217,10 @@ func TestRebuildLongerThanALease(t *testing.T) {
 	rebuilt := n.metric("flashsale_keeper_rebuilds_total")
 	must(t, openRedis(t, s.RedisURL).FlushAll(context.Background()).Err())
 	began := time.Now()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
 	for time.Since(began) < 5*time.Minute && n.order("S", "ann").status != 201 {
-		time.Sleep(50 * time.Millisecond)
+		<-tick.C
 	}
 	n.order("S", "ann").is(201)
 	took := time.Since(began)
