@@ -7,9 +7,7 @@ import (
 	"io"
 	"net/url"
 	"regexp"
-	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"flashsale/loadtest/client"
@@ -186,28 +184,7 @@ func (c Config) saleTerms() client.Sale {
 func (c Config) setup() report.Setup {
 	return report.Setup{
 		Name: c.Name, Strategy: c.Strategy, Stores: c.Stores, Scenario: c.Scenario,
-		Schedule: c.schedule(), Burst: c.whole().Shape == Burst, Terms: c.terms(),
-	}
-}
-
-// terms are the settings that the figures of a run depend on, by name.
-func (c Config) terms() map[string]string {
-	var sales []string
-	for _, s := range c.sales() {
-		sale := fmt.Sprintf("%s, at most %d per buyer", judge.Plural(s.Stock, "unit"), s.PerBuyerLimit)
-		if len(c.Sales) > 1 {
-			sale += fmt.Sprintf(", weight %g", s.Weight)
-		}
-		sales = append(sales, sale)
-	}
-	return map[string]string{
-		"scenario": c.Scenario, "sales": strings.Join(sales, "; "), "attack": c.schedule(),
-		"buyers": fmt.Sprint(c.Buyers), "zipf": fmt.Sprint(c.Zipf), "max quantity": fmt.Sprint(c.MaxQuantity),
-		"replays": fmt.Sprint(c.Replays), "second orders": fmt.Sprint(c.SecondOrders),
-		"cancels": fmt.Sprint(c.Cancels), "payments": fmt.Sprint(c.Payments),
-		"payment window": c.PaymentWindow.String(), "timeout": c.Timeout.String(), "seed": fmt.Sprint(c.Seed),
-		"strategy": c.Strategy, "stores": c.Stores, "reserve on": c.ReserveOn,
-		"load test's machine": fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, judge.Plural(runtime.NumCPU(), "processor")),
+		Schedule: c.schedule(), Burst: c.whole().Shape == Burst,
 	}
 }
 

@@ -113,19 +113,12 @@ func TestScheduleInWords(t *testing.T) {
 	}
 }
 
-// A report tells what was played, so that only like is compared with like.
+// A report tells what was played.
 func TestSetup(t *testing.T) {
 	c := Defaults()
 	c.Stores, c.Scenario, c.Shape = "real", "drop", Burst
 	got := c.setup()
 	if !got.Burst || got.Stores != "real" || got.Scenario != "drop" || got.Schedule != "burst, 2000/s for 10s" {
 		t.Errorf("%+v", got)
-	}
-	for name, want := range map[string]string{
-		"attack": "burst, 2000/s for 10s", "stores": "real", "sales": "1000 units, at most 2 per buyer", "payments": "0.3", "timeout": "5s",
-	} {
-		if got.Terms[name] != want {
-			t.Errorf("%s: %q, want %q", name, got.Terms[name], want)
-		}
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,11 +35,9 @@ type attackFlags struct {
 	Payments      *float64       `placeholder:"SHARE" help:"Share of accepted orders that are paid. Default ${payments}; with --reserve-on payment nine in ten of those that are not cancelled." group:"Buyers"`
 	PaymentWindow *time.Duration `placeholder:"TIME" help:"Time to pay, before an order expires. Default ${payment_window}." group:"Buyers"`
 
-	Report  string `placeholder:"DIR" help:"Write report.html, with charts, report.json and report.txt there." group:"Result"`
-	Save    string `placeholder:"FILE" help:"Save the run's figures, for --against." group:"Result"`
-	Against string `placeholder:"FILE" help:"Compare with a saved run. The exit status stays that of the verdict." group:"Result"`
-	JSON    bool   `name:"json" help:"Print the verdict as one JSON object on stdout; all else goes to stderr." group:"Result"`
-	Quiet   bool   `help:"No progress." group:"Result"`
+	Report string `placeholder:"DIR" help:"Write report.html, with charts, report.json and report.txt there." group:"Result"`
+	JSON   bool   `name:"json" help:"Print the verdict as one JSON object on stdout; all else goes to stderr." group:"Result"`
+	Quiet  bool   `help:"No progress." group:"Result"`
 }
 
 // attackDefaults are what the help says.
@@ -58,17 +55,16 @@ func attackDefaults() kong.Vars {
 	return vars
 }
 
-// config is what the scenario and the flags ask for, and the run to compare
-// with, nil for none.
-func (f *attackFlags) config(s streams) (c loadtest.Config, earlier *report.Earlier, err error) {
+// config is what the scenario and the flags ask for.
+func (f *attackFlags) config(s streams) (c loadtest.Config, err error) {
 	c = loadtest.Defaults()
 	if f.Scenario != "" {
 		if err := f.besides(); err != nil {
-			return c, nil, err
+			return c, err
 		}
 		scenario, err := loadtest.ReadScenario(f.Scenario)
 		if err != nil {
-			return c, nil, err
+			return c, err
 		}
 		scenario.Into(&c)
 	}
@@ -92,10 +88,7 @@ func (f *attackFlags) config(s streams) (c loadtest.Config, earlier *report.Earl
 	if !f.Quiet {
 		c.Progress = s.err
 	}
-	if f.Against != "" { // before the attack: it would be a pity afterwards
-		earlier, err = report.ReadRun(f.Against)
-	}
-	return c, earlier, err
+	return c, nil
 }
 
 // besides names the flags that say what a scenario says for each of its sales
@@ -118,25 +111,11 @@ func given[T any](to *T, flag *T) {
 }
 
 // finish prints and saves the verdict, and turns it into the exit status.
-func (f *attackFlags) finish(s streams, r *report.Reports, earlier *report.Earlier) error {
-	var err error
-	if f.Save != "" {
-		err = r.SaveRun(f.Save)
-	}
+func (f *attackFlags) finish(s streams, r *report.Reports) (err error) {
 	if f.Report != "" {
-		err = errors.Join(err, r.Save(f.Report)) // each says what was not written, and where to
-		_, _ = fmt.Fprintln(s.err, "report written to", f.Report)
-	}
-	err = finish(s, r, f.JSON, err)
-	if earlier != nil {
-		beside := s.out
-		if f.JSON {
-			beside = s.err
-		}
-		_, _ = fmt.Fprintln(beside)
-		if writing := r.WriteAgainst(beside, earlier); writing != nil {
-			return fmt.Errorf("compare with the earlier run: %w", writing)
+		if err = r.Save(f.Report); err == nil { // else it says what was not written, and where to
+			_, _ = fmt.Fprintln(s.err, "report written to", f.Report)
 		}
 	}
-	return err
+	return finish(s, r, f.JSON, err)
 }

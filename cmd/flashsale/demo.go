@@ -37,7 +37,7 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 	if c.Scenario == "list" {
 		return loadtest.ListScenarios(s.out)
 	}
-	cfg, earlier, err := c.config(s)
+	cfg, err := c.config(s)
 	if err := errors.Join(err, variants.CheckStrategy(c.Strategy)); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 	if err := errors.Join(err, <-stopped); err != nil {
 		return err
 	}
-	return c.finish(s, reports, earlier)
+	return c.finish(s, reports)
 }
 
 // A seller is what is attacked.

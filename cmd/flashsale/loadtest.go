@@ -21,8 +21,7 @@ func (loadtestCommand) Help() string {
 	return `It opens sales of its own, and touches no other. For example:
 
   flashsale loadtest --stock 5000 --rate 3000
-  flashsale loadtest --scenario sneaker-drop --save before.json
-  flashsale loadtest --scenario sneaker-drop --against before.json
+  flashsale loadtest --scenario sneaker-drop
 
 Ctrl-C ends the attack, and what has happened by then is judged.`
 }
@@ -36,7 +35,7 @@ func (c *loadtestCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	cfg, earlier, err := c.config(s)
+	cfg, err := c.config(s)
 	if err != nil {
 		return err
 	}
@@ -49,5 +48,5 @@ func (c *loadtestCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return c.finish(s, reports, earlier)
+	return c.finish(s, reports)
 }

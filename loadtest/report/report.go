@@ -11,12 +11,11 @@ import (
 
 // Setup is what a report tells about the attack and the server.
 type Setup struct {
-	Name             string            // of the sale, as buyers see it
-	Strategy, Stores string            // of the server; empty: not known
-	Scenario         string            // empty: none
-	Schedule         string            // the attack that was asked for, in words
-	Burst            bool              // the attack ends in a burst
-	Terms            map[string]string // all settings that the figures depend on, by name
+	Name             string // of the sale, as buyers see it
+	Strategy, Stores string // of the server; empty: not known
+	Scenario         string // empty: none
+	Schedule         string // the attack that was asked for, in words
+	Burst            bool   // the attack ends in a burst
 }
 
 // Seen is what a run observed besides the evidence.

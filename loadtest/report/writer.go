@@ -14,23 +14,17 @@ import (
 // JSON writes v as JSON, on one line. It does not escape <, > and &: people read
 // the texts in it in a terminal, too.
 func JSON(w io.Writer, v any) error {
-	if err := encoder(w).Encode(v); err != nil {
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	if err := out.Encode(v); err != nil {
 		return fmt.Errorf("write the JSON report: %w", err)
 	}
 	return nil
 }
 
-func encoder(w io.Writer) *json.Encoder {
-	out := json.NewEncoder(w)
-	out.SetEscapeHTML(false)
-	return out
-}
-
 // Text collects a report for people: lines, with tables between them. The zero
 // value is an empty text.
 type Text struct {
-	Right bool // align the cells of tables to the right
-
 	text  strings.Builder
 	table *tabwriter.Writer // nil: none is open
 }
@@ -44,16 +38,13 @@ func (t *Text) Line(format string, args ...any) {
 // Row adds a row to a table, which lasts until the next Line.
 func (t *Text) Row(cells ...any) {
 	if t.table == nil {
-		t.table = tabwriter.NewWriter(&t.text, 0, 0, 2, ' ', map[bool]uint{true: tabwriter.AlignRight}[t.Right])
+		t.table = tabwriter.NewWriter(&t.text, 0, 0, 2, ' ', 0)
 	}
 	for i, cell := range cells {
 		if i > 0 {
 			fmt.Fprint(t.table, "\t")
 		}
 		fmt.Fprint(t.table, cell)
-	}
-	if t.Right { // tabwriter aligns only cells that end with a tab
-		fmt.Fprint(t.table, "\t")
 	}
 	fmt.Fprintln(t.table)
 }

@@ -39,23 +39,16 @@ func TestQuantilesAreByNearestRank(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	for _, tc := range []struct {
-		right bool
-		want  string
-	}{
-		{false, "head 1\na     bcd  e\nlong  2    f\ntail\nx  y\n"},
-		{true, "head 1\n     a  bcd  e\n  long    2  f\ntail\n  x  y\n"},
-	} {
-		text := Text{Right: tc.right}
-		text.Line("head %d", 1)
-		text.Row("a", "bcd", "e")
-		text.Row("long", 2, "f")
-		text.Line("tail")
-		text.Row("x", "y")
-		var got strings.Builder
-		if err := text.Write(&got); err != nil || got.String() != tc.want {
-			t.Errorf("%q, %v, want %q", got.String(), err, tc.want)
-		}
+	var text Text
+	text.Line("head %d", 1)
+	text.Row("a", "bcd", "e")
+	text.Row("long", 2, "f")
+	text.Line("tail")
+	text.Row("x", "y")
+	var got strings.Builder
+	const want = "head 1\na     bcd  e\nlong  2    f\ntail\nx  y\n"
+	if err := text.Write(&got); err != nil || got.String() != want {
+		t.Errorf("%q, %v, want %q", got.String(), err, want)
 	}
 }
 
