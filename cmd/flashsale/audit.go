@@ -21,12 +21,12 @@ func (c *auditCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	last := exitCode(0)
+	balanced := true
 	for {
 		a, err := server.Audit(ctx, c.SKU)
 		switch {
 		case err == nil:
-			last = law(a)
+			balanced = a.Balanced
 			_, _ = fmt.Fprintln(s.out, lawLine(a))
 		case c.Watch <= 0:
 			return err
@@ -37,17 +37,10 @@ func (c *auditCommand) Run(ctx context.Context, s streams) error {
 			break
 		}
 	}
-	if last != 0 {
-		return last
+	if !balanced {
+		return exitCode(1)
 	}
 	return nil
-}
-
-func law(a api.Audit) exitCode {
-	if a.Balanced {
-		return 0
-	}
-	return 1
 }
 
 // lawLine is the law as one line that can be checked by head.

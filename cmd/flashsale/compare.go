@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
 	"flashsale/cmd/flashsale/internal/prove/gallery"
 )
@@ -12,16 +9,13 @@ import (
 type compareCommand struct {
 	Names []string `arg:"" optional:"" name:"name" help:"Variants to compare, see --list. Default: all."`
 
-	Rounds  int           `default:"1" help:"Judgements of each variant; all must agree. Default ${default}."`
-	Rate    int           `default:"250" placeholder:"ORDERS" help:"Orders per second of the attacks. Default ${default}."`
-	Seed    int64         `default:"1" help:"Seed of requests and faults; requests still interleave differently. Default ${default}."`
-	Speed   time.Duration `default:"3s" help:"Length of each speed measurement; 0 for none. Default ${default}."`
-	Callers int           `default:"128" help:"Concurrent buyers of a speed measurement. Default ${default}."`
+	Rounds int   `default:"1" help:"Judgements of each variant; all must agree. Default ${default}."`
+	Rate   int   `default:"250" placeholder:"ORDERS" help:"Orders per second of the attacks. Default ${default}."`
+	Seed   int64 `default:"1" help:"Seed of requests and faults; requests still interleave differently. Default ${default}."`
 
-	Report string `placeholder:"DIR" help:"Write compare.txt, compare.svg and compare.json there." group:"Result"`
-	JSON   bool   `name:"json" help:"Print the result as one JSON object on stdout; progress goes to stderr." group:"Result"`
-	Quiet  bool   `help:"No progress." group:"Result"`
-	List   bool   `help:"List the variants, and stop." group:"Result"`
+	JSON  bool `name:"json" help:"Print the result as one JSON object on stdout; progress goes to stderr."`
+	Quiet bool `help:"No progress."`
+	List  bool `help:"List the variants, and stop."`
 }
 
 // Help shows what to try.
@@ -29,7 +23,9 @@ func (compareCommand) Help() string {
 	return `Needs redis-server and mariadbd or mysqld, and starts private ones. For example:
 
   flashsale compare --list
-  flashsale compare --report out        and open out/compare.svg`
+  flashsale compare get-decr lock-per-order
+
+How fast the right ones are: flashsale bench lock variants.`
 }
 
 // Run compares. The exit status is 1 if a right variant fails or a broken one
@@ -38,15 +34,10 @@ func (c *compareCommand) Run(ctx context.Context, s streams) error {
 	if c.List {
 		return gallery.List(s.out)
 	}
-	cfg := gallery.Config{Names: c.Names, Rounds: c.Rounds, Rate: c.Rate, Seed: c.Seed, Speed: c.Speed, Callers: c.Callers}
-	if !c.Quiet {
-		cfg.Progress = s.err
+	cfg, err := labConfig(s, c.Quiet)
+	if err != nil {
+		return err
 	}
-	report, err := gallery.Run(ctx, cfg)
-	if report != nil && c.Report != "" {
-		if saving := report.Save(c.Report); saving != nil {
-			err = errors.Join(err, fmt.Errorf("save the report: %w", saving))
-		}
-	}
+	report, err := gallery.Run(ctx, gallery.Config{Config: cfg, Names: c.Names, Rounds: c.Rounds, Rate: c.Rate, Seed: c.Seed})
 	return finish(s, report, c.JSON, err)
 }

@@ -98,7 +98,6 @@ type commands struct {
 	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Ask a running server whether it can sell. Exit status: 0 yes, 1 no."`
 
 	Completion completionCommand `cmd:"" group:"program" help:"Print a script that completes commands and flags on Tab."`
-	Version    versionCommand    `cmd:"" group:"program" help:"Print what this program was built from."`
 
 	GinBaseline ginBaselineCommand `cmd:"" name:"bench-hello" hidden:""`
 	Variant     variantCommand     `cmd:"" hidden:""`

@@ -24,12 +24,12 @@ const runReadme = "FLASHSALE_TEST_README"
 // shortened are commands that take minutes, and what is run of them where that
 // must not be: all of it is tested, each by itself, in the packages.
 var shortened = map[string]string{
-	"go run ./cmd/flashsale compare":                                                                    "go run ./cmd/flashsale compare marker-first --speed 0",
+	"go run ./cmd/flashsale compare":                                                                    "go run ./cmd/flashsale compare marker-first",
 	"go run ./cmd/flashsale drill":                                                                      "go run ./cmd/flashsale drill node-killed",
 	"go run ./cmd/flashsale loadtest --stock 2000 --rate 100 --duration 20s":                            "go run ./cmd/flashsale loadtest --stock 200 --rate 100 --duration 2s",
+	"go run ./cmd/flashsale bench lock variants --quiet":                                                "go run ./cmd/flashsale bench lock --rounds 1 --seconds 1 --quiet",
 	"go run ./cmd/flashsale bench --quiet":                                                              "go run ./cmd/flashsale bench gate direct --rounds 1 --seconds 1 --quiet",
 	"go run ./cmd/flashsale drill storm --minutes 1 --seed 1":                                           "go run ./cmd/flashsale drill storm --minutes 0.1 --seed 1",
-	"go run ./cmd/flashsale bench reconcile --rounds 9 --seconds 3 --quiet":                             "go run ./cmd/flashsale bench reconcile --rounds 1 --seconds 1 --quiet",
 	"cd orders/lock/compare && go run . -each 700ms limiter":                                            "cd orders/lock/compare && go run . -each 20ms limiter",
 	"go test ./orders/model -v -timeout 20m -memory 9000 -search 'ORDERS=2 SWEEPS=1 TAKES=2 CRASHES=1'": "go test ./orders/model -v -search 'ORDERS=1'",
 	"cd orders/lock/compare && go run . lock":                                                           "cd orders/lock/compare && go run . -each 50ms lock",

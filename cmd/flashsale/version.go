@@ -7,14 +7,6 @@ import (
 	"strings"
 )
 
-type versionCommand struct{}
-
-// Run prints what --version prints.
-func (versionCommand) Run(s streams) error {
-	_, err := fmt.Fprintln(s.out, version())
-	return err
-}
-
 // version is what this program was built from, and with.
 func version() string {
 	info, ok := debug.ReadBuildInfo()

@@ -6,7 +6,6 @@
 //
 //	writer.go       lines and tables, JSON, files
 //	numbers.go      numbers, durations, percentiles
-//	bars.go         a chart of horizontal bars
 //
 // The report on a sale:
 //
@@ -16,5 +15,4 @@
 //	json.go         for machines: names and order of the fields are fixed
 //	html.go         as a page; chart.go with its axes, stock_chart.go and plot.go draw on it
 //	timeline.go     answers over time, for the charts
-//	against.go      a run beside an earlier one
 package report

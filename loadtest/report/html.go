@@ -13,14 +13,14 @@ import (
 
 // pageFiles are the page for one sale, the page for several, and their charts.
 //
-//go:embed report.html reports.html stock_chart.html bars.svg
+//go:embed report.html reports.html stock_chart.html
 var pageFiles embed.FS
 
 //go:embed report.css
 var css template.CSS
 
 var pages = template.Must(template.New("").
-	Funcs(template.FuncMap{"human": Human, "thousands": Thousands, "css": func() template.CSS { return css }}).ParseFS(pageFiles, "*"))
+	Funcs(template.FuncMap{"human": Human, "css": func() template.CSS { return css }}).ParseFS(pageFiles, "*"))
 
 // blend fits vegeta's page into the report: the same background, no heading of
 // its own, and light or dark as the reader prefers. It is inserted at the end of

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -61,24 +60,5 @@ func TestSaveReportsWhatFailed(t *testing.T) {
 	}
 	if err := Save(dir, map[string]func(io.Writer) error{"b": func(io.Writer) error { return broken }}); !errors.Is(err, broken) {
 		t.Errorf("got %v, want %v", err, broken)
-	}
-}
-
-// The longest bar is the largest value's, and a heading stands where a group begins.
-func TestBars(t *testing.T) {
-	c := Bars{Title: "Speed", Foot: "of <b>two</b>"}
-	c.Add("Right", Bar{Name: "slow", Value: 1000, Said: "PASS", Good: true})
-	c.Add("Right", Bar{Name: "fast", Value: 4000, Said: "PASS", Good: true})
-	c.Add("Wrong", Bar{Name: "none", Said: "FAIL: drift"})
-	var b bytes.Buffer
-	noError(t, c.WriteSVG(&b))
-	got := b.String()
-	for want, n := range map[string]int{
-		`width="120.0"`: 1, `width="480.0"`: 1, `width="1.0"`: 1, ">Right<": 1, ">Wrong<": 1, ">4,000<": 1,
-		`class="bar pass"`: 2, "FAIL: drift": 1, "&lt;b&gt;": 1, "<b>": 0,
-	} {
-		if strings.Count(got, want) != n {
-			t.Errorf("%q %d times, want %d, in\n%s", want, strings.Count(got, want), n, got)
-		}
 	}
 }

@@ -38,7 +38,7 @@
 //
 // All are a lease.Locker, and pass the same suite (package locktest): the Client
 // here, in one Redis, and those of the packages redlock, reentrant, zookeeper and
-// mysql. The packages fence, several and election work with each of them. Package
+// mysql. The packages fence and election work with each of them. Package
 // lease has what they share: Config, Lock, errors, and the toolkit for another
 // store. Package antipatterns shows how other locks break.
 //

@@ -16,7 +16,6 @@ import (
 	"flashsale/orders/lock/lease"
 	"flashsale/orders/lock/redlock"
 	"flashsale/orders/lock/reentrant"
-	"flashsale/orders/lock/several"
 )
 
 // start is a Client that runs, on a Redis of its own, until stop is called.
@@ -98,29 +97,6 @@ func ExampleClient_Acquire() {
 	fmt.Println(held.Release(context.Background()))
 	// Output:
 	// true acquire "lock:{sku}": context deadline exceeded
-	// <nil>
-}
-
-// Several SKUs at once, all or none, in whatever order two callers name them.
-func Example_several() {
-	client, stop := start(lease.Config{})
-	defer stop()
-	ctx := context.Background()
-	set, err := several.Acquire(ctx, client, "lock:{shoe}", "lock:{box}", "lock:{shoe}")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, l := range set.Locks() {
-		fmt.Println(l.Key())
-	}
-	_, err = several.TryAcquire(ctx, client, "lock:{bag}", "lock:{box}")
-	fmt.Println(errors.Is(err, lease.ErrHeld))
-	fmt.Println(set.Release(ctx))
-	// Output:
-	// lock:{box}
-	// lock:{shoe}
-	// true
 	// <nil>
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"flashsale/orders/lock/fence"
 	"flashsale/orders/lock/lease"
-	"flashsale/orders/lock/several"
 )
 
 const rounds = 5 // of each goroutine
@@ -141,39 +140,4 @@ func outcomes(_ *testing.T, s *suite) {
 		s.Errorf("cause %v, want ErrReleased", cause)
 	}
 	s.free(b)
-}
-
-// Keys in any order, from both sides: no deadlock, and all or none.
-func severalKeys(_ *testing.T, s *suite) {
-	a, b := s.process(lease.Config{}), s.process(lease.Config{})
-	one, two := s.key+"1", s.key+"2"
-	var all sync.WaitGroup
-	for i, p := range []*process{a, b, a, b} {
-		keys := []string{one, two}
-		if i%2 == 1 {
-			keys = []string{two, one, two}
-		}
-		all.Go(func() {
-			for range 5 {
-				set, err := several.Acquire(s.ctx, p, keys...)
-				if err == nil {
-					err = set.Release(s.ctx)
-				}
-				if err != nil {
-					s.Error(err)
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-	held, err := b.TryAcquire(s.ctx, two)
-	s.must(err)
-	if _, err := several.TryAcquire(s.ctx, a, one, two); !errors.Is(err, lease.ErrHeld) {
-		s.Errorf("all of them, with one held: %v", err)
-	}
-	set, err := several.TryAcquire(s.ctx, b, one)
-	s.must(err) // what the failure had taken is free
-	s.must(set.Release(s.ctx))
-	s.must(held.Release(s.ctx))
 }

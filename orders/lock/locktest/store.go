@@ -63,7 +63,6 @@ var tests = []struct {
 }{
 	{"OneHolder", true, oneHolder},
 	{"ThousandsOfWaiters", true, thousandsOfWaiters},
-	{"SeveralKeys", true, severalKeys},
 	{"Outcomes", false, outcomes},
 	{"Crash", false, crash},
 	{"Pause", false, pause},

@@ -20,8 +20,8 @@ type Row struct {
 	Ours        float64 `json:"ours"`
 	Counterpart float64 `json:"counterpart,omitempty"` // 0 where the target is absolute
 	Ratio       float64 `json:"ratio,omitempty"`       // median of the ratios of the rounds
-	Target      Target  `json:"target"`
-	Met         *bool   `json:"met"` // null if it was not measured or can't be judged
+	Target      Target  `json:"target"`                // zero: the figure is reported, no more
+	Met         *bool   `json:"met"`                   // null if it was not measured or can't be judged
 
 	// CPU time per request, ours and the counterpart's.
 	CPU            *CPU `json:"cpu_us,omitempty"`
@@ -59,6 +59,9 @@ func (r *Row) set(ours float64) {
 
 // judge compares the row with its target.
 func (r *Row) judge() {
+	if r.Target == (Target{}) {
+		return
+	}
 	value := r.Ratio
 	if r.Target.Absolute {
 		value = r.Ours

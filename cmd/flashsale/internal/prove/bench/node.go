@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
@@ -34,13 +35,11 @@ func (l *bench) startNode(ctx context.Context, flags ...string) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.start(ctx, metrics, lab.NodeConfig{Strategy: variants.Lua, Flags: append([]string{
+	return l.start(ctx, metrics, lab.NodeConfig{Strategy: variants.Lua, Flags: slices.Concat(lab.Unlimited, []string{
 		"--metrics-addr", metrics, "--log-level", "WARN",
-		// On, and asked for every order, but never refusing.
-		"--limit-buyer", "1000000/s:1000000", "--limit-ip", "1000000/s:1000000",
 		// 202s may come faster than the keeper makes them durable.
 		"--queue-limit", "1000000",
-	}, flags...)})
+	}, flags)})
 }
 
 func (l *bench) start(ctx context.Context, metrics string, c lab.NodeConfig) (_ *node, err error) {

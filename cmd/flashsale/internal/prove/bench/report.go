@@ -77,7 +77,10 @@ func (r Row) cells() []any {
 		counterpart, ratio = report.Figure(r.Counterpart), report.Figure(r.Ratio)
 	}
 	met := "?"
-	if r.Met != nil {
+	switch {
+	case r.Target == (Target{}):
+		met = ""
+	case r.Met != nil:
 		met = map[bool]string{true: "yes", false: "NO"}[*r.Met]
 	}
 	return []any{report.Figure(r.Ours), counterpart, r.Unit, ratio, r.Target, met, r.CPU, r.CounterpartCPU}
@@ -85,7 +88,10 @@ func (r Row) cells() []any {
 
 // String is such as "≥ 0.85".
 func (t Target) String() string {
-	if t.AtLeast {
+	switch {
+	case t == Target{}:
+		return ""
+	case t.AtLeast:
 		return "≥ " + report.Figure(t.Bound)
 	}
 	return "≤ " + report.Figure(t.Bound)

@@ -19,7 +19,7 @@ func (c Config) Validate() error {
 }
 
 // benchmarks are all there are, in the order of their targets.
-var benchmarks = []benchmark{perOrder, durable, queued, soldOut, gate, keeperRows, direct, latency, manySKUs, memory, rebuild, reconcile, metrics, hoarder}
+var benchmarks = []benchmark{perOrder, otherWays, durable, queued, soldOut, gate, keeperRows, direct, latency, manySKUs, memory, rebuild, reconcile, metrics, hoarder}
 
 func names() []string {
 	var all []string

@@ -15,7 +15,6 @@ import (
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/loadtest/client"
 	"flashsale/loadtest/judge"
-	"flashsale/orders/store"
 )
 
 // A front puts a shop behind the routes of the contract that a load test uses.
@@ -196,7 +195,7 @@ func (f front) audit(_ http.ResponseWriter, r *http.Request, _ string) (any, err
 	if err != nil {
 		return nil, err
 	}
-	a := store.Audit{SKU: sku, Total: int64(s.Total), Available: int64(stock.Available), Held: int64(stock.Held), Restoring: int64(stock.Restoring)}
+	a := judge.Audit{SKU: sku, Total: s.Total, Available: stock.Available, Held: stock.Held, Restoring: stock.Restoring}
 	a.Pending, a.Paid, err = f.shop.Sold(r.Context(), sku)
 	a.Sold = a.Pending + a.Paid
 	a.Oversold = max(0, a.Sold-a.Total)
@@ -206,15 +205,9 @@ func (f front) audit(_ http.ResponseWriter, r *http.Request, _ string) (any, err
 }
 
 func (f front) rows(_ http.ResponseWriter, r *http.Request, _ string) (any, error) {
-	sku, limit := r.PathValue("sku"), 100
-	if n, err := strconv.Atoi(r.URL.Query().Get("limit")); err == nil {
-		limit = n
-	}
-	if _, err := f.shop.Sale(r.Context(), sku); err != nil {
-		return nil, err
-	}
-	all, err := f.shop.Orders(r.Context(), sku, r.URL.Query().Get("cursor"), limit)
-	list, next := make([]order, len(all)), ""
+	limit, _ := strconv.Atoi(r.URL.Query().Get("limit")) // the load test's
+	all, err := f.shop.Orders(r.Context(), r.PathValue("sku"), r.URL.Query().Get("cursor"), limit)
+	list, next := make([]judge.Row, len(all)), ""
 	for i, o := range all {
 		list[i] = shown(o)
 		if len(all) == limit {
@@ -224,27 +217,16 @@ func (f front) rows(_ http.ResponseWriter, r *http.Request, _ string) (any, erro
 	return map[string]any{"orders": list, "next_cursor": next}, err
 }
 
-// order is an order as the contract has it.
-type order struct {
-	ID        string     `json:"id"`
-	SKU       string     `json:"sku"`
-	Buyer     string     `json:"buyer"`
-	Quantity  int        `json:"quantity"`
-	Status    string     `json:"status"`
-	Key       string     `json:"idempotency_key"`
-	CreatedAt *time.Time `json:"created_at"`
-	ExpiresAt *time.Time `json:"expires_at"`
-	PaidAt    *time.Time `json:"paid_at"`
-	ClosedAt  *time.Time `json:"closed_at"`
-}
-
-func shown(o variants.Order) order {
-	at := func(ms int64) *time.Time {
-		if ms == 0 {
-			return nil
+// shown is an order as the load test reads it.
+func shown(o variants.Order) judge.Row {
+	at := func(ms int64) (t time.Time) {
+		if ms > 0 {
+			t = time.UnixMilli(ms).UTC()
 		}
-		t := time.UnixMilli(ms).UTC()
-		return &t
+		return t
 	}
-	return order{o.ID, o.SKU, o.Buyer, o.Quantity, o.Status, o.Key, at(o.CreatedMS), at(o.ExpiresMS), at(o.PaidMS), at(o.ClosedMS)}
+	return judge.Row{Key: o.Key, Order: judge.Order{
+		ID: o.ID, SKU: o.SKU, Buyer: o.Buyer, Quantity: o.Quantity, Status: o.Status,
+		ExpiresAt: at(o.ExpiresMS), PaidAt: at(o.PaidMS), ClosedAt: at(o.ClosedMS),
+	}}
 }

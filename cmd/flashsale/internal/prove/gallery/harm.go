@@ -25,9 +25,9 @@ const (
 // slowly is the harm of the rush: both stores are slow until nothing has been
 // sold for a while, or for some seconds. Much is under way at any moment.
 func slowly(ctx context.Context, s *stage, _ Config) error {
-	s.redis.Delay(wire.Answers, redisLate, redisJitter)
-	if s.mysql != nil {
-		s.mysql.Delay(wire.Requests, mysqlLate, mysqlJitter)
+	s.node.Redis.Delay(wire.Answers, redisLate, redisJitter)
+	if s.node.MySQL != nil {
+		s.node.MySQL.Delay(wire.Requests, mysqlLate, mysqlJitter)
 	}
 	last, since := 0, time.Now()
 	err := s.until(ctx, 4*time.Second, func(stored, _ int) bool {
@@ -36,9 +36,9 @@ func slowly(ctx context.Context, s *stage, _ Config) error {
 		}
 		return stored > 0 && time.Since(since) > time.Second
 	})
-	s.redis.Delay(wire.Answers, 0, 0)
-	if s.mysql != nil {
-		s.mysql.Delay(wire.Requests, 0, 0)
+	s.node.Redis.Delay(wire.Answers, 0, 0)
+	if s.node.MySQL != nil {
+		s.node.MySQL.Delay(wire.Requests, 0, 0)
 	}
 	return err
 }
@@ -52,15 +52,12 @@ func crashes(ctx context.Context, s *stage, c Config) error {
 	// Early: on a busy machine a life takes its time to begin, and it is to end while
 	// buyers still come.
 	sold := func() int { return c.Rate/8 + random.IntN(c.Rate/16) }
-	block := func() error {
-		s.redis.Lose(wire.Requests)
-		return nil
-	}
-	late := func() error {
-		s.redis.Delay(wire.Answers, answersLate, 0)
+	block := func() (mend func(), err error) { return s.node.Redis.Lose(wire.Requests), nil }
+	late := func() (mend func(), err error) {
+		s.node.Redis.Delay(wire.Answers, answersLate, 0)
 		// A new connection waits for an answer before it is of use: let there
 		// be some that are not new.
-		return client.Wait(ctx, 2*answersLate)
+		return func() { s.node.Redis.Delay(wire.Answers, 0, 0) }, client.Wait(ctx, 2*answersLate)
 	}
 	if err := s.killWith(ctx, block, sold()); err != nil {
 		return err
@@ -78,26 +75,28 @@ const answersLate = 400 * time.Millisecond
 const some = 4
 
 // killWith lets so many orders be sold, spoils the link to Redis, waits until
-// some buyers have cancelled, and kills the variant. Then the next life begins.
-func (s *stage) killWith(ctx context.Context, spoil func() error, orders int) error {
+// some buyers have cancelled, and kills the variant. Then it is started again.
+func (s *stage) killWith(ctx context.Context, spoil func() (mend func(), err error), orders int) error {
 	before, _ := s.count(ctx)
 	if err := s.until(ctx, lab.Patience, func(stored, _ int) bool { return stored >= before+orders }); err != nil {
 		return err
 	}
-	if err := spoil(); err != nil { // for the rest of this life
+	mend, err := spoil()
+	if err != nil {
 		return err
 	}
 	_, before = s.count(ctx)
-	err := s.until(ctx, 3*time.Second, func(_, cancelled int) bool { return cancelled >= before+some })
+	err = s.until(ctx, 3*time.Second, func(_, cancelled int) bool { return cancelled >= before+some })
 	if err == nil {
 		// The row says cancelled; what comes next has a while to be sent.
 		err = client.Wait(ctx, answersLate/2)
 	}
-	s.kill()
+	s.node.Kill()
+	mend()
 	if err != nil {
 		return err
 	}
-	return s.start(ctx)
+	return s.node.Restart(ctx)
 }
 
 // until waits for a count, or for so long: a sale may have no more of it.

@@ -10,6 +10,7 @@ import (
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/loadtest"
 	"flashsale/loadtest/report"
+	"flashsale/loadtest/servers"
 )
 
 // An act is a sale that is attacked while something is done to the variant.
@@ -28,16 +29,25 @@ var acts = []act{
 	{"crashes", 5, 0.5, crashes},
 }
 
-// Judge puts a variant on empty stores, has it attacked and harmed, and returns
-// the verdict on each act, of which the SKU is the name.
-func Judge(ctx context.Context, cfg Config, v variants.Variant, redisURL, dsn string) (verdicts []*report.Report, err error) {
-	s, err := openStage(ctx, v, redisURL, dsn)
+// Judge puts a variant on empty stores, has it attacked and harmed, and adds the
+// verdicts on the acts to its row.
+func Judge(ctx context.Context, cfg Config, stores *servers.Stores, row *Row) {
+	verdicts, err := judgeActs(ctx, cfg, stores, row.Variant)
+	if err != nil {
+		row.Error = err.Error()
+		return
+	}
+	row.judged(verdicts)
+}
+
+func judgeActs(ctx context.Context, cfg Config, stores *servers.Stores, v variants.Variant) (verdicts []*report.Report, err error) {
+	s, err := openStage(ctx, cfg, v, stores)
 	if err != nil {
 		return nil, fmt.Errorf("set the stage: %w", err)
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	for _, a := range acts {
-		if len(cfg.acts) > 0 && !slices.Contains(cfg.acts, a.name) {
+		if len(cfg.Acts) > 0 && !slices.Contains(cfg.Acts, a.name) {
 			continue
 		}
 		verdict, err := s.play(ctx, cfg, a)
@@ -52,8 +62,8 @@ func Judge(ctx context.Context, cfg Config, v variants.Variant, redisURL, dsn st
 // play attacks and harms.
 func (s *stage) play(ctx context.Context, cfg Config, a act) (*report.Report, error) {
 	c := loadtest.Defaults()
-	c.Target, c.Name, c.SKU = "http://"+s.entrance.Addr(), "Gallery", a.name
-	c.Token = token
+	c.Target, c.Name, c.SKU = s.node.URL(), "Gallery", a.name
+	c.Token = s.Token
 	c.Rate, c.Duration = cfg.Rate, time.Duration(a.seconds)*time.Second
 	c.Buyers, c.Stock = c.Rate*a.seconds, c.Rate*3/2
 	c.Cancels = a.cancels
@@ -62,9 +72,9 @@ func (s *stage) play(ctx context.Context, cfg Config, a act) (*report.Report, er
 		c.Stock /= 2 // all wait until twice as much is wanted, and then there is to be some time left
 	}
 	c.Seed = cfg.Seed
-	c.Search = cfg.search
+	c.Search = cfg.Search
 	c.Timeout = 30 * time.Second // the slow ones are to be right, not quick
-	c.Strategy, c.Stores = s.variant.Name, "real"
+	c.Strategy, c.Stores = s.variant.Name, s.Stores.Kind
 
 	s.sku = a.name
 	harming, stop := context.WithCancel(ctx)
@@ -79,7 +89,7 @@ func (s *stage) play(ctx context.Context, cfg Config, a act) (*report.Report, er
 		// until then is judged.
 		harm = nil
 		verdict.Notes = append(verdict.Notes, "the sale was over before all harm was done")
-		cfg.say("%s, %s: the sale was over before all harm was done", s.variant.Name, a.name)
+		cfg.Say("%s, %s: the sale was over before all harm was done", s.variant.Name, a.name)
 	}
 	if harm != nil && err == nil && ctx.Err() == nil {
 		err = fmt.Errorf("do the harm: %w", harm)

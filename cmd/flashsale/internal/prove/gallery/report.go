@@ -14,23 +14,18 @@ import (
 
 // A Report is the result of a comparison.
 type Report struct {
-	Stores       string  `json:"stores"`
-	Cores        int     `json:"cores"`
-	Rate         int     `json:"rate"` // orders per second of the attacks
-	Rounds       int     `json:"rounds"`
-	Seed         int64   `json:"seed"` // of the first round
-	SpeedSeconds float64 `json:"speed_seconds"`
-	Callers      int     `json:"callers"`
-	Rows         []Row   `json:"rows"`
+	Stores string `json:"stores"`
+	Cores  int    `json:"cores"`
+	Rate   int    `json:"rate"` // orders per second of the attacks
+	Rounds int    `json:"rounds"`
+	Seed   int64  `json:"seed"` // of the first round
+	Rows   []Row  `json:"rows"`
 }
 
 // A Row is the result of one variant. Units are those of its worst round.
 type Row struct {
 	variants.Variant
 	Broken bool `json:"broken"` // on purpose
-
-	DurablePerS float64 `json:"durable_per_s"` // 0: not measured
-	P99MS       float64 `json:"p99_ms"`
 
 	Oversold  int `json:"oversold"`
 	Undersold int `json:"undersold"`
@@ -46,7 +41,8 @@ type Row struct {
 	Error      string   `json:"error,omitempty"`
 }
 
-func newRow(v variants.Variant) Row {
+// NewRow is a row of a variant that was not judged yet.
+func NewRow(v variants.Variant) Row {
 	return Row{Variant: v, Broken: v.Broken(), Violations: []string{}, Details: []string{}}
 }
 
@@ -113,8 +109,8 @@ func (r *Row) right() int {
 	return r.Passed
 }
 
-// said is the verdict in short.
-func (r *Row) said() string {
+// Said is the verdict in short.
+func (r *Row) Said() string {
 	switch {
 	case r.Error != "":
 		return "ERROR"
@@ -144,31 +140,34 @@ func (r *Report) ExitCode() int {
 	return code
 }
 
-// Ratio is the durable orders per second of this project, divided by those of
-// the fastest other variant that passes; 0 if one of the two is missing.
-func (r *Report) Ratio() (ratio float64, than string) {
-	var mine, best float64
-	for _, row := range r.Rows {
-		switch {
-		case row.Name == ours:
-			mine = row.DurablePerS
-		case !row.Broken && row.Passed == row.Rounds && row.DurablePerS > best:
-			best, than = row.DurablePerS, row.Name
-		}
-	}
-	if best == 0 {
-		return 0, ""
-	}
-	return mine / best, than
-}
-
-// Save writes compare.svg, compare.json and compare.txt into dir, which it creates
-// if need be.
-func (r *Report) Save(dir string) error {
-	return report.Save(dir, map[string]func(io.Writer) error{
-		"compare.svg": r.WriteSVG, "compare.json": r.WriteJSON, "compare.txt": r.WriteText,
-	})
-}
-
 // WriteJSON writes the report as one JSON object.
 func (r *Report) WriteJSON(w io.Writer) error { return report.JSON(w, r) }
+
+// WriteText writes the report as a table for people.
+func (r *Report) WriteText(w io.Writer) error {
+	var t report.Text
+	t.Row("variant", "oversold", "undersold", "leaked", "verdict")
+	for _, row := range r.Rows {
+		t.Row(row.Name, row.Oversold, row.Undersold, row.Leaked, row.Said())
+	}
+	t.Line("")
+	for _, row := range r.Rows {
+		if row.Broken {
+			t.Line("%s: %s [%s]", row.Name, row.Breaks, row.Source)
+		}
+		if row.Note != "" {
+			t.Line("%s: %s", row.Name, row.Note)
+		}
+	}
+	for _, row := range r.Rows {
+		switch {
+		case row.Error != "":
+			t.Line("\n%s: ERROR: %s", row.Name, row.Error)
+		case !row.AsExpected():
+			t.Line("\n%s: NOT AS EXPECTED in %d of %d rounds:\n  %s", row.Name, row.Rounds-row.right(), row.Rounds, strings.Join(row.Details, "\n  "))
+		}
+	}
+	t.Line("\nJudged in %s of two sales under attack by %d orders/s: one with slow stores, one with two kills. Seed %d. %d cores, %s.",
+		judge.Plural(r.Rounds, "round"), r.Rate, r.Seed, r.Cores, r.Stores)
+	return t.Write(w)
+}

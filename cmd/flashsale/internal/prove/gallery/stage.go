@@ -4,94 +4,46 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
+	"time"
 
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
-	"flashsale/loadtest/servers/wire"
+	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/servers"
 )
 
-// A stage is a variant on empty stores, with a network in between that can be
-// spoilt. Buyers come by a wire, too: its address stays when the variant dies
-// and another life of it takes over.
+// A stage is a variant on empty stores: a process that can die, with wires to the
+// stores that can be spoilt.
 type stage struct {
-	variant  variants.Variant
-	redisURL string
-	dsn      string
-	look     variants.Stores // not by a wire
-
-	sku string // of the act that is on
-
-	entrance     *wire.Wire
-	redis, mysql *wire.Wire // of the present life; mysql is nil with SQLite
-	now          *life
-	past         []*life
+	*lab.Lab
+	variant variants.Variant
+	look    variants.Stores // not by a wire
+	node    *lab.Node
+	sku     string // of the act that is on
 }
 
-// openStage starts the first life.
-func openStage(ctx context.Context, v variants.Variant, redisURL, dsn string) (*stage, error) {
-	look, err := variants.Connect(redisURL, dsn)
-	if err != nil {
+// openStage starts the variant.
+func openStage(ctx context.Context, cfg Config, v variants.Variant, stores *servers.Stores) (_ *stage, err error) {
+	s := &stage{variant: v}
+	if s.Lab, err = lab.On(cfg.Config, stores); err != nil {
 		return nil, err
 	}
-	s := &stage{variant: v, redisURL: redisURL, dsn: dsn, look: look}
-	if err := s.start(ctx); err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-	return s, nil
-}
-
-// start begins a life, with wires of its own.
-func (s *stage) start(ctx context.Context) (err error) {
-	redisURL, dsn := s.redisURL, s.dsn
-	if redisURL, s.redis, err = wire.Before(redisURL); err != nil {
-		return err
-	}
-	if !s.look.SQLite {
-		if dsn, s.mysql, err = wire.Before(dsn); err != nil {
-			return err
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
 		}
+	}()
+	if s.look, err = variants.Connect(stores.RedisURL, stores.SQL); err != nil {
+		return nil, err
 	}
-	if s.now, err = live(ctx, s.variant, redisURL, dsn); err != nil {
-		return err
+	s.Cleanup(s.look.Close)
+	node := lab.NodeConfig{Name: v.Name, Strategy: v.Name, Wires: true}
+	if v.Name == ours {
+		node.Strategy = variants.Lua
+		node.Flags = slices.Concat(lab.Unlimited, lab.Brief(time.Second, 10*time.Second), []string{"--trusted-proxies", "127.0.0.1", "--max-quantity", "10"})
 	}
-	if s.entrance == nil {
-		s.entrance, err = wire.Open(s.now.addr)
-		return err
-	}
-	s.entrance.Lead(s.now.addr)
-	return nil
-}
-
-// kill ends a life as a kill -9 does: all its connections are gone at once, and
-// whatever it does from now on reaches nobody.
-func (s *stage) kill() {
-	s.entrance.Cut()
-	s.cut()
-	s.now.end()
-	s.past, s.now = append(s.past, s.now), nil
-}
-
-func (s *stage) cut() {
-	for _, w := range []*wire.Wire{s.redis, s.mysql} {
-		if w != nil {
-			_ = w.Close()
-		}
-	}
-}
-
-// close ends everything that was started.
-func (s *stage) close() error {
-	var errs []error
-	if s.now != nil {
-		errs = append(errs, s.now.close())
-	}
-	for _, l := range s.past {
-		_ = l.close() // it died: what it says of that is no news
-	}
-	if s.entrance != nil {
-		_ = s.entrance.Close()
-	}
-	s.cut()
-	return errors.Join(append(errs, s.look.Close())...)
+	s.node, err = s.Start(ctx, node)
+	return s, err
 }
 
 // count reads how many orders are stored, and how many of them are cancelled.

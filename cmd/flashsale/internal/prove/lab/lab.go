@@ -29,18 +29,15 @@ type Config struct {
 	Progress io.Writer // may be nil
 }
 
-// Say writes a line of progress.
-func (c Config) Say(format string, args ...any) { Say(c.Progress, format, args...) }
-
 // talking keeps those who do something side by side from talking at once.
 var talking sync.Mutex
 
-// Say writes a line to where progress goes, which may be nil.
-func Say(progress io.Writer, format string, args ...any) {
-	if progress != nil {
+// Say writes a line of progress.
+func (c Config) Say(format string, args ...any) {
+	if c.Progress != nil {
 		talking.Lock()
 		defer talking.Unlock()
-		_, _ = fmt.Fprintf(progress, format+"\n", args...)
+		_, _ = fmt.Fprintf(c.Progress, format+"\n", args...)
 	}
 }
 
@@ -98,13 +95,21 @@ type Lab struct {
 }
 
 // Open starts stores that are as durable as in production.
-func Open(ctx context.Context, cfg Config, redisArgs ...string) (_ *Lab, err error) {
-	l := &Lab{Config: cfg, secret: rand.Text() + rand.Text(), more: map[string]*servers.Redis{}}
-	if l.verifier, err = auth.New(auth.Config{Secret: []byte(l.secret)}); err != nil {
+func Open(ctx context.Context, cfg Config, redisArgs ...string) (*Lab, error) {
+	redis := servers.RedisOptions{AppendFsync: "always", ExtraArgs: redisArgs}
+	stores, err := servers.Real(ctx, servers.Options{Redis: redis})
+	if err != nil {
 		return nil, err
 	}
-	l.redis = servers.RedisOptions{AppendFsync: "always", ExtraArgs: redisArgs}
-	l.Stores, err = servers.Real(ctx, servers.Options{Redis: l.redis})
+	l, err := On(cfg, stores)
+	l.redis = redis
+	return l, err
+}
+
+// On is a lab on stores that run. Its Close closes them.
+func On(cfg Config, stores *servers.Stores) (_ *Lab, err error) {
+	l := &Lab{Config: cfg, Stores: stores, secret: rand.Text() + rand.Text(), more: map[string]*servers.Redis{}}
+	l.verifier, err = auth.New(auth.Config{Secret: []byte(l.secret)})
 	return l, err
 }
 

@@ -15,7 +15,7 @@ package variants
 var _ = show(Variant{
 	Name:      "decrement-on-payment",
 	Does:      "orders take nothing, UPDATE ... SET sold = sold + n when they are paid",
-	Note:      "its orders promise no units, so it is judged by what is paid; durable are paid orders, each placed and then paid, and p99 is of both",
+	Note:      "its orders promise no units, so it is judged by what is paid",
 	Source:    "shops that take stock when the money is there",
 	OnPayment: true,
 	New:       takenBy(conditionalUpdate),

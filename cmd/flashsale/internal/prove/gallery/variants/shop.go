@@ -54,7 +54,7 @@ type Shop interface {
 	// Orders returns up to n orders of a sale by id, from the one after an id.
 	Orders(ctx context.Context, sku, after string, n int) ([]Order, error)
 	// Sold is how many units pending and paid orders have.
-	Sold(ctx context.Context, sku string) (pending, paid int64, err error)
+	Sold(ctx context.Context, sku string) (pending, paid int, err error)
 	// Stock says where the other units are.
 	Stock(ctx context.Context, sku string) (Stock, error)
 	// Run does what nobody asks for, such as expiry, until ctx ends.

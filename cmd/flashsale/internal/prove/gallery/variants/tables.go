@@ -230,7 +230,7 @@ func (t *tables) Orders(ctx context.Context, sku, after string, n int) ([]Order,
 	return t.orders(ctx, "WHERE sku = ? AND id > ? ORDER BY id LIMIT ?", sku, after, n)
 }
 
-func (t *tables) Sold(ctx context.Context, sku string) (pending, paid int64, err error) {
+func (t *tables) Sold(ctx context.Context, sku string) (pending, paid int, err error) {
 	s, err := t.Sale(ctx, sku)
 	if err != nil {
 		return 0, 0, err
