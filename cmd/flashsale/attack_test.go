@@ -87,7 +87,6 @@ func TestDemoJudgesAfterCtrlC(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "demo", "--rate", "20", "--duration", "10m", "--stock", "50", "--timeout", "1m")
-	cmd.Env = append(os.Environ(), asProgram+"=1")
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	// Once the progress tells of answers.

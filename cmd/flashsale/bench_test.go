@@ -31,7 +31,6 @@ func tiny(ctx context.Context, t *testing.T, progress *bytes.Buffer, names ...st
 	if _, err := exec.LookPath("wrk"); err != nil && !require {
 		t.Skip(err)
 	}
-	t.Setenv(asProgram, "1")
 	t.Setenv("TMPDIR", t.TempDir())
 	r, err := bench.Run(ctx, bench.Config{
 		Config: lab.Config{Program: os.Args[0], Progress: progress}, Names: names, Rounds: 1, Seconds: 1, Connections: 8,
@@ -91,7 +90,6 @@ func (s stopAt) Write(b []byte) (int, error) {
 func TestBenchStops(t *testing.T) {
 	needReal(t)
 	t.Setenv("TMPDIR", t.TempDir())
-	t.Setenv(asProgram, "1")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	_, err := bench.Run(ctx, bench.Config{

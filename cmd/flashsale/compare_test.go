@@ -39,7 +39,7 @@ var onEmbedded = []string{"quantity-ignored", "leak-on-restore", "flashsale"}
 // Every broken variant is caught by its own violation, and every right one
 // passes the very same attack and harm.
 func TestVerdicts(t *testing.T) {
-	t.Setenv(asProgram, "1")
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, first *servers.Stores) {
 		// Much of a judgement is waiting: so many side by side keep two cores busy.
 		var judging errgroup.Group
@@ -82,7 +82,6 @@ func judged(t *testing.T, kind string, v variants.Variant) gallery.Row {
 // One variant, judged as the command does it.
 func TestCompare(t *testing.T) {
 	needReal(t)
-	t.Setenv(asProgram, "1")
 	t.Setenv("TMPDIR", t.TempDir())
 	var progress strings.Builder
 	cfg := judgement(gallery.Config{Names: []string{"no-limit"}})
@@ -100,7 +99,6 @@ func TestCompare(t *testing.T) {
 // Ctrl-C in the middle of an attack leaves nothing running and no directory.
 func TestCompareStops(t *testing.T) {
 	needReal(t)
-	t.Setenv(asProgram, "1")
 	t.Setenv("TMPDIR", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

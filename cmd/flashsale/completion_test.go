@@ -12,7 +12,7 @@ import (
 
 func TestTabOffers(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                              "audit bench compare completion demo doctor drill healthcheck loadtest migrate order sale serve token version",
+		"":                              "audit bench compare completion demo doctor drill healthcheck loadtest migrate order sale serve token",
 		"de":                            "demo",
 		"sale ":                         "close create restock show",
 		"sale re":                       "restock",
@@ -79,7 +79,7 @@ complete -C "flashsale demo --scenario sec"
 				t.Skip("not installed")
 			}
 			cmd := exec.CommandContext(t.Context(), path, tc.args...)
-			cmd.Env = append(os.Environ(), asProgram+"=1", "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "INPUTRC="+os.DevNull)
+			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "INPUTRC="+os.DevNull)
 			cmd.Stdin = strings.NewReader(tc.script)
 			var errs bytes.Buffer
 			cmd.Stderr = &errs

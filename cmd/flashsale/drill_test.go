@@ -50,7 +50,6 @@ var short = map[string]bool{
 
 // The failure table: each row is carried out, and no promise is broken.
 func TestDrills(t *testing.T) {
-	t.Setenv(asProgram, "1")
 	for _, name := range drill.Names() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,7 +85,6 @@ func drilled(t *testing.T, name string, attack time.Duration) (drill.Row, int) {
 // A drill can fail: nodes that count no buyer's units break a promise, and the logs
 // of it are kept. A drill that needs a keeper says so.
 func TestDrillFails(t *testing.T) {
-	t.Setenv(asProgram, "1")
 	t.Setenv("TMPDIR", t.TempDir())
 	report, err := drills(t.Context(), t, drill.Config{
 		Names: []string{"node-stopped", "keeper-paused"}, Duration: 5 * time.Second, Harm: lab.Harm{Strategy: "no-limit", Keep: true},
@@ -113,7 +111,6 @@ func TestDrillFails(t *testing.T) {
 
 // Ctrl-C in the middle of the harm leaves nothing running and no directory.
 func TestDrillStops(t *testing.T) {
-	t.Setenv(asProgram, "1")
 	t.Setenv("TMPDIR", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

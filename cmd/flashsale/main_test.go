@@ -19,8 +19,8 @@ import (
 )
 
 // asProgram in the environment makes the test binary the program itself, so
-// that tests can start and kill real processes of it.
-const asProgram = "FLASHSALE_TEST_AS_PROGRAM"
+// that tests can start and kill real processes of it. It is set for all of them.
+const asProgram = "TEST_AS_FLASHSALE"
 
 func TestMain(m *testing.M) {
 	gin.SetMode(gin.ReleaseMode)
@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 		}
 		main()
 		os.Exit(0)
+	}
+	if err := os.Setenv(asProgram, "1"); err != nil {
+		panic(err)
 	}
 	servertest.Main(m)
 }
@@ -211,6 +214,7 @@ func TestBrokenStrategiesAreCaught(t *testing.T) {
 		{"no-limit", "payment", "over_limit"},
 	} {
 		t.Run(c.strategy+" on "+c.on, func(t *testing.T) {
+			t.Parallel()
 			v, err := demo(t, "--strategy", c.strategy, "--reserve-on", c.on)
 			var exit exitCode
 			if !errors.As(err, &exit) || exit != 1 {

@@ -35,7 +35,6 @@ type cluster struct {
 func startNodes(t *testing.T, n int) cluster {
 	t.Helper()
 	needReal(t)
-	t.Setenv(asProgram, "1")
 	l, err := lab.Open(t.Context(), lab.Config{Program: os.Args[0]})
 	realOnly(t, err)
 	noError(t, err)

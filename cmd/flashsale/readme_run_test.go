@@ -155,7 +155,7 @@ func (s section) run(t *testing.T, short bool) {
 // withoutOurs is an environment that sets none of the program's flags.
 func withoutOurs(environment []string) (kept []string) {
 	for _, variable := range environment {
-		if !strings.HasPrefix(variable, "FLASHSALE_") {
+		if !strings.HasPrefix(variable, "FLASHSALE_") && !strings.HasPrefix(variable, asProgram) {
 			kept = append(kept, variable)
 		}
 	}

@@ -30,7 +30,6 @@ func blow(ctx context.Context, t *testing.T, harm lab.Harm) (*storm.Report, erro
 // No promise is broken, whatever breaks below. Another seed each day finds what
 // one seed does not; whoever repeats a failed run finds its seed in the output.
 func TestStorm(t *testing.T) {
-	t.Setenv(asProgram, "1")
 	var progress bytes.Buffer
 	report, err := blow(t.Context(), t, lab.Harm{Config: lab.Config{Progress: &progress}, Seed: int64(time.Now().YearDay())})
 	if err != nil {
@@ -86,7 +85,6 @@ func TestStormFails(t *testing.T) {
 
 // Ctrl-C in the middle leaves nothing running and no directory.
 func TestStormStops(t *testing.T) {
-	t.Setenv(asProgram, "1")
 	t.Setenv("TMPDIR", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -508,6 +508,7 @@ func (p *shop) rival(ctx context.Context, i int) {
 // others take what comes back: each payment has one outcome, its payer was told
 // which, and all units are where they belong.
 func TestPaidInTheInstantOfExpiry(t *testing.T) {
+	t.Parallel()
 	n := 10_000
 	if testing.Short() || servertest.Race {
 		n = 1000
