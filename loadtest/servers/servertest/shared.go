@@ -3,8 +3,10 @@ package servertest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -23,13 +25,18 @@ type sharedMySQL struct {
 	databases int
 }
 
-// Main runs the tests of a package, stops what they shared, and exits:
+// Main runs the tests of a package, those that are parallel four at a time, since
+// they wait more than they work; stops what they shared; and exits:
 //
 //	func TestMain(m *testing.M) { servertest.Main(m) }
 func Main(m *testing.M) {
 	shared.mu.Lock()
 	shared.inMain = true
 	shared.mu.Unlock()
+	flag.Parse()
+	if err := flag.Set("test.parallel", fmt.Sprint(max(4, runtime.GOMAXPROCS(0)))); err != nil {
+		panic(err) // there is no such flag any more
+	}
 
 	code := m.Run()
 	if err := shared.close(); err != nil {

@@ -11,6 +11,7 @@ import (
 // Whose word counts for a caller's address decides who can get around the
 // limiter: every request here claims another one.
 func TestWhoseWordForAnAddressCounts(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, header string
 		trusted      []string

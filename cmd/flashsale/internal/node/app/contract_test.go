@@ -88,6 +88,7 @@ func TestContract(t *testing.T) {
 // Whatever is malformed is refused with its field named, and nothing else happens.
 // (What is malformed: TestBadRequests of httpapi.)
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
 	n := start(t, s, nil)
 	n.put("S", 10, 2, 900).is(201)
@@ -144,6 +145,7 @@ func TestSlowBody(t *testing.T) {
 // The limiter's refusal has its headers, and neither harms other buyers nor
 // takes a unit.
 func TestRateLimited(t *testing.T) {
+	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) {
 		c.LimitBuyer = limit(t, "1/m:2")
 	})

@@ -204,6 +204,7 @@ func TestWatch(t *testing.T) {
 
 // Who may not watch, and what it answers.
 func TestWatchRefused(t *testing.T) {
+	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitIP = limit(t, "1/m:5") })
 	n.put("S", 3, 2, 900)
 	for _, c := range []struct {
@@ -232,6 +233,7 @@ func TestWatchRefused(t *testing.T) {
 
 // One address has a few places and not all of them, and takes none from operators.
 func TestWatchPlaces(t *testing.T) {
+	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
 	n.put("S", 3, 2, 900)
 	var last *stream
@@ -325,6 +327,7 @@ func TestWatchEndsWithTheToken(t *testing.T) {
 
 // A node that stops ends its streams at once, however long it may drain.
 func TestWatchersDoNotHoldUpTheEnd(t *testing.T) {
+	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Drain = time.Hour })
 	n.put("S", 3, 2, 900)
 	w := watch(t, n.URL(), "S", "")
@@ -368,6 +371,7 @@ func TestWatchWhileRedisIsAway(t *testing.T) {
 
 // A demo has something on sale, opened by itself, and tokens for whoever asks.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
 	n := start(t, s, func(c *Config) { c.Demo = true })
 	sale := func() (sale struct {
@@ -410,6 +414,7 @@ func TestDemo(t *testing.T) {
 
 // The page is one file under a policy that lets nothing else run.
 func TestPage(t *testing.T) {
+	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo = true })
 	a := n.send("GET", "/", "", "")
 	policy := a.header.Get("Content-Security-Policy")

@@ -47,6 +47,7 @@ func lockServers(t *testing.T, kind string) (addrs []string) {
 }
 
 func TestLockConfig(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		lock    string
 		servers []string

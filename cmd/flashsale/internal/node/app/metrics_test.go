@@ -24,6 +24,7 @@ import (
 // series more for more buyers, orders or sales, and none missing that the
 // alerts and the dashboard look at.
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitBuyer = limit(t, "1/h:3") })
 	n.sellAll("first", "ann")
 	n.send("GET", "/metrics", "", "") // which is counted, too

@@ -20,6 +20,7 @@ import (
 // save, or it is a master that was demoted behind an address that has not moved.
 // Sales go on without it, and through it again once it takes writes.
 func TestRedisThatRefusesWrites(t *testing.T) {
+	t.Parallel()
 	for how, refuse := range map[string]struct{ begin, end []any }{
 		"out of memory": {[]any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}},
 		"cannot save":   {[]any{"CONFIG", "SET", "save", "3600 1"}, []any{"CONFIG", "SET", "save", ""}},
@@ -95,6 +96,7 @@ func TestKeeperIsReplacedWithoutMemory(t *testing.T) {
 // A Redis Cluster that goes on without full coverage loses a master. The sales
 // whose gate it had are sold without it; all others through their gates.
 func TestClusterLosesAMaster(t *testing.T) {
+	t.Parallel()
 	cluster := servertest.OpenRedisCluster(t, 3)
 	var addrs []string
 	for _, n := range cluster.Nodes {

@@ -24,6 +24,7 @@ func (a answer) names(field string) {
 // A name in another case and a field given twice are read by some programs one
 // way and by some another: so by nobody.
 func TestStrictBodies(t *testing.T) {
+	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
 	n.put("S", 10, 9, 900)
 	ann := n.token("ann", false)
@@ -71,6 +72,7 @@ func TestStrictBodies(t *testing.T) {
 // What a sale's terms leave out is not taken for 0: without a price it would be
 // given away, without a total cut to what is sold.
 func TestTermsAreRequired(t *testing.T) {
+	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
 	op := n.token("op", true)
 	put := func(sku string, change func(map[string]any)) answer {
@@ -92,6 +94,7 @@ func TestTermsAreRequired(t *testing.T) {
 
 // A path that says . or .. means another one to proxies and browsers.
 func TestDotsAreNoSKU(t *testing.T) {
+	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
 	op := n.token("op", true)
 	for _, sku := range []string{".", "..", "%2e", "%2E%2e"} {

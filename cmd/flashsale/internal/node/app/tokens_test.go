@@ -30,6 +30,7 @@ func signed(t *testing.T, secret string, claims map[string]any) string {
 // Whom a token is from and for counts where it says so, its claims by their exact
 // names, and none is good for ever.
 func TestTokens(t *testing.T) {
+	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
 	const before = "the secret that was used before this one"
 	n := start(t, s, func(c *Config) { c.PreviousSecret = before })
@@ -76,6 +77,7 @@ func TestTokens(t *testing.T) {
 // secret stays; and a page from elsewhere, whose name leads to this machine, gets
 // nothing at all.
 func TestDemoTokens(t *testing.T) {
+	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
 	demo, another := start(t, s, func(c *Config) { c.Demo = true }), start(t, s, func(c *Config) { c.Demo = true })
 	var op struct{ Token string }
@@ -135,6 +137,7 @@ func TestPayScope(t *testing.T) {
 
 // A whole IPv6 site counts, not each of its 65,536 networks by itself alone.
 func TestAnIPv6SiteIsLimited(t *testing.T) {
+	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitIP = limit(t, "1/h:2") })
 	ask := func(ip string) int { return n.send("GET", "/v1/sales", "", "", "X-Forwarded-For: "+ip).status }
 	if got := []int{ask("2001:db8:7::1"), ask("2001:db8:7::2"), ask("2001:db8:7::3")}; got[1] != 200 || got[2] != 429 {
@@ -163,6 +166,7 @@ func TestAnIPv6SiteIsLimited(t *testing.T) {
 
 // A page may do what its policy says, in no frame, and is what it says it is.
 func TestPagesHaveHeaders(t *testing.T) {
+	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
 	for _, path := range []string{"/", "/docs"} {
 		a := n.send("GET", path, "", "")

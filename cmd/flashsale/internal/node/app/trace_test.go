@@ -26,6 +26,7 @@ func recorder() (trace.TracerProvider, *tracetest.InMemoryExporter) {
 // the client's own span to the transaction. Of orders that nobody wants traced
 // nothing is recorded.
 func TestTraceCrossesNodes(t *testing.T) {
+	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
 	nodes, spans := map[string]*node{}, map[string]*tracetest.InMemoryExporter{}
 	for _, name := range []string{"a", "b"} {
@@ -96,6 +97,7 @@ func TestTraceCrossesNodes(t *testing.T) {
 
 // Work that several requests share is in the trace of each, and linked.
 func TestSharedWorkIsLinked(t *testing.T) {
+	t.Parallel()
 	provider, spans := recorder()
 	callers := []string{
 		"00-00000000000000000000000000000001-0000000000000001-01",
