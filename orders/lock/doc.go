@@ -15,14 +15,20 @@
 //
 //   - A lock is taken, renewed and given up by one script each, which compare
 //     a random token. Nobody can renew or release what is not theirs.
+//
 //   - Context ends before the server could give the lock to another, whatever
 //     the network does: its deadline is counted on this process's monotonic
 //     clock from before the request was sent, less a margin for drift.
+//
 //   - An answer that was lost is an outcome of its own, ErrUnknown, and what it
 //     may have left behind is taken away again.
+//
 //   - Waiters stand in line, and a release hands the lock to the first of them
 //     by a message. If that is lost, or a holder or waiter is dead, those who
 //     live ask when the lease must have ended.
+//
+//   - A key that an operator deletes is free at once, and its holder learns of that
+//     at its next renewal: after a third of a lease at most.
 //
 // # What it cannot promise
 //

@@ -96,7 +96,7 @@ func ExampleClient_Acquire() {
 	fmt.Println(errors.Is(err, context.DeadlineExceeded), err)
 	fmt.Println(held.Release(context.Background()))
 	// Output:
-	// true acquire "lock:{sku}": context deadline exceeded
+	// true acquire "lock:{sku}": lock: held by someone else: context deadline exceeded
 	// <nil>
 }
 
@@ -110,7 +110,10 @@ func Example_fence() {
 	defer server.Close()
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
 	defer rdb.Close()
-	ctx, client, issuer := context.Background(), lock.New(rdb, lease.Config{}), fence.NewRedis(rdb)
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	client, issuer := lock.New(rdb, lease.Config{}), fence.NewRedis(rdb)
+	go client.Run(ctx)
 	for range 2 {
 		l, token, err := fence.Acquire(ctx, client, issuer, "lock:{sku}")
 		if err != nil {
@@ -289,7 +292,7 @@ func Example_hooks() {
 	// Output:
 	// acquired lock:{sku} at once: true
 	// waiting for lock:{sku}
-	// acquire "lock:{sku}": context canceled
+	// acquire "lock:{sku}": lock: held by someone else: context canceled
 	// released lock:{sku} <nil>
 	// <nil>
 }

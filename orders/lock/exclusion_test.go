@@ -98,7 +98,7 @@ func TestReleaseByTheWrongHolder(t *testing.T) {
 	const key = "lock:{sku}"
 	check(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx := background(t)
-		a, b := s.idle(t, lease.Config{}), s.idle(t, lease.Config{})
+		a, b := s.idle(t, lease.Config{}), s.client(t, lease.Config{})
 		a.store.Scripts = sc
 
 		la, err := a.TryAcquire(ctx, key)

@@ -27,7 +27,7 @@ func TestBackoff(t *testing.T) {
 func TestLimitIsPerCall(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx := background(t)
-		c := s.idle(t, lease.Config{Retry: lease.Limit(2, lease.Every(time.Millisecond))})
+		c := s.client(t, lease.Config{Retry: lease.Limit(2, lease.Every(time.Millisecond))})
 		must(t, errOf(c.TryAcquire(ctx, "lock:{sku}")))
 		asked := count(c.store.RDB, c.store.Scripts.Acquire)
 		for call := 1; call <= 3; call++ {

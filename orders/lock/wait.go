@@ -100,7 +100,7 @@ func (a *attempt) sit(w *waiter, left time.Duration) (granted int, err error) {
 	case <-w.again:
 	case <-timer.C:
 	case <-a.ctx.Done():
-		return 0, context.Cause(a.ctx)
+		return 0, lease.Ended(a.ctx)
 	case <-c.leases.Stopped():
 		return 0, lease.ErrStopped
 	}

@@ -10,6 +10,8 @@ var (
 	// take back what it may have left; at worst the lock stays taken, without
 	// an owner, for one lease. A release may be called again.
 	ErrUnknown = errors.New("lock: outcome unknown")
+	// ErrNotRunning: an Acquire, and nobody has called the client's Run.
+	ErrNotRunning = errors.New("lock: the client's Run was not called")
 	// ErrStopped: the client's Run has returned.
 	ErrStopped = errors.New("lock: client stopped")
 	// ErrKey: an empty key, or one with a brace and nothing between braces, whose

@@ -17,6 +17,7 @@ type Leases struct {
 	store Store
 
 	started atomic.Bool
+	running chan struct{}   // closed when Run begins
 	life    context.Context // ends when Run returns
 	end     context.CancelFunc
 
@@ -35,20 +36,30 @@ func NewLeases(store Store, cfg Config) *Leases {
 	}
 	life, end := context.WithCancel(context.Background())
 	return &Leases{
-		store:  store,
-		Config: cfg.WithDefaults(),
-		life:   life,
-		end:    end,
-		held:   make(map[*Lock]struct{}),
-		turns:  turns{lines: make(map[string][]chan struct{})},
+		store:   store,
+		Config:  cfg.WithDefaults(),
+		running: make(chan struct{}),
+		life:    life,
+		end:     end,
+		held:    make(map[*Lock]struct{}),
+		turns:   turns{lines: make(map[string][]chan struct{})},
 	}
 }
 
-// Ready is ErrStopped after Run has returned, and the context's cause when that
-// has ended: no attempt should begin then.
+// Ended is why ctx has ended: its error, and its cause where that is another.
+func Ended(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if cause == ctx.Err() || errors.Is(cause, ErrStopped) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), cause)
+}
+
+// Ready is ErrStopped after Run has returned, and Ended when ctx has: no attempt
+// should begin then.
 func (ls *Leases) Ready(ctx context.Context) error {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return Ended(ctx)
 	}
 	select {
 	case <-ls.life.Done():
@@ -95,6 +106,7 @@ func (ls *Leases) Run(ctx context.Context) error {
 	if ls.started.Swap(true) {
 		return errors.New("lock: Run called twice")
 	}
+	close(ls.running)
 	defer ls.stop()
 	// Four looks per third of a lease: none is renewed much later than it should
 	// be, and one whose renewal failed is tried several times more.

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// A Lock is held from TryAcquire or Acquire until its Context ends.
+// A Lock is held from TryAcquire or Acquire until its Context ends. A nil Lock is one
+// that was lost before.
 type Lock struct {
 	leases *Leases
 	key    string
@@ -28,25 +29,41 @@ type Lock struct {
 	release   release
 }
 
+// noLock is a lock that was lost before it was held: what a nil Lock stands for.
+var noLock = func() *Lock {
+	l := &Lock{}
+	l.ctx, l.cancel = context.WithCancelCause(context.Background())
+	l.cancel(fmt.Errorf("%w: %w", ErrLost, ErrExpired))
+	return l
+}()
+
+// orNone is l, or noLock.
+func (l *Lock) orNone() *Lock {
+	if l == nil {
+		return noLock
+	}
+	return l
+}
+
 // Key is the key of the lock, as it was given.
-func (l *Lock) Key() string { return l.key }
+func (l *Lock) Key() string { return l.orNone().key }
 
 // Token tells this holder from every other. It says nothing about order: it is
 // no fencing token.
-func (l *Lock) Token() string { return l.token }
+func (l *Lock) Token() string { return l.orNone().token }
 
 // Context is for the work that the lock protects. It ends when the lock is
 // released or lost, in the latter case before the store could give it to
 // another; context.Cause tells ErrReleased from ErrLost and its reason.
-func (l *Lock) Context() context.Context { return l.ctx }
+func (l *Lock) Context() context.Context { return l.orNone().ctx }
 
 // Do runs task with a context that ends with the lock or with ctx.
 func (l *Lock) Do(ctx context.Context, task func(context.Context) error) error {
-	both, cancel := context.WithCancelCause(l.ctx)
+	both, cancel := context.WithCancelCause(l.Context())
 	defer cancel(context.Canceled)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 	if err := task(both); err != nil {
-		return fmt.Errorf("under lock %q: %w", l.key, err)
+		return fmt.Errorf("under lock %q: %w", l.Key(), err)
 	}
 	return nil
 }

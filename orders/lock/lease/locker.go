@@ -11,13 +11,14 @@ import (
 type Locker interface {
 	// TryAcquire takes the lock if it is free. It returns ErrHeld when someone
 	// else holds it, ErrUnknown when the answer was lost, ErrStopped after Run has
-	// returned, and the context's cause when it had ended before anything was
-	// sent. ctx bounds the attempt only: the lock keeps its values, not its end.
+	// returned, and the context's error and cause when it ended before the lock was
+	// there. ctx bounds the attempt only: the lock keeps its values, not its end.
 	TryAcquire(ctx context.Context, key string) (*Lock, error)
 
 	// Acquire is TryAcquire that waits until ctx ends while someone else holds
-	// the lock. It returns the context's cause then, and leaves nothing behind.
-	// Any other failure ends the wait: whether to go on is for the caller to say.
+	// the lock. It returns ErrHeld with the context's error and cause then, and
+	// leaves nothing behind. Any other failure ends the wait: whether to go on is
+	// for the caller to say. It wants Run: ErrNotRunning.
 	Acquire(ctx context.Context, key string) (*Lock, error)
 
 	// Remaining reports, in the order of keys, how long each lock is still taken
@@ -26,7 +27,7 @@ type Locker interface {
 
 	// Run renews what is held and hears what is released, until ctx ends. Then
 	// every lock that is still held is lost (ErrStopped). Without it a lock is
-	// good for one lease.
+	// good for one lease, and only TryAcquire takes one.
 	Run(ctx context.Context) error
 }
 

@@ -24,6 +24,9 @@ type release struct {
 // nothing changed: another may have worked beside this holder. ErrUnknown means
 // that no answer came; the call may be repeated, or the lock left to expire.
 func (l *Lock) Release(ctx context.Context) error {
+	if l == nil {
+		return fmt.Errorf("release no lock: %w", ErrExpired)
+	}
 	l.releasing.Lock()
 	defer l.releasing.Unlock()
 	r := &l.release

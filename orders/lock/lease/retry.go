@@ -85,7 +85,10 @@ func (ls *Leases) Poll(ctx context.Context, key string, try func() (*Lock, error
 		waiting, stop := ls.UntilStopped(ctx)
 		err = nap.For(waiting, wait)
 		stop()
-		if err != nil {
+		switch {
+		case ctx.Err() != nil:
+			return nil, Ended(ctx)
+		case err != nil:
 			return nil, err
 		}
 	}

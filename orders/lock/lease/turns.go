@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,15 +11,26 @@ import (
 
 // TryAcquire is a Locker's, with take for its one attempt.
 func (ls *Leases) TryAcquire(ctx context.Context, key string, take func(began time.Time) (*Lock, error)) (*Lock, error) {
-	err := ls.Ready(ctx)
-	var l *Lock
-	if err == nil {
-		l, err = take(time.Now())
-	}
+	l, err := ls.attempt(ctx, time.Now(), take)
 	if err != nil {
 		return nil, fmt.Errorf("acquire %q: %w", key, err)
 	}
 	return l, nil
+}
+
+// attempt gives a lock back that came after ctx had ended: nobody waits for it.
+func (ls *Leases) attempt(ctx context.Context, began time.Time, take func(began time.Time) (*Lock, error)) (*Lock, error) {
+	if err := ls.Ready(ctx); err != nil {
+		return nil, err
+	}
+	l, err := take(began)
+	if err != nil || ctx.Err() == nil {
+		return l, err
+	}
+	if err = l.Release(ctx); errors.Is(err, ErrUnknown) {
+		return nil, fmt.Errorf("%w: %w", err, Ended(ctx))
+	}
+	return nil, Ended(ctx)
 }
 
 // Acquire is a Locker's, with take for its wait. Goroutines of one process that
@@ -26,11 +38,41 @@ func (ls *Leases) TryAcquire(ctx context.Context, key string, take func(began ti
 // to the store.
 func (ls *Leases) Acquire(ctx context.Context, key string, take func(began time.Time) (*Lock, error)) (*Lock, error) {
 	began := time.Now()
-	if err := ls.turns.take(ctx, ls.Stopped(), key); err != nil {
+	err := ls.awaitRun(ctx)
+	var l *Lock
+	if err == nil {
+		l, err = ls.inTurn(ctx, key, func() (*Lock, error) { return ls.attempt(ctx, began, take) })
+	}
+	if err != nil {
 		return nil, fmt.Errorf("acquire %q: %w", key, err)
 	}
-	defer ls.turns.done(key)
-	return ls.TryAcquire(ctx, key, func(time.Time) (*Lock, error) { return take(began) })
+	return l, nil
+}
+
+// inTurn waits, with ErrHeld and Ended where ctx ends meanwhile.
+func (ls *Leases) inTurn(ctx context.Context, key string, take func() (*Lock, error)) (l *Lock, err error) {
+	if err = ls.turns.take(ctx, ls.Stopped(), key); err == nil {
+		defer ls.turns.done(key)
+		l, err = take()
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, ErrUnknown) {
+		err = fmt.Errorf("%w: %w", ErrHeld, err)
+	}
+	return l, err
+}
+
+// awaitRun waits a moment for Run, which a program starts in a goroutine of its own.
+func (ls *Leases) awaitRun(ctx context.Context) error {
+	patience := time.NewTimer(min(ls.Timeout, time.Second))
+	defer patience.Stop()
+	select {
+	case <-ls.running:
+		return ls.Ready(ctx)
+	case <-ctx.Done():
+		return Ended(ctx)
+	case <-patience.C:
+		return ErrNotRunning
+	}
 }
 
 // Waits tells Hooks that an Acquire goes on to wait for what someone else holds.
@@ -75,7 +117,7 @@ func (t *turns) take(ctx context.Context, stopped <-chan struct{}, key string) (
 	case <-turn:
 		return nil
 	case <-ctx.Done():
-		err = context.Cause(ctx)
+		err = Ended(ctx)
 	case <-stopped:
 		err = ErrStopped
 	}

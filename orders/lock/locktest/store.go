@@ -73,6 +73,7 @@ var tests = []struct {
 	{"LostReplyOnRenew", false, lostReplyOnRenew},
 	{"LostReplyOnRelease", false, lostReplyOnRelease},
 	{"CancelledWait", false, cancelledWait},
+	{"NotRunning", false, notRunning},
 	{"Order", false, order},
 	{"Stop", false, stop},
 	{"Leader", false, leader},

@@ -13,7 +13,8 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A wait that is given up returns the cause and leaves nothing behind.
+// A wait that is given up says what was waited for, and why no longer, and leaves
+// nothing behind.
 func cancelledWait(_ *testing.T, s *suite) {
 	waits := make(chan struct{}, 1)
 	a := s.process(lease.Config{})
@@ -25,13 +26,28 @@ func cancelledWait(_ *testing.T, s *suite) {
 	go func() { _, err := b.Acquire(ctx, s.key); gaveUp <- err }()
 	s.waiting(waits, 1)
 	cancel(tired)
-	if err := <-gaveUp; !errors.Is(err, tired) || errors.Is(err, lease.ErrUnknown) {
-		s.Errorf("acquire: %v, want the cause", err)
+	err := <-gaveUp
+	for _, want := range []error{lease.ErrHeld, context.Canceled, tired} {
+		if !errors.Is(err, want) {
+			s.Errorf("acquire: %v, want %v", err, want)
+		}
+	}
+	if errors.Is(err, lease.ErrUnknown) {
+		s.Errorf("acquire: %v", err)
 	}
 	s.must(l.Context().Err())
 	s.must(l.Release(s.ctx))
 	s.free(a)
 	s.free(b)
+}
+
+// Without Run nobody waits: a lock would be lost after a lease, and its release
+// go unheard.
+func notRunning(_ *testing.T, s *suite) {
+	p := s.idle(lease.Config{Timeout: 100 * time.Millisecond})
+	if _, err := p.Acquire(s.ctx, s.key); !errors.Is(err, lease.ErrNotRunning) {
+		s.Errorf("acquire: %v, want ErrNotRunning", err)
+	}
 }
 
 // waiting waits until the n-th process waits, as its hook says or, where that

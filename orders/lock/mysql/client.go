@@ -74,7 +74,7 @@ func (c *Client) take(ctx context.Context, key string, wait time.Duration, began
 	s, err := c.connect(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return nil, lease.Ended(ctx)
 		}
 		return nil, err
 	}
@@ -98,9 +98,9 @@ func (c *Client) take(ctx context.Context, key string, wait time.Duration, began
 	killErr := c.kill(ctx, s.id)
 	switch {
 	case ctx.Err() != nil && killErr == nil:
-		return nil, context.Cause(ctx) // nothing is left behind
+		return nil, lease.Ended(ctx) // nothing is left behind
 	case ctx.Err() != nil:
-		err = errors.Join(context.Cause(ctx), killErr)
+		err = errors.Join(lease.Ended(ctx), killErr)
 	}
 	return nil, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 }

@@ -2,11 +2,13 @@ package mysql
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"fmt"
 	"io"
 	"log"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -107,6 +109,10 @@ func TestFence(t *testing.T) {
 	db, ctx := open(t, dsn, ""), t.Context()
 	must(t, errOf(db.ExecContext(ctx, FenceTable)))
 	issuer, locks := NewFence(db), New(db, lease.Config{})
+	running, stop := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	all.Go(func() { must(t, locks.Run(running)) })
+	defer func() { stop(); all.Wait() }()
 	var tokens []int64
 	for range 2 {
 		l, token, err := fence.Acquire(ctx, locks, issuer, "lock:{sku}")

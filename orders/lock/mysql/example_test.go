@@ -28,12 +28,14 @@ func ExampleFence() {
 		return
 	}
 	defer db.Close()
-	ctx := context.Background()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	if _, err := db.ExecContext(ctx, mysql.FenceTable); err != nil {
 		fmt.Println(err)
 		return
 	}
 	issuer, locks := mysql.NewFence(db), mysql.New(db, lease.Config{}) // or a lock in Redis
+	go locks.Run(ctx)
 	write := func(token int64) error {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {

@@ -83,7 +83,7 @@ func (r *Client) attempt(ctx context.Context, key string, began time.Time) (*lea
 	case errors.Is(err, lease.ErrHeld) || errors.Is(err, lease.ErrStopped):
 		return nil, err
 	case ctx.Err() != nil:
-		err = errors.Join(context.Cause(ctx), err)
+		err = errors.Join(lease.Ended(ctx), err)
 	}
 	if errors.Is(eraseErr, lease.ErrUnknown) {
 		err = fmt.Errorf("%w (and not taken back: %w)", err, eraseErr)

@@ -105,7 +105,7 @@ func do[T any](ctx context.Context, c *Client, call func() (T, error)) (T, error
 		}
 		return o.value, o.err
 	case <-ctx.Done():
-		return none, context.Cause(ctx)
+		return none, lease.Ended(ctx)
 	}
 }
 

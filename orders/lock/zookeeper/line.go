@@ -48,9 +48,9 @@ func (c *Client) take(ctx context.Context, key string, began time.Time, wait boo
 	case errors.Is(err, lease.ErrHeld), errors.Is(err, lease.ErrStopped):
 		return nil, err
 	case ctx.Err() != nil && removeErr == nil:
-		return nil, context.Cause(ctx) // nothing is left behind
+		return nil, lease.Ended(ctx) // nothing is left behind
 	case ctx.Err() != nil:
-		err = errors.Join(context.Cause(ctx), removeErr)
+		err = errors.Join(lease.Ended(ctx), removeErr)
 	}
 	return nil, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 }
@@ -180,7 +180,7 @@ func (c *Client) watch(ctx context.Context, before string) error {
 	case <-gone: // or the session is: then our own node is missed
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return lease.Ended(ctx)
 	}
 }
 

@@ -59,7 +59,7 @@ func TakeBack(ctx context.Context, cause error, erase func() error) error {
 	case errors.Is(cause, lease.ErrStopped) || IsReply(cause):
 		// Known to have failed, at least the last time it was sent.
 	case ctx.Err() != nil:
-		err = fmt.Errorf("%w: %w: %w", lease.ErrUnknown, context.Cause(ctx), cause)
+		err = fmt.Errorf("%w: %w: %w", lease.ErrUnknown, lease.Ended(ctx), cause)
 	default:
 		err = fmt.Errorf("%w: %w", lease.ErrUnknown, cause)
 	}

@@ -39,7 +39,7 @@ type command struct {
 func newSender(rdb redis.UniversalClient, timeout time.Duration, once bool) *Sender {
 	s := &Sender{rdb: rdb, Timeout: timeout, Once: once}
 	inFlight := AtOnce
-	if _, alone := rdb.(*redis.Client); !alone {
+	if !alone(rdb) {
 		inFlight = math.MaxInt
 	}
 	s.Group = coalesce.New(coalesce.Options[command, int64]{

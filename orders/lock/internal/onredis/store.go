@@ -26,11 +26,24 @@ type Store struct {
 // New returns a Store on rdb.
 func New(rdb redis.UniversalClient, cfg lease.Config) *Store {
 	s := &Store{RDB: rdb, Config: cfg.WithDefaults(), Scripts: NewScripts(), Reach: "0"}
-	if _, alone := rdb.(*redis.Client); alone {
+	if alone(rdb) {
 		s.Reach = "1"
 	}
 	s.Asking, s.Erasing = newSender(rdb, s.Config.Timeout, false), newSender(rdb, s.Config.Timeout, true)
+	switch rdb.(type) {
+	case interface{ Options() *redis.Options }, interface{ Options() *redis.ClusterOptions }, *redis.Ring:
+	default:
+		s.Config.Logger.Warn("lock: a Redis client of an unknown kind: calls of the same moment are not sent together",
+			"type", fmt.Sprintf("%T", rdb), "known", "*redis.Client and *redis.ClusterClient, also embedded")
+	}
 	return s
+}
+
+// alone tells the client of one server, also where a program has embedded it in its
+// own, from that of a cluster.
+func alone(rdb redis.UniversalClient) bool {
+	_, one := rdb.(interface{ Options() *redis.Options })
+	return one
 }
 
 // Question asks for the lock and returns what acquire.lua does.
