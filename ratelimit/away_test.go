@@ -67,7 +67,7 @@ func TestWhenRedisIsAway(t *testing.T) {
 			b := Buyer("b1", limit(t, "1/h:1"))
 			admit := func() (Result, error) { return l.Admit(t.Context(), 1, b) }
 			answers := func() bool {
-				_, err := l.Allow(t.Context(), 1, b)
+				_, err := l.Peek(t.Context(), b)
 				return err == nil
 			}
 
@@ -86,7 +86,7 @@ func TestWhenRedisIsAway(t *testing.T) {
 					t.Errorf("away, request %d: %+v, %v", n, r, err)
 				}
 			}
-			is(t, errOf(l.Allow(t.Context(), 1, b)), ErrUnavailable)
+			is(t, errOf(l.Peek(t.Context(), b)), ErrUnavailable)
 			server.SetError("")
 			servertest.Eventually(t, "Redis has loaded", answers)
 			var limited *LimitedError

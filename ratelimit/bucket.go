@@ -8,8 +8,8 @@ import (
 )
 
 // ErrBadRequest is wrapped when what Allow was given cannot be asked: a cost
-// below 1, a bucket without an id, the same bucket twice. Only the caller at
-// fault gets it, and Redis is not asked for it.
+// below 1, a bucket without an id or a limit, the same bucket twice. Only the
+// caller at fault gets it, and Redis is not asked for it.
 var ErrBadRequest = errors.New("ratelimit: bad request")
 
 // maxID bounds the part of a key that comes from outside, in bytes.
@@ -19,7 +19,7 @@ const maxID = 256
 const maxBuckets = 16
 
 // Bucket is one counted thing: whose tokens (Name says of which kind, ID
-// which one) and how many. A Bucket whose limit is off is skipped.
+// which one) and how many. A Bucket whose limit is Off is skipped.
 type Bucket struct {
 	// Name is 1 to 32 of [A-Za-z0-9._-]: it stands in keys, metrics and headers.
 	Name string
@@ -54,7 +54,10 @@ const siteFactor = 10
 func Address(addr string, limit Limit) []Bucket {
 	buckets := []Bucket{IP(addr, limit)}
 	if site := prefix(addr, 48); site != buckets[0].ID {
-		more, _ := NewLimit(siteFactor*limit.rate, micros(limit.unit), siteFactor*limit.burst) // off by an error
+		more, err := NewLimit(siteFactor*limit.rate, micros(limit.unit), siteFactor*limit.burst)
+		if err != nil {
+			more = Off
+		}
 		buckets = append(buckets, Bucket{Name: "ip48", ID: site, Limit: more})
 	}
 	return buckets
@@ -94,6 +97,9 @@ func (b Bucket) check() error {
 	}
 	if b.ID == "" || len(b.ID) > maxID {
 		return fmt.Errorf("%w: the id of bucket %q has %d bytes, not 1 to %d", ErrBadRequest, b.Name, len(b.ID), maxID)
+	}
+	if b.Limit == (Limit{}) {
+		return fmt.Errorf("%w: bucket %q has no limit (Off is one)", ErrBadRequest, b.Name)
 	}
 	return nil
 }

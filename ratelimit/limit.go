@@ -15,9 +15,9 @@ var ErrBadLimit = errors.New("ratelimit: bad limit")
 const maxLevel = 1 << 52
 
 // Limit is a rate and a burst: a bucket that holds burst tokens and is refilled
-// at the rate. The zero Limit is off: it allows everything. Limits come from
-// NewLimit and ParseLimit, so one that exists is valid; equal limits are ==,
-// however they were written (60/m is 1/s).
+// at the rate. Limits come from NewLimit and ParseLimit, so one that exists is
+// valid; equal limits are ==, however they were written (60/m is 1/s). The zero
+// Limit is one that was forgotten, and is refused where it is used.
 //
 // A bucket's level is a whole number of units, of which one token has `unit`
 // and one microsecond brings `rate`: at 5 tokens a second a token is 200,000
@@ -27,7 +27,11 @@ type Limit struct {
 	burst int64 // tokens
 	unit  int64 // level units in one token
 	rate  int64 // level units refilled per microsecond
+	off   bool
 }
+
+// Off is no limit.
+var Off = Limit{off: true}
 
 // NewLimit returns the limit of tokens every per, with at most burst at once.
 // All three are positive, per is a whole number of microseconds, and the
@@ -52,17 +56,17 @@ func NewLimit(tokens int64, per time.Duration, burst int64) (Limit, error) {
 	return l, nil
 }
 
-// Off tells that the limit allows everything.
-func (l Limit) Off() bool { return l.rate == 0 }
+// IsOff tells whether it is Off.
+func (l Limit) IsOff() bool { return l.off }
 
-// Burst is the most tokens that can be taken at once; 0 when off.
+// Burst is the most tokens that can be taken at once; 0 when Off.
 func (l Limit) Burst() int64 { return l.burst }
 
 // Window is the time in which an empty bucket becomes full, rounded up to
 // whole microseconds. Within any stretch of time t at most
 // Burst + Burst*t/Window tokens are given out.
 func (l Limit) Window() time.Duration {
-	if l.Off() {
+	if l.rate == 0 {
 		return 0
 	}
 	return micros((l.full() + l.rate - 1) / l.rate)

@@ -40,12 +40,12 @@ func TestParseLimit(t *testing.T) {
 			t.Errorf("%s: %v", c.text, err)
 			continue
 		}
-		if l.Burst() != c.burst || l.Window() != c.window || l.String() != c.again || l.Off() {
+		if l.Burst() != c.burst || l.Window() != c.window || l.String() != c.again || l.IsOff() {
 			t.Errorf("%s: burst %d, window %v, text %s; want %d, %v, %s",
 				c.text, l.Burst(), l.Window(), l, c.burst, c.window, c.again)
 		}
 	}
-	if l := limit(t, "off"); !l.Off() || l != (Limit{}) || l.String() != "off" || l.Window() != 0 {
+	if l := limit(t, "off"); !l.IsOff() || l != Off || l.String() != "off" || l.Window() != 0 {
 		t.Errorf("off is %+v", l)
 	}
 }

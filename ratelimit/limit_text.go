@@ -22,7 +22,7 @@ var timeUnits = []struct {
 // least 1). Errors wrap ErrBadLimit and say which part is wrong.
 func ParseLimit(text string) (Limit, error) {
 	if text == "off" {
-		return Limit{}, nil
+		return Off, nil
 	}
 	l, err := parseLimit(text)
 	if err != nil {
@@ -106,8 +106,11 @@ func ceil(r *big.Rat) int64 {
 // where that is a short number, else by the minute, hour or millisecond, else
 // as so many tokens in so much time.
 func (l Limit) String() string {
-	if l.Off() {
+	switch {
+	case l.IsOff():
 		return "off"
+	case l.rate == 0:
+		return "not set"
 	}
 	for _, u := range timeUnits {
 		perUnit := big.NewRat(u.per.Microseconds(), l.unit)

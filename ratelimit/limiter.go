@@ -50,8 +50,8 @@ type Config struct {
 type Limiter struct {
 	client  redis.UniversalClient
 	config  Config
-	rules   Rules
-	perSlot bool // one call per bucket, see slots.go
+	rules   *Rules // nil: none were given
+	perSlot bool   // one call per bucket, see slots.go
 	queue   *queue
 	health  *health
 	refused *refusals
@@ -85,14 +85,38 @@ func New(client redis.UniversalClient, config Config) *Limiter {
 // what is remembered as well.
 func (l *Limiter) With(rules Rules) *Limiter {
 	other := *l
-	other.rules = rules
+	other.rules = &rules
 	return &other
+}
+
+// Peek tells what is left in the buckets, of the one with least, and changes
+// nothing. Allowed says whether each has a token. Its errors are Allow's; no rules
+// apply.
+func (l *Limiter) Peek(ctx context.Context, buckets ...Bucket) (Result, error) {
+	a, err := newAsk(1, buckets)
+	if err != nil || len(a.buckets) == 0 {
+		return Result{Allowed: err == nil}, err
+	}
+	return l.peek(ctx, a)
+}
+
+func (l *Limiter) peek(ctx context.Context, a ask) (Result, error) {
+	a.cost = 0
+	got, err := l.ask(ctx, a)
+	if err != nil {
+		return Result{}, err
+	}
+	r := a.result(got)
+	if r.Allowed = r.Remaining > 0; !r.Allowed {
+		r.RetryAfter = max(r.Reset-micros((r.Limit.full()-r.Limit.unit)/r.Limit.rate), time.Microsecond)
+	}
+	return r, nil
 }
 
 // Allow takes cost tokens from each of the buckets, or from none of them when
 // one has fewer, and tells which. It does not wait for tokens. A cost above a
-// bucket's burst is refused without asking (Result.Never). Buckets that are
-// off are skipped; if none is left, Redis isn't asked. No rules apply.
+// bucket's burst is refused (Result.Never). Buckets that are Off are skipped; if
+// none is left, Redis isn't asked. The rules apply that With has given, if any.
 //
 // The error wraps ErrBadRequest, ErrUnavailable, or the context's own. Tokens
 // of a caller that gave up while its call was under way stay taken. A caller who
@@ -104,7 +128,14 @@ func (l *Limiter) Allow(ctx context.Context, cost int, buckets ...Bucket) (Resul
 	if err != nil {
 		return Result{}, err
 	}
-	return l.decide(ctx, a)
+	if l.rules == nil {
+		return l.decide(ctx, a)
+	}
+	result, err := l.judge(ctx, a)
+	if limited := (*LimitedError)(nil); errors.As(err, &limited) {
+		err = nil
+	}
+	return result, err
 }
 
 // decide answers what it can by itself, and asks Redis for the rest.
@@ -112,7 +143,7 @@ func (l *Limiter) decide(ctx context.Context, a ask) (Result, error) {
 	if len(a.buckets) == 0 {
 		return Result{Allowed: true}, nil
 	}
-	if r, never := a.never(); never {
+	if r, never := l.never(ctx, a); never {
 		return r, nil
 	}
 	if err := ctx.Err(); err != nil {
@@ -145,7 +176,7 @@ func newAsk(cost int, buckets []Bucket) (ask, error) {
 	}
 	on := make([]Bucket, 0, len(buckets))
 	for _, b := range buckets {
-		if b.Limit.Off() {
+		if b.Limit.IsOff() {
 			continue
 		}
 		if err := b.check(); err != nil {
@@ -161,11 +192,13 @@ func newAsk(cost int, buckets []Bucket) (ask, error) {
 	return ask{cost: int64(cost), buckets: on}, nil
 }
 
-// never tells whether a bucket can't ever hold what is asked.
-func (a ask) never() (Result, bool) {
+// never tells whether a bucket can't ever hold what is asked, and what it holds, if
+// Redis says.
+func (l *Limiter) never(ctx context.Context, a ask) (Result, bool) {
 	for _, b := range a.buckets {
 		if a.cost > b.Limit.burst {
-			return Result{Bucket: b.Name, Limit: b.Limit, Never: true}, true
+			has, _ := l.peek(ctx, ask{buckets: []Bucket{b}})
+			return Result{Bucket: b.Name, Limit: b.Limit, Remaining: has.Remaining, Reset: has.Reset, Never: true}, true
 		}
 	}
 	return Result{}, false

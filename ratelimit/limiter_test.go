@@ -49,7 +49,7 @@ func TestAllowSaysNever(t *testing.T) {
 		l := New(client, Config{})
 		buyer, sku := Buyer("b1", limit(t, "1/h:5")), SKU("s1", limit(t, "1/h:3"))
 		r := allow(t, l, 4, buyer, sku)
-		if r.Allowed || !r.Never || r.Bucket != "sku" || r.RetryAfter != 0 {
+		if r.Allowed || !r.Never || r.Bucket != "sku" || r.RetryAfter != 0 || r.Remaining != 3 {
 			t.Fatalf("a cost above the burst: %+v", r)
 		}
 		if n := left(t, client, buyer); n != 5 {
@@ -61,12 +61,57 @@ func TestAllowSaysNever(t *testing.T) {
 	})
 }
 
+// The rules of a route are those of all its requests, however they are asked for.
+func TestAllowGoesByTheRules(t *testing.T) {
+	_, client := startEmbedded(t)
+	buyer := Buyer("b1", limit(t, "1/h:1"))
+	allow(t, New(client, Config{}), 1, buyer)
+	shadow := New(client, Config{}).With(Rules{Shadow: true})
+	if r := allow(t, shadow, 1, buyer); !r.Allowed {
+		t.Errorf("in the shadow: %+v", r)
+	}
+	if r := allow(t, New(client, Config{}).With(Rules{}), 1, buyer); r.Allowed || r.RetryAfter != time.Hour {
+		t.Errorf("enforced: %+v", r)
+	}
+	_ = client.Close()
+	for policy, want := range map[Policy]error{Open: nil, Closed: ErrUnavailable} {
+		r, err := New(client, Config{}).With(Rules{WhenAway: policy}).Allow(t.Context(), 1, buyer)
+		if !errors.Is(err, want) || r.Allowed != (want == nil) {
+			t.Errorf("%v: %+v, %v", policy, r, err)
+		}
+	}
+}
+
 func TestAllowSkipsWhatIsOff(t *testing.T) {
 	_, client := startEmbedded(t)
 	_ = client.Close() // asking would fail
 	l := New(client, Config{})
-	if r := allow(t, l, 1, Buyer("b1", Limit{}), Bucket{}); !r.Allowed || r.Bucket != "" {
+	if r := allow(t, l, 1, Buyer("b1", Off), Bucket{Limit: Off}); !r.Allowed || r.Bucket != "" {
 		t.Fatalf("%+v", r)
+	}
+	if r, err := l.Allow(t.Context(), 1, Buyer("b1", Limit{})); !errors.Is(err, ErrBadRequest) {
+		t.Errorf("a limit that was forgotten: %+v, %v", r, err)
+	}
+}
+
+// Peek tells what is left, and changes nothing.
+func TestPeek(t *testing.T) {
+	server, client := startEmbedded(t)
+	l, buyer, sku := New(client, Config{}), Buyer("b1", limit(t, "1/s:3")), SKU("s1", limit(t, "1/s:9"))
+	for left := int64(3); left >= 0; left-- {
+		for range 2 {
+			r, err := l.Peek(t.Context(), buyer, sku)
+			if err != nil || r.Bucket != "buyer" || r.Remaining != left || r.Allowed != (left > 0) || r.Reset != time.Duration(3-left)*time.Second {
+				t.Errorf("%d left: %+v, %v", left, r, err)
+			}
+			if retry := map[bool]time.Duration{false: time.Second}[r.Allowed]; r.RetryAfter != retry {
+				t.Errorf("%d left: retry after %v, want %v", left, r.RetryAfter, retry)
+			}
+		}
+		if left == 3 && len(server.Keys()) > 0 {
+			t.Errorf("a look has left %v", server.Keys())
+		}
+		allow(t, l, 1, buyer, sku)
 	}
 }
 

@@ -22,7 +22,6 @@ type refusals struct {
 type refusal struct {
 	cost    int64
 	timeout time.Duration
-	left    int64
 	// until is the retry time counted from before the question, so that it is
 	// never too late: nobody is refused from memory whom Redis would allow.
 	until time.Time
@@ -52,19 +51,26 @@ func (f *refusals) again(a ask, now time.Time) (Result, bool) {
 		if a.cost < r.cost || a.timeout > r.timeout {
 			continue // this one asks for less
 		}
-		if retry := r.retry.Sub(now); retry > longest.RetryAfter {
-			longest = Result{Bucket: b.Name, Limit: b.Limit, Remaining: r.left, RetryAfter: retry, Reset: r.reset.Sub(now), Remembered: true}
+		// Who asks for more waits for more.
+		retry := r.retry.Sub(now) + micros((a.cost-r.cost)*b.Limit.unit/b.Limit.rate)
+		if retry > longest.RetryAfter {
+			longest = Result{Bucket: b.Name, Limit: b.Limit, RetryAfter: retry, Reset: r.reset.Sub(now), Remembered: true}
 		}
 	}
 	return longest, longest.Remembered
 }
 
-// learn keeps a refusal that was asked for and answered at these times.
+// learn keeps a refusal that was asked for and answered at these times, of a bucket
+// with nothing left: what is left in it, others may take, and nobody here would
+// know.
 func (f *refusals) learn(a ask, got answer, asked, answered time.Time, most time.Duration) {
+	if got.left > 0 {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.known.put(a.buckets[got.bucket], refusal{
-		cost: a.cost, timeout: a.timeout, left: got.left, until: asked.Add(min(got.wait, most)),
+		cost: a.cost, timeout: a.timeout, until: asked.Add(min(got.wait, most)),
 		retry: answered.Add(got.wait), reset: answered.Add(got.reset),
 	})
 }

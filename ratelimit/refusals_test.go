@@ -83,16 +83,18 @@ func TestWhatIsRememberedIsForgottenInTime(t *testing.T) {
 func TestWhatARefusalSaysNothingAbout(t *testing.T) {
 	l, _, _, _ := startRemembering(t, 0)
 	five := Buyer("b1", limit(t, "1/h:5"))
-	allow(t, l, 3, five)
-	allow(t, l, 3, five) // refused: 2 are left
-	if r := allow(t, l, 4, five); r.Allowed || !r.Remembered {
+	allow(t, l, 5, five)
+	allow(t, l, 2, five) // refused
+	if r := allow(t, l, 3, five); r.Allowed || !r.Remembered || r.RetryAfter != 3*time.Hour {
 		t.Errorf("more: %+v", r)
 	}
 	if r := allow(t, l, 5, five, SKU("s1", limit(t, "1/h:9"))); r.Allowed || !r.Remembered {
 		t.Errorf("together with another: %+v", r)
 	}
+	if r := allow(t, l, 1, five); r.Remembered {
+		t.Errorf("less: %+v", r)
+	}
 	for name, r := range map[string]Result{
-		"less":                 allow(t, l, 1, five),
 		"another bucket":       allow(t, l, 3, Buyer("b2", five.Limit)),
 		"another limit":        allow(t, l, 3, Buyer("b1", limit(t, "1/h:50"))),
 		"another kind, one id": allow(t, l, 3, SKU("b1", five.Limit)),
@@ -100,6 +102,21 @@ func TestWhatARefusalSaysNothingAbout(t *testing.T) {
 		if !r.Allowed {
 			t.Errorf("%s: %+v", name, r)
 		}
+	}
+}
+
+// What is left in a bucket that refuses, another node may take: the next refusal
+// says so.
+func TestARefusalOfABucketWithARest(t *testing.T) {
+	l, _, client, _ := startRemembering(t, 0)
+	ten := Buyer("b1", limit(t, "1/s:10"))
+	allow(t, l, 3, ten)
+	if r := allow(t, l, 10, ten); r.Allowed || r.Remaining != 7 || r.RetryAfter != 3*time.Second {
+		t.Fatalf("%+v", r)
+	}
+	allow(t, New(client, Config{}), 7, ten)
+	if r := allow(t, l, 10, ten); r.Allowed || r.Remaining != 0 || r.RetryAfter != 10*time.Second {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -46,8 +46,9 @@ func (p *Policy) UnmarshalText(text []byte) error {
 // MarshalText is the inverse of UnmarshalText.
 func (p Policy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// Rules are what Admit, Wait and the middleware do beside counting. Each route
-// may have its own (Limiter.With); the zero Rules are Open, and enforced.
+// Rules are what is done beside counting. Each route may have its own
+// (Limiter.With). Where none were given, Admit, Wait and the middleware go by the
+// zero Rules: Open, and enforced.
 type Rules struct {
 	// Route names the route in its decisions. It has no part in keys.
 	Route string
@@ -95,6 +96,10 @@ func (l *Limiter) Admit(ctx context.Context, cost int, buckets ...Bucket) (Resul
 }
 
 func (l *Limiter) judge(ctx context.Context, a ask) (Result, error) {
+	var rules Rules
+	if l.rules != nil {
+		rules = *l.rules
+	}
 	result, err := l.decide(ctx, a)
 	yes, no := Allowed, Denied
 	switch {
@@ -104,23 +109,23 @@ func (l *Limiter) judge(ctx context.Context, a ask) (Result, error) {
 		}
 	case !errors.Is(err, ErrUnavailable):
 		return Result{}, err
-	case l.rules.WhenAway == Local:
+	case rules.WhenAway == Local:
 		result, err = a.result(l.local.take(a, l.config.Clock())), nil
 		yes, no = LocalAllowed, LocalDenied
-	case l.rules.WhenAway == Open:
+	case rules.WhenAway == Open:
 		result, err = Result{Allowed: true}, nil
 		yes = FailedOpen
 	default:
 		no = FailedClosed
 	}
 	allowed := err == nil && result.Allowed
-	if allowed {
-		l.report("", yes)
-	} else {
-		l.report(result.Bucket, no)
+	decision := Decision{Route: rules.Route, Outcome: yes, Shadow: rules.Shadow}
+	if !allowed {
+		decision.Bucket, decision.Outcome = result.Bucket, no
 	}
+	l.config.OnDecision(decision)
 	switch {
-	case l.rules.Shadow:
+	case rules.Shadow:
 		return Result{Allowed: true}, nil
 	case allowed:
 		return result, nil
@@ -128,8 +133,4 @@ func (l *Limiter) judge(ctx context.Context, a ask) (Result, error) {
 		return Result{}, err
 	}
 	return result, &LimitedError{Result: result}
-}
-
-func (l *Limiter) report(bucket string, o Outcome) {
-	l.config.OnDecision(Decision{Route: l.rules.Route, Bucket: bucket, Outcome: o, Shadow: l.rules.Shadow})
 }

@@ -6,7 +6,7 @@
 --            microsecond, units in a full bucket, and the most units that one
 --            can be short of full: more than a full bucket where requests queue
 --         2. per key: the index of its limit
---         3. per request until the end: its cost in tokens, the microseconds
+--         3. per request until the end: its cost in tokens (0 only looks), the microseconds
 --            it would queue (0 where it is now or not at all), how many
 --            buckets, their indexes in KEYS. A cost below 0 gives back what was
 --            taken; then the second number is when it was.
@@ -122,7 +122,9 @@ while at < #args do
         units = since > now and 0 or min(units + (now - since) * state.rate, 0)
       end
       local debt = state.debt + units
-      state.debt, state.changed = debt > 0 and debt or 0, true
+      if cost ~= 0 then
+        state.debt, state.changed = debt > 0 and debt or 0, true
+      end
       local left = left_in(state)
       if not least or left < least then
         tightest, least = i, left

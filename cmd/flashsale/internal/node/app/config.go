@@ -138,6 +138,11 @@ func (c Config) withDefaults() Config {
 		panic(err) // of the tags above
 	}
 	c.Limits = limits
+	for _, limit := range []*ratelimit.Limit{&c.LimitBuyer, &c.LimitIP, &c.LimitSKU} {
+		if *limit == (ratelimit.Limit{}) {
+			*limit = ratelimit.Off
+		}
+	}
 	c.Node = cmp.Or(c.Node, uuid.NewString())
 	c.Log = cmp.Or(c.Log, slog.Default())
 	return c
