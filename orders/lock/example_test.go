@@ -113,7 +113,7 @@ func Example_fence() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	client, issuer := lock.New(rdb, lease.Config{}), fence.NewRedis(rdb)
-	go client.Run(ctx)
+	go func() { _ = client.Run(ctx) }()
 	for range 2 {
 		l, token, err := fence.Acquire(ctx, client, issuer, "lock:{sku}")
 		if err != nil {

@@ -49,7 +49,7 @@ func NewLeases(store Store, cfg Config) *Leases {
 // Ended is why ctx has ended: its error, and its cause where that is another.
 func Ended(ctx context.Context) error {
 	cause := context.Cause(ctx)
-	if cause == ctx.Err() || errors.Is(cause, ErrStopped) {
+	if errors.Is(cause, ctx.Err()) || errors.Is(cause, ErrStopped) {
 		return cause
 	}
 	return fmt.Errorf("%w: %w", ctx.Err(), cause)

@@ -35,7 +35,7 @@ func ExampleFence() {
 		return
 	}
 	issuer, locks := mysql.NewFence(db), mysql.New(db, lease.Config{}) // or a lock in Redis
-	go locks.Run(ctx)
+	go func() { _ = locks.Run(ctx) }()
 	write := func(token int64) error {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
