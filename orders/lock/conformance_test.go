@@ -38,6 +38,7 @@ func TestConformance(t *testing.T) {
 	}
 	asking.InOrder, asking.Ready = false, nil
 	majority := asking
+	majority.Acquires, majority.Releases = contains(hashOf(t, "redlock/vote.lua")), contains(hashOf(t, "redlock/drop.lua"))
 	majority.New = func(t testing.TB, servers []string, cfg lease.Config) lease.Locker {
 		var masters []redis.UniversalClient
 		for _, server := range servers {

@@ -2,29 +2,99 @@ package redlock
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
+	"sync/atomic"
 
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/inventory/coalesce"
 	"flashsale/orders/lock/internal/onredis"
 	"flashsale/orders/lock/lease"
 )
 
+var (
+	//go:embed vote.lua
+	voteSource string
+	//go:embed drop.lua
+	dropSource string
+
+	voteScript, dropScript = onredis.NewScript(voteSource), onredis.NewScript(dropSource)
+)
+
 // masters are asked all at once, and a quorum of them decides.
-type masters []*onredis.Store
+type masters struct {
+	all  []*onredis.Store
+	late coalesce.Tasks // calls, some of which nobody waits for any more; each ends within its timeout
+}
 
-func (ms masters) quorum() int { return len(ms)/2 + 1 }
+func newMasters(all []redis.UniversalClient, cfg lease.Config) *masters {
+	ms := &masters{}
+	for _, rdb := range all {
+		ms.all = append(ms.all, onredis.New(rdb, cfg))
+	}
+	return ms
+}
 
-// ask asks all masters at once, and waits for all answers.
-func (ms masters) ask(one func(i int, s *onredis.Store) error) []error {
-	votes := make([]error, len(ms))
+func (ms *masters) quorum() int { return len(ms.all)/2 + 1 }
+
+// errPending is the vote of a master that has not answered yet.
+var errPending = errors.New("not yet")
+
+// ask asks all masters at once, and waits until a quorum has decided.
+func (ms *masters) ask(ctx context.Context, one func(ctx context.Context, s *onredis.Store) error) []error {
+	type answer struct {
+		from int
+		err  error
+	}
+	ctx = context.WithoutCancel(ctx) // the caller's may end with the call
+	answers, votes := make(chan answer, len(ms.all)), make([]error, len(ms.all))
+	for i, s := range ms.all {
+		votes[i] = errPending
+		ms.late.Go(func() {
+			limited, cancel := context.WithTimeout(ctx, s.Config.Timeout)
+			defer cancel()
+			answers <- answer{i, one(limited, s)}
+		})
+	}
+	for range ms.all {
+		a := <-answers
+		if votes[a.from] = a.err; decided(votes, ms.quorum()) {
+			break
+		}
+	}
+	return votes
+}
+
+// askAll asks all masters at once, and waits for all answers.
+func (ms *masters) askAll(one func(i int, s *onredis.Store) error) []error {
+	votes := make([]error, len(ms.all))
 	var all sync.WaitGroup
-	for i, s := range ms {
+	for i, s := range ms.all {
 		all.Go(func() { votes[i] = one(i, s) })
 	}
 	all.Wait()
 	return votes
+}
+
+func isOutcome(err error) bool {
+	return errors.Is(err, lease.ErrHeld) || errors.Is(err, lease.ErrExpired) || errors.Is(err, lease.ErrNotMine)
+}
+
+// decided tells whether the verdict stays, whatever is still to come.
+func decided(votes []error, quorum int) bool {
+	yes, no := 0, 0
+	for _, err := range votes {
+		switch {
+		case err == nil:
+			yes++
+		case isOutcome(err):
+			no++
+		}
+	}
+	return yes >= quorum || no > len(votes)-quorum
 }
 
 // verdicts is what a quorum of the votes says: nil if so many are; one of the
@@ -35,7 +105,7 @@ func verdicts(votes []error, quorum int) error {
 		switch {
 		case err == nil:
 			yes++
-		case errors.Is(err, lease.ErrHeld), errors.Is(err, lease.ErrExpired), errors.Is(err, lease.ErrNotMine):
+		case isOutcome(err):
 			if no++; outcome == nil || errors.Is(err, lease.ErrNotMine) {
 				outcome = err
 			}
@@ -52,32 +122,62 @@ func verdicts(votes []error, quorum int) error {
 	return fmt.Errorf("%d of %d masters did not answer: %w", len(unknown), len(votes), errors.Join(unknown...))
 }
 
-// Renew is lease.Store's: a lock is renewed where a majority has done so.
-func (ms masters) Renew(ctx context.Context, locks []*lease.Lock) []error {
-	answers := make([][]error, len(ms))
-	ms.ask(func(i int, s *onredis.Store) error { answers[i] = s.Renew(ctx, locks); return nil })
+// keys are those of vote.lua and drop.lua.
+func keys(key, token string) []string { return []string{key, onredis.Tagged(key) + ":gone:" + token} }
+
+// vote is one master's: nil or ErrHeld; any other error is none.
+func vote(ctx context.Context, s *onredis.Store, key, token string) error {
+	taken, err := s.Asking.Eval(ctx, voteScript, keys(key, token), token, s.Config.Lease.Milliseconds())
+	if err == nil && taken != 0 {
+		err = lease.ErrHeld
+	}
+	return err
+}
+
+// Renew is lease.Store's: a lock is renewed where a majority has done so. A master
+// that has lost a vote which the majority confirms is given it again: else masters
+// that are emptied one after the other, never two at a time, would lose the lock.
+func (ms *masters) Renew(ctx context.Context, locks []*lease.Lock) []error {
+	answers := make([][]error, len(ms.all))
+	ms.askAll(func(i int, s *onredis.Store) error { answers[i] = s.Renew(ctx, locks); return nil })
 	errs := make([]error, len(locks))
 	for i := range locks {
-		votes := make([]error, len(ms))
+		votes := make([]error, len(ms.all))
 		for n := range answers {
 			votes[n] = answers[n][i]
 		}
 		errs[i] = verdicts(votes, ms.quorum())
 	}
+	ms.askAll(func(n int, s *onredis.Store) error {
+		for i, l := range locks {
+			if errs[i] == nil && errors.Is(answers[n][i], lease.ErrExpired) {
+				_ = vote(ctx, s, l.Key(), l.Token()) // the next renewal tries again
+			}
+		}
+		return nil
+	})
 	return errs
 }
 
 // Release is lease.Store's: everywhere, and done if a majority has done so.
-func (ms masters) Release(ctx context.Context, l *lease.Lock) (doubt bool, err error) {
+func (ms *masters) Release(ctx context.Context, l *lease.Lock) (doubt bool, err error) {
 	return ms.erase(ctx, l.Key(), l.Token())
 }
 
-func (ms masters) erase(ctx context.Context, key, token string) (bool, error) {
-	doubts := make([]bool, len(ms))
-	votes := ms.ask(func(i int, s *onredis.Store) (err error) { doubts[i], err = s.Erase(ctx, key, token); return err })
+func (ms *masters) erase(ctx context.Context, key, token string) (bool, error) {
+	var doubts atomic.Bool
+	votes := ms.ask(ctx, func(ctx context.Context, s *onredis.Store) error {
+		doubt, err := onredis.Erase(ctx, s.Config.Timeout, func(ctx context.Context) (int64, error) {
+			return s.Erasing.Eval(ctx, dropScript, keys(key, token), token, s.Config.Lease.Milliseconds())
+		})
+		if doubt {
+			doubts.Store(true)
+		}
+		return err
+	})
 	err := verdicts(votes, ms.quorum())
 	if err != nil && !errors.Is(err, lease.ErrExpired) && !errors.Is(err, lease.ErrNotMine) {
 		err = fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 	}
-	return slices.Contains(doubts, true), err
+	return doubts.Load(), err
 }

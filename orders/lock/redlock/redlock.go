@@ -18,10 +18,12 @@ import (
 // nothing of each other, so that the loss of a minority neither blocks nor frees
 // a lock. (Salvatore Sanfilippo, "Distributed locks with Redis".)
 //
-// All masters are asked at the same time, each for Config.Timeout at most; the
-// lock is held if a majority says so and the lease, counted from before the
-// first was asked, less the drift, is not over. Else it is given back
-// everywhere, also where no answer came from. Waiters ask again, by
+// All masters are asked at the same time, each for Config.Timeout at most, and a
+// majority decides: nobody waits for a master that hangs. The lock is held if a
+// majority says so and the lease, counted from before the first was asked, less
+// the drift, is not over. Else it is given back everywhere, also where no answer
+// came from, and a vote that arrives after that is none. A master that has lost
+// its vote gets it again with the next renewal. Waiters ask again, by
 // Config.Retry, in no order: there is no line that all masters agree on. Of two
 // who try at once both may find a minority only: both get ErrHeld then.
 //
@@ -33,7 +35,7 @@ import (
 type Client struct {
 	*lease.Asker
 	leases  *lease.Leases
-	masters masters
+	masters *masters
 }
 
 var _ lease.Locker = (*Client)(nil)
@@ -55,13 +57,16 @@ func New(masters []redis.UniversalClient, cfg lease.Config) *Client {
 	if cfg.Retry == nil {
 		cfg.Retry = lease.Backoff(5*time.Millisecond, 100*time.Millisecond)
 	}
-	r := &Client{}
-	for _, rdb := range masters {
-		r.masters = append(r.masters, onredis.New(rdb, cfg))
-	}
+	r := &Client{masters: newMasters(masters, cfg)}
 	r.leases = lease.NewLeases(r.masters, cfg)
 	r.Asker = lease.NewAsker(r.leases, r.attempt)
 	return r
+}
+
+// Run is the Locker's. It returns when the last call to a master has ended.
+func (r *Client) Run(ctx context.Context) error {
+	defer func() { _ = r.masters.late.Wait(context.WithoutCancel(ctx)) }()
+	return r.Asker.Run(ctx)
 }
 
 func (r *Client) attempt(ctx context.Context, key string, began time.Time) (*lease.Lock, error) {
@@ -69,7 +74,7 @@ func (r *Client) attempt(ctx context.Context, key string, began time.Time) (*lea
 		return nil, err
 	}
 	token, sent := rand.Text(), time.Now()
-	votes := r.masters.ask(func(_ int, s *onredis.Store) error { return vote(ctx, s, key, token) })
+	votes := r.masters.ask(ctx, func(ctx context.Context, s *onredis.Store) error { return vote(ctx, s, key, token) })
 	err := verdicts(votes, r.masters.quorum())
 	if err == nil {
 		var l *lease.Lock
@@ -91,20 +96,11 @@ func (r *Client) attempt(ctx context.Context, key string, began time.Time) (*lea
 	return nil, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 }
 
-// vote is one master's: nil or ErrHeld; any other error is none.
-func vote(ctx context.Context, s *onredis.Store, key, token string) error {
-	left, err := s.Question(ctx, key, token, "", 0)
-	if err == nil && left != 0 {
-		err = lease.ErrHeld
-	}
-	return err
-}
-
 // Remaining is the Locker's: how long a majority says that the lock is taken.
 // It fails if a majority does not answer.
 func (r *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration, error) {
-	answers := make([][]time.Duration, len(r.masters))
-	errs := r.masters.ask(func(i int, s *onredis.Store) (err error) { answers[i], err = s.Remaining(ctx, keys...); return err })
+	answers := make([][]time.Duration, len(r.masters.all))
+	errs := r.masters.askAll(func(i int, s *onredis.Store) (err error) { answers[i], err = s.Remaining(ctx, keys...); return err })
 	if err := verdicts(errs, r.masters.quorum()); err != nil {
 		return nil, err
 	}

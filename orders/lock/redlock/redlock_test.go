@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -16,19 +17,7 @@ import (
 // The loss of a minority neither blocks a lock nor frees it; that of a majority
 // blocks, and is not mistaken for somebody else's holding.
 func TestMinority(t *testing.T) {
-	var wires []*wire.Wire
-	for range 3 {
-		wires = append(wires, servertest.OpenWire(t, servertest.OpenRedis(t, servers.KindEmbedded).Mini.Addr))
-	}
-	locks := func() *Client {
-		var masters []redis.UniversalClient
-		for _, w := range wires {
-			rdb := redis.NewClient(&redis.Options{Addr: w.Addr(), ContextTimeoutEnabled: true, DialerRetries: 1, MaxRetries: -1})
-			t.Cleanup(func() { _ = rdb.Close() })
-			masters = append(masters, rdb)
-		}
-		return New(masters, lease.Config{Lease: time.Hour, Timeout: 20 * time.Second})
-	}
+	wires, locks := three(t, lease.Config{Lease: time.Hour, Timeout: 20 * time.Second})
 	ctx, a, b := t.Context(), locks(), locks()
 	wires[0].Cut()
 	l, err := a.TryAcquire(ctx, "lock:{sku}")
@@ -70,4 +59,90 @@ func TestVerdicts(t *testing.T) {
 			t.Errorf("%v: %v, want %v", c.votes, err, c.want)
 		}
 	}
+}
+
+// three are masters behind wires, and clients of them.
+func three(t *testing.T, cfg lease.Config) (wires []*wire.Wire, locks func() *Client) {
+	for range 3 {
+		wires = append(wires, servertest.OpenWire(t, servertest.OpenRedis(t, servers.KindEmbedded).Mini.Addr))
+	}
+	return wires, func() *Client {
+		var masters []redis.UniversalClient
+		for _, w := range wires {
+			rdb := redis.NewClient(&redis.Options{Addr: w.Addr(), ContextTimeoutEnabled: true, DialerRetries: 1, MaxRetries: -1})
+			t.Cleanup(func() { _ = rdb.Close() })
+			masters = append(masters, rdb)
+		}
+		return New(masters, cfg)
+	}
+}
+
+// Nobody waits for a master that hangs, and what it does when it goes on changes
+// nothing any more.
+func TestMasterThatHangs(t *testing.T) {
+	const timeout = 20 * time.Second
+	ctx := t.Context()
+	wires, locks := three(t, lease.Config{Lease: time.Hour, Timeout: timeout})
+	a := locks()
+	defer func() { _ = a.masters.late.Wait(context.Background()) }()
+	wires[0].Freeze()
+	began := time.Now()
+	l, err := a.TryAcquire(ctx, "lock:{sku}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Release(ctx); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > timeout/2 {
+		t.Errorf("%v for a lock and its release", took)
+	}
+	wires[0].Thaw()
+	_ = a.masters.late.Wait(ctx) // what hung has been done
+	left, err := a.masters.all[0].Remaining(ctx, "lock:{sku}")
+	if err != nil || left[0] != 0 {
+		t.Errorf("the master that hung: %v, %v", left, err)
+	}
+}
+
+// A vote that was on its way when the lock was given up is none.
+func TestVoteAfterTheRelease(t *testing.T) {
+	ctx := t.Context()
+	_, locks := three(t, lease.Config{Lease: time.Hour, Timeout: 20 * time.Second})
+	a := locks()
+	if _, err := a.masters.erase(ctx, "lock:{sku}", "token"); !errors.Is(err, lease.ErrExpired) {
+		t.Error(err)
+	}
+	_ = a.masters.late.Wait(ctx)
+	for _, s := range a.masters.all {
+		if err := vote(ctx, s, "lock:{sku}", "token"); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("%v, want ErrHeld", err)
+		}
+	}
+	_ = a.masters.late.Wait(ctx)
+}
+
+// Masters that are emptied one after the other, never two at a time, do not lose a
+// lock that is renewed in between.
+func TestErosion(t *testing.T) {
+	ctx := t.Context()
+	_, locks := three(t, lease.Config{Lease: time.Hour, Timeout: 20 * time.Second})
+	a, b := locks(), locks()
+	l, err := a.TryAcquire(ctx, "lock:{sku}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = a.masters.late.Wait(ctx)
+	for _, s := range a.masters.all {
+		if err := s.RDB.FlushAll(ctx).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if errs := a.masters.Renew(ctx, []*lease.Lock{l}); errs[0] != nil {
+			t.Error(errs[0])
+		}
+	}
+	if _, err := b.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, lease.ErrHeld) {
+		t.Errorf("a second holder: %v", err)
+	}
+	_ = b.masters.late.Wait(ctx)
 }
