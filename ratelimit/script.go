@@ -20,7 +20,7 @@ type ask struct {
 	cost    int64 // tokens; below 0 gives back what was taken
 	buckets []Bucket
 	timeout time.Duration // how long it would queue, in whole microseconds
-	taken   int64         // when what is given back was taken, in Redis's microseconds
+	taken   int64         // when what is given back was taken, or a turn that is given up is over, in Redis's microseconds
 }
 
 // answer is the script's decision on one ask.
@@ -30,6 +30,7 @@ type answer struct {
 	left   int64 // whole tokens in it
 	wait   time.Duration
 	reset  time.Duration
+	full   int64 // when the bucket is full again, in Redis's microseconds
 	err    error
 }
 
@@ -142,6 +143,7 @@ func decode(reply []int64, err error, asks []ask) (answers []answer, at int64) {
 			left:   r[2],
 			wait:   micros(r[3]),
 			reset:  micros(r[4]),
+			full:   at + r[4],
 		}
 	}
 	return answers, at

@@ -9,7 +9,8 @@
 --         3. per request until the end: its cost in tokens (0 only looks), the microseconds
 --            it would queue (0 where it is now or not at all), how many
 --            buckets, their indexes in KEYS. A cost below 0 gives back what was
---            taken; then the second number is when it was.
+--            taken; then the second number is when it was. Of a queue it gives a
+--            turn up; then the second number is when that would have been over.
 -- Returns the moment of all of this (microseconds) and five integers per request:
 --         1 taken or 0 refused;
 --         the bucket that decided, by its place in the request: of those that
@@ -45,7 +46,7 @@ local function state_of(k)
     end
     return state
   end
-  state = {debt = 0, token = token, unit = token + 0, rate = rate, full = full, changed = false}
+  state = {debt = 0, token = token, unit = token + 0, rate = rate, full = full, changed = false, queue = most > full and key}
   states[key] = state
   local value = redis.pcall('GET', key)
   if not value then
@@ -85,6 +86,28 @@ local function left_in(state)
   return floor((state.full - state.debt) / state.unit)
 end
 
+-- give_up takes a turn out of a queue, of so many tokens, that would have been over
+-- at `ends`. Others who stand behind it have been told their turns: then it is
+-- noted, and goes when the last of them is given up, too. Returns the units.
+local function give_up(state, tokens, ends)
+  local gone, debt = state.queue .. ':gone', state.debt
+  local over = now + ceil(debt / state.rate)
+  if over ~= ends then
+    if ends > now and ends < over then
+      redis.call('HSET', gone, string.format('%.0f', ends), tokens)
+      redis.call('PEXPIRE', gone, ceil((over - now) / 1000) + 1)
+    end
+    return 0
+  end
+  repeat
+    debt = max(debt - tokens * state.unit, 0)
+    local before = string.format('%.0f', now + ceil(debt / state.rate))
+    tokens = redis.call('HGET', gone, before)
+    redis.call('HDEL', gone, before)
+  until not tokens
+  return debt - state.debt
+end
+
 -- Both with room for a lone request.
 local reply, n = {now, 0, 0, 0, 0, 0}, 1
 local asked = {0, 0, 0}
@@ -113,7 +136,9 @@ while at < #args do
     for i = 1, count do
       local state = asked[i]
       local units = cost * state.unit
-      if cost < 0 then
+      if cost < 0 and state.queue then
+        units = give_up(state, -cost, patience)
+      elseif cost < 0 then
         -- Given back is what is still missing of what was taken then, and not
         -- what has come in since: the bucket may have been full in between, then
         -- others have taken that, and it would be given out twice. Where the

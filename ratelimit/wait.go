@@ -19,10 +19,12 @@ import (
 // would leave the other at another time than it planned. A queue's tokens are
 // its own, and none of the Bucket of the same name that Allow asks.
 //
-// The turn of a caller who gives up while waiting is lost: it can't be handed
-// on, since those behind have been told theirs. The limiter's Rules apply; when
-// failing open, or in the shadow, nobody waits. Redis plans the turns exactly;
-// each caller's way from there to its departure adds what it adds.
+// Those behind a caller who gives up keep the turns that they were told. Where
+// nobody stands behind it, its turn goes back, with all that were given up before
+// it: that takes Redis one more call, and the caller up to Config.Timeout. The
+// limiter's Rules apply; when failing open, or in the shadow, nobody waits. Redis
+// plans the turns exactly; each caller's way from there to its departure adds what
+// it adds.
 func (l *Limiter) Wait(ctx context.Context, cost int, longest time.Duration, b Bucket) (Result, error) {
 	a, err := newAsk(cost, []Bucket{b})
 	if err != nil {
@@ -44,8 +46,16 @@ func (l *Limiter) Wait(ctx context.Context, cost int, longest time.Duration, b B
 	case <-turn.C:
 		return result, nil
 	case <-ctx.Done():
+		l.giveUp(ctx, ask{cost: -a.cost, buckets: a.buckets, taken: result.full})
 		return Result{}, fmt.Errorf("ratelimit: waiting for a turn: %w", ctx.Err())
 	}
+}
+
+// giveUp gives a turn up. If that fails, the turn is lost.
+func (l *Limiter) giveUp(ctx context.Context, turn ask) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.config.Timeout)
+	defer cancel()
+	l.pipeline(ctx, [][]ask{{turn}}, evalShaOnce)
 }
 
 // timeout is how long a caller would wait, in whole microseconds.

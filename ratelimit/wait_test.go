@@ -105,7 +105,7 @@ func TestWaitIsBounded(t *testing.T) {
 }
 
 // A context that won't last until the turn is refused before it takes one; one
-// that is cancelled while waiting ends the wait, and the turn is lost.
+// that is cancelled while waiting ends the wait, and the turn goes back.
 func TestWaitEndsWithItsContext(t *testing.T) {
 	_, client := startEmbedded(t)
 	l := New(client, Config{Remember: -1})
@@ -131,7 +131,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	giveUp()
 	is(t, <-done, context.Canceled)
 	r, err := l.Wait(t.Context(), 1, time.Minute, b)
-	if err == nil || r.RetryAfter != 2*time.Hour-time.Minute {
+	if err == nil || r.RetryAfter != time.Hour-time.Minute {
 		t.Errorf("the next: %+v, %v", r, err)
 	}
 }
@@ -154,4 +154,63 @@ func TestWaitWhileRedisIsAway(t *testing.T) {
 		}
 	}
 	is(t, errOf(l.With(Rules{WhenAway: Closed}).Wait(t.Context(), 1, time.Minute, b)), ErrUnavailable)
+}
+
+// Turns that are given up go back, in whatever order that happens, unless somebody
+// stands behind them.
+func TestGivenUpTurnsGoBack(t *testing.T) {
+	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
+		const every = time.Hour
+		l, b := New(client, Config{Timeout: 30 * time.Second}), Route(t.Name(), limit(t, "1/h:1"))
+		// turn is how long somebody waits who gives up when told to.
+		turn := func(ctx context.Context) (time.Duration, *sync.WaitGroup) {
+			gone := &sync.WaitGroup{}
+			queue := b
+			queue.queues = true
+			before, err := l.peek(t.Context(), ask{buckets: []Bucket{queue}})
+			must(t, err)
+			gone.Go(func() {
+				if _, err := l.Wait(ctx, 1, 1000*every, b); !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			})
+			var after Result
+			servertest.Eventually(t, "in the queue", func() bool {
+				after, err = l.peek(t.Context(), ask{buckets: []Bucket{queue}})
+				return err == nil && after.Reset > before.Reset+every/2
+			})
+			return after.Reset - every, gone
+		}
+		if r, err := l.Wait(t.Context(), 1, 0, b); err != nil || r.Waited != 0 {
+			t.Fatalf("the first: %+v, %v", r, err)
+		}
+		const many = 10
+		var stops []context.CancelFunc
+		var gone []*sync.WaitGroup
+		for range many {
+			ctx, stop := context.WithCancel(t.Context())
+			_, g := turn(ctx)
+			stops, gone = append(stops, stop), append(gone, g)
+		}
+		leave := func(n int) { stops[n](); gone[n].Wait() }
+		for n := range many - 2 { // the first, and on: somebody stands behind each
+			leave(n)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		waits, last := turn(ctx)
+		if waits <= (many-1)*every {
+			t.Errorf("behind %d others: %v", many, waits)
+		}
+		stop()
+		last.Wait()
+		leave(many - 1)
+		leave(many - 2) // and with it all that have gone before
+		ctx, stop = context.WithCancel(t.Context())
+		waits, last = turn(ctx)
+		if waits > every {
+			t.Errorf("in an empty queue: %v", waits)
+		}
+		stop()
+		last.Wait()
+	})
 }
