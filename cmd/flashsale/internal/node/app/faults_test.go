@@ -92,7 +92,6 @@ func TestStoreGoesAndComesBack(t *testing.T) {
 
 // Nothing is there at the start: the node listens, says it is not ready, waits.
 func TestStoresAbsentAtStart(t *testing.T) {
-	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
 	s.Mini.Kill()
 	a, err := New(testConfig(s))
@@ -158,7 +157,6 @@ func TestStopsCleanly(t *testing.T) {
 }
 
 func TestConfigNamesEverythingWrong(t *testing.T) {
-	t.Parallel()
 	_, err := New(Config{Secret: "short", Redis: "nonsense", Lease: time.Millisecond,
 		ReconcileEvery: time.Millisecond, ReconcileHoldsEvery: time.Millisecond})
 	if err == nil {
@@ -172,7 +170,6 @@ func TestConfigNamesEverythingWrong(t *testing.T) {
 }
 
 func TestPortInUse(t *testing.T) {
-	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
 	n := start(t, s, nil)
 	cfg := testConfig(s)
@@ -185,7 +182,6 @@ func TestPortInUse(t *testing.T) {
 // Several hosts make a cluster, or are the sentinels of a master; a password shows
 // up nowhere.
 func TestRedisURL(t *testing.T) {
-	t.Parallel()
 	o, err := redisOptions("redis://user:pass@a:1,b:2,c:3/0")
 	if err != nil || fmt.Sprint(o.Addrs) != "[a:1 b:2 c:3]" || !o.IsClusterMode || o.Password != "pass" {
 		t.Errorf("%+v, %v", o, err)
@@ -242,7 +238,6 @@ func TestEvictionPolicy(t *testing.T) {
 
 // Nodes with different secrets refuse each other's tokens, and the log says why.
 func TestDifferentSecrets(t *testing.T) {
-	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
 	var log strings.Builder
 	one := start(t, s, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })

@@ -9,7 +9,6 @@ import (
 
 // A sale that takes units on payment, as its callers see it.
 func TestReserveOnPayment(t *testing.T) {
-	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		n := start(t, s, nil)
 		n.put("S", 1, 1, 900, onPayment).is(201).says(`"reserve_on":"payment"`)

@@ -93,7 +93,6 @@ func quick(c *Config) {
 // sold elsewhere within two leases, and a unit that a buyer cancels meanwhile
 // comes back. Wherever the locks are kept: they say nothing of the stores.
 func TestNodeThatLosesOneStore(t *testing.T) {
-	t.Parallel()
 	for name, tc := range map[string]struct {
 		lock  string
 		via   func(testing.TB, *servers.Stores) (*servers.Stores, *wire.Wire)
@@ -150,7 +149,6 @@ func commitsOfOrders() func(sent []byte) bool {
 // group commit. The SKUs are sold elsewhere, the node goes on with its others
 // and takes them back, and it still stops within a lease.
 func TestSilentCommit(t *testing.T) {
-	t.Parallel()
 	for n := 1; n <= 2; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			s := servertest.Open(t, servers.KindReal)
@@ -200,7 +198,6 @@ func TestSilentCommit(t *testing.T) {
 // A rebuild that takes several leases is not cut off while it goes on. With
 // FLASHSALE_TEST_ROWS it has as many orders to read, and no slow network.
 func TestRebuildLongerThanALease(t *testing.T) {
-	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
 	via, w := servertest.RedisVia(t, s)
 	n := start(t, via, quick)
