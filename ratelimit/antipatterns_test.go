@@ -173,7 +173,7 @@ func (e antipattern) ask(ctx context.Context, v visit, on []Bucket) (bool, error
 	var keys []string
 	var args []any
 	for _, b := range on {
-		keys = append(keys, b.key())
+		keys = append(keys, b.key(DefaultPrefix))
 		args = append(args, b.Limit.Burst(), b.Limit.Window().Microseconds(), b.Limit.Burst(), 1)
 	}
 	return v.client.Eval(ctx, e.source, keys, append(args, v.dies)...).Bool()

@@ -81,10 +81,10 @@ func prefix(addr string, bits int) string {
 	return netip.PrefixFrom(ip, bits).Masked().String()
 }
 
-// key is the only place where a bucket's Redis key is made. Everything after
-// "rate:" is the hash tag, so each bucket has a Redis Cluster slot of its own.
-func (b Bucket) key() string {
-	key := "rate:{" + b.Name + ":" + b.ID + "}"
+// key is the only place where a bucket's Redis key is made. What is in braces is
+// the hash tag, so each bucket has a Redis Cluster slot of its own.
+func (b Bucket) key(prefix string) string {
+	key := prefix + ":{" + b.Name + ":" + b.ID + "}"
 	if b.queues {
 		key += ":queue"
 	}

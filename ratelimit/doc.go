@@ -1,5 +1,6 @@
 // Package ratelimit is a token bucket in Redis, shared by every node of a
-// service, and a Gin middleware in front of it.
+// service, and a middleware for net/http in front of it; package ginlimit has that
+// for Gin.
 //
 // A request may have to pass several buckets (its buyer's, its address's, its
 // SKU's): one script call asks them all and takes from all or from none.

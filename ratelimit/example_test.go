@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/gin-gonic/gin"
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/ratelimit"
@@ -129,22 +129,44 @@ func ExampleLimiter_Wait() {
 	// 0s ratelimit: limited by route (100/s:1), next in 5ms
 }
 
+// What a request turns out not to need goes back, an operator adds to a bucket, or
+// fills it.
+func ExampleLimiter_GiveBack() {
+	client, stop := startRedis()
+	defer stop()
+	limiter, ctx := ratelimit.New(client, ratelimit.Config{Prefix: "shop"}), context.Background()
+	ann := ratelimit.Buyer("ann", must("1/h:10"))
+	left := func(after string, err error) {
+		r, peeked := limiter.Peek(ctx, ann)
+		fmt.Println(after, r.Remaining, errors.Join(err, peeked))
+	}
+	r, err := limiter.Allow(ctx, 8, ann)
+	left("taken:", err)
+	left("given back:", limiter.GiveBack(ctx, r, 5, ann))
+	left("granted:", limiter.Grant(ctx, 2, ann))
+	left("filled:", limiter.Reset(ctx, ann))
+	// Output:
+	// taken: 2 <nil>
+	// given back: 7 <nil>
+	// granted: 9 <nil>
+	// filled: 10 <nil>
+}
+
 func ExampleMiddleware() {
 	client, stop := startRedis()
 	defer stop()
 	limiter := ratelimit.New(client, ratelimit.Config{})
 	perIP := must("5/s:1")
 
-	gin.SetMode(gin.ReleaseMode)
-	engine := gin.New()
-	engine.Use(ratelimit.Middleware(limiter, func(c *gin.Context) []ratelimit.Bucket {
-		return []ratelimit.Bucket{ratelimit.IP(c.ClientIP(), perIP)}
-	}, nil))
-	engine.GET("/", func(c *gin.Context) { c.Status(http.StatusNoContent) })
+	limited := ratelimit.Middleware(limiter, func(r *http.Request) (cost int, buckets []ratelimit.Bucket) {
+		host, _, _ := net.SplitHostPort(r.RemoteAddr)
+		return 1, []ratelimit.Bucket{ratelimit.IP(host, perIP)}
+	}, nil)
+	handler := limited(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 
 	for range 2 {
 		w := httptest.NewRecorder()
-		engine.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		fmt.Println(strings.TrimSpace(fmt.Sprint(w.Code, " ", w.Body)))
 		for _, name := range []string{"RateLimit-Policy", "RateLimit", "Retry-After"} {
 			if value := w.Header().Get(name); value != "" {

@@ -21,8 +21,14 @@ const DefaultTimeout = time.Second
 // nothing.
 const DefaultRemember = 10 * time.Second
 
+// DefaultPrefix is what keys begin with when Config says nothing.
+const DefaultPrefix = "rate"
+
 // Config adjusts a Limiter. The zero Config is ready for use.
 type Config struct {
+	// Prefix is what all keys begin with: PREFIX:{name:id}. Limiters with one
+	// prefix share their buckets. Default DefaultPrefix.
+	Prefix string
 	// Timeout bounds one script call, default DefaultTimeout. A caller waits
 	// at most twice as long: for the calls before, then for its own. The
 	// client keeps to it only with redis.Options.ContextTimeoutEnabled.
@@ -62,6 +68,7 @@ type Limiter struct {
 func New(client redis.UniversalClient, config Config) *Limiter {
 	config.Timeout = cmp.Or(max(config.Timeout, 0), DefaultTimeout)
 	config.Remember = cmp.Or(config.Remember, DefaultRemember)
+	config.Prefix = cmp.Or(config.Prefix, DefaultPrefix)
 	if config.OnDecision == nil {
 		config.OnDecision = func(Decision) {}
 	}
@@ -111,6 +118,65 @@ func (l *Limiter) peek(ctx context.Context, a ask) (Result, error) {
 		r.RetryAfter = max(r.Reset-micros((r.Limit.full()-r.Limit.unit)/r.Limit.rate), time.Microsecond)
 	}
 	return r, nil
+}
+
+// Reset fills buckets and ends their queues, as if nothing had ever been taken.
+// Other nodes go on refusing what they remember, for Config.Remember at most. The
+// errors are Allow's.
+func (l *Limiter) Reset(ctx context.Context, buckets ...Bucket) error {
+	a, err := newAsk(1, buckets)
+	if err != nil || len(a.buckets) == 0 {
+		return err
+	}
+	_, err = l.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, b := range a.buckets {
+			b.queues = true
+			queue := b.key(l.config.Prefix)
+			b.queues = false
+			p.Del(ctx, b.key(l.config.Prefix), queue, queue+":gone")
+		}
+		return nil
+	})
+	l.refused.forget(a.buckets)
+	if err != nil {
+		return fmt.Errorf("%w: resetting: %w", ErrUnavailable, err)
+	}
+	return nil
+}
+
+// Grant adds tokens to each of the buckets, which hold no more than their burst. It
+// is not sent again by itself: after an error it may have been done. The errors are
+// Allow's.
+func (l *Limiter) Grant(ctx context.Context, tokens int, buckets ...Bucket) error {
+	return l.give(ctx, tokens, 0, buckets)
+}
+
+// GiveBack gives back what a request took that was allowed with this result, and
+// that needs it no more: what is still missing of it, and not what has come in
+// since. It is not sent again by itself. The errors are Allow's.
+func (l *Limiter) GiveBack(ctx context.Context, r Result, cost int, buckets ...Bucket) error {
+	if !r.Allowed || r.at == 0 { // refused, or let pass without asking
+		return nil
+	}
+	return l.give(ctx, cost, r.at, buckets)
+}
+
+// give gives what was taken at a moment, 0 for at any.
+func (l *Limiter) give(ctx context.Context, tokens int, at int64, buckets []Bucket) error {
+	a, err := newAsk(tokens, buckets)
+	if err != nil || len(a.buckets) == 0 {
+		return err
+	}
+	var gifts [][]ask
+	for _, b := range a.buckets {
+		gifts = append(gifts, []ask{{cost: -a.cost, buckets: []Bucket{b}, taken: at}})
+	}
+	answers, _ := l.pipeline(ctx, gifts, l.evalShaOnce)
+	l.refused.forget(a.buckets)
+	for _, got := range answers {
+		err = errors.Join(err, got[0].err)
+	}
+	return err
 }
 
 // Allow takes cost tokens from each of the buckets, or from none of them when

@@ -94,6 +94,49 @@ func TestAllowSkipsWhatIsOff(t *testing.T) {
 	}
 }
 
+// What is given, in which way ever, never makes a bucket hold more than its burst,
+// and what came in since is not given twice.
+func TestGiving(t *testing.T) {
+	server, client := startEmbedded(t)
+	l, b := New(client, Config{}), Buyer("b1", limit(t, "1/s:10"))
+	is := func(what string, err error, want int64) {
+		t.Helper()
+		if n := left(t, client, b); err != nil || n != want {
+			t.Errorf("%s: %d left, want %d; %v", what, n, want, err)
+		}
+	}
+	r := allow(t, l, 6, b)
+	server.SetTime(epoch.Add(4 * time.Second))
+	is("given back late, 4 of 6 have come in", l.GiveBack(t.Context(), r, 6, b), 10)
+	allow(t, l, 10, b)
+	is("given back late, and taken since", l.GiveBack(t.Context(), r, 6, b), 2)
+	is("granted", l.Grant(t.Context(), 3, b), 5)
+	is("granted too much", l.Grant(t.Context(), 30, b), 10)
+	allow(t, l, 10, b)
+	refused := allow(t, l, 1, b)
+	is("a refusal took nothing", l.GiveBack(t.Context(), refused, 1, b), 0)
+	is("reset", l.Reset(t.Context(), b), 10)
+	if r := allow(t, l, 1, b); !r.Allowed {
+		t.Errorf("refused from memory after a reset: %+v", r)
+	}
+	if r := allow(t, New(client, Config{Prefix: "other"}), 10, b); !r.Allowed {
+		t.Errorf("under another prefix: %+v", r)
+	}
+	_ = client.Close()
+	for what, err := range map[string]error{"grant": l.Grant(t.Context(), 1, b), "reset": l.Reset(t.Context(), b)} {
+		if !errors.Is(err, ErrUnavailable) {
+			t.Errorf("%s without Redis: %v", what, err)
+		}
+	}
+	is0 := func(err error) {
+		if !errors.Is(err, ErrBadRequest) {
+			t.Errorf("nothing to give: %v", err)
+		}
+	}
+	is0(l.Grant(t.Context(), 0, b))
+	is0(l.Reset(t.Context(), Bucket{}))
+}
+
 // Peek tells what is left, and changes nothing.
 func TestPeek(t *testing.T) {
 	server, client := startEmbedded(t)
@@ -152,7 +195,7 @@ func TestBucketsHaveKeysOfTheirOwn(t *testing.T) {
 		"rate:{ip:fe80::/64}":         IP("fe80::1%eth0", five),
 		"rate:{ip:unknown}":           IP("not an address", five),
 	} {
-		if got := b.key(); got != want {
+		if got := b.key(DefaultPrefix); got != want {
 			t.Errorf("%+v has the key %s, not %s", b, got, want)
 		}
 	}
@@ -175,15 +218,15 @@ func TestTakeHealsWhatItCannotRead(t *testing.T) {
 			},
 		} {
 			b := Buyer(strings.ReplaceAll(name, " ", "-"), limit(t, "1/h:5"))
-			must(t, spoil(b.key()))
+			must(t, spoil(b.key(DefaultPrefix)))
 			if r := allow(t, l, 5, b); r.Allowed {
 				t.Errorf("%s: it counts as a full bucket", name)
 			}
-			value, err := client.Get(t.Context(), b.key()).Result()
+			value, err := client.Get(t.Context(), b.key(DefaultPrefix)).Result()
 			if fields := strings.Fields(value); err != nil || len(fields) != 3 || fields[2] != "3600000000" {
 				t.Errorf("%s: the key holds %q, %v", name, value, err)
 			}
-			if ttl := client.PTTL(t.Context(), b.key()).Val(); ttl <= 0 || ttl > 5*time.Hour+time.Second {
+			if ttl := client.PTTL(t.Context(), b.key(DefaultPrefix)).Val(); ttl <= 0 || ttl > 5*time.Hour+time.Second {
 				t.Errorf("%s: the key lives %v", name, ttl)
 			}
 		}
@@ -257,7 +300,7 @@ func TestGivingBackStopsAtFull(t *testing.T) {
 		if n := left(t, client, b); n != 5 {
 			t.Fatalf("%d tokens in a bucket of 5", n)
 		}
-		if n := client.Exists(t.Context(), b.key()).Val(); n != 0 {
+		if n := client.Exists(t.Context(), b.key(DefaultPrefix)).Val(); n != 0 {
 			t.Fatal("a full bucket has a key")
 		}
 	})

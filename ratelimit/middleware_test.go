@@ -3,12 +3,11 @@ package ratelimit
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
-
-	"github.com/gin-gonic/gin"
 )
 
 func TestSetHeaders(t *testing.T) {
@@ -68,21 +67,18 @@ func TestRetryAfterIsNeverTooEarly(t *testing.T) {
 }
 
 func TestMiddleware(t *testing.T) {
-	gin.SetMode(gin.TestMode)
 	server, client := startEmbedded(t)
 	l := New(client, Config{}).With(Rules{WhenAway: Closed})
 	five := limit(t, "5/s:2")
-	serve := func(refuse func(*gin.Context, error)) func(buyer string) *httptest.ResponseRecorder {
-		engine := gin.New()
-		engine.Use(Middleware(l, func(c *gin.Context) []Bucket {
-			return []Bucket{Buyer(c.GetHeader("X-Buyer"), five), IP(c.ClientIP(), limit(t, "off"))}
-		}, refuse))
-		engine.GET("/", func(c *gin.Context) { c.String(http.StatusOK, "served") })
+	serve := func(refuse func(http.ResponseWriter, *http.Request, error)) func(buyer string) *httptest.ResponseRecorder {
+		handler := Middleware(l, func(r *http.Request) (int, []Bucket) {
+			return 1, []Bucket{Buyer(r.Header.Get("X-Buyer"), five), IP(r.RemoteAddr, Off)}
+		}, refuse)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") }))
 		return func(buyer string) *httptest.ResponseRecorder {
 			w := httptest.NewRecorder()
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 			r.Header.Set("X-Buyer", buyer)
-			engine.ServeHTTP(w, r)
+			handler.ServeHTTP(w, r)
 			return w
 		}
 	}
@@ -112,7 +108,11 @@ func TestMiddleware(t *testing.T) {
 	is(get(""), 400, "invalid_request", "", "")
 
 	var told error
-	own := serve(func(c *gin.Context, err error) { told = err; c.String(http.StatusTeapot, "own") })
+	own := serve(func(w http.ResponseWriter, _ *http.Request, err error) {
+		told = err
+		w.WriteHeader(http.StatusTeapot)
+		_, _ = io.WriteString(w, "own")
+	})
 	var limited *LimitedError
 	if w := own("b1"); w.Code != http.StatusTeapot || w.Body.String() != "own" || !errors.As(told, &limited) {
 		t.Errorf("%d %s, told %v", w.Code, w.Body, told)

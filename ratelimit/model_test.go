@@ -129,7 +129,7 @@ func agreesWithModel(t *rapid.T, setTime func(time.Time), take func(context.Cont
 			asks[i] = drawAsk(t, pool)
 		}
 		for i, got := range take(context.Background(), asks) {
-			got.full = 0 // the moment and reset
+			got.at = 0 // no model of the clock
 			if want := m.take(asks[i]); got != want {
 				t.Fatalf("at %v, request %d of %v: got %+v, want %+v", m.now.Sub(epoch), i, asks, got, want)
 			}

@@ -129,7 +129,7 @@ func TestNeighboursOfBadInput(t *testing.T) {
 		loaded(t, client)
 		five := limit(t, "1/h:5")
 		spoilt := Buyer("spoilt", five)
-		must(t, client.LPush(t.Context(), spoilt.key(), "x").Err())
+		must(t, client.LPush(t.Context(), spoilt.key(DefaultPrefix), "x").Err())
 		l := New(client, Config{})
 		var wg sync.WaitGroup
 		for n := range 200 {

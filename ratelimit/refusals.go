@@ -60,6 +60,15 @@ func (f *refusals) again(a ask, now time.Time) (Result, bool) {
 	return longest, longest.Remembered
 }
 
+// forget is for buckets that somebody has filled.
+func (f *refusals) forget(buckets []Bucket) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, b := range buckets {
+		f.known.remove(b)
+	}
+}
+
 // learn keeps a refusal that was asked for and answered at these times, of a bucket
 // with nothing left: what is left in it, others may take, and nobody here would
 // know.

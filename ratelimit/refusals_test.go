@@ -68,7 +68,7 @@ func TestWhatIsRememberedIsForgottenInTime(t *testing.T) {
 	if r := allow(t, l, 1, second); !r.Allowed {
 		t.Errorf("when due: %+v", r)
 	}
-	must(t, client.Del(t.Context(), hour.key()).Err())
+	must(t, client.Del(t.Context(), hour.key(DefaultPrefix)).Err())
 	if r := allow(t, l, 1, hour); r.Allowed || r.RetryAfter != time.Hour-time.Second {
 		t.Errorf("emptied by somebody: %+v", r)
 	}

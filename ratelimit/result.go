@@ -26,7 +26,7 @@ type Result struct {
 	Waited time.Duration
 	// Never tells that the cost is above the burst: waiting will not help.
 	Never bool
-	full  int64 // as in answer
+	at    int64 // as in answer
 	// Remembered tells that this node gave a bucket's earlier refusal again,
 	// without asking Redis. Another bucket might have refused for longer.
 	Remembered bool
@@ -35,7 +35,7 @@ type Result struct {
 // result turns the script's answer into the caller's.
 func (a ask) result(got answer) Result {
 	b := a.buckets[got.bucket]
-	r := Result{Allowed: got.taken, Bucket: b.Name, Limit: b.Limit, Remaining: got.left, Reset: got.reset, full: got.full}
+	r := Result{Allowed: got.taken, Bucket: b.Name, Limit: b.Limit, Remaining: got.left, Reset: got.reset, at: got.at}
 	if got.taken {
 		r.Waited = got.wait
 	} else {

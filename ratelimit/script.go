@@ -30,7 +30,7 @@ type answer struct {
 	left   int64 // whole tokens in it
 	wait   time.Duration
 	reset  time.Duration
-	full   int64 // when the bucket is full again, in Redis's microseconds
+	at     int64 // the moment, in Redis's microseconds
 	err    error
 }
 
@@ -41,7 +41,7 @@ type answer struct {
 // twice. That can refuse somebody too early by that cost, never allow too
 // much; remembering every call to prevent it would cost more than it saves.
 func (l *Limiter) take(ctx context.Context, asks []ask) []answer {
-	keys, args := encode(asks)
+	keys, args := encode(l.config.Prefix, asks)
 	reply, err := takeScript.Run(ctx, l.client, keys, args...).Int64Slice()
 	answers, _ := decode(reply, err, asks)
 	return answers
@@ -49,7 +49,7 @@ func (l *Limiter) take(ctx context.Context, asks []ask) []answer {
 
 // encode lays out KEYS and ARGV as take.lua reads them. Equal buckets share a
 // key, so the script reads and writes a hot bucket once for a whole batch.
-func encode(asks []ask) (keys []string, args []any) {
+func encode(prefix string, asks []ask) (keys []string, args []any) {
 	buckets := 0
 	for _, a := range asks {
 		buckets += len(a.buckets)
@@ -73,7 +73,7 @@ func encode(asks []ask) (keys []string, args []any) {
 		for _, b := range a.buckets {
 			k, known := keyOf[b]
 			if !known {
-				keys = append(keys, b.key())
+				keys = append(keys, b.key(prefix))
 				k = len(keys) // Lua counts from 1
 				if keyOf != nil {
 					keyOf[b] = k
@@ -143,7 +143,7 @@ func decode(reply []int64, err error, asks []ask) (answers []answer, at int64) {
 			left:   r[2],
 			wait:   micros(r[3]),
 			reset:  micros(r[4]),
-			full:   at + r[4],
+			at:     at,
 		}
 	}
 	return answers, at

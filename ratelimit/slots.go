@@ -47,7 +47,7 @@ func (l *Limiter) takePerSlot(ctx context.Context, asks []ask) []answer {
 			shares[c] = append(shares[c], share{request: r, bucket: i})
 		}
 	}
-	parts, at := l.pipeline(ctx, calls, evalShaThenEval)
+	parts, at := l.pipeline(ctx, calls, l.evalShaThenEval)
 
 	answers := make([]answer, len(asks))
 	decided := make([]bool, len(asks))
@@ -97,14 +97,14 @@ func (l *Limiter) giveBack(ctx context.Context, calls [][]ask, shares [][]share,
 		}
 	}
 	if returns != nil {
-		l.pipeline(ctx, returns, evalShaOnce)
+		l.pipeline(ctx, returns, l.evalShaOnce)
 	}
 }
 
 // pipeline runs each call's script and decodes its answers and its moment.
-func (l *Limiter) pipeline(ctx context.Context, calls [][]ask, run func(context.Context, redis.UniversalClient, [][]ask) []*redis.Cmd) (answers [][]answer, at []int64) {
+func (l *Limiter) pipeline(ctx context.Context, calls [][]ask, run func(context.Context, [][]ask) []*redis.Cmd) (answers [][]answer, at []int64) {
 	answers, at = make([][]answer, len(calls)), make([]int64, len(calls))
-	for c, cmd := range run(ctx, l.client, calls) {
+	for c, cmd := range run(ctx, calls) {
 		reply, err := cmd.Int64Slice()
 		answers[c], at[c] = decode(reply, err, calls[c])
 	}
@@ -113,20 +113,20 @@ func (l *Limiter) pipeline(ctx context.Context, calls [][]ask, run func(context.
 
 // evalShaThenEval pipelines the calls by the script's hash, and those for a
 // node that doesn't know it once more by its text.
-func evalShaThenEval(ctx context.Context, client redis.UniversalClient, calls [][]ask) []*redis.Cmd {
+func (l *Limiter) evalShaThenEval(ctx context.Context, calls [][]ask) []*redis.Cmd {
 	cmds := make([]*redis.Cmd, len(calls))
-	pipe := client.Pipeline()
+	pipe := l.client.Pipeline()
 	for c, asks := range calls {
-		keys, args := encode(asks)
+		keys, args := encode(l.config.Prefix, asks)
 		cmds[c] = takeScript.EvalSha(ctx, pipe, keys, args...)
 	}
 	// Each command carries its own error; Exec's is only the first of them.
 	_, _ = pipe.Exec(ctx)
 
-	again := client.Pipeline()
+	again := l.client.Pipeline()
 	for c, asks := range calls {
 		if redis.HasErrorPrefix(cmds[c].Err(), "NOSCRIPT") {
-			keys, args := encode(asks)
+			keys, args := encode(l.config.Prefix, asks)
 			cmds[c] = takeScript.Eval(ctx, again, keys, args...)
 		}
 	}
@@ -139,11 +139,11 @@ func evalShaThenEval(ctx context.Context, client redis.UniversalClient, calls []
 // evalShaOnce pipelines calls that give back. They must not be sent again
 // after a timeout: taking twice errs on the safe side, giving back twice
 // doesn't.
-func evalShaOnce(ctx context.Context, client redis.UniversalClient, calls [][]ask) []*redis.Cmd {
+func (l *Limiter) evalShaOnce(ctx context.Context, calls [][]ask) []*redis.Cmd {
 	cmds := make([]*redis.Cmd, len(calls))
-	pipe := client.Pipeline()
+	pipe := l.client.Pipeline()
 	for c, asks := range calls {
-		keys, args := encode(asks)
+		keys, args := encode(l.config.Prefix, asks)
 		line := []any{"evalsha", takeScript.Hash(), len(keys)}
 		for _, key := range keys {
 			line = append(line, key)

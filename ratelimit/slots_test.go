@@ -87,7 +87,7 @@ func TestSlotsUnderLoad(t *testing.T) {
 		if failed.Load() != 0 || allowed.Load() != stock {
 			t.Errorf("%d allowed of %d, %d failed", allowed.Load(), stock, failed.Load())
 		}
-		value, err := l.client.Get(t.Context(), Buyer("b1", far).key()).Result()
+		value, err := l.client.Get(t.Context(), Buyer("b1", far).key(DefaultPrefix)).Result()
 		must(t, err)
 		var stamp, debt, unit float64
 		if _, err := fmt.Sscan(value, &stamp, &debt, &unit); err != nil || math.Abs(debt/unit-stock) > 0.01 {
@@ -115,7 +115,7 @@ func TestSlotsWhenOneCallFails(t *testing.T) {
 		l.perSlot = true
 		buyer, sku := Buyer("b1", limit(t, "1/h:9")), SKU("s1", limit(t, "1/h:9"))
 		allow(t, l, 1, buyer, sku)
-		client.AddHook(failing{key: sku.key()})
+		client.AddHook(failing{key: sku.key(DefaultPrefix)})
 		if _, err := l.Allow(t.Context(), 1, buyer, sku); err == nil {
 			t.Fatal("no error")
 		}

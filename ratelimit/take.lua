@@ -11,6 +11,7 @@
 --            buckets, their indexes in KEYS. A cost below 0 gives back what was
 --            taken; then the second number is when it was. Of a queue it gives a
 --            turn up; then the second number is when that would have been over.
+--            With a second number of 0 they are given as they are.
 -- Returns the moment of all of this (microseconds) and five integers per request:
 --         1 taken or 0 refused;
 --         the bucket that decided, by its place in the request: of those that
@@ -144,7 +145,9 @@ while at < #args do
         -- others have taken that, and it would be given out twice. Where the
         -- clock went back, nobody knows what has come in.
         local since = patience
-        units = since > now and 0 or min(units + (now - since) * state.rate, 0)
+        if since > 0 then -- else it is a gift
+          units = since > now and 0 or min(units + (now - since) * state.rate, 0)
+        end
       end
       local debt = state.debt + units
       if cost ~= 0 then

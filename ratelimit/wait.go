@@ -46,7 +46,7 @@ func (l *Limiter) Wait(ctx context.Context, cost int, longest time.Duration, b B
 	case <-turn.C:
 		return result, nil
 	case <-ctx.Done():
-		l.giveUp(ctx, ask{cost: -a.cost, buckets: a.buckets, taken: result.full})
+		l.giveUp(ctx, ask{cost: -a.cost, buckets: a.buckets, taken: result.at + result.Reset.Microseconds()})
 		return Result{}, fmt.Errorf("ratelimit: waiting for a turn: %w", ctx.Err())
 	}
 }
@@ -55,7 +55,7 @@ func (l *Limiter) Wait(ctx context.Context, cost int, longest time.Duration, b B
 func (l *Limiter) giveUp(ctx context.Context, turn ask) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.config.Timeout)
 	defer cancel()
-	l.pipeline(ctx, [][]ask{{turn}}, evalShaOnce)
+	l.pipeline(ctx, [][]ask{{turn}}, l.evalShaOnce)
 }
 
 // timeout is how long a caller would wait, in whole microseconds.

@@ -119,7 +119,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	}
 	queued := b
 	queued.queues = true
-	key := func() string { return client.Get(t.Context(), queued.key()).Val() }
+	key := func() string { return client.Get(t.Context(), queued.key(DefaultPrefix)).Val() }
 	first := key()
 	ctx, giveUp := context.WithCancel(t.Context())
 	done := make(chan error, 1)

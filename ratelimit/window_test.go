@@ -86,7 +86,7 @@ func TestNeverMoreInAnyWindowNeverLessThanDue(t *testing.T) {
 			source := readAntipattern(t, name).source
 			return func(a ask) bool {
 				l := a.buckets[0].Limit
-				ok, err := client.Eval(context.Background(), source, []string{a.buckets[0].key()},
+				ok, err := client.Eval(context.Background(), source, []string{a.buckets[0].key(DefaultPrefix)},
 					l.Burst(), l.Window().Microseconds(), l.Burst(), a.cost).Bool()
 				return err == nil && ok
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"flashsale/orders/lock/locktest"
 	"flashsale/orders/lock/redlock"
 	"flashsale/orders/lock/reentrant"
+	"flashsale/orders/lock/semaphore"
 )
 
 // The suite over every kind of lock in Redis, embedded and real.
@@ -54,12 +56,21 @@ func TestConformance(t *testing.T) {
 	entering.Acquires, entering.Renews, entering.Releases = contains(enter), contains(reenter), contains(leave)
 	entering.InOrder, entering.Ready, entering.Reentrant = false, nil, true
 
+	places := one
+	part := func(name string) func([]byte) bool {
+		return contains(hashOf(t, "semaphore/places.lua", "semaphore/"+name))
+	}
+	places.New = func(t testing.TB, servers []string, cfg lease.Config) lease.Locker {
+		return semaphore.New(connect(t, servers[0]), 1, cfg)
+	}
+	places.Acquires, places.Renews, places.Releases, places.Ready = part("take.lua"), part("renew.lua"), part("leave.lua"), nil
+
 	const asks = "redis, asking again"
 	for _, kind := range []struct {
 		name    string
 		servers int
 		locktest.Store
-	}{{"redis", 1, one}, {asks, 1, asking}, {"redlock", 3, majority}, {"reentrant", 1, entering}} {
+	}{{"redis", 1, one}, {asks, 1, asking}, {"redlock", 3, majority}, {"reentrant", 1, entering}, {"semaphore", 1, places}} {
 		for where, start := range map[string]func(*testing.T) string{"embedded": lock.StartEmbedded, "real": lock.StartReal} {
 			if kind.name == asks && where == "embedded" {
 				continue // it differs from the first in its client only
@@ -71,18 +82,21 @@ func TestConformance(t *testing.T) {
 				for range kind.servers {
 					store.Servers = append(store.Servers, start(t))
 				}
-				store.Fence = func(t testing.TB, _ lease.Locker) fence.Issuer {
+				store.Fence = func(t testing.TB, l lease.Locker) fence.Issuer {
 					rdb := connect(t, store.Servers[0])
-					if kind.name == "redlock" || kind.Reentrant {
+					switch kind.name {
+					case "redlock", "reentrant":
 						// Any master may be the one that has no vote of ours, and
 						// what a Reentrant keeps is no token that could be compared.
 						return counter{rdb}
+					case "semaphore":
+						return l.(*semaphore.Client)
 					}
 					return fence.NewRedis(rdb)
 				}
 				store.Steal = func(t testing.TB, key string) {
 					for _, server := range store.Servers {
-						steal(t, connect(t, server), key, kind.Reentrant)
+						steal(t, connect(t, server), key, kind.name)
 					}
 				}
 				locktest.Run(t, store)
@@ -106,11 +120,14 @@ func hashOf(t testing.TB, files ...string) string {
 }
 
 // steal has a thief hold key, for ever.
-func steal(t testing.TB, rdb *redis.Client, key string, reentrant bool) {
+func steal(t testing.TB, rdb *redis.Client, key, kind string) {
 	_, err := rdb.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
 		p.Del(t.Context(), key)
-		if reentrant {
+		switch kind {
+		case "reentrant":
 			return p.HSet(t.Context(), key, "owner", "thief", "entry:1", 1).Err()
+		case "semaphore":
+			return p.ZAdd(t.Context(), key, redis.Z{Score: math.Inf(1), Member: "thief"}).Err()
 		}
 		return p.Set(t.Context(), key, "thief", 0).Err()
 	})

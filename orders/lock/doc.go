@@ -43,8 +43,8 @@
 // # Kinds
 //
 // All are a lease.Locker, and pass the same suite (package locktest): the Client
-// here, in one Redis, and those of the packages redlock, reentrant, zookeeper and
-// mysql. The packages fence and election work with each of them. Package
+// here, in one Redis, and those of the packages redlock, reentrant, semaphore,
+// zookeeper and mysql. The packages fence and election work with each of them. Package
 // lease has what they share: Config, Lock, errors, and the toolkit for another
 // store. Package antipatterns shows how other locks break.
 //

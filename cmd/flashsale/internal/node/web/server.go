@@ -16,6 +16,7 @@ import (
 	"flashsale/orders/httpapi"
 	"flashsale/orders/shop"
 	"flashsale/ratelimit"
+	"flashsale/ratelimit/ginlimit"
 )
 
 // Config of a Server. All but the limits and Tracer are required.
@@ -99,9 +100,11 @@ func (s *Server) routes() {
 	}
 	v1.Use(s.mustBeReady)
 	bounded := s.bounded // all but the placing of an order, which has bounds of its own
-	address := func(c *gin.Context) []ratelimit.Bucket { return ratelimit.Address(c.ClientIP(), s.cfg.LimitIP) }
-	reads := ratelimit.Middleware(s.cfg.LimitRead, address, s.fail)
-	pays := ratelimit.Middleware(s.cfg.LimitPay, address, s.fail)
+	address := func(c *gin.Context) (int, []ratelimit.Bucket) {
+		return 1, ratelimit.Address(c.ClientIP(), s.cfg.LimitIP)
+	}
+	reads := ginlimit.Middleware(s.cfg.LimitRead, address, s.fail)
+	pays := ginlimit.Middleware(s.cfg.LimitPay, address, s.fail)
 
 	v1.GET("/sales", bounded, reads, forAll, s.handle(h.Sales))
 	v1.GET("/sales/:sku", bounded, reads, forAll, s.handle(h.Sale))

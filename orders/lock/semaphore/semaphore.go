@@ -1,0 +1,165 @@
+// Package semaphore lets so many holders have a key at a time, and no more.
+package semaphore
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/orders/lock/internal/onredis"
+	"flashsale/orders/lock/lease"
+)
+
+var (
+	//go:embed places.lua
+	placesSource string
+	//go:embed take.lua
+	takeSource string
+	//go:embed renew.lua
+	renewSource string
+	//go:embed leave.lua
+	leaveSource string
+	//go:embed left.lua
+	leftSource string
+	//go:embed fence.lua
+	fenceSource string
+
+	take, renew, leave = onredis.NewScript(placesSource + takeSource), onredis.NewScript(placesSource + renewSource), onredis.NewScript(placesSource + leaveSource)
+	left, raise        = onredis.NewScript(placesSource + leftSource), onredis.NewScript(placesSource + fenceSource)
+)
+
+// A Client takes places in one Redis. Each is a lease.Lock: a lease that is renewed,
+// with a context that ends before the server could give the place to another. Who
+// waits asks by Config.Retry, and is served in order of arrival.
+//
+// All clients of a key have to agree on how many places it has. Its keys are not
+// those of a lock.Client.
+type Client struct {
+	leases *lease.Leases
+	store  *store
+}
+
+var _ lease.Locker = (*Client)(nil)
+
+// New returns a Client of keys with so many places each. Without Config.Retry it
+// asks every 10 to 20 ms. It panics on a Config that Validate refuses, and without
+// places.
+func New(rdb redis.UniversalClient, places int, cfg lease.Config) *Client {
+	if places < 1 {
+		panic("semaphore: no places")
+	}
+	if cfg.Retry == nil {
+		cfg.Retry = lease.Backoff(20*time.Millisecond, 20*time.Millisecond)
+	}
+	s := &store{onredis.New(rdb, cfg), places}
+	return &Client{lease.NewLeases(s, cfg), s}
+}
+
+// Run is the Locker's.
+func (c *Client) Run(ctx context.Context) error { return c.leases.Run(ctx) }
+
+// TryAcquire is the Locker's. A place that somebody waits for is not free.
+func (c *Client) TryAcquire(ctx context.Context, key string) (*lease.Lock, error) {
+	return c.leases.TryAcquire(ctx, key, func(began time.Time) (*lease.Lock, error) {
+		return c.attempt(ctx, key, rand.Text(), 0, began)
+	})
+}
+
+// Acquire is the Locker's.
+func (c *Client) Acquire(ctx context.Context, key string) (*lease.Lock, error) {
+	return c.leases.Acquire(ctx, key, func(began time.Time) (*lease.Lock, error) {
+		token := rand.Text()
+		l, err := c.leases.Poll(ctx, key, func() (*lease.Lock, error) { return c.attempt(ctx, key, token, 1, began) })
+		if err != nil {
+			_, _ = c.store.erase(ctx, key, token) // or its place in line ends after a lease
+		}
+		return l, err
+	})
+}
+
+// attempt asks for a place, in line or not.
+func (c *Client) attempt(ctx context.Context, key, token string, inLine int, began time.Time) (*lease.Lock, error) {
+	if err := onredis.CheckKey(key); err != nil {
+		return nil, err
+	}
+	s, sent := c.store, time.Now()
+	none, err := s.Asking.Eval(ctx, take, keysOf(key), token, s.places, s.Config.Lease.Milliseconds(), inLine)
+	if err == nil && none != 0 {
+		return nil, lease.ErrHeld
+	}
+	if err == nil {
+		var l *lease.Lock
+		if l, err = c.leases.Hold(ctx, key, token, sent, began); err == nil {
+			return l, nil
+		}
+	}
+	return nil, onredis.TakeBack(ctx, err, func() error { _, err := s.erase(ctx, key, token); return err })
+}
+
+// Remaining is the Locker's: how long each key has no free place.
+func (c *Client) Remaining(ctx context.Context, names ...string) ([]time.Duration, error) {
+	remaining := make([]time.Duration, len(names))
+	for i, key := range names {
+		ms, err := c.store.Asking.Eval(ctx, left, keysOf(key), c.store.places)
+		if err != nil {
+			return nil, fmt.Errorf("remaining time of %q: %w", key, err)
+		}
+		if remaining[i] = time.Duration(ms) * time.Millisecond; ms < 0 {
+			remaining[i] = lease.Forever
+		}
+	}
+	return remaining, nil
+}
+
+// Raise issues a fencing token to who has a place: greater than all before, of
+// whichever place. See fence.Redis for its limits.
+func (c *Client) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
+	n, err := c.store.Asking.Eval(ctx, raise, keysOf(l.Key()), l.Token())
+	if err == nil && n == 0 {
+		err = lease.ErrExpired
+	}
+	if err != nil {
+		return 0, fmt.Errorf("raise fence of %q: %w", l.Key(), err)
+	}
+	return n, nil
+}
+
+// keysOf share a slot of a Redis Cluster.
+func keysOf(key string) []string {
+	tag := onredis.Tagged(key)
+	return []string{key, tag + ":line", tag + ":waiters", tag + ":fence"}
+}
+
+// A store is the places as Redis has them.
+type store struct {
+	*onredis.Store
+	places int
+}
+
+// Renew is lease.Store's.
+func (s *store) Renew(ctx context.Context, locks []*lease.Lock) []error {
+	errs := make([]error, len(locks))
+	for i, l := range locks {
+		n, err := s.Asking.Eval(ctx, renew, keysOf(l.Key()), l.Token(), s.places, s.Config.Lease.Milliseconds())
+		if err == nil {
+			err = onredis.Verdict(n)
+		}
+		errs[i] = err
+	}
+	return errs
+}
+
+// Release is lease.Store's.
+func (s *store) Release(ctx context.Context, l *lease.Lock) (doubt bool, err error) {
+	return s.erase(ctx, l.Key(), l.Token())
+}
+
+func (s *store) erase(ctx context.Context, key, token string) (doubt bool, err error) {
+	return onredis.Erase(ctx, s.Config.Timeout, func(ctx context.Context) (int64, error) {
+		return s.Erasing.Eval(ctx, leave, keysOf(key), token, s.places)
+	})
+}

@@ -1,0 +1,129 @@
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders/lock/lease"
+)
+
+const places = 3
+
+// open is a Client that runs until the test ends.
+func open(t *testing.T, r *servertest.Redis, cfg lease.Config) *Client {
+	o, err := redis.ParseURL(r.URL)
+	must(t, err)
+	o.ContextTimeoutEnabled = true
+	rdb := redis.NewClient(o)
+	c := New(rdb, places, cfg)
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { must(t, c.Run(ctx)) })
+	t.Cleanup(func() { stop(); running.Wait(); _ = rdb.Close() })
+	return c
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Many want a place, from two processes: never more than there are have one, all
+// have one at a time, and each of them a number of its own.
+func TestPlaces(t *testing.T) {
+	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {
+		clients := []*Client{open(t, r, lease.Config{}), open(t, r, lease.Config{})}
+		var here, most atomic.Int64
+		var numbers sync.Map
+		var all sync.WaitGroup
+		for i := range 40 {
+			all.Go(func() {
+				c := clients[i%2]
+				l, err := c.Acquire(t.Context(), "{pool}")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				n, err := c.Raise(t.Context(), l)
+				if _, had := numbers.LoadOrStore(n, true); err != nil || had {
+					t.Errorf("number %d: %v, had before: %v", n, err, had)
+				}
+				for now := here.Add(1); ; {
+					if was := most.Load(); now <= was || most.CompareAndSwap(was, now) {
+						break
+					}
+				}
+				here.Add(-1)
+				if err := l.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if n := most.Load(); n > places {
+			t.Errorf("%d at a time, with %d places", n, places)
+		}
+		// All of them at the same time, and not one more.
+		var held []*lease.Lock
+		for range places {
+			l, err := clients[0].TryAcquire(t.Context(), "{pool}")
+			must(t, err)
+			held = append(held, l)
+		}
+		if _, err := clients[1].TryAcquire(t.Context(), "{pool}"); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("one more: %v", err)
+		}
+		if left, err := clients[1].Remaining(t.Context(), "{pool}", "{free}"); err != nil || left[0] <= 0 || left[1] != 0 {
+			t.Errorf("remaining %v, %v", left, err)
+		}
+		for _, l := range held {
+			must(t, l.Release(t.Context()))
+			if _, err := clients[0].Raise(t.Context(), l); !errors.Is(err, lease.ErrExpired) {
+				t.Errorf("a number after the release: %v", err)
+			}
+		}
+	})
+}
+
+// A free place goes to who has waited for longest, and not to who has just come;
+// who died waiting keeps nobody from it for longer than a lease.
+func TestLine(t *testing.T) {
+	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {
+		ctx, c := t.Context(), open(t, r, lease.Config{Lease: 2 * time.Second, Timeout: time.Second})
+		var held []*lease.Lock
+		for range places {
+			l, err := c.TryAcquire(ctx, "{pool}")
+			must(t, err)
+			held = append(held, l)
+		}
+		const dead = "dead"
+		_, err := c.attempt(ctx, "{pool}", dead, 1, time.Now())
+		if !errors.Is(err, lease.ErrHeld) {
+			t.Fatal(err)
+		}
+		must(t, held[0].Release(ctx))
+		if _, err := c.TryAcquire(ctx, "{pool}"); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("past the line: %v", err)
+		}
+		l, err := c.Acquire(ctx, "{pool}") // once the dead one is known to be
+		must(t, err)
+		if r.Kind == servers.KindReal {
+			if n := c.store.RDB.ZCard(ctx, "{pool}:line").Val(); n != 0 {
+				t.Errorf("%d in line", n)
+			}
+		}
+		for _, l := range append(held[1:], l) {
+			must(t, l.Release(ctx))
+		}
+	})
+}

@@ -1,0 +1,40 @@
+-- Takes a place for one lease if one is free that nobody waits for, or stands in
+-- line for one.
+--
+-- ARGV[1]  the token
+-- ARGV[2]  how many places there are
+-- ARGV[3]  lease in ms
+-- ARGV[4]  1 for who waits in line, else 0
+--
+-- Returns   0  the token has a place
+--           1  it has none
+local token, lease = ARGV[1], tonumber(ARGV[3])
+local free = ARGV[2] - redis.call('ZCARD', KEYS[1])
+if not redis.call('ZSCORE', KEYS[1], token) then -- else the answer to that was lost
+  for _, other in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+    if other == token or free <= 0 then
+      break
+    end
+    local deadline = redis.call('HGET', KEYS[3], other)
+    if deadline and deadline + 0 >= now then
+      free = free - 1
+    else
+      leave_line(other)
+    end
+  end
+  if free <= 0 then
+    if ARGV[4] == '1' then
+      if not redis.call('ZSCORE', KEYS[2], token) then
+        local last = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+        redis.call('ZADD', KEYS[2], (last[2] or 0) + 1, token)
+      end
+      redis.call('HSET', KEYS[3], token, string.format('%.0f', now + lease))
+      keep(KEYS[2], lease)
+      keep(KEYS[3], lease)
+    end
+    return 1
+  end
+end
+leave_line(token)
+begin_lease(token, lease)
+return 0

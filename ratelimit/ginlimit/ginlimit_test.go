@@ -1,0 +1,48 @@
+package ginlimit
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/gin-gonic/gin"
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/ratelimit"
+)
+
+// A request costs what it says, and what is refused ends there.
+func TestMiddleware(t *testing.T) {
+	gin.SetMode(gin.TestMode)
+	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), ContextTimeoutEnabled: true})
+	defer func() { _ = client.Close() }()
+	perBuyer, err := ratelimit.ParseLimit("1/h:5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := 0
+	engine := gin.New()
+	engine.Use(Middleware(ratelimit.New(client, ratelimit.Config{}), func(c *gin.Context) (int, []ratelimit.Bucket) {
+		return 3, []ratelimit.Bucket{ratelimit.Buyer(c.GetHeader("X-Buyer"), perBuyer)}
+	}, nil))
+	engine.GET("/", func(c *gin.Context) { served++; c.Status(http.StatusNoContent) })
+	for _, c := range []struct {
+		buyer  string
+		status int
+		state  string
+	}{
+		{"ann", http.StatusNoContent, `"buyer";r=2`}, {"ann", http.StatusTooManyRequests, `"buyer";r=2;t=3600`},
+		{"bob", http.StatusNoContent, `"buyer";r=2`}, {"", http.StatusBadRequest, ""},
+	} {
+		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.Header.Set("X-Buyer", c.buyer)
+		engine.ServeHTTP(w, r)
+		if w.Code != c.status || w.Header().Get("RateLimit") != c.state {
+			t.Errorf("%q: %d %v %s", c.buyer, w.Code, w.Header(), w.Body)
+		}
+	}
+	if served != 2 {
+		t.Errorf("%d were served", served)
+	}
+}
