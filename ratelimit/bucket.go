@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 )
 
 // ErrBadRequest is wrapped when what Allow was given cannot be asked: a cost
@@ -89,6 +90,11 @@ func (b Bucket) key(prefix string) string {
 		key += ":queue"
 	}
 	return key
+}
+
+// brings is the time in which so many tokens come in.
+func (b Bucket) brings(tokens int64) time.Duration {
+	return micros(tokens * b.Limit.unit / b.Limit.rate)
 }
 
 func (b Bucket) check() error {

@@ -179,6 +179,13 @@ func (l *Limiter) give(ctx context.Context, tokens int, at int64, buckets []Buck
 	return err
 }
 
+// giveUp gives a turn up. If that fails, the turn is lost.
+func (l *Limiter) giveUp(ctx context.Context, turn ask) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.config.Timeout)
+	defer cancel()
+	l.pipeline(ctx, [][]ask{{turn}}, l.evalShaOnce)
+}
+
 // Allow takes cost tokens from each of the buckets, or from none of them when
 // one has fewer, and tells which. It does not wait for tokens. A cost above a
 // bucket's burst is refused (Result.Never). Buckets that are Off are skipped; if

@@ -52,7 +52,7 @@ func (f *refusals) again(a ask, now time.Time) (Result, bool) {
 			continue // this one asks for less
 		}
 		// Who asks for more waits for more.
-		retry := r.retry.Sub(now) + micros((a.cost-r.cost)*b.Limit.unit/b.Limit.rate)
+		retry := r.retry.Sub(now) + b.brings(a.cost-r.cost)
 		if retry > longest.RetryAfter {
 			longest = Result{Bucket: b.Name, Limit: b.Limit, RetryAfter: retry, Reset: r.reset.Sub(now), Remembered: true}
 		}

@@ -51,13 +51,6 @@ func (l *Limiter) Wait(ctx context.Context, cost int, longest time.Duration, b B
 	}
 }
 
-// giveUp gives a turn up. If that fails, the turn is lost.
-func (l *Limiter) giveUp(ctx context.Context, turn ask) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.config.Timeout)
-	defer cancel()
-	l.pipeline(ctx, [][]ask{{turn}}, l.evalShaOnce)
-}
-
 // timeout is how long a caller would wait, in whole microseconds.
 func timeout(ctx context.Context, longest time.Duration, l Limit) (time.Duration, error) {
 	if longest < 0 {
