@@ -46,7 +46,9 @@ func (l *Limiter) Wait(ctx context.Context, cost int, longest time.Duration, b B
 	case <-turn.C:
 		return result, nil
 	case <-ctx.Done():
-		l.giveUp(ctx, ask{cost: -a.cost, buckets: a.buckets, taken: result.at + result.Reset.Microseconds()})
+		if result.at > 0 { // else this node alone has counted, while Redis is away
+			l.giveUp(ctx, ask{cost: -a.cost, buckets: a.buckets, taken: result.at + result.Reset.Microseconds()})
+		}
 		return Result{}, fmt.Errorf("ratelimit: waiting for a turn: %w", ctx.Err())
 	}
 }

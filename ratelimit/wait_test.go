@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -154,6 +155,32 @@ func TestWaitWhileRedisIsAway(t *testing.T) {
 		}
 	}
 	is(t, errOf(l.With(Rules{WhenAway: Closed}).Wait(t.Context(), 1, time.Minute, b)), ErrUnavailable)
+}
+
+// A turn that this node alone has counted is given up without a word to Redis, which
+// is away.
+func TestGivenUpWhileRedisIsAway(t *testing.T) {
+	server, client := startEmbedded(t)
+	server.Close()
+	asked := pipelines{new(atomic.Int64)}
+	client.AddHook(asked)
+	ctx, giveUp := context.WithCancel(t.Context())
+	l, b := New(client, Config{}).With(Rules{WhenAway: Local}), SKU("s1", limit(t, "1/h:1"))
+	must(t, errOf(l.Wait(ctx, 1, 24*time.Hour, b)))
+	l.config.OnDecision = func(Decision) { giveUp() }
+	is(t, errOf(l.Wait(ctx, 1, 24*time.Hour, b)), context.Canceled)
+	if n := asked.Load(); n > 0 {
+		t.Errorf("%d words to Redis", n)
+	}
+}
+
+// pipelines counts them: it is by those that turns are given up.
+type pipelines struct{ *atomic.Int64 }
+
+func (pipelines) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (p pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error { p.Add(1); return next(ctx, cmds) }
 }
 
 // Turns that are given up go back, in whatever order that happens, unless somebody

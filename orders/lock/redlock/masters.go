@@ -85,16 +85,8 @@ func isOutcome(err error) bool {
 
 // decided tells whether the verdict stays, whatever is still to come.
 func decided(votes []error, quorum int) bool {
-	yes, no := 0, 0
-	for _, err := range votes {
-		switch {
-		case err == nil:
-			yes++
-		case isOutcome(err):
-			no++
-		}
-	}
-	return yes >= quorum || no > len(votes)-quorum
+	err := verdicts(votes, quorum)
+	return err == nil || isOutcome(err)
 }
 
 // verdicts is what a quorum of the votes says: nil if so many are; one of the
