@@ -334,7 +334,7 @@ func TestLostReplyTakesOnce(t *testing.T) {
 			t.Errorf("resent %v, taken once %v", resent, once)
 		}
 		t.Run("twin", func(t *testing.T) {
-			reserveTwin("", "elseif holds[i] or fresh[id] then", "elseif fresh[id] then").use(t)
+			reserveTwin(0, "", "elseif holds[i] or fresh[id] then", "elseif fresh[id] then").use(t)
 			if resent, once := run(t); !resent || once {
 				t.Errorf("resent %v, taken once %v: the check can't fail", resent, once)
 			}

@@ -86,7 +86,7 @@ func TestInstallNothingThatWasLost(t *testing.T) {
 				}
 			})
 			t.Run(what+", twin", func(t *testing.T) {
-				installTwin("uncounted", loss.guard, "false").use(t)
+				installTwin(0, "uncounted", loss.guard, "false").use(t)
 				if !opensWithout(t, rdb, loss.key) {
 					t.Error("the check can't fail")
 				}

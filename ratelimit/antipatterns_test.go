@@ -31,7 +31,7 @@ func TestAntipatterns(t *testing.T) {
 			e := readAntipattern(t, name)
 			t.Log(e.title)
 			for who, ask := range map[string]asker{
-				"ours": ours, "ours, one call per slot": ourPerSlot, "ours, while Redis is away": ourLocal(),
+				"ours": ours, "ours, one call per slot": ourPerSlot,
 			} {
 				for n, got := range follow(t, e, ask) {
 					if s := e.steps[n]; got != s.should && !s.dies { // a node that died hears no answer
@@ -88,7 +88,7 @@ func readAntipattern(t *testing.T, name string) antipattern {
 		}
 		if what, isLimit := strings.CutPrefix(line, "--   limit "); isLimit {
 			name, text, _ := strings.Cut(what, " ")
-			buckets[name] = Bucket{Name: name, ID: "b1", Limit: limit(t, text)}
+			buckets[name] = Bucket{Name: name, ID: "b1", Limit: parse(t, text)}
 			continue
 		}
 		part := stepText.FindStringSubmatch(line)
@@ -173,7 +173,7 @@ func (e antipattern) ask(ctx context.Context, v visit, on []Bucket) (bool, error
 	var keys []string
 	var args []any
 	for _, b := range on {
-		keys = append(keys, b.key(DefaultPrefix))
+		keys = append(keys, b.key(defaultPrefix))
 		args = append(args, b.Limit.Burst(), b.Limit.Window().Microseconds(), b.Limit.Burst(), 1)
 	}
 	return v.client.Eval(ctx, e.source, keys, append(args, v.dies)...).Bool()
@@ -189,13 +189,6 @@ func ourPerSlot(ctx context.Context, v visit, on []Bucket) (bool, error) {
 	l.perSlot = true
 	r, err := l.Allow(ctx, 1, on...)
 	return r.Allowed, err
-}
-
-func ourLocal() asker {
-	l := newLocal(epoch)
-	return func(_ context.Context, v visit, on []Bucket) (bool, error) {
-		return l.take(ask1(on), v.passed).taken, nil
-	}
 }
 
 // How a story reads that is not as it is: the broken twin of this test.

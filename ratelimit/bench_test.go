@@ -16,8 +16,8 @@ import (
 // what callers cost that don't share calls.
 func BenchmarkAllow(b *testing.B) {
 	const callers = 256
-	far := limit(b, "1000000/s:1000000")
-	scarce := limit(b, "1/h:1")
+	far := parse(b, "1000000/s:1000000")
+	scarce := parse(b, "1/h:1")
 	client := startReal(b)
 	l := New(client, Config{})
 	var ids [4096]string
@@ -25,15 +25,15 @@ func BenchmarkAllow(b *testing.B) {
 		ids[i] = fmt.Sprintf("buyer-%d", i)
 	}
 	var turn atomic.Int64
-	spread := func() Bucket { return Buyer(ids[turn.Add(1)%int64(len(ids))], far) }
+	spread := func() Bucket { return forBuyer(ids[turn.Add(1)%int64(len(ids))], far) }
 	for _, keys := range []struct {
 		name    string
 		buckets func() []Bucket
 	}{
-		{"hot", func() []Bucket { return []Bucket{SKU("s1", far)} }},
+		{"hot", func() []Bucket { return []Bucket{forSKU("s1", far)} }},
 		{"spread", func() []Bucket { return []Bucket{spread()} }},
-		{"three", func() []Bucket { return []Bucket{spread(), IP("192.0.2.1", far), SKU("s1", far)} }},
-		{"denied", func() []Bucket { return []Bucket{SKU("s2", scarce)} }},
+		{"three", func() []Bucket { return []Bucket{spread(), forIP("192.0.2.1", far), forSKU("s1", far)} }},
+		{"denied", func() []Bucket { return []Bucket{forSKU("s2", scarce)} }},
 	} {
 		for _, how := range []struct {
 			name string
@@ -61,13 +61,5 @@ func BenchmarkAllow(b *testing.B) {
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
 			})
 		}
-	}
-}
-
-func BenchmarkSetHeaders(b *testing.B) {
-	h := map[string][]string{}
-	r := Result{Allowed: true, Bucket: "buyer", Limit: limit(b, "5/s:10"), Remaining: 9}
-	for b.Loop() {
-		SetHeaders(h, r)
 	}
 }

@@ -101,7 +101,7 @@ func TestBoundOnARealServer(t *testing.T) {
 		{"a floored refill", twin(t, client, "floored_refill"), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := Buyer(t.Name(), limit(t, fmt.Sprintf("%d/s:%d", rate, burst)))
+			b := forBuyer(t.Name(), parse(t, fmt.Sprintf("%d/s:%d", rate, burst)))
 			history := observe(t, client, func(l *Limiter) (bool, error) { return c.allow(l, b) })
 			many, few := tooMany(history, rate, burst), tooFew(history, rate, burst)
 			if got := many == nil && few == nil; got != c.holds {

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/ratelimit"
+	"flashsale/ratelimit/limit"
 )
 
 // startRedis is an embedded Redis, so that the examples run anywhere. Its
@@ -31,8 +28,8 @@ func startRedis() (client *redis.Client, stop func()) {
 	}
 }
 
-func must(text string) ratelimit.Limit {
-	l, err := ratelimit.ParseLimit(text)
+func must(text string) limit.Limit {
+	l, err := limit.Parse(text)
 	if err != nil {
 		panic(err)
 	}
@@ -46,18 +43,20 @@ func ExampleLimiter_Allow() {
 	defer stop()
 	limiter := ratelimit.New(client, ratelimit.Config{})
 
-	perBuyer, perSKU := must("5/s:10"), must("0.5/s:3")
-	for _, buyer := range []string{"ann", "bob"} {
-		r, err := limiter.Allow(context.Background(), 2, ratelimit.Buyer(buyer, perBuyer), ratelimit.SKU("shoe", perSKU))
+	shoe := ratelimit.Bucket{Name: "sku", ID: "shoe", Limit: must("0.5/s:3")}
+	for _, name := range []string{"ann", "bob"} {
+		buyer := ratelimit.Bucket{Name: "buyer", ID: name, Limit: must("5/s:10")}
+		r, err := limiter.Allow(context.Background(), 2, buyer, shoe)
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		fmt.Printf("%s: allowed %t by %s, %d left, retry after %v\n", buyer, r.Allowed, r.Bucket, r.Remaining, r.RetryAfter)
+		fmt.Printf("%s: allowed %t by %s, %d left, retry after %v\n", name, r.Allowed, r.Bucket, r.Remaining, r.RetryAfter)
 	}
-	r, err := limiter.Allow(context.Background(), 10, ratelimit.Buyer("bob", perBuyer))
+	bob := ratelimit.Bucket{Name: "buyer", ID: "bob", Limit: must("5/s:10")}
+	r, err := limiter.Allow(context.Background(), 10, bob)
 	fmt.Println("bob's ten:", r.Allowed, err)
-	r, err = limiter.Allow(context.Background(), 4, ratelimit.SKU("shoe", perSKU))
+	r, err = limiter.Allow(context.Background(), 4, shoe)
 	fmt.Println("more than the burst: never", r.Never, err)
 	// Output:
 	// ann: allowed true by sku, 1 left, retry after 0s
@@ -66,67 +65,21 @@ func ExampleLimiter_Allow() {
 	// more than the burst: never true <nil>
 }
 
-// A handler that asks for itself learns by the error what refused it.
-func ExampleLimiter_Admit() {
-	client, stop := startRedis()
-	defer stop()
-	limiter := ratelimit.New(client, ratelimit.Config{
-		OnDecision: func(d ratelimit.Decision) { fmt.Printf("counted %s %q\n", d.Outcome, d.Bucket) },
-	})
-	for range 2 {
-		_, err := limiter.Admit(context.Background(), 1, ratelimit.Buyer("ann", must("1/m:1")))
-		var limited *ratelimit.LimitedError
-		if errors.As(err, &limited) {
-			fmt.Println(err)
-		}
-	}
-	// Output:
-	// counted allowed ""
-	// counted denied "buyer"
-	// ratelimit: limited by buyer (1/m:1), next in 1m0s
-}
-
-// Paying is never kept from a buyer because Redis is away; placing is counted
-// by each node alone, and a new limit on reading only shows what it would do.
-func ExampleLimiter_With() {
-	client, stop := startRedis()
-	limiter := ratelimit.New(client, ratelimit.Config{
-		OnDecision: func(d ratelimit.Decision) { fmt.Println(d.Route, d.Outcome, d.Shadow) },
-	})
-	place := limiter.With(ratelimit.Rules{Route: "place", WhenAway: ratelimit.Local})
-	pay := limiter.With(ratelimit.Rules{Route: "pay", WhenAway: ratelimit.Open})
-	read := limiter.With(ratelimit.Rules{Route: "read", Shadow: true})
-	stop() // Redis is away
-
-	ann := ratelimit.Buyer("ann", must("1/m:1"))
-	for _, route := range []*ratelimit.Limiter{place, place, pay, read} {
-		var limited *ratelimit.LimitedError
-		if _, err := route.Admit(context.Background(), 1, ann); errors.As(err, &limited) {
-			fmt.Println("  refused by", limited.Result.Bucket)
-		}
-	}
-	// Output:
-	// place local_allowed false
-	// place local_denied false
-	//   refused by buyer
-	// pay failed_open false
-	// read failed_open true
-}
-
 // What must not be asked more than a hundred times a second, such as a payment
 // provider, is asked at that pace, and a queue of more than 15 ms is refused.
 func ExampleLimiter_Wait() {
 	client, stop := startRedis()
 	defer stop()
 	limiter := ratelimit.New(client, ratelimit.Config{})
+	provider := ratelimit.Bucket{Name: "route", ID: "provider", Limit: must("100/s:1")}
 	for range 3 {
-		r, err := limiter.Wait(context.Background(), 1, 15*time.Millisecond, ratelimit.Route("provider", must("100/s:1")))
-		fmt.Println(r.Waited, err)
+		r, err := limiter.Wait(context.Background(), 1, 15*time.Millisecond, provider)
+		fmt.Println(r.Allowed, "after", r.Waited, "retry after", r.RetryAfter, err)
 	}
 	// Output:
-	// 0s <nil>
-	// 10ms <nil>
-	// 0s ratelimit: limited by route (100/s:1), next in 5ms
+	// true after 0s retry after 0s <nil>
+	// true after 10ms retry after 0s <nil>
+	// false after 0s retry after 5ms <nil>
 }
 
 // What a request turns out not to need goes back, an operator adds to a bucket, or
@@ -135,7 +88,7 @@ func ExampleLimiter_GiveBack() {
 	client, stop := startRedis()
 	defer stop()
 	limiter, ctx := ratelimit.New(client, ratelimit.Config{Prefix: "shop"}), context.Background()
-	ann := ratelimit.Buyer("ann", must("1/h:10"))
+	ann := ratelimit.Bucket{Name: "buyer", ID: "ann", Limit: must("1/h:10")}
 	left := func(after string, err error) {
 		r, peeked := limiter.Peek(ctx, ann)
 		fmt.Println(after, r.Remaining, errors.Join(err, peeked))
@@ -150,36 +103,4 @@ func ExampleLimiter_GiveBack() {
 	// given back: 7 <nil>
 	// granted: 9 <nil>
 	// filled: 10 <nil>
-}
-
-func ExampleMiddleware() {
-	client, stop := startRedis()
-	defer stop()
-	limiter := ratelimit.New(client, ratelimit.Config{})
-	perIP := must("5/s:1")
-
-	limited := ratelimit.Middleware(limiter, func(r *http.Request) (cost int, buckets []ratelimit.Bucket) {
-		host, _, _ := net.SplitHostPort(r.RemoteAddr)
-		return 1, []ratelimit.Bucket{ratelimit.IP(host, perIP)}
-	}, nil)
-	handler := limited(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
-
-	for range 2 {
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-		fmt.Println(strings.TrimSpace(fmt.Sprint(w.Code, " ", w.Body)))
-		for _, name := range []string{"RateLimit-Policy", "RateLimit", "Retry-After"} {
-			if value := w.Header().Get(name); value != "" {
-				fmt.Printf("  %s: %s\n", name, value)
-			}
-		}
-	}
-	// Output:
-	// 204
-	//   RateLimit-Policy: "ip";q=1;w=1
-	//   RateLimit: "ip";r=0
-	// 429 {"type":"about:blank","title":"Too Many Requests","status":429,"code":"rate_limited"}
-	//   RateLimit-Policy: "ip";q=1;w=1
-	//   RateLimit: "ip";r=0;t=1
-	//   Retry-After: 1
 }

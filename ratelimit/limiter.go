@@ -10,95 +10,64 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrUnavailable is wrapped when Redis did not answer, or not in time. Whether
-// tokens were taken is then unknown.
+// ErrUnavailable is wrapped when Redis did not answer in time, or answered with an
+// error. Whether tokens were taken is then unknown.
 var ErrUnavailable = errors.New("ratelimit: Redis unavailable")
-
-// DefaultTimeout is the time a script call may take when Config says nothing.
-const DefaultTimeout = time.Second
-
-// DefaultRemember is how long a refusal is remembered at most when Config says
-// nothing.
-const DefaultRemember = 10 * time.Second
-
-// DefaultPrefix is what keys begin with when Config says nothing.
-const DefaultPrefix = "rate"
 
 // Config adjusts a Limiter. The zero Config is ready for use.
 type Config struct {
 	// Prefix is what all keys begin with: PREFIX:{name:id}. Limiters with one
-	// prefix share their buckets. Default DefaultPrefix.
+	// prefix share their buckets. Default "rate".
 	Prefix string
-	// Timeout bounds one script call, default DefaultTimeout. A caller waits
-	// at most twice as long: for the calls before, then for its own. The
-	// client keeps to it only with redis.Options.ContextTimeoutEnabled.
-	// After a failed call one request every 100 ms asks again, and the others
-	// hear ErrUnavailable at once.
+	// Timeout bounds one script call. A caller waits at most twice as long: for
+	// the calls before, then for its own. The client keeps to it only with
+	// redis.Options.ContextTimeoutEnabled. After a failed call one request at a time
+	// tries again, 100 ms after the last failure; all others hear ErrUnavailable at
+	// once. Default 1 s.
 	Timeout time.Duration
-	// Remember is how long a bucket's refusal is given again from memory
-	// without asking Redis: until its RetryAfter, but no longer than this, so
-	// that a bucket which an operator empties, or a clock which is set, is
-	// noticed. Default DefaultRemember; below 0 every request is asked.
+	// Remember is how long a bucket's refusal is given again from memory, without
+	// asking Redis: until its RetryAfter, but no longer than this, so that a bucket
+	// which another node fills, or a clock which is set, is noticed. Default 10 s,
+	// and never more than 100 ms on a Redis Cluster; below 0 nothing is remembered.
 	Remember time.Duration
-	// OnDecision, if set, hears of each of Admit's, Wait's and the
-	// middleware's decisions. It is called by many goroutines at once and must
-	// not block.
-	OnDecision func(Decision)
-	// Clock tells for how long something was remembered or, while Redis is
-	// away, counted. It must not go back. Nothing that nodes share depends on
-	// it. Default time.Now.
+	// Clock measures how long a refusal has been remembered. It must not go back.
+	// Nothing that nodes share depends on it. Default time.Now.
 	Clock func() time.Time
 }
 
-// Limiter asks Redis whether requests may pass. It is safe for concurrent use
-// and needs no closing: it has a goroutine only while a call is under way, at
-// most two, and each call ends within Config.Timeout.
+// Limiter asks Redis whether requests may pass. It is safe for concurrent use. It
+// needs no closing: it has goroutines, two at most, only while calls are under way,
+// and each call ends within Config.Timeout.
 type Limiter struct {
 	client  redis.UniversalClient
 	config  Config
-	rules   *Rules // nil: none were given
-	perSlot bool   // one call per bucket, see slots.go
+	perSlot bool // one call per bucket, see slots.go
 	queue   *queue
 	health  *health
 	refused *refusals
-	local   *local
 }
 
-// New returns a limiter on a Redis server, Sentinel or Cluster.
+// New returns a limiter on a Redis server, Sentinel, Cluster or Ring.
 func New(client redis.UniversalClient, config Config) *Limiter {
-	config.Timeout = cmp.Or(max(config.Timeout, 0), DefaultTimeout)
-	config.Remember = cmp.Or(config.Remember, DefaultRemember)
-	config.Prefix = cmp.Or(config.Prefix, DefaultPrefix)
-	if config.OnDecision == nil {
-		config.OnDecision = func(Decision) {}
-	}
+	config.Timeout = cmp.Or(max(config.Timeout, 0), time.Second)
+	config.Remember = cmp.Or(config.Remember, 10*time.Second)
+	config.Prefix = cmp.Or(config.Prefix, "rate")
 	if config.Clock == nil {
 		config.Clock = time.Now
 	}
-	l := &Limiter{
-		client: client, config: config,
-		health: &health{}, refused: &refusals{}, local: newLocal(config.Clock()),
-	}
+	l := &Limiter{client: client, config: config, health: &health{}, refused: &refusals{}}
 	l.queue = l.newQueue()
 	switch client.(type) {
-	case *redis.ClusterClient, *redis.Ring:
+	case interface{ Options() *redis.ClusterOptions }, interface{ Options() *redis.RingOptions }: // also embedded
 		l.perSlot = true
 		l.config.Remember = min(config.Remember, slotRemember)
 	}
 	return l
 }
 
-// With is the same limiter under a route's rules: they share everything else,
-// what is remembered as well.
-func (l *Limiter) With(rules Rules) *Limiter {
-	other := *l
-	other.rules = &rules
-	return &other
-}
-
-// Peek tells what is left in the buckets, of the one with least, and changes
-// nothing. Allowed says whether each has a token. Its errors are Allow's; no rules
-// apply.
+// Peek takes nothing and tells about the bucket that has the fewest tokens: how many
+// they are, and when it is full. Allowed says whether each bucket has a token. A queue
+// of Wait is not seen. The errors are Allow's.
 func (l *Limiter) Peek(ctx context.Context, buckets ...Bucket) (Result, error) {
 	a, err := newAsk(1, buckets)
 	if err != nil || len(a.buckets) == 0 {
@@ -115,14 +84,15 @@ func (l *Limiter) peek(ctx context.Context, a ask) (Result, error) {
 	}
 	r := a.result(got)
 	if r.Allowed = r.Remaining > 0; !r.Allowed {
-		r.RetryAfter = max(r.Reset-micros((r.Limit.full()-r.Limit.unit)/r.Limit.rate), time.Microsecond)
+		b := a.buckets[got.bucket]
+		r.RetryAfter = max(r.Reset-b.brings(b.Limit.Burst()-1), time.Microsecond)
 	}
 	return r, nil
 }
 
-// Reset fills buckets and ends their queues, as if nothing had ever been taken.
-// Other nodes go on refusing what they remember, for Config.Remember at most. The
-// errors are Allow's.
+// Reset fills buckets, and ends the queues that Wait made of them, as if nothing had
+// ever been taken. Other nodes go on refusing what they remember, for Config.Remember
+// at most. The errors are Allow's.
 func (l *Limiter) Reset(ctx context.Context, buckets ...Bucket) error {
 	a, err := newAsk(1, buckets)
 	if err != nil || len(a.buckets) == 0 {
@@ -130,10 +100,10 @@ func (l *Limiter) Reset(ctx context.Context, buckets ...Bucket) error {
 	}
 	_, err = l.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, b := range a.buckets {
+			key := b.key(l.config.Prefix)
 			b.queues = true
 			queue := b.key(l.config.Prefix)
-			b.queues = false
-			p.Del(ctx, b.key(l.config.Prefix), queue, queue+":gone")
+			p.Del(ctx, key, queue, queue+":gone")
 		}
 		return nil
 	})
@@ -144,24 +114,28 @@ func (l *Limiter) Reset(ctx context.Context, buckets ...Bucket) error {
 	return nil
 }
 
-// Grant adds tokens to each of the buckets, which hold no more than their burst. It
-// is not sent again by itself: after an error it may have been done. The errors are
-// Allow's.
+// Grant adds tokens to each of the buckets, up to the burst of each. It is sent once
+// only: after an error it may have been done or not. The errors are Allow's.
 func (l *Limiter) Grant(ctx context.Context, tokens int, buckets ...Bucket) error {
 	return l.give(ctx, tokens, 0, buckets)
 }
 
-// GiveBack gives back what a request took that was allowed with this result, and
-// that needs it no more: what is still missing of it, and not what has come in
-// since. It is not sent again by itself. The errors are Allow's.
+// GiveBack returns tokens that a request took and does not need. r is what Allow, or
+// Admit, returned to the request; cost is how many of its tokens to return, to each of
+// the buckets. What the rate has brought in since is subtracted, or the bucket would
+// give it out twice. A refused r returns nothing. More than r took, or a turn of
+// Wait's, is ErrBadRequest. It is sent once only. The other errors are Allow's.
 func (l *Limiter) GiveBack(ctx context.Context, r Result, cost int, buckets ...Bucket) error {
 	if !r.Allowed || r.at == 0 { // refused, or let pass without asking
 		return nil
 	}
+	if int64(cost) > r.cost {
+		return fmt.Errorf("%w: %d tokens given back of %d that Allow took", ErrBadRequest, cost, r.cost)
+	}
 	return l.give(ctx, cost, r.at, buckets)
 }
 
-// give gives what was taken at a moment, 0 for at any.
+// give adds tokens: those that were taken at a moment, or with 0 a gift.
 func (l *Limiter) give(ctx context.Context, tokens int, at int64, buckets []Bucket) error {
 	a, err := newAsk(tokens, buckets)
 	if err != nil || len(a.buckets) == 0 {
@@ -171,7 +145,7 @@ func (l *Limiter) give(ctx context.Context, tokens int, at int64, buckets []Buck
 	for _, b := range a.buckets {
 		gifts = append(gifts, []ask{{cost: -a.cost, buckets: []Bucket{b}, taken: at}})
 	}
-	answers, _ := l.pipeline(ctx, gifts, l.evalShaOnce)
+	answers := l.pipeline(ctx, gifts, l.evalShaOnce)
 	l.refused.forget(a.buckets)
 	for _, got := range answers {
 		err = errors.Join(err, got[0].err)
@@ -186,29 +160,21 @@ func (l *Limiter) giveUp(ctx context.Context, turn ask) {
 	l.pipeline(ctx, [][]ask{{turn}}, l.evalShaOnce)
 }
 
-// Allow takes cost tokens from each of the buckets, or from none of them when
-// one has fewer, and tells which. It does not wait for tokens. A cost above a
-// bucket's burst is refused (Result.Never). Buckets that are Off are skipped; if
-// none is left, Redis isn't asked. The rules apply that With has given, if any.
+// Allow takes cost tokens from each of the buckets. If one of them has fewer, it takes
+// none, and Result.Bucket names that bucket. A refusal is no error: see Result.Allowed.
+// Allow does not wait for tokens. A cost above a bucket's burst is always refused
+// (Result.Never). Buckets that are Off are skipped; if none is left, Redis isn't asked.
 //
-// The error wraps ErrBadRequest, ErrUnavailable, or the context's own. Tokens
-// of a caller that gave up while its call was under way stay taken. A caller who
-// finds nobody before it makes the call itself, for whoever came with it: it
-// can't be cancelled until the answer is there, or Config.Timeout over. (Its
-// deadline holds: with one that is nearer than that it doesn't make the call.)
+// The error wraps ErrBadRequest, ErrUnavailable, or the context's own. If the context
+// ends while the call is under way, the tokens may stay taken. A cancelled Allow may
+// return late, by Config.Timeout at most: callers make the shared calls themselves, and
+// such a caller waits for the answer. A deadline is kept.
 func (l *Limiter) Allow(ctx context.Context, cost int, buckets ...Bucket) (Result, error) {
 	a, err := newAsk(cost, buckets)
 	if err != nil {
 		return Result{}, err
 	}
-	if l.rules == nil {
-		return l.decide(ctx, a)
-	}
-	result, err := l.judge(ctx, a)
-	if limited := (*LimitedError)(nil); errors.As(err, &limited) {
-		err = nil
-	}
-	return result, err
+	return l.decide(ctx, a)
 }
 
 // decide answers what it can by itself, and asks Redis for the rest.
@@ -265,11 +231,11 @@ func newAsk(cost int, buckets []Bucket) (ask, error) {
 	return ask{cost: int64(cost), buckets: on}, nil
 }
 
-// never tells whether a bucket can't ever hold what is asked, and what it holds, if
-// Redis says.
+// never tells whether the cost is above a bucket's burst, and what that bucket holds, if
+// Redis answers.
 func (l *Limiter) never(ctx context.Context, a ask) (Result, bool) {
 	for _, b := range a.buckets {
-		if a.cost > b.Limit.burst {
+		if a.cost > b.Limit.Burst() {
 			has, _ := l.peek(ctx, ask{buckets: []Bucket{b}})
 			return Result{Bucket: b.Name, Limit: b.Limit, Remaining: has.Remaining, Reset: has.Reset, Never: true}, true
 		}

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"errors"
+	"flashsale/ratelimit/limit"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 func TestAllowTakesFromAllOrNone(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		l := New(client, Config{})
-		buyer, sku := Buyer("b1", limit(t, "1/h:5")), SKU("s1", limit(t, "1/h:2"))
+		buyer, sku := forBuyer("b1", parse(t, "1/h:5")), forSKU("s1", parse(t, "1/h:2"))
 		for n := range 2 {
 			if r := allow(t, l, 1, buyer, sku); !r.Allowed || r.Bucket != "sku" || r.Remaining != int64(1-n) {
 				t.Fatalf("request %d: %+v", n, r)
@@ -34,7 +35,7 @@ func TestAllowTakesFromAllOrNone(t *testing.T) {
 func TestAllowNamesTheLongestRefusal(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		l := New(client, Config{})
-		short, long := IP("192.0.2.1", limit(t, "1/m:1")), Buyer("b1", limit(t, "1/h:1"))
+		short, long := forIP("192.0.2.1", parse(t, "1/m:1")), forBuyer("b1", parse(t, "1/h:1"))
 		allow(t, l, 1, short, long)
 		for _, order := range [][]Bucket{{short, long}, {long, short}} {
 			if r := allow(t, l, 1, order...); r.Allowed || r.Bucket != "buyer" || r.RetryAfter < 59*time.Minute {
@@ -47,7 +48,7 @@ func TestAllowNamesTheLongestRefusal(t *testing.T) {
 func TestAllowSaysNever(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		l := New(client, Config{})
-		buyer, sku := Buyer("b1", limit(t, "1/h:5")), SKU("s1", limit(t, "1/h:3"))
+		buyer, sku := forBuyer("b1", parse(t, "1/h:5")), forSKU("s1", parse(t, "1/h:3"))
 		r := allow(t, l, 4, buyer, sku)
 		if r.Allowed || !r.Never || r.Bucket != "sku" || r.RetryAfter != 0 || r.Remaining != 3 {
 			t.Fatalf("a cost above the burst: %+v", r)
@@ -61,35 +62,14 @@ func TestAllowSaysNever(t *testing.T) {
 	})
 }
 
-// The rules of a route are those of all its requests, however they are asked for.
-func TestAllowGoesByTheRules(t *testing.T) {
-	_, client := startEmbedded(t)
-	buyer := Buyer("b1", limit(t, "1/h:1"))
-	allow(t, New(client, Config{}), 1, buyer)
-	shadow := New(client, Config{}).With(Rules{Shadow: true})
-	if r := allow(t, shadow, 1, buyer); !r.Allowed {
-		t.Errorf("in the shadow: %+v", r)
-	}
-	if r := allow(t, New(client, Config{}).With(Rules{}), 1, buyer); r.Allowed || r.RetryAfter != time.Hour {
-		t.Errorf("enforced: %+v", r)
-	}
-	_ = client.Close()
-	for policy, want := range map[Policy]error{Open: nil, Closed: ErrUnavailable} {
-		r, err := New(client, Config{}).With(Rules{WhenAway: policy}).Allow(t.Context(), 1, buyer)
-		if !errors.Is(err, want) || r.Allowed != (want == nil) {
-			t.Errorf("%v: %+v, %v", policy, r, err)
-		}
-	}
-}
-
 func TestAllowSkipsWhatIsOff(t *testing.T) {
 	_, client := startEmbedded(t)
 	_ = client.Close() // asking would fail
 	l := New(client, Config{})
-	if r := allow(t, l, 1, Buyer("b1", Off), Bucket{Limit: Off}); !r.Allowed || r.Bucket != "" {
+	if r := allow(t, l, 1, forBuyer("b1", limit.Off), Bucket{Limit: limit.Off}); !r.Allowed || r.Bucket != "" {
 		t.Fatalf("%+v", r)
 	}
-	if r, err := l.Allow(t.Context(), 1, Buyer("b1", Limit{})); !errors.Is(err, ErrBadRequest) {
+	if r, err := l.Allow(t.Context(), 1, forBuyer("b1", limit.Limit{})); !errors.Is(err, ErrBadRequest) {
 		t.Errorf("a limit that was forgotten: %+v, %v", r, err)
 	}
 }
@@ -98,7 +78,7 @@ func TestAllowSkipsWhatIsOff(t *testing.T) {
 // and what came in since is not given twice.
 func TestGiving(t *testing.T) {
 	server, client := startEmbedded(t)
-	l, b := New(client, Config{}), Buyer("b1", limit(t, "1/s:10"))
+	l, b := New(client, Config{}), forBuyer("b1", parse(t, "1/s:10"))
 	is := func(what string, err error, want int64) {
 		t.Helper()
 		if n := left(t, client, b); err != nil || n != want {
@@ -115,6 +95,9 @@ func TestGiving(t *testing.T) {
 	allow(t, l, 10, b)
 	refused := allow(t, l, 1, b)
 	is("a refusal took nothing", l.GiveBack(t.Context(), refused, 1, b), 0)
+	if turn, err := l.Wait(t.Context(), 1, time.Hour, forBuyer("queue", b.Limit)); err != nil || !errors.Is(l.GiveBack(t.Context(), turn, 1, b), ErrBadRequest) {
+		t.Errorf("a turn of a queue went back to a bucket: %v", err)
+	}
 	is("reset", l.Reset(t.Context(), b), 10)
 	if r := allow(t, l, 1, b); !r.Allowed {
 		t.Errorf("refused from memory after a reset: %+v", r)
@@ -140,7 +123,7 @@ func TestGiving(t *testing.T) {
 // Peek tells what is left, and changes nothing.
 func TestPeek(t *testing.T) {
 	server, client := startEmbedded(t)
-	l, buyer, sku := New(client, Config{}), Buyer("b1", limit(t, "1/s:3")), SKU("s1", limit(t, "1/s:9"))
+	l, buyer, sku := New(client, Config{}), forBuyer("b1", parse(t, "1/s:3")), forSKU("s1", parse(t, "1/s:9"))
 	for left := int64(3); left >= 0; left-- {
 		for range 2 {
 			r, err := l.Peek(t.Context(), buyer, sku)
@@ -162,18 +145,18 @@ func TestAllowRefusesBadRequests(t *testing.T) {
 	_, client := startEmbedded(t)
 	_ = client.Close() // asking would fail, and with another error
 	l := New(client, Config{})
-	five := limit(t, "5/s")
+	five := parse(t, "5/s")
 	for name, c := range map[string]struct {
 		cost    int
 		buckets []Bucket
 	}{
-		"cost 0":          {0, []Bucket{Buyer("b1", five)}},
-		"negative cost":   {-1, []Bucket{Buyer("b1", five)}},
-		"no id":           {1, []Bucket{Buyer("", five)}},
-		"an endless id":   {1, []Bucket{Buyer(strings.Repeat("b", maxID+1), five)}},
+		"cost 0":          {0, []Bucket{forBuyer("b1", five)}},
+		"negative cost":   {-1, []Bucket{forBuyer("b1", five)}},
+		"no id":           {1, []Bucket{forBuyer("", five)}},
+		"an endless id":   {1, []Bucket{forBuyer(strings.Repeat("b", maxID+1), five)}},
 		"no name":         {1, []Bucket{{ID: "x", Limit: five}}},
 		"a name to quote": {1, []Bucket{{Name: `a"b`, ID: "x", Limit: five}}},
-		"the same twice":  {1, []Bucket{Buyer("b1", five), Buyer("b1", limit(t, "6/s"))}},
+		"the same twice":  {1, []Bucket{forBuyer("b1", five), forBuyer("b1", parse(t, "6/s"))}},
 		"too many":        {1, make([]Bucket, maxBuckets+1)},
 	} {
 		if _, err := l.Allow(t.Context(), c.cost, c.buckets...); !errors.Is(err, ErrBadRequest) {
@@ -183,24 +166,16 @@ func TestAllowRefusesBadRequests(t *testing.T) {
 }
 
 func TestBucketsHaveKeysOfTheirOwn(t *testing.T) {
-	five := limit(t, "5/s")
+	five := parse(t, "5/s")
 	for want, b := range map[string]Bucket{
-		"rate:{buyer:b-1}":            Buyer("b-1", five),
-		"rate:{sku:S}":                SKU("S", five),
-		"rate:{route:pay}":            Route("pay", five),
-		"rate:{sku:S}:queue":          {Name: "sku", ID: "S", Limit: five, queues: true},
-		"rate:{ip:192.0.2.7}":         IP("192.0.2.7", five),
-		"rate:{ip:192.0.2.8}":         IP("::ffff:192.0.2.8", five),
-		"rate:{ip:2001:db8:1:2::/64}": IP("2001:db8:1:2:3:4:5:6", five),
-		"rate:{ip:fe80::/64}":         IP("fe80::1%eth0", five),
-		"rate:{ip:unknown}":           IP("not an address", five),
+		"rate:{buyer:b-1}":   forBuyer("b-1", five),
+		"rate:{sku:S}":       forSKU("S", five),
+		"rate:{route:pay}":   forRoute("pay", five),
+		"rate:{sku:S}:queue": {Name: "sku", ID: "S", Limit: five, queues: true},
 	} {
-		if got := b.key(DefaultPrefix); got != want {
+		if got := b.key(defaultPrefix); got != want {
 			t.Errorf("%+v has the key %s, not %s", b, got, want)
 		}
-	}
-	if IP("2001:db8:1:2::9", five) != IP("2001:db8:1:2:ffff::1", five) {
-		t.Error("two addresses of one /64 have two buckets")
 	}
 }
 
@@ -217,16 +192,16 @@ func TestTakeHealsWhatItCannotRead(t *testing.T) {
 				return client.Set(t.Context(), k, "9000000000000000 99999999999999999999 1", 0).Err()
 			},
 		} {
-			b := Buyer(strings.ReplaceAll(name, " ", "-"), limit(t, "1/h:5"))
-			must(t, spoil(b.key(DefaultPrefix)))
+			b := forBuyer(strings.ReplaceAll(name, " ", "-"), parse(t, "1/h:5"))
+			must(t, spoil(b.key(defaultPrefix)))
 			if r := allow(t, l, 5, b); r.Allowed {
 				t.Errorf("%s: it counts as a full bucket", name)
 			}
-			value, err := client.Get(t.Context(), b.key(DefaultPrefix)).Result()
+			value, err := client.Get(t.Context(), b.key(defaultPrefix)).Result()
 			if fields := strings.Fields(value); err != nil || len(fields) != 3 || fields[2] != "3600000000" {
 				t.Errorf("%s: the key holds %q, %v", name, value, err)
 			}
-			if ttl := client.PTTL(t.Context(), b.key(DefaultPrefix)).Val(); ttl <= 0 || ttl > 5*time.Hour+time.Second {
+			if ttl := client.PTTL(t.Context(), b.key(defaultPrefix)).Val(); ttl <= 0 || ttl > 5*time.Hour+time.Second {
 				t.Errorf("%s: the key lives %v", name, ttl)
 			}
 		}
@@ -237,12 +212,12 @@ func TestTakeHealsWhatItCannotRead(t *testing.T) {
 func TestChangedLimitKeepsWhatWasTaken(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		l := New(client, Config{})
-		allow(t, l, 4, Buyer("b1", limit(t, "1/h:10")))
+		allow(t, l, 4, forBuyer("b1", parse(t, "1/h:10")))
 		for _, c := range []struct {
 			text string
 			left int64
 		}{{"8/h:10", 6}, {"1/h:5", 1}, {"8/h:20", 16}, {"1/h:2", 0}} {
-			if n := left(t, client, Buyer("b1", limit(t, c.text))); n != c.left {
+			if n := left(t, client, forBuyer("b1", parse(t, c.text))); n != c.left {
 				t.Errorf("under %s the buyer has %d tokens left, not %d", c.text, n, c.left)
 			}
 		}
@@ -255,7 +230,7 @@ func TestOneBucketUnderTwoLimits(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		l := New(client, Config{})
 		for id, smaller := range map[string]string{"b1": "8/h:5", "b2": "1/h:5"} {
-			ten, five := Buyer(id, limit(t, "1/h:10")), Buyer(id, limit(t, smaller))
+			ten, five := forBuyer(id, parse(t, "1/h:10")), forBuyer(id, parse(t, smaller))
 			var asks []ask
 			for range 3 {
 				asks = append(asks, ask{cost: 1, buckets: []Bucket{ten}}, ask{cost: 1, buckets: []Bucket{five}})
@@ -279,7 +254,7 @@ func TestOneBucketUnderTwoLimits(t *testing.T) {
 func TestGivingBackAfterTheClockWentBack(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		l := New(client, Config{})
-		b := Buyer("b1", limit(t, "1/h:5"))
+		b := forBuyer("b1", parse(t, "1/h:5"))
 		allow(t, l, 2, b)
 		now, err := client.Time(t.Context()).Result()
 		must(t, err)
@@ -294,13 +269,13 @@ func TestGivingBackAfterTheClockWentBack(t *testing.T) {
 func TestGivingBackStopsAtFull(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		l := New(client, Config{})
-		b := Buyer("b1", limit(t, "1/h:5"))
+		b := forBuyer("b1", parse(t, "1/h:5"))
 		allow(t, l, 2, b)
 		giveBack(t, client, 4, b)
 		if n := left(t, client, b); n != 5 {
 			t.Fatalf("%d tokens in a bucket of 5", n)
 		}
-		if n := client.Exists(t.Context(), b.key(DefaultPrefix)).Val(); n != 0 {
+		if n := client.Exists(t.Context(), b.key(defaultPrefix)).Val(); n != 0 {
 			t.Fatal("a full bucket has a key")
 		}
 	})
@@ -308,7 +283,7 @@ func TestGivingBackStopsAtFull(t *testing.T) {
 
 func TestAllowWithADoneContextTakesNothing(t *testing.T) {
 	_, client := startEmbedded(t)
-	b := Buyer("b1", limit(t, "1/h:5"))
+	b := forBuyer("b1", parse(t, "1/h:5"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	is(t, errOf(New(client, Config{}).Allow(ctx, 1, b)), context.Canceled)

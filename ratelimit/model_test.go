@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"flashsale/ratelimit/limit"
 	"fmt"
 	"math/big"
 	"testing"
@@ -62,7 +63,7 @@ func (m *model) take(a ask) answer {
 	return decides
 }
 
-func untilGained(tokens *big.Rat, l Limit) time.Duration {
+func untilGained(tokens *big.Rat, l limit.Limit) time.Duration {
 	return time.Duration(ceil(new(big.Rat).Quo(tokens, perMicro(l)))) * time.Microsecond
 }
 
@@ -82,7 +83,12 @@ func (m *model) refilled(b Bucket) *modelBucket {
 	return state
 }
 
-func perMicro(l Limit) *big.Rat { return big.NewRat(l.rate, l.unit) }
+func perMicro(l limit.Limit) *big.Rat {
+	token, rate := l.Units()
+	return big.NewRat(rate, token)
+}
+
+func ceil(r *big.Rat) int64 { return -floor(new(big.Rat).Neg(r)) }
 
 func floor(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64() }
 
@@ -99,22 +105,6 @@ func TestTakeIsTheModel(t *testing.T) {
 			agreesWithModel(rt, server.SetTime, take, most)
 		})
 	}
-}
-
-// So does what a node counts by itself while Redis is away.
-func TestLocalIsTheModel(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		var now time.Time
-		l := newLocal(epoch)
-		take := func(_ context.Context, asks []ask) []answer {
-			var answers []answer
-			for _, a := range asks {
-				answers = append(answers, l.take(a, now))
-			}
-			return answers
-		}
-		agreesWithModel(rt, func(at time.Time) { now = at }, take, 6)
-	})
 }
 
 func agreesWithModel(t *rapid.T, setTime func(time.Time), take func(context.Context, []ask) []answer, most int) {
@@ -137,18 +127,18 @@ func agreesWithModel(t *rapid.T, setTime func(time.Time), take func(context.Cont
 	}
 }
 
-func drawLimit(t *rapid.T) Limit {
+func drawLimit(t *rapid.T) limit.Limit {
 	per := rapid.SampledFrom([]time.Duration{
 		time.Microsecond, time.Millisecond, 7 * time.Millisecond, time.Second, 7 * time.Second, time.Hour,
 	}).Draw(t, "per")
-	l, err := NewLimit(rapid.Int64Range(1, 1000).Draw(t, "tokens"), per, rapid.Int64Range(1, 20).Draw(t, "burst"))
+	l, err := limit.New(rapid.Int64Range(1, 1000).Draw(t, "tokens"), per, rapid.Int64Range(1, 20).Draw(t, "burst"))
 	must(t, err)
 	return l
 }
 
 // drawPause prefers the moments at which mistakes show: just before, at and
 // after the time in which a token comes or a bucket fills.
-func drawPause(t *rapid.T, pool []Limit) time.Duration {
+func drawPause(t *rapid.T, pool []limit.Limit) time.Duration {
 	l := rapid.SampledFrom(pool).Draw(t, "limit to wait for")
 	token := l.Window().Microseconds() / l.Burst()
 	micros := rapid.OneOf(
@@ -161,7 +151,7 @@ func drawPause(t *rapid.T, pool []Limit) time.Duration {
 	return time.Duration(max(micros, 0)) * time.Microsecond
 }
 
-func drawAsk(t *rapid.T, pool []Limit) ask {
+func drawAsk(t *rapid.T, pool []limit.Limit) ask {
 	if rapid.IntRange(0, 3).Draw(t, "queue") == 0 {
 		l := pool[0]
 		token := l.Window() / time.Duration(l.Burst())

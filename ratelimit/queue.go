@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// maxInFlight calls are under way at once: while Redis works on one, the
-	// next is being collected and sent. More would only make smaller batches.
+	// maxInFlight calls are under way at once, at most: while Redis works on one,
+	// the next is collected and sent. More would only make smaller batches.
 	maxInFlight = 2
-	// maxBatch requests go into one call. It bounds how long the script keeps
+	// maxBatch requests go into one call, at most. It bounds how long the script keeps
 	// Redis from its other work: some 0.5 ms with three buckets each.
 	maxBatch = 256
 )
@@ -23,7 +23,7 @@ const (
 // probePause is the time between two attempts to reach a Redis that is away.
 const probePause = 100 * time.Millisecond
 
-// queue is where callers of one moment meet and share a call.
+// queue is where callers of the same moment share a call. (It is not Wait's queue.)
 type queue = coalesce.Group[ask, answer]
 
 // A caller who finds nobody before it makes the call itself: to hand a lone
@@ -50,8 +50,8 @@ func (l *Limiter) ask(ctx context.Context, a ask) (answer, error) {
 	return answer{}, fmt.Errorf("ratelimit: waiting for an answer: %w", ctx.Err())
 }
 
-// call carries a batch to Redis, without those who have waited since before a
-// call failed: they hear of that now, for their own would end no better.
+// call carries a batch to Redis, without the callers who came before the last call
+// failed: they hear of that failure now, since their own call would end no better.
 func (l *Limiter) call(ctx context.Context, _ string, batch []*coalesce.Caller[ask, answer]) {
 	if failed, err := l.health.last(); err != nil {
 		batch = slices.DeleteFunc(slices.Clone(batch), func(c *coalesce.Caller[ask, answer]) bool {
@@ -80,10 +80,9 @@ func (l *Limiter) call(ctx context.Context, _ string, batch []*coalesce.Caller[a
 	}
 }
 
-// health is what the last call showed of Redis. While Redis is away, one request
-// at a time finds out whether it is back, and the others hear at once that it
-// isn't: a policy that lets them pass is of no use if each has to wait for a
-// timeout first.
+// health is what the last call showed of Redis. While Redis is away, one request at a
+// time finds out whether it is back, and the others hear at once that it isn't. To
+// let requests pass while Redis is away is of no use if each waits for a timeout first.
 type health struct {
 	mu      sync.Mutex
 	away    error // why the last call failed, nil while Redis answers
@@ -91,7 +90,7 @@ type health struct {
 	probeAt time.Time // when the next request may ask
 }
 
-// mayAsk is nil for a request that may ask, and that may take so long.
+// mayAsk is nil if a request may ask now; timeout is how long that may take.
 func (h *health) mayAsk(timeout time.Duration) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -113,8 +112,8 @@ func (h *health) last() (time.Time, error) {
 	return h.failed, h.away
 }
 
-// learn keeps what a call showed. One that brought anybody an answer has not
-// failed: one node of a cluster may be away while the others answer.
+// learn keeps what a call showed. A call with any answer has not failed: one node of a
+// cluster may be away while the others answer.
 func (h *health) learn(answers []answer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

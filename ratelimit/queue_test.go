@@ -31,7 +31,7 @@ func TestCallersShareCalls(t *testing.T) {
 		errs := make(chan error, callers+2)
 		start := func(from, to int) {
 			for n := from; n < to; n++ {
-				wg.Go(func() { errs <- ask(Buyer(fmt.Sprint(n), limit(t, "1/h:1"))) })
+				wg.Go(func() { errs <- ask(forBuyer(fmt.Sprint(n), parse(t, "1/h:1"))) })
 			}
 		}
 		start(0, 1)
@@ -58,7 +58,7 @@ func TestCallersShareCalls(t *testing.T) {
 		err := check(t, client, l, func(b Bucket) error {
 			r, err := l.Allow(t.Context(), 1, b)
 			if err == nil && !r.Allowed {
-				err = &LimitedError{r}
+				err = fmt.Errorf("refused: %+v", r)
 			}
 			return err
 		}, func() bool { return l.queue.Len() == callers+2 })
@@ -85,7 +85,7 @@ func TestCallersThatGiveUp(t *testing.T) {
 	loaded(t, client)
 	g := newGate(client)
 	l := New(client, Config{Timeout: time.Minute})
-	five := limit(t, "1/h:5")
+	five := parse(t, "1/h:5")
 	start := func(ctx context.Context, b Bucket) chan error {
 		done := make(chan error, 1)
 		go func() {
@@ -95,14 +95,14 @@ func TestCallersThatGiveUp(t *testing.T) {
 		return done
 	}
 	ctx, giveUp := context.WithTimeout(t.Context(), 50*time.Second) // less than a call may take
-	underWay := start(ctx, Buyer("under-way", five))
+	underWay := start(ctx, forBuyer("under-way", five))
 	servertest.Eventually(t, "a call is under way", func() bool { return g.holds() == 1 })
 	patient, cancel := context.WithCancel(t.Context())
-	second := start(patient, Buyer("second", five))
+	second := start(patient, forBuyer("second", five))
 	servertest.Eventually(t, "two calls are under way", func() bool { return g.holds() == 2 })
-	waiting := start(ctx, Buyer("waiting", five))
+	waiting := start(ctx, forBuyer("waiting", five))
 	servertest.Eventually(t, "one waits", func() bool { return l.queue.Len() == 3 })
-	neighbour := start(t.Context(), Buyer("neighbour", five))
+	neighbour := start(t.Context(), forBuyer("neighbour", five))
 	servertest.Eventually(t, "two wait", func() bool { return l.queue.Len() == 4 })
 
 	giveUp()
@@ -117,7 +117,7 @@ func TestCallersThatGiveUp(t *testing.T) {
 		}
 	}
 	for id, want := range map[string]int64{"under-way": 4, "second": 4, "waiting": 5, "neighbour": 4} {
-		b := Buyer(id, five)
+		b := forBuyer(id, five)
 		servertest.Eventually(t, id+"'s tokens are counted", func() bool { return left(t, client, b) == want })
 	}
 }
@@ -127,24 +127,24 @@ func TestCallersThatGiveUp(t *testing.T) {
 func TestNeighboursOfBadInput(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		loaded(t, client)
-		five := limit(t, "1/h:5")
-		spoilt := Buyer("spoilt", five)
-		must(t, client.LPush(t.Context(), spoilt.key(DefaultPrefix), "x").Err())
+		five := parse(t, "1/h:5")
+		spoilt := forBuyer("spoilt", five)
+		must(t, client.LPush(t.Context(), spoilt.key(defaultPrefix), "x").Err())
 		l := New(client, Config{})
 		var wg sync.WaitGroup
 		for n := range 200 {
 			wg.Go(func() {
 				switch n % 4 {
 				case 0:
-					is(t, errOf(l.Allow(t.Context(), 0, Buyer("x", five))), ErrBadRequest)
+					is(t, errOf(l.Allow(t.Context(), 0, forBuyer("x", five))), ErrBadRequest)
 				case 1:
-					is(t, errOf(l.Allow(t.Context(), 1, Buyer("", five))), ErrBadRequest)
+					is(t, errOf(l.Allow(t.Context(), 1, forBuyer("", five))), ErrBadRequest)
 				case 2:
 					if r, err := l.Allow(t.Context(), 1, spoilt); err != nil || r.Allowed {
 						t.Errorf("spoilt key: %+v, %v", r, err)
 					}
 				default:
-					if r, err := l.Allow(t.Context(), 1, Buyer(fmt.Sprint(n), five)); err != nil || !r.Allowed {
+					if r, err := l.Allow(t.Context(), 1, forBuyer(fmt.Sprint(n), five)); err != nil || !r.Allowed {
 						t.Errorf("neighbour: %+v, %v", r, err)
 					}
 				}
@@ -164,7 +164,7 @@ func TestNobodyWaitsForARedisThatHangs(t *testing.T) {
 	const timeout, callers = 200 * time.Millisecond, 10 * maxBatch
 	l := New(client, Config{Timeout: timeout})
 	ask := func(n int) error {
-		_, err := l.Allow(t.Context(), 1, Buyer(fmt.Sprint(n), limit(t, "1/h:5")))
+		_, err := l.Allow(t.Context(), 1, forBuyer(fmt.Sprint(n), parse(t, "1/h:5")))
 		return err
 	}
 	var wg sync.WaitGroup
@@ -204,7 +204,7 @@ func TestNobodyWaitsLongForASlowRedis(t *testing.T) {
 	var allowed, late atomic.Int64
 	for n := range callers {
 		wg.Go(func() {
-			_, err := l.Allow(t.Context(), 1, Buyer(fmt.Sprint(n), limit(t, "1/h:5")))
+			_, err := l.Allow(t.Context(), 1, forBuyer(fmt.Sprint(n), parse(t, "1/h:5")))
 			switch {
 			case err == nil:
 				allowed.Add(1)

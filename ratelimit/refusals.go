@@ -3,27 +3,28 @@ package ratelimit
 import (
 	"sync"
 	"time"
+
+	"flashsale/ratelimit/internal/recent"
 )
 
-// slotRemember is the most that a refusal is remembered on a Redis Cluster. A
-// bucket there may refuse because a neighbour's tokens are on their way back
+// slotRemember is how long a refusal is remembered on a Redis Cluster, at most. A
+// bucket there may refuse because another request's tokens are on their way back
 // (slots.go), and that is over in a moment.
 const slotRemember = 100 * time.Millisecond
 
-// refusals remembers which buckets have refused, until when. A bucket that
-// lacks tokens now lacks them until enough have come in, whoever asks: so
-// those who ask again too early are told so without a word to Redis, and an
-// abuser costs it nothing, however often he asks.
+// refusals remembers which buckets have refused, and until when. A bucket that lacks
+// tokens now lacks them until enough have come in, whoever asks. So whoever asks again
+// too early is refused without asking Redis: an abuser costs Redis nothing.
 type refusals struct {
 	mu    sync.Mutex
-	known recent[Bucket, refusal]
+	known recent.Map[Bucket, refusal]
 }
 
 type refusal struct {
 	cost    int64
 	timeout time.Duration
-	// until is the retry time counted from before the question, so that it is
-	// never too late: nobody is refused from memory whom Redis would allow.
+	// until is the retry time, counted from before the question so that it is never
+	// too late: nobody is refused from memory whom Redis would allow.
 	until time.Time
 	// retry and reset are counted from after the answer, so that a caller who
 	// comes back when told so is never too early.
@@ -36,16 +37,16 @@ func (f *refusals) again(a ask, now time.Time) (Result, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var longest Result
-	if f.known.len() == 0 {
+	if f.known.Len() == 0 {
 		return longest, false
 	}
 	for _, b := range a.buckets {
-		r, known := f.known.get(b)
+		r, known := f.known.Get(b)
 		if !known {
 			continue
 		}
 		if !now.Before(r.until) {
-			f.known.remove(b)
+			f.known.Remove(b)
 			continue
 		}
 		if a.cost < r.cost || a.timeout > r.timeout {
@@ -60,12 +61,12 @@ func (f *refusals) again(a ask, now time.Time) (Result, bool) {
 	return longest, longest.Remembered
 }
 
-// forget is for buckets that somebody has filled.
+// forget drops the refusals of buckets that somebody has filled.
 func (f *refusals) forget(buckets []Bucket) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, b := range buckets {
-		f.known.remove(b)
+		f.known.Remove(b)
 	}
 }
 
@@ -78,7 +79,7 @@ func (f *refusals) learn(a ask, got answer, asked, answered time.Time, most time
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.known.put(a.buckets[got.bucket], refusal{
+	f.known.Put(a.buckets[got.bucket], refusal{
 		cost: a.cost, timeout: a.timeout, until: asked.Add(min(got.wait, most)),
 		retry: answered.Add(got.wait), reset: answered.Add(got.reset),
 	})

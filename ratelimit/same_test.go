@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"flashsale/ratelimit/limit"
 	"math/big"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ type meter struct {
 	at    time.Duration
 }
 
-func (m *meter) take(l Limit, at time.Duration, cost int64) bool {
+func (m *meter) take(l limit.Limit, at time.Duration, cost int64) bool {
 	leaked := big.NewRat((at - m.at).Microseconds(), 1)
 	m.level.Sub(m.level, leaked.Mul(leaked, perMicro(l)))
 	if m.level.Sign() < 0 {
@@ -39,7 +40,7 @@ func (m *meter) take(l Limit, at time.Duration, cost int64) bool {
 // theoretical arrival time, when everything admitted would have been paid for.
 type gcra struct{ arrival *big.Rat } // microseconds
 
-func (g *gcra) take(l Limit, at time.Duration, cost int64) bool {
+func (g *gcra) take(l limit.Limit, at time.Duration, cost int64) bool {
 	now := big.NewRat(at.Microseconds(), 1)
 	interval := new(big.Rat).Inv(perMicro(l))
 	next := new(big.Rat).Set(g.arrival)
@@ -56,15 +57,19 @@ func (g *gcra) take(l Limit, at time.Duration, cost int64) bool {
 }
 
 func TestMeterAndGCRAAreTheSame(t *testing.T) {
+	server, client := startEmbedded(t)
+	limiter := New(client, Config{Remember: -1})
 	rapid.Check(t, func(rt *rapid.T) {
+		server.FlushAll()
 		l := drawLimit(rt)
-		b := Buyer("b1", l)
-		bucket, leaky, cells := newLocal(epoch), &meter{level: new(big.Rat)}, &gcra{arrival: new(big.Rat)}
+		b := forBuyer("b1", l)
+		leaky, cells := &meter{level: new(big.Rat)}, &gcra{arrival: new(big.Rat)}
 		var at time.Duration
 		for range rapid.IntRange(1, 40).Draw(rt, "requests") {
-			at += drawPause(rt, []Limit{l})
+			at += drawPause(rt, []limit.Limit{l})
 			cost := rapid.Int64Range(1, l.Burst()).Draw(rt, "cost")
-			want := bucket.take(ask{cost: cost, buckets: []Bucket{b}}, epoch.Add(at)).taken
+			server.SetTime(epoch.Add(at))
+			want := allow(t, limiter, int(cost), b).Allowed
 			if got := leaky.take(l, at, cost); got != want {
 				rt.Fatalf("at %v the meter says %v", at, got)
 			}
@@ -79,8 +84,8 @@ func TestMeterAndGCRAAreTheSame(t *testing.T) {
 // in the future, which reads like an hour's tokens taken.
 func TestGCRALosesItsHeadWhenTheClockGoesBack(t *testing.T) {
 	server, client := startEmbedded(t)
-	l := limit(t, "1/s:2")
-	b, cells := Buyer("b1", l), &gcra{arrival: new(big.Rat)}
+	l := parse(t, "1/s:2")
+	b, cells := forBuyer("b1", l), &gcra{arrival: new(big.Rat)}
 	limiter := New(client, Config{Remember: -1})
 	for n, step := range []struct {
 		at         time.Duration

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/ratelimit/limit"
 )
 
 //go:embed take.lua
@@ -20,7 +22,7 @@ type ask struct {
 	cost    int64 // tokens; below 0 gives back what was taken
 	buckets []Bucket
 	timeout time.Duration // how long it would queue, in whole microseconds
-	taken   int64         // when what is given back was taken, or a turn that is given up is over, in Redis's microseconds
+	taken   int64         // with a cost below 0: when it was taken, or when a turn would be over, in Redis's microseconds
 }
 
 // answer is the script's decision on one ask.
@@ -37,14 +39,13 @@ type answer struct {
 // take sends the asks in one script call.
 //
 // go-redis sends a script again when the connection broke or timed out before
-// the answer came, and the first one may have run: then tokens are taken
-// twice. That can refuse somebody too early by that cost, never allow too
-// much; remembering every call to prevent it would cost more than it saves.
+// the answer came. If the first one has run, the tokens are taken twice. That may
+// refuse somebody too early, and never allows too much. To prevent it the script would
+// have to remember every call, which costs more than it saves.
 func (l *Limiter) take(ctx context.Context, asks []ask) []answer {
 	keys, args := encode(l.config.Prefix, asks)
 	reply, err := takeScript.Run(ctx, l.client, keys, args...).Int64Slice()
-	answers, _ := decode(reply, err, asks)
-	return answers
+	return decode(reply, err, asks)
 }
 
 // encode lays out KEYS and ARGV as take.lua reads them. Equal buckets share a
@@ -55,10 +56,10 @@ func encode(prefix string, asks []ask) (keys []string, args []any) {
 		buckets += len(a.buckets)
 	}
 	var (
-		limits  []kind
-		keyOf   map[Bucket]int // for one alone there is nothing to find
-		limitOf = make([]any, 0, buckets)
-		tail    = make([]any, 0, 3*len(asks)+buckets)
+		kinds  []kind
+		keyOf  map[Bucket]int // for one alone there is nothing to find
+		kindOf = make([]any, 0, buckets)
+		tail   = make([]any, 0, 3*len(asks)+buckets)
 	)
 	keys = make([]string, 0, buckets)
 	if len(asks) > 1 {
@@ -78,48 +79,41 @@ func encode(prefix string, asks []ask) (keys []string, args []any) {
 				if keyOf != nil {
 					keyOf[b] = k
 				}
-				var i int
-				limits, i = indexOf(limits, kind{b.Limit, b.queues})
-				limitOf = append(limitOf, i)
+				// There are as many kinds as the configuration has limits, so a
+				// search beats a map.
+				i := slices.Index(kinds, kind{b.Limit, b.queues})
+				if i < 0 {
+					i, kinds = len(kinds), append(kinds, kind{b.Limit, b.queues})
+				}
+				kindOf = append(kindOf, i+1)
 			}
 			tail = append(tail, k)
 		}
 	}
-	args = make([]any, 0, 1+4*len(limits)+len(limitOf)+len(tail))
-	args = append(args, len(limits))
-	for _, limit := range limits {
-		args = append(args, limit.unit, limit.rate, limit.full(), limit.most())
+	args = make([]any, 0, 1+4*len(kinds)+len(kindOf)+len(tail))
+	args = append(args, len(kinds))
+	for _, k := range kinds {
+		token, rate := k.limit.Units()
+		full := k.limit.Burst() * token
+		most := full
+		if k.queues {
+			most = maxQueue
+		}
+		args = append(args, token, rate, full, most)
 	}
-	args = append(args, limitOf...)
+	args = append(args, kindOf...)
 	return keys, append(args, tail...)
 }
 
 // kind is a limit and what it counts: what has passed, or what waits to pass.
 type kind struct {
-	Limit
+	limit  limit.Limit
 	queues bool
 }
 
-// most is the most units that such a bucket can be short of full.
-func (k kind) most() int64 {
-	if k.queues {
-		return maxLevel
-	}
-	return k.full()
-}
-
-// indexOf finds a limit, counting from 1, and adds it if it is new. There are
-// as many as the configuration has, so a search beats a map.
-func indexOf(limits []kind, limit kind) ([]kind, int) {
-	if i := slices.Index(limits, limit); i >= 0 {
-		return limits, i + 1
-	}
-	return append(limits, limit), len(limits) + 1
-}
-
 // decode reads the reply of take.lua: the moment, and five integers to an ask.
-func decode(reply []int64, err error, asks []ask) (answers []answer, at int64) {
-	answers = make([]answer, len(asks))
+func decode(reply []int64, err error, asks []ask) []answer {
+	answers := make([]answer, len(asks))
 	if err == nil && len(reply) != 1+5*len(asks) {
 		err = fmt.Errorf("take.lua returned %d numbers for %d requests", len(reply), len(asks))
 	}
@@ -128,11 +122,10 @@ func decode(reply []int64, err error, asks []ask) (answers []answer, at int64) {
 		for i := range answers {
 			answers[i].err = err
 		}
-		return answers, 0
+		return answers
 	}
-	at, reply = reply[0], reply[1:]
 	for i := range answers {
-		r := reply[5*i : 5*i+5]
+		r := reply[1+5*i : 6+5*i]
 		if r[1] < 1 || r[1] > int64(len(asks[i].buckets)) {
 			answers[i].err = fmt.Errorf("%w: take.lua named bucket %d of %d", ErrUnavailable, r[1], len(asks[i].buckets))
 			continue
@@ -141,10 +134,10 @@ func decode(reply []int64, err error, asks []ask) (answers []answer, at int64) {
 			taken:  r[0] == 1,
 			bucket: int(r[1]) - 1,
 			left:   r[2],
-			wait:   micros(r[3]),
-			reset:  micros(r[4]),
-			at:     at,
+			wait:   time.Duration(r[3]) * time.Microsecond,
+			reset:  time.Duration(r[4]) * time.Microsecond,
+			at:     reply[0],
 		}
 	}
-	return answers, at
+	return answers
 }

@@ -24,8 +24,8 @@ func TestSentinelFailover(t *testing.T) {
 	})
 	defer rdb.Close()
 	limiter := New(rdb, Config{Timeout: 30 * time.Second, Remember: -1})
-	three := limit(t, "1/h:3")
-	kept, lost := Buyer("kept", three), Buyer("lost", three)
+	three := parse(t, "1/h:3")
+	kept, lost := forBuyer("kept", three), forBuyer("lost", three)
 	take := func(b Bucket) (allowed int64) {
 		t.Helper()
 		for {

@@ -2,28 +2,27 @@ package ratelimit
 
 import (
 	"context"
-	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// On a Redis Cluster (or a Ring) a script may touch one slot only, and buckets
-// lie where their names hash to: forcing a request's buckets into one slot
-// would force everything they share into it as well. So each bucket gets one
-// call for all who ask it, all calls go out in one pipeline, and a request that
-// one bucket refuses gives back what the others took, in a second one.
+// On a Redis Cluster (or a Ring) a script may touch one slot only. Each bucket's
+// slot is the hash of its name and id. To force the buckets of one request into one
+// slot would force everything that shares a bucket with it there as well. So each bucket
+// gets one call for all who ask it, and all calls go out in one pipeline. If one
+// bucket refuses a request, a second pipeline gives back what the others took.
 //
-// All or none therefore holds in the end, and not at every instant:
-//   - between the two, the tokens are missing: a neighbour may be refused that
-//     one call would have allowed. So a refusal is believed for 100 ms only.
-//   - a node that dies in between, or a give-back that gets no answer, has taken
-//     from some buckets for a request that was refused.
-//   - where one of the calls fails, what it took stays taken.
-//   - what a bucket's rate brought in that moment is not given back: it may have
+// So "all or none" holds in the end, and not at every instant:
+//   - Between the two pipelines the tokens are missing. Another request may be refused
+//     that one call would have allowed. So a refusal is remembered for 100 ms only.
+//   - If a node dies in between, or a give-back gets no answer, some buckets have
+//     paid for a request that was refused.
+//   - Where one of the calls fails, what it took stays taken.
+//   - What a bucket's rate brought in meanwhile is not given back: the bucket may have
 //     been full, and others have taken that.
 //
-// Never the other way round: each bucket admits within its bound at every
-// instant.
+// All of these refuse too much. None lets a bucket admit more than its bound.
 
 // share is one request's part in one bucket's call.
 type share struct{ request, bucket int }
@@ -47,7 +46,7 @@ func (l *Limiter) takePerSlot(ctx context.Context, asks []ask) []answer {
 			shares[c] = append(shares[c], share{request: r, bucket: i})
 		}
 	}
-	parts, at := l.pipeline(ctx, calls, l.evalShaThenEval)
+	parts := l.pipeline(ctx, calls, l.evalShaThenEval)
 
 	answers := make([]answer, len(asks))
 	decided := make([]bool, len(asks))
@@ -60,7 +59,7 @@ func (l *Limiter) takePerSlot(ctx context.Context, asks []ask) []answer {
 			}
 		}
 	}
-	l.giveBack(ctx, calls, shares, parts, at, answers)
+	l.giveBack(ctx, calls, shares, parts, answers)
 	return answers
 }
 
@@ -77,19 +76,20 @@ func weighsMore(a, b answer) bool {
 	}
 }
 
-// giveBack returns what was taken, at these moments, for requests that were not
-// allowed, less what came in since (take.lua says why). Where a call failed it
-// is unknown whether it took anything, so nothing is returned there; and if a
-// give-back fails, its tokens are lost until they refill. Both err on the safe
-// side, so there is no error to report.
-func (l *Limiter) giveBack(ctx context.Context, calls [][]ask, shares [][]share, parts [][]answer, at []int64, answers []answer) {
+// giveBack returns what was taken for requests that were not allowed, less what
+// came in since (take.lua says why). Where a call failed it is unknown whether it
+// took anything, so nothing is returned there; and if a give-back fails, its tokens
+// are lost until they refill. Both err on the safe side, so there is no error to
+// report.
+func (l *Limiter) giveBack(ctx context.Context, calls [][]ask, shares [][]share, parts [][]answer, answers []answer) {
 	var returns [][]ask
 	for c := range calls {
-		// One for all: each for itself would be less what came in since.
-		back := ask{buckets: calls[c][0].buckets, taken: at[c]}
+		// One for all: each for itself would subtract what came in since.
+		back := ask{buckets: calls[c][0].buckets}
 		for i, s := range shares[c] {
 			if parts[c][i].taken && !answers[s.request].taken {
 				back.cost -= calls[c][i].cost
+				back.taken = parts[c][i].at
 			}
 		}
 		if back.cost < 0 {
@@ -101,14 +101,14 @@ func (l *Limiter) giveBack(ctx context.Context, calls [][]ask, shares [][]share,
 	}
 }
 
-// pipeline runs each call's script and decodes its answers and its moment.
-func (l *Limiter) pipeline(ctx context.Context, calls [][]ask, run func(context.Context, [][]ask) []*redis.Cmd) (answers [][]answer, at []int64) {
-	answers, at = make([][]answer, len(calls)), make([]int64, len(calls))
+// pipeline runs each call's script and decodes its answers.
+func (l *Limiter) pipeline(ctx context.Context, calls [][]ask, run func(context.Context, [][]ask) []*redis.Cmd) [][]answer {
+	answers := make([][]answer, len(calls))
 	for c, cmd := range run(ctx, calls) {
 		reply, err := cmd.Int64Slice()
-		answers[c], at[c] = decode(reply, err, calls[c])
+		answers[c] = decode(reply, err, calls[c])
 	}
-	return answers, at
+	return answers
 }
 
 // evalShaThenEval pipelines the calls by the script's hash, and those for a
@@ -138,23 +138,28 @@ func (l *Limiter) evalShaThenEval(ctx context.Context, calls [][]ask) []*redis.C
 
 // evalShaOnce pipelines calls that give back. They must not be sent again
 // after a timeout: taking twice errs on the safe side, giving back twice
-// doesn't.
+// doesn't. A node that doesn't know the script has given nothing.
 func (l *Limiter) evalShaOnce(ctx context.Context, calls [][]ask) []*redis.Cmd {
 	cmds := make([]*redis.Cmd, len(calls))
-	pipe := l.client.Pipeline()
-	for c, asks := range calls {
-		keys, args := encode(l.config.Prefix, asks)
-		line := []any{"evalsha", takeScript.Hash(), len(keys)}
-		for _, key := range keys {
-			line = append(line, key)
+	for _, script := range [][]any{{"evalsha", takeScript.Hash()}, {"eval", takeSource}} {
+		pipe := l.client.Pipeline()
+		for c, asks := range calls {
+			if cmds[c] != nil && !redis.HasErrorPrefix(cmds[c].Err(), "NOSCRIPT") {
+				continue
+			}
+			keys, args := encode(l.config.Prefix, asks)
+			line := append(slices.Clone(script), len(keys))
+			for _, key := range keys {
+				line = append(line, key)
+			}
+			cmds[c] = redis.NewCmd(ctx, append(line, args...)...)
+			cmds[c].SetFirstKeyPos(3)
+			_ = pipe.Process(ctx, once{cmds[c]}) // queues it, which doesn't fail
 		}
-		cmds[c] = redis.NewCmd(ctx, append(line, args...)...)
-		cmds[c].SetFirstKeyPos(3)
-		if err := pipe.Process(ctx, once{cmds[c]}); err != nil {
-			cmds[c].SetErr(fmt.Errorf("queueing a give-back: %w", err))
+		if pipe.Len() > 0 {
+			_, _ = pipe.Exec(ctx)
 		}
 	}
-	_, _ = pipe.Exec(ctx)
 	return cmds
 }
 

@@ -44,7 +44,7 @@ func TestSlotsBetweenTakingAndGivingBack(t *testing.T) {
 		now := epoch
 		l := New(client, Config{Timeout: time.Minute, Remember: slotRemember, Clock: func() time.Time { return now }})
 		l.perSlot = true
-		buyer, sku := Buyer("b1", limit(t, "1/h:1")), SKU("s1", limit(t, "1/h:1"))
+		buyer, sku := forBuyer("b1", parse(t, "1/h:1")), forSKU("s1", parse(t, "1/h:1"))
 		allow(t, l, 1, sku) // it is empty now
 		h := late{held: make(chan struct{}), send: make(chan bool)}
 		client.AddHook(h)

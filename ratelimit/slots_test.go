@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/ratelimit/limit"
 )
 
 // onSlots runs a test with one call per bucket: on the plain stores by force,
@@ -43,7 +44,7 @@ func startCluster(t *testing.T) *redis.ClusterClient {
 func TestSlotsTakeFromAllOrNone(t *testing.T) {
 	t.Parallel()
 	onSlots(t, func(t *testing.T, l *Limiter) {
-		buyer, ip, sku := Buyer("b1", limit(t, "1/h:9")), IP("192.0.2.1", limit(t, "1/h:8")), SKU("s1", limit(t, "1/h:4"))
+		buyer, ip, sku := forBuyer("b1", parse(t, "1/h:9")), forIP("192.0.2.1", parse(t, "1/h:8")), forSKU("s1", parse(t, "1/h:4"))
 		if r := allow(t, l, 3, buyer, ip, sku); !r.Allowed || r.Bucket != "sku" || r.Remaining != 1 {
 			t.Fatalf("first: %+v", r)
 		}
@@ -67,13 +68,13 @@ func TestSlotsUnderLoad(t *testing.T) {
 	t.Parallel()
 	onSlots(t, func(t *testing.T, l *Limiter) {
 		const stock = 100
-		sku, far := SKU("s1", limit(t, "1/h:100")), limit(t, "1/h:1000")
+		sku, far := forSKU("s1", parse(t, "1/h:100")), parse(t, "1/h:1000")
 		var allowed, failed atomic.Int64
 		var wg sync.WaitGroup
 		for range 40 {
 			wg.Go(func() {
 				for range 10 {
-					r, err := l.Allow(t.Context(), 1, Buyer("b1", far), sku)
+					r, err := l.Allow(t.Context(), 1, forBuyer("b1", far), sku)
 					switch {
 					case err != nil:
 						failed.Add(1)
@@ -87,7 +88,7 @@ func TestSlotsUnderLoad(t *testing.T) {
 		if failed.Load() != 0 || allowed.Load() != stock {
 			t.Errorf("%d allowed of %d, %d failed", allowed.Load(), stock, failed.Load())
 		}
-		value, err := l.client.Get(t.Context(), Buyer("b1", far).key(DefaultPrefix)).Result()
+		value, err := l.client.Get(t.Context(), forBuyer("b1", far).key(defaultPrefix)).Result()
 		must(t, err)
 		var stamp, debt, unit float64
 		if _, err := fmt.Sscan(value, &stamp, &debt, &unit); err != nil || math.Abs(debt/unit-stock) > 0.01 {
@@ -101,7 +102,7 @@ func TestClusterRefusesOneCallForAll(t *testing.T) {
 	t.Parallel()
 	l := New(startCluster(t), Config{})
 	l.perSlot = false
-	_, err := l.Allow(t.Context(), 1, Buyer("b1", limit(t, "5/s")), SKU("s1", limit(t, "5/s")))
+	_, err := l.Allow(t.Context(), 1, forBuyer("b1", parse(t, "5/s")), forSKU("s1", parse(t, "5/s")))
 	if err == nil || !strings.Contains(err.Error(), "slot") {
 		t.Fatalf("two slots in one script: %v", err)
 	}
@@ -113,9 +114,9 @@ func TestSlotsWhenOneCallFails(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		l := New(client, Config{})
 		l.perSlot = true
-		buyer, sku := Buyer("b1", limit(t, "1/h:9")), SKU("s1", limit(t, "1/h:9"))
+		buyer, sku := forBuyer("b1", parse(t, "1/h:9")), forSKU("s1", parse(t, "1/h:9"))
 		allow(t, l, 1, buyer, sku)
-		client.AddHook(failing{key: sku.key(DefaultPrefix)})
+		client.AddHook(failing{key: sku.key(defaultPrefix)})
 		if _, err := l.Allow(t.Context(), 1, buyer, sku); err == nil {
 			t.Fatal("no error")
 		}
@@ -131,7 +132,7 @@ func TestGiveBackIsSentOnce(t *testing.T) {
 	loaded(t, client)
 	l := New(client, Config{})
 	l.perSlot = true
-	buyer, sku := Buyer("b1", limit(t, "1/h:9")), SKU("s1", limit(t, "1/h:1"))
+	buyer, sku := forBuyer("b1", parse(t, "1/h:9")), forSKU("s1", parse(t, "1/h:1"))
 	allow(t, l, 1, buyer, sku)
 	g := newGate(client)
 	close(g.open)
@@ -151,17 +152,17 @@ func TestGiveBackIsSentOnce(t *testing.T) {
 // a burst of 1 pass at once. The twin gives back all that was taken.
 func TestGivingBackKeepsTheBound(t *testing.T) {
 	server, client := startEmbedded(t)
-	l := New(client, Config{})
+	limiter := New(client, Config{})
 	one := func(rt *rapid.T, all bool) error {
 		server.FlushAll()
 		now := epoch
 		server.SetTime(now)
-		limit := drawLimit(rt)
-		on := []Bucket{Buyer("b1", limit)}
+		l := drawLimit(rt)
+		on := []Bucket{forBuyer("b1", l)}
 		var history []moment
 		var taken []ask // to be given back some time
 		for range rapid.IntRange(2, 30).Draw(rt, "steps") {
-			now = now.Add(drawPause(rt, []Limit{limit}))
+			now = now.Add(drawPause(rt, []limit.Limit{l}))
 			server.SetTime(now)
 			if len(taken) > 0 && rapid.Bool().Draw(rt, "give back") {
 				back := taken[0]
@@ -169,11 +170,11 @@ func TestGivingBackKeepsTheBound(t *testing.T) {
 				if all {
 					back.taken = now.UnixMicro()
 				}
-				l.take(context.Background(), []ask{back})
+				limiter.take(context.Background(), []ask{back})
 				continue
 			}
-			a := ask{cost: rapid.Int64Range(1, limit.Burst()).Draw(rt, "cost"), buckets: on}
-			if !l.take(context.Background(), []ask{a})[0].taken {
+			a := ask{cost: rapid.Int64Range(1, l.Burst()).Draw(rt, "cost"), buckets: on}
+			if !limiter.take(context.Background(), []ask{a})[0].taken {
 				continue // it may be refused for what is on its way back
 			}
 			if rapid.Bool().Draw(rt, "keep") {
@@ -182,7 +183,7 @@ func TestGivingBackKeepsTheBound(t *testing.T) {
 				taken = append(taken, ask{cost: -a.cost, buckets: on, taken: now.UnixMicro()})
 			}
 		}
-		return judge(history, limit, 0)
+		return judge(history, l, 0)
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		if err := one(rt, false); err != nil {
@@ -196,4 +197,45 @@ func TestGivingBackKeepsTheBound(t *testing.T) {
 		}
 	}
 	t.Error("giving back all goes unnoticed")
+}
+
+// The script gets loaded when Redis doesn't know it, also when it forgets it
+// later.
+func TestScriptIsLoadedWhenMissing(t *testing.T) {
+	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
+		for _, perSlot := range []bool{false, true} {
+			l := New(client, Config{})
+			l.perSlot = perSlot
+			for range 2 {
+				must(t, client.ScriptFlush(t.Context()).Err())
+				r := allow(t, l, 1, forBuyer("b1", parse(t, "1/h:9")), forSKU("s1", parse(t, "1/h:9")))
+				must(t, client.ScriptFlush(t.Context()).Err())
+				must(t, l.GiveBack(t.Context(), r, 1, forBuyer("b1", parse(t, "1/h:9"))))
+				must(t, client.ScriptFlush(t.Context()).Err())
+				must(t, l.Grant(t.Context(), 1, forSKU("s1", parse(t, "1/h:9"))))
+				if n := left(t, client, forSKU("s1", parse(t, "1/h:9"))); n != 9 {
+					t.Errorf("%d left after a grant, want 9", n)
+				}
+			}
+		}
+	})
+}
+
+// A cluster's client is known also where a program has it in its own.
+func TestEmbeddedClient(t *testing.T) {
+	one, ring := redis.NewClient(&redis.Options{}), redis.NewRing(&redis.RingOptions{})
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{":1"}})
+	defer func() { _, _, _ = one.Close(), ring.Close(), cluster.Close() }()
+	for i, c := range []struct {
+		client  redis.UniversalClient
+		perSlot bool
+	}{
+		{one, false}, {struct{ *redis.Client }{one}, false},
+		{cluster, true}, {struct{ *redis.ClusterClient }{cluster}, true},
+		{ring, true}, {struct{ *redis.Ring }{ring}, true},
+	} {
+		if l := New(c.client, Config{}); l.perSlot != c.perSlot {
+			t.Errorf("client %d: a call per slot %t", i, l.perSlot)
+		}
+	}
 }

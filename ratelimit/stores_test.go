@@ -12,6 +12,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/ratelimit/limit"
 )
 
 // Every test closes what it opens: a goroutine left at the end is a failure.
@@ -56,10 +57,24 @@ func startReal(t testing.TB) *redis.Client {
 	return client
 }
 
-// limit is ParseLimit for limits that are known to be good.
-func limit(t testing.TB, text string) Limit {
+// The defaults of Config.
+const (
+	defaultPrefix   = "rate"
+	defaultRemember = 10 * time.Second
+)
+
+// Kinds of buckets, as a shop has them.
+func forBuyer(id string, l limit.Limit) Bucket { return Bucket{Name: "buyer", ID: id, Limit: l} }
+func forSKU(sku string, l limit.Limit) Bucket  { return Bucket{Name: "sku", ID: sku, Limit: l} }
+func forIP(addr string, l limit.Limit) Bucket  { return Bucket{Name: "ip", ID: addr, Limit: l} }
+func forRoute(name string, l limit.Limit) Bucket {
+	return Bucket{Name: "route", ID: name, Limit: l}
+}
+
+// parse is limit.Parse for limits that are known to be good.
+func parse(t testing.TB, text string) limit.Limit {
 	t.Helper()
-	l, err := ParseLimit(text)
+	l, err := limit.Parse(text)
 	must(t, err)
 	return l
 }

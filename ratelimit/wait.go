@@ -5,26 +5,26 @@ import (
 	"fmt"
 	"math/bits"
 	"time"
+
+	"flashsale/ratelimit/limit"
 )
 
-// Wait is the leaky bucket as a queue: instead of refusing, it lets a request
-// wait for its turn, so that what comes in a heap leaves at the limit's rate
-// (one by one with a burst of 1; else the burst leaves at once and the rest at
-// the rate). Turns are given in the order in which Redis is asked, over all
-// nodes. Whoever would have to wait longer than longest, or than ctx lasts, is
-// refused at once with a *LimitedError and takes no turn: so the queue has a
-// bound, and RetryAfter is when there will be room in it.
+// Wait is the leaky bucket as a queue: instead of refusing, it lets a request wait for
+// its turn. Requests that come together leave at the limit's rate: one by one with a
+// burst of 1; with a larger burst, that many leave at once and the rest at the rate.
+// Turns are given in the order in which Redis is asked, over all nodes. A request
+// that would wait longer than longest, or than ctx lasts, is refused at once, as by
+// Allow, and takes no turn. So the queue is bounded, and RetryAfter is when it will
+// have room.
 //
-// Of a queue there is one bucket to a call: with two, whoever waits for one
-// would leave the other at another time than it planned. A queue's tokens are
-// its own, and none of the Bucket of the same name that Allow asks.
+// Wait takes one bucket: with two, a turn in one would not fit the turn in the other. A
+// queue has its own tokens, apart from those of the same Bucket in Allow.
 //
-// Those behind a caller who gives up keep the turns that they were told. Where
-// nobody stands behind it, its turn goes back, with all that were given up before
-// it: that takes Redis one more call, and the caller up to Config.Timeout. The
-// limiter's Rules apply; when failing open, or in the shadow, nobody waits. Redis
-// plans the turns exactly; each caller's way from there to its departure adds what
-// it adds.
+// When ctx ends before the turn, the turn goes back to the queue if nobody stands
+// behind it, together with those given up before it. That is one more call to Redis,
+// and takes the caller Config.Timeout at most. If somebody stands behind it, the turn
+// stays unused: the others keep the turns that they were told. Redis plans the turns
+// exactly; the way from Redis to the caller adds to them. The errors are Allow's.
 func (l *Limiter) Wait(ctx context.Context, cost int, longest time.Duration, b Bucket) (Result, error) {
 	a, err := newAsk(cost, []Bucket{b})
 	if err != nil {
@@ -36,7 +36,8 @@ func (l *Limiter) Wait(ctx context.Context, cost int, longest time.Duration, b B
 	for i := range a.buckets {
 		a.buckets[i].queues = true
 	}
-	result, err := l.judge(ctx, a)
+	result, err := l.decide(ctx, a)
+	result.cost = 0 // a turn is no token that could be given back to Allow's bucket
 	if err != nil || result.Waited == 0 {
 		return result, err
 	}
@@ -46,19 +47,22 @@ func (l *Limiter) Wait(ctx context.Context, cost int, longest time.Duration, b B
 	case <-turn.C:
 		return result, nil
 	case <-ctx.Done():
-		if result.at > 0 { // else this node alone has counted, while Redis is away
-			l.giveUp(ctx, ask{cost: -a.cost, buckets: a.buckets, taken: result.at + result.Reset.Microseconds()})
-		}
+		l.giveUp(ctx, ask{cost: -a.cost, buckets: a.buckets, taken: result.at + result.Reset.Microseconds()})
 		return Result{}, fmt.Errorf("ratelimit: waiting for a turn: %w", ctx.Err())
 	}
 }
 
-// timeout is how long a caller would wait, in whole microseconds.
-func timeout(ctx context.Context, longest time.Duration, l Limit) (time.Duration, error) {
+// maxQueue is how many units (see limit.Limit) a bucket with a queue can be short of
+// full. Lua's numbers are exact up to 2^53, and the script adds a full bucket to it.
+const maxQueue = 1 << 52
+
+// timeout is how long a caller is ready to wait, in whole microseconds.
+func timeout(ctx context.Context, longest time.Duration, l limit.Limit) (time.Duration, error) {
 	if longest < 0 {
 		return 0, fmt.Errorf("%w: the longest wait %v is below 0", ErrBadRequest, longest)
 	}
-	if high, low := bits.Mul64(uint64(longest.Microseconds()), uint64(l.rate)); high != 0 || low > uint64(maxLevel-l.full()) {
+	token, rate := l.Units()
+	if high, low := bits.Mul64(uint64(longest.Microseconds()), uint64(rate)); high != 0 || low > uint64(maxQueue-l.Burst()*token) {
 		return 0, fmt.Errorf("%w: a wait of %v at %v makes a queue too long to count exactly", ErrBadRequest, longest, l)
 	}
 	if deadline, ends := ctx.Deadline(); ends {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sort"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +20,7 @@ func TestWaitSpacesDepartures(t *testing.T) {
 	const callers = 40
 	tooEarly := func(t *testing.T, client redis.UniversalClient, every time.Duration, wait func(*Limiter, Bucket) error) error {
 		nodes := []*Limiter{New(client, Config{Timeout: 30 * time.Second}), New(client, Config{Timeout: 30 * time.Second})}
-		b := Route(t.Name(), limit(t, fmt.Sprintf("1/%v:1", every)))
+		b := forRoute(t.Name(), parse(t, fmt.Sprintf("1/%v:1", every)))
 		var mu sync.Mutex
 		var wg sync.WaitGroup
 		var departures []time.Duration
@@ -45,7 +44,10 @@ func TestWaitSpacesDepartures(t *testing.T) {
 	}
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		err := tooEarly(t, client, 5*time.Millisecond, func(l *Limiter, b Bucket) error {
-			_, err := l.Wait(t.Context(), 1, time.Minute, b)
+			r, err := l.Wait(t.Context(), 1, time.Minute, b)
+			if err == nil && !r.Allowed {
+				err = fmt.Errorf("refused: %+v", r)
+			}
 			return err
 		})
 		ok(t, err)
@@ -68,20 +70,19 @@ func TestWaitSpacesDepartures(t *testing.T) {
 func TestWaitIsBounded(t *testing.T) {
 	server, client := startEmbedded(t)
 	l := New(client, Config{Remember: -1})
-	b := SKU("s1", limit(t, "100/s:1"))
+	b := forSKU("s1", parse(t, "100/s:1"))
 	wait := func(cost int, longest time.Duration) (Result, error) {
 		return l.Wait(t.Context(), cost, longest, b)
 	}
 	for n := range 3 {
 		r, err := wait(1, 20*time.Millisecond)
-		if want := time.Duration(n) * 10 * time.Millisecond; err != nil || r.Waited != want {
+		if want := time.Duration(n) * 10 * time.Millisecond; err != nil || !r.Allowed || r.Waited != want {
 			t.Fatalf("caller %d: %+v, %v", n, r, err)
 		}
 	}
 	refused := func(r Result, err error, retry time.Duration) {
 		t.Helper()
-		var limited *LimitedError
-		if !errors.As(err, &limited) || r.Allowed || r.RetryAfter != retry || r.Remaining != 0 || r.Reset != 30*time.Millisecond {
+		if err != nil || r.Allowed || r.RetryAfter != retry || r.Remaining != 0 || r.Reset != 30*time.Millisecond {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}
@@ -89,7 +90,7 @@ func TestWaitIsBounded(t *testing.T) {
 	refused(r, err, 10*time.Millisecond)
 	r, err = wait(1, 0)
 	refused(r, err, 30*time.Millisecond)
-	if r, err := wait(2, time.Minute); !r.Never || err == nil {
+	if r, err := wait(2, time.Minute); !r.Never || r.Allowed || err != nil {
 		t.Errorf("more than the burst: %+v, %v", r, err)
 	}
 	// What Allow counts is another thing, of the same name.
@@ -97,11 +98,11 @@ func TestWaitIsBounded(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	server.SetTime(epoch.Add(10 * time.Millisecond))
-	if r, err := wait(1, 20*time.Millisecond); err != nil || r.Waited != 20*time.Millisecond {
+	if r, err := wait(1, 20*time.Millisecond); err != nil || !r.Allowed || r.Waited != 20*time.Millisecond {
 		t.Errorf("when there is room: %+v, %v", r, err)
 	}
 	for _, longest := range []time.Duration{-1, 1 << 62} {
-		is(t, errOf(l.Wait(t.Context(), 1, longest, Buyer("b1", limit(t, "1000000000/s:1")))), ErrBadRequest)
+		is(t, errOf(l.Wait(t.Context(), 1, longest, forBuyer("b1", parse(t, "1000000000/s:1")))), ErrBadRequest)
 	}
 }
 
@@ -110,17 +111,18 @@ func TestWaitIsBounded(t *testing.T) {
 func TestWaitEndsWithItsContext(t *testing.T) {
 	_, client := startEmbedded(t)
 	l := New(client, Config{Remember: -1})
-	b := SKU("s1", limit(t, "1/h:1"))
-	must(t, errOf(l.Wait(t.Context(), 1, time.Minute, b)))
+	b := forSKU("s1", parse(t, "1/h:1"))
+	if r, err := l.Wait(t.Context(), 1, time.Minute, b); err != nil || !r.Allowed {
+		t.Fatalf("the first: %+v, %v", r, err)
+	}
 	short, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
-	var limited *LimitedError
-	if _, err := l.Wait(short, 1, 24*time.Hour, b); !errors.As(err, &limited) {
-		t.Errorf("a context that is too short: %v", err)
+	if r, err := l.Wait(short, 1, 24*time.Hour, b); err != nil || r.Allowed || r.RetryAfter <= 0 {
+		t.Errorf("a context that is too short: %+v, %v", r, err)
 	}
 	queued := b
 	queued.queues = true
-	key := func() string { return client.Get(t.Context(), queued.key(DefaultPrefix)).Val() }
+	key := func() string { return client.Get(t.Context(), queued.key(defaultPrefix)).Val() }
 	first := key()
 	ctx, giveUp := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -132,55 +134,20 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	giveUp()
 	is(t, <-done, context.Canceled)
 	r, err := l.Wait(t.Context(), 1, time.Minute, b)
-	if err == nil || r.RetryAfter != time.Hour-time.Minute {
+	if err != nil || r.Allowed || r.RetryAfter != time.Hour-time.Minute {
 		t.Errorf("the next: %+v, %v", r, err)
 	}
 }
 
-// While Redis is away the queue is this node's own, or there is none.
+// While Redis is away there is no queue.
 func TestWaitWhileRedisIsAway(t *testing.T) {
 	server, client := startEmbedded(t)
 	server.Close()
-	l := New(client, Config{Clock: func() time.Time { return epoch }}) // stands still
-	b := SKU("s1", limit(t, "100/s:1"))
-	for policy, waits := range map[Policy][]time.Duration{
-		Open:  {0, 0, 0},
-		Local: {0, 10 * time.Millisecond, 20 * time.Millisecond},
-	} {
-		for n, want := range waits {
-			r, err := l.With(Rules{WhenAway: policy}).Wait(t.Context(), 1, time.Minute, b)
-			if err != nil || r.Waited != want {
-				t.Errorf("%v, caller %d: %+v, %v", policy, n, r, err)
-			}
-		}
+	r, err := New(client, Config{}).Wait(t.Context(), 1, time.Minute, forSKU("s1", parse(t, "100/s:1")))
+	is(t, err, ErrUnavailable)
+	if r.Allowed {
+		t.Errorf("%+v", r)
 	}
-	is(t, errOf(l.With(Rules{WhenAway: Closed}).Wait(t.Context(), 1, time.Minute, b)), ErrUnavailable)
-}
-
-// A turn that this node alone has counted is given up without a word to Redis, which
-// is away.
-func TestGivenUpWhileRedisIsAway(t *testing.T) {
-	server, client := startEmbedded(t)
-	server.Close()
-	asked := pipelines{new(atomic.Int64)}
-	client.AddHook(asked)
-	ctx, giveUp := context.WithCancel(t.Context())
-	l, b := New(client, Config{}).With(Rules{WhenAway: Local}), SKU("s1", limit(t, "1/h:1"))
-	must(t, errOf(l.Wait(ctx, 1, 24*time.Hour, b)))
-	l.config.OnDecision = func(Decision) { giveUp() }
-	is(t, errOf(l.Wait(ctx, 1, 24*time.Hour, b)), context.Canceled)
-	if n := asked.Load(); n > 0 {
-		t.Errorf("%d words to Redis", n)
-	}
-}
-
-// pipelines counts them: it is by those that turns are given up.
-type pipelines struct{ *atomic.Int64 }
-
-func (pipelines) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-func (p pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error { p.Add(1); return next(ctx, cmds) }
 }
 
 // Turns that are given up go back, in whatever order that happens, unless somebody
@@ -188,7 +155,7 @@ func (p pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 func TestGivenUpTurnsGoBack(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		const every = time.Hour
-		l, b := New(client, Config{Timeout: 30 * time.Second}), Route(t.Name(), limit(t, "1/h:1"))
+		l, b := New(client, Config{Timeout: 30 * time.Second}), forRoute(t.Name(), parse(t, "1/h:1"))
 		// turn is how long somebody waits who gives up when told to.
 		turn := func(ctx context.Context) (time.Duration, *sync.WaitGroup) {
 			gone := &sync.WaitGroup{}
@@ -208,7 +175,7 @@ func TestGivenUpTurnsGoBack(t *testing.T) {
 			})
 			return after.Reset - every, gone
 		}
-		if r, err := l.Wait(t.Context(), 1, 0, b); err != nil || r.Waited != 0 {
+		if r, err := l.Wait(t.Context(), 1, 0, b); err != nil || !r.Allowed || r.Waited != 0 {
 			t.Fatalf("the first: %+v, %v", r, err)
 		}
 		const many = 10

@@ -27,10 +27,10 @@ type attackFlags struct {
 
 	ReserveOn *string `placeholder:"order|payment" enum:"order,payment" help:"When units are taken. payment: the first to pay get them. Default order." group:"Attack"`
 
-	Limit         *int           `placeholder:"UNITS" help:"Units one buyer may hold. Default ${limit}." group:"Buyers"`
+	Limit         *int           `placeholder:"UNITS" help:"Maximum units per buyer. Default ${limit}." group:"Buyers"`
 	MaxQuantity   *int           `placeholder:"UNITS" help:"Each order asks for 1 to this many. Default ${max_quantity}." group:"Buyers"`
 	Replays       *float64       `placeholder:"SHARE" help:"Share of requests that repeat an idempotency key. Default ${replays}." group:"Buyers"`
-	SecondOrders  *float64       `placeholder:"SHARE" help:"Share of requests by buyers who already hold units. Default ${second_orders}." group:"Buyers"`
+	SecondOrders  *float64       `placeholder:"SHARE" help:"Share of requests by buyers who already have units. Default ${second_orders}." group:"Buyers"`
 	Cancels       *float64       `placeholder:"SHARE" help:"Share of accepted orders that are cancelled. Default ${cancels}." group:"Buyers"`
 	Payments      *float64       `placeholder:"SHARE" help:"Share of accepted orders that are paid. Default ${payments}; with --reserve-on payment nine in ten of those that are not cancelled." group:"Buyers"`
 	PaymentWindow *time.Duration `placeholder:"TIME" help:"Time to pay, before an order expires. Default ${payment_window}." group:"Buyers"`

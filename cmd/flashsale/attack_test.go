@@ -48,6 +48,7 @@ func TestScenarioFlags(t *testing.T) {
 
 // A scenario with two sales on the real thing: on stdout there is nothing but JSON.
 func TestDemoPlaysScenario(t *testing.T) {
+	t.Parallel()
 	scenario := filepath.Join(t.TempDir(), "s.yaml")
 	noError(t, os.WriteFile(scenario, []byte(`
 name: Two
@@ -84,6 +85,7 @@ phases:
 // Ctrl-C in the middle of the attack ends it, and what has happened by then is
 // judged.
 func TestDemoJudgesAfterCtrlC(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "demo", "--rate", "20", "--duration", "10m", "--stock", "50", "--timeout", "1m")

@@ -88,6 +88,9 @@ func (s stopAt) Write(b []byte) (int, error) {
 
 // Ctrl-C in the middle leaves nothing running and no directory.
 func TestBenchStops(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	needReal(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())

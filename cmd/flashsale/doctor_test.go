@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"errors"
 	"strings"
 	"testing"
@@ -31,6 +32,17 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%v, want bad: %v, and %q:\n%s", err, bad, want, out)
 		}
 	}
+	db, err := sql.Open("mysql", s.SQL)
+	noError(t, err)
+	defer db.Close()
+	sync := func(value string) {
+		t.Helper()
+		_, err := db.ExecContext(t.Context(), "SET GLOBAL innodb_flush_log_at_trx_commit = "+value+", GLOBAL sync_binlog = "+value)
+		noError(t, err)
+	}
+	sync("0") // as tests start it
+	look("BAD   mysql: innodb_flush_log_at_trx_commit 0", true)
+	sync("1")
 	set("appendonly", "yes")
 	set("appendfsync", "always")
 	look("ok    redis: appendonly yes, appendfsync always", false)

@@ -50,6 +50,7 @@ var short = map[string]bool{
 
 // The failure table: each row is carried out, and no promise is broken.
 func TestDrills(t *testing.T) {
+	t.Parallel()
 	for _, name := range drill.Names() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,6 +86,9 @@ func drilled(t *testing.T, name string, attack time.Duration) (drill.Row, int) {
 // A drill can fail: nodes that count no buyer's units break a promise, and the logs
 // of it are kept. A drill that needs a keeper says so.
 func TestDrillFails(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	t.Setenv("TMPDIR", t.TempDir())
 	report, err := drills(t.Context(), t, drill.Config{
 		Names: []string{"node-stopped", "keeper-paused"}, Duration: 5 * time.Second, Harm: lab.Harm{Strategy: "no-limit", Keep: true},
@@ -111,6 +115,9 @@ func TestDrillFails(t *testing.T) {
 
 // Ctrl-C in the middle of the harm leaves nothing running and no directory.
 func TestDrillStops(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	t.Setenv("TMPDIR", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -95,7 +95,7 @@ type commands struct {
 	Audit       auditCommand       `cmd:"" group:"operate" help:"Show where all units of a sale are. Exit status: 0 they add up, 1 they do not."`
 	Token       tokenCommand       `cmd:"" group:"operate" help:"Print a bearer token for a buyer or an operator."`
 	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Check the settings of Redis and MySQL, and say what to change, and why."`
-	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Ask a running server whether it can sell. Exit status: 0 yes, 1 no."`
+	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Ask a running node whether it can sell. Exit status: 0 yes, 1 no."`
 
 	Completion completionCommand `cmd:"" group:"program" help:"Print a script that completes commands and flags on Tab."`
 

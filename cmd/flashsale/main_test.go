@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -31,7 +33,7 @@ func TestMain(m *testing.M) {
 		main()
 		os.Exit(0)
 	}
-	if err := os.Setenv(asProgram, "1"); err != nil {
+	if err := errors.Join(os.Setenv(asProgram, "1"), os.Setenv("GOGC", "400")); err != nil { // the nodes' heaps stay small anyhow
 		panic(err)
 	}
 	servertest.Main(m)
@@ -255,6 +257,35 @@ func realOnly(t *testing.T, err error) {
 	if errors.Is(err, servers.ErrNotInstalled) && os.Getenv("FLASHSALE_TEST_REAL") != "require" {
 		t.Skip(err)
 	}
+}
+
+// runsApart in the environment names the test that this process is for.
+const runsApart = "TEST_RUNS_APART"
+
+// apart has a test that needs an environment of its own run in a process of its own,
+// beside the other tests. It reports whether this is that process: if not, the test
+// has been run, and all that is left to do is to return.
+func apart(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(runsApart) == t.Name() {
+		return true
+	}
+	t.Parallel()
+	args := []string{"-test.v", "-test.run=^" + t.Name() + "$"}
+	if end, ok := t.Deadline(); ok {
+		args = append(args, fmt.Sprint("-test.timeout=", time.Until(end)))
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), runsApart+"="+t.Name(), asProgram+"=")
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	switch ended := func(how string) bool { return bytes.Contains(out, []byte("--- "+how+": "+t.Name()+" ")) }; {
+	case err == nil && ended("SKIP"):
+		t.Skip("skipped there")
+	case err != nil || !ended("PASS"):
+		t.Fatal("failed there: ", err)
+	}
+	return false
 }
 
 // leaves holds a test to how many things it leaves in the folder for temporary files.

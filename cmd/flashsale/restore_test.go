@@ -20,6 +20,7 @@ import (
 // helps: its stores are held at the point where it is to die, and what they
 // show by then says that it is there.
 func TestKilledBetweenCloseAndMark(t *testing.T) {
+	t.Parallel()
 	r := &restoring{cluster: startNodes(t, 4)}
 	r.redis = lab.Redis(r.Stores.Redis.Addr())
 	t.Cleanup(func() { _ = r.redis.Close() })

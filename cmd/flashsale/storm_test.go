@@ -30,6 +30,7 @@ func blow(ctx context.Context, t *testing.T, harm lab.Harm) (*storm.Report, erro
 // No promise is broken, whatever breaks below. Another seed each day finds what
 // one seed does not; whoever repeats a failed run finds its seed in the output.
 func TestStorm(t *testing.T) {
+	t.Parallel()
 	var progress bytes.Buffer
 	report, err := blow(t.Context(), t, lab.Harm{Config: lab.Config{Progress: &progress}, Seed: int64(time.Now().YearDay())})
 	if err != nil {
@@ -63,6 +64,9 @@ func sabotage(dsn string) {
 // A storm can fail: nodes that give a buyer more than the limit break a promise.
 // The storm ends at once, says what was done and what broke, and keeps the logs.
 func TestStormFails(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	t.Setenv(asProgram, saboteur)
 	t.Setenv("TMPDIR", t.TempDir())
 	report, err := blow(t.Context(), t, lab.Harm{Seed: 1, Keep: true})
@@ -85,6 +89,9 @@ func TestStormFails(t *testing.T) {
 
 // Ctrl-C in the middle leaves nothing running and no directory.
 func TestStormStops(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	t.Setenv("TMPDIR", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -7,6 +7,7 @@ package coalesce
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -48,11 +49,11 @@ type Options[Q, A any] struct {
 	// not sent: behind a slow server the last would wait for all before it. It hears
 	// ErrLate when the next call begins. 0 for no bound.
 	MaxWait time.Duration
-	// Self has a caller make the call itself where one may begin: a goroutine that is
-	// woken for a lone caller costs more than a fast server's answer. Such a caller
-	// waits for the answer even if its context ends. One whose deadline is nearer
-	// than Timeout leaves the call to a goroutine. No effect where Calls or Patience is
-	// set.
+	// Self has a caller make the call itself where one may begin, for itself and for
+	// those who are ready at the same moment: a goroutine that is woken for a lone
+	// caller costs more than a fast server's answer. Such a caller waits for the answer
+	// even if its context ends. One whose deadline is nearer than Timeout leaves the call
+	// to a goroutine. No effect where Calls or Patience is set.
 	Self bool
 	// Tasks, where set, counts the Group's goroutines among others of its owner.
 	Tasks *Tasks
@@ -72,8 +73,9 @@ type Group[Q, A any] struct {
 
 // waiting are the callers with one key that no call has taken along yet.
 type waiting[Q, A any] struct {
-	callers  []*Caller[Q, A]
-	inFlight int
+	callers   []*Caller[Q, A]
+	inFlight  int
+	gathering bool // one who sends for itself is about to take along who is here
 }
 
 // A Caller is one who has called Do.
@@ -85,7 +87,10 @@ type Caller[Q, A any] struct {
 	Err    error
 
 	done chan struct{} // nil for one who makes the call
-	one  [1]*Caller[Q, A]
+	// gathers: it lets others run before it makes the call, and takes them along. One
+	// who is alone does not: that costs as much as a short way to Redis.
+	gathers bool
+	one     [1]*Caller[Q, A]
 }
 
 // New returns a Group.
@@ -152,11 +157,13 @@ func (g *Group[Q, A]) join(key string, c *Caller[Q, A]) (w *waiting[Q, A], own b
 		}
 		g.keys[key] = w
 	}
-	begin := w.inFlight < g.InFlight
+	begin := w.inFlight < g.InFlight && !w.gathering
 	if begin {
 		w.inFlight++
 		if end, ends := c.Ctx.Deadline(); g.Self && (!ends || end.Sub(c.Since) >= g.Timeout) {
 			g.Tasks.begin()
+			c.gathers = g.Batch > 1 && g.callers > 1
+			w.gathering = c.gathers
 			return w, true
 		}
 	}
@@ -185,7 +192,7 @@ func (g *Group[Q, A]) send(key string, w *waiting[Q, A]) {
 		if g.calls != nil {
 			g.calls <- struct{}{}
 		}
-		batch := g.next(key, w)
+		batch := g.next(key, w, nil)
 		if batch != nil {
 			g.callPatiently(key, batch)
 		}
@@ -198,13 +205,21 @@ func (g *Group[Q, A]) send(key string, w *waiting[Q, A]) {
 	}
 }
 
-// sendOwn makes the call of a caller who sends for itself, and leaves those who
-// came meanwhile to a goroutine.
+// sendOwn makes the call of a caller who sends for itself, for all who came in the
+// same moment, and leaves those who came after it to a goroutine.
 func (g *Group[Q, A]) sendOwn(key string, w *waiting[Q, A], c *Caller[Q, A]) {
 	defer g.Tasks.done()
-	c.one[0] = c
-	g.call(key, c.one[:])
-	if batch := g.next(key, w); batch != nil {
+	if c.gathers {
+		runtime.Gosched() // who is ready now comes along
+	}
+	batch := g.next(key, w, c)
+	if batch != nil && batch[0] == c {
+		g.call(key, batch)
+		batch = g.next(key, w, nil)
+	} else if c.Err == nil {
+		c.Err = context.Cause(c.Ctx)
+	}
+	if batch != nil {
 		g.Tasks.Go(func() {
 			g.call(key, batch)
 			g.send(key, w)
@@ -212,13 +227,22 @@ func (g *Group[Q, A]) sendOwn(key string, w *waiting[Q, A], c *Caller[Q, A]) {
 	}
 }
 
-// next takes those who wait and have not given up, or ends this sender: both
-// under the one lock, or a caller who comes in between would wait for ever.
-func (g *Group[Q, A]) next(key string, w *waiting[Q, A]) []*Caller[Q, A] {
+// next takes those who wait and have not given up. A caller who sends for itself is own:
+// it comes before them. Where nobody is left, next ends this sender. Both happen under
+// one lock, or a caller who comes in between would wait for ever.
+func (g *Group[Q, A]) next(key string, w *waiting[Q, A], own *Caller[Q, A]) []*Caller[Q, A] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	taken, size := 0, 0
-	batch := w.callers[:0] // in place: who is kept moves to the front
+	batch, taken, size := w.callers[:0], 0, 0 // in place: who is kept moves to the front
+	if own != nil {
+		batch, w.gathering = nil, false
+		if g.isGone(own) {
+			g.callers--
+		} else {
+			own.one[0] = own
+			batch, size = own.one[:], g.Size(own.Q)
+		}
+	}
 	for _, c := range w.callers {
 		if g.isGone(c) {
 			g.callers--
@@ -229,8 +253,18 @@ func (g *Group[Q, A]) next(key string, w *waiting[Q, A]) []*Caller[Q, A] {
 		}
 		taken++
 	}
-	clear(w.callers[len(batch):taken])
+	kept := len(batch)
+	if own != nil {
+		kept = 0 // the batch has an array of its own
+	}
+	clear(w.callers[kept:taken])
 	w.callers = w.callers[taken:]
+	if own != nil { // for those who came meanwhile, none of whom began a call
+		for left := len(w.callers); left > 0 && w.inFlight < g.InFlight; left -= g.Batch {
+			w.inFlight++
+			g.Tasks.Go(func() { g.send(key, w) })
+		}
+	}
 	if len(batch) > 0 {
 		return slices.Clip(batch) // what follows in the array are those who wait on
 	}
@@ -250,7 +284,9 @@ func (g *Group[Q, A]) isGone(c *Caller[Q, A]) bool {
 		return false
 	}
 	c.Err = ErrLate
-	close(c.done)
+	if c.done != nil {
+		close(c.done)
+	}
 	return true
 }
 

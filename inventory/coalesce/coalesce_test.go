@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -284,6 +285,70 @@ func TestSelf(t *testing.T) {
 	through <- struct{}{}
 	if err := g.Wait(t.Context()); err != nil || g.Len() != 0 {
 		t.Errorf("%v, %d callers are left", err, g.Len())
+	}
+}
+
+// Callers who are ready at the same moment go together, though each could make a
+// call of its own. One thread has them ready all at once.
+func TestSelfTakesAlong(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var mu sync.Mutex
+	var calls []int
+	others := make(chan struct{})
+	g := New(Options[int, int]{Batch: 5, InFlight: 9, Self: true, Call: func(_ context.Context, key string, batch []*Caller[int, int]) {
+		if key == "slow" {
+			<-others
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		calls = append(calls, len(batch))
+	}})
+	var alone, all sync.WaitGroup
+	alone.Go(func() { ok(t, errOf(g.Do(t.Context(), "slow", 0))) }) // who is alone takes nobody along
+	eventually(t, func() bool { return g.Len() == 1 })
+	for q := range 8 {
+		all.Go(func() { ok(t, errOf(g.Do(t.Context(), "", q))) })
+	}
+	all.Wait()
+	close(others)
+	alone.Wait()
+	ok(t, g.Wait(t.Context()))
+	if len(calls) > 4 {
+		t.Errorf("calls for %v", calls)
+	}
+}
+
+// Those whom a caller cannot take along wait for no more calls than there may be.
+func TestSelfLeavesCallsToOthers(t *testing.T) {
+	g, calls, through := stepped(Options[int, int]{Batch: 2, InFlight: 4, Self: true})
+	join := func(key string, q int) (*waiting[int, int], *Caller[int, int]) {
+		c := &Caller[int, int]{Ctx: t.Context(), Since: time.Now(), Q: q}
+		w, _ := g.join(key, c)
+		return w, c
+	}
+	company, other := join("other", 0)
+	w, first := join("k", 1)
+	for q := range 9 {
+		join("k", q+2) // before the first makes its call
+	}
+	go g.sendOwn("other", company, other)
+	go g.sendOwn("k", w, first)
+	for range 1 + 4 {
+		<-calls
+	}
+	close(through)
+	<-calls
+	ok(t, g.Wait(t.Context()))
+}
+
+// Where callers do not share calls, nobody waits to be taken along.
+func TestSelfAlone(t *testing.T) {
+	g := New(Options[int, int]{InFlight: 2, Self: true})
+	for q := range 2 {
+		if _, own := g.join("k", &Caller[int, int]{Ctx: t.Context(), Since: time.Now(), Q: q}); !own {
+			t.Errorf("caller %d waits for another", q)
+		}
 	}
 }
 

@@ -3,51 +3,86 @@ package lock
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"time"
 
 	"flashsale/orders/lock/internal/onredis"
 	"flashsale/orders/lock/lease"
 )
 
-// TryAcquire takes the lock if it is free, in one round trip: see Locker. While
-// others wait for the lock it is not free.
-func (c *Client) TryAcquire(ctx context.Context, key string) (*lease.Lock, error) {
-	return c.leases.TryAcquire(ctx, key, func(began time.Time) (*lease.Lock, error) { return c.try(ctx, key, began) })
+// TryAcquire takes the lock if it is free, in one round trip, as Locker says. A lock
+// that others wait for is not free.
+func (c *Client) TryAcquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
+	return c.leases.TryAcquire(ctx, key, options, c.try)
 }
 
-// try is one attempt of somebody who doesn't wait in line.
-func (c *Client) try(ctx context.Context, key string, began time.Time) (*lease.Lock, error) {
-	if err := onredis.CheckKey(key); err != nil {
+// Detach ends the lock's context and leaves the lock in Redis for the rest of its
+// lease. Whoever is given the token, in another process say, takes the lock up by
+// Attach. Release of a detached lock does nothing and returns ErrDetached. Detach of a
+// lock whose context has ended fails with the cause.
+func (c *Client) Detach(l *lease.Lock) (token string, err error) { return c.leases.Detach(l) }
+
+// Attach takes up a detached lock, by the token that Detach returned, and begins a new
+// lease. Nobody else gets the lock in between. It gets a new token, so of two who know
+// the old one only one succeeds, and the Note of this call.
+//
+// The token of a lock that is not detached (Observe tells it) takes the lock from its
+// holder, who learns of that at its next renewal: there are two holders until then.
+//
+// Attach returns ErrNotMine when somebody else holds the lock, ErrExpired when its lease
+// has ended, and otherwise what TryAcquire does. After ErrUnknown the lock may stay taken
+// for one lease, with no holder.
+func (c *Client) Attach(ctx context.Context, key, token string, options ...lease.Option) (*lease.Lock, error) {
+	return c.leases.TryAcquire(ctx, key, options, func(call *lease.Call) (*lease.Lock, error) {
+		if err := onredis.CheckKey(key); err != nil {
+			return nil, err
+		}
+		a, sent := c.attempt(call), time.Now()
+		err := c.store.Attach(call, token, a.token)
+		switch {
+		case err == nil:
+			return a.hold(sent)
+		case errors.Is(err, lease.ErrExpired) || errors.Is(err, lease.ErrNotMine):
+			return nil, err
+		}
+		return nil, c.store.TakeBack(ctx, key, a.token, err)
+	})
+}
+
+// try asks once, without standing in line.
+func (c *Client) try(call *lease.Call) (*lease.Lock, error) {
+	if err := onredis.CheckKey(call.Key); err != nil {
 		return nil, err
 	}
-	a := attempt{client: c, ctx: ctx, key: key, token: rand.Text(), began: began}
-	l, _, err := a.ask("")
+	l, _, err := c.attempt(call).ask("")
 	return l, err
 }
 
-// An attempt is one caller's, from the first time that it asks to the lock.
+// An attempt is one caller's way to a lock, however often it asks.
 type attempt struct {
+	*lease.Call
 	client *Client
-	ctx    context.Context // the caller's
-	key    string
 	token  string
-	began  time.Time
-	sent   []time.Time // when it has asked, as often as it has
+	sent   []time.Time // when it sent each of its questions
 }
 
-// ask asks for the lock, in line if the channel is not empty. With ErrHeld it
+func (c *Client) attempt(call *lease.Call) *attempt {
+	return &attempt{Call: call, client: c, token: rand.Text()}
+}
+
+// ask asks for the lock. With a channel it also stands in line. With ErrHeld it
 // returns how long the holder has left, negative if its key never expires.
 func (a *attempt) ask(channel string) (*lease.Lock, time.Duration, error) {
-	c := a.client
-	// The lease starts when the server runs the script, which is after this
-	// instant even if go-redis sends the script several times: counted from
-	// here, ours ends first.
+	store := a.client.store
+	// The lease starts when the server runs the script. That is after this instant,
+	// even if go-redis sends the script several times. So counted from here, our
+	// lease ends before the server's.
 	sent := time.Now()
 	a.sent = append(a.sent, sent)
-	left, err := c.store.Question(a.ctx, a.key, a.token, channel, len(a.sent)-1)
+	left, err := store.Question(a.Call, a.token, channel, len(a.sent)-1)
 	switch {
 	case err != nil:
-		return nil, 0, c.store.TakeBack(a.ctx, a.key, a.token, err)
+		return nil, 0, store.TakeBack(a.Ctx, a.Key, a.token, err)
 	case left != 0:
 		return nil, time.Duration(left) * time.Millisecond, lease.ErrHeld
 	}
@@ -55,11 +90,11 @@ func (a *attempt) ask(channel string) (*lease.Lock, time.Duration, error) {
 	return l, 0, err
 }
 
-// hold has the lock since, at the earliest, something was sent.
+// hold begins a lease that the server began after sent.
 func (a *attempt) hold(sent time.Time) (*lease.Lock, error) {
-	l, err := a.client.leases.Hold(a.ctx, a.key, a.token, sent, a.began)
+	l, err := a.Hold(a.token, sent)
 	if err != nil {
-		return nil, a.client.store.TakeBack(a.ctx, a.key, a.token, err)
+		return nil, a.client.store.TakeBack(a.Ctx, a.Key, a.token, err)
 	}
 	return l, nil
 }

@@ -12,10 +12,10 @@ import (
 )
 
 // A Client takes locks in one Redis: a server, a Cluster, or a master that
-// Sentinel watches. It starts no goroutine of its own: without Run its locks are
-// good for one lease, and its waiters hear of no release.
+// Sentinel watches. Run must go on beside it. Without Run a lock ends after one
+// lease unless Lock.Extend renews it, and Acquire fails with ErrNotRunning.
 //
-// A Client is safe for concurrent use.
+// A Client is safe for concurrent use. One per process is enough.
 type Client struct {
 	store  *onredis.Store
 	leases *lease.Leases
@@ -30,14 +30,14 @@ func New(rdb redis.UniversalClient, cfg lease.Config) *Client {
 	return &Client{store, lease.NewLeases(store, cfg), newWaits(rdb, rand.Text())}
 }
 
-// Run renews every lock that the client holds at a third of its lease, in
-// pipelines, and listens on one connection for locks that are handed to it,
-// until ctx ends. It is one loop and one listener however many locks there are.
-// It returns nil, or an error if it has been called before.
+// Run renews every lock that the client holds, at a third of its lease, and
+// listens for locks that are handed to the client, until ctx ends. It is one loop
+// and one connection however many locks there are. It returns nil, or an error if
+// it has been called before.
 //
-// When it returns, every lock that is still held is lost: their contexts end
-// with ErrStopped as the reason, waiters get ErrStopped, and nothing more can be
-// acquired. What was not released stays taken until its lease ends, so a program
+// When Run returns, every lock that is still held is lost: its context ends with
+// ErrStopped as the reason. Waiters get ErrStopped, and nothing more can be
+// acquired. In Redis such a lock stays taken until its lease ends, so a program
 // that stops releases its locks first.
 func (c *Client) Run(ctx context.Context) error {
 	listening, stop := make(chan struct{}), context.CancelFunc(nil)
@@ -50,7 +50,14 @@ func (c *Client) Run(ctx context.Context) error {
 	return c.leases.Run(ctx)
 }
 
-// Remaining is the Locker's, in one round trip.
+// Observe tells who holds the lock now; the zero Holder is nobody. A holder that was
+// acquired with a Config.Note shows the note, and since when it holds the lock. To see
+// changes, call Observe again.
+func (c *Client) Observe(ctx context.Context, key string) (lease.Holder, error) {
+	return c.store.Observe(ctx, key)
+}
+
+// Remaining tells how long each lock is still taken, as Locker says, in one round trip.
 func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration, error) {
 	return c.store.Remaining(ctx, keys...)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // waits are the callers of a Client that stand in a lock's line, and the one
-// subscription by which they hear that they were given it.
+// subscription by which they hear that the lock is theirs.
 type waits struct {
 	rdb       redis.UniversalClient
 	channel   string
@@ -24,7 +24,7 @@ type waits struct {
 
 	mu        sync.Mutex
 	waiters   map[string]*waiter // by token
-	confirmed int                // how often the subscription was
+	confirmed int                // how often the subscription was confirmed
 }
 
 type waiter struct {
@@ -54,9 +54,9 @@ func (w *waits) leave(token string) {
 	delete(w.waiters, token)
 }
 
-// listen hears which locks are handed to this client, until ctx ends. Each turn
-// is one subscription, which go-redis repairs when its connection breaks but
-// which it cannot know to be dead when nothing comes.
+// listen hears which locks are handed to this client, until ctx ends. Each turn is one
+// subscription. go-redis repairs it when its connection breaks. It does not notice a
+// connection on which nothing comes any more: listenOnce does.
 func (w *waits) listen(ctx context.Context, log *slog.Logger) {
 	for ctx.Err() == nil {
 		w.listenOnce(ctx, log)
@@ -94,9 +94,9 @@ func (w *waits) listenOnce(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// heard tells a waiter that it was given its lock, and all of them to ask when
-// the subscription is confirmed: the first time, and after each reconnection, a
-// message may have gone unheard just before.
+// heard tells a waiter that the lock is its own. When the subscription is confirmed,
+// the first time and after each reconnection, it tells all waiters to ask again: a
+// message may have been missed just before.
 func (w *waits) heard(msg any) {
 	switch msg := msg.(type) {
 	case *redis.Message:
@@ -117,7 +117,7 @@ func (w *waits) grant(token string, ask int) {
 	if one := w.waiters[token]; one != nil {
 		select {
 		case one.granted <- ask:
-		default: // it has one that it hasn't looked at
+		default: // it has another grant that it hasn't looked at
 		}
 	}
 }

@@ -24,7 +24,11 @@ import (
 // More tests at a time than there are cores: they wait more than they work.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	atATime := 16
+	if servertest.Race { // under the detector they work more
+		atATime = 8
+	}
+	if err := flag.Set("test.parallel", fmt.Sprint(atATime)); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())

@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -12,28 +11,27 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// Acquire takes the lock, waiting until ctx ends while someone else holds it:
-// see Locker. With Config.Retry it asks again by that.
+// Acquire takes the lock, and waits until ctx ends while someone else holds it, as
+// Locker says. With Config.Retry it asks again by that policy.
 //
-// Else it waits in line, with the waiters of other processes in the order in
-// which they came, and the release hands it the lock by a message: no further
-// round trip, and nobody to race with. Of the callers that want one key through
-// the same Client, one at a time is in that line; the others stand behind it in
-// order of arrival. If the message is lost or the holder is dead, the waiter asks
-// when the holder's lease must have ended, and at a third of its own in any case.
+// Without Config.Retry it waits in a line that all processes share, in order of
+// arrival. The release hands it the lock by a message: there is no further round trip,
+// and nobody to race with. One caller of each Client at a time stands in that line
+// for a key; the Client's other callers stand behind it, in order of arrival. If the
+// message is lost or the holder is dead, the waiter asks again when the holder's lease
+// must have ended, and in any case before a third of its own lease has passed.
 //
-// An exchange with Redis that has begun when ctx ends is finished first, and
-// taken back, so Acquire may return up to twice Config.Timeout late.
-func (c *Client) Acquire(ctx context.Context, key string) (*lease.Lock, error) {
-	return c.leases.Acquire(ctx, key, func(began time.Time) (*lease.Lock, error) {
-		if c.leases.Retry != nil {
-			return c.leases.Poll(ctx, key, func() (*lease.Lock, error) { return c.try(ctx, key, began) })
+// An exchange with Redis that is under way when ctx ends is finished first, and
+// what it took is given back. So Acquire may return up to twice Config.Timeout late.
+func (c *Client) Acquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
+	return c.leases.Acquire(ctx, key, options, func(call *lease.Call) (*lease.Lock, error) {
+		if call.Retry != nil {
+			return call.Poll(c.try)
 		}
 		if err := onredis.CheckKey(key); err != nil {
 			return nil, err
 		}
-		a := &attempt{client: c, ctx: ctx, key: key, token: rand.Text(), began: began}
-		return a.wait()
+		return c.attempt(call).wait()
 	})
 }
 
@@ -43,7 +41,7 @@ func (a *attempt) wait() (*lease.Lock, error) {
 	w := c.waits.enter(a.token)
 	defer c.waits.leave(a.token)
 	for {
-		if err := c.leases.Ready(a.ctx); err != nil {
+		if err := a.Ready(a.Ctx); err != nil {
 			return nil, a.giveUp(err)
 		}
 		l, left, err := a.ask(c.waits.channel)
@@ -51,7 +49,7 @@ func (a *attempt) wait() (*lease.Lock, error) {
 			return l, err
 		}
 		if len(a.sent) == 1 {
-			c.leases.Waits(a.ctx, a.key)
+			a.Waits()
 		}
 		granted, err := a.sit(w, left)
 		if err != nil {
@@ -60,34 +58,33 @@ func (a *attempt) wait() (*lease.Lock, error) {
 		if granted < 0 || granted >= len(a.sent) {
 			continue // ask
 		}
-		// The server had our question of that number before it gave us the lock,
-		// so the lease began after that was sent: no need to ask what we know.
-		if time.Since(a.sent[granted]) < c.leases.Lease/2 {
+		// The message names our question that the server had when it gave us the
+		// lock. The lease began after that question was sent: no need to ask again.
+		if time.Since(a.sent[granted]) < a.Lease/2 {
 			return a.hold(a.sent[granted])
 		}
 	}
 }
 
-// giveUp leaves the line, and passes on a lock that was handed over meanwhile.
+// giveUp leaves the line. If the lock was handed over meanwhile, it goes to the next.
 func (a *attempt) giveUp(cause error) error {
 	if len(a.sent) == 0 {
 		return cause
 	}
-	if _, err := a.client.store.Erase(a.ctx, a.key, a.token); errors.Is(err, lease.ErrUnknown) {
+	if _, err := a.client.store.Erase(a.Ctx, a.Key, a.token); errors.Is(err, lease.ErrUnknown) {
 		return fmt.Errorf("%w: %w: %w", lease.ErrUnknown, cause, err)
 	}
 	return cause
 }
 
-// spread keeps the nodes that wait for a dead holder from coming all at once.
+// spread is over how long the waiters for a dead holder spread their questions.
 const spread = 20 * time.Millisecond
 
-// sit waits for the lock, or for a reason to ask again: -1 then, else the number
-// of the question that was granted. The holder has left, negative if for ever; a
-// renewal may prolong that, which only costs another look.
+// sit waits for the lock, or for a reason to ask again. It returns the number of the
+// question that was granted, or -1 to ask again. left is how long the holder has,
+// negative if for ever. If a renewal prolongs that, sit costs one question too many.
 func (a *attempt) sit(w *waiter, left time.Duration) (granted int, err error) {
-	c := a.client
-	d := c.leases.Lease/4 + nap.Jitter(c.leases.Lease/12) // three times before we are taken for dead
+	d := a.Lease/4 + nap.Jitter(a.Lease/12) // three times before the server takes us for dead
 	if left > 0 {
 		// The key is gone once its last millisecond is over.
 		d = min(d, left+time.Millisecond+nap.Jitter(spread))
@@ -99,9 +96,9 @@ func (a *attempt) sit(w *waiter, left time.Duration) (granted int, err error) {
 		return granted, nil
 	case <-w.again:
 	case <-timer.C:
-	case <-a.ctx.Done():
-		return 0, lease.Ended(a.ctx)
-	case <-c.leases.Stopped():
+	case <-a.Ctx.Done():
+		return 0, lease.Ended(a.Ctx)
+	case <-a.Stopped():
 		return 0, lease.ErrStopped
 	}
 	return -1, nil

@@ -105,7 +105,7 @@ func TestDeadWaiter(t *testing.T) {
 			return err
 		}
 		// What a killed process leaves: a place in line, and no subscription.
-		gone := attempt{client: dead, ctx: ctx, key: "lock:{sku}", token: "gone"}
+		gone := attempt{Call: &lease.Call{Leases: dead.leases, Ctx: ctx, Key: "lock:{sku}"}, client: dead, token: "gone"}
 		if _, _, err := gone.ask(dead.waits.channel); !errors.Is(err, lease.ErrHeld) {
 			return err
 		}
@@ -147,11 +147,11 @@ func TestSilentWaiterIsPruned(t *testing.T) {
 		}
 		// The one that lives keeps the line alive, long after the other's deadline,
 		// but stands behind it.
-		alive := attempt{client: holder, ctx: ctx, key: key, token: "alive"}
+		alive := attempt{Call: &lease.Call{Leases: holder.leases, Ctx: ctx, Key: key}, client: holder, token: "alive"}
 		if _, _, err := alive.ask(holder.waits.channel); !errors.Is(err, lease.ErrHeld) {
 			return err
 		}
-		gone := attempt{client: dead, ctx: ctx, key: key, token: "gone"}
+		gone := attempt{Call: &lease.Call{Leases: dead.leases, Ctx: ctx, Key: key}, client: dead, token: "gone"}
 		if _, _, err := gone.ask(dead.waits.channel); !errors.Is(err, lease.ErrHeld) {
 			return err
 		}

@@ -20,6 +20,7 @@ import (
 // cancels, as it was or empty, on nodes whose clocks are minutes apart. The
 // crowd gets its yes either way, and no promise is broken.
 func TestRedisComesAndGoesUnderLoad(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		via, wire := servertest.RedisVia(t, s)
 		node := func(off time.Duration) *shop {

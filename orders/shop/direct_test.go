@@ -192,6 +192,7 @@ func TestCutOffNodeChangesNothing(t *testing.T) {
 
 // Who may enter, by what the heartbeats say.
 func TestEnterDirect(t *testing.T) {
+	t.Parallel()
 	servertest.EachSQL(t, func(t *testing.T, dsn string) {
 		const alive = time.Minute
 		st := bare.OpenStore(t, dsn)
@@ -314,6 +315,7 @@ func TestLateDirectOrderIsRefused(t *testing.T) {
 // What is in the queue of a Redis that was only out of reach promised nothing, and
 // its callers may have been refused since: it is dropped when direct mode ends.
 func TestOldQueueIsDropped(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 5, 3))
 		b.Reserve(t, "ann", "k", 2)
@@ -333,6 +335,7 @@ func TestOldQueueIsDropped(t *testing.T) {
 // The line is bounded: whoever finds it full hears so at once, and the
 // database is not asked. Those in it share a transaction.
 func TestDirectLineIsBounded(t *testing.T) {
+	t.Parallel()
 	const buyers = 50
 	for _, line := range []int{8, 2 * buyers} { // the second is the broken twin: no bound
 		t.Run(fmt.Sprint("a line of ", line), func(t *testing.T) {

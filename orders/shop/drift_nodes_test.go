@@ -55,6 +55,7 @@ func TestBusySaleIsNotRepaired(t *testing.T) {
 // it has gone home, everything that is left is on sale again within the time
 // that it takes to see the drift often enough.
 func TestDriftUnderLoad(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := open(t, s, often)
 		p.put(t, kit.Sale("S", 20_000, 1000))

@@ -99,6 +99,7 @@ func TestKeepersSpread(t *testing.T) {
 
 // A node that stops hands its SKUs over at once: nobody waits for a lease.
 func TestStoppingNodeHandsOver(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		const lease = 20 * time.Second
 		skus := manySales(t, bare.OpenStore(t, s.SQL), 30)
@@ -127,6 +128,7 @@ func TestStoppingNodeHandsOver(t *testing.T) {
 // A node that dies lets go of nothing. Its SKUs are taken over within a lease,
 // and what it still believes in changes nothing.
 func TestDeadNodeIsReplaced(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		const lease = 2 * time.Second
 		skus := manySales(t, bare.OpenStore(t, s.SQL), 30)

@@ -535,7 +535,7 @@ func TestPaidInTheInstantOfExpiry(t *testing.T) {
 		told := make([]error, n)
 		var next atomic.Int64
 		var payers sync.WaitGroup
-		for range 64 {
+		for range 128 {
 			payers.Go(func() {
 				for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 					if i%50 == 25 {

@@ -47,6 +47,7 @@ func allBuy(t *testing.T, p *shop, sku, key string, buyers int) map[string]*orde
 // The commit's answer is lost: the keeper finds out, every caller hears of the
 // one order, and there is one row of it.
 func TestCommitAnswerLost(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		lose, lost := kit.Once(kit.Fault{Step: "commit", After: true})
 		p := open(t, s, func(c *Config) { c.Store = bare.FaultyStore(t, c.Store, lose) })
@@ -61,6 +62,7 @@ func TestCommitAnswerLost(t *testing.T) {
 
 // The same, with MySQL itself answering into a connection that is cut.
 func TestCommitAnswerLostOnTheWire(t *testing.T) {
+	t.Parallel()
 	s, w := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
 	p := open(t, s, nil)
 	p.put(t, kit.Sale("S", 100, 1))
@@ -91,6 +93,7 @@ func onlyThese(t *testing.T, p *shop, bought map[string]*orders.Order) {
 
 // A keeper that takes a lost answer for a no gives units back that are sold.
 func TestLostAnswerIsNotANo(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 3, 1))
 		lose, _ := kit.Once(kit.Fault{Step: "commit", After: true})

@@ -36,7 +36,7 @@ func TestThousandSales(t *testing.T) {
 			rows[i] = kit.Sale(skus[i], 10, 5)
 			rows[i].Mode, rows[i].CreatedAt, rows[i].UpdatedAt = "gate", now, now
 		}
-		kit.Must(t, store.DB.CreateInBatches(rows, 500).Error)
+		kit.Must(t, store.DB.CreateInBatches(rows, 50).Error)
 		before := runtime.NumGoroutine()
 		p := open(t, s, func(c *Config) { c.Wait = time.Minute }) // it is not speed that is tested
 		opening := time.Now()

@@ -45,6 +45,7 @@ func apart(t *testing.T, s *servers.Stores, deaf ...string) (seller *shop, sku s
 
 // A caller on another node hears of the commit by message.
 func TestToldAcrossNodes(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p, sku := apart(t, s)
 		messages := p.rdb.Subscribe(t.Context(), "orders:notice:sells")

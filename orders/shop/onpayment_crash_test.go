@@ -164,6 +164,7 @@ func TestOnPaymentPaymentTwins(t *testing.T) {
 // open and owes nothing, and a payment that waited in the queue of before is
 // dropped: whoever sends it again pays once the units are there.
 func TestOnPaymentDirect(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b, ctx := bare.Open(t, s, onPayment("S", 3, 2)), t.Context()
 		p := New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: kit.Quiet(t)})

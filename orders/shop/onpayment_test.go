@@ -42,6 +42,7 @@ func onPaymentOn(t *testing.T, test func(t *testing.T, p *shop)) {
 
 // Ordering takes nothing and paying does, once for each order.
 func TestReserveOnPayment(t *testing.T) {
+	t.Parallel()
 	onPaymentOn(t, func(t *testing.T, p *shop) {
 		ctx := t.Context()
 		p.put(t, onPayment("S", 3, 2))
@@ -73,6 +74,7 @@ func TestReserveOnPayment(t *testing.T) {
 // An order that is closed unpaid gives nothing back, for it took nothing; and
 // nobody waits for it to be given back.
 func TestOrdersAwaitingPaymentGiveNothingBack(t *testing.T) {
+	t.Parallel()
 	onPaymentOn(t, func(t *testing.T, p *shop) {
 		ctx := t.Context()
 		p.put(t, onPayment("S", 2, 2))
@@ -100,6 +102,7 @@ func TestOrdersAwaitingPaymentGiveNothingBack(t *testing.T) {
 
 // What an order hears, and that its key finds it whatever has been sold since.
 func TestOrderingOnPayment(t *testing.T) {
+	t.Parallel()
 	onPaymentOn(t, func(t *testing.T, p *shop) {
 		ctx := t.Context()
 		put := onPayment("S", 2, 2)

@@ -28,6 +28,7 @@ func brief(c *Config) {
 // Redis loses everything while two nodes sell: the gate is rebuilt without a
 // hand, nothing is oversold and no yes is lost.
 func TestRedisEmptiedUnderLoad(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		a, b := open(t, s, brief), open(t, s, brief)
 		a.put(t, kit.Sale("S", 200, 100))
@@ -49,6 +50,7 @@ func TestRedisEmptiedUnderLoad(t *testing.T) {
 // Redis is away for a blink, and for longer than a lease, and comes back with
 // what it had.
 func TestRedisAway(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		via, wire := servertest.RedisVia(t, s)
 		p := open(t, via, func(c *Config) {
@@ -153,6 +155,7 @@ func hang[Q, A any](t *testing.T, g *coalesce.Group[Q, A], end <-chan struct{}) 
 // A node that stops waits for the transactions under way, also where nobody waits
 // for their answers any more; for a lease, and no longer.
 func TestStopWaitsForTransactions(t *testing.T) {
+	t.Parallel()
 	for name, hangs := range map[string]func(t *testing.T, s *Service, end <-chan struct{}){
 		"group commit": func(t *testing.T, s *Service, end <-chan struct{}) { hang(t, s.keepers.Commits.Group, end) },
 		"direct mode":  func(t *testing.T, s *Service, end <-chan struct{}) { hang(t, s.direct.Group, end) },

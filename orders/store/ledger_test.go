@@ -27,7 +27,7 @@ func hoard(t testing.TB, store *Store, buyer string, n int) {
 			Status: orders.Cancelled, IdempotencyKey: &key, RequestHash: "h", CreatedAt: now, ExpiresAt: now, ClosedAt: &now, RestoredAt: &now,
 		})
 	}
-	kit.Must(t, store.DB.CreateInBatches(rows, 1000).Error)
+	kit.Must(t, store.DB.CreateInBatches(rows, 50).Error)
 }
 
 // What a commit reads under the sale's row lock does not grow with what one of its

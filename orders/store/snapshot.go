@@ -58,7 +58,7 @@ func (s *Store) ReadPage(ctx context.Context, c *Snapshot) (page inventory.Chang
 		}
 	})
 	if err != nil {
-		return page, false, fmt.Errorf("take a census of %s: %w", c.sku, err)
+		return page, false, fmt.Errorf("take a snapshot of %s: %w", c.sku, err)
 	}
 	c.after = last
 	return page, more, nil
@@ -88,7 +88,7 @@ func (s *Store) eachOrder(ctx context.Context, sku, after, last string, f func(o
 func (s *Store) CatchUp(ctx context.Context, c *Snapshot) (inventory.Changes, error) {
 	d, err := s.since(s.DB.WithContext(ctx), c)
 	if err != nil {
-		return d.Changes, fmt.Errorf("bring the census of %s up to date: %w", c.sku, err)
+		return d.Changes, fmt.Errorf("bring the snapshot of %s up to date: %w", c.sku, err)
 	}
 	for id, status := range d.changed {
 		c.unmarked[id] = status

@@ -10,6 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/ratelimit"
+	"flashsale/ratelimit/admission"
+	"flashsale/ratelimit/limit"
 )
 
 // A request costs what it says, and what is refused ends there.
@@ -17,14 +19,15 @@ func TestMiddleware(t *testing.T) {
 	gin.SetMode(gin.TestMode)
 	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), ContextTimeoutEnabled: true})
 	defer func() { _ = client.Close() }()
-	perBuyer, err := ratelimit.ParseLimit("1/h:5")
+	perBuyer, err := limit.Parse("1/h:5")
 	if err != nil {
 		t.Fatal(err)
 	}
 	served := 0
 	engine := gin.New()
-	engine.Use(Middleware(ratelimit.New(client, ratelimit.Config{}), func(c *gin.Context) (int, []ratelimit.Bucket) {
-		return 3, []ratelimit.Bucket{ratelimit.Buyer(c.GetHeader("X-Buyer"), perBuyer)}
+	control := admission.New(ratelimit.New(client, ratelimit.Config{}), nil)
+	engine.Use(Middleware(control, func(c *gin.Context) (int, []ratelimit.Bucket) {
+		return 3, []ratelimit.Bucket{{Name: "buyer", ID: c.GetHeader("X-Buyer"), Limit: perBuyer}}
 	}, nil))
 	engine.GET("/", func(c *gin.Context) { served++; c.Status(http.StatusNoContent) })
 	for _, c := range []struct {

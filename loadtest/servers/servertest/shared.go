@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"testing"
 
@@ -34,7 +35,8 @@ func Main(m *testing.M) {
 	shared.inMain = true
 	shared.mu.Unlock()
 	flag.Parse()
-	if !Race { // under the detector they work more than they wait
+	debug.SetGCPercent(400) // the heaps stay small anyhow
+	if !Race {              // under the detector they work more than they wait
 		if err := flag.Set("test.parallel", fmt.Sprint(max(4, runtime.GOMAXPROCS(0)))); err != nil {
 			panic(err) // there is no such flag any more
 		}
@@ -57,8 +59,11 @@ func (s *sharedMySQL) newDatabase(ctx context.Context) (server *servers.MySQL, n
 			"give the package `func TestMain(m *testing.M) { servertest.Main(m) }`")
 	}
 	if s.server == nil && s.err == nil {
-		// It outlives the test that happens to be the first to ask.
-		s.server, s.err = servers.StartMySQL(context.WithoutCancel(ctx), servers.MySQLOptions{})
+		// It outlives the test that happens to be the first to ask, and nobody kills
+		// it: there is no crash for which its commits would have to be on disk.
+		s.server, s.err = servers.StartMySQL(context.WithoutCancel(ctx), servers.MySQLOptions{ExtraArgs: []string{
+			"--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0", "--innodb-doublewrite=0",
+		}})
 	}
 	if s.err != nil {
 		return nil, "", "", s.err

@@ -231,7 +231,7 @@ func Stock(t testing.TB, db *gorm.DB, n int) (ids []string) {
 			CreatedAt: now, ExpiresAt: now.Add(time.Hour),
 		}
 	}
-	Must(t, db.CreateInBatches(rows, 1000).Error)
+	Must(t, db.CreateInBatches(rows, 50).Error) // SQLite's driver looks for each value among all of its batch
 	Exec(t, db, "UPDATE sales SET sold = ?", n)
 	return ids
 }

@@ -4,41 +4,48 @@ import (
 	"errors"
 	"math"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"flashsale/loadtest/servers"
 )
 
-// Every row of the locks can be measured. What it measures is not judged here.
-func TestLocks(t *testing.T) {
-	lab, err := newLab(t.Context(), 30*time.Millisecond)
+// Every row can be measured, and has its columns. What it measures is not judged here.
+func TestTables(t *testing.T) {
+	lab := openLab(t, 20*time.Millisecond)
+	for _, table := range append(locks(), limiters()...) {
+		var out strings.Builder
+		if err := table.print(t.Context(), &out, lab); err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.Count(out.String(), "\n"); lines != 1+len(table.rows)+len(table.notes)+1 && len(table.notes) > 0 || strings.Contains(out.String(), "NaN") {
+			t.Errorf("%d lines:\n%s", lines, &out)
+		}
+	}
+}
+
+func openLab(t *testing.T, each time.Duration) *lab {
+	lab, err := newLab(t.Context(), each, 1)
 	if errors.Is(err, servers.ErrNotInstalled) && os.Getenv("FLASHSALE_TEST_REAL") != "require" {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer lab.close()
-	table, err := locks(t.Context(), lab)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(table.rows) != 2*len(lockContenders) {
-		t.Errorf("%d rows of %d contenders", len(table.rows), len(lockContenders))
-	}
-	for _, row := range table.rows {
-		if len(row) != len(table.header) {
-			t.Errorf("%d cells under %d headings: %v", len(row), len(table.header), row)
-		}
-	}
+	t.Cleanup(lab.close)
+	return lab
 }
 
 func TestSummary(t *testing.T) {
-	gaps := []time.Duration{3, 1, 2}
-	s := summary(gaps, []float64{1, 1, 1, 3}, 12)
-	if s.p50 != 2 || s.max != 3 || s.requests != 2 || math.Abs(s.jain-0.75) > 1e-9 || math.Abs(s.least-2.0/3) > 1e-9 {
-		t.Errorf("%+v", s)
+	ms := time.Millisecond
+	s := summary([]time.Duration{4 * ms, 1 * ms, 2 * ms}, []float64{1, 1, 1, 3}, 12)
+	if want := []float64{0.5, 2, 4, 2, 0.75, 2.0 / 3}; !slices.EqualFunc(s, want, func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }) {
+		t.Errorf("%v, want %v", s, want)
+	}
+	if m := median([][]float64{{0, 5}, {0, 1}, {0, 2}, {0, 4}}, 1); m != 3 {
+		t.Errorf("median %v", m)
 	}
 }
 

@@ -4,6 +4,5 @@
 //	cd orders/lock/compare && go run .
 //
 // It is a module of its own so that what it compares with is no dependency of
-// the project. A family of rows is a file of its name and those that begin with
-// it; families.go lists them.
+// the project.
 package main

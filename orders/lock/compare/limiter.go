@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/ratelimit"
+	"flashsale/ratelimit/limit"
 )
 
 // A limit that both sides can say: redis_rate's rates are whole numbers.
@@ -36,13 +36,14 @@ type limiterKind struct {
 	name string
 	pool int // connections; 0 for the client's default
 	open func(redis.UniversalClient) admission
+	peer bool
 }
 
 var limiterKinds = []limiterKind{
-	{"redis_rate", 0, openRedisRate},
-	{"redis_rate, 256 connections", 256, openRedisRate},
-	{"ours", 0, func(c redis.UniversalClient) admission { return openOurs(c, 0) }},
-	{"ours, asking each time", 0, func(c redis.UniversalClient) admission { return openOurs(c, -1) }},
+	{"redis_rate", 0, openRedisRate, true},
+	{"redis_rate, 256 connections", 256, openRedisRate, true},
+	{"ours", 0, func(c redis.UniversalClient) admission { return openOurs(c, 0) }, false},
+	{"ours, asking each time", 0, func(c redis.UniversalClient) admission { return openOurs(c, -1) }, false},
 }
 
 // openRedisRate asks for one key after the other, until one refuses: it has no
@@ -64,13 +65,13 @@ func openRedisRate(client redis.UniversalClient) admission {
 func openOurs(client redis.UniversalClient, remember time.Duration) admission {
 	l := ratelimit.New(client, ratelimit.Config{Remember: remember})
 	return func(ctx context.Context, keys []string, b limiterBound) (bool, error) {
-		limit, err := ratelimit.NewLimit(int64(b.rate), b.per, int64(b.burst))
+		most, err := limit.New(int64(b.rate), b.per, int64(b.burst))
 		if err != nil {
 			return false, err
 		}
 		buckets := make([]ratelimit.Bucket, len(keys))
 		for i, key := range keys {
-			buckets[i] = ratelimit.Bucket{Name: "limit" + strconv.Itoa(i), ID: key, Limit: limit}
+			buckets[i] = ratelimit.Bucket{Name: "limit" + strconv.Itoa(i), ID: key, Limit: most}
 		}
 		r, err := l.Allow(ctx, 1, buckets...)
 		return r.Allowed, err
@@ -93,115 +94,70 @@ var limiterCases = []limiterCase{
 	{"4096 keys, allowed", far, func(n int64) []string { return []string{spreadKey(n)} }},
 	{"three limits, allowed", far, func(n int64) []string { return []string{spreadKey(n), "ip", "sku"} }},
 	{"hot key, denied", scarce, func(int64) []string { return []string{"sku"} }},
-	{"4096 keys, denied", scarce, func(n int64) []string { return []string{spreadKey(n)} }},
 	{"hot key, 1000/s:100", busy, func(int64) []string { return []string{"sku"} }},
 }
 
-// LimiterTraffic is how much of it there is.
-type LimiterTraffic struct {
-	Processes int // each with a client of its own
-	Callers   int // of each process, asking one after the other
-	For       time.Duration
-	Latency   time.Duration // that a way to Redis adds; 0 is straight to it
-}
-
-func (t LimiterTraffic) String() string {
-	who, where := fmt.Sprintf("%d processes with %d callers each", t.Processes, t.Callers), "straight to Redis"
-	if t.Processes*t.Callers == 1 {
-		who = "one caller"
+// limiters are a table for many callers and one for a lone one, who has nobody to
+// share a call with; straight to Redis, and with a way of 1 ms.
+func limiters() (tables []table) {
+	for _, callers := range []int{256, 1} {
+		for _, latency := range []time.Duration{0, time.Millisecond} {
+			t := table{title: fmt.Sprintf("limiter, callers: %d, latency: %v", callers, latency), columns: []string{"req/s%.0f"}}
+			for _, c := range limiterCases {
+				if callers == 1 && c.limit != far {
+					continue
+				}
+				for _, k := range limiterKinds {
+					t.rows = append(t.rows, row{[]string{c.name, k.name}, func(ctx context.Context, lab *lab) ([]float64, error) {
+						requests, _, took, err := runLimiter(ctx, lab, k, c, callers, latency)
+						return []float64{float64(requests) / took.Seconds()}, err
+					}, k.peer})
+				}
+			}
+			tables = append(tables, t)
+		}
 	}
-	if t.Latency > 0 {
-		where = fmt.Sprintf("Redis is %v away", t.Latency)
-	}
-	return who + ", " + where
+	return tables
 }
 
-// limiterFigures are what one run came to.
-type limiterFigures struct {
-	Requests, Allowed, Errors int64
-	Took                      time.Duration
-	RedisCPU                  time.Duration
-	Commands                  int64 // that reached Redis
-}
-
-func (f limiterFigures) perSecond() float64 { return float64(f.Requests) / f.Took.Seconds() }
-
-// ofBound is how much of what the limit allows was admitted.
-func (f limiterFigures) ofBound(b limiterBound) float64 {
-	due := float64(b.burst) + float64(b.rate)*f.Took.Seconds()/b.per.Seconds()
-	return float64(f.Allowed) / due
-}
-
-// runLimiter measures one kind under one traffic on an emptied Redis.
-func runLimiter(ctx context.Context, addr string, k limiterKind, c limiterCase, traffic LimiterTraffic) (f limiterFigures, err error) {
-	observer := redis.NewClient(&redis.Options{Addr: addr})
-	defer func() { _ = observer.Close() }()
-	if err := observer.FlushAll(ctx).Err(); err != nil {
-		return f, err
+// runLimiter has so many callers, of two processes if they are several, ask one after
+// the other. An error of one ends it.
+func runLimiter(ctx context.Context, lab *lab, k limiterKind, c limiterCase, callers int, latency time.Duration) (requests, allowed int64, took time.Duration, err error) {
+	addr := lab.redis.Addr()
+	if latency > 0 {
+		w, err := openWay(addr, latency)
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		defer w.Close()
+		addr = w.Addr()
 	}
 	var ask []admission
-	for range traffic.Processes {
+	for range min(callers, 2) {
 		client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: k.pool})
 		defer func() { _ = client.Close() }()
 		ask = append(ask, k.open(client))
-		// Connected, and the script known.
-		if _, err := ask[len(ask)-1](ctx, []string{"warm"}, far); err != nil {
-			return f, fmt.Errorf("%s: %w", k.name, err)
+		if _, err := ask[len(ask)-1](ctx, []string{"warm"}, far); err != nil { // connected, and the script known
+			return 0, 0, 0, err
 		}
 	}
-	before, err := redisSpent(ctx, observer)
-	if err != nil {
-		return f, err
-	}
-	var requests, allowed, failed atomic.Int64
-	var wg sync.WaitGroup
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var all sync.WaitGroup
+	var asked, passed atomic.Int64
 	begin := time.Now()
-	for n := range traffic.Processes * traffic.Callers {
-		wg.Go(func() {
-			for time.Since(begin) < traffic.For {
-				yes, err := ask[n%traffic.Processes](ctx, c.keys(requests.Add(1)), c.limit)
-				switch {
-				case err != nil:
-					failed.Add(1)
-				case yes:
-					allowed.Add(1)
+	for n := range callers {
+		all.Go(func() {
+			for time.Since(begin) < lab.each && ctx.Err() == nil {
+				yes, err := ask[n%len(ask)](ctx, c.keys(asked.Add(1)), c.limit)
+				if err != nil {
+					fail(err)
+				} else if yes {
+					passed.Add(1)
 				}
 			}
 		})
 	}
-	wg.Wait()
-	f = limiterFigures{Requests: requests.Load(), Allowed: allowed.Load(), Errors: failed.Load(), Took: time.Since(begin)}
-	after, err := redisSpent(ctx, observer)
-	f.RedisCPU, f.Commands = after.cpu-before.cpu, after.commands-before.commands
-	return f, err
-}
-
-// redisUsage is what Redis has spent so far.
-type redisUsage struct {
-	cpu      time.Duration
-	commands int64
-}
-
-func redisSpent(ctx context.Context, client *redis.Client) (redisUsage, error) {
-	info, err := client.Info(ctx, "cpu", "stats").Result()
-	if err != nil {
-		return redisUsage{}, err
-	}
-	var u redisUsage
-	for line := range strings.Lines(info) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		switch name {
-		case "used_cpu_user", "used_cpu_sys":
-			seconds, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				return redisUsage{}, err
-			}
-			u.cpu += time.Duration(seconds * float64(time.Second))
-		case "total_commands_processed":
-			if u.commands, err = strconv.ParseInt(value, 10, 64); err != nil {
-				return redisUsage{}, err
-			}
-		}
-	}
-	return u, nil
+	all.Wait()
+	return asked.Load(), passed.Load(), time.Since(begin), context.Cause(ctx)
 }

@@ -17,8 +17,8 @@ import (
 //
 // Two nodes whose schedules differ may run it one after the other: the task must
 // see for itself that nothing is left to do.
-func Once(ctx context.Context, locks lease.Locker, key string, task func(context.Context) error) (ran bool, err error) {
-	l, err := locks.TryAcquire(ctx, key)
+func Once(ctx context.Context, locks lease.Locker, key string, task func(context.Context) error, options ...lease.Option) (ran bool, err error) {
+	l, err := locks.TryAcquire(ctx, key, options...)
 	if errors.Is(err, lease.ErrHeld) {
 		return false, nil
 	}
@@ -32,10 +32,11 @@ func Once(ctx context.Context, locks lease.Locker, key string, task func(context
 // waits to become that, runs task, and when the lock is lost or the task returns
 // it waits anew, until ctx ends; then it gives up the lead and returns nil. What
 // went wrong is told to failed, which may be nil; the next attempt comes a
-// second later, so that the others have their turn.
-func Lead(ctx context.Context, locks lease.Locker, key string, task func(context.Context) error, failed func(error)) error {
+// second later, so that the others have their turn. Who leads, a lock.Client's Observe
+// tells, if the option Note says it here.
+func Lead(ctx context.Context, locks lease.Locker, key string, task func(context.Context) error, failed func(error), options ...lease.Option) error {
 	for {
-		err := lead(ctx, locks, key, task)
+		err := lead(ctx, locks, key, task, options)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -51,8 +52,8 @@ func Lead(ctx context.Context, locks lease.Locker, key string, task func(context
 	}
 }
 
-func lead(ctx context.Context, locks lease.Locker, key string, task func(context.Context) error) error {
-	l, err := locks.Acquire(ctx, key)
+func lead(ctx context.Context, locks lease.Locker, key string, task func(context.Context) error, options []lease.Option) error {
+	l, err := locks.Acquire(ctx, key, options...)
 	if err != nil {
 		return err
 	}

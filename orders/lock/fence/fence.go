@@ -27,8 +27,8 @@ type Issuer interface {
 
 // Acquire is the Locker's with a fencing token, issued while the lock is held; if that
 // fails the lock is given back.
-func Acquire(ctx context.Context, locks lease.Locker, issuer Issuer, key string) (*lease.Lock, int64, error) {
-	l, err := locks.Acquire(ctx, key)
+func Acquire(ctx context.Context, locks lease.Locker, issuer Issuer, key string, options ...lease.Option) (*lease.Lock, int64, error) {
+	l, err := locks.Acquire(ctx, key, options...)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -64,7 +64,7 @@ type Redis struct {
 // NewRedis returns an Issuer on the Redis that keeps the locks: it raises the
 // counter only for who holds the lock there.
 func NewRedis(rdb redis.UniversalClient) *Redis {
-	return &Redis{rdb, redis.NewScript(fenceSource)}
+	return &Redis{rdb, redis.NewScript(onredis.ValueSource + fenceSource)}
 }
 
 // Raise is the Issuer's. It returns ErrExpired or ErrNotMine, and no token, when

@@ -9,7 +9,7 @@
 --           0  no such key: the lease has ended
 --          -1  another token holds the lock
 local holder = redis.call('GET', KEYS[1])
-if holder ~= ARGV[1] then
+if not is_of(ARGV[1], holder) then
   return holder and -1 or 0
 end
 return redis.call('INCR', KEYS[2])

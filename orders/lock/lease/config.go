@@ -1,36 +1,43 @@
 package lease
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 )
 
-// Config says how locks are held and waited for, whatever store keeps them. The
-// zero Config has the defaults.
+// Config says how locks are held and waited for, whatever the store. The zero Config
+// has the defaults.
 type Config struct {
-	// Lease is how long the store keeps a lock that nobody renews: so long does
-	// a dead holder block the others. Renewed at a third of it. Rounded up to
+	// Lease is how long the store keeps a lock that nobody renews, and so how long
+	// a dead holder blocks the others. Run renews at a third of it. Rounded up to
 	// whole milliseconds, at least 10 ms; default 5 s.
 	Lease time.Duration
 
-	// Drift is how much earlier than the store a holder considers its lease
-	// over: room for clocks that run at different rates and for a timer that
-	// fires late. Less than half the lease; default a twentieth of it.
+	// Drift is how much earlier than the lease the holder's Context ends: room for
+	// clocks that run at different rates and for a timer that fires late. Less than
+	// half the lease; default a twentieth of it.
 	Drift time.Duration
 
 	// Timeout bounds each exchange with the store, the client library's own
 	// retries included. Less than the lease; default a fifth of it, at most 1 s.
 	Timeout time.Duration
 
-	// MaxHold is the longest that one holder may keep a lock, however well it
-	// renews: its context ends then, with ErrMaxHold. Default 0: no limit.
+	// MaxHold is the longest that one holder may keep a lock, renewed or not. Then its
+	// context ends with ErrMaxHold. Default 0: no limit.
 	MaxHold time.Duration
 
-	// Retry, if set, has Acquire ask again by this policy, in no order. Default
-	// nil: in order of arrival, woken by the release, where the store can do so.
+	// Retry, if set, has Acquire ask again by this policy, in no order (but a semaphore
+	// keeps the order). If nil, the default, a lock.Client waits in order of arrival and
+	// is woken by the release. The other packages say at New what they do.
 	Retry Retry
+
+	// Note is what Observe of a lock.Client tells of the holder: a name, a job, an
+	// address. Only with a Note does Observe tell since when the lock is held. At most
+	// 256 bytes; default none. Other stores ignore it.
+	Note string
 
 	// Hooks are told what happens. Default: none.
 	Hooks Hooks
@@ -40,23 +47,21 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// An Option changes the Config for one call. It may set Lease, Drift, MaxHold, Retry, Note
+// and Hooks. It sees New's Config without the defaults: a Lease that New was not given
+// is 0 there.
+//
+//	l, err := locks.Acquire(ctx, key, func(c *lease.Config) { c.Lease = time.Minute })
+type Option func(*Config)
+
 // WithDefaults is c with the defaults for what was left out.
 func (c Config) WithDefaults() Config {
-	if c.Lease == 0 {
-		c.Lease = 5 * time.Second
-	}
-	// The server counts whole milliseconds: rounding down would let it end the
-	// lease before we do.
-	c.Lease = (c.Lease + time.Millisecond - 1).Truncate(time.Millisecond)
-	if c.Drift == 0 {
-		c.Drift = c.Lease / 20
-	}
-	if c.Timeout == 0 {
-		c.Timeout = min(c.Lease/5, time.Second)
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	// The server counts whole milliseconds: a lease rounded down could end there before
+	// it ends here.
+	c.Lease = (cmp.Or(c.Lease, 5*time.Second) + time.Millisecond - 1).Truncate(time.Millisecond)
+	c.Drift = cmp.Or(c.Drift, c.Lease/20)
+	c.Timeout = cmp.Or(c.Timeout, min(c.Lease/5, time.Second))
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 
@@ -64,17 +69,15 @@ func (c Config) WithDefaults() Config {
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	var errs []error
-	if c.Lease < 10*time.Millisecond {
-		errs = append(errs, fmt.Errorf("lock: Lease %v: want at least 10ms", c.Lease))
+	refuse := func(when bool, format string, args ...any) {
+		if when {
+			errs = append(errs, fmt.Errorf("lock: "+format, args...))
+		}
 	}
-	if c.Drift < 0 || c.Drift >= c.Lease/2 {
-		errs = append(errs, fmt.Errorf("lock: Drift %v: want 0 to half the lease of %v", c.Drift, c.Lease))
-	}
-	if c.Timeout < 0 || c.Timeout >= c.Lease {
-		errs = append(errs, fmt.Errorf("lock: Timeout %v: want more than 0 and less than the lease of %v", c.Timeout, c.Lease))
-	}
-	if c.MaxHold < 0 {
-		errs = append(errs, fmt.Errorf("lock: MaxHold %v: want more than 0, or 0 for no limit", c.MaxHold))
-	}
+	refuse(c.Lease < 10*time.Millisecond, "Lease %v: want at least 10ms", c.Lease)
+	refuse(c.Drift < 0 || c.Drift >= c.Lease/2, "Drift %v: want 0 to half the lease of %v", c.Drift, c.Lease)
+	refuse(c.Timeout < 0 || c.Timeout >= c.Lease, "Timeout %v: want more than 0 and less than the lease of %v", c.Timeout, c.Lease)
+	refuse(c.MaxHold < 0, "MaxHold %v: want more than 0, or 0 for no limit", c.MaxHold)
+	refuse(len(c.Note) > 256, "a Note of %d bytes: want at most 256", len(c.Note))
 	return errors.Join(errs...)
 }

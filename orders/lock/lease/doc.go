@@ -2,7 +2,7 @@
 // Lock that is held, the loop that renews it, the line of the callers of one
 // process, and the errors.
 //
-// A program that uses locks needs of it the types and errors that the stores'
-// packages name. Who builds a lock on another store implements Store, has Leases,
-// and shows by package locktest that it is a lock.
+// A program that uses locks needs Config, Lock, Locker, Option, Retry, Hooks, Holder
+// and the errors. All else is for a lock on another store: implement Store, build the
+// Locker on Leases (or Asker), and run the suite of package locktest on it.
 package lease

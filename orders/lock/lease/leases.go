@@ -4,17 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Leases are the locks that a Locker holds, and the loop that renews them: what
-// all stores have in common. Who implements a Locker has one.
+// Leases are the locks that a Locker holds, and the loop that renews them. Each
+// Locker, whatever its store, has one Leases.
 type Leases struct {
-	Config // as New was given it, with the defaults
+	Config // that of New, or of one call; with the defaults
+	*shared
+}
 
+// shared is one for all Leases that differ in the Config of a call.
+type shared struct {
 	store Store
+	given Config // to New
 
 	started atomic.Bool
 	running chan struct{}   // closed when Run begins
@@ -23,7 +29,10 @@ type Leases struct {
 
 	mu   sync.Mutex
 	held map[*Lock]struct{}
-	done bool // Run has returned: nothing may be added to held
+	busy map[time.Duration]bool // the Timeouts of the locks that are being renewed
+	done bool                   // Run has returned: nothing may be added to held
+	look *time.Ticker
+	pace time.Duration // of look: a twelfth of the shortest lease
 
 	turns turns
 }
@@ -35,18 +44,24 @@ func NewLeases(store Store, cfg Config) *Leases {
 		panic(err)
 	}
 	life, end := context.WithCancel(context.Background())
-	return &Leases{
+	ls := &Leases{Config: cfg.WithDefaults(), shared: &shared{
 		store:   store,
-		Config:  cfg.WithDefaults(),
+		given:   cfg,
 		running: make(chan struct{}),
 		life:    life,
 		end:     end,
 		held:    make(map[*Lock]struct{}),
+		busy:    make(map[time.Duration]bool),
 		turns:   turns{lines: make(map[string][]chan struct{})},
-	}
+	}}
+	// Four looks per third of a lease: none is renewed much later than it should
+	// be, and one whose renewal failed is tried several times more.
+	ls.pace = ls.Lease / 12
+	ls.look = time.NewTicker(ls.pace)
+	return ls
 }
 
-// Ended is why ctx has ended: its error, and its cause where that is another.
+// Ended is why ctx has ended: its error, and its cause if that is a different error.
 func Ended(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, ctx.Err()) || errors.Is(cause, ErrStopped) {
@@ -55,8 +70,8 @@ func Ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), cause)
 }
 
-// Ready is ErrStopped after Run has returned, and Ended when ctx has: no attempt
-// should begin then.
+// Ready is nil while an attempt may begin. After Run has returned it is ErrStopped, and
+// when ctx has ended it is Ended(ctx).
 func (ls *Leases) Ready(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return Ended(ctx)
@@ -72,102 +87,87 @@ func (ls *Leases) Ready(ctx context.Context) error {
 // Stopped is closed when Run has returned.
 func (ls *Leases) Stopped() <-chan struct{} { return ls.life.Done() }
 
-// Hold begins a lease that the store has granted, for a request of Acquire or
-// TryAcquire that began at the given time. sent is when the oldest request was
-// sent that the store can have begun the lease with: not when it answered.
-//
-// It fails with ErrExpired if that is too long ago, and with ErrStopped; the
-// store still has the lock then.
-func (ls *Leases) Hold(ctx context.Context, key, token string, sent, began time.Time) (*Lock, error) {
-	now := time.Now()
-	l := &Lock{leases: ls, key: key, token: token, renewed: sent, since: now}
-	l.until = sent.Add(ls.Lease - ls.Drift)
-	if !now.Before(l.until) {
-		return nil, fmt.Errorf("answered too late: %w", ErrExpired)
-	}
-	// Waiting and holding are different things: the values of the context that
-	// waited (a trace, say) stay, its end does not.
-	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	if !ls.keep(l) {
-		l.cancel(ErrStopped)
-		return nil, ErrStopped
-	}
-	l.mu.Lock() // the timer may fire before it is assigned
-	l.timer = time.AfterFunc(time.Until(l.deadline()), l.expire)
-	l.mu.Unlock()
-	ls.Hooks.acquired(l.ctx, key, now.Sub(began))
-	return l, nil
-}
-
-// Run renews every lock at a third of its lease until ctx ends, and then loses
-// those that are left. It is one loop however many locks there are. It returns
-// nil, or an error if it has been called before.
+// Run renews every lock at a third of its lease until ctx ends. Then it loses
+// those that are left (ErrStopped). It is one loop however many locks there are. It
+// returns nil, or an error if it has been called before.
 func (ls *Leases) Run(ctx context.Context) error {
 	if ls.started.Swap(true) {
 		return errors.New("lock: Run called twice")
 	}
 	close(ls.running)
+	var renewals sync.WaitGroup
 	defer ls.stop()
-	// Four looks per third of a lease: none is renewed much later than it should
-	// be, and one whose renewal failed is tried several times more.
-	tick := time.NewTicker(ls.Lease / 12)
-	defer tick.Stop()
+	defer renewals.Wait()
+	defer ls.look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now := <-tick.C:
-			ls.Renew(ctx, now)
+		case now := <-ls.look.C:
+			renewals.Go(func() { ls.Renew(ctx, now) })
 		}
 	}
 }
 
-// batch is how many locks are renewed at once: enough to make round trips not
-// count, few enough for a slow server to answer within one Timeout.
+// batch is how many locks one renewal has at most: enough that round trips hardly
+// count, few enough that a slow server answers within one Timeout.
 const batch = 100
 
-// Renew renews every lock whose last renewal is a third of its lease ago.
+// Renew renews every lock whose last renewal is a third of its lease ago. Locks with
+// one Timeout go together: a short lease does not wait for the answer to a long one.
 func (ls *Leases) Renew(ctx context.Context, now time.Time) {
+	due := make(map[time.Duration][]*Lock)
 	ls.mu.Lock()
-	due := make([]*Lock, 0, len(ls.held))
 	for l := range ls.held {
-		if l.due(now) {
-			due = append(due, l)
+		if t := l.leases.Timeout; !ls.busy[t] && l.due(now) {
+			due[t] = append(due[t], l)
 		}
 	}
-	ls.mu.Unlock()
-	for len(due) > 0 {
-		n := min(batch, len(due))
-		ls.renew(ctx, due[:n])
-		due = due[n:]
+	for t := range due {
+		ls.busy[t] = true
 	}
+	ls.mu.Unlock()
+	var all sync.WaitGroup
+	for t, locks := range due {
+		all.Go(func() {
+			for some := range slices.Chunk(locks, batch) {
+				_ = some[0].leases.renew(ctx, some) // each lock knows
+			}
+			ls.mu.Lock()
+			defer ls.mu.Unlock()
+			delete(ls.busy, t)
+		})
+	}
+	all.Wait()
 }
 
-// renew acts on the answers. Without one a lock stays due, and stays held until
-// its deadline; one line in the log per lock and outage will do.
-func (ls *Leases) renew(run context.Context, locks []*Lock) {
+// renew renews locks, acts on the answers, and returns them. A lock without an answer
+// stays due, and stays held until its deadline. It is logged once per outage.
+func (ls *Leases) renew(run context.Context, locks []*Lock) []error {
 	ctx, cancel := context.WithTimeout(run, ls.Timeout)
 	defer cancel()
 	sent := time.Now() // before sending, as when it was acquired
 	failing, last := 0, error(nil)
-	for i, err := range ls.store.Renew(ctx, locks) {
+	errs := ls.store.Renew(ctx, locks)
+	for i, err := range errs {
 		l := locks[i]
 		switch {
 		case err == nil:
 			l.extend(sent)
-			ls.Hooks.renewed(l.ctx, l.key, nil)
+			l.leases.Hooks.renewed(l.ctx, l.key, nil)
 		case errors.Is(err, ErrExpired), errors.Is(err, ErrNotMine):
 			ls.Lose(l, err)
 		default:
 			if l.fail(err) {
 				failing, last = failing+1, err
 			}
-			ls.Hooks.renewed(l.ctx, l.key, err)
+			l.leases.Hooks.renewed(l.ctx, l.key, err)
 		}
 	}
 	if failing > 0 && run.Err() == nil {
 		ls.Logger.WarnContext(run, "lock: renewals failed", "locks", failing, "err", last)
 	}
+	return errs
 }
 
 // stop loses what is held, and refuses what comes.
@@ -191,17 +191,35 @@ func (ls *Leases) keep(l *Lock) bool {
 	defer ls.mu.Unlock()
 	if !ls.done {
 		ls.held[l] = struct{}{}
+		if pace := l.Lease() / 12; pace < ls.pace {
+			ls.pace = pace
+			ls.look.Reset(pace)
+		}
 	}
 	return !ls.done
 }
 
-// Lose ends the context of l for a reason that its holder did not choose: for the
-// store, where that hears of a loss before the next renewal would.
+// Lose ends the context of l with ErrLost and a reason. A store calls it when it hears
+// of a loss before the next renewal would.
 func (ls *Leases) Lose(l *Lock, why error) {
 	cause := fmt.Errorf("%w: %q: %w", ErrLost, l.key, why)
 	if l.end(cause) {
-		ls.Hooks.lost(l.ctx, l.key, cause)
+		l.leases.Hooks.lost(l.ctx, l.key, cause)
 	}
+}
+
+// Detach ends the context of l and leaves the lock at the store for the rest of its
+// lease: see Detach of lock.Client.
+func (ls *Leases) Detach(l *Lock) (token string, err error) {
+	l = l.orNone()
+	l.releasing.Lock()
+	defer l.releasing.Unlock()
+	if l.ctx.Err() != nil || !l.end(ErrDetached) {
+		return "", fmt.Errorf("detach %q: %w", l.key, context.Cause(l.ctx))
+	}
+	l.release = release{called: true, settled: true, err: fmt.Errorf("release %q: %w", l.key, ErrDetached)}
+	l.leases.Hooks.released(l.ctx, l.key, time.Since(l.since), l.release.err)
+	return l.token, nil
 }
 
 func (ls *Leases) forget(l *Lock) {

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 )
@@ -22,9 +23,9 @@ func TestTooLateForItsCaller(t *testing.T) {
 	m := &memory{}
 	ls := NewLeases(m, Config{})
 	ctx, cancel := context.WithCancel(t.Context())
-	l, err := ls.TryAcquire(ctx, "k", func(began time.Time) (*Lock, error) {
+	l, err := ls.TryAcquire(ctx, "k", nil, func(c *Call) (*Lock, error) {
 		cancel()
-		return ls.Hold(ctx, "k", "token", began, began)
+		return c.Hold("token", time.Now())
 	})
 	if l != nil || !errors.Is(err, context.Canceled) || m.released != 1 {
 		t.Errorf("%v, %v, given back %d times", l, err, m.released)
@@ -40,9 +41,132 @@ func TestNoLock(t *testing.T) {
 	if cause := context.Cause(none.Context()); !errors.Is(cause, ErrLost) {
 		t.Errorf("context: %v", cause)
 	}
+	if long := none.Lease(); long != 0 {
+		t.Errorf("lease: %v", long)
+	}
 	ran := false
 	err := none.Do(t.Context(), func(ctx context.Context) error { ran = true; return context.Cause(ctx) })
 	if !ran || !errors.Is(err, ErrLost) {
 		t.Errorf("work: %v", err)
+	}
+}
+
+// What a renewal says that was sent before another, and answered after it, is old.
+func TestRenewalsOutOfOrder(t *testing.T) {
+	ls := NewLeases(&memory{}, Config{Lease: time.Minute})
+	l, err := ls.TryAcquire(t.Context(), "k", nil, func(c *Call) (*Lock, error) { return c.Hold("token", time.Now()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	l.extend(now)
+	l.extend(now.Add(-time.Minute))
+	if !l.running() || !l.renewed.Equal(now) {
+		t.Errorf("lost by an old answer: good until %v", l.until)
+	}
+}
+
+// during is a store in which something happens before it answers.
+type during struct {
+	memory
+	happens func()
+}
+
+func (d *during) Renew(_ context.Context, locks []*Lock) []error {
+	d.happens()
+	return make([]error, len(locks))
+}
+
+// A lock that has ended before the store answers is not held, whatever that says.
+func TestExtendedTooLate(t *testing.T) {
+	d := &during{}
+	ls := NewLeases(d, Config{})
+	l, err := ls.TryAcquire(t.Context(), "k", nil, func(c *Call) (*Lock, error) { return c.Hold("token", time.Now()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.happens = func() { _ = l.Release(t.Context()) }
+	if err := l.Extend(t.Context()); !errors.Is(err, ErrReleased) {
+		t.Errorf("extended what was released: %v", err)
+	}
+}
+
+// A call that sets no policy where there is no line asks as the others do.
+func TestNoRetry(t *testing.T) {
+	ls := NewLeases(&memory{}, Config{Retry: Every(time.Millisecond)})
+	tried := 0
+	a := NewAsker(ls, func(c *Call) (*Lock, error) {
+		if tried++; tried < 3 {
+			return nil, ErrHeld
+		}
+		return c.Hold("token", time.Now())
+	})
+	running, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- a.Run(running) }()
+	if _, err := a.Acquire(t.Context(), "k", func(c *Config) { c.Retry = nil }); err != nil {
+		t.Error(err)
+	}
+	stop()
+	if err := <-ran; err != nil {
+		t.Error(err)
+	}
+}
+
+// hangs is a store that answers the first renewal of each lock never, and those of
+// one lock neither.
+type hangs struct {
+	memory
+	never string
+
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+func (h *hangs) Renew(ctx context.Context, locks []*Lock) []error {
+	h.mu.Lock()
+	hang := false
+	for _, l := range locks {
+		hang = hang || l.key == h.never || !h.seen[l.key]
+		h.seen[l.key] = true
+	}
+	h.mu.Unlock()
+	errs := make([]error, len(locks))
+	if hang {
+		<-ctx.Done()
+		for i := range errs {
+			errs[i] = ctx.Err()
+		}
+	}
+	return errs
+}
+
+// A short lease among long ones survives a renewal without an answer, as it does where
+// all are short: nobody waits as long for it as for theirs.
+func TestShortLeaseAmongLong(t *testing.T) {
+	ls := NewLeases(&hangs{never: "long", seen: map[string]bool{}}, Config{Lease: time.Minute})
+	running, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- ls.Run(running) }()
+	take := func(c *Call) (*Lock, error) { return c.Hold("token", time.Now()) }
+	long, err := ls.TryAcquire(t.Context(), "long", nil, take)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long.mu.Lock()
+	long.renewed = long.renewed.Add(-30 * time.Second) // due
+	long.mu.Unlock()
+	short, err := ls.TryAcquire(t.Context(), "short", []Option{func(c *Config) { c.Lease = 900 * time.Millisecond }}, take)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-short.Context().Done():
+		t.Error(context.Cause(short.Context()))
+	case <-time.After(2 * time.Second):
+	}
+	stop()
+	if err := <-ran; err != nil {
+		t.Error(err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Lock is held from TryAcquire or Acquire until its Context ends. A nil Lock is one
-// that was lost before.
+// A Lock is held from TryAcquire, Acquire or Attach until its Context ends. A nil Lock
+// counts as one that is lost: its Context has ended, and Release returns ErrExpired.
 type Lock struct {
 	leases *Leases
 	key    string
@@ -31,7 +31,7 @@ type Lock struct {
 
 // noLock is a lock that was lost before it was held: what a nil Lock stands for.
 var noLock = func() *Lock {
-	l := &Lock{}
+	l := &Lock{leases: &Leases{}}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	l.cancel(fmt.Errorf("%w: %w", ErrLost, ErrExpired))
 	return l
@@ -48,13 +48,16 @@ func (l *Lock) orNone() *Lock {
 // Key is the key of the lock, as it was given.
 func (l *Lock) Key() string { return l.orNone().key }
 
-// Token tells this holder from every other. It says nothing about order: it is
-// no fencing token.
+// Token tells this holder from every other. It says nothing about order, so it is
+// no fencing token (package fence has those).
 func (l *Lock) Token() string { return l.orNone().token }
 
-// Context is for the work that the lock protects. It ends when the lock is
-// released or lost, in the latter case before the store could give it to
-// another; context.Cause tells ErrReleased from ErrLost and its reason.
+// Lease is how long the store keeps the lock without a renewal.
+func (l *Lock) Lease() time.Duration { return l.orNone().leases.Config.Lease }
+
+// Context is for the work that the lock protects. It ends when the lock is released,
+// detached or lost. When the lock is lost, it ends before the store could give the
+// lock to another. context.Cause is ErrReleased, ErrDetached, or ErrLost with a reason.
 func (l *Lock) Context() context.Context { return l.orNone().ctx }
 
 // Do runs task with a context that ends with the lock or with ctx.
@@ -68,6 +71,23 @@ func (l *Lock) Do(ctx context.Context, task func(context.Context) error) error {
 	return nil
 }
 
+// Extend renews the lock now: it is held for one lease from now, not one lease more. It
+// is for a program without Run, or before a step that needs most of a lease. It returns
+// ErrExpired or ErrNotMine when the store says that the lock is lost, and the cause once
+// Context has ended. After any other error the lock is held as long as it was before.
+func (l *Lock) Extend(ctx context.Context) error {
+	if l.Context().Err() != nil {
+		return fmt.Errorf("extend %q: %w", l.Key(), context.Cause(l.Context()))
+	}
+	if err := l.leases.renew(ctx, []*Lock{l})[0]; err != nil {
+		return fmt.Errorf("extend %q: %w", l.key, err)
+	}
+	if l.ctx.Err() != nil { // before the answer came
+		return fmt.Errorf("extend %q: %w", l.key, context.Cause(l.ctx))
+	}
+	return nil
+}
+
 // deadline is when the context ends, unless the lock is renewed before.
 func (l *Lock) deadline() time.Time {
 	if longest := l.leases.Config.MaxHold; longest > 0 && l.since.Add(longest).Before(l.until) {
@@ -76,11 +96,12 @@ func (l *Lock) deadline() time.Time {
 	return l.until
 }
 
-// extend moves the deadline after a renewal that was sent at the given time.
+// extend moves the deadline after a renewal that was sent at the given time: never
+// back, where Run and Extend are at work at once.
 func (l *Lock) extend(sent time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended {
+	if l.ended || sent.Before(l.renewed) {
 		return
 	}
 	l.renewed, l.failure = sent, nil

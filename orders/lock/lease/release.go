@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// release is what Release remembers between calls.
+// release is what Release remembers from one call to the next.
 type release struct {
 	called  bool
 	running bool // the lease was running when Release was first called
@@ -16,13 +16,13 @@ type release struct {
 	err     error
 }
 
-// Release ends Context and gives the lock up, to whoever waits for it. It works
-// when ctx has ended, within a time of its own, and may be called any number of
-// times: the outcome stays the same.
+// Release ends Context and gives the lock up; who waits first gets it. It works even
+// when ctx has ended, and takes twice Config.Timeout at most. It may be called any
+// number of times: the outcome stays the same.
 //
-// It returns ErrExpired or ErrNotMine if the lock had been lost before, with
-// nothing changed: another may have worked beside this holder. ErrUnknown means
-// that no answer came; the call may be repeated, or the lock left to expire.
+// It returns ErrExpired or ErrNotMine if the lock had been lost before. The store is
+// unchanged then, and another holder may have worked beside this one. It returns
+// ErrUnknown if no answer came: call it again, or let the lease end.
 func (l *Lock) Release(ctx context.Context) error {
 	if l == nil {
 		return fmt.Errorf("release no lock: %w", ErrExpired)

@@ -8,19 +8,18 @@ import (
 	"flashsale/orders/lock/internal/nap"
 )
 
-// A Retry says how long to wait before the n-th retry, counted from 1, or that
-// there shall be none: Acquire returns ErrHeld then. It is a function of n
-// alone, so that calls which share one do not share a state.
+// A Retry says how long to wait before the n-th retry, counted from 1, and whether
+// there is one: if again is false, Acquire returns ErrHeld. It should depend on n
+// alone: many calls share one Retry.
 type Retry func(n int) (wait time.Duration, again bool)
 
-// Every asks again after d, for ever.
+// Every asks again after each d, without end.
 func Every(d time.Duration) Retry {
 	return func(int) (time.Duration, bool) { return d, true }
 }
 
-// Backoff doubles its wait from first up to most. Each wait is between half of
-// that and all of it, at random, so that those who lost together do not come
-// back together.
+// Backoff doubles its wait from first up to most. Each wait is shortened at random, to
+// no less than half, so that those who lost together do not come back together.
 func Backoff(first, most time.Duration) Retry {
 	return func(n int) (time.Duration, bool) {
 		d := most
@@ -31,7 +30,7 @@ func Backoff(first, most time.Duration) Retry {
 	}
 }
 
-// Limit ends r after so many retries.
+// Limit is r for so many retries, and then no more.
 func Limit(retries int, r Retry) Retry {
 	return func(n int) (time.Duration, bool) {
 		if n > retries {
@@ -41,53 +40,55 @@ func Limit(retries int, r Retry) Retry {
 	}
 }
 
-// An Asker is a Locker's part that waits by asking again, in no order.
+// An Asker is all of a Locker but Remaining, for a store without a line: it waits by
+// asking again, in no order.
 type Asker struct {
 	leases *Leases
-	try    func(ctx context.Context, key string, began time.Time) (*Lock, error)
+	try    func(*Call) (*Lock, error)
 }
 
-// NewAsker returns an Asker whose attempts are by try, by the policy Config.Retry.
-func NewAsker(leases *Leases, try func(ctx context.Context, key string, began time.Time) (*Lock, error)) *Asker {
-	return &Asker{leases, try}
-}
+// NewAsker returns an Asker that calls try for each attempt, by the policy Config.Retry,
+// which must be set.
+func NewAsker(leases *Leases, try func(*Call) (*Lock, error)) *Asker { return &Asker{leases, try} }
 
-// Run is the Locker's.
+// Run implements Locker.
 func (a *Asker) Run(ctx context.Context) error { return a.leases.Run(ctx) }
 
-// TryAcquire is the Locker's.
-func (a *Asker) TryAcquire(ctx context.Context, key string) (*Lock, error) {
-	return a.leases.TryAcquire(ctx, key, func(began time.Time) (*Lock, error) { return a.try(ctx, key, began) })
+// TryAcquire implements Locker.
+func (a *Asker) TryAcquire(ctx context.Context, key string, options ...Option) (*Lock, error) {
+	return a.leases.TryAcquire(ctx, key, options, a.try)
 }
 
-// Acquire is the Locker's.
-func (a *Asker) Acquire(ctx context.Context, key string) (*Lock, error) {
-	return a.leases.Acquire(ctx, key, func(began time.Time) (*Lock, error) {
-		return a.leases.Poll(ctx, key, func() (*Lock, error) { return a.try(ctx, key, began) })
-	})
+// Acquire implements Locker.
+func (a *Asker) Acquire(ctx context.Context, key string, options ...Option) (*Lock, error) {
+	return a.leases.Acquire(ctx, key, options, func(c *Call) (*Lock, error) { return c.Poll(a.try) })
 }
 
-// Poll calls try until it returns something else than ErrHeld, ctx ends, or the
-// policy will not have another retry: what Acquire is with Config.Retry.
-func (ls *Leases) Poll(ctx context.Context, key string, try func() (*Lock, error)) (*Lock, error) {
+// Poll is Acquire by Config.Retry: it calls try until that returns something other than
+// ErrHeld, the context ends, or the policy allows no further retry.
+func (c *Call) Poll(try func(*Call) (*Lock, error)) (*Lock, error) {
 	for n := 1; ; n++ {
-		l, err := try()
+		l, err := try(c)
 		if !errors.Is(err, ErrHeld) {
 			return l, err
 		}
 		if n == 1 {
-			ls.Waits(ctx, key)
+			c.Waits()
 		}
-		wait, again := ls.Retry(n)
+		retry := c.Retry
+		if retry == nil { // of this call, of a store that has no line
+			retry = c.given.Retry
+		}
+		wait, again := retry(n)
 		if !again {
 			return nil, err
 		}
-		waiting, stop := ls.UntilStopped(ctx)
+		waiting, stop := c.UntilStopped()
 		err = nap.For(waiting, wait)
 		stop()
 		switch {
-		case ctx.Err() != nil:
-			return nil, Ended(ctx)
+		case c.Ctx.Err() != nil:
+			return nil, Ended(c.Ctx)
 		case err != nil:
 			return nil, err
 		}

@@ -89,8 +89,8 @@ type noLock struct {
 	leases *lease.Leases
 }
 
-func (n noLock) Acquire(ctx context.Context, key string) (*lease.Lock, error) {
-	return n.leases.Hold(ctx, key, "", time.Now(), time.Now())
+func (n noLock) Acquire(ctx context.Context, key string, _ ...lease.Option) (*lease.Lock, error) {
+	return n.leases.TryAcquire(ctx, key, nil, func(c *lease.Call) (*lease.Lock, error) { return c.Hold("", time.Now()) })
 }
 
 type nothing struct{}
@@ -113,7 +113,7 @@ func outcomes(_ *testing.T, s *suite) {
 	}
 	type name struct{}
 	var l *lease.Lock
-	for _, acquire := range []func(context.Context, string) (*lease.Lock, error){a.Acquire, a.TryAcquire} {
+	for _, acquire := range []func(context.Context, string, ...lease.Option) (*lease.Lock, error){a.Acquire, a.TryAcquire} {
 		if l != nil {
 			s.must(l.Release(s.ctx))
 		}

@@ -49,6 +49,8 @@ type Store struct {
 	// TiedToConnection: the server frees the lock when the connection breaks, and
 	// its holder learns of that at the next renewal only.
 	TiedToConnection bool
+	// LeaseOfSession: no call can have a lease of its own.
+	LeaseOfSession bool
 }
 
 // soon bounds whatever a test waits for and expects to come.
@@ -79,6 +81,10 @@ var tests = []struct {
 	{"Leader", false, leader},
 	{"StopLeading", false, stopLeading},
 	{"Hooks", false, hooks},
+	{"PerCall", false, perCall},
+	{"Extend", false, extend},
+	{"Attach", false, attach},
+	{"Observe", false, observe},
 }
 
 // Parallel has more tests run at a time than there are cores: they wait more than

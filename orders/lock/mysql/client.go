@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -29,7 +30,8 @@ type Client struct {
 // can end it.
 type session struct {
 	*sql.Conn
-	id int64
+	id   int64
+	turn chan struct{} // full while somebody asks
 }
 
 var _ lease.Locker = (*Client)(nil)
@@ -40,9 +42,9 @@ var _ lease.Locker = (*Client)(nil)
 // wait_timeout is; Config.Retry is ignored. It panics on a Config that Validate
 // refuses.
 func New(db *sql.DB, cfg lease.Config) *Client {
-	cfg = cfg.WithDefaults()
-	cfg.Lease = (cfg.Lease + time.Second - 1).Truncate(time.Second)
-	c := &Client{db: db, cfg: cfg, conns: make(map[string]session)}
+	// The rest goes by the lease, and by that of a call which has its own.
+	cfg.Lease = (cfg.WithDefaults().Lease + time.Second - 1).Truncate(time.Second)
+	c := &Client{db: db, cfg: cfg.WithDefaults(), conns: make(map[string]session)}
 	c.leases = lease.NewLeases(store{c}, cfg)
 	return c
 }
@@ -51,17 +53,17 @@ func New(db *sql.DB, cfg lease.Config) *Client {
 func (c *Client) Run(ctx context.Context) error { return c.leases.Run(ctx) }
 
 // TryAcquire is the Locker's.
-func (c *Client) TryAcquire(ctx context.Context, key string) (*lease.Lock, error) {
-	return c.leases.TryAcquire(ctx, key, func(began time.Time) (*lease.Lock, error) { return c.take(ctx, key, 0, began) })
+func (c *Client) TryAcquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
+	return c.leases.TryAcquire(ctx, key, options, func(call *lease.Call) (*lease.Lock, error) { return c.take(ctx, call, 0) })
 }
 
 // Acquire is the Locker's. Processes are served by the server in the order in
 // which they asked, callers of one process in the order in which they came.
-func (c *Client) Acquire(ctx context.Context, key string) (*lease.Lock, error) {
-	return c.leases.Acquire(ctx, key, func(began time.Time) (*lease.Lock, error) {
-		waiting, cancel := c.leases.UntilStopped(ctx)
+func (c *Client) Acquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
+	return c.leases.Acquire(ctx, key, options, func(call *lease.Call) (*lease.Lock, error) {
+		waiting, cancel := call.UntilStopped()
 		defer cancel()
-		return c.take(waiting, key, forever, began)
+		return c.take(waiting, call, forever)
 	})
 }
 
@@ -70,24 +72,22 @@ const forever = 365 * 24 * time.Hour
 
 // take asks for the lock on a connection of its own, for at most so long, and
 // once without waiting before it waits.
-func (c *Client) take(ctx context.Context, key string, wait time.Duration, began time.Time) (*lease.Lock, error) {
-	s, err := c.connect(ctx)
+func (c *Client) take(ctx context.Context, call *lease.Call, wait time.Duration) (*lease.Lock, error) {
+	s, err := c.connect(ctx, call.Lease)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, lease.Ended(ctx)
 		}
 		return nil, err
 	}
-	got, err := s.getLock(ctx, key, 0, c.cfg.Timeout)
+	got, err := s.getLock(ctx, call.Key, 0, c.cfg.Timeout)
 	if err == nil && !got && wait > 0 {
-		if c.cfg.Hooks.Waiting != nil {
-			c.cfg.Hooks.Waiting(ctx, key)
-		}
-		got, err = s.getLock(ctx, key, wait, wait)
+		call.Waits()
+		got, err = s.getLock(ctx, call.Key, wait, wait)
 	}
 	switch {
 	case err == nil && got:
-		return c.hold(ctx, s, key, began)
+		return c.hold(ctx, s, call)
 	case err == nil:
 		c.end(s)
 		return nil, lease.ErrHeld
@@ -108,17 +108,17 @@ func (c *Client) take(ctx context.Context, key string, wait time.Duration, began
 // hold begins the lease. How long the answer was on its way, nobody knows: the
 // connection's silence counts from the end of the question, so one more round
 // trip begins it anew at a time that is known.
-func (c *Client) hold(ctx context.Context, s session, key string, began time.Time) (*lease.Lock, error) {
+func (c *Client) hold(ctx context.Context, s session, call *lease.Call) (*lease.Lock, error) {
 	token, sent := rand.Text(), time.Now()
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Timeout)
 	defer cancel()
-	err := s.mine(limited, key)
+	err := s.mine(limited, call.Key)
 	if err == nil {
 		c.mu.Lock()
 		c.conns[token] = s
 		c.mu.Unlock()
 		var l *lease.Lock
-		if l, err = c.leases.Hold(ctx, key, token, sent, began); err == nil {
+		if l, err = call.Hold(token, sent); err == nil {
 			// Nobody may come to release a lock that was lost.
 			context.AfterFunc(l.Context(), func() {
 				if errors.Is(context.Cause(l.Context()), lease.ErrLost) {
@@ -140,22 +140,34 @@ func (c *Client) hold(ctx context.Context, s session, key string, began time.Tim
 func (s session) getLock(ctx context.Context, key string, wait, timeout time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	var got sql.NullInt64
-	err := s.QueryRowContext(ctx, fmt.Sprintf("SELECT GET_LOCK('%s', %d)", name(key), int(wait.Seconds()))).Scan(&got)
+	got, err := s.ask(ctx, fmt.Sprintf("SELECT GET_LOCK('%s', %d)", name(key), int(wait.Seconds())))
 	return got.Int64 == 1, err
+}
+
+// ask puts one question at a time: Run, Extend and Release share the connection, and
+// the driver ends one on which a question comes before the last was answered.
+func (s session) ask(ctx context.Context, question string) (answer sql.NullInt64, err error) {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return answer, ctx.Err()
+	}
+	err = s.QueryRowContext(ctx, question).Scan(&answer)
+	return answer, err
 }
 
 // connect opens a connection that the server closes when it is silent for one
 // lease.
-func (c *Client) connect(ctx context.Context) (session, error) {
+func (c *Client) connect(ctx context.Context, lasting time.Duration) (session, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	conn, err := c.db.Conn(ctx)
 	if err != nil {
 		return session{}, fmt.Errorf("connect: %w", err)
 	}
-	s := session{Conn: conn}
-	_, err = conn.ExecContext(ctx, fmt.Sprintf("SET SESSION wait_timeout = %d", int(c.cfg.Lease.Seconds())))
+	s := session{Conn: conn, turn: make(chan struct{}, 1)}
+	_, err = conn.ExecContext(ctx, fmt.Sprintf("SET SESSION wait_timeout = %d", int(math.Ceil(lasting.Seconds()))))
 	if err == nil {
 		err = conn.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&s.id)
 	}
@@ -215,8 +227,7 @@ func (c store) Release(ctx context.Context, l *lease.Lock) (doubt bool, err erro
 	defer c.end(s)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Timeout)
 	defer cancel()
-	var released sql.NullInt64
-	err = s.QueryRowContext(ctx, fmt.Sprintf("SELECT RELEASE_LOCK('%s')", name(l.Key()))).Scan(&released)
+	released, err := s.ask(ctx, fmt.Sprintf("SELECT RELEASE_LOCK('%s')", name(l.Key())))
 	switch {
 	case err == nil && released.Int64 == 1 && released.Valid:
 		return false, nil
@@ -234,8 +245,7 @@ func (c store) Release(ctx context.Context, l *lease.Lock) (doubt bool, err erro
 
 // mine asks whether the connection still has the lock.
 func (s session) mine(ctx context.Context, key string) error {
-	var holder sql.NullInt64
-	err := s.QueryRowContext(ctx, fmt.Sprintf("SELECT IS_USED_LOCK('%s')", name(key))).Scan(&holder)
+	holder, err := s.ask(ctx, fmt.Sprintf("SELECT IS_USED_LOCK('%s')", name(key)))
 	switch {
 	case gone(err):
 		return lease.ErrExpired // and so is the lock that belonged to it

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -118,8 +119,8 @@ func verdicts(votes []error, quorum int) error {
 func keys(key, token string) []string { return []string{key, onredis.Tagged(key) + ":gone:" + token} }
 
 // vote is one master's: nil or ErrHeld; any other error is none.
-func vote(ctx context.Context, s *onredis.Store, key, token string) error {
-	taken, err := s.Asking.Eval(ctx, voteScript, keys(key, token), token, s.Config.Lease.Milliseconds())
+func vote(ctx context.Context, s *onredis.Store, key, token string, lasting time.Duration) error {
+	taken, err := s.Asking.Eval(ctx, voteScript, keys(key, token), token, lasting.Milliseconds())
 	if err == nil && taken != 0 {
 		err = lease.ErrHeld
 	}
@@ -143,7 +144,7 @@ func (ms *masters) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	ms.askAll(func(n int, s *onredis.Store) error {
 		for i, l := range locks {
 			if errs[i] == nil && errors.Is(answers[n][i], lease.ErrExpired) {
-				_ = vote(ctx, s, l.Key(), l.Token()) // the next renewal tries again
+				_ = vote(ctx, s, l.Key(), l.Token(), l.Lease()) // the next renewal tries again
 			}
 		}
 		return nil

@@ -69,16 +69,17 @@ func (r *Client) Run(ctx context.Context) error {
 	return r.Asker.Run(ctx)
 }
 
-func (r *Client) attempt(ctx context.Context, key string, began time.Time) (*lease.Lock, error) {
+func (r *Client) attempt(c *lease.Call) (*lease.Lock, error) {
+	ctx, key := c.Ctx, c.Key
 	if err := onredis.CheckKey(key); err != nil {
 		return nil, err
 	}
 	token, sent := rand.Text(), time.Now()
-	votes := r.masters.ask(ctx, func(ctx context.Context, s *onredis.Store) error { return vote(ctx, s, key, token) })
+	votes := r.masters.ask(ctx, func(ctx context.Context, s *onredis.Store) error { return vote(ctx, s, key, token, c.Lease) })
 	err := verdicts(votes, r.masters.quorum())
 	if err == nil {
 		var l *lease.Lock
-		if l, err = r.leases.Hold(ctx, key, token, sent, began); err == nil {
+		if l, err = c.Hold(token, sent); err == nil {
 			return l, nil
 		}
 	}

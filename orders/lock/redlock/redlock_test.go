@@ -115,7 +115,7 @@ func TestVoteAfterTheRelease(t *testing.T) {
 	}
 	_ = a.masters.late.Wait(ctx)
 	for _, s := range a.masters.all {
-		if err := vote(ctx, s, "lock:{sku}", "token"); !errors.Is(err, lease.ErrHeld) {
+		if err := vote(ctx, s, "lock:{sku}", "token", time.Hour); !errors.Is(err, lease.ErrHeld) {
 			t.Errorf("%v, want ErrHeld", err)
 		}
 	}

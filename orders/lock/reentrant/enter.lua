@@ -15,5 +15,7 @@ if owner and owner ~= ARGV[2] then
   return math.max(1, redis.call('PTTL', KEYS[1]))
 end
 redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'entry:' .. ARGV[1], 1)
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
+if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[3]) then -- another entry's lease may be longer
+  redis.call('PEXPIRE', KEYS[1], ARGV[3])
+end
 return 0

@@ -13,5 +13,7 @@ end
 if redis.call('HEXISTS', KEYS[1], 'entry:' .. ARGV[1]) == 0 then
   return -1
 end
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
+if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then -- another entry's lease may be longer
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+end
 return 1

@@ -58,15 +58,16 @@ func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration
 	return c.entries.Remaining(ctx, keys...)
 }
 
-func (c *Client) attempt(ctx context.Context, key string, began time.Time) (*lease.Lock, error) {
+func (c *Client) attempt(call *lease.Call) (*lease.Lock, error) {
+	ctx, key := call.Ctx, call.Key
 	es, entry, sent := c.entries, rand.Text(), time.Now()
-	left, err := es.Asking.Eval(ctx, es.enter, []string{key}, entry, c.owner, es.Config.Lease.Milliseconds())
+	left, err := es.Asking.Eval(ctx, es.enter, []string{key}, entry, c.owner, call.Lease.Milliseconds())
 	if err == nil && left != 0 {
 		return nil, lease.ErrHeld
 	}
 	if err == nil {
 		var l *lease.Lock
-		if l, err = c.leases.Hold(ctx, key, entry, sent, began); err == nil {
+		if l, err = call.Hold(entry, sent); err == nil {
 			return l, nil
 		}
 	}
@@ -83,7 +84,7 @@ type entries struct {
 func (es *entries) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	errs := make([]error, len(locks))
 	for i, l := range locks {
-		n, err := es.reenter.Run(ctx, es.RDB, []string{l.Key()}, l.Token(), es.Config.Lease.Milliseconds()).Int64()
+		n, err := es.reenter.Run(ctx, es.RDB, []string{l.Key()}, l.Token(), l.Lease().Milliseconds()).Int64()
 		if err == nil {
 			err = onredis.Verdict(n)
 		}

@@ -60,6 +60,24 @@ func TestEnterTwice(t *testing.T) {
 	})
 }
 
+// A short lease, entered under a long one, does not end that.
+func TestShorterLeaseInside(t *testing.T) {
+	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {
+		ctx, addr := t.Context(), address(t, r)
+		ann, _ := owner(t, addr, "ann")
+		outer, err := ann.TryAcquire(ctx, "lock:{sku}")
+		must(t, err)
+		inner, err := ann.TryAcquire(ctx, "lock:{sku}", func(c *lease.Config) { c.Lease = 30 * time.Second })
+		must(t, err)
+		must(t, inner.Extend(ctx))
+		must(t, inner.Release(ctx))
+		if left, err := ann.Remaining(ctx, "lock:{sku}"); err != nil || left[0] < 40*time.Second {
+			t.Errorf("a lease of a minute ends in %v, %v", left, err)
+		}
+		must(t, outer.Release(ctx))
+	})
+}
+
 // An entering whose answer is lost, and which go-redis sends again, is one.
 func TestLostReply(t *testing.T) {
 	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {

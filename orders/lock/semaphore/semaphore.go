@@ -63,17 +63,17 @@ func New(rdb redis.UniversalClient, places int, cfg lease.Config) *Client {
 func (c *Client) Run(ctx context.Context) error { return c.leases.Run(ctx) }
 
 // TryAcquire is the Locker's. A place that somebody waits for is not free.
-func (c *Client) TryAcquire(ctx context.Context, key string) (*lease.Lock, error) {
-	return c.leases.TryAcquire(ctx, key, func(began time.Time) (*lease.Lock, error) {
-		return c.attempt(ctx, key, rand.Text(), 0, began)
+func (c *Client) TryAcquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
+	return c.leases.TryAcquire(ctx, key, options, func(call *lease.Call) (*lease.Lock, error) {
+		return c.attempt(call, rand.Text(), 0)
 	})
 }
 
 // Acquire is the Locker's.
-func (c *Client) Acquire(ctx context.Context, key string) (*lease.Lock, error) {
-	return c.leases.Acquire(ctx, key, func(began time.Time) (*lease.Lock, error) {
+func (c *Client) Acquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
+	return c.leases.Acquire(ctx, key, options, func(call *lease.Call) (*lease.Lock, error) {
 		token := rand.Text()
-		l, err := c.leases.Poll(ctx, key, func() (*lease.Lock, error) { return c.attempt(ctx, key, token, 1, began) })
+		l, err := call.Poll(func(*lease.Call) (*lease.Lock, error) { return c.attempt(call, token, 1) })
 		if err != nil {
 			_, _ = c.store.erase(ctx, key, token) // or its place in line ends after a lease
 		}
@@ -82,18 +82,19 @@ func (c *Client) Acquire(ctx context.Context, key string) (*lease.Lock, error) {
 }
 
 // attempt asks for a place, in line or not.
-func (c *Client) attempt(ctx context.Context, key, token string, inLine int, began time.Time) (*lease.Lock, error) {
+func (c *Client) attempt(call *lease.Call, token string, inLine int) (*lease.Lock, error) {
+	ctx, key := call.Ctx, call.Key
 	if err := onredis.CheckKey(key); err != nil {
 		return nil, err
 	}
 	s, sent := c.store, time.Now()
-	none, err := s.Asking.Eval(ctx, take, keysOf(key), token, s.places, s.Config.Lease.Milliseconds(), inLine)
+	none, err := s.Asking.Eval(ctx, take, keysOf(key), token, s.places, call.Lease.Milliseconds(), inLine)
 	if err == nil && none != 0 {
 		return nil, lease.ErrHeld
 	}
 	if err == nil {
 		var l *lease.Lock
-		if l, err = c.leases.Hold(ctx, key, token, sent, began); err == nil {
+		if l, err = call.Hold(token, sent); err == nil {
 			return l, nil
 		}
 	}
@@ -144,7 +145,7 @@ type store struct {
 func (s *store) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	errs := make([]error, len(locks))
 	for i, l := range locks {
-		n, err := s.Asking.Eval(ctx, renew, keysOf(l.Key()), l.Token(), s.places, s.Config.Lease.Milliseconds())
+		n, err := s.Asking.Eval(ctx, renew, keysOf(l.Key()), l.Token(), s.places, l.Lease().Milliseconds())
 		if err == nil {
 			err = onredis.Verdict(n)
 		}

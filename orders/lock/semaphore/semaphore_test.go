@@ -107,7 +107,7 @@ func TestLine(t *testing.T) {
 			held = append(held, l)
 		}
 		const dead = "dead"
-		_, err := c.attempt(ctx, "{pool}", dead, 1, time.Now())
+		_, err := c.attempt(&lease.Call{Leases: c.leases, Ctx: ctx, Key: "{pool}"}, dead, 1)
 		if !errors.Is(err, lease.ErrHeld) {
 			t.Fatal(err)
 		}

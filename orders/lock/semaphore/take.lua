@@ -11,13 +11,15 @@
 local token, lease = ARGV[1], tonumber(ARGV[3])
 local free = ARGV[2] - redis.call('ZCARD', KEYS[1])
 if not redis.call('ZSCORE', KEYS[1], token) then -- else the answer to that was lost
-  for _, other in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
-    if other == token or free <= 0 then
+  local ahead = 0 -- who waits and is alive; of a long line no more is read than decides
+  while free > 0 do
+    local other = redis.call('ZRANGE', KEYS[2], ahead, ahead)[1]
+    if not other or other == token then
       break
     end
     local deadline = redis.call('HGET', KEYS[3], other)
     if deadline and deadline + 0 >= now then
-      free = free - 1
+      free, ahead = free - 1, ahead + 1
     else
       leave_line(other)
     end

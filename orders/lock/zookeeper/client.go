@@ -37,7 +37,8 @@ var _ lease.Locker = (*Client)(nil)
 // that it makes longer only means that a dead holder blocks the others for
 // longer; one that it makes shorter is refused by all calls.
 //
-// Config.Retry is ignored. New panics on a Config that Validate refuses.
+// Config.Retry is ignored, and no call can have a Lease of its own: it is the session's.
+// New panics on a Config that Validate refuses.
 func New(servers []string, cfg lease.Config) (*Client, error) {
 	c := &Client{cfg: cfg.WithDefaults(), trash: make(map[node]struct{})}
 	c.leases = lease.NewLeases(store{c}, cfg)
@@ -66,17 +67,17 @@ func (c *Client) Run(ctx context.Context) error {
 }
 
 // TryAcquire is the Locker's.
-func (c *Client) TryAcquire(ctx context.Context, key string) (*lease.Lock, error) {
-	return c.leases.TryAcquire(ctx, key, func(began time.Time) (*lease.Lock, error) { return c.take(ctx, key, began, false) })
+func (c *Client) TryAcquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
+	return c.leases.TryAcquire(ctx, key, options, func(call *lease.Call) (*lease.Lock, error) { return c.take(ctx, call, false) })
 }
 
 // Acquire is the Locker's. Processes are served in the order in which they
 // asked, callers of one process in the order in which they came.
-func (c *Client) Acquire(ctx context.Context, key string) (*lease.Lock, error) {
-	return c.leases.Acquire(ctx, key, func(began time.Time) (*lease.Lock, error) {
-		waiting, cancel := c.leases.UntilStopped(ctx)
+func (c *Client) Acquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
+	return c.leases.Acquire(ctx, key, options, func(call *lease.Call) (*lease.Lock, error) {
+		waiting, cancel := call.UntilStopped()
 		defer cancel()
-		return c.take(waiting, key, began, true)
+		return c.take(waiting, call, true)
 	})
 }
 

@@ -66,7 +66,8 @@ func wantServer(t testing.TB) {
 func TestConformance(t *testing.T) {
 	wantServer(t)
 	locktest.Run(t, locktest.Store{
-		Servers: []string{server.Addr()},
+		Servers:        []string{server.Addr()},
+		LeaseOfSession: true,
 		New: func(t testing.TB, servers []string, cfg lease.Config) lease.Locker {
 			return start(t, servers[0], cfg)
 		},

@@ -33,9 +33,12 @@ func number(name string) string {
 var acl = zk.WorldACL(zk.PermAll)
 
 // take enters the line, and waits in it if it may.
-func (c *Client) take(ctx context.Context, key string, began time.Time, wait bool) (*lease.Lock, error) {
-	mine := node{folder(key), rand.Text()}
-	l, err := c.stand(ctx, key, mine, began, wait)
+func (c *Client) take(ctx context.Context, call *lease.Call, wait bool) (*lease.Lock, error) {
+	if call.Lease != c.cfg.Lease {
+		return nil, fmt.Errorf("zookeeper: a lease of %v, want the session's %v", call.Lease, c.cfg.Lease)
+	}
+	mine := node{folder(call.Key), rand.Text()}
+	l, err := c.stand(ctx, call, mine, wait)
 	if err == nil {
 		return l, nil
 	}
@@ -56,7 +59,7 @@ func (c *Client) take(ctx context.Context, key string, began time.Time, wait boo
 }
 
 // stand is the recipe.
-func (c *Client) stand(ctx context.Context, key string, mine node, began time.Time, wait bool) (*lease.Lock, error) {
+func (c *Client) stand(ctx context.Context, call *lease.Call, mine node, wait bool) (*lease.Lock, error) {
 	if err := c.enter(ctx, mine); err != nil {
 		return nil, err
 	}
@@ -77,12 +80,12 @@ func (c *Client) stand(ctx context.Context, key string, mine node, began time.Ti
 			}
 			continue
 		case place == 0:
-			return c.hold(ctx, key, mine.folder+"/"+line[0], sent, began)
+			return c.hold(call, mine.folder+"/"+line[0], sent)
 		case !wait:
 			return nil, lease.ErrHeld
 		}
-		if first && c.cfg.Hooks.Waiting != nil {
-			c.cfg.Hooks.Waiting(ctx, key)
+		if first {
+			call.Waits()
 		}
 		if err := c.watch(ctx, mine.folder+"/"+line[place-1]); err != nil {
 			return nil, err
@@ -92,14 +95,14 @@ func (c *Client) stand(ctx context.Context, key string, mine node, began time.Ti
 
 // hold begins the lease. A lock that is lost while the session goes on leaves a
 // node, which nobody may come to release.
-func (c *Client) hold(ctx context.Context, key, nodePath string, sent, began time.Time) (*lease.Lock, error) {
-	l, err := c.leases.Hold(ctx, key, nodePath, sent, began)
+func (c *Client) hold(call *lease.Call, nodePath string, sent time.Time) (*lease.Lock, error) {
+	l, err := call.Hold(nodePath, sent)
 	if err != nil {
 		return nil, err
 	}
 	context.AfterFunc(l.Context(), func() {
 		if errors.Is(context.Cause(l.Context()), lease.ErrLost) {
-			c.throw(node{folder(key), name(nodePath)})
+			c.throw(node{folder(call.Key), name(nodePath)})
 		}
 	})
 	return l, nil

@@ -14,7 +14,7 @@
 -- ARGV[3]  1 if PUBLISH can tell who hears, else 0
 -- ARGV[4]  the caller's channel, '' for one who does not wait
 -- ARGV[5]  how often this caller has asked; comes back with the message
--- ARGV[6]  ms after which a waiter that was not heard of is taken for dead
+-- ARGV[6]  the caller's note, '' for none
 --
 -- Returns   0  held by the caller, for one lease from now
 --           n  above 0: held by another token for n more ms
@@ -25,21 +25,21 @@
 -- lock takes hardly any, and who empties a queue needs one.
 if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then -- the usual case: three commands
   redis.call('DEL', KEYS[1])
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  redis.call('SET', KEYS[1], value_of(ARGV[1], ARGV[6]), 'PX', ARGV[2])
   return 0
 end
 local holder = redis.call('GET', KEYS[1])
-if holder == ARGV[1] then
+if is_of(ARGV[1], holder) then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
   return 0
 end
 if ARGV[4] ~= '' then
-  join_line(KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[6]), ARGV[2] .. ' ' .. ARGV[5] .. ' ' .. ARGV[4])
+  join_line(KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[2]), ARGV[2] .. ' ' .. ARGV[5] .. ' ' .. ARGV[4] .. ' ' .. ARGV[6])
 end
 if not holder then
   local new = hand_over(KEYS[1], KEYS[2], KEYS[3], ARGV[3])
   if not new then -- only dead ones were in line
-    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+    redis.call('SET', KEYS[1], value_of(ARGV[1], ARGV[6]), 'PX', ARGV[2])
   end
   if not new or new == ARGV[1] then
     return 0

@@ -1,16 +1,11 @@
 -- What acquire.lua and release.lua share: the line of those who wait. It is
--- sent before each of them, as part of one script.
+-- sent before each of them, after value.lua, as part of one script.
 --
 -- The line is a sorted set of tokens in order of arrival, with a hash of what
--- is known of each: "deadline lease ask channel". A waiter says from time to
+-- is known of each: "deadline lease ask channel note". A waiter says from time to
 -- time that it is still there; one that has not until its deadline, by this
 -- server's clock, is taken for dead. A clock that jumps can cost waiters their
 -- place, never the lock its holder.
-
-local function clock_ms()
-  local t = redis.call('TIME')
-  return t[1] * 1000 + math.floor(t[2] / 1000)
-end
 
 local function leave_line(line, waiters, token)
   redis.call('ZREM', line, token)
@@ -47,17 +42,17 @@ local function hand_over(lock, line, waiters, reach)
       break
     end
     local entry = redis.call('HGET', waiters, token) or ''
-    local deadline, lease, ask, channel = string.match(entry, '^(%d+) (%d+) (%d+) (.+)$')
+    local deadline, lease, ask, channel, note = string.match(entry, '^(%d+) (%d+) (%d+) (%S+) (.*)$')
     if not deadline or tonumber(deadline) < now then
       leave_line(line, waiters, token)
     else
       local heard = redis.call('PUBLISH', channel, token .. ' ' .. ask)
       if heard > 0 or reach == '0' then
         leave_line(line, waiters, token)
-        redis.call('SET', lock, token, 'PX', lease)
+        redis.call('SET', lock, value_of(token, note), 'PX', lease)
         return token
       end
-      unheard = unheard or { token = token, lease = lease }
+      unheard = unheard or { token = token, lease = lease, note = note }
       place = place + 1
     end
   end
@@ -65,6 +60,6 @@ local function hand_over(lock, line, waiters, reach)
     return false
   end
   leave_line(line, waiters, unheard.token)
-  redis.call('SET', lock, unheard.token, 'PX', unheard.lease)
+  redis.call('SET', lock, value_of(unheard.token, unheard.note), 'PX', unheard.lease)
   return unheard.token
 end

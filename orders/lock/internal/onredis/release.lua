@@ -15,7 +15,7 @@
 --           0  no such key: the lease has ended
 --          -1  another token holds the lock, which stays as it is
 local holder = redis.call('GET', KEYS[1])
-if holder ~= ARGV[1] then
+if not is_of(ARGV[1], holder) then
   leave_line(KEYS[2], KEYS[3], ARGV[1])
   return holder and -1 or 0
 end

@@ -33,7 +33,7 @@ func (s *Store) pipeline(ctx context.Context, command, script string, locks []*l
 	// The error of the whole is that of its first command, and each has its own.
 	_, _ = s.RDB.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, l := range locks {
-			replies[i] = newEval(ctx, command, script, []string{l.Key()}, []any{l.Token(), s.Config.Lease.Milliseconds()})
+			replies[i] = newEval(ctx, command, script, []string{l.Key()}, []any{l.Token(), l.Lease().Milliseconds()})
 			_ = p.Process(ctx, replies[i])
 		}
 		return nil

@@ -14,7 +14,7 @@ local holder = redis.call('GET', KEYS[1])
 if not holder then
   return 0
 end
-if holder ~= ARGV[1] then
+if not is_of(ARGV[1], holder) then
   return -1
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])

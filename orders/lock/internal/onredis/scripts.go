@@ -10,14 +10,21 @@ import (
 )
 
 var (
+	//go:embed value.lua
+	ValueSource string
 	//go:embed hand_over.lua
-	HandOverSource string
+	handOverSource string
 	//go:embed acquire.lua
 	AcquireSource string
 	//go:embed renew.lua
-	RenewSource string
+	renewSource string
 	//go:embed release.lua
 	ReleaseSource string
+	//go:embed attach.lua
+	attachSource string
+
+	// HandOverSource comes before AcquireSource and ReleaseSource.
+	HandOverSource = ValueSource + handOverSource
 )
 
 // A Script keeps its source, because where go-redis can't recover from a server
@@ -37,20 +44,22 @@ func unknownScript(err error) bool {
 	return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT")
 }
 
-// Scripts are the steps that happen on the server. They are a field of Store so that a test can put a broken one in and see that it is noticed.
+// Scripts are the steps that happen on the server. They are a field of Store so that
+// a test can put a broken one in and see that it is noticed.
 type Scripts struct {
-	Acquire, Renew, Release Script
+	Acquire, Renew, Release, Attach Script
 }
 
 func NewScripts() Scripts {
 	return Scripts{
 		Acquire: NewScript(HandOverSource + AcquireSource),
-		Renew:   NewScript(RenewSource),
+		Renew:   NewScript(ValueSource + renewSource),
 		Release: NewScript(HandOverSource + ReleaseSource),
+		Attach:  NewScript(ValueSource + attachSource),
 	}
 }
 
-// Verdict translates what renew.lua and release.lua return.
+// Verdict translates what renew.lua, release.lua and attach.lua return.
 func Verdict(reply int64) error {
 	switch reply {
 	case 1:

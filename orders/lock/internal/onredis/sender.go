@@ -10,10 +10,6 @@ import (
 	"flashsale/inventory/coalesce"
 )
 
-// AtOnce is how many calls of a Sender are under way at most: while Redis is at
-// work on some, the next are collected.
-const AtOnce = 8
-
 // Batch is how many calls share a pipeline at most, so that it is answered within
 // the time of one.
 const Batch = 100
@@ -38,12 +34,13 @@ type command struct {
 
 func newSender(rdb redis.UniversalClient, timeout time.Duration, once bool) *Sender {
 	s := &Sender{rdb: rdb, Timeout: timeout, Once: once}
-	inFlight := AtOnce
-	if !alone(rdb) {
-		inFlight = math.MaxInt
+	inFlight, batch := math.MaxInt, 1
+	if one, is := rdb.(single); is {
+		// Half of its connections: the more are under way, the less a slow way costs.
+		inFlight, batch = max(one.Options().PoolSize/2, 1), Batch
 	}
 	s.Group = coalesce.New(coalesce.Options[command, int64]{
-		Call: s.call, Batch: Batch, InFlight: inFlight, MaxWait: timeout, Self: true,
+		Call: s.call, Batch: batch, InFlight: inFlight, MaxWait: timeout, Self: true,
 	})
 	return s
 }

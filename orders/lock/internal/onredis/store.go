@@ -4,7 +4,10 @@ package onredis
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -26,12 +29,12 @@ type Store struct {
 // New returns a Store on rdb.
 func New(rdb redis.UniversalClient, cfg lease.Config) *Store {
 	s := &Store{RDB: rdb, Config: cfg.WithDefaults(), Scripts: NewScripts(), Reach: "0"}
-	if alone(rdb) {
+	if _, one := rdb.(single); one {
 		s.Reach = "1"
 	}
 	s.Asking, s.Erasing = newSender(rdb, s.Config.Timeout, false), newSender(rdb, s.Config.Timeout, true)
 	switch rdb.(type) {
-	case interface{ Options() *redis.Options }, interface{ Options() *redis.ClusterOptions }, *redis.Ring:
+	case single, interface{ Options() *redis.ClusterOptions }, *redis.Ring:
 	default:
 		s.Config.Logger.Warn("lock: a Redis client of an unknown kind: calls of the same moment are not sent together",
 			"type", fmt.Sprintf("%T", rdb), "known", "*redis.Client and *redis.ClusterClient, also embedded")
@@ -39,17 +42,41 @@ func New(rdb redis.UniversalClient, cfg lease.Config) *Store {
 	return s
 }
 
-// alone tells the client of one server, also where a program has embedded it in its
-// own, from that of a cluster.
-func alone(rdb redis.UniversalClient) bool {
-	_, one := rdb.(interface{ Options() *redis.Options })
-	return one
-}
+// single is the client of one server, also where a program has embedded it in its own.
+type single interface{ Options() *redis.Options }
 
 // Question asks for the lock and returns what acquire.lua does.
-func (s *Store) Question(ctx context.Context, key, token, channel string, n int) (int64, error) {
-	lease := s.Config.Lease.Milliseconds()
-	return s.Asking.Eval(ctx, s.Scripts.Acquire, Keys(key), token, lease, s.Reach, channel, n, lease)
+func (s *Store) Question(c *lease.Call, token, channel string, n int) (int64, error) {
+	return s.Asking.Eval(c.Ctx, s.Scripts.Acquire, Keys(c.Key), token, c.Lease.Milliseconds(), s.Reach, channel, n, c.Note)
+}
+
+// Attach gives the lock of an old token to a new one, and returns as attach.lua.
+func (s *Store) Attach(c *lease.Call, old, token string) error {
+	n, err := s.Asking.Eval(c.Ctx, s.Scripts.Attach, []string{c.Key}, old, token, c.Lease.Milliseconds(), c.Note)
+	if err != nil {
+		return err
+	}
+	return Verdict(n)
+}
+
+// Observe is a Client's.
+func (s *Store) Observe(ctx context.Context, key string) (h lease.Holder, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Config.Timeout)
+	defer cancel()
+	value, err := s.RDB.Get(ctx, key).Result()
+	if errors.Is(err, redis.Nil) {
+		return h, nil
+	}
+	if err != nil {
+		return h, fmt.Errorf("observe %q: %w", key, err)
+	}
+	_, value, _ = strings.Cut(value, " ")
+	since, note, _ := strings.Cut(value, " ")
+	h.Held = true
+	if ms, err := strconv.ParseInt(since, 10, 64); err == nil {
+		h.Since, h.Note = time.UnixMilli(ms), note
+	}
+	return h, nil
 }
 
 // Remaining is a Locker's, in one round trip.

@@ -66,7 +66,7 @@ func TestInventedPayments(t *testing.T) {
 func TestBuyersLimitCountsPaymentsAndCancellations(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		n := start(t, s, func(c *Config) { c.LimitBuyer = limit(t, "1/h:3") })
+		n := start(t, s, func(c *Config) { c.LimitBuyer = parseLimit(t, "1/h:3") })
 		n.put("S", 100, 2, 900)
 		for _, last := range []string{"/pay", "/cancel"} {
 			buyer := n.token("buyer-of-"+last[1:], false)

@@ -26,7 +26,7 @@ func TestWhoseWordForAnAddressCounts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			n := start(t, servertest.Open(t, servers.KindEmbedded), func(cfg *Config) {
 				cfg.TrustedProxies = c.trusted
-				cfg.LimitIP = limit(t, "1/m:3")
+				cfg.LimitIP = parseLimit(t, "1/m:3")
 			})
 			limited := 0
 			for i := range 6 {

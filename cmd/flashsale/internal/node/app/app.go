@@ -19,6 +19,9 @@ import (
 	"flashsale/orders/shop"
 	"flashsale/orders/store"
 	"flashsale/ratelimit"
+	"flashsale/ratelimit/admission"
+	"flashsale/ratelimit/httplimit"
+	"flashsale/ratelimit/limit"
 )
 
 // An App is one node.
@@ -95,10 +98,10 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 		onBatch, onCommit = both(onBatch, t.batch), both(onCommit, t.commit)
 	}
 	a.gate = inventory.New(a.rdb, inventory.Config{QueueLimit: cfg.QueueLimit, OnBatch: onBatch})
-	limiter := ratelimit.New(a.rdb, ratelimit.Config{OnDecision: onDecision})
+	control := admission.New(ratelimit.New(a.rdb, ratelimit.Config{}), onDecision)
 	service := shop.Config{
 		Store: a.store, Gate: a.gate, Redis: a.rdb, Node: cfg.Node, Wait: cfg.Wait, MaxQuantity: cfg.MaxQuantity,
-		Limiter: limits{limiter.With(cfg.rules(web.RoutePlace)), limiter.With(cfg.rules(web.RoutePay)), cfg.LimitBuyer, cfg.LimitIP, cfg.LimitSKU},
+		Limiter: limits{control.With(cfg.rules(web.RoutePlace)), control.With(cfg.rules(web.RoutePay)), cfg.LimitBuyer, cfg.LimitIP, cfg.LimitSKU},
 		Keeper: controller.Config{
 			Lease: cfg.Lease, ReconcileEvery: cfg.ReconcileEvery, ReconcileHoldsEvery: cfg.ReconcileHoldsEvery,
 		},
@@ -121,7 +124,7 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	})
 	a.web, err = web.New(web.Config{
 		Service: a.service, Verifier: a.verifier, LimitIP: cfg.LimitIP,
-		LimitPay: limiter.With(cfg.rules(web.RoutePay)), LimitRead: limiter.With(cfg.rules(web.RouteRead)),
+		LimitPay: control.With(cfg.rules(web.RoutePay)), LimitRead: control.With(cfg.rules(web.RouteRead)),
 		TrustedProxies: cfg.TrustedProxies, Registry: registry, Metrics: cfg.MetricsAddr == "", NoMetrics: cfg.NoMetrics,
 		Live: a.live, Demo: cfg.Demo, PayScope: cfg.PayScope,
 		Checks: []web.Check{
@@ -144,17 +147,19 @@ func both[T any](first, second func(T)) func(T) {
 // limits asks the limiter what orders wants to know: one call for all buckets.
 // Placing, paying and cancelling take from the same bucket of a buyer.
 type limits struct {
-	place, pay     *ratelimit.Limiter
-	buyer, ip, sku ratelimit.Limit
+	place, pay     *admission.Control
+	buyer, ip, sku limit.Limit
 }
 
 func (l limits) Allow(ctx context.Context, buyer, ip, sku string) error {
+	ofBuyer := ratelimit.Bucket{Name: "buyer", ID: buyer, Limit: l.buyer}
 	if sku == "" { // the web has asked for the address
-		_, err := l.pay.Admit(ctx, 1, ratelimit.Buyer(buyer, l.buyer))
+		_, err := l.pay.Admit(ctx, 1, ofBuyer)
 		return err
 	}
-	buckets := append([]ratelimit.Bucket{ratelimit.Buyer(buyer, l.buyer)}, ratelimit.Address(ip, l.ip)...)
-	_, err := l.place.Admit(ctx, 1, append(buckets, ratelimit.SKU(sku, l.sku))...)
+	ofSKU := ratelimit.Bucket{Name: "sku", ID: sku, Limit: l.sku}
+	buckets := append([]ratelimit.Bucket{ofBuyer}, httplimit.Address(ip, l.ip)...)
+	_, err := l.place.Admit(ctx, 1, append(buckets, ofSKU)...)
 	return err
 }
 

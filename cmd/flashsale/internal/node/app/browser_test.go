@@ -201,7 +201,7 @@ func TestInTheBrowserOfAShop(t *testing.T) {
 	s := servertest.Open(t, servers.KindEmbedded)
 	n := start(t, s, func(c *Config) {
 		often("one")(c)
-		c.Wait, c.LimitBuyer = time.Nanosecond, limit(t, "1/h:10") // every order is answered 202, and followed
+		c.Wait, c.LimitBuyer = time.Nanosecond, parseLimit(t, "1/h:10") // every order is answered 202, and followed
 	})
 	front := newFront(t, n.URL())
 	n.put("S", 3, 2, 900)

@@ -20,7 +20,8 @@ import (
 
 	"flashsale/cmd/flashsale/internal/node/auth"
 	"flashsale/cmd/flashsale/internal/node/web"
-	"flashsale/ratelimit"
+	"flashsale/ratelimit/admission"
+	"flashsale/ratelimit/limit"
 )
 
 // Config of an App. The fields with a help text are the flags of serve, with their
@@ -73,9 +74,9 @@ type Config struct {
 
 // Limits are the limiter's.
 type Limits struct {
-	LimitBuyer ratelimit.Limit `default:"5/s:10" placeholder:"RATE:BURST" help:"Rate at which a buyer may place, pay and cancel: tokens per ms, s, m or h, and the burst. off: no limit. Default ${default}."`
-	LimitIP    ratelimit.Limit `name:"limit-ip" default:"50/s:100" placeholder:"RATE:BURST" help:"Request rate of an address (IPv6: of a /64; a /48 has ten times as much). off: no limit. Default ${default}."`
-	LimitSKU   ratelimit.Limit `name:"limit-sku" default:"off" placeholder:"RATE:BURST" help:"Rate of orders for one SKU. Default ${default}."`
+	LimitBuyer limit.Limit `default:"5/s:10" placeholder:"RATE:BURST" help:"Rate at which a buyer may place, pay and cancel: tokens per ms, s, m or h, and the burst. off: no limit. Default ${default}."`
+	LimitIP    limit.Limit `name:"limit-ip" default:"50/s:100" placeholder:"RATE:BURST" help:"Request rate of an address (IPv6: of a /64; a /48 has ten times as much). off: no limit. Default ${default}."`
+	LimitSKU   limit.Limit `name:"limit-sku" default:"off" placeholder:"RATE:BURST" help:"Rate of orders for one SKU. Default ${default}."`
 
 	LimitWhenRedisDown Policies `default:"place=local,pay=open,read=local" placeholder:"ROUTE=POLICY,..." help:"What the limiter does on a route while Redis is down: open allows all, closed answers 503, local counts on each node alone. Routes: place, pay (with cancel), read. Default ${default}."`
 	LimitShadow        []string `placeholder:"ROUTE" help:"Routes whose limits are counted in /metrics but not enforced. Default: none."`
@@ -83,14 +84,14 @@ type Limits struct {
 
 // Policies are what becomes of a route's requests while Redis is away: defaultAway
 // for routes that are not named.
-type Policies map[string]ratelimit.Policy
+type Policies map[string]admission.Policy
 
 // UnmarshalText reads ROUTE=POLICY,...
 func (a *Policies) UnmarshalText(text []byte) error {
 	*a = Policies{}
 	for part := range strings.SplitSeq(string(text), ",") {
 		route, name, _ := strings.Cut(part, "=")
-		var policy ratelimit.Policy
+		var policy admission.Policy
 		if err := policy.UnmarshalText([]byte(name)); err != nil {
 			return fmt.Errorf("%q is not ROUTE=POLICY: %w", part, err)
 		}
@@ -110,17 +111,17 @@ var Vars = kong.Vars{
 
 // defaultAway keeps nobody from paying because Redis is away, and nodes from
 // being flooded.
-var defaultAway = map[string]ratelimit.Policy{
-	web.RoutePlace: ratelimit.Local, web.RoutePay: ratelimit.Open, web.RouteRead: ratelimit.Local,
+var defaultAway = map[string]admission.Policy{
+	web.RoutePlace: admission.Local, web.RoutePay: admission.Open, web.RouteRead: admission.Local,
 }
 
 // rules are the limiter's on a route.
-func (c Config) rules(route string) ratelimit.Rules {
+func (c Config) rules(route string) admission.Rules {
 	away, given := c.LimitWhenRedisDown[route]
 	if !given {
 		away = defaultAway[route]
 	}
-	return ratelimit.Rules{Route: route, WhenAway: away, Shadow: slices.Contains(c.LimitShadow, route)}
+	return admission.Rules{Route: route, WhenAway: away, Shadow: slices.Contains(c.LimitShadow, route)}
 }
 
 // tokens are what verifies them.
@@ -138,9 +139,9 @@ func (c Config) withDefaults() Config {
 		panic(err) // of the tags above
 	}
 	c.Limits = limits
-	for _, limit := range []*ratelimit.Limit{&c.LimitBuyer, &c.LimitIP, &c.LimitSKU} {
-		if *limit == (ratelimit.Limit{}) {
-			*limit = ratelimit.Off
+	for _, l := range []*limit.Limit{&c.LimitBuyer, &c.LimitIP, &c.LimitSKU} {
+		if *l == (limit.Limit{}) {
+			*l = limit.Off
 		}
 	}
 	c.Node = cmp.Or(c.Node, uuid.NewString())

@@ -147,7 +147,7 @@ func TestSlowBody(t *testing.T) {
 func TestRateLimited(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) {
-		c.LimitBuyer = limit(t, "1/m:2")
+		c.LimitBuyer = parseLimit(t, "1/m:2")
 	})
 	n.put("S", 10, 9, 900)
 	n.order("S", "ann").is(201)

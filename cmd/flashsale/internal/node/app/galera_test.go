@@ -18,6 +18,7 @@ import (
 // galera starts two masters of one cluster and returns their DSNs.
 func galera(t *testing.T) (one, two string) {
 	t.Helper()
+	servertest.OpenSQL(t, servers.KindReal) // skips where real servers are not wanted
 	const library = "/usr/lib/galera/libgalera_smm.so"
 	if _, err := os.Stat(library); err != nil {
 		t.Skip("needs Galera (apt-get install galera-4): ", err)

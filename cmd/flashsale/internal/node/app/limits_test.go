@@ -8,7 +8,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
-	"flashsale/ratelimit"
+	"flashsale/ratelimit/admission"
 )
 
 // orderFrom and readFrom are requests of one address behind a trusted proxy.
@@ -25,11 +25,11 @@ func (n *node) readFrom(ip string) answer {
 func TestLimitsWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		for _, policy := range []ratelimit.Policy{ratelimit.Open, ratelimit.Closed, ratelimit.Local} {
-			t.Run(policy.String(), func(t *testing.T) {
+		for _, policy := range []admission.Policy{admission.Open, admission.Closed, admission.Local} {
+			t.Run(string(policy), func(t *testing.T) {
 				n := start(t, s, func(c *Config) {
-					c.LimitIP = limit(t, "1/h:3")
-					c.LimitWhenRedisDown = map[string]ratelimit.Policy{"place": policy, "pay": policy, "read": policy}
+					c.LimitIP = parseLimit(t, "1/h:3")
+					c.LimitWhenRedisDown = map[string]admission.Policy{"place": policy, "pay": policy, "read": policy}
 				})
 				n.put("S", 100, 10, 900)
 				redis := redisOf(s)
@@ -42,8 +42,8 @@ func TestLimitsWhileRedisIsAway(t *testing.T) {
 				for range 5 {
 					heard = append(heard, n.readFrom(ip).status)
 				}
-				want := map[ratelimit.Policy]string{
-					ratelimit.Open: "[200 200 200 200 200]", ratelimit.Closed: "[503 503 503 503 503]", ratelimit.Local: "[200 200 200 429 429]",
+				want := map[admission.Policy]string{
+					admission.Open: "[200 200 200 200 200]", admission.Closed: "[503 503 503 503 503]", admission.Local: "[200 200 200 429 429]",
 				}[policy]
 				if got := fmt.Sprint(heard); got != want {
 					t.Errorf("reading: %v, want %v", got, want)
@@ -51,28 +51,28 @@ func TestLimitsWhileRedisIsAway(t *testing.T) {
 				cancel := n.send("POST", "/v1/orders/01900000-0000-7000-8000-000000000000/cancel", n.token("ann", false), "", "X-Forwarded-For: "+ip)
 				order := n.orderFrom(ip, n.token("ann", false))
 				switch policy {
-				case ratelimit.Open:
+				case admission.Open:
 					if cancel.status == 429 || order.status == 429 {
 						t.Errorf("cancelling: %d, placing: %d %s", cancel.status, order.status, order.body)
 					}
-				case ratelimit.Closed:
+				case admission.Closed:
 					cancel.is(503)
 					if order.is(503, "unavailable").header.Get("Retry-After") == "" {
 						t.Errorf("placing: %v", order.header)
 					}
-				case ratelimit.Local:
+				case admission.Local:
 					cancel.is(429)
 					wait := order.is(429, "rate_limited").header.Get("Retry-After")
 					if wait == "" || wait == "0" || order.header.Get("RateLimit-Policy") == "" {
 						t.Errorf("placing: %v", order.header)
 					}
 				}
-				counted(t, n, map[ratelimit.Policy][]string{
-					ratelimit.Open: {`outcome="failed_open",route="read",shadow="false"} 5`, `outcome="failed_open",route="pay",shadow="false"} 1`,
+				counted(t, n, map[admission.Policy][]string{
+					admission.Open: {`outcome="failed_open",route="read",shadow="false"} 5`, `outcome="failed_open",route="pay",shadow="false"} 1`,
 						`outcome="failed_open",route="place",shadow="false"} 1`},
-					ratelimit.Closed: {`outcome="failed_closed",route="read",shadow="false"} 5`, `outcome="failed_closed",route="pay",shadow="false"} 1`,
+					admission.Closed: {`outcome="failed_closed",route="read",shadow="false"} 5`, `outcome="failed_closed",route="pay",shadow="false"} 1`,
 						`outcome="failed_closed",route="place",shadow="false"} 1`},
-					ratelimit.Local: {`outcome="local_allowed",route="read",shadow="false"} 3`, `bucket="ip",outcome="local_denied",route="read",shadow="false"} 2`,
+					admission.Local: {`outcome="local_allowed",route="read",shadow="false"} 3`, `bucket="ip",outcome="local_denied",route="read",shadow="false"} 2`,
 						`bucket="ip",outcome="local_denied",route="pay",shadow="false"} 1`},
 				}[policy]...)
 				must(t, redis.Restart(t.Context()))
@@ -90,7 +90,7 @@ func TestLimitsInTheShadow(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		n := start(t, s, func(c *Config) {
-			c.LimitIP = limit(t, "1/h:1")
+			c.LimitIP = parseLimit(t, "1/h:1")
 			c.LimitShadow = []string{"place", "read"}
 		})
 		n.put("S", 100, 10, 900)

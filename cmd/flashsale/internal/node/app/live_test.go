@@ -205,7 +205,7 @@ func TestWatch(t *testing.T) {
 // Who may not watch, and what it answers.
 func TestWatchRefused(t *testing.T) {
 	t.Parallel()
-	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitIP = limit(t, "1/m:5") })
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitIP = parseLimit(t, "1/m:5") })
 	n.put("S", 3, 2, 900)
 	for _, c := range []struct {
 		name, path, token string

@@ -77,6 +77,7 @@ func (l *syncLog) count(what string) int {
 // The database goes: each loop that needs it says so once, is counted, and says
 // when it works again.
 func TestLoopsDoNotFailInSilence(t *testing.T) {
+	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
 	via, w := servertest.SQLVia(t, s)
 	var log syncLog

@@ -20,7 +20,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
-	"flashsale/ratelimit"
+	"flashsale/ratelimit/limit"
 )
 
 func TestMain(m *testing.M) {
@@ -271,9 +271,9 @@ func (n *node) audited(sku string, texts ...string) {
 
 var eventually = servertest.Eventually
 
-func limit(t testing.TB, text string) ratelimit.Limit {
+func parseLimit(t testing.TB, text string) limit.Limit {
 	t.Helper()
-	l, err := ratelimit.ParseLimit(text)
+	l, err := limit.Parse(text)
 	must(t, err)
 	return l
 }

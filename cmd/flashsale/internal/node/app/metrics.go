@@ -13,7 +13,7 @@ import (
 	"flashsale/orders/keeper"
 	"flashsale/orders/shop"
 	"flashsale/orders/store"
-	"flashsale/ratelimit"
+	"flashsale/ratelimit/admission"
 )
 
 // metrics of what goes on behind the requests. No label grows with buyers,
@@ -42,7 +42,7 @@ func newMetrics(r *prometheus.Registry) *metrics {
 			Name: "flashsale_reserve_script_failures_total", Help: "Reserve script calls that failed.",
 		}),
 		commitSize:    histogram("flashsale_keeper_commit_orders", "Orders that a keeper committed at once.", sizes),
-		commitSeconds: histogram("flashsale_keeper_commit_duration_seconds", "Time of such a commit, which may wait for and share a transaction of other SKUs.", seconds),
+		commitSeconds: histogram("flashsale_keeper_commit_duration_seconds", "Time of a keeper's commit, which may wait for and share a transaction of other SKUs.", seconds),
 		lag: histogram("flashsale_keeper_lag_seconds", "Time from an order's reservation to its being durable.",
 			prometheus.ExponentialBuckets(0.001, 2.5, 12)), // 1 ms to 24 s
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -92,7 +92,7 @@ func (m *metrics) commit(c *keeper.Commit) {
 	}
 }
 
-func (m *metrics) decision(d ratelimit.Decision) {
+func (m *metrics) decision(d admission.Decision) {
 	m.decisions.WithLabelValues(d.Route, d.Bucket, string(d.Outcome), strconv.FormatBool(d.Shadow)).Inc()
 }
 
@@ -110,7 +110,7 @@ func (m *metrics) watch(r *prometheus.Registry, s *shop.Service, st *store.Store
 		read func() int64
 	}{
 		"flashsale_keeper_orders_total":         {"Orders that this node's keepers committed.", c.Drained.Load},
-		"flashsale_keeper_shared_commits_total": {"Commits that held orders of several SKUs.", c.Together.Load},
+		"flashsale_keeper_shared_commits_total": {"Commits with orders of several SKUs.", c.Together.Load},
 		"flashsale_keeper_released_units_total": {"Units that this node's keepers released to the gate.", c.Released.Load},
 		"flashsale_keeper_rebuilds_total":       {"Gates built from the database.", c.Rebuilt.Load},
 		"flashsale_keeper_comparisons_total":    {"Comparisons of a gate with the database.", c.Compared.Load},
@@ -147,11 +147,11 @@ func (m *metrics) watch(r *prometheus.Registry, s *shop.Service, st *store.Store
 	gauge("flashsale_keeper_skus", "SKUs this node keeps.", func() float64 { return float64(s.Keepers().Stats().Kept) })
 	gauge("flashsale_queue_orders", "Orders queued for the SKUs this node keeps.", func() float64 { return float64(s.Keepers().Stats().Queued) })
 	gauge("flashsale_queue_orders_max", "Orders in the longest queue of a SKU this node keeps.", func() float64 { return float64(s.Keepers().Stats().Longest) })
-	gauge("flashsale_queue_limit", "Orders that one queue may hold (--queue-limit).", func() float64 { return float64(queueLimit) })
+	gauge("flashsale_queue_limit", "Maximum orders in one queue (--queue-limit).", func() float64 { return float64(queueLimit) })
 	gauge("flashsale_queue_oldest_age_seconds", "Age of the oldest queued order of a SKU this node keeps.", func() float64 { return s.Keepers().Stats().Oldest.Seconds() })
 	gauge("flashsale_drift_skus", "SKUs this node keeps whose gate differed from the database when last compared.",
 		func() float64 { return float64(s.Keepers().Stats().Drifting) })
-	gauge("flashsale_drift_units", "Units by which these gates differed.",
+	gauge("flashsale_drift_units", "Units by which the gates of those SKUs differed from the database.",
 		func() float64 { return float64(s.Keepers().Stats().Drift) })
 
 	gauge("flashsale_redis_connections", "Connections to Redis in the pool.", func() float64 { return float64(rdb.PoolStats().TotalConns) })

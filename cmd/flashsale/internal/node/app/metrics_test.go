@@ -17,7 +17,7 @@ import (
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/orders/keeper"
-	"flashsale/ratelimit"
+	"flashsale/ratelimit/admission"
 )
 
 // The metrics of a node that has sold: named as Prometheus wants it, not one
@@ -25,7 +25,7 @@ import (
 // alerts and the dashboard look at.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitBuyer = limit(t, "1/h:3") })
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitBuyer = parseLimit(t, "1/h:3") })
 	n.sellAll("first", "ann")
 	n.send("GET", "/metrics", "", "") // which is counted, too
 	text := n.send("GET", "/metrics", "", "").body + "\n"
@@ -111,7 +111,7 @@ func BenchmarkMetrics(b *testing.B) {
 	seconds := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "lag", Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12)})
 	b.ReportAllocs()
 	for i := range b.N {
-		m.decision(ratelimit.Decision{Route: "place", Outcome: ratelimit.Allowed})
+		m.decision(admission.Decision{Route: "place", Outcome: admission.Allowed})
 		seconds.Observe(0.003)
 		if i%share == 0 {
 			m.batch(inventory.Batch{Requests: share, Took: time.Millisecond})

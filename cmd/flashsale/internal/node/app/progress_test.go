@@ -149,6 +149,7 @@ func commitsOfOrders() func(sent []byte) bool {
 // group commit. The SKUs are sold elsewhere, the node goes on with its others
 // and takes them back, and it still stops within a lease.
 func TestSilentCommit(t *testing.T) {
+	t.Parallel()
 	for n := 1; n <= 2; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			s := servertest.Open(t, servers.KindReal)

@@ -46,7 +46,7 @@ func (n *node) many(count int) (skus []string) {
 // caller's in it.
 func TestSalesAreMadeOnceASecond(t *testing.T) {
 	s := servertest.Open(t, servers.KindReal)
-	n := start(t, s, func(c *Config) { c.LimitIP = limit(t, "100000/s:100000") })
+	n := start(t, s, func(c *Config) { c.LimitIP = parseLimit(t, "100000/s:100000") })
 	const sales, asks = 20, 1000
 	n.many(sales)
 	for _, path := range []string{"/v1/sales", "/v1/sales/S7"} {
@@ -78,7 +78,7 @@ func TestSalesAreMadeOnceASecond(t *testing.T) {
 // look or none, not one at each gate.
 func TestAnUnknownOrderAsksFewGates(t *testing.T) {
 	s := servertest.Open(t, servers.KindReal)
-	n := start(t, s, func(c *Config) { c.LimitIP = limit(t, "1000/s:1000") })
+	n := start(t, s, func(c *Config) { c.LimitIP = parseLimit(t, "1000/s:1000") })
 	n.many(20)
 	ann := n.token("ann", false)
 	before := asked(t, s, "hget")
@@ -102,6 +102,7 @@ func skuHash(sku string) uint32 {
 // An order on its way is found by its id alone, also where two SKUs have the same
 // hash.
 func TestAnOrderOnItsWayIsFoundByItsID(t *testing.T) {
+	t.Parallel()
 	s, w := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
 	n := start(t, s, nil)
 	twin := ""

@@ -106,7 +106,7 @@ func TestDemoTokens(t *testing.T) {
 func TestPayScope(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		n := start(t, s, func(c *Config) { c.PayScope, c.LimitIP = "payments", limit(t, "1/h:6") })
+		n := start(t, s, func(c *Config) { c.PayScope, c.LimitIP = "payments", parseLimit(t, "1/h:6") })
 		n.put("S", 10, 9, 900)
 		ann, psp := n.token("ann", false), signed(t, secret, map[string]any{"sub": "psp", "scope": "mail payments"})
 		where := n.order("S", "ann").is(201).where()
@@ -138,7 +138,7 @@ func TestPayScope(t *testing.T) {
 // A whole IPv6 site counts, not each of its 65,536 networks by itself alone.
 func TestAnIPv6SiteIsLimited(t *testing.T) {
 	t.Parallel()
-	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitIP = limit(t, "1/h:2") })
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitIP = parseLimit(t, "1/h:2") })
 	ask := func(ip string) int { return n.send("GET", "/v1/sales", "", "", "X-Forwarded-For: "+ip).status }
 	if got := []int{ask("2001:db8:7::1"), ask("2001:db8:7::2"), ask("2001:db8:7::3")}; got[1] != 200 || got[2] != 429 {
 		t.Errorf("one network: %v", got)

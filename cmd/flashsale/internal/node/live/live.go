@@ -15,7 +15,7 @@ import (
 
 	"flashsale/orders/shop"
 	"flashsale/orders/store"
-	"flashsale/ratelimit"
+	"flashsale/ratelimit/limit"
 )
 
 // Config of a Live. Those with a default need not be given.
@@ -31,7 +31,7 @@ type Config struct {
 	// operators, who have places of their own. Default 1,000 and 100.
 	Watchers, Operators int
 	// PerAddress has as its burst how many may watch from one address. Default 20.
-	PerAddress ratelimit.Limit
+	PerAddress limit.Limit
 	// Life is how long somebody may watch before they have to come back: a place
 	// is nobody's for good. Each stream's is up to a quarter shorter, so that not
 	// all come back at once. Default 10 minutes.
@@ -68,7 +68,7 @@ type Live struct {
 func New(cfg Config) *Live {
 	cfg.Watchers, cfg.Operators = cmp.Or(cfg.Watchers, 1000), cmp.Or(cfg.Operators, 100)
 	cfg.Life, cfg.Every = cmp.Or(cfg.Life, 10*time.Minute), cmp.Or(cfg.Every, time.Second)
-	places, _ := ratelimit.NewLimit(20, 10*time.Minute, 20)
+	places, _ := limit.New(20, 10*time.Minute, 20)
 	cfg.PerAddress = cmp.Or(cfg.PerAddress, places)
 	return &Live{cfg: cfg, started: time.Now(), topics: map[string]*topic{}, addresses: map[string]int{}}
 }

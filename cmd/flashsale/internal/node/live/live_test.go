@@ -2,22 +2,22 @@ package live
 
 import (
 	"errors"
+	"flashsale/ratelimit/admission"
+	"flashsale/ratelimit/limit"
 	"math"
 	"testing"
 	"time"
-
-	"flashsale/ratelimit"
 )
 
 // Only so many may watch, from one address and in all, and who leaves makes room.
 // Operators have places of their own.
 func TestMostWatchers(t *testing.T) {
-	two, err := ratelimit.NewLimit(2, time.Minute, 2)
+	two, err := limit.New(2, time.Minute, 2)
 	noError(t, err)
 	l := New(Config{Watchers: 3, PerAddress: two, Operators: 1})
 	watch := func(address string, operator bool) (*Watcher, string) {
 		w, err := l.Watch("S", address, operator)
-		var limited *ratelimit.LimitedError
+		var limited *admission.LimitedError
 		switch {
 		case errors.As(err, &limited) && limited.Result.Limit.Burst() == 2 && limited.Result.RetryAfter > 0:
 			return nil, "address"

@@ -9,6 +9,7 @@ import (
 
 	"flashsale/orders"
 	"flashsale/ratelimit"
+	"flashsale/ratelimit/admission"
 )
 
 // A topic is a sale that somebody watches.
@@ -30,7 +31,7 @@ type Watcher struct {
 
 // Watch begins to watch a sale, as an operator or as anybody at an address.
 // Leave must be called in the end. Errors: ErrFull, ErrEnded, and
-// *ratelimit.LimitedError for an address that has all its places.
+// *admission.LimitedError for an address that has all its places.
 func (l *Live) Watch(sku, address string, operator bool) (*Watcher, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,7 +41,7 @@ func (l *Live) Watch(sku, address string, operator bool) (*Watcher, error) {
 	case operator && l.operators >= l.cfg.Operators, !operator && l.watching >= l.cfg.Watchers:
 		return nil, ErrFull
 	case !operator && int64(l.addresses[address]) >= l.cfg.PerAddress.Burst():
-		return nil, &ratelimit.LimitedError{Result: ratelimit.Result{Bucket: "live", Limit: l.cfg.PerAddress, RetryAfter: 10 * time.Second}}
+		return nil, &admission.LimitedError{Result: ratelimit.Result{Bucket: "live", Limit: l.cfg.PerAddress, RetryAfter: 10 * time.Second}}
 	}
 	w := &Watcher{live: l, sku: sku, address: address, operator: operator, next: make(chan []byte, 1)}
 	l.take(w, 1)

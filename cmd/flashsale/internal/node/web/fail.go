@@ -12,7 +12,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"flashsale/orders"
-	"flashsale/ratelimit"
+	"flashsale/ratelimit/admission"
+	"flashsale/ratelimit/httplimit"
 )
 
 // rendered are the problems of the table, written once: refusing is the hot
@@ -48,7 +49,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 		return
 	}
 	var invalid *orders.InvalidError
-	var limited *ratelimit.LimitedError
+	var limited *admission.LimitedError
 	switch {
 	case errors.As(err, &invalid):
 		p := newProblem(http.StatusBadRequest, "invalid_request", "The request is malformed.")
@@ -58,7 +59,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 		s.write(c, p)
 		return
 	case errors.As(err, &limited):
-		ratelimit.SetHeaders(c.Writer.Header(), limited.Result)
+		httplimit.SetHeaders(c.Writer.Header(), limited.Result)
 		s.write(c, newProblem(http.StatusTooManyRequests, "rate_limited", "Too many requests. Retry-After says when to come back."))
 		return
 	}

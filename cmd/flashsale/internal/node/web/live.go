@@ -2,12 +2,11 @@ package web
 
 import (
 	"context"
+	"flashsale/ratelimit/httplimit"
 	"net/http"
 	"time"
 
 	"github.com/gin-gonic/gin"
-
-	"flashsale/ratelimit"
 )
 
 // document serves a page that may do what its policy says and nothing else.
@@ -51,7 +50,7 @@ func (s *Server) watch(c *gin.Context) error {
 	if _, err := s.cfg.Service.Sale(asking, sku); err != nil {
 		return err
 	}
-	w, err := s.cfg.Live.Watch(sku, ratelimit.Network(c.ClientIP()), admin)
+	w, err := s.cfg.Live.Watch(sku, httplimit.Network(c.ClientIP()), admin)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ var (
 
 // The failure contract on one screen: the first row whose error is in the
 // chain decides. Two errors carry more and are handled where they are written:
-// *orders.InvalidError its fields (400 invalid_request), *ratelimit.LimitedError
+// *orders.InvalidError its fields (400 invalid_request), *admission.LimitedError
 // its headers (429 rate_limited). Whatever is in no row is a store that failed:
 // 503 unavailable.
 var failures = []struct {

@@ -16,16 +16,19 @@ import (
 	"flashsale/orders/httpapi"
 	"flashsale/orders/shop"
 	"flashsale/ratelimit"
+	"flashsale/ratelimit/admission"
 	"flashsale/ratelimit/ginlimit"
+	"flashsale/ratelimit/httplimit"
+	"flashsale/ratelimit/limit"
 )
 
 // Config of a Server. All but the limits and Tracer are required.
 type Config struct {
 	Service        *shop.Service
 	Verifier       *auth.Verifier
-	LimitPay       *ratelimit.Limiter // of RoutePay
-	LimitRead      *ratelimit.Limiter // of RouteRead
-	LimitIP        ratelimit.Limit    // on both
+	LimitPay       *admission.Control // of RoutePay
+	LimitRead      *admission.Control // of RouteRead
+	LimitIP        limit.Limit        // on both
 	TrustedProxies []string           // whose X-Forwarded-For counts: addresses or CIDRs
 	Checks         []Check            // what /readyz asks
 	Registry       *prometheus.Registry
@@ -101,7 +104,7 @@ func (s *Server) routes() {
 	v1.Use(s.mustBeReady)
 	bounded := s.bounded // all but the placing of an order, which has bounds of its own
 	address := func(c *gin.Context) (int, []ratelimit.Bucket) {
-		return 1, ratelimit.Address(c.ClientIP(), s.cfg.LimitIP)
+		return 1, httplimit.Address(c.ClientIP(), s.cfg.LimitIP)
 	}
 	reads := ginlimit.Middleware(s.cfg.LimitRead, address, s.fail)
 	pays := ginlimit.Middleware(s.cfg.LimitPay, address, s.fail)

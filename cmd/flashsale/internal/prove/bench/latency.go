@@ -10,67 +10,117 @@ import (
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 
+	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/client"
 	"flashsale/loadtest/report"
+	"flashsale/loadtest/servers"
 )
 
 var latency = benchmark{
 	name:  "latency",
-	about: "p99 at a fixed rate: 5,000 orders/s against a gin echo, 10,000 refusals/s against gin hello",
+	about: "p99 of orders at normal load, against an echo and a bare transaction; their CPU time, against a variant's",
 	rows: []Row{
-		{Item: "6a", Name: "p99 of 201s at 5,000/s / gin echo", Unit: "ms", Target: atMost(10)},
-		{Item: "6b", Name: "p99 of refusals at 10,000/s / gin hello", Unit: "ms", Target: Target{Bound: 2.5}},
+		{Item: "6a", Name: "p99 of 201s, 200/s, 1 sale / yardstick", Unit: "ms", Target: calm},
+		{Item: "6b", Name: "p99 of 201s, 200/s, 12 sales / yardstick", Unit: "ms", Target: calm},
+		{Item: "6c", Name: "p99 of 201s, 1,000/s, 1 sale / yardstick", Unit: "ms", Target: calm},
+		{Item: "6d", Name: "p99 of 201s, 1,000/s, 12 sales / yardstick", Unit: "ms", Target: calm},
+		{Item: "6e", Name: "p99 of 201s, 2,000/s, 1 sale / yardstick", Unit: "ms", Target: calm},
+		{Item: "6f", Name: "p99 of 201s, 2,000/s, 12 sales / yardstick", Unit: "ms", Target: calm},
+		{Item: "6g", Name: "CPU time of an order, 1,000/s / conditional-update", Unit: "µs", Target: Target{Bound: 1}, ofCPU: true},
 	},
 	run: runLatency,
 }
 
-// quietEcho is the echo's p99 from which on the machine is too busy for 6a to
-// be judged.
-const quietEcho = 3 // ms
+// calm is an order that takes three requests and two transactions at most.
+var calm = Target{Bound: 1}
 
 func runLatency(ctx context.Context, l *bench, rows []Row) error {
 	ours, hello, err := l.besideHello(ctx)
 	if err != nil {
 		return err
 	}
-	onHello := func(path string, rate int) measure {
-		return func(ctx context.Context) (sample, error) {
-			s, _, err := l.paced(ctx, "http://"+hello.Addr()+path, l.next("sale"), rate, http.StatusOK, meter{hello.Pid()})
-			return s, err
-		}
-	}
-	if err := l.contest(ctx, rows[:1], ours.ordering(5000), onHello("/v1/echo", 5000)); err != nil {
-		return err
-	}
-	if rows[0].Counterpart >= quietEcho && !*rows[0].Met {
-		rows[0].Met = nil
-		rows[0].Note = fmt.Sprintf("not judged: the echo's own p99 is not below %d ms: the machine is too busy to judge", quietEcho)
-	}
-
-	gone, err := ours.sellOut(ctx)
+	theirs, err := l.start(ctx, "", lab.NodeConfig{Strategy: "conditional-update"})
 	if err != nil {
 		return err
 	}
-	refusing := func(ctx context.Context) (sample, error) {
-		s, _, err := l.paced(ctx, ours.URL()+"/v1/orders", gone, 10_000, http.StatusConflict, ours.meter)
-		return s, err
+	const connections = 32
+	bare, err := l.openStore(ctx, connections)
+	if err != nil {
+		return err
 	}
-	return l.contest(ctx, rows[1:], refusing, onHello("/v1/orders", 10_000))
+	bare.db.SetMaxOpenConns(connections)
+	bare.db.SetMaxIdleConns(connections)
+	i := 0
+	for _, rate := range []int{200, 1000, 2000} {
+		for _, sales := range []int{1, 12} {
+			sides := []measure{ours.ordering(rate, sales), l.echoing(hello, rate), bare.inserting(rate)}
+			if err := l.warm(ctx, sides...); err != nil {
+				return err
+			}
+			samples, err := l.alternate(ctx, "ms", sides...)
+			if err != nil {
+				return err
+			}
+			rows[i].fill(samples[0], yardstick(samples[1], samples[2]))
+			i++
+		}
+	}
+	return l.contest(ctx, rows[i:], ours.ordering(1000, 1), theirs.ordering(1000, 1))
 }
 
-// ordering places orders at a fixed rate in a new sale, and checks that each
-// 201 is a row. Its figure is the p99 in milliseconds.
-func (n *node) ordering(rate int) measure {
+// yardstick is three echoes and two bare transactions.
+func yardstick(echoes, transactions []sample) []sample {
+	sum := make([]sample, len(echoes))
+	for i := range sum {
+		sum[i].value = 3*echoes[i].value + 2*transactions[i].value
+		sum[i].note = fmt.Sprintf("yardstick: three times the p99 of a gin echo, %s ms, and two times that of a bare durable transaction, %s ms",
+			report.Figure(echoes[i].value), report.Figure(transactions[i].value))
+	}
+	return sum
+}
+
+// echoing has the plain server answer with what it was sent.
+func (l *bench) echoing(hello *servers.Process, rate int) measure {
 	return func(ctx context.Context) (sample, error) {
-		sale := n.l.next("sale")
-		if err := n.openSale(ctx, sale, 1, plenty); err != nil {
-			return sample{}, err
-		}
-		s, sent, err := n.l.paced(ctx, n.URL()+"/v1/orders", sale, rate, http.StatusCreated, n.meter)
+		s, _, err := l.paced(ctx, nil, "http://"+hello.Addr()+"/v1/echo", []string{l.next("sale")}, rate, http.StatusOK, meter{hello.Pid()})
+		return s, err
+	}
+}
+
+// inserting has each request be a transaction that inserts an order, without a server
+// between.
+func (d *database) inserting(rate int) measure {
+	return func(ctx context.Context) (sample, error) {
+		sku, err := d.newSale(ctx)
 		if err != nil {
 			return sample{}, err
 		}
-		rows, err := n.settle(ctx, sale, 1)
+		transaction := transport(func(r *http.Request) (*http.Response, error) {
+			_, err := d.db.ExecContext(r.Context(), insertInto(1), orderRow(sku, int(d.l.orders.Add(1)), time.Now())...)
+			return &http.Response{StatusCode: http.StatusCreated, Body: http.NoBody, Request: r}, err
+		})
+		s, _, err := d.l.paced(ctx, &http.Client{Transport: transaction}, "http://mysql", []string{sku}, rate, http.StatusCreated, d.meter())
+		return s, err
+	}
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+// ordering places orders at a fixed rate in new sales, and checks that each 201 is a
+// row. Its figure is the p99 in milliseconds.
+func (n *node) ordering(rate, sales int) measure {
+	return func(ctx context.Context) (sample, error) {
+		sale := n.l.next("sale")
+		if err := n.openSale(ctx, sale, sales, plenty); err != nil {
+			return sample{}, err
+		}
+		s, sent, err := n.l.paced(ctx, nil, n.URL()+"/v1/orders", skusOf(sale, sales), rate, http.StatusCreated, n.meter)
+		if err != nil {
+			return sample{}, err
+		}
+		rows, err := n.settle(ctx, sale, sales)
 		if err == nil && (rows < sent.good || rows > sent.all) {
 			err = fmt.Errorf("%w: %d orders were accepted of %d, %d are in the database", errCounts, sent.good, sent.all, rows)
 		}
@@ -81,20 +131,25 @@ func (n *node) ordering(rate int) measure {
 // answers are how many came, and how many of them with the wanted status.
 type answers struct{ all, good int64 }
 
-// paced sends orders at a fixed rate, whether or not answers return. It returns
-// the p99 of all answers in milliseconds, with the time that a request waits for
+// paced sends orders at a fixed rate, of one SKU after the other, whether or not
+// answers return; through conns where that is not nil. It returns the p99 of all answers in milliseconds, with the time that a request waits for
 // a connection. At least nine in ten answers must have the wanted status.
-func (l *bench) paced(ctx context.Context, url, sale string, rate, want int, cpu meter) (s sample, n answers, err error) {
-	conns := client.NewHTTP(l.cfg.Connections, 10*time.Second)
+func (l *bench) paced(ctx context.Context, conns *http.Client, url string, skus []string, rate, want int, cpu meter) (s sample, n answers, err error) {
+	if conns == nil {
+		conns = client.NewHTTP(l.cfg.Connections, 10*time.Second)
+	}
 	defer conns.CloseIdleConnections()
 	attacker := vegeta.NewAttacker(vegeta.Client(conns), vegeta.Workers(64), vegeta.MaxWorkers(uint64(4*l.cfg.Connections)))
 	defer context.AfterFunc(ctx, func() { attacker.Stop() })()
 
-	shop, key := client.New("", sale+"-000", conns), l.next("key")
+	key, shops := l.next("key"), make([]client.Client, len(skus))
+	for i, sku := range skus {
+		shops[i] = client.New("", sku, conns)
+	}
 	var count atomic.Uint64
 	target := func(t *vegeta.Target) error {
 		n := count.Add(1)
-		shop.Target(t, client.Buyer{Token: l.crowd.tokens[n%crowdSize]}, fmt.Sprintf("%s-%d", key, n), 1)
+		shops[n%uint64(len(shops))].Target(t, client.Buyer{Token: l.crowd.tokens[n%crowdSize]}, fmt.Sprintf("%s-%d", key, n), 1)
 		t.URL = url
 		return nil
 	}

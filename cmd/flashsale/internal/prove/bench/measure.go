@@ -176,7 +176,7 @@ func (r *Row) fill(ours, theirs []sample) {
 		r.Counterpart, r.Ratio, r.CounterpartCPU = medianOf(theirs, value), median(ratios), medianCPU(theirs)
 	}
 	for _, s := range slices.Concat(ours, theirs) {
-		if s.note != "" {
+		if s.note != "" && r.Note == "" {
 			r.Note = s.note
 		}
 	}

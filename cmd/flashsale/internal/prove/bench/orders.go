@@ -169,15 +169,11 @@ func (n *node) rows(ctx context.Context, sale string) (rows int64, err error) {
 
 // settle waits until nothing of the sale is on its way, and returns its rows.
 func (n *node) settle(ctx context.Context, sale string, skus int) (rows int64, err error) {
-	names := make([]string, skus)
-	for i := range names {
-		names[i] = fmt.Sprintf("%s-%03d", sale, i)
-	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute) // a long queue takes its time
 	defer cancel()
 	last := int64(-1)
 	err = lab.Poll(ctx, 50*time.Millisecond, func() (bool, error) {
-		summaries, err := n.gate.Summaries(ctx, names...)
+		summaries, err := n.gate.Summaries(ctx, skusOf(sale, skus)...)
 		if err != nil || slices.ContainsFunc(summaries, func(g inventory.Summary) bool { return g.Queued > 0 }) {
 			return false, err
 		}
@@ -205,4 +201,12 @@ func (l *bench) greeting(hello *servers.Process, header string) measure {
 		}
 		return sample{value: r.perSecond(r.requests), cpu: stop(float64(r.requests))}, nil
 	}
+}
+
+// skusOf are the names of a sale's SKUs.
+func skusOf(sale string, skus int) (names []string) {
+	for i := range skus {
+		names = append(names, fmt.Sprintf("%s-%03d", sale, i))
+	}
+	return names
 }

@@ -59,7 +59,7 @@ func runMetrics(ctx context.Context, l *bench, rows []Row) error {
 	if err := l.contest(ctx, rows[:2], on.scraped(on.selling("")), off.selling("")); err != nil {
 		return err
 	}
-	if err := l.contest(ctx, rows[2:], on.scraped(on.ordering(2000)), off.ordering(2000)); err != nil {
+	if err := l.contest(ctx, rows[2:], on.scraped(on.ordering(2000, 1)), off.ordering(2000, 1)); err != nil {
 		return err
 	}
 	for n, counts := range map[*node]bool{on: true, off: false} {

@@ -29,7 +29,7 @@ var keeperDiesRestoring = drill{
 		}
 		cancelled := make(chan error, 1)
 		go func() { cancelled <- a.cancelAll(ctx, orders) }()
-		keeper, mark, err := a.breakpoint(ctx, "a keeper marks orders as restored", func(n *lab.Node) *wire.Catch {
+		keeper, mark, err := a.breakpoint(ctx, "a keeper marks orders as released", func(n *lab.Node) *wire.Catch {
 			marks := wire.Contains("SET `restored_at`=")
 			return n.MySQL.Hold(func(sent []byte) bool {
 				return marks(sent) && slices.ContainsFunc(orders, func(o placed) bool { return bytes.Contains(sent, []byte(o.ID)) })

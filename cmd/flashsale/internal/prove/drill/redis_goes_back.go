@@ -49,7 +49,7 @@ func (a *controlSale) exchange(ctx context.Context, first placed) error {
 	if err := a.cancelAll(ctx, []placed{first}); err != nil {
 		return err
 	}
-	if err := a.untilCount(ctx, "the cancelled order is restored", 1, "restored_at IS NOT NULL"); err != nil {
+	if err := a.untilCount(ctx, "the cancelled order is released", 1, "restored_at IS NOT NULL"); err != nil {
 		return err
 	}
 	if _, err := a.buy(ctx); err != nil {

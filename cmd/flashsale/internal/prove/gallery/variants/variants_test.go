@@ -159,6 +159,7 @@ func TestEachBreaksInItsOwnWay(t *testing.T) {
 				}
 				for n := range rounds {
 					t.Run(fmt.Sprint(name, " ", check, " ", n), func(t *testing.T) {
+						t.Parallel()
 						if by := wrong(t, shop); by > 0 != want {
 							t.Errorf("wrong by %d, expected to be: %v", by, want)
 						}

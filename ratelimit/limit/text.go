@@ -1,4 +1,4 @@
-package ratelimit
+package limit
 
 import (
 	"fmt"
@@ -15,27 +15,27 @@ var timeUnits = []struct {
 	per  time.Duration
 }{{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"ms", time.Millisecond}}
 
-// ParseLimit reads "rate/time[:burst]", such as 5/s:10, 0.5/s:3, 100/m or
+// Parse reads "rate/time[:burst]", such as 5/s:10, 0.5/s:3, 100/m or
 // 1/7s:1, and "off". The rate is a decimal number above 0; the time is ms, s,
 // m or h, or a duration with a number in it (7s, 1m30s); the burst is a whole
-// number of tokens, by default what the rate brings in one such time (at
-// least 1). Errors wrap ErrBadLimit and say which part is wrong.
-func ParseLimit(text string) (Limit, error) {
+// number of tokens, by default the rate's number rounded up. Errors wrap ErrBad and
+// say which part is wrong.
+func Parse(text string) (Limit, error) {
 	if text == "off" {
 		return Off, nil
 	}
-	l, err := parseLimit(text)
+	l, err := parse(text)
 	if err != nil {
 		return Limit{}, fmt.Errorf("%w (in %q; it looks like 5/s:10, 0.5/s, 100/m:20 or off)", err, text)
 	}
 	return l, nil
 }
 
-func parseLimit(text string) (Limit, error) {
+func parse(text string) (Limit, error) {
 	rateAndTime, burstText, hasBurst := strings.Cut(text, ":")
 	rateText, timeText, hasTime := strings.Cut(rateAndTime, "/")
 	if !hasTime {
-		return Limit{}, fmt.Errorf("%w: no time after the rate", ErrBadLimit)
+		return Limit{}, fmt.Errorf("%w: no time after the rate", ErrBad)
 	}
 	rate, err := parseRate(rateText)
 	if err != nil {
@@ -45,34 +45,33 @@ func parseLimit(text string) (Limit, error) {
 	if err != nil {
 		return Limit{}, err
 	}
-	burst := ceil(rate)
+	burst := -new(big.Int).Div(new(big.Int).Neg(rate.Num()), rate.Denom()).Int64() // the rate, rounded up
 	if hasBurst {
-		burst, err = strconv.ParseInt(burstText, 10, 64)
-		if err != nil {
-			return Limit{}, fmt.Errorf("%w: the burst %q is not a whole number", ErrBadLimit, burstText)
+		if burst, err = strconv.ParseInt(burstText, 10, 64); err != nil {
+			return Limit{}, fmt.Errorf("%w: the burst %q is not a whole number", ErrBad, burstText)
 		}
 	}
 	// 0.5 a second is 1 token every 2 seconds: the fraction's denominator
 	// moves into the time, and both stay whole.
 	stretched := new(big.Int).Mul(big.NewInt(int64(per)), rate.Denom())
 	if !rate.Num().IsInt64() || !stretched.IsInt64() {
-		return Limit{}, fmt.Errorf("%w: the rate %q has too many digits", ErrBadLimit, rateText)
+		return Limit{}, fmt.Errorf("%w: the rate %q has too many digits", ErrBad, rateText)
 	}
-	return NewLimit(rate.Num().Int64(), time.Duration(stretched.Int64()), burst)
+	return New(rate.Num().Int64(), time.Duration(stretched.Int64()), burst)
 }
 
 // parseRate reads a plain decimal number. The length is bounded because limits
 // may come from outside, and a long number makes a big one.
 func parseRate(text string) (*big.Rat, error) {
-	if text == "" || len(text) > 32 || strings.Trim(text, "0123456789.") != "" {
-		return nil, fmt.Errorf("%w: the rate %q is not a plain decimal number", ErrBadLimit, text)
+	rate, ok := new(big.Rat), len(text) <= 32 && strings.Trim(text, "0123456789.") == ""
+	if ok {
+		rate, ok = rate.SetString(text)
 	}
-	rate, ok := new(big.Rat).SetString(text)
-	if !ok {
-		return nil, fmt.Errorf("%w: the rate %q is not a plain decimal number", ErrBadLimit, text)
-	}
-	if rate.Sign() == 0 {
-		return nil, fmt.Errorf("%w: the rate must be above 0", ErrBadLimit)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%w: the rate %q is not a plain decimal number", ErrBad, text)
+	case rate.Sign() == 0:
+		return nil, fmt.Errorf("%w: the rate must be above 0", ErrBad)
 	}
 	return rate, nil
 }
@@ -85,24 +84,12 @@ func parseTime(text string) (time.Duration, error) {
 	}
 	per, err := time.ParseDuration(text)
 	if err != nil || per <= 0 {
-		return 0, fmt.Errorf("%w: the time %q is not one of ms, s, m, h nor a duration such as 7s", ErrBadLimit, text)
+		return 0, fmt.Errorf("%w: the time %q is not one of ms, s, m, h nor a duration such as 7s", ErrBad, text)
 	}
 	return per, nil
 }
 
-// ceil rounds up, and stays within an int64; NewLimit judges the rest.
-func ceil(r *big.Rat) int64 {
-	whole, part := new(big.Int).DivMod(r.Num(), r.Denom(), new(big.Int))
-	if part.Sign() > 0 {
-		whole.Add(whole, big.NewInt(1))
-	}
-	if !whole.IsInt64() {
-		return 0
-	}
-	return whole.Int64()
-}
-
-// String is a text that ParseLimit reads back as the same limit: by the second
+// String is a text that Parse reads back as the same limit: by the second
 // where that is a short number, else by the minute, hour or millisecond, else
 // as so many tokens in so much time.
 func (l Limit) String() string {
@@ -113,18 +100,18 @@ func (l Limit) String() string {
 		return "not set"
 	}
 	for _, u := range timeUnits {
-		perUnit := big.NewRat(u.per.Microseconds(), l.unit)
+		perUnit := big.NewRat(u.per.Microseconds(), l.token)
 		perUnit.Mul(perUnit, new(big.Rat).SetInt64(l.rate))
 		if digits, exact := perUnit.FloatPrec(); exact && digits <= 3 {
 			return fmt.Sprintf("%s/%s:%d", perUnit.FloatString(digits), u.name, l.burst)
 		}
 	}
-	return fmt.Sprintf("%d/%v:%d", l.rate, time.Duration(l.unit)*time.Microsecond, l.burst)
+	return fmt.Sprintf("%d/%v:%d", l.rate, time.Duration(l.token)*time.Microsecond, l.burst)
 }
 
-// UnmarshalText makes a Limit a flag and a configuration value.
+// UnmarshalText parses, so that a Limit can be a flag or a configuration value.
 func (l *Limit) UnmarshalText(text []byte) error {
-	parsed, err := ParseLimit(string(text))
+	parsed, err := Parse(string(text))
 	if err != nil {
 		return err
 	}
@@ -132,5 +119,5 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText is the inverse of UnmarshalText.
+// MarshalText is String, for UnmarshalText to read.
 func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }

@@ -82,7 +82,7 @@ func redsyncs(options ...redsync.Option) func(string) (process, error) {
 				for {
 					err := m.LockContext(ctx)
 					// Its 32 tries are over: it is for the caller to begin anew.
-					if errors.Is(err, redsync.ErrFailed) || isTaken(err) {
+					if errors.Is(err, redsync.ErrFailed) || errors.As(err, new(*redsync.ErrTaken)) {
 						if ctx.Err() == nil {
 							continue
 						}
@@ -96,11 +96,6 @@ func redsyncs(options ...redsync.Option) func(string) (process, error) {
 			close: func() { _ = rdb.Close() },
 		}, nil
 	}
-}
-
-func isTaken(err error) bool {
-	var taken *redsync.ErrTaken
-	return errors.As(err, &taken)
 }
 
 func redislocks(every time.Duration) func(string) (process, error) {

@@ -1,9 +1,11 @@
-package ratelimit
+package httplimit
 
 import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"flashsale/ratelimit"
 )
 
 // maxInteger is the largest Integer of HTTP's structured fields (RFC 9651).
@@ -22,18 +24,18 @@ const (
 //	RateLimit: "buyer";r=0;t=1
 //	Retry-After: 1
 //
-// The first two are draft-ietf-httpapi-ratelimit-headers-10: the burst and the
-// seconds in which it refills; the tokens left and the seconds for which that
-// is so. All seconds are whole, rounded up and never 0: a client that comes
-// back when told so is not too early. Retry-After (RFC 9110) and t stand only
-// in a refusal, and in none that is for ever. t is left out where tokens
-// remain, because a client that spreads them over the time to the next token
-// would go far beyond the rate. A result without a bucket has no headers.
-func SetHeaders(h http.Header, r Result) {
+// The first two are of draft-ietf-httpapi-ratelimit-headers-10. q is the burst, w the
+// seconds in which an empty bucket refills, r the tokens left, t the seconds until the
+// same cost could pass. All seconds are whole, rounded up and at least 1: a client that
+// comes back then is not too early. Only a refusal has t and Retry-After (RFC 9110): a
+// client that spread the tokens left over t would go far beyond the rate. A refusal for
+// ever (Result.Never) has RateLimit-Policy alone. A result without a bucket has no
+// headers.
+func SetHeaders(h http.Header, r ratelimit.Result) {
 	if r.Bucket == "" {
 		return
 	}
-	// Names are checked to need no escaping (validName).
+	// Names are checked to need no escaping (ratelimit.Bucket).
 	policy := append(make([]byte, 0, 48), '"')
 	policy = append(append(policy, r.Bucket...), '"')
 	state := append(make([]byte, 0, 48), policy...)
@@ -58,10 +60,4 @@ func number(b []byte, n int64) []byte {
 }
 
 // seconds rounds up to whole seconds, at least 1.
-func seconds(d time.Duration) int64 {
-	whole := int64(d / time.Second)
-	if d%time.Second > 0 {
-		whole++
-	}
-	return max(whole, 1)
-}
+func seconds(d time.Duration) int64 { return int64(max(d-1, 0)/time.Second) + 1 }

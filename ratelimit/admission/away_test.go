@@ -1,4 +1,4 @@
-package ratelimit
+package admission
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/ratelimit"
 )
 
 // tally counts decisions as metrics would.
@@ -60,12 +61,13 @@ func TestWhenRedisIsAway(t *testing.T) {
 		{Closed, []bool{false, false, false}, map[string]int{" failed_closed": 3}},
 		{Local, []bool{true, false, false}, map[string]int{" local_allowed": 1, "buyer local_denied": 2}},
 	} {
-		t.Run(c.policy.String(), func(t *testing.T) {
+		t.Run(string(c.policy), func(t *testing.T) {
 			server, client := startEmbedded(t)
 			var counted tally
-			l := New(client, Config{OnDecision: counted.decide, Remember: -1}).With(Rules{WhenAway: c.policy})
-			b := Buyer("b1", limit(t, "1/h:1"))
-			admit := func() (Result, error) { return l.Admit(t.Context(), 1, b) }
+			l := ratelimit.New(client, ratelimit.Config{Remember: -1})
+			control := New(l, counted.decide).With(Rules{WhenAway: c.policy})
+			b := forBuyer("b1", parse(t, "1/h:1"))
+			admit := func() (ratelimit.Result, error) { return control.Admit(t.Context(), 1, b) }
 			answers := func() bool {
 				_, err := l.Peek(t.Context(), b)
 				return err == nil
@@ -82,11 +84,13 @@ func TestWhenRedisIsAway(t *testing.T) {
 					server.SetError("LOADING Redis is loading the dataset in memory")
 				}
 				r, err := admit()
-				if r.Allowed != want || want != (err == nil) || c.policy == Closed && !errors.Is(err, ErrUnavailable) {
+				if r.Allowed != want || want != (err == nil) || c.policy == Closed && !errors.Is(err, ratelimit.ErrUnavailable) {
 					t.Errorf("away, request %d: %+v, %v", n, r, err)
 				}
 			}
-			is(t, errOf(l.Peek(t.Context(), b)), ErrUnavailable)
+			if _, err := l.Peek(t.Context(), b); !errors.Is(err, ratelimit.ErrUnavailable) {
+				t.Errorf("a look meanwhile: %v", err)
+			}
 			server.SetError("")
 			servertest.Eventually(t, "Redis has loaded", answers)
 			var limited *LimitedError
@@ -104,15 +108,15 @@ func TestRulesAreTheRoutes(t *testing.T) {
 	server, client := startEmbedded(t)
 	var mu sync.Mutex
 	var heard []Decision
-	l := New(client, Config{Remember: -1, OnDecision: func(d Decision) {
+	control := New(ratelimit.New(client, ratelimit.Config{Remember: -1}), func(d Decision) {
 		mu.Lock()
 		defer mu.Unlock()
 		heard = append(heard, d)
-	}})
-	b := Buyer("b1", limit(t, "1/h:1"))
-	place, read := l.With(Rules{Route: "place", WhenAway: Closed}), l.With(Rules{Route: "read"})
-	ask := func(l *Limiter) bool {
-		_, err := l.Admit(t.Context(), 1, b)
+	})
+	b := forBuyer("b1", parse(t, "1/h:1"))
+	place, read := control.With(Rules{Route: "place", WhenAway: Closed}), control.With(Rules{Route: "read"})
+	ask := func(c *Control) bool {
+		_, err := c.Admit(t.Context(), 1, b)
 		return err == nil
 	}
 	got := []bool{ask(place), ask(read)}
@@ -133,19 +137,22 @@ func TestShadowRefusesNobody(t *testing.T) {
 	server, client := startEmbedded(t)
 	for _, shadow := range []bool{false, true} {
 		var counted tally
-		l := New(client, Config{OnDecision: counted.decide, Timeout: time.Minute}).With(Rules{Shadow: shadow, WhenAway: Closed})
-		b := Buyer(fmt.Sprint(shadow), limit(t, "1/h:2"))
+		config := ratelimit.Config{Timeout: time.Minute}
+		rules := Rules{Shadow: shadow, WhenAway: Closed}
+		control := New(ratelimit.New(client, config), counted.decide).With(rules)
+		b := forBuyer(fmt.Sprint(shadow), parse(t, "1/h:2"))
 		refused := 0
 		for n := range 5 {
 			if n == 4 {
 				server.SetError("LOADING")
-				l.config.Remember = -1
+				config.Remember = -1
+				control = New(ratelimit.New(client, config), counted.decide).With(rules)
 			}
-			r, err := l.Admit(t.Context(), 1, b)
+			r, err := control.Admit(t.Context(), 1, b)
 			if err != nil {
 				refused++
 			}
-			if shadow && r != (Result{Allowed: true}) {
+			if shadow && r != (ratelimit.Result{Allowed: true}) {
 				t.Errorf("request %d sees %+v", n, r)
 			}
 		}
@@ -168,32 +175,27 @@ func TestShadowRefusesNobody(t *testing.T) {
 // it pass.
 func TestWhatIsNoDecision(t *testing.T) {
 	_, client := startEmbedded(t)
-	newGate(client) // Redis hangs
+	client.AddHook(hangs{})
 	var counted tally
-	l := New(client, Config{OnDecision: counted.decide, Timeout: 200 * time.Millisecond})
+	control := New(ratelimit.New(client, ratelimit.Config{Timeout: 200 * time.Millisecond}), counted.decide)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if r, err := l.Admit(ctx, 1, Buyer("b1", limit(t, "5/s"))); !errors.Is(err, context.DeadlineExceeded) || r.Allowed {
+	if r, err := control.Admit(ctx, 1, forBuyer("b1", parse(t, "5/s"))); !errors.Is(err, context.DeadlineExceeded) || r.Allowed {
 		t.Errorf("gave up: %+v, %v", r, err)
 	}
-	if r, err := l.Admit(t.Context(), 1, Buyer("", limit(t, "5/s"))); !errors.Is(err, ErrBadRequest) || r.Allowed {
+	if r, err := control.Admit(t.Context(), 1, forBuyer("", parse(t, "5/s"))); !errors.Is(err, ratelimit.ErrBadRequest) || r.Allowed {
 		t.Errorf("asked wrongly: %+v, %v", r, err)
 	}
-	counted.is(t, map[string]int{})
-	servertest.Eventually(t, "the call ends by itself", func() bool { return l.queue.Len() == 0 })
+	counted.is(t, map[string]int{}) // and the call ends by itself: see TestMain
 }
 
-// The script gets loaded when Redis doesn't know it, also when it forgets it
-// later.
-func TestScriptIsLoadedWhenMissing(t *testing.T) {
-	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
-		for _, perSlot := range []bool{false, true} {
-			l := New(client, Config{})
-			l.perSlot = perSlot
-			for range 2 {
-				must(t, client.ScriptFlush(t.Context()).Err())
-				allow(t, l, 1, Buyer("b1", limit(t, "1/h:9")), SKU("s1", limit(t, "1/h:9")))
-			}
-		}
-	})
+// hangs is a hook that has a Redis which answers nothing.
+type hangs struct{}
+
+func (hangs) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (hangs) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, _ redis.Cmder) error { <-ctx.Done(); return ctx.Err() }
+}
+func (hangs) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }

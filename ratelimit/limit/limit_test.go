@@ -1,4 +1,4 @@
-package ratelimit
+package limit
 
 import (
 	"encoding"
@@ -15,7 +15,7 @@ var (
 	_ encoding.TextMarshaler   = Limit{}
 )
 
-func TestParseLimit(t *testing.T) {
+func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		text   string
 		burst  int64
@@ -35,7 +35,7 @@ func TestParseLimit(t *testing.T) {
 		{"3/s:1", 1, 333334 * time.Microsecond, "3/s:1"},
 		{"0.0001/h:10", 10, 100_000 * time.Hour, "1/10000h0m0s:10"},
 	} {
-		l, err := ParseLimit(c.text)
+		l, err := Parse(c.text)
 		if err != nil {
 			t.Errorf("%s: %v", c.text, err)
 			continue
@@ -45,12 +45,12 @@ func TestParseLimit(t *testing.T) {
 				c.text, l.Burst(), l.Window(), l, c.burst, c.window, c.again)
 		}
 	}
-	if l := limit(t, "off"); !l.IsOff() || l != Off || l.String() != "off" || l.Window() != 0 {
+	if l, err := Parse("off"); err != nil || !l.IsOff() || l != Off || l.String() != "off" || l.Window() != 0 {
 		t.Errorf("off is %+v", l)
 	}
 }
 
-func TestParseLimitSaysWhatIsWrong(t *testing.T) {
+func TestParseSaysWhatIsWrong(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                         "no time after the rate",
 		"5":                        "no time after the rate",
@@ -75,8 +75,8 @@ func TestParseLimitSaysWhatIsWrong(t *testing.T) {
 		"0.000000000000000001/h:1": "too many digits",
 		"9000000000000000000/s:1":  "too high to count",
 	} {
-		_, err := ParseLimit(text)
-		if !errors.Is(err, ErrBadLimit) || !strings.Contains(err.Error(), says) {
+		_, err := Parse(text)
+		if !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v; want it to say %q", text, err, says)
 		}
 	}
@@ -86,34 +86,37 @@ func TestParseLimitSaysWhatIsWrong(t *testing.T) {
 // where a double is exact.
 func TestLimitReadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l, err := NewLimit(
+		l, err := New(
 			rapid.Int64Range(1, 1e6).Draw(t, "tokens"),
 			time.Duration(rapid.Int64Range(1, 1e10).Draw(t, "per"))*time.Microsecond,
 			rapid.Int64Range(1, 1e5).Draw(t, "burst"))
-		must(t, err)
-		again, err := ParseLimit(l.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Parse(l.String())
 		if err != nil || again != l {
 			t.Fatalf("%v reads back as %v, %v", l, again, err)
 		}
-		if l.full()/l.unit != l.burst || l.full() > maxLevel {
-			t.Fatalf("%v has the full level %d", l, l.full())
+		token, _ := l.Units()
+		if full := l.Burst() * token; full/token != l.Burst() || full > maxLevel {
+			t.Fatalf("%v has the full level %d", l, full)
 		}
 	})
 }
 
-func FuzzParseLimit(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"off", "5/s:10", "0.5/s", "1/7s:1", "1/h:9999999999", "/:", "5/s:١"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		l, err := ParseLimit(text)
+		l, err := Parse(text)
 		if err != nil {
-			if !errors.Is(err, ErrBadLimit) {
+			if !errors.Is(err, ErrBad) {
 				t.Fatalf("%q: %v", text, err)
 			}
 			return
 		}
-		if again, err := ParseLimit(l.String()); err != nil || again != l {
+		if again, err := Parse(l.String()); err != nil || again != l {
 			t.Fatalf("%q is %v and reads back as %v, %v", text, l, again, err)
 		}
 	})

@@ -1,8 +1,11 @@
-package ratelimit
+package httplimit
 
 import (
 	"encoding/json"
 	"errors"
+	"flashsale/ratelimit"
+	"flashsale/ratelimit/admission"
+	"flashsale/ratelimit/limit"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,24 +14,24 @@ import (
 )
 
 func TestSetHeaders(t *testing.T) {
-	l := limit(t, "5/s:10")
+	l := parse(t, "5/s:10")
 	for name, c := range map[string]struct {
-		result                    Result
+		result                    ratelimit.Result
 		policy, state, retryAfter string
 	}{
-		"allowed": {Result{Allowed: true, Bucket: "buyer", Limit: l, Remaining: 9},
+		"allowed": {ratelimit.Result{Allowed: true, Bucket: "buyer", Limit: l, Remaining: 9},
 			`"buyer";q=10;w=2`, `"buyer";r=9`, ""},
-		"refused": {Result{Bucket: "buyer", Limit: l, RetryAfter: 200 * time.Millisecond},
+		"refused": {ratelimit.Result{Bucket: "buyer", Limit: l, RetryAfter: 200 * time.Millisecond},
 			`"buyer";q=10;w=2`, `"buyer";r=0;t=1`, "1"},
-		"a whole second": {Result{Bucket: "ip", Limit: l, Remaining: 2, RetryAfter: time.Second},
+		"a whole second": {ratelimit.Result{Bucket: "ip", Limit: l, Remaining: 2, RetryAfter: time.Second},
 			`"ip";q=10;w=2`, `"ip";r=2;t=1`, "1"},
-		"a little more": {Result{Bucket: "ip", Limit: l, RetryAfter: time.Second + time.Microsecond},
+		"a little more": {ratelimit.Result{Bucket: "ip", Limit: l, RetryAfter: time.Second + time.Microsecond},
 			`"ip";q=10;w=2`, `"ip";r=0;t=2`, "2"},
-		"no wait at all": {Result{Bucket: "ip", Limit: l}, `"ip";q=10;w=2`, `"ip";r=0;t=1`, "1"},
-		"a short window": {Result{Allowed: true, Bucket: "ip", Limit: limit(t, "100/ms:1")},
+		"no wait at all": {ratelimit.Result{Bucket: "ip", Limit: l}, `"ip";q=10;w=2`, `"ip";r=0;t=1`, "1"},
+		"a short window": {ratelimit.Result{Allowed: true, Bucket: "ip", Limit: parse(t, "100/ms:1")},
 			`"ip";q=1;w=1`, `"ip";r=0`, ""},
-		"never":    {Result{Bucket: "sku", Limit: l, Never: true}, `"sku";q=10;w=2`, "", ""},
-		"no limit": {Result{Allowed: true}, "", "", ""},
+		"never":    {ratelimit.Result{Bucket: "sku", Limit: l, Never: true}, `"sku";q=10;w=2`, "", ""},
+		"no limit": {ratelimit.Result{Allowed: true}, "", "", ""},
 	} {
 		h := http.Header{}
 		SetHeaders(h, c.result)
@@ -43,13 +46,17 @@ func TestSetHeaders(t *testing.T) {
 func TestRetryAfterIsNeverTooEarly(t *testing.T) {
 	tooEarly := func(round func(time.Duration) int64) bool {
 		server, client := startEmbedded(t)
-		l := New(client, Config{Remember: -1})
+		l := ratelimit.New(client, ratelimit.Config{Remember: -1})
 		for _, text := range []string{"5/s:1", "0.7/s:1", "3/s:1", "1/7s:1", "100/ms:1"} {
-			b := Buyer("b1", limit(t, text))
-			allow(t, l, 1, b)
-			refused := allow(t, l, 1, b)
+			allow := func() ratelimit.Result {
+				r, err := l.Allow(t.Context(), 1, forBuyer("b1", parse(t, text)))
+				must(t, err)
+				return r
+			}
+			allow()
+			refused := allow()
 			server.SetTime(epoch.Add(time.Duration(round(refused.RetryAfter)) * time.Second))
-			again := allow(t, l, 1, b)
+			again := allow()
 			server.FlushAll()
 			server.SetTime(epoch)
 			if !again.Allowed {
@@ -68,11 +75,11 @@ func TestRetryAfterIsNeverTooEarly(t *testing.T) {
 
 func TestMiddleware(t *testing.T) {
 	server, client := startEmbedded(t)
-	l := New(client, Config{}).With(Rules{WhenAway: Closed})
-	five := limit(t, "5/s:2")
+	control := admission.New(ratelimit.New(client, ratelimit.Config{}), nil).With(admission.Rules{WhenAway: admission.Closed})
+	five := parse(t, "5/s:2")
 	serve := func(refuse func(http.ResponseWriter, *http.Request, error)) func(buyer string) *httptest.ResponseRecorder {
-		handler := Middleware(l, func(r *http.Request) (int, []Bucket) {
-			return 1, []Bucket{Buyer(r.Header.Get("X-Buyer"), five), IP(r.RemoteAddr, Off)}
+		handler := Middleware(control, func(r *http.Request) (int, []ratelimit.Bucket) {
+			return 1, []ratelimit.Bucket{forBuyer(r.Header.Get("X-Buyer"), five), IP(r.RemoteAddr, limit.Off)}
 		}, refuse)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") }))
 		return func(buyer string) *httptest.ResponseRecorder {
 			w := httptest.NewRecorder()
@@ -113,10 +120,18 @@ func TestMiddleware(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = io.WriteString(w, "own")
 	})
-	var limited *LimitedError
+	var limited *admission.LimitedError
 	if w := own("b1"); w.Code != http.StatusTeapot || w.Body.String() != "own" || !errors.As(told, &limited) {
 		t.Errorf("%d %s, told %v", w.Code, w.Body, told)
 	}
 	server.Close()
 	is(get("b2"), 503, "unavailable", "", "1")
+}
+
+func BenchmarkSetHeaders(b *testing.B) {
+	h := map[string][]string{}
+	r := ratelimit.Result{Allowed: true, Bucket: "buyer", Limit: parse(b, "5/s:10"), Remaining: 9}
+	for b.Loop() {
+		SetHeaders(h, r)
+	}
 }

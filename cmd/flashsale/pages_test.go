@@ -1,0 +1,40 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The pages of the packages that people copy are short: functions, types, methods, fields.
+func TestPagesAreShort(t *testing.T) {
+	for _, folder := range []string{"orders/lock", "ratelimit", "ratelimit/admission", "ratelimit/httplimit", "ratelimit/limit"} {
+		files, _ := filepath.Glob(filepath.Join(root, folder, "*.go"))
+		names := 0
+		for _, name := range files {
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+			noError(t, err)
+			if strings.HasSuffix(name, "_test.go") || !ast.FileExports(file) {
+				continue
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.FuncDecl, *ast.TypeSpec:
+					names++
+				case *ast.StructType:
+					names += n.Fields.NumFields()
+				case *ast.InterfaceType:
+					names += n.Methods.NumFields()
+				}
+				_, body := n.(*ast.BlockStmt)
+				return !body
+			})
+		}
+		if t.Logf("%3d names in %s", names, folder); names < 5 || names > 30 {
+			t.Errorf("%s shows %d names, want at most 30", folder, names)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A Call is one TryAcquire, Acquire or Attach, for the store that has to answer it.
+type Call struct {
+	*Leases // with the Config of this call
+	Ctx     context.Context
+	Key     string
+	began   time.Time
+}
+
+func (ls *Leases) call(ctx context.Context, key string, options []Option) (*Call, error) {
+	c := &Call{Leases: ls, Ctx: ctx, Key: key, began: time.Now()}
+	if len(options) == 0 {
+		return c, nil
+	}
+	cfg := ls.given
+	for _, option := range options {
+		option(&cfg)
+	}
+	c.Leases = &Leases{Config: cfg.WithDefaults(), shared: ls.shared}
+	return c, cfg.Validate()
+}
+
+// TryAcquire implements Locker's: take makes the one attempt.
+func (ls *Leases) TryAcquire(ctx context.Context, key string, options []Option, take func(*Call) (*Lock, error)) (*Lock, error) {
+	c, err := ls.call(ctx, key, options)
+	var l *Lock
+	if err == nil {
+		l, err = c.attempt(take)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("acquire %q: %w", key, err)
+	}
+	return l, nil
+}
+
+// attempt calls take. A lock that came after the context had ended is given back.
+func (c *Call) attempt(take func(*Call) (*Lock, error)) (*Lock, error) {
+	if err := c.Ready(c.Ctx); err != nil {
+		return nil, err
+	}
+	l, err := take(c)
+	if err != nil || c.Ctx.Err() == nil {
+		return l, err
+	}
+	if err = l.Release(c.Ctx); errors.Is(err, ErrUnknown) {
+		return nil, fmt.Errorf("%w: %w", err, Ended(c.Ctx))
+	}
+	return nil, Ended(c.Ctx)
+}
+
+// Acquire implements Locker's: take waits for the lock. Callers that want the same
+// key stand in line before take, so that only the first of them talks to the store.
+func (ls *Leases) Acquire(ctx context.Context, key string, options []Option, take func(*Call) (*Lock, error)) (*Lock, error) {
+	c, err := ls.call(ctx, key, options)
+	if err == nil {
+		err = c.awaitRun()
+	}
+	var l *Lock
+	if err == nil {
+		l, err = c.inTurn(take)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("acquire %q: %w", key, err)
+	}
+	return l, nil
+}
+
+// inTurn waits for the caller's turn and calls take. If the context ends meanwhile, the
+// error is ErrHeld and the context's.
+func (c *Call) inTurn(take func(*Call) (*Lock, error)) (l *Lock, err error) {
+	if err = c.turns.take(c.Ctx, c.Stopped(), c.Key); err == nil {
+		defer c.turns.done(c.Key)
+		l, err = c.attempt(take)
+	}
+	if c.Ctx.Err() != nil && errors.Is(err, c.Ctx.Err()) && !errors.Is(err, ErrUnknown) {
+		err = fmt.Errorf("%w: %w", ErrHeld, err)
+	}
+	return l, err
+}
+
+// awaitRun waits a moment for Run, since a program starts Run in a goroutine.
+func (c *Call) awaitRun() error {
+	select {
+	case <-c.running:
+		return nil
+	default:
+	}
+	patience := time.NewTimer(min(c.Timeout, time.Second))
+	defer patience.Stop()
+	select {
+	case <-c.running:
+		return nil
+	case <-c.Ctx.Done():
+		return Ended(c.Ctx)
+	case <-patience.C:
+		return ErrNotRunning
+	}
+}
+
+// Waits tells Hooks.Waiting that an Acquire begins to wait.
+func (c *Call) Waits() {
+	if c.Hooks.Waiting != nil {
+		c.Hooks.Waiting(c.Ctx, c.Key)
+	}
+}
+
+// UntilStopped is the call's context, except that it also ends, with the cause
+// ErrStopped, when Run has returned.
+func (c *Call) UntilStopped() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(c.Ctx)
+	stop := context.AfterFunc(c.life, func() { cancel(ErrStopped) })
+	return ctx, func() { stop(); cancel(context.Canceled) }
+}
+
+// Hold begins a lease that the store has granted. sent is when the request was sent, not
+// when the store answered; of several requests, the oldest that may have been granted.
+//
+// It fails with ErrExpired if that is too long ago, and with ErrStopped after Run has
+// returned. Then the store still has the lock, and the caller must give it back.
+func (c *Call) Hold(token string, sent time.Time) (*Lock, error) {
+	now := time.Now()
+	l := &Lock{leases: c.Leases, key: c.Key, token: token, renewed: sent, since: now}
+	l.until = sent.Add(c.Lease - c.Drift)
+	if !now.Before(l.until) {
+		return nil, fmt.Errorf("answered too late: %w", ErrExpired)
+	}
+	// The lock keeps the values of the caller's context (a trace, say), and not its
+	// end: that bounds the wait, not the hold.
+	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(c.Ctx))
+	if !c.keep(l) {
+		l.cancel(ErrStopped)
+		return nil, ErrStopped
+	}
+	l.mu.Lock() // the timer may fire before it is assigned
+	l.timer = time.AfterFunc(time.Until(l.deadline()), l.expire)
+	l.mu.Unlock()
+	c.Hooks.acquired(l.ctx, l.key, now.Sub(c.began))
+	return l, nil
+}

@@ -1,0 +1,174 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"flashsale/orders/lock/election"
+	"flashsale/orders/lock/lease"
+)
+
+// One call may have a lease of its own, which is renewed in its own time.
+func perCall(_ *testing.T, s *suite) {
+	a, b := s.process(lease.Config{Lease: 2 * time.Minute}), s.process(lease.Config{Lease: 2 * time.Minute})
+	if _, err := a.Acquire(s.ctx, s.key, func(c *lease.Config) { c.Lease = time.Nanosecond }); err == nil {
+		s.Error("a lease of a nanosecond")
+	}
+	short := func(c *lease.Config) { c.Lease, c.Drift, c.Timeout = s.Lease, s.Lease/20, s.Lease/2 }
+	l, err := a.TryAcquire(s.ctx, s.key, short)
+	if s.LeaseOfSession {
+		if err == nil {
+			s.Error("a lease that differs from its session's")
+		}
+		return
+	}
+	s.must(err)
+	if l.Lease() != s.Lease {
+		s.Errorf("a lease of %v", l.Lease())
+	}
+	select {
+	case <-l.Context().Done():
+		s.Errorf("not renewed: %v", context.Cause(l.Context()))
+	case <-time.After(3 * s.Lease / 2):
+	}
+	a.kill()
+	a.cut()
+	s.free(b) // long before 2 minutes
+}
+
+// Who has no Run renews by hand.
+func extend(_ *testing.T, s *suite) {
+	a, b := s.idle(lease.Config{Lease: s.Lease}), s.idle(lease.Config{Lease: s.Lease})
+	l, err := a.TryAcquire(s.ctx, s.key)
+	s.must(err)
+	half := time.NewTicker(s.Lease / 2)
+	defer half.Stop()
+	for range 3 {
+		<-half.C
+		s.must(l.Extend(s.ctx))
+	}
+	s.taken(b)
+	s.must(l.Release(s.ctx))
+	if err := l.Extend(s.ctx); !errors.Is(err, lease.ErrReleased) {
+		s.Errorf("extend after release: %v", err)
+	}
+}
+
+// An attacher is a Locker whose locks can change hands.
+type attacher interface {
+	lease.Locker
+	Detach(l *lease.Lock) (token string, err error)
+	Attach(ctx context.Context, key, token string, options ...lease.Option) (*lease.Lock, error)
+}
+
+// A detached lock is taken up once, and nobody else gets it in between.
+func attach(_ *testing.T, s *suite) {
+	released := make(chan error, 9)
+	a, can := s.process(lease.Config{Hooks: lease.Hooks{Released: func(_ context.Context, _ string, _ time.Duration, err error) { released <- err }}}).Locker.(attacher)
+	if !can {
+		return
+	}
+	b := s.process(lease.Config{}).Locker.(attacher)
+	s.must(s.changesHands(a, b))
+	if err := <-released; !errors.Is(err, lease.ErrDetached) {
+		s.Errorf("the hook of a release hears %v, want ErrDetached", err)
+	}
+	s.free(&process{Locker: b})
+	if err := s.changesHands(a, sameToken{b, lease.NewLeases(nothing{}, lease.Config{})}); err == nil {
+		s.Error("nobody noticed that a token was good for two")
+	}
+}
+
+func (s *suite) changesHands(a, b attacher) error {
+	l, err := a.Acquire(s.ctx, s.key)
+	s.must(err)
+	token, err := a.Detach(l)
+	s.must(err)
+	if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrDetached) {
+		s.Errorf("cause %v, want ErrDetached", cause)
+	}
+	if _, err := a.Detach(l); !errors.Is(err, lease.ErrDetached) {
+		s.Errorf("detach twice: %v", err)
+	}
+	if err := l.Release(s.ctx); !errors.Is(err, lease.ErrDetached) {
+		s.Errorf("release after detach: %v", err)
+	}
+	s.taken(&process{Locker: b})
+	second, err := b.Attach(s.ctx, s.key, token)
+	s.must(err)
+	if _, err := a.Attach(s.ctx, s.key, token); !errors.Is(err, lease.ErrNotMine) {
+		return fmt.Errorf("attach twice: %w", err)
+	}
+	s.taken(&process{Locker: a})
+	s.must(second.Release(s.ctx))
+	if _, err := a.Attach(s.ctx, s.key, second.Token()); !errors.Is(err, lease.ErrExpired) {
+		s.Errorf("attach what was released: %v", err)
+	}
+	return nil
+}
+
+// sameToken attaches and leaves the token as it is.
+type sameToken struct {
+	attacher
+	leases *lease.Leases
+}
+
+func (b sameToken) Attach(ctx context.Context, key, token string, options ...lease.Option) (*lease.Lock, error) {
+	return b.leases.TryAcquire(ctx, key, options, func(c *lease.Call) (*lease.Lock, error) { return c.Hold(token, time.Now()) })
+}
+
+// Who has a note is known by it, with the time since when it holds the lock, and not
+// since when it waits.
+func observe(_ *testing.T, s *suite) {
+	a, b := s.process(lease.Config{}), s.process(lease.Config{Note: "b waits"})
+	o, can := a.Locker.(interface {
+		Observe(ctx context.Context, key string) (lease.Holder, error)
+	})
+	if !can {
+		return
+	}
+	see := func(want lease.Holder) (since time.Time) {
+		s.Helper()
+		h, err := o.Observe(s.ctx, s.key)
+		s.must(err)
+		since, h.Since = h.Since, time.Time{}
+		if h != want || since.IsZero() != (h.Note == "") {
+			s.Errorf("held by %+v since %v, want %+v", h, since, want)
+		}
+		return since
+	}
+	see(lease.Holder{})
+	l := s.acquire(a)
+	see(lease.Holder{Held: true})
+	s.must(l.Release(s.ctx))
+	l, err := a.Acquire(s.ctx, s.key, func(c *lease.Config) { c.Note = "import 7, a" })
+	s.must(err)
+	first := see(lease.Holder{Held: true, Note: "import 7, a"})
+	got := make(chan *lease.Lock)
+	go func() { l, _ := b.Acquire(s.ctx, s.key); got <- l }()
+	<-time.After(20 * time.Millisecond) // b waits, or else it asks later: the same is to be seen
+	s.must(l.Extend(s.ctx))
+	if since := see(lease.Holder{Held: true, Note: "import 7, a"}); since != first {
+		s.Errorf("held since %v, and after a renewal since %v", first, since)
+	}
+	s.must(l.Release(s.ctx))
+	l = <-got
+	if since := see(lease.Holder{Held: true, Note: "b waits"}); since.Sub(first) < 20*time.Millisecond {
+		s.Errorf("b holds the lock since %v, and a since %v", since, first)
+	}
+	s.must(l.Release(s.ctx))
+
+	leading, stop := context.WithCancel(s.ctx)
+	defer stop()
+	s.must(election.Lead(leading, a, s.key, func(context.Context) error {
+		h, err := o.Observe(s.ctx, s.key)
+		if err != nil || h.Note != "node 1" {
+			s.Errorf("led by %+v, %v", h, err)
+		}
+		stop()
+		return nil
+	}, nil, func(c *lease.Config) { c.Note = "node 1" }))
+}

@@ -1,0 +1,54 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders/lock/lease"
+)
+
+// A lock that is extended while Run renews it is not lost: their questions go over
+// one connection.
+func TestExtendBesideRun(t *testing.T) {
+	db, ctx := open(t, servertest.OpenSQL(t, servers.KindReal), ""), t.Context()
+	locks := New(db, lease.Config{Lease: 30 * time.Second, Timeout: 20 * time.Second})
+	l, err := locks.TryAcquire(ctx, "lock:{sku}")
+	must(t, err)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 100 {
+				if err := l.Extend(ctx); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if l.Context().Err() != nil {
+		t.Error(context.Cause(l.Context()))
+	}
+	must(t, l.Release(ctx))
+}
+
+// What was left out of the Config goes by the lease of each call.
+func TestLeaseOfACall(t *testing.T) {
+	locks := New(open(t, "root@tcp(127.0.0.1:1)/", ""), lease.Config{})
+	for _, lasting := range []time.Duration{time.Second, time.Minute} {
+		_, err := locks.leases.TryAcquire(t.Context(), "k", []lease.Option{func(c *lease.Config) { c.Lease = lasting }}, func(c *lease.Call) (*lease.Lock, error) {
+			if c.Drift != lasting/20 || c.Timeout != min(lasting/5, time.Second) {
+				t.Errorf("a lease of %v with a drift of %v and a timeout of %v", lasting, c.Drift, c.Timeout)
+			}
+			return nil, lease.ErrHeld
+		})
+		if !errors.Is(err, lease.ErrHeld) {
+			t.Error(err)
+		}
+	}
+}

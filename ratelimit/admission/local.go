@@ -1,0 +1,76 @@
+package admission
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"flashsale/ratelimit"
+	"flashsale/ratelimit/internal/recent"
+)
+
+// local is take.lua in this process, for the time in which Redis is away: the
+// same arithmetic in the same units, one request after the other. What it
+// counted is not carried over when Redis is back, nor the other way round.
+type local struct {
+	mu     sync.Mutex
+	since  time.Time
+	levels recent.Map[ratelimit.Bucket, level]
+}
+
+// level says that at `stamp` (microseconds since local.since) a bucket was
+// `debt` units short of full.
+type level struct{ stamp, debt int64 }
+
+// take answers a request that the limiter has found to be one which Redis may allow.
+func (l *local) take(cost int64, buckets []ratelimit.Bucket, now time.Time) (r ratelimit.Result) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := now.Sub(l.since).Microseconds()
+	on := slices.DeleteFunc(slices.Clone(buckets), func(b ratelimit.Bucket) bool { return b.Limit.IsOff() })
+	for _, b := range on {
+		debt := l.debt(b, at)
+		token, rate := b.Limit.Units()
+		if retry := until(debt+(cost-b.Limit.Burst())*token, rate); retry > r.RetryAfter {
+			r = state(b, debt)
+			r.RetryAfter = retry
+		}
+	}
+	if r.RetryAfter > 0 {
+		return r
+	}
+	for _, b := range on {
+		token, _ := b.Limit.Units()
+		debt := l.debt(b, at) + cost*token
+		l.levels.Put(b, level{stamp: at, debt: debt})
+		if s := state(b, debt); !r.Allowed || s.Remaining < r.Remaining {
+			r = s
+			r.Allowed = true
+		}
+	}
+	return r
+}
+
+// debt is what a bucket is short of full now.
+func (l *local) debt(b ratelimit.Bucket, at int64) int64 {
+	was, known := l.levels.Get(b)
+	_, rate := b.Limit.Units()
+	// Divided and not multiplied: after a long time the product would not fit.
+	if !known || at-was.stamp >= divideUp(was.debt, rate) {
+		return 0
+	}
+	return was.debt - (at-was.stamp)*rate
+}
+
+// state is what a bucket says that is so many units short of full.
+func state(b ratelimit.Bucket, debt int64) ratelimit.Result {
+	token, rate := b.Limit.Units()
+	return ratelimit.Result{Bucket: b.Name, Limit: b.Limit, Remaining: b.Limit.Burst() - divideUp(debt, token), Reset: until(debt, rate)}
+}
+
+// until is the time in which so many units have come in.
+func until(units, rate int64) time.Duration {
+	return time.Duration(divideUp(units, rate)) * time.Microsecond
+}
+
+func divideUp(n, by int64) int64 { return (n + by - 1) / by }

@@ -1,0 +1,112 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"flashsale/ratelimit"
+	"flashsale/ratelimit/internal/recent"
+	"flashsale/ratelimit/limit"
+)
+
+// What a node counts by itself is what the script counts: for any limits, any buckets
+// shared between requests, any steps of the clock, in every part of the answer. The
+// script itself is held against a model, in package ratelimit. The twin counts in whole
+// seconds.
+func TestLocalCountsAsTheScript(t *testing.T) {
+	server, client := startEmbedded(t)
+	agrees := func(t *rapid.T, grain time.Duration) error {
+		server.FlushAll()
+		now := epoch
+		limiter := ratelimit.New(client, ratelimit.Config{Remember: -1})
+		l := &local{since: epoch.Truncate(grain)}
+		pool := rapid.SliceOfN(rapid.Custom(drawLimit), 1, 3).Draw(t, "limits")
+		pool = append(pool, pool[0]) // so that two buckets may refuse alike
+		for n := range rapid.IntRange(1, 40).Draw(t, "requests") {
+			now = now.Add(drawPause(t, pool))
+			server.SetTime(now)
+			cost, buckets := drawRequest(t, pool)
+			want, err := limiter.Allow(context.Background(), cost, buckets...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// But for the moment, which no other package sees.
+			want = ratelimit.Result{Allowed: want.Allowed, Bucket: want.Bucket, Limit: want.Limit,
+				Remaining: want.Remaining, RetryAfter: want.RetryAfter, Reset: want.Reset}
+			if got := l.take(int64(cost), buckets, now.Truncate(grain)); got != want {
+				return fmt.Errorf("at %v, request %d of %d from %v: %+v, and the script says %+v", now.Sub(epoch), n, cost, buckets, got, want)
+			}
+		}
+		return nil
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		if err := agrees(rt, time.Microsecond); err != nil {
+			rt.Fatal(err)
+		}
+	})
+	for seed := range 500 {
+		if err := rapid.Custom(func(rt *rapid.T) error { return agrees(rt, time.Second) }).Example(seed); err != nil {
+			t.Logf("the twin is caught: %v", err)
+			return
+		}
+	}
+	t.Error("counting in whole seconds goes unnoticed")
+}
+
+func drawLimit(t *rapid.T) limit.Limit {
+	per := rapid.SampledFrom([]time.Duration{
+		time.Microsecond, time.Millisecond, 7 * time.Millisecond, time.Second, 7 * time.Second, time.Hour,
+	}).Draw(t, "per")
+	l, err := limit.New(rapid.Int64Range(1, 1000).Draw(t, "tokens"), per, rapid.Int64Range(1, 20).Draw(t, "burst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// drawPause prefers the moments at which mistakes show: just before, at and after the
+// time in which a token comes or a bucket fills.
+func drawPause(t *rapid.T, pool []limit.Limit) time.Duration {
+	l := rapid.SampledFrom(pool).Draw(t, "limit to wait for")
+	full := l.Window().Microseconds()
+	near := func(moment int64) *rapid.Generator[int64] { return rapid.Int64Range(moment-1, moment+1) }
+	pause := rapid.OneOf(near(0), near(full/l.Burst()), near(full), rapid.Int64Range(0, 2*full)).Draw(t, "pause")
+	return time.Duration(max(pause, 0)) * time.Microsecond
+}
+
+// drawRequest has one bucket for each of the first limits, one that is off among them.
+func drawRequest(t *rapid.T, pool []limit.Limit) (cost int, buckets []ratelimit.Bucket) {
+	most := int64(1 << 30)
+	for i, l := range pool[:rapid.IntRange(1, len(pool)).Draw(t, "buckets")] {
+		buckets = append(buckets, ratelimit.Bucket{Name: fmt.Sprintf("limit%d", i), ID: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "id"), Limit: l})
+		most = min(most, l.Burst()) // above: never, and nobody is asked
+	}
+	off := rapid.IntRange(0, len(buckets)).Draw(t, "off")
+	buckets = append(buckets[:off:off], append([]ratelimit.Bucket{{Limit: limit.Off}}, buckets[off:]...)...)
+	return int(rapid.Int64Range(1, most).Draw(t, "cost")), buckets
+}
+
+// However many buckets there are, what is kept of them is bounded; and those
+// that are asked stay known.
+func TestMemoryIsBounded(t *testing.T) {
+	l := &local{since: epoch}
+	one := parse(t, "1/h:1")
+	abuser := []ratelimit.Bucket{{Name: "ip", ID: "192.0.2.1", Limit: one}}
+	passed := 0
+	for n := range 5 * recent.Half {
+		l.take(1, []ratelimit.Bucket{forBuyer(fmt.Sprint(n), one)}, epoch)
+		if n%1000 == 0 && l.take(1, abuser, epoch).Allowed {
+			passed++
+		}
+	}
+	if n := l.levels.Len(); n > 2*recent.Half || n < recent.Half {
+		t.Errorf("%d are kept, of at most %d", n, 2*recent.Half)
+	}
+	if passed != 1 {
+		t.Errorf("the abuser passed %d times", passed)
+	}
+}

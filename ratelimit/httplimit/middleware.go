@@ -1,0 +1,58 @@
+// Package httplimit is the limiter in front of net/http's handlers: a middleware, the
+// headers that tell a client about its limit, and the buckets of a client's address.
+// Package admission decides, also while Redis is away. Package ginlimit has the
+// middleware for Gin.
+package httplimit
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"flashsale/ratelimit"
+	"flashsale/ratelimit/admission"
+)
+
+// Middleware asks ask for a request's cost and buckets, and c whether it may pass. It
+// sets SetHeaders' headers in either case. For a request that may not pass it calls
+// refuse with Admit's error, and not the handler. A nil refuse is Refuse.
+func Middleware(c *admission.Control, ask func(*http.Request) (cost int, buckets []ratelimit.Bucket), refuse func(http.ResponseWriter, *http.Request, error)) func(http.Handler) http.Handler {
+	if refuse == nil {
+		refuse = Refuse
+	}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			cost, buckets := ask(r)
+			result, err := c.Admit(r.Context(), cost, buckets...)
+			SetHeaders(w.Header(), result)
+			if err != nil {
+				refuse(w, r, err)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// Refuse writes a minimal application/problem+json (RFC 9457) for an error of Admit:
+// 429 rate_limited, 503 unavailable (with Retry-After: 1), or 400 invalid_request.
+func Refuse(w http.ResponseWriter, _ *http.Request, err error) {
+	var limited *admission.LimitedError
+	status, code := http.StatusServiceUnavailable, "unavailable"
+	switch {
+	case errors.As(err, &limited):
+		status, code = http.StatusTooManyRequests, "rate_limited"
+	case errors.Is(err, ratelimit.ErrBadRequest):
+		status, code = http.StatusBadRequest, "invalid_request"
+	default:
+		w.Header().Set("Retry-After", "1")
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(struct { // a client that has gone
+		Type   string `json:"type"`
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Code   string `json:"code"`
+	}{"about:blank", http.StatusText(status), status, code})
+}
