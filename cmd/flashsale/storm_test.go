@@ -32,9 +32,18 @@ func blow(ctx context.Context, t *testing.T, harm lab.Harm) (*storm.Report, erro
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	var progress bytes.Buffer
-	report, err := blow(t.Context(), t, lab.Harm{Config: lab.Config{Progress: &progress}, Seed: int64(time.Now().YearDay())})
+	report, err := blow(t.Context(), t, lab.Harm{Config: lab.Config{Progress: &progress}, Seed: int64(time.Now().YearDay()), Keep: true})
 	if err != nil {
 		t.Fatal(err, progress.String())
+	}
+	if report.Logs != "" {
+		t.Cleanup(func() { _ = os.RemoveAll(report.Logs) })
+		logs, _ := filepath.Glob(filepath.Join(report.Logs, "node-*.log"))
+		for _, name := range logs {
+			log, _ := os.ReadFile(name)
+			lines := strings.Split(string(log), "\n")
+			t.Logf("%s:\n%s", filepath.Base(name), strings.Join(lines[max(0, len(lines)-40):], "\n"))
+		}
 	}
 	var out bytes.Buffer
 	if err := report.WriteText(&out); err != nil {

@@ -36,7 +36,8 @@ type condition struct {
 	resting bool // nobody buys any more
 
 	// Times of the storm's own life: seconds in which this process had the
-	// processor. A machine that is busy with something else counts for nothing.
+	// processor and the disk. A machine that is busy with something else counts for
+	// nothing.
 	now     time.Duration
 	askFrom time.Duration // no sale is asked before whether it sells
 	lost    time.Duration // when a store last lost something, or may have
@@ -100,6 +101,13 @@ func (c *condition) grant(d time.Duration) {
 	if c.askFrom == never || c.askFrom < c.now+d {
 		c.askFrom = c.now + d
 	}
+}
+
+// time is the storm's own.
+func (c *condition) time() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
 }
 
 // forgetful tells whether a store has lost something in the last seconds.

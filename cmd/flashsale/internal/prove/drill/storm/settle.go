@@ -60,13 +60,13 @@ func (a *act) addsUp(ctx context.Context, operator *api.Client, sku string) bool
 	return true
 }
 
-// within asks until the answer is yes or the time is over.
+// within asks until the answer is yes or the time is over, which is the storm's own.
 func (a *act) within(ctx context.Context, d time.Duration, yes func(context.Context) bool) bool {
-	for until := time.Now().Add(d); ; {
+	for until := a.condition.time() + d; ; {
 		if yes(ctx) {
 			return true
 		}
-		if time.Now().After(until) || ctx.Err() != nil {
+		if a.condition.time() > until || ctx.Err() != nil {
 			return false
 		}
 		sleep(ctx, 50*time.Millisecond)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -53,7 +54,8 @@ type stage struct {
 	active  int               // index of that one
 	db      *sql.DB           // straight to the database
 	http    *http.Client
-	acts    int // so far, for the names of their sales
+	disk    *os.File // on the stores' disk, to see how quick that is
+	acts    int      // so far, for the names of their sales
 }
 
 // once sends each request once: Go's transport would repeat one by itself, unseen,
@@ -78,6 +80,9 @@ func openStage(ctx context.Context, cfg Config) (_ *stage, err error) {
 			err = errors.Join(err, s.close())
 		}
 	}()
+	if s.disk, err = os.CreateTemp("", "flashsale-storm-"); err != nil {
+		return nil, err
+	}
 	s.redises[0] = s.Stores.Redis
 	if s.redises[1], err = s.StartRedis(ctx, "redis-2"); err != nil {
 		return nil, err
@@ -114,6 +119,9 @@ func (s *stage) close() error {
 	var err error
 	if s.db != nil {
 		err = s.db.Close()
+	}
+	if s.disk != nil {
+		err = errors.Join(err, s.disk.Close(), os.Remove(s.disk.Name()))
 	}
 	return errors.Join(err, s.Lab.Close())
 }
