@@ -51,7 +51,7 @@ func TestSummary(t *testing.T) {
 
 // Commands are counted however they are cut into pieces.
 func TestCounter(t *testing.T) {
-	stream := []byte("*2\r\n$3\r\nGET\r\n$4\r\n*\r\n*\r\n*1\r\n$4\r\nPING\r\n")
+	stream := []byte("*2\r\n$3\r\nGET\r\n$4\r\nkey*\r\n*1\r\n$4\r\nPING\r\n")
 	for size := 1; size <= len(stream); size++ {
 		var c counter
 		n := int64(0)

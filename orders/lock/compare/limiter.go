@@ -85,9 +85,7 @@ type limiterCase struct {
 	keys  func(n int64) []string
 }
 
-const spreadOver = 4096
-
-func spreadKey(n int64) string { return "buyer-" + strconv.FormatInt(n%spreadOver, 10) }
+func spreadKey(n int64) string { return "buyer-" + strconv.FormatInt(n%4096, 10) }
 
 var limiterCases = []limiterCase{
 	{"hot key, allowed", far, func(int64) []string { return []string{"sku"} }},

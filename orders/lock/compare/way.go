@@ -1,8 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"strconv"
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 // takes the latency longer, half on the way there and half on the way back.
 type way struct {
 	*wire.Wire
+	end      context.CancelFunc
 	requests atomic.Int64 // commands that clients have sent, not those within scripts
 }
 
@@ -21,7 +21,11 @@ func openWay(upstream string, latency time.Duration) (*way, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &way{Wire: through}
+	timing, end := context.WithCancel(context.Background())
+	if latency > 0 {
+		go exactTimers(timing)
+	}
+	w := &way{Wire: through, end: end}
 	w.Delay(wire.Both, latency/2, 0)
 	w.Watch(func() func([]byte) {
 		var count counter
@@ -30,38 +34,25 @@ func openWay(upstream string, latency time.Duration) (*way, error) {
 	return w, nil
 }
 
-// A counter counts the commands of one connection: arrays of strings that have
-// their lengths before them.
-type counter struct {
-	line []byte // of a header that has not ended yet
-	args int    // still to come of this command
-	skip int    // bytes still to come of this argument
+// Close ends it with all its connections.
+func (w *way) Close() error {
+	w.end()
+	return w.Wire.Close()
 }
 
-func (c *counter) of(b []byte) (commands int64) {
-	for len(b) > 0 {
-		if c.skip > 0 {
-			n := min(c.skip, len(b))
-			c.skip -= n
-			b = b[n:]
-			continue
-		}
-		end := bytes.IndexByte(b, '\n')
-		if end < 0 {
-			c.line = append(c.line, b...)
-			return commands
-		}
-		line := append(c.line, b[:end]...)
-		b = b[end+1:]
-		n, _ := strconv.Atoi(string(bytes.TrimRight(line[1:], "\r")))
-		if line[0] == '*' {
+// exactTimers keeps timers exact until ctx ends, where they would not be.
+var exactTimers = func(context.Context) {}
+
+// A counter counts the commands of one connection: the stars at the beginning of a line.
+// No argument here has one there. It is the last byte that it has seen.
+type counter byte
+
+func (c *counter) of(sent []byte) (commands int64) {
+	for _, b := range sent {
+		if b == '*' && (*c == 0 || *c == '\n') {
 			commands++
-			c.args = n
-		} else {
-			c.args--
-			c.skip = n + 2
 		}
-		c.line = c.line[:0]
+		*c = counter(b)
 	}
 	return commands
 }
