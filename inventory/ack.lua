@@ -13,7 +13,8 @@
 --       then for each entry, in the queue's order:
 --       entry id, its order ids in its order with a space between
 --       then the order ids whose holds are to be given back
--- Returns how many orders were taken off.
+-- Returns how many entries are left. 0: the queue is empty, and whoever puts the
+-- next order into it wakes the keeper.
 local last = 1 + 2 * tonumber(ARGV[1])
 for i = last + 1, #ARGV do
   give_back(KEYS[1], KEYS[2], KEYS[3], ARGV[i])
@@ -42,7 +43,7 @@ for i = 2, last, 2 do
     end
   end
 end
-if orders == 0 then return 0 end
+if orders == 0 then return redis.call('XLEN', KEYS[4]) end
 redis.call('XDEL', KEYS[4], unpack(done))
 redis.call('HINCRBY', KEYS[1], 'queued', -orders)
 if #names > 0 then
@@ -52,4 +53,4 @@ if #names > 0 then
   end
   if #acked > 0 then redis.call('HDEL', KEYS[5], unpack(acked)) end
 end
-return orders
+return redis.call('XLEN', KEYS[4])

@@ -126,7 +126,7 @@ func BenchmarkMemoryPerOrder(b *testing.B) {
 			for _, q := range queue {
 				all = append(all, Acked{Entry: q.Entry, OrderID: q.OrderID})
 			}
-			check(b, g.Ack(b.Context(), sku, all))
+			check(b, errOf(g.Ack(b.Context(), sku, all)))
 		}
 		settled := used()
 		size := func(key string) float64 {

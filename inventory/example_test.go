@@ -59,7 +59,8 @@ func Example() {
 	for _, q := range queued {
 		acked = append(acked, inventory.Acked{Entry: q.Entry, OrderID: q.OrderID})
 	}
-	fmt.Println("rows to insert:", len(queued), gate.Ack(ctx, "sneaker", acked))
+	left, err := gate.Ack(ctx, "sneaker", acked)
+	fmt.Println("rows to insert:", len(queued), "left in the queue:", left, err)
 
 	// An order was cancelled in the database. However often its units are given
 	// back, they come back once.
@@ -79,7 +80,7 @@ func Example() {
 	// bob reserves: <nil>
 	// eve reserves: inventory: sold out
 	// ann clicks twice: order-1 true <nil>
-	// rows to insert: 3 <nil>
+	// rows to insert: 3 left in the queue: 0 <nil>
 	// units back on sale: 1 <nil>
 	// units back on sale: 0 <nil>
 	// another epoch: true

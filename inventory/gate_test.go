@@ -286,7 +286,11 @@ func (w *walk) ackSome() {
 	slices.SortStableFunc(orders, func(a, b Acked) int { return compareEntries(a.Entry, b.Entry) })
 	was := slices.Clone(w.model.queue)
 	w.model.ack(orders)
-	w.sameError("ack", w.node().Ack(context.Background(), w.sku, orders), nil)
+	left, err := w.node().Ack(context.Background(), w.sku, orders)
+	w.sameError("ack", err, nil)
+	if len(orders) > 0 && (left == 0) != (len(w.model.queue) == 0) {
+		w.Errorf("ack: %d entries left, and the model has %d orders", left, len(w.model.queue))
+	}
 	for _, q := range was {
 		if !slices.ContainsFunc(w.model.queue, func(left Queued) bool { return left.OrderID == q.OrderID }) {
 			w.stale = append(w.stale, q)
@@ -345,7 +349,7 @@ func (w *walk) rebuild() {
 			all = append(all, Acked{Entry: q.Entry, OrderID: q.OrderID})
 		}
 		w.model.ack(all)
-		w.sameError("ack", w.nodes[0].Ack(context.Background(), w.sku, all), nil)
+		w.sameError("ack", errOf(w.nodes[0].Ack(context.Background(), w.sku, all)), nil)
 	}
 	closed := rapid.SampledFrom(append([]string{"none"}, slices.Sorted(maps.Keys(w.model.holds))...)).Draw(w.T, "closed")
 	w.install(w.someEpoch(), w.model.epoch+1, w.model.truth(func(id string) bool { return id == closed }))

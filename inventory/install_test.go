@@ -230,7 +230,7 @@ func TestLargestCalls(t *testing.T) {
 				acked = append(acked, Acked{Entry: q.Entry, OrderID: q.OrderID, GiveBack: len(all)%100 == 0})
 				all = append(all, q.OrderID)
 			}
-			check(t, g.Ack(t.Context(), sku, acked))
+			check(t, errOf(g.Ack(t.Context(), sku, acked)))
 			after = queue[len(queue)-1].Entry
 		}
 		if units, err := g.Release(t.Context(), sku, first, all[:ids]); err != nil || units != ids-5 {

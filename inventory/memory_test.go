@@ -157,7 +157,7 @@ func TestMemoryNeverRefusesWhoHadAnOrder(t *testing.T) {
 		for _, q := range queue {
 			all = append(all, Acked{Entry: q.Entry, OrderID: q.OrderID})
 		}
-		check(t, g.Ack(t.Context(), sku, all))
+		check(t, errOf(g.Ack(t.Context(), sku, all)))
 		install(t, g, sku, first, truth{
 			Terms: terms(1, 1), Available: 1, Buyers: map[string]int64{"ann": 0, "gus, long ago": 0},
 		})

@@ -101,7 +101,7 @@ func TestWithoutMemory(t *testing.T) {
 		acked[i] = Acked{Entry: q.Entry, OrderID: q.OrderID, GiveBack: q.OrderID == "given-back"}
 	}
 	for step, err := range map[string]error{
-		"ack":     g.Ack(ctx, "S", acked),
+		"ack":     errOf(g.Ack(ctx, "S", acked)),
 		"release": errOf(g.Release(ctx, "S", first, []string{"closed"})),
 		"confirm": g.Confirm(ctx, "S", first, []string{"paid"}),
 	} {

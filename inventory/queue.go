@@ -190,11 +190,12 @@ type Acked struct {
 // Ack takes judged orders off the queue, and forgets their idempotency keys:
 // the database knows both. They are in the queue's order, and
 // of an entry all of its orders are there: one that lacks an order stays, with
-// all it has. Repeatable, by a keeper that was replaced as well. After an error
+// all it has. It returns how many entries are left, -1 where it acknowledged nothing.
+// 0 is certain: the next order wakes the keeper. Repeatable, by a keeper that was replaced as well. After an error
 // the outcome is unknown: call again.
-func (g *Gate) Ack(ctx context.Context, sku string, orders []Acked) error {
+func (g *Gate) Ack(ctx context.Context, sku string, orders []Acked) (left int64, err error) {
 	if len(orders) == 0 {
-		return nil
+		return -1, nil
 	}
 	args := []any{0}
 	entries := 0
@@ -214,5 +215,6 @@ func (g *Gate) Ack(ctx context.Context, sku string, orders []Acked) error {
 	}
 	args[0] = entries
 	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku), keys.Keys(sku)}
-	return scriptError("acknowledge", sku, ackScript.Run(ctx, g.rdb, names, append(args, back...)...).Err())
+	left, err = ackScript.Run(ctx, g.rdb, names, append(args, back...)...).Int64()
+	return left, scriptError("acknowledge", sku, err)
 }

@@ -110,7 +110,7 @@ func TestAckOfAnotherEntry(t *testing.T) {
 		judged[0].GiveBack = true
 		fields = append(fields, "one more", "1 1 0 0 bp")
 		check(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), ID: queue[0].Entry, Values: fields}).Err())
-		check(t, g.Ack(t.Context(), sku, judged))
+		check(t, errOf(g.Ack(t.Context(), sku, judged)))
 		if view := look(t, g, sku); len(view.Queued) != 4 || view.Holds != 2 || view.Available != 8 {
 			t.Errorf("%d of 4 orders left, %+v", len(view.Queued), view)
 		}

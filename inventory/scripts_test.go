@@ -36,9 +36,13 @@ func exercise(t *testing.T, g *Gate) {
 	if len(queue) != 3 {
 		t.Fatalf("%d queued", len(queue))
 	}
-	check(t, g.Ack(ctx, sku, []Acked{
+	left, err := g.Ack(ctx, sku, []Acked{
 		{Entry: queue[0].Entry, OrderID: "a"}, {Entry: queue[1].Entry, OrderID: "b", GiveBack: true},
-	}))
+	})
+	check(t, err)
+	if left != 1 {
+		t.Errorf("%d entries left, want that of c", left)
+	}
 	if units, err := g.Release(ctx, sku, first, []string{"z", "b"}); err != nil || units != 2 {
 		t.Errorf("released %d, %v", units, err)
 	}

@@ -13,6 +13,7 @@ import (
 const (
 	Confirmations = confirmations
 	UnitsTooMany  = unitsTooMany
+	FewOrders     = fewOrders
 )
 
 func (k *Keeper) CommitBatch(ctx context.Context, batch []inventory.Queued) ([]orders.Decision, error) {
@@ -20,7 +21,7 @@ func (k *Keeper) CommitBatch(ctx context.Context, batch []inventory.Queued) ([]o
 }
 
 func (k *Keeper) AckBatch(ctx context.Context, verdicts []orders.Decision) error {
-	return k.ack(ctx, verdicts)
+	return k.ack(ctx, verdicts).err
 }
 
 func (k *Keeper) RebuildGate(ctx context.Context) error { _, err := k.rebuild(ctx); return err }

@@ -11,7 +11,7 @@ import (
 type Gate interface {
 	// The keeper's.
 	Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.Queued, error)
-	Ack(ctx context.Context, sku string, orders []inventory.Acked) error
+	Ack(ctx context.Context, sku string, orders []inventory.Acked) (left int64, err error)
 	Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error)
 	Confirm(ctx context.Context, sku string, epoch int64, ids []string) error
 	SetTerms(ctx context.Context, sku string, epoch int64, t inventory.Terms) error

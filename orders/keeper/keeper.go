@@ -90,13 +90,11 @@ func (k *Keeper) Pass(ctx context.Context, todo Work) (left Work, err error) {
 }
 
 func (k *Keeper) pass(ctx context.Context) error {
-	n, err := k.drain(ctx)
+	empty, err := k.drain(ctx)
 	if err != nil {
 		return err
 	}
-	// The gate calls only when an order comes into an empty queue, and one may
-	// have come while these were still in it: look until there is none.
-	if k.todo &^= Drain; n > 0 {
+	if k.todo &^= Drain; !empty {
 		k.todo |= Drain
 	}
 	var failed error
@@ -139,39 +137,60 @@ func (k *Keeper) release(ctx context.Context) error {
 // its turn.
 const batchesInTurn = 8
 
+// fewOrders is a batch after which there is most likely no other.
+const fewOrders = 16
+
 // drain moves orders from the queue to MySQL: batch after batch, until the queue is empty
 // or the turn is over. While one is committed, the one before it is taken off
 // the queue: nobody waits for that, and a turn is a third shorter. What was not
 // taken off is read again by the next pass, and its orders are then found in the
 // database.
-func (k *Keeper) drain(ctx context.Context) (drained int, err error) {
+//
+// The gate calls only when an order comes into an empty queue, and one may come while
+// others are still in it. So the queue is empty only where it was so once all that was
+// read had been taken off.
+func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 	if k.direct {
-		return 0, nil
+		return true, nil
 	}
-	acked := make(chan error, 1)
-	acked <- nil
-	defer func() { err = errors.Join(err, <-acked) }()
+	acking := make(chan acked, 1)
+	acking <- acked{}
+	defer func() { err = errors.Join(err, (<-acking).err) }()
 	after := ""
 	for range batchesInTurn {
 		batch, err := k.gate.Queue(ctx, k.sku, after, int64(k.batch))
-		if err != nil || len(batch) == 0 {
-			return drained, err
-		}
-		verdicts, err := k.commit(ctx, batch)
 		if err != nil {
-			return drained, err
+			return false, err
 		}
-		// Durable: the callers need not wait for the queue to be tidied.
-		k.tell(ctx, verdicts)
-		if err := <-acked; err != nil {
-			acked <- err
-			return drained, nil
+		if len(batch) > 0 {
+			verdicts, err := k.commit(ctx, batch)
+			if err != nil {
+				return false, err
+			}
+			// Durable: the callers need not wait for the queue to be tidied.
+			k.tell(ctx, verdicts)
+			if last := <-acking; last.err != nil {
+				acking <- last
+				return false, nil
+			}
+			go func() { acking <- k.ack(ctx, verdicts) }()
+			after = batch[len(batch)-1].Entry
 		}
-		go func() { acked <- k.ack(ctx, verdicts) }()
-		drained += len(batch)
-		after = batch[len(batch)-1].Entry
+		if len(batch) < fewOrders {
+			last := <-acking
+			acking <- last
+			if len(batch) == 0 || last.left == 0 || last.err != nil {
+				return last == (acked{}), nil
+			}
+		}
 	}
-	return drained, nil
+	return false, nil
+}
+
+// acked is what became of an attempt to take a batch off the queue.
+type acked struct {
+	left int64 // entries
+	err  error
 }
 
 // commit carries a batch over, order by order if it has to be.
@@ -198,17 +217,17 @@ func (k *Keeper) commit(ctx context.Context, queued []inventory.Queued) ([]order
 }
 
 // ack takes judged orders off the queue.
-func (k *Keeper) ack(ctx context.Context, verdicts []orders.Decision) error {
-	acked := make([]inventory.Acked, len(verdicts))
+func (k *Keeper) ack(ctx context.Context, verdicts []orders.Decision) acked {
+	judged := make([]inventory.Acked, len(verdicts))
 	for i, v := range verdicts {
-		acked[i] = inventory.Acked{Entry: v.Queued.Entry, OrderID: v.Queued.OrderID, GiveBack: v.Hold == orders.GiveBack}
+		judged[i] = inventory.Acked{Entry: v.Queued.Entry, OrderID: v.Queued.OrderID, GiveBack: v.Hold == orders.GiveBack}
 	}
-	if err := k.gate.Ack(ctx, k.sku, acked); err != nil {
-		return err
+	left, err := k.gate.Ack(ctx, k.sku, judged)
+	if err == nil {
+		k.progress()
+		k.count.Drained.Add(int64(len(verdicts)))
 	}
-	k.progress()
-	k.count.Drained.Add(int64(len(verdicts)))
-	return nil
+	return acked{left, err}
 }
 
 // commitEach carries orders over one by one, when the database refuses

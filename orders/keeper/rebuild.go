@@ -109,8 +109,8 @@ func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft) (stock inv
 		return stock, false, err
 	}
 	k.progress()
-	for n := 1; n > 0; {
-		if n, err = k.drain(ctx); err != nil {
+	for empty := false; !empty; {
+		if empty, err = k.drain(ctx); err != nil {
 			return stock, false, err
 		}
 	}

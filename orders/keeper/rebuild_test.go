@@ -70,6 +70,14 @@ func (g *rebuilding) Queue(ctx context.Context, sku, after string, limit int64) 
 	return batch, err
 }
 
+func (g *rebuilding) Ack(ctx context.Context, sku string, orders []inventory.Acked) (int64, error) {
+	left, err := g.Gate.Ack(ctx, sku, orders)
+	if g.shut && left == 0 {
+		g.at(closed)
+	}
+	return left, err
+}
+
 func (g *rebuilding) Install(ctx context.Context, d *inventory.Draft, was, epoch int64, s inventory.Stock) (bool, error) {
 	if g.at(opening); g.stale { // or the count of the holds would give it away
 		name := fmt.Sprintf("%d-%d", d.Fence, d.Attempt)
@@ -332,6 +340,7 @@ func TestRebuildPageByPage(t *testing.T) {
 			}
 			b.Empty(t)
 			counted(t, b)
+			kit.Put(t, b.Store, kit.Sale("S", 10*store.CensusPage, 9))
 			k := b.Keeper(t, "S")
 			for from := range 5 {
 				batch := make([]inventory.Queued, store.CensusPage/4)

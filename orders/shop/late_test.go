@@ -385,7 +385,7 @@ func drained(t *testing.T, b *bare.Bare, giveBack bool) *bare.Keeper {
 	for i, v := range verdicts {
 		acked[i] = inventory.Acked{Entry: v.Queued.Entry, OrderID: v.Queued.OrderID, GiveBack: giveBack || v.Hold == orders.GiveBack}
 	}
-	kit.Must(t, b.Gate.Ack(t.Context(), "S", acked))
+	kit.Must(t, kit.Err(b.Gate.Ack(t.Context(), "S", acked)))
 	return k
 }
 

@@ -29,8 +29,9 @@ func (g faultyGate) Queue(ctx context.Context, sku, after string, limit int64) (
 	return q, nil
 }
 
-func (g faultyGate) Ack(ctx context.Context, sku string, orders []inventory.Acked) error {
-	return g.plan.Around("ack", func() error { return g.Gate.Ack(ctx, sku, orders) })
+func (g faultyGate) Ack(ctx context.Context, sku string, orders []inventory.Acked) (left int64, err error) {
+	err = g.plan.Around("ack", func() (err error) { left, err = g.Gate.Ack(ctx, sku, orders); return err })
+	return left, err
 }
 
 func (g faultyGate) Release(ctx context.Context, sku string, epoch int64, ids []string) (n int64, err error) {

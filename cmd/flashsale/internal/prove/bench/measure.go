@@ -157,7 +157,9 @@ func cpuOf(samples []sample) []sample {
 			return nil
 		}
 		for _, us := range s.cpu {
-			of[i].value += us
+			if !math.IsNaN(us) { // it takes no part
+				of[i].value += us
+			}
 		}
 	}
 	return of

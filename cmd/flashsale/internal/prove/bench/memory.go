@@ -70,7 +70,7 @@ func settleAll(ctx context.Context, g *inventory.Gate, sku string) error {
 		for i, q := range queue {
 			acked[i] = inventory.Acked{Entry: q.Entry, OrderID: q.OrderID}
 		}
-		if err := g.Ack(ctx, sku, acked); err != nil {
+		if _, err := g.Ack(ctx, sku, acked); err != nil {
 			return err
 		}
 	}
