@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"flashsale/inventory"
 	"flashsale/inventory/coalesce"
 	"flashsale/orders"
 	"flashsale/orders/store"
@@ -71,4 +72,23 @@ func (g *GroupCommit) call(ctx context.Context, _ string, group []*member) {
 		m.Answer = verdicts[i]
 	}
 	g.count.Together.Add(1)
+}
+
+// commitEach carries orders over one by one, when the database refuses
+// something in the batch: one bad order must not stop the SKU. Its units go
+// back, and its caller hears that nothing was sold.
+func (k *Keeper) commitEach(ctx context.Context, batch []inventory.Queued) ([]orders.Decision, error) {
+	var verdicts []orders.Decision
+	for _, q := range batch {
+		one, err := k.store.Commit(ctx, k.sku, k.fence, []inventory.Queued{q})
+		if store.IsBadData(err) {
+			k.log.Error("order refused by the database", "sku", k.sku, "order", q.OrderID, "error", err)
+			one, err = []orders.Decision{{Queued: q, Hold: orders.GiveBack, Refused: orders.Unavailable}}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		verdicts = append(verdicts, one...)
+	}
+	return verdicts, nil
 }

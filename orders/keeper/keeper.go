@@ -230,25 +230,6 @@ func (k *Keeper) ack(ctx context.Context, verdicts []orders.Decision) acked {
 	return acked{left, err}
 }
 
-// commitEach carries orders over one by one, when the database refuses
-// something in the batch: one bad order must not stop the SKU. Its units go
-// back, and its caller hears that nothing was sold.
-func (k *Keeper) commitEach(ctx context.Context, batch []inventory.Queued) ([]orders.Decision, error) {
-	var verdicts []orders.Decision
-	for _, q := range batch {
-		one, err := k.store.Commit(ctx, k.sku, k.fence, []inventory.Queued{q})
-		if store.IsBadData(err) {
-			k.log.Error("order refused by the database", "sku", k.sku, "order", q.OrderID, "error", err)
-			one, err = []orders.Decision{{Queued: q, Hold: orders.GiveBack, Refused: orders.Unavailable}}, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		verdicts = append(verdicts, one...)
-	}
-	return verdicts, nil
-}
-
 // releaseBatch tells the gate of one batch of ended orders, and then marks them in
 // the database. If the gate refuses, nothing is marked.
 func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
