@@ -190,9 +190,9 @@ type Acked struct {
 // Ack takes judged orders off the queue, and forgets their idempotency keys:
 // the database knows both. They are in the queue's order, and
 // of an entry all of its orders are there: one that lacks an order stays, with
-// all it has. It returns how many entries are left, -1 where it acknowledged nothing.
-// 0 is certain: the next order wakes the keeper. Repeatable, by a keeper that was replaced as well. After an error
-// the outcome is unknown: call again.
+// all it has. It returns how many entries are left, or -1 for no orders. After 0 the
+// next order wakes the keeper. Repeatable, by a keeper that was replaced as well. After
+// an error the outcome is unknown: call again.
 func (g *Gate) Ack(ctx context.Context, sku string, orders []Acked) (left int64, err error) {
 	if len(orders) == 0 {
 		return -1, nil

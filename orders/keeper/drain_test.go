@@ -41,8 +41,8 @@ func (g *latecomer) Ack(ctx context.Context, sku string, orders []inventory.Acke
 	return g.Gate.Ack(ctx, sku, orders)
 }
 
-// An order that comes into a queue that is about to be empty is carried over, or its
-// keeper has more to do. A lone order costs one look at the queue.
+// An order comes into the queue while the orders before it are taken off. The keeper
+// carries it over, or has work left. A lone order costs one look at the queue.
 func TestDrainSeesLatecomers(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {

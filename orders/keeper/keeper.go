@@ -147,8 +147,8 @@ const fewOrders = 16
 // database.
 //
 // The gate calls only when an order comes into an empty queue, and one may come while
-// others are still in it. So the queue is empty only where it was so once all that was
-// read had been taken off.
+// others are still in it. So an empty read is not enough: the queue counts as empty when
+// nothing was left after the last order was taken off.
 func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 	if k.direct {
 		return true, nil

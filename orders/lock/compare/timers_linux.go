@@ -7,8 +7,8 @@ import (
 )
 
 // The timers of a Go process that has nothing else to do are up to a millisecond late
-// on Linux: it waits for the network in whole milliseconds. Here they are the latency,
-// and it would be longest for those who let the process rest.
+// on Linux: the process waits for the network in whole milliseconds. The latency here is
+// made of timers. So it would be longest for the contender that needs the least CPU.
 func init() {
 	exactTimers = func(ctx context.Context) {
 		runtime.LockOSThread() // and so it ends with the goroutine

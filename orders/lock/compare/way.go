@@ -40,11 +40,12 @@ func (w *way) Close() error {
 	return w.Wire.Close()
 }
 
-// exactTimers keeps timers exact until ctx ends, where they would not be.
+// exactTimers keeps timers exact until ctx ends. It does nothing on systems whose timers
+// are exact anyway.
 var exactTimers = func(context.Context) {}
 
-// A counter counts the commands of one connection: the stars at the beginning of a line.
-// No argument here has one there. It is the last byte that it has seen.
+// A counter counts the commands of one connection: the lines that begin with a star. No
+// argument of these clients begins a line with one. Its value is the last byte seen.
 type counter byte
 
 func (c *counter) of(sent []byte) (commands int64) {

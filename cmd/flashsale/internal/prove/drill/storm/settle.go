@@ -60,7 +60,7 @@ func (a *act) addsUp(ctx context.Context, operator *api.Client, sku string) bool
 	return true
 }
 
-// within asks until the answer is yes or the time is over, which is the storm's own.
+// within asks until the answer is yes or d of the storm's own time is over.
 func (a *act) within(ctx context.Context, d time.Duration, yes func(context.Context) bool) bool {
 	for until := a.condition.time() + d; ; {
 		if yes(ctx) {

@@ -140,7 +140,8 @@ func (a *act) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		// As a commit does. The storm's time stands still while the disk does.
+		// A write that reaches the disk, as a commit does: while the disk stands still, so
+		// does the storm's time.
 		_, written := a.disk.WriteAt([]byte{1}, 0)
 		now, err := read(ctx, a.db, a.skus)
 		err = errors.Join(err, written, a.disk.Sync())
