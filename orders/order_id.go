@@ -1,9 +1,11 @@
 package orders
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -22,6 +24,20 @@ func NewOrderID(sku string) string {
 // 65,536 have the same hash.
 func MayBeOf(id, sku string) bool {
 	return id[len(id)-4:] == fmt.Sprintf("%04x", skuHash(sku))
+}
+
+// holdMark stands between an order's id and the rest of a hold's.
+const holdMark = "+"
+
+// NewHoldID returns what gate and queue know one attempt to pay an order late by:
+// the order's id and something random.
+func NewHoldID(order string) string { return order + holdMark + rand.Text() }
+
+// OrderOf returns the id of the order that a hold at the gate is of: one that was
+// paid late has a hold of its own, any other has the order's id.
+func OrderOf(hold string) string {
+	order, _, _ := strings.Cut(hold, holdMark)
+	return order
 }
 
 func skuHash(sku string) uint16 {

@@ -109,7 +109,7 @@ func (s *Service) placeInLine(ctx context.Context, l *line, p Placement) (Placed
 // still to be tried.
 func (s *Service) payDirect(ctx context.Context, o *orders.Order, ref string) (refused orders.Reason) {
 	v, err := s.direct.place(ctx, o.SKU, inventory.Queued{
-		OrderID: newHoldID(), Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: o.ID,
+		OrderID: orders.NewHoldID(o.ID), Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: o.ID,
 	})
 	if err == nil && o.Status == orders.AwaitingPayment { // else the refusal is a row
 		return v.Refused

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/google/uuid"
-
 	"flashsale/inventory"
 	"flashsale/orders"
 	"flashsale/orders/controller"
@@ -132,15 +130,12 @@ func (p *latePayment) wait(ctx context.Context, o *orders.Order) (no orders.Reas
 	return ""
 }
 
-// newHoldID is what gate and queue know one attempt by. It is no order's id.
-func newHoldID() string { return uuid.Must(uuid.NewV7()).String() }
-
 // holdAgain asks the gate for the units of an expired order, as for a new one.
 // It returns whom the keeper tells, or why there are none, or neither when the
 // gate is away, has not answered or has units that rest: asking again under the
 // same key takes nothing more.
 func (s *Service) holdAgain(ctx context.Context, o *orders.Order, ref string) (hold *waiter, refused orders.Reason) {
-	id := newHoldID()
+	id := orders.NewHoldID(o.ID)
 	hold = s.waiters.wait(id)
 	reserved, err := s.gate.Reserve(ctx, inventory.Request{
 		OrderID: id, SKU: o.SKU, Buyer: o.Buyer, Quantity: o.Quantity,

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -30,17 +29,23 @@ func (s *Store) Sums(ctx context.Context, sku string) (sums Sums, err error) {
 // Behind reads the orders that stand behind holds at the gate, by hold: the
 // order's own id, or that of the attempt to pay it late.
 func (s *Store) Behind(ctx context.Context, holds []string) (map[string]*orders.Order, error) {
-	var own, late []orders.Order
-	db := s.DB.WithContext(ctx)
-	if err := errors.Join(db.Where("id IN ?", holds).Find(&own).Error, db.Where("hold_id IN ?", holds).Find(&late).Error); err != nil {
+	ids := make([]string, len(holds))
+	for i, hold := range holds {
+		ids[i] = orders.OrderOf(hold)
+	}
+	var rows []orders.Order
+	if err := s.DB.WithContext(ctx).Where("id IN ?", ids).Find(&rows).Error; err != nil {
 		return nil, fmt.Errorf("read the orders behind %d holds: %w", len(holds), err)
 	}
-	behind := make(map[string]*orders.Order, len(own)+len(late))
-	for i := range own {
-		behind[own[i].ID] = &own[i]
+	byID := make(map[string]*orders.Order, len(rows))
+	for i := range rows {
+		byID[rows[i].ID] = &rows[i]
 	}
-	for i := range late {
-		behind[*late[i].HoldID] = &late[i]
+	behind := make(map[string]*orders.Order, len(holds))
+	for i, hold := range holds {
+		if o := byID[ids[i]]; o != nil && (o.ID == hold || o.HoldID != nil && *o.HoldID == hold) {
+			behind[hold] = o
+		}
 	}
 	return behind, nil
 }

@@ -41,13 +41,12 @@ CREATE TABLE IF NOT EXISTS orders (
     paid_at         DATETIME(3)  NULL,
     closed_at       DATETIME(3)  NULL, -- cancelled, expired or rejected
     restored_at     DATETIME(3)  NULL, -- the gate knows: units given back, or the paid order's hold dropped
-    hold_id         CHAR(36)     CHARACTER SET ascii COLLATE ascii_bin NULL, -- of an order that was paid late: the gate's hold of that payment
+    hold_id         VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NULL, -- of an order that was paid late: the gate's hold of that payment, named after the order (NewHoldID)
     claims          INT          NOT NULL DEFAULT 0, -- refunds recorded: a refund and a late payment both write it, so they cannot both succeed
     PRIMARY KEY (id),
     -- No two keepers can both insert an order under one key. As an index it
     -- also finds all orders of one buyer for one SKU.
     UNIQUE KEY orders_key (sku, buyer, idempotency_key),
-    UNIQUE KEY orders_hold (hold_id),
     KEY orders_of_buyer (buyer, created_at, id),
     KEY orders_to_expire (status, expires_at),
     KEY orders_to_restore (status, restored_at, sku)
@@ -73,6 +72,7 @@ CREATE TABLE IF NOT EXISTS nodes (
     seen_at    DATETIME(3)   NOT NULL,
     unwritable VARCHAR(2000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '', -- the Redis masters that the node cannot write to, comma-separated
     barrier    BIGINT        NOT NULL DEFAULT 0, -- counts the node's barriers (barrier.go)
+    stats      VARCHAR(8000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '', -- what the node tells of itself, for the live page
     PRIMARY KEY (id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 

@@ -43,7 +43,6 @@ CREATE TABLE orders (
 );
 
 CREATE UNIQUE INDEX orders_key ON orders (sku, buyer, idempotency_key);
-CREATE UNIQUE INDEX orders_hold ON orders (hold_id);
 CREATE INDEX orders_of_buyer ON orders (buyer, created_at, id);
 CREATE INDEX orders_to_expire ON orders (status, expires_at);
 CREATE INDEX orders_to_restore ON orders (status, restored_at, sku);
@@ -64,7 +63,8 @@ CREATE TABLE nodes (
     id         TEXT     NOT NULL PRIMARY KEY,
     seen_at    DATETIME NOT NULL,
     unwritable TEXT     NOT NULL DEFAULT '',
-    barrier    INTEGER  NOT NULL DEFAULT 0
+    barrier    INTEGER  NOT NULL DEFAULT 0,
+    stats      TEXT     NOT NULL DEFAULT ''
 );
 
 -- +goose Down

@@ -1,0 +1,32 @@
+package store
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders/internal/kit"
+)
+
+// A hold of a late payment is behind its order only where that attempt paid the
+// order: units that any other attempt holds belong to nobody.
+func TestBehind(t *testing.T) {
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		store := openStore(t, sql)
+		kit.Put(t, store, kit.Sale("S", 10, 10))
+		ids := kit.Stock(t, store.DB, 2)
+		late, plain := ids[0], ids[1]
+		kit.Exec(t, store.DB, "UPDATE orders SET hold_id = '"+late+"+paid' WHERE id = '"+late+"'")
+		behind, err := store.Behind(t.Context(), []string{late, late + "+paid", late + "+other", plain, plain + "+other", "nobody", "nobody+other"})
+		kit.Must(t, err)
+		want := []string{late, late + "+paid", plain}
+		slices.Sort(want)
+		if got := slices.Sorted(maps.Keys(behind)); !slices.Equal(got, want) {
+			t.Errorf("orders stand behind %v, not %v", got, want)
+		}
+		if o := behind[late+"+paid"]; o == nil || o.ID != late {
+			t.Errorf("behind the late payment's hold stands %+v", o)
+		}
+	})
+}
