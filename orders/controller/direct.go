@@ -130,6 +130,7 @@ type master struct {
 	down     bool
 	contrary int       // probes in a row that say the opposite
 	wrote    time.Time // when it last took a write of a keeper
+	changed  time.Time // when it was last found to be down, or up again
 }
 
 // observe takes note of one probe, and returns what has changed: the masters
@@ -149,7 +150,7 @@ func (h *redisHealth) observe(probed []inventory.Master) (changed []inventory.Ma
 			m.contrary = 0
 		}
 		if m.contrary >= h.lasts {
-			m.down, m.contrary = !m.down, 0
+			m.down, m.contrary, m.changed = !m.down, 0, now
 			changed = append(changed, p)
 		}
 		all[p.Name] = m
@@ -178,13 +179,6 @@ func (h *redisHealth) of(sku string) (name string, m master) {
 		m.wrote = h.latest
 	}
 	return name, m
-}
-
-// down tells whether the master of sku has refused this node's writes for long,
-// or has not taken them again for as long.
-func (h *redisHealth) down(sku string) bool {
-	_, m := h.of(sku)
-	return m.down
 }
 
 // unwritable are the masters that are down, by name.

@@ -17,7 +17,10 @@ func (m sameMaster) Master(context.Context, string) (string, error) { return str
 // counts. Another master's state makes no difference.
 func TestRedisHealthDoesNotFlap(t *testing.T) {
 	h := redisHealth{lasts: contraryProbes, gate: sameMaster("a:1")}
-	down := func() bool { return h.down("S") }
+	down := func() bool {
+		_, m := h.of("S")
+		return m.down
+	}
 	see := func(writes bool, times int) (changes int) {
 		for n := range times {
 			m := inventory.Master{Name: "a:1"}

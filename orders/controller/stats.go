@@ -14,8 +14,13 @@ func (ks *Controller) Counters() *keeper.Counters { return &ks.count }
 func (ks *Controller) RedisAway() bool { return len(ks.redis.unwritable()) > 0 }
 
 // Down tells whether the Redis master of sku has refused this node's writes for
-// long, or has not taken them again for as long.
-func (ks *Controller) Down(sku string) bool { return ks.redis.down(sku) }
+// long, has not taken them again for as long, or takes them again, but this node
+// has not read the sales since: the other nodes may have gone over to direct mode
+// meanwhile, of which the gate knows nothing.
+func (ks *Controller) Down(sku string) bool {
+	_, m := ks.redis.of(sku)
+	return m.down || !ks.catalog.ReadSince(m.changed)
+}
 
 // Sales is how many sales this node knows to be of interest still. Each should
 // have a keeper, on one of the nodes, unless it is sold in direct mode.

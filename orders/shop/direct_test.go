@@ -190,6 +190,57 @@ func TestCutOffNodeChangesNothing(t *testing.T) {
 	})
 }
 
+// A node that lost Redis for a while, and cannot read the sales since, does not know
+// that the others sell in direct mode: what the old gate refuses may be theirs.
+func TestRefusalsOfAnOldGate(t *testing.T) {
+	t.Parallel()
+	s := servertest.Open(t, servers.KindReal)
+	via, toRedis := servertest.RedisVia(t, s)
+	via, toSQL := servertest.SQLVia(t, via)
+	ctx, others := t.Context(), bare.OpenStore(t, s.SQL)
+	beat := func() { kit.Must(t, kit.Err(others.Beat(ctx, "other", nil, time.Minute))) }
+	beat()
+	p := open(t, via, func(c *Config) {
+		soonDirect(c)
+		c.Keeper.Lease = time.Minute // for as long the other node is alive
+	})
+	p.put(t, kit.Sale("S", 1, 1))
+	place := func(buyer string) (Placed, error) {
+		return p.Place(ctx, Placement{Buyer: buyer, SKU: "S", Quantity: 1, Key: "k"})
+	}
+	kit.Must(t, kit.Err(place("ann")))
+
+	toRedis.Cut()
+	eventually(t, "it has told that Redis is away", func() bool {
+		nodes, err := others.Nodes(ctx, time.Minute)
+		return err == nil && slices.ContainsFunc(nodes, func(n store.Node) bool { return n.Unwritable != "" })
+	})
+	toSQL.Cut()
+	kit.Must(t, others.Leave(ctx, "other"))
+	if entered, err := others.EnterDirect(ctx, "S", inventory.Whole, time.Minute); !entered || err != nil {
+		t.Fatal(entered, err)
+	}
+	kit.Put(t, others, kit.Sale("S", 2, 1))
+	verdicts, err := others.Direct(ctx, "S", []inventory.Queued{asked("bob", "k", 1)})
+	if err != nil || verdicts[0].Refused != "" {
+		t.Fatalf("bob orders elsewhere: %+v, %v", verdicts, err)
+	}
+	toRedis.Restore()
+	eventually(t, "Redis is back", func() bool { return !p.Keepers().RedisAway() })
+	eventually(t, "the gate is asked, and not believed", func() bool {
+		_, err := place("bob")
+		if errors.Is(err, inventory.ErrSoldOut) {
+			t.Fatalf("bob, whose order is durable, hears %v", err)
+		}
+		return errors.Is(err, inventory.ErrRebuilding)
+	})
+	toSQL.Restore()
+	eventually(t, "bob's order is found", func() bool {
+		again, err := place("bob")
+		return err == nil && again.Replayed && again.Order.ID == verdicts[0].Order.ID
+	})
+}
+
 // Who may enter, by what the heartbeats say.
 func TestEnterDirect(t *testing.T) {
 	t.Parallel()

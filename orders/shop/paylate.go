@@ -137,7 +137,7 @@ func (p *latePayment) wait(ctx context.Context, o *orders.Order) (no orders.Reas
 func (s *Service) holdAgain(ctx context.Context, o *orders.Order, ref string) (hold *waiter, refused orders.Reason) {
 	id := orders.NewHoldID(o.ID)
 	hold = s.waiters.wait(id)
-	reserved, err := s.gate.Reserve(ctx, inventory.Request{
+	reserved, err := s.reserve(ctx, inventory.Request{
 		OrderID: id, SKU: o.SKU, Buyer: o.Buyer, Quantity: o.Quantity,
 		Key: ref, Pays: o.ID, Node: s.cfg.Node, Trace: s.cfg.Trace(ctx),
 	})

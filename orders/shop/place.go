@@ -108,7 +108,7 @@ func (s *Service) placeAtGate(ctx context.Context, p Placement, sale *orders.Sal
 	}
 	waiter := s.waiters.wait(request.OrderID)
 	defer func() { s.waiters.leave(waiter) }()
-	reserved, err := s.gate.Reserve(ctx, request)
+	reserved, err := s.reserve(ctx, request)
 	if err != nil {
 		return s.refused(ctx, p, request.Fingerprint, err)
 	}
@@ -129,6 +129,17 @@ func (s *Service) placeAtGate(ctx context.Context, p Placement, sale *orders.Sal
 		return Placed{Order: pending, Replayed: reserved.Replayed}, nil
 	}
 	return s.await(ctx, waiter, pending, reserved.Replayed)
+}
+
+// reserve asks the gate for units. While the node does not know whether the other
+// nodes have gone over to direct mode, a refusal of the gate is none: it knows
+// nothing of the orders that they have placed.
+func (s *Service) reserve(ctx context.Context, r inventory.Request) (inventory.Reservation, error) {
+	reserved, err := s.gate.Reserve(ctx, r)
+	if refusal := (*inventory.Refusal)(nil); errors.As(err, &refusal) && s.keepers.Down(r.SKU) {
+		err = errors.Join(orders.ErrUnavailable, inventory.ErrRebuilding)
+	}
+	return reserved, err
 }
 
 // remembersSoldOut tells whether the memory of the node refuses a placement. The

@@ -71,6 +71,12 @@ func (c *Catalog) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
 	return c.store.Sale(ctx, sku)
 }
 
+// ReadSince tells whether the database was asked for the copy after t.
+func (c *Catalog) ReadSince(t time.Time) bool {
+	last := c.copy.Load()
+	return t.IsZero() || last != nil && last.began.After(t)
+}
+
 // Known is a sale of the copy, or nil.
 func (c *Catalog) Known(sku string) *orders.Sale {
 	if last := c.copy.Load(); last != nil {
