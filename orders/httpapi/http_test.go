@@ -39,7 +39,8 @@ func newFront(s *shop.Service) *front {
 		"GET /v1/sales": h.Sales, "GET /v1/sales/:sku": h.Sale,
 		"PUT /v1/admin/sales/:sku": h.PutSale, "GET /v1/admin/sales/:sku/audit": h.Audit,
 		"GET /v1/admin/sales/:sku/orders": h.Rows, "POST /v1/admin/sales/:sku/rebuild": h.Rebuild,
-		"GET /v1/admin/refunds": h.Refunds,
+		"GET /v1/admin/refunds": h.Refunds, "POST /v1/admin/sales/:sku/close": h.Close,
+		"GET /v1/admin/orders": h.OrdersOfBuyer, "GET /v1/admin/orders/:id": h.AnyOrder,
 	} {
 		method, path, _ := strings.Cut(route, " ")
 		f.engine.Handle(method, path, func(c *gin.Context) { f.err = handle(c) })
@@ -240,6 +241,12 @@ func TestAnswers(t *testing.T) {
 		w, _ = f.ask("GET", "/v1/admin/sales/S/orders", "")
 		list, _ := object(t, w.Body.String())
 		row, _ := json.Marshal(list["orders"].([]any)[0])
+		for _, path := range []string{"/v1/admin/orders/" + id, "/v1/admin/orders?buyer=ann", "/v1/admin/orders?buyer=bob"} {
+			w, err := f.ask("GET", path, "", "Buyer: op")
+			if err != nil || strings.Contains(w.Body.String(), `"idempotency_key":"k"`) == strings.HasSuffix(path, "bob") {
+				t.Errorf("%s: %s, %v", path, w.Body, err)
+			}
+		}
 		if o, names := object(t, string(row)); names != orderFields[:strings.Index(orderFields, "paid_at")]+"idempotency_key paid_at quantity sku status" || o["idempotency_key"] != "k" {
 			t.Errorf("row: %s", names)
 		}
@@ -263,7 +270,8 @@ func TestNotYours(t *testing.T) {
 				}
 			}
 		}
-		for _, path := range []string{"GET /v1/sales/%C3%BC", "GET /v1/sales/T", "GET /v1/admin/sales/T/audit", "GET /v1/admin/sales/%C3%BC/audit", "GET /v1/admin/sales/%C3%BC/orders", "GET /v1/admin/sales/T/orders", "POST /v1/admin/sales/%C3%BC/rebuild"} {
+		for _, path := range []string{"GET /v1/sales/%C3%BC", "GET /v1/sales/T", "GET /v1/admin/sales/T/audit", "GET /v1/admin/sales/%C3%BC/audit", "GET /v1/admin/sales/%C3%BC/orders", "GET /v1/admin/sales/T/orders", "POST /v1/admin/sales/T/close", "POST /v1/admin/sales/%C3%BC/close",
+			"GET /v1/admin/orders/x", "GET /v1/admin/orders/%C3%BC", "GET /v1/admin/orders/01a1f945-8d3e-761d-bbcb-7d1dab60df27", "POST /v1/admin/sales/%C3%BC/rebuild"} {
 			method, path, _ := strings.Cut(path, " ")
 			kit.Is(t, kit.Err(f.ask(method, path, "")), orders.ErrNotFound)
 		}
