@@ -121,11 +121,12 @@ type saleRestock struct {
 	serverFlags `embed:""`
 }
 
-// Of a sale that others change meanwhile, restock begins anew after a pause. A node
-// shows a change made on another one within two seconds, so all tries together take longer.
+// Where others change the sale meanwhile, restock reads it again after a pause of this
+// length or up to twice that. A node shows what was changed on another one within two
+// seconds: all pauses together are longer.
 const (
-	restockTries = 10
-	restockPause = 300 * time.Millisecond
+	restockTries = 7
+	restockPause = 400 * time.Millisecond
 )
 
 // Run changes the total, and nothing else.
