@@ -103,11 +103,11 @@ func TestIfMatch(t *testing.T) {
 	})
 }
 
-// An operator sees an order that is in the queue, without its key; and hears of a
-// buyer that cannot be, or is missing.
+// An operator sees an order that is in the queue, without its key, and one that is
+// durable; and hears of a buyer that cannot be, or is missing.
 func TestOrdersOfAnybody(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		bare.Open(t, s, kit.Sale("S", 10, 10))
+		b := bare.Open(t, s, kit.Sale("S", 10, 10))
 		p := resting(t, s, nil) // it carries nothing over
 		f := newFront(p.Service)
 		queued, err := p.Place(t.Context(), shop.Placement{Buyer: "ann", SKU: "S", Quantity: 2, Key: "k", Async: true})
@@ -115,6 +115,13 @@ func TestOrdersOfAnybody(t *testing.T) {
 		w, err := f.ask("GET", "/v1/admin/orders/"+queued.Order.ID, "", "Buyer: op")
 		if o, _ := object(t, w.Body.String()); err != nil || w.Code != http.StatusOK || o["status"] != "reserved" || o["buyer"] != "ann" || o["idempotency_key"] != nil {
 			t.Errorf("%d %s, %v", w.Code, w.Body, err)
+		}
+		b.Keeper(t, "S").Finish(t)
+		for path, there := range map[string]bool{"/" + queued.Order.ID: true, "?buyer=ann": true, "?buyer=bob": false} {
+			w, err := f.ask("GET", "/v1/admin/orders"+path, "", "Buyer: op")
+			if err != nil || strings.Contains(w.Body.String(), `"status":"pending_payment"`) != there || strings.Contains(w.Body.String(), `"idempotency_key":"k"`) != there {
+				t.Errorf("%s: %s, %v", path, w.Body, err)
+			}
 		}
 		for query, field := range map[string]string{
 			"": "buyer", "?buyer=": "buyer", "?buyer=%C3%BC": "buyer", "?buyer=a%20b": "buyer", "?buyer=" + strings.Repeat("a", 65): "buyer",
