@@ -55,9 +55,9 @@ func StatusOf(err error) int {
 	return 0
 }
 
-// Call sends in and decodes a 2xx into out; either may be nil. An ETag of ifMatch has
-// the server refuse, with 412, what was decided by another one. It returns the answer's
-// header.
+// Call sends in and decodes a 2xx into out; either may be nil. With an ETag as ifMatch
+// the server refuses a change, with 412, where somebody else was faster. Call returns
+// the answer's header.
 func (o *Operator) Call(ctx context.Context, method, path string, in, out any, ifMatch ...string) (http.Header, error) {
 	var body []byte
 	var err error
