@@ -61,3 +61,6 @@ var ErrNotDirect = errors.New("orders: the sale is not sold in direct mode")
 
 // ErrChanged refuses to end an order that is not as it was read.
 var ErrChanged = errors.New("orders: the order has changed meanwhile")
+
+// ErrPrecondition refuses an operator's change of a sale that is not as If-Match says.
+var ErrPrecondition = errors.New("orders: the sale is not as If-Match says")

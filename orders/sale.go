@@ -2,6 +2,9 @@ package orders
 
 import (
 	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -12,7 +15,9 @@ import (
 type Sale struct {
 	SKU            string    `gorm:"column:sku;primaryKey" json:"sku"`
 	Name           string    `json:"name"`
-	Price          int64     `json:"price"` // minor units of Currency
+	Description    string    `json:"description,omitempty"`
+	ImageURL       string    `json:"image_url,omitempty"` // https, or a path on this server
+	Price          int64     `json:"price"`               // minor units of Currency
 	Currency       string    `json:"currency"`
 	Total          int64     `json:"total"`           // units
 	Sold           int64     `json:"-"`               // units in pending_payment and paid orders, never above Total
@@ -25,7 +30,7 @@ type Sale struct {
 	Mode           string    `json:"-"`          // how units are sold: "gate", or "direct" (direct.go)
 	ReserveOn      string    `json:"reserve_on"` // when units are taken: OnOrder, or OnPayment (onpayment.go)
 	CreatedAt      time.Time `gorm:"autoCreateTime:false" json:"-"`
-	UpdatedAt      time.Time `gorm:"autoUpdateTime:false" json:"-"`
+	UpdatedAt      time.Time `gorm:"autoUpdateTime:false" json:"-"` // by an operator; no two changes have the same
 }
 
 // When a sale takes units.
@@ -89,6 +94,9 @@ func (s *Sale) Validate() error {
 	f.Check(s.SKU != "." && s.SKU != "..", "sku", "must not be . or .., which paths do without")
 	length := utf8.RuneCountInString(s.Name)
 	f.Check(length >= 1 && length <= 200, "name", "must be 1 to 200 characters long")
+	f.Check(utf8.RuneCountInString(s.Description) <= 500, "description", "must be at most 500 characters long")
+	f.Check(s.ImageURL == "" || isImageURL(s.ImageURL), "image_url",
+		"must be an https URL, or a path that begins with one /, of at most 500 visible ASCII characters without \\")
 	f.Check(s.Price >= 0 && s.Price <= maxPrice, "price", "must be 0 to %d minor units", maxPrice)
 	f.Check(len(s.Currency) == 3 && isText(s.Currency, 3, capitals), "currency", "must be three capital letters, as in ISO 4217")
 	f.Check(s.Total >= 0 && s.Total <= MaxTotal, "total", "must be 0 to %d units", MaxTotal)
@@ -99,6 +107,33 @@ func (s *Sale) Validate() error {
 	f.Check(s.PaymentWindowS >= 1 && s.PaymentWindowS <= maxWindow, "payment_window_s", "must be 1 to %d seconds", maxWindow)
 	f.Check(s.ReserveOn == OnOrder || s.ReserveOn == OnPayment, "reserve_on", "must be order or payment")
 	return f.Err()
+}
+
+// isImageURL tells whether a page may load an image from s. Browsers read \ as /, and
+// two of those as the beginning of a host.
+func isImageURL(s string) bool {
+	u, err := url.Parse(s)
+	if err != nil || !VisibleASCII(s, 500) || strings.Contains(s, `\`) {
+		return false
+	}
+	return u.Scheme == "https" && u.Hostname() != "" || s[0] == '/' && !strings.HasPrefix(s, "//")
+}
+
+// ETag names what operators have made of the sale. It is another one after each
+// change of theirs, and the same however much is sold.
+func (s *Sale) ETag() string {
+	return `"` + strconv.FormatInt(s.UpdatedAt.UnixMilli(), 36) + `"`
+}
+
+// Matches tells whether one of the values of If-Match names the sale. A proxy that
+// compresses answers makes W/"x" of an ETag "x", so that counts too.
+func (s *Sale) Matches(ifMatch []string) bool {
+	for tag := range strings.SplitSeq(strings.Join(ifMatch, ","), ",") {
+		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == "*" || tag == s.ETag() {
+			return true
+		}
+	}
+	return false
 }
 
 // Storable tells whether both stores can keep t.

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,6 +102,52 @@ func TestOperatorsCommands(t *testing.T) {
 	buys(t, node, "ann", "talk", 1)
 	must("total 5 = available 5", "audit", "talk")
 	must("units taken on  payment", "sale", "restock", "talk", "--to", "6")
+}
+
+// Operators who restock at once have all read the same total, for a node shows it for
+// a second. No units are lost, and the sale keeps its text and picture.
+func TestRestocksAtOnce(t *testing.T) {
+	node := served(t)
+	_, _, err := command(t, "sale", "create", "S", "--price", "1", "--total", "10", "--description", "A text", "--image", "/s.png", "--target", node.URL())
+	noError(t, err)
+	var operators sync.WaitGroup
+	for range 4 {
+		operators.Go(func() {
+			_, _, err := command(t, "sale", "restock", "S", "--by", "1", "--target", node.URL())
+			if err != nil && !strings.Contains(err.Error(), "unavailable") { // a busy machine: then it stands
+				t.Error(err)
+			}
+		})
+	}
+	operators.Wait()
+	out, _, err := command(t, "sale", "close", "S", "--target", node.URL())
+	if noError(t, err); t.Failed() {
+		return
+	}
+	says(t, out, "of 14", "A text", "/s.png", "closed")
+}
+
+// A sale that others change all the time is not restocked, and the operator hears why.
+func TestRestockGivesUp(t *testing.T) {
+	t.Parallel()
+	var puts atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			w.Header().Set("ETag", fmt.Sprintf(`"%d"`, puts.Load()))
+			_, _ = w.Write([]byte(`{"sku":"S","total":10}`))
+			return
+		}
+		if tag := fmt.Sprintf(`"%d"`, puts.Load()); r.Header.Get("If-Match") != tag {
+			t.Errorf("If-Match: %s, want %s", r.Header.Get("If-Match"), tag)
+		}
+		puts.Add(1)
+		w.WriteHeader(http.StatusPreconditionFailed)
+		_, _ = w.Write([]byte(`{"code":"precondition_failed"}`))
+	}))
+	defer server.Close()
+	if refuses(t, []string{"sale", "restock", "S", "--by", "1", "--target", server.URL}, "S is not restocked", "412 precondition_failed"); puts.Load() != restockTries {
+		t.Errorf("%d tries", puts.Load())
+	}
 }
 
 // buys places an order, and returns its id.

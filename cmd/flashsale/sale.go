@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -22,6 +23,8 @@ type saleCommand struct {
 type saleCreate struct {
 	SKU           string        `arg:"" help:"1 to 64 characters of A-Z a-z 0-9 . _ -"`
 	Name          string        `placeholder:"TEXT" help:"What buyers read. Default: the SKU."`
+	Description   string        `placeholder:"TEXT" help:"What buyers read below the name, at most 500 characters."`
+	Image         string        `placeholder:"URL" help:"Picture on the buyers' page: https, or a path on the server."`
 	Price         int64         `required:"" placeholder:"AMOUNT" help:"Price of a unit, in minor units: 12900 for 129.00."`
 	Currency      string        `default:"EUR" help:"Currency code (ISO 4217). Default ${default}."`
 	Total         int64         `required:"" placeholder:"UNITS" help:"Units on sale."`
@@ -57,7 +60,7 @@ func (c *saleCreate) Run(ctx context.Context, s streams) error {
 	}
 	c.OpensAt = cmp.Or(c.OpensAt, now)
 	sale, err := server.Put(ctx, c.SKU, api.Terms{
-		Name: cmp.Or(c.Name, c.SKU), Price: c.Price, Currency: c.Currency, Total: c.Total, PerBuyerLimit: c.PerBuyer,
+		Name: cmp.Or(c.Name, c.SKU), Description: c.Description, ImageURL: c.Image, Price: c.Price, Currency: c.Currency, Total: c.Total, PerBuyerLimit: c.PerBuyer,
 		OpensAt: c.OpensAt.UTC(), ClosesAt: c.OpensAt.UTC().Add(c.For), PaymentWindowS: int64(c.PaymentWindow / time.Second),
 		ReserveOn: c.ReserveOn,
 	})
@@ -103,7 +106,7 @@ func (c *saleShow) Run(ctx context.Context, s streams) error {
 
 func showSale(s streams, sale api.Sale) error {
 	return facts(s.out,
-		"sku", sale.SKU, "name", sale.Name, "state", sale.State,
+		"sku", sale.SKU, "name", sale.Name, "description", sale.Description, "image", sale.ImageURL, "state", sale.State,
 		"available", fmt.Sprintf("%d of %d", sale.Available, sale.Total),
 		"price", money(sale.Price, sale.Currency), "per buyer", fmt.Sprint(sale.PerBuyerLimit),
 		"opens", moment(&sale.OpensAt), "closes", moment(&sale.ClosesAt),
@@ -114,19 +117,47 @@ func showSale(s streams, sale api.Sale) error {
 type saleRestock struct {
 	SKU         string `arg:""`
 	To          *int64 `xor:"how" required:"" placeholder:"UNITS" help:"New total, sold units included."`
-	By          *int64 `xor:"how" required:"" placeholder:"UNITS" help:"Units to add, or with --by=-N to remove. Read, then written: one operator at a time."`
+	By          *int64 `xor:"how" required:"" placeholder:"UNITS" help:"Units to add, or with --by=-N to remove."`
 	serverFlags `embed:""`
 }
 
+// Where others change the sale meanwhile, restock reads it again after a pause of this
+// length or up to twice that. A node shows what was changed on another one within two
+// seconds: all pauses together are longer.
+const (
+	restockTries = 7
+	restockPause = 400 * time.Millisecond
+)
+
 // Run changes the total, and nothing else.
 func (c *saleRestock) Run(ctx context.Context, s streams) error {
-	return c.change(ctx, s, c.SKU, func(t *api.Terms, _ time.Time) {
-		if c.To != nil {
-			t.Total = *c.To
-		} else {
-			t.Total += *c.By
+	server, err := c.operator()
+	if err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		sale, _, err := server.Sale(ctx, c.SKU)
+		if err != nil {
+			return err
 		}
-	})
+		if c.To != nil {
+			sale.Total = *c.To
+		} else {
+			sale.Total += *c.By
+		}
+		changed, err := server.Put(ctx, c.SKU, sale.Terms, sale.ETag)
+		switch {
+		case err == nil:
+			return showSale(s, changed)
+		case client.StatusOf(err) != http.StatusPreconditionFailed:
+			return err
+		case try == restockTries:
+			return fmt.Errorf("%s is not restocked: others changed it during each of %d tries: %w", c.SKU, try, err)
+		}
+		if err := client.Wait(ctx, restockPause+rand.N(restockPause)); err != nil {
+			return err
+		}
+	}
 }
 
 type saleClose struct {
@@ -134,31 +165,14 @@ type saleClose struct {
 	serverFlags `embed:""`
 }
 
-// Run moves the end of the sale to now, by the server's clock.
+// Run ends the sale, by the server's clock.
 func (c *saleClose) Run(ctx context.Context, s streams) error {
-	return c.change(ctx, s, c.SKU, func(t *api.Terms, now time.Time) {
-		if now.After(t.ClosesAt) {
-			return
-		}
-		t.ClosesAt = now
-		if !t.OpensAt.Before(now) { // it never opened
-			t.OpensAt = now.Add(-time.Second)
-		}
-	})
-}
-
-// change reads a sale's terms, alters them and writes them back.
-func (f *serverFlags) change(ctx context.Context, s streams, sku string, alter func(t *api.Terms, now time.Time)) error {
-	server, err := f.operator()
+	server, err := c.operator()
 	if err != nil {
 		return err
 	}
-	sale, now, err := server.Sale(ctx, sku)
+	sale, err := server.Close(ctx, c.SKU)
 	if err != nil {
-		return err
-	}
-	alter(&sale.Terms, now)
-	if sale, err = server.Put(ctx, sku, sale.Terms); err != nil {
 		return err
 	}
 	return showSale(s, sale)

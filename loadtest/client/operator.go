@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"flashsale/loadtest/judge"
@@ -54,33 +55,34 @@ func StatusOf(err error) int {
 	return 0
 }
 
-// Call sends in and decodes a 2xx into out; either may be nil. It returns what the
-// server's clock said.
-func (o *Operator) Call(ctx context.Context, method, path string, in, out any) (at time.Time, err error) {
+// Call sends in and decodes a 2xx into out; either may be nil. With an ETag as ifMatch
+// the server refuses a change, with 412, where somebody else was faster. Call returns
+// the answer's header.
+func (o *Operator) Call(ctx context.Context, method, path string, in, out any, ifMatch ...string) (http.Header, error) {
 	var body []byte
+	var err error
 	if in != nil {
 		if body, err = json.Marshal(in); err != nil {
-			return at, err
+			return nil, err
 		}
 	}
-	status, header, got, err := o.do(ctx, method, path, o.as, "", body)
+	status, header, got, err := o.do(ctx, method, path, o.as, "If-Match", strings.Join(ifMatch, ", "), body)
 	if err != nil {
-		return at, fmt.Errorf("%s %s: %w", method, path, err) // err names the server
+		return nil, fmt.Errorf("%s %s: %w", method, path, err) // err names the server
 	}
 	call := method + " " + o.base + path
-	at, _ = http.ParseTime(header.Get("Date"))
 	if status/100 != 2 {
 		f := &failure{call: call, status: status}
 		_ = json.Unmarshal(got, f) // what is no problem is told by its status
-		return at, f
+		return header, f
 	}
 	if out == nil {
-		return at, nil
+		return header, nil
 	}
 	if err := json.Unmarshal(got, out); err != nil {
-		return at, fmt.Errorf("%s is not answered as the contract says: %w", call, err)
+		return header, fmt.Errorf("%s is not answered as the contract says: %w", call, err)
 	}
-	return at, nil
+	return header, nil
 }
 
 // NewOperator is an operator who signs in with token.
@@ -91,7 +93,9 @@ func NewOperator(c Client, token string) Operator {
 // Sale is what an operator decides of a sale, as in the contract.
 type Sale struct {
 	Name           string    `json:"name"`
-	Price          int64     `json:"price"` // of one unit, minor units of the currency
+	Description    string    `json:"description,omitempty"`
+	ImageURL       string    `json:"image_url,omitempty"` // https, or a path on the server
+	Price          int64     `json:"price"`               // of one unit, minor units of the currency
 	Currency       string    `json:"currency"`
 	Total          int64     `json:"total"` // units
 	PerBuyerLimit  int64     `json:"per_buyer_limit"`

@@ -123,6 +123,7 @@ const offerAge = time.Second
 type offerBytes struct {
 	all []byte
 	one map[string][]byte
+	tag map[string]string // ETags
 }
 
 func (h *Handlers) readOffers(ctx context.Context) (offerBytes, error) {
@@ -132,12 +133,12 @@ func (h *Handlers) readOffers(ctx context.Context) (offerBytes, error) {
 	if err != nil {
 		return offerBytes{}, err
 	}
-	b, list := offerBytes{one: map[string][]byte{}}, make([][]byte, len(offers))
+	b, list := offerBytes{one: map[string][]byte{}, tag: map[string]string{}}, make([][]byte, len(offers))
 	for i := range offers {
 		if list[i], err = json.Marshal(offers[i]); err != nil {
 			break
 		}
-		b.one[offers[i].SKU] = list[i]
+		b.one[offers[i].SKU], b.tag[offers[i].SKU] = list[i], offers[i].ETag()
 	}
 	b.all = slices.Concat([]byte(`{"sales":[`), bytes.Join(list, []byte(",")), []byte("]}"))
 	return b, err
@@ -157,12 +158,14 @@ func (h *Handlers) Sales(c *gin.Context) error {
 func (h *Handlers) Sale(c *gin.Context) error {
 	ctx, sku := c.Request.Context(), c.Param("sku")
 	if offers, err := h.offers.Get(ctx); err == nil && offers.one[sku] != nil {
+		c.Header("ETag", offers.tag[sku])
 		return public(c, offers.one[sku])
 	}
 	offer, err := h.service.Offer(ctx, sku)
 	if err != nil {
 		return err
 	}
+	c.Header("ETag", offer.ETag())
 	c.Header("Cache-Control", forAll)
 	c.JSON(http.StatusOK, offer)
 	return nil

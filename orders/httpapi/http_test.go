@@ -39,7 +39,8 @@ func newFront(s *shop.Service) *front {
 		"GET /v1/sales": h.Sales, "GET /v1/sales/:sku": h.Sale,
 		"PUT /v1/admin/sales/:sku": h.PutSale, "GET /v1/admin/sales/:sku/audit": h.Audit,
 		"GET /v1/admin/sales/:sku/orders": h.Rows, "POST /v1/admin/sales/:sku/rebuild": h.Rebuild,
-		"GET /v1/admin/refunds": h.Refunds,
+		"GET /v1/admin/refunds": h.Refunds, "POST /v1/admin/sales/:sku/close": h.Close,
+		"GET /v1/admin/orders": h.OrdersOfBuyer, "GET /v1/admin/orders/:id": h.AnyOrder,
 	} {
 		method, path, _ := strings.Cut(route, " ")
 		f.engine.Handle(method, path, func(c *gin.Context) { f.err = handle(c) })
@@ -263,7 +264,8 @@ func TestNotYours(t *testing.T) {
 				}
 			}
 		}
-		for _, path := range []string{"GET /v1/sales/%C3%BC", "GET /v1/sales/T", "GET /v1/admin/sales/T/audit", "GET /v1/admin/sales/%C3%BC/audit", "GET /v1/admin/sales/%C3%BC/orders", "GET /v1/admin/sales/T/orders", "POST /v1/admin/sales/%C3%BC/rebuild"} {
+		for _, path := range []string{"GET /v1/sales/%C3%BC", "GET /v1/sales/T", "GET /v1/admin/sales/T/audit", "GET /v1/admin/sales/%C3%BC/audit", "GET /v1/admin/sales/%C3%BC/orders", "GET /v1/admin/sales/T/orders", "POST /v1/admin/sales/T/close", "POST /v1/admin/sales/%C3%BC/close",
+			"GET /v1/admin/orders/x", "GET /v1/admin/orders/%C3%BC", "GET /v1/admin/orders/01a1f945-8d3e-761d-bbcb-7d1dab60df27", "POST /v1/admin/sales/%C3%BC/rebuild"} {
 			method, path, _ := strings.Cut(path, " ")
 			kit.Is(t, kit.Err(f.ask(method, path, "")), orders.ErrNotFound)
 		}

@@ -14,10 +14,10 @@ import (
 func (h *Handlers) PutSale(c *gin.Context) error {
 	sale := orders.Sale{SKU: c.Param("sku"), ReserveOn: orders.OnOrder}
 	wrong, err := Decode(c, map[string]any{
-		"name": &sale.Name, "price": &sale.Price, "currency": &sale.Currency, "total": &sale.Total,
+		"name": &sale.Name, "description": &sale.Description, "image_url": &sale.ImageURL, "price": &sale.Price, "currency": &sale.Currency, "total": &sale.Total,
 		"per_buyer_limit": &sale.PerBuyerLimit, "opens_at": &sale.OpensAt, "closes_at": &sale.ClosesAt,
 		"payment_window_s": &sale.PaymentWindowS, "reserve_on": &sale.ReserveOn,
-	}, "reserve_on")
+	}, "description", "image_url", "reserve_on")
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (h *Handlers) PutSale(c *gin.Context) error {
 		return err
 	}
 	defer h.offers.Forget() // also where the keeper was too slow: the change stands
-	offer, created, err := h.service.PutSale(c.Request.Context(), sale)
+	offer, created, err := h.service.PutSale(c.Request.Context(), sale, c.Request.Header["If-Match"]...)
 	if err != nil {
 		return err
 	}
@@ -39,8 +39,20 @@ func (h *Handlers) PutSale(c *gin.Context) error {
 		status = http.StatusCreated
 		c.Header("Location", "/v1/sales/"+offer.SKU)
 	}
+	c.Header("ETag", offer.ETag())
 	c.JSON(status, offer)
 	return nil
+}
+
+// Close is POST /v1/admin/sales/{sku}/close. It takes no body.
+func (h *Handlers) Close(c *gin.Context) error {
+	defer h.offers.Forget() // as in PutSale
+	offer, err := h.service.CloseSale(c.Request.Context(), c.Param("sku"), c.Request.Header["If-Match"]...)
+	if err == nil {
+		c.Header("ETag", offer.ETag())
+		c.JSON(http.StatusOK, offer)
+	}
+	return err
 }
 
 // Audit is GET /v1/admin/sales/{sku}/audit.
@@ -52,11 +64,38 @@ func (h *Handlers) Audit(c *gin.Context) error {
 	return err
 }
 
+// AnyOrder is GET /v1/admin/orders/{id}.
+func (h *Handlers) AnyOrder(c *gin.Context) error {
+	ctx, id := c.Request.Context(), c.Param("id")
+	buyer, err := h.service.BuyerOf(ctx, id)
+	if err != nil {
+		return err
+	}
+	o, err := h.service.Order(ctx, buyer, id, "", "")
+	if err == nil {
+		c.JSON(http.StatusOK, row(o))
+	}
+	return err
+}
+
+// OrdersOfBuyer is GET /v1/admin/orders.
+func (h *Handlers) OrdersOfBuyer(c *gin.Context) error {
+	buyer := c.Query("buyer")
+	if !orders.IsBuyer(buyer) {
+		return invalid("buyer", "must be given, as 1 to 64 characters of A-Z a-z 0-9 . _ : -")
+	}
+	return page(c, "orders", 100, 1000, row, func(limit int, cursor string) ([]orders.Order, string, error) {
+		return h.service.OrdersOf(c.Request.Context(), buyer, limit, cursor)
+	})
+}
+
+// row is an order as operators see it.
+func row(o *orders.Order) orders.RowJSON {
+	return orders.RowJSON{OrderJSON: o.JSON(), Key: o.IdempotencyKey}
+}
+
 // Rows is GET /v1/admin/sales/{sku}/orders.
 func (h *Handlers) Rows(c *gin.Context) error {
-	row := func(o *orders.Order) orders.RowJSON {
-		return orders.RowJSON{OrderJSON: o.JSON(), Key: o.IdempotencyKey}
-	}
 	return page(c, "orders", 100, 1000, row, func(limit int, cursor string) ([]orders.Order, string, error) {
 		return h.service.OrdersOfSale(c.Request.Context(), c.Param("sku"), limit, cursor)
 	})

@@ -144,21 +144,21 @@ func (s *Service) end(ctx context.Context, buyer, id string, do func() (*orders.
 	return o, err
 }
 
-// BuyerOf finds whose order it is, for who may pay anybody's. Errors:
-// ErrNotFound, ErrInProgress, ErrUnavailable.
+// BuyerOf finds whose order it is, in the queue or durable, for who may pay or see
+// anybody's. Errors: ErrNotFound, ErrUnavailable.
 func (s *Service) BuyerOf(ctx context.Context, id string) (string, error) {
 	if !orders.IsOrderID(id) {
 		return "", orders.ErrNotFound
 	}
-	_, heldErr := s.held(ctx, "", id, "") // before the row is looked for, which it may become
+	o, heldErr := s.held(ctx, "", id, "") // before the row is looked for, which it may become
 	rows, err := s.store.OrdersByID(ctx, []string{id})
 	switch {
 	case err != nil:
 		return "", errors.Join(orders.ErrUnavailable, err)
 	case len(rows) > 0:
 		return rows[0].Buyer, nil
-	case heldErr == nil:
-		return "", orders.ErrInProgress
+	case heldErr != nil:
+		return "", heldErr
 	}
-	return "", heldErr
+	return o.Buyer, nil
 }

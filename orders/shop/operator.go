@@ -15,33 +15,61 @@ import (
 // change to the gate.
 const gateTimeout = 2 * time.Second
 
-// PutSale creates or changes a sale and waits until the gate has it. Errors:
-// those of Store.PutSale; ErrUnavailable when the keeper takes too long: the
-// change stands and is on its way.
-func (s *Service) PutSale(ctx context.Context, sale orders.Sale) (orders.Offer, bool, error) {
-	created, err := s.store.PutSale(ctx, sale)
+// PutSale creates or changes a sale, tells whether it is new, and waits until the
+// gate has it. Errors: those of Store.PutSale; ErrUnavailable when the keeper takes
+// too long: the change stands and is on its way.
+func (s *Service) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...string) (orders.Offer, bool, error) {
+	sale, err := s.store.PutSale(ctx, sale, ifMatch...)
 	if err != nil {
 		return orders.Offer{}, false, err
 	}
+	offer, err := s.changed(ctx, sale)
+	return offer, err == nil && sale.UpdatedAt.Equal(sale.CreatedAt), err
+}
+
+// CloseSale ends a sale now, and waits until the gate refuses orders. What is
+// reserved goes on. Errors: those of Store.CloseSale; ErrUnavailable as in PutSale.
+func (s *Service) CloseSale(ctx context.Context, sku string, ifMatch ...string) (orders.Offer, error) {
+	if !orders.IsSKU(sku) {
+		return orders.Offer{}, orders.ErrNotFound
+	}
+	sale, err := s.store.CloseSale(ctx, sku, ifMatch...)
+	if err != nil {
+		return orders.Offer{}, err
+	}
+	return s.changed(ctx, sale)
+}
+
+// changed waits until the gate has what an operator made of a sale, and returns that,
+// with what is left.
+func (s *Service) changed(ctx context.Context, sale orders.Sale) (orders.Offer, error) {
 	if err := s.catalog.Refresh(ctx); err != nil { // each node reads it again within a second
-		return orders.Offer{}, false, onItsWay(sale.SKU, err)
+		return orders.Offer{}, onItsWay(sale.SKU, err)
 	}
 	// A new sale needs a keeper, and so does one that is opened again.
 	s.keepers.Offered(ctx, sale.SKU)
-	if s.catalog.Direct(sale.SKU) { // what the database has is all there is
-		offer, err := s.Offer(ctx, sale.SKU)
-		return offer, created, err
+	if !s.catalog.Direct(sale.SKU) && sale.Mode != orders.ModeOver { // else what the database has is all there is
+		err := s.untilGate(ctx, sale.SKU, func(ctx context.Context, g inventory.Summary) bool {
+			// What the sale is now: another operator may have changed it since.
+			now, err := s.store.Sale(ctx, sale.SKU)
+			if err != nil || g.Epoch != now.Epoch || !g.Terms.Equal(now.Terms()) {
+				return false
+			}
+			if s.catalog.Now().Before(now.ClosesAt) {
+				return true
+			}
+			_, gateNow, err := s.gate.Oldest(ctx, sale.SKU) // it closes by Redis's clock, which may be behind
+			return err == nil && !gateNow.Before(now.ClosesAt)
+		})
+		if err != nil {
+			return orders.Offer{}, err
+		}
 	}
-	err = s.untilGate(ctx, sale.SKU, func(ctx context.Context, g inventory.Summary) bool {
-		// What the sale is now: another operator may have changed it since.
-		now, err := s.store.Sale(ctx, sale.SKU)
-		return err == nil && g.Epoch == now.Epoch && g.Terms.Equal(now.Terms())
-	})
+	offers, err := s.offers(ctx, []orders.Sale{sale})
 	if err != nil {
-		return orders.Offer{}, false, err
+		return orders.Offer{}, err
 	}
-	offer, err := s.Offer(ctx, sale.SKU)
-	return offer, created, err
+	return offers[0], nil
 }
 
 // Rebuild has the gate of sku rebuilt from the database, and waits for it.

@@ -3,6 +3,7 @@ package shop
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -169,6 +170,24 @@ func TestRebuildByOperator(t *testing.T) {
 	})
 }
 
+// A page may load an image over https, or from its own server: nothing that a browser
+// would take for another host, or for a script.
+func TestImageURL(t *testing.T) {
+	for url, ok := range map[string]bool{
+		"": true, "/": true, "/s.png": true, "/a/../s.png?v=1#x": true, "https://example.com/s.png": true, "HTTPS://example.com": true,
+		"https://" + strings.Repeat("x", 492): true, "https://" + strings.Repeat("x", 493): false,
+		"http://example.com/s.png": false, "s.png": false, "//example.com/s.png": false, "///example.com/s.png": false,
+		`/\example.com/s.png`: false, `\\example.com`: false, "https:s.png": false, "https:///s.png": false, "https://:443/": false,
+		"javascript:alert(1)": false, "data:image/png;base64,AA": false, "https://example.com/a b": false, "/ä.png": false, "/a\n": false, "/%zz": false,
+	} {
+		sale := kit.Sale("S", 1, 1)
+		sale.ImageURL = url
+		if err := sale.Validate(); (err == nil) != ok {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}
+
 // Rebuilds under full load, by hand: nothing is lost and the law holds.
 func TestRebuildUnderLoad(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -205,6 +224,8 @@ func TestSaleIsValidated(t *testing.T) {
 		"closes_at":        func(s *orders.Sale) { s.ClosesAt = s.OpensAt },
 		"payment_window_s": func(s *orders.Sale) { s.PaymentWindowS = 0 },
 		"reserve_on":       func(s *orders.Sale) { s.ReserveOn = "later" },
+		"description":      func(s *orders.Sale) { s.Description = strings.Repeat("日", 501) },
+		"image_url":        func(s *orders.Sale) { s.ImageURL = "http://example.com/s.png" },
 	} {
 		bad := good
 		spoil(&bad)

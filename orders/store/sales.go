@@ -12,58 +12,100 @@ import (
 	"flashsale/orders"
 )
 
-// PutSale creates or changes a sale and tells whether it is new. A changed
-// total never touches what was sold, and a changed ReserveOn (default OnOrder)
-// no order that is there: each has in its status whether it holds units. Errors: *InvalidError, ErrBelowSold.
-func (s *Store) PutSale(ctx context.Context, sale orders.Sale) (bool, error) {
+// PutSale creates or changes a sale, and returns it as it was written: a new one's
+// UpdatedAt is its CreatedAt. A changed total never touches what was sold, and a
+// changed ReserveOn (default OnOrder) no order that is there: each has in its status
+// whether it holds units. Where values of If-Match are given, one must name the sale
+// as it is. Errors: *InvalidError, ErrBelowSold, ErrPrecondition.
+func (s *Store) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...string) (orders.Sale, error) {
 	if sale.ReserveOn == "" {
 		sale.ReserveOn = orders.OnOrder
 	}
 	if err := sale.Validate(); err != nil {
-		return false, err
+		return sale, err
 	}
 	sale.OpensAt, sale.ClosesAt = sale.OpensAt.UTC().Truncate(time.Millisecond), sale.ClosesAt.UTC().Truncate(time.Millisecond)
-	created := false
-	put := func(tx *gorm.DB) error {
-		now, err := s.clock(tx)
-		if err != nil {
-			return err
-		}
-		was, err := s.LockSale(tx, sale.SKU)
-		if created = errors.Is(err, orders.ErrNotFound); created {
-			sale.Sold, sale.Fence, sale.Epoch, sale.Mode = 0, 0, 0, orders.ModeGate
-			sale.CreatedAt, sale.UpdatedAt = now, now
-			return tx.Create(&sale).Error
+	put := func(tx *gorm.DB) (orders.Sale, error) {
+		was, err := s.lockSaleIf(tx, sale.SKU, ifMatch)
+		if errors.Is(err, orders.ErrNotFound) {
+			return s.createSale(tx, sale, ifMatch)
 		}
 		if err != nil {
-			return err
+			return sale, err
 		}
 		if sale.Total < was.Sold {
-			return fmt.Errorf("%w: %d units are sold", orders.ErrBelowSold, was.Sold)
+			return sale, fmt.Errorf("%w: %d units are sold", orders.ErrBelowSold, was.Sold)
 		}
+		next := sale
+		next.Sold, next.Fence, next.Epoch, next.Mode, next.CreatedAt = was.Sold, was.Fence, was.Epoch, was.Mode, was.CreatedAt
 		// A gate of before the change knows nothing of the orders that held no units.
-		epoch, mode := was.Epoch, was.Mode
-		if sale.ReserveOn != was.ReserveOn || mode == orders.ModeOver {
-			epoch++
+		if next.ReserveOn != was.ReserveOn || was.Mode == orders.ModeOver {
+			next.Epoch++
 		}
-		if mode == orders.ModeOver {
-			mode = orders.ModeGate
+		if was.Mode == orders.ModeOver {
+			next.Mode = orders.ModeGate
 		}
-		return tx.Model(&orders.Sale{}).Where("sku = ?", sale.SKU).Updates(map[string]any{
-			"epoch": epoch, "mode": mode,
-			"name": sale.Name, "price": sale.Price, "currency": sale.Currency, "total": sale.Total,
-			"per_buyer_limit": sale.PerBuyerLimit, "opens_at": sale.OpensAt, "closes_at": sale.ClosesAt,
-			"payment_window_s": sale.PaymentWindowS, "reserve_on": sale.ReserveOn, "updated_at": now,
-		}).Error
+		return writeSale(tx, was, next)
 	}
-	err := s.Transact(ctx, put)
-	if IsBadData(err) && created { // another node created it in the same instant
-		err = s.Transact(ctx, put)
+	changed, err := transact(ctx, s, put)
+	if IsBadData(err) { // another node created it in the same instant
+		changed, err = transact(ctx, s, put)
 	}
+	return changed, wrap(err, "put sale %s", sale.SKU)
+}
+
+func (s *Store) createSale(tx *gorm.DB, sale orders.Sale, ifMatch []string) (orders.Sale, error) {
+	if len(ifMatch) > 0 {
+		return sale, orders.ErrPrecondition
+	}
+	now, err := s.clock(tx)
 	if err != nil {
-		return false, fmt.Errorf("put sale %s: %w", sale.SKU, err)
+		return sale, err
 	}
-	return created, nil
+	sale.Sold, sale.Fence, sale.Epoch, sale.Mode = 0, 0, 0, orders.ModeGate
+	sale.CreatedAt, sale.UpdatedAt = now, now
+	return sale, tx.Create(&sale).Error
+}
+
+// CloseSale ends a sale now, by the database's clock, and returns it. One that has not
+// opened yet is moved to before now. One that is over is left as it is. For If-Match
+// see PutSale. Errors: ErrNotFound, ErrPrecondition.
+func (s *Store) CloseSale(ctx context.Context, sku string, ifMatch ...string) (orders.Sale, error) {
+	closed, err := transact(ctx, s, func(tx *gorm.DB) (orders.Sale, error) {
+		was, err := s.lockSaleIf(tx, sku, ifMatch)
+		if err != nil {
+			return orders.Sale{}, err
+		}
+		next := was.Sale
+		if !was.Now.Before(was.ClosesAt) {
+			return next, nil
+		}
+		next.ClosesAt = was.Now
+		if !next.OpensAt.Before(was.Now) {
+			next.OpensAt = was.Now.Add(-time.Second)
+		}
+		return writeSale(tx, was, next)
+	})
+	return closed, wrap(err, "close sale %s", sku)
+}
+
+// lockSaleIf is LockSale for an operator's change.
+func (s *Store) lockSaleIf(tx *gorm.DB, sku string, ifMatch []string) (*LockedSale, error) {
+	sale, err := s.LockSale(tx, sku)
+	if err == nil && len(ifMatch) > 0 && !sale.Matches(ifMatch) {
+		err = orders.ErrPrecondition
+	}
+	return sale, err
+}
+
+// writeSale writes an operator's change of a sale, whose row is locked. UpdatedAt
+// grows with each change, also within a millisecond, for it is the ETag.
+func writeSale(tx *gorm.DB, was *LockedSale, next orders.Sale) (orders.Sale, error) {
+	next.UpdatedAt = was.Now
+	if !next.UpdatedAt.After(was.UpdatedAt) {
+		next.UpdatedAt = was.UpdatedAt.Add(time.Millisecond)
+	}
+	return next, tx.Select("*").Updates(&next).Error
 }
 
 // Sale reads one sale. Error: ErrNotFound.

@@ -57,7 +57,7 @@ func None(t testing.TB, wrong []string) {
 
 // Put puts a sale into a store.
 func Put(t testing.TB, store interface {
-	PutSale(context.Context, orders.Sale) (bool, error)
+	PutSale(context.Context, orders.Sale, ...string) (orders.Sale, error)
 }, s orders.Sale) {
 	t.Helper()
 	_, err := store.PutSale(t.Context(), s)

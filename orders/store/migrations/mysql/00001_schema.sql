@@ -6,6 +6,8 @@
 CREATE TABLE IF NOT EXISTS sales (
     sku              VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     name             VARCHAR(200) NOT NULL,
+    description      VARCHAR(500) NOT NULL DEFAULT '',
+    image_url        VARCHAR(500) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
     price            BIGINT       NOT NULL, -- minor units of currency
     currency         CHAR(3)      CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     total            BIGINT       NOT NULL, -- units
@@ -19,7 +21,7 @@ CREATE TABLE IF NOT EXISTS sales (
     mode             VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'gate', -- gate, direct or over
     reserve_on       VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'order', -- when units are taken: at the order, or at its payment
     created_at       DATETIME(3)  NOT NULL,
-    updated_at       DATETIME(3)  NOT NULL,
+    updated_at       DATETIME(3)  NOT NULL, -- by an operator; no two changes have the same
     PRIMARY KEY (sku),
     CONSTRAINT sales_never_oversold CHECK (sold >= 0 AND sold <= total)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;

@@ -4,6 +4,8 @@
 CREATE TABLE sales (
     sku              TEXT     NOT NULL PRIMARY KEY,
     name             TEXT     NOT NULL,
+    description      TEXT     NOT NULL DEFAULT '',
+    image_url        TEXT     NOT NULL DEFAULT '',
     price            INTEGER  NOT NULL,
     currency         TEXT     NOT NULL,
     total            INTEGER  NOT NULL,

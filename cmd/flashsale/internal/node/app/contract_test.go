@@ -63,6 +63,16 @@ func TestContract(t *testing.T) {
 			{"audit", "GET", "/v1/admin/sales/S/audit", n.token("op", true), "", 200, ""},
 			{"rebuild", "POST", "/v1/admin/sales/S/rebuild", n.token("op", true), "", 200, ""},
 			{"rows", "GET", "/v1/admin/sales/S/orders", n.token("op", true), "", 200, ""},
+			{"any order without token", "GET", "/v1/admin/orders/" + id, "", "", 401, "unauthorized"},
+			{"any order as its buyer", "GET", "/v1/admin/orders/" + id, ann, "", 403, "forbidden"},
+			{"any order", "GET", "/v1/admin/orders/" + id, n.token("op", true), "", 200, ""},
+			{"any order that is not", "GET", "/v1/admin/orders/x", n.token("op", true), "", 404, "not_found"},
+			{"a buyer's orders as the buyer", "GET", "/v1/admin/orders?buyer=ann", ann, "", 403, "forbidden"},
+			{"a buyer's orders", "GET", "/v1/admin/orders?buyer=ann", n.token("op", true), "", 200, ""},
+			{"no buyer's orders", "GET", "/v1/admin/orders", n.token("op", true), "", 400, "invalid_request"},
+			{"close as a buyer", "POST", "/v1/admin/sales/S/close", ann, "", 403, "forbidden"},
+			{"close what is not", "POST", "/v1/admin/sales/T/close", n.token("op", true), "", 404, "not_found"},
+			{"close by GET", "GET", "/v1/admin/sales/S/close", n.token("op", true), "", 405, "method_not_allowed"},
 			{"refunds without token", "GET", "/v1/admin/refunds", "", "", 401, "unauthorized"},
 			{"refunds as buyer", "GET", "/v1/admin/refunds", ann, "", 403, "forbidden"},
 			{"refunds", "GET", "/v1/admin/refunds", n.token("op", true), "", 200, ""},
@@ -81,7 +91,15 @@ func TestContract(t *testing.T) {
 		n.audited("S", `"restoring":0`, `"held":0`) // the cancelled unit is back
 		n.audit("S").says(`"total":3,"available":1,"held":0,"sold":2`, `"paid":2`, `"balanced":true`)
 		n.put("S", 1, 2, 900).is(409, "below_sold")
-		n.put("S", 10, 2, 900).is(200).says(`"available":8`)
+		old := n.put("S", 10, 2, 900).is(200).says(`"available":8`).header.Get("ETag")
+		n.put("S", 11, 2, 900, func(all map[string]any) { all["description"], all["image_url"] = "A text", "/s.png" }).is(200).
+			says(`"description":"A text","image_url":"/s.png"`)
+		op := n.token("op", true)
+		n.send("PUT", "/v1/admin/sales/S", op, terms(t, nil), "If-Match: "+old).is(412, "precondition_failed")
+		n.send("POST", "/v1/admin/sales/S/close", op, "", "If-Match: "+old).is(412, "precondition_failed")
+		tag := n.send("GET", "/v1/sales/S", "", "").is(200).says(`"total":11`).header.Get("ETag")
+		n.send("POST", "/v1/admin/sales/S/close", op, "", "If-Match: "+tag).is(200).says(`"state":"closed"`)
+		n.orderBy("S", "eve", "z").is(409, "closed")
 	})
 }
 

@@ -133,6 +133,9 @@ func (s *Server) routes() {
 	admin.GET("/sales/:sku/audit", s.handle(h.Audit))
 	admin.GET("/sales/:sku/orders", s.handle(h.Rows))
 	admin.POST("/sales/:sku/rebuild", s.handle(h.Rebuild))
+	admin.POST("/sales/:sku/close", s.handle(h.Close))
+	admin.GET("/orders", s.handle(h.OrdersOfBuyer))
+	admin.GET("/orders/:id", s.handle(h.AnyOrder))
 	admin.GET("/refunds", s.handle(h.Refunds))
 }
 

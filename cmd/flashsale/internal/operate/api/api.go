@@ -37,6 +37,7 @@ type Sale struct {
 	SKU       string `json:"sku"`
 	Available int64  `json:"available"`
 	State     string `json:"state"`
+	ETag      string `json:"-"` // of what operators have made of it
 }
 
 // An Order is one as the server shows it. Times that have not come are nil.
@@ -68,14 +69,23 @@ func (c *Client) Sales(ctx context.Context) ([]Sale, error) {
 // Sale is one sale, and the server's clock.
 func (c *Client) Sale(ctx context.Context, sku string) (Sale, time.Time, error) {
 	var s Sale
-	at, err := c.server.Call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s)
+	header, err := c.server.Call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s)
+	s.ETag = header.Get("ETag")
+	at, _ := http.ParseTime(header.Get("Date"))
 	return s, at, err
 }
 
-// Put creates or changes a sale.
-func (c *Client) Put(ctx context.Context, sku string, t Terms) (Sale, error) {
+// Put creates or changes a sale: where an ETag is given, only one that still has it.
+func (c *Client) Put(ctx context.Context, sku string, t Terms, ifMatch ...string) (Sale, error) {
 	var s Sale
-	_, err := c.server.Call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s)
+	_, err := c.server.Call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s, ifMatch...)
+	return s, err
+}
+
+// Close ends a sale now.
+func (c *Client) Close(ctx context.Context, sku string) (Sale, error) {
+	var s Sale
+	_, err := c.server.Call(ctx, http.MethodPost, "/v1/admin/sales/"+url.PathEscape(sku)+"/close", nil, &s)
 	return s, err
 }
 

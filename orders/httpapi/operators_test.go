@@ -1,0 +1,136 @@
+package httpapi_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/bare"
+	"flashsale/orders/internal/kit"
+	"flashsale/orders/shop"
+)
+
+// terms are a sale's body, with more fields where they are given.
+func terms(total int, more string) string {
+	return fmt.Sprintf(`{"name":"A thing","price":1999,"currency":"EUR","total":%d,"per_buyer_limit":5,
+		"opens_at":"2026-01-01T00:00:00Z","closes_at":"2100-01-01T00:00:00Z","payment_window_s":60%s}`, total, more)
+}
+
+// A sale's text and picture are shown where they are given, and are gone with a PUT
+// that leaves them out.
+func TestDescriptionOfASale(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		f := newFront(serve(t, s, orders.Sale{}, nil).Service)
+		shown := `"description":"` + strings.Repeat("日", 500) + `","image_url":"/s.png"`
+		for more, want := range map[string]string{"," + shown: shown, "": `"name":"A thing","price"`, `,"description":"","image_url":""`: `"name":"A thing","price"`} {
+			if w, err := f.ask("PUT", "/v1/admin/sales/S", terms(10, more)); err != nil || !strings.Contains(w.Body.String(), want) {
+				t.Errorf("put %q: %s, %v", more, w.Body, err)
+			}
+			for _, path := range []string{"/v1/sales/S", "/v1/sales"} {
+				if w, err := f.ask("GET", path, ""); err != nil || !strings.Contains(w.Body.String(), want) {
+					t.Errorf("%s after %q: %s, %v", path, more, w.Body, err)
+				}
+			}
+		}
+		for more, field := range map[string]string{
+			`,"description":null`: "description", `,"description":1`: "description", `,"description":"` + strings.Repeat("x", 501) + `"`: "description",
+			`,"image_url":"//example.com"`: "image_url", `,"image_url":"ftp://x/y"`: "image_url",
+			`,"description":"` + strings.Repeat("😀", 1000) + `"`: "body", // over 4 KiB
+		} {
+			_, err := f.ask("PUT", "/v1/admin/sales/S", terms(10, more))
+			var wrong *orders.InvalidError
+			if !errors.As(err, &wrong) || len(wrong.Fields) != 1 || wrong.Fields[field] == "" {
+				t.Errorf("%.40s: %v, want %s", more, err, field)
+			}
+		}
+	})
+}
+
+// What two operators hear who change a sale at once, and what a reader's ETag is worth.
+func TestIfMatch(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		p := serve(t, s, orders.Sale{}, nil)
+		here, there := newFront(p.Service), newFront(p.Service) // two nodes' copies of what is on sale
+		change := func(f *front, method, path, body, tag string, want error) string {
+			t.Helper()
+			w, err := f.ask(method, "/v1/admin/sales/S"+path, body, "If-Match: "+tag)
+			if kit.Is(t, err, want); want != nil && w.Header().Get("ETag") != "" {
+				t.Errorf("an ETag of what was refused: %v", w.Header())
+			}
+			return w.Header().Get("ETag")
+		}
+		read := func(f *front) string {
+			t.Helper()
+			w, err := f.ask("GET", "/v1/sales/S", "")
+			kit.Must(t, err)
+			return w.Header().Get("ETag")
+		}
+		change(here, "PUT", "", terms(10, ""), "*", orders.ErrPrecondition) // there is none yet
+		w, err := here.ask("PUT", "/v1/admin/sales/S", terms(10, ""))
+		kit.Must(t, err)
+		first := w.Header().Get("ETag")
+		if read(here) != first || read(there) != first {
+			t.Errorf("put says %s, get %s and %s", first, read(here), read(there))
+		}
+		kit.Must(t, kit.Err(p.Place(t.Context(), shop.Placement{Buyer: "ann", SKU: "S", Quantity: 1})))
+		second := change(here, "PUT", "", terms(12, ""), first, nil)
+		change(there, "PUT", "", terms(11, ""), first, orders.ErrPrecondition)
+		change(there, "POST", "/close", "", first, orders.ErrPrecondition)
+		if a := bare.Settled(t, p, "S"); a.Total != 12 || second == first || read(here) != second {
+			t.Errorf("%+v, ETag %s and then %s, read %s", a, first, second, read(here))
+		}
+		// The other node shows its copy for up to a second, and that copy's ETag.
+		servertest.Eventually(t, "the new ETag is read", func() bool {
+			tag := read(there)
+			if tag != second {
+				change(there, "PUT", "", terms(11, ""), tag, orders.ErrPrecondition)
+			}
+			return tag == second
+		})
+		third := change(there, "POST", "/close", "", "*", nil)
+		if again := change(there, "POST", "/close", "", third, nil); again != third || third == second {
+			t.Errorf("closed: %s, then %s, then %s", second, third, again)
+		}
+		w, err = there.ask("GET", "/v1/sales/S", "")
+		if o, _ := object(t, w.Body.String()); err != nil || o["state"] != "closed" || w.Header().Get("ETag") != third {
+			t.Errorf("%v %s, %v", w.Header(), w.Body, err)
+		}
+	})
+}
+
+// An operator sees an order that is in the queue, without its key, and one that is
+// durable; and hears of a buyer that cannot be, or is missing.
+func TestOrdersOfAnybody(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		b := bare.Open(t, s, kit.Sale("S", 10, 10))
+		p := resting(t, s, nil) // it carries nothing over
+		f := newFront(p.Service)
+		queued, err := p.Place(t.Context(), shop.Placement{Buyer: "ann", SKU: "S", Quantity: 2, Key: "k", Async: true})
+		kit.Must(t, err)
+		w, err := f.ask("GET", "/v1/admin/orders/"+queued.Order.ID, "", "Buyer: op")
+		if o, _ := object(t, w.Body.String()); err != nil || w.Code != http.StatusOK || o["status"] != "reserved" || o["buyer"] != "ann" || o["idempotency_key"] != nil {
+			t.Errorf("%d %s, %v", w.Code, w.Body, err)
+		}
+		b.Keeper(t, "S").Finish(t)
+		for path, there := range map[string]bool{"/" + queued.Order.ID: true, "?buyer=ann": true, "?buyer=bob": false} {
+			w, err := f.ask("GET", "/v1/admin/orders"+path, "", "Buyer: op")
+			if err != nil || strings.Contains(w.Body.String(), `"status":"pending_payment"`) != there || strings.Contains(w.Body.String(), `"idempotency_key":"k"`) != there {
+				t.Errorf("%s: %s, %v", path, w.Body, err)
+			}
+		}
+		for query, field := range map[string]string{
+			"": "buyer", "?buyer=": "buyer", "?buyer=%C3%BC": "buyer", "?buyer=a%20b": "buyer", "?buyer=" + strings.Repeat("a", 65): "buyer",
+			"?buyer=ann&limit=0": "limit", "?buyer=ann&limit=1001": "limit", "?buyer=ann&cursor=x": "cursor",
+		} {
+			var wrong *orders.InvalidError
+			if _, err := f.ask("GET", "/v1/admin/orders"+query, ""); !errors.As(err, &wrong) || wrong.Fields[field] == "" {
+				t.Errorf("%s: %v, want %s", query, err, field)
+			}
+		}
+	})
+}

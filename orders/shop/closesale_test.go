@@ -1,0 +1,110 @@
+package shop
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/kit"
+)
+
+// ends closes a sale, and again where the node is busy.
+func (p *shop) ends(t testing.TB, sku string) (offer orders.Offer) {
+	t.Helper()
+	eventually(t, sku+" is closed", func() (done bool) {
+		var err error
+		if offer, err = p.CloseSale(t.Context(), sku); err != nil && !errors.Is(err, orders.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	return offer
+}
+
+// Once a sale is closed, each node refuses orders of it. What is reserved goes on.
+func TestCloseSale(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		a, b := open(t, s, nil), open(t, s, nil)
+		for sku, later := range map[string]func(*orders.Sale){
+			"open":      func(*orders.Sale) {},
+			"payment":   func(put *orders.Sale) { put.ReserveOn = orders.OnPayment },
+			"scheduled": func(put *orders.Sale) { put.OpensAt, put.ClosesAt = put.ClosesAt, put.ClosesAt.Add(time.Hour) },
+		} {
+			put := kit.Sale(sku, 10, 5)
+			later(&put)
+			a.put(t, put)
+			ann := Placement{Buyer: "ann", SKU: sku, Quantity: 1, Key: "k"}
+			var first Placed
+			if sku != "scheduled" {
+				eventually(t, "an order of "+sku, func() bool { // a node may not know of the sale yet
+					var err error
+					first, err = b.Place(t.Context(), ann)
+					return err == nil
+				})
+			}
+			offer := a.ends(t, sku)
+			for _, p := range []*shop{a, b} {
+				places(t, p, Placement{Buyer: "bob", SKU: sku, Quantity: 1}, inventory.ErrClosed)
+			}
+			if offer.State(offer.Now, offer.Available) != "closed" {
+				t.Errorf("%s: %+v", sku, offer)
+			}
+			if again := b.ends(t, sku); again.ETag() != offer.ETag() || !again.ClosesAt.Equal(offer.ClosesAt) {
+				t.Errorf("%s: closed as %+v, and again as %+v", sku, offer, again)
+			}
+			if sku == "open" {
+				places(t, a, ann, nil)
+				pays(t, a, "ann", first.Order.ID, "r", nil)
+			}
+		}
+		kit.Is(t, kit.Err(a.CloseSale(t.Context(), "unknown")), orders.ErrNotFound)
+		kit.Is(t, kit.Err(a.CloseSale(t.Context(), "ü")), orders.ErrNotFound)
+	})
+}
+
+// slowClock is a gate on a Redis whose clock is a minute behind.
+type slowClock struct{ Gate }
+
+func (g slowClock) Oldest(ctx context.Context, skus ...string) ([]time.Time, time.Time, error) {
+	oldest, now, err := g.Gate.Oldest(ctx, skus...)
+	return oldest, now.Add(-time.Minute), err
+}
+
+// The gate closes by Redis's clock. While that is behind, an operator does not hear
+// that the sale is closed, but that it is about to be.
+func TestCloseSaleWaitsForRedisClock(t *testing.T) {
+	t.Parallel()
+	s := servertest.Open(t, servers.KindEmbedded)
+	p := open(t, s, func(c *Config) { c.Gate = slowClock{c.Gate} })
+	p.put(t, kit.Sale("S", 10, 5))
+	kit.Is(t, kit.Err(p.CloseSale(t.Context(), "S")), orders.ErrUnavailable)
+	if sale, err := p.store.Sale(t.Context(), "S"); err != nil || time.Until(sale.ClosesAt) > 0 {
+		t.Errorf("%+v, %v", sale, err)
+	}
+}
+
+// What a change answers is that change, with its own ETag, whoever made another one since.
+func TestPutSaleAnswersItsOwn(t *testing.T) {
+	t.Parallel()
+	p := open(t, servertest.Open(t, servers.KindEmbedded), nil)
+	put := kit.Sale("S", 10, 5)
+	p.put(t, put)
+	read, err := p.Offer(t.Context(), "S")
+	kit.Must(t, err)
+	mine, created, err := p.PutSale(t.Context(), put, read.ETag())
+	kit.Must(t, err)
+	put.Total = 20
+	theirs, _, err := p.PutSale(t.Context(), put, mine.ETag())
+	if err != nil || created || theirs.ETag() == mine.ETag() || theirs.Total != 20 || theirs.Available != 20 {
+		t.Errorf("%+v, %+v, %v", mine, theirs, err)
+	}
+	_, _, err = p.PutSale(t.Context(), put, read.ETag(), mine.ETag())
+	kit.Is(t, err, orders.ErrPrecondition)
+	kit.Is(t, kit.Err(p.CloseSale(t.Context(), "S", mine.ETag())), orders.ErrPrecondition)
+	kit.OK(t, kit.Err(p.CloseSale(t.Context(), "S", theirs.ETag())))
+}

@@ -1,0 +1,186 @@
+package store
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/kit"
+)
+
+// Two operators have read the same sale, and each adds units. By If-Match the second
+// is refused and nothing is lost; without it the first one's units are.
+func TestTwoRestocks(t *testing.T) {
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		store := openStore(t, sql)
+		for _, c := range []struct {
+			name    string
+			matches bool
+			second  error
+			total   int64
+		}{
+			{"with If-Match", true, orders.ErrPrecondition, 15},
+			{"without", false, nil, 13},
+		} {
+			read, err := store.PutSale(t.Context(), kit.Sale("S", 10, 1))
+			kit.Must(t, err)
+			var tag []string
+			if c.matches {
+				tag = []string{read.ETag()}
+			}
+			first, second := read, read
+			first.Total, second.Total = 15, 13
+			kit.Must(t, kit.Err(store.PutSale(t.Context(), first, tag...)))
+			kit.Is(t, kit.Err(store.PutSale(t.Context(), second, tag...)), c.second)
+			if got, err := store.Sale(t.Context(), "S"); err != nil || got.Total != c.total {
+				t.Errorf("%s: %d units, want %d, %v", c.name, got.Total, c.total, err)
+			}
+		}
+	})
+}
+
+// Many operators add a unit at once, each by the ETag of what was read and again
+// after a refusal: every unit is there. It takes less than a millisecond a change.
+func TestManyRestocks(t *testing.T) {
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		store := openStore(t, sql)
+		kit.Put(t, store, kit.Sale("S", 10, 1))
+		var operators sync.WaitGroup
+		for range 8 {
+			operators.Go(func() {
+				for done := 0; done < 3; {
+					sale, err := store.Sale(t.Context(), "S")
+					if err == nil {
+						tag := sale.ETag()
+						sale.Total++
+						_, err = store.PutSale(t.Context(), *sale, tag)
+					}
+					if err == nil {
+						done++
+					} else if !errors.Is(err, orders.ErrPrecondition) {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		operators.Wait()
+		if got, err := store.Sale(t.Context(), "S"); err != nil || got.Total != 34 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+// The ETag is another one after what an operator did, and the same after all else.
+func TestETag(t *testing.T) {
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		store, ids := stocked(t, sql, 1)
+		ctx := t.Context()
+		put := func() error { return kit.Err(store.PutSale(ctx, kit.Sale("S", 9, 1))) }
+		for _, c := range []struct {
+			name    string
+			do      func() error
+			changes bool
+		}{
+			{"a change", put, true},
+			{"another in the same instant", func() error {
+				kit.Exec(t, store.DB, "UPDATE sales SET updated_at = ?", kit.ClockOf(t, store.DB).Add(time.Hour))
+				return put()
+			}, true},
+			{"and one more", put, true},
+			{"a payment", func() error { return kit.Err(store.Pay(ctx, "buyer-0", ids[0], "r")) }, false},
+			{"a new keeper", func() error { return kit.Err(store.TakeOver(ctx, "S")) }, false},
+			{"a rebuild", func() error { return kit.Err(store.AskRebuild(ctx, "S")) }, false},
+			{"direct mode", func() error { return kit.Err(store.EnterDirect(ctx, "S", "redis", time.Second)) }, false},
+			{"the end", func() error { return kit.Err(store.CloseSale(ctx, "S")) }, true},
+			{"the end again", func() error { return kit.Err(store.CloseSale(ctx, "S")) }, false},
+		} {
+			before, err := store.Sale(ctx, "S")
+			kit.Must(t, err)
+			kit.Must(t, c.do())
+			after, err := store.Sale(ctx, "S")
+			if kit.Must(t, err); (after.ETag() != before.ETag()) != c.changes {
+				t.Errorf("%s: ETag was %s, is %s", c.name, before.ETag(), after.ETag())
+			}
+		}
+	})
+}
+
+// What a change answers is what the row has, and the rest of the row stays.
+func TestPutSaleAnswersTheRow(t *testing.T) {
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		store := openStore(t, sql)
+		put := kit.Sale("S", 10, 1)
+		put.Description, put.ImageURL = strings.Repeat("日", 499)+"😀", "/s.png"
+		same := func(got orders.Sale, err error) {
+			t.Helper()
+			row, readErr := store.Sale(t.Context(), "S")
+			if kit.Must(t, errors.Join(err, readErr)); got != *row {
+				t.Errorf("answered %+v, stored %+v", got, *row)
+			}
+		}
+		same(store.PutSale(t.Context(), put))
+		kit.Exec(t, store.DB, "UPDATE sales SET sold = 3, fence = 4, epoch = 5")
+		put.ReserveOn, put.Description = orders.OnPayment, ""
+		same(store.PutSale(t.Context(), put))
+		same(store.CloseSale(t.Context(), "S"))
+		if row, err := store.Sale(t.Context(), "S"); err != nil || row.Sold != 3 || row.Fence != 4 || row.Epoch != 6 || row.Description != "" || row.ImageURL != "/s.png" {
+			t.Errorf("%+v, %v", row, err)
+		}
+	})
+}
+
+// If-Match on a sale that is there, and on one that is not.
+func TestIfMatch(t *testing.T) {
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		store := openStore(t, sql)
+		for header, want := range map[string]error{
+			"TAG": nil, "*": nil, "W/TAG": nil, `"x", TAG`: nil, `"x",TAG,"y"`: nil,
+			`"x"`: orders.ErrPrecondition, "": orders.ErrPrecondition, ",": orders.ErrPrecondition, "x": orders.ErrPrecondition,
+		} {
+			sale, err := store.PutSale(t.Context(), kit.Sale("S", 10, 1))
+			kit.Must(t, err)
+			header := strings.ReplaceAll(header, "TAG", sale.ETag())
+			kit.Is(t, kit.Err(store.PutSale(t.Context(), sale, header)), want)
+			if want != nil { // else it has another ETag by now
+				kit.Is(t, kit.Err(store.CloseSale(t.Context(), "S", header)), want)
+			}
+		}
+		for _, header := range []string{"*", `"x"`} {
+			kit.Is(t, kit.Err(store.PutSale(t.Context(), kit.Sale("T", 1, 1), header)), orders.ErrPrecondition)
+			kit.Is(t, kit.Err(store.CloseSale(t.Context(), "T", header)), orders.ErrNotFound)
+		}
+		kit.Is(t, kit.Err(store.Sale(t.Context(), "T")), orders.ErrNotFound)
+	})
+}
+
+// A sale ends now by the database's clock, whether it is open, over or not open yet.
+func TestCloseSale(t *testing.T) {
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		store := openStore(t, sql)
+		for name, window := range map[string][2]time.Duration{
+			"open": {-time.Hour, time.Hour}, "over": {-2 * time.Hour, -time.Hour}, "scheduled": {time.Hour, 2 * time.Hour},
+		} {
+			put, now := kit.Sale("S", 10, 1), kit.ClockOf(t, store.DB)
+			put.OpensAt, put.ClosesAt = now.Add(window[0]), now.Add(window[1])
+			kit.Put(t, store, put)
+			before := kit.ClockOf(t, store.DB)
+			closed, err := store.CloseSale(t.Context(), "S")
+			kit.Must(t, err)
+			after := kit.ClockOf(t, store.DB)
+			right := closed.ClosesAt.Equal(put.ClosesAt)
+			if name != "over" {
+				right = !closed.ClosesAt.Before(before) && !closed.ClosesAt.After(after)
+			}
+			if !right || !closed.OpensAt.Before(closed.ClosesAt) || name != "scheduled" && !closed.OpensAt.Equal(put.OpensAt) {
+				t.Errorf("%s: from %v to %v, closed between %v and %v", name, closed.OpensAt, closed.ClosesAt, before, after)
+			}
+			kit.OK(t, closed.Validate())
+		}
+		kit.Is(t, kit.Err(store.CloseSale(t.Context(), "T")), orders.ErrNotFound)
+	})
+}
