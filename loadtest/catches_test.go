@@ -19,6 +19,7 @@ func catches(t *testing.T, onPayment bool, breaches map[string]breach) {
 			t.Parallel()
 			_, url := newFake(t, tc.fault)
 			c := quick(url)
+			c.Search = 100 * time.Millisecond // to prove that no order explains the answers can take its whole time
 			if onPayment {
 				c = c.ForPayment()
 			}
@@ -31,6 +32,7 @@ func catches(t *testing.T, onPayment bool, breaches map[string]breach) {
 }
 
 func TestRunCatchesOnPayment(t *testing.T) {
+	t.Parallel()
 	catches(t, true, map[string]breach{
 		"oversell":     {fault{oversell: 5}, judge.Oversold},
 		"decr leak":    {fault{decrLeak: true}, judge.Drift},
@@ -45,6 +47,7 @@ func TestRunCatchesOnPayment(t *testing.T) {
 }
 
 func TestRunCatches(t *testing.T) {
+	t.Parallel()
 	catches(t, false, map[string]breach{
 		"oversell":        {fault{oversell: 5}, judge.Oversold},
 		"decr leak":       {fault{decrLeak: true}, judge.Undersold},

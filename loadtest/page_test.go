@@ -11,6 +11,7 @@ import (
 )
 
 func TestHTMLStandsAlone(t *testing.T) {
+	t.Parallel()
 	_, url := newFake(t, fault{lose: true})
 	rep := mustRun(t, quick(url), judge.ExitViolation)
 	rep.Notes = append(rep.Notes, `<script>alert("note")</script>`)

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -14,9 +16,20 @@ import (
 	"flashsale/loadtest/client"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/report"
+	"flashsale/loadtest/servers/servertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// More tests at a time than there are cores: they wait more than they work.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	debug.SetGCPercent(400) // the heaps stay small anyhow
+	if !servertest.Race {   // under the detector they work more
+		if err := flag.Set("test.parallel", "6"); err != nil {
+			panic(err)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // quick is a small attack that still sells out, replays and cancels.
 func quick(url string) Config {
@@ -70,8 +83,10 @@ func names(v judge.Verdict) string {
 }
 
 func TestRunPassesACorrectSale(t *testing.T) {
+	t.Parallel()
 	for _, shape := range []string{Constant, Ramp, Burst} {
 		t.Run(shape, func(t *testing.T) {
+			t.Parallel()
 			_, url := newFake(t, fault{})
 			c := quick(url)
 			c.Shape = shape
@@ -91,6 +106,7 @@ func TestRunPassesACorrectSale(t *testing.T) {
 
 // The same, where units are taken on payment.
 func TestRunPassesASaleOnPayment(t *testing.T) {
+	t.Parallel()
 	for name, f := range map[string]fault{
 		"sound":        {},
 		"half answers": {hangUp: true},
@@ -129,6 +145,7 @@ func unknownPayments(rep *report.Report) (n int) {
 
 // Payments that are cut short are asked for all the same.
 func TestRunInterruptedOnPayment(t *testing.T) {
+	t.Parallel()
 	s, url := newFake(t, fault{hangUp: true})
 	c := quick(url).ForPayment()
 	c.Duration = time.Minute
@@ -149,6 +166,7 @@ func TestRunInterruptedOnPayment(t *testing.T) {
 // What clients have to live with is no violation: they ask again until they
 // know. Each case says which answer shows that it happened.
 func TestRunLivesWith(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		fault
 		answer string
@@ -177,6 +195,7 @@ func TestRunLivesWith(t *testing.T) {
 
 // A server that is gone broke no promise that anyone could see.
 func TestRunCannotJudgeTheDead(t *testing.T) {
+	t.Parallel()
 	_, url := newFake(t, fault{dies: true})
 	c := quick(url)
 	c.patience.known, c.patience.settle = 300*time.Millisecond, 300*time.Millisecond
@@ -186,6 +205,7 @@ func TestRunCannotJudgeTheDead(t *testing.T) {
 // A server that finds drift and mends it has broken nothing, though the sale is
 // at rest meanwhile.
 func TestRunWaitsForDriftToBeMended(t *testing.T) {
+	t.Parallel()
 	_, url := newFake(t, fault{drift: -3, mends: 40})
 	c := quick(url)
 	c.patience.repair = 20 * time.Second
@@ -194,6 +214,7 @@ func TestRunWaitsForDriftToBeMended(t *testing.T) {
 }
 
 func TestRunSaysWhatWasNotExercised(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(*Config)
 		want   string
@@ -219,6 +240,7 @@ func TestRunSaysWhatWasNotExercised(t *testing.T) {
 }
 
 func TestRunShortPaymentWindow(t *testing.T) {
+	t.Parallel()
 	_, url := newFake(t, fault{})
 	c := quick(url)
 	c.PaymentWindow, c.Cancels, c.Duration = time.Second, 0.2, 1300*time.Millisecond
@@ -229,6 +251,7 @@ func TestRunShortPaymentWindow(t *testing.T) {
 }
 
 func TestRunInterrupted(t *testing.T) {
+	t.Parallel()
 	s, url := newFake(t, fault{})
 	c := quick(url)
 	c.Duration = time.Minute
@@ -257,6 +280,7 @@ func TestRunInterrupted(t *testing.T) {
 }
 
 func TestRunRefusesAUsedSKU(t *testing.T) {
+	t.Parallel()
 	_, url := newFake(t, fault{})
 	c := quick(url)
 	c.SKU = "twice"

@@ -77,6 +77,7 @@ func TestArrivals(t *testing.T) {
 // Each sale is judged by its own orders: what is wrong with one is not said of
 // the other.
 func TestRunAllJudgesEachSale(t *testing.T) {
+	t.Parallel()
 	url := newFakes(t, map[string]fault{"popular": {}, "other": {oversell: 10}})
 	c := twoSales(quick(url))
 	var said bytes.Buffer

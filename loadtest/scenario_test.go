@@ -19,6 +19,7 @@ func readFile(t *testing.T, path string) string {
 
 // Each example is played, much shorter than it is.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	for _, name := range ScenarioNames() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -72,6 +72,7 @@ func TestHealthcheckSaysWhatIsMissing(t *testing.T) {
 // A node that takes the connection and then says nothing must not keep the
 // check, or the next one starts beside it.
 func TestHealthcheckEndsInTime(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(asked)

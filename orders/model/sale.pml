@@ -83,6 +83,7 @@ bit stray;    /* a script of a keeper whose fence is old has changed the gate si
 #define NEVER_BOTH     assert((mLate & mRefund) == 0)
 
 byte turn, alive, ghosts = 2; bit over;
+bit began;   /* one of the ghosts has taken over. They are alike, so the first of them may be the first to do so: half the states */
 
 /* reserve.lua */
 #define MAY_SELL(i, h) (rState == OPEN && quantity[i] <= rAvailable && (!(ann & BIT(i)) || rAnn + quantity[i] <= limit) && \
@@ -334,7 +335,7 @@ inline rebuild() {
   od
 }
 
-proctype Keeper(bit last) {
+proctype Keeper(bit last, second) {
   byte f;                        /* its fence */
   byte b, back, s, sBack;        /* a batch, and what of it is given back; the same of the batch before */
   byte x, xPaid, e, was;         /* ended orders; an epoch; the gate's when its rebuild began */
@@ -345,7 +346,7 @@ start:
     f = 0; b = 0; back = 0; s = 0; sBack = 0; x = 0; xPaid = 0; e = 0; was = 0; cHolds = 0; cQueue = 0; cTotal = 0; cAnn = 0; cAvailable = 0; marked = 0; off = 0;
     if
     :: last -> mFence++; f = mFence                                  /* Store.TakeOver */
-    :: !last && !over && takes > 0 -> takes--; mFence++; f = mFence
+    :: !last && !over && takes > 0 && (began || !second) -> began = 1; takes--; mFence++; f = mFence
     :: !last -> goto gone
     fi
   };
@@ -481,8 +482,8 @@ init {
     if :: rolls -> alive++; run Redis() :: else fi;
     if :: changes + asks > 0 -> alive++; run Operator() :: else fi;
     ghosts = (takes < 2 -> takes : 2);
-    if :: ghosts > 0 -> run Keeper(0) :: else fi;
-    if :: ghosts > 1 -> run Keeper(0) :: else fi
+    if :: ghosts > 0 -> run Keeper(0, 0) :: else fi;
+    if :: ghosts > 1 -> run Keeper(0, 1) :: else fi
   };
-  atomic { alive == 0 -> over = 1; run Keeper(1) }
+  atomic { alive == 0 -> over = 1; run Keeper(1, 0) }
 }
