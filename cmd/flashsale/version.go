@@ -16,6 +16,24 @@ func version() string {
 	return describe(info)
 }
 
+// commandLine is how the program was called, without its secret, for a report. A
+// shell can run it again.
+func commandLine(args []string) string {
+	line := "flashsale"
+	for i, arg := range args {
+		switch {
+		case i > 0 && args[i-1] == "--secret":
+			arg = "TEXT"
+		case strings.HasPrefix(arg, "--secret="):
+			arg = "--secret=TEXT"
+		case strings.ContainsAny(arg, " \t\n'\"\\$&;|<>()*?#`~"):
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		line += " " + arg
+	}
+	return line
+}
+
 func describe(info *debug.BuildInfo) string {
 	built := map[string]string{}
 	for _, s := range info.Settings {

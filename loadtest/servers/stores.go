@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 )
 
@@ -70,7 +71,7 @@ func Embedded(ctx context.Context) (*Stores, error) {
 	s := &Stores{
 		Kind:     KindEmbedded,
 		SQL:      "sqlite:" + filepath.ToSlash(filepath.Join(dir, "flashsale.db")),
-		Versions: "miniredis, SQLite",
+		Versions: embeddedVersions(),
 		closers:  closers{func() error { return os.RemoveAll(dir) }},
 	}
 	if s.Mini, err = StartMiniRedis(ctx); err != nil {
@@ -78,6 +79,22 @@ func Embedded(ctx context.Context) (*Stores, error) {
 	}
 	s.RedisURL, s.closers = s.Mini.URL, append(s.closers, s.Mini.Close)
 	return s, nil
+}
+
+// embeddedVersions are those of the modules that stand in for Redis and MySQL.
+func embeddedVersions() string {
+	redis, sql := "miniredis", "SQLite"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range info.Deps {
+			switch module.Path {
+			case "github.com/alicebob/miniredis/v2":
+				redis += " " + module.Version
+			case "modernc.org/sqlite":
+				sql += " of modernc.org/sqlite " + module.Version
+			}
+		}
+	}
+	return redis + ", " + sql
 }
 
 // Real starts a private redis-server and a private mariadbd (or mysqld) with an

@@ -70,7 +70,7 @@ func TestVariantsAreFiles(t *testing.T) {
 
 // What a run is made of decides what it says.
 func TestRowsAreJudged(t *testing.T) {
-	verdict := func(unexercised []string, violations ...string) *report.Report {
+	verdict := func(unexercised []judge.Gap, violations ...string) *report.Report {
 		v := &report.Report{}
 		v.Unexercised = unexercised
 		for _, name := range violations {
@@ -78,7 +78,7 @@ func TestRowsAreJudged(t *testing.T) {
 		}
 		return v
 	}
-	never := []string{"sell-out"}
+	never := []judge.Gap{{Checks: []string{"sell-out"}, Why: "nobody heard it"}}
 	for _, c := range []struct {
 		name     string
 		caught   string
