@@ -19,7 +19,7 @@ type compareCommand struct {
 
 	Report string `placeholder:"DIR" help:"Write compare.html, compare.json and compare.txt there."`
 
-	List  bool `help:"List the variants, and stop."`
+	List bool `help:"List the variants, and stop."`
 }
 
 // Help shows what to try.

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+
+	"flashsale/cmd/flashsale/internal/node/app"
 )
 
 // version is what this program was built from, and with.
@@ -16,11 +18,14 @@ func version() string {
 	return describe(info)
 }
 
-// commandLine is how the program was called, without its secret, for a report. A
-// shell can run it again.
+// commandLine is how the program was called, for a report: a shell can run it
+// again. It has no secret, and no password.
 func commandLine(args []string) string {
 	line := "flashsale"
 	for i, arg := range args {
+		if strings.Contains(arg, "://") {
+			arg = app.Redact(arg)
+		}
 		switch {
 		case i > 0 && args[i-1] == "--secret":
 			arg = "TEXT"

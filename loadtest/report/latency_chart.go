@@ -27,10 +27,11 @@ func (rep *Report) latencyChart() latencyChart {
 	if span == 0 {
 		return c
 	}
-	sent := make([][]time.Duration, int(math.Ceil(span)))
+	// What is left of the last second belongs to the one before it.
+	sent := make([][]time.Duration, int(max(1, math.Round(span))))
 	for _, q := range rep.Evidence.Requests {
 		if q.Attack {
-			at := q.Sent.Sub(rep.first) / time.Second
+			at := min(int(q.Sent.Sub(rep.first)/time.Second), len(sent)-1)
 			sent[at] = append(sent[at], max(q.Latency, time.Microsecond))
 		}
 	}

@@ -41,7 +41,9 @@ func TestGolden(t *testing.T) {
 		"fail": func(e *judge.Evidence) { e.Rows = e.Rows[1:]; e.Audit.Available = 2 },
 		"open": func(e *judge.Evidence) { e.SoldOut, e.Requests = false, append(e.Requests[:1:1], e.Requests[2:]...) },
 		"late": func(*judge.Evidence) {},
-		"many": func(e *judge.Evidence) { e.Total, e.Audit.Total, e.Audit.Available, e.Audit.Drift = 12345, 12345, 12335, 0 },
+		"many": func(e *judge.Evidence) {
+			e.Total, e.Audit.Total, e.Audit.Available, e.Audit.Drift = 12345, 12345, 12335, 0
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rep := dayReport(bend)

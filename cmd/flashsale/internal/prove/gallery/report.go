@@ -40,7 +40,7 @@ type Row struct {
 
 	// Of the sale with slow stores, in the slowest round.
 	DurablePerS float64 `json:"durable_per_s"`
-	P99MS       float64 `json:"p99_ms"` // of orders
+	P99MS       float64 `json:"p99_ms"` // of all answers to orders
 
 	Rounds     int      `json:"rounds"`     // how often it was judged
 	Failed     int      `json:"failed"`     // how often a promise was broken
@@ -162,9 +162,9 @@ func (r *Report) WriteJSON(w io.Writer) error { return report.JSON(w, r) }
 // WriteText writes the report as a table for people.
 func (r *Report) WriteText(w io.Writer) error {
 	var t report.Text
-	t.Row("variant", "oversold", "undersold", "leaked", "lost", "durable/s¹", "p99¹", "verdict")
+	t.Row("variant", "oversold", "undersold", "leaked", "over limit", "lost", "durable/s¹", "p99¹", "verdict")
 	for _, row := range r.Rows {
-		t.Row(row.Name, count(row.Oversold), count(row.Undersold), count(row.Leaked), count(row.Lost), report.Thousands(row.DurablePerS), row.P99(), row.Said())
+		t.Row(row.Name, count(row.Oversold), count(row.Undersold), count(row.Leaked), count(row.OverLimit), count(row.Lost), report.Thousands(row.DurablePerS), row.P99(), row.Said())
 	}
 	t.Line("")
 	for _, row := range r.Rows {
