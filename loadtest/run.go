@@ -125,9 +125,7 @@ func (r *run) aftermath(ctx context.Context) judge.Evidence {
 		audit, moving = r.sellOut(ctx)
 	}
 	if ctx.Err() != nil {
-		r.gaps = append(r.gaps, judge.Gap{
-			Checks: []string{judge.Undersold}, Why: "interrupted before fresh buyers had bought what was left", Do: "let the run come to its end",
-		})
+		r.gaps = append(r.gaps, judge.Gap{Checks: []string{judge.Undersold}, Why: "interrupted before fresh buyers had bought what was left", Do: "let the run end by itself"})
 		r.soldOut = false
 	}
 	r.resolve(judging, false) // fresh buyers may have got no answers, too
@@ -163,9 +161,7 @@ func (r *run) sellOut(ctx context.Context) (audit judge.Audit, moving error) {
 		err := r.topUp(ctx)
 		r.soldOut = err == nil
 		if err != nil && ctx.Err() == nil {
-			r.gaps = append(r.gaps, judge.Gap{
-				Checks: []string{judge.Undersold}, Why: err.Error(), Do: "find out why the server does not serve fresh buyers, and run again",
-			})
+			r.gaps = append(r.gaps, judge.Gap{Checks: []string{judge.Undersold}, Why: err.Error(), Do: "find out why the server does not serve fresh buyers, and run again"})
 		}
 		if audit, moving = r.settle(context.WithoutCancel(ctx)); err != nil || moving != nil {
 			return audit, moving

@@ -13,9 +13,9 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// pageFiles are the page for one sale, the page for several, and their charts.
+// pageFiles are the page for one sale, the page for several, and their parts.
 //
-//go:embed report.html reports.html stock_chart.html
+//go:embed report.html reports.html stock_chart.html facts.html
 var pageFiles embed.FS
 
 //go:embed report.css
@@ -46,13 +46,12 @@ func (rep *Report) WriteHTML(w io.Writer) error {
 		Summary      string
 		Checks       []check
 		Facts        [][2]string
-		Notes        []string
 		Reasons      []reason
 		Columns      columns
 		StockChart   stockChart
 		LatencyChart latencyChart
 	}{
-		Report: rep, Title: rep.Word(), Checks: rep.checks(), Notes: rep.notes(),
+		Report: rep, Title: rep.Word(), Checks: rep.checks(),
 		Facts:   slices.Concat(rep.facts(), rep.Setup.facts()),
 		Class:   classes[rep.ExitCode()],
 		Summary: rep.summary(),

@@ -57,7 +57,7 @@ func (rep *Report) document() document {
 		Attempts: rep.Attempts, Answers: rep.Answers, Counts: rep.Counts,
 		AcceptedPerS: Round(rep.AcceptedPerS, 1), DurablePerS: Round(rep.DurablePerS, 1),
 		Violations: append([]judge.Violation{}, rep.Violations...),
-		NotJudged:  append([]judge.Gap{}, rep.NotJudged()...), LatencyTrusted: rep.Doubt() == "",
+		NotJudged:  append([]judge.Gap{}, rep.NotJudged()...), LatencyTrusted: !rep.Doubted(),
 		Command: rep.Command, Program: rep.Program, Versions: rep.Versions, Seed: rep.Seed, Cores: rep.Cores,
 	}
 	d.LatencyMS.P50, d.LatencyMS.P90 = Milliseconds(rep.Latency.P50), Milliseconds(rep.Latency.P90)

@@ -12,6 +12,7 @@ import (
 // nobody came in the second. What was sent after the attack is not drawn.
 func TestLatencyChart(t *testing.T) {
 	rep, _ := stockChartOf()
+	rep.Latency.Min, rep.Latency.Max = time.Millisecond, 100*time.Millisecond
 	for at, latency := range map[time.Duration]time.Duration{0: time.Millisecond, 900: 10 * time.Millisecond, 2500: 100 * time.Millisecond} {
 		rep.Evidence.Requests = append(rep.Evidence.Requests, judge.Request{Attack: true, Sent: rep.first.Add(at * time.Millisecond), Latency: latency})
 	}

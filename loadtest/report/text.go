@@ -78,8 +78,11 @@ func (rep *Report) addTo(t *Text, heading string, facts [][2]string) {
 	if rep.Interrupted {
 		t.Line("  interrupted: the run was stopped early; this judges what had happened by then")
 	}
-	for _, s := range rep.notes() {
+	for _, s := range rep.Notes {
 		t.Line("  note: %s", s)
+	}
+	if rep.Doubted() {
+		t.Line("  do not trust the latencies: this machine was too busy to send in time, and the p99 of how late is above half of theirs")
 	}
 	t.Line("")
 	for _, fact := range facts {
@@ -98,24 +101,13 @@ func (rep *Report) addTo(t *Text, heading string, facts [][2]string) {
 	}
 }
 
-// notes are those of the run, and whether to trust the latencies.
-func (rep *Report) notes() []string {
-	if doubt := rep.Doubt(); doubt != "" {
-		return append(slices.Clone(rep.Notes), doubt)
-	}
-	return rep.Notes
-}
-
 // facts say what attacked what, as label and text.
 func (c Setup) facts() [][2]string {
-	stores := cmp.Or(c.Stores, "not told")
-	if c.Versions != "" {
-		stores += " (" + c.Versions + ")"
-	}
+	or := func(text string) string { return cmp.Or(text, "not told") }
 	return [][2]string{
-		{"server", "strategy " + cmp.Or(c.Strategy, "not told") + ", stores " + stores},
-		{"program", fmt.Sprintf("%s, %s, seed %d", cmp.Or(c.Program, "not told"), judge.Plural(c.Cores, "core"), c.Seed)},
-		{"command", cmp.Or(c.Command, "not told")},
+		{"server", fmt.Sprintf("strategy %s, stores %s, versions %s", or(c.Strategy), or(c.Stores), or(c.Versions))},
+		{"program", fmt.Sprintf("%s, %s, seed %d", or(c.Program), judge.Plural(c.Cores, "core"), c.Seed)},
+		{"command", or(c.Command)},
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 )
 
 // The two kinds of Stores.
@@ -83,18 +84,16 @@ func Embedded(ctx context.Context) (*Stores, error) {
 
 // embeddedVersions are those of the modules that stand in for Redis and MySQL.
 func embeddedVersions() string {
-	redis, sql := "miniredis", "SQLite"
+	names := map[string]string{"github.com/alicebob/miniredis/v2": "miniredis ", "modernc.org/sqlite": "SQLite of modernc.org/sqlite "}
+	var versions []string
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, module := range info.Deps {
-			switch module.Path {
-			case "github.com/alicebob/miniredis/v2":
-				redis += " " + module.Version
-			case "modernc.org/sqlite":
-				sql += " of modernc.org/sqlite " + module.Version
+			if name := names[module.Path]; name != "" {
+				versions = append(versions, name+module.Version)
 			}
 		}
 	}
-	return redis + ", " + sql
+	return strings.Join(versions, ", ")
 }
 
 // Real starts a private redis-server and a private mariadbd (or mysqld) with an

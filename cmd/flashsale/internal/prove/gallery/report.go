@@ -164,7 +164,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	var t report.Text
 	t.Row("variant", "oversold", "undersold", "leaked", "over limit", "lost", "durable/s¹", "p99¹", "verdict")
 	for _, row := range r.Rows {
-		t.Row(row.Name, count(row.Oversold), count(row.Undersold), count(row.Leaked), count(row.OverLimit), count(row.Lost), report.Thousands(row.DurablePerS), row.P99(), row.Said())
+		figures := judge.Sprintf("%d\t%d\t%d\t%d\t%d\t%.0f", row.Oversold, row.Undersold, row.Leaked, row.OverLimit, row.Lost, row.DurablePerS)
+		t.Row(row.Name, figures, row.P99(), row.Said())
 	}
 	t.Line("")
 	for _, row := range r.Rows {
@@ -183,16 +184,14 @@ func (r *Report) WriteText(w io.Writer) error {
 			t.Line("\n%s: NOT AS EXPECTED in %d of %d rounds:\n  %s", row.Name, row.Rounds-row.right(), row.Rounds, strings.Join(row.Details, "\n  "))
 		}
 	}
-	t.Line("\n%s Seed %d. %d cores, %s.\n¹ With slow stores.", r.how(), r.Seed, r.Cores, r.Stores)
+	t.Line("\n%s Seed %d. %d cores, %s.\n¹ With slow stores.", r.How(), r.Seed, r.Cores, r.Stores)
 	return t.Write(w)
 }
 
-// how says how the variants were judged.
-func (r *Report) how() string {
+// How says how the variants were judged.
+func (r *Report) How() string {
 	return judge.Sprintf("Judged in %s of two sales under attack by %d orders/s: one with slow stores, one with two kills.", judge.Plural(r.Rounds, "round"), r.Rate)
 }
-
-func count(n int) string { return judge.Sprintf("%d", n) }
 
 // P99 is P99MS for people.
 func (r *Row) P99() string { return report.Human(time.Duration(r.P99MS * float64(time.Millisecond))) }
@@ -204,24 +203,7 @@ var pages = report.Pages(pageFiles)
 
 // WriteHTML writes the report as a page that needs no other file.
 func (r *Report) WriteHTML(w io.Writer) error {
-	view := struct {
-		*Report
-		How            string
-		Wrong, Right   int // variants
-		Caught, Passed int // of those
-	}{Report: r, How: r.how()}
-	for i := range r.Rows {
-		row, asExpected := &r.Rows[i], 0
-		if row.AsExpected() {
-			asExpected = 1
-		}
-		if row.Broken {
-			view.Wrong, view.Caught = view.Wrong+1, view.Caught+asExpected
-		} else {
-			view.Right, view.Passed = view.Right+1, view.Passed+asExpected
-		}
-	}
-	if err := pages.ExecuteTemplate(w, "compare.html", view); err != nil {
+	if err := pages.ExecuteTemplate(w, "compare.html", r); err != nil {
 		return fmt.Errorf("write the comparison's page: %w", err)
 	}
 	return nil
