@@ -50,6 +50,11 @@ func TestGolden(t *testing.T) {
 			if name == "late" { // an attacker that was too busy, and a search that was given up
 				rep.Undecided, rep.Lateness = true, Quantiles{N: 9, P50: 2 * time.Millisecond, P99: 12 * time.Millisecond, Max: 15 * time.Millisecond}
 			}
+			var page bytes.Buffer
+			noError(t, rep.WriteHTML(&page))
+			if doubted := bytes.Contains(page.Bytes(), []byte("<b>do not trust the latencies</b>")); doubted != (name == "late") {
+				t.Errorf("the page doubts the latencies: %v", doubted)
+			}
 			for kind, write := range map[string]func(io.Writer) error{"txt": rep.WriteText, "json": rep.WriteJSON} {
 				var got bytes.Buffer
 				noError(t, write(&got))
