@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"time"
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 
@@ -56,13 +57,16 @@ func attack(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 	progress := runs[0].progress
 	progress.start("attack", c.requests(), stocks...)
 	var fault error
-	for res := range attacker.Attack(m.target, pace(ctx, c), 0, "orders") {
+	plan, began := pace(ctx, c), time.Now()
+	for res := range attacker.Attack(m.target, plan, 0, "orders") {
 		a, sale, n, err := m.numbered(res.URL)
 		if err != nil {
 			fault = err
 			attacker.Stop()
 			continue
 		}
+		// vegeta numbers requests in the order of their timestamps.
+		runs[sale].late = append(runs[sale].late, max(0, res.Timestamp.Sub(began)-plan.due(res.Seq)))
 		runs[sale].book(plans[sale], after[sale], a, n, res)
 	}
 	for i := range after {

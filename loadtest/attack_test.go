@@ -17,7 +17,7 @@ import (
 )
 
 func TestBurstWaitsForItsSecond(t *testing.T) {
-	b := burst{size: 3, every: time.Second}
+	b := pace(t.Context(), Config{Phases: []Phase{{Shape: Burst, Rate: 3, Duration: 4 * time.Second}}})
 	for _, tc := range []struct {
 		elapsed time.Duration
 		hits    uint64

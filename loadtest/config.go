@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/url"
 	"regexp"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -69,8 +70,12 @@ type Config struct {
 	Timeout  time.Duration // of one request; after it the outcome is unknown, and asked for later
 	Progress io.Writer     // a bar on a terminal, plain lines elsewhere; nil: none
 
-	Strategy string // of the server, for the report; empty: not known
-	Stores   string // "embedded" or "real", for the report; empty: not known
+	// For the report; empty: not known.
+	Strategy string // of the server
+	Stores   string // of the server: "embedded" or "real"
+	Versions string // of the stores
+	Command  string // the command line that this attack comes from
+	Program  string // that attacks, with its revision
 
 	patience patience // zero: as in withPatience; tests shorten it
 }
@@ -185,6 +190,7 @@ func (c Config) setup() report.Setup {
 	return report.Setup{
 		Name: c.Name, Strategy: c.Strategy, Stores: c.Stores, Scenario: c.Scenario,
 		Schedule: c.schedule(), Burst: c.whole().Shape == Burst,
+		Versions: c.Versions, Command: c.Command, Program: c.Program, Seed: c.Seed, Cores: runtime.NumCPU(),
 	}
 }
 

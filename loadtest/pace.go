@@ -2,41 +2,26 @@ package loadtest
 
 import (
 	"context"
+	"math"
+	"slices"
 	"time"
-
-	vegeta "github.com/tsenart/vegeta/v12/lib"
 
 	"flashsale/loadtest/client"
 )
 
 // pace is the attack's phases as a vegeta pacer that ends after c.requests(),
 // or with ctx.
-func pace(ctx context.Context, c Config) vegeta.Pacer {
+func pace(ctx context.Context, c Config) stages {
 	s := stages{ctx: ctx, sleep: client.Wait}
 	var begin time.Duration
 	var n uint64
 	for _, p := range c.phases() {
 		first := n
 		n += uint64(p.requests())
-		s.list = append(s.list, stage{Pacer: p.pacer(), begin: begin, first: first, end: n})
+		s.list = append(s.list, stage{Phase: p, begin: begin, first: first, end: n})
 		begin += p.Duration
 	}
 	return s
-}
-
-// pacer is the shape of the phase. It does not end by itself.
-func (p Phase) pacer() vegeta.Pacer {
-	switch p.Shape {
-	case Ramp:
-		from, to := p.ends()
-		return vegeta.LinearPacer{
-			StartAt: vegeta.Rate{Freq: from, Per: time.Second},
-			Slope:   float64(to-from) / p.Duration.Seconds(),
-		}
-	case Burst:
-		return burst{size: uint64(p.Rate), every: time.Second}
-	}
-	return vegeta.Rate{Freq: p.Rate, Per: time.Second}
 }
 
 // stages are phases, one after the other. Each ends after its number of
@@ -49,41 +34,51 @@ type stages struct {
 }
 
 type stage struct {
-	vegeta.Pacer
+	Phase
 	begin      time.Duration
-	first, end uint64 // hits before it, and after it
+	first, end uint64 // requests before it, and after it
 }
 
-func (s stages) Pace(elapsed time.Duration, hits uint64) (time.Duration, bool) {
-	for _, at := range s.list {
-		if hits >= at.end {
-			continue
-		}
-		// Wait here: a pause in vegeta could not be interrupted.
-		if early := at.begin - elapsed; early > 0 && s.sleep(s.ctx, early) != nil {
-			return 0, true
-		}
-		// Only the number of requests ends a phase. A falling ramp that is late
-		// would end by itself, because its rate falls below 0.
-		pause, _ := at.Pacer.Pace(max(0, elapsed-at.begin), hits-at.first)
-		return pause, false
+// Pace is how long to wait before the next request, where so many were sent.
+func (s stages) Pace(elapsed time.Duration, sent uint64) (wait time.Duration, stop bool) {
+	i := s.stageOf(sent)
+	if i < 0 {
+		return 0, true
 	}
-	return 0, true
+	// Wait here: a pause in vegeta could not be interrupted.
+	begin := s.list[i].begin
+	if early := begin - elapsed; early > 0 && s.sleep(s.ctx, early) != nil {
+		return 0, true
+	}
+	return max(0, s.due(sent)-max(elapsed, begin)), false
 }
 
 // Rate is there for vegeta's interface. An attack does not ask for it.
 func (s stages) Rate(time.Duration) float64 { return 0 }
 
-// burst sends size requests at once, then waits for the next full interval.
-type burst struct {
-	size  uint64
-	every time.Duration
+// stageOf is the index of the stage of request n, from 0 on; -1: there is no
+// such request.
+func (s stages) stageOf(n uint64) int {
+	return slices.IndexFunc(s.list, func(at stage) bool { return n < at.end })
 }
 
-func (b burst) Pace(elapsed time.Duration, hits uint64) (time.Duration, bool) {
-	due := time.Duration(hits/b.size) * b.every
-	return max(0, due-elapsed), false
+// due is when request n is to be sent, from the begin of the attack.
+func (s stages) due(n uint64) time.Duration {
+	at := s.list[s.stageOf(n)]
+	return at.begin + at.Phase.due(n-at.first)
 }
 
-// Rate is there for vegeta's interface, too.
-func (b burst) Rate(time.Duration) float64 { return 0 }
+// due is when request n of the phase is to be sent, from the begin of the phase.
+func (p Phase) due(n uint64) time.Duration {
+	switch p.Shape {
+	case Ramp:
+		// Until t, a ramp sends from·t + slope·t²/2 requests.
+		from, to := p.ends()
+		slope := float64(to-from) / p.Duration.Seconds()
+		root := math.Sqrt(max(0, float64(from*from)+2*slope*float64(n)))
+		return time.Duration(2 * float64(n) / (float64(from) + root) * float64(time.Second))
+	case Burst: // a second's worth at once
+		return time.Duration(n/uint64(p.Rate)) * time.Second
+	}
+	return time.Duration(n) * time.Second / time.Duration(p.Rate)
+}

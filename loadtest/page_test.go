@@ -24,7 +24,7 @@ func TestHTMLStandsAlone(t *testing.T) {
 	}
 	got, err := os.ReadFile(filepath.Join(dir, "report.html"))
 	noError(t, err)
-	says(t, string(got), "<h1>FAIL</h1>", "<b>lost</b>", "srcdoc=", "uPlot", `class="f-accepted"`)
+	says(t, string(got), "<h1>FAIL</h1>", "<b>lost</b>", `class="line p99"`, `class="f-accepted"`)
 	if bytes.Contains(got, []byte(`<script>alert("note")`)) {
 		t.Error("a note is not escaped")
 	}

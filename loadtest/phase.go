@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"flashsale/loadtest/judge"
 )
 
 // Phase is a stretch of an attack.
@@ -38,9 +40,9 @@ func (p Phase) String() string {
 		return fmt.Sprintf("nothing for %v", p.Duration)
 	case p.Shape == Ramp && p.From > 0:
 		from, to := p.ends()
-		return fmt.Sprintf("%s, %d to %d/s for %v", p.Shape, from, to, p.Duration)
+		return judge.Sprintf("%s, %d to %d/s for %v", p.Shape, from, to, p.Duration)
 	}
-	return fmt.Sprintf("%s, %d/s for %v", p.Shape, p.Rate, p.Duration)
+	return judge.Sprintf("%s, %d/s for %v", p.Shape, p.Rate, p.Duration)
 }
 
 // phases are those of the attack, at least one.

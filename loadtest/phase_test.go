@@ -27,7 +27,7 @@ func TestPhasesFollowEachOther(t *testing.T) {
 				c.Phases = append(c.Phases, Phase{Shape: Constant, Duration: time.Second})
 			}
 		}
-		p := pace(context.Background(), c).(stages)
+		p := pace(context.Background(), c)
 		p.sleep = func(context.Context, time.Duration) error { return nil } // the clock below moves instead
 		hits, now := 0, time.Duration(0)
 		begin := time.Duration(0)
@@ -60,6 +60,23 @@ func TestPhasesFollowEachOther(t *testing.T) {
 			t.Fatalf("not ended after %d of %d requests", hits, c.requests())
 		}
 	})
+}
+
+// What is late is measured by when it was due.
+func TestDue(t *testing.T) {
+	p := pace(t.Context(), Config{Phases: []Phase{
+		{Shape: Ramp, From: 1900, Rate: 1000, Duration: 2 * time.Second}, // falls by 900/s a second
+		{Shape: Constant, Duration: time.Second},
+		{Shape: Constant, Rate: 100, Duration: time.Second},
+	}})
+	for n, want := range map[uint64]time.Duration{0: 0, 1450: time.Second, 2000: 3 * time.Second, 2099: 3990 * time.Millisecond} {
+		if got := p.due(n); got != want {
+			t.Errorf("request %d is due at %v, want %v", n, got, want)
+		}
+	}
+	if last := p.due(1999); last < 1900*time.Millisecond || last >= 2*time.Second {
+		t.Errorf("the last of the ramp is due at %v", last)
+	}
 }
 
 // A machine that is far behind sends at once, also what was to come at the end
@@ -104,7 +121,7 @@ func TestScheduleInWords(t *testing.T) {
 		{Shape: Ramp, From: 100, Rate: 550, Duration: 2 * time.Second},
 		{Shape: Constant, Duration: time.Second}, {Shape: Burst, Rate: 20, Duration: 3 * time.Second},
 	}}
-	if got, want := c.schedule(), "ramp, 100 to 1000/s for 2s, then nothing for 1s, then burst, 20/s for 3s"; got != want {
+	if got, want := c.schedule(), "ramp, 100 to 1,000/s for 2s, then nothing for 1s, then burst, 20/s for 3s"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	whole := c.whole()
@@ -118,7 +135,7 @@ func TestSetup(t *testing.T) {
 	c := Defaults()
 	c.Stores, c.Scenario, c.Shape = "real", "drop", Burst
 	got := c.setup()
-	if !got.Burst || got.Stores != "real" || got.Scenario != "drop" || got.Schedule != "burst, 2000/s for 10s" {
+	if !got.Burst || got.Stores != "real" || got.Scenario != "drop" || got.Schedule != "burst, 2,000/s for 10s" {
 		t.Errorf("%+v", got)
 	}
 }

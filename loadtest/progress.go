@@ -57,7 +57,7 @@ func (p *progress) start(phase string, total int, stocks ...*stockLine) {
 			progressbar.OptionThrottle(refresh/2), progressbar.OptionSetWidth(10),
 			progressbar.OptionUseANSICodes(true), progressbar.OptionClearOnFinish())
 	case total > 0:
-		fmt.Fprintf(p.w, "%s: %d to go\n", phase, total)
+		fmt.Fprint(p.w, judge.Sprintf("%s: %d to go\n", phase, total))
 	default:
 		fmt.Fprintf(p.w, "%s …\n", phase)
 	}
@@ -91,7 +91,7 @@ func (p *progress) add(answers ...judge.Request) {
 		_ = p.bar.Add(1)
 	case now.Sub(p.printed) > every:
 		p.printed = now
-		fmt.Fprintf(p.w, "%s: %d of %d%s\n", p.phase, p.done, p.total, p.figures())
+		fmt.Fprint(p.w, judge.Sprintf("%s: %d of %d%s\n", p.phase, p.done, p.total, p.figures()))
 	}
 }
 
@@ -106,7 +106,7 @@ func (p *progress) end() {
 		_ = p.bar.Finish()
 	}
 	if p.total > 0 {
-		fmt.Fprintf(p.w, "%s: %d in %.1fs%s\n", p.phase, p.done, time.Since(p.began).Seconds(), p.figures())
+		fmt.Fprint(p.w, judge.Sprintf("%s: %d in %.1fs%s\n", p.phase, p.done, time.Since(p.began).Seconds(), p.figures()))
 	}
 	p.bar = nil
 }
@@ -128,7 +128,7 @@ func answerKind(r judge.Request) string {
 func (p *progress) figures() string {
 	list := p.left()
 	for _, kind := range report.ByCount(p.answers) {
-		list += fmt.Sprintf(", %s %d", kind, p.answers[kind])
+		list += judge.Sprintf(", %s %d", kind, p.answers[kind])
 	}
 	return list
 }
@@ -146,5 +146,5 @@ func (p *progress) left() string {
 	if p.stocks == nil {
 		return ""
 	}
-	return fmt.Sprintf(", %d left", sum)
+	return judge.Sprintf(", %d left", sum)
 }

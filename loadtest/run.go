@@ -25,9 +25,10 @@ type run struct {
 
 	drifting time.Time // since when the audit shows drift; zero: it does not
 	restores []time.Duration
-	soldOut  bool        // the last top-up went on until sold_out
-	notes    []string    // what a reader should know besides the verdict
-	gaps     []judge.Gap // what could not be judged
+	late     []time.Duration // of each order of the attack: how long after it was due it was sent
+	soldOut  bool            // the last top-up went on until sold_out
+	notes    []string        // what a reader should know besides the verdict
+	gaps     []judge.Gap     // what could not be judged
 }
 
 // Run is RunAll for a Config of one sale.
@@ -83,7 +84,7 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 		evidence := r.aftermath(ctx)
 		all.Sales = append(all.Sales, report.New(r.c.setup(), evidence, report.Seen{
 			Started: r.began, Took: time.Since(r.began), Interrupted: ctx.Err() != nil,
-			Stock: r.stock.read(), Restores: r.restores, Notes: r.notes,
+			Stock: r.stock.read(), Restores: r.restores, Late: r.late, Notes: r.notes,
 		}))
 	}
 	all.Took = time.Since(all.Started)
@@ -124,7 +125,7 @@ func (r *run) aftermath(ctx context.Context) judge.Evidence {
 		audit, moving = r.sellOut(ctx)
 	}
 	if ctx.Err() != nil {
-		r.gaps = append(r.gaps, judge.Gap{Checks: []string{judge.Undersold}, Why: "interrupted before fresh buyers had bought what was left"})
+		r.gaps = append(r.gaps, judge.Gap{Checks: []string{judge.Undersold}, Why: "interrupted before fresh buyers had bought what was left", Do: "let the run end by itself"})
 		r.soldOut = false
 	}
 	r.resolve(judging, false) // fresh buyers may have got no answers, too
@@ -160,7 +161,7 @@ func (r *run) sellOut(ctx context.Context) (audit judge.Audit, moving error) {
 		err := r.topUp(ctx)
 		r.soldOut = err == nil
 		if err != nil && ctx.Err() == nil {
-			r.gaps = append(r.gaps, judge.Gap{Checks: []string{judge.Undersold}, Why: err.Error()})
+			r.gaps = append(r.gaps, judge.Gap{Checks: []string{judge.Undersold}, Why: err.Error(), Do: "find out why the server does not serve fresh buyers, and run again"})
 		}
 		if audit, moving = r.settle(context.WithoutCancel(ctx)); err != nil || moving != nil {
 			return audit, moving

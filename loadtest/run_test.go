@@ -97,6 +97,9 @@ func TestRunPassesACorrectSale(t *testing.T) {
 			if got := rep.Pending + rep.Paid; got != c.Stock {
 				t.Errorf("%d units sold, want %d", got, c.Stock)
 			}
+			if rep.Lateness.N != rep.Attempts || rep.Lateness.Max == 0 {
+				t.Errorf("%+v of %d attempts", rep.Lateness, rep.Attempts)
+			}
 			if rep.Restore.N == 0 || rep.DurablePerS == 0 || rep.Latency.P99 == 0 {
 				t.Errorf("figures missing:\n%s", text(t, rep))
 			}
@@ -199,7 +202,7 @@ func TestRunCannotJudgeTheDead(t *testing.T) {
 	_, url := newFake(t, fault{dies: true})
 	c := quick(url)
 	c.patience.known, c.patience.settle = 300*time.Millisecond, 300*time.Millisecond
-	says(t, text(t, mustRun(t, c, judge.ExitUnjudged)), "could not judge undersold, lost, unannounced, drift: GET /v1/admin")
+	says(t, text(t, mustRun(t, c, judge.ExitUnjudged)), "not judged: undersold, lost, unannounced, drift: GET /v1/admin", "to have it judged, find out why")
 }
 
 // A server that finds drift and mends it has broken nothing, though the sale is
@@ -231,7 +234,7 @@ func TestRunSaysWhatWasNotExercised(t *testing.T) {
 			c := quick(url)
 			tc.change(&c)
 			rep := mustRun(t, c, judge.ExitUnjudged)
-			says(t, text(t, rep), "never exercised: "+tc.want)
+			says(t, text(t, rep), "not judged: "+tc.want, "to have it judged, ")
 			if len(rep.Gaps) > 0 {
 				t.Errorf("gaps: %v", rep.Gaps)
 			}

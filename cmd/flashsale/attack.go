@@ -85,6 +85,7 @@ func (f *attackFlags) config(s streams) (c loadtest.Config, err error) {
 	}
 	given(&c.Payments, f.Payments)
 	given(&c.PaymentWindow, f.PaymentWindow)
+	c.Command, c.Program = commandLine(s.args), version()
 	if !f.Quiet {
 		c.Progress = s.err
 	}

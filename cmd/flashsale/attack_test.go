@@ -92,7 +92,7 @@ func TestDemoJudgesAfterCtrlC(t *testing.T) {
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	// Once the progress tells of answers.
-	progress := &cue{word: " of 12000, ", then: func() { _ = cmd.Process.Signal(os.Interrupt) }}
+	progress := &cue{word: " of 12,000, ", then: func() { _ = cmd.Process.Signal(os.Interrupt) }}
 	cmd.Stderr = progress
 	err := cmd.Run()
 	var exit *exec.ExitError

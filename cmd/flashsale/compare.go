@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"flashsale/cmd/flashsale/internal/prove/gallery"
 )
@@ -15,7 +16,10 @@ type compareCommand struct {
 
 	JSON  bool `name:"json" help:"Print the result as one JSON object on stdout; progress goes to stderr."`
 	Quiet bool `help:"No progress."`
-	List  bool `help:"List the variants, and stop."`
+
+	Report string `placeholder:"DIR" help:"Write compare.html, compare.json and compare.txt there."`
+
+	List bool `help:"List the variants, and stop."`
 }
 
 // Help shows what to try.
@@ -39,5 +43,11 @@ func (c *compareCommand) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	report, err := gallery.Run(ctx, gallery.Config{Config: cfg, Names: c.Names, Rounds: c.Rounds, Rate: c.Rate, Seed: c.Seed})
+	if report != nil {
+		report.Command, report.Program = commandLine(s.args), version()
+		if c.Report != "" {
+			err = errors.Join(err, report.Save(c.Report))
+		}
+	}
 	return finish(s, report, c.JSON, err)
 }

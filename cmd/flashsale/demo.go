@@ -79,7 +79,7 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 	say("server: %s, strategy %s", node.URL(), c.Strategy)
 
 	cfg.Target, cfg.Token = node.URL(), node.Token
-	cfg.Strategy, cfg.Stores = c.Strategy, kind
+	cfg.Strategy, cfg.Stores, cfg.Versions = c.Strategy, kind, stores.Versions
 	reports, err := loadtest.RunAll(ctx, cfg)
 	stop()
 	if err := errors.Join(err, <-stopped); err != nil {

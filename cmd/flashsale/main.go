@@ -113,8 +113,11 @@ var groups = []kong.Group{
 	{Key: "program", Title: "This program:"},
 }
 
-// streams are where a command writes.
-type streams struct{ out, err io.Writer }
+// streams are where a command writes, with the words that it was called with.
+type streams struct {
+	out, err io.Writer
+	args     []string
+}
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	exited := -1
@@ -136,7 +139,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return fmt.Errorf("%w (flashsale --help)", err)
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	return parsed.Run(streams{out: stdout, err: stderr})
+	return parsed.Run(streams{out: stdout, err: stderr, args: args})
 }
 
 func newParser(c *commands, stdout, stderr io.Writer, exit func(code int)) (*kong.Kong, error) {

@@ -142,6 +142,11 @@ type verdict struct {
 	Durable    int
 	Paid       int
 	Pending    int
+	Versions   string `json:"store_versions"`
+	Command    string
+	Program    string
+	Seed       int64
+	Cores      int
 }
 
 func demo(t *testing.T, args ...string) (verdict, error) {
@@ -178,9 +183,13 @@ func TestDemo(t *testing.T) {
 	for _, kind := range servertest.Kinds() {
 		t.Run(kind, func(t *testing.T) {
 			dir := t.TempDir()
-			if v := demoOn(t, kind, "--report", dir); v.Durable == 0 || v.Answers["201"] == 0 {
+			v := demoOn(t, kind, "--report", dir)
+			if v.Durable == 0 || v.Answers["201"] == 0 || v.Seed != 1 || v.Cores == 0 {
 				t.Errorf("%+v", v)
 			}
+			says(t, v.Command, "flashsale demo --json --quiet --stock 100 ", "--report "+dir)
+			says(t, v.Program, "flashsale", "go1.")
+			says(t, v.Versions, map[string]string{servers.KindEmbedded: "SQLite", servers.KindReal: "Redis "}[kind])
 			if page, err := os.ReadFile(dir + "/report.html"); err != nil || !bytes.Contains(page, []byte("PASS")) {
 				t.Errorf("report: %v", err)
 			}

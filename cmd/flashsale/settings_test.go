@@ -45,6 +45,14 @@ func TestSecretFlagsAreMarked(t *testing.T) {
 	}
 }
 
+// A report names the command that made it, as a shell takes it, and no secret.
+func TestCommandLine(t *testing.T) {
+	got := commandLine([]string{"loadtest", "--secret", "hush", "--secret=hush", "--scenario", "it's mine.yaml", "--target=http://u:hush@host", "--quiet"})
+	if want := `flashsale loadtest --secret TEXT --secret=TEXT --scenario 'it'\''s mine.yaml' '--target=http://u:***@host' --quiet`; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
 func TestVersion(t *testing.T) {
 	info := &debug.BuildInfo{GoVersion: "go1.26.8", Settings: []debug.BuildSetting{
 		{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.time", Value: "2026-11-27T09:00:00Z"}, {Key: "vcs.modified", Value: "true"},

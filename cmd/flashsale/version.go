@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+
+	"flashsale/cmd/flashsale/internal/node/app"
 )
 
 // version is what this program was built from, and with.
@@ -14,6 +16,27 @@ func version() string {
 		info = &debug.BuildInfo{GoVersion: runtime.Version()}
 	}
 	return describe(info)
+}
+
+// commandLine is how the program was called, for a report: a shell can run it
+// again. It has no secret, and no password.
+func commandLine(args []string) string {
+	line := "flashsale"
+	for i, arg := range args {
+		if strings.Contains(arg, "://") {
+			arg = app.Redact(arg)
+		}
+		switch {
+		case i > 0 && args[i-1] == "--secret":
+			arg = "TEXT"
+		case strings.HasPrefix(arg, "--secret="):
+			arg = "--secret=TEXT"
+		case strings.ContainsAny(arg, " \t\n'\"\\$&;|<>()*?#`~"):
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		line += " " + arg
+	}
+	return line
 }
 
 func describe(info *debug.BuildInfo) string {

@@ -202,7 +202,7 @@ func (t *tally) add(kind, format string, args ...any) {
 	i := slices.IndexFunc(t.kinds, func(f findings) bool { return f.of == kind })
 	if i < 0 {
 		i = len(t.kinds)
-		t.kinds = append(t.kinds, findings{of: kind, example: fmt.Sprintf(format, args...)})
+		t.kinds = append(t.kinds, findings{of: kind, example: Sprintf(format, args...)})
 	}
 	t.count++
 	t.kinds[i].count++
@@ -211,7 +211,7 @@ func (t *tally) add(kind, format string, args ...any) {
 func (t *tally) String() string {
 	var parts []string
 	for _, f := range t.kinds {
-		parts = append(parts, fmt.Sprintf("%d × %s (%s)", f.count, f.of, f.example))
+		parts = append(parts, Sprintf("%d × %s (%s)", f.count, f.of, f.example))
 	}
 	return strings.Join(parts, "; ")
 }

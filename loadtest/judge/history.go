@@ -96,7 +96,7 @@ const searchTimeout = 2 * time.Second
 // explained judges the history.
 func (c *Index) explained(v *Verdict) {
 	if c.Unread != "" {
-		v.Gaps = append(v.Gaps, Gap{[]string{History}, c.Unread})
+		v.Gaps = append(v.Gaps, Gap{[]string{History}, c.Unread, answerOperators})
 		return
 	}
 	ops := c.operations()

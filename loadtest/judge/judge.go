@@ -2,12 +2,15 @@ package judge
 
 import "slices"
 
+// answerOperators is what to do where a sale could not be read.
+const answerOperators = "find out why the server does not answer an operator, and run again"
+
 // Judge compares what the clients were told with what the server has.
 func Judge(e Evidence) Verdict {
 	c := NewIndex(e)
 	v := Verdict{Total: e.Total, Gaps: slices.Clone(e.Gaps)}
 	if e.Unread != "" {
-		v.Gaps = append(v.Gaps, Gap{[]string{Undersold, Lost, Unannounced, Drift}, e.Unread})
+		v.Gaps = append(v.Gaps, Gap{[]string{Undersold, Lost, Unannounced, Drift}, e.Unread, answerOperators})
 	} else {
 		v.Available, v.Held, v.Restoring = e.Audit.Available, e.Audit.Held, e.Audit.Restoring
 		c.count(&v)
@@ -68,9 +71,9 @@ func (c *Index) exercised(v *Verdict) {
 			second = second || cl.Code == "buyer_limit"
 		}
 	}
-	note := func(ok bool, what string) {
+	note := func(ok bool, what, why, do string) {
 		if !ok {
-			v.Unexercised = append(v.Unexercised, what)
+			v.Unexercised = append(v.Unexercised, Gap{[]string{what}, why, do})
 		}
 	}
 	// A violation of the same kind proves that the check was exercised.
@@ -78,8 +81,8 @@ func (c *Index) exercised(v *Verdict) {
 	if c.OnPayment() {
 		taking = "payment"
 	}
-	note(soldOut, "sell-out: no "+taking+" of the attack heard sold_out")
-	note(replay || v.WrongAnswers > 0, "replay: no key of an accepted order was answered again")
-	note(second || v.OverLimit > 0, "second order: nobody was refused by, or got past, the buyer's limit")
-	note(cancelled, "cancellation: no order was cancelled")
+	note(soldOut, "sell-out", "no "+taking+" of the attack heard sold_out", "send more orders, or sell fewer units (--rate, --duration, --stock)")
+	note(replay || v.WrongAnswers > 0, "replay", "no key of an accepted order was answered again", "repeat more requests (--replays)")
+	note(second || v.OverLimit > 0, "second order", "nobody was refused by, or got past, the buyer's limit", "let more buyers order again (--second-orders)")
+	note(cancelled, "cancellation", "no order was cancelled", "cancel more orders (--cancels)")
 }

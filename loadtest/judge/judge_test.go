@@ -211,6 +211,11 @@ func TestJudgeSaysWhatItCannotTell(t *testing.T) {
 			if v.ExitCode() != ExitUnjudged || !strings.Contains(fmt.Sprint(v.Gaps), tc.want) {
 				t.Errorf("exit %d, %v, %+v", v.ExitCode(), v.Gaps, v.Violations)
 			}
+			for _, gap := range v.NotJudged() {
+				if gap.Do == "" || !strings.HasSuffix(gap.Advice(), gap.Do) {
+					t.Errorf("%s: does not say what to do", gap.Advice())
+				}
+			}
 		})
 	}
 }

@@ -55,7 +55,8 @@ func (c *Index) unannounced(v *Verdict) {
 		}
 	}
 	if f.count > 0 {
-		v.Gaps = append(v.Gaps, Gap{[]string{Lost, Unannounced}, Plural(f.count, "order") + " whose outcome never became known: " + f.String()})
+		v.Gaps = append(v.Gaps, Gap{[]string{Lost, Unannounced}, Plural(f.count, "order") + " whose outcome never became known: " + f.String(),
+			"find out why the server does not answer, and run again"})
 	}
 }
 

@@ -27,7 +27,7 @@ func (c *Index) undersold(v *Verdict) {
 	if !c.SoldOut || c.Unread != "" {
 		open := func(g Gap) bool { return slices.Contains(g.Checks, Undersold) }
 		if !slices.ContainsFunc(v.Gaps, open) {
-			v.Gaps = append(v.Gaps, Gap{[]string{Undersold}, "no fresh buyers were asked to buy what was left"})
+			v.Gaps = append(v.Gaps, Gap{[]string{Undersold}, "no fresh buyers were asked to buy what was left", "let fresh buyers order until they hear sold_out"})
 		}
 		return
 	}

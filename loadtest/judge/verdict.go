@@ -2,7 +2,11 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 )
 
 // Names of violations.
@@ -33,10 +37,10 @@ type Verdict struct {
 	WrongAnswers    int
 	NotLinearizable int  // 1 if no order of the clients' operations explains their answers
 	Operations      int  // how many operations there are
-	Undecided       bool // the search for such an order took too long
+	Undecided       bool // the search for such an order took too long, which spoils no verdict
 	Violations      []Violation
-	Unexercised     []string // checks that nothing put to the test
-	Gaps            []Gap    // what could not be judged
+	Unexercised     []Gap // checks that nothing put to the test
+	Gaps            []Gap // what could not be judged
 }
 
 // Counts are a verdict's figures: units, where nothing else is said. An order
@@ -60,11 +64,15 @@ type Counts struct {
 	Drift       int `json:"drift"`
 }
 
-// Gap is something that could not be judged.
+// Gap is something that was not judged.
 type Gap struct {
-	Checks []string // names of violations that there may be
-	Why    string
+	Checks []string `json:"checks"` // violations that there may be, or what was not put to the test
+	Why    string   `json:"why"`
+	Do     string   `json:"do"` // to have it judged next time
 }
+
+// Advice is the gap with what to do about it.
+func (g Gap) Advice() string { return g.String() + "; to have it judged, " + g.Do }
 
 func (g Gap) String() string { return strings.Join(g.Checks, ", ") + ": " + g.Why }
 
@@ -87,6 +95,16 @@ func (v *Verdict) ExitCode() int {
 	return ExitPass
 }
 
+// NotJudged lists all that was not judged, and why.
+func (v *Verdict) NotJudged() []Gap {
+	list := slices.Concat(v.Gaps, v.Unexercised)
+	if v.Undecided {
+		list = append(list, Gap{[]string{History}, "the search for an order of events that explains all answers took too long, and was given up",
+			"leave fewer requests without an answer: a lower --rate, or a longer --timeout"})
+	}
+	return list
+}
+
 // Word is the verdict in capitals.
 func (v *Verdict) Word() string { return Word(v.ExitCode()) }
 
@@ -100,7 +118,7 @@ func (v *Verdict) violation(name string, count int, format string, args ...any) 
 	if count == 0 {
 		return
 	}
-	v.Violations = append(v.Violations, Violation{name, count, fmt.Sprintf(format, args...)})
+	v.Violations = append(v.Violations, Violation{name, count, Sprintf(format, args...)})
 }
 
 // finding counts cases of one violation and keeps the first few as examples.
@@ -113,14 +131,14 @@ const maxExamples = 3
 
 func (f *finding) add(format string, args ...any) {
 	if f.count++; len(f.examples) < maxExamples {
-		f.examples = append(f.examples, fmt.Sprintf(format, args...))
+		f.examples = append(f.examples, Sprintf(format, args...))
 	}
 }
 
 func (f *finding) String() string {
 	s := strings.Join(f.examples, "; ")
 	if more := f.count - len(f.examples); more > 0 {
-		s += fmt.Sprintf("; and %d more", more)
+		s += Sprintf("; and %d more", more)
 	}
 	return s
 }
@@ -131,7 +149,17 @@ func Plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	if s, ok := strings.CutSuffix(noun, "y"); ok {
-		return fmt.Sprintf("%d %sies", n, s)
+		return Sprintf("%d %sies", n, s)
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return Sprintf("%d %ss", n, noun)
+}
+
+var english = message.NewPrinter(language.English)
+
+// Sprintf is fmt.Sprintf for people: it writes a thousand as 1,000.
+func Sprintf(format string, args ...any) string {
+	if false {
+		_ = fmt.Sprintf(format, args...) // lets go vet check the formats
+	}
+	return english.Sprintf(format, args...)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"flashsale/loadtest/judge"
 )
 
 // All coordinates below are in the units of the chart's viewBox.
@@ -47,7 +49,7 @@ func (rep *Report) columns() columns {
 	w := chartWidth / float64(len(line.counts))
 	for i, n := range line.counts {
 		col := column{X: float64(i) * w, W: max(w-min(1.5, w/4), 0.5)}
-		col.Title = fmt.Sprintf("%v: %d accepted, %d refused, %d limited, %d without a proper answer",
+		col.Title = judge.Sprintf("%v: %d accepted, %d refused, %d limited, %d without a proper answer",
 			time.Duration(i)*c.Step, n[0], n[1], n[2], n[3])
 		y := float64(chartHeight)
 		for m, class := range meanings {

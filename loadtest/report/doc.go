@@ -13,6 +13,6 @@
 //	reports.go      the same for several sales that shared an attack
 //	text.go         for people
 //	json.go         for machines: names and order of the fields are fixed
-//	html.go         as a page; chart.go with its axes, stock_chart.go and plot.go draw on it
+//	html.go         as a page; chart.go with its axes, stock_chart.go and latency_chart.go draw on it
 //	timeline.go     answers over time, for the charts
 package report

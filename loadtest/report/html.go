@@ -5,48 +5,40 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 
 	"flashsale/loadtest/judge"
 )
 
-// pageFiles are the page for one sale, the page for several, and their charts.
+// pageFiles are the page for one sale, the page for several, and their parts.
 //
-//go:embed report.html reports.html stock_chart.html
+//go:embed report.html reports.html stock_chart.html facts.html
 var pageFiles embed.FS
 
 //go:embed report.css
 var css template.CSS
 
-var pages = template.Must(template.New("").
-	Funcs(template.FuncMap{"human": Human, "css": func() template.CSS { return css }}).ParseFS(pageFiles, "*"))
+var pages = Pages(pageFiles)
 
-// blend fits vegeta's page into the report: the same background, no heading of
-// its own, and light or dark as the reader prefers. It is inserted at the end of
-// vegeta's page, and depends only on names of elements in it.
-const blend = `<style>
-:root { color-scheme: light dark; }
-* { transition: none !important; }
-body, body.dark, body.light { background: transparent; padding: 0; }
-body .chart-container { background: transparent !important; border: 0 !important; padding: 0 !important; }
-h1, #toggleTheme { display: none; }
-.header { margin-bottom: 8px; }
-</style><script>
-if (!matchMedia('(prefers-color-scheme: dark)').matches) document.getElementById('toggleTheme')?.click();
-</script></body>`
+// Pages are templates of pages that look alike. They may use css, the style;
+// human, for a duration; count, for an int; and thousands, for a float64.
+func Pages(files fs.FS) *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"css": func() template.CSS { return css }, "human": Human, "thousands": Thousands,
+		"count": func(n int) string { return judge.Sprintf("%d", n) },
+	}).ParseFS(files, "*"))
+}
 
 // WriteHTML writes the report as one page that needs no other file: the verdict,
-// then figures and charts, and vegeta's latency plot.
+// then figures and charts.
 func (rep *Report) WriteHTML(w io.Writer) error {
 	type reason struct {
 		Name, Class string
 		N           int
 		Percent     float64
-	}
-	plot, err := rep.latencyPlot()
-	if err != nil {
-		return fmt.Errorf("loadtest: plot the latencies: %w", err)
 	}
 	view := struct {
 		*Report
@@ -57,13 +49,13 @@ func (rep *Report) WriteHTML(w io.Writer) error {
 		Reasons      []reason
 		Columns      columns
 		StockChart   stockChart
-		Plot         string
+		LatencyChart latencyChart
 	}{
-		Report: rep, Title: rep.Word(), Checks: rep.checks(), Facts: rep.facts(),
+		Report: rep, Title: rep.Word(), Checks: rep.checks(),
+		Facts:   slices.Concat(rep.facts(), rep.Setup.facts()),
 		Class:   classes[rep.ExitCode()],
 		Summary: rep.summary(),
-		Columns: rep.columns(), StockChart: rep.stockChart(),
-		Plot: strings.Replace(string(plot), "</body>", blend, 1),
+		Columns: rep.columns(), StockChart: rep.stockChart(), LatencyChart: rep.latencyChart(),
 	}
 	for _, name := range ByCount(rep.Reasons) {
 		n := rep.Reasons[name]
@@ -94,8 +86,9 @@ func (all *Reports) WriteHTML(w io.Writer) error {
 	view := struct {
 		*Reports
 		Title, Class, Summary string
+		Facts                 [][2]string
 		Each                  []sale
-	}{Reports: all, Title: all.Word(), Class: classes[all.ExitCode()], Summary: all.summary()}
+	}{Reports: all, Facts: all.facts(), Title: all.Word(), Class: classes[all.ExitCode()], Summary: all.summary()}
 	for _, rep := range all.Sales {
 		view.Each = append(view.Each, sale{rep, classes[rep.ExitCode()], rep.Pending + rep.Paid, rep.stockChart()})
 	}

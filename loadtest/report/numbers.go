@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"flashsale/loadtest/judge"
 )
 
 // Figure writes a number with three digits, or with all digits before the point
@@ -28,13 +30,7 @@ func Figure(v float64) string {
 }
 
 // Thousands writes a number without decimals and with commas.
-func Thousands(v float64) string {
-	digits := strconv.FormatFloat(v, 'f', 0, 64)
-	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
-}
+func Thousands(v float64) string { return judge.Sprintf("%.0f", v) }
 
 // Compact writes a number in few characters: 950, 1.5k, 20k.
 func Compact(v float64) string {
@@ -73,8 +69,8 @@ func ByCount(m map[string]int) []string {
 
 // Quantiles of N durations, by nearest rank. All are 0 if there are none.
 type Quantiles struct {
-	N                  int
-	P50, P90, P99, Max time.Duration
+	N                       int
+	P50, P90, P95, P99, Max time.Duration
 }
 
 // QuantilesOf works out the quantiles of durations in any order.
@@ -85,5 +81,5 @@ func QuantilesOf(all []time.Duration) Quantiles {
 	all = slices.Clone(all)
 	slices.Sort(all)
 	rank := func(q float64) time.Duration { return all[max(0, int(math.Ceil(q*float64(len(all))))-1)] }
-	return Quantiles{len(all), rank(0.5), rank(0.9), rank(0.99), all[len(all)-1]}
+	return Quantiles{len(all), rank(0.5), rank(0.9), rank(0.95), rank(0.99), all[len(all)-1]}
 }

@@ -13,6 +13,10 @@ import (
 type Setup struct {
 	Name             string // of the sale, as buyers see it
 	Strategy, Stores string // of the server; empty: not known
+	Versions         string // of the stores; empty: not known
+	Command, Program string // that attacked: command line and revision; empty: not known
+	Seed             int64
+	Cores            int    // of the machine that attacked
 	Scenario         string // empty: none
 	Schedule         string // the attack that was asked for, in words
 	Burst            bool   // the attack ends in a burst
@@ -25,6 +29,7 @@ type Seen struct {
 	Interrupted bool
 	Stock       []StockPoint    // over the attack
 	Restores    []time.Duration // each from the answer to a cancellation until the audit shows the units
+	Late        []time.Duration // of each order of the attack: how long after it was due it was sent
 	Notes       []string
 }
 
@@ -56,6 +61,7 @@ type Report struct {
 	Payments     map[string]int        // answers to payments of the attack's orders, by status and code; nil unless they take the units
 	Paying       Quantiles             // of those
 	Restore      Quantiles             // of Restores
+	Lateness     Quantiles             // of Late
 
 	first    time.Time // request of the attack
 	timeline timeline
@@ -66,7 +72,7 @@ type Report struct {
 func New(c Setup, e judge.Evidence, seen Seen) *Report {
 	rep := &Report{
 		Verdict: judge.Judge(e), Setup: c, Seen: seen, SKU: e.SKU, PerBuyerLimit: e.PerBuyerLimit, ReserveOn: e.ReserveOn,
-		Restore: QuantilesOf(seen.Restores),
+		Restore: QuantilesOf(seen.Restores), Lateness: QuantilesOf(seen.Late),
 		Reasons: map[string]int{}, Rows: map[string]int{},
 		Evidence: e,
 	}
@@ -76,7 +82,7 @@ func New(c Setup, e judge.Evidence, seen Seen) *Report {
 	var m vegeta.Metrics
 	for _, q := range e.Requests {
 		if q.Attack {
-			m.Add(result(q))
+			m.Add(&vegeta.Result{Timestamp: q.Sent, Latency: q.Latency, Code: uint16(q.Status)})
 			buyers[q.Buyer] = true
 			rep.Reasons[q.Reason()]++
 		}
@@ -103,6 +109,13 @@ func New(c Setup, e judge.Evidence, seen Seen) *Report {
 		rep.Notes = append(rep.Notes, "most orders were rate limited; a server that does not trust this address as a proxy sees one client instead of many")
 	}
 	return rep
+}
+
+// Doubted says that the latencies are not to be trusted. Orders that came late
+// met a server with less to do than was asked for, and a machine that sends late
+// reads its clock late.
+func (rep *Report) Doubted() bool {
+	return rep.Lateness.P99 > 10*time.Millisecond && rep.Lateness.P99 > rep.Latency.P99/2
 }
 
 // payments counts the answers to payments of the attack's orders.

@@ -25,8 +25,14 @@ func dayReport(bend func(*judge.Evidence)) *Report {
 		panic(err)
 	}
 	bend(&e)
-	c := Setup{Strategy: "lua", Stores: "embedded", Schedule: "constant, 2000/s for 10s"}
-	return New(c, e, Seen{Restores: []time.Duration{3 * time.Millisecond, 5 * time.Millisecond, 4 * time.Millisecond}})
+	c := Setup{
+		Strategy: "lua", Stores: "embedded", Versions: "miniredis v2, SQLite 3", Schedule: "constant, 2,000/s for 10s",
+		Command: "flashsale demo --report out", Program: "flashsale, revision abc", Seed: 1234, Cores: 2,
+	}
+	return New(c, e, Seen{
+		Restores: []time.Duration{3 * time.Millisecond, 5 * time.Millisecond, 4 * time.Millisecond},
+		Late:     []time.Duration{100 * time.Microsecond, 0, 200 * time.Microsecond},
+	})
 }
 
 func TestGolden(t *testing.T) {
@@ -34,9 +40,21 @@ func TestGolden(t *testing.T) {
 		"pass": func(*judge.Evidence) {},
 		"fail": func(e *judge.Evidence) { e.Rows = e.Rows[1:]; e.Audit.Available = 2 },
 		"open": func(e *judge.Evidence) { e.SoldOut, e.Requests = false, append(e.Requests[:1:1], e.Requests[2:]...) },
+		"late": func(*judge.Evidence) {},
+		"many": func(e *judge.Evidence) {
+			e.Total, e.Audit.Total, e.Audit.Available, e.Audit.Drift = 12345, 12345, 12335, 0
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rep := dayReport(bend)
+			if name == "late" { // an attacker that was too busy, and a search that was given up
+				rep.Undecided, rep.Lateness = true, Quantiles{N: 9, P50: 2 * time.Millisecond, P99: 12 * time.Millisecond, Max: 15 * time.Millisecond}
+			}
+			var page bytes.Buffer
+			noError(t, rep.WriteHTML(&page))
+			if doubted := bytes.Contains(page.Bytes(), []byte("<b>do not trust the latencies</b>")); doubted != (name == "late") {
+				t.Errorf("the page doubts the latencies: %v", doubted)
+			}
 			for kind, write := range map[string]func(io.Writer) error{"txt": rep.WriteText, "json": rep.WriteJSON} {
 				var got bytes.Buffer
 				noError(t, write(&got))

@@ -2,7 +2,6 @@ package report
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"path/filepath"
 	"time"
@@ -51,7 +50,7 @@ func (all *Reports) summary() string {
 			}
 		}
 	}
-	what := fmt.Sprintf("%s wanted %s of %s in %s: ",
+	what := judge.Sprintf("%s wanted %s of %s in %s: ",
 		judge.Plural(len(buyers), "buyer"), judge.Plural(units, "unit"), judge.Plural(len(all.Sales), "sale"), judge.Plural(attempts, "order"))
 	return what + ending(all.ExitCode(), "promises broken in "+judge.Plural(broken, "sale")+".")
 }
@@ -66,12 +65,16 @@ func (all *Reports) WriteText(w io.Writer) error {
 	t.Line("VERDICT: %s\n  %s\n  %s\n", all.Word(), all.summary(), all.Schedule)
 	t.Row("  sale", "verdict", "sold", "orders", "accepted/s", "durable/s", "p99")
 	for _, rep := range all.Sales {
-		t.Row("  "+rep.SKU, rep.Word(), fmt.Sprintf("%d of %d", rep.Pending+rep.Paid, rep.Total), rep.Attempts,
-			fmt.Sprintf("%.0f", rep.AcceptedPerS), fmt.Sprintf("%.0f", rep.DurablePerS), Human(rep.Latency.P99))
+		t.Row("  "+rep.SKU, rep.Word(), judge.Sprintf("%d of %d", rep.Pending+rep.Paid, rep.Total), judge.Sprintf("%d", rep.Attempts),
+			Thousands(rep.AcceptedPerS), Thousands(rep.DurablePerS), Human(rep.Latency.P99))
+	}
+	t.Line("")
+	for _, fact := range all.facts() {
+		t.Row("  "+fact[0], fact[1])
 	}
 	for _, rep := range all.Sales {
 		t.Line("")
-		rep.addTo(&t, rep.SKU)
+		rep.addTo(&t, rep.SKU, rep.facts())
 	}
 	return t.Write(w)
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"flashsale/loadtest/judge"
 )
 
 // stockChart is the stock over time, as a line in steps. Its axis of time is
@@ -61,10 +63,10 @@ func (rep *Report) stockInWords(low int) string {
 	out := slices.IndexFunc(rep.Stock, func(p StockPoint) bool { return p.Available <= 0 })
 	switch {
 	case low < 0:
-		return fmt.Sprintf("It went down to %d: the gate let more through than there was.", low)
+		return judge.Sprintf("It went down to %d: the gate let more through than there was.", low)
 	case out >= 0:
 		after := max(0, rep.Stock[out].At.Sub(rep.first))
 		return fmt.Sprintf("Sold out for the first time after %s. Units of cancelled orders come back, and are sold again.", Human(after))
 	}
-	return fmt.Sprintf("Not seen sold out during the attack: %d of %d left at the least.", least, rep.Total)
+	return judge.Sprintf("Not seen sold out during the attack: %d of %d left at the least.", least, rep.Total)
 }

@@ -1,10 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"flashsale/loadtest/judge"
@@ -33,7 +33,7 @@ func (rep *Report) checks() []check {
 		{judge.Drift, "units the audit cannot account for", rep.Drift, rep.open(judge.Drift)},
 		{judge.Unsettled, "audits that did not come to rest", unsettled, rep.open(judge.Unsettled)},
 		{judge.WrongAnswer, "answers outside of the contract", rep.WrongAnswers, rep.open(judge.WrongAnswer)},
-		{judge.History, fmt.Sprintf("answers that no order of the %d operations explains", rep.Operations), rep.NotLinearizable, rep.Undecided || rep.open(judge.History)},
+		{judge.History, judge.Sprintf("answers that no order of the %d operations explains", rep.Operations), rep.NotLinearizable, rep.Undecided || rep.open(judge.History)},
 	}
 }
 
@@ -45,6 +45,9 @@ func (rep *Report) open(name string) bool {
 // summary is the verdict in one sentence.
 func (rep *Report) summary() string {
 	what := fmt.Sprintf("%s wanted %s in %s: ", judge.Plural(rep.Buyers, "buyer"), judge.Plural(rep.Total, "unit"), judge.Plural(rep.Attempts, "order"))
+	if rep.Undecided && rep.ExitCode() == judge.ExitPass {
+		return what + "every promise that was judged was kept."
+	}
 	return what + ending(rep.ExitCode(), judge.Plural(len(rep.Violations), "promise")+" broken.")
 }
 
@@ -59,21 +62,18 @@ func ending(exitCode int, broken string) string {
 // WriteText writes the report for people.
 func (rep *Report) WriteText(w io.Writer) error {
 	var t Text
-	rep.addTo(&t, "VERDICT")
+	rep.addTo(&t, "VERDICT", slices.Concat(rep.facts(), rep.Setup.facts()))
 	return t.Write(w)
 }
 
 // addTo adds the report to t.
-func (rep *Report) addTo(t *Text, heading string) {
+func (rep *Report) addTo(t *Text, heading string, facts [][2]string) {
 	t.Line("%s: %s\n  %s", heading, rep.Word(), rep.summary())
 	for _, v := range rep.Violations {
 		t.Line("  %s: %s", v.Name, v.Detail)
 	}
-	for _, s := range rep.Gaps {
-		t.Line("  could not judge %s", s)
-	}
-	for _, s := range rep.Unexercised {
-		t.Line("  never exercised: %s", s)
+	for _, gap := range rep.NotJudged() {
+		t.Line("  not judged: %s", gap.Advice())
 	}
 	if rep.Interrupted {
 		t.Line("  interrupted: the run was stopped early; this judges what had happened by then")
@@ -81,13 +81,16 @@ func (rep *Report) addTo(t *Text, heading string) {
 	for _, s := range rep.Notes {
 		t.Line("  note: %s", s)
 	}
+	if rep.Doubted() {
+		t.Line("  do not trust the latencies: this machine was too busy to send in time, and the p99 of how late is above half of theirs")
+	}
 	t.Line("")
-	for _, line := range rep.facts() {
-		t.Row("  "+line[0], line[1])
+	for _, fact := range facts {
+		t.Row("  "+fact[0], fact[1])
 	}
 	t.Line("")
 	for _, c := range rep.checks() {
-		mark, count := "ok", strconv.Itoa(c.Count)
+		mark, count := "ok", judge.Sprintf("%d", c.Count)
 		switch {
 		case c.Count != 0:
 			mark = "BROKEN"
@@ -98,28 +101,38 @@ func (rep *Report) addTo(t *Text, heading string) {
 	}
 }
 
+// facts say what attacked what, as label and text.
+func (c Setup) facts() [][2]string {
+	or := func(text string) string { return cmp.Or(text, "not told") }
+	return [][2]string{
+		{"server", fmt.Sprintf("strategy %s, stores %s, versions %s", or(c.Strategy), or(c.Stores), or(c.Versions))},
+		{"program", fmt.Sprintf("%s, %s, seed %d", or(c.Program), judge.Plural(c.Cores, "core"), c.Seed)},
+		{"command", or(c.Command)},
+	}
+}
+
 // facts are the figures around the verdict, as label and text.
 func (rep *Report) facts() [][2]string {
-	terms := fmt.Sprintf("%s: %s, at most %d per buyer", rep.SKU, judge.Plural(rep.Total, "unit"), rep.PerBuyerLimit)
+	terms := judge.Sprintf("%s: %s, at most %d per buyer", rep.SKU, judge.Plural(rep.Total, "unit"), rep.PerBuyerLimit)
 	durable := "durable"
 	if rep.ReserveOn == judge.OnPayment {
 		terms += ", taken on payment"
 		durable = "paid"
 	}
-	facts := [][2]string{{"sale", terms}}
-	if rep.Strategy+rep.Stores != "" {
-		facts = append(facts, [2]string{"server", strings.Trim("strategy "+rep.Strategy+", stores "+rep.Stores, ", ")})
-	}
-	facts = append(facts, [][2]string{
-		{"attack", fmt.Sprintf("%s by %s, %s asked, %.0f/s sent",
+	facts := [][2]string{
+		{"sale", terms},
+		{"attack", judge.Sprintf("%s by %s, %s asked, %.0f/s sent",
 			judge.Plural(rep.Attempts, "order"), judge.Plural(rep.Buyers, "buyer"), rep.Schedule, rep.OfferedPerS)},
 		{"answers", reasons(rep.Reasons)},
 		{"orders", rep.rows()},
-		{"units", fmt.Sprintf("total %d = available %d + held %d + pending %d + paid %d + restoring %d",
+		{"units", judge.Sprintf("total %d = available %d + held %d + pending %d + paid %d + restoring %d",
 			rep.Total, rep.Available, rep.Held, rep.Pending, rep.Paid, rep.Restoring)},
-		{"rates", fmt.Sprintf("%.0f accepted/s, %.0f %s/s", rep.AcceptedPerS, rep.DurablePerS, durable)},
+		{"rates", judge.Sprintf("%.0f accepted/s, %.0f %s/s", rep.AcceptedPerS, rep.DurablePerS, durable)},
 		{"latency", fmt.Sprintf("p50 %s  p90 %s  p99 %s  max %s", Human(rep.Latency.P50), Human(rep.Latency.P90), Human(rep.Latency.P99), Human(rep.Latency.Max))},
-	}...)
+	}
+	if rep.Lateness.N > 0 {
+		facts = append(facts, [2]string{"late", fmt.Sprintf("orders were sent p50 %s  p99 %s  max %s after they were due", Human(rep.Lateness.P50), Human(rep.Lateness.P99), Human(rep.Lateness.Max))})
+	}
 	if rep.Paying.N > 0 {
 		facts = append(facts, [2]string{"payments", fmt.Sprintf("%s  (p50 %s  p99 %s)", reasons(rep.Payments), Human(rep.Paying.P50), Human(rep.Paying.P99))})
 	}
@@ -133,7 +146,7 @@ func (rep *Report) facts() [][2]string {
 func reasons(counts map[string]int) string {
 	var parts []string
 	for _, reason := range ByCount(counts) {
-		parts = append(parts, fmt.Sprintf("%s: %d", inWords(reason), counts[reason]))
+		parts = append(parts, judge.Sprintf("%s: %d", inWords(reason), counts[reason]))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -148,10 +161,10 @@ func inWords(reason string) string {
 
 // rows lists stored orders by status.
 func (rep *Report) rows() string {
-	parts := []string{fmt.Sprintf("%d durable", rep.Durable)}
+	parts := []string{judge.Sprintf("%d durable", rep.Durable)}
 	for _, s := range []string{judge.Pending, judge.Paid, judge.Cancelled, judge.Expired, judge.Rejected} {
 		if n := rep.Rows[s]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+			parts = append(parts, judge.Sprintf("%d %s", n, s))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -26,10 +26,10 @@ func TestQuantilesAreByNearestRank(t *testing.T) {
 	for i := 100; i > 0; i-- {
 		all = append(all, time.Duration(i))
 	}
-	if got, want := QuantilesOf(all), (Quantiles{100, 50, 90, 99, 100}); got != want {
+	if got, want := QuantilesOf(all), (Quantiles{100, 50, 90, 95, 99, 100}); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if got, want := QuantilesOf(all[:1]), (Quantiles{1, 100, 100, 100, 100}); got != want {
+	if got, want := QuantilesOf(all[:1]), (Quantiles{1, 100, 100, 100, 100, 100}); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if got := QuantilesOf(nil); got != (Quantiles{}) {

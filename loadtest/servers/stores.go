@@ -15,7 +15,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
+	"strings"
 )
 
 // The two kinds of Stores.
@@ -70,7 +72,7 @@ func Embedded(ctx context.Context) (*Stores, error) {
 	s := &Stores{
 		Kind:     KindEmbedded,
 		SQL:      "sqlite:" + filepath.ToSlash(filepath.Join(dir, "flashsale.db")),
-		Versions: "miniredis, SQLite",
+		Versions: embeddedVersions(),
 		closers:  closers{func() error { return os.RemoveAll(dir) }},
 	}
 	if s.Mini, err = StartMiniRedis(ctx); err != nil {
@@ -78,6 +80,20 @@ func Embedded(ctx context.Context) (*Stores, error) {
 	}
 	s.RedisURL, s.closers = s.Mini.URL, append(s.closers, s.Mini.Close)
 	return s, nil
+}
+
+// embeddedVersions are those of the modules that stand in for Redis and MySQL.
+func embeddedVersions() string {
+	names := map[string]string{"github.com/alicebob/miniredis/v2": "miniredis ", "modernc.org/sqlite": "SQLite of modernc.org/sqlite "}
+	var versions []string
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range info.Deps {
+			if name := names[module.Path]; name != "" {
+				versions = append(versions, name+module.Version)
+			}
+		}
+	}
+	return strings.Join(versions, ", ")
 }
 
 // Real starts a private redis-server and a private mariadbd (or mysqld) with an

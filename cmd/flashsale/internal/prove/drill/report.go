@@ -57,7 +57,7 @@ func (r *Row) judge(v *report.Report, attack time.Duration) {
 		r.Violations = append(r.Violations, "could not judge "+x.String())
 	}
 	for _, x := range v.Unexercised {
-		r.Violations = append(r.Violations, "never exercised: "+x)
+		r.Violations = append(r.Violations, "never exercised: "+x.String())
 	}
 }
 

@@ -70,7 +70,7 @@ func TestVariantsAreFiles(t *testing.T) {
 
 // What a run is made of decides what it says.
 func TestRowsAreJudged(t *testing.T) {
-	verdict := func(unexercised []string, violations ...string) *report.Report {
+	verdict := func(unexercised []judge.Gap, violations ...string) *report.Report {
 		v := &report.Report{}
 		v.Unexercised = unexercised
 		for _, name := range violations {
@@ -78,7 +78,7 @@ func TestRowsAreJudged(t *testing.T) {
 		}
 		return v
 	}
-	never := []string{"sell-out"}
+	never := []judge.Gap{{Checks: []string{"sell-out"}, Why: "nobody heard it"}}
 	for _, c := range []struct {
 		name     string
 		caught   string
@@ -112,10 +112,10 @@ func TestRowsAreJudged(t *testing.T) {
 }
 
 func TestReportIsWritten(t *testing.T) {
-	r := &Report{Stores: "Redis, MariaDB", Cores: 2, Rounds: 1}
+	r := &Report{Stores: "Redis, MariaDB", Cores: 2, Rounds: 1, Rate: 2500, Command: "flashsale compare --report <dir>"}
 	for _, v := range All() {
 		row := NewRow(v)
-		row.Rounds = 1
+		row.Rounds, row.Leaked, row.DurablePerS, row.P99MS = 1, 1983, 6474.4, 261.4
 		if v.Broken() {
 			row.Failed, row.ByItsOwn, row.Violations = 1, 1, []string{v.Caught}
 		} else {
@@ -128,7 +128,8 @@ func TestReportIsWritten(t *testing.T) {
 		words []string
 	}{
 		{r.WriteText, []string{"row-per-unit", "FAIL: over_limit", "decrement-on-payment: its orders promise no units"}},
-		{r.WriteJSON, []string{`"caught":"undersold"`, `"note":"its orders`}},
+		{r.WriteJSON, []string{`"caught":"undersold"`, `"note":"its orders`, `"leaked":1983`, `"durable_per_s":6474.4`}},
+		{r.WriteHTML, []string{"As expected", "FAIL: over_limit", "1,983", "6,474", "261ms", "by 2,500 orders/s", "Redis, MariaDB", "--report &lt;dir&gt;"}},
 	} {
 		var text strings.Builder
 		if err := c.write(&text); err != nil {
@@ -139,5 +140,12 @@ func TestReportIsWritten(t *testing.T) {
 				t.Errorf("%q is not in %s", word, &text)
 			}
 		}
+	}
+	dir := t.TempDir()
+	if err := r.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	if files, _ := filepath.Glob(dir + "/compare.*"); len(files) != 3 {
+		t.Errorf("%v, want a page, JSON and text", files)
 	}
 }

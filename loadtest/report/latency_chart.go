@@ -1,0 +1,60 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"flashsale/loadtest/judge"
+)
+
+// latencyChart is the latency over time. Its axis of time is that of the columns
+// of answers; its axis of latencies is logarithmic.
+type latencyChart struct {
+	Lines          []percentileLine
+	Seconds        []column
+	XTicks, YTicks []tick
+}
+
+// percentileLine is a percentile of the orders that were sent in each second, as
+// an SVG path in steps. It has a gap where none were sent.
+type percentileLine struct{ Name, Path string }
+
+func (rep *Report) latencyChart() latencyChart {
+	c := latencyChart{XTicks: rep.columns().XTicks}
+	span := rep.timeline.span().Seconds()
+	if span == 0 {
+		return c
+	}
+	// What is left of the last second belongs to the one before it.
+	seconds := make([][]time.Duration, int(max(1, math.Round(span))))
+	for _, q := range rep.Evidence.Requests {
+		if q.Attack {
+			at := min(int(q.Sent.Sub(rep.first)/time.Second), len(seconds)-1)
+			seconds[at] = append(seconds[at], max(q.Latency, time.Microsecond))
+		}
+	}
+	// Powers of ten, in nanoseconds.
+	low := math.Floor(math.Log10(float64(max(rep.Latency.Min, time.Microsecond))))
+	high := max(math.Ceil(math.Log10(float64(rep.Latency.Max))), low+1)
+	y := func(power float64) float64 { return chartHeight * (high - power) / (high - low) }
+	c.YTicks = ticks(low, high, 1, y, func(power float64) string { return time.Duration(math.Pow(10, power)).String() })
+	c.Lines = []percentileLine{{Name: "p50"}, {Name: "p95"}, {Name: "p99"}}
+	for i, latencies := range seconds {
+		q := QuantilesOf(latencies)
+		if q.N == 0 {
+			continue
+		}
+		from, to := chartWidth*float64(i)/span, chartWidth*min(1, float64(i+1)/span)
+		c.Seconds = append(c.Seconds, column{X: from, W: to - from, Title: fmt.Sprintf("second %d: p50 %s, p95 %s, p99 %s of %s sent",
+			i+1, Human(q.P50), Human(q.P95), Human(q.P99), judge.Plural(q.N, "order"))})
+		step := "V"
+		if i == 0 || len(seconds[i-1]) == 0 {
+			step = fmt.Sprintf("M%.1f ", from)
+		}
+		for line, latency := range []time.Duration{q.P50, q.P95, q.P99} {
+			c.Lines[line].Path += fmt.Sprintf("%s%.1fH%.1f", step, y(math.Log10(float64(latency))), to)
+		}
+	}
+	return c
+}
