@@ -131,6 +131,12 @@ func (s *fakeSale) order(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.posts++
 	nth, status := s.posts, 201
+	for n := 0; n < s.guests && nth == 20; n++ {
+		s.place(fmt.Sprint("guest-", n), fmt.Sprint("their-", n), 1)
+		if s.guestsUnseen {
+			s.available++
+		}
+	}
 	if attack && s.limited && nth%5 == 0 {
 		s.mu.Unlock()
 		w.Header().Set("Retry-After", "1")

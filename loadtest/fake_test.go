@@ -28,6 +28,7 @@ type fault struct {
 	unflagged    bool // replays do not say so
 	unpaid       bool // pay answers 200 and does nothing
 	refuseReplay bool // sold_out is asked before the key
+	guestsUnseen bool // the gate does not count the units of guests
 
 	// Where payments take the units.
 	holdsUnpaid bool // orders take them, too: what is not paid is kept from others
@@ -36,6 +37,7 @@ type fault struct {
 	fickle      bool // a repeated payment hears sold_out
 
 	// Not breaches: what clients have to live with.
+	guests      int  // so many other people buy a unit each during the attack
 	hangUp      bool // every fifth order is stored, and its answer breaks off
 	silent      bool // every fifth order is stored, and never answered
 	async       bool // 202 first

@@ -133,7 +133,7 @@ func (r *run) aftermath(ctx context.Context) judge.Evidence {
 	}
 
 	e := judge.Evidence{
-		SKU: r.c.SKU, Total: r.c.Stock, PerBuyerLimit: r.c.PerBuyerLimit, ReserveOn: r.c.ReserveOn, Search: r.c.Search,
+		SKU: r.c.SKU, Total: r.c.Stock, PerBuyerLimit: r.c.PerBuyerLimit, ReserveOn: r.c.ReserveOn, Search: r.c.Search, Visitors: r.c.Visitors,
 		Requests: r.ledger.requests.read(), Closings: r.ledger.closings.read(), Audit: audit, SoldOut: r.soldOut,
 	}
 	switch settled, rows, err := r.collect(judging); {
