@@ -76,7 +76,7 @@ func TestJudgeAllowsVisitorsToGoOn(t *testing.T) {
 	if v := Judge(e); v.ExitCode() != ExitPass {
 		t.Errorf("a visitor has cancelled: %+v", v)
 	}
-	back.Status, e.Total, e.Unsettled = Pending, 12, "not at rest within 30s"
+	back.Status, e.Total, e.Audit.Drift, e.Unsettled = Pending, 12, -1, "not at rest within 30s"
 	v := Judge(e)
 	if v.ExitCode() != ExitUnjudged || len(v.Gaps) != 1 || !strings.HasPrefix(v.Gaps[0].String(), "undersold, drift, unsettled: other people keep") {
 		t.Errorf("a visitor orders: %+v", v)
