@@ -113,6 +113,11 @@ func (s *fakeSale) put(w http.ResponseWriter, r *http.Request) {
 func (s *fakeSale) state(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.reads++; s.oneAddress && s.reads > 100 {
+		w.Header().Set("Retry-After", "1")
+		s.problem(w, 429, "rate_limited")
+		return
+	}
 	fmt.Fprintf(w, `{"state":"open","available":%d}`, s.available-s.oversell)
 }
 

@@ -44,6 +44,7 @@ type fault struct {
 	forget      bool // every fifth 202 is lost before it is durable
 	unavailable bool // every fifth order answers 503
 	limited     bool // every fifth order answers 429
+	oneAddress  bool // after 100 reads, whoever they are from, reads answer 429
 	dies        bool // after 300 orders nothing is answered any more
 }
 
@@ -71,6 +72,7 @@ type fakeSale struct {
 	payments  int
 	onPaid    func() // called at each call to pay; nil for nothing
 	audits    int
+	reads     int
 	stop      chan struct{}
 }
 

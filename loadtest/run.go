@@ -99,6 +99,9 @@ func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 	if err != nil {
 		return fmt.Errorf("loadtest: sign the operator's token: %w", err)
 	}
+	if err := runs[0].tellsApart(ctx, c.Rate); err != nil {
+		return err
+	}
 	if err := crowd.sign(min(c.Buyers, c.requests())); err != nil {
 		return err
 	}
