@@ -30,8 +30,8 @@ func (r *run) tellsApart(ctx context.Context, rate int) error {
 	}
 	_ = asking.Wait()
 	if limited.Load() {
-		return fmt.Errorf("%s sees one address for all buyers, and limits it: start the server with "+
-			"--trusted-proxies ADDRESS, that of this machine as the server sees it, such as 127.0.0.1, or with --limit-ip off", r.c.Target)
+		return fmt.Errorf("%s takes all buyers for one address, and limits it: start the server with --limit-ip off, "+
+			"or with --trusted-proxies and the address of this machine as the server sees it, such as 127.0.0.1", r.c.Target)
 	}
 	return nil
 }
