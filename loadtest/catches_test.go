@@ -46,6 +46,36 @@ func TestRunCatchesOnPayment(t *testing.T) {
 	})
 }
 
+// The orders of other people are violations, unless they were allowed. Then their
+// units count, and a sale that gives them too many is caught.
+func TestRunWithVisitors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fault
+		visitors bool
+		want     string
+	}{
+		"a stranger's row":        {fault{guests: 1}, false, judge.Unannounced},
+		"visitors":                {fault{guests: 7}, true, ""},
+		"oversold to visitors":    {fault{guests: 7, guestsUnseen: true}, true, judge.Oversold},
+		"visitors who stayed out": {fault{}, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, url := newFake(t, tc.fault)
+			c := quick(url)
+			c.Visitors = tc.visitors
+			if tc.want != "" {
+				says(t, names(mustRun(t, c, judge.ExitViolation).Verdict), tc.want)
+				return
+			}
+			rep := mustRun(t, c, judge.ExitPass)
+			if rep.VisitorOrders != tc.guests || rep.VisitorUnits != tc.guests || len(rep.Notes) != min(1, tc.guests) {
+				t.Errorf("%d orders and %d units of visitors, notes %q", rep.VisitorOrders, rep.VisitorUnits, rep.Notes)
+			}
+		})
+	}
+}
+
 func TestRunCatches(t *testing.T) {
 	t.Parallel()
 	catches(t, false, map[string]breach{

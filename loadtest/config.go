@@ -44,6 +44,7 @@ type Config struct {
 	Price         int64         // minor units of Currency
 	Currency      string        // ISO 4217
 	ReserveOn     string        // judge.OnOrder or judge.OnPayment; empty: judge.OnOrder
+	Visitors      bool          // other people may order, too; else the sale's name begins with client.Judged
 
 	Buyers      int           // distinct buyers; fewer if Rate × Duration is smaller
 	Rate        int           // requests per second, sent whether or not answers return
@@ -84,7 +85,7 @@ type Config struct {
 // units. Target and Token are the caller's to fill in.
 func Defaults() Config {
 	return Config{
-		Name: "Load test", Stock: 1000, PerBuyerLimit: 2, PaymentWindow: 15 * time.Minute,
+		Name: "Flash sale", Stock: 1000, PerBuyerLimit: 2, PaymentWindow: 15 * time.Minute,
 		Price: 1990, Currency: "EUR",
 		Buyers: 20_000, Rate: 2000, Duration: 10 * time.Second, Shape: Constant, MaxQuantity: 2,
 		Replays: 0.10, SecondOrders: 0.10, Cancels: 0.10, Payments: 0.30,
@@ -179,8 +180,12 @@ func (c Config) withPatience() patience {
 
 // saleTerms are what c's one sale is opened with.
 func (c Config) saleTerms() client.Sale {
+	name := c.Name
+	if !c.Visitors {
+		name = client.Judged + name
+	}
 	return client.Sale{
-		Name: c.Name, Price: c.Price, Currency: c.Currency, Total: int64(c.Stock), PerBuyerLimit: int64(c.PerBuyerLimit),
+		Name: name, Price: c.Price, Currency: c.Currency, Total: int64(c.Stock), PerBuyerLimit: int64(c.PerBuyerLimit),
 		PaymentWindowS: int64(c.PaymentWindow / time.Second), ReserveOn: c.ReserveOn,
 	}
 }

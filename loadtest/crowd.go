@@ -12,12 +12,6 @@ import (
 	"flashsale/loadtest/client"
 )
 
-// address is the n-th address of 10.0.0.0/8, from 10.0.0.1 on.
-func address(n int) string {
-	n++
-	return fmt.Sprintf("10.%d.%d.%d", n>>16&0xff, n>>8&0xff, n&0xff)
-}
-
 // crowd has the buyers, with signed tokens.
 type crowd struct {
 	token  func(string, bool) (string, error)
@@ -48,7 +42,7 @@ func (c *crowd) signed(subject string, n int) (client.Buyer, error) {
 	if err != nil {
 		return client.Buyer{}, fmt.Errorf("loadtest: sign a token for %s: %w", subject, err)
 	}
-	b := client.Buyer{Subject: subject, Token: token, IP: address(n)}
+	b := client.Buyer{Subject: subject, Token: token, IP: client.Address(n)}
 	c.known.Store(subject, b)
 	return b, nil
 }

@@ -113,6 +113,11 @@ func (s *fakeSale) put(w http.ResponseWriter, r *http.Request) {
 func (s *fakeSale) state(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.reads++; s.oneAddress && s.reads > 100 {
+		w.Header().Set("Retry-After", "1")
+		s.problem(w, 429, "rate_limited")
+		return
+	}
 	fmt.Fprintf(w, `{"state":"open","available":%d}`, s.available-s.oversell)
 }
 
@@ -131,6 +136,12 @@ func (s *fakeSale) order(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.posts++
 	nth, status := s.posts, 201
+	for n := 0; n < s.guests && nth == 20; n++ {
+		s.place(fmt.Sprint("guest-", n), fmt.Sprint("their-", n), 1)
+		if s.guestsUnseen {
+			s.available++
+		}
+	}
 	if attack && s.limited && nth%5 == 0 {
 		s.mu.Unlock()
 		w.Header().Set("Retry-After", "1")

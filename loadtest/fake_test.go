@@ -28,6 +28,7 @@ type fault struct {
 	unflagged    bool // replays do not say so
 	unpaid       bool // pay answers 200 and does nothing
 	refuseReplay bool // sold_out is asked before the key
+	guestsUnseen bool // the gate does not count the units of guests
 
 	// Where payments take the units.
 	holdsUnpaid bool // orders take them, too: what is not paid is kept from others
@@ -36,12 +37,14 @@ type fault struct {
 	fickle      bool // a repeated payment hears sold_out
 
 	// Not breaches: what clients have to live with.
+	guests      int  // so many other people buy a unit each during the attack
 	hangUp      bool // every fifth order is stored, and its answer breaks off
 	silent      bool // every fifth order is stored, and never answered
 	async       bool // 202 first
 	forget      bool // every fifth 202 is lost before it is durable
 	unavailable bool // every fifth order answers 503
 	limited     bool // every fifth order answers 429
+	oneAddress  bool // after 100 reads, whoever they are from, reads answer 429
 	dies        bool // after 300 orders nothing is answered any more
 }
 
@@ -69,6 +72,7 @@ type fakeSale struct {
 	payments  int
 	onPaid    func() // called at each call to pay; nil for nothing
 	audits    int
+	reads     int
 	stop      chan struct{}
 }
 

@@ -100,6 +100,9 @@ func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 	if err != nil {
 		return fmt.Errorf("loadtest: sign the operator's token: %w", err)
 	}
+	if err := runs[0].tellsApart(ctx, c.Rate); err != nil {
+		return err
+	}
 	if err := crowd.sign(min(c.Buyers, c.requests())); err != nil {
 		return err
 	}
@@ -134,7 +137,7 @@ func (r *run) aftermath(ctx context.Context) judge.Evidence {
 	}
 
 	e := judge.Evidence{
-		SKU: r.c.SKU, Total: r.c.Stock, PerBuyerLimit: r.c.PerBuyerLimit, ReserveOn: r.c.ReserveOn, Search: r.c.Search,
+		SKU: r.c.SKU, Total: r.c.Stock, PerBuyerLimit: r.c.PerBuyerLimit, ReserveOn: r.c.ReserveOn, Search: r.c.Search, Visitors: r.c.Visitors,
 		Requests: r.ledger.requests.read(), Closings: r.ledger.closings.read(), Audit: audit, SoldOut: r.soldOut,
 	}
 	switch settled, rows, err := r.collect(judging); {

@@ -304,6 +304,22 @@ func TestRunSaysWhyItCannotStart(t *testing.T) {
 	says(t, fmt.Sprint(err), "Target:", "Token:", "Name:", "Stock:", "PerBuyerLimit:", "Currency:", "Rate:", "Duration:", "Shape:", "Replays:", "Timeout:")
 }
 
+// A server to which all buyers are one address is not attacked: it would refuse
+// most of them. A slow attack may pass.
+func TestRunStopsWhereBuyersAreOneAddress(t *testing.T) {
+	s, url := newFake(t, fault{oneAddress: true})
+	_, err := Run(t.Context(), quick(url))
+	says(t, fmt.Sprint(err), "--trusted-proxies", "--limit-ip off")
+	if s.sku != "" || s.posts > 0 {
+		t.Errorf("sale %q was opened, and %d orders were sent", s.sku, s.posts)
+	}
+	_, url = newFake(t, fault{oneAddress: true})
+	c := quick(url)
+	c.Rate, c.Stock = 30, 5
+	_, err = Run(t.Context(), c)
+	noError(t, err)
+}
+
 // failing is a test, or one of rapid's.
 type failing interface {
 	Helper()

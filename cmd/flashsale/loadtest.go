@@ -13,6 +13,8 @@ type loadtestCommand struct {
 	Secret string `placeholder:"TEXT" help:"The server's secret, to sign the buyers' tokens. Default: that of a server on embedded stores."`
 	SKU    string `name:"sku" placeholder:"SKU" help:"The sale to create; must have no orders. Default: a new one for each run."`
 
+	Visitors bool `help:"Let other people order, too. Their orders are counted and not judged. Without it each of them is a violation, and the live page offers no such sale to buy from."`
+
 	attackFlags `embed:""`
 }
 
@@ -42,7 +44,7 @@ func (c *loadtestCommand) Run(ctx context.Context, s streams) error {
 	if c.SKU != "" && c.Scenario != "" {
 		return errors.New("--sku: a scenario's sales have SKUs of their own")
 	}
-	cfg.Target, cfg.SKU = c.Target, c.SKU
+	cfg.Target, cfg.SKU, cfg.Visitors = c.Target, c.SKU, c.Visitors
 	cfg.Token = func(subject string, admin bool) (string, error) { return verifier.Sign(subject, admin, 6*time.Hour) }
 	reports, err := loadtest.RunAll(ctx, cfg)
 	if err != nil {

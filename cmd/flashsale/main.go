@@ -86,6 +86,7 @@ type commands struct {
 	Migrate  migrateCommand  `cmd:"" group:"sell" help:"Bring the database's schema up to date, and stop."`
 	Demo     demoCommand     `cmd:"" group:"prove" help:"Attack a sale on this machine until it is sold out, and judge it."`
 	Loadtest loadtestCommand `cmd:"" group:"prove" help:"Attack a running server, and judge what it sold."`
+	Crowd    crowdCommand    `cmd:"" group:"prove" help:"Send gentle buyers to a sale on a running server, to watch."`
 	Drill    drillCommand    `cmd:"" group:"prove" help:"Kill, pause and disconnect parts of a running service, and judge what it sold."`
 	Compare  compareCommand  `cmd:"" group:"prove" help:"Compare ways to sell, right and wrong, under one attack."`
 	Bench    benchCommand    `cmd:"" group:"prove" help:"Measure the program against plain counterparts."`

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -69,6 +70,11 @@ func (c *serveCommand) checkExamples() error {
 // node's state is in its stores. It is worth 5 to 7 % of refusals.
 const gcPercent = 400
 
+// isLoopback says whether only this machine reaches a listener on host.
+func isLoopback(host string) bool {
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
+}
+
 // Run serves until it is told to stop.
 func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) error {
 	if os.Getenv("GOGC") == "" {
@@ -92,6 +98,10 @@ func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) erro
 		cfg.Demo = c.WithDemo == nil || *c.WithDemo
 		if cfg.Secret == "" && cfg.Demo {
 			cfg.Secret = trialSecret
+			if host, _, err := net.SplitHostPort(cfg.Addr); err == nil && isLoopback(host) && len(cfg.TrustedProxies) == 0 {
+				// Who calls is on this machine, and may be a load test of many buyers.
+				cfg.TrustedProxies = []string{"127.0.0.1", "::1"}
+			}
 		}
 		log.Warn("EMBEDDED STORES: for trying out. Everything is lost when this program ends. --redis and --mysql choose real ones.")
 	case c.Redis == "" || c.SQL == "":

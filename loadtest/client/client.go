@@ -26,6 +26,12 @@ const MaxBody = 4 << 20
 // limit per address counts buyers, and not the load test as a whole.
 type Buyer struct{ Subject, Token, IP string }
 
+// Address is the n-th address of 10.0.0.0/8, from 10.0.0.1 on.
+func Address(n int) string {
+	n++
+	return fmt.Sprintf("10.%d.%d.%d", n>>16&0xff, n>>8&0xff, n&0xff)
+}
+
 // sign adds the buyer's identity to a request.
 func (b Buyer) sign(h http.Header) {
 	if b.Token != "" { // public calls have none
@@ -115,6 +121,13 @@ func (c *Client) ask(ctx context.Context, method, path string, b Buyer, key stri
 	sent := time.Now()
 	status, header, got, _ := c.do(ctx, method, path, b, "Idempotency-Key", key, body)
 	return time.Since(sent), Decode(status, header, got)
+}
+
+// Limited says whether the server refuses to show the sale to the address ip: it has
+// had too many requests of it.
+func (c *Client) Limited(ctx context.Context, ip string) bool {
+	status, _, _, _ := c.do(ctx, http.MethodGet, "/v1/sales/"+c.sku, Buyer{IP: ip}, "", "", nil)
+	return status == http.StatusTooManyRequests
 }
 
 // Target fills in an order of quantity units under key, for vegeta to send.

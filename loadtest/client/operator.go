@@ -90,6 +90,10 @@ func NewOperator(c Client, token string) Operator {
 	return Operator{Client: c, as: Buyer{Subject: "loadtest-operator", Token: token}}
 }
 
+// Judged begins the name of a sale in which an order of anybody but the load test
+// is a violation. A shop's page should offer no such sale to buy from.
+const Judged = "Load test: "
+
 // Sale is what an operator decides of a sale, as in the contract.
 type Sale struct {
 	Name           string    `json:"name"`

@@ -169,7 +169,7 @@ func (c *Index) borneOut(t *tally, v *Verdict) {
 		}
 	})
 	for _, row := range c.Rows {
-		if row.Status == Paid && !slices.ContainsFunc(c.closings[row.ID], func(cl Closing) bool { return !cl.Cancel }) {
+		if row.Status == Paid && !c.isVisitors(row) && !slices.ContainsFunc(c.closings[row.ID], func(cl Closing) bool { return !cl.Cancel }) {
 			t.add("an order paid by nobody", "%s of %s", row.ID, row.Buyer)
 		}
 	}

@@ -13,6 +13,7 @@ type Evidence struct {
 	PerBuyerLimit int
 	ReserveOn     string        // OnOrder or OnPayment; empty: OnOrder
 	Search        time.Duration // limit for the search in history.go; 0: 2 s
+	Visitors      bool          // other people may have ordered, too; else a row of theirs is a violation
 
 	Requests []Request
 	Closings []Closing

@@ -130,8 +130,15 @@ func (c *Index) operations() []porcupine.Operation {
 	} else {
 		c.orders(&h)
 	}
+	// Nobody knows when visitors had their units. So a refusal is right if they may
+	// have had them then, and what they have in the end counts as left over.
+	for i := range h {
+		if h[i].kind == refused {
+			h[i].units += c.visitors.wanted
+		}
+	}
 	if c.Unsettled == "" {
-		h.add(restored, c.Audit.Available, c.lastHeard().Add(1), never) // after everything else
+		h.add(restored, c.Audit.Available+c.visitors.units, c.lastHeard().Add(1), never) // after everything else
 	}
 	return h.operations()
 }

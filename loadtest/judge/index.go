@@ -18,17 +18,24 @@ type Index struct {
 	repeated  []string // ids listed twice
 	closings  map[string][]Closing
 	broken    bool // some outcome was unknown for a while
+	keys      map[string]bool
+	visitors  struct { // rows of other people, where there may be any
+		orders int
+		units  int // that they hold
+		wanted int // that they hold, or may have held for a while
+	}
 }
 
 func NewIndex(e Evidence) *Index {
 	c := &Index{
 		Evidence: e, Outcomes: Outcomes(e.Requests),
 		byIntent: map[Intent]*Outcome{}, intentsOf: map[string]int{}, Ordered: map[string]*Outcome{}, rows: map[string]Row{},
-		rowsOf: map[Intent][]Row{}, closings: map[string][]Closing{},
+		rowsOf: map[Intent][]Row{}, closings: map[string][]Closing{}, keys: map[string]bool{},
 	}
 	for _, o := range c.Outcomes {
 		c.byIntent[o.Intent] = o
 		c.intentsOf[o.Buyer]++
+		c.keys[o.Key] = true
 		c.broken = c.broken || o.Doubted
 		for _, id := range o.IDs {
 			if c.Ordered[id] == nil {
@@ -45,6 +52,15 @@ func NewIndex(e Evidence) *Index {
 		c.rows[row.ID] = row
 		a := Intent{row.Buyer, row.Key}
 		c.rowsOf[a] = append(c.rowsOf[a], row)
+		if c.isVisitors(row) {
+			c.visitors.orders++
+			if c.holds(row) {
+				c.visitors.units += row.Quantity
+			}
+			if c.holds(row) || !c.OnPayment() {
+				c.visitors.wanted += row.Quantity
+			}
+		}
 	}
 	for _, cl := range e.Closings {
 		c.closings[cl.OrderID] = append(c.closings[cl.OrderID], cl)
@@ -52,6 +68,17 @@ func NewIndex(e Evidence) *Index {
 	}
 	return c
 }
+
+// isVisitors says whether a row is another person's: neither its buyer nor its
+// key nor its id is known to the load test. The row of an order that was stored
+// under a wrong buyer is not.
+func (c *Index) isVisitors(row Row) bool {
+	return c.Visitors && c.intentsOf[row.Buyer] == 0 && !c.keys[row.Key] && c.Ordered[row.ID] == nil
+}
+
+// moving says whether visitors keep the sale in motion, so that its audit and its
+// rows are of different moments.
+func (c *Index) moving() bool { return c.Unsettled != "" && c.visitors.orders > 0 }
 
 // holds says whether a row has units of the sale.
 func (c *Index) holds(row Row) bool {

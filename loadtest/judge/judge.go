@@ -16,6 +16,11 @@ func Judge(e Evidence) Verdict {
 		c.count(&v)
 	}
 
+	if c.moving() {
+		c.SoldOut = false
+		v.Gaps = append(v.Gaps, Gap{[]string{Undersold, Drift, Unsettled}, "other people keep the sale in motion: " + e.Unsettled, "run again without visitors"})
+	}
+
 	// What clients were told is judged even if nothing else could be read.
 	c.oversold(&v)
 	c.undersold(&v)
@@ -23,12 +28,14 @@ func Judge(e Evidence) Verdict {
 	if e.Unread == "" {
 		c.lost(&v)
 		c.unannounced(&v)
-		c.drift(&v)
+		if !c.moving() {
+			c.drift(&v)
+		}
 	}
 	c.duplicates(&v)
 	c.answers(&v)
 	c.explained(&v)
-	if e.Unsettled != "" {
+	if e.Unsettled != "" && !c.moving() {
 		v.violation(Unsettled, 1, "The sale did not come to rest: %s; last seen available %d, held %d, restoring %d, sold %d.",
 			e.Unsettled, e.Audit.Available, e.Audit.Held, e.Audit.Restoring, e.Audit.Sold)
 	}
@@ -45,6 +52,7 @@ func (c *Index) count(v *Verdict) {
 			v.Durable++
 		}
 	}
+	v.VisitorOrders, v.VisitorUnits = c.visitors.orders, c.visitors.units
 	v.Pending, v.Paid, v.Cancelled, v.Expired, v.Rejected = units[Pending], units[Paid], units[Cancelled], units[Expired], units[Rejected]
 	if c.OnPayment() {
 		v.Pending = 0

@@ -35,6 +35,7 @@ func (c *Index) unannounced(v *Verdict) {
 	for _, row := range c.Rows {
 		o := c.byIntent[Intent{row.Buyer, row.Key}]
 		switch {
+		case c.isVisitors(row):
 		// Our clients always send a key, so a row without one is nobody's.
 		case o == nil:
 			f.add("row %s of %s, key %q: no client asked for it", row.ID, row.Buyer, row.Key)

@@ -10,7 +10,7 @@ import (
 func (c *Index) oversold(v *Verdict) {
 	// The clients' sum counts by itself: rows and audit may agree with each
 	// other while the server has promised more than both.
-	promised := 0
+	promised := c.visitors.units
 	c.promises(func(o *Outcome, _ string) { promised += o.Quantity })
 	stored := v.Pending + v.Paid
 	v.Oversold = max(c.Audit.Oversold, promised-c.Total, stored-c.Total, 0)
@@ -31,7 +31,8 @@ func (c *Index) undersold(v *Verdict) {
 		}
 		return
 	}
-	v.Undersold = max(0, c.Total-v.Pending-v.Paid)
+	// What visitors gave back may have come after the fresh buyers.
+	v.Undersold = max(0, c.Total-v.Pending-v.Paid-(c.visitors.wanted-c.visitors.units))
 	v.violation(Undersold, v.Undersold, "%s of %d stranded: fresh buyers heard sold_out while %d were pending and %d paid; the gate has %d available.",
 		Plural(v.Undersold, "unit"), c.Total, v.Pending, v.Paid, c.Audit.Available)
 }

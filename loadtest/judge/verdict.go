@@ -62,6 +62,9 @@ type Counts struct {
 	Duplicates  int `json:"duplicates"`  // keys
 	OverLimit   int `json:"over_limit"`
 	Drift       int `json:"drift"`
+
+	VisitorOrders int `json:"visitor_orders"` // rows of other people, where they are allowed; this and the next are in the figures above
+	VisitorUnits  int `json:"visitor_units"`  // that they hold
 }
 
 // Gap is something that was not judged.

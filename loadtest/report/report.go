@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -105,6 +106,10 @@ func New(c Setup, e judge.Evidence, seen Seen) *Report {
 		rep.payments(records)
 	}
 	rep.rates(records)
+	if rep.VisitorOrders > 0 {
+		rep.Notes = append(rep.Notes, fmt.Sprintf("%s of other people, who hold %s: the units are in the law, and what these people were told is not judged",
+			judge.Plural(rep.VisitorOrders, "order"), judge.Plural(rep.VisitorUnits, "unit")))
+	}
 	if n := rep.Answers["429"]; n > rep.Attempts/2 {
 		rep.Notes = append(rep.Notes, "most orders were rate limited; a server that does not trust this address as a proxy sees one client instead of many")
 	}

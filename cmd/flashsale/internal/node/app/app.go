@@ -36,6 +36,7 @@ type App struct {
 	verifier *auth.Verifier
 	web      *web.Server
 	live     *live.Live
+	crowd    *demoCrowd
 	closing  []func() // of what the locks need
 	ready    chan struct{}
 }
@@ -122,11 +123,12 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 		Missing:  func(ctx context.Context) []string { return a.web.Missing(ctx) },
 		Every:    cfg.SnapshotEvery, Life: cfg.WatchLife,
 	})
+	a.crowd = newDemoCrowd(a)
 	a.web, err = web.New(web.Config{
 		Service: a.service, Verifier: a.verifier, LimitIP: cfg.LimitIP,
 		LimitPay: control.With(cfg.rules(web.RoutePay)), LimitRead: control.With(cfg.rules(web.RouteRead)),
 		TrustedProxies: cfg.TrustedProxies, Registry: registry, Metrics: cfg.MetricsAddr == "", NoMetrics: cfg.NoMetrics,
-		Live: a.live, Demo: cfg.Demo, PayScope: cfg.PayScope,
+		Live: a.live, Demo: cfg.Demo, Crowd: a.crowd, PayScope: cfg.PayScope,
 		Checks: []web.Check{
 			{Name: "redis", Ask: func(ctx context.Context) error { return a.rdb.Ping(ctx).Err() }, Spared: a.service.Keepers().SellsDirect},
 			{Name: "mysql", Ask: a.store.Ping},

@@ -11,6 +11,7 @@ import (
 
 // The demo's sale.
 const (
+	demoSKU        = "demo"           // that of the next ones ends with -2, -3 and so on
 	demoOpensAfter = 20 * time.Second // time to open the page, and see it count down
 	demoOpenFor    = 7 * 24 * time.Hour
 )
@@ -41,9 +42,9 @@ func (a *App) createDemoSale(ctx context.Context) (*orders.Sale, error) {
 		}
 		taken[sale.SKU] = true
 	}
-	sku := "demo"
+	sku := demoSKU
 	for n := 2; taken[sku]; n++ {
-		sku = fmt.Sprint("demo-", n)
+		sku = fmt.Sprint(demoSKU, "-", n)
 	}
 	sale := orders.Sale{
 		SKU: sku, Name: "The Last Pair", Price: 12900, Currency: "EUR", Total: 1000, PerBuyerLimit: 2,

@@ -37,6 +37,7 @@ func (a *App) Run(ctx context.Context) error {
 		}
 		return a.service.Run(loops)
 	})
+	g.Go(func() error { return a.crowd.Run(gctx) })
 	g.Go(func() error { return a.live.Run(gctx) }) // who watches is not waited for
 	g.Go(func() error {
 		<-gctx.Done()

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"crypto/rand"
 	"net"
 	"net/http"
@@ -44,5 +45,27 @@ func (s *Server) demoToken(c *gin.Context) error {
 	}
 	c.Header("Cache-Control", "no-store")
 	c.JSON(http.StatusOK, gin.H{"token": token, "subject": subject, "role": role})
+	return nil
+}
+
+// A Crowd comes to the sale of a demo. One is here at a time.
+type Crowd interface {
+	Come(ctx context.Context) error // ErrCrowd: one is here already
+	Leave()
+}
+
+// sendCrowd is POST /demo/crowd.
+func (s *Server) sendCrowd(c *gin.Context) error {
+	if err := s.cfg.Crowd.Come(c.Request.Context()); err != nil {
+		return err
+	}
+	c.Status(http.StatusAccepted)
+	return nil
+}
+
+// endCrowd is DELETE /demo/crowd.
+func (s *Server) endCrowd(c *gin.Context) error {
+	s.cfg.Crowd.Leave()
+	c.Status(http.StatusNoContent)
 	return nil
 }

@@ -19,6 +19,7 @@ var (
 	errHost       = errors.New("web: a demo under a name of somebody's")
 	errNotReady   = errors.New("web: this node is not ready")
 	errUnexpected = errors.New("web: unexpected")
+	ErrCrowd      = errors.New("web: a crowd is here already")
 )
 
 // The failure contract on one screen: the first row whose error is in the
@@ -40,6 +41,7 @@ var failures = []struct {
 	{orders.ErrAlreadyPaid, 409, "already_paid", "The order is paid."},
 	{orders.ErrOrderClosed, 409, "order_closed", "The order is cancelled, expired or rejected."},
 	{orders.ErrInProgress, 409, "in_progress", "The order is not durable yet. Try again in a moment."},
+	{ErrCrowd, 409, "in_progress", "A crowd is here already."},
 	{orders.ErrBelowSold, 409, "below_sold", "The total would be less than what is sold already."},
 	{orders.ErrPrecondition, 412, "precondition_failed", "The sale is not as If-Match says. Read it again, and decide anew."},
 	{orders.ErrNotFound, 404, "not_found", "There is no such thing, or it is not yours."},

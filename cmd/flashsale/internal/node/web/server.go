@@ -36,6 +36,7 @@ type Config struct {
 	NoMetrics      bool // requests are not counted: to measure what that costs
 	Live           *live.Live
 	Demo           bool         // whether whoever asks gets a token
+	Crowd          Crowd        // of a demo
 	PayScope       string       // what a token needs to pay, anybody's order then; "" for buyers who pay by themselves
 	Tracer         trace.Tracer // nil for no traces
 	Log            *slog.Logger
@@ -126,6 +127,9 @@ func (s *Server) routes() {
 
 	if s.cfg.Demo {
 		s.engine.POST("/demo/token", reads, s.handle(s.demoToken))
+		crowd := s.engine.Group("/demo/crowd", s.authenticate, s.mustHave(auth.ScopeAdmin), bounded)
+		crowd.POST("", s.handle(s.sendCrowd))
+		crowd.DELETE("", s.handle(s.endCrowd))
 	}
 
 	admin := v1.Group("/admin", s.authenticate, s.mustHave(auth.ScopeAdmin), bounded)

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// serving starts a server on embedded stores in a process of its own, and returns
+// its URL.
+func serving(t *testing.T, flags ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"serve", "--addr", "127.0.0.1:0"}, flags...)...)
+	ready := make(chan struct{})
+	log := &cue{word: "msg=serving", then: func() { close(ready) }}
+	cmd.Stderr = log
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = time.Minute
+	noError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Wait() }) // t.Context has ended
+	select {
+	case <-ready:
+	case <-time.After(time.Minute):
+		t.Fatalf("no server after a minute:\n%s", &log.said)
+	}
+	return regexp.MustCompile(`msg=serving url=(\S+)`).FindStringSubmatch(log.text())[1]
+}
+
+func (c *cue) text() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.said.String()
+}
+
+// turnout is what a crowd prints.
+var turnout = regexp.MustCompile(`^[1-9]\d* orders \(\d+ paid, \d+ cancelled\), \d+ sold out, \d+ refused, 0 failed\n$`)
+
+// Serve and loadtest work together as they are. A crowd goes to a sale, and not to
+// one that a load test judges.
+func TestServeWithLoadtestAndCrowd(t *testing.T) {
+	t.Parallel()
+	url := serving(t)
+	if out, _, err := command(t, "loadtest", "--target", url, "--quiet", "--sku", "judged", "--stock", "50", "--rate", "300", "--duration", "1s"); err != nil {
+		t.Errorf("loadtest: %v\n%s", err, out)
+	}
+	refuses(t, []string{"crowd", "judged", "--target", url}, "a load test judges judged")
+	_, _, err := command(t, "sale", "create", "shoe", "--target", url, "--price", "100", "--total", "40", "--per-buyer", "2")
+	noError(t, err)
+	out, errs, err := command(t, "crowd", "shoe", "--target", url, "--rate", "100", "--duration", "2s")
+	if err != nil || !turnout.MatchString(out) {
+		t.Errorf("%v, %q", err, out)
+	}
+	says(t, errs, "100 buyers per second come to shoe", " left, ", "sold_out")
+
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "crowd", "shoe", "--target", url, "--duration", "10m")
+	var ended bytes.Buffer
+	cmd.Stdout = &ended
+	cmd.Stderr = &cue{word: "sold_out", then: func() { _ = cmd.Process.Signal(os.Interrupt) }}
+	if err := cmd.Run(); err != nil || !strings.HasSuffix(ended.String(), ", 0 failed\n") {
+		t.Errorf("Ctrl-C: %v, %q", err, &ended)
+	}
+}
+
+// With --visitors a load test goes on among other people, and says how many.
+func TestLoadtestAmongVisitors(t *testing.T) {
+	t.Parallel()
+	url := serving(t)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "loadtest", "--visitors", "--target", url, "--sku", "open", "--json",
+		"--stock", "300", "--rate", "200", "--duration", "3s")
+	begun := make(chan struct{})
+	errs := &cue{word: "attack:", then: func() { close(begun) }}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, errs
+	noError(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-begun:
+	case err := <-ended:
+		t.Fatalf("%v: %s", err, errs.text())
+	}
+	if _, _, err := command(t, "crowd", "open", "--target", url, "--rate", "50", "--duration", "2s"); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("%v: %s\n%s", err, &out, errs.text())
+	}
+	var doc struct {
+		Pass          bool
+		VisitorOrders int `json:"visitor_orders"`
+		VisitorUnits  int `json:"visitor_units"`
+	}
+	if err := json.Unmarshal(out.Bytes(), &doc); err != nil || !doc.Pass || doc.VisitorOrders == 0 || doc.VisitorUnits == 0 {
+		t.Errorf("%v: %s", err, &out)
+	}
+}
+
+// A server that sees one address for all is not attacked.
+func TestLoadtestTellsWhichFlagToSet(t *testing.T) {
+	t.Parallel()
+	url := serving(t, "--trusted-proxies", "192.0.2.1")
+	refuses(t, []string{"loadtest", "--target", url, "--rate", "300", "--duration", "1s"}, "--trusted-proxies")
+}

@@ -1,0 +1,47 @@
+package app
+
+import (
+	"testing"
+	"time"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// An operator of a demo sends a crowd to its sale, one at a time. It leaves when it
+// is told to, with its sale, and with the node.
+func TestDemoCrowd(t *testing.T) {
+	t.Parallel()
+	s := servertest.Open(t, servers.KindEmbedded)
+	n := start(t, s, func(c *Config) { c.Demo = true })
+	op := n.token("op", true)
+	send := func() answer { return n.send("POST", "/demo/crowd", op, "") }
+	come := func(what string) { eventually(t, what, func() bool { return send().status == 202 }) }
+
+	n.send("POST", "/demo/crowd", "", "").is(401)
+	n.send("POST", "/demo/crowd", n.token("ann", false), "").is(403)
+	n.put("other", 10, 1, 900) // not the demo's
+	n.put(demoSKU, 1000, 2, 2, window(-time.Hour, time.Hour)).ok()
+	come("a crowd comes")
+	send().is(409, "in_progress")
+	eventually(t, "it orders, pays and cancels", func() bool {
+		rows := n.send("GET", "/v1/admin/sales/demo/orders", op, "")
+		return rows.has(`"paid"`, `"cancelled"`)
+	})
+
+	n.send("DELETE", "/demo/crowd", op, "").is(204)
+	come("it has been sent away, and another one comes")
+	n.put(demoSKU, 1000, 2, 2, window(-time.Hour, -time.Minute)).ok()
+	eventually(t, "no sale of the demo is open", func() bool { return send().status == 404 })
+	n.put(demoSKU+"-2", 1000, 2, 2).ok()
+	come("the crowd left with its sale, and another one comes")
+	n.audit("other").says(`"available":10`)
+	begun := time.Now()
+	must(t, n.stop())
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("the node stopped after %v, with a crowd in it", took)
+	}
+
+	n = start(t, s, nil)
+	n.send("POST", "/demo/crowd", n.token("op", true), "").is(404)
+}

@@ -1,0 +1,35 @@
+package app
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// The README's picture: a crowd at the demo's sale. This makes it anew:
+//
+//	FLASHSALE_TEST_PICTURE=$PWD/.github/live.png go test -run TestPicture ./cmd/flashsale/internal/node/app
+func TestPicture(t *testing.T) {
+	path := os.Getenv("FLASHSALE_TEST_PICTURE")
+	if path == "" {
+		t.Skip("set FLASHSALE_TEST_PICTURE to the file that is to be written")
+	}
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo = true })
+	tab := visit(t, browser(t), n.URL())
+	tab.do(chromedp.EmulateViewport(1280, 900))
+	eventually(t, "a crowd is on its way", func() bool { return n.send("POST", "/demo/crowd", n.token("op", true), "").status == 202 })
+	eventually(t, "a third is sold", func() bool {
+		a, err := n.service.Audit(t.Context(), demoSKU)
+		return err == nil && a.Sold > 330
+	})
+	ctx, cancel := context.WithTimeout(tab.ctx, patience)
+	defer cancel()
+	picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100)) // as PNG
+	must(t, err)
+	must(t, os.WriteFile(path, picture, 0o644))
+}
