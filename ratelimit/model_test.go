@@ -97,6 +97,7 @@ func floor(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64
 // giving back, comes to the same when nobody asks in between: so with one request at
 // a time.
 func TestTakeIsTheModel(t *testing.T) {
+	t.Parallel()
 	server, client := startEmbedded(t)
 	l := New(client, Config{})
 	for most, take := range map[int]func(context.Context, []ask) []answer{6: l.take, 1: l.takePerSlot} {

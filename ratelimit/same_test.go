@@ -57,6 +57,7 @@ func (g *gcra) take(l limit.Limit, at time.Duration, cost int64) bool {
 }
 
 func TestMeterAndGCRAAreTheSame(t *testing.T) {
+	t.Parallel()
 	server, client := startEmbedded(t)
 	limiter := New(client, Config{Remember: -1})
 	rapid.Check(t, func(rt *rapid.T) {

@@ -151,6 +151,7 @@ func TestGiveBackIsSentOnce(t *testing.T) {
 // not give out twice what came in: else two requests of a rate of 10,000/s with
 // a burst of 1 pass at once. The twin gives back all that was taken.
 func TestGivingBackKeepsTheBound(t *testing.T) {
+	t.Parallel()
 	server, client := startEmbedded(t)
 	limiter := New(client, Config{})
 	one := func(rt *rapid.T, all bool) error {

@@ -65,6 +65,7 @@ func judge(history []moment, l limit.Limit, grain time.Duration) error {
 // Any limit, any requests at any moments, in all the ways in which a bucket is
 // asked; and what judges them finds each twin's fault.
 func TestNeverMoreInAnyWindowNeverLessThanDue(t *testing.T) {
+	t.Parallel()
 	server, client := startEmbedded(t)
 	now := epoch
 	setTime := func(at time.Time) {
@@ -142,6 +143,7 @@ func TestNeverMoreInAnyWindowNeverLessThanDue(t *testing.T) {
 // What Wait lets go, at the moments of departure (in whole microseconds), holds
 // the same bound, and nobody waits longer than the bound asks.
 func TestDeparturesKeepTheBound(t *testing.T) {
+	t.Parallel()
 	server, client := startEmbedded(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		server.FlushAll()
