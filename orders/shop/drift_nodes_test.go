@@ -21,7 +21,7 @@ func often(c *Config) {
 	c.Wait = 10 * time.Second
 }
 
-// With hundreds of buyers who order, pay and cancel at once, on several nodes,
+// With dozens of buyers who order, pay and cancel at once, on several nodes,
 // through changed totals and a keeper that moves, nothing is repaired: there is
 // nothing to repair.
 func TestBusySaleIsNotRepaired(t *testing.T) {
@@ -29,7 +29,10 @@ func TestBusySaleIsNotRepaired(t *testing.T) {
 		a, b := open(t, s, often), open(t, s, often)
 		put := kit.Sale("S", 50_000, 1000)
 		a.put(t, put)
-		people := 200
+		// With more of them it is not sure that anything is compared: a pass carries over
+		// up to eight batches of their orders, seven in ten of which end at once, but
+		// gives back 500 at most; and where more wait for that, the sums tell nothing.
+		people := 80
 		if servertest.Race {
 			people = 60
 		}
