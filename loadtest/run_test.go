@@ -16,17 +16,14 @@ import (
 	"flashsale/loadtest/client"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/report"
-	"flashsale/loadtest/servers/servertest"
 )
 
 // More tests at a time than there are cores: they wait more than they work.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	debug.SetGCPercent(400) // the heaps stay small anyhow
-	if !servertest.Race {   // under the detector they work more
-		if err := flag.Set("test.parallel", "6"); err != nil {
-			panic(err)
-		}
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }

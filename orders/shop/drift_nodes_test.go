@@ -21,7 +21,7 @@ func often(c *Config) {
 	c.Wait = 10 * time.Second
 }
 
-// With hundreds of buyers who order, pay and cancel at once, on several nodes,
+// With dozens of buyers who order, pay and cancel at once, on several nodes,
 // through changed totals and a keeper that moves, nothing is repaired: there is
 // nothing to repair.
 func TestBusySaleIsNotRepaired(t *testing.T) {
