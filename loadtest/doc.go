@@ -8,13 +8,13 @@
 //	judge   the verdict: a pure function of that evidence
 //	report  figures, text, JSON and HTML
 //	client  the calls of the contract
+//	gentle  a crowd to watch, which nobody judges
 //
 // This package attacks. The order of reading is the order of a run:
 //
 //	config.go    what to attack, how hard, and which shares of buyers do what
 //	scenario.go  the same as a file: phases and several sales
 //	run.go       the steps, from opening the sales to the reports
-//	addresses.go does the server tell the buyers' addresses apart?
 //	crowd.go     the buyers, and who orders next
 //	sale_mix.go  which sale they order from
 //	targets.go   which order is sent next: a first one, a replay or a second one
@@ -25,6 +25,4 @@
 //	settle.go    waits until a sale is at rest
 //	topup.go     fresh buyers who order until the sale is sold out
 //	probe.go     how soon a cancelled unit is back on sale
-//
-// gentle.go sends a crowd to a sale without judging it: something to watch.
 package loadtest

@@ -29,17 +29,6 @@ type attempt struct {
 	fate     fate
 }
 
-// fate is a fate by its share: at is from 0 to 1.
-func (c Config) fate(at float64) fate {
-	switch {
-	case at < c.Cancels:
-		return cancel
-	case at < c.Cancels+c.Payments:
-		return pay
-	}
-	return leave
-}
-
 // targets decides what each request to one sale asks for. Kinds, quantities and
 // fates come from the seed. Which accepted order is replayed, and who orders a
 // second time, depends on the answers so far.
@@ -94,7 +83,12 @@ func (t *targets) draw() attempt {
 	share, coin, quantity := t.rng.Float64(), t.rng.Float64(), 1+t.rng.IntN(t.c.MaxQuantity)
 	end := t.rng.Float64()
 	a := attempt{kind: judge.First, quantity: quantity, key: fmt.Sprintf("order-%07d", len(t.attempts))}
-	a.fate = t.c.fate(end)
+	switch {
+	case end < t.c.Cancels:
+		a.fate = cancel
+	case end < t.c.Cancels+t.c.Payments:
+		a.fate = pay
+	}
 	switch {
 	case share < t.c.Replays && t.latest >= 0:
 		// A double click, mostly before the first request has its answer, or an

@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"flashsale/loadtest"
+	"flashsale/loadtest/gentle"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/report"
 )
@@ -48,7 +49,7 @@ func attackDefaults() kong.Vars {
 		"stock": c.Stock, "buyers": c.Buyers, "rate": c.Rate, "duration": c.Duration, "shape": c.Shape,
 		"timeout": c.Timeout, "seed": c.Seed, "limit": c.PerBuyerLimit, "max_quantity": c.MaxQuantity,
 		"replays": c.Replays, "second_orders": c.SecondOrders, "cancels": c.Cancels, "payments": c.Payments,
-		"payment_window": c.PaymentWindow, "crowd_rate": loadtest.Gentle().Rate, "crowd_duration": loadtest.Gentle().Duration,
+		"payment_window": c.PaymentWindow, "crowd_rate": gentle.Rate, "crowd_duration": gentle.Duration,
 	} {
 		vars[name] = strings.Replace(fmt.Sprint(value), "m0s", "m", 1) // a flag has 15m, and not 15m0s
 	}

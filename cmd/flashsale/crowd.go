@@ -5,22 +5,22 @@ import (
 	"fmt"
 	"time"
 
-	"flashsale/loadtest"
+	"flashsale/loadtest/gentle"
 )
 
 type crowdCommand struct {
 	SKU         string        `arg:"" optional:"" help:"The sale. Default: the newest that is open."`
-	Rate        int           `default:"${crowd_rate}" placeholder:"PER-SECOND" help:"Buyers per second. Default ${default}."`
-	Duration    time.Duration `default:"${crowd_duration}" help:"How long they come, from the opening of the sale on. Default ${default}."`
-	Seed        int64         `default:"1" placeholder:"NUMBER" help:"Seed of what they want. Default ${default}."`
+	Rate        int           `default:"${crowd_rate}" placeholder:"PER-SECOND" help:"Orders per second. Default ${default}."`
+	Duration    time.Duration `default:"${crowd_duration}" help:"How long buyers come, from the opening of the sale on. Default ${default}."`
+	Seed        int64         `default:"1" placeholder:"NUMBER" help:"Seed of what they do. Default ${default}."`
 	serverFlags `embed:""`
 }
 
 // Help says what the buyers do.
 func (crowdCommand) Help() string {
-	return `Something to watch on the live page. Each buyer orders one unit or two. Most pay within twenty
-seconds, some cancel, and some come back for more. Nothing is judged: loadtest does that, and a
-sale that it judges gets no crowd. The crowd ends with its sale, or at Ctrl-C.`
+	return `Each buyer orders one unit or two. Most pay within twenty seconds, some cancel, and some come back.
+Nothing is judged: loadtest does that, and a sale that it judges gets no crowd. The crowd ends with
+its sale, or at Ctrl-C.`
 }
 
 // Run sends the crowd.
@@ -29,10 +29,10 @@ func (c *crowdCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	cfg := loadtest.Gentle()
-	cfg.Target, cfg.SKU, cfg.Rate, cfg.Duration, cfg.Seed, cfg.Progress = c.Target, c.SKU, c.Rate, c.Duration, c.Seed, s.err
-	cfg.Token = func(subject string, admin bool) (string, error) { return verifier.Sign(subject, admin, tokenTTL) }
-	turnout, err := loadtest.SendCrowd(ctx, cfg)
+	turnout, err := gentle.Run(ctx, gentle.Config{
+		Target: c.Target, SKU: c.SKU, Rate: c.Rate, Duration: c.Duration, Seed: c.Seed, Progress: s.err,
+		Token: func(subject string, admin bool) (string, error) { return verifier.Sign(subject, admin, tokenTTL) },
+	})
 	if err != nil {
 		return err
 	}

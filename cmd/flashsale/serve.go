@@ -70,11 +70,6 @@ func (c *serveCommand) checkExamples() error {
 // node's state is in its stores. It is worth 5 to 7 % of refusals.
 const gcPercent = 400
 
-// isLoopback says whether only this machine reaches a listener on host.
-func isLoopback(host string) bool {
-	return host == "localhost" || net.ParseIP(host).IsLoopback()
-}
-
 // Run serves until it is told to stop.
 func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) error {
 	if os.Getenv("GOGC") == "" {
@@ -98,8 +93,8 @@ func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) erro
 		cfg.Demo = c.WithDemo == nil || *c.WithDemo
 		if cfg.Secret == "" && cfg.Demo {
 			cfg.Secret = trialSecret
-			if host, _, err := net.SplitHostPort(cfg.Addr); err == nil && isLoopback(host) && len(cfg.TrustedProxies) == 0 {
-				// Who calls is on this machine, and may be a load test of many buyers.
+			// Where only this machine calls, it may be a load test of many buyers.
+			if at, err := net.ResolveTCPAddr("tcp", cfg.Addr); err == nil && at.IP.IsLoopback() && len(cfg.TrustedProxies) == 0 {
 				cfg.TrustedProxies = []string{"127.0.0.1", "::1"}
 			}
 		}

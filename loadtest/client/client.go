@@ -10,9 +10,11 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
+	"golang.org/x/sync/errgroup"
 
 	"flashsale/loadtest/judge"
 )
@@ -123,11 +125,24 @@ func (c *Client) ask(ctx context.Context, method, path string, b Buyer, key stri
 	return time.Since(sent), Decode(status, header, got)
 }
 
-// Limited says whether the server refuses to show the sale to the address ip: it has
-// had too many requests of it.
-func (c *Client) Limited(ctx context.Context, ip string) bool {
-	status, _, _, _ := c.do(ctx, http.MethodGet, "/v1/sales/"+c.sku, Buyer{IP: ip}, "", "", nil)
-	return status == http.StatusTooManyRequests
+// OneAddress says whether the server limits buyers as if all came from one address:
+// it refuses some of so many requests, each from an address of its own, with 429.
+// They read the sale, and take a second at most.
+func (c *Client) OneAddress(ctx context.Context, requests int) bool {
+	ctx, stop := context.WithTimeout(ctx, time.Second)
+	defer stop()
+	var limited atomic.Bool
+	var asking errgroup.Group
+	asking.SetLimit(16)
+	for n := 0; n < requests && !limited.Load(); n++ {
+		asking.Go(func() error {
+			status, _, _, _ := c.do(ctx, http.MethodGet, "/v1/sales/"+c.sku, Buyer{IP: Address(n)}, "", "", nil)
+			limited.CompareAndSwap(false, status == http.StatusTooManyRequests)
+			return nil
+		})
+	}
+	_ = asking.Wait()
+	return limited.Load()
 }
 
 // Target fills in an order of quantity units under key, for vegeta to send.

@@ -2,23 +2,20 @@ package app
 
 import (
 	"context"
+	"io"
 	"strings"
+	"sync/atomic"
 
 	"flashsale/cmd/flashsale/internal/node/web"
-	"flashsale/loadtest"
+	"flashsale/loadtest/gentle"
 	"flashsale/orders"
 )
 
-// demoCrowd sends buyers to the demo's sale: one crowd at a time. Its Run owns
-// their goroutines.
+// demoCrowd sends buyers to the demo's sale: one crowd at a time.
 type demoCrowd struct {
-	app   *App
-	come  chan string   // the SKU; taken while no crowd is here
-	leave chan struct{} // taken while one is
-}
-
-func newDemoCrowd(a *App) *demoCrowd {
-	return &demoCrowd{app: a, come: make(chan string), leave: make(chan struct{})}
+	app  *App
+	come chan string                        // the SKU; taken while no crowd is here
+	end  atomic.Pointer[context.CancelFunc] // of the latest; nil: none came
 }
 
 // Come sends a crowd to the newest sale of the demo that is not over.
@@ -43,42 +40,29 @@ func (d *demoCrowd) Come(ctx context.Context) error {
 
 // Leave ends the crowd that is here, if one is.
 func (d *demoCrowd) Leave() {
-	select {
-	case d.leave <- struct{}{}:
-	default:
+	if end := d.end.Load(); end != nil {
+		(*end)()
 	}
 }
 
-// Run lets crowds come until ctx ends. Then it sends away the one that is here.
+// Run lets crowds come until ctx ends, and with it the one that is here.
 func (d *demoCrowd) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case sku := <-d.come:
-			d.stay(ctx, sku)
+			visiting, end := context.WithCancel(ctx)
+			d.end.Store(&end)
+			turnout, err := gentle.Run(visiting, gentle.Config{
+				Target: d.app.URL(), Token: d.app.Token, SKU: sku, Rate: gentle.Rate, Duration: gentle.Duration, Progress: io.Discard,
+			})
+			end()
+			if err != nil {
+				d.app.cfg.Log.Warn("no crowd", "sku", sku, "error", err)
+				continue
+			}
+			d.app.cfg.Log.Info("the crowd has left", "sku", sku, "came_to", turnout)
 		}
 	}
-}
-
-func (d *demoCrowd) stay(ctx context.Context, sku string) {
-	ctx, end := context.WithCancel(ctx)
-	left := make(chan struct{})
-	go func() {
-		defer close(left)
-		c := loadtest.Gentle()
-		c.Target, c.Token, c.SKU = d.app.URL(), d.app.Token, sku
-		turnout, err := loadtest.SendCrowd(ctx, c)
-		if err != nil {
-			d.app.cfg.Log.Warn("crowd", "sku", sku, "error", err)
-			return
-		}
-		d.app.cfg.Log.Info("the crowd has left", "sku", sku, "came_to", turnout)
-	}()
-	select {
-	case <-left:
-	case <-d.leave:
-	}
-	end()
-	<-left
 }

@@ -1,0 +1,198 @@
+// Package gentle sends a crowd to a sale: something to watch. Nothing is judged. Its
+// buyers come one by one and order, most pay after a while, some cancel, and some
+// come back. They wait as long as a 429 or a 503 says.
+package gentle
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/judge"
+)
+
+// Defaults of a Config.
+const (
+	Rate     = 30
+	Duration = 5 * time.Minute
+)
+
+const (
+	pays     = 0.7              // share of orders that are paid
+	cancels  = 0.15             // and cancelled; the rest expires
+	comeBack = 0.2              // share of visits after which the buyer comes back
+	thinks   = 20 * time.Second // the longest that a buyer takes to pay, cancel or come back
+)
+
+// Config says where a crowd goes.
+type Config struct {
+	Target   string                                           // base URL of the server
+	Token    func(subject string, admin bool) (string, error) // signs a bearer token for a buyer
+	SKU      string                                           // empty: the newest sale that is open
+	Rate     int                                              // orders per second
+	Duration time.Duration                                    // from the opening of the sale on
+	Seed     int64                                            // fixes what each buyer does, but not how they interleave
+	Progress io.Writer                                        // gets a line every five seconds
+}
+
+// Turnout counts what buyers heard. Failed are those who had no definite answer to
+// their order by the time they left.
+type Turnout struct{ Orders, SoldOut, Refused, Failed atomic.Int64 }
+
+func (t *Turnout) String() string {
+	return fmt.Sprintf("%d orders, %d sold out, %d refused, %d failed", t.Orders.Load(), t.SoldOut.Load(), t.Refused.Load(), t.Failed.Load())
+}
+
+// crowd is one on its way.
+type crowd struct {
+	Config
+	Turnout
+	shop client.Operator // without a token
+	sale sale
+}
+
+// sale is what the crowd reads of one.
+type sale struct {
+	client.Sale
+	SKU, State string
+	Available  int
+}
+
+func (s sale) judged() bool { return strings.HasPrefix(s.Name, client.Judged) }
+
+// Run sends a crowd to a sale, once it is open. The crowd ends after its duration,
+// with the sale or with ctx. Run returns when the last buyer has left.
+func Run(ctx context.Context, cfg Config) (*Turnout, error) {
+	if cfg.Rate < 1 || cfg.Duration <= 0 {
+		return nil, fmt.Errorf("crowd: rate %d for %v: want an order per second or more, for some time", cfg.Rate, cfg.Duration)
+	}
+	conns := client.NewHTTP(256, 10*time.Second)
+	defer conns.CloseIdleConnections()
+	c := &crowd{Config: cfg, shop: client.NewOperator(client.New(cfg.Target, cfg.SKU, conns), "")}
+	s, err := c.find(ctx)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("crowd: %w", err)
+	case s.SKU == "" || s.State == "closed":
+		return nil, fmt.Errorf("crowd: %s at %s (flashsale sale show lists all)", strings.TrimPrefix(c.SKU+": no open sale", ": "), c.Target)
+	case s.judged():
+		return nil, fmt.Errorf("crowd: a load test judges %s: an order of anybody else would be a violation", s.SKU)
+	}
+	c.SKU, c.sale, c.shop.Client = s.SKU, s, client.New(cfg.Target, s.SKU, conns)
+	fmt.Fprintf(c.Progress, "crowd: %d orders per second for %s, for %v\n", c.Rate, c.SKU, c.Duration)
+	_ = client.Wait(ctx, time.Until(s.OpensAt)) // if ctx ends, nobody comes
+
+	ctx, end := context.WithTimeout(ctx, c.Duration)
+	defer end()
+	var coming sync.WaitGroup
+	coming.Go(func() { c.watch(ctx, end) })
+	err = c.arrive(ctx, &coming)
+	end()
+	coming.Wait()
+	return &c.Turnout, err
+}
+
+// find reads the sale, or the newest that is open and not judged. There may be none.
+func (c *crowd) find(ctx context.Context) (sale, error) {
+	var all struct{ Sales []sale } // the newest first
+	_, err := c.shop.Call(ctx, http.MethodGet, "/v1/sales", nil, &all)
+	for _, s := range all.Sales {
+		if c.SKU == s.SKU || c.SKU == "" && s.State == "open" && !s.judged() {
+			return s, err
+		}
+	}
+	return sale{}, err
+}
+
+// watch says how the crowd fares, and ends it with its sale.
+func (c *crowd) watch(ctx context.Context, end func()) {
+	for n := 1; client.Wait(ctx, time.Second) == nil; n++ {
+		s, err := c.find(ctx)
+		if err == nil && (s.SKU == "" || s.State == "closed") {
+			end()
+		}
+		if err == nil && n%5 == 0 {
+			fmt.Fprintf(c.Progress, "crowd: %v, %d left\n", &c.Turnout, s.Available)
+		}
+	}
+}
+
+// arrive lets the buyers in, at random moments. No crowd before had their names.
+func (c *crowd) arrive(ctx context.Context, coming *sync.WaitGroup) (err error) {
+	rng := rand.New(rand.NewPCG(uint64(c.Seed), 0))
+	name := "crowd-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	due := time.Now()
+	for n := 1; ; n++ {
+		due = due.Add(time.Duration(rng.ExpFloat64() / (1 - comeBack) / float64(c.Rate) * float64(time.Second)))
+		if client.Wait(ctx, time.Until(due)) != nil {
+			return nil
+		}
+		b := client.Buyer{Subject: fmt.Sprintf("%s-%d", name, n), IP: client.Address(n)}
+		if b.Token, err = c.Token(b.Subject, false); err != nil {
+			return fmt.Errorf("crowd: sign a token for %s: %w", b.Subject, err)
+		}
+		coming.Go(func() { c.come(ctx, b, rand.New(rand.NewPCG(uint64(c.Seed), uint64(n)))) })
+	}
+}
+
+// come is all that one buyer does.
+func (c *crowd) come(ctx context.Context, b client.Buyer, rng *rand.Rand) {
+	longest := min(thinks, time.Duration(c.sale.PaymentWindowS)*time.Second/2)
+	think := func() error { return client.Wait(ctx, time.Duration(rng.Int64N(int64(longest)+1))) }
+	for n := 1; ; n++ {
+		order := c.order(ctx, b, fmt.Sprintf("%s-%d", b.Subject, n), 1+rng.IntN(int(max(1, min(2, c.sale.PerBuyerLimit)))))
+		fate := rng.Float64()
+		if order != nil && fate < pays+cancels && think() == nil {
+			c.close(ctx, b, order.ID, fate >= pays)
+		}
+		if rng.Float64() >= comeBack || think() != nil {
+			return
+		}
+	}
+}
+
+// order asks under one key until the answer is definite. Of an order that is on its
+// way, too, the same key learns the end. It returns nil for a no.
+func (c *crowd) order(ctx context.Context, b client.Buyer, key string, quantity int) *judge.Order {
+	for {
+		// Not ctx: once sent, a request is waited for.
+		r := c.shop.Order(context.WithoutCancel(ctx), judge.First, b, key, quantity)
+		switch {
+		case r.Announces():
+			c.Orders.Add(1)
+			return r.Order
+		case r.Code == "sold_out":
+			c.SoldOut.Add(1)
+			return nil
+		case r.Refuses() && !r.Limited():
+			c.Refused.Add(1)
+			return nil
+		case again(ctx, r.Answer) != nil:
+			c.Failed.Add(1)
+			return nil
+		}
+	}
+}
+
+// close cancels or pays an order.
+func (c *crowd) close(ctx context.Context, b client.Buyer, id string, cancel bool) {
+	for {
+		r := c.shop.Close(context.WithoutCancel(ctx), b, id, cancel, "ref-"+id)
+		if r.Done() || r.Refuses() || again(ctx, r.Answer) != nil {
+			return
+		}
+	}
+}
+
+// again waits until it is time to ask again.
+func again(ctx context.Context, a judge.Answer) error {
+	return client.Wait(ctx, max(a.RetryAfter, time.Second/2))
+}

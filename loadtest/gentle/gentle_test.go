@@ -1,0 +1,160 @@
+package gentle
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"flashsale/loadtest/client"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// shop is a fake one. Its sale "mine" has 40 units. The answers to an order are, in
+// turn, 503, 202 and the true one.
+type shop struct {
+	mu              sync.Mutex
+	state           string // of mine
+	opens           time.Time
+	sold            int
+	asked           map[string]int // by key
+	paid, cancelled map[string]bool
+	sooner          bool // some order came before it opened
+}
+
+func newShop(t *testing.T, state string, opens time.Time) (*shop, Config) {
+	s := &shop{state: state, opens: opens, asked: map[string]int{}, paid: map[string]bool{}, cancelled: map[string]bool{}}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	return s, Config{
+		Target: server.URL, Rate: 300, Duration: time.Second, Progress: &bytes.Buffer{},
+		Token: func(subject string, _ bool) (string, error) { return subject, nil },
+	}
+}
+
+func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.Header().Set("X-Request-Id", "x")
+	w.Header().Set("Location", "/")
+	answer := func(status int, code, id string) {
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(map[string]string{"code": code, "id": id})
+	}
+	key, path := r.Header.Get("Idempotency-Key"), strings.Split(r.URL.Path, "/") // /v1/orders/ID/pay
+	switch {
+	case r.URL.Path == "/v1/sales":
+		terms := client.Sale{PerBuyerLimit: 2, PaymentWindowS: 1, OpensAt: s.opens}
+		_ = json.NewEncoder(w).Encode(map[string]any{"sales": []sale{
+			{SKU: "soon", State: "scheduled"}, {Sale: client.Sale{Name: client.Judged + "x"}, SKU: "judged", State: "open"}, {SKU: "over", State: "closed"},
+			{Sale: terms, SKU: "mine", State: s.state, Available: 40 - s.sold},
+		}})
+	case len(path) == 5 && path[4] == "pay":
+		s.paid[path[3]] = true
+		answer(200, "", path[3])
+	case len(path) == 5:
+		s.cancelled[path[3]] = true
+		answer(200, "", path[3])
+	default:
+		s.sooner = s.sooner || time.Now().Before(s.opens)
+		switch s.asked[key]++; {
+		case s.asked[key] == 1 && s.sold%3 == 1:
+			answer(503, "unavailable", "")
+		case s.asked[key] == 1 && s.sold%3 == 2:
+			answer(202, "", key)
+		case strings.HasSuffix(key, "-3"):
+			answer(409, "buyer_limit", "")
+		case s.sold == 40:
+			answer(409, "sold_out", "")
+		default:
+			s.sold++
+			answer(201, "", key)
+		}
+	}
+}
+
+// A crowd waits until its sale opens. Its buyers ask until they know, pay, cancel,
+// and come back.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	s, c := newShop(t, "scheduled", time.Now().Add(200*time.Millisecond)) // the list stays behind
+	c.SKU, c.Duration = "mine", 3*time.Second
+	got, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	came, back, third := 0, 0, 0
+	for key := range s.asked {
+		switch came++; {
+		case strings.HasSuffix(key, "-2"):
+			back++
+		case strings.HasSuffix(key, "-3"):
+			third++
+		}
+	}
+	heard := int(got.Orders.Load() + got.SoldOut.Load() + got.Refused.Load() + got.Failed.Load())
+	if got.Orders.Load() != 40 || got.SoldOut.Load() == 0 || int(got.Refused.Load()) > third || heard != came || back == 0 || s.sooner {
+		t.Errorf("%v of %d visits, %d of them a second one, too soon: %v", got, came, back, s.sooner)
+	}
+	if len(s.paid) < 10 || len(s.cancelled) == 0 || len(s.paid)+len(s.cancelled) > 40 {
+		t.Errorf("%d orders paid, %d cancelled", len(s.paid), len(s.cancelled))
+	}
+}
+
+// A crowd that names no sale goes to the newest that is open and not judged. It ends
+// with its sale, and with its context.
+func TestCrowdEnds(t *testing.T) {
+	t.Parallel()
+	for _, with := range []string{"its sale", "its context"} {
+		s, c := newShop(t, "open", time.Time{})
+		c.Duration = time.Minute
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		c.Token = func(subject string, _ bool) (string, error) { // the first buyer is about to come
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if with == "its sale" {
+				s.state = "closed"
+			} else if s.sold > 0 {
+				cancel()
+			}
+			return subject, nil
+		}
+		began := time.Now()
+		got, err := Run(ctx, c)
+		if took := time.Since(began); err != nil || got.Orders.Load() == 0 || took > 20*time.Second {
+			t.Errorf("with %s: %v, %v after %v", with, err, got, took)
+		}
+	}
+}
+
+func TestCrowdSaysWhyItDoesNotCome(t *testing.T) {
+	t.Parallel()
+	_, sound := newShop(t, "closed", time.Time{})
+	for _, tc := range []struct {
+		change func(c *Config)
+		want   string
+	}{
+		{func(c *Config) { c.SKU = "over" }, "crowd: over: no open sale at http"},
+		{func(c *Config) { c.SKU = "none" }, "crowd: none: no open sale at http"},
+		{func(c *Config) {}, "crowd: no open sale at http"},
+		{func(c *Config) { c.SKU = "judged" }, "crowd: a load test judges judged"},
+		{func(c *Config) { c.Rate = 0 }, "crowd: rate 0 for 1s: want"},
+		{func(c *Config) { c.Target = "http://127.0.0.1:1" }, "crowd: GET /v1/sales: "},
+	} {
+		c := sound
+		tc.change(&c)
+		if _, err := Run(t.Context(), c); !strings.HasPrefix(fmt.Sprint(err), tc.want) {
+			t.Errorf("%v, want %s", err, tc.want)
+		}
+	}
+}
