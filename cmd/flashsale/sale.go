@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -30,7 +31,7 @@ type saleCreate struct {
 	For           time.Duration `default:"24h" help:"How long it is open. Default ${default}."`
 	PaymentWindow time.Duration `default:"${payment_window}" help:"How long a buyer may take to pay. Default ${default}."`
 	ReserveOn     string        `default:"order" enum:"order,payment" help:"When units are taken: at the order, or at its payment. Default ${default}."`
-	serverFlags   `embed:""`
+	answerFlags   `embed:""`
 }
 
 // Help shows what to try.
@@ -49,7 +50,7 @@ func (c *saleCreate) Run(ctx context.Context, s streams) error {
 	now := time.Now()
 	switch _, at, err := server.Sale(ctx, c.SKU); {
 	case err == nil:
-		return fmt.Errorf("%s is on sale already: flashsale sale restock changes how many there are", c.SKU)
+		return fmt.Errorf("%s is on sale already at %s: flashsale sale restock changes how many there are", c.SKU, c.Target)
 	case client.StatusOf(err) != http.StatusNotFound:
 		return err
 	case !at.IsZero():
@@ -64,12 +65,12 @@ func (c *saleCreate) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return showSale(s, sale)
+	return c.printSale(s, server, sale)
 }
 
 type saleShow struct {
 	SKU         string `arg:"" optional:"" help:"Default: all sales, a line each."`
-	serverFlags `embed:""`
+	answerFlags `embed:""`
 }
 
 // Run shows what anybody may see.
@@ -83,11 +84,14 @@ func (c *saleShow) Run(ctx context.Context, s streams) error {
 		if err != nil {
 			return err
 		}
-		return showSale(s, sale)
+		return c.printSale(s, server, sale)
 	}
 	sales, err := server.Sales(ctx)
 	if err != nil {
 		return err
+	}
+	if c.JSON {
+		return c.print(s, server)
 	}
 	if len(sales) == 0 {
 		_, err = fmt.Fprintln(s.out, "Nothing is on sale. flashsale sale create --help")
@@ -101,8 +105,8 @@ func (c *saleShow) Run(ctx context.Context, s streams) error {
 	return t.Write(s.out)
 }
 
-func showSale(s streams, sale api.Sale) error {
-	return facts(s.out,
+func (f *answerFlags) printSale(s streams, server *api.Client, sale api.Sale) error {
+	return f.print(s, server,
 		"sku", sale.SKU, "name", sale.Name, "state", sale.State,
 		"available", fmt.Sprintf("%d of %d", sale.Available, sale.Total),
 		"price", money(sale.Price, sale.Currency), "per buyer", fmt.Sprint(sale.PerBuyerLimit),
@@ -113,9 +117,17 @@ func showSale(s streams, sale api.Sale) error {
 
 type saleRestock struct {
 	SKU         string `arg:""`
-	To          *int64 `xor:"how" required:"" placeholder:"UNITS" help:"New total, sold units included."`
-	By          *int64 `xor:"how" required:"" placeholder:"UNITS" help:"Units to add, or with --by=-N to remove. Read, then written: one operator at a time."`
-	serverFlags `embed:""`
+	To          *int64 `xor:"how" placeholder:"UNITS" help:"New total, sold units included. Give this or --by."`
+	By          *int64 `xor:"how" placeholder:"UNITS" help:"Units to add, or with --by=-N to remove. Give this or --to. Read, then written: one operator at a time."`
+	answerFlags `embed:""`
+}
+
+// Validate refuses a restock without a number.
+func (c *saleRestock) Validate() error {
+	if c.To == nil && c.By == nil {
+		return errors.New("give --to UNITS, a new total, or --by UNITS to add")
+	}
+	return nil
 }
 
 // Run changes the total, and nothing else.
@@ -131,7 +143,7 @@ func (c *saleRestock) Run(ctx context.Context, s streams) error {
 
 type saleClose struct {
 	SKU         string `arg:""`
-	serverFlags `embed:""`
+	answerFlags `embed:""`
 }
 
 // Run moves the end of the sale to now, by the server's clock.
@@ -148,7 +160,7 @@ func (c *saleClose) Run(ctx context.Context, s streams) error {
 }
 
 // change reads a sale's terms, alters them and writes them back.
-func (f *serverFlags) change(ctx context.Context, s streams, sku string, alter func(t *api.Terms, now time.Time)) error {
+func (f *answerFlags) change(ctx context.Context, s streams, sku string, alter func(t *api.Terms, now time.Time)) error {
 	server, err := f.operator()
 	if err != nil {
 		return err
@@ -161,5 +173,5 @@ func (f *serverFlags) change(ctx context.Context, s streams, sku string, alter f
 	if sale, err = server.Put(ctx, sku, sale.Terms); err != nil {
 		return err
 	}
-	return showSale(s, sale)
+	return f.printSale(s, server, sale)
 }

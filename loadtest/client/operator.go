@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"syscall"
 	"time"
 
 	"flashsale/loadtest/judge"
@@ -32,6 +33,9 @@ type failure struct {
 }
 
 func (f *failure) Error() string {
+	if f.status == http.StatusNotFound {
+		return "not found: " + f.call
+	}
 	says := fmt.Sprintf("%s: %d %s", f.call, f.status, f.Code)
 	if f.Detail != "" {
 		says += ": " + f.Detail
@@ -57,30 +61,39 @@ func StatusOf(err error) int {
 // Call sends in and decodes a 2xx into out; either may be nil. It returns what the
 // server's clock said.
 func (o *Operator) Call(ctx context.Context, method, path string, in, out any) (at time.Time, err error) {
+	header, err := o.CallKeyed(ctx, method, path, "", in, out)
+	at, _ = http.ParseTime(header.Get("Date"))
+	return at, err
+}
+
+// CallKeyed is Call under an idempotency key, "" for none. It returns the answer's header.
+func (o *Operator) CallKeyed(ctx context.Context, method, path, key string, in, out any) (header http.Header, err error) {
 	var body []byte
 	if in != nil {
 		if body, err = json.Marshal(in); err != nil {
-			return at, err
+			return nil, err
 		}
 	}
-	status, header, got, err := o.do(ctx, method, path, o.as, "", body)
+	status, header, got, err := o.do(ctx, method, path, o.as, key, body)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		err = fmt.Errorf("%w (flashsale serve starts a server)", err)
+	}
 	if err != nil {
-		return at, fmt.Errorf("%s %s: %w", method, path, err) // err names the server
+		return nil, err // it names method and URL
 	}
 	call := method + " " + o.base + path
-	at, _ = http.ParseTime(header.Get("Date"))
 	if status/100 != 2 {
 		f := &failure{call: call, status: status}
 		_ = json.Unmarshal(got, f) // what is no problem is told by its status
-		return at, f
+		return header, f
 	}
 	if out == nil {
-		return at, nil
+		return header, nil
 	}
 	if err := json.Unmarshal(got, out); err != nil {
-		return at, fmt.Errorf("%s is not answered as the contract says: %w", call, err)
+		return header, fmt.Errorf("%s is not answered as the contract says: %w", call, err)
 	}
-	return at, nil
+	return header, nil
 }
 
 // NewOperator is an operator who signs in with token.
