@@ -100,7 +100,7 @@ func TestBuyFollowsAnOrder(t *testing.T) {
 		if last := asked[len(asked)-1]; len(asked) > 1 && last != "GET /v1/orders/o1?sku=S&key=K" {
 			t.Errorf("followed by %s", last)
 		}
-		if strings.Contains(fmt.Sprint(err), "409") && strings.Contains(err.Error(), "--key") {
+		if strings.Contains(fmt.Sprint(err), "sold_out (--key") {
 			t.Errorf("a refusal is final, and says: %v", err)
 		}
 	}

@@ -80,8 +80,9 @@ func orderBody(sku string, quantity int) []byte {
 	return fmt.Appendf(nil, `{"sku":%q,"quantity":%d}`, sku, quantity)
 }
 
-// do sends one request as b and reads the whole answer.
-func (c *Client) do(ctx context.Context, method, path string, b Buyer, key string, body []byte) (int, http.Header, []byte, error) {
+// do sends one request as b and reads the whole answer. It adds a header of that name,
+// unless its value is "".
+func (c *Client) do(ctx context.Context, method, path string, b Buyer, name, value string, body []byte) (int, http.Header, []byte, error) {
 	// net/http can send a bytes.Reader a second time.
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
@@ -91,8 +92,8 @@ func (c *Client) do(ctx context.Context, method, path string, b Buyer, key strin
 	if len(body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if key != "" {
-		req.Header.Set("Idempotency-Key", key)
+	if value != "" {
+		req.Header.Set(name, value)
 	}
 	if c.queues {
 		req.Header.Set("Prefer", "respond-async")
@@ -112,7 +113,7 @@ func (c *Client) do(ctx context.Context, method, path string, b Buyer, key strin
 // ask sends one request as b. It returns the answer and how long it took.
 func (c *Client) ask(ctx context.Context, method, path string, b Buyer, key string, body []byte) (time.Duration, judge.Answer) {
 	sent := time.Now()
-	status, header, got, _ := c.do(ctx, method, path, b, key, body)
+	status, header, got, _ := c.do(ctx, method, path, b, "Idempotency-Key", key, body)
 	return time.Since(sent), Decode(status, header, got)
 }
 

@@ -58,23 +58,18 @@ func StatusOf(err error) int {
 	return 0
 }
 
-// Call sends in and decodes a 2xx into out; either may be nil. It returns what the
-// server's clock said.
-func (o *Operator) Call(ctx context.Context, method, path string, in, out any) (at time.Time, err error) {
-	header, err := o.CallKeyed(ctx, method, path, "", in, out)
-	at, _ = http.ParseTime(header.Get("Date"))
-	return at, err
-}
-
-// CallKeyed is Call under an idempotency key, "" for none. It returns the answer's header.
-func (o *Operator) CallKeyed(ctx context.Context, method, path, key string, in, out any) (header http.Header, err error) {
+// Call sends in and decodes a 2xx into out; either may be nil. A header is sent where
+// its name and value are given. It returns the answer's header.
+func (o *Operator) Call(ctx context.Context, method, path string, in, out any, sent ...string) (http.Header, error) {
 	var body []byte
+	var err error
 	if in != nil {
 		if body, err = json.Marshal(in); err != nil {
 			return nil, err
 		}
 	}
-	status, header, got, err := o.do(ctx, method, path, o.as, key, body)
+	sent = append(sent, "", "")
+	status, header, got, err := o.do(ctx, method, path, o.as, sent[0], sent[1], body)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		err = fmt.Errorf("%w (flashsale serve starts a server)", err)
 	}

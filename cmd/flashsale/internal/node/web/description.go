@@ -83,8 +83,8 @@ func (o operation) Rows() (list []row) {
 	return list
 }
 
-// Curl is the call as a command to paste. $BUYER and $ADMIN are tokens, $ORDER is an
-// order's id.
+// Curl is the call as a command to paste. $BUYER and $OPERATOR are tokens,
+// $ORDER is an order's id.
 func (o operation) Curl() string {
 	url := serverURL + strings.NewReplacer("{sku}", "demo", "{id}", "$ORDER").Replace(o.Path)
 	for _, p := range o.Parameters {
@@ -92,16 +92,10 @@ func (o operation) Curl() string {
 			url += "?" + p.Value.Name + "=" + fmt.Sprint(p.Value.Schema.Value.Example)
 		}
 	}
-	line := `curl "` + url + `"`
-	if o.Method != http.MethodGet {
-		line = "curl -X " + o.Method + ` "` + url + `"`
-	}
+	line := "curl -X " + o.Method + ` "` + url + `"`
 	if o.Security != nil {
-		switch who := (*o.Security)[0]; {
-		case who["buyer"] != nil:
-			line += ` -H "Authorization: Bearer $BUYER"`
-		case who["operator"] != nil:
-			line += ` -H "Authorization: Bearer $ADMIN"`
+		for who := range (*o.Security)[0] {
+			line += ` -H "Authorization: Bearer $` + strings.ToUpper(who) + `"`
 		}
 	}
 	if o.RequestBody != nil {
@@ -120,14 +114,7 @@ func example(s *openapi3.Schema) string {
 	return "{\n" + strings.Join(fields, ",\n") + "\n}"
 }
 
-// fields are those of a JSON body, the required ones first, and of what is in its lists.
-func fields(body openapi3.Content) []row {
-	if media := body["application/json"]; media != nil {
-		return within("", media.Schema.Value)
-	}
-	return nil
-}
-
+// within are the fields of an object, the required ones first, and of what is in its lists.
 func within(prefix string, s *openapi3.Schema) (list []row) {
 	required := func(name string) bool { return slices.Contains(s.Required, name) }
 	optional := slices.DeleteFunc(slices.Sorted(maps.Keys(s.Properties)), required)
@@ -163,7 +150,7 @@ var readable = sync.OnceValues(func() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := template.New("docs").Funcs(template.FuncMap{"prose": prose, "fields": fields, "within": within}).Parse(descriptionHTML)
+	page, err := template.New("docs").Funcs(template.FuncMap{"prose": prose, "within": within}).Parse(descriptionHTML)
 	if err != nil {
 		return nil, err
 	}

@@ -27,11 +27,12 @@ type server struct {
 func (c *Client) Last() json.RawMessage { return c.server.last }
 
 // Call is the operator's, and keeps the answer.
-func (s *server) Call(ctx context.Context, method, path string, in, out any) (at time.Time, err error) {
-	if at, err = s.Operator.Call(ctx, method, path, in, &s.last); err == nil {
+func (s *server) Call(ctx context.Context, method, path string, in, out any, sent ...string) (http.Header, error) {
+	header, err := s.Operator.Call(ctx, method, path, in, &s.last, sent...)
+	if err == nil {
 		err = json.Unmarshal(s.last, out)
 	}
-	return at, err
+	return header, err
 }
 
 // timeout of one call: longer than the server waits for anything.
@@ -88,7 +89,8 @@ func (c *Client) Sales(ctx context.Context) ([]Sale, error) {
 // Sale is one sale, and the server's clock.
 func (c *Client) Sale(ctx context.Context, sku string) (Sale, time.Time, error) {
 	var s Sale
-	at, err := c.server.Call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s)
+	header, err := c.server.Call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s)
+	at, _ := http.ParseTime(header.Get("Date"))
 	return s, at, err
 }
 
@@ -115,10 +117,7 @@ func (c *Client) Place(ctx context.Context, sku string, quantity int64, key stri
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	in := map[string]any{"sku": sku, "quantity": quantity}
-	header, err := c.server.CallKeyed(ctx, http.MethodPost, "/v1/orders", key, in, &c.server.last)
-	if err == nil {
-		err = json.Unmarshal(c.server.last, &o)
-	}
+	header, err := c.server.Call(ctx, http.MethodPost, "/v1/orders", in, &o, "Idempotency-Key", key)
 	for err == nil && o.Status == "reserved" {
 		where, wrong := c.server.Local(header.Get("Location"))
 		if err := cmp.Or(wrong, client.Wait(ctx, 200*time.Millisecond)); err != nil {
