@@ -23,7 +23,7 @@ func TestDocsCanBePasted(t *testing.T) {
 	page := string(n.send("GET", "/docs", "", "").ok().body)
 	// The stream of a sale ends when somebody leaves it, after half a second here.
 	script := []string{`set -e
-		curl() { command curl -sS --fail-with-body -m $([[ $* == */v1/live* ]] && echo .5 || echo 10) "$@" || [[ $? == 28 && $* == */v1/live* ]]; }`}
+		curl() { echo curl "$@" >&2; command curl -sS --fail-with-body -m $([[ $* == */v1/live* ]] && echo .5 || echo 10) "$@" || [[ $? == 28 && $* == */v1/live* ]]; }`}
 	var newest, put, order string
 	for _, pre := range regexp.MustCompile(`(?s)<pre>(.*?)</pre>`).FindAllStringSubmatch(page, -1) {
 		line := html.UnescapeString(pre[1])
@@ -42,15 +42,15 @@ func TestDocsCanBePasted(t *testing.T) {
 	for i, line := range script {
 		switch {
 		case strings.HasPrefix(line, "BUYER="):
-			script[i] += "\n" + put
-		case strings.Contains(line, "$ORDER"):
+			script[i] = strings.Join([]string{line, put, order, newest}, "\n")
+		case strings.Contains(line, "POST") && strings.Contains(line, "$ORDER"): // each closes the one it has
 			script[i] = order + "\n" + newest + "\n" + line
 		}
 	}
 	if len(script) < 20 || put == "" || order == "" || newest == "" {
 		t.Fatalf("%d commands: %q", len(script), script)
 	}
-	out, err := exec.CommandContext(t.Context(), "bash", "-xc", strings.Join(script, "\n")).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "bash", "-c", strings.Join(script, "\n")).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v:\n%s", err, out)
 	}
