@@ -180,7 +180,7 @@ func TestRunCannotJudgeTheDead(t *testing.T) {
 	_, url := newFake(t, fault{dies: true})
 	c := quick(url)
 	c.patience.known, c.patience.settle = 300*time.Millisecond, 300*time.Millisecond
-	says(t, text(t, mustRun(t, c, judge.ExitUnjudged)), "could not judge undersold, lost, unannounced, drift: GET /v1/admin")
+	says(t, text(t, mustRun(t, c, judge.ExitUnjudged)), "could not judge undersold, lost, unannounced, drift: Get \"http")
 }
 
 // A server that finds drift and mends it has broken nothing, though the sale is
