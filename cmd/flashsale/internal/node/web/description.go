@@ -88,8 +88,8 @@ func (o operation) Rows() (list []row) {
 func (o operation) Curl() string {
 	url := serverURL + strings.NewReplacer("{sku}", "demo", "{id}", "$ORDER").Replace(o.Path)
 	for _, p := range o.Parameters {
-		if p.Value.In == openapi3.ParameterInQuery && p.Value.Required {
-			url += "?" + p.Value.Name + "=" + fmt.Sprint(p.Value.Schema.Value.Example)
+		if value := p.Value.Schema.Value.Example; value != nil && p.Value.In == openapi3.ParameterInQuery {
+			url += "?" + p.Value.Name + "=" + fmt.Sprint(value)
 		}
 	}
 	line := "curl -X " + o.Method + ` "` + url + `"`
