@@ -199,7 +199,7 @@ func TestRunCannotJudgeTheDead(t *testing.T) {
 	_, url := newFake(t, fault{dies: true})
 	c := quick(url)
 	c.patience.known, c.patience.settle = 300*time.Millisecond, 300*time.Millisecond
-	says(t, text(t, mustRun(t, c, judge.ExitUnjudged)), "not judged: undersold, lost, unannounced, drift: GET /v1/admin", "to have it judged, find out why")
+	says(t, text(t, mustRun(t, c, judge.ExitUnjudged)), "not judged: undersold, lost, unannounced, drift: Get \"http", "to have it judged, find out why")
 }
 
 // A server that finds drift and mends it has broken nothing, though the sale is

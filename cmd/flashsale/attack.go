@@ -59,6 +59,11 @@ func attackDefaults() kong.Vars {
 // config is what the scenario and the flags ask for.
 func (f *attackFlags) config(s streams) (c loadtest.Config, err error) {
 	c = loadtest.Defaults()
+	if f.Report != "" {
+		if err := report.CheckDir(f.Report); err != nil { // now, and not after the attack
+			return c, err
+		}
+	}
 	if f.Scenario != "" {
 		if err := f.besides(); err != nil {
 			return c, err

@@ -12,7 +12,7 @@ import (
 type auditCommand struct {
 	SKU         string        `arg:""`
 	Watch       time.Duration `placeholder:"EVERY" help:"Repeat at this interval until interrupted, one line each: --watch 1s."`
-	serverFlags `embed:""`
+	answerFlags `embed:""`
 }
 
 // Run prints the conservation law: exit status 1 where it does not hold.
@@ -27,7 +27,11 @@ func (c *auditCommand) Run(ctx context.Context, s streams) error {
 		switch {
 		case err == nil:
 			balanced = a.Balanced
-			_, _ = fmt.Fprintln(s.out, lawLine(a))
+			if c.JSON {
+				_ = c.print(s, server)
+			} else {
+				_, _ = fmt.Fprintln(s.out, lawLine(a))
+			}
 		case c.Watch <= 0:
 			return err
 		case ctx.Err() == nil:

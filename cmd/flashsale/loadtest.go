@@ -9,8 +9,8 @@ import (
 )
 
 type loadtestCommand struct {
-	Target string `default:"http://${addr}" placeholder:"URL" help:"The server. It must trust this machine's X-Forwarded-For (--trusted-proxies), or have --limit-ip off. Default ${default}."`
-	Secret string `placeholder:"TEXT" help:"The server's secret, to sign the buyers' tokens. Default: that of a server on embedded stores."`
+	Target string `default:"http://${addr}" placeholder:"URL" help:"The server ($$FLASHSALE_TARGET). It must trust this machine's X-Forwarded-For (--trusted-proxies), or have --limit-ip off. Default ${default}."`
+	Secret string `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET), to sign the buyers' tokens. Default: that of a server on embedded stores."`
 	SKU    string `name:"sku" placeholder:"SKU" help:"The sale to create; must have no orders. Default: a new one for each run."`
 
 	Visitors bool `help:"Let other people order, too. Their orders are counted and not judged. Without it each of them is a violation, and the live page offers no such sale to buy from."`

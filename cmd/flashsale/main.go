@@ -92,7 +92,8 @@ type commands struct {
 	Bench    benchCommand    `cmd:"" group:"prove" help:"Measure the program against plain counterparts."`
 
 	Sale        saleCommand        `cmd:"" group:"operate" help:"Create, show, restock and close sales on a running server."`
-	Order       orderCommand       `cmd:"" group:"operate" help:"Show an order on a running server."`
+	Buy         buyCommand         `cmd:"" group:"operate" help:"Buy from a running server, as a buyer would."`
+	Order       orderCommand       `cmd:"" group:"operate" help:"List, show, pay and cancel orders on a running server."`
 	Audit       auditCommand       `cmd:"" group:"operate" help:"Show where all units of a sale are. Exit status: 0 they add up, 1 they do not."`
 	Token       tokenCommand       `cmd:"" group:"operate" help:"Print a bearer token for a buyer or an operator."`
 	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Check the settings of Redis and MySQL, and say what to change, and why."`
@@ -148,7 +149,7 @@ func newParser(c *commands, stdout, stderr io.Writer, exit func(code int)) (*kon
 		kong.Name("flashsale"),
 		kong.Description("Sell 1,000 units to a million people at once, and not one unit too many.\n\n"+
 			"Start with: flashsale demo\n\n"+
-			"Every flag can be set by the environment variable that its command's help shows behind it. "+
+			"The environment can set each flag of serve, and --target: FLASHSALE_LIMIT_BUYER is --limit-buyer. "+
 			"Exit status: 0 fine, 1 a violation was found, "+
 			"2 the verdict could not judge or never exercised a check, 3 anything else."),
 		kong.ExplicitGroups(groups),
@@ -156,6 +157,8 @@ func newParser(c *commands, stdout, stderr io.Writer, exit func(code int)) (*kon
 		kong.Writers(stdout, stderr),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.DefaultEnvars("FLASHSALE"),
+		kong.PostBuild(keepVariables),
+		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }), // variables are named where they serve
 		attackDefaults(),
 		app.Vars,
 		kong.Exit(exit),

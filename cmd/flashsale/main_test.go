@@ -67,6 +67,16 @@ func TestHelp(t *testing.T) {
 	if out, _, _ := command(t, "serve", "--help"); !strings.Contains(out, "FLASHSALE_LIMIT_BUYER") || !strings.Contains(out, "5/s:10") {
 		t.Errorf("serve --help does not show a flag's variable and default:\n%s", out)
 	}
+	// Variables have little room, and only where they serve.
+	for line, want := range map[string]int{"serve": 2, "loadtest": 2, "demo": 0, "audit": 2, "sale restock": 2, "token": 1, "bench": 0} {
+		out, _, err := command(t, strings.Fields(line+" --help")...)
+		if got := strings.Count(out, "FLASHSALE_"); err != nil || got != want {
+			t.Errorf("%s --help: %v, %d variables, want %d:\n%s", line, err, got, want, out)
+		}
+	}
+	if out, _, _ := command(t, "sale", "restock", "--help"); strings.Contains(out, "--to=UNITS --by=UNITS") {
+		t.Errorf("both flags seem needed:\n%s", out)
+	}
 }
 
 func TestBadUsage(t *testing.T) {

@@ -7,14 +7,15 @@ import (
 	"time"
 	"unicode"
 
+	"flashsale/cmd/flashsale/internal/node/app"
 	"flashsale/cmd/flashsale/internal/operate/api"
 	"flashsale/loadtest/report"
 )
 
 // serverFlags say which server an operator's command asks, and as whom.
 type serverFlags struct {
-	Target string `default:"http://${addr}" placeholder:"URL" help:"The server. Default ${default}."`
-	Secret string `placeholder:"TEXT" help:"The server's secret, which signs this command's token. Default: that of a server on embedded stores."`
+	Target string `default:"http://${addr}" placeholder:"URL" help:"The server ($$FLASHSALE_TARGET). Default ${default}."`
+	Secret string `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET), which signs this command's token. Default: that of a server on embedded stores."`
 }
 
 // tokenTTL is long enough for one command.
@@ -34,6 +35,29 @@ func (f *serverFlags) as(subject string, admin bool) (*api.Client, error) {
 }
 
 func (f *serverFlags) operator() (*api.Client, error) { return f.as("operator", true) }
+
+// targetFlag is the flag that has another command ask the server at url.
+func targetFlag(url string) string {
+	if url == "http://"+app.Vars["addr"] {
+		return ""
+	}
+	return " --target " + printable(url)
+}
+
+// answerFlags are those of a command that prints what a server answers.
+type answerFlags struct {
+	serverFlags `embed:""`
+	JSON        bool `name:"json" help:"Print the server's answer as it is: one JSON object."`
+}
+
+// print prints names and values, or with --json the last answer.
+func (f *answerFlags) print(s streams, server *api.Client, pairs ...string) error {
+	if !f.JSON {
+		return facts(s.out, pairs...)
+	}
+	_, err := fmt.Fprintf(s.out, "%s\n", server.Last())
+	return err
+}
 
 // facts prints names and values, one below the other.
 func facts(w io.Writer, pairs ...string) error {
@@ -65,8 +89,17 @@ func moment(t *time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 MST")
 }
 
-// money is an amount as the API has it: how many minor units make one of the
-// currency is not this program's to know.
+// money is an amount of minor units as a person reads it, such as 129.00 EUR.
 func money(amount int64, currency string) string {
-	return fmt.Sprintf("%d %s, in minor units", amount, currency)
+	decimals := 2
+	switch currency { // those that ISO 4217 gives another number
+	case "BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF", "XPF":
+		return fmt.Sprint(amount, " ", currency)
+	case "BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND":
+		decimals = 3
+	case "CLF", "UYW":
+		decimals = 4
+	}
+	digits := fmt.Sprintf("%0*d", decimals+1, amount)
+	return digits[:len(digits)-decimals] + "." + digits[len(digits)-decimals:] + " " + currency
 }

@@ -73,18 +73,19 @@ func TestOperatorsCommands(t *testing.T) {
 		}
 	}
 	must("Nothing is on sale", "sale", "show")
-	fails("not_found", "audit", "sneaker")
+	fails("not found: GET "+node.URL()+"/v1/admin/sales/sneaker/audit", "audit", "sneaker")
 	fails("currency", "sale", "create", "sneaker", "--price", "1", "--total", "1", "--currency", "euro")
-	must("10 of 10", "sale", "create", "sneaker", "--price", "12900", "--total", "10", "--per-buyer", "3")
+	must("price           129.00 EUR", "sale", "create", "sneaker", "--price", "12900", "--total", "10", "--per-buyer", "3")
 	fails("on sale already", "sale", "create", "sneaker", "--price", "1", "--total", "99")
 	must("open", "sale", "show", "sneaker")
 
 	id := buys(t, node, "ann", "sneaker", 2)
 	must("pending_payment", "order", "show", id, "--buyer", "ann")
-	fails("not_found", "order", "show", id, "--buyer", "eve")
+	fails("not found: GET "+node.URL()+"/v1/orders/"+id, "order", "show", id, "--buyer", "eve")
 	must("ok      sneaker: total 10 = available 8", "audit", "sneaker")
 
-	fails("--to=UNITS or --by", "sale", "restock", "sneaker")
+	fails("give --to UNITS, a new total, or --by", "sale", "restock", "sneaker")
+	fails("can't be used together", "sale", "restock", "sneaker", "--to", "1", "--by", "1")
 	must("10 of 12", "sale", "restock", "sneaker", "--by", "2")
 	must("3 of 5", "sale", "restock", "sneaker", "--to", "5")
 	fails("below_sold", "sale", "restock", "sneaker", "--to", "1")
@@ -193,9 +194,24 @@ func TestOperatorsMistakes(t *testing.T) {
 	}{
 		{"unauthorized", []string{"audit", "S", "--target", node.URL(), "--secret", "not the secret of that server, at all"}},
 		{"http://localhost:8080", []string{"sale", "show", "--target", "localhost"}},
-		{"connection refused", []string{"sale", "show", "--target", "http://127.0.0.1:1"}},
-		{"--buyer", []string{"order", "show", "1"}},
+		{"connection refused (flashsale serve starts a server)", []string{"sale", "show", "--target", "http://127.0.0.1:1"}},
+		{"connection refused (flashsale serve starts a server)", []string{"loadtest", "--quiet", "--target", "http://127.0.0.1:1"}},
+		{"--buyer", []string{"order", "list"}},
 	} {
 		refuses(t, c.args, c.want)
+	}
+}
+
+func TestMoney(t *testing.T) {
+	for want, c := range map[string]struct {
+		amount   int64
+		currency string
+	}{
+		"129.00 EUR": {12900, "EUR"}, "0.05 USD": {5, "USD"}, "0.00 EUR": {0, "EUR"}, "129.00 COP": {12900, "COP"},
+		"12900 JPY": {12900, "JPY"}, "12.900 KWD": {12900, "KWD"}, "0.012 BHD": {12, "BHD"}, "1.2900 CLF": {12900, "CLF"},
+	} {
+		if got := money(c.amount, c.currency); got != want {
+			t.Errorf("%d: %q, want %q", c.amount, got, want)
+		}
 	}
 }

@@ -1,32 +1,102 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
+
+	"flashsale/cmd/flashsale/internal/operate/api"
+	"flashsale/loadtest/report"
 )
 
 type orderCommand struct {
-	Show orderShow `cmd:"" help:"Show one order, as its buyer sees it."`
+	List   orderList   `cmd:"" help:"List a buyer's newest orders."`
+	Show   orderShow   `cmd:"" help:"Show one order, as an operator or as its buyer."`
+	Pay    orderPay    `cmd:"" help:"Pay for an order, as its buyer."`
+	Cancel orderCancel `cmd:"" help:"Cancel an order that is not paid, as its buyer."`
 }
 
-type orderShow struct {
-	ID          string `arg:"" help:"The order's id."`
-	Buyer       string `required:"" placeholder:"NAME" help:"The order's buyer: nobody else's token finds it."`
-	serverFlags `embed:""`
+type orderList struct {
+	Buyer       string `required:"" placeholder:"NAME" help:"Whose orders: the newest hundred are listed."`
+	answerFlags `embed:""`
 }
 
-// Run asks with a token of the buyer's.
-func (c *orderShow) Run(ctx context.Context, s streams) error {
+// Run prints a line for each order.
+func (c *orderList) Run(ctx context.Context, s streams) error {
 	server, err := c.as(c.Buyer, false)
 	if err != nil {
 		return err
 	}
-	o, err := server.Order(ctx, c.ID)
+	list, err := server.Orders(ctx)
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return c.print(s, server)
+	}
+	var t report.Text
+	t.Row("ID", "SKU", "QUANTITY", "AMOUNT", "STATUS", "CREATED")
+	for _, o := range list {
+		t.Row(o.ID, o.SKU, o.Quantity, money(o.Amount, o.Currency), o.Status, moment(o.CreatedAt))
+	}
+	return t.Write(s.out)
+}
+
+type orderShow struct {
+	ID          string `arg:"" help:"The order's id."`
+	Buyer       string `placeholder:"NAME" help:"Ask as this buyer. Default: as an operator."`
+	answerFlags `embed:""`
+}
+
+// Run shows anybody's order to an operator, and buyers their own.
+func (c *orderShow) Run(ctx context.Context, s streams) error {
+	path := "/v1/orders/"
+	if c.Buyer == "" {
+		path = "/v1/admin/orders/"
+	}
+	return c.order(ctx, s, c.Buyer, http.MethodGet, path+url.PathEscape(c.ID), nil)
+}
+
+type orderPay struct {
+	Ref         string `required:"" placeholder:"TEXT" help:"The payment's reference. The same reference pays once."`
+	orderCancel `embed:""`
+}
+
+// Run pays.
+func (c *orderPay) Run(ctx context.Context, s streams) error {
+	return c.order(ctx, s, c.Buyer, http.MethodPost, "/v1/orders/"+url.PathEscape(c.ID)+"/pay", map[string]string{"payment_ref": c.Ref})
+}
+
+type orderCancel struct {
+	ID          string `arg:"" help:"The order's id."`
+	Buyer       string `required:"" placeholder:"NAME" help:"The order's buyer."`
+	answerFlags `embed:""`
+}
+
+// Run cancels.
+func (c *orderCancel) Run(ctx context.Context, s streams) error {
+	return c.order(ctx, s, c.Buyer, http.MethodPost, "/v1/orders/"+url.PathEscape(c.ID)+"/cancel", nil)
+}
+
+// order makes a call as a buyer, or without one as an operator, and prints the order
+// that it is answered with.
+func (f *answerFlags) order(ctx context.Context, s streams, buyer, method, path string, in any) error {
+	server, err := f.as(cmp.Or(buyer, "operator"), buyer == "")
 	if err != nil {
 		return err
 	}
-	return facts(s.out,
-		"id", o.ID, "sku", o.SKU, "buyer", o.Buyer, "status", o.Status, "reason", o.Reason,
+	o, err := server.Order(ctx, method, path, in)
+	if err != nil {
+		return err
+	}
+	return f.printOrder(s, server, o)
+}
+
+func (f *answerFlags) printOrder(s streams, server *api.Client, o api.Order) error {
+	return f.print(s, server,
+		"id", o.ID, "sku", o.SKU, "buyer", o.Buyer, "key", o.Key, "status", o.Status, "reason", o.Reason,
 		"quantity", fmt.Sprint(o.Quantity), "amount", money(o.Amount, o.Currency),
 		"created", moment(o.CreatedAt), "expires", moment(o.ExpiresAt), "paid", moment(o.PaidAt), "closed", moment(o.ClosedAt))
 }

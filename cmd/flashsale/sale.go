@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -33,7 +34,7 @@ type saleCreate struct {
 	For           time.Duration `default:"24h" help:"How long it is open. Default ${default}."`
 	PaymentWindow time.Duration `default:"${payment_window}" help:"How long a buyer may take to pay. Default ${default}."`
 	ReserveOn     string        `default:"order" enum:"order,payment" help:"When units are taken: at the order, or at its payment. Default ${default}."`
-	serverFlags   `embed:""`
+	answerFlags   `embed:""`
 }
 
 // Help shows what to try.
@@ -52,7 +53,7 @@ func (c *saleCreate) Run(ctx context.Context, s streams) error {
 	now := time.Now()
 	switch _, at, err := server.Sale(ctx, c.SKU); {
 	case err == nil:
-		return fmt.Errorf("%s is on sale already: flashsale sale restock changes how many there are", c.SKU)
+		return fmt.Errorf("%s is on sale already at %s: flashsale sale restock changes how many there are", c.SKU, c.Target)
 	case client.StatusOf(err) != http.StatusNotFound:
 		return err
 	case !at.IsZero():
@@ -67,12 +68,12 @@ func (c *saleCreate) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return showSale(s, sale)
+	return c.printSale(s, server, sale)
 }
 
 type saleShow struct {
 	SKU         string `arg:"" optional:"" help:"Default: all sales, a line each."`
-	serverFlags `embed:""`
+	answerFlags `embed:""`
 }
 
 // Run shows what anybody may see.
@@ -86,11 +87,14 @@ func (c *saleShow) Run(ctx context.Context, s streams) error {
 		if err != nil {
 			return err
 		}
-		return showSale(s, sale)
+		return c.printSale(s, server, sale)
 	}
 	sales, err := server.Sales(ctx)
 	if err != nil {
 		return err
+	}
+	if c.JSON {
+		return c.print(s, server)
 	}
 	if len(sales) == 0 {
 		_, err = fmt.Fprintln(s.out, "Nothing is on sale. flashsale sale create --help")
@@ -104,8 +108,8 @@ func (c *saleShow) Run(ctx context.Context, s streams) error {
 	return t.Write(s.out)
 }
 
-func showSale(s streams, sale api.Sale) error {
-	return facts(s.out,
+func (f *answerFlags) printSale(s streams, server *api.Client, sale api.Sale) error {
+	return f.print(s, server,
 		"sku", sale.SKU, "name", sale.Name, "description", sale.Description, "image", sale.ImageURL, "state", sale.State,
 		"available", fmt.Sprintf("%d of %d", sale.Available, sale.Total),
 		"price", money(sale.Price, sale.Currency), "per buyer", fmt.Sprint(sale.PerBuyerLimit),
@@ -116,9 +120,17 @@ func showSale(s streams, sale api.Sale) error {
 
 type saleRestock struct {
 	SKU         string `arg:""`
-	To          *int64 `xor:"how" required:"" placeholder:"UNITS" help:"New total, sold units included."`
-	By          *int64 `xor:"how" required:"" placeholder:"UNITS" help:"Units to add, or with --by=-N to remove."`
-	serverFlags `embed:""`
+	To          *int64 `xor:"how" placeholder:"UNITS" help:"New total, sold units included. Give this or --by."`
+	By          *int64 `xor:"how" placeholder:"UNITS" help:"Units to add, or with --by=-N to remove. Give this or --to."`
+	answerFlags `embed:""`
+}
+
+// Validate refuses a restock without a number.
+func (c *saleRestock) Validate() error {
+	if c.To == nil && c.By == nil {
+		return errors.New("give --to UNITS, a new total, or --by UNITS to add")
+	}
+	return nil
 }
 
 // Where others change the sale meanwhile, restock reads it again after a pause of this
@@ -148,7 +160,7 @@ func (c *saleRestock) Run(ctx context.Context, s streams) error {
 		changed, err := server.Put(ctx, c.SKU, sale.Terms, sale.ETag)
 		switch {
 		case err == nil:
-			return showSale(s, changed)
+			return c.printSale(s, server, changed)
 		case client.StatusOf(err) != http.StatusPreconditionFailed:
 			return err
 		case try == restockTries:
@@ -162,7 +174,7 @@ func (c *saleRestock) Run(ctx context.Context, s streams) error {
 
 type saleClose struct {
 	SKU         string `arg:""`
-	serverFlags `embed:""`
+	answerFlags `embed:""`
 }
 
 // Run ends the sale, by the server's clock.
@@ -175,5 +187,5 @@ func (c *saleClose) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return showSale(s, sale)
+	return c.printSale(s, server, sale)
 }

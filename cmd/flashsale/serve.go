@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel"
+	"golang.org/x/term"
 
 	"flashsale/cmd/flashsale/internal/node/app"
 	"flashsale/cmd/flashsale/internal/node/traces"
@@ -34,7 +36,9 @@ On your own stores, with any number of nodes, each with the same secret:
 
   export FLASHSALE_SECRET=$(openssl rand -base64 48)
   flashsale serve --redis redis://localhost:6379/0 \
-      --mysql 'flashsale:password@tcp(localhost:3306)/flashsale'`
+      --mysql 'flashsale:password@tcp(localhost:3306)/flashsale'
+
+Each flag can be set by a variable: --limit-buyer by FLASHSALE_LIMIT_BUYER.`
 }
 
 // trialSecret signs tokens on embedded stores, where nothing lasts. Everybody
@@ -123,7 +127,23 @@ func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) erro
 	if err != nil {
 		return err
 	}
+	c.WithDemo = &cfg.Demo // what it came to, for the log
 	log.Info(version())
 	log.Info("settings", settings(k)...)
+	s.welcome(node.URL(), cfg.Demo)
 	return node.Run(ctx)
+}
+
+// welcome says on a terminal where to click, and elsewhere nothing.
+func (s streams) welcome(url string, demo bool) {
+	crowd := ""
+	if demo {
+		crowd = "Crowd      flashsale crowd" + targetFlag(url)
+	}
+	for _, w := range []io.Writer{s.err, s.out} {
+		if f, isFile := w.(*os.File); isFile && term.IsTerminal(int(f.Fd())) {
+			_, _ = fmt.Fprintf(w, "\n  Shop  %-30s Operators  %s/ops\n  API   %-30s %s\n\n", url+"/", url, url+"/docs", crowd)
+			return
+		}
+	}
 }

@@ -44,3 +44,18 @@ func shown(f *kong.Flag) string {
 	}
 	return app.Redact(target.String())
 }
+
+// keepVariables leaves an environment variable to each flag of serve, to flags of
+// the same name elsewhere, and to --target.
+func keepVariables(k *kong.Kong) error {
+	kept := map[string]bool{"target": true}
+	for _, command := range k.Model.Leaves(false) { // serve comes first
+		for _, f := range command.Flags {
+			kept[f.Name] = kept[f.Name] || command.Name == "serve"
+			if !kept[f.Name] {
+				f.Envs, f.Tag.Envs = nil, nil
+			}
+		}
+	}
+	return nil
+}

@@ -18,7 +18,7 @@ type tokenCommand struct {
 	Scope  string        `placeholder:"SCOPE" help:"Add this scope, such as the server's --pay-scope."`
 	TTL    time.Duration `name:"ttl" default:"24h" help:"How long it is valid. Default ${default}."`
 	Life   time.Duration `name:"token-life" default:"${token_life}" help:"The server's --token-life: the longest allowed. Default ${default}."`
-	Secret string        `placeholder:"TEXT" help:"The server's secret. Default: that of a server on embedded stores."`
+	Secret string        `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET). Default: that of a server on embedded stores."`
 }
 
 // Run prints one token.

@@ -168,7 +168,7 @@ func (c Client) Order(ctx context.Context, kind judge.Kind, b Buyer, key string,
 // Lookup reads the order at the Location of a 202, once.
 func (c *Client) Lookup(ctx context.Context, b Buyer, of judge.Request) judge.Request {
 	r := judge.Request{Kind: judge.Lookup, Buyer: of.Buyer, Key: of.Key, Quantity: of.Quantity, Sent: time.Now()}
-	path, err := c.local(of.Location)
+	path, err := c.Local(of.Location)
 	if err != nil {
 		r.Fault = err.Error()
 		return r
@@ -177,9 +177,9 @@ func (c *Client) Lookup(ctx context.Context, b Buyer, of judge.Request) judge.Re
 	return r
 }
 
-// local turns a Location into a path on the server. It refuses other hosts: a
+// Local turns a Location into a path on the server. It refuses other hosts: a
 // buyer's token must not go there.
-func (c *Client) local(location string) (string, error) {
+func (c *Client) Local(location string) (string, error) {
 	base, err := url.Parse(c.base + "/")
 	if err != nil {
 		return "", err

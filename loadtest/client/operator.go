@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
+	"syscall"
 	"time"
 
 	"flashsale/loadtest/judge"
@@ -33,6 +33,9 @@ type failure struct {
 }
 
 func (f *failure) Error() string {
+	if f.status == http.StatusNotFound {
+		return "not found: " + f.call
+	}
 	says := fmt.Sprintf("%s: %d %s", f.call, f.status, f.Code)
 	if f.Detail != "" {
 		says += ": " + f.Detail
@@ -55,10 +58,9 @@ func StatusOf(err error) int {
 	return 0
 }
 
-// Call sends in and decodes a 2xx into out; either may be nil. With an ETag as ifMatch
-// the server refuses a change, with 412, where somebody else was faster. Call returns
-// the answer's header.
-func (o *Operator) Call(ctx context.Context, method, path string, in, out any, ifMatch ...string) (http.Header, error) {
+// Call sends in and decodes a 2xx into out; either may be nil. A header is sent where
+// its name and value are given. It returns the answer's header.
+func (o *Operator) Call(ctx context.Context, method, path string, in, out any, sent ...string) (http.Header, error) {
 	var body []byte
 	var err error
 	if in != nil {
@@ -66,9 +68,13 @@ func (o *Operator) Call(ctx context.Context, method, path string, in, out any, i
 			return nil, err
 		}
 	}
-	status, header, got, err := o.do(ctx, method, path, o.as, "If-Match", strings.Join(ifMatch, ", "), body)
+	sent = append(sent, "", "")
+	status, header, got, err := o.do(ctx, method, path, o.as, sent[0], sent[1], body)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		err = fmt.Errorf("%w (flashsale serve starts a server)", err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", method, path, err) // err names the server
+		return nil, err // it names method and URL
 	}
 	call := method + " " + o.base + path
 	if status/100 != 2 {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,10 +66,19 @@ func (t *Text) Write(w io.Writer) error {
 	return nil
 }
 
+// CheckDir returns why no report can be saved in dir, which it creates if need be.
+func CheckDir(dir string) error {
+	path, nothing := filepath.Join(dir, ".check"), func(io.Writer) error { return nil }
+	if err := cmp.Or(os.MkdirAll(dir, 0o755), saveFile(path, nothing), os.Remove(path)); err != nil {
+		return fmt.Errorf("save the report in %s: %w", dir, err)
+	}
+	return nil
+}
+
 // Save writes files, by their names, into dir, which it creates if need be.
 func Save(dir string, files map[string]func(io.Writer) error) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("save the report in %s: %w", dir, err)
+	if err := CheckDir(dir); err != nil {
+		return err
 	}
 	for name, write := range files {
 		if err := saveFile(filepath.Join(dir, name), write); err != nil {

@@ -145,6 +145,12 @@ func TestBadRequests(t *testing.T) {
 		if !errors.As(err, &invalid) || len(invalid.Fields) != 2 {
 			t.Errorf("two wrong fields: %v", err)
 		}
+		// Whoever does not know a field's name is told those that there are.
+		for path, names := range map[string]string{"/v1/orders": "quantity, sku", "/v1/orders/x/pay": "payment_ref"} {
+			if _, err := f.ask("POST", path, `{"ref":"x"}`); !errors.As(err, &invalid) || !strings.HasSuffix(invalid.Fields["ref"], "which has "+names) {
+				t.Errorf("%s: %v, want the names %s", path, err, names)
+			}
+		}
 		for _, media := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON"} {
 			if w, err := f.ask("POST", "/v1/orders", good, "Content-Type: "+media); err != nil || w.Code != http.StatusCreated {
 				t.Errorf("%s: %d, %v", media, w.Code, err)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -74,7 +75,9 @@ func Decode(c *gin.Context, into map[string]any, optional ...string) (orders.Fie
 		value, rest = cut(bytes.TrimLeft(rest, " \t\r\n:"))
 		name := string(quoted[1 : len(quoted)-1])
 		target, known := into[name]
-		wrong.Check(known, name, "is not a field of this request")
+		if !known {
+			wrong.Check(false, name, "is not a field of this request, which has %s", strings.Join(slices.Sorted(maps.Keys(into)), ", "))
+		}
 		wrong.Check(!slices.Contains(seen, name), name, "is given twice")
 		wrong.Check(string(value) != "null", name, "must not be null")
 		_, isTime := target.(*time.Time)

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	_ "embed"
+	"encoding/json"
+	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
-	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -31,10 +34,29 @@ func (s *Server) describe() error {
 		return err
 	}
 	s.engine.GET("/openapi.yaml", func(c *gin.Context) { c.Data(http.StatusOK, "application/yaml", OpenAPI) })
-	// One file: it loads nothing, from here or from elsewhere.
-	s.engine.GET("/docs", document(page, "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "+
-		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"))
+	s.engine.GET("/docs", func(c *gin.Context) {
+		html := bytes.ReplaceAll(page, []byte(serverURL), []byte(address(c.Request)))
+		// One file: it loads nothing, from here or from elsewhere.
+		document(html, "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "+
+			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'")(c)
+	})
 	return nil
+}
+
+// serverURL stands on the page for the address by which its reader called it.
+const serverURL = "http://this.server"
+
+// plainHost is a host that a shell takes as it is.
+var plainHost = regexp.MustCompile(`^[A-Za-z0-9.:\[\]-]+$`)
+
+func address(r *http.Request) string {
+	switch {
+	case !plainHost.MatchString(r.Host):
+		return "http://localhost:8080"
+	case r.Header.Get("X-Forwarded-Proto") == "https":
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
 }
 
 // description is what the page shows.
@@ -47,6 +69,80 @@ type operation struct {
 	Parameters   openapi3.Parameters
 }
 
+// A row is a parameter, or a field of a body.
+type row struct {
+	Name, Type, Text string
+	Required         bool
+}
+
+// Rows are the parameters.
+func (o operation) Rows() (list []row) {
+	for _, p := range o.Parameters {
+		list = append(list, row{p.Value.Name, p.Value.In + ", " + kind(p.Value.Schema.Value), p.Value.Description, p.Value.Required})
+	}
+	return list
+}
+
+// Curl is the call as a command to paste. $BUYER and $OPERATOR are tokens,
+// $ORDER is an order's id.
+func (o operation) Curl() string {
+	url := serverURL + strings.NewReplacer("{sku}", "demo", "{id}", "$ORDER").Replace(o.Path)
+	for _, p := range o.Parameters {
+		if value := p.Value.Schema.Value.Example; value != nil && p.Value.In == openapi3.ParameterInQuery {
+			url += "?" + p.Value.Name + "=" + fmt.Sprint(value)
+		}
+	}
+	line := "curl -X " + o.Method + ` "` + url + `"`
+	if o.Security != nil {
+		for who := range (*o.Security)[0] {
+			line += ` -H "Authorization: Bearer $` + strings.ToUpper(who) + `"`
+		}
+	}
+	if o.RequestBody != nil {
+		line += " --json '" + example(o.RequestBody.Value.Content["application/json"].Schema.Value) + "'"
+	}
+	return line
+}
+
+// example is a body with all that it must have.
+func example(s *openapi3.Schema) string {
+	var fields []string
+	for _, name := range s.Required {
+		value, _ := json.Marshal(s.Properties[name].Value.Example) // of YAML
+		fields = append(fields, fmt.Sprintf("  %q: %s", name, value))
+	}
+	return "{\n" + strings.Join(fields, ",\n") + "\n}"
+}
+
+// within are the fields of an object, the required ones first, and of what is in its lists.
+func within(prefix string, s *openapi3.Schema) (list []row) {
+	required := func(name string) bool { return slices.Contains(s.Required, name) }
+	optional := slices.DeleteFunc(slices.Sorted(maps.Keys(s.Properties)), required)
+	for _, name := range append(slices.Clone(s.Required), optional...) {
+		p := s.Properties[name].Value
+		list = append(list, row{prefix + name, kind(p), p.Description, required(name)})
+		if p.Items != nil {
+			list = append(list, within(prefix+name+"[].", p.Items.Value)...)
+		}
+	}
+	return list
+}
+
+// kind is a type in words.
+func kind(s *openapi3.Schema) string {
+	text := strings.Join(s.Type.Slice(), "")
+	if s.Format != "" && s.Format != "int64" {
+		text = s.Format
+	}
+	if s.Nullable {
+		text += " or null"
+	}
+	for i, value := range s.Enum {
+		text += []string{": ", ", "}[min(i, 1)] + fmt.Sprint(value)
+	}
+	return text
+}
+
 // readable is the description as a page, made once per process: it takes some
 // 50 ms.
 var readable = sync.OnceValues(func() ([]byte, error) {
@@ -54,7 +150,7 @@ var readable = sync.OnceValues(func() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := template.New("docs").Funcs(template.FuncMap{"prose": prose, "last": path.Base}).Parse(descriptionHTML)
+	page, err := template.New("docs").Funcs(template.FuncMap{"prose": prose, "within": within}).Parse(descriptionHTML)
 	if err != nil {
 		return nil, err
 	}

@@ -91,11 +91,26 @@ func TestReadablePage(t *testing.T) {
 	}
 	page := get("/docs").Body.String()
 	for _, want := range []string{
-		"POST /v1/orders/{id}/pay", "buyer_limit", "per_buyer_limit", "cacheable for a second",
-		"<code>Idempotent-Replayed: true</code>", "pending_payment, paid",
+		`<b class="POST">POST</b> /v1/orders/{id}/pay`, "buyer_limit", "per_buyer_limit", "cacheable for a second",
+		"<code>Idempotent-Replayed: true</code>", "string: reserved, pending_payment, paid",
+		`payment_ref</th><td><small>string</small> <em>required</em>`,
+		`<th scope="row">sales[].opens_at</th><td><small>date-time</small>`, // of what is answered
+		`<pre>curl -X POST &#34;http://example.com/v1/orders/$ORDER/pay&#34; -H &#34;Authorization: Bearer $BUYER&#34; --json &#39;{
+  &#34;payment_ref&#34;: &#34;p-1&#34;
+}&#39;</pre>`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if len(page) > 100_000 {
+		t.Errorf("the page has %d bytes, want at most 100 kB", len(page))
+	}
+	for host, want := range map[string]string{"shop.test:81": "http://shop.test:81", "$(reboot)": "http://localhost:8080"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/docs", nil)
+		r.Host = host
+		if got := address(r); got != want {
+			t.Errorf("%s: %s, want %s", host, got, want)
 		}
 	}
 	if got := get("/openapi.yaml").Body.String(); got != string(OpenAPI) {

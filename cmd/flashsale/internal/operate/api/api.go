@@ -2,18 +2,39 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"flashsale/loadtest/client"
 	"flashsale/orders/store"
 )
 
-// A Client asks one server.
-type Client struct{ server client.Operator }
+// A Client asks one server, one call at a time.
+type Client struct{ server server }
+
+// A server keeps its last answer.
+type server struct {
+	client.Operator
+	last json.RawMessage
+}
+
+// Last is the last answer of the server, as it came.
+func (c *Client) Last() json.RawMessage { return c.server.last }
+
+// Call is the operator's, and keeps the answer.
+func (s *server) Call(ctx context.Context, method, path string, in, out any, sent ...string) (http.Header, error) {
+	header, err := s.Operator.Call(ctx, method, path, in, &s.last, sent...)
+	if err == nil {
+		err = json.Unmarshal(s.last, out)
+	}
+	return header, err
+}
 
 // timeout of one call: longer than the server waits for anything.
 const timeout = 30 * time.Second
@@ -25,7 +46,7 @@ func New(target, token string) (*Client, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("target: %q is no URL such as http://localhost:8080", target)
 	}
-	return &Client{client.NewOperator(client.New(target, "", &http.Client{Timeout: timeout}), token)}, nil
+	return &Client{server{Operator: client.NewOperator(client.New(target, "", &http.Client{Timeout: timeout}), token)}}, nil
 }
 
 // Terms are what an operator decides of a sale.
@@ -54,6 +75,7 @@ type Order struct {
 	ExpiresAt *time.Time `json:"expires_at"`
 	PaidAt    *time.Time `json:"paid_at"`
 	ClosedAt  *time.Time `json:"closed_at"`
+	Key       string     `json:"idempotency_key"` // operators see it
 }
 
 // An Audit is the conservation law of one sale.
@@ -78,7 +100,7 @@ func (c *Client) Sale(ctx context.Context, sku string) (Sale, time.Time, error) 
 // Put creates or changes a sale: where an ETag is given, only one that still has it.
 func (c *Client) Put(ctx context.Context, sku string, t Terms, ifMatch ...string) (Sale, error) {
 	var s Sale
-	_, err := c.server.Call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s, ifMatch...)
+	_, err := c.server.Call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s, "If-Match", strings.Join(ifMatch, ", "))
 	return s, err
 }
 
@@ -96,9 +118,37 @@ func (c *Client) Audit(ctx context.Context, sku string) (Audit, error) {
 	return a, err
 }
 
-// Order is one order of the caller.
-func (c *Client) Order(ctx context.Context, id string) (Order, error) {
-	var o Order
-	_, err := c.server.Call(ctx, http.MethodGet, "/v1/orders/"+url.PathEscape(id), nil, &o)
+// patience is how long Place follows an order.
+const patience = 30 * time.Second
+
+// Place orders units of a sale as the caller, under an idempotency key. An order that
+// is not durable yet is followed until it is decided, for up to 30 s.
+func (c *Client) Place(ctx context.Context, sku string, quantity int64, key string) (o Order, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	in := map[string]any{"sku": sku, "quantity": quantity}
+	header, err := c.server.Call(ctx, http.MethodPost, "/v1/orders", in, &o, "Idempotency-Key", key)
+	for err == nil && o.Status == "reserved" {
+		where, wrong := c.server.Local(header.Get("Location"))
+		if err := cmp.Or(wrong, client.Wait(ctx, 200*time.Millisecond)); err != nil {
+			return o, fmt.Errorf("order %s is not decided yet: %w", o.ID, err)
+		}
+		if _, err = c.server.Call(ctx, http.MethodGet, where, nil, &o); client.StatusOf(err) == http.StatusServiceUnavailable {
+			err = nil
+		}
+	}
 	return o, err
+}
+
+// Order makes a call that is answered with an order.
+func (c *Client) Order(ctx context.Context, method, path string, in any) (o Order, err error) {
+	_, err = c.server.Call(ctx, method, path, in, &o)
+	return o, err
+}
+
+// Orders are the caller's, the newest hundred.
+func (c *Client) Orders(ctx context.Context) ([]Order, error) {
+	var page struct{ Orders []Order }
+	_, err := c.server.Call(ctx, http.MethodGet, "/v1/orders?limit=100", nil, &page)
+	return page.Orders, err
 }

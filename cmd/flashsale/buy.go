@@ -1,0 +1,42 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"flashsale/loadtest/client"
+)
+
+type buyCommand struct {
+	SKU         string `arg:"" help:"What to buy: flashsale sale show lists it."`
+	Quantity    int64  `default:"1" placeholder:"UNITS" help:"How many units: all or none. Default ${default}."`
+	Buyer       string `default:"buyer" placeholder:"NAME" help:"Who buys. Default ${default}."`
+	Key         string `placeholder:"TEXT" help:"Idempotency key. Asking again under the same key finds the same order. Default: a new one."`
+	answerFlags `embed:""`
+}
+
+// Run places an order, waits until it is decided, and says how to go on.
+func (c *buyCommand) Run(ctx context.Context, s streams) error {
+	server, err := c.as(c.Buyer, false)
+	if err != nil {
+		return err
+	}
+	c.Key = cmp.Or(c.Key, rand.Text())
+	o, err := server.Place(ctx, c.SKU, c.Quantity, c.Key)
+	switch status := client.StatusOf(err); {
+	case err != nil && (o.ID != "" || status == 0 || status >= 500):
+		return fmt.Errorf("buy %d of %s: %w (--key %s finds out what became of it)", c.Quantity, c.SKU, err, c.Key)
+	case err != nil:
+		return fmt.Errorf("buy %d of %s: %w", c.Quantity, c.SKU, err)
+	case o.Status == "rejected":
+		return fmt.Errorf("buy %d of %s at %s: order %s was rejected: %s", c.Quantity, c.SKU, c.Target, o.ID, o.Reason)
+	}
+	if err := c.printOrder(s, server, o); err != nil || c.JSON || o.Status != "pending_payment" {
+		return err
+	}
+	as := o.ID + " --buyer " + o.Buyer + targetFlag(c.Target)
+	_, err = fmt.Fprintf(s.out, "\nTo pay:     flashsale order pay %s --ref REFERENCE\nTo cancel:  flashsale order cancel %s\n", as, as)
+	return err
+}

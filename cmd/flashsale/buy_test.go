@@ -1,0 +1,117 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"flashsale/cmd/flashsale/internal/operate/api"
+)
+
+// A buyer's day: the commands that buy prints lead on.
+func TestBuyersCommands(t *testing.T) {
+	node := served(t)
+	does := func(args ...string) string {
+		t.Helper()
+		out, _, err := command(t, append(args, "--target", node.URL())...)
+		noError(t, err)
+		return out
+	}
+	does("sale", "create", "sneaker", "--price", "12900", "--total", "10", "--per-buyer", "3")
+	order := func(args ...string) (o api.Order) {
+		t.Helper()
+		noError(t, json.Unmarshal([]byte(does(append(args, "--json")...)), &o))
+		return o
+	}
+	first := order("buy", "sneaker", "--quantity", "2", "--buyer", "ann", "--key", "k")
+	if again := order("buy", "sneaker", "--quantity", "2", "--buyer", "ann", "--key", "k"); again.ID != first.ID || first.Status != "pending_payment" {
+		t.Errorf("%+v and %+v under one key", first, again)
+	}
+	out := does("buy", "sneaker", "--buyer", "ann")
+	says(t, out, "amount    129.00 EUR")
+	_, next, found := strings.Cut(out, "To cancel:  flashsale ")
+	if !found || !strings.Contains(next, node.URL()) {
+		t.Fatalf("does not say how to go on:\n%s", out)
+	}
+	says(t, does(strings.Fields(next)...), "cancelled")
+	if o := order("order", "pay", first.ID, "--buyer", "ann", "--ref", "p-1"); o.Status != "paid" {
+		t.Errorf("%+v", o)
+	}
+	says(t, does("order", "show", first.ID, "--buyer", "ann"), "paid", "258.00 EUR")
+	says(t, does("order", "list", "--buyer", "ann"), first.ID+"  sneaker  2         258.00 EUR  paid       20", "cancelled  20")
+	for command, field := range map[string]string{"sale show": "sales", "sale show sneaker": "sku", "sale restock sneaker --by 1": "sku", "audit sneaker": "balanced", "order list --buyer ann": "next_cursor"} {
+		var answer map[string]any
+		noError(t, json.Unmarshal([]byte(does(append(strings.Fields(command), "--json")...)), &answer))
+		if _, has := answer[field]; !has {
+			t.Errorf("%s --json: no %s in %v", command, field, answer)
+		}
+	}
+	for want, args := range map[string]string{
+		"buy 99 of sneaker: POST " + node.URL() + "/v1/orders: 400 invalid_request": "buy sneaker --quantity 99",
+		"buy 1 of nosuch: not found: POST " + node.URL():                            "buy nosuch",
+		"not found: POST " + node.URL() + "/v1/orders/none/pay":                     "order pay none --buyer ann --ref r",
+		"409 already_paid": "order cancel " + first.ID + " --buyer ann",
+	} {
+		refuses(t, append(strings.Fields(args), "--target", node.URL()), want)
+	}
+}
+
+// orderOf answers each call with the next of answers: a status and the status of the order.
+func orderOf(t *testing.T, asked *[]string, answers ...string) (url string) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*asked = append(*asked, r.Method+" "+r.URL.String())
+		if len(answers) == 0 {
+			t.Error("asked too often")
+			return
+		}
+		var code int
+		var status string
+		_, err := fmt.Sscan(answers[0], &code, &status)
+		noError(t, err)
+		answers = answers[1:]
+		w.Header().Set("Location", "/v1/orders/o1?sku=S&key=K")
+		w.WriteHeader(code)
+		_, _ = fmt.Fprintf(w, `{"id":"o1","sku":"S","status":%q,"reason":"sold_out","code":%q,"idempotency_key":"K"}`, status, status)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// An order that is on its way is followed until it is decided, one way or the other.
+func TestBuyFollowsAnOrder(t *testing.T) {
+	for _, c := range []struct {
+		answers []string
+		want    string
+	}{
+		{[]string{"202 reserved", "503 unavailable", "200 reserved", "200 pending_payment"}, ""},
+		{[]string{"202 reserved", "200 rejected"}, "order o1 was rejected: sold_out"},
+		{[]string{"202 reserved", "404 not_found"}, "not found: GET http"},
+		{[]string{"503 unavailable"}, "(--key K finds out"},
+		{[]string{"409 sold_out"}, "409 sold_out"},
+	} {
+		var asked []string
+		_, _, err := command(t, "buy", "S", "--key", "K", "--target", orderOf(t, &asked, c.answers...))
+		if (err == nil) != (c.want == "") || !strings.Contains(fmt.Sprint(err), c.want) || len(asked) != len(c.answers) {
+			t.Errorf("%v: %v, %d calls, want %q", c.answers, err, len(asked), c.want)
+		}
+		if last := asked[len(asked)-1]; len(asked) > 1 && last != "GET /v1/orders/o1?sku=S&key=K" {
+			t.Errorf("followed by %s", last)
+		}
+		if strings.Contains(fmt.Sprint(err), "sold_out (--key") {
+			t.Errorf("a refusal is final, and says: %v", err)
+		}
+	}
+}
+
+// Without a buyer an operator asks, and sees the key.
+func TestOrderShowAsOperator(t *testing.T) {
+	var asked []string
+	out, _, err := command(t, "order", "show", "o1", "--target", orderOf(t, &asked, "200 paid"))
+	noError(t, err)
+	if says(t, out, "key       K"); asked[0] != "GET /v1/admin/orders/o1" {
+		t.Error(asked)
+	}
+}

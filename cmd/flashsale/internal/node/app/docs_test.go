@@ -1,0 +1,58 @@
+package app
+
+import (
+	"html"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// Each command of /docs works when it is pasted into a shell.
+func TestDocsCanBePasted(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"bash", "curl"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skip(err)
+		}
+	}
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo = true })
+	page := string(n.send("GET", "/docs", "", "").ok().body)
+	// The stream of a sale ends when somebody leaves it, after half a second here.
+	script := []string{`set -e
+		curl() { echo curl "$@" >&2; command curl -sS --fail-with-body -m $([[ $* == */v1/live* ]] && echo .5 || echo 10) "$@" || [[ $? == 28 && $* == */v1/live* ]]; }`}
+	var newest, put, order string
+	for _, pre := range regexp.MustCompile(`(?s)<pre>(.*?)</pre>`).FindAllStringSubmatch(page, -1) {
+		line := html.UnescapeString(pre[1])
+		switch {
+		case strings.Contains(line, "flashsale token"): // for a server whose secret is known
+		case strings.Contains(line, "/demo/crowd"): // the program has one, and not its node alone
+		case strings.HasPrefix(line, "ORDER="):
+			newest = line
+		case strings.HasPrefix(line, "curl -X PUT"): // opens the sale, so it comes first
+			put = line
+		case strings.HasPrefix(line, "curl -X POST") && strings.Contains(line, `"quantity"`):
+			order = line
+		default:
+			script = append(script, line)
+		}
+	}
+	for i, line := range script {
+		switch {
+		case strings.HasPrefix(line, "BUYER="):
+			script[i] = strings.Join([]string{line, put, order, newest}, "\n")
+		case strings.Contains(line, "POST") && strings.Contains(line, "$ORDER"): // each closes the one it has
+			script[i] = order + "\n" + newest + "\n" + line
+		}
+	}
+	if len(script) < 20 || put == "" || order == "" || newest == "" {
+		t.Fatalf("%d commands: %q", len(script), script)
+	}
+	out, err := exec.CommandContext(t.Context(), "bash", "-c", strings.Join(script, "\n")).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
