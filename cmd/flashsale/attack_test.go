@@ -43,6 +43,7 @@ func TestScenarioFlags(t *testing.T) {
 		{[]string{"demo", "--shape", "wave"}, "wave"},
 		// Before it attacks, or asks who is there.
 		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--report", os.Args[0] + "/out"}, "save the report in " + os.Args[0]},
+		{[]string{"compare", "--report", os.Args[0] + "/out", "no-such-variant"}, "save the report in " + os.Args[0]},
 	} {
 		refuses(t, c.args, c.want)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/loadtest/report"
 )
 
 type compareCommand struct {
@@ -38,16 +39,21 @@ func (c *compareCommand) Run(ctx context.Context, s streams) error {
 	if c.List {
 		return gallery.List(s.out)
 	}
+	if c.Report != "" {
+		if err := report.CheckDir(c.Report); err != nil { // now, and not after all attacks
+			return err
+		}
+	}
 	cfg, err := labConfig(s, c.Quiet)
 	if err != nil {
 		return err
 	}
-	report, err := gallery.Run(ctx, gallery.Config{Config: cfg, Names: c.Names, Rounds: c.Rounds, Rate: c.Rate, Seed: c.Seed})
-	if report != nil {
-		report.Command, report.Program = commandLine(s.args), version()
+	result, err := gallery.Run(ctx, gallery.Config{Config: cfg, Names: c.Names, Rounds: c.Rounds, Rate: c.Rate, Seed: c.Seed})
+	if result != nil {
+		result.Command, result.Program = commandLine(s.args), version()
 		if c.Report != "" {
-			err = errors.Join(err, report.Save(c.Report))
+			err = errors.Join(err, result.Save(c.Report))
 		}
 	}
-	return finish(s, report, c.JSON, err)
+	return finish(s, result, c.JSON, err)
 }
