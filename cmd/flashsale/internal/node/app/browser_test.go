@@ -266,7 +266,7 @@ func TestInTheBrowserOfAShop(t *testing.T) {
 
 // left is so where the page shows this many units.
 func left(units string) string {
-	return `document.getElementById('left').dataset.value === '` + units + `'`
+	return `document.getElementById('left').textContent === '` + units + `'`
 }
 
 // button is so where the buy button begins with this.

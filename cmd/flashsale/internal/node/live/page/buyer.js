@@ -1,8 +1,10 @@
 // What a buyer does: order, pay, cancel.
 const buying = {
   quantity: 1,
-  busy: false,
+  busy: '',   // what is under way
   from: 0,    // not before this time, after too many requests
+  calm: 0,    // nor before this one: the button has just become another, and nobody means to press it twice
+  run: null,  // what the button does
   attempt: null, // {key, sku, quantity} whose outcome is not known yet
   orders: [],
   told: '',   // the order of which the answer speaks
@@ -11,7 +13,7 @@ const buying = {
 };
 
 // foreign is said of a token that the node refuses.
-const foreign = 'That token is not accepted: it has expired, or another secret signed it.';
+const foreign = 'That token is not accepted: it has expired, or another shop signed it.';
 
 function say(kind, words) {
   buying.told = '';
@@ -19,27 +21,58 @@ function say(kind, words) {
   text($('answer'), words);
 }
 
-function showButton() {
-  if ($('buy').hidden) return;
-  const wait = buying.from - Date.now(), s = sale.snapshot.sale;
-  buying.quantity = Math.min(buying.quantity, maxUnits());
-  const free = sale.state === 'open' && !buying.busy && wait <= 0;
-  $('order').setAttribute('aria-disabled', String(!free));
-  const label = { scheduled: 'Not open yet', sold_out: 'Sold out', closed: 'Closed' }[sale.state];
-  text($('order'), buying.busy ? 'Ordering…' : wait > 0 ? `Wait ${Math.ceil(wait / 1000)} s`
-    : label || `Buy ${buying.quantity} · ${money(s.price * buying.quantity, s.currency)}`);
-  text($('quantity'), String(buying.quantity));
-  $('less').setAttribute('aria-disabled', String(buying.quantity <= 1));
-  $('more').setAttribute('aria-disabled', String(buying.quantity >= maxUnits()));
+// due is the order of this sale that is to be paid next.
+const due = () => buying.orders.filter(o => o.sku === stream.sku && o.status === 'pending_payment' && Date.parse(o.expires_at) > now())
+  .sort((a, b) => Date.parse(a.expires_at) - Date.parse(b.expires_at))[0];
+
+// allowed is how many units more the buyer may order at once.
+function allowed() {
+  const mine = buying.orders.filter(o => o.sku === stream.sku && ['reserved', 'pending_payment', 'paid'].includes(o.status));
+  return Math.min(sale.snapshot.sale.per_buyer_limit - mine.reduce((sum, o) => sum + o.quantity, 0), 10);
 }
 
-// What the sale allows one buyer, or the usual most of one order.
-const maxUnits = () => Math.min(sale.snapshot ? sale.snapshot.sale.per_buyer_limit : 1, 10);
+// action is the one thing to do now: what the button says, what it does, if
+// anything, and what is said below it.
+function action() {
+  const s = sale.snapshot.sale, wait = buying.from - Date.now(), order_ = due();
+  if (judged(s)) return { hint: 'A load test is judging this sale: watch it. Nothing can be bought here.' };
+  if (!demo && !tokens.buyer) return { hint: 'To order, sign in under “Your orders”.' };
+  if (buying.busy) return { label: buying.busy };
+  if (wait > 0) return { label: `Wait ${Math.ceil(wait / 1000)} s` };
+  if (order_) return { label: `Pay ${money(order_.amount, order_.currency)}`, order: order_, run: () => settle(order_.id, 'pay'), hint: 'It is yours once it is paid.' };
+  const label = { scheduled: 'Not open yet', sold_out: 'Sold out', closed: 'Closed' }[sale.state];
+  if (label) return { label, hint: hints[sale.state] };
+  if (allowed() < 1) return { label: `Limit reached: ${units(s.per_buyer_limit)}`, hint: 'You have ordered what one buyer may have.' };
+  return { label: `Buy ${buying.quantity} · ${money(s.price * buying.quantity, s.currency)}`, run: order, hint: `Then you have ${span(s.payment_window_s)} to pay.` };
+}
+
+function showButton() {
+  if (!sale.snapshot) return;
+  buying.quantity = Math.max(1, Math.min(buying.quantity, allowed()));
+  const { label, order: pay, run, hint = '' } = action();
+  buying.run = Date.now() < buying.calm ? null : run;
+  $('buy').hidden = !label;
+  $('order').setAttribute('aria-disabled', String(!buying.run));
+  text($('label'), label || '');
+  text($('due'), pay ? clock(timeLeft(pay)) : '');
+  $('amount').hidden = Boolean(pay);
+  $('drop').hidden = !pay;
+  text($('hint'), hint);
+  text($('quantity'), String(buying.quantity));
+  $('less').setAttribute('aria-disabled', String(buying.quantity <= 1));
+  $('more').setAttribute('aria-disabled', String(buying.quantity >= allowed()));
+}
+
+// timeLeft to pay an order, ms.
+const timeLeft = o => Date.parse(o.expires_at) - now();
+
+// saleOf is a sale as the list of sales last said; orders may outlive it.
+const saleOf = sku => stream.sales.find(s => s.sku === sku) || {};
 
 const refusals = {
-  sold_out: () => sale.snapshot.sale.available > 0 ? 'Fewer are left than you asked for.'
+  sold_out: () => sale.snapshot?.sale.available > 0 ? 'Fewer are left than you asked for.'
     : 'Sold out. What is not paid for in time comes back: keep an eye on the number.',
-  buyer_limit: () => `You have what one buyer may have: ${units(sale.snapshot.sale.per_buyer_limit)}.`,
+  buyer_limit: s => `You have what one buyer may have: ${units(s.per_buyer_limit)}.`,
   not_open: () => 'A moment too early: it is not open yet.',
   closed: () => 'The sale is over.',
 };
@@ -47,8 +80,7 @@ const refusals = {
 // order asks until it knows: an answer that got lost is asked for again under
 // the same key, which can't buy twice.
 async function order() {
-  if (buying.busy || $('order').getAttribute('aria-disabled') === 'true') return;
-  buying.busy = true;
+  buying.busy = 'Ordering…';
   showButton();
   const mine = buying.attempt || { key: random(), sku: sale.snapshot.sale.sku, quantity: buying.quantity };
   buying.attempt = mine;
@@ -56,9 +88,10 @@ async function order() {
   const until = Date.now() + 60000;
   while (!await ask(mine, until) && Date.now() < until);
   if (buying.attempt) say('wait', 'Still no answer. Press again: it is the same order, not a second one.');
-  buying.busy = false;
+  await look();
+  buying.busy = '';
+  buying.calm = Date.now() + 700;
   showClock();
-  look();
 }
 
 // ask is true once the outcome is known.
@@ -69,7 +102,7 @@ async function ask(mine, until) {
   const done = (kind, words) => { buying.attempt = null; say(kind, words); return true; };
   if (status === 201) return bought(body, done);
   if (status === 202) return follow(location, done, until);
-  if (status === 409 && refusals[body.code]) return done('no', refusals[body.code]());
+  if (status === 409 && refusals[body.code]) return done('no', refusals[body.code](saleOf(mine.sku)));
   if (status === 429) {
     buying.from = Date.now() + retry * 1000;
     return done('wait', `Too many requests. You may try again in ${retry} s.`);
@@ -90,8 +123,9 @@ function bought(o, done) {
 
 function yours(o) {
   if (o.status === 'paid') return `Paid: ${units(o.quantity)} are yours.`;
-  if (sale.snapshot.sale.reserve_on === 'payment') return `Noted: ${units(o.quantity)}, taken when you pay.`;
-  return `Yours: ${units(o.quantity)}. Pay within ${clock(Math.min(Date.parse(o.expires_at) - now(), sale.snapshot.sale.payment_window_s * 1000))}.`;
+  const s = saleOf(o.sku);
+  if (s.reserve_on === 'payment') return `Noted: ${units(o.quantity)}, taken when you pay.`;
+  return `Yours: ${units(o.quantity)}. Pay within ${clock(Math.min(timeLeft(o), s.payment_window_s * 1000))}.`;
 }
 
 // follow an order that is on its way until it is durable, rejected, or lost: then
@@ -104,7 +138,7 @@ async function follow(location, done, until) {
     if (status === 404 || status === 401) return false; // asking anew finds out
     wait = status === 200 ? 500 : retry * 1000;
     if (status !== 200 || body.status === 'reserved') continue;
-    if (body.status === 'rejected') return done('no', refusals[body.reason] ? refusals[body.reason]() : 'The order was rejected. Nothing was sold.');
+    if (body.status === 'rejected') return done('no', refusals[body.reason] ? refusals[body.reason](saleOf(body.sku)) : 'The order was rejected. Nothing was sold.');
     return bought(body, done);
   }
   return false;
@@ -114,8 +148,8 @@ async function follow(location, done, until) {
 async function look() {
   if (!tokens.buyer) return;
   const mine = ++buying.asked;
-  const { status, body } = await call('GET', 'v1/orders?limit=10', { token: tokens.buyer });
-  if (status === 401 && !await refused()) tell('no', foreign);
+  const { status, body } = await call('GET', 'v1/orders?limit=20', { token: tokens.buyer });
+  if (status === 401 && !await refused()) sign('no', foreign);
   if (status !== 200 || mine < buying.shown) return; // a later look has been shown
   buying.shown = mine;
   buying.orders = body.orders;
@@ -129,7 +163,7 @@ const statuses = { reserved: 'On its way', pending_payment: 'To be paid', paid: 
 // focus keeps it.
 function showOrders() {
   const list = $('orders');
-  $('none').hidden = buying.orders.length > 0;
+  $('none').hidden = buying.orders.length > 0 || !demo && !tokens.buyer;
   buying.orders.forEach((o, i) => {
     let item = document.getElementById('order-' + o.id);
     if (!item) {
@@ -148,7 +182,7 @@ function showOrders() {
     }
     if (list.children[i] !== item) list.insertBefore(item, list.children[i] || null);
     item.dataset.status = o.status;
-    text(item.children[0], `${o.quantity} × ${o.sku} · ${money(o.amount, o.currency)}`);
+    text(item.children[0], `${o.quantity} × ${saleOf(o.sku).name || o.sku} · ${money(o.amount, o.currency)}`);
     text(item.children[1], statuses[o.status]);
     item.lastElementChild.hidden = o.status !== 'pending_payment';
   });
@@ -158,10 +192,11 @@ function showOrders() {
 
 // showRemaining is what time changes of the orders.
 function showRemaining() {
+  if (!sale.snapshot) return;
   for (const o of buying.orders) {
     const says = document.getElementById('order-' + o.id)?.querySelector('.says');
     if (!says || says.dataset.until > Date.now()) continue;
-    const left = Date.parse(o.expires_at) - now();
+    const left = timeLeft(o);
     text(says, o.status !== 'pending_payment' ? closing(o) : left > 0 ? `${clock(left)} left` : 'Its time is over. Its units go back on sale.');
     if (o.status === 'pending_payment' && left < -500 && !o.late) {
       o.late = true;
@@ -179,8 +214,10 @@ const closing = o => ({
 // answer came.
 async function settle(id, what) {
   const says = document.getElementById('order-' + id).querySelector('.says');
-  const note = words => { says.dataset.until = Date.now() + 4000; text(says, words); text($('spoken'), words); };
-  note(what === 'pay' ? 'Paying…' : 'Cancelling…');
+  const note = words => { says.dataset.until = Date.now() + 4000; text(says, words); say('wait', words); };
+  buying.busy = what === 'pay' ? 'Paying…' : 'Cancelling…';
+  note(buying.busy);
+  showButton();
   buying.refs[id] ||= 'page-' + random();
   const item = document.getElementById('order-' + id), focused = item.contains(document.activeElement);
   for (const until = Date.now() + 30000; Date.now() < until;) {
@@ -189,7 +226,7 @@ async function settle(id, what) {
     });
     if (status === 200) {
       says.dataset.until = 0;
-      text($('spoken'), what === 'pay' ? 'Paid.' : 'Cancelled.');
+      say('yes', what === 'pay' ? yours(body) : 'Cancelled. It goes back on sale.');
       break;
     }
     if (status === 429 || status === 0 || status >= 500 || body.code === 'in_progress') {
@@ -198,9 +235,13 @@ async function settle(id, what) {
       continue;
     }
     note(body.detail || 'That was refused.');
+    $('answer').dataset.kind = 'no';
     break;
   }
   await look();
+  buying.busy = '';
+  buying.calm = Date.now() + 700;
+  showClock();
   if (focused && item.lastElementChild.hidden) item.focus(); // its buttons are gone
 }
 
@@ -217,17 +258,41 @@ async function refused() {
 
 function showWho() {
   const buyer = tokens.buyer;
-  $('buy').hidden = $('mine').hidden = !buyer;
   text($('who'), buyer ? 'as ' + claims(buyer).sub : '');
+  if (demo) return;
+  $('sign').hidden = Boolean(buyer);
+  $('leave').hidden = !buyer;
 }
 
 async function startBuying() {
-  if (demo && !tokens.buyer) await demoToken('buyer');
+  if (demo && !tokens.buyer && !await demoToken('buyer')) setTimeout(startBuying, Math.max(2000, limited.until - Date.now()));
   showWho();
+  showOrders();
   showClock();
   look();
 }
 
-$('buy').addEventListener('submit', event => { event.preventDefault(); order(); });
-$('less').addEventListener('click', () => { buying.quantity = Math.max(1, buying.quantity - 1); showClock(); });
-$('more').addEventListener('click', () => { buying.quantity = Math.min(maxUnits(), buying.quantity + 1); showClock(); });
+// sign answers who signs in.
+function sign(kind, words) {
+  $('sign-answer').dataset.kind = kind;
+  text($('sign-answer'), words);
+}
+
+// signIn takes a token that was pasted. The first call with it finds out whether it is good.
+async function signIn(token) {
+  sign('', '');
+  if (!claims(token).sub) return sign('no', 'That is no token.');
+  tokens.set('buyer', token);
+  await startBuying();
+  $('order').focus();
+}
+
+$('buy').addEventListener('submit', event => { event.preventDefault(); buying.run?.(); });
+$('less').addEventListener('click', () => { buying.quantity--; showButton(); });
+$('more').addEventListener('click', () => { buying.quantity++; showButton(); });
+$('drop').addEventListener('click', async () => {
+  await settle(due().id, 'cancel');
+  $('order').focus();
+});
+$('sign')?.addEventListener('submit', event => { event.preventDefault(); signIn($('token').value.trim()); $('token').value = ''; });
+$('leave')?.addEventListener('click', () => { tokens.set('buyer', null); buying.orders = []; startBuying(); $('token').focus(); });
