@@ -35,7 +35,7 @@ func (b *tab) in(scheme string) {
 	b.t.Helper()
 	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 		})
 		return err
 	}))
@@ -78,13 +78,19 @@ func TestStatesOfThePage(t *testing.T) {
 			for j, look := range looks {
 				tab.on(screen.width, screen.height)
 				tab.in(look.scheme)
+				tab.until(`(scrollTo(0, 0), true)`)
 				what := fmt.Sprintf("%s-%d-%s", state, screen.width, look.name)
 				if dir := os.Getenv("FLASHSALE_SHOTS"); dir != "" {
 					must(t, os.WriteFile(filepath.Join(dir, what+".png"), tab.drawn(), 0o644))
 				}
 				if i != j { // the phone in the dark, the desk in the light
 					tab.accessible(what)
-					tab.until(`document.documentElement.scrollWidth <= innerWidth`)
+					wide, err := chromedp.Run(tab.ctx, chromedp.Evaluate[string](`document.documentElement.scrollWidth <= innerWidth ? '' :
+						[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > innerWidth).map(e => e.id || e.className || e.nodeName).join(' ')`))
+					must(t, err)
+					if wide != "" {
+						t.Errorf("%s: too wide: %s", what, wide)
+					}
 				}
 			}
 		}

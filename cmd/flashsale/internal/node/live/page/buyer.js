@@ -59,8 +59,9 @@ function showButton() {
   $('drop').hidden = !pay;
   text($('hint'), hint);
   text($('quantity'), String(buying.quantity));
-  $('less').setAttribute('aria-disabled', String(buying.quantity <= 1));
-  $('more').setAttribute('aria-disabled', String(buying.quantity >= allowed()));
+  const over = sale.state === 'sold_out' || sale.state === 'closed';
+  $('less').setAttribute('aria-disabled', String(over || buying.quantity <= 1));
+  $('more').setAttribute('aria-disabled', String(over || buying.quantity >= allowed()));
 }
 
 // timeLeft to pay an order, ms.
@@ -122,7 +123,7 @@ function bought(o, done) {
 }
 
 function yours(o) {
-  if (o.status === 'paid') return `Paid: ${units(o.quantity)} are yours.`;
+  if (o.status === 'paid') return `Paid: ${units(o.quantity)}. Thank you.`;
   const s = saleOf(o.sku);
   if (s.reserve_on === 'payment') return `Noted: ${units(o.quantity)}, taken when you pay.`;
   return `Yours: ${units(o.quantity)}. Pay within ${clock(Math.min(timeLeft(o), s.payment_window_s * 1000))}.`;

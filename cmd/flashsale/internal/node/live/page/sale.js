@@ -65,7 +65,7 @@ function showSnapshot(snapshot) {
   text($('terms'), `at most ${s.per_buyer_limit} per buyer · ${ends}`);
   text($('description'), s.description || '');
   showPicture(s.image_url || '', s.name);
-  text($('left'), count(s.available));
+  hero($('left'), count(s.available));
   text($('of'), `of ${count(s.total)} left`);
   text($('ready'), units(s.total));
   const bar = $('bar');
@@ -79,6 +79,12 @@ function showSnapshot(snapshot) {
   $('main').setAttribute('aria-busy', 'false');
   sale.trouble = trouble(snapshot);
   showClock();
+}
+
+// hero writes what the page is about. What is long is written smaller.
+function hero(node, words) {
+  node.classList.toggle('far', words.length > 7);
+  text(node, words);
 }
 
 // showPicture shows the product's picture. Ours shows where there is none.
@@ -123,7 +129,7 @@ function showClock() {
   }
   const opensIn = Date.parse(s.opens_at) - now();
   text($('opens'), 'until it opens, ' + when(s.opens_at));
-  text($('clock'), clock(opensIn));
+  hero($('clock'), clock(opensIn));
   text($('closes'), state === 'closed' ? 'closed ' + when(s.closes_at) : 'closes in ' + clock(Date.parse(s.closes_at) - now()));
   showButton();
   showRemaining();

@@ -3,6 +3,7 @@ const stream = { sku: '', stop: null, wait: 1000, sales: [], seen: {}, newer: ''
 const silence = 8000; // a snapshot comes every second; without one for so long the stream is dead
 
 function showLink(state, words) {
+  if (state === 'live' && $('link').dataset.state === 'lost') look(); // it may be another server, which does not know us
   $('link').dataset.state = state;
   text($('link').lastElementChild, words);
 }
@@ -117,7 +118,8 @@ function showChoice() {
   $('pick').hidden = stream.sales.length < 2;
   const list = $('sku'), names = stream.sales.map(s => s.sku);
   if (names.join() !== [...list.options].map(o => o.value).join()) {
-    list.replaceChildren(...stream.sales.map(s => new Option(s.name === s.sku ? s.sku : `${s.name} (${s.sku})`, s.sku)));
+    const twice = s => stream.sales.filter(other => other.name === s.name).length > 1;
+    list.replaceChildren(...stream.sales.map(s => new Option(twice(s) ? `${s.name} (${s.sku})` : s.name, s.sku)));
   }
   list.value = stream.sku;
 }
