@@ -80,16 +80,14 @@ func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.O
 		was, known := h.last[sale.SKU]
 		last[sale.SKU] = is
 		c := h.courses[sale.SKU]
-		if is != was || isWatched {
-			if c == nil {
-				c = h.place(sale.SKU, now)
-			}
-			if c != nil {
-				c.changed = now
-			}
+		if c == nil && is != was {
+			c = h.place(sale.SKU, now)
 		}
 		if c == nil {
 			continue
+		}
+		if is != was {
+			c.changed = now
 		}
 		since := h.then
 		if !known {

@@ -119,9 +119,7 @@ func (l *Live) runOnce(ctx context.Context) {
 		public := event("sale", snapshot)
 		var operator []byte
 		if operators[offer.SKU] {
-			view := figures.of(&offer, nodes, l.cfg.Node)
-			view.ID = l.made
-			operator = append(public[:len(public):len(public)], event("figures", view)...)
+			operator = append(public[:len(public):len(public)], event("figures", figures.of(&offer, nodes, l.cfg.Node))...)
 		}
 		l.publish(offer.SKU, public, operator)
 	}

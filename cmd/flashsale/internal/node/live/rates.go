@@ -105,7 +105,6 @@ func quantile(q float64, bounds []float64, took []uint64) float64 {
 // What an operator sees beside the sale.
 type (
 	operatorView struct {
-		ID      int64      `json:"id"` // of the snapshot of the same second
 		All     rates      `json:"all"`
 		Nodes   []nodeView `json:"nodes"`
 		Queued  int64      `json:"queued"`  // orders of the sale that wait for the database

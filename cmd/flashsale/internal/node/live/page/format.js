@@ -1,4 +1,4 @@
-// How things are written, and small pictures of the last seconds.
+// How things are written.
 const $ = id => document.getElementById(id);
 const whole = new Intl.NumberFormat('en');
 const count = n => whole.format(n);
@@ -40,17 +40,4 @@ function make(tag, classes, content) {
   if (classes) node.className = classes;
   if (content !== undefined) node.textContent = content;
   return node;
-}
-
-// line is a path of values, the last one at the right end of a picture that is
-// width values wide and height high.
-function line(values, width, height, top) {
-  const most = top || Math.max(1, ...values), x0 = width - values.length;
-  return values.map((v, i) => (i ? 'L' : 'M') + (x0 + i) + ' ' + (height - (height - 2) * Math.max(0, v) / most - 1).toFixed(2)).join('');
-}
-
-// keep adds a value to those of the last seconds.
-function keep(values, value, most) {
-  values.push(value);
-  if (values.length > most) values.shift();
 }
