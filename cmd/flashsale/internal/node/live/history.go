@@ -54,7 +54,7 @@ type (
 // histories are the courses of the sales that changed last. They are kept while
 // nobody watches, too, from the node's copy of the sales: that costs no query.
 type histories struct {
-	began, then time.Time // of the first record and the last
+	began, then time.Time // the node's start, and the last record
 	last        map[string]seen
 	courses     map[string]*course
 }
@@ -63,7 +63,7 @@ type histories struct {
 // that somebody watches. It returns the new marks by SKU.
 func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.Offer) map[string][]mark {
 	if h.courses == nil {
-		h.began, h.courses = now.Truncate(time.Millisecond), map[string]*course{}
+		h.courses = map[string]*course{}
 	}
 	watched := map[string]int64{}
 	for _, offer := range offers {

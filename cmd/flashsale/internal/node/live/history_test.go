@@ -20,7 +20,7 @@ func selling(sku string, total, sold int64) orders.Sale {
 // What happens to a sale leaves marks, also where nobody watches.
 func TestMarks(t *testing.T) {
 	at := func(s int64) int64 { return noon.UnixMilli() + 1000*s }
-	var h histories
+	h := histories{began: noon.Add(-2 * time.Second)}
 	closed := selling("S", 12, 11)
 	closed.ClosesAt = noon.Add(9 * time.Second)
 	for _, c := range []struct {
@@ -61,7 +61,7 @@ func TestMarks(t *testing.T) {
 // Nothing was sold before a sale was there, so what the first look finds was
 // sold since.
 func TestHistoryOfANewSale(t *testing.T) {
-	var h histories
+	h := histories{began: noon}
 	for s := range 3 {
 		h.record(noon.Add(time.Duration(s)*time.Second), nil, nil)
 	}

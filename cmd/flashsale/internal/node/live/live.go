@@ -135,5 +135,9 @@ func (l *Live) record(offers []orders.Offer) map[string][]mark {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.histories.record(catalog.Now(), sales, offers)
+	now := catalog.Now()
+	if l.histories.began.IsZero() { // by the database's clock
+		l.histories.began = now.Add(-time.Since(l.started)).Truncate(time.Millisecond)
+	}
+	return l.histories.record(now, sales, offers)
 }
