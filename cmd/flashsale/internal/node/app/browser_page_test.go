@@ -40,6 +40,7 @@ func TestThePageTellsWhatHappened(t *testing.T) {
 	tab.click("#newer")
 	tab.until(left("5") + ` && document.getElementById('buy').hidden && ` + says("hint", "A load test is judging this sale: watch it."))
 	tab.until(`document.getElementById('newer').hidden`)
+	tab.accessible("a sale that a load test judges")
 	fresh := visit(t, chromium, n.URL()) // is shown what can be bought
 	fresh.until(`document.getElementById('main').ariaBusy === 'false' && !` + says("name", "Load test"))
 }

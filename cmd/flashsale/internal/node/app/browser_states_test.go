@@ -71,6 +71,9 @@ func TestStatesOfThePage(t *testing.T) {
 		n.put("S", 40, 2, 120, window(opens, closes), func(all map[string]any) { all["name"], all["price"] = "The Last Pair", 12900 }).ok()
 	}
 	put(90*time.Second, time.Hour)
+	if size := len(n.send("GET", "/", "", "").body); size > 100_000 {
+		t.Errorf("the page has %d bytes", size)
+	}
 	tab := visit(t, chromium, n.URL()+"/#S")
 	look := func(state string) {
 		t.Helper()

@@ -228,6 +228,7 @@ func TestInTheBrowserOfAShop(t *testing.T) {
 	must(t, err)
 	paste(token)
 	ann.until(answered("sign-answer", "That token is not accepted") + ` && ` + hidden("buy"))
+	ann.accessible("who has not signed in")
 
 	paste(n.token("ann", false))
 	ann.until(`document.activeElement.id === 'order' && ` + button("Buy 1"))

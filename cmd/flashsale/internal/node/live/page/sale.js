@@ -131,6 +131,7 @@ function showClock() {
   text($('opens'), 'until it opens, ' + when(s.opens_at));
   hero($('clock'), clock(opensIn));
   text($('closes'), state === 'closed' ? 'closed ' + when(s.closes_at) : 'closes in ' + clock(Date.parse(s.closes_at) - now()));
+  if (demo) $('crowd').hidden = !/^demo(-\d+)?$/.test(s.sku) || state === 'closed'; // it comes to the demo's own sale
   showButton();
   showRemaining();
 }
