@@ -82,8 +82,8 @@ async function choose() {
     showChoice();
     showOrders(); // by the names of their sales
     const asked = location.hash.slice(1);
-    const best = state => body.sales.find(s => s.state === state && !judged(s));
-    const first = body.sales.find(s => s.sku === asked) || best('open') || best('scheduled') || body.sales[0];
+    const sells = body.sales.filter(s => !judged(s)), is = state => sells.find(s => s.state === state);
+    const first = body.sales.find(s => s.sku === asked) || is('open') || is('scheduled') || sells[0] || body.sales[0];
     const still = body.sales.some(s => s.sku === stream.sku);
     if (first && (!still || first.sku === asked && asked !== stream.sku)) show(first.sku);
     showNewer();
