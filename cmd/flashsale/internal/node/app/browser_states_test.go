@@ -108,7 +108,7 @@ func TestStatesOfThePage(t *testing.T) {
 	tab.until(left("16"))
 	look("2-open")
 	tab.click("#order")
-	tab.until(button("Pay €129.00"))
+	tab.until(button("Pay €129.00") + ` && document.getElementById('order').getAttribute('aria-disabled') === 'false'`)
 	look("3-to-pay")
 	for i := range 15 {
 		n.order("S", fmt.Sprint("late-", i)).is(201)

@@ -18,7 +18,8 @@ function showCourse() {
 
   const start = x(shown[0].at).toFixed(2);
   const path = `M${start} ${y(shown[0].available).toFixed(2)}` + shown.slice(1).map(p => `H${x(p.at).toFixed(2)}V${y(p.available).toFixed(2)}`).join('');
-  const [, area, line, lines] = $('plot').querySelectorAll('path');
+  const half = Math.round(top / 2), [grid, area, line, lines] = $('plot').querySelectorAll('path');
+  grid.setAttribute('d', `M0 0H100M0 ${y(half)}H100M0 100H100`);
   line.setAttribute('d', path);
   area.setAttribute('d', `${path}V100H${start}z`);
 
@@ -30,7 +31,7 @@ function showCourse() {
     flag.style.top = i * 1.4 + 'rem'; // labels of moments close together do not cover each other
     return flag;
   }));
-  const half = Math.round(top / 2), scale = $('scale').children, times = $('times').children;
+  const scale = $('scale').children, times = $('times').children;
   [top, half, 0].forEach((n, i) => { text(scale[i], count(n)); scale[i].style.bottom = 100 - y(n) + '%'; });
   scale[1].hidden = half === top;
   [from, (from + to) / 2, to].forEach((at, i) => text(times[i], hour(at)));
