@@ -89,7 +89,7 @@ async function order() {
   const until = Date.now() + 60000;
   while (!await ask(mine, until) && Date.now() < until);
   if (buying.attempt) say('wait', 'Still no answer. Press again: it is the same order, not a second one.');
-  await look();
+  look();
   buying.busy = '';
   buying.calm = Date.now() + 700;
   showClock();
@@ -116,7 +116,15 @@ async function ask(mine, until) {
   return false;
 }
 
+// keep puts an order where the buyer's list has it, or first.
+function keep(o) {
+  const there = buying.orders.some(x => x.id === o.id);
+  buying.orders = there ? buying.orders.map(x => x.id === o.id ? o : x) : [o, ...buying.orders];
+  showOrders();
+}
+
 function bought(o, done) {
+  keep(o);
   done('yes', yours(o));
   buying.told = o.id;
   return true;
@@ -124,9 +132,8 @@ function bought(o, done) {
 
 function yours(o) {
   if (o.status === 'paid') return `Paid: ${units(o.quantity)}. Thank you.`;
-  const s = saleOf(o.sku);
-  if (s.reserve_on === 'payment') return `Noted: ${units(o.quantity)}, taken when you pay.`;
-  return `Yours: ${units(o.quantity)}. Pay within ${clock(Math.min(timeLeft(o), s.payment_window_s * 1000))}.`;
+  if (saleOf(o.sku).reserve_on === 'payment') return `Noted: ${units(o.quantity)}, taken when you pay.`;
+  return `Yours: ${units(o.quantity)}. Pay in time to keep ${o.quantity === 1 ? 'it' : 'them'}.`;
 }
 
 // follow an order that is on its way until it is durable, rejected, or lost: then
@@ -227,6 +234,7 @@ async function settle(id, what) {
     });
     if (status === 200) {
       says.dataset.until = 0;
+      keep(body);
       say('yes', what === 'pay' ? yours(body) : 'Cancelled. It goes back on sale.');
       break;
     }

@@ -53,9 +53,9 @@ function showSnapshot(snapshot) {
   sale.heard = Date.now();
   // What came late says less: the clock must not go back.
   sale.ahead = Math.max(sale.ahead, at - Date.now());
-  const recent = x => x.at > at - 600000;
-  sale.points = [...sale.points.filter(recent), { at, available: s.available, sold: snapshot.sold }];
-  sale.marks = [...sale.marks.filter(recent), ...snapshot.marks];
+  const recent = x => x.at > at - 600000, known = m => sale.marks.some(x => x.at === m.at && x.what === m.what);
+  sale.points = [...sale.points.filter(x => recent(x) && x.at < at), { at, available: s.available, sold: snapshot.sold }];
+  sale.marks = [...sale.marks, ...snapshot.marks.filter(m => !known(m))].filter(recent);
 
   text($('name'), s.name);
   $('name').classList.toggle('long', s.name.length > 40);
@@ -81,7 +81,7 @@ function showSnapshot(snapshot) {
   showClock();
 }
 
-// hero writes what the page is about. What is long is written smaller.
+// hero writes the one large figure. A long one is written smaller.
 function hero(node, words) {
   node.classList.toggle('far', words.length > 7);
   text(node, words);
