@@ -16,9 +16,9 @@ const (
 	historyFor   = 10 * time.Minute
 	eachSecond   = 2 * time.Minute
 	coarse       = 5 * time.Second
-	maxHistories = 100 // sales
-	maxMarks     = 200 // of one sale
-	keptAtLeast  = time.Minute
+	maxHistories = 100         // sales
+	maxMarks     = 200         // of one sale
+	keptAtLeast  = time.Minute // the place of a sale that has changed
 )
 
 type (
@@ -109,16 +109,11 @@ func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.O
 // well: then it returns nil.
 func (h *histories) place(sku string, now time.Time) *course {
 	if len(h.courses) >= maxHistories {
-		oldest := ""
-		for other, c := range h.courses {
-			if oldest == "" || c.changed.Before(h.courses[oldest].changed) {
-				oldest = other
-			}
-		}
-		if now.Sub(h.courses[oldest].changed) < keptAtLeast {
+		oldest := slices.MinFunc(slices.Collect(maps.Values(h.courses)), func(a, b *course) int { return a.changed.Compare(b.changed) })
+		if now.Sub(oldest.changed) < keptAtLeast {
 			return nil
 		}
-		delete(h.courses, oldest)
+		delete(h.courses, oldest.SKU)
 	}
 	c := &course{SKU: sku, Began: h.began, Points: []point{}, Marks: []mark{}}
 	h.courses[sku] = c

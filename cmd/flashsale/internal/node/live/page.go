@@ -13,7 +13,7 @@ import (
 var files embed.FS
 
 // scripts in the order in which they run.
-var scripts = []string{"format.js", "api.js", "sale.js", "course.js", "buyer.js", "stream.js"}
+var scripts = []string{"format.js", "api.js", "sale.js", "course.js", "buyer.js", "signin.js", "stream.js"}
 
 // Page returns the page, one file that loads nothing, and the Content-Security-
 // Policy under which nothing else runs in it. In demo mode it asks the node for

@@ -12,9 +12,6 @@ const buying = {
   asked: 0, shown: 0, // looks at them, counted
 };
 
-// foreign is said of a token that the node refuses.
-const foreign = 'That token is not accepted: it has expired, or another shop signed it.';
-
 function say(kind, words) {
   buying.told = '';
   $('answer').dataset.kind = kind;
@@ -34,12 +31,12 @@ function allowed() {
 // action is the one thing to do now: what the button says, what it does, if
 // anything, and what is said below it.
 function action() {
-  const s = sale.snapshot.sale, wait = buying.from - Date.now(), order_ = due();
+  const s = sale.snapshot.sale, wait = buying.from - Date.now(), unpaid = due();
   if (judged(s)) return { hint: 'A load test is judging this sale: watch it. Nothing can be bought here.' };
   if (!demo && !tokens.buyer) return { hint: 'To order, sign in under “Your orders”.' };
   if (buying.busy) return { label: buying.busy };
   if (wait > 0) return { label: `Wait ${Math.ceil(wait / 1000)} s` };
-  if (order_) return { label: `Pay ${money(order_.amount, order_.currency)}`, order: order_, run: () => settle(order_.id, 'pay'), hint: 'It is yours once it is paid.' };
+  if (unpaid) return { label: `Pay ${money(unpaid.amount, unpaid.currency)}`, order: unpaid, run: () => settle(unpaid.id, 'pay'), hint: 'It is yours once it is paid.' };
   const label = { scheduled: 'Not open yet', sold_out: 'Sold out', closed: 'Closed' }[sale.state];
   if (label) return { label, hint: hints[sale.state] };
   if (allowed() < 1) return { label: `Limit reached: ${units(s.per_buyer_limit)}`, hint: 'You have ordered what one buyer may have.' };
@@ -254,48 +251,6 @@ async function settle(id, what) {
   if (focused && item.lastElementChild.hidden) item.focus(); // its buttons are gone
 }
 
-// refused is for a token that has expired, or is of a server that was here
-// before: a demo has another one, and then it is true.
-async function refused() {
-  tokens.set('buyer', null);
-  const another = demo && await demoToken('buyer');
-  buying.orders = [];
-  showOrders();
-  showWho();
-  return Boolean(another);
-}
-
-function showWho() {
-  const buyer = tokens.buyer;
-  text($('who'), buyer ? 'as ' + claims(buyer).sub : '');
-  if (demo) return;
-  $('sign').hidden = Boolean(buyer);
-  $('leave').hidden = !buyer;
-}
-
-async function startBuying() {
-  if (demo && !tokens.buyer && !await demoToken('buyer')) setTimeout(startBuying, Math.max(2000, limited.until - Date.now()));
-  showWho();
-  showOrders();
-  showClock();
-  look();
-}
-
-// sign answers who signs in.
-function sign(kind, words) {
-  $('sign-answer').dataset.kind = kind;
-  text($('sign-answer'), words);
-}
-
-// signIn takes a token that was pasted. The first call with it finds out whether it is good.
-async function signIn(token) {
-  sign('', '');
-  if (!claims(token).sub) return sign('no', 'That is no token.');
-  tokens.set('buyer', token);
-  await startBuying();
-  $('order').focus();
-}
-
 $('buy').addEventListener('submit', event => { event.preventDefault(); buying.run?.(); });
 $('less').addEventListener('click', () => { buying.quantity--; showButton(); });
 $('more').addEventListener('click', () => { buying.quantity++; showButton(); });
@@ -303,5 +258,3 @@ $('drop').addEventListener('click', async () => {
   await settle(due().id, 'cancel');
   $('order').focus();
 });
-$('sign')?.addEventListener('submit', event => { event.preventDefault(); signIn($('token').value.trim()); $('token').value = ''; });
-$('leave')?.addEventListener('click', () => { tokens.set('buyer', null); buying.orders = []; startBuying(); $('token').focus(); });

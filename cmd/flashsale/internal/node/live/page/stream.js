@@ -143,6 +143,6 @@ addEventListener('hashchange', choose);
 addEventListener('online', () => stream.sku && connect());
 setInterval(showClock, 200);
 setInterval(() => Date.now() > limited.until && buying.orders.some(o => o.status === 'pending_payment' || o.status === 'reserved') && !document.hidden && look(), 5000);
-$('main').hidden = $('link').hidden = false; // without JavaScript they would be empty
+$('link').hidden = false; // without JavaScript it would say nothing
 startBuying();
 choose();
