@@ -2,8 +2,9 @@
 // of snapshots that keeps it up to date.
 //
 // A snapshot is made once a second for everybody who watches, however many they
-// are, and its bytes are shared. While nobody watches none is made. What the
-// other nodes have counted is in their heartbeat rows.
+// are, and its bytes are shared. While nobody watches none is made: the history
+// of each sale goes on from what the node knows anyway. What the other nodes
+// have counted is in their heartbeat rows.
 package live
 
 import (
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"flashsale/orders"
 	"flashsale/orders/shop"
 	"flashsale/orders/store"
 	"flashsale/ratelimit/limit"
@@ -55,8 +57,10 @@ type Live struct {
 	cfg     Config
 	started time.Time
 	peers   peers // Run's
+	made    int64 // snapshots, Run's
 
 	mu        sync.Mutex
+	histories histories
 	topics    map[string]*topic // by SKU, those that somebody watches
 	watching  int               // operators apart
 	operators int
@@ -93,6 +97,7 @@ func (l *Live) runOnce(ctx context.Context) {
 	skus, operators := l.watched()
 	if len(skus) == 0 {
 		l.peers = peers{} // what comes later is not compared with what was before
+		l.record(nil)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -106,9 +111,12 @@ func (l *Live) runOnce(ctx context.Context) {
 	if len(operators) > 0 {
 		nodes = l.nodes(ctx)
 	}
-	figures := l.peers.rates(nodes)
+	figures, marks := l.peers.rates(nodes), l.record(offers)
+	l.made++
 	for _, offer := range offers {
-		public := event("sale", newSnapshot(&offer, asked, away))
+		snapshot := newSnapshot(&offer, asked, away)
+		snapshot.ID, snapshot.Marks = l.made, append(snapshot.Marks, marks[offer.SKU]...)
+		public := event("sale", snapshot)
 		var operator []byte
 		if operators[offer.SKU] {
 			operator = append(public[:len(public):len(public)], event("figures", figures.of(&offer, nodes, l.cfg.Node))...)
@@ -116,4 +124,20 @@ func (l *Live) runOnce(ctx context.Context) {
 		l.publish(offer.SKU, public, operator)
 	}
 	l.dropAllBut(offers)
+}
+
+// record adds a second to the histories and returns the new marks by SKU.
+func (l *Live) record(offers []orders.Offer) map[string][]mark {
+	catalog := l.cfg.Service.Keepers().Catalog()
+	sales := catalog.All()
+	if sales == nil { // not read yet
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := catalog.Now()
+	if l.histories.began.IsZero() { // by the database's clock
+		l.histories.began = now.Add(-time.Since(l.started)).Truncate(time.Millisecond)
+	}
+	return l.histories.record(now, sales, offers)
 }

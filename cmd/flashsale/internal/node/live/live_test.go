@@ -2,6 +2,7 @@ package live
 
 import (
 	"errors"
+	"flashsale/orders/shop"
 	"flashsale/ratelimit/admission"
 	"flashsale/ratelimit/limit"
 	"math"
@@ -125,7 +126,7 @@ func TestRates(t *testing.T) {
 
 // What was counted before nobody watched is not compared with what comes after.
 func TestRatesAfterNobodyWatched(t *testing.T) {
-	l := New(Config{})
+	l := New(Config{Service: shop.New(shop.Config{})})
 	at := func(up time.Duration, accepted int64) []nodeStats {
 		return []nodeStats{{Node: "a", Uptime: up, Requests: Requests{Accepted: accepted}}}
 	}

@@ -13,7 +13,7 @@ import (
 var files embed.FS
 
 // scripts in the order in which they run.
-var scripts = []string{"format.js", "api.js", "sale.js", "buyer.js", "operator.js", "stream.js"}
+var scripts = []string{"format.js", "api.js", "sale.js", "course.js", "buyer.js", "signin.js", "stream.js"}
 
 // Page returns the page, one file that loads nothing, and the Content-Security-
 // Policy under which nothing else runs in it. In demo mode it asks the node for
@@ -45,7 +45,7 @@ func Page(demo bool) (html []byte, policy string, err error) {
 		return nil, "", err
 	}
 	return out.Bytes(), strings.Join([]string{
-		"default-src 'none'", "connect-src 'self'", "img-src data:", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
+		"default-src 'none'", "connect-src 'self'", "img-src 'self' https: data:", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
 		"style-src " + hash(style), "script-src " + hash(script.Bytes()),
 	}, "; "), nil
 }

@@ -10,6 +10,7 @@ import (
 
 // A snapshot is a sale as anybody may see it.
 type snapshot struct {
+	ID   int64        `json:"id"`  // one per second of this node
 	Now  time.Time    `json:"now"` // by the database's clock
 	Sale orders.Offer `json:"sale"`
 	Sold int64        `json:"sold"` // units of open and paid orders
@@ -19,12 +20,13 @@ type snapshot struct {
 	// the orders leave over, as far as the node knows.
 	Exact   bool     `json:"exact"`
 	Missing []string `json:"missing"` // stores that do not answer
+	Marks   []mark   `json:"marks"`   // those of this second
 }
 
 func newSnapshot(offer *orders.Offer, asked bool, missing []string) snapshot {
 	return snapshot{
 		Now: offer.Now.Truncate(time.Millisecond), Sale: *offer, Sold: offer.Sold, Direct: offer.SoldDirect(),
-		Exact: asked, Missing: append([]string{}, missing...),
+		Exact: asked, Missing: append([]string{}, missing...), Marks: []mark{},
 	}
 }
 

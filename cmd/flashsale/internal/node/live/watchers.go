@@ -25,6 +25,7 @@ type Watcher struct {
 	sku      string
 	address  string
 	operator bool
+	history  []byte
 	next     chan []byte // of one: who is slow misses snapshots, and delays nobody
 	leave    sync.Once
 }
@@ -43,7 +44,7 @@ func (l *Live) Watch(sku, address string, operator bool) (*Watcher, error) {
 	case !operator && int64(l.addresses[address]) >= l.cfg.PerAddress.Burst():
 		return nil, &admission.LimitedError{Result: ratelimit.Result{Bucket: "live", Limit: l.cfg.PerAddress, RetryAfter: 10 * time.Second}}
 	}
-	w := &Watcher{live: l, sku: sku, address: address, operator: operator, next: make(chan []byte, 1)}
+	w := &Watcher{live: l, sku: sku, address: address, operator: operator, history: l.histories.event(sku), next: make(chan []byte, 1)}
 	l.take(w, 1)
 	t := l.topics[sku]
 	if t == nil {
@@ -71,6 +72,9 @@ func (l *Live) take(w *Watcher, n int) {
 
 // Life is how long a stream that begins now may last.
 func (l *Live) Life() time.Duration { return l.cfg.Life - rand.N(l.cfg.Life/4+1) }
+
+// History is the first event of the stream: the last ten minutes of the sale.
+func (w *Watcher) History() []byte { return w.history }
 
 // Next has the snapshots as they are made, events of a stream. It is closed
 // when there will be no more: the node stops, or the sale is gone.

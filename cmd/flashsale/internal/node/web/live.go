@@ -63,7 +63,7 @@ func (s *Server) watch(c *gin.Context) error {
 	out := http.NewResponseController(c.Writer)
 	// Wait a moment before coming back: a node that stops sends everybody away.
 	// A snapshot comes every second, changed or not, so silence means trouble.
-	next := []byte("retry: 1000\n\n")
+	next := append([]byte("retry: 1000\n\n"), w.History()...)
 	for {
 		if err := out.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 			return err

@@ -14,6 +14,16 @@ function claims(token) {
   }
 }
 
+// limited says until when the node takes nothing from us: there were too many
+// requests from our address.
+const limited = { until: 0, says: '' };
+const retryAfter = res => Number(res.headers.get('Retry-After')) || 1;
+
+function tooMany(seconds) {
+  limited.until = Date.now() + seconds * 1000;
+  limited.says = `Too many requests from your network. The page waits ${seconds} s and goes on by itself.`;
+}
+
 // call returns {status, body, retry}: status 0 where there was no answer, retry
 // the seconds that the node wants us to wait.
 async function call(method, path, { token, body, headers = {} } = {}) {
@@ -23,9 +33,10 @@ async function call(method, path, { token, body, headers = {} } = {}) {
     const res = await fetch(path, {
       method, headers, body: body && JSON.stringify(body), cache: 'no-store', signal: AbortSignal.timeout(15000),
     });
+    if (res.status === 429 && (method === 'GET' || path.startsWith('demo/'))) tooMany(retryAfter(res));
     return {
       status: res.status, body: await res.json().catch(() => ({})), location: res.headers.get('Location'),
-      retry: Number(res.headers.get('Retry-After')) || 1,
+      retry: retryAfter(res),
     };
   } catch {
     return { status: 0, body: {}, retry: 1 };

@@ -1,8 +1,10 @@
 // What a buyer does: order, pay, cancel.
 const buying = {
   quantity: 1,
-  busy: false,
+  busy: '',   // what is under way
   from: 0,    // not before this time, after too many requests
+  calm: 0,    // nor before this one: the button has just become another, and nobody means to press it twice
+  run: null,  // what the button does
   attempt: null, // {key, sku, quantity} whose outcome is not known yet
   orders: [],
   told: '',   // the order of which the answer speaks
@@ -10,36 +12,65 @@ const buying = {
   asked: 0, shown: 0, // looks at them, counted
 };
 
-// foreign is said of a token that the node refuses.
-const foreign = 'That token is not accepted: it has expired, or another secret signed it.';
-
 function say(kind, words) {
   buying.told = '';
   $('answer').dataset.kind = kind;
   text($('answer'), words);
 }
 
-function showButton() {
-  if ($('buy').hidden) return;
-  const wait = buying.from - Date.now(), s = sale.snapshot.sale;
-  buying.quantity = Math.min(buying.quantity, maxUnits());
-  const free = sale.state === 'open' && !buying.busy && wait <= 0;
-  $('order').setAttribute('aria-disabled', String(!free));
-  const label = { scheduled: 'Not open yet', sold_out: 'Sold out', closed: 'Closed' }[sale.state];
-  text($('order'), buying.busy ? 'Ordering…' : wait > 0 ? `Wait ${Math.ceil(wait / 1000)} s`
-    : label || `Buy ${buying.quantity} · ${money(s.price * buying.quantity, s.currency)}`);
-  text($('quantity'), String(buying.quantity));
-  $('less').setAttribute('aria-disabled', String(buying.quantity <= 1));
-  $('more').setAttribute('aria-disabled', String(buying.quantity >= maxUnits()));
+// due is the order of this sale that is to be paid next.
+const due = () => buying.orders.filter(o => o.sku === stream.sku && o.status === 'pending_payment' && Date.parse(o.expires_at) > now())
+  .sort((a, b) => Date.parse(a.expires_at) - Date.parse(b.expires_at))[0];
+
+// allowed is how many units more the buyer may order at once.
+function allowed() {
+  const mine = buying.orders.filter(o => o.sku === stream.sku && ['reserved', 'pending_payment', 'paid'].includes(o.status));
+  return Math.min(sale.snapshot.sale.per_buyer_limit - mine.reduce((sum, o) => sum + o.quantity, 0), 10);
 }
 
-// What the sale allows one buyer, or the usual most of one order.
-const maxUnits = () => Math.min(sale.snapshot ? sale.snapshot.sale.per_buyer_limit : 1, 10);
+// action is the one thing to do now: what the button says, what it does, if
+// anything, and what is said below it.
+function action() {
+  const s = sale.snapshot.sale, wait = buying.from - Date.now(), unpaid = due();
+  if (judged(s)) return { hint: 'A load test is judging this sale: watch it. Nothing can be bought here.' };
+  if (!demo && !tokens.buyer) return { hint: 'To order, sign in under “Your orders”.' };
+  if (buying.busy) return { label: buying.busy };
+  if (wait > 0) return { label: `Wait ${Math.ceil(wait / 1000)} s` };
+  if (unpaid) return { label: `Pay ${money(unpaid.amount, unpaid.currency)}`, order: unpaid, run: () => settle(unpaid.id, 'pay'), hint: 'It is yours once it is paid.' };
+  const label = { scheduled: 'Not open yet', sold_out: 'Sold out', closed: 'Closed' }[sale.state];
+  if (label) return { label, hint: hints[sale.state] };
+  if (allowed() < 1) return { label: `Limit reached: ${units(s.per_buyer_limit)}`, hint: 'You have ordered what one buyer may have.' };
+  return { label: `Buy ${buying.quantity} · ${money(s.price * buying.quantity, s.currency)}`, run: order, hint: `Then you have ${span(s.payment_window_s)} to pay.` };
+}
+
+function showButton() {
+  if (!sale.snapshot) return;
+  buying.quantity = Math.max(1, Math.min(buying.quantity, allowed()));
+  const { label, order: pay, run, hint = '' } = action();
+  buying.run = Date.now() < buying.calm ? null : run;
+  $('buy').hidden = !label;
+  $('order').setAttribute('aria-disabled', String(!buying.run));
+  text($('label'), label || '');
+  text($('due'), pay ? clock(timeLeft(pay)) : '');
+  $('amount').hidden = Boolean(pay);
+  $('drop').hidden = !pay;
+  text($('hint'), hint);
+  text($('quantity'), String(buying.quantity));
+  const over = sale.state === 'sold_out' || sale.state === 'closed';
+  $('less').setAttribute('aria-disabled', String(over || buying.quantity <= 1));
+  $('more').setAttribute('aria-disabled', String(over || buying.quantity >= allowed()));
+}
+
+// timeLeft to pay an order, ms.
+const timeLeft = o => Date.parse(o.expires_at) - now();
+
+// saleOf is a sale as the list of sales last said; orders may outlive it.
+const saleOf = sku => stream.sales.find(s => s.sku === sku) || {};
 
 const refusals = {
-  sold_out: () => sale.snapshot.sale.available > 0 ? 'Fewer are left than you asked for.'
+  sold_out: () => sale.snapshot?.sale.available > 0 ? 'Fewer are left than you asked for.'
     : 'Sold out. What is not paid for in time comes back: keep an eye on the number.',
-  buyer_limit: () => `You have what one buyer may have: ${units(sale.snapshot.sale.per_buyer_limit)}.`,
+  buyer_limit: s => `You have what one buyer may have: ${units(s.per_buyer_limit)}.`,
   not_open: () => 'A moment too early: it is not open yet.',
   closed: () => 'The sale is over.',
 };
@@ -47,8 +78,7 @@ const refusals = {
 // order asks until it knows: an answer that got lost is asked for again under
 // the same key, which can't buy twice.
 async function order() {
-  if (buying.busy || $('order').getAttribute('aria-disabled') === 'true') return;
-  buying.busy = true;
+  buying.busy = 'Ordering…';
   showButton();
   const mine = buying.attempt || { key: random(), sku: sale.snapshot.sale.sku, quantity: buying.quantity };
   buying.attempt = mine;
@@ -56,9 +86,10 @@ async function order() {
   const until = Date.now() + 60000;
   while (!await ask(mine, until) && Date.now() < until);
   if (buying.attempt) say('wait', 'Still no answer. Press again: it is the same order, not a second one.');
-  buying.busy = false;
-  showClock();
   look();
+  buying.busy = '';
+  buying.calm = Date.now() + 700;
+  showClock();
 }
 
 // ask is true once the outcome is known.
@@ -69,7 +100,7 @@ async function ask(mine, until) {
   const done = (kind, words) => { buying.attempt = null; say(kind, words); return true; };
   if (status === 201) return bought(body, done);
   if (status === 202) return follow(location, done, until);
-  if (status === 409 && refusals[body.code]) return done('no', refusals[body.code]());
+  if (status === 409 && refusals[body.code]) return done('no', refusals[body.code](saleOf(mine.sku)));
   if (status === 429) {
     buying.from = Date.now() + retry * 1000;
     return done('wait', `Too many requests. You may try again in ${retry} s.`);
@@ -82,16 +113,24 @@ async function ask(mine, until) {
   return false;
 }
 
+// keep puts an order where the buyer's list has it, or first.
+function keep(o) {
+  const there = buying.orders.some(x => x.id === o.id);
+  buying.orders = there ? buying.orders.map(x => x.id === o.id ? o : x) : [o, ...buying.orders];
+  showOrders();
+}
+
 function bought(o, done) {
+  keep(o);
   done('yes', yours(o));
   buying.told = o.id;
   return true;
 }
 
 function yours(o) {
-  if (o.status === 'paid') return `Paid: ${units(o.quantity)} are yours.`;
-  if (sale.snapshot.sale.reserve_on === 'payment') return `Noted: ${units(o.quantity)}, taken when you pay.`;
-  return `Yours: ${units(o.quantity)}. Pay within ${clock(Math.min(Date.parse(o.expires_at) - now(), sale.snapshot.sale.payment_window_s * 1000))}.`;
+  if (o.status === 'paid') return `Paid: ${units(o.quantity)}. Thank you.`;
+  if (saleOf(o.sku).reserve_on === 'payment') return `Noted: ${units(o.quantity)}, taken when you pay.`;
+  return `Yours: ${units(o.quantity)}. Pay in time to keep ${o.quantity === 1 ? 'it' : 'them'}.`;
 }
 
 // follow an order that is on its way until it is durable, rejected, or lost: then
@@ -104,7 +143,7 @@ async function follow(location, done, until) {
     if (status === 404 || status === 401) return false; // asking anew finds out
     wait = status === 200 ? 500 : retry * 1000;
     if (status !== 200 || body.status === 'reserved') continue;
-    if (body.status === 'rejected') return done('no', refusals[body.reason] ? refusals[body.reason]() : 'The order was rejected. Nothing was sold.');
+    if (body.status === 'rejected') return done('no', refusals[body.reason] ? refusals[body.reason](saleOf(body.sku)) : 'The order was rejected. Nothing was sold.');
     return bought(body, done);
   }
   return false;
@@ -114,8 +153,8 @@ async function follow(location, done, until) {
 async function look() {
   if (!tokens.buyer) return;
   const mine = ++buying.asked;
-  const { status, body } = await call('GET', 'v1/orders?limit=10', { token: tokens.buyer });
-  if (status === 401 && !await refused()) tell('no', foreign);
+  const { status, body } = await call('GET', 'v1/orders?limit=20', { token: tokens.buyer });
+  if (status === 401 && !await refused()) sign('no', foreign);
   if (status !== 200 || mine < buying.shown) return; // a later look has been shown
   buying.shown = mine;
   buying.orders = body.orders;
@@ -129,7 +168,7 @@ const statuses = { reserved: 'On its way', pending_payment: 'To be paid', paid: 
 // focus keeps it.
 function showOrders() {
   const list = $('orders');
-  $('none').hidden = buying.orders.length > 0;
+  $('none').hidden = buying.orders.length > 0 || !demo && !tokens.buyer;
   buying.orders.forEach((o, i) => {
     let item = document.getElementById('order-' + o.id);
     if (!item) {
@@ -148,7 +187,7 @@ function showOrders() {
     }
     if (list.children[i] !== item) list.insertBefore(item, list.children[i] || null);
     item.dataset.status = o.status;
-    text(item.children[0], `${o.quantity} × ${o.sku} · ${money(o.amount, o.currency)}`);
+    text(item.children[0], `${o.quantity} × ${saleOf(o.sku).name || o.sku} · ${money(o.amount, o.currency)}`);
     text(item.children[1], statuses[o.status]);
     item.lastElementChild.hidden = o.status !== 'pending_payment';
   });
@@ -158,10 +197,11 @@ function showOrders() {
 
 // showRemaining is what time changes of the orders.
 function showRemaining() {
+  if (!sale.snapshot) return;
   for (const o of buying.orders) {
     const says = document.getElementById('order-' + o.id)?.querySelector('.says');
     if (!says || says.dataset.until > Date.now()) continue;
-    const left = Date.parse(o.expires_at) - now();
+    const left = timeLeft(o);
     text(says, o.status !== 'pending_payment' ? closing(o) : left > 0 ? `${clock(left)} left` : 'Its time is over. Its units go back on sale.');
     if (o.status === 'pending_payment' && left < -500 && !o.late) {
       o.late = true;
@@ -179,8 +219,10 @@ const closing = o => ({
 // answer came.
 async function settle(id, what) {
   const says = document.getElementById('order-' + id).querySelector('.says');
-  const note = words => { says.dataset.until = Date.now() + 4000; text(says, words); text($('spoken'), words); };
-  note(what === 'pay' ? 'Paying…' : 'Cancelling…');
+  const note = words => { says.dataset.until = Date.now() + 4000; text(says, words); say('wait', words); };
+  buying.busy = what === 'pay' ? 'Paying…' : 'Cancelling…';
+  note(buying.busy);
+  showButton();
   buying.refs[id] ||= 'page-' + random();
   const item = document.getElementById('order-' + id), focused = item.contains(document.activeElement);
   for (const until = Date.now() + 30000; Date.now() < until;) {
@@ -189,7 +231,8 @@ async function settle(id, what) {
     });
     if (status === 200) {
       says.dataset.until = 0;
-      text($('spoken'), what === 'pay' ? 'Paid.' : 'Cancelled.');
+      keep(body);
+      say('yes', what === 'pay' ? yours(body) : 'Cancelled. It goes back on sale.');
       break;
     }
     if (status === 429 || status === 0 || status >= 500 || body.code === 'in_progress') {
@@ -198,36 +241,20 @@ async function settle(id, what) {
       continue;
     }
     note(body.detail || 'That was refused.');
+    $('answer').dataset.kind = 'no';
     break;
   }
   await look();
+  buying.busy = '';
+  buying.calm = Date.now() + 700;
+  showClock();
   if (focused && item.lastElementChild.hidden) item.focus(); // its buttons are gone
 }
 
-// refused is for a token that has expired, or is of a server that was here
-// before: a demo has another one, and then it is true.
-async function refused() {
-  tokens.set('buyer', null);
-  const another = demo && await demoToken('buyer');
-  buying.orders = [];
-  showOrders();
-  showWho();
-  return Boolean(another);
-}
-
-function showWho() {
-  const buyer = tokens.buyer;
-  $('buy').hidden = $('mine').hidden = !buyer;
-  text($('who'), buyer ? 'as ' + claims(buyer).sub : '');
-}
-
-async function startBuying() {
-  if (demo && !tokens.buyer) await demoToken('buyer');
-  showWho();
-  showClock();
-  look();
-}
-
-$('buy').addEventListener('submit', event => { event.preventDefault(); order(); });
-$('less').addEventListener('click', () => { buying.quantity = Math.max(1, buying.quantity - 1); showClock(); });
-$('more').addEventListener('click', () => { buying.quantity = Math.min(maxUnits(), buying.quantity + 1); showClock(); });
+$('buy').addEventListener('submit', event => { event.preventDefault(); buying.run?.(); });
+$('less').addEventListener('click', () => { buying.quantity--; showButton(); });
+$('more').addEventListener('click', () => { buying.quantity++; showButton(); });
+$('drop').addEventListener('click', async () => {
+  await settle(due().id, 'cancel');
+  $('order').focus();
+});

@@ -1,10 +1,9 @@
-// How things are written, and small pictures of the last seconds.
+// How things are written.
 const $ = id => document.getElementById(id);
 const whole = new Intl.NumberFormat('en');
 const count = n => whole.format(n);
 const units = n => n === 1 ? '1 unit' : count(n) + ' units';
 const rate = n => Number.isInteger(n) || n >= 10 ? count(Math.round(n)) : n.toFixed(1);
-const calm = matchMedia('(prefers-reduced-motion: reduce)');
 
 function money(amount, currency) {
   const format = new Intl.NumberFormat('en', { style: 'currency', currency });
@@ -41,39 +40,4 @@ function make(tag, classes, content) {
   if (classes) node.className = classes;
   if (content !== undefined) node.textContent = content;
   return node;
-}
-
-// tween counts a number to its new value within a second.
-function tween(node, to) {
-  const from = Number(node.dataset.value === '' ? NaN : node.dataset.value), began = performance.now();
-  node.dataset.value = to;
-  if (calm.matches || document.hidden || Number.isNaN(from) || from === to) {
-    text(node, count(to));
-    return;
-  }
-  const step = now => {
-    if (Number(node.dataset.value) !== to) return; // another one has taken over
-    const part = Math.min(1, (now - began) / 900);
-    text(node, count(Math.round(from + (to - from) * part)));
-    if (part < 1) requestAnimationFrame(step);
-  };
-  requestAnimationFrame(step);
-}
-
-// line is a path of values, the last one at the right end of a picture that is
-// width values wide and height high.
-function line(values, width, height, top) {
-  const most = top || Math.max(1, ...values), x0 = width - values.length;
-  return values.map((v, i) => (i ? 'L' : 'M') + (x0 + i) + ' ' + (height - (height - 2) * Math.max(0, v) / most - 1).toFixed(2)).join('');
-}
-
-function columns(values, width, height) {
-  const most = Math.max(1, ...values), x0 = width - values.length;
-  return values.map((v, i) => v > 0 ? `M${x0 + i + .1} ${height}v${-(v / most * (height - 1)).toFixed(2)}h.8V${height}z` : '').join('');
-}
-
-// keep adds a value to those of the last seconds.
-function keep(values, value, most) {
-  values.push(value);
-  if (values.length > most) values.shift();
 }

@@ -1,22 +1,27 @@
-// The sale as everybody sees it.
+// The sale as everybody sees it. All figures on the page are of one snapshot.
 const sale = {
   snapshot: null, // the latest
   ahead: 0,       // the database's clock, less this one's, ms
-  course: [],     // units left, of the last two minutes
-  sold: [],       // units, of the last minute
+  began: 0,       // since when there are points, ms
+  points: [],     // of the last ten minutes: {at, available, sold}
+  marks: [],      // what happened to the sale: {at, what, units}
   state: '',
+  trouble: '',    // what is away, and what that means
   heard: 0,       // when the latest snapshot came, by this one's clock
 };
 const states = { scheduled: 'Opens soon', open: 'On sale', sold_out: 'Sold out', closed: 'Closed' };
 
 // What can be done meanwhile.
 const hints = {
-  scheduled: 'The button works the moment it opens: there is no need to reload.',
-  sold_out: 'What is not paid for in time comes back on sale, and shows here at once.',
+  scheduled: 'The button works the moment the sale opens. There is no need to reload.',
+  sold_out: 'What is not paid for in time comes back on sale. It shows here at once.',
   closed: 'Nothing more is sold. What was ordered can still be paid for in time.',
 };
 
 const now = () => Date.now() + sale.ahead;
+
+// judged is a sale that a load test judges: other people's orders would spoil it.
+const judged = s => s.name.startsWith('Load test: ');
 
 // standing is the sale's state by the clock, which does not wait for a snapshot.
 function standing() {
@@ -28,93 +33,105 @@ function standing() {
 
 // another begins to show another sale.
 function another() {
-  Object.assign(sale, { snapshot: null, ahead: -Infinity, course: [], sold: [], state: '' });
-  $('feed').replaceChildren();
-  $('left').dataset.value = '';
+  Object.assign(sale, { snapshot: null, ahead: -Infinity, began: 0, points: [], marks: [], state: '', trouble: '' });
   $('main').setAttribute('aria-busy', 'true');
 }
 
+// showHistory takes what the node has seen. What this tab has seen before that
+// stays: the node may be another one now.
+function showHistory({ began, points, marks }) {
+  const first = Date.parse(began);
+  const own = list => list.filter(x => x.at < (points.length ? points[0].at : Infinity));
+  sale.began = Math.min(sale.began || first, first);
+  sale.points = [...own(sale.points), ...points];
+  sale.marks = [...own(sale.marks), ...marks];
+}
+
 function showSnapshot(snapshot) {
-  const before = sale.snapshot, s = snapshot.sale;
+  const s = snapshot.sale, at = Date.parse(snapshot.now);
   sale.snapshot = snapshot;
   sale.heard = Date.now();
   // What came late says less: the clock must not go back.
-  sale.ahead = Math.max(sale.ahead, Date.parse(snapshot.now) - Date.now());
+  sale.ahead = Math.max(sale.ahead, at - Date.now());
+  const recent = x => x.at > at - 600000, known = m => sale.marks.some(x => x.at === m.at && x.what === m.what);
+  sale.points = [...sale.points.filter(x => recent(x) && x.at < at), { at, available: s.available, sold: snapshot.sold }];
+  sale.marks = [...sale.marks, ...snapshot.marks.filter(m => !known(m))].filter(recent);
 
   text($('name'), s.name);
-  $('name').classList.toggle('long', s.name.length > 50);
+  $('name').classList.toggle('long', s.name.length > 40);
   document.title = s.name + ' · flashsale';
+  text($('price'), money(s.price, s.currency));
   const ends = s.reserve_on === 'payment' ? 'units are taken when you pay' : span(s.payment_window_s) + ' to pay';
-  text($('terms'), `${money(s.price, s.currency)} · at most ${s.per_buyer_limit} per buyer · ${ends}`);
-  tween($('left'), s.available);
+  text($('terms'), `at most ${s.per_buyer_limit} per buyer · ${ends}`);
+  text($('description'), s.description || '');
+  showPicture(s.image_url || '', s.name);
+  hero($('left'), count(s.available));
   text($('of'), `of ${count(s.total)} left`);
+  text($('ready'), units(s.total));
   const bar = $('bar');
   bar.firstElementChild.style.transform = `scaleX(${s.total > 0 ? Math.min(1, s.available / s.total) : 0})`;
   bar.setAttribute('aria-valuemax', Math.max(1, s.total));
   bar.setAttribute('aria-valuenow', s.available);
   bar.setAttribute('aria-valuetext', `${count(s.available)} of ${count(s.total)}`);
-
-  keep(sale.course, s.available, 120);
-  const path = line(sale.course, 120, 40, Math.max(1, s.total, ...sale.course));
-  $('course').children[1].setAttribute('d', path);
-  $('course').children[0].setAttribute('d', sale.course.length > 1 ? `${path}V40H${120 - sale.course.length}z` : '');
-
-  if (before) feed(snapshot.sold - before.sold, snapshot);
+  showCourse();
+  showFeed();
+  $('main').dataset.snapshot = snapshot.id;
   $('main').setAttribute('aria-busy', 'false');
-  showTrouble(snapshot);
+  sale.trouble = trouble(snapshot);
   showClock();
 }
 
-// feed tells what was sold since the last snapshot.
-function feed(sold, snapshot) {
-  keep(sale.sold, sold, 60);
-  $('bars').firstElementChild.setAttribute('d', columns(sale.sold, 60, 20));
-  const lately = sale.sold.slice(-10).reduce((sum, n) => sum + Math.max(0, n), 0);
-  text($('pace'), lately > 0 ? units(lately) + ' in ten seconds' : 'quiet just now');
-  if (sold === 0) return;
-  const item = make('li'), at = make('time', '', hour(snapshot.now));
-  at.dateTime = snapshot.now;
-  item.append(at, sold > 0 ? make('span', '', units(sold) + ' sold') : make('span', 'back', units(-sold) + ' came back'),
-    make('span', 'soft', count(snapshot.sale.available) + ' left'));
-  $('feed').prepend(item);
-  if ($('feed').children.length > 60) $('feed').lastElementChild.remove();
+// hero writes the one large figure. A long one is written smaller.
+function hero(node, words) {
+  node.classList.toggle('far', words.length > 7);
+  text(node, words);
 }
 
-// showTrouble says what is away, and what that means.
-const stores = { redis: 'Redis', mysql: 'MySQL' };
-function showTrouble({ missing, direct, exact }) {
-  const away = missing.map(name => stores[name] || name).join(' and ');
-  let says = '';
-  if (direct && away) says = `${away} does not answer. Orders go straight to MySQL, more slowly; nothing is lost.`;
-  else if (direct) says = 'Redis is back. Orders go straight to MySQL until the gate has been rebuilt.';
-  else if (missing.includes('mysql')) says = `${away} does not answer. What is reserved waits, and nobody is told yes before it is stored.`;
-  else if (away) says = `${away} does not answer. Nothing can be reserved until it is back, or until the nodes sell without it.`;
-  else if (!exact) says = 'The stock could not be read just now. What is shown is what the orders leave over.';
-  notice(says);
+// showPicture shows the product's picture. Ours shows where there is none.
+function showPicture(url, name) {
+  const picture = $('picture');
+  if (picture.dataset.url === url) return;
+  picture.dataset.url = url;
+  picture.hidden = true;
+  picture.alt = name;
+  if (url) picture.src = url;
 }
 
-function notice(words) {
-  $('notice').hidden = words === '';
-  text($('notice'), words);
+// trouble says what is away, and what that means for a buyer.
+function trouble({ missing, direct, exact }) {
+  if (missing.includes('mysql') && !direct) return 'The shop cannot store orders just now. What is reserved waits, and nobody is told yes before it is stored.';
+  if (direct) return 'The shop is slower than usual. Nothing is lost.';
+  if (missing.length) return 'The shop cannot take orders just now. It will in a moment.';
+  return exact ? '' : 'The stock could not be read just now. What is shown is what the orders leave over.';
+}
+
+// showNotice says what keeps the page from going on as usual.
+function showNotice() {
+  const lost = sale.snapshot && Date.now() - sale.heard > 3000;
+  const says = Date.now() < limited.until ? limited.says
+    : lost ? `No word from the shop. The page keeps asking. What it shows is from ${hour(sale.snapshot.now)}.` : sale.trouble;
+  $('notice').hidden = says === '';
+  text($('notice'), says);
 }
 
 // showClock is what time changes: the countdown, and with it the button.
 function showClock() {
+  showNotice();
   if (!sale.snapshot) return;
   const s = sale.snapshot.sale, state = standing();
   if (state !== sale.state) {
     const before = sale.state;
     sale.state = state;
-    $('state').dataset.state = state;
-    document.querySelector('.sale').dataset.state = state;
-    text($('state').firstElementChild, states[state]);
+    $('state').dataset.state = document.querySelector('.sale').dataset.state = state;
+    text($('state'), states[state]);
     if (before) announce(before);
+    if ($('answer').dataset.kind === 'no') say('', ''); // it spoke of the state before
   }
-  const ends = Date.parse(state === 'scheduled' ? s.opens_at : s.closes_at) - now();
-  text($('until'), { scheduled: `opens ${when(s.opens_at)}, in`, closed: 'closed' }[state] || 'closes in');
-  text($('clock'), state === 'closed' ? when(s.closes_at) : clock(ends));
-  text($('hint'), (demo || tokens.buyer || state === 'closed' ? hints[state] : 'To order here, paste a buyer’s token below.') || '');
-  if (Date.now() - sale.heard > 3000) notice(`No word from the shop. The page keeps asking; what it shows is from ${hour(sale.snapshot.now)}.`);
+  const opensIn = Date.parse(s.opens_at) - now();
+  text($('opens'), 'until it opens, ' + when(s.opens_at));
+  hero($('clock'), clock(opensIn));
+  text($('closes'), state === 'closed' ? 'closed ' + when(s.closes_at) : 'closes in ' + clock(Date.parse(s.closes_at) - now()));
+  if (demo) $('crowd').hidden = !/^demo(-\d+)?$/.test(s.sku) || state === 'closed'; // it comes to the demo's own sale
   showButton();
   showRemaining();
 }
@@ -126,3 +143,5 @@ function announce(before) {
   announce.soon = setTimeout(() => sale.state && text($('spoken'), `${sale.snapshot.sale.name}: ${states[sale.state].toLowerCase()}`),
     before === 'scheduled' ? 0 : 3000);
 }
+
+$('picture').addEventListener('load', () => { $('picture').hidden = false; });

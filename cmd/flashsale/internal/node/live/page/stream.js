@@ -1,8 +1,9 @@
 // The stream of snapshots, and which sale is shown.
-const stream = { sku: '', stop: null, wait: 1000, sales: [], newer: '' };
+const stream = { sku: '', stop: null, wait: 1000, sales: [], seen: {}, newer: '' }; // seen: when a sale came, by SKU
 const silence = 8000; // a snapshot comes every second; without one for so long the stream is dead
 
 function showLink(state, words) {
+  if (state === 'live' && $('link').dataset.state === 'lost') look(); // it may be another server, which does not know us
   $('link').dataset.state = state;
   text($('link').lastElementChild, words);
 }
@@ -22,7 +23,7 @@ async function watch(sku, stop) {
     const again = await read(sku, stop);
     if (stop.signal.aborted) return;
     showLink('lost', again === 'full' ? 'Too many watch' : 'Reconnecting');
-    await pause(stream.wait * (.5 + Math.random())); // not all of us at once
+    await pause(Math.max(limited.until - Date.now(), stream.wait * (.5 + Math.random()))); // not all of us at once
     if (stop.signal.aborted) return;
     if (again === 'gone') {
       stream.sku = ''; // it may have come back by now, and is then shown anew
@@ -37,15 +38,9 @@ async function read(sku, stop) {
   stop.signal.addEventListener('abort', end);
   let deadline = setTimeout(end, silence);
   try {
-    const headers = tokens.operator ? { Authorization: 'Bearer ' + tokens.operator } : {};
-    const res = await fetch('v1/live?sku=' + encodeURIComponent(sku), { headers, cache: 'no-store', signal: once.signal });
-    if (res.status === 401 || res.status === 403) { // the operator's token has expired
-      tokens.set('operator', null);
-      showOperator();
-      tell('no', foreign);
-      return 'again';
-    }
+    const res = await fetch('v1/live?sku=' + encodeURIComponent(sku), { cache: 'no-store', signal: once.signal });
     if (res.status === 404) return 'gone';
+    if (res.status === 429) tooMany(retryAfter(res));
     if (!res.ok) return (await res.json().catch(() => ({}))).detail?.includes('watching') ? 'full' : 'again';
     const reader = res.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let text = '';;) {
@@ -74,7 +69,7 @@ function receive(lines) {
   if (!data) return;
   showLink('live', 'Live');
   if (field('event') === 'sale') showSnapshot(JSON.parse(data));
-  if (field('event') === 'figures') showFigures(JSON.parse(data));
+  if (field('event') === 'history') showHistory(JSON.parse(data));
 }
 
 // choose asks what is on sale, and shows what was asked for by #SKU, or what a
@@ -82,14 +77,16 @@ function receive(lines) {
 async function choose() {
   const { status, body } = await call('GET', 'v1/sales');
   if (status === 200) {
-    showNewer(body.sales);
+    body.sales.forEach(s => { stream.seen[s.sku] ??= stream.sku ? Date.now() : 0; });
     stream.sales = body.sales;
     showChoice();
+    showOrders(); // by the names of their sales
     const asked = location.hash.slice(1);
-    const first = body.sales.find(s => s.sku === asked) || body.sales.find(s => s.state === 'open') ||
-      body.sales.find(s => s.state === 'scheduled') || body.sales[0];
+    const sells = body.sales.filter(s => !judged(s)), is = state => sells.find(s => s.state === state);
+    const first = body.sales.find(s => s.sku === asked) || is('open') || is('scheduled') || sells[0] || body.sales[0];
     const still = body.sales.some(s => s.sku === stream.sku);
     if (first && (!still || first.sku === asked && asked !== stream.sku)) show(first.sku);
+    showNewer();
     if (!first) {
       showLink('live', 'Live');
       showNothing();
@@ -98,12 +95,13 @@ async function choose() {
     showLink('lost', 'Reconnecting');
   }
   clearTimeout(choose.again);
-  choose.again = setTimeout(choose, stream.sku ? Math.max(5000, stream.sales.length * 100) : 1000);
+  const wait = stream.sku ? Math.max(5000, stream.sales.length * 100) : 1000;
+  choose.again = setTimeout(choose, Math.max(wait, limited.until - Date.now()));
 }
 
 function showNothing() {
   text($('name'), 'Nothing is on sale yet');
-  $('terms').replaceChildren('It will show here. Who runs the shop puts units on sale by ', make('code', '', 'flashsale sale create'), '.');
+  text($('description'), 'The next sale shows here as soon as there is one.');
   document.querySelector('.sale').dataset.state = 'none';
   $('main').setAttribute('aria-busy', 'false');
 }
@@ -120,19 +118,21 @@ function showChoice() {
   $('pick').hidden = stream.sales.length < 2;
   const list = $('sku'), names = stream.sales.map(s => s.sku);
   if (names.join() !== [...list.options].map(o => o.value).join()) {
-    list.replaceChildren(...stream.sales.map(s => new Option(s.name === s.sku ? s.sku : `${s.name} (${s.sku})`, s.sku)));
+    const twice = s => stream.sales.filter(other => other.name === s.name).length > 1;
+    list.replaceChildren(...stream.sales.map(s => new Option(twice(s) ? `${s.name} (${s.sku})` : s.name, s.sku)));
   }
   list.value = stream.sku;
 }
 
-// showNewer offers a sale that has come since the page was opened.
-function showNewer(sales) {
-  const known = stream.sales.map(s => s.sku), come = sales.find(s => !known.includes(s.sku) && s.state === 'open');
-  if (stream.sku && come) {
-    stream.newer = come.sku;
-    text($('newer'), `Watch ${come.name}, just opened`);
-  }
-  $('newer').hidden = !stream.newer || stream.newer === stream.sku || !sales.some(s => s.sku === stream.newer);
+// showNewer offers for two minutes a sale that has come since the page was opened,
+// and for ten one that a load test judges, even if it was there before.
+function showNewer() {
+  const lately = s => judged(s) ? Date.parse(s.opens_at) > now() - 600000 : Date.now() - stream.seen[s.sku] < 120000;
+  const come = stream.sales.find(s => s.sku !== stream.sku && (s.state === 'open' || s.state === 'sold_out') && lately(s));
+  $('newer').hidden = !come;
+  if (!come) return;
+  stream.newer = come.sku;
+  text($('newer'), `Watch ${come.name}, just opened`);
 }
 
 // The address names the sale, so the way past the header must not change it.
@@ -142,8 +142,7 @@ $('sku').addEventListener('change', () => { location.hash = $('sku').value; });
 addEventListener('hashchange', choose);
 addEventListener('online', () => stream.sku && connect());
 setInterval(showClock, 200);
-setInterval(() => buying.orders.some(o => o.status === 'pending_payment' || o.status === 'reserved') && !document.hidden && look(), 5000);
-$('main').hidden = $('link').hidden = false; // without JavaScript they would be empty
-showOperator();
+setInterval(() => Date.now() > limited.until && buying.orders.some(o => o.status === 'pending_payment' || o.status === 'reserved') && !document.hidden && look(), 5000);
+$('link').hidden = false; // without JavaScript it would say nothing
 startBuying();
 choose();

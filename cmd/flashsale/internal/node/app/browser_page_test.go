@@ -1,0 +1,110 @@
+package app
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// says is so where the text of an element begins with this.
+func says(id, words string) string {
+	return fmt.Sprintf(`document.getElementById(%q).textContent.startsWith(%q)`, id, words)
+}
+
+// Who opens the page after all is over sees what happened, and can watch what a
+// load test does, but not buy there.
+func TestThePageTellsWhatHappened(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
+	n.put("S", 12, 12, 900).is(201)
+	for i := range 6 {
+		n.send("POST", "/v1/orders", n.token("ann", false), `{"sku":"S","quantity":2}`, fmt.Sprint("Idempotency-Key: ", i)).is(201)
+	}
+	n.put("T", 5, 2, 900, window(-time.Minute, time.Hour), func(all map[string]any) { all["name"] = "Load test: T" }).is(201)
+
+	tab := visit(t, chromium, n.URL()+"/#S")
+	tab.until(`[...document.querySelectorAll('#feed li')].reduce((sum, row) => sum + Number(/^([0-9]+) units sold/.exec(row.children[1].textContent)?.[1] || 0), 0) === 12`)
+	tab.until(`[...document.querySelectorAll('#feed li')].at(-1).textContent.endsWith('Opened with 12 units')`)
+	tab.until(`document.querySelector('#plot .line').getAttribute('d').endsWith('V100.00') && /12 at first, 0 now$/.test(document.getElementById('plot').ariaLabel)`)
+	tab.until(`[...document.querySelectorAll('#marks span')].map(m => m.textContent).join() === 'opened,sold out'`)
+	tab.until(`[...document.querySelectorAll('#scale span')].map(m => m.textContent).join() === '12,6,0'`)
+
+	tab.until(says("newer", "Watch Load test: T"))
+	tab.click("#newer")
+	tab.until(left("5") + ` && document.getElementById('buy').hidden && ` + says("hint", "A load test is judging this sale: watch it."))
+	tab.until(`document.getElementById('newer').hidden`)
+	tab.accessible("a sale that a load test judges")
+	fresh := visit(t, chromium, n.URL()) // is shown what can be bought
+	fresh.until(`document.getElementById('main').ariaBusy === 'false' && !` + says("name", "Load test"))
+}
+
+// All figures on the page are of one snapshot, at any moment, however fast it
+// sells, and when another sale is shown.
+func TestFiguresOfOneSnapshot(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
+	n.put("S", 1000, 1000, 900).is(201)
+	n.put("T", 9, 1, 900).is(201)
+	tab := visit(t, chromium, n.URL()+"/#S")
+	tab.until(`document.getElementById('main').ariaBusy === 'false'`)
+	tab.until(`(window.told = new Set(), window.wrong = [], setInterval(() => {
+		const left = document.getElementById('left').textContent, bar = document.getElementById('bar');
+		const plot = document.getElementById('plot').ariaLabel.match(/([0-9,]+) now$/)[1];
+		const total = document.getElementById('of').textContent.match(/of ([0-9,]+) left/)[1];
+		if (document.getElementById('main').ariaBusy === 'true') return;
+		told.add(document.getElementById('main').dataset.snapshot);
+		if (left !== plot || left.replace(',', '') !== bar.ariaValueNow || total.replace(',', '') !== bar.ariaValueMax || (total === '9') !== (document.getElementById('sku').value === 'T'))
+			wrong.push([left, plot, bar.ariaValueNow, total, document.getElementById('sku').value].join(' '));
+	}), true)`)
+	i := 0
+	enough := again(t, func() {
+		n.orderBy("S", "ann", fmt.Sprint(i))
+		i++
+	})
+	tab.until(`told.size > 20`)
+	tab.until(`(location.hash = '#T', true)`)
+	tab.until(left("9"))
+	enough()
+	wrong, err := chromedp.Run(tab.ctx, chromedp.Evaluate[string](`wrong.join('; ')`))
+	must(t, err)
+	if wrong != "" {
+		t.Errorf("figures disagree: %s", wrong)
+	}
+}
+
+// Whoever has no mouse buys and pays, with Tab and Enter.
+func TestKeyboardOnly(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
+	n.put("S", 3, 1, 900).is(201)
+	tab := visit(t, chromium, n.URL()+"/#S")
+	const free = ` && document.getElementById('order').getAttribute('aria-disabled') === 'false'`
+	tab.until(button("Buy 1") + free)
+	for reached := false; !reached; {
+		tab.do(chromedp.KeyEvent(kb.Tab))
+		var err error
+		reached, err = chromedp.Run(tab.ctx, chromedp.Evaluate[bool](`document.activeElement.id === 'order'`))
+		must(t, err)
+	}
+	tab.do(chromedp.KeyEvent(kb.Enter))
+	tab.until(button("Pay €19.99") + free + ` && document.activeElement.id === 'order'`)
+	tab.do(chromedp.KeyEvent(kb.Enter))
+	tab.until(says("answer", "Paid: 1 unit.") + ` && ` + button("Limit reached") + ` && document.activeElement.id === 'order'`)
+}
+
+// A page that has asked too often says so, and how long it waits.
+func TestThePageIsRefused(t *testing.T) {
+	t.Parallel()
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo, c.LimitIP = true, parseLimit(t, "1/m:1") })
+	tab := visit(t, browser(t), n.URL())
+	tab.until(`!document.getElementById('notice').hidden && /^Too many requests from your network. The page waits [0-9]+ s/.test(document.getElementById('notice').textContent)`)
+}

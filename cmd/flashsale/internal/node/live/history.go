@@ -1,0 +1,183 @@
+package live
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"flashsale/orders"
+)
+
+// How much of a sale a node keeps: a point a second for two minutes, a point
+// per five seconds before that, ten minutes in all. A sale takes at most 35 kB:
+// 216 points of 24 bytes, 200 marks of 32, and the text of both where somebody
+// has come to watch. All sales take at most 3.5 MB.
+const (
+	historyFor   = 10 * time.Minute
+	eachSecond   = 2 * time.Minute
+	coarse       = 5 * time.Second
+	maxHistories = 100         // sales
+	maxMarks     = 200         // of one sale
+	keptAtLeast  = time.Minute // the place of a sale that has changed
+)
+
+type (
+	// A point is the stock at a moment. Available is what the gate says while
+	// somebody watches, and else the total less the stored orders.
+	point struct {
+		At        int64 `json:"at"` // ms since 1970, by the database's clock
+		Available int64 `json:"available"`
+		Sold      int64 `json:"sold"`
+	}
+	// A mark is something that happened to the sale as a whole.
+	mark struct {
+		At    int64  `json:"at"`
+		What  string `json:"what"` // opened, sold_out, restocked, cut, closed
+		Units int64  `json:"units"`
+	}
+	// A course is what a node has seen of one sale.
+	course struct {
+		SKU     string    `json:"sku"`
+		Began   time.Time `json:"began"` // no points before: the node has not seen them
+		Points  []point   `json:"points"`
+		Marks   []mark    `json:"marks"`
+		changed time.Time
+		text    []byte // the event, nil where nobody has asked for it since the last point
+	}
+	// seen is what a sale looked like a second ago.
+	seen struct {
+		total, sold, available int64
+		state                  string
+	}
+)
+
+// histories are the courses of the sales that changed last. They are kept while
+// nobody watches, too, from the node's copy of the sales: that costs no query.
+type histories struct {
+	began, then time.Time // the node's start, and the last record
+	last        map[string]seen
+	courses     map[string]*course
+}
+
+// record adds a second: all sales that the node knows, and the offers of those
+// that somebody watches. It returns the new marks by SKU.
+func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.Offer) map[string][]mark {
+	if h.courses == nil {
+		h.courses = map[string]*course{}
+	}
+	watched := map[string]int64{}
+	for _, offer := range offers {
+		watched[offer.SKU] = offer.Available
+	}
+	last, fresh := make(map[string]seen, len(sales)), map[string][]mark{}
+	for i := range sales {
+		sale := &sales[i]
+		available, isWatched := watched[sale.SKU]
+		if !isWatched {
+			available = sale.Total - sale.Sold
+		}
+		is := seen{sale.Total, sale.Sold, max(0, available), sale.State(now, available)}
+		was, known := h.last[sale.SKU]
+		last[sale.SKU] = is
+		c := h.courses[sale.SKU]
+		if c == nil && is != was {
+			c = h.place(sale.SKU, now)
+		}
+		if c == nil {
+			continue
+		}
+		if is != was {
+			c.changed = now
+		}
+		since := h.then
+		if !known {
+			if since = sale.CreatedAt; since.After(h.began) { // nothing was sold before
+				c.add(point{now.Truncate(time.Second).UnixMilli() - 1, sale.Total, 0})
+			}
+			was = seen{total: is.total}
+		}
+		fresh[sale.SKU] = c.note(sale, was, is, since, now)
+		c.add(point{now.UnixMilli(), is.available, is.sold})
+	}
+	maps.DeleteFunc(h.courses, func(sku string, _ *course) bool { _, there := last[sku]; return !there })
+	h.last, h.then = last, now
+	return fresh
+}
+
+// place makes room for one more course. Where all places are taken it takes that
+// of the sale that changed longest ago, unless that one changed a moment ago as
+// well: then it returns nil.
+func (h *histories) place(sku string, now time.Time) *course {
+	if len(h.courses) >= maxHistories {
+		oldest := slices.MinFunc(slices.Collect(maps.Values(h.courses)), func(a, b *course) int { return a.changed.Compare(b.changed) })
+		if now.Sub(oldest.changed) < keptAtLeast {
+			return nil
+		}
+		delete(h.courses, oldest.SKU)
+	}
+	c := &course{SKU: sku, Began: h.began, Points: []point{}, Marks: []mark{}}
+	h.courses[sku] = c
+	return c
+}
+
+// note adds the marks of what changed since the sale was last seen, and returns
+// them. Units that come back and go again leave no second mark of "sold out".
+func (c *course) note(sale *orders.Sale, was, is seen, since, now time.Time) (fresh []mark) {
+	oldest := now.Add(-historyFor).UnixMilli()
+	add := func(at time.Time, what string, units int64) {
+		if at.Before(since) {
+			at = since
+		}
+		if at.UnixMilli() >= oldest {
+			fresh = append(fresh, mark{at.UnixMilli(), what, units})
+		}
+	}
+	before := was.state == "" || was.state == "scheduled"
+	if before && is.state != "scheduled" {
+		add(sale.OpensAt, "opened", is.total)
+	}
+	if more := is.total - was.total; more > 0 {
+		add(now, "restocked", more)
+	} else if more < 0 {
+		add(now, "cut", -more)
+	}
+	again := len(fresh) == 0 && len(c.Marks) > 0 && c.Marks[len(c.Marks)-1].What == "sold_out"
+	if is.state == "sold_out" && was.state != "" && was.state != "sold_out" && !again {
+		add(now, "sold_out", is.sold)
+	}
+	if is.state == "closed" && was.state != "closed" {
+		add(sale.ClosesAt, "closed", is.available)
+	}
+	c.Marks = slices.DeleteFunc(append(c.Marks, fresh...), func(m mark) bool { return m.At < oldest })
+	c.Marks = c.Marks[max(0, len(c.Marks)-maxMarks):]
+	return fresh
+}
+
+// add adds the point of a second, or replaces it, and thins out what is old.
+func (c *course) add(p point) {
+	if n := len(c.Points); n > 0 && c.Points[n-1].At/1000 == p.At/1000 {
+		c.Points = c.Points[:n-1]
+	}
+	kept := c.Points[:0]
+	for i, q := range c.Points {
+		age := time.Duration(p.At-q.At) * time.Millisecond
+		isLast := i == len(c.Points)-1 || c.Points[i+1].At/coarse.Milliseconds() != q.At/coarse.Milliseconds()
+		if age <= eachSecond || age <= historyFor && isLast {
+			kept = append(kept, q)
+		}
+	}
+	c.Points, c.text = append(kept, p), nil
+}
+
+// event is the course of sku, the first event of a stream. All who come within
+// a second share its bytes.
+func (h *histories) event(sku string) []byte {
+	c := h.courses[sku]
+	if c == nil {
+		c = &course{SKU: sku, Began: h.began, Points: []point{}, Marks: []mark{}}
+	}
+	if c.text == nil {
+		c.text = event("history", c)
+	}
+	return c.text
+}

@@ -1,0 +1,148 @@
+package live
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"flashsale/orders"
+)
+
+var noon = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+
+// selling is a sale of ten units that is open for an hour from noon on.
+func selling(sku string, total, sold int64) orders.Sale {
+	return orders.Sale{SKU: sku, Total: total, Sold: sold, OpensAt: noon, ClosesAt: noon.Add(time.Hour)}
+}
+
+// What happens to a sale leaves marks, also where nobody watches.
+func TestMarks(t *testing.T) {
+	at := func(s int64) int64 { return noon.UnixMilli() + 1000*s }
+	h := histories{began: noon.Add(-2 * time.Second)}
+	closed := selling("S", 12, 11)
+	closed.ClosesAt = noon.Add(9 * time.Second)
+	for _, c := range []struct {
+		after int64 // seconds from noon on
+		sale  orders.Sale
+		offer []orders.Offer
+		want  []mark
+	}{
+		{-2, selling("S", 10, 0), nil, nil},
+		{0, selling("S", 10, 0), nil, []mark{{at(0), "opened", 10}}},
+		{1, selling("S", 10, 4), nil, nil},
+		{2, selling("S", 10, 4), []orders.Offer{{Sale: selling("S", 10, 4)}}, []mark{{at(2), "sold_out", 4}}}, // the gate knows first
+		{3, selling("S", 10, 9), nil, nil},
+		{4, selling("S", 10, 10), nil, nil}, // units that came back are gone again
+		{5, selling("S", 15, 10), nil, []mark{{at(5), "restocked", 5}}},
+		{6, selling("S", 12, 10), nil, []mark{{at(6), "cut", 3}}},
+		{7, selling("S", 12, 12), nil, []mark{{at(7), "sold_out", 12}}},
+		{8, selling("S", 12, 11), nil, nil},
+		{10, closed, nil, []mark{{at(9), "closed", 1}}},
+	} {
+		got := h.record(noon.Add(time.Duration(c.after)*time.Second), []orders.Sale{c.sale}, c.offer)["S"]
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("after %d s: %v, want %v", c.after, got, c.want)
+		}
+	}
+	var sent course
+	text := string(h.event("S"))
+	noError(t, json.Unmarshal([]byte(text[len("event: history\ndata: "):]), &sent))
+	if len(sent.Marks) != 6 || len(sent.Points) != 11 || sent.Points[3] != (point{at(2), 0, 4}) || !sent.Began.Equal(noon.Add(-2*time.Second)) {
+		t.Errorf("%s", text)
+	}
+	h.record(noon.Add(11*time.Minute), []orders.Sale{closed}, nil)
+	if c := h.courses["S"]; len(c.Marks) != 0 || len(c.Points) != 1 {
+		t.Errorf("after ten minutes: %+v", c)
+	}
+}
+
+// Nothing was sold before a sale was there, so what the first look finds was
+// sold since.
+func TestHistoryOfANewSale(t *testing.T) {
+	h := histories{began: noon}
+	for s := range 3 {
+		h.record(noon.Add(time.Duration(s)*time.Second), nil, nil)
+	}
+	sale := selling("S", 12, 5)
+	sale.CreatedAt = noon.Add(2500 * time.Millisecond)
+	h.record(noon.Add(3*time.Second), []orders.Sale{sale}, nil)
+	c := h.courses["S"]
+	if want := []mark{{noon.UnixMilli() + 2500, "opened", 12}}; !reflect.DeepEqual(c.Marks, want) {
+		t.Errorf("marks %v, want %v", c.Marks, want)
+	}
+	if want := []point{{noon.UnixMilli() + 2999, 12, 0}, {noon.UnixMilli() + 3000, 7, 5}}; !reflect.DeepEqual(c.Points, want) {
+		t.Errorf("points %v, want %v", c.Points, want)
+	}
+}
+
+// A point a second for two minutes, a point per five seconds for ten, and the
+// last of a second where there are several.
+func TestPoints(t *testing.T) {
+	var c course
+	for ms := int64(0); ms < 1_000_000; ms += 250 {
+		c.add(point{At: ms, Sold: ms})
+	}
+	if len(c.Points) > 216+1 || len(c.Points) < 214 {
+		t.Errorf("%d points", len(c.Points))
+	}
+	last := c.Points[len(c.Points)-1].At
+	for i, p := range c.Points[1:] {
+		step, age := p.At-c.Points[i].At, last-p.At
+		if age < 119_000 && step != 1000 || age > 121_000 && step != 5000 || age > 600_000 {
+			t.Errorf("a step of %d ms, %d ms ago", step, age)
+		}
+	}
+}
+
+// The sales that changed last have a history: at most 100, of which those that
+// changed within a minute keep their places.
+func TestMostHistories(t *testing.T) {
+	sales := make([]orders.Sale, 150)
+	for i := range sales {
+		sales[i] = selling(fmt.Sprint(i), 10, 0)
+	}
+	var h histories
+	second := func(s int) { h.record(noon.Add(time.Duration(s)*time.Second), sales, nil) }
+	has := func(when string, first, rest bool) {
+		t.Helper()
+		if len(h.courses) != 100 || (h.courses["0"] != nil) != first || (h.courses["120"] != nil) != rest {
+			t.Errorf("%s: %d sales, the first %v, another %v", when, len(h.courses), h.courses["0"] != nil, h.courses["120"] != nil)
+		}
+	}
+	second(0)
+	has("at first", true, false)
+	sales[120].Sold++
+	second(30)
+	has("all places are taken by what changed a moment ago", true, false)
+	for i := range 100 {
+		sales[i].Sold += int64(min(i, 1)) // all but the first
+	}
+	second(50)
+	sales[120].Sold++
+	second(70)
+	has("the first has been at rest", false, true)
+	sales = sales[1:121]
+	sales[0].Sold++
+	second(71)
+	if len(h.courses) != 100 || len(h.last) != 120 {
+		t.Errorf("of %d sales: %d", len(h.last), len(h.courses))
+	}
+	sales = sales[:50]
+	if second(72); len(h.courses) > 50 || len(h.last) != 50 {
+		t.Errorf("those that are gone: %d of %d", len(h.courses), len(h.last))
+	}
+}
+
+// What a second costs with 1,000 open sales at rest.
+func BenchmarkHistory(b *testing.B) {
+	sales := make([]orders.Sale, 1000)
+	for i := range sales {
+		sales[i] = selling(fmt.Sprint(i), 10, 0)
+	}
+	var h histories
+	for i := range b.N {
+		h.record(noon.Add(time.Duration(i%3600)*time.Second), sales, nil)
+	}
+}
