@@ -12,7 +12,7 @@ import (
 
 func TestTabOffers(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                              "audit bench compare completion demo doctor drill healthcheck loadtest migrate order sale serve token",
+		"":                              "audit bench compare completion crowd demo doctor drill healthcheck loadtest migrate order sale serve token",
 		"de":                            "demo",
 		"sale ":                         "close create restock show",
 		"sale re":                       "restock",
