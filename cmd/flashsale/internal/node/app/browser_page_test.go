@@ -2,6 +2,11 @@ package app
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"testing"
 	"time"
 
@@ -107,4 +112,30 @@ func TestThePageIsRefused(t *testing.T) {
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo, c.LimitIP = true, parseLimit(t, "1/m:1") })
 	tab := visit(t, browser(t), n.URL())
 	tab.until(`!document.getElementById('notice').hidden && /^Too many requests from your network. The page waits [0-9]+ s/.test(document.getElementById('notice').textContent)`)
+}
+
+// The product has a picture and a text; one whose picture does not load has ours.
+func TestThePageShowsTheProduct(t *testing.T) {
+	t.Parallel()
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
+	product := func(picture string) func(map[string]any) {
+		return func(all map[string]any) { all["description"], all["image_url"] = "From the last roll.", picture }
+	}
+	n.put("S", 3, 1, 900, product("/picture.svg")).is(201)
+	n.put("T", 3, 1, 900, product("/none.svg")).is(201)
+	node, err := url.Parse(n.URL())
+	must(t, err)
+	paths := http.NewServeMux()
+	paths.Handle("/", httputil.NewSingleHostReverseProxy(node))
+	paths.HandleFunc("/picture.svg", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "image/svg+xml")
+		_, _ = io.WriteString(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 2 2"><rect width="2" height="2"/></svg>`)
+	})
+	server := httptest.NewServer(paths)
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	tab := visit(t, browser(t), server.URL+"/#S")
+	tab.until(says("description", "From the last roll.") + ` && !document.getElementById('picture').hidden && document.getElementById('picture').alt === 'A thing'`)
+	tab.accessible("a sale with a picture")
+	tab.until(`(location.hash = '#T', true)`)
+	tab.until(`document.getElementById('picture').getAttribute('src') === '/none.svg' && document.getElementById('picture').complete && document.getElementById('picture').hidden`)
 }
