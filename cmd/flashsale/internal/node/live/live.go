@@ -55,6 +55,8 @@ type Live struct {
 	cfg     Config
 	started time.Time
 	peers   peers // Run's
+	made    int64 // snapshots, Run's
+	journal journal
 
 	mu        sync.Mutex
 	topics    map[string]*topic // by SKU, those that somebody watches
@@ -75,6 +77,9 @@ func New(cfg Config) *Live {
 
 // Run makes snapshots until ctx ends. Then all streams end, so that nobody who watches holds up a node that stops.
 func (l *Live) Run(ctx context.Context) error {
+	var observing sync.WaitGroup
+	defer observing.Wait()
+	observing.Go(func() { l.observe(ctx) })
 	defer l.end()
 	tick := time.NewTicker(l.cfg.Every)
 	defer tick.Stop()
@@ -88,32 +93,36 @@ func (l *Live) Run(ctx context.Context) error {
 	}
 }
 
-// runOnce makes one snapshot of each sale that somebody watches.
+// runOnce makes one snapshot of each sale that somebody watches, and of all for
+// operators.
 func (l *Live) runOnce(ctx context.Context) {
-	skus, operators := l.watched()
-	if len(skus) == 0 {
+	skus, overview := l.watched()
+	if !overview {
 		l.peers = peers{} // what comes later is not compared with what was before
+	}
+	if len(skus) == 0 && !overview {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	missing := make(chan []string, 1)
 	go func() { missing <- l.cfg.Missing(ctx) }()
+	if overview {
+		skus = l.withListed(skus)
+	}
 	offers, asked := l.cfg.Service.Watched(ctx, skus...)
 	away := <-missing
 
-	var nodes []nodeStats
-	if len(operators) > 0 {
-		nodes = l.nodes(ctx)
-	}
-	figures := l.peers.rates(nodes)
+	l.made++
 	for _, offer := range offers {
-		public := event("sale", newSnapshot(&offer, asked, away))
-		var operator []byte
-		if operators[offer.SKU] {
-			operator = append(public[:len(public):len(public)], event("figures", figures.of(&offer, nodes, l.cfg.Node))...)
-		}
-		l.publish(offer.SKU, public, operator)
+		snapshot := newSnapshot(&offer, asked, away)
+		snapshot.ID = l.made
+		l.publish(offer.SKU, event("sale", snapshot))
 	}
 	l.dropAllBut(offers)
+	if overview {
+		all := l.overview(offers, l.nodes(ctx))
+		all.ID, all.Missing = l.made, append(all.Missing, away...)
+		l.publish(overviewTopic, event("overview", all))
+	}
 }

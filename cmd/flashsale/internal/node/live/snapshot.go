@@ -10,6 +10,7 @@ import (
 
 // A snapshot is a sale as anybody may see it.
 type snapshot struct {
+	ID   int64        `json:"id"`  // one per second of this node
 	Now  time.Time    `json:"now"` // by the database's clock
 	Sale orders.Offer `json:"sale"`
 	Sold int64        `json:"sold"` // units of open and paid orders

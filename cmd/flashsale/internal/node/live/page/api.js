@@ -24,7 +24,7 @@ async function call(method, path, { token, body, headers = {} } = {}) {
       method, headers, body: body && JSON.stringify(body), cache: 'no-store', signal: AbortSignal.timeout(15000),
     });
     return {
-      status: res.status, body: await res.json().catch(() => ({})), location: res.headers.get('Location'),
+      status: res.status, body: await res.json().catch(() => ({})), location: res.headers.get('Location'), etag: res.headers.get('ETag'),
       retry: Number(res.headers.get('Retry-After')) || 1,
     };
   } catch {
