@@ -82,7 +82,8 @@ func (j *journal) add(counts nodeStats) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	p := ratePoint{time.Now().UnixMilli(), between(&j.counts, &counts)}
-	p.took, j.counts = nil, counts
+	j.counts = counts
+	j.counts.point = &p
 	if j.fine = append(j.fine, p); len(j.fine) < maxFine+step {
 		return
 	}
@@ -95,20 +96,17 @@ func (j *journal) add(counts nodeStats) {
 	j.fine = slices.Clone(j.fine[step:])
 }
 
-// last are the counts of the last look.
+// last are the counts of the last look, and its point.
 func (j *journal) last() nodeStats {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.counts
 }
 
-// latest adds the latest of the journal to an overview, and returns the paid units.
+// latest adds the latest entries to an overview, and returns the paid units.
 func (j *journal) latest(v *overview) map[string]int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if n := len(j.fine); n > 0 {
-		v.Point = &j.fine[n-1]
-	}
 	v.Events = append([]logEntry{}, j.entries[max(0, len(j.entries)-lately):]...)
 	return j.paid
 }
@@ -117,6 +115,6 @@ func (j *journal) latest(v *overview) map[string]int64 {
 func (j *journal) opening(began time.Time) []byte {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	history := map[string]any{"began": began.UTC().Truncate(time.Millisecond), "points": slices.Concat([]ratePoint{}, j.coarse, j.fine)}
+	history := map[string]any{"began": began.UTC().Truncate(time.Millisecond), "points": append(append([]ratePoint{}, j.coarse...), j.fine...)}
 	return append(event("history", history), event("events", append([]logEntry{}, j.entries...))...)
 }

@@ -34,6 +34,8 @@ type nodeStats struct {
 	Queued   int64              // orders that wait for it
 	Keeps    int                // SKUs
 	Balances map[string]balance // of those, the ones that were compared last
+
+	point *ratePoint // what came of the last look; nil for other nodes
 }
 
 // reported is how many SKUs a node tells the balance of in its heartbeat.

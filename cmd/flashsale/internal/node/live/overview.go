@@ -75,6 +75,9 @@ func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
 		v.Sales = append(v.Sales, row)
 	}
 	for _, n := range nodes {
+		if n.point != nil {
+			v.Point = n.point
+		}
 		some := append([]string{}, slices.Sorted(maps.Keys(n.Balances))...)
 		v.Nodes = append(v.Nodes, nodeView{
 			Node: n.Node, Here: n.Node == l.cfg.Node, Up: int64(n.Uptime / time.Second), Keeps: n.Keeps,

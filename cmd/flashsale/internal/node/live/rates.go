@@ -38,6 +38,8 @@ func (p *peers) rates(nodes []nodeStats) figures {
 		before[now.Node] = now
 		r := rates{}
 		switch {
+		case now.point != nil:
+			r = now.point.rates
 		case !known || now.Uptime < was.Uptime: // started, or started again
 		case now.Uptime == was.Uptime:
 			r = p.last[now.Node]
