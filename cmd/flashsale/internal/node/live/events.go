@@ -65,9 +65,8 @@ func (o *observer) lookAtStores(missing []string) (found []logEntry) {
 type saleSeen struct{ still, last saleMarks }
 
 type saleMarks struct {
-	total, fence, epoch int64
-	direct              bool
-	closes              string
+	total, fence, epoch, closes int64
+	direct                      bool
 }
 
 // lookAtSales tells what has happened to the sales, of which this node keeps some.
@@ -78,16 +77,13 @@ func (o *observer) lookAtSales(sales []orders.Sale, kept []string) (found []logE
 	seen := make(map[string]saleSeen, len(sales))
 	for i := range sales {
 		s := &sales[i]
-		now := saleMarks{s.Total, s.Fence, s.Epoch, s.Mode == orders.ModeDirect, s.ClosesAt.UTC().Format("2 Jan 15:04:05 UTC")}
+		now := saleMarks{s.Total, s.Fence, s.Epoch, s.ClosesAt.UnixMilli(), s.Mode == orders.ModeDirect}
 		was, known := o.sales[s.SKU]
 		if !known {
 			was = saleSeen{now, now}
-		} else if was.last == now && was.still != now {
-			keeper := "another node"
-			if slices.Contains(kept, s.SKU) {
-				keeper = "this node"
-			}
-			found = append(found, was.still.changes(now, s.SKU, keeper)...)
+		}
+		if was.still != now && (was.last == now || was.last.direct != now.direct) {
+			found = append(found, was.still.changes(now, s.SKU, kept)...)
 			was.still = now
 		}
 		was.last = now
@@ -97,20 +93,26 @@ func (o *observer) lookAtSales(sales []orders.Sale, kept []string) (found []logE
 	return found
 }
 
-// changes are what has happened to a sale. Its first keeper and first gate are not told.
-func (was saleMarks) changes(now saleMarks, sku, keeper string) (found []logEntry) {
+// changes are what has happened to a sale. Its first keeper and first gate are not
+// told, nor those that come with direct mode.
+func (was saleMarks) changes(now saleMarks, sku string, kept []string) (found []logEntry) {
 	tell := func(is bool, what, says string, args ...any) {
 		if is {
 			found = append(found, logEntry{What: what, SKU: sku, Says: fmt.Sprintf(says, args...)})
 		}
 	}
-	tell(now.direct && !was.direct, "Direct mode begun", "Orders go straight to MySQL.")
-	tell(was.direct && !now.direct, "Direct mode ended", "Its gate was rebuilt.")
-	tell(now.epoch != was.epoch && was.epoch > 0 && now.direct == was.direct, "Gate rebuilt", "")
-	tell(now.fence != was.fence && was.fence > 0 && !now.direct, "Keeper changed", "It is %s now.", keeper)
+	keeper := "another node"
+	if slices.Contains(kept, sku) {
+		keeper = "this node"
+	}
+	same := was.direct == now.direct
+	tell(!same && now.direct, "Direct mode begun", "Orders go straight to MySQL.")
+	tell(!same && was.direct, "Direct mode ended", "Its gate was rebuilt.")
+	tell(same && now.epoch != was.epoch && was.epoch > 0, "Gate rebuilt", "")
+	tell(same && now.fence != was.fence && was.fence > 0, "Keeper changed", "It is %s now.", keeper)
 	tell(now.total > was.total, "Restocked", "%d units more, %d in all.", now.total-was.total, now.total)
 	tell(now.total < was.total, "Cut", "%d units fewer, %d in all.", was.total-now.total, now.total)
-	tell(now.closes != was.closes, "Closing moved", "To %s.", now.closes)
+	tell(now.closes != was.closes, "Closing moved", "To %s.", time.UnixMilli(now.closes).UTC().Format("2 Jan 15:04:05 UTC"))
 	return found
 }
 

@@ -116,5 +116,5 @@ func (j *journal) opening(began time.Time) []byte {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	history := map[string]any{"began": began.UTC().Truncate(time.Millisecond), "points": append(append([]ratePoint{}, j.coarse...), j.fine...)}
-	return append(event("history", history), event("events", append([]logEntry{}, j.entries...))...)
+	return append(event("history", history), event("events", map[string]any{"events": append([]logEntry{}, j.entries...)})...)
 }

@@ -164,7 +164,7 @@ func TestEmptyOverview(t *testing.T) {
 			t.Errorf("%s lacks %s", raw, list)
 		}
 	}
-	if got := string(l.journal.opening(l.started)); !bytes.Contains([]byte(got), []byte(`"points":[]`)) || !bytes.Contains([]byte(got), []byte("event: events\ndata: []\n\n")) {
+	if got := string(l.journal.opening(l.started)); !bytes.Contains([]byte(got), []byte(`"points":[]`)) || !bytes.Contains([]byte(got), []byte("event: events\ndata: {\"events\":[]}\n\n")) {
 		t.Errorf("it begins with %s", got)
 	}
 }

@@ -26,7 +26,7 @@ async function start() {
   ops.stop = new AbortController();
   follow('v1/live', ops.stop.signal, {
     history: ({ began, points }) => { ops.points = points; text($('began'), when(began)); },
-    events: entries => { ops.entry = 0; $('log').replaceChildren(); showLog(entries); },
+    events: ({ events }) => { ops.entry = 0; $('log').replaceChildren(); showLog(events); },
     overview: show,
   });
 }
