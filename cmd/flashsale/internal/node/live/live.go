@@ -10,9 +10,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
+	"flashsale/orders"
 	"flashsale/orders/shop"
 	"flashsale/orders/store"
 	"flashsale/ratelimit/limit"
@@ -107,22 +109,24 @@ func (l *Live) runOnce(ctx context.Context) {
 	defer cancel()
 	missing := make(chan []string, 1)
 	go func() { missing <- l.cfg.Missing(ctx) }()
+	all := skus
 	if overview {
-		skus = l.withListed(skus)
+		all = l.withListed(skus)
 	}
-	offers, asked := l.cfg.Service.Watched(ctx, skus...)
+	offers, asked := l.cfg.Service.Watched(ctx, all...)
 	away := <-missing
 
 	l.made++
-	for _, offer := range offers {
+	watched := slices.DeleteFunc(slices.Clone(offers), func(o orders.Offer) bool { return !slices.Contains(skus, o.SKU) })
+	for _, offer := range watched {
 		snapshot := newSnapshot(&offer, asked, away)
 		snapshot.ID = l.made
 		l.publish(offer.SKU, event("sale", snapshot))
 	}
-	l.dropAllBut(offers)
+	l.dropAllBut(watched)
 	if overview {
-		all := l.overview(offers, l.nodes(ctx))
-		all.ID, all.Missing = l.made, append(all.Missing, away...)
-		l.publish(overviewTopic, event("overview", all))
+		view := l.overview(offers, l.nodes(ctx))
+		view.ID, view.Missing = l.made, append(view.Missing, away...)
+		l.publish(overviewTopic, event("overview", view))
 	}
 }
