@@ -49,12 +49,12 @@ type (
 
 // withListed adds the sales of an overview to those that are watched.
 func (l *Live) withListed(skus []string) []string {
-	sales := l.cfg.Service.Keepers().Catalog().All() // those that open last come first
+	all, sales := slices.Clone(skus), l.cfg.Service.Keepers().Catalog().All() // those that open last come first
 	for _, sale := range sales[:min(len(sales), maxListed)] {
-		skus = append(skus, sale.SKU)
+		all = append(all, sale.SKU)
 	}
-	slices.Sort(skus)
-	return slices.Compact(skus)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
