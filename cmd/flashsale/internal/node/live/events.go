@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -82,6 +83,7 @@ func (o *observer) lookAtSales(sales []orders.Sale, kept []string) (found []logE
 		if !known {
 			was = saleSeen{now, now}
 		}
+		was.still.fence, was.still.epoch = cmp.Or(was.still.fence, now.fence), cmp.Or(was.still.epoch, now.epoch) // the first ones are no event
 		if was.still != now && (was.last == now || was.last.direct != now.direct) {
 			found = append(found, was.still.changes(now, s.SKU, kept)...)
 			was.still = now
@@ -93,8 +95,8 @@ func (o *observer) lookAtSales(sales []orders.Sale, kept []string) (found []logE
 	return found
 }
 
-// changes are what has happened to a sale. Its first keeper and first gate are not
-// told, nor those that come with direct mode.
+// changes are what has happened to a sale. The keeper and the gate that come with
+// direct mode are not told.
 func (was saleMarks) changes(now saleMarks, sku string, kept []string) (found []logEntry) {
 	tell := func(is bool, what, says string, args ...any) {
 		if is {
@@ -108,8 +110,8 @@ func (was saleMarks) changes(now saleMarks, sku string, kept []string) (found []
 	same := was.direct == now.direct
 	tell(!same && now.direct, "Direct mode begun", "Orders go straight to MySQL.")
 	tell(!same && was.direct, "Direct mode ended", "Its gate was rebuilt.")
-	tell(same && now.epoch != was.epoch && was.epoch > 0, "Gate rebuilt", "")
-	tell(same && now.fence != was.fence && was.fence > 0, "Keeper changed", "It is %s now.", keeper)
+	tell(same && now.epoch != was.epoch, "Gate rebuilt", "")
+	tell(same && now.fence != was.fence, "Keeper changed", "It is %s now.", keeper)
 	tell(now.total > was.total, "Restocked", "%d units more, %d in all.", now.total-was.total, now.total)
 	tell(now.total < was.total, "Cut", "%d units fewer, %d in all.", was.total-now.total, now.total)
 	tell(now.closes != was.closes, "Closing moved", "To %s.", time.UnixMilli(now.closes).UTC().Format("2 Jan 15:04:05 UTC"))

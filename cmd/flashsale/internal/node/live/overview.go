@@ -15,10 +15,14 @@ const overviewTopic = ""
 // somebody watches.
 const maxListed = 200
 
+// justNow is how old a comparison is at most whose figures are shown, ms.
+const justNow = 3000
+
 // What an operator sees of all sales and nodes.
 type (
 	overview struct {
-		ID      int64      `json:"id"` // of the snapshot
+		ID      int64      `json:"id"`  // of the snapshot
+		Now     time.Time  `json:"now"` // by the database's clock
 		Sales   []saleRow  `json:"sales"`
 		Nodes   []nodeView `json:"nodes"`
 		All     rates      `json:"all"` // of all nodes
@@ -26,8 +30,8 @@ type (
 		Point   *ratePoint `json:"point"`  // the latest of this node's history; null before the first
 		Events  []logEntry `json:"events"` // the latest of this node's log
 	}
-	// A saleRow is one sale. Paid is read every few seconds: what is sold and not
-	// known to be paid is pending, so the two always add up.
+	// A saleRow is one sale. Its figures are those that the keeper has just compared,
+	// where it has: so they add up. Paid is read every few seconds.
 	saleRow struct {
 		Sale    orders.Offer `json:"sale"`
 		Sold    int64        `json:"sold"`
@@ -63,16 +67,20 @@ func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
 	paid := l.journal.latest(&v)
 	for i := range offers {
 		o := &offers[i]
-		row := saleRow{Sale: *o, Sold: o.Sold, Paid: min(paid[o.SKU], o.Sold), Queued: o.Queued, Direct: o.SoldDirect()}
+		row := saleRow{Sale: *o, Sold: o.Sold, Queued: o.Queued, Direct: o.SoldDirect()}
 		for _, n := range nodes {
 			if b, keeps := n.Balances[o.SKU]; keeps {
 				row.Keeper = n.Node
 				if b.AgeMS >= 0 {
 					row.Balance = &b
 				}
+				if b.AgeMS >= 0 && b.AgeMS < justNow && !row.Direct {
+					row.Sale.Total, row.Sale.Available, row.Sold = b.Total, b.Available, b.Sold
+				}
 			}
 		}
-		v.Sales = append(v.Sales, row)
+		row.Paid = min(paid[o.SKU], row.Sold)
+		v.Now, v.Sales = o.Now.Truncate(time.Millisecond), append(v.Sales, row)
 	}
 	for _, n := range nodes {
 		if n.point != nil {

@@ -4,7 +4,9 @@ const noAnswer = 'No answer came. Try again in a moment.';
 const isJudged = ({ sale }) => sale.name.startsWith('Load test: ');
 const title = s => s.name === s.sku ? s.sku : `${s.name} (${s.sku})`;
 const shortName = node => /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(node) ? node.slice(0, 8) : node;
-const recent = points => points.filter(p => p.at > points.at(-1).at - 600000);
+
+// grown adds a point that is later than the others, and drops what is ten minutes older.
+const grown = (points, p) => !p || p.at <= points.at(-1)?.at ? points : [...points.filter(q => q.at > p.at - 600000), p];
 
 function say(id, kind, words) {
   $(id).dataset.kind = kind;
@@ -61,25 +63,25 @@ function choose() {
   ops.unfolded ||= isJudged(chosen);
   follow('v1/live?sku=' + ops.sku, ops.stopSale.signal, {
     history: ({ points, marks }) => Object.assign(ops, { stock: points, marks }),
-    sale: ({ now, sale, sold, marks = [] }) => {
-      ops.stock = recent([...ops.stock, { at: Date.parse(now), available: sale.available, sold }]);
-      ops.marks.push(...marks);
-    },
+    sale: ({ marks = [] }) => ops.marks.push(...marks),
   });
   return chosen;
 }
 
 function show(all) {
-  const chosen = (ops.all = all, choose()), { missing, point } = all;
-  if (point && point.at > (ops.points.at(-1)?.at || 0)) ops.points = recent([...ops.points, point]);
-  $('main').dataset.snapshot = all.id;
+  ops.all = all;
+  const chosen = choose(), { missing } = all;
+  ops.points = grown(ops.points, all.point);
   showLink('live', 'Live');
   text($('missing'), missing.map(name => `${{ redis: 'Redis', mysql: 'MySQL' }[name]} does not answer. `).join('') +
     (missing.includes('mysql') ? 'Nodes hear of each other through MySQL: of the others there are no figures.' : ''));
   showTiles(all.all);
   showSales(all.sales);
   $('one').hidden = !chosen;
-  if (chosen) showLaw(chosen, missing);
+  if (chosen) {
+    ops.stock = grown(ops.stock, { at: Date.parse(all.now), available: chosen.sale.available, sold: chosen.sold });
+    showLaw(chosen, missing);
+  }
   fill($('nodes'), all.nodes.map(n => ({
     key: n.node, cells: [
       { text: shortName(n.node) + (n.here ? ' (this one)' : '') }, n.some.slice(0, 4).join(', ') + (n.keeps > 4 ? ` and ${count(n.keeps - 4)} more` : '') || '–',
@@ -181,7 +183,7 @@ function showLaw({ sale, sold, paid, direct, keeper, balance: b }, missing) {
     word = b ? `It added up when it was last compared, ${age}.` : 'It can’t be compared while a store is away.';
   } else if (b) {
     [state, sign] = ['holds', '✓'];
-    word = `It adds up. Compared ${age}${b.age_ms < 5000 ? '' : ', and nothing has changed since'}.`;
+    word = `It adds up. Compared ${age}${b.age_ms > 5000 && b.sold === sold && b.available === sale.available ? ', and nothing has changed since' : ''}.`;
   }
   if (state && state !== $('law').dataset.state) text($('spoken'), state === 'holds' ? 'All units add up.' : `Units do not add up: ${word}`);
   $('law').dataset.state = state;
