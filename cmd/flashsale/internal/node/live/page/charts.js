@@ -58,7 +58,7 @@ function drawOver(plot, { limits, marks }) {
     if (x < left) continue;
     rule('--soft', x, top, x, top + height);
     ctx.textAlign = near ? 'left' : 'right';
-    ctx.fillText(what.replace('_', ' '), x + (near ? 4 : -4) * dot, top + (12 + i % 3 * 14) * dot);
+    ctx.fillText(what.replace('_', ' '), x + (near ? 4 : -4) * dot, top + height / 3 + i % 3 * 14 * dot);
   }
   ctx.restore();
 }
