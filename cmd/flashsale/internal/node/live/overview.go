@@ -15,8 +15,11 @@ const overviewTopic = ""
 // somebody watches.
 const maxListed = 200
 
-// justNow is how old a comparison is at most whose figures are shown, ms.
-const justNow = 3000
+// A keeper compares a sale that moves once a second, unless its queue is too long.
+const (
+	justNow   = 3000 // ms
+	longQueue = 100  // orders
+)
 
 // What an operator sees of all sales and nodes.
 type (
@@ -30,8 +33,8 @@ type (
 		Point   *ratePoint `json:"point"`  // the latest of this node's history; null before the first
 		Events  []logEntry `json:"events"` // the latest of this node's log
 	}
-	// A saleRow is one sale. Its figures are those that the keeper has just compared,
-	// where it has: so they add up. Paid is read every few seconds.
+	// A saleRow is one sale. Its figures are those that its keeper last compared, so
+	// they add up, unless these are old and the sale moves. Paid is read every few seconds.
 	saleRow struct {
 		Sale    orders.Offer `json:"sale"`
 		Sold    int64        `json:"sold"`
@@ -69,15 +72,14 @@ func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
 		o := &offers[i]
 		row := saleRow{Sale: *o, Sold: o.Sold, Queued: o.Queued, Direct: o.SoldDirect()}
 		for _, n := range nodes {
-			if b, keeps := n.Balances[o.SKU]; keeps {
+			if b, keeps := n.Balances[o.SKU]; keeps && b.AgeMS >= 0 {
+				row.Keeper, row.Balance = n.Node, &b
+			} else if keeps {
 				row.Keeper = n.Node
-				if b.AgeMS >= 0 {
-					row.Balance = &b
-				}
-				if b.AgeMS >= 0 && b.AgeMS < justNow && !row.Direct {
-					row.Sale.Total, row.Sale.Available, row.Sold = b.Total, b.Available, b.Sold
-				}
 			}
+		}
+		if b := row.Balance; b != nil && !row.Direct && (b.AgeMS < justNow || o.Queued < longQueue) {
+			row.Sale.Total, row.Sale.Available, row.Sold = b.Total, b.Available, b.Sold
 		}
 		row.Paid = min(paid[o.SKU], row.Sold)
 		v.Now, v.Sales = o.Now.Truncate(time.Millisecond), append(v.Sales, row)

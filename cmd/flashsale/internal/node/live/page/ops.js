@@ -45,11 +45,11 @@ function signOut(why = '') {
 // follow reads a stream until it is stopped, and comes back whenever it ends.
 async function follow(path, stop, heard) {
   for (let wait = 1000; !stop.aborted; wait = Math.min(wait * 1.6, 10000)) {
-    const status = await listen(path, tokens.operator, stop, (event, data) => { wait = 1000; heard[event]?.(data); });
+    const { status, detail, retry = 0 } = await listen(path, tokens.operator, stop, (event, data) => { wait = 1000; heard[event]?.(data); });
     if (stop.aborted) return;
     if (status === 401 || status === 403) return signOut('That token is not accepted: it is no operator’s, it has expired, or another secret signed it.');
-    showLink('lost', { 429: 'Too many requests', 503: 'Too many watch' }[status] || 'Reconnecting');
-    await pause(wait * (.5 + Math.random()));
+    showLink('lost', status === 429 ? `Too many requests: waiting ${retry} s` : detail?.includes('watching') ? 'Too many watch' : 'Reconnecting');
+    await pause(Math.max(retry * 1000, wait * (.5 + Math.random())));
   }
 }
 
@@ -99,24 +99,11 @@ const levels = {
   failed: f => level(f.failed, .001, .001), p99_ms: f => level(f.p99_ms, 500, 1000),
   queued: f => level(f.queued / Math.max(100, f.durable), 2, 10),
 };
-const tiles = [
-  ['Accepted', '/s', 'accepted'], ['Refused', '/s', 'refused'], ['Limited', '/s', 'limited'], ['Failed', '/s', 'failed'],
-  ['Durable orders', '/s', 'durable'], ['p99 of an order', 'ms', 'p99_ms'], ['Queue', 'orders', 'queued'],
-];
 
 function showTiles(figures) {
-  if (!$('tiles').children.length) {
-    for (const [name, unit] of tiles) {
-      const box = make('div'), value = make('dd');
-      value.append(make('span'), ' ', make('small', '', unit));
-      box.append(make('dt', '', name), value);
-      $('tiles').append(box);
-    }
-  }
-  for (const [i, [, , field]] of tiles.entries()) {
-    const box = $('tiles').children[i];
-    text(box.querySelector('span'), rate(figures[field]));
-    box.dataset.level = levels[field]?.(figures) || '';
+  for (const value of document.querySelectorAll('#tiles span')) {
+    text(value, rate(figures[value.dataset.of]));
+    value.closest('div').dataset.level = levels[value.dataset.of]?.(figures) || '';
   }
 }
 
