@@ -65,7 +65,8 @@ CREATE TABLE IF NOT EXISTS refunds (
     currency    CHAR(3)      CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     reason      VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- why the payment was not taken
     created_at  DATETIME(3)  NOT NULL,
-    PRIMARY KEY (order_id, payment_ref)
+    PRIMARY KEY (order_id, payment_ref),
+    KEY refunds_of_time (created_at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
 -- One heartbeat row per node.

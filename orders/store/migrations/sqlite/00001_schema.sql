@@ -61,6 +61,8 @@ CREATE TABLE refunds (
     PRIMARY KEY (order_id, payment_ref)
 );
 
+CREATE INDEX refunds_of_time ON refunds (created_at);
+
 CREATE TABLE nodes (
     id         TEXT     NOT NULL PRIMARY KEY,
     seen_at    DATETIME NOT NULL,

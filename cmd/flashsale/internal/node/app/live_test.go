@@ -74,10 +74,26 @@ type seen struct {
 	Direct, Exact bool
 	Missing       []string
 
-	All     struct{ Accepted, Refused, Limited, Failed, Durable, P99 float64 }
-	Nodes   []seenNode
-	Keeper  string
-	Balance *struct{ Total, Available, Queued, Sold, Restoring, Drift int64 }
+	ID     int64
+	All    struct{ Accepted, Refused, Limited, Failed, Durable, P99 float64 }
+	Nodes  []seenNode
+	Sales  []seenRow
+	Events []seenEntry
+	Points []seenPoint
+	Point  *seenPoint
+}
+
+type (
+	seenEntry struct{ What, SKU, Says string }
+	seenPoint struct{ Accepted float64 }
+)
+
+// seenRow is a sale of the overview.
+type seenRow struct {
+	Sale       struct{ SKU string }
+	Sold, Paid int64
+	Keeper     string
+	Balance    *struct{ Total, Available, Queued, Sold, Restoring, Drift int64 }
 }
 
 type seenNode struct {
@@ -164,40 +180,43 @@ func again(t testing.TB, do func()) (enough func()) {
 	return enough
 }
 
-// What happens to a sale shows to everybody who watches; what happens on all
-// nodes, and where all units are, to operators only.
+// What happens to a sale shows to everybody who watches; what happens to all sales
+// and nodes, and where all units are, to operators only.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		one, two := start(t, s, often("one")), start(t, s, often("two"))
 		one.put("S", 3, 2, 900).is(201)
 		anybody := watch(t, one.URL(), "S", "")
-		operator := watch(t, two.URL(), "S", two.token("op", true))
+		operator := watch(t, two.URL(), "", two.token("op", true))
 		anybody.until("the sale is open", "sale", func(e seen) bool {
 			return e.Sale.State == "open" && e.Sale.Available == 3 && e.Sold == 0 && e.Exact && len(e.Missing) == 0
 		})
-		operator.until("both nodes are heard", "figures", func(e seen) bool { return len(e.Nodes) == 2 })
+		operator.until("both nodes are heard", "overview", func(e seen) bool { return len(e.Nodes) == 2 })
 
 		// Rates are of a moment: somebody keeps asking until they have been seen.
 		ann := one.token("ann", false)
 		enough := again(t, func() { one.send("POST", "/v1/orders", ann, `{"sku":"S","quantity":2}`, "Idempotency-Key: k") })
-		operator.until("an order that was placed on the other node", "figures", func(e seen) bool {
+		operator.until("an order that was placed on the other node", "overview", func(e seen) bool {
 			i := slices.IndexFunc(e.Nodes, func(n seenNode) bool { return n.Node == "one" })
 			return e.All.Accepted > 0 && i >= 0 && !e.Nodes[i].Here && e.Nodes[i].Accepted > 0
 		})
 		enough()
-		operator.until("the law of conservation", "figures", func(e seen) bool {
-			b := e.Balance
-			return b != nil && (e.Keeper == "one" || e.Keeper == "two") &&
-				b.Total == 3 && b.Available == 1 && b.Sold == 2 && b.Queued == 0 && b.Restoring == 0 && b.Drift == 0
+		operator.until("the law of conservation", "overview", func(e seen) bool {
+			if len(e.Sales) != 1 || e.Sales[0].Balance == nil {
+				return false
+			}
+			sale := e.Sales[0]
+			b := sale.Balance
+			return sale.Sale.SKU == "S" && sale.Sold == 2 && sale.Paid == 0 && (sale.Keeper == "one" || sale.Keeper == "two") && b.Total == 3 && b.Available == 1 && b.Sold == 2 && b.Queued == 0 && b.Restoring == 0 && b.Drift == 0
 		})
 		bob := two.token("bob", false)
 		enough = again(t, func() { two.send("POST", "/v1/orders", bob, `{"sku":"S","quantity":1}`) })
-		operator.until("refusals", "figures", func(e seen) bool { return e.All.Refused > 0 })
+		operator.until("refusals", "overview", func(e seen) bool { return e.All.Refused > 0 })
 		enough()
 		anybody.until("sold out", "sale", func(e seen) bool { return e.Sale.State == "sold_out" && e.Sold == 3 })
-		if e, _ := anybody.next(); e.event != "sale" {
-			t.Errorf("anybody sees %q", e.event)
+		if e, _ := anybody.next(); e.event != "sale" || e.All.Accepted != 0 || e.Nodes != nil {
+			t.Errorf("anybody sees %+v", e)
 		}
 	})
 }
@@ -205,7 +224,7 @@ func TestWatch(t *testing.T) {
 // Who may not watch, and what it answers.
 func TestWatchRefused(t *testing.T) {
 	t.Parallel()
-	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitIP = parseLimit(t, "1/m:5") })
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitIP = parseLimit(t, "1/m:6") })
 	n.put("S", 3, 2, 900)
 	for _, c := range []struct {
 		name, path, token string
@@ -213,7 +232,8 @@ func TestWatchRefused(t *testing.T) {
 		code              string
 	}{
 		{"no sale", "/v1/live?sku=none", "", 404, "not_found"},
-		{"none named", "/v1/live", "", 404, "not_found"},
+		{"the overview", "/v1/live", "", 401, "unauthorized"},
+		{"the overview, by a buyer", "/v1/live", n.token("ann", false), 403, "forbidden"},
 		{"a buyer's token", "/v1/live?sku=S", n.token("ann", false), 403, "forbidden"},
 		{"garbage", "/v1/live?sku=S", "x.y.z", 401, "unauthorized"},
 		{"not a demo", "/demo/token", "", 405, "method_not_allowed"},
@@ -357,16 +377,22 @@ func TestWatchWhileRedisIsAway(t *testing.T) {
 	s := servertest.Open(t, servers.KindEmbedded)
 	n := start(t, s, often("one"))
 	n.put("S", 3, 2, 900)
-	w := watch(t, n.URL(), "S", n.token("op", true))
+	w, operator := watch(t, n.URL(), "S", ""), watch(t, n.URL(), "", n.token("op", true))
 	w.until("all is well", "sale", func(e seen) bool { return len(e.Missing) == 0 && e.Exact })
+	operator.until("this node has begun its log", "overview", func(e seen) bool { return e.Point != nil })
 	s.Mini.Kill()
 	w.until("Redis is missed", "sale", func(e seen) bool { return slices.Equal(e.Missing, []string{"redis"}) })
 	late := watch(t, n.URL(), "S", "")
 	late.until("who comes now sees it as well", "sale", func(e seen) bool { return slices.Equal(e.Missing, []string{"redis"}) })
-	w.until("this node's figures", "figures", func(e seen) bool { return len(e.Nodes) == 1 && e.Nodes[0].Here })
+	operator.until("Redis is missed by this node", "overview", func(e seen) bool {
+		return slices.Equal(e.Missing, []string{"redis"}) && len(e.Nodes) == 1 && e.Nodes[0].Here
+	})
 	w.until("it is sold past Redis", "sale", func(e seen) bool { return e.Direct && e.Sale.Available == 3 })
 	must(t, s.Mini.Restart(t.Context()))
 	w.until("the gate is back", "sale", func(e seen) bool { return len(e.Missing) == 0 && !e.Direct && e.Exact })
+	for _, what := range []string{"Redis away", "Direct mode begun", "Redis back", "Direct mode ended"} {
+		operator.until("the log says: "+what, "overview", func(e seen) bool { return e.logs(what, "") })
+	}
 }
 
 // A demo has something on sale, opened by itself, and tokens for whoever asks.

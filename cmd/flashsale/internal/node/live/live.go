@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,6 +59,7 @@ type Live struct {
 	started time.Time
 	peers   peers // Run's
 	made    int64 // snapshots, Run's
+	journal journal
 
 	mu        sync.Mutex
 	histories histories
@@ -79,6 +81,9 @@ func New(cfg Config) *Live {
 
 // Run makes snapshots until ctx ends. Then all streams end, so that nobody who watches holds up a node that stops.
 func (l *Live) Run(ctx context.Context) error {
+	var observing sync.WaitGroup
+	defer observing.Wait()
+	observing.Go(func() { l.observe(ctx) })
 	defer l.end()
 	tick := time.NewTicker(l.cfg.Every)
 	defer tick.Stop()
@@ -92,11 +97,14 @@ func (l *Live) Run(ctx context.Context) error {
 	}
 }
 
-// runOnce makes one snapshot of each sale that somebody watches.
+// runOnce makes one snapshot of each sale that somebody watches, and of all for
+// operators.
 func (l *Live) runOnce(ctx context.Context) {
-	skus, operators := l.watched()
-	if len(skus) == 0 {
+	skus, overview := l.watched()
+	if !overview {
 		l.peers = peers{} // what comes later is not compared with what was before
+	}
+	if len(skus) == 0 && !overview {
 		l.record(nil)
 		return
 	}
@@ -104,26 +112,27 @@ func (l *Live) runOnce(ctx context.Context) {
 	defer cancel()
 	missing := make(chan []string, 1)
 	go func() { missing <- l.cfg.Missing(ctx) }()
-	offers, asked := l.cfg.Service.Watched(ctx, skus...)
+	all := skus
+	if overview {
+		all = l.withListed(skus)
+	}
+	offers, asked := l.cfg.Service.Watched(ctx, all...)
 	away := <-missing
 
-	var nodes []nodeStats
-	if len(operators) > 0 {
-		nodes = l.nodes(ctx)
-	}
-	figures, marks := l.peers.rates(nodes), l.record(offers)
+	marks := l.record(offers)
 	l.made++
-	for _, offer := range offers {
+	watched := slices.DeleteFunc(slices.Clone(offers), func(o orders.Offer) bool { return !slices.Contains(skus, o.SKU) })
+	for _, offer := range watched {
 		snapshot := newSnapshot(&offer, asked, away)
 		snapshot.ID, snapshot.Marks = l.made, append(snapshot.Marks, marks[offer.SKU]...)
-		public := event("sale", snapshot)
-		var operator []byte
-		if operators[offer.SKU] {
-			operator = append(public[:len(public):len(public)], event("figures", figures.of(&offer, nodes, l.cfg.Node))...)
-		}
-		l.publish(offer.SKU, public, operator)
+		l.publish(offer.SKU, event("sale", snapshot))
 	}
-	l.dropAllBut(offers)
+	l.dropAllBut(watched)
+	if overview {
+		view := l.overview(offers, l.nodes(ctx))
+		view.ID, view.Missing = l.made, append(view.Missing, away...)
+		l.publish(overviewTopic, event("overview", view))
+	}
 }
 
 // record adds a second to the histories and returns the new marks by SKU.

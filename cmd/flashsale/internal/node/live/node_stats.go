@@ -31,8 +31,11 @@ type nodeStats struct {
 	Uptime time.Duration // by the node's own clock, so that others' don't matter
 	Requests
 	Durable  int64              // orders carried into the database
+	Queued   int64              // orders that wait for it
 	Keeps    int                // SKUs
 	Balances map[string]balance // of those, the ones that were compared last
+
+	point *ratePoint // what came of the last look; nil for other nodes
 }
 
 // reported is how many SKUs a node tells the balance of in its heartbeat.
@@ -53,14 +56,10 @@ func (l *Live) Stats() string {
 	return string(text)
 }
 
-// stats are this node's, with the balances of so many SKUs.
+// stats are this node's as its journal has them, with the balances of so many SKUs.
 func (l *Live) stats(most int) nodeStats {
-	keepers := l.cfg.Service.Keepers()
-	done, kept := keepers.Counters(), keepers.Balances()
-	s := nodeStats{
-		Node: l.cfg.Node, Uptime: time.Since(l.started), Requests: l.cfg.Requests(),
-		Durable: done.Drained.Load() + done.DirectPlaced.Load(), Keeps: len(kept), Balances: map[string]balance{},
-	}
+	s, kept := l.journal.last(), l.cfg.Service.Keepers().Balances()
+	s.Node, s.Keeps, s.Balances = l.cfg.Node, len(kept), map[string]balance{}
 	latest := slices.SortedFunc(maps.Keys(kept), func(a, b string) int {
 		return cmp.Or(kept[b].At.Compare(kept[a].At), cmp.Compare(a, b))
 	})
@@ -74,7 +73,17 @@ func (l *Live) stats(most int) nodeStats {
 	return s
 }
 
-// nodes are the stats of all nodes, by name: this one's of now, the others' of
+// counts are what this node has counted.
+func (l *Live) counts() nodeStats {
+	keepers := l.cfg.Service.Keepers()
+	done := keepers.Counters()
+	return nodeStats{
+		Uptime: time.Since(l.started), Requests: l.cfg.Requests(),
+		Durable: done.Drained.Load() + done.DirectPlaced.Load(), Queued: keepers.Stats().Queued,
+	}
+}
+
+// nodes are the stats of all nodes, by name: this one's, and the others' of
 // their last heartbeat. While MySQL is down there are only this one's.
 func (l *Live) nodes(ctx context.Context) []nodeStats {
 	nodes := []nodeStats{l.stats(math.MaxInt)}

@@ -12,46 +12,59 @@ import (
 //go:embed page
 var files embed.FS
 
-// scripts in the order in which they run.
-var scripts = []string{"format.js", "api.js", "sale.js", "course.js", "buyer.js", "signin.js", "stream.js"}
-
-// Page returns the page, one file that loads nothing, and the Content-Security-
-// Policy under which nothing else runs in it. In demo mode it asks the node for
-// tokens.
+// Page returns the page of buyers, one file that loads nothing, and the Content-
+// Security-Policy under which nothing else runs in it. In demo mode it asks the
+// node for tokens.
 func Page(demo bool) (html []byte, policy string, err error) {
-	style, err := files.ReadFile("page/page.css")
+	return page(demo, "page.html", []string{"page.css"}, []string{"format.js", "api.js", "sale.js", "course.js", "buyer.js", "signin.js", "stream.js"})
+}
+
+// Operators returns the page of operators, as Page does.
+func Operators(demo bool) (html []byte, policy string, err error) {
+	return page(demo, "ops.html", []string{"uplot/uPlot.min.css", "ops.css"},
+		[]string{"uplot/uPlot.iife.min.js", "format.js", "api.js", "listen.js", "charts.js", "ops.js", "acts.js"})
+}
+
+// page puts a page together. The scripts run in their order.
+func page(demo bool, name string, styles, scripts []string) (html []byte, policy string, err error) {
+	style, err := joined(styles)
 	if err != nil {
 		return nil, "", err
 	}
-	var script bytes.Buffer
-	script.WriteString("'use strict';\n(() => {\n")
-	for _, name := range scripts {
-		part, err := files.ReadFile("page/" + name)
-		if err != nil {
-			return nil, "", err
-		}
-		script.Write(part)
+	script, err := joined(scripts)
+	if err != nil {
+		return nil, "", err
 	}
-	script.WriteString("})();\n")
-	page, err := template.ParseFS(files, "page/page.html")
+	script = "'use strict';\n(() => {\n" + script + "})();\n"
+	page, err := template.ParseFS(files, "page/"+name)
 	if err != nil {
 		return nil, "", err
 	}
 	var out bytes.Buffer
-	err = page.Execute(&out, map[string]any{
-		"Demo": demo, "Style": template.CSS(style), "Script": template.JS(script.String()),
-	})
+	err = page.Execute(&out, map[string]any{"Demo": demo, "Style": template.CSS(style), "Script": template.JS(script)})
 	if err != nil {
 		return nil, "", err
 	}
 	return out.Bytes(), strings.Join([]string{
 		"default-src 'none'", "connect-src 'self'", "img-src 'self' https: data:", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
-		"style-src " + hash(style), "script-src " + hash(script.Bytes()),
+		"style-src " + hash(style), "script-src " + hash(script),
 	}, "; "), nil
 }
 
+// joined is the text of several files.
+func joined(names []string) (all string, err error) {
+	for _, name := range names {
+		part, err := files.ReadFile("page/" + name)
+		if err != nil {
+			return "", err
+		}
+		all += string(part)
+	}
+	return all, nil
+}
+
 // hash is how a policy names the one text that may be.
-func hash(text []byte) string {
-	sum := sha256.Sum256(text)
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }

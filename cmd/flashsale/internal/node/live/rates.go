@@ -1,12 +1,6 @@
 package live
 
-import (
-	"maps"
-	"slices"
-	"time"
-
-	"flashsale/orders"
-)
+import "slices"
 
 // rates are how much a second, of the last second.
 type rates struct {
@@ -16,6 +10,7 @@ type rates struct {
 	Failed   float64 `json:"failed"`
 	Durable  float64 `json:"durable"`
 	P99      float64 `json:"p99_ms"` // of placing an order; 0 where there was none
+	Queued   int64   `json:"queued"` // orders that wait for the database now
 
 	took []uint64
 }
@@ -43,6 +38,8 @@ func (p *peers) rates(nodes []nodeStats) figures {
 		before[now.Node] = now
 		r := rates{}
 		switch {
+		case now.point != nil:
+			r = now.point.rates
 		case !known || now.Uptime < was.Uptime: // started, or started again
 		case now.Uptime == was.Uptime:
 			r = p.last[now.Node]
@@ -50,11 +47,8 @@ func (p *peers) rates(nodes []nodeStats) figures {
 			r = between(&was, &now)
 		}
 		f.byNode[now.Node] = r
-		f.all.Accepted += r.Accepted
-		f.all.Refused += r.Refused
-		f.all.Limited += r.Limited
-		f.all.Failed += r.Failed
-		f.all.Durable += r.Durable
+		f.all.add(&r, 1)
+		f.all.Queued += r.Queued
 		switch {
 		case f.all.took == nil:
 			f.all.took, bounds = slices.Clone(r.took), now.Bounds
@@ -69,12 +63,22 @@ func (p *peers) rates(nodes []nodeStats) figures {
 	return f
 }
 
+// add adds a part of other rates. P99 and queue are left alone.
+func (r *rates) add(other *rates, part float64) {
+	r.Accepted += part * other.Accepted
+	r.Refused += part * other.Refused
+	r.Limited += part * other.Limited
+	r.Failed += part * other.Failed
+	r.Durable += part * other.Durable
+}
+
 func between(was, now *nodeStats) rates {
 	seconds := (now.Uptime - was.Uptime).Seconds()
 	per := func(was, now int64) float64 { return float64(now-was) / seconds }
 	r := rates{
 		Accepted: per(was.Accepted, now.Accepted), Refused: per(was.Refused, now.Refused),
 		Limited: per(was.Limited, now.Limited), Failed: per(was.Failed, now.Failed), Durable: per(was.Durable, now.Durable),
+		Queued: now.Queued,
 	}
 	if len(was.Took) == len(now.Took) {
 		for i := range now.Took {
@@ -100,42 +104,4 @@ func quantile(q float64, bounds []float64, took []uint64) float64 {
 		below, lower = float64(took[i]), upper
 	}
 	return 1000 * lower
-}
-
-// What an operator sees beside the sale.
-type (
-	operatorView struct {
-		All     rates      `json:"all"`
-		Nodes   []nodeView `json:"nodes"`
-		Queued  int64      `json:"queued"`  // orders of the sale that wait for the database
-		Keeper  string     `json:"keeper"`  // of the sale; "" where no node says so
-		Balance *balance   `json:"balance"` // as the keeper last found it; null where it has not compared yet
-	}
-	nodeView struct {
-		Node  string   `json:"node"`
-		Here  bool     `json:"here"` // the one that sends this
-		Up    int64    `json:"up_s"`
-		Keeps int      `json:"keeps"` // SKUs
-		Some  []string `json:"some"`  // of them
-		rates
-	}
-)
-
-// of is what an operator sees who watches this sale.
-func (f *figures) of(offer *orders.Offer, nodes []nodeStats, here string) operatorView {
-	v := operatorView{All: f.all, Queued: offer.Queued, Nodes: []nodeView{}}
-	for _, n := range nodes {
-		some := append([]string{}, slices.Sorted(maps.Keys(n.Balances))...)
-		v.Nodes = append(v.Nodes, nodeView{
-			Node: n.Node, Here: n.Node == here, Up: int64(n.Uptime / time.Second), Keeps: n.Keeps,
-			Some: some[:min(len(some), reported)], rates: f.byNode[n.Node],
-		})
-		if b, keeps := n.Balances[offer.SKU]; keeps {
-			v.Keeper = n.Node
-			if b.AgeMS >= 0 {
-				v.Balance = &b
-			}
-		}
-	}
-	return v
 }

@@ -12,11 +12,10 @@ import (
 	"flashsale/ratelimit/admission"
 )
 
-// A topic is a sale that somebody watches.
+// A topic is a sale that somebody watches, or the overview.
 type topic struct {
 	watchers map[*Watcher]bool
-	public   []byte // the latest snapshot, nil before the first
-	operator []byte // nil where no operator has watched just then
+	latest   []byte // snapshot, nil before the first
 }
 
 // A Watcher is one who watches a sale.
@@ -30,7 +29,8 @@ type Watcher struct {
 	leave    sync.Once
 }
 
-// Watch begins to watch a sale, as an operator or as anybody at an address.
+// Watch begins to watch a sale, as an operator or as anybody at an address; or,
+// as an operator, the overview of all: the empty SKU.
 // Leave must be called in the end. Errors: ErrFull, ErrEnded, and
 // *admission.LimitedError for an address that has all its places.
 func (l *Live) Watch(sku, address string, operator bool) (*Watcher, error) {
@@ -46,14 +46,17 @@ func (l *Live) Watch(sku, address string, operator bool) (*Watcher, error) {
 	}
 	w := &Watcher{live: l, sku: sku, address: address, operator: operator, history: l.histories.event(sku), next: make(chan []byte, 1)}
 	l.take(w, 1)
+	if sku == overviewTopic {
+		w.history = l.journal.opening(l.started)
+	}
 	t := l.topics[sku]
 	if t == nil {
 		t = &topic{watchers: map[*Watcher]bool{}}
 		l.topics[sku] = t
 	}
 	t.watchers[w] = true
-	if latest := t.latest(operator); latest != nil {
-		w.next <- latest
+	if t.latest != nil {
+		w.next <- t.latest
 	}
 	return w, nil
 }
@@ -95,46 +98,34 @@ func (w *Watcher) Leave() {
 	})
 }
 
-func (t *topic) latest(operator bool) []byte {
-	if operator && t.operator != nil {
-		return t.operator
-	}
-	return t.public
-}
-
-// watched are the SKUs that somebody watches, and those that an operator does.
-func (l *Live) watched() (skus []string, operators map[string]bool) {
+// watched are the SKUs that somebody watches, and whether an operator watches all.
+func (l *Live) watched() (skus []string, overview bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	operators = map[string]bool{}
-	for sku, t := range l.topics {
-		for w := range t.watchers {
-			if w.operator {
-				operators[sku] = true
-				break
-			}
-		}
+	skus = slices.Sorted(maps.Keys(l.topics))
+	if overview = l.topics[overviewTopic] != nil; overview {
+		skus = skus[1:] // it is the least
 	}
-	return slices.Sorted(maps.Keys(l.topics)), operators
+	return skus, overview
 }
 
-// publish hands the latest snapshot to all who watch sku. Only runOnce sends to
+// publish hands the latest snapshot to all who watch sku, if anybody does. Only runOnce sends to
 // a watcher that has had one, so there is always room after taking out what the
 // watcher has not taken.
-func (l *Live) publish(sku string, public, operator []byte) {
+func (l *Live) publish(sku string, latest []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.topics[sku]
 	if t == nil {
 		return
 	}
-	t.public, t.operator = public, operator
+	t.latest = latest
 	for w := range t.watchers {
 		select {
 		case <-w.next:
 		default:
 		}
-		w.next <- t.latest(w.operator)
+		w.next <- latest
 	}
 }
 
@@ -144,7 +135,7 @@ func (l *Live) dropAllBut(offers []orders.Offer) {
 	defer l.mu.Unlock()
 	for sku, t := range l.topics {
 		there := slices.ContainsFunc(offers, func(o orders.Offer) bool { return o.SKU == sku })
-		if !there && t.public != nil {
+		if sku != overviewTopic && !there && t.latest != nil {
 			l.drop(sku)
 		}
 	}

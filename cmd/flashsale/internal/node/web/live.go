@@ -29,7 +29,8 @@ const writeTimeout = 10 * time.Second
 // the place.
 func (s *Server) watch(c *gin.Context) error {
 	until, admin := time.Now().Add(s.cfg.Live.Life()), false
-	if c.GetHeader("Authorization") != "" {
+	sku := c.Query("sku") // none: the overview, for operators only
+	if c.GetHeader("Authorization") != "" || sku == "" {
 		who, err := s.caller(c)
 		if err != nil {
 			return err
@@ -44,11 +45,12 @@ func (s *Server) watch(c *gin.Context) error {
 	}
 	ctx, end := context.WithDeadline(c.Request.Context(), until)
 	defer end()
-	sku := c.Query("sku")
 	asking, cancel := context.WithTimeout(ctx, maxRequestTime)
 	defer cancel()
-	if _, err := s.cfg.Service.Sale(asking, sku); err != nil {
-		return err
+	if sku != "" {
+		if _, err := s.cfg.Service.Sale(asking, sku); err != nil {
+			return err
+		}
 	}
 	w, err := s.cfg.Live.Watch(sku, httplimit.Network(c.ClientIP()), admin)
 	if err != nil {

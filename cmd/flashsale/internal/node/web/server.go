@@ -82,6 +82,10 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("live page: %w", err)
 	}
 	s.engine.GET("/", document(page, policy))
+	if page, policy, err = live.Operators(cfg.Demo); err != nil {
+		return nil, fmt.Errorf("operators' page: %w", err)
+	}
+	s.engine.GET("/ops", document(page, policy))
 	if err := s.describe(); err != nil {
 		return nil, fmt.Errorf("openapi.yaml: %w", err)
 	}

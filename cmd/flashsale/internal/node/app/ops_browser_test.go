@@ -1,0 +1,137 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// An operator of a demo sees all sales in figures of one snapshot, whatever is sold
+// meanwhile; those of load tests are folded away. A reload brings the charts back. The
+// log tells of a restock and of another keeper.
+func TestOperatorsInTheBrowser(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	s := servertest.Open(t, servers.KindEmbedded)
+	inDemo := func(node string) func(*Config) { return func(c *Config) { often(node)(c); c.Demo = true } }
+	n := start(t, s, inDemo("one"))
+	n.put("S", 9, 5, 900)
+	n.put("judged", 7, 2, 900, func(all map[string]any) { all["name"] = "Load test: Flash sale" })
+	op := visit(t, chromium, n.URL()+"/ops#S")
+	op.until(`document.getElementById('law').dataset.state === 'holds' && ` + shows("law-sum", "total 9 = available 9 + held 0 + pending 0 + paid 0 + restoring 0"))
+	op.until(`document.querySelector('#judged').hidden && !document.querySelector('#sales [data-key=judged]')`)
+	op.click("#fold")
+	op.until(`document.querySelector('#judged [data-key=judged]').checkVisibility()`)
+
+	// Each change of a figure on the page is held against the others.
+	op.until(`(() => {
+		window.wrong = [];
+		new MutationObserver(() => {
+			const row = [...document.querySelectorAll('#sales [data-key=S] td')].map(cell => parseInt(cell.textContent));
+			const law = document.getElementById('law-sum').textContent.match(/\d+/g).map(Number); // total, available, held, pending, paid, restoring
+			const [, sold, pending, paid, available] = row;
+			if (sold !== pending + paid || [pending, paid, available].join() !== [law[3], law[4], law[1]].join()) wrong.push([row, law].join(' / '));
+		}).observe(document.getElementById('sales'), { subtree: true, childList: true });
+		return true;
+	})()`)
+	for i := range 3 {
+		where := n.orderBy("S", "ann", fmt.Sprint("k", i)).is(201).where()
+		if i > 0 {
+			n.pay("ann", where, fmt.Sprint("p", i)).is(200)
+		}
+	}
+	op.until(shows("law-sum", "total 9 = available 6 + held 0 + pending 1 + paid 2 + restoring 0") + ` && ` + cells("S", "On sale", "3 of 9", "1", "2", "6", "0", "one"))
+	op.until(`wrong.length === 0 || (document.body.textContent = wrong.join(', '), false)`)
+
+	op.do(chromedp.Reload())
+	op.until(`(() => { // the pointer goes along the chart until it is where an order was
+		const over = document.querySelector('#rates .u-over'), box = over?.getBoundingClientRect();
+		if (!box) return false;
+		window.x = ((window.x || 0) + 2) % box.width;
+		over.dispatchEvent(new MouseEvent('mousemove', { clientX: box.x + x, clientY: box.y + 9 }));
+		return parseFloat(document.querySelector('#rates .u-series:nth-child(2) .u-value').textContent) > 0;
+	})()`)
+
+	n.put("S", 12, 5, 900)
+	op.until(logged("Restocked", "S: 3 units more, 12 in all."))
+	two := start(t, s, often("two"))
+	watch(t, two.URL(), "", two.token("op", true)).until("two has begun its log", "overview", func(e seen) bool { return e.Point != nil })
+	ok(t, n.stop())
+	op.do(chromedp.Navigate(two.URL() + "/ops#S"))
+	op.until(`!document.getElementById('sign').hidden`) // two is no demo
+	signIn(op, "rubbish")
+	op.until(shows("answer", "That token is not accepted"))
+	signIn(op, two.token("op", true))
+	op.until(logged("Keeper changed", "S: It is this node now."))
+}
+
+// What an operator does to a sale: a restock with the terms of before somebody else's
+// change is refused in words, and goes through once it has been looked at again.
+func TestActionsInTheBrowser(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
+	n.put("S", 5, 2, 900)
+	id := n.order("S", "ann").is(201).id()
+	op := visit(t, chromium, n.URL()+"/ops#S")
+	ask := func(action string) {
+		t.Helper()
+		op.click(`[data-action=` + action + `]`)
+		op.until(`document.getElementById('ask').open`)
+	}
+	ask("restock")
+	op.until(shows("ask-says", "Total is 5, of which 4 are available."))
+	n.put("S", 6, 2, 900).is(200) // somebody else is faster
+	op.until(`(document.getElementById('units').value = 10, true)`)
+	op.click("#ask-yes")
+	op.until(shows("ask-answer", "Nothing was changed: somebody else") + ` && ` + shows("ask-says", "Total is 6, of which 5 are available."))
+	op.click("#ask-yes")
+	op.until(`!document.getElementById('ask').open && ` + shows("answer", "Restocked: total is 16 now."))
+	ask("restock")
+	op.until(`(document.getElementById('units').value = -16, true)`)
+	op.click("#ask-yes")
+	op.until(shows("ask-answer", "The total would be less than what is sold"))
+	op.click("#ask-no")
+	ask("rebuild")
+	op.click("#ask-yes")
+	op.until(shows("answer", "Rebuilt: 15 available, 1 sold.") + ` && ` + logged("Gate rebuilt", "S"))
+	ask("close")
+	op.click("#ask-yes")
+	op.until(shows("answer", "Closed.") + ` && ` + cells("S", "Closed", "1 of 16", "1", "0", "15", "0", "one"))
+
+	find := func(what string) {
+		t.Helper()
+		op.until(`(document.getElementById('what').value = '` + what + `', document.getElementById('find').requestSubmit(), true)`)
+	}
+	for what, says := range map[string]string{id: "ann, key k, ", "ann": "ann, key k, "} {
+		find(what)
+		op.until(`document.querySelector('#orders code')?.textContent === '` + id + `' && document.getElementById('orders').textContent.includes('` + says + `')`)
+	}
+	find("nobody")
+	op.until(shows("found", "There is no order of nobody."))
+}
+
+// shows is so where an element's text begins with these words.
+func shows(id, words string) string {
+	return fmt.Sprintf("document.getElementById('%s').textContent.startsWith('%s')", id, words)
+}
+
+// cells is so where a sale's row of the table has these cells after its name.
+func cells(sku string, want ...string) string {
+	return fmt.Sprintf("[...document.querySelectorAll('tr[data-key=%s] td')].map(cell => cell.textContent).join('|') === '%s'", sku, strings.Join(want, "|"))
+}
+
+// logged is so where the log has such an entry.
+func logged(what, says string) string {
+	return fmt.Sprintf("[...document.querySelectorAll('#log li')].some(li => li.querySelector('b').textContent === '%s' && li.textContent.includes('%s'))", what, says)
+}
+
+func signIn(b *tab, token string) {
+	b.t.Helper()
+	b.until(fmt.Sprintf("(document.getElementById('token').value = '%s', document.getElementById('sign').requestSubmit(), true)", token))
+}

@@ -1,0 +1,43 @@
+package app
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// logs tells whether the log has such an entry.
+func (e *seen) logs(what, says string) bool {
+	return slices.ContainsFunc(e.Events, func(l seenEntry) bool { return l.What == what && strings.Contains(l.Says, says) })
+}
+
+// The overview begins with what the node did while nobody watched. Its snapshots are
+// those of the sales. The log has the claims of all nodes.
+func TestOverview(t *testing.T) {
+	t.Parallel()
+	s := servertest.Open(t, servers.KindEmbedded)
+	one, two := start(t, s, often("one")), start(t, s, often("two"))
+	one.put("S", 3, 2, 900)
+	paid, late := one.order("S", "ann").where(), one.orderBy("S", "ann", "late").where()
+	one.pay("ann", paid, "p").is(200)
+	one.cancel("ann", late).is(200)
+	eventually(t, "a second with both orders", func() bool {
+		w := watch(t, one.URL(), "", one.token("op", true))
+		defer func() { _ = w.body.Close() }()
+		first, _ := w.next()
+		return first.event == "history" && slices.ContainsFunc(first.Points, func(p seenPoint) bool { return p.Accepted > 0 })
+	})
+	all, sale := watch(t, one.URL(), "", one.token("op", true)), watch(t, one.URL(), "S", one.token("op", true))
+	all.until("one is paid", "overview", func(e seen) bool { return len(e.Sales) == 1 && e.Sales[0].Sold == 1 && e.Sales[0].Paid == 1 })
+	seenID := sale.until("a snapshot", "sale", func(e seen) bool { return e.ID > 0 }).ID
+	all.until("that snapshot, or a later one", "overview", func(e seen) bool { return e.ID >= seenID })
+	two.pay("ann", late, "too-late").is(409)
+	one.put("S", 8, 2, 900)
+	all.until("the log has both", "overview", func(e seen) bool {
+		return e.logs("Refund claimed", "Order ") && e.logs("Restocked", "5 units more, 8 in all.")
+	})
+	watch(t, one.URL(), "", one.token("op", true)).until("the log so far", "events", func(e seen) bool { return e.logs("Restocked", "") })
+}

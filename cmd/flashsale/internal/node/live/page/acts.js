@@ -1,0 +1,93 @@
+// What an operator does: change a sale, send a crowd, find orders.
+const asking = { action: '', sku: '', terms: null, etag: null }; // what the dialog asks
+const match = () => asking.etag ? { 'If-Match': asking.etag } : {};
+const admin = (method, path, body, headers) => call(method, 'v1/admin/' + path, { token: tokens.operator, body, headers });
+const actions = {
+  restock: {
+    name: 'Restock', says: s => `Total is ${count(s.total)}, of which ${count(s.available)} are available. A number below 0 takes units away.`,
+    send: ({ sku, available, state, ...terms }) => admin('PUT', 'sales/' + sku, { ...terms, total: terms.total + Number($('units').value) }, match()),
+    done: s => `Restocked: total is ${count(s.total)} now.`,
+  },
+  close: {
+    name: 'Close', says: s => `It closes ${when(s.closes_at)} by its terms. Close it now, and nothing more is sold. What is reserved can still be paid.`,
+    send: s => admin('POST', `sales/${s.sku}/close`, null, match()), done: () => 'Closed.',
+  },
+  rebuild: {
+    name: 'Rebuild', says: () => 'The gate in Redis is made anew from MySQL. Buyers may hear 503 for a moment.',
+    send: s => admin('POST', `sales/${s.sku}/rebuild`), done: a => `Rebuilt: ${count(a.available)} available, ${count(a.sold)} sold.`,
+  },
+};
+
+// readTerms reads the terms of the sale that the dialog is about, and shows them.
+async function readTerms() {
+  const { status, body, etag } = await call('GET', 'v1/sales/' + asking.sku);
+  if (status !== 200) return false;
+  Object.assign(asking, { terms: body, etag });
+  text($('ask-title'), `${actions[asking.action].name} ${title(body)}?`);
+  text($('ask-says'), actions[asking.action].says(body));
+  return true;
+}
+
+async function ask(action) {
+  Object.assign(asking, { action, sku: ops.sku });
+  if (!await readTerms()) return say('answer', 'no', noAnswer);
+  $('ask-units').hidden = $('units').disabled = action !== 'restock';
+  $('units').value = '';
+  text($('ask-yes'), actions[action].name);
+  say('answer', '', '');
+  say('ask-answer', '', '');
+  $('ask').showModal();
+}
+
+async function confirm() {
+  const { action, terms, etag } = asking;
+  say('ask-answer', 'wait', 'Asking…');
+  const { status, body } = await actions[action].send(terms);
+  if (status === 200) {
+    $('ask').close();
+    return say('answer', 'yes', actions[action].done(body));
+  }
+  if (status === 412) { // a node shows terms that are a second old
+    for (let tries = 0; tries < 8 && asking.etag === etag; tries++) await pause(400), await readTerms();
+  }
+  say('ask-answer', 'no', status === 412 ? 'Nothing was changed: somebody else has changed this sale. What it is now stands above. Do you still want to?' : body.detail || noAnswer);
+}
+
+async function sendCrowd() {
+  const { status, body } = await call('POST', 'demo/crowd', { token: tokens.operator });
+  if (status === 202) return say('answer', 'yes', 'A crowd is on its way: 30 buyers a second for five minutes.');
+  say('answer', 'no', status === 409 ? 'A crowd is here already.' : body.detail || noAnswer);
+}
+
+// find shows an order by its id, or a page of a buyer's orders.
+async function find(cursor = '') {
+  const what = $('what').value.trim(), isID = /^[0-9a-f-]{36}$/.test(what);
+  const { status, body } = await admin('GET', isID ? 'orders/' + what : `orders?limit=20&buyer=${encodeURIComponent(what)}&cursor=${cursor}`);
+  const list = body.orders || (status === 200 ? [body] : []);
+  if (!cursor) $('orders').replaceChildren();
+  $('more').hidden = !body.next_cursor;
+  $('more').onclick = () => find(body.next_cursor);
+  say('found', 'no', list.length ? '' : status === 200 || status === 404 ? `There is no order of ${what}.` : body.detail || noAnswer);
+  $('orders').append(...list.map(o => {
+    const item = make('li'), times = ['created', 'expires', 'paid', 'closed'].filter(t => o[t + '_at']).map(t => `${t} ${when(o[t + '_at'])}`);
+    item.append(make('b', '', `${o.quantity} × ${o.sku}, ${money(o.amount, o.currency)}: ${o.status.replace('_', ' ')}`),
+      make('span', '', `${o.buyer}, ${o.idempotency_key ? `key ${o.idempotency_key}, ` : ''}${times.join(', ')}`), make('code', '', o.id));
+    return item;
+  }));
+}
+
+const on = (id, event, act) => $(id)?.addEventListener(event, e => { if (event === 'submit') e.preventDefault(); act(); });
+for (const button of document.querySelectorAll('[data-action]')) button.addEventListener('click', () => ask(button.dataset.action));
+on('ask', 'submit', confirm);
+on('ask-no', 'click', () => $('ask').close());
+on('crowd', 'click', sendCrowd);
+on('leave', 'click', () => signOut());
+on('sign', 'submit', () => { tokens.set('operator', $('token').value.trim()); $('sign').reset(); say('answer', '', ''); start(); });
+on('fold', 'click', () => { ops.unfolded = !ops.unfolded; showSales(ops.all.sales); });
+on('find', 'submit', () => find());
+addEventListener('hashchange', () => { if (ops.all) show(ops.all); });
+const perSecond = () => ops.points;
+addChart('rates', [['Accepted', '--good', 'accepted'], ['Refused', '--warn', 'refused'], ['Limited', '--violet', 'limited'], ['Failed', '--bad', 'failed'], ['Durable', '--blue', 'durable']], { points: perSecond, unit: '/s' });
+addChart('p99', [['p99', '--blue', 'p99_ms']], { points: perSecond, unit: ' ms', limits: [[500, '--warn'], [1000, '--bad']] });
+addChart('stock', [['Available', '--accent', 'available'], ['Sold', '--good', 'sold']], { points: () => ops.stock, marks: () => ops.marks });
+start();

@@ -1,0 +1,70 @@
+// Charts of the last ten minutes, by uPlot.
+const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const charts = [];
+
+// addChart shows points, which have a time "at", in an element. series are [name, colour,
+// field of a point], limits [value, colour], marks what happened, with "at" and "what".
+function addChart(id, series, { points, unit = '', limits = [], marks = () => [] }) {
+  const chart = { host: $(id), series, points, unit, limits, marks };
+  charts.push(chart);
+  new ResizeObserver(() => chart.plot?.setSize({ width: chart.host.clientWidth, height: 200 })).observe(chart.host);
+}
+
+function drawCharts() {
+  for (const chart of charts) {
+    const points = chart.points();
+    chart.plot ||= makePlot(chart);
+    chart.plot.setData([points.map(p => p.at / 1000), ...chart.series.map(([, , field]) => points.map(p => p[field]))]);
+    if (!(chart.plot.cursor.left >= 0)) chart.plot.setLegend({ idx: points.length - 1 }); // nobody points at it: the latest
+  }
+}
+
+function makePlot(chart) {
+  const grid = { stroke: css('--line'), width: 1 }, axis = { stroke: css('--soft'), grid, ticks: grid, font: '12px system-ui' };
+  return new uPlot({
+    width: chart.host.clientWidth, height: 200,
+    cursor: { sync: { key: 'all' }, drag: { x: false } },
+    scales: {
+      x: { range: (plot, from, to) => [Math.max(to - 600, Math.min(from, to - 60)), to] },
+      y: { range: (plot, from, to) => [0, Math.max(10, to * 1.1)] },
+    },
+    axes: [{ ...axis, space: 80, size: 32, values: (plot, all) => all.map(at => hour(at * 1000)) }, { ...axis, size: 60, values: (plot, all) => all.map(count) }],
+    series: [
+      { label: 'At', value: (plot, at) => at ? hour(at * 1000) : '–' },
+      ...chart.series.map(([label, colour]) => ({ label, stroke: css(colour), width: 2, points: { show: false }, value: (plot, n) => n == null ? '–' : rate(n) + chart.unit })),
+    ],
+    hooks: { draw: [plot => drawOver(plot, chart)] },
+  }, [[], ...chart.series.map(() => [])], chart.host);
+}
+
+// drawOver draws limits and marks over a chart.
+function drawOver(plot, { limits, marks }) {
+  const { ctx, bbox: { left, top, width, height } } = plot, dot = devicePixelRatio;
+  const rule = (colour, x, y, toX, toY) => {
+    ctx.strokeStyle = css(colour);
+    ctx.stroke(new Path2D(`M${x} ${y}L${toX} ${toY}`));
+  };
+  ctx.save();
+  ctx.lineWidth = dot;
+  ctx.setLineDash([4 * dot, 4 * dot]);
+  for (const [value, colour] of limits) {
+    const y = plot.valToPos(value, 'y', true);
+    if (y >= top) rule(colour, left, y, left + width, y);
+  }
+  ctx.font = `${12 * dot}px system-ui`;
+  ctx.fillStyle = css('--ink');
+  for (const [i, { at, what }] of marks().entries()) {
+    const x = plot.valToPos(at / 1000, 'x', true), near = x < left + width / 2;
+    if (x < left) continue;
+    rule('--soft', x, top, x, top + height);
+    ctx.textAlign = near ? 'left' : 'right';
+    ctx.fillText(what.replace('_', ' '), x + (near ? 4 : -4) * dot, top + height / 3 + i % 3 * 14 * dot);
+  }
+  ctx.restore();
+}
+
+// Their colours are those of the page.
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+  for (const chart of charts) chart.plot = chart.plot?.destroy();
+  drawCharts();
+});

@@ -1,0 +1,193 @@
+// The operator's page. All its figures are those of the latest overview.
+const ops = { all: null, sku: '', stop: null, stopSale: null, points: [], stock: [], marks: [], entry: 0, unfolded: false };
+const noAnswer = 'No answer came. Try again in a moment.';
+const isJudged = ({ sale }) => sale.name.startsWith('Load test: ');
+const title = s => s.name === s.sku ? s.sku : `${s.name} (${s.sku})`;
+const shortName = node => /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(node) ? node.slice(0, 8) : node;
+
+// grown adds a point that is later than the others, and drops what is ten minutes older.
+const grown = (points, p) => !p || p.at <= points.at(-1)?.at ? points : [...points.filter(q => q.at > p.at - 600000), p];
+
+function say(id, kind, words) {
+  $(id).dataset.kind = kind;
+  text($(id), words);
+}
+
+function showLink(state, words) {
+  $('link').dataset.state = state;
+  text($('link').lastElementChild, words);
+}
+
+// start signs in, or asks for a token, and begins to watch.
+async function start() {
+  if (demo && !tokens.operator) await demoToken('operator');
+  const on = Boolean(tokens.operator);
+  for (const id of ['board', 'link', demo ? 'crowd' : 'leave']) $(id).hidden = !on;
+  $('sign').hidden = on || demo;
+  if (!on) return demo ? setTimeout(start, 2000) : $('token').focus();
+  ops.stop = new AbortController();
+  follow('v1/live', ops.stop.signal, {
+    history: ({ began, points }) => { ops.points = points; text($('began'), when(began)); },
+    events: ({ events }) => { ops.entry = 0; $('log').replaceChildren(); showLog(events); },
+    overview: show,
+  });
+}
+
+function signOut(why = '') {
+  ops.stop.abort();
+  ops.stopSale?.abort();
+  Object.assign(ops, { all: null, sku: '' });
+  tokens.set('operator', null);
+  say('answer', 'no', demo ? '' : why);
+  start();
+}
+
+// follow reads a stream until it is stopped, and comes back whenever it ends.
+async function follow(path, stop, heard) {
+  for (let wait = 1000; !stop.aborted; wait = Math.min(wait * 1.6, 10000)) {
+    const { status, detail, retry = 0 } = await listen(path, tokens.operator, stop, (event, data) => { wait = 1000; heard[event]?.(data); });
+    if (stop.aborted) return;
+    if (status === 401 || status === 403) return signOut('That token is not accepted: it is no operator’s, it has expired, or another secret signed it.');
+    showLink('lost', status === 429 ? `Too many requests: waiting ${retry} s` : detail?.includes('watching') ? 'Too many watch' : 'Reconnecting');
+    await pause(Math.max(retry * 1000, wait * (.5 + Math.random())));
+  }
+}
+
+// choose shows the sale that the address names, or the one that is most likely meant.
+function choose() {
+  const { sales } = ops.all, named = sku => sales.find(s => s.sale.sku === sku), asked = decodeURIComponent(location.hash.slice(1));
+  const chosen = named(asked) || named(ops.sku) || sales.find(s => s.sale.state === 'open' && !isJudged(s)) || sales[0];
+  if (!chosen || chosen.sale.sku === ops.sku) return chosen;
+  ops.stopSale?.abort();
+  Object.assign(ops, { sku: chosen.sale.sku, stock: [], marks: [], stopSale: new AbortController() });
+  ops.unfolded ||= isJudged(chosen);
+  follow('v1/live?sku=' + ops.sku, ops.stopSale.signal, {
+    history: ({ points, marks }) => Object.assign(ops, { stock: points, marks }),
+    sale: ({ marks = [] }) => ops.marks.push(...marks),
+  });
+  return chosen;
+}
+
+function show(all) {
+  ops.all = all;
+  const chosen = choose(), { missing } = all;
+  ops.points = grown(ops.points, all.point);
+  showLink('live', 'Live');
+  text($('missing'), missing.map(name => `${{ redis: 'Redis', mysql: 'MySQL' }[name]} does not answer. `).join('') +
+    (missing.includes('mysql') ? 'Nodes hear of each other through MySQL: of the others there are no figures.' : ''));
+  showTiles(all.all);
+  showSales(all.sales);
+  $('one').hidden = !chosen;
+  if (chosen) {
+    ops.stock = grown(ops.stock, { at: Date.parse(all.now), available: chosen.sale.available, sold: chosen.sold });
+    showLaw(chosen, missing);
+  }
+  fill($('nodes'), all.nodes.map(n => ({
+    key: n.node, cells: [
+      { text: shortName(n.node) + (n.here ? ' (this one)' : '') }, n.some.slice(0, 4).join(', ') + (n.keeps > 4 ? ` and ${count(n.keeps - 4)} more` : '') || '–',
+      rate(n.accepted), rate(n.refused), rate(n.limited), { text: rate(n.failed), level: levels.failed(n) }, rate(n.durable),
+      { text: n.p99_ms > 0 ? rate(n.p99_ms) + ' ms' : '–', level: levels.p99_ms(n) }, { text: count(n.queued), level: levels.queued(n) }, span(n.up_s),
+    ],
+  })));
+  showLog(all.events);
+  drawCharts();
+}
+
+// levels are when a figure is worrying. A queue is, by how long it takes to empty.
+const level = (n, warn, bad) => n >= bad ? 'bad' : n >= warn ? 'warn' : '';
+const levels = {
+  failed: f => level(f.failed, .001, .001), p99_ms: f => level(f.p99_ms, 500, 1000),
+  queued: f => level(f.queued / Math.max(100, f.durable), 2, 10),
+};
+
+function showTiles(figures) {
+  for (const value of document.querySelectorAll('#tiles span')) {
+    text(value, rate(figures[value.dataset.of]));
+    value.closest('div').dataset.level = levels[value.dataset.of]?.(figures) || '';
+  }
+}
+
+const states = { open: 'On sale', sold_out: 'Sold out', scheduled: 'Scheduled', closed: 'Closed' };
+function showSales(sales) {
+  const rank = s => Object.keys(states).indexOf(s.sale.state);
+  const row = s => ({ key: s.sale.sku, current: s.sale.sku === ops.sku, cells: [
+    { text: title(s.sale), href: '#' + s.sale.sku }, { text: s.direct ? 'Direct mode' : states[s.sale.state], level: s.direct ? 'warn' : '' },
+    { text: `${count(s.sold)} of ${count(s.sale.total)}`, part: s.sold / Math.max(1, s.sale.total) }, count(s.sold - s.paid), count(s.paid),
+    count(s.sale.available), count(s.queued), shortName(s.keeper) || '–',
+  ] });
+  const sorted = sales.toSorted((a, b) => rank(a) - rank(b)), judged = sorted.filter(isJudged);
+  fill($('sales'), sorted.filter(s => !isJudged(s)).map(row));
+  fill($('judged'), judged.map(row));
+  $('none').hidden = sales.length > 0;
+  $('fold').hidden = judged.length === 0;
+  $('judged').hidden = !ops.unfolded;
+  $('fold').setAttribute('aria-expanded', ops.unfolded);
+  text($('fold'), `${ops.unfolded ? 'Hide' : 'Show'} sales of load tests (${judged.length})`);
+}
+
+// fill shows rows of a table by their keys. A row that is there keeps its nodes, and so the focus.
+function fill(body, rows) {
+  const labels = body.closest('table').tHead.rows[0].cells;
+  for (const [i, { key, cells, current = false }] of rows.entries()) {
+    let row = [...body.rows].find(r => r.dataset.key === key);
+    if (!row) {
+      row = make('tr');
+      row.dataset.key = key;
+      row.append(...cells.map(({ href }, j) => {
+        const cell = Object.assign(make(j ? 'td' : 'th'), j ? {} : { scope: 'row' });
+        if (href) cell.append(Object.assign(make('a'), { href }));
+        cell.dataset.label = labels[j].textContent;
+        return cell;
+      }));
+    }
+    if (body.rows[i] !== row) body.insertBefore(row, body.rows[i] || null);
+    row.setAttribute('aria-current', current);
+    for (const [j, cell] of cells.entries()) {
+      text(row.cells[j].firstElementChild || row.cells[j], cell.text ?? cell);
+      row.cells[j].dataset.level = cell.level || '';
+      row.cells[j].style.setProperty('--part', cell.part || 0);
+    }
+  }
+  while (body.rows.length > rows.length) body.lastElementChild.remove();
+}
+
+// showLaw is the conservation law in the words of "flashsale audit", as the sale's keeper
+// last found it between two of its steps: exact, however busy the sale is.
+function showLaw({ sale, sold, paid, direct, keeper, balance: b }, missing) {
+  let state = '', sign = '…', sum = 'Not compared yet.', word = keeper ? '' : 'No node reports this sale.';
+  const age = b && (b.age_ms < 5000 ? 'a moment ago' : span(Math.round(b.age_ms / 1000)) + ' ago');
+  if (b) {
+    paid = Math.min(paid, b.sold);
+    sum = `total ${count(b.total)} = available ${count(b.available)} + held ${count(b.queued)} + pending ${count(b.sold - paid)} + paid ${count(paid)} + restoring ${count(b.restoring)}`;
+  }
+  if (direct) {
+    sum = `pending ${count(sold - paid)} + paid ${count(paid)} of total ${count(sale.total)}`;
+    word = 'Direct mode: MySQL alone counts, and there is no gate to compare it with.';
+  } else if (b && b.drift !== 0) {
+    [state, sign] = ['broken', '✕'];
+    word = `${units(Math.abs(b.drift))} ${b.drift > 0 ? 'missing' : 'too many'}, compared ${age}. The keeper repairs what stays off.`;
+  } else if (missing.length) {
+    word = b ? `It added up when it was last compared, ${age}.` : 'It can’t be compared while a store is away.';
+  } else if (b) {
+    [state, sign] = ['holds', '✓'];
+    word = `It adds up. Compared ${age}${b.age_ms > 5000 && b.sold === sold && b.available === sale.available ? ', and nothing has changed since' : ''}.`;
+  }
+  if (state && state !== $('law').dataset.state) text($('spoken'), state === 'holds' ? 'All units add up.' : `Units do not add up: ${word}`);
+  $('law').dataset.state = state;
+  text($('name'), title(sale));
+  text($('law-sign'), sign);
+  text($('law-sum'), sum);
+  text($('law-word'), word);
+}
+
+const alarms = { 'Redis away': 'bad', 'MySQL away': 'bad', 'Direct mode begun': 'warn', 'Refund claimed': 'warn' };
+function showLog(entries) {
+  for (const { id, at, what, sku, says } of entries.filter(e => e.id > ops.entry)) {
+    const item = make('li'), kind = make('b', '', what);
+    ops.entry = id;
+    kind.dataset.level = alarms[what] || '';
+    item.append(make('time', '', hour(at)), kind, make('span', '', [sku, says].filter(Boolean).join(': ')));
+    $('log').prepend(item);
+  }
+  while ($('log').children.length > 200) $('log').lastElementChild.remove();
+}
