@@ -119,9 +119,9 @@ func (l *Live) runOnce(ctx context.Context) {
 	offers, asked := l.cfg.Service.Watched(ctx, all...)
 	away := <-missing
 
-	marks := l.record(offers)
-	l.made++
 	watched := slices.DeleteFunc(slices.Clone(offers), func(o orders.Offer) bool { return !slices.Contains(skus, o.SKU) })
+	marks := l.record(watched)
+	l.made++
 	for _, offer := range watched {
 		snapshot := newSnapshot(&offer, asked, away)
 		snapshot.ID, snapshot.Marks = l.made, append(snapshot.Marks, marks[offer.SKU]...)

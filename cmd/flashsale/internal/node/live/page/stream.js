@@ -1,6 +1,5 @@
 // The stream of snapshots, and which sale is shown.
-const stream = { sku: '', stop: null, wait: 1000, sales: [], seen: {}, newer: '' }; // seen: when a sale came, by SKU
-const silence = 8000; // a snapshot comes every second; without one for so long the stream is dead
+const stream = { sku: '', stop: null, sales: [], seen: {}, newer: '' }; // seen: when a sale came, by SKU
 
 function showLink(state, words) {
   if (state === 'live' && $('link').dataset.state === 'lost') look(); // it may be another server, which does not know us
@@ -12,64 +11,29 @@ function showLink(state, words) {
 function connect() {
   stream.stop?.abort();
   stream.stop = new AbortController();
-  stream.wait = 1000;
   watch(stream.sku, stream.stop);
 }
 
 // watch reads the stream of one sale until it is stopped, coming back whenever
 // it ends: a node that stops sends us to another one.
 async function watch(sku, stop) {
-  while (!stop.signal.aborted && sku) {
-    const again = await read(sku, stop);
+  for (let wait = 1000; !stop.signal.aborted && sku; wait = Math.min(wait * 1.6, 10000)) {
+    const { status, detail, retry } = await listen('v1/live?sku=' + encodeURIComponent(sku), null, stop.signal, (event, data) => {
+      wait = 1000;
+      showLink('live', 'Live');
+      if (event === 'sale') showSnapshot(data);
+      if (event === 'history') showHistory(data);
+    });
+    if (status === 429) tooMany(retry);
     if (stop.signal.aborted) return;
-    showLink('lost', again === 'full' ? 'Too many watch' : 'Reconnecting');
-    await pause(Math.max(limited.until - Date.now(), stream.wait * (.5 + Math.random()))); // not all of us at once
+    showLink('lost', detail?.includes('watching') ? 'Too many watch' : 'Reconnecting');
+    await pause(Math.max(limited.until - Date.now(), wait * (.5 + Math.random()))); // not all of us at once
     if (stop.signal.aborted) return;
-    if (again === 'gone') {
+    if (status === 404) {
       stream.sku = ''; // it may have come back by now, and is then shown anew
       return choose();
     }
-    stream.wait = Math.min(stream.wait * 1.6, 10000);
   }
-}
-
-async function read(sku, stop) {
-  const once = new AbortController(), end = () => once.abort();
-  stop.signal.addEventListener('abort', end);
-  let deadline = setTimeout(end, silence);
-  try {
-    const res = await fetch('v1/live?sku=' + encodeURIComponent(sku), { cache: 'no-store', signal: once.signal });
-    if (res.status === 404) return 'gone';
-    if (res.status === 429) tooMany(retryAfter(res));
-    if (!res.ok) return (await res.json().catch(() => ({}))).detail?.includes('watching') ? 'full' : 'again';
-    const reader = res.body.pipeThrough(new TextDecoderStream()).getReader();
-    for (let text = '';;) {
-      const { value, done } = await reader.read();
-      if (done) return 'again';
-      clearTimeout(deadline);
-      deadline = setTimeout(end, silence);
-      const parts = (text + value).split('\n\n');
-      text = parts.pop();
-      parts.forEach(receive);
-    }
-  } catch {
-    return 'again';
-  } finally {
-    clearTimeout(deadline);
-    stop.signal.removeEventListener('abort', end);
-    once.abort();
-  }
-}
-
-// receive takes one event.
-function receive(lines) {
-  const field = name => lines.split('\n').find(l => l.startsWith(name + ': '))?.slice(name.length + 2);
-  const retry = Number(field('retry')), data = field('data');
-  if (retry) stream.wait = retry;
-  if (!data) return;
-  showLink('live', 'Live');
-  if (field('event') === 'sale') showSnapshot(JSON.parse(data));
-  if (field('event') === 'history') showHistory(JSON.parse(data));
 }
 
 // choose asks what is on sale, and shows what was asked for by #SKU, or what a
