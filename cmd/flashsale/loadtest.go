@@ -13,7 +13,7 @@ type loadtestCommand struct {
 	Secret string `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET), to sign the buyers' tokens. Default: that of a server on embedded stores."`
 	SKU    string `name:"sku" placeholder:"SKU" help:"The sale to create; must have no orders. Default: a new one for each run."`
 
-	Visitors bool `help:"Let other people order, too. Their orders are counted and not judged. Without it each of them is a violation, and the live page offers no such sale to buy from."`
+	Visitors bool `help:"Let other people order, too. Their orders are counted and not judged. Without --visitors each such order is a violation, and the live page shows the sale without a button to buy."`
 
 	attackFlags `embed:""`
 }

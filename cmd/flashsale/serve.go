@@ -97,10 +97,10 @@ func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) erro
 		cfg.Demo = c.WithDemo == nil || *c.WithDemo
 		if cfg.Secret == "" && cfg.Demo {
 			cfg.Secret = trialSecret
-			// Where only this machine calls, it may be a load test of many buyers.
-			if at, err := net.ResolveTCPAddr("tcp", cfg.Addr); err == nil && at.IP.IsLoopback() && len(cfg.TrustedProxies) == 0 {
-				cfg.TrustedProxies = []string{"127.0.0.1", "::1"}
-			}
+		}
+		// Where only this machine calls, it may be a load test of many buyers.
+		if at, err := net.ResolveTCPAddr("tcp", cfg.Addr); cfg.Demo && err == nil && at.IP.IsLoopback() && len(cfg.TrustedProxies) == 0 {
+			cfg.TrustedProxies = []string{"127.0.0.1", "::1"}
 		}
 		log.Warn("EMBEDDED STORES: for trying out. Everything is lost when this program ends. --redis and --mysql choose real ones.")
 	case c.Redis == "" || c.SQL == "":
@@ -127,7 +127,7 @@ func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) erro
 	if err != nil {
 		return err
 	}
-	c.WithDemo = &cfg.Demo // what it came to, for the log
+	c.WithDemo, c.TrustedProxies = &cfg.Demo, cfg.TrustedProxies // what they came to, for the log
 	log.Info(version())
 	log.Info("settings", settings(k)...)
 	s.welcome(node.URL(), cfg.Demo)

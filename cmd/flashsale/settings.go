@@ -45,8 +45,8 @@ func shown(f *kong.Flag) string {
 	return app.Redact(target.String())
 }
 
-// keepVariables leaves an environment variable to each flag of serve, to flags of
-// the same name elsewhere, and to --target.
+// keepVariables removes the environment variables of flags. It keeps those of serve,
+// of flags with the same names elsewhere, and of --target.
 func keepVariables(k *kong.Kong) error {
 	kept := map[string]bool{"target": true}
 	for _, command := range k.Model.Leaves(false) { // serve comes first

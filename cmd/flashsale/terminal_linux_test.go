@@ -37,14 +37,14 @@ func TestServeWelcomes(t *testing.T) {
 	for _, onStdout := range []bool{true, false} {
 		program, person := terminal(t)
 		var log bytes.Buffer
-		s := streams{out: &log, err: program}
+		s, args := streams{out: &log, err: program}, []string{"serve", "--addr", "127.0.0.1:0"}
 		if onStdout {
-			s = streams{out: program, err: &log}
+			s, args = streams{out: program, err: &log}, append(args, "--secret", strings.Repeat("own", 11))
 		}
 		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 		served := make(chan error, 1)
 		go func() {
-			served <- errors.Join(run(ctx, []string{"serve", "--addr", "127.0.0.1:0"}, s.out, s.err), program.Close())
+			served <- errors.Join(run(ctx, args, s.out, s.err), program.Close())
 		}()
 		var seen string
 		for lines := bufio.NewScanner(person); !strings.Contains(seen, "flashsale crowd --target") && lines.Scan(); {
@@ -52,7 +52,7 @@ func TestServeWelcomes(t *testing.T) {
 		}
 		stop()
 		noError(t, <-served)
-		says(t, seen+log.String(), "demo=true", "Shop  http://127.0.0.1:", "/ops", "/docs")
+		says(t, seen+log.String(), "demo=true", "Shop  http://127.0.0.1:", "/ops", "/docs", `trusted-proxies="[127.0.0.1 ::1]"`)
 		if strings.Contains(log.String(), "/ops") {
 			t.Errorf("what is no terminal says:\n%s", &log)
 		}

@@ -82,7 +82,7 @@ func (rep *Report) addTo(t *Text, heading string, facts [][2]string) {
 		t.Line("  note: %s", s)
 	}
 	if rep.Doubted() {
-		t.Line("  do not trust the latencies: this machine was too busy to send in time, and the p99 of how late is above half of theirs")
+		t.Line("  do not trust the latencies: this machine was too busy to send in time. The p99 of the delays is more than half of the p99 of the latencies")
 	}
 	t.Line("")
 	for _, fact := range facts {

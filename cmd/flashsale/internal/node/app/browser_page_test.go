@@ -46,8 +46,10 @@ func TestThePageTellsWhatHappened(t *testing.T) {
 	tab.until(left("5") + ` && document.getElementById('buy').hidden && ` + says("hint", "A load test is judging this sale: watch it."))
 	tab.until(`document.getElementById('newer').hidden`)
 	tab.accessible("a sale that a load test judges")
+	n.put("T", 5, 2, 900, window(-time.Hour, time.Hour), func(all map[string]any) { all["name"] = "Load test: T" }).is(200)
 	fresh := visit(t, chromium, n.URL()) // is shown what can be bought
 	fresh.until(`document.getElementById('main').ariaBusy === 'false' && !` + says("name", "Load test"))
+	fresh.until(`window.offersNothingOld ??= document.getElementById('newer').hidden`)
 }
 
 // All figures on the page are of one snapshot, at any moment, however fast it

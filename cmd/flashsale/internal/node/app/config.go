@@ -45,7 +45,7 @@ type Config struct {
 	LockServers []string `placeholder:"SERVER" secret:"url" help:"For redlock, URLs of an odd number of independent Redis masters, at least three; for zookeeper, host:port of its servers." group:"Locks"`
 
 	Limits         `embed:"" group:"Limits"`
-	TrustedProxies []string `placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is trusted. Default: none, or on embedded stores this machine, if no other reaches --addr." group:"Limits"`
+	TrustedProxies []string `placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is trusted. Default: none. A demo on embedded stores trusts this machine, if --addr is a loopback address." group:"Limits"`
 	MaxQuantity    int64    `default:"${units_per_order}" placeholder:"UNITS" help:"Maximum units per order. Default ${default}." group:"Limits"`
 	OrdersPerBuyer int      `default:"1000" placeholder:"ORDERS" help:"Maximum orders per buyer and SKU, cancelled ones included. Default ${default}." group:"Limits"`
 	QueueLimit     int      `default:"20000" placeholder:"ORDERS" help:"Maximum queued orders per SKU; more are answered 503. Default ${default}." group:"Limits"`

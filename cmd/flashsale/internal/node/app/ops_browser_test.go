@@ -22,11 +22,27 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	n := start(t, s, inDemo("one"))
 	n.put("S", 9, 5, 900)
 	n.put("judged", 7, 2, 900, func(all map[string]any) { all["name"] = "Load test: Flash sale" })
-	op := visit(t, chromium, n.URL()+"/ops#S")
+	op := visit(t, chromium, n.URL()+"/ops#%") // names no sale
 	op.until(`document.getElementById('law').dataset.state === 'holds' && ` + shows("law-sum", "total 9 = available 9 + held 0 + pending 0 + paid 0 + restoring 0"))
 	op.until(`document.querySelector('#judged').hidden && !document.querySelector('#sales [data-key=judged]')`)
 	op.click("#fold")
 	op.until(`document.querySelector('#judged [data-key=judged]').checkVisibility()`)
+
+	// A mark that the history has, and a snapshot repeats, is drawn once.
+	op.until(`(() => {
+		const ask = fetch, fill = CanvasRenderingContext2D.prototype.fillText, marks = [{ at: Date.now(), what: 'cut', units: 1 }];
+		const stream = 'event: history\ndata: ' + JSON.stringify({ points: [], marks }) + '\n\nevent: sale\ndata: ' + JSON.stringify({ marks }) + '\n\n';
+		window.fetch = (path, how) => path.endsWith('sku=judged') ? Promise.resolve(new Response(stream)) : ask(path, how);
+		window.drawn = new Set();
+		CanvasRenderingContext2D.prototype.fillText = function (words, x, y) {
+			if (words === 'cut') drawn.add(y);
+			fill.call(this, words, x, y);
+		};
+		location.hash = '#judged';
+		return true;
+	})()`)
+	op.until(`drawn.size === 1 && (location.hash = '#S', true)`)
+	op.until(shows("law-sum", "total 9 "))
 
 	// Each change of a figure on the page is held against the others.
 	op.until(`(() => {

@@ -22,8 +22,8 @@ const (
 )
 
 type (
-	// A point is the stock at a moment. Available is what the gate says while
-	// somebody watches, and else the total less the stored orders.
+	// A point is the stock at a moment. While somebody watches, Available is what the
+	// gate says; otherwise it is the total less the units of stored orders.
 	point struct {
 		At        int64 `json:"at"` // ms since 1970, by the database's clock
 		Available int64 `json:"available"`

@@ -1,5 +1,5 @@
-// Package live shows what a node sells, as it happens: the page, and the stream
-// of snapshots that keeps it up to date.
+// Package live shows what a node sells, as it happens: the pages of buyers and of
+// operators, and the streams of events that keep them up to date.
 //
 // A snapshot is made once a second for everybody who watches, however many they
 // are, and its bytes are shared. While nobody watches none is made: the history

@@ -43,7 +43,7 @@ var failures = []struct {
 	{orders.ErrInProgress, 409, "in_progress", "The order is not durable yet. Try again in a moment."},
 	{ErrCrowd, 409, "in_progress", "A crowd is here already."},
 	{orders.ErrBelowSold, 409, "below_sold", "The total would be less than what is sold already."},
-	{orders.ErrPrecondition, 412, "precondition_failed", "The sale is not as If-Match says. Read it again, and decide anew."},
+	{orders.ErrPrecondition, 412, "precondition_failed", "If-Match does not have the ETag of the sale: the sale was changed meanwhile, or does not exist. Read it again."},
 	{orders.ErrNotFound, 404, "not_found", "There is no such thing, or it is not yours."},
 	{httpapi.ErrMediaType, 415, "unsupported_media_type", "The body must be application/json in UTF-8."},
 	{auth.ErrUnauthorized, 401, "unauthorized", "A valid bearer token is needed."},

@@ -136,7 +136,7 @@ function yours(o) {
 // follow an order that is on its way until it is durable, rejected, or lost: then
 // the same key tries again.
 async function follow(location, done, until) {
-  say('wait', 'Your units are reserved, and the order is on its way into the database. Nothing is promised yet.');
+  say('wait', 'Your units are reserved, and the order is being stored. Nothing is promised yet.');
   for (let wait = 500; Date.now() < until;) {
     await pause(wait);
     const { status, body, retry } = await call('GET', location, { token: tokens.buyer });
@@ -212,7 +212,7 @@ function showRemaining() {
 
 const closing = o => ({
   paid: 'Thank you.', cancelled: 'Its units went back on sale.', expired: 'Not paid in time: its units went back on sale.',
-  reserved: 'Not durable yet, and nothing is promised.',
+  reserved: 'Being stored. Nothing is promised yet.',
 }[o.status] || '');
 
 // settle pays or cancels, and asks again under the same reference where no

@@ -55,7 +55,7 @@ async function follow(path, stop, heard) {
 
 // choose shows the sale that the address names, or the one that is most likely meant.
 function choose() {
-  const { sales } = ops.all, named = sku => sales.find(s => s.sale.sku === sku), asked = decodeURIComponent(location.hash.slice(1));
+  const { sales } = ops.all, named = sku => sales.find(s => s.sale.sku === sku), asked = location.hash.slice(1);
   const chosen = named(asked) || named(ops.sku) || sales.find(s => s.sale.state === 'open' && !isJudged(s)) || sales[0];
   if (!chosen || chosen.sale.sku === ops.sku) return chosen;
   ops.stopSale?.abort();
@@ -63,7 +63,7 @@ function choose() {
   ops.unfolded ||= isJudged(chosen);
   follow('v1/live?sku=' + ops.sku, ops.stopSale.signal, {
     history: ({ points, marks }) => Object.assign(ops, { stock: points, marks }),
-    sale: ({ marks = [] }) => ops.marks.push(...marks),
+    sale: ({ marks }) => ops.marks.push(...marks.filter(m => !ops.marks.some(x => x.at === m.at && x.what === m.what))), // the history may have them
   });
   return chosen;
 }

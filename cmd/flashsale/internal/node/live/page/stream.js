@@ -91,7 +91,8 @@ function showChoice() {
 // showNewer offers for two minutes a sale that has come since the page was opened,
 // and for ten one that a load test judges, even if it was there before.
 function showNewer() {
-  const lately = s => judged(s) ? Date.parse(s.opens_at) > now() - 600000 : Date.now() - stream.seen[s.sku] < 120000;
+  const at = sale.snapshot ? now() : Date.now(); // the database's clock is known from the first snapshot on
+  const lately = s => judged(s) ? Date.parse(s.opens_at) > at - 600000 : Date.now() - stream.seen[s.sku] < 120000;
   const come = stream.sales.find(s => s.sku !== stream.sku && (s.state === 'open' || s.state === 'sold_out') && lately(s));
   $('newer').hidden = !come;
   if (!come) return;
