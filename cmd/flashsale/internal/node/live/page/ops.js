@@ -55,7 +55,7 @@ async function follow(path, stop, heard) {
 
 // choose shows the sale that the address names, or the one that is most likely meant.
 function choose() {
-  const { sales } = ops.all, named = sku => sales.find(s => s.sale.sku === sku), asked = decodeURIComponent(location.hash.slice(1));
+  const { sales } = ops.all, named = sku => sales.find(s => s.sale.sku === sku), asked = location.hash.slice(1);
   const chosen = named(asked) || named(ops.sku) || sales.find(s => s.sale.state === 'open' && !isJudged(s)) || sales[0];
   if (!chosen || chosen.sale.sku === ops.sku) return chosen;
   ops.stopSale?.abort();
