@@ -4,18 +4,24 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 )
 
 // Amounts are in minor units by ISO 4217. A browser's own list has no decimals for
-// some of these currencies.
+// some of these currencies. A billion units fit the chart's scale.
 func TestPricesInTheBrowser(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	n := start(t, servertest.Open(t, servers.KindEmbedded), often("one"))
 	n.put("S", 9, 5, 900)
 	buyer := visit(t, chromium, n.URL()+"/#S")
+	buyer.do(chromedp.EmulateViewport(390, 844))
+	n.put("S", 1_000_000_000, 5, 900) // the scale of the chart is not cut off
+	buyer.until(`document.getElementById('of').textContent === 'of 1,000,000,000 left' &&
+		[...document.getElementById('scale').children].every(label => label.getBoundingClientRect().left >= document.getElementById('scale').closest('section').getBoundingClientRect().left)`)
 	for currency, want := range map[string]string{"COP": "COP 129.00", "HUF": "HUF 129.00", "IQD": "IQD 12.900", "JPY": "¥12,900", "EUR": "€129.00"} {
 		n.put("S", 9, 5, 900, func(all map[string]any) { all["price"], all["currency"] = 12900, currency })
 		buyer.until(`document.getElementById('price').textContent.replace('\u00a0', ' ') === '` + want + `'`)

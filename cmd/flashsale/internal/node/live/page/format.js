@@ -2,6 +2,9 @@
 const $ = id => document.getElementById(id);
 const whole = new Intl.NumberFormat('en');
 const count = n => whole.format(n);
+// short is a number on a scale, which has little room.
+const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 2 });
+const short = n => n < 1e6 ? count(n) : compact.format(n);
 const units = n => n === 1 ? '1 unit' : count(n) + ' units';
 const rate = n => Number.isInteger(n) || n >= 10 ? count(Math.round(n)) : n.toFixed(1);
 
