@@ -115,3 +115,33 @@ func TestOrderShowAsOperator(t *testing.T) {
 		t.Error(asked)
 	}
 }
+
+// What another server answers is no order and no sale, even with 200. A redirect would
+// make of an order a question, so it is not followed. What a server says cannot
+// command the terminal.
+func TestAnswersOfAnotherServer(t *testing.T) {
+	var status int
+	var body string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "https://shop.test"+r.URL.Path)
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	defer server.Close()
+	for _, c := range []struct {
+		status        int
+		body, command string
+		want          string
+	}{
+		{200, `{}`, "buy S", "buy 1 of S: POST /v1/orders is not answered as the contract says"},
+		{200, `null`, "order pay x --buyer ann --ref r", "POST /v1/orders/x/pay is not answered"},
+		{200, `[]`, "order show x --json", "GET /v1/admin/orders/x is not answered"},
+		{200, `{}`, "sale close S", "POST /v1/admin/sales/S/close is not answered"},
+		{200, `{}`, "audit S", "GET /v1/admin/sales/S/audit is not answered"},
+		{301, ``, "buy S", "/v1/orders: 301 the server is at https://shop.test/v1/orders"},
+		{409, `{"code":"\u001b[2J","detail":"\u0007x"}`, "sale show S", "409 \ufffd[2J: \ufffdx"},
+	} {
+		status, body = c.status, c.body
+		refuses(t, append(strings.Fields(c.command), "--target", server.URL), c.want)
+	}
+}

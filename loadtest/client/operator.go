@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"flashsale/loadtest/judge"
 )
@@ -28,6 +30,7 @@ type Operator struct {
 type failure struct {
 	call         string
 	status       int
+	location     string // of a redirect: the contract has none
 	Code, Detail string
 	Errors       []struct{ Field, Detail string }
 }
@@ -46,7 +49,15 @@ func (f *failure) Error() string {
 	if f.status == http.StatusUnauthorized || f.status == http.StatusForbidden {
 		says += " (are the tokens signed with the server's secret?)"
 	}
-	return says
+	if f.status/100 == 3 {
+		says += "the server is at " + f.location
+	}
+	return strings.Map(func(r rune) rune { // a terminal would obey what is not printable
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, says)
 }
 
 // StatusOf is the status behind err, 0 if the server did not answer.
@@ -78,7 +89,7 @@ func (o *Operator) Call(ctx context.Context, method, path string, in, out any, s
 	}
 	call := method + " " + o.base + path
 	if status/100 != 2 {
-		f := &failure{call: call, status: status}
+		f := &failure{call: call, status: status, location: header.Get("Location")}
 		_ = json.Unmarshal(got, f) // what is no problem is told by its status
 		return header, f
 	}

@@ -87,6 +87,9 @@ func Run(ctx context.Context, cfg Config) (*Turnout, error) {
 		return nil, fmt.Errorf("crowd: a load test judges %s: an order of anybody else would be a violation", s.SKU)
 	}
 	c.SKU, c.sale, c.shop.Client = s.SKU, s, client.New(cfg.Target, s.SKU, conns)
+	if err := c.signIn(ctx); err != nil {
+		return nil, fmt.Errorf("crowd: %w", err)
+	}
 	fmt.Fprintf(c.Progress, "crowd: %d orders per second for %s, for %v\n", c.Rate, c.SKU, c.Duration)
 	_ = client.Wait(ctx, time.Until(s.OpensAt)) // if ctx ends, nobody comes
 
@@ -110,6 +113,20 @@ func (c *crowd) find(ctx context.Context) (sale, error) {
 		}
 	}
 	return sale{}, err
+}
+
+// signIn fails where the server does not accept the buyers' tokens.
+func (c *crowd) signIn(ctx context.Context) error {
+	token, err := c.Token("crowd", false)
+	if err != nil {
+		return fmt.Errorf("sign a token: %w", err)
+	}
+	first := client.NewOperator(c.shop.Client, token)
+	_, err = first.Call(ctx, http.MethodGet, "/v1/orders?limit=1", nil, nil)
+	if client.StatusOf(err) == http.StatusUnauthorized {
+		return err
+	}
+	return nil // what else may be wrong, buyers wait for
 }
 
 // watch says how the crowd fares, and ends it with its sale.

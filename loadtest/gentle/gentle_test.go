@@ -52,6 +52,10 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	key, path := r.Header.Get("Idempotency-Key"), strings.Split(r.URL.Path, "/") // /v1/orders/ID/pay
 	switch {
+	case r.Header.Get("Authorization") == "Bearer stranger":
+		answer(401, "unauthorized", "")
+	case r.Method == http.MethodGet && r.URL.Path == "/v1/orders":
+		answer(200, "", "")
 	case r.URL.Path == "/v1/sales":
 		terms := client.Sale{PerBuyerLimit: 2, PaymentWindowS: 1, OpensAt: s.opens}
 		_ = json.NewEncoder(w).Encode(map[string]any{"sales": []sale{
@@ -149,7 +153,10 @@ func TestCrowdSaysWhyItDoesNotCome(t *testing.T) {
 		{func(c *Config) {}, "crowd: no open sale at http"},
 		{func(c *Config) { c.SKU = "judged" }, "crowd: a load test judges judged"},
 		{func(c *Config) { c.Rate = 0 }, "crowd: rate 0 for 1s: want"},
-		{func(c *Config) { c.Target = "http://127.0.0.1:1" }, "crowd: GET /v1/sales: "},
+		{func(c *Config) {
+			c.SKU, c.Token = "soon", func(string, bool) (string, error) { return "stranger", nil }
+		}, "crowd: GET http"},
+		{func(c *Config) { c.Target = "http://127.0.0.1:1" }, `crowd: Get "http://127.0.0.1:1/v1/sales": `},
 	} {
 		c := sound
 		tc.change(&c)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -30,10 +31,30 @@ func (c *Client) Last() json.RawMessage { return c.server.last }
 // Call is the operator's, and keeps the answer.
 func (s *server) Call(ctx context.Context, method, path string, in, out any, sent ...string) (http.Header, error) {
 	header, err := s.Operator.Call(ctx, method, path, in, &s.last, sent...)
-	if err == nil {
-		err = json.Unmarshal(s.last, out)
+	if err != nil {
+		return header, err
+	}
+	if err = json.Unmarshal(s.last, out); err == nil && nothing(out) {
+		err = errors.New("what it should name is missing")
+	}
+	if err != nil {
+		err = fmt.Errorf("%s %s is not answered as the contract says: %w", method, path, err)
 	}
 	return header, err
+}
+
+// nothing tells whether what was decoded names no order or sale: another server
+// answered.
+func nothing(out any) bool {
+	switch it := out.(type) {
+	case *Order:
+		return it.ID == ""
+	case *Sale:
+		return it.SKU == ""
+	case *Audit:
+		return it.SKU == ""
+	}
+	return false
 }
 
 // timeout of one call: longer than the server waits for anything.
@@ -46,7 +67,7 @@ func New(target, token string) (*Client, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("target: %q is no URL such as http://localhost:8080", target)
 	}
-	return &Client{server{Operator: client.NewOperator(client.New(target, "", &http.Client{Timeout: timeout}), token)}}, nil
+	return &Client{server{Operator: client.NewOperator(client.New(target, "", client.NewHTTP(1, timeout)), token)}}, nil
 }
 
 // Terms are what an operator decides of a sale.

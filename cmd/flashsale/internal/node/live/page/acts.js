@@ -60,13 +60,13 @@ async function sendCrowd() {
 }
 
 // find shows an order by its id, or a page of a buyer's orders.
-async function find(cursor = '') {
-  const what = $('what').value.trim(), isID = /^[0-9a-f-]{36}$/.test(what);
+async function find(what = $('what').value.trim(), cursor = '') {
+  const isID = /^[0-9a-f-]{36}$/.test(what);
   const { status, body } = await admin('GET', isID ? 'orders/' + what : `orders?limit=20&buyer=${encodeURIComponent(what)}&cursor=${cursor}`);
   const list = body.orders || (status === 200 ? [body] : []);
   if (!cursor) $('orders').replaceChildren();
   $('more').hidden = !body.next_cursor;
-  $('more').onclick = () => find(body.next_cursor);
+  $('more').onclick = () => find(what, body.next_cursor);
   say('found', 'no', list.length ? '' : status === 200 || status === 404 ? `There is no order of ${what}.` : body.detail || noAnswer);
   $('orders').append(...list.map(o => {
     const item = make('li'), times = ['created', 'expires', 'paid', 'closed'].filter(t => o[t + '_at']).map(t => `${t} ${when(o[t + '_at'])}`);

@@ -28,7 +28,7 @@ function makePlot(chart) {
       x: { range: (plot, from, to) => [Math.max(to - 600, Math.min(from, to - 60)), to] },
       y: { range: (plot, from, to) => [0, Math.max(10, to * 1.1)] },
     },
-    axes: [{ ...axis, space: 80, size: 32, values: (plot, all) => all.map(at => hour(at * 1000)) }, { ...axis, size: 60, values: (plot, all) => all.map(count) }],
+    axes: [{ ...axis, space: 80, size: 32, values: (plot, all) => all.map(at => hour(at * 1000)) }, { ...axis, size: 60, values: (plot, all) => all.map(short) }],
     series: [
       { label: 'At', value: (plot, at) => at ? hour(at * 1000) : '–' },
       ...chart.series.map(([label, colour]) => ({ label, stroke: css(colour), width: 2, points: { show: false }, value: (plot, n) => n == null ? '–' : rate(n) + chart.unit })),

@@ -32,7 +32,7 @@ function showCourse() {
     return flag;
   }));
   const scale = $('scale').children, times = $('times').children;
-  [top, half, 0].forEach((n, i) => { text(scale[i], count(n)); scale[i].style.bottom = 100 - y(n) + '%'; });
+  [top, half, 0].forEach((n, i) => { text(scale[i], short(n)); scale[i].style.bottom = 100 - y(n) + '%'; });
   scale[1].hidden = half === top;
   [from, (from + to) / 2, to].forEach((at, i) => text(times[i], hour(at)));
   $('plot').setAttribute('aria-label', `Units left from ${hour(from)} to ${hour(to)}: ${count(shown[0].available)} at first, ${count(points.at(-1).available)} now`);

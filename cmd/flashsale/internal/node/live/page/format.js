@@ -2,12 +2,19 @@
 const $ = id => document.getElementById(id);
 const whole = new Intl.NumberFormat('en');
 const count = n => whole.format(n);
+// short is a number on a scale, which has little room.
+const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 2 });
+const short = n => n < 1e6 ? count(n) : compact.format(n);
 const units = n => n === 1 ? '1 unit' : count(n) + ' units';
 const rate = n => Number.isInteger(n) || n >= 10 ? count(Math.round(n)) : n.toFixed(1);
 
+// places are the decimals of a currency by ISO 4217. Browsers have other ones for some.
+const places = currency => ['BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF', '', '', 'BHD IQD JOD KWD LYD OMR TND', 'CLF UYW']
+  .reduce((found, list, n) => list.includes(currency) ? n : found, 2);
+
 function money(amount, currency) {
-  const format = new Intl.NumberFormat('en', { style: 'currency', currency });
-  return format.format(amount / 10 ** format.resolvedOptions().maximumFractionDigits);
+  const digits = places(currency);
+  return new Intl.NumberFormat('en', { style: 'currency', currency, minimumFractionDigits: digits, maximumFractionDigits: digits }).format(amount / 10 ** digits);
 }
 
 // clock is a time left as 1:05, 2:01:05 or "3 days".

@@ -62,7 +62,7 @@ function showSnapshot(snapshot) {
   document.title = s.name + ' · flashsale';
   text($('price'), money(s.price, s.currency));
   const ends = s.reserve_on === 'payment' ? 'units are taken when you pay' : span(s.payment_window_s) + ' to pay';
-  text($('terms'), `at most ${s.per_buyer_limit} per buyer · ${ends}`);
+  text($('terms'), `at most ${count(s.per_buyer_limit)} per buyer · ${ends}`);
   text($('description'), s.description || '');
   showPicture(s.image_url || '', s.name);
   hero($('left'), count(s.available));

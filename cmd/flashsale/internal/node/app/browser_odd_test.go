@@ -1,0 +1,48 @@
+package app
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// Amounts are in minor units by ISO 4217. A browser's own list has no decimals for
+// some of these currencies. A billion units fit the chart's scale.
+func TestPricesInTheBrowser(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	n := start(t, servertest.Open(t, servers.KindEmbedded), often("one"))
+	n.put("S", 9, 5, 900)
+	buyer := visit(t, chromium, n.URL()+"/#S")
+	buyer.do(chromedp.EmulateViewport(390, 844))
+	n.put("S", 1_000_000_000, 5, 900) // the scale of the chart is not cut off
+	buyer.until(`document.getElementById('of').textContent === 'of 1,000,000,000 left' &&
+		[...document.getElementById('scale').children].every(label => label.getBoundingClientRect().left >= document.getElementById('scale').closest('section').getBoundingClientRect().left)`)
+	for currency, want := range map[string]string{"COP": "COP 129.00", "HUF": "HUF 129.00", "IQD": "IQD 12.900", "JPY": "¥12,900", "EUR": "€129.00"} {
+		n.put("S", 9, 5, 900, func(all map[string]any) { all["price"], all["currency"] = 12900, currency })
+		buyer.until(`document.getElementById('price').textContent.replace('\u00a0', ' ') === '` + want + `'`)
+	}
+}
+
+// An address that names no sale does not stop the page, and "more" goes on with the
+// buyer that is shown, whoever is typed meanwhile.
+func TestOperatorsOddWays(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo, c.LimitBuyer = true, parseLimit(t, "100/s:100") })
+	n.put("S", 40, 40, 900)
+	for i := range 21 {
+		n.orderBy("S", "ann", fmt.Sprint("k", i)).is(201)
+	}
+	op := visit(t, chromium, n.URL()+"/ops#%")
+	op.until(`document.getElementById('law').dataset.state === 'holds'`)
+	op.until(`(document.getElementById('what').value = 'ann', document.getElementById('find').requestSubmit(), true)`)
+	op.until(`document.querySelectorAll('#orders li').length === 20`)
+	op.until(`(document.getElementById('what').value = 'bob', true)`)
+	op.click("#more")
+	op.until(`document.querySelectorAll('#orders li').length === 21`)
+}
