@@ -36,21 +36,7 @@ type ratePoint struct {
 	rates
 }
 
-// observe keeps the journal until ctx ends: it looks once a second.
-func (l *Live) observe(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			l.observeOnce(ctx)
-		}
-	}
-}
-
-// observeOnce takes note of what has happened since the last look.
+// observeOnce takes note of what has happened since the last look, once a second.
 func (l *Live) observeOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 3*storeTimeout)
 	defer cancel()

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"errors"
 	"html/template"
 	"strings"
 )
@@ -27,22 +28,15 @@ func Operators(demo bool) (html []byte, policy string, err error) {
 
 // page puts a page together. The scripts run in their order.
 func page(demo bool, name string, styles, scripts []string) (html []byte, policy string, err error) {
-	style, err := joined(styles)
-	if err != nil {
-		return nil, "", err
-	}
-	script, err := joined(scripts)
-	if err != nil {
+	style, noStyle := joined(styles)
+	script, noScript := joined(scripts)
+	page, err := template.ParseFS(files, "page/"+name)
+	if err := errors.Join(noStyle, noScript, err); err != nil {
 		return nil, "", err
 	}
 	script = "'use strict';\n(() => {\n" + script + "})();\n"
-	page, err := template.ParseFS(files, "page/"+name)
-	if err != nil {
-		return nil, "", err
-	}
 	var out bytes.Buffer
-	err = page.Execute(&out, map[string]any{"Demo": demo, "Style": template.CSS(style), "Script": template.JS(script)})
-	if err != nil {
+	if err = page.Execute(&out, map[string]any{"Demo": demo, "Style": template.CSS(style), "Script": template.JS(script)}); err != nil {
 		return nil, "", err
 	}
 	return out.Bytes(), strings.Join([]string{

@@ -5,6 +5,9 @@ const count = n => whole.format(n);
 const units = n => n === 1 ? '1 unit' : count(n) + ' units';
 const rate = n => Number.isInteger(n) || n >= 10 ? count(Math.round(n)) : n.toFixed(1);
 
+// judged is a sale that a load test judges: other people's orders would spoil it.
+const judged = s => s.name.startsWith('Load test: ');
+
 function money(amount, currency) {
   const format = new Intl.NumberFormat('en', { style: 'currency', currency });
   return format.format(amount / 10 ** format.resolvedOptions().maximumFractionDigits);
@@ -33,6 +36,12 @@ function span(s) {
 // left alone.
 function text(node, value) {
   if (node.textContent !== value) node.textContent = value;
+}
+
+// say answers whoever asked. Its kind is yes, no or wait.
+function say(id, kind, words) {
+  $(id).dataset.kind = kind;
+  text($(id), words);
 }
 
 function make(tag, classes, content) {
