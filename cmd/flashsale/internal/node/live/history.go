@@ -80,14 +80,11 @@ func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.O
 		was, known := h.last[sale.SKU]
 		last[sale.SKU] = is
 		c := h.courses[sale.SKU]
-		if c == nil && is != was {
+		if is != was {
 			c = h.place(sale.SKU, now)
 		}
 		if c == nil {
 			continue
-		}
-		if is != was {
-			c.changed = now
 		}
 		since := h.then
 		if !known {
@@ -104,10 +101,14 @@ func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.O
 	return fresh
 }
 
-// place makes room for one more course. Where all places are taken it takes that
-// of the sale that changed longest ago, unless that one changed a moment ago as
-// well: then it returns nil.
+// place is the course of a sale that has changed. It makes room for a new one: where
+// all places are taken it takes that of the sale that changed longest ago, unless that
+// one changed a moment ago as well: then it returns nil.
 func (h *histories) place(sku string, now time.Time) *course {
+	if c := h.courses[sku]; c != nil {
+		c.changed = now
+		return c
+	}
 	if len(h.courses) >= maxHistories {
 		oldest := slices.MinFunc(slices.Collect(maps.Values(h.courses)), func(a, b *course) int { return a.changed.Compare(b.changed) })
 		if now.Sub(oldest.changed) < keptAtLeast {
@@ -115,7 +116,7 @@ func (h *histories) place(sku string, now time.Time) *course {
 		}
 		delete(h.courses, oldest.SKU)
 	}
-	c := &course{SKU: sku, Began: h.began, Points: []point{}, Marks: []mark{}}
+	c := &course{SKU: sku, Began: h.began, Points: []point{}, Marks: []mark{}, changed: now}
 	h.courses[sku] = c
 	return c
 }

@@ -57,7 +57,6 @@ var ErrEnded = errors.New("live: ended")
 type Live struct {
 	cfg     Config
 	started time.Time
-	peers   peers // Run's
 	made    int64 // snapshots, Run's
 	journal journal
 
@@ -107,9 +106,6 @@ func every(ctx context.Context, interval time.Duration, do func(context.Context)
 // operators.
 func (l *Live) runOnce(ctx context.Context) {
 	skus, overview := l.watched()
-	if !overview {
-		l.peers = peers{} // what comes later is not compared with what was before
-	}
 	if len(skus) == 0 && !overview {
 		l.record(nil)
 		return
