@@ -125,30 +125,19 @@ func (h *histories) place(sku string, now time.Time) *course {
 // them. Units that come back and go again leave no second mark of "sold out".
 func (c *course) note(sale *orders.Sale, was, is seen, since, now time.Time) (fresh []mark) {
 	oldest := now.Add(-historyFor).UnixMilli()
-	add := func(at time.Time, what string, units int64) {
-		if at.Before(since) {
-			at = since
-		}
-		if at.UnixMilli() >= oldest {
-			fresh = append(fresh, mark{at.UnixMilli(), what, units})
+	add := func(happened bool, at time.Time, what string, units int64) {
+		ms := max(at.UnixMilli(), since.UnixMilli())
+		if happened && ms >= oldest {
+			fresh = append(fresh, mark{ms, what, units})
 		}
 	}
 	before := was.state == "" || was.state == "scheduled"
-	if before && is.state != "scheduled" {
-		add(sale.OpensAt, "opened", is.total)
-	}
-	if more := is.total - was.total; more > 0 {
-		add(now, "restocked", more)
-	} else if more < 0 {
-		add(now, "cut", -more)
-	}
+	add(before && is.state != "scheduled", sale.OpensAt, "opened", is.total)
+	add(is.total > was.total, now, "restocked", is.total-was.total)
+	add(is.total < was.total, now, "cut", was.total-is.total)
 	again := len(fresh) == 0 && len(c.Marks) > 0 && c.Marks[len(c.Marks)-1].What == "sold_out"
-	if is.state == "sold_out" && was.state != "" && was.state != "sold_out" && !again {
-		add(now, "sold_out", is.sold)
-	}
-	if is.state == "closed" && was.state != "closed" {
-		add(sale.ClosesAt, "closed", is.available)
-	}
+	add(is.state == "sold_out" && was.state != "" && was.state != "sold_out" && !again, now, "sold_out", is.sold)
+	add(is.state == "closed" && was.state != "closed", sale.ClosesAt, "closed", is.available)
 	c.Marks = slices.DeleteFunc(append(c.Marks, fresh...), func(m mark) bool { return m.At < oldest })
 	c.Marks = c.Marks[max(0, len(c.Marks)-maxMarks):]
 	return fresh

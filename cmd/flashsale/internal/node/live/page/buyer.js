@@ -173,14 +173,12 @@ function showOrders() {
       item.tabIndex = -1;
       item.id = 'order-' + o.id;
       item.append(make('span', 'what'), make('span', 'is'), make('span', 'says soft'), make('div', 'do'));
-      const pay = make('button', '', 'Pay'), cancel = make('button', '', 'Cancel');
-      pay.addEventListener('click', () => settle(o.id, 'pay'));
-      cancel.addEventListener('click', () => settle(o.id, 'cancel'));
-      const what = `${units(o.quantity)} for ${money(o.amount, o.currency)}`;
-      pay.setAttribute('aria-label', `Pay ${what}`);
-      cancel.setAttribute('aria-label', `Cancel ${what}`);
-      pay.type = cancel.type = 'button';
-      item.lastElementChild.append(pay, cancel);
+      for (const [what, label] of [['pay', 'Pay'], ['cancel', 'Cancel']]) {
+        const button = Object.assign(make('button', '', label), { type: 'button' });
+        button.setAttribute('aria-label', `${label} ${units(o.quantity)} for ${money(o.amount, o.currency)}`);
+        button.addEventListener('click', () => settle(o.id, what));
+        item.lastElementChild.append(button);
+      }
     }
     if (list.children[i] !== item) list.insertBefore(item, list.children[i] || null);
     item.dataset.status = o.status;
