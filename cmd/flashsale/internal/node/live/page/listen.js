@@ -13,7 +13,7 @@ async function keepListening(path, token, stop, heard) {
     if (stop.aborted || status === 401 || status === 403) return status;
     if (status === 200) wait = 1000;
     if (status === 429) tooMany(retry);
-    showLink('lost', detail?.includes('watching') ? 'Too many watch' : status === 429 ? 'Too many requests' : 'Reconnecting');
+    showLink('lost', detail?.includes('watching') ? 'Too many watch' : status === 429 ? 'Too many calls' : 'Reconnecting');
     await pause(Math.max(retry * 1000, wait * (.5 + Math.random()))); // not all of us at once
     if (status === 404) return status;
   }
