@@ -4,7 +4,7 @@
 // A snapshot is made once a second for everybody who watches, however many they
 // are, and its bytes are shared. While nobody watches none is made: the history
 // of each sale goes on from what the node knows anyway. What the other nodes
-// have counted is in their heartbeat rows.
+// have done in their last second is in their heartbeat rows.
 package live
 
 import (

@@ -85,7 +85,9 @@ func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
 	}
 	for _, n := range nodes {
 		some := append([]string{}, slices.Sorted(maps.Keys(n.Balances))...)
-		view := nodeView{Node: n.Node, Here: n.Node == l.cfg.Node, Up: int64(n.Uptime / time.Second), Keeps: n.Keeps, Some: some[:min(len(some), reported)]}
+		view := nodeView{
+			Node: n.Node, Here: n.Node == l.cfg.Node, Up: int64(n.Uptime / time.Second), Keeps: n.Keeps, Some: some[:min(len(some), reported)],
+		}
 		if n.Point != nil {
 			view.rates = n.Point.rates
 		}
