@@ -80,14 +80,11 @@ func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.O
 		was, known := h.last[sale.SKU]
 		last[sale.SKU] = is
 		c := h.courses[sale.SKU]
-		if c == nil && is != was {
+		if is != was {
 			c = h.place(sale.SKU, now)
 		}
 		if c == nil {
 			continue
-		}
-		if is != was {
-			c.changed = now
 		}
 		since := h.then
 		if !known {
@@ -104,10 +101,14 @@ func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.O
 	return fresh
 }
 
-// place makes room for one more course. Where all places are taken it takes that
-// of the sale that changed longest ago, unless that one changed a moment ago as
-// well: then it returns nil.
+// place is the course of a sale that has changed. It makes room for a new one: where
+// all places are taken it takes that of the sale that changed longest ago, unless that
+// one changed a moment ago as well: then it returns nil.
 func (h *histories) place(sku string, now time.Time) *course {
+	if c := h.courses[sku]; c != nil {
+		c.changed = now
+		return c
+	}
 	if len(h.courses) >= maxHistories {
 		oldest := slices.MinFunc(slices.Collect(maps.Values(h.courses)), func(a, b *course) int { return a.changed.Compare(b.changed) })
 		if now.Sub(oldest.changed) < keptAtLeast {
@@ -115,7 +116,7 @@ func (h *histories) place(sku string, now time.Time) *course {
 		}
 		delete(h.courses, oldest.SKU)
 	}
-	c := &course{SKU: sku, Began: h.began, Points: []point{}, Marks: []mark{}}
+	c := &course{SKU: sku, Began: h.began, Points: []point{}, Marks: []mark{}, changed: now}
 	h.courses[sku] = c
 	return c
 }
@@ -124,30 +125,19 @@ func (h *histories) place(sku string, now time.Time) *course {
 // them. Units that come back and go again leave no second mark of "sold out".
 func (c *course) note(sale *orders.Sale, was, is seen, since, now time.Time) (fresh []mark) {
 	oldest := now.Add(-historyFor).UnixMilli()
-	add := func(at time.Time, what string, units int64) {
-		if at.Before(since) {
-			at = since
-		}
-		if at.UnixMilli() >= oldest {
-			fresh = append(fresh, mark{at.UnixMilli(), what, units})
+	add := func(happened bool, at time.Time, what string, units int64) {
+		ms := max(at.UnixMilli(), since.UnixMilli())
+		if happened && ms >= oldest {
+			fresh = append(fresh, mark{ms, what, units})
 		}
 	}
 	before := was.state == "" || was.state == "scheduled"
-	if before && is.state != "scheduled" {
-		add(sale.OpensAt, "opened", is.total)
-	}
-	if more := is.total - was.total; more > 0 {
-		add(now, "restocked", more)
-	} else if more < 0 {
-		add(now, "cut", -more)
-	}
+	add(before && is.state != "scheduled", sale.OpensAt, "opened", is.total)
+	add(is.total > was.total, now, "restocked", is.total-was.total)
+	add(is.total < was.total, now, "cut", was.total-is.total)
 	again := len(fresh) == 0 && len(c.Marks) > 0 && c.Marks[len(c.Marks)-1].What == "sold_out"
-	if is.state == "sold_out" && was.state != "" && was.state != "sold_out" && !again {
-		add(now, "sold_out", is.sold)
-	}
-	if is.state == "closed" && was.state != "closed" {
-		add(sale.ClosesAt, "closed", is.available)
-	}
+	add(is.state == "sold_out" && was.state != "" && was.state != "sold_out" && !again, now, "sold_out", is.sold)
+	add(is.state == "closed" && was.state != "closed", sale.ClosesAt, "closed", is.available)
 	c.Marks = slices.DeleteFunc(append(c.Marks, fresh...), func(m mark) bool { return m.At < oldest })
 	c.Marks = c.Marks[max(0, len(c.Marks)-maxMarks):]
 	return fresh

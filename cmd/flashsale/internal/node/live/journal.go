@@ -14,7 +14,8 @@ type journal struct {
 	observer // the loop's own
 
 	mu      sync.Mutex
-	counts  nodeStats        // at the last look
+	counts  counts           // at the last look
+	point   *ratePoint       // what came of it; nil before the first
 	coarse  []ratePoint      // one for five of fine, before them
 	fine    []ratePoint      // one a second, the oldest first
 	entries []logEntry       // the oldest first
@@ -36,21 +37,7 @@ type ratePoint struct {
 	rates
 }
 
-// observe keeps the journal until ctx ends: it looks once a second.
-func (l *Live) observe(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			l.observeOnce(ctx)
-		}
-	}
-}
-
-// observeOnce takes note of what has happened since the last look.
+// observeOnce takes note of what has happened since the last look, once a second.
 func (l *Live) observeOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 3*storeTimeout)
 	defer cancel()
@@ -78,12 +65,11 @@ func (l *Live) observeOnce(ctx context.Context) {
 }
 
 // add adds the point of a second: what was counted since the last one.
-func (j *journal) add(counts nodeStats) {
+func (j *journal) add(now counts) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	p := ratePoint{time.Now().UnixMilli(), between(&j.counts, &counts)}
-	j.counts = counts
-	j.counts.point = &p
+	p := ratePoint{time.Now().UnixMilli(), between(&j.counts, &now)}
+	j.counts, j.point = now, &p
 	if j.fine = append(j.fine, p); len(j.fine) < maxFine+step {
 		return
 	}
@@ -96,11 +82,11 @@ func (j *journal) add(counts nodeStats) {
 	j.fine = slices.Clone(j.fine[step:])
 }
 
-// last are the counts of the last look, and its point.
-func (j *journal) last() nodeStats {
+// last is the point of the last look, nil before the first.
+func (j *journal) last() *ratePoint {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.counts
+	return j.point
 }
 
 // latest adds the latest entries to an overview, and returns the paid units.

@@ -17,7 +17,7 @@ import (
 // more. A step has the average, and of p99 and queue the worst.
 func TestJournalKeepsTenMinutes(t *testing.T) {
 	var j journal
-	counts := nodeStats{Requests: Requests{Bounds: []float64{.1, 1}}}
+	counts := counts{Requests: Requests{Bounds: []float64{.1, 1}}}
 	for s := range 900 {
 		counts.Uptime += time.Second
 		counts.Accepted += int64(s % 5) // 2 a second on average
@@ -34,7 +34,7 @@ func TestJournalKeepsTenMinutes(t *testing.T) {
 			t.Fatalf("%+v", p)
 		}
 	}
-	if p := j.last().point; p == nil || p.Accepted != 4 {
+	if p := j.last(); p == nil || p.Accepted != 4 {
 		t.Errorf("the last: %+v", p)
 	}
 	if size := len(j.opening(time.Now())); size > 40_000 {

@@ -4,7 +4,7 @@
 // A snapshot is made once a second for everybody who watches, however many they
 // are, and its bytes are shared. While nobody watches none is made: the history
 // of each sale goes on from what the node knows anyway. What the other nodes
-// have counted is in their heartbeat rows.
+// have done in their last second is in their heartbeat rows.
 package live
 
 import (
@@ -57,7 +57,6 @@ var ErrEnded = errors.New("live: ended")
 type Live struct {
 	cfg     Config
 	started time.Time
-	peers   peers // Run's
 	made    int64 // snapshots, Run's
 	journal journal
 
@@ -83,16 +82,22 @@ func New(cfg Config) *Live {
 func (l *Live) Run(ctx context.Context) error {
 	var observing sync.WaitGroup
 	defer observing.Wait()
-	observing.Go(func() { l.observe(ctx) })
+	observing.Go(func() { every(ctx, time.Second, l.observeOnce) })
 	defer l.end()
-	tick := time.NewTicker(l.cfg.Every)
+	every(ctx, l.cfg.Every, l.runOnce)
+	return nil
+}
+
+// every does something once per interval until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func(context.Context)) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
-			l.runOnce(ctx)
+			do(ctx)
 		}
 	}
 }
@@ -101,9 +106,6 @@ func (l *Live) Run(ctx context.Context) error {
 // operators.
 func (l *Live) runOnce(ctx context.Context) {
 	skus, overview := l.watched()
-	if !overview {
-		l.peers = peers{} // what comes later is not compared with what was before
-	}
 	if len(skus) == 0 && !overview {
 		l.record(nil)
 		return
@@ -111,7 +113,7 @@ func (l *Live) runOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	missing := make(chan []string, 1)
-	go func() { missing <- l.cfg.Missing(ctx) }()
+	go func() { missing <- append([]string{}, l.cfg.Missing(ctx)...) }()
 	all := skus
 	if overview {
 		all = l.withListed(skus)
@@ -123,14 +125,15 @@ func (l *Live) runOnce(ctx context.Context) {
 	marks := l.record(watched)
 	l.made++
 	for _, offer := range watched {
-		snapshot := newSnapshot(&offer, asked, away)
-		snapshot.ID, snapshot.Marks = l.made, append(snapshot.Marks, marks[offer.SKU]...)
-		l.publish(offer.SKU, event("sale", snapshot))
+		l.publish(offer.SKU, event("sale", snapshot{
+			ID: l.made, Now: offer.Now.Truncate(time.Millisecond), Sale: offer, Sold: offer.Sold, Direct: offer.SoldDirect(),
+			Exact: asked, Missing: away, Marks: append([]mark{}, marks[offer.SKU]...),
+		}))
 	}
 	l.dropAllBut(watched)
 	if overview {
 		view := l.overview(offers, l.nodes(ctx))
-		view.ID, view.Missing = l.made, append(view.Missing, away...)
+		view.ID, view.Missing = l.made, away
 		l.publish(overviewTopic, event("overview", view))
 	}
 }

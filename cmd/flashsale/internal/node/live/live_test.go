@@ -2,7 +2,6 @@ package live
 
 import (
 	"errors"
-	"flashsale/orders/shop"
 	"flashsale/ratelimit/admission"
 	"flashsale/ratelimit/limit"
 	"math"
@@ -98,40 +97,31 @@ func TestSaleIsGone(t *testing.T) {
 	}
 }
 
-// Rates are differences by each node's own clock; a node that is new, or was
-// started again, has none yet, and one that is silent is left out.
+// Rates are differences by each node's own clock, and those of all nodes are their
+// sums. A node that has not looked yet has none.
 func TestRates(t *testing.T) {
-	var p peers
-	at := func(node string, up time.Duration, accepted int64, took ...uint64) nodeStats {
-		return nodeStats{Node: node, Uptime: up, Requests: Requests{Accepted: accepted, Bounds: []float64{.001, .01}, Took: took}}
+	at := func(up time.Duration, accepted int64, took ...uint64) counts {
+		return counts{Uptime: up, Requests: Requests{Accepted: accepted, Bounds: []float64{.001, .01}, Took: took}}
 	}
-	p.rates([]nodeStats{at("a", 10*time.Second, 1000, 0, 0, 0), at("b", time.Hour, 5, 0, 0, 0)})
-	f := p.rates([]nodeStats{at("a", 12*time.Second, 1100, 98, 100, 100), at("b", time.Second, 3, 3, 3, 3), at("c", time.Second, 7, 0, 7, 7)})
-	if f.all.Accepted != 50 || f.byNode["a"].Accepted != 50 || f.byNode["b"].Accepted != 0 || f.byNode["c"].Accepted != 0 {
-		t.Errorf("%+v", f)
+	told := func(was, now counts) nodeStats {
+		var j journal
+		j.add(was)
+		j.add(now)
+		p := j.last()
+		return nodeStats{Point: p, Bounds: p.bounds, Took: p.took}
 	}
-	if got := f.all.P99; math.Abs(got-5.5) > 1e-9 { // half of the way from 1 ms to 10 ms
+	a := told(at(10*time.Second, 1000, 0, 0, 0), at(12*time.Second, 1100, 98, 100, 100))
+	b := told(at(time.Hour, 5, 7, 7, 7), at(time.Hour+time.Second, 7, 7, 7, 7))
+	all := together([]nodeStats{a, b, {Node: "c"}})
+	if all.Accepted != 52 || a.Point.Accepted != 50 || b.Point.Accepted != 2 {
+		t.Errorf("%+v", all)
+	}
+	if got := all.P99; math.Abs(got-5.5) > 1e-9 { // half of the way from 1 ms to 10 ms
 		t.Errorf("p99 %v ms", got)
 	}
-	f = p.rates([]nodeStats{at("a", 12*time.Second, 1100, 98, 100, 100), at("c", 2*time.Second, 9, 0, 9, 9)})
-	if f.byNode["a"].Accepted != 50 || f.all.Accepted != 52 {
-		t.Errorf("no answer in between: %+v", f)
-	}
-}
-
-// What was counted before nobody watched is not compared with what comes after.
-func TestRatesAfterNobodyWatched(t *testing.T) {
-	l := New(Config{Service: shop.New(shop.Config{})})
-	at := func(up time.Duration, accepted int64) []nodeStats {
-		return []nodeStats{{Node: "a", Uptime: up, Requests: Requests{Accepted: accepted}}}
-	}
-	l.peers.rates(at(10*time.Second, 1000))
-	l.runOnce(t.Context())
-	if f := l.peers.rates(at(time.Hour, 5000)); f.all.Accepted != 0 {
-		t.Errorf("%+v", f)
-	}
-	if f := l.peers.rates(at(time.Hour+time.Second, 5007)); f.all.Accepted != 7 {
-		t.Errorf("%+v", f)
+	other := nodeStats{Point: &ratePoint{rates: rates{Accepted: 1}}, Took: []uint64{9, 9}}
+	if all := together([]nodeStats{a, other}); all.Accepted != 51 || math.Abs(all.P99-5.5) > 1e-9 {
+		t.Errorf("with a node of another version: %+v", all)
 	}
 }
 

@@ -27,15 +27,21 @@ type Requests struct {
 
 // nodeStats are what a node tells of itself, with each heartbeat.
 type nodeStats struct {
-	Node   string        `json:"-"`
-	Uptime time.Duration // by the node's own clock, so that others' don't matter
-	Requests
-	Durable  int64              // orders carried into the database
-	Queued   int64              // orders that wait for it
+	Node     string `json:"-"`
+	Uptime   time.Duration
+	Point    *ratePoint         // what it did in the last second; nil before it has looked
+	Bounds   []float64          // of the requests in it,
+	Took     []uint64           // as in Requests
 	Keeps    int                // SKUs
 	Balances map[string]balance // of those, the ones that were compared last
+}
 
-	point *ratePoint // what came of the last look; nil for other nodes
+// counts are what a node has counted since it started.
+type counts struct {
+	Uptime time.Duration
+	Requests
+	Durable int64 // orders carried into the database
+	Queued  int64 // orders that wait for it now
 }
 
 // reported is how many SKUs a node tells the balance of in its heartbeat.
@@ -58,8 +64,11 @@ func (l *Live) Stats() string {
 
 // stats are this node's as its journal has them, with the balances of so many SKUs.
 func (l *Live) stats(most int) nodeStats {
-	s, kept := l.journal.last(), l.cfg.Service.Keepers().Balances()
-	s.Node, s.Keeps, s.Balances = l.cfg.Node, len(kept), map[string]balance{}
+	kept := l.cfg.Service.Keepers().Balances()
+	s := nodeStats{Node: l.cfg.Node, Uptime: time.Since(l.started), Point: l.journal.last(), Keeps: len(kept), Balances: map[string]balance{}}
+	if s.Point != nil {
+		s.Bounds, s.Took = s.Point.bounds, s.Point.took
+	}
 	latest := slices.SortedFunc(maps.Keys(kept), func(a, b string) int {
 		return cmp.Or(kept[b].At.Compare(kept[a].At), cmp.Compare(a, b))
 	})
@@ -74,10 +83,10 @@ func (l *Live) stats(most int) nodeStats {
 }
 
 // counts are what this node has counted.
-func (l *Live) counts() nodeStats {
+func (l *Live) counts() counts {
 	keepers := l.cfg.Service.Keepers()
 	done := keepers.Counters()
-	return nodeStats{
+	return counts{
 		Uptime: time.Since(l.started), Requests: l.cfg.Requests(),
 		Durable: done.Drained.Load() + done.DirectPlaced.Load(), Queued: keepers.Stats().Queued,
 	}

@@ -65,8 +65,7 @@ func (l *Live) withListed(skus []string) []string {
 }
 
 func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
-	f := l.peers.rates(nodes)
-	v := overview{Sales: []saleRow{}, Nodes: []nodeView{}, All: f.all, Missing: []string{}}
+	v := overview{Sales: []saleRow{}, Nodes: []nodeView{}, All: together(nodes), Missing: []string{}}
 	paid := l.journal.latest(&v)
 	for i := range offers {
 		o := &offers[i]
@@ -85,14 +84,17 @@ func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
 		v.Now, v.Sales = o.Now.Truncate(time.Millisecond), append(v.Sales, row)
 	}
 	for _, n := range nodes {
-		if n.point != nil {
-			v.Point = n.point
-		}
 		some := append([]string{}, slices.Sorted(maps.Keys(n.Balances))...)
-		v.Nodes = append(v.Nodes, nodeView{
-			Node: n.Node, Here: n.Node == l.cfg.Node, Up: int64(n.Uptime / time.Second), Keeps: n.Keeps,
-			Some: some[:min(len(some), reported)], rates: f.byNode[n.Node],
-		})
+		view := nodeView{
+			Node: n.Node, Here: n.Node == l.cfg.Node, Up: int64(n.Uptime / time.Second), Keeps: n.Keeps, Some: some[:min(len(some), reported)],
+		}
+		if n.Point != nil {
+			view.rates = n.Point.rates
+		}
+		if view.Here {
+			v.Point = n.Point
+		}
+		v.Nodes = append(v.Nodes, view)
 	}
 	return v
 }

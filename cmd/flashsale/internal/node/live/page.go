@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"errors"
 	"html/template"
 	"strings"
 )
@@ -16,33 +17,26 @@ var files embed.FS
 // Security-Policy under which nothing else runs in it. In demo mode it asks the
 // node for tokens.
 func Page(demo bool) (html []byte, policy string, err error) {
-	return page(demo, "page.html", []string{"page.css"}, []string{"format.js", "api.js", "listen.js", "sale.js", "course.js", "buyer.js", "signin.js", "stream.js"})
+	return page(demo, "page.html", []string{"base.css", "page.css"}, []string{"format.js", "api.js", "listen.js", "sale.js", "course.js", "buyer.js", "signin.js", "stream.js"})
 }
 
 // Operators returns the page of operators, as Page does.
 func Operators(demo bool) (html []byte, policy string, err error) {
-	return page(demo, "ops.html", []string{"uplot/uPlot.min.css", "ops.css"},
+	return page(demo, "ops.html", []string{"uplot/uPlot.min.css", "base.css", "ops.css"},
 		[]string{"uplot/uPlot.iife.min.js", "format.js", "api.js", "listen.js", "charts.js", "ops.js", "acts.js"})
 }
 
 // page puts a page together. The scripts run in their order.
 func page(demo bool, name string, styles, scripts []string) (html []byte, policy string, err error) {
-	style, err := joined(styles)
-	if err != nil {
-		return nil, "", err
-	}
-	script, err := joined(scripts)
-	if err != nil {
+	style, noStyle := joined(styles)
+	script, noScript := joined(scripts)
+	page, err := template.ParseFS(files, "page/"+name)
+	if err := errors.Join(noStyle, noScript, err); err != nil {
 		return nil, "", err
 	}
 	script = "'use strict';\n(() => {\n" + script + "})();\n"
-	page, err := template.ParseFS(files, "page/"+name)
-	if err != nil {
-		return nil, "", err
-	}
 	var out bytes.Buffer
-	err = page.Execute(&out, map[string]any{"Demo": demo, "Style": template.CSS(style), "Script": template.JS(script)})
-	if err != nil {
+	if err = page.Execute(&out, map[string]any{"Demo": demo, "Style": template.CSS(style), "Script": template.JS(script)}); err != nil {
 		return nil, "", err
 	}
 	return out.Bytes(), strings.Join([]string{

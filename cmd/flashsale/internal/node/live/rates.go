@@ -12,55 +12,29 @@ type rates struct {
 	P99      float64 `json:"p99_ms"` // of placing an order; 0 where there was none
 	Queued   int64   `json:"queued"` // orders that wait for the database now
 
-	took []uint64
+	bounds []float64
+	took   []uint64
 }
 
-// figures are those of all nodes.
-type figures struct {
-	byNode map[string]rates
-	all    rates
-}
-
-// peers are what the nodes told last, from which rates are worked out.
-type peers struct {
-	before map[string]nodeStats
-	last   map[string]rates
-}
-
-// rates works out what happened since it was last called. A node that is new
-// has none yet; one that has told nothing in between keeps its last ones.
-func (p *peers) rates(nodes []nodeStats) figures {
-	f := figures{byNode: map[string]rates{}}
-	before := map[string]nodeStats{}
-	var bounds []float64
-	for _, now := range nodes {
-		was, known := p.before[now.Node]
-		before[now.Node] = now
-		r := rates{}
-		switch {
-		case now.point != nil:
-			r = now.point.rates
-		case !known || now.Uptime < was.Uptime: // started, or started again
-		case now.Uptime == was.Uptime:
-			r = p.last[now.Node]
-		default:
-			r = between(&was, &now)
+// together are the rates of all nodes. One that has not looked yet has none.
+func together(nodes []nodeStats) (all rates) {
+	for _, n := range nodes {
+		if n.Point == nil {
+			continue
 		}
-		f.byNode[now.Node] = r
-		f.all.add(&r, 1)
-		f.all.Queued += r.Queued
+		all.add(&n.Point.rates, 1)
+		all.Queued += n.Point.Queued
 		switch {
-		case f.all.took == nil:
-			f.all.took, bounds = slices.Clone(r.took), now.Bounds
-		case len(r.took) == len(f.all.took): // else it is another version
-			for i := range r.took {
-				f.all.took[i] += r.took[i]
+		case all.took == nil:
+			all.took, all.bounds = slices.Clone(n.Took), n.Bounds
+		case len(n.Took) == len(all.took): // else it is another version
+			for i := range n.Took {
+				all.took[i] += n.Took[i]
 			}
 		}
 	}
-	f.all.P99 = quantile(0.99, bounds, f.all.took)
-	*p = peers{before, f.byNode}
-	return f
+	all.P99 = quantile(0.99, all.bounds, all.took)
+	return all
 }
 
 // add adds a part of other rates. P99 and queue are left alone.
@@ -72,13 +46,13 @@ func (r *rates) add(other *rates, part float64) {
 	r.Durable += part * other.Durable
 }
 
-func between(was, now *nodeStats) rates {
+func between(was, now *counts) rates {
 	seconds := (now.Uptime - was.Uptime).Seconds()
 	per := func(was, now int64) float64 { return float64(now-was) / seconds }
 	r := rates{
 		Accepted: per(was.Accepted, now.Accepted), Refused: per(was.Refused, now.Refused),
 		Limited: per(was.Limited, now.Limited), Failed: per(was.Failed, now.Failed), Durable: per(was.Durable, now.Durable),
-		Queued: now.Queued,
+		Queued: now.Queued, bounds: now.Bounds,
 	}
 	if len(was.Took) == len(now.Took) {
 		for i := range now.Took {

@@ -23,13 +23,6 @@ type snapshot struct {
 	Marks   []mark   `json:"marks"`   // those of this second
 }
 
-func newSnapshot(offer *orders.Offer, asked bool, missing []string) snapshot {
-	return snapshot{
-		Now: offer.Now.Truncate(time.Millisecond), Sale: *offer, Sold: offer.Sold, Direct: offer.SoldDirect(),
-		Exact: asked, Missing: append([]string{}, missing...), Marks: []mark{},
-	}
-}
-
 // event is one of a stream (HTML Living Standard, 9.2: server-sent events).
 func event(name string, data any) []byte {
 	raw, _ := json.Marshal(data) // nothing of ours fails, and JSON has no line break outside of what it escapes

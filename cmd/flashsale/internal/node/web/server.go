@@ -77,15 +77,13 @@ func New(cfg Config) (*Server, error) {
 	s.engine.NoRoute(s.handle(func(*gin.Context) error { return errNotFound }))
 	s.engine.NoMethod(s.handle(func(*gin.Context) error { return errMethod }))
 	s.routes()
-	page, policy, err := live.Page(cfg.Demo)
-	if err != nil {
-		return nil, fmt.Errorf("live page: %w", err)
+	for path, page := range map[string]func(bool) ([]byte, string, error){"/": live.Page, "/ops": live.Operators} {
+		html, policy, err := page(cfg.Demo)
+		if err != nil {
+			return nil, fmt.Errorf("page %s: %w", path, err)
+		}
+		s.engine.GET(path, document(html, policy))
 	}
-	s.engine.GET("/", document(page, policy))
-	if page, policy, err = live.Operators(cfg.Demo); err != nil {
-		return nil, fmt.Errorf("operators' page: %w", err)
-	}
-	s.engine.GET("/ops", document(page, policy))
 	if err := s.describe(); err != nil {
 		return nil, fmt.Errorf("openapi.yaml: %w", err)
 	}

@@ -12,10 +12,9 @@ const buying = {
   asked: 0, shown: 0, // looks at them, counted
 };
 
-function say(kind, words) {
-  buying.told = '';
-  $('answer').dataset.kind = kind;
-  text($('answer'), words);
+function answer(kind, words, told = '') {
+  buying.told = told;
+  say('answer', kind, words);
 }
 
 // due is the order of this sale that is to be paid next.
@@ -82,10 +81,10 @@ async function order() {
   showButton();
   const mine = buying.attempt || { key: random(), sku: sale.snapshot.sale.sku, quantity: buying.quantity };
   buying.attempt = mine;
-  say('wait', 'Asking…');
+  answer('wait', 'Asking…');
   const until = Date.now() + 60000;
   while (!await ask(mine, until) && Date.now() < until);
-  if (buying.attempt) say('wait', 'Still no answer. Press again: it is the same order, not a second one.');
+  if (buying.attempt) answer('wait', 'Still no answer. Press again: it is the same order, not a second one.');
   look();
   buying.busy = '';
   buying.calm = Date.now() + 700;
@@ -97,7 +96,7 @@ async function ask(mine, until) {
   const { status, body, location, retry } = await call('POST', 'v1/orders', {
     token: tokens.buyer, body: { sku: mine.sku, quantity: mine.quantity }, headers: { 'Idempotency-Key': mine.key },
   });
-  const done = (kind, words) => { buying.attempt = null; say(kind, words); return true; };
+  const done = (kind, words, told) => { buying.attempt = null; answer(kind, words, told); return true; };
   if (status === 201) return bought(body, done);
   if (status === 202) return follow(location, done, until);
   if (status === 409 && refusals[body.code]) return done('no', refusals[body.code](saleOf(mine.sku)));
@@ -107,7 +106,7 @@ async function ask(mine, until) {
   }
   if (status === 401) return await refused() ? false : done('no', foreign);
   if (status >= 400 && status < 500) return done('no', body.detail || 'That was refused.');
-  say('wait', status === 0 ? 'No answer came. Asking again under the same key: you can’t buy twice.'
+  answer('wait', status === 0 ? 'No answer came. Asking again under the same key: you can’t buy twice.'
     : `The shop can’t say just now. Asking again in ${retry} s under the same key: you can’t buy twice.`);
   await pause(retry * 1000);
   return false;
@@ -122,9 +121,7 @@ function keep(o) {
 
 function bought(o, done) {
   keep(o);
-  done('yes', yours(o));
-  buying.told = o.id;
-  return true;
+  return done('yes', yours(o), o.id);
 }
 
 function yours(o) {
@@ -136,7 +133,7 @@ function yours(o) {
 // follow an order that is on its way until it is durable, rejected, or lost: then
 // the same key tries again.
 async function follow(location, done, until) {
-  say('wait', 'Your units are reserved, and the order is being stored. Nothing is promised yet.');
+  answer('wait', 'Your units are reserved, and the order is being stored. Nothing is promised yet.');
   for (let wait = 500; Date.now() < until;) {
     await pause(wait);
     const { status, body, retry } = await call('GET', location, { token: tokens.buyer });
@@ -154,11 +151,11 @@ async function look() {
   if (!tokens.buyer) return;
   const mine = ++buying.asked;
   const { status, body } = await call('GET', 'v1/orders?limit=20', { token: tokens.buyer });
-  if (status === 401 && !await refused()) sign('no', foreign);
+  if (status === 401 && !await refused()) say('sign-answer', 'no', foreign);
   if (status !== 200 || mine < buying.shown) return; // a later look has been shown
   buying.shown = mine;
   buying.orders = body.orders;
-  if (body.orders.some(o => o.id === buying.told && o.status !== 'pending_payment')) say('', ''); // it says that there is time to pay
+  if (body.orders.some(o => o.id === buying.told && o.status !== 'pending_payment')) answer('', ''); // it says that there is time to pay
   showOrders();
 }
 
@@ -170,20 +167,18 @@ function showOrders() {
   const list = $('orders');
   $('none').hidden = buying.orders.length > 0 || !demo && !tokens.buyer;
   buying.orders.forEach((o, i) => {
-    let item = document.getElementById('order-' + o.id);
+    let item = $('order-' + o.id);
     if (!item) {
       item = make('li');
       item.tabIndex = -1;
       item.id = 'order-' + o.id;
       item.append(make('span', 'what'), make('span', 'is'), make('span', 'says soft'), make('div', 'do'));
-      const pay = make('button', '', 'Pay'), cancel = make('button', '', 'Cancel');
-      pay.addEventListener('click', () => settle(o.id, 'pay'));
-      cancel.addEventListener('click', () => settle(o.id, 'cancel'));
-      const what = `${units(o.quantity)} for ${money(o.amount, o.currency)}`;
-      pay.setAttribute('aria-label', `Pay ${what}`);
-      cancel.setAttribute('aria-label', `Cancel ${what}`);
-      pay.type = cancel.type = 'button';
-      item.lastElementChild.append(pay, cancel);
+      for (const [what, label] of [['pay', 'Pay'], ['cancel', 'Cancel']]) {
+        const button = Object.assign(make('button', '', label), { type: 'button' });
+        button.setAttribute('aria-label', `${label} ${units(o.quantity)} for ${money(o.amount, o.currency)}`);
+        button.addEventListener('click', () => settle(o.id, what));
+        item.lastElementChild.append(button);
+      }
     }
     if (list.children[i] !== item) list.insertBefore(item, list.children[i] || null);
     item.dataset.status = o.status;
@@ -199,7 +194,7 @@ function showOrders() {
 function showRemaining() {
   if (!sale.snapshot) return;
   for (const o of buying.orders) {
-    const says = document.getElementById('order-' + o.id)?.querySelector('.says');
+    const says = $('order-' + o.id)?.querySelector('.says');
     if (!says || says.dataset.until > Date.now()) continue;
     const left = timeLeft(o);
     text(says, o.status !== 'pending_payment' ? closing(o) : left > 0 ? `${clock(left)} left` : 'Its time is over. Its units go back on sale.');
@@ -218,13 +213,12 @@ const closing = o => ({
 // settle pays or cancels, and asks again under the same reference where no
 // answer came.
 async function settle(id, what) {
-  const says = document.getElementById('order-' + id).querySelector('.says');
-  const note = words => { says.dataset.until = Date.now() + 4000; text(says, words); say('wait', words); };
+  const item = $('order-' + id), says = item.querySelector('.says'), focused = item.contains(document.activeElement);
+  const note = words => { says.dataset.until = Date.now() + 4000; text(says, words); answer('wait', words); };
   buying.busy = what === 'pay' ? 'Paying…' : 'Cancelling…';
   note(buying.busy);
   showButton();
   buying.refs[id] ||= 'page-' + random();
-  const item = document.getElementById('order-' + id), focused = item.contains(document.activeElement);
   for (const until = Date.now() + 30000; Date.now() < until;) {
     const { status, body, retry } = await call('POST', `v1/orders/${id}/${what}`, {
       token: tokens.buyer, body: what === 'pay' ? { payment_ref: buying.refs[id] } : undefined,
@@ -232,7 +226,7 @@ async function settle(id, what) {
     if (status === 200) {
       says.dataset.until = 0;
       keep(body);
-      say('yes', what === 'pay' ? yours(body) : 'Cancelled. It goes back on sale.');
+      answer('yes', what === 'pay' ? yours(body) : 'Cancelled. It goes back on sale.');
       break;
     }
     if (status === 429 || status === 0 || status >= 500 || body.code === 'in_progress') {

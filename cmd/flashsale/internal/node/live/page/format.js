@@ -12,6 +12,9 @@ const rate = n => Number.isInteger(n) || n >= 10 ? count(Math.round(n)) : n.toFi
 const places = currency => ['BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF', '', '', 'BHD IQD JOD KWD LYD OMR TND', 'CLF UYW']
   .reduce((found, list, n) => list.includes(currency) ? n : found, 2);
 
+// judged is a sale that a load test judges: other people's orders would spoil it.
+const judged = s => s.name.startsWith('Load test: ');
+
 function money(amount, currency) {
   const digits = places(currency);
   return new Intl.NumberFormat('en', { style: 'currency', currency, minimumFractionDigits: digits, maximumFractionDigits: digits }).format(amount / 10 ** digits);
@@ -40,6 +43,12 @@ function span(s) {
 // left alone.
 function text(node, value) {
   if (node.textContent !== value) node.textContent = value;
+}
+
+// say answers whoever asked. Its kind is yes, no or wait.
+function say(id, kind, words) {
+  $(id).dataset.kind = kind;
+  text($(id), words);
 }
 
 function make(tag, classes, content) {

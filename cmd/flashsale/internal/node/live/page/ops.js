@@ -1,22 +1,11 @@
 // The operator's page. All its figures are those of the latest overview.
 const ops = { all: null, sku: '', stop: null, stopSale: null, points: [], stock: [], marks: [], entry: 0, unfolded: false };
 const noAnswer = 'No answer came. Try again in a moment.';
-const isJudged = ({ sale }) => sale.name.startsWith('Load test: ');
 const title = s => s.name === s.sku ? s.sku : `${s.name} (${s.sku})`;
 const shortName = node => /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(node) ? node.slice(0, 8) : node;
 
 // grown adds a point that is later than the others, and drops what is ten minutes older.
 const grown = (points, p) => !p || p.at <= points.at(-1)?.at ? points : [...points.filter(q => q.at > p.at - 600000), p];
-
-function say(id, kind, words) {
-  $(id).dataset.kind = kind;
-  text($(id), words);
-}
-
-function showLink(state, words) {
-  $('link').dataset.state = state;
-  text($('link').lastElementChild, words);
-}
 
 // start signs in, or asks for a token, and begins to watch.
 async function start() {
@@ -26,7 +15,7 @@ async function start() {
   $('sign').hidden = on || demo;
   if (!on) return demo ? setTimeout(start, 2000) : $('token').focus();
   ops.stop = new AbortController();
-  follow('v1/live', ops.stop.signal, {
+  watch('v1/live', ops.stop.signal, {
     history: ({ began, points }) => { ops.points = points; text($('began'), when(began)); },
     events: ({ events }) => { ops.entry = 0; $('log').replaceChildren(); showLog(events); },
     overview: show,
@@ -42,26 +31,23 @@ function signOut(why = '') {
   start();
 }
 
-// follow reads a stream until it is stopped, and comes back whenever it ends.
-async function follow(path, stop, heard) {
-  for (let wait = 1000; !stop.aborted; wait = Math.min(wait * 1.6, 10000)) {
-    const { status, detail, retry = 0 } = await listen(path, tokens.operator, stop, (event, data) => { wait = 1000; heard[event]?.(data); });
-    if (stop.aborted) return;
-    if (status === 401 || status === 403) return signOut('That token is not accepted: it is no operator’s, it has expired, or another secret signed it.');
-    showLink('lost', status === 429 ? `Too many requests: waiting ${retry} s` : detail?.includes('watching') ? 'Too many watch' : 'Reconnecting');
-    await pause(Math.max(retry * 1000, wait * (.5 + Math.random())));
-  }
+// watch follows a stream for as long as the operator's token is good.
+async function watch(path, stop, heard) {
+  const status = await keepListening(path, tokens.operator, stop, heard);
+  if (stop.aborted) return;
+  if (status === 404) ops.sku = ''; // the sale is gone: another one is chosen
+  else signOut('That token is not accepted: it is no operator’s, it has expired, or another secret signed it.');
 }
 
 // choose shows the sale that the address names, or the one that is most likely meant.
 function choose() {
   const { sales } = ops.all, named = sku => sales.find(s => s.sale.sku === sku), asked = location.hash.slice(1);
-  const chosen = named(asked) || named(ops.sku) || sales.find(s => s.sale.state === 'open' && !isJudged(s)) || sales[0];
+  const chosen = named(asked) || named(ops.sku) || sales.find(s => s.sale.state === 'open' && !judged(s.sale)) || sales[0];
   if (!chosen || chosen.sale.sku === ops.sku) return chosen;
   ops.stopSale?.abort();
   Object.assign(ops, { sku: chosen.sale.sku, stock: [], marks: [], stopSale: new AbortController() });
-  ops.unfolded ||= isJudged(chosen);
-  follow('v1/live?sku=' + ops.sku, ops.stopSale.signal, {
+  ops.unfolded ||= judged(chosen.sale);
+  watch('v1/live?sku=' + ops.sku, ops.stopSale.signal, {
     history: ({ points, marks }) => Object.assign(ops, { stock: points, marks }),
     sale: ({ marks }) => ops.marks.push(...marks.filter(m => !ops.marks.some(x => x.at === m.at && x.what === m.what))), // the history may have them
   });
@@ -115,14 +101,14 @@ function showSales(sales) {
     { text: `${count(s.sold)} of ${count(s.sale.total)}`, part: s.sold / Math.max(1, s.sale.total) }, count(s.sold - s.paid), count(s.paid),
     count(s.sale.available), count(s.queued), shortName(s.keeper) || '–',
   ] });
-  const sorted = sales.toSorted((a, b) => rank(a) - rank(b)), judged = sorted.filter(isJudged);
-  fill($('sales'), sorted.filter(s => !isJudged(s)).map(row));
-  fill($('judged'), judged.map(row));
+  const sorted = sales.toSorted((a, b) => rank(a) - rank(b)), folded = sorted.filter(s => judged(s.sale));
+  fill($('sales'), sorted.filter(s => !judged(s.sale)).map(row));
+  fill($('judged'), folded.map(row));
   $('none').hidden = sales.length > 0;
-  $('fold').hidden = judged.length === 0;
+  $('fold').hidden = folded.length === 0;
   $('judged').hidden = !ops.unfolded;
   $('fold').setAttribute('aria-expanded', ops.unfolded);
-  text($('fold'), `${ops.unfolded ? 'Hide' : 'Show'} sales of load tests (${judged.length})`);
+  text($('fold'), `${ops.unfolded ? 'Hide' : 'Show'} sales of load tests (${folded.length})`);
 }
 
 // fill shows rows of a table by their keys. A row that is there keeps its nodes, and so the focus.

@@ -20,9 +20,6 @@ const hints = {
 
 const now = () => Date.now() + sale.ahead;
 
-// judged is a sale that a load test judges: other people's orders would spoil it.
-const judged = s => s.name.startsWith('Load test: ');
-
 // standing is the sale's state by the clock, which does not wait for a snapshot.
 function standing() {
   const s = sale.snapshot.sale, at = now();
@@ -125,7 +122,7 @@ function showClock() {
     $('state').dataset.state = document.querySelector('.sale').dataset.state = state;
     text($('state'), states[state]);
     if (before) announce(before);
-    if ($('answer').dataset.kind === 'no') say('', ''); // it spoke of the state before
+    if ($('answer').dataset.kind === 'no') answer('', ''); // it spoke of the state before
   }
   const opensIn = Date.parse(s.opens_at) - now();
   text($('opens'), 'until it opens, ' + when(s.opens_at));

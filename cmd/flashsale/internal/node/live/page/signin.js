@@ -28,16 +28,10 @@ async function startBuying() {
   look();
 }
 
-// sign answers who signs in.
-function sign(kind, words) {
-  $('sign-answer').dataset.kind = kind;
-  text($('sign-answer'), words);
-}
-
 // signIn takes a token that was pasted. The first call with it finds out whether it is good.
 async function signIn(token) {
-  sign('', '');
-  if (!claims(token).sub) return sign('no', 'That is no token.');
+  say('sign-answer', '', '');
+  if (!claims(token).sub) return say('sign-answer', 'no', 'That is no token.');
   tokens.set('buyer', token);
   await startBuying();
   $('order').focus();

@@ -1,39 +1,21 @@
 // The stream of snapshots, and which sale is shown.
 const stream = { sku: '', stop: null, sales: [], seen: {}, newer: '' }; // seen: when a sale came, by SKU
 
-function showLink(state, words) {
-  if (state === 'live' && $('link').dataset.state === 'lost') look(); // it may be another server, which does not know us
-  $('link').dataset.state = state;
-  text($('link').lastElementChild, words);
+function live() {
+  if ($('link').dataset.state === 'lost') look(); // it may be another server, which does not know us
+  showLink('live', 'Live');
 }
 
-// connect begins anew, and ends what went before.
-function connect() {
+// connect follows the sale that is shown, and ends what went before.
+async function connect() {
   stream.stop?.abort();
-  stream.stop = new AbortController();
-  watch(stream.sku, stream.stop);
-}
-
-// watch reads the stream of one sale until it is stopped, coming back whenever
-// it ends: a node that stops sends us to another one.
-async function watch(sku, stop) {
-  for (let wait = 1000; !stop.signal.aborted && sku; wait = Math.min(wait * 1.6, 10000)) {
-    const { status, detail, retry } = await listen('v1/live?sku=' + encodeURIComponent(sku), null, stop.signal, (event, data) => {
-      wait = 1000;
-      showLink('live', 'Live');
-      if (event === 'sale') showSnapshot(data);
-      if (event === 'history') showHistory(data);
-    });
-    if (status === 429) tooMany(retry);
-    if (stop.signal.aborted) return;
-    showLink('lost', detail?.includes('watching') ? 'Too many watch' : 'Reconnecting');
-    await pause(Math.max(limited.until - Date.now(), wait * (.5 + Math.random()))); // not all of us at once
-    if (stop.signal.aborted) return;
-    if (status === 404) {
-      stream.sku = ''; // it may have come back by now, and is then shown anew
-      return choose();
-    }
-  }
+  const { signal } = stream.stop = new AbortController();
+  await keepListening('v1/live?sku=' + encodeURIComponent(stream.sku), null, signal, {
+    history: history => { live(); showHistory(history); }, sale: showSnapshot,
+  });
+  if (signal.aborted) return;
+  stream.sku = ''; // it may have come back by now, and is then shown anew
+  choose();
 }
 
 // choose asks what is on sale, and shows what was asked for by #SKU, or what a
@@ -52,7 +34,7 @@ async function choose() {
     if (first && (!still || first.sku === asked && asked !== stream.sku)) show(first.sku);
     showNewer();
     if (!first) {
-      showLink('live', 'Live');
+      live();
       showNothing();
     }
   } else if (!stream.sku) {
