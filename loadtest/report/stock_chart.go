@@ -21,8 +21,8 @@ type stockChart struct {
 
 const stockHeight = 160
 
-func (rep *Report) stockChart() stockChart {
-	c := stockChart{XTicks: rep.columns().XTicks}
+func (rep *Report) StockChart() stockChart {
+	c := stockChart{XTicks: rep.Columns().XTicks}
 	span := rep.timeline.span()
 	if len(rep.Stock) == 0 || span == 0 {
 		return c
