@@ -20,15 +20,22 @@ var pageFiles embed.FS
 //go:embed report.css
 var css template.CSS
 
-var pages = Pages(pageFiles)
+var writePage = Pages(pageFiles)
 
-// Pages are templates of pages that look alike. They may use css, the style;
-// human, for a duration; count, for an int; and thousands, for a float64.
-func Pages(files fs.FS) *template.Template {
-	return template.Must(template.New("").Funcs(template.FuncMap{
+// Pages reads templates of pages that look alike, and returns what writes one of them
+// about something. They may use css, the style; human, for a duration; count, for an
+// int; and thousands, for a float64.
+func Pages(files fs.FS) func(w io.Writer, name string, about any) error {
+	pages := template.Must(template.New("").Funcs(template.FuncMap{
 		"css": func() template.CSS { return css }, "human": Human, "thousands": Thousands,
 		"count": func(n int) string { return judge.Sprintf("%d", n) },
 	}).ParseFS(files, "*"))
+	return func(w io.Writer, name string, about any) error {
+		if err := pages.ExecuteTemplate(w, name, about); err != nil {
+			return fmt.Errorf("write the page %s: %w", name, err)
+		}
+		return nil
+	}
 }
 
 // WriteHTML writes the report as one page that needs no other file: the verdict,
@@ -42,13 +49,6 @@ func (all *Reports) WriteHTML(w io.Writer) error {
 		return all.Sales[0].WriteHTML(w)
 	}
 	return writePage(w, "reports.html", all)
-}
-
-func writePage(w io.Writer, name string, about any) error {
-	if err := pages.ExecuteTemplate(w, name, about); err != nil {
-		return fmt.Errorf("loadtest: write the HTML report: %w", err)
-	}
-	return nil
 }
 
 // classes colour a verdict.

@@ -85,18 +85,14 @@ func (all *Reports) WriteJSON(w io.Writer) error {
 	if len(all.Sales) == 1 {
 		return all.Sales[0].WriteJSON(w)
 	}
+	var sales []document
+	for _, rep := range all.Sales {
+		sales = append(sales, rep.document())
+	}
 	return JSON(w, struct {
 		Pass  bool       `json:"pass"`
 		Sales []document `json:"sales"`
-	}{all.ExitCode() == judge.ExitPass, all.documents()})
-}
-
-func (all *Reports) documents() []document {
-	var list []document
-	for _, rep := range all.Sales {
-		list = append(list, rep.document())
-	}
-	return list
+	}{all.ExitCode() == judge.ExitPass, sales})
 }
 
 // Save writes report.html, report.json and report.txt into dir, which it
