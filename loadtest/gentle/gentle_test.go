@@ -149,7 +149,7 @@ func TestCrowdSaysWhyItDoesNotCome(t *testing.T) {
 		{func(c *Config) {}, "crowd: no open sale at http"},
 		{func(c *Config) { c.SKU = "judged" }, "crowd: a load test judges judged"},
 		{func(c *Config) { c.Rate = 0 }, "crowd: rate 0 for 1s: want"},
-		{func(c *Config) { c.Target = "http://127.0.0.1:1" }, "crowd: GET /v1/sales: "},
+		{func(c *Config) { c.Target = "http://127.0.0.1:1" }, `crowd: Get "http://127.0.0.1:1/v1/sales": `},
 	} {
 		c := sound
 		tc.change(&c)
