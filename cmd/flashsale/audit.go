@@ -17,10 +17,7 @@ type auditCommand struct {
 
 // Run prints the conservation law: exit status 1 where it does not hold.
 func (c *auditCommand) Run(ctx context.Context, s streams) error {
-	server, err := c.operator()
-	if err != nil {
-		return err
-	}
+	server := c.operator()
 	balanced := true
 	for {
 		a, err := server.Audit(ctx, c.SKU)
@@ -28,11 +25,11 @@ func (c *auditCommand) Run(ctx context.Context, s streams) error {
 		case err == nil:
 			balanced = a.Balanced
 			if c.JSON {
-				_ = c.print(s, server)
+				_ = c.print(s, server, nil)
 			} else {
 				_, _ = fmt.Fprintln(s.out, lawLine(a))
 			}
-		case c.Watch <= 0:
+		case c.Watch <= 0 || server.Fault != nil:
 			return err
 		case ctx.Err() == nil:
 			_, _ = fmt.Fprintln(s.err, err) // a server that is away may come back

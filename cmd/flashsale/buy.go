@@ -19,13 +19,12 @@ type buyCommand struct {
 
 // Run places an order, waits until it is decided, and says how to go on.
 func (c *buyCommand) Run(ctx context.Context, s streams) error {
-	server, err := c.as(c.Buyer, false)
-	if err != nil {
-		return err
-	}
+	server := c.as(c.Buyer, false)
 	c.Key = cmp.Or(c.Key, rand.Text())
 	o, err := server.Place(ctx, c.SKU, c.Quantity, c.Key)
 	switch status := client.StatusOf(err); {
+	case server.Fault != nil:
+		return server.Fault
 	case err != nil && (o.ID != "" || status == 0 || status >= 500):
 		return fmt.Errorf("buy %d of %s: %w (--key %s finds out what became of it)", c.Quantity, c.SKU, err, c.Key)
 	case err != nil:
@@ -33,7 +32,7 @@ func (c *buyCommand) Run(ctx context.Context, s streams) error {
 	case o.Status == "rejected":
 		return fmt.Errorf("buy %d of %s at %s: order %s was rejected: %s", c.Quantity, c.SKU, c.Target, o.ID, o.Reason)
 	}
-	if err := c.printOrder(s, server, o); err != nil || c.JSON || o.Status != "pending_payment" {
+	if err := c.printOrder(s, server, o, nil); err != nil || c.JSON || o.Status != "pending_payment" {
 		return err
 	}
 	as := o.ID + " --buyer " + o.Buyer + targetFlag(c.Target)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 	"unicode"
@@ -21,20 +20,20 @@ type serverFlags struct {
 // tokenTTL is long enough for one command.
 const tokenTTL = time.Hour
 
-// as returns a client with a token for subject.
-func (f *serverFlags) as(subject string, admin bool) (*api.Client, error) {
+// as returns a client with a token for subject. What is wrong with the flags is its Fault.
+func (f *serverFlags) as(subject string, admin bool) *api.Client {
 	verifier, err := signer(f.Secret, 0)
 	if err != nil {
-		return nil, err
+		return &api.Client{Fault: err}
 	}
 	token, err := verifier.Sign(subject, admin, tokenTTL)
 	if err != nil {
-		return nil, err
+		return &api.Client{Fault: err}
 	}
 	return api.New(f.Target, token)
 }
 
-func (f *serverFlags) operator() (*api.Client, error) { return f.as("operator", true) }
+func (f *serverFlags) operator() *api.Client { return f.as("operator", true) }
 
 // targetFlag is the flag that has another command ask the server at url.
 func targetFlag(url string) string {
@@ -50,24 +49,23 @@ type answerFlags struct {
 	JSON        bool `name:"json" help:"Print the server's answer as it is: one JSON object."`
 }
 
-// print prints names and values, or with --json the last answer.
-func (f *answerFlags) print(s streams, server *api.Client, pairs ...string) error {
-	if !f.JSON {
-		return facts(s.out, pairs...)
+// print prints names and values, one below the other, or with --json the last answer.
+// Where the call failed with err, it only returns that.
+func (f *answerFlags) print(s streams, server *api.Client, err error, pairs ...string) error {
+	switch {
+	case err != nil:
+		return err
+	case f.JSON:
+		_, err = fmt.Fprintf(s.out, "%s\n", server.Last())
+		return err
 	}
-	_, err := fmt.Fprintf(s.out, "%s\n", server.Last())
-	return err
-}
-
-// facts prints names and values, one below the other.
-func facts(w io.Writer, pairs ...string) error {
 	var t report.Text
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
 			t.Row(pairs[i], printable(pairs[i+1]))
 		}
 	}
-	return t.Write(w)
+	return t.Write(s.out)
 }
 
 // printable is text of somebody else's for a terminal, which would obey what is

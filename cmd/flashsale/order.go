@@ -25,16 +25,10 @@ type orderList struct {
 
 // Run prints a line for each order.
 func (c *orderList) Run(ctx context.Context, s streams) error {
-	server, err := c.as(c.Buyer, false)
-	if err != nil {
-		return err
-	}
+	server := c.as(c.Buyer, false)
 	list, err := server.Orders(ctx)
-	switch {
-	case err != nil:
-		return err
-	case c.JSON:
-		return c.print(s, server)
+	if err != nil || c.JSON {
+		return c.print(s, server, err)
 	}
 	var t report.Text
 	t.Row("ID", "SKU", "QUANTITY", "AMOUNT", "STATUS", "CREATED")
@@ -83,19 +77,13 @@ func (c *orderCancel) Run(ctx context.Context, s streams) error {
 // order makes a call as a buyer, or without one as an operator, and prints the order
 // that it is answered with.
 func (f *answerFlags) order(ctx context.Context, s streams, buyer, method, path string, in any) error {
-	server, err := f.as(cmp.Or(buyer, "operator"), buyer == "")
-	if err != nil {
-		return err
-	}
+	server := f.as(cmp.Or(buyer, "operator"), buyer == "")
 	o, err := server.Order(ctx, method, path, in)
-	if err != nil {
-		return err
-	}
-	return f.printOrder(s, server, o)
+	return f.printOrder(s, server, o, err)
 }
 
-func (f *answerFlags) printOrder(s streams, server *api.Client, o api.Order) error {
-	return f.print(s, server,
+func (f *answerFlags) printOrder(s streams, server *api.Client, o api.Order, err error) error {
+	return f.print(s, server, err,
 		"id", o.ID, "sku", o.SKU, "buyer", o.Buyer, "key", o.Key, "status", o.Status, "reason", o.Reason,
 		"quantity", fmt.Sprint(o.Quantity), "amount", money(o.Amount, o.Currency),
 		"created", moment(o.CreatedAt), "expires", moment(o.ExpiresAt), "paid", moment(o.PaidAt), "closed", moment(o.ClosedAt))

@@ -46,10 +46,7 @@ func (saleCreate) Help() string {
 
 // Run creates a sale. One that exists is not changed by mistake.
 func (c *saleCreate) Run(ctx context.Context, s streams) error {
-	server, err := c.operator()
-	if err != nil {
-		return err
-	}
+	server := c.operator()
 	now := time.Now()
 	switch _, at, err := server.Sale(ctx, c.SKU); {
 	case err == nil:
@@ -65,10 +62,7 @@ func (c *saleCreate) Run(ctx context.Context, s streams) error {
 		OpensAt: c.OpensAt.UTC(), ClosesAt: c.OpensAt.UTC().Add(c.For), PaymentWindowS: int64(c.PaymentWindow / time.Second),
 		ReserveOn: c.ReserveOn,
 	})
-	if err != nil {
-		return err
-	}
-	return c.printSale(s, server, sale)
+	return c.printSale(s, server, sale, err)
 }
 
 type saleShow struct {
@@ -78,23 +72,14 @@ type saleShow struct {
 
 // Run shows what anybody may see.
 func (c *saleShow) Run(ctx context.Context, s streams) error {
-	server, err := api.New(c.Target, "")
-	if err != nil {
-		return err
-	}
+	server := api.New(c.Target, "")
 	if c.SKU != "" {
 		sale, _, err := server.Sale(ctx, c.SKU)
-		if err != nil {
-			return err
-		}
-		return c.printSale(s, server, sale)
+		return c.printSale(s, server, sale, err)
 	}
 	sales, err := server.Sales(ctx)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return c.print(s, server)
+	if err != nil || c.JSON {
+		return c.print(s, server, err)
 	}
 	if len(sales) == 0 {
 		_, err = fmt.Fprintln(s.out, "Nothing is on sale. flashsale sale create --help")
@@ -108,8 +93,8 @@ func (c *saleShow) Run(ctx context.Context, s streams) error {
 	return t.Write(s.out)
 }
 
-func (f *answerFlags) printSale(s streams, server *api.Client, sale api.Sale) error {
-	return f.print(s, server,
+func (f *answerFlags) printSale(s streams, server *api.Client, sale api.Sale, err error) error {
+	return f.print(s, server, err,
 		"sku", sale.SKU, "name", sale.Name, "description", sale.Description, "image", sale.ImageURL, "state", sale.State,
 		"available", fmt.Sprintf("%d of %d", sale.Available, sale.Total),
 		"price", money(sale.Price, sale.Currency), "per buyer", fmt.Sprint(sale.PerBuyerLimit),
@@ -143,10 +128,7 @@ const (
 
 // Run changes the total, and nothing else.
 func (c *saleRestock) Run(ctx context.Context, s streams) error {
-	server, err := c.operator()
-	if err != nil {
-		return err
-	}
+	server := c.operator()
 	for try := 1; ; try++ {
 		sale, _, err := server.Sale(ctx, c.SKU)
 		if err != nil {
@@ -160,7 +142,7 @@ func (c *saleRestock) Run(ctx context.Context, s streams) error {
 		changed, err := server.Put(ctx, c.SKU, sale.Terms, sale.ETag)
 		switch {
 		case err == nil:
-			return c.printSale(s, server, changed)
+			return c.printSale(s, server, changed, nil)
 		case client.StatusOf(err) != http.StatusPreconditionFailed:
 			return err
 		case try == restockTries:
@@ -179,13 +161,7 @@ type saleClose struct {
 
 // Run ends the sale, by the server's clock.
 func (c *saleClose) Run(ctx context.Context, s streams) error {
-	server, err := c.operator()
-	if err != nil {
-		return err
-	}
+	server := c.operator()
 	sale, err := server.Close(ctx, c.SKU)
-	if err != nil {
-		return err
-	}
-	return c.printSale(s, server, sale)
+	return c.printSale(s, server, sale, err)
 }

@@ -188,14 +188,14 @@ func (c *crowd) order(ctx context.Context, b client.Buyer, key string, quantity 
 			return r.Order
 		case r.Code == "sold_out":
 			c.SoldOut.Add(1)
-			return nil
 		case r.Refuses() && !r.Limited():
 			c.Refused.Add(1)
-			return nil
-		case again(ctx, r.Answer) != nil:
+		case again(ctx, r.Answer) == nil:
+			continue
+		default:
 			c.Failed.Add(1)
-			return nil
 		}
+		return nil
 	}
 }
 

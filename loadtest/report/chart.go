@@ -31,7 +31,7 @@ type columns struct {
 
 const chartWidth, chartHeight = 960, 220
 
-func (rep *Report) columns() columns {
+func (rep *Report) Columns() columns {
 	var c columns
 	line := rep.timeline
 	if len(line.counts) == 0 {

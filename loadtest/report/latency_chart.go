@@ -20,8 +20,8 @@ type latencyChart struct {
 // an SVG path in steps. It has a gap where none were sent.
 type percentileLine struct{ Name, Path string }
 
-func (rep *Report) latencyChart() latencyChart {
-	c := latencyChart{XTicks: rep.columns().XTicks}
+func (rep *Report) LatencyChart() latencyChart {
+	c := latencyChart{XTicks: rep.Columns().XTicks}
 	span := rep.timeline.span().Seconds()
 	if span == 0 {
 		return c

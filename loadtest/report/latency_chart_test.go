@@ -17,7 +17,7 @@ func TestLatencyChart(t *testing.T) {
 		rep.Evidence.Requests = append(rep.Evidence.Requests, judge.Request{Attack: true, Sent: rep.first.Add(at * time.Millisecond), Latency: latency})
 	}
 	rep.Evidence.Requests = append(rep.Evidence.Requests, judge.Request{Sent: rep.first.Add(5 * time.Second), Latency: time.Hour})
-	c := rep.latencyChart()
+	c := rep.LatencyChart()
 	// A decade is half of the height, a second a tenth of the width.
 	want := []percentileLine{
 		{"p50", "M0.0 220.0H96.0M192.0 0.0H288.0"}, {"p95", "M0.0 110.0H96.0M192.0 0.0H288.0"}, {"p99", "M0.0 110.0H96.0M192.0 0.0H288.0"},

@@ -116,6 +116,9 @@ func New(c Setup, e judge.Evidence, seen Seen) *Report {
 	return rep
 }
 
+// Sold is how many units buyers have in the end.
+func (rep *Report) Sold() int { return rep.Pending + rep.Paid }
+
 // Doubted says that the latencies are not to be trusted. Orders that came late
 // met a server with less to do than was asked for, and a machine that sends late
 // reads its clock late.

@@ -35,8 +35,8 @@ func (all *Reports) ExitCode() int {
 // Word is the verdict over all sales in capitals.
 func (all *Reports) Word() string { return judge.Word(all.ExitCode()) }
 
-// summary is the verdict over all sales in one sentence.
-func (all *Reports) summary() string {
+// Summary is the verdict over all sales in one sentence.
+func (all *Reports) Summary() string {
 	attempts, units, broken := 0, 0, 0
 	buyers := map[string]bool{}
 	for _, rep := range all.Sales {
@@ -62,14 +62,14 @@ func (all *Reports) WriteText(w io.Writer) error {
 		return all.Sales[0].WriteText(w)
 	}
 	var t Text
-	t.Line("VERDICT: %s\n  %s\n  %s\n", all.Word(), all.summary(), all.Schedule)
+	t.Line("VERDICT: %s\n  %s\n  %s\n", all.Word(), all.Summary(), all.Schedule)
 	t.Row("  sale", "verdict", "sold", "orders", "accepted/s", "durable/s", "p99")
 	for _, rep := range all.Sales {
-		t.Row("  "+rep.SKU, rep.Word(), judge.Sprintf("%d of %d", rep.Pending+rep.Paid, rep.Total), judge.Sprintf("%d", rep.Attempts),
+		t.Row("  "+rep.SKU, rep.Word(), judge.Sprintf("%d of %d", rep.Sold(), rep.Total), judge.Sprintf("%d", rep.Attempts),
 			Thousands(rep.AcceptedPerS), Thousands(rep.DurablePerS), Human(rep.Latency.P99))
 	}
 	t.Line("")
-	for _, fact := range all.facts() {
+	for _, fact := range all.Facts() {
 		t.Row("  "+fact[0], fact[1])
 	}
 	for _, rep := range all.Sales {
@@ -85,18 +85,14 @@ func (all *Reports) WriteJSON(w io.Writer) error {
 	if len(all.Sales) == 1 {
 		return all.Sales[0].WriteJSON(w)
 	}
+	var sales []document
+	for _, rep := range all.Sales {
+		sales = append(sales, rep.document())
+	}
 	return JSON(w, struct {
 		Pass  bool       `json:"pass"`
 		Sales []document `json:"sales"`
-	}{all.ExitCode() == judge.ExitPass, all.documents()})
-}
-
-func (all *Reports) documents() []document {
-	var list []document
-	for _, rep := range all.Sales {
-		list = append(list, rep.document())
-	}
-	return list
+	}{all.ExitCode() == judge.ExitPass, sales})
 }
 
 // Save writes report.html, report.json and report.txt into dir, which it

@@ -21,16 +21,17 @@ type stockChart struct {
 
 const stockHeight = 160
 
-func (rep *Report) stockChart() stockChart {
-	c := stockChart{XTicks: rep.columns().XTicks}
+func (rep *Report) StockChart() stockChart {
+	c := stockChart{XTicks: rep.Columns().XTicks}
 	span := rep.timeline.span()
 	if len(rep.Stock) == 0 || span == 0 {
 		return c
 	}
-	low, high := 0, rep.Total
+	least, high := rep.Total, rep.Total
 	for _, p := range rep.Stock {
-		low, high = min(low, p.Available), max(high, p.Available)
+		least, high = min(least, p.Available), max(high, p.Available)
 	}
+	low := min(0, least)
 	_, step := niceTop(float64(high - low))
 	bottom, top := step*math.Floor(float64(low)/step), step*math.Ceil(float64(high)/step)
 	y := func(v float64) float64 { return stockHeight * (top - v) / (top - bottom) }
@@ -50,20 +51,16 @@ func (rep *Report) stockChart() stockChart {
 	}
 	c.Line = line.String()
 	c.Area = fmt.Sprintf("%sV%.1fH0Z", c.Line, c.Zero)
-	c.Caption = rep.stockInWords(low)
+	c.Caption = rep.stockInWords(least)
 	return c
 }
 
 // stockInWords says in a sentence what the line shows.
-func (rep *Report) stockInWords(low int) string {
-	least := rep.Total
-	for _, p := range rep.Stock {
-		least = min(least, p.Available)
-	}
+func (rep *Report) stockInWords(least int) string {
 	out := slices.IndexFunc(rep.Stock, func(p StockPoint) bool { return p.Available <= 0 })
 	switch {
-	case low < 0:
-		return judge.Sprintf("It went down to %d: the gate let more through than there was.", low)
+	case least < 0:
+		return judge.Sprintf("It went down to %d: the gate let more through than there was.", least)
 	case out >= 0:
 		after := max(0, rep.Stock[out].At.Sub(rep.first))
 		return fmt.Sprintf("Sold out for the first time after %s. Units of cancelled orders come back, and are sold again.", Human(after))

@@ -17,7 +17,7 @@ func stockChartOf(points ...StockPoint) (*Report, stockChart) {
 	for _, p := range points {
 		rep.Stock = append(rep.Stock, StockPoint{first.Add(p.At.Sub(time.Time{})), p.Available})
 	}
-	return rep, rep.stockChart()
+	return rep, rep.StockChart()
 }
 
 func at(d time.Duration, available int) StockPoint { return StockPoint{time.Time{}.Add(d), available} }

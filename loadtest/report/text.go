@@ -17,8 +17,8 @@ type check struct {
 	Open          bool // it could not be judged
 }
 
-// checks lists all checks, in the order of the verdict.
-func (rep *Report) checks() []check {
+// Checks lists all checks, in the order of the verdict.
+func (rep *Report) Checks() []check {
 	unsettled := 0
 	if slices.ContainsFunc(rep.Violations, func(v judge.Violation) bool { return v.Name == judge.Unsettled }) {
 		unsettled = 1
@@ -42,8 +42,8 @@ func (rep *Report) open(name string) bool {
 	return slices.ContainsFunc(rep.Gaps, func(g judge.Gap) bool { return slices.Contains(g.Checks, name) })
 }
 
-// summary is the verdict in one sentence.
-func (rep *Report) summary() string {
+// Summary is the verdict in one sentence.
+func (rep *Report) Summary() string {
 	what := fmt.Sprintf("%s wanted %s in %s: ", judge.Plural(rep.Buyers, "buyer"), judge.Plural(rep.Total, "unit"), judge.Plural(rep.Attempts, "order"))
 	if rep.Undecided && rep.ExitCode() == judge.ExitPass {
 		return what + "every promise that was judged was kept."
@@ -62,13 +62,13 @@ func ending(exitCode int, broken string) string {
 // WriteText writes the report for people.
 func (rep *Report) WriteText(w io.Writer) error {
 	var t Text
-	rep.addTo(&t, "VERDICT", slices.Concat(rep.facts(), rep.Setup.facts()))
+	rep.addTo(&t, "VERDICT", rep.Facts())
 	return t.Write(w)
 }
 
 // addTo adds the report to t.
 func (rep *Report) addTo(t *Text, heading string, facts [][2]string) {
-	t.Line("%s: %s\n  %s", heading, rep.Word(), rep.summary())
+	t.Line("%s: %s\n  %s", heading, rep.Word(), rep.Summary())
 	for _, v := range rep.Violations {
 		t.Line("  %s: %s", v.Name, v.Detail)
 	}
@@ -89,7 +89,7 @@ func (rep *Report) addTo(t *Text, heading string, facts [][2]string) {
 		t.Row("  "+fact[0], fact[1])
 	}
 	t.Line("")
-	for _, c := range rep.checks() {
+	for _, c := range rep.Checks() {
 		mark, count := "ok", judge.Sprintf("%d", c.Count)
 		switch {
 		case c.Count != 0:
@@ -101,8 +101,8 @@ func (rep *Report) addTo(t *Text, heading string, facts [][2]string) {
 	}
 }
 
-// facts say what attacked what, as label and text.
-func (c Setup) facts() [][2]string {
+// Facts say what attacked what, as label and text.
+func (c Setup) Facts() [][2]string {
 	or := func(text string) string { return cmp.Or(text, "not told") }
 	return [][2]string{
 		{"server", fmt.Sprintf("strategy %s, stores %s, versions %s", or(c.Strategy), or(c.Stores), or(c.Versions))},
@@ -110,6 +110,9 @@ func (c Setup) facts() [][2]string {
 		{"command", or(c.Command)},
 	}
 }
+
+// Facts are facts with those of the attack.
+func (rep *Report) Facts() [][2]string { return append(rep.facts(), rep.Setup.Facts()...) }
 
 // facts are the figures around the verdict, as label and text.
 func (rep *Report) facts() [][2]string {

@@ -59,9 +59,6 @@ func address(r *http.Request) string {
 	return "http://" + r.Host
 }
 
-// description is what the page shows.
-type description struct{ *openapi3.T }
-
 // operation is one call, with the parameters of its path and its own.
 type operation struct {
 	*openapi3.Operation
@@ -150,18 +147,17 @@ var readable = sync.OnceValues(func() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := template.New("docs").Funcs(template.FuncMap{"prose": prose, "within": within}).Parse(descriptionHTML)
+	page, err := template.New("docs").Funcs(template.FuncMap{"prose": prose, "within": within, "operations": operations}).Parse(descriptionHTML)
 	if err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
-	err = page.Execute(&out, description{d})
+	err = page.Execute(&out, d)
 	return out.Bytes(), err
 })
 
-// Operations are those under one tag, by path.
-func (d description) Operations(tag string) []operation {
-	var list []operation
+// operations are those under one tag, by path.
+func operations(d *openapi3.T, tag string) (list []operation) {
 	for path, item := range d.Paths.Map() {
 		for method, op := range item.Operations() {
 			if op.Tags[0] == tag {

@@ -10,31 +10,41 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"flashsale/loadtest/client"
 	"flashsale/orders/store"
 )
 
-// A Client asks one server, one call at a time.
-type Client struct{ server server }
+// A Client asks one server. It is safe for concurrent use.
+type Client struct {
+	Fault error // why no call can be made, which each call returns; nil: none
 
-// A server keeps its last answer.
-type server struct {
-	client.Operator
-	last json.RawMessage
+	server client.Operator
+	last   atomic.Pointer[json.RawMessage]
 }
 
-// Last is the last answer of the server, as it came.
-func (c *Client) Last() json.RawMessage { return c.server.last }
+// Last is the server's latest answer, as it came; nil before the first.
+func (c *Client) Last() json.RawMessage {
+	if last := c.last.Load(); last != nil {
+		return *last
+	}
+	return nil
+}
 
-// Call is the operator's, and keeps the answer.
-func (s *server) Call(ctx context.Context, method, path string, in, out any, sent ...string) (http.Header, error) {
-	header, err := s.Operator.Call(ctx, method, path, in, &s.last, sent...)
+// call is the operator's, and keeps the answer.
+func (c *Client) call(ctx context.Context, method, path string, in, out any, sent ...string) (http.Header, error) {
+	if c.Fault != nil {
+		return nil, c.Fault
+	}
+	var answer json.RawMessage
+	header, err := c.server.Call(ctx, method, path, in, &answer, sent...)
 	if err != nil {
 		return header, err
 	}
-	if err = json.Unmarshal(s.last, out); err == nil && nothing(out) {
+	c.last.Store(&answer)
+	if err = json.Unmarshal(answer, out); err == nil && nothing(out) {
 		err = errors.New("what it should name is missing")
 	}
 	if err != nil {
@@ -61,13 +71,17 @@ func nothing(out any) bool {
 const timeout = 30 * time.Second
 
 // New returns a client of target, which must be the URL of a server such as
-// http://localhost:8080. Public calls need no token.
-func New(target, token string) (*Client, error) {
+// http://localhost:8080: else it is the client's Fault. Public calls need no token.
+func New(target, token string) *Client {
 	u, err := url.Parse(target)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("target: %q is no URL such as http://localhost:8080", target)
+		return &Client{Fault: fmt.Errorf("target: %q is no URL such as http://localhost:8080", target)}
 	}
-	return &Client{server{Operator: client.NewOperator(client.New(target, "", client.NewHTTP(1, timeout)), token)}}, nil
+	calls := &http.Client{
+		Timeout:       timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the contract has none
+	}
+	return &Client{server: client.NewOperator(client.New(target, "", calls), token)}
 }
 
 // Terms are what an operator decides of a sale.
@@ -105,37 +119,33 @@ type Audit = store.Audit
 // Sales are all sales of interest, the newest first.
 func (c *Client) Sales(ctx context.Context) ([]Sale, error) {
 	var all struct{ Sales []Sale }
-	_, err := c.server.Call(ctx, http.MethodGet, "/v1/sales", nil, &all)
+	_, err := c.call(ctx, http.MethodGet, "/v1/sales", nil, &all)
 	return all.Sales, err
 }
 
 // Sale is one sale, and the server's clock.
-func (c *Client) Sale(ctx context.Context, sku string) (Sale, time.Time, error) {
-	var s Sale
-	header, err := c.server.Call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s)
+func (c *Client) Sale(ctx context.Context, sku string) (s Sale, at time.Time, err error) {
+	header, err := c.call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s)
 	s.ETag = header.Get("ETag")
-	at, _ := http.ParseTime(header.Get("Date"))
+	at, _ = http.ParseTime(header.Get("Date"))
 	return s, at, err
 }
 
 // Put creates or changes a sale: where an ETag is given, only one that still has it.
-func (c *Client) Put(ctx context.Context, sku string, t Terms, ifMatch ...string) (Sale, error) {
-	var s Sale
-	_, err := c.server.Call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s, "If-Match", strings.Join(ifMatch, ", "))
+func (c *Client) Put(ctx context.Context, sku string, t Terms, ifMatch ...string) (s Sale, err error) {
+	_, err = c.call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s, "If-Match", strings.Join(ifMatch, ", "))
 	return s, err
 }
 
 // Close ends a sale now.
-func (c *Client) Close(ctx context.Context, sku string) (Sale, error) {
-	var s Sale
-	_, err := c.server.Call(ctx, http.MethodPost, "/v1/admin/sales/"+url.PathEscape(sku)+"/close", nil, &s)
+func (c *Client) Close(ctx context.Context, sku string) (s Sale, err error) {
+	_, err = c.call(ctx, http.MethodPost, "/v1/admin/sales/"+url.PathEscape(sku)+"/close", nil, &s)
 	return s, err
 }
 
 // Audit reads the conservation law of a sale.
-func (c *Client) Audit(ctx context.Context, sku string) (Audit, error) {
-	var a Audit
-	_, err := c.server.Call(ctx, http.MethodGet, "/v1/admin/sales/"+url.PathEscape(sku)+"/audit", nil, &a)
+func (c *Client) Audit(ctx context.Context, sku string) (a Audit, err error) {
+	_, err = c.call(ctx, http.MethodGet, "/v1/admin/sales/"+url.PathEscape(sku)+"/audit", nil, &a)
 	return a, err
 }
 
@@ -148,13 +158,13 @@ func (c *Client) Place(ctx context.Context, sku string, quantity int64, key stri
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	in := map[string]any{"sku": sku, "quantity": quantity}
-	header, err := c.server.Call(ctx, http.MethodPost, "/v1/orders", in, &o, "Idempotency-Key", key)
+	header, err := c.call(ctx, http.MethodPost, "/v1/orders", in, &o, "Idempotency-Key", key)
 	for err == nil && o.Status == "reserved" {
 		where, wrong := c.server.Local(header.Get("Location"))
 		if err := cmp.Or(wrong, client.Wait(ctx, 200*time.Millisecond)); err != nil {
 			return o, fmt.Errorf("order %s is not decided yet: %w", o.ID, err)
 		}
-		if _, err = c.server.Call(ctx, http.MethodGet, where, nil, &o); client.StatusOf(err) == http.StatusServiceUnavailable {
+		if _, err = c.call(ctx, http.MethodGet, where, nil, &o); client.StatusOf(err) == http.StatusServiceUnavailable {
 			err = nil
 		}
 	}
@@ -163,13 +173,13 @@ func (c *Client) Place(ctx context.Context, sku string, quantity int64, key stri
 
 // Order makes a call that is answered with an order.
 func (c *Client) Order(ctx context.Context, method, path string, in any) (o Order, err error) {
-	_, err = c.server.Call(ctx, method, path, in, &o)
+	_, err = c.call(ctx, method, path, in, &o)
 	return o, err
 }
 
 // Orders are the caller's, the newest hundred.
 func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 	var page struct{ Orders []Order }
-	_, err := c.server.Call(ctx, http.MethodGet, "/v1/orders?limit=100", nil, &page)
+	_, err := c.call(ctx, http.MethodGet, "/v1/orders?limit=100", nil, &page)
 	return page.Orders, err
 }

@@ -199,15 +199,10 @@ func (r *Row) P99() string { return report.Human(time.Duration(r.P99MS * float64
 //go:embed compare.html
 var pageFiles embed.FS
 
-var pages = report.Pages(pageFiles)
+var writePage = report.Pages(pageFiles)
 
 // WriteHTML writes the report as a page that needs no other file.
-func (r *Report) WriteHTML(w io.Writer) error {
-	if err := pages.ExecuteTemplate(w, "compare.html", r); err != nil {
-		return fmt.Errorf("write the comparison's page: %w", err)
-	}
-	return nil
-}
+func (r *Report) WriteHTML(w io.Writer) error { return writePage(w, "compare.html", r) }
 
 // Save writes compare.html, compare.json and compare.txt into dir, which it
 // creates if need be.

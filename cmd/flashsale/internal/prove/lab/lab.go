@@ -162,7 +162,8 @@ func (l *Lab) Operator(target string) (*api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return api.New(target, token)
+	server := api.New(target, token)
+	return server, server.Fault
 }
 
 // KeepLogs saves what all servers have written, and further files.
