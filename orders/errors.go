@@ -18,6 +18,10 @@ var (
 	ErrUnavailable = errors.New("orders: a dependency is not available") // outcome unknown, or nothing done: try again
 )
 
+// ErrOnItsWay tells an operator that the database has a change, and the gate may not
+// have it yet. It comes with ErrUnavailable.
+var ErrOnItsWay = errors.New("orders: the change is on its way to the gate")
+
 // ErrFenced tells a keeper that another one has taken over.
 var ErrFenced = errors.New("orders: fenced off by a newer keeper")
 

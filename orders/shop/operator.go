@@ -112,7 +112,7 @@ func (s *Service) untilGate(ctx context.Context, sku string, wanted func(context
 // onItsWay is what an operator hears of a change that the database has and the
 // gate may not have yet.
 func onItsWay(sku string, err error) error {
-	return errors.Join(fmt.Errorf("%w: the change of %s is on its way to the gate", orders.ErrUnavailable, sku), err)
+	return errors.Join(orders.ErrUnavailable, fmt.Errorf("%s: %w", sku, orders.ErrOnItsWay), err)
 }
 
 // Audit reads the law of conservation of sku.

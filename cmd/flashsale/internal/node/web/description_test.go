@@ -1,6 +1,9 @@
 package web
 
 import (
+	"errors"
+	"flashsale/inventory"
+	"flashsale/orders"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -81,6 +84,21 @@ func TestDescriptionHasTheCodes(t *testing.T) {
 			t.Errorf("nothing answers %s", code)
 		}
 	}
+}
+
+// An operator whose change is stored must not hear that nothing happened, and
+// make it twice.
+func TestChangeOnItsWay(t *testing.T) {
+	err := errors.Join(orders.ErrUnavailable, orders.ErrOnItsWay, inventory.ErrNoGate)
+	for _, f := range failures {
+		if errors.Is(err, f.err) {
+			if f.status != 503 || !strings.Contains(f.detail, "The change is stored") {
+				t.Errorf("%d %s", f.status, f.detail)
+			}
+			return
+		}
+	}
+	t.Error(unavailable)
 }
 
 func TestReadablePage(t *testing.T) {

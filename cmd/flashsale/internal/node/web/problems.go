@@ -53,6 +53,7 @@ var failures = []struct {
 	{errMethod, 405, "method_not_allowed", "This route does not know the method."},
 	{inventory.ErrInvalid, 400, "invalid_request", "The request is malformed."},
 	{errUnexpected, 500, "internal", "Something unexpected happened. It has been logged."},
+	{orders.ErrOnItsWay, 503, "unavailable", "The change is stored, and on its way to the gate. Read the sale before you repeat it."},
 	{live.ErrFull, 503, "unavailable", "Too many are watching this node just now."},
 	{live.ErrEnded, 503, "unavailable", "This node is stopping."},
 	{errNotReady, 503, "unavailable", "This node is starting or stopping. Nothing was sold."},
