@@ -247,6 +247,13 @@ func (n *node) orderBy(sku, buyer, key string, header ...string) answer {
 	return n.send("POST", "/v1/orders", n.token(buyer, false), fmt.Sprintf(`{"sku":%q,"quantity":1}`, sku), append(header, "Idempotency-Key: "+key)...)
 }
 
+// sold places an order as a buyer does who asks again until it is durable.
+func (n *node) sold(sku, buyer string) (placed answer) {
+	n.t.Helper()
+	eventually(n.t, sku+" is sold to "+buyer, func() bool { placed = n.order(sku, buyer); return placed.status != 202 })
+	return placed.is(201)
+}
+
 // pay pays the order at where.
 func (n *node) pay(buyer, where, ref string) answer {
 	n.t.Helper()

@@ -31,7 +31,7 @@ func TestRedisThatRefusesWrites(t *testing.T) {
 			rdb := openRedis(t, s.RedisURL)
 			n := start(t, s, func(c *Config) { quick(c); c.DirectAfter = 200 * time.Millisecond })
 			n.put("S", 10, 1, 900)
-			n.order("S", "ann").is(201)
+			n.sold("S", "ann")
 			failToSave(t, rdb)
 			must(t, rdb.Do(t.Context(), refuse.begin...).Err())
 			if err := rdb.Set(t.Context(), "k", 1, 0).Err(); err == nil {
@@ -74,7 +74,7 @@ func TestKeeperIsReplacedWithoutMemory(t *testing.T) {
 	var orders []string
 	for _, sku := range skus {
 		a.put(sku, 2, 1, 900)
-		orders = append(orders, a.order(sku, "ann").is(201).where())
+		orders = append(orders, a.sold(sku, "ann").where())
 	}
 	b := start(t, s, func(c *Config) { quick(c); c.Node = "two" })
 	w.Cut() // what waits in the queues is b's to carry over

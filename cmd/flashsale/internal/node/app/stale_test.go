@@ -57,7 +57,7 @@ func TestOneNodeKnowsThatRedisWentBack(t *testing.T) {
 	knows, other := start(t, s, quick), start(t, s, func(c *Config) { quick(c); c.Node = "two" })
 	knows.put("S", 1, 1, 900).ok()
 	eventually(t, "the other node has the sale", func() bool { return other.send("GET", "/v1/sales/S", "", "").status == 200 })
-	first := knows.order("S", "ann").is(201)
+	first := knows.sold("S", "ann")
 	rdb := openRedis(t, s.RedisURL)
 	forgetAnn(t, rdb)
 	w.Freeze()
@@ -93,7 +93,7 @@ func TestFailBackIsNoticed(t *testing.T) {
 	t.Cleanup(func() { _ = w.Close() })
 	n := start(t, &servers.Stores{Kind: servers.KindReal, RedisURL: "redis://" + w.Addr() + "/0", SQL: db}, nil)
 	n.put("S", 1, 1, 900).ok()
-	bob := n.order("S", "bob").is(201)
+	bob := n.sold("S", "bob")
 	eventually(t, "the replica has it", func() bool {
 		return c2.HExists(ctx, "sale:{S}:holds", bob.id()).Val() && c2.XLen(ctx, "sale:{S}:queue").Val() == 0
 	})
@@ -135,7 +135,7 @@ func TestGateOfBeforeAChangeOver(t *testing.T) {
 	keeps, asks := start(t, via, quick), start(t, s, func(c *Config) { quick(c); c.Node = "two" })
 	asks.put(sku, 1, 1, 900, onPayment).ok()
 	eventually(t, "the first node keeps the sale", func() bool { return keeps.kept() == 1 && asks.kept() == 0 })
-	bob, ann := asks.order(sku, "bob").is(201), asks.order(sku, "ann").is(201)
+	bob, ann := asks.sold(sku, "bob"), asks.sold(sku, "ann")
 	eventually(t, "bob has the unit", func() bool { return asks.pay("bob", bob.where(), "ref").status == 200 })
 
 	shut, err := os.ReadFile("../../../../../inventory/shut.lua")
