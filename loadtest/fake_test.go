@@ -45,6 +45,7 @@ type fault struct {
 	unavailable bool // every fifth order answers 503
 	limited     bool // every fifth order answers 429
 	oneAddress  bool // after 100 reads, whoever they are from, reads answer 429
+	naps        int  // so many fresh buyers hear sold_out while units are left
 	dies        bool // after 300 orders nothing is answered any more
 }
 
@@ -124,6 +125,9 @@ func (s *fakeSale) place(buyer, key string, quantity int) (*fakeOrder, string, b
 		return nil, "buyer_limit", false
 	}
 	switch {
+	case s.naps > 0 && key == "fresh-order":
+		s.naps--
+		return nil, "sold_out", false
 	case s.onPayment && s.available-s.shy < quantity:
 		return nil, "sold_out", false
 	case s.onPayment && !s.holdsUnpaid:

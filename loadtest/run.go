@@ -159,9 +159,10 @@ func (r *run) aftermath(ctx context.Context) judge.Evidence {
 
 // sellOut tops up, probes and tops up again until the sale is sold out and at
 // rest. Where orders may expire, it goes on until none is left that can: a unit
-// that came back a moment ago is not stranded.
+// that came back a moment ago is not stranded. For the same reason a gate that has
+// units is asked again.
 func (r *run) sellOut(ctx context.Context) (audit judge.Audit, moving error) {
-	probed := false
+	probed, again := false, 5
 	for deadline := time.Now().Add(r.c.PaymentWindow + r.patience.overdue); ; {
 		err := r.topUp(ctx)
 		r.soldOut = err == nil
@@ -177,6 +178,10 @@ func (r *run) sellOut(ctx context.Context) (audit judge.Audit, moving error) {
 				r.notes = append(r.notes, err.Error())
 			}
 			continue // the probes may have left units
+		}
+		if audit.Available > 0 && again > 0 {
+			again--
+			continue
 		}
 		atRest := audit.Available <= 0 && audit.Pending == 0
 		if !r.c.expiring() || atRest || time.Now().After(deadline) || client.Wait(ctx, r.patience.rest) != nil {

@@ -204,6 +204,20 @@ func TestRunCannotJudgeTheDead(t *testing.T) {
 	says(t, text(t, mustRun(t, c, judge.ExitUnjudged)), "not judged: undersold, lost, unannounced, drift: Get \"http", "to have it judged, find out why")
 }
 
+// A node may remember for a moment that a sale is sold out, though units came
+// back. Two rounds of fresh buyers hear 24 refusals at most.
+func TestRunAsksAgainWhileTheGateHasUnits(t *testing.T) {
+	t.Parallel()
+	_, url := newFake(t, fault{naps: 26})
+	c := quick(url)
+	c.Stock, c.Cancels, c.Search = 1000, 0, time.Millisecond
+	rep, err := Run(t.Context(), c)
+	noError(t, err)
+	if rep.Undersold != 0 {
+		t.Error(text(t, rep))
+	}
+}
+
 // A server that finds drift and mends it has broken nothing, though the sale is
 // at rest meanwhile.
 func TestRunWaitsForDriftToBeMended(t *testing.T) {
