@@ -8,14 +8,11 @@ import (
 	"flashsale/orders"
 )
 
-// How much of a sale a node keeps: a point a second for two minutes, a point
-// per five seconds before that, ten minutes in all. A sale takes at most 35 kB:
-// 216 points of 24 bytes, 200 marks of 32, and the text of both where somebody
-// has come to watch. All sales take at most 3.5 MB.
+// How much of a sale a node keeps: a series of points, and the marks of ten minutes.
+// A sale takes at most 35 kB: 220 points of 24 bytes, 200 marks of 32, and the text of
+// both where somebody has come to watch. All sales take at most 3.5 MB.
 const (
 	historyFor   = 10 * time.Minute
-	eachSecond   = 2 * time.Minute
-	coarse       = 5 * time.Second
 	maxHistories = 100         // sales
 	maxMarks     = 200         // of one sale
 	keptAtLeast  = time.Minute // the place of a sale that has changed
@@ -37,10 +34,9 @@ type (
 	}
 	// A course is what a node has seen of one sale.
 	course struct {
-		SKU     string    `json:"sku"`
-		Began   time.Time `json:"began"` // no points before: the node has not seen them
-		Points  []point   `json:"points"`
-		Marks   []mark    `json:"marks"`
+		sku     string
+		points  series[point]
+		marks   []mark
 		changed time.Time
 		text    []byte // the event, nil where nobody has asked for it since the last point
 	}
@@ -114,9 +110,9 @@ func (h *histories) place(sku string, now time.Time) *course {
 		if now.Sub(oldest.changed) < keptAtLeast {
 			return nil
 		}
-		delete(h.courses, oldest.SKU)
+		delete(h.courses, oldest.sku)
 	}
-	c := &course{SKU: sku, Began: h.began, Points: []point{}, Marks: []mark{}, changed: now}
+	c := &course{sku: sku, changed: now}
 	h.courses[sku] = c
 	return c
 }
@@ -135,28 +131,21 @@ func (c *course) note(sale *orders.Sale, was, is seen, since, now time.Time) (fr
 	add(before && is.state != "scheduled", sale.OpensAt, "opened", is.total)
 	add(is.total > was.total, now, "restocked", is.total-was.total)
 	add(is.total < was.total, now, "cut", was.total-is.total)
-	again := len(fresh) == 0 && len(c.Marks) > 0 && c.Marks[len(c.Marks)-1].What == "sold_out"
+	again := len(fresh) == 0 && len(c.marks) > 0 && c.marks[len(c.marks)-1].What == "sold_out"
 	add(is.state == "sold_out" && was.state != "" && was.state != "sold_out" && !again, now, "sold_out", is.sold)
 	add(is.state == "closed" && was.state != "closed", sale.ClosesAt, "closed", is.available)
-	c.Marks = slices.DeleteFunc(append(c.Marks, fresh...), func(m mark) bool { return m.At < oldest })
-	c.Marks = c.Marks[max(0, len(c.Marks)-maxMarks):]
+	c.marks = slices.DeleteFunc(append(c.marks, fresh...), func(m mark) bool { return m.At < oldest })
+	c.marks = c.marks[max(0, len(c.marks)-maxMarks):]
 	return fresh
 }
 
-// add adds the point of a second, or replaces it, and thins out what is old.
+// add adds the point of a second, or replaces it. Of five the last stays.
 func (c *course) add(p point) {
-	if n := len(c.Points); n > 0 && c.Points[n-1].At/1000 == p.At/1000 {
-		c.Points = c.Points[:n-1]
+	if fine := c.points.fine; len(fine) > 0 && fine[len(fine)-1].At/1000 == p.At/1000 {
+		c.points.fine = fine[:len(fine)-1]
 	}
-	kept := c.Points[:0]
-	for i, q := range c.Points {
-		age := time.Duration(p.At-q.At) * time.Millisecond
-		isLast := i == len(c.Points)-1 || c.Points[i+1].At/coarse.Milliseconds() != q.At/coarse.Milliseconds()
-		if age <= eachSecond || age <= historyFor && isLast {
-			kept = append(kept, q)
-		}
-	}
-	c.Points, c.text = append(kept, p), nil
+	c.points.add(p, func(five []point) point { return five[step-1] })
+	c.text = nil
 }
 
 // event is the course of sku, the first event of a stream. All who come within
@@ -164,10 +153,11 @@ func (c *course) add(p point) {
 func (h *histories) event(sku string) []byte {
 	c := h.courses[sku]
 	if c == nil {
-		c = &course{SKU: sku, Began: h.began, Points: []point{}, Marks: []mark{}}
+		c = &course{}
 	}
 	if c.text == nil {
-		c.text = event("history", c)
+		// No points before it began: the node has not seen them.
+		c.text = event("history", map[string]any{"sku": sku, "began": h.began, "points": c.points.all(), "marks": append([]mark{}, c.marks...)})
 	}
 	return c.text
 }

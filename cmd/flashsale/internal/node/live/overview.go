@@ -35,11 +35,13 @@ type (
 	}
 	// A saleRow is one sale. Its figures are those that its keeper last compared, so
 	// they add up, unless these are old and the sale moves. Paid is read every few seconds.
+	// P99 is this node's.
 	saleRow struct {
 		Sale    orders.Offer `json:"sale"`
 		Sold    int64        `json:"sold"`
 		Paid    int64        `json:"paid"`
 		Queued  int64        `json:"queued"` // orders that wait for the database
+		P99     float64      `json:"p99_ms"` // of its orders in the last second; 0 where there was none
 		Direct  bool         `json:"direct"`
 		Keeper  string       `json:"keeper"`  // "" where no node says so
 		Balance *balance     `json:"balance"` // as the keeper last found it; null where it has not compared yet
@@ -66,10 +68,10 @@ func (l *Live) withListed(skus []string) []string {
 
 func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
 	v := overview{Sales: []saleRow{}, Nodes: []nodeView{}, All: together(nodes), Missing: []string{}}
-	paid := l.journal.latest(&v)
+	paid, p99 := l.journal.latest(&v)
 	for i := range offers {
 		o := &offers[i]
-		row := saleRow{Sale: *o, Sold: o.Sold, Queued: o.Queued, Direct: o.SoldDirect()}
+		row := saleRow{Sale: *o, Sold: o.Sold, Queued: o.Queued, P99: p99[o.SKU], Direct: o.SoldDirect()}
 		for _, n := range nodes {
 			if b, keeps := n.Balances[o.SKU]; keeps && b.AgeMS >= 0 {
 				row.Keeper, row.Balance = n.Node, &b
