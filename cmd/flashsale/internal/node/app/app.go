@@ -122,7 +122,7 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 		Missing: func(ctx context.Context) []string { return a.web.Missing(ctx) },
 		Every:   cfg.SnapshotEvery, Life: cfg.WatchLife,
 	})
-	a.crowd = &demoCrowd{app: a, come: make(chan string)}
+	a.crowd = &demoCrowd{app: a}
 	a.web, err = web.New(web.Config{
 		Service: a.service, Verifier: a.verifier, LimitIP: cfg.LimitIP,
 		LimitPay: control.With(cfg.rules(web.RoutePay)), LimitRead: control.With(cfg.rules(web.RouteRead)),
