@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -22,19 +21,18 @@ type Client struct {
 	Fault error // why no call can be made, which each call returns; nil: none
 
 	server client.Operator
-	last   atomic.Pointer[json.RawMessage]
+	last   atomic.Value // json.RawMessage
 }
 
 // Last is the server's latest answer, as it came; nil before the first.
 func (c *Client) Last() json.RawMessage {
-	if last := c.last.Load(); last != nil {
-		return *last
-	}
-	return nil
+	last, _ := c.last.Load().(json.RawMessage)
+	return last
 }
 
-// call is the operator's, and keeps the answer.
-func (c *Client) call(ctx context.Context, method, path string, in, out any, sent ...string) (http.Header, error) {
+// call is the operator's, and keeps the answer. An answer without the field that all
+// of its kind have is another server's.
+func (c *Client) call(ctx context.Context, method, path string, in, out any, field string, sent ...string) (http.Header, error) {
 	if c.Fault != nil {
 		return nil, c.Fault
 	}
@@ -43,28 +41,15 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any, sen
 	if err != nil {
 		return header, err
 	}
-	c.last.Store(&answer)
-	if err = json.Unmarshal(answer, out); err == nil && nothing(out) {
-		err = errors.New("what it should name is missing")
+	c.last.Store(answer)
+	var fields map[string]any
+	if err = cmp.Or(json.Unmarshal(answer, &fields), json.Unmarshal(answer, out)); err == nil && (fields[field] == nil || fields[field] == "") {
+		err = fmt.Errorf("it has no %q", field)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s %s is not answered as the contract says: %w", method, path, err)
 	}
 	return header, err
-}
-
-// nothing tells whether what was decoded names no order or sale: another server
-// answered.
-func nothing(out any) bool {
-	switch it := out.(type) {
-	case *Order:
-		return it.ID == ""
-	case *Sale:
-		return it.SKU == ""
-	case *Audit:
-		return it.SKU == ""
-	}
-	return false
 }
 
 // timeout of one call: longer than the server waits for anything.
@@ -119,13 +104,13 @@ type Audit = store.Audit
 // Sales are all sales of interest, the newest first.
 func (c *Client) Sales(ctx context.Context) ([]Sale, error) {
 	var all struct{ Sales []Sale }
-	_, err := c.call(ctx, http.MethodGet, "/v1/sales", nil, &all)
+	_, err := c.call(ctx, http.MethodGet, "/v1/sales", nil, &all, "sales")
 	return all.Sales, err
 }
 
 // Sale is one sale, and the server's clock.
 func (c *Client) Sale(ctx context.Context, sku string) (s Sale, at time.Time, err error) {
-	header, err := c.call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s)
+	header, err := c.call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s, "sku")
 	s.ETag = header.Get("ETag")
 	at, _ = http.ParseTime(header.Get("Date"))
 	return s, at, err
@@ -133,19 +118,19 @@ func (c *Client) Sale(ctx context.Context, sku string) (s Sale, at time.Time, er
 
 // Put creates or changes a sale: where an ETag is given, only one that still has it.
 func (c *Client) Put(ctx context.Context, sku string, t Terms, ifMatch ...string) (s Sale, err error) {
-	_, err = c.call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s, "If-Match", strings.Join(ifMatch, ", "))
+	_, err = c.call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s, "sku", "If-Match", strings.Join(ifMatch, ", "))
 	return s, err
 }
 
 // Close ends a sale now.
 func (c *Client) Close(ctx context.Context, sku string) (s Sale, err error) {
-	_, err = c.call(ctx, http.MethodPost, "/v1/admin/sales/"+url.PathEscape(sku)+"/close", nil, &s)
+	_, err = c.call(ctx, http.MethodPost, "/v1/admin/sales/"+url.PathEscape(sku)+"/close", nil, &s, "sku")
 	return s, err
 }
 
 // Audit reads the conservation law of a sale.
 func (c *Client) Audit(ctx context.Context, sku string) (a Audit, err error) {
-	_, err = c.call(ctx, http.MethodGet, "/v1/admin/sales/"+url.PathEscape(sku)+"/audit", nil, &a)
+	_, err = c.call(ctx, http.MethodGet, "/v1/admin/sales/"+url.PathEscape(sku)+"/audit", nil, &a, "sku")
 	return a, err
 }
 
@@ -158,13 +143,13 @@ func (c *Client) Place(ctx context.Context, sku string, quantity int64, key stri
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	in := map[string]any{"sku": sku, "quantity": quantity}
-	header, err := c.call(ctx, http.MethodPost, "/v1/orders", in, &o, "Idempotency-Key", key)
+	header, err := c.call(ctx, http.MethodPost, "/v1/orders", in, &o, "id", "Idempotency-Key", key)
 	for err == nil && o.Status == "reserved" {
 		where, wrong := c.server.Local(header.Get("Location"))
 		if err := cmp.Or(wrong, client.Wait(ctx, 200*time.Millisecond)); err != nil {
 			return o, fmt.Errorf("order %s is not decided yet: %w", o.ID, err)
 		}
-		if _, err = c.call(ctx, http.MethodGet, where, nil, &o); client.StatusOf(err) == http.StatusServiceUnavailable {
+		if _, err = c.call(ctx, http.MethodGet, where, nil, &o, "id"); client.StatusOf(err) == http.StatusServiceUnavailable {
 			err = nil
 		}
 	}
@@ -173,13 +158,13 @@ func (c *Client) Place(ctx context.Context, sku string, quantity int64, key stri
 
 // Order makes a call that is answered with an order.
 func (c *Client) Order(ctx context.Context, method, path string, in any) (o Order, err error) {
-	_, err = c.call(ctx, method, path, in, &o)
+	_, err = c.call(ctx, method, path, in, &o, "id")
 	return o, err
 }
 
 // Orders are the caller's, the newest hundred.
 func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 	var page struct{ Orders []Order }
-	_, err := c.call(ctx, http.MethodGet, "/v1/orders?limit=100", nil, &page)
+	_, err := c.call(ctx, http.MethodGet, "/v1/orders?limit=100", nil, &page, "orders")
 	return page.Orders, err
 }
