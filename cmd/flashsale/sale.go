@@ -139,7 +139,7 @@ func (c *saleRestock) Run(ctx context.Context, s streams) error {
 		} else {
 			sale.Total += *c.By
 		}
-		changed, err := server.Put(ctx, c.SKU, sale.Terms, sale.ETag)
+		changed, err := server.Put(ctx, c.SKU, sale.Sale, sale.ETag)
 		switch {
 		case err == nil:
 			return c.printSale(s, server, changed, nil)

@@ -54,7 +54,7 @@ type Client struct {
 	queues bool // orders are answered once they are queued
 }
 
-// NewHTTP allows conns connections to each server. The caller closes those that
+// NewHTTP allows conns connections to each server; 0: any number. The caller closes those that
 // are idle at its end.
 //
 // net/http may send a POST with an Idempotency-Key twice, when a reused

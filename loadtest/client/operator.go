@@ -126,6 +126,14 @@ type Sale struct {
 	ReserveOn      string    `json:"reserve_on,omitempty"` // order or payment; empty: the server's default
 }
 
+// Offer is a sale as everybody sees it.
+type Offer struct {
+	Sale
+	SKU       string `json:"sku"`
+	State     string `json:"state"` // scheduled, open, sold_out or closed
+	Available int64  `json:"available"`
+}
+
 // Open creates the sale and waits, for up to 30 s, until buyers may order. It
 // returns ErrSKUInUse if the SKU has orders.
 func (o *Operator) Open(ctx context.Context, sale Sale) error {
@@ -149,9 +157,7 @@ func (o *Operator) Open(ctx context.Context, sale Sale) error {
 	defer cancel()
 	// An order before that would hear not_open, which counts as a wrong answer.
 	for {
-		var s struct {
-			State string `json:"state"`
-		}
+		var s Offer
 		_, err := o.Call(ctx, http.MethodGet, "/v1/sales/"+o.sku, nil, &s)
 		if err == nil && s.State == "open" {
 			return nil

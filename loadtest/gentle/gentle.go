@@ -60,17 +60,10 @@ type crowd struct {
 	Config
 	Turnout
 	shop client.Operator // a buyer, with a token
-	sale sale
+	sale client.Offer
 }
 
-// sale is what the crowd reads of one.
-type sale struct {
-	client.Sale
-	SKU, State string
-	Available  int
-}
-
-func (s sale) judged() bool { return strings.HasPrefix(s.Name, client.Judged) }
+func judged(s client.Offer) bool { return strings.HasPrefix(s.Name, client.Judged) }
 
 // Run sends a crowd to a sale, once it is open. The crowd ends after its duration,
 // with the sale or with ctx. Run returns when the last buyer has left.
@@ -91,7 +84,7 @@ func Run(ctx context.Context, cfg Config) (*Turnout, error) {
 		return nil, fmt.Errorf("crowd: %w", err)
 	case s.SKU == "" || s.State == "closed":
 		return nil, fmt.Errorf("crowd: %s at %s (flashsale sale show lists all)", strings.TrimPrefix(c.SKU+": no open sale", ": "), c.Target)
-	case s.judged():
+	case judged(s):
 		return nil, fmt.Errorf("crowd: a load test judges %s: an order of anybody else would be a violation", s.SKU)
 	}
 	// What else may be wrong with the buyers' calls, they wait for.
@@ -111,15 +104,15 @@ func Run(ctx context.Context, cfg Config) (*Turnout, error) {
 }
 
 // find reads the sale, or the newest that is open and not judged. There may be none.
-func (c *crowd) find(ctx context.Context) (sale, error) {
-	var all struct{ Sales []sale } // the newest first
+func (c *crowd) find(ctx context.Context) (client.Offer, error) {
+	var all struct{ Sales []client.Offer } // the newest first
 	_, err := c.shop.Call(ctx, http.MethodGet, "/v1/sales", nil, &all)
 	for _, s := range all.Sales {
-		if c.SKU == s.SKU || c.SKU == "" && s.State == "open" && !s.judged() {
+		if c.SKU == s.SKU || c.SKU == "" && s.State == "open" && !judged(s) {
 			return s, err
 		}
 	}
-	return sale{}, err
+	return client.Offer{}, err
 }
 
 // watch says how the crowd fares, and ends it with its sale.

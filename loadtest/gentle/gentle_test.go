@@ -58,9 +58,9 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(200, "", "")
 	case r.URL.Path == "/v1/sales":
 		terms := client.Sale{PerBuyerLimit: 2, PaymentWindowS: 1, OpensAt: s.opens}
-		_ = json.NewEncoder(w).Encode(map[string]any{"sales": []sale{
+		_ = json.NewEncoder(w).Encode(map[string]any{"sales": []client.Offer{
 			{SKU: "soon", State: "scheduled"}, {Sale: client.Sale{Name: client.Judged + "x"}, SKU: "judged", State: "open"}, {SKU: "over", State: "closed"},
-			{Sale: terms, SKU: "mine", State: s.state, Available: 40 - s.sold},
+			{Sale: terms, SKU: "mine", State: s.state, Available: int64(40 - s.sold)},
 		}})
 	case len(path) == 5 && path[4] == "pay":
 		s.paid[path[3]] = true

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"flashsale/loadtest/client"
+	"flashsale/orders"
 	"flashsale/orders/store"
 )
 
@@ -62,11 +63,7 @@ func New(target, token string) *Client {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return &Client{Fault: fmt.Errorf("target: %q is no URL such as http://localhost:8080", target)}
 	}
-	calls := &http.Client{
-		Timeout:       timeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the contract has none
-	}
-	return &Client{server: client.NewOperator(client.New(target, "", calls), token)}
+	return &Client{server: client.NewOperator(client.New(target, "", client.NewHTTP(0, timeout)), token)}
 }
 
 // Terms are what an operator decides of a sale.
@@ -74,29 +71,13 @@ type Terms = client.Sale
 
 // A Sale is one as the server shows it.
 type Sale struct {
-	Terms
-	SKU       string `json:"sku"`
-	Available int64  `json:"available"`
-	State     string `json:"state"`
-	ETag      string `json:"-"` // of what operators have made of it
+	client.Offer
+	ETag string `json:"-"` // of what operators have made of it
 }
 
-// An Order is one as the server shows it. Times that have not come are nil.
-type Order struct {
-	ID        string     `json:"id"`
-	SKU       string     `json:"sku"`
-	Buyer     string     `json:"buyer"`
-	Quantity  int64      `json:"quantity"`
-	Amount    int64      `json:"amount"`
-	Currency  string     `json:"currency"`
-	Status    string     `json:"status"`
-	Reason    string     `json:"reason"`
-	CreatedAt *time.Time `json:"created_at"`
-	ExpiresAt *time.Time `json:"expires_at"`
-	PaidAt    *time.Time `json:"paid_at"`
-	ClosedAt  *time.Time `json:"closed_at"`
-	Key       string     `json:"idempotency_key"` // operators see it
-}
+// An Order is one as the server shows it. Times that have not come are nil, and so is
+// the key where no operator asks.
+type Order = orders.RowJSON
 
 // An Audit is the conservation law of one sale.
 type Audit = store.Audit
