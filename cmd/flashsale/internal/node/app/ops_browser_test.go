@@ -76,7 +76,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	n.put("S", 12, 5, 900)
 	op.until(logged("Restocked", "S: 3 units more, 12 in all."))
 	two := start(t, s, often("two"))
-	watch(t, two.URL(), "", two.token("op", true)).until("two has begun its log", "overview", func(e seen) bool { return e.Point != nil })
+	watch(t, two.URL(), "", two.token("op", true)).until("two has begun its log", "overview", func(e seen) bool { return e.Point.At > 0 })
 	ok(t, n.stop())
 	op.do(chromedp.Navigate(two.URL() + "/ops#S"))
 	op.until(`!document.getElementById('sign').hidden`) // two is no demo

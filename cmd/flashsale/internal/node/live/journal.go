@@ -80,14 +80,14 @@ func (j *journal) add(p ratePoint, p99 map[string]float64) {
 	})
 }
 
-// last is the point of the last look, nil before the first.
-func (j *journal) last() *ratePoint {
+// last is the point of the last look, zero before the first.
+func (j *journal) last() (p ratePoint) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if fine := j.rates.fine; len(fine) > 0 {
-		return &fine[len(fine)-1]
+		p = fine[len(fine)-1]
 	}
-	return nil
+	return p
 }
 
 // latest adds the latest entries to an overview, and returns the paid units and the

@@ -110,7 +110,7 @@ func TestRates(t *testing.T) {
 		if again := l.answers.take(1); again.Accepted != 0 || again.P99 != 0 {
 			t.Errorf("taken twice: %+v", again)
 		}
-		return nodeStats{Point: &ratePoint{rates: r}, Took: r.took}
+		return nodeStats{Point: ratePoint{rates: r}, Took: r.took}
 	}
 	fast := slices.Repeat([]time.Duration{80 * time.Microsecond}, 98)
 	a := told(2, append(fast, 200*time.Microsecond, 200*time.Microsecond)...)
@@ -122,7 +122,7 @@ func TestRates(t *testing.T) {
 	if got := all.P99; math.Abs(got-.1735) > 1e-9 { // half of the way from 0.1 ms to 0.25 ms, less the two of b
 		t.Errorf("p99 %v ms", got)
 	}
-	other := nodeStats{Point: &ratePoint{rates: rates{Accepted: 1}}, Took: []uint64{9, 9}}
+	other := nodeStats{Point: ratePoint{rates: rates{Accepted: 1}}, Took: []uint64{9, 9}}
 	if all := together([]nodeStats{a, other}); all.Accepted != 51 || math.Abs(all.P99-.175) > 1e-9 {
 		t.Errorf("with a node of another version: %+v", all)
 	}

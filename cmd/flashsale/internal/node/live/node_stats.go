@@ -16,7 +16,7 @@ import (
 type nodeStats struct {
 	Node     string `json:"-"`
 	Uptime   time.Duration
-	Point    *ratePoint         // what it did in the last second; nil before it has looked
+	Point    ratePoint          // what it did in the last second; zero before it has looked
 	Took     []uint64           // requests in it by their time, as times.take has it
 	Keeps    int                // SKUs
 	Balances map[string]balance // of those, the ones that were compared last
@@ -44,9 +44,7 @@ func (l *Live) Stats() string {
 func (l *Live) stats(most int) nodeStats {
 	kept := l.cfg.Service.Keepers().Balances()
 	s := nodeStats{Node: l.cfg.Node, Uptime: time.Since(l.started), Point: l.journal.last(), Keeps: len(kept), Balances: map[string]balance{}}
-	if s.Point != nil {
-		s.Took = s.Point.took
-	}
+	s.Took = s.Point.took
 	latest := slices.SortedFunc(maps.Keys(kept), func(a, b string) int {
 		return cmp.Or(kept[b].At.Compare(kept[a].At), cmp.Compare(a, b))
 	})

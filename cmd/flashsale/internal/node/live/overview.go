@@ -30,7 +30,7 @@ type (
 		Nodes   []nodeView `json:"nodes"`
 		All     rates      `json:"all"` // of all nodes
 		Missing []string   `json:"missing"`
-		Point   *ratePoint `json:"point"`  // the latest of this node's history; null before the first
+		Point   ratePoint  `json:"point"`  // the latest of this node's history; its time is 0 before the first
 		Events  []logEntry `json:"events"` // the latest of this node's log
 	}
 	// A saleRow is one sale. Its figures are those that its keeper last compared, so
@@ -67,7 +67,7 @@ func (l *Live) withListed(skus []string) []string {
 }
 
 func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
-	v := overview{Sales: []saleRow{}, Nodes: []nodeView{}, All: together(nodes), Missing: []string{}}
+	v := overview{Sales: []saleRow{}, Nodes: []nodeView{}, All: together(nodes), Missing: []string{}, Point: l.journal.last()}
 	paid, p99 := l.journal.latest(&v)
 	for i := range offers {
 		o := &offers[i]
@@ -87,16 +87,10 @@ func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
 	}
 	for _, n := range nodes {
 		some := append([]string{}, slices.Sorted(maps.Keys(n.Balances))...)
-		view := nodeView{
+		v.Nodes = append(v.Nodes, nodeView{
 			Node: n.Node, Here: n.Node == l.cfg.Node, Up: int64(n.Uptime / time.Second), Keeps: n.Keeps, Some: some[:min(len(some), reported)],
-		}
-		if n.Point != nil {
-			view.rates = n.Point.rates
-		}
-		if view.Here {
-			v.Point = n.Point
-		}
-		v.Nodes = append(v.Nodes, view)
+			rates: n.Point.rates,
+		})
 	}
 	return v
 }

@@ -15,12 +15,9 @@ type rates struct {
 	took []uint64 // as times.take has it
 }
 
-// together are the rates of all nodes. One that has not looked yet has none.
+// together are the rates of all nodes.
 func together(nodes []nodeStats) (all rates) {
 	for _, n := range nodes {
-		if n.Point == nil {
-			continue
-		}
 		all.add(&n.Point.rates, 1)
 		all.Queued += n.Point.Queued
 		switch {

@@ -53,12 +53,6 @@ async function confirm() {
   say('ask-answer', 'no', status === 412 ? 'Nothing was changed: somebody else has changed this sale. What it is now stands above. Do you still want to?' : body.detail || noAnswer);
 }
 
-async function sendCrowd() {
-  const { status, body } = await call('POST', 'demo/crowd', { token: tokens.operator });
-  if (status === 202) return say('answer', 'yes', 'A crowd is on its way: 30 buyers a second for five minutes.');
-  say('answer', 'no', status === 409 ? 'A crowd is here already.' : body.detail || noAnswer);
-}
-
 // find shows an order by its id, or a page of a buyer's orders.
 async function find(what = $('what').value.trim(), cursor = '') {
   const isID = /^[0-9a-f-]{36}$/.test(what);
@@ -80,7 +74,6 @@ const on = (id, event, act) => $(id)?.addEventListener(event, e => { if (event =
 for (const button of document.querySelectorAll('[data-action]')) button.addEventListener('click', () => ask(button.dataset.action));
 on('ask', 'submit', confirm);
 on('ask-no', 'click', () => $('ask').close());
-on('crowd', 'click', sendCrowd);
 on('leave', 'click', () => signOut());
 on('sign', 'submit', () => { tokens.set('operator', $('token').value.trim()); $('sign').reset(); say('answer', '', ''); start(); });
 on('fold', 'click', () => { ops.unfolded = !ops.unfolded; showSales(ops.all.sales); });

@@ -1,11 +1,10 @@
 // The operator's page. All its figures are those of the latest overview.
 const ops = { all: null, sku: '', stop: null, stopSale: null, points: [], stock: [], marks: [], entry: 0, unfolded: false };
-const noAnswer = 'No answer came. Try again in a moment.';
 const title = s => s.name === s.sku ? s.sku : `${s.name} (${s.sku})`;
 const shortName = node => /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(node) ? node.slice(0, 8) : node;
 
 // grown adds a point that is later than the others, and drops what is ten minutes older.
-const grown = (points, p) => !p || p.at <= points.at(-1)?.at ? points : [...points.filter(q => q.at > p.at - 600000), p];
+const grown = (points, p) => p.at <= (points.at(-1)?.at ?? 0) ? points : [...points.filter(q => q.at > p.at - 600000), p];
 
 // start signs in, or asks for a token, and begins to watch.
 async function start() {
@@ -49,7 +48,7 @@ function choose() {
   ops.unfolded ||= judged(chosen.sale);
   watch('v1/live?sku=' + ops.sku, ops.stopSale.signal, {
     history: ({ points, marks }) => Object.assign(ops, { stock: points, marks }),
-    sale: ({ marks }) => ops.marks.push(...marks.filter(m => !ops.marks.some(x => x.at === m.at && x.what === m.what))), // the history may have them
+    sale: ({ marks }) => { ops.marks = withMarks(ops.marks, marks); },
   });
   return chosen;
 }
