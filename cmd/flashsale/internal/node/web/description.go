@@ -80,35 +80,10 @@ func (o operation) Rows() (list []row) {
 	return list
 }
 
-// Curl is the call as a command to paste. $BUYER and $OPERATOR are tokens,
-// $ORDER is an order's id.
-func (o operation) Curl() string {
-	url := serverURL + strings.NewReplacer("{sku}", "demo", "{id}", "$ORDER").Replace(o.Path)
-	for _, p := range o.Parameters {
-		if value := p.Value.Schema.Value.Example; value != nil && p.Value.In == openapi3.ParameterInQuery {
-			url += "?" + p.Value.Name + "=" + fmt.Sprint(value)
-		}
-	}
-	line := "curl -X " + o.Method + ` "` + url + `"`
-	if o.Security != nil {
-		for who := range (*o.Security)[0] {
-			line += ` -H "Authorization: Bearer $` + strings.ToUpper(who) + `"`
-		}
-	}
-	if o.RequestBody != nil {
-		line += " --json '" + example(o.RequestBody.Value.Content["application/json"].Schema.Value) + "'"
-	}
-	return line
-}
-
-// example is a body with all that it must have.
-func example(s *openapi3.Schema) string {
-	var fields []string
-	for _, name := range s.Required {
-		value, _ := json.Marshal(s.Properties[name].Value.Example) // of YAML
-		fields = append(fields, fmt.Sprintf("  %q: %s", name, value))
-	}
-	return "{\n" + strings.Join(fields, ",\n") + "\n}"
+// Example is the path as a command has it: of the demo's sale, and of the order
+// whose id is in $ORDER.
+func (o operation) Example() string {
+	return strings.NewReplacer("{sku}", "demo", "{id}", "$ORDER").Replace(o.Path)
 }
 
 // within are the fields of an object, the required ones first, and of what is in its lists.
@@ -147,7 +122,9 @@ var readable = sync.OnceValues(func() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := template.New("docs").Funcs(template.FuncMap{"prose": prose, "within": within, "operations": operations}).Parse(descriptionHTML)
+	page, err := template.New("docs").Funcs(template.FuncMap{
+		"prose": prose, "within": within, "operations": operations, "upper": strings.ToUpper, "json": json.Marshal,
+	}).Parse(descriptionHTML)
 	if err != nil {
 		return nil, err
 	}
