@@ -52,12 +52,18 @@ func (f *failure) Error() string {
 	if f.status/100 == 3 {
 		says += "the server is at " + f.location
 	}
-	return strings.Map(func(r rune) rune { // a terminal would obey what is not printable
+	return Printable(says)
+}
+
+// Printable is text of somebody else's for a terminal, which would obey what is
+// not printable in it.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
 		}
 		return unicode.ReplacementChar
-	}, says)
+	}, text)
 }
 
 // StatusOf is the status behind err, 0 if the server did not answer.
