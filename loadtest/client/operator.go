@@ -177,14 +177,9 @@ func (o *Operator) Open(ctx context.Context, sale Sale) error {
 // Available reads how many units are left, as every buyer may; false: the
 // server does not say.
 func (o *Operator) Available(ctx context.Context) (int, bool) {
-	var sale struct {
-		Available *int `json:"available"`
-	}
+	var sale Offer
 	_, err := o.Call(ctx, http.MethodGet, "/v1/sales/"+o.sku, nil, &sale)
-	if err != nil || sale.Available == nil {
-		return 0, false
-	}
-	return *sale.Available, true
+	return int(sale.Available), err == nil
 }
 
 // Audit reads where the units of the sale are now.

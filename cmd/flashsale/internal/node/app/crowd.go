@@ -49,11 +49,7 @@ func (d *demoCrowd) visit(ctx context.Context, sku string) {
 	turnout, err := gentle.Run(ctx, gentle.Config{
 		Target: d.app.URL(), Token: d.app.Token, SKU: sku, Rate: gentle.Rate, Duration: gentle.Duration, Progress: io.Discard,
 	})
-	if err != nil {
-		d.app.cfg.Log.Warn("no crowd", "sku", sku, "error", err)
-	} else {
-		d.app.cfg.Log.Info("the crowd has left", "sku", sku, "came_to", turnout)
-	}
+	d.app.cfg.Log.Info("the crowd has left", "sku", sku, "came_to", turnout, "error", err)
 	d.Leave()
 	d.mu.Lock()
 	d.end = nil

@@ -1,9 +1,10 @@
 package live
 
 import (
-	"maps"
 	"slices"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"flashsale/orders"
 )
@@ -34,7 +35,6 @@ type (
 	}
 	// A course is what a node has seen of one sale.
 	course struct {
-		sku     string
 		points  series[point]
 		marks   []mark
 		changed time.Time
@@ -52,15 +52,17 @@ type (
 type histories struct {
 	began, then time.Time // the node's start, and the last record
 	last        map[string]seen
-	courses     map[string]*course
+	courses     *lru.LRU[string, *course] // by SKU
+}
+
+func newHistories() histories {
+	courses, _ := lru.NewLRU[string, *course](maxHistories, nil) // fails for a size below 1 only
+	return histories{courses: courses}
 }
 
 // record adds a second: all sales that the node knows, and the offers of those
 // that somebody watches. It returns the new marks by SKU.
 func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.Offer) map[string][]mark {
-	if h.courses == nil {
-		h.courses = map[string]*course{}
-	}
 	watched := map[string]int64{}
 	for _, offer := range offers {
 		watched[offer.SKU] = offer.Available
@@ -75,7 +77,7 @@ func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.O
 		is := seen{sale.Total, sale.Sold, max(0, available), sale.State(now, available)}
 		was, known := h.last[sale.SKU]
 		last[sale.SKU] = is
-		c := h.courses[sale.SKU]
+		c, _ := h.courses.Peek(sale.SKU)
 		if is != was {
 			c = h.place(sale.SKU, now)
 		}
@@ -92,28 +94,23 @@ func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.O
 		fresh[sale.SKU] = c.note(sale, was, is, since, now)
 		c.add(point{now.UnixMilli(), is.available, is.sold})
 	}
-	maps.DeleteFunc(h.courses, func(sku string, _ *course) bool { _, there := last[sku]; return !there })
 	h.last, h.then = last, now
 	return fresh
 }
 
-// place is the course of a sale that has changed. It makes room for a new one: where
-// all places are taken it takes that of the sale that changed longest ago, unless that
-// one changed a moment ago as well: then it returns nil.
+// place is the course of a sale that has changed. Where all places are taken a new one
+// takes that of the sale that changed longest ago, unless that one changed a moment ago
+// as well: then place returns nil.
 func (h *histories) place(sku string, now time.Time) *course {
-	if c := h.courses[sku]; c != nil {
-		c.changed = now
-		return c
-	}
-	if len(h.courses) >= maxHistories {
-		oldest := slices.MinFunc(slices.Collect(maps.Values(h.courses)), func(a, b *course) int { return a.changed.Compare(b.changed) })
-		if now.Sub(oldest.changed) < keptAtLeast {
+	c, known := h.courses.Get(sku)
+	if !known {
+		if _, oldest, _ := h.courses.GetOldest(); h.courses.Len() == maxHistories && now.Sub(oldest.changed) < keptAtLeast {
 			return nil
 		}
-		delete(h.courses, oldest.sku)
+		c = &course{}
+		h.courses.Add(sku, c)
 	}
-	c := &course{sku: sku, changed: now}
-	h.courses[sku] = c
+	c.changed = now
 	return c
 }
 
@@ -151,7 +148,7 @@ func (c *course) add(p point) {
 // event is the course of sku, the first event of a stream. All who come within
 // a second share its bytes.
 func (h *histories) event(sku string) []byte {
-	c := h.courses[sku]
+	c, _ := h.courses.Peek(sku)
 	if c == nil {
 		c = &course{}
 	}

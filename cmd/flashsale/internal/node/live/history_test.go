@@ -20,7 +20,8 @@ func selling(sku string, total, sold int64) orders.Sale {
 // What happens to a sale leaves marks, also where nobody watches.
 func TestMarks(t *testing.T) {
 	at := func(s int64) int64 { return noon.UnixMilli() + 1000*s }
-	h := histories{began: noon.Add(-2 * time.Second)}
+	h := newHistories()
+	h.began = noon.Add(-2 * time.Second)
 	closed := selling("S", 12, 11)
 	closed.ClosesAt = noon.Add(9 * time.Second)
 	for _, c := range []struct {
@@ -59,7 +60,7 @@ func TestMarks(t *testing.T) {
 	for s := range 11 * 60 {
 		h.record(noon.Add(time.Duration(11+s)*time.Second), []orders.Sale{closed}, nil)
 	}
-	if c := h.courses["S"]; len(c.marks) != 0 || c.points.all()[0].At < at(60) {
+	if c, _ := h.courses.Peek("S"); len(c.marks) != 0 || c.points.all()[0].At < at(60) {
 		t.Errorf("after ten minutes: %+v", c)
 	}
 }
@@ -67,14 +68,15 @@ func TestMarks(t *testing.T) {
 // Nothing was sold before a sale was there, so what the first look finds was
 // sold since.
 func TestHistoryOfANewSale(t *testing.T) {
-	h := histories{began: noon}
+	h := newHistories()
+	h.began = noon
 	for s := range 3 {
 		h.record(noon.Add(time.Duration(s)*time.Second), nil, nil)
 	}
 	sale := selling("S", 12, 5)
 	sale.CreatedAt = noon.Add(2500 * time.Millisecond)
 	h.record(noon.Add(3*time.Second), []orders.Sale{sale}, nil)
-	c := h.courses["S"]
+	c, _ := h.courses.Peek("S")
 	if want := []mark{{noon.UnixMilli() + 2500, "opened", 12}}; !reflect.DeepEqual(c.marks, want) {
 		t.Errorf("marks %v, want %v", c.marks, want)
 	}
@@ -110,12 +112,12 @@ func TestMostHistories(t *testing.T) {
 	for i := range sales {
 		sales[i] = selling(fmt.Sprint(i), 10, 0)
 	}
-	var h histories
+	h := newHistories()
 	second := func(s int) { h.record(noon.Add(time.Duration(s)*time.Second), sales, nil) }
 	has := func(when string, first, rest bool) {
 		t.Helper()
-		if len(h.courses) != 100 || (h.courses["0"] != nil) != first || (h.courses["120"] != nil) != rest {
-			t.Errorf("%s: %d sales, the first %v, another %v", when, len(h.courses), h.courses["0"] != nil, h.courses["120"] != nil)
+		if n, a, b := h.courses.Len(), h.courses.Contains("0"), h.courses.Contains("120"); n != 100 || a != first || b != rest {
+			t.Errorf("%s: %d sales, the first %v, another %v", when, n, a, b)
 		}
 	}
 	second(0)
@@ -133,12 +135,12 @@ func TestMostHistories(t *testing.T) {
 	sales = sales[1:121]
 	sales[0].Sold++
 	second(71)
-	if len(h.courses) != 100 || len(h.last) != 120 {
-		t.Errorf("of %d sales: %d", len(h.last), len(h.courses))
+	if h.courses.Len() != 100 || len(h.last) != 120 {
+		t.Errorf("of %d sales: %d", len(h.last), h.courses.Len())
 	}
 	sales = sales[:50]
-	if second(72); len(h.courses) > 50 || len(h.last) != 50 {
-		t.Errorf("those that are gone: %d of %d", len(h.courses), len(h.last))
+	if second(72); len(h.last) != 50 {
+		t.Errorf("without those that are gone: %d", len(h.last))
 	}
 }
 
@@ -148,7 +150,7 @@ func BenchmarkHistory(b *testing.B) {
 	for i := range sales {
 		sales[i] = selling(fmt.Sprint(i), 10, 0)
 	}
-	var h histories
+	h := newHistories()
 	for i := range b.N {
 		h.record(noon.Add(time.Duration(i%3600)*time.Second), sales, nil)
 	}

@@ -76,7 +76,7 @@ func New(cfg Config) *Live {
 	cfg.Life, cfg.Every = cmp.Or(cfg.Life, 10*time.Minute), cmp.Or(cfg.Every, time.Second)
 	places, _ := limit.New(20, 10*time.Minute, 20)
 	cfg.PerAddress = cmp.Or(cfg.PerAddress, places)
-	l := &Live{cfg: cfg, started: time.Now(), topics: map[string]*topic{}, addresses: map[string]int{}}
+	l := &Live{cfg: cfg, started: time.Now(), histories: newHistories(), topics: map[string]*topic{}, addresses: map[string]int{}}
 	l.journal.then = l.started
 	l.bySale.Store(&map[string]*times{})
 	return l

@@ -1,7 +1,5 @@
 package live
 
-import "slices"
-
 // rates are how much a second, of the last second.
 type rates struct {
 	Accepted float64 `json:"accepted"`
@@ -17,13 +15,11 @@ type rates struct {
 
 // together are the rates of all nodes.
 func together(nodes []nodeStats) (all rates) {
+	all.took = make([]uint64, len(times{}))
 	for _, n := range nodes {
 		all.add(&n.Point.rates, 1)
 		all.Queued += n.Point.Queued
-		switch {
-		case all.took == nil:
-			all.took = slices.Clone(n.Took)
-		case len(n.Took) == len(all.took): // else it is another version
+		if len(n.Took) == len(all.took) { // else it is another version
 			for i := range n.Took {
 				all.took[i] += n.Took[i]
 			}

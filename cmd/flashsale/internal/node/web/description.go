@@ -2,7 +2,6 @@ package web
 
 import (
 	"bytes"
-	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -135,16 +134,14 @@ var readable = sync.OnceValues(func() ([]byte, error) {
 
 // operations are those under one tag, by path.
 func operations(d *openapi3.T, tag string) (list []operation) {
-	for path, item := range d.Paths.Map() {
-		for method, op := range item.Operations() {
-			if op.Tags[0] == tag {
+	for _, path := range slices.Sorted(maps.Keys(d.Paths.Map())) {
+		item := d.Paths.Value(path)
+		for _, method := range slices.Sorted(maps.Keys(item.Operations())) {
+			if op := item.GetOperation(method); op.Tags[0] == tag {
 				list = append(list, operation{op, method, path, slices.Concat(item.Parameters, op.Parameters)})
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b operation) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method))
-	})
 	return list
 }
 
