@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -71,9 +72,7 @@ func (a *answers) take(seconds float64) rates {
 func (l *Live) takeBySale(skus []string) map[string]float64 {
 	was, next, p99 := *l.bySale.Load(), make(map[string]*times, len(skus)), make(map[string]float64, len(skus))
 	for _, sku := range skus {
-		if next[sku] = was[sku]; next[sku] == nil {
-			next[sku] = &times{}
-		}
+		next[sku] = cmp.Or(was[sku], &times{})
 		p99[sku] = quantile(0.99, Bounds, next[sku].take())
 	}
 	l.bySale.Store(&next)

@@ -13,6 +13,7 @@ type journal struct {
 	observer // the loop's own
 
 	mu      sync.Mutex
+	point   ratePoint // of the last look
 	rates   series[ratePoint]
 	entries []logEntry         // the oldest first
 	entry   int64              // id of the last
@@ -69,7 +70,7 @@ func (l *Live) lookAtRates() ratePoint {
 func (j *journal) add(p ratePoint, p99 map[string]float64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.p99 = p99
+	j.point, j.p99 = p, p99
 	j.rates.add(p, func(five []ratePoint) ratePoint {
 		all := ratePoint{At: five[step-1].At}
 		for _, q := range five {
@@ -81,13 +82,10 @@ func (j *journal) add(p ratePoint, p99 map[string]float64) {
 }
 
 // last is the point of the last look, zero before the first.
-func (j *journal) last() (p ratePoint) {
+func (j *journal) last() ratePoint {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if fine := j.rates.fine; len(fine) > 0 {
-		p = fine[len(fine)-1]
-	}
-	return p
+	return j.point
 }
 
 // latest adds the latest entries to an overview, and returns the paid units and the

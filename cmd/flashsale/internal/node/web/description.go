@@ -79,12 +79,6 @@ func (o operation) Rows() (list []row) {
 	return list
 }
 
-// Example is the path as a command has it: of the demo's sale, and of the order
-// whose id is in $ORDER.
-func (o operation) Example() string {
-	return strings.NewReplacer("{sku}", "demo", "{id}", "$ORDER").Replace(o.Path)
-}
-
 // within are the fields of an object, the required ones first, and of what is in its lists.
 func within(prefix string, s *openapi3.Schema) (list []row) {
 	required := func(name string) bool { return slices.Contains(s.Required, name) }
@@ -123,6 +117,7 @@ var readable = sync.OnceValues(func() ([]byte, error) {
 	}
 	page, err := template.New("docs").Funcs(template.FuncMap{
 		"prose": prose, "within": within, "operations": operations, "upper": strings.ToUpper, "json": json.Marshal,
+		"example": strings.NewReplacer("{sku}", "demo", "{id}", "$ORDER").Replace, // a path as a command has it
 	}).Parse(descriptionHTML)
 	if err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any, fie
 	return header, err
 }
 
-// timeout of one call: longer than the server waits for anything.
+// timeout of one call, and of Place: longer than the server waits for anything.
 const timeout = 30 * time.Second
 
 // New returns a client of target, which must be the URL of a server such as
@@ -115,26 +115,23 @@ func (c *Client) Audit(ctx context.Context, sku string) (a Audit, err error) {
 	return a, err
 }
 
-// patience is how long Place follows an order.
-const patience = 30 * time.Second
-
 // Place orders units of a sale as the caller, under an idempotency key. An order that
-// is not durable yet is followed until it is decided, for up to 30 s.
+// is not durable yet is asked for again, under the same key, until it is decided, for
+// up to 30 s.
 func (c *Client) Place(ctx context.Context, sku string, quantity int64, key string) (o Order, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	in := map[string]any{"sku": sku, "quantity": quantity}
-	header, err := c.call(ctx, http.MethodPost, "/v1/orders", in, &o, "id", "Idempotency-Key", key)
-	for err == nil && o.Status == "reserved" {
-		where, wrong := c.server.Local(header.Get("Location"))
-		if err := cmp.Or(wrong, client.Wait(ctx, 200*time.Millisecond)); err != nil {
+	for {
+		_, err = c.call(ctx, http.MethodPost, "/v1/orders", in, &o, "id", "Idempotency-Key", key)
+		onItsWay := o.Status == orders.Reserved && (err == nil || client.StatusOf(err) == http.StatusServiceUnavailable)
+		if !onItsWay {
+			return o, err
+		}
+		if err := client.Wait(ctx, 200*time.Millisecond); err != nil {
 			return o, fmt.Errorf("order %s is not decided yet: %w", o.ID, err)
 		}
-		if _, err = c.call(ctx, http.MethodGet, where, nil, &o, "id"); client.StatusOf(err) == http.StatusServiceUnavailable {
-			err = nil
-		}
 	}
-	return o, err
 }
 
 // Order makes a call that is answered with an order.

@@ -28,12 +28,6 @@ function standing() {
   return s.available > 0 ? 'open' : 'sold_out';
 }
 
-// another begins to show another sale.
-function another() {
-  Object.assign(sale, { snapshot: null, ahead: -Infinity, began: 0, points: [], marks: [], state: '', trouble: '' });
-  $('main').setAttribute('aria-busy', 'true');
-}
-
 // showHistory takes what the node has seen. What this tab has seen before that
 // stays: the node may be another one now.
 function showHistory({ began, points, marks }) {
