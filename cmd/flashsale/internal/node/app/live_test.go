@@ -92,6 +92,7 @@ type (
 type seenRow struct {
 	Sale       struct{ SKU string }
 	Sold, Paid int64
+	P99        float64 `json:"p99_ms"`
 	Keeper     string
 	Balance    *struct{ Total, Available, Queued, Sold, Restoring, Drift int64 }
 }
