@@ -142,6 +142,9 @@ func (s stamp) MarshalJSON() ([]byte, error) {
 	return time.Time(s).UTC().AppendFormat(make([]byte, 0, len(layout)), layout), nil
 }
 
+// UnmarshalJSON reads a time as clients of the API do.
+func (s *stamp) UnmarshalJSON(text []byte) error { return (*time.Time)(s).UnmarshalJSON(text) }
+
 const (
 	capitals   = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	skuLetters = capitals + "abcdefghijklmnopqrstuvwxyz0123456789._-"

@@ -25,12 +25,10 @@ func (c *buyCommand) Run(ctx context.Context, s streams) error {
 	switch status := client.StatusOf(err); {
 	case server.Fault != nil:
 		return server.Fault
-	case err != nil && (o.ID != "" || status == 0 || status >= 500):
+	case err != nil && (status == 0 || status >= 500):
 		return fmt.Errorf("buy %d of %s: %w (--key %s finds out what became of it)", c.Quantity, c.SKU, err, c.Key)
 	case err != nil:
 		return fmt.Errorf("buy %d of %s: %w", c.Quantity, c.SKU, err)
-	case o.Status == "rejected":
-		return fmt.Errorf("buy %d of %s at %s: order %s was rejected: %s", c.Quantity, c.SKU, c.Target, o.ID, o.Reason)
 	}
 	if err := c.printOrder(s, server, o, nil); err != nil || c.JSON || o.Status != "pending_payment" {
 		return err

@@ -10,7 +10,7 @@ import (
 
 type crowdCommand struct {
 	SKU         string        `arg:"" optional:"" help:"The sale. Default: the newest that is open."`
-	Rate        int           `default:"${crowd_rate}" placeholder:"PER-SECOND" help:"Orders per second. Default ${default}."`
+	Rate        int           `default:"${crowd_rate}" placeholder:"PER-SECOND" help:"Orders per second, at most 1000. Default ${default}."`
 	Duration    time.Duration `default:"${crowd_duration}" help:"How long buyers come, from the opening of the sale on. Default ${default}."`
 	Seed        int64         `default:"1" placeholder:"NUMBER" help:"Seed of what they do. Default ${default}."`
 	serverFlags `embed:""`

@@ -149,7 +149,7 @@ func newParser(c *commands, stdout, stderr io.Writer, exit func(code int)) (*kon
 		kong.Name("flashsale"),
 		kong.Description("Sell 1,000 units to a million people at once, and not one unit too many.\n\n"+
 			"Start with: flashsale demo\n\n"+
-			"The environment can set each flag of serve, and --target: FLASHSALE_LIMIT_BUYER is --limit-buyer. "+
+			"The environment can set each flag: FLASHSALE_LIMIT_BUYER is --limit-buyer. "+
 			"Exit status: 0 fine, 1 a violation was found, "+
 			"2 the verdict could not judge or never exercised a check, 3 anything else."),
 		kong.ExplicitGroups(groups),
@@ -157,7 +157,6 @@ func newParser(c *commands, stdout, stderr io.Writer, exit func(code int)) (*kon
 		kong.Writers(stdout, stderr),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.DefaultEnvars("FLASHSALE"),
-		kong.PostBuild(keepVariables),
 		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }), // variables are named where they serve
 		attackDefaults(),
 		app.Vars,

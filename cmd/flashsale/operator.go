@@ -2,12 +2,11 @@ package main
 
 import (
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
 
 	"flashsale/cmd/flashsale/internal/node/app"
 	"flashsale/cmd/flashsale/internal/operate/api"
+	"flashsale/loadtest/client"
 	"flashsale/loadtest/report"
 )
 
@@ -40,7 +39,7 @@ func targetFlag(url string) string {
 	if url == "http://"+app.Vars["addr"] {
 		return ""
 	}
-	return " --target " + printable(url)
+	return " --target " + client.Printable(url)
 }
 
 // answerFlags are those of a command that prints what a server answers.
@@ -62,21 +61,10 @@ func (f *answerFlags) print(s streams, server *api.Client, err error, pairs ...s
 	var t report.Text
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
-			t.Row(pairs[i], printable(pairs[i+1]))
+			t.Row(pairs[i], client.Printable(pairs[i+1]))
 		}
 	}
 	return t.Write(s.out)
-}
-
-// printable is text of somebody else's for a terminal, which would obey what is
-// not printable in it.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
 }
 
 // moment is a time as a person reads it, or nothing.

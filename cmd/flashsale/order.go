@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	"flashsale/cmd/flashsale/internal/operate/api"
 	"flashsale/loadtest/report"
@@ -33,7 +34,7 @@ func (c *orderList) Run(ctx context.Context, s streams) error {
 	var t report.Text
 	t.Row("ID", "SKU", "QUANTITY", "AMOUNT", "STATUS", "CREATED")
 	for _, o := range list {
-		t.Row(o.ID, o.SKU, o.Quantity, money(o.Amount, o.Currency), o.Status, moment(o.CreatedAt))
+		t.Row(o.ID, o.SKU, o.Quantity, money(o.Amount, o.Currency), o.Status, moment((*time.Time)(o.CreatedAt)))
 	}
 	return t.Write(s.out)
 }
@@ -83,8 +84,12 @@ func (f *answerFlags) order(ctx context.Context, s streams, buyer, method, path 
 }
 
 func (f *answerFlags) printOrder(s streams, server *api.Client, o api.Order, err error) error {
+	key := ""
+	if o.Key != nil {
+		key = *o.Key
+	}
 	return f.print(s, server, err,
-		"id", o.ID, "sku", o.SKU, "buyer", o.Buyer, "key", o.Key, "status", o.Status, "reason", o.Reason,
+		"id", o.ID, "sku", o.SKU, "buyer", o.Buyer, "key", key, "status", string(o.Status), "reason", string(o.Reason),
 		"quantity", fmt.Sprint(o.Quantity), "amount", money(o.Amount, o.Currency),
-		"created", moment(o.CreatedAt), "expires", moment(o.ExpiresAt), "paid", moment(o.PaidAt), "closed", moment(o.ClosedAt))
+		"created", moment((*time.Time)(o.CreatedAt)), "expires", moment((*time.Time)(o.ExpiresAt)), "paid", moment((*time.Time)(o.PaidAt)), "closed", moment((*time.Time)(o.ClosedAt)))
 }

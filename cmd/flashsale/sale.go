@@ -88,7 +88,7 @@ func (c *saleShow) Run(ctx context.Context, s streams) error {
 	var t report.Text
 	t.Row("SKU", "STATE", "AVAILABLE", "TOTAL", "OPENS", "CLOSES", "NAME")
 	for _, one := range sales {
-		t.Row(one.SKU, one.State, one.Available, one.Total, moment(&one.OpensAt), moment(&one.ClosesAt), printable(one.Name))
+		t.Row(one.SKU, one.State, one.Available, one.Total, moment(&one.OpensAt), moment(&one.ClosesAt), client.Printable(one.Name))
 	}
 	return t.Write(s.out)
 }
@@ -139,7 +139,7 @@ func (c *saleRestock) Run(ctx context.Context, s streams) error {
 		} else {
 			sale.Total += *c.By
 		}
-		changed, err := server.Put(ctx, c.SKU, sale.Terms, sale.ETag)
+		changed, err := server.Put(ctx, c.SKU, sale.Sale, sale.ETag)
 		switch {
 		case err == nil:
 			return c.printSale(s, server, changed, nil)

@@ -44,18 +44,3 @@ func shown(f *kong.Flag) string {
 	}
 	return app.Redact(target.String())
 }
-
-// keepVariables removes the environment variables of flags. It keeps those of serve,
-// of flags with the same names elsewhere, and of --target.
-func keepVariables(k *kong.Kong) error {
-	kept := map[string]bool{"target": true}
-	for _, command := range k.Model.Leaves(false) { // serve comes first
-		for _, f := range command.Flags {
-			kept[f.Name] = kept[f.Name] || command.Name == "serve"
-			if !kept[f.Name] {
-				f.Envs, f.Tag.Envs = nil, nil
-			}
-		}
-	}
-	return nil
-}

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
@@ -54,7 +53,7 @@ type Client struct {
 	queues bool // orders are answered once they are queued
 }
 
-// NewHTTP allows conns connections to each server. The caller closes those that
+// NewHTTP allows conns connections to each server; 0: any number. The caller closes those that
 // are idle at its end.
 //
 // net/http may send a POST with an Idempotency-Key twice, when a reused
@@ -131,18 +130,17 @@ func (c *Client) ask(ctx context.Context, method, path string, b Buyer, key stri
 func (c *Client) OneAddress(ctx context.Context, requests int) bool {
 	ctx, stop := context.WithTimeout(ctx, time.Second)
 	defer stop()
-	var limited atomic.Bool
-	var asking errgroup.Group
+	asking, ctx := errgroup.WithContext(ctx) // the first who is limited ends it
 	asking.SetLimit(16)
-	for n := 0; n < requests && !limited.Load(); n++ {
+	for n := range requests {
 		asking.Go(func() error {
-			status, _, _, _ := c.do(ctx, http.MethodGet, "/v1/sales/"+c.sku, Buyer{IP: Address(n)}, "", "", nil)
-			limited.CompareAndSwap(false, status == http.StatusTooManyRequests)
+			if status, _, _, _ := c.do(ctx, http.MethodGet, "/v1/sales/"+c.sku, Buyer{IP: Address(n)}, "", "", nil); status == http.StatusTooManyRequests {
+				return context.Canceled
+			}
 			return nil
 		})
 	}
-	_ = asking.Wait()
-	return limited.Load()
+	return asking.Wait() != nil
 }
 
 // Target fills in an order of quantity units under key, for vegeta to send.
@@ -168,7 +166,7 @@ func (c Client) Order(ctx context.Context, kind judge.Kind, b Buyer, key string,
 // Lookup reads the order at the Location of a 202, once.
 func (c *Client) Lookup(ctx context.Context, b Buyer, of judge.Request) judge.Request {
 	r := judge.Request{Kind: judge.Lookup, Buyer: of.Buyer, Key: of.Key, Quantity: of.Quantity, Sent: time.Now()}
-	path, err := c.Local(of.Location)
+	path, err := c.local(of.Location)
 	if err != nil {
 		r.Fault = err.Error()
 		return r
@@ -177,9 +175,9 @@ func (c *Client) Lookup(ctx context.Context, b Buyer, of judge.Request) judge.Re
 	return r
 }
 
-// Local turns a Location into a path on the server. It refuses other hosts: a
+// local turns a Location into a path on the server. It refuses other hosts: a
 // buyer's token must not go there.
-func (c *Client) Local(location string) (string, error) {
+func (c *Client) local(location string) (string, error) {
 	base, err := url.Parse(c.base + "/")
 	if err != nil {
 		return "", err

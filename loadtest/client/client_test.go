@@ -49,7 +49,7 @@ func TestLocationsAreFollowedAtHomeOnly(t *testing.T) {
 		"":                             "",
 		"http://sale.test:bad/":        "",
 	} {
-		got, err := c.Local(location)
+		got, err := c.local(location)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v, want %q", location, got, err, want)
 		}

@@ -52,12 +52,18 @@ func (f *failure) Error() string {
 	if f.status/100 == 3 {
 		says += "the server is at " + f.location
 	}
-	return strings.Map(func(r rune) rune { // a terminal would obey what is not printable
+	return Printable(says)
+}
+
+// Printable is text of somebody else's for a terminal, which would obey what is
+// not printable in it.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
 		}
 		return unicode.ReplacementChar
-	}, says)
+	}, text)
 }
 
 // StatusOf is the status behind err, 0 if the server did not answer.
@@ -126,6 +132,14 @@ type Sale struct {
 	ReserveOn      string    `json:"reserve_on,omitempty"` // order or payment; empty: the server's default
 }
 
+// Offer is a sale as everybody sees it.
+type Offer struct {
+	Sale
+	SKU       string `json:"sku"`
+	State     string `json:"state"` // scheduled, open, sold_out or closed
+	Available int64  `json:"available"`
+}
+
 // Open creates the sale and waits, for up to 30 s, until buyers may order. It
 // returns ErrSKUInUse if the SKU has orders.
 func (o *Operator) Open(ctx context.Context, sale Sale) error {
@@ -149,9 +163,7 @@ func (o *Operator) Open(ctx context.Context, sale Sale) error {
 	defer cancel()
 	// An order before that would hear not_open, which counts as a wrong answer.
 	for {
-		var s struct {
-			State string `json:"state"`
-		}
+		var s Offer
 		_, err := o.Call(ctx, http.MethodGet, "/v1/sales/"+o.sku, nil, &s)
 		if err == nil && s.State == "open" {
 			return nil
@@ -165,14 +177,9 @@ func (o *Operator) Open(ctx context.Context, sale Sale) error {
 // Available reads how many units are left, as every buyer may; false: the
 // server does not say.
 func (o *Operator) Available(ctx context.Context) (int, bool) {
-	var sale struct {
-		Available *int `json:"available"`
-	}
+	var sale Offer
 	_, err := o.Call(ctx, http.MethodGet, "/v1/sales/"+o.sku, nil, &sale)
-	if err != nil || sale.Available == nil {
-		return 0, false
-	}
-	return *sale.Available, true
+	return int(sale.Available), err == nil
 }
 
 // Audit reads where the units of the sale are now.

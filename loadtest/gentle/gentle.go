@@ -11,9 +11,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"flashsale/loadtest/client"
 	"flashsale/loadtest/judge"
@@ -24,6 +25,9 @@ const (
 	Rate     = 30
 	Duration = 5 * time.Minute
 )
+
+// MaxRate bounds a Config's Rate. For more there is the load test.
+const MaxRate = 1000
 
 const (
 	pays     = 0.7              // share of orders that are paid
@@ -37,7 +41,7 @@ type Config struct {
 	Target   string                                           // base URL of the server
 	Token    func(subject string, admin bool) (string, error) // signs a bearer token for a buyer
 	SKU      string                                           // empty: the newest sale that is open
-	Rate     int                                              // orders per second
+	Rate     int                                              // orders per second, 1 to MaxRate
 	Duration time.Duration                                    // from the opening of the sale on
 	Seed     int64                                            // fixes what each buyer does, but not how they interleave
 	Progress io.Writer                                        // gets a line every five seconds
@@ -55,78 +59,60 @@ func (t *Turnout) String() string {
 type crowd struct {
 	Config
 	Turnout
-	shop client.Operator // without a token
-	sale sale
+	shop client.Operator // a buyer, with a token
+	sale client.Offer
 }
 
-// sale is what the crowd reads of one.
-type sale struct {
-	client.Sale
-	SKU, State string
-	Available  int
-}
-
-func (s sale) judged() bool { return strings.HasPrefix(s.Name, client.Judged) }
+func judged(s client.Offer) bool { return strings.HasPrefix(s.Name, client.Judged) }
 
 // Run sends a crowd to a sale, once it is open. The crowd ends after its duration,
 // with the sale or with ctx. Run returns when the last buyer has left.
 func Run(ctx context.Context, cfg Config) (*Turnout, error) {
-	if cfg.Rate < 1 || cfg.Duration <= 0 {
-		return nil, fmt.Errorf("crowd: rate %d for %v: want an order per second or more, for some time", cfg.Rate, cfg.Duration)
+	if cfg.Rate < 1 || cfg.Rate > MaxRate || cfg.Duration <= 0 {
+		return nil, fmt.Errorf("crowd: rate %d for %v: want 1 to %d orders per second, for some time", cfg.Rate, cfg.Duration, MaxRate)
+	}
+	token, err := cfg.Token("crowd", false)
+	if err != nil {
+		return nil, fmt.Errorf("crowd: sign a token: %w", err)
 	}
 	conns := client.NewHTTP(256, 10*time.Second)
 	defer conns.CloseIdleConnections()
-	c := &crowd{Config: cfg, shop: client.NewOperator(client.New(cfg.Target, cfg.SKU, conns), "")}
+	c := &crowd{Config: cfg, shop: client.NewOperator(client.New(cfg.Target, cfg.SKU, conns), token)}
 	s, err := c.find(ctx)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("crowd: %w", err)
 	case s.SKU == "" || s.State == "closed":
 		return nil, fmt.Errorf("crowd: %s at %s (flashsale sale show lists all)", strings.TrimPrefix(c.SKU+": no open sale", ": "), c.Target)
-	case s.judged():
+	case judged(s):
 		return nil, fmt.Errorf("crowd: a load test judges %s: an order of anybody else would be a violation", s.SKU)
 	}
-	c.SKU, c.sale, c.shop.Client = s.SKU, s, client.New(cfg.Target, s.SKU, conns)
-	if err := c.signIn(ctx); err != nil {
+	// What else may be wrong with the buyers' calls, they wait for.
+	if _, err := c.shop.Call(ctx, http.MethodGet, "/v1/orders?limit=1", nil, nil); client.StatusOf(err) == http.StatusUnauthorized {
 		return nil, fmt.Errorf("crowd: %w", err)
 	}
+	c.SKU, c.sale, c.shop.Client = s.SKU, s, client.New(cfg.Target, s.SKU, conns)
 	fmt.Fprintf(c.Progress, "crowd: %d orders per second for %s, for %v\n", c.Rate, c.SKU, c.Duration)
 	_ = client.Wait(ctx, time.Until(s.OpensAt)) // if ctx ends, nobody comes
 
 	ctx, end := context.WithTimeout(ctx, c.Duration)
 	defer end()
-	var coming sync.WaitGroup
-	coming.Go(func() { c.watch(ctx, end) })
-	err = c.arrive(ctx, &coming)
-	end()
-	coming.Wait()
-	return &c.Turnout, err
+	coming, ctx := errgroup.WithContext(ctx)
+	coming.Go(func() error { c.watch(ctx, end); return nil })
+	coming.Go(func() error { return c.arrive(ctx, coming) })
+	return &c.Turnout, coming.Wait()
 }
 
 // find reads the sale, or the newest that is open and not judged. There may be none.
-func (c *crowd) find(ctx context.Context) (sale, error) {
-	var all struct{ Sales []sale } // the newest first
+func (c *crowd) find(ctx context.Context) (client.Offer, error) {
+	var all struct{ Sales []client.Offer } // the newest first
 	_, err := c.shop.Call(ctx, http.MethodGet, "/v1/sales", nil, &all)
 	for _, s := range all.Sales {
-		if c.SKU == s.SKU || c.SKU == "" && s.State == "open" && !s.judged() {
+		if c.SKU == s.SKU || c.SKU == "" && s.State == "open" && !judged(s) {
 			return s, err
 		}
 	}
-	return sale{}, err
-}
-
-// signIn fails where the server does not accept the buyers' tokens.
-func (c *crowd) signIn(ctx context.Context) error {
-	token, err := c.Token("crowd", false)
-	if err != nil {
-		return fmt.Errorf("sign a token: %w", err)
-	}
-	first := client.NewOperator(c.shop.Client, token)
-	_, err = first.Call(ctx, http.MethodGet, "/v1/orders?limit=1", nil, nil)
-	if client.StatusOf(err) == http.StatusUnauthorized {
-		return err
-	}
-	return nil // what else may be wrong, buyers wait for
+	return client.Offer{}, err
 }
 
 // watch says how the crowd fares, and ends it with its sale.
@@ -143,7 +129,7 @@ func (c *crowd) watch(ctx context.Context, end func()) {
 }
 
 // arrive lets the buyers in, at random moments. No crowd before had their names.
-func (c *crowd) arrive(ctx context.Context, coming *sync.WaitGroup) (err error) {
+func (c *crowd) arrive(ctx context.Context, coming *errgroup.Group) (err error) {
 	rng := rand.New(rand.NewPCG(uint64(c.Seed), 0))
 	name := "crowd-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	due := time.Now()
@@ -156,7 +142,7 @@ func (c *crowd) arrive(ctx context.Context, coming *sync.WaitGroup) (err error) 
 		if b.Token, err = c.Token(b.Subject, false); err != nil {
 			return fmt.Errorf("crowd: sign a token for %s: %w", b.Subject, err)
 		}
-		coming.Go(func() { c.come(ctx, b, rand.New(rand.NewPCG(uint64(c.Seed), uint64(n)))) })
+		coming.Go(func() error { c.come(ctx, b, rand.New(rand.NewPCG(uint64(c.Seed), uint64(n)))); return nil })
 	}
 }
 

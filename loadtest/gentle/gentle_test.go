@@ -52,15 +52,15 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	key, path := r.Header.Get("Idempotency-Key"), strings.Split(r.URL.Path, "/") // /v1/orders/ID/pay
 	switch {
-	case r.Header.Get("Authorization") == "Bearer stranger":
+	case r.URL.Path != "/v1/sales" && r.Header.Get("Authorization") == "Bearer stranger":
 		answer(401, "unauthorized", "")
 	case r.Method == http.MethodGet && r.URL.Path == "/v1/orders":
 		answer(200, "", "")
 	case r.URL.Path == "/v1/sales":
 		terms := client.Sale{PerBuyerLimit: 2, PaymentWindowS: 1, OpensAt: s.opens}
-		_ = json.NewEncoder(w).Encode(map[string]any{"sales": []sale{
+		_ = json.NewEncoder(w).Encode(map[string]any{"sales": []client.Offer{
 			{SKU: "soon", State: "scheduled"}, {Sale: client.Sale{Name: client.Judged + "x"}, SKU: "judged", State: "open"}, {SKU: "over", State: "closed"},
-			{Sale: terms, SKU: "mine", State: s.state, Available: 40 - s.sold},
+			{Sale: terms, SKU: "mine", State: s.state, Available: int64(40 - s.sold)},
 		}})
 	case len(path) == 5 && path[4] == "pay":
 		s.paid[path[3]] = true
@@ -123,9 +123,12 @@ func TestCrowdEnds(t *testing.T) {
 		c.Duration = time.Minute
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		c.Token = func(subject string, _ bool) (string, error) { // the first buyer is about to come
+		c.Token = func(subject string, _ bool) (string, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
+			if subject == "crowd" {
+				return subject, nil
+			} // else the first buyer is about to come
 			if with == "its sale" {
 				s.state = "closed"
 			} else if s.sold > 0 {
@@ -153,6 +156,7 @@ func TestCrowdSaysWhyItDoesNotCome(t *testing.T) {
 		{func(c *Config) {}, "crowd: no open sale at http"},
 		{func(c *Config) { c.SKU = "judged" }, "crowd: a load test judges judged"},
 		{func(c *Config) { c.Rate = 0 }, "crowd: rate 0 for 1s: want"},
+		{func(c *Config) { c.Rate = 1001 }, "crowd: rate 1001 for 1s: want 1 to 1000 orders per second"},
 		{func(c *Config) {
 			c.SKU, c.Token = "soon", func(string, bool) (string, error) { return "stranger", nil }
 		}, "crowd: GET http"},

@@ -14,7 +14,7 @@ import (
 
 // pageFiles are the page for one sale, the page for several, and their parts.
 //
-//go:embed report.html reports.html stock_chart.html facts.html
+//go:embed report.html reports.html stock_chart.html parts.html
 var pageFiles embed.FS
 
 //go:embed report.css
@@ -23,13 +23,14 @@ var css template.CSS
 var writePage = Pages(pageFiles)
 
 // Pages reads templates of pages that look alike, and returns what writes one of them
-// about something. They may use css, the style; human, for a duration; count, for an
-// int; and thousands, for a float64.
+// about something. They may use the parts of this package's pages: "head", up to the
+// title; and human, for a duration; count, for an int; and thousands, for a float64.
 func Pages(files fs.FS) func(w io.Writer, name string, about any) error {
 	pages := template.Must(template.New("").Funcs(template.FuncMap{
 		"css": func() template.CSS { return css }, "human": Human, "thousands": Thousands,
 		"count": func(n int) string { return judge.Sprintf("%d", n) },
-	}).ParseFS(files, "*"))
+	}).ParseFS(pageFiles, "*"))
+	template.Must(pages.ParseFS(files, "*"))
 	return func(w io.Writer, name string, about any) error {
 		if err := pages.ExecuteTemplate(w, name, about); err != nil {
 			return fmt.Errorf("write the page %s: %w", name, err)

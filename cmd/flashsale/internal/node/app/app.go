@@ -119,11 +119,10 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	m.watch(registry, a.service, a.store, a.rdb, cfg.QueueLimit)
 	a.live = live.New(live.Config{
 		Node: cfg.Node, Service: a.service, Store: a.store,
-		Requests: func() live.Requests { return a.web.Requests() },
-		Missing:  func(ctx context.Context) []string { return a.web.Missing(ctx) },
-		Every:    cfg.SnapshotEvery, Life: cfg.WatchLife,
+		Missing: func(ctx context.Context) []string { return a.web.Missing(ctx) },
+		Every:   cfg.SnapshotEvery, Life: cfg.WatchLife,
 	})
-	a.crowd = &demoCrowd{app: a, come: make(chan string)}
+	a.crowd = &demoCrowd{app: a}
 	a.web, err = web.New(web.Config{
 		Service: a.service, Verifier: a.verifier, LimitIP: cfg.LimitIP,
 		LimitPay: control.With(cfg.rules(web.RoutePay)), LimitRead: control.With(cfg.rules(web.RouteRead)),

@@ -4,7 +4,7 @@ import (
 	"context"
 	"io"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	"flashsale/cmd/flashsale/internal/node/web"
 	"flashsale/loadtest/gentle"
@@ -13,9 +13,12 @@ import (
 
 // demoCrowd sends buyers to the demo's sale: one crowd at a time.
 type demoCrowd struct {
-	app  *App
-	come chan string                        // the SKU; taken while no crowd is here
-	end  atomic.Pointer[context.CancelFunc] // of the latest; nil: none came
+	app    *App
+	visits sync.WaitGroup
+
+	mu   sync.Mutex
+	end  context.CancelFunc // of the crowd that is here; nil: none is
+	over bool               // none comes any more
 }
 
 // Come sends a crowd to the newest sale of the demo that is not over.
@@ -24,45 +27,51 @@ func (d *demoCrowd) Come(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, sale := range sales {
 		if now.After(sale.ClosesAt) || sale.SKU != demoSKU && !strings.HasPrefix(sale.SKU, demoSKU+"-") {
 			continue
 		}
-		select {
-		case d.come <- sale.SKU:
-			return nil
-		default:
+		if d.end != nil || d.over {
 			return web.ErrCrowd
 		}
+		visiting, end := context.WithCancel(context.WithoutCancel(ctx))
+		d.end = end
+		d.visits.Go(func() { d.visit(visiting, sale.SKU) })
+		return nil
 	}
 	return orders.ErrNotFound
 }
 
+// visit is all that one crowd does.
+func (d *demoCrowd) visit(ctx context.Context, sku string) {
+	turnout, err := gentle.Run(ctx, gentle.Config{
+		Target: d.app.URL(), Token: d.app.Token, SKU: sku, Rate: gentle.Rate, Duration: gentle.Duration, Progress: io.Discard,
+	})
+	d.app.cfg.Log.Info("the crowd has left", "sku", sku, "came_to", turnout, "error", err)
+	d.Leave()
+	d.mu.Lock()
+	d.end = nil
+	d.mu.Unlock()
+}
+
 // Leave ends the crowd that is here, if one is.
 func (d *demoCrowd) Leave() {
-	if end := d.end.Load(); end != nil {
-		(*end)()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.end != nil {
+		d.end()
 	}
 }
 
 // Run lets crowds come until ctx ends, and with it the one that is here.
 func (d *demoCrowd) Run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case sku := <-d.come:
-			visiting, end := context.WithCancel(ctx)
-			d.end.Store(&end)
-			turnout, err := gentle.Run(visiting, gentle.Config{
-				Target: d.app.URL(), Token: d.app.Token, SKU: sku, Rate: gentle.Rate, Duration: gentle.Duration, Progress: io.Discard,
-			})
-			end()
-			if err != nil {
-				d.app.cfg.Log.Warn("no crowd", "sku", sku, "error", err)
-				continue
-			}
-			d.app.cfg.Log.Info("the crowd has left", "sku", sku, "came_to", turnout)
-		}
-	}
+	<-ctx.Done()
+	d.mu.Lock()
+	d.over = true
+	d.mu.Unlock()
+	d.Leave()
+	d.visits.Wait()
+	return nil
 }

@@ -31,6 +31,10 @@ func TestDemoCrowd(t *testing.T) {
 
 	n.send("DELETE", "/demo/crowd", op, "").is(204)
 	come("it has been sent away, and another one comes")
+	for range 20 {
+		n.crowd.Leave()
+		eventually(t, "it was told to leave in the instant in which it came, and another one comes", func() bool { return n.crowd.Come(t.Context()) == nil })
+	}
 	n.put(demoSKU, 1000, 2, 2, window(-time.Hour, -time.Minute)).ok()
 	eventually(t, "no sale of the demo is open", func() bool { return send().status == 404 })
 	n.put(demoSKU+"-2", 1000, 2, 2).ok()

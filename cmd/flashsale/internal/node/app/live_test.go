@@ -80,18 +80,19 @@ type seen struct {
 	Sales  []seenRow
 	Events []seenEntry
 	Points []seenPoint
-	Point  *seenPoint
+	Point  seenPoint
 }
 
 type (
 	seenEntry struct{ What, SKU, Says string }
-	seenPoint struct{ Accepted float64 }
+	seenPoint struct{ At, Accepted float64 }
 )
 
 // seenRow is a sale of the overview.
 type seenRow struct {
 	Sale       struct{ SKU string }
 	Sold, Paid int64
+	P99        float64 `json:"p99_ms"`
 	Keeper     string
 	Balance    *struct{ Total, Available, Queued, Sold, Restoring, Drift int64 }
 }
@@ -379,7 +380,7 @@ func TestWatchWhileRedisIsAway(t *testing.T) {
 	n.put("S", 3, 2, 900)
 	w, operator := watch(t, n.URL(), "S", ""), watch(t, n.URL(), "", n.token("op", true))
 	w.until("all is well", "sale", func(e seen) bool { return len(e.Missing) == 0 && e.Exact })
-	operator.until("this node has begun its log", "overview", func(e seen) bool { return e.Point != nil })
+	operator.until("this node has begun its log", "overview", func(e seen) bool { return e.Point.At > 0 })
 	s.Mini.Kill()
 	w.until("Redis is missed", "sale", func(e seen) bool { return slices.Equal(e.Missing, []string{"redis"}) })
 	late := watch(t, n.URL(), "S", "")

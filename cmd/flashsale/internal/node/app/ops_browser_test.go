@@ -61,7 +61,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 			n.pay("ann", where, fmt.Sprint("p", i)).is(200)
 		}
 	}
-	op.until(shows("law-sum", "total 9 = available 6 + held 0 + pending 1 + paid 2 + restoring 0") + ` && ` + cells("S", "On sale", "3 of 9", "1", "2", "6", "0", "one"))
+	op.until(shows("law-sum", "total 9 = available 6 + held 0 + pending 1 + paid 2 + restoring 0") + ` && ` + cells("S", "On sale", "3 of 9", "1", "2", "6", "0", "–", "one"))
 	op.until(`wrong.length === 0 || (document.body.textContent = wrong.join(', '), false)`)
 
 	op.do(chromedp.Reload())
@@ -76,7 +76,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	n.put("S", 12, 5, 900)
 	op.until(logged("Restocked", "S: 3 units more, 12 in all."))
 	two := start(t, s, often("two"))
-	watch(t, two.URL(), "", two.token("op", true)).until("two has begun its log", "overview", func(e seen) bool { return e.Point != nil })
+	watch(t, two.URL(), "", two.token("op", true)).until("two has begun its log", "overview", func(e seen) bool { return e.Point.At > 0 })
 	ok(t, n.stop())
 	op.do(chromedp.Navigate(two.URL() + "/ops#S"))
 	op.until(`!document.getElementById('sign').hidden`) // two is no demo
@@ -118,7 +118,7 @@ func TestActionsInTheBrowser(t *testing.T) {
 	op.until(shows("answer", "Rebuilt: 15 available, 1 sold.") + ` && ` + logged("Gate rebuilt", "S"))
 	ask("close")
 	op.click("#ask-yes")
-	op.until(shows("answer", "Closed.") + ` && ` + cells("S", "Closed", "1 of 16", "1", "0", "15", "0", "one"))
+	op.until(shows("answer", "Closed.") + ` && ` + cells("S", "Closed", "1 of 16", "1", "0", "15", "0", "–", "one"))
 
 	find := func(what string) {
 		t.Helper()

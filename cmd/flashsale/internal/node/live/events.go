@@ -41,6 +41,8 @@ func (j *journal) log(found []logEntry) {
 // An observer is what the node knew when it last looked.
 type observer struct {
 	looks   int
+	then    time.Time
+	durable int64 // orders carried into the database
 	missing []string
 	sales   map[string]saleSeen
 	refunds map[string]bool

@@ -1,21 +1,19 @@
 package live
 
 import (
-	"maps"
 	"slices"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"flashsale/orders"
 )
 
-// How much of a sale a node keeps: a point a second for two minutes, a point
-// per five seconds before that, ten minutes in all. A sale takes at most 35 kB:
-// 216 points of 24 bytes, 200 marks of 32, and the text of both where somebody
-// has come to watch. All sales take at most 3.5 MB.
+// How much of a sale a node keeps: a series of points, and the marks of ten minutes.
+// A sale takes at most 35 kB: 220 points of 24 bytes, 200 marks of 32, and the text of
+// both where somebody has come to watch. All sales take at most 3.5 MB.
 const (
 	historyFor   = 10 * time.Minute
-	eachSecond   = 2 * time.Minute
-	coarse       = 5 * time.Second
 	maxHistories = 100         // sales
 	maxMarks     = 200         // of one sale
 	keptAtLeast  = time.Minute // the place of a sale that has changed
@@ -37,10 +35,8 @@ type (
 	}
 	// A course is what a node has seen of one sale.
 	course struct {
-		SKU     string    `json:"sku"`
-		Began   time.Time `json:"began"` // no points before: the node has not seen them
-		Points  []point   `json:"points"`
-		Marks   []mark    `json:"marks"`
+		points  series[point]
+		marks   []mark
 		changed time.Time
 		text    []byte // the event, nil where nobody has asked for it since the last point
 	}
@@ -56,15 +52,17 @@ type (
 type histories struct {
 	began, then time.Time // the node's start, and the last record
 	last        map[string]seen
-	courses     map[string]*course
+	courses     *lru.LRU[string, *course] // by SKU
+}
+
+func newHistories() histories {
+	courses, _ := lru.NewLRU[string, *course](maxHistories, nil) // fails for a size below 1 only
+	return histories{courses: courses}
 }
 
 // record adds a second: all sales that the node knows, and the offers of those
 // that somebody watches. It returns the new marks by SKU.
 func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.Offer) map[string][]mark {
-	if h.courses == nil {
-		h.courses = map[string]*course{}
-	}
 	watched := map[string]int64{}
 	for _, offer := range offers {
 		watched[offer.SKU] = offer.Available
@@ -79,7 +77,7 @@ func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.O
 		is := seen{sale.Total, sale.Sold, max(0, available), sale.State(now, available)}
 		was, known := h.last[sale.SKU]
 		last[sale.SKU] = is
-		c := h.courses[sale.SKU]
+		c, _ := h.courses.Peek(sale.SKU)
 		if is != was {
 			c = h.place(sale.SKU, now)
 		}
@@ -96,28 +94,23 @@ func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.O
 		fresh[sale.SKU] = c.note(sale, was, is, since, now)
 		c.add(point{now.UnixMilli(), is.available, is.sold})
 	}
-	maps.DeleteFunc(h.courses, func(sku string, _ *course) bool { _, there := last[sku]; return !there })
 	h.last, h.then = last, now
 	return fresh
 }
 
-// place is the course of a sale that has changed. It makes room for a new one: where
-// all places are taken it takes that of the sale that changed longest ago, unless that
-// one changed a moment ago as well: then it returns nil.
+// place is the course of a sale that has changed. Where all places are taken a new one
+// takes that of the sale that changed longest ago, unless that one changed a moment ago
+// as well: then place returns nil.
 func (h *histories) place(sku string, now time.Time) *course {
-	if c := h.courses[sku]; c != nil {
-		c.changed = now
-		return c
-	}
-	if len(h.courses) >= maxHistories {
-		oldest := slices.MinFunc(slices.Collect(maps.Values(h.courses)), func(a, b *course) int { return a.changed.Compare(b.changed) })
-		if now.Sub(oldest.changed) < keptAtLeast {
+	c, known := h.courses.Get(sku)
+	if !known {
+		if _, oldest, _ := h.courses.GetOldest(); h.courses.Len() == maxHistories && now.Sub(oldest.changed) < keptAtLeast {
 			return nil
 		}
-		delete(h.courses, oldest.SKU)
+		c = &course{}
+		h.courses.Add(sku, c)
 	}
-	c := &course{SKU: sku, Began: h.began, Points: []point{}, Marks: []mark{}, changed: now}
-	h.courses[sku] = c
+	c.changed = now
 	return c
 }
 
@@ -135,39 +128,33 @@ func (c *course) note(sale *orders.Sale, was, is seen, since, now time.Time) (fr
 	add(before && is.state != "scheduled", sale.OpensAt, "opened", is.total)
 	add(is.total > was.total, now, "restocked", is.total-was.total)
 	add(is.total < was.total, now, "cut", was.total-is.total)
-	again := len(fresh) == 0 && len(c.Marks) > 0 && c.Marks[len(c.Marks)-1].What == "sold_out"
+	again := len(fresh) == 0 && len(c.marks) > 0 && c.marks[len(c.marks)-1].What == "sold_out"
 	add(is.state == "sold_out" && was.state != "" && was.state != "sold_out" && !again, now, "sold_out", is.sold)
 	add(is.state == "closed" && was.state != "closed", sale.ClosesAt, "closed", is.available)
-	c.Marks = slices.DeleteFunc(append(c.Marks, fresh...), func(m mark) bool { return m.At < oldest })
-	c.Marks = c.Marks[max(0, len(c.Marks)-maxMarks):]
+	c.marks = slices.DeleteFunc(append(c.marks, fresh...), func(m mark) bool { return m.At < oldest })
+	c.marks = c.marks[max(0, len(c.marks)-maxMarks):]
 	return fresh
 }
 
-// add adds the point of a second, or replaces it, and thins out what is old.
+// add adds the point of a second, or replaces it. Of five the last stays.
 func (c *course) add(p point) {
-	if n := len(c.Points); n > 0 && c.Points[n-1].At/1000 == p.At/1000 {
-		c.Points = c.Points[:n-1]
+	if fine := c.points.fine; len(fine) > 0 && fine[len(fine)-1].At/1000 == p.At/1000 {
+		c.points.fine = fine[:len(fine)-1]
 	}
-	kept := c.Points[:0]
-	for i, q := range c.Points {
-		age := time.Duration(p.At-q.At) * time.Millisecond
-		isLast := i == len(c.Points)-1 || c.Points[i+1].At/coarse.Milliseconds() != q.At/coarse.Milliseconds()
-		if age <= eachSecond || age <= historyFor && isLast {
-			kept = append(kept, q)
-		}
-	}
-	c.Points, c.text = append(kept, p), nil
+	c.points.add(p, func(five []point) point { return five[step-1] })
+	c.text = nil
 }
 
 // event is the course of sku, the first event of a stream. All who come within
 // a second share its bytes.
 func (h *histories) event(sku string) []byte {
-	c := h.courses[sku]
+	c, _ := h.courses.Peek(sku)
 	if c == nil {
-		c = &course{SKU: sku, Began: h.began, Points: []point{}, Marks: []mark{}}
+		c = &course{}
 	}
 	if c.text == nil {
-		c.text = event("history", c)
+		// No points before it began: the node has not seen them.
+		c.text = event("history", map[string]any{"sku": sku, "began": h.began, "points": c.points.all(), "marks": append([]mark{}, c.marks...)})
 	}
 	return c.text
 }

@@ -20,7 +20,8 @@ func selling(sku string, total, sold int64) orders.Sale {
 // What happens to a sale leaves marks, also where nobody watches.
 func TestMarks(t *testing.T) {
 	at := func(s int64) int64 { return noon.UnixMilli() + 1000*s }
-	h := histories{began: noon.Add(-2 * time.Second)}
+	h := newHistories()
+	h.began = noon.Add(-2 * time.Second)
 	closed := selling("S", 12, 11)
 	closed.ClosesAt = noon.Add(9 * time.Second)
 	for _, c := range []struct {
@@ -46,14 +47,20 @@ func TestMarks(t *testing.T) {
 			t.Errorf("after %d s: %v, want %v", c.after, got, c.want)
 		}
 	}
-	var sent course
+	var sent struct {
+		Began  time.Time
+		Points []point
+		Marks  []mark
+	}
 	text := string(h.event("S"))
 	noError(t, json.Unmarshal([]byte(text[len("event: history\ndata: "):]), &sent))
 	if len(sent.Marks) != 6 || len(sent.Points) != 11 || sent.Points[3] != (point{at(2), 0, 4}) || !sent.Began.Equal(noon.Add(-2*time.Second)) {
 		t.Errorf("%s", text)
 	}
-	h.record(noon.Add(11*time.Minute), []orders.Sale{closed}, nil)
-	if c := h.courses["S"]; len(c.Marks) != 0 || len(c.Points) != 1 {
+	for s := range 11 * 60 {
+		h.record(noon.Add(time.Duration(11+s)*time.Second), []orders.Sale{closed}, nil)
+	}
+	if c, _ := h.courses.Peek("S"); len(c.marks) != 0 || c.points.all()[0].At < at(60) {
 		t.Errorf("after ten minutes: %+v", c)
 	}
 }
@@ -61,19 +68,20 @@ func TestMarks(t *testing.T) {
 // Nothing was sold before a sale was there, so what the first look finds was
 // sold since.
 func TestHistoryOfANewSale(t *testing.T) {
-	h := histories{began: noon}
+	h := newHistories()
+	h.began = noon
 	for s := range 3 {
 		h.record(noon.Add(time.Duration(s)*time.Second), nil, nil)
 	}
 	sale := selling("S", 12, 5)
 	sale.CreatedAt = noon.Add(2500 * time.Millisecond)
 	h.record(noon.Add(3*time.Second), []orders.Sale{sale}, nil)
-	c := h.courses["S"]
-	if want := []mark{{noon.UnixMilli() + 2500, "opened", 12}}; !reflect.DeepEqual(c.Marks, want) {
-		t.Errorf("marks %v, want %v", c.Marks, want)
+	c, _ := h.courses.Peek("S")
+	if want := []mark{{noon.UnixMilli() + 2500, "opened", 12}}; !reflect.DeepEqual(c.marks, want) {
+		t.Errorf("marks %v, want %v", c.marks, want)
 	}
-	if want := []point{{noon.UnixMilli() + 2999, 12, 0}, {noon.UnixMilli() + 3000, 7, 5}}; !reflect.DeepEqual(c.Points, want) {
-		t.Errorf("points %v, want %v", c.Points, want)
+	if want := []point{{noon.UnixMilli() + 2999, 12, 0}, {noon.UnixMilli() + 3000, 7, 5}}; !reflect.DeepEqual(c.points.all(), want) {
+		t.Errorf("points %v, want %v", c.points.all(), want)
 	}
 }
 
@@ -84,13 +92,14 @@ func TestPoints(t *testing.T) {
 	for ms := int64(0); ms < 1_000_000; ms += 250 {
 		c.add(point{At: ms, Sold: ms})
 	}
-	if len(c.Points) > 216+1 || len(c.Points) < 214 {
-		t.Errorf("%d points", len(c.Points))
+	points := c.points.all()
+	if len(points) > 220 || len(points) < 214 {
+		t.Errorf("%d points", len(points))
 	}
-	last := c.Points[len(c.Points)-1].At
-	for i, p := range c.Points[1:] {
-		step, age := p.At-c.Points[i].At, last-p.At
-		if age < 119_000 && step != 1000 || age > 121_000 && step != 5000 || age > 600_000 {
+	last := points[len(points)-1].At
+	for i, p := range points[1:] {
+		step, age := p.At-points[i].At, last-p.At
+		if age < 119_000 && step != 1000 || age > 125_000 && step != 5000 || age > 600_000 {
 			t.Errorf("a step of %d ms, %d ms ago", step, age)
 		}
 	}
@@ -103,12 +112,12 @@ func TestMostHistories(t *testing.T) {
 	for i := range sales {
 		sales[i] = selling(fmt.Sprint(i), 10, 0)
 	}
-	var h histories
+	h := newHistories()
 	second := func(s int) { h.record(noon.Add(time.Duration(s)*time.Second), sales, nil) }
 	has := func(when string, first, rest bool) {
 		t.Helper()
-		if len(h.courses) != 100 || (h.courses["0"] != nil) != first || (h.courses["120"] != nil) != rest {
-			t.Errorf("%s: %d sales, the first %v, another %v", when, len(h.courses), h.courses["0"] != nil, h.courses["120"] != nil)
+		if n, a, b := h.courses.Len(), h.courses.Contains("0"), h.courses.Contains("120"); n != 100 || a != first || b != rest {
+			t.Errorf("%s: %d sales, the first %v, another %v", when, n, a, b)
 		}
 	}
 	second(0)
@@ -126,12 +135,12 @@ func TestMostHistories(t *testing.T) {
 	sales = sales[1:121]
 	sales[0].Sold++
 	second(71)
-	if len(h.courses) != 100 || len(h.last) != 120 {
-		t.Errorf("of %d sales: %d", len(h.last), len(h.courses))
+	if h.courses.Len() != 100 || len(h.last) != 120 {
+		t.Errorf("of %d sales: %d", len(h.last), h.courses.Len())
 	}
 	sales = sales[:50]
-	if second(72); len(h.courses) > 50 || len(h.last) != 50 {
-		t.Errorf("those that are gone: %d of %d", len(h.courses), len(h.last))
+	if second(72); len(h.last) != 50 {
+		t.Errorf("without those that are gone: %d", len(h.last))
 	}
 }
 
@@ -141,7 +150,7 @@ func BenchmarkHistory(b *testing.B) {
 	for i := range sales {
 		sales[i] = selling(fmt.Sprint(i), 10, 0)
 	}
-	var h histories
+	h := newHistories()
 	for i := range b.N {
 		h.record(noon.Add(time.Duration(i%3600)*time.Second), sales, nil)
 	}

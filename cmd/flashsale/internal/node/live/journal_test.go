@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -17,24 +18,19 @@ import (
 // more. A step has the average, and of p99 and queue the worst.
 func TestJournalKeepsTenMinutes(t *testing.T) {
 	var j journal
-	counts := counts{Requests: Requests{Bounds: []float64{.1, 1}}}
 	for s := range 900 {
-		counts.Uptime += time.Second
-		counts.Accepted += int64(s % 5) // 2 a second on average
-		counts.Queued = int64(s % 5)
-		took := uint64(100 * s)
-		counts.Took = []uint64{took, took, took}
-		j.add(counts)
+		n := s % 5 // 2 on average
+		j.add(ratePoint{rates: rates{Accepted: float64(n), Queued: int64(n), P99: float64(10 * n)}}, nil)
 	}
-	if len(j.coarse) != maxCoarse || len(j.fine) < maxFine || len(j.fine) >= maxFine+step {
-		t.Errorf("%d and %d points", len(j.coarse), len(j.fine))
+	if coarse, fine := len(j.rates.coarse), len(j.rates.fine); coarse != maxCoarse || fine < maxFine || fine >= maxFine+step {
+		t.Errorf("%d and %d points", coarse, fine)
 	}
-	for _, p := range j.coarse {
-		if p.Accepted != 2 || p.Queued != 4 || p.P99 != 99 {
+	for _, p := range j.rates.coarse {
+		if math.Abs(p.Accepted-2) > 1e-9 || p.Queued != 4 || p.P99 != 40 {
 			t.Fatalf("%+v", p)
 		}
 	}
-	if p := j.last(); p == nil || p.Accepted != 4 {
+	if p := j.last(); p.Accepted != 4 {
 		t.Errorf("the last: %+v", p)
 	}
 	if size := len(j.opening(time.Now())); size > 40_000 {

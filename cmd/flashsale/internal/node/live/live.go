@@ -13,6 +13,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"flashsale/orders"
@@ -26,8 +27,6 @@ type Config struct {
 	Node    string
 	Service *shop.Service
 	Store   *store.Store // whose heartbeat rows tell of the other nodes
-	// Requests are those that this node has answered since it started.
-	Requests func() Requests
 	// Missing names the stores that do not answer.
 	Missing func(context.Context) []string
 	// Watchers bounds those who watch this node at once, and Operators the
@@ -59,6 +58,8 @@ type Live struct {
 	started time.Time
 	made    int64 // snapshots, Run's
 	journal journal
+	answers answers
+	bySale  atomic.Pointer[map[string]*times] // of answers, for the sales that operators see
 
 	mu        sync.Mutex
 	histories histories
@@ -75,7 +76,10 @@ func New(cfg Config) *Live {
 	cfg.Life, cfg.Every = cmp.Or(cfg.Life, 10*time.Minute), cmp.Or(cfg.Every, time.Second)
 	places, _ := limit.New(20, 10*time.Minute, 20)
 	cfg.PerAddress = cmp.Or(cfg.PerAddress, places)
-	return &Live{cfg: cfg, started: time.Now(), topics: map[string]*topic{}, addresses: map[string]int{}}
+	l := &Live{cfg: cfg, started: time.Now(), histories: newHistories(), topics: map[string]*topic{}, addresses: map[string]int{}}
+	l.journal.then = l.started
+	l.bySale.Store(&map[string]*times{})
+	return l
 }
 
 // Run makes snapshots until ctx ends. Then all streams end, so that nobody who watches holds up a node that stops.

@@ -5,6 +5,7 @@ import (
 	"flashsale/ratelimit/admission"
 	"flashsale/ratelimit/limit"
 	"math"
+	"slices"
 	"testing"
 	"time"
 )
@@ -97,32 +98,66 @@ func TestSaleIsGone(t *testing.T) {
 	}
 }
 
-// Rates are differences by each node's own clock, and those of all nodes are their
-// sums. A node that has not looked yet has none.
+// Rates are what was counted over the time that it took, and those of all nodes are
+// their sums. A node that has not looked yet has none.
 func TestRates(t *testing.T) {
-	at := func(up time.Duration, accepted int64, took ...uint64) counts {
-		return counts{Uptime: up, Requests: Requests{Accepted: accepted, Bounds: []float64{.001, .01}, Took: took}}
+	told := func(seconds float64, took ...time.Duration) nodeStats {
+		l := New(Config{})
+		for _, took := range took {
+			l.Answered("S", 201, took)
+		}
+		r := l.answers.take(seconds)
+		if again := l.answers.take(1); again.Accepted != 0 || again.P99 != 0 {
+			t.Errorf("taken twice: %+v", again)
+		}
+		return nodeStats{Point: ratePoint{rates: r}, Took: r.took}
 	}
-	told := func(was, now counts) nodeStats {
-		var j journal
-		j.add(was)
-		j.add(now)
-		p := j.last()
-		return nodeStats{Point: p, Bounds: p.bounds, Took: p.took}
-	}
-	a := told(at(10*time.Second, 1000, 0, 0, 0), at(12*time.Second, 1100, 98, 100, 100))
-	b := told(at(time.Hour, 5, 7, 7, 7), at(time.Hour+time.Second, 7, 7, 7, 7))
+	fast := slices.Repeat([]time.Duration{80 * time.Microsecond}, 98)
+	a := told(2, append(fast, 200*time.Microsecond, 200*time.Microsecond)...)
+	b := told(1, time.Microsecond, time.Microsecond)
 	all := together([]nodeStats{a, b, {Node: "c"}})
 	if all.Accepted != 52 || a.Point.Accepted != 50 || b.Point.Accepted != 2 {
 		t.Errorf("%+v", all)
 	}
-	if got := all.P99; math.Abs(got-5.5) > 1e-9 { // half of the way from 1 ms to 10 ms
+	if got := all.P99; math.Abs(got-.1735) > 1e-9 { // half of the way from 0.1 ms to 0.25 ms, less the two of b
 		t.Errorf("p99 %v ms", got)
 	}
-	other := nodeStats{Point: &ratePoint{rates: rates{Accepted: 1}}, Took: []uint64{9, 9}}
-	if all := together([]nodeStats{a, other}); all.Accepted != 51 || math.Abs(all.P99-5.5) > 1e-9 {
+	other := nodeStats{Point: ratePoint{rates: rates{Accepted: 1}}, Took: []uint64{9, 9}}
+	if all := together([]nodeStats{a, other}); all.Accepted != 51 || math.Abs(all.P99-.175) > 1e-9 {
 		t.Errorf("with a node of another version: %+v", all)
 	}
+}
+
+// What became of orders is counted by its kind, and their times by sale as well, of
+// those sales that operators see. Nothing else is kept.
+func TestAnswered(t *testing.T) {
+	l := New(Config{})
+	l.takeBySale([]string{"S", "T"})
+	for status, took := range map[int]time.Duration{201: time.Millisecond, 202: time.Millisecond, 400: time.Millisecond, 409: time.Millisecond, 429: time.Millisecond, 503: time.Minute} {
+		l.Answered("S", status, took)
+		l.Answered("nobody's", status, took)
+	}
+	if r := l.answers.take(2); r.Accepted != 2 || r.Refused != 1 || r.Limited != 1 || r.Failed != 1 || r.took[12] != 12 || r.took[11] != 10 {
+		t.Errorf("%+v", r)
+	}
+	if p99 := l.takeBySale([]string{"S"}); len(p99) != 1 || math.Abs(p99["S"]-2384.2) > .1 { // beyond the last bound it is that bound
+		t.Errorf("of each sale: %v", p99)
+	}
+	l.Answered("T", 201, time.Millisecond) // shown no more
+	if p99 := l.takeBySale([]string{"S", "T"}); p99["S"] != 0 || p99["T"] != 0 {
+		t.Errorf("a second later: %v", p99)
+	}
+}
+
+// BenchmarkAnswered is what counting an order costs.
+func BenchmarkAnswered(b *testing.B) {
+	l := New(Config{})
+	l.takeBySale([]string{"S"})
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			l.Answered("S", 409, 27*time.Microsecond)
+		}
+	})
 }
 
 func TestQuantile(t *testing.T) {

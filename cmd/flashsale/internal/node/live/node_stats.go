@@ -12,36 +12,14 @@ import (
 	"flashsale/orders/keeper"
 )
 
-// Requests to place an order that a node has answered since it started, by what
-// became of them, and how long they took.
-type Requests struct {
-	Accepted int64 // 201 and 202
-	Refused  int64 // 409: sold out, the buyer's limit, not open, closed
-	Limited  int64 // 429
-	Failed   int64 // 5xx
-	// Took counts requests by time: Took[i] those of at most Bounds[i] seconds,
-	// all smaller ones included; the last those that took longer.
-	Bounds []float64
-	Took   []uint64
-}
-
 // nodeStats are what a node tells of itself, with each heartbeat.
 type nodeStats struct {
 	Node     string `json:"-"`
 	Uptime   time.Duration
-	Point    *ratePoint         // what it did in the last second; nil before it has looked
-	Bounds   []float64          // of the requests in it,
-	Took     []uint64           // as in Requests
+	Point    ratePoint          // what it did in the last second; zero before it has looked
+	Took     []uint64           // requests in it by their time, as times.take has it
 	Keeps    int                // SKUs
 	Balances map[string]balance // of those, the ones that were compared last
-}
-
-// counts are what a node has counted since it started.
-type counts struct {
-	Uptime time.Duration
-	Requests
-	Durable int64 // orders carried into the database
-	Queued  int64 // orders that wait for it now
 }
 
 // reported is how many SKUs a node tells the balance of in its heartbeat.
@@ -66,9 +44,7 @@ func (l *Live) Stats() string {
 func (l *Live) stats(most int) nodeStats {
 	kept := l.cfg.Service.Keepers().Balances()
 	s := nodeStats{Node: l.cfg.Node, Uptime: time.Since(l.started), Point: l.journal.last(), Keeps: len(kept), Balances: map[string]balance{}}
-	if s.Point != nil {
-		s.Bounds, s.Took = s.Point.bounds, s.Point.took
-	}
+	s.Took = s.Point.took
 	latest := slices.SortedFunc(maps.Keys(kept), func(a, b string) int {
 		return cmp.Or(kept[b].At.Compare(kept[a].At), cmp.Compare(a, b))
 	})
@@ -80,16 +56,6 @@ func (l *Live) stats(most int) nodeStats {
 		s.Balances[sku] = balance{b, age}
 	}
 	return s
-}
-
-// counts are what this node has counted.
-func (l *Live) counts() counts {
-	keepers := l.cfg.Service.Keepers()
-	done := keepers.Counters()
-	return counts{
-		Uptime: time.Since(l.started), Requests: l.cfg.Requests(),
-		Durable: done.Drained.Load() + done.DirectPlaced.Load(), Queued: keepers.Stats().Queued,
-	}
 }
 
 // nodes are the stats of all nodes, by name: this one's, and the others' of

@@ -30,16 +30,18 @@ type (
 		Nodes   []nodeView `json:"nodes"`
 		All     rates      `json:"all"` // of all nodes
 		Missing []string   `json:"missing"`
-		Point   *ratePoint `json:"point"`  // the latest of this node's history; null before the first
+		Point   ratePoint  `json:"point"`  // the latest of this node's history; its time is 0 before the first
 		Events  []logEntry `json:"events"` // the latest of this node's log
 	}
 	// A saleRow is one sale. Its figures are those that its keeper last compared, so
 	// they add up, unless these are old and the sale moves. Paid is read every few seconds.
+	// P99 is this node's.
 	saleRow struct {
 		Sale    orders.Offer `json:"sale"`
 		Sold    int64        `json:"sold"`
 		Paid    int64        `json:"paid"`
 		Queued  int64        `json:"queued"` // orders that wait for the database
+		P99     float64      `json:"p99_ms"` // of its orders in the last second; 0 where there was none
 		Direct  bool         `json:"direct"`
 		Keeper  string       `json:"keeper"`  // "" where no node says so
 		Balance *balance     `json:"balance"` // as the keeper last found it; null where it has not compared yet
@@ -65,11 +67,11 @@ func (l *Live) withListed(skus []string) []string {
 }
 
 func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
-	v := overview{Sales: []saleRow{}, Nodes: []nodeView{}, All: together(nodes), Missing: []string{}}
-	paid := l.journal.latest(&v)
+	v := overview{Sales: []saleRow{}, Nodes: []nodeView{}, All: together(nodes), Missing: []string{}, Point: l.journal.last()}
+	paid, p99 := l.journal.latest(&v)
 	for i := range offers {
 		o := &offers[i]
-		row := saleRow{Sale: *o, Sold: o.Sold, Queued: o.Queued, Direct: o.SoldDirect()}
+		row := saleRow{Sale: *o, Sold: o.Sold, Queued: o.Queued, P99: p99[o.SKU], Direct: o.SoldDirect()}
 		for _, n := range nodes {
 			if b, keeps := n.Balances[o.SKU]; keeps && b.AgeMS >= 0 {
 				row.Keeper, row.Balance = n.Node, &b
@@ -85,16 +87,10 @@ func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
 	}
 	for _, n := range nodes {
 		some := append([]string{}, slices.Sorted(maps.Keys(n.Balances))...)
-		view := nodeView{
+		v.Nodes = append(v.Nodes, nodeView{
 			Node: n.Node, Here: n.Node == l.cfg.Node, Up: int64(n.Uptime / time.Second), Keeps: n.Keeps, Some: some[:min(len(some), reported)],
-		}
-		if n.Point != nil {
-			view.rates = n.Point.rates
-		}
-		if view.Here {
-			v.Point = n.Point
-		}
-		v.Nodes = append(v.Nodes, view)
+			rates: n.Point.rates,
+		})
 	}
 	return v
 }

@@ -1,7 +1,5 @@
 package live
 
-import "slices"
-
 // rates are how much a second, of the last second.
 type rates struct {
 	Accepted float64 `json:"accepted"`
@@ -12,28 +10,22 @@ type rates struct {
 	P99      float64 `json:"p99_ms"` // of placing an order; 0 where there was none
 	Queued   int64   `json:"queued"` // orders that wait for the database now
 
-	bounds []float64
-	took   []uint64
+	took []uint64 // as times.take has it
 }
 
-// together are the rates of all nodes. One that has not looked yet has none.
+// together are the rates of all nodes.
 func together(nodes []nodeStats) (all rates) {
+	all.took = make([]uint64, len(times{}))
 	for _, n := range nodes {
-		if n.Point == nil {
-			continue
-		}
 		all.add(&n.Point.rates, 1)
 		all.Queued += n.Point.Queued
-		switch {
-		case all.took == nil:
-			all.took, all.bounds = slices.Clone(n.Took), n.Bounds
-		case len(n.Took) == len(all.took): // else it is another version
+		if len(n.Took) == len(all.took) { // else it is another version
 			for i := range n.Took {
 				all.took[i] += n.Took[i]
 			}
 		}
 	}
-	all.P99 = quantile(0.99, all.bounds, all.took)
+	all.P99 = quantile(0.99, Bounds, all.took)
 	return all
 }
 
@@ -44,23 +36,6 @@ func (r *rates) add(other *rates, part float64) {
 	r.Limited += part * other.Limited
 	r.Failed += part * other.Failed
 	r.Durable += part * other.Durable
-}
-
-func between(was, now *counts) rates {
-	seconds := (now.Uptime - was.Uptime).Seconds()
-	per := func(was, now int64) float64 { return float64(now-was) / seconds }
-	r := rates{
-		Accepted: per(was.Accepted, now.Accepted), Refused: per(was.Refused, now.Refused),
-		Limited: per(was.Limited, now.Limited), Failed: per(was.Failed, now.Failed), Durable: per(was.Durable, now.Durable),
-		Queued: now.Queued, bounds: now.Bounds,
-	}
-	if len(was.Took) == len(now.Took) {
-		for i := range now.Took {
-			r.took = append(r.took, now.Took[i]-was.Took[i])
-		}
-	}
-	r.P99 = quantile(0.99, now.Bounds, r.took)
-	return r
 }
 
 // quantile of times counted in buckets, milliseconds: as much into the bucket

@@ -56,11 +56,8 @@ type Crowd interface {
 
 // sendCrowd is POST /demo/crowd.
 func (s *Server) sendCrowd(c *gin.Context) error {
-	if err := s.cfg.Crowd.Come(c.Request.Context()); err != nil {
-		return err
-	}
 	c.Status(http.StatusAccepted)
-	return nil
+	return s.cfg.Crowd.Come(c.Request.Context())
 }
 
 // endCrowd is DELETE /demo/crowd.

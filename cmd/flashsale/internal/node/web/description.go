@@ -2,7 +2,6 @@ package web
 
 import (
 	"bytes"
-	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -80,37 +79,6 @@ func (o operation) Rows() (list []row) {
 	return list
 }
 
-// Curl is the call as a command to paste. $BUYER and $OPERATOR are tokens,
-// $ORDER is an order's id.
-func (o operation) Curl() string {
-	url := serverURL + strings.NewReplacer("{sku}", "demo", "{id}", "$ORDER").Replace(o.Path)
-	for _, p := range o.Parameters {
-		if value := p.Value.Schema.Value.Example; value != nil && p.Value.In == openapi3.ParameterInQuery {
-			url += "?" + p.Value.Name + "=" + fmt.Sprint(value)
-		}
-	}
-	line := "curl -X " + o.Method + ` "` + url + `"`
-	if o.Security != nil {
-		for who := range (*o.Security)[0] {
-			line += ` -H "Authorization: Bearer $` + strings.ToUpper(who) + `"`
-		}
-	}
-	if o.RequestBody != nil {
-		line += " --json '" + example(o.RequestBody.Value.Content["application/json"].Schema.Value) + "'"
-	}
-	return line
-}
-
-// example is a body with all that it must have.
-func example(s *openapi3.Schema) string {
-	var fields []string
-	for _, name := range s.Required {
-		value, _ := json.Marshal(s.Properties[name].Value.Example) // of YAML
-		fields = append(fields, fmt.Sprintf("  %q: %s", name, value))
-	}
-	return "{\n" + strings.Join(fields, ",\n") + "\n}"
-}
-
 // within are the fields of an object, the required ones first, and of what is in its lists.
 func within(prefix string, s *openapi3.Schema) (list []row) {
 	required := func(name string) bool { return slices.Contains(s.Required, name) }
@@ -147,7 +115,10 @@ var readable = sync.OnceValues(func() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := template.New("docs").Funcs(template.FuncMap{"prose": prose, "within": within, "operations": operations}).Parse(descriptionHTML)
+	page, err := template.New("docs").Funcs(template.FuncMap{
+		"prose": prose, "within": within, "operations": operations, "upper": strings.ToUpper, "json": json.Marshal,
+		"example": strings.NewReplacer("{sku}", "demo", "{id}", "$ORDER").Replace, // a path as a command has it
+	}).Parse(descriptionHTML)
 	if err != nil {
 		return nil, err
 	}
@@ -158,16 +129,14 @@ var readable = sync.OnceValues(func() ([]byte, error) {
 
 // operations are those under one tag, by path.
 func operations(d *openapi3.T, tag string) (list []operation) {
-	for path, item := range d.Paths.Map() {
-		for method, op := range item.Operations() {
-			if op.Tags[0] == tag {
+	for _, path := range slices.Sorted(maps.Keys(d.Paths.Map())) {
+		item := d.Paths.Value(path)
+		for _, method := range slices.Sorted(maps.Keys(item.Operations())) {
+			if op := item.GetOperation(method); op.Tags[0] == tag {
 				list = append(list, operation{op, method, path, slices.Concat(item.Parameters, op.Parameters)})
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b operation) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method))
-	})
 	return list
 }
 

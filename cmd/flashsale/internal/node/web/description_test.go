@@ -113,9 +113,9 @@ func TestReadablePage(t *testing.T) {
 		"<code>Idempotent-Replayed: true</code>", "string: reserved, pending_payment, paid",
 		`payment_ref</th><td><small>string</small> <em>required</em>`,
 		`<th scope="row">sales[].opens_at</th><td><small>date-time</small>`, // of what is answered
-		`<pre>curl -X POST &#34;http://example.com/v1/orders/$ORDER/pay&#34; -H &#34;Authorization: Bearer $BUYER&#34; --json &#39;{
-  &#34;payment_ref&#34;: &#34;p-1&#34;
-}&#39;</pre>`,
+		`<pre>curl -X POST "http://example.com/v1/orders/$ORDER/pay" -H "Authorization: Bearer $BUYER" --json '{
+  "payment_ref": &#34;p-1&#34;
+}'</pre>`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)

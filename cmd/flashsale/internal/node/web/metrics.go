@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"flashsale/cmd/flashsale/internal/node/live"
 )
 
 // metrics of requests. No label grows with buyers, orders or sales.
@@ -26,7 +28,7 @@ func newMetrics(r *prometheus.Registry) metrics {
 		seconds: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "flashsale_http_request_duration_seconds",
 			Help:    "Time from a request's arrival to its answer, by route.",
-			Buckets: prometheus.ExponentialBuckets(0.0001, 2.5, 12), // 0.1 ms to 2.4 s
+			Buckets: live.Bounds,
 		}, []string{"route"}),
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"flashsale/cmd/flashsale/internal/node/auth"
 	"flashsale/orders"
+	"flashsale/orders/httpapi"
 )
 
 const (
@@ -53,6 +54,9 @@ func (s *Server) observe(c *gin.Context) {
 	}
 	if !s.cfg.NoMetrics {
 		s.metrics.request(c.FullPath(), c.Request.Method, status, c.GetString(codeKey), took)
+		if c.FullPath() == "/v1/orders" && c.Request.Method == http.MethodPost {
+			s.cfg.Live.Answered(c.GetString(httpapi.SKUKey), status, took)
+		}
 	}
 	if s.cfg.AccessLog {
 		s.cfg.Log.Info("request",

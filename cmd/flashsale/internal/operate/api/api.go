@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"flashsale/loadtest/client"
+	"flashsale/orders"
 	"flashsale/orders/store"
 )
 
@@ -22,19 +22,18 @@ type Client struct {
 	Fault error // why no call can be made, which each call returns; nil: none
 
 	server client.Operator
-	last   atomic.Pointer[json.RawMessage]
+	last   atomic.Value // json.RawMessage
 }
 
 // Last is the server's latest answer, as it came; nil before the first.
 func (c *Client) Last() json.RawMessage {
-	if last := c.last.Load(); last != nil {
-		return *last
-	}
-	return nil
+	last, _ := c.last.Load().(json.RawMessage)
+	return last
 }
 
-// call is the operator's, and keeps the answer.
-func (c *Client) call(ctx context.Context, method, path string, in, out any, sent ...string) (http.Header, error) {
+// call is the operator's, and keeps the answer. An answer without the field that all
+// of its kind have is another server's.
+func (c *Client) call(ctx context.Context, method, path string, in, out any, field string, sent ...string) (http.Header, error) {
 	if c.Fault != nil {
 		return nil, c.Fault
 	}
@@ -43,9 +42,10 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any, sen
 	if err != nil {
 		return header, err
 	}
-	c.last.Store(&answer)
-	if err = json.Unmarshal(answer, out); err == nil && nothing(out) {
-		err = errors.New("what it should name is missing")
+	c.last.Store(answer)
+	var fields map[string]any
+	if err = cmp.Or(json.Unmarshal(answer, &fields), json.Unmarshal(answer, out)); err == nil && (fields[field] == nil || fields[field] == "") {
+		err = fmt.Errorf("it has no %q", field)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s %s is not answered as the contract says: %w", method, path, err)
@@ -53,21 +53,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any, sen
 	return header, err
 }
 
-// nothing tells whether what was decoded names no order or sale: another server
-// answered.
-func nothing(out any) bool {
-	switch it := out.(type) {
-	case *Order:
-		return it.ID == ""
-	case *Sale:
-		return it.SKU == ""
-	case *Audit:
-		return it.SKU == ""
-	}
-	return false
-}
-
-// timeout of one call: longer than the server waits for anything.
+// timeout of one call, and of Place: longer than the server waits for anything.
 const timeout = 30 * time.Second
 
 // New returns a client of target, which must be the URL of a server such as
@@ -77,11 +63,7 @@ func New(target, token string) *Client {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return &Client{Fault: fmt.Errorf("target: %q is no URL such as http://localhost:8080", target)}
 	}
-	calls := &http.Client{
-		Timeout:       timeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the contract has none
-	}
-	return &Client{server: client.NewOperator(client.New(target, "", calls), token)}
+	return &Client{server: client.NewOperator(client.New(target, "", client.NewHTTP(0, timeout)), token)}
 }
 
 // Terms are what an operator decides of a sale.
@@ -89,29 +71,13 @@ type Terms = client.Sale
 
 // A Sale is one as the server shows it.
 type Sale struct {
-	Terms
-	SKU       string `json:"sku"`
-	Available int64  `json:"available"`
-	State     string `json:"state"`
-	ETag      string `json:"-"` // of what operators have made of it
+	client.Offer
+	ETag string `json:"-"` // of what operators have made of it
 }
 
-// An Order is one as the server shows it. Times that have not come are nil.
-type Order struct {
-	ID        string     `json:"id"`
-	SKU       string     `json:"sku"`
-	Buyer     string     `json:"buyer"`
-	Quantity  int64      `json:"quantity"`
-	Amount    int64      `json:"amount"`
-	Currency  string     `json:"currency"`
-	Status    string     `json:"status"`
-	Reason    string     `json:"reason"`
-	CreatedAt *time.Time `json:"created_at"`
-	ExpiresAt *time.Time `json:"expires_at"`
-	PaidAt    *time.Time `json:"paid_at"`
-	ClosedAt  *time.Time `json:"closed_at"`
-	Key       string     `json:"idempotency_key"` // operators see it
-}
+// An Order is one as the server shows it. Times that have not come are nil, and so is
+// the key where no operator asks.
+type Order = orders.RowJSON
 
 // An Audit is the conservation law of one sale.
 type Audit = store.Audit
@@ -119,13 +85,13 @@ type Audit = store.Audit
 // Sales are all sales of interest, the newest first.
 func (c *Client) Sales(ctx context.Context) ([]Sale, error) {
 	var all struct{ Sales []Sale }
-	_, err := c.call(ctx, http.MethodGet, "/v1/sales", nil, &all)
+	_, err := c.call(ctx, http.MethodGet, "/v1/sales", nil, &all, "sales")
 	return all.Sales, err
 }
 
 // Sale is one sale, and the server's clock.
 func (c *Client) Sale(ctx context.Context, sku string) (s Sale, at time.Time, err error) {
-	header, err := c.call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s)
+	header, err := c.call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s, "sku")
 	s.ETag = header.Get("ETag")
 	at, _ = http.ParseTime(header.Get("Date"))
 	return s, at, err
@@ -133,53 +99,50 @@ func (c *Client) Sale(ctx context.Context, sku string) (s Sale, at time.Time, er
 
 // Put creates or changes a sale: where an ETag is given, only one that still has it.
 func (c *Client) Put(ctx context.Context, sku string, t Terms, ifMatch ...string) (s Sale, err error) {
-	_, err = c.call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s, "If-Match", strings.Join(ifMatch, ", "))
+	_, err = c.call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s, "sku", "If-Match", strings.Join(ifMatch, ", "))
 	return s, err
 }
 
 // Close ends a sale now.
 func (c *Client) Close(ctx context.Context, sku string) (s Sale, err error) {
-	_, err = c.call(ctx, http.MethodPost, "/v1/admin/sales/"+url.PathEscape(sku)+"/close", nil, &s)
+	_, err = c.call(ctx, http.MethodPost, "/v1/admin/sales/"+url.PathEscape(sku)+"/close", nil, &s, "sku")
 	return s, err
 }
 
 // Audit reads the conservation law of a sale.
 func (c *Client) Audit(ctx context.Context, sku string) (a Audit, err error) {
-	_, err = c.call(ctx, http.MethodGet, "/v1/admin/sales/"+url.PathEscape(sku)+"/audit", nil, &a)
+	_, err = c.call(ctx, http.MethodGet, "/v1/admin/sales/"+url.PathEscape(sku)+"/audit", nil, &a, "sku")
 	return a, err
 }
 
-// patience is how long Place follows an order.
-const patience = 30 * time.Second
-
 // Place orders units of a sale as the caller, under an idempotency key. An order that
-// is not durable yet is followed until it is decided, for up to 30 s.
+// is not durable yet is asked for again, under the same key, until it is decided, for
+// up to 30 s.
 func (c *Client) Place(ctx context.Context, sku string, quantity int64, key string) (o Order, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	in := map[string]any{"sku": sku, "quantity": quantity}
-	header, err := c.call(ctx, http.MethodPost, "/v1/orders", in, &o, "Idempotency-Key", key)
-	for err == nil && o.Status == "reserved" {
-		where, wrong := c.server.Local(header.Get("Location"))
-		if err := cmp.Or(wrong, client.Wait(ctx, 200*time.Millisecond)); err != nil {
+	for {
+		_, err = c.call(ctx, http.MethodPost, "/v1/orders", in, &o, "id", "Idempotency-Key", key)
+		onItsWay := o.Status == orders.Reserved && (err == nil || client.StatusOf(err) == http.StatusServiceUnavailable)
+		if !onItsWay {
+			return o, err
+		}
+		if err := client.Wait(ctx, 200*time.Millisecond); err != nil {
 			return o, fmt.Errorf("order %s is not decided yet: %w", o.ID, err)
 		}
-		if _, err = c.call(ctx, http.MethodGet, where, nil, &o); client.StatusOf(err) == http.StatusServiceUnavailable {
-			err = nil
-		}
 	}
-	return o, err
 }
 
 // Order makes a call that is answered with an order.
 func (c *Client) Order(ctx context.Context, method, path string, in any) (o Order, err error) {
-	_, err = c.call(ctx, method, path, in, &o)
+	_, err = c.call(ctx, method, path, in, &o, "id")
 	return o, err
 }
 
 // Orders are the caller's, the newest hundred.
 func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 	var page struct{ Orders []Order }
-	_, err := c.call(ctx, http.MethodGet, "/v1/orders?limit=100", nil, &page)
+	_, err := c.call(ctx, http.MethodGet, "/v1/orders?limit=100", nil, &page, "orders")
 	return page.Orders, err
 }

@@ -71,7 +71,7 @@ func (r *Row) judged(verdicts []*report.Report) {
 		r.Oversold, r.Undersold = max(r.Oversold, v.Oversold), max(r.Undersold, v.Undersold)
 		r.OverLimit, r.Leaked = max(r.OverLimit, v.OverLimit), max(r.Leaked, v.Drift)
 		for _, x := range v.Violations {
-			broken = withNew(broken, x.Name)
+			broken = append(broken, x.Name)
 			details = append(details, v.SKU+": "+x.Name+": "+x.Detail)
 		}
 		for _, x := range v.Gaps {
@@ -95,20 +95,10 @@ func (r *Row) judged(verdicts []*report.Report) {
 	if slices.Contains(broken, r.Caught) {
 		r.ByItsOwn++
 	}
-	r.Violations = withNew(r.Violations, broken...)
+	r.Violations = slices.Compact(slices.Sorted(slices.Values(append(r.Violations, broken...))))
 	if len(r.Details) == 0 {
 		r.Details = append(r.Details, details...)
 	}
-}
-
-// withNew is a list of names, with those that it does not have yet.
-func withNew(list []string, names ...string) []string {
-	for _, name := range names {
-		if !slices.Contains(list, name) {
-			list = append(list, name)
-		}
-	}
-	return list
 }
 
 // AsExpected says whether each round went as it must: a right variant passes,

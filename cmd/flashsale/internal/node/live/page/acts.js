@@ -53,16 +53,10 @@ async function confirm() {
   say('ask-answer', 'no', status === 412 ? 'Nothing was changed: somebody else has changed this sale. What it is now stands above. Do you still want to?' : body.detail || noAnswer);
 }
 
-async function sendCrowd() {
-  const { status, body } = await call('POST', 'demo/crowd', { token: tokens.operator });
-  if (status === 202) return say('answer', 'yes', 'A crowd is on its way: 30 buyers a second for five minutes.');
-  say('answer', 'no', status === 409 ? 'A crowd is here already.' : body.detail || noAnswer);
-}
-
 // find shows an order by its id, or a page of a buyer's orders.
 async function find(what = $('what').value.trim(), cursor = '') {
-  const isID = /^[0-9a-f-]{36}$/.test(what);
-  const { status, body } = await admin('GET', isID ? 'orders/' + what : `orders?limit=20&buyer=${encodeURIComponent(what)}&cursor=${cursor}`);
+  const path = /^[0-9a-f-]{36}$/.test(what) ? 'orders/' + what : `orders?limit=20&buyer=${encodeURIComponent(what)}&cursor=${cursor}`;
+  const { status, body } = await admin('GET', path);
   const list = body.orders || (status === 200 ? [body] : []);
   if (!cursor) $('orders').replaceChildren();
   $('more').hidden = !body.next_cursor;
@@ -80,14 +74,12 @@ const on = (id, event, act) => $(id)?.addEventListener(event, e => { if (event =
 for (const button of document.querySelectorAll('[data-action]')) button.addEventListener('click', () => ask(button.dataset.action));
 on('ask', 'submit', confirm);
 on('ask-no', 'click', () => $('ask').close());
-on('crowd', 'click', sendCrowd);
 on('leave', 'click', () => signOut());
 on('sign', 'submit', () => { tokens.set('operator', $('token').value.trim()); $('sign').reset(); say('answer', '', ''); start(); });
 on('fold', 'click', () => { ops.unfolded = !ops.unfolded; showSales(ops.all.sales); });
 on('find', 'submit', () => find());
 addEventListener('hashchange', () => { if (ops.all) show(ops.all); });
-const perSecond = () => ops.points;
-addChart('rates', [['Accepted', '--good', 'accepted'], ['Refused', '--warn', 'refused'], ['Limited', '--violet', 'limited'], ['Failed', '--bad', 'failed'], ['Durable', '--blue', 'durable']], { points: perSecond, unit: '/s' });
-addChart('p99', [['p99', '--blue', 'p99_ms']], { points: perSecond, unit: ' ms', limits: [[500, '--warn'], [1000, '--bad']] });
+addChart('rates', [['Accepted', '--good', 'accepted'], ['Refused', '--warn', 'refused'], ['Limited', '--violet', 'limited'], ['Failed', '--bad', 'failed'], ['Durable', '--blue', 'durable']], { points: () => ops.points, unit: '/s' });
+addChart('p99', [['p99', '--blue', 'p99_ms']], { points: () => ops.points, unit: ' ms', limits: [[500, '--warn'], [1000, '--bad']] });
 addChart('stock', [['Available', '--accent', 'available'], ['Sold', '--good', 'sold']], { points: () => ops.stock, marks: () => ops.marks });
 start();

@@ -169,15 +169,11 @@ function showOrders() {
   buying.orders.forEach((o, i) => {
     let item = $('order-' + o.id);
     if (!item) {
-      item = make('li');
-      item.tabIndex = -1;
+      item = $('one').content.firstElementChild.cloneNode(true);
       item.id = 'order-' + o.id;
-      item.append(make('span', 'what'), make('span', 'is'), make('span', 'says soft'), make('div', 'do'));
-      for (const [what, label] of [['pay', 'Pay'], ['cancel', 'Cancel']]) {
-        const button = Object.assign(make('button', '', label), { type: 'button' });
-        button.setAttribute('aria-label', `${label} ${units(o.quantity)} for ${money(o.amount, o.currency)}`);
-        button.addEventListener('click', () => settle(o.id, what));
-        item.lastElementChild.append(button);
+      for (const button of item.querySelectorAll('button')) {
+        button.setAttribute('aria-label', `${button.textContent} ${units(o.quantity)} for ${money(o.amount, o.currency)}`);
+        button.addEventListener('click', () => settle(o.id, button.value));
       }
     }
     if (list.children[i] !== item) list.insertBefore(item, list.children[i] || null);

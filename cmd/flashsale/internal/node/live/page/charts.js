@@ -20,7 +20,8 @@ function drawCharts() {
 }
 
 function makePlot(chart) {
-  const grid = { stroke: css('--line'), width: 1 }, axis = { stroke: css('--soft'), grid, ticks: grid, font: '12px system-ui' };
+  // Colours are asked for at each drawing: the reader's scheme may have changed.
+  const grid = { stroke: () => css('--line'), width: 1 }, axis = { stroke: () => css('--soft'), grid, ticks: grid, font: '12px system-ui' };
   return new uPlot({
     width: chart.host.clientWidth, height: 200,
     cursor: { sync: { key: 'all' }, drag: { x: false } },
@@ -31,7 +32,7 @@ function makePlot(chart) {
     axes: [{ ...axis, space: 80, size: 32, values: (plot, all) => all.map(at => hour(at * 1000)) }, { ...axis, size: 60, values: (plot, all) => all.map(short) }],
     series: [
       { label: 'At', value: (plot, at) => at ? hour(at * 1000) : '–' },
-      ...chart.series.map(([label, colour]) => ({ label, stroke: css(colour), width: 2, points: { show: false }, value: (plot, n) => n == null ? '–' : rate(n) + chart.unit })),
+      ...chart.series.map(([label, colour]) => ({ label, stroke: () => css(colour), width: 2, points: { show: false }, value: (plot, n) => n == null ? '–' : rate(n) + chart.unit })),
     ],
     hooks: { draw: [plot => drawOver(plot, chart)] },
   }, [[], ...chart.series.map(() => [])], chart.host);
@@ -62,9 +63,3 @@ function drawOver(plot, { limits, marks }) {
   }
   ctx.restore();
 }
-
-// Their colours are those of the page.
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
-  for (const chart of charts) chart.plot = chart.plot?.destroy();
-  drawCharts();
-});

@@ -69,15 +69,3 @@ function showFeed() {
   const since = Math.max(sale.began, points.at(-1).at - 600000);
   text($('quiet'), rows.length ? '' : now() < Date.parse(snapshot.sale.opens_at) ? 'Nothing yet. From the opening on, each second’s sales show here.' : `${ended}Nothing sold since ${hour(since)}.`);
 }
-
-// sendCrowd has the demo send itself some buyers.
-async function sendCrowd() {
-  const token = await demoToken('operator');
-  const { status, body } = await call('POST', 'demo/crowd', { token });
-  const says = status === 202 ? 'A crowd is on its way' : status === 409 ? 'A crowd is here already' : body.detail || 'No answer came';
-  text($('crowd'), says);
-  text($('spoken'), says);
-  setTimeout(() => text($('crowd'), 'Send a crowd'), 4000);
-}
-
-$('crowd')?.addEventListener('click', sendCrowd);

@@ -45,6 +45,8 @@ function text(node, value) {
   if (node.textContent !== value) node.textContent = value;
 }
 
+const noAnswer = 'No answer came. Try again in a moment.';
+
 // say answers whoever asked. Its kind is yes, no or wait.
 function say(id, kind, words) {
   $(id).dataset.kind = kind;

@@ -50,3 +50,15 @@ async function listen(path, token, stop, heard) {
     die();
   }
 }
+
+// withMarks adds marks of a snapshot, of which the history may have some.
+const withMarks = (marks, more) => [...marks, ...more.filter(m => !marks.some(x => x.at === m.at && x.what === m.what))];
+
+// sendCrowd has a demo send itself some buyers.
+async function sendCrowd() {
+  const { status, body } = await call('POST', 'demo/crowd', { token: await demoToken('operator') });
+  if (status === 202) return say('answer', 'yes', 'A crowd is on its way: 30 buyers a second for five minutes.');
+  say('answer', 'no', body.detail || noAnswer);
+}
+
+$('crowd')?.addEventListener('click', sendCrowd);

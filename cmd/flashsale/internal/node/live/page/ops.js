@@ -1,11 +1,10 @@
 // The operator's page. All its figures are those of the latest overview.
 const ops = { all: null, sku: '', stop: null, stopSale: null, points: [], stock: [], marks: [], entry: 0, unfolded: false };
-const noAnswer = 'No answer came. Try again in a moment.';
 const title = s => s.name === s.sku ? s.sku : `${s.name} (${s.sku})`;
 const shortName = node => /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(node) ? node.slice(0, 8) : node;
 
 // grown adds a point that is later than the others, and drops what is ten minutes older.
-const grown = (points, p) => !p || p.at <= points.at(-1)?.at ? points : [...points.filter(q => q.at > p.at - 600000), p];
+const grown = (points, p) => p.at <= (points.at(-1)?.at ?? 0) ? points : [...points.filter(q => q.at > p.at - 600000), p];
 
 // start signs in, or asks for a token, and begins to watch.
 async function start() {
@@ -49,7 +48,7 @@ function choose() {
   ops.unfolded ||= judged(chosen.sale);
   watch('v1/live?sku=' + ops.sku, ops.stopSale.signal, {
     history: ({ points, marks }) => Object.assign(ops, { stock: points, marks }),
-    sale: ({ marks }) => ops.marks.push(...marks.filter(m => !ops.marks.some(x => x.at === m.at && x.what === m.what))), // the history may have them
+    sale: ({ marks }) => { ops.marks = withMarks(ops.marks, marks); },
   });
   return chosen;
 }
@@ -72,7 +71,7 @@ function show(all) {
     key: n.node, cells: [
       { text: shortName(n.node) + (n.here ? ' (this one)' : '') }, n.some.slice(0, 4).join(', ') + (n.keeps > 4 ? ` and ${count(n.keeps - 4)} more` : '') || '–',
       rate(n.accepted), rate(n.refused), rate(n.limited), { text: rate(n.failed), level: levels.failed(n) }, rate(n.durable),
-      { text: n.p99_ms > 0 ? rate(n.p99_ms) + ' ms' : '–', level: levels.p99_ms(n) }, { text: count(n.queued), level: levels.queued(n) }, span(n.up_s),
+      latency(n), { text: count(n.queued), level: levels.queued(n) }, span(n.up_s),
     ],
   })));
   showLog(all.events);
@@ -85,6 +84,7 @@ const levels = {
   failed: f => level(f.failed, .001, .001), p99_ms: f => level(f.p99_ms, 500, 1000),
   queued: f => level(f.queued / Math.max(100, f.durable), 2, 10),
 };
+const latency = of => ({ text: of.p99_ms > 0 ? rate(of.p99_ms) + ' ms' : '–', level: levels.p99_ms(of) });
 
 function showTiles(figures) {
   for (const value of document.querySelectorAll('#tiles span')) {
@@ -99,7 +99,7 @@ function showSales(sales) {
   const row = s => ({ key: s.sale.sku, current: s.sale.sku === ops.sku, cells: [
     { text: title(s.sale), href: '#' + s.sale.sku }, { text: s.direct ? 'Direct mode' : states[s.sale.state], level: s.direct ? 'warn' : '' },
     { text: `${count(s.sold)} of ${count(s.sale.total)}`, part: s.sold / Math.max(1, s.sale.total) }, count(s.sold - s.paid), count(s.paid),
-    count(s.sale.available), count(s.queued), shortName(s.keeper) || '–',
+    count(s.sale.available), count(s.queued), latency(s), shortName(s.keeper) || '–',
   ] });
   const sorted = sales.toSorted((a, b) => rank(a) - rank(b)), folded = sorted.filter(s => judged(s.sale));
   fill($('sales'), sorted.filter(s => !judged(s.sale)).map(row));

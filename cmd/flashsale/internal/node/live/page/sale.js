@@ -28,12 +28,6 @@ function standing() {
   return s.available > 0 ? 'open' : 'sold_out';
 }
 
-// another begins to show another sale.
-function another() {
-  Object.assign(sale, { snapshot: null, ahead: -Infinity, began: 0, points: [], marks: [], state: '', trouble: '' });
-  $('main').setAttribute('aria-busy', 'true');
-}
-
 // showHistory takes what the node has seen. What this tab has seen before that
 // stays: the node may be another one now.
 function showHistory({ began, points, marks }) {
@@ -50,9 +44,9 @@ function showSnapshot(snapshot) {
   sale.heard = Date.now();
   // What came late says less: the clock must not go back.
   sale.ahead = Math.max(sale.ahead, at - Date.now());
-  const recent = x => x.at > at - 600000, known = m => sale.marks.some(x => x.at === m.at && x.what === m.what);
+  const recent = x => x.at > at - 600000;
   sale.points = [...sale.points.filter(x => recent(x) && x.at < at), { at, available: s.available, sold: snapshot.sold }];
-  sale.marks = [...sale.marks, ...snapshot.marks.filter(m => !known(m))].filter(recent);
+  sale.marks = withMarks(sale.marks, snapshot.marks).filter(recent);
 
   text($('name'), s.name);
   $('name').classList.toggle('long', s.name.length > 40);

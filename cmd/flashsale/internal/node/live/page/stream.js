@@ -55,7 +55,8 @@ function showNothing() {
 function show(sku) {
   stream.sku = sku;
   buying.attempt = null;
-  another();
+  Object.assign(sale, { snapshot: null, ahead: -Infinity, began: 0, points: [], marks: [], state: '', trouble: '' });
+  $('main').setAttribute('aria-busy', 'true');
   showChoice();
   connect();
 }
