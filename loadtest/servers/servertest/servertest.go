@@ -120,6 +120,7 @@ func OpenSQL(tb testing.TB, kind string) (sql string) {
 		return "sqlite:" + filepath.ToSlash(filepath.Join(dir, "flashsale.db"))
 	}
 	wantReal(tb)
+	skipOnTiDB(tb)
 	server, name, dsn, err := shared.newDatabase(tb.Context())
 	require(tb, err)
 	tb.Cleanup(func() {
