@@ -23,14 +23,21 @@ var notOnTiDB = map[string]string{
 	"TestUnmarkedReleaseIsNoDrift":             ordered,
 }
 
-// OnTiDB tells whether the real database of the tests is a TiDB.
-func OnTiDB() bool { return os.Getenv(servers.TiDBVariable) != "" }
+// OnTiDB skips a test of TiDB's where the real database of the tests is another one.
+func OnTiDB(tb testing.TB) {
+	tb.Helper()
+	if !onTiDB() {
+		tb.Skip(servers.TiDBVariable + " does not name a tidb-server; OPERATIONS.md says how to build one")
+	}
+}
+
+func onTiDB() bool { return os.Getenv(servers.TiDBVariable) != "" }
 
 // skipOnTiDB ends a test that TiDB cannot run.
 func skipOnTiDB(tb testing.TB) {
 	tb.Helper()
 	name, _, _ := strings.Cut(tb.Name(), "/")
-	if why := notOnTiDB[name]; why != "" && OnTiDB() {
+	if why := notOnTiDB[name]; why != "" && onTiDB() {
 		tb.Skip("not on TiDB: " + why)
 	}
 }
@@ -38,7 +45,7 @@ func skipOnTiDB(tb testing.TB) {
 // OpenMySQL starts a MySQL for this test alone, which may kill it and start it again.
 func OpenMySQL(tb testing.TB, o servers.MySQLOptions) *servers.MySQL {
 	tb.Helper()
-	if OnTiDB() {
+	if onTiDB() {
 		tb.Skip("not on TiDB: " + killed)
 	}
 	wantReal(tb)
