@@ -180,10 +180,10 @@ func (d dialect) clock(tx *gorm.DB) (now time.Time, err error) {
 	return now, err
 }
 
-// Error numbers of MySQL and MariaDB.
+// Error numbers of MySQL, MariaDB and TiDB.
 var (
-	contention = map[uint16]bool{1205: true, 1213: true, 3572: true} // lock wait, deadlock, NOWAIT
-	badData    = map[uint16]bool{                                    // this row will never go in:
+	contention = map[uint16]bool{1205: true, 1213: true, 3572: true, 9007: true} // lock wait, deadlock, NOWAIT, TiDB's write conflict
+	badData    = map[uint16]bool{                                                // this row will never go in:
 		1048: true, 1062: true, // null, duplicate
 		1264: true, 1265: true, 1292: true, 1366: true, 1406: true, // out of range, cut off, malformed, too long
 		1267: true, 1270: true, 1271: true, 3854: true, 3988: true, // characters that the column's character set lacks
@@ -195,7 +195,8 @@ var (
 func contended(err error) bool {
 	var e *mysqldriver.MySQLError
 	if errors.As(err, &e) {
-		return contention[e.Number]
+		// The second is TiDB's, for a row that others change again and again: "unknown error".
+		return contention[e.Number] || e.Number == 1105 && strings.Contains(e.Message, "lock wait timeout")
 	}
 	return err != nil && strings.Contains(err.Error(), "SQLITE_BUSY")
 }

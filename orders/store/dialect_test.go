@@ -2,9 +2,11 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	mysqldriver "github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
 
 	"flashsale/loadtest/servers"
@@ -46,6 +48,25 @@ func TestTransactionsAreReadCommittedAndLock(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// TiDB has a lock wait that ends without a number of its own.
+func TestContended(t *testing.T) {
+	for _, c := range []struct {
+		number  uint16
+		message string
+		want    bool
+	}{
+		{1205, "Lock wait timeout exceeded", true},
+		{1105, "lock wait timeout", true},
+		{1105, "something else", false},
+		{9007, "Write conflict", true},
+		{1062, "Duplicate entry", false},
+	} {
+		if got := contended(fmt.Errorf("pay: %w", &mysqldriver.MySQLError{Number: c.number, Message: c.message})); got != c.want {
+			t.Errorf("%d %s: %v", c.number, c.message, got)
+		}
+	}
 }
 
 // Orders are judged by the time at which their sale's row was locked, and not by
