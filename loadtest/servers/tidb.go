@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,25 +11,18 @@ import (
 const TiDBVariable = "FLASHSALE_TEST_TIDB"
 
 // startTiDB starts a tidb-server with its own storage engine for one process. What
-// it commits is not synced to disk: a kill may lose it. MySQLOptions mean nothing to it.
+// it commits is not synced to disk, and MySQLOptions mean nothing to it.
 func startTiDB(ctx context.Context, path string) (*MySQL, error) {
 	p, err := startProcess(ctx, program{
-		name: filepath.Base(path),
-		path: path,
+		name: "tidb-server", path: path, serving: askMySQL,
 		args: func(p *Process) []string {
 			return []string{
-				"-store=unistore", "-path=" + p.data, "-temp-dir=" + p.dir,
+				"-store=unistore", "-path=" + p.data, "-temp-dir=" + p.dir, "-initialize-sql-file=" + mysqlInitFile(p),
 				"-host=127.0.0.1", "-P=" + strconv.Itoa(p.port), "-socket=" + mysqlSocket(p), "-report-status=false",
-				"-L=warn", "-log-slow-query=" + filepath.Join(p.dir, "slow"), "-initialize-sql-file=" + mysqlInitFile(p),
+				"-L=warn", "-log-slow-query=" + filepath.Join(p.dir, "slow"),
 			}
 		},
-		initialise: func(_ context.Context, p *Process) error {
-			if err := os.WriteFile(mysqlInitFile(p), []byte(mysqlInit), 0o600); err != nil {
-				return fmt.Errorf("servers: accounts for %s: %w", p.name, err)
-			}
-			return nil
-		},
-		serving: askMySQL,
+		initialise: func(_ context.Context, p *Process) error { return os.WriteFile(mysqlInitFile(p), []byte(mysqlInit), 0o600) },
 	})
 	if err != nil {
 		return nil, err

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
-	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 )
@@ -22,10 +21,6 @@ import (
 type dialect struct {
 	sqlite bool
 	tidb   *atomic.Bool // known once a connection has been opened
-}
-
-func dialectOf(dsn string) dialect {
-	return dialect{sqlite: strings.HasPrefix(dsn, sqlitePrefix), tidb: new(atomic.Bool)}
 }
 
 // readCommitted sets the isolation level of every session: with REPEATABLE
@@ -74,21 +69,10 @@ func refused(err error) bool {
 	return errors.As(err, &e)
 }
 
-// migrations are the folder of the schema, and what goose calls its dialect.
-func (d dialect) migrations() (folder string, of goose.Dialect) {
-	if d.sqlite {
-		return "migrations/sqlite", goose.DialectSQLite3
-	}
-	return "migrations/mysql", goose.DialectMySQL
-}
-
 // enforceChecks has TiDB keep the CHECKs of tables that are created from now on: by
-// default it reads over them. An account that may not set this goes on without, and
-// flashsale doctor says so.
-func (d dialect) enforceChecks(ctx context.Context, conn *sql.Conn) error {
-	if !d.tidb.Load() {
-		return nil
-	}
+// default it reads over them. Other databases refuse that, and so does TiDB where the
+// account may not: flashsale doctor says so.
+func enforceChecks(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, "SET GLOBAL tidb_enable_check_constraint = ON")
 	if refused(err) {
 		return nil
@@ -135,7 +119,14 @@ func (d dialect) lockRows(tx *gorm.DB, wait bool, skus ...string) (rows []Locked
 	}
 	err = query.Find(&rows).Error
 	if !wait && tidb && contended(err) {
-		return d.lockEach(tx, skus)
+		for i := 0; i < len(skus) && len(skus) > 1; i++ { // those that are free, one by one
+			row, err := d.lockRows(tx, false, skus[i])
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, row...)
+		}
+		return rows, nil
 	}
 	if err != nil || !apart {
 		return rows, err
@@ -145,22 +136,6 @@ func (d dialect) lockRows(tx *gorm.DB, wait bool, skus ...string) (rows []Locked
 		rows[i].Now = now
 	}
 	return rows, err
-}
-
-// lockEach locks those rows of TiDB's that are free, one by one, after NOWAIT has
-// refused all of them.
-func (d dialect) lockEach(tx *gorm.DB, skus []string) (free []LockedSale, err error) {
-	if len(skus) == 1 {
-		return nil, nil
-	}
-	for _, sku := range skus {
-		row, err := d.lockRows(tx, false, sku)
-		if err != nil {
-			return nil, err
-		}
-		free = append(free, row...)
-	}
-	return free, nil
 }
 
 // now is the database's clock, in an expression or comparison.

@@ -36,7 +36,7 @@ func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
 	if err := lockSchema(ctx, conn); err != nil {
 		return 0, fmt.Errorf("lock the schema: %w", err)
 	}
-	if err := s.enforceChecks(ctx, conn); err != nil {
+	if err := enforceChecks(ctx, conn); err != nil {
 		return 0, fmt.Errorf("have CHECKs enforced: %w", err)
 	}
 	return s.migrate(ctx, db)
@@ -56,7 +56,10 @@ func (s *Store) migrateSQLite(ctx context.Context) (int, error) {
 var errNewerSchema = errors.New("start a newer program")
 
 func (s *Store) migrate(ctx context.Context, db *sql.DB) (int, error) {
-	folder, dialect := s.migrations()
+	folder, dialect := "migrations/mysql", goose.DialectMySQL
+	if s.sqlite {
+		folder, dialect = "migrations/sqlite", goose.DialectSQLite3
+	}
 	files, err := fs.Sub(migrations, folder)
 	if err != nil {
 		return 0, err

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/glebarez/sqlite"
@@ -74,7 +75,7 @@ const sqlitePrefix = "sqlite:"
 // "user:password@tcp(host:3306)/flashsale". It does not connect yet.
 func Open(dsn string, cfg StoreConfig) (*Store, error) {
 	s := &Store{
-		dialect: dialectOf(dsn), dsn: dsn, node: cmp.Or(cfg.Node, uuid.NewString()), stats: cfg.Stats,
+		dialect: dialect{strings.HasPrefix(dsn, sqlitePrefix), new(atomic.Bool)}, dsn: dsn, node: cmp.Or(cfg.Node, uuid.NewString()), stats: cfg.Stats,
 		ordersPerBuyer: int64(cmp.Or(max(cfg.OrdersPerBuyer, 0), 1000)),
 	}
 	s.Barriers = s.newBarrier()

@@ -1,8 +1,8 @@
 package servertest
 
 import (
+	"context"
 	"os"
-	"strings"
 	"testing"
 
 	"flashsale/loadtest/servers"
@@ -10,34 +10,23 @@ import (
 
 // Why a test does not run on TiDB.
 const (
-	killed  = "TiDB's storage for one process does not sync what it commits: the test kills the database, or starts it with settings of MySQL's"
-	counted = "TiDB does not count the rows that a session reads"
+	killed  = "its storage for one process does not sync what it commits, and the test kills the database, or wants settings of MySQL's"
+	counted = "it does not count the rows that a session reads"
 	ordered = "the test rests on the order in which MySQL reads an index"
 )
 
-// notOnTiDB are the tests that do not run on TiDB.
-var notOnTiDB = map[string]string{
+// onTiDB are the tests that do not run on TiDB, but for those that call OpenMySQL.
+var onTiDB = map[string]string{
 	"TestReadsDoNotGrowWithTheOrders":          counted,
 	"TestPaidUnitsAreCheap":                    counted,
 	"TestCommitDoesNotGrowWithOneBuyersOrders": counted,
 	"TestUnmarkedReleaseIsNoDrift":             ordered,
 }
 
-// OnTiDB skips a test of TiDB's where the real database of the tests is another one.
-func OnTiDB(tb testing.TB) {
+// notOnTiDB skips the test where the real database is a TiDB and there is a reason.
+func notOnTiDB(tb testing.TB, why string) {
 	tb.Helper()
-	if !onTiDB() {
-		tb.Skip(servers.TiDBVariable + " does not name a tidb-server; OPERATIONS.md says how to build one")
-	}
-}
-
-func onTiDB() bool { return os.Getenv(servers.TiDBVariable) != "" }
-
-// skipOnTiDB ends a test that TiDB cannot run.
-func skipOnTiDB(tb testing.TB) {
-	tb.Helper()
-	name, _, _ := strings.Cut(tb.Name(), "/")
-	if why := notOnTiDB[name]; why != "" && onTiDB() {
+	if why != "" && os.Getenv(servers.TiDBVariable) != "" {
 		tb.Skip("not on TiDB: " + why)
 	}
 }
@@ -45,12 +34,6 @@ func skipOnTiDB(tb testing.TB) {
 // OpenMySQL starts a MySQL for this test alone, which may kill it and start it again.
 func OpenMySQL(tb testing.TB, o servers.MySQLOptions) *servers.MySQL {
 	tb.Helper()
-	if onTiDB() {
-		tb.Skip("not on TiDB: " + killed)
-	}
-	wantReal(tb)
-	m, err := servers.StartMySQL(tb.Context(), o)
-	require(tb, err)
-	tb.Cleanup(func() { closed(tb, m.Close()) })
-	return m
+	notOnTiDB(tb, killed)
+	return started(tb, func(ctx context.Context) (*servers.MySQL, error) { return servers.StartMySQL(ctx, o) })
 }

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"database/sql"
+	"os"
 	"slices"
 	"testing"
 
@@ -15,7 +16,9 @@ func TestMain(m *testing.M) { servertest.Main(m) }
 
 // TiDB reads over a CHECK by default, and a table that was created so has none.
 func TestTiDB(t *testing.T) {
-	servertest.OnTiDB(t)
+	if os.Getenv(servers.TiDBVariable) == "" {
+		t.Skip(servers.TiDBVariable + " does not name a tidb-server; OPERATIONS.md says how to build one")
+	}
 	db, err := sql.Open("mysql", servertest.OpenSQL(t, servers.KindReal))
 	if err != nil {
 		t.Fatal(err)
@@ -27,8 +30,8 @@ func TestTiDB(t *testing.T) {
 		bad       []string
 	}{
 		{"SET GLOBAL tidb_enable_check_constraint = OFF", []string{"tidb_enable_check_constraint OFF"}},
-		{"CREATE TABLE sales (sold INT, total INT, " + check + ")", []string{"tidb_enable_check_constraint OFF", "sales has no CHECK"}},
-		{"SET GLOBAL tidb_enable_check_constraint = ON", []string{"sales has no CHECK"}},
+		{"CREATE TABLE sales (sold INT, total INT, " + check + ")", []string{"tidb_enable_check_constraint OFF", "1 tables sales without their CHECK"}},
+		{"SET GLOBAL tidb_enable_check_constraint = ON", []string{"1 tables sales without their CHECK"}},
 		{"ALTER TABLE sales ADD " + check, nil},
 	} {
 		if _, err := db.ExecContext(t.Context(), step.statement); err != nil {
