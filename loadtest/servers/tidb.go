@@ -22,7 +22,9 @@ func startTiDB(ctx context.Context, path string) (*MySQL, error) {
 				"-L=warn", "-log-slow-query=" + filepath.Join(p.dir, "slow"),
 			}
 		},
-		initialise: func(_ context.Context, p *Process) error { return os.WriteFile(mysqlInitFile(p), []byte(mysqlInit), 0o600) },
+		initialise: func(_ context.Context, p *Process) error {
+			return os.WriteFile(mysqlInitFile(p), []byte(mysqlInit), 0o600)
+		},
 	})
 	if err != nil {
 		return nil, err
