@@ -130,3 +130,14 @@ func TestDrillStops(t *testing.T) {
 	}
 	leaves(t, 0)
 }
+
+// What is set for a server of the user's does not reach the nodes; what chooses the
+// stores does.
+func TestCleanEnvironment(t *testing.T) {
+	t.Setenv("FLASHSALE_LIMIT_BUYER", "1/m")
+	t.Setenv("FLASHSALE_TEST_TIDB", "tidb-server")
+	noError(t, cleanEnvironment())
+	if limit, tidb := os.Getenv("FLASHSALE_LIMIT_BUYER"), os.Getenv("FLASHSALE_TEST_TIDB"); limit != "" || tidb != "tidb-server" {
+		t.Errorf("limit %q, TiDB %q", limit, tidb)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -35,8 +36,11 @@ type MySQLOptions struct {
 
 // StartMySQL starts a mariadbd, or where there is none a mysqld, with no
 // database in it, and returns when it answers. ctx bounds the start only. Close
-// ends it.
+// ends it. Where TiDBVariable is set it is a TiDB.
 func StartMySQL(ctx context.Context, o MySQLOptions) (*MySQL, error) {
+	if tidb := os.Getenv(TiDBVariable); tidb != "" {
+		return startTiDB(ctx, tidb)
+	}
 	path, err := findMySQL(o.SearchPath)
 	if err != nil {
 		return nil, err
@@ -92,8 +96,8 @@ func (m *MySQL) DropDatabase(ctx context.Context, name string) error {
 	return nil
 }
 
-// askMySQL returns the version of the server at p's port, "MariaDB 10.11.19" or
-// "MySQL 8.0.44", if that is p: the socket in p's own directory tells it from a stranger's.
+// askMySQL returns the version of the server at p's port, "MariaDB 10.11.19",
+// "MySQL 8.0.44" or "TiDB 8.5.4", if that is p: the socket in p's own directory tells it from a stranger's.
 func askMySQL(ctx context.Context, p *Process, _ int) (version string, err error) {
 	db, err := openSQL(p.Addr())
 	if err != nil {
@@ -106,6 +110,9 @@ func askMySQL(ctx context.Context, p *Process, _ int) (version string, err error
 	}
 	if socket != mysqlSocket(p) {
 		return "", fmt.Errorf("the server at %s is not ours: its socket is %s", p.Addr(), socket)
+	}
+	if _, tidb, is := strings.Cut(version, "-TiDB-v"); is {
+		return "TiDB " + tidb, nil
 	}
 	number, suffix, _ := strings.Cut(version, "-")
 	if strings.Contains(suffix, "MariaDB") {

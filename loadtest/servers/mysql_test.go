@@ -2,6 +2,7 @@ package servers
 
 import (
 	"database/sql"
+	"os"
 	"strings"
 	"testing"
 
@@ -58,6 +59,7 @@ func TestMySQLRestart(t *testing.T) {
 
 // Two that share a folder for temporary files would delete each other's tables.
 func TestMySQLKeepsItsTemporaryFilesToItself(t *testing.T) {
+	notOnTiDB(t)
 	m := startMySQL(t, MySQLOptions{})
 	var folder string
 	need(t, openMySQL(t, m.DSN("")).QueryRowContext(t.Context(), "SELECT @@tmpdir").Scan(&folder))
@@ -67,6 +69,7 @@ func TestMySQLKeepsItsTemporaryFilesToItself(t *testing.T) {
 }
 
 func TestMySQLDatabases(t *testing.T) {
+	notOnTiDB(t)
 	m := startMySQL(t, MySQLOptions{})
 	for _, name := range []string{"", "a`b", "a b", "ä", strings.Repeat("a", 65)} {
 		if _, err := m.NewDatabase(t.Context(), name); err == nil {
@@ -94,7 +97,26 @@ func TestMySQLDatabases(t *testing.T) {
 	}
 }
 
+// notOnTiDB skips a test of settings that TiDB does not have.
+func notOnTiDB(t *testing.T) {
+	t.Helper()
+	if os.Getenv(TiDBVariable) != "" {
+		t.Skip("not on TiDB: it looks at settings of MySQL's")
+	}
+}
+
+// The tests above pass on TiDB as well, as does the one of a killed parent.
+func TestTiDB(t *testing.T) {
+	if os.Getenv(TiDBVariable) == "" {
+		t.Skip(TiDBVariable + " does not name a tidb-server; OPERATIONS.md says how to build one")
+	}
+	if m := startMySQL(t, MySQLOptions{}); !strings.HasPrefix(m.Version, "TiDB ") {
+		t.Errorf("it is %s", m.Version)
+	}
+}
+
 func TestMySQLWithoutBinaryLog(t *testing.T) {
+	notOnTiDB(t)
 	m := startMySQL(t, MySQLOptions{NoBinaryLog: true})
 	var binlog int
 	need(t, openMySQL(t, m.DSN("")).QueryRowContext(t.Context(), "SELECT @@log_bin").Scan(&binlog))

@@ -86,9 +86,7 @@ func TestRedisAway(t *testing.T) {
 // room for, and then nothing; when MySQL is back, all of that becomes durable.
 func TestMySQLAway(t *testing.T) {
 	redis := servertest.OpenRedis(t, servers.KindReal)
-	mysql, err := servers.StartMySQL(t.Context(), servers.MySQLOptions{})
-	kit.Must(t, err)
-	t.Cleanup(func() { _ = mysql.Close() })
+	mysql := servertest.OpenMySQL(t, servers.MySQLOptions{})
 	dsn, err := mysql.NewDatabase(t.Context(), "flashsale")
 	kit.Must(t, err)
 	here := goleak.IgnoreCurrent()
@@ -190,9 +188,8 @@ func TestStopWaitsForTransactions(t *testing.T) {
 func TestStopWhileMySQLHangs(t *testing.T) {
 	t.Parallel()
 	redis := servertest.OpenRedis(t, servers.KindReal)
-	mysql, err := servers.StartMySQL(t.Context(), servers.MySQLOptions{})
-	kit.Must(t, err)
-	t.Cleanup(func() { _ = mysql.Resume(); _ = mysql.Close() })
+	mysql := servertest.OpenMySQL(t, servers.MySQLOptions{})
+	t.Cleanup(func() { _ = mysql.Resume() })
 	dsn, err := mysql.NewDatabase(t.Context(), "flashsale")
 	kit.Must(t, err)
 	p := open(t, &servers.Stores{Kind: servers.KindReal, RedisURL: redis.URL, SQL: dsn}, brief)

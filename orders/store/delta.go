@@ -71,11 +71,7 @@ func (s *Store) since(tx *gorm.DB, c *Snapshot) (d delta, err error) {
 // marked restored. The database reads one index, and no rows; what f is given
 // is good for the call only. A hundred thousand take 0.1 s.
 func (s *Store) eachUnmarked(tx *gorm.DB, sku string, f func(id, status []byte)) (err error) {
-	from := "orders FORCE INDEX (orders_to_restore)"
-	if s.sqlite {
-		from = "orders INDEXED BY orders_to_restore"
-	}
-	rows, err := tx.Table(from).Select("id, status").
+	rows, err := tx.Table(s.ordersBy("orders_to_restore")).Select("id, status").
 		Where("status IN ? AND restored_at IS NULL AND sku = ?", slices.Concat(orders.OpenStatuses, orders.ClosedStatuses), sku).Rows()
 	if err != nil {
 		return err

@@ -18,16 +18,6 @@ import (
 // and a few more. Only where they have more it costs queries of its own.
 const usualOrders, fewMore = 2, 16
 
-// in is a condition that picks n rows by the values of some columns. It is a row
-// constructor: of columns = ? AND … OR … MariaDB may read all rows of the SKU.
-func (s *Store) in(columns string, width, n int) string {
-	rows := list("("+list("?", width)+")", n)
-	if s.sqlite {
-		rows = "VALUES " + rows
-	}
-	return "(" + columns + ") IN (" + rows + ")"
-}
-
 // ReadLedgers reads what is known of the batches' buyers, each of the SKU that
 // the buyer is asking for: their orders, and so their units and their keys. Of
 // buyers who have as many orders as they may have it reads only those orders that

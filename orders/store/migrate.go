@@ -23,7 +23,7 @@ func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
 	}
 	// Connections of their own: altering a large table takes longer than any
 	// other statement may.
-	db, err := openMySQL(s.dsn, StoreConfig{Connections: 2, patient: true})
+	db, err := s.openMySQL(s.dsn, StoreConfig{Connections: 2, patient: true})
 	if err != nil {
 		return 0, err
 	}
@@ -35,6 +35,9 @@ func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	if err := lockSchema(ctx, conn); err != nil {
 		return 0, fmt.Errorf("lock the schema: %w", err)
+	}
+	if err := enforceChecks(ctx, conn); err != nil {
+		return 0, fmt.Errorf("have CHECKs enforced: %w", err)
 	}
 	return s.migrate(ctx, db)
 }

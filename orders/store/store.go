@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/glebarez/sqlite"
@@ -56,12 +56,12 @@ const (
 // A Store keeps sales and orders in MySQL, in any database that speaks its
 // protocol, or in SQLite. It is safe for concurrent use.
 type Store struct {
-	DB     *gorm.DB
-	SQL    *sql.DB
-	sqlite bool
-	dsn    string
-	node   string // whose row the barrier writes
-	stats  func() string
+	dialect
+	DB    *gorm.DB
+	SQL   *sql.DB
+	dsn   string
+	node  string // whose row the barrier writes
+	stats func() string
 
 	ordersPerBuyer int64
 	full           *lru.Cache[saleBuyer, struct{}] // buyers with that many orders, as last seen: orders do not go away
@@ -75,12 +75,12 @@ const sqlitePrefix = "sqlite:"
 // "user:password@tcp(host:3306)/flashsale". It does not connect yet.
 func Open(dsn string, cfg StoreConfig) (*Store, error) {
 	s := &Store{
-		sqlite: strings.HasPrefix(dsn, sqlitePrefix), dsn: dsn, node: cmp.Or(cfg.Node, uuid.NewString()), stats: cfg.Stats,
+		dialect: dialect{strings.HasPrefix(dsn, sqlitePrefix), new(atomic.Bool)}, dsn: dsn, node: cmp.Or(cfg.Node, uuid.NewString()), stats: cfg.Stats,
 		ordersPerBuyer: int64(cmp.Or(max(cfg.OrdersPerBuyer, 0), 1000)),
 	}
 	s.Barriers = s.newBarrier()
 	s.full, _ = lru.New[saleBuyer, struct{}](10_000) // an error only for a size below 1
-	open := openMySQL
+	open := s.openMySQL
 	if s.sqlite {
 		open = openSQLite
 	}
@@ -133,7 +133,7 @@ func openSQLite(dsn string, _ StoreConfig) (*sql.DB, error) {
 	return db, nil
 }
 
-func openMySQL(dsn string, cfg StoreConfig) (*sql.DB, error) {
+func (d dialect) openMySQL(dsn string, cfg StoreConfig) (*sql.DB, error) {
 	cfg.Connections = max(cmp.Or(max(cfg.Connections, 0), 32), 2)
 	if cfg.WaitTimeout < time.Second {
 		cfg.WaitTimeout = 5 * time.Second
@@ -146,7 +146,7 @@ func openMySQL(dsn string, cfg StoreConfig) (*sql.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mysql DSN: %w", err)
 	}
-	db := sql.OpenDB(readCommitted{connector})
+	db := sql.OpenDB(readCommitted{connector, d.tidb})
 	db.SetMaxOpenConns(cfg.Connections)
 	db.SetMaxIdleConns(cfg.Connections)
 	// Sessions that the server would end for being idle are not handed out.
@@ -189,33 +189,6 @@ func session(dsn string, cfg StoreConfig) (*mysqldriver.Config, error) {
 	return c, nil
 }
 
-// readCommitted sets the isolation level of every session: with REPEATABLE
-// READ the keeper would judge by what stood before it had the sale's row. The
-// statement is the one that MySQL and MariaDB both know.
-type readCommitted struct{ driver.Connector }
-
-func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := c.Connector.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	// Left to itself the server looks up each of a batch's buyers twice, once to
-	// guess how many rows there are: 3 µs an order. Of a few values it must guess
-	// so: by its averages as many orders wait to be restored as are pending, and
-	// it would read all of them to find none. A database that has no such
-	// variable does without.
-	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, "SET SESSION eq_range_index_dive_limit = 10", nil); err != nil {
-		var refused *mysqldriver.MySQLError
-		if !errors.As(err, &refused) {
-			return nil, errors.Join(err, conn.Close())
-		}
-	}
-	return conn, nil
-}
-
 // silent drops the driver's own log lines: every error it tells of is returned.
 type silent struct{}
 
@@ -229,16 +202,6 @@ func (s *Store) Close() error { return s.SQL.Close() }
 
 // Stats are those of the connection pool.
 func (s *Store) Stats() sql.DBStats { return s.SQL.Stats() }
-
-// ordersByKey is the orders table, read by its index of buyers and keys. Left
-// to itself MariaDB rather reads all orders of the SKU for a large batch: 27 ms
-// of its CPU instead of 2, and growing with the sale.
-func (s *Store) ordersByKey() string {
-	if s.sqlite {
-		return "orders INDEXED BY orders_key"
-	}
-	return "orders FORCE INDEX (orders_key)"
-}
 
 // A saleBuyer is a buyer of one SKU.
 type saleBuyer struct{ sku, buyer string }

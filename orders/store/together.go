@@ -3,10 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"flashsale/inventory"
 	"flashsale/orders"
@@ -59,20 +57,12 @@ func (s *Store) lockFree(tx *gorm.DB, batches []SaleOrders) (map[string]*LockedS
 	for i, b := range batches {
 		skus[i] = b.SKU
 	}
-	query := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate, Options: clause.LockingOptionsSkipLocked}).
-		Where("sku IN ?", skus)
-	if !s.sqlite {
-		query = query.Select("*, SYSDATE(3) AS now")
-	}
-	var rows []LockedSale
-	if err := query.Find(&rows).Error; err != nil {
+	rows, err := s.lockRows(tx, false, skus...)
+	if err != nil {
 		return nil, fmt.Errorf("lock %d sales: %w", len(skus), err)
 	}
 	sales := make(map[string]*LockedSale, len(rows))
 	for i := range rows {
-		if s.sqlite {
-			rows[i].Now = time.Now().UTC().Truncate(time.Millisecond)
-		}
 		sales[rows[i].SKU] = &rows[i]
 	}
 	return sales, nil

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
-	mysqldriver "github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"flashsale/orders"
 )
@@ -77,15 +74,14 @@ type LockedSale struct {
 // LockSale reads the row of sku and keeps it locked until the transaction
 // ends. Everybody who will touch rows in orders takes it first.
 func (s *Store) LockSale(tx *gorm.DB, sku string) (*LockedSale, error) {
-	query := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Where("sku = ?", sku)
-	if !s.sqlite { // SYSDATE is read after the wait for the row, UTC_TIMESTAMP would be before
-		query = query.Select("*, SYSDATE(3) AS now")
+	rows, err := s.lockRows(tx, true, sku)
+	if err == nil && len(rows) == 0 {
+		err = orders.ErrNotFound
 	}
-	sale, err := take[LockedSale](query, "and lock sale "+sku)
-	if err == nil && s.sqlite { // the database's clock is this process's
-		sale.Now = time.Now().UTC().Truncate(time.Millisecond)
+	if err != nil {
+		return nil, fmt.Errorf("read and lock sale %s: %w", sku, err)
 	}
-	return sale, err
+	return &rows[0], nil
 }
 
 // lockSaleAs is LockSale for a keeper: ErrFenced when another one took over.
@@ -95,54 +91,6 @@ func (s *Store) lockSaleAs(tx *gorm.DB, sku string, fence int64) (*LockedSale, e
 		return nil, fmt.Errorf("keep %s with fence %d, now %d: %w", sku, fence, sale.Fence, orders.ErrFenced)
 	}
 	return sale, err
-}
-
-// now is the database's clock, in an expression or comparison.
-func (s *Store) now() clause.Expr {
-	if s.sqlite { // the database's clock is this process's
-		return gorm.Expr("?", time.Now().UTC().Truncate(time.Millisecond))
-	}
-	return gorm.Expr("UTC_TIMESTAMP(3)")
-}
-
-// clock reads the database's clock.
-func (s *Store) clock(tx *gorm.DB) (time.Time, error) {
-	if s.sqlite {
-		return time.Now().UTC().Truncate(time.Millisecond), nil
-	}
-	var now time.Time
-	err := tx.Raw("SELECT UTC_TIMESTAMP(3)").Row().Scan(&now)
-	return now, err
-}
-
-// Error numbers of MySQL and MariaDB.
-var (
-	contention = map[uint16]bool{1205: true, 1213: true, 3572: true} // lock wait, deadlock, NOWAIT
-	badData    = map[uint16]bool{                                    // this row will never go in:
-		1048: true, 1062: true, // null, duplicate
-		1264: true, 1265: true, 1292: true, 1366: true, 1406: true, // out of range, cut off, malformed, too long
-		1267: true, 1270: true, 1271: true, 3854: true, 3988: true, // characters that the column's character set lacks
-		3819: true, 4025: true, // CHECK
-	}
-)
-
-// contended tells whether err only means that another transaction was in the way.
-func contended(err error) bool {
-	var e *mysqldriver.MySQLError
-	if errors.As(err, &e) {
-		return contention[e.Number]
-	}
-	return err != nil && strings.Contains(err.Error(), "SQLITE_BUSY")
-}
-
-// IsBadData tells whether the database refuses the data itself: trying again
-// is of no use.
-func IsBadData(err error) bool {
-	var e *mysqldriver.MySQLError
-	if errors.As(err, &e) {
-		return badData[e.Number]
-	}
-	return err != nil && strings.Contains(err.Error(), "constraint failed")
 }
 
 // wrap says in an error what was being done. It is nil for nil.

@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,6 +121,8 @@ func OpenSQL(tb testing.TB, kind string) (sql string) {
 		return "sqlite:" + filepath.ToSlash(filepath.Join(dir, "flashsale.db"))
 	}
 	wantReal(tb)
+	test, _, _ := strings.Cut(tb.Name(), "/")
+	notOnTiDB(tb, onTiDB[test])
 	server, name, dsn, err := shared.newDatabase(tb.Context())
 	require(tb, err)
 	tb.Cleanup(func() {

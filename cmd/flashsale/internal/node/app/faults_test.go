@@ -42,9 +42,8 @@ func redisOf(s *servers.Stores) server {
 // ownMySQL gives the stores a database server of their own.
 func ownMySQL(t *testing.T, s *servers.Stores, options servers.MySQLOptions) *servers.MySQL {
 	t.Helper()
-	m, err := servers.StartMySQL(t.Context(), options)
-	must(t, err)
-	t.Cleanup(func() { _ = m.Close() })
+	m := servertest.OpenMySQL(t, options)
+	var err error
 	s.SQL, err = m.NewDatabase(t.Context(), "flashsale")
 	must(t, err)
 	return m

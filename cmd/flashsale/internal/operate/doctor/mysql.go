@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 func examineMySQL(ctx context.Context, db *sql.DB, plan Plan) []Finding {
@@ -13,10 +14,11 @@ func examineMySQL(ctx context.Context, db *sql.DB, plan Plan) []Finding {
 		return []Finding{{Level: Bad, Store: "mysql", What: "does not answer: " + err.Error(),
 			Why: "without it nothing is sold", Do: "start it, or mend --mysql"}}
 	}
-	found := []Finding{
-		{Level: OK, Store: "mysql", What: "version " + v["version"]},
-		flush(v), binlog(v), replication(v), connections(v, plan), writable(v),
+	found := []Finding{{Level: OK, Store: "mysql", What: "version " + v["version"]}, connections(v, plan), writable(v)}
+	if strings.Contains(v["version"], "-TiDB-") {
+		return append(found, tidb(ctx, db, v)...)
 	}
+	found = append(found, flush(v), binlog(v), replication(v))
 	if v["wsrep_on"] == "ON" {
 		found = append(found, galera(v))
 	} else if v["log_bin"] == "ON" {
@@ -28,7 +30,7 @@ func examineMySQL(ctx context.Context, db *sql.DB, plan Plan) []Finding {
 func variables(ctx context.Context, db *sql.DB) (map[string]string, error) {
 	rows, err := db.QueryContext(ctx, `SHOW GLOBAL VARIABLES WHERE Variable_name IN
 		('version', 'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'max_connections', 'read_only',
-		 'wsrep_on', 'wsrep_sync_wait',
+		 'wsrep_on', 'wsrep_sync_wait', 'tidb_enable_check_constraint',
 		 'rpl_semi_sync_master_enabled', 'rpl_semi_sync_master_wait_point', 'rpl_semi_sync_source_enabled', 'rpl_semi_sync_source_wait_point')`)
 	if err != nil {
 		return nil, err
@@ -93,6 +95,9 @@ func replication(v map[string]string) Finding {
 }
 
 func connections(v map[string]string, plan Plan) Finding {
+	if v["max_connections"] == "0" { // TiDB's
+		return Finding{Level: OK, Store: "mysql", What: "max_connections 0, no limit"}
+	}
 	most, _ := strconv.Atoi(v["max_connections"])
 	need := plan.Nodes * plan.MySQLConnections
 	f := Finding{Level: OK, Store: "mysql", What: fmt.Sprintf("max_connections %d, of which %d nodes take up to %d", most, plan.Nodes, need)}

@@ -1,0 +1,50 @@
+package doctor
+
+import (
+	"database/sql"
+	"os"
+	"slices"
+	"testing"
+
+	_ "github.com/go-sql-driver/mysql"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+func TestMain(m *testing.M) { servertest.Main(m) }
+
+// TiDB reads over a CHECK by default, and a table that was created so has none.
+func TestTiDB(t *testing.T) {
+	if os.Getenv(servers.TiDBVariable) == "" {
+		t.Skip(servers.TiDBVariable + " does not name a tidb-server; OPERATIONS.md says how to build one")
+	}
+	db, err := sql.Open("mysql", servertest.OpenSQL(t, servers.KindReal))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	const check = "CONSTRAINT sales_never_oversold CHECK (sold <= total)"
+	for _, step := range []struct {
+		statement string
+		bad       []string
+	}{
+		{"SET GLOBAL tidb_enable_check_constraint = OFF", []string{"tidb_enable_check_constraint OFF"}},
+		{"CREATE TABLE sales (sold INT, total INT, " + check + ")", []string{"tidb_enable_check_constraint OFF", "sales lacks its CHECK: true"}},
+		{"SET GLOBAL tidb_enable_check_constraint = ON", []string{"sales lacks its CHECK: true"}},
+		{"ALTER TABLE sales ADD " + check, nil},
+	} {
+		if _, err := db.ExecContext(t.Context(), step.statement); err != nil {
+			t.Fatal(err)
+		}
+		var bad []string
+		for _, f := range examineMySQL(t.Context(), db, Plan{Nodes: 100, MySQLConnections: 100}) {
+			if f.Level == Bad {
+				bad = append(bad, f.What)
+			}
+		}
+		if !slices.Equal(bad, step.bad) {
+			t.Errorf("after %s: bad is %q, want %q", step.statement, bad, step.bad)
+		}
+	}
+}

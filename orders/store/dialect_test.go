@@ -1,0 +1,110 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+	"gorm.io/gorm"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders/internal/kit"
+)
+
+// Whatever the server's defaults are, a transaction locks what it says it locks, and
+// each of its statements sees what others have committed.
+func TestTransactionsAreReadCommittedAndLock(t *testing.T) {
+	dsn := servertest.OpenSQL(t, servers.KindReal)
+	first := openStore(t, dsn)
+	kit.Put(t, first, kit.Sale("S", 1, 1))
+	kit.Put(t, first, kit.Sale("T", 1, 1))
+	defaults := func(mode string) { _ = first.DB.Exec("SET GLOBAL tidb_txn_mode = ?", mode) } // MySQL does not know it
+	defaults("optimistic")
+	defer defaults("pessimistic")
+	store, err := Open(dsn, StoreConfig{})
+	kit.Must(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+
+	kit.Must(t, store.Transact(t.Context(), func(tx *gorm.DB) error {
+		fence := func() (n int) { kit.OK(t, tx.Raw("SELECT fence FROM sales WHERE sku = 'T'").Scan(&n).Error); return n }
+		if n := fence(); n != 0 {
+			t.Errorf("T's fence is %d", n)
+		}
+		if _, err := store.LockSale(tx, "S"); err != nil {
+			return err
+		}
+		err := store.DB.Transaction(func(other *gorm.DB) error {
+			return other.Exec("SELECT sku FROM sales WHERE sku = 'S' FOR UPDATE NOWAIT").Error
+		})
+		if !contended(err) {
+			t.Errorf("somebody else locks the row, too: %v", err)
+		}
+		kit.Exec(t, store.DB, "UPDATE sales SET fence = 7 WHERE sku = 'T'")
+		if n := fence(); n != 7 {
+			t.Errorf("T's fence is %d for a transaction that began before, want 7", n)
+		}
+		return nil
+	}))
+}
+
+// TiDB has a lock wait that ends without a number of its own.
+func TestContended(t *testing.T) {
+	for _, c := range []struct {
+		number  uint16
+		message string
+		want    bool
+	}{
+		{1205, "Lock wait timeout exceeded", true},
+		{1105, "lock wait timeout", true},
+		{1105, "something else", false},
+		{9007, "Write conflict", true},
+		{1062, "Duplicate entry", false},
+	} {
+		if got := contended(fmt.Errorf("pay: %w", &mysqldriver.MySQLError{Number: c.number, Message: c.message})); got != c.want {
+			t.Errorf("%d %s: %v", c.number, c.message, got)
+		}
+	}
+}
+
+// Orders are judged by the time at which their sale's row was locked, and not by
+// that at which somebody began to wait for it.
+func TestClockIsReadUnderTheLock(t *testing.T) {
+	store := openStore(t, servertest.OpenSQL(t, servers.KindReal))
+	kit.Put(t, store, kit.Sale("S", 1, 1))
+	for name, end := range map[string]error{"commit": nil, "rollback": errors.New("rolled back")} {
+		locked := make(chan time.Time, 1)
+		var free time.Time
+		err := store.Transact(t.Context(), func(tx *gorm.DB) error {
+			if _, err := store.LockSale(tx, "S"); err != nil {
+				return err
+			}
+			go func() {
+				var at time.Time
+				kit.OK(t, store.Transact(t.Context(), func(tx *gorm.DB) error {
+					sale, err := store.LockSale(tx, "S")
+					if err == nil {
+						at = sale.Now
+					}
+					return err
+				}))
+				locked <- at
+			}()
+			var waits int
+			servertest.Eventually(t, "somebody waits for the row", func() bool {
+				kit.Must(t, store.DB.Raw("SELECT COUNT(*) FROM information_schema.processlist"+
+					" WHERE db = DATABASE() AND info LIKE '%FOR UPDATE' AND info NOT LIKE '%processlist%'").Scan(&waits).Error)
+				return waits > 0
+			})
+			began := kit.ClockOf(t, store.DB)
+			servertest.Eventually(t, "it has waited", func() bool { free = kit.ClockOf(t, store.DB); return free.Sub(began) > 5*time.Millisecond })
+			return end
+		})
+		kit.Is(t, err, end)
+		if at := <-locked; at.Before(free) {
+			t.Errorf("after a %s the row is locked at %s, and it was free no earlier than %s", name, at, free)
+		}
+	}
+}
