@@ -41,7 +41,7 @@ func (tw twin) use(t testing.TB) {
 const smallEntry = 2
 
 func entryTwin(entry int) twin {
-	return twin{0, "", &reserveScript, reserveLua, fmt.Sprint("local ENTRY = ", fullEntry), fmt.Sprint("local ENTRY = ", entry)}
+	return twin{0, "", &reserveScript, replIDLua + reserveLua, fmt.Sprint("local ENTRY = ", fullEntry), fmt.Sprint("local ENTRY = ", entry)}
 }
 
 // entriesOf cuts the queue into entries of so many orders until the test ends.
@@ -53,7 +53,7 @@ func entriesOf(t testing.TB, entry int) {
 // reserveTwin makes small entries, so that its mistakes show there too.
 func reserveTwin(seed uint64, name, old, new string) twin {
 	small := entryTwin(smallEntry)
-	return twin{seed, name, &reserveScript, strings.Replace(reserveLua, small.old, small.new, 1), old, new}
+	return twin{seed, name, &reserveScript, strings.Replace(replIDLua+reserveLua, small.old, small.new, 1), old, new}
 }
 
 func releaseTwin(seed uint64, name, old, new string) twin {
@@ -77,7 +77,7 @@ func shutTwin(seed uint64, name, old, new string) twin {
 }
 
 func installTwin(seed uint64, name, old, new string) twin {
-	return twin{seed, name, &installScript, restLua + installLua, old, new}
+	return twin{seed, name, &installScript, replIDLua + restLua + installLua, old, new}
 }
 
 // Each of these changes one thing, and the model must notice.
