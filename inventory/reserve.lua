@@ -17,7 +17,7 @@
 --         {epoch, now, available, granted, outcome…}
 -- where now is this clock and granted counts the orders ever let in. All but now
 -- are 0 unless the gate is open, not stale, and the sale is on: else "sold out"
--- would be a wrong conclusion. An outcome is
+-- would be a wrong conclusion (an epoch of 0 says that already). An outcome is
 --         "id"    a replay: that order, still in the queue, has the same key
 --         n > 0   reserved, at n ms since 1970 on this clock
 --         n < 0   refused, and no answer: -1 no gate, -2 being rebuilt,
@@ -89,7 +89,8 @@ local function is_stale()
   return stale
 end
 if available <= 0 then is_stale() end -- nodes remember that nothing is left
-local resting = now < tonumber(sale[10] or '0') -- rest.lua
+local resume_at = tonumber(sale[10] or '0')
+local resting = now < math.abs(resume_at) -- rest.lua
 if window == 0 and not stale then out = { epoch, now, available, tonumber(sale[7]) } end
 local room = tonumber(ARGV[3]) - tonumber(sale[8])
 
@@ -151,7 +152,7 @@ for i = 1, requests do
   elseif quantity > available - taken then
     outcome = -23
   elseif resting then
-    outcome = -25
+    outcome = resume_at < 0 and -2 or -25
   elseif #accepted >= room then
     outcome = -3
   else
@@ -173,6 +174,7 @@ if #accepted == 0 then return out end
 
 out[3] = call('HINCRBY', KEYS[1], 'available', -taken)
 out[4] = call('HINCRBY', KEYS[1], 'granted', #accepted)
+if out[3] <= 0 and is_stale() then out[1] = 0 end
 call('HINCRBY', KEYS[1], 'queued', #accepted)
 local was_empty = call('XLEN', KEYS[4]) == 0
 local new_holds, new_counts = {}, {}
