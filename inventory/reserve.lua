@@ -20,8 +20,8 @@
 -- would be a wrong conclusion (an epoch of 0 says that already). An outcome is
 --         "id"    a replay: that order, still in the queue, has the same key
 --         n > 0   reserved, at n ms since 1970 on this clock
---         n < 0   refused, and no answer: -1 no gate, -2 being rebuilt,
---                 -3 queue full,
+--         n < 0   refused, and no answer: -1 no gate, -2 being rebuilt (or just
+--                 rebuilt, see rest.lua), -3 queue full,
 --                 -4 malformed: no order id, or one with a space in it, no
 --                    buyer, or a quantity that is not a whole number above 0,
 --                 -5 stale: the gate was built on another Redis (replid.go), has

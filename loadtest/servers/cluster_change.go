@@ -2,8 +2,11 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // AddReplica gives a master a replica, and returns when it follows and all masters
@@ -73,10 +76,8 @@ func (c *RedisCluster) awaitSlots(ctx context.Context, gone *Redis, what string,
 		if node == gone {
 			continue
 		}
-		rdb := connect(node.Addr())
-		defer rdb.Close()
 		if err := await(ctx, node.Addr()+" "+what, func() error {
-			ranges, err := rdb.ClusterSlots(ctx).Result()
+			ranges, err := slotsBy(ctx, node)
 			var all []string
 			for _, r := range ranges {
 				for _, n := range r.Nodes {
@@ -94,6 +95,13 @@ func (c *RedisCluster) awaitSlots(ctx context.Context, gone *Redis, what string,
 	return nil
 }
 
+// slotsBy are the slots and who has them, as a node says, and as go-redis asks.
+func slotsBy(ctx context.Context, node *Redis) ([]redis.ClusterSlot, error) {
+	rdb := connect(node.Addr())
+	defer rdb.Close()
+	return rdb.ClusterSlots(ctx).Result() //nolint:staticcheck // CLUSTER SHARDS also shows replicas that have not heard anything
+}
+
 // Owner is the master that has the slot of key.
 func (c *RedisCluster) Owner(ctx context.Context, key string) (*Redis, error) {
 	rdb := connect(c.Nodes[0].Addr())
@@ -102,7 +110,7 @@ func (c *RedisCluster) Owner(ctx context.Context, key string) (*Redis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("servers: slot of %s: %w", key, err)
 	}
-	ranges, err := rdb.ClusterSlots(ctx).Result()
+	ranges, err := slotsBy(ctx, c.Nodes[0])
 	for _, r := range ranges {
 		for _, node := range c.Nodes {
 			if int64(r.Start) <= slot && slot <= int64(r.End) && r.Nodes[0].Addr == node.Addr() {
@@ -110,7 +118,7 @@ func (c *RedisCluster) Owner(ctx context.Context, key string) (*Redis, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("servers: nobody has the slot of %s: %w", key, err)
+	return nil, errors.Join(fmt.Errorf("servers: nobody has the slot of %s", key), err)
 }
 
 // A SlotMove is a slot on its way from one master to another. It moves key by key,
