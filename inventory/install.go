@@ -46,6 +46,6 @@ type Stock struct {
 func (g *Gate) Install(ctx context.Context, d *Draft, was, epoch int64, s Stock) (bool, error) {
 	names := append([]string{keys.Sale(d.SKU), keys.Holds(d.SKU), keys.Buyers(d.SKU), keys.Queue(d.SKU)}, append(d.keys(), keys.Keys(d.SKU))...)
 	answer, err := installScript.Run(ctx, g.rdb, names, was, epoch, s.Holds, s.Buyers, d.pieces,
-		s.Total, s.Available, s.PerBuyer, s.OpensAt.UnixMilli(), s.ClosesAt.UnixMilli(), g.freshReplID(ctx, d.SKU)).Text()
+		s.Total, s.Available, s.PerBuyer, s.OpensAt.UnixMilli(), s.ClosesAt.UnixMilli()).Text()
 	return answer == "OK", scriptError("install", d.SKU, err)
 }

@@ -10,9 +10,8 @@
 -- ARGV  1 epoch of the gate that was shut, 0 for none  2 the new epoch
 --       3 how many holds  4 how many buyers  5 how many pieces
 --       6 total  7 available  8 per_buyer  9 opens_at ms  10 closes_at ms
---       11 master_replid of this Redis, '' where the keeper does not know it
 -- Returns 'OK', or 'RETRY' where one of those is not so: start over.
-local sale = redis.call('HMGET', KEYS[1], 'state', 'epoch', 'available')
+local sale = redis.call('HMGET', KEYS[1], 'state', 'epoch', 'available', 'built_on')
 if sale[1] == 'open'
   or tonumber(sale[2] or '0') ~= tonumber(ARGV[1])
   or redis.call('XLEN', KEYS[4]) > 0
@@ -32,8 +31,11 @@ end
 redis.call('UNLINK', KEYS[7], KEYS[8]) -- nothing is queued: the database knows every key
 redis.call('HSET', KEYS[1], 'state', 'open', 'epoch', ARGV[2], 'total', ARGV[6], 'available', ARGV[7],
   'per_buyer', ARGV[8], 'opens_at', ARGV[9], 'closes_at', ARGV[10], 'granted', 0,
-  'queued', 0, 'built_on', ARGV[11])
+  'queued', 0, 'built_on', replid())
 redis.call('HSET', KEYS[3], '', 0) -- no buyer's name: by this mark reserve.lua knows the hash
 -- The first gate of a sale needs no rest: no node can remember a "sold out".
-if tonumber(ARGV[2]) > 1 and tonumber(sale[3] or '0') <= 0 and tonumber(ARGV[7]) > 0 then rest(KEYS[1]) end
+if tonumber(ARGV[2]) > 1 and tonumber(sale[3] or '0') <= 0 and tonumber(ARGV[7]) > 0 then
+  local built_on = sale[4] or ''
+  rest(KEYS[1], built_on == '?' or built_on ~= '' and built_on ~= replid())
+end
 return 'OK'

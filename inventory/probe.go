@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -59,6 +60,9 @@ func (g *Gate) Probe(ctx context.Context) []Master {
 		})
 	}
 	all.Wait()
+	if slices.ContainsFunc(masters, func(m Master) bool { return m.Err != nil }) {
+		cluster.ReloadState(ctx) // a replica may have taken over: the client asks by itself once a minute
+	}
 	return masters
 }
 

@@ -7,17 +7,16 @@ import (
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
-
-	"flashsale/inventory/internal/keys"
 )
 
 // A Redis that was restarted, or a replica that was promoted, may lack the last
 // writes: orders, keys and buyers that the gate knew before. It has a new
-// master_replid then. A gate notes the one that it was built on, and a node the
-// one of each master that it talks to, which it asks for on each new connection
-// and with each Probe. Where the two differ the gate is stale: it still lets
-// orders in, but what it refuses is ErrStale and no answer, until its keeper has
-// rebuilt it.
+// master_replid then. A gate notes the one that it was built on. Where that of its
+// Redis is another the gate is stale: it still lets orders in, but what it refuses
+// is ErrStale and no answer, until its keeper has rebuilt it. The scripts ask their
+// Redis. A node notes what each master has told it, on each new connection and with
+// each Probe: so its keepers find stale gates that nobody asks, and it forgets what
+// it remembers of a Redis that is gone.
 //
 // A gate that has let fewer orders in than a node knows of has gone back as well,
 // whatever its Redis says. The node that finds it marks it (built_on is '?'), and
@@ -56,20 +55,6 @@ func askReplID(ctx context.Context, node redis.Cmdable) string {
 		}
 	}
 	return ""
-}
-
-// freshReplID asks the master of sku. What a gate notes must be true of the Redis
-// that it is built on, however long ago this node was told.
-func (g *Gate) freshReplID(ctx context.Context, sku string) string {
-	cluster, ok := g.rdb.(*redis.ClusterClient)
-	if !ok {
-		return askReplID(ctx, g.rdb)
-	}
-	node, err := cluster.MasterForKey(ctx, keys.Sale(sku))
-	if err != nil {
-		return ""
-	}
-	return askReplID(ctx, node)
 }
 
 // replID is that of the master of sku, "" where it is not known.

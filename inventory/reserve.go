@@ -151,7 +151,7 @@ func (s *saleState) reserveBatch(ctx context.Context, batch []*call) {
 func (s *saleState) send(ctx context.Context, batch []*call) (began time.Time, asked version, reply []any, err error) {
 	g, start := s.gate, time.Now()
 	names := []string{keys.Sale(s.sku), keys.Holds(s.sku), keys.Buyers(s.sku), keys.Queue(s.sku), keys.Keys(s.sku)}
-	args := append(make([]any, 0, 7+6*len(batch)), 0, 0, g.cfg.QueueLimit, WakeChannel, s.sku, "", 0)
+	args := append(make([]any, 0, 6+6*len(batch)), 0, 0, g.cfg.QueueLimit, WakeChannel, s.sku, 0)
 	for _, c := range batch {
 		r := &c.Q
 		// By pointer: each value would be copied to the heap otherwise.
@@ -160,7 +160,7 @@ func (s *saleState) send(ctx context.Context, batch []*call) (began time.Time, a
 	for range reserveTries {
 		asked = version{epoch: s.epoch.Load(), changes: g.replIDs.changes.Load()}
 		began = time.Now()
-		args[0], args[5], args[6] = asked.epoch, g.replID(ctx, s.sku), s.letIn(asked.epoch)
+		args[0], args[5] = asked.epoch, s.letIn(asked.epoch)
 		args[1] = s.clock.until(start.Add(min(g.cfg.Timeout, maxLate)))
 		reply, err = reserveScript.Run(ctx, g.rdb, names, args...).Slice()
 		if err != nil || len(reply) < 2 {

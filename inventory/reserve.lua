@@ -6,8 +6,7 @@
 --       2 until when the call is good, ms since 1970 on this clock
 --       3 bound of the queue, orders
 --       4 channel to wake the keeper on  5 what to say there
---       6 master_replid of this Redis, as the node knows it; '' where it does not
---       7 how many orders this gate had let in under that epoch, when the node
+--       6 how many orders this gate had let in under that epoch, when the node
 --         last heard of it
 --       then for each request: order id, buyer, quantity, idempotency key or '',
 --       fingerprint of the body, node that waits (and maybe more: see sender in
@@ -18,11 +17,11 @@
 --         {epoch, now, available, granted, outcome…}
 -- where now is this clock and granted counts the orders ever let in. All but now
 -- are 0 unless the gate is open, not stale, and the sale is on: else "sold out"
--- would be a wrong conclusion. An outcome is
+-- would be a wrong conclusion (an epoch of 0 says that already). An outcome is
 --         "id"    a replay: that order, still in the queue, has the same key
 --         n > 0   reserved, at n ms since 1970 on this clock
---         n < 0   refused, and no answer: -1 no gate, -2 being rebuilt,
---                 -3 queue full,
+--         n < 0   refused, and no answer: -1 no gate, -2 being rebuilt (or just
+--                 rebuilt, see rest.lua), -3 queue full,
 --                 -4 malformed: no order id, or one with a space in it, no
 --                    buyer, or a quantity that is not a whole number above 0,
 --                 -5 stale: the gate was built on another Redis (replid.go), has
@@ -46,7 +45,7 @@
 -- `queued`: reserve.lua adds to it, ack.lua takes off.
 local call = redis.call -- a look-up less for each of many calls
 local PER = 6
-local FIRST = 8
+local FIRST = 7
 local ENTRY = 125 -- orders in an entry of the queue: four of them make up a keeper's transaction
 local requests = (#ARGV - FIRST + 1) / PER
 
@@ -70,15 +69,28 @@ local per_buyer, available = tonumber(sale[5]), tonumber(sale[6])
 local built_on = sale[9] or ''
 -- A count that only grows has gone back: for all nodes, this gate is built on no
 -- Redis that there is, until it is rebuilt.
-if epoch == tonumber(ARGV[1]) and tonumber(sale[7]) < tonumber(ARGV[7]) and built_on ~= '?' then
+if epoch == tonumber(ARGV[1]) and tonumber(sale[7]) < tonumber(ARGV[6]) and built_on ~= '?' then
   built_on = '?'
   call('HSET', KEYS[1], 'built_on', built_on)
 end
-local stale = built_on == '?' or ARGV[6] ~= '' and built_on ~= '' and ARGV[6] ~= built_on
+local stale = built_on == '?'
 -- install.lua sets the field ''. Where it is missing, Redis has lost the buyers'
 -- hash alone, even if buyers were let in since.
 if call('HEXISTS', KEYS[3], '') == 0 then stale = true end
-local resting = now < tonumber(sale[10] or '0') -- rest.lua
+-- Only a no depends on which Redis this is. A node could not tell: it may have been
+-- connected to this one as a replica, before it was promoted.
+local asked = built_on == ''
+local function is_stale()
+  if not stale and not asked then
+    asked = true
+    local id = replid()
+    stale = id ~= '' and id ~= built_on
+  end
+  return stale
+end
+if available <= 0 then is_stale() end -- nodes remember that nothing is left
+local resume_at = tonumber(sale[10] or '0')
+local resting = now < math.abs(resume_at) -- rest.lua
 if window == 0 and not stale then out = { epoch, now, available, tonumber(sale[7]) } end
 local room = tonumber(ARGV[3]) - tonumber(sale[8])
 
@@ -140,7 +152,7 @@ for i = 1, requests do
   elseif quantity > available - taken then
     outcome = -23
   elseif resting then
-    outcome = -25
+    outcome = resume_at < 0 and -2 or -25
   elseif #accepted >= room then
     outcome = -3
   else
@@ -152,7 +164,7 @@ for i = 1, requests do
     outcome = now
   end
   if type(outcome) == 'number' and outcome < 0 then
-    if stale and outcome <= -20 then outcome = -5 end
+    if outcome <= -20 and is_stale() then outcome = -5 end
     if known then outcome = outcome - 100 end
   end
   out[i + 4] = outcome
@@ -162,6 +174,7 @@ if #accepted == 0 then return out end
 
 out[3] = call('HINCRBY', KEYS[1], 'available', -taken)
 out[4] = call('HINCRBY', KEYS[1], 'granted', #accepted)
+if out[3] <= 0 and is_stale() then out[1] = 0 end
 call('HINCRBY', KEYS[1], 'queued', #accepted)
 local was_empty = call('XLEN', KEYS[4]) == 0
 local new_holds, new_counts = {}, {}

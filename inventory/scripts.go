@@ -9,6 +9,8 @@ import (
 var (
 	//go:embed epoch.lua
 	epochLua string
+	//go:embed replid.lua
+	replIDLua string
 	//go:embed rest.lua
 	restLua string
 	//go:embed give_back.lua
@@ -38,7 +40,7 @@ var (
 )
 
 var (
-	reserveScript = redis.NewScript(reserveLua)
+	reserveScript = redis.NewScript(replIDLua + reserveLua)
 	lookScript    = redis.NewScript(lookLua)
 	tallyScript   = redis.NewScript(tallyLua)
 
@@ -50,5 +52,5 @@ var (
 	stageScript   = redis.NewScript(stageLua)
 	shutScript    = redis.NewScript(shutLua)
 	forgetScript  = redis.NewScript(forgetLua)
-	installScript = redis.NewScript(restLua + installLua)
+	installScript = redis.NewScript(replIDLua + restLua + installLua)
 )

@@ -67,10 +67,10 @@ func exercise(t *testing.T, g *Gate) {
 
 // scripts is every script by the names of the files it is made of.
 var scripts = map[string]*redis.Script{
-	"reserve.lua": reserveScript, "look.lua": lookScript, "tally.lua": tallyScript,
+	"replid.lua reserve.lua": reserveScript, "look.lua": lookScript, "tally.lua": tallyScript,
 	"epoch.lua rest.lua give_back.lua release.lua": releaseScript, "epoch.lua confirm.lua": confirmScript,
 	"rest.lua give_back.lua ack.lua": ackScript, "stage.lua": stageScript, "forget.lua": forgetScript,
-	"epoch.lua rest.lua terms.lua": termsScript, "shut.lua": shutScript, "rest.lua install.lua": installScript,
+	"epoch.lua rest.lua terms.lua": termsScript, "shut.lua": shutScript, "replid.lua rest.lua install.lua": installScript,
 }
 
 // No script is written and never run.

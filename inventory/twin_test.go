@@ -41,7 +41,7 @@ func (tw twin) use(t testing.TB) {
 const smallEntry = 2
 
 func entryTwin(entry int) twin {
-	return twin{0, "", &reserveScript, reserveLua, fmt.Sprint("local ENTRY = ", fullEntry), fmt.Sprint("local ENTRY = ", entry)}
+	return twin{0, "", &reserveScript, replIDLua + reserveLua, fmt.Sprint("local ENTRY = ", fullEntry), fmt.Sprint("local ENTRY = ", entry)}
 }
 
 // entriesOf cuts the queue into entries of so many orders until the test ends.
@@ -53,7 +53,7 @@ func entriesOf(t testing.TB, entry int) {
 // reserveTwin makes small entries, so that its mistakes show there too.
 func reserveTwin(seed uint64, name, old, new string) twin {
 	small := entryTwin(smallEntry)
-	return twin{seed, name, &reserveScript, strings.Replace(reserveLua, small.old, small.new, 1), old, new}
+	return twin{seed, name, &reserveScript, strings.Replace(replIDLua+reserveLua, small.old, small.new, 1), old, new}
 }
 
 func releaseTwin(seed uint64, name, old, new string) twin {
@@ -77,7 +77,7 @@ func shutTwin(seed uint64, name, old, new string) twin {
 }
 
 func installTwin(seed uint64, name, old, new string) twin {
-	return twin{seed, name, &installScript, restLua + installLua, old, new}
+	return twin{seed, name, &installScript, replIDLua + restLua + installLua, old, new}
 }
 
 // Each of these changes one thing, and the model must notice.
@@ -130,7 +130,7 @@ var twins = []twin{
 	releaseTwin(61, "sells at once what came back", "then rest(sale)", "then local _ = sale"),
 	releaseTwin(166, "rests without need", "if available > 0 and available <= tonumber(quantity)", "if available > 0"),
 	termsTwin(23, "sells a restock at once", "then rest(KEYS[1])", "then local _ = more"),
-	installTwin(59, "sells at once what a rebuild brings", "then rest(KEYS[1])", "then local _ = sale"),
+	installTwin(59, "sells at once what a rebuild brings", "rest(KEYS[1], built_on", "local _ = (built_on"),
 	installTwin(304, "installs over a queue", "redis.call('XLEN', KEYS[4]) > 0", "false"),
 }
 

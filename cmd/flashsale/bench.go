@@ -59,7 +59,8 @@ func labConfig(s streams, quiet bool) (c lab.Config, err error) {
 
 // cleanEnvironment is for commands that start nodes, which inherit the
 // environment: what it sets for a server of the user's must not change what is
-// measured. FLASHSALE_TEST_… choose the stores.
+// measured. What begins with FLASHSALE_TEST_ sets nothing of a node: it names the
+// servers to start.
 func cleanEnvironment() error {
 	for _, variable := range os.Environ() {
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "FLASHSALE_") && !strings.HasPrefix(name, "FLASHSALE_TEST_") {

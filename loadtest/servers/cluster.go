@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 )
@@ -12,10 +11,10 @@ import (
 // slots of a Redis Cluster.
 const slots = 16384
 
-// RedisCluster is a private Redis Cluster of masters without replicas.
+// RedisCluster is a private Redis Cluster of masters, at first without replicas.
 type RedisCluster struct {
-	Nodes []*Redis
-	URL   string // redis://127.0.0.1:port,127.0.0.1:port,…
+	Nodes []*Redis // the masters, as they were started
+	URL   string   // redis://127.0.0.1:port,127.0.0.1:port,…
 	closers
 }
 
@@ -30,21 +29,18 @@ func StartRedisCluster(ctx context.Context, n int) (_ *RedisCluster, err error) 
 	}()
 	addrs := make([]string, n)
 	for i := range n {
-		bus, err := freePort(ctx)
+		node, bus, err := c.start(ctx)
 		if err != nil {
 			return nil, err
 		}
-		node, err := StartRedis(ctx, RedisOptions{ExtraArgs: []string{
-			"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-node-timeout", "2000",
-		}})
-		if err != nil {
-			return nil, err
-		}
-		c.Nodes, c.closers = append(c.Nodes, node), append(c.closers, node.Close)
 		addrs[i] = node.Addr()
-		if err := c.join(ctx, i, n, bus); err != nil {
+		if err := own(ctx, node, i, n); err != nil {
 			return nil, err
 		}
+		if err := c.meet(ctx, node, bus); err != nil {
+			return nil, err
+		}
+		c.Nodes = append(c.Nodes, node)
 	}
 	c.URL = "redis://" + strings.Join(addrs, ",")
 	for _, node := range c.Nodes {
@@ -55,27 +51,41 @@ func StartRedisCluster(ctx context.Context, n int) (_ *RedisCluster, err error) 
 	return c, nil
 }
 
-// join gives node i its share of the slots and makes the first node known to it.
-func (c *RedisCluster) join(ctx context.Context, i, n, bus int) error {
-	rdb := connect(c.Nodes[i].Addr())
+// start starts a node that knows no other, and returns the port of its bus too.
+func (c *RedisCluster) start(ctx context.Context) (*Redis, int, error) {
+	bus, err := freePort(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	node, err := StartRedis(ctx, RedisOptions{ExtraArgs: append([]string{
+		"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-node-timeout", "2000",
+		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", // a replica that has heard nothing is not shown
+	}, asReplicator...)})
+	if err == nil {
+		c.closers = append(c.closers, node.Close)
+	}
+	return node, bus, err
+}
+
+// own gives the master that is number i of n its share of the slots.
+func own(ctx context.Context, master *Redis, i, n int) error {
+	rdb := connect(master.Addr())
 	defer rdb.Close()
 	if err := rdb.ClusterAddSlotsRange(ctx, i*slots/n, (i+1)*slots/n-1).Err(); err != nil {
 		return err
 	}
 	// Without an epoch of its own each, they would have to sort that out first.
-	if err := rdb.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
-		return err
+	return rdb.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err()
+}
+
+// meet makes the node known to all others at once: their gossip would take seconds.
+func (c *RedisCluster) meet(ctx context.Context, node *Redis, bus int) error {
+	for _, other := range c.Nodes {
+		if err := other.do(ctx, "CLUSTER", "MEET", "127.0.0.1", node.port, bus); err != nil {
+			return err
+		}
 	}
-	if i == 0 {
-		return nil
-	}
-	first := connect(c.Nodes[0].Addr())
-	defer first.Close()
-	host, port, err := net.SplitHostPort(c.Nodes[i].Addr())
-	if err != nil {
-		return err
-	}
-	return first.Do(ctx, "CLUSTER", "MEET", host, port, bus).Err()
+	return nil
 }
 
 // awaitCluster asks a node until it knows n nodes and all slots are served.

@@ -5,10 +5,17 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"os/exec"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
 )
+
+// RedisVariable is the environment variable that names a program, with its path,
+// to be started in place of redis-server: a newer Redis, or a Valkey. The program
+// may be a script that ends in exec.
+const RedisVariable = "FLASHSALE_TEST_REDIS_SERVER"
 
 // Redis is a private redis-server that appends every write to a log on disk.
 type Redis struct {
@@ -26,7 +33,7 @@ type RedisOptions struct {
 	// {"--maxmemory", "64mb"}.
 	ExtraArgs []string
 	// SearchPath, if set, is where redis-server is looked for instead of $PATH
-	// and the usual folders.
+	// and the usual folders, whatever RedisVariable says.
 	SearchPath []string
 }
 
@@ -45,6 +52,13 @@ func StartRedis(ctx context.Context, o RedisOptions) (*Redis, error) {
 }
 
 func findRedis(folders []string) (string, error) {
+	if program := os.Getenv(RedisVariable); program != "" && len(folders) == 0 {
+		path, err := exec.LookPath(program)
+		if err != nil {
+			return "", fmt.Errorf("servers: %s: %w", RedisVariable, err)
+		}
+		return path, nil
+	}
 	return find(folders, "apt-get install redis-server", "redis-server")
 }
 
@@ -78,6 +92,9 @@ func askRedis(ctx context.Context, p *Process, pid int) (version string, err err
 	}
 	if its := info["Server"]["process_id"]; its != strconv.Itoa(pid) {
 		return "", fmt.Errorf("process %s answers on %s, not ours", its, p.Addr())
+	}
+	if version := info["Server"]["valkey_version"]; version != "" {
+		return "Valkey " + version, nil // its redis_version is the one it stands in for
 	}
 	return "Redis " + info["Server"]["redis_version"], nil
 }

@@ -44,12 +44,10 @@ func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.allow(ctx, true); err != nil {
+	if err := s.Master.allow(ctx, true); err != nil {
 		return nil, err
 	}
-	if s.Replica, err = StartRedis(ctx, RedisOptions{ExtraArgs: []string{
-		"--replicaof", host, port, "--masteruser", replicator, "--masterauth", replicator,
-	}}); err != nil {
+	if s.Replica, err = StartRedis(ctx, RedisOptions{ExtraArgs: append([]string{"--replicaof", host, port}, asReplicator...)}); err != nil {
 		return nil, err
 	}
 	s.closers = append(s.closers, s.Replica.Close)
@@ -100,22 +98,26 @@ sentinel failover-timeout %s 20000
 	})
 }
 
-// replicator is whom the master lets replicate, and the password.
+// replicator is whom a master lets replicate, and the password.
 const replicator = "replicator"
 
-func (s *RedisSentinel) allow(ctx context.Context, replicate bool) error {
-	rdb := connect(s.Master.Addr())
+// asReplicator are the options of a server that may become a replica.
+var asReplicator = []string{"--masteruser", replicator, "--masterauth", replicator}
+
+// allow lets replicas follow this master, or ends their connections and lets none.
+func (r *Redis) allow(ctx context.Context, replicate bool) error {
+	rdb := connect(r.Addr())
 	defer rdb.Close()
 	if replicate {
 		return rdb.Do(ctx, "ACL", "SETUSER", replicator, "on", ">"+replicator, "+psync", "+replconf", "+ping").Err()
 	}
-	return rdb.Do(ctx, "ACL", "SETUSER", replicator, "reset").Err() // and ends its connections
+	return rdb.Do(ctx, "ACL", "SETUSER", replicator, "reset").Err()
 }
 
-// Replicated waits until the replica has heard all that was written.
-func (s *RedisSentinel) Replicated(ctx context.Context) error {
+// replicated waits until the replica has heard all that was written to r.
+func (r *Redis) replicated(ctx context.Context) error {
 	return await(ctx, "the replica has all", func() error {
-		info, err := replication(ctx, s.Master.Addr())
+		info, err := replication(ctx, r.Addr())
 		// slave0 is ip=…,port=…,state=online,offset=…,lag=…
 		if at := info["master_repl_offset"]; err == nil && !strings.Contains(info["slave0"], ",offset="+at+",") {
 			err = fmt.Errorf("at %q: %q", at, info["slave0"])
@@ -124,19 +126,25 @@ func (s *RedisSentinel) Replicated(ctx context.Context) error {
 	})
 }
 
-// Detach has the replica hear nothing more of the master: what is written from
-// now on is lost in a Failover.
-func (s *RedisSentinel) Detach(ctx context.Context) error {
-	if err := s.allow(ctx, false); err != nil {
+// detach has the replica hear nothing more of r.
+func (r *Redis) detach(ctx context.Context, replica *Redis) error {
+	if err := r.allow(ctx, false); err != nil {
 		return fmt.Errorf("servers: detach the replica: %w", err)
 	}
 	return await(ctx, "the replica has lost its master", func() error {
-		if replicates(ctx, s.Replica.Addr(), "master_link_status", "up") == nil {
+		if replicates(ctx, replica.Addr(), "master_link_status", "up") == nil {
 			return errors.New("it still follows")
 		}
 		return nil
 	})
 }
+
+// Replicated waits until the replica has heard all that was written.
+func (s *RedisSentinel) Replicated(ctx context.Context) error { return s.Master.replicated(ctx) }
+
+// Detach has the replica hear nothing more of the master: what is written from
+// now on is lost in a Failover.
+func (s *RedisSentinel) Detach(ctx context.Context) error { return s.Master.detach(ctx, s.Replica) }
 
 // Failover kills the master, and returns when the replica is the master and the
 // sentinel says so.

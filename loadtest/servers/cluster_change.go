@@ -1,0 +1,193 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// AddReplica gives a master a replica, and returns when it follows and all masters
+// know it.
+func (c *RedisCluster) AddReplica(ctx context.Context, master *Redis) (_ *Redis, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("servers: add a replica to a Redis Cluster: %w", err)
+		}
+	}()
+	if err := master.allow(ctx, true); err != nil {
+		return nil, err
+	}
+	replica, bus, err := c.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.meet(ctx, replica, bus); err != nil {
+		return nil, err
+	}
+	known := len(c.closers) // as many nodes as were started
+	for _, node := range append([]*Redis{replica}, c.Nodes...) {
+		if err := awaitCluster(ctx, node.Addr(), known); err != nil {
+			return nil, err
+		}
+	}
+	id, err := nodeID(ctx, master)
+	if err != nil {
+		return nil, err
+	}
+	rdb := connect(replica.Addr())
+	defer rdb.Close()
+	if err := rdb.ClusterReplicate(ctx, id).Err(); err != nil {
+		return nil, err
+	}
+	if err := await(ctx, "the replica follows", func() error { return replicates(ctx, replica.Addr(), "master_link_status", "up") }); err != nil {
+		return nil, err
+	}
+	return replica, c.awaitSlots(ctx, nil, "knows the replica", func(all []string) bool { return slices.Contains(all, replica.Addr()) })
+}
+
+// Replicated waits until the only replica of a master has heard all that was written.
+func (c *RedisCluster) Replicated(ctx context.Context, master *Redis) error {
+	return master.replicated(ctx)
+}
+
+// Detach has the replica hear nothing more of its master: what is written from
+// now on is lost in a Failover.
+func (c *RedisCluster) Detach(ctx context.Context, master, replica *Redis) error {
+	return master.detach(ctx, replica)
+}
+
+// Failover kills the master, and returns when all nodes know the replica as the
+// master of its slots.
+func (c *RedisCluster) Failover(ctx context.Context, master, replica *Redis) error {
+	master.Kill()
+	if err := replica.do(ctx, "CLUSTER", "FAILOVER", "TAKEOVER"); err != nil {
+		return fmt.Errorf("servers: fail over in a Redis Cluster: %w", err)
+	}
+	return c.awaitSlots(ctx, master, "knows of the failover", func(all []string) bool { return !slices.Contains(all, master.Addr()) })
+}
+
+// awaitSlots asks the masters, but for one that is gone, until they are right about
+// who has slots, masters and replicas.
+func (c *RedisCluster) awaitSlots(ctx context.Context, gone *Redis, what string, right func(all []string) bool) error {
+	for _, node := range c.Nodes {
+		if node == gone {
+			continue
+		}
+		if err := await(ctx, node.Addr()+" "+what, func() error {
+			ranges, err := slotsBy(ctx, node)
+			var all []string
+			for _, r := range ranges {
+				for _, n := range r.Nodes {
+					all = append(all, n.Addr)
+				}
+			}
+			if err == nil && !right(all) {
+				err = fmt.Errorf("it says: %v", all)
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slotsBy are the slots and who has them, as a node says, and as go-redis asks.
+func slotsBy(ctx context.Context, node *Redis) ([]redis.ClusterSlot, error) {
+	rdb := connect(node.Addr())
+	defer rdb.Close()
+	return rdb.ClusterSlots(ctx).Result() //nolint:staticcheck // CLUSTER SHARDS also shows replicas that have not heard anything
+}
+
+// Owner is the master that has the slot of key.
+func (c *RedisCluster) Owner(ctx context.Context, key string) (*Redis, error) {
+	rdb := connect(c.Nodes[0].Addr())
+	defer rdb.Close()
+	slot, err := rdb.ClusterKeySlot(ctx, key).Result()
+	if err != nil {
+		return nil, fmt.Errorf("servers: slot of %s: %w", key, err)
+	}
+	ranges, err := slotsBy(ctx, c.Nodes[0])
+	for _, r := range ranges {
+		for _, node := range c.Nodes {
+			if int64(r.Start) <= slot && slot <= int64(r.End) && r.Nodes[0].Addr == node.Addr() {
+				return node, nil
+			}
+		}
+	}
+	return nil, errors.Join(fmt.Errorf("servers: nobody has the slot of %s", key), err)
+}
+
+// A SlotMove is a slot on its way from one master to another. It moves key by key,
+// and goes on being used meanwhile.
+type SlotMove struct {
+	cluster  *RedisCluster
+	from, to *Redis
+	slot     int64
+	toID     string
+}
+
+// BeginMove begins to move the slot of key: no key of it has moved yet.
+func (c *RedisCluster) BeginMove(ctx context.Context, key string, to *Redis) (*SlotMove, error) {
+	from, err := c.Owner(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	m := &SlotMove{cluster: c, from: from, to: to}
+	rdb := connect(from.Addr())
+	defer rdb.Close()
+	if m.slot, err = rdb.ClusterKeySlot(ctx, key).Result(); err != nil {
+		return nil, fmt.Errorf("servers: slot of %s: %w", key, err)
+	}
+	fromID, err := nodeID(ctx, from)
+	if err == nil {
+		m.toID, err = nodeID(ctx, to)
+	}
+	if err == nil {
+		err = to.do(ctx, "CLUSTER", "SETSLOT", m.slot, "IMPORTING", fromID)
+	}
+	if err == nil {
+		err = from.do(ctx, "CLUSTER", "SETSLOT", m.slot, "MIGRATING", m.toID)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("servers: begin to move slot %d: %w", m.slot, err)
+	}
+	return m, nil
+}
+
+// Keys are those of the slot that have not moved yet.
+func (m *SlotMove) Keys(ctx context.Context) ([]string, error) {
+	rdb := connect(m.from.Addr())
+	defer rdb.Close()
+	return rdb.ClusterGetKeysInSlot(ctx, int(m.slot), 1000).Result()
+}
+
+// Move moves one key.
+func (m *SlotMove) Move(ctx context.Context, key string) error {
+	return m.from.do(ctx, "MIGRATE", "127.0.0.1", m.to.port, key, 0, 10_000)
+}
+
+// End gives the slot to its new master. All keys must have moved.
+func (m *SlotMove) End(ctx context.Context) error {
+	for _, node := range append([]*Redis{m.to, m.from}, m.cluster.Nodes...) {
+		if err := node.do(ctx, "CLUSTER", "SETSLOT", m.slot, "NODE", m.toID); err != nil {
+			return fmt.Errorf("servers: end the move of slot %d: %w", m.slot, err)
+		}
+	}
+	return nil
+}
+
+func (r *Redis) do(ctx context.Context, command ...any) error {
+	rdb := connect(r.Addr())
+	defer rdb.Close()
+	return rdb.Do(ctx, command...).Err()
+}
+
+func nodeID(ctx context.Context, node *Redis) (string, error) {
+	rdb := connect(node.Addr())
+	defer rdb.Close()
+	return rdb.ClusterMyID(ctx).Result()
+}
