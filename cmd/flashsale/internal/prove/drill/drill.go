@@ -13,6 +13,10 @@ type Config struct {
 	Names    []string      // of the drills to run, see Names; none means all
 	Rate     int           // orders per second
 	Duration time.Duration // of each attack: long enough for the fault to be mended within it
+
+	// Asynchronous has MySQL's primary not wait for its replica, which loses
+	// orders where the replica is promoted.
+	Asynchronous bool
 }
 
 // A drill is one row of the failure table.
@@ -22,12 +26,14 @@ type drill struct {
 	sees    string // the buyer
 	never   string // is true
 
+	byName bool // it is run only where it is asked for
 	// keeper: its fault is in what a variant of the gallery has not: keepers, the
 	// gate, direct mode, clocks.
 	keeper bool
 	// What the drill needs between the nodes and their stores.
 	redisWire, mysqlWire bool // one for all nodes
 	replica              bool // of Redis, behind a wire of its own
+	standby              bool // a replica of MySQL, behind a wire of its own
 	clocks               bool // of the nodes differ
 	wires                bool // from each node to each store, one of its own
 

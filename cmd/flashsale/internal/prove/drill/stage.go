@@ -49,9 +49,10 @@ type stage struct {
 
 	replica   *servers.Redis
 	replicaDB *redis.Client
+	standbyDB *servers.MySQL
 
 	// Before the store of all nodes, and before the primary of the replica. Nil
-	// unless asked for, like the replica.
+	// unless asked for, like the replicas.
 	redisWire, mysqlWire, replicaWire *wire.Wire
 
 	mu     sync.Mutex
@@ -88,6 +89,11 @@ func (d drill) open(ctx context.Context, cfg Config) (_ *stage, err error) {
 	}
 	if d.replica {
 		if err := s.openReplica(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if d.standby {
+		if err := s.openStandby(ctx); err != nil {
 			return nil, err
 		}
 	}

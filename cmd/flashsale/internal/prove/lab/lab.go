@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,7 +91,7 @@ type Lab struct {
 	secret   string
 	verifier *auth.Verifier
 	redis    servers.RedisOptions
-	more     map[string]*servers.Redis // further ones, by the names of their logs
+	more     map[string]*servers.Process // further servers, by the names of their logs
 	cleanups []func() error
 }
 
@@ -108,7 +109,7 @@ func Open(ctx context.Context, cfg Config, redisArgs ...string) (*Lab, error) {
 
 // On is a lab on stores that run. Its Close closes them.
 func On(cfg Config, stores *servers.Stores) (_ *Lab, err error) {
-	l := &Lab{Config: cfg, Stores: stores, secret: rand.Text() + rand.Text(), more: map[string]*servers.Redis{}}
+	l := &Lab{Config: cfg, Stores: stores, secret: rand.Text() + rand.Text(), more: map[string]*servers.Process{}}
 	l.verifier, err = auth.New(auth.Config{Secret: []byte(l.secret)})
 	return l, err
 }
@@ -117,9 +118,18 @@ func On(cfg Config, stores *servers.Stores) (_ *Lab, err error) {
 func (l *Lab) StartRedis(ctx context.Context, name string) (*servers.Redis, error) {
 	r, err := servers.StartRedis(ctx, l.redis)
 	if err == nil {
-		l.more[name] = r
+		l.more[name] = r.Process
 	}
 	return r, err
+}
+
+// StartMySQL starts one more MySQL like the first, with further arguments.
+func (l *Lab) StartMySQL(ctx context.Context, name string, args ...string) (*servers.MySQL, error) {
+	m, err := servers.StartMySQL(ctx, servers.MySQLOptions{ExtraArgs: args})
+	if err == nil {
+		l.more[name] = m.Process
+	}
+	return m, err
 }
 
 // Cleanup has something done once all servers have ended.
@@ -140,8 +150,8 @@ func (l *Lab) Close() error {
 	for _, n := range l.Nodes {
 		errs = append(errs, n.Close())
 	}
-	for _, r := range l.more {
-		errs = append(errs, r.Close())
+	for _, p := range l.more {
+		errs = append(errs, p.Close())
 	}
 	errs = append(errs, l.Stores.Close())
 	for _, do := range l.cleanups {
@@ -172,9 +182,7 @@ func (l *Lab) KeepLogs(name string, files map[string][]byte) (dir string, err er
 		return "", fmt.Errorf("keep the logs: %w", err)
 	}
 	all := map[string]*servers.Process{"redis": l.Stores.Redis.Process, "mysql": l.Stores.MySQL.Process}
-	for name, r := range l.more {
-		all[name] = r.Process
-	}
+	maps.Copy(all, l.more)
 	for _, n := range l.Nodes {
 		all[n.Name] = n.Process
 	}

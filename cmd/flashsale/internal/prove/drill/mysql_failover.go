@@ -1,0 +1,169 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/servers"
+)
+
+// The drills in which a database fails over. They take longer than the others,
+// and are run by name only.
+
+var mysqlFailover = drill{
+	name: "mysql-failover",
+	happens: "MySQL's primary is killed while its last transactions have not reached the replica, which is promoted; " +
+		"the old primary is rebuilt as its replica",
+	sees:    "202 or 503 until the failover is done, then the truth",
+	never:   "a yes lost; oversell; two orders under one key",
+	byName:  true,
+	standby: true,
+	wires:   true,
+	fault: func(ctx context.Context, s *stage) error {
+		lag := s.lag(ctx)
+		s.Stores.MySQL.Kill()
+		s.did("primary killed")
+		_ = client.Wait(ctx, s.between(100*time.Millisecond, time.Second))
+		healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*lab.Patience)
+		defer cancel()
+		if err := errors.Join(lag, s.promoteStandby(healing)); err != nil {
+			return err
+		}
+		s.lead(s.Nodes...)
+		return s.rebuildPrimary(healing)
+	},
+}
+
+var mysqlPaused = drill{
+	name: "mysql-paused",
+	happens: "MySQL's primary is paused (SIGSTOP) and its replica promoted; the old primary goes on, " +
+		"and one node still talks to it",
+	sees:    "202 or 503, also from the node that was left behind, then the truth",
+	never:   "a yes for what only the old primary has; oversell; two orders under one key",
+	byName:  true,
+	standby: true,
+	wires:   true,
+	keeper:  true,
+	fault: func(ctx context.Context, s *stage) error {
+		left, err := s.keeper(ctx)
+		if err != nil {
+			return err
+		}
+		if s.random.IntN(2) == 0 {
+			left = s.Nodes[s.random.IntN(len(s.Nodes))]
+		}
+		old := s.Stores.MySQL
+		if err := old.Pause(); err != nil {
+			return err
+		}
+		s.did("primary paused")
+		_ = client.Wait(ctx, s.between(100*time.Millisecond, time.Second))
+		healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*lab.Patience)
+		defer cancel()
+		s.replicaWire.Cut() // a replica that leaves in good order asks the paused primary, and waits
+		err = s.promoteStandby(healing)
+		if err := errors.Join(err, old.Resume()); err != nil {
+			return err
+		}
+		had, err := old.Transactions(healing)
+		s.did("old primary goes on, %s left behind", left.Name)
+		s.lead(slices.DeleteFunc(slices.Clone(s.Nodes), func(n *lab.Node) bool { return n == left })...)
+		accepted := int64(0)
+		err = errors.Join(err, s.until(healing, "the old primary is asked to commit", func(ctx context.Context) bool {
+			now, err := old.Transactions(ctx)
+			accepted = now - had
+			return err == nil && accepted > 0
+		}))
+		s.pause(ctx, lease/2, lease)
+		s.lead(left)
+		s.did("%s led to the new primary, the old one has %d or more transactions that nobody else has", left.Name, accepted)
+		return errors.Join(err, s.rebuildPrimary(healing))
+	},
+}
+
+// openStandby starts a replica of the database, which follows by a wire of its own.
+func (s *stage) openStandby(ctx context.Context) (err error) {
+	if s.standbyDB, err = s.StartMySQL(ctx, "mysql-replica", servers.LogReplicated); err != nil {
+		return err
+	}
+	via, w, err := s.Before(s.Stores.MySQL.Addr())
+	if err != nil {
+		return err
+	}
+	s.replicaWire = w
+	return s.follow(ctx, s.standbyDB, s.Stores.MySQL, via)
+}
+
+// follow has one MySQL copy another, which from then on waits for it.
+func (s *stage) follow(ctx context.Context, replica, primary *servers.MySQL, via string) error {
+	if err := replica.Follow(ctx, via); err != nil {
+		return err
+	}
+	err := s.until(ctx, "the replica has caught up", func(ctx context.Context) bool {
+		behind, err := behind(ctx, primary, replica)
+		return err == nil && behind == 0
+	})
+	if err != nil || s.cfg.Asynchronous {
+		return err
+	}
+	return primary.Lossless(ctx)
+}
+
+// behind is how many transactions a replica lacks.
+func behind(ctx context.Context, primary, replica *servers.MySQL) (int64, error) {
+	ahead, err := primary.Transactions(ctx)
+	if err != nil {
+		return 0, err
+	}
+	has, err := replica.Transactions(ctx)
+	return ahead - has, err
+}
+
+// lag cuts the replica off from its primary, and waits until it lacks something.
+func (s *stage) lag(ctx context.Context) error {
+	s.replicaWire.Cut()
+	s.pause(ctx, 50*time.Millisecond, 300*time.Millisecond)
+	missing := int64(0)
+	err := s.until(ctx, "transactions miss the replica", func(ctx context.Context) bool {
+		missing, _ = behind(ctx, s.Stores.MySQL, s.standbyDB)
+		return missing > 0
+	})
+	s.did("the last %d transactions do not reach the replica", missing)
+	return err
+}
+
+func (s *stage) promoteStandby(ctx context.Context) error {
+	err := s.standbyDB.Promote(ctx)
+	if err == nil {
+		s.did("replica promoted")
+	}
+	return err
+}
+
+// lead ends these nodes' sessions with the old primary and leads them to the new one.
+func (s *stage) lead(nodes ...*lab.Node) {
+	for _, n := range nodes {
+		n.MySQL.Lead(s.standbyDB.Addr())
+	}
+}
+
+// rebuildPrimary throws away what the old primary has, which may be transactions
+// that nobody else has, and makes it the replica of the new one. That one sold
+// alone until then.
+func (s *stage) rebuildPrimary(ctx context.Context) error {
+	old := s.Stores.MySQL
+	old.Kill() // in good order it would commit what nobody has acknowledged
+	if err := old.RestartEmpty(ctx); err != nil {
+		return err
+	}
+	if err := s.follow(ctx, old, s.standbyDB, s.standbyDB.Addr()); err != nil {
+		return fmt.Errorf("rebuild the old primary: %w", err)
+	}
+	s.did("old primary rebuilt, as a replica")
+	return nil
+}
