@@ -67,23 +67,33 @@ var mysqlPaused = drill{
 		defer cancel()
 		s.replicaWire.Cut() // a replica that leaves in good order asks the paused primary, and waits
 		err = s.promoteStandby(healing)
-		if err := errors.Join(err, old.Resume()); err != nil {
+		has, hasErr := s.standbyDB.Transactions(healing)
+		if err := errors.Join(err, hasErr, old.Resume()); err != nil {
 			return err
 		}
-		had, err := old.Transactions(healing)
 		s.did("old primary goes on, %s left behind", left.Name)
 		s.lead(slices.DeleteFunc(slices.Clone(s.Nodes), func(n *lab.Node) bool { return n == left })...)
-		accepted := int64(0)
-		err = errors.Join(err, s.until(healing, "the old primary is asked to commit", func(ctx context.Context) bool {
-			now, err := old.Transactions(ctx)
-			accepted = now - had
-			return err == nil && accepted > 0
-		}))
-		s.pause(ctx, lease/2, lease)
+		s.writeToOld(healing)
 		s.lead(left)
-		s.did("%s led to the new primary, the old one has %d or more transactions that nobody else has", left.Name, accepted)
+		accepted, err := old.Transactions(healing)
+		s.did("%s led to the new primary, the old one has %d transactions that nobody else has", left.Name, accepted-has)
+		if err == nil && accepted <= has {
+			err = errors.New("the old primary was not asked to commit")
+		}
 		return errors.Join(err, s.rebuildPrimary(healing))
 	},
+}
+
+// writeToOld asks the old primary for a write, beside the node that is left
+// behind, and waits for an answer that must not come.
+func (s *stage) writeToOld(ctx context.Context) {
+	within := s.between(lease/2, lease)
+	asking, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if _, err := s.mysql.ExecContext(asking, "INSERT INTO nodes (id, seen_at) VALUES ('left-behind', '2000-01-01')"); err == nil {
+		s.broke("the old primary confirmed a write that nobody else has")
+		_ = client.Wait(asking, within)
+	}
 }
 
 // openStandby starts a replica of the database, which follows by a wire of its own.
