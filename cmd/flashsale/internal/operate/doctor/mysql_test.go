@@ -13,11 +13,20 @@ func TestMySQLSettings(t *testing.T) {
 		{flush, map[string]string{"innodb_flush_log_at_trx_commit": "2"}, Bad},
 		{flush, nil, Unknown},
 		{binlog, map[string]string{"log_bin": "OFF", "sync_binlog": "0"}, Warn},
-		{semiSync, map[string]string{"rpl_semi_sync_master_enabled": "OFF", "rpl_semi_sync_master_wait_point": "AFTER_COMMIT"}, Unknown},
-		{semiSync, map[string]string{"rpl_semi_sync_master_enabled": "ON", "rpl_semi_sync_master_wait_point": "AFTER_COMMIT"}, Warn},
-		{semiSync, map[string]string{"rpl_semi_sync_master_enabled": "ON", "rpl_semi_sync_master_wait_point": "AFTER_SYNC"}, OK},
-		{semiSync, map[string]string{"rpl_semi_sync_source_enabled": "ON", "rpl_semi_sync_source_wait_point": "AFTER_SYNC"}, OK},
+		{semiSync, semi("rpl_semi_sync_source_enabled", "OFF"), Unknown},
 		{semiSync, nil, Unknown},
+		{semiSync, semi("", ""), OK},
+		{semiSync, semi("rpl_semi_sync_source_wait_point", "AFTER_COMMIT"), Warn},
+		{semiSync, semi("rpl_semi_sync_source_timeout", "10000"), Bad},
+		{semiSync, semi("rpl_semi_sync_source_timeout", "86400000"), OK},
+		{semiSync, semi("rpl_semi_sync_source_wait_no_replica", "OFF"), Bad},
+		{semiSync, semi("rpl_semi_sync_source_status", "OFF"), Bad},
+		{semiSync, semi("rpl_semi_sync_source_clients", "0"), Bad},
+		{group, grouped("", ""), OK},
+		{group, grouped("members_online", "2"), Warn},
+		{group, grouped("members_online", "0"), Bad},
+		{group, grouped("group_replication_consistency", "EVENTUAL"), Warn},
+		{group, grouped("group_replication_single_primary_mode", "OFF"), Warn},
 		{binlog, map[string]string{"log_bin": "ON", "sync_binlog": "1"}, OK},
 		{binlog, map[string]string{"log_bin": "ON", "sync_binlog": "0"}, Warn},
 		{replication, map[string]string{"log_bin": "OFF", "binlog_format": "STATEMENT"}, OK},
@@ -31,5 +40,20 @@ func TestMySQLSettings(t *testing.T) {
 		if f := c.look(c.v); f.Level != c.level || (f.Level != OK) != (f.Why != "" && f.Do != "") {
 			t.Errorf("%v: %+v, want %s", c.v, f, c.level)
 		}
+	}
+}
+
+// semi is a primary that waits for its replica without limit, but for one setting.
+func semi(name, value string) map[string]string {
+	return map[string]string{
+		"rpl_semi_sync_source_enabled": "ON", "rpl_semi_sync_source_wait_point": "AFTER_SYNC", "rpl_semi_sync_source_timeout": "18446744073709551615",
+		"rpl_semi_sync_source_wait_no_replica": "ON", "rpl_semi_sync_source_status": "ON", "rpl_semi_sync_source_clients": "1", name: value,
+	}
+}
+
+// grouped is a member of a group of three, but for one setting.
+func grouped(name, value string) map[string]string {
+	return map[string]string{
+		"members_online": "3", "group_replication_consistency": "BEFORE_ON_PRIMARY_FAILOVER", "group_replication_single_primary_mode": "ON", name: value,
 	}
 }
