@@ -25,7 +25,8 @@ type drillCommand struct {
 	Faults   []string      `placeholder:"NAME" help:"Faults of the storm, see --list. Default: all."`
 	Strategy string        `default:"${strategy}" completion-predictor:"strategy" help:"How the nodes sell, as in demo. A wrong one, such as no-limit, shows that a drill can fail. Default ${default}."`
 
-	Asynchronous bool `help:"Have MySQL's primary not wait for its replica: mysql-failover loses orders, and fails."`
+	MySQLD       string `name:"mysqld" placeholder:"FOLDER" help:"Folder with the mysqld of MySQL 9, for group-failover."`
+	Asynchronous bool   `help:"Have MySQL's primary not wait for its replica: mysql-failover loses orders, and fails."`
 
 	Keep  bool `help:"Keep the logs of failed drills, and print where they are."`
 	JSON  bool `name:"json" help:"Print the result as one JSON object on stdout; progress goes to stderr."`
@@ -69,6 +70,6 @@ func (c *drillCommand) Run(ctx context.Context, s streams) error {
 		})
 		return finish(s, report, c.JSON, err)
 	}
-	report, err := drill.Run(ctx, drill.Config{Harm: harm, Names: c.Names, Rate: c.Rate, Duration: c.Duration, Asynchronous: c.Asynchronous})
+	report, err := drill.Run(ctx, drill.Config{Harm: harm, Names: c.Names, Rate: c.Rate, Duration: c.Duration, Asynchronous: c.Asynchronous, MySQLFolder: c.MySQLD})
 	return finish(s, report, c.JSON, err)
 }

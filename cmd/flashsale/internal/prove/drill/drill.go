@@ -14,6 +14,9 @@ type Config struct {
 	Rate     int           // orders per second
 	Duration time.Duration // of each attack: long enough for the fault to be mended within it
 
+	// MySQLFolder has the mysqld of MySQL 9, for a replication group.
+	MySQLFolder string
+
 	// Asynchronous has MySQL's primary not wait for its replica, which loses
 	// orders where the replica is promoted.
 	Asynchronous bool
@@ -34,6 +37,7 @@ type drill struct {
 	redisWire, mysqlWire bool // one for all nodes
 	replica              bool // of Redis, behind a wire of its own
 	standby              bool // a replica of MySQL, behind a wire of its own
+	group                bool // two more members of a replication group, of which MySQL is the first
 	clocks               bool // of the nodes differ
 	wires                bool // from each node to each store, one of its own
 

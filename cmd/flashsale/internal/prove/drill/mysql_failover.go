@@ -98,7 +98,7 @@ func (s *stage) writeToOld(ctx context.Context) {
 
 // openStandby starts a replica of the database, which follows by a wire of its own.
 func (s *stage) openStandby(ctx context.Context) (err error) {
-	if s.standbyDB, err = s.StartMySQL(ctx, "mysql-replica", servers.LogReplicated); err != nil {
+	if s.standbyDB, err = s.StartMySQL(ctx, "mysql-replica", servers.MySQLOptions{ExtraArgs: []string{servers.LogReplicated}}); err != nil {
 		return err
 	}
 	via, w, err := s.Before(s.Stores.MySQL.Addr())

@@ -24,7 +24,7 @@ var drills = []drill{
 	mysqlRestarted, commitAnswerLost,
 	paidAtExpiry,
 	clockOffset,
-	mysqlFailover, mysqlPaused,
+	mysqlFailover, mysqlPaused, groupFailover,
 }
 
 // Names of the drills that are run where none is asked for, in that order.
@@ -102,6 +102,10 @@ func (d drill) run(ctx context.Context, cfg Config, all *Report) (row Row, err e
 	if d.keeper && cfg.Strategy != variants.Lua {
 		row.unjudged("needs a keeper, and strategy " + cfg.Strategy + " has none")
 		cfg.Say("%s: %s", d.name, row.Violations[0])
+		return row, nil
+	}
+	if d.group && cfg.MySQLFolder == "" {
+		row.unjudged("needs MySQL 9: --mysqld FOLDER")
 		return row, nil
 	}
 	cfg.Say("%s: %s", d.name, d.happens)

@@ -49,7 +49,8 @@ type stage struct {
 
 	replica   *servers.Redis
 	replicaDB *redis.Client
-	standbyDB *servers.MySQL
+	standbyDB *servers.MySQL   // the replica; of a group the new primary
+	members   []*servers.MySQL // of the group, but for the first
 
 	// Before the store of all nodes, and before the primary of the replica. Nil
 	// unless asked for, like the replicas.
@@ -63,6 +64,9 @@ type stage struct {
 // open starts everything.
 func (d drill) open(ctx context.Context, cfg Config) (_ *stage, err error) {
 	s := &stage{drill: d, cfg: cfg, random: d.numbers(cfg.Seed)}
+	if d.group {
+		cfg.MySQL = servers.GroupMember(cfg.MySQLFolder, 1)
+	}
 	if s.Lab, err = lab.Open(ctx, cfg.Config, "--repl-diskless-sync-delay", "0"); err != nil {
 		return nil, err
 	}
@@ -94,6 +98,11 @@ func (d drill) open(ctx context.Context, cfg Config) (_ *stage, err error) {
 	}
 	if d.standby {
 		if err := s.openStandby(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if d.group {
+		if err := s.openGroup(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -28,6 +28,8 @@ import (
 type Config struct {
 	Program  string    // this program's path, for its nodes
 	Progress io.Writer // may be nil
+
+	MySQL servers.MySQLOptions // how the database is started
 }
 
 // talking keeps those who do something side by side from talking at once.
@@ -98,7 +100,7 @@ type Lab struct {
 // Open starts stores that are as durable as in production.
 func Open(ctx context.Context, cfg Config, redisArgs ...string) (*Lab, error) {
 	redis := servers.RedisOptions{AppendFsync: "always", ExtraArgs: redisArgs}
-	stores, err := servers.Real(ctx, servers.Options{Redis: redis})
+	stores, err := servers.Real(ctx, servers.Options{Redis: redis, MySQL: cfg.MySQL})
 	if err != nil {
 		return nil, err
 	}
@@ -123,9 +125,9 @@ func (l *Lab) StartRedis(ctx context.Context, name string) (*servers.Redis, erro
 	return r, err
 }
 
-// StartMySQL starts one more MySQL like the first, with further arguments.
-func (l *Lab) StartMySQL(ctx context.Context, name string, args ...string) (*servers.MySQL, error) {
-	m, err := servers.StartMySQL(ctx, servers.MySQLOptions{ExtraArgs: args})
+// StartMySQL starts one more MySQL.
+func (l *Lab) StartMySQL(ctx context.Context, name string, o servers.MySQLOptions) (*servers.MySQL, error) {
+	m, err := servers.StartMySQL(ctx, o)
 	if err == nil {
 		l.more[name] = m.Process
 	}
