@@ -4,7 +4,6 @@ import (
 	"github.com/alecthomas/kong"
 	kongcompletion "github.com/jotaen/kong-completion"
 	"github.com/posener/complete"
-	"slices"
 
 	"flashsale/cmd/flashsale/internal/prove/drill"
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
@@ -38,5 +37,5 @@ func answerTab(parser *kong.Kong) {
 	kongcompletion.Register(parser,
 		kongcompletion.WithPredictor("strategy", complete.PredictSet(variants.Strategies()...)),
 		kongcompletion.WithPredictor("scenario", complete.PredictSet(append(loadtest.ScenarioNames(), "list")...)),
-		kongcompletion.WithPredictor("drill", complete.PredictSet(slices.Concat(drill.Names(), drill.ByName(), []string{theStorm})...)))
+		kongcompletion.WithPredictor("drill", complete.PredictSet(append(append(drill.Names(), drill.ByName()...), theStorm)...)))
 }

@@ -18,7 +18,10 @@ const account = "flashsale"
 
 // MySQL is a private mariadbd or mysqld that syncs every commit to disk, and the
 // binary log, as a server does that others can take over from.
-type MySQL struct{ *Process }
+type MySQL struct {
+	*Process
+	Members []*MySQL // of its group, but for itself
+}
 
 // MySQLOptions are the choices for a private MySQL.
 type MySQLOptions struct {
@@ -31,12 +34,18 @@ type MySQLOptions struct {
 	// SearchPath, if set, is where the programs are looked for instead of $PATH
 	// and the usual folders.
 	SearchPath []string
+	// Group has two more servers start, which make a replication group with it: it
+	// is the primary. It needs MySQL 8.0.27 or later.
+	Group bool
 }
 
 // StartMySQL starts a mariadbd, or where there is none a mysqld, with no
 // database in it, and returns when it answers. ctx bounds the start only. Close
 // ends it.
 func StartMySQL(ctx context.Context, o MySQLOptions) (*MySQL, error) {
+	if o.Group {
+		return startGroup(ctx, o)
+	}
 	path, err := findMySQL(o.SearchPath)
 	if err != nil {
 		return nil, err
@@ -55,7 +64,7 @@ func StartMySQL(ctx context.Context, o MySQLOptions) (*MySQL, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &MySQL{p}, nil
+	return &MySQL{Process: p}, nil
 }
 
 func findMySQL(folders []string) (string, error) {

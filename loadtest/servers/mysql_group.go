@@ -2,20 +2,52 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 )
 
 // groupName is that of every group: servers find each other by their addresses.
 const groupName = "f1a5b5a1-e000-4000-8000-000000000001"
 
-// GroupMember are the options of a MySQL that is to join a replication group. It
-// needs MySQL 8.0.27 or later, whose programs are in folder. Each member needs an
-// id of its own.
-func GroupMember(folder string, id int) MySQLOptions {
-	return MySQLOptions{SearchPath: []string{folder}, ExtraArgs: []string{
-		fmt.Sprintf("--server-id=%d", id), "--gtid-mode=ON", "--enforce-gtid-consistency=ON",
-		"--plugin-load-add=group_replication.so", "--performance-schema=ON", // which lists the members
-	}}
+// startGroup starts three servers that are a group.
+func startGroup(ctx context.Context, o MySQLOptions) (first *MySQL, err error) {
+	o.Group = false
+	args := append([]string{
+		"--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--report-host=127.0.0.1",
+		"--plugin-load-add=group_replication.so", "--loose-group-replication-start-on-boot=OFF",
+		"--performance-schema=ON", // it lists the members
+	}, o.ExtraArgs...)
+	defer func() {
+		if err != nil && first != nil {
+			err = errors.Join(err, first.Close())
+		}
+	}()
+	for id := 1; id <= 3; id++ {
+		o.ExtraArgs = append(slices.Clone(args), fmt.Sprint("--server-id=", id))
+		m, err := StartMySQL(ctx, o)
+		if err != nil {
+			return first, err
+		}
+		if first == nil {
+			first = m
+		} else {
+			first.Members = append(first.Members, m)
+		}
+		if err := m.JoinGroup(ctx, first.Addr()); err != nil {
+			return first, err
+		}
+	}
+	return first, nil
+}
+
+// Close ends the server and the other members of its group, and removes their directories.
+func (m *MySQL) Close() error {
+	errs := []error{m.Process.Close()}
+	for _, other := range m.Members {
+		errs = append(errs, other.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // JoinGroup has the server join the group of the one at seed, and copy what the
@@ -31,6 +63,7 @@ func (m *MySQL) JoinGroup(ctx context.Context, seed string) error {
 		"SET GLOBAL group_replication_communication_stack = 'MYSQL'", // by the server's own port
 		"SET GLOBAL group_replication_local_address = '"+m.Addr()+"'",
 		"SET GLOBAL group_replication_group_seeds = '"+seed+"'",
+		"SET GLOBAL group_replication_member_expel_timeout = 0", // a member that is silent for five seconds is out; the default is five more
 		"SET GLOBAL group_replication_bootstrap_group = "+begins,
 		"CHANGE REPLICATION SOURCE TO SOURCE_USER = '"+account+"' FOR CHANNEL 'group_replication_recovery'",
 		"START GROUP_REPLICATION",
@@ -47,9 +80,10 @@ func (m *MySQL) JoinGroup(ctx context.Context, seed string) error {
 	})
 }
 
-// IsPrimary tells whether the server is the member of its group that takes writes.
-func (m *MySQL) IsPrimary(ctx context.Context) (bool, error) {
+// IsPrimary tells whether the server says that it is the member of its group that
+// takes writes.
+func (m *MySQL) IsPrimary(ctx context.Context) bool {
 	n, err := m.number(ctx, "SELECT COUNT(*) FROM performance_schema.replication_group_members"+
 		" WHERE member_id = @@server_uuid AND member_state = 'ONLINE' AND member_role = 'PRIMARY' AND NOT @@super_read_only")
-	return n == 1, err
+	return err == nil && n == 1
 }

@@ -3,7 +3,7 @@ package servers
 import (
 	"context"
 	"fmt"
-	"net"
+	"strings"
 )
 
 // LogReplicated is the argument of a MariaDB whose binary log has what it copies,
@@ -14,10 +14,7 @@ const LogReplicated = "--log-slave-updates"
 // from the first entry of its binary log, and acknowledge each transaction that
 // it has in its relay log.
 func (m *MySQL) Follow(ctx context.Context, addr string) error {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return err
-	}
+	host, port, _ := strings.Cut(addr, ":")
 	return m.exec(ctx, "follow "+addr,
 		// Of its own: it skips what a server with its number has written, and a primary
 		// that is rebuilt would skip what it wrote itself.

@@ -28,8 +28,6 @@ type drill struct {
 	happens string
 	sees    string // the buyer
 	never   string // is true
-
-	byName bool // it is run only where it is asked for
 	// keeper: its fault is in what a variant of the gallery has not: keepers, the
 	// gate, direct mode, clocks.
 	keeper bool
@@ -37,7 +35,7 @@ type drill struct {
 	redisWire, mysqlWire bool // one for all nodes
 	replica              bool // of Redis, behind a wire of its own
 	standby              bool // a replica of MySQL, behind a wire of its own
-	group                bool // two more members of a replication group, of which MySQL is the first
+	group                bool // MySQL is the primary of a replication group
 	clocks               bool // of the nodes differ
 	wires                bool // from each node to each store, one of its own
 

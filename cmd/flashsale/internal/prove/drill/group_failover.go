@@ -2,11 +2,8 @@ package drill
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 
-	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/servers"
 )
 
@@ -15,19 +12,16 @@ var groupFailover = drill{
 	happens: "of a replication group of three MySQL servers the primary is killed, the others elect one; the old primary comes back as a member",
 	sees:    "202 or 503 until the failover is done, then the truth",
 	never:   "a yes lost; oversell; two orders under one key",
-	byName:  true,
 	group:   true,
-	wires:   true,
 	fault: func(ctx context.Context, s *stage) error {
 		old := s.Stores.MySQL
 		old.Kill()
 		s.did("primary killed")
-		healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*lab.Patience)
-		defer cancel()
-		err := s.until(healing, "the group has another primary", func(ctx context.Context) bool {
-			at := slices.IndexFunc(s.members, func(m *servers.MySQL) bool { is, err := m.IsPrimary(ctx); return is && err == nil })
+		ctx = context.WithoutCancel(ctx)
+		err := s.until(ctx, "the group has another primary", func(ctx context.Context) bool {
+			at := slices.IndexFunc(old.Members, func(m *servers.MySQL) bool { return m.IsPrimary(ctx) })
 			if at >= 0 {
-				s.standbyDB = s.members[at]
+				s.standbyDB = old.Members[at]
 			}
 			return at >= 0
 		})
@@ -36,29 +30,10 @@ var groupFailover = drill{
 		}
 		s.lead(s.Nodes...)
 		s.did("another one elected")
-		if err := errors.Join(old.Restart(healing), old.JoinGroup(healing, s.standbyDB.Addr())); err != nil {
-			return err
+		if err = old.Restart(ctx); err == nil {
+			err = old.JoinGroup(ctx, s.standbyDB.Addr())
 		}
 		s.did("old primary is a member again")
-		return nil
-	},
-}
-
-// openGroup begins a group with the database that there is, and has two more join.
-func (s *stage) openGroup(ctx context.Context) error {
-	first := s.Stores.MySQL
-	if err := first.JoinGroup(ctx, first.Addr()); err != nil {
 		return err
-	}
-	for id := 2; id <= 3; id++ {
-		m, err := s.StartMySQL(ctx, fmt.Sprint("mysql-", id), servers.GroupMember(s.cfg.MySQLFolder, id))
-		if err != nil {
-			return err
-		}
-		if err := m.JoinGroup(ctx, first.Addr()); err != nil {
-			return err
-		}
-		s.members = append(s.members, m)
-	}
-	return nil
+	},
 }

@@ -49,8 +49,7 @@ type stage struct {
 
 	replica   *servers.Redis
 	replicaDB *redis.Client
-	standbyDB *servers.MySQL   // the replica; of a group the new primary
-	members   []*servers.MySQL // of the group, but for the first
+	standbyDB *servers.MySQL // the replica; of a group the new primary
 
 	// Before the store of all nodes, and before the primary of the replica. Nil
 	// unless asked for, like the replicas.
@@ -65,7 +64,7 @@ type stage struct {
 func (d drill) open(ctx context.Context, cfg Config) (_ *stage, err error) {
 	s := &stage{drill: d, cfg: cfg, random: d.numbers(cfg.Seed)}
 	if d.group {
-		cfg.MySQL = servers.GroupMember(cfg.MySQLFolder, 1)
+		cfg.MySQL = servers.MySQLOptions{SearchPath: []string{cfg.MySQLFolder}, Group: true}
 	}
 	if s.Lab, err = lab.Open(ctx, cfg.Config, "--repl-diskless-sync-delay", "0"); err != nil {
 		return nil, err
@@ -80,7 +79,7 @@ func (d drill) open(ctx context.Context, cfg Config) (_ *stage, err error) {
 	}
 	s.Cleanup(s.mysql.Close)
 	s.redis = s.client(s.Stores.Redis)
-	c := lab.NodeConfig{Strategy: cfg.Strategy, Redis: s.Stores.RedisURL, MySQL: s.Stores.SQL, Wires: d.wires}
+	c := lab.NodeConfig{Strategy: cfg.Strategy, Redis: s.Stores.RedisURL, MySQL: s.Stores.SQL, Wires: d.wires || d.byName()}
 	if d.redisWire {
 		if c.Redis, s.redisWire, err = s.Before(c.Redis); err != nil {
 			return nil, err
@@ -98,11 +97,6 @@ func (d drill) open(ctx context.Context, cfg Config) (_ *stage, err error) {
 	}
 	if d.standby {
 		if err := s.openStandby(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if d.group {
-		if err := s.openGroup(ctx); err != nil {
 			return nil, err
 		}
 	}
