@@ -149,7 +149,7 @@ func (s *stage) lead(nodes ...*lab.Node) {
 // alone until then.
 func (s *stage) rebuildPrimary(ctx context.Context) error {
 	old := s.Stores.MySQL
-	old.Kill() // in good order it would commit what nobody has acknowledged
+	old.Kill() // in good order it may not end: sessions wait for a replica
 	err := s.started(ctx, old.RestartEmpty, "old primary started again, empty")
 	if err == nil {
 		err = s.started(ctx, func(ctx context.Context) error { return s.follow(ctx, old, s.standbyDB, s.standbyDB.Addr()) }, "it has all as a replica")
