@@ -1,6 +1,90 @@
 package doctor
 
-import "testing"
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"testing"
+
+	_ "github.com/go-sql-driver/mysql"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// A real primary that waits for its replica without limit is well; with the
+// timeout that it has by default it is not.
+func TestSemiSynchronousPrimary(t *testing.T) {
+	t.Parallel()
+	primary, replica := server(t, servers.MySQLOptions{}), server(t, servers.MySQLOptions{})
+	must(t, replica.Follow(t.Context(), primary.Addr()))
+	must(t, primary.Lossless(t.Context()))
+	const what = "semi-synchronous replication AFTER_SYNC, 1 replicas, timeout 18446744073709551615 ms"
+	servertest.Eventually(t, "the replica acknowledges", func() bool { return looks(t, primary, what) == OK })
+	db := open(t, primary)
+	_, err := db.ExecContext(t.Context(), "SET GLOBAL rpl_semi_sync_master_timeout = 10000")
+	must(t, err)
+	if level := looks(t, primary, "semi-synchronous replication AFTER_SYNC, 1 replicas, timeout 10000 ms"); level != Bad {
+		t.Errorf("with a timeout: %q", level)
+	}
+}
+
+// A real group is well with all its members, and not with two.
+func TestGroup(t *testing.T) {
+	folder := os.Getenv("FLASHSALE_TEST_MYSQL9")
+	if folder == "" {
+		t.Skip("FLASHSALE_TEST_MYSQL9 names no folder with the mysqld of MySQL 9")
+	}
+	first := server(t, servers.MySQLOptions{SearchPath: []string{folder}, Group: true})
+	if level := looks(t, first, "group replication, 3 members online, consistency BEFORE_ON_PRIMARY_FAILOVER"); level != OK {
+		t.Errorf("three members: %q", level)
+	}
+	first.Members[0].Kill()
+	servertest.Eventually(t, "two members", func() bool {
+		return looks(t, first, "group replication, 2 members online, consistency BEFORE_ON_PRIMARY_FAILOVER") == Warn
+	})
+}
+
+// looks is the level of the finding that says so; "" where there is none.
+func looks(t *testing.T, m *servers.MySQL, what string) string {
+	t.Helper()
+	for _, f := range examineMySQL(t.Context(), open(t, m), Plan{}) {
+		if f.What == what {
+			return f.Level
+		}
+	}
+	return ""
+}
+
+func server(t *testing.T, o servers.MySQLOptions) *servers.MySQL {
+	t.Helper()
+	if os.Getenv("FLASHSALE_TEST_REAL") == "off" {
+		t.Skip("FLASHSALE_TEST_REAL=off")
+	}
+	m, err := servers.StartMySQL(context.WithoutCancel(t.Context()), o)
+	if errors.Is(err, servers.ErrNotInstalled) && os.Getenv("FLASHSALE_TEST_REAL") != "require" {
+		t.Skip(err)
+	}
+	must(t, err)
+	t.Cleanup(func() { must(t, m.Close()) })
+	return m
+}
+
+func open(t *testing.T, m *servers.MySQL) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("mysql", m.DSN(""))
+	must(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // What a shared server can't be set to in a test.
 func TestMySQLSettings(t *testing.T) {

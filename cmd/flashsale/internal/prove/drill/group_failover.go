@@ -30,10 +30,9 @@ var groupFailover = drill{
 		}
 		s.lead(s.Nodes...)
 		s.did("another one elected")
-		if err = old.Restart(ctx); err == nil {
-			err = old.JoinGroup(ctx, s.standbyDB.Addr())
+		if err = s.started(ctx, old.Restart, "old primary started again"); err != nil {
+			return err
 		}
-		s.did("old primary is a member again")
-		return err
+		return s.started(ctx, func(ctx context.Context) error { return old.JoinGroup(ctx, s.standbyDB.Addr()) }, "it is a member again")
 	},
 }

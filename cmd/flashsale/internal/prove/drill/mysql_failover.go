@@ -150,9 +150,8 @@ func (s *stage) lead(nodes ...*lab.Node) {
 func (s *stage) rebuildPrimary(ctx context.Context) error {
 	old := s.Stores.MySQL
 	old.Kill() // in good order it may not end: sessions wait for a replica
-	err := s.started(ctx, old.RestartEmpty, "old primary started again, empty")
-	if err == nil {
-		err = s.started(ctx, func(ctx context.Context) error { return s.follow(ctx, old, s.standbyDB, s.standbyDB.Addr()) }, "it has all as a replica")
+	if err := s.started(ctx, old.RestartEmpty, "old primary started again, empty"); err != nil {
+		return err
 	}
-	return err
+	return s.started(ctx, func(ctx context.Context) error { return s.follow(ctx, old, s.standbyDB, s.standbyDB.Addr()) }, "it has all as a replica")
 }
