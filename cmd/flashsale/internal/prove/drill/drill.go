@@ -45,3 +45,7 @@ type drill struct {
 	// fault, and nothing was seen.
 	fault func(ctx context.Context, s *stage) error
 }
+
+// byName tells that the drill is run only where it is asked for: a database that
+// fails over takes long.
+func (d drill) byName() bool { return d.standby || d.group }

@@ -33,9 +33,6 @@ func Names() []string { return names(false) }
 // ByName are those that are run only where they are asked for.
 func ByName() []string { return names(true) }
 
-// byName: a database that fails over takes long.
-func (d drill) byName() bool { return d.standby || d.group }
-
 func names(byName bool) (all []string) {
 	for _, d := range drills {
 		if d.byName() == byName {

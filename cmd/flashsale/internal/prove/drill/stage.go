@@ -90,15 +90,8 @@ func (d drill) open(ctx context.Context, cfg Config) (_ *stage, err error) {
 			return nil, err
 		}
 	}
-	if d.replica {
-		if err := s.openReplica(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if d.standby {
-		if err := s.openStandby(ctx); err != nil {
-			return nil, err
-		}
+	if err := s.openReplicas(ctx); err != nil {
+		return nil, err
 	}
 	var urls []string
 	for i := range 3 {
@@ -125,6 +118,16 @@ func (d drill) open(ctx context.Context, cfg Config) (_ *stage, err error) {
 	s.Cleanup(s.balancer.Close)
 	s.operator, err = s.Operator(s.balancer.URL())
 	return s, err
+}
+
+func (s *stage) openReplicas(ctx context.Context) (err error) {
+	if s.drill.replica {
+		err = s.openReplica(ctx)
+	}
+	if err == nil && s.standby {
+		err = s.openStandby(ctx)
+	}
+	return err
 }
 
 // openReplica starts a Redis that follows the first one, by a wire of its own.
