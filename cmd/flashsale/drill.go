@@ -16,7 +16,7 @@ import (
 const theStorm = "storm"
 
 type drillCommand struct {
-	Names []string `arg:"" optional:"" name:"name" completion-predictor:"drill" help:"Drills to run, see --list, or storm. Default: all that are not by name only."`
+	Names []string `arg:"" optional:"" name:"name" completion-predictor:"drill" help:"Drills to run, see --list, or storm. Default: all but mysql-failover, mysql-paused and group-failover."`
 
 	Seed     int64         `placeholder:"NUMBER" help:"Seed of faults and requests; requests still interleave differently. Default: a new one, printed."`
 	Rate     int           `default:"300" placeholder:"PER-SECOND" help:"Orders per second of a drill. Default ${default}."`
