@@ -16,7 +16,7 @@ import (
 const theStorm = "storm"
 
 type drillCommand struct {
-	Names []string `arg:"" optional:"" name:"name" completion-predictor:"drill" help:"Drills to run, see --list, or storm. Default: all drills."`
+	Names []string `arg:"" optional:"" name:"name" completion-predictor:"drill" help:"Drills to run, see --list, or storm. Default: all but mysql-failover, mysql-paused and group-failover."`
 
 	Seed     int64         `placeholder:"NUMBER" help:"Seed of faults and requests; requests still interleave differently. Default: a new one, printed."`
 	Rate     int           `default:"300" placeholder:"PER-SECOND" help:"Orders per second of a drill. Default ${default}."`
@@ -24,6 +24,9 @@ type drillCommand struct {
 	Minutes  float64       `default:"1" placeholder:"NUMBER" help:"Length of the storm, without the time to settle. Default ${default}."`
 	Faults   []string      `placeholder:"NAME" help:"Faults of the storm, see --list. Default: all."`
 	Strategy string        `default:"${strategy}" completion-predictor:"strategy" help:"How the nodes sell, as in demo. A wrong one, such as no-limit, shows that a drill can fail. Default ${default}."`
+
+	MySQLD       string `name:"mysqld" placeholder:"FOLDER" help:"Folder with the mysqld of MySQL 9, for group-failover."`
+	Asynchronous bool   `help:"Have MySQL's primary not wait for its replica: mysql-failover loses orders, and fails."`
 
 	Keep  bool `help:"Keep the logs of failed drills, and print where they are."`
 	JSON  bool `name:"json" help:"Print the result as one JSON object on stdout; progress goes to stderr."`
@@ -67,6 +70,6 @@ func (c *drillCommand) Run(ctx context.Context, s streams) error {
 		})
 		return finish(s, report, c.JSON, err)
 	}
-	report, err := drill.Run(ctx, drill.Config{Harm: harm, Names: c.Names, Rate: c.Rate, Duration: c.Duration})
+	report, err := drill.Run(ctx, drill.Config{Harm: harm, Names: c.Names, Rate: c.Rate, Duration: c.Duration, Asynchronous: c.Asynchronous, MySQLFolder: c.MySQLD})
 	return finish(s, report, c.JSON, err)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -20,9 +21,10 @@ import (
 func TestDrillList(t *testing.T) {
 	out, _, err := command(t, "drill", "--list")
 	noError(t, err)
-	for _, name := range drill.Names() {
+	for _, name := range append(drill.Names(), drill.ByName()...) {
 		says(t, out, name+"\n")
 	}
+	refuses(t, []string{"drill", "group-failover"}, "needs MySQL 9, see --mysqld")
 	refuses(t, []string{"drill", "--rate", "1", "--strategy", "magic", "earthquake"},
 		"rate", "earthquake", "node-killed", "clock-offset", "magic", "lock-per-order")
 }
@@ -67,6 +69,40 @@ func TestDrills(t *testing.T) {
 				row, code = drilled(t, name, attack)
 			}
 			if code != judge.ExitPass || row.Verdict != "PASS" || row.Orders == 0 || len(row.Done) == 0 || row.LongestGapMS <= 0 {
+				t.Errorf("%+v", row)
+			}
+		})
+	}
+}
+
+// The drills in which a database fails over keep every promise. Where the primary
+// does not wait for its replica, a yes is lost, and the same drills say so.
+func TestFailoverDrills(t *testing.T) {
+	if os.Getenv("FLASHSALE_TEST_FAILOVER") == "" {
+		t.Skip("takes minutes: FLASHSALE_TEST_FAILOVER=1")
+	}
+	for _, c := range []struct {
+		name         string
+		attack       time.Duration
+		asynchronous bool
+		want         string // among the violations
+	}{
+		{"mysql-failover", 10 * time.Second, false, ""},
+		{"mysql-failover", 10 * time.Second, true, "lost: "},
+		{"mysql-paused", 10 * time.Second, false, ""},
+		{"mysql-paused", 10 * time.Second, true, "the old primary confirmed a write that nobody else has"},
+		{"group-failover", 40 * time.Second, false, ""},
+	} {
+		t.Run(fmt.Sprint(c.name, " asynchronous ", c.asynchronous), func(t *testing.T) {
+			folder := os.Getenv("FLASHSALE_TEST_MYSQL9")
+			if c.name == "group-failover" && folder == "" {
+				t.Skip("FLASHSALE_TEST_MYSQL9 names no folder with the mysqld of MySQL 9")
+			}
+			report, err := drills(t.Context(), t, drill.Config{Names: []string{c.name}, Duration: c.attack, Asynchronous: c.asynchronous, MySQLFolder: folder})
+			noError(t, err)
+			row := report.Drills[0]
+			said := strings.Join(row.Violations, "\n")
+			if pass := c.want == ""; pass != (row.Verdict == "PASS") || !strings.Contains(said, c.want) || row.Error != "" || row.LongestGapMS <= 0 {
 				t.Errorf("%+v", row)
 			}
 		})

@@ -60,16 +60,16 @@ func startMySQL(t *testing.T, o MySQLOptions) *MySQL {
 	return m
 }
 
-// eventually polls until the condition holds, at most for ten seconds.
+// eventually polls until the condition holds, at most for thirty seconds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(30 * time.Second)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {
 		select {
 		case <-deadline:
-			t.Fatalf("after 10 s: not %s", what)
+			t.Fatalf("after 30 s: not %s", what)
 		case <-tick.C:
 		}
 	}

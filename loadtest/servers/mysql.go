@@ -19,7 +19,10 @@ const account = "flashsale"
 
 // MySQL is a private mariadbd or mysqld that syncs every commit to disk, and the
 // binary log, as a server does that others can take over from.
-type MySQL struct{ *Process }
+type MySQL struct {
+	*Process
+	Members []*MySQL // of its group, but for itself
+}
 
 // MySQLOptions are the choices for a private MySQL.
 type MySQLOptions struct {
@@ -32,6 +35,9 @@ type MySQLOptions struct {
 	// SearchPath, if set, is where the programs are looked for instead of $PATH
 	// and the usual folders.
 	SearchPath []string
+	// Group has two more servers start, which make a replication group with it: it
+	// is the primary. It needs MySQL 8.0.27 or later.
+	Group bool
 }
 
 // StartMySQL starts a mariadbd, or where there is none a mysqld, with no
@@ -40,6 +46,9 @@ type MySQLOptions struct {
 func StartMySQL(ctx context.Context, o MySQLOptions) (*MySQL, error) {
 	if tidb := os.Getenv(TiDBVariable); tidb != "" {
 		return startTiDB(ctx, tidb)
+	}
+	if o.Group {
+		return startGroup(ctx, o)
 	}
 	path, err := findMySQL(o.SearchPath)
 	if err != nil {
@@ -59,7 +68,7 @@ func StartMySQL(ctx context.Context, o MySQLOptions) (*MySQL, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &MySQL{p}, nil
+	return &MySQL{Process: p}, nil
 }
 
 func findMySQL(folders []string) (string, error) {

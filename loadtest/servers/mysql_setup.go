@@ -12,8 +12,10 @@ import (
 
 // mysqlInit runs at every start of the server, before it accepts connections.
 // (A fresh data directory knows root only, and over TCP not even that one,
-// depending on the product.)
-const mysqlInit = "CREATE USER IF NOT EXISTS '" + account + "'@'127.0.0.1';\n" +
+// depending on the product.) It is not in the binary log: each server of a
+// replication has it from its own file.
+const mysqlInit = "SET sql_log_bin = 0;\n" +
+	"CREATE USER IF NOT EXISTS '" + account + "'@'127.0.0.1';\n" +
 	"GRANT ALL ON *.* TO '" + account + "'@'127.0.0.1' WITH GRANT OPTION;\n"
 
 func mysqlSocket(p *Process) string   { return filepath.Join(p.dir, "sock") }

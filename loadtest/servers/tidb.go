@@ -29,5 +29,5 @@ func startTiDB(ctx context.Context, path string) (*MySQL, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &MySQL{p}, nil
+	return &MySQL{Process: p}, nil
 }

@@ -37,6 +37,9 @@ func (s *Service) find(ctx context.Context, buyer, id, sku, key string) (*orders
 		return o, nil
 	}
 	// Between the two looks it may have become a row.
+	if err := s.store.Barrier(ctx); err != nil {
+		return nil, err
+	}
 	if o, err := s.store.OrderOf(ctx, buyer, id); !errors.Is(err, orders.ErrNotFound) {
 		return o, err
 	}
@@ -133,6 +136,9 @@ func (s *Service) end(ctx context.Context, buyer, id string, do func() (*orders.
 			return nil, orders.ErrInProgress
 		}
 		// It may have become a row between the two looks.
+		if err := s.store.Barrier(ctx); err != nil {
+			return nil, err
+		}
 		o, err = do()
 		if errors.Is(err, orders.ErrNotFound) {
 			err = heldErr // "not found" only if the gate could be asked, too
@@ -152,6 +158,11 @@ func (s *Service) BuyerOf(ctx context.Context, id string) (string, error) {
 	}
 	o, heldErr := s.held(ctx, "", id, "") // before the row is looked for, which it may become
 	rows, err := s.store.OrdersByID(ctx, []string{id})
+	if err == nil && len(rows) == 0 {
+		if err = s.store.Barrier(ctx); err == nil {
+			rows, err = s.store.OrdersByID(ctx, []string{id})
+		}
+	}
 	switch {
 	case err != nil:
 		return "", errors.Join(orders.ErrUnavailable, err)

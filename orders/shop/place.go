@@ -188,6 +188,9 @@ func (s *Service) refused(ctx context.Context, p Placement, fingerprint string, 
 	if p.Key == "" || !refusal.Known || passing {
 		return Placed{}, no
 	}
+	if err := s.store.Barrier(ctx); err != nil {
+		return Placed{}, err
+	}
 	first, err := s.first(ctx, p, fingerprint)
 	if errors.Is(err, orders.ErrNotFound) {
 		return Placed{}, no
@@ -231,6 +234,9 @@ func (s *Service) isOver(ctx context.Context, sku string) bool {
 func (s *Service) placeOver(ctx context.Context, p Placement) (Placed, error) {
 	if p.Key == "" {
 		return Placed{}, inventory.ErrClosed
+	}
+	if err := s.store.Barrier(ctx); err != nil {
+		return Placed{}, err
 	}
 	placed, err := s.first(ctx, p, p.fingerprint())
 	if errors.Is(err, orders.ErrNotFound) {

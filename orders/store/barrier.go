@@ -39,6 +39,10 @@ func (s *Store) newBarrier() *coalesce.Group[struct{}, struct{}] {
 // Every answer that rests on a row that was only read waits for it; one that
 // follows its caller's own committed write need not. SQLite needs none.
 //
+// A no that rests on a row that is not there comes from a look after the barrier.
+// A primary that was replaced lacks what the new one has, and as long as it answers
+// it commits nothing.
+//
 // Error: ErrUnavailable, and then what was read must not be answered.
 func (s *Store) Barrier(ctx context.Context) error {
 	if s.sqlite {

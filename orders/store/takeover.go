@@ -12,11 +12,20 @@ import (
 )
 
 // TakeOver makes the caller the keeper of sku: it raises the fence and reads
-// the sale in the same transaction. From here on every transaction under a
-// lower fence is refused.
+// the sale in the same transaction. From here on every transaction under another
+// fence is refused.
+//
+// A fence is the database's clock in milliseconds, or one more than the last where
+// that is higher. So it is not given twice, even where the database went back and
+// no longer knows of a takeover whose keeper lives.
 func (s *Store) TakeOver(ctx context.Context, sku string) (*orders.Sale, error) {
 	sale, err := transact(ctx, s, func(tx *gorm.DB) (*LockedSale, error) {
-		if err := tx.Exec("UPDATE sales SET fence = fence + 1 WHERE sku = ?", sku).Error; err != nil {
+		now, err := s.clock(tx)
+		if err != nil {
+			return nil, err
+		}
+		ms := now.UnixMilli()
+		if err := tx.Exec("UPDATE sales SET fence = CASE WHEN fence < ? THEN ? ELSE fence + 1 END WHERE sku = ?", ms, ms, sku).Error; err != nil {
 			return nil, err
 		}
 		return s.LockSale(tx, sku)

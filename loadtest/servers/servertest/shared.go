@@ -61,9 +61,11 @@ func (s *sharedMySQL) newDatabase(ctx context.Context) (server *servers.MySQL, n
 	if s.server == nil && s.err == nil {
 		// It outlives the test that happens to be the first to ask, and nobody kills
 		// it: there is no crash for which its commits would have to be on disk.
-		s.server, s.err = servers.StartMySQL(context.WithoutCancel(ctx), servers.MySQLOptions{ExtraArgs: []string{
-			"--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0", "--innodb-doublewrite=0",
-		}})
+		o := servers.MySQLOptions{ExtraArgs: []string{"--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0", "--innodb-doublewrite=0"}}
+		if folder := os.Getenv("FLASHSALE_TEST_MYSQL9"); folder != "" { // with the mysqld of MySQL 9
+			o.SearchPath, o.Group = []string{folder}, true
+		}
+		s.server, s.err = servers.StartMySQL(context.WithoutCancel(ctx), o)
 	}
 	if s.err != nil {
 		return nil, "", "", s.err

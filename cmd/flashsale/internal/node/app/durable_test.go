@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
 )
 
 // stalling are real stores of which the database's log can be made to stand
@@ -200,6 +202,13 @@ func TestNothingReadIsAnsweredWithoutABarrier(t *testing.T) {
 	never("the orders", read("payer", "/v1/orders"))
 	never("the sale's orders", read("op", "/v1/admin/sales/S/orders"))
 	never("the refunds", read("op", "/v1/admin/refunds"))
+	// A primary that was replaced and still answers does not have what the new one has.
+	unknown := "/v1/orders/" + orders.NewOrderID("S")
+	never("no such order", read("payer", unknown))
+	never("no such order for an operator", read("op", "/v1/admin/orders/"+path.Base(unknown)))
+	never("no such order to cancel", n.cancel("payer", unknown))
+	never("no such order to pay", n.pay("payer", unknown, "r"))
+	never("no order under a key that is refused", n.send("POST", "/v1/orders", n.token("payer", false), `{"sku":"S","quantity":10}`, "Idempotency-Key: other"))
 	toRedis.Cut()
 	eventually(t, "it sells without Redis", func() bool { return n.order("S", "other").status == 201 })
 	n.order("S", "direct").is(201)

@@ -19,32 +19,54 @@ func examineMySQL(ctx context.Context, db *sql.DB, plan Plan) []Finding {
 		return append(found, tidb(ctx, db, v)...)
 	}
 	found = append(found, flush(v), binlog(v), replication(v))
-	if v["wsrep_on"] == "ON" {
+	switch {
+	case v["wsrep_on"] == "ON":
 		found = append(found, galera(v))
-	} else if v["log_bin"] == "ON" {
+	case v["group_replication_group_name"] != "":
+		found = append(found, group(v))
+	case v["log_bin"] == "ON":
 		found = append(found, semiSync(v))
 	}
 	return found
 }
 
-func variables(ctx context.Context, db *sql.DB) (map[string]string, error) {
-	rows, err := db.QueryContext(ctx, `SHOW GLOBAL VARIABLES WHERE Variable_name IN
+// mysqlSettings, and what the server says of its replicas.
+var mysqlSettings = []string{
+	`SHOW GLOBAL VARIABLES WHERE Variable_name IN
 		('version', 'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'max_connections', 'read_only',
-		 'wsrep_on', 'wsrep_sync_wait', 'tidb_enable_check_constraint',
-		 'rpl_semi_sync_master_enabled', 'rpl_semi_sync_master_wait_point', 'rpl_semi_sync_source_enabled', 'rpl_semi_sync_source_wait_point')`)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
+		 'wsrep_on', 'wsrep_sync_wait', 'tidb_enable_check_constraint', 'group_replication_group_name', 'group_replication_consistency', 'group_replication_single_primary_mode')`,
+	// MariaDB and MySQL before 8.0.26 say master and slave.
+	"SHOW GLOBAL VARIABLES LIKE 'rpl\\_semi\\_sync\\_%'",
+	"SHOW GLOBAL STATUS LIKE 'Rpl\\_semi\\_sync\\_%'",
+}
+
+// variables are by name, in small letters and today's words.
+func variables(ctx context.Context, db *sql.DB) (map[string]string, error) {
 	v := map[string]string{}
-	for rows.Next() {
-		var name, value string
-		if err := rows.Scan(&name, &value); err != nil {
+	read := func(query string) error {
+		rows, err := db.QueryContext(ctx, query)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		for rows.Next() {
+			var name, value string
+			if err := rows.Scan(&name, &value); err != nil {
+				return err
+			}
+			v[strings.NewReplacer("master", "source", "slave", "replica").Replace(strings.ToLower(name))] = value
+		}
+		return rows.Err()
+	}
+	for _, query := range mysqlSettings {
+		if err := read(query); err != nil {
 			return nil, err
 		}
-		v[name] = value
 	}
-	return v, rows.Err()
+	if v["group_replication_group_name"] == "" {
+		return v, nil
+	}
+	return v, read("SELECT 'members_online', COUNT(*) FROM performance_schema.replication_group_members WHERE member_state = 'ONLINE'")
 }
 
 // flush is what a 201 rests on.
@@ -72,19 +94,40 @@ func binlog(v map[string]string) Finding {
 // semiSync is whether a replica has what was answered with 201, and whether it
 // has it before others can read it.
 func semiSync(v map[string]string) Finding {
-	enabled, point := v["rpl_semi_sync_source_enabled"], v["rpl_semi_sync_source_wait_point"]
-	if enabled == "" { // MariaDB, and MySQL before 8.0.26
-		enabled, point = v["rpl_semi_sync_master_enabled"], v["rpl_semi_sync_master_wait_point"]
-	}
-	if enabled != "ON" {
+	if v["rpl_semi_sync_source_enabled"] != "ON" {
 		return Finding{Level: Unknown, Store: "mysql", What: "no semi-synchronous replication",
 			Why: "a replica that takes over may lack orders that were answered with 201",
-			Do:  "where one may take over: semi-synchronous replication with AFTER_SYNC, or a group"}
+			Do:  "where one may take over: semi-synchronous replication with AFTER_SYNC and no timeout, or a group"}
 	}
-	f := Finding{Level: OK, Store: "mysql", What: "semi-synchronous replication " + point}
-	return f.unless(point == "AFTER_SYNC", Warn,
+	point, timeout := v["rpl_semi_sync_source_wait_point"], v["rpl_semi_sync_source_timeout"]
+	f := Finding{Level: OK, Store: "mysql", What: fmt.Sprintf("semi-synchronous replication %s, %s replicas, timeout %s ms",
+		point, v["rpl_semi_sync_source_clients"], timeout)}
+	f = f.unless(point == "AFTER_SYNC", Warn,
 		"rows show before a replica has them: after a failover other programs may have read orders that are gone",
 		"rpl_semi_sync_master_wait_point = AFTER_SYNC (MySQL: rpl_semi_sync_source_wait_point)")
+	f = f.unless(v["rpl_semi_sync_source_clients"] != "0", Bad,
+		"no replica acknowledges: commits wait, or go on without one", "SHOW REPLICA STATUS on the replicas; rpl_semi_sync_slave_enabled = ON (MySQL: rpl_semi_sync_replica_enabled)")
+	ms, err := strconv.ParseUint(timeout, 10, 64)
+	waits := err == nil && ms >= longTimeout && v["rpl_semi_sync_source_wait_no_replica"] != "OFF" && v["rpl_semi_sync_source_status"] == "ON"
+	return f.unless(waits, Bad,
+		"without a replica commits are answered all the same, after the timeout or at once: a failover then loses orders that were answered with 201",
+		"the longest rpl_semi_sync_master_timeout, and rpl_semi_sync_master_wait_no_slave = ON (MySQL: rpl_semi_sync_source_timeout, rpl_semi_sync_source_wait_no_replica): without a replica nothing is sold")
+}
+
+// longTimeout is a day in milliseconds, within which somebody has seen to the replicas.
+const longTimeout = 24 * 3600 * 1000
+
+// group is a replication group: a commit is on most of its members.
+func group(v map[string]string) Finding {
+	online, consistency := v["members_online"], v["group_replication_consistency"]
+	f := Finding{Level: OK, Store: "mysql", What: fmt.Sprintf("group replication, %s members online, consistency %s", online, consistency)}
+	f = f.unless(consistency != "EVENTUAL", Warn,
+		"a new primary may answer before it has applied what the old one confirmed: buyers hear 404", "group_replication_consistency = BEFORE_ON_PRIMARY_FAILOVER")
+	f = f.unless(v["group_replication_single_primary_mode"] == "ON", Warn,
+		"row locks hold on one member: nodes that write to different ones undo each other's transactions", "group_replication_single_primary_mode = ON, and the primary's address in --mysql")
+	n, err := strconv.Atoi(online)
+	f = f.unless(err == nil && n >= 3, Warn, "if one more is lost, nothing is sold", "three members or more")
+	return f.unless(err == nil && n > 0, Bad, "this server is no member of its group: it refuses writes", "START GROUP_REPLICATION")
 }
 
 // replication of READ COMMITTED, which every transaction of ours is.

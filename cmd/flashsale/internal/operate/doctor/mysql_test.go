@@ -1,6 +1,90 @@
 package doctor
 
-import "testing"
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"testing"
+
+	_ "github.com/go-sql-driver/mysql"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// A real primary that waits for its replica without limit is well; with the
+// timeout that it has by default it is not.
+func TestSemiSynchronousPrimary(t *testing.T) {
+	t.Parallel()
+	primary, replica := server(t, servers.MySQLOptions{}), server(t, servers.MySQLOptions{})
+	must(t, replica.Follow(t.Context(), primary.Addr()))
+	must(t, primary.Lossless(t.Context()))
+	const what = "semi-synchronous replication AFTER_SYNC, 1 replicas, timeout 18446744073709551615 ms"
+	servertest.Eventually(t, "the replica acknowledges", func() bool { return looks(t, primary, what) == OK })
+	db := open(t, primary)
+	_, err := db.ExecContext(t.Context(), "SET GLOBAL rpl_semi_sync_master_timeout = 10000")
+	must(t, err)
+	if level := looks(t, primary, "semi-synchronous replication AFTER_SYNC, 1 replicas, timeout 10000 ms"); level != Bad {
+		t.Errorf("with a timeout: %q", level)
+	}
+}
+
+// A real group is well with all its members, and not with two.
+func TestGroup(t *testing.T) {
+	folder := os.Getenv("FLASHSALE_TEST_MYSQL9")
+	if folder == "" {
+		t.Skip("FLASHSALE_TEST_MYSQL9 names no folder with the mysqld of MySQL 9")
+	}
+	first := server(t, servers.MySQLOptions{SearchPath: []string{folder}, Group: true})
+	if level := looks(t, first, "group replication, 3 members online, consistency BEFORE_ON_PRIMARY_FAILOVER"); level != OK {
+		t.Errorf("three members: %q", level)
+	}
+	first.Members[0].Kill()
+	servertest.Eventually(t, "two members", func() bool {
+		return looks(t, first, "group replication, 2 members online, consistency BEFORE_ON_PRIMARY_FAILOVER") == Warn
+	})
+}
+
+// looks is the level of the finding that says so; "" where there is none.
+func looks(t *testing.T, m *servers.MySQL, what string) string {
+	t.Helper()
+	for _, f := range examineMySQL(t.Context(), open(t, m), Plan{}) {
+		if f.What == what {
+			return f.Level
+		}
+	}
+	return ""
+}
+
+func server(t *testing.T, o servers.MySQLOptions) *servers.MySQL {
+	t.Helper()
+	if os.Getenv("FLASHSALE_TEST_REAL") == "off" {
+		t.Skip("FLASHSALE_TEST_REAL=off")
+	}
+	m, err := servers.StartMySQL(context.WithoutCancel(t.Context()), o)
+	if errors.Is(err, servers.ErrNotInstalled) && os.Getenv("FLASHSALE_TEST_REAL") != "require" {
+		t.Skip(err)
+	}
+	must(t, err)
+	t.Cleanup(func() { must(t, m.Close()) })
+	return m
+}
+
+func open(t *testing.T, m *servers.MySQL) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("mysql", m.DSN(""))
+	must(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // What a shared server can't be set to in a test.
 func TestMySQLSettings(t *testing.T) {
@@ -13,11 +97,20 @@ func TestMySQLSettings(t *testing.T) {
 		{flush, map[string]string{"innodb_flush_log_at_trx_commit": "2"}, Bad},
 		{flush, nil, Unknown},
 		{binlog, map[string]string{"log_bin": "OFF", "sync_binlog": "0"}, Warn},
-		{semiSync, map[string]string{"rpl_semi_sync_master_enabled": "OFF", "rpl_semi_sync_master_wait_point": "AFTER_COMMIT"}, Unknown},
-		{semiSync, map[string]string{"rpl_semi_sync_master_enabled": "ON", "rpl_semi_sync_master_wait_point": "AFTER_COMMIT"}, Warn},
-		{semiSync, map[string]string{"rpl_semi_sync_master_enabled": "ON", "rpl_semi_sync_master_wait_point": "AFTER_SYNC"}, OK},
-		{semiSync, map[string]string{"rpl_semi_sync_source_enabled": "ON", "rpl_semi_sync_source_wait_point": "AFTER_SYNC"}, OK},
+		{semiSync, semi("rpl_semi_sync_source_enabled", "OFF"), Unknown},
 		{semiSync, nil, Unknown},
+		{semiSync, semi("", ""), OK},
+		{semiSync, semi("rpl_semi_sync_source_wait_point", "AFTER_COMMIT"), Warn},
+		{semiSync, semi("rpl_semi_sync_source_timeout", "10000"), Bad},
+		{semiSync, semi("rpl_semi_sync_source_timeout", "86400000"), OK},
+		{semiSync, semi("rpl_semi_sync_source_wait_no_replica", "OFF"), Bad},
+		{semiSync, semi("rpl_semi_sync_source_status", "OFF"), Bad},
+		{semiSync, semi("rpl_semi_sync_source_clients", "0"), Bad},
+		{group, grouped("", ""), OK},
+		{group, grouped("members_online", "2"), Warn},
+		{group, grouped("members_online", "0"), Bad},
+		{group, grouped("group_replication_consistency", "EVENTUAL"), Warn},
+		{group, grouped("group_replication_single_primary_mode", "OFF"), Warn},
 		{binlog, map[string]string{"log_bin": "ON", "sync_binlog": "1"}, OK},
 		{binlog, map[string]string{"log_bin": "ON", "sync_binlog": "0"}, Warn},
 		{replication, map[string]string{"log_bin": "OFF", "binlog_format": "STATEMENT"}, OK},
@@ -31,5 +124,20 @@ func TestMySQLSettings(t *testing.T) {
 		if f := c.look(c.v); f.Level != c.level || (f.Level != OK) != (f.Why != "" && f.Do != "") {
 			t.Errorf("%v: %+v, want %s", c.v, f, c.level)
 		}
+	}
+}
+
+// semi is a primary that waits for its replica without limit, but for one setting.
+func semi(name, value string) map[string]string {
+	return map[string]string{
+		"rpl_semi_sync_source_enabled": "ON", "rpl_semi_sync_source_wait_point": "AFTER_SYNC", "rpl_semi_sync_source_timeout": "18446744073709551615",
+		"rpl_semi_sync_source_wait_no_replica": "ON", "rpl_semi_sync_source_status": "ON", "rpl_semi_sync_source_clients": "1", name: value,
+	}
+}
+
+// grouped is a member of a group of three, but for one setting.
+func grouped(name, value string) map[string]string {
+	return map[string]string{
+		"members_online": "3", "group_replication_consistency": "BEFORE_ON_PRIMARY_FAILOVER", "group_replication_single_primary_mode": "ON", name: value,
 	}
 }

@@ -24,13 +24,20 @@ var drills = []drill{
 	mysqlRestarted, commitAnswerLost,
 	paidAtExpiry,
 	clockOffset,
+	mysqlFailover, mysqlPaused, groupFailover,
 }
 
-// Names of all drills, in the order they are run in.
-func Names() []string {
-	var all []string
+// Names of the drills that are run where none is asked for, in that order.
+func Names() []string { return names(false) }
+
+// ByName are those that are run only where they are asked for.
+func ByName() []string { return names(true) }
+
+func names(byName bool) (all []string) {
 	for _, d := range drills {
-		all = append(all, d.name)
+		if d.byName() == byName {
+			all = append(all, d.name)
+		}
 	}
 	return all
 }
@@ -56,7 +63,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	}
 	report := &Report{Seed: cfg.Seed, Rate: cfg.Rate, Seconds: cfg.Duration.Seconds(), Strategy: cfg.Strategy, Drills: []Row{}}
 	for _, d := range drills {
-		if len(cfg.Names) > 0 && !slices.Contains(cfg.Names, d.name) {
+		if !slices.Contains(cfg.Names, d.name) && (len(cfg.Names) > 0 || d.byName()) {
 			continue
 		}
 		row, err := d.run(ctx, cfg, report)
@@ -80,7 +87,8 @@ func (c Config) Validate() error {
 	f := c.Faults()
 	f.Unless(c.Rate >= 10 && c.Rate <= 100_000, "rate: %d, want 10 to 100000 per second", c.Rate)
 	f.Unless(c.Duration >= 5*time.Second && c.Duration <= time.Hour, "duration: %v, want 5s to 1h", c.Duration)
-	f.Known("drill", c.Names, Names())
+	f.Known("drill", c.Names, append(Names(), ByName()...))
+	f.Unless(c.MySQLFolder != "" || !slices.Contains(c.Names, groupFailover.name), "%s: needs MySQL 9, see --mysqld", groupFailover.name)
 	return errors.Join(f...)
 }
 

@@ -49,9 +49,10 @@ type stage struct {
 
 	replica   *servers.Redis
 	replicaDB *redis.Client
+	standbyDB *servers.MySQL // the replica; of a group the new primary
 
 	// Before the store of all nodes, and before the primary of the replica. Nil
-	// unless asked for, like the replica.
+	// unless asked for, like the replicas.
 	redisWire, mysqlWire, replicaWire *wire.Wire
 
 	mu     sync.Mutex
@@ -62,6 +63,9 @@ type stage struct {
 // open starts everything.
 func (d drill) open(ctx context.Context, cfg Config) (_ *stage, err error) {
 	s := &stage{drill: d, cfg: cfg, random: d.numbers(cfg.Seed)}
+	if d.group {
+		cfg.MySQL = servers.MySQLOptions{SearchPath: []string{cfg.MySQLFolder}, Group: true}
+	}
 	if s.Lab, err = lab.Open(ctx, cfg.Config, "--repl-diskless-sync-delay", "0"); err != nil {
 		return nil, err
 	}
@@ -75,7 +79,7 @@ func (d drill) open(ctx context.Context, cfg Config) (_ *stage, err error) {
 	}
 	s.Cleanup(s.mysql.Close)
 	s.redis = s.client(s.Stores.Redis)
-	c := lab.NodeConfig{Strategy: cfg.Strategy, Redis: s.Stores.RedisURL, MySQL: s.Stores.SQL, Wires: d.wires}
+	c := lab.NodeConfig{Strategy: cfg.Strategy, Redis: s.Stores.RedisURL, MySQL: s.Stores.SQL, Wires: d.wires || d.byName()}
 	if d.redisWire {
 		if c.Redis, s.redisWire, err = s.Before(c.Redis); err != nil {
 			return nil, err
@@ -86,10 +90,8 @@ func (d drill) open(ctx context.Context, cfg Config) (_ *stage, err error) {
 			return nil, err
 		}
 	}
-	if d.replica {
-		if err := s.openReplica(ctx); err != nil {
-			return nil, err
-		}
+	if err := s.openReplicas(ctx); err != nil {
+		return nil, err
 	}
 	var urls []string
 	for i := range 3 {
@@ -116,6 +118,16 @@ func (d drill) open(ctx context.Context, cfg Config) (_ *stage, err error) {
 	s.Cleanup(s.balancer.Close)
 	s.operator, err = s.Operator(s.balancer.URL())
 	return s, err
+}
+
+func (s *stage) openReplicas(ctx context.Context) (err error) {
+	if s.drill.replica {
+		err = s.openReplica(ctx)
+	}
+	if err == nil && s.standby {
+		err = s.openStandby(ctx)
+	}
+	return err
 }
 
 // openReplica starts a Redis that follows the first one, by a wire of its own.

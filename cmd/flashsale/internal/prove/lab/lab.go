@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,6 +28,8 @@ import (
 type Config struct {
 	Program  string    // this program's path, for its nodes
 	Progress io.Writer // may be nil
+
+	MySQL servers.MySQLOptions // how the database is started
 }
 
 // talking keeps those who do something side by side from talking at once.
@@ -90,14 +93,14 @@ type Lab struct {
 	secret   string
 	verifier *auth.Verifier
 	redis    servers.RedisOptions
-	more     map[string]*servers.Redis // further ones, by the names of their logs
+	more     map[string]*servers.Process // further servers, by the names of their logs
 	cleanups []func() error
 }
 
 // Open starts stores that are as durable as in production.
 func Open(ctx context.Context, cfg Config, redisArgs ...string) (*Lab, error) {
 	redis := servers.RedisOptions{AppendFsync: "always", ExtraArgs: redisArgs}
-	stores, err := servers.Real(ctx, servers.Options{Redis: redis})
+	stores, err := servers.Real(ctx, servers.Options{Redis: redis, MySQL: cfg.MySQL})
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +111,7 @@ func Open(ctx context.Context, cfg Config, redisArgs ...string) (*Lab, error) {
 
 // On is a lab on stores that run. Its Close closes them.
 func On(cfg Config, stores *servers.Stores) (_ *Lab, err error) {
-	l := &Lab{Config: cfg, Stores: stores, secret: rand.Text() + rand.Text(), more: map[string]*servers.Redis{}}
+	l := &Lab{Config: cfg, Stores: stores, secret: rand.Text() + rand.Text(), more: map[string]*servers.Process{}}
 	l.verifier, err = auth.New(auth.Config{Secret: []byte(l.secret)})
 	return l, err
 }
@@ -117,9 +120,18 @@ func On(cfg Config, stores *servers.Stores) (_ *Lab, err error) {
 func (l *Lab) StartRedis(ctx context.Context, name string) (*servers.Redis, error) {
 	r, err := servers.StartRedis(ctx, l.redis)
 	if err == nil {
-		l.more[name] = r
+		l.more[name] = r.Process
 	}
 	return r, err
+}
+
+// StartMySQL starts one more MySQL.
+func (l *Lab) StartMySQL(ctx context.Context, name string, o servers.MySQLOptions) (*servers.MySQL, error) {
+	m, err := servers.StartMySQL(ctx, o)
+	if err == nil {
+		l.more[name] = m.Process
+	}
+	return m, err
 }
 
 // Cleanup has something done once all servers have ended.
@@ -140,8 +152,8 @@ func (l *Lab) Close() error {
 	for _, n := range l.Nodes {
 		errs = append(errs, n.Close())
 	}
-	for _, r := range l.more {
-		errs = append(errs, r.Close())
+	for _, p := range l.more {
+		errs = append(errs, p.Close())
 	}
 	errs = append(errs, l.Stores.Close())
 	for _, do := range l.cleanups {
@@ -172,9 +184,7 @@ func (l *Lab) KeepLogs(name string, files map[string][]byte) (dir string, err er
 		return "", fmt.Errorf("keep the logs: %w", err)
 	}
 	all := map[string]*servers.Process{"redis": l.Stores.Redis.Process, "mysql": l.Stores.MySQL.Process}
-	for name, r := range l.more {
-		all[name] = r.Process
-	}
+	maps.Copy(all, l.more)
 	for _, n := range l.Nodes {
 		all[n.Name] = n.Process
 	}

@@ -1,0 +1,60 @@
+package keeper_test
+
+import (
+	"strings"
+	"testing"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/bare"
+	"flashsale/orders/internal/kit"
+	"flashsale/orders/keeper"
+)
+
+// The database went back: a replica was promoted that lacked what had been
+// confirmed, or a backup was restored. The keeper of what is gone is refused,
+// whoever took over since, the gate follows the database, and what is queued is
+// stored.
+func TestDatabaseWentBack(t *testing.T) {
+	t.Parallel()
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		for to, back := range map[string]string{
+			"a takeover":          "UPDATE sales SET sold = sold",
+			"a rebuild":           "UPDATE sales SET epoch = epoch - 1",
+			"an order":            "DELETE FROM orders WHERE buyer = 'ann'; UPDATE sales SET sold = sold - 2",
+			"a cancelled order":   "UPDATE orders SET status = 'pending_payment', closed_at = NULL, restored_at = NULL WHERE buyer = 'bob'; UPDATE sales SET sold = sold + 3",
+			"the start of a sale": "DELETE FROM orders; UPDATE sales SET sold = 0, epoch = 0",
+		} {
+			t.Run("to before "+to, func(t *testing.T) {
+				b := bare.Open(t, s, kit.Sale("S", 10, 3))
+				defer b.Empty(t) // one pair of stores serves all
+				before := b.Keeper(t, "S")
+				before.Finish(t)
+				gone := b.Keeper(t, "S")
+				b.Reserve(t, "ann", "k", 2)
+				cancelled := b.Reserve(t, "bob", "k", 3)
+				gone.Finish(t)
+				kit.Must(t, kit.Err(b.Store.Cancel(t.Context(), "bob", cancelled)))
+				gone.Want |= keeper.Release
+				gone.Finish(t)
+				queued := b.Reserve(t, "eve", "k", 1)
+				for statement := range strings.SplitSeq(back, "; ") {
+					kit.Exec(t, b.Store.DB, statement)
+				}
+				kit.Exec(t, b.Store.DB, "UPDATE sales SET fence = ?", before.Fence())
+
+				next := b.Keeper(t, "S")
+				kit.Is(t, gone.Run(t.Context()), orders.ErrFenced)
+				if n := len(b.Queue(t)); n != 1 {
+					t.Errorf("the keeper that is gone carried over what was queued: %d left", n)
+				}
+				compares(t, next)
+				kit.None(t, b.Wrong(t))
+				if o := b.Rows(t)[queued]; o.Status != orders.PendingPayment {
+					t.Errorf("the queued order is %q", o.Status)
+				}
+			})
+		}
+	})
+}
