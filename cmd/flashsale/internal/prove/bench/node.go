@@ -22,7 +22,9 @@ import (
 type node struct {
 	*lab.Node
 	l       *bench
-	metrics string // address of /metrics and pprof; a variant has none
+	config  lab.NodeConfig
+	peers   []*lab.Node // on the same stores
+	metrics string      // address of /metrics and pprof; a variant has none
 	redis   *redis.Client
 	db      *sql.DB
 	gate    *inventory.Gate // to look at, not to reserve
@@ -52,14 +54,15 @@ func (l *bench) start(ctx context.Context, metrics string, c lab.NodeConfig) (_ 
 	if n.Node, err = l.Start(ctx, c); err != nil {
 		return nil, err
 	}
+	n.config = c
 	l.cleanup(n.Close)
 	n.meter = meter{n.Pid(), l.Stores.Redis.Pid(), l.Stores.MySQL.Pid()}
 	return n, nil
 }
 
 // besideHello starts a node and the counterpart.
-func (l *bench) besideHello(ctx context.Context) (ours *node, hello *servers.Process, err error) {
-	if ours, err = l.startNode(ctx); err != nil {
+func (l *bench) besideHello(ctx context.Context, flags ...string) (ours *node, hello *servers.Process, err error) {
+	if ours, err = l.startNode(ctx, flags...); err != nil {
 		return nil, nil, err
 	}
 	if hello, err = l.Command(ctx, "/livez", "bench-hello"); err == nil {

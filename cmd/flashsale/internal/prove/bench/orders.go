@@ -117,7 +117,7 @@ func (n *node) sell(ctx context.Context, sale string, skus int, header string) (
 	var r wrkResult
 	late, err := n.answering(ctx, http.StatusAccepted, "", func() (err error) {
 		stop := n.meter.start()
-		if r, err = n.l.wrk(ctx, n.Addr(), load{sale, skus, header}); err != nil {
+		if r, err = n.attack(ctx, load{sale, skus, header}); err != nil {
 			return err
 		}
 		rows, err := n.settle(ctx, sale, skus)

@@ -19,7 +19,7 @@ func (c Config) Validate() error {
 }
 
 // benchmarks are all there are, in the order of their targets.
-var benchmarks = []benchmark{perOrder, otherWays, durable, queued, soldOut, gate, keeperRows, direct, latency, manySKUs, memory, rebuild, reconcile, metrics, hoarder}
+var benchmarks = []benchmark{perOrder, otherWays, durable, queued, soldOut, gate, keeperRows, direct, latency, manySKUs, memory, rebuild, reconcile, metrics, hoarder, growth}
 
 func names() []string {
 	var all []string
@@ -54,7 +54,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	defer func() { err = errors.Join(err, l.close()) }()
 	report := &Report{Machine: l.machine(ctx), Rounds: cfg.Rounds, Seconds: cfg.Seconds, Connections: cfg.Connections}
 	for _, b := range benchmarks {
-		if len(cfg.Names) > 0 && !slices.Contains(cfg.Names, b.name) {
+		if named := slices.Contains(cfg.Names, b.name); !named && (b.apart || len(cfg.Names) > 0) {
 			continue
 		}
 		rows := slices.Clone(b.rows)
