@@ -29,46 +29,36 @@ var growth = benchmark{
 
 var flat = Target{Bound: 1.15}
 
+// A size is what there is of everything that may grow.
+type size struct {
+	nodes, sales int // that are open, of which one is asked for
+	orders       int // old ones, of other sales
+	buyers       int // who have had an order of this sale
+}
+
+// The base comes first, then one size for each row.
+var (
+	base   = size{nodes: 1, sales: 1, orders: 1000}
+	grown  = []size{base, {1, 1, 100_000, 0}, {1, 1, 1_000_000, 0}, {1, 1000, 1000, 0}, {1, 1, 0, 1_000_000}, {2, 1, 1000, 0}, {4, 1, 1000, 0}}
+	bought = size{nodes: 1, sales: 1, buyers: 10_000} // what row 17d compares with
+)
+
 // runGrowth measures in turn nodes that differ in what there is of something. A
 // hello is gin's constant answer in the same round: its CPU time is the unit.
 func runGrowth(ctx context.Context, l *bench, rows []Row) error {
-	few, hello, err := l.besideHello(ctx, notCompared...)
+	hello, err := l.Command(ctx, "/livez", "bench-hello")
 	if err != nil {
 		return err
 	}
-	sides := []measure{l.greeting(hello, ""), few.afresh()}
-	for _, orders := range []int{100_000, 1_000_000} {
-		n, err := l.startNode(ctx, notCompared...)
-		if err == nil {
-			err = l.hoard(ctx, n.db, "old", orders, "")
-		}
+	l.cleanup(hello.Close)
+	sides := []measure{l.greeting(hello, "")}
+	for _, s := range append(grown, bought) {
+		l.Say("  preparing %d open sales, %d old orders and %d past buyers on %d nodes", s.sales, s.orders, s.buyers, s.nodes)
+		side, err := l.ofSize(ctx, s)
 		if err != nil {
 			return err
 		}
-		sides = append(sides, n.selling(""))
-	}
-	many, err := l.startNode(ctx, notCompared...)
-	if err == nil {
-		l.Say("  opening 1,000 sales")
-		err = many.openSale(ctx, "many", 1000, plenty)
-	}
-	if err != nil {
-		return err
-	}
-	sides = append(sides, many.afresh())
-	for _, buyers := range []int{1_000_000, 10_000} {
-		to, err := l.known(ctx, buyers)
-		if err != nil {
-			return err
-		}
-		sides = append(sides, to)
-	}
-	for _, nodes := range []int{2, 4} {
-		n, err := l.fleet(ctx, nodes)
-		if err != nil {
-			return err
-		}
-		sides = append(sides, n.afresh())
+		sides = append(sides, side)
 	}
 	if err := l.warm(ctx, sides...); err != nil {
 		return err
@@ -77,13 +67,17 @@ func runGrowth(ctx context.Context, l *bench, rows []Row) error {
 	if err != nil {
 		return err
 	}
-	one, unit := samples[1], cpuOf(samples[0])
-	for i, of := range [][2][]sample{{samples[2], one}, {samples[3], one}, {samples[4], one}, {samples[5], samples[6]}, {samples[7], one}, {samples[8], one}} {
+	unit := cpuOf(samples[0])
+	for i, s := range grown[1:] {
+		counterpart := samples[1]
+		if s.buyers > 0 {
+			counterpart = samples[len(samples)-1]
+		}
 		if unit == nil {
 			rows[i].Note = "CPU times are known on Linux only"
 			continue
 		}
-		rows[i].fill(per(of[0], unit), per(of[1], unit))
+		rows[i].fill(per(samples[i+2], unit), per(counterpart, unit))
 	}
 	return nil
 }
@@ -98,54 +92,57 @@ func per(samples, unit []sample) []sample {
 	return of
 }
 
-// notCompared has a node not look for the orders that afresh takes away.
-var notCompared = []string{"--reconcile-holds-every", "24h"}
-
-// afresh is selling where the node's database has 1,000 old orders and no other.
-func (n *node) afresh() measure {
-	return func(ctx context.Context) (sample, error) {
-		if _, err := n.db.ExecContext(ctx, "TRUNCATE TABLE orders"); err != nil {
-			return sample{}, fmt.Errorf("empty the table of orders: %w", err)
-		}
-		if err := n.l.hoard(ctx, n.db, "old", 1000, ""); err != nil {
-			return sample{}, err
-		}
-		return n.selling("")(ctx)
-	}
-}
-
-// known measures orders of one sale that so many others have bought of before, and
-// that its gate knows.
-func (l *bench) known(ctx context.Context, buyers int) (measure, error) {
-	n, err := l.startNode(ctx, notCompared...)
+// ofSize starts what it takes, and returns how to measure it.
+func (l *bench) ofSize(ctx context.Context, s size) (measure, error) {
+	n, err := l.fleet(ctx, s.nodes)
 	if err != nil {
 		return nil, err
 	}
 	sale := l.next("sale")
-	if err := n.openSale(ctx, sale, 1, plenty); err != nil {
+	if err := n.openSale(ctx, sale, s.sales, plenty); err != nil {
 		return nil, err
 	}
-	sku := skusOf(sale, 1)[0]
-	if err := l.hoard(ctx, n.db, sku, buyers, ""); err != nil {
-		return nil, err
+	switch {
+	case s.buyers > 0:
+		return func(ctx context.Context) (sample, error) { return n.sell(ctx, sale, 1, "") }, n.introduce(ctx, skusOf(sale, 1)[0], s.buyers)
+	case s.orders > base.orders:
+		return n.selling(""), l.hoard(ctx, n.db, "old", s.orders, "")
 	}
-	gates, err := n.gate.Summaries(ctx, sku)
+	// So few that those of one measurement would be many more for the next.
+	return func(ctx context.Context) (sample, error) {
+		if _, err := n.db.ExecContext(ctx, "TRUNCATE TABLE orders"); err != nil {
+			return sample{}, fmt.Errorf("empty the table of orders: %w", err)
+		}
+		if err := l.hoard(ctx, n.db, "old", s.orders, ""); err != nil {
+			return sample{}, err
+		}
+		return n.selling("")(ctx)
+	}, nil
+}
+
+// introduce makes so many past buyers of sku, and has the gate built anew, so that it knows
+// them.
+func (n *node) introduce(ctx context.Context, sku string, buyers int) error {
+	if err := n.l.hoard(ctx, n.db, sku, buyers, ""); err != nil {
+		return err
+	}
+	before, err := n.gate.Summaries(ctx, sku)
 	if err == nil {
 		_, err = n.db.ExecContext(ctx, "UPDATE sales SET epoch = epoch + 1 WHERE sku = ?", sku) // asks for a rebuild
 	}
 	if err != nil {
-		return nil, fmt.Errorf("rebuild the gate of %s: %w", sku, err)
+		return fmt.Errorf("have the gate of %s rebuilt: %w", sku, err)
 	}
-	err = lab.Poll(ctx, 100*time.Millisecond, func() (bool, error) {
+	return lab.Poll(ctx, 100*time.Millisecond, func() (bool, error) {
 		now, err := n.gate.Summaries(ctx, sku)
-		return err == nil && now[0].Open && now[0].Epoch > gates[0].Epoch, err
+		return err == nil && now[0].Open && now[0].Epoch > before[0].Epoch, err
 	})
-	return func(ctx context.Context) (sample, error) { return n.sell(ctx, sale, 1, "") }, err
 }
 
-// fleet starts several nodes on the same stores. It returns the first.
+// fleet starts several nodes on the same stores, and returns the first. They do not look
+// for orders that ofSize takes away.
 func (l *bench) fleet(ctx context.Context, nodes int) (*node, error) {
-	n, err := l.startNode(ctx, notCompared...)
+	n, err := l.startNode(ctx, "--reconcile-holds-every", "24h")
 	for i := 0; i < nodes-1 && err == nil; i++ {
 		var metrics string
 		if metrics, err = servers.FreeAddr(ctx); err != nil {

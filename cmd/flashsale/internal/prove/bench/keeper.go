@@ -134,9 +134,6 @@ func (l *bench) hoard(ctx context.Context, db *sql.DB, sku string, orders int, b
 		if _, err := db.ExecContext(ctx, insertInto(page), args...); err != nil {
 			return fmt.Errorf("make old orders of %s: %w", sku, err)
 		}
-		if done%oldOrders == 0 {
-			l.Say("  %d of %d old orders made", done, orders)
-		}
 	}
 	return nil
 }

@@ -61,8 +61,8 @@ func (l *bench) start(ctx context.Context, metrics string, c lab.NodeConfig) (_ 
 }
 
 // besideHello starts a node and the counterpart.
-func (l *bench) besideHello(ctx context.Context, flags ...string) (ours *node, hello *servers.Process, err error) {
-	if ours, err = l.startNode(ctx, flags...); err != nil {
+func (l *bench) besideHello(ctx context.Context) (ours *node, hello *servers.Process, err error) {
+	if ours, err = l.startNode(ctx); err != nil {
 		return nil, nil, err
 	}
 	if hello, err = l.Command(ctx, "/livez", "bench-hello"); err == nil {
