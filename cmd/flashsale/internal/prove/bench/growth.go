@@ -13,7 +13,7 @@ import (
 
 var growth = benchmark{
 	name:  "growth",
-	about: "CPU time of an order as orders, sales, past buyers and nodes become more; five minutes, and only by name",
+	about: "CPU time of an order as orders, sales, past buyers and nodes become more; takes four minutes, and runs only by name",
 	needs: wrkProgram,
 	apart: true,
 	rows: []Row{
@@ -53,7 +53,7 @@ func runGrowth(ctx context.Context, l *bench, rows []Row) error {
 	l.cleanup(hello.Close)
 	sides := []measure{l.greeting(hello, "")}
 	for _, s := range append(grown, bought) {
-		l.Say("  preparing %d open sales, %d old orders and %d past buyers on %d nodes", s.sales, s.orders, s.buyers, s.nodes)
+		l.Say("  preparing nodes: %d, open sales: %d, old orders: %d, past buyers: %d", s.nodes, s.sales, s.orders, s.buyers)
 		side, err := l.ofSize(ctx, s)
 		if err != nil {
 			return err
