@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"flashsale/cmd/flashsale/internal/prove/lab"
-	"flashsale/loadtest/servers"
 )
 
 var growth = benchmark{
@@ -51,7 +48,7 @@ func runGrowth(ctx context.Context, l *bench, rows []Row) error {
 		return err
 	}
 	l.cleanup(hello.Close)
-	sides := []measure{l.greeting(hello, "")}
+	var sides []measure
 	for _, s := range append(grown, bought) {
 		l.Say("  preparing nodes: %d, open sales: %d, old orders: %d, past buyers: %d", s.nodes, s.sales, s.orders, s.buyers)
 		side, err := l.ofSize(ctx, s)
@@ -60,6 +57,7 @@ func runGrowth(ctx context.Context, l *bench, rows []Row) error {
 		}
 		sides = append(sides, side)
 	}
+	sides = append(sides, l.greeting(hello, ""))
 	if err := l.warm(ctx, sides...); err != nil {
 		return err
 	}
@@ -67,17 +65,17 @@ func runGrowth(ctx context.Context, l *bench, rows []Row) error {
 	if err != nil {
 		return err
 	}
-	unit := cpuOf(samples[0])
+	unit := cpuOf(samples[len(grown)+1])
 	for i, s := range grown[1:] {
-		counterpart := samples[1]
+		counterpart := samples[0]
 		if s.buyers > 0 {
-			counterpart = samples[len(samples)-1]
+			counterpart = samples[len(grown)]
 		}
 		if unit == nil {
 			rows[i].Note = "CPU times are known on Linux only"
 			continue
 		}
-		rows[i].fill(per(samples[i+2], unit), per(counterpart, unit))
+		rows[i].fill(per(samples[i+1], unit), per(counterpart, unit))
 	}
 	return nil
 }
@@ -137,44 +135,4 @@ func (n *node) introduce(ctx context.Context, sku string, buyers int) error {
 		now, err := n.gate.Summaries(ctx, sku)
 		return err == nil && now[0].Open && now[0].Epoch > before[0].Epoch, err
 	})
-}
-
-// fleet starts several nodes on the same stores, and returns the first. They do not look
-// for orders that ofSize takes away.
-func (l *bench) fleet(ctx context.Context, nodes int) (*node, error) {
-	n, err := l.startNode(ctx, "--reconcile-holds-every", "24h")
-	for i := 0; i < nodes-1 && err == nil; i++ {
-		var metrics string
-		if metrics, err = servers.FreeAddr(ctx); err != nil {
-			return nil, err
-		}
-		c := n.config
-		c.Name, c.Flags = l.next("bench-"), append(c.Flags[:len(c.Flags):len(c.Flags)], "--metrics-addr", metrics)
-		var peer *lab.Node
-		if peer, err = l.Start(ctx, c); err == nil {
-			l.cleanup(peer.Close)
-			n.peers, n.meter[len(n.meter)-1-i] = append(n.peers, peer), peer.Pid()
-		}
-	}
-	return n, err
-}
-
-// attack has wrk send a load to the node and its peers, each by its share of the
-// connections. The counts are of all.
-func (n *node) attack(ctx context.Context, o load) (all wrkResult, err error) {
-	nodes := append([]*lab.Node{n.Node}, n.peers...)
-	connections := n.l.cfg.Connections
-	defer func() { n.l.cfg.Connections = connections }()
-	n.l.cfg.Connections = max(1, connections/len(nodes))
-	results := make([]wrkResult, len(nodes))
-	g, ctx := errgroup.WithContext(ctx)
-	for i, to := range nodes {
-		g.Go(func() (err error) { results[i], err = n.l.wrk(ctx, to.Addr(), o); return err })
-	}
-	err = g.Wait()
-	for _, r := range results {
-		all.took = max(all.took, r.took)
-		all.requests, all.connect, all.status = all.requests+r.requests, all.connect+r.connect, all.status+r.status
-	}
-	return all, err
 }

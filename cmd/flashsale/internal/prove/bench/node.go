@@ -71,6 +71,26 @@ func (l *bench) besideHello(ctx context.Context) (ours *node, hello *servers.Pro
 	return ours, hello, err
 }
 
+// fleet starts several nodes on the same stores, and returns the first. They do not look
+// for orders that ofSize takes away.
+func (l *bench) fleet(ctx context.Context, nodes int) (*node, error) {
+	n, err := l.startNode(ctx, "--reconcile-holds-every", "24h")
+	for i := 0; i < nodes-1 && err == nil; i++ {
+		var metrics string
+		if metrics, err = servers.FreeAddr(ctx); err != nil {
+			return nil, err
+		}
+		c := n.config
+		c.Name, c.Flags = l.next("bench-"), append(c.Flags[:len(c.Flags):len(c.Flags)], "--metrics-addr", metrics)
+		var peer *lab.Node
+		if peer, err = l.Start(ctx, c); err == nil {
+			l.cleanup(peer.Close)
+			n.peers, n.meter[len(n.meter)-1-i] = append(n.peers, peer), peer.Pid()
+		}
+	}
+	return n, err
+}
+
 // openSale creates a sale of prefix-000, prefix-001 and so on, and waits until
 // each can be bought.
 func (n *node) openSale(ctx context.Context, prefix string, skus, total int) error {
