@@ -25,7 +25,7 @@ The sale must be over. The API then answers as if there had never been such a sa
   flashsale sale archive sneaker --mysql 'flashsale:password@tcp(localhost:3306)/flashsale'`
 }
 
-// Run moves the sale, and says each ten seconds how far it has come.
+// Run moves the sale, and says now and then how far it has come.
 func (c *saleArchive) Run(ctx context.Context, s streams) error {
 	st, err := store.Open(c.MySQL, store.StoreConfig{})
 	if err != nil {
@@ -36,15 +36,14 @@ func (c *saleArchive) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	moved, said := int64(0), time.Now()
+	var moved int64
 	for last := false; !last; {
 		step, err := archive.Step(ctx, c.SKU, c.After)
 		moved, last = moved+step.Orders, step.Last
 		if err != nil {
 			return fmt.Errorf("%w (%d orders moved so far)", err, moved)
 		}
-		if time.Since(said) > 10*time.Second {
-			said = time.Now()
+		if moved%20_000 == 0 && !last {
 			_, _ = fmt.Fprintf(s.err, "%d orders moved\n", moved)
 		}
 	}
