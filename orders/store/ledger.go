@@ -36,8 +36,7 @@ func (s *Store) ReadLedgers(tx *gorm.DB, batches []SaleBatch) ([]*orders.Ledger,
 	buyers = slices.Compact(buyers)
 	full := map[saleBuyer]bool{}
 	rest := slices.DeleteFunc(buyers, func(b saleBuyer) bool {
-		since, known := s.full.Get(b)
-		if known && since.Equal(created[b.sku]) {
+		if since, known := s.full.Get(b); known && since.Equal(created[b.sku]) {
 			full[b] = true
 		}
 		return full[b]
