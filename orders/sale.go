@@ -155,7 +155,8 @@ func (o *Offer) SoldDirect() bool { return o.Mode == ModeDirect }
 
 // How a sale is sold: sales.mode.
 const (
-	ModeGate   = "gate"
-	ModeDirect = "direct"
-	ModeOver   = "over" // it is not, and Redis has forgotten it (finish.go)
+	ModeGate     = "gate"
+	ModeDirect   = "direct"
+	ModeOver     = "over"     // it is not, and Redis has forgotten it (finish.go)
+	ModeArchived = "archived" // it is being moved away, and is nobody's any more (archive.go)
 )

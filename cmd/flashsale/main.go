@@ -91,7 +91,7 @@ type commands struct {
 	Compare  compareCommand  `cmd:"" group:"prove" help:"Compare ways to sell, right and wrong, under one attack."`
 	Bench    benchCommand    `cmd:"" group:"prove" help:"Measure the program against plain counterparts."`
 
-	Sale        saleCommand        `cmd:"" group:"operate" help:"Create, show, restock and close sales on a running server."`
+	Sale        saleCommand        `cmd:"" group:"operate" help:"Create, show, restock, close and archive sales."`
 	Buy         buyCommand         `cmd:"" group:"operate" help:"Buy from a running server, as a buyer would."`
 	Order       orderCommand       `cmd:"" group:"operate" help:"List, show, pay and cancel orders on a running server."`
 	Audit       auditCommand       `cmd:"" group:"operate" help:"Show where all units of a sale are. Exit status: 0 they add up, 1 they do not."`

@@ -19,6 +19,7 @@ type saleCommand struct {
 	Show    saleShow    `cmd:"" help:"Show one sale, or all."`
 	Restock saleRestock `cmd:"" help:"Change the total; what is sold stays sold."`
 	Close   saleClose   `cmd:"" help:"End a sale now. Orders of it can still be paid."`
+	Archive saleArchive `cmd:"" help:"Move a sale that is over out of the database."`
 }
 
 type saleCreate struct {

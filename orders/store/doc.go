@@ -3,5 +3,6 @@
 // orders (close.go) and tells which of them the gate has not been told of
 // (release.go); it hands a SKU over to a new keeper (takeover.go); and it says
 // what a gate is rebuilt from (snapshot.go, delta.go). barrier.go stands before
-// every answer that was only read.
+// every answer that was only read. archive.go moves sales that are over to another
+// database.
 package store

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -24,7 +25,9 @@ const usualOrders, fewMore = 2, 16
 // the batch itself names.
 func (s *Store) ReadLedgers(tx *gorm.DB, batches []SaleBatch) ([]*orders.Ledger, error) {
 	var buyers []saleBuyer
+	created := map[string]time.Time{} // of the sales: an archived one's SKU may be another sale's now
 	for _, sh := range batches {
+		created[sh.Sale.SKU] = sh.Sale.CreatedAt
 		for _, q := range sh.Orders {
 			buyers = append(buyers, saleBuyer{sh.Sale.SKU, q.Buyer})
 		}
@@ -33,7 +36,7 @@ func (s *Store) ReadLedgers(tx *gorm.DB, batches []SaleBatch) ([]*orders.Ledger,
 	buyers = slices.Compact(buyers)
 	full := map[saleBuyer]bool{}
 	rest := slices.DeleteFunc(buyers, func(b saleBuyer) bool {
-		if s.full.Contains(b) {
+		if since, known := s.full.Get(b); known && since.Equal(created[b.sku]) {
 			full[b] = true
 		}
 		return full[b]
@@ -45,6 +48,9 @@ func (s *Store) ReadLedgers(tx *gorm.DB, batches []SaleBatch) ([]*orders.Ledger,
 	bySKU := map[string][]orders.Order{}
 	for _, o := range rows {
 		bySKU[o.SKU] = append(bySKU[o.SKU], o)
+	}
+	for b := range full {
+		s.full.Add(b, created[b.sku])
 	}
 	ledgers := make([]*orders.Ledger, len(batches))
 	for i, sh := range batches {
@@ -93,7 +99,6 @@ func (s *Store) readBuyers(tx *gorm.DB, buyers []saleBuyer, full map[saleBuyer]b
 		}
 		if isFull {
 			full[last] = true
-			s.full.Add(last, struct{}{})
 		} else {
 			all, err := readJudged(tx, s.ordersByKey(), "sku = ? AND buyer = ?", []any{last.sku, last.buyer})
 			if err != nil {

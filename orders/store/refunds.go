@@ -21,15 +21,15 @@ func (s *Store) Refund(ctx context.Context, o *orders.Order, ref string, reason 
 		if err != nil {
 			return err
 		}
-		var now orders.Order
-		if err := tx.Where("id = ?", o.ID).Take(&now).Error; err != nil || !now.Status.Closed() {
+		now, err := take[orders.Order](tx.Where("id = ?", o.ID), "order")
+		if err != nil || !now.Status.Closed() {
 			return err
 		}
 		known, err := refunded(tx, o.ID, ref)
 		if err != nil || known || now.Claims >= orders.MaxClaims {
 			return err
 		}
-		return claim(tx, &now, orders.NewRefund(&now, ref, reason, sale.Now))
+		return claim(tx, now, orders.NewRefund(now, ref, reason, sale.Now))
 	})
 	if err != nil && !errors.Is(err, orders.ErrChanged) {
 		return fmt.Errorf("refund a payment of %s: %w", o.ID, err)

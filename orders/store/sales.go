@@ -110,7 +110,7 @@ func writeSale(tx *gorm.DB, was *LockedSale, next orders.Sale) (orders.Sale, err
 
 // Sale reads one sale. Error: ErrNotFound.
 func (s *Store) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
-	return take[orders.Sale](s.DB.WithContext(ctx).Where("sku = ?", sku), "sale "+sku)
+	return take[orders.Sale](s.DB.WithContext(ctx).Where("sku = ? AND mode <> ?", sku, orders.ModeArchived), "sale "+sku)
 }
 
 // listedFor is how long after it closed a sale that is over is still listed.
@@ -124,7 +124,7 @@ func (s *Store) Sales(ctx context.Context) ([]orders.Sale, time.Time, error) {
 		return nil, now, fmt.Errorf("read the database's clock: %w", err)
 	}
 	var sales []orders.Sale
-	err = db.Where("mode <> ? OR closes_at > ?", orders.ModeOver, now.Add(-listedFor)).Order("opens_at DESC, sku").Find(&sales).Error
+	err = db.Where("mode NOT IN ? OR mode = ? AND closes_at > ?", []string{orders.ModeOver, orders.ModeArchived}, orders.ModeOver, now.Add(-listedFor)).Order("opens_at DESC, sku").Find(&sales).Error
 	return sales, now, wrap(err, "read sales")
 }
 

@@ -64,7 +64,7 @@ type Store struct {
 	stats func() string
 
 	ordersPerBuyer int64
-	full           *lru.Cache[saleBuyer, struct{}] // buyers with that many orders, as last seen: orders do not go away
+	full           *lru.Cache[saleBuyer, time.Time] // buyers with that many orders, as last seen, and when their sale was created: its orders do not go away
 	Barriers       *coalesce.Group[struct{}, struct{}]
 }
 
@@ -79,7 +79,7 @@ func Open(dsn string, cfg StoreConfig) (*Store, error) {
 		ordersPerBuyer: int64(cmp.Or(max(cfg.OrdersPerBuyer, 0), 1000)),
 	}
 	s.Barriers = s.newBarrier()
-	s.full, _ = lru.New[saleBuyer, struct{}](10_000) // an error only for a size below 1
+	s.full, _ = lru.New[saleBuyer, time.Time](10_000) // an error only for a size below 1
 	open := s.openMySQL
 	if s.sqlite {
 		open = openSQLite

@@ -72,8 +72,17 @@ type LockedSale struct {
 }
 
 // LockSale reads the row of sku and keeps it locked until the transaction
-// ends. Everybody who will touch rows in orders takes it first.
+// ends. Everybody who will touch rows in orders takes it first. Errors: ErrNotFound,
+// and ErrUnavailable while the sale is being archived.
 func (s *Store) LockSale(tx *gorm.DB, sku string) (*LockedSale, error) {
+	sale, err := s.lockRow(tx, sku)
+	if err == nil && sale.Mode == orders.ModeArchived {
+		return nil, fmt.Errorf("sale %s is being moved to an archive: %w", sku, orders.ErrUnavailable)
+	}
+	return sale, err
+}
+
+func (s *Store) lockRow(tx *gorm.DB, sku string) (*LockedSale, error) {
 	rows, err := s.lockRows(tx, true, sku)
 	if err == nil && len(rows) == 0 {
 		err = orders.ErrNotFound

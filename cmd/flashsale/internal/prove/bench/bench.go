@@ -33,6 +33,7 @@ type benchmark struct {
 	name  string
 	about string
 	needs string // a program that is not everywhere; or ""
+	apart bool   // it runs only by its name
 	rows  []Row  // what is filled in by run
 	run   func(ctx context.Context, l *bench, rows []Row) error
 }
@@ -53,7 +54,7 @@ type bench struct {
 	dir       string
 	crowd     *crowd
 	databases int            // of Redis, used so far
-	serial    int            // makes names that were not used before
+	serial    atomic.Int64   // makes names that were not used before
 	orders    atomic.Int64   // numbered so far
 	cleanups  []func() error // of the benchmark that runs
 }
@@ -72,6 +73,9 @@ func openBench(ctx context.Context, cfg Config) (_ *bench, err error) {
 	}()
 	if l.dir, err = os.MkdirTemp("", "flashsale-bench-"); err != nil {
 		return nil, fmt.Errorf("directory for wrk: %w", err)
+	}
+	if err = os.WriteFile(l.script(), wrkLua, 0o600); err != nil {
+		return l, fmt.Errorf("script for wrk: %w", err)
 	}
 	l.crowd, err = newCrowd(l.Token, l.dir)
 	return l, err
@@ -101,8 +105,7 @@ func (l *bench) do(ctx context.Context, b benchmark, rows []Row) error {
 
 // next is a name that was not used before in this run.
 func (l *bench) next(prefix string) string {
-	l.serial++
-	return fmt.Sprintf("%s%d", prefix, l.serial)
+	return fmt.Sprintf("%s%d", prefix, l.serial.Add(1))
 }
 
 // missing names a program that is not installed, and how to get it.

@@ -1,7 +1,9 @@
 package bench
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -104,8 +106,8 @@ func runHoarder(ctx context.Context, l *bench, rows []Row) error {
 	if err != nil {
 		return err
 	}
-	if err := d.hoard(ctx, sku); err != nil {
-		return fmt.Errorf("make old orders: %w", err)
+	if err := l.hoard(ctx, d.db, sku, oldOrders, "hoarder"); err != nil {
+		return err
 	}
 	sale, err := d.TakeOver(ctx, sku)
 	if err != nil {
@@ -117,19 +119,20 @@ func runHoarder(ctx context.Context, l *bench, rows []Row) error {
 	return l.contest(ctx, rows, commits(true), commits(false))
 }
 
-// hoard gives one buyer old orders, which were cancelled.
-func (d *database) hoard(ctx context.Context, sku string) error {
+// hoard makes old orders of sku, which were cancelled: of one buyer, or "" for each by
+// a buyer of its own.
+func (l *bench) hoard(ctx context.Context, db *sql.DB, sku string, orders int, buyer string) error {
 	const page = 1000
 	now := time.Now().UTC()
-	for range oldOrders / page {
+	for done := page; done <= orders; done += page {
 		var args []any
 		for range page {
-			row := orderRow(sku, int(d.l.orders.Add(1))-1, now)
-			row[2], row[6], row[15] = "hoarder", "cancelled", now // its buyer, status and time of being restored
+			row := orderRow(sku, int(l.orders.Add(1))-1, now)
+			row[2], row[6], row[15] = cmp.Or(buyer, row[2].(string)), "cancelled", now // its buyer, status and time of being restored
 			args = append(args, row...)
 		}
-		if _, err := d.db.ExecContext(ctx, insertInto(page), args...); err != nil {
-			return err
+		if _, err := db.ExecContext(ctx, insertInto(page), args...); err != nil {
+			return fmt.Errorf("make old orders of %s: %w", sku, err)
 		}
 	}
 	return nil

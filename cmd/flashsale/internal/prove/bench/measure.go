@@ -206,7 +206,7 @@ func medianCPU(samples []sample) *CPU {
 	if slices.ContainsFunc(samples, func(s sample) bool { return s.cpu == nil }) {
 		return nil
 	}
-	var middle [len(meter{})]float64
+	var middle [3]float64
 	for i := range middle {
 		middle[i] = medianOf(samples, func(s sample) float64 { return s.cpu[i] })
 	}
@@ -224,8 +224,9 @@ func medianCPU(samples []sample) *CPU {
 }
 
 // A meter reads what the processes under load have used: their pids, of the app,
-// Redis and MySQL. A pid of 0 is a process that takes no part.
-type meter [3]int
+// Redis and MySQL, and of up to three more nodes, which count as the app. A pid of 0 is
+// a process that takes no part.
+type meter [6]int
 
 // A cost is the CPU time of each, in microseconds, NaN for who takes no part. It
 // is nil on systems that don't say.
@@ -234,10 +235,9 @@ type cost []float64
 // read is what they have used so far, in user and kernel mode, all their threads
 // together.
 func (m meter) read() cost {
-	var used cost
-	for _, pid := range m {
+	used := cost{math.NaN(), math.NaN(), math.NaN()}
+	for i, pid := range m {
 		if pid == 0 {
-			used = append(used, math.NaN())
 			continue
 		}
 		process, err := procfs.NewProc(pid)
@@ -248,7 +248,11 @@ func (m meter) read() cost {
 		if err != nil {
 			return nil
 		}
-		used = append(used, stat.CPUTime()*1e6)
+		if us := stat.CPUTime() * 1e6; i < len(used) {
+			used[i] = us
+		} else {
+			used[0] += us
+		}
 	}
 	return used
 }

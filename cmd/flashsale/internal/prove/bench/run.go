@@ -18,8 +18,13 @@ func (c Config) Validate() error {
 	return errors.Join(f...)
 }
 
+// wants tells whether a benchmark is to run.
+func (c Config) wants(b benchmark) bool {
+	return slices.Contains(c.Names, b.name) || len(c.Names) == 0 && !b.apart
+}
+
 // benchmarks are all there are, in the order of their targets.
-var benchmarks = []benchmark{perOrder, otherWays, durable, queued, soldOut, gate, keeperRows, direct, latency, manySKUs, memory, rebuild, reconcile, metrics, hoarder}
+var benchmarks = []benchmark{perOrder, otherWays, durable, queued, soldOut, gate, keeperRows, direct, latency, manySKUs, memory, rebuild, reconcile, metrics, hoarder, growth}
 
 func names() []string {
 	var all []string
@@ -54,7 +59,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	defer func() { err = errors.Join(err, l.close()) }()
 	report := &Report{Machine: l.machine(ctx), Rounds: cfg.Rounds, Seconds: cfg.Seconds, Connections: cfg.Connections}
 	for _, b := range benchmarks {
-		if len(cfg.Names) > 0 && !slices.Contains(cfg.Names, b.name) {
+		if !cfg.wants(b) {
 			continue
 		}
 		rows := slices.Clone(b.rows)

@@ -41,16 +41,14 @@ func (r wrkResult) good() int64 { return r.requests - r.status }
 
 func (r wrkResult) perSecond(n int64) float64 { return float64(n) / r.took.Seconds() }
 
+func (l *bench) script() string { return filepath.Join(l.dir, "wrk.lua") }
+
 // wrk runs one load against the server at addr.
 func (l *bench) wrk(ctx context.Context, addr string, o load) (wrkResult, error) {
-	script := filepath.Join(l.dir, "wrk.lua")
-	if err := os.WriteFile(script, wrkLua, 0o600); err != nil {
-		return wrkResult{}, fmt.Errorf("script for wrk: %w", err)
-	}
 	threads := min(wrkThreads, l.cfg.Connections)
 	cmd := exec.CommandContext(ctx, wrkProgram,
 		"-t", strconv.Itoa(threads), "-c", strconv.Itoa(l.cfg.Connections), "-d", strconv.Itoa(l.cfg.Seconds)+"s",
-		"-s", script, "http://"+addr, "--",
+		"-s", l.script(), "http://"+addr, "--",
 		l.crowd.file, strconv.Itoa(threads), l.next("key"), o.sale, strconv.Itoa(o.skus), o.header)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -1,0 +1,268 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/kit"
+)
+
+const (
+	quiet = 90 * 24 * time.Hour
+	old   = 100 * 24 * time.Hour // how long ago everything was
+)
+
+// newArchive opens an empty archive beside a store, that moves two orders in a step.
+func newArchive(t testing.TB, store *Store) *Archive {
+	t.Helper()
+	_, name, _ := strings.Cut(servertest.OpenSQL(t, servers.KindReal), "/")
+	return archiveOf(t, store, name)
+}
+
+func archiveOf(t testing.TB, store *Store, name string) *Archive {
+	t.Helper()
+	a, err := store.OpenArchive(t.Context(), name)
+	kit.Must(t, err)
+	a.batch = 2
+	return a
+}
+
+// over is a store with a sale S that has long been over, with n orders, of which every
+// second was paid, and the others have one or two refunds.
+func over(t testing.TB, n int) *Store {
+	t.Helper()
+	store, ids := stocked(t, servertest.OpenSQL(t, servers.KindReal), n)
+	long := kit.ClockOf(t, store.DB).Add(-old)
+	for i, id := range ids {
+		if i%2 == 0 {
+			kit.Exec(t, store.DB, "UPDATE orders SET status = 'paid', paid_at = ?, restored_at = ? WHERE id = ?", long, long, id)
+			continue
+		}
+		kit.Exec(t, store.DB, "UPDATE orders SET status = 'expired', closed_at = ?, restored_at = ?, claims = ? WHERE id = ?", long, long, i%4/2+1, id)
+		for ref := range i%4/2 + 1 {
+			kit.Must(t, store.DB.Create(&orders.Refund{OrderID: id, PaymentRef: fmt.Sprint("ref-", ref), SKU: "S", Buyer: fmt.Sprint("buyer-", i), Currency: "EUR", CreatedAt: long}).Error)
+		}
+	}
+	kit.Exec(t, store.DB, "UPDATE sales SET sold = ?, mode = 'over', fence = 7, closes_at = ?, updated_at = ?", (n+1)/2, long, long)
+	return store
+}
+
+// kept are all orders and refunds of some tables, by key; it fails where one is there twice.
+func kept(t testing.TB, db *gorm.DB, archive ...*Archive) (rows map[string]any) {
+	t.Helper()
+	rows = map[string]any{}
+	put := func(key string, row any) {
+		if rows[key] != nil {
+			t.Errorf("%s is there twice", key)
+		}
+		rows[key] = row
+	}
+	at := []func(string) string{func(table string) string { return table }}
+	for _, a := range archive {
+		at = append(at, a.table)
+	}
+	for _, table := range at {
+		var list []orders.Order
+		var refunds []orders.Refund
+		kit.Must(t, db.Table(table("orders")).Find(&list).Error)
+		kit.Must(t, db.Table(table("refunds")).Find(&refunds).Error)
+		for _, o := range list {
+			put(o.ID, o)
+		}
+		for _, r := range refunds {
+			put(r.OrderID+" "+r.PaymentRef, r)
+		}
+	}
+	return rows
+}
+
+// archived does all steps that are left, and returns how many orders they moved.
+func archived(ctx context.Context, a *Archive) (moved int64, err error) {
+	for {
+		step, err := a.Step(ctx, "S", quiet)
+		moved += step.Orders
+		if err != nil || step.Last {
+			return moved, err
+		}
+	}
+}
+
+// Whoever dies before or after any of the commits loses nothing, and the next one goes on.
+func TestArchiveIsKilledBetweenAnyTwoSteps(t *testing.T) {
+	t.Parallel()
+	const n = 7
+	for commit, killed := 1, true; killed; commit++ {
+		for _, after := range []bool{false, true} {
+			store := over(t, n)
+			kit.Put(t, store, kit.Sale("T", 10, 1)) // another sale
+			other := kit.Row("0f000000-0000-7000-8000-000000000000", "buyer-0", "k", 1, orders.Paid, true)
+			other.SKU, other.ExpiresAt, other.CreatedAt, other.PaidAt = "T", kit.JudgedAt, kit.JudgedAt, &kit.JudgedAt
+			kit.Must(t, store.DB.Create(&other).Error)
+			all, a := kept(t, store.DB), newArchive(t, store)
+			was, err := store.Sale(t.Context(), "S")
+			kit.Must(t, err)
+
+			commits := 0
+			dies := func(at kit.Fault) error {
+				if !at.After {
+					commits++
+				}
+				if killed = commits > commit || commits == commit && at.After == after; killed {
+					return kit.ErrFault
+				}
+				return nil
+			}
+			_, err = archived(t.Context(), archiveOf(t, kit.Onto(t, store.On, kit.Failing(store.DB, dies)), a.name))
+			if killed {
+				kit.Is(t, err, kit.ErrFault)
+			}
+			if got := kept(t, store.DB, a); !reflect.DeepEqual(got, all) {
+				t.Errorf("killed at commit %d (after it: %t): %v, want %v", commit, after, got, all)
+			}
+			moved, err := archived(t.Context(), a)
+			kit.Must(t, err)
+			if got := kept(t, store.DB, a); !reflect.DeepEqual(got, all) || killed && commit == 2 && moved != int64(n-2*map[bool]int{false: 1, true: 2}[after]) {
+				t.Errorf("after commit %d (%t) and %d more: %v, want %v", commit, after, moved, got, all)
+			}
+			left := kept(t, store.DB)
+			if len(left) != 1 || left[other.ID] == nil {
+				t.Errorf("the archive has left %v", left)
+			}
+			var sale orders.Sale
+			kit.Must(t, store.DB.Table(a.table("sales")).Take(&sale).Error)
+			if sale != *was {
+				t.Errorf("the archive has %+v, the sale was %+v", sale, *was)
+			}
+			kit.Is(t, kit.Err(store.Sale(t.Context(), "S")), orders.ErrNotFound)
+			kit.OK(t, kit.Err(store.Sale(t.Context(), "T")))
+		}
+	}
+}
+
+// Operators who archive the same sale at the same time share the work.
+func TestArchiveByTwoOperators(t *testing.T) {
+	t.Parallel()
+	store := over(t, 41)
+	all, a := kept(t, store.DB), newArchive(t, store)
+	var operators sync.WaitGroup
+	moved := make([]int64, 3)
+	for i := range moved {
+		operators.Go(func() {
+			var err error
+			moved[i], err = archived(t.Context(), a)
+			kit.OK(t, err)
+		})
+	}
+	operators.Wait()
+	if got := kept(t, store.DB, a); !reflect.DeepEqual(got, all) || moved[0]+moved[1]+moved[2] != 41 || len(kept(t, store.DB)) > 0 {
+		t.Errorf("moved %v: %v, want %v", moved, got, all)
+	}
+}
+
+// What is not over for good stays.
+func TestArchiveRefuses(t *testing.T) {
+	t.Parallel()
+	store := over(t, 3)
+	a := newArchive(t, store)
+	for _, c := range []struct{ name, change, back, want string }{
+		{"an open sale", "UPDATE sales SET mode = 'gate'", "UPDATE sales SET mode = 'over'", "not over"},
+		{"a sale in direct mode", "UPDATE sales SET mode = 'direct'", "UPDATE sales SET mode = 'over'", "not over"},
+		{"an order that can be paid", "UPDATE orders SET status = 'awaiting_payment' WHERE id LIKE '%1-0000-7000%'", "UPDATE orders SET status = 'expired' WHERE id LIKE '%1-0000-7000%'", "not over"},
+		{"an order that the gate has not heard of", "UPDATE orders SET restored_at = NULL", "UPDATE orders SET restored_at = created_at", "not over"},
+		{"the end a month ago", "UPDATE sales SET closes_at = closes_at + INTERVAL 70 DAY", "UPDATE sales SET closes_at = closes_at - INTERVAL 70 DAY", "within the last"},
+		{"payment windows that end now", "UPDATE sales SET payment_window_s = 30 * 86400", "UPDATE sales SET payment_window_s = 900", "within the last"},
+		{"a change a month ago", "UPDATE sales SET updated_at = updated_at + INTERVAL 70 DAY", "UPDATE sales SET updated_at = closes_at", "within the last"},
+		{"a refund a month ago", "UPDATE refunds SET created_at = created_at + INTERVAL 70 DAY", "UPDATE refunds SET created_at = created_at - INTERVAL 70 DAY", "within the last"},
+		{"an older sale there", "INSERT INTO " + a.table("sales") + " SELECT * FROM sales", "DELETE FROM " + a.table("sales"), "take another archive"},
+		{"another archive", "UPDATE sales SET mode = 'archived'", "UPDATE sales SET mode = 'over'", "another archive than"},
+	} {
+		kit.Exec(t, store.DB, c.change)
+		step, err := a.Step(t.Context(), "S", quiet)
+		if err == nil || !strings.Contains(err.Error(), c.want) || len(kept(t, store.DB)) != 4 {
+			t.Errorf("%s: %+v, %v, want %q", c.name, step, err, c.want)
+		}
+		kit.Exec(t, store.DB, c.back)
+	}
+	kit.Is(t, kit.Err(a.Step(t.Context(), "T", quiet)), orders.ErrNotFound)
+	kit.OK(t, kit.Err(archived(t.Context(), a)))
+	kit.OK(t, kit.Err(archived(t.Context(), a))) // it is there
+	if _, err := openStore(t, servertest.OpenSQL(t, servers.KindEmbedded)).OpenArchive(t.Context(), "a"); err == nil {
+		t.Error("SQLite has an archive")
+	}
+}
+
+// While a sale is moved nobody changes it, and its SKU is then free: a new sale has
+// nothing of the old one's keys, limits, or keeper.
+func TestSKUOfAnArchivedSale(t *testing.T) {
+	t.Parallel()
+	ctx, store := t.Context(), over(t, 5)
+	store.ordersPerBuyer = 20
+	hoard(t, store, "ann", 20)
+	kit.Exec(t, store.DB, "UPDATE sales SET mode = 'gate', closes_at = ?", kit.ClockOf(t, store.DB).Add(time.Hour))
+	buys := func(fence int64, n int) orders.Decision {
+		t.Helper()
+		q := kit.QueuedOrder(orders.NewOrderID("S"), "ann", "old-0", 1)
+		if n > 0 {
+			q.Key = fmt.Sprint("new-", n)
+		}
+		v, err := store.Commit(ctx, "S", fence, []inventory.Queued{q})
+		kit.Must(t, err)
+		return v[0]
+	}
+	if v := buys(7, 1); v.Refused != orders.BuyerLimit {
+		t.Fatalf("a buyer with as many orders as allowed: %s", kit.Said(v))
+	}
+	kit.Exec(t, store.DB, "UPDATE sales SET mode = 'over', closes_at = updated_at")
+	a := newArchive(t, store)
+	kit.Must(t, kit.Err(a.Step(ctx, "S", quiet)))
+
+	var late orders.Order
+	kit.Must(t, store.DB.Where("status = ?", orders.Expired).Take(&late).Error)
+	for name, err := range map[string]error{
+		"put":     kit.Err(store.PutSale(ctx, kit.Sale("S", 10, 1))),
+		"close":   kit.Err(store.CloseSale(ctx, "S")),
+		"rebuild": kit.Err(store.AskRebuild(ctx, "S")),
+		"keep":    kit.Err(store.TakeOver(ctx, "S")),
+		"refund":  store.Refund(ctx, &late, "late", orders.Closed),
+		"commit":  kit.Err(store.Commit(ctx, "S", 7, []inventory.Queued{kit.QueuedOrder("q", "bob", "", 1)})),
+	} {
+		if kit.Is(t, err, orders.ErrUnavailable); t.Failed() {
+			t.Fatal(name)
+		}
+	}
+	together, err := store.CommitTogether(ctx, []SaleOrders{{"S", 7, []inventory.Queued{kit.QueuedOrder("q", "bob", "", 1)}}})
+	if kit.Must(t, err); together[0] != nil {
+		t.Errorf("the last keeper goes on: %+v", together)
+	}
+	kit.Is(t, kit.Err(store.Sale(ctx, "S")), orders.ErrNotFound)
+	if sales, _, err := store.Sales(ctx); err != nil || len(sales) > 0 {
+		t.Errorf("listed: %+v, %v", sales, err)
+	}
+
+	kit.Must(t, kit.Err(archived(ctx, a)))
+	all := kept(t, store.DB, a)
+	kit.Put(t, store, kit.Sale("S", 10, 1))
+	sale, err := store.TakeOver(ctx, "S")
+	kit.Must(t, err)
+	if v := buys(sale.Fence, 0); v.Action != orders.Insert || v.Order.Status != orders.PendingPayment {
+		t.Errorf("the same buyer under an old key: %s", kit.Said(v))
+	}
+	kit.Is(t, store.Refund(ctx, &late, "late", orders.Closed), orders.ErrNotFound)
+	kit.Is(t, kit.Err(store.Pay(ctx, late.Buyer, late.ID, "late")), orders.ErrNotFound)
+	maps.DeleteFunc(all, func(key string, _ any) bool { return kept(t, store.DB, a)[key] != nil })
+	if len(all) > 0 {
+		t.Errorf("gone: %v", all)
+	}
+}
