@@ -7,7 +7,6 @@ import (
 	"errors"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
@@ -136,23 +135,6 @@ func (d dialect) lockRows(tx *gorm.DB, wait bool, skus ...string) (rows []Locked
 		rows[i].Now = now
 	}
 	return rows, err
-}
-
-// now is the database's clock, in an expression or comparison.
-func (d dialect) now() clause.Expr {
-	if d.sqlite { // the database's clock is this process's
-		return gorm.Expr("?", time.Now().UTC().Truncate(time.Millisecond))
-	}
-	return gorm.Expr("UTC_TIMESTAMP(3)")
-}
-
-// clock reads the database's clock.
-func (d dialect) clock(tx *gorm.DB) (now time.Time, err error) {
-	if d.sqlite {
-		return time.Now().UTC().Truncate(time.Millisecond), nil
-	}
-	err = tx.Raw("SELECT UTC_TIMESTAMP(3)").Row().Scan(&now)
-	return now, err
 }
 
 // Error numbers of MySQL, MariaDB and TiDB.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"flashsale/orders"
 )
@@ -100,6 +101,23 @@ func (s *Store) lockSaleAs(tx *gorm.DB, sku string, fence int64) (*LockedSale, e
 		return nil, fmt.Errorf("keep %s with fence %d, now %d: %w", sku, fence, sale.Fence, orders.ErrFenced)
 	}
 	return sale, err
+}
+
+// now is the database's clock, in an expression or comparison.
+func (d dialect) now() clause.Expr {
+	if d.sqlite { // the database's clock is this process's
+		return gorm.Expr("?", time.Now().UTC().Truncate(time.Millisecond))
+	}
+	return gorm.Expr("UTC_TIMESTAMP(3)")
+}
+
+// clock reads the database's clock.
+func (d dialect) clock(tx *gorm.DB) (now time.Time, err error) {
+	if d.sqlite {
+		return time.Now().UTC().Truncate(time.Millisecond), nil
+	}
+	err = tx.Raw("SELECT UTC_TIMESTAMP(3)").Row().Scan(&now)
+	return now, err
 }
 
 // wrap says in an error what was being done. It is nil for nil.
