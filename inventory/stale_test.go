@@ -3,6 +3,7 @@ package inventory
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -66,4 +67,19 @@ func goneBack(t *testing.T, rdb *redis.Client, ask func(g *Gate, sku string) err
 	check(t, err)
 	is(t, ask(knows, sku), ErrStale)
 	return other, sku
+}
+
+// A stale gate rests since a unit came back to it. The gate that is made anew rests,
+// too, and says no "sold out" meanwhile: more units may have been left all along.
+func TestRebuiltGateHasNotSoldOut(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, sku := New(rdb, Config{}), newSKU()
+		open(t, g, sku, 2, 1)
+		check(t, rdb.HSet(t.Context(), "sale:{"+sku+"}", "built_on", "?", "resume_at", time.Now().Add(time.Minute).UnixMilli()).Err())
+		shut(t, g, sku)
+		install(t, g, sku, first, truth{Terms: terms(2, 1), Available: 1})
+		if err := errOf(g.Reserve(t.Context(), order(sku, "new", "bob"))); err != nil && !errors.Is(err, ErrRebuilding) {
+			t.Error(err)
+		}
+	})
 }
