@@ -14,7 +14,7 @@ func TestTabOffers(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                              "audit bench buy compare completion crowd demo doctor drill healthcheck loadtest migrate order sale serve token",
 		"de":                            "demo",
-		"sale ":                         "close create restock show",
+		"sale ":                         "archive close create restock show",
 		"sale re":                       "restock",
 		"demo --sh":                     "--shape",
 		"demo --shape ":                 "burst constant ramp",
