@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	debug.SetGCPercent(400) // the heaps stay small anyhow
 	if !raceDetector {      // under it they work more, and their time runs out
-		if err := flag.Set("test.parallel", "6"); err != nil {
+		if err := flag.Set("test.parallel", "8"); err != nil {
 			panic(err)
 		}
 	}
@@ -198,6 +198,7 @@ func TestRunLivesWith(t *testing.T) {
 // A server that is gone broke no promise that anyone could see. It runs alone: in the
 // 300 ms that it waits, one audit at least must fail.
 func TestRunCannotJudgeTheDead(t *testing.T) {
+	t.Parallel()
 	_, url := newFake(t, fault{dies: true})
 	c := quick(url)
 	c.patience.known, c.patience.settle = 300*time.Millisecond, 300*time.Millisecond
@@ -320,6 +321,7 @@ func TestRunSaysWhyItCannotStart(t *testing.T) {
 // A server to which all buyers are one address is not attacked: it would refuse
 // most of them. A slow attack may pass.
 func TestRunStopsWhereBuyersAreOneAddress(t *testing.T) {
+	t.Parallel()
 	s, url := newFake(t, fault{oneAddress: true})
 	_, err := Run(t.Context(), quick(url))
 	says(t, fmt.Sprint(err), "--trusted-proxies", "--limit-ip off")

@@ -41,6 +41,9 @@ func tiny(ctx context.Context, t *testing.T, progress *bytes.Buffer, names ...st
 }
 
 func TestBenchMeasures(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	var progress bytes.Buffer
 	r, err := tiny(t.Context(), t, &progress, "durable")
 	noError(t, err)
@@ -69,6 +72,9 @@ func TestBenchMeasures(t *testing.T) {
 // The lock per order is measured by the same rules, and its node is another
 // process, which runs a variant of the gallery.
 func TestBenchMeasuresTheLockPerOrder(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	r, err := tiny(t.Context(), t, new(bytes.Buffer), "lock")
 	if err == nil {
 		err = r.Err()

@@ -41,9 +41,10 @@ var onEmbedded = []string{"quantity-ignored", "leak-on-restore", "flashsale"}
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, first *servers.Stores) {
+		t.Parallel()
 		// Much of a judgement is waiting: so many side by side keep two cores busy.
 		var judging errgroup.Group
-		judging.SetLimit(8)
+		judging.SetLimit(12)
 		for _, v := range gallery.All() {
 			if first.Kind == servers.KindEmbedded && !slices.Contains(onEmbedded, v.Name) {
 				continue

@@ -16,6 +16,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"flashsale/cmd/flashsale/internal/node/auth"
+	"flashsale/loadtest/judge"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 )
@@ -159,17 +160,25 @@ type verdict struct {
 	Cores      int
 }
 
-func demo(t *testing.T, args ...string) (verdict, error) {
+func demo(t *testing.T, args ...string) (v verdict, err error) {
 	t.Helper()
 	rate, duration := "1000", "1500ms"
 	if servertest.Race { // as many, more slowly
 		rate, duration = "500", "3s"
 	}
 	args = append([]string{"demo", "--json", "--quiet", "--stock", "100", "--buyers", "1500", "--rate", rate, "--duration", duration}, args...)
-	out, _, err := command(t, args...)
-	var v verdict
-	if jsonErr := json.Unmarshal([]byte(out), &v); jsonErr != nil {
-		t.Fatalf("%v: %v: %s", args, errors.Join(err, jsonErr), out)
+	for range 3 {
+		var out string
+		out, _, err = command(t, args...)
+		v = verdict{}
+		if jsonErr := json.Unmarshal([]byte(out), &v); jsonErr != nil {
+			t.Fatalf("%v: %v: %s", args, errors.Join(err, jsonErr), out)
+		}
+		var exit exitCode
+		if !errors.As(err, &exit) || exit != judge.ExitUnjudged {
+			break
+		}
+		t.Log("the machine was too busy for a verdict: ", out)
 	}
 	return v, err
 }
@@ -241,7 +250,7 @@ func TestBrokenStrategiesAreCaught(t *testing.T) {
 			t.Parallel()
 			v, err := demo(t, "--strategy", c.strategy, "--reserve-on", c.on)
 			var exit exitCode
-			if !errors.As(err, &exit) || exit != 1 {
+			if !errors.As(err, &exit) || exit != judge.ExitViolation {
 				t.Errorf("exit: %v", err)
 			}
 			var names []string

@@ -20,8 +20,9 @@ type child struct {
 	err    error         // how it ended; read after exited
 }
 
-// startChild runs a program that writes both its outputs to logFile.
-func startChild(program string, args []string, logFile string) (*child, error) {
+// startChild runs a program, with these variables in its environment, that writes
+// both its outputs to logFile.
+func startChild(program string, args []string, logFile string, variables ...string) (*child, error) {
 	// A file, not a pipe: no goroutine has to copy, and the log survives us.
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -41,6 +42,7 @@ func startChild(program string, args []string, logFile string) (*child, error) {
 		// in the folder for temporary files, also those of another one.
 		"TMPDIR="+filepath.Dir(logFile),
 	)
+	cmd.Env = append(cmd.Env, variables...)
 	cmd.SysProcAttr = childAttributes()
 
 	c := &child{cmd: cmd, log: logFile, logged: before.Size(), exited: make(chan struct{})}

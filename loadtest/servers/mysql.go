@@ -32,6 +32,8 @@ type MySQLOptions struct {
 	// ExtraArgs follow ours on the command line and win over them:
 	// {"--innodb-buffer-pool-size=1G"}.
 	ExtraArgs []string
+	// Env is added to the server's environment: {"LD_PRELOAD=/dir/fault.so"}.
+	Env []string
 	// SearchPath, if set, is where the programs are looked for instead of $PATH
 	// and the usual folders.
 	SearchPath []string
@@ -62,6 +64,7 @@ func StartMySQL(ctx context.Context, o MySQLOptions) (*MySQL, error) {
 		name:       filepath.Base(path),
 		path:       path,
 		args:       o.args,
+		env:        o.Env,
 		initialise: func(ctx context.Context, p *Process) error { return initialiseMySQL(ctx, p, maria, o.SearchPath) },
 		serving:    askMySQL,
 	})

@@ -26,6 +26,7 @@ type program struct {
 	path string
 	// args is the command line for a server that keeps its data in data.
 	args func(p *Process) []string
+	env  []string // variables in its environment
 	// initialise fills p.data, which is empty; nil for what does that by itself.
 	initialise func(ctx context.Context, p *Process) error
 	// serving fails until the process with this pid answers requests, and then
@@ -89,7 +90,7 @@ func (p *Process) prepare(ctx context.Context) error {
 
 // run starts the child and waits until it serves. Callers hold mu, or are alone.
 func (p *Process) run(ctx context.Context) (version string, err error) {
-	c, err := startChild(p.path, p.args(p), p.logFile())
+	c, err := startChild(p.path, p.args(p), p.logFile(), p.env...)
 	if err != nil {
 		return "", err
 	}

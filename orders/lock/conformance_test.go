@@ -23,6 +23,7 @@ import (
 
 // The suite over every kind of lock in Redis, embedded and real.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	acquire := hashOf(t, "internal/onredis/value.lua", "internal/onredis/hand_over.lua", "internal/onredis/acquire.lua")
 	renew, release := hashOf(t, "internal/onredis/value.lua", "internal/onredis/renew.lua"), hashOf(t, "internal/onredis/value.lua", "internal/onredis/hand_over.lua", "internal/onredis/release.lua")
 	one := locktest.Store{

@@ -50,6 +50,7 @@ func TestLostReplyOnAcquire(t *testing.T) {
 // No answer to the acquire ever comes, then its caller's time is up: the outcome
 // is unknown, and the key that the script left is gone.
 func TestLostRepliesLeaveNoKey(t *testing.T) {
+	t.Parallel()
 	for _, mute := range []bool{false, true} {
 		t.Run(fmt.Sprintf("mute=%v", mute), func(t *testing.T) {
 			check(func(t *testing.T, s server, sc onredis.Scripts) error {

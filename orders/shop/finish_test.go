@@ -103,6 +103,7 @@ func TestRedisForgetsASaleThatIsOver(t *testing.T) {
 
 // What is still queued when a sale has long been over is carried over first.
 func TestQueueOfASaleThatIsOver(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := open(t, s, nil)
 		put := kit.Sale("S", 5, 3)

@@ -179,6 +179,7 @@ func TestKeyOfALostOrder(t *testing.T) {
 // Redis loses the key with the buyers, as one that evicts keys does. The replay of
 // an order that is sold never hears a no, from no node, and soon hears the order.
 func TestBuyersAreLost(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		a, b, ctx := open(t, s, nil), open(t, s, nil), t.Context()
 		a.put(t, kit.Sale("S", 2, 1))

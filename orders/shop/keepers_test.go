@@ -84,6 +84,7 @@ func sellsAll(t *testing.T, skus []string, nodes ...*shop) {
 // Each SKU has one keeper over all nodes, every node keeps its share, and an
 // order of any SKU can be placed anywhere.
 func TestKeepersSpread(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		skus := manySales(t, bare.OpenStore(t, s.SQL), 30)
 		nodes := []*shop{aNode(t, s, "a", 2*time.Second), aNode(t, s, "b", 2*time.Second), aNode(t, s, "c", 2*time.Second)}

@@ -63,6 +63,7 @@ func (p *shop) queue(t testing.TB, sku, buyer string) {
 // What waits is seen to wait, for as long as it does, and what has drifted to
 // have drifted; also when the database is what is away.
 func TestStats(t *testing.T) {
+	t.Parallel()
 	gate := &stuckGate{}
 	commits := make(chan *keeper.Commit, 1000)
 	p := open(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) {

@@ -37,7 +37,7 @@ func Main(m *testing.M) {
 	flag.Parse()
 	debug.SetGCPercent(400) // the heaps stay small anyhow
 	if !Race {              // under the detector they work more than they wait
-		if err := flag.Set("test.parallel", fmt.Sprint(max(4, runtime.GOMAXPROCS(0)))); err != nil {
+		if err := flag.Set("test.parallel", fmt.Sprint(max(8, runtime.GOMAXPROCS(0)))); err != nil {
 			panic(err) // there is no such flag any more
 		}
 	}

@@ -33,10 +33,7 @@ func stalling(t *testing.T) (s *servers.Stores, stall, kill, restart func()) {
 	if out, err := exec.CommandContext(t.Context(), gcc, "-shared", "-fPIC", "-O2", "-o", shim, "testdata/slowlog.c", "-ldl").CombinedOutput(); err != nil {
 		t.Fatalf("compile the shim: %v\n%s", err, out)
 	}
-	t.Setenv("SLOWLOG", trigger)
-	t.Setenv("LD_PRELOAD", shim)
-	m := ownMySQL(t, s, servers.MySQLOptions{NoBinaryLog: true})
-	_ = os.Unsetenv("LD_PRELOAD") // Setenv's cleanup has the last word
+	m := ownMySQL(t, s, servers.MySQLOptions{NoBinaryLog: true, Env: []string{"SLOWLOG=" + trigger, "LD_PRELOAD=" + shim}})
 	stall = func() { must(t, os.WriteFile(trigger, nil, 0o600)) }
 	return s, stall, m.Kill, func() {
 		must(t, os.Remove(trigger))
@@ -108,6 +105,7 @@ func (c *claims) untilKilled(kill func(), calls ...func()) {
 // for meanwhile, and asked again, and read: nobody has heard yes, by gate and
 // keeper, of a payment, of a cancellation, nor in a list.
 func TestNoYesBeforeItIsDurable(t *testing.T) {
+	t.Parallel()
 	s, stall, kill, restart := stalling(t)
 	nodes := []*node{start(t, s, nil), start(t, s, nil)}
 	n := nodes[0]

@@ -78,6 +78,7 @@ func ask(t *testing.T, m *servers.MySQL, question string) (answer string) {
 // the other master, pays the order. Galera does not tell one master of rows that are
 // only locked on the other.
 func TestGaleraPaymentIsTakenOrRefunded(t *testing.T) {
+	t.Parallel()
 	one, two := galera(t)
 	// The wait is brought near the time that a keeper takes on this machine, so that
 	// now the payment, now the refund is first.

@@ -106,6 +106,7 @@ func TestNodeThatLosesOneStore(t *testing.T) {
 		"MySQL is cut, locks elsewhere":   {lockZooKeeper, servertest.SQLVia, (*wire.Wire).Cut},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := servertest.Open(t, servers.KindReal)
 			via, w := tc.via(t, s)
 			elsewhere := lockServers(t, tc.lock)
