@@ -26,7 +26,7 @@ type sharedMySQL struct {
 	databases int
 }
 
-// Main runs the tests of a package, those that are parallel four at a time, since
+// Main runs the tests of a package, those that are parallel six at a time, since
 // they wait more than they work; stops what they shared; and exits:
 //
 //	func TestMain(m *testing.M) { servertest.Main(m) }
@@ -37,7 +37,7 @@ func Main(m *testing.M) {
 	flag.Parse()
 	debug.SetGCPercent(400) // the heaps stay small anyhow
 	if !Race {              // under the detector they work more than they wait
-		if err := flag.Set("test.parallel", fmt.Sprint(max(8, runtime.GOMAXPROCS(0)))); err != nil {
+		if err := flag.Set("test.parallel", fmt.Sprint(max(6, runtime.GOMAXPROCS(0)))); err != nil {
 			panic(err) // there is no such flag any more
 		}
 	}

@@ -28,11 +28,11 @@ func TestThePageTellsWhatHappened(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
-	n.put("S", 12, 12, 900).is(201)
+	n.put("S", 12, 12, 900).ok()
 	for i := range 6 {
 		n.send("POST", "/v1/orders", n.token("ann", false), `{"sku":"S","quantity":2}`, fmt.Sprint("Idempotency-Key: ", i)).is(201)
 	}
-	n.put("T", 5, 2, 900, window(-time.Minute, time.Hour), func(all map[string]any) { all["name"] = "Load test: T" }).is(201)
+	n.put("T", 5, 2, 900, window(-time.Minute, time.Hour), func(all map[string]any) { all["name"] = "Load test: T" }).ok()
 
 	tab := visit(t, chromium, n.URL()+"/#S")
 	tab.until(`[...document.querySelectorAll('#feed li')].reduce((sum, row) => sum + Number(/^([0-9]+) units sold/.exec(row.children[1].textContent)?.[1] || 0), 0) === 12`)
@@ -46,7 +46,7 @@ func TestThePageTellsWhatHappened(t *testing.T) {
 	tab.until(left("5") + ` && document.getElementById('buy').hidden && ` + says("hint", "A load test is judging this sale: watch it."))
 	tab.until(`document.getElementById('newer').hidden`)
 	tab.accessible("a sale that a load test judges")
-	n.put("T", 5, 2, 900, window(-time.Hour, time.Hour), func(all map[string]any) { all["name"] = "Load test: T" }).is(200)
+	n.put("T", 5, 2, 900, window(-time.Hour, time.Hour), func(all map[string]any) { all["name"] = "Load test: T" }).ok()
 	fresh := visit(t, chromium, n.URL()) // is shown what can be bought
 	fresh.until(`document.getElementById('main').ariaBusy === 'false' && !` + says("name", "Load test"))
 	fresh.until(`window.offersNothingOld ??= document.getElementById('newer').hidden`)
@@ -58,8 +58,8 @@ func TestFiguresOfOneSnapshot(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
-	n.put("S", 1000, 1000, 900).is(201)
-	n.put("T", 9, 1, 900).is(201)
+	n.put("S", 1000, 1000, 900).ok()
+	n.put("T", 9, 1, 900).ok()
 	tab := visit(t, chromium, n.URL()+"/#S")
 	tab.until(`document.getElementById('main').ariaBusy === 'false'`)
 	tab.until(`(window.told = new Set(), window.wrong = [], setInterval(() => {
@@ -92,7 +92,7 @@ func TestKeyboardOnly(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
-	n.put("S", 3, 1, 900).is(201)
+	n.put("S", 3, 1, 900).ok()
 	tab := visit(t, chromium, n.URL()+"/#S")
 	const free = ` && document.getElementById('order').getAttribute('aria-disabled') === 'false'`
 	tab.until(button("Buy 1") + free)
@@ -123,8 +123,8 @@ func TestThePageShowsTheProduct(t *testing.T) {
 	product := func(picture string) func(map[string]any) {
 		return func(all map[string]any) { all["description"], all["image_url"] = "From the last roll.", picture }
 	}
-	n.put("S", 3, 1, 900, product("/picture.svg")).is(201)
-	n.put("T", 3, 1, 900, product("/none.svg")).is(201)
+	n.put("S", 3, 1, 900, product("/picture.svg")).ok()
+	n.put("T", 3, 1, 900, product("/none.svg")).ok()
 	node, err := url.Parse(n.URL())
 	must(t, err)
 	paths := http.NewServeMux()

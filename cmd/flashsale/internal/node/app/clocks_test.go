@@ -17,7 +17,7 @@ func TestClocksApart(t *testing.T) {
 		fast := start(t, s, func(c *Config) { c.ClockOff = 5 * time.Minute })
 		slow := start(t, s, func(c *Config) { c.ClockOff = -5 * time.Minute })
 		nodes := []*node{fast, slow}
-		slow.put("S", 10, 10, 1, window(3*time.Second, 7*time.Second)).is(201)
+		slow.put("S", 10, 10, 1, window(3*time.Second, 7*time.Second)).ok()
 		ask := func(n *node, i int) string {
 			a := n.order("S", fmt.Sprint("buyer-", i))
 			return fmt.Sprint(a.status, " ", a.code())

@@ -187,7 +187,7 @@ func TestWatch(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		one, two := start(t, s, often("one")), start(t, s, often("two"))
-		one.put("S", 3, 2, 900).is(201)
+		one.put("S", 3, 2, 900).ok()
 		anybody := watch(t, one.URL(), "S", "")
 		operator := watch(t, two.URL(), "", two.token("op", true))
 		anybody.until("the sale is open", "sale", func(e seen) bool {
@@ -433,7 +433,7 @@ func TestDemo(t *testing.T) {
 	if created, err := n.createDemoSale(t.Context()); err != nil || created != nil {
 		t.Errorf("a second sale: %+v, %v", created, err)
 	}
-	n.put("demo", 1000, 1, 1, window(-2*time.Hour, -time.Hour)).is(200)
+	n.put("demo", 1000, 1, 1, window(-2*time.Hour, -time.Hour)).ok()
 	if created, err := n.createDemoSale(t.Context()); err != nil || created == nil || created.SKU != "demo-2" {
 		t.Errorf("the next sale: %+v, %v", created, err)
 	}

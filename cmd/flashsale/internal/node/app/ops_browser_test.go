@@ -49,9 +49,9 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 		window.wrong = [];
 		new MutationObserver(() => {
 			const row = [...document.querySelectorAll('#sales [data-key=S] td')].map(cell => parseInt(cell.textContent));
-			const law = document.getElementById('law-sum').textContent.match(/\d+/g).map(Number); // total, available, held, pending, paid, restoring
+			const law = [...document.getElementById('law-sum').textContent.matchAll(/\d+/g)].map(Number); // total, available, held, pending, paid, restoring
 			const [, sold, pending, paid, available] = row;
-			if (sold !== pending + paid || [pending, paid, available].join() !== [law[3], law[4], law[1]].join()) wrong.push([row, law].join(' / '));
+			if (sold !== pending + paid || law.length && [pending, paid, available].join() !== [law[3], law[4], law[1]].join()) wrong.push([row, law].join(' / '));
 		}).observe(document.getElementById('sales'), { subtree: true, childList: true });
 		return true;
 	})()`)
@@ -102,7 +102,7 @@ func TestActionsInTheBrowser(t *testing.T) {
 	}
 	ask("restock")
 	op.until(shows("ask-says", "Total is 5, of which 4 are available."))
-	n.put("S", 6, 2, 900).is(200) // somebody else is faster
+	n.put("S", 6, 2, 900).ok() // somebody else is faster
 	op.until(`(document.getElementById('units').value = 10, true)`)
 	op.click("#ask-yes")
 	op.until(shows("ask-answer", "Nothing was changed: somebody else") + ` && ` + shows("ask-says", "Total is 6, of which 5 are available."))

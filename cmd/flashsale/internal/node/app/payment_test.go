@@ -11,7 +11,7 @@ import (
 func TestReserveOnPayment(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		n := start(t, s, nil)
-		n.put("S", 1, 1, 900, onPayment).is(201).says(`"reserve_on":"payment"`)
+		n.put("S", 1, 1, 900, onPayment).ok().says(`"reserve_on":"payment"`)
 		order := map[string]string{}
 		for _, buyer := range []string{"ann", "bob"} { // more than there is
 			order[buyer] = n.order("S", buyer).is(201).says(`"status":"pending_payment"`).where()
