@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,7 +31,16 @@ type tab struct {
 	ctx context.Context
 }
 
-// browser starts Chromium for the rest of the test. Where there is none the test
+// shared is the Chromium of all tests that need one at the same time. Each visits it
+// as somebody else.
+var shared struct {
+	sync.Mutex
+	users int
+	ctx   context.Context
+	end   func()
+}
+
+// browser is a Chromium for the rest of the test. Where there is none the test
 // is skipped, or fails if real servers are required.
 func browser(t *testing.T) context.Context {
 	t.Helper()
@@ -50,21 +60,28 @@ func browser(t *testing.T) context.Context {
 	case path == "":
 		t.Skip("chromium is not installed")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path))
-	for _, flag := range []string{"no-sandbox", "disable-gpu", "disable-quic", "disable-component-update"} {
-		options = append(options, chromedp.Flag(flag, true))
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.users++; shared.users == 1 {
+		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path))
+		for _, flag := range []string{"no-sandbox", "disable-gpu", "disable-quic", "disable-component-update"} {
+			options = append(options, chromedp.Flag(flag, true))
+		}
+		ctx, end := chromedp.NewExecAllocator(context.Background(), options...)
+		shared.ctx, _ = chromedp.NewContext(ctx)
+		shared.end = end // waits for the process
 	}
-	// Browser and tabs live as long as the contexts of their first calls.
-	within, giveUp := context.WithTimeout(context.WithoutCancel(t.Context()), 3*patience)
-	t.Cleanup(giveUp)
-	ctx, end := chromedp.NewExecAllocator(within, options...)
-	t.Cleanup(end) // waits for the process
-	ctx, kill := chromedp.NewContext(ctx)
-	t.Cleanup(kill)
-	if err := chromedp.Do(ctx); err != nil {
+	t.Cleanup(func() {
+		shared.Lock()
+		defer shared.Unlock()
+		if shared.users--; shared.users == 0 {
+			shared.end()
+		}
+	})
+	if err := chromedp.Do(shared.ctx); err != nil {
 		t.Fatalf("start %s: %v", path, err)
 	}
-	return ctx
+	return shared.ctx
 }
 
 // patience is for a machine that is slow and has much else to do.
