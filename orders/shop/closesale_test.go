@@ -28,6 +28,7 @@ func (p *shop) ends(t testing.TB, sku string) (offer orders.Offer) {
 
 // Once a sale is closed, each node refuses orders of it. What is reserved goes on.
 func TestCloseSale(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		a, b := open(t, s, nil), open(t, s, nil)
 		for sku, later := range map[string]func(*orders.Sale){

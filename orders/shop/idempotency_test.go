@@ -16,6 +16,7 @@ import (
 // The same request fifty times at once, over two nodes: one order, fifty equal
 // answers.
 func TestFiftyEqualRequests(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		nodes := []*shop{open(t, s, nil), open(t, s, nil)}
 		nodes[0].put(t, kit.Sale("S", 100, 100))

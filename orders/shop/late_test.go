@@ -62,6 +62,7 @@ func quick(c *Config) { c.SweepEvery = 5 * time.Millisecond }
 // A payment after the order expired takes the units anew: the order is paid,
 // once, its hold is dropped and the buyer's count stays.
 func TestLatePayment(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := open(t, s, quick)
 		p.put(t, kit.Sale("S", 5, 2))
@@ -183,6 +184,7 @@ func TestPaymentOfAClosedOrderIsRefunded(t *testing.T) {
 // Where gate or keeper are away, the payer hears so within the wait. A hold
 // that the gate has granted meanwhile goes back, whenever a keeper comes.
 func TestLatePaymentWithoutAnswer(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 5, 3))
 		p := New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: kit.Quiet(t), Wait: 50 * time.Millisecond})
@@ -454,6 +456,7 @@ func TestLatePaymentTwins(t *testing.T) {
 // The same payment, fifty times at once and on two nodes: one outcome, of which
 // all are told.
 func TestLatePaymentAtOnce(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		nodes := []*shop{open(t, s, quick), open(t, s, quick)}
 		p := nodes[0]

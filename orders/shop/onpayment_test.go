@@ -152,6 +152,7 @@ func (p *shop) shown(t testing.TB, id string) string {
 // A sale may change when it takes units at any time: each order goes on as it
 // began.
 func TestReserveOnChanges(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p, ctx := open(t, s, quick), t.Context()
 		p.put(t, onPayment("S", 5, 5))
@@ -191,6 +192,7 @@ func untilKnown[T any](ask func() (T, error)) (answer T, err error) {
 // nodes: never more is paid than there is, all of it can be had, everybody who
 // heard yes has the order, and none has two.
 func TestCrowdPaysAtOnce(t *testing.T) {
+	t.Parallel()
 	const total = 20
 	buyers := 80
 	if testing.Short() || servertest.Race {

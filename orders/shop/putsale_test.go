@@ -18,6 +18,7 @@ import (
 // Restocks and cuts while a crowd buys: what was sold is never reset, and what
 // is available moves by the difference.
 func TestChangeTotalWhileSelling(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := open(t, s, brief)
 		put := kit.Sale("S", 300, 100)
@@ -190,6 +191,7 @@ func TestImageURL(t *testing.T) {
 
 // Rebuilds under full load, by hand: nothing is lost and the law holds.
 func TestRebuildUnderLoad(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := open(t, s, brief)
 		p.put(t, kit.Sale("S", 200, 100))

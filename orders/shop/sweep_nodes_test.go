@@ -12,6 +12,7 @@ import (
 // Every node sweeps and restores the same expired orders: each unit comes back
 // once.
 func TestManyNodesRestoreOnce(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		var nodes []*shop
 		for range 4 {
