@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"errors"
+	"flag"
 	"testing"
 	"time"
 
@@ -15,8 +16,13 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// Every test closes what it opens: a goroutine left at the end is a failure.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Every test closes what it opens: a goroutine left at the end is a failure. More
+// tests at a time than there are cores: they wait more than they work.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	_ = flag.Set("test.parallel", "4")
+	goleak.VerifyTestMain(m)
+}
 
 // onEachStore runs a test on the embedded Redis and on a real one.
 func onEachStore(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {

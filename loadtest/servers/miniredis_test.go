@@ -64,6 +64,7 @@ func TestMiniRedisRestart(t *testing.T) {
 // A blocking read ends after a restart as it did before: empty-handed, when its
 // time is up.
 func TestMiniRedisBlocksAfterRestart(t *testing.T) {
+	t.Parallel()
 	const wait = 100 * time.Millisecond
 	endsInTime := func(m *MiniRedis) bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*wait)

@@ -12,6 +12,7 @@ import (
 // and the replica has all that was confirmed once it is promoted. The primary
 // follows it after that.
 func TestMySQLReplica(t *testing.T) {
+	t.Parallel()
 	primary, replica := startMySQL(t, MySQLOptions{}), startMySQL(t, MySQLOptions{ExtraArgs: []string{LogReplicated}})
 	dsn, err := primary.NewDatabase(t.Context(), "shop")
 	need(t, err)

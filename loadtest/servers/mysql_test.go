@@ -21,6 +21,7 @@ func openMySQL(t *testing.T, dsn string) *sql.DB {
 }
 
 func TestMySQLRestart(t *testing.T) {
+	t.Parallel()
 	m := startMySQL(t, MySQLOptions{})
 	dsn, err := m.NewDatabase(t.Context(), "shop")
 	need(t, err)
@@ -116,6 +117,7 @@ func TestTiDB(t *testing.T) {
 }
 
 func TestMySQLWithoutBinaryLog(t *testing.T) {
+	t.Parallel()
 	notOnTiDB(t)
 	m := startMySQL(t, MySQLOptions{NoBinaryLog: true})
 	var binlog int

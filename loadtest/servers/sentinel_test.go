@@ -8,6 +8,7 @@ import (
 
 // What the replica has heard of survives the failover, what it has not is lost.
 func TestRedisSentinel(t *testing.T) {
+	t.Parallel()
 	needReal(t)
 	ctx := t.Context()
 	s, err := StartRedisSentinel(ctx)

@@ -24,7 +24,7 @@ import (
 // More tests at a time than there are cores: they wait more than they work.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	atATime := 16
+	atATime := 32
 	if servertest.Race { // under the detector they work more
 		atATime = 8
 	}

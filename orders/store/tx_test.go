@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,8 @@ func TestSilentCommitEnds(t *testing.T) {
 	w, err := wire.Open(dsn[at:end])
 	kit.Must(t, err)
 	t.Cleanup(func() { _ = w.Close() })
-	store, err := Open(dsn[:at]+w.Addr()+dsn[end:], StoreConfig{})
+	const short = 1 // s, instead of lockWait
+	store, err := Open(fmt.Sprint(dsn[:at], w.Addr(), dsn[end:], "?innodb_lock_wait_timeout=", short), StoreConfig{WaitTimeout: short * time.Second})
 	kit.Must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	silenced := w.Silence(2, func(sent []byte) bool { return bytes.Contains(sent, []byte("\x03COMMIT")) }) // the query, and not READ COMMITTED
@@ -41,7 +43,7 @@ func TestSilentCommitEnds(t *testing.T) {
 	// A server that ends the silent session lets go of the row, within WaitTimeout.
 	began = time.Now()
 	_, err = store.TakeOver(t.Context(), "S")
-	if err == nil || time.Since(began) > 4*(lockWait*time.Second+silence) {
+	if err == nil || time.Since(began) > 4*(short*time.Second+silence) {
 		t.Errorf("without an end of its own it ended after %v with %v", time.Since(began), err)
 	}
 	if silenced() != 2 {

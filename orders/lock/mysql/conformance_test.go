@@ -41,6 +41,7 @@ func open(t testing.TB, dsn, addr string) *sql.DB {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	before := goleak.IgnoreCurrent()
 	t.Run("real", func(t *testing.T) {
 		dsn := servertest.OpenSQL(t, servers.KindReal)

@@ -20,6 +20,7 @@ import (
 // to another, and its first holder hears so. The fence in Redis gives both of
 // them the same number then, the one in MySQL a greater one to the second.
 func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
 	sentinel := servertest.OpenRedisSentinel(t)
 	db := open(t, servertest.OpenSQL(t, servers.KindReal), "")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
