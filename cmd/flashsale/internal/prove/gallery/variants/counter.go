@@ -26,8 +26,8 @@ type counter struct {
 	restore func(ctx context.Context, o Order) error
 	// closing is what Close does.
 	closing func(ctx context.Context, o Order, as string) error
-	// also is done by Run with the rest.
-	also []func(context.Context) error
+	// first is done by Run before the rest.
+	first []func(context.Context) error
 }
 
 func newCounter(s Stores) *counter {
@@ -194,7 +194,7 @@ func (c *counter) Run(ctx context.Context) error {
 		func(ctx context.Context) error { return c.expire(ctx, c.Close) },
 		c.restoreClosed, c.storeQueued,
 	}
-	return sweep(ctx, append(steps, c.also...)...)
+	return sweep(ctx, append(c.first, steps...)...)
 }
 
 func (c *counter) restoreClosed(ctx context.Context) error {

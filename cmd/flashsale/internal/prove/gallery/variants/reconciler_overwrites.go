@@ -27,7 +27,7 @@ var _ = show(Variant{
 	New: func(s Stores) Shop {
 		r := &reconciler{counter: newCounter(s), pass: make(chan struct{})}
 		r.takeAtOnce = r.take
-		r.take, r.also = r.takeNearTheEnd, append(r.also, r.reconcile)
+		r.take, r.first = r.takeNearTheEnd, append(r.first, r.reconcile)
 		return r
 	},
 })
@@ -36,18 +36,22 @@ type reconciler struct {
 	*counter
 	takeAtOnce func(context.Context, Sale, Order) (string, error)
 
-	mu   sync.Mutex
-	pass chan struct{} // closed at the end of the pass that begins next
+	mu    sync.Mutex
+	pass  chan struct{} // closed at the end of the pass that begins next
+	await int           // how many orders wait for that
 }
 
 func (r *reconciler) reconcile(ctx context.Context) (err error) {
 	r.mu.Lock()
-	pass := r.pass
-	r.pass = make(chan struct{})
+	pass, await := r.pass, r.await
+	r.pass, r.await = make(chan struct{}), 0
 	r.mu.Unlock()
 	defer close(pass)
 	r.sales.Range(func(sku, sale any) bool {
-		var sold int
+		var left, sold int
+		if left, err = r.Redis.Get(ctx, stockKey(sku.(string))).Int(); err != nil || left > 0 && await == 0 {
+			return err == nil // what it put on sale wrongly stays there until somebody buys it
+		}
 		sold, err = sum(ctx, r.DB, "SELECT SUM(quantity) FROM orders WHERE sku = ? AND status IN (?, ?)", sku, Pending, Paid)
 		if err != nil {
 			return false
@@ -72,6 +76,7 @@ func (r *reconciler) takeNearTheEnd(ctx context.Context, s Sale, o Order) (id st
 	}
 	r.mu.Lock()
 	pass := r.pass
+	r.await++
 	r.mu.Unlock()
 	time.Sleep(thinks)
 	select {
