@@ -45,7 +45,7 @@ func TestVerdicts(t *testing.T) {
 		// Much of a judgement is waiting: so many side by side keep two cores busy.
 		var judging errgroup.Group
 		judging.SetLimit(12)
-		for _, v := range slices.Backward(gallery.All()) { // the right ones first: they get through every act
+		for _, v := range slices.Backward(gallery.All()) { // the right ones first: they are judged by two acts, and take longest
 			if first.Kind == servers.KindEmbedded && !slices.Contains(onEmbedded, v.Name) {
 				continue
 			}

@@ -11,6 +11,6 @@ func TestMain(m *testing.M) {
 	if servertest.Race {
 		_ = flag.Set("rapid.checks", "30") // instead of 100; the command line has the last word
 	}
-	_ = flag.Set("test.parallel", "4") // under the race detector, too: they wait for the stores
+	_ = flag.Set("test.parallel", "4") // for the race detector; without it servertest.Main allows more
 	servertest.Main(m)
 }

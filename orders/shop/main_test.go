@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if servertest.Race {
 		_ = flag.Set("rapid.checks", "30") // instead of 100; the command line has the last word
 	}
-	_ = flag.Set("test.parallel", "4") // under the race detector, too: they wait more than they work
+	_ = flag.Set("test.parallel", "4") // for the race detector; without it servertest.Main allows more
 	servertest.Main(m)
 }
 

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) {
 	gin.SetMode(gin.ReleaseMode)
-	_ = flag.Set("test.parallel", "4") // under the race detector, too: they wait more than they work
+	_ = flag.Set("test.parallel", "4") // for the race detector; without it servertest.Main allows more
 	servertest.Main(m)
 }
 
