@@ -24,6 +24,7 @@ func TestGateIsTheModel(t *testing.T) {
 		t.Run(fmt.Sprint("entries of ", entry), func(t *testing.T) {
 			entriesOf(t, entry)
 			onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+				t.Parallel()
 				rapid.Check(t, func(rt *rapid.T) { gateIsTheModel(rt, rdb, entry) })
 			})
 		})

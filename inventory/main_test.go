@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 		_ = flag.Set("rapid.checks", checks)
 	}
 	_ = flag.Set("rapid.nofailfile", "true") // the seed is in the message
+	if !servertest.Race {
+		_ = flag.Set("test.parallel", "6") // they wait more than they work
+	}
 	goleak.VerifyTestMain(m)
 }
 

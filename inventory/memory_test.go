@@ -266,6 +266,7 @@ func TestMemoryOf20000Buyers(t *testing.T) {
 func TestMemoryUnderWay(t *testing.T) {
 	t.Parallel()
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		t.Parallel()
 		sku := newSKU()
 		nodes := []*Gate{New(rdb, Config{}), New(rdb, Config{})}
 		keeper := New(rdb, Config{QueueLimit: 1e6})

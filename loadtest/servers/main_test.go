@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -17,6 +18,8 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == actAsServer {
 		serveUntilKilled(os.Args[2])
 	}
+	flag.Parse()
+	_ = flag.Set("test.parallel", "6") // they wait more than they work
 	os.Exit(m.Run())
 }
 

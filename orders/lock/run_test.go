@@ -19,7 +19,7 @@ import (
 
 // Thousands of locks are renewed by one loop: two goroutines, few connections.
 func TestThousandsOfLocks(t *testing.T) {
-	const locks, leased = 1000, 12 * time.Second
+	const locks, leased = 1000, 6 * time.Second
 	ctx, s := background(t), real(t)
 	var renewed sync.Map // by key
 	c := s.client(t, lease.Config{Lease: leased, Hooks: lease.Hooks{Renewed: func(_ context.Context, key string, err error) {
@@ -83,6 +83,7 @@ func TestRemaining(t *testing.T) {
 
 // Every operation works in Redis Cluster, where a key decides on the node.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	ctx := background(t)
 	nodes := servertest.OpenRedisCluster(t, 1).Nodes
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true})

@@ -25,6 +25,7 @@ func often(c *Config) {
 // through changed totals and a keeper that moves, nothing is repaired: there is
 // nothing to repair.
 func TestBusySaleIsNotRepaired(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		a, b := open(t, s, often), open(t, s, often)
 		put := kit.Sale("S", 50_000, 1000)

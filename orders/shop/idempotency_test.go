@@ -114,6 +114,7 @@ func TestReplayFindsTheOrder(t *testing.T) {
 
 // An order that the database rejected answers its code, and so do replays.
 func TestRejectedOrder(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := open(t, s, brief)
 		p.put(t, kit.Sale("S", 3, 2))

@@ -1,7 +1,6 @@
 package shop
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -494,91 +493,5 @@ func TestLatePaymentAtOnce(t *testing.T) {
 		if got := refundsOf(t, p.store); !slices.Equal(got, []string{"bob late sold_out"}) {
 			t.Errorf("refunds: %q", got)
 		}
-	})
-}
-
-// rival orders one unit after the other, each time as somebody new, until ctx ends.
-func (p *shop) rival(ctx context.Context, i int) {
-	for k := 0; ctx.Err() == nil; k++ {
-		_, err := p.Place(ctx, Placement{Buyer: fmt.Sprintf("rival-%d-%d", i, k), SKU: "S", Quantity: 1})
-		if err != nil {
-			<-time.After(time.Millisecond)
-		}
-	}
-}
-
-// Ten thousand orders are paid in the instant in which they expire, while
-// others take what comes back: each payment has one outcome, its payer was told
-// which, and all units are where they belong.
-func TestPaidInTheInstantOfExpiry(t *testing.T) {
-	t.Parallel()
-	n := 10_000
-	if testing.Short() || servertest.Race {
-		n = 1000
-	}
-	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		b := bare.Open(t, s, kit.Sale("S", int64(n), 2))
-		now, ids := kit.ClockOf(t, b.Store.DB), kit.Stock(t, b.Store.DB, n)
-		kit.Must(t, kit.Err(b.Store.AskRebuild(t.Context(), "S")))
-		p := open(t, s, func(c *Config) { c.SweepEvery, c.Wait = 2*time.Millisecond, 30*time.Second })
-		eventually(t, "the gate is built", func() bool {
-			view, err := p.gate.Inspect(t.Context(), "S")
-			return err == nil && view.Holds == int64(n)
-		})
-
-		ctx, stop := context.WithCancel(t.Context())
-		var rivals sync.WaitGroup
-		defer rivals.Wait()
-		defer stop()
-		for i := range 4 {
-			rivals.Go(func() { p.rival(ctx, i) })
-		}
-		// Ever so often those around the next order, some of them being paid
-		// right now, are overdue from one moment to the other.
-		told := make([]error, n)
-		var next atomic.Int64
-		var payers sync.WaitGroup
-		for range 128 {
-			payers.Go(func() {
-				for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-					if i%50 == 25 {
-						past := now.Add(-time.Second)
-						kit.OK(t, b.Store.DB.Exec("UPDATE orders SET expires_at = ? WHERE id IN ?", past, ids[i-25:i+25]).Error)
-					}
-					_, told[i] = p.Pay(t.Context(), fmt.Sprint("buyer-", i), ids[i], fmt.Sprint("ref-", i))
-				}
-			})
-		}
-		payers.Wait()
-		stop()
-		rivals.Wait()
-		a := p.settled(t, "S")
-		eventually(t, "the gate has heard of all", func() bool {
-			skus, err := p.store.EndedSKUs(t.Context())
-			return err == nil && len(skus) == 0
-		})
-		p.stop()
-
-		refs, ends := map[string]bool{}, map[string]int{}
-		all := b.Rows(t)
-		for i, id := range ids {
-			refs[fmt.Sprint("ref-", i)] = true
-			o := all[id]
-			end := string(o.Status)
-			if o.HoldID != nil {
-				end += " late"
-			}
-			ends[end]++
-			if (told[i] == nil) != (o.Status == orders.Paid) || told[i] != nil && !errors.Is(told[i], orders.ErrOrderClosed) {
-				t.Errorf("told %v, the order is %s", told[i], o.Status)
-			}
-		}
-		if wrong := wrongWithLate(t, b, refs); len(wrong) > 0 {
-			t.Error(wrong[:min(5, len(wrong))])
-		}
-		if ends["paid"] == 0 || ends["paid late"]+ends["expired"] == 0 {
-			t.Error("there was no race")
-		}
-		t.Logf("ends: %v; audit: %+v", ends, a)
 	})
 }

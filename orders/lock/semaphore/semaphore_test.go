@@ -99,6 +99,7 @@ func TestPlaces(t *testing.T) {
 // who died waiting keeps nobody from it for longer than a lease.
 func TestLine(t *testing.T) {
 	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {
+		t.Parallel()
 		ctx, c := t.Context(), open(t, r, lease.Config{Lease: 2 * time.Second, Timeout: time.Second})
 		var held []*lease.Lock
 		for range places {

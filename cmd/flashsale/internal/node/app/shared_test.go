@@ -45,6 +45,7 @@ func (n *node) many(count int) (skus []string) {
 // ask: it is made once a second. And what is kept for all has nothing of one
 // caller's in it.
 func TestSalesAreMadeOnceASecond(t *testing.T) {
+	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
 	n := start(t, s, func(c *Config) { c.LimitIP = parseLimit(t, "100000/s:100000") })
 	const sales, asks = 20, 1000
