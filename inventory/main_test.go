@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 // Every test closes what it opens: a goroutine left at the end is a failure.
 func TestMain(m *testing.M) {
 	flag.Parse()
+	debug.SetGCPercent(400) // the heaps stay small anyhow
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
 	if checks := "100"; !given { // each of about 30 steps on a server

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"errors"
 	"flag"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 // tests at a time than there are cores: they wait more than they work.
 func TestMain(m *testing.M) {
 	flag.Parse()
+	debug.SetGCPercent(400) // the heaps stay small anyhow
 	_ = flag.Set("test.parallel", "4")
 	goleak.VerifyTestMain(m)
 }

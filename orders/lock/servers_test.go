@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ import (
 // More tests at a time than there are cores: they wait more than they work.
 func TestMain(m *testing.M) {
 	flag.Parse()
+	debug.SetGCPercent(400) // the heaps stay small anyhow
 	atATime := 32
 	if servertest.Race { // under the detector they work more
 		atATime = 8
