@@ -41,7 +41,6 @@ var onEmbedded = []string{"quantity-ignored", "leak-on-restore", "flashsale"}
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, first *servers.Stores) {
-		t.Parallel()
 		// Much of a judgement is waiting: so many side by side keep two cores busy.
 		var judging errgroup.Group
 		judging.SetLimit(12)

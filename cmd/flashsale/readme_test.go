@@ -17,6 +17,10 @@ const root = "../.." // of the module
 // continuations.
 var prompts = regexp.MustCompile(`(?m)^\$ ((?:.*\\\n)*.*)$`)
 
+// testRun is a command that runs tests by name, also in the midst of a sentence:
+// what it names, and where.
+var testRun = regexp.MustCompile(`go test (?:-v )?-run '?([^'\s]+)'? (?:-v )?(\./[\w/]+)`)
+
 // words of a command line, with what is between single quotes as one.
 var words = regexp.MustCompile(`'[^']*'|[^\s']+`)
 
@@ -40,15 +44,16 @@ func TestReadmeCommands(t *testing.T) {
 			}
 			parses(t, args)
 			seen++
-		case strings.Contains(line, "go test -run "):
-			testExists(t, line)
-			seen++
 		case strings.HasPrefix(line, "cd "):
 			dir := strings.Fields(line)[1]
 			if _, err := os.Stat(filepath.Join(root, dir)); err != nil {
 				t.Errorf("%s: %v", line, err)
 			}
 		}
+	}
+	for _, m := range testRun.FindAllStringSubmatch(text.String(), -1) {
+		testExists(t, m[1], m[2])
+		seen++
 	}
 	if seen < 10 {
 		t.Errorf("%d commands in the documents, want those of a dozen blocks", seen)
@@ -69,30 +74,23 @@ func parses(t *testing.T, line string) {
 	}
 }
 
-// testExists looks for the test that a line such as
-// "go test -run Antipattern -v ./ratelimit" names, in the folder it names.
-func testExists(t *testing.T, line string) {
+// testExists looks for tests of that name in a folder: go test is content with none.
+func testExists(t *testing.T, name, dir string) {
 	t.Helper()
-	dir := root
-	if into, _, ok := strings.Cut(line, " && "); ok {
-		dir = filepath.Join(dir, strings.TrimPrefix(into, "cd "))
-	}
-	if i := strings.LastIndex(line, " ./"); i >= 0 {
-		dir = filepath.Join(dir, line[i+1:])
-	}
-	_, name, _ := strings.Cut(line, "-run ")
-	name = strings.Fields(name)[0]
-	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
 	noError(t, err)
+	is := regexp.MustCompile(name)
 	for _, file := range files {
-		b, err := os.ReadFile(file)
-		noError(t, err)
-		if regexp.MustCompile(`(?m)^func (Test|Example)\w*` + name).Match(b) {
-			return
+		for _, m := range function.FindAllStringSubmatch(read(t, filepath.Join(dir, filepath.Base(file))), -1) {
+			if is.MatchString(m[1]) {
+				return
+			}
 		}
 	}
-	t.Errorf("%s: no test of that name in %s", line, dir)
+	t.Errorf("%s: no test of that name in %s", name, dir)
 }
+
+var function = regexp.MustCompile(`(?m)^func ((?:Test|Example)\w*)\(`)
 
 var (
 	link    = regexp.MustCompile(`\]\(([^)#]*)(?:#([^)]*))?\)`)
