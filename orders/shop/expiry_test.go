@@ -28,15 +28,14 @@ func (p *shop) rival(ctx context.Context, i int) {
 
 // Ten thousand orders are paid in the instant in which they expire, while
 // others take what comes back: each payment has one outcome, its payer was told
-// which, and all units are where they belong. It takes longest, so it comes before
-// the tests that run beside each other.
+// which, and all units are where they belong.
 func TestPaidInTheInstantOfExpiry(t *testing.T) {
+	t.Parallel()
 	n := 10_000
 	if testing.Short() || servertest.Race {
 		n = 1000
 	}
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		t.Parallel()
 		b := bare.Open(t, s, kit.Sale("S", int64(n), 2))
 		now, ids := kit.ClockOf(t, b.Store.DB), kit.Stock(t, b.Store.DB, n)
 		kit.Must(t, kit.Err(b.Store.AskRebuild(t.Context(), "S")))

@@ -200,7 +200,6 @@ func TestSilentCommit(t *testing.T) {
 // A rebuild that takes several leases is not cut off while it goes on. With
 // FLASHSALE_TEST_ROWS it has as many orders to read, and no slow network.
 func TestRebuildLongerThanALease(t *testing.T) {
-	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
 	via, w := servertest.RedisVia(t, s)
 	n := start(t, via, quick)

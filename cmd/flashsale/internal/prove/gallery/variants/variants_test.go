@@ -145,13 +145,6 @@ func TestEachBreaksInItsOwnWay(t *testing.T) {
 		}
 		for name, expected := range breaks {
 			v, _ := Find(name)
-			shop := v.New(stores)
-			if l, ok := shop.(lockPerOrder); ok {
-				ctx, stop := context.WithCancel(t.Context())
-				var running sync.WaitGroup
-				running.Go(func() { _ = l.also(ctx) })
-				t.Cleanup(func() { stop(); running.Wait() })
-			}
 			for check, wrong := range checks {
 				want, rounds := slices.Contains(expected, check), 1
 				if want {
@@ -160,6 +153,13 @@ func TestEachBreaksInItsOwnWay(t *testing.T) {
 				for n := range rounds {
 					t.Run(fmt.Sprint(name, " ", check, " ", n), func(t *testing.T) {
 						t.Parallel()
+						shop := v.New(stores) // one for all would have the sales wait for each other
+						if l, ok := shop.(lockPerOrder); ok {
+							ctx, stop := context.WithCancel(t.Context())
+							var running sync.WaitGroup
+							running.Go(func() { _ = l.also(ctx) })
+							t.Cleanup(func() { stop(); running.Wait() })
+						}
 						if by := wrong(t, shop); by > 0 != want {
 							t.Errorf("wrong by %d, expected to be: %v", by, want)
 						}
