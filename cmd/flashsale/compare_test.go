@@ -44,7 +44,7 @@ func TestVerdicts(t *testing.T) {
 		// Much of a judgement is waiting: so many side by side keep two cores busy.
 		var judging errgroup.Group
 		judging.SetLimit(12)
-		if servertest.Race { // under the detector it works more, and clients would give up
+		if servertest.Race { // a judgement works more under the detector, and its clients may give up
 			judging.SetLimit(4)
 		}
 		for _, v := range slices.Backward(gallery.All()) { // the right ones first: they are judged by two acts, and take longest
