@@ -102,10 +102,13 @@ func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]
 	if err := insertOrders(tx, rows); err != nil {
 		return nil, err
 	}
-	for i, units := range sold {
-		if err := countSold(tx, batches[i].Sale.SKU, batches[i].fence, units); err != nil {
-			return nil, err
-		}
+	if len(batches) == 1 {
+		err = countSold(tx, batches[0].Sale.SKU, batches[0].fence, sold[0])
+	} else {
+		err = countTogether(tx, batches, sold)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return verdicts, loadKnown(tx, verdicts)
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"gorm.io/gorm"
 
@@ -66,4 +68,27 @@ func (s *Store) lockFree(tx *gorm.DB, batches []SaleOrders) (map[string]*LockedS
 		sales[rows[i].SKU] = &rows[i]
 	}
 	return sales, nil
+}
+
+// countTogether is countSold for several SKUs in one statement: all of them count, or none.
+// A statement for each SKU took an eighth of the database's time for such orders.
+func countTogether(tx *gorm.DB, batches []SaleBatch, sold []int64) error {
+	var skus, units, fences []any
+	for i, b := range batches {
+		if sold[i] > 0 {
+			skus = append(skus, b.Sale.SKU)
+			units = append(units, b.Sale.SKU, sold[i])
+			fences = append(fences, b.Sale.SKU, b.fence)
+		}
+	}
+	if len(skus) == 0 {
+		return nil
+	}
+	its := "CASE sku" + strings.Repeat(" WHEN ? THEN ?", len(skus)) + " END"
+	r := tx.Exec("UPDATE sales SET sold = sold + "+its+" WHERE sku IN ("+list("?", len(skus))+") AND fence = "+its+
+		" AND sold + "+its+" <= total", slices.Concat(units, skus, fences, units)...)
+	if r.Error == nil && r.RowsAffected != int64(len(skus)) {
+		r.Error = errRefused
+	}
+	return wrap(r.Error, "count units of %d SKUs as sold", len(skus))
 }
