@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/inventory/coalesce"
+	"flashsale/inventory/coalesce/pipeline"
 )
 
 // Config of a Gate. The zero value means the defaults.
@@ -19,7 +20,8 @@ type Config struct {
 	// InFlight is how many script calls of one SKU may be under way at once.
 	// Default 2.
 	InFlight int
-	// Timeout of one script call, whoever of its callers still waits.
+	// Timeout of one call of the reserve script, whoever of its callers still waits, and of
+	// Queue and Ack. Calls for many SKUs may wait for each other as long before that.
 	// Default 1 s.
 	Timeout time.Duration
 	// QueueLimit is how many orders may wait for the database per SKU before
@@ -60,7 +62,8 @@ type Gate struct {
 	cfg  Config
 	skus sync.Map // sku → *saleState; as many as there are sales
 
-	tasks coalesce.Tasks // calls that are under way
+	tasks coalesce.Tasks   // calls that are under way
+	pipe  *pipeline.Sender // to rdb, for what comes in great numbers: calls for many SKUs travel together
 
 	replIDs replIDWatcher
 }
@@ -69,11 +72,13 @@ type Gate struct {
 // (ContextTimeoutEnabled), or Config.Timeout holds nothing up, and it must not
 // read from replicas.
 func New(rdb redis.UniversalClient, cfg Config) *Gate {
-	return &Gate{rdb: rdb, cfg: cfg.withDefaults()}
+	g := &Gate{rdb: rdb, cfg: cfg.withDefaults()}
+	g.pipe = pipeline.New(rdb, g.cfg.Timeout, &g.tasks)
+	return g
 }
 
 // Wait returns when no call is under way that callers have started, or with the
-// context's error. Each of them ends by Config.Timeout.
+// context's error. Each of them ends within twice Config.Timeout.
 func (g *Gate) Wait(ctx context.Context) error { return g.tasks.Wait(ctx) }
 
 // Terms are what a sale allows.

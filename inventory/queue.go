@@ -46,7 +46,7 @@ func (g *Gate) Queue(ctx context.Context, sku, after string, limit int64) ([]Que
 	for {
 		count := fill.entriesFor(room)
 		// Raw: the client would make a map of an entry's fields, without their order.
-		entries, err := g.rdb.Do(ctx, "XRANGE", keys.Queue(sku), start, "+", "COUNT", count).Slice()
+		entries, err := g.pipe.Do(ctx, "XRANGE", keys.Queue(sku), start, "+", "COUNT", count).Slice()
 		if err != nil {
 			return nil, fmt.Errorf("read queue of %s: %w", sku, err)
 		}
@@ -215,6 +215,6 @@ func (g *Gate) Ack(ctx context.Context, sku string, orders []Acked) (left int64,
 	}
 	args[0] = entries
 	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku), keys.Keys(sku)}
-	left, err = ackScript.Run(ctx, g.rdb, names, append(args, back...)...).Int64()
+	left, err = ackScript.Run(ctx, g.pipe, names, append(args, back...)...).Int64()
 	return left, scriptError("acknowledge", sku, err)
 }

@@ -146,7 +146,7 @@ func (s *saleState) reserveBatch(ctx context.Context, batch []*call) {
 }
 
 // send calls the reserve script until it has answered a call that came in time
-// and under the gate's epoch. It returns when the last call was sent, and the
+// and under the gate's epoch. It returns when the last call began, and the
 // epoch and the changes of Redis that were known then.
 func (s *saleState) send(ctx context.Context, batch []*call) (began time.Time, asked version, reply []any, err error) {
 	g, start := s.gate, time.Now()
@@ -162,7 +162,7 @@ func (s *saleState) send(ctx context.Context, batch []*call) (began time.Time, a
 		began = time.Now()
 		args[0], args[5] = asked.epoch, s.letIn(asked.epoch)
 		args[1] = s.clock.until(start.Add(min(g.cfg.Timeout, maxLate)))
-		reply, err = reserveScript.Run(ctx, g.rdb, names, args...).Slice()
+		reply, err = reserveScript.Run(ctx, g.pipe, names, args...).Slice()
 		if err != nil || len(reply) < 2 {
 			return began, asked, reply, err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/inventory/coalesce"
+	"flashsale/inventory/coalesce/pipeline"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/orders/lock/internal/onredis"
 	"flashsale/orders/lock/lease"
@@ -55,7 +56,7 @@ func isScript(cmd redis.Cmder) bool { return strings.HasPrefix(cmd.Name(), "eval
 
 // crowd has n callers call ask: the first of them are under way, the others wait
 // together. After is done before the first get on.
-func crowd(t *testing.T, c *Client, s *onredis.Sender, n int, ask func(i int) error, after func()) (errs []error, pipelines int) {
+func crowd(t *testing.T, c *Client, s *pipeline.Sender, n int, ask func(i int) error, after func()) (errs []error, pipelines int) {
 	t.Helper()
 	g := &gate{open: make(chan struct{})}
 	c.store.RDB.AddHook(g)
@@ -63,7 +64,7 @@ func crowd(t *testing.T, c *Client, s *onredis.Sender, n int, ask func(i int) er
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() { errs[i] = ask(i) })
-		if i < s.InFlight { // alone, or it would take others along
+		if i < s.Group.InFlight { // alone, or it would take others along
 			servertest.Eventually(t, "under way", func() bool {
 				g.mu.Lock()
 				defer g.mu.Unlock()
@@ -71,7 +72,7 @@ func crowd(t *testing.T, c *Client, s *onredis.Sender, n int, ask func(i int) er
 			})
 		}
 	}
-	servertest.Eventually(t, "a crowd", func() bool { return s.Len() == n })
+	servertest.Eventually(t, "a crowd", func() bool { return s.Group.Len() == n })
 	if after != nil {
 		after()
 	}
@@ -161,7 +162,7 @@ func TestLostReplyToACrowd(t *testing.T) {
 			}
 			var lost func() int
 			errs, _ := crowd(t, c, c.store.Erasing, len(locks), func(i int) error { return locks[i].Release(ctx) },
-				func() { lost = p.LoseAnswers(2*c.store.Erasing.InFlight, with(c.store.Scripts.Release.Hash())) })
+				func() { lost = p.LoseAnswers(2*c.store.Erasing.Group.InFlight, with(c.store.Scripts.Release.Hash())) })
 			if lost() == 0 {
 				t.Fatal("no answer was lost")
 			}
@@ -189,8 +190,8 @@ func TestCrowdBeforeADeadServer(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		c := s.idle(t, lease.Config{Lease: soon, Timeout: 50 * time.Millisecond})
 		know(t, s, c.store.Scripts)
-		errs, pipelines := crowd(t, c, c.store.Asking, c.store.Asking.InFlight+3*onredis.Batch, func(i int) error {
-			_, err := c.store.Asking.Eval(background(t), c.store.Scripts.Acquire, onredis.Keys(numbered(i)), "token", 1000, "1", "", 0, "")
+		errs, pipelines := crowd(t, c, c.store.Asking, c.store.Asking.Group.InFlight+3*pipeline.Batch, func(i int) error {
+			_, err := c.store.Scripts.Acquire.Run(background(t), c.store.Asking, onredis.Keys(numbered(i)), "token", 1000, "1", "", 0, "").Int64()
 			return err
 		}, func() { time.Sleep(2 * c.leases.Timeout) }) // for longer than anybody is to wait
 		failed := 0
@@ -201,7 +202,7 @@ func TestCrowdBeforeADeadServer(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if pipelines != 0 || failed < 3*onredis.Batch {
+		if pipelines != 0 || failed < 3*pipeline.Batch {
 			t.Errorf("%d failed and %d calls were sent for those who had waited too long", failed, pipelines)
 		}
 	})

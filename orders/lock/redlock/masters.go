@@ -120,7 +120,7 @@ func keys(key, token string) []string { return []string{key, onredis.Tagged(key)
 
 // vote is one master's: nil or ErrHeld; any other error is none.
 func vote(ctx context.Context, s *onredis.Store, key, token string, lasting time.Duration) error {
-	taken, err := s.Asking.Eval(ctx, voteScript, keys(key, token), token, lasting.Milliseconds())
+	taken, err := voteScript.Run(ctx, s.Asking, keys(key, token), token, lasting.Milliseconds()).Int64()
 	if err == nil && taken != 0 {
 		err = lease.ErrHeld
 	}
@@ -161,7 +161,7 @@ func (ms *masters) erase(ctx context.Context, key, token string) (bool, error) {
 	var doubts atomic.Bool
 	votes := ms.ask(ctx, func(ctx context.Context, s *onredis.Store) error {
 		doubt, err := onredis.Erase(ctx, s.Config.Timeout, func(ctx context.Context) (int64, error) {
-			return s.Erasing.Eval(ctx, dropScript, keys(key, token), token, s.Config.Lease.Milliseconds())
+			return dropScript.Run(ctx, s.Erasing, keys(key, token), token, s.Config.Lease.Milliseconds()).Int64()
 		})
 		if doubt {
 			doubts.Store(true)

@@ -61,7 +61,7 @@ func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration
 func (c *Client) attempt(call *lease.Call) (*lease.Lock, error) {
 	ctx, key := call.Ctx, call.Key
 	es, entry, sent := c.entries, rand.Text(), time.Now()
-	left, err := es.Asking.Eval(ctx, es.enter, []string{key}, entry, c.owner, call.Lease.Milliseconds())
+	left, err := es.enter.Run(ctx, es.Asking, []string{key}, entry, c.owner, call.Lease.Milliseconds()).Int64()
 	if err == nil && left != 0 {
 		return nil, lease.ErrHeld
 	}
@@ -100,6 +100,6 @@ func (es *entries) Release(ctx context.Context, l *lease.Lock) (doubt bool, err 
 
 func (es *entries) erase(ctx context.Context, key, entry string) (doubt bool, err error) {
 	return onredis.Erase(ctx, es.Config.Timeout, func(ctx context.Context) (int64, error) {
-		return es.Erasing.Eval(ctx, es.leave, []string{key}, entry)
+		return es.leave.Run(ctx, es.Erasing, []string{key}, entry).Int64()
 	})
 }

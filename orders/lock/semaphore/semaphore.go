@@ -88,7 +88,7 @@ func (c *Client) attempt(call *lease.Call, token string, inLine int) (*lease.Loc
 		return nil, err
 	}
 	s, sent := c.store, time.Now()
-	none, err := s.Asking.Eval(ctx, take, keysOf(key), token, s.places, call.Lease.Milliseconds(), inLine)
+	none, err := take.Run(ctx, s.Asking, keysOf(key), token, s.places, call.Lease.Milliseconds(), inLine).Int64()
 	if err == nil && none != 0 {
 		return nil, lease.ErrHeld
 	}
@@ -105,7 +105,7 @@ func (c *Client) attempt(call *lease.Call, token string, inLine int) (*lease.Loc
 func (c *Client) Remaining(ctx context.Context, names ...string) ([]time.Duration, error) {
 	remaining := make([]time.Duration, len(names))
 	for i, key := range names {
-		ms, err := c.store.Asking.Eval(ctx, left, keysOf(key), c.store.places)
+		ms, err := left.Run(ctx, c.store.Asking, keysOf(key), c.store.places).Int64()
 		if err != nil {
 			return nil, fmt.Errorf("remaining time of %q: %w", key, err)
 		}
@@ -119,7 +119,7 @@ func (c *Client) Remaining(ctx context.Context, names ...string) ([]time.Duratio
 // Raise issues a fencing token to who has a place: greater than all before, of
 // whichever place. See fence.Redis for its limits.
 func (c *Client) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
-	n, err := c.store.Asking.Eval(ctx, raise, keysOf(l.Key()), l.Token())
+	n, err := raise.Run(ctx, c.store.Asking, keysOf(l.Key()), l.Token()).Int64()
 	if err == nil && n == 0 {
 		err = lease.ErrExpired
 	}
@@ -145,7 +145,7 @@ type store struct {
 func (s *store) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	errs := make([]error, len(locks))
 	for i, l := range locks {
-		n, err := s.Asking.Eval(ctx, renew, keysOf(l.Key()), l.Token(), s.places, l.Lease().Milliseconds())
+		n, err := renew.Run(ctx, s.Asking, keysOf(l.Key()), l.Token(), s.places, l.Lease().Milliseconds()).Int64()
 		if err == nil {
 			err = onredis.Verdict(n)
 		}
@@ -161,6 +161,6 @@ func (s *store) Release(ctx context.Context, l *lease.Lock) (doubt bool, err err
 
 func (s *store) erase(ctx context.Context, key, token string) (doubt bool, err error) {
 	return onredis.Erase(ctx, s.Config.Timeout, func(ctx context.Context) (int64, error) {
-		return s.Erasing.Eval(ctx, leave, keysOf(key), token, s.places)
+		return leave.Run(ctx, s.Erasing, keysOf(key), token, s.places).Int64()
 	})
 }

@@ -20,7 +20,7 @@ func (s *Store) Release(ctx context.Context, l *lease.Lock) (doubt bool, err err
 // Erase gives up the lock of key if it holds token, or token's place in line.
 func (s *Store) Erase(ctx context.Context, key, token string) (doubt bool, err error) {
 	return Erase(ctx, s.Config.Timeout, func(ctx context.Context) (int64, error) {
-		return s.Erasing.Eval(ctx, s.Scripts.Release, Keys(key), token, s.Reach)
+		return s.Scripts.Release.Run(ctx, s.Erasing, Keys(key), token, s.Reach).Int64()
 	})
 }
 

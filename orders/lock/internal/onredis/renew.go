@@ -10,10 +10,10 @@ import (
 
 // Renew is lease.Store's: one pipeline.
 func (s *Store) Renew(ctx context.Context, locks []*lease.Lock) []error {
-	replies := s.pipeline(ctx, "evalsha", s.Scripts.Renew.Hash(), locks)
+	replies := s.pipeline(ctx, redis.Pipeliner.EvalSha, s.Scripts.Renew.Hash(), locks)
 	if places, again := unknownTo(replies, locks); len(again) > 0 {
 		// go-redis doesn't recover from NOSCRIPT within a pipeline.
-		for i, reply := range s.pipeline(ctx, "eval", s.Scripts.Renew.source, again) {
+		for i, reply := range s.pipeline(ctx, redis.Pipeliner.Eval, s.Scripts.Renew.source, again) {
 			replies[places[i]] = reply
 		}
 	}
@@ -28,13 +28,14 @@ func (s *Store) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	return errs
 }
 
-func (s *Store) pipeline(ctx context.Context, command, script string, locks []*lease.Lock) []*redis.Cmd {
+func (s *Store) pipeline(
+	ctx context.Context, eval func(redis.Pipeliner, context.Context, string, []string, ...any) *redis.Cmd, script string, locks []*lease.Lock,
+) []*redis.Cmd {
 	replies := make([]*redis.Cmd, len(locks))
 	// The error of the whole is that of its first command, and each has its own.
 	_, _ = s.RDB.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, l := range locks {
-			replies[i] = newEval(ctx, command, script, []string{l.Key()}, []any{l.Token(), l.Lease().Milliseconds()})
-			_ = p.Process(ctx, replies[i])
+			replies[i] = eval(p, ctx, script, []string{l.Key()}, l.Token(), l.Lease().Milliseconds())
 		}
 		return nil
 	})

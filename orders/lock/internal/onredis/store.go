@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flashsale/inventory/coalesce/pipeline"
 	"flashsale/orders/lock/lease"
 )
 
@@ -23,18 +24,19 @@ type Store struct {
 	Reach   string // as in acquire.lua
 	// Questions and releases apart: go-redis may repeat a question by itself, a
 	// release never.
-	Asking, Erasing *Sender
+	Asking, Erasing *pipeline.Sender
 }
 
 // New returns a Store on rdb.
 func New(rdb redis.UniversalClient, cfg lease.Config) *Store {
 	s := &Store{RDB: rdb, Config: cfg.WithDefaults(), Scripts: NewScripts(), Reach: "0"}
-	if _, one := rdb.(single); one {
+	if _, one := rdb.(pipeline.Single); one {
 		s.Reach = "1"
 	}
-	s.Asking, s.Erasing = newSender(rdb, s.Config.Timeout, false), newSender(rdb, s.Config.Timeout, true)
+	s.Asking, s.Erasing = pipeline.New(rdb, s.Config.Timeout, nil), pipeline.New(rdb, s.Config.Timeout, nil)
+	s.Erasing.Once = true
 	switch rdb.(type) {
-	case single, interface{ Options() *redis.ClusterOptions }, *redis.Ring:
+	case pipeline.Single, interface{ Options() *redis.ClusterOptions }, *redis.Ring:
 	default:
 		s.Config.Logger.Warn("lock: a Redis client of an unknown kind: calls of the same moment are not sent together",
 			"type", fmt.Sprintf("%T", rdb), "known", "*redis.Client and *redis.ClusterClient, also embedded")
@@ -42,17 +44,14 @@ func New(rdb redis.UniversalClient, cfg lease.Config) *Store {
 	return s
 }
 
-// single is the client of one server, also where a program has embedded it in its own.
-type single interface{ Options() *redis.Options }
-
 // Question asks for the lock and returns what acquire.lua does.
 func (s *Store) Question(c *lease.Call, token, channel string, n int) (int64, error) {
-	return s.Asking.Eval(c.Ctx, s.Scripts.Acquire, Keys(c.Key), token, c.Lease.Milliseconds(), s.Reach, channel, n, c.Note)
+	return s.Scripts.Acquire.Run(c.Ctx, s.Asking, Keys(c.Key), token, c.Lease.Milliseconds(), s.Reach, channel, n, c.Note).Int64()
 }
 
 // Attach gives the lock of an old token to a new one, and returns as attach.lua.
 func (s *Store) Attach(c *lease.Call, old, token string) error {
-	n, err := s.Asking.Eval(c.Ctx, s.Scripts.Attach, []string{c.Key}, old, token, c.Lease.Milliseconds(), c.Note)
+	n, err := s.Scripts.Attach.Run(c.Ctx, s.Asking, []string{c.Key}, old, token, c.Lease.Milliseconds(), c.Note).Int64()
 	if err != nil {
 		return err
 	}

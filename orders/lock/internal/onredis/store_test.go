@@ -1,13 +1,9 @@
 package onredis
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -36,56 +32,5 @@ func TestClientsOfAProgram(t *testing.T) {
 		if s.Reach != c.reach || strings.Contains(log.String(), "unknown kind") != c.warns {
 			t.Errorf("%s: reach %s, log %q", c.name, s.Reach, &log)
 		}
-	}
-}
-
-// together holds up commands until so many are there, each sent by itself.
-type together struct {
-	redis.Hook
-	there *sync.WaitGroup
-}
-
-func (h together) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(_ context.Context, cmd redis.Cmder) error {
-		h.there.Done()
-		h.there.Wait()
-		cmd.(*redis.Cmd).SetVal(int64(1))
-		return nil
-	}
-}
-
-func (together) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(_ context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			cmd.SetErr(errors.New("waits for the nodes of others"))
-		}
-		return nil
-	}
-}
-
-func (together) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// In a cluster nobody waits for the node of somebody else's key.
-func TestClusterSendsOneByOne(t *testing.T) {
-	const callers = 200
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{":1"}})
-	defer func() { _ = cluster.Close() }()
-	var there, all sync.WaitGroup
-	there.Add(callers)
-	cluster.AddHook(together{there: &there})
-	s := New(cluster, lease.Config{Lease: time.Hour, Timeout: time.Minute})
-	errs := make([]error, callers)
-	for i := range errs {
-		all.Go(func() { _, errs[i] = s.Asking.Eval(t.Context(), s.Scripts.Renew, []string{"k"}) })
-	}
-	done := make(chan struct{})
-	go func() { all.Wait(); close(done) }()
-	select {
-	case <-done:
-		if err := errors.Join(errs...); err != nil {
-			t.Error(err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("somebody waits for others")
 	}
 }

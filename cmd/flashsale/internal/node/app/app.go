@@ -194,9 +194,9 @@ func (a *App) close() {
 		end()
 	}
 	if a.gate != nil {
-		ending, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ending, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
-		_ = a.gate.Wait(ending) // its calls end by themselves: a second is their timeout
+		_ = a.gate.Wait(ending) // its calls end by themselves, within twice a second
 	}
 	if a.rdb != nil {
 		_ = a.rdb.Close()

@@ -37,7 +37,7 @@ func newMetrics(r *prometheus.Registry) *metrics {
 	}
 	m := &metrics{
 		batchSize:    histogram("flashsale_reserve_batch_requests", "Requests that shared one call of the reserve script.", sizes),
-		batchSeconds: histogram("flashsale_reserve_script_duration_seconds", "Time of one call of the reserve script, on the wire and in Redis.", seconds),
+		batchSeconds: histogram("flashsale_reserve_script_duration_seconds", "Time of one call of the reserve script: until it is sent, on the wire, and in Redis.", seconds),
 		batchFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "flashsale_reserve_script_failures_total", Help: "Reserve script calls that failed.",
 		}),

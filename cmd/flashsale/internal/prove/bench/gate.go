@@ -32,14 +32,15 @@ const gateCallers = 256
 func runGate(ctx context.Context, l *bench, rows []Row) error {
 	// As many connections as calls may be in flight: neither side waits for one.
 	db := l.openRedis(gateCallers)
-	reserving := func(cfg inventory.Config) measure {
+	reserving := func(db redis.UniversalClient, cfg inventory.Config) measure {
 		return func(ctx context.Context) (sample, error) { return l.reserve(ctx, db, cfg) }
 	}
-	theirs := []measure{reserving(inventory.Config{Batch: 1, InFlight: gateCallers})}
+	alone := struct{ redis.UniversalClient }{db} // a gate shares pipelines on a *redis.Client only
+	theirs := []measure{reserving(alone, inventory.Config{Batch: 1, InFlight: gateCallers})}
 	if rows[1].Needs = missing(redisBenchmark); rows[1].Needs == "" {
 		theirs = append(theirs, func(ctx context.Context) (sample, error) { return l.redisBenchmark(ctx, db) })
 	}
-	return l.contest(ctx, rows[:len(theirs)], reserving(inventory.Config{}), theirs...)
+	return l.contest(ctx, rows[:len(theirs)], reserving(db, inventory.Config{}), theirs...)
 }
 
 // openGate empties db and opens a gate there as a keeper would.
@@ -74,7 +75,7 @@ func request(sku, n string) inventory.Request {
 }
 
 // reserve measures a gate under callers who each reserve one unit at a time.
-func (l *bench) reserve(ctx context.Context, db *redis.Client, cfg inventory.Config) (sample, error) {
+func (l *bench) reserve(ctx context.Context, db redis.UniversalClient, cfg inventory.Config) (sample, error) {
 	g, sku, err := openGate(ctx, db, cfg)
 	if err != nil {
 		return sample{}, err
@@ -94,16 +95,15 @@ func (l *bench) reserve(ctx context.Context, db *redis.Client, cfg inventory.Con
 	return s, err
 }
 
-// A recorder keeps the last script call by its hash that a client made.
+// A recorder keeps the last call that a gate made.
 type recorder struct {
 	redis.UniversalClient
 	args []any
 }
 
-func (r *recorder) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
-	cmd := r.UniversalClient.EvalSha(ctx, sha, keys, args...)
+func (r *recorder) Process(ctx context.Context, cmd redis.Cmder) error {
 	r.args = cmd.Args()
-	return cmd
+	return r.UniversalClient.Process(ctx, cmd)
 }
 
 // redisBenchmark measures the same call, of one reservation each, sent by

@@ -1,0 +1,92 @@
+package inventory
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest"
+)
+
+// exchanges holds one call back until it may go, and counts the commands of each
+// pipeline that follows.
+type exchanges struct {
+	redis.Hook
+	under, free chan struct{}
+	first       sync.Once
+
+	mu        sync.Mutex
+	pipelines []int
+}
+
+func (*exchanges) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (e *exchanges) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "evalsha" {
+			e.first.Do(func() { close(e.under); <-e.free })
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (e *exchanges) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() == "evalsha" { // a new connection introduces itself in one, too
+			e.mu.Lock()
+			e.pipelines = append(e.pipelines, len(cmds))
+			e.mu.Unlock()
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// Calls for many SKUs, of one moment, travel to Redis together. Each has its own
+// answer, and one SKU without a gate harms no other.
+func TestManySKUsShareExchanges(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		const sales = 20
+		client := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, ContextTimeoutEnabled: true, PoolSize: 2}) // one call under way at a time
+		t.Cleanup(func() { _ = client.Close() })
+		g := New(client, Config{Timeout: time.Minute})
+		skus := make([]string, sales)
+		for i := range skus {
+			if skus[i] = newSKU(); i > 0 {
+				open(t, g, skus[i], 5, 5)
+				reserve(t, g, order(skus[i], skus[i]+"-a", "ann")) // the node knows the epoch
+			}
+		}
+		e := &exchanges{under: make(chan struct{}), free: make(chan struct{})}
+		client.AddHook(e)
+
+		var all sync.WaitGroup
+		errs := make([]error, sales)
+		ask := func(i int) {
+			all.Go(func() { errs[i] = errOf(g.Reserve(t.Context(), order(skus[i], skus[i]+"-b", "bob"))) })
+		}
+		ask(1)
+		<-e.under
+		for i := range skus {
+			if i != 1 {
+				ask(i)
+			}
+		}
+		servertest.Eventually(t, "all wait", func() bool { return g.pipe.Group.Len() == sales })
+		close(e.free)
+		all.Wait()
+
+		if len(e.pipelines) == 0 || e.pipelines[0] != sales-1 {
+			t.Errorf("pipelines of %d calls, want %d at once", e.pipelines, sales-1)
+		}
+		is(t, errs[0], ErrNoGate)
+		for i := 1; i < sales; i++ {
+			check(t, errs[i])
+			if v := look(t, g, skus[i]); v.Available != 3 {
+				t.Errorf("%s has %d units, want 3 of 5", skus[i], v.Available)
+			}
+		}
+	})
+}
