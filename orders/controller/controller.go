@@ -46,9 +46,9 @@ func New(cfg Setup) *Controller {
 		deliver: cfg.Deliver, report: cfg.OnCommit, log: cfg.Log, cfg: cfg.Keeper,
 		reassign: make(chan struct{}, 1),
 		slots:    map[string]*slot{}, backoffUntil: map[string]time.Time{}, handedOverAt: map[string]time.Time{},
-		signal: make(chan struct{}, cfg.Keeper.Workers),
+		signal: make(chan struct{}, draining+cfg.Keeper.Workers), busy: make(chan struct{}, cfg.Keeper.Workers),
 	}
-	ks.Commits = keeper.NewGroupCommit(cfg.Store, cfg.Keeper.Batch, cfg.Keeper.Lease/4, &ks.count)
+	ks.Commits = keeper.NewGroupCommit(cfg.Store, cfg.Keeper.Batch, cfg.Keeper.Workers, cfg.Keeper.Lease/4, &ks.count)
 	return ks
 }
 

@@ -43,6 +43,7 @@ type Controller struct {
 	clockOffset atomic.Pointer[time.Duration] // Redis's clock, less this one's: nil until it was asked
 	beaten      atomic.Pointer[time.Time]     // when this node last wrote to the database: nil for never
 
+	busy     chan struct{}  // passes that do more than drain a queue
 	letting  sync.WaitGroup // those who release locks for the watchdog
 	reassign chan struct{}  // asks for an early look at who keeps what; of one
 
@@ -94,7 +95,7 @@ func (ks *Controller) keep(ctx context.Context) error {
 	late, cancel := outlive(ctx, ks.cfg.Lease)
 	defer cancel()
 	var g errgroup.Group
-	for range ks.cfg.Workers {
+	for range draining + ks.cfg.Workers {
 		g.Go(func() error { ks.work(ctx, late); return nil })
 	}
 	g.Go(func() error { ks.assign(ctx); return nil })
@@ -156,6 +157,10 @@ func (ks *Controller) work(ctx, late context.Context) {
 	}
 }
 
+// draining is how many SKUs more may be served at once: those that only have orders to
+// commit wait for a transaction that they share, with no connection of their own.
+const draining = 40
+
 // serve runs one pass of p, until late at most, and never past the lease. It
 // returns when the pass has to end, whether it does or not: a worker must not
 // hang with it.
@@ -165,6 +170,13 @@ func (ks *Controller) serve(p *slot, late context.Context) {
 	ks.mu.Lock()
 	p.cancel = cancel
 	ks.mu.Unlock()
+	if p.doing != keeper.Drain {
+		select {
+		case ks.busy <- struct{}{}:
+			defer func() { <-ks.busy }()
+		case <-ctx.Done(): // and so will the pass
+		}
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -21,17 +21,19 @@ import (
 type GroupCommit struct {
 	*coalesce.Group[store.SaleOrders, []orders.Decision]
 	store *store.Store
+	alone chan struct{} // those who have to commit by themselves, after a group
 	count *Counters
 }
 
 // A member is a batch in a group.
 type member = coalesce.Caller[store.SaleOrders, []orders.Decision]
 
-// NewGroupCommit bounds a transaction to so many orders. One that takes longer
-// than timeout no longer holds up the SKUs behind it, and one that is shared ends
-// after twice that: its members must have time to go by themselves within a lease.
-func NewGroupCommit(in *store.Store, maxOrders int, timeout time.Duration, count *Counters) *GroupCommit {
-	g := &GroupCommit{store: in, count: count}
+// NewGroupCommit bounds a transaction to so many orders, and how many keepers commit alone
+// at once after their group has failed. A transaction that takes longer than timeout no
+// longer holds up the SKUs behind it, and one that is shared ends after twice that: its
+// members must have time to go by themselves within a lease.
+func NewGroupCommit(in *store.Store, maxOrders, alone int, timeout time.Duration, count *Counters) *GroupCommit {
+	g := &GroupCommit{store: in, alone: make(chan struct{}, alone), count: count}
 	g.Group = coalesce.New(coalesce.Options[store.SaleOrders, []orders.Decision]{
 		Batch: maxOrders, Size: func(b store.SaleOrders) int { return len(b.Orders) },
 		Patience: timeout, Timeout: 2 * timeout, Call: g.call,
@@ -44,6 +46,12 @@ func NewGroupCommit(in *store.Store, maxOrders int, timeout time.Duration, count
 func (g *GroupCommit) commit(ctx context.Context, b store.SaleOrders) ([]orders.Decision, error) {
 	verdicts, err := g.Do(ctx, "", b)
 	if err == nil && verdicts == nil {
+		select {
+		case g.alone <- struct{}{}:
+			defer func() { <-g.alone }()
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 		return g.store.Commit(ctx, b.SKU, b.Fence, b.Orders)
 	}
 	return verdicts, err

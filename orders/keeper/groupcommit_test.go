@@ -87,13 +87,13 @@ func TestCommitTogether(t *testing.T) {
 // theirs.
 func TestCommitTogetherWaitsForNobody(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindReal))
-	batches := kept(t, store, "A", "B")
+	batches := kept(t, store, "A", "B", "C")
 	err := store.DB.WithContext(t.Context()).Transaction(func(tx *gorm.DB) error {
 		if _, err := store.LockSale(tx, "A"); err != nil {
 			return err
 		}
 		verdicts, err := store.CommitTogether(t.Context(), batches) // else: the lock wait timeout
-		if got := tidings(verdicts); got != "left out, inserted" {
+		if got := tidings(verdicts); got != "left out, inserted, inserted" {
 			t.Errorf("%s, %v", got, err)
 		}
 		return err
@@ -156,7 +156,7 @@ func TestGroupCommit(t *testing.T) {
 				batches := kept(t, store, "A", "B", "C")
 				tc.spoil(&batches[1])
 				count := new(Counters)
-				g := fullGroup(t, NewGroupCommit(store, 500, time.Minute, count))
+				g := fullGroup(t, NewGroupCommit(store, 500, 24, time.Minute, count))
 				errs := make([]error, len(batches))
 				for i, b := range batches {
 					g.join(t.Context(), b, func(verdicts []orders.Decision, err error) {
@@ -185,7 +185,7 @@ func TestGroupIsBounded(t *testing.T) {
 	for i := range 2 {
 		batches[i].Orders = append(batches[i].Orders, kit.QueuedOrder(fmt.Sprintf("9000000%d-0000-7000-8000-000000000000", i), "bob", "", 1))
 	}
-	g := fullGroup(t, NewGroupCommit(store, 3, time.Minute, new(Counters)))
+	g := fullGroup(t, NewGroupCommit(store, 3, 24, time.Minute, new(Counters)))
 	for _, b := range batches {
 		g.join(t.Context(), b, func(verdicts []orders.Decision, err error) {
 			if err != nil || len(verdicts) != len(b.Orders) {
@@ -204,7 +204,7 @@ func TestGroupIsBounded(t *testing.T) {
 func TestGroupOfOne(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindEmbedded))
 	b, count := kept(t, store, "A")[0], new(Counters)
-	g := NewGroupCommit(store, 500, time.Nanosecond, count)
+	g := NewGroupCommit(store, 500, 24, time.Nanosecond, count)
 	if verdicts, err := g.commit(t.Context(), b); err != nil || tidings([][]orders.Decision{verdicts}) != "inserted" || count.Together.Load() != 0 {
 		t.Errorf("%+v, %v", verdicts, err)
 	}
@@ -230,7 +230,7 @@ func TestGroupEndsWithAnyKeeper(t *testing.T) {
 		})
 	})
 	kit.Must(t, err)
-	g := fullGroup(t, NewGroupCommit(store, 500, time.Minute, new(Counters)))
+	g := fullGroup(t, NewGroupCommit(store, 500, 24, time.Minute, new(Counters)))
 	over := errors.New("the lease is over")
 	ctx, lose := context.WithCancelCause(t.Context())
 	g.join(ctx, batches[0], func(verdicts []orders.Decision, err error) {
@@ -256,7 +256,7 @@ func TestGroupEndsWithAnyKeeper(t *testing.T) {
 // A keeper that may no longer go on does not wait, and is not taken along.
 func TestGroupIsLeft(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindEmbedded))
-	g := fullGroup(t, NewGroupCommit(store, 500, time.Minute, new(Counters)))
+	g := fullGroup(t, NewGroupCommit(store, 500, 24, time.Minute, new(Counters)))
 	over := errors.New("the lease is over")
 	ctx, lose := context.WithCancelCause(t.Context())
 	g.join(ctx, kept(t, store, "A")[0], func(_ []orders.Decision, err error) {
@@ -285,7 +285,7 @@ func TestGroupBehindHungCommit(t *testing.T) {
 		}
 	})
 	kit.Must(t, err)
-	g := NewGroupCommit(store, 500, 50*time.Millisecond, new(Counters))
+	g := NewGroupCommit(store, 500, 24, 50*time.Millisecond, new(Counters))
 	ctx, end := context.WithCancel(t.Context())
 	var hanging sync.WaitGroup
 	defer hanging.Wait()

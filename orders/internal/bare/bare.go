@@ -66,7 +66,7 @@ func One(t testing.TB, st *store.Store, gate keeper.Gate, batch int, sku string)
 	count := new(keeper.Counters)
 	return keeper.New(sale, keeper.Params{
 		Store: st, Gate: gate, Batch: batch, Rounds: 1, Log: kit.Quiet(t), Count: count,
-		Commits: keeper.NewGroupCommit(st, batch, time.Second, count),
+		Commits: keeper.NewGroupCommit(st, batch, 24, time.Second, count),
 		Tell:    func(context.Context, []orders.Decision) {}, OnCommit: func(*keeper.Commit) {},
 	}), nil
 }
