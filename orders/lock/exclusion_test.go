@@ -70,10 +70,10 @@ func TestOneHolderAtATime(t *testing.T) {
 		return err
 	}).run(t, twins{
 		"acquire that takes what is held": func(sc *onredis.Scripts) {
-			sc.Acquire = onredis.NewScript(`redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 0`)
+			sc.Acquire = redis.NewScript(`redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 0`)
 		},
 		"no lock at all": func(sc *onredis.Scripts) {
-			sc.Acquire, sc.Release = onredis.NewScript(`return 0`), onredis.NewScript(`return 1`)
+			sc.Acquire, sc.Release = redis.NewScript(`return 0`), redis.NewScript(`return 1`)
 		},
 	})
 }
@@ -121,13 +121,13 @@ func TestReleaseByTheWrongHolder(t *testing.T) {
 		return lb.Release(ctx)
 	}).run(t, twins{
 		"release that deletes whatever is there": func(sc *onredis.Scripts) {
-			sc.Release = onredis.NewScript(`return redis.call('DEL', KEYS[1])`)
+			sc.Release = redis.NewScript(`return redis.call('DEL', KEYS[1])`)
 		},
 		"release that only looks whether the lock is held": func(sc *onredis.Scripts) {
-			sc.Release = onredis.NewScript(`if redis.call('GET', KEYS[1]) then redis.call('DEL', KEYS[1]) return 1 end return 0`)
+			sc.Release = redis.NewScript(`if redis.call('GET', KEYS[1]) then redis.call('DEL', KEYS[1]) return 1 end return 0`)
 		},
 		"release that reports success for what it leaves": func(sc *onredis.Scripts) {
-			sc.Release = onredis.NewScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`)
+			sc.Release = redis.NewScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`)
 		},
 	})
 }
@@ -139,7 +139,7 @@ func TestDeadHolder(t *testing.T) {
 		return takeover(t, s, sc, deadLease/10)
 	}).run(t, twins{
 		"a waiter that isn't told how long the holder has left": func(sc *onredis.Scripts) {
-			sc.Acquire = onredis.NewScript(`return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 0 or -1`)
+			sc.Acquire = redis.NewScript(`return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 0 or -1`)
 		},
 	})
 }

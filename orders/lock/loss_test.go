@@ -3,11 +3,14 @@ package lock
 import (
 	"context"
 	"errors"
-	"flashsale/orders/lock/internal/onredis"
-	"flashsale/orders/lock/lease"
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/orders/lock/internal/onredis"
+	"flashsale/orders/lock/lease"
 )
 
 // Someone takes the lock by force: its holder learns it from the next renewal,
@@ -41,7 +44,7 @@ func TestStolen(t *testing.T) {
 		return nil
 	}).run(t, twins{
 		"renewal that compares nothing": func(sc *onredis.Scripts) {
-			sc.Renew = onredis.NewScript(`redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1`)
+			sc.Renew = redis.NewScript(`redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1`)
 		},
 	})
 }
@@ -73,7 +76,7 @@ func TestForgottenByRedis(t *testing.T) {
 		return nil
 	}).run(t, twins{
 		"renewal that takes the lock again": func(sc *onredis.Scripts) {
-			sc.Renew = onredis.NewScript(`redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1`)
+			sc.Renew = redis.NewScript(`redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1`)
 		},
 	})
 }

@@ -19,7 +19,7 @@ import (
 // know makes the server know the scripts, so that each request carries the hash
 // by which the proxy tells them apart.
 func know(t *testing.T, s server, sc onredis.Scripts) {
-	for _, script := range []onredis.Script{sc.Acquire, sc.Renew, sc.Release} {
+	for _, script := range []*redis.Script{sc.Acquire, sc.Renew, sc.Release} {
 		must(t, script.Load(background(t), s.connect(t)).Err())
 	}
 }
@@ -42,7 +42,7 @@ func TestLostReplyOnAcquire(t *testing.T) {
 		return l.Release(ctx)
 	}).run(t, twins{
 		"acquire by SET NX, which does not know its own": func(sc *onredis.Scripts) {
-			sc.Acquire = onredis.NewScript(`if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 0 end return math.max(1, redis.call('PTTL', KEYS[1]))`)
+			sc.Acquire = redis.NewScript(`if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 0 end return math.max(1, redis.call('PTTL', KEYS[1]))`)
 		},
 	})
 }
@@ -83,7 +83,7 @@ func TestLostRepliesLeaveNoKey(t *testing.T) {
 				return nil
 			}).run(t, twins{
 				"an attempt that is not taken back": func(sc *onredis.Scripts) {
-					sc.Release = onredis.NewScript(`return 1 -- not at all`)
+					sc.Release = redis.NewScript(`return 1 -- not at all`)
 				},
 			})
 		})

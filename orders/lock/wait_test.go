@@ -82,13 +82,13 @@ func TestHandedOverInOrder(t *testing.T) {
 		return nil
 	}).run(t, twins{
 		"release that only deletes": func(sc *onredis.Scripts) {
-			sc.Release = onredis.NewScript(onredis.HandOverSource + `redis.call('DEL', KEYS[1]) leave_line(KEYS[2], KEYS[3], ARGV[1]) return 1`)
+			sc.Release = redis.NewScript(onredis.HandOverSource + `redis.call('DEL', KEYS[1]) leave_line(KEYS[2], KEYS[3], ARGV[1]) return 1`)
 		},
 		"the last in line first": func(sc *onredis.Scripts) {
-			sc.Release = onredis.NewScript(replace(onredis.HandOverSource, "'ZRANGE'", "'ZREVRANGE'") + onredis.ReleaseSource)
+			sc.Release = redis.NewScript(replace(onredis.HandOverSource, "'ZRANGE'", "'ZREVRANGE'") + onredis.ReleaseSource)
 		},
 		"a lock handed over without a word": func(sc *onredis.Scripts) {
-			sc.Release = onredis.NewScript(replace(onredis.HandOverSource, "redis.call('PUBLISH', channel, token .. ' ' .. ask)", "1") + onredis.ReleaseSource)
+			sc.Release = redis.NewScript(replace(onredis.HandOverSource, "redis.call('PUBLISH', channel, token .. ' ' .. ask)", "1") + onredis.ReleaseSource)
 		},
 	})
 }
@@ -127,7 +127,7 @@ func TestDeadWaiter(t *testing.T) {
 		return nil
 	}).run(t, twins{
 		"a lock handed to whoever is first, heard or not": func(sc *onredis.Scripts) {
-			sc.Release = onredis.NewScript(replace(onredis.HandOverSource, "heard > 0 or", "true or") + onredis.ReleaseSource)
+			sc.Release = redis.NewScript(replace(onredis.HandOverSource, "heard > 0 or", "true or") + onredis.ReleaseSource)
 		},
 	})
 }
@@ -170,7 +170,7 @@ func TestSilentWaiterIsPruned(t *testing.T) {
 		return nil
 	}).run(t, twins{
 		"deadlines that nobody looks at": func(sc *onredis.Scripts) {
-			sc.Release = onredis.NewScript(replace(onredis.HandOverSource, "tonumber(deadline) < now", "false") + onredis.ReleaseSource)
+			sc.Release = redis.NewScript(replace(onredis.HandOverSource, "tonumber(deadline) < now", "false") + onredis.ReleaseSource)
 		},
 	})
 }
@@ -327,7 +327,7 @@ func listening(t *testing.T, c *Client) {
 }
 
 // count counts the answers to a script.
-func count(rdb redis.UniversalClient, s onredis.Script) *atomic.Int64 {
+func count(rdb redis.UniversalClient, s *redis.Script) *atomic.Int64 {
 	h := &counter{hash: s.Hash()}
 	rdb.AddHook(h)
 	return &h.n

@@ -46,7 +46,7 @@ func New(rdb redis.UniversalClient, owner string, cfg lease.Config) *Client {
 	}
 	es := &entries{
 		Store: onredis.New(rdb, cfg),
-		enter: onredis.NewScript(enterSource), reenter: onredis.NewScript(reenterSource), leave: onredis.NewScript(leaveSource),
+		enter: redis.NewScript(enterSource), reenter: redis.NewScript(reenterSource), leave: redis.NewScript(leaveSource),
 	}
 	c := &Client{leases: lease.NewLeases(es, cfg), entries: es, owner: owner}
 	c.Asker = lease.NewAsker(c.leases, c.attempt)
@@ -77,7 +77,7 @@ func (c *Client) attempt(call *lease.Call) (*lease.Lock, error) {
 // entries are the locks as Redis has them: a hash of owner and entries by key.
 type entries struct {
 	*onredis.Store
-	enter, reenter, leave onredis.Script
+	enter, reenter, leave *redis.Script
 }
 
 // Renew is lease.Store's. Owners are few and so are their locks: one by one.

@@ -28,8 +28,8 @@ var (
 	//go:embed fence.lua
 	fenceSource string
 
-	take, renew, leave = onredis.NewScript(placesSource + takeSource), onredis.NewScript(placesSource + renewSource), onredis.NewScript(placesSource + leaveSource)
-	left, raise        = onredis.NewScript(placesSource + leftSource), onredis.NewScript(placesSource + fenceSource)
+	take, renew, leave = redis.NewScript(placesSource + takeSource), redis.NewScript(placesSource + renewSource), redis.NewScript(placesSource + leaveSource)
+	left, raise        = redis.NewScript(placesSource + leftSource), redis.NewScript(placesSource + fenceSource)
 )
 
 // A Client takes places in one Redis. Each is a lease.Lock: a lease that is renewed,

@@ -2,6 +2,7 @@ package onredis
 
 import (
 	"context"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -10,12 +11,11 @@ import (
 
 // Renew is lease.Store's: one pipeline.
 func (s *Store) Renew(ctx context.Context, locks []*lease.Lock) []error {
-	replies := s.pipeline(ctx, redis.Pipeliner.EvalSha, s.Scripts.Renew.Hash(), locks)
-	if places, again := unknownTo(replies, locks); len(again) > 0 {
-		// go-redis doesn't recover from NOSCRIPT within a pipeline.
-		for i, reply := range s.pipeline(ctx, redis.Pipeliner.Eval, s.Scripts.Renew.source, again) {
-			replies[places[i]] = reply
-		}
+	replies := s.renew(ctx, s.Scripts.Renew.EvalSha, locks)
+	if slices.ContainsFunc(replies, unknownScript) {
+		// go-redis doesn't send the source by itself within a pipeline. Some locks may
+		// be renewed twice, which is as good as once.
+		replies = s.renew(ctx, s.Scripts.Renew.Eval, locks)
 	}
 	errs := make([]error, len(locks))
 	for i, reply := range replies {
@@ -28,27 +28,22 @@ func (s *Store) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	return errs
 }
 
-func (s *Store) pipeline(
-	ctx context.Context, eval func(redis.Pipeliner, context.Context, string, []string, ...any) *redis.Cmd, script string, locks []*lease.Lock,
+func (s *Store) renew(
+	ctx context.Context, eval func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd, locks []*lease.Lock,
 ) []*redis.Cmd {
 	replies := make([]*redis.Cmd, len(locks))
 	// The error of the whole is that of its first command, and each has its own.
 	_, _ = s.RDB.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, l := range locks {
-			replies[i] = eval(p, ctx, script, []string{l.Key()}, l.Token(), l.Lease().Milliseconds())
+			replies[i] = eval(ctx, p, []string{l.Key()}, l.Token(), l.Lease().Milliseconds())
 		}
 		return nil
 	})
 	return replies
 }
 
-// unknownTo picks the locks whose server didn't know the script, with their
-// places among the replies.
-func unknownTo(replies []*redis.Cmd, locks []*lease.Lock) (places []int, again []*lease.Lock) {
-	for i, reply := range replies {
-		if unknownScript(reply.Err()) {
-			places, again = append(places, i), append(again, locks[i])
-		}
-	}
-	return places, again
+// unknownScript tells the answer of a server that has to be sent the source: it
+// was restarted, or another node of the cluster has taken over.
+func unknownScript(reply *redis.Cmd) bool {
+	return redis.HasErrorPrefix(reply.Err(), "NOSCRIPT")
 }

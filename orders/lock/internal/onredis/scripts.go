@@ -27,35 +27,18 @@ var (
 	HandOverSource = ValueSource + handOverSource
 )
 
-// A Script keeps its source, because where go-redis can't recover from a server
-// that doesn't know it (in a pipeline) we send it ourselves.
-type Script struct {
-	*redis.Script
-	source string
-}
-
-func NewScript(source string) Script {
-	return Script{redis.NewScript(source), source}
-}
-
-// unknownScript tells the answer of a server that has to be sent the source: it
-// was restarted, or another node of the cluster has taken over.
-func unknownScript(err error) bool {
-	return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT")
-}
-
 // Scripts are the steps that happen on the server. They are a field of Store so that
 // a test can put a broken one in and see that it is noticed.
 type Scripts struct {
-	Acquire, Renew, Release, Attach Script
+	Acquire, Renew, Release, Attach *redis.Script
 }
 
 func NewScripts() Scripts {
 	return Scripts{
-		Acquire: NewScript(HandOverSource + AcquireSource),
-		Renew:   NewScript(ValueSource + renewSource),
-		Release: NewScript(HandOverSource + ReleaseSource),
-		Attach:  NewScript(ValueSource + attachSource),
+		Acquire: redis.NewScript(HandOverSource + AcquireSource),
+		Renew:   redis.NewScript(ValueSource + renewSource),
+		Release: redis.NewScript(HandOverSource + ReleaseSource),
+		Attach:  redis.NewScript(ValueSource + attachSource),
 	}
 }
 
