@@ -2,11 +2,18 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
 	"flashsale/orders"
+	"flashsale/orders/internal/kit"
 	"flashsale/orders/keeper"
+	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
 )
 
 // shouldKeep moves no more than its share when a node comes or goes.
@@ -47,5 +54,35 @@ func TestLineOfSlots(t *testing.T) {
 	delete(ks.slots, "S")
 	if next := ks.next(); next != nil {
 		t.Error("served after it was given up")
+	}
+}
+
+// awayGate fails each pass at its beginning, and looks then.
+type awayGate struct {
+	keeper.Gate
+	look func()
+}
+
+func (g awayGate) Queue(context.Context, string, string, int64) ([]inventory.Queued, error) {
+	g.look()
+	return nil, errors.New("away")
+}
+
+// Passes that do more than drain have so many places as there are workers, or they would
+// take all connections to the database. Those that drain take no place.
+func TestPlacesOfPasses(t *testing.T) {
+	locks := lock.New(kit.OpenRedis(t, servertest.OpenRedis(t, servers.KindEmbedded).URL), lease.Config{})
+	held, err := locks.TryAcquire(t.Context(), "lock:{S}")
+	kit.Must(t, err)
+	ks := &Controller{busy: make(chan struct{}, 1)}
+	taken := map[keeper.Work]int{}
+	for _, todo := range []keeper.Work{keeper.Drain, keeper.Drain | keeper.Release} {
+		gate := awayGate{look: func() { taken[todo] = len(ks.busy) }}
+		p := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Params{Gate: gate, Batch: 1}), held: held, doing: todo, stopped: make(chan struct{})}
+		ks.serve(p, t.Context())
+		<-p.stopped
+	}
+	if taken[keeper.Drain] != 0 || taken[keeper.Drain|keeper.Release] != 1 || len(ks.busy) != 0 {
+		t.Errorf("places taken: %v, and %d afterwards", taken, len(ks.busy))
 	}
 }

@@ -200,6 +200,30 @@ func TestGroupIsBounded(t *testing.T) {
 	}
 }
 
+// After a group has failed, only so many of its members commit at once, or they would take
+// all connections: each has a place while it does, and leaves it.
+func TestPlacesAfterAGroup(t *testing.T) {
+	store := migrated(t, servertest.OpenSQL(t, servers.KindEmbedded))
+	batches := kept(t, store, "A", "B", "C")
+	g := NewGroupCommit(store, 500, 1, time.Minute, new(Counters))
+	g.Call = func(context.Context, string, []*member) {} // no verdicts
+	statements := store.DB.Callback().Query()
+	kit.Must(t, statements.Before("gorm:query").Register("look", func(*gorm.DB) {
+		if len(g.alone) != 1 {
+			t.Errorf("%d of 1 places are taken in the midst of a commit", len(g.alone))
+		}
+	}))
+	var all sync.WaitGroup
+	for _, b := range batches {
+		all.Go(func() { kit.Is(t, kit.Err(g.commit(t.Context(), b)), nil) })
+	}
+	all.Wait()
+	kit.Must(t, statements.Remove("look"))
+	if rows := kit.RowsOf(t, store.DB); len(rows) != 3 || len(g.alone) != 0 {
+		t.Errorf("%d rows, want 3; %d places are still taken", len(rows), len(g.alone))
+	}
+}
+
 // A batch alone goes alone, for as long as its keeper may.
 func TestGroupOfOne(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindEmbedded))
