@@ -128,7 +128,22 @@ func TestActionsInTheBrowser(t *testing.T) {
 		find(what)
 		op.until(`document.querySelector('#orders code')?.textContent === '` + id + `' && document.getElementById('orders').textContent.includes('` + says + `')`)
 	}
+	// An answer that comes after that to a later search is not shown.
+	op.until(`(() => {
+		const real = fetch;
+		window.fetch = async (path, how) => {
+			const answer = await real(path, how), { status, headers } = answer, body = await answer.json();
+			if (path.endsWith('buyer=ann&cursor=')) await new Promise(go => { window.late = () => { go(); setTimeout(() => { window.came = true; }); }; });
+			return { status, headers, json: async () => body };
+		};
+		return true;
+	})()`)
+	find("ann")
+	op.until(`!!window.late`)
 	find("nobody")
+	op.until(shows("found", "There is no order of nobody."))
+	op.until(`(late(), true)`)
+	op.until(`!!window.came`)
 	op.until(shows("found", "There is no order of nobody."))
 }
 

@@ -53,10 +53,14 @@ async function confirm() {
   say('ask-answer', 'no', status === 412 ? 'Nothing was changed: somebody else has changed this sale. What it is now stands above. Do you still want to?' : body.detail || noAnswer);
 }
 
+let search; // the newest: an answer to one before comes too late
+
 // find shows an order by its id, or a page of a buyer's orders.
 async function find(what = $('what').value.trim(), cursor = '') {
   const path = /^[0-9a-f-]{36}$/.test(what) ? 'orders/' + what : `orders?limit=20&buyer=${encodeURIComponent(what)}&cursor=${cursor}`;
+  const its = search = {};
   const { status, body } = await admin('GET', path);
+  if (its !== search) return;
   const list = body.orders || (status === 200 ? [body] : []);
   if (!cursor) $('orders').replaceChildren();
   $('more').hidden = !body.next_cursor;
