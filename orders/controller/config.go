@@ -8,7 +8,7 @@ import (
 // Config of the keepers. The zero value means the defaults.
 type Config struct {
 	Batch   int           // orders per transaction. Default 500
-	Workers int           // SKUs served at the same instant with more than orders to commit. Default 24
+	Workers int           // SKUs served at once, beside those that only have orders to commit. Default 24
 	Lease   time.Duration // a dead node's SKUs are taken over within it. Default 5 s
 	// ResyncEvery is how long a hint that got lost goes unnoticed. Default 1 s.
 	ResyncEvery time.Duration

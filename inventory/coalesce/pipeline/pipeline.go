@@ -42,7 +42,7 @@ func New(rdb redis.UniversalClient, timeout time.Duration, tasks *coalesce.Tasks
 	s := &Sender{UniversalClient: rdb, Timeout: timeout}
 	inFlight, batch := math.MaxInt, 1
 	if one, is := rdb.(Single); is {
-		// Half of its connections: the more are under way, the less a slow way costs.
+		// Half of its connections: the more are under way, the less a slow network costs.
 		inFlight, batch = max(one.Options().PoolSize/2, 1), Batch
 	}
 	s.Group = coalesce.New(coalesce.Options[command, struct{}]{
@@ -81,7 +81,8 @@ func (s *Sender) send(ctx context.Context, cmd *redis.Cmd) *redis.Cmd {
 
 // call sends one caller's command under its own context. A call that others share
 // runs under a time of its own: one that gives up must not take its neighbours
-// along. Who has given up before is not sent. Each command has its own error.
+// along. The command of a caller who has given up before is not sent. Each command
+// has its own error.
 func (s *Sender) call(ctx context.Context, _ string, batch []*coalesce.Caller[command, struct{}]) {
 	if len(batch) == 1 {
 		ctx = batch[0].Q.ctx

@@ -53,7 +53,7 @@ async function confirm() {
   say('ask-answer', 'no', status === 412 ? 'Nothing was changed: somebody else has changed this sale. What it is now stands above. Do you still want to?' : body.detail || noAnswer);
 }
 
-let search; // the newest: an answer to one before comes too late
+let search; // the newest one: answers to older ones are dropped
 
 // find shows an order by its id, or a page of a buyer's orders.
 async function find(what = $('what').value.trim(), cursor = '') {
