@@ -25,7 +25,7 @@ for _, entry in ipairs(redis.call('XRANGE', KEYS[4], ARGV[2], ARGV[last - 1])) d
   queued[entry[1]] = entry[2]
 end
 local done, orders = {}, 0
-local names, of = {}, {} -- fields of the keys' hash, and the order of each
+local names = {} -- fields of the keys' hash
 for i = 2, last, 2 do
   local fields, ids = queued[ARGV[i]] or {}, {}
   for n = 1, #fields, 2 do ids[#ids + 1] = fields[n] end
@@ -33,24 +33,14 @@ for i = 2, last, 2 do
     done[#done + 1] = ARGV[i]
     orders = orders + #ids
     for n = 1, #fields, 2 do
-      -- Written by reserve.lua: quantity, three lengths, buyer, key and the rest.
-      local buyer, key, rest = string.match(fields[n + 1], '^%d+ (%d+) (%d+) %d+ (.*)$')
-      buyer, key = tonumber(buyer), tonumber(key)
-      if key and key > 0 then
-        names[#names + 1] = buyer .. ':' .. string.sub(rest, 1, buyer) .. '/' .. string.sub(rest, buyer + 1, buyer + key)
-        of[#of + 1] = fields[n]
-      end
+      local rest = fields[n + 1] -- as reserve.lua writes it
+      local key, name, buyer, at = string.match(rest, '^%d+ (%d+) %d+ ()(%d+):()')
+      if key and key ~= '0' then names[#names + 1] = string.sub(rest, name, at + buyer + key) end
     end
   end
 end
 if orders == 0 then return redis.call('XLEN', KEYS[4]) end
 redis.call('XDEL', KEYS[4], unpack(done))
 redis.call('HINCRBY', KEYS[1], 'queued', -orders)
-if #names > 0 then
-  local acked = {}
-  for n, value in ipairs(redis.call('HMGET', KEYS[5], unpack(names))) do
-    if value and string.match(value, '^[^ ]+') == of[n] then acked[#acked + 1] = names[n] end
-  end
-  if #acked > 0 then redis.call('HDEL', KEYS[5], unpack(acked)) end
-end
+if #names > 0 then redis.call('HDEL', KEYS[5], unpack(names)) end
 return redis.call('XLEN', KEYS[4])

@@ -116,28 +116,28 @@ func unpackEntry(e any) (id string, orders []Queued, err error) {
 	return id, orders, nil
 }
 
-// unpack takes apart what reserve.lua puts into an order's field: the quantity,
-// the lengths of buyer, key and node, and then those, and the fingerprint, with
-// nothing in between.
+// unpack takes apart what reserve.lua puts into an order's field: "2 3 6 3:ann/k-1node-1print",
+// which are the quantity, the lengths of key, node and buyer, and then those, and the
+// fingerprint. From the buyer's length to the key it is a field of the keys' hash.
 func unpack(id string, rest any) (Queued, error) {
 	text, _ := rest.(string)
 	var n [4]int
-	for i := range n {
-		head, tail, found := strings.Cut(text, " ")
+	for i, ends := range []string{" ", " ", " ", ":"} {
+		head, tail, found := strings.Cut(text, ends)
 		v, err := strconv.Atoi(head)
 		if !found || err != nil || v < 0 {
 			return Queued{}, fmt.Errorf("order %s: malformed: %q", id, rest)
 		}
 		n[i], text = v, tail
 	}
-	if n[1]+n[2]+n[3] > len(text) {
+	key := n[3] + len("/")
+	node := key + n[1]
+	body := node + n[2]
+	if body > len(text) {
 		return Queued{}, fmt.Errorf("order %s: cut off: %q", id, rest)
 	}
-	q := Queued{OrderID: id, Quantity: int64(n[0])}
-	q.Buyer, text = text[:n[1]], text[n[1]:]
-	q.Key, text = text[:n[2]], text[n[2]:]
-	q.Node, q.Fingerprint = text[:n[3]], text[n[3]:]
-	q.Node, q.Trace, _ = strings.Cut(q.Node, "\n")
+	q := Queued{OrderID: id, Quantity: int64(n[0]), Buyer: text[:n[3]], Key: text[key:node], Fingerprint: text[body:]}
+	q.Node, q.Trace, _ = strings.Cut(text[node:body], "\n")
 	if scoped, pays := strings.CutPrefix(q.Key, " "); pays {
 		q.Pays, q.Key, _ = strings.Cut(scoped, " ")
 	}

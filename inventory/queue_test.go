@@ -104,11 +104,11 @@ func TestAckOfAnotherEntry(t *testing.T) {
 		var fields []string
 		for _, q := range queue {
 			judged = append(judged, Acked{Entry: q.Entry, OrderID: q.OrderID})
-			fields = append(fields, q.OrderID, "1 1 0 0 bp")
+			fields = append(fields, q.OrderID, "1 0 0 1:b/p")
 		}
 		rdb.Del(t.Context(), keys.Queue(sku))
 		judged[0].GiveBack = true
-		fields = append(fields, "one more", "1 1 0 0 bp")
+		fields = append(fields, "one more", "1 0 0 1:b/p")
 		check(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), ID: queue[0].Entry, Values: fields}).Err())
 		check(t, errOf(g.Ack(t.Context(), sku, judged)))
 		if view := look(t, g, sku); len(view.Queued) != 4 || view.Holds != 2 || view.Available != 8 {
@@ -121,9 +121,9 @@ func TestAckOfAnotherEntry(t *testing.T) {
 func TestMalformedEntry(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := New(rdb, Config{})
-		for _, value := range []string{"", "1", "1 1 0 0", "1 2 0 0 b", "1 -1 0 0 b", "x 1 0 0 b"} {
+		for _, value := range []string{"", "1", "1 0 0 1", "1 0 0 1:b", "1 0 0 2:b/", "1 1 0 1:b/", "1 -1 0 1:b/k", "x 0 0 1:b/"} {
 			sku := newSKU()
-			id, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), Values: []string{"a", "1 1 0 0 b", "o", value}}).Result()
+			id, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), Values: []string{"a", "1 0 0 1:b/", "o", value}}).Result()
 			check(t, err)
 			if queue, err := g.Queue(t.Context(), sku, "", 10); err == nil || !strings.Contains(err.Error(), sku+", entry "+id+": order o") {
 				t.Errorf("%q: %+v, %v", value, queue, err)

@@ -97,12 +97,13 @@ local room = tonumber(ARGV[3]) - tonumber(sale[8])
 if requests == 0 then return out end -- only asked how things are
 
 local ids, buyers = {}, {}
-local names = {} -- of the requests with a key: the buyer and the key, told apart by the buyer's length
+local scoped = {} -- the buyer and the key, told apart by the buyer's length
+local names = {} -- those of the requests with a key
 for i = 1, requests do
   local at = FIRST + (i - 1) * PER
   local buyer, key = ARGV[at + 1], ARGV[at + 3]
-  ids[i], buyers[i] = ARGV[at], buyer
-  if key ~= '' then names[#names + 1] = #buyer .. ':' .. buyer .. '/' .. key end
+  ids[i], buyers[i], scoped[i] = ARGV[at], buyer, #buyer .. ':' .. buyer .. '/' .. key
+  if key ~= '' then names[#names + 1] = scoped[i] end
 end
 local holds = call('HMGET', KEYS[2], unpack(ids))
 local counts = call('HMGET', KEYS[3], unpack(buyers))
@@ -128,7 +129,7 @@ for i = 1, requests do
   local name, earlier
   if key ~= '' then
     keyed = keyed + 1
-    name = names[keyed]
+    name = scoped[i]
     earlier = made[name] or queued[keyed]
   end
   if units[buyer] == nil and counts[i] then units[buyer] = tonumber(counts[i]) end
@@ -182,11 +183,12 @@ for from = 1, #accepted, ENTRY do
   local to = math.min(from + ENTRY - 1, #accepted)
   local entry = {}
   for n = from, to do
-    local at = FIRST + (accepted[n] - 1) * PER
-    local id, buyer, quantity, key, print, node = unpack(ARGV, at, at + PER - 1)
+    local i = accepted[n]
+    local at = FIRST + (i - 1) * PER
+    local id, _, quantity, key, print, node = unpack(ARGV, at, at + PER - 1)
     -- One field, which the keeper takes apart (queue.go): every further one costs Redis and the keeper.
     entry[2 * (n - from) + 1] = id
-    entry[2 * (n - from) + 2] = quantity .. ' ' .. #buyer .. ' ' .. #key .. ' ' .. #node .. ' ' .. buyer .. key .. node .. print
+    entry[2 * (n - from) + 2] = quantity .. ' ' .. #key .. ' ' .. #node .. ' ' .. scoped[i] .. node .. print
   end
   local ms = string.match(call('XADD', KEYS[4], '*', unpack(entry)), '^%d+') -- its orders' time from now on, everywhere
   for n = from, to do
