@@ -145,20 +145,17 @@ func (s stamp) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads a time as clients of the API do.
 func (s *stamp) UnmarshalJSON(text []byte) error { return (*time.Time)(s).UnmarshalJSON(text) }
 
-const (
-	capitals   = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	skuLetters = capitals + "abcdefghijklmnopqrstuvwxyz0123456789._-"
-)
-
 // IsSKU tells whether s can name a sale: 1 to 64 of A-Z a-z 0-9 . _ -
-func IsSKU(s string) bool { return isText(s, 64, skuLetters) }
+func IsSKU(s string) bool { return isName(s, "._-") }
 
 // IsBuyer tells whether s can name a buyer: as a SKU, or with colons.
-func IsBuyer(s string) bool { return isText(s, 64, skuLetters+":") }
+func IsBuyer(s string) bool { return isName(s, "._-:") }
 
-// isText tells whether s has 1 to most characters, and only these letters.
-func isText(s string, most int, letters string) bool {
-	return s != "" && len(s) <= most && strings.Trim(s, letters) == ""
+// isName tells whether s has 1 to 64 characters, all of them letters, digits or marks.
+func isName(s, marks string) bool {
+	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(marks, r))
+	})
 }
 
 // IsOrderID tells whether s can be the id of an order: a UUID in the form in

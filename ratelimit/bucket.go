@@ -50,7 +50,7 @@ func (b Bucket) brings(tokens int64) time.Duration {
 }
 
 func (b Bucket) check() error {
-	if b.Name == "" || len(b.Name) > 32 || strings.Trim(b.Name, letters) != "" {
+	if b.Name == "" || len(b.Name) > 32 || strings.ContainsFunc(b.Name, isForeign) {
 		return fmt.Errorf("%w: the bucket's name %q is not 1 to 32 of [A-Za-z0-9._-]", ErrBadRequest, b.Name)
 	}
 	if b.ID == "" || len(b.ID) > maxID {
@@ -62,5 +62,8 @@ func (b Bucket) check() error {
 	return nil
 }
 
-// letters are those of a bucket's name.
-const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+// isForeign tells whether r may not be in a bucket's name. Package strings looks for one of
+// many letters more slowly: it was a microsecond of each order.
+func isForeign(r rune) bool {
+	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '.' || r == '_' || r == '-')
+}

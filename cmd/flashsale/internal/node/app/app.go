@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -159,8 +160,8 @@ func (l limits) Allow(ctx context.Context, buyer, ip, sku string) error {
 		return err
 	}
 	ofSKU := ratelimit.Bucket{Name: "sku", ID: sku, Limit: l.sku}
-	buckets := append([]ratelimit.Bucket{ofBuyer}, httplimit.Address(ip, l.ip)...)
-	_, err := l.place.Admit(ctx, 1, append(buckets, ofSKU)...)
+	buckets := slices.Concat([]ratelimit.Bucket{ofBuyer}, httplimit.Address(ip, l.ip), []ratelimit.Bucket{ofSKU})
+	_, err := l.place.Admit(ctx, 1, buckets...)
 	return err
 }
 
