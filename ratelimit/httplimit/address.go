@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"net/netip"
+	"strings"
 	"time"
 
 	"flashsale/ratelimit"
@@ -22,11 +23,11 @@ const siteFactor = 10
 // /48. If ten times the limit is too large to count, there is no second bucket.
 func Address(addr string, l limit.Limit) []ratelimit.Bucket {
 	buckets := []ratelimit.Bucket{IP(addr, l)}
-	if site := prefix(addr, 48); site != buckets[0].ID {
+	if strings.HasSuffix(buckets[0].ID, "/64") {
 		token, rate := l.Units()
 		more, err := limit.New(siteFactor*rate, time.Duration(token)*time.Microsecond, siteFactor*l.Burst())
 		if err == nil {
-			buckets = append(buckets, ratelimit.Bucket{Name: "ip48", ID: site, Limit: more})
+			buckets = append(buckets, ratelimit.Bucket{Name: "ip48", ID: prefix(addr, 48), Limit: more})
 		}
 	}
 	return buckets
