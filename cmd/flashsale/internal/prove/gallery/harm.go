@@ -46,7 +46,8 @@ func slowly(ctx context.Context, s *stage, _ Config) error {
 // crashes is the harm of the second sale. First Redis is out of reach, and the
 // process that waits for it is killed: what it had finished in the database,
 // and not begun in Redis, is left. Then Redis does at once what it is asked, its
-// answers come late, and the process is killed again: what it had begun is left.
+// answers come late and then not at all, and the process is killed again: what it
+// had begun is left.
 func crashes(ctx context.Context, s *stage, c Config) error {
 	random := rand.New(rand.NewPCG(uint64(c.Seed), 0))
 	// Early: on a busy machine a life takes its time to begin, and it is to end while
@@ -65,9 +66,10 @@ func crashes(ctx context.Context, s *stage, c Config) error {
 	return s.killWith(ctx, late, sold())
 }
 
-// answersLate is by how much Redis answers late, when the process is killed while it
-// waits. The kill comes half as long after the look at the orders: a busy machine
-// takes its time to send what is next, and none of it may be answered before.
+// answersLate is by how much Redis answers late, before the process is killed while it
+// waits. After the look at the orders there are no answers: as long again, and what
+// comes next has been sent. However late the kill then comes on a busy machine,
+// none of it was answered.
 const answersLate = 400 * time.Millisecond
 
 // some cancellations are under way when the process is killed. A slow variant may
@@ -87,11 +89,12 @@ func (s *stage) killWith(ctx context.Context, spoil func() (mend func(), err err
 	}
 	_, before = s.count(ctx)
 	err = s.until(ctx, 3*time.Second, func(_, cancelled int) bool { return cancelled >= before+some })
+	answer := s.node.Redis.Lose(wire.Answers)
 	if err == nil {
-		// The row says cancelled; what comes next has a while to be sent.
-		err = client.Wait(ctx, answersLate/2)
+		err = client.Wait(ctx, answersLate)
 	}
 	s.node.Kill()
+	answer()
 	mend()
 	if err != nil {
 		return err
