@@ -146,7 +146,7 @@ func execSQL(ctx context.Context, addr, statement string) (err error) {
 func openSQL(addr string) (*sql.DB, error) {
 	c := mysql.NewConfig()
 	c.User, c.Net, c.Addr = account, "tcp", addr
-	c.Timeout, c.ReadTimeout, c.WriteTimeout = askPatience, startPatience, askPatience
+	c.ReadTimeout = startPatience // and each question has the bound of its context
 	c.Logger = &mysql.NopLogger{} // while a server starts, broken connections are no news
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
