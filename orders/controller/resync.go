@@ -170,6 +170,8 @@ func (ks *Controller) Stale(ctx context.Context, sku string, err error) {
 	if !errors.Is(err, inventory.ErrStale) || !errors.As(err, &refusal) || !ks.hints.due(sku) {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
+	defer cancel()
 	if err := ks.store.ReplaceGate(ctx, sku, refusal.Epoch); err != nil {
 		ks.log.Debug("rebuild not asked for", "sku", sku, "error", err)
 		return

@@ -7,6 +7,7 @@ import (
 
 	"flashsale/inventory"
 	"flashsale/orders"
+	"flashsale/orders/store"
 )
 
 // A sale with ReserveOn OnPayment takes no units for an order, only for its
@@ -59,6 +60,8 @@ func (s *Service) untilGateKnows(ctx context.Context, sale *orders.Sale) error {
 	if sale.Mode == orders.ModeDirect || s.keepers.Down(sale.SKU) {
 		return nil // no gate is asked
 	}
+	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
+	defer cancel()
 	if r.epoch != sale.Epoch {
 		summaries, err := s.gate.Summaries(ctx, sale.SKU)
 		if err != nil {
@@ -88,6 +91,8 @@ const soldOutFor = 100 * time.Millisecond
 // with a durable order or with a no. Errors, beside those of Place: orders.ErrNotDirect
 // and orders.ErrTakesUnits, and then nothing has happened.
 func (s *Service) placeInLine(ctx context.Context, l *line, p Placement) (Placed, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Wait+store.Timeout)
+	defer cancel()
 	v, err := l.place(ctx, p.SKU, inventory.Queued{
 		OrderID: orders.NewOrderID(p.SKU), Buyer: p.Buyer, Quantity: p.Quantity, Key: p.Key, Fingerprint: p.fingerprint(),
 	})

@@ -2,6 +2,7 @@ package shop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
+	"flashsale/orders/store"
 )
 
 // brief makes leases short and waits shorter, so that outages take no time.
@@ -181,6 +183,43 @@ func TestStopWaitsForTransactions(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// MySQL hangs: whose answer is in the database alone hears that it is not to be had.
+func TestHearsWhileMySQLHangs(t *testing.T) {
+	t.Parallel()
+	redis := servertest.OpenRedis(t, servers.KindReal)
+	mysql := servertest.OpenMySQL(t, servers.MySQLOptions{})
+	t.Cleanup(func() { _ = mysql.Resume() })
+	dsn, err := mysql.NewDatabase(t.Context(), "flashsale")
+	kit.Must(t, err)
+	p := open(t, &servers.Stores{Kind: servers.KindReal, RedisURL: redis.URL, SQL: dsn}, brief)
+	p.put(t, kit.Sale("S", 10, 1))
+	onPayment := kit.Sale("P", 10, 1)
+	onPayment.ReserveOn = orders.OnPayment
+	p.put(t, onPayment)
+	first := Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}
+	if placed, err := p.Place(t.Context(), first); err != nil || placed.Order.Status != orders.PendingPayment {
+		t.Fatalf("%+v, %v", placed.Order, err)
+	}
+	kit.Must(t, mysql.Pause())
+	for name, asked := range map[string]Placement{
+		"replay":         first,
+		"another key":    {Buyer: "ann", SKU: "S", Quantity: 1, Key: "another"},
+		"on payment":     {Buyer: "ann", SKU: "P", Quantity: 1},
+		"a SKU made now": {Buyer: "ann", SKU: "T", Quantity: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			if _, err := p.Place(t.Context(), asked); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v", err)
+			}
+			if took := time.Since(began); took > store.Timeout+time.Second {
+				t.Errorf("it has heard after %v", took)
+			}
+		})
 	}
 }
 

@@ -41,7 +41,9 @@ type Placed struct {
 }
 
 // Place is the way of one order: what this node remembers, the limiter, the
-// gate, and the wait for its keeper to make it durable.
+// gate, and the wait for its keeper to make it durable. Each of them has a bound
+// of its own, so the caller hears, whatever hangs: a deadline for the whole way
+// would cost every order some µs.
 //
 // Errors: *InvalidError, ErrNotFound, the limiter's, those of
 // inventory.Reserve; ErrUnavailable when the outcome is unknown: the same key
@@ -53,9 +55,6 @@ func (s *Service) Place(ctx context.Context, p Placement) (Placed, error) {
 	if s.remembersSoldOut(p) {
 		return Placed{}, inventory.ErrSoldOut
 	}
-	// Whatever hangs, the caller hears within the wait and a little.
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Wait+store.Timeout)
-	defer cancel()
 	if err := s.allow(ctx, p.Buyer, p.IP, p.SKU); err != nil {
 		return Placed{}, err
 	}
@@ -188,12 +187,20 @@ func (s *Service) refused(ctx context.Context, p Placement, fingerprint string, 
 	if p.Key == "" || !refusal.Known || passing {
 		return Placed{}, no
 	}
+	return s.firstOr(ctx, p, fingerprint, no)
+}
+
+// firstOr is first, from a database that has all that it has promised. Where there is
+// no such order it returns no.
+func (s *Service) firstOr(ctx context.Context, p Placement, fingerprint string, no error) (Placed, error) {
+	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
+	defer cancel()
 	if err := s.store.Barrier(ctx); err != nil {
 		return Placed{}, err
 	}
 	first, err := s.first(ctx, p, fingerprint)
 	if errors.Is(err, orders.ErrNotFound) {
-		return Placed{}, no
+		err = no
 	}
 	return first, err
 }
@@ -202,6 +209,8 @@ func (s *Service) refused(ctx context.Context, p Placement, fingerprint string, 
 // key and not by the id that the gate remembers: a gate that had forgotten the
 // key may have made a second id of it, which never became an order.
 func (s *Service) first(ctx context.Context, p Placement, fingerprint string) (Placed, error) {
+	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
+	defer cancel()
 	o, err := s.store.OrderByKey(ctx, p.SKU, p.Buyer, p.Key)
 	o, err = store.Durably(ctx, s.store, o, err)
 	switch {
@@ -235,12 +244,5 @@ func (s *Service) placeOver(ctx context.Context, p Placement) (Placed, error) {
 	if p.Key == "" {
 		return Placed{}, inventory.ErrClosed
 	}
-	if err := s.store.Barrier(ctx); err != nil {
-		return Placed{}, err
-	}
-	placed, err := s.first(ctx, p, p.fingerprint())
-	if errors.Is(err, orders.ErrNotFound) {
-		err = inventory.ErrClosed
-	}
-	return placed, err
+	return s.firstOr(ctx, p, p.fingerprint(), inventory.ErrClosed)
 }

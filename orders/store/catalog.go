@@ -68,6 +68,8 @@ func (c *Catalog) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
 	if !orders.IsSKU(sku) {
 		return nil, orders.ErrNotFound
 	}
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
 	return c.store.Sale(ctx, sku)
 }
 
