@@ -87,14 +87,10 @@ func TestRedisAway(t *testing.T) {
 // MySQL is killed while orders come in. The gate lets in what its queue has
 // room for, and then nothing; when MySQL is back, all of that becomes durable.
 func TestMySQLAway(t *testing.T) {
-	redis := servertest.OpenRedis(t, servers.KindReal)
-	mysql := servertest.OpenMySQL(t, servers.MySQLOptions{})
-	dsn, err := mysql.NewDatabase(t.Context(), "flashsale")
-	kit.Must(t, err)
+	s, mysql := ownMySQL(t)
 	here := goleak.IgnoreCurrent()
 	t.Run("node", func(t *testing.T) {
 		const room = 40
-		s := &servers.Stores{Kind: servers.KindReal, RedisURL: redis.URL, SQL: dsn}
 		p := open(t, s, func(c *Config) {
 			brief(c)
 			c.Gate = inventory.New(c.Redis, inventory.Config{QueueLimit: room})
@@ -186,15 +182,21 @@ func TestStopWaitsForTransactions(t *testing.T) {
 	}
 }
 
-// MySQL hangs: whose answer is in the database alone hears that it is not to be had.
-func TestHearsWhileMySQLHangs(t *testing.T) {
-	t.Parallel()
+// ownMySQL are stores whose MySQL, shared with no other test, may be stopped or paused.
+func ownMySQL(t *testing.T) (*servers.Stores, *servers.MySQL) {
 	redis := servertest.OpenRedis(t, servers.KindReal)
 	mysql := servertest.OpenMySQL(t, servers.MySQLOptions{})
 	t.Cleanup(func() { _ = mysql.Resume() })
 	dsn, err := mysql.NewDatabase(t.Context(), "flashsale")
 	kit.Must(t, err)
-	p := open(t, &servers.Stores{Kind: servers.KindReal, RedisURL: redis.URL, SQL: dsn}, brief)
+	return &servers.Stores{Kind: servers.KindReal, RedisURL: redis.URL, SQL: dsn}, mysql
+}
+
+// MySQL hangs: whose answer is in the database alone hears that it is not to be had.
+func TestHearsWhileMySQLHangs(t *testing.T) {
+	t.Parallel()
+	stores, mysql := ownMySQL(t)
+	p := open(t, stores, brief)
 	p.put(t, kit.Sale("S", 10, 1))
 	onPayment := kit.Sale("P", 10, 1)
 	onPayment.ReserveOn = orders.OnPayment
@@ -226,12 +228,8 @@ func TestHearsWhileMySQLHangs(t *testing.T) {
 // MySQL hangs: a node that is told to stop does, all the same.
 func TestStopWhileMySQLHangs(t *testing.T) {
 	t.Parallel()
-	redis := servertest.OpenRedis(t, servers.KindReal)
-	mysql := servertest.OpenMySQL(t, servers.MySQLOptions{})
-	t.Cleanup(func() { _ = mysql.Resume() })
-	dsn, err := mysql.NewDatabase(t.Context(), "flashsale")
-	kit.Must(t, err)
-	p := open(t, &servers.Stores{Kind: servers.KindReal, RedisURL: redis.URL, SQL: dsn}, brief)
+	stores, mysql := ownMySQL(t)
+	p := open(t, stores, brief)
 	p.put(t, kit.Sale("S", 10, 1))
 	kit.Must(t, mysql.Pause())
 	answer, err := p.Place(t.Context(), Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"})
@@ -243,7 +241,7 @@ func TestStopWhileMySQLHangs(t *testing.T) {
 	t.Logf("stopped in %v", time.Since(start))
 	kit.Must(t, mysql.Resume())
 	// The next node carries the order over.
-	q := open(t, &servers.Stores{Kind: servers.KindReal, RedisURL: redis.URL, SQL: dsn}, brief)
+	q := open(t, stores, brief)
 	eventually(t, "the order is durable", func() bool {
 		o, err := q.Order(t.Context(), "ann", answer.Order.ID, "S", "k")
 		return err == nil && o.Status == orders.PendingPayment
