@@ -27,6 +27,7 @@
 -- Every number is whole and below 2^53, so Lua's doubles hold it exactly.
 
 local ceil, floor, max, min = math.ceil, math.floor, math.max, math.min
+local SOON = 5000 -- ms, see the end
 local keys, args = KEYS, ARGV -- arithmetic reads their numbers, at half the price of tonumber
 
 local time = redis.call('TIME')
@@ -168,16 +169,26 @@ while at < #args do
   n = n + 5
 end
 
-local stamp = string.format('%.0f ', now)
+-- A bucket's key expires once the bucket is full again, and not before: the time is
+-- rounded up, and one more millisecond covers the division's own rounding, so an
+-- expired key loses nothing. A bucket that is full again within SOON goes neither to
+-- the append-only file nor to a replica: each call would wait for the disk, and after
+-- a restart or a failover such a bucket is full, or nearly. Its key lives for SOON all
+-- the same: Redis logs it when a key expires.
+local stamp, logged = string.format('%.0f ', now), true
 for key, state in pairs(states) do
-  if state.debt == 0 and state.changed then
-    redis.call('DEL', key)
-  elseif state.changed then
-    -- The key may go once the bucket is full again, and not before: the time
-    -- is rounded up, one more millisecond covers the division's own rounding,
-    -- so it is never 0 and an expired key loses nothing.
+  if state.changed then
     local ttl = ceil(state.debt / state.rate / 1000) + 1
-    redis.call('SET', key, stamp .. string.format('%.0f ', state.debt) .. state.token, 'PX', ttl)
+    local log = state.debt == 0 or ttl > SOON
+    if log ~= logged then
+      redis.set_repl(log and redis.REPL_ALL or redis.REPL_NONE)
+      logged = log
+    end
+    if state.debt == 0 then
+      redis.call('DEL', key)
+    else
+      redis.call('SET', key, stamp .. string.format('%.0f ', state.debt) .. state.token, 'PX', max(ttl, SOON))
+    end
   end
 end
 

@@ -1,0 +1,58 @@
+package ratelimit
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+)
+
+// Redis logs a bucket that takes long to be full again. One that is full soon is
+// written to memory alone, whatever else the same call writes.
+func TestBriefBucketsAreNotLogged(t *testing.T) {
+	t.Parallel()
+	rdb := redis.NewClient(&redis.Options{
+		Addr: servertest.OpenRedis(t, servers.KindReal).Real.Addr(), ContextTimeoutEnabled: true,
+	})
+	defer rdb.Close()
+	logSize := func() int64 {
+		t.Helper()
+		info, err := rdb.Info(t.Context(), "persistence").Result()
+		must(t, err)
+		_, after, _ := strings.Cut(info, "aof_current_size:")
+		size, _, _ := strings.Cut(after, "\r\n")
+		n, err := strconv.ParseInt(size, 10, 64)
+		must(t, err)
+		return n
+	}
+	limiter := New(rdb, Config{})
+	take := func(n int, b ...Bucket) (grown int64) {
+		t.Helper()
+		before := logSize()
+		if r, err := limiter.Allow(t.Context(), n, b...); err != nil || !r.Allowed {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		return logSize() - before
+	}
+	brief, long := forBuyer("b", parse(t, "10/s:20")), forSKU("l", parse(t, "1/m:100"))
+	if grown := take(1, brief); grown != 0 {
+		t.Errorf("the log has grown by %d bytes for a bucket that is full in 100 ms", grown)
+	}
+	alone := take(1, long)
+	if alone == 0 {
+		t.Error("a bucket that is full in a minute is not in the log")
+	}
+	for range 10 { // in either order
+		if grown := take(1, brief, long); grown < alone/2 || grown > alone+alone/2 { // numbers differ in length
+			t.Errorf("the log has grown by %d bytes for both, and by %d for the long one alone", grown, alone)
+		}
+	}
+	slow := forBuyer("s", parse(t, "1/s:20"))
+	if few, many := take(3, slow), take(10, slow); few != 0 || many == 0 {
+		t.Errorf("the log has grown by %d bytes at 3 s from full, and by %d at 13 s", few, many)
+	}
+}
