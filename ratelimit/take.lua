@@ -171,10 +171,10 @@ end
 
 -- A bucket's key expires once the bucket is full again, and not before: the time is
 -- rounded up, and one more millisecond covers the division's own rounding, so an
--- expired key loses nothing. A bucket that is full again within SOON goes neither to
--- the append-only file nor to a replica: each call would wait for the disk, and after
--- a restart or a failover such a bucket is full, or nearly. Its key lives for SOON all
--- the same: Redis logs it when a key expires.
+-- expired key loses nothing. A bucket that is full again within SOON is written neither
+-- to the append-only file nor to a replica: each call would wait for the disk, and a
+-- restart or a failover that loses such a bucket gives out one burst at most. Its key
+-- still lives for SOON: Redis logs each key that expires.
 local stamp, logged = string.format('%.0f ', now), true
 for key, state in pairs(states) do
   if state.changed then
