@@ -139,7 +139,7 @@ func (s *saleState) reserveBatch(ctx context.Context, batch []*call) {
 	}
 	for i, c := range batch {
 		c.Answer, c.Err = outcome(c.Q.OrderID, reply[4+i])
-		if refusal := (*Refusal)(nil); errors.As(c.Err, &refusal) {
+		if refusal, is := errors.AsType[*Refusal](c.Err); is {
 			c.Err = s.believe(refusal, stale, c.Q.Epoch, asked.epoch)
 		}
 	}

@@ -38,13 +38,17 @@ func (e *InvalidError) Error() string {
 	return "invalid request: " + strings.Join(names, "; ")
 }
 
-// Fields collects what is wrong with a request.
+// Fields collects what is wrong with a request. Nothing is, as a rule.
 type Fields map[string]string
 
-func (f Fields) Check(ok bool, name, format string, args ...any) {
-	if _, seen := f[name]; !ok && !seen {
-		f[name] = fmt.Sprintf(format, args...)
+func (f *Fields) Check(ok bool, name, format string, args ...any) {
+	if _, seen := (*f)[name]; ok || seen {
+		return
 	}
+	if *f == nil {
+		*f = Fields{}
+	}
+	(*f)[name] = fmt.Sprintf(format, args...)
 }
 
 func (f Fields) Err() error {

@@ -89,7 +89,7 @@ const (
 
 // Validate names every field that is wrong.
 func (s *Sale) Validate() error {
-	f := Fields{}
+	var f Fields
 	f.Check(IsSKU(s.SKU), "sku", "must be 1 to 64 characters of A-Z a-z 0-9 . _ -")
 	f.Check(s.SKU != "." && s.SKU != "..", "sku", "must not be . or .., which paths do without")
 	length := utf8.RuneCountInString(s.Name)

@@ -68,8 +68,7 @@ func Printable(text string) string {
 
 // StatusOf is the status behind err, 0 if the server did not answer.
 func StatusOf(err error) int {
-	var f *failure
-	if errors.As(err, &f) {
+	if f, is := errors.AsType[*failure](err); is {
 		return f.status
 	}
 	return 0

@@ -166,8 +166,8 @@ func (h *hints) due(sku string) bool {
 // forgotten orders, and refuses nobody until then. Sales with callers so come
 // before those that the keepers find by themselves.
 func (ks *Controller) Stale(ctx context.Context, sku string, err error) {
-	var refusal *inventory.Refusal
-	if !errors.Is(err, inventory.ErrStale) || !errors.As(err, &refusal) || !ks.hints.due(sku) {
+	refusal, is := errors.AsType[*inventory.Refusal](err)
+	if !is || !errors.Is(err, inventory.ErrStale) || !ks.hints.due(sku) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.Timeout)

@@ -18,8 +18,9 @@ import (
 	"flashsale/orders/store"
 )
 
-// SKUKey is under which Place leaves the SKU in the context, for who counts requests.
-const SKUKey = "flashsale/sku"
+// SKUParam is the name under which Place leaves the SKU with the parameters of the
+// path, for who counts requests.
+const SKUParam = "flashsale/sku"
 
 // Place is POST /v1/orders.
 func (h *Handlers) Place(c *gin.Context) error {
@@ -28,7 +29,7 @@ func (h *Handlers) Place(c *gin.Context) error {
 	if err := errors.Join(err, wrong.Err()); err != nil {
 		return err
 	}
-	c.Set(SKUKey, p.SKU)
+	c.AddParam(SKUParam, p.SKU)
 	key, given := c.Request.Header["Idempotency-Key"]
 	if given && (len(key) != 1 || key[0] == "") {
 		return invalid("Idempotency-Key", "must be given once, with 1 to 128 visible ASCII characters")

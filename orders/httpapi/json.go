@@ -68,7 +68,8 @@ func Decode(c *gin.Context, into map[string]any, optional ...string) (orders.Fie
 	if !json.Valid(raw) || !utf8.Valid(raw) || rest[0] != '{' {
 		return nil, invalid("body", "must be a JSON object in UTF-8")
 	}
-	wrong, seen := orders.Fields{}, make([]string, 0, len(into))
+	var wrong orders.Fields
+	seen := make([]string, 0, len(into))
 	for rest = bytes.TrimLeft(rest[1:], " \t\r\n"); rest[0] != '}'; rest = bytes.TrimLeft(rest, " \t\r\n,") {
 		var quoted, value []byte
 		quoted, rest = cut(rest)
@@ -127,12 +128,12 @@ func checkMedia(types []string) error {
 }
 
 func readError(err error) error {
-	var tooLarge *http.MaxBytesError
-	var network net.Error
+	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
+	_, network := errors.AsType[net.Error](err)
 	switch {
-	case errors.As(err, &tooLarge):
+	case tooLarge:
 		return invalid("body", fmt.Sprintf("must be at most %d bytes", maxBody))
-	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network):
+	case network || errors.Is(err, context.DeadlineExceeded):
 		return invalid("body", "did not arrive in time")
 	}
 	return invalid("body", "did not arrive whole")

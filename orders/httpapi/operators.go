@@ -21,8 +21,7 @@ func (h *Handlers) PutSale(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	var values *orders.InvalidError
-	if errors.As(sale.Validate(), &values) { // of a field that is missing, that is said
+	if values, is := errors.AsType[*orders.InvalidError](sale.Validate()); is { // of a field that is missing, that is said
 		maps.Copy(values.Fields, wrong)
 		return values
 	}

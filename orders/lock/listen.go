@@ -135,6 +135,6 @@ func (w *waits) askAgain() {
 }
 
 func isTimeout(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
+	timeout, is := errors.AsType[net.Error](err)
+	return is && timeout.Timeout()
 }

@@ -96,7 +96,7 @@ func (s *Service) held(ctx context.Context, buyer, id, sku string) (*orders.Orde
 // ErrInProgress. One that was closed, or that holds no units yet, takes them or
 // is not paid; see payLate.
 func (s *Service) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, error) {
-	f := orders.Fields{}
+	var f orders.Fields
 	f.Check(orders.VisibleASCII(ref, 128), "payment_ref", "must be 1 to 128 visible ASCII characters")
 	if err := f.Err(); err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ type Placement struct {
 
 // validate names every field that is wrong.
 func (p *Placement) validate(most int64) error {
-	f := orders.Fields{}
+	var f orders.Fields
 	f.Check(orders.IsSKU(p.SKU), "sku", "must be 1 to 64 characters of A-Z a-z 0-9 . _ -")
 	f.Check(orders.IsBuyer(p.Buyer), "buyer", "must be 1 to 64 characters of A-Z a-z 0-9 . _ : -")
 	f.Check(p.Quantity >= 1 && p.Quantity <= most, "quantity", "must be 1 to %d units", most)
@@ -94,9 +94,9 @@ func (s *Service) place(ctx context.Context, p Placement, sale *orders.Sale) (Pl
 // isOld tells whether an order was sent the wrong way, for the sale has changed
 // since this node read it. Nothing has happened to the order then.
 func (s *Service) isOld(sale *orders.Sale, err error) bool {
-	var refusal *inventory.Refusal
+	refusal, is := errors.AsType[*inventory.Refusal](err)
 	return errors.Is(err, orders.ErrTakesUnits) || errors.Is(err, orders.ErrNotDirect) ||
-		errors.Is(err, inventory.ErrEpoch) && errors.As(err, &refusal) && refusal.Epoch > sale.GateEpoch()
+		is && errors.Is(err, inventory.ErrEpoch) && refusal.Epoch > sale.GateEpoch()
 }
 
 // placeAtGate is the way of an order through gate, queue and keeper.
@@ -135,7 +135,7 @@ func (s *Service) placeAtGate(ctx context.Context, p Placement, sale *orders.Sal
 // nothing of the orders that they have placed.
 func (s *Service) reserve(ctx context.Context, r inventory.Request) (inventory.Reservation, error) {
 	reserved, err := s.gate.Reserve(ctx, r)
-	if refusal := (*inventory.Refusal)(nil); errors.As(err, &refusal) && s.keepers.Down(r.SKU) {
+	if _, no := errors.AsType[*inventory.Refusal](err); no && s.keepers.Down(r.SKU) {
 		err = errors.Join(orders.ErrUnavailable, inventory.ErrRebuilding)
 	}
 	return reserved, err
@@ -175,8 +175,8 @@ func (s *Service) await(ctx context.Context, w *waiter, pending *orders.Order, r
 // knows its key. Where the gate may have forgotten the buyer it is stale, and
 // gives no answer.
 func (s *Service) refused(ctx context.Context, p Placement, fingerprint string, no error) (Placed, error) {
-	var refusal *inventory.Refusal
-	if !errors.As(no, &refusal) {
+	refusal, is := errors.AsType[*inventory.Refusal](no)
+	if !is {
 		return Placed{}, errors.Join(orders.ErrUnavailable, no)
 	}
 	s.keepers.Stale(ctx, p.SKU, no)

@@ -64,8 +64,8 @@ func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
 
 // refused tells whether the server has answered with an error of its own.
 func refused(err error) bool {
-	var e *mysqldriver.MySQLError
-	return errors.As(err, &e)
+	_, is := errors.AsType[*mysqldriver.MySQLError](err)
+	return is
 }
 
 // enforceChecks has TiDB keep the CHECKs of tables that are created from now on: by
@@ -150,8 +150,7 @@ var (
 
 // contended tells whether err only means that another transaction was in the way.
 func contended(err error) bool {
-	var e *mysqldriver.MySQLError
-	if errors.As(err, &e) {
+	if e, is := errors.AsType[*mysqldriver.MySQLError](err); is {
 		// The second is TiDB's, for a row that others change again and again: "unknown error".
 		return contention[e.Number] || e.Number == 1105 && strings.Contains(e.Message, "lock wait timeout")
 	}
@@ -161,8 +160,7 @@ func contended(err error) bool {
 // IsBadData tells whether the database refuses the data itself: trying again
 // is of no use.
 func IsBadData(err error) bool {
-	var e *mysqldriver.MySQLError
-	if errors.As(err, &e) {
+	if e, is := errors.AsType[*mysqldriver.MySQLError](err); is {
 		return badData[e.Number]
 	}
 	return err != nil && strings.Contains(err.Error(), "constraint failed")

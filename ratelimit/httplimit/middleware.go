@@ -37,10 +37,10 @@ func Middleware(c *admission.Control, ask func(*http.Request) (cost int, buckets
 // Refuse writes a minimal application/problem+json (RFC 9457) for an error of Admit:
 // 429 rate_limited, 503 unavailable (with Retry-After: 1), or 400 invalid_request.
 func Refuse(w http.ResponseWriter, _ *http.Request, err error) {
-	var limited *admission.LimitedError
+	_, limited := errors.AsType[*admission.LimitedError](err)
 	status, code := http.StatusServiceUnavailable, "unavailable"
 	switch {
-	case errors.As(err, &limited):
+	case limited:
 		status, code = http.StatusTooManyRequests, "rate_limited"
 	case errors.Is(err, ratelimit.ErrBadRequest):
 		status, code = http.StatusBadRequest, "invalid_request"

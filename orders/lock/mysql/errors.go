@@ -18,6 +18,6 @@ func gone(err error) bool {
 }
 
 func unknownThread(err error) bool {
-	var e *mysql.MySQLError
-	return errors.As(err, &e) && e.Number == 1094
+	e, is := errors.AsType[*mysql.MySQLError](err)
+	return is && e.Number == 1094
 }

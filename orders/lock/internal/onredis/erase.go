@@ -71,6 +71,6 @@ func TakeBack(ctx context.Context, cause error, erase func() error) error {
 
 // IsReply tells an error that Redis answered from one of the way to it.
 func IsReply(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
+	_, is := errors.AsType[redis.Error](err)
+	return is
 }

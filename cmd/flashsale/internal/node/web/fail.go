@@ -44,21 +44,19 @@ func (s *Server) fail(c *gin.Context, err error) {
 	if errors.Is(err, context.Canceled) && c.Request.Context().Err() != nil {
 		// As a rule nobody is there to read it. Who has only closed their own half
 		// of the connection is.
+		c.AddParam(codeParam, codeGone)
 		s.away(c, unavailable)
-		c.Set(codeKey, codeGone)
 		return
 	}
-	var invalid *orders.InvalidError
-	var limited *admission.LimitedError
-	switch {
-	case errors.As(err, &invalid):
+	if invalid, is := errors.AsType[*orders.InvalidError](err); is {
 		p := newProblem(http.StatusBadRequest, "invalid_request", "The request is malformed.")
 		for _, name := range slices.Sorted(maps.Keys(invalid.Fields)) {
 			p.Errors = append(p.Errors, field{Field: name, Detail: invalid.Fields[name]})
 		}
 		s.write(c, p)
 		return
-	case errors.As(err, &limited):
+	}
+	if limited, is := errors.AsType[*admission.LimitedError](err); is {
 		httplimit.SetHeaders(c.Writer.Header(), limited.Result)
 		s.write(c, newProblem(http.StatusTooManyRequests, "rate_limited", "Too many requests. Retry-After says when to come back."))
 		return
@@ -68,7 +66,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 		if !errors.Is(err, f.err) {
 			continue
 		}
-		c.Set(codeKey, f.code)
+		c.AddParam(codeParam, f.code)
 		switch f.status {
 		case http.StatusUnauthorized:
 			c.Header("WWW-Authenticate", "Bearer")
@@ -97,7 +95,7 @@ func (s *Server) away(c *gin.Context, detail string) {
 }
 
 func (s *Server) write(c *gin.Context, p problem) {
-	c.Set(codeKey, p.Code)
+	c.AddParam(codeParam, p.Code)
 	body, _ := json.Marshal(p)
 	c.Data(p.Status, problemType, body)
 }

@@ -173,8 +173,8 @@ func (b *Balancer) next() *target {
 }
 
 func isSilence(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
+	timeout, is := errors.AsType[net.Error](err)
+	return is && timeout.Timeout()
 }
 
 // unanswered tells the buyer of a silent node that the outcome is not known.
