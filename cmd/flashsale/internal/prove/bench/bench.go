@@ -66,11 +66,7 @@ func openBench(ctx context.Context, cfg Config) (_ *bench, err error) {
 	if l.Lab, err = lab.Open(ctx, cfg.Config, "--auto-aof-rewrite-percentage", "0", "--databases", "64"); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, l.close())
-		}
-	}()
+	defer lab.Undo(&err, l.close)
 	if l.dir, err = os.MkdirTemp("", "flashsale-bench-"); err != nil {
 		return nil, fmt.Errorf("directory for wrk: %w", err)
 	}

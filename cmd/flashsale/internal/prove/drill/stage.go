@@ -3,7 +3,6 @@ package drill
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -69,11 +68,7 @@ func (d drill) open(ctx context.Context, cfg Config) (_ *stage, err error) {
 	if s.Lab, err = lab.Open(ctx, cfg.Config, "--repl-diskless-sync-delay", "0"); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.Close())
-		}
-	}()
+	defer lab.Undo(&err, s.Close)
 	if s.mysql, err = sql.Open("mysql", s.Stores.SQL); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package gallery
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"slices"
 	"time"
 
@@ -28,11 +27,7 @@ func openStage(ctx context.Context, cfg Config, v variants.Variant, stores *serv
 	if s.Lab, err = lab.On(cfg.Config, stores); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.Close())
-		}
-	}()
+	defer lab.Undo(&err, s.Close)
 	if s.look, err = variants.Connect(stores.RedisURL, stores.SQL); err != nil {
 		return nil, err
 	}

@@ -162,6 +162,13 @@ func (l *Lab) Close() error {
 	return errors.Join(errs...)
 }
 
+// Undo is for a defer: where setting up has failed, it closes what there is by then.
+func Undo(err *error, closeAll func() error) {
+	if *err != nil {
+		*err = errors.Join(*err, closeAll())
+	}
+}
+
 // Token signs for a buyer or, with admin, for an operator: for longer than a run
 // takes.
 func (l *Lab) Token(subject string, admin bool) (string, error) {

@@ -75,11 +75,7 @@ func openStage(ctx context.Context, cfg Config) (_ *stage, err error) {
 	if s.Lab, err = lab.Open(ctx, cfg.Config, "--repl-diskless-sync-delay", "0"); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.close())
-		}
-	}()
+	defer lab.Undo(&err, s.close)
 	if s.disk, err = os.CreateTemp("", "flashsale-storm-"); err != nil {
 		return nil, err
 	}
