@@ -81,11 +81,10 @@ func (s *stage) openStandby(ctx context.Context) (err error) {
 	if s.standbyDB, err = s.StartMySQL(ctx, "mysql-replica", servers.MySQLOptions{ExtraArgs: []string{servers.LogReplicated}}); err != nil {
 		return err
 	}
-	via, w, err := s.Before(s.Stores.MySQL.Addr())
-	if err != nil {
+	var via string
+	if via, s.replicaWire, err = s.Before(s.Stores.MySQL.Addr()); err != nil {
 		return err
 	}
-	s.replicaWire = w
 	return s.follow(ctx, s.standbyDB, s.Stores.MySQL, via)
 }
 
@@ -130,11 +129,7 @@ func (s *stage) lag(ctx context.Context) error {
 // promoteStandby promotes the replica after a while, even after ctx has ended.
 func (s *stage) promoteStandby(ctx context.Context) error {
 	s.pause(ctx, 100*time.Millisecond, time.Second)
-	err := s.standbyDB.Promote(context.WithoutCancel(ctx))
-	if err == nil {
-		s.did("replica promoted")
-	}
-	return err
+	return s.started(ctx, s.standbyDB.Promote, "replica promoted")
 }
 
 // lead ends these nodes' sessions with the old primary and leads them to the new one.

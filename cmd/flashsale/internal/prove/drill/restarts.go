@@ -89,7 +89,7 @@ func (s *stage) killed(ctx context.Context, said string, p *servers.Process, lea
 	return s.started(ctx, start, how)
 }
 
-// started starts a server again, even after the drill has ended.
+// started starts a server again, or promotes one, even after the drill has ended.
 func (s *stage) started(ctx context.Context, start func(context.Context) error, how string) error {
 	err := start(context.WithoutCancel(ctx))
 	if err == nil {

@@ -131,11 +131,10 @@ func (s *stage) openReplica(ctx context.Context) (err error) {
 		return err
 	}
 	s.replicaDB = s.client(s.replica)
-	via, w, err := s.Before(s.Stores.Redis.Addr())
-	if err != nil {
+	var via string
+	if via, s.replicaWire, err = s.Before(s.Stores.Redis.Addr()); err != nil {
 		return err
 	}
-	s.replicaWire = w
 	return lab.Follow(ctx, s.replicaDB, via)
 }
 
