@@ -22,7 +22,6 @@ type act struct {
 	skus      [skuCount]string
 	condition condition
 	lives     [skuCount]*life
-	ledger    ledger
 	operator  *operator
 	seen      atomic.Pointer[snapshot]
 	direct    atomic.Bool // a sale was sold in direct mode
@@ -33,6 +32,9 @@ type act struct {
 	more      sync.WaitGroup     // what buyers do later
 
 	reads, unread int // of the watch, which has ended before they are looked at
+
+	booking sync.Mutex
+	book    []*call // the buyers'
 
 	mu     sync.Mutex
 	began  time.Time

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"flashsale/cmd/flashsale/internal/prove/lab"
@@ -93,18 +92,6 @@ func (c *call) String() string {
 	return fmt.Sprintf("%d %s (node-%d, %.1fs)", c.status, what, c.node+1, c.at.Seconds())
 }
 
-// A ledger is the buyers' book. It is safe for concurrent use.
-type ledger struct {
-	mu    sync.Mutex
-	calls []*call
-}
-
-func (l *ledger) add(c *call) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.calls = append(l.calls, c)
-}
-
 // The marks are in every key and every payment reference, for the nemesis to
 // find them on the wire.
 const (
@@ -138,6 +125,8 @@ func (a *act) do(ctx context.Context, c call) *call {
 		c.got = *answer.Order
 	}
 	c.at = c.ended.Sub(a.began)
-	a.ledger.add(&c)
+	a.booking.Lock()
+	defer a.booking.Unlock()
+	a.book = append(a.book, &c)
 	return &c
 }

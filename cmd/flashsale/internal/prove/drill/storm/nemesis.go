@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"flashsale/loadtest/servers/wire"
@@ -27,38 +27,30 @@ func (n *nemesis) harms(kind change, what func(c *condition), format string, arg
 	n.condition.change(kind, what)
 }
 
-// loseMySQL: a node loses only MySQL. Cut: its connections end and no new ones
-// are taken. Frozen: nothing comes through, and nothing ends.
+// loseMySQL: a node loses only MySQL.
 func loseMySQL(n *nemesis, p step) error {
 	w := n.Nodes[p.node].MySQL
-	how, end := "cut", w.Restore
-	if p.variant == 1 {
-		how, end = "frozen", w.Thaw
-		w.Freeze()
-	} else {
-		w.Cut()
-	}
-	n.harms(harm, func(c *condition) { c.noMySQL[p.node]++ }, "%s loses MySQL (%s) for %.1fs", n.Nodes[p.node].Name, how, p.last.Seconds())
-	sleep(n.ctx, p.last)
-	end()
-	n.condition.change(mend, func(c *condition) { c.noMySQL[p.node]-- })
-	return nil
+	return n.lose(p, "MySQL", w, w.Cut, w.Restore, &n.condition.noMySQL)
 }
 
 // loseRedis: a node loses only Redis.
 func loseRedis(n *nemesis, p step) error {
-	how, end := "cut", func() { n.restoreRedis(p.node) }
+	w := n.Nodes[p.node].Redis
+	return n.lose(p, "Redis", w, func() { n.cutRedis(p.node) }, func() { n.restoreRedis(p.node) }, &n.condition.noRedis)
+}
+
+// lose has a node lose a store. Cut: its connections end and no new ones are
+// taken. Frozen: nothing comes through, and nothing ends.
+func (n *nemesis) lose(p step, store string, w *wire.Wire, begin, end func(), without *[nodeCount]int) error {
+	how := "cut"
 	if p.variant == 1 {
-		w := n.Nodes[p.node].Redis
-		how, end = "frozen", w.Thaw
-		w.Freeze()
-	} else {
-		n.cutRedis(p.node)
+		how, begin, end = "frozen", w.Freeze, w.Thaw
 	}
-	n.harms(harm, func(c *condition) { c.noRedis[p.node]++ }, "%s loses Redis (%s) for %.1fs", n.Nodes[p.node].Name, how, p.last.Seconds())
+	begin()
+	n.harms(harm, func(*condition) { without[p.node]++ }, "%s loses %s (%s) for %.1fs", n.Nodes[p.node].Name, store, how, p.last.Seconds())
 	sleep(n.ctx, p.last)
 	end()
-	n.condition.change(mend, func(c *condition) { c.noRedis[p.node]-- })
+	n.condition.change(mend, func(*condition) { without[p.node]-- })
 	return nil
 }
 
@@ -132,17 +124,8 @@ func isOrder(piece []byte, sku string) bool {
 // while returns match until it is over: what a wire has not met by then, it is
 // not to meet in a later step.
 func while(match func([]byte) bool) (_ func([]byte) bool, end func()) {
-	var mu sync.Mutex
-	done := false
-	return func(piece []byte) bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return !done && match(piece)
-		}, func() {
-			mu.Lock()
-			defer mu.Unlock()
-			done = true
-		}
+	var over atomic.Bool
+	return func(piece []byte) bool { return !over.Load() && match(piece) }, func() { over.Store(true) }
 }
 
 // silenceCommits: one or two connections go silent in the middle of a COMMIT,

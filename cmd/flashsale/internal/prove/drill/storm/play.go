@@ -62,7 +62,7 @@ func (s *stage) act(ctx context.Context, seed int64, length time.Duration) (Act,
 	enough()
 	watch.Wait()
 	if err == nil && ctx.Err() == nil {
-		for _, line := range compare(a.ledger.calls, rows, a.condition.pauses) {
+		for _, line := range compare(a.book, rows, a.condition.pauses) {
 			a.broke(line)
 		}
 		a.close(ctx)
@@ -86,7 +86,7 @@ func (a *act) open(ctx context.Context) error {
 			sleep(ctx, 50*time.Millisecond)
 		}
 		for i := range a.Nodes {
-			for asked := 0; ; asked++ {
+			for {
 				c := a.do(ctx, call{verb: place, node: i, buyer: "first", sku: sku, key: fmt.Sprint(keyMark, "first.", i), quantity: 1})
 				if c.yes() || c.code == "buyer_limit" {
 					break
@@ -165,7 +165,7 @@ func (a *act) report(r *Act, rows []row) {
 		r.LongestGap = max(r.LongestGap, l.gap.Seconds())
 		r.Asked += l.asked.Seconds() / skuCount
 	}
-	for _, c := range a.ledger.calls {
+	for _, c := range a.book {
 		r.Calls++
 		switch {
 		case c.yes():

@@ -54,10 +54,7 @@ func read(ctx context.Context, db *sql.DB, skus [skuCount]string) (_ *snapshot, 
 	// It has changed nothing: its end is only for the connection's next user.
 	defer func() { _, _ = conn.ExecContext(ctx, "COMMIT") }()
 
-	in := make([]any, skuCount)
-	for i, sku := range skus {
-		in[i] = sku
-	}
+	in := []any{skus[0], skus[1], skus[2]}
 	s := &snapshot{sales: map[string]sale{}}
 	err = each(ctx, conn, `SELECT s.sku, s.total, s.sold, s.per_buyer_limit, s.fence, s.epoch, s.mode,
 		COALESCE(SUM(CASE WHEN o.status IN ('pending_payment', 'paid') THEN o.quantity ELSE 0 END), 0),
