@@ -58,10 +58,7 @@ func runGrowth(ctx context.Context, l *bench, rows []Row) error {
 		sides = append(sides, side)
 	}
 	sides = append(sides, l.greeting(hello, ""))
-	if err := l.warm(ctx, sides...); err != nil {
-		return err
-	}
-	samples, err := l.alternate(ctx, "req/s", sides...)
+	samples, err := l.warmed(ctx, "req/s", sides...)
 	if err != nil {
 		return err
 	}

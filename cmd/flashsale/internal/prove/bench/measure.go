@@ -114,10 +114,7 @@ func (l *bench) alternate(ctx context.Context, unit string, sides ...measure) ([
 // counterpart each. What the last one yields may be more than a row.
 func (l *bench) contest(ctx context.Context, rows []Row, ours measure, theirs ...measure) error {
 	sides := append([]measure{ours}, theirs...)
-	if err := l.warm(ctx, sides...); err != nil {
-		return err
-	}
-	samples, err := l.alternate(ctx, rows[0].Unit, sides...)
+	samples, err := l.warmed(ctx, rows[0].Unit, sides...)
 	if err != nil {
 		return err
 	}
@@ -133,6 +130,14 @@ func (l *bench) contest(ctx context.Context, rows []Row, ours measure, theirs ..
 		rows[i].fill(mine, other)
 	}
 	return nil
+}
+
+// warmed is alternate after each side was warm.
+func (l *bench) warmed(ctx context.Context, unit string, sides ...measure) ([][]sample, error) {
+	if err := l.warm(ctx, sides...); err != nil {
+		return nil, err
+	}
+	return l.alternate(ctx, unit, sides...)
 }
 
 // warm runs each side once for a second, and for nothing: connections are

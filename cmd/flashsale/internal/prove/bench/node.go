@@ -100,9 +100,9 @@ func (n *node) openSale(ctx context.Context, prefix string, skus, total int) err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(8)
-	for i := range skus {
+	for _, sku := range skusOf(prefix, skus) {
 		g.Go(func() error {
-			operator := client.NewOperator(client.New(n.URL(), fmt.Sprintf("%s-%03d", prefix, i), http.DefaultClient), token)
+			operator := client.NewOperator(client.New(n.URL(), sku, http.DefaultClient), token)
 			return operator.Open(ctx, client.Sale{
 				Name: "Bench", Price: 1999, Currency: "EUR", Total: int64(total), PerBuyerLimit: 1_000_000, PaymentWindowS: 86_400,
 			})
