@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -96,10 +97,7 @@ func (t rowPerUnit) Open(ctx context.Context, s Sale) error {
 		for ; n < s.Total && len(values) < 1000; n++ {
 			values = append(values, fmt.Sprintf("(?, %d)", n))
 		}
-		args := make([]any, len(values))
-		for i := range args {
-			args[i] = s.SKU
-		}
+		args := slices.Repeat([]any{s.SKU}, len(values))
 		if err := exec(ctx, t.DB, "INSERT INTO units (sku, n) VALUES "+strings.Join(values, ", "), args...); err != nil {
 			return err
 		}

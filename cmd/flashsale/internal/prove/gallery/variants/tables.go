@@ -6,8 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"strings"
 	"sync"
 	"time"
@@ -59,7 +57,7 @@ func openSQL(dsn string) (*sql.DB, error) {
 		return nil, fmt.Errorf("mysql: %w", err)
 	}
 	c.InterpolateParams, c.ClientFoundRows = true, true
-	c.Logger = log.New(io.Discard, "", 0) // every error it tells of is returned
+	c.Logger = &mysql.NopLogger{} // every error it tells of is returned
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
 		return nil, fmt.Errorf("mysql: %w", err)
