@@ -79,6 +79,7 @@ func openStage(ctx context.Context, cfg Config) (_ *stage, err error) {
 	if s.disk, err = os.CreateTemp("", "flashsale-storm-"); err != nil {
 		return nil, err
 	}
+	s.Cleanup(func() error { return errors.Join(s.disk.Close(), os.Remove(s.disk.Name())) })
 	s.redises[0] = s.Stores.Redis
 	if s.redises[1], err = s.StartRedis(ctx, "redis-2"); err != nil {
 		return nil, err
@@ -115,9 +116,6 @@ func (s *stage) close() error {
 	var err error
 	if s.db != nil {
 		err = s.db.Close()
-	}
-	if s.disk != nil {
-		err = errors.Join(err, s.disk.Close(), os.Remove(s.disk.Name()))
 	}
 	return errors.Join(err, s.Lab.Close())
 }
