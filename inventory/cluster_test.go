@@ -44,8 +44,8 @@ func TestClusterFailoverThatLosesARelease(t *testing.T) {
 	reserve(t, g, order(sku, "released", "ann"))
 	check(t, rdb.ForEachSlave(ctx, func(ctx context.Context, r *redis.Client) error { return r.Ping(ctx).Err() }))
 
-	check(t, c.Replicated(ctx, master))
-	check(t, c.Detach(ctx, master, replica))
+	check(t, master.Replicated(ctx))
+	check(t, master.Detach(ctx, replica))
 	if n, err := g.Release(ctx, sku, first, []string{"released"}); n != 1 || err != nil {
 		t.Fatalf("%d units released, %v", n, err)
 	}

@@ -44,7 +44,7 @@ func StartRedisCluster(ctx context.Context, n int) (_ *RedisCluster, err error) 
 	}
 	c.URL = "redis://" + strings.Join(addrs, ",")
 	for _, node := range c.Nodes {
-		if err := awaitCluster(ctx, node.Addr(), n); err != nil {
+		if err := awaitCluster(ctx, node, n); err != nil {
 			return nil, err
 		}
 	}
@@ -69,19 +69,17 @@ func (c *RedisCluster) start(ctx context.Context) (*Redis, int, error) {
 
 // own gives the master that is number i of n its share of the slots.
 func own(ctx context.Context, master *Redis, i, n int) error {
-	rdb := connect(master.Addr())
-	defer rdb.Close()
-	if err := rdb.ClusterAddSlotsRange(ctx, i*slots/n, (i+1)*slots/n-1).Err(); err != nil {
+	if err := master.do(ctx, "CLUSTER", "ADDSLOTSRANGE", i*slots/n, (i+1)*slots/n-1).Err(); err != nil {
 		return err
 	}
 	// Without an epoch of its own each, they would have to sort that out first.
-	return rdb.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err()
+	return master.do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err()
 }
 
 // meet makes the node known to all others at once: their gossip would take seconds.
 func (c *RedisCluster) meet(ctx context.Context, node *Redis, bus int) error {
 	for _, other := range c.Nodes {
-		if err := other.do(ctx, "CLUSTER", "MEET", "127.0.0.1", node.port, bus); err != nil {
+		if err := other.do(ctx, "CLUSTER", "MEET", "127.0.0.1", node.port, bus).Err(); err != nil {
 			return err
 		}
 	}
@@ -89,11 +87,9 @@ func (c *RedisCluster) meet(ctx context.Context, node *Redis, bus int) error {
 }
 
 // awaitCluster asks a node until it knows n nodes and all slots are served.
-func awaitCluster(ctx context.Context, addr string, n int) error {
-	rdb := connect(addr)
-	defer rdb.Close()
-	return await(ctx, addr+" has a complete cluster", func() error {
-		info, err := rdb.ClusterInfo(ctx).Result()
+func awaitCluster(ctx context.Context, node *Redis, n int) error {
+	return await(ctx, node.Addr()+" has a complete cluster", func() error {
+		info, err := node.do(ctx, "CLUSTER", "INFO").Text()
 		if err == nil && !(strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", n))) {
 			err = fmt.Errorf("it says: %s", info)
 		}

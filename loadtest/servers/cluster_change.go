@@ -29,17 +29,15 @@ func (c *RedisCluster) AddReplica(ctx context.Context, master *Redis) (_ *Redis,
 	}
 	known := len(c.closers) // as many nodes as were started
 	for _, node := range append([]*Redis{replica}, c.Nodes...) {
-		if err := awaitCluster(ctx, node.Addr(), known); err != nil {
+		if err := awaitCluster(ctx, node, known); err != nil {
 			return nil, err
 		}
 	}
-	id, err := nodeID(ctx, master)
+	id, err := master.do(ctx, "CLUSTER", "MYID").Text()
 	if err != nil {
 		return nil, err
 	}
-	rdb := connect(replica.Addr())
-	defer rdb.Close()
-	if err := rdb.ClusterReplicate(ctx, id).Err(); err != nil {
+	if err := replica.do(ctx, "CLUSTER", "REPLICATE", id).Err(); err != nil {
 		return nil, err
 	}
 	if err := await(ctx, "the replica follows", func() error { return replicates(ctx, replica.Addr(), "master_link_status", "up") }); err != nil {
@@ -48,22 +46,11 @@ func (c *RedisCluster) AddReplica(ctx context.Context, master *Redis) (_ *Redis,
 	return replica, c.awaitSlots(ctx, nil, "knows the replica", func(all []string) bool { return slices.Contains(all, replica.Addr()) })
 }
 
-// Replicated waits until the only replica of a master has heard all that was written.
-func (c *RedisCluster) Replicated(ctx context.Context, master *Redis) error {
-	return master.replicated(ctx)
-}
-
-// Detach has the replica hear nothing more of its master: what is written from
-// now on is lost in a Failover.
-func (c *RedisCluster) Detach(ctx context.Context, master, replica *Redis) error {
-	return master.detach(ctx, replica)
-}
-
 // Failover kills the master, and returns when all nodes know the replica as the
 // master of its slots.
 func (c *RedisCluster) Failover(ctx context.Context, master, replica *Redis) error {
 	master.Kill()
-	if err := replica.do(ctx, "CLUSTER", "FAILOVER", "TAKEOVER"); err != nil {
+	if err := replica.do(ctx, "CLUSTER", "FAILOVER", "TAKEOVER").Err(); err != nil {
 		return fmt.Errorf("servers: fail over in a Redis Cluster: %w", err)
 	}
 	return c.awaitSlots(ctx, master, "knows of the failover", func(all []string) bool { return !slices.Contains(all, master.Addr()) })
@@ -104,21 +91,25 @@ func slotsBy(ctx context.Context, node *Redis) ([]redis.ClusterSlot, error) {
 
 // Owner is the master that has the slot of key.
 func (c *RedisCluster) Owner(ctx context.Context, key string) (*Redis, error) {
-	rdb := connect(c.Nodes[0].Addr())
-	defer rdb.Close()
-	slot, err := rdb.ClusterKeySlot(ctx, key).Result()
+	owner, _, err := c.slot(ctx, key)
+	return owner, err
+}
+
+// slot is the slot of key, with the master that has it.
+func (c *RedisCluster) slot(ctx context.Context, key string) (*Redis, int64, error) {
+	slot, err := c.Nodes[0].do(ctx, "CLUSTER", "KEYSLOT", key).Int64()
 	if err != nil {
-		return nil, fmt.Errorf("servers: slot of %s: %w", key, err)
+		return nil, 0, fmt.Errorf("servers: slot of %s: %w", key, err)
 	}
 	ranges, err := slotsBy(ctx, c.Nodes[0])
 	for _, r := range ranges {
 		for _, node := range c.Nodes {
 			if int64(r.Start) <= slot && slot <= int64(r.End) && r.Nodes[0].Addr == node.Addr() {
-				return node, nil
+				return node, slot, nil
 			}
 		}
 	}
-	return nil, errors.Join(fmt.Errorf("servers: nobody has the slot of %s", key), err)
+	return nil, 0, errors.Join(fmt.Errorf("servers: nobody has the slot of %s", key), err)
 }
 
 // A SlotMove is a slot on its way from one master to another. It moves key by key,
@@ -132,25 +123,20 @@ type SlotMove struct {
 
 // BeginMove begins to move the slot of key: no key of it has moved yet.
 func (c *RedisCluster) BeginMove(ctx context.Context, key string, to *Redis) (*SlotMove, error) {
-	from, err := c.Owner(ctx, key)
+	from, slot, err := c.slot(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	m := &SlotMove{cluster: c, from: from, to: to}
-	rdb := connect(from.Addr())
-	defer rdb.Close()
-	if m.slot, err = rdb.ClusterKeySlot(ctx, key).Result(); err != nil {
-		return nil, fmt.Errorf("servers: slot of %s: %w", key, err)
-	}
-	fromID, err := nodeID(ctx, from)
+	m := &SlotMove{cluster: c, from: from, to: to, slot: slot}
+	fromID, err := from.do(ctx, "CLUSTER", "MYID").Text()
 	if err == nil {
-		m.toID, err = nodeID(ctx, to)
+		m.toID, err = to.do(ctx, "CLUSTER", "MYID").Text()
 	}
 	if err == nil {
-		err = to.do(ctx, "CLUSTER", "SETSLOT", m.slot, "IMPORTING", fromID)
+		err = to.do(ctx, "CLUSTER", "SETSLOT", m.slot, "IMPORTING", fromID).Err()
 	}
 	if err == nil {
-		err = from.do(ctx, "CLUSTER", "SETSLOT", m.slot, "MIGRATING", m.toID)
+		err = from.do(ctx, "CLUSTER", "SETSLOT", m.slot, "MIGRATING", m.toID).Err()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("servers: begin to move slot %d: %w", m.slot, err)
@@ -160,34 +146,27 @@ func (c *RedisCluster) BeginMove(ctx context.Context, key string, to *Redis) (*S
 
 // Keys are those of the slot that have not moved yet.
 func (m *SlotMove) Keys(ctx context.Context) ([]string, error) {
-	rdb := connect(m.from.Addr())
-	defer rdb.Close()
-	return rdb.ClusterGetKeysInSlot(ctx, int(m.slot), 1000).Result()
+	return m.from.do(ctx, "CLUSTER", "GETKEYSINSLOT", m.slot, 1000).StringSlice()
 }
 
 // Move moves one key.
 func (m *SlotMove) Move(ctx context.Context, key string) error {
-	return m.from.do(ctx, "MIGRATE", "127.0.0.1", m.to.port, key, 0, 10_000)
+	return m.from.do(ctx, "MIGRATE", "127.0.0.1", m.to.port, key, 0, 10_000).Err()
 }
 
 // End gives the slot to its new master. All keys must have moved.
 func (m *SlotMove) End(ctx context.Context) error {
 	for _, node := range append([]*Redis{m.to, m.from}, m.cluster.Nodes...) {
-		if err := node.do(ctx, "CLUSTER", "SETSLOT", m.slot, "NODE", m.toID); err != nil {
+		if err := node.do(ctx, "CLUSTER", "SETSLOT", m.slot, "NODE", m.toID).Err(); err != nil {
 			return fmt.Errorf("servers: end the move of slot %d: %w", m.slot, err)
 		}
 	}
 	return nil
 }
 
-func (r *Redis) do(ctx context.Context, command ...any) error {
+// do has the server carry out a command, on a connection of its own.
+func (r *Redis) do(ctx context.Context, command ...any) *redis.Cmd {
 	rdb := connect(r.Addr())
 	defer rdb.Close()
-	return rdb.Do(ctx, command...).Err()
-}
-
-func nodeID(ctx context.Context, node *Redis) (string, error) {
-	rdb := connect(node.Addr())
-	defer rdb.Close()
-	return rdb.ClusterMyID(ctx).Result()
+	return rdb.Do(ctx, command...)
 }

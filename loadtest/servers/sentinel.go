@@ -106,16 +106,14 @@ var asReplicator = []string{"--masteruser", replicator, "--masterauth", replicat
 
 // allow lets replicas follow this master, or ends their connections and lets none.
 func (r *Redis) allow(ctx context.Context, replicate bool) error {
-	rdb := connect(r.Addr())
-	defer rdb.Close()
 	if replicate {
-		return rdb.Do(ctx, "ACL", "SETUSER", replicator, "on", ">"+replicator, "+psync", "+replconf", "+ping").Err()
+		return r.do(ctx, "ACL", "SETUSER", replicator, "on", ">"+replicator, "+psync", "+replconf", "+ping").Err()
 	}
-	return rdb.Do(ctx, "ACL", "SETUSER", replicator, "reset").Err()
+	return r.do(ctx, "ACL", "SETUSER", replicator, "reset").Err()
 }
 
-// replicated waits until the replica has heard all that was written to r.
-func (r *Redis) replicated(ctx context.Context) error {
+// Replicated waits until the only replica has heard all that was written to r.
+func (r *Redis) Replicated(ctx context.Context) error {
 	return await(ctx, "the replica has all", func() error {
 		info, err := replication(ctx, r.Addr())
 		// slave0 is ip=…,port=…,state=online,offset=…,lag=…
@@ -126,8 +124,9 @@ func (r *Redis) replicated(ctx context.Context) error {
 	})
 }
 
-// detach has the replica hear nothing more of r.
-func (r *Redis) detach(ctx context.Context, replica *Redis) error {
+// Detach has the replica hear nothing more of r: what is written from now on is
+// lost in a failover.
+func (r *Redis) Detach(ctx context.Context, replica *Redis) error {
 	if err := r.allow(ctx, false); err != nil {
 		return fmt.Errorf("servers: detach the replica: %w", err)
 	}
@@ -140,11 +139,11 @@ func (r *Redis) detach(ctx context.Context, replica *Redis) error {
 }
 
 // Replicated waits until the replica has heard all that was written.
-func (s *RedisSentinel) Replicated(ctx context.Context) error { return s.Master.replicated(ctx) }
+func (s *RedisSentinel) Replicated(ctx context.Context) error { return s.Master.Replicated(ctx) }
 
 // Detach has the replica hear nothing more of the master: what is written from
 // now on is lost in a Failover.
-func (s *RedisSentinel) Detach(ctx context.Context) error { return s.Master.detach(ctx, s.Replica) }
+func (s *RedisSentinel) Detach(ctx context.Context) error { return s.Master.Detach(ctx, s.Replica) }
 
 // Failover kills the master, and returns when the replica is the master and the
 // sentinel says so.

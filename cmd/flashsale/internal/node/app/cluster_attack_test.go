@@ -50,7 +50,7 @@ func TestVerdictWhileAClusterChanges(t *testing.T) {
 		}
 		_ = client.Wait(ctx, 2*time.Second)
 		if err == nil {
-			err = cluster.Detach(ctx, to, replica)
+			err = to.Detach(ctx, replica)
 		}
 		_ = client.Wait(ctx, 500*time.Millisecond)
 		changed <- errors.Join(err, cluster.Failover(ctx, to, replica))

@@ -162,7 +162,7 @@ func TestClusterFailsOver(t *testing.T) {
 	must(t, err)
 	s := &servers.Stores{Kind: servers.KindReal, RedisURL: cluster.URL, SQL: servertest.OpenSQL(t, servers.KindReal)}
 	failsOver(t, s,
-		func(ctx context.Context) error { return cluster.Replicated(ctx, master) },
-		func(ctx context.Context) error { return cluster.Detach(ctx, master, replica) },
+		master.Replicated,
+		func(ctx context.Context) error { return master.Detach(ctx, replica) },
 		func(ctx context.Context) error { return cluster.Failover(ctx, master, replica) })
 }
