@@ -80,11 +80,8 @@ func (m *MiniRedis) runClock(ctx context.Context) {
 	}
 }
 
-// Advance lets d pass at once for all TTLs. Redis's TIME goes on with the real clock.
-func (m *MiniRedis) Advance(d time.Duration) { m.Server.FastForward(d) }
-
 // Kill closes the listener and all connections. Unlike a killed process's, the
-// data stays: it is RestartEmpty that loses it.
+// data stays.
 func (m *MiniRedis) Kill() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,21 +96,13 @@ func (m *MiniRedis) kill() {
 }
 
 // Restart listens again on the same port, with the data as it was.
-func (m *MiniRedis) Restart(ctx context.Context) error { return m.restart(ctx, false) }
-
-// RestartEmpty is Restart with all data and all loaded scripts lost.
-func (m *MiniRedis) RestartEmpty(ctx context.Context) error { return m.restart(ctx, true) }
-
-func (m *MiniRedis) restart(ctx context.Context, empty bool) error {
+func (m *MiniRedis) Restart(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return fmt.Errorf("%w: restart miniredis", ErrClosed)
 	}
 	m.kill()
-	if empty {
-		m.Server.FlushAll()
-	}
 	// Closing cancelled the context under which blocking commands wait (XREAD
 	// BLOCK, BLPOP); without a new one they would never be answered again.
 	m.Server.Ctx, m.Server.CtxCancel = context.WithCancel(context.Background())

@@ -26,11 +26,9 @@ type MySQL struct {
 
 // MySQLOptions are the choices for a private MySQL.
 type MySQLOptions struct {
-	// NoBinaryLog has the server run without one. Then others can read a row
-	// before it is on disk.
-	NoBinaryLog bool
 	// ExtraArgs follow ours on the command line and win over them:
-	// {"--innodb-buffer-pool-size=1G"}.
+	// {"--innodb-buffer-pool-size=1G"}. With {"--skip-log-bin"} others can read a row
+	// before it is on disk.
 	ExtraArgs []string
 	// Env is added to the server's environment: {"LD_PRELOAD=/dir/fault.so"}.
 	Env []string

@@ -40,11 +40,7 @@ func (o MySQLOptions) args(p *Process) []string {
 		// Small, since several may run side by side.
 		"--innodb-buffer-pool-size=256M",
 		"--performance-schema=OFF",
-	}
-	if o.NoBinaryLog {
-		args = append(args, "--skip-log-bin")
-	} else {
-		args = append(args, "--server-id=1", "--log-bin=binlog", "--binlog-format=ROW", "--sync-binlog=1")
+		"--server-id=1", "--log-bin=binlog", "--binlog-format=ROW", "--sync-binlog=1",
 	}
 	return append(append(args, asRoot()...), o.ExtraArgs...)
 }

@@ -119,7 +119,7 @@ func TestTiDB(t *testing.T) {
 func TestMySQLWithoutBinaryLog(t *testing.T) {
 	t.Parallel()
 	notOnTiDB(t)
-	m := startMySQL(t, MySQLOptions{NoBinaryLog: true})
+	m := startMySQL(t, MySQLOptions{ExtraArgs: []string{"--skip-log-bin"}})
 	var binlog int
 	need(t, openMySQL(t, m.DSN("")).QueryRowContext(t.Context(), "SELECT @@log_bin").Scan(&binlog))
 	if binlog != 0 {

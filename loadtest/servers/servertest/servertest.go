@@ -99,17 +99,6 @@ func OpenRedis(tb testing.TB, kind string) *Redis {
 	return &Redis{Kind: kind, URL: r.URL, Real: r}
 }
 
-// Advance lets d pass at once for all TTLs and reports whether it could: the
-// clock of a real Redis can't be moved, there the test has to wait. Redis's TIME
-// is not moved on either.
-func (r *Redis) Advance(d time.Duration) bool {
-	if r.Mini == nil {
-		return false
-	}
-	r.Mini.Advance(d)
-	return true
-}
-
 // OpenSQL makes an empty database of one kind for the rest of the test.
 func OpenSQL(tb testing.TB, kind string) (sql string) {
 	tb.Helper()

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	_ "github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
@@ -72,22 +71,6 @@ func TestEachSQL(t *testing.T) {
 	if len(seen) < 2 {
 		t.Errorf("databases: %v", seen)
 	}
-}
-
-func TestEachRedisAdvances(t *testing.T) {
-	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {
-		o, err := redis.ParseURL(r.URL)
-		check(t, err)
-		c := redis.NewClient(o)
-		defer c.Close()
-		check(t, c.Set(t.Context(), "k", "v", time.Hour).Err())
-		moved := r.Advance(time.Hour)
-		n, err := c.Exists(t.Context(), "k").Result()
-		check(t, err)
-		if gone := n == 0; gone != moved || moved != (r.Kind == servers.KindEmbedded) {
-			t.Errorf("%s: moved %v, gone %v", r.Kind, moved, gone)
-		}
-	})
 }
 
 func check(t *testing.T, err error) {
