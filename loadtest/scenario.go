@@ -116,18 +116,18 @@ func parseScenario(text []byte) (*Scenario, error) {
 // Into sets in c what the scenario says. It does not validate c.
 func (s *Scenario) Into(c *Config) {
 	c.Scenario = s.Name
-	set(&c.Seed, s.Seed)
-	set(&c.Buyers, s.Buyers.Count)
-	set(&c.MaxQuantity, s.Buyers.MaxQuantity)
-	set(&c.Replays, s.Shares.Replays)
-	set(&c.SecondOrders, s.Shares.SecondOrders)
-	set(&c.Cancels, s.Shares.Cancels)
-	if set(&c.ReserveOn, s.ReserveOn); c.onPayment() {
+	Set(&c.Seed, s.Seed)
+	Set(&c.Buyers, s.Buyers.Count)
+	Set(&c.MaxQuantity, s.Buyers.MaxQuantity)
+	Set(&c.Replays, s.Shares.Replays)
+	Set(&c.SecondOrders, s.Shares.SecondOrders)
+	Set(&c.Cancels, s.Shares.Cancels)
+	if Set(&c.ReserveOn, s.ReserveOn); c.onPayment() {
 		*c = c.ForPayment()
 	}
-	set(&c.Payments, s.Shares.Payments)
-	set(&c.PaymentWindow, (*time.Duration)(s.PaymentWindow))
-	set(&c.Timeout, (*time.Duration)(s.Timeout))
+	Set(&c.Payments, s.Shares.Payments)
+	Set(&c.PaymentWindow, (*time.Duration)(s.PaymentWindow))
+	Set(&c.Timeout, (*time.Duration)(s.Timeout))
 	c.Zipf = s.Buyers.Zipf
 	c.Sales, c.Phases = nil, nil
 	for _, sale := range s.Sales {
@@ -147,8 +147,8 @@ func (p stretch) phase() Phase {
 	return Phase{Shape: cmp.Or(p.Shape, Constant), Rate: p.Rate, From: p.From, Duration: time.Duration(p.For)}
 }
 
-// set sets what the scenario says, and leaves the rest.
-func set[T any](to *T, from *T) {
+// Set sets what a scenario or a flag says. It leaves what neither says.
+func Set[T any](to *T, from *T) {
 	if from != nil {
 		*to = *from
 	}

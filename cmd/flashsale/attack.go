@@ -74,23 +74,23 @@ func (f *attackFlags) config(s streams) (c loadtest.Config, err error) {
 		}
 		scenario.Into(&c)
 	}
-	given(&c.Stock, f.Stock)
-	given(&c.Buyers, f.Buyers)
-	given(&c.Rate, f.Rate)
-	given(&c.Duration, f.Duration)
-	given(&c.Shape, f.Shape)
-	given(&c.Timeout, f.Timeout)
-	given(&c.Seed, f.Seed)
-	given(&c.PerBuyerLimit, f.Limit)
-	given(&c.MaxQuantity, f.MaxQuantity)
-	given(&c.Replays, f.Replays)
-	given(&c.SecondOrders, f.SecondOrders)
-	given(&c.Cancels, f.Cancels)
+	loadtest.Set(&c.Stock, f.Stock)
+	loadtest.Set(&c.Buyers, f.Buyers)
+	loadtest.Set(&c.Rate, f.Rate)
+	loadtest.Set(&c.Duration, f.Duration)
+	loadtest.Set(&c.Shape, f.Shape)
+	loadtest.Set(&c.Timeout, f.Timeout)
+	loadtest.Set(&c.Seed, f.Seed)
+	loadtest.Set(&c.PerBuyerLimit, f.Limit)
+	loadtest.Set(&c.MaxQuantity, f.MaxQuantity)
+	loadtest.Set(&c.Replays, f.Replays)
+	loadtest.Set(&c.SecondOrders, f.SecondOrders)
+	loadtest.Set(&c.Cancels, f.Cancels)
 	if f.ReserveOn != nil && *f.ReserveOn == judge.OnPayment {
 		c = c.ForPayment()
 	}
-	given(&c.Payments, f.Payments)
-	given(&c.PaymentWindow, f.PaymentWindow)
+	loadtest.Set(&c.Payments, f.Payments)
+	loadtest.Set(&c.PaymentWindow, f.PaymentWindow)
 	c.Command, c.Program = commandLine(s.args), version()
 	if !f.Quiet {
 		c.Progress = s.err
@@ -109,12 +109,6 @@ func (f *attackFlags) besides() error {
 		return nil
 	}
 	return fmt.Errorf("%s: a scenario says that for each of its sales and phases (leave it out, or --scenario)", strings.Join(both, ", "))
-}
-
-func given[T any](to *T, flag *T) {
-	if flag != nil {
-		*to = *flag
-	}
 }
 
 // finish prints and saves the verdict, and turns it into the exit status.
