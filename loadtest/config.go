@@ -161,15 +161,10 @@ type patience struct {
 }
 
 func (c Config) withPatience() patience {
-	p := c.patience
-	p.rest = cmp.Or(p.rest, 500*time.Millisecond)
-	p.settle = cmp.Or(p.settle, 30*time.Second)
-	p.repair = cmp.Or(p.repair, 10*time.Second)
-	p.known = cmp.Or(p.known, 30*time.Second)
-	p.topUp = cmp.Or(p.topUp, 60*time.Second)
-	p.probe = cmp.Or(p.probe, 5*time.Second)
-	p.overdue = cmp.Or(p.overdue, 10*time.Second)
-	p.probes = cmp.Or(p.probes, 20)
+	p := cmp.Or(c.patience, patience{
+		rest: 500 * time.Millisecond, settle: 30 * time.Second, repair: 10 * time.Second, known: 30 * time.Second,
+		topUp: 60 * time.Second, probe: 5 * time.Second, overdue: 10 * time.Second, probes: 20,
+	})
 	if c.expiring() {
 		// Pending orders expire over as long a time as they were placed in, and
 		// each changes the audit.
