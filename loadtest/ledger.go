@@ -37,25 +37,16 @@ type ledger struct {
 	closings record[judge.Closing]
 }
 
-// openOrder is an order that was announced and that no client tried to close.
-type openOrder struct {
-	id, buyer string
-	quantity  int
-}
-
-// open lists the open orders, the smallest first.
-func (l *ledger) open() []openOrder {
+// open lists the orders that were announced and that no client tried to close, the
+// smallest first.
+func (l *ledger) open() []*judge.Outcome {
 	touched := map[string]bool{}
 	for _, c := range l.closings.read() {
 		touched[c.OrderID] = true
 	}
-	var list []openOrder
-	for _, o := range judge.Outcomes(l.requests.read()) {
-		if o.Announced == nil || touched[o.IDs[0]] || o.Announced.Order.Status != judge.Pending {
-			continue
-		}
-		list = append(list, openOrder{o.IDs[0], o.Buyer, o.Quantity})
-	}
-	slices.SortStableFunc(list, func(a, b openOrder) int { return a.quantity - b.quantity })
+	list := slices.DeleteFunc(judge.Outcomes(l.requests.read()), func(o *judge.Outcome) bool {
+		return o.Announced == nil || touched[o.IDs[0]] || o.Announced.Order.Status != judge.Pending
+	})
+	slices.SortStableFunc(list, func(a, b *judge.Outcome) int { return a.Quantity - b.Quantity })
 	return list
 }

@@ -35,11 +35,11 @@ func (r *run) probe(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("restore probe: %w", err)
 		}
-		c := r.closeOrder(ctx, r.crowd.named(o.buyer), o.id, true)
+		c := r.closeOrder(ctx, r.crowd.named(o.Buyer), o.IDs[0], true)
 		if !c.Done() {
 			continue // it has expired, or an earlier call without an answer has paid it
 		}
-		took, err := r.backOnSale(ctx, c, before.Available+o.quantity)
+		took, err := r.backOnSale(ctx, c, before.Available+o.Quantity)
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (r *run) probe(ctx context.Context) error {
 			full = full[:len(full)-1]
 			r.untilKnown(ctx, judge.Second, r.crowd.named(b), "one-more", 1)
 		}
-		for range o.quantity {
+		for range o.Quantity {
 			if again, err := r.rebuy(ctx); err != nil || !again {
 				return err // the next top-up and the audit will find the unit
 			}
@@ -87,7 +87,7 @@ func (r *run) rebuy(ctx context.Context) (bool, error) {
 	defer stop()
 	for n := 1; ; n++ {
 		key := fmt.Sprintf("rebuy-%d", n)
-		if r.buy(ctx, b, key).yes {
+		if yes, _ := r.buy(ctx, b, key); yes {
 			if r.c.Replays > 0 {
 				r.replay(ctx, b, key)
 			}
@@ -122,13 +122,13 @@ func (r *run) replay(ctx context.Context, b client.Buyer, key string) {
 
 // atLimit lists buyers who hold exactly as many units as they may. It leaves out
 // the buyers whose orders are probed.
-func (r *run) atLimit(open, probes []openOrder) []string {
+func (r *run) atLimit(open, probes []*judge.Outcome) []string {
 	units := map[string]int{}
 	for _, o := range open {
-		units[o.buyer] += o.quantity
+		units[o.Buyer] += o.Quantity
 	}
 	for _, o := range probes {
-		delete(units, o.buyer)
+		delete(units, o.Buyer)
 	}
 	var full []string
 	for buyer, n := range units {

@@ -51,21 +51,21 @@ func (r *run) topUp(ctx context.Context) error {
 					stop(err)
 					return
 				}
-				got := r.buy(ctx, b, "fresh-order")
+				yes, code := r.buy(ctx, b, "fresh-order")
 				mu.Lock()
 				switch {
-				case got.yes:
+				case yes:
 					stall.Reset(r.patience.topUp)
 					// A gate that never refuses must not keep the run for ever.
 					if sold, noes = sold+1, 0; sold > 2*r.c.Stock+1000 {
 						stop(fmt.Errorf("%d fresh buyers bought of %d units and none heard sold_out", sold, r.c.Stock))
 					}
-				case got.code == "sold_out":
+				case code == "sold_out":
 					if noes++; noes >= enoughRefusals {
 						stop(errSoldOut)
 					}
-				case got.code != "":
-					stop(fmt.Errorf("a fresh buyer was refused with %s", got.code))
+				case code != "":
+					stop(fmt.Errorf("a fresh buyer was refused with %s", code))
 				}
 				mu.Unlock()
 			}
@@ -81,33 +81,27 @@ func (r *run) topUp(ctx context.Context) error {
 // errSoldOut ends a top-up as it should end.
 var errSoldOut = errors.New("sold out")
 
-// purchase is the result of buying one unit: a yes, the code of a refusal, or
-// neither.
-type purchase struct {
-	yes  bool
-	code string
-}
-
 // buy orders one unit for a fresh buyer. It pays, too, where the order would
-// expire or where units are taken on payment.
-func (r *run) buy(ctx context.Context, b client.Buyer, key string) purchase {
+// expire or where units are taken on payment. It returns a yes, the code of a
+// refusal, or neither.
+func (r *run) buy(ctx context.Context, b client.Buyer, key string) (yes bool, code string) {
 	req := r.untilKnown(ctx, judge.Fresh, b, key, 1)
 	switch {
 	case req.Kind == judge.Lookup && req.Refuses(): // whatever the reason: the gate had accepted it
-		return purchase{code: "sold_out"}
+		return false, "sold_out"
 	case req.Refuses():
-		return purchase{code: req.Code}
+		return false, req.Code
 	case !req.Announces():
-		return purchase{}
+		return false, ""
 	case !r.c.expiring() && !r.c.onPayment():
-		return purchase{yes: true}
+		return true, ""
 	}
 	payment := r.closeOrder(ctx, b, req.Order.ID, false)
 	switch {
 	case payment.Done() || !r.c.onPayment():
-		return purchase{yes: true}
+		return true, ""
 	case payment.Refuses():
-		return purchase{code: payment.Code}
+		return false, payment.Code
 	}
-	return purchase{}
+	return false, ""
 }
