@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,21 +41,17 @@ func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 		return nil, err
 	}
 	s.closers = append(s.closers, s.Master.Close)
-	host, port, err := net.SplitHostPort(s.Master.Addr())
-	if err != nil {
-		return nil, err
-	}
 	if err := s.Master.allow(ctx, true); err != nil {
 		return nil, err
 	}
-	if s.Replica, err = StartRedis(ctx, RedisOptions{ExtraArgs: append([]string{"--replicaof", host, port}, asReplicator...)}); err != nil {
+	if s.Replica, err = StartRedis(ctx, RedisOptions{ExtraArgs: append([]string{"--replicaof", "127.0.0.1", strconv.Itoa(s.Master.port)}, asReplicator...)}); err != nil {
 		return nil, err
 	}
 	s.closers = append(s.closers, s.Replica.Close)
 	if err := await(ctx, "the replica follows", func() error { return replicates(ctx, s.Replica.Addr(), "master_link_status", "up") }); err != nil {
 		return nil, err
 	}
-	if s.Sentinel, err = startSentinel(ctx, host, port); err != nil {
+	if s.Sentinel, err = startSentinel(ctx, s.Master.port); err != nil {
 		return nil, err
 	}
 	s.URL = "redis+sentinel://" + s.Sentinel.Addr() + "/" + SentinelMaster + "/0"
@@ -72,10 +69,10 @@ func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 	})
 }
 
-// startSentinel starts a sentinel that watches the master at host and port. A
+// startSentinel starts a sentinel that watches the master at this port. A
 // busy machine may keep a server from answering for seconds, and is to change
 // nothing: Failover doesn't wait for the sentinel to see that the master is gone.
-func startSentinel(ctx context.Context, host, port string) (*Process, error) {
+func startSentinel(ctx context.Context, port int) (*Process, error) {
 	path, err := findRedis(nil)
 	if err != nil {
 		return nil, err
@@ -89,10 +86,10 @@ func startSentinel(ctx context.Context, host, port string) (*Process, error) {
 		},
 		initialise: func(_ context.Context, p *Process) error {
 			return os.WriteFile(config(p), fmt.Appendf(nil, `dir %s
-sentinel monitor %s %s %s 1
+sentinel monitor %s 127.0.0.1 %d 1
 sentinel down-after-milliseconds %s 20000
 sentinel failover-timeout %s 20000
-`, p.data, SentinelMaster, host, port, SentinelMaster, SentinelMaster), 0o600)
+`, p.data, SentinelMaster, port, SentinelMaster, SentinelMaster), 0o600)
 		},
 		serving: askRedis,
 	})
