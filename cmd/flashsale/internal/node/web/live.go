@@ -2,11 +2,12 @@ package web
 
 import (
 	"context"
-	"flashsale/ratelimit/httplimit"
 	"net/http"
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"flashsale/ratelimit/httplimit"
 )
 
 // document serves a page that may do what its policy says and nothing else.
