@@ -24,7 +24,7 @@ func (r *run) watch(ctx context.Context, sales int) {
 
 // readStock adds a point, if the server tells the stock.
 func (r *run) readStock(ctx context.Context) {
-	if available, known := r.operator.Available(ctx); known {
-		r.stock.add(report.StockPoint{At: time.Now(), Available: available})
+	if sale, err := r.operator.Offer(ctx); err == nil {
+		r.stock.add(report.StockPoint{At: time.Now(), Available: int(sale.Available)})
 	}
 }

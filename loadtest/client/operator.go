@@ -162,8 +162,7 @@ func (o *Operator) Open(ctx context.Context, sale Sale) error {
 	defer cancel()
 	// An order before that would hear not_open, which counts as a wrong answer.
 	for {
-		var s Offer
-		_, err := o.Call(ctx, http.MethodGet, "/v1/sales/"+o.sku, nil, &s)
+		s, err := o.Offer(ctx)
 		if err == nil && s.State == "open" {
 			return nil
 		}
@@ -173,18 +172,15 @@ func (o *Operator) Open(ctx context.Context, sale Sale) error {
 	}
 }
 
-// Available reads how many units are left, as every buyer may; false: the
-// server does not say.
-func (o *Operator) Available(ctx context.Context) (int, bool) {
-	var sale Offer
-	_, err := o.Call(ctx, http.MethodGet, "/v1/sales/"+o.sku, nil, &sale)
-	return int(sale.Available), err == nil
+// Offer reads the sale, as every buyer may.
+func (o *Operator) Offer(ctx context.Context) (sale Offer, err error) {
+	_, err = o.Call(ctx, http.MethodGet, "/v1/sales/"+o.sku, nil, &sale)
+	return sale, err
 }
 
 // Audit reads where the units of the sale are now.
-func (o *Operator) Audit(ctx context.Context) (judge.Audit, error) {
-	var a judge.Audit
-	_, err := o.Call(ctx, http.MethodGet, "/v1/admin/sales/"+o.sku+"/audit", nil, &a)
+func (o *Operator) Audit(ctx context.Context) (a judge.Audit, err error) {
+	_, err = o.Call(ctx, http.MethodGet, "/v1/admin/sales/"+o.sku+"/audit", nil, &a)
 	return a, err
 }
 
@@ -196,13 +192,12 @@ type page struct {
 	Next   string      `json:"next_cursor"`
 }
 
-func (o *Operator) page(ctx context.Context, cursor string, limit int) (page, error) {
-	var p page
+func (o *Operator) page(ctx context.Context, cursor string, limit int) (p page, err error) {
 	q := url.Values{"limit": {fmt.Sprint(limit)}}
 	if cursor != "" {
 		q.Set("cursor", cursor)
 	}
-	_, err := o.Call(ctx, http.MethodGet, "/v1/admin/sales/"+o.sku+"/orders?"+q.Encode(), nil, &p)
+	_, err = o.Call(ctx, http.MethodGet, "/v1/admin/sales/"+o.sku+"/orders?"+q.Encode(), nil, &p)
 	return p, err
 }
 
