@@ -41,10 +41,8 @@ func (l *Limiter) Wait(ctx context.Context, cost int, longest time.Duration, b B
 	if err != nil || result.Waited == 0 {
 		return result, err
 	}
-	turn := time.NewTimer(result.Waited)
-	defer turn.Stop()
 	select {
-	case <-turn.C:
+	case <-time.After(result.Waited): // its turn
 		return result, nil
 	case <-ctx.Done():
 		l.giveUp(ctx, ask{cost: -a.cost, buckets: a.buckets, taken: result.at + result.Reset.Microseconds()})

@@ -301,11 +301,9 @@ func (g *Group[Q, A]) callPatiently(key string, batch []*Caller[Q, A]) {
 		defer close(returned)
 		g.call(key, batch)
 	})
-	timer := time.NewTimer(g.Patience)
-	defer timer.Stop()
 	select {
 	case <-returned:
-	case <-timer.C:
+	case <-time.After(g.Patience):
 	}
 }
 

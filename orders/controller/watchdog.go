@@ -84,11 +84,9 @@ func (ks *Controller) giveUp(p *slot, timeout, avoid time.Duration) {
 		return
 	}
 	if running {
-		timer := time.NewTimer(timeout)
-		defer timer.Stop()
 		select {
 		case <-p.stopped:
-		case <-timer.C:
+		case <-time.After(timeout):
 		}
 	}
 	ks.letGo(p)

@@ -89,13 +89,11 @@ func (a *attempt) sit(w *waiter, left time.Duration) (granted int, err error) {
 		// The key is gone once its last millisecond is over.
 		d = min(d, left+time.Millisecond+nap.Jitter(spread))
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case granted = <-w.granted:
 		return granted, nil
 	case <-w.again:
-	case <-timer.C:
+	case <-time.After(d):
 	case <-a.Ctx.Done():
 		return 0, lease.Ended(a.Ctx)
 	case <-a.Stopped():

@@ -73,10 +73,8 @@ func (s *Service) untilGateKnows(ctx context.Context, sale *orders.Sale) error {
 		r = reached{sale.Epoch, time.Now()}
 		s.reached.Store(sale.SKU, r)
 	}
-	forgotten := time.NewTimer(time.Until(r.at.Add(soldOutFor)))
-	defer forgotten.Stop()
 	select {
-	case <-forgotten.C:
+	case <-time.After(time.Until(r.at.Add(soldOutFor))): // it is forgotten
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -35,7 +35,7 @@ import (
 func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.Order, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Wait+store.Timeout)
 	defer cancel()
-	p := &latePayment{Service: s, ref: ref, pause: 5 * time.Millisecond, timeout: time.NewTimer(s.cfg.Wait)}
+	p := &latePayment{Service: s, ref: ref, pause: 5 * time.Millisecond, timeout: time.After(s.cfg.Wait)}
 	defer p.stop()
 	var no orders.Reason // what the payer of an open order hears, unless the order has ended meanwhile
 	for {
@@ -79,11 +79,10 @@ type latePayment struct {
 	ref     string
 	hold    *waiter // for the keeper's verdict, once the gate has let the payment in
 	pause   time.Duration
-	timeout *time.Timer
+	timeout <-chan time.Time
 }
 
 func (p *latePayment) stop() {
-	p.timeout.Stop()
 	if p.hold != nil {
 		p.waiters.leave(p.hold)
 	}
@@ -114,14 +113,13 @@ func (p *latePayment) wait(ctx context.Context, o *orders.Order) (no orders.Reas
 	if p.hold != nil {
 		notice, p.pause = p.hold.notice, recheckAfter
 	}
-	again := time.NewTimer(p.pause)
-	defer again.Stop()
+	again := time.After(p.pause)
 	p.pause = min(2*p.pause, recheckAfter)
 	select {
 	case <-notice:
-	case <-again.C:
+	case <-again:
 	case <-ctx.Done():
-	case <-p.timeout.C:
+	case <-p.timeout:
 		if o.RestoredAt == nil {
 			return orders.NotReleased
 		}

@@ -155,15 +155,13 @@ func (s *Service) remembersSoldOut(p Placement) bool {
 // await waits until the keeper has judged the order. When it takes too long,
 // the answer is the order as reserved: it promises nothing yet.
 func (s *Service) await(ctx context.Context, w *waiter, pending *orders.Order, replayed bool) (Placed, error) {
-	timeout := time.NewTimer(s.cfg.Wait)
-	defer timeout.Stop()
 	select {
 	case t := <-w.notice:
 		if t.Refused != "" {
 			return Placed{}, t.Refused.Err()
 		}
 		return answer(t.Order, replayed || t.Order.ID != pending.ID)
-	case <-timeout.C:
+	case <-time.After(s.cfg.Wait):
 		return Placed{Order: pending, Replayed: replayed}, nil
 	case <-ctx.Done():
 		return Placed{}, ctx.Err()

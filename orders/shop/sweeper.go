@@ -12,12 +12,10 @@ import (
 // database's clock; the jitter keeps them from coming all at once.
 func (s *Service) sweep(ctx context.Context) error {
 	for {
-		pause := time.NewTimer(s.cfg.SweepEvery/2 + rand.N(s.cfg.SweepEvery))
 		select {
 		case <-ctx.Done():
-			pause.Stop()
 			return nil
-		case <-pause.C:
+		case <-time.After(s.cfg.SweepEvery/2 + rand.N(s.cfg.SweepEvery)):
 		}
 		for more := true; more && ctx.Err() == nil; {
 			var err error

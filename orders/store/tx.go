@@ -55,11 +55,9 @@ func again(ctx context.Context, f func() error) error {
 		if err == nil || attempt == 5 || !contended(err) {
 			return err
 		}
-		pause := time.NewTimer(rand.N(time.Duration(attempt) * 10 * time.Millisecond))
 		select {
-		case <-pause.C:
+		case <-time.After(rand.N(time.Duration(attempt) * 10 * time.Millisecond)):
 		case <-ctx.Done():
-			pause.Stop()
 			return errors.Join(err, ctx.Err())
 		}
 	}

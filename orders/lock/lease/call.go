@@ -93,14 +93,12 @@ func (c *Call) awaitRun() error {
 		return nil
 	default:
 	}
-	patience := time.NewTimer(min(c.Timeout, time.Second))
-	defer patience.Stop()
 	select {
 	case <-c.running:
 		return nil
 	case <-c.Ctx.Done():
 		return Ended(c.Ctx)
-	case <-patience.C:
+	case <-time.After(min(c.Timeout, time.Second)):
 		return ErrNotRunning
 	}
 }

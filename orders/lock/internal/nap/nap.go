@@ -9,10 +9,8 @@ import (
 
 // For waits for d, or until ctx ends, and returns its cause then.
 func For(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
