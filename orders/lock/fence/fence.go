@@ -73,7 +73,7 @@ func NewRedis(rdb redis.UniversalClient) *Redis {
 func (f *Redis) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 	n, err := f.script.Run(ctx, f.rdb, []string{l.Key(), onredis.Tagged(l.Key()) + ":fence"}, l.Token()).Int64()
 	if err == nil && n <= 0 {
-		err = onredis.Verdict(n)
+		err = onredis.Verdict(n, nil)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("raise fence of %q: %w", l.Key(), err)

@@ -84,11 +84,8 @@ type entries struct {
 func (es *entries) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	errs := make([]error, len(locks))
 	for i, l := range locks {
-		n, err := es.reenter.Run(ctx, es.RDB, []string{l.Key()}, l.Token(), l.Lease().Milliseconds()).Int64()
-		if err == nil {
-			err = onredis.Verdict(n)
-		}
-		errs[i] = err
+		reply := es.reenter.Run(ctx, es.RDB, []string{l.Key()}, l.Token(), l.Lease().Milliseconds())
+		errs[i] = onredis.Verdict(reply.Int64())
 	}
 	return errs
 }

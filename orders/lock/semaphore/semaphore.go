@@ -145,11 +145,8 @@ type store struct {
 func (s *store) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	errs := make([]error, len(locks))
 	for i, l := range locks {
-		n, err := renew.Run(ctx, s.Asking, keysOf(l.Key()), l.Token(), s.places, l.Lease().Milliseconds()).Int64()
-		if err == nil {
-			err = onredis.Verdict(n)
-		}
-		errs[i] = err
+		reply := renew.Run(ctx, s.Asking, keysOf(l.Key()), l.Token(), s.places, l.Lease().Milliseconds())
+		errs[i] = onredis.Verdict(reply.Int64())
 	}
 	return errs
 }

@@ -40,7 +40,7 @@ func Erase(ctx context.Context, timeout time.Duration, once func(context.Context
 	for attempt := 1; ; attempt++ {
 		reply, err := once(ctx)
 		if err == nil {
-			return doubt, Verdict(reply)
+			return doubt, Verdict(reply, nil)
 		}
 		doubt = doubt || !IsReply(err)
 		if attempt == eraseAttempts || nap.For(ctx, 5*time.Millisecond+nap.Jitter(20*time.Millisecond)) != nil {

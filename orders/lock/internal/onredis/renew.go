@@ -19,11 +19,7 @@ func (s *Store) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	}
 	errs := make([]error, len(locks))
 	for i, reply := range replies {
-		n, err := reply.Int64()
-		if err == nil {
-			err = Verdict(n)
-		}
-		errs[i] = err
+		errs[i] = Verdict(reply.Int64())
 	}
 	return errs
 }

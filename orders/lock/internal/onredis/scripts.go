@@ -42,16 +42,18 @@ func NewScripts() Scripts {
 	}
 }
 
-// Verdict translates what renew.lua, release.lua and attach.lua return.
-func Verdict(reply int64) error {
-	switch reply {
-	case 1:
+// Verdict translates what renew.lua, release.lua and attach.lua return. Where there is
+// no reply, it is why.
+func Verdict(reply int64, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case reply == 1:
 		return nil
-	case 0:
+	case reply == 0:
 		return lease.ErrExpired
-	case -1:
+	case reply == -1:
 		return lease.ErrNotMine
-	default:
-		return fmt.Errorf("lock: unexpected reply %d", reply)
 	}
+	return fmt.Errorf("lock: unexpected reply %d", reply)
 }

@@ -51,11 +51,8 @@ func (s *Store) Question(c *lease.Call, token, channel string, n int) (int64, er
 
 // Attach gives the lock of an old token to a new one, and returns as attach.lua.
 func (s *Store) Attach(c *lease.Call, old, token string) error {
-	n, err := s.Scripts.Attach.Run(c.Ctx, s.Asking, []string{c.Key}, old, token, c.Lease.Milliseconds(), c.Note).Int64()
-	if err != nil {
-		return err
-	}
-	return Verdict(n)
+	reply := s.Scripts.Attach.Run(c.Ctx, s.Asking, []string{c.Key}, old, token, c.Lease.Milliseconds(), c.Note)
+	return Verdict(reply.Int64())
 }
 
 // Observe is a Client's.
