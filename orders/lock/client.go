@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"crypto/rand"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -40,13 +41,11 @@ func New(rdb redis.UniversalClient, cfg lease.Config) *Client {
 // acquired. In Redis such a lock stays taken until its lease ends, so a program
 // that stops releases its locks first.
 func (c *Client) Run(ctx context.Context) error {
-	listening, stop := make(chan struct{}), context.CancelFunc(nil)
-	ctx, stop = context.WithCancel(ctx)
-	defer func() { stop(); <-listening }()
-	go func() {
-		defer close(listening)
-		c.waits.listen(ctx, c.leases.Logger)
-	}()
+	ctx, stop := context.WithCancel(ctx)
+	var listening sync.WaitGroup
+	listening.Go(func() { c.waits.listen(ctx, c.leases.Logger) })
+	defer listening.Wait()
+	defer stop()
 	return c.leases.Run(ctx)
 }
 

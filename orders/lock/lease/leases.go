@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -76,12 +77,10 @@ func (ls *Leases) Ready(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return Ended(ctx)
 	}
-	select {
-	case <-ls.life.Done():
+	if ls.life.Err() != nil {
 		return ErrStopped
-	default:
-		return nil
 	}
+	return nil
 }
 
 // Stopped is closed when Run has returned.
@@ -174,10 +173,7 @@ func (ls *Leases) renew(run context.Context, locks []*Lock) []error {
 func (ls *Leases) stop() {
 	ls.mu.Lock()
 	ls.done = true
-	held := make([]*Lock, 0, len(ls.held))
-	for l := range ls.held {
-		held = append(held, l)
-	}
+	held := slices.Collect(maps.Keys(ls.held))
 	ls.mu.Unlock()
 	ls.end()
 	for _, l := range held {

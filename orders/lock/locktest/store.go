@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -141,17 +142,12 @@ func (s *suite) process(cfg lease.Config) *process {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx) }()
-	killed := false
-	p.kill = func() {
-		if killed {
-			return
-		}
-		killed = true
+	p.kill = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			s.Errorf("Run: %v", err)
 		}
-	}
+	})
 	s.Cleanup(p.kill)
 	if s.Ready != nil {
 		servertest.Eventually(s, "ready", func() bool { return s.Ready(p.Locker) })
