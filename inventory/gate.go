@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -39,18 +40,11 @@ func (c Config) withDefaults() Config {
 	if c.Batch <= 0 || c.Batch > 256 {
 		c.Batch = 256
 	}
-	if c.InFlight <= 0 {
-		c.InFlight = callsInFlight
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = time.Second
-	}
-	if c.QueueLimit <= 0 {
-		c.QueueLimit = 20_000
-	}
-	if c.SoldOutFor <= 0 {
-		c.SoldOutFor = 100 * time.Millisecond
-	}
+	// What is below zero was not given, either.
+	c.InFlight = cmp.Or(max(c.InFlight, 0), callsInFlight)
+	c.Timeout = cmp.Or(max(c.Timeout, 0), time.Second)
+	c.QueueLimit = cmp.Or(max(c.QueueLimit, 0), 20_000)
+	c.SoldOutFor = cmp.Or(max(c.SoldOutFor, 0), 100*time.Millisecond)
 	return c
 }
 
