@@ -1,56 +1,40 @@
 package inventory
 
 import (
-	_ "embed" // the scripts, each in a file of its own
+	"embed"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
-var (
-	//go:embed epoch.lua
-	epochLua string
-	//go:embed replid.lua
-	replIDLua string
-	//go:embed rest.lua
-	restLua string
-	//go:embed give_back.lua
-	giveBackLua string
-	//go:embed reserve.lua
-	reserveLua string
-	//go:embed release.lua
-	releaseLua string
-	//go:embed confirm.lua
-	confirmLua string
-	//go:embed ack.lua
-	ackLua string
-	//go:embed terms.lua
-	termsLua string
-	//go:embed shut.lua
-	shutLua string
-	//go:embed install.lua
-	installLua string
-	//go:embed stage.lua
-	stageLua string
-	//go:embed forget.lua
-	forgetLua string
-	//go:embed look.lua
-	lookLua string
-	//go:embed tally.lua
-	tallyLua string
-)
+//go:embed *.lua
+var sources embed.FS
+
+// lua is the text of these files, one after the other.
+func lua(names ...string) string {
+	var text strings.Builder
+	for _, name := range names {
+		part, err := sources.ReadFile(name + ".lua")
+		if err != nil {
+			panic(err) // as the program starts: there is no such file
+		}
+		text.Write(part)
+	}
+	return text.String()
+}
 
 var (
-	reserveScript = redis.NewScript(replIDLua + reserveLua)
-	lookScript    = redis.NewScript(lookLua)
-	tallyScript   = redis.NewScript(tallyLua)
+	reserveScript = redis.NewScript(lua("replid", "reserve"))
+	lookScript    = redis.NewScript(lua("look"))
+	tallyScript   = redis.NewScript(lua("tally"))
 
 	// A keeper's scripts.
-	releaseScript = redis.NewScript(epochLua + restLua + giveBackLua + releaseLua)
-	confirmScript = redis.NewScript(epochLua + confirmLua)
-	ackScript     = redis.NewScript(restLua + giveBackLua + ackLua)
-	termsScript   = redis.NewScript(epochLua + restLua + termsLua)
-	stageScript   = redis.NewScript(stageLua)
-	shutScript    = redis.NewScript(shutLua)
-	forgetScript  = redis.NewScript(forgetLua)
-	installScript = redis.NewScript(replIDLua + restLua + installLua)
+	releaseScript = redis.NewScript(lua("epoch", "rest", "give_back", "release"))
+	confirmScript = redis.NewScript(lua("epoch", "confirm"))
+	ackScript     = redis.NewScript(lua("rest", "give_back", "ack"))
+	termsScript   = redis.NewScript(lua("epoch", "rest", "terms"))
+	stageScript   = redis.NewScript(lua("stage"))
+	shutScript    = redis.NewScript(lua("shut"))
+	forgetScript  = redis.NewScript(lua("forget"))
+	installScript = redis.NewScript(lua("replid", "rest", "install"))
 )

@@ -141,12 +141,12 @@ func TestScriptsForgotten(t *testing.T) {
 func TestCodes(t *testing.T) {
 	code := regexp.MustCompile(`-\d+\b`)
 	header, body := map[string]bool{}, map[string]bool{}
-	_, list, _ := strings.Cut(reserveLua, "no answer:")
+	_, list, _ := strings.Cut(lua("reserve"), "no answer:")
 	list, _, _ = strings.Cut(list, "each 100 less")
 	for _, c := range code.FindAllString(list, -1) {
 		header[c] = true
 	}
-	for line := range strings.Lines(reserveLua) {
+	for line := range strings.Lines(lua("reserve")) {
 		line, _, _ = strings.Cut(line, "--")
 		for _, c := range regexp.MustCompile(`(=|and|or) (-\d+)\b`).FindAllStringSubmatch(line, -1) {
 			body[c[2]] = true

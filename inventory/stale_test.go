@@ -11,7 +11,7 @@ import (
 // A gate has let fewer orders in than one node knows of: it has forgotten some.
 // From when that node asks, no node refuses anybody, until the gate is rebuilt.
 func TestGateThatWentBack(t *testing.T) {
-	unmarked := twin{0, "", &reserveScript, replIDLua + reserveLua, "call('HSET', KEYS[1], 'built_on', built_on)", ""}
+	unmarked := twin{0, "", &reserveScript, lua("replid", "reserve"), "call('HSET', KEYS[1], 'built_on', built_on)", ""}
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		for asks, ask := range map[string]func(g *Gate, sku string) error{
 			"a buyer": func(g *Gate, sku string) error { return errOf(g.Reserve(t.Context(), greedy(sku))) },

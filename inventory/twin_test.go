@@ -41,7 +41,7 @@ func (tw twin) use(t testing.TB) {
 const smallEntry = 2
 
 func entryTwin(entry int) twin {
-	return twin{0, "", &reserveScript, replIDLua + reserveLua, fmt.Sprint("local ENTRY = ", fullEntry), fmt.Sprint("local ENTRY = ", entry)}
+	return twin{0, "", &reserveScript, lua("replid", "reserve"), fmt.Sprint("local ENTRY = ", fullEntry), fmt.Sprint("local ENTRY = ", entry)}
 }
 
 // entriesOf cuts the queue into entries of so many orders until the test ends.
@@ -53,31 +53,31 @@ func entriesOf(t testing.TB, entry int) {
 // reserveTwin makes small entries, so that its mistakes show there too.
 func reserveTwin(seed uint64, name, old, new string) twin {
 	small := entryTwin(smallEntry)
-	return twin{seed, name, &reserveScript, strings.Replace(replIDLua+reserveLua, small.old, small.new, 1), old, new}
+	return twin{seed, name, &reserveScript, strings.Replace(lua("replid", "reserve"), small.old, small.new, 1), old, new}
 }
 
 func releaseTwin(seed uint64, name, old, new string) twin {
-	return twin{seed, name, &releaseScript, epochLua + restLua + giveBackLua + releaseLua, old, new}
+	return twin{seed, name, &releaseScript, lua("epoch", "rest", "give_back", "release"), old, new}
 }
 
 func confirmTwin(seed uint64, name, old, new string) twin {
-	return twin{seed, name, &confirmScript, epochLua + confirmLua, old, new}
+	return twin{seed, name, &confirmScript, lua("epoch", "confirm"), old, new}
 }
 
 func ackTwin(seed uint64, name, old, new string) twin {
-	return twin{seed, name, &ackScript, restLua + giveBackLua + ackLua, old, new}
+	return twin{seed, name, &ackScript, lua("rest", "give_back", "ack"), old, new}
 }
 
 func termsTwin(seed uint64, name, old, new string) twin {
-	return twin{seed, name, &termsScript, epochLua + restLua + termsLua, old, new}
+	return twin{seed, name, &termsScript, lua("epoch", "rest", "terms"), old, new}
 }
 
 func shutTwin(seed uint64, name, old, new string) twin {
-	return twin{seed, name, &shutScript, shutLua, old, new}
+	return twin{seed, name, &shutScript, lua("shut"), old, new}
 }
 
 func installTwin(seed uint64, name, old, new string) twin {
-	return twin{seed, name, &installScript, replIDLua + restLua + installLua, old, new}
+	return twin{seed, name, &installScript, lua("replid", "rest", "install"), old, new}
 }
 
 // Each of these changes one thing, and the model must notice.
