@@ -17,9 +17,8 @@ const Whole = "redis"
 
 // A Master is a Redis that takes writes, as Probe has found it.
 type Master struct {
-	Name   string // Whole, or host:port of a cluster's master
-	ReplID string // its master_replid: new at each start and promotion. "" where it does not tell
-	Err    error  // why it did not take a write; nil: it did
+	Name string // Whole, or host:port of a cluster's master
+	Err  error  // why it did not take a write; nil: it did
 }
 
 const (
@@ -67,13 +66,12 @@ func (g *Gate) Probe(ctx context.Context) []Master {
 }
 
 func (g *Gate) probe(ctx context.Context, name, key string, node redis.Cmdable) Master {
-	m := Master{Name: name}
 	// By the client of the whole: slots move, and it knows where to.
-	if m.Err = g.rdb.Set(ctx, key, 1, probedFor).Err(); m.Err != nil {
-		return m
+	err := g.rdb.Set(ctx, key, 1, probedFor).Err()
+	if err == nil {
+		g.identify(ctx, name, node)
 	}
-	m.ReplID = g.identify(ctx, name, node)
-	return m
+	return Master{name, err}
 }
 
 // Master names the master that has the gate of sku: Whole where Redis is no

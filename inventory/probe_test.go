@@ -23,7 +23,7 @@ func TestProbe(t *testing.T) {
 			t.Fatalf("%q, %v, %+v", name, err, probed)
 		}
 		if info, err := rdb.Info(t.Context(), "replication").Result(); err == nil {
-			if id := probed[0].ReplID; len(id) != 40 || !strings.Contains(info, "master_replid:"+id) {
+			if id := g.replID(t.Context(), "S"); len(id) != 40 || !strings.Contains(info, "master_replid:"+id) {
 				t.Errorf("replication id %q of %s", id, info)
 			}
 		}
@@ -52,8 +52,8 @@ func TestProbeOfACluster(t *testing.T) {
 		names, ids = map[string]bool{}, map[string]bool{}
 		for _, m := range g.Probe(ctx) {
 			names[m.Name] = m.Err == nil
-			if m.ReplID != "" {
-				ids[m.ReplID] = true
+			if id, known := g.replIDs.known.Load(m.Name); known {
+				ids[id.(string)] = true
 			}
 		}
 		return names, ids

@@ -37,14 +37,14 @@ func (g *Gate) OnConnect(master string) func(context.Context, *redis.Conn) error
 }
 
 // identify asks a master for its replication id, and takes note of it.
-func (g *Gate) identify(ctx context.Context, name string, node redis.Cmdable) (replID string) {
-	if replID = askReplID(ctx, node); replID == "" {
-		return ""
+func (g *Gate) identify(ctx context.Context, name string, node redis.Cmdable) {
+	replID := askReplID(ctx, node)
+	if replID == "" {
+		return
 	}
 	if was, _ := g.replIDs.known.Swap(name, replID); was != replID {
 		g.replIDs.changes.Add(1)
 	}
-	return replID
 }
 
 func askReplID(ctx context.Context, node redis.Cmdable) string {
