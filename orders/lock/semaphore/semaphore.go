@@ -131,8 +131,7 @@ func (c *Client) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 
 // keysOf share a slot of a Redis Cluster.
 func keysOf(key string) []string {
-	tag := onredis.Tagged(key)
-	return []string{key, tag + ":line", tag + ":waiters", tag + ":fence"}
+	return append(onredis.Keys(key), onredis.Tagged(key)+":fence")
 }
 
 // A store is the places as Redis has them.
