@@ -38,6 +38,8 @@ func (k *Keeper) ScanAt() int { return k.scan.at }
 
 func (k *Keeper) Suspect(symptom string, times int) { k.symptom, k.times = symptom, times }
 
+func (k *Keeper) Counters() *Counters { return k.count }
+
 // Suspected is what the last comparison found, and how often in a row.
 func (k *Keeper) Suspected() (symptom string, times, off int) {
 	return k.symptom, k.times, len(k.orders) + len(k.buyers)

@@ -73,9 +73,6 @@ func (k *Keeper) Progressed() time.Time { return *k.progressed.Load() }
 // Balance is what the last comparison found, or nil.
 func (k *Keeper) Balance() *Balance { return k.balance.Load() }
 
-// Counters are what the keepers of its node have done.
-func (k *Keeper) Counters() *Counters { return k.count }
-
 // Pass does its steps in this order: drain the queue, release what has ended,
 // inspect the gate, compare the stores. It returns the work that is left, with
 // what it found to be done. A pass is not for two goroutines at once.
