@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 
 	"flashsale/inventory/coalesce"
@@ -44,14 +43,4 @@ func (g *Gate) state(sku string) *saleState {
 	})
 	first, _ := g.skus.LoadOrStore(sku, s)
 	return first.(*saleState)
-}
-
-// reserve is Reserve. A caller that gives up before its request is sent has taken
-// nothing; later, the units may be taken, and the order is found under its key.
-func (s *saleState) reserve(ctx context.Context, r Request) (Reservation, error) {
-	reservation, err := s.group.Do(ctx, "", r)
-	if errors.Is(err, coalesce.ErrFull) {
-		err = refusals[-3]
-	}
-	return reservation, err
 }

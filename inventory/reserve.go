@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"flashsale/inventory/coalesce"
 	"flashsale/inventory/internal/keys"
 )
 
@@ -69,9 +70,14 @@ type Reservation struct {
 //
 // Errors: a *Refusal for every no; ctx's error when the caller gave up; else
 // the outcome is unknown (Redis did not answer), and the order may yet come
-// about. A caller that gave up before its request was sent has taken nothing.
+// about. A caller that gave up before its request was sent has taken nothing; later,
+// the units may be taken, and the order is found under its key.
 func (g *Gate) Reserve(ctx context.Context, r Request) (Reservation, error) {
-	return g.state(r.SKU).reserve(ctx, r)
+	reservation, err := g.state(r.SKU).group.Do(ctx, "", r)
+	if errors.Is(err, coalesce.ErrFull) {
+		err = refusals[-3]
+	}
+	return reservation, err
 }
 
 // maxLate is after how long a call of the reserve script does nothing any more,
