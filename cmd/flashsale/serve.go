@@ -71,7 +71,7 @@ func (c *serveCommand) checkExamples() error {
 }
 
 // gcPercent lets garbage grow to eight times what is live, which is little: a
-// node's state is in its stores. Four times is worth 5 to 7 % of refusals, eight times 3 % more.
+// node's state is in its stores. Four times is worth 5 to 7 % of refusals, eight times 2 % more.
 const gcPercent = 800
 
 // Run serves until it is told to stop.

@@ -96,8 +96,9 @@ func Decode(c *gin.Context, into map[string]any, optional ...string) (orders.Fie
 	return wrong, nil
 }
 
-// read is json.Unmarshal for a value of valid JSON. Integers and strings without
-// escapes, as every order has them, take it a quarter of the time.
+// read is json.Unmarshal for a value of valid JSON, but that null is no integer. Integers
+// and strings without escapes, as every order has them, take it a quarter of the time:
+// 2 to 4 % of what a refusal costs.
 func read(value []byte, into any) (err error) {
 	switch into := into.(type) {
 	case *int64:

@@ -42,8 +42,8 @@ func NewScripts() Scripts {
 	}
 }
 
-// Verdict translates what renew.lua, release.lua and attach.lua return. Where there is
-// no reply, it is why.
+// Verdict translates what renew.lua, release.lua and attach.lua return. An err,
+// which is why there is no reply, is returned as it is.
 func Verdict(reply int64, err error) error {
 	switch {
 	case err != nil:

@@ -132,7 +132,7 @@ func (l *bench) contest(ctx context.Context, rows []Row, ours measure, theirs ..
 	return nil
 }
 
-// warmed is alternate after each side was warm.
+// warmed warms each side up, and then measures them in turn.
 func (l *bench) warmed(ctx context.Context, unit string, sides ...measure) ([][]sample, error) {
 	if err := l.warm(ctx, sides...); err != nil {
 		return nil, err
