@@ -147,7 +147,7 @@ func (p stretch) phase() Phase {
 	return Phase{Shape: cmp.Or(p.Shape, Constant), Rate: p.Rate, From: p.From, Duration: time.Duration(p.For)}
 }
 
-// Set sets what a scenario or a flag says. It leaves what neither says.
+// Set copies what a scenario or a flag says. It leaves *to as it is where from is nil.
 func Set[T any](to *T, from *T) {
 	if from != nil {
 		*to = *from

@@ -18,8 +18,8 @@ import (
 	"flashsale/orders/store"
 )
 
-// SKUParam is the name under which Place leaves the SKU with the parameters of the
-// path, for who counts requests.
+// SKUParam is the parameter in which Place leaves the SKU, for the middleware that
+// counts requests.
 const SKUParam = "flashsale/sku"
 
 // Place is POST /v1/orders.

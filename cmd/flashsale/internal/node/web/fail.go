@@ -44,7 +44,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 	if errors.Is(err, context.Canceled) && c.Request.Context().Err() != nil {
 		// As a rule nobody is there to read it. Who has only closed their own half
 		// of the connection is.
-		c.AddParam(codeParam, codeGone)
+		c.AddParam(codeParam, codeGone) // before the code of away: the first counts
 		s.away(c, unavailable)
 		return
 	}

@@ -1,11 +1,34 @@
 package web
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 )
+
+// A caller who hangs up is counted as gone, whatever the answer says that nobody reads.
+func TestWhoHangsUpIsGone(t *testing.T) {
+	s := router(t)
+	s.engine.GET("/slow", s.handle(func(c *gin.Context) error { return c.Request.Context().Err() }))
+	ctx, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/slow", nil))
+	if w.Code != http.StatusServiceUnavailable {
+		t.Errorf("answered with %d", w.Code)
+	}
+	w = httptest.NewRecorder()
+	s.MetricsHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if gone := `flashsale_http_requests_total{code="gone",method="GET",route="/slow",status="499"} 1`; !strings.Contains(w.Body.String(), gone) {
+		t.Errorf("the metrics lack %s:\n%s", gone, w.Body)
+	}
+}
 
 // BenchmarkMetrics is what counting a request costs.
 //

@@ -24,9 +24,9 @@ import (
 
 const requestID = "X-Request-Id" // header
 
-// What handlers leave for those before and after them stands with the parameters of
-// the path: for Context.Set gin makes a map, at 4 % of what a refusal costs.
-// Of two with one name the first counts.
+// Handlers leave these values for each other, as parameters of the path. With
+// Context.Set gin would make a map for them, at 4 % of what a refusal costs. Of two
+// values with the same name the first counts.
 const (
 	buyerParam = "flashsale/buyer"
 	scopeParam = "flashsale/scope"
