@@ -28,7 +28,6 @@ var shortened = map[string]string{
 	"go run ./cmd/flashsale compare":                                                                    "go run ./cmd/flashsale compare marker-first",
 	"go run ./cmd/flashsale drill":                                                                      "go run ./cmd/flashsale drill node-killed",
 	"go run ./cmd/flashsale loadtest --stock 2000 --rate 100 --duration 20s":                            "go run ./cmd/flashsale loadtest --stock 200 --rate 100 --duration 2s",
-	"go run ./cmd/flashsale bench lock variants --quiet":                                                "go run ./cmd/flashsale bench lock --rounds 1 --seconds 1 --quiet",
 	"go run ./cmd/flashsale bench --quiet":                                                              "go run ./cmd/flashsale bench gate direct --rounds 1 --seconds 1 --quiet",
 	"go run ./cmd/flashsale drill storm --minutes 1 --seed 1":                                           "go run ./cmd/flashsale drill storm --minutes 0.1 --seed 1",
 	"cd orders/lock/compare && go run . limiter":                                                        "cd orders/lock/compare && go run . -each 20ms -rounds 1 limiter",
