@@ -43,8 +43,9 @@ func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
 	if err == nil {
 		// TiDB alone has this variable. A transaction that takes no locks would sell
 		// under an old fence, and find out at its COMMIT.
-		err = set("tidb_txn_mode = 'pessimistic'")
-		c.tidb.Store(err == nil)
+		if err = set("tidb_txn_mode = 'pessimistic'"); err == nil || refused(err) { // else nobody knows
+			c.tidb.Store(err == nil)
+		}
 	}
 	if refused(err) {
 		// Left to itself the server looks up each of a batch's buyers twice, once to

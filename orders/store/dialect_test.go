@@ -1,8 +1,12 @@
 package store
 
 import (
+	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,4 +111,28 @@ func TestClockIsReadUnderTheLock(t *testing.T) {
 			t.Errorf("after a %s the row is locked at %s, and it was free no earlier than %s", name, at, free)
 		}
 	}
+}
+
+// A connection that breaks while it is opened says nothing about the database.
+func TestBrokenConnectionIsNotTakenForMySQL(t *testing.T) {
+	c := readCommitted{breaking{}, new(atomic.Bool)}
+	c.tidb.Store(true)
+	if _, err := c.Connect(t.Context()); !errors.Is(err, driver.ErrBadConn) || !c.tidb.Load() {
+		t.Errorf("%v, TiDB: %v", err, c.tidb.Load())
+	}
+}
+
+// breaking are connections that break at the second statement.
+type breaking struct {
+	driver.Connector
+	driver.Conn
+}
+
+func (breaking) Connect(context.Context) (driver.Conn, error) { return breaking{}, nil }
+func (breaking) Close() error                                 { return nil }
+func (breaking) ExecContext(_ context.Context, query string, _ []driver.NamedValue) (driver.Result, error) {
+	if strings.Contains(query, "tidb") {
+		return nil, driver.ErrBadConn
+	}
+	return driver.ResultNoRows, nil
 }
