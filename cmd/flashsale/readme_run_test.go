@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -181,10 +182,15 @@ func (p places) in(command string) string {
 
 // places starts the stores that the section speaks of.
 func (s section) places(ctx context.Context, t *testing.T) places {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	noError(t, err)
-	p := places{addr: listener.Addr().String()}
-	noError(t, listener.Close())
+	var p places
+	for free := false; !free && ctx.Err() == nil; {
+		// Below the ports that systems give out: those may be another's by the time a command listens.
+		p.addr = fmt.Sprint("127.0.0.1:", 20_000+rand.N(10_000))
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", p.addr)
+		if free = err == nil; free {
+			noError(t, listener.Close())
+		}
+	}
 	if !strings.Contains(fmt.Sprint(s.commands), "--mysql") {
 		return p
 	}
