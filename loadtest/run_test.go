@@ -195,13 +195,13 @@ func TestRunLivesWith(t *testing.T) {
 	}
 }
 
-// A server that is gone broke no promise that anyone could see. It runs alone: in the
-// 300 ms that it waits, one audit at least must fail.
+// A server that is gone broke no promise that anyone could see. In the time that the
+// load test waits for the sale to rest, one audit at least must fail.
 func TestRunCannotJudgeTheDead(t *testing.T) {
 	t.Parallel()
 	_, url := newFake(t, fault{dies: true})
 	c := quick(url)
-	c.patience.known, c.patience.settle = 300*time.Millisecond, 300*time.Millisecond
+	c.patience.known, c.patience.settle = 300*time.Millisecond, 3*time.Second
 	says(t, text(t, mustRun(t, c, judge.ExitUnjudged)), "not judged: undersold, lost, unannounced, drift: Get \"http", "to have it judged, find out why")
 }
 

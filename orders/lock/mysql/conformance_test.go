@@ -40,8 +40,8 @@ func open(t testing.TB, dsn, addr string) *sql.DB {
 	return db
 }
 
+// Beside no other test: those have goroutines, too.
 func TestConformance(t *testing.T) {
-	t.Parallel()
 	before := goleak.IgnoreCurrent()
 	t.Run("real", func(t *testing.T) {
 		dsn := servertest.OpenSQL(t, servers.KindReal)
