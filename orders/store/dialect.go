@@ -43,7 +43,7 @@ func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
 	if err == nil {
 		// TiDB alone has this variable. A transaction that takes no locks would sell
 		// under an old fence, and find out at its COMMIT.
-		if err = set("tidb_txn_mode = 'pessimistic'"); err == nil || refused(err) { // else nobody knows
+		if err = set("tidb_txn_mode = 'pessimistic'"); err == nil || refused(err) { // a broken connection does not say
 			c.tidb.Store(err == nil)
 		}
 	}

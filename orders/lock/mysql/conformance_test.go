@@ -40,7 +40,7 @@ func open(t testing.TB, dsn, addr string) *sql.DB {
 	return db
 }
 
-// Beside no other test: those have goroutines, too.
+// It is not parallel: it would take the goroutines of other tests for its own.
 func TestConformance(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Run("real", func(t *testing.T) {

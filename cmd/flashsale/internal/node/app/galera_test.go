@@ -1,11 +1,13 @@
 package app
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -73,13 +75,19 @@ func ask(t *testing.T, m *servers.MySQL, question string) (answer string) {
 	return answer
 }
 
+// On one cluster, for its masters take long to start.
+func TestGalera(t *testing.T) {
+	t.Parallel()
+	one, two := galera(t)
+	t.Run("loses no yes", func(t *testing.T) { losesNoYes(t, one, two) })
+	t.Run("a payment is taken or refunded", func(t *testing.T) { takenOrRefunded(t, one, two) })
+}
+
 // Two nodes, each with a master of its own. The patience of a late payer's node
 // ends, and it records a refund by its master, at the moment in which the keeper, by
 // the other master, pays the order. Galera does not tell one master of rows that are
 // only locked on the other.
-func TestGaleraPaymentIsTakenOrRefunded(t *testing.T) {
-	t.Parallel()
-	one, two := galera(t)
+func takenOrRefunded(t *testing.T, one, two string) {
 	// The wait is brought near the time that a keeper takes on this machine, so that
 	// now the payment, now the refund is first.
 	wait, near := 30*time.Millisecond, 0
@@ -138,4 +146,69 @@ func TestGaleraPaymentIsTakenOrRefunded(t *testing.T) {
 	if near == 0 {
 		t.Error("they never came close")
 	}
+}
+
+// A node sells by one master while the other one writes the sale's row, which undoes the
+// node's transactions at any statement. Whoever is told yes has a row.
+func losesNoYes(t *testing.T, one, two string) {
+	n := start(t, &servers.Stores{Kind: servers.KindReal, RedisURL: servertest.OpenRedis(t, servers.KindReal).URL, SQL: one}, nil)
+	n.put("S", 1_000_000, 1, 900)
+	here, err := sql.Open("mysql", one)
+	must(t, err)
+	t.Cleanup(func() { _ = here.Close() })
+	other, err := sql.Open("mysql", two)
+	must(t, err)
+	t.Cleanup(func() { _ = other.Close() })
+	undone := func() (count int) {
+		var name string
+		must(t, here.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE 'wsrep_local_bf_aborts'").Scan(&name, &count))
+		return count
+	}
+	before, yes := undone(), make([][]string, 32)
+	var all sync.WaitGroup
+	writing, stop := context.WithCancel(t.Context())
+	all.Go(func() {
+		for range time.Tick(10 * time.Millisecond) { // or no transaction comes to its end
+			if writing.Err() != nil {
+				return
+			}
+			_, _ = other.ExecContext(writing, "UPDATE sales SET updated_at = updated_at + INTERVAL 1 SECOND")
+		}
+	})
+	var buyers sync.WaitGroup
+	until := time.Now().Add(5 * time.Second)
+	for b := range yes {
+		buyers.Go(func() {
+			for i := 0; time.Now().Before(until); i++ {
+				if a := n.order("S", fmt.Sprint("buyer-", b, "-", i)); a.status == 201 {
+					yes[b] = append(yes[b], a.id())
+				}
+			}
+		})
+	}
+	buyers.Wait()
+	stop()
+	all.Wait()
+	there := map[string]bool{}
+	rows, err := here.QueryContext(t.Context(), "SELECT id FROM orders")
+	must(t, err)
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var id string
+		must(t, rows.Scan(&id))
+		there[id] = true
+	}
+	must(t, rows.Err())
+	told, lost := slices.Concat(yes...), 0
+	for _, id := range told {
+		if !there[id] {
+			lost++
+		}
+	}
+	t.Logf("%d told yes, %d transactions undone", len(told), undone()-before)
+	if lost > 0 || len(told) == 0 || undone() == before {
+		t.Errorf("%d of %d who were told yes have no row; %d transactions were undone", lost, len(told), undone()-before)
+	}
+	n.audited("S", `"held":0`, `"balanced":true`)
+	ok(t, n.stop())
 }
