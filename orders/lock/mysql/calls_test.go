@@ -2,7 +2,10 @@ package mysql
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -36,6 +39,32 @@ func TestExtendBesideRun(t *testing.T) {
 	}
 	must(t, l.Release(ctx))
 }
+
+// A lock may be lost, and its connection ended, while Run or Release begins a question.
+// database/sql panics then, once in some thousand times, unless they take turns.
+func TestEndBesideAQuestion(t *testing.T) {
+	db, ctx := sql.OpenDB(mute{}), t.Context()
+	defer func() { _ = db.Close() }()
+	locks := New(db, lease.Config{})
+	for range 20_000 {
+		conn, err := db.Conn(ctx)
+		must(t, err)
+		s := session{Conn: conn, turn: make(chan struct{}, 1)}
+		var both sync.WaitGroup
+		both.Go(func() { _, _ = s.ask(ctx, "SELECT 1") })
+		both.Go(func() { locks.end(s) })
+		both.Wait()
+	}
+}
+
+// mute is a driver whose connections answer nothing.
+type mute struct{}
+
+func (mute) Connect(context.Context) (driver.Conn, error) { return mute{}, nil }
+func (mute) Driver() driver.Driver                        { return nil }
+func (mute) Prepare(string) (driver.Stmt, error)          { return nil, io.EOF }
+func (mute) Begin() (driver.Tx, error)                    { return nil, io.EOF }
+func (mute) Close() error                                 { return nil }
 
 // What was left out of the Config goes by the lease of each call.
 func TestLeaseOfACall(t *testing.T) {

@@ -31,7 +31,7 @@ type Client struct {
 type session struct {
 	*sql.Conn
 	id   int64
-	turn chan struct{} // full while somebody asks
+	turn chan struct{} // full while somebody asks or ends it
 }
 
 var _ lease.Locker = (*Client)(nil)
@@ -179,8 +179,11 @@ func (c *Client) connect(ctx context.Context, lasting time.Duration) (session, e
 }
 
 // end closes the connection and does not give it back to the pool: its locks
-// and its wait_timeout go with it.
+// and its wait_timeout go with it. It waits for its turn: database/sql panics where a
+// question begins in the moment in which its connection is closed.
 func (c *Client) end(s session) {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
 	_ = s.Raw(func(any) error { return errBad })
 	_ = s.Close()
 }
