@@ -65,7 +65,7 @@ func startNodes(t *testing.T, n int) cluster {
 func (c cluster) attack(t *testing.T, harm func() error) {
 	t.Helper()
 	cfg := loadtest.Defaults()
-	cfg.Target, cfg.Stock, cfg.Buyers, cfg.Rate, cfg.Duration = c.target, 2000, 5000, 800, 6*time.Second
+	cfg.Target, cfg.Stock, cfg.Buyers, cfg.Rate, cfg.Duration = c.target, 750, 1900, 300, 6*time.Second
 	cfg.Token = c.Token
 	harmed := make(chan error, 1)
 	go func() { harmed <- harm() }()
