@@ -174,13 +174,17 @@ func TestNextCallTakesThoseWhoWait(t *testing.T) {
 func TestBatchBySize(t *testing.T) {
 	g, calls, through := stepped(Options[int, int]{Batch: 4, Size: func(q int) int { return q }})
 	heard := make(chan error, 6)
-	asking(t, g, heard)(t.Context(), 1, 2, 2, 1, 9, 3)
-	for _, want := range []string{"[1]", "[2 2]", "[1]", "[9]", "[3]"} {
-		if got := <-calls; got != want {
-			t.Errorf("a call for %s, want %s", got, want)
-		}
+	ask := asking(t, g, heard)
+	ask(t.Context(), 1)
+	got := <-calls // the others come while it is under way
+	ask(t.Context(), 2, 2, 1, 9, 3)
+	for _, want := range []string{"[2 2]", "[1]", "[9]", "[3]"} {
 		through <- struct{}{}
+		if got = <-calls; got != want {
+			t.Fatalf("a call for %s, want %s", got, want)
+		}
 	}
+	through <- struct{}{}
 	for range 6 {
 		ok(t, <-heard)
 	}
