@@ -1,6 +1,10 @@
 package servers
 
-import "syscall"
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // childAttributes makes a child die with its parent, however the parent dies,
 // and puts it into a process group of its own: Ctrl-C in a terminal reaches us
@@ -12,4 +16,14 @@ import "syscall"
 // why a server started by root stays root (see asRoot).
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+}
+
+// untilStopped returns when the last thread of a child that was sent SIGSTOP has
+// stopped: on a busy machine its others go on meanwhile.
+func untilStopped(pid int) error {
+	for {
+		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != unix.EINTR {
+			return err
+		}
+	}
 }

@@ -7,3 +7,5 @@ import "syscall"
 // childAttributes: a process group for each child, as on Linux. Nothing here
 // ends a child whose parent was killed.
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+func untilStopped(int) error { return nil }

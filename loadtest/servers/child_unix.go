@@ -11,5 +11,11 @@ import (
 // each child leads a process group with the number of its pid.
 func signalGroup(p *os.Process, s syscall.Signal) error { return syscall.Kill(-p.Pid, s) }
 
-func pauseGroup(p *os.Process) error  { return signalGroup(p, syscall.SIGSTOP) }
+func pauseGroup(p *os.Process) error {
+	if err := signalGroup(p, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return untilStopped(p.Pid)
+}
+
 func resumeGroup(p *os.Process) error { return signalGroup(p, syscall.SIGCONT) }

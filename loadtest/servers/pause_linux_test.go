@@ -1,0 +1,45 @@
+package servers
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// A server that is paused has stopped, with all of its threads, also on a busy machine.
+func TestPausedHasStopped(t *testing.T) {
+	m := startMySQL(t, MySQLOptions{})
+	busy := make(chan struct{})
+	defer close(busy)
+	for range runtime.GOMAXPROCS(0) {
+		go func() {
+			for {
+				select {
+				case <-busy:
+					return
+				default:
+				}
+			}
+		}()
+	}
+	for range 200 {
+		need(t, m.Pause())
+		need(t, m.Pause()) // again
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", m.Pid()))
+		need(t, err)
+		for _, thread := range threads {
+			stat, err := os.ReadFile(thread)
+			need(t, err)
+			if _, state, _ := bytes.Cut(stat, []byte(") ")); state[0] != 'T' {
+				t.Fatalf("%s: %s", thread, stat)
+			}
+		}
+		if len(threads) < 2 {
+			t.Fatalf("%d threads", len(threads))
+		}
+		need(t, m.Resume())
+	}
+}
