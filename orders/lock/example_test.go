@@ -90,7 +90,7 @@ func ExampleClient_Acquire() {
 		fmt.Println(err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_, err = client.Acquire(ctx, "lock:{sku}")
 	fmt.Println(errors.Is(err, context.DeadlineExceeded), err)

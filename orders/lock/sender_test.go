@@ -188,7 +188,7 @@ func TestLostReplyToACrowd(t *testing.T) {
 // have had their time, and not after all those before it have had theirs.
 func TestCrowdBeforeADeadServer(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
-		c := s.idle(t, lease.Config{Lease: soon, Timeout: 50 * time.Millisecond})
+		c := s.idle(t, lease.Config{Lease: soon, Timeout: 300 * time.Millisecond})
 		know(t, s, c.store.Scripts)
 		errs, pipelines := crowd(t, c, c.store.Asking, c.store.Asking.Group.InFlight+3*pipeline.Batch, func(i int) error {
 			_, err := c.store.Scripts.Acquire.Run(background(t), c.store.Asking, onredis.Keys(numbered(i)), "token", 1000, "1", "", 0, "").Int64()

@@ -140,7 +140,7 @@ func TestSilentWaiterIsPruned(t *testing.T) {
 		brief := lease.Config{Lease: 10 * time.Millisecond, Drift: time.Millisecond, Timeout: 9 * time.Millisecond}
 		holder, dead := s.client(t, far, sc), s.idle(t, brief)
 		holder.store.Reach, dead.store.Reach = "0", "0"
-		dead.store.Asking.Timeout = soon // only its lease is brief
+		dead.store.Asking.Timeout, dead.store.Asking.Group.MaxWait = soon, soon // only its lease is brief
 		l, err := holder.TryAcquire(ctx, key)
 		if err != nil {
 			return err

@@ -40,7 +40,7 @@ func TestArchivedSale(t *testing.T) {
 	_, name, _ := strings.Cut(servertest.OpenSQL(t, servers.KindReal), "/")
 	archive, err := p.store.OpenArchive(ctx, name)
 	kit.Must(t, err)
-	if _, err := archive.Step(ctx, "S", time.Second); err == nil {
+	if _, err := archive.Step(ctx, "S", time.Minute); err == nil {
 		t.Fatal("a sale with a refund of this moment is archived")
 	}
 	kit.Exec(t, p.store.DB, "UPDATE sales SET updated_at = closes_at")

@@ -57,6 +57,7 @@ func TestDirectMode(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		via, wire := servertest.RedisVia(t, s)
 		a, b := open(t, via, soonDirect), open(t, via, soonDirect)
+		a.cfg.Wait, b.cfg.Wait = 10*time.Second, 10*time.Second
 		ctx := t.Context()
 		put := kit.Sale("S", 6, 3)
 		a.put(t, put)
@@ -86,8 +87,9 @@ func TestDirectMode(t *testing.T) {
 
 		wire.Cut()
 		untilMode(t, orders.ModeDirect, a, b)
-		if !a.Keepers().SellsDirect() || !b.Keepers().SellsDirect() || a.Keepers().Counters().DirectEntered.Load()+b.Keepers().Counters().DirectEntered.Load() != 1 {
-			t.Error("not entered once")
+		eventually(t, "both nodes know", func() bool { return a.Keepers().SellsDirect() && b.Keepers().SellsDirect() })
+		if n := a.Keepers().Counters().DirectEntered.Load() + b.Keepers().Counters().DirectEntered.Load(); n != 1 {
+			t.Errorf("entered %d times", n)
 		}
 		first := yes(b, "ann", "l", 2)
 		no(inventory.ErrBuyerLimit, a, "ann", "m", 1)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
@@ -122,7 +123,8 @@ func TestReplayFindsTheOrder(t *testing.T) {
 func TestRejectedOrder(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		p := open(t, s, brief)
+		p := open(t, s, nil)
+		p.cfg.Wait = 10 * time.Second
 		p.put(t, kit.Sale("S", 3, 2))
 		ctx := t.Context()
 		allBuy(t, p, "S", "k", 3)

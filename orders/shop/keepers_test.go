@@ -113,7 +113,7 @@ func TestStoppingNodeHandsOver(t *testing.T) {
 		eventually(t, "handed over", func() bool { return keptOnce(skus, b) })
 		took := time.Since(stopping)
 		t.Logf("%d SKUs handed over in %v, of which the stop took %v; the lease is %v", len(moved), took, stopped, lease)
-		if took > lease/8 {
+		if took > lease/2 {
 			t.Errorf("handed over after %v, with a lease of %v", took, lease)
 		}
 		sellsAll(t, skus, b)
@@ -146,7 +146,7 @@ func TestDeadNodeIsReplaced(t *testing.T) {
 		eventually(t, "taken over", func() bool { return keptOnce(skus, b, c) })
 		took := time.Since(died)
 		t.Logf("%d SKUs of a dead node taken over in %v; the lease is %v", len(its), took, lease)
-		if took > 2*lease { // the second one is for a busy machine, where a commit may take as long
+		if took > lease+10*time.Second { // which are for a busy machine
 			t.Errorf("taken over after %v, with a lease of %v", took, lease)
 		}
 		if kept := dead.Keepers().Kept(); len(kept) > 0 {

@@ -74,7 +74,7 @@ func TestToldMessageLost(t *testing.T) {
 			t.Fatalf("%+v, %v", placed.Order, err)
 		}
 		// Who does not wait for that look hears nothing: the message is lost indeed.
-		p.cfg.Wait = recheckAfter / 5
+		p.cfg.Wait = time.Millisecond
 		placed, err = p.Place(t.Context(), Placement{Buyer: "bob", SKU: sku, Quantity: 1})
 		if err != nil || placed.Order.Status != orders.Reserved {
 			t.Errorf("%+v, %v", placed.Order, err)

@@ -11,10 +11,6 @@ import (
 	"flashsale/orders/store"
 )
 
-// gateTimeout is how long an operator's call waits for the keeper to bring a
-// change to the gate.
-const gateTimeout = 2 * time.Second
-
 // PutSale creates or changes a sale, tells whether it is new, and waits until the
 // gate has it. Errors: those of Store.PutSale; ErrUnavailable when the keeper takes
 // too long: the change stands and is on its way.
@@ -91,7 +87,7 @@ func (s *Service) Rebuild(ctx context.Context, sku string) (store.Audit, error) 
 // untilGate tells sku's keeper, wherever it is, and waits until the gate is
 // open and as wanted.
 func (s *Service) untilGate(ctx context.Context, sku string, wanted func(context.Context, inventory.Summary) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.gateTimeout)
 	defer cancel()
 	s.keepers.Changed(ctx, sku)
 	tick := time.NewTicker(10 * time.Millisecond)

@@ -105,12 +105,15 @@ type Service struct {
 	reached   sync.Map // SKU → reached, of sales that take units on payment
 	direct    *line
 	onPayment *line
+	// gateTimeout is how long an operator's call waits for the keeper to bring a
+	// change to the gate.
+	gateTimeout time.Duration
 }
 
 // New returns a Service. It sells once Run runs, here or on another node.
 func New(cfg Config) *Service {
 	cfg = cfg.withDefaults()
-	s := &Service{cfg: cfg, store: cfg.Store, gate: cfg.Gate, waiters: &waiters{}}
+	s := &Service{cfg: cfg, store: cfg.Store, gate: cfg.Gate, waiters: &waiters{}, gateTimeout: 2 * time.Second}
 	s.keepers = controller.New(controller.Setup{
 		Store: cfg.Store, Gate: cfg.Gate, Redis: cfg.Redis, Locks: cfg.Locks, Node: cfg.Node, Clock: cfg.Clock, Log: cfg.Log,
 		Deliver: s.waiters.tell, OnCommit: cfg.OnCommit, Keeper: cfg.Keeper, Direct: cfg.Direct,

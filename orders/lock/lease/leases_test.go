@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -143,7 +144,9 @@ func (h *hangs) Renew(ctx context.Context, locks []*Lock) []error {
 
 // A short lease among long ones survives a renewal without an answer, as it does where
 // all are short: nobody waits as long for it as for theirs.
-func TestShortLeaseAmongLong(t *testing.T) {
+func TestShortLeaseAmongLong(t *testing.T) { synctest.Test(t, shortLeaseAmongLong) }
+
+func shortLeaseAmongLong(t *testing.T) {
 	ls := NewLeases(&hangs{never: "long", seen: map[string]bool{}}, Config{Lease: time.Minute})
 	running, stop := context.WithCancel(t.Context())
 	ran := make(chan error, 1)

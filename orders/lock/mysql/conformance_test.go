@@ -101,7 +101,7 @@ func TestFence(t *testing.T) {
 	dsn := servertest.OpenSQL(t, servers.KindReal)
 	db, ctx := open(t, dsn, ""), t.Context()
 	must(t, errOf(db.ExecContext(ctx, FenceTable)))
-	issuer, locks := NewFence(db), New(db, lease.Config{})
+	issuer, locks := NewFence(db), New(db, lease.Config{Lease: time.Minute, Timeout: 20 * time.Second})
 	running, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	all.Go(func() { must(t, locks.Run(running)) })
