@@ -71,7 +71,7 @@ func TestLoadtestAmongVisitors(t *testing.T) {
 	t.Parallel()
 	url := serving(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "loadtest", "--visitors", "--target", url, "--sku", "open", "--json",
-		"--stock", "800", "--rate", "200", "--duration", "6s")
+		"--stock", "500", "--rate", "100", "--duration", "8s")
 	begun := make(chan struct{})
 	errs := &cue{word: "attack:", then: func() { close(begun) }}
 	var out bytes.Buffer
