@@ -43,11 +43,11 @@ func TestProbeOfACluster(t *testing.T) {
 		one := connect(t, "redis://"+n.Addr())
 		check(t, one.ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
 	}
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: 1})
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: 1, DialerRetries: 1})
 	defer func() { _ = rdb.Close() }()
 	g := New(rdb, Config{})
 	writable := func() (names map[string]bool, ids map[string]bool) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		names, ids = map[string]bool{}, map[string]bool{}
 		for _, m := range g.Probe(ctx) {

@@ -23,6 +23,9 @@ func catches(t *testing.T, onPayment bool, breaches map[string]breach) {
 			if onPayment {
 				c = c.ForPayment()
 			}
+			if tc.noRestore {
+				c.patience.probe = 500 * time.Millisecond // waited for in vain
+			}
 			if tc.restless {
 				c.patience.settle = 500 * time.Millisecond
 			}

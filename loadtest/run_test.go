@@ -38,7 +38,7 @@ func quick(url string) Config {
 	c.SecondOrders = 0.2
 	c.patience = patience{
 		rest: 60 * time.Millisecond, settle: 10 * time.Second, repair: 200 * time.Millisecond, known: 10 * time.Second,
-		topUp: 10 * time.Second, probe: 500 * time.Millisecond, overdue: 10 * time.Second, probes: 4,
+		topUp: 10 * time.Second, probe: 10 * time.Second, overdue: 10 * time.Second, probes: 4,
 	}
 	return c
 }

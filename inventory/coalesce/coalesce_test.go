@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -236,12 +237,16 @@ func TestTimeout(t *testing.T) {
 }
 
 // Who waits for longer than may be is not sent, and those behind are.
-func TestMaxWait(t *testing.T) {
+func TestMaxWait(t *testing.T) { synctest.Test(t, maxWait) }
+
+func maxWait(t *testing.T) {
 	g, calls, through := stepped(Options[int, int]{Batch: 10, MaxWait: 20 * time.Millisecond})
 	heard, soon := make(chan error, 2), make(chan error, 1)
-	asking(t, g, heard)(t.Context(), 1, 2)
+	ask := asking(t, g, heard)
+	ask(t.Context(), 1)
 	<-calls
-	time.Sleep(g.MaxWait) // by the clock that the group looks at
+	ask(t.Context(), 2)
+	time.Sleep(g.MaxWait + 1) // by the clock of this test
 	go func() { _, err := g.Do(t.Context(), "k", 3); soon <- err }()
 	eventually(t, func() bool { return g.Len() == 3 })
 	through <- struct{}{}

@@ -24,9 +24,6 @@ func TestMiniRedisTimePasses(t *testing.T) {
 
 	need(t, c.Set(t.Context(), "short", "v", 150*time.Millisecond).Err())
 	need(t, c.Set(t.Context(), "long", "v", time.Hour).Err())
-	if gone("short") {
-		t.Error("gone at once")
-	}
 	eventually(t, "expired by itself", func() bool { return gone("short") })
 	if gone("long") {
 		t.Error("an hour has passed by itself")

@@ -66,7 +66,7 @@ func TestRedisPause(t *testing.T) {
 		defer cancel()
 		return redisClient(t, r.Addr()).Ping(ctx).Err()
 	}
-	need(t, ping())
+	need(t, redisClient(t, r.Addr()).Ping(t.Context()).Err())
 	need(t, r.Pause())
 	if err := ping(); err == nil {
 		t.Error("answers while paused")

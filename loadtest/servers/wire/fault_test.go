@@ -34,6 +34,7 @@ func TestHoldTellsTheAnswer(t *testing.T) {
 	held := w.Hold(Contains("slow"))
 	c := dial()
 	mustFail(t, c, "slow", soon)
+	<-held.Caught()
 	held.Pass()
 	if answer, err := c.hear(later); answer != "slow" {
 		t.Errorf("%q, %v", answer, err)
@@ -60,10 +61,18 @@ func TestCloseDrops(t *testing.T) {
 
 func TestHoldAllAndDrop(t *testing.T) {
 	w, got, dial := open(t)
-	held := w.HoldAll(Contains("slow"))
+	caught := make(chan struct{}, 2)
+	held := w.HoldAll(func(sent []byte) bool {
+		is := Contains("slow")(sent)
+		if is {
+			caught <- struct{}{}
+		}
+		return is
+	})
 	a, b := dial(), dial()
 	for _, c := range []*client{a, b} {
 		mustFail(t, c, "slow", soon)
+		<-caught
 	}
 	held.Drop()
 	for _, c := range []*client{a, b} {

@@ -172,11 +172,11 @@ func TestLose(t *testing.T) {
 			if answer, err := c.ask("b", soon); !errors.As(err, &timeout) || !timeout.Timeout() {
 				t.Errorf("direction %d: %q, %v; want silence", which, answer, err)
 			}
-			if len(got) != arrives {
-				t.Errorf("direction %d: %d lines arrived", which, len(got))
-			}
-			for range len(got) {
+			for range arrives {
 				<-got
+			}
+			if len(got) > 0 {
+				t.Errorf("direction %d: %d lines too many arrived", which, len(got))
 			}
 		}
 		mend()
