@@ -69,17 +69,28 @@ func goneBack(t *testing.T, rdb *redis.Client, ask func(g *Gate, sku string) err
 	return other, sku
 }
 
-// A stale gate rests since a unit came back to it. The gate that is made anew rests,
+// A stale gate rests since a unit came back to it, and of one that is gone nobody knows. The gate that is made anew rests,
 // too, and says no "sold out" meanwhile: more units may have been left all along.
 func TestRebuiltGateHasNotSoldOut(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, sku := New(rdb, Config{}), newSKU()
-		open(t, g, sku, 2, 1)
-		check(t, rdb.HSet(t.Context(), "sale:{"+sku+"}", "built_on", "?", "resume_at", time.Now().Add(time.Minute).UnixMilli()).Err())
-		shut(t, g, sku)
-		install(t, g, sku, first, truth{Terms: terms(2, 1), Available: 1})
-		if err := errOf(g.Reserve(t.Context(), order(sku, "new", "bob"))); err != nil && !errors.Is(err, ErrRebuilding) {
-			t.Error(err)
+		ctx := t.Context()
+		for what, harm := range map[string]func(name string) (epoch int64, _ error){
+			"stale": func(name string) (int64, error) {
+				return first, rdb.HSet(ctx, name, "built_on", "?", "resume_at", time.Now().Add(time.Minute).UnixMilli()).Err()
+			},
+			"gone": func(name string) (int64, error) { return 0, rdb.Del(ctx, name).Err() },
+		} {
+			g, sku := New(rdb, Config{}), newSKU()
+			open(t, g, sku, 2, 1)
+			was, err := harm("sale:{" + sku + "}")
+			check(t, err)
+			check(t, g.Shut(ctx, sku, was, false))
+			if ok, err := build(ctx, g, sku, was, first+1, truth{Terms: terms(2, 1), Available: 1}); !ok || err != nil {
+				t.Fatalf("%s: %v, %v", what, ok, err)
+			}
+			if err := errOf(g.Reserve(t.Context(), order(sku, "new", "bob"))); err != nil && !errors.Is(err, ErrRebuilding) {
+				t.Errorf("%s: %v", what, err)
+			}
 		}
 	})
 }

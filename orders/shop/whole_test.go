@@ -35,6 +35,7 @@ type whole struct {
 	rows    []orders.Order     // as they must be
 	refunds map[orders.LatePayment]orders.Reason
 	keepers []*bare.Keeper // all that ever were; the last one is the newest
+	isOpen  bool           // the gate is: who hears that it is being rebuilt waits for units that rest
 }
 
 // agree compares the database with the model, and takes note of what a keeper
@@ -171,7 +172,7 @@ func (w *whole) order(p Placement) {
 	var err error
 	eventually(w.outer, "units no longer rest", func() bool {
 		answer, err = w.shop.Place(w.outer.Context(), p)
-		return !errors.Is(err, inventory.ErrResting)
+		return !errors.Is(err, inventory.ErrResting) && !(w.isOpen && errors.Is(err, inventory.ErrRebuilding))
 	})
 	first := slices.IndexFunc(w.rows, func(o orders.Order) bool {
 		return p.Key != "" && o.Buyer == p.Buyer && o.IdempotencyKey != nil && *o.IdempotencyKey == p.Key
@@ -279,6 +280,7 @@ func (w *whole) stale(k *bare.Keeper, newest bool) {
 // that are left can be sold, and that every key still finds its order.
 func (w *whole) end() {
 	w.keep(nil)
+	w.isOpen = true
 	w.agree("at the end")
 	a := w.Audit(w.outer)
 	if !a.Balanced || a.Held != 0 || a.Restoring != 0 || a.Available != w.put.Total-w.sold() {
