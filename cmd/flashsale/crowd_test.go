@@ -103,6 +103,6 @@ func TestLoadtestAmongVisitors(t *testing.T) {
 // A server that sees one address for all is not attacked.
 func TestLoadtestTellsWhichFlagToSet(t *testing.T) {
 	t.Parallel()
-	url := serving(t, "--trusted-proxies", "192.0.2.1", "--limit-ip", "1/s:100") // however slow this machine is
+	url := serving(t, "--trusted-proxies", "192.0.2.1", "--limit-ip", "1/s:10") // however slow this machine is
 	refuses(t, []string{"loadtest", "--target", url, "--rate", "300", "--duration", "1s"}, "--trusted-proxies")
 }

@@ -73,9 +73,7 @@ func TestHealthcheckSaysWhatIsMissing(t *testing.T) {
 // check, or the next one starts beside it.
 func TestHealthcheckEndsInTime(t *testing.T) {
 	t.Parallel()
-	asked := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		close(asked)
 		<-r.Context().Done()
 	}))
 	t.Cleanup(s.Close)
@@ -83,7 +81,6 @@ func TestHealthcheckEndsInTime(t *testing.T) {
 	if status, said := health(t, "--timeout", "1s", s.URL); status != 1 || !strings.Contains(said, context.DeadlineExceeded.Error()) {
 		t.Errorf("exit status %d, want 1 and that it took too long: %s", status, said)
 	}
-	<-asked
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %v with a timeout of a second", took)
 	}

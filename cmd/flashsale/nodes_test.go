@@ -167,7 +167,7 @@ func TestTakenOverWithinOneLease(t *testing.T) {
 	}
 	took := time.Since(died)
 	t.Logf("all %d SKUs sell %s after the kill; the lease is %s", len(skus), took, nodesLease)
-	if took > nodesLease+time.Second { // a second for a busy machine and the orders themselves
+	if took > nodesLease+2500*time.Millisecond { // which are for a busy machine and the orders themselves
 		t.Errorf("taken over after %s, the lease is %s", took, nodesLease)
 	}
 }

@@ -131,7 +131,7 @@ func TestStoppingNodeHandsOver(t *testing.T) {
 func TestDeadNodeIsReplaced(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		const lease = 2 * time.Second
+		const lease = 5 * time.Second
 		skus := manySales(t, bare.OpenStore(t, s.SQL), 30)
 		via, wire := servertest.RedisVia(t, s)
 		b, c := aNode(t, s, "b", lease), aNode(t, s, "c", lease)
@@ -146,7 +146,7 @@ func TestDeadNodeIsReplaced(t *testing.T) {
 		eventually(t, "taken over", func() bool { return keptOnce(skus, b, c) })
 		took := time.Since(died)
 		t.Logf("%d SKUs of a dead node taken over in %v; the lease is %v", len(its), took, lease)
-		if took > lease+10*time.Second { // which are for a busy machine
+		if took > 2*lease { // the second one is for a busy machine, where a commit may take as long
 			t.Errorf("taken over after %v, with a lease of %v", took, lease)
 		}
 		if kept := dead.Keepers().Kept(); len(kept) > 0 {

@@ -107,7 +107,7 @@ type seenNode struct {
 func often(node string) func(*Config) {
 	return func(c *Config) {
 		c.Node, c.SnapshotEvery, c.ReconcileEvery = node, 50*time.Millisecond, 100*time.Millisecond
-		c.Lease, c.DirectAfter = time.Second, 500*time.Millisecond
+		c.Lease = time.Second
 	}
 }
 
@@ -376,7 +376,7 @@ func TestWatchOfASaleThatGoes(t *testing.T) {
 func TestWatchWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
-	n := start(t, s, often("one"))
+	n := start(t, s, func(c *Config) { often("one")(c); c.DirectAfter = 500 * time.Millisecond })
 	n.put("S", 3, 2, 900)
 	w, operator := watch(t, n.URL(), "S", ""), watch(t, n.URL(), "", n.token("op", true))
 	w.until("all is well", "sale", func(e seen) bool { return len(e.Missing) == 0 && e.Exact })

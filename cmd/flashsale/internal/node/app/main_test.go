@@ -44,7 +44,7 @@ func testConfig(s *servers.Stores) Config {
 		level = slog.LevelDebug
 	}
 	return Config{
-		Addr: "127.0.0.1:0", Redis: s.RedisURL, SQL: s.SQL, Secret: secret,
+		Addr: "127.0.0.1:0", Redis: s.RedisURL, SQL: s.SQL, Secret: secret, Wait: 20 * time.Second,
 		TrustedProxies: []string{"127.0.0.1"},
 		Log:            slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 	}
