@@ -177,11 +177,13 @@ func TestBatchBySize(t *testing.T) {
 	heard := make(chan error, 6)
 	ask := asking(t, g, heard)
 	ask(t.Context(), 1)
-	got := <-calls // the others come while it is under way
+	if got := <-calls; got != "[1]" { // the others come while it is under way
+		t.Errorf("the first call is for %s", got)
+	}
 	ask(t.Context(), 2, 2, 1, 9, 3)
 	for _, want := range []string{"[2 2]", "[1]", "[9]", "[3]"} {
 		through <- struct{}{}
-		if got = <-calls; got != want {
+		if got := <-calls; got != want {
 			t.Fatalf("a call for %s, want %s", got, want)
 		}
 	}
