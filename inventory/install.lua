@@ -36,8 +36,8 @@ redis.call('HSET', KEYS[3], '', 0) -- no buyer's name: by this mark reserve.lua 
 -- The first gate of a sale needs no rest: no node can remember a "sold out". A stale
 -- gate may have rested, or been empty, when units were left; so may one that is gone.
 local built_on = sale[4] or ''
-local stale = not sale[3] or built_on == '?' or built_on ~= '' and built_on ~= replid()
-if tonumber(ARGV[2]) > 1 and (stale or tonumber(sale[3]) <= 0) and tonumber(ARGV[7]) > 0 then
-  rest(KEYS[1], stale)
+local unsure = not sale[3] or built_on == '?' or built_on ~= '' and built_on ~= replid()
+if tonumber(ARGV[2]) > 1 and (unsure or tonumber(sale[3]) <= 0) and tonumber(ARGV[7]) > 0 then
+  rest(KEYS[1], unsure)
 end
 return 'OK'

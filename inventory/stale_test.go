@@ -69,8 +69,9 @@ func goneBack(t *testing.T, rdb *redis.Client, ask func(g *Gate, sku string) err
 	return other, sku
 }
 
-// A stale gate rests since a unit came back to it, and of one that is gone nobody knows. The gate that is made anew rests,
-// too, and says no "sold out" meanwhile: more units may have been left all along.
+// One gate is stale and rests, since a unit came back to it. Another one is gone. The
+// gate that is made anew rests, too, and says no "sold out" meanwhile: more units may
+// have been left all along.
 func TestRebuiltGateHasNotSoldOut(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		ctx := t.Context()

@@ -130,7 +130,7 @@ var twins = []twin{
 	releaseTwin(61, "sells at once what came back", "then rest(sale)", "then local _ = sale"),
 	releaseTwin(166, "rests without need", "if available > 0 and available <= tonumber(quantity)", "if available > 0"),
 	termsTwin(23, "sells a restock at once", "then rest(KEYS[1])", "then local _ = more"),
-	installTwin(59, "sells at once what a rebuild brings", "rest(KEYS[1], stale)", "local _ = stale"),
+	installTwin(59, "sells at once what a rebuild brings", "rest(KEYS[1], unsure)", "local _ = unsure"),
 	installTwin(304, "installs over a queue", "redis.call('XLEN', KEYS[4]) > 0", "false"),
 }
 

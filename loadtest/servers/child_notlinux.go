@@ -8,4 +8,5 @@ import "syscall"
 // ends a child whose parent was killed.
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
+// untilStopped: nothing here tells when the last thread has stopped.
 func untilStopped(int) error { return nil }

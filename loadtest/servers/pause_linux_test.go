@@ -14,7 +14,7 @@ func TestPausedHasStopped(t *testing.T) {
 	m := startMySQL(t, MySQLOptions{})
 	for range runtime.GOMAXPROCS(0) {
 		go func() {
-			for turns := 0; t.Context().Err() == nil; turns++ { // keeps a processor busy
+			for t.Context().Err() == nil { // keeps a processor busy
 				runtime.Gosched()
 			}
 		}()
