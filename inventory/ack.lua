@@ -20,7 +20,7 @@ for i = last + 1, #ARGV do
   give_back(KEYS[1], KEYS[2], KEYS[3], ARGV[i])
 end
 
-local queued = {} -- entry id → its fields: order id and the rest by turns
+local queued = {} -- entry id → its fields: 'epoch' and the epoch, then each order's id and the rest (reserve.lua)
 for _, entry in ipairs(redis.call('XRANGE', KEYS[4], ARGV[2], ARGV[last - 1])) do
   queued[entry[1]] = entry[2]
 end
@@ -28,11 +28,11 @@ local done, orders = {}, 0
 local names = {} -- fields of the keys' hash
 for i = 2, last, 2 do
   local fields, ids = queued[ARGV[i]] or {}, {}
-  for n = 1, #fields, 2 do ids[#ids + 1] = fields[n] end
+  for n = 3, #fields, 2 do ids[#ids + 1] = fields[n] end
   if #ids > 0 and table.concat(ids, ' ') == ARGV[i + 1] then
     done[#done + 1] = ARGV[i]
     orders = orders + #ids
-    for n = 1, #fields, 2 do
+    for n = 3, #fields, 2 do
       local rest = fields[n + 1] -- as reserve.lua writes it
       local key, name, buyer, at = string.match(rest, '^%d+ (%d+) %d+ ()(%d+):()')
       if key and key ~= '0' then names[#names + 1] = string.sub(rest, name, at + buyer + key) end

@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"sync/atomic"
 
 	"flashsale/inventory/coalesce"
 )
@@ -23,9 +22,8 @@ type saleState struct {
 	sku   string
 	group *coalesce.Group[Request, Reservation]
 
-	epoch atomic.Int64 // of the gate, as last seen
-	clock redisClock   // of the SKU's master
-	fill  fill         // of the queue's entries, as last read
+	clock redisClock // of the SKU's master
+	fill  fill       // of the queue's entries, as last read
 	memory
 }
 

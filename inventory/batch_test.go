@@ -245,8 +245,7 @@ func TestBatchOutlivesEachOfItsCallers(t *testing.T) {
 		const callers = 4
 		for quitter := range callers {
 			h, sku := hold(t, rdb, beforeRedis, 10, 10)
-			// No call is made twice: the node knows the epoch and Redis's clock.
-			h.state(sku).epoch.Store(first)
+			// No call is made twice, because the node knows Redis's clock.
 			h.state(sku).clock.saw(time.Now().UnixMilli())
 			h.fill(t)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -356,27 +355,5 @@ func TestRedisClockIsCorrected(t *testing.T) {
 				t.Errorf("off by %v: taken for %v ahead of Redis's clock", off, d)
 			}
 		}
-	})
-}
-
-// A rebuild between two calls of a node: the first call under the new epoch
-// does nothing, and the callers don't notice.
-func TestNewEpoch(t *testing.T) {
-	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		client, commands := counted(t, rdb)
-		keeper, g, sku := New(rdb, Config{}), New(client, Config{}), newSKU()
-		open(t, keeper, sku, 3, 3)
-		check(t, reserveScript.Load(t.Context(), rdb).Err())
-		is(t, errOf(g.Reserve(t.Context(), Request{OrderID: "o", SKU: sku, Buyer: "ann", Quantity: 4})), ErrBuyerLimit)
-		shut(t, keeper, sku)
-		is(t, errOf(g.Reserve(t.Context(), order(sku, "p", "ann"))), ErrRebuilding)
-		install(t, keeper, sku, first, truth{Terms: terms(3, 3), Available: 3})
-		commands.Store(0)
-		reserve(t, g, order(sku, "q", "ann"))
-		reserve(t, g, order(sku, "r", "ann"))
-		if n := commands.Load(); n != 3 {
-			t.Errorf("%d commands, want one wasted and two", n)
-		}
-		is(t, errOf(g.Reserve(t.Context(), order("no such", "s", "ann"))), ErrNoGate)
 	})
 }

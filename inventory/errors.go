@@ -3,7 +3,6 @@ package inventory
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -18,29 +17,21 @@ var (
 	ErrBusy       = errors.New("inventory: queue full")                            // the database does not keep up
 	ErrNoGate     = errors.New("inventory: no gate")                               // Redis does not know the SKU: to be rebuilt
 	ErrRebuilding = errors.New("inventory: gate is being rebuilt")
-	ErrStale      = errors.New("inventory: gate may have forgotten orders") // no answer: Redis has gone back, see replid.go
+	ErrStale      = errors.New("inventory: gate may have forgotten orders") // Redis may have lost writes: see replid.go
 	// ErrResting is an ErrSoldOut that is over within 100 ms: units came back to
 	// an empty gate, see rest.lua.
 	ErrResting = fmt.Errorf("%w until units that came back are on sale", ErrSoldOut)
 )
 
-// Why a keeper's step is refused, and a reservation whose caller knows the sale
-// under another epoch: one of the two is old, and the refusal no answer.
+// ErrEpoch is the answer to a keeper's step that names another epoch than the gate's.
 var ErrEpoch = errors.New("inventory: gate is of another epoch")
 
-// A Refusal is a refusal that also tells whether the buyer has had an order
-// of this SKU: then the request may be the replay of one, and the caller looks
-// it up before it says no.
+// A Refusal is why the gate did not accept an order. If the buyer is Known, the
+// request may be the replay of an order that has left the queue.
 type Refusal struct {
 	Reason error
-	Known  bool
-	Epoch  int64 // of the gate, where Reason is ErrStale or ErrEpoch
-}
-
-// answers tells whether the refusal rests on what the gate remembers.
-func (r *Refusal) answers() bool {
-	return slices.ContainsFunc([]error{ErrNotOpen, ErrClosed, ErrBuyerLimit, ErrSoldOut, ErrMismatch},
-		func(no error) bool { return errors.Is(r, no) })
+	Known  bool // the buyer has had an order of this SKU
+	Final  bool // the reason is the sale or the buyer; if not, it is the state of the gate, and a retry may succeed
 }
 
 func (r *Refusal) Error() string { return r.Reason.Error() }
@@ -54,8 +45,8 @@ var refusals = func() map[int64]*Refusal {
 		-1: ErrNoGate, -2: ErrRebuilding, -3: ErrBusy, -4: ErrInvalid, -5: ErrStale,
 		-20: ErrNotOpen, -21: ErrClosed, -22: ErrBuyerLimit, -23: ErrSoldOut, -24: ErrMismatch, -25: ErrResting,
 	} {
-		byCode[code] = &Refusal{Reason: reason}
-		byCode[code-100] = &Refusal{Reason: reason, Known: true}
+		byCode[code] = &Refusal{Reason: reason, Final: code <= -20}
+		byCode[code-100] = &Refusal{Reason: reason, Final: code <= -20, Known: true}
 	}
 	return byCode
 }()

@@ -43,7 +43,7 @@ func gateIsTheModel(rt *rapid.T, rdb *redis.Client, entry int) {
 		"reserve": func(*rapid.T) { w.reserveSome() },
 		// Half of what happens is a reservation: nothing else is worth much without.
 		"reserve again": func(*rapid.T) { w.reserveSome() },
-		"reserve, old":  func(*rapid.T) { w.reserveOfAnotherEpoch() },
+		"reserve, old":  func(*rapid.T) { w.reserveLate() },
 		"read":          func(*rapid.T) { w.readSome() },
 		"release":       func(*rapid.T) { w.releaseSome() },
 		"confirm":       func(*rapid.T) { w.confirmSome() },
@@ -206,19 +206,16 @@ func (w *walk) readSome() {
 	w.same("read", fmt.Sprint(queue, err), fmt.Sprint(w.model.read(after, limit), error(nil)))
 }
 
-// reserveOfAnotherEpoch is a batch that was on its way while the gate was rebuilt.
-func (w *walk) reserveOfAnotherEpoch() {
+// reserveLate sends a batch whose deadline has passed, or that has a deadline of before
+// Redis's clock was set back.
+func (w *walk) reserveLate() {
 	if !w.model.open {
 		w.Skip("no open gate")
 	}
-	// Of another epoch, or delivered too late.
-	was, until := w.model.epoch+rapid.Int64Range(-1, 1).Draw(w.T, "epoch"), time.Now().Add(time.Hour)
-	if was == w.model.epoch {
-		until = time.Now().Add(-time.Second)
-	}
+	deadline := time.Now().Add(rapid.SampledFrom([]time.Duration{-time.Second, time.Hour}).Draw(w.T, "deadline"))
 	reply, err := reserveScript.Run(context.Background(), w.rdb,
 		[]string{"sale:{" + w.sku + "}", "sale:{" + w.sku + "}:holds", "sale:{" + w.sku + "}:buyers", "sale:{" + w.sku + "}:queue"},
-		was, until.UnixMilli(), 100, WakeChannel, w.sku, "", 0, "late", "ann", 1, "", "", "n").Slice()
+		deadline.UnixMilli(), 100, WakeChannel, w.sku, w.model.epoch, 0, "late", "ann", 1, "", "", "n").Slice()
 	if len(reply) != 2 || err != nil || reply[0] != w.model.epoch {
 		w.Fatalf("answer to a call that must do nothing: %v, %v", reply, err)
 	}
@@ -330,7 +327,7 @@ func (w *walk) changeTerms() {
 func (w *walk) shutIt() {
 	k := w.someEpoch()
 	w.model.shut(k)
-	w.sameError("shut", w.node().Shut(context.Background(), w.sku, k, false), nil)
+	w.sameError("shut", w.node().Shut(context.Background(), w.sku, k), nil)
 }
 
 func (w *walk) install(was, epoch int64, s truth) {
@@ -344,7 +341,7 @@ func (w *walk) install(was, epoch int64, s truth) {
 func (w *walk) rebuild() {
 	if rapid.IntRange(0, 3).Draw(w.T, "in turn") > 0 {
 		w.model.shut(w.model.epoch)
-		w.sameError("shut", w.nodes[0].Shut(context.Background(), w.sku, w.model.epoch, false), nil)
+		w.sameError("shut", w.nodes[0].Shut(context.Background(), w.sku, w.model.epoch), nil)
 		var all []Acked
 		for _, q := range w.model.queue {
 			all = append(all, Acked{Entry: q.Entry, OrderID: q.OrderID})

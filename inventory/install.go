@@ -14,11 +14,10 @@ func (g *Gate) SetTerms(ctx context.Context, sku string, epoch int64, t Terms) e
 	return scriptError("set terms of", sku, err)
 }
 
-// Shut closes the gate of that epoch for a rebuild; a gate of another epoch, or
-// none, is left as it is: Install finds out. Where drop is set, what is queued is
-// dropped in the same step. Repeatable.
-func (g *Gate) Shut(ctx context.Context, sku string, epoch int64, drop bool) error {
-	return scriptError("shut", sku, shutScript.Run(ctx, g.rdb, []string{keys.Sale(sku), keys.Queue(sku)}, epoch, drop).Err())
+// Shut closes the gate of that epoch for a rebuild. A gate of another epoch, or
+// none, is left as it is: Install finds the difference. Repeatable.
+func (g *Gate) Shut(ctx context.Context, sku string, epoch int64) error {
+	return scriptError("shut", sku, shutScript.Run(ctx, g.rdb, []string{keys.Sale(sku)}, epoch).Err())
 }
 
 // Forget drops the gate of that epoch (0: there is none), whose sale is over, with
@@ -38,11 +37,10 @@ type Stock struct {
 	Buyers    int
 }
 
-// Install opens the gate of epoch was, which is shut, or the missing one where
-// was is 0, with what is staged as d, under the epoch that the database has just
-// issued. False means that the gate is not in a state to be opened (open, of
-// another epoch, orders are queued) or that Redis has lost what was staged:
-// start over.
+// Install opens the gate of epoch was, which is shut, or the missing gate if was is
+// 0, with what is staged as d, under the epoch that the database has just issued.
+// Orders that are still queued are dropped. It reports false if the gate is open or
+// of another epoch, or if Redis has lost what was staged: the rebuild starts over.
 func (g *Gate) Install(ctx context.Context, d *Draft, was, epoch int64, s Stock) (bool, error) {
 	names := append([]string{keys.Sale(d.SKU), keys.Holds(d.SKU), keys.Buyers(d.SKU), keys.Queue(d.SKU)}, append(d.keys(), keys.Keys(d.SKU))...)
 	answer, err := installScript.Run(ctx, g.rdb, names, was, epoch, s.Holds, s.Buyers, d.pieces,

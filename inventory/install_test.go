@@ -38,23 +38,22 @@ func TestInstallOnlyTheLatestWord(t *testing.T) {
 			refused(t, sku, 0) // another rebuild came first
 			refused(t, sku, 2)
 		})
-		t.Run("queue", func(t *testing.T) {
-			sku := newSKU()
-			open(t, g, sku, 3, 1)
-			reserve(t, g, order(sku, "o", "ann"))
-			shut(t, g, sku)
-			refused(t, sku, first)
-		})
 		t.Run("none of them", func(t *testing.T) {
 			sku := newSKU()
 			open(t, g, sku, 3, 1)
+			old := order(sku, "old", "ann")
+			old.Key, old.Fingerprint = "k", "p"
+			reserve(t, g, old)
 			shut(t, g, sku)
-			// Of an entry that Redis has lost, and not its key.
-			check(t, rdb.HSet(t.Context(), keys.Keys(sku), "3:ann/k", "lost p").Err())
 			install(t, g, sku, first, truth{Terms: terms(5, 1), Available: 5})
 			r := Request{OrderID: "new", SKU: sku, Buyer: "ann", Quantity: 1, Key: "k", Fingerprint: "p"}
 			if got := reserve(t, g, r); got.OrderID != "new" {
-				t.Errorf("the key of a lost order has outlived the rebuild: %+v", got)
+				t.Errorf("the key of an order of the old gate has outlived the rebuild: %+v", got)
+			}
+			queue, err := g.Queue(t.Context(), sku, "", 10)
+			check(t, err)
+			if len(queue) != 1 || queue[0].OrderID != "new" || queue[0].Epoch != first+1 {
+				t.Errorf("queued: %+v", queue)
 			}
 		})
 	})
@@ -62,7 +61,7 @@ func TestInstallOnlyTheLatestWord(t *testing.T) {
 
 func shut(t *testing.T, g *Gate, sku string) {
 	t.Helper()
-	check(t, g.Shut(t.Context(), sku, first, false))
+	check(t, g.Shut(t.Context(), sku, first))
 }
 
 // A Redis that fails over between staging and installing may have lost what was
@@ -161,7 +160,7 @@ func TestInstallOnlyOnesOwnDraft(t *testing.T) {
 		if ok, err := g.Install(t.Context(), fresh, 0, 2, stock); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		check(t, g.Shut(t.Context(), sku, 2, false))
+		check(t, g.Shut(t.Context(), sku, 2))
 		if ok, err := g.Install(t.Context(), stale, 0, 9, stock); ok || err != nil {
 			t.Errorf("the stale keeper installs: %v, %v", ok, err)
 		}

@@ -7,7 +7,7 @@ local sale = redis.call('HMGET', KEYS[1], 'state', 'epoch', 'total', 'available'
 if not sale[1] then return {} end
 local out = { sale[1], sale[2], sale[3], sale[4], redis.call('HLEN', KEYS[3]) }
 for _, entry in ipairs(redis.call('XRANGE', KEYS[2], '-', '+')) do
-  for n = 1, #entry[2], 2 do
+  for n = 3, #entry[2], 2 do
     out[#out + 1] = entry[2][n]
     out[#out + 1] = string.match(entry[2][n + 1], '^%d+')
   end

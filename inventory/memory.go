@@ -49,29 +49,26 @@ func (v version) before(o version) bool {
 
 var seed = maphash.MakeSeed()
 
-// SoldOut tells whether sku is sold out for buyer as far as this node knows,
-// without asking anybody. False means "ask". "Too few left for 3" says nothing
-// about 1, so only an empty gate is remembered, and believed by whoever knows the
-// sale under the same epoch (0 for any).
-func (g *Gate) SoldOut(sku, buyer string, epoch int64) bool {
+// KnownSoldOut reports whether sku is sold out for buyer as far as this node
+// remembers, and the epoch of the gate that said so. It asks nobody; false means
+// that the gate has to be asked. "Too few left for 3" says nothing about 1, so only
+// an empty gate is remembered.
+func (g *Gate) KnownSoldOut(sku, buyer string) (epoch int64, soldOut bool) {
 	v, ok := g.skus.Load(sku)
 	if !ok {
-		return false
+		return 0, false
 	}
 	s := v.(*saleState)
 	known := s.known.Load()
-	if known == nil {
-		return false
-	}
-	if known.version.changes != g.replIDs.changes.Load() || epoch != 0 && epoch != known.version.epoch {
-		return false // of a Redis that is gone, maybe, or of a gate that does not know every order
+	if known == nil || known.version.changes != g.replIDs.changes.Load() {
+		return 0, false // the second: Redis may have been replaced
 	}
 	left := time.Until(known.until)
 	if left <= 0 || left < g.cfg.SoldOutFor/2 && s.mayAsk() {
-		return false
+		return 0, false
 	}
 	_, had := slices.BinarySearch(known.buyers, maphash.String(seed, buyer))
-	return !had
+	return known.version.epoch, !had
 }
 
 // mayAsk tells one caller to ask the gate, and a quarter of the memory's time
@@ -114,18 +111,15 @@ func (s *saleState) saw(sent time.Time, now version, available int64) {
 	}
 }
 
-// letIn is how many orders the gate of that epoch has let in, at least.
-func (s *saleState) letIn(epoch int64) int64 {
+// latest returns the newest version of the gate that this node has seen.
+func (s *saleState) latest() version {
 	s.seen.Lock()
 	defer s.seen.Unlock()
-	if s.newest.epoch != epoch {
-		return 0
-	}
-	return s.newest.granted
+	return s.newest
 }
 
-// wentBack takes note of how many orders a gate had let in, as read at or after
-// sent. True: it knew of more before that.
+// wentBack records how many orders a gate had accepted, as read at or after sent.
+// It reports whether the gate had accepted more before that.
 func (s *saleState) wentBack(sent time.Time, epoch, granted int64) bool {
 	s.seen.Lock()
 	defer s.seen.Unlock()
@@ -133,7 +127,6 @@ func (s *saleState) wentBack(sent time.Time, epoch, granted int64) bool {
 	if s.newest.before(now) {
 		s.newest, s.heard = now, time.Now()
 	}
-	s.epoch.Store(epoch)
 	return epoch == s.newest.epoch && granted < s.newest.granted && !sent.Before(s.heard)
 }
 

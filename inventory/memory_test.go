@@ -12,15 +12,23 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/inventory/internal/keys"
 )
 
 // ask is what orders does: memory first.
 func ask(ctx context.Context, g *Gate, r Request) error {
-	if g.SoldOut(r.SKU, r.Buyer, 0) {
+	if remembers(g, r.SKU, r.Buyer) {
 		return ErrSoldOut
 	}
 	_, err := g.Reserve(ctx, r)
 	return err
+}
+
+// remembers reports whether g refuses the buyer from memory.
+func remembers(g *Gate, sku, buyer string) bool {
+	_, soldOut := g.KnownSoldOut(sku, buyer)
+	return soldOut
 }
 
 var strangers atomic.Int64
@@ -35,7 +43,7 @@ func stranger(sku string) Request {
 func untilSoldOut(t *testing.T, g *Gate, sku string) {
 	t.Helper()
 	eventually(t, "sold out by memory", func() bool {
-		if g.SoldOut(sku, "anybody", 0) {
+		if remembers(g, sku, "anybody") {
 			return true
 		}
 		is(t, errOf(g.Reserve(t.Context(), stranger(sku))), ErrSoldOut)
@@ -98,7 +106,7 @@ func TestNoMemoryOutlivesTheFirstSale(t *testing.T) {
 				_, err := a.Reserve(t.Context(), order(sku, "p", "bob"))
 				return err == nil
 			})
-			return b.SoldOut(sku, "bob", 0)
+			return remembers(b, sku, "bob")
 		}
 		for range 10 {
 			if refused(t, Config{}) {
@@ -118,7 +126,7 @@ func TestMemoryNeverRefusesWhoHadAnOrder(t *testing.T) {
 		open(t, g, sku, 3, 1)
 		let := func(who string) {
 			t.Helper()
-			if g.SoldOut(sku, who, 0) {
+			if remembers(g, sku, who) {
 				t.Errorf("%s is refused", who)
 			}
 		}
@@ -145,7 +153,7 @@ func TestMemoryNeverRefusesWhoHadAnOrder(t *testing.T) {
 		// The same on another node: this one learns of it when it asks next.
 		release(t, other, sku, first, "b")
 		soon(t, other, order(sku, "f", "fay, by another node"))
-		eventually(t, "fay is let through", func() bool { return !g.SoldOut(sku, "fay, by another node", 0) })
+		eventually(t, "fay is let through", func() bool { return !remembers(g, sku, "fay, by another node") })
 		untilSoldOut(t, g, sku)
 		let("fay, by another node")
 
@@ -169,19 +177,27 @@ func TestMemoryNeverRefusesWhoHadAnOrder(t *testing.T) {
 	})
 }
 
-// Who knows the sale under another epoch than the gate that was asked has to ask: the
-// sale may have changed, and the gate not yet.
-func TestMemoryIsOfOneEpoch(t *testing.T) {
+// The memory has the epoch of the gate that said "sold out".
+func TestMemoryNamesItsEpoch(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := New(rdb, Config{SoldOutFor: time.Minute}), newSKU()
 		open(t, g, sku, 1, 1)
 		reserve(t, g, order(sku, "o", "ann"))
 		untilSoldOut(t, g, sku)
-		for epoch, want := range map[int64]bool{0: true, first: true, first + 1: false} {
-			if got := g.SoldOut(sku, "bob", epoch); got != want {
-				t.Errorf("to who knows epoch %d: %v", epoch, got)
-			}
+		if epoch, soldOut := g.KnownSoldOut(sku, "bob"); epoch != first || !soldOut {
+			t.Errorf("epoch %d, sold out %v", epoch, soldOut)
 		}
+	})
+}
+
+// A pause that is further ahead than pauses last was begun before Redis's clock was
+// set back. It is over.
+func TestRestIsBounded(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, sku := New(rdb, Config{}), newSKU()
+		open(t, g, sku, 1, 1)
+		check(t, rdb.HSet(t.Context(), keys.Sale(sku), "resume_at", time.Now().Add(time.Minute).UnixMilli()).Err())
+		reserve(t, g, order(sku, "o", "ann"))
 	})
 }
 
@@ -197,7 +213,7 @@ func TestOlderAnswerComesInLast(t *testing.T) {
 		now := version{epoch: was.epoch, granted: was.granted + 1} // somebody has been let in
 		s.saw(time.Now(), now, 0)
 		s.saw(time.Now(), was, 0)
-		if g.SoldOut(sku, "whoever that was", 0) {
+		if remembers(g, sku, "whoever that was") {
 			t.Error("refused by an answer that was overtaken")
 		}
 	})
@@ -211,8 +227,8 @@ func TestTooFewIsNotSoldOut(t *testing.T) {
 		for i := range 20 {
 			r := stranger(sku)
 			r.Quantity = 3
-			if _, err := g.Reserve(t.Context(), r); !errors.Is(err, ErrSoldOut) || g.SoldOut(sku, "anybody", 0) {
-				t.Fatalf("request %d: %v, sold out %v", i, err, g.SoldOut(sku, "anybody", 0))
+			if _, err := g.Reserve(t.Context(), r); !errors.Is(err, ErrSoldOut) || remembers(g, sku, "anybody") {
+				t.Fatalf("request %d: %v, sold out %v", i, err, remembers(g, sku, "anybody"))
 			}
 		}
 		check(t, ask(t.Context(), g, stranger(sku)))
@@ -248,10 +264,10 @@ func TestMemoryOf20000Buyers(t *testing.T) {
 		untilSoldOut(t, g, sku)
 		refused := 0
 		for i := range n {
-			if g.SoldOut(sku, fmt.Sprint("buyer-", i), 0) {
+			if remembers(g, sku, fmt.Sprint("buyer-", i)) {
 				t.Fatalf("buyer-%d is refused", i)
 			}
-			if g.SoldOut(sku, fmt.Sprint("nobody-", i), 0) {
+			if remembers(g, sku, fmt.Sprint("nobody-", i)) {
 				refused++
 			}
 		}
@@ -288,7 +304,7 @@ func TestMemoryUnderWay(t *testing.T) {
 			running.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
 					node, buyer := n%2, fmt.Sprint("buyer-", i, "-", n)
-					if nodes[node].SoldOut(sku, buyer, 0) {
+					if remembers(nodes[node], sku, buyer) {
 						refused.Add(1)
 						continue
 					}
@@ -296,7 +312,7 @@ func TestMemoryUnderWay(t *testing.T) {
 						continue
 					}
 					w := got{node, buyer, time.Now()}
-					if nodes[node].SoldOut(sku, buyer, 0) {
+					if remembers(nodes[node], sku, buyer) {
 						t.Errorf("%s, just let in, is refused by the same node", buyer)
 					}
 					mu.Lock()
@@ -306,7 +322,7 @@ func TestMemoryUnderWay(t *testing.T) {
 					won <- buyer
 					began := time.Now()
 					for k, g := range nodes {
-						if g.SoldOut(sku, old.buyer, 0) {
+						if remembers(g, sku, old.buyer) {
 							t.Errorf("%s, let in by node %d %v ago, is refused by node %d", old.buyer, old.node, began.Sub(old.at), k)
 						}
 					}
@@ -365,7 +381,7 @@ func TestRefusalsCostNoMemory(t *testing.T) {
 				if err := ask(t.Context(), g, stranger(sku)); !errors.Is(err, ErrSoldOut) {
 					t.Fatal(err)
 				}
-				_ = g.SoldOut(fmt.Sprint("unheard of ", strangers.Load()), "anybody", 0)
+				_ = remembers(g, fmt.Sprint("unheard of ", strangers.Load()), "anybody")
 			}
 		}
 		refuse(1000) // pools fill
@@ -374,7 +390,7 @@ func TestRefusalsCostNoMemory(t *testing.T) {
 		if grown := heap() - before; grown > 256<<10 {
 			t.Errorf("the heap grew by %d KiB over 100,000 refusals", grown>>10)
 		}
-		if n := testing.AllocsPerRun(1000, func() { g.SoldOut(sku, "anybody", 0) }); n > 0 {
+		if n := testing.AllocsPerRun(1000, func() { remembers(g, sku, "anybody") }); n > 0 {
 			t.Errorf("%v allocations for a refusal", n)
 		}
 	})

@@ -77,7 +77,7 @@ func (m *model) reserve(r Request, now time.Time) answer {
 	m.buyers[r.Buyer] += r.Quantity
 	m.holds[r.OrderID] = h
 	m.granted++
-	q := Queued{OrderID: r.OrderID, Buyer: r.Buyer, Quantity: r.Quantity, Key: r.Key, Fingerprint: r.Fingerprint, Node: r.Node}
+	q := Queued{OrderID: r.OrderID, Buyer: r.Buyer, Quantity: r.Quantity, Key: r.Key, Fingerprint: r.Fingerprint, Node: r.Node, Epoch: m.epoch}
 	m.queue = append(m.queue, q)
 	if r.Key != "" {
 		m.keys[[2]string{r.Buyer, r.Key}] = q
@@ -246,13 +246,10 @@ func (m *model) truth(closed func(id string) bool) truth {
 }
 
 func (m *model) install(was, epoch int64, s truth) bool {
-	if m.open || was != m.epoch || len(m.queue) > 0 {
+	if m.open || was != m.epoch {
 		return false
 	}
-	if m.exists {
-		m.resting = m.resting || m.available <= 0 && s.Available > 0
-	}
-	m.exists, m.open, m.epoch, m.granted = true, true, epoch, 0
+	m.exists, m.open, m.epoch, m.granted, m.queue = true, true, epoch, 0, nil
 	m.terms, m.available = s.Terms, s.Available
 	m.buyers = maps.Clone(s.Buyers)
 	m.holds = map[string]Hold{}
@@ -313,7 +310,7 @@ func (m *model) dump(sku string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, " %s\n:holds %s\n:buyers %s\n:keys %s\n", sorted(sale), sorted(holds), sorted(buyers), sorted(names))
 	for _, entry := range m.entries() {
-		b.WriteString(entry[0].Entry)
+		b.WriteString(entry[0].Entry + " epoch")
 		for _, q := range entry {
 			b.WriteString(" " + q.OrderID)
 		}

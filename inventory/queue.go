@@ -19,7 +19,8 @@ const WakeChannel = "sale:woken"
 
 // A Queued order holds units and waits for the database.
 type Queued struct {
-	Entry       string // its place in the queue, shared with others of its moment
+	Entry       string // its place in the queue, shared with orders of the same batch
+	Epoch       int64  // of the gate that accepted it
 	OrderID     string
 	Buyer       string
 	Quantity    int64
@@ -95,8 +96,9 @@ func (f *fill) saw(entries, orders int64) {
 	}
 }
 
-// unpackEntry takes an entry apart: its id, and its fields, in order, which
-// are order id and the rest by turns.
+// unpackEntry takes an entry of reserve.lua apart: its id, and its fields in order.
+// The first two are "epoch" and the gate's epoch, and each further two are an order's
+// id and the rest of it.
 func unpackEntry(e any) (id string, orders []Queued, err error) {
 	parts, _ := e.([]any)
 	if len(parts) != 2 {
@@ -104,14 +106,17 @@ func unpackEntry(e any) (id string, orders []Queued, err error) {
 	}
 	id, _ = parts[0].(string)
 	fields, _ := parts[1].([]any)
-	at := entryTime(id)
-	orders = make([]Queued, len(fields)/2)
+	if len(fields) < 2 {
+		return id, nil, fmt.Errorf("malformed: %v", e)
+	}
+	epoch, at := number(fields[1]), entryTime(id)
+	orders = make([]Queued, len(fields)/2-1)
 	for i := range orders {
-		order, _ := fields[2*i].(string)
-		if orders[i], err = unpack(order, fields[2*i+1]); err != nil {
+		order, _ := fields[2*i+2].(string)
+		if orders[i], err = unpack(order, fields[2*i+3]); err != nil {
 			return id, nil, err
 		}
-		orders[i].Entry, orders[i].At = id, at
+		orders[i].Entry, orders[i].Epoch, orders[i].At = id, epoch, at
 	}
 	return id, orders, nil
 }

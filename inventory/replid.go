@@ -10,17 +10,16 @@ import (
 )
 
 // A Redis that was restarted, or a replica that was promoted, may lack the last
-// writes: orders, keys and buyers that the gate knew before. It has a new
-// master_replid then. A gate notes the one that it was built on. Where that of its
-// Redis is another the gate is stale: it still lets orders in, but what it refuses
-// is ErrStale and no answer, until its keeper has rebuilt it. The scripts ask their
-// Redis. A node notes what each master has told it, on each new connection and with
-// each Probe: so its keepers find stale gates that nobody asks, and it forgets what
-// it remembers of a Redis that is gone.
+// writes: orders, keys and buyers that the gate knew before. Such a Redis has a new
+// master_replid. A gate stores the master_replid that it was built on. If the id of
+// its Redis is another one, the gate is stale: it neither accepts nor refuses orders
+// until its keeper has rebuilt it. reserve.lua asks its Redis in every call. A node
+// also records the id of each master, on each new connection and with each Probe. So
+// its keepers find stale gates that nobody calls, and the node forgets what it
+// remembers of a Redis that was replaced.
 //
-// A gate that has let fewer orders in than a node knows of has gone back as well,
-// whatever its Redis says. The node that finds it marks it (built_on is '?'), and
-// it is stale for all.
+// A gate that has accepted fewer orders than a node has seen is stale as well. The
+// node that notices it marks the gate (built_on is '?') for all nodes.
 type replIDWatcher struct {
 	known   sync.Map     // name of a master → its master_replid, as last heard
 	changes atomic.Int64 // how often one of them was another than before

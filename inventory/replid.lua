@@ -1,4 +1,4 @@
--- Put before the scripts that ask which Redis they run on (see scripts.go).
+-- Prefix of the scripts that ask which Redis they run on (scripts.go).
 --
 -- replid(): the master_replid of this Redis, '' where INFO is not to be had.
 local function replid()

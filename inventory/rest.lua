@@ -1,13 +1,19 @@
--- Put before the scripts that bring units to a gate (see scripts.go).
+-- Prefix of the scripts that return units to a gate, and of reserve.lua (scripts.go).
 --
--- Units that come to an empty gate go on sale a little later: a node refuses from
--- memory for at most 100 ms (memory.go). Otherwise a buyer could get one of them
--- by one node, and be refused the replay of that order by another.
---
--- rest(sale, unsure): nothing is sold for as long as a node's memory lasts. unsure:
--- the gate was stale, so it may have been empty when units were left. Then who asks
--- meanwhile hears no "sold out": the time is below 0.
-local function rest(sale, unsure)
+-- Units that return to an empty gate are sold after a pause. A node refuses from
+-- memory for up to 100 ms (memory.go). Without the pause a buyer could get one of
+-- these units at one node, and the replay of that order could be refused at another.
+local REST = 101 -- ms
+
+-- rest(sale): pauses the sale for REST.
+local function rest(sale)
   local time = redis.call('TIME')
-  redis.call('HSET', sale, 'resume_at', (unsure and '-' or '') .. string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + 101))
+  redis.call('HSET', sale, 'resume_at', string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + REST))
+end
+
+-- is_resting(now, resume_at): reports whether the pause lasts. One that would last
+-- longer than REST was begun before Redis's clock was set back, and is over.
+local function is_resting(now, resume_at)
+  local left = tonumber(resume_at or '0') - now
+  return left > 0 and left <= REST
 end

@@ -24,7 +24,7 @@ func lua(names ...string) string {
 }
 
 var (
-	reserveScript = redis.NewScript(lua("replid", "reserve"))
+	reserveScript = redis.NewScript(lua("replid", "rest", "reserve"))
 	lookScript    = redis.NewScript(lua("look"))
 	tallyScript   = redis.NewScript(lua("tally"))
 
@@ -36,5 +36,5 @@ var (
 	stageScript   = redis.NewScript(lua("stage"))
 	shutScript    = redis.NewScript(lua("shut"))
 	forgetScript  = redis.NewScript(lua("forget"))
-	installScript = redis.NewScript(lua("replid", "rest", "install"))
+	installScript = redis.NewScript(lua("replid", "install"))
 )

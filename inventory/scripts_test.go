@@ -57,7 +57,7 @@ func exercise(t *testing.T, g *Gate) {
 	if gone, err := g.Forget(ctx, sku, first); err != nil || gone {
 		t.Errorf("a gate with an order in its queue is forgotten: %v, %v", gone, err)
 	}
-	check(t, g.Shut(ctx, sku, first, false))
+	check(t, g.Shut(ctx, sku, first))
 	view, err := g.Inspect(ctx, sku)
 	check(t, err)
 	if want := (View{Exists: true, Epoch: 1, Total: 20, Available: 18, Holds: 1, Queued: map[string]int64{"c": 1}}); fmt.Sprint(view) != fmt.Sprint(want) {
@@ -67,10 +67,10 @@ func exercise(t *testing.T, g *Gate) {
 
 // scripts is every script by the names of the files it is made of.
 var scripts = map[string]*redis.Script{
-	"replid.lua reserve.lua": reserveScript, "look.lua": lookScript, "tally.lua": tallyScript,
+	"replid.lua rest.lua reserve.lua": reserveScript, "look.lua": lookScript, "tally.lua": tallyScript,
 	"epoch.lua rest.lua give_back.lua release.lua": releaseScript, "epoch.lua confirm.lua": confirmScript,
 	"rest.lua give_back.lua ack.lua": ackScript, "stage.lua": stageScript, "forget.lua": forgetScript,
-	"epoch.lua rest.lua terms.lua": termsScript, "shut.lua": shutScript, "replid.lua rest.lua install.lua": installScript,
+	"epoch.lua rest.lua terms.lua": termsScript, "shut.lua": shutScript, "replid.lua install.lua": installScript,
 }
 
 // No script is written and never run.
@@ -141,15 +141,15 @@ func TestScriptsForgotten(t *testing.T) {
 func TestCodes(t *testing.T) {
 	code := regexp.MustCompile(`-\d+\b`)
 	header, body := map[string]bool{}, map[string]bool{}
-	_, list, _ := strings.Cut(lua("reserve"), "no answer:")
-	list, _, _ = strings.Cut(list, "each 100 less")
+	_, list, _ := strings.Cut(lua("reserve"), "refused:")
+	list, _, _ = strings.Cut(list, "100 less (")
 	for _, c := range code.FindAllString(list, -1) {
 		header[c] = true
 	}
 	for line := range strings.Lines(lua("reserve")) {
 		line, _, _ = strings.Cut(line, "--")
-		for _, c := range regexp.MustCompile(`(=|and|or) (-\d+)\b`).FindAllStringSubmatch(line, -1) {
-			body[c[2]] = true
+		for _, c := range regexp.MustCompile(`(?:= |and |or |refuse_all\()(-\d+)\b`).FindAllStringSubmatch(line, -1) {
+			body[c[1]] = true
 		}
 	}
 	known := map[string]bool{}
@@ -158,7 +158,7 @@ func TestCodes(t *testing.T) {
 			continue
 		}
 		knows := refusals[c-100]
-		if knows == nil || no.Known || !knows.Known || no.Reason != knows.Reason || no.answers() != (c <= -20) {
+		if knows == nil || no.Known || !knows.Known || no.Reason != knows.Reason || no.Final != (c <= -20) {
 			t.Errorf("%d: %+v; %d: %+v", c, no, c-100, knows)
 		}
 		known[strconv.FormatInt(c, 10)] = true

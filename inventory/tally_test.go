@@ -57,7 +57,7 @@ func TestTallyOfALongQueue(t *testing.T) {
 		}
 		pipe := rdb.Pipeline()
 		for range maxTally {
-			pipe.XAdd(t.Context(), &redis.XAddArgs{Stream: "sale:{" + sku + "}:queue", Values: []string{"x", "1 0 0 1:b/"}})
+			pipe.XAdd(t.Context(), &redis.XAddArgs{Stream: "sale:{" + sku + "}:queue", Values: []string{"epoch", "1", "x", "1 0 0 1:b/"}})
 		}
 		check(t, errOf(pipe.Exec(t.Context())))
 		if got, err = g.Tally(t.Context(), sku, nil, nil); err != nil || !got.Long || !got.Open || got.Available != 9 {

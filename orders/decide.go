@@ -23,8 +23,9 @@ type Ledger struct {
 
 	Refunded map[LatePayment]bool
 
-	PastGate  bool // no gate has let the orders in
-	OnPayment bool // they take no units until they are paid
+	PastGate  bool   // the orders were not accepted by a gate
+	OnPayment bool   // the orders take no units until they are paid
+	Window    Reason // NotOpen or Closed: orders and payments that come past the gate are refused
 }
 
 type buyerKey struct{ buyer, key string }
@@ -122,6 +123,10 @@ func (l *Ledger) Decide(q inventory.Queued) Decision {
 			}
 			return v
 		}
+	}
+	if l.Window != "" {
+		l.reject(&v, l.Window)
+		return v
 	}
 	if l.full(q.Buyer) {
 		// No row: or one buyer could make rows without end.
@@ -232,6 +237,8 @@ func (l *Ledger) fits(o *Order) Reason {
 		return Reason(o.Status)
 	case o.RestoredAt == nil:
 		return NotReleased
+	case l.Window != "":
+		return l.Window
 	case l.Held[o.Buyer]+o.Quantity > l.Sale.PerBuyerLimit:
 		return BuyerLimit
 	case o.Quantity > l.left:

@@ -26,9 +26,11 @@ type Sale struct {
 	ClosesAt       time.Time `json:"-"`
 	PaymentWindowS int64     `gorm:"column:payment_window_s" json:"payment_window_s"`
 	Fence          int64     `json:"-"`          // of the latest keeper
+	Keeper         string    `json:"-"`          // node of the latest keeper
 	Epoch          int64     `json:"-"`          // of the gate as the database last built it
-	Mode           string    `json:"-"`          // how units are sold: "gate", or "direct" (direct.go)
+	Mode           string    `json:"-"`          // how units are sold: ModeGate, ModeChanging …
 	ReserveOn      string    `json:"reserve_on"` // when units are taken: OnOrder, or OnPayment (onpayment.go)
+	ReserveFrom    int64     `json:"-"`          // the epoch from which ReserveOn may be OnPayment
 	CreatedAt      time.Time `gorm:"autoCreateTime:false" json:"-"`
 	UpdatedAt      time.Time `gorm:"autoUpdateTime:false" json:"-"` // by an operator; no two changes have the same
 }
@@ -141,9 +143,21 @@ func Storable(t time.Time) bool {
 	return t.Unix() >= 0 && t.UTC().Year() < 9000
 }
 
-// GateEpoch is that of the gate that belongs to the sale as it was read. A new
-// sale has none yet: its first one has epoch 1.
-func (s *Sale) GateEpoch() int64 { return max(s.Epoch, 1) }
+// HasGate reports whether the sale is sold through its gate.
+func (s *Sale) HasGate() bool { return s.Mode == ModeGate || s.Mode == ModeChanging }
+
+// TakesOnPayment reports whether orders take no units until they are paid. After a
+// change to OnPayment that is so once the sale has a gate of the next epoch: until
+// then a gate that does not know such orders could refuse their replays.
+func (s *Sale) TakesOnPayment() bool { return s.ReserveOn == OnPayment && s.Epoch >= s.ReserveFrom }
+
+// Announce sets ModeChanging, unless no gate can be in use whose refusals a node may
+// still believe: the sale is in direct mode, or has never had a gate.
+func (s *Sale) Announce() {
+	if s.Mode == ModeOver || s.Mode == ModeGate && s.Epoch > 0 {
+		s.Mode = ModeChanging
+	}
+}
 
 // LastOrder is when the last order of a sale expires.
 func (s *Sale) LastOrder() time.Time {
@@ -154,9 +168,15 @@ func (s *Sale) LastOrder() time.Time {
 func (o *Offer) SoldDirect() bool { return o.Mode == ModeDirect }
 
 // How a sale is sold: sales.mode.
+//
+// ModeChanging announces a new epoch: the gate will be rebuilt, or direct mode entered.
+// The gate goes on selling, but no node believes its refusals without asking the
+// database. Whoever issues the new epoch waits first until every node has learned of
+// the announcement (store.CatalogLease). Only the new epoch ends ModeChanging.
 const (
-	ModeGate     = "gate"
-	ModeDirect   = "direct"
-	ModeOver     = "over"     // it is not, and Redis has forgotten it (finish.go)
-	ModeArchived = "archived" // it is being moved away, and is nobody's any more (archive.go)
+	ModeGate     = "gate"     // through the gate of the sale's epoch
+	ModeChanging = "changing" // through that gate, until another epoch is issued
+	ModeDirect   = "direct"   // without a gate, while Redis is gone (controller/direct.go)
+	ModeOver     = "over"     // not at all: the sale has ended and Redis has forgotten it (finish.go)
+	ModeArchived = "archived" // not at all: the sale is being moved to an archive (archive.go)
 )

@@ -97,6 +97,9 @@ func (ks *Controller) assignOnce(ctx context.Context, freeBefore map[string]time
 	free := map[string]time.Time{}
 	for i, c := range others {
 		if left[i] > 0 {
+			ks.mu.Lock()
+			delete(ks.outdone, c.sku) // the other keeper uses the same lock
+			ks.mu.Unlock()
 			continue
 		}
 		since, before := freeBefore[c.sku]
@@ -104,7 +107,7 @@ func (ks *Controller) assignOnce(ctx context.Context, freeBefore map[string]time
 			since = time.Now()
 		}
 		free[c.sku] = since
-		if time.Since(since) >= c.freeFor {
+		if time.Since(since) >= c.freeFor && !ks.yields(c.sku) {
 			g.Go(func() error { ks.tryTake(ctx, c.sku); return nil })
 		}
 	}
@@ -150,6 +153,18 @@ func (ks *Controller) plan(sales []orders.Sale) (move []*slot, others []candidat
 		}
 	}
 	return slices.AppendSeq(move, maps.Values(over)), others
+}
+
+// yields reports whether another keeper has fenced this node off while this node held the
+// lock, and that keeper's node is still alive. The two nodes then see different Redis
+// masters, each with a lock of its own, and would fence each other off in turn.
+func (ks *Controller) yields(sku string) bool {
+	sale := ks.catalog.Known(sku)
+	master, _ := ks.redis.of(sku)
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	return ks.outdone[sku] && sale != nil && sale.Keeper != ks.node &&
+		slices.ContainsFunc(ks.nodes, func(n store.Node) bool { return n.ID == sale.Keeper && n.Writes(master) })
 }
 
 func (ks *Controller) tryTake(ctx context.Context, sku string) {

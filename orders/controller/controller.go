@@ -24,7 +24,6 @@ type Setup struct {
 	Gate  keeper.Gate
 	Redis redis.UniversalClient
 	Locks lease.Locker // says who keeps a SKU; its Run is run here
-	Node  string       // names this process, once in all its life
 	Clock func() time.Time
 	Log   *slog.Logger
 	// Deliver hears what became of orders whose callers wait on this node. It must
@@ -39,13 +38,13 @@ type Setup struct {
 func New(cfg Setup) *Controller {
 	probeEvery := cfg.Direct.probeEvery(cfg.Keeper.Lease)
 	ks := &Controller{
-		node: cfg.Node, store: cfg.Store, gate: cfg.Gate, rdb: cfg.Redis, locks: cfg.Locks, loops: newLoops(cfg.Log),
+		node: cfg.Store.Node, store: cfg.Store, gate: cfg.Gate, rdb: cfg.Redis, locks: cfg.Locks, loops: newLoops(cfg.Log),
 		// As long as it takes a master that does not answer to be down.
 		redis: &redisHealth{gate: cfg.Gate, lasts: int(cfg.Direct.After / probeEvery)}, probeEvery: probeEvery,
 		catalog: store.NewCatalog(cfg.Store, cfg.Clock),
 		deliver: cfg.Deliver, report: cfg.OnCommit, log: cfg.Log, cfg: cfg.Keeper,
 		reassign: make(chan struct{}, 1),
-		slots:    map[string]*slot{}, backoffUntil: map[string]time.Time{}, handedOverAt: map[string]time.Time{},
+		slots:    map[string]*slot{}, backoffUntil: map[string]time.Time{}, handedOverAt: map[string]time.Time{}, outdone: map[string]bool{},
 		signal: make(chan struct{}, draining+cfg.Keeper.Workers), busy: make(chan struct{}, cfg.Keeper.Workers),
 	}
 	ks.Commits = keeper.NewGroupCommit(cfg.Store, cfg.Keeper.Batch, cfg.Keeper.Workers, cfg.Keeper.Lease/4, &ks.count)
@@ -60,7 +59,7 @@ func (ks *Controller) Run(ctx context.Context) error {
 	var base, loops errgroup.Group
 	base.Go(func() error { return ks.locks.Run(under) })
 	base.Go(func() error { return ks.listen(under) })
-	loops.Go(func() error { return ks.loops["catalog"].Every(ctx, store.CatalogAge, ks.catalog.Refresh) })
+	loops.Go(func() error { return ks.loops["catalog"].Every(ctx, store.CatalogEvery, ks.catalog.Refresh) })
 	loops.Go(func() error { return ks.keep(ctx) })
 	loops.Go(func() error { return ks.loops["probe"].Every(ctx, ks.probeEvery, ks.probe) })
 	err := loops.Wait()

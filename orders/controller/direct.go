@@ -17,10 +17,10 @@ import (
 // keeper's transaction, without a gate before it and without a queue. It is a
 // state of the sale in the database (pastgate.go), so that all nodes agree:
 //
-//   - entered by one update that raises fence and epoch, only while no node
-//     that is alive writes to the master that has the sale's gate: the keeper
-//     does not, and nobody could take its place. A single node that is cut off
-//     changes nothing;
+//   - announced (orders.ModeChanging), and entered once every node has learned of that,
+//     by one update that raises fence and epoch. Both happen only while no node that is
+//     alive writes to the master that has the sale's gate: then neither the keeper can
+//     reach it, nor a successor. A single node that is cut off changes nothing;
 //   - each order is conditional on it;
 //   - left by the rebuild of the gate, in the transaction that issues the new
 //     epoch, and so before the gate opens.
@@ -50,8 +50,9 @@ func (ks *Controller) probe(ctx context.Context) error {
 	return ks.EnterDirect(ctx)
 }
 
-// EnterDirect switches the sales that are not over to direct mode, each if no node
-// writes to the master of its gate.
+// EnterDirect switches the sales that have not ended to direct mode, each only if no node
+// writes to the master of its gate. The first call announces the change, and a later one
+// makes it.
 func (ks *Controller) EnterDirect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
 	defer cancel()
@@ -62,23 +63,28 @@ func (ks *Controller) EnterDirect(ctx context.Context) error {
 	var errs []error
 	tried := false
 	for i := range sales {
-		sku := sales[i].SKU
-		if sales[i].Mode == orders.ModeDirect || !now.Before(sales[i].ClosesAt) {
+		sku, epoch := sales[i].SKU, sales[i].Epoch
+		if !sales[i].HasGate() || !now.Before(sales[i].ClosesAt) {
 			continue
 		}
 		name, m := ks.redis.of(sku)
 		if !m.down || ks.written(name) {
 			continue
 		}
-		tried = true
-		entered, err := ks.store.EnterDirect(ctx, sku, name, ks.cfg.Lease)
-		errs = append(errs, err)
-		if entered {
-			ks.count.DirectEntered.Add(1)
-			ks.log.Warn("selling in direct mode", "sku", sku)
+		if sales[i].Mode == orders.ModeGate {
+			tried = true
+			errs = append(errs, ks.store.Announce(ctx, sku, epoch))
+		} else if ks.catalog.UntilSwitch(sku, epoch) == 0 {
+			tried = true
+			entered, err := ks.store.EnterDirect(ctx, sku, epoch, name, ks.cfg.Lease)
+			errs = append(errs, err)
+			if entered {
+				ks.count.DirectEntered.Add(1)
+				ks.log.Warn("selling in direct mode", "sku", sku)
+			}
 		}
 	}
-	if tried { // by this node or by another, they have entered
+	if tried {
 		errs = append(errs, ks.catalog.Refresh(ctx))
 	}
 	return errors.Join(errs...)
@@ -130,7 +136,6 @@ type master struct {
 	down     bool
 	contrary int       // probes in a row that say the opposite
 	wrote    time.Time // when it last took a write of a keeper
-	changed  time.Time // when it was last found to be down, or up again
 }
 
 // observe takes note of one probe, and returns what has changed: the masters
@@ -150,7 +155,7 @@ func (h *redisHealth) observe(probed []inventory.Master) (changed []inventory.Ma
 			m.contrary = 0
 		}
 		if m.contrary >= h.lasts {
-			m.down, m.contrary, m.changed = !m.down, 0, now
+			m.down, m.contrary = !m.down, 0
 			changed = append(changed, p)
 		}
 		all[p.Name] = m

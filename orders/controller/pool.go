@@ -51,10 +51,10 @@ type Controller struct {
 	slots        map[string]*slot
 	due          []*slot              // to be run, oldest first
 	scans        int                  // begun in this resync
-	staleSKUs    []string             // SKUs whose gates are stale, as the last resync saw it
 	signal       chan struct{}        // due has grown; as many as there are workers
 	backoffUntil map[string]time.Time // until when not to take a SKU: fenced off from it
 	handedOverAt map[string]time.Time // when a SKU was given up for another node, while nodes were these
+	outdone      map[string]bool      // SKUs that this node lost although it held the lock: see yields
 	nodes        []store.Node         // alive, this one among them
 }
 
@@ -81,8 +81,8 @@ type slot struct {
 func (ks *Controller) one(sale *orders.Sale) *keeper.Keeper {
 	return keeper.New(sale, keeper.Params{
 		Store: ks.store, Gate: ks.gate, Commits: ks.Commits, Batch: ks.cfg.Batch, Log: ks.log, Count: &ks.count,
-		Rounds: max(1, int64(ks.cfg.ReconcileHoldsEvery/(2*ks.cfg.ResyncEvery))), // a scan in half the time
-		Tell:   ks.tell, OnCommit: ks.committed,
+		Rounds:   max(1, int64(ks.cfg.ReconcileHoldsEvery/(2*ks.cfg.ResyncEvery))), // a scan in half the time
+		Announce: ks.announce, Tell: ks.tell, OnCommit: ks.committed,
 	})
 }
 
@@ -233,7 +233,6 @@ func (ks *Controller) noteEnd(p *slot, again keeper.Work, err error) (fenced boo
 	p.running, p.doing = false, 0
 	p.later |= again & keeper.Later
 	p.todo |= again &^ keeper.Later
-	ks.rebuildStale()
 	if ks.slots[p.sku] != p {
 		close(p.stopped) // somebody is waiting for this pass to end
 		return false
@@ -252,6 +251,7 @@ func (ks *Controller) noteEnd(p *slot, again keeper.Work, err error) (fenced boo
 	ks.count.Failed.Add(1)
 	if errors.Is(err, orders.ErrFenced) {
 		ks.count.Fenced.Add(1)
+		ks.outdone[p.sku] = p.held.Context().Err() == nil
 		ks.log.Warn("another keeper has taken over", "sku", p.sku, "fence", p.Fence(), "error", err)
 		return true
 	}

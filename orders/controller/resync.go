@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"flashsale/inventory"
+	"flashsale/orders"
 	"flashsale/orders/keeper"
 	"flashsale/orders/store"
 )
@@ -34,7 +35,7 @@ func (ks *Controller) resync(ctx context.Context) error {
 	if away != nil {
 		return away
 	}
-	ks.findStale(skus, summaries)
+	ks.scans = 0
 	_, now, err := ks.catalog.Sales(ctx)
 	if err != nil {
 		return err
@@ -48,52 +49,14 @@ func (ks *Controller) resync(ctx context.Context) error {
 		switch g := summaries[i]; {
 		case g.Queued == 0 && now.After(sale.LastOrder().Add(keeper.FinishAfter)):
 			ks.wake(sku, keeper.Forget)
-		case !g.Open || g.Epoch != sale.Epoch || !g.Terms.Equal(sale.Terms()):
-			// Maybe only the copy is old: the keeper looks at the real thing.
+		case !g.Open || g.Stale || g.Epoch != sale.Epoch || sale.Mode != orders.ModeGate || !g.Terms.Equal(sale.Terms()):
+			// The copy may be old: the keeper reads the sale itself.
 			ks.wake(sku, keeper.Inspect)
 		case g.Queued > 0:
 			ks.wake(sku, keeper.Drain)
 		}
 	}
 	return nil
-}
-
-// maxRebuilds bounds the stale gates that a node rebuilds at once: a failover
-// makes all of them stale, and they go on selling. Those with callers who are
-// refused come first, and beside the bound (resync.go).
-const maxRebuilds = 4
-
-// findStale has stale gates rebuilt, a few at a time.
-func (ks *Controller) findStale(skus []string, summaries []inventory.Summary) {
-	ks.mu.Lock()
-	defer ks.mu.Unlock()
-	ks.staleSKUs, ks.scans = ks.staleSKUs[:0], 0
-	for i, sku := range skus {
-		if g := summaries[i]; ks.slots[sku] != nil && g.Open && g.Stale {
-			ks.staleSKUs = append(ks.staleSKUs, sku)
-		}
-	}
-	ks.rebuildStale()
-}
-
-// rebuildStale wakes the keepers of stale gates as far as the bound goes. The
-// caller has mu.
-func (ks *Controller) rebuildStale() {
-	if len(ks.staleSKUs) == 0 {
-		return
-	}
-	at := 0
-	for _, p := range ks.slots {
-		if (p.todo|p.doing)&keeper.Rebuild != 0 {
-			at++
-		}
-	}
-	for ; at < maxRebuilds && len(ks.staleSKUs) > 0; at++ {
-		p := ks.slots[ks.staleSKUs[0]]
-		if ks.staleSKUs = ks.staleSKUs[1:]; p != nil {
-			ks.enqueue(p, keeper.Rebuild)
-		}
-	}
 }
 
 // A schedule says when a slot compares its gate with the database.
@@ -138,6 +101,21 @@ func (ks *Controller) schedule(sku string, g inventory.Summary, now time.Time) {
 	}
 }
 
+// announce has the keeper of sku end an epoch: see keeper.Params.
+func (ks *Controller) announce(ctx context.Context, sku string, epoch int64) (now bool, err error) {
+	wait := ks.catalog.UntilSwitch(sku, epoch)
+	if wait == store.CatalogLease { // not announced, as far as this node knows
+		if err = ks.store.Announce(ctx, sku, epoch); err == nil {
+			err = ks.catalog.Refresh(ctx)
+		}
+		wait = ks.catalog.UntilSwitch(sku, epoch)
+	}
+	if err == nil && wait > 0 {
+		time.AfterFunc(wait, func() { ks.wake(sku, keeper.Inspect) })
+	}
+	return wait == 0, err
+}
+
 // hints bounds how often the callers of a stale gate ask for its rebuild.
 type hints struct {
 	mu   sync.Mutex
@@ -147,7 +125,7 @@ type hints struct {
 // hintEvery is how often, at most, a node asks for the rebuild of one gate.
 const hintEvery = time.Second
 
-// due tells whether it is time for another hint, and takes note of it.
+// due reports whether it is time for another hint, and notes the time.
 func (h *hints) due(sku string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -162,17 +140,15 @@ func (h *hints) due(sku string) bool {
 	return true
 }
 
-// Stale has the gate of sku rebuilt where err says that it is stale: it may have
-// forgotten orders, and refuses nobody until then. Sales with callers so come
-// before those that the keepers find by themselves.
-func (ks *Controller) Stale(ctx context.Context, sku string, err error) {
-	refusal, is := errors.AsType[*inventory.Refusal](err)
-	if !is || !errors.Is(err, inventory.ErrStale) || !ks.hints.due(sku) {
+// Stale has the stale gate of sku, of that epoch, rebuilt. Its callers notice first that
+// it sells nothing.
+func (ks *Controller) Stale(ctx context.Context, sku string, epoch int64) {
+	if !ks.hints.due(sku) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
 	defer cancel()
-	if err := ks.store.ReplaceGate(ctx, sku, refusal.Epoch); err != nil {
+	if err := ks.store.Announce(ctx, sku, epoch); err != nil {
 		ks.log.Debug("rebuild not asked for", "sku", sku, "error", err)
 		return
 	}

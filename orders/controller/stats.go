@@ -13,13 +13,11 @@ func (ks *Controller) Counters() *keeper.Counters { return &ks.count }
 // writes for long (see DirectConfig.After).
 func (ks *Controller) RedisAway() bool { return len(ks.redis.unwritable()) > 0 }
 
-// Down tells whether the Redis master of sku has refused this node's writes for
-// long, has not taken them again for as long, or takes them again, but this node
-// has not read the sales since: the other nodes may have gone over to direct mode
-// meanwhile, of which the gate knows nothing.
+// Down reports whether the Redis master of sku has refused this node's writes for long,
+// or has not accepted them again for as long (see DirectConfig.After).
 func (ks *Controller) Down(sku string) bool {
 	_, m := ks.redis.of(sku)
-	return m.down || !ks.catalog.ReadSince(m.changed)
+	return m.down
 }
 
 // Sales is how many sales this node knows to be of interest still. Each should

@@ -27,9 +27,11 @@ func TestCommitTwice(t *testing.T) {
 		b.Reserve(t, "ann", "k", 2)
 		b.Reserve(t, "bob", "", 1)
 		batch := b.Queue(t)
-		// Two that the gate would not have let in had it lost no data.
-		batch = append(batch, kit.QueuedOrder("44444444-0000-7000-8000-000000000000", "eve", "", 1),
-			inventory.Queued{OrderID: "55555555-0000-7000-8000-000000000000", Buyer: "ann", Quantity: 2, Key: "k", Fingerprint: batch[0].Fingerprint, At: kit.JudgedAt})
+		// Two that a gate accepts only after it has lost data.
+		eve := kit.QueuedOrder("44444444-0000-7000-8000-000000000000", "eve", "", 1)
+		eve.Epoch = batch[0].Epoch
+		batch = append(batch, eve,
+			inventory.Queued{Epoch: eve.Epoch, OrderID: "55555555-0000-7000-8000-000000000000", Buyer: "ann", Quantity: 2, Key: "k", Fingerprint: batch[0].Fingerprint, At: kit.JudgedAt})
 
 		first, err := b.Store.Commit(t.Context(), "S", k.Fence(), batch)
 		kit.Must(t, err)
@@ -71,7 +73,7 @@ func TestCommitIsFenced(t *testing.T) {
 		ctx := t.Context()
 		kit.Is(t, kit.Err(b.Store.Commit(ctx, "S", stale.Fence(), batch)), orders.ErrFenced)
 		kit.Is(t, b.Store.MarkReleased(ctx, "S", stale.Fence(), []string{batch[0].OrderID}), orders.ErrFenced)
-		kit.Is(t, kit.Err(b.Store.Recount(ctx, store.NewSnapshot("S"), stale.Fence(), 1)), orders.ErrFenced)
+		kit.Is(t, kit.Err(b.Store.Recount(ctx, store.NewSnapshot("S"), stale.Fence(), 1, 1)), orders.ErrFenced)
 		if n := len(b.Rows(t)); n != 0 {
 			t.Errorf("the stale keeper wrote %d rows", n)
 		}

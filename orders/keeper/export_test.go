@@ -24,7 +24,17 @@ func (k *Keeper) AckBatch(ctx context.Context, verdicts []orders.Decision) error
 	return k.ack(ctx, verdicts).err
 }
 
-func (k *Keeper) RebuildGate(ctx context.Context) error { _, err := k.rebuild(ctx); return err }
+// RebuildGate announces the end of the epoch and rebuilds the gate at once.
+func (k *Keeper) RebuildGate(ctx context.Context) error {
+	sale, err := k.store.Sale(ctx, k.sku)
+	if err == nil && sale.Mode == orders.ModeGate {
+		err = k.store.Announce(ctx, k.sku, sale.Epoch)
+	}
+	if err != nil {
+		return err
+	}
+	return k.rebuild(ctx, sale.Epoch)
+}
 
 func (k *Keeper) Use(s *store.Store, g Gate) { k.store, k.gate = s, g }
 

@@ -15,7 +15,7 @@ type Gate interface {
 	Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error)
 	Confirm(ctx context.Context, sku string, epoch int64, ids []string) error
 	SetTerms(ctx context.Context, sku string, epoch int64, t inventory.Terms) error
-	Shut(ctx context.Context, sku string, epoch int64, drop bool) error
+	Shut(ctx context.Context, sku string, epoch int64) error
 	Stage(ctx context.Context, d *inventory.Draft, c inventory.Changes) error
 	Install(ctx context.Context, d *inventory.Draft, was, epoch int64, s inventory.Stock) (bool, error)
 	Discard(ctx context.Context, d *inventory.Draft) error

@@ -20,7 +20,7 @@ const (
 	Drain    Work = 1 << iota // orders are queued
 	Release                   // orders were closed or paid: tell the gate
 	Inspect                   // the gate or the sale's terms may have changed
-	Rebuild                   // the gate may have forgotten orders
+	Rebuild                   // the gate differs from the database
 	Forget                    // the sale is over: have Redis forget it
 	Compare                   // the sums of both stores, and what the last scan found
 	Scan                      // begin to compare order by order
@@ -45,20 +45,16 @@ type Keeper struct {
 	batch   int   // orders per transaction
 	rounds  int64 // of resync, in which a scan should end
 	log     *slog.Logger
-	tell    func(ctx context.Context, verdicts []orders.Decision)
 	count   *Counters
 
+	announce  func(ctx context.Context, sku string, epoch int64) (now bool, err error)
+	tell      func(ctx context.Context, verdicts []orders.Decision)
 	committed func(*Commit)
 
 	progressed atomic.Pointer[time.Time] // the last sign of life
 
 	todo    Work  // what the pass under way has left to do
 	attempt int64 // to rebuild the gate
-
-	// direct: the sale was in direct mode when this keeper took over. Its queue is
-	// older than that. It promised nothing to anybody, and its callers may have been
-	// refused in direct mode since: the rebuild drops the queue.
-	direct bool
 
 	reconciler
 }
@@ -147,9 +143,6 @@ const fewOrders = 16
 // others are still in it. So an empty read is not enough: the queue counts as empty when
 // nothing was left after the last order was taken off.
 func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
-	if k.direct {
-		return true, nil
-	}
 	acking := make(chan acked, 1)
 	acking <- acked{}
 	defer func() { err = errors.Join(err, (<-acking).err) }()
@@ -161,6 +154,10 @@ func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 		}
 		if len(batch) > 0 {
 			verdicts, err := k.commit(ctx, batch)
+			if errors.Is(err, inventory.ErrEpoch) {
+				k.refuseOld(ctx, batch)
+				return true, nil
+			}
 			if err != nil {
 				return false, err
 			}
@@ -182,6 +179,17 @@ func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+// refuseOld answers the callers of orders that a gate of an older epoch accepted. These
+// orders are never committed, and the rebuild drops the queue.
+func (k *Keeper) refuseOld(ctx context.Context, batch []inventory.Queued) {
+	refused := make([]orders.Decision, len(batch))
+	for i, q := range batch {
+		refused[i] = orders.Decision{Queued: q, Refused: orders.Unavailable}
+	}
+	k.tell(ctx, refused)
+	k.todo |= Rebuild
 }
 
 // acked is what became of an attempt to take a batch off the queue.
@@ -264,8 +272,8 @@ func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
 	return len(rows), k.store.MarkReleased(ctx, k.sku, k.fence, all)
 }
 
-// inspect brings changed terms to the gate, and rebuilds a gate that is missing, shut, stale, or of another epoch than the
-// database's.
+// inspect brings changed terms to the gate. It rebuilds a gate that is missing, shut, stale,
+// of another epoch than the database's, or announced to be replaced.
 func (k *Keeper) inspect(ctx context.Context) error {
 	sale, err := k.store.Sale(ctx, k.sku)
 	if err != nil || sale.Mode == orders.ModeOver {
@@ -279,9 +287,13 @@ func (k *Keeper) inspect(ctx context.Context) error {
 	switch g := summaries[0]; {
 	case over && !g.Exists:
 		return k.finishSale(ctx, g)
-	case !g.Open || g.Epoch != sale.Epoch || k.todo&Rebuild != 0:
-		_, err := k.rebuild(ctx)
-		return err
+	case !g.Open || g.Stale || g.Epoch != sale.Epoch || sale.Mode != orders.ModeGate || k.todo&Rebuild != 0:
+		if sale.Mode != orders.ModeDirect && sale.Epoch > 0 { // see Store.Recount
+			if now, err := k.announce(ctx, k.sku, sale.Epoch); err != nil || !now {
+				return err
+			}
+		}
+		return k.rebuild(ctx, sale.Epoch)
 	case !g.Terms.Equal(sale.Terms()):
 		return k.gate.SetTerms(ctx, k.sku, g.Epoch, sale.Terms())
 	case over:

@@ -18,7 +18,11 @@ type Params struct {
 	Log     *slog.Logger
 	Count   *Counters // of the node
 
-	// Tell hears what became of orders, OnCommit of each transaction. They must not
+	// Announce announces the end of that epoch of sku, unless that has been done. It
+	// reports whether the epoch may be ended now (store.Catalog.UntilSwitch). If not, it
+	// has the keeper make a pass with Inspect when it may.
+	Announce func(ctx context.Context, sku string, epoch int64) (now bool, err error)
+	// Tell receives what became of orders, OnCommit each transaction. They must not
 	// block.
 	Tell     func(ctx context.Context, verdicts []orders.Decision)
 	OnCommit func(*Commit)
@@ -29,8 +33,8 @@ type Params struct {
 // alone decides between them.
 func New(sale *orders.Sale, p Params) *Keeper {
 	k := &Keeper{
-		sku: sale.SKU, fence: sale.Fence, direct: sale.Mode == orders.ModeDirect, store: p.Store, gate: p.Gate, commits: p.Commits,
-		batch: p.Batch, rounds: p.Rounds, log: p.Log, tell: p.Tell, committed: p.OnCommit, count: p.Count,
+		sku: sale.SKU, fence: sale.Fence, store: p.Store, gate: p.Gate, commits: p.Commits,
+		batch: p.Batch, rounds: p.Rounds, log: p.Log, announce: p.Announce, tell: p.Tell, committed: p.OnCommit, count: p.Count,
 	}
 	k.progress()
 	return k

@@ -52,7 +52,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 		for step, do := range map[string]func() error{
 			"commit":  func() error { _, err := b.Store.Commit(ctx, "S", stale.Fence(), batch); return err },
 			"mark":    func() error { return b.Store.MarkReleased(ctx, "S", stale.Fence(), []string{ended[0].ID}) },
-			"recount": func() error { _, err := b.Store.Recount(ctx, store.NewSnapshot("S"), stale.Fence(), 1); return err },
+			"recount": func() error { _, err := b.Store.Recount(ctx, store.NewSnapshot("S"), stale.Fence(), 1, 1); return err },
 			"rebuild": func() error { return stale.RebuildGate(ctx) },
 		} {
 			kit.Is(t, do(), orders.ErrFenced)
@@ -75,7 +75,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 			"release": func() error { _, err := b.Gate.Release(ctx, "S", epoch, closed); return err },
 			"confirm": func() error { return b.Gate.Confirm(ctx, "S", epoch, paid) },
 			"terms":   func() error { old := kit.Sale("S", 15, 3); return b.Gate.SetTerms(ctx, "S", epoch, old.Terms()) },
-			"shut":    func() error { return b.Gate.Shut(ctx, "S", epoch, false) },
+			"shut":    func() error { return b.Gate.Shut(ctx, "S", epoch) },
 			"install": func() error {
 				old := kit.Sale("S", 15, 3)
 				d := &inventory.Draft{SKU: "S", Fence: stale.Fence()}

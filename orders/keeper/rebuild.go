@@ -14,27 +14,26 @@ import (
 // rebuildAttempts bounds how often a rebuild starts over in one pass.
 const rebuildAttempts = 5
 
-// rebuild makes the gate anew from the database. Where the last step finds the
-// gate not as it was left, all of it starts over. It returns what the gate was
-// opened with.
-func (k *Keeper) rebuild(ctx context.Context) (inventory.Stock, error) {
+// rebuild builds the gate from the database and ends the epoch, which may be ended now. If
+// the last step finds that the gate has changed since it was shut, the rebuild starts over.
+func (k *Keeper) rebuild(ctx context.Context, epoch int64) error {
 	for range rebuildAttempts {
 		k.attempt++
 		d := &inventory.Draft{SKU: k.sku, Fence: k.fence, Attempt: k.attempt}
-		stock, opened, err := k.rebuildOnce(ctx, d)
+		stock, opened, err := k.rebuildOnce(ctx, d, epoch)
 		if opened {
-			k.forget()
-			return stock, nil
+			k.forget(stock)
+			return nil
 		}
 		if err != nil {
 			// If Redis is away too, the draft goes by itself.
 			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
 			_ = k.gate.Discard(within, d)
 			cancel()
-			return inventory.Stock{}, err
+			return err
 		}
 	}
-	return inventory.Stock{}, fmt.Errorf("rebuild gate of %s: the gate changed during each of %d attempts", k.sku, rebuildAttempts)
+	return fmt.Errorf("rebuild gate of %s: the gate changed during each of %d attempts", k.sku, rebuildAttempts)
 }
 
 // discardTimeout is for a keeper that may have lost its lock already.
@@ -90,7 +89,7 @@ func (k *Keeper) stage(ctx context.Context, d *inventory.Draft) (*store.Snapshot
 // rebuildOnce is a rebuild: stage what the database says, then shut, drain,
 // recount under a new epoch, bring what is staged up to date, install and open.
 // All that grows with the sale comes before shutting.
-func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft) (stock inventory.Stock, opened bool, err error) {
+func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, epoch int64) (stock inventory.Stock, opened bool, err error) {
 	c, err := k.stage(ctx, d)
 	if err != nil {
 		return stock, false, err
@@ -105,7 +104,7 @@ func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft) (stock inv
 	if sums, err := k.store.Sums(ctx, k.sku); err != nil || sums.Fence != k.fence {
 		return stock, false, cmp.Or(err, orders.ErrFenced)
 	}
-	if err := k.gate.Shut(ctx, k.sku, was.Epoch, k.direct); err != nil {
+	if err := k.gate.Shut(ctx, k.sku, was.Epoch); err != nil {
 		return stock, false, err
 	}
 	k.progress()
@@ -114,7 +113,7 @@ func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft) (stock inv
 			return stock, false, err
 		}
 	}
-	r, err := k.store.Recount(ctx, c, k.fence, was.Epoch)
+	r, err := k.store.Recount(ctx, c, k.fence, epoch, was.Epoch)
 	if err != nil {
 		return stock, false, err
 	}
@@ -128,7 +127,6 @@ func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft) (stock inv
 	}
 	opened, err = k.gate.Install(ctx, d, was.Epoch, r.Epoch, r.Stock)
 	if opened {
-		k.direct = false
 		k.count.Rebuilt.Add(1)
 		k.log.Info("gate built", "sku", k.sku, "epoch", r.Epoch, "fence", k.fence, "existed", was.Exists,
 			"available_before", was.Available, "available", r.Stock.Available, "holds", r.Stock.Holds)

@@ -55,9 +55,9 @@ func (g *rebuilding) Stage(ctx context.Context, d *inventory.Draft, c inventory.
 	return g.Gate.Stage(ctx, d, c)
 }
 
-func (g *rebuilding) Shut(ctx context.Context, sku string, epoch int64, drop bool) error {
+func (g *rebuilding) Shut(ctx context.Context, sku string, epoch int64) error {
 	g.at(shutting)
-	err := g.Gate.Shut(ctx, sku, epoch, drop)
+	err := g.Gate.Shut(ctx, sku, epoch)
 	g.shut = true
 	return err
 }
@@ -346,6 +346,7 @@ func TestRebuildPageByPage(t *testing.T) {
 				batch := make([]inventory.Queued, store.CensusPage/4)
 				for i := range batch {
 					batch[i] = kit.QueuedOrder(uuid.Must(uuid.NewV7()).String(), fmt.Sprintf("crowd-%d-%d", from, i/3), fmt.Sprint("key-", i), 1)
+					batch[i].Epoch = b.Epoch(t)
 				}
 				kit.Must(t, kit.Err(b.Store.Commit(t.Context(), "S", k.Fence(), batch)))
 			}

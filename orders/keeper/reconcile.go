@@ -32,6 +32,7 @@ type reconciler struct {
 	orders map[string]bool // what the last scan found off, and is off still
 	buyers map[string]bool
 
+	drifted *drift // what the gate is being rebuilt for, or nil
 	symptom string // of the last comparison, "" for none
 	times   int    // comparisons in a row that found it
 
@@ -106,29 +107,23 @@ func (k *Keeper) check(ctx context.Context) error {
 		k.log.Debug("drift", "sku", k.sku, "symptom", symptom, "drift", d.Drift, "times", k.times)
 		return nil
 	}
-	return k.repair(ctx, d)
-}
-
-// repair rebuilds a gate that has drifted.
-func (k *Keeper) repair(ctx context.Context, d drift) error {
-	stock, err := k.rebuild(ctx)
-	if err != nil {
-		k.todo |= Inspect // the gate may be shut
-		return err
-	}
-	k.count.Repaired.Add(1)
-	k.log.Warn("drift repaired", "sku", k.sku, "symptom", d.symptom(), "drift", d.Drift,
-		"orders_off", len(d.orders), "buyers_off", len(d.buyers),
-		"available_before", d.gate.Available, "available", stock.Available,
-		"holds_before", d.gate.Holds, "holds", stock.Holds)
+	k.drifted = &d
+	k.todo |= Rebuild
 	return nil
 }
 
-// forget is for a gate that has just been built: all that was ended is marked,
-// and what was seen of the one before it is over.
-func (k *Keeper) forget() {
+// forget is called when a gate has been built: all ended orders are marked released, and
+// what was found about the gate before it no longer matters.
+func (k *Keeper) forget(stock inventory.Stock) {
+	if d := k.drifted; d != nil {
+		k.count.Repaired.Add(1)
+		k.log.Warn("drift repaired", "sku", k.sku, "symptom", d.symptom(), "drift", d.Drift,
+			"orders_off", len(d.orders), "buyers_off", len(d.buyers),
+			"available_before", d.gate.Available, "available", stock.Available,
+			"holds_before", d.gate.Holds, "holds", stock.Holds)
+	}
 	k.marked = true
-	k.symptom, k.times, k.orders, k.buyers, k.scan = "", 0, nil, nil, nil
+	k.drifted, k.symptom, k.times, k.orders, k.buyers, k.scan = nil, "", 0, nil, nil, nil
 	k.todo &^= Rebuild | Compare | ScanPage
 }
 

@@ -152,7 +152,7 @@ func TestCutOffNodeChangesNothing(t *testing.T) {
 		named := func(name string) func(*Config) {
 			return func(c *Config) {
 				soonDirect(c)
-				c.Node, c.Keeper.Lease = name, 10*time.Second // however busy the machine is, the healthy one is alive
+				c.Store.Node, c.Keeper.Lease = name, 10*time.Second // however busy the machine is, the healthy one is alive
 			}
 		}
 		keeps, other := "a", "b"
@@ -185,7 +185,7 @@ func TestCutOffNodeChangesNothing(t *testing.T) {
 			t.Errorf("on the node that is cut off: %v", err)
 		}
 		// The broken twin: heartbeats don't count.
-		if entered, err := cut.store.EnterDirect(t.Context(), "S", inventory.Whole, 0); !entered || err != nil || unchanged() {
+		if entered, err := bare.EnterDirect(t, cut.store, 0); !entered || err != nil || unchanged() {
 			t.Errorf("not caught: %t, %v", entered, err)
 		}
 	})
@@ -218,7 +218,7 @@ func TestRefusalsOfAnOldGate(t *testing.T) {
 	})
 	toSQL.Cut()
 	kit.Must(t, others.Leave(ctx, "other"))
-	if entered, err := others.EnterDirect(ctx, "S", inventory.Whole, time.Minute); !entered || err != nil {
+	if entered, err := bare.EnterDirect(t, others, time.Minute); !entered || err != nil {
 		t.Fatal(entered, err)
 	}
 	kit.Put(t, others, kit.Sale("S", 2, 1))
@@ -251,11 +251,11 @@ func TestEnterDirect(t *testing.T) {
 		kit.Put(t, st, kit.Sale("S", 10, 5))
 		enters := func(want bool, when string) {
 			t.Helper()
-			entered, err := st.EnterDirect(t.Context(), "S", inventory.Whole, alive)
+			entered, err := bare.EnterDirect(t, st, alive)
 			if entered != want || err != nil {
 				t.Errorf("%s: %t, %v", when, entered, err)
 			}
-			again, err := st.EnterDirect(t.Context(), "S", inventory.Whole, alive)
+			again, err := bare.EnterDirect(t, st, alive)
 			if again || err != nil {
 				t.Errorf("%s, entered twice: %v", when, err)
 			}

@@ -21,7 +21,7 @@ import (
 func aNode(t *testing.T, s *servers.Stores, name string, lease time.Duration) *shop {
 	t.Helper()
 	return open(t, s, func(c *Config) {
-		c.Node, c.Keeper.Lease, c.Log = name, lease, c.Log.With("node", name)
+		c.Store.Node, c.Keeper.Lease, c.Log = name, lease, c.Log.With("node", name)
 		c.Wait = 10 * time.Second // several nodes on one SQLite file, on a busy machine
 	})
 }
@@ -52,12 +52,12 @@ func spread(t *testing.T, skus []string, nodes ...*shop) {
 	t.Helper()
 	var names []string
 	for _, p := range nodes {
-		names = append(names, p.cfg.Node)
+		names = append(names, p.store.Node)
 	}
 	eventually(t, fmt.Sprintf("spread over %v", names), func() bool {
 		for _, p := range nodes {
 			for _, sku := range p.Keepers().Kept() {
-				if controller.ShouldKeep(names, sku) != p.cfg.Node {
+				if controller.ShouldKeep(names, sku) != p.store.Node {
 					return false
 				}
 			}
@@ -75,7 +75,7 @@ func sellsAll(t *testing.T, skus []string, nodes ...*shop) {
 		for _, p := range nodes {
 			placed, err := p.Place(t.Context(), Placement{Buyer: "ann", SKU: sku, Quantity: 1})
 			if err != nil || placed.Order.Status != orders.PendingPayment {
-				t.Errorf("%s through %s: %+v, %v", sku, p.cfg.Node, placed.Order, err)
+				t.Errorf("%s through %s: %+v, %v", sku, p.store.Node, placed.Order, err)
 			}
 		}
 	}
@@ -91,7 +91,7 @@ func TestKeepersSpread(t *testing.T) {
 		spread(t, skus, nodes...)
 		for _, p := range nodes {
 			if n := len(p.Keepers().Kept()); n < 5 {
-				t.Errorf("%s keeps %d of 30", p.cfg.Node, n)
+				t.Errorf("%s keeps %d of 30", p.store.Node, n)
 			}
 		}
 		sellsAll(t, skus, nodes...)

@@ -25,7 +25,7 @@ func apart(t *testing.T, s *servers.Stores, deaf ...string) (seller *shop, sku s
 	t.Helper()
 	node := func(name string) *shop {
 		return build(t, s, func(c *Config) {
-			c.Node, c.Wait = name, 5*time.Second
+			c.Store.Node, c.Wait = name, 5*time.Second
 			if slices.Contains(deaf, name) {
 				c.Locks = lock.New(c.Redis, lease.Config{Lease: controller.Config{}.LockLease()})
 				c.Redis = kit.OpenRedis(t, servertest.Open(t, servers.KindEmbedded).RedisURL)

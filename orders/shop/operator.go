@@ -48,7 +48,7 @@ func (s *Service) changed(ctx context.Context, sale orders.Sale) (orders.Offer, 
 		err := s.untilGate(ctx, sale.SKU, func(ctx context.Context, g inventory.Summary) bool {
 			// What the sale is now: another operator may have changed it since.
 			now, err := s.store.Sale(ctx, sale.SKU)
-			if err != nil || g.Epoch != now.Epoch || !g.Terms.Equal(now.Terms()) {
+			if err != nil || g.Epoch != now.Epoch || now.Mode == orders.ModeChanging || !g.Terms.Equal(now.Terms()) {
 				return false
 			}
 			if s.catalog.Now().Before(now.ClosesAt) {
@@ -120,7 +120,7 @@ func (s *Service) Audit(ctx context.Context, sku string) (store.Audit, error) {
 	if err != nil {
 		return store.Audit{}, err
 	}
-	if sale.Mode != orders.ModeGate { // what a gate may have is not for sale
+	if !sale.HasGate() { // a gate that is left in Redis sells nothing
 		return s.store.Audit(ctx, s.store.Unsold, sku)
 	}
 	return s.store.Audit(ctx, s.gate.Inspect, sku)
@@ -161,7 +161,7 @@ func (s *Service) offers(ctx context.Context, sales []orders.Sale) ([]orders.Off
 	var gated []*orders.Offer
 	for i := range sales {
 		offers[i] = orders.Offer{Sale: sales[i], Available: sales[i].Total - sales[i].Sold, Now: now}
-		if sales[i].Mode == orders.ModeGate && !s.keepers.Down(sales[i].SKU) {
+		if sales[i].HasGate() && !s.keepers.Down(sales[i].SKU) {
 			skus, gated = append(skus, sales[i].SKU), append(gated, &offers[i])
 		}
 	}

@@ -37,7 +37,7 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 	defer cancel()
 	p := &latePayment{Service: s, ref: ref, pause: 5 * time.Millisecond, timeout: time.After(s.cfg.Wait)}
 	defer p.stop()
-	var no orders.Reason // what the payer of an open order hears, unless the order has ended meanwhile
+	var no orders.Reason // answers the payer of an open order, unless the order has ended since
 	for {
 		o, decided, err := s.store.Payment(ctx, buyer, id, ref)
 		switch {
@@ -46,7 +46,7 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 		case err != nil:
 			return nil, err
 		case no != "" && o.Status == orders.AwaitingPayment:
-			return o, no.Err()
+			return o, s.refusePayment(ctx, o.SKU, no, p.refusal)
 		}
 		if no = p.take(ctx, o); no == "" {
 			no = p.wait(ctx, o)
@@ -60,6 +60,20 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 			}
 		}
 	}
+}
+
+// refusePayment returns why an order that stays open is not paid, if that is final: see
+// refuse. The caller has just read that the payment is not decided.
+func (s *Service) refusePayment(ctx context.Context, sku string, no orders.Reason, r refusal) error {
+	if r.source == database {
+		return no.Err()
+	}
+	sale, err := s.store.Sale(ctx, sku)
+	sale, err = store.Durably(ctx, s.store, sale, err)
+	if err != nil || !r.standsFor(sale) {
+		return errors.Join(orders.ErrUnavailable, err)
+	}
+	return no.Err()
 }
 
 // decided is the answer that the database has, once it is durable.
@@ -77,7 +91,8 @@ func (s *Service) decided(ctx context.Context, o *orders.Order, no error) (*orde
 type latePayment struct {
 	*Service
 	ref     string
-	hold    *waiter // for the keeper's verdict, once the gate has let the payment in
+	hold    *waiter // for the keeper's decision, once the gate has accepted the payment
+	refusal refusal // where the last refusal comes from
 	pause   time.Duration
 	timeout <-chan time.Time
 }
@@ -88,8 +103,8 @@ func (p *latePayment) stop() {
 	}
 }
 
-// take asks for the order's units, once they are back. It returns why the payment
-// is refused, "" while it is not decided.
+// take asks for the order's units, once its first hold is released. It returns why the
+// payment is refused, or "" while it is not decided.
 func (p *latePayment) take(ctx context.Context, o *orders.Order) (no orders.Reason) {
 	switch {
 	case !o.Status.PayLate():
@@ -97,12 +112,19 @@ func (p *latePayment) take(ctx context.Context, o *orders.Order) (no orders.Reas
 	case o.RestoredAt == nil || p.hold != nil:
 		return ""
 	case p.isOver(ctx, o.SKU):
+		p.refusal = refusal{source: over}
 		return orders.Closed
 	case p.catalog.Direct(o.SKU):
+		p.refusal = refusal{source: database}
 		return p.payDirect(ctx, o, p.ref)
 	}
-	p.hold, no = p.holdAgain(ctx, o, p.ref)
-	return no
+	return p.holdAgain(ctx, o)
+}
+
+// isOver reports whether Redis has forgotten the sale of sku.
+func (s *Service) isOver(ctx context.Context, sku string) bool {
+	sale, err := s.catalog.Sale(ctx, sku)
+	return err == nil && sale.Mode == orders.ModeOver
 }
 
 // wait waits for the next look into the database: for the keeper's notice, or for a
@@ -128,27 +150,29 @@ func (p *latePayment) wait(ctx context.Context, o *orders.Order) (no orders.Reas
 	return ""
 }
 
-// holdAgain asks the gate for the units of an expired order, as for a new one.
-// It returns whom the keeper tells, or why there are none, or neither when the
-// gate is away, has not answered or has units that rest: asking again under the
-// same key takes nothing more.
-func (s *Service) holdAgain(ctx context.Context, o *orders.Order, ref string) (hold *waiter, refused orders.Reason) {
+// holdAgain asks the gate for the units of an order, as for a new one. It returns why there
+// are none. The reason is empty if the gate has accepted the payment, or if it is away, did
+// not answer, or has units that rest: then the payment is tried again under the same key.
+func (p *latePayment) holdAgain(ctx context.Context, o *orders.Order) orders.Reason {
 	id := orders.NewHoldID(o.ID)
-	hold = s.waiters.wait(id)
-	reserved, err := s.reserve(ctx, inventory.Request{
+	hold := p.waiters.wait(id)
+	reserved, err := p.gate.Reserve(ctx, inventory.Request{
 		OrderID: id, SKU: o.SKU, Buyer: o.Buyer, Quantity: o.Quantity,
-		Key: ref, Pays: o.ID, Node: s.cfg.Node, Trace: s.cfg.Trace(ctx),
+		Key: p.ref, Pays: o.ID, Node: p.store.Node, Trace: p.cfg.Trace(ctx),
 	})
 	if err == nil && !reserved.Replayed {
-		return hold, ""
+		p.hold = hold
+		return ""
 	}
-	s.waiters.leave(hold)
-	if err == nil { // the same payment, sent before
-		return s.waiters.wait(reserved.OrderID), ""
+	p.waiters.leave(hold)
+	switch {
+	case err == nil: // the same payment, sent before
+		p.hold = p.waiters.wait(reserved.OrderID)
+	case errors.Is(err, inventory.ErrStale):
+		p.keepers.Stale(ctx, o.SKU, reserved.Epoch)
+	case !errors.Is(err, inventory.ErrResting):
+		p.refusal = refusal{source: gate, epoch: reserved.Epoch}
+		return orders.RefusalOf(err)
 	}
-	s.keepers.Stale(ctx, o.SKU, err)
-	if errors.Is(err, inventory.ErrResting) {
-		return nil, ""
-	}
-	return nil, orders.RefusalOf(err)
+	return ""
 }

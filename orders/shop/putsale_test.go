@@ -195,7 +195,7 @@ func TestRebuildUnderLoad(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := open(t, s, brief)
-		p.put(t, kit.Sale("S", 200, 100))
+		p.put(t, kit.Sale("S", 1_000_000, 1_000_000))
 		c, home := gather(t, "S", 6, p)
 		for range 4 {
 			c.moves(t, "before a rebuild", 10)

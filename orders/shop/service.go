@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
@@ -29,7 +27,7 @@ type Limiter interface {
 // Gate is what a shop asks of the stock in Redis: package inventory's Gate.
 type Gate interface {
 	keeper.Gate // the keepers'
-	SoldOut(sku, buyer string, epoch int64) bool
+	KnownSoldOut(sku, buyer string) (epoch int64, soldOut bool)
 	Reserve(ctx context.Context, r inventory.Request) (inventory.Reservation, error)
 	Held(ctx context.Context, orderID string, skus ...string) (sku string, h inventory.Hold, ok bool, err error)
 	Inspect(ctx context.Context, sku string) (inventory.View, error)
@@ -46,8 +44,6 @@ type Config struct {
 	// Locks says who keeps a SKU. Their lease should be Keeper.LockLease. Default:
 	// in Redis.
 	Locks lease.Locker
-	// Node names this process, once in all its life. Default a random name.
-	Node string
 	// Wait is how long a buyer waits for the order to be durable before the
 	// answer is 202. Default 2 s.
 	Wait time.Duration
@@ -73,7 +69,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	// What is below zero was not given, either.
-	c.Node, c.Log = cmp.Or(c.Node, uuid.NewString()), cmp.Or(c.Log, slog.Default())
+	c.Log = cmp.Or(c.Log, slog.Default())
 	c.Wait = cmp.Or(max(c.Wait, 0), 2*time.Second)
 	c.MaxQuantity = cmp.Or(max(c.MaxQuantity, 0), 10)
 	c.SweepEvery = cmp.Or(max(c.SweepEvery, 0), 500*time.Millisecond)
@@ -102,7 +98,6 @@ type Service struct {
 	keepers   *controller.Controller
 	catalog   *store.Catalog // the keepers'
 	waiters   *waiters
-	reached   sync.Map // SKU → reached, of sales that take units on payment
 	direct    *line
 	onPayment *line
 	// gateTimeout is how long an operator's call waits for the keeper to bring a
@@ -115,7 +110,7 @@ func New(cfg Config) *Service {
 	cfg = cfg.withDefaults()
 	s := &Service{cfg: cfg, store: cfg.Store, gate: cfg.Gate, waiters: &waiters{}, gateTimeout: 2 * time.Second}
 	s.keepers = controller.New(controller.Setup{
-		Store: cfg.Store, Gate: cfg.Gate, Redis: cfg.Redis, Locks: cfg.Locks, Node: cfg.Node, Clock: cfg.Clock, Log: cfg.Log,
+		Store: cfg.Store, Gate: cfg.Gate, Redis: cfg.Redis, Locks: cfg.Locks, Clock: cfg.Clock, Log: cfg.Log,
 		Deliver: s.waiters.tell, OnCommit: cfg.OnCommit, Keeper: cfg.Keeper, Direct: cfg.Direct,
 	})
 	s.catalog = s.keepers.Catalog()

@@ -46,13 +46,13 @@ func (g *stuckGate) Queue(ctx context.Context, sku, after string, limit int64) (
 	return g.Gate.Queue(ctx, sku, after, limit)
 }
 
-func (g *stuckGate) Shut(ctx context.Context, sku string, epoch int64, drop bool) error {
+func (g *stuckGate) Shut(ctx context.Context, sku string, epoch int64) error {
 	g.shut.mu.RLock()
 	defer g.shut.mu.RUnlock()
 	if g.shut.on {
 		return errStuck
 	}
-	return g.Gate.Shut(ctx, sku, epoch, drop)
+	return g.Gate.Shut(ctx, sku, epoch)
 }
 
 func (p *shop) queue(t testing.TB, sku, buyer string) {

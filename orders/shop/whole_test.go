@@ -137,9 +137,10 @@ func (w *whole) payLate(o *orders.Order, ref string, patient bool) {
 	if decided || row.RestoredAt == nil {
 		return
 	}
-	hold, no := w.shop.holdAgain(ctx, row, ref)
-	if hold != nil {
-		w.shop.waiters.leave(hold)
+	late := &latePayment{Service: w.shop, ref: ref}
+	no := late.holdAgain(ctx, row)
+	if hold := late.hold; hold != nil {
+		late.stop()
 		if !slices.ContainsFunc(w.queued, func(q inventory.Queued) bool { return q.OrderID == hold.id }) {
 			w.queued = append(w.queued, inventory.Queued{OrderID: hold.id, Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: o.ID})
 		}

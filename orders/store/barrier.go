@@ -26,7 +26,7 @@ func (s *Store) newBarrier() *coalesce.Group[struct{}, struct{}] {
 			// heartbeat comes by: a barrier is no sign of life.
 			err := again(ctx, func() error {
 				return s.DB.WithContext(ctx).Exec("INSERT INTO nodes (id, seen_at, barrier) VALUES (?, '2000-01-01', 1)"+
-					" ON DUPLICATE KEY UPDATE barrier = barrier + 1", s.node).Error
+					" ON DUPLICATE KEY UPDATE barrier = barrier + 1", s.Node).Error
 			})
 			for _, c := range batch {
 				c.Err = err
@@ -39,9 +39,9 @@ func (s *Store) newBarrier() *coalesce.Group[struct{}, struct{}] {
 // Every answer that rests on a row that was only read waits for it; one that
 // follows its caller's own committed write need not. SQLite needs none.
 //
-// A no that rests on a row that is not there comes from a look after the barrier.
-// A primary that was replaced lacks what the new one has, and as long as it answers
-// it commits nothing.
+// An answer that rests on a row that is missing waits for it as well. A primary that was
+// replaced lacks what the new one has. It still answers reads but commits nothing, so a
+// barrier after the read proves that the server had not been replaced by then.
 //
 // Error: ErrUnavailable, and then what was read must not be answered.
 func (s *Store) Barrier(ctx context.Context) error {
@@ -57,7 +57,7 @@ func (s *Store) Barrier(ctx context.Context) error {
 // Wait waits until no barrier is under way, or ctx ends.
 func (s *Store) Wait(ctx context.Context) error { return s.Barriers.Wait(ctx) }
 
-// Durably is what was read, once it is durable.
+// Durably returns what was read, once it is durable.
 func Durably[T any](ctx context.Context, s *Store, read T, err error) (T, error) {
 	if err == nil {
 		err = s.Barrier(ctx)
@@ -69,20 +69,15 @@ func Durably[T any](ctx context.Context, s *Store, read T, err error) (T, error)
 	return read, nil
 }
 
-// known waits until verdicts are durable that rest on orders that were there
-// before. Where the transaction has written anything, its commit has seen to it.
-func (s *Store) known(ctx context.Context, batches ...[]orders.Decision) error {
-	known := false
-	for _, verdicts := range batches {
-		for _, v := range verdicts {
-			if v.Action != orders.Find || v.Hold == orders.Reconfirm {
+// confirm waits for a barrier if a transaction has only read what its decisions rest on.
+// The commit of a transaction that has written something is a barrier itself.
+func (s *Store) confirm(ctx context.Context, batches ...[]orders.Decision) error {
+	for _, decisions := range batches {
+		for _, d := range decisions {
+			if d.Action != orders.Find || d.Hold == orders.Reconfirm {
 				return nil
 			}
-			known = known || v.Order != nil
 		}
-	}
-	if !known {
-		return nil
 	}
 	return s.Barrier(ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -15,26 +16,36 @@ import (
 // Commit carries a batch of queued orders into the database, in ONE
 // transaction under the keeper's fence: either all of it stands or nothing.
 // Doing it again with the same batch changes nothing and gives the same
-// verdicts, which is how a keeper finds out what became of a commit whose
+// decisions, which is how a keeper finds out what became of a commit whose
 // answer was lost.
 //
-// Errors: ErrFenced; else the outcome is unknown.
+// After ErrFenced and inventory.ErrEpoch nothing has happened. After any other error
+// the outcome is unknown.
 func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []inventory.Queued) ([]orders.Decision, error) {
 	verdicts, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
 		// The row first: what is read after it can no longer change.
 		sale, err := s.lockSaleAs(tx, sku, fence)
+		if err == nil && !sameGate(sale, queued) {
+			err = inventory.ErrEpoch
+		}
 		if err != nil {
 			return nil, err
 		}
-		return s.insertBatch(tx, SaleBatch{sale, fence, queued}, gated)
+		return s.insertBatch(tx, SaleBatch{Sale: sale, fence: fence, Orders: queued}, gated)
 	})
 	if err == nil {
-		err = s.known(ctx, verdicts)
+		err = s.confirm(ctx, verdicts)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("commit %d orders of %s: %w", len(queued), sku, err)
 	}
 	return verdicts, nil
+}
+
+// sameGate reports whether the orders were accepted by the gate of the sale's epoch. What
+// an older gate accepted must not be committed: its key may have been refused since.
+func sameGate(sale *LockedSale, queued []inventory.Queued) bool {
+	return !slices.ContainsFunc(queued, func(q inventory.Queued) bool { return q.Epoch != sale.Epoch })
 }
 
 // How orders come into the database.
@@ -51,6 +62,7 @@ type SaleBatch struct {
 	Sale   *LockedSale
 	fence  int64 // under which it is done
 	Orders []inventory.Queued
+	window orders.Reason // NotOpen or Closed; for orders past the gate
 }
 
 // insertBatch is insertBatches for one SKU.
@@ -74,7 +86,7 @@ func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]
 	var rows []*orders.Order
 	var forgotten []string
 	for i, l := range ledgers {
-		l.PastGate, l.OnPayment = by != gated, by == onPayment
+		l.PastGate, l.OnPayment, l.Window = by != gated, by == onPayment, batches[i].window
 		verdicts[i] = make([]orders.Decision, len(batches[i].Orders))
 		for j, q := range batches[i].Orders {
 			v := l.Decide(q)

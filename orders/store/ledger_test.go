@@ -54,7 +54,7 @@ func TestCommitDoesNotGrowWithOneBuyersOrders(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				ledgers, err := store.ReadLedgers(tx, []SaleBatch{{locked, 1, batch}})
+				ledgers, err := store.ReadLedgers(tx, []SaleBatch{{Sale: locked, fence: 1, Orders: batch}})
 				said = ledgers[0].Decide(batch[0]).Refused
 				return err
 			})
@@ -105,7 +105,7 @@ func TestLedgersOfBuyersWithManyOrders(t *testing.T) {
 				}
 				var locked []SaleBatch
 				for _, b := range batches {
-					locked = append(locked, SaleBatch{sales[b.SKU], 0, b.Orders})
+					locked = append(locked, SaleBatch{Sale: sales[b.SKU], Orders: b.Orders})
 				}
 				ledgers, err := store.ReadLedgers(tx, locked)
 				if err != nil {

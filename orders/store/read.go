@@ -24,6 +24,29 @@ func (s *Store) OrderByKey(ctx context.Context, sku, buyer, key string) (*orders
 	return take[orders.Order](s.DB.WithContext(ctx).Where("sku = ? AND buyer = ? AND idempotency_key = ?", sku, buyer, key), "order")
 }
 
+// Lookup reads the order that buyer made of sku under an idempotency key, nil if there is
+// none, and the sale's epoch and mode, all in one statement. It returns when all of this is
+// durable. Error: ErrNotFound if there is no sale.
+func (s *Store) Lookup(ctx context.Context, sku, buyer, key string) (*orders.Order, *orders.Sale, error) {
+	found, err := take[struct {
+		orders.Order `gorm:"embedded"`
+		SaleEpoch    int64
+		SaleMode     string
+	}](s.DB.WithContext(ctx).Table("sales AS s").Select("o.*, s.epoch AS sale_epoch, s.mode AS sale_mode").
+		Joins("LEFT JOIN orders AS o ON o.sku = s.sku AND o.buyer = ? AND o.idempotency_key = ?", buyer, key).Where("s.sku = ?", sku), "sale "+sku)
+	if err == nil {
+		err = s.Barrier(ctx)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	sale := &orders.Sale{SKU: sku, Epoch: found.SaleEpoch, Mode: found.SaleMode}
+	if found.ID == "" {
+		return nil, sale, nil
+	}
+	return &found.Order, sale, nil
+}
+
 // take reads the one row of a query. Error: ErrNotFound.
 func take[Row any](q *gorm.DB, what string) (*Row, error) {
 	var row Row

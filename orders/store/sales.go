@@ -37,13 +37,17 @@ func (s *Store) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...string
 			return sale, fmt.Errorf("%w: %d units are sold", orders.ErrBelowSold, was.Sold)
 		}
 		next := sale
-		next.Sold, next.Fence, next.Epoch, next.Mode, next.CreatedAt = was.Sold, was.Fence, was.Epoch, was.Mode, was.CreatedAt
-		// A gate of before the change knows nothing of the orders that held no units.
+		next.Sold, next.Fence, next.Keeper, next.CreatedAt = was.Sold, was.Fence, was.Keeper, was.CreatedAt
+		next.Epoch, next.Mode, next.ReserveFrom = was.Epoch, was.Mode, was.ReserveFrom
+		// The gate does not know orders that hold no units.
 		if next.ReserveOn != was.ReserveOn || was.Mode == orders.ModeOver {
-			next.Epoch++
+			next.Announce()
 		}
-		if was.Mode == orders.ModeOver {
-			next.Mode = orders.ModeGate
+		if next.ReserveOn != was.ReserveOn {
+			next.ReserveFrom = next.Epoch
+			if next.Mode == orders.ModeChanging {
+				next.ReserveFrom++
+			}
 		}
 		return writeSale(tx, was, next)
 	}
@@ -62,7 +66,7 @@ func (s *Store) createSale(tx *gorm.DB, sale orders.Sale, ifMatch []string) (ord
 	if err != nil {
 		return sale, err
 	}
-	sale.Sold, sale.Fence, sale.Epoch, sale.Mode = 0, 0, 0, orders.ModeGate
+	sale.Sold, sale.Fence, sale.Keeper, sale.Epoch, sale.Mode, sale.ReserveFrom = 0, 0, "", 0, orders.ModeGate, 0
 	sale.CreatedAt, sale.UpdatedAt = now, now
 	return sale, tx.Create(&sale).Error
 }
@@ -128,29 +132,26 @@ func (s *Store) Sales(ctx context.Context) ([]orders.Sale, time.Time, error) {
 	return sales, now, wrap(err, "read sales")
 }
 
-// ReplaceGate asks for the rebuild of the gate of that epoch, as AskRebuild does,
-// and changes nothing where that has been asked for already.
-func (s *Store) ReplaceGate(ctx context.Context, sku string, epoch int64) error {
+// Announce says that the gate of that epoch is to be replaced (orders.ModeChanging). It
+// changes nothing if that has been announced already.
+func (s *Store) Announce(ctx context.Context, sku string, epoch int64) error {
 	err := again(ctx, func() error {
-		return s.DB.WithContext(ctx).Exec("UPDATE sales SET epoch = epoch + 1 WHERE sku = ? AND epoch = ?", sku, epoch).Error
+		return s.DB.WithContext(ctx).Exec("UPDATE sales SET mode = ? WHERE sku = ? AND epoch = ? AND mode = ?",
+			orders.ModeChanging, sku, epoch, orders.ModeGate).Error
 	})
-	return wrap(err, "ask for another gate of %s", sku)
+	return wrap(err, "announce another gate of %s", sku)
 }
 
-// AskRebuild asks the keeper of sku to rebuild its gate, by raising the epoch
-// in the database: a gate of another epoch is one to rebuild. It returns the
-// epoch that the gate will have passed by then.
+// AskRebuild asks the keeper of sku to rebuild its gate: it announces another epoch. It
+// returns the present epoch, which the rebuilt gate will have passed.
 func (s *Store) AskRebuild(ctx context.Context, sku string) (int64, error) {
 	epoch, err := transact(ctx, s, func(tx *gorm.DB) (int64, error) {
 		sale, err := s.LockSale(tx, sku)
 		if err != nil {
 			return 0, err
 		}
-		epoch := sale.Epoch + 1
-		if sale.Mode == orders.ModeOver {
-			sale.Mode = orders.ModeGate
-		}
-		return epoch, tx.Exec("UPDATE sales SET epoch = ?, mode = ? WHERE sku = ?", epoch, sale.Mode, sku).Error
+		sale.Announce()
+		return sale.Epoch, tx.Exec("UPDATE sales SET mode = ? WHERE sku = ?", sale.Mode, sku).Error
 	})
 	return epoch, wrap(err, "ask for a rebuild of %s", sku)
 }

@@ -95,7 +95,7 @@ func TestETag(t *testing.T) {
 			{"a payment", func() error { return kit.Err(store.Pay(ctx, "buyer-0", ids[0], "r")) }, false},
 			{"a new keeper", func() error { return kit.Err(store.TakeOver(ctx, "S")) }, false},
 			{"a rebuild", func() error { return kit.Err(store.AskRebuild(ctx, "S")) }, false},
-			{"direct mode", func() error { return kit.Err(store.EnterDirect(ctx, "S", "redis", time.Second)) }, false},
+			{"direct mode", func() error { return kit.Err(store.EnterDirect(ctx, "S", 0, "redis", time.Second)) }, false},
 			{"the end", func() error { return kit.Err(store.CloseSale(ctx, "S")) }, true},
 			{"the end again", func() error { return kit.Err(store.CloseSale(ctx, "S")) }, false},
 		} {
@@ -128,7 +128,7 @@ func TestPutSaleAnswersTheRow(t *testing.T) {
 		put.ReserveOn, put.Description = orders.OnPayment, ""
 		same(store.PutSale(t.Context(), put))
 		same(store.CloseSale(t.Context(), "S"))
-		if row, err := store.Sale(t.Context(), "S"); err != nil || row.Sold != 3 || row.Fence != 4 || row.Epoch != 6 || row.Description != "" || row.ImageURL != "/s.png" {
+		if row, err := store.Sale(t.Context(), "S"); err != nil || row.Sold != 3 || row.Fence != 4 || row.Epoch != 5 || row.Mode != orders.ModeChanging || row.ReserveFrom != 6 || row.Description != "" || row.ImageURL != "/s.png" {
 			t.Errorf("%+v, %v", row, err)
 		}
 	})

@@ -35,7 +35,7 @@ type StoreConfig struct {
 	// OrdersPerBuyer is how many orders a buyer may make of one SKU, whatever
 	// becomes of them; a further one is inventory.ErrBuyerLimit. Default 1,000.
 	OrdersPerBuyer int
-	// Node is the name of the process, as in Config. Default a random one.
+	// Node is the name of the process, unique among the nodes. Default a random name.
 	Node string
 	// Stats, where set, is what the node tells of itself with each heartbeat:
 	// ASCII, up to 8,000 bytes. Nodes returns it.
@@ -60,7 +60,7 @@ type Store struct {
 	DB    *gorm.DB
 	SQL   *sql.DB
 	dsn   string
-	node  string // whose row the barrier writes
+	Node  string // name of the process: its heartbeat and its barriers write the row of that name
 	stats func() string
 
 	ordersPerBuyer int64
@@ -75,7 +75,7 @@ const sqlitePrefix = "sqlite:"
 // "user:password@tcp(host:3306)/flashsale". It does not connect yet.
 func Open(dsn string, cfg StoreConfig) (*Store, error) {
 	s := &Store{
-		dialect: dialect{strings.HasPrefix(dsn, sqlitePrefix), new(atomic.Bool)}, dsn: dsn, node: cmp.Or(cfg.Node, uuid.NewString()), stats: cfg.Stats,
+		dialect: dialect{strings.HasPrefix(dsn, sqlitePrefix), new(atomic.Bool)}, dsn: dsn, Node: cmp.Or(cfg.Node, uuid.NewString()), stats: cfg.Stats,
 		ordersPerBuyer: int64(cmp.Or(max(cfg.OrdersPerBuyer, 0), 1000)),
 	}
 	s.Barriers = s.newBarrier()

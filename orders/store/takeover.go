@@ -25,7 +25,7 @@ func (s *Store) TakeOver(ctx context.Context, sku string) (*orders.Sale, error) 
 			return nil, err
 		}
 		ms := now.UnixMilli()
-		if err := tx.Exec("UPDATE sales SET fence = CASE WHEN fence < ? THEN ? ELSE fence + 1 END WHERE sku = ?", ms, ms, sku).Error; err != nil {
+		if err := tx.Exec("UPDATE sales SET fence = CASE WHEN fence < ? THEN ? ELSE fence + 1 END, keeper = ? WHERE sku = ?", ms, ms, s.Node, sku).Error; err != nil {
 			return nil, err
 		}
 		return s.LockSale(tx, sku)
@@ -44,17 +44,24 @@ type Recounted struct {
 	Direct  bool              // the sale was in direct mode, until now
 }
 
-// Recount is the truth for a rebuild of the gate, in ONE transaction under the
+// Recount reads the truth for a rebuild of the gate, in ONE transaction under the
 // keeper's fence: it issues the new epoch, ends direct mode, reads what has
-// changed since the snapshot, and marks every ended order released, for what is
-// installed has their units in it already. The gate must be shut and its queue
-// drained; gateEpoch is the one it has. Error: ErrFenced.
-func (s *Store) Recount(ctx context.Context, c *Snapshot, fence, gateEpoch int64) (*Recounted, error) {
+// changed since the snapshot, and marks every ended order released, because its
+// units are part of what is installed. The gate, of epoch gateEpoch, must be shut and
+// its queue drained.
+//
+// The caller has waited until every node knows that the epoch ends (see
+// Catalog.UntilSwitch). A sale in direct mode and one that never had a gate need no
+// wait: no node believes a gate of theirs. Errors: ErrFenced, ErrNotAnnounced.
+func (s *Store) Recount(ctx context.Context, c *Snapshot, fence, announced, gateEpoch int64) (*Recounted, error) {
 	sku := c.sku
 	r, err := transact(ctx, s, func(tx *gorm.DB) (*Recounted, error) {
 		sale, err := s.lockSaleAs(tx, sku, fence)
 		if err != nil {
 			return nil, err
+		}
+		if sale.Mode != orders.ModeDirect && sale.Epoch > 0 && (sale.Mode != orders.ModeChanging || sale.Epoch != announced) {
+			return nil, orders.ErrNotAnnounced
 		}
 		epoch := max(sale.Epoch, gateEpoch) + 1
 		if err := tx.Exec("UPDATE sales SET epoch = ?, mode = ? WHERE sku = ? AND fence = ?", epoch, orders.ModeGate, sku, fence).Error; err != nil {

@@ -20,9 +20,9 @@ type SaleOrders struct {
 }
 
 // CommitTogether is Commit for batches of several SKUs in one transaction, each
-// under its own fence. A SKU whose row somebody else has locked, or whose fence
-// has changed, is left out and its verdicts are nil: it is committed by itself,
-// so that those it would hold up or fail with it are not.
+// under its own fence. A SKU whose row is locked, or whose fence or epoch has changed,
+// is left out and its decisions are nil. It is committed alone, so that it neither
+// delays the others nor makes them fail.
 func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]orders.Decision, error) {
 	verdicts, err := transact(ctx, s, func(tx *gorm.DB) ([][]orders.Decision, error) {
 		sales, err := s.lockFree(tx, batches)
@@ -33,8 +33,8 @@ func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]o
 		var free []SaleBatch
 		var of []int // which batch each of them is
 		for i, b := range batches {
-			if sale := sales[b.SKU]; sale != nil && sale.Fence == b.Fence {
-				free, of = append(free, SaleBatch{sale, b.Fence, b.Orders}), append(of, i)
+			if sale := sales[b.SKU]; sale != nil && sale.Fence == b.Fence && sameGate(sale, b.Orders) {
+				free, of = append(free, SaleBatch{Sale: sale, fence: b.Fence, Orders: b.Orders}), append(of, i)
 			}
 		}
 		inserted, err := s.insertBatches(tx, free, gated)
@@ -44,7 +44,7 @@ func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]o
 		return verdicts, err
 	})
 	if err == nil {
-		err = s.known(ctx, verdicts...)
+		err = s.confirm(ctx, verdicts...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("commit orders of %d SKUs together: %w", len(batches), err)

@@ -67,7 +67,10 @@ func One(t testing.TB, st *store.Store, gate keeper.Gate, batch int, sku string)
 	return keeper.New(sale, keeper.Params{
 		Store: st, Gate: gate, Batch: batch, Rounds: 1, Log: kit.Quiet(t), Count: count,
 		Commits: keeper.NewGroupCommit(st, batch, 24, time.Second, count),
-		Tell:    func(context.Context, []orders.Decision) {}, OnCommit: func(*keeper.Commit) {},
+		Announce: func(ctx context.Context, sku string, epoch int64) (bool, error) { // nobody else believes its gate
+			return true, st.Announce(ctx, sku, epoch)
+		},
+		Tell: func(context.Context, []orders.Decision) {}, OnCommit: func(*keeper.Commit) {},
 	}), nil
 }
 
@@ -147,12 +150,30 @@ func (b *Bare) Stands(t testing.TB, sold, available int64) {
 	}
 }
 
+// Epoch returns the epoch of the sale S.
+func (b *Bare) Epoch(t testing.TB) int64 {
+	t.Helper()
+	sale, err := b.Store.Sale(t.Context(), "S")
+	kit.Must(t, err)
+	return sale.Epoch
+}
+
 // EnterDirect has the sale S sold without its gate.
 func (b *Bare) EnterDirect(t testing.TB) {
 	t.Helper()
-	if entered, err := b.Store.EnterDirect(t.Context(), "S", inventory.Whole, time.Minute); !entered || err != nil {
+	if entered, err := EnterDirect(t, b.Store, time.Minute); !entered || err != nil {
 		t.Fatal(entered, err)
 	}
+}
+
+// EnterDirect announces direct mode for the sale S and enters it, as far as the heartbeats
+// younger than alive allow. It waits for no node to learn of the announcement.
+func EnterDirect(t testing.TB, st *store.Store, alive time.Duration) (entered bool, err error) {
+	t.Helper()
+	sale, err := st.Sale(t.Context(), "S")
+	kit.Must(t, err)
+	kit.Must(t, st.Announce(t.Context(), "S", sale.Epoch))
+	return st.EnterDirect(t.Context(), "S", sale.Epoch, inventory.Whole, alive)
 }
 
 // Empty makes the stores as they were before the sale.
@@ -162,6 +183,7 @@ func (b *Bare) Empty(t testing.TB) {
 	kit.Exec(t, b.Store.DB, "DELETE FROM orders")
 	kit.Exec(t, b.Store.DB, "DELETE FROM sales")
 	kit.Must(t, b.Rdb.FlushAll(t.Context()).Err())
+	b.Gate = inventory.New(b.Rdb, inventory.Config{}) // the one before would find that the new gate has gone back
 }
 
 // Stocked is a store with a sale S and so many pending orders of it.

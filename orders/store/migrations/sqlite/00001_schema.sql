@@ -15,9 +15,11 @@ CREATE TABLE sales (
     closes_at        DATETIME NOT NULL,
     payment_window_s INTEGER  NOT NULL,
     fence            INTEGER  NOT NULL DEFAULT 0,
+    keeper           TEXT     NOT NULL DEFAULT '',
     epoch            INTEGER  NOT NULL DEFAULT 0,
     mode             TEXT     NOT NULL DEFAULT 'gate',
     reserve_on       TEXT     NOT NULL DEFAULT 'order',
+    reserve_from     INTEGER  NOT NULL DEFAULT 0,
     created_at       DATETIME NOT NULL,
     updated_at       DATETIME NOT NULL,
     CONSTRAINT sales_never_oversold CHECK (sold >= 0 AND sold <= total)

@@ -59,7 +59,6 @@ var failures = []struct {
 	{errNotReady, 503, "unavailable", "This node is starting or stopping. Nothing was sold."},
 	{inventory.ErrBusy, 503, "unavailable", "Too many orders are waiting. Nothing was sold."},
 	{inventory.ErrRebuilding, 503, "unavailable", "The sale is being brought up to date. Nothing was sold."},
-	{inventory.ErrEpoch, 503, "unavailable", "The sale is being brought up to date. Nothing was sold."},
 	{inventory.ErrStale, 503, "unavailable", "The sale is being brought up to date. Nothing was sold."},
 	{inventory.ErrNoGate, 503, "unavailable", "The sale is being brought up to date. Nothing was sold."},
 }

@@ -1,0 +1,104 @@
+package shop
+
+import (
+	"context"
+	"errors"
+
+	"flashsale/inventory"
+	"flashsale/orders"
+	"flashsale/orders/store"
+)
+
+// A refusal is why an order is refused, and what that is known from.
+type refusal struct {
+	reason error
+	source source
+	epoch  int64 // of the gate
+	known  bool  // the gate knows the buyer, so the request may be the replay of an order
+}
+
+// A source is where a refusal comes from.
+type source int
+
+const (
+	database source = iota // a transaction under the sale's row lock, whose outcome is durable
+	gate                   // the gate's answer
+	memory                 // what this node remembers of the gate
+	over                   // the node's copy of the sale: it has ended
+)
+
+// refuse is the one way by which a final refusal leaves the shop. A refusal of a request
+// with a key is final if no order with that key is durable, and none can become durable
+// by a request that is over.
+//
+// That is so if the database has decided; or if the gate has, and this node's copy of the
+// sale vouches for that gate. Otherwise the database is asked for the key. If it has no
+// such order, the refusal is final if the gate is still that of the sale's epoch: a
+// newer gate, or direct mode, may have accepted the key. Then the outcome is unknown, and
+// the error is ErrUnavailable.
+//
+// A refusal from memory that nobody vouches for is not looked up: under the load of a sale
+// that has sold out, the database would answer for the memory of every node.
+func (s *Service) refuse(ctx context.Context, p Placement, r refusal) (Placed, error) {
+	switch {
+	case p.Key == "", r.source == database:
+		return Placed{}, r.reason
+	case !r.known && s.catalog.Vouches(p.SKU, r.epoch):
+		return Placed{}, r.reason
+	case r.source == memory:
+		return Placed{}, orders.ErrUnavailable
+	}
+	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
+	defer cancel()
+	first, sale, err := s.store.Lookup(ctx, p.SKU, p.Buyer, p.Key)
+	switch {
+	case err != nil:
+		return Placed{}, errors.Join(orders.ErrUnavailable, err)
+	case first != nil:
+		return replay(p, first)
+	case r.standsFor(sale):
+		return Placed{}, r.reason
+	}
+	return Placed{}, errors.Join(orders.ErrUnavailable, inventory.ErrRebuilding)
+}
+
+// standsFor reports whether the database says what the refusal relies on.
+func (r refusal) standsFor(sale *orders.Sale) bool {
+	if r.source == over {
+		return sale.Mode == orders.ModeOver
+	}
+	return sale.HasGate() && sale.Epoch == r.epoch
+}
+
+// first finds the durable order under a placement's key. It is found by the key and not
+// by the id that the gate remembers: a gate that had forgotten the key may have accepted
+// a second order, which never became a row. Error: ErrNotFound.
+func (s *Service) first(ctx context.Context, p Placement) (Placed, error) {
+	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
+	defer cancel()
+	o, err := s.store.OrderByKey(ctx, p.SKU, p.Buyer, p.Key)
+	o, err = store.Durably(ctx, s.store, o, err)
+	switch {
+	case errors.Is(err, orders.ErrNotFound):
+		return Placed{}, err
+	case err != nil:
+		return Placed{}, errors.Join(orders.ErrUnavailable, err)
+	}
+	return replay(p, o)
+}
+
+// replay answers a placement with the first order under its key.
+func replay(p Placement, first *orders.Order) (Placed, error) {
+	if first.RequestHash != p.fingerprint() {
+		return Placed{}, inventory.ErrMismatch
+	}
+	return answer(first, true)
+}
+
+// answer returns the order, or the reason if the database has rejected it.
+func answer(o *orders.Order, replayed bool) (Placed, error) {
+	if o.Status == orders.Rejected {
+		return Placed{}, o.Reason.Err()
+	}
+	return Placed{Order: o, Replayed: replayed}, nil
+}
