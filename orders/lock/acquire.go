@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"time"
 
@@ -67,7 +66,7 @@ type attempt struct {
 }
 
 func (c *Client) attempt(call *lease.Call) *attempt {
-	return &attempt{Call: call, client: c, token: rand.Text()}
+	return &attempt{Call: call, client: c, token: onredis.NewToken(call.Lease)}
 }
 
 // ask asks for the lock. With a channel it also stands in line. With ErrHeld it

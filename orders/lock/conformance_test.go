@@ -42,7 +42,7 @@ func TestConformance(t *testing.T) {
 	}
 	asking.InOrder, asking.Ready = false, nil
 	majority := asking
-	majority.Acquires, majority.Releases = contains(hashOf(t, "redlock/vote.lua")), contains(hashOf(t, "redlock/drop.lua"))
+	majority.Acquires, majority.Releases = contains(hashOf(t, "internal/onredis/value.lua", "redlock/vote.lua")), contains(hashOf(t, "redlock/drop.lua"))
 	majority.New = func(t testing.TB, servers []string, cfg lease.Config) lease.Locker {
 		var masters []redis.UniversalClient
 		for _, server := range servers {
@@ -51,7 +51,7 @@ func TestConformance(t *testing.T) {
 		return redlock.New(masters, cfg)
 	}
 	entering := one
-	enter, reenter, leave := hashOf(t, "reentrant/enter.lua"), hashOf(t, "reentrant/reenter.lua"), hashOf(t, "reentrant/leave.lua")
+	enter, reenter, leave := hashOf(t, "reentrant/keep.lua", "reentrant/enter.lua"), hashOf(t, "reentrant/keep.lua", "reentrant/reenter.lua"), hashOf(t, "reentrant/leave.lua")
 	entering.New = func(t testing.TB, servers []string, cfg lease.Config) lease.Locker {
 		return reentrant.New(connect(t, servers[0]), rand.Text(), cfg)
 	}

@@ -35,7 +35,8 @@
 // A process may be stopped between looking at its context and writing, for
 // longer than its lease: by a pause, or on a suspended machine whose monotonic
 // clock stands still. A Redis that fails over to a replica may forget a lock that
-// it has granted. In both cases two holders believe in the same lock. So the lock
+// it has granted. If its clock is set forward or back, a lock counts as expired
+// until its holder renews it. In all these cases two holders believe in the same lock. So the lock
 // is for order and for speed. Where two writers would do damage, the resource that
 // is written must check a fencing token, best one that it has issued itself: see
 // package fence.

@@ -22,7 +22,7 @@ var (
 	//go:embed drop.lua
 	dropSource string
 
-	voteScript, dropScript = redis.NewScript(voteSource), redis.NewScript(dropSource)
+	voteScript, dropScript = redis.NewScript(onredis.ValueSource + voteSource), redis.NewScript(dropSource)
 )
 
 // masters are asked all at once, and a quorum of them decides.

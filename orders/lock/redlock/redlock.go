@@ -3,7 +3,6 @@ package redlock
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -74,7 +73,7 @@ func (r *Client) attempt(c *lease.Call) (*lease.Lock, error) {
 	if err := onredis.CheckKey(key); err != nil {
 		return nil, err
 	}
-	token, sent := rand.Text(), time.Now()
+	token, sent := onredis.NewToken(c.Lease), time.Now()
 	votes := r.masters.ask(ctx, func(ctx context.Context, s *onredis.Store) error { return vote(ctx, s, key, token, c.Lease) })
 	err := verdicts(votes, r.masters.quorum())
 	if err == nil {

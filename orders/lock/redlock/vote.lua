@@ -14,7 +14,7 @@ if redis.call('EXISTS', KEYS[2]) == 1 then
   return 1
 end
 local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] then
+if holder and holder ~= ARGV[1] and not has_ended(KEYS[1], holder) then
   return 1
 end
 redis.call('DEL', KEYS[1])

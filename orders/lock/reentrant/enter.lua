@@ -12,10 +12,12 @@
 --           n  above 0: held by another owner for n more ms
 local owner = redis.call('HGET', KEYS[1], 'owner')
 if owner and owner ~= ARGV[2] then
-  return math.max(1, redis.call('PTTL', KEYS[1]))
+  local left = redis.call('PTTL', KEYS[1])
+  if left <= longest() then
+    return math.max(1, left)
+  end
+  redis.call('DEL', KEYS[1])
 end
 redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'entry:' .. ARGV[1], 1)
-if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[3]) then -- another entry's lease may be longer
-  redis.call('PEXPIRE', KEYS[1], ARGV[3])
-end
+keep(ARGV[3])
 return 0

@@ -13,7 +13,5 @@ end
 if redis.call('HEXISTS', KEYS[1], 'entry:' .. ARGV[1]) == 0 then
   return -1
 end
-if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then -- another entry's lease may be longer
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-end
+keep(ARGV[2])
 return 1

@@ -3,7 +3,6 @@ package reentrant
 
 import (
 	"context"
-	"crypto/rand"
 	_ "embed"
 	"time"
 
@@ -14,6 +13,8 @@ import (
 )
 
 var (
+	//go:embed keep.lua
+	keepSource string
 	//go:embed enter.lua
 	enterSource string
 	//go:embed reenter.lua
@@ -46,7 +47,7 @@ func New(rdb redis.UniversalClient, owner string, cfg lease.Config) *Client {
 	}
 	es := &entries{
 		Store: onredis.New(rdb, cfg),
-		enter: redis.NewScript(enterSource), reenter: redis.NewScript(reenterSource), leave: redis.NewScript(leaveSource),
+		enter: redis.NewScript(keepSource + enterSource), reenter: redis.NewScript(keepSource + reenterSource), leave: redis.NewScript(leaveSource),
 	}
 	c := &Client{leases: lease.NewLeases(es, cfg), entries: es, owner: owner}
 	c.Asker = lease.NewAsker(c.leases, c.attempt)
@@ -60,7 +61,7 @@ func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration
 
 func (c *Client) attempt(call *lease.Call) (*lease.Lock, error) {
 	ctx, key := call.Ctx, call.Key
-	es, entry, sent := c.entries, rand.Text(), time.Now()
+	es, entry, sent := c.entries, onredis.NewToken(call.Lease), time.Now()
 	left, err := es.enter.Run(ctx, es.Asking, []string{key}, entry, c.owner, call.Lease.Milliseconds()).Int64()
 	if err == nil && left != 0 {
 		return nil, lease.ErrHeld

@@ -9,6 +9,21 @@ local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 
+-- lease_of returns the lease in which a token ends, in ms.
+local function lease_of(token)
+  return tonumber(string.match(token, '%.(%d+)$') or math.huge)
+end
+
+-- After a step of the clock a place may end later than one lease from now. It then
+-- ends in one lease: otherwise a dead holder would keep it for the whole step.
+while true do
+  local token, ends = unpack(redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES'))
+  if not token or ends == 'inf' or ends - now <= lease_of(token) then
+    break
+  end
+  redis.call('ZADD', KEYS[1], string.format('%.0f', now + lease_of(token)), token)
+end
+
 local function leave_line(token)
   redis.call('ZREM', KEYS[2], token)
   redis.call('HDEL', KEYS[3], token)

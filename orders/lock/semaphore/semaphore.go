@@ -3,7 +3,6 @@ package semaphore
 
 import (
 	"context"
-	"crypto/rand"
 	_ "embed"
 	"fmt"
 	"time"
@@ -65,14 +64,14 @@ func (c *Client) Run(ctx context.Context) error { return c.leases.Run(ctx) }
 // TryAcquire is the Locker's. A place that somebody waits for is not free.
 func (c *Client) TryAcquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
 	return c.leases.TryAcquire(ctx, key, options, func(call *lease.Call) (*lease.Lock, error) {
-		return c.attempt(call, rand.Text(), 0)
+		return c.attempt(call, onredis.NewToken(call.Lease), 0)
 	})
 }
 
 // Acquire is the Locker's.
 func (c *Client) Acquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
 	return c.leases.Acquire(ctx, key, options, func(call *lease.Call) (*lease.Lock, error) {
-		token := rand.Text()
+		token := onredis.NewToken(call.Lease)
 		l, err := call.Poll(func(*lease.Call) (*lease.Lock, error) { return c.attempt(call, token, 1) })
 		if err != nil {
 			_, _ = c.store.erase(ctx, key, token) // or its place in line ends after a lease

@@ -18,7 +18,7 @@ if not redis.call('ZSCORE', KEYS[1], token) then -- else the answer to that was 
       break
     end
     local deadline = redis.call('HGET', KEYS[3], other)
-    if deadline and deadline + 0 >= now then
+    if deadline and deadline + 0 >= now and deadline - now <= lease_of(other) then
       free, ahead = free - 1, ahead + 1
     else
       leave_line(other)

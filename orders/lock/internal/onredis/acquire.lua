@@ -36,7 +36,8 @@ end
 if ARGV[4] ~= '' then
   join_line(KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[2]), ARGV[2] .. ' ' .. ARGV[5] .. ' ' .. ARGV[4] .. ' ' .. ARGV[6])
 end
-if not holder then
+if not holder or has_ended(KEYS[1], holder) then
+  redis.call('DEL', KEYS[1])
   local new = hand_over(KEYS[1], KEYS[2], KEYS[3], ARGV[3])
   if not new then -- only dead ones were in line
     redis.call('SET', KEYS[1], value_of(ARGV[1], ARGV[6]), 'PX', ARGV[2])

@@ -82,22 +82,25 @@ func (s *Store) Remaining(ctx context.Context, keys ...string) ([]time.Duration,
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Config.Timeout)
 	defer cancel()
-	cmds, err := s.RDB.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, key := range keys {
-			p.PTTL(ctx, key)
+	ttls, values := make([]*redis.DurationCmd, len(keys)), make([]*redis.StringCmd, len(keys))
+	// The error of the whole is that of its first command, and each has its own.
+	_, _ = s.RDB.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, key := range keys {
+			ttls[i], values[i] = p.PTTL(ctx, key), p.Get(ctx, key)
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("remaining time of %d locks: %w", len(keys), err)
-	}
 	left := make([]time.Duration, len(keys))
-	for i, cmd := range cmds {
+	for i, ttl := range ttls {
+		d, err := ttl.Result()
+		if err != nil {
+			return nil, fmt.Errorf("remaining time of %d locks: %w", len(keys), err)
+		}
 		// go-redis hands Redis's -1 and -2 on as that many nanoseconds.
-		switch d := cmd.(*redis.DurationCmd).Val(); d {
-		case -2:
+		switch {
+		case d == -2 || d > leaseOf(values[i].Val()): // as has_ended of value.lua
 			left[i] = 0
-		case -1:
+		case d == -1:
 			left[i] = lease.Forever
 		default:
 			left[i] = max(d, time.Millisecond) // its last millisecond reads as 0
