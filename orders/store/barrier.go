@@ -54,8 +54,10 @@ func (s *Store) Barrier(ctx context.Context) error {
 	return nil
 }
 
-// Wait waits until no barrier is under way, or ctx ends.
-func (s *Store) Wait(ctx context.Context) error { return s.Barriers.Wait(ctx) }
+// Wait waits until no barrier and no ending is under way, or ctx ends.
+func (s *Store) Wait(ctx context.Context) error {
+	return errors.Join(s.Barriers.Wait(ctx), s.endings.Wait(ctx))
+}
 
 // Durably returns what was read, once it is durable.
 func Durably[T any](ctx context.Context, s *Store, read T, err error) (T, error) {

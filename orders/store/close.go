@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"gorm.io/gorm"
 
+	"flashsale/inventory/coalesce"
 	"flashsale/orders"
 )
 
@@ -120,11 +122,7 @@ func (s *Store) Expire(ctx context.Context) (map[string]int64, error) {
 // stays empty until the keeper has given the units back to the gate. Orders that
 // await payment have no units, and were released before.
 func (s *Store) close(ctx context.Context, sku string, from, to orders.Status, where string, args ...any) (int64, error) {
-	closed, err := transact(ctx, s, func(tx *gorm.DB) (int64, error) {
-		sale, err := s.LockSale(tx, sku)
-		if err != nil {
-			return 0, err
-		}
+	closed, err := s.underRow(ctx, sku, func(tx *gorm.DB, sale *LockedSale) (int64, error) {
 		var due []orders.Order
 		if err := tx.Select("id", "quantity").Where("sku = ? AND status = ?", sku, from).
 			Where(where, args...).Limit(expireBatch).Find(&due).Error; err != nil || len(due) == 0 {
@@ -137,6 +135,71 @@ func (s *Store) close(ctx context.Context, sku string, from, to orders.Status, w
 		return closed, tx.Exec("UPDATE sales SET sold = sold - ? WHERE sku = ?", units, sku).Error
 	})
 	return closed, wrap(err, "close orders of %s as %s", sku, to)
+}
+
+// An ending is a step of a transaction that has locked the sale's row. It returns how
+// many orders it has ended.
+type ending func(tx *gorm.DB, sale *LockedSale) (int64, error)
+
+// underRow runs f in a transaction that has locked the row of sku. Until the row is free
+// the caller waits in memory, without a connection: one locked row must not take the
+// connections of all other sales. Error: ErrUnavailable after Timeout.
+func (s *Store) underRow(ctx context.Context, sku string, f ending) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	ended, err := s.endings.Do(ctx, sku, f)
+	if err != nil && ctx.Err() != nil {
+		err = errors.Join(orders.ErrUnavailable, err)
+	}
+	return ended, err
+}
+
+// newEndings has the callers of one moment and SKU share a transaction. There is one at
+// a time for each SKU.
+func (s *Store) newEndings() *coalesce.Group[ending, int64] {
+	return coalesce.New(coalesce.Options[ending, int64]{
+		Batch: 20, Timeout: Timeout,
+		Call: func(ctx context.Context, sku string, batch []*coalesce.Caller[ending, int64]) {
+			fs := make([]ending, len(batch))
+			for i, c := range batch {
+				fs[i] = c.Q
+			}
+			ended, err := s.endTogether(ctx, sku, fs...)
+			for i, c := range batch {
+				if c.Err = err; err == nil {
+					c.Answer = ended[i]
+				} else if len(batch) > 1 && ctx.Err() == nil { // it may be another caller's
+					if ended, c.Err = s.endTogether(ctx, sku, c.Q); c.Err == nil {
+						c.Answer = ended[0]
+					}
+				}
+			}
+		},
+	})
+}
+
+// endTogether tries to lock the row of sku until ctx ends, and then runs all of fs in
+// one transaction. The pauses are short: during a rush keepers leave the row free for
+// about a millisecond at a time.
+func (s *Store) endTogether(ctx context.Context, sku string, fs ...ending) (ended []int64, err error) {
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		ended, err = transact(ctx, s, func(tx *gorm.DB) ([]int64, error) {
+			sale, err := s.lockSale(tx, false, sku)
+			ended := make([]int64, len(fs))
+			for i := 0; i < len(fs) && err == nil; i++ {
+				ended[i], err = fs[i](tx, sale)
+			}
+			return ended, err
+		})
+		if !errors.Is(err, errLocked) {
+			return ended, err
+		}
+		select {
+		case <-time.After(rand.N(pause)):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 // closeEach closes those of the orders that are still pending, and returns how

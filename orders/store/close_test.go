@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"gorm.io/gorm"
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
@@ -240,4 +243,84 @@ func TestExpireInBatches(t *testing.T) {
 		}
 		closedRight(t, store)
 	})
+}
+
+// One locked sale does not take the connections of the others: whoever would end its
+// orders waits without a connection, and not for ever.
+func TestLockedSaleLeavesThePoolToOthers(t *testing.T) {
+	t.Parallel()
+	dsn := servertest.OpenSQL(t, servers.KindReal)
+	_, ids := stocked(t, dsn, 12)
+	connect := func(cfg StoreConfig) *Store {
+		store, err := Open(dsn, cfg)
+		kit.Must(t, err)
+		t.Cleanup(func() { _ = store.Close() })
+		return store
+	}
+	store, outside := connect(StoreConfig{Connections: 4}), connect(StoreConfig{WaitTimeout: time.Minute})
+	kit.Put(t, store, kit.Sale("T", 10, 1))
+	kit.Exec(t, store.DB, "UPDATE orders SET sku = 'T' WHERE id = ?", ids[0])
+	kit.Exec(t, store.DB, "UPDATE sales SET sold = IF(sku = 'T', 1, sold - 1)")
+
+	cancels := make(chan error, len(ids))
+	kit.Must(t, outside.Transact(t.Context(), func(tx *gorm.DB) error {
+		_, err := outside.LockSale(tx, "S")
+		kit.Must(t, err)
+		for i := range ids[1:] {
+			go func() { cancels <- kit.Err(store.Cancel(t.Context(), fmt.Sprint("buyer-", i+1), ids[i+1])) }()
+		}
+		servertest.Eventually(t, "they wait", func() bool { return store.endings.Len() == len(ids)-1 })
+		ctx, cancel := context.WithTimeout(t.Context(), Timeout*3/4)
+		defer cancel()
+		if o, err := store.Cancel(ctx, "buyer-0", ids[0]); err != nil || o.Status != orders.Cancelled {
+			t.Errorf("another sale's order: %+v, %v", o, err)
+		}
+		if n := len(cancels); n > 0 {
+			t.Errorf("%d cancels have ended, so nothing was shown", n)
+		}
+		for range ids[1:] {
+			select {
+			case err := <-cancels:
+				kit.Is(t, err, orders.ErrUnavailable)
+			case <-time.After(4 * Timeout):
+				t.Error("a cancel waits for ever")
+			}
+		}
+		return nil
+	}))
+	if o, err := store.Cancel(t.Context(), "buyer-1", ids[1]); err != nil || o.Status != orders.Cancelled {
+		t.Errorf("once the row is free: %+v, %v", o, err)
+	}
+	closedRight(t, store)
+}
+
+// In a rush a keeper leaves the row free for a moment at a time: cancels get through.
+func TestCancelsDuringARush(t *testing.T) {
+	t.Parallel()
+	store, ids := stocked(t, servertest.OpenSQL(t, servers.KindReal), 60)
+	rush, end := context.WithCancel(t.Context())
+	var keeper, buyers sync.WaitGroup
+	keeper.Go(func() {
+		for rush.Err() == nil {
+			kit.OK(t, store.Transact(t.Context(), func(tx *gorm.DB) error {
+				_, err := store.LockSale(tx, "S")
+				time.Sleep(10 * time.Millisecond)
+				return err
+			}))
+			time.Sleep(time.Millisecond)
+		}
+	})
+	began := time.Now()
+	for i, id := range ids {
+		buyers.Go(func() {
+			if o, err := store.Cancel(t.Context(), fmt.Sprint("buyer-", i), id); err != nil || o.Status != orders.Cancelled {
+				t.Errorf("%+v, %v", o, err)
+			}
+		})
+	}
+	buyers.Wait()
+	t.Logf("%d cancels took %v", len(ids), time.Since(began))
+	end()
+	keeper.Wait()
+	closedRight(t, store)
 }

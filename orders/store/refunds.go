@@ -16,20 +16,17 @@ import (
 // Refund records that a payment of o is due back, unless the order has been
 // paid meanwhile or the refund is there: payment tells.
 func (s *Store) Refund(ctx context.Context, o *orders.Order, ref string, reason orders.Reason) error {
-	err := s.Transact(ctx, func(tx *gorm.DB) error {
-		sale, err := s.LockSale(tx, o.SKU) // the keeper does not turn the order into a paid one meanwhile
-		if err != nil {
-			return err
-		}
+	// Under the row the keeper does not turn the order into a paid one meanwhile.
+	_, err := s.underRow(ctx, o.SKU, func(tx *gorm.DB, sale *LockedSale) (int64, error) {
 		now, err := take[orders.Order](tx.Where("id = ?", o.ID), "order")
 		if err != nil || !now.Status.Closed() {
-			return err
+			return 0, err
 		}
 		known, err := refunded(tx, o.ID, ref)
 		if err != nil || known || now.Claims >= orders.MaxClaims {
-			return err
+			return 0, err
 		}
-		return claim(tx, now, orders.NewRefund(now, ref, reason, sale.Now))
+		return 0, claim(tx, now, orders.NewRefund(now, ref, reason, sale.Now))
 	})
 	if err != nil && !errors.Is(err, orders.ErrChanged) {
 		return fmt.Errorf("refund a payment of %s: %w", o.ID, err)

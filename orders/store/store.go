@@ -66,6 +66,7 @@ type Store struct {
 	ordersPerBuyer int64
 	full           *lru.Cache[saleBuyer, time.Time] // buyers with that many orders, as last seen, and when their sale was created: its orders do not go away
 	Barriers       *coalesce.Group[struct{}, struct{}]
+	endings        *coalesce.Group[ending, int64]
 }
 
 // sqlitePrefix marks the DSN of a SQLite file.
@@ -78,7 +79,7 @@ func Open(dsn string, cfg StoreConfig) (*Store, error) {
 		dialect: dialect{strings.HasPrefix(dsn, sqlitePrefix), new(atomic.Bool)}, dsn: dsn, Node: cmp.Or(cfg.Node, uuid.NewString()), stats: cfg.Stats,
 		ordersPerBuyer: int64(cmp.Or(max(cfg.OrdersPerBuyer, 0), 1000)),
 	}
-	s.Barriers = s.newBarrier()
+	s.Barriers, s.endings = s.newBarrier(), s.newEndings()
 	s.full, _ = lru.New[saleBuyer, time.Time](10_000) // an error only for a size below 1
 	open := s.openMySQL
 	if s.sqlite {
@@ -98,7 +99,7 @@ func Open(dsn string, cfg StoreConfig) (*Store, error) {
 func (s *Store) On(pool gorm.ConnPool) (*Store, error) {
 	other := *s
 	db, err := s.over(pool)
-	other.DB = db
+	other.DB, other.endings = db, other.newEndings()
 	return &other, err
 }
 
