@@ -33,7 +33,7 @@ type Config struct {
 	Redis       string `placeholder:"URL" secret:"url" help:"Redis, such as redis://localhost:6379/0; for a cluster, several hosts separated by commas; for Sentinel, redis+sentinel://host:26379,host:26379/master/0. Without --redis and --mysql: embedded stores, lost on exit."`
 	SQL         string `name:"mysql" placeholder:"DSN" secret:"url" help:"MySQL, or a database with its protocol, such as user:password@tcp(localhost:3306)/flashsale."` // or sqlite:FILE
 	Secret      string `placeholder:"TEXT" secret:"all" help:"Key of the tokens (HS256), 32 bytes or more, equal on all nodes. Default: a public one, for demos on embedded stores only."`
-	Node        string `placeholder:"NAME" help:"Unique name of this node. Default: random."`
+	Node        string `placeholder:"NAME" help:"Unique name of this node; while a node of that name runs, another refuses to start. Default: random."`
 
 	PreviousSecret string        `placeholder:"TEXT" secret:"all" help:"Also accept tokens signed with this secret, while you rotate it." group:"Tokens"`
 	TokenIssuer    string        `default:"${token_name}" placeholder:"NAME" help:"Required issuer (iss) of tokens that name one. Default ${default}." group:"Tokens"`

@@ -7,9 +7,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"flashsale/orders/store"
 )
 
 // Run serves until ctx ends and then stops in an order that loses nothing:
@@ -97,10 +100,42 @@ func (a *App) prepare(ctx context.Context) error {
 	if applied > 0 {
 		a.cfg.Log.Info("schema migrated", "migrations", applied)
 	}
+	if err := a.awaitName(ctx); err != nil {
+		return err
+	}
 	a.web.SetReady(true)
 	close(a.ready)
 	a.cfg.Log.Info("serving", "url", a.URL())
 	return nil
+}
+
+// awaitName waits while there is a fresh heartbeat under this node's name. After a crash
+// it is this node's own, and grows old within a lease. If it is renewed, another node has
+// the name: each of the two would take the other's heartbeats and locks for its own.
+func (a *App) awaitName(ctx context.Context) error {
+	var began, seen time.Time
+	for {
+		nodes, err := a.store.Nodes(ctx, a.cfg.Lease)
+		at := slices.IndexFunc(nodes, func(n store.Node) bool { return n.ID == a.cfg.Node })
+		switch {
+		case err != nil && ctx.Err() == nil:
+			a.cfg.Log.Warn("waiting for mysql", "at", Redact(a.cfg.SQL), "error", err)
+		case err == nil && at < 0:
+			return nil
+		case err == nil && began.IsZero():
+			began, seen = time.Now(), nodes[at].SeenAt
+			a.cfg.Log.Info("waiting for the last heartbeat under this node's name to grow old", "node", a.cfg.Node)
+		case err == nil && !nodes[at].SeenAt.Equal(seen):
+			return fmt.Errorf("start node %q: a node of that name is running (--node chooses another name)", a.cfg.Node)
+		case err == nil && time.Since(began) > a.cfg.Lease:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errStopped
+		case <-time.After(a.cfg.Lease / 20):
+		}
+	}
 }
 
 // await asks a store until it answers. A restart of everything at once does
