@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	_ "github.com/go-sql-driver/mysql"
@@ -37,6 +38,7 @@ func (c *doctorCommand) Run(ctx context.Context, s streams) error {
 	defer func() { _ = db.Close() }()
 	found := doctor.Examine(ctx, rdb, db, doctor.Plan{
 		Nodes: c.Nodes, RedisConnections: app.RedisConnections, MySQLConnections: app.MySQLConnections,
+		Sentinel: strings.Contains(c.Redis, "+sentinel://"),
 	})
 	if c.JSON {
 		e := json.NewEncoder(s.out)

@@ -57,10 +57,29 @@ func TestDoctor(t *testing.T) {
 	set("maxmemory-policy", "allkeys-lru")
 	look("BAD   redis: maxmemory-policy", true)
 	set("maxmemory-policy", "noeviction")
+	noError(t, rdb.Do(t.Context(), "ACL", "SETUSER", "blind", "on", ">pw", "~*", "&*", "+@all", "-info").Err())
+	open := s.RedisURL
+	s.RedisURL = strings.Replace(open, "redis://", "redis://blind:pw@", 1)
+	look("BAD   redis: INFO replication fails: NOPERM", true)
+	s.RedisURL = open
+	look("ok    redis: INFO replication names the master_replid", false)
 	if out, _, err := command(t, "doctor", "--redis", s.RedisURL, "--mysql", s.SQL, "--nodes", "10000"); err == nil || !strings.Contains(out, "max_connections = ") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if out, _, err := command(t, "doctor", "--redis", "redis://127.0.0.1:1", "--mysql", "u:p@tcp(127.0.0.1:1)/d"); err == nil || strings.Count(out, "does not answer") != 2 {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// With Sentinel a master that is cut off must stop taking writes by itself.
+func TestDoctorWithSentinel(t *testing.T) {
+	s := servertest.OpenRedisSentinel(t)
+	master := redis.NewClient(&redis.Options{Addr: s.Master.Addr()})
+	t.Cleanup(func() { _ = master.Close() })
+	for value, want := range map[string]string{"0": "warn  redis: min-replicas-to-write 0", "1": "ok    redis: min-replicas-to-write 1"} {
+		noError(t, master.ConfigSet(t.Context(), "min-replicas-to-write", value).Err())
+		if out, _, err := command(t, "doctor", "--redis", s.URL, "--mysql", "u:p@tcp(127.0.0.1:1)/d"); !strings.Contains(out, want) {
+			t.Errorf("%v, want %q:\n%s", err, want, out)
+		}
 	}
 }

@@ -41,6 +41,7 @@ type Plan struct {
 	Nodes            int // that will run
 	RedisConnections int // of one node, at most
 	MySQLConnections int // of one node, at most
+	Sentinel         bool
 }
 
 // Examine looks at everything. It changes nothing, and asks a handful of

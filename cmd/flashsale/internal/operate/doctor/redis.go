@@ -43,9 +43,9 @@ func examineRedis(ctx context.Context, rdb redis.UniversalClient, plan Plan) []F
 
 // examineMaster looks at one server.
 func examineMaster(ctx context.Context, rdb *redis.Client, plan Plan) []Finding {
-	found := []Finding{latency(ctx, rdb)}
+	found := []Finding{latency(ctx, rdb), identity(ctx, rdb)}
 	settings := map[string]string{}
-	for _, name := range []string{"appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "maxclients"} {
+	for _, name := range []string{"appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "maxclients", "min-replicas-to-write"} {
 		got, err := rdb.ConfigGet(ctx, name).Result()
 		if err != nil { // a managed Redis without CONFIG
 			return append(found, Finding{Level: Unknown, Store: "redis", What: "its settings can't be read: " + err.Error(),
@@ -54,7 +54,34 @@ func examineMaster(ctx context.Context, rdb *redis.Client, plan Plan) []Finding 
 		}
 		settings[name] = got[name]
 	}
-	return append(found, persistence(settings), eviction(settings), clients(settings, plan))
+	found = append(found, persistence(settings), eviction(settings), clients(settings, plan))
+	if plan.Sentinel {
+		found = append(found, replicas(settings))
+	}
+	return found
+}
+
+// identity is whether the scripts can tell this Redis from one that took its place.
+func identity(ctx context.Context, rdb *redis.Client) Finding {
+	info, err := rdb.Info(ctx, "replication").Result()
+	f := Finding{Level: OK, Store: "redis", What: "INFO replication names the master_replid"}
+	if err != nil {
+		f.What = "INFO replication fails: " + err.Error()
+	} else if !strings.Contains(info, "master_replid:") {
+		f.What = "INFO replication names no master_replid"
+	}
+	return f.unless(err == nil && strings.Contains(info, "master_replid:"), Bad,
+		"the scripts compare master_replid with that of the Redis on which the gate was built: without it a failover that lost orders goes unnoticed",
+		"ACL SETUSER … +info for the account in --redis")
+}
+
+// replicas is whether a master that Sentinel has replaced stops taking writes.
+func replicas(settings map[string]string) Finding {
+	f := Finding{Level: OK, Store: "redis", What: "min-replicas-to-write " + settings["min-replicas-to-write"]}
+	least, _ := strconv.Atoi(settings["min-replicas-to-write"])
+	return f.unless(least > 0, Warn,
+		"an old master that is cut off from its replicas goes on taking orders, and they are lost when it joins again",
+		"min-replicas-to-write 1 on the master and on each replica; have two replicas, or the loss of one stops the gate")
 }
 
 // slow is a round trip that costs more than the work: a keeper's turn is a
