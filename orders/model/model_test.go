@@ -1,6 +1,6 @@
-// Package model_test searches sale.pml, the model of what packages orders and
-// inventory do to MySQL and Redis, and coalesce.pml, that of callers who
-// share calls, with Spin. See README.md.
+// Package model_test searches three models with Spin: sale.pml of what packages
+// orders and inventory do to MySQL and Redis, refusal.pml of final refusals, and
+// coalesce.pml of callers who share calls. See README.md.
 package model_test
 
 import (
@@ -18,16 +18,20 @@ import (
 )
 
 var (
+	model  = flag.String("model", "sale.pml", "the model that -search searches")
 	search = flag.String("search", "", "parameters of one search of the model, such as 'ORDERS=2 TAKES=2 ROLLS=1', in place of the usual ones")
 	memory = flag.String("memory", "4000", "what the search may use, in MB")
 )
 
-// searches of sale.pml are small enough for every day. The right design passes each of
-// them, and each broken twin fails the very search that the right one passes.
-var searches = []struct {
+// A setting is one search of a model. The right design passes it, and each of the
+// broken twins fails it. A name with REACHES_ is no twin but a sanity check.
+type setting struct {
 	about, parameters string
 	twins             []string
-}{
+}
+
+// searches of sale.pml are small enough for every day.
+var searches = []setting{
 	{"keepers overlap and die", "ORDERS=1 SWEEPS=1 TAKES=2 CRASHES=1",
 		[]string{"NO_FENCE", "NO_HOLD_CHECK", "NO_STATUS_CONDITION", "MARKED_BEFORE_RELEASE", "MARKED_UNANSWERED"}},
 	{"Redis goes back", "ORDERS=2 ROLLS=1",
@@ -48,40 +52,78 @@ var searches = []struct {
 		[]string{"NO_EPOCH", "DIRECT_PAST_STATE"}},
 }
 
+// refusalSearches of refusal.pml are small enough for every day.
+var refusalSearches = []setting{
+	{"nothing fails", "",
+		[]string{"KNOWN_BUYER_REFUSED", "NO_DEADLINE", "REACHES_ORDER", "REACHES_COPY", "REACHES_LOOK"}},
+	{"a rebuild is asked for, and nodes remember", "ASKS=1 MEMORY=1",
+		[]string{"NO_REST", "MEMORY_NEVER_OLD", "MEMORY_OF_ANY_EPOCH", "REACHES_MEMORY", "REACHES_REBUILT"}},
+	{"Redis restarts with less", "RESTARTS=1",
+		[]string{"STALE_REFUSES"}},
+	{"a replica is promoted", "FAILOVERS=1",
+		[]string{"COPY_NEVER_OLD", "ANY_GATE_TRUSTED", "LOOK_AT_ORDERS_ONLY", "REBUILT_AT_ONCE", "STALE_UNNOTICED", "STALE_SELLS", "REACHES_PROMOTED"}},
+	{"a replica is promoted, and each master has a keeper", "FAILOVERS=1 KEEPERS=2",
+		[]string{"ANY_EPOCH_COMMITTED", "SHUT_GATE_COMMITTED"}},
+	{"a replica is promoted, and MySQL fails over", "FAILOVERS=1 DBFAILS=1",
+		[]string{"COPY_UNCONFIRMED", "LOOK_UNCONFIRMED", "ANNOUNCED_UNCONFIRMED", "CONFIRMED_ELSEWHERE"}},
+	{"direct mode begins and ends", "DIRECTS=1 EPOCHS=3",
+		[]string{"DIRECT_AT_ONCE", "SWITCHED_UNASKED", "REACHES_DIRECT_ORDER", "REACHES_DIRECT"}},
+	{"direct mode begins, and MySQL fails over", "DIRECTS=1 DBFAILS=1 KEEPERS=0",
+		[]string{"DIRECT_UNCONFIRMED"}},
+}
+
 // coalesceTwins are those of coalesce.pml, which has no parameters.
 var coalesceTwins = []string{"ENDS_APART", "ENDS_AFTER_ONE", "GIVEN_UP_SENT", "TAKEN_TWICE", "NO_BOUND", "NO_PATIENCE"}
 
 func TestModel(t *testing.T) {
-	pan := build(t, "sale.pml")
 	if *search != "" {
-		if verdict := pan.search(t, *search); !verdict.passed() {
+		if verdict := build(t, *model, true).search(t, *search); !verdict.passed() {
 			t.Errorf("%s\n%s", verdict.output, verdict.trail)
 		} else {
 			t.Log(verdict.output)
 		}
 		return
 	}
-	numbers := twins(t, "sale.pml")
-	for _, s := range searches {
+	build(t, "sale.pml", false).judgeAll(t, searches, twins(t, "sale.pml"), "")
+}
+
+func TestRefusalModel(t *testing.T) {
+	if *search != "" {
+		t.Skip("-search")
+	}
+	build(t, "refusal.pml", true).judgeAll(t, refusalSearches, twins(t, "refusal.pml"), "refused")
+}
+
+func TestCoalesceModel(t *testing.T) {
+	build(t, "coalesce.pml", false).judge(t, setting{twins: coalesceTwins}, twins(t, "coalesce.pml"), "")
+}
+
+// judgeAll runs judge for each setting.
+func (p pan) judgeAll(t *testing.T, settings []setting, numbers map[string]string, property string) {
+	t.Helper()
+	for _, s := range settings {
 		t.Run(s.about, func(t *testing.T) {
 			t.Parallel()
-			pan.judge(t, s.parameters, s.twins, numbers)
+			p.judge(t, s, numbers, property)
 		})
 	}
 }
 
-func TestCoalesceModel(t *testing.T) {
-	build(t, "coalesce.pml").judge(t, "", coalesceTwins, twins(t, "coalesce.pml"))
-}
-
-// judge searches the right design, and each of these twins.
-func (p pan) judge(t *testing.T, parameters string, twins []string, numbers map[string]string) {
+// judge searches the right design and each twin of the setting. A twin must violate
+// an assertion that contains property, and a sanity check its own assertion.
+func (p pan) judge(t *testing.T, s setting, numbers map[string]string, property string) {
 	t.Helper()
-	if verdict := p.search(t, parameters); !verdict.passed() {
-		t.Fatalf("the right design, %s:\n%s\n%s", parameters, verdict.output, verdict.trail)
+	verdict := p.search(t, s.parameters)
+	if !verdict.passed() {
+		t.Fatalf("the right design, %s:\n%s\n%s", s.parameters, verdict.output, verdict.trail)
 	}
-	for _, twin := range twins {
-		if verdict := p.search(t, parameters+" TWIN="+numbers[twin]); !verdict.failed() {
+	t.Logf("%s: %s", s.parameters, regexp.MustCompile(`\S+ states, stored`).FindString(verdict.output))
+	for _, twin := range s.twins {
+		expected := property
+		if strings.HasPrefix(twin, "REACHES_") {
+			expected = "twin!=" + numbers[twin]
+		}
+		if verdict := p.search(t, s.parameters+" TWIN="+numbers[twin]); !verdict.failed(expected) {
 			t.Errorf("%s was not caught:\n%s", twin, verdict.output)
 		}
 	}
@@ -89,12 +131,14 @@ func (p pan) judge(t *testing.T, parameters string, twins []string, numbers map[
 
 // Each twin in a model is in one of its searches.
 func TestEachTwinIsSearchedFor(t *testing.T) {
-	var listed []string
-	for _, s := range searches {
-		listed = append(listed, s.twins...)
-	}
-	for model, listed := range map[string][]string{"sale.pml": listed, "coalesce.pml": coalesceTwins} {
-		listed = slices.Sorted(slices.Values(listed))
+	for model, settings := range map[string][]setting{
+		"sale.pml": searches, "refusal.pml": refusalSearches, "coalesce.pml": {{twins: coalesceTwins}},
+	} {
+		var listed []string
+		for _, s := range settings {
+			listed = append(listed, s.twins...)
+		}
+		slices.Sort(listed)
 		if defined := slices.Sorted(maps.Keys(twins(t, model))); !slices.Equal(listed, defined) {
 			t.Errorf("%s: searched for %v,\ndefined are %v", model, listed, defined)
 		}
@@ -123,8 +167,8 @@ func twins(t *testing.T, name string) map[string]string {
 // A pan is the compiled search.
 type pan string
 
-// build has Spin write the search, and compiles it.
-func build(t *testing.T, name string) pan {
+// build has Spin write the search, and compiles it. A packed search needs less memory.
+func build(t *testing.T, name string, packed bool) pan {
 	t.Helper()
 	mode := os.Getenv("FLASHSALE_TEST_REAL")
 	if mode == "off" {
@@ -144,9 +188,9 @@ func build(t *testing.T, name string) pan {
 	dir := t.TempDir()
 	for _, args := range [][]string{
 		{"spin", "-a", model},
-		// The usual searches need at most 0.6 GB as they are; a larger one, packed. They
-		// are as fast as with -O2, which takes longer to compile.
-		{"gcc", "-O1", "-w", "-DSAFETY", map[bool]string{true: "-DPLAIN", false: "-DCOLLAPSE"}[*search == ""], "-DVECTORSZ=1024", "-DMEMLIM=" + *memory, "-o", "pan", "pan.c"},
+		// The usual searches of sale.pml need at most 0.6 GB unpacked. They are as fast
+		// as with -O2, which takes longer to compile.
+		{"gcc", "-O1", "-w", "-DSAFETY", map[bool]string{true: "-DCOLLAPSE", false: "-DPLAIN"}[packed], "-DVECTORSZ=1024", "-DMEMLIM=" + *memory, "-o", "pan", "pan.c"},
 	} {
 		if out, err := command(t, dir, args...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
@@ -193,7 +237,12 @@ func (v verdict) passed() bool {
 		!strings.Contains(v.output, "Search not completed") && !strings.Contains(v.output, "max search depth too small")
 }
 
-// failed: something that must be true was not.
-func (v verdict) failed() bool {
-	return strings.Contains(v.output, "errors: 1") && strings.Contains(v.output, "assertion violated")
+// violated matches the assertion that a search has found violated.
+var violated = regexp.MustCompile(`assertion violated (.*) \(at depth`)
+
+// failed reports whether the search has found an assertion violated that contains
+// property.
+func (v verdict) failed(property string) bool {
+	m := violated.FindStringSubmatch(v.output)
+	return m != nil && strings.Contains(v.output, "errors: 1") && strings.Contains(m[1], property)
 }
