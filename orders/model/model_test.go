@@ -72,6 +72,24 @@ var refusalSearches = []setting{
 		[]string{"DIRECT_UNCONFIRMED"}},
 }
 
+// longRefusalSearches of the right design take minutes.
+var longRefusalSearches = []string{
+	"DIRECTS=1 KEEPERS=2",
+	"FAILOVERS=1 KEEPERS=2 DBFAILS=1",
+	"FAILOVERS=1 KEEPERS=2 EPOCHS=3",
+	"ASKS=1 KEEPERS=2 EPOCHS=3",
+	"DIRECTS=1 MEMORY=1 EPOCHS=3",
+	"FAILOVERS=1 DIRECTS=1 DBFAILS=1",
+	"FAILOVERS=1 ASKS=1 DBFAILS=2",
+	"FAILOVERS=1 MEMORY=1 KEEPERS=2",
+	"DIRECTS=1 DBFAILS=1",
+	"ASKS=2 DBFAILS=1 EPOCHS=3",
+	"RESTARTS=1 ASKS=1 EPOCHS=3",
+	"FAILOVERS=1 DIRECTS=1 EPOCHS=3",
+	"DIRECTS=1 TRIES=3 EPOCHS=3",
+	"FAILOVERS=1 KEEPERS=2 TRIES=3",
+}
+
 // coalesceTwins are those of coalesce.pml, which has no parameters.
 var coalesceTwins = []string{"ENDS_APART", "ENDS_AFTER_ONE", "GIVEN_UP_SENT", "TAKEN_TWICE", "NO_BOUND", "NO_PATIENCE"}
 
@@ -92,6 +110,19 @@ func TestRefusalModel(t *testing.T) {
 		t.Skip("-search")
 	}
 	build(t, "refusal.pml", true).judgeAll(t, refusalSearches, twins(t, "refusal.pml"), "refused")
+}
+
+func TestRefusalModelLong(t *testing.T) {
+	if os.Getenv("FLASHSALE_TEST_LONG") == "" {
+		t.Skip("takes minutes: set FLASHSALE_TEST_LONG=1")
+	}
+	pan := build(t, "refusal.pml", true)
+	for _, parameters := range longRefusalSearches {
+		t.Run(parameters, func(t *testing.T) {
+			t.Parallel()
+			pan.judge(t, setting{parameters: parameters}, nil, "")
+		})
+	}
 }
 
 func TestCoalesceModel(t *testing.T) {
