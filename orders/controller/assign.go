@@ -115,6 +115,10 @@ func (ks *Controller) assignOnce(ctx context.Context, freeBefore map[string]time
 	return free, nil
 }
 
+// handOverAgain is for how many leases a node keeps a SKU that it has handed over and
+// taken back, unless a node joins or leaves.
+const handOverAgain = 10
+
 // A candidate is a SKU that this node does not keep, and for how long its lock
 // must have been free before this node takes it.
 type candidate struct {
@@ -146,8 +150,8 @@ func (ks *Controller) plan(sales []orders.Sale) (move []*slot, others []candidat
 			others = append(others, candidate{sale.SKU, 3 * round})
 		case p == nil: // after most of a round of everybody's, the one whose it is has looked
 			others = append(others, candidate{sale.SKU, round * 3 / 4})
-		case !mine && len(ks.nodes) > 0 && !moved:
-			// Not twice within a lease: the other may have died meanwhile.
+		case !mine && len(ks.nodes) > 0 && now.Sub(ks.handedOverAt[sale.SKU]) > handOverAgain*ks.cfg.Lease:
+			// If this node has the SKU again, the other node could not take it.
 			ks.handedOverAt[sale.SKU] = now
 			move = append(move, p)
 		}
