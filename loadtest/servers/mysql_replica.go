@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 )
 
@@ -16,11 +17,13 @@ const LogReplicated = "--log-slave-updates"
 func (m *MySQL) Follow(ctx context.Context, addr string) error {
 	host, port, _ := strings.Cut(addr, ":")
 	return m.exec(ctx, "follow "+addr,
-		// Of its own: it skips what a server with its number has written, and a primary
-		// that is rebuilt would skip what it wrote itself.
-		fmt.Sprint("SET GLOBAL server_id = ", m.port),
+		// A new number each time: a replica skips what a server with its number has
+		// written, and a primary that is rebuilt would skip what it wrote itself.
+		fmt.Sprint("SET GLOBAL server_id = ", 2+rand.Int32()/2),
 		"SET GLOBAL rpl_semi_sync_slave_enabled = ON",
-		fmt.Sprintf("CHANGE MASTER TO MASTER_HOST = '%s', MASTER_PORT = %s, MASTER_USER = '%s', MASTER_USE_GTID = slave_pos", host, port, account),
+		// What it copies it can copy again: until it is promoted, it need not sync.
+		"SET GLOBAL sync_binlog = 0, innodb_flush_log_at_trx_commit = 0",
+		fmt.Sprintf("CHANGE MASTER TO MASTER_HOST = '%s', MASTER_PORT = %s, MASTER_USER = '%s', MASTER_CONNECT_RETRY = 1, MASTER_USE_GTID = slave_pos", host, port, account),
 		"START SLAVE")
 }
 
@@ -50,7 +53,7 @@ func (m *MySQL) Promote(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return m.exec(ctx, "promote", "STOP SLAVE", "RESET SLAVE ALL")
+	return m.exec(ctx, "promote", "SET GLOBAL sync_binlog = 1, innodb_flush_log_at_trx_commit = 1", "STOP SLAVE", "RESET SLAVE ALL")
 }
 
 // Transactions is how many a MariaDB has in its binary log since the first of

@@ -10,10 +10,10 @@ import (
 
 // A primary that waits for its replica confirms nothing that the replica lacks,
 // and the replica has all that was confirmed once it is promoted. The primary
-// follows it after that.
+// follows it after that, and the two change roles once more.
 func TestMySQLReplica(t *testing.T) {
 	t.Parallel()
-	primary, replica := startMySQL(t, MySQLOptions{}), startMySQL(t, MySQLOptions{ExtraArgs: []string{LogReplicated}})
+	primary, replica := startMySQL(t, MySQLOptions{ExtraArgs: []string{LogReplicated}}), startMySQL(t, MySQLOptions{ExtraArgs: []string{LogReplicated}})
 	dsn, err := primary.NewDatabase(t.Context(), "shop")
 	need(t, err)
 	w, err := wire.Open(primary.Addr())
@@ -60,5 +60,16 @@ func TestMySQLReplica(t *testing.T) {
 	caughtUp(primary, replica)
 	if n := rows(primary); n != 1 {
 		t.Errorf("%d rows on the old primary, want 1", n)
+	}
+	_, err = openMySQL(t, replica.DSN("shop")).ExecContext(t.Context(), "INSERT INTO t VALUES (3)")
+	need(t, err)
+	caughtUp(primary, replica)
+	replica.Kill()
+	need(t, primary.Promote(t.Context()))
+	need(t, replica.RestartEmpty(t.Context()))
+	need(t, replica.Follow(t.Context(), primary.Addr()))
+	caughtUp(replica, primary)
+	if n := rows(replica); n != 2 {
+		t.Errorf("%d rows on the second old primary, want 2: it has to copy what it wrote itself", n)
 	}
 }

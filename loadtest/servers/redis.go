@@ -32,6 +32,8 @@ type RedisOptions struct {
 	// ExtraArgs follow ours on the command line and win over them:
 	// {"--maxmemory", "64mb"}.
 	ExtraArgs []string
+	// Env is added to the server's environment.
+	Env []string
 	// SearchPath, if set, is where redis-server is looked for instead of $PATH
 	// and the usual folders, whatever RedisVariable says.
 	SearchPath []string
@@ -44,7 +46,7 @@ func StartRedis(ctx context.Context, o RedisOptions) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := startProcess(ctx, program{name: "redis-server", path: path, args: o.args, serving: askRedis})
+	p, err := startProcess(ctx, program{name: "redis-server", path: path, args: o.args, env: o.Env, serving: askRedis})
 	if err != nil {
 		return nil, err
 	}
