@@ -33,8 +33,10 @@ type act struct {
 
 	reads, unread int // of the watch, which has ended before they are looked at
 
-	booking sync.Mutex
-	book    []*call // the buyers'
+	booking  sync.Mutex
+	book     []*call // the buyers'
+	promises []call  // the first call that was answered yes, of each intent
+	promised map[intent]bool
 
 	mu     sync.Mutex
 	began  time.Time
@@ -102,7 +104,7 @@ const (
 // operate looks after one sale until ctx ends.
 func (o *operator) operate(ctx context.Context, sku string, random *rand.Rand) {
 	for ctx.Err() == nil {
-		if sku == o.skus[skuCount-1] && random.IntN(2) == 0 { // from the next change on
+		if sku == o.skus[skuCount-1] && random.IntN(2) == 0 && o.mine(sku) { // from the next change on
 			o.onPayment.Store(!o.onPayment.Load())
 		}
 		for until := time.Now().Add(time.Duration(2000+random.IntN(4000)) * time.Millisecond); time.Now().Before(until) && ctx.Err() == nil; {

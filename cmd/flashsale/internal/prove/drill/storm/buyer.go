@@ -18,7 +18,6 @@ type buyer struct {
 	names  int // so far
 	asks   int // keys and references so far
 	random *rand.Rand
-	mine   []*call // the last yeses, to be asked for again
 }
 
 // patience is how long a buyer asks again before it gives up on an answer.
@@ -39,15 +38,6 @@ func (b *buyer) between(least, most time.Duration) time.Duration {
 func (b *buyer) name() string { return fmt.Sprintf("buyer-%d-%d-%d", b.act.number, b.number, b.names) }
 
 func (b *buyer) once(ctx context.Context) {
-	often := 8
-	if b.condition.forgetful() {
-		often = 2
-	}
-	if len(b.mine) > 0 && b.random.IntN(often) == 0 { // what it has ordered before, it must find
-		old := b.mine[len(b.mine)-1-b.random.IntN(min(often, len(b.mine)))] // in doubt one of the last two
-		b.do(b.whole, call{verb: place, node: b.random.IntN(nodeCount), buyer: old.buyer, sku: old.sku, key: old.key, quantity: old.quantity})
-		return
-	}
 	quantity := 1
 	if b.random.IntN(5) == 0 {
 		quantity = 2
@@ -61,10 +51,6 @@ func (b *buyer) once(ctx context.Context) {
 	case c.code == "buyer_limit":
 		b.names++
 	case c.yes():
-		if len(b.mine) == 6 {
-			b.mine = b.mine[1:]
-		}
-		b.mine = append(b.mine, c)
 		b.end(ctx, c)
 	}
 }
@@ -75,8 +61,9 @@ func (b *buyer) end(ctx context.Context, c *call) {
 	b.asks++
 	paying := call{verb: pay, node: b.random.IntN(nodeCount), buyer: c.buyer, sku: c.sku, order: id, ref: fmt.Sprintf("%s%d.%d", refMark, b.number, b.asks)}
 	cancelling := call{verb: cancel, node: b.random.IntN(nodeCount), buyer: c.buyer, sku: c.sku, order: id}
-	switch b.random.IntN(10) {
-	case 0, 1, 2:
+	after := b.between(0, window)
+	switch chance := b.random.IntN(10); chance {
+	case 0, 1:
 		b.settle(ctx, paying)
 	case 3, 4:
 		b.settle(ctx, cancelling)
@@ -87,9 +74,11 @@ func (b *buyer) end(ctx context.Context, c *call) {
 	case 6: // after it was cancelled
 		b.settle(ctx, cancelling)
 		b.settle(ctx, paying)
-	case 7, 8: // after it has expired
+	case 2, 7, 8: // after a while, or after it has expired
 		late := b.twin()
-		after := window + b.between(0, time.Second)
+		if chance > 2 {
+			after = window + after/3
+		}
 		b.later(func() {
 			sleep(ctx, after)
 			if ctx.Err() == nil {
@@ -132,8 +121,42 @@ func (b *buyer) settle(ctx context.Context, c call) *call {
 	}
 }
 
+const (
+	replayers     = 12 // for each node
+	replayTimeout = 500 * time.Millisecond
+)
+
+// replay repeats at one node what buyers were promised: one of the newest promises,
+// and its share of all of them in turn. A refusal is quick, so replay does not wait for
+// a node that hangs. After ctx has ended it completes its first round, for as long as a
+// buyer has patience.
+func (a *act) replay(ctx context.Context, node, share int, random *rand.Rand) {
+	ends, cancel := context.WithCancel(a.whole)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(patience, cancel) })()
+	const newest = 200 // some seconds of them
+	for turn := share; ends.Err() == nil; turn += replayers {
+		a.booking.Lock()
+		promises := a.promises
+		a.booking.Unlock()
+		if ctx.Err() != nil && turn >= len(promises) {
+			return
+		}
+		if n := len(promises); n > 0 {
+			for _, i := range []int{turn % n, n - 1 - random.IntN(min(n, newest))} {
+				again := promises[i]
+				again.node = node
+				soon, cancel := context.WithTimeout(a.whole, replayTimeout)
+				a.do(soon, again)
+				cancel()
+			}
+		}
+		sleep(ctx, 450*time.Millisecond)
+	}
+}
+
 // probe sees to it that each sale is asked for one unit by somebody who may
-// have it, at a node that is well, whenever it has sold nothing for a while.
+// have it, at a node that is well, whenever it has answered nobody for a while.
 func (a *act) probe(ctx context.Context, sale int) {
 	l, asked := a.lives[sale], 0
 	var busy = make(chan struct{}, 4)
@@ -154,7 +177,9 @@ func (a *act) probe(ctx context.Context, sale int) {
 			sku: l.sku, key: keyMark + "probe", quantity: 1,
 		}
 		a.later(func() {
-			a.do(a.whole, c)
+			if a.do(a.whole, c).no() {
+				l.refuses(&a.condition)
+			}
 			<-busy
 		})
 	}

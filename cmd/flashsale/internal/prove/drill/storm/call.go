@@ -128,5 +128,9 @@ func (a *act) do(ctx context.Context, c call) *call {
 	a.booking.Lock()
 	defer a.booking.Unlock()
 	a.book = append(a.book, &c)
+	if about := c.intent(); c.yes() && !a.promised[about] {
+		a.promised[about] = true
+		a.promises = append(a.promises, call{verb: about.verb, buyer: c.buyer, sku: c.sku, key: c.key, quantity: c.quantity, order: c.order, ref: c.ref})
+	}
 	return &c
 }

@@ -77,6 +77,7 @@ func compare(calls []*call, rows []row, pauses []pause) []string {
 		} else {
 			x.closings(a, list)
 		}
+		x.replays(list)
 		x.lastNo(a, list)
 		if len(x.broken) > before {
 			x.broken[before] += x.story(a, list)
@@ -128,10 +129,8 @@ func (c *call) subject() string {
 	return fmt.Sprintf("%s under %s by %s", c.sku, c.key, c.buyer)
 }
 
-// orders judges the answers to one key: each yes is the same order and stored,
-// and whoever has heard yes hears no no any more.
+// orders judges the answers to one key: each yes is the same order and stored.
 func (x *index) orders(a intent, list []*call) {
-	var first *call
 	for _, c := range list {
 		switch {
 		case c.yes() && c.got.ID == "":
@@ -141,9 +140,17 @@ func (x *index) orders(a intent, list []*call) {
 			if !stored || r.status == "rejected" || r.buyer != a.buyer || r.sku != a.sku || r.key != a.key || r.quantity != c.quantity {
 				x.broke("yes lost: %s was answered %s, order %s; the database has %s", c.subject(), c, c.got.ID, r)
 			}
-			if first == nil || c.ended.Before(first.ended) {
-				first = c
-			}
+		}
+	}
+}
+
+// replays judges what was sent after the first yes: it is answered with the same
+// order, or not for good. Any 409 refuses what is durable.
+func (x *index) replays(list []*call) {
+	var first *call
+	for _, c := range list {
+		if c.yes() && (first == nil || c.ended.Before(first.ended)) {
+			first = c
 		}
 	}
 	for _, c := range list {
@@ -151,8 +158,8 @@ func (x *index) orders(a intent, list []*call) {
 		case first == nil || !c.sent.After(first.ended):
 		case c.yes() && c.got.ID != first.got.ID:
 			x.broke("two orders: %s was answered %s, order %s, and then %s, order %s", c.subject(), first, first.got.ID, c, c.got.ID)
-		case c.no() || c.status == 404:
-			x.broke("yes, then no: %s was answered %s, order %s, and then %s", c.subject(), first, first.got.ID, c)
+		case c.status == 409 || c.status == 404:
+			x.broke("yes, then no: %s of %s was answered %s, order %s, and then %s", c.verb, c.subject(), first, first.got.ID, c)
 		}
 	}
 }

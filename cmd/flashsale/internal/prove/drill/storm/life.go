@@ -40,7 +40,6 @@ type condition struct {
 	// nothing.
 	now     time.Duration
 	askFrom time.Duration // no sale is asked before whether it sells
-	lost    time.Duration // when a store last lost something, or may have
 }
 
 // A pause is when a node stood still. What was sent to it meanwhile is carried
@@ -65,9 +64,6 @@ func (c *condition) change(kind change, what func(c *condition)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	well := c.healthy()
-	if kind == loss {
-		c.lost = c.now
-	}
 	if what != nil {
 		what(c)
 	}
@@ -108,13 +104,6 @@ func (c *condition) time() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
-}
-
-// forgetful tells whether a store has lost something in the last seconds.
-func (c *condition) forgetful() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.lost > 0 && c.now < c.lost+mendsWithin
 }
 
 // healthy tells whether one node runs and writes to both stores.
@@ -194,42 +183,66 @@ func over(c *call, pauses []pause) time.Time {
 
 // A life is how one sale has been getting on.
 type life struct {
-	sku  string
-	rows int64         // durable orders
-	last time.Duration // when it last sold, or had nothing to sell
-	gap  time.Duration // the longest time without, while it was asked
+	sku     string
+	rows    int64         // durable orders
+	soldOut bool          // nothing was left at the last look
+	refused bool          // since the last look a buyer was refused for good
+	last    time.Duration // when it last sold, or refused as it was sold out
+	gap     time.Duration // the longest time without either, while it was asked
 
-	looked, asked time.Duration // until when, and for how long in all
+	looked, asked time.Duration // until when, and for how long of that
 }
 
-// look judges what the database says of the sale now. It returns what is
-// broken, or "".
+// look judges what the database says of the sale now: one that has something left
+// sells, and one that has nothing left refuses. It returns what is broken, or "".
 func (l *life) look(c *condition, rows, left int64) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	passed := c.now - l.looked
-	l.looked = c.now
-	if left > 0 && c.now >= c.askFrom && !c.resting {
-		l.asked += passed
-	}
-	if rows > l.rows || left <= 0 {
-		l.rows, l.last = max(rows, l.rows), c.now
+	if c.resting {
 		return ""
 	}
+	passed, soldOut := c.now-l.looked, left <= 0
+	if rows > l.rows || soldOut != l.soldOut || soldOut && l.refused {
+		l.last = c.now
+	}
+	l.looked, l.rows, l.soldOut, l.refused = c.now, max(rows, l.rows), soldOut, false
+	if c.now < c.askFrom {
+		return ""
+	}
+	l.asked += passed
 	idle := c.now - l.last
-	if c.now < c.askFrom || c.resting {
-		return ""
-	}
 	l.gap = max(l.gap, idle)
 	if idle <= sellsWithin {
 		return ""
 	}
-	return fmt.Sprintf("stands still: %s has sold nothing for %.1fs, with %d units left and a way to sell them", l.sku, idle.Seconds(), left)
+	what := "sold nothing"
+	if soldOut {
+		what = "refused nobody"
+	}
+	return fmt.Sprintf("stands still: %s has %s for %.1fs, with %d units left and a node that is well", l.sku, what, idle.Seconds(), left)
 }
 
-// idle is for how long the sale has not sold.
+// refuses notes that a buyer was refused for good.
+func (l *life) refuses(c *condition) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.refused = true
+}
+
+// idle is for how long the sale has neither sold nor refused.
 func (l *life) idle(c *condition) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now - l.last
+}
+
+// watched is the share of the time in which the sales were asked, on average.
+func (a *act) watched() float64 {
+	a.condition.mu.Lock()
+	defer a.condition.mu.Unlock()
+	var asked, looked time.Duration
+	for _, l := range a.lives {
+		asked, looked = asked+l.asked, looked+l.looked
+	}
+	return asked.Seconds() / max(looked.Seconds(), watchEvery.Seconds())
 }

@@ -14,11 +14,14 @@ func TestLife(t *testing.T) {
 		harm  func(c *condition)
 		rows  int64 // more of them at the end
 		left  int64
+		noes  bool // somebody is refused
 		after time.Duration
 		still bool
 	}{
 		"sells":                      {rows: 1, left: 5, after: late},
-		"has nothing to sell":        {left: 0, after: late},
+		"has nothing to sell":        {noes: true, after: late},
+		"refuses nobody":             {after: late, still: true},
+		"refuses, and has units":     {noes: true, left: 5, after: late, still: true},
 		"stands still":               {left: 5, after: late, still: true},
 		"not for long":               {left: 5, after: soon},
 		"one node has lost MySQL":    {harm: func(c *condition) { c.noMySQL[0]++ }, left: 5, after: late, still: true},
@@ -26,6 +29,7 @@ func TestLife(t *testing.T) {
 		"Redis is away":              {harm: func(c *condition) { c.redis++ }, left: 5, after: late, still: true},
 		"Redis is away, not long":    {harm: func(c *condition) { c.redis++ }, left: 5, after: directWithin - time.Second},
 		"a blind node reaches Redis": {harm: func(c *condition) { c.noMySQL[0]++; c.noRedis[1]++; c.noRedis[2]++ }, left: 5, after: late},
+		"nobody buys any more":       {harm: func(c *condition) { c.resting = true }, left: 5, after: late},
 		"MySQL is away":              {harm: func(c *condition) { c.mysql++ }, left: 5, after: late},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -35,12 +39,35 @@ func TestLife(t *testing.T) {
 			broken := ""
 			for cond.now < c.after {
 				cond.pass(2 * watchEvery)
+				if c.noes {
+					l.refuses(&cond)
+				}
 				broken += l.look(&cond, 1+c.rows*int64(cond.now/time.Second), c.left)
 			}
 			if still := strings.HasPrefix(broken, "stands still: S"); still != c.still || !still && broken != "" {
 				t.Errorf("%q, want standing still: %v", broken, c.still)
 			}
 		})
+	}
+}
+
+// The time after a fault is not watched, until a sale must sell again.
+func TestWatched(t *testing.T) {
+	a := &act{}
+	for i := range a.lives {
+		a.lives[i] = &life{}
+	}
+	for a.condition.change(harm, nil); a.condition.now < 2*sellsWithin; {
+		a.condition.pass(watchEvery)
+		for _, l := range a.lives {
+			l.look(&a.condition, int64(a.condition.now), 1)
+		}
+		if got := a.watched(); a.condition.now < sellsWithin && got != 0 {
+			t.Fatalf("%v of the time watched, %v after a fault", got, a.condition.now)
+		}
+	}
+	if got := a.watched(); got < 0.45 || got > 0.55 {
+		t.Errorf("%v of the time watched, want a half", got)
 	}
 }
 

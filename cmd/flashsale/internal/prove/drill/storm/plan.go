@@ -24,7 +24,7 @@ type fault struct {
 	variants int           // forms that it takes, 1 or more
 	least    time.Duration // that it lasts
 	most     time.Duration
-	joins    bool // may be a second fault beside another: it leaves the stores alone
+	joins    bool // may be a second fault beside another, whichever that is
 
 	// do does the harm and mends it, also after ctx has ended, which only makes
 	// it hurry. An error means that there was no harm, or that it is not mended.
@@ -34,9 +34,10 @@ type fault struct {
 // A plan deals the faults like cards: none comes again before all have come. So
 // a few seeds are enough to have met each of them.
 type plan struct {
-	random *rand.Rand
-	faults []*fault // to draw from
-	deck   []*fault
+	random  *rand.Rand
+	faults  []*fault // to draw from
+	joining []*fault // those that join
+	deck    []*fault
 }
 
 // next draws a step. It draws the same numbers whatever the step before did.
@@ -48,10 +49,12 @@ func (p *plan) next() step {
 	}
 	first := p.draw(p.deck[0])
 	p.deck = p.deck[1:]
-	second := p.draw(p.faults[p.random.IntN(len(p.faults))])
-	if p.random.IntN(5) < 2 && second.fault.joins && second.fault != first.fault {
+	if len(p.joining) > 0 && p.random.IntN(5) < 4 {
+		second := p.draw(p.joining[p.random.IntN(len(p.joining))])
 		second.node = (first.node + 1 + p.random.IntN(nodeCount-1)) % nodeCount
-		first.with = &second
+		if second.fault != first.fault {
+			first.with = &second
+		}
 	}
 	first.calm = lab.Between(p.random, 300*time.Millisecond, 1500*time.Millisecond)
 	return first

@@ -16,7 +16,7 @@ import (
 // or mended; what was broken until then is in the Act.
 func (s *stage) act(ctx context.Context, seed int64, length time.Duration) (Act, error) {
 	s.acts++
-	a := &act{stage: s, number: s.acts, whole: ctx, opened: time.Now().Add(-time.Hour), alike: map[string]int{}}
+	a := &act{stage: s, number: s.acts, whole: ctx, opened: time.Now().Add(-time.Hour), alike: map[string]int{}, promised: map[intent]bool{}}
 	result := Act{Seed: seed, Seconds: length.Seconds()}
 	for i, letter := range []string{"a", "b", "c"} {
 		a.skus[i] = fmt.Sprintf("storm-%d-%s", s.acts, letter)
@@ -30,6 +30,7 @@ func (s *stage) act(ctx context.Context, seed int64, length time.Duration) (Act,
 	storming, stop := context.WithTimeout(ctx, length)
 	defer stop()
 	a.stop, a.began = stop, time.Now()
+	context.AfterFunc(storming, a.condition.rest)
 	watching, enough := context.WithCancel(ctx)
 	var watch, storm sync.WaitGroup
 	defer watch.Wait()
@@ -37,6 +38,9 @@ func (s *stage) act(ctx context.Context, seed int64, length time.Duration) (Act,
 	watch.Go(func() { a.watch(watching) })
 	for i := range buyerCount {
 		storm.Go(func() { (&buyer{act: a, number: i, random: lab.Numbers(seed, uint64(10+i))}).buy(storming) })
+	}
+	for i := range nodeCount * replayers {
+		storm.Go(func() { a.replay(storming, i%nodeCount, i/nodeCount, lab.Numbers(seed, uint64(100+i))) })
 	}
 	for i := range skuCount {
 		storm.Go(func() { a.operator.operate(storming, a.skus[i], lab.Numbers(seed, uint64(1+i))) })
@@ -47,7 +51,6 @@ func (s *stage) act(ctx context.Context, seed int64, length time.Duration) (Act,
 		err = a.condition.left()
 	}
 	stop()
-	a.condition.rest()
 	storm.Wait()
 	a.more.Wait()
 	var rows []row
@@ -113,14 +116,21 @@ func (a *act) close(ctx context.Context) {
 	}
 }
 
-// nemesis goes through the plan until ctx ends.
+// watchedShare is how much of its time the nemesis leaves for the question whether
+// sales go on. It is more than a half, as an act may end within a fault.
+const watchedShare = 0.55
+
+// nemesis goes through the plan until ctx ends. It is calm after each fault until the
+// sales have been watched for long enough: a new fault gives them new time.
 func (a *act) nemesis(ctx context.Context, p *plan) error {
 	for ctx.Err() == nil {
 		next := p.next()
 		if err := a.carryOut(ctx, next); err != nil {
 			return err
 		}
-		sleep(ctx, next.calm)
+		for sleep(ctx, next.calm); a.watched() < watchedShare && ctx.Err() == nil; {
+			sleep(ctx, watchEvery)
+		}
 	}
 	return nil
 }
@@ -160,10 +170,9 @@ func (a *act) report(r *Act, rows []row) {
 		}
 	}
 	r.Faults, r.Orders, r.Reads = int(a.faults.Load()), len(rows), a.reads-a.unread
-	r.Direct = a.direct.Load()
+	r.Direct, r.Watched = a.direct.Load(), a.watched()
 	for _, l := range a.lives {
 		r.LongestGap = max(r.LongestGap, l.gap.Seconds())
-		r.Asked += l.asked.Seconds() / skuCount
 	}
 	for _, c := range a.book {
 		r.Calls++

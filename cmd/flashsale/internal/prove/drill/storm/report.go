@@ -31,8 +31,8 @@ type Act struct {
 	Yes        int      `json:"yes"` // answers: orders, payments, cancellations
 	No         int      `json:"no"`
 	Reads      int      `json:"reads"`       // consistent reads of the database
-	LongestGap float64  `json:"longest_gap"` // seconds that a sale sold nothing, though it could
-	Asked      float64  `json:"asked"`       // seconds that a sale had to sell, on average
+	LongestGap float64  `json:"longest_gap"` // seconds that a sale answered no buyer for good, though it could
+	Watched    float64  `json:"watched"`     // share of the time in which the sales had to
 	Direct     bool     `json:"direct"`      // a sale was sold past Redis
 	Error      string   `json:"error,omitempty"`
 }
@@ -49,8 +49,8 @@ func (a *Act) verdict() string {
 }
 
 func (a *Act) summary() string {
-	s := fmt.Sprintf("%s  seed %d: %d faults, %d calls, %d orders, %d reads, longest gap %.1fs (%.0fs watched)",
-		a.verdict(), a.Seed, a.Faults, a.Calls, a.Orders, a.Reads, a.LongestGap, a.Asked)
+	s := fmt.Sprintf("%s  seed %d: %d faults, %d calls, %d orders, %d reads, longest gap %.1fs, watched %.0f %% of the time",
+		a.verdict(), a.Seed, a.Faults, a.Calls, a.Orders, a.Reads, a.LongestGap, 100*a.Watched)
 	if a.Direct {
 		s += ", sold past Redis"
 	}
@@ -103,8 +103,8 @@ func (r *Report) WriteText(w io.Writer) error {
 		t.Line("logs kept in %s", r.Logs)
 	}
 	t.Line("\nThree nodes, three sales, %d buyers, %.0fs of storm, %d faults, %d calls, %d orders. %s\n"+
-		"longest gap: a sale sold nothing, though it had units and a healthy node; more than %v is a failure. "+
-		"Watched is how long that was asked: not while a fault is new, nor while nothing is left to sell.",
+		"longest gap: a sale with units sold nothing, or one without refused nobody, though a node was healthy; more than %v is a failure. "+
+		"Watched is the share of the time in which that was asked: not while a fault is new.",
 		buyerCount, seconds, faults, calls, orders, r.Stores, sellsWithin)
 	return t.Write(w)
 }

@@ -54,6 +54,11 @@ func newPlan(seed int64, only []string) *plan {
 			p.faults = append(p.faults, f)
 		}
 	}
+	for _, f := range p.faults {
+		if f.joins {
+			p.joining = append(p.joining, f)
+		}
+	}
 	return p
 }
 

@@ -1,0 +1,46 @@
+package storm
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+
+	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/servers"
+)
+
+// silent answers nobody.
+type silent struct{}
+
+func (silent) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("silent") }
+
+// When the storm ends, each promise has been asked for at the node at least once.
+func TestReplay(t *testing.T) {
+	l, err := lab.On(lab.Config{}, &servers.Stores{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Nodes = []*lab.Node{{Process: &servers.Process{}}, {Process: &servers.Process{}}}
+	a := &act{stage: &stage{Lab: l, http: &http.Client{Transport: silent{}}}, whole: t.Context()}
+	for i := range 3*replayers + 1 {
+		a.promises = append(a.promises,
+			call{verb: place, buyer: "ann", sku: "S", key: string(rune('a' + i)), quantity: 1},
+			call{verb: pay, buyer: "ann", sku: "S", order: string(rune('a' + i)), ref: "r"})
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for share := range replayers {
+		a.replay(over, 1, share, rand.New(rand.NewPCG(1, 1)))
+	}
+	asked := map[intent]bool{}
+	for _, c := range a.book {
+		asked[c.intent()] = c.node == 1
+	}
+	for _, c := range a.promises {
+		if !asked[c.intent()] {
+			t.Errorf("nobody has asked node 1 again for %+v", c.intent())
+		}
+	}
+}
