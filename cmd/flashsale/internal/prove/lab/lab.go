@@ -30,6 +30,7 @@ type Config struct {
 	Progress io.Writer // may be nil
 
 	MySQL servers.MySQLOptions // how the database is started
+	Redis servers.RedisOptions // how each Redis is started
 }
 
 // talking keeps those who do something side by side from talking at once.
@@ -99,7 +100,8 @@ type Lab struct {
 
 // Open starts stores that are as durable as in production.
 func Open(ctx context.Context, cfg Config, redisArgs ...string) (*Lab, error) {
-	redis := servers.RedisOptions{AppendFsync: "always", ExtraArgs: redisArgs}
+	redis := cfg.Redis
+	redis.AppendFsync, redis.ExtraArgs = "always", redisArgs
 	stores, err := servers.Real(ctx, servers.Options{Redis: redis, MySQL: cfg.MySQL})
 	if err != nil {
 		return nil, err

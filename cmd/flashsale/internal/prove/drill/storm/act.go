@@ -35,7 +35,7 @@ type act struct {
 
 	booking  sync.Mutex
 	book     []*call // the buyers'
-	promises []call  // the first call that was answered yes, of each intent
+	promises []call  // for each intent, the first call that was answered yes
 	promised map[intent]bool
 
 	mu     sync.Mutex

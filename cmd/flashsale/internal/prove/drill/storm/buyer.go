@@ -134,7 +134,7 @@ func (a *act) replay(ctx context.Context, node, share int, random *rand.Rand) {
 	ends, cancel := context.WithCancel(a.whole)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(patience, cancel) })()
-	const newest = 200 // some seconds of them
+	const newest = 200 // what a storm promises in some seconds
 	for turn := share; ends.Err() == nil; turn += replayers {
 		a.booking.Lock()
 		promises := a.promises

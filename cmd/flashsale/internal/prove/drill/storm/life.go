@@ -188,13 +188,13 @@ type life struct {
 	soldOut bool          // nothing was left at the last look
 	refused bool          // since the last look a buyer was refused for good
 	last    time.Duration // when it last sold, or refused as it was sold out
-	gap     time.Duration // the longest time without either, while it was asked
+	gap     time.Duration // the longest time without a sale or refusal, while it was asked
 
-	looked, asked time.Duration // until when, and for how long of that
+	looked, asked time.Duration // time of the last look; time in which the sale was asked
 }
 
-// look judges what the database says of the sale now: one that has something left
-// sells, and one that has nothing left refuses. It returns what is broken, or "".
+// look judges what the database says of the sale now: a sale with units left must sell,
+// and a sale without must refuse. It returns what is broken, or "".
 func (l *life) look(c *condition, rows, left int64) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

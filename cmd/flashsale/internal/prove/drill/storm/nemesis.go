@@ -71,6 +71,29 @@ func (n *nemesis) restoreRedis(i int) {
 	}
 }
 
+func (n *nemesis) cutAllRedis() {
+	for i := range n.Nodes {
+		n.cutRedis(i)
+	}
+}
+
+func (n *nemesis) restoreAllRedis() {
+	for i := range n.Nodes {
+		n.restoreRedis(i)
+	}
+}
+
+// keepLeft keeps so many units of each sale on sale, for as long as d.
+func (n *nemesis) keepLeft(spare int, d time.Duration, skus ...string) {
+	ctx, cancel := context.WithTimeout(n.ctx, d)
+	defer cancel()
+	for ; ctx.Err() == nil; sleep(ctx, 250*time.Millisecond) {
+		for _, sku := range skus {
+			n.operator.stock(ctx, sku, int64(spare))
+		}
+	}
+}
+
 // leadRedis leads a node to the active Redis. A node that is cut off stays so.
 func (n *nemesis) leadRedis(i int) {
 	n.condition.mu.Lock()
@@ -177,12 +200,8 @@ func delayOrders(n *nemesis, p step) error {
 	n.operator.stock(n.ctx, sku, 10)
 	held := victim.Redis.HoldAll(func(piece []byte) bool { return isOrder(piece, sku) })
 	n.harms(mend, nil, "%s: orders of %s are on their way for %.1fs, and it is sold out", victim.Name, sku, p.last.Seconds())
-	arrive := time.Now().Add(p.last)
 	sleep(n.ctx, 300*time.Millisecond)
-	for time.Now().Before(arrive) && n.ctx.Err() == nil {
-		n.operator.stock(n.ctx, sku, 0)
-		sleep(n.ctx, 250*time.Millisecond)
-	}
+	n.keepLeft(0, p.last-300*time.Millisecond, sku)
 	n.operator.stock(n.ctx, sku, 50)
 	held.Pass()
 	n.did(fmt.Sprintf("%s: the orders of %s arrive", victim.Name, sku))

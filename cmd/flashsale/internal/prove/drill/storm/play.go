@@ -116,12 +116,12 @@ func (a *act) close(ctx context.Context) {
 	}
 }
 
-// watchedShare is how much of its time the nemesis leaves for the question whether
-// sales go on. It is more than a half, as an act may end within a fault.
+// watchedShare is the share of an act in which the sales must be watched. It is above
+// one half because an act may end within a fault.
 const watchedShare = 0.55
 
-// nemesis goes through the plan until ctx ends. It is calm after each fault until the
-// sales have been watched for long enough: a new fault gives them new time.
+// nemesis carries out the plan until ctx ends. After each fault it waits until the sales
+// have been watched for long enough, because a new fault gives them time to recover.
 func (a *act) nemesis(ctx context.Context, p *plan) error {
 	for ctx.Err() == nil {
 		next := p.next()

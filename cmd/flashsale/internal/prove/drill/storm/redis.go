@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/wire"
 )
 
@@ -38,11 +39,58 @@ func refuseWrites(n *nemesis, p step) error {
 }
 
 // failOver: the replica hears nothing more of the primary, which goes on taking
-// writes, and is then promoted. The two servers take turns, so that Redis fails
-// back to a process that the nodes have seen before. Variant 1: the primary is
-// killed, and started again for its next turn. One sale is sold out all the
-// while: there a buyer whose order Redis has forgotten could hear no.
+// writes, and is then promoted. Variant 1: the primary is killed. It is started again
+// for its next turn.
 func failOver(n *nemesis, p step) error {
+	return n.promote(p, func(ctx context.Context, from *servers.Redis, replica *redis.Client) error {
+		if err := replica.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
+			return err
+		}
+		sleep(n.ctx, p.last) // writes that will be lost
+		n.condition.change(loss, func(c *condition) { c.redis++ })
+		how := ""
+		if p.variant == 1 {
+			from.Kill()
+			how = ", and the old primary is dead"
+		}
+		for i := range n.Nodes {
+			n.leadRedis(i)
+		}
+		n.did(fmt.Sprintf("Redis fails over, the last %.1fs of writes are lost%s; %s is sold out", p.last.Seconds(), how, n.skus[p.sku]))
+		return lab.Promote(ctx, replica)
+	})
+}
+
+// goOverApart: the replica is promoted while the primary lives. The nodes go over to
+// the replica one after another, and both servers take writes until the last node has.
+// One sale is sold out and has only the units that come back. Variant 1: it is
+// restocked.
+func goOverApart(n *nemesis, p step) error {
+	sku := n.skus[p.sku]
+	return n.promote(p, func(ctx context.Context, _ *servers.Redis, replica *redis.Client) error {
+		n.condition.change(loss, func(c *condition) { c.redis++ })
+		n.did(fmt.Sprintf("a replica of Redis is promoted, %s goes over to it, and the others %.1fs after each other; %s is sold out",
+			n.Nodes[p.node].Name, p.last.Seconds(), sku))
+		err := lab.Promote(ctx, replica)
+		for i := range nodeCount {
+			switch {
+			case i == 0:
+			case p.variant == 1:
+				n.keepLeft(few, p.last, sku)
+			default:
+				sleep(n.ctx, p.last)
+			}
+			n.leadRedis((p.node + i) % nodeCount)
+		}
+		return err
+	})
+}
+
+// promote makes the idle Redis a replica of the active one. lead promotes the replica
+// and leads the nodes to it. The two servers take turns, so that Redis fails back to a process
+// that the nodes have seen before. One sale is sold out all the while: there a buyer
+// whose order Redis has forgotten could hear no.
+func (n *nemesis) promote(p step, lead func(ctx context.Context, from *servers.Redis, replica *redis.Client) error) error {
 	ctx, cancel := n.healing()
 	defer cancel()
 	from, to := n.redises[n.active], n.redises[1-n.active]
@@ -60,28 +108,43 @@ func failOver(n *nemesis, p step) error {
 	n.operator.leave(sku, true)
 	defer n.operator.leave(sku, false)
 	n.operator.stock(n.ctx, sku, 0)
-	if err := replica.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
+	n.active = 1 - n.active
+	if err := lead(ctx, from, replica); err != nil {
 		return err
 	}
-	sleep(n.ctx, p.last) // writes that will be lost
-	n.condition.change(loss, func(c *condition) { c.redis++ })
-	how := ""
-	if p.variant == 1 {
-		from.Kill()
-		how = ", and the old primary is dead"
-	}
-	n.active = 1 - n.active
-	for i := range n.Nodes {
-		n.leadRedis(i)
-	}
-	n.did(fmt.Sprintf("Redis fails over, the last %.1fs of writes are lost%s; %s is sold out", p.last.Seconds(), how, sku))
-	err := lab.Promote(ctx, replica)
 	n.condition.change(loss, func(c *condition) { c.redis-- })
-	for range 4 {
-		n.operator.stock(n.ctx, sku, 0)
-		sleep(n.ctx, 500*time.Millisecond)
+	n.keepLeft(0, 2*time.Second, sku)
+	return nil
+}
+
+// partition: one node has Redis alone, and the others have MySQL alone. One sale is
+// sold out when the partition begins. The other nodes restock it.
+func partition(n *nemesis, p step) error {
+	sku := n.skus[p.sku]
+	n.operator.leave(sku, true)
+	defer n.operator.leave(sku, false)
+	n.keepLeft(0, 500*time.Millisecond, sku)
+	others := []int{(p.node + 1) % nodeCount, (p.node + 2) % nodeCount}
+	for _, i := range others {
+		n.cutRedis(i)
 	}
-	return err
+	n.Nodes[p.node].MySQL.Cut()
+	lacks := func(by int) func(*condition) {
+		return func(c *condition) {
+			c.noMySQL[p.node] += by
+			for _, i := range others {
+				c.noRedis[i] += by
+			}
+		}
+	}
+	n.harms(loss, lacks(1), "%s has Redis alone, the others have MySQL alone, for %.1fs", n.Nodes[p.node].Name, p.last.Seconds())
+	n.keepLeft(1, p.last, sku)
+	for _, i := range others {
+		n.restoreRedis(i)
+	}
+	n.Nodes[p.node].MySQL.Restore()
+	n.condition.change(loss, lacks(-1))
+	return nil
 }
 
 // flush: Redis forgets everything.
@@ -114,9 +177,7 @@ func restartRedis(n *nemesis, p step) error {
 	r := n.redises[n.active]
 	what := []string{"killed, back from its log", "killed, back empty", "cut off from all nodes, back as it was"}[p.variant]
 	if p.variant == 2 {
-		for i := range n.Nodes {
-			n.cutRedis(i)
-		}
+		n.cutAllRedis()
 	} else {
 		r.Kill()
 	}
@@ -129,9 +190,7 @@ func restartRedis(n *nemesis, p step) error {
 	case 1:
 		err = r.RestartEmpty(ctx)
 	case 2:
-		for i := range n.Nodes {
-			n.restoreRedis(i)
-		}
+		n.restoreAllRedis()
 	}
 	n.condition.change(loss, func(c *condition) { c.redis-- })
 	return err
@@ -150,21 +209,14 @@ func leaveQueue(n *nemesis, p step) error {
 	}
 	n.harms(loss, func(c *condition) { c.mysql++ }, "MySQL stands still for 0.4s, and Redis is cut off with the queue for %.1fs", p.last.Seconds())
 	sleep(n.ctx, 400*time.Millisecond)
-	for i := range n.Nodes {
-		n.cutRedis(i)
-	}
+	n.cutAllRedis()
 	for _, node := range n.Nodes {
 		node.MySQL.Thaw()
 	}
 	n.condition.change(loss, func(c *condition) { c.redis++; c.mysql-- })
-	for until := time.Now().Add(p.last); time.Now().Before(until) && n.ctx.Err() == nil; {
-		n.operator.stock(n.ctx, sku, 0)
-		sleep(n.ctx, 250*time.Millisecond)
-	}
+	n.keepLeft(0, p.last, sku)
 	n.operator.stock(n.ctx, sku, 2*plenty)
-	for i := range n.Nodes {
-		n.restoreRedis(i)
-	}
+	n.restoreAllRedis()
 	n.did("Redis is back with the queue")
 	n.condition.change(loss, func(c *condition) { c.redis-- })
 	return nil
@@ -203,17 +255,4 @@ func shuts(piece []byte, sku string) bool {
 	_, keys, found := bytes.Cut(piece, []byte("\r\n$1\r\n2\r\n"))
 	sale := "sale:{" + sku + "}"
 	return found && isScript(piece) && bytes.HasPrefix(keys, fmt.Appendf(nil, "$%d\r\n%s\r\n$%d\r\n%s:queue", len(sale), sale, len(sale)+6, sale))
-}
-
-// restartMySQL: MySQL is killed and started again on its data.
-func restartMySQL(n *nemesis, p step) error {
-	ctx, cancel := n.healing()
-	defer cancel()
-	n.condition.change(loss, func(c *condition) { c.mysql++ })
-	n.Stores.MySQL.Kill()
-	n.did(fmt.Sprintf("MySQL killed for %.1fs", p.last.Seconds()))
-	sleep(n.ctx, p.last)
-	err := n.Stores.MySQL.Restart(ctx)
-	n.condition.change(loss, func(c *condition) { c.mysql-- })
-	return err
 }

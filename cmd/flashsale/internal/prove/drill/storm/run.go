@@ -36,6 +36,10 @@ var faults = []*fault{
 	{"queue-left-behind", 1, 6 * time.Second, 7500 * time.Millisecond, false, leaveQueue},
 	{"change-held-up", 1, 500 * time.Millisecond, 1500 * time.Millisecond, false, holdUpChange},
 	{"mysql-restarted", 1, 100 * time.Millisecond, time.Second, false, restartMySQL},
+	{"nodes-go-over-apart", 2, 0, 3 * time.Second, false, goOverApart},
+	{"stores-parted", 1, 6 * time.Second, 7500 * time.Millisecond, false, partition},
+	{"redis-clock", 2*maxStep + 1, 2 * time.Second, 5 * time.Second, true, stepClock},
+	{"node-left-behind", 2, 5 * time.Second, 6500 * time.Millisecond, false, leaveBehind},
 }
 
 // faultNames are all names, in the order of the list.

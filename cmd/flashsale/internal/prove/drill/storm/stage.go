@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 
 	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/wire"
 )
 
 const (
@@ -52,7 +54,12 @@ type stage struct {
 	cfg     Config
 	redises [2]*servers.Redis // the nodes are led to one of them
 	active  int               // index of that one
-	db      *sql.DB           // straight to the database
+	clock   *clock            // of both; nil without a C compiler
+	mysqls  [2]*servers.MySQL // the second is nil until it is needed
+	primary int               // index of the current primary
+	relay   *wire.Wire        // the replica's way to the primary
+	db      *sql.DB           // of the watch
+	dbWire  *wire.Wire        // its way to the primary
 	http    *http.Client
 	disk    *os.File // on the stores' disk, to see how quick that is
 	acts    int      // so far, for the names of their sales
@@ -72,20 +79,41 @@ func openStage(ctx context.Context, cfg Config) (_ *stage, err error) {
 	s := &stage{cfg: cfg, http: &http.Client{Timeout: callTimeout, Transport: once{&http.Transport{
 		MaxIdleConnsPerHost: 2 * buyerCount, IdleConnTimeout: 10 * time.Second,
 	}}}}
+	dir, err := os.MkdirTemp("", "flashsale-storm-")
+	if err != nil {
+		return nil, err
+	}
+	defer lab.Undo(&err, func() error { return os.RemoveAll(dir) })
+	if s.disk, err = os.Create(filepath.Join(dir, "disk")); err != nil {
+		return nil, err
+	}
+	if s.clock, err = newClock(ctx, dir); err != nil {
+		cfg.Say("fault redis-clock is left out: %v", err)
+	} else {
+		cfg.Redis.Env = s.clock.env
+	}
+	cfg.MySQL.ExtraArgs = append(cfg.MySQL.ExtraArgs, servers.LogReplicated)
 	if s.Lab, err = lab.Open(ctx, cfg.Config, "--repl-diskless-sync-delay", "0"); err != nil {
 		return nil, err
 	}
-	defer lab.Undo(&err, s.close)
-	if s.disk, err = os.CreateTemp("", "flashsale-storm-"); err != nil {
-		return nil, err
+	s.Cleanup(func() error { return errors.Join(s.disk.Close(), os.RemoveAll(dir)) })
+	if s.clock != nil {
+		s.Cleanup(s.clock.file.Close)
 	}
-	s.Cleanup(func() error { return errors.Join(s.disk.Close(), os.Remove(s.disk.Name())) })
-	s.redises[0] = s.Stores.Redis
+	defer lab.Undo(&err, s.close)
+	s.redises[0], s.mysqls[0] = s.Stores.Redis, s.Stores.MySQL
 	if s.redises[1], err = s.StartRedis(ctx, "redis-2"); err != nil {
 		return nil, err
 	}
+	if _, s.relay, err = s.Before(s.Stores.SQL); err != nil {
+		return nil, err
+	}
+	via := ""
+	if via, s.dbWire, err = s.Before(s.Stores.SQL); err != nil {
+		return nil, err
+	}
 	// A connection that a killed server leaves behind must not hold up the watch.
-	c, err := mysql.ParseDSN(s.Stores.SQL)
+	c, err := mysql.ParseDSN(via)
 	if err != nil {
 		return nil, err
 	}

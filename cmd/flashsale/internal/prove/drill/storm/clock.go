@@ -1,0 +1,65 @@
+package storm
+
+import (
+	"bytes"
+	"context"
+	_ "embed" // the shim's source
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+//go:embed shim/clock.c
+var shim []byte
+
+// A clock is the wall clock of the Redis servers that are started with its
+// environment.
+type clock struct {
+	file *os.File // holds the offset in seconds
+	env  []string
+}
+
+// newClock compiles the shim into dir. It fails where no C compiler is installed.
+func newClock(ctx context.Context, dir string) (*clock, error) {
+	library := filepath.Join(dir, "clock.so")
+	compile := exec.CommandContext(ctx, "cc", "-shared", "-fPIC", "-O2", "-x", "c", "-o", library, "-")
+	compile.Stdin = bytes.NewReader(shim)
+	if out, err := compile.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("compile clock.c: %w, output %q", err, out)
+	}
+	file, err := os.Create(filepath.Join(dir, "clock"))
+	if err != nil {
+		return nil, err
+	}
+	c := &clock{file: file, env: []string{"LD_PRELOAD=" + library, "FLASHSALE_CLOCK=" + file.Name()}}
+	return c, c.set(0)
+}
+
+// set steps the clock. The offset counts from the right time.
+func (c *clock) set(seconds int) error {
+	_, err := c.file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(int64(seconds))), 0)
+	return err
+}
+
+// maxStep is the largest step of a clock, in seconds.
+const maxStep = 120
+
+// stepClock: the clock of both Redis servers is stepped, and later stepped back. The
+// variant is the offset.
+func stepClock(n *nemesis, p step) error {
+	if n.clock == nil {
+		n.did("Redis's clock is left alone: no C compiler")
+		return nil
+	}
+	offset := p.variant - maxStep
+	if err := n.clock.set(offset); err != nil {
+		return err
+	}
+	n.harms(loss, nil, "Redis's clock is off by %+ds for %.1fs", offset, p.last.Seconds())
+	sleep(n.ctx, p.last)
+	err := n.clock.set(0)
+	n.condition.change(loss, nil)
+	return err
+}

@@ -1,0 +1,42 @@
+package storm
+
+import (
+	"errors"
+	"os/exec"
+	"testing"
+	"time"
+
+	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/servers"
+)
+
+// The clock of a Redis is off by as much as it is set, and right again afterwards.
+func TestClock(t *testing.T) {
+	c, err := newClock(t.Context(), t.TempDir())
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.file.Close() })
+	r, err := servers.StartRedis(t.Context(), servers.RedisOptions{Env: c.env})
+	if errors.Is(err, servers.ErrNotInstalled) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	rdb := lab.Redis(r.Addr())
+	t.Cleanup(func() { _ = rdb.Close() })
+	for _, off := range []int{0, -1_000_000, 1_000_000, 0} {
+		if err := c.set(off); err != nil {
+			t.Fatal(err)
+		}
+		now, err := rdb.Time(t.Context()).Result()
+		if got := time.Until(now); err != nil || got.Round(time.Hour) != (time.Duration(off)*time.Second).Round(time.Hour) {
+			t.Errorf("off by %v, want %ds: %v", got, off, err)
+		}
+	}
+}
