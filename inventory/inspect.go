@@ -55,6 +55,7 @@ type Summary struct {
 	Queued       int64 // orders
 	Granted      int64 // orders let in since the gate was built
 	Stale        bool  // it may have forgotten orders: see replid.go
+	Promoted     bool  // its Redis was a replica of the master that it was built on
 }
 
 // Summaries reads the gates of many SKUs in one pipeline. A gate that has let in
@@ -91,7 +92,9 @@ func (g *Gate) Summaries(ctx context.Context, skus ...string) ([]Summary, error)
 		}
 		builtOn, _ := sale[9].(string)
 		if summaries[i].Open {
-			summaries[i].Stale, err = g.isStale(ctx, skus[i], builtOn, sent, n[1], n[8])
+			id := g.replID(ctx, skus[i])
+			summaries[i].Promoted = builtOn != "" && builtOn == id.before
+			summaries[i].Stale, err = g.isStale(ctx, skus[i], builtOn, id.now, sent, n[1], n[8])
 		}
 		if err != nil {
 			return nil, fmt.Errorf("mark the gate of %s stale: %w", skus[i], err)

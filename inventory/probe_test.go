@@ -23,7 +23,7 @@ func TestProbe(t *testing.T) {
 			t.Fatalf("%q, %v, %+v", name, err, probed)
 		}
 		if info, err := rdb.Info(t.Context(), "replication").Result(); err == nil {
-			if id := g.replID(t.Context(), "S"); len(id) != 40 || !strings.Contains(info, "master_replid:"+id) {
+			if id := g.replID(t.Context(), "S").now; len(id) != 40 || !strings.Contains(info, "master_replid:"+id) {
 				t.Errorf("replication id %q of %s", id, info)
 			}
 		}

@@ -21,7 +21,7 @@ import (
 // A gate that has accepted fewer orders than a node has seen is stale as well. The
 // node that notices it marks the gate (built_on is '?') for all nodes.
 type replIDWatcher struct {
-	known   sync.Map     // name of a master → its master_replid, as last heard
+	known   sync.Map     // name of a master → its replID, as last read
 	changes atomic.Int64 // how often one of them was another than before
 }
 
@@ -38,7 +38,7 @@ func (g *Gate) OnConnect(master string) func(context.Context, *redis.Conn) error
 // identify asks a master for its replication id, and takes note of it.
 func (g *Gate) identify(ctx context.Context, name string, node redis.Cmdable) {
 	replID := askReplID(ctx, node)
-	if replID == "" {
+	if replID.now == "" {
 		return
 	}
 	if was, _ := g.replIDs.known.Swap(name, replID); was != replID {
@@ -46,23 +46,30 @@ func (g *Gate) identify(ctx context.Context, name string, node redis.Cmdable) {
 	}
 }
 
-func askReplID(ctx context.Context, node redis.Cmdable) string {
-	info, _ := node.Info(ctx, "replication").Result() // its other commands will tell of an error
+// A replID is the replication id of a master, and that of the master which it followed
+// before it was promoted.
+type replID struct{ now, before string }
+
+func askReplID(ctx context.Context, node redis.Cmdable) (id replID) {
+	info, _ := node.Info(ctx, "replication").Result() // other commands report the error
 	for line := range strings.Lines(info) {
-		if id, ok := strings.CutPrefix(strings.TrimSpace(line), "master_replid:"); ok {
-			return id
+		switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
+		case "master_replid":
+			id.now = value
+		case "master_replid2":
+			id.before = value
 		}
 	}
-	return ""
+	return id
 }
 
-// replID is that of the master of sku, "" where it is not known.
-func (g *Gate) replID(ctx context.Context, sku string) string {
+// replID returns the id of the master of sku, the zero replID if it is not known.
+func (g *Gate) replID(ctx context.Context, sku string) replID {
 	name, err := g.Master(ctx, sku)
 	if err != nil {
-		return ""
+		return replID{}
 	}
 	id, _ := g.replIDs.known.Load(name)
-	s, _ := id.(string)
-	return s
+	known, _ := id.(replID)
+	return known
 }

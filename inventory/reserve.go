@@ -178,8 +178,8 @@ func (s *saleState) send(ctx context.Context, batch []*call) (began time.Time, c
 
 // isStale reports whether a gate that was read at or after sent is stale. It marks
 // a gate that has gone back.
-func (g *Gate) isStale(ctx context.Context, sku, builtOn string, sent time.Time, epoch, granted int64) (bool, error) {
-	s, replID := g.state(sku), g.replID(ctx, sku)
+func (g *Gate) isStale(ctx context.Context, sku, builtOn, replID string, sent time.Time, epoch, granted int64) (bool, error) {
+	s := g.state(sku)
 	if s.wentBack(sent, epoch, granted) {
 		_, _, _, err := s.send(ctx, nil) // a call without requests marks it, too
 		return true, err

@@ -97,9 +97,6 @@ func (ks *Controller) assignOnce(ctx context.Context, freeBefore map[string]time
 	free := map[string]time.Time{}
 	for i, c := range others {
 		if left[i] > 0 {
-			ks.mu.Lock()
-			delete(ks.outdone, c.sku) // the other keeper uses the same lock
-			ks.mu.Unlock()
 			continue
 		}
 		since, before := freeBefore[c.sku]
@@ -107,7 +104,7 @@ func (ks *Controller) assignOnce(ctx context.Context, freeBefore map[string]time
 			since = time.Now()
 		}
 		free[c.sku] = since
-		if time.Since(since) >= c.freeFor && !ks.yields(c.sku) {
+		if time.Since(since) >= c.freeFor && !ks.yields(ctx, c.sku) {
 			g.Go(func() error { ks.tryTake(ctx, c.sku); return nil })
 		}
 	}
@@ -159,16 +156,29 @@ func (ks *Controller) plan(sales []orders.Sale) (move []*slot, others []candidat
 	return slices.AppendSeq(move, maps.Values(over)), others
 }
 
-// yields reports whether another keeper has fenced this node off while this node held the
-// lock, and that keeper's node is still alive. The two nodes then see different Redis
-// masters, each with a lock of its own, and would fence each other off in turn.
-func (ks *Controller) yields(sku string) bool {
+// yields reports whether this node leaves a SKU whose lock is free to the node that kept
+// it last. That node is alive and has rebuilt the gate, or is about to, on another Redis:
+// a replica was promoted, and this node still sees the old master, with a lock of its own.
+// The two would fence each other off in turn. The promoted master wins.
+func (ks *Controller) yields(ctx context.Context, sku string) bool {
 	sale := ks.catalog.Known(sku)
+	if sale == nil || !sale.HasGate() || !ks.isAble(sale.Keeper, sku) {
+		return false
+	}
+	summaries, err := ks.gate.Summaries(ctx, sku)
+	if err != nil || !summaries[0].Exists {
+		return false
+	}
+	g := summaries[0]
+	return !g.Promoted && (g.Epoch < sale.Epoch || sale.Mode == orders.ModeChanging && !g.Stale)
+}
+
+// isAble reports whether another node is alive and writes to the master of sku.
+func (ks *Controller) isAble(node, sku string) bool {
 	master, _ := ks.redis.of(sku)
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
-	return ks.outdone[sku] && sale != nil && sale.Keeper != ks.node &&
-		slices.ContainsFunc(ks.nodes, func(n store.Node) bool { return n.ID == sale.Keeper && n.Writes(master) })
+	return node != ks.node && slices.ContainsFunc(ks.nodes, func(n store.Node) bool { return n.ID == node && n.Writes(master) })
 }
 
 func (ks *Controller) tryTake(ctx context.Context, sku string) {

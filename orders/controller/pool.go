@@ -35,7 +35,7 @@ type Controller struct {
 	deliver     func(...Notice)
 	rdb         redis.UniversalClient
 	probeEvery  time.Duration
-	hints       hints
+	staleEpochs sync.Map // SKU → epoch of the gate whose rebuild was asked for last: see Stale
 	report      func(*keeper.Commit)
 	log         *slog.Logger
 	cfg         Config
@@ -54,7 +54,6 @@ type Controller struct {
 	signal       chan struct{}        // due has grown; as many as there are workers
 	backoffUntil map[string]time.Time // until when not to take a SKU: fenced off from it
 	handedOverAt map[string]time.Time // when a SKU was given up for another node, while nodes were these
-	outdone      map[string]bool      // SKUs that this node lost although it held the lock: see yields
 	nodes        []store.Node         // alive, this one among them
 }
 
@@ -251,7 +250,6 @@ func (ks *Controller) noteEnd(p *slot, again keeper.Work, err error) (fenced boo
 	ks.count.Failed.Add(1)
 	if errors.Is(err, orders.ErrFenced) {
 		ks.count.Fenced.Add(1)
-		ks.outdone[p.sku] = p.held.Context().Err() == nil
 		ks.log.Warn("another keeper has taken over", "sku", p.sku, "fence", p.Fence(), "error", err)
 		return true
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"flashsale/inventory"
@@ -116,39 +115,16 @@ func (ks *Controller) announce(ctx context.Context, sku string, epoch int64) (no
 	return wait == 0, err
 }
 
-// hints bounds how often the callers of a stale gate ask for its rebuild.
-type hints struct {
-	mu   sync.Mutex
-	last map[string]time.Time // by SKU
-}
-
-// hintEvery is how often, at most, a node asks for the rebuild of one gate.
-const hintEvery = time.Second
-
-// due reports whether it is time for another hint, and notes the time.
-func (h *hints) due(sku string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := time.Now()
-	if now.Sub(h.last[sku]) < hintEvery {
-		return false
-	}
-	if h.last == nil {
-		h.last = map[string]time.Time{}
-	}
-	h.last[sku] = now
-	return true
-}
-
 // Stale has the stale gate of sku, of that epoch, rebuilt. Its callers notice first that
-// it sells nothing.
+// it sells nothing. Only the first of them asks.
 func (ks *Controller) Stale(ctx context.Context, sku string, epoch int64) {
-	if !ks.hints.due(sku) {
+	if asked, _ := ks.staleEpochs.Swap(sku, epoch); asked == epoch {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
 	defer cancel()
 	if err := ks.store.Announce(ctx, sku, epoch); err != nil {
+		ks.staleEpochs.Delete(sku)
 		ks.log.Debug("rebuild not asked for", "sku", sku, "error", err)
 		return
 	}

@@ -83,9 +83,9 @@ func (a *controlSale) lateScript(ctx context.Context) (err error) {
 }
 
 // lateTransaction holds the keeper's transaction that would store an order.
-// Redis loses all it had of the sale, the lock too, and another node takes over
-// and makes the gate anew; then the transaction goes on. It returns false where
-// the keeper had noticed by then, and nothing was put to the test.
+// Redis loses all it had of the sale, the lock too, and another node takes over. Then the
+// transaction goes on. It returns false if the keeper had noticed by then, and nothing was
+// put to the test.
 func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err error) {
 	fence, err := a.kept(ctx)
 	if err != nil {
@@ -117,14 +117,10 @@ func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err erro
 		return false, err
 	}
 	a.did("Redis loses the sale and its lock, %s about to store an order", keeper.Name)
-	err = a.until(ctx, "another keeper has made the gate anew", func(ctx context.Context) bool {
+	err = a.until(ctx, "another keeper has taken over", func(ctx context.Context) bool {
 		now, err := a.inSale(ctx, "fence")
-		return err == nil && now > fence && a.gate(ctx, "available") >= 0
+		return err == nil && now > fence
 	})
-	if err != nil {
-		return false, err
-	}
-	epoch, err := a.epoch(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -143,7 +139,14 @@ func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err erro
 		return false, ctx.Err() // whatever the matter was, the keeper has noticed
 	}
 	a.did("its transaction arrives")
-	return true, errors.Join(err, a.balanced(ctx, epoch))
+	if err == nil {
+		err = a.until(ctx, "the gate is rebuilt", func(ctx context.Context) bool { return a.gate(ctx, "available") >= 0 })
+	}
+	epoch, epochErr := a.epoch(ctx)
+	if err = errors.Join(err, epochErr); err != nil {
+		return true, err
+	}
+	return true, a.balanced(ctx, epoch)
 }
 
 // kept waits until nobody takes the sale over any more, and returns the fence.
