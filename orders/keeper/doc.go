@@ -3,7 +3,7 @@
 //
 // A Keeper (keeper.go) makes passes: it carries the queue into MySQL, tells the gate
 // which orders have ended, and compares the two stores (reconcile.go, scan.go). Where
-// they differ, it builds the gate anew (rebuild.go).
+// they differ, it builds the gate anew (rebuild.go), after the new epoch was announced.
 //
 // It runs no goroutine of its own: package controller has its passes made, and says
 // which node keeps what.
