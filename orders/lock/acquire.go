@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"flashsale/orders/lock/internal/onredis"
@@ -13,39 +12,6 @@ import (
 // that others wait for is not free.
 func (c *Client) TryAcquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
 	return c.leases.TryAcquire(ctx, key, options, c.try)
-}
-
-// Detach ends the lock's context and leaves the lock in Redis for the rest of its
-// lease. Whoever is given the token, in another process say, takes the lock up by
-// Attach. Release of a detached lock does nothing and returns ErrDetached. Detach of a
-// lock whose context has ended fails with the cause.
-func (c *Client) Detach(l *lease.Lock) (token string, err error) { return c.leases.Detach(l) }
-
-// Attach takes up a detached lock, by the token that Detach returned, and begins a new
-// lease. Nobody else gets the lock in between. It gets a new token, so of two who know
-// the old one only one succeeds, and the Note of this call.
-//
-// The token of a lock that is not detached (Observe tells it) takes the lock from its
-// holder, who learns of that at its next renewal: there are two holders until then.
-//
-// Attach returns ErrNotMine when somebody else holds the lock, ErrExpired when its lease
-// has ended, and otherwise what TryAcquire does. After ErrUnknown the lock may stay taken
-// for one lease, with no holder.
-func (c *Client) Attach(ctx context.Context, key, token string, options ...lease.Option) (*lease.Lock, error) {
-	return c.leases.TryAcquire(ctx, key, options, func(call *lease.Call) (*lease.Lock, error) {
-		if err := onredis.CheckKey(key); err != nil {
-			return nil, err
-		}
-		a, sent := c.attempt(call), time.Now()
-		err := c.store.Attach(call, token, a.token)
-		switch {
-		case err == nil:
-			return a.hold(sent)
-		case errors.Is(err, lease.ErrExpired) || errors.Is(err, lease.ErrNotMine):
-			return nil, err
-		}
-		return nil, c.store.TakeBack(ctx, key, a.token, err)
-	})
 }
 
 // try asks once, without standing in line.

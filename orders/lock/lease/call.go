@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Call is one TryAcquire, Acquire or Attach, for the store that has to answer it.
+// A Call is one TryAcquire or Acquire, for the store that has to answer it.
 type Call struct {
 	*Leases // with the Config of this call
 	Ctx     context.Context

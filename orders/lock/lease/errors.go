@@ -19,13 +19,10 @@ var (
 	ErrKey = errors.New("lock: unusable key")
 )
 
-// Why the context of a lock ended: ErrReleased or ErrDetached by its own holder, or
-// ErrLost.
+// Why the context of a lock ended.
 var (
 	// ErrReleased is the cause after Release.
 	ErrReleased = errors.New("lock: released")
-	// ErrDetached is the cause after Detach, and what Release returns then.
-	ErrDetached = errors.New("lock: detached")
 	// ErrLost is the cause in every other case, and wraps the reason: ErrExpired,
 	// ErrNotMine (stolen), ErrRenewal, ErrMaxHold or ErrStopped.
 	ErrLost = errors.New("lock: lost")

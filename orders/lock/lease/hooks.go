@@ -19,9 +19,8 @@ type Hooks struct {
 	Renewed func(ctx context.Context, key string, err error)
 	// Lost: the lock's context has ended with this cause, which wraps ErrLost.
 	Lost func(ctx context.Context, key string, cause error)
-	// Released: Release has its final outcome, err, or the lock was detached, which is
-	// ErrDetached. held is the time since Acquired, even
-	// if the lock was lost in between.
+	// Released: Release has its final outcome, err. held is the time since Acquired,
+	// even if the lock was lost in between.
 	Released func(ctx context.Context, key string, held time.Duration, err error)
 }
 

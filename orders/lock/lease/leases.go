@@ -204,20 +204,6 @@ func (ls *Leases) Lose(l *Lock, why error) {
 	}
 }
 
-// Detach ends the context of l and leaves the lock at the store for the rest of its
-// lease: see Detach of lock.Client.
-func (ls *Leases) Detach(l *Lock) (token string, err error) {
-	l = l.orNone()
-	l.releasing.Lock()
-	defer l.releasing.Unlock()
-	if l.ctx.Err() != nil || !l.end(ErrDetached) {
-		return "", fmt.Errorf("detach %q: %w", l.key, context.Cause(l.ctx))
-	}
-	l.release = release{called: true, settled: true, err: fmt.Errorf("release %q: %w", l.key, ErrDetached)}
-	l.leases.Hooks.released(l.ctx, l.key, time.Since(l.since), l.release.err)
-	return l.token, nil
-}
-
 func (ls *Leases) forget(l *Lock) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Lock is held from TryAcquire, Acquire or Attach until its Context ends. A nil Lock
+// A Lock is held from TryAcquire or Acquire until its Context ends. A nil Lock
 // counts as one that is lost: its Context has ended, and Release returns ErrExpired.
 type Lock struct {
 	leases *Leases
@@ -55,9 +55,9 @@ func (l *Lock) Token() string { return l.orNone().token }
 // Lease is how long the store keeps the lock without a renewal.
 func (l *Lock) Lease() time.Duration { return l.orNone().leases.Config.Lease }
 
-// Context is for the work that the lock protects. It ends when the lock is released,
-// detached or lost. When the lock is lost, it ends before the store could give the
-// lock to another. context.Cause is ErrReleased, ErrDetached, or ErrLost with a reason.
+// Context is for the work that the lock protects. It ends when the lock is released
+// or lost. When the lock is lost, it ends before the store could give the lock to
+// another. context.Cause is ErrReleased, or ErrLost with a reason.
 func (l *Lock) Context() context.Context { return l.orNone().ctx }
 
 // Do runs task with a context that ends with the lock or with ctx.

@@ -35,8 +35,7 @@ type Locker interface {
 // a key: somebody else did, and has to remove it.
 const Forever = time.Duration(math.MaxInt64)
 
-// A Holder is who holds a lock, by what its store knows. The zero Holder is nobody. A
-// holder's token is not told: with it the lock could be attached.
+// A Holder is who holds a lock, by what its store knows. The zero Holder is nobody.
 type Holder struct {
 	Held  bool
 	Since time.Time // by the store's clock; only of a holder with a note

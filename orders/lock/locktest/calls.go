@@ -3,7 +3,6 @@ package locktest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -55,69 +54,6 @@ func extend(_ *testing.T, s *suite) {
 	if err := l.Extend(s.ctx); !errors.Is(err, lease.ErrReleased) {
 		s.Errorf("extend after release: %v", err)
 	}
-}
-
-// An attacher is a Locker whose locks can change hands.
-type attacher interface {
-	lease.Locker
-	Detach(l *lease.Lock) (token string, err error)
-	Attach(ctx context.Context, key, token string, options ...lease.Option) (*lease.Lock, error)
-}
-
-// A detached lock is taken up once, and nobody else gets it in between.
-func attach(_ *testing.T, s *suite) {
-	released := make(chan error, 9)
-	a, can := s.process(lease.Config{Hooks: lease.Hooks{Released: func(_ context.Context, _ string, _ time.Duration, err error) { released <- err }}}).Locker.(attacher)
-	if !can {
-		return
-	}
-	b := s.process(lease.Config{}).Locker.(attacher)
-	s.must(s.changesHands(a, b))
-	if err := <-released; !errors.Is(err, lease.ErrDetached) {
-		s.Errorf("the hook of a release hears %v, want ErrDetached", err)
-	}
-	s.free(&process{Locker: b})
-	if err := s.changesHands(a, sameToken{b, lease.NewLeases(nothing{}, lease.Config{})}); err == nil {
-		s.Error("nobody noticed that a token was good for two")
-	}
-}
-
-func (s *suite) changesHands(a, b attacher) error {
-	l, err := a.Acquire(s.ctx, s.key)
-	s.must(err)
-	token, err := a.Detach(l)
-	s.must(err)
-	if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrDetached) {
-		s.Errorf("cause %v, want ErrDetached", cause)
-	}
-	if _, err := a.Detach(l); !errors.Is(err, lease.ErrDetached) {
-		s.Errorf("detach twice: %v", err)
-	}
-	if err := l.Release(s.ctx); !errors.Is(err, lease.ErrDetached) {
-		s.Errorf("release after detach: %v", err)
-	}
-	s.taken(&process{Locker: b})
-	second, err := b.Attach(s.ctx, s.key, token)
-	s.must(err)
-	if _, err := a.Attach(s.ctx, s.key, token); !errors.Is(err, lease.ErrNotMine) {
-		return fmt.Errorf("attach twice: %w", err)
-	}
-	s.taken(&process{Locker: a})
-	s.must(second.Release(s.ctx))
-	if _, err := a.Attach(s.ctx, s.key, second.Token()); !errors.Is(err, lease.ErrExpired) {
-		s.Errorf("attach what was released: %v", err)
-	}
-	return nil
-}
-
-// sameToken attaches and leaves the token as it is.
-type sameToken struct {
-	attacher
-	leases *lease.Leases
-}
-
-func (b sameToken) Attach(ctx context.Context, key, token string, options ...lease.Option) (*lease.Lock, error) {
-	return b.leases.TryAcquire(ctx, key, options, func(c *lease.Call) (*lease.Lock, error) { return c.Hold(token, time.Now()) })
 }
 
 // Who has a note is known by it, with the time since when it holds the lock, and not

@@ -84,7 +84,6 @@ var tests = []struct {
 	{"Hooks", false, hooks},
 	{"PerCall", false, perCall},
 	{"Extend", false, extend},
-	{"Attach", false, attach},
 	{"Observe", false, observe},
 }
 

@@ -20,8 +20,6 @@ var (
 	renewSource string
 	//go:embed release.lua
 	ReleaseSource string
-	//go:embed attach.lua
-	attachSource string
 
 	// HandOverSource comes before AcquireSource and ReleaseSource.
 	HandOverSource = ValueSource + handOverSource
@@ -30,7 +28,7 @@ var (
 // Scripts are the steps that happen on the server. They are a field of Store so that
 // a test can put a broken one in and see that it is noticed.
 type Scripts struct {
-	Acquire, Renew, Release, Attach *redis.Script
+	Acquire, Renew, Release *redis.Script
 }
 
 func NewScripts() Scripts {
@@ -38,12 +36,11 @@ func NewScripts() Scripts {
 		Acquire: redis.NewScript(HandOverSource + AcquireSource),
 		Renew:   redis.NewScript(ValueSource + renewSource),
 		Release: redis.NewScript(HandOverSource + ReleaseSource),
-		Attach:  redis.NewScript(ValueSource + attachSource),
 	}
 }
 
-// Verdict translates what renew.lua, release.lua and attach.lua return. An err,
-// which is why there is no reply, is returned as it is.
+// Verdict translates what renew.lua and release.lua return. An err, which is why there is no
+// reply, is returned as it is.
 func Verdict(reply int64, err error) error {
 	switch {
 	case err != nil:

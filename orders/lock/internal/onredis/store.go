@@ -49,12 +49,6 @@ func (s *Store) Question(c *lease.Call, token, channel string, n int) (int64, er
 	return s.Scripts.Acquire.Run(c.Ctx, s.Asking, Keys(c.Key), token, c.Lease.Milliseconds(), s.Reach, channel, n, c.Note).Int64()
 }
 
-// Attach gives the lock of an old token to a new one, and returns as attach.lua.
-func (s *Store) Attach(c *lease.Call, old, token string) error {
-	reply := s.Scripts.Attach.Run(c.Ctx, s.Asking, []string{c.Key}, old, token, c.Lease.Milliseconds(), c.Note)
-	return Verdict(reply.Int64())
-}
-
 // Observe is a Client's.
 func (s *Store) Observe(ctx context.Context, key string) (h lease.Holder, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Config.Timeout)
