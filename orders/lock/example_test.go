@@ -205,9 +205,13 @@ func Example_reentrant() {
 	// bob: <nil>
 }
 
-// Retries that one describes, and that share nothing between calls.
+// A Retry is a function of the number of the retry: this one gives up after three.
 func Example_retry() {
-	client, stop := start(lease.Config{Retry: lease.Limit(3, lease.Backoff(time.Millisecond, 10*time.Millisecond))})
+	backoff := lease.Backoff(time.Millisecond, 10*time.Millisecond)
+	client, stop := start(lease.Config{Retry: func(n int) (time.Duration, bool) {
+		wait, _ := backoff(n)
+		return wait, n <= 3
+	}})
 	defer stop()
 	ctx := context.Background()
 	held, err := client.TryAcquire(ctx, "lock:{sku}")

@@ -23,11 +23,12 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// A limit holds for each call, not for all of them together.
-func TestLimitIsPerCall(t *testing.T) {
+// A Retry that stops does so for each call, not for all of them together.
+func TestRetryStopsPerCall(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx := background(t)
-		c := s.client(t, lease.Config{Retry: lease.Limit(2, lease.Every(time.Millisecond))})
+		twice := func(n int) (time.Duration, bool) { return time.Millisecond, n <= 2 }
+		c := s.client(t, lease.Config{Retry: twice})
 		must(t, errOf(c.TryAcquire(ctx, "lock:{sku}")))
 		asked := count(c.store.RDB, c.store.Scripts.Acquire)
 		for call := 1; call <= 3; call++ {

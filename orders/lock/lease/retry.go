@@ -30,16 +30,6 @@ func Backoff(first, most time.Duration) Retry {
 	}
 }
 
-// Limit is r for so many retries, and then no more.
-func Limit(retries int, r Retry) Retry {
-	return func(n int) (time.Duration, bool) {
-		if n > retries {
-			return 0, false
-		}
-		return r(n)
-	}
-}
-
 // An Asker is all of a Locker but Remaining, for a store without a line: it waits by
 // asking again, in no order.
 type Asker struct {

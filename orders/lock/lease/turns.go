@@ -6,18 +6,6 @@ import (
 	"sync"
 )
 
-// Callers is how many callers of these Leases wait for key: for their turn, or, having
-// it, for the store.
-func (ls *Leases) Callers(key string) int {
-	ls.turns.mu.Lock()
-	defer ls.turns.mu.Unlock()
-	line, taken := ls.turns.lines[key]
-	if !taken {
-		return 0
-	}
-	return len(line) + 1
-}
-
 // turns has a key while somebody has its turn, with those who wait.
 type turns struct {
 	mu    sync.Mutex
