@@ -12,7 +12,7 @@ import (
 )
 
 type benchCommand struct {
-	Names []string `arg:"" optional:"" name:"name" help:"Benchmarks to run, see --list. Default: all but growth."`
+	Names []string `arg:"" optional:"" name:"name" help:"Benchmarks to run, see --list. Default: all."`
 
 	Rounds      int  `default:"3" help:"Measurements of each side; the median counts. Default ${default}."`
 	Seconds     int  `default:"3" help:"Length of one measurement. Default ${default}."`

@@ -39,10 +39,9 @@ var shortened = map[string]string{
 // failing are commands that show a failure, and their exit status.
 var failing = map[string]int{"go run ./cmd/flashsale demo --strategy get-decr --rate 1000 --duration 5s": 1}
 
-// elsewhere are commands that CI runs in steps of their own, and one that takes minutes.
+// elsewhere are commands that CI runs in steps of their own.
 var elsewhere = map[string]bool{
 	"go run ./cmd/flashsale demo": true, "go test ./...": true, "go test ./orders/model": true, ".ci/run": true,
-	"go run ./cmd/flashsale bench growth --rounds 7 --quiet": true,
 }
 
 // byHand are sections whose commands CI does not run: databases that fail over take

@@ -33,7 +33,6 @@ type benchmark struct {
 	name  string
 	about string
 	needs string // a program that is not everywhere; or ""
-	apart bool   // it runs only by its name
 	rows  []Row  // what is filled in by run
 	run   func(ctx context.Context, l *bench, rows []Row) error
 }

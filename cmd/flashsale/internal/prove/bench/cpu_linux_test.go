@@ -31,10 +31,6 @@ func TestMeterSharesTimeAmongRequests(t *testing.T) {
 		t.Errorf("an app and a store: %v", c)
 	}
 	// No such process: nothing is known, rather than nothing was used.
-	one, two := meter{os.Getpid()}.read(), meter{os.Getpid(), 0, 0, os.Getpid()}.read()
-	if two[0] < 2*one[0] || !math.IsNaN(two[1]) {
-		t.Errorf("a process as two nodes: %v, and as one: %v", two, one)
-	}
 	if c := (meter{1 << 30}).start()(1000); c != nil {
 		t.Errorf("a process that is not there used %v", c)
 	}

@@ -1,9 +1,7 @@
 package bench
 
 import (
-	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -106,7 +104,7 @@ func runHoarder(ctx context.Context, l *bench, rows []Row) error {
 	if err != nil {
 		return err
 	}
-	if err := l.hoard(ctx, d.db, sku, oldOrders, "hoarder"); err != nil {
+	if err := d.hoard(ctx, sku); err != nil {
 		return err
 	}
 	sale, err := d.TakeOver(ctx, sku)
@@ -119,19 +117,18 @@ func runHoarder(ctx context.Context, l *bench, rows []Row) error {
 	return l.contest(ctx, rows, commits(true), commits(false))
 }
 
-// hoard makes old orders of sku, which were cancelled: of one buyer, or "" for each by
-// a buyer of its own.
-func (l *bench) hoard(ctx context.Context, db *sql.DB, sku string, orders int, buyer string) error {
+// hoard makes the old orders of the hoarder, which were cancelled.
+func (d *database) hoard(ctx context.Context, sku string) error {
 	const page = 1000
 	now := time.Now().UTC()
-	for done := page; done <= orders; done += page {
+	for done := 0; done < oldOrders; done += page {
 		var args []any
 		for range page {
-			row := orderRow(sku, int(l.orders.Add(1))-1, now)
-			row[2], row[6], row[15] = cmp.Or(buyer, row[2].(string)), "cancelled", now // its buyer, status and time of being restored
+			row := orderRow(sku, int(d.l.orders.Add(1))-1, now)
+			row[2], row[6], row[15] = "hoarder", "cancelled", now // its buyer, status and time of being restored
 			args = append(args, row...)
 		}
-		if _, err := db.ExecContext(ctx, insertInto(page), args...); err != nil {
+		if _, err := d.db.ExecContext(ctx, insertInto(page), args...); err != nil {
 			return fmt.Errorf("make old orders of %s: %w", sku, err)
 		}
 	}

@@ -229,9 +229,8 @@ func medianCPU(samples []sample) *CPU {
 }
 
 // A meter reads what the processes under load have used: their pids, of the app,
-// Redis and MySQL, and of up to three more nodes, which count as the app. A pid of 0 is
-// a process that takes no part.
-type meter [6]int
+// Redis and MySQL. A pid of 0 is a process that takes no part.
+type meter [3]int
 
 // A cost is the CPU time of each, in microseconds, NaN for who takes no part. It
 // is nil on systems that don't say.
@@ -253,11 +252,7 @@ func (m meter) read() cost {
 		if err != nil {
 			return nil
 		}
-		if us := stat.CPUTime() * 1e6; i < len(used) {
-			used[i] = us
-		} else {
-			used[0] += us
-		}
+		used[i] = stat.CPUTime() * 1e6
 	}
 	return used
 }

@@ -109,22 +109,13 @@ func TestRowMeetsItsTarget(t *testing.T) {
 	}
 }
 
-func TestPerUnit(t *testing.T) {
-	none := math.NaN()
-	hello := []sample{{value: 7, cpu: cost{10, none, none}}, {value: 7, cpu: cost{20, none, none}}}
-	got := per([]sample{{value: 7, cpu: cost{50, 20, 10}, note: "n"}, {value: 7, cpu: cost{50, 30, 20}}}, cpuOf(hello))
-	if got[0].value != 8 || got[1].value != 5 || got[0].cpu[1] != 20 || got[0].note != "n" {
-		t.Errorf("%+v, want 80 by 10 and 100 by 20", got)
-	}
-}
-
 func TestWhatRuns(t *testing.T) {
 	for _, c := range []struct {
-		names     []string
-		plain, by bool
-	}{{nil, true, false}, {[]string{"growth"}, false, true}, {[]string{"growth", "durable"}, true, true}, {[]string{"gate"}, false, false}} {
-		if cfg := (Config{Names: c.names}); cfg.wants(durable) != c.plain || cfg.wants(growth) != c.by {
-			t.Errorf("%v: durable %t, growth %t", c.names, cfg.wants(durable), cfg.wants(growth))
+		names []string
+		want  bool
+	}{{nil, true}, {[]string{"gate", "durable"}, true}, {[]string{"gate"}, false}} {
+		if got := (Config{Names: c.names}).wants(durable); got != c.want {
+			t.Errorf("%v: durable runs: %t", c.names, got)
 		}
 	}
 }

@@ -22,9 +22,7 @@ import (
 type node struct {
 	*lab.Node
 	l       *bench
-	config  lab.NodeConfig
-	peers   []*lab.Node // on the same stores
-	metrics string      // address of /metrics and pprof; a variant has none
+	metrics string // address of /metrics and pprof; a variant has none
 	redis   *redis.Client
 	db      *sql.DB
 	gate    *inventory.Gate // to look at, not to reserve
@@ -54,7 +52,6 @@ func (l *bench) start(ctx context.Context, metrics string, c lab.NodeConfig) (_ 
 	if n.Node, err = l.Start(ctx, c); err != nil {
 		return nil, err
 	}
-	n.config = c
 	l.cleanup(n.Close)
 	n.meter = meter{n.Pid(), l.Stores.Redis.Pid(), l.Stores.MySQL.Pid()}
 	return n, nil
@@ -69,26 +66,6 @@ func (l *bench) besideHello(ctx context.Context) (ours *node, hello *servers.Pro
 		l.cleanup(hello.Close)
 	}
 	return ours, hello, err
-}
-
-// fleet starts several nodes on the same stores, and returns the first. They do not look
-// for orders that ofSize takes away.
-func (l *bench) fleet(ctx context.Context, nodes int) (*node, error) {
-	n, err := l.startNode(ctx, "--reconcile-holds-every", "24h")
-	for i := 0; i < nodes-1 && err == nil; i++ {
-		var metrics string
-		if metrics, err = servers.FreeAddr(ctx); err != nil {
-			return nil, err
-		}
-		c := n.config
-		c.Name, c.Flags = l.next("bench-"), append(c.Flags[:len(c.Flags):len(c.Flags)], "--metrics-addr", metrics)
-		var peer *lab.Node
-		if peer, err = l.Start(ctx, c); err == nil {
-			l.cleanup(peer.Close)
-			n.peers, n.meter[len(n.meter)-1-i] = append(n.peers, peer), peer.Pid()
-		}
-	}
-	return n, err
 }
 
 // openSale creates a sale of prefix-000, prefix-001 and so on, and waits until

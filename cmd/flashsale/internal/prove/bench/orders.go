@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
@@ -119,7 +117,7 @@ func (n *node) sell(ctx context.Context, sale string, skus int, header string) (
 	var r wrkResult
 	late, err := n.answering(ctx, http.StatusAccepted, "", func() (err error) {
 		stop := n.meter.start()
-		if r, err = n.attack(ctx, load{sale, skus, header}); err != nil {
+		if r, err = n.l.wrk(ctx, n.Addr(), load{sale, skus, header}); err != nil {
 			return err
 		}
 		rows, err := n.settle(ctx, sale, skus)
@@ -143,26 +141,6 @@ func (n *node) sell(ctx context.Context, sale string, skus int, header string) (
 		n.l.Say("  %d of %d orders got 202: not durable within the wait", late, r.good())
 	}
 	return s, nil
-}
-
-// attack has wrk send a load to the node and its peers, each by its share of the
-// connections. The counts are of all.
-func (n *node) attack(ctx context.Context, o load) (all wrkResult, err error) {
-	nodes := append([]*lab.Node{n.Node}, n.peers...)
-	connections := n.l.cfg.Connections
-	defer func() { n.l.cfg.Connections = connections }()
-	n.l.cfg.Connections = max(1, connections/len(nodes))
-	results := make([]wrkResult, len(nodes))
-	g, ctx := errgroup.WithContext(ctx)
-	for i, to := range nodes {
-		g.Go(func() (err error) { results[i], err = n.l.wrk(ctx, to.Addr(), o); return err })
-	}
-	err = g.Wait()
-	for _, r := range results {
-		all.took = max(all.took, r.took)
-		all.requests, all.connect, all.status = all.requests+r.requests, all.connect+r.connect, all.status+r.status
-	}
-	return all, err
 }
 
 // checkCounts holds the database's rows against wrk's count of 2xx answers.

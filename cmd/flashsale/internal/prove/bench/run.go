@@ -20,11 +20,11 @@ func (c Config) Validate() error {
 
 // wants tells whether a benchmark is to run.
 func (c Config) wants(b benchmark) bool {
-	return slices.Contains(c.Names, b.name) || len(c.Names) == 0 && !b.apart
+	return len(c.Names) == 0 || slices.Contains(c.Names, b.name)
 }
 
 // benchmarks are all there are, in the order of their targets.
-var benchmarks = []benchmark{perOrder, otherWays, durable, queued, soldOut, gate, keeperRows, direct, latency, manySKUs, memory, rebuild, reconcile, metrics, hoarder, growth}
+var benchmarks = []benchmark{perOrder, otherWays, durable, queued, soldOut, gate, keeperRows, direct, latency, manySKUs, memory, rebuild, reconcile, metrics, hoarder}
 
 func names() []string {
 	var all []string
