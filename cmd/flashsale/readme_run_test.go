@@ -26,14 +26,14 @@ const runReadme = "FLASHSALE_TEST_README"
 // shortened are commands that take minutes, and what is run of them where that
 // must not be: all of it is tested, each by itself, in the packages.
 var shortened = map[string]string{
-	"go run ./cmd/flashsale compare":                                                                    "go run ./cmd/flashsale compare marker-first",
-	"go run ./cmd/flashsale drill":                                                                      "go run ./cmd/flashsale drill node-killed",
-	"go run ./cmd/flashsale loadtest --stock 2000 --rate 100 --duration 20s":                            "go run ./cmd/flashsale loadtest --stock 200 --rate 100 --duration 2s",
-	"go run ./cmd/flashsale bench --quiet":                                                              "go run ./cmd/flashsale bench gate direct --rounds 1 --seconds 1 --quiet",
-	"go run ./cmd/flashsale drill storm --minutes 1 --seed 1":                                           "go run ./cmd/flashsale drill storm --minutes 0.1 --seed 1",
-	"cd orders/lock/compare && go run . limiter":                                                        "cd orders/lock/compare && go run . -each 20ms -rounds 1 limiter",
-	"go test ./orders/model -v -timeout 20m -memory 9000 -search 'ORDERS=2 SWEEPS=1 TAKES=2 CRASHES=1'": "go test ./orders/model -v -search 'ORDERS=1'",
-	"cd orders/lock/compare && go run . lock":                                                           "cd orders/lock/compare && go run . -each 50ms -rounds 1 lock",
+	"go run ./cmd/flashsale compare":                                                                           "go run ./cmd/flashsale compare marker-first",
+	"go run ./cmd/flashsale drill":                                                                             "go run ./cmd/flashsale drill node-killed",
+	"go run ./cmd/flashsale loadtest --stock 2000 --rate 100 --duration 20s":                                   "go run ./cmd/flashsale loadtest --stock 200 --rate 100 --duration 2s",
+	"go run ./cmd/flashsale bench --quiet":                                                                     "go run ./cmd/flashsale bench gate direct --rounds 1 --seconds 1 --quiet",
+	"go run ./cmd/flashsale drill storm --minutes 1 --seed 1":                                                  "go run ./cmd/flashsale drill storm --minutes 0.1 --seed 1",
+	"cd orders/lock/compare && for round in 1 2 3 4 5; do go test -run - -bench Limiter -benchtime 0.7s; done": "cd orders/lock/compare && go test -run - -bench Limiter -benchtime 20x",
+	"go test ./orders/model -v -timeout 20m -memory 9000 -search 'ORDERS=2 SWEEPS=1 TAKES=2 CRASHES=1'":        "go test ./orders/model -v -search 'ORDERS=1'",
+	"cd orders/lock/compare && for round in 1 2 3 4 5; do go test -run - -bench Lock -benchtime 0.7s; done":    "cd orders/lock/compare && go test -run - -bench Lock -benchtime 20x",
 }
 
 // failing are commands that show a failure, and their exit status.

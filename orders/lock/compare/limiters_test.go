@@ -1,11 +1,11 @@
-package main
+package compare
 
 import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
@@ -36,14 +36,13 @@ type limiterKind struct {
 	name string
 	pool int // connections; 0 for the client's default
 	open func(redis.UniversalClient) admission
-	peer bool
 }
 
 var limiterKinds = []limiterKind{
-	{"redis_rate", 0, openRedisRate, true},
-	{"redis_rate, 256 connections", 256, openRedisRate, true},
-	{"ours", 0, func(c redis.UniversalClient) admission { return openOurs(c, 0) }, false},
-	{"ours, asking each time", 0, func(c redis.UniversalClient) admission { return openOurs(c, -1) }, false},
+	{"redis_rate", 0, openRedisRate},
+	{"redis_rate,connections=256", 256, openRedisRate},
+	{"ours", 0, func(c redis.UniversalClient) admission { return openOurs(c, 0) }},
+	{"ours,asking_each_time", 0, func(c redis.UniversalClient) admission { return openOurs(c, -1) }},
 }
 
 // openRedisRate asks for one key after the other, until one refuses: it has no
@@ -88,74 +87,58 @@ type limiterCase struct {
 func spreadKey(n int64) string { return "buyer-" + strconv.FormatInt(n%4096, 10) }
 
 var limiterCases = []limiterCase{
-	{"hot key, allowed", far, func(int64) []string { return []string{"sku"} }},
-	{"4096 keys, allowed", far, func(n int64) []string { return []string{spreadKey(n)} }},
-	{"three limits, allowed", far, func(n int64) []string { return []string{spreadKey(n), "ip", "sku"} }},
-	{"hot key, denied", scarce, func(int64) []string { return []string{"sku"} }},
-	{"hot key, 1000/s:100", busy, func(int64) []string { return []string{"sku"} }},
+	{"hot_key,allowed", far, func(int64) []string { return []string{"sku"} }},
+	{"4096_keys,allowed", far, func(n int64) []string { return []string{spreadKey(n)} }},
+	{"three_limits,allowed", far, func(n int64) []string { return []string{spreadKey(n), "ip", "sku"} }},
+	{"hot_key,denied", scarce, func(int64) []string { return []string{"sku"} }},
+	{"hot_key,1000_a_second", busy, func(int64) []string { return []string{"sku"} }},
 }
 
-// limiters are a table for many callers and one for a lone one, who has nobody to
-// share a call with; straight to Redis, and with a way of 1 ms.
-func limiters() (tables []table) {
-	for _, callers := range []int{256, 1} {
-		for _, latency := range []time.Duration{0, time.Millisecond} {
-			t := table{title: fmt.Sprintf("limiter, callers: %d, latency: %v", callers, latency), columns: []string{"req/s%.0f"}}
+// BenchmarkLimiter has callers ask one after the other: many, of two processes, and a lone
+// one, who has nobody to share a call with. A limiter that allows too much or too little
+// fails: otherwise a fast refusal would win.
+func BenchmarkLimiter(b *testing.B) {
+	eachLatency(b, func(b *testing.B, w *way) {
+		for _, callers := range []int{256, 1} {
 			for _, c := range limiterCases {
 				if callers == 1 && c.limit != far {
 					continue
 				}
 				for _, k := range limiterKinds {
-					t.rows = append(t.rows, row{[]string{c.name, k.name}, func(ctx context.Context, lab *lab) ([]float64, error) {
-						requests, _, took, err := runLimiter(ctx, lab, k, c, callers, latency)
-						return []float64{float64(requests) / took.Seconds()}, err
-					}, k.peer})
+					b.Run(fmt.Sprintf("callers=%d/%s/%s", callers, c.name, k.name), func(b *testing.B) { limited(b, w, callers, c, k) })
 				}
 			}
-			tables = append(tables, t)
 		}
-	}
-	return tables
+	})
 }
 
-// runLimiter has so many callers, of two processes if they are several, ask one after
-// the other. An error of one ends it.
-func runLimiter(ctx context.Context, lab *lab, k limiterKind, c limiterCase, callers int, latency time.Duration) (requests, allowed int64, took time.Duration, err error) {
-	addr := lab.redis.Addr()
-	if latency > 0 {
-		w, err := openWay(addr, latency)
-		if err != nil {
-			return 0, 0, 0, err
-		}
-		defer w.Close()
-		addr = w.Addr()
+func limited(b *testing.B, w *way, callers int, c limiterCase, k limiterKind) {
+	addr := w.Addr()
+	if w.latency == 0 {
+		addr = w.redis.Options().Addr // straight to Redis
 	}
+	must(b, w.redis.FlushAll(b.Context()).Err())
 	var ask []admission
 	for range min(callers, 2) {
 		client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: k.pool})
-		defer func() { _ = client.Close() }()
+		b.Cleanup(func() { _ = client.Close() })
 		ask = append(ask, k.open(client))
-		if _, err := ask[len(ask)-1](ctx, []string{"warm"}, far); err != nil { // connected, and the script known
-			return 0, 0, 0, err
+		_, err := ask[len(ask)-1](b.Context(), []string{"warm"}, far) // connected, and the script known
+		must(b, err)
+	}
+	var passed atomic.Int64
+	b.ResetTimer()
+	share(b, callers, func(caller, n int) error {
+		yes, err := ask[caller%len(ask)](b.Context(), c.keys(int64(n)), c.limit)
+		if yes {
+			passed.Add(1)
 		}
+		return err
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
+	allowed, burst := passed.Load(), int64(c.limit.burst)
+	most := float64(burst) + float64(c.limit.rate)*b.Elapsed().Seconds()/c.limit.per.Seconds()
+	if c.limit == far && allowed != int64(b.N) || allowed < min(burst, int64(b.N)) || float64(allowed) > most*1.01 {
+		b.Errorf("%d of %d allowed in %v", allowed, b.N, b.Elapsed())
 	}
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	var all sync.WaitGroup
-	var asked, passed atomic.Int64
-	begin := time.Now()
-	for n := range callers {
-		all.Go(func() {
-			for time.Since(begin) < lab.each && ctx.Err() == nil {
-				yes, err := ask[n%len(ask)](ctx, c.keys(asked.Add(1)), c.limit)
-				if err != nil {
-					fail(err)
-				} else if yes {
-					passed.Add(1)
-				}
-			}
-		})
-	}
-	all.Wait()
-	return asked.Load(), passed.Load(), time.Since(begin), context.Cause(ctx)
 }
