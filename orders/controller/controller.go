@@ -59,7 +59,7 @@ func (ks *Controller) Run(ctx context.Context) error {
 	var base, loops errgroup.Group
 	base.Go(func() error { return ks.locks.Run(under) })
 	base.Go(func() error { return ks.listen(under) })
-	loops.Go(func() error { return ks.loops["catalog"].Every(ctx, store.CatalogEvery, ks.catalog.Refresh) })
+	loops.Go(func() error { return ks.loops["catalog"].Every(ctx, store.CatalogEvery, ks.catalog.Renew) })
 	loops.Go(func() error { return ks.keep(ctx) })
 	loops.Go(func() error { return ks.loops["probe"].Every(ctx, ks.probeEvery, ks.probe) })
 	err := loops.Wait()

@@ -46,7 +46,7 @@ func (s *Service) placeInLine(ctx context.Context, l *line, p Placement) (Placed
 	case err != nil:
 		return Placed{}, errors.Join(orders.ErrUnavailable, err)
 	case d.Refused != "":
-		return s.refuse(ctx, p, refusal{reason: d.Refused.Err(), source: database})
+		return s.refuseOrder(ctx, p, refusal{reason: d.Refused.Err(), source: database})
 	}
 	return answer(d.Order, d.Action != orders.Insert)
 }

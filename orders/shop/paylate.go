@@ -46,7 +46,11 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 		case err != nil:
 			return nil, err
 		case no != "" && o.Status == orders.AwaitingPayment:
-			return o, s.refusePayment(ctx, o.SKU, no, p.refusal)
+			p.refusal.reason, p.refusal.known = no.Err(), true
+			return o, s.refuse(ctx, o.SKU, p.refusal, func(ctx context.Context) (*orders.Sale, error) {
+				sale, err := s.store.Sale(ctx, o.SKU) // that the payment is not decided was read above
+				return store.Durably(ctx, s.store, sale, err)
+			})
 		}
 		if no = p.take(ctx, o); no == "" {
 			no = p.wait(ctx, o)
@@ -60,20 +64,6 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 			}
 		}
 	}
-}
-
-// refusePayment returns why an order that stays open is not paid, if that is final: see
-// refuse. The caller has just read that the payment is not decided.
-func (s *Service) refusePayment(ctx context.Context, sku string, no orders.Reason, r refusal) error {
-	if r.source == database {
-		return no.Err()
-	}
-	sale, err := s.store.Sale(ctx, sku)
-	sale, err = store.Durably(ctx, s.store, sale, err)
-	if err != nil || !r.standsFor(sale) {
-		return errors.Join(orders.ErrUnavailable, err)
-	}
-	return no.Err()
 }
 
 // decided is the answer that the database has, once it is durable.

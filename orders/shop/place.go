@@ -51,7 +51,7 @@ func (s *Service) Place(ctx context.Context, p Placement) (Placed, error) {
 		return Placed{}, err
 	}
 	if epoch, soldOut := s.remembersSoldOut(p); soldOut {
-		return s.refuse(ctx, p, refusal{reason: inventory.ErrSoldOut, source: memory, epoch: epoch})
+		return s.refuseOrder(ctx, p, refusal{reason: inventory.ErrSoldOut, source: memory, epoch: epoch})
 	}
 	if err := s.allow(ctx, p.Buyer, p.IP, p.SKU); err != nil {
 		return Placed{}, err
@@ -80,7 +80,7 @@ func (s *Service) Place(ctx context.Context, p Placement) (Placed, error) {
 func (s *Service) place(ctx context.Context, p Placement, sale *orders.Sale) (Placed, error) {
 	switch {
 	case sale.Mode == orders.ModeOver:
-		return s.refuse(ctx, p, refusal{reason: inventory.ErrClosed, source: over})
+		return s.refuseOrder(ctx, p, refusal{reason: inventory.ErrClosed, source: over})
 	case sale.TakesOnPayment():
 		return s.placeInLine(ctx, s.onPayment, p)
 	case sale.Mode == orders.ModeDirect:
@@ -136,7 +136,7 @@ func (s *Service) refusedAtGate(ctx context.Context, p Placement, epoch int64, e
 	case errors.Is(err, inventory.ErrStale):
 		s.keepers.Stale(ctx, p.SKU, epoch)
 	case refused.Final:
-		return s.refuse(ctx, p, refusal{reason: err, source: gate, epoch: epoch, known: refused.Known})
+		return s.refuseOrder(ctx, p, refusal{reason: err, source: gate, epoch: epoch, known: refused.Known})
 	}
 	return Placed{}, err
 }
@@ -160,7 +160,7 @@ func (s *Service) await(ctx context.Context, p Placement, w *waiter, pending *or
 	select {
 	case t := <-w.notice:
 		if t.Refused != "" {
-			return s.refuse(ctx, p, refusal{reason: t.Refused.Err(), source: database})
+			return s.refuseOrder(ctx, p, refusal{reason: t.Refused.Err(), source: database})
 		}
 		return answer(t.Order, replayed || t.Order.ID != pending.ID)
 	case <-time.After(s.cfg.Wait):

@@ -58,15 +58,12 @@ func TestRefusalIsLookedUp(t *testing.T) {
 			kit.Exec(t, b.Store.DB, "UPDATE sales SET mode = ?", c.mode)
 			c.r.reason = inventory.ErrSoldOut
 			placement := Placement{Buyer: c.buyer, SKU: "S", Quantity: 1, Key: "k"}
-			placed, err := p.refuse(t.Context(), placement, c.r)
+			placed, err := p.refuseOrder(t.Context(), placement, c.r)
 			if !errors.Is(err, c.want) || c.want == nil && (placed.Order == nil || placed.Order.Buyer != "ann" || !placed.Replayed) {
 				t.Errorf("%s: %+v, %v, want %v", what, placed, err, c.want)
 			}
-			if err := p.refusePayment(t.Context(), "S", orders.SoldOut, c.r); c.want != nil && !errors.Is(err, c.want) && c.r.source != memory {
-				t.Errorf("%s: a payment: %v, want %v", what, err, c.want)
-			}
 			placement.Key = ""
-			if _, err := p.refuse(t.Context(), placement, c.r); !errors.Is(err, inventory.ErrSoldOut) {
+			if _, err := p.refuseOrder(t.Context(), placement, c.r); !errors.Is(err, inventory.ErrSoldOut) {
 				t.Errorf("%s, without a key: %v", what, err)
 			}
 		}
@@ -213,12 +210,11 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 	}
 	kit.Must(t, my.Lossless(context.Background())) // no replica acknowledges from here on
 	for what, err := range map[string]error{
-		"an order in direct mode":           order("S"),
-		"an order without units":            order("P"),
-		"a payment":                         kit.Err(p.Pay(t.Context(), "bob", bob.Order.ID, "another")),
-		"the node's copy of the sales":      p.catalog.Refresh(t.Context()),
-		"a look for a key":                  kit.Err(p.refuse(t.Context(), Placement{Buyer: "bob", SKU: "S", Quantity: 1, Key: "x"}, refusal{reason: inventory.ErrSoldOut, source: gate, epoch: 1})),
-		"a payment that a gate has refused": p.refusePayment(t.Context(), "P", orders.SoldOut, refusal{source: gate, epoch: 1}),
+		"an order in direct mode":      order("S"),
+		"an order without units":       order("P"),
+		"a payment":                    kit.Err(p.Pay(t.Context(), "bob", bob.Order.ID, "another")),
+		"the node's copy of the sales": p.catalog.Refresh(t.Context()),
+		"a look for a key":             kit.Err(p.refuseOrder(t.Context(), Placement{Buyer: "bob", SKU: "S", Quantity: 1, Key: "x"}, refusal{reason: inventory.ErrSoldOut, source: gate, epoch: 1})),
 	} {
 		if err == nil || isRefusal(err) {
 			t.Errorf("%s: %v", what, err)

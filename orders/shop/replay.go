@@ -9,12 +9,12 @@ import (
 	"flashsale/orders/store"
 )
 
-// A refusal is why an order is refused, and what that is known from.
+// A refusal is why an order or a payment is refused, and what that is known from.
 type refusal struct {
 	reason error
 	source source
 	epoch  int64 // of the gate
-	known  bool  // the gate knows the buyer, so the request may be the replay of an order
+	known  bool  // the request may repeat one that the gate has forgotten: it knows the buyer, or it is a payment
 }
 
 // A source is where a refusal comes from.
@@ -29,37 +29,47 @@ const (
 
 // refuse is the one way by which a final refusal leaves the shop. A refusal of a request
 // with a key is final if no order with that key is durable, and none can become durable
-// by a request that is over.
+// by a request that is over. A payment's key is its reference.
 //
 // That is so if the database has decided; or if the gate has, and this node's copy of the
-// sale vouches for that gate. Otherwise the database is asked for the key. If it has no
-// such order, the refusal is final if the gate is still that of the sale's epoch: a
-// newer gate, or direct mode, may have accepted the key. Then the outcome is unknown, and
-// the error is ErrUnavailable.
+// sale vouches for that gate. Otherwise look asks the database for the key, and returns the
+// sale; both must be durable. If the key is unknown, the refusal is final if the gate is
+// still that of the sale's epoch: a newer gate, or direct mode, may have accepted the key.
+// Then the outcome is unknown, and the error is ErrUnavailable.
 //
 // A refusal from memory that nobody vouches for is not looked up: under the load of a sale
 // that has sold out, the database would answer for the memory of every node.
-func (s *Service) refuse(ctx context.Context, p Placement, r refusal) (Placed, error) {
+func (s *Service) refuse(ctx context.Context, sku string, r refusal, look func(context.Context) (*orders.Sale, error)) error {
 	switch {
-	case p.Key == "", r.source == database:
-		return Placed{}, r.reason
-	case !r.known && s.catalog.Vouches(p.SKU, r.epoch):
-		return Placed{}, r.reason
+	case r.source == database, !r.known && s.catalog.Vouches(sku, r.epoch):
+		return r.reason
 	case r.source == memory:
-		return Placed{}, orders.ErrUnavailable
+		return orders.ErrUnavailable
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
 	defer cancel()
-	first, sale, err := s.store.Lookup(ctx, p.SKU, p.Buyer, p.Key)
-	switch {
-	case err != nil:
-		return Placed{}, errors.Join(orders.ErrUnavailable, err)
-	case first != nil:
-		return replay(p, first)
-	case r.standsFor(sale):
+	sale, err := look(ctx)
+	if err != nil || !r.standsFor(sale) {
+		return errors.Join(orders.ErrUnavailable, err)
+	}
+	return r.reason
+}
+
+// refuseOrder answers a placement that was refused. The answer is the first order under its
+// key, if there is one.
+func (s *Service) refuseOrder(ctx context.Context, p Placement, r refusal) (Placed, error) {
+	if p.Key == "" {
 		return Placed{}, r.reason
 	}
-	return Placed{}, errors.Join(orders.ErrUnavailable, inventory.ErrRebuilding)
+	var first *orders.Order
+	err := s.refuse(ctx, p.SKU, r, func(ctx context.Context) (sale *orders.Sale, err error) {
+		first, sale, err = s.store.Lookup(ctx, p.SKU, p.Buyer, p.Key)
+		return sale, err
+	})
+	if first != nil {
+		return replay(p, first)
+	}
+	return Placed{}, err
 }
 
 // standsFor reports whether the database says what the refusal relies on.

@@ -31,7 +31,8 @@ type salesCopy struct {
 	bySKU     map[string]*orders.Sale
 	announced map[string]time.Time // SKUs in ModeChanging → when this node first knew that to be durable
 	ahead     time.Duration        // the database's clock minus the node's
-	began     time.Time            // when the database was asked
+	read      time.Time            // when all of the sales were read
+	began     time.Time            // when the database was asked last
 }
 
 // CatalogLease is how long a copy vouches for gates, from when the database was asked,
@@ -39,14 +40,44 @@ type salesCopy struct {
 // a process's monotonic clock.
 const CatalogLease = time.Second
 
-// CatalogEvery is how often a node reads the sales. Two reads may fail before the copy
+// CatalogEvery is how often a node renews its copy. Two renewals may fail before the copy
 // is too old.
 const CatalogEvery = CatalogLease / 3
+
+// catalogAge is how old all that does not decide about a refusal may become, such as the
+// units sold. Between two reads of whole rows a node compares epochs and modes only.
+const catalogAge = time.Second
 
 // NewCatalog returns an empty Catalog. The clock carries the database's time on from one
 // read to the next.
 func NewCatalog(in *Store, clock func() time.Time) *Catalog {
 	return &Catalog{store: in, clock: clock}
+}
+
+// Renew renews the lease of the copy: it reads what decides about refusals, and the whole
+// sales if they have changed or were not read for a second.
+func (c *Catalog) Renew(ctx context.Context) error {
+	last := c.copy.Load()
+	if last == nil || time.Since(last.read) > catalogAge-CatalogEvery/2 {
+		return c.Refresh(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, CatalogLease) // the next attempt may have a better connection
+	defer cancel()
+	began := time.Now()
+	same, err := c.store.sellAlike(ctx, last.bySKU)
+	if err == nil && !same {
+		return c.Refresh(ctx)
+	}
+	if err == nil {
+		err = c.store.Barrier(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	next := *last
+	next.began = began
+	c.copy.CompareAndSwap(last, &next) // a Refresh that was faster is as good
+	return nil
 }
 
 // Refresh reads the sales, or waits for a read that has just begun. The copy is replaced
@@ -70,7 +101,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	next := &salesCopy{list: sales, bySKU: map[string]*orders.Sale{}, announced: map[string]time.Time{}, ahead: ahead, began: began}
+	next := &salesCopy{list: sales, bySKU: map[string]*orders.Sale{}, announced: map[string]time.Time{}, ahead: ahead, read: began, began: began}
 	for i := range sales {
 		sale := &sales[i]
 		next.bySKU[sale.SKU] = sale

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -130,6 +131,35 @@ func (s *Store) Sales(ctx context.Context) ([]orders.Sale, time.Time, error) {
 	var sales []orders.Sale
 	err = db.Where("mode NOT IN ? OR mode = ? AND closes_at > ?", []string{orders.ModeOver, orders.ModeArchived}, orders.ModeOver, now.Add(-listedFor)).Order("opens_at DESC, sku").Find(&sales).Error
 	return sales, now, wrap(err, "read sales")
+}
+
+// sellAlike reports whether the sales that may be sold are those of known, with the same
+// epochs and modes. It costs a tenth of reading the sales.
+func (s *Store) sellAlike(ctx context.Context, known map[string]*orders.Sale) (same bool, err error) {
+	left := 0
+	for _, sale := range known {
+		if sale.Mode != orders.ModeOver {
+			left++
+		}
+	}
+	rows, err := s.DB.WithContext(ctx).Raw("SELECT sku, epoch, mode FROM sales WHERE mode IN ?",
+		[]string{orders.ModeGate, orders.ModeChanging, orders.ModeDirect}).Rows()
+	if err != nil {
+		return false, fmt.Errorf("compare sales: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	var sku, mode sql.RawBytes
+	var epoch int64
+	same = true
+	for rows.Next() && same {
+		if err := rows.Scan(&sku, &epoch, &mode); err != nil {
+			return false, err
+		}
+		sale := known[string(sku)]
+		same = sale != nil && sale.Epoch == epoch && sale.Mode == string(mode)
+		left--
+	}
+	return same && left == 0, rows.Err()
 }
 
 // Announce says that the gate of that epoch is to be replaced (orders.ModeChanging). It

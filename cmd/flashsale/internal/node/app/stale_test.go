@@ -19,8 +19,8 @@ import (
 )
 
 // A Redis that comes back without its last writes has forgotten who bought. The
-// node notices by its first connection that it is another one, and refuses nobody
-// until the gate is rebuilt.
+// gate notices that it runs on another Redis, and accepts and refuses nothing until it is
+// rebuilt.
 func TestRedisThatForgotTheBuyer(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
@@ -49,8 +49,8 @@ func forgetAnn(t *testing.T, rdb *redis.Client) {
 }
 
 // Redis has lost its last write and says that it is the same as before. One node
-// knows better by the orders that were let in. From its next question on the other
-// node refuses nobody either, however long the rebuild takes.
+// knows better by the number of accepted orders. After its next call the gate accepts and
+// refuses nothing, at either node, however long the rebuild takes.
 func TestOneNodeKnowsThatRedisWentBack(t *testing.T) {
 	t.Parallel()
 	s, w := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))

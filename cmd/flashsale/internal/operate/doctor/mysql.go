@@ -122,7 +122,7 @@ func group(v map[string]string) Finding {
 	online, consistency := v["members_online"], v["group_replication_consistency"]
 	f := Finding{Level: OK, Store: "mysql", What: fmt.Sprintf("group replication, %s members online, consistency %s", online, consistency)}
 	f = f.unless(consistency != "EVENTUAL", Warn,
-		"a new primary may answer before it has applied what the old one confirmed: buyers hear 404", "group_replication_consistency = BEFORE_ON_PRIMARY_FAILOVER")
+		"a new primary may answer before it has applied what the old one confirmed: an order that got a 201 is answered 404, or refused", "group_replication_consistency = BEFORE_ON_PRIMARY_FAILOVER")
 	f = f.unless(v["group_replication_single_primary_mode"] == "ON", Warn,
 		"row locks hold on one member: nodes that write to different ones undo each other's transactions", "group_replication_single_primary_mode = ON, and the primary's address in --mysql")
 	n, err := strconv.Atoi(online)
@@ -159,5 +159,5 @@ func galera(v map[string]string) Finding {
 	f := Finding{Level: OK, Store: "mysql", What: "Galera cluster, wsrep_sync_wait " + v["wsrep_sync_wait"]}
 	wait, err := strconv.Atoi(v["wsrep_sync_wait"])
 	return f.unless(err == nil && wait&1 == 1, Warn,
-		"a buyer who asks another node for an order that has just got a 201 may hear 404", "wsrep_sync_wait = 1")
+		"another node may not see an order that has just got a 201 yet: it is answered 404, or refused", "wsrep_sync_wait = 1")
 }
