@@ -53,7 +53,7 @@ func TestProbeOfACluster(t *testing.T) {
 		for _, m := range g.Probe(ctx) {
 			names[m.Name] = m.Err == nil
 			if id, known := g.replIDs.known.Load(m.Name); known {
-				ids[id.(string)] = true
+				ids[id.(replID).now] = true
 			}
 		}
 		return names, ids
