@@ -91,9 +91,9 @@ func (g *Gate) Summaries(ctx context.Context, skus ...string) ([]Summary, error)
 			Queued: n[7], Granted: n[8],
 		}
 		builtOn, _ := sale[9].(string)
+		id := g.replID(ctx, skus[i])
+		summaries[i].Promoted = builtOn != "" && builtOn == id.before
 		if summaries[i].Open {
-			id := g.replID(ctx, skus[i])
-			summaries[i].Promoted = builtOn != "" && builtOn == id.before
 			summaries[i].Stale, err = g.isStale(ctx, skus[i], builtOn, id.now, sent, n[1], n[8])
 		}
 		if err != nil {

@@ -116,7 +116,7 @@ func (ks *Controller) announce(ctx context.Context, sku string, epoch int64) (no
 }
 
 // Stale has the stale gate of sku, of that epoch, rebuilt. Its callers notice first that
-// it sells nothing. Only the first of them asks.
+// it sells nothing. One of them asks each second.
 func (ks *Controller) Stale(ctx context.Context, sku string, epoch int64) {
 	if asked, _ := ks.staleEpochs.Swap(sku, epoch); asked == epoch {
 		return
@@ -128,6 +128,7 @@ func (ks *Controller) Stale(ctx context.Context, sku string, epoch int64) {
 		ks.log.Debug("rebuild not asked for", "sku", sku, "error", err)
 		return
 	}
+	time.AfterFunc(store.CatalogLease, func() { ks.staleEpochs.CompareAndDelete(sku, epoch) })
 	ks.Changed(ctx, sku)
 }
 

@@ -44,9 +44,23 @@ func (ks *Controller) watchdog(context.Context) error {
 		}
 	}
 	if len(stuck) > 0 {
-		ks.letting.Go(func() { ks.each(stuck, ks.letGo) })
+		ks.letting.Go(func() {
+			ks.each(stuck, func(p *slot) {
+				ks.vacate(p)
+				ks.letGo(p)
+			})
+		})
 	}
 	return nil
+}
+
+// vacate tells the other nodes not to leave the SKU to this one (see yields).
+func (ks *Controller) vacate(p *slot) {
+	ctx, cancel := context.WithTimeout(context.Background(), ks.cfg.Lease/5)
+	defer cancel()
+	if err := ks.store.Vacate(ctx, p.sku, p.Fence()); err != nil {
+		ks.log.Debug("keeper's name not removed", "sku", p.sku, "error", err)
+	}
 }
 
 // alive is p's last sign of life, where its node last wrote to both stores at

@@ -155,8 +155,7 @@ func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 		if len(batch) > 0 {
 			verdicts, err := k.commit(ctx, batch)
 			if errors.Is(err, inventory.ErrEpoch) {
-				k.refuseOld(ctx, batch)
-				return true, nil
+				return true, k.refuseOld(ctx, batch)
 			}
 			if err != nil {
 				return false, err
@@ -181,15 +180,19 @@ func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 	return false, nil
 }
 
-// refuseOld answers the callers of orders that a gate of an older epoch accepted. These
-// orders are never committed, and the rebuild drops the queue.
-func (k *Keeper) refuseOld(ctx context.Context, batch []inventory.Queued) {
-	refused := make([]orders.Decision, len(batch))
-	for i, q := range batch {
-		refused[i] = orders.Decision{Queued: q, Refused: orders.Unavailable}
-	}
-	k.tell(ctx, refused)
+// refuseOld answers the callers of a queue whose orders a gate of another epoch accepted,
+// from this batch on. These orders are never committed, and the rebuild drops them.
+func (k *Keeper) refuseOld(ctx context.Context, batch []inventory.Queued) (err error) {
 	k.todo |= Rebuild
+	for len(batch) > 0 && err == nil {
+		refused := make([]orders.Decision, len(batch))
+		for i, q := range batch {
+			refused[i] = orders.Decision{Queued: q, Refused: orders.Unavailable}
+		}
+		k.tell(ctx, refused)
+		batch, err = k.gate.Queue(ctx, k.sku, batch[len(batch)-1].Entry, int64(k.batch))
+	}
+	return err
 }
 
 // acked is what became of an attempt to take a batch off the queue.
@@ -283,19 +286,24 @@ func (k *Keeper) inspect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	over := k.todo&Forget != 0
-	switch g := summaries[0]; {
-	case over && !g.Exists:
+	g, over := summaries[0], k.todo&Forget != 0
+	if over && !g.Exists {
 		return k.finishSale(ctx, g)
-	case !g.Open || g.Stale || g.Epoch != sale.Epoch || sale.Mode != orders.ModeGate || k.todo&Rebuild != 0:
+	}
+	sells := g.Open && !g.Stale && g.Epoch == sale.Epoch
+	if sells && !g.Terms.Equal(sale.Terms()) {
+		if err := k.gate.SetTerms(ctx, k.sku, g.Epoch, sale.Terms()); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !sells || sale.Mode != orders.ModeGate || k.todo&Rebuild != 0:
 		if sale.Mode != orders.ModeDirect && sale.Epoch > 0 { // see Store.Recount
 			if now, err := k.announce(ctx, k.sku, sale.Epoch); err != nil || !now {
 				return err
 			}
 		}
 		return k.rebuild(ctx, sale.Epoch)
-	case !g.Terms.Equal(sale.Terms()):
-		return k.gate.SetTerms(ctx, k.sku, g.Epoch, sale.Terms())
 	case over:
 		return k.finishSale(ctx, g)
 	}

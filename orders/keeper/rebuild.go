@@ -11,29 +11,22 @@ import (
 	"flashsale/orders/store"
 )
 
-// rebuildAttempts bounds how often a rebuild starts over in one pass.
-const rebuildAttempts = 5
-
-// rebuild builds the gate from the database and ends the epoch, which may be ended now. If
-// the last step finds that the gate has changed since it was shut, the rebuild starts over.
+// rebuild builds the gate from the database and issues a new epoch. The caller has made
+// sure that the present epoch may end. If the last step fails, or finds that the gate has
+// changed since it was shut, the next pass announces and ends the new epoch in turn.
 func (k *Keeper) rebuild(ctx context.Context, epoch int64) error {
-	for range rebuildAttempts {
-		k.attempt++
-		d := &inventory.Draft{SKU: k.sku, Fence: k.fence, Attempt: k.attempt}
-		stock, opened, err := k.rebuildOnce(ctx, d, epoch)
-		if opened {
-			k.forget(stock)
-			return nil
-		}
-		if err != nil {
-			// If Redis is away too, the draft goes by itself.
-			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
-			_ = k.gate.Discard(within, d)
-			cancel()
-			return err
-		}
+	k.attempt++
+	d := &inventory.Draft{SKU: k.sku, Fence: k.fence, Attempt: k.attempt}
+	stock, opened, err := k.rebuildOnce(ctx, d, epoch)
+	if opened {
+		k.forget(stock)
+		return nil
 	}
-	return fmt.Errorf("rebuild gate of %s: the gate changed during each of %d attempts", k.sku, rebuildAttempts)
+	// If Redis is away too, the draft expires by itself.
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
+	defer cancel()
+	_ = k.gate.Discard(within, d)
+	return cmp.Or(err, fmt.Errorf("rebuild gate of %s: the gate changed meanwhile", k.sku))
 }
 
 // discardTimeout is for a keeper that may have lost its lock already.

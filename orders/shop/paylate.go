@@ -46,11 +46,7 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 		case err != nil:
 			return nil, err
 		case no != "" && o.Status == orders.AwaitingPayment:
-			p.refusal.reason, p.refusal.known = no.Err(), true
-			return o, s.refuse(ctx, o.SKU, p.refusal, func(ctx context.Context) (*orders.Sale, error) {
-				sale, err := s.store.Sale(ctx, o.SKU) // that the payment is not decided was read above
-				return store.Durably(ctx, s.store, sale, err)
-			})
+			return o, p.refuse(ctx, o.SKU, no)
 		}
 		if no = p.take(ctx, o); no == "" {
 			no = p.wait(ctx, o)
@@ -59,6 +55,9 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 			return nil, ctx.Err()
 		}
 		if no != "" && o.Status != orders.AwaitingPayment {
+			if err := p.refuse(ctx, o.SKU, no); errors.Is(err, orders.ErrUnavailable) && no != orders.Unavailable {
+				return nil, err // the gate may be an old one: nothing is owed yet
+			}
 			if err := s.store.Refund(ctx, o, ref, no); err != nil {
 				return nil, err
 			}
@@ -85,6 +84,17 @@ type latePayment struct {
 	refusal refusal // where the last refusal comes from
 	pause   time.Duration
 	timeout <-chan time.Time
+}
+
+// refuse returns why the payment is refused, if that is final: see Service.refuse. The
+// caller has read that the payment is not decided.
+func (p *latePayment) refuse(ctx context.Context, sku string, no orders.Reason) error {
+	r := p.refusal
+	r.reason, r.known = no.Err(), true
+	return p.Service.refuse(ctx, sku, r, func(ctx context.Context) (*orders.Sale, error) {
+		sale, err := p.store.Sale(ctx, sku)
+		return store.Durably(ctx, p.store, sale, err)
+	})
 }
 
 func (p *latePayment) stop() {

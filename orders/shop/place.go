@@ -107,6 +107,9 @@ func (s *Service) placeAtGate(ctx context.Context, p Placement, sale *orders.Sal
 	if err != nil {
 		return s.refusedAtGate(ctx, p, reserved.Epoch, err)
 	}
+	if reserved.Epoch < sale.Epoch { // an old gate, whose orders are never committed
+		return Placed{}, inventory.ErrRebuilding
+	}
 	pending := &orders.Order{
 		ID: reserved.OrderID, SKU: p.SKU, Buyer: p.Buyer, Quantity: p.Quantity,
 		Amount: sale.Price * p.Quantity, Currency: sale.Currency, Status: orders.Reserved, CreatedAt: reserved.At,

@@ -59,7 +59,7 @@ type ArchiveStep struct {
 func (a *Archive) Step(ctx context.Context, sku string, quiet time.Duration) (ArchiveStep, error) {
 	step, err := transact(ctx, a.store, func(tx *gorm.DB) (ArchiveStep, error) {
 		var there []time.Time // when the sale of that SKU in the archive was created
-		sale, err := a.store.lockRow(tx, true, sku)
+		sale, err := a.store.lockRow(tx, sku)
 		if err == nil || errors.Is(err, orders.ErrNotFound) {
 			err = errors.Join(err, tx.Table(a.table("sales")).Where("sku = ?", sku).Pluck("created_at", &there).Error)
 		}

@@ -107,7 +107,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 		next.bySKU[sale.SKU] = sale
 		if sale.Mode == orders.ModeChanging {
 			since, known := last.announcedAt(sale.SKU, sale.Epoch)
-			if !known {
+			if !known || !last.bySKU[sale.SKU].CreatedAt.Equal(sale.CreatedAt) { // an archived sale's SKU may be used again
 				since = time.Now()
 			}
 			next.announced[sale.SKU] = since

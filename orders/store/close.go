@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"gorm.io/gorm"
@@ -93,6 +92,10 @@ func (s *Store) Cancel(ctx context.Context, buyer, id string) (*orders.Order, er
 // expireBatch bounds how long one transaction of a sweeper holds a sale's row.
 const expireBatch = 200
 
+// expireWait is how long a sweeper waits for one sale, whose row may be locked, before it
+// turns to the next. The next sweep comes soon.
+const expireWait = 500 * time.Millisecond
+
 // Expire closes overdue orders, at most one batch of each SKU, and returns
 // how many for each. It is safe to run on every node at once: without anything
 // to do it takes no lock.
@@ -107,7 +110,9 @@ func (s *Store) Expire(ctx context.Context) (map[string]int64, error) {
 			return expired, errors.Join(append(errs, fmt.Errorf("look for overdue orders: %w", err))...)
 		}
 		for _, sku := range skus {
-			n, err := s.close(ctx, sku, from, orders.Expired, "expires_at <= ?", s.now())
+			within, cancel := context.WithTimeout(ctx, expireWait)
+			n, err := s.close(within, sku, from, orders.Expired, "expires_at <= ?", s.now())
+			cancel()
 			if n > 0 {
 				expired[sku] += n
 			}
@@ -141,9 +146,9 @@ func (s *Store) close(ctx context.Context, sku string, from, to orders.Status, w
 // many orders it has ended.
 type ending func(tx *gorm.DB, sale *LockedSale) (int64, error)
 
-// underRow runs f in a transaction that has locked the row of sku. Until the row is free
-// the caller waits in memory, without a connection: one locked row must not take the
-// connections of all other sales. Error: ErrUnavailable after Timeout.
+// underRow runs f in a transaction that has locked the row of sku. Callers of one sale
+// share a transaction, so a row that is locked for long takes one connection and not all
+// of them. Error: ErrUnavailable after Timeout.
 func (s *Store) underRow(ctx context.Context, sku string, f ending) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -154,23 +159,25 @@ func (s *Store) underRow(ctx context.Context, sku string, f ending) (int64, erro
 	return ended, err
 }
 
-// newEndings has the callers of one moment and SKU share a transaction. There is one at
-// a time for each SKU.
+// maxEndings is how many transactions of underRow are under way at once, for all sales.
+const maxEndings = 8
+
+// newEndings returns the group of underRow. Each sale has one transaction at a time.
 func (s *Store) newEndings() *coalesce.Group[ending, int64] {
 	return coalesce.New(coalesce.Options[ending, int64]{
-		Batch: 20, Timeout: Timeout,
+		Batch: 20, Calls: maxEndings, Timeout: Timeout,
 		Call: func(ctx context.Context, sku string, batch []*coalesce.Caller[ending, int64]) {
-			fs := make([]ending, len(batch))
+			ended, err := s.endTogether(ctx, sku, batch)
 			for i, c := range batch {
-				fs[i] = c.Q
-			}
-			ended, err := s.endTogether(ctx, sku, fs...)
-			for i, c := range batch {
-				if c.Err = err; err == nil {
+				switch {
+				case err == nil:
 					c.Answer = ended[i]
-				} else if len(batch) > 1 && ctx.Err() == nil { // it may be another caller's
-					if ended, c.Err = s.endTogether(ctx, sku, c.Q); c.Err == nil {
-						c.Answer = ended[0]
+				case len(batch) == 1 || ctx.Err() != nil:
+					c.Err = err
+				default: // the error may be that of another caller's ending
+					var alone []int64
+					if alone, c.Err = s.endTogether(ctx, sku, batch[i:i+1]); c.Err == nil {
+						c.Answer = alone[0]
 					}
 				}
 			}
@@ -178,28 +185,16 @@ func (s *Store) newEndings() *coalesce.Group[ending, int64] {
 	})
 }
 
-// endTogether tries to lock the row of sku until ctx ends, and then runs all of fs in
-// one transaction. The pauses are short: during a rush keepers leave the row free for
-// about a millisecond at a time.
-func (s *Store) endTogether(ctx context.Context, sku string, fs ...ending) (ended []int64, err error) {
-	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		ended, err = transact(ctx, s, func(tx *gorm.DB) ([]int64, error) {
-			sale, err := s.lockSale(tx, false, sku)
-			ended := make([]int64, len(fs))
-			for i := 0; i < len(fs) && err == nil; i++ {
-				ended[i], err = fs[i](tx, sale)
-			}
-			return ended, err
-		})
-		if !errors.Is(err, errLocked) {
-			return ended, err
+// endTogether runs the endings of several callers in one transaction.
+func (s *Store) endTogether(ctx context.Context, sku string, batch []*coalesce.Caller[ending, int64]) ([]int64, error) {
+	return transact(ctx, s, func(tx *gorm.DB) ([]int64, error) {
+		sale, err := s.LockSale(tx, sku)
+		ended := make([]int64, len(batch))
+		for i := 0; i < len(batch) && err == nil; i++ {
+			ended[i], err = batch[i].Q(tx, sale)
 		}
-		select {
-		case <-time.After(rand.N(pause)):
-		case <-ctx.Done():
-			return nil, err
-		}
-	}
+		return ended, err
+	})
 }
 
 // closeEach closes those of the orders that are still pending, and returns how

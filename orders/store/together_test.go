@@ -1,10 +1,12 @@
 package store
 
 import (
+	"fmt"
 	"testing"
 
 	"gorm.io/gorm"
 
+	"flashsale/inventory"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
@@ -45,5 +47,29 @@ func TestCountTogether(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// Orders that a gate of another epoch accepted are not committed, and do not keep those of
+// another sale from being committed with them.
+func TestOrdersOfAnotherEpoch(t *testing.T) {
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		store := openStore(t, sql)
+		var batches []SaleOrders
+		for i, sku := range []string{"A", "B"} {
+			kit.Must(t, kit.Err(store.PutSale(t.Context(), kit.Sale(sku, 5, 1))))
+			kit.Exec(t, store.DB, "UPDATE sales SET epoch = 3 WHERE sku = ?", sku)
+			taken, err := store.TakeOver(t.Context(), sku)
+			kit.Must(t, err)
+			q := kit.QueuedOrder(fmt.Sprintf("0000000%d-0000-7000-8000-000000000000", i), "ann", "k", 1)
+			q.Epoch = 3 - int64(i)
+			batches = append(batches, SaleOrders{SKU: sku, Fence: taken.Fence, Orders: []inventory.Queued{q}})
+		}
+		decisions, err := store.CommitTogether(t.Context(), batches)
+		kit.Must(t, err)
+		if len(decisions[0]) != 1 || decisions[1] != nil || len(kit.RowsOf(t, store.DB)) != 1 {
+			t.Errorf("%+v, %d rows", decisions, len(kit.RowsOf(t, store.DB)))
+		}
+		kit.Is(t, kit.Err(store.Commit(t.Context(), "B", batches[1].Fence, batches[1].Orders)), inventory.ErrEpoch)
 	})
 }

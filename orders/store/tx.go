@@ -74,28 +74,17 @@ type LockedSale struct {
 // ends. Everybody who will touch rows in orders takes it first. Errors: ErrNotFound,
 // and ErrUnavailable while the sale is being archived.
 func (s *Store) LockSale(tx *gorm.DB, sku string) (*LockedSale, error) {
-	return s.lockSale(tx, true, sku)
-}
-
-// errLocked means that somebody else has locked the row of a sale.
-var errLocked = fmt.Errorf("the sale's row is locked: %w", orders.ErrUnavailable)
-
-// lockSale is LockSale. Without wait it returns errLocked at once if somebody else has
-// locked the row, or if there is none.
-func (s *Store) lockSale(tx *gorm.DB, wait bool, sku string) (*LockedSale, error) {
-	sale, err := s.lockRow(tx, wait, sku)
+	sale, err := s.lockRow(tx, sku)
 	if err == nil && sale.Mode == orders.ModeArchived {
 		return nil, fmt.Errorf("sale %s is being moved to an archive: %w", sku, orders.ErrUnavailable)
 	}
 	return sale, err
 }
 
-func (s *Store) lockRow(tx *gorm.DB, wait bool, sku string) (*LockedSale, error) {
-	rows, err := s.lockRows(tx, wait, sku)
+func (s *Store) lockRow(tx *gorm.DB, sku string) (*LockedSale, error) {
+	rows, err := s.lockRows(tx, true, sku)
 	if err == nil && len(rows) == 0 {
-		if err = orders.ErrNotFound; !wait {
-			err = errLocked
-		}
+		err = orders.ErrNotFound
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read and lock sale %s: %w", sku, err)

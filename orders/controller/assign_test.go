@@ -1,0 +1,74 @@
+package controller
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/orders"
+	"flashsale/orders/internal/kit"
+	"flashsale/orders/keeper"
+	"flashsale/orders/store"
+)
+
+// summaryGate is a gate of which only the summary is asked.
+type summaryGate struct {
+	keeper.Gate
+	inventory.Summary
+}
+
+func (g *summaryGate) Summaries(context.Context, ...string) ([]inventory.Summary, error) {
+	return []inventory.Summary{g.Summary}, nil
+}
+
+// A node leaves a SKU to the node that kept it last if that one is alive and the gate here
+// is the one of an old master.
+func TestYields(t *testing.T) {
+	t.Parallel()
+	st, err := store.Open(servertest.Open(t, servers.KindEmbedded).SQL, store.StoreConfig{})
+	kit.Must(t, err)
+	t.Cleanup(func() { _ = st.Close() })
+	kit.Must(t, kit.Err(st.Migrate(t.Context())))
+	kit.Put(t, st, kit.Sale("S", 1, 1))
+	gate := &summaryGate{}
+	c := &Controller{
+		node: "here", store: st, gate: gate, catalog: store.NewCatalog(st, time.Now), redis: &redisHealth{gate: gate},
+		nodes: []store.Node{{ID: "here"}, {ID: "other"}, {ID: "cut off", Unwritable: ",redis,"}},
+	}
+	current := inventory.Summary{Exists: true, Open: true, Epoch: 2}
+	old, stale, promoted, missing := current, current, current, inventory.Summary{}
+	old.Epoch, stale.Stale = 1, true
+	promoted.Epoch, promoted.Stale, promoted.Promoted = 1, true, true
+	for what, want := range map[string]struct {
+		keeper, mode string
+		gate         inventory.Summary
+		yields       bool
+	}{
+		"the gate is of an older epoch":          {"other", orders.ModeGate, old, true},
+		"the other is about to rebuild its gate": {"other", orders.ModeChanging, current, true},
+		"the gate is current":                    {"other", orders.ModeGate, current, false},
+		"the gate here is to be rebuilt":         {"other", orders.ModeChanging, stale, false},
+		"this Redis was promoted":                {"other", orders.ModeChanging, promoted, false},
+		"there is no gate":                       {"other", orders.ModeGate, missing, false},
+		"direct mode":                            {"other", orders.ModeDirect, old, false},
+		"the other has left":                     {"gone", orders.ModeGate, old, false},
+		"the other does not write to Redis":      {"cut off", orders.ModeGate, old, false},
+		"this node kept it":                      {"here", orders.ModeGate, old, false},
+		"the other made no progress and vacated": {"", orders.ModeGate, old, false},
+	} {
+		kit.Exec(t, st.DB, "UPDATE sales SET epoch = 2, fence = 5, mode = ?, keeper = ?", want.mode, want.keeper)
+		if want.keeper == "" {
+			kit.Exec(t, st.DB, "UPDATE sales SET keeper = 'other'")
+			kit.Must(t, st.Vacate(t.Context(), "S", 4)) // an older keeper: nothing happens
+			kit.Must(t, st.Vacate(t.Context(), "S", 5))
+		}
+		kit.Must(t, c.catalog.Refresh(t.Context()))
+		gate.Summary = want.gate
+		if got := c.yields(t.Context(), "S"); got != want.yields {
+			t.Errorf("%s: yields %v", what, got)
+		}
+	}
+}
