@@ -124,6 +124,12 @@ func (l *Ledger) Decide(q inventory.Queued) Decision {
 			return v
 		}
 	}
+	if !l.PastGate && l.Sale.TookOnPayment(q.Epoch) {
+		// A node with an old copy of the sale sent the order to the gate. Another node may
+		// have refused its key since, because the gate does not know who orders without units.
+		v.Hold, v.Refused = GiveBack, Unavailable
+		return v
+	}
 	if l.Window != "" {
 		l.reject(&v, l.Window)
 		return v

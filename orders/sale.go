@@ -151,6 +151,13 @@ func (s *Sale) HasGate() bool { return s.Mode == ModeGate || s.Mode == ModeChang
 // then a gate that does not know such orders could refuse their replays.
 func (s *Sale) TakesOnPayment() bool { return s.ReserveOn == OnPayment && s.Epoch >= s.ReserveFrom }
 
+// TookOnPayment reports whether orders took no units under that epoch, which is the sale's.
+// After a change of ReserveOn the epoch is still that of the other kind until the gate is
+// replaced.
+func (s *Sale) TookOnPayment(epoch int64) bool {
+	return (s.ReserveOn == OnPayment) == (epoch >= s.ReserveFrom)
+}
+
 // Announce sets ModeChanging, unless no gate can be in use whose refusals a node may
 // still believe: the sale is in direct mode, or has never had a gate.
 func (s *Sale) Announce() {

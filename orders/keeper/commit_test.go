@@ -73,7 +73,7 @@ func TestCommitIsFenced(t *testing.T) {
 		ctx := t.Context()
 		kit.Is(t, kit.Err(b.Store.Commit(ctx, "S", stale.Fence(), batch)), orders.ErrFenced)
 		kit.Is(t, b.Store.MarkReleased(ctx, "S", stale.Fence(), []string{batch[0].OrderID}), orders.ErrFenced)
-		kit.Is(t, kit.Err(b.Store.Recount(ctx, store.NewSnapshot("S"), stale.Fence(), 1, 1)), orders.ErrFenced)
+		kit.Is(t, kit.Err(b.Store.Recount(ctx, store.NewSnapshot("S"), &orders.Sale{Epoch: 1}, stale.Fence(), 1)), orders.ErrFenced)
 		if n := len(b.Rows(t)); n != 0 {
 			t.Errorf("the stale keeper wrote %d rows", n)
 		}

@@ -33,7 +33,7 @@ func (k *Keeper) RebuildGate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return k.rebuild(ctx, sale.Epoch)
+	return k.rebuild(ctx, sale)
 }
 
 func (k *Keeper) Use(s *store.Store, g Gate) { k.store, k.gate = s, g }

@@ -303,7 +303,7 @@ func (k *Keeper) inspect(ctx context.Context) error {
 				return err
 			}
 		}
-		return k.rebuild(ctx, sale.Epoch)
+		return k.rebuild(ctx, sale)
 	case over:
 		return k.finishSale(ctx, g)
 	}

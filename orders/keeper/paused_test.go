@@ -50,9 +50,12 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 		b.Keeper(t, "S") // takes over, and has not done anything yet
 		before := stateOf(t, b)
 		for step, do := range map[string]func() error{
-			"commit":  func() error { _, err := b.Store.Commit(ctx, "S", stale.Fence(), batch); return err },
-			"mark":    func() error { return b.Store.MarkReleased(ctx, "S", stale.Fence(), []string{ended[0].ID}) },
-			"recount": func() error { _, err := b.Store.Recount(ctx, store.NewSnapshot("S"), stale.Fence(), 1, 1); return err },
+			"commit": func() error { _, err := b.Store.Commit(ctx, "S", stale.Fence(), batch); return err },
+			"mark":   func() error { return b.Store.MarkReleased(ctx, "S", stale.Fence(), []string{ended[0].ID}) },
+			"recount": func() error {
+				_, err := b.Store.Recount(ctx, store.NewSnapshot("S"), &orders.Sale{Epoch: 1}, stale.Fence(), 1)
+				return err
+			},
 			"rebuild": func() error { return stale.RebuildGate(ctx) },
 		} {
 			kit.Is(t, do(), orders.ErrFenced)

@@ -14,10 +14,10 @@ import (
 // rebuild builds the gate from the database and issues a new epoch. The caller has made
 // sure that the present epoch may end. If the last step fails, or finds that the gate has
 // changed since it was shut, the next pass announces and ends the new epoch in turn.
-func (k *Keeper) rebuild(ctx context.Context, epoch int64) error {
+func (k *Keeper) rebuild(ctx context.Context, sale *orders.Sale) error {
 	k.attempt++
 	d := &inventory.Draft{SKU: k.sku, Fence: k.fence, Attempt: k.attempt}
-	stock, opened, err := k.rebuildOnce(ctx, d, epoch)
+	stock, opened, err := k.rebuildOnce(ctx, d, sale)
 	if opened {
 		k.forget(stock)
 		return nil
@@ -82,7 +82,7 @@ func (k *Keeper) stage(ctx context.Context, d *inventory.Draft) (*store.Snapshot
 // rebuildOnce is a rebuild: stage what the database says, then shut, drain,
 // recount under a new epoch, bring what is staged up to date, install and open.
 // All that grows with the sale comes before shutting.
-func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, epoch int64) (stock inventory.Stock, opened bool, err error) {
+func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, sale *orders.Sale) (stock inventory.Stock, opened bool, err error) {
 	c, err := k.stage(ctx, d)
 	if err != nil {
 		return stock, false, err
@@ -106,7 +106,7 @@ func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, epoch int6
 			return stock, false, err
 		}
 	}
-	r, err := k.store.Recount(ctx, c, k.fence, epoch, was.Epoch)
+	r, err := k.store.Recount(ctx, c, sale, k.fence, was.Epoch)
 	if err != nil {
 		return stock, false, err
 	}

@@ -125,8 +125,10 @@ func TestOnPaymentPaymentTwins(t *testing.T) {
 		}, "sold is 4, open orders hold 3"},
 		"held at the order": {func(t *testing.T, b *bare.Bare, orders map[string]string) {
 			b.Keeper(t, "S").Finish(t)
+			kit.Exec(t, b.Store.DB, "UPDATE sales SET reserve_on = 'order'")
 			b.Reserve(t, "kim", "", 1)
 			b.Keeper(t, "S").Finish(t)
+			kit.Exec(t, b.Store.DB, "UPDATE sales SET reserve_on = 'payment'")
 		}, "holds units unpaid"},
 		"a payment counted twice": {func(t *testing.T, b *bare.Bare, list map[string]string) {
 			k := b.Keeper(t, "S")

@@ -48,6 +48,7 @@ func TestRefusalIsLookedUp(t *testing.T) {
 			"an order":                         {"ann", refusal{source: gate, epoch: epoch}, orders.ModeGate, nil},
 			"a gate of an older epoch":         {"bob", refusal{source: gate, epoch: epoch - 1}, orders.ModeGate, orders.ErrUnavailable},
 			"direct mode":                      {"bob", refusal{source: gate, epoch: epoch}, orders.ModeDirect, orders.ErrUnavailable},
+			"orders take no units by now":      {"bob", refusal{source: gate, epoch: epoch}, "gate, on payment", orders.ErrUnavailable},
 			"memory":                           {"bob", refusal{source: memory, epoch: epoch}, orders.ModeGate, orders.ErrUnavailable},
 			"the database decided":             {"bob", refusal{source: database}, orders.ModeDirect, inventory.ErrSoldOut},
 			"a sale that has ended":            {"bob", refusal{source: over}, orders.ModeOver, inventory.ErrSoldOut},
@@ -55,7 +56,8 @@ func TestRefusalIsLookedUp(t *testing.T) {
 			"an order of a sale that is over":  {"ann", refusal{source: over}, orders.ModeOver, nil},
 			"an order in spite of direct mode": {"ann", refusal{source: gate, epoch: epoch}, orders.ModeDirect, nil},
 		} {
-			kit.Exec(t, b.Store.DB, "UPDATE sales SET mode = ?", c.mode)
+			reserveOn := map[bool]string{false: orders.OnOrder, true: orders.OnPayment}[c.mode == "gate, on payment"]
+			kit.Exec(t, b.Store.DB, "UPDATE sales SET mode = ?, reserve_on = ?", strings.TrimSuffix(c.mode, ", on payment"), reserveOn)
 			c.r.reason = inventory.ErrSoldOut
 			placement := Placement{Buyer: c.buyer, SKU: "S", Quantity: 1, Key: "k"}
 			placed, err := p.refuseOrder(t.Context(), placement, c.r)
@@ -68,6 +70,48 @@ func TestRefusalIsLookedUp(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A sale that was over is open again. A node that took it for over has read it since, and
+// its copy vouches for the gate. The refusal is not the gate's.
+func TestOverIsNotVouchedFor(t *testing.T) {
+	t.Parallel()
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		p := build(t, s, nil)
+		kit.Put(t, p.store, kit.Sale("S", 1, 1))
+		placement := Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}
+		kit.Must(t, p.catalog.Refresh(t.Context()))
+		_, err := p.refuseOrder(t.Context(), placement, refusal{reason: inventory.ErrClosed, source: over})
+		kit.Is(t, err, orders.ErrUnavailable)
+	})
+}
+
+// A node with an old copy of a sale sends an order to the gate, whose epoch is that of
+// orders without units. Another node may have refused the key since.
+func TestGateOrderOfASaleOnPayment(t *testing.T) {
+	t.Parallel()
+	b := bare.Open(t, servertest.Open(t, servers.KindReal), kit.Sale("S", 2, 1))
+	put := kit.Sale("S", 2, 1)
+	put.ReserveOn = orders.OnPayment
+	kit.Put(t, b.Store, put)
+	k := b.Keeper(t, "S")
+	k.Finish(t) // the epoch of orders without units begins
+	b.Reserve(t, "ann", "k", 1)
+	b.Reserve(t, "bob", "", 1)
+	back := dump(t, b)
+	k.Finish(t)
+	if n := len(b.Rows(t)); n != 0 {
+		t.Errorf("%d orders that hold units", n)
+	}
+	b.Stands(t, 0, 2)
+	back()
+	put.ReserveOn = orders.OnOrder // as it was, but the epoch is still the same
+	kit.Put(t, b.Store, put)
+	k.Want |= keeper.Drain
+	kit.Must(t, k.Step(t.Context()))
+	if n := len(b.Rows(t)); n != 0 {
+		t.Errorf("after a change back %d orders that hold units", n)
+	}
 }
 
 // A partition: c reaches Redis alone, a reaches MySQL alone or a promoted replica and
@@ -329,14 +373,20 @@ func TestNoOrderWithoutUnitsBeforeTheSwitch(t *testing.T) {
 		}
 		// Nobody ends an epoch whose end was not announced.
 		fence := b.Keeper(t, "S").Fence()
-		_, err := b.Store.Recount(t.Context(), store.NewSnapshot("S"), fence, b.Epoch(t)-1, b.Epoch(t))
-		kit.Is(t, err, orders.ErrNotAnnounced)
+		recount := func(epoch int64, updated time.Duration) error {
+			sale, err := b.Store.Sale(t.Context(), "S")
+			kit.Must(t, err)
+			sale.Epoch, sale.UpdatedAt = epoch, sale.UpdatedAt.Add(updated)
+			return kit.Err(b.Store.Recount(t.Context(), store.NewSnapshot("S"), sale, fence, epoch))
+		}
+		kit.Is(t, recount(b.Epoch(t)-1, 0), orders.ErrNotAnnounced)
+		kit.Is(t, recount(b.Epoch(t), -time.Millisecond), orders.ErrNotAnnounced) // a PUT since
 		if entered, err := b.Store.EnterDirect(t.Context(), "S", b.Epoch(t)-1, inventory.Whole, time.Minute); entered || err != nil {
 			t.Error("direct mode was entered without an announcement: ", err)
 		}
 		b.Keeper(t, "S").Finish(t)
 		kit.Must(t, order())
-		_, err = b.Store.Recount(t.Context(), store.NewSnapshot("S"), b.Keeper(t, "S").Fence(), b.Epoch(t), b.Epoch(t))
-		kit.Is(t, err, orders.ErrNotAnnounced)
+		fence = b.Keeper(t, "S").Fence()
+		kit.Is(t, recount(b.Epoch(t), 0), orders.ErrNotAnnounced)
 	})
 }

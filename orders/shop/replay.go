@@ -41,7 +41,7 @@ const (
 // that has sold out, the database would answer for the memory of every node.
 func (s *Service) refuse(ctx context.Context, sku string, r refusal, look func(context.Context) (*orders.Sale, error)) error {
 	switch {
-	case r.source == database, !r.known && s.catalog.Vouches(sku, r.epoch):
+	case r.source == database, !r.known && r.source != over && s.catalog.Vouches(sku, r.epoch):
 		return r.reason
 	case r.source == memory:
 		return orders.ErrUnavailable
@@ -64,6 +64,9 @@ func (s *Service) refuseOrder(ctx context.Context, p Placement, r refusal) (Plac
 	var first *orders.Order
 	err := s.refuse(ctx, p.SKU, r, func(ctx context.Context) (sale *orders.Sale, err error) {
 		first, sale, err = s.store.Lookup(ctx, p.SKU, p.Buyer, p.Key)
+		if err == nil && r.source == gate && sale.TakesOnPayment() {
+			err = inventory.ErrRebuilding // the order may be on its way past the gate
+		}
 		return sale, err
 	})
 	if first != nil {

@@ -150,7 +150,7 @@ func (c *Catalog) Vouches(sku string, epoch int64) bool {
 		return false
 	}
 	sale := last.bySKU[sku]
-	return sale != nil && sale.Mode == orders.ModeGate && sale.Epoch == epoch
+	return sale != nil && sale.Mode == orders.ModeGate && sale.Epoch == epoch && !sale.TakesOnPayment()
 }
 
 // Sale returns one sale from the copy, or from the database if the sale was created a

@@ -38,6 +38,11 @@ func TestCatalogVouches(t *testing.T) {
 		if catalog.Vouches("S", 6) || catalog.Vouches("S", 8) || catalog.Vouches("U", 7) {
 			t.Error("the copy vouches for a gate that it does not name")
 		}
+		kit.Exec(t, st.DB, "UPDATE sales SET reserve_on = 'payment' WHERE sku = 'T'")
+		kit.Must(t, catalog.Refresh(ctx))
+		if catalog.Vouches("T", 7) {
+			t.Error("the copy vouches for a gate that does not know orders without units")
+		}
 		servertest.Eventually(t, "the copy is too old", func() bool { return !catalog.Vouches("S", 7) })
 		kit.Must(t, st.Announce(ctx, "S", 6)) // of another epoch: nothing happens
 		if sale, err := st.Sale(ctx, "S"); err != nil || sale.Mode != orders.ModeGate {

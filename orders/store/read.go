@@ -32,7 +32,9 @@ func (s *Store) Lookup(ctx context.Context, sku, buyer, key string) (*orders.Ord
 		orders.Order `gorm:"embedded"`
 		SaleEpoch    int64
 		SaleMode     string
-	}](s.DB.WithContext(ctx).Table("sales AS s").Select("o.*, s.epoch AS sale_epoch, s.mode AS sale_mode").
+		ReserveOn    string
+		ReserveFrom  int64
+	}](s.DB.WithContext(ctx).Table("sales AS s").Select("o.*, s.epoch AS sale_epoch, s.mode AS sale_mode, s.reserve_on, s.reserve_from").
 		Joins("LEFT JOIN orders AS o ON o.sku = s.sku AND o.buyer = ? AND o.idempotency_key = ?", buyer, key).Where("s.sku = ?", sku), "sale "+sku)
 	if err == nil {
 		err = s.Barrier(ctx)
@@ -40,7 +42,7 @@ func (s *Store) Lookup(ctx context.Context, sku, buyer, key string) (*orders.Ord
 	if err != nil {
 		return nil, nil, err
 	}
-	sale := &orders.Sale{SKU: sku, Epoch: found.SaleEpoch, Mode: found.SaleMode}
+	sale := &orders.Sale{SKU: sku, Epoch: found.SaleEpoch, Mode: found.SaleMode, ReserveOn: found.ReserveOn, ReserveFrom: found.ReserveFrom}
 	if found.ID == "" {
 		return nil, sale, nil
 	}

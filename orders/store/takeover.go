@@ -56,18 +56,22 @@ type Recounted struct {
 // units are part of what is installed. The gate, of epoch gateEpoch, must be shut and
 // its queue drained.
 //
-// The caller has waited until every node knows that the epoch ends (see
+// The caller read the sale as was before it took the snapshot. It has waited until every node knows that the epoch ends (see
 // Catalog.UntilSwitch). A sale in direct mode and one that never had a gate need no
 // wait: no node believes a gate of theirs. Errors: ErrFenced, ErrNotAnnounced.
-func (s *Store) Recount(ctx context.Context, c *Snapshot, fence, announced, gateEpoch int64) (*Recounted, error) {
+func (s *Store) Recount(ctx context.Context, c *Snapshot, was *orders.Sale, fence, gateEpoch int64) (*Recounted, error) {
 	sku := c.sku
 	r, err := transact(ctx, s, func(tx *gorm.DB) (*Recounted, error) {
 		sale, err := s.lockSaleAs(tx, sku, fence)
 		if err != nil {
 			return nil, err
 		}
-		if sale.Mode != orders.ModeDirect && sale.Epoch > 0 && (sale.Mode != orders.ModeChanging || sale.Epoch != announced) {
+		if sale.Mode != orders.ModeDirect && sale.Epoch > 0 && (sale.Mode != orders.ModeChanging || sale.Epoch != was.Epoch) {
 			return nil, orders.ErrNotAnnounced
+		}
+		// While orders take no units the snapshot misses new ones.
+		if !sale.UpdatedAt.Equal(was.UpdatedAt) {
+			return nil, fmt.Errorf("%w: an operator has changed the sale since the snapshot", orders.ErrNotAnnounced)
 		}
 		epoch := max(sale.Epoch, gateEpoch) + 1
 		if err := tx.Exec("UPDATE sales SET epoch = ?, mode = ? WHERE sku = ? AND fence = ?", epoch, orders.ModeGate, sku, fence).Error; err != nil {
