@@ -15,92 +15,104 @@ import (
 	"flashsale/orders/lock/semaphore"
 )
 
-// Redis's clock is set back: what it keeps until a point in time lives longer by the step.
-// A dead holder's lock is then free at once, and a semaphore's place after one more
-// lease. A holder that renews keeps its lock.
+// clockLease is a holder's lease, and clockStep by how much Redis's clock is set back.
+const clockLease, clockStep = time.Minute, time.Hour
+
+// A clockKind is a lock whose lease is a point in time of Redis's clock.
+type clockKind struct {
+	name string
+	new  func(rdb *redis.Client, owner string, cfg lease.Config) lease.Locker
+	step func(ctx context.Context, rdb *redis.Client, l *lease.Lock) error
+	left func(ctx context.Context, rdb *redis.Client, l *lease.Lock) time.Duration
+}
+
+func expireLater(ctx context.Context, rdb *redis.Client, l *lease.Lock) error {
+	return rdb.PExpire(ctx, l.Key(), l.Lease()+clockStep).Err()
+}
+
+func ttl(ctx context.Context, rdb *redis.Client, l *lease.Lock) time.Duration {
+	return rdb.PTTL(ctx, l.Key()).Val()
+}
+
+var clockKinds = []clockKind{
+	{"redis", func(rdb *redis.Client, _ string, cfg lease.Config) lease.Locker { return lock.New(rdb, cfg) }, expireLater, ttl},
+	{"redlock", func(rdb *redis.Client, _ string, cfg lease.Config) lease.Locker {
+		return redlock.New([]redis.UniversalClient{rdb}, cfg)
+	}, expireLater, ttl},
+	{"reentrant", func(rdb *redis.Client, owner string, cfg lease.Config) lease.Locker {
+		return reentrant.New(rdb, owner, cfg)
+	}, expireLater, ttl},
+	{
+		"semaphore", func(rdb *redis.Client, _ string, cfg lease.Config) lease.Locker { return semaphore.New(rdb, 1, cfg) },
+		func(ctx context.Context, rdb *redis.Client, l *lease.Lock) error {
+			return rdb.ZIncrBy(ctx, l.Key(), float64(clockStep.Milliseconds()), l.Token()).Err()
+		},
+		func(ctx context.Context, rdb *redis.Client, l *lease.Lock) time.Duration {
+			end := rdb.ZScore(ctx, l.Key(), l.Token()).Val()
+			return time.UnixMilli(int64(end)).Sub(rdb.Time(ctx).Val())
+		},
+	},
+}
+
+// Redis's clock is set back, so its points in time are further away by the step. The lock
+// of a dead holder is then free at once, and a place of a semaphore after one more lease.
+// A holder that renews keeps its lock.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
-	const long, step = time.Minute, time.Hour
-	type test struct {
-		name string
-		new  func(rdb *redis.Client, owner string, cfg lease.Config) lease.Locker
-		step func(ctx context.Context, rdb *redis.Client, l *lease.Lock) error
-		left func(ctx context.Context, rdb *redis.Client, l *lease.Lock) time.Duration
-	}
-	expire := func(ctx context.Context, rdb *redis.Client, l *lease.Lock) error {
-		return rdb.PExpire(ctx, l.Key(), l.Lease()+step).Err()
-	}
-	ttl := func(ctx context.Context, rdb *redis.Client, l *lease.Lock) time.Duration {
-		return rdb.PTTL(ctx, l.Key()).Val()
-	}
-	for _, kind := range []test{
-		{"redis", func(rdb *redis.Client, _ string, cfg lease.Config) lease.Locker { return lock.New(rdb, cfg) }, expire, ttl},
-		{"redlock", func(rdb *redis.Client, _ string, cfg lease.Config) lease.Locker {
-			return redlock.New([]redis.UniversalClient{rdb}, cfg)
-		}, expire, ttl},
-		{"reentrant", func(rdb *redis.Client, owner string, cfg lease.Config) lease.Locker {
-			return reentrant.New(rdb, owner, cfg)
-		}, expire, ttl},
-		{
-			"semaphore", func(rdb *redis.Client, _ string, cfg lease.Config) lease.Locker { return semaphore.New(rdb, 1, cfg) },
-			func(ctx context.Context, rdb *redis.Client, l *lease.Lock) error {
-				return rdb.ZIncrBy(ctx, l.Key(), float64(step.Milliseconds()), l.Token()).Err()
-			},
-			func(ctx context.Context, rdb *redis.Client, l *lease.Lock) time.Duration {
-				end := rdb.ZScore(ctx, l.Key(), l.Token()).Val()
-				return time.UnixMilli(int64(end)).Sub(rdb.Time(ctx).Val())
-			},
-		},
-	} {
+	for _, kind := range clockKinds {
 		for where, start := range map[string]func(*testing.T) string{"embedded": lock.StartEmbedded, "real": lock.StartReal} {
 			t.Run(kind.name+"/"+where, func(t *testing.T) {
 				t.Parallel()
-				ctx, rdb := t.Context(), connect(t, start(t))
-				a := kind.new(rdb, "a", lease.Config{Lease: long, Timeout: long / 2})
-				b := kind.new(rdb, "b", lease.Config{Lease: long / 10, Timeout: long / 20})
-				check := func(what string, want error) *lease.Lock {
-					t.Helper()
-					l, err := b.TryAcquire(ctx, "lock:{sku}")
-					if !errors.Is(err, want) {
-						t.Fatalf("%s: %v, want %v", what, err, want)
-					}
-					return l
-				}
-				l, err := a.TryAcquire(ctx, "lock:{sku}")
-				if err != nil {
-					t.Fatal(err)
-				}
-				check("b's lease is shorter", lease.ErrHeld)
-				if err := errors.Join(kind.step(ctx, rdb, l), l.Extend(ctx)); err != nil {
-					t.Fatal(err)
-				}
-				if left := kind.left(ctx, rdb, l); left > long {
-					t.Errorf("%v left after a renewal", left)
-				}
-				check("a has renewed", lease.ErrHeld)
-
-				if err := kind.step(ctx, rdb, l); err != nil {
-					t.Fatal(err)
-				}
-				if kind.name == "semaphore" {
-					check("one lease more", lease.ErrHeld)
-					if left := kind.left(ctx, rdb, l); left > long {
-						t.Errorf("%v left of a dead holder's place", left)
-					}
-					return
-				}
-				if left, err := b.Remaining(ctx, "lock:{sku}"); kind.name != "reentrant" && (err != nil || left[0] != 0) {
-					t.Errorf("remaining %v, %v", left, err)
-				}
-				second := check("a is dead", nil)
-				if err := l.Extend(ctx); !errors.Is(err, lease.ErrNotMine) {
-					t.Errorf("a renews what b has: %v", err)
-				}
-				if left := kind.left(ctx, rdb, second); left > second.Lease() {
-					t.Errorf("%v left of b's lock", left)
-				}
+				kind.setBack(t, connect(t, start(t)))
 			})
 		}
+	}
+}
+
+func (kind clockKind) setBack(t *testing.T, rdb *redis.Client) {
+	ctx := t.Context()
+	a := kind.new(rdb, "a", lease.Config{Lease: clockLease, Timeout: clockLease / 2})
+	b := kind.new(rdb, "b", lease.Config{Lease: clockLease / 10, Timeout: clockLease / 20})
+	check := func(what string, want error) *lease.Lock {
+		t.Helper()
+		l, err := b.TryAcquire(ctx, "lock:{sku}")
+		if !errors.Is(err, want) {
+			t.Fatalf("%s: %v, want %v", what, err, want)
+		}
+		return l
+	}
+	l, err := a.TryAcquire(ctx, "lock:{sku}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("b's lease is shorter", lease.ErrHeld)
+	if err := errors.Join(kind.step(ctx, rdb, l), l.Extend(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	if left := kind.left(ctx, rdb, l); left > clockLease {
+		t.Errorf("%v left after a renewal", left)
+	}
+	check("a has renewed", lease.ErrHeld)
+
+	if err := kind.step(ctx, rdb, l); err != nil {
+		t.Fatal(err)
+	}
+	if kind.name == "semaphore" {
+		check("one lease more", lease.ErrHeld)
+		if left := kind.left(ctx, rdb, l); left > clockLease {
+			t.Errorf("%v left of a dead holder's place", left)
+		}
+		return
+	}
+	if left, err := b.Remaining(ctx, "lock:{sku}"); kind.name != "reentrant" && (err != nil || left[0] != 0) {
+		t.Errorf("remaining %v, %v", left, err)
+	}
+	second := check("a is dead", nil)
+	if err := l.Extend(ctx); !errors.Is(err, lease.ErrNotMine) {
+		t.Errorf("a renews what b has: %v", err)
+	}
+	if left := kind.left(ctx, rdb, second); left > second.Lease() {
+		t.Errorf("%v left of b's lock", left)
 	}
 }
 
