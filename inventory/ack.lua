@@ -1,20 +1,20 @@
--- Ack: takes entries off the queue once the database has judged their
--- orders, forgets the idempotency keys of those orders, which the database knows
--- by now, and gives back the holds of those that turned out to hold nothing (a
--- second order under a known key, an order closed meanwhile).
+-- Ack: removes entries from the queue once the database has decided on their orders.
+-- It also forgets the idempotency keys of these orders, because the database has them,
+-- and releases the holds of orders that hold no units after all (a second order with a
+-- known key, an order that was closed in the meantime).
 --
--- An entry is taken off only if it still holds exactly the orders that were
--- judged: a promoted replica may hand out a stream id a second time, and an
--- order that left the queue unjudged would be lost. So the script asks for no
--- epoch: what was judged stays true, whatever has become of the gate.
+-- An entry is removed only if it still contains exactly the orders that were decided
+-- on. A promoted replica may issue a stream id a second time, and an order that left
+-- the queue without a decision would be lost. Therefore the script needs no epoch: a
+-- decision stays valid, also if the gate has been replaced.
 --
 -- KEYS  1 sale  2 holds  3 buyers  4 queue  5 keys
--- ARGV  1 how many entries
+-- ARGV  1 number of entries
 --       then for each entry, in the queue's order:
 --       entry id, its order ids in its order with a space between
---       then the order ids whose holds are to be given back
--- Returns how many entries are left. 0: the queue is empty, and whoever puts the
--- next order into it wakes the keeper.
+--       then the order ids whose holds are to be released
+-- Returns the number of entries that are left. After 0, the call that queues the next
+-- order wakes the keeper.
 local last = 1 + 2 * tonumber(ARGV[1])
 for i = last + 1, #ARGV do
   give_back(KEYS[1], KEYS[2], KEYS[3], ARGV[i])

@@ -22,8 +22,8 @@ type saleState struct {
 	sku   string
 	group *coalesce.Group[Request, Reservation]
 
-	clock redisClock // of the SKU's master
-	fill  fill       // of the queue's entries, as last read
+	clock redisClock // clock of the SKU's master
+	fill  fill       // fill of the queue's entries, as last read
 	memory
 }
 

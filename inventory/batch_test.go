@@ -245,7 +245,7 @@ func TestBatchOutlivesEachOfItsCallers(t *testing.T) {
 		const callers = 4
 		for quitter := range callers {
 			h, sku := hold(t, rdb, beforeRedis, 10, 10)
-			// No call is made twice, because the node knows Redis's clock.
+			// The node knows Redis's clock, so no call is made twice.
 			h.state(sku).clock.saw(time.Now().UnixMilli())
 			h.fill(t)
 			ctx, cancel := context.WithCancel(t.Context())

@@ -18,20 +18,20 @@ var (
 	ErrNoGate     = errors.New("inventory: no gate")                               // Redis does not know the SKU: to be rebuilt
 	ErrRebuilding = errors.New("inventory: gate is being rebuilt")
 	ErrStale      = errors.New("inventory: gate may have forgotten orders") // Redis may have lost writes: see replid.go
-	// ErrResting is an ErrSoldOut that is over within 100 ms: units came back to
-	// an empty gate, see rest.lua.
+	// ErrResting is an ErrSoldOut that ends within about 100 ms, because units have
+	// returned to an empty gate: see rest.lua.
 	ErrResting = fmt.Errorf("%w until units that came back are on sale", ErrSoldOut)
 )
 
-// ErrEpoch is the answer to a keeper's step that names another epoch than the gate's.
+// ErrEpoch is returned if a keeper's call names another epoch than that of the gate.
 var ErrEpoch = errors.New("inventory: gate is of another epoch")
 
-// A Refusal is why the gate did not accept an order. If the buyer is Known, the
-// request may be the replay of an order that has left the queue.
+// A Refusal describes why the gate did not accept an order. If Known is set, the request
+// may be the replay of an order that has left the queue.
 type Refusal struct {
 	Reason error
 	Known  bool // the buyer has had an order of this SKU
-	Final  bool // the reason is the sale or the buyer; if not, it is the state of the gate, and a retry may succeed
+	Final  bool // the reason is the sale or the buyer, and not the state of the gate
 }
 
 func (r *Refusal) Error() string { return r.Reason.Error() }
@@ -51,8 +51,8 @@ var refusals = func() map[int64]*Refusal {
 	return byCode
 }()
 
-// scriptError turns the error replies of the keeper's scripts into this
-// package's errors, and says what was being done to which SKU.
+// scriptError turns the error replies of the keeper's scripts into this package's
+// errors, and adds the operation and the SKU.
 func scriptError(doing, sku string, err error) error {
 	if err == nil {
 		return nil

@@ -206,7 +206,7 @@ func (w *walk) readSome() {
 	w.same("read", fmt.Sprint(queue, err), fmt.Sprint(w.model.read(after, limit), error(nil)))
 }
 
-// reserveLate sends a batch whose deadline has passed, or that has a deadline of before
+// reserveLate sends a batch whose deadline has passed, or whose deadline was set before
 // Redis's clock was set back.
 func (w *walk) reserveLate() {
 	if !w.model.open {

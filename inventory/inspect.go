@@ -46,20 +46,20 @@ func (g *Gate) Inspect(ctx context.Context, sku string) (View, error) {
 	return view, nil
 }
 
-// A Summary is the little of a gate that tells whether its keeper has work.
+// A Summary holds the part of a gate that shows whether its keeper has work.
 type Summary struct {
 	Exists, Open bool
 	Epoch        int64
 	Terms        Terms
 	Available    int64
 	Queued       int64 // orders
-	Granted      int64 // orders let in since the gate was built
-	Stale        bool  // it may have forgotten orders: see replid.go
-	Promoted     bool  // its Redis was a replica of the master that it was built on
+	Granted      int64 // orders accepted since the gate was built
+	Stale        bool  // the gate may have forgotten orders: see replid.go
+	Promoted     bool  // the gate's Redis was promoted: it followed the master that the gate was built on
 }
 
-// Summaries reads the gates of many SKUs in one pipeline. A gate that has let in
-// fewer orders than this node knows of is marked stale, for all nodes.
+// Summaries reads the gates of many SKUs in one pipeline. If a gate has accepted fewer
+// orders than this node has seen, Summaries marks the gate as stale for all nodes.
 func (g *Gate) Summaries(ctx context.Context, skus ...string) ([]Summary, error) {
 	if len(skus) == 0 {
 		return nil, nil

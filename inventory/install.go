@@ -14,33 +14,34 @@ func (g *Gate) SetTerms(ctx context.Context, sku string, epoch int64, t Terms) e
 	return scriptError("set terms of", sku, err)
 }
 
-// Shut closes the gate of that epoch for a rebuild. A gate of another epoch, or
-// none, is left as it is: Install finds the difference. Repeatable.
+// Shut closes the gate of that epoch for a rebuild. If the gate is missing or of another
+// epoch, Shut does nothing, and Install finds the difference. It can be repeated.
 func (g *Gate) Shut(ctx context.Context, sku string, epoch int64) error {
 	return scriptError("shut", sku, shutScript.Run(ctx, g.rdb, []string{keys.Sale(sku)}, epoch).Err())
 }
 
 // Forget drops the gate of that epoch (0: there is none), whose sale is over, with
-// all that Redis knows of the sale. False means that something is queued, held, or
-// of another epoch: nothing has happened.
+// all that Redis knows of the sale. It returns false and does nothing if orders are
+// queued, units are held, or the gate is of another epoch.
 func (g *Gate) Forget(ctx context.Context, sku string, epoch int64) (bool, error) {
 	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku), keys.Keys(sku)}
 	answer, err := forgetScript.Run(ctx, g.rdb, names, epoch).Text()
 	return answer == "OK", scriptError("forget", sku, err)
 }
 
-// Stock is what a rebuild opens the gate with.
+// Stock holds the units and terms with which a rebuild opens the gate.
 type Stock struct {
 	Terms
 	Available int64 // total − sold; below zero after a cut
-	Holds     int   // how many of them are staged
-	Buyers    int
+	Holds     int   // number of staged holds
+	Buyers    int   // number of staged buyers
 }
 
-// Install opens the gate of epoch was, which is shut, or the missing gate if was is
-// 0, with what is staged as d, under the epoch that the database has just issued.
-// Orders that are still queued are dropped. It reports false if the gate is open or
-// of another epoch, or if Redis has lost what was staged: the rebuild starts over.
+// Install opens a gate with the holds and buyers that are staged as d, under the epoch
+// that the database has just issued. It replaces the shut gate of epoch was, or a
+// missing gate if was is 0. Orders that are still queued are dropped. It returns false
+// if the gate is open or of another epoch, or if Redis has lost a part of the draft. The
+// rebuild then starts over.
 func (g *Gate) Install(ctx context.Context, d *Draft, was, epoch int64, s Stock) (bool, error) {
 	names := append([]string{keys.Sale(d.SKU), keys.Holds(d.SKU), keys.Buyers(d.SKU), keys.Queue(d.SKU)}, append(d.keys(), keys.Keys(d.SKU))...)
 	answer, err := installScript.Run(ctx, g.rdb, names, was, epoch, s.Holds, s.Buyers, d.pieces,

@@ -1,10 +1,10 @@
--- Install: the last step of a rebuild. It puts in place what was staged from the
--- database and opens the gate, in one step.
+-- Install: the last step of a rebuild. It replaces the gate with the holds and buyers
+-- that were staged from the database, and opens it, in one step.
 --
--- It does so only if the gate is the one that this keeper has shut (another
--- keeper's rebuild would show by its epoch) and all that was staged is still there
--- (a failover may have lost some of it). Orders that are left in the queue belong
--- to an older epoch, which the database no longer accepts, and are dropped.
+-- It does so only if the gate is still the one that this keeper has shut, and if the
+-- draft is complete. After another keeper's rebuild the gate has another epoch. A
+-- failover may lose a part of the draft. Orders that are left in the queue belong to an
+-- older epoch, which the database no longer accepts, and are dropped.
 --
 -- KEYS  1 sale  2 holds  3 buyers  4 queue
 --       5 staged holds  6 staged buyers  7 staged pieces  8 keys
@@ -22,7 +22,7 @@ if sale[1] == 'open'
   return 'RETRY'
 end
 for i = 2, 3 do
-  redis.call('UNLINK', KEYS[i]) -- frees the memory outside the script, however large
+  redis.call('UNLINK', KEYS[i]) -- frees the memory after the script, because the hash may be large
   if redis.call('EXISTS', KEYS[i + 3]) == 1 then
     redis.call('RENAME', KEYS[i + 3], KEYS[i])
     redis.call('PERSIST', KEYS[i])
@@ -32,5 +32,5 @@ redis.call('UNLINK', KEYS[4], KEYS[7], KEYS[8])
 redis.call('HSET', KEYS[1], 'state', 'open', 'epoch', ARGV[2], 'total', ARGV[6], 'available', ARGV[7],
   'per_buyer', ARGV[8], 'opens_at', ARGV[9], 'closes_at', ARGV[10], 'granted', 0,
   'queued', 0, 'built_on', replid())
-redis.call('HSET', KEYS[3], '', 0) -- no buyer has this name: reserve.lua looks for it
+redis.call('HSET', KEYS[3], '', 0) -- a marker: if it is missing, reserve.lua takes the gate for stale. No buyer has an empty name
 return 'OK'

@@ -2,7 +2,7 @@
 --
 -- KEYS  1 sale  2 queue  3 holds
 -- Returns {state, epoch, total, available, holds, order id, quantity, …} with
--- the queued orders at the end; {} where there is no gate.
+-- the queued orders at the end, or {} if there is no gate.
 local sale = redis.call('HMGET', KEYS[1], 'state', 'epoch', 'total', 'available')
 if not sale[1] then return {} end
 local out = { sale[1], sale[2], sale[3], sale[4], redis.call('HLEN', KEYS[3]) }

@@ -11,17 +11,17 @@ import (
 	"flashsale/inventory/internal/keys"
 )
 
-// memory is what a node remembers of a sold-out SKU, so that refusing costs no
-// round trip: that nothing was left, when it asked, and which buyers have had
-// an order. Their requests go on, for they may be replays.
+// memory holds what a node remembers of a sold-out SKU, so that a refusal costs no
+// round trip: when the gate was seen empty, and which buyers have had an order. The
+// requests of these buyers are sent to the gate, because they may be replays.
 //
-// It is believed for Config.SoldOutFor from the moment the question was sent.
-// Half-way through, one caller is let through to the gate, and what it hears
-// renews the memory for all: under steady traffic nobody else asks. Nothing
-// depends on being told that units came back.
+// The memory is valid for Config.SoldOutFor, counted from the time at which the call to
+// the gate was sent. After half of that time one caller asks the gate, and the answer
+// renews the memory for all callers. Under steady traffic no other caller asks. The
+// memory does not depend on a message that units have been released.
 type memory struct {
 	known atomic.Pointer[soldOut]
-	asked atomic.Int64 // when that caller was let through: time since started
+	asked atomic.Int64 // when a caller was last sent to the gate: time since started
 
 	seen      sync.Mutex // guards what follows
 	newest    version    // of the gate, as far as its replies have come in
@@ -36,8 +36,8 @@ type soldOut struct {
 	buyers  []uint64 // hashes, sorted: 8 bytes a buyer; a collision only means one question more
 }
 
-// version tells whether the set of buyers can have grown: no order was let in
-// while it stays the same.
+// A version identifies a state of the set of buyers. While the version stays the same,
+// the gate has accepted no order.
 type version struct {
 	epoch, granted int64
 	changes        int64 // how often a Redis was found to be another one
@@ -49,10 +49,10 @@ func (v version) before(o version) bool {
 
 var seed = maphash.MakeSeed()
 
-// KnownSoldOut reports whether sku is sold out for buyer as far as this node
-// remembers, and the epoch of the gate that said so. It asks nobody; false means
-// that the gate has to be asked. "Too few left for 3" says nothing about 1, so only
-// an empty gate is remembered.
+// KnownSoldOut reports whether this node remembers that sku is sold out for buyer, and
+// the epoch of the empty gate. It makes no call. If it returns false, the caller must
+// ask the gate. Only an empty gate is remembered: a gate that has too few units for one
+// order may have enough for a smaller one.
 func (g *Gate) KnownSoldOut(sku, buyer string) (epoch int64, soldOut bool) {
 	v, ok := g.skus.Load(sku)
 	if !ok {
@@ -61,7 +61,7 @@ func (g *Gate) KnownSoldOut(sku, buyer string) (epoch int64, soldOut bool) {
 	s := v.(*saleState)
 	known := s.known.Load()
 	if known == nil || known.version.changes != g.replIDs.changes.Load() {
-		return 0, false // the second: Redis may have been replaced
+		return 0, false // nothing is remembered, or Redis may have been replaced since
 	}
 	left := time.Until(known.until)
 	if left <= 0 || left < g.cfg.SoldOutFor/2 && s.mayAsk() {
@@ -118,8 +118,8 @@ func (s *saleState) latest() version {
 	return s.newest
 }
 
-// wentBack records how many orders a gate had accepted, as read at or after sent.
-// It reports whether the gate had accepted more before that.
+// wentBack records the number of accepted orders that was read from the gate, not
+// earlier than sent. It reports whether this node had seen a higher number before.
 func (s *saleState) wentBack(sent time.Time, epoch, granted int64) bool {
 	s.seen.Lock()
 	defer s.seen.Unlock()

@@ -177,7 +177,7 @@ func TestMemoryNeverRefusesWhoHadAnOrder(t *testing.T) {
 	})
 }
 
-// The memory has the epoch of the gate that said "sold out".
+// The memory has the epoch of the gate that was empty.
 func TestMemoryNamesItsEpoch(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := New(rdb, Config{SoldOutFor: time.Minute}), newSKU()
@@ -190,8 +190,8 @@ func TestMemoryNamesItsEpoch(t *testing.T) {
 	})
 }
 
-// A pause that is further ahead than pauses last was begun before Redis's clock was
-// set back. It is over.
+// If the end of a pause is further ahead than a pause lasts, Redis's clock was set back
+// since the pause began. The pause is over.
 func TestRestIsBounded(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := New(rdb, Config{}), newSKU()

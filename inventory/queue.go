@@ -19,8 +19,8 @@ const WakeChannel = "sale:woken"
 
 // A Queued order holds units and waits for the database.
 type Queued struct {
-	Entry       string // its place in the queue, shared with orders of the same batch
-	Epoch       int64  // of the gate that accepted it
+	Entry       string // its entry in the queue, shared with other orders of the same batch
+	Epoch       int64  // epoch of the gate that accepted the order
 	OrderID     string
 	Buyer       string
 	Quantity    int64
@@ -32,9 +32,8 @@ type Queued struct {
 }
 
 // Queue reads the oldest queued orders of sku, or those after the entry of an
-// order read before. It hands out whole entries, as many as fit into limit
-// orders, and at least one: what is acknowledged is an entry (see ack.lua). It
-// takes nothing off: Ack does, once the database has judged them.
+// order read before. It returns whole entries, at most limit orders but at least one
+// entry, because Ack removes whole entries (see ack.lua). Queue removes nothing.
 func (g *Gate) Queue(ctx context.Context, sku, after string, limit int64) ([]Queued, error) {
 	start := "-"
 	if after != "" {
@@ -96,9 +95,9 @@ func (f *fill) saw(entries, orders int64) {
 	}
 }
 
-// unpackEntry takes an entry of reserve.lua apart: its id, and its fields in order.
-// The first two are "epoch" and the gate's epoch, and each further two are an order's
-// id and the rest of it.
+// unpackEntry decodes an entry that reserve.lua has queued. The first two fields are
+// "epoch" and the gate's epoch. Each further pair of fields is the id of an order and
+// the rest of the order.
 func unpackEntry(e any) (id string, orders []Queued, err error) {
 	parts, _ := e.([]any)
 	if len(parts) != 2 {
@@ -185,14 +184,14 @@ func (g *Gate) Oldest(ctx context.Context, skus ...string) (oldest []time.Time, 
 	return oldest, cmds[len(skus)].(*redis.TimeCmd).Val(), nil
 }
 
-// An Acked order has been judged by the database and leaves the queue.
+// An Acked order leaves the queue, because the database has decided on it.
 type Acked struct {
 	Entry    string
 	OrderID  string
 	GiveBack bool // it holds nothing in the database: its units return to sale
 }
 
-// Ack takes judged orders off the queue, and forgets their idempotency keys:
+// Ack removes decided orders from the queue, and forgets their idempotency keys:
 // the database knows both. They are in the queue's order, and
 // of an entry all of its orders are there: one that lacks an order stays, with
 // all it has. It returns how many entries are left, or -1 for no orders. After 0 the

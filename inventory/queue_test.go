@@ -68,7 +68,7 @@ func TestQueueReadsLittle(t *testing.T) {
 				if cmd, ok := cmd.(*redis.Cmd); ok && cmd.Name() == "xrange" {
 					reads++
 					for _, e := range cmd.Val().([]any) {
-						read += len(e.([]any)[1].([]any))/2 - 1 // the epoch, then the orders
+						read += len(e.([]any)[1].([]any))/2 - 1 // an entry contains the epoch, then the orders
 					}
 				}
 				return err

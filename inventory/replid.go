@@ -15,19 +15,19 @@ import (
 // its Redis is another one, the gate is stale: it neither accepts nor refuses orders
 // until its keeper has rebuilt it. reserve.lua asks its Redis in every call. A node
 // also records the id of each master, on each new connection and with each Probe. So
-// its keepers find stale gates that nobody calls, and the node forgets what it
+// its keepers find stale gates without requests, and the node forgets what it
 // remembers of a Redis that was replaced.
 //
-// A gate that has accepted fewer orders than a node has seen is stale as well. The
-// node that notices it marks the gate (built_on is '?') for all nodes.
+// If a gate has accepted fewer orders than a node has seen, the gate is stale as well.
+// The node that notices this marks the gate for all nodes (built_on is '?').
 type replIDWatcher struct {
-	known   sync.Map     // name of a master → its replID, as last read
-	changes atomic.Int64 // how often one of them was another than before
+	known   sync.Map     // name of a master → the replID last read from it
+	changes atomic.Int64 // how often a replID differed from the one before
 }
 
-// OnConnect returns what go-redis is to do on each new connection to the master
-// of that name, before the connection is used. Where INFO is not to be had (an
-// embedded Redis, or a managed one that forbids it), nothing is noticed.
+// OnConnect returns the function that go-redis calls on each new connection to the
+// master of that name, before the connection is used. If INFO is not available (an
+// embedded Redis, or a managed one that forbids it), the function notices no change.
 func (g *Gate) OnConnect(master string) func(context.Context, *redis.Conn) error {
 	return func(ctx context.Context, c *redis.Conn) error {
 		g.identify(ctx, master, c)
@@ -35,7 +35,7 @@ func (g *Gate) OnConnect(master string) func(context.Context, *redis.Conn) error
 	}
 }
 
-// identify asks a master for its replication id, and takes note of it.
+// identify reads the replication id of a master and records it.
 func (g *Gate) identify(ctx context.Context, name string, node redis.Cmdable) {
 	replID := askReplID(ctx, node)
 	if replID.now == "" {
@@ -51,7 +51,7 @@ func (g *Gate) identify(ctx context.Context, name string, node redis.Cmdable) {
 type replID struct{ now, before string }
 
 func askReplID(ctx context.Context, node redis.Cmdable) (id replID) {
-	info, _ := node.Info(ctx, "replication").Result() // other commands report the error
+	info, _ := node.Info(ctx, "replication").Result() // if Redis is away, other commands report the error
 	for line := range strings.Lines(info) {
 		switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
 		case "master_replid":
@@ -63,7 +63,8 @@ func askReplID(ctx context.Context, node redis.Cmdable) (id replID) {
 	return id
 }
 
-// replID returns the id of the master of sku, the zero replID if it is not known.
+// replID returns the replication id of the master of sku, or the zero replID if the id
+// is not known.
 func (g *Gate) replID(ctx context.Context, sku string) replID {
 	name, err := g.Master(ctx, sku)
 	if err != nil {

@@ -13,22 +13,22 @@ import (
 
 // A Request asks for Quantity units of SKU, the whole quantity or nothing.
 type Request struct {
-	OrderID     string // chosen by the caller, unique: the same id never takes twice
+	OrderID     string // chosen by the caller, unique: a repeated id takes no more units
 	SKU         string
 	Buyer       string
 	Quantity    int64
 	Key         string // idempotency key, scoped to buyer and SKU; "" for none. Known until Ack
-	Pays        string // the order that this one's units are for, if that is another: Key is the payment's reference, apart from all other keys
-	Fingerprint string // of the body: the same key with another one is ErrMismatch
-	Node        string // who waits for the order to be durable; no line break in it
-	Trace       string // what the caller's trace goes on from, such as a W3C traceparent; "" for none
+	Pays        string // the order whose units these are, if it is another order: Key is then the reference of its payment, separate from all other keys
+	Fingerprint string // of the body: the same key with another fingerprint is ErrMismatch
+	Node        string // the node that waits for the order to be durable; contains no line break
+	Trace       string // the caller's trace, such as a W3C traceparent; "" for none
 }
 
 // maxTrace is the longest Trace, in bytes, that is carried through the queue.
 const maxTrace = 64
 
-// sender is Node and Trace in one, as they are queued: what is not traced
-// costs neither the script nor the queue anything.
+// sender returns Node and Trace as one value, as they are queued. Without a trace it
+// costs nothing more than Node alone.
 func (r *Request) sender() *string {
 	if r.Trace == "" || len(r.Trace) > maxTrace {
 		return &r.Node
@@ -37,8 +37,8 @@ func (r *Request) sender() *string {
 	return &both
 }
 
-// scopedKey is what the gate knows the request by. A payment's reference begins with
-// a space there, which a client's key does not.
+// scopedKey returns the key under which the gate remembers the request. A payment's
+// reference begins with a space there, and a client's key does not.
 func (r *Request) scopedKey() *string {
 	if r.Pays == "" {
 		return &r.Key
@@ -51,27 +51,27 @@ func (r *Request) scopedKey() *string {
 type Batch struct {
 	SKU      string
 	Requests int
-	Began    time.Time // by this process's clock
+	Began    time.Time // on this process's clock
 	Took     time.Duration
-	Err      error    // the script did not answer
-	Traces   []string // of the requests that have one
+	Err      error    // why the script did not answer, or nil
+	Traces   []string // traces of the requests, without empty ones
 }
 
 // A Reservation is the gate's answer to a Request.
 type Reservation struct {
-	OrderID  string    // on a replay that of the first order
-	Replayed bool      // the order was made by an earlier request under this key, and is in the queue
-	At       time.Time // by Redis's clock; zero on a replay
-	Epoch    int64     // of the gate that answered; with a *Refusal, the only field that is set
+	OrderID  string    // id of the order; on a replay, of the first order
+	Replayed bool      // an earlier request with this key made the order, and the order is in the queue
+	At       time.Time // time of acceptance on Redis's clock; zero on a replay
+	Epoch    int64     // epoch of the gate that answered; the only field that is set with a *Refusal
 }
 
 // Reserve takes units for one order and queues it for the database. Calls for
 // one SKU that arrive at the same moment share a script call.
 //
-// Errors: a *Refusal if the gate refuses the order; the context's error if it ended
-// first. After any other error the outcome is unknown, because Redis did not answer:
-// the order may still be accepted, and is then found under its key. A call whose
-// context ended before its request was sent has taken nothing.
+// Errors: a *Refusal if the gate refuses the order; the context's error if the context
+// ended first. After any other error the outcome is unknown, because Redis did not
+// answer. The gate may still accept the order, and a retry with the same key then finds
+// it. If the context ended before the request was sent, no units were taken.
 func (g *Gate) Reserve(ctx context.Context, r Request) (Reservation, error) {
 	reservation, err := g.state(r.SKU).group.Do(ctx, "", r)
 	if errors.Is(err, coalesce.ErrFull) {
@@ -80,22 +80,22 @@ func (g *Gate) Reserve(ctx context.Context, r Request) (Reservation, error) {
 	return reservation, err
 }
 
-// maxLate is how long after its batch was assembled a call of the reserve script
-// may still do something. A network can deliver it later, when another node has
-// already refused the same requests. LATE in reserve.lua is the same duration.
+// maxLate bounds the age of a batch: a call of the reserve script that reaches Redis
+// later does nothing. By then another node may have refused the same requests. LATE in
+// reserve.lua is the same duration.
 const maxLate = time.Second
 
-// reserveTries bounds how often a batch is sent. The first call of a node is sent
-// twice, because the node does not know Redis's clock yet; one more try is for a
-// clock that was set back.
+// reserveTries bounds how often a batch is sent. The first call of a node is sent twice,
+// because the node does not know Redis's clock yet. The third try is for the case that
+// Redis's clock was set back.
 const reserveTries = 3
 
 var errLate = errors.New("the calls reached Redis after their deadline and did nothing")
 
-// A redisClock estimates Redis's clock from the last answer: by how much it is ahead
-// of the time since the node's start, at least. The answer has travelled for a while,
-// so the true clock is never earlier than the estimate, and a deadline made of it is
-// too early rather than too late.
+// A redisClock estimates Redis's clock. It holds a lower bound of the difference between
+// that clock and the time since the node's start, taken from the last answer of the
+// script. It is a lower bound because an answer takes time to arrive. A deadline that
+// is derived from it may be too early, but not too late.
 type redisClock struct{ ahead atomic.Int64 } // ms; 0: not known yet
 
 var started = time.Now()
@@ -113,8 +113,8 @@ func (c *redisClock) until(at time.Time) int64 {
 	return ahead + at.Sub(started).Milliseconds()
 }
 
-// reserveBatch is the one script call behind Reserve. It leaves an answer in
-// every call, whatever happens. Its context ends by Config.Timeout.
+// reserveBatch makes the one script call behind Reserve. It always sets the answer or the
+// error of every call. Its context ends after Config.Timeout.
 func (s *saleState) reserveBatch(ctx context.Context, batch []*call) {
 	g := s.gate
 	began, changes, reply, err := s.send(ctx, batch)
@@ -139,7 +139,8 @@ func (s *saleState) reserveBatch(ctx context.Context, batch []*call) {
 	}
 	epoch := number(reply[0])
 	available, known := reply[2].(int64)
-	// A connection that was opened for this call may have led to another Redis.
+	// If the call opened a new connection, the answer may come from another Redis than
+	// the one that is remembered.
 	if known && changes == g.replIDs.changes.Load() {
 		s.saw(began, version{epoch, number(reply[3]), changes}, available)
 	}
@@ -149,8 +150,8 @@ func (s *saleState) reserveBatch(ctx context.Context, batch []*call) {
 	}
 }
 
-// send calls the reserve script until it has answered a call that was in time. It
-// returns when the last call began, and how many changes of Redis were known then.
+// send calls the reserve script until a call arrives before its deadline. It returns the
+// time at which the last call began, and the number of changes of Redis known then.
 func (s *saleState) send(ctx context.Context, batch []*call) (began time.Time, changes int64, reply []any, err error) {
 	g, start := s.gate, time.Now()
 	names := []string{keys.Sale(s.sku), keys.Holds(s.sku), keys.Buyers(s.sku), keys.Queue(s.sku), keys.Keys(s.sku)}
@@ -176,12 +177,12 @@ func (s *saleState) send(ctx context.Context, batch []*call) (began time.Time, c
 	return began, changes, nil, errLate
 }
 
-// isStale reports whether a gate that was read at or after sent is stale. It marks
-// a gate that has gone back.
+// isStale reports whether a gate that was read at or after sent is stale. If the gate
+// has accepted fewer orders than this node has seen, isStale marks the gate.
 func (g *Gate) isStale(ctx context.Context, sku, builtOn, replID string, sent time.Time, epoch, granted int64) (bool, error) {
 	s := g.state(sku)
 	if s.wentBack(sent, epoch, granted) {
-		_, _, _, err := s.send(ctx, nil) // a call without requests marks it, too
+		_, _, _, err := s.send(ctx, nil) // a call without requests marks the gate
 		return true, err
 	}
 	return builtOn == "?" || builtOn != "" && replID != "" && builtOn != replID, nil

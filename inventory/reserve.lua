@@ -2,21 +2,22 @@
 -- order gets all of its units or none.
 --
 -- KEYS  1 sale  2 holds  3 buyers  4 queue  5 keys
--- ARGV  1 deadline of the call, ms since 1970 on this clock
+-- ARGV  1 deadline of the call, ms since 1970 on Redis's clock
 --       2 bound of the queue, orders
 --       3 channel to wake the keeper on  4 message for that channel
 --       5 epoch and 6 `granted` of the gate, as the node last saw them
 --       then for each request: order id, buyer, quantity, idempotency key or '',
 --       fingerprint of the body, node that waits (see sender in reserve.go)
 --
--- Returns {epoch, now} if the call is late: nothing was done, and the node, which
---         now knows this clock, sends the call again. Otherwise
+-- Returns {epoch, now} if the call is late. The script has then done nothing. The node
+--         learns Redis's clock from `now` and sends the call again. Otherwise
 --         {epoch, now, available, granted, outcome…}
--- where now is this clock and granted counts the orders that this gate has ever
--- accepted. available is nil if the gate is not open or stale, or the sale is
--- outside its window: the node must not conclude "sold out" from it. An outcome is
---         "id"    a replay: that order, still in the queue, has the same key
---         n > 0   accepted, at n ms since 1970 on this clock
+-- where `now` is the time on Redis's clock, in ms since 1970, and `granted` counts the
+-- orders that this gate has ever accepted. available is nil if the gate is missing,
+-- shut or stale, or if the sale is outside its window: the node must not conclude
+-- "sold out" from it. An outcome is
+--         "id"    a replay: the order with that id has the same key and is still queued
+--         n > 0   accepted, at n ms since 1970 on Redis's clock
 --         n < 0   refused:
 --                  -1 no gate, -2 being rebuilt, -3 queue full,
 --                  -4 malformed: no order id, or one with a space in it, no
@@ -30,9 +31,10 @@
 --
 -- The script decides first and writes afterwards. Reads and most writes are one
 -- call for the whole batch, and a malformed request leaves nothing half written.
--- A batch that is sent twice, because the first answer was lost, finds its own
--- holds and takes nothing more. A batch that the network delivers after its
--- deadline does nothing, because its callers may have been refused since.
+-- If a batch is sent twice, because the first answer was lost, the second call finds
+-- the holds of the first and takes nothing more. If the network delivers a batch after
+-- its deadline, the script does nothing, because the callers may have been refused
+-- since.
 --
 -- Many accepted orders share an entry of the queue: an XADD for each order took a
 -- third of this script's time. The bound of the queue counts orders, in the field
@@ -41,7 +43,7 @@ local call = redis.call -- one table lookup less per call
 local PER = 6
 local FIRST = 7
 local ENTRY = 125 -- orders in an entry of the queue; four entries make up a keeper's transaction
-local LATE = 1000 -- the longest a deadline may be ahead, ms: maxLate in reserve.go
+local LATE = 1000 -- how far ahead a deadline may be, ms: maxLate in reserve.go
 local requests = (#ARGV - FIRST + 1) / PER
 
 local sale = call('HMGET', KEYS[1], 'state', 'epoch', 'opens_at', 'closes_at', 'per_buyer', 'available', 'granted',
@@ -55,11 +57,11 @@ local function refuse_all(code)
   return out
 end
 if sale[1] ~= 'open' then return refuse_all(sale[1] and -2 or -1) end
--- A deadline too far ahead was made before this clock was set back.
+-- If the deadline is too far ahead, Redis's clock was set back after the node set it.
 local deadline = tonumber(ARGV[1])
 if requests > 0 and (now > deadline or deadline > now + LATE) then return { epoch, now } end
 
--- granted never decreases within an epoch. If the node has seen a higher value,
+-- `granted` never decreases within an epoch. If the node has seen a higher value,
 -- Redis has lost writes without a new replication id. Marking the gate makes it
 -- stale for all nodes until it is rebuilt.
 if epoch == tonumber(ARGV[5]) and granted < tonumber(ARGV[6]) and built_on ~= '?' then
@@ -67,7 +69,7 @@ if epoch == tonumber(ARGV[5]) and granted < tonumber(ARGV[6]) and built_on ~= '?
   call('HSET', KEYS[1], 'built_on', built_on)
 end
 local id = built_on ~= '' and built_on ~= '?' and replid() or ''
--- install.lua sets the buyer ''. If it is missing, Redis has lost the buyers' hash.
+-- install.lua sets the marker ''. If it is missing, Redis has lost the buyers' hash.
 if built_on == '?' or id ~= '' and id ~= built_on or call('HEXISTS', KEYS[3], '') == 0 then
   return refuse_all(-5)
 end
@@ -167,10 +169,11 @@ for from = 1, #accepted, ENTRY do
     local at = FIRST + (i - 1) * PER
     local id, _, quantity, key, print, node = unpack(ARGV, at, at + PER - 1)
     entry[#entry + 1] = id
-    -- One value, which queue.go takes apart: each further value costs Redis and the keeper.
+    -- One value, which queue.go takes apart, because each further value costs Redis and
+    -- the keeper time.
     entry[#entry + 1] = quantity .. ' ' .. #key .. ' ' .. #node .. ' ' .. scoped[i] .. node .. print
   end
-  local ms = string.match(call('XADD', KEYS[4], '*', unpack(entry)), '^%d+') -- from here on the time of these orders
+  local ms = string.match(call('XADD', KEYS[4], '*', unpack(entry)), '^%d+') -- the stream id is the acceptance time of these orders
   for n = from, to do
     local i = accepted[n]
     local buyer, quantity = buyers[i], ARGV[FIRST + (i - 1) * PER + 2]

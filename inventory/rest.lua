@@ -11,8 +11,8 @@ local function rest(sale)
   redis.call('HSET', sale, 'resume_at', string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + REST))
 end
 
--- is_resting(now, resume_at): reports whether the pause lasts. One that would last
--- longer than REST was begun before Redis's clock was set back, and is over.
+-- is_resting(now, resume_at): reports whether the sale is paused. If the end of the pause
+-- is more than REST ahead, Redis's clock was set back since, and the pause is over.
 local function is_resting(now, resume_at)
   local left = tonumber(resume_at or '0') - now
   return left > 0 and left <= REST

@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A gate has accepted fewer orders than one node has seen. Once that node has asked,
-// the gate neither accepts nor refuses an order of any node until it is rebuilt.
+// A gate has accepted fewer orders than one node has seen. After the next call of that
+// node, the gate neither accepts nor refuses an order of any node until it is rebuilt.
 func TestGateThatWentBack(t *testing.T) {
 	unmarked := twin{0, "", &reserveScript, lua("replid", "rest", "reserve"), "call('HSET', KEYS[1], 'built_on', built_on)", ""}
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
