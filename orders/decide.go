@@ -25,7 +25,7 @@ type Ledger struct {
 
 	PastGate  bool   // the orders were not accepted by a gate
 	OnPayment bool   // the orders take no units until they are paid
-	Window    Reason // NotOpen or Closed: orders and payments that come past the gate are refused
+	Window    Reason // NotOpen or Closed: the reason to refuse orders and payments without a gate; "" while the sale is on
 }
 
 type buyerKey struct{ buyer, key string }

@@ -70,7 +70,8 @@ var ErrNotDirect = errors.New("orders: the sale is not sold in direct mode")
 // ErrChanged refuses to end an order that is not as it was read.
 var ErrChanged = errors.New("orders: the order has changed meanwhile")
 
-// ErrNotAnnounced is returned if a new epoch was not announced before (ModeChanging).
+// ErrNotAnnounced is returned if the end of the sale's epoch was not announced before
+// (ModeChanging).
 var ErrNotAnnounced = errors.New("orders: the change of the sale's epoch was not announced")
 
 // ErrPrecondition refuses an operator's change of a sale that is not as If-Match says.

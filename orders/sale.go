@@ -25,12 +25,12 @@ type Sale struct {
 	OpensAt        time.Time `json:"-"`
 	ClosesAt       time.Time `json:"-"`
 	PaymentWindowS int64     `gorm:"column:payment_window_s" json:"payment_window_s"`
-	Fence          int64     `json:"-"`          // of the latest keeper
+	Fence          int64     `json:"-"`          // fence of the latest keeper
 	Keeper         string    `json:"-"`          // node of the latest keeper
-	Epoch          int64     `json:"-"`          // of the gate as the database last built it
+	Epoch          int64     `json:"-"`          // epoch of the latest gate
 	Mode           string    `json:"-"`          // how units are sold: ModeGate, ModeChanging …
 	ReserveOn      string    `json:"reserve_on"` // when units are taken: OnOrder, or OnPayment (onpayment.go)
-	ReserveFrom    int64     `json:"-"`          // the epoch from which ReserveOn may be OnPayment
+	ReserveFrom    int64     `json:"-"`          // if ReserveOn is OnPayment, the epoch from which orders take no units
 	CreatedAt      time.Time `gorm:"autoCreateTime:false" json:"-"`
 	UpdatedAt      time.Time `gorm:"autoUpdateTime:false" json:"-"` // by an operator; no two changes have the same
 }
@@ -127,7 +127,7 @@ func (s *Sale) ETag() string {
 	return `"` + strconv.FormatInt(s.UpdatedAt.UnixMilli(), 36) + `"`
 }
 
-// Matches tells whether one of the values of If-Match names the sale. A proxy that
+// Matches reports whether one of the values of If-Match names the sale. A proxy that
 // compresses answers makes W/"x" of an ETag "x", so that counts too.
 func (s *Sale) Matches(ifMatch []string) bool {
 	for tag := range strings.SplitSeq(strings.Join(ifMatch, ","), ",") {
@@ -138,7 +138,7 @@ func (s *Sale) Matches(ifMatch []string) bool {
 	return false
 }
 
-// Storable tells whether both stores can keep t.
+// Storable reports whether both stores can keep t.
 func Storable(t time.Time) bool {
 	return t.Unix() >= 0 && t.UTC().Year() < 9000
 }
@@ -146,9 +146,9 @@ func Storable(t time.Time) bool {
 // HasGate reports whether the sale is sold through its gate.
 func (s *Sale) HasGate() bool { return s.Mode == ModeGate || s.Mode == ModeChanging }
 
-// TakesOnPayment reports whether orders take no units until they are paid. After a
-// change to OnPayment that is so once the sale has a gate of the next epoch: until
-// then a gate that does not know such orders could refuse their replays.
+// TakesOnPayment reports whether orders take no units until they are paid. After a change
+// to OnPayment it returns true once the sale has its next epoch. The old gate does not
+// know orders without units, and could refuse their replays.
 func (s *Sale) TakesOnPayment() bool { return s.ReserveOn == OnPayment && s.Epoch >= s.ReserveFrom }
 
 // TookOnPayment reports whether orders took no units under that epoch, which is the sale's.
@@ -158,8 +158,8 @@ func (s *Sale) TookOnPayment(epoch int64) bool {
 	return (s.ReserveOn == OnPayment) == (epoch >= s.ReserveFrom)
 }
 
-// Announce sets ModeChanging, unless no gate can be in use whose refusals a node may
-// still believe: the sale is in direct mode, or has never had a gate.
+// Announce sets ModeChanging if the sale has a gate whose refusals a node may rely on, or
+// if the sale is over. In direct mode, and before the first gate, it does nothing.
 func (s *Sale) Announce() {
 	if s.Mode == ModeOver || s.Mode == ModeGate && s.Epoch > 0 {
 		s.Mode = ModeChanging
@@ -171,19 +171,19 @@ func (s *Sale) LastOrder() time.Time {
 	return s.ClosesAt.Add(time.Duration(s.PaymentWindowS) * time.Second)
 }
 
-// SoldDirect tells whether the sale is sold past Redis, which is away.
+// SoldDirect reports whether the sale is sold in direct mode.
 func (o *Offer) SoldDirect() bool { return o.Mode == ModeDirect }
 
 // How a sale is sold: sales.mode.
 //
 // ModeChanging announces a new epoch: the gate will be rebuilt, or direct mode entered.
-// The gate goes on selling, but no node believes its refusals without asking the
-// database. Whoever issues the new epoch waits first until every node has learned of
-// the announcement (store.CatalogLease). Only the new epoch ends ModeChanging.
+// The gate continues to sell, but a node relies on its refusals only after a look into
+// the database. The process that issues the new epoch waits first until every node has
+// learned of the announcement (store.CatalogLease). Only the new epoch ends ModeChanging.
 const (
-	ModeGate     = "gate"     // through the gate of the sale's epoch
-	ModeChanging = "changing" // through that gate, until another epoch is issued
-	ModeDirect   = "direct"   // without a gate, while Redis is gone (controller/direct.go)
-	ModeOver     = "over"     // not at all: the sale has ended and Redis has forgotten it (finish.go)
-	ModeArchived = "archived" // not at all: the sale is being moved to an archive (archive.go)
+	ModeGate     = "gate"     // sold through the gate of the sale's epoch
+	ModeChanging = "changing" // sold through that gate, until another epoch is issued
+	ModeDirect   = "direct"   // sold without a gate, while Redis is away (controller/direct.go)
+	ModeOver     = "over"     // not sold: the sale has ended and Redis has forgotten it (finish.go)
+	ModeArchived = "archived" // not sold: the sale is being moved to an archive (archive.go)
 )

@@ -112,8 +112,8 @@ func (ks *Controller) assignOnce(ctx context.Context, freeBefore map[string]time
 	return free, nil
 }
 
-// handOverAgain is for how many leases a node keeps a SKU that it has handed over and
-// taken back, unless a node joins or leaves.
+// handOverAgain is how many leases a node waits before it hands over a SKU again that it
+// has taken back. When a node joins or leaves, the wait ends.
 const handOverAgain = 10
 
 // A candidate is a SKU that this node does not keep, and for how long its lock
@@ -123,7 +123,7 @@ type candidate struct {
 	freeFor time.Duration
 }
 
-// plan tells which slots to give up, and which SKUs to look at.
+// plan returns the slots to give up, and the SKUs that this node may take.
 func (ks *Controller) plan(sales []orders.Sale) (move []*slot, others []candidate) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
@@ -148,7 +148,7 @@ func (ks *Controller) plan(sales []orders.Sale) (move []*slot, others []candidat
 		case p == nil: // after most of a round of everybody's, the one whose it is has looked
 			others = append(others, candidate{sale.SKU, round * 3 / 4})
 		case !mine && len(ks.nodes) > 0 && now.Sub(ks.handedOverAt[sale.SKU]) > handOverAgain*ks.cfg.Lease:
-			// If this node has the SKU again, the other node could not take it.
+			// If this node keeps the SKU again, the other node was not able to take it.
 			ks.handedOverAt[sale.SKU] = now
 			move = append(move, p)
 		}
@@ -156,10 +156,10 @@ func (ks *Controller) plan(sales []orders.Sale) (move []*slot, others []candidat
 	return slices.AppendSeq(move, maps.Values(over)), others
 }
 
-// yields reports whether this node leaves a SKU whose lock is free to the node that kept
-// it last. That node is alive and has rebuilt the gate, or is about to, on another Redis:
-// a replica was promoted, and this node still sees the old master, with a lock of its own.
-// The two would fence each other off in turn. The promoted master wins.
+// yields reports whether this node must not take a SKU although its lock is free in this
+// Redis. After a failover two Redis masters may be in use, each with a lock of its own.
+// The keepers of both would fence each other off in turn. Therefore a node at the old
+// master leaves the SKU to its latest keeper, if that node is alive.
 func (ks *Controller) yields(ctx context.Context, sku string) bool {
 	sale := ks.catalog.Known(sku)
 	if sale == nil || !sale.HasGate() || !ks.isAble(sale.Keeper, sku) {
@@ -173,7 +173,7 @@ func (ks *Controller) yields(ctx context.Context, sku string) bool {
 	return !g.Promoted && (g.Epoch < sale.Epoch || sale.Mode == orders.ModeChanging && !g.Stale)
 }
 
-// isAble reports whether another node is alive and writes to the master of sku.
+// isAble reports whether node is another node, is alive, and writes to the master of sku.
 func (ks *Controller) isAble(node, sku string) bool {
 	master, _ := ks.redis.of(sku)
 	ks.mu.Lock()

@@ -14,7 +14,7 @@ import (
 	"flashsale/orders/store"
 )
 
-// summaryGate is a gate of which only the summary is asked.
+// A summaryGate is a gate that returns only summaries.
 type summaryGate struct {
 	keeper.Gate
 	inventory.Summary
@@ -24,8 +24,8 @@ func (g *summaryGate) Summaries(context.Context, ...string) ([]inventory.Summary
 	return []inventory.Summary{g.Summary}, nil
 }
 
-// A node leaves a SKU to the node that kept it last if that one is alive and the gate here
-// is the one of an old master.
+// A node leaves a SKU to its latest keeper if that keeper is alive and the gate here is
+// that of an old master.
 func TestYields(t *testing.T) {
 	t.Parallel()
 	st, err := store.Open(servertest.Open(t, servers.KindEmbedded).SQL, store.StoreConfig{})
@@ -62,7 +62,7 @@ func TestYields(t *testing.T) {
 		kit.Exec(t, st.DB, "UPDATE sales SET epoch = 2, fence = 5, mode = ?, keeper = ?", want.mode, want.keeper)
 		if want.keeper == "" {
 			kit.Exec(t, st.DB, "UPDATE sales SET keeper = 'other'")
-			kit.Must(t, st.Vacate(t.Context(), "S", 4)) // an older keeper: nothing happens
+			kit.Must(t, st.Vacate(t.Context(), "S", 4)) // the fence is that of an older keeper: nothing happens
 			kit.Must(t, st.Vacate(t.Context(), "S", 5))
 		}
 		kit.Must(t, c.catalog.Refresh(t.Context()))

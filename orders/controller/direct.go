@@ -13,19 +13,19 @@ import (
 	"flashsale/orders/store"
 )
 
-// Direct mode is how a sale goes on while Redis is gone for long: the
-// keeper's transaction, without a gate before it and without a queue. It is a
-// state of the sale in the database (pastgate.go), so that all nodes agree:
+// In direct mode a sale continues while Redis is away for long: each node uses the
+// keeper's transaction, without a gate and without a queue. Direct mode is a state of the
+// sale in the database (pastgate.go), so that all nodes agree:
 //
-//   - announced (orders.ModeChanging), and entered once every node has learned of that,
-//     by one update that raises fence and epoch. Both happen only while no node that is
-//     alive writes to the master that has the sale's gate: then neither the keeper can
-//     reach it, nor a successor. A single node that is cut off changes nothing;
-//   - each order is conditional on it;
-//   - left by the rebuild of the gate, in the transaction that issues the new
-//     epoch, and so before the gate opens.
+//   - It is announced (orders.ModeChanging), and entered once every node has learned of
+//     the announcement, by one update that raises fence and epoch. Both happen only while
+//     no live node writes to the master that has the sale's gate. Then neither the keeper
+//     nor a successor can reach the gate. If a single node is cut off, nothing changes.
+//   - Each order is conditional on the mode.
+//   - The rebuild of the gate ends direct mode, in the transaction that issues the new
+//     epoch, before the gate opens.
 
-// probe looks after Redis.
+// probe checks every Redis master, and enters direct mode if one is down.
 func (ks *Controller) probe(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, min(ks.cfg.Lease/5, probeTimeout))
 	probed := ks.gate.Probe(within)
@@ -42,7 +42,7 @@ func (ks *Controller) probe(ctx context.Context) error {
 		}
 	}
 	if len(changed) > 0 {
-		_ = ks.beat(ctx) // the next one says the same
+		_ = ks.beat(ctx) // the next heartbeat repeats it
 	}
 	if len(ks.redis.unwritable()) == 0 {
 		return nil
@@ -50,9 +50,9 @@ func (ks *Controller) probe(ctx context.Context) error {
 	return ks.EnterDirect(ctx)
 }
 
-// EnterDirect switches the sales that have not ended to direct mode, each only if no node
-// writes to the master of its gate. The first call announces the change, and a later one
-// makes it.
+// EnterDirect switches the sales that have not ended to direct mode. A sale is switched
+// only if no live node writes to the master of its gate. The first call announces the
+// change, and a later call makes it.
 func (ks *Controller) EnterDirect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
 	defer cancel()
@@ -101,7 +101,7 @@ func (ks *Controller) CommitDirect(ctx context.Context, sku string, batch []inve
 	return verdicts, err
 }
 
-// SellsDirect tells whether this node sells without Redis, or without one of its
+// SellsDirect reports whether this node sells without Redis, or without one of its
 // masters.
 func (ks *Controller) SellsDirect() bool { return ks.RedisAway() && ks.DirectSales() > 0 }
 
@@ -116,7 +116,7 @@ func (ks *Controller) DirectSales() (n int) {
 }
 
 // redisHealth is what this node knows of Redis: which of its masters take this
-// node's writes. Each sale is judged by the master that has its gate.
+// node's writes. For each sale, the master that has its gate counts.
 //
 // A master is down, or up again, only once the opposite of what was known has
 // lasted: what comes and goes must lead no sale into direct mode, nor out of

@@ -35,7 +35,7 @@ type Controller struct {
 	deliver     func(...Notice)
 	rdb         redis.UniversalClient
 	probeEvery  time.Duration
-	staleEpochs sync.Map // SKU → epoch of the gate whose rebuild was asked for last: see Stale
+	staleEpochs sync.Map // SKU → epoch of the stale gate that was announced last: see Stale
 	report      func(*keeper.Commit)
 	log         *slog.Logger
 	cfg         Config
@@ -80,7 +80,7 @@ type slot struct {
 func (ks *Controller) one(sale *orders.Sale) *keeper.Keeper {
 	return keeper.New(sale, keeper.Params{
 		Store: ks.store, Gate: ks.gate, Commits: ks.Commits, Batch: ks.cfg.Batch, Log: ks.log, Count: &ks.count,
-		Rounds:   max(1, int64(ks.cfg.ReconcileHoldsEvery/(2*ks.cfg.ResyncEvery))), // a scan in half the time
+		Rounds:   max(1, int64(ks.cfg.ReconcileHoldsEvery/(2*ks.cfg.ResyncEvery))), // a scan takes half the time
 		Announce: ks.announce, Tell: ks.tell, OnCommit: ks.committed,
 	})
 }

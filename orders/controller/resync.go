@@ -49,7 +49,7 @@ func (ks *Controller) resync(ctx context.Context) error {
 		case g.Queued == 0 && now.After(sale.LastOrder().Add(keeper.FinishAfter)):
 			ks.wake(sku, keeper.Forget)
 		case !g.Open || g.Stale || g.Epoch != sale.Epoch || sale.Mode != orders.ModeGate || !g.Terms.Equal(sale.Terms()):
-			// The copy may be old: the keeper reads the sale itself.
+			// The copy may be old, so the keeper reads the sale itself.
 			ks.wake(sku, keeper.Inspect)
 		case g.Queued > 0:
 			ks.wake(sku, keeper.Drain)
@@ -58,22 +58,22 @@ func (ks *Controller) resync(ctx context.Context) error {
 	return nil
 }
 
-// A schedule says when a slot compares its gate with the database.
+// A schedule holds the times at which a slot compares its gate with the database.
 type schedule struct {
-	seen  inventory.Summary // the gate when its sums were last to be compared
-	later keeper.Work       // what a pass has left to be done again, but not at once
-	sums  time.Time         // not again before
-	scan  time.Time         // next, order by order; zero: not set yet
+	seen  inventory.Summary // the gate when a comparison of its sums was last scheduled
+	later keeper.Work       // work that a pass has left for later
+	sums  time.Time         // earliest time of the next comparison of sums
+	scan  time.Time         // time of the next scan, order by order; zero: not set yet
 }
 
 // maxScans is how many SKUs begin to be compared order by order in one
 // resync, and one more for each hundred that the node keeps.
 const maxScans = 4
 
-// schedule has the keeper of sku compare the stores when it is time. Sums are
-// compared where the gate has changed since, and whatever happens to units
-// changes it: of a thousand sales at rest none costs more than this summary,
-// until it is compared order by order.
+// schedule schedules the comparisons of sku's stores. The sums are compared only if the
+// gate has changed since the last comparison, because every change of units changes the
+// gate. A sale at rest therefore costs no more than its summary, until it is compared
+// order by order.
 func (ks *Controller) schedule(sku string, g inventory.Summary, now time.Time) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
@@ -100,10 +100,10 @@ func (ks *Controller) schedule(sku string, g inventory.Summary, now time.Time) {
 	}
 }
 
-// announce has the keeper of sku end an epoch: see keeper.Params.
+// announce implements keeper.Params.Announce.
 func (ks *Controller) announce(ctx context.Context, sku string, epoch int64) (now bool, err error) {
 	wait := ks.catalog.UntilSwitch(sku, epoch)
-	if wait == store.CatalogLease { // not announced, as far as this node knows
+	if wait == store.CatalogLease { // this node knows of no announcement
 		if err = ks.store.Announce(ctx, sku, epoch); err == nil {
 			err = ks.catalog.Refresh(ctx)
 		}
@@ -115,8 +115,9 @@ func (ks *Controller) announce(ctx context.Context, sku string, epoch int64) (no
 	return wait == 0, err
 }
 
-// Stale has the stale gate of sku, of that epoch, rebuilt. Its callers notice first that
-// it sells nothing. One of them asks each second.
+// Stale announces the replacement of the stale gate of sku, which has that epoch. A
+// buyer's request usually finds a stale gate before the keeper does. Within a second,
+// further calls for the same epoch do nothing.
 func (ks *Controller) Stale(ctx context.Context, sku string, epoch int64) {
 	if asked, _ := ks.staleEpochs.Swap(sku, epoch); asked == epoch {
 		return

@@ -54,7 +54,8 @@ func (ks *Controller) watchdog(context.Context) error {
 	return nil
 }
 
-// vacate tells the other nodes not to leave the SKU to this one (see yields).
+// vacate removes this node's name as the latest keeper of the SKU, so that the other nodes
+// do not leave the SKU to this node (see yields).
 func (ks *Controller) vacate(p *slot) {
 	ctx, cancel := context.WithTimeout(context.Background(), ks.cfg.Lease/5)
 	defer cancel()

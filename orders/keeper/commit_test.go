@@ -27,7 +27,7 @@ func TestCommitTwice(t *testing.T) {
 		b.Reserve(t, "ann", "k", 2)
 		b.Reserve(t, "bob", "", 1)
 		batch := b.Queue(t)
-		// Two that a gate accepts only after it has lost data.
+		// Two orders that a gate accepts only after it has lost data.
 		eve := kit.QueuedOrder("44444444-0000-7000-8000-000000000000", "eve", "", 1)
 		eve.Epoch = batch[0].Epoch
 		batch = append(batch, eve,

@@ -1,10 +1,10 @@
 // Package keeper holds the one writer of a SKU: the only code between Redis and
 // MySQL.
 //
-// A Keeper (keeper.go) makes passes: it carries the queue into MySQL, tells the gate
-// which orders have ended, and compares the two stores (reconcile.go, scan.go). Where
-// they differ, it builds the gate anew (rebuild.go), after the new epoch was announced.
+// A Keeper (keeper.go) makes passes: it commits the queue to MySQL, releases the units of
+// ended orders at the gate, and compares the two stores (reconcile.go, scan.go). If the
+// stores differ, it announces a new epoch and rebuilds the gate (rebuild.go).
 //
-// It runs no goroutine of its own: package controller has its passes made, and says
-// which node keeps what.
+// It runs no goroutine of its own: package controller runs its passes, and decides which
+// node keeps which SKU.
 package keeper

@@ -18,16 +18,16 @@ type Work uint8
 
 const (
 	Drain    Work = 1 << iota // orders are queued
-	Release                   // orders were closed or paid: tell the gate
+	Release                   // orders were closed or paid: release their units at the gate
 	Inspect                   // the gate or the sale's terms may have changed
 	Rebuild                   // the gate differs from the database
-	Forget                    // the sale is over: have Redis forget it
+	Forget                    // the sale is over: delete it from Redis
 	Compare                   // the sums of both stores, and what the last scan found
 	Scan                      // begin to compare order by order
-	ScanPage                  // go on with that
+	ScanPage                  // continue to compare order by order
 )
 
-// Later is work that must not slow a sale down: resync says when it is done.
+// Later is work that must not slow a sale down: resync schedules it.
 const Later = Compare | Scan | ScanPage
 
 // A Keeper is this node's hold of one SKU. While it lasts, nobody else carries
@@ -180,8 +180,8 @@ func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 	return false, nil
 }
 
-// refuseOld answers the callers of a queue whose orders a gate of another epoch accepted,
-// from this batch on. These orders are never committed, and the rebuild drops them.
+// refuseOld refuses the orders of batch and all later orders of the queue, because a gate
+// of another epoch accepted them. They are never committed, and the rebuild drops them.
 func (k *Keeper) refuseOld(ctx context.Context, batch []inventory.Queued) (err error) {
 	k.todo |= Rebuild
 	for len(batch) > 0 && err == nil {
@@ -195,7 +195,7 @@ func (k *Keeper) refuseOld(ctx context.Context, batch []inventory.Queued) (err e
 	return err
 }
 
-// acked is what became of an attempt to take a batch off the queue.
+// acked is the outcome of an attempt to remove a batch from the queue.
 type acked struct {
 	left int64 // entries
 	err  error
@@ -275,8 +275,9 @@ func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
 	return len(rows), k.store.MarkReleased(ctx, k.sku, k.fence, all)
 }
 
-// inspect brings changed terms to the gate. It rebuilds a gate that is missing, shut, stale,
-// of another epoch than the database's, or announced to be replaced.
+// inspect brings changed terms to the gate. It rebuilds the gate if the gate is missing,
+// shut or stale, if its epoch is not that of the database, or if its replacement is
+// announced.
 func (k *Keeper) inspect(ctx context.Context) error {
 	sale, err := k.store.Sale(ctx, k.sku)
 	if err != nil || sale.Mode == orders.ModeOver {

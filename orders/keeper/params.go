@@ -18,19 +18,19 @@ type Params struct {
 	Log     *slog.Logger
 	Count   *Counters // of the node
 
-	// Announce announces the end of that epoch of sku, unless that has been done. It
-	// reports whether the epoch may be ended now (store.Catalog.UntilSwitch). If not, it
-	// has the keeper make a pass with Inspect when it may.
+	// Announce announces the end of the epoch of sku. If the announcement is already in
+	// the database, it changes nothing. It reports whether the epoch may be ended now
+	// (store.Catalog.UntilSwitch). If not, it schedules a pass with Inspect for that
+	// moment.
 	Announce func(ctx context.Context, sku string, epoch int64) (now bool, err error)
-	// Tell receives what became of orders, OnCommit each transaction. They must not
-	// block.
+	// Tell receives the decisions on orders, and OnCommit each transaction. They must
+	// not block.
 	Tell     func(ctx context.Context, verdicts []orders.Decision)
 	OnCommit func(*Commit)
 }
 
-// New is the keeper of a sale that was just taken over. It does nothing but what its
-// caller has it do, and locks nothing: where there may be another keeper, the fence
-// alone decides between them.
+// New returns the keeper of a sale that was just taken over. It does nothing by itself
+// and acquires no lock. If another keeper exists, only the fence decides between them.
 func New(sale *orders.Sale, p Params) *Keeper {
 	k := &Keeper{
 		sku: sale.SKU, fence: sale.Fence, store: p.Store, gate: p.Gate, commits: p.Commits,

@@ -12,8 +12,8 @@ import (
 )
 
 // rebuild builds the gate from the database and issues a new epoch. The caller has made
-// sure that the present epoch may end. If the last step fails, or finds that the gate has
-// changed since it was shut, the next pass announces and ends the new epoch in turn.
+// sure that the present epoch may end. If the last step fails, or if the gate has changed
+// since it was shut, the next pass announces the end of the new epoch and rebuilds again.
 func (k *Keeper) rebuild(ctx context.Context, sale *orders.Sale) error {
 	k.attempt++
 	d := &inventory.Draft{SKU: k.sku, Fence: k.fence, Attempt: k.attempt}

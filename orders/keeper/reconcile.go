@@ -24,15 +24,16 @@ import (
 // the fence with the rest: had another keeper been at work, it would show.
 // The total is the gate's own, as a new one is not yet at the gate.
 type reconciler struct {
-	// marked: every order that the gate has been told the end of is marked so.
-	// Where one is not, its units are back on sale and count as restoring too.
+	// marked is true when restored_at is set for every order that the gate has released.
+	// If it is not set for an order, the units of the order are on sale again and count
+	// as restoring, too.
 	marked bool
 
 	scan   *scan           // under way, or nil
 	orders map[string]bool // what the last scan found off, and is off still
 	buyers map[string]bool
 
-	drifted *drift // what the gate is being rebuilt for, or nil
+	drifted *drift // the drift that the coming rebuild repairs, or nil
 	symptom string // of the last comparison, "" for none
 	times   int    // comparisons in a row that found it
 
@@ -112,8 +113,8 @@ func (k *Keeper) check(ctx context.Context) error {
 	return nil
 }
 
-// forget is called when a gate has been built: all ended orders are marked released, and
-// what was found about the gate before it no longer matters.
+// forget is called when a gate has been rebuilt. By then all ended orders are marked
+// released. The findings about the old gate no longer matter and are dropped.
 func (k *Keeper) forget(stock inventory.Stock) {
 	if d := k.drifted; d != nil {
 		k.count.Repaired.Add(1)

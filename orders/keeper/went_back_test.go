@@ -12,10 +12,10 @@ import (
 	"flashsale/orders/keeper"
 )
 
-// The database went back: a replica was promoted that lacked what had been
-// confirmed, or a backup was restored. The keeper of what is gone is refused,
-// whoever took over since, the gate follows the database, and what is queued is
-// stored. If the epoch went back, the queue is one of another epoch and is dropped.
+// The database went back: a replica was promoted that lacked confirmed rows, or a backup
+// was restored. The earlier keeper is refused, also if another node has taken over since.
+// The gate follows the database, and queued orders are committed. If the epoch went back,
+// the queue belongs to another epoch and is dropped.
 func TestDatabaseWentBack(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {

@@ -23,8 +23,8 @@ var (
 	memory = flag.String("memory", "4000", "what the search may use, in MB")
 )
 
-// A setting is one search of a model. The right design passes it, and each of the
-// broken twins fails it. A name with REACHES_ is no twin but a sanity check.
+// A setting is one search of a model. The right design passes it, and each of its broken
+// twins fails it. A name with REACHES_ is a sanity check, not a twin.
 type setting struct {
 	about, parameters string
 	twins             []string
@@ -129,7 +129,7 @@ func TestCoalesceModel(t *testing.T) {
 	build(t, "coalesce.pml", false).judge(t, setting{twins: coalesceTwins}, twins(t, "coalesce.pml"), "")
 }
 
-// judgeAll runs judge for each setting.
+// judgeAll calls judge for each setting.
 func (p pan) judgeAll(t *testing.T, settings []setting, numbers map[string]string, property string) {
 	t.Helper()
 	for _, s := range settings {
@@ -198,7 +198,8 @@ func twins(t *testing.T, name string) map[string]string {
 // A pan is the compiled search.
 type pan string
 
-// build has Spin write the search, and compiles it. A packed search needs less memory.
+// build runs Spin, and compiles the search that Spin writes. A packed search needs less
+// memory.
 func build(t *testing.T, name string, packed bool) pan {
 	t.Helper()
 	mode := os.Getenv("FLASHSALE_TEST_REAL")
@@ -268,11 +269,10 @@ func (v verdict) passed() bool {
 		!strings.Contains(v.output, "Search not completed") && !strings.Contains(v.output, "max search depth too small")
 }
 
-// violated matches the assertion that a search has found violated.
+// violated matches the assertion that a search has violated.
 var violated = regexp.MustCompile(`assertion violated (.*) \(at depth`)
 
-// failed reports whether the search has found an assertion violated that contains
-// property.
+// failed reports whether the search has violated an assertion that contains property.
 func (v verdict) failed(property string) bool {
 	m := violated.FindStringSubmatch(v.output)
 	return m != nil && strings.Contains(v.output, "errors: 1") && strings.Contains(m[1], property)

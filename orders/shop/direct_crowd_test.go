@@ -78,10 +78,10 @@ var directTwins = map[string]directRules{
 	}},
 }
 
-// Any interleaving of keepers that were and are, of orders through the gate and
-// past it, of cancellations, and of a Redis that loses all: what was promised is
-// in the database, never more than there is, what was refused is not, and a keeper
-// that is left alone makes both stores say the same. Each broken twin is caught by that.
+// Old and new keepers, orders through the gate and without it, cancellations, and a Redis
+// that loses everything, interleaved in any order. Promised orders are in the database and
+// never exceed the stock. Refused orders are not there. A keeper that works alone makes
+// both stores agree. The test catches each broken twin.
 func TestDirectModeInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for broken, rules := range directTwins {
@@ -112,7 +112,7 @@ func (rules directRules) anyOrder(t *testing.T, b *bare.Bare, r *rand.Rand) (wro
 	keepers := []*bare.Keeper{b.Keeper(t, "S")}
 	keepers[0].Finish(t)
 	promised := map[string]bool{}
-	refused := map[[2]string]bool{} // buyer and key of the last request under that key, if direct mode refused it
+	refused := map[[2]string]bool{} // buyer and key → direct mode refused the last request with that key
 	for range 12 + r.IntN(12) {
 		buyer, key, units := []string{"ann", "bob", "eve"}[r.IntN(3)], []string{"", "k", "l"}[r.IntN(3)], 1+r.Int64N(2)
 		switch r.IntN(10) {

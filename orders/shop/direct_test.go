@@ -152,7 +152,7 @@ func TestCutOffNodeChangesNothing(t *testing.T) {
 		named := func(name string) func(*Config) {
 			return func(c *Config) {
 				soonDirect(c)
-				c.Store.Node, c.Keeper.Lease = name, 10*time.Second // however busy the machine is, the healthy one is alive
+				c.Store.Node, c.Keeper.Lease = name, 10*time.Second // the healthy node counts as alive, also on a busy machine
 			}
 		}
 		keeps, other := "a", "b"
@@ -191,8 +191,8 @@ func TestCutOffNodeChangesNothing(t *testing.T) {
 	})
 }
 
-// A node that lost Redis for a while, and cannot read the sales since, does not know
-// that the others sell in direct mode. The old gate may refuse a key of theirs.
+// A node lost Redis for a while and cannot read the sales since. It does not know that the
+// other nodes sell in direct mode. The old gate may refuse a key that they have accepted.
 func TestRefusalsOfAnOldGate(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)

@@ -17,12 +17,13 @@ import (
 //
 // Its payment takes the path of a payment after expiry (paylate.go): gate, queue, keeper.
 // There is one difference: a rejection leaves the order open and creates no refund claim,
-// because payers charge after the acceptance. If the database rejects a payment that a
-// gate accepted, or may have accepted before Redis was lost, a claim is recorded: the
-// payer may not receive the answer, and a repetition must not be accepted.
+// because a payer charges the buyer only after the acceptance. If the database rejects a
+// payment that a gate accepted, or may have accepted before Redis was lost, a refund claim
+// is recorded. The payer may not receive the rejection, and a repetition of the payment
+// must not be accepted.
 //
-// An order is refused if nothing is left at that moment. There may be nothing left when
-// it is paid. Orders that are not paid do not count, not for the buyer's limit either.
+// An order is refused if no units are left at that moment. When it is paid, there may be
+// none left. Unpaid orders do not count, and the buyer's limit ignores them, too.
 //
 // A sale may change to OnPayment at any time. Its orders take units until the gate has
 // been replaced (orders.Sale.TakesOnPayment), because the gate does not know the keys of
@@ -32,7 +33,7 @@ import (
 // They wait for the database alone, some ten thousand a second.
 const maxOnPayment = 4096
 
-// placeInLine sells an order by a transaction without a gate. After orders.ErrNotDirect and
+// placeInLine sells an order by a shared commit, without a gate. After orders.ErrNotDirect and
 // orders.ErrTakesUnits nothing has happened.
 func (s *Service) placeInLine(ctx context.Context, l *line, p Placement) (Placed, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Wait+store.Timeout)
@@ -51,13 +52,14 @@ func (s *Service) placeInLine(ctx context.Context, l *line, p Placement) (Placed
 	return answer(d.Order, d.Action != orders.Insert)
 }
 
-// payDirect is payLate's way while the sale has no gate. It returns why the payment is
-// refused. If the reason is empty, Store.Payment knows the outcome, or there is none yet.
+// payDirect decides on a payment while the sale has no gate. It returns the reason if the
+// payment is refused. If the reason is empty, Store.Payment returns the outcome, if there
+// is one yet.
 func (s *Service) payDirect(ctx context.Context, o *orders.Order, ref string) orders.Reason {
 	d, err := s.direct.place(ctx, o.SKU, inventory.Queued{
 		OrderID: orders.NewHoldID(o.ID), Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: o.ID,
 	})
-	if err != nil || o.Status != orders.AwaitingPayment { // the refusal of another order is a row
+	if err != nil || o.Status != orders.AwaitingPayment { // the refusal of an expired order's payment is a row
 		return ""
 	}
 	return d.Refused

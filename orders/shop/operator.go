@@ -120,7 +120,7 @@ func (s *Service) Audit(ctx context.Context, sku string) (store.Audit, error) {
 	if err != nil {
 		return store.Audit{}, err
 	}
-	if !sale.HasGate() { // a gate that is left in Redis sells nothing
+	if !sale.HasGate() { // if Redis still has a gate, that gate sells nothing
 		return s.store.Audit(ctx, s.store.Unsold, sku)
 	}
 	return s.store.Audit(ctx, s.gate.Inspect, sku)

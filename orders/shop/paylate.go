@@ -11,33 +11,33 @@ import (
 	"flashsale/orders/store"
 )
 
-// A payment that comes after its order has expired is a new attempt. Once the
-// order's units are back on sale, it asks the gate for as many again, under a
-// hold of its own, and goes through the queue to the keeper like any order; the
-// keeper inserts nothing but turns the expired order into a paid one. What does
-// not fit is refunded.
+// A payment that arrives after its order has expired is a new attempt. Once the order's
+// units are released, the payment asks the gate for the same number of units, under a hold
+// of its own, and takes the path of an order through the queue to the keeper. The keeper
+// inserts no row. It turns the expired order into a paid one. If there are not enough
+// units, a refund claim is recorded.
 //
-// So is every payment of an order that holds no units yet (onpayment.go), but that
-// what does not fit leaves it open, and nothing is owed.
+// A payment of an order that holds no units yet (onpayment.go) takes the same path, except
+// that a rejection leaves the order open and creates no refund claim.
 //
-// Gate, queue and keeper know the attempt by the key under which it is
-// reserved. So the same payment sent many times at once has one hold, and a
-// payment that is in the queue is decided even when nobody waits for it.
+// Gate, queue and keeper know the attempt by the key under which it is reserved.
+// Therefore a payment that is sent many times at once has one hold, and a queued payment
+// is decided on even if no caller waits for it.
 
-// payLate is what becomes of a payment that Store.Pay has refused: it waits for
-// the units of an expired order to be back, asks for them again, and waits for
-// the keeper, all in all at most as long as a buyer waits. What the answer is
-// stands in the database, and only there: whoever comes again hears the same.
+// payLate handles a payment that Store.Pay has refused. It waits until the units of an
+// expired order are released, asks for them again, and waits for the keeper, in all at
+// most as long as a buyer waits. The answer is read from the database, so a repetition
+// receives the same answer.
 //
-// Errors: ErrOrderClosed, and then a refund is recorded; ErrAlreadyPaid; for an
-// order that stays open why it does, as a refusal of the gate; else
-// it may be undecided: the same reference finds out.
+// Errors: ErrOrderClosed, and then a refund is recorded; ErrAlreadyPaid; a refusal, as
+// that of a gate, if the order stays open. After any other error the payment may be
+// undecided, and a repetition with the same reference finds the outcome.
 func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.Order, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Wait+store.Timeout)
 	defer cancel()
 	p := &latePayment{Service: s, ref: ref, pause: 5 * time.Millisecond, timeout: time.After(s.cfg.Wait)}
 	defer p.stop()
-	var no orders.Reason // answers the payer of an open order, unless the order has ended since
+	var no orders.Reason // the answer for an open order, unless the order has ended since
 	for {
 		o, decided, err := s.store.Payment(ctx, buyer, id, ref)
 		switch {
@@ -56,7 +56,7 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 		}
 		if no != "" && o.Status != orders.AwaitingPayment {
 			if err := p.refuse(ctx, o.SKU, no); errors.Is(err, orders.ErrUnavailable) && no != orders.Unavailable {
-				return nil, err // the gate may be an old one: nothing is owed yet
+				return nil, err // the gate may be an old one, so no refund is due yet
 			}
 			if err := s.store.Refund(ctx, o, ref, no); err != nil {
 				return nil, err
@@ -65,7 +65,7 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 	}
 }
 
-// decided is the answer that the database has, once it is durable.
+// decided returns the answer of the database, once it is durable.
 func (s *Service) decided(ctx context.Context, o *orders.Order, no error) (*orders.Order, error) {
 	if no == nil && o.RestoredAt == nil {
 		s.keepers.Ended(ctx, o.SKU)
@@ -76,18 +76,18 @@ func (s *Service) decided(ctx context.Context, o *orders.Order, no error) (*orde
 	return o, no
 }
 
-// A latePayment is one that is under way.
+// A latePayment is a late payment in progress.
 type latePayment struct {
 	*Service
 	ref     string
 	hold    *waiter // for the keeper's decision, once the gate has accepted the payment
-	refusal refusal // where the last refusal comes from
+	refusal refusal // source and epoch of the last refusal
 	pause   time.Duration
 	timeout <-chan time.Time
 }
 
-// refuse returns why the payment is refused, if that is final: see Service.refuse. The
-// caller has read that the payment is not decided.
+// refuse returns the refusal of the payment if it is final, as Service.refuse does. The
+// caller has read from the database that the payment is not decided.
 func (p *latePayment) refuse(ctx context.Context, sku string, no orders.Reason) error {
 	r := p.refusal
 	r.reason, r.known = no.Err(), true
@@ -103,8 +103,8 @@ func (p *latePayment) stop() {
 	}
 }
 
-// take asks for the order's units, once its first hold is released. It returns why the
-// payment is refused, or "" while it is not decided.
+// take asks for the order's units, once the first hold of the order is released. It
+// returns the reason if the payment is refused, or "" while the payment is not decided.
 func (p *latePayment) take(ctx context.Context, o *orders.Order) (no orders.Reason) {
 	switch {
 	case !o.Status.PayLate():
@@ -127,9 +127,9 @@ func (s *Service) isOver(ctx context.Context, sku string) bool {
 	return err == nil && sale.Mode == orders.ModeOver
 }
 
-// wait waits for the next look into the database: for the keeper's notice, or for a
-// pause, as the notice can be lost. It returns why nobody has decided, where the
-// payer has waited for long enough.
+// wait waits for the keeper's notice, or for a pause, because the notice can be lost. The
+// caller then looks into the database. If the payer has waited for long enough, wait
+// returns the reason why there is no decision.
 func (p *latePayment) wait(ctx context.Context, o *orders.Order) (no orders.Reason) {
 	var notice <-chan controller.Notice
 	if p.hold != nil {
@@ -150,9 +150,10 @@ func (p *latePayment) wait(ctx context.Context, o *orders.Order) (no orders.Reas
 	return ""
 }
 
-// holdAgain asks the gate for the units of an order, as for a new one. It returns why there
-// are none. The reason is empty if the gate has accepted the payment, or if it is away, did
-// not answer, or has units that rest: then the payment is tried again under the same key.
+// holdAgain asks the gate for the units of an order, as for a new order. It returns the
+// reason if the gate refuses. The reason is empty if the gate has accepted the payment, is
+// away or stale, has not answered, or has units that rest. The payment is then tried again
+// under the same key.
 func (p *latePayment) holdAgain(ctx context.Context, o *orders.Order) orders.Reason {
 	id := orders.NewHoldID(o.ID)
 	hold := p.waiters.wait(id)
@@ -166,7 +167,7 @@ func (p *latePayment) holdAgain(ctx context.Context, o *orders.Order) orders.Rea
 	}
 	p.waiters.leave(hold)
 	switch {
-	case err == nil: // the same payment, sent before
+	case err == nil: // the same payment was sent before
 		p.hold = p.waiters.wait(reserved.OrderID)
 	case errors.Is(err, inventory.ErrStale):
 		p.keepers.Stale(ctx, o.SKU, reserved.Epoch)

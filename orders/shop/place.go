@@ -9,7 +9,7 @@ import (
 	"flashsale/orders"
 )
 
-// A Placement is what a buyer asks for.
+// A Placement is a buyer's request for one order.
 type Placement struct {
 	Buyer    string
 	IP       string // for the limiter
@@ -29,7 +29,7 @@ func (p *Placement) validate(most int64) error {
 	return f.Err()
 }
 
-// fingerprint is that of what is asked for.
+// fingerprint returns the fingerprint of SKU and quantity.
 func (p *Placement) fingerprint() string { return orders.Fingerprint(p.SKU, p.Quantity) }
 
 // Placed is the answer to a placement. Order.Status is Reserved while it is
@@ -39,13 +39,13 @@ type Placed struct {
 	Replayed bool // an earlier request under this key made the order
 }
 
-// Place takes one order from the buyer to the database: past this node's memory and the
-// limiter, through the gate, and then it waits until the keeper has made the order
-// durable. Each step has its own timeout, so Place always returns. A single deadline for
-// the whole call would cost a few microseconds per order.
+// Place sells one order: it checks this node's memory and the limiter, asks the gate, and
+// waits until the keeper has made the order durable. Each step has its own timeout, so
+// Place always returns. A single deadline for the whole call would cost a few microseconds
+// per order.
 //
-// Errors: *InvalidError, ErrNotFound, the limiter's, those of inventory.Reserve. After
-// ErrUnavailable the outcome is unknown, and the same key finds it out.
+// Errors: *InvalidError, ErrNotFound, the errors of the limiter and of inventory.Reserve.
+// After ErrUnavailable the outcome is unknown, and a retry with the same key finds it.
 func (s *Service) Place(ctx context.Context, p Placement) (Placed, error) {
 	if err := p.validate(s.cfg.MaxQuantity); err != nil {
 		return Placed{}, err
@@ -76,7 +76,7 @@ func (s *Service) Place(ctx context.Context, p Placement) (Placed, error) {
 	return placed, err
 }
 
-// place sells an order in the way that this node's copy of the sale names.
+// place sells an order according to the mode of the sale in this node's copy.
 func (s *Service) place(ctx context.Context, p Placement, sale *orders.Sale) (Placed, error) {
 	switch {
 	case sale.Mode == orders.ModeOver:
@@ -89,13 +89,13 @@ func (s *Service) place(ctx context.Context, p Placement, sale *orders.Sale) (Pl
 	return s.placeAtGate(ctx, p, sale)
 }
 
-// isOld reports whether nothing has happened to an order because the sale has changed
-// since this node read it.
+// isOld reports whether err means that the sale has changed since this node read it, and
+// that nothing has happened to the order.
 func isOld(err error) bool {
 	return errors.Is(err, orders.ErrTakesUnits) || errors.Is(err, orders.ErrNotDirect)
 }
 
-// placeAtGate is the way of an order through gate, queue and keeper.
+// placeAtGate sells an order through gate, queue and keeper.
 func (s *Service) placeAtGate(ctx context.Context, p Placement, sale *orders.Sale) (Placed, error) {
 	request := inventory.Request{
 		OrderID: orders.NewOrderID(p.SKU), SKU: p.SKU, Buyer: p.Buyer, Quantity: p.Quantity,
@@ -107,7 +107,7 @@ func (s *Service) placeAtGate(ctx context.Context, p Placement, sale *orders.Sal
 	if err != nil {
 		return s.refusedAtGate(ctx, p, reserved.Epoch, err)
 	}
-	if reserved.Epoch < sale.Epoch { // an old gate, whose orders are never committed
+	if reserved.Epoch < sale.Epoch { // orders of an old gate are never committed
 		return Placed{}, inventory.ErrRebuilding
 	}
 	pending := &orders.Order{
@@ -129,8 +129,8 @@ func (s *Service) placeAtGate(ctx context.Context, p Placement, sale *orders.Sal
 	return s.await(ctx, p, waiter, pending, reserved.Replayed)
 }
 
-// refusedAtGate answers an order that the gate has not accepted. Where the reason is the
-// state of the gate, the caller may repeat the request.
+// refusedAtGate answers an order that the gate has not accepted. If the reason is the
+// state of the gate, the buyer may repeat the request.
 func (s *Service) refusedAtGate(ctx context.Context, p Placement, epoch int64, err error) (Placed, error) {
 	refused, is := errors.AsType[*inventory.Refusal](err)
 	switch {
@@ -145,20 +145,21 @@ func (s *Service) refusedAtGate(ctx context.Context, p Placement, epoch int64, e
 }
 
 // remembersSoldOut reports whether this node remembers that the sale has sold out, and the
-// epoch of the gate that said so. That gate knows neither the keys of orders that hold no
-// units nor the orders of direct mode.
+// epoch of the gate from which it knows. Orders without units and orders of direct mode
+// are unknown to that gate. Therefore it returns false in direct mode, and for a request
+// with a key if orders take no units.
 func (s *Service) remembersSoldOut(p Placement) (epoch int64, soldOut bool) {
 	sale := s.catalog.Known(p.SKU)
 	if sale == nil || p.Key != "" && sale.TakesOnPayment() || sale.Mode == orders.ModeDirect {
 		return 0, false
 	}
 	epoch, soldOut = s.gate.KnownSoldOut(p.SKU, p.Buyer)
-	// While the copy is fresh and shows a change, the gate may have units by now.
+	// If a fresh copy shows a change, ask the gate: the new gate may have units.
 	return epoch, soldOut && (s.catalog.Vouches(p.SKU, epoch) || !s.catalog.IsFresh())
 }
 
-// await waits until the keeper has decided on the order. If that takes too long, the
-// answer is the order as reserved: it promises nothing yet.
+// await waits until the keeper has decided on the order. If that takes too long, it
+// returns the reserved order, which promises nothing yet.
 func (s *Service) await(ctx context.Context, p Placement, w *waiter, pending *orders.Order, replayed bool) (Placed, error) {
 	select {
 	case t := <-w.notice:

@@ -26,11 +26,11 @@ func isRefusal(err error) bool {
 		errors.Is(err, inventory.ErrClosed) || errors.Is(err, inventory.ErrNotOpen)
 }
 
-// A node whose copy of the sales is too old answers what the database can vouch for.
+// A node whose copy of the sales is too old looks into the database before it refuses.
 func TestRefusalIsLookedUp(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		p := build(t, s, nil) // it never reads the sales
+		p := build(t, s, nil) // p never renews its copy of the sales
 		b := &bare.Bare{Store: p.store, Gate: p.gate}
 		kit.Put(t, b.Store, kit.Sale("S", 1, 1))
 		b.Keeper(t, "S").Finish(t)
@@ -115,8 +115,8 @@ func TestGateOrderOfASaleOnPayment(t *testing.T) {
 }
 
 // A partition: c reaches Redis alone, a reaches MySQL alone or a promoted replica and
-// MySQL. The sale goes on at a's side. c must not refuse the replay of an order there,
-// for as long as the partition lasts.
+// MySQL. The sale continues at a. While the partition lasts, c must not refuse the replay
+// of an order that was placed at a.
 func TestPartitionedNodeRefusesNoReplay(t *testing.T) {
 	t.Parallel()
 	for _, promoted := range []bool{false, true} {
@@ -157,7 +157,7 @@ func TestPartitionedNodeRefusesNoReplay(t *testing.T) {
 				if _, err := place(c, "bob"); isRefusal(err) {
 					t.Fatalf("bob has an order, and c answers %v", err)
 				}
-				time.Sleep(10 * time.Millisecond) // a sample over a while: nothing signals that a refusal will not come
+				time.Sleep(10 * time.Millisecond) // samples over a while, because no signal shows that a refusal will not come
 			}
 		})
 	}
@@ -176,9 +176,9 @@ func replica(t *testing.T, s *servers.Stores) (*servertest.Redis, redis.Universa
 	return two, rdb
 }
 
-// A replica of Redis is promoted, and only one of two nodes is led to it. The other goes
-// on with the old master. No replay of an order is refused, the sale goes on, and the two
-// keepers do not fence each other off again and again.
+// A replica of Redis is promoted, and only one of two nodes is led to it. The other node
+// stays with the old master. No replay of an order is refused, the sale continues, and the
+// two keepers do not fence each other off in turn.
 func TestTwoRedisMasters(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
@@ -197,7 +197,7 @@ func TestTwoRedisMasters(t *testing.T) {
 		return a.Keepers().Counters().Fenced.Load() + b.Keepers().Counters().Fenced.Load()
 	}
 	began := time.Now()
-	for i := 1; i <= 10 || time.Since(began) < 8*time.Second; i++ { // as long as several leases
+	for i := 1; i <= 10 || time.Since(began) < 8*time.Second; i++ { // for several leases
 		was := last.Order
 		eventually(t, was.Buyer+" cancels", func() bool { return kit.Err(b.Cancel(t.Context(), was.Buyer, was.ID)) == nil })
 		buyer := fmt.Sprint("buyer-", i)
@@ -217,8 +217,8 @@ func TestTwoRedisMasters(t *testing.T) {
 	}
 }
 
-// A primary of MySQL that was replaced commits nothing, and still answers reads. A node
-// that talks to it must refuse nothing for good: the new primary may have the payment or
+// A replaced primary of MySQL commits nothing, and still answers reads. A node at that
+// primary must not send a final refusal, because the new primary may have the payment or
 // the order.
 func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 	t.Parallel()
@@ -266,7 +266,7 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 	}
 }
 
-// dying is the gate of a keeper that dies before it installs what it has recounted.
+// dying is the gate of a keeper that dies between Recount and Install.
 type dying struct{ keeper.Gate }
 
 func (dying) Install(context.Context, *inventory.Draft, int64, int64, inventory.Stock) (bool, error) {
@@ -288,8 +288,8 @@ func dump(t *testing.T, b *bare.Bare) (restore func()) {
 	}
 }
 
-// An order waits in the queue of a gate that is replaced. Its key is then refused, and the
-// old queue comes back. The order must not become durable.
+// An order waits in the queue of a gate that is replaced. Then its key is refused, and
+// Redis goes back to the old queue. The order must not become durable.
 func TestOldQueueIsNotCommitted(t *testing.T) {
 	t.Parallel()
 	queued := func(buyer string) []inventory.Queued { return []inventory.Queued{asked(buyer, "k", 1)} }
@@ -324,7 +324,7 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 	})
 	t.Run("direct mode, twin", func(t *testing.T) {
 		if !afterDirect(t, func(b *bare.Bare) {
-			kit.Exec(t, b.Store.DB, "UPDATE sales SET fence = fence + 1, mode = 'direct'") // the epoch stays
+			kit.Exec(t, b.Store.DB, "UPDATE sales SET fence = fence + 1, mode = 'direct'") // the epoch does not change
 		}) {
 			t.Error("direct mode under the epoch of the old gate is not caught")
 		}
@@ -356,7 +356,7 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 }
 
 // A sale changes to taking units on payment. The gate does not know orders without units,
-// so there must be none before every node has stopped believing it.
+// so the first such order must wait until no node relies on the gate.
 func TestNoOrderWithoutUnitsBeforeTheSwitch(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -371,7 +371,7 @@ func TestNoOrderWithoutUnitsBeforeTheSwitch(t *testing.T) {
 		if sale, err := b.Store.Sale(t.Context(), "S"); err != nil || sale.Mode != orders.ModeChanging || sale.TakesOnPayment() {
 			t.Errorf("%+v, %v", sale, err)
 		}
-		// Nobody ends an epoch whose end was not announced.
+		// An epoch cannot end before its end was announced.
 		fence := b.Keeper(t, "S").Fence()
 		recount := func(epoch int64, updated time.Duration) error {
 			sale, err := b.Store.Sale(t.Context(), "S")

@@ -9,15 +9,15 @@ import (
 	"flashsale/orders/store"
 )
 
-// A refusal is why an order or a payment is refused, and what that is known from.
+// A refusal holds the reason why an order or a payment is refused, and its source.
 type refusal struct {
 	reason error
 	source source
-	epoch  int64 // of the gate
-	known  bool  // the request may repeat one that the gate has forgotten: it knows the buyer, or it is a payment
+	epoch  int64 // epoch of the gate, if the source is gate or memory
+	known  bool  // the request may repeat an order that left the queue: the gate knows the buyer, or it is a payment
 }
 
-// A source is where a refusal comes from.
+// A source is the origin of a refusal.
 type source int
 
 const (
@@ -27,18 +27,20 @@ const (
 	over                   // the node's copy of the sale: it has ended
 )
 
-// refuse is the one way by which a final refusal leaves the shop. A refusal of a request
-// with a key is final if no order with that key is durable, and none can become durable
-// by a request that is over. A payment's key is its reference.
+// Every final refusal of a request with a key leaves the shop through refuse, except for an
+// order that MySQL has rejected (answer and replay return its reason). A refusal is final
+// if no order with that key is durable, and none can become durable by a request that is
+// over. The key of a payment is its reference.
 //
-// That is so if the database has decided; or if the gate has, and this node's copy of the
-// sale vouches for that gate. Otherwise look asks the database for the key, and returns the
-// sale; both must be durable. If the key is unknown, the refusal is final if the gate is
-// still that of the sale's epoch: a newer gate, or direct mode, may have accepted the key.
-// Then the outcome is unknown, and the error is ErrUnavailable.
+// A refusal is final if the database has decided, or if the gate has decided and this
+// node's copy of the sale vouches for that gate. Otherwise refuse calls look, which asks
+// the database for the key and returns the sale. Both must be durable. If the key is
+// unknown, the refusal is final only if the gate is still that of the sale's epoch. A newer
+// gate, or direct mode, may have accepted the key. In that case the outcome is unknown, and
+// refuse returns ErrUnavailable.
 //
-// A refusal from memory that nobody vouches for is not looked up: under the load of a sale
-// that has sold out, the database would answer for the memory of every node.
+// If the copy does not vouch for a refusal from memory, refuse returns ErrUnavailable
+// without asking MySQL. Otherwise a sold-out sale would send every refusal to MySQL.
 func (s *Service) refuse(ctx context.Context, sku string, r refusal, look func(context.Context) (*orders.Sale, error)) error {
 	switch {
 	case r.source == database, !r.known && r.source != over && s.catalog.Vouches(sku, r.epoch):
@@ -55,8 +57,8 @@ func (s *Service) refuse(ctx context.Context, sku string, r refusal, look func(c
 	return r.reason
 }
 
-// refuseOrder answers a placement that was refused. The answer is the first order under its
-// key, if there is one.
+// refuseOrder answers a placement that was refused. If look finds an order with the same
+// key, that order is the answer.
 func (s *Service) refuseOrder(ctx context.Context, p Placement, r refusal) (Placed, error) {
 	if p.Key == "" {
 		return Placed{}, r.reason
@@ -75,7 +77,7 @@ func (s *Service) refuseOrder(ctx context.Context, p Placement, r refusal) (Plac
 	return Placed{}, err
 }
 
-// standsFor reports whether the database says what the refusal relies on.
+// standsFor reports whether the sale in the database still supports the refusal.
 func (r refusal) standsFor(sale *orders.Sale) bool {
 	if r.source == over {
 		return sale.Mode == orders.ModeOver
@@ -83,9 +85,9 @@ func (r refusal) standsFor(sale *orders.Sale) bool {
 	return sale.HasGate() && sale.Epoch == r.epoch
 }
 
-// first finds the durable order under a placement's key. It is found by the key and not
-// by the id that the gate remembers: a gate that had forgotten the key may have accepted
-// a second order, which never became a row. Error: ErrNotFound.
+// first returns the durable order with the placement's key. It searches by the key and not
+// by the id that the gate remembers, because a gate that had forgotten the key may have
+// accepted a second order, which never became a row. Error: ErrNotFound.
 func (s *Service) first(ctx context.Context, p Placement) (Placed, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
 	defer cancel()
@@ -100,7 +102,7 @@ func (s *Service) first(ctx context.Context, p Placement) (Placed, error) {
 	return replay(p, o)
 }
 
-// replay answers a placement with the first order under its key.
+// replay answers a placement with the first order with its key.
 func replay(p Placement, first *orders.Order) (Placed, error) {
 	if first.RequestHash != p.fingerprint() {
 		return Placed{}, inventory.ErrMismatch

@@ -35,15 +35,15 @@ func (s *Store) newBarrier() *coalesce.Group[struct{}, struct{}] {
 	})
 }
 
-// Barrier returns once all that this process has read of the database is durable.
-// Every answer that rests on a row that was only read waits for it; one that
-// follows its caller's own committed write need not. SQLite needs none.
+// Barrier returns once everything that this process has read from the database is
+// durable. An answer waits for a barrier if it rests on a row that was only read. An
+// answer that follows its caller's own committed write needs no barrier, nor does SQLite.
 //
-// An answer that rests on a row that is missing waits for it as well. A primary that was
-// replaced lacks what the new one has. It still answers reads but commits nothing, so a
+// An answer that rests on a missing row waits for a barrier as well. A replaced primary
+// lacks rows that the new primary has. It still answers reads but commits nothing, so a
 // barrier after the read proves that the server had not been replaced by then.
 //
-// Error: ErrUnavailable, and then what was read must not be answered.
+// Error: ErrUnavailable. The caller must then not answer with what was read.
 func (s *Store) Barrier(ctx context.Context) error {
 	if s.sqlite {
 		return nil
@@ -54,12 +54,12 @@ func (s *Store) Barrier(ctx context.Context) error {
 	return nil
 }
 
-// Wait waits until no barrier and no ending is under way, or ctx ends.
+// Wait waits until no barrier and no ending is in progress, or ctx ends.
 func (s *Store) Wait(ctx context.Context) error {
 	return errors.Join(s.Barriers.Wait(ctx), s.endings.Wait(ctx))
 }
 
-// Durably returns what was read, once it is durable.
+// Durably returns read once it is durable.
 func Durably[T any](ctx context.Context, s *Store, read T, err error) (T, error) {
 	if err == nil {
 		err = s.Barrier(ctx)
@@ -71,8 +71,9 @@ func Durably[T any](ctx context.Context, s *Store, read T, err error) (T, error)
 	return read, nil
 }
 
-// confirm waits for a barrier if a transaction has only read what its decisions rest on.
-// The commit of a transaction that has written something is a barrier itself.
+// confirm waits for a barrier if the transaction has written nothing, because its decisions
+// then rest on rows that were only read. The commit of a transaction that has written
+// something is a barrier itself.
 func (s *Store) confirm(ctx context.Context, batches ...[]orders.Decision) error {
 	for _, decisions := range batches {
 		for _, d := range decisions {

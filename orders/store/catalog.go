@@ -9,18 +9,18 @@ import (
 	"flashsale/orders"
 )
 
-// A Catalog is a node's copy of the sales, so that a request costs no query to learn
-// what is sold.
+// A Catalog is a node's copy of the sales, so that a request needs no query to find its
+// sale.
 //
-// The copy is also a lease for refusals. A gate may be out of date without knowing it:
-// another Redis may have been promoted, or the sales may have gone over to direct mode.
-// Whoever replaces the gate of a sale first announces it in the sale's row
-// (orders.ModeChanging), and then waits for CatalogLease. By then a copy that does not
-// show the announcement is too old to vouch for the gate, on every node, whether or not
-// it can still reach the database.
+// The copy is also a lease for refusals. A gate cannot notice that it is out of date:
+// another Redis may have been promoted, or the sale may have changed to direct mode. A
+// process that replaces the gate of a sale first announces the change in the sale's row
+// (orders.ModeChanging), and then waits for CatalogLease. By then every copy that does not
+// show the announcement is too old to vouch for the gate, also on a node that cannot reach
+// the database.
 type Catalog struct {
 	store *Store
-	clock func() time.Time // the node's wall clock, however wrong
+	clock func() time.Time // the node's wall clock, which may be wrong
 	copy  atomic.Pointer[salesCopy]
 	mu    sync.Mutex // one reader of the database at a time
 }
@@ -29,39 +29,39 @@ type Catalog struct {
 type salesCopy struct {
 	list      []orders.Sale
 	bySKU     map[string]*orders.Sale
-	announced map[string]time.Time // SKUs in ModeChanging → when this node first knew that to be durable
+	announced map[string]time.Time // SKUs in ModeChanging → when this node first knew that the announcement is durable
 	ahead     time.Duration        // the database's clock minus the node's
-	read      time.Time            // when all of the sales were read
-	began     time.Time            // when the database was asked last
+	read      time.Time            // time of the last read of whole sales
+	began     time.Time            // time at which the last read began
 }
 
-// CatalogLease is how long a copy vouches for gates, from when the database was asked,
-// and how long an announcement stands before the epoch may change. Both are measured on
-// a process's monotonic clock.
+// CatalogLease is how long a copy vouches for gates, counted from the start of its read. It
+// is also how long an announcement must have been known before the epoch may change. Both
+// are measured on the process's monotonic clock.
 const CatalogLease = time.Second
 
-// CatalogEvery is how often a node renews its copy. Two renewals may fail before the copy
-// is too old.
+// CatalogEvery is the interval at which a node renews its copy. Two renewals may fail
+// before the copy is too old.
 const CatalogEvery = CatalogLease / 3
 
-// catalogAge is how old all that does not decide about a refusal may become, such as the
-// units sold. Between two reads of whole rows a node compares epochs and modes only.
+// catalogAge bounds the age of the columns that do not matter for refusals, such as the
+// units sold. Between two reads of whole rows a node compares only epochs and modes.
 const catalogAge = time.Second
 
-// NewCatalog returns an empty Catalog. The clock carries the database's time on from one
-// read to the next.
+// NewCatalog returns an empty Catalog. Between two reads, clock advances the database's
+// time.
 func NewCatalog(in *Store, clock func() time.Time) *Catalog {
 	return &Catalog{store: in, clock: clock}
 }
 
-// Renew renews the lease of the copy: it reads what decides about refusals, and the whole
-// sales if they have changed or were not read for a second.
+// Renew renews the lease of the copy. It compares epochs and modes with the database, and
+// reads the whole sales if they differ or are about to become older than catalogAge.
 func (c *Catalog) Renew(ctx context.Context) error {
 	last := c.copy.Load()
 	if last == nil || time.Since(last.read) > catalogAge-CatalogEvery/2 {
 		return c.Refresh(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, CatalogLease) // the next attempt may have a better connection
+	ctx, cancel := context.WithTimeout(ctx, CatalogLease) // a next attempt may get a better connection
 	defer cancel()
 	began := time.Now()
 	same, err := c.store.sellAlike(ctx, last.bySKU)
@@ -76,12 +76,12 @@ func (c *Catalog) Renew(ctx context.Context) error {
 	}
 	next := *last
 	next.began = began
-	c.copy.CompareAndSwap(last, &next) // a Refresh that was faster is as good
+	c.copy.CompareAndSwap(last, &next) // if a Refresh was faster, its copy is as good
 	return nil
 }
 
-// Refresh reads the sales, or waits for a read that has just begun. The copy is replaced
-// once what was read is durable.
+// Refresh reads the sales, or waits for a read that has just begun. It replaces the copy
+// once the rows read are durable.
 func (c *Catalog) Refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -107,7 +107,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 		next.bySKU[sale.SKU] = sale
 		if sale.Mode == orders.ModeChanging {
 			since, known := last.announcedAt(sale.SKU, sale.Epoch)
-			if !known || !last.bySKU[sale.SKU].CreatedAt.Equal(sale.CreatedAt) { // an archived sale's SKU may be used again
+			if !known || !last.bySKU[sale.SKU].CreatedAt.Equal(sale.CreatedAt) { // the SKU of an archived sale may be used again
 				since = time.Now()
 			}
 			next.announced[sale.SKU] = since
@@ -117,7 +117,8 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// announcedAt returns since when this node has known the end of that epoch to be announced.
+// announcedAt returns the time at which this node first knew that the end of the epoch was
+// announced.
 func (s *salesCopy) announcedAt(sku string, epoch int64) (since time.Time, known bool) {
 	if s == nil || s.bySKU[sku] == nil || s.bySKU[sku].Epoch != epoch {
 		return since, false
@@ -126,8 +127,8 @@ func (s *salesCopy) announcedAt(sku string, epoch int64) (since time.Time, known
 	return since, known
 }
 
-// UntilSwitch returns how long the caller has to wait before it may end that epoch of
-// sku: 0 if its end was announced and CatalogLease has passed since then.
+// UntilSwitch returns how long the caller must wait before it may end that epoch of sku. It
+// returns 0 if this node has known of the announcement for CatalogLease.
 func (c *Catalog) UntilSwitch(sku string, epoch int64) time.Duration {
 	since, known := c.copy.Load().announcedAt(sku, epoch)
 	if !known {
@@ -141,9 +142,9 @@ func (c *Catalog) IsFresh() bool { return c.copy.Load().isFresh() }
 
 func (s *salesCopy) isFresh() bool { return s != nil && time.Since(s.began) < CatalogLease }
 
-// Vouches reports whether a refusal by sku's gate of that epoch is final: the copy is
-// fresh and names that gate, and no change was announced. A sale that Sale has read past
-// the copy is not vouched for.
+// Vouches reports whether a refusal by sku's gate of that epoch is final. The copy must be
+// fresh and name that gate, and no change may be announced. Vouches returns false for a
+// sale that is not in the copy, even if Sale has read it from the database.
 func (c *Catalog) Vouches(sku string, epoch int64) bool {
 	last := c.copy.Load()
 	if !last.isFresh() {
@@ -153,8 +154,8 @@ func (c *Catalog) Vouches(sku string, epoch int64) bool {
 	return sale != nil && sale.Mode == orders.ModeGate && sale.Epoch == epoch && !sale.TakesOnPayment()
 }
 
-// Sale returns one sale from the copy, or from the database if the sale was created a
-// moment ago. Error: ErrNotFound.
+// Sale returns one sale from the copy, or from the database if the copy lacks it: the sale
+// may have been created a moment ago. Error: ErrNotFound.
 func (c *Catalog) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
 	if sale := c.Known(sku); sale != nil {
 		return sale, nil
@@ -167,7 +168,7 @@ func (c *Catalog) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
 	return c.store.Sale(ctx, sku)
 }
 
-// Known returns a sale of the copy, or nil.
+// Known returns the sale from the copy, or nil.
 func (c *Catalog) Known(sku string) *orders.Sale {
 	if last := c.copy.Load(); last != nil {
 		return last.bySKU[sku]
@@ -189,7 +190,7 @@ func (c *Catalog) Direct(sku string) bool {
 	return sale != nil && sale.Mode == orders.ModeDirect
 }
 
-// Now returns the database's clock, or the node's if the database was not read yet.
+// Now returns the database's time, or the node's if the database was not read yet.
 func (c *Catalog) Now() time.Time {
 	now := c.clock()
 	if last := c.copy.Load(); last != nil {
@@ -198,7 +199,7 @@ func (c *Catalog) Now() time.Time {
 	return now.UTC()
 }
 
-// Sales returns the copy and the database's clock. The first call reads the database.
+// Sales returns the copy and the database's time. The first call reads the database.
 func (c *Catalog) Sales(ctx context.Context) ([]orders.Sale, time.Time, error) {
 	if c.copy.Load() == nil {
 		if err := c.Refresh(ctx); err != nil {

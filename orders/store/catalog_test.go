@@ -10,7 +10,7 @@ import (
 )
 
 // A copy of the sales vouches for the gate that it names, until another epoch is announced
-// or the copy is too old. Whoever ends the epoch waits for as long.
+// or the copy is too old. The epoch ends no earlier.
 func TestCatalogVouches(t *testing.T) {
 	t.Parallel()
 	servertest.EachSQL(t, func(t *testing.T, dsn string) {
@@ -44,7 +44,7 @@ func TestCatalogVouches(t *testing.T) {
 			t.Error("the copy vouches for a gate that does not know orders without units")
 		}
 		servertest.Eventually(t, "the copy is too old", func() bool { return !catalog.Vouches("S", 7) })
-		kit.Must(t, st.Announce(ctx, "S", 6)) // of another epoch: nothing happens
+		kit.Must(t, st.Announce(ctx, "S", 6)) // the announcement names another epoch: nothing happens
 		if sale, err := st.Sale(ctx, "S"); err != nil || sale.Mode != orders.ModeGate {
 			t.Errorf("%+v, %v", sale, err)
 		}

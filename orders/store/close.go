@@ -92,8 +92,8 @@ func (s *Store) Cancel(ctx context.Context, buyer, id string) (*orders.Order, er
 // expireBatch bounds how long one transaction of a sweeper holds a sale's row.
 const expireBatch = 200
 
-// expireWait is how long a sweeper waits for one sale, whose row may be locked, before it
-// turns to the next. The next sweep comes soon.
+// expireWait is how long a sweeper waits for one sale before it turns to the next. The row
+// of the sale may be locked, and the next sweep comes soon.
 const expireWait = 500 * time.Millisecond
 
 // Expire closes overdue orders, at most one batch of each SKU, and returns
@@ -142,13 +142,13 @@ func (s *Store) close(ctx context.Context, sku string, from, to orders.Status, w
 	return closed, wrap(err, "close orders of %s as %s", sku, to)
 }
 
-// An ending is a step of a transaction that has locked the sale's row. It returns how
-// many orders it has ended.
+// An ending is a step of a transaction that has locked the sale's row. It returns the
+// number of orders that it has ended.
 type ending func(tx *gorm.DB, sale *LockedSale) (int64, error)
 
 // underRow runs f in a transaction that has locked the row of sku. Callers of one sale
-// share a transaction, so a row that is locked for long takes one connection and not all
-// of them. Error: ErrUnavailable after Timeout.
+// share a transaction, so that a row that is locked for long occupies only one connection.
+// Error: ErrUnavailable after Timeout.
 func (s *Store) underRow(ctx context.Context, sku string, f ending) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -159,10 +159,10 @@ func (s *Store) underRow(ctx context.Context, sku string, f ending) (int64, erro
 	return ended, err
 }
 
-// maxEndings is how many transactions of underRow are under way at once, for all sales.
+// maxEndings bounds the concurrent transactions of underRow, for all sales.
 const maxEndings = 8
 
-// newEndings returns the group of underRow. Each sale has one transaction at a time.
+// newEndings returns the group of underRow. It runs one transaction per sale at a time.
 func (s *Store) newEndings() *coalesce.Group[ending, int64] {
 	return coalesce.New(coalesce.Options[ending, int64]{
 		Batch: 20, Calls: maxEndings, Timeout: Timeout,
@@ -197,10 +197,9 @@ func (s *Store) endTogether(ctx context.Context, sku string, batch []*coalesce.C
 	})
 }
 
-// closeEach closes those of the orders that are still pending, and returns how
-// many those are and their units. Paying does not take the sale's row, so an
-// order may be paid between being read and being closed: the condition
-// decides, and only what it let through is counted.
+// closeEach closes the orders that are still pending. It returns the number of closed
+// orders and their units. A payment does not lock the sale's row, so an order may be paid
+// after it was read. The condition of the update decides, and only updated orders count.
 func closeEach(tx *gorm.DB, due []orders.Order, from, to orders.Status, now time.Time) (closed, units int64, err error) {
 	ids := make([]string, len(due))
 	for i := range due {

@@ -245,8 +245,8 @@ func TestExpireInBatches(t *testing.T) {
 	})
 }
 
-// One locked sale does not take the connections of the others: whoever would end its
-// orders waits without a connection, and not for ever.
+// A locked sale does not occupy the connections that other sales need. A caller that ends
+// one of its orders waits without a connection, and only for a bounded time.
 func TestLockedSaleLeavesThePoolToOthers(t *testing.T) {
 	t.Parallel()
 	dsn := servertest.OpenSQL(t, servers.KindReal)
@@ -294,7 +294,8 @@ func TestLockedSaleLeavesThePoolToOthers(t *testing.T) {
 	closedRight(t, store)
 }
 
-// In a rush a keeper leaves the row free for a moment at a time: cancels get through.
+// In a rush a keeper unlocks the row for a moment between two transactions. Cancels
+// succeed.
 func TestCancelsDuringARush(t *testing.T) {
 	t.Parallel()
 	store, ids := stocked(t, servertest.OpenSQL(t, servers.KindReal), 60)

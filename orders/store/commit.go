@@ -13,17 +13,16 @@ import (
 	"flashsale/orders"
 )
 
-// Commit carries a batch of queued orders into the database, in ONE
-// transaction under the keeper's fence: either all of it stands or nothing.
-// Doing it again with the same batch changes nothing and gives the same
-// decisions, which is how a keeper finds out what became of a commit whose
-// answer was lost.
+// Commit carries a batch of queued orders into the database, in ONE transaction under the
+// keeper's fence: either all of it is committed or nothing. A repetition with the same
+// batch changes nothing and returns the same decisions. In this way a keeper finds the
+// outcome of a commit whose answer was lost.
 //
 // After ErrFenced and inventory.ErrEpoch nothing has happened. After any other error
 // the outcome is unknown.
 func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []inventory.Queued) ([]orders.Decision, error) {
 	verdicts, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
-		// The row first: what is read after it can no longer change.
+		// Lock the row first, so that rows read later can no longer change.
 		sale, err := s.lockSaleAs(tx, sku, fence)
 		if err == nil && !sameGate(sale, queued) {
 			err = inventory.ErrEpoch
@@ -42,8 +41,9 @@ func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []in
 	return verdicts, nil
 }
 
-// sameGate reports whether the orders were accepted by the gate of the sale's epoch. What
-// an older gate accepted must not be committed: its key may have been refused since.
+// sameGate reports whether the gate of the sale's epoch accepted the orders. An order that
+// an older gate accepted must not be committed, because its key may have been refused
+// since.
 func sameGate(sale *LockedSale, queued []inventory.Queued) bool {
 	return !slices.ContainsFunc(queued, func(q inventory.Queued) bool { return q.Epoch != sale.Epoch })
 }
@@ -62,7 +62,7 @@ type SaleBatch struct {
 	Sale   *LockedSale
 	fence  int64 // under which it is done
 	Orders []inventory.Queued
-	window orders.Reason // NotOpen or Closed; for orders past the gate
+	window orders.Reason // for orders without a gate: the reason to refuse all of them, NotOpen or Closed
 }
 
 // insertBatch is insertBatches for one SKU.
@@ -74,7 +74,7 @@ func (s *Store) insertBatch(tx *gorm.DB, one SaleBatch, by origin) ([]orders.Dec
 	return verdicts[0], nil
 }
 
-// insertBatches judges orders under their sales' row locks, inserts them and counts what
+// insertBatches decides on orders under their sales' row locks, inserts them and counts what
 // they sell. Where no gate has let them in, a refused order leaves no row.
 func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]orders.Decision, error) {
 	ledgers, err := s.ReadLedgers(tx, batches)

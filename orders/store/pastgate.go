@@ -15,10 +15,12 @@ import (
 const noneWrites = "NOT EXISTS (SELECT 1 FROM nodes WHERE seen_at > ? AND seen_at < ? AND INSTR(unwritable, ?) = 0 AND INSTR(unwritable, ?) = 0)"
 
 // EnterDirect switches sku to direct mode, and reports whether this call did it. The
-// caller has announced the end of that epoch, and waited (see Catalog.UntilSwitch). It is
-// ONE conditional update: only while the announcement stands, and only while no node whose
-// heartbeat is younger than alive writes to the master that has the gate. The raised fence
-// refuses a keeper that wakes up late. The raised epoch refuses the orders of the old gate.
+// caller has announced the end of that epoch, and has waited (see Catalog.UntilSwitch).
+//
+// EnterDirect is ONE conditional update. The announcement must still be in the row, and no
+// node whose heartbeat is younger than alive may write to the master that has the gate. The
+// update raises the fence, which refuses a keeper that wakes up late, and the epoch, which
+// refuses the orders of the old gate.
 func (s *Store) EnterDirect(ctx context.Context, sku string, epoch int64, master string, alive time.Duration) (entered bool, err error) {
 	db := s.DB.WithContext(ctx)
 	now, err := s.clock(db)

@@ -24,9 +24,9 @@ func (s *Store) OrderByKey(ctx context.Context, sku, buyer, key string) (*orders
 	return take[orders.Order](s.DB.WithContext(ctx).Where("sku = ? AND buyer = ? AND idempotency_key = ?", sku, buyer, key), "order")
 }
 
-// Lookup reads the order that buyer made of sku under an idempotency key, nil if there is
-// none, and the sale's epoch and mode, all in one statement. It returns when all of this is
-// durable. Error: ErrNotFound if there is no sale.
+// Lookup reads the buyer's order of sku with an idempotency key, and the epoch and mode of
+// the sale, all in one statement. The order is nil if there is none. Lookup returns once
+// all of this is durable. Error: ErrNotFound if there is no sale.
 func (s *Store) Lookup(ctx context.Context, sku, buyer, key string) (*orders.Order, *orders.Sale, error) {
 	found, err := take[struct {
 		orders.Order `gorm:"embedded"`

@@ -13,10 +13,10 @@ import (
 	"flashsale/orders"
 )
 
-// Refund records that a payment of o is due back, unless the order has been
-// paid meanwhile or the refund is there: payment tells.
+// Refund records a refund claim for a payment of o, unless the order has been paid in the
+// meantime or the claim exists (see payment).
 func (s *Store) Refund(ctx context.Context, o *orders.Order, ref string, reason orders.Reason) error {
-	// Under the row the keeper does not turn the order into a paid one meanwhile.
+	// The row lock keeps the keeper from turning the order into a paid one.
 	_, err := s.underRow(ctx, o.SKU, func(tx *gorm.DB, sale *LockedSale) (int64, error) {
 		now, err := take[orders.Order](tx.Where("id = ?", o.ID), "order")
 		if err != nil || !now.Status.Closed() {

@@ -40,7 +40,8 @@ func (s *Store) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...string
 		next := sale
 		next.Sold, next.Fence, next.Keeper, next.CreatedAt = was.Sold, was.Fence, was.Keeper, was.CreatedAt
 		next.Epoch, next.Mode, next.ReserveFrom = was.Epoch, was.Mode, was.ReserveFrom
-		// The gate does not know orders that hold no units.
+		// The gate does not know orders without units, so a change of ReserveOn needs a new
+		// gate. A sale that is over has no gate, so it needs one as well.
 		if next.ReserveOn != was.ReserveOn || was.Mode == orders.ModeOver {
 			next.Announce()
 		}
@@ -133,8 +134,8 @@ func (s *Store) Sales(ctx context.Context) ([]orders.Sale, time.Time, error) {
 	return sales, now, wrap(err, "read sales")
 }
 
-// sellAlike reports whether the sales that may be sold are those of known, with the same
-// epochs and modes. It costs a tenth of reading the sales.
+// sellAlike reports whether the sales that are not over are the same in the database and
+// in known, with the same epochs and modes. It costs a tenth of reading the sales.
 func (s *Store) sellAlike(ctx context.Context, known map[string]*orders.Sale) (same bool, err error) {
 	left := 0
 	for _, sale := range known {
@@ -162,8 +163,8 @@ func (s *Store) sellAlike(ctx context.Context, known map[string]*orders.Sale) (s
 	return same && left == 0, rows.Err()
 }
 
-// Announce says that the gate of that epoch is to be replaced (orders.ModeChanging). It
-// changes nothing if that has been announced already.
+// Announce announces that the gate of that epoch will be replaced (orders.ModeChanging).
+// If the replacement is already announced, or the epoch is another one, it changes nothing.
 func (s *Store) Announce(ctx context.Context, sku string, epoch int64) error {
 	err := again(ctx, func() error {
 		return s.DB.WithContext(ctx).Exec("UPDATE sales SET mode = ? WHERE sku = ? AND epoch = ? AND mode = ?",
@@ -173,7 +174,7 @@ func (s *Store) Announce(ctx context.Context, sku string, epoch int64) error {
 }
 
 // AskRebuild asks the keeper of sku to rebuild its gate: it announces another epoch. It
-// returns the present epoch, which the rebuilt gate will have passed.
+// returns the present epoch; the rebuilt gate has a higher one.
 func (s *Store) AskRebuild(ctx context.Context, sku string) (int64, error) {
 	epoch, err := transact(ctx, s, func(tx *gorm.DB) (int64, error) {
 		sale, err := s.LockSale(tx, sku)
@@ -186,8 +187,8 @@ func (s *Store) AskRebuild(ctx context.Context, sku string) (int64, error) {
 	return epoch, wrap(err, "ask for a rebuild of %s", sku)
 }
 
-// Finish notes that Redis has forgotten a sale, and tells whether it did. It does
-// not while the sale is on, or an order of it is open: then the gate is built anew.
+// Finish records that Redis has forgotten a sale, and reports whether it did so. While the
+// sale is on, or an order of it is open, it does nothing, and the gate is rebuilt.
 // Error: ErrFenced.
 func (s *Store) Finish(ctx context.Context, sku string, fence int64) (finished bool, err error) {
 	finished, err = transact(ctx, s, func(tx *gorm.DB) (over bool, err error) {
@@ -204,8 +205,8 @@ func (s *Store) Finish(ctx context.Context, sku string, fence int64) (finished b
 	return finished, wrap(err, "finish %s", sku)
 }
 
-// HasOpenOrders tells whether there are orders of sku that may still be paid, or
-// whose end the gate has not been told.
+// HasOpenOrders reports whether there are orders of sku that may still be paid, or whose
+// units are not yet released at the gate.
 func (s *Store) HasOpenOrders(db *gorm.DB, sku string) (bool, error) {
 	var one []string
 	err := db.Model(&orders.Order{}).

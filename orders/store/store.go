@@ -60,7 +60,7 @@ type Store struct {
 	DB    *gorm.DB
 	SQL   *sql.DB
 	dsn   string
-	Node  string // name of the process: its heartbeat and its barriers write the row of that name
+	Node  string // name of the process: heartbeats and barriers write the row of that name
 	stats func() string
 
 	ordersPerBuyer int64
@@ -195,7 +195,7 @@ type silent struct{}
 
 func (silent) Print(v ...any) { slog.Debug("mysql driver", "message", fmt.Sprint(v...)) }
 
-// Ping tells whether the database answers.
+// Ping reports whether the database answers.
 func (s *Store) Ping(ctx context.Context) error { return s.SQL.PingContext(ctx) }
 
 // Close closes all connections.

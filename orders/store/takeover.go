@@ -51,14 +51,14 @@ type Recounted struct {
 }
 
 // Recount reads the truth for a rebuild of the gate, in ONE transaction under the
-// keeper's fence: it issues the new epoch, ends direct mode, reads what has
-// changed since the snapshot, and marks every ended order released, because its
-// units are part of what is installed. The gate, of epoch gateEpoch, must be shut and
-// its queue drained.
+// keeper's fence: it issues the new epoch, ends direct mode, and reads the changes since the
+// snapshot. It also marks every ended order released, because the new gate opens with the
+// units of these orders. The gate, of epoch gateEpoch, must be shut and its queue drained.
 //
-// The caller read the sale as was before it took the snapshot. It has waited until every node knows that the epoch ends (see
-// Catalog.UntilSwitch). A sale in direct mode and one that never had a gate need no
-// wait: no node believes a gate of theirs. Errors: ErrFenced, ErrNotAnnounced.
+// The caller read the sale as was before it took the snapshot. It has waited until every
+// node knows that the epoch ends (see Catalog.UntilSwitch). A sale in direct mode and a
+// sale that never had a gate need no wait, because no node relies on a gate of such a sale.
+// Errors: ErrFenced, ErrNotAnnounced.
 func (s *Store) Recount(ctx context.Context, c *Snapshot, was *orders.Sale, fence, gateEpoch int64) (*Recounted, error) {
 	sku := c.sku
 	r, err := transact(ctx, s, func(tx *gorm.DB) (*Recounted, error) {

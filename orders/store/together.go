@@ -20,9 +20,9 @@ type SaleOrders struct {
 }
 
 // CommitTogether is Commit for batches of several SKUs in one transaction, each
-// under its own fence. A SKU whose row is locked, or whose fence or epoch has changed,
-// is left out and its decisions are nil. It is committed alone, so that it neither
-// delays the others nor makes them fail.
+// under its own fence. If the row of a SKU is locked, or its fence or epoch has changed,
+// the SKU is left out and its decisions are nil. The caller commits it alone, so that it
+// neither delays the other SKUs nor makes them fail.
 func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]orders.Decision, error) {
 	verdicts, err := transact(ctx, s, func(tx *gorm.DB) ([][]orders.Decision, error) {
 		sales, err := s.lockFree(tx, batches)

@@ -50,8 +50,8 @@ func TestCountTogether(t *testing.T) {
 	})
 }
 
-// Orders that a gate of another epoch accepted are not committed, and do not keep those of
-// another sale from being committed with them.
+// Orders that a gate of another epoch accepted are not committed. Orders of another sale in
+// the same transaction are committed.
 func TestOrdersOfAnotherEpoch(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)

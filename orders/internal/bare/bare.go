@@ -67,7 +67,7 @@ func One(t testing.TB, st *store.Store, gate keeper.Gate, batch int, sku string)
 	return keeper.New(sale, keeper.Params{
 		Store: st, Gate: gate, Batch: batch, Rounds: 1, Log: kit.Quiet(t), Count: count,
 		Commits: keeper.NewGroupCommit(st, batch, 24, time.Second, count),
-		Announce: func(ctx context.Context, sku string, epoch int64) (bool, error) { // nobody else believes its gate
+		Announce: func(ctx context.Context, sku string, epoch int64) (bool, error) { // no other node relies on the gate
 			return true, st.Announce(ctx, sku, epoch)
 		},
 		Tell: func(context.Context, []orders.Decision) {}, OnCommit: func(*keeper.Commit) {},
@@ -166,8 +166,8 @@ func (b *Bare) EnterDirect(t testing.TB) {
 	}
 }
 
-// EnterDirect announces direct mode for the sale S and enters it, as far as the heartbeats
-// younger than alive allow. It waits for no node to learn of the announcement.
+// EnterDirect announces direct mode for the sale S and enters it, unless a heartbeat that
+// is younger than alive prevents it. It does not wait until nodes know of the announcement.
 func EnterDirect(t testing.TB, st *store.Store, alive time.Duration) (entered bool, err error) {
 	t.Helper()
 	sale, err := st.Sale(t.Context(), "S")
@@ -183,7 +183,7 @@ func (b *Bare) Empty(t testing.TB) {
 	kit.Exec(t, b.Store.DB, "DELETE FROM orders")
 	kit.Exec(t, b.Store.DB, "DELETE FROM sales")
 	kit.Must(t, b.Rdb.FlushAll(t.Context()).Err())
-	b.Gate = inventory.New(b.Rdb, inventory.Config{}) // the one before would find that the new gate has gone back
+	b.Gate = inventory.New(b.Rdb, inventory.Config{}) // the old Gate would find that the gate has gone back
 }
 
 // Stocked is a store with a sale S and so many pending orders of it.
