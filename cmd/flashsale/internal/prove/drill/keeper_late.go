@@ -82,10 +82,10 @@ func (a *controlSale) lateScript(ctx context.Context) (err error) {
 	return errors.Join(err, a.balanced(ctx, epoch))
 }
 
-// lateTransaction holds the keeper's transaction that would store an order.
-// Redis loses all it had of the sale, the lock too, and another node takes over. Then the
-// transaction goes on. It returns false if the keeper had noticed by then, and nothing was
-// put to the test.
+// lateTransaction holds the keeper's transaction that would store an order. Redis loses
+// all keys of the sale, also the lock, and another node takes over. Then the transaction
+// continues. lateTransaction returns false if the keeper had noticed by then, so that the
+// fence was not tested.
 func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err error) {
 	fence, err := a.kept(ctx)
 	if err != nil {
@@ -149,7 +149,7 @@ func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err erro
 	return true, a.balanced(ctx, epoch)
 }
 
-// kept waits until nobody takes the sale over any more, and returns the fence.
+// kept waits until no node takes the sale over any more, and returns the fence.
 func (a *controlSale) kept(ctx context.Context) (fence int64, err error) {
 	since := time.Now()
 	err = a.until(ctx, "the control sale is kept", func(ctx context.Context) bool {

@@ -34,8 +34,8 @@ type act struct {
 	reads, unread int // of the watch, which has ended before they are looked at
 
 	booking  sync.Mutex
-	book     []*call // the buyers'
-	promises []call  // for each intent, the first call that was answered yes
+	book     []*call // calls of the buyers
+	promises []call  // the first accepted call of each intent
 	promised map[intent]bool
 
 	mu     sync.Mutex
@@ -104,7 +104,7 @@ const (
 // operate looks after one sale until ctx ends.
 func (o *operator) operate(ctx context.Context, sku string, random *rand.Rand) {
 	for ctx.Err() == nil {
-		if sku == o.skus[skuCount-1] && random.IntN(2) == 0 && o.mine(sku) { // from the next change on
+		if sku == o.skus[skuCount-1] && random.IntN(2) == 0 && o.mine(sku) { // the change applies from the next PutSale on
 			o.onPayment.Store(!o.onPayment.Load())
 		}
 		for until := time.Now().Add(time.Duration(2000+random.IntN(4000)) * time.Millisecond); time.Now().Before(until) && ctx.Err() == nil; {
@@ -122,7 +122,8 @@ func (o *operator) operate(ctx context.Context, sku string, random *rand.Rand) {
 	}
 }
 
-// mine tells whether the sale is not left to the nemesis.
+// mine reports whether the operator may change the sale. It may not while the nemesis has
+// the sale.
 func (o *operator) mine(sku string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -74,7 +74,7 @@ func (b *buyer) end(ctx context.Context, c *call) {
 	case 6: // after it was cancelled
 		b.settle(ctx, cancelling)
 		b.settle(ctx, paying)
-	case 2, 7, 8: // after a while, or after it has expired
+	case 2, 7, 8: // pays after a while, or after the order has expired
 		late := b.twin()
 		if chance > 2 {
 			after = window + after/3
@@ -122,19 +122,19 @@ func (b *buyer) settle(ctx context.Context, c call) *call {
 }
 
 const (
-	replayers     = 12 // for each node
+	replayers     = 12 // goroutines for each node
 	replayTimeout = 500 * time.Millisecond
 )
 
-// replay repeats at one node what buyers were promised: one of the newest promises,
-// and its share of all of them in turn. A refusal is quick, so replay does not wait for
-// a node that hangs. After ctx has ended it completes its first round, for as long as a
-// buyer has patience.
+// replay repeats promised orders, payments and cancellations at one node. It alternates
+// between one of the newest promises and its share of all promises. A refusal is quick, so
+// replay does not wait for a node that hangs. After ctx has ended, replay completes its
+// first round, within a buyer's patience.
 func (a *act) replay(ctx context.Context, node, share int, random *rand.Rand) {
 	ends, cancel := context.WithCancel(a.whole)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(patience, cancel) })()
-	const newest = 200 // what a storm promises in some seconds
+	const newest = 200 // the promises of some seconds
 	for turn := share; ends.Err() == nil; turn += replayers {
 		a.booking.Lock()
 		promises := a.promises
@@ -155,8 +155,8 @@ func (a *act) replay(ctx context.Context, node, share int, random *rand.Rand) {
 	}
 }
 
-// probe sees to it that each sale is asked for one unit by somebody who may
-// have it, at a node that is well, whenever it has answered nobody for a while.
+// probe asks for one unit of the sale whenever the sale has answered no buyer for a while.
+// The buyer is below the limit, and the node is healthy.
 func (a *act) probe(ctx context.Context, sale int) {
 	l, asked := a.lives[sale], 0
 	var busy = make(chan struct{}, 4)

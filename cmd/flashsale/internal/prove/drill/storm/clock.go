@@ -21,7 +21,7 @@ type clock struct {
 	env  []string
 }
 
-// newClock compiles the shim into dir. It fails where no C compiler is installed.
+// newClock compiles the shim into dir. It fails if no C compiler is installed.
 func newClock(ctx context.Context, dir string) (*clock, error) {
 	library := filepath.Join(dir, "clock.so")
 	compile := exec.CommandContext(ctx, "cc", "-shared", "-fPIC", "-O2", "-x", "c", "-o", library, "-")
@@ -37,7 +37,7 @@ func newClock(ctx context.Context, dir string) (*clock, error) {
 	return c, c.set(0)
 }
 
-// set steps the clock. The offset counts from the right time.
+// set steps the clock. The offset is relative to the true time.
 func (c *clock) set(seconds int) error {
 	_, err := c.file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(int64(seconds))), 0)
 	return err
@@ -46,8 +46,8 @@ func (c *clock) set(seconds int) error {
 // maxStep is the largest step of a clock, in seconds.
 const maxStep = 120
 
-// stepClock: the clock of both Redis servers is stepped, and later stepped back. The
-// variant is the offset.
+// stepClock steps the clock of both Redis servers, and later steps it back. The variant is
+// the offset.
 func stepClock(n *nemesis, p step) error {
 	if n.clock == nil {
 		n.did("Redis's clock is left alone: no C compiler")

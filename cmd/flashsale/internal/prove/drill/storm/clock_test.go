@@ -10,7 +10,7 @@ import (
 	"flashsale/loadtest/servers"
 )
 
-// The clock of a Redis is off by as much as it is set, and right again afterwards.
+// The clock of a Redis is off by the offset that is set, and true again after a step back.
 func TestClock(t *testing.T) {
 	c, err := newClock(t.Context(), t.TempDir())
 	if errors.Is(err, exec.ErrNotFound) {

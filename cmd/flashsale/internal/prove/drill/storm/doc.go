@@ -1,14 +1,14 @@
-// Package storm breaks many parts of a selling service at once, for as long as
-// it is asked to, and judges every answer that its buyers have heard.
+// Package storm breaks many parts of a selling service at once, for a given time, and
+// judges every answer that its buyers have received.
 //
 // A drill (the package above) is one row of the failure table: one fault, one
-// sale, one verdict. A storm looks for what nobody has thought of: three nodes,
+// sale, one verdict. A storm looks for unexpected combinations: three nodes,
 // three sales, 24 buyers with retries, payments and cancellations, an operator
 // who restocks and cuts, and a nemesis that draws its faults from a seed. It
 // knows the service only from outside: by its API, and by the network between
 // the nodes and their stores.
 //
-// What must hold, and who looks:
+// These files check what must hold:
 //
 //   - watch.go asks the database twenty times a second, by one consistent read:
 //     is anything oversold, is a buyer above the limit, does a key have two
@@ -18,10 +18,10 @@
 //     units left sell within two leases, and does each sale that is sold out refuse;
 //   - settle.go asks when all is mended: are all units back within the stated
 //     time, and can they be bought, not one more and not one less;
-//   - judge.go compares all answers with all rows: no yes is lost, no key has
-//     two orders, no definite no becomes a yes, and what was promised is never
-//     refused: buyer.go repeats each promised order, payment and cancellation at
-//     each node.
+//   - judge.go compares all answers with all rows: no acceptance is lost, no
+//     key has two orders, no final refusal is followed by an acceptance, and no promise
+//     is refused later: buyer.go repeats each promised order, payment and cancellation
+//     at each node.
 //
 // A run consists of acts, each with new sales on the same servers. The seed of an
 // act fixes its plan: the faults, their order, their targets and durations. It
@@ -31,6 +31,6 @@
 //
 // Two faults need more than the servers. The clock of Redis is stepped by a shim
 // (shim/clock.c), which the storm compiles. A node is left behind at a replaced primary
-// only if the database is a MariaDB. Where one of the two cannot be had, the plan stays
-// the same, and the report says that the fault was left out.
+// only if the database is a MariaDB. If one of the two is missing, the plan stays the same,
+// and the report states that the fault was left out.
 package storm

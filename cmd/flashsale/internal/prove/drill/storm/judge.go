@@ -129,7 +129,7 @@ func (c *call) subject() string {
 	return fmt.Sprintf("%s under %s by %s", c.sku, c.key, c.buyer)
 }
 
-// orders judges the answers to one key: each yes is the same order and stored.
+// orders judges the answers to one key: each acceptance names the same, stored order.
 func (x *index) orders(a intent, list []*call) {
 	for _, c := range list {
 		switch {
@@ -144,8 +144,8 @@ func (x *index) orders(a intent, list []*call) {
 	}
 }
 
-// replays judges what was sent after the first yes: it is answered with the same
-// order, or not for good. Any 409 refuses what is durable.
+// replays judges the calls that were sent after the first acceptance. The answer must be
+// the same order, or not final. A 409 would refuse a durable order.
 func (x *index) replays(list []*call) {
 	var first *call
 	for _, c := range list {

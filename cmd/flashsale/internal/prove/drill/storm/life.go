@@ -186,15 +186,15 @@ type life struct {
 	sku     string
 	rows    int64         // durable orders
 	soldOut bool          // nothing was left at the last look
-	refused bool          // since the last look a buyer was refused for good
-	last    time.Duration // when it last sold, or refused as it was sold out
-	gap     time.Duration // the longest time without a sale or refusal, while it was asked
+	refused bool          // a buyer received a final refusal since the last look
+	last    time.Duration // when the sale last sold, or refused because it was sold out
+	gap     time.Duration // the longest time without a sale or refusal, while buyers asked
 
-	looked, asked time.Duration // time of the last look; time in which the sale was asked
+	looked, asked time.Duration // time of the last look; time in which buyers asked
 }
 
-// look judges what the database says of the sale now: a sale with units left must sell,
-// and a sale without must refuse. It returns what is broken, or "".
+// look judges the sale by its rows in the database: a sale with units left must sell, and
+// a sale without units must refuse. It returns a description of the failure, or "".
 func (l *life) look(c *condition, rows, left int64) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -222,21 +222,21 @@ func (l *life) look(c *condition, rows, left int64) string {
 	return fmt.Sprintf("stands still: %s has %s for %.1fs, with %d units left and a node that is well", l.sku, what, idle.Seconds(), left)
 }
 
-// refuses notes that a buyer was refused for good.
+// refuses records that a buyer received a final refusal.
 func (l *life) refuses(c *condition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l.refused = true
 }
 
-// idle is for how long the sale has neither sold nor refused.
+// idle returns how long the sale has neither sold nor refused.
 func (l *life) idle(c *condition) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now - l.last
 }
 
-// watched is the share of the time in which the sales were asked, on average.
+// watched returns the share of the time in which buyers asked, averaged over the sales.
 func (a *act) watched() float64 {
 	a.condition.mu.Lock()
 	defer a.condition.mu.Unlock()

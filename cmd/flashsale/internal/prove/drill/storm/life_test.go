@@ -14,7 +14,7 @@ func TestLife(t *testing.T) {
 		harm  func(c *condition)
 		rows  int64 // more of them at the end
 		left  int64
-		noes  bool // somebody is refused
+		noes  bool // a buyer is refused
 		after time.Duration
 		still bool
 	}{
@@ -51,7 +51,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// The time after a fault is not watched, until a sale must sell again.
+// After a fault, time does not count as watched until a sale must sell again.
 func TestWatched(t *testing.T) {
 	a := &act{}
 	for i := range a.lives {

@@ -10,7 +10,7 @@ import (
 	"flashsale/loadtest/servers"
 )
 
-// restartMySQL: MySQL is killed and started again on its data.
+// restartMySQL kills MySQL and starts it again on its data.
 func restartMySQL(n *nemesis, p step) error {
 	ctx, cancel := n.healing()
 	defer cancel()
@@ -23,11 +23,11 @@ func restartMySQL(n *nemesis, p step) error {
 	return err
 }
 
-// leaveBehind: MySQL's primary, which waits for its replica, is paused, and the
-// replica is promoted. The old primary then resumes. It commits nothing any more, but
-// one node is left with it and reads from it. The last sale takes units on payment,
-// and both nodes are asked for the same payments. Variant 1: a sale is sold out in
-// direct mode when that happens, and both nodes are asked for the same orders.
+// leaveBehind pauses MySQL's primary, which waits for its replica, and promotes the
+// replica. The old primary then resumes. It commits nothing any more, but one node is left
+// there and reads from it. The last sale takes units on payment, and both nodes receive
+// the same payments. In variant 1, a sale in direct mode is sold out at that moment, and
+// both nodes receive the same orders.
 func leaveBehind(n *nemesis, p step) error {
 	ctx, cancel := n.healing()
 	defer cancel()
@@ -72,7 +72,7 @@ func leaveBehind(n *nemesis, p step) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel = n.healing() // the first one may be over
+	ctx, cancel = n.healing() // the first context may have ended
 	defer cancel()
 	if err := old.RestartEmpty(ctx); err != nil {
 		return err
@@ -81,8 +81,8 @@ func leaveBehind(n *nemesis, p step) error {
 	return old.Follow(ctx, n.relay.Addr())
 }
 
-// asks are what only the new primary will have: payments of orders that both have, or
-// orders in direct mode.
+// asks returns the calls whose outcome only the new primary will have: payments of orders
+// that both primaries have, or orders in direct mode.
 func (n *nemesis) asks(p step, skus []string) (asks []call) {
 	for i := range 4 {
 		c := call{
@@ -101,7 +101,7 @@ func (n *nemesis) asks(p step, skus []string) (asks []call) {
 	return asks
 }
 
-// untilYes repeats a call until it is answered yes, for no longer than about a second.
+// untilYes repeats a call until it is accepted, for at most about a second.
 func (n *nemesis) untilYes(c call) (got *call) {
 	for range 10 {
 		if got = n.do(n.whole, c); got.yes() {
@@ -113,21 +113,21 @@ func (n *nemesis) untilYes(c call) (got *call) {
 }
 
 // replace makes next the primary in place of old, and leaves a node behind for a while.
-// Meanwhile both are asked.
+// During that time both nodes receive the calls.
 func (n *nemesis) replace(p step, old, next *servers.MySQL, skus []string, asks []call) error {
 	ctx, cancel := n.healing()
 	defer cancel()
 	if err := old.Lossless(ctx); err != nil {
 		return err
 	}
-	if !n.caughtUp(ctx, old, next) { // what was committed before it waited
+	if !n.caughtUp(ctx, old, next) { // the replica must have the rows that were committed before the primary waited for it
 		return errors.New("the replica does not follow")
 	}
 	n.condition.change(loss, func(c *condition) { c.mysql++ })
 	if err := old.Pause(); err != nil {
 		return err
 	}
-	n.relay.Cut() // a replica that leaves in good order asks the paused primary, and waits
+	n.relay.Cut() // a replica that stops cleanly would wait for the paused primary
 	if err := next.Promote(ctx); err != nil {
 		return err
 	}
@@ -154,14 +154,14 @@ func (n *nemesis) replace(p step, old, next *servers.MySQL, skus []string, asks 
 		})
 	}
 	n.keepLeft(1, p.last, skus...)
-	old.Kill() // in good order it may not end: sessions wait for a replica
+	old.Kill() // a clean stop might not end, because sessions wait for a replica
 	n.Nodes[p.node].MySQL.Lead(next.Addr())
 	n.condition.change(mend, func(c *condition) { c.noMySQL[p.node]-- })
 	return nil
 }
 
-// caughtUp waits until the replica has what the primary has now, and reports whether
-// it does.
+// caughtUp waits until the replica has all that the primary has now, and reports whether
+// the replica has caught up.
 func (n *nemesis) caughtUp(ctx context.Context, primary, replica *servers.MySQL) bool {
 	ahead, err := primary.Transactions(ctx)
 	return err == nil && n.within(ctx, 10*time.Second, func(ctx context.Context) bool {

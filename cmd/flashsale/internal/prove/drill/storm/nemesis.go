@@ -83,7 +83,7 @@ func (n *nemesis) restoreAllRedis() {
 	}
 }
 
-// keepLeft keeps so many units of each sale on sale, for as long as d.
+// keepLeft keeps spare units of each sale on sale, for the duration d.
 func (n *nemesis) keepLeft(spare int, d time.Duration, skus ...string) {
 	ctx, cancel := context.WithTimeout(n.ctx, d)
 	defer cancel()

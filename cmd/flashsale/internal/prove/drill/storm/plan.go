@@ -24,7 +24,7 @@ type fault struct {
 	variants int           // forms that it takes, 1 or more
 	least    time.Duration // that it lasts
 	most     time.Duration
-	joins    bool // may be a second fault beside another, whichever that is
+	joins    bool // may be a second fault at the same time as any other
 
 	// do does the harm and mends it, also after ctx has ended, which only makes
 	// it hurry. An error means that there was no harm, or that it is not mended.
@@ -36,7 +36,7 @@ type fault struct {
 type plan struct {
 	random  *rand.Rand
 	faults  []*fault // to draw from
-	joining []*fault // those that join
+	joining []*fault // faults that may join
 	deck    []*fault
 }
 

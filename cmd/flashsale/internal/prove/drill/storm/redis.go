@@ -38,15 +38,15 @@ func refuseWrites(n *nemesis, p step) error {
 	return err
 }
 
-// failOver: the replica hears nothing more of the primary, which goes on taking
-// writes, and is then promoted. Variant 1: the primary is killed. It is started again
-// for its next turn.
+// failOver cuts the replica off from the primary, which continues to accept writes, and
+// then promotes the replica. In variant 1, the primary is killed. It is started again for
+// its next turn.
 func failOver(n *nemesis, p step) error {
 	return n.promote(p, func(ctx context.Context, from *servers.Redis, replica *redis.Client) error {
 		if err := replica.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
 			return err
 		}
-		sleep(n.ctx, p.last) // writes that will be lost
+		sleep(n.ctx, p.last) // the primary's writes of this time will be lost
 		n.condition.change(loss, func(c *condition) { c.redis++ })
 		how := ""
 		if p.variant == 1 {
@@ -61,10 +61,9 @@ func failOver(n *nemesis, p step) error {
 	})
 }
 
-// goOverApart: the replica is promoted while the primary lives. The nodes go over to
-// the replica one after another, and both servers take writes until the last node has.
-// One sale is sold out and has only the units that come back. Variant 1: it is
-// restocked.
+// goOverApart promotes the replica while the primary lives. The nodes change to the replica
+// one after another, and both servers accept writes until the last node has changed. One
+// sale is sold out and has only released units. In variant 1, it is restocked.
 func goOverApart(n *nemesis, p step) error {
 	sku := n.skus[p.sku]
 	return n.promote(p, func(ctx context.Context, _ *servers.Redis, replica *redis.Client) error {
@@ -86,10 +85,10 @@ func goOverApart(n *nemesis, p step) error {
 	})
 }
 
-// promote makes the idle Redis a replica of the active one. lead promotes the replica
-// and leads the nodes to it. The two servers take turns, so that Redis fails back to a process
-// that the nodes have seen before. One sale is sold out all the while: there a buyer
-// whose order Redis has forgotten could hear no.
+// promote makes the idle Redis a replica of the active one. lead promotes the replica and
+// leads the nodes to it. The two servers take turns, so that Redis fails back to a process
+// that the nodes have seen before. One sale is sold out during the whole fault, because only
+// there a buyer whose order Redis has forgotten could be refused.
 func (n *nemesis) promote(p step, lead func(ctx context.Context, from *servers.Redis, replica *redis.Client) error) error {
 	ctx, cancel := n.healing()
 	defer cancel()
@@ -117,8 +116,8 @@ func (n *nemesis) promote(p step, lead func(ctx context.Context, from *servers.R
 	return nil
 }
 
-// partition: one node has Redis alone, and the others have MySQL alone. One sale is
-// sold out when the partition begins. The other nodes restock it.
+// partition leaves Redis alone to one node, and MySQL alone to the other nodes. One sale
+// is sold out when the partition begins. The other nodes restock it.
 func partition(n *nemesis, p step) error {
 	sku := n.skus[p.sku]
 	n.operator.leave(sku, true)

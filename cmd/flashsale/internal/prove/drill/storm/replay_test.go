@@ -11,12 +11,12 @@ import (
 	"flashsale/loadtest/servers"
 )
 
-// silent answers nobody.
+// A silent node never answers.
 type silent struct{}
 
 func (silent) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("silent") }
 
-// When the storm ends, each promise has been asked for at the node at least once.
+// By the end of the storm, each promise has been repeated at the node at least once.
 func TestReplay(t *testing.T) {
 	l, err := lab.On(lab.Config{}, &servers.Stores{})
 	if err != nil {

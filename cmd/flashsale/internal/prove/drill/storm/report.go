@@ -31,8 +31,8 @@ type Act struct {
 	Yes        int      `json:"yes"` // answers: orders, payments, cancellations
 	No         int      `json:"no"`
 	Reads      int      `json:"reads"`       // consistent reads of the database
-	LongestGap float64  `json:"longest_gap"` // seconds that a sale answered no buyer for good, though it could
-	Watched    float64  `json:"watched"`     // share of the time in which the sales had to
+	LongestGap float64  `json:"longest_gap"` // longest time in seconds without a sale or a final refusal, although the sale could sell or refuse
+	Watched    float64  `json:"watched"`     // share of the time in which the sales had to sell or refuse
 	Direct     bool     `json:"direct"`      // a sale was sold past Redis
 	Error      string   `json:"error,omitempty"`
 }

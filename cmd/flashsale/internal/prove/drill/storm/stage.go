@@ -54,12 +54,12 @@ type stage struct {
 	cfg     Config
 	redises [2]*servers.Redis // the nodes are led to one of them
 	active  int               // index of that one
-	clock   *clock            // of both; nil without a C compiler
+	clock   *clock            // clock of both Redis servers; nil without a C compiler
 	mysqls  [2]*servers.MySQL // the second is nil until it is needed
 	primary int               // index of the current primary
 	relay   *wire.Wire        // the replica's way to the primary
-	db      *sql.DB           // of the watch
-	dbWire  *wire.Wire        // its way to the primary
+	db      *sql.DB           // connections of the watch
+	dbWire  *wire.Wire        // the watch's way to the primary
 	http    *http.Client
 	disk    *os.File // on the stores' disk, to see how quick that is
 	acts    int      // so far, for the names of their sales

@@ -1,5 +1,5 @@
-// Preloaded into redis-server: its wall clock is off by as many seconds as the first
-// eight bytes of the file FLASHSALE_CLOCK say. Its monotonic clock stays as it is.
+// Preloaded into redis-server. The first eight bytes of the file FLASHSALE_CLOCK are the
+// offset of the server's wall clock, in seconds. The monotonic clock does not change.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
