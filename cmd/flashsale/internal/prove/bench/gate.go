@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -136,9 +137,15 @@ func (l *bench) redisBenchmark(ctx context.Context, db *redis.Client) (sample, e
 	}
 	stop := meter{0, l.Stores.Redis.Pid(), 0}.start()
 	start := time.Now()
-	for range runs {
+	for run := range runs {
 		args[call+deadline] = fmt.Sprint(time.Now().Add(time.Second).UnixMilli())
-		out, err := exec.CommandContext(ctx, redisBenchmark, args...).CombinedOutput()
+		// Two runs of the same second make up the same numbers.
+		names := strings.NewReplacer("00000000-0000-7000", fmt.Sprintf("%08d-0000-7000", run), "buyer-", fmt.Sprintf("buy%02d-", run%100))
+		own := slices.Clone(args)
+		for i := range own {
+			own[i] = names.Replace(own[i])
+		}
+		out, err := exec.CommandContext(ctx, redisBenchmark, own...).CombinedOutput()
 		if err != nil {
 			return sample{}, fmt.Errorf("redis-benchmark: %w: %s", errors.Join(err, ctx.Err()), out)
 		}
