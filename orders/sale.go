@@ -30,7 +30,7 @@ type Sale struct {
 	Epoch          int64     `json:"-"`          // epoch of the latest gate
 	Mode           string    `json:"-"`          // how units are sold: ModeGate, ModeChanging …
 	ReserveOn      string    `json:"reserve_on"` // when units are taken: OnOrder, or OnPayment (onpayment.go)
-	ReserveFrom    int64     `json:"-"`          // if ReserveOn is OnPayment, the epoch from which orders take no units
+	ReserveFrom    int64     `json:"-"`          // the epoch from which ReserveOn applies
 	CreatedAt      time.Time `gorm:"autoCreateTime:false" json:"-"`
 	UpdatedAt      time.Time `gorm:"autoUpdateTime:false" json:"-"` // by an operator; no two changes have the same
 }
@@ -151,9 +151,9 @@ func (s *Sale) HasGate() bool { return s.Mode == ModeGate || s.Mode == ModeChang
 // know orders without units, and could refuse their replays.
 func (s *Sale) TakesOnPayment() bool { return s.ReserveOn == OnPayment && s.Epoch >= s.ReserveFrom }
 
-// TookOnPayment reports whether orders took no units under that epoch, which is the sale's.
-// After a change of ReserveOn the epoch is still that of the other kind until the gate is
-// replaced.
+// TookOnPayment reports whether orders that the gate of that epoch accepted should have
+// taken no units. An epoch before ReserveFrom has the other kind of ReserveOn, because a
+// change applies only when the gate is replaced.
 func (s *Sale) TookOnPayment(epoch int64) bool {
 	return (s.ReserveOn == OnPayment) == (epoch >= s.ReserveFrom)
 }

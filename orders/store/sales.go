@@ -135,7 +135,7 @@ func (s *Store) Sales(ctx context.Context) ([]orders.Sale, time.Time, error) {
 }
 
 // sellAlike reports whether the sales that are not over are the same in the database and
-// in known, with the same epochs and modes. It costs a tenth of reading the sales.
+// in known, with the same epochs and modes. It reads three columns and no whole rows.
 func (s *Store) sellAlike(ctx context.Context, known map[string]*orders.Sale) (same bool, err error) {
 	left := 0
 	for _, sale := range known {
