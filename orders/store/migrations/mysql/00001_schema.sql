@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS sales (
     epoch            BIGINT       NOT NULL DEFAULT 0, -- of the gate that was built last; a gate with another one is rebuilt
     mode             VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'gate', -- gate, changing, direct, over or archived
     reserve_on       VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'order', -- when units are taken: at the order, or at its payment
-    reserve_from     BIGINT       NOT NULL DEFAULT 0, -- the epoch from which orders may take no units
+    reserve_from     BIGINT       NOT NULL DEFAULT 0, -- the epoch from which reserve_on applies
     created_at       DATETIME(3)  NOT NULL,
     updated_at       DATETIME(3)  NOT NULL, -- by an operator; no two changes have the same
     PRIMARY KEY (sku),
