@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/inventory/internal/keys"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/loadtest/servers/wire"
 )
 
@@ -46,7 +47,7 @@ func hold(t *testing.T, rdb *redis.Client, at heldAt, total, perBuyer int64) (h 
 	t.Helper()
 	sku = newSKU()
 	open(t, New(rdb, Config{}), sku, total, perBuyer)
-	check(t, reserveScript.Load(t.Context(), rdb).Err())
+	check.Must(t, reserveScript.Load(t.Context(), rdb).Err())
 	h = &held{sku: sku, calls: make(chan struct{}, 1000), letGo: make(chan struct{})}
 	client := hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) (err error) {
 		now := h.inFlight.Add(1)
@@ -106,7 +107,7 @@ func taken(t *testing.T, g *Gate, sku, id string) bool {
 	t.Helper()
 	view := look(t, g, sku)
 	_, _, holds, err := g.Held(t.Context(), id, "another", sku)
-	check(t, err)
+	check.Must(t, err)
 	if _, queued := view.Queued[id]; queued != holds {
 		t.Errorf("%s: holds %v, queued %v", id, holds, queued)
 	}
@@ -184,9 +185,9 @@ func TestGivingUp(t *testing.T) {
 			h.call(ctx, order(h.sku, id, "ann"), func(_ Reservation, err error) { gaveUp <- err })
 			sent()
 			cancel()
-			is(t, <-gaveUp, context.Canceled)
+			check.Is(t, <-gaveUp, context.Canceled)
 			h.release()
-			check(t, h.Wait(t.Context())) // a call may be made twice: the first tells the node the epoch
+			check.Must(t, h.Wait(t.Context())) // a call may be made twice: the first tells the node the epoch
 		}
 		t.Run("queued", func(t *testing.T) {
 			h, sku := hold(t, rdb, beforeRedis, 10, 10)
@@ -225,14 +226,14 @@ func TestTooManyCallers(t *testing.T) {
 		h, sku := hold(t, rdb, beforeRedis, 10, 10)
 		h.state(sku).group.Callers = inFlight + 1
 		h.fill(t)
-		h.call(t.Context(), order(sku, "last", "ann"), func(_ Reservation, err error) { check(t, err) })
+		h.call(t.Context(), order(sku, "last", "ann"), func(_ Reservation, err error) { check.Must(t, err) })
 		h.queued(t, 1)
-		is(t, errOf(h.Reserve(t.Context(), order(sku, "over", "ann"))), ErrBusy)
+		check.Is(t, check.Err(h.Reserve(t.Context(), order(sku, "over", "ann"))), ErrBusy)
 		soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
-		is(t, h.Wait(soon), context.DeadlineExceeded)
+		check.Is(t, h.Wait(soon), context.DeadlineExceeded)
 		h.release()
-		check(t, h.Wait(t.Context()))
+		check.Must(t, h.Wait(t.Context()))
 		if !taken(t, h.Gate, sku, "last") || taken(t, h.Gate, sku, "over") {
 			t.Error("units were not taken as the callers heard")
 		}
@@ -305,7 +306,7 @@ func TestRedisSilent(t *testing.T) {
 			})
 		}
 		callers.Wait()
-		check(t, g.Wait(t.Context()))
+		check.Must(t, g.Wait(t.Context()))
 		mend()
 		soon(t, g, order(sku, "after", "bob"))
 	})

@@ -12,6 +12,7 @@ import (
 	"flashsale/inventory/internal/keys"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // BenchmarkReserve compares the gate with one EVALSHA per order of the very
@@ -22,7 +23,7 @@ import (
 func BenchmarkReserve(b *testing.B) {
 	const callers, orders = 256, 40_000
 	o, err := redis.ParseURL(servertest.OpenRedis(b, servers.KindReal).URL)
-	check(b, err)
+	check.Must(b, err)
 	o.ContextTimeoutEnabled, o.PoolSize = true, 64
 	rdb := redis.NewClient(o)
 	b.Cleanup(func() { _ = rdb.Close() })
@@ -113,12 +114,12 @@ func BenchmarkMemoryPerOrder(b *testing.B) {
 				batch[i] = &call{Q: benchRequest(sku, from+i)}
 			}
 			g.state(sku).reserveBatch(b.Context(), batch)
-			check(b, batch[249].Err)
+			check.Must(b, batch[249].Err)
 		}
 		queued := used()
 		for {
 			queue, err := g.Queue(b.Context(), sku, "", 500)
-			check(b, err)
+			check.Must(b, err)
 			if len(queue) == 0 {
 				break
 			}
@@ -126,7 +127,7 @@ func BenchmarkMemoryPerOrder(b *testing.B) {
 			for _, q := range queue {
 				all = append(all, Acked{Entry: q.Entry, OrderID: q.OrderID})
 			}
-			check(b, errOf(g.Ack(b.Context(), sku, all)))
+			check.Must(b, check.Err(g.Ack(b.Context(), sku, all)))
 		}
 		settled := used()
 		size := func(key string) float64 {

@@ -10,6 +10,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // openCluster is a gate of a cluster's, as a node has it.
@@ -36,32 +37,32 @@ func TestClusterFailoverThatLosesARelease(t *testing.T) {
 	c := servertest.OpenRedisCluster(t, 3)
 	ctx, sku := t.Context(), newSKU()
 	master, err := c.Owner(ctx, "sale:{"+sku+"}")
-	check(t, err)
+	check.Must(t, err)
 	replica, err := c.AddReplica(ctx, master)
-	check(t, err)
+	check.Must(t, err)
 	g, rdb := openCluster(t, c)
 	open(t, g, sku, 1, 1)
 	reserve(t, g, order(sku, "released", "ann"))
-	check(t, rdb.ForEachSlave(ctx, func(ctx context.Context, r *redis.Client) error { return r.Ping(ctx).Err() }))
+	check.Must(t, rdb.ForEachSlave(ctx, func(ctx context.Context, r *redis.Client) error { return r.Ping(ctx).Err() }))
 
-	check(t, master.Replicated(ctx))
-	check(t, master.Detach(ctx, replica))
+	check.Must(t, master.Replicated(ctx))
+	check.Must(t, master.Detach(ctx, replica))
 	if n, err := g.Release(ctx, sku, first, []string{"released"}); n != 1 || err != nil {
 		t.Fatalf("%d units released, %v", n, err)
 	}
-	check(t, c.Failover(ctx, master, replica))
+	check.Must(t, c.Failover(ctx, master, replica))
 	failed := time.Now()
 	g.Probe(ctx) // finds out that the master is gone, and not yet who took over
 	servertest.Eventually(t, "the new master answers", func() bool {
-		err = errOf(g.Reserve(ctx, order(sku, "new", "bob")))
+		err = check.Err(g.Reserve(ctx, order(sku, "new", "bob")))
 		var refusal *Refusal
 		return err == nil || errors.As(err, &refusal)
 	})
-	is(t, err, ErrStale)
+	check.Is(t, err, ErrStale)
 	if took := time.Since(failed); took > 30*time.Second {
 		t.Errorf("the client looked for the new master for %v", took)
 	}
-	check(t, g.Shut(ctx, sku, first))
+	check.Must(t, g.Shut(ctx, sku, first))
 	install(t, g, sku, first, truth{Terms: terms(1, 1), Available: 1, Buyers: map[string]int64{"ann": 0}})
 	reserve(t, g, order(sku, "new", "bob"))
 }

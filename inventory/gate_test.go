@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"flashsale/inventory/internal/keys"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // The whole gate against the model, in random order: every answer, and after
@@ -347,7 +348,7 @@ func (w *walk) rebuild() {
 			all = append(all, Acked{Entry: q.Entry, OrderID: q.OrderID})
 		}
 		w.model.ack(all)
-		w.sameError("ack", errOf(w.nodes[0].Ack(context.Background(), w.sku, all)), nil)
+		w.sameError("ack", check.Err(w.nodes[0].Ack(context.Background(), w.sku, all)), nil)
 	}
 	closed := rapid.SampledFrom(append([]string{"none"}, slices.Sorted(maps.Keys(w.model.holds))...)).Draw(w.T, "closed")
 	w.install(w.someEpoch(), w.model.epoch+1, w.model.truth(func(id string) bool { return id == closed }))

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/inventory/internal/keys"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // Opening a gate is refused unless it is certain to be the latest word.
@@ -51,7 +52,7 @@ func TestInstallOnlyTheLatestWord(t *testing.T) {
 				t.Errorf("the key of an order of the old gate has outlived the rebuild: %+v", got)
 			}
 			queue, err := g.Queue(t.Context(), sku, "", 10)
-			check(t, err)
+			check.Must(t, err)
 			if len(queue) != 1 || queue[0].OrderID != "new" || queue[0].Epoch != first+1 {
 				t.Errorf("queued: %+v", queue)
 			}
@@ -61,7 +62,7 @@ func TestInstallOnlyTheLatestWord(t *testing.T) {
 
 func shut(t *testing.T, g *Gate, sku string) {
 	t.Helper()
-	check(t, g.Shut(t.Context(), sku, first))
+	check.Must(t, g.Shut(t.Context(), sku, first))
 }
 
 // A Redis that fails over between staging and installing may have lost what was
@@ -100,23 +101,23 @@ func opensWithout(t *testing.T, rdb *redis.Client, lost int) bool {
 	hold := func(id, buyer string) Hold { return Hold{OrderID: id, Buyer: buyer, Quantity: 1, At: time.Now()} }
 	g, sku := New(rdb, Config{}), newSKU()
 	d := draft(sku)
-	check(t, g.Stage(t.Context(), d, Changes{Holds: []Hold{hold("a", "ann")}, Buyers: map[string]int64{"ann": 1, "bob": 0}}))
+	check.Must(t, g.Stage(t.Context(), d, Changes{Holds: []Hold{hold("a", "ann")}, Buyers: map[string]int64{"ann": 1, "bob": 0}}))
 	for _, key := range d.keys() {
-		check(t, rdb.Copy(t.Context(), key, "replica:"+key, 0, true).Err())
+		check.Must(t, rdb.Copy(t.Context(), key, "replica:"+key, 0, true).Err())
 	}
-	check(t, g.Stage(t.Context(), d, Changes{Holds: []Hold{hold("b", "bob")}, Ended: []string{"a"}, Buyers: map[string]int64{"ann": 0, "bob": 1}}))
+	check.Must(t, g.Stage(t.Context(), d, Changes{Holds: []Hold{hold("b", "bob")}, Ended: []string{"a"}, Buyers: map[string]int64{"ann": 0, "bob": 1}}))
 	if got := fmt.Sprint(rdb.HKeys(t.Context(), d.keys()[0]).Val(), rdb.HGet(t.Context(), d.keys()[1], "bob").Val()); got != "[b]1" {
 		t.Fatalf("staged: %s", got)
 	}
 	for n, key := range d.keys() {
 		if lost < 0 {
-			check(t, rdb.Rename(t.Context(), "replica:"+key, key).Err())
+			check.Must(t, rdb.Rename(t.Context(), "replica:"+key, key).Err())
 		} else if n == lost {
-			check(t, rdb.Del(t.Context(), key).Err())
+			check.Must(t, rdb.Del(t.Context(), key).Err())
 		}
 	}
 	opened, err := g.Install(t.Context(), d, 0, 1, Stock{Terms: terms(3, 1), Available: 2, Holds: 1, Buyers: 2})
-	check(t, err)
+	check.Must(t, err)
 	if left := rdb.Exists(t.Context(), d.keys()...).Val(); left != 0 {
 		t.Errorf("%d keys of the draft are left", left)
 	}
@@ -129,7 +130,7 @@ func TestStagedKeysExpire(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := New(rdb, Config{}), newSKU()
 		d, all := draft(sku), bigStock(3, 3)
-		check(t, g.Stage(t.Context(), d, Changes{Holds: all.Holds, Buyers: all.Buyers}))
+		check.Must(t, g.Stage(t.Context(), d, Changes{Holds: all.Holds, Buyers: all.Buyers}))
 		for _, key := range d.keys() {
 			if ttl := rdb.TTL(t.Context(), key).Val(); ttl <= 0 || ttl > stagedFor {
 				t.Errorf("%s lives for %v", key, ttl)
@@ -141,7 +142,7 @@ func TestStagedKeysExpire(t *testing.T) {
 				t.Errorf("%s, installed, lives for %v", key, ttl)
 			}
 		}
-		check(t, g.Discard(t.Context(), d))
+		check.Must(t, g.Discard(t.Context(), d))
 		if left := rdb.Keys(t.Context(), "*{"+sku+"}*staged*").Val(); len(left) > 0 {
 			t.Errorf("left behind: %v", left)
 		}
@@ -154,13 +155,13 @@ func TestInstallOnlyOnesOwnDraft(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := New(rdb, Config{}), newSKU()
 		stale, fresh := &Draft{SKU: sku, Fence: 1, Attempt: 1}, &Draft{SKU: sku, Fence: 2, Attempt: 1}
-		check(t, g.Stage(t.Context(), fresh, Changes{Buyers: map[string]int64{"ann": 1}}))
-		check(t, g.Stage(t.Context(), stale, Changes{Buyers: map[string]int64{"ann": 5}}))
+		check.Must(t, g.Stage(t.Context(), fresh, Changes{Buyers: map[string]int64{"ann": 1}}))
+		check.Must(t, g.Stage(t.Context(), stale, Changes{Buyers: map[string]int64{"ann": 5}}))
 		stock := Stock{Terms: terms(3, 1), Available: 2, Buyers: 1}
 		if ok, err := g.Install(t.Context(), fresh, 0, 2, stock); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		check(t, g.Shut(t.Context(), sku, 2))
+		check.Must(t, g.Shut(t.Context(), sku, 2))
 		if ok, err := g.Install(t.Context(), stale, 0, 9, stock); ok || err != nil {
 			t.Errorf("the stale keeper installs: %v, %v", ok, err)
 		}
@@ -214,13 +215,13 @@ func TestLargestCalls(t *testing.T) {
 			}
 			g.state(sku).reserveBatch(t.Context(), batch)
 			for _, c := range batch {
-				check(t, c.Err)
+				check.Must(t, c.Err)
 			}
 		}
 		var all []string
 		for after := ""; ; {
 			queue, err := g.Queue(t.Context(), sku, after, ids)
-			check(t, err)
+			check.Must(t, err)
 			if len(queue) == 0 {
 				break
 			}
@@ -229,13 +230,13 @@ func TestLargestCalls(t *testing.T) {
 				acked = append(acked, Acked{Entry: q.Entry, OrderID: q.OrderID, GiveBack: len(all)%100 == 0})
 				all = append(all, q.OrderID)
 			}
-			check(t, errOf(g.Ack(t.Context(), sku, acked)))
+			check.Must(t, check.Err(g.Ack(t.Context(), sku, acked)))
 			after = queue[len(queue)-1].Entry
 		}
 		if units, err := g.Release(t.Context(), sku, first, all[:ids]); err != nil || units != ids-5 {
 			t.Errorf("released %d, %v", units, err)
 		}
-		check(t, g.Confirm(t.Context(), sku, first, all[ids:2*ids]))
+		check.Must(t, g.Confirm(t.Context(), sku, first, all[ids:2*ids]))
 		if view := look(t, g, sku); view.Holds != 23 || len(view.Queued) != 0 || view.Available != 10_000-4*calls+11+495 {
 			t.Errorf("%d holds, %d queued, %d available after all but 24", view.Holds, len(view.Queued), view.Available)
 		}

@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"runtime/debug"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // Every test closes what it opens: a goroutine left at the end is a failure.
@@ -46,7 +46,7 @@ func onEachRedis(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
 func connect(t testing.TB, url string) *redis.Client {
 	t.Helper()
 	o, err := redis.ParseURL(url)
-	check(t, err)
+	check.Must(t, err)
 	o.ContextTimeoutEnabled = true
 	rdb := redis.NewClient(o)
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -122,7 +122,7 @@ func reserve(t testing.TB, g *Gate, r Request) Reservation {
 func look(t testing.TB, g *Gate, sku string) View {
 	t.Helper()
 	view, err := g.Inspect(t.Context(), sku)
-	check(t, err)
+	check.Must(t, err)
 	return view
 }
 
@@ -133,14 +133,14 @@ func state(t rapid.TB, rdb *redis.Client, sku string) string {
 	var b strings.Builder
 	for _, key := range []string{"", ":holds", ":buyers", ":keys"} {
 		all, err := rdb.HGetAll(context.Background(), "sale:{"+sku+"}"+key).Result()
-		check(t, err)
+		check.Must(t, err)
 		delete(all, "resume_at")
 		delete(all, "built_on")
 		delete(all, "buyers")
 		b.WriteString(key + " " + sorted(all) + "\n")
 	}
 	queue, err := rdb.Do(context.Background(), "XRANGE", "sale:{"+sku+"}:queue", "-", "+").Slice()
-	check(t, err)
+	check.Must(t, err)
 	for _, e := range queue {
 		entry := e.([]any)
 		b.WriteString(entry[0].(string))
@@ -155,22 +155,3 @@ func state(t rapid.TB, rdb *redis.Client, sku string) string {
 }
 
 var eventually = servertest.Eventually
-
-// check ends the test where there is an error.
-func check(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// is wants this error.
-func is(t rapid.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%v, want %v", err, want)
-	}
-}
-
-// errOf is the error of a call whose answer does not matter.
-func errOf[T any](_ T, err error) error { return err }

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/inventory/internal/keys"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // ask is what orders does: memory first.
@@ -46,7 +47,7 @@ func untilSoldOut(t *testing.T, g *Gate, sku string) {
 		if remembers(g, sku, "anybody") {
 			return true
 		}
-		is(t, errOf(g.Reserve(t.Context(), stranger(sku))), ErrSoldOut)
+		check.Is(t, check.Err(g.Reserve(t.Context(), stranger(sku))), ErrSoldOut)
 		return false
 	})
 }
@@ -78,7 +79,7 @@ func TestRefusingAsksNobody(t *testing.T) {
 		commands.Store(0)
 		began, refused := time.Now(), int64(0)
 		for ; time.Since(began) < 350*time.Millisecond; refused++ {
-			is(t, ask(t.Context(), g, stranger(sku)), ErrSoldOut)
+			check.Is(t, ask(t.Context(), g, stranger(sku)), ErrSoldOut)
 		}
 		// One caller asks each 50 ms, half of what it is believed for, whatever the
 		// traffic; on a machine that is busy another one 25 ms later.
@@ -160,12 +161,12 @@ func TestMemoryNeverRefusesWhoHadAnOrder(t *testing.T) {
 		// A rebuild, and a buyer whom only the database remembers.
 		shut(t, g, sku)
 		queue, err := g.Queue(t.Context(), sku, "", 100)
-		check(t, err)
+		check.Must(t, err)
 		var all []Acked
 		for _, q := range queue {
 			all = append(all, Acked{Entry: q.Entry, OrderID: q.OrderID})
 		}
-		check(t, errOf(g.Ack(t.Context(), sku, all)))
+		check.Must(t, check.Err(g.Ack(t.Context(), sku, all)))
 		install(t, g, sku, first, truth{
 			Terms: terms(1, 1), Available: 1, Buyers: map[string]int64{"ann": 0, "gus, long ago": 0},
 		})
@@ -196,7 +197,7 @@ func TestRestIsBounded(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := New(rdb, Config{}), newSKU()
 		open(t, g, sku, 1, 1)
-		check(t, rdb.HSet(t.Context(), keys.Sale(sku), "resume_at", time.Now().Add(time.Minute).UnixMilli()).Err())
+		check.Must(t, rdb.HSet(t.Context(), keys.Sale(sku), "resume_at", time.Now().Add(time.Minute).UnixMilli()).Err())
 		reserve(t, g, order(sku, "o", "ann"))
 	})
 }
@@ -231,8 +232,8 @@ func TestTooFewIsNotSoldOut(t *testing.T) {
 				t.Fatalf("request %d: %v, sold out %v", i, err, remembers(g, sku, "anybody"))
 			}
 		}
-		check(t, ask(t.Context(), g, stranger(sku)))
-		check(t, ask(t.Context(), g, stranger(sku)))
+		check.Must(t, ask(t.Context(), g, stranger(sku)))
+		check.Must(t, ask(t.Context(), g, stranger(sku)))
 		untilSoldOut(t, g, sku)
 	})
 }
@@ -251,7 +252,7 @@ func TestRebuildIsNotSoldOut(t *testing.T) {
 			return errors.Is(err, ErrRebuilding) && time.Now().After(g.state(sku).known.Load().until)
 		})
 		for range 100 {
-			is(t, ask(t.Context(), g, stranger(sku)), ErrRebuilding)
+			check.Is(t, ask(t.Context(), g, stranger(sku)), ErrRebuilding)
 		}
 	})
 }

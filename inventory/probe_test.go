@@ -10,6 +10,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A Redis that takes writes says so, and which one it is, where it can tell.
@@ -41,7 +42,7 @@ func TestProbeOfACluster(t *testing.T) {
 	for _, n := range c.Nodes {
 		addrs = append(addrs, n.Addr())
 		one := connect(t, "redis://"+n.Addr())
-		check(t, one.ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
+		check.Must(t, one.ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
 	}
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: 1, DialerRetries: 1})
 	defer func() { _ = rdb.Close() }()
@@ -85,11 +86,11 @@ func TestWithoutMemory(t *testing.T) {
 	ctx := t.Context()
 	open(t, g, "S", 10, 5)
 	for _, id := range []string{"given-back", "closed", "paid"} {
-		check(t, errOf(g.Reserve(ctx, Request{OrderID: id, SKU: "S", Buyer: id, Quantity: 1, Key: "k"})))
+		check.Must(t, check.Err(g.Reserve(ctx, Request{OrderID: id, SKU: "S", Buyer: id, Quantity: 1, Key: "k"})))
 	}
 	queue, err := g.Queue(ctx, "S", "", 10)
-	check(t, err)
-	check(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
+	check.Must(t, err)
+	check.Must(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
 	if probed := g.Probe(ctx); probed[0].Err == nil {
 		t.Error("the probe went through")
 	}
@@ -101,8 +102,8 @@ func TestWithoutMemory(t *testing.T) {
 		acked[i] = Acked{Entry: q.Entry, OrderID: q.OrderID, GiveBack: q.OrderID == "given-back"}
 	}
 	for step, err := range map[string]error{
-		"ack":     errOf(g.Ack(ctx, "S", acked)),
-		"release": errOf(g.Release(ctx, "S", first, []string{"closed"})),
+		"ack":     check.Err(g.Ack(ctx, "S", acked)),
+		"release": check.Err(g.Release(ctx, "S", first, []string{"closed"})),
 		"confirm": g.Confirm(ctx, "S", first, []string{"paid"}),
 	} {
 		if err != nil {

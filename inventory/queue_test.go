@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/inventory/internal/keys"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // reserveAtOnce lets n orders in by one script call, one unit each.
@@ -21,7 +22,7 @@ func reserveAtOnce(t testing.TB, g *Gate, sku string, n int) {
 	}
 	g.state(sku).reserveBatch(t.Context(), batch)
 	for _, c := range batch {
-		check(t, c.Err)
+		check.Must(t, c.Err)
 	}
 }
 
@@ -44,7 +45,7 @@ func TestEntries(t *testing.T) {
 			open(t, g, sku, 1000, 1)
 			reserveAtOnce(t, g, sku, n)
 			queue, err := g.Queue(t.Context(), sku, "", 1000)
-			check(t, err)
+			check.Must(t, err)
 			if got := sizes(queue); !slices.Equal(got, want) {
 				t.Errorf("%d orders are in entries of %v, want %v", n, got, want)
 			}
@@ -81,7 +82,7 @@ func TestQueueReadsLittle(t *testing.T) {
 			for turn, most := range []int{3, 2} { // reads
 				reads, read = 0, 0
 				queue, err := g.Queue(t.Context(), sku, after, limit)
-				check(t, err)
+				check.Must(t, err)
 				if len(queue) != limit/size*size || reads > most || read > len(queue)+size {
 					t.Errorf("entries of %d, turn %d: %d orders handed out, %d read in %d reads", size, turn, len(queue), read, reads)
 				}
@@ -99,7 +100,7 @@ func TestAckOfAnotherEntry(t *testing.T) {
 		open(t, g, sku, 10, 1)
 		reserveAtOnce(t, g, sku, 3)
 		queue, err := g.Queue(t.Context(), sku, "", 10)
-		check(t, err)
+		check.Must(t, err)
 		var judged []Acked
 		fields := []string{"epoch", "1"}
 		for _, q := range queue {
@@ -109,8 +110,8 @@ func TestAckOfAnotherEntry(t *testing.T) {
 		rdb.Del(t.Context(), keys.Queue(sku))
 		judged[0].GiveBack = true
 		fields = append(fields, "one more", "1 0 0 1:b/p")
-		check(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), ID: queue[0].Entry, Values: fields}).Err())
-		check(t, errOf(g.Ack(t.Context(), sku, judged)))
+		check.Must(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), ID: queue[0].Entry, Values: fields}).Err())
+		check.Must(t, check.Err(g.Ack(t.Context(), sku, judged)))
 		if view := look(t, g, sku); len(view.Queued) != 4 || view.Holds != 2 || view.Available != 8 {
 			t.Errorf("%d of 4 orders left, %+v", len(view.Queued), view)
 		}
@@ -124,7 +125,7 @@ func TestMalformedEntry(t *testing.T) {
 		for _, value := range []string{"", "1", "1 0 0 1", "1 0 0 1:b", "1 0 0 2:b/", "1 1 0 1:b/", "1 -1 0 1:b/k", "x 0 0 1:b/"} {
 			sku := newSKU()
 			id, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), Values: []string{"epoch", "1", "a", "1 0 0 1:b/", "o", value}}).Result()
-			check(t, err)
+			check.Must(t, err)
 			if queue, err := g.Queue(t.Context(), sku, "", 10); err == nil || !strings.Contains(err.Error(), sku+", entry "+id+": order o") {
 				t.Errorf("%q: %+v, %v", value, queue, err)
 			}

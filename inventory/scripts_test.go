@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/inventory/internal/keys"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // exercise calls everything a Gate can do, and fails where one thing does not
@@ -32,22 +33,22 @@ func exercise(t *testing.T, g *Gate) {
 		reserve(t, g, Request{OrderID: id, SKU: sku, Buyer: "ann", Quantity: 1, Key: fmt.Sprint("k", i), Fingerprint: "p", Node: "n"})
 	}
 	queue, err := g.Queue(ctx, sku, "", 10)
-	check(t, err)
+	check.Must(t, err)
 	if len(queue) != 3 {
 		t.Fatalf("%d queued", len(queue))
 	}
 	left, err := g.Ack(ctx, sku, []Acked{
 		{Entry: queue[0].Entry, OrderID: "a"}, {Entry: queue[1].Entry, OrderID: "b", GiveBack: true},
 	})
-	check(t, err)
+	check.Must(t, err)
 	if left != 1 {
 		t.Errorf("%d entries left, want that of c", left)
 	}
 	if units, err := g.Release(ctx, sku, first, []string{"z", "b"}); err != nil || units != 2 {
 		t.Errorf("released %d, %v", units, err)
 	}
-	check(t, g.Confirm(ctx, sku, first, []string{"a"}))
-	check(t, g.SetTerms(ctx, sku, first, terms(20, 9)))
+	check.Must(t, g.Confirm(ctx, sku, first, []string{"a"}))
+	check.Must(t, g.SetTerms(ctx, sku, first, terms(20, 9)))
 	if got, h, ok, err := g.Held(ctx, "c", "another", sku); err != nil || !ok || got != sku || h.Buyer != "ann" || h.Quantity != 1 || !h.At.Equal(queue[2].At) {
 		t.Errorf("held: %s %+v %v %v", got, h, ok, err)
 	}
@@ -57,9 +58,9 @@ func exercise(t *testing.T, g *Gate) {
 	if gone, err := g.Forget(ctx, sku, first); err != nil || gone {
 		t.Errorf("a gate with an order in its queue is forgotten: %v, %v", gone, err)
 	}
-	check(t, g.Shut(ctx, sku, first))
+	check.Must(t, g.Shut(ctx, sku, first))
 	view, err := g.Inspect(ctx, sku)
-	check(t, err)
+	check.Must(t, err)
 	if want := (View{Exists: true, Epoch: 1, Total: 20, Available: 18, Holds: 1, Queued: map[string]int64{"c": 1}}); fmt.Sprint(view) != fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", view, want)
 	}
@@ -81,7 +82,7 @@ func TestEveryScriptRuns(t *testing.T) {
 		for name := range strings.FieldsSeq(names) {
 			made = append(made, name)
 			text, err := os.ReadFile(name)
-			check(t, err)
+			check.Must(t, err)
 			source.Write(text)
 		}
 		if got := redis.NewScript(source.String()).Hash(); got != script.Hash() {
@@ -90,7 +91,7 @@ func TestEveryScriptRuns(t *testing.T) {
 	}
 	slices.Sort(made)
 	files, err := filepath.Glob("*.lua")
-	check(t, err)
+	check.Must(t, err)
 	if !slices.Equal(files, slices.Compact(made)) {
 		t.Errorf("files %v, scripts of %v", files, slices.Compact(made))
 	}
@@ -104,7 +105,7 @@ func TestEveryScriptRuns(t *testing.T) {
 			return err
 		}), Config{})
 		for _, script := range scripts {
-			check(t, script.Load(t.Context(), rdb).Err())
+			check.Must(t, script.Load(t.Context(), rdb).Err())
 		}
 		exercise(t, g)
 		for names, script := range scripts {
@@ -121,7 +122,7 @@ func TestScriptsForgotten(t *testing.T) {
 		forgotten := 0
 		g := New(hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 			if strings.HasPrefix(cmd.Name(), "evalsha") {
-				check(t, rdb.ScriptFlush(ctx).Err())
+				check.Must(t, rdb.ScriptFlush(ctx).Err())
 			}
 			err := next(ctx, cmd)
 			if redis.HasErrorPrefix(err, "NOSCRIPT") {

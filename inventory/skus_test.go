@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // exchanges holds one call back until it may go, and counts the commands of each
@@ -65,7 +66,7 @@ func TestManySKUsShareExchanges(t *testing.T) {
 		var all sync.WaitGroup
 		errs := make([]error, sales)
 		ask := func(i int) {
-			all.Go(func() { errs[i] = errOf(g.Reserve(t.Context(), order(skus[i], skus[i]+"-b", "bob"))) })
+			all.Go(func() { errs[i] = check.Err(g.Reserve(t.Context(), order(skus[i], skus[i]+"-b", "bob"))) })
 		}
 		ask(1)
 		<-e.under
@@ -81,9 +82,9 @@ func TestManySKUsShareExchanges(t *testing.T) {
 		if len(e.pipelines) == 0 || e.pipelines[0] != sales-1 {
 			t.Errorf("pipelines of %d calls, want %d at once", e.pipelines, sales-1)
 		}
-		is(t, errs[0], ErrNoGate)
+		check.Is(t, errs[0], ErrNoGate)
 		for i := 1; i < sales; i++ {
-			check(t, errs[i])
+			check.Must(t, errs[i])
 			if v := look(t, g, skus[i]); v.Available != 3 {
 				t.Errorf("%s has %d units, want 3 of 5", skus[i], v.Available)
 			}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A gate has accepted fewer orders than one node has seen. After the next call of that
@@ -13,7 +15,7 @@ func TestGateThatWentBack(t *testing.T) {
 	unmarked := twin{0, "", &reserveScript, lua("replid", "rest", "reserve"), "call('HSET', KEYS[1], 'built_on', built_on)", ""}
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		for asks, ask := range map[string]func(g *Gate, sku string) error{
-			"a buyer": func(g *Gate, sku string) error { return errOf(g.Reserve(t.Context(), greedy(sku))) },
+			"a buyer": func(g *Gate, sku string) error { return check.Err(g.Reserve(t.Context(), greedy(sku))) },
 			"a keeper": func(g *Gate, sku string) error {
 				found, err := g.Summaries(t.Context(), sku)
 				if err == nil && found[0].Stale {
@@ -23,19 +25,19 @@ func TestGateThatWentBack(t *testing.T) {
 			},
 		} {
 			other, sku := goneBack(t, rdb, ask)
-			if err := errOf(other.Reserve(t.Context(), greedy(sku))); !errors.Is(err, ErrStale) {
+			if err := check.Err(other.Reserve(t.Context(), greedy(sku))); !errors.Is(err, ErrStale) {
 				t.Errorf("%s has noticed; another node says %v", asks, err)
 			}
-			is(t, errOf(other.Reserve(t.Context(), order(sku, "new", "bob"))), ErrStale)
-			is(t, ask(other, sku), ErrStale)
+			check.Is(t, check.Err(other.Reserve(t.Context(), order(sku, "new", "bob"))), ErrStale)
+			check.Is(t, ask(other, sku), ErrStale)
 
 			shut(t, other, sku)
 			install(t, other, sku, first, truth{Terms: terms(2, 1), Available: 0})
-			is(t, errOf(other.Reserve(t.Context(), greedy(sku))), ErrBuyerLimit)
+			check.Is(t, check.Err(other.Reserve(t.Context(), greedy(sku))), ErrBuyerLimit)
 		}
 		unmarked.use(t)
-		other, sku := goneBack(t, rdb, func(g *Gate, sku string) error { return errOf(g.Reserve(t.Context(), greedy(sku))) })
-		is(t, errOf(other.Reserve(t.Context(), greedy(sku))), ErrBuyerLimit) // the twin's fault
+		other, sku := goneBack(t, rdb, func(g *Gate, sku string) error { return check.Err(g.Reserve(t.Context(), greedy(sku))) })
+		check.Is(t, check.Err(other.Reserve(t.Context(), greedy(sku))), ErrBuyerLimit) // the twin's fault
 	})
 }
 
@@ -52,8 +54,8 @@ func goneBack(t *testing.T, rdb *redis.Client, ask func(g *Gate, sku string) err
 	open(t, knows, sku, 2, 1)
 	reserve(t, knows, order(sku, "forgotten", "ann"))
 	_, err := knows.Summaries(t.Context(), sku)
-	check(t, err)
-	is(t, errOf(knows.Reserve(t.Context(), greedy(sku))), ErrBuyerLimit)
+	check.Must(t, err)
+	check.Is(t, check.Err(knows.Reserve(t.Context(), greedy(sku))), ErrBuyerLimit)
 	_, err = rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
 		name := "sale:{" + sku + "}"
 		p.HIncrBy(t.Context(), name, "granted", -1)
@@ -62,7 +64,7 @@ func goneBack(t *testing.T, rdb *redis.Client, ask func(g *Gate, sku string) err
 		p.HDel(t.Context(), name+":buyers", "ann")
 		return nil
 	})
-	check(t, err)
-	is(t, ask(knows, sku), ErrStale)
+	check.Must(t, err)
+	check.Is(t, ask(knows, sku), ErrStale)
 	return other, sku
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A tally is the gate at one instant: what it has, what is queued, and what it
@@ -24,7 +26,7 @@ func TestTally(t *testing.T) {
 		reserve(t, g, Request{OrderID: "a", SKU: sku, Buyer: "ann", Quantity: 3, Key: "k", Fingerprint: "p", Node: "n"})
 		reserve(t, g, order(sku, "b", "ann"))
 		got, err := g.Tally(t.Context(), sku, []string{"gone", "a", "z"}, []string{"nobody", "ann", "zoe"})
-		check(t, err)
+		check.Must(t, err)
 		if !got.Open || got.Epoch != 1 || got.Total != 10 || got.Available != 4 || got.Holds != 3 || got.Counted != 2 || got.Long ||
 			got.Units() != 4 || len(got.Queued) != 2 || got.Queued[0].Buyer != "ann" {
 			t.Errorf("%+v", got)
@@ -36,7 +38,7 @@ func TestTally(t *testing.T) {
 			t.Errorf("buyers: %v, want %v", got.Buyers, want)
 		}
 		buyers, next, err := g.BuyersPage(t.Context(), sku, 0)
-		check(t, err)
+		check.Must(t, err)
 		if want := map[string]int64{"ann": 4, "zoe": 2}; next != 0 || !maps.Equal(buyers, want) {
 			t.Errorf("buyers with units: %v, %d", buyers, next)
 		}
@@ -49,9 +51,9 @@ func TestTallyOfALongQueue(t *testing.T) {
 		g, sku := New(rdb, Config{}), newSKU()
 		open(t, g, sku, 10, 9)
 		reserve(t, g, order(sku, "a", "ann"))
-		check(t, rdb.HSet(t.Context(), "sale:{"+sku+"}", "queued", 1_000_000).Err())
+		check.Must(t, rdb.HSet(t.Context(), "sale:{"+sku+"}", "queued", 1_000_000).Err())
 		got, err := g.Tally(t.Context(), sku, nil, nil)
-		check(t, err)
+		check.Must(t, err)
 		if got.Long || got.Units() != 1 || got.Counted != 1_000_000 {
 			t.Errorf("one order, counted as a million: %+v", got)
 		}
@@ -59,7 +61,7 @@ func TestTallyOfALongQueue(t *testing.T) {
 		for range maxTally {
 			pipe.XAdd(t.Context(), &redis.XAddArgs{Stream: "sale:{" + sku + "}:queue", Values: []string{"epoch", "1", "x", "1 0 0 1:b/"}})
 		}
-		check(t, errOf(pipe.Exec(t.Context())))
+		check.Must(t, check.Err(pipe.Exec(t.Context())))
 		if got, err = g.Tally(t.Context(), sku, nil, nil); err != nil || !got.Long || !got.Open || got.Available != 9 {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -79,7 +81,7 @@ func TestHeldPages(t *testing.T) {
 		seen := map[string]bool{}
 		for cursor := uint64(0); ; {
 			ids, next, err := g.HeldPage(t.Context(), sku, cursor)
-			check(t, err)
+			check.Must(t, err)
 			for _, id := range ids {
 				seen[id] = true
 			}

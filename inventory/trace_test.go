@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // What a caller's trace goes on from comes out of the queue as it went in, and
@@ -22,10 +24,10 @@ func TestTraceCrossesTheQueue(t *testing.T) {
 		traced, plain := order(sku, "a", "b1"), order(sku, "b", "b2")
 		traced.Node, traced.Trace, plain.Node = "node 1", trace, "node 2"
 		for _, r := range []Request{traced, plain} {
-			check(t, errOf(g.Reserve(t.Context(), r)))
+			check.Must(t, check.Err(g.Reserve(t.Context(), r)))
 		}
 		queue, err := g.Queue(t.Context(), sku, "", 10)
-		check(t, err)
+		check.Must(t, err)
 		if len(queue) != 2 || queue[0].Node != "node 1" || queue[0].Trace != trace || queue[1].Node != "node 2" || queue[1].Trace != "" {
 			t.Errorf("%+v", queue)
 		}
@@ -57,13 +59,13 @@ func TestOldest(t *testing.T) {
 		var first time.Time
 		for i := range 3 {
 			r, err := g.Reserve(t.Context(), order(busy, fmt.Sprint("o", i), fmt.Sprint("b", i)))
-			check(t, err)
+			check.Must(t, err)
 			if i == 0 {
 				first = r.At
 			}
 		}
 		oldest, now, err := g.Oldest(t.Context(), idle, busy)
-		check(t, err)
+		check.Must(t, err)
 		if !oldest[0].IsZero() || !oldest[1].Equal(first) || now.Before(first) || now.Sub(first) > time.Minute {
 			t.Errorf("%v at %v, want none and %v", oldest, now, first)
 		}

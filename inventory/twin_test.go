@@ -12,6 +12,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A twin is a script of ours with one guard taken out: the proof that a check
@@ -165,7 +166,7 @@ func set(t *testing.T, name, value string) {
 	t.Helper()
 	f := flag.Lookup(name)
 	was := f.Value.String()
-	check(t, f.Value.Set(value))
+	check.Must(t, f.Value.Set(value))
 	t.Cleanup(func() { _ = f.Value.Set(was) })
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A sale is open from opens_at until just before closes_at, by Redis's clock.
@@ -47,7 +48,7 @@ func TestWindowPasses(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		now := func() time.Time {
 			at, err := rdb.Time(t.Context()).Result()
-			check(t, err)
+			check.Must(t, err)
 			return at
 		}
 		var before, during, after int

@@ -14,6 +14,7 @@ import (
 
 	"flashsale/loadtest/client"
 	"flashsale/loadtest/judge"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 func TestBurstWaitsForItsSecond(t *testing.T) {
@@ -37,9 +38,9 @@ func testPlan(t testing.TB, seed int64) *targets {
 	return newTargets(c, 0, newArrivals(c, testCrowd(t, 50)))
 }
 
-func testCrowd(t failing, n int) []client.Buyer {
+func testCrowd(t check.T, n int) []client.Buyer {
 	c := newCrowd(fakeToken)
-	noError(t, c.sign(n))
+	check.Must(t, c.sign(n))
 	return c.buyers
 }
 
@@ -48,7 +49,7 @@ func TestPlanFollowsItsSeed(t *testing.T) {
 		p := testPlan(t, seed)
 		var target vegeta.Target
 		for n := range 200 {
-			noError(t, p.target(&target))
+			check.Must(t, p.target(&target))
 			if n%3 == 0 {
 				p.took(n)
 			}
@@ -78,7 +79,7 @@ func TestPlanMakesSense(t *testing.T) {
 		keys, came := map[string]attempt{}, map[string]bool{}
 		for n := range 100 {
 			var target vegeta.Target
-			noError(t, m.target(&target))
+			check.Must(t, m.target(&target))
 			a, _, got, err := m.numbered(target.URL)
 			if err != nil || got != n {
 				t.Fatalf("attempt %d came back as %d, %v", n, got, err)
@@ -136,11 +137,11 @@ func TestNumberedRefusesStrangers(t *testing.T) {
 
 func TestCrowdHasNamesAndAddressesOfItsOwn(t *testing.T) {
 	c := newCrowd(fakeToken)
-	noError(t, c.sign(3000))
+	check.Must(t, c.sign(3000))
 	seen := map[string]bool{}
 	for range 100 {
 		b, err := c.fresh()
-		noError(t, err)
+		check.Must(t, err)
 		c.buyers = append(c.buyers, b)
 	}
 	for _, b := range c.buyers {

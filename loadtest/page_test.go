@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"flashsale/loadtest/judge"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 func TestHTMLStandsAlone(t *testing.T) {
@@ -16,14 +17,14 @@ func TestHTMLStandsAlone(t *testing.T) {
 	rep := mustRun(t, quick(url), judge.ExitViolation)
 	rep.Notes = append(rep.Notes, `<script>alert("note")</script>`)
 	dir := t.TempDir()
-	noError(t, rep.Save(dir))
+	check.Must(t, rep.Save(dir))
 	for _, name := range []string{"report.html", "report.json", "report.txt"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	got, err := os.ReadFile(filepath.Join(dir, "report.html"))
-	noError(t, err)
+	check.Must(t, err)
 	says(t, string(got), "<h1>FAIL</h1>", "<b>lost</b>", `class="line p99"`, `class="f-accepted"`)
 	if bytes.Contains(got, []byte(`<script>alert("note")`)) {
 		t.Error("a note is not escaped")

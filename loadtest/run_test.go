@@ -16,6 +16,7 @@ import (
 	"flashsale/loadtest/client"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/report"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // More tests at a time than there are cores: they wait more than they work.
@@ -49,7 +50,7 @@ func mustRun(t *testing.T, c Config, exitCode int) *report.Report {
 	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	defer stop()
 	rep, err := Run(ctx, c)
-	noError(t, err)
+	check.Must(t, err)
 	if rep.ExitCode() != exitCode {
 		t.Fatalf("exit %d, want %d\n%s", rep.ExitCode(), exitCode, text(t, rep))
 	}
@@ -69,7 +70,7 @@ func says(t testing.TB, text string, words ...string) {
 func text(t *testing.T, rep *report.Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	noError(t, rep.WriteText(&b))
+	check.Must(t, rep.WriteText(&b))
 	return b.String()
 }
 
@@ -159,7 +160,7 @@ func TestRunInterruptedOnPayment(t *testing.T) {
 		}
 	}
 	rep, err := Run(ctx, c)
-	noError(t, err)
+	check.Must(t, err)
 	if rep.ExitCode() != judge.ExitUnjudged || rep.Payments["0"] == 0 || unknownPayments(rep) > 0 {
 		t.Errorf("exit %d, payments %v, %d unknown\n%s", rep.ExitCode(), rep.Payments, unknownPayments(rep), text(t, rep))
 	}
@@ -215,7 +216,7 @@ func TestRunAsksAgainWhileTheGateHasUnits(t *testing.T) {
 	c := quick(url)
 	c.Stock, c.Cancels, c.Search = 1000, 0, time.Millisecond
 	rep, err := Run(t.Context(), c)
-	noError(t, err)
+	check.Must(t, err)
 	if rep.Undersold != 0 {
 		t.Error(text(t, rep))
 	}
@@ -288,7 +289,7 @@ func TestRunInterrupted(t *testing.T) {
 		}
 	}()
 	rep, err := Run(ctx, c)
-	noError(t, err)
+	check.Must(t, err)
 	if rep.Attempts >= c.requests() {
 		t.Errorf("all %d orders were sent", rep.Attempts)
 	}
@@ -334,19 +335,5 @@ func TestRunStopsWhereBuyersAreOneAddress(t *testing.T) {
 	c := quick(url)
 	c.Rate, c.Stock = 30, 5
 	_, err = Run(t.Context(), c)
-	noError(t, err)
-}
-
-// failing is a test, or one of rapid's.
-type failing interface {
-	Helper()
-	Fatal(args ...any)
-}
-
-// noError ends the test on an error.
-func noError(t failing, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 }

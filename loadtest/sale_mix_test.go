@@ -10,6 +10,7 @@ import (
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 
 	"flashsale/loadtest/judge"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // twoSales are a popular one and another.
@@ -34,9 +35,9 @@ func TestSalesGetTheirShareOfTheOrders(t *testing.T) {
 	orders := map[string]int{}
 	for range n {
 		var target vegeta.Target
-		noError(t, m.target(&target))
+		check.Must(t, m.target(&target))
 		var body struct{ SKU string }
-		noError(t, json.Unmarshal(target.Body, &body))
+		check.Must(t, json.Unmarshal(target.Body, &body))
 		_, sale, _, err := m.numbered(target.URL)
 		if err != nil || c.Sales[sale].SKU != body.SKU {
 			t.Fatalf("an order of %s came back as one of sale %d: %v", body.SKU, sale, err)
@@ -83,7 +84,7 @@ func TestRunAllJudgesEachSale(t *testing.T) {
 	var said bytes.Buffer
 	c.Progress = &said
 	all, err := RunAll(t.Context(), c)
-	noError(t, err)
+	check.Must(t, err)
 	sound, broken := all.Sales[0], all.Sales[1]
 	if got := names(sound.Verdict); got != "" || sound.SKU != "popular" || sound.Pending+sound.Paid != 80 {
 		t.Errorf("%s: %s\n%s", sound.SKU, got, text(t, sound))
@@ -104,9 +105,9 @@ func TestRunAllJudgesEachSale(t *testing.T) {
 	}
 
 	var printed, machine bytes.Buffer
-	noError(t, all.WriteText(&printed))
+	check.Must(t, all.WriteText(&printed))
 	says(t, printed.String(), "VERDICT: FAIL\n", "120 units of 2 sales", "promises broken in 1 sale", "\npopular: ", "\nother: FAIL\n")
-	noError(t, all.WriteJSON(&machine))
+	check.Must(t, all.WriteJSON(&machine))
 	var doc struct {
 		Pass  *bool
 		Sales []struct{ Oversold int }
@@ -119,7 +120,7 @@ func TestRunAllJudgesEachSale(t *testing.T) {
 	}
 
 	dir := t.TempDir()
-	noError(t, all.Save(dir))
+	check.Must(t, all.Save(dir))
 	says(t, readFile(t, dir+"/report.html"), "<h1>FAIL</h1>", `href="other/report.html"`, "units beyond the 40 on sale", `class="line"`)
 	for _, sku := range []string{"popular", "other"} {
 		says(t, readFile(t, dir+"/"+sku+"/report.html"), `class="line p99"`)

@@ -8,12 +8,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	noError(t, err)
+	check.Must(t, err)
 	return string(text)
 }
 
@@ -24,7 +26,7 @@ func TestExamples(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, err := ReadScenario(name)
-			noError(t, err)
+			check.Must(t, err)
 			faults := map[string]fault{}
 			for _, sale := range s.Sales {
 				faults[sale.SKU] = fault{}
@@ -32,7 +34,7 @@ func TestExamples(t *testing.T) {
 			c := quick(newFakes(t, faults))
 			long := c
 			s.Into(&long)
-			noError(t, long.Validate())
+			check.Must(t, long.Validate())
 
 			for i := range s.Sales {
 				s.Sales[i].Stock /= 10
@@ -43,7 +45,7 @@ func TestExamples(t *testing.T) {
 			s.Into(&c)
 			c.PaymentWindow = min(c.PaymentWindow, time.Second)
 			all, err := RunAll(t.Context(), c)
-			noError(t, err)
+			check.Must(t, err)
 			attempts := 0
 			for i, rep := range all.Sales {
 				attempts += rep.Attempts
@@ -85,9 +87,9 @@ func TestScenarioSaysWhatIsWrong(t *testing.T) {
 // by name.
 func TestScenarioInto(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.yaml")
-	noError(t, os.WriteFile(path, []byte("name: x\nbuyers: {count: 7, zipf: 0.5}\nsales: [{sku: a, stock: 3}, {sku: b}]\nphases: [{shape: ramp, from: 30, to: 10, for: 2s}, {shape: wave, rate: 5, for: 1ms}]\n"), 0o644))
+	check.Must(t, os.WriteFile(path, []byte("name: x\nbuyers: {count: 7, zipf: 0.5}\nsales: [{sku: a, stock: 3}, {sku: b}]\nphases: [{shape: ramp, from: 30, to: 10, for: 2s}, {shape: wave, rate: 5, for: 1ms}]\n"), 0o644))
 	s, err := ReadScenario(path)
-	noError(t, err)
+	check.Must(t, err)
 	c := Defaults()
 	s.Into(&c)
 	if c.Buyers != 7 || c.Replays != Defaults().Replays || c.Seed != Defaults().Seed {
@@ -105,7 +107,7 @@ func TestScenarioInto(t *testing.T) {
 
 func TestListScenarios(t *testing.T) {
 	var b bytes.Buffer
-	noError(t, ListScenarios(&b))
+	check.Must(t, ListScenarios(&b))
 	for _, line := range strings.Split(strings.TrimSpace(b.String()), "\n") {
 		if len(strings.Fields(line)) < 5 {
 			t.Errorf("%q does not say what it is about", line)

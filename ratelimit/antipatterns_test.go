@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // Antipatterns: limiters that one finds, and what is wrong with
@@ -78,7 +80,7 @@ var stepText = regexp.MustCompile(`^--   (?:(\d+) times )?(?:after (\S+), )?(\d+
 func readAntipattern(t *testing.T, name string) antipattern {
 	t.Helper()
 	source, err := os.ReadFile(filepath.Join("antipatterns", name+".lua"))
-	must(t, err)
+	check.Must(t, err)
 	lines := strings.Split(string(source), "\n")
 	e := antipattern{title: strings.TrimPrefix(lines[0], "-- "), source: string(source)}
 	buckets := map[string]Bucket{}
@@ -120,7 +122,7 @@ func readAntipattern(t *testing.T, name string) antipattern {
 func whole(t *testing.T, text string) int {
 	t.Helper()
 	n, err := strconv.Atoi(text)
-	must(t, err)
+	check.Must(t, err)
 	return n
 }
 
@@ -153,7 +155,7 @@ func follow(t *testing.T, e antipattern, ask asker) []int {
 					due++
 				}
 				allowed, err := ask(t.Context(), visit{client, m.now, s.dies}, s.on)
-				must(t, err)
+				check.Must(t, err)
 				if allowed {
 					got++
 				}

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"errors"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/ratelimit/limit"
 	"strings"
 	"testing"
@@ -193,7 +194,7 @@ func TestTakeHealsWhatItCannotRead(t *testing.T) {
 			},
 		} {
 			b := forBuyer(strings.ReplaceAll(name, " ", "-"), parse(t, "1/h:5"))
-			must(t, spoil(b.key(defaultPrefix)))
+			check.Must(t, spoil(b.key(defaultPrefix)))
 			if r := allow(t, l, 5, b); r.Allowed {
 				t.Errorf("%s: it counts as a full bucket", name)
 			}
@@ -257,9 +258,9 @@ func TestGivingBackAfterTheClockWentBack(t *testing.T) {
 		b := forBuyer("b1", parse(t, "1/h:5"))
 		allow(t, l, 2, b)
 		now, err := client.Time(t.Context()).Result()
-		must(t, err)
+		check.Must(t, err)
 		back := []ask{{cost: -2, buckets: []Bucket{b}, taken: now.Add(time.Hour).UnixMicro()}}
-		must(t, l.take(t.Context(), back)[0].err)
+		check.Must(t, l.take(t.Context(), back)[0].err)
 		if n := left(t, client, b); n != 3 {
 			t.Fatalf("%d tokens left, not 3", n)
 		}
@@ -286,7 +287,7 @@ func TestAllowWithADoneContextTakesNothing(t *testing.T) {
 	b := forBuyer("b1", parse(t, "1/h:5"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	is(t, errOf(New(client, Config{}).Allow(ctx, 1, b)), context.Canceled)
+	check.Is(t, check.Err(New(client, Config{}).Allow(ctx, 1, b)), context.Canceled)
 	if n := left(t, client, b); n != 5 {
 		t.Fatalf("%d tokens left of 5", n)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // Redis logs a bucket that takes long to be full again. One that is full soon is
@@ -22,14 +23,14 @@ func TestBriefBucketsAreNotLogged(t *testing.T) {
 	logSize := func() int64 {
 		t.Helper()
 		info, err := rdb.Info(t.Context(), "persistence").Result()
-		must(t, err)
+		check.Must(t, err)
 		_, after, _ := strings.Cut(info, "aof_current_size:")
 		size, _, _ := strings.Cut(after, "\r\n")
 		n, err := strconv.ParseInt(size, 10, 64)
-		must(t, err)
+		check.Must(t, err)
 		return n
 	}
-	must(t, rdb.ConfigSet(t.Context(), "appendfsync", "no").Err()) // or the log grows when a sync has ended
+	check.Must(t, rdb.ConfigSet(t.Context(), "appendfsync", "no").Err()) // or the log grows when a sync has ended
 	limiter := New(rdb, Config{})
 	take := func(n int, b ...Bucket) (grown int64) {
 		t.Helper()

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/ratelimit/limit"
 	"fmt"
 	"math/big"
@@ -133,7 +134,7 @@ func drawLimit(t *rapid.T) limit.Limit {
 		time.Microsecond, time.Millisecond, 7 * time.Millisecond, time.Second, 7 * time.Second, time.Hour,
 	}).Draw(t, "per")
 	l, err := limit.New(rapid.Int64Range(1, 1000).Draw(t, "tokens"), per, rapid.Int64Range(1, 20).Draw(t, "burst"))
-	must(t, err)
+	check.Must(t, err)
 	return l
 }
 

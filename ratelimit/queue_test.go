@@ -13,19 +13,20 @@ import (
 
 	"flashsale/inventory/coalesce"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // loaded puts the script where the calls find it, so that none is sent twice.
 func loaded(t *testing.T, client redis.UniversalClient) {
 	t.Helper()
-	must(t, takeScript.Load(t.Context(), client).Err())
+	check.Must(t, takeScript.Load(t.Context(), client).Err())
 }
 
 // Six hundred callers at once cost five calls: two under way, and the rest in
 // batches of 256. The check is shared with a twin that asks for each alone.
 func TestCallersShareCalls(t *testing.T) {
 	const callers = 600
-	check := func(t *testing.T, client redis.UniversalClient, l *Limiter, ask func(Bucket) error, waiting func() bool) error {
+	examine := func(t *testing.T, client redis.UniversalClient, l *Limiter, ask func(Bucket) error, waiting func() bool) error {
 		g := newGate(client)
 		var wg sync.WaitGroup
 		errs := make(chan error, callers+2)
@@ -44,7 +45,7 @@ func TestCallersShareCalls(t *testing.T) {
 		wg.Wait()
 		close(errs)
 		for err := range errs {
-			ok(t, err)
+			check.OK(t, err)
 		}
 		calls, most, keys := g.seen()
 		if calls != 5 || most > maxInFlight || keys > maxBatch {
@@ -55,20 +56,20 @@ func TestCallersShareCalls(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		loaded(t, client)
 		l := New(client, Config{Timeout: time.Minute})
-		err := check(t, client, l, func(b Bucket) error {
+		err := examine(t, client, l, func(b Bucket) error {
 			r, err := l.Allow(t.Context(), 1, b)
 			if err == nil && !r.Allowed {
 				err = fmt.Errorf("refused: %+v", r)
 			}
 			return err
 		}, func() bool { return l.queue.Len() == callers+2 })
-		ok(t, err)
+		check.OK(t, err)
 	})
 	t.Run("a twin that asks for each alone", func(t *testing.T) {
 		_, client := startEmbedded(t)
 		loaded(t, client)
 		l := New(client, Config{})
-		err := check(t, client, l, func(b Bucket) error {
+		err := examine(t, client, l, func(b Bucket) error {
 			return l.take(t.Context(), []ask{{cost: 1, buckets: []Bucket{b}}})[0].err
 		}, func() bool { return false })
 		if err == nil {
@@ -108,7 +109,7 @@ func TestCallersThatGiveUp(t *testing.T) {
 	giveUp()
 	cancel()
 	for _, done := range []chan error{underWay, waiting} {
-		is(t, <-done, context.Canceled)
+		check.Is(t, <-done, context.Canceled)
 	}
 	close(g.open)
 	for _, done := range []chan error{second, neighbour} {
@@ -129,16 +130,16 @@ func TestNeighboursOfBadInput(t *testing.T) {
 		loaded(t, client)
 		five := parse(t, "1/h:5")
 		spoilt := forBuyer("spoilt", five)
-		must(t, client.LPush(t.Context(), spoilt.key(defaultPrefix), "x").Err())
+		check.Must(t, client.LPush(t.Context(), spoilt.key(defaultPrefix), "x").Err())
 		l := New(client, Config{})
 		var wg sync.WaitGroup
 		for n := range 200 {
 			wg.Go(func() {
 				switch n % 4 {
 				case 0:
-					is(t, errOf(l.Allow(t.Context(), 0, forBuyer("x", five))), ErrBadRequest)
+					check.Is(t, check.Err(l.Allow(t.Context(), 0, forBuyer("x", five))), ErrBadRequest)
 				case 1:
-					is(t, errOf(l.Allow(t.Context(), 1, forBuyer("", five))), ErrBadRequest)
+					check.Is(t, check.Err(l.Allow(t.Context(), 1, forBuyer("", five))), ErrBadRequest)
 				case 2:
 					if r, err := l.Allow(t.Context(), 1, spoilt); err != nil || r.Allowed {
 						t.Errorf("spoilt key: %+v, %v", r, err)
@@ -170,7 +171,7 @@ func TestNobodyWaitsForARedisThatHangs(t *testing.T) {
 	var wg sync.WaitGroup
 	for n := range callers {
 		wg.Go(func() {
-			is(t, ask(n), ErrUnavailable)
+			check.Is(t, ask(n), ErrUnavailable)
 		})
 	}
 	wg.Wait()
@@ -181,7 +182,7 @@ func TestNobodyWaitsForARedisThatHangs(t *testing.T) {
 	before, _, _ := g.seen()
 	begin, asked := time.Now(), 0
 	for ; time.Since(begin) < 2*timeout; asked++ {
-		is(t, ask(asked), ErrUnavailable)
+		check.Is(t, ask(asked), ErrUnavailable)
 	}
 	if after, _, _ := g.seen(); asked < 100 || after-before > 4 {
 		t.Errorf("%d requests and %d calls in %v", asked, after-before, time.Since(begin))

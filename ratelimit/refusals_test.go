@@ -6,6 +6,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // startRemembering is a limiter whose clock goes with the server's.
@@ -67,7 +69,7 @@ func TestWhatIsRememberedIsForgottenInTime(t *testing.T) {
 	if r := allow(t, l, 1, second); !r.Allowed {
 		t.Errorf("when due: %+v", r)
 	}
-	must(t, client.Del(t.Context(), hour.key(defaultPrefix)).Err())
+	check.Must(t, client.Del(t.Context(), hour.key(defaultPrefix)).Err())
 	if r := allow(t, l, 1, hour); r.Allowed || r.RetryAfter != time.Hour-time.Second {
 		t.Errorf("emptied by somebody: %+v", r)
 	}

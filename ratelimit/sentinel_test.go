@@ -9,6 +9,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A master that Sentinel watches dies, and the limiter goes on with the replica:
@@ -44,12 +45,12 @@ func TestSentinelFailover(t *testing.T) {
 	if n := take(kept); n != 3 {
 		t.Fatalf("%d of 3 allowed", n)
 	}
-	must(t, sentinel.Replicated(ctx))
-	must(t, sentinel.Detach(ctx))
+	check.Must(t, sentinel.Replicated(ctx))
+	check.Must(t, sentinel.Detach(ctx))
 	if n := take(lost); n != 3 {
 		t.Fatalf("%d of 3 allowed", n)
 	}
-	must(t, sentinel.Failover(ctx))
+	check.Must(t, sentinel.Failover(ctx))
 	if n := take(kept); n != 0 {
 		t.Errorf("%d more allowed of what the replica knew to be taken", n)
 	}

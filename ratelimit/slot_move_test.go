@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A bucket's slot moves to another master. What was taken stays taken, and what is
@@ -27,13 +28,13 @@ func TestSlotMovesWithItsTokens(t *testing.T) {
 	}
 	take("at rest", true)
 	from, err := c.Owner(ctx, key)
-	must(t, err)
+	check.Must(t, err)
 	move, err := c.BeginMove(ctx, key, c.Nodes[(slices.Index(c.Nodes, from)+1)%3])
-	must(t, err)
+	check.Must(t, err)
 	take("before its key moves", true)
-	must(t, move.Move(ctx, key))
+	check.Must(t, move.Move(ctx, key))
 	take("after its key has moved", true)
-	must(t, move.End(ctx))
+	check.Must(t, move.End(ctx))
 	take("at its new master", true)
 	take("when all is taken", false)
 	if n := left(t, client, beside); n != 100-4 {

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/ratelimit/limit"
 )
 
@@ -89,7 +90,7 @@ func TestSlotsUnderLoad(t *testing.T) {
 			t.Errorf("%d allowed of %d, %d failed", allowed.Load(), stock, failed.Load())
 		}
 		value, err := l.client.Get(t.Context(), forBuyer("b1", far).key(defaultPrefix)).Result()
-		must(t, err)
+		check.Must(t, err)
 		var stamp, debt, unit float64
 		if _, err := fmt.Sscan(value, &stamp, &debt, &unit); err != nil || math.Abs(debt/unit-stock) > 0.01 {
 			t.Errorf("the buyer's bucket lacks %v tokens, not %d: %v", debt/unit, stock, err)
@@ -208,12 +209,12 @@ func TestScriptIsLoadedWhenMissing(t *testing.T) {
 			l := New(client, Config{})
 			l.perSlot = perSlot
 			for range 2 {
-				must(t, client.ScriptFlush(t.Context()).Err())
+				check.Must(t, client.ScriptFlush(t.Context()).Err())
 				r := allow(t, l, 1, forBuyer("b1", parse(t, "1/h:9")), forSKU("s1", parse(t, "1/h:9")))
-				must(t, client.ScriptFlush(t.Context()).Err())
-				must(t, l.GiveBack(t.Context(), r, 1, forBuyer("b1", parse(t, "1/h:9"))))
-				must(t, client.ScriptFlush(t.Context()).Err())
-				must(t, l.Grant(t.Context(), 1, forSKU("s1", parse(t, "1/h:9"))))
+				check.Must(t, client.ScriptFlush(t.Context()).Err())
+				check.Must(t, l.GiveBack(t.Context(), r, 1, forBuyer("b1", parse(t, "1/h:9"))))
+				check.Must(t, client.ScriptFlush(t.Context()).Err())
+				check.Must(t, l.Grant(t.Context(), 1, forSKU("s1", parse(t, "1/h:9"))))
 				if n := left(t, client, forSKU("s1", parse(t, "1/h:9"))); n != 9 {
 					t.Errorf("%d left after a grant, want 9", n)
 				}

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"errors"
 	"flag"
 	"runtime/debug"
 	"testing"
@@ -10,10 +9,10 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/ratelimit/limit"
 )
 
@@ -40,7 +39,7 @@ func onEachStore(t *testing.T, test func(t *testing.T, client redis.UniversalCli
 func startEmbedded(t testing.TB) (*miniredis.Miniredis, *redis.Client) {
 	t.Helper()
 	server := miniredis.NewMiniRedis()
-	must(t, server.Start())
+	check.Must(t, server.Start())
 	t.Cleanup(server.Close)
 	server.SetTime(epoch)
 	server.ClockTTL(true)
@@ -61,7 +60,7 @@ func startReal(t testing.TB) *redis.Client {
 		Addr: servertest.OpenRedis(t, servers.KindReal).Real.Addr(), ContextTimeoutEnabled: true, PoolSize: 64,
 	})
 	t.Cleanup(func() { _ = client.Close() })
-	must(t, client.ConfigSet(t.Context(), "appendonly", "no").Err())
+	check.Must(t, client.ConfigSet(t.Context(), "appendonly", "no").Err())
 	return client
 }
 
@@ -83,7 +82,7 @@ func forRoute(name string, l limit.Limit) Bucket {
 func parse(t testing.TB, text string) limit.Limit {
 	t.Helper()
 	l, err := limit.Parse(text)
-	must(t, err)
+	check.Must(t, err)
 	return l
 }
 
@@ -91,7 +90,7 @@ func parse(t testing.TB, text string) limit.Limit {
 func allow(t testing.TB, l *Limiter, cost int, buckets ...Bucket) Result {
 	t.Helper()
 	r, err := l.Allow(t.Context(), cost, buckets...)
-	must(t, err)
+	check.Must(t, err)
 	return r
 }
 
@@ -111,34 +110,7 @@ func left(t testing.TB, client redis.UniversalClient, b Bucket) int64 {
 func giveBack(t testing.TB, client redis.UniversalClient, tokens int64, b Bucket) {
 	t.Helper()
 	now, err := client.Time(t.Context()).Result()
-	must(t, err)
+	check.Must(t, err)
 	back := []ask{{cost: -tokens, buckets: []Bucket{b}, taken: now.UnixMicro()}}
-	must(t, New(client, Config{}).take(t.Context(), back)[0].err)
+	check.Must(t, New(client, Config{}).take(t.Context(), back)[0].err)
 }
-
-// must ends the test where there is an error.
-func must(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// ok notes an error, and the test goes on.
-func ok(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// is wants this error.
-func is(t rapid.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%v, want %v", err, want)
-	}
-}
-
-// errOf is the error of a call whose answer does not matter.
-func errOf[T any](_ T, err error) error { return err }

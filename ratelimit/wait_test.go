@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // Forty callers of two nodes come at once, and leave at the rate: the nth not
@@ -27,7 +28,7 @@ func TestWaitSpacesDepartures(t *testing.T) {
 		begin := time.Now()
 		for n := range callers {
 			wg.Go(func() {
-				ok(t, wait(nodes[n%2], b))
+				check.OK(t, wait(nodes[n%2], b))
 				mu.Lock()
 				defer mu.Unlock()
 				departures = append(departures, time.Since(begin))
@@ -50,7 +51,7 @@ func TestWaitSpacesDepartures(t *testing.T) {
 			}
 			return err
 		})
-		ok(t, err)
+		check.OK(t, err)
 	})
 	t.Run("a twin that goes at once", func(t *testing.T) {
 		_, client := startEmbedded(t)
@@ -102,7 +103,7 @@ func TestWaitIsBounded(t *testing.T) {
 		t.Errorf("when there is room: %+v, %v", r, err)
 	}
 	for _, longest := range []time.Duration{-1, 1 << 62} {
-		is(t, errOf(l.Wait(t.Context(), 1, longest, forBuyer("b1", parse(t, "1000000000/s:1")))), ErrBadRequest)
+		check.Is(t, check.Err(l.Wait(t.Context(), 1, longest, forBuyer("b1", parse(t, "1000000000/s:1")))), ErrBadRequest)
 	}
 }
 
@@ -132,7 +133,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	}()
 	servertest.Eventually(t, "it has its turn", func() bool { return key() != first })
 	giveUp()
-	is(t, <-done, context.Canceled)
+	check.Is(t, <-done, context.Canceled)
 	r, err := l.Wait(t.Context(), 1, time.Minute, b)
 	if err != nil || r.Allowed || r.RetryAfter != time.Hour-time.Minute {
 		t.Errorf("the next: %+v, %v", r, err)
@@ -144,7 +145,7 @@ func TestWaitWhileRedisIsAway(t *testing.T) {
 	server, client := startEmbedded(t)
 	server.Close()
 	r, err := New(client, Config{}).Wait(t.Context(), 1, time.Minute, forSKU("s1", parse(t, "100/s:1")))
-	is(t, err, ErrUnavailable)
+	check.Is(t, err, ErrUnavailable)
 	if r.Allowed {
 		t.Errorf("%+v", r)
 	}
@@ -162,7 +163,7 @@ func TestGivenUpTurnsGoBack(t *testing.T) {
 			queue := b
 			queue.queues = true
 			before, err := l.peek(t.Context(), ask{buckets: []Bucket{queue}})
-			must(t, err)
+			check.Must(t, err)
 			gone.Go(func() {
 				if _, err := l.Wait(ctx, 1, 1000*every, b); !errors.Is(err, context.Canceled) {
 					t.Error(err)

@@ -8,6 +8,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/store"
 )
@@ -17,20 +18,20 @@ func TestSaleArchive(t *testing.T) {
 	dsn := servertest.OpenSQL(t, servers.KindReal)
 	_, to, _ := strings.Cut(servertest.OpenSQL(t, servers.KindReal), "/")
 	st, err := store.Open(dsn, store.StoreConfig{})
-	noError(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = st.Close() })
 	_, err = st.Migrate(t.Context())
-	noError(t, err)
+	check.Must(t, err)
 	now := time.Now().UTC()
 	_, err = st.PutSale(t.Context(), orders.Sale{
 		SKU: "S", Name: "A thing", Currency: "EUR", Total: 1, PerBuyerLimit: 1, PaymentWindowS: 1,
 		OpensAt: now.Add(-2 * time.Hour), ClosesAt: now.Add(-time.Hour),
 	})
-	noError(t, err)
-	noError(t, st.DB.Create(&orders.Order{ID: orders.NewOrderID("S"), SKU: "S", Buyer: "ann", Currency: "EUR", Status: orders.Paid, RestoredAt: &now, CreatedAt: now, ExpiresAt: now}).Error)
+	check.Must(t, err)
+	check.Must(t, st.DB.Create(&orders.Order{ID: orders.NewOrderID("S"), SKU: "S", Buyer: "ann", Currency: "EUR", Status: orders.Paid, RestoredAt: &now, CreatedAt: now, ExpiresAt: now}).Error)
 	args := []string{"sale", "archive", "S", "--mysql", dsn, "--to", to}
 	refuses(t, args, "archive S", "not over", "0 orders moved")
-	noError(t, st.DB.Exec("UPDATE sales SET mode = 'over', updated_at = closes_at").Error)
+	check.Must(t, st.DB.Exec("UPDATE sales SET mode = 'over', updated_at = closes_at").Error)
 	refuses(t, args, "within the last 2160h", "0 orders moved")
 	refuses(t, append(args[:5:5], "--to", to+"_none"), to+"_none", "CREATE DATABASE")
 	refuses(t, append([]string{"sale", "archive", "T"}, args[3:]...), "archive T", "not found")

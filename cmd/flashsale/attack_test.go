@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"flashsale/loadtest/judge"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A flag given beside a scenario wins; what was not given is the scenario's.
@@ -21,7 +22,7 @@ func TestFlagWinsOverScenario(t *testing.T) {
 	replays := 0.33
 	f := attackFlags{Scenario: "bots", Replays: &replays, Quiet: true}
 	c, err := f.config(streams{})
-	noError(t, err)
+	check.Must(t, err)
 	if c.Replays != replays || c.Buyers != 5000 || c.Cancels != 0.2 || c.Scenario != "Bots" {
 		t.Errorf("replays %v, buyers %d, cancels %v of %q", c.Replays, c.Buyers, c.Cancels, c.Scenario)
 	}
@@ -53,7 +54,7 @@ func TestScenarioFlags(t *testing.T) {
 func TestDemoPlaysScenario(t *testing.T) {
 	t.Parallel()
 	scenario := filepath.Join(t.TempDir(), "s.yaml")
-	noError(t, os.WriteFile(scenario, []byte(`
+	check.Must(t, os.WriteFile(scenario, []byte(`
 name: Two
 shares: {cancels: 0}
 sales:

@@ -12,6 +12,7 @@ import (
 
 	"flashsale/cmd/flashsale/internal/prove/bench"
 	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 func TestBenchList(t *testing.T) {
@@ -46,8 +47,8 @@ func TestBenchMeasures(t *testing.T) {
 	}
 	var progress bytes.Buffer
 	r, err := tiny(t.Context(), t, &progress, "durable")
-	noError(t, err)
-	noError(t, r.Err())
+	check.Must(t, err)
+	check.Must(t, r.Err())
 	if len(r.Rows) != 2 {
 		t.Fatalf("%+v", r.Rows)
 	}

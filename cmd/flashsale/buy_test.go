@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"flashsale/cmd/flashsale/internal/operate/api"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A buyer's day: the commands that buy prints lead on.
@@ -18,13 +19,13 @@ func TestBuyersCommands(t *testing.T) {
 	does := func(args ...string) string {
 		t.Helper()
 		out, _, err := command(t, append(args, "--target", node.URL())...)
-		noError(t, err)
+		check.Must(t, err)
 		return out
 	}
 	does("sale", "create", "sneaker", "--price", "12900", "--total", "10", "--per-buyer", "3")
 	order := func(args ...string) (o api.Order) {
 		t.Helper()
-		noError(t, json.Unmarshal([]byte(does(append(args, "--json")...)), &o))
+		check.Must(t, json.Unmarshal([]byte(does(append(args, "--json")...)), &o))
 		return o
 	}
 	first := order("buy", "sneaker", "--quantity", "2", "--buyer", "ann", "--key", "k")
@@ -45,7 +46,7 @@ func TestBuyersCommands(t *testing.T) {
 	says(t, does("order", "list", "--buyer", "ann"), first.ID+"  sneaker  2         258.00 EUR  paid       20", "cancelled  20")
 	for command, field := range map[string]string{"sale show": "sales", "sale show sneaker": "sku", "sale restock sneaker --by 1": "sku", "audit sneaker": "balanced", "order list --buyer ann": "next_cursor"} {
 		var answer map[string]any
-		noError(t, json.Unmarshal([]byte(does(append(strings.Fields(command), "--json")...)), &answer))
+		check.Must(t, json.Unmarshal([]byte(does(append(strings.Fields(command), "--json")...)), &answer))
 		if _, has := answer[field]; !has {
 			t.Errorf("%s --json: no %s in %v", command, field, answer)
 		}
@@ -71,7 +72,7 @@ func orderOf(t *testing.T, asked *[]string, answers ...string) (url string) {
 		var code int
 		var status string
 		_, err := fmt.Sscan(answers[0], &code, &status)
-		noError(t, err)
+		check.Must(t, err)
 		answers = answers[1:]
 		w.Header().Set("Location", "/v1/orders/o1?sku=S&key=K")
 		w.WriteHeader(code)
@@ -111,7 +112,7 @@ func TestBuyFollowsAnOrder(t *testing.T) {
 func TestOrderShowAsOperator(t *testing.T) {
 	var asked []string
 	out, _, err := command(t, "order", "show", "o1", "--target", orderOf(t, &asked, "200 paid"))
-	noError(t, err)
+	check.Must(t, err)
 	if says(t, out, "key       K"); asked[0] != "GET /v1/admin/orders/o1" {
 		t.Error(asked)
 	}

@@ -13,13 +13,14 @@ import (
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 
 	"golang.org/x/sync/errgroup"
 )
 
 func TestCompareList(t *testing.T) {
 	out, _, err := command(t, "compare", "--list")
-	noError(t, err)
+	check.Must(t, err)
 	for _, name := range gallery.Names() {
 		says(t, out, name+"\n")
 	}
@@ -94,7 +95,7 @@ func TestCompare(t *testing.T) {
 	cfg.Progress = &progress
 	report, err := gallery.Run(t.Context(), cfg)
 	realOnly(t, err)
-	noError(t, err)
+	check.Must(t, err)
 	if len(report.Rows) != 1 || !report.Rows[0].AsExpected() {
 		t.Errorf("%+v", report)
 	}

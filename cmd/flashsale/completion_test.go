@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 func TestTabOffers(t *testing.T) {
@@ -46,8 +48,8 @@ func TestTabOffers(t *testing.T) {
 func TestTabInShells(t *testing.T) {
 	dir := t.TempDir()
 	self, err := os.Executable()
-	noError(t, err)
-	noError(t, os.Symlink(self, filepath.Join(dir, "flashsale")))
+	check.Must(t, err)
+	check.Must(t, os.Symlink(self, filepath.Join(dir, "flashsale")))
 	for shell, tc := range map[string]struct {
 		args   []string
 		script string

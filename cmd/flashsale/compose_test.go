@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A composed is what these tests read of a Compose file.
@@ -24,8 +26,8 @@ func TestImagesArePinned(t *testing.T) {
 	read := func(path string, into any) {
 		t.Helper()
 		text, err := os.ReadFile("../../" + path)
-		noError(t, err)
-		noError(t, yaml.UnmarshalWithOptions(text, into, yaml.AllowDuplicateMapKey()))
+		check.Must(t, err)
+		check.Must(t, yaml.UnmarshalWithOptions(text, into, yaml.AllowDuplicateMapKey()))
 	}
 	// A build is a path there, and a mapping in pinned.yml.
 	var stack struct {
@@ -38,7 +40,7 @@ func TestImagesArePinned(t *testing.T) {
 	for name, s := range stack.Services {
 		if s.Image == "flashsale:local" {
 			dockerfile, err := os.ReadFile("../../Dockerfile")
-			noError(t, err)
+			check.Must(t, err)
 			for line := range strings.Lines(string(dockerfile)) {
 				words := strings.Fields(line)
 				if len(words) < 2 || words[0] != "FROM" {

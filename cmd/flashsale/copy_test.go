@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // copied are the folders whose READMEs have a section "Copy it".
@@ -23,15 +25,15 @@ func TestCopy(t *testing.T) {
 		t.Skip(runReadme + " is not set: it builds five modules")
 	}
 	here, err := filepath.Abs(root)
-	noError(t, err)
+	check.Must(t, err)
 	beside := t.TempDir()
-	noError(t, os.Symlink(here, filepath.Join(beside, "flashsale")))
+	check.Must(t, os.Symlink(here, filepath.Join(beside, "flashsale")))
 	// One path for all: what two copies share is built and tested once.
 	shop := filepath.Join(beside, "shop")
 	for _, folder := range copied {
 		t.Run(folder, func(t *testing.T) {
-			noError(t, os.RemoveAll(shop))
-			noError(t, os.Mkdir(shop, 0o755))
+			check.Must(t, os.RemoveAll(shop))
+			check.Must(t, os.Mkdir(shop, 0o755))
 			inShop(t, shop, "go mod init example.com/shop")
 			_, text, _ := strings.Cut(read(t, folder+"/README.md"), "\n## "+copySection+"\n")
 			text, _, _ = strings.Cut(text, "\n## ")

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // serving starts a server on embedded stores in a process of its own, and returns
@@ -21,7 +23,7 @@ func serving(t *testing.T, flags ...string) string {
 	cmd.Stderr = log
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
-	noError(t, cmd.Start())
+	check.Must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Wait() }) // t.Context has ended
 	select {
 	case <-ready:
@@ -50,7 +52,7 @@ func TestServeWithLoadtestAndCrowd(t *testing.T) {
 	}
 	refuses(t, []string{"crowd", "judged", "--target", url}, "a load test judges judged")
 	_, _, err := command(t, "sale", "create", "shoe", "--target", url, "--price", "100", "--total", "40", "--per-buyer", "2")
-	noError(t, err)
+	check.Must(t, err)
 	out, errs, err := command(t, "crowd", "shoe", "--target", url, "--rate", "100", "--duration", "2s")
 	if err != nil || !turnout.MatchString(out) {
 		t.Errorf("%v, %q", err, out)
@@ -76,7 +78,7 @@ func TestLoadtestAmongVisitors(t *testing.T) {
 	errs := &cue{word: "attack:", then: func() { close(begun) }}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, errs
-	noError(t, cmd.Start())
+	check.Must(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {

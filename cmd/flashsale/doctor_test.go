@@ -10,6 +10,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A store that was set up well gets well; each setting that a promise rests on
@@ -17,12 +18,12 @@ import (
 func TestDoctor(t *testing.T) {
 	s := servertest.Open(t, servers.KindReal)
 	o, err := redis.ParseURL(s.RedisURL)
-	noError(t, err)
+	check.Must(t, err)
 	rdb := redis.NewClient(o)
 	t.Cleanup(func() { _ = rdb.Close() })
 	set := func(name, value string) {
 		t.Helper()
-		noError(t, rdb.ConfigSet(t.Context(), name, value).Err())
+		check.Must(t, rdb.ConfigSet(t.Context(), name, value).Err())
 	}
 	look := func(want string, bad bool) {
 		t.Helper()
@@ -33,12 +34,12 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	db, err := sql.Open("mysql", s.SQL)
-	noError(t, err)
+	check.Must(t, err)
 	defer db.Close()
 	sync := func(value string) {
 		t.Helper()
 		_, err := db.ExecContext(t.Context(), "SET GLOBAL innodb_flush_log_at_trx_commit = "+value+", GLOBAL sync_binlog = "+value)
-		noError(t, err)
+		check.Must(t, err)
 	}
 	sync("0") // as tests start it
 	look("BAD   mysql: innodb_flush_log_at_trx_commit 0", true)
@@ -57,7 +58,7 @@ func TestDoctor(t *testing.T) {
 	set("maxmemory-policy", "allkeys-lru")
 	look("BAD   redis: maxmemory-policy", true)
 	set("maxmemory-policy", "noeviction")
-	noError(t, rdb.Do(t.Context(), "ACL", "SETUSER", "blind", "on", ">pw", "~*", "&*", "+@all", "-info").Err())
+	check.Must(t, rdb.Do(t.Context(), "ACL", "SETUSER", "blind", "on", ">pw", "~*", "&*", "+@all", "-info").Err())
 	open := s.RedisURL
 	s.RedisURL = strings.Replace(open, "redis://", "redis://blind:pw@", 1)
 	look("BAD   redis: INFO replication fails: NOPERM", true)
@@ -77,7 +78,7 @@ func TestDoctorWithSentinel(t *testing.T) {
 	master := redis.NewClient(&redis.Options{Addr: s.Master.Addr()})
 	t.Cleanup(func() { _ = master.Close() })
 	for value, want := range map[string]string{"0": "warn  redis: min-replicas-to-write 0", "1": "ok    redis: min-replicas-to-write 1"} {
-		noError(t, master.ConfigSet(t.Context(), "min-replicas-to-write", value).Err())
+		check.Must(t, master.ConfigSet(t.Context(), "min-replicas-to-write", value).Err())
 		if out, _, err := command(t, "doctor", "--redis", s.URL, "--mysql", "u:p@tcp(127.0.0.1:1)/d"); !strings.Contains(out, want) {
 			t.Errorf("%v, want %q:\n%s", err, want, out)
 		}

@@ -16,11 +16,12 @@ import (
 	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 func TestDrillList(t *testing.T) {
 	out, _, err := command(t, "drill", "--list")
-	noError(t, err)
+	check.Must(t, err)
 	for _, name := range append(drill.Names(), drill.ByName()...) {
 		says(t, out, name+"\n")
 	}
@@ -99,7 +100,7 @@ func TestFailoverDrills(t *testing.T) {
 				t.Skip("FLASHSALE_TEST_MYSQL9 names no folder with the mysqld of MySQL 9")
 			}
 			report, err := drills(t.Context(), t, drill.Config{Names: []string{c.name}, Duration: c.attack, Asynchronous: c.asynchronous, MySQLFolder: folder})
-			noError(t, err)
+			check.Must(t, err)
 			row := report.Drills[0]
 			said := strings.Join(row.Violations, "\n")
 			if pass := c.want == ""; pass != (row.Verdict == "PASS") || !strings.Contains(said, c.want) || row.Error != "" || row.LongestGapMS <= 0 {
@@ -112,9 +113,9 @@ func TestFailoverDrills(t *testing.T) {
 func drilled(t *testing.T, name string, attack time.Duration) (drill.Row, int) {
 	t.Helper()
 	report, err := drills(t.Context(), t, drill.Config{Names: []string{name}, Duration: attack})
-	noError(t, err)
+	check.Must(t, err)
 	var out bytes.Buffer
-	noError(t, report.WriteText(&out))
+	check.Must(t, report.WriteText(&out))
 	t.Log(out.String())
 	return report.Drills[0], report.ExitCode()
 }
@@ -129,7 +130,7 @@ func TestDrillFails(t *testing.T) {
 	report, err := drills(t.Context(), t, drill.Config{
 		Names: []string{"node-stopped", "keeper-paused"}, Duration: 5 * time.Second, Harm: lab.Harm{Strategy: "no-limit", Keep: true},
 	})
-	noError(t, err)
+	check.Must(t, err)
 	if row := report.Drills[1]; row.Verdict != "NOT JUDGED" || !strings.Contains(row.Violations[0], "needs a keeper") {
 		t.Errorf("a drill for which there is no keeper: %+v", row)
 	}
@@ -172,7 +173,7 @@ func TestDrillStops(t *testing.T) {
 func TestCleanEnvironment(t *testing.T) {
 	t.Setenv("FLASHSALE_LIMIT_BUYER", "1/m")
 	t.Setenv("FLASHSALE_TEST_TIDB", "tidb-server")
-	noError(t, cleanEnvironment())
+	check.Must(t, cleanEnvironment())
 	if limit, tidb := os.Getenv("FLASHSALE_LIMIT_BUYER"), os.Getenv("FLASHSALE_TEST_TIDB"); limit != "" || tidb != "tidb-server" {
 		t.Errorf("limit %q, TiDB %q", limit, tidb)
 	}

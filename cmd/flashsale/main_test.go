@@ -19,6 +19,7 @@ import (
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // asProgram in the environment makes the test binary the program itself, so
@@ -119,7 +120,7 @@ func TestBadUsage(t *testing.T) {
 // A token has the scopes that were asked for.
 func TestToken(t *testing.T) {
 	verifier, err := auth.New(auth.Config{Secret: []byte(nodesSecret)})
-	noError(t, err)
+	check.Must(t, err)
 	for want, args := range map[string][]string{
 		"ann ":                          {"--buyer", "ann"},
 		"operator " + auth.ScopeAdmin:   {"--admin"},
@@ -263,14 +264,6 @@ func TestBrokenStrategiesAreCaught(t *testing.T) {
 				t.Errorf("pass %v, violations %v, want %s", v.Pass, names, c.violation)
 			}
 		})
-	}
-}
-
-// noError ends the test on an error.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"flashsale/loadtest/client"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 const (
@@ -37,7 +38,7 @@ func startNodes(t *testing.T, n int) cluster {
 	needReal(t)
 	l, err := lab.Open(t.Context(), lab.Config{Program: os.Args[0]})
 	realOnly(t, err)
-	noError(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() {
 		for _, n := range l.Nodes {
 			if t.Failed() {
@@ -52,11 +53,11 @@ func startNodes(t *testing.T, n int) cluster {
 			Name: fmt.Sprint("node-", i+1), Strategy: variants.Lua,
 			Flags: []string{"--lease", nodesLease.String(), "--trusted-proxies", "127.0.0.1", "--log-level", "WARN"},
 		})
-		noError(t, err)
+		check.Must(t, err)
 		urls = append(urls, node.URL())
 	}
 	b, err := lab.Balance(urls...)
-	noError(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = b.Close() })
 	return cluster{l, b.URL()}
 }
@@ -70,7 +71,7 @@ func (c cluster) attack(t *testing.T, harm func() error) {
 	harmed := make(chan error, 1)
 	go func() { harmed <- harm() }()
 	report, err := loadtest.Run(t.Context(), cfg)
-	noError(t, errors.Join(err, <-harmed))
+	check.Must(t, errors.Join(err, <-harmed))
 	if report.ExitCode() != 0 {
 		var text strings.Builder
 		_ = report.WriteText(&text)
@@ -81,7 +82,7 @@ func (c cluster) attack(t *testing.T, harm func() error) {
 func (c cluster) operator(t *testing.T) *api.Client {
 	t.Helper()
 	operator, err := c.Operator(c.target)
-	noError(t, err)
+	check.Must(t, err)
 	return operator
 }
 
@@ -93,7 +94,7 @@ func (c cluster) put(t *testing.T, sku string) {
 		Name: "A thing", Price: 1999, Currency: "EUR", Total: 1000, PerBuyerLimit: 2,
 		OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour), PaymentWindowS: 900,
 	})
-	noError(t, err)
+	check.Must(t, err)
 }
 
 // spread opens two dozen sales, and waits until each node keeps its share of them.
@@ -121,7 +122,7 @@ func (c cluster) spread(t *testing.T) (skus []string) {
 func (c cluster) order(t *testing.T, sku, buyer, key string, quantity int) int {
 	t.Helper()
 	token, err := c.Token(buyer, false)
-	noError(t, err)
+	check.Must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	answer := client.New(c.target, sku, http.DefaultClient).Order(ctx, judge.First, client.Buyer{Subject: buyer, Token: token}, key, quantity)

@@ -19,6 +19,7 @@ import (
 	"flashsale/cmd/flashsale/internal/operate/api"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // served runs a node on embedded stores for one test.
@@ -29,7 +30,7 @@ func served(t *testing.T) *app.App {
 		Addr: "127.0.0.1:0", Redis: s.RedisURL, SQL: s.SQL, Secret: trialSecret,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
-	noError(t, err)
+	check.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- node.Run(ctx) }()
@@ -110,7 +111,7 @@ func TestOperatorsCommands(t *testing.T) {
 func TestRestocksAtOnce(t *testing.T) {
 	node := served(t)
 	_, _, err := command(t, "sale", "create", "S", "--price", "1", "--total", "10", "--description", "A text", "--image", "/s.png", "--target", node.URL())
-	noError(t, err)
+	check.Must(t, err)
 	var operators sync.WaitGroup
 	for range 4 {
 		operators.Go(func() {
@@ -122,7 +123,7 @@ func TestRestocksAtOnce(t *testing.T) {
 	}
 	operators.Wait()
 	out, _, err := command(t, "sale", "close", "S", "--target", node.URL())
-	if noError(t, err); t.Failed() {
+	if check.Must(t, err); t.Failed() {
 		return
 	}
 	says(t, out, "of 14", "A text", "/s.png", "closed")
@@ -155,13 +156,13 @@ func TestRestockGivesUp(t *testing.T) {
 func buys(t *testing.T, node *app.App, buyer, sku string, quantity int) string {
 	t.Helper()
 	token, err := node.Token(buyer, false)
-	noError(t, err)
+	check.Must(t, err)
 	body := fmt.Sprintf(`{"sku":%q,"quantity":%d}`, sku, quantity)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, node.URL()+"/v1/orders", strings.NewReader(body))
-	noError(t, err)
+	check.Must(t, err)
 	req.Header.Set("Authorization", "Bearer "+token)
 	res, err := http.DefaultClient.Do(req)
-	noError(t, err)
+	check.Must(t, err)
 	defer func() { _ = res.Body.Close() }()
 	var order api.Order
 	if err := json.NewDecoder(res.Body).Decode(&order); err != nil || order.Status != "pending_payment" {
@@ -181,7 +182,7 @@ func TestAuditOfABrokenSale(t *testing.T) {
 	}
 	sums.Available, sums.Drift, sums.Balanced = 2, 0, true
 	out, _, err = command(t, "audit", "S", "--target", server.URL)
-	if noError(t, err); !strings.HasPrefix(out, "ok") {
+	if check.Must(t, err); !strings.HasPrefix(out, "ok") {
 		t.Error(out)
 	}
 }

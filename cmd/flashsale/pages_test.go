@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // The pages of the packages that people copy are short: functions, types, methods, fields.
@@ -16,7 +18,7 @@ func TestPagesAreShort(t *testing.T) {
 		names := 0
 		for _, name := range files {
 			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-			noError(t, err)
+			check.Must(t, err)
 			if strings.HasSuffix(name, "_test.go") || !ast.FileExports(file) {
 				continue
 			}

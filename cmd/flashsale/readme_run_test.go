@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // runReadme in the environment has TestReadme run every command that the documents
@@ -187,21 +188,21 @@ func (s section) places(ctx context.Context, t *testing.T) places {
 		p.addr = fmt.Sprint("127.0.0.1:", 20_000+rand.N(10_000))
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", p.addr)
 		if free = err == nil; free {
-			noError(t, listener.Close())
+			check.Must(t, listener.Close())
 		}
 	}
 	if !strings.Contains(fmt.Sprint(s.commands), "--mysql") {
 		return p
 	}
 	redis, err := servers.StartRedis(ctx, servers.RedisOptions{})
-	noError(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = redis.Close() })
 	mysql, err := servers.StartMySQL(ctx, servers.MySQLOptions{})
-	noError(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = mysql.Close() })
 	p.redis = redis.URL
 	p.mysql, err = mysql.NewDatabase(ctx, "flashsale")
-	noError(t, err)
+	check.Must(t, err)
 	return p
 }
 

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 const root = "../.." // of the module
@@ -68,7 +70,7 @@ func parses(t *testing.T, line string) {
 		args = append(args, strings.Trim(w, "'"))
 	}
 	parser, err := newParser(&commands{}, io.Discard, io.Discard, func(int) {})
-	noError(t, err)
+	check.Must(t, err)
 	if _, err := parser.Parse(args); err != nil {
 		t.Errorf("flashsale %s: %v", line, err)
 	}
@@ -78,7 +80,7 @@ func parses(t *testing.T, line string) {
 func testExists(t *testing.T, name, dir string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
-	noError(t, err)
+	check.Must(t, err)
 	is := regexp.MustCompile(name)
 	for _, file := range files {
 		for _, m := range function.FindAllStringSubmatch(read(t, filepath.Join(dir, filepath.Base(file))), -1) {
@@ -191,13 +193,13 @@ func documents(t *testing.T) (files []string) {
 		}
 		return nil
 	})
-	noError(t, err)
+	check.Must(t, err)
 	return files
 }
 
 func read(t *testing.T, file string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(root, file))
-	noError(t, err)
+	check.Must(t, err)
 	return string(b)
 }

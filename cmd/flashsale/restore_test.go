@@ -13,6 +13,7 @@ import (
 	"flashsale/cmd/flashsale/internal/operate/api"
 	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // Four processes sweep the same overdue orders, and the one that keeps the sale
@@ -26,7 +27,7 @@ func TestKilledBetweenCloseAndMark(t *testing.T) {
 	t.Cleanup(func() { _ = r.redis.Close() })
 	var err error
 	r.mysql, err = sql.Open("mysql", r.Stores.SQL)
-	noError(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = r.mysql.Close() })
 	r.put(t, "S")
 
@@ -102,7 +103,7 @@ func TestKilledBetweenCloseAndMark(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			noError(t, dead.Restart(t.Context()))
+			check.Must(t, dead.Restart(t.Context()))
 		})
 	}
 }
@@ -130,12 +131,12 @@ func (r *restoring) buy(t *testing.T, attempt int) {
 // hold has Redis carry out nothing that writes.
 func (r *restoring) hold(t *testing.T) {
 	t.Helper()
-	noError(t, r.redis.Do(t.Context(), "CLIENT", "PAUSE", 60_000, "WRITE").Err())
+	check.Must(t, r.redis.Do(t.Context(), "CLIENT", "PAUSE", 60_000, "WRITE").Err())
 }
 
 func (r *restoring) letGo(t *testing.T) {
 	t.Helper()
-	noError(t, r.redis.Do(t.Context(), "CLIENT", "UNPAUSE").Err())
+	check.Must(t, r.redis.Do(t.Context(), "CLIENT", "UNPAUSE").Err())
 }
 
 // expire lets the payment windows be over and waits until the sweepers have
@@ -155,7 +156,7 @@ func (r *restoring) expire(t *testing.T) {
 func (r *restoring) holdRow(t *testing.T) (letGo func()) {
 	t.Helper()
 	tx, err := r.mysql.BeginTx(context.WithoutCancel(t.Context()), nil)
-	noError(t, err)
+	check.Must(t, err)
 	if _, err := tx.ExecContext(t.Context(), "SELECT * FROM sales WHERE sku = 'S' FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
@@ -164,14 +165,14 @@ func (r *restoring) holdRow(t *testing.T) (letGo func()) {
 
 func (r *restoring) count(t *testing.T, where string) (n int64) {
 	t.Helper()
-	noError(t, r.mysql.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM orders WHERE "+where).Scan(&n))
+	check.Must(t, r.mysql.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM orders WHERE "+where).Scan(&n))
 	return n
 }
 
 func (r *restoring) holds(t *testing.T) int64 {
 	t.Helper()
 	n, err := r.redis.HLen(t.Context(), "sale:{S}:holds").Result()
-	noError(t, err)
+	check.Must(t, err)
 	return n
 }
 
@@ -180,8 +181,8 @@ func (r *restoring) epochs(t *testing.T) (both [2]int64) {
 	t.Helper()
 	var err error
 	both[0], err = r.redis.HGet(t.Context(), "sale:{S}", "epoch").Int64()
-	noError(t, err)
-	noError(t, r.mysql.QueryRowContext(t.Context(), "SELECT epoch FROM sales WHERE sku = 'S'").Scan(&both[1]))
+	check.Must(t, err)
+	check.Must(t, r.mysql.QueryRowContext(t.Context(), "SELECT epoch FROM sales WHERE sku = 'S'").Scan(&both[1]))
 	return both
 }
 

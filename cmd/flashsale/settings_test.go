@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // No secret of any flag is seen in what a node logs when it starts, and
@@ -12,10 +14,10 @@ import (
 func TestSettingsHideSecrets(t *testing.T) {
 	t.Setenv("FLASHSALE_SECRET", "hush-hush-1")
 	parser, err := newParser(&commands{}, io.Discard, io.Discard, func(int) {})
-	noError(t, err)
+	check.Must(t, err)
 	k, err := parser.Parse([]string{"serve", "--redis", "redis://app:hush-hush-2@r:1/0", "--mysql", "app:hush-hush-3@tcp(m:1)/db",
 		"--lock-servers", "redis://:hush-hush-4@a:1,redis://:hush-hush-5@b:1", "--limit-buyer", "7/s:9", "--no-demo"})
-	noError(t, err)
+	check.Must(t, err)
 	var line strings.Builder
 	for _, attr := range settings(k) {
 		line.WriteString(attr.(interface{ String() string }).String() + " ")
@@ -31,7 +33,7 @@ func TestSettingsHideSecrets(t *testing.T) {
 // Whatever takes a password, a key or an address with one says so.
 func TestSecretFlagsAreMarked(t *testing.T) {
 	parser, err := newParser(&commands{}, io.Discard, io.Discard, func(int) {})
-	noError(t, err)
+	check.Must(t, err)
 	for _, node := range parser.Model.Children {
 		if node.Name != "serve" {
 			continue

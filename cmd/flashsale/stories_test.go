@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // source is what the module has that a document may name.
@@ -49,7 +51,7 @@ func readSource(t *testing.T) source {
 		}
 		return nil
 	})
-	noError(t, err)
+	check.Must(t, err)
 	return s
 }
 

@@ -15,6 +15,7 @@ import (
 	"flashsale/cmd/flashsale/internal/prove/drill/storm"
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // blow runs a storm of 20 seconds with this test binary as the program.
@@ -79,7 +80,7 @@ func TestStormFails(t *testing.T) {
 	t.Setenv(asProgram, saboteur)
 	t.Setenv("TMPDIR", t.TempDir())
 	report, err := blow(t.Context(), t, lab.Harm{Seed: 1, Keep: true})
-	noError(t, err)
+	check.Must(t, err)
 	var text, raw bytes.Buffer
 	if err := errors.Join(report.WriteText(&text), report.WriteJSON(&raw)); err != nil {
 		t.Error(err)

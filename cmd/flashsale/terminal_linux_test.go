@@ -12,13 +12,15 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // terminal returns the two ends of a new one: what a program has, and what a person sees.
 func terminal(t *testing.T) (program, person *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	noError(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = person.Close() })
 	var number, unlocked int32
 	for request, value := range map[uintptr]*int32{syscall.TIOCGPTN: &number, syscall.TIOCSPTLCK: &unlocked} {
@@ -27,7 +29,7 @@ func terminal(t *testing.T) (program, person *os.File) {
 		}
 	}
 	program, err = os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	noError(t, err)
+	check.Must(t, err)
 	return program, person
 }
 
@@ -51,7 +53,7 @@ func TestServeWelcomes(t *testing.T) {
 			seen += lines.Text() + "\n"
 		}
 		stop()
-		noError(t, <-served)
+		check.Must(t, <-served)
 		says(t, seen+log.String(), "demo=true", "Shop  http://127.0.0.1:", "/ops", "/docs", `trusted-proxies="[127.0.0.1 ::1]"`)
 		if strings.Contains(log.String(), "/ops") {
 			t.Errorf("what is no terminal says:\n%s", &log)

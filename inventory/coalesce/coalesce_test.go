@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A question says who asks, and at which moment of a clock that each caller and
@@ -99,7 +101,7 @@ func race(t *testing.T, calls int, self bool) {
 		})
 	}
 	all.Wait()
-	ok(t, g.Wait(t.Context()))
+	check.OK(t, g.Wait(t.Context()))
 	if len(g.keys) != 0 || g.Len() != 0 {
 		t.Errorf("left: %d keys, %d callers", len(g.keys), g.Len())
 	}
@@ -151,24 +153,24 @@ func TestNextCallTakesThoseWhoWait(t *testing.T) {
 	ask(t.Context(), 2)
 	ask(ctx, 3)
 	ask(t.Context(), 4)
-	is(t, errOf(g.Do(t.Context(), "other", 5)), ErrFull)
+	check.Is(t, check.Err(g.Do(t.Context(), "other", 5)), ErrFull)
 	giveUp()
-	is(t, <-heard, context.Canceled)
-	is(t, errOf(g.Do(ctx, "k", 6)), context.Canceled)
+	check.Is(t, <-heard, context.Canceled)
+	check.Is(t, check.Err(g.Do(ctx, "k", 6)), context.Canceled)
 	through <- struct{}{}
 	if got := <-calls; got != "[2 4]" {
 		t.Errorf("the second call is for %s", got)
 	}
 	soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	is(t, g.Wait(soon), context.DeadlineExceeded)
+	check.Is(t, g.Wait(soon), context.DeadlineExceeded)
 	waited := make(chan error)
 	go func() { waited <- g.Wait(t.Context()) }()
 	through <- struct{}{}
 	for range 3 {
-		ok(t, <-heard)
+		check.OK(t, <-heard)
 	}
-	ok(t, <-waited)
+	check.OK(t, <-waited)
 }
 
 // A batch is as large as its callers are, and one goes however large.
@@ -189,7 +191,7 @@ func TestBatchBySize(t *testing.T) {
 	}
 	through <- struct{}{}
 	for range 6 {
-		ok(t, <-heard)
+		check.OK(t, <-heard)
 	}
 }
 
@@ -208,10 +210,10 @@ func TestPatience(t *testing.T) {
 	eventually(t, func() bool { g.mu.Lock(); defer g.mu.Unlock(); return len(g.keys) == 0 }) // no sender is left
 	soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	is(t, g.Wait(soon), context.DeadlineExceeded)
+	check.Is(t, g.Wait(soon), context.DeadlineExceeded)
 	close(through)
 	for range 3 {
-		ok(t, <-heard)
+		check.OK(t, <-heard)
 	}
 	if err := g.Wait(t.Context()); err != nil || g.Len() != 0 {
 		t.Errorf("%v, %d callers are left", err, g.Len())
@@ -225,7 +227,7 @@ func TestTasksAnew(t *testing.T) {
 		end := make(chan struct{})
 		tasks.Go(func() { <-end })
 		time.AfterFunc(time.Millisecond, func() { close(end) })
-		ok(t, tasks.Wait(t.Context()))
+		check.OK(t, tasks.Wait(t.Context()))
 	}
 }
 
@@ -235,7 +237,7 @@ func TestTimeout(t *testing.T) {
 		<-ctx.Done()
 		batch[0].Err = ctx.Err()
 	}})
-	is(t, errOf(g.Do(t.Context(), "", 1)), context.DeadlineExceeded)
+	check.Is(t, check.Err(g.Do(t.Context(), "", 1)), context.DeadlineExceeded)
 }
 
 // Who waits for longer than may be is not sent, and those behind are.
@@ -285,14 +287,14 @@ func TestSelf(t *testing.T) {
 	}
 	through <- struct{}{}
 	for range 2 {
-		ok(t, <-second)
+		check.OK(t, <-second)
 	}
-	ok(t, g.Wait(t.Context()))
+	check.OK(t, g.Wait(t.Context()))
 	near, cancel := context.WithTimeout(t.Context(), time.Second)
 	asking(t, g, third)(near, 4)
 	<-calls
 	cancel()
-	is(t, <-third, context.Canceled)
+	check.Is(t, <-third, context.Canceled)
 	through <- struct{}{}
 	if err := g.Wait(t.Context()); err != nil || g.Len() != 0 {
 		t.Errorf("%v, %d callers are left", err, g.Len())
@@ -316,15 +318,15 @@ func TestSelfTakesAlong(t *testing.T) {
 		calls = append(calls, len(batch))
 	}})
 	var alone, all sync.WaitGroup
-	alone.Go(func() { ok(t, errOf(g.Do(t.Context(), "slow", 0))) }) // who is alone takes nobody along
+	alone.Go(func() { check.OK(t, check.Err(g.Do(t.Context(), "slow", 0))) }) // who is alone takes nobody along
 	eventually(t, func() bool { return g.Len() == 1 })
 	for q := range 8 {
-		all.Go(func() { ok(t, errOf(g.Do(t.Context(), "", q))) })
+		all.Go(func() { check.OK(t, check.Err(g.Do(t.Context(), "", q))) })
 	}
 	all.Wait()
 	close(others)
 	alone.Wait()
-	ok(t, g.Wait(t.Context()))
+	check.OK(t, g.Wait(t.Context()))
 	if len(calls) > 4 {
 		t.Errorf("calls for %v", calls)
 	}
@@ -350,7 +352,7 @@ func TestSelfLeavesCallsToOthers(t *testing.T) {
 	}
 	close(through)
 	<-calls
-	ok(t, g.Wait(t.Context()))
+	check.OK(t, g.Wait(t.Context()))
 }
 
 // Where callers do not share calls, nobody waits to be taken along.
@@ -373,22 +375,3 @@ func eventually(t *testing.T, ok func() bool) {
 		}
 	}
 }
-
-// ok notes an error, and the test goes on.
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// is wants this error.
-func is(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%v, want %v", err, want)
-	}
-}
-
-// errOf is the error of a call whose answer does not matter.
-func errOf[T any](_ T, err error) error { return err }

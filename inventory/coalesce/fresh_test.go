@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // However many ask, a value is made once per Age by one maker, and whoever is
@@ -40,7 +42,7 @@ func TestFreshIsMadeOnce(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		is(t, errOf(f.Get(ctx)), context.Canceled)
+		check.Is(t, check.Err(f.Get(ctx)), context.Canceled)
 		<-first
 		f.Forget()
 		crowd(3)
@@ -58,7 +60,7 @@ func TestFreshFails(t *testing.T) {
 		}
 		return 1, ctx.Err()
 	}}
-	is(t, errOf(f.Get(t.Context())), down)
+	check.Is(t, check.Err(f.Get(t.Context())), down)
 	fail = false
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"flashsale/loadtest/judge"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -51,19 +52,19 @@ func TestGolden(t *testing.T) {
 				rep.Undecided, rep.Lateness = true, Quantiles{N: 9, P50: 2 * time.Millisecond, P99: 12 * time.Millisecond, Max: 15 * time.Millisecond}
 			}
 			var page bytes.Buffer
-			noError(t, rep.WriteHTML(&page))
+			check.Must(t, rep.WriteHTML(&page))
 			if doubted := bytes.Contains(page.Bytes(), []byte("<b>do not trust the latencies</b>")); doubted != (name == "late") {
 				t.Errorf("the page doubts the latencies: %v", doubted)
 			}
 			for kind, write := range map[string]func(io.Writer) error{"txt": rep.WriteText, "json": rep.WriteJSON} {
 				var got bytes.Buffer
-				noError(t, write(&got))
+				check.Must(t, write(&got))
 				path := filepath.Join("testdata", name+"."+kind)
 				if *update {
-					noError(t, os.WriteFile(path, got.Bytes(), 0o644))
+					check.Must(t, os.WriteFile(path, got.Bytes(), 0o644))
 				}
 				want, err := os.ReadFile(path)
-				noError(t, err)
+				check.Must(t, err)
 				if !bytes.Equal(got.Bytes(), want) {
 					t.Errorf("%s:\n%s\nwant\n%s", path, &got, want)
 				}
@@ -102,17 +103,9 @@ func TestRates(t *testing.T) {
 // The picture of a history that nothing explains comes with the report.
 func TestSaveDrawsTheHistory(t *testing.T) {
 	dir := t.TempDir()
-	noError(t, dayReport(func(e *judge.Evidence) { e.Audit.Available = 2 }).Save(dir))
+	check.Must(t, dayReport(func(e *judge.Evidence) { e.Audit.Available = 2 }).Save(dir))
 	page, err := os.ReadFile(filepath.Join(dir, "history.html"))
 	if err != nil || !bytes.Contains(page, []byte("on sale")) {
 		t.Errorf("history.html: %d bytes, %v", len(page), err)
-	}
-}
-
-// noError ends the test on an error.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

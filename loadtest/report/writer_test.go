@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 func TestFigure(t *testing.T) {
@@ -54,7 +56,7 @@ func TestText(t *testing.T) {
 func TestSaveReportsWhatFailed(t *testing.T) {
 	dir, broken := filepath.Join(t.TempDir(), "new"), errors.New("broken")
 	write := func(w io.Writer) error { return JSON(w, "<b>") }
-	noError(t, Save(dir, map[string]func(io.Writer) error{"a.json": write}))
+	check.Must(t, Save(dir, map[string]func(io.Writer) error{"a.json": write}))
 	if got, err := os.ReadFile(filepath.Join(dir, "a.json")); err != nil || string(got) != "\"<b>\"\n" {
 		t.Errorf("%q, %v", got, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 	"flashsale/orders/keeper"
@@ -29,9 +30,9 @@ func (g *summaryGate) Summaries(context.Context, ...string) ([]inventory.Summary
 func TestYields(t *testing.T) {
 	t.Parallel()
 	st, err := store.Open(servertest.Open(t, servers.KindEmbedded).SQL, store.StoreConfig{})
-	kit.Must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = st.Close() })
-	kit.Must(t, kit.Err(st.Migrate(t.Context())))
+	check.Must(t, check.Err(st.Migrate(t.Context())))
 	kit.Put(t, st, kit.Sale("S", 1, 1))
 	gate := &summaryGate{}
 	c := &Controller{
@@ -62,10 +63,10 @@ func TestYields(t *testing.T) {
 		kit.Exec(t, st.DB, "UPDATE sales SET epoch = 2, fence = 5, mode = ?, keeper = ?", want.mode, want.keeper)
 		if want.keeper == "" {
 			kit.Exec(t, st.DB, "UPDATE sales SET keeper = 'other'")
-			kit.Must(t, st.Vacate(t.Context(), "S", 4)) // the fence is that of an older keeper: nothing happens
-			kit.Must(t, st.Vacate(t.Context(), "S", 5))
+			check.Must(t, st.Vacate(t.Context(), "S", 4)) // the fence is that of an older keeper: nothing happens
+			check.Must(t, st.Vacate(t.Context(), "S", 5))
 		}
-		kit.Must(t, c.catalog.Refresh(t.Context()))
+		check.Must(t, c.catalog.Refresh(t.Context()))
 		gate.Summary = want.gate
 		if got := c.yields(t.Context(), "S"); got != want.yields {
 			t.Errorf("%s: yields %v", what, got)

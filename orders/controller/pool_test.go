@@ -9,6 +9,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 	"flashsale/orders/keeper"
@@ -73,7 +74,7 @@ func (g awayGate) Queue(context.Context, string, string, int64) ([]inventory.Que
 func TestPlacesOfPasses(t *testing.T) {
 	locks := lock.New(kit.OpenRedis(t, servertest.OpenRedis(t, servers.KindEmbedded).URL), lease.Config{})
 	held, err := locks.TryAcquire(t.Context(), "lock:{S}")
-	kit.Must(t, err)
+	check.Must(t, err)
 	ks := &Controller{busy: make(chan struct{}, 1)}
 	taken := map[keeper.Work]int{}
 	for _, todo := range []keeper.Work{keeper.Drain, keeper.Drain | keeper.Release} {

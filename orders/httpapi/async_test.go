@@ -10,6 +10,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -144,7 +145,7 @@ func TestLocationFallsBackToTheKey(t *testing.T) {
 		f := newFront(p.Service)
 		body := `{"sku":"S","quantity":1}`
 		first, err := f.ask("POST", "/v1/orders", body, "Idempotency-Key: k")
-		kit.Must(t, err)
+		check.Must(t, err)
 		servertest.Eventually(t, "the gate has forgotten the key", func() bool {
 			keys, err := p.rdb.Keys(t.Context(), "*:keys").Result()
 			return err == nil && len(keys) == 0

@@ -15,6 +15,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/httpapi"
 	"flashsale/orders/internal/bare"
@@ -133,9 +134,9 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("two keys: %v", err)
 		}
 		for _, media := range []string{"text/plain", "application/x-www-form-urlencoded", "application/json; ;", "application/jsonx"} {
-			kit.Is(t, kit.Err(f.ask("POST", "/v1/orders", good, "Content-Type: "+media)), httpapi.ErrMediaType)
+			check.Is(t, check.Err(f.ask("POST", "/v1/orders", good, "Content-Type: "+media)), httpapi.ErrMediaType)
 		}
-		kit.Is(t, kit.Err(f.ask("POST", "/v1/orders", `{"sku":"other","quantity":1}`)), orders.ErrNotFound)
+		check.Is(t, check.Err(f.ask("POST", "/v1/orders", `{"sku":"other","quantity":1}`)), orders.ErrNotFound)
 		if rows := kit.RowsOf(t, p.store.DB); len(rows) != 0 {
 			t.Errorf("%d orders came about", len(rows))
 		}
@@ -234,7 +235,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("payment_ref %s: %v", ref, err)
 			}
 		}
-		kit.Is(t, kit.Err(f.ask("POST", "/v1/orders/"+id+"/cancel", "")), orders.ErrAlreadyPaid)
+		check.Is(t, check.Err(f.ask("POST", "/v1/orders/"+id+"/cancel", "")), orders.ErrAlreadyPaid)
 
 		bare.Settled(t, p, "S")
 		w, _ = f.ask("GET", "/v1/admin/sales/S/audit", "")
@@ -260,7 +261,7 @@ func TestNotYours(t *testing.T) {
 		p := serve(t, s, kit.Sale("S", 10, 10), nil)
 		f := newFront(p.Service)
 		theirs, err := p.Place(t.Context(), shop.Placement{Buyer: "bob", SKU: "S", Quantity: 1})
-		kit.Must(t, err)
+		check.Must(t, err)
 		id := theirs.Order.ID
 		for _, id := range []string{id, "01a1f945-8d3e-761d-bbcb-7d1dab60df27", "x", "%C3%BC", "%FF", "%27%20OR%201=1", strings.Repeat("9", 3000), strings.ToUpper(id)} {
 			for _, call := range []string{"GET /v1/orders/%s", "GET /v1/orders/%s?sku=S&key=k", "GET /v1/orders/%s?sku=%%C3%%BC&key=%%C3%%BC", "POST /v1/orders/%s/cancel", "POST /v1/orders/%s/pay"} {
@@ -273,7 +274,7 @@ func TestNotYours(t *testing.T) {
 		for _, path := range []string{"GET /v1/sales/%C3%BC", "GET /v1/sales/T", "GET /v1/admin/sales/T/audit", "GET /v1/admin/sales/%C3%BC/audit", "GET /v1/admin/sales/%C3%BC/orders", "GET /v1/admin/sales/T/orders", "POST /v1/admin/sales/T/close", "POST /v1/admin/sales/%C3%BC/close",
 			"GET /v1/admin/orders/x", "GET /v1/admin/orders/%C3%BC", "GET /v1/admin/orders/01a1f945-8d3e-761d-bbcb-7d1dab60df27", "POST /v1/admin/sales/%C3%BC/rebuild"} {
 			method, path, _ := strings.Cut(path, " ")
-			kit.Is(t, kit.Err(f.ask(method, path, "")), orders.ErrNotFound)
+			check.Is(t, check.Err(f.ask(method, path, "")), orders.ErrNotFound)
 		}
 		if rows := kit.RowsOf(t, p.store.DB); rows[id].Status != orders.PendingPayment {
 			t.Errorf("%+v", rows[id])

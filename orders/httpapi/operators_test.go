@@ -9,6 +9,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -59,7 +60,7 @@ func TestIfMatch(t *testing.T) {
 		change := func(f *front, method, path, body, tag string, want error) string {
 			t.Helper()
 			w, err := f.ask(method, "/v1/admin/sales/S"+path, body, "If-Match: "+tag)
-			if kit.Is(t, err, want); want != nil && w.Header().Get("ETag") != "" {
+			if check.Is(t, err, want); want != nil && w.Header().Get("ETag") != "" {
 				t.Errorf("an ETag of what was refused: %v", w.Header())
 			}
 			return w.Header().Get("ETag")
@@ -67,17 +68,17 @@ func TestIfMatch(t *testing.T) {
 		read := func(f *front) string {
 			t.Helper()
 			w, err := f.ask("GET", "/v1/sales/S", "")
-			kit.Must(t, err)
+			check.Must(t, err)
 			return w.Header().Get("ETag")
 		}
 		change(here, "PUT", "", terms(10, ""), "*", orders.ErrPrecondition) // there is none yet
 		w, err := here.ask("PUT", "/v1/admin/sales/S", terms(10, ""))
-		kit.Must(t, err)
+		check.Must(t, err)
 		first := w.Header().Get("ETag")
 		if read(here) != first || read(there) != first {
 			t.Errorf("put says %s, get %s and %s", first, read(here), read(there))
 		}
-		kit.Must(t, kit.Err(p.Place(t.Context(), shop.Placement{Buyer: "ann", SKU: "S", Quantity: 1})))
+		check.Must(t, check.Err(p.Place(t.Context(), shop.Placement{Buyer: "ann", SKU: "S", Quantity: 1})))
 		second := change(here, "PUT", "", terms(12, ""), first, nil)
 		change(there, "PUT", "", terms(11, ""), first, orders.ErrPrecondition)
 		change(there, "POST", "/close", "", first, orders.ErrPrecondition)
@@ -111,7 +112,7 @@ func TestOrdersOfAnybody(t *testing.T) {
 		p := resting(t, s, nil) // it carries nothing over
 		f := newFront(p.Service)
 		queued, err := p.Place(t.Context(), shop.Placement{Buyer: "ann", SKU: "S", Quantity: 2, Key: "k", Async: true})
-		kit.Must(t, err)
+		check.Must(t, err)
 		w, err := f.ask("GET", "/v1/admin/orders/"+queued.Order.ID, "", "Buyer: op")
 		if o, _ := object(t, w.Body.String()); err != nil || w.Code != http.StatusOK || o["status"] != "reserved" || o["buyer"] != "ann" || o["idempotency_key"] != nil {
 			t.Errorf("%d %s, %v", w.Code, w.Body, err)

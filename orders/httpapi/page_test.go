@@ -11,6 +11,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -21,7 +22,7 @@ func pages(t *testing.T, f *front, path string) (all [][]string) {
 	t.Helper()
 	for cursor := ""; ; {
 		w, err := f.ask("GET", path+"&cursor="+cursor, "")
-		kit.Must(t, err)
+		check.Must(t, err)
 		var page struct {
 			Orders []struct{ ID string }
 			Next   string `json:"next_cursor"`
@@ -84,7 +85,7 @@ func TestPagesOfRefunds(t *testing.T) {
 		var want []string
 		for i, id := range ids {
 			for _, ref := range []string{"Z", "a", "a.b", "~"} { // byte by byte
-				kit.Is(t, kit.Err(f.ask("POST", "/v1/orders/"+id+"/pay", `{"payment_ref":"`+ref+`"}`, fmt.Sprint("Buyer: buyer-", i))), orders.ErrOrderClosed)
+				check.Is(t, check.Err(f.ask("POST", "/v1/orders/"+id+"/pay", `{"payment_ref":"`+ref+`"}`, fmt.Sprint("Buyer: buyer-", i))), orders.ErrOrderClosed)
 				want = append(want, id+" "+ref)
 			}
 		}

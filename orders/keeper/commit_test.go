@@ -11,6 +11,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -34,10 +35,10 @@ func TestCommitTwice(t *testing.T) {
 			inventory.Queued{Epoch: eve.Epoch, OrderID: "55555555-0000-7000-8000-000000000000", Buyer: "ann", Quantity: 2, Key: "k", Fingerprint: batch[0].Fingerprint, At: kit.JudgedAt})
 
 		first, err := b.Store.Commit(t.Context(), "S", k.Fence(), batch)
-		kit.Must(t, err)
+		check.Must(t, err)
 		rows := b.Rows(t)
 		second, err := b.Store.Commit(t.Context(), "S", k.Fence(), batch)
-		kit.Must(t, err)
+		check.Must(t, err)
 		for i := range batch {
 			one, two := first[i], second[i]
 			if one.Order.ID != two.Order.ID || one.Order.Status != two.Order.Status || one.Refused != two.Refused {
@@ -71,14 +72,14 @@ func TestCommitIsFenced(t *testing.T) {
 		b.Keeper(t, "S")
 
 		ctx := t.Context()
-		kit.Is(t, kit.Err(b.Store.Commit(ctx, "S", stale.Fence(), batch)), orders.ErrFenced)
-		kit.Is(t, b.Store.MarkReleased(ctx, "S", stale.Fence(), []string{batch[0].OrderID}), orders.ErrFenced)
-		kit.Is(t, kit.Err(b.Store.Recount(ctx, store.NewSnapshot("S"), &orders.Sale{Epoch: 1}, stale.Fence(), 1)), orders.ErrFenced)
+		check.Is(t, check.Err(b.Store.Commit(ctx, "S", stale.Fence(), batch)), orders.ErrFenced)
+		check.Is(t, b.Store.MarkReleased(ctx, "S", stale.Fence(), []string{batch[0].OrderID}), orders.ErrFenced)
+		check.Is(t, check.Err(b.Store.Recount(ctx, store.NewSnapshot("S"), &orders.Sale{Epoch: 1}, stale.Fence(), 1)), orders.ErrFenced)
 		if n := len(b.Rows(t)); n != 0 {
 			t.Errorf("the stale keeper wrote %d rows", n)
 		}
 		// The same statements without the fence: the stale keeper's write lands.
-		kit.Must(t, commitUnfenced(ctx, b.Store, batch))
+		check.Must(t, commitUnfenced(ctx, b.Store, batch))
 		if len(b.Rows(t)) == 0 {
 			t.Error("the check above does not see an unfenced write")
 		}

@@ -9,6 +9,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
 	"flashsale/orders/keeper"
@@ -61,9 +62,9 @@ func TestDrainSeesLatecomers(t *testing.T) {
 					b.Reserve(t, fmt.Sprintf("buyer-%d-%d-%v", i, first, late), "", 1)
 				}
 				left, err := k.Pass(t.Context(), keeper.Drain)
-				kit.Must(t, err)
+				check.Must(t, err)
 				queue, err := b.Gate.Queue(t.Context(), "S", "", 10)
-				kit.Must(t, err)
+				check.Must(t, err)
 				if left&keeper.Drain == 0 && len(queue) > 0 {
 					t.Errorf("%d orders, late %v: the keeper rests, and %d are in the queue", first, late, len(queue))
 				}

@@ -12,6 +12,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
 	"flashsale/orders/keeper"
@@ -44,7 +45,7 @@ func TestDriftAnywhere(t *testing.T) {
 						Buyer: buyer, SKU: "S", Quantity: rapid.Int64Range(1, 2).Draw(r, "quantity"), Async: true,
 					})
 				case "cancel", "pay":
-					kit.Must(t, changes[rapid.SampledFrom([]string{"paid", "cancelled"}).Draw(r, "end")](t, b))
+					check.Must(t, changes[rapid.SampledFrom([]string{"paid", "cancelled"}).Draw(r, "end")](t, b))
 					k.Want |= keeper.Release
 				case "compare":
 					k.Want |= rapid.SampledFrom([]keeper.Work{keeper.Compare, keeper.Compare | keeper.Scan}).Draw(r, "work")
@@ -57,7 +58,7 @@ func TestDriftAnywhere(t *testing.T) {
 					drifted = rapid.Bool().Draw(r, "really") && bare.Drifts[rapid.SampledFrom(names).Draw(r, "which")](t, b) || drifted
 				}
 				row, err := b.Store.Sale(t.Context(), "S")
-				kit.Must(t, err)
+				check.Must(t, err)
 				if sold := kit.OpenUnits(b.Rows(t)); sold != row.Sold || sold > row.Total {
 					r.Fatal("oversold")
 				}

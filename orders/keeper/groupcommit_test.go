@@ -14,6 +14,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 	"flashsale/orders/store"
@@ -27,7 +28,7 @@ func kept(t *testing.T, st *store.Store, skus ...string) []store.SaleOrders {
 	for i, sku := range skus {
 		kit.Put(t, st, kit.Sale(sku, 1, 1))
 		taken, err := st.TakeOver(t.Context(), sku)
-		kit.Must(t, err)
+		check.Must(t, err)
 		id := fmt.Sprintf("%08d-0000-7000-8000-000000000000", i+1)
 		batches = append(batches, store.SaleOrders{SKU: sku, Fence: taken.Fence, Orders: []inventory.Queued{kit.QueuedOrder(id, "ann", "k", 1)}})
 	}
@@ -98,7 +99,7 @@ func TestCommitTogetherWaitsForNobody(t *testing.T) {
 		}
 		return err
 	})
-	kit.Must(t, err)
+	check.Must(t, err)
 }
 
 // The members of a group that waits while as many transactions are under way as
@@ -208,17 +209,17 @@ func TestPlacesAfterAGroup(t *testing.T) {
 	g := NewGroupCommit(store, 500, 1, time.Minute, new(Counters))
 	g.Call = func(context.Context, string, []*member) {} // no verdicts
 	statements := store.DB.Callback().Query()
-	kit.Must(t, statements.Before("gorm:query").Register("look", func(*gorm.DB) {
+	check.Must(t, statements.Before("gorm:query").Register("look", func(*gorm.DB) {
 		if len(g.alone) != 1 {
 			t.Errorf("%d of 1 places are taken in the midst of a commit", len(g.alone))
 		}
 	}))
 	var all sync.WaitGroup
 	for _, b := range batches {
-		all.Go(func() { kit.Is(t, kit.Err(g.commit(t.Context(), b)), nil) })
+		all.Go(func() { check.Is(t, check.Err(g.commit(t.Context(), b)), nil) })
 	}
 	all.Wait()
-	kit.Must(t, statements.Remove("look"))
+	check.Must(t, statements.Remove("look"))
 	if rows := kit.RowsOf(t, store.DB); len(rows) != 3 || len(g.alone) != 0 {
 		t.Errorf("%d rows, want 3; %d places are still taken", len(rows), len(g.alone))
 	}
@@ -233,7 +234,7 @@ func TestGroupOfOne(t *testing.T) {
 		t.Errorf("%+v, %v", verdicts, err)
 	}
 	b.Fence--
-	kit.Is(t, kit.Err(g.commit(t.Context(), b)), orders.ErrFenced)
+	check.Is(t, check.Err(g.commit(t.Context(), b)), orders.ErrFenced)
 }
 
 // A transaction ends when one of its keepers may no longer go on, and of itself
@@ -253,7 +254,7 @@ func TestGroupEndsWithAnyKeeper(t *testing.T) {
 			ended <- tx.Statement.Context.Err()
 		})
 	})
-	kit.Must(t, err)
+	check.Must(t, err)
 	g := fullGroup(t, NewGroupCommit(store, 500, 24, time.Minute, new(Counters)))
 	over := errors.New("the lease is over")
 	ctx, lose := context.WithCancelCause(t.Context())
@@ -270,7 +271,7 @@ func TestGroupEndsWithAnyKeeper(t *testing.T) {
 	g.free()
 	<-began
 	lose(over)
-	kit.Is(t, <-ended, context.Canceled)
+	check.Is(t, <-ended, context.Canceled)
 	g.members.Wait()
 	if rows := kit.RowsOf(t, store.DB); len(rows) != 1 {
 		t.Errorf("%d rows, want one", len(rows))
@@ -308,7 +309,7 @@ func TestGroupBehindHungCommit(t *testing.T) {
 		default: // one hangs already
 		}
 	})
-	kit.Must(t, err)
+	check.Must(t, err)
 	g := NewGroupCommit(store, 500, 24, 50*time.Millisecond, new(Counters))
 	ctx, end := context.WithCancel(t.Context())
 	var hanging sync.WaitGroup
@@ -330,8 +331,8 @@ func TestGroupBehindHungCommit(t *testing.T) {
 func migrated(t testing.TB, sql string) *store.Store {
 	t.Helper()
 	st, err := store.Open(sql, store.StoreConfig{})
-	kit.Must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = st.Close() })
-	kit.Must(t, kit.Err(st.Migrate(t.Context())))
+	check.Must(t, check.Err(st.Migrate(t.Context())))
 	return st
 }

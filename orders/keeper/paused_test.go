@@ -8,6 +8,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -19,11 +20,11 @@ func stateOf(t testing.TB, b *bare.Bare) string {
 	t.Helper()
 	ctx := t.Context()
 	gate, err := b.Rdb.HGetAll(ctx, "sale:{S}").Result()
-	kit.Must(t, err)
+	check.Must(t, err)
 	holds, _ := b.Rdb.HGetAll(ctx, "sale:{S}:holds").Result()
 	buyers, _ := b.Rdb.HGetAll(ctx, "sale:{S}:buyers").Result()
 	sale, err := b.Store.Sale(ctx, "S")
-	kit.Must(t, err)
+	check.Must(t, err)
 	rows := map[string]string{}
 	for id, o := range b.Rows(t) {
 		rows[id] = fmt.Sprint(o.Status, o.RestoredAt)
@@ -46,7 +47,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 			t.Fatal(batch, ended, err)
 		}
 		verdicts, err := stale.CommitBatch(ctx, batch)
-		kit.Must(t, err)
+		check.Must(t, err)
 		b.Keeper(t, "S") // takes over, and has not done anything yet
 		before := stateOf(t, b)
 		for step, do := range map[string]func() error{
@@ -58,7 +59,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 			},
 			"rebuild": func() error { return stale.RebuildGate(ctx) },
 		} {
-			kit.Is(t, do(), orders.ErrFenced)
+			check.Is(t, do(), orders.ErrFenced)
 			if after := stateOf(t, b); after != before {
 				t.Fatalf("%s changed\n%s\nto\n%s", step, before, after)
 			}

@@ -13,6 +13,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -36,7 +37,7 @@ func BenchmarkRebuild(b *testing.B) {
 			})
 		}
 		sale, err := p.Store.Sale(b.Context(), "S")
-		kit.Must(b, err)
+		check.Must(b, err)
 		for batch := range slices.Chunk(ids, 500) {
 			if _, err := p.Store.Commit(b.Context(), "S", sale.Fence, batch); err != nil {
 				b.Fatal(err)
@@ -48,7 +49,7 @@ func BenchmarkRebuild(b *testing.B) {
 	k.Use(p.Store, shut)
 	b.ResetTimer()
 	for range b.N {
-		kit.Must(b, k.RebuildGate(b.Context()))
+		check.Must(b, k.RebuildGate(b.Context()))
 	}
 	if view, err := p.Gate.Inspect(b.Context(), "S"); err != nil || view.Holds != n {
 		b.Fatalf("%d holds of %d (%v)", view.Holds, n, err)

@@ -14,6 +14,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -111,7 +112,7 @@ func counted(t testing.TB, b *bare.Bare) {
 		if err == nil {
 			_, err = b.Store.Pay(t.Context(), "joe", paid, "ref")
 		}
-		kit.Must(t, err)
+		check.Must(t, err)
 		if told {
 			k.Finish(t)
 		}
@@ -271,7 +272,7 @@ func TestPaidWhileBeingRecounted(t *testing.T) {
 		k := b.Keeper(t, "S")
 		k.Use(kit.Onto(t, b.Store.On, kit.InterruptedBy(b.Store.DB, "restored_at IS NULL AND sku", func() {
 			struck = true
-			kit.OK(t, changes["paid"](t, b))
+			check.OK(t, changes["paid"](t, b))
 			then()
 		})), b.Gate)
 		if err := k.RebuildGate(t.Context()); err != nil || !struck {
@@ -305,9 +306,9 @@ func TestTwoKeepersRebuild(t *testing.T) {
 					if at != moment || built != "" {
 						return
 					}
-					kit.OK(t, changes[change](t, b))
+					check.OK(t, changes[change](t, b))
 					second := b.Keeper(t, "S")
-					kit.OK(t, second.RebuildGate(t.Context()))
+					check.OK(t, second.RebuildGate(t.Context()))
 					second.Finish(t)
 					built = stateOf(t, b)
 				}
@@ -350,10 +351,10 @@ func TestRebuildPageByPage(t *testing.T) {
 					batch[i] = kit.QueuedOrder(uuid.Must(uuid.NewV7()).String(), fmt.Sprintf("crowd-%d-%d", from, i/3), fmt.Sprint("key-", i), 1)
 					batch[i].Epoch = b.Epoch(t)
 				}
-				kit.Must(t, kit.Err(b.Store.Commit(t.Context(), "S", k.Fence(), batch)))
+				check.Must(t, check.Err(b.Store.Commit(t.Context(), "S", k.Fence(), batch)))
 			}
 			if missing {
-				kit.Must(t, b.Rdb.FlushAll(t.Context()).Err())
+				check.Must(t, b.Rdb.FlushAll(t.Context()).Err())
 			}
 			g := &rebuilding{Gate: b.Gate, bare: b}
 			g.at = func(string) {
@@ -364,7 +365,7 @@ func TestRebuildPageByPage(t *testing.T) {
 				}
 			}
 			k.Use(b.Store, g)
-			kit.Must(t, k.RebuildGate(t.Context()))
+			check.Must(t, k.RebuildGate(t.Context()))
 			if g.stages < 3 {
 				t.Errorf("all of it in %d pages", g.stages)
 			}

@@ -11,6 +11,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -48,7 +49,7 @@ func compares(t testing.TB, k *bare.Keeper) {
 			k.BeginScan() // page by page, as if there were many buyers
 			k.Want |= keeper.ScanPage
 		}
-		kit.Must(t, k.Run(t.Context()))
+		check.Must(t, k.Run(t.Context()))
 	}
 }
 
@@ -71,7 +72,7 @@ func meanwhile(t *testing.T, b *bare.Bare) map[string]func() {
 	become := func(all ...string) func() {
 		return func() {
 			for _, change := range all {
-				kit.OK(t, changes[change](t, b))
+				check.OK(t, changes[change](t, b))
 			}
 		}
 	}
@@ -83,7 +84,7 @@ func meanwhile(t *testing.T, b *bare.Bare) map[string]func() {
 				put.Total++
 				_, err = b.Store.PutSale(t.Context(), *put)
 			}
-			kit.OK(t, err)
+			check.OK(t, err)
 		},
 		"all": become("placed", "cancelled"),
 	}
@@ -122,8 +123,8 @@ func driftable(t *testing.T, b *bare.Bare) {
 	cancelled, paid := b.Reserve(t, "bob", "", 2), b.Reserve(t, "eve", "", 1)
 	k := b.Keeper(t, "S")
 	k.Finish(t)
-	kit.Must(t, kit.Err(b.Store.Cancel(t.Context(), "bob", cancelled)))
-	kit.Must(t, kit.Err(b.Store.Pay(t.Context(), "eve", paid, "ref")))
+	check.Must(t, check.Err(b.Store.Cancel(t.Context(), "bob", cancelled)))
+	check.Must(t, check.Err(b.Store.Pay(t.Context(), "eve", paid, "ref")))
 	k.Finish(t)
 	b.Reserve(t, "sue", "", 1)
 }
@@ -148,13 +149,13 @@ func TestDriftIsRepaired(t *testing.T) {
 					k.BeginScan()
 					k.Want |= keeper.ScanPage
 				}
-				kit.Must(t, k.Run(t.Context()))
+				check.Must(t, k.Run(t.Context()))
 				for n := 1; n <= keeper.Confirmations; n++ {
 					if k.Counters().Repaired.Load() > 0 {
 						t.Fatalf("repaired at comparison %d", n-1)
 					}
 					k.Want |= keeper.Compare
-					kit.Must(t, k.Run(t.Context()))
+					check.Must(t, k.Run(t.Context()))
 				}
 				if n := k.Counters().Repaired.Load(); n != 1 {
 					symptom, times, _ := k.Suspected()
@@ -190,11 +191,11 @@ func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 			}
 			expire := func() {
 				kit.Overdue(t, b.Store.DB, late)
-				kit.Must(t, kit.Err(b.Store.Expire(t.Context())))
+				check.Must(t, check.Err(b.Store.Expire(t.Context())))
 			}
 			pass := func() error { return k.Step(t.Context()) }
 			if step == "mark" {
-				kit.Must(t, pass())
+				check.Must(t, pass())
 				expire()
 				k.Want |= keeper.Release
 			}
@@ -206,12 +207,12 @@ func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 			}
 			for _, o := range b.Rows(t) {
 				if o.ID != late {
-					kit.Must(t, kit.Err(b.Store.Cancel(t.Context(), o.Buyer, o.ID)))
+					check.Must(t, check.Err(b.Store.Cancel(t.Context(), o.Buyer, o.ID)))
 				}
 			}
 			k.SetBatch(3)
 			k.Want |= keeper.Compare
-			kit.Must(t, pass())
+			check.Must(t, pass())
 			if row := b.Rows(t)[late]; row.RestoredAt != nil {
 				t.Fatal("it has been marked: this shows nothing")
 			}
@@ -235,7 +236,7 @@ func TestFencedKeeperSeesNoDrift(t *testing.T) {
 			next.Finish(t)
 		}}, "S")
 		k.Want |= keeper.Compare
-		kit.Is(t, k.Run(t.Context()), orders.ErrFenced)
+		check.Is(t, k.Run(t.Context()), orders.ErrFenced)
 		if symptom, times, _ := k.Suspected(); times > 0 || k.Counters().Compared.Load() > 0 {
 			t.Errorf("%s %d times", symptom, times)
 		}
@@ -259,7 +260,7 @@ func TestFirstSightIsNotEnough(t *testing.T) {
 			}
 			for range keeper.Confirmations + 1 {
 				k.Want |= keeper.Compare
-				kit.Must(t, k.Run(t.Context()))
+				check.Must(t, k.Run(t.Context()))
 			}
 			if repaired := k.Counters().Repaired.Load() > 0; repaired != hasty {
 				t.Errorf("hasty: %v, repaired: %v", hasty, repaired)
@@ -281,7 +282,7 @@ func TestComparisonNeedsTheQueue(t *testing.T) {
 		}, "S")
 		for range keeper.Confirmations {
 			k.Want |= keeper.Compare
-			kit.Must(t, k.Run(t.Context()))
+			check.Must(t, k.Run(t.Context()))
 		}
 		if k.Counters().Repaired.Load() == 0 {
 			t.Error("nothing found")
@@ -298,7 +299,7 @@ func TestOverwritingAvailableOversells(t *testing.T) {
 		k.Finish(t)
 		b.Reserve(t, "ann", "", 2)
 		row, err := b.Store.Sale(t.Context(), "S")
-		kit.Must(t, err)
+		check.Must(t, err)
 		b.Rdb.HSet(t.Context(), "sale:{S}", "available", row.Total-row.Sold)
 		b.Reserve(t, "bob", "", 2) // which must not have been possible
 		if a := b.Audit(t); a.Drift != -2 {

@@ -7,6 +7,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -25,10 +26,10 @@ func busy(t *testing.T, s *servers.Stores) *bare.Bare {
 	b.Reserve(t, "joe", "", 1)
 	b.Keeper(t, "S").Finish(t)
 	ctx := t.Context()
-	kit.Must(t, kit.Err(b.Store.Pay(ctx, "ann", paid, "ref")))
-	kit.Must(t, kit.Err(b.Store.Cancel(ctx, "bob", cancelled)))
+	check.Must(t, check.Err(b.Store.Pay(ctx, "ann", paid, "ref")))
+	check.Must(t, check.Err(b.Store.Cancel(ctx, "bob", cancelled)))
 	kit.Overdue(t, b.Store.DB, expired)
-	kit.Must(t, kit.Err(b.Store.Expire(ctx)))
+	check.Must(t, check.Err(b.Store.Expire(ctx)))
 	b.Reserve(t, "joe", "k", 2)
 	b.Reserve(t, "sue", "", 3)
 	put.Total = 20
@@ -44,7 +45,7 @@ func wrongWithBusy(t *testing.T, b *bare.Bare) (wrong []string) {
 		wrong = append(wrong, fmt.Sprintf("audit %+v, want %+v", a, want))
 	}
 	view, err := b.Gate.Inspect(t.Context(), "S")
-	kit.Must(t, err)
+	check.Must(t, err)
 	if view.Holds != 3 {
 		wrong = append(wrong, fmt.Sprintf("%d holds for 3 pending orders", view.Holds))
 	}
@@ -66,7 +67,7 @@ func eachStep(t *testing.T, f func(t *testing.T, b *bare.Bare, at kit.Fault)) {
 					b := busy(t, s)
 					defer b.Empty(t) // one pair of stores serves all
 					if i >= 7 {
-						kit.Must(t, kit.Err(b.Store.AskRebuild(t.Context(), "S")))
+						check.Must(t, check.Err(b.Store.AskRebuild(t.Context(), "S")))
 					}
 					f(t, b, at)
 				})
@@ -104,7 +105,7 @@ func TestKeeperDiesAtAnyStep(t *testing.T) {
 		first.Use(b.Store, b.Gate)
 		first.Want |= keeper.Release | keeper.Inspect
 		b.Reserve(t, "tom", "", 1)
-		kit.Is(t, first.Run(t.Context()), orders.ErrFenced)
+		check.Is(t, first.Run(t.Context()), orders.ErrFenced)
 		b.Keeper(t, "S").Finish(t)
 		b.Stands(t, 10, 10)
 	})
@@ -144,7 +145,7 @@ func TestMarkBeforeReleaseStrandsUnits(t *testing.T) {
 			t.Fatal(rows, err)
 		}
 		for _, r := range rows {
-			kit.Must(t, b.Store.MarkReleased(t.Context(), "S", k.Fence(), []string{r.ID}))
+			check.Must(t, b.Store.MarkReleased(t.Context(), "S", k.Fence(), []string{r.ID}))
 		}
 		b.Keeper(t, "S").Finish(t) // and it died before it released
 		if len(wrongWithBusy(t, b)) == 0 {
@@ -159,9 +160,9 @@ func TestReleaseWithoutHoldGivesBackTwice(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := busy(t, s)
 		die, _ := kit.FromThenOn(kit.Fault{Step: "release", After: true})
-		kit.Is(t, bare.KeeperOf(t, b.Store, bare.Faulty(b.Gate, die), "S").Run(t.Context()), kit.ErrFault)
+		check.Is(t, bare.KeeperOf(t, b.Store, bare.Faulty(b.Gate, die), "S").Run(t.Context()), kit.ErrFault)
 		rows, err := b.Store.Ended(t.Context(), "S", 500)
-		kit.Must(t, err)
+		check.Must(t, err)
 		for _, r := range rows { // as a repetition by count, not by hold
 			if r.Status.Closed() {
 				b.Rdb.HIncrBy(t.Context(), "sale:{S}", "available", b.Rows(t)[r.ID].Quantity)

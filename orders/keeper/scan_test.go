@@ -5,6 +5,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
 	"flashsale/orders/keeper"
@@ -16,11 +17,11 @@ func TestScanGoesAPageAPass(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 10, 2))
 		k := b.Keeper(t, "S")
-		kit.Must(t, k.Run(t.Context()))
+		check.Must(t, k.Run(t.Context()))
 		k.BeginScan()
 		for let := range 2 {
 			for _, todo := range []keeper.Work{keeper.Drain, keeper.Work(let) * keeper.ScanPage, keeper.Drain} {
-				kit.Must(t, kit.Err(k.Pass(t.Context(), todo)))
+				check.Must(t, check.Err(k.Pass(t.Context(), todo)))
 			}
 			if k.ScanAt() != let {
 				t.Errorf("after %d pages let through it is at %d", let, k.ScanAt())

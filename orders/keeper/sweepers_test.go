@@ -13,6 +13,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -58,7 +59,7 @@ func (w *sweepers) expire(t *testing.T, at kit.Fault) (wrong []string) {
 	for range w.nodes {
 		g.Go(func() error { return w.node(t, at) })
 	}
-	kit.Must(t, g.Wait())
+	check.Must(t, g.Wait())
 	if left := w.dying.Load(); left > 0 {
 		t.Fatalf("%d of %d nodes did not die %v", left, w.deaths, at)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -35,7 +36,7 @@ func TestDatabaseWentBack(t *testing.T) {
 				b.Reserve(t, "ann", "k", 2)
 				cancelled := b.Reserve(t, "bob", "k", 3)
 				gone.Finish(t)
-				kit.Must(t, kit.Err(b.Store.Cancel(t.Context(), "bob", cancelled)))
+				check.Must(t, check.Err(b.Store.Cancel(t.Context(), "bob", cancelled)))
 				gone.Want |= keeper.Release
 				gone.Finish(t)
 				queued, epoch := b.Reserve(t, "eve", "k", 1), b.Epoch(t)
@@ -49,7 +50,7 @@ func TestDatabaseWentBack(t *testing.T) {
 				}
 
 				next := b.Keeper(t, "S")
-				kit.Is(t, gone.Run(t.Context()), orders.ErrFenced)
+				check.Is(t, gone.Run(t.Context()), orders.ErrFenced)
 				if n := len(b.Queue(t)); n != 1 {
 					t.Errorf("the keeper that is gone carried over what was queued: %d left", n)
 				}

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/internal/onredis"
 	"flashsale/orders/lock/lease"
 	"fmt"
@@ -13,22 +14,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A check is run on our scripts, where it must find nothing, and on each broken
+// An examination is run on our scripts, where it must find nothing, and on each broken
 // twin, where it must find something. s is a store that holds none of its keys.
-type check func(t *testing.T, s server, sc onredis.Scripts) error
+type examination func(t *testing.T, s server, sc onredis.Scripts) error
 
 // twins maps what is wrong with them to scripts with one step replaced.
 type twins map[string]func(*onredis.Scripts)
 
-func (check check) run(t *testing.T, broken twins) {
+func (x examination) run(t *testing.T, broken twins) {
 	eachStore(t, func(t *testing.T, s server) {
-		ok(t, check(t, s, onredis.NewScripts()))
+		check.OK(t, x(t, s, onredis.NewScripts()))
 		for what, spoil := range broken {
-			must(t, s.connect(t).FlushAll(background(t)).Err())
+			check.Must(t, s.connect(t).FlushAll(background(t)).Err())
 			sc := onredis.NewScripts()
 			spoil(&sc)
 			s.patience = 500 * time.Millisecond // what does not come need not be waited for
-			if err := check(t, s, sc); err == nil {
+			if err := x(t, s, sc); err == nil {
 				t.Errorf("the check did not notice: %s", what)
 			} else {
 				t.Logf("%s: %v", what, err)
@@ -41,7 +42,7 @@ func (check check) run(t *testing.T, broken twins) {
 // which is only right if no two of them are between the two at once.
 func TestOneHolderAtATime(t *testing.T) {
 	const clients, goroutines, rounds = 6, 5, 8
-	check(func(t *testing.T, s server, sc onredis.Scripts) error {
+	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx := background(t)
 		var all sync.WaitGroup
 		failed := make(chan error, clients*goroutines)
@@ -96,7 +97,7 @@ func addUnderLock(ctx context.Context, c *Client) error {
 // A's lease ends, B acquires, A releases: B's lock must stay, and C stay out.
 func TestReleaseByTheWrongHolder(t *testing.T) {
 	const key = "lock:{sku}"
-	check(func(t *testing.T, s server, sc onredis.Scripts) error {
+	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx := background(t)
 		a, b := s.idle(t, lease.Config{}), s.client(t, lease.Config{})
 		a.store.Scripts = sc
@@ -135,7 +136,7 @@ func TestReleaseByTheWrongHolder(t *testing.T) {
 // A holder that dies (it renews nothing) is succeeded within its lease, by a
 // waiter that hears of no release, and not before its own context has ended.
 func TestDeadHolder(t *testing.T) {
-	check(func(t *testing.T, s server, sc onredis.Scripts) error {
+	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
 		return takeover(t, s, sc, deadLease/10)
 	}).run(t, twins{
 		"a waiter that isn't told how long the holder has left": func(sc *onredis.Scripts) {

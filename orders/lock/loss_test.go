@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/internal/onredis"
 	"flashsale/orders/lock/lease"
 )
@@ -17,7 +18,7 @@ import (
 // long before its own lease would have ended.
 func TestStolen(t *testing.T) {
 	const key, leased = "lock:{sku}", 6 * time.Second
-	check(func(t *testing.T, s server, sc onredis.Scripts) error {
+	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx := background(t)
 		rdb := s.connect(t)
 		c := s.client(t, lease.Config{Lease: leased}, sc)
@@ -52,7 +53,7 @@ func TestStolen(t *testing.T) {
 // Redis loses the key: the lock is lost, and no renewal brings it back.
 func TestForgottenByRedis(t *testing.T) {
 	const key, leased = "lock:{sku}", 6 * time.Second
-	check(func(t *testing.T, s server, sc onredis.Scripts) error {
+	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx := background(t)
 		rdb := s.connect(t)
 		c := s.client(t, lease.Config{Lease: leased}, sc)
@@ -109,8 +110,8 @@ func TestRenewalFails(t *testing.T) {
 		return nil
 	}
 	eachStore(t, func(t *testing.T, s server) {
-		ok(t, unheard(t, s, leased/2-leased/20))
-		must(t, s.connect(t).FlushAll(background(t)).Err())
+		check.OK(t, unheard(t, s, leased/2-leased/20))
+		check.Must(t, s.connect(t).FlushAll(background(t)).Err())
 		if err := unheard(t, s, -leased/2); err == nil {
 			t.Error("the check did not notice a deadline after the server's")
 		}
@@ -123,16 +124,16 @@ func TestScriptsForgotten(t *testing.T) {
 		ctx, rdb := background(t), s.connect(t)
 		c := s.client(t, lease.Config{})
 		l, err := c.TryAcquire(ctx, "lock:{sku}")
-		must(t, err)
+		check.Must(t, err)
 		if l.Key() != "lock:{sku}" || l.Token() == "" {
 			t.Errorf("key %q, token %q", l.Key(), l.Token())
 		}
-		must(t, rdb.ScriptFlush(ctx).Err())
+		check.Must(t, rdb.ScriptFlush(ctx).Err())
 		c.leases.Renew(ctx, time.Now().Add(c.leases.Lease/3))
 		if err := l.Context().Err(); err != nil {
 			t.Fatalf("lost with the scripts: %v", context.Cause(l.Context()))
 		}
-		must(t, rdb.ScriptFlush(ctx).Err())
-		must(t, l.Release(ctx))
+		check.Must(t, rdb.ScriptFlush(ctx).Err())
+		check.Must(t, l.Release(ctx))
 	})
 }

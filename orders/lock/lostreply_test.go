@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/internal/onredis"
 	"flashsale/orders/lock/lease"
 )
@@ -20,13 +21,13 @@ import (
 // by which the proxy tells them apart.
 func know(t *testing.T, s server, sc onredis.Scripts) {
 	for _, script := range []*redis.Script{sc.Acquire, sc.Renew, sc.Release} {
-		must(t, script.Load(background(t), s.connect(t)).Err())
+		check.Must(t, script.Load(background(t), s.connect(t)).Err())
 	}
 }
 
 // The answer to an acquire is lost once, and go-redis sends it again: it is held.
 func TestLostReplyOnAcquire(t *testing.T) {
-	check(func(t *testing.T, s server, sc onredis.Scripts) error {
+	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx := background(t)
 		know(t, s, sc)
 		p := newWire(t, s)
@@ -53,7 +54,7 @@ func TestLostRepliesLeaveNoKey(t *testing.T) {
 	t.Parallel()
 	for _, mute := range []bool{false, true} {
 		t.Run(fmt.Sprintf("mute=%v", mute), func(t *testing.T) {
-			check(func(t *testing.T, s server, sc onredis.Scripts) error {
+			examination(func(t *testing.T, s server, sc onredis.Scripts) error {
 				know(t, s, sc)
 				p := newWire(t, s)
 				c := p.client(t, lease.Config{Lease: 20 * time.Second, Timeout: 2 * time.Second}, sc)
@@ -100,7 +101,7 @@ func TestLostReplyOnRelease(t *testing.T) {
 			c := p.client(t, lease.Config{})
 			know(t, s, c.store.Scripts)
 			l, err := c.TryAcquire(ctx, "lock:{sku}")
-			must(t, err)
+			check.Must(t, err)
 			if taken {
 				// Between the attempts, another client gets the lock.
 				c.store.RDB.AddHook(afterFailure(func() {
@@ -124,7 +125,7 @@ func TestLostReplyOnRelease(t *testing.T) {
 		ctx := background(t)
 		p := newWire(t, s)
 		rdb, sc := p.connect(t), onredis.NewScripts()
-		must(t, s.connect(t).Set(ctx, "lock:{twin}", "token", time.Minute).Err())
+		check.Must(t, s.connect(t).Set(ctx, "lock:{twin}", "token", time.Minute).Err())
 		p.LoseAnswers(1, with(sc.Release.Hash()))
 		n, err := sc.Release.Run(ctx, rdb, onredis.Keys("lock:{twin}"), "token", "1").Int64()
 		if err != nil || onredis.Verdict(n, nil) == nil {
@@ -141,12 +142,12 @@ func TestReleaseUnknownThenKnown(t *testing.T) {
 		c := p.client(t, lease.Config{})
 		know(t, s, c.store.Scripts)
 		l, err := c.TryAcquire(ctx, "lock:{sku}")
-		must(t, err)
+		check.Must(t, err)
 		var broken atomic.Bool
 		broken.Store(true)
 		released := with(c.store.Scripts.Release.Hash())
 		p.LoseAnswers(math.MaxInt, func(sent []byte) bool { return broken.Load() && released(sent) })
-		is(t, l.Release(ctx), lease.ErrUnknown)
+		check.Is(t, l.Release(ctx), lease.ErrUnknown)
 		if err := l.Context().Err(); err == nil {
 			t.Error("context alive after a release")
 		}

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/lease"
 	"testing"
 
@@ -15,17 +16,17 @@ func TestWithoutMemory(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: s.addr})
 	defer func() { _ = rdb.Close() }()
 	ctx := context.Background()
-	must(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
+	check.Must(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
 	if err := rdb.Set(ctx, "k", 1, 0).Err(); err == nil {
 		t.Fatal("there is memory")
 	}
 	c := New(rdb, lease.Config{})
 	for range 2 { // the second time its scripts are known
 		l, err := c.TryAcquire(ctx, "lock")
-		must(t, err)
+		check.Must(t, err)
 		if errs := c.store.Renew(ctx, []*lease.Lock{l}); errs[0] != nil {
 			t.Error(errs[0])
 		}
-		ok(t, l.Release(ctx))
+		check.OK(t, l.Release(ctx))
 	}
 }

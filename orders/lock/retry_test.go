@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/lease"
 	"testing"
 	"time"
@@ -29,10 +30,10 @@ func TestRetryStopsPerCall(t *testing.T) {
 		ctx := background(t)
 		twice := func(n int) (time.Duration, bool) { return time.Millisecond, n <= 2 }
 		c := s.client(t, lease.Config{Retry: twice})
-		must(t, errOf(c.TryAcquire(ctx, "lock:{sku}")))
+		check.Must(t, check.Err(c.TryAcquire(ctx, "lock:{sku}")))
 		asked := count(c.store.RDB, c.store.Scripts.Acquire)
 		for call := 1; call <= 3; call++ {
-			is(t, errOf(c.Acquire(ctx, "lock:{sku}")), lease.ErrHeld)
+			check.Is(t, check.Err(c.Acquire(ctx, "lock:{sku}")), lease.ErrHeld)
 			if n := asked.Load(); n != int64(3*call) {
 				t.Errorf("asked %d times in %d calls, want 3 each", n, call)
 			}

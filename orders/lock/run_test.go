@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/internal/onredis"
 	"flashsale/orders/lock/lease"
 )
@@ -30,7 +31,7 @@ func TestThousandsOfLocks(t *testing.T) {
 	held := make([]*lease.Lock, locks)
 	for i := range held {
 		l, err := c.TryAcquire(ctx, fmt.Sprintf("lock:{%d}", i))
-		must(t, err)
+		check.Must(t, err)
 		held[i] = l
 	}
 	servertest.Eventually(t, "every lock renewed", func() bool {
@@ -68,10 +69,10 @@ func TestRemaining(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx := background(t)
 		c := s.client(t, lease.Config{Lease: time.Minute})
-		must(t, errOf(c.TryAcquire(ctx, "lock:{held}")))
-		must(t, s.connect(t).Set(ctx, "lock:{foreign}", "x", 0).Err())
+		check.Must(t, check.Err(c.TryAcquire(ctx, "lock:{held}")))
+		check.Must(t, s.connect(t).Set(ctx, "lock:{foreign}", "x", 0).Err())
 		left, err := c.Remaining(ctx, "lock:{free}", "lock:{held}", "lock:{foreign}")
-		must(t, err)
+		check.Must(t, err)
 		if left[0] != 0 || left[1] < 50*time.Second || left[1] > time.Minute || left[2] != lease.Forever {
 			t.Errorf("remaining %v, want 0, a minute, for ever", left)
 		}
@@ -92,15 +93,15 @@ func TestCluster(t *testing.T) {
 	run(t, c)
 	for _, key := range []string{"lock:{a}", "lock:{b}", "lock:{c}"} {
 		l, err := c.TryAcquire(ctx, key)
-		must(t, err)
+		check.Must(t, err)
 		next := make(chan error, 1)
 		go func() { _, err := c.Acquire(ctx, key); next <- err }()
 		servertest.Eventually(t, "the waiter is in line", func() bool {
 			return rdb.ZCard(ctx, onredis.Keys(key)[1]).Val() == 1
 		})
 		c.leases.Renew(ctx, time.Now().Add(c.leases.Lease))
-		must(t, l.Release(ctx))
-		must(t, <-next)
+		check.Must(t, l.Release(ctx))
+		check.Must(t, <-next)
 	}
 }
 

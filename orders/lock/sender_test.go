@@ -14,6 +14,7 @@ import (
 	"flashsale/inventory/coalesce"
 	"flashsale/inventory/coalesce/pipeline"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/internal/onredis"
 	"flashsale/orders/lock/lease"
 )
@@ -91,9 +92,9 @@ func TestCallersShareACall(t *testing.T) {
 		for _, known := range []bool{true, false} {
 			ctx, c := background(t), s.idle(t, lease.Config{})
 			theirs, err := s.idle(t, lease.Config{}).TryAcquire(ctx, numbered(20))
-			must(t, err)
+			check.Must(t, err)
 			if know(t, s, c.store.Scripts); !known {
-				must(t, s.connect(t).ScriptFlush(ctx).Err())
+				check.Must(t, s.connect(t).ScriptFlush(ctx).Err())
 			}
 			locks := make([]*lease.Lock, callers)
 			errs, pipelines := crowd(t, c, c.store.Asking, callers, func(i int) (err error) {

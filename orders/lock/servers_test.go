@@ -3,7 +3,6 @@ package lock
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"runtime/debug"
@@ -166,30 +165,3 @@ func replace(source, old, new string) string {
 	}
 	return strings.ReplaceAll(source, old, new)
 }
-
-// must ends the test where there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// ok notes an error, and the test goes on.
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// is wants this error.
-func is(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%v, want %v", err, want)
-	}
-}
-
-// errOf is the error of a call whose answer does not matter.
-func errOf[T any](_ T, err error) error { return err }

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/internal/onredis"
 	"flashsale/orders/lock/lease"
 )
@@ -29,7 +30,7 @@ func inLine(t *testing.T, s server, key string) int {
 // nobody asks again: one question and one release for each.
 func TestHandedOverInOrder(t *testing.T) {
 	const waiters = 5
-	check(func(t *testing.T, s server, sc onredis.Scripts) error {
+	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx, rdb := background(t), s.connect(t)
 		first := s.client(t, far, sc)
 		l, err := first.TryAcquire(ctx, "lock:{sku}")
@@ -96,7 +97,7 @@ func TestHandedOverInOrder(t *testing.T) {
 // A process in the line is killed: nobody hears its messages, and the next one
 // has the lock at once. One that lives but doesn't hear keeps its place.
 func TestDeadWaiter(t *testing.T) {
-	check(func(t *testing.T, s server, sc onredis.Scripts) error {
+	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx := background(t)
 		first, dead, next := s.client(t, far, sc), s.idle(t, far), s.client(t, far, sc)
 		listening(t, next)
@@ -135,7 +136,7 @@ func TestDeadWaiter(t *testing.T) {
 // A waiter that has not been heard of until its deadline, by the server's clock,
 // is pruned, whether or not messages can tell.
 func TestSilentWaiterIsPruned(t *testing.T) {
-	check(func(t *testing.T, s server, sc onredis.Scripts) error {
+	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx, key := background(t), "lock:{sku}"
 		brief := lease.Config{Lease: 10 * time.Millisecond, Drift: time.Millisecond, Timeout: 9 * time.Millisecond}
 		holder, dead := s.client(t, far, sc), s.idle(t, brief)
@@ -207,17 +208,17 @@ func hearsOfRelease(t *testing.T, s server, waiter *Client, once, before, after 
 	t.Helper()
 	ctx := background(t)
 	l, err := s.client(t, far).TryAcquire(ctx, "lock:{sku}")
-	must(t, err)
+	check.Must(t, err)
 	once()
 	next := make(chan error, 1)
-	go func() { next <- errOf(waiter.Acquire(ctx, "lock:{sku}")) }()
+	go func() { next <- check.Err(waiter.Acquire(ctx, "lock:{sku}")) }()
 	servertest.Eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 1 })
 	before()
-	must(t, l.Release(ctx))
+	check.Must(t, l.Release(ctx))
 	after()
 	select {
 	case err := <-next:
-		ok(t, err)
+		check.OK(t, err)
 	case <-time.After(soon):
 		t.Error("the waiter does not hear of it")
 	}
@@ -234,16 +235,16 @@ func TestGrantCountsFromTheQuestion(t *testing.T) {
 		holder, waiter := s.client(t, far), s.client(t, hooked)
 		listening(t, waiter)
 		l, err := holder.TryAcquire(ctx, "lock:{sku}")
-		must(t, err)
+		check.Must(t, err)
 		got := make(chan *lease.Lock, 1)
 		go func() {
 			l, err := waiter.Acquire(ctx, "lock:{sku}")
-			ok(t, err)
+			check.OK(t, err)
 			got <- l
 		}()
 		servertest.Eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 1 })
 		before := time.Now()
-		must(t, l.Release(ctx))
+		check.Must(t, l.Release(ctx))
 		<-got
 		if waiter.leases.Renew(ctx, before.Add(far.Lease/3)); renewed.Load() == 0 { // a third of it is not over
 			t.Error("the lease counts from after the release, when the server may have begun it earlier")
@@ -257,14 +258,14 @@ func TestCancelledWait(t *testing.T) {
 		ctx := background(t)
 		a, b := s.client(t, lease.Config{}), s.client(t, lease.Config{})
 		l, err := a.TryAcquire(ctx, "lock:{sku}")
-		must(t, err)
+		check.Must(t, err)
 		tired := errors.New("tired of waiting")
 		waiting, cancel := context.WithCancelCause(ctx)
 		var all sync.WaitGroup
 		var callers atomic.Int64
 		for range 10 {
 			all.Go(func() {
-				is(t, errOf(b.Acquire(counted(waiting, &callers), "lock:{sku}")), tired)
+				check.Is(t, check.Err(b.Acquire(counted(waiting, &callers), "lock:{sku}")), tired)
 			})
 		}
 		servertest.Eventually(t, "all wait", func() bool {
@@ -280,13 +281,13 @@ func TestCancelledWait(t *testing.T) {
 		if n := inLine(t, s, "lock:{sku}"); n != 0 {
 			t.Errorf("%d still in line", n)
 		}
-		must(t, l.Release(ctx))
+		check.Must(t, l.Release(ctx))
 		if keys := rdb.Keys(ctx, "*").Val(); len(keys) != 0 {
 			t.Errorf("left behind: %v", keys)
 		}
 		l, err = b.Acquire(ctx, "lock:{sku}") // its turn comes
-		must(t, err)
-		must(t, l.Release(ctx))
+		check.Must(t, err)
+		check.Must(t, l.Release(ctx))
 	})
 }
 
@@ -299,7 +300,7 @@ func TestOneWaiterTalks(t *testing.T) {
 		listening(t, b)
 		attempts := count(b.store.RDB, b.store.Scripts.Acquire)
 		l, err := a.TryAcquire(ctx, "lock:{sku}")
-		must(t, err)
+		check.Must(t, err)
 		var all sync.WaitGroup
 		var callers atomic.Int64
 		for range waiters {
@@ -309,13 +310,13 @@ func TestOneWaiterTalks(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				ok(t, l.Release(ctx))
+				check.OK(t, l.Release(ctx))
 			})
 		}
 		servertest.Eventually(t, "all wait", func() bool {
 			return callers.Load() == waiters && attempts.Load() == 1
 		})
-		must(t, l.Release(ctx))
+		check.Must(t, l.Release(ctx))
 		all.Wait()
 		if n := attempts.Load(); n != waiters {
 			t.Errorf("%d attempts for %d waiters", n, waiters)

@@ -9,6 +9,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 )
@@ -26,11 +27,11 @@ func TestArchivedSale(t *testing.T) {
 		return p.Place(ctx, Placement{Buyer: buyer, SKU: "S", Quantity: 1, Key: "key"})
 	}
 	paid, err := place("ann")
-	kit.Must(t, err)
+	check.Must(t, err)
 	pays(t, p, "ann", paid.Order.ID, "ref", nil)
 	expired, err := place("bob")
-	kit.Must(t, err)
-	kit.Is(t, kit.Err(place("eve")), inventory.ErrSoldOut)
+	check.Must(t, err)
+	check.Is(t, check.Err(place("eve")), inventory.ErrSoldOut)
 	put.PaymentWindowS, put.OpensAt, put.ClosesAt = 1, put.OpensAt.Add(-2*time.Hour), put.ClosesAt.Add(-2*time.Hour)
 	p.put(t, put)
 	kit.Overdue(t, p.store.DB, expired.Order.ID)
@@ -39,13 +40,13 @@ func TestArchivedSale(t *testing.T) {
 
 	_, name, _ := strings.Cut(servertest.OpenSQL(t, servers.KindReal), "/")
 	archive, err := p.store.OpenArchive(ctx, name)
-	kit.Must(t, err)
+	check.Must(t, err)
 	if _, err := archive.Step(ctx, "S", time.Minute); err == nil {
 		t.Fatal("a sale with a refund of this moment is archived")
 	}
 	kit.Exec(t, p.store.DB, "UPDATE sales SET updated_at = closes_at")
 	step, err := archive.Step(ctx, "S", 0)
-	if kit.Must(t, err); step.Orders != 2 || !step.Last {
+	if check.Must(t, err); step.Orders != 2 || !step.Last {
 		t.Fatalf("%+v", step)
 	}
 	eventually(t, "the node does not list the sale", func() bool { return p.catalog.Known("S") == nil })
@@ -59,16 +60,16 @@ func TestArchivedSale(t *testing.T) {
 	}
 	oldOnes := func() []error {
 		return []error{
-			kit.Err(p.Order(ctx, "ann", paid.Order.ID, "", "")),
-			kit.Err(p.Pay(ctx, "ann", paid.Order.ID, "ref")),
-			kit.Err(p.Pay(ctx, "bob", expired.Order.ID, "late")),
-			kit.Err(p.Pay(ctx, "bob", expired.Order.ID, "another")),
-			kit.Err(p.Cancel(ctx, "bob", expired.Order.ID)),
-			kit.Err(p.BuyerOf(ctx, paid.Order.ID)),
+			check.Err(p.Order(ctx, "ann", paid.Order.ID, "", "")),
+			check.Err(p.Pay(ctx, "ann", paid.Order.ID, "ref")),
+			check.Err(p.Pay(ctx, "bob", expired.Order.ID, "late")),
+			check.Err(p.Pay(ctx, "bob", expired.Order.ID, "another")),
+			check.Err(p.Cancel(ctx, "bob", expired.Order.ID)),
+			check.Err(p.BuyerOf(ctx, paid.Order.ID)),
 		}
 	}
 	gone("an order", oldOnes()...)
-	gone("the sale", kit.Err(place("ann")), kit.Err(p.Offer(ctx, "S")), kit.Err(p.Audit(ctx, "S")), kit.Err(p.Rebuild(ctx, "S")), kit.Err(p.CloseSale(ctx, "S")))
+	gone("the sale", check.Err(place("ann")), check.Err(p.Offer(ctx, "S")), check.Err(p.Audit(ctx, "S")), check.Err(p.Rebuild(ctx, "S")), check.Err(p.CloseSale(ctx, "S")))
 	if _, _, err := p.OrdersOfSale(ctx, "S", 10, ""); !errors.Is(err, orders.ErrNotFound) {
 		t.Error(err)
 	}

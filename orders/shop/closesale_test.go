@@ -9,6 +9,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 )
@@ -63,8 +64,8 @@ func TestCloseSale(t *testing.T) {
 				pays(t, a, "ann", first.Order.ID, "r", nil)
 			}
 		}
-		kit.Is(t, kit.Err(a.CloseSale(t.Context(), "unknown")), orders.ErrNotFound)
-		kit.Is(t, kit.Err(a.CloseSale(t.Context(), "ü")), orders.ErrNotFound)
+		check.Is(t, check.Err(a.CloseSale(t.Context(), "unknown")), orders.ErrNotFound)
+		check.Is(t, check.Err(a.CloseSale(t.Context(), "ü")), orders.ErrNotFound)
 	})
 }
 
@@ -83,7 +84,7 @@ func TestCloseSaleWaitsForRedisClock(t *testing.T) {
 	s := servertest.Open(t, servers.KindEmbedded)
 	p := open(t, s, func(c *Config) { c.Gate = slowClock{c.Gate} })
 	p.put(t, kit.Sale("S", 10, 5))
-	kit.Is(t, kit.Err(p.CloseSale(t.Context(), "S")), orders.ErrUnavailable)
+	check.Is(t, check.Err(p.CloseSale(t.Context(), "S")), orders.ErrUnavailable)
 	if sale, err := p.store.Sale(t.Context(), "S"); err != nil || time.Until(sale.ClosesAt) > 0 {
 		t.Errorf("%+v, %v", sale, err)
 	}
@@ -96,16 +97,16 @@ func TestPutSaleAnswersItsOwn(t *testing.T) {
 	put := kit.Sale("S", 10, 5)
 	p.put(t, put)
 	read, err := p.Offer(t.Context(), "S")
-	kit.Must(t, err)
+	check.Must(t, err)
 	mine, created, err := p.PutSale(t.Context(), put, read.ETag())
-	kit.Must(t, err)
+	check.Must(t, err)
 	put.Total = 20
 	theirs, _, err := p.PutSale(t.Context(), put, mine.ETag())
 	if err != nil || created || theirs.ETag() == mine.ETag() || theirs.Total != 20 || theirs.Available != 20 {
 		t.Errorf("%+v, %+v, %v", mine, theirs, err)
 	}
 	_, _, err = p.PutSale(t.Context(), put, read.ETag(), mine.ETag())
-	kit.Is(t, err, orders.ErrPrecondition)
-	kit.Is(t, kit.Err(p.CloseSale(t.Context(), "S", mine.ETag())), orders.ErrPrecondition)
-	kit.OK(t, kit.Err(p.CloseSale(t.Context(), "S", theirs.ETag())))
+	check.Is(t, err, orders.ErrPrecondition)
+	check.Is(t, check.Err(p.CloseSale(t.Context(), "S", mine.ETag())), orders.ErrPrecondition)
+	check.OK(t, check.Err(p.CloseSale(t.Context(), "S", theirs.ETag())))
 }

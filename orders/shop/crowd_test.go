@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"flashsale/inventory"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 )
@@ -129,7 +130,7 @@ func (c *crowd) verdict(t *testing.T) {
 		keys[r.Buyer+"/"+*r.IdempotencyKey] = id
 	}
 	s, err := p.store.Sale(t.Context(), c.sku)
-	kit.Must(t, err)
+	check.Must(t, err)
 	for buyer, n := range units {
 		if n > s.PerBuyerLimit {
 			t.Errorf("%s has %d units, of at most %d", buyer, n, s.PerBuyerLimit)

@@ -9,6 +9,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -43,7 +44,7 @@ func TestRedisComesAndGoesUnderLoad(t *testing.T) {
 			from := direct()
 			eventually(t, "orders are placed in direct mode", func() bool { return direct() >= from+20 })
 			if round > 0 {
-				kit.Must(t, behind.FlushAll(t.Context()).Err())
+				check.Must(t, behind.FlushAll(t.Context()).Err())
 			}
 			wire.Restore()
 			untilMode(t, orders.ModeGate, a, b)
@@ -63,7 +64,7 @@ type directRules struct {
 var rightRules = directRules{
 	enter: func(t *testing.T, b *bare.Bare) {
 		// It may be direct already.
-		kit.Must(t, kit.Err(bare.EnterDirect(t, b.Store, time.Minute)))
+		check.Must(t, check.Err(bare.EnterDirect(t, b.Store, time.Minute)))
 	},
 	order: func(t *testing.T, b *bare.Bare, batch []inventory.Queued) ([]orders.Decision, error) {
 		return b.Store.Direct(t.Context(), "S", batch)
@@ -154,7 +155,7 @@ func (rules directRules) anyOrder(t *testing.T, b *bare.Bare, r *rand.Rand) (wro
 			cancelOne(t, b)
 		case 9:
 			if r.IntN(3) == 0 {
-				kit.Must(t, b.Rdb.FlushAll(t.Context()).Err())
+				check.Must(t, b.Rdb.FlushAll(t.Context()).Err())
 			}
 		}
 		if kit.OpenUnits(b.Rows(t)) > 3 {
@@ -181,7 +182,7 @@ func cancelOne(t testing.TB, b *bare.Bare) {
 	t.Helper()
 	for id, o := range b.Rows(t) {
 		if o.Status == orders.PendingPayment {
-			kit.Must(t, kit.Err(b.Store.Cancel(t.Context(), o.Buyer, id)))
+			check.Must(t, check.Err(b.Store.Cancel(t.Context(), o.Buyer, id)))
 			return
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/controller"
 	"flashsale/orders/internal/bare"
@@ -33,7 +34,7 @@ func soonDirect(c *Config) {
 func modeOf(t testing.TB, st *store.Store) string {
 	t.Helper()
 	sale, err := st.Sale(t.Context(), "S")
-	kit.Must(t, err)
+	check.Must(t, err)
 	return sale.Mode
 }
 
@@ -74,7 +75,7 @@ func TestDirectMode(t *testing.T) {
 		}
 		no := func(want error, p *shop, buyer, key string, quantity int64) {
 			t.Helper()
-			kit.Is(t, kit.Err(place(p, buyer, key, quantity)), want)
+			check.Is(t, check.Err(place(p, buyer, key, quantity)), want)
 		}
 		replays := func(want *orders.Order) {
 			t.Helper()
@@ -121,7 +122,7 @@ func TestDirectMode(t *testing.T) {
 		put.OpensAt, put.ClosesAt = put.OpensAt.Add(2*time.Hour), put.ClosesAt.Add(2*time.Hour)
 		_, _, _ = a.PutSale(ctx, put)
 		no(inventory.ErrNotOpen, a, "joe", "", 1)
-		kit.OK(t, kit.Err(a.CloseSale(ctx, "S")))
+		check.OK(t, check.Err(a.CloseSale(ctx, "S")))
 		no(inventory.ErrClosed, b, "joe", "", 1)
 		replays(eve) // after the sale
 		_, _, _ = a.PutSale(ctx, kit.Sale("S", 7, 3))
@@ -166,9 +167,9 @@ func TestCutOffNodeChangesNothing(t *testing.T) {
 		wire.Cut()
 		eventually(t, "it has lost Redis", cut.Keepers().RedisAway)
 		was, err := whole.store.Sale(t.Context(), "S")
-		kit.Must(t, err)
+		check.Must(t, err)
 		for i := range 20 {
-			kit.Must(t, cut.Keepers().EnterDirect(t.Context()))
+			check.Must(t, cut.Keepers().EnterDirect(t.Context()))
 			answer, err := whole.Place(t.Context(), Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: fmt.Sprint(i)})
 			if err != nil {
 				t.Fatalf("on the healthy node: %+v, %v", answer, err)
@@ -199,7 +200,7 @@ func TestRefusalsOfAnOldGate(t *testing.T) {
 	via, toRedis := servertest.RedisVia(t, s)
 	via, toSQL := servertest.SQLVia(t, via)
 	ctx, others := t.Context(), bare.OpenStore(t, s.SQL)
-	beat := func() { kit.Must(t, kit.Err(others.Beat(ctx, "other", nil, time.Minute))) }
+	beat := func() { check.Must(t, check.Err(others.Beat(ctx, "other", nil, time.Minute))) }
 	beat()
 	p := open(t, via, func(c *Config) {
 		soonDirect(c)
@@ -209,7 +210,7 @@ func TestRefusalsOfAnOldGate(t *testing.T) {
 	place := func(buyer string) (Placed, error) {
 		return p.Place(ctx, Placement{Buyer: buyer, SKU: "S", Quantity: 1, Key: "k"})
 	}
-	kit.Must(t, kit.Err(place("ann")))
+	check.Must(t, check.Err(place("ann")))
 
 	toRedis.Cut()
 	eventually(t, "it has told that Redis is away", func() bool {
@@ -217,7 +218,7 @@ func TestRefusalsOfAnOldGate(t *testing.T) {
 		return err == nil && slices.ContainsFunc(nodes, func(n store.Node) bool { return n.Unwritable != "" })
 	})
 	toSQL.Cut()
-	kit.Must(t, others.Leave(ctx, "other"))
+	check.Must(t, others.Leave(ctx, "other"))
 	eventually(t, "its copy of the sales is too old", func() bool { return !p.catalog.IsFresh() })
 	if entered, err := bare.EnterDirect(t, others, time.Minute); !entered || err != nil {
 		t.Fatal(entered, err)

@@ -11,6 +11,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
 )
@@ -106,11 +107,11 @@ func TestFailoverLosesARelease(t *testing.T) {
 		p := open(t, s, nil)
 		p.put(t, kit.Sale("S", 10, 3))
 		placed, err := p.Place(t.Context(), Placement{Buyer: "ann", SKU: "S", Quantity: 3})
-		kit.Must(t, err)
+		check.Must(t, err)
 		p.settled(t, "S")
 		replica := []string{"sale:{S}", "sale:{S}:holds", "sale:{S}:buyers"}
 		for _, key := range replica {
-			kit.Must(t, p.rdb.Copy(t.Context(), key, "replica:"+key, 0, true).Err())
+			check.Must(t, p.rdb.Copy(t.Context(), key, "replica:"+key, 0, true).Err())
 		}
 		cancels(t, p, "ann", placed.Order.ID, nil)
 		if a := p.settled(t, "S"); a.Available != 10 {

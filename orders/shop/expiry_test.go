@@ -11,6 +11,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -38,7 +39,7 @@ func TestPaidInTheInstantOfExpiry(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", int64(n), 2))
 		now, ids := kit.ClockOf(t, b.Store.DB), kit.Stock(t, b.Store.DB, n)
-		kit.Must(t, kit.Err(b.Store.AskRebuild(t.Context(), "S")))
+		check.Must(t, check.Err(b.Store.AskRebuild(t.Context(), "S")))
 		p := open(t, s, func(c *Config) { c.SweepEvery, c.Wait = 2*time.Millisecond, 30*time.Second })
 		eventually(t, "the gate is built", func() bool {
 			view, err := p.gate.Inspect(t.Context(), "S")
@@ -62,7 +63,7 @@ func TestPaidInTheInstantOfExpiry(t *testing.T) {
 				for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 					if i%50 == 25 {
 						past := now.Add(-time.Second)
-						kit.OK(t, b.Store.DB.Exec("UPDATE orders SET expires_at = ? WHERE id IN ?", past, ids[i-25:i+25]).Error)
+						check.OK(t, b.Store.DB.Exec("UPDATE orders SET expires_at = ? WHERE id IN ?", past, ids[i-25:i+25]).Error)
 					}
 					_, told[i] = p.Pay(t.Context(), fmt.Sprint("buyer-", i), ids[i], fmt.Sprint("ref-", i))
 				}

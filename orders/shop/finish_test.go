@@ -11,6 +11,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 )
@@ -43,13 +44,13 @@ func TestRedisForgetsASaleThatIsOver(t *testing.T) {
 			return p.Place(ctx, Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: key})
 		}
 		paid, err := place("paid")
-		kit.Must(t, err)
-		kit.Must(t, kit.Err(p.Pay(ctx, "ann", paid.Order.ID, "ref")))
+		check.Must(t, err)
+		check.Must(t, check.Err(p.Pay(ctx, "ann", paid.Order.ID, "ref")))
 		pending, err := place("pending")
-		kit.Must(t, err)
+		check.Must(t, err)
 		kept := func() (keys []string) {
 			keys, err := p.rdb.Keys(ctx, "sale:{S}*").Result()
-			kit.Must(t, err)
+			check.Must(t, err)
 			return keys
 		}
 
@@ -62,7 +63,7 @@ func TestRedisForgetsASaleThatIsOver(t *testing.T) {
 			t.Fatal("Redis has forgotten a sale with an open order")
 		}
 		kit.Overdue(t, p.store.DB, pending.Order.ID)
-		kit.Must(t, kit.Err(p.store.Expire(ctx)))
+		check.Must(t, check.Err(p.store.Expire(ctx)))
 		p.Keepers().Changed(ctx, "S")
 		eventually(t, "Redis has forgotten the sale", func() bool {
 			return len(kept()) == 0 && p.catalog.Known("S").Mode == orders.ModeOver && len(p.Keepers().Kept()) == 0
@@ -72,7 +73,7 @@ func TestRedisForgetsASaleThatIsOver(t *testing.T) {
 			t.Errorf("a replay: %+v, %v", again, err)
 		}
 		for _, key := range []string{"new", ""} {
-			kit.Is(t, kit.Err(place(key)), inventory.ErrClosed)
+			check.Is(t, check.Err(place(key)), inventory.ErrClosed)
 		}
 		pays(t, p, "ann", pending.Order.ID, "late", orders.ErrOrderClosed)
 		if got := strings.Join(refundsOf(t, p.store), ", "); got != "ann late closed" {
@@ -109,7 +110,7 @@ func TestQueueOfASaleThatIsOver(t *testing.T) {
 		p.put(t, put)
 		p.stop()
 		p.queue(t, "S", "ann")
-		kit.Must(t, p.store.DB.Exec("UPDATE sales SET closes_at = ?", time.Now().UTC().Add(-100*time.Hour)).Error)
+		check.Must(t, p.store.DB.Exec("UPDATE sales SET closes_at = ?", time.Now().UTC().Add(-100*time.Hour)).Error)
 		again := open(t, s, nil)
 		eventually(t, "the order is in the database", func() bool { return len(kit.RowsOf(t, again.store.DB)) == 1 })
 	})

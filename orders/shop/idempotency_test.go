@@ -10,6 +10,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 )
@@ -58,8 +59,8 @@ func TestReplayFindsTheOrder(t *testing.T) {
 		ctx := t.Context()
 		ann := Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}
 		first, err := p.Place(ctx, ann)
-		kit.Must(t, err)
-		check := func(when string, status orders.Status) {
+		check.Must(t, err)
+		verify := func(when string, status orders.Status) {
 			t.Helper()
 			for _, node := range []*shop{p, q} {
 				judged := func(what Placement) (answer Placed, err error) {
@@ -84,15 +85,15 @@ func TestReplayFindsTheOrder(t *testing.T) {
 		forget := func() {
 			t.Helper()
 			p.settled(t, "S")
-			kit.Must(t, p.rdb.FlushAll(ctx).Err())
+			check.Must(t, p.rdb.FlushAll(ctx).Err())
 			eventually(t, "rebuilt", func() bool {
 				g, err := p.gate.Summaries(ctx, "S")
 				return err == nil && g[0].Open
 			})
 		}
-		check("at once", orders.PendingPayment)
+		verify("at once", orders.PendingPayment)
 		forget()
-		check("after the gate forgot", orders.PendingPayment)
+		verify("after the gate forgot", orders.PendingPayment)
 
 		for i := range 3 {
 			eventually(t, "the others are sold", func() bool { // the SKU may just be moving between the nodes
@@ -101,21 +102,21 @@ func TestReplayFindsTheOrder(t *testing.T) {
 			})
 		}
 		places(t, p, Placement{Buyer: "eve", SKU: "S", Quantity: 1}, inventory.ErrSoldOut)
-		check("sold out", orders.PendingPayment)
+		verify("sold out", orders.PendingPayment)
 		forget()
-		check("sold out, and the gate forgot", orders.PendingPayment)
+		verify("sold out, and the gate forgot", orders.PendingPayment)
 
 		cancels(t, p, "ann", first.Order.ID, nil)
-		check("cancelled", orders.Cancelled)
+		verify("cancelled", orders.Cancelled)
 		forget()
 		// There is a unit again: the gate takes it for a second order, until
 		// the keeper finds the first.
-		check("cancelled, and the gate forgot", orders.Cancelled)
+		verify("cancelled, and the gate forgot", orders.Cancelled)
 		p.settledAt(t, 3, 1)
 
 		put.ClosesAt = kit.ClockOf(t, p.store.DB)
 		p.put(t, put)
-		check("the sale is over", orders.Cancelled)
+		verify("the sale is over", orders.Cancelled)
 	})
 }
 
@@ -139,7 +140,7 @@ func TestRejectedOrder(t *testing.T) {
 			ended, err := p.store.EndedSKUs(ctx)
 			return err == nil && len(ended) == 0
 		})
-		kit.Must(t, kit.Err(p.Rebuild(ctx, "S")))
+		check.Must(t, check.Err(p.Rebuild(ctx, "S")))
 		put := kit.Sale("S", 10, 10) // now there would be room
 		p.put(t, put)
 		for range 2 {
@@ -168,7 +169,7 @@ func TestKeyOfALostOrder(t *testing.T) {
 		p.put(t, kit.Sale("S", 1, 1))
 		ann := Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}
 		first, err := p.Place(ctx, ann)
-		kit.Must(t, err)
+		check.Must(t, err)
 		p.settled(t, "S")
 		kit.Exec(t, p.store.DB, "DELETE FROM orders")
 		kit.Exec(t, p.store.DB, "UPDATE sales SET sold = 0")
@@ -195,10 +196,10 @@ func TestBuyersAreLost(t *testing.T) {
 		a.put(t, kit.Sale("S", 2, 1))
 		ann := Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}
 		first, err := a.Place(ctx, ann)
-		kit.Must(t, err)
+		check.Must(t, err)
 		for round := range 2 { // of a gate that has let somebody in, and of one that was rebuilt with buyers
 			a.settled(t, "S")
-			kit.Must(t, a.rdb.Del(ctx, "sale:{S}:buyers").Err())
+			check.Must(t, a.rdb.Del(ctx, "sale:{S}:buyers").Err())
 			_, _ = a.Place(ctx, Placement{Buyer: "joe", SKU: "S", Quantity: 1}) // the first time he is let in, and the sale sold out
 			eventually(t, "the order is found by its key", func() bool {
 				_, _ = b.Place(ctx, Placement{Buyer: "eve", SKU: "S", Quantity: 1}) // others keep coming

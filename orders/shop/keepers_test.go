@@ -9,6 +9,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/controller"
 	"flashsale/orders/internal/bare"
@@ -139,7 +140,7 @@ func TestDeadNodeIsReplaced(t *testing.T) {
 		spread(t, skus, b, c, dead)
 		its := dead.Keepers().Kept()
 		before, err := b.store.Sale(t.Context(), its[0])
-		kit.Must(t, err)
+		check.Must(t, err)
 
 		died := time.Now()
 		wire.Cut()

@@ -15,6 +15,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -82,7 +83,7 @@ func TestLatePayment(t *testing.T) {
 			t.Errorf("refunds: %q", got)
 		}
 		// What the gate forgets, the database knows.
-		kit.Must(t, kit.Err(p.Rebuild(ctx, "S")))
+		check.Must(t, check.Err(p.Rebuild(ctx, "S")))
 		p.settledAt(t, 2, 3, 2)
 		places(t, p, Placement{Buyer: "ann", SKU: "S", Quantity: 1}, inventory.ErrBuyerLimit)
 	})
@@ -104,14 +105,14 @@ func TestLatePaymentThatDoesNotFit(t *testing.T) {
 	type step func(t *testing.T, p *shop, id string)
 	buys := func(buyer string, quantity int64) step {
 		return func(t *testing.T, p *shop, _ string) {
-			kit.Must(t, kit.Err(p.Place(t.Context(), Placement{Buyer: buyer, SKU: "S", Quantity: quantity, Key: "then"})))
+			check.Must(t, check.Err(p.Place(t.Context(), Placement{Buyer: buyer, SKU: "S", Quantity: quantity, Key: "then"})))
 		}
 	}
 	returns := func(buyer string) step {
 		return func(t *testing.T, p *shop, _ string) {
 			o, err := p.store.OrderByKey(t.Context(), "S", buyer, "then")
-			kit.Must(t, err)
-			kit.Must(t, kit.Err(p.Cancel(t.Context(), buyer, o.ID)))
+			check.Must(t, err)
+			check.Must(t, check.Err(p.Cancel(t.Context(), buyer, o.ID)))
 			p.settled(t, "S")
 		}
 	}
@@ -201,7 +202,7 @@ func TestLatePaymentWithoutAnswer(t *testing.T) {
 			t.Errorf("queue: %+v", b.Queue(t))
 		}
 		b.Keeper(t, "S").Finish(t)
-		kit.Must(t, b.Rdb.FlushAll(t.Context()).Err())
+		check.Must(t, b.Rdb.FlushAll(t.Context()).Err())
 		refuse(id, "3-no-gate")
 		b.Keeper(t, "S").Finish(t)
 		want := []string{"ann 1-early not_restored", "ann 2-queued unavailable", "ann 3-no-gate unavailable"}
@@ -221,7 +222,7 @@ func payAgain(t testing.TB, b *bare.Bare, order, ref string) (hold string) {
 	r, err := b.Gate.Reserve(t.Context(), inventory.Request{
 		OrderID: hold, SKU: "S", Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: order, Node: "dead",
 	})
-	kit.Must(t, err)
+	check.Must(t, err)
 	return r.OrderID
 }
 
@@ -247,7 +248,7 @@ func wrongWithLate(t testing.TB, b *bare.Bare, refs map[string]bool) (wrong []st
 		}
 	}
 	refunds, _, err := b.Store.Refunds(t.Context(), 100_000, "")
-	kit.Must(t, err)
+	check.Must(t, err)
 	for _, r := range refunds {
 		outcomes[r.PaymentRef]++
 	}
@@ -260,7 +261,7 @@ func wrongWithLate(t testing.TB, b *bare.Bare, refs map[string]bool) (wrong []st
 		wrong = append(wrong, fmt.Sprintf("%d payments have an outcome, of %d", len(outcomes), len(refs)))
 	}
 	sale, err := b.Store.Sale(t.Context(), "S")
-	kit.Must(t, err)
+	check.Must(t, err)
 	if sold := kit.OpenUnits(rows); sale.Sold != sold {
 		wrong = append(wrong, fmt.Sprintf("sold is %d, open orders hold %d", sale.Sold, sold))
 	}
@@ -293,18 +294,18 @@ func belated(t *testing.T, s *servers.Stores) (b *bare.Bare, refs map[string]boo
 	}
 	b.Keeper(t, "S").Finish(t)
 	kit.Overdue(t, b.Store.DB, list["ann"], list["bob"], list["eve"])
-	kit.Must(t, kit.Err(b.Store.Expire(t.Context())))
+	check.Must(t, check.Err(b.Store.Expire(t.Context())))
 	b.Keeper(t, "S").Finish(t)
 	payAgain(t, b, list["ann"], "fits")
 	// The gate lets in two units each that the database does not have: it is
 	// told of a larger sale, and of a larger limit.
 	for field, more := range map[string]int64{"available": 10, "per_buyer": 10} {
-		kit.Must(t, b.Rdb.HIncrBy(t.Context(), "sale:{S}", field, more).Err())
+		check.Must(t, b.Rdb.HIncrBy(t.Context(), "sale:{S}", field, more).Err())
 	}
 	payAgain(t, b, list["bob"], "over-limit")
 	payAgain(t, b, list["eve"], "sold-out")
 	for field, more := range map[string]int64{"available": -10, "per_buyer": -10} {
-		kit.Must(t, b.Rdb.HIncrBy(t.Context(), "sale:{S}", field, more).Err())
+		check.Must(t, b.Rdb.HIncrBy(t.Context(), "sale:{S}", field, more).Err())
 	}
 	// Meanwhile bob and joe have got the others, of which the gate knows.
 	now := kit.ClockOf(t, b.Store.DB)
@@ -313,7 +314,7 @@ func belated(t *testing.T, s *servers.Stores) (b *bare.Bare, refs map[string]boo
 			ID: uuid.Must(uuid.NewV7()).String(), SKU: "S", Buyer: buyer, Quantity: n, Currency: "EUR",
 			Status: orders.PendingPayment, CreatedAt: now, ExpiresAt: now.Add(time.Hour),
 		}
-		kit.Must(t, b.Store.DB.Create(o).Error)
+		check.Must(t, b.Store.DB.Create(o).Error)
 		kit.Exec(t, b.Store.DB, "UPDATE sales SET sold = sold + ?", n)
 		ctx := t.Context()
 		b.Rdb.HSet(ctx, "sale:{S}:holds", o.ID, fmt.Sprintf("%d %d %s", n, now.UnixMilli(), buyer))
@@ -328,8 +329,8 @@ type strike = func(kit.Fault) (kit.Plan, *atomic.Bool)
 
 // eachCrash has a keeper fail before and after each step of payments that take
 // units, in each of the ways, with nobody left who waits for them. Then another
-// keeper goes on, and check says whether all is as it must be.
-func eachCrash(t *testing.T, ways map[string]strike, queued func(*testing.T, *servers.Stores) (*bare.Bare, map[string]bool, map[string]string), check func(t *testing.T, b *bare.Bare, p *Service, refs map[string]bool, list map[string]string)) {
+// keeper goes on, and verify says whether all is as it must be.
+func eachCrash(t *testing.T, ways map[string]strike, queued func(*testing.T, *servers.Stores) (*bare.Bare, map[string]bool, map[string]string), verify func(t *testing.T, b *bare.Bare, p *Service, refs map[string]bool, list map[string]string)) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		for i, step := range []string{"queue", "commit", "ack", "confirm", "mark", "shut", "recount", "install"} {
 			for _, at := range []kit.Fault{{Step: step}, {Step: step, After: true}} {
@@ -338,7 +339,7 @@ func eachCrash(t *testing.T, ways map[string]strike, queued func(*testing.T, *se
 						b, refs, list := queued(t, s)
 						defer b.Empty(t)
 						if i >= 5 {
-							kit.Must(t, kit.Err(b.Store.AskRebuild(t.Context(), "S")))
+							check.Must(t, check.Err(b.Store.AskRebuild(t.Context(), "S")))
 						}
 						faults, struck := strike(at)
 						first := b.Failing(t, faults)
@@ -346,7 +347,7 @@ func eachCrash(t *testing.T, ways map[string]strike, queued func(*testing.T, *se
 							t.Fatalf("it did not fail: %v", err)
 						}
 						b.Keeper(t, "S").Finish(t)
-						check(t, b, New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: kit.Quiet(t)}), refs, list)
+						verify(t, b, New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: kit.Quiet(t)}), refs, list)
 					})
 				}
 			}
@@ -381,12 +382,12 @@ func drained(t *testing.T, b *bare.Bare, giveBack bool) *bare.Keeper {
 	t.Helper()
 	k := b.Keeper(t, "S")
 	verdicts, err := b.Store.Commit(t.Context(), "S", k.Fence(), b.Queue(t))
-	kit.Must(t, err)
+	check.Must(t, err)
 	acked := make([]inventory.Acked, len(verdicts))
 	for i, v := range verdicts {
 		acked[i] = inventory.Acked{Entry: v.Queued.Entry, OrderID: v.Queued.OrderID, GiveBack: giveBack || v.Hold == orders.GiveBack}
 	}
-	kit.Must(t, kit.Err(b.Gate.Ack(t.Context(), "S", acked)))
+	check.Must(t, check.Err(b.Gate.Ack(t.Context(), "S", acked)))
 	return k
 }
 

@@ -10,6 +10,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/loadtest/servers/wire"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
@@ -104,7 +105,7 @@ func TestLostAnswerIsNotANo(t *testing.T) {
 			t.Fatal("the answer was not lost")
 		}
 		back := []inventory.Acked{{Entry: batch[0].Entry, OrderID: batch[0].OrderID, GiveBack: true}}
-		kit.Must(t, kit.Err(b.Gate.Ack(t.Context(), "S", back)))
+		check.Must(t, check.Err(b.Gate.Ack(t.Context(), "S", back)))
 		if a := b.Audit(t); a.Balanced || a.Drift != -1 {
 			t.Errorf("the audit does not see it: %+v", a)
 		}

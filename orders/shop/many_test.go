@@ -14,6 +14,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -36,7 +37,7 @@ func TestThousandSales(t *testing.T) {
 			rows[i] = kit.Sale(skus[i], 10, 5)
 			rows[i].Mode, rows[i].CreatedAt, rows[i].UpdatedAt = "gate", now, now
 		}
-		kit.Must(t, store.DB.CreateInBatches(rows, 50).Error)
+		check.Must(t, store.DB.CreateInBatches(rows, 50).Error)
 		before := runtime.NumGoroutine()
 		p := open(t, s, func(c *Config) { c.Wait = time.Minute }) // it is not speed that is tested
 		opening := time.Now()

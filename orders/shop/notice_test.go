@@ -11,6 +11,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/controller"
 	"flashsale/orders/internal/bare"
@@ -50,7 +51,7 @@ func TestToldAcrossNodes(t *testing.T) {
 		p, sku := apart(t, s)
 		messages := p.rdb.Subscribe(t.Context(), "orders:notice:sells")
 		defer func() { _ = messages.Close() }()
-		kit.Must(t, kit.Err(messages.Receive(t.Context())))
+		check.Must(t, check.Err(messages.Receive(t.Context())))
 		for range 10 {
 			placed, err := p.Place(t.Context(), Placement{Buyer: "ann", SKU: sku, Quantity: 1})
 			if err != nil || placed.Order.Status != orders.PendingPayment || placed.Order.Amount != 1999 || placed.Order.ExpiresAt.IsZero() {

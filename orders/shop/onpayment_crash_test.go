@@ -11,6 +11,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -39,7 +40,7 @@ func unpaid(t *testing.T, s *servers.Stores) (b *bare.Bare, refs map[string]bool
 	}
 	more := func(n int64) { // the gate thinks of a larger sale and of a larger limit
 		for _, field := range []string{"available", "per_buyer"} {
-			kit.Must(t, b.Rdb.HIncrBy(t.Context(), "sale:{S}", field, n).Err())
+			check.Must(t, b.Rdb.HIncrBy(t.Context(), "sale:{S}", field, n).Err())
 		}
 	}
 	payAgain(t, b, orders["ann"], "fits")
@@ -52,7 +53,7 @@ func unpaid(t *testing.T, s *servers.Stores) (b *bare.Bare, refs map[string]bool
 	more(-20)
 	cancels(t, b.Store, "bob", orders["bob"], nil)
 	kit.Overdue(t, b.Store.DB, orders["cid"])
-	kit.Must(t, kit.Err(b.Store.Expire(t.Context())))
+	check.Must(t, check.Err(b.Store.Expire(t.Context())))
 	return b, map[string]bool{"fits": true, "expired": true, "cancelled": true, "over-limit": true, "sold-out": true}, orders
 }
 
@@ -173,7 +174,7 @@ func TestOnPaymentDirect(t *testing.T) {
 		ann, more, bob, eve := orderOnPayment(t, b, "ann", "", 2), orderOnPayment(t, b, "ann", "", 1), orderOnPayment(t, b, "bob", "", 2), orderOnPayment(t, b, "eve", "", 1)
 		payAgain(t, b, bob, "bob") // in the queue when Redis goes
 		kit.Exec(t, b.Store.DB, "UPDATE sales SET mode = 'direct', fence = fence + 1, epoch = epoch + 1")
-		kit.Must(t, p.catalog.Refresh(ctx))
+		check.Must(t, p.catalog.Refresh(ctx))
 		if placed, err := p.Place(ctx, Placement{Buyer: "kim", SKU: "S", Quantity: 1}); err != nil || placed.Order.Status != orders.AwaitingPayment {
 			t.Errorf("ordering: %+v, %v", placed.Order, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 )
@@ -66,7 +67,7 @@ func TestReserveOnPayment(t *testing.T) {
 		pays(t, p, "ann", second, "one", inventory.ErrBuyerLimit)
 		pays(t, p, "bob", bob, "one", nil)
 		p.settledAt(t, 4, 2, 4)
-		kit.Must(t, kit.Err(p.Rebuild(ctx, "S")))
+		check.Must(t, check.Err(p.Rebuild(ctx, "S")))
 		p.settledAt(t, 4, 2, 4)
 	})
 }
@@ -145,7 +146,7 @@ func (p *shop) shown(t testing.TB, id string) string {
 	t.Helper()
 	o := kit.RowsOf(t, p.store.DB)[id]
 	text, err := json.Marshal(o.JSON())
-	kit.Must(t, err)
+	check.Must(t, err)
 	return string(text)
 }
 

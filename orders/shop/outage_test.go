@@ -15,6 +15,7 @@ import (
 	"flashsale/inventory/coalesce"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 	"flashsale/orders/store"
@@ -38,7 +39,7 @@ func TestRedisEmptiedUnderLoad(t *testing.T) {
 		for range 3 {
 			c.moves(t, "before Redis is emptied", 50)
 			built := a.Keepers().Counters().Rebuilt.Load() + b.Keepers().Counters().Rebuilt.Load()
-			kit.Must(t, a.rdb.FlushAll(t.Context()).Err())
+			check.Must(t, a.rdb.FlushAll(t.Context()).Err())
 			eventually(t, "the gate is rebuilt", func() bool {
 				return a.Keepers().Counters().Rebuilt.Load()+b.Keepers().Counters().Rebuilt.Load() > built
 			})
@@ -126,7 +127,7 @@ func restart(t *testing.T, mysql *servers.MySQL) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	kit.Must(t, mysql.Restart(ctx))
+	check.Must(t, mysql.Restart(ctx))
 }
 
 // hang has a call of a group hang whose caller has gone. It returns once it does.
@@ -147,7 +148,7 @@ func hang[Q, A any](t *testing.T, g *coalesce.Group[Q, A], end <-chan struct{}) 
 		leave()
 	}()
 	var q Q
-	kit.Is(t, kit.Err(g.Do(ctx, "hangs", q)), context.Canceled)
+	check.Is(t, check.Err(g.Do(ctx, "hangs", q)), context.Canceled)
 }
 
 // A node that stops waits for the transactions under way, also where nobody waits
@@ -190,7 +191,7 @@ func ownMySQL(t *testing.T) (*servers.Stores, *servers.MySQL) {
 	mysql := servertest.OpenMySQL(t, servers.MySQLOptions{})
 	t.Cleanup(func() { _ = mysql.Resume() })
 	dsn, err := mysql.NewDatabase(t.Context(), "flashsale")
-	kit.Must(t, err)
+	check.Must(t, err)
 	return &servers.Stores{Kind: servers.KindReal, RedisURL: redis.URL, SQL: dsn}, mysql
 }
 
@@ -208,7 +209,7 @@ func TestHearsWhileMySQLHangs(t *testing.T) {
 	if placed, err := p.Place(t.Context(), first); err != nil || placed.Order.Status != orders.PendingPayment {
 		t.Fatalf("%+v, %v", placed.Order, err)
 	}
-	kit.Must(t, mysql.Pause())
+	check.Must(t, mysql.Pause())
 	for name, asked := range map[string]Placement{
 		"replay":         first,
 		"another key":    {Buyer: "ann", SKU: "S", Quantity: 1, Key: "another"},
@@ -234,7 +235,7 @@ func TestStopWhileMySQLHangs(t *testing.T) {
 	stores, mysql := ownMySQL(t)
 	p := open(t, stores, brief)
 	p.put(t, kit.Sale("S", 10, 1))
-	kit.Must(t, mysql.Pause())
+	check.Must(t, mysql.Pause())
 	answer, err := p.Place(t.Context(), Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"})
 	if err != nil || answer.Order.Status != orders.Reserved {
 		t.Fatalf("%+v, %v", answer.Order, err)
@@ -242,7 +243,7 @@ func TestStopWhileMySQLHangs(t *testing.T) {
 	start := time.Now()
 	p.stop() // fails the test after 30 s
 	t.Logf("stopped in %v", time.Since(start))
-	kit.Must(t, mysql.Resume())
+	check.Must(t, mysql.Resume())
 	// The next node carries the order over.
 	q := open(t, stores, brief)
 	eventually(t, "the order is durable", func() bool {

@@ -6,6 +6,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 )
@@ -30,7 +31,7 @@ func TestTheWayOfOneOrder(t *testing.T) {
 		places(t, p, Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k2"}, inventory.ErrBuyerLimit)
 		pays(t, p, "ann", first.Order.ID, "ref", nil)
 		second, err := p.Place(ctx, Placement{Buyer: "bob", SKU: "S", Quantity: 1})
-		kit.Must(t, err)
+		check.Must(t, err)
 		places(t, p, Placement{Buyer: "eve", SKU: "S", Quantity: 1}, inventory.ErrSoldOut)
 		cancels(t, p, "bob", second.Order.ID, nil)
 		eventually(t, "the unit is sold again", func() bool {

@@ -10,6 +10,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -168,7 +169,7 @@ func TestRebuildByOperator(t *testing.T) {
 		if after, _ := p.gate.Inspect(t.Context(), sku); after.Epoch <= before.Epoch || after.Holds != 5 {
 			t.Errorf("gate was %+v, is %+v", before, after)
 		}
-		kit.Is(t, kit.Err(p.Rebuild(t.Context(), "unknown")), orders.ErrNotFound)
+		check.Is(t, check.Err(p.Rebuild(t.Context(), "unknown")), orders.ErrNotFound)
 	})
 }
 
@@ -215,7 +216,7 @@ func TestRebuildUnderLoad(t *testing.T) {
 
 func TestSaleIsValidated(t *testing.T) {
 	good := kit.Sale("S", 10, 1)
-	kit.Must(t, good.Validate())
+	check.Must(t, good.Validate())
 	for field, spoil := range map[string]func(*orders.Sale){
 		"sku":              func(s *orders.Sale) { s.SKU = "a b" },
 		"name":             func(s *orders.Sale) { s.Name = "" },

@@ -13,6 +13,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -80,9 +81,9 @@ func TestOverIsNotVouchedFor(t *testing.T) {
 		p := build(t, s, nil)
 		kit.Put(t, p.store, kit.Sale("S", 1, 1))
 		placement := Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}
-		kit.Must(t, p.catalog.Refresh(t.Context()))
+		check.Must(t, p.catalog.Refresh(t.Context()))
 		_, err := p.refuseOrder(t.Context(), placement, refusal{reason: inventory.ErrClosed, source: over})
-		kit.Is(t, err, orders.ErrUnavailable)
+		check.Is(t, err, orders.ErrUnavailable)
 	})
 }
 
@@ -108,7 +109,7 @@ func TestGateOrderOfASaleOnPayment(t *testing.T) {
 	put.ReserveOn = orders.OnOrder // as it was, but the epoch is still the same
 	kit.Put(t, b.Store, put)
 	k.Want |= keeper.Drain
-	kit.Must(t, k.Step(t.Context()))
+	check.Must(t, k.Step(t.Context()))
 	if n := len(b.Rows(t)); n != 0 {
 		t.Errorf("after a change back %d orders that hold units", n)
 	}
@@ -142,13 +143,13 @@ func TestPartitionedNodeRefusesNoReplay(t *testing.T) {
 			})
 			mysqlC.Cut()
 			if promoted {
-				kit.Must(t, kit.OpenRedis(t, two.URL).SlaveOf(t.Context(), "no", "one").Err())
+				check.Must(t, kit.OpenRedis(t, two.URL).SlaveOf(t.Context(), "no", "one").Err())
 				redisA.Lead(two.Real.Addr())
 			} else {
 				redisA.Cut()
 				untilMode(t, orders.ModeDirect, a)
 			}
-			eventually(t, "ann has cancelled", func() bool { return kit.Err(a.Cancel(t.Context(), "ann", ann.Order.ID)) == nil })
+			eventually(t, "ann has cancelled", func() bool { return check.Err(a.Cancel(t.Context(), "ann", ann.Order.ID)) == nil })
 			eventually(t, "bob has ann's unit", func() bool {
 				bob, err := place(a, "bob")
 				return err == nil && bob.Order.Status == orders.PendingPayment
@@ -169,7 +170,7 @@ func replica(t *testing.T, s *servers.Stores) (*servertest.Redis, redis.Universa
 	two := servertest.OpenRedis(t, servers.KindReal)
 	rdb := kit.OpenRedis(t, two.URL)
 	host, port, _ := strings.Cut(s.Redis.Addr(), ":")
-	kit.Must(t, rdb.SlaveOf(t.Context(), host, port).Err())
+	check.Must(t, rdb.SlaveOf(t.Context(), host, port).Err())
 	eventually(t, "the replica is in step", func() bool {
 		return strings.Contains(rdb.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
@@ -191,7 +192,7 @@ func TestTwoRedisMasters(t *testing.T) {
 		return p.Place(t.Context(), Placement{Buyer: buyer, SKU: "S", Quantity: 1, Key: "k"})
 	}
 	last := places(t, a, Placement{Buyer: "buyer-0", SKU: "S", Quantity: 1, Key: "k"}, nil)
-	kit.Must(t, promoted.SlaveOf(t.Context(), "no", "one").Err())
+	check.Must(t, promoted.SlaveOf(t.Context(), "no", "one").Err())
 	redisB.Lead(two.Real.Addr())
 	fenced := func() int64 {
 		return a.Keepers().Counters().Fenced.Load() + b.Keepers().Counters().Fenced.Load()
@@ -199,7 +200,7 @@ func TestTwoRedisMasters(t *testing.T) {
 	began := time.Now()
 	for i := 1; i <= 10 || time.Since(began) < 8*time.Second; i++ { // for several leases
 		was := last.Order
-		eventually(t, was.Buyer+" cancels", func() bool { return kit.Err(b.Cancel(t.Context(), was.Buyer, was.ID)) == nil })
+		eventually(t, was.Buyer+" cancels", func() bool { return check.Err(b.Cancel(t.Context(), was.Buyer, was.ID)) == nil })
 		buyer := fmt.Sprint("buyer-", i)
 		eventually(t, buyer+" has the unit", func() (done bool) {
 			var err error
@@ -224,7 +225,7 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 	t.Parallel()
 	my := servertest.OpenMySQL(t, servers.MySQLOptions{})
 	dsn, err := my.NewDatabase(t.Context(), "flashsale")
-	kit.Must(t, err)
+	check.Must(t, err)
 	redis := servertest.OpenRedis(t, servers.KindReal)
 	s := &servers.Stores{Kind: servers.KindReal, RedisURL: redis.URL, SQL: dsn, Redis: redis.Real}
 	via, wire := servertest.RedisVia(t, s)
@@ -240,23 +241,23 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 	bob := places(t, p, Placement{Buyer: "bob", SKU: "P", Quantity: 1, Key: "k"}, nil)
 	pays(t, p, "ann", ann.Order.ID, "ref", nil)
 	eventually(t, "bob's payment is refused while the primary commits", func() bool {
-		return errors.Is(kit.Err(p.Pay(t.Context(), "bob", bob.Order.ID, "ref")), inventory.ErrSoldOut)
+		return errors.Is(check.Err(p.Pay(t.Context(), "bob", bob.Order.ID, "ref")), inventory.ErrSoldOut)
 	})
 	order := func(sku string) error {
 		_, err := p.Place(t.Context(), Placement{Buyer: "bob", SKU: sku, Quantity: 1, Key: "other"})
 		return err
 	}
-	kit.Must(t, kit.Err(p.Place(t.Context(), Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"})))
+	check.Must(t, check.Err(p.Place(t.Context(), Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"})))
 	wire.Cut()
 	eventually(t, "both sales are sold in direct mode", func() bool { return p.catalog.Direct("S") && p.catalog.Direct("P") })
 	eventually(t, "direct mode refuses an order while the primary commits", func() bool { return errors.Is(order("S"), inventory.ErrSoldOut) })
-	kit.Must(t, my.Lossless(context.Background())) // no replica acknowledges from here on
+	check.Must(t, my.Lossless(context.Background())) // no replica acknowledges from here on
 	for what, err := range map[string]error{
 		"an order in direct mode":      order("S"),
 		"an order without units":       order("P"),
-		"a payment":                    kit.Err(p.Pay(t.Context(), "bob", bob.Order.ID, "another")),
+		"a payment":                    check.Err(p.Pay(t.Context(), "bob", bob.Order.ID, "another")),
 		"the node's copy of the sales": p.catalog.Refresh(t.Context()),
-		"a look for a key":             kit.Err(p.refuseOrder(t.Context(), Placement{Buyer: "bob", SKU: "S", Quantity: 1, Key: "x"}, refusal{reason: inventory.ErrSoldOut, source: gate, epoch: 1})),
+		"a look for a key":             check.Err(p.refuseOrder(t.Context(), Placement{Buyer: "bob", SKU: "S", Quantity: 1, Key: "x"}, refusal{reason: inventory.ErrSoldOut, source: gate, epoch: 1})),
 	} {
 		if err == nil || isRefusal(err) {
 			t.Errorf("%s: %v", what, err)
@@ -279,9 +280,9 @@ func dump(t *testing.T, b *bare.Bare) (restore func()) {
 		had[key] = b.Rdb.Dump(t.Context(), key).Val()
 	}
 	return func() {
-		kit.Must(t, b.Rdb.FlushAll(t.Context()).Err())
+		check.Must(t, b.Rdb.FlushAll(t.Context()).Err())
 		for key, value := range had {
-			kit.Must(t, b.Rdb.Restore(t.Context(), key, 0, value).Err())
+			check.Must(t, b.Rdb.Restore(t.Context(), key, 0, value).Err())
 		}
 	}
 }
@@ -303,12 +304,12 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 		back := dump(t, b)
 		enter(b)
 		bob, err := b.Store.Direct(t.Context(), "S", queued("bob"))
-		kit.Must(t, err)
+		check.Must(t, err)
 		ann, err := b.Store.Direct(t.Context(), "S", queued("ann"))
-		if kit.Must(t, err); ann[0].Refused != orders.SoldOut {
+		if check.Must(t, err); ann[0].Refused != orders.SoldOut {
 			t.Fatalf("ann: %+v", ann[0])
 		}
-		kit.Must(t, kit.Err(b.Store.Cancel(t.Context(), "bob", bob[0].Order.ID)))
+		check.Must(t, check.Err(b.Store.Cancel(t.Context(), "bob", bob[0].Order.ID)))
 		first := bare.KeeperOf(t, b.Store, dying{b.Gate}, "S")
 		_ = first.Step(t.Context())
 		back()
@@ -333,16 +334,16 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 		b.Reserve(t, "ann", "k", 1)
 		failBack := dump(t, b)
 		promoted()
-		kit.Must(t, kit.Err(b.Store.AskRebuild(t.Context(), "S")))
+		check.Must(t, check.Err(b.Store.AskRebuild(t.Context(), "S")))
 		k := b.Keeper(t, "S")
 		k.Finish(t)
 		b.Reserve(t, "bob", "k", 1)
 		k.Finish(t)
 		_, err := b.Gate.Reserve(t.Context(), inventory.Request{OrderID: "late", SKU: "S", Buyer: "ann", Quantity: 1, Key: "k"})
-		kit.Is(t, err, inventory.ErrSoldOut)
+		check.Is(t, err, inventory.ErrSoldOut)
 		bob, err := b.Store.OrderByKey(t.Context(), "S", "bob", "k")
-		kit.Must(t, err)
-		kit.Must(t, kit.Err(b.Store.Cancel(t.Context(), "bob", bob.ID)))
+		check.Must(t, err)
+		check.Must(t, check.Err(b.Store.Cancel(t.Context(), "bob", bob.ID)))
 		k.Finish(t)
 		failBack()
 		k.Want |= keeper.Drain
@@ -363,9 +364,9 @@ func TestNoOrderWithoutUnitsBeforeTheSwitch(t *testing.T) {
 		put.ReserveOn = orders.OnPayment
 		kit.Put(t, b.Store, put)
 		order := func() error {
-			return kit.Err(b.Store.CommitOnPayment(t.Context(), "S", []inventory.Queued{asked("ann", "k", 1)}))
+			return check.Err(b.Store.CommitOnPayment(t.Context(), "S", []inventory.Queued{asked("ann", "k", 1)}))
 		}
-		kit.Is(t, order(), orders.ErrTakesUnits)
+		check.Is(t, order(), orders.ErrTakesUnits)
 		if sale, err := b.Store.Sale(t.Context(), "S"); err != nil || sale.Mode != orders.ModeChanging || sale.TakesOnPayment() {
 			t.Errorf("%+v, %v", sale, err)
 		}
@@ -373,18 +374,18 @@ func TestNoOrderWithoutUnitsBeforeTheSwitch(t *testing.T) {
 		fence := b.Keeper(t, "S").Fence()
 		recount := func(epoch int64, updated time.Duration) error {
 			sale, err := b.Store.Sale(t.Context(), "S")
-			kit.Must(t, err)
+			check.Must(t, err)
 			sale.Epoch, sale.UpdatedAt = epoch, sale.UpdatedAt.Add(updated)
-			return kit.Err(b.Store.Recount(t.Context(), store.NewSnapshot("S"), sale, fence, epoch))
+			return check.Err(b.Store.Recount(t.Context(), store.NewSnapshot("S"), sale, fence, epoch))
 		}
-		kit.Is(t, recount(b.Epoch(t)-1, 0), orders.ErrNotAnnounced)
-		kit.Is(t, recount(b.Epoch(t), -time.Millisecond), orders.ErrNotAnnounced) // a PUT since
+		check.Is(t, recount(b.Epoch(t)-1, 0), orders.ErrNotAnnounced)
+		check.Is(t, recount(b.Epoch(t), -time.Millisecond), orders.ErrNotAnnounced) // a PUT since
 		if entered, err := b.Store.EnterDirect(t.Context(), "S", b.Epoch(t)-1, inventory.Whole, time.Minute); entered || err != nil {
 			t.Error("direct mode was entered without an announcement: ", err)
 		}
 		b.Keeper(t, "S").Finish(t)
-		kit.Must(t, order())
+		check.Must(t, order())
 		fence = b.Keeper(t, "S").Fence()
-		kit.Is(t, recount(b.Epoch(t), 0), orders.ErrNotAnnounced)
+		check.Is(t, recount(b.Epoch(t), 0), orders.ErrNotAnnounced)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/controller"
 	"flashsale/orders/internal/kit"
 	"flashsale/orders/keeper"
@@ -103,7 +104,7 @@ func TestStats(t *testing.T) {
 	}
 
 	gate.shut.turn(true) // it is found, and can't be repaired
-	kit.Must(t, p.rdb.HIncrBy(t.Context(), "sale:{S}", "available", 7).Err())
+	check.Must(t, p.rdb.HIncrBy(t.Context(), "sale:{S}", "available", 7).Err())
 	eventually(t, "the drift", func() bool { return p.Keepers().Stats() == controller.Stats{Kept: 2, Drifting: 1, Drift: 7} })
 	gate.shut.turn(false)
 	eventually(t, "it is repaired", func() bool { return p.Keepers().Stats() == controller.Stats{Kept: 2} })
@@ -122,7 +123,7 @@ func TestPaymentIsTraced(t *testing.T) {
 	})
 	p.put(t, onPayment("S", 10, 10))
 	placed, err := p.Place(t.Context(), Placement{Buyer: "ann", SKU: "S", Quantity: 1})
-	kit.Must(t, err)
+	check.Must(t, err)
 	pays(t, p, "ann", placed.Order.ID, "ref", nil)
 	if c := <-commits; len(c.Orders) != 1 || c.Orders[0].Trace != "trace" {
 		t.Errorf("%+v", c.Orders)

@@ -14,6 +14,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -377,9 +378,9 @@ func TestWhole(t *testing.T) {
 					w.put = changed
 				}
 			case "rebuild":
-				kit.Must(t, kit.Err(b.Store.AskRebuild(t.Context(), "S")))
+				check.Must(t, check.Err(b.Store.AskRebuild(t.Context(), "S")))
 			case "flush":
-				kit.Must(t, b.Rdb.FlushAll(t.Context()).Err())
+				check.Must(t, b.Rdb.FlushAll(t.Context()).Err())
 				w.agree("before all is lost")
 				w.queued = nil
 			}

@@ -15,6 +15,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 )
@@ -34,7 +35,7 @@ func newArchive(t testing.TB, store *Store) *Archive {
 func archiveOf(t testing.TB, store *Store, name string) *Archive {
 	t.Helper()
 	a, err := store.OpenArchive(t.Context(), name)
-	kit.Must(t, err)
+	check.Must(t, err)
 	a.batch = 2
 	return a
 }
@@ -52,7 +53,7 @@ func over(t testing.TB, n int) *Store {
 		}
 		kit.Exec(t, store.DB, "UPDATE orders SET status = 'expired', closed_at = ?, restored_at = ?, claims = ? WHERE id = ?", long, long, i%4/2+1, id)
 		for ref := range i%4/2 + 1 {
-			kit.Must(t, store.DB.Create(&orders.Refund{OrderID: id, PaymentRef: fmt.Sprint("ref-", ref), SKU: "S", Buyer: fmt.Sprint("buyer-", i), Currency: "EUR", CreatedAt: long}).Error)
+			check.Must(t, store.DB.Create(&orders.Refund{OrderID: id, PaymentRef: fmt.Sprint("ref-", ref), SKU: "S", Buyer: fmt.Sprint("buyer-", i), Currency: "EUR", CreatedAt: long}).Error)
 		}
 	}
 	kit.Exec(t, store.DB, "UPDATE sales SET sold = ?, mode = 'over', fence = 7, closes_at = ?, updated_at = ?", (n+1)/2, long, long)
@@ -76,8 +77,8 @@ func kept(t testing.TB, db *gorm.DB, archive ...*Archive) (rows map[string]any) 
 	for _, table := range at {
 		var list []orders.Order
 		var refunds []orders.Refund
-		kit.Must(t, db.Table(table("orders")).Find(&list).Error)
-		kit.Must(t, db.Table(table("refunds")).Find(&refunds).Error)
+		check.Must(t, db.Table(table("orders")).Find(&list).Error)
+		check.Must(t, db.Table(table("refunds")).Find(&refunds).Error)
 		for _, o := range list {
 			put(o.ID, o)
 		}
@@ -109,10 +110,10 @@ func TestArchiveIsKilledBetweenAnyTwoSteps(t *testing.T) {
 			kit.Put(t, store, kit.Sale("T", 10, 1)) // another sale
 			other := kit.Row("0f000000-0000-7000-8000-000000000000", "buyer-0", "k", 1, orders.Paid, true)
 			other.SKU, other.ExpiresAt, other.CreatedAt, other.PaidAt = "T", kit.JudgedAt, kit.JudgedAt, &kit.JudgedAt
-			kit.Must(t, store.DB.Create(&other).Error)
+			check.Must(t, store.DB.Create(&other).Error)
 			all, a := kept(t, store.DB), newArchive(t, store)
 			was, err := store.Sale(t.Context(), "S")
-			kit.Must(t, err)
+			check.Must(t, err)
 
 			commits := 0
 			dies := func(at kit.Fault) error {
@@ -126,13 +127,13 @@ func TestArchiveIsKilledBetweenAnyTwoSteps(t *testing.T) {
 			}
 			_, err = archived(t.Context(), archiveOf(t, kit.Onto(t, store.On, kit.Failing(store.DB, dies)), a.name))
 			if killed {
-				kit.Is(t, err, kit.ErrFault)
+				check.Is(t, err, kit.ErrFault)
 			}
 			if got := kept(t, store.DB, a); !reflect.DeepEqual(got, all) {
 				t.Errorf("killed at commit %d (after it: %t): %v, want %v", commit, after, got, all)
 			}
 			moved, err := archived(t.Context(), a)
-			kit.Must(t, err)
+			check.Must(t, err)
 			if got := kept(t, store.DB, a); !reflect.DeepEqual(got, all) || killed && commit == 2 && moved != int64(n-2*map[bool]int{false: 1, true: 2}[after]) {
 				t.Errorf("after commit %d (%t) and %d more: %v, want %v", commit, after, moved, got, all)
 			}
@@ -141,12 +142,12 @@ func TestArchiveIsKilledBetweenAnyTwoSteps(t *testing.T) {
 				t.Errorf("the archive has left %v", left)
 			}
 			var sale orders.Sale
-			kit.Must(t, store.DB.Table(a.table("sales")).Take(&sale).Error)
+			check.Must(t, store.DB.Table(a.table("sales")).Take(&sale).Error)
 			if sale != *was {
 				t.Errorf("the archive has %+v, the sale was %+v", sale, *was)
 			}
-			kit.Is(t, kit.Err(store.Sale(t.Context(), "S")), orders.ErrNotFound)
-			kit.OK(t, kit.Err(store.Sale(t.Context(), "T")))
+			check.Is(t, check.Err(store.Sale(t.Context(), "S")), orders.ErrNotFound)
+			check.OK(t, check.Err(store.Sale(t.Context(), "T")))
 		}
 	}
 }
@@ -162,7 +163,7 @@ func TestArchiveByTwoOperators(t *testing.T) {
 		operators.Go(func() {
 			var err error
 			moved[i], err = archived(t.Context(), a)
-			kit.OK(t, err)
+			check.OK(t, err)
 		})
 	}
 	operators.Wait()
@@ -195,9 +196,9 @@ func TestArchiveRefuses(t *testing.T) {
 		}
 		kit.Exec(t, store.DB, c.back)
 	}
-	kit.Is(t, kit.Err(a.Step(t.Context(), "T", quiet)), orders.ErrNotFound)
-	kit.OK(t, kit.Err(archived(t.Context(), a)))
-	kit.OK(t, kit.Err(archived(t.Context(), a))) // it is there
+	check.Is(t, check.Err(a.Step(t.Context(), "T", quiet)), orders.ErrNotFound)
+	check.OK(t, check.Err(archived(t.Context(), a)))
+	check.OK(t, check.Err(archived(t.Context(), a))) // it is there
 	if _, err := openStore(t, servertest.OpenSQL(t, servers.KindEmbedded)).OpenArchive(t.Context(), "a"); err == nil {
 		t.Error("SQLite has an archive")
 	}
@@ -218,7 +219,7 @@ func TestSKUOfAnArchivedSale(t *testing.T) {
 			q.Key = fmt.Sprint("new-", n)
 		}
 		v, err := store.Commit(ctx, "S", fence, []inventory.Queued{q})
-		kit.Must(t, err)
+		check.Must(t, err)
 		return v[0]
 	}
 	if v := buys(7, 1); v.Refused != orders.BuyerLimit {
@@ -226,41 +227,41 @@ func TestSKUOfAnArchivedSale(t *testing.T) {
 	}
 	kit.Exec(t, store.DB, "UPDATE sales SET mode = 'over', closes_at = updated_at")
 	a := newArchive(t, store)
-	kit.Must(t, kit.Err(a.Step(ctx, "S", quiet)))
+	check.Must(t, check.Err(a.Step(ctx, "S", quiet)))
 
 	var late orders.Order
-	kit.Must(t, store.DB.Where("status = ?", orders.Expired).Take(&late).Error)
+	check.Must(t, store.DB.Where("status = ?", orders.Expired).Take(&late).Error)
 	for name, err := range map[string]error{
-		"put":     kit.Err(store.PutSale(ctx, kit.Sale("S", 10, 1))),
-		"close":   kit.Err(store.CloseSale(ctx, "S")),
-		"rebuild": kit.Err(store.AskRebuild(ctx, "S")),
-		"keep":    kit.Err(store.TakeOver(ctx, "S")),
+		"put":     check.Err(store.PutSale(ctx, kit.Sale("S", 10, 1))),
+		"close":   check.Err(store.CloseSale(ctx, "S")),
+		"rebuild": check.Err(store.AskRebuild(ctx, "S")),
+		"keep":    check.Err(store.TakeOver(ctx, "S")),
 		"refund":  store.Refund(ctx, &late, "late", orders.Closed),
-		"commit":  kit.Err(store.Commit(ctx, "S", 7, []inventory.Queued{kit.QueuedOrder("q", "bob", "", 1)})),
+		"commit":  check.Err(store.Commit(ctx, "S", 7, []inventory.Queued{kit.QueuedOrder("q", "bob", "", 1)})),
 	} {
-		if kit.Is(t, err, orders.ErrUnavailable); t.Failed() {
+		if check.Is(t, err, orders.ErrUnavailable); t.Failed() {
 			t.Fatal(name)
 		}
 	}
 	together, err := store.CommitTogether(ctx, []SaleOrders{{"S", 7, []inventory.Queued{kit.QueuedOrder("q", "bob", "", 1)}}})
-	if kit.Must(t, err); together[0] != nil {
+	if check.Must(t, err); together[0] != nil {
 		t.Errorf("the last keeper goes on: %+v", together)
 	}
-	kit.Is(t, kit.Err(store.Sale(ctx, "S")), orders.ErrNotFound)
+	check.Is(t, check.Err(store.Sale(ctx, "S")), orders.ErrNotFound)
 	if sales, _, err := store.Sales(ctx); err != nil || len(sales) > 0 {
 		t.Errorf("listed: %+v, %v", sales, err)
 	}
 
-	kit.Must(t, kit.Err(archived(ctx, a)))
+	check.Must(t, check.Err(archived(ctx, a)))
 	all := kept(t, store.DB, a)
 	kit.Put(t, store, kit.Sale("S", 10, 1))
 	sale, err := store.TakeOver(ctx, "S")
-	kit.Must(t, err)
+	check.Must(t, err)
 	if v := buys(sale.Fence, 0); v.Action != orders.Insert || v.Order.Status != orders.PendingPayment {
 		t.Errorf("the same buyer under an old key: %s", kit.Said(v))
 	}
-	kit.Is(t, store.Refund(ctx, &late, "late", orders.Closed), orders.ErrNotFound)
-	kit.Is(t, kit.Err(store.Pay(ctx, late.Buyer, late.ID, "late")), orders.ErrNotFound)
+	check.Is(t, store.Refund(ctx, &late, "late", orders.Closed), orders.ErrNotFound)
+	check.Is(t, check.Err(store.Pay(ctx, late.Buyer, late.ID, "late")), orders.ErrNotFound)
 	maps.DeleteFunc(all, func(key string, _ any) bool { return kept(t, store.DB, a)[key] != nil })
 	if len(all) > 0 {
 		t.Errorf("gone: %v", all)

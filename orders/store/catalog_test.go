@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 )
@@ -25,37 +26,37 @@ func TestCatalogVouches(t *testing.T) {
 		}
 		renewed := func(want bool, what string) {
 			t.Helper()
-			kit.Must(t, catalog.Renew(ctx))
+			check.Must(t, catalog.Renew(ctx))
 			if got := catalog.Vouches("S", 7); got != want {
 				t.Errorf("%s: vouches %v, want %v", what, got, want)
 			}
 		}
 		// On a busy machine the copy may be too old before it is asked.
 		servertest.Eventually(t, "a fresh copy vouches", func() bool {
-			kit.Must(t, catalog.Renew(ctx))
+			check.Must(t, catalog.Renew(ctx))
 			return catalog.Vouches("S", 7)
 		})
 		if catalog.Vouches("S", 6) || catalog.Vouches("S", 8) || catalog.Vouches("U", 7) {
 			t.Error("the copy vouches for a gate that it does not name")
 		}
 		kit.Exec(t, st.DB, "UPDATE sales SET reserve_on = 'payment' WHERE sku = 'T'")
-		kit.Must(t, catalog.Refresh(ctx))
+		check.Must(t, catalog.Refresh(ctx))
 		if catalog.Vouches("T", 7) {
 			t.Error("the copy vouches for a gate that does not know orders without units")
 		}
 		servertest.Eventually(t, "the copy is too old", func() bool { return !catalog.Vouches("S", 7) })
-		kit.Must(t, st.Announce(ctx, "S", 6)) // the announcement names another epoch: nothing happens
+		check.Must(t, st.Announce(ctx, "S", 6)) // the announcement names another epoch: nothing happens
 		if sale, err := st.Sale(ctx, "S"); err != nil || sale.Mode != orders.ModeGate {
 			t.Errorf("%+v, %v", sale, err)
 		}
-		kit.Must(t, st.Announce(ctx, "S", 7))
+		check.Must(t, st.Announce(ctx, "S", 7))
 		renewed(false, "announced")
 		since, _ := catalog.copy.Load().announcedAt("S", 7)
 		if catalog.UntilSwitch("T", 7) != CatalogLease || catalog.UntilSwitch("S", 6) != CatalogLease {
 			t.Error("an epoch may be ended that was not announced")
 		}
 		servertest.Eventually(t, "the epoch may be ended", func() bool {
-			kit.Must(t, catalog.Renew(ctx))
+			check.Must(t, catalog.Renew(ctx))
 			return catalog.UntilSwitch("S", 7) == 0
 		})
 		kit.Exec(t, st.DB, "UPDATE sales SET epoch = 8 WHERE sku = 'S'") // the next epoch is announced, too
@@ -64,10 +65,10 @@ func TestCatalogVouches(t *testing.T) {
 			t.Errorf("epoch 8 was announced at %v, epoch 7 at %v", again, since)
 		}
 		for _, change := range []string{"UPDATE sales SET mode = 'direct' WHERE sku = 'T'", "DELETE FROM sales WHERE sku = 'T'"} {
-			kit.Must(t, catalog.Refresh(ctx))
+			check.Must(t, catalog.Refresh(ctx))
 			kit.Exec(t, st.DB, change)
 			same, err := st.sellAlike(ctx, catalog.copy.Load().bySKU)
-			if kit.Must(t, err); same {
+			if check.Must(t, err); same {
 				t.Errorf("%s: nothing seems to have changed", change)
 			}
 		}

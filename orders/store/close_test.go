@@ -15,6 +15,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 )
@@ -24,7 +25,7 @@ import (
 func stocked(t testing.TB, sql string, orders int) (*Store, []string) {
 	t.Helper()
 	store := openStore(t, sql)
-	kit.Must(t, kit.Err(store.PutSale(t.Context(), kit.Sale("S", int64(orders)+5, 1))))
+	check.Must(t, check.Err(store.PutSale(t.Context(), kit.Sale("S", int64(orders)+5, 1))))
 	return store, kit.Stock(t, store.DB, orders)
 }
 
@@ -130,8 +131,8 @@ func TestCloseNeedsItsCondition(t *testing.T) {
 				t.Fatal(o, err)
 			}
 		}
-		kit.Must(t, kit.Err(store.Pay(ctx, "buyer-0", ids[0], "ref")))
-		kit.Must(t, kit.Err(store.Cancel(ctx, "buyer-1", ids[1])))
+		check.Must(t, check.Err(store.Pay(ctx, "buyer-0", ids[0], "ref")))
+		check.Must(t, check.Err(store.Cancel(ctx, "buyer-1", ids[1])))
 		if wrong := kit.BrokenClosing(t, store.DB); len(wrong) > 0 {
 			t.Fatal(wrong)
 		}
@@ -152,7 +153,7 @@ func TestPayTooLate(t *testing.T) {
 		store, ids := stocked(t, sql, 1)
 		kit.Overdue(t, store.DB, ids...)
 		for range 2 {
-			kit.Is(t, kit.Err(store.Pay(t.Context(), "buyer-0", ids[0], "ref")), orders.ErrOrderClosed)
+			check.Is(t, check.Err(store.Pay(t.Context(), "buyer-0", ids[0], "ref")), orders.ErrOrderClosed)
 		}
 		if o := kit.RowsOf(t, store.DB)[ids[0]]; o.Status != orders.Expired || o.PaymentRef != nil {
 			t.Errorf("row: %+v", o)
@@ -232,7 +233,7 @@ func TestExpireInBatches(t *testing.T) {
 		var closed []int64
 		for {
 			n, err := store.Expire(t.Context())
-			kit.Must(t, err)
+			check.Must(t, err)
 			if n["S"] == 0 {
 				break
 			}
@@ -253,7 +254,7 @@ func TestLockedSaleLeavesThePoolToOthers(t *testing.T) {
 	_, ids := stocked(t, dsn, 12)
 	connect := func(cfg StoreConfig) *Store {
 		store, err := Open(dsn, cfg)
-		kit.Must(t, err)
+		check.Must(t, err)
 		t.Cleanup(func() { _ = store.Close() })
 		return store
 	}
@@ -263,11 +264,11 @@ func TestLockedSaleLeavesThePoolToOthers(t *testing.T) {
 	kit.Exec(t, store.DB, "UPDATE sales SET sold = IF(sku = 'T', 1, sold - 1)")
 
 	cancels := make(chan error, len(ids))
-	kit.Must(t, outside.Transact(t.Context(), func(tx *gorm.DB) error {
+	check.Must(t, outside.Transact(t.Context(), func(tx *gorm.DB) error {
 		_, err := outside.LockSale(tx, "S")
-		kit.Must(t, err)
+		check.Must(t, err)
 		for i := range ids[1:] {
-			go func() { cancels <- kit.Err(store.Cancel(t.Context(), fmt.Sprint("buyer-", i+1), ids[i+1])) }()
+			go func() { cancels <- check.Err(store.Cancel(t.Context(), fmt.Sprint("buyer-", i+1), ids[i+1])) }()
 		}
 		servertest.Eventually(t, "they wait", func() bool { return store.endings.Len() == len(ids)-1 })
 		ctx, cancel := context.WithTimeout(t.Context(), Timeout*3/4)
@@ -281,7 +282,7 @@ func TestLockedSaleLeavesThePoolToOthers(t *testing.T) {
 		for range ids[1:] {
 			select {
 			case err := <-cancels:
-				kit.Is(t, err, orders.ErrUnavailable)
+				check.Is(t, err, orders.ErrUnavailable)
 			case <-time.After(4 * Timeout):
 				t.Error("a cancel waits for ever")
 			}
@@ -303,7 +304,7 @@ func TestCancelsDuringARush(t *testing.T) {
 	var keeper, buyers sync.WaitGroup
 	keeper.Go(func() {
 		for rush.Err() == nil {
-			kit.OK(t, store.Transact(t.Context(), func(tx *gorm.DB) error {
+			check.OK(t, store.Transact(t.Context(), func(tx *gorm.DB) error {
 				_, err := store.LockSale(tx, "S")
 				time.Sleep(10 * time.Millisecond)
 				return err

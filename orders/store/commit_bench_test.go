@@ -12,6 +12,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 )
@@ -27,7 +28,7 @@ func BenchmarkCommit(b *testing.B) {
 				b.Fatal(err)
 			}
 			kept, err := store.TakeOver(ctx, "S")
-			kit.Must(b, err)
+			check.Must(b, err)
 			var ours, bare time.Duration
 			b.ResetTimer()
 			for range b.N {

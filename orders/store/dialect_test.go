@@ -15,6 +15,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/internal/kit"
 )
 
@@ -29,11 +30,14 @@ func TestTransactionsAreReadCommittedAndLock(t *testing.T) {
 	defaults("optimistic")
 	defer defaults("pessimistic")
 	store, err := Open(dsn, StoreConfig{})
-	kit.Must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 
-	kit.Must(t, store.Transact(t.Context(), func(tx *gorm.DB) error {
-		fence := func() (n int) { kit.OK(t, tx.Raw("SELECT fence FROM sales WHERE sku = 'T'").Scan(&n).Error); return n }
+	check.Must(t, store.Transact(t.Context(), func(tx *gorm.DB) error {
+		fence := func() (n int) {
+			check.OK(t, tx.Raw("SELECT fence FROM sales WHERE sku = 'T'").Scan(&n).Error)
+			return n
+		}
 		if n := fence(); n != 0 {
 			t.Errorf("T's fence is %d", n)
 		}
@@ -87,7 +91,7 @@ func TestClockIsReadUnderTheLock(t *testing.T) {
 			}
 			go func() {
 				var at time.Time
-				kit.OK(t, store.Transact(t.Context(), func(tx *gorm.DB) error {
+				check.OK(t, store.Transact(t.Context(), func(tx *gorm.DB) error {
 					sale, err := store.LockSale(tx, "S")
 					if err == nil {
 						at = sale.Now
@@ -98,7 +102,7 @@ func TestClockIsReadUnderTheLock(t *testing.T) {
 			}()
 			var waits int
 			servertest.Eventually(t, "somebody waits for the row", func() bool {
-				kit.Must(t, store.DB.Raw("SELECT COUNT(*) FROM information_schema.processlist"+
+				check.Must(t, store.DB.Raw("SELECT COUNT(*) FROM information_schema.processlist"+
 					" WHERE db = DATABASE() AND info LIKE '%FOR UPDATE' AND info NOT LIKE '%processlist%'").Scan(&waits).Error)
 				return waits > 0
 			})
@@ -106,7 +110,7 @@ func TestClockIsReadUnderTheLock(t *testing.T) {
 			servertest.Eventually(t, "it has waited", func() bool { free = kit.ClockOf(t, store.DB); return free.Sub(began) > 5*time.Millisecond })
 			return end
 		})
-		kit.Is(t, err, end)
+		check.Is(t, err, end)
 		if at := <-locked; at.Before(free) {
 			t.Errorf("after a %s the row is locked at %s, and it was free no earlier than %s", name, at, free)
 		}

@@ -11,6 +11,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 )
@@ -27,7 +28,7 @@ func hoard(t testing.TB, store *Store, buyer string, n int) {
 			Status: orders.Cancelled, IdempotencyKey: &key, RequestHash: "h", CreatedAt: now, ExpiresAt: now, ClosedAt: &now, RestoredAt: &now,
 		})
 	}
-	kit.Must(t, store.DB.CreateInBatches(rows, 50).Error)
+	check.Must(t, store.DB.CreateInBatches(rows, 50).Error)
 }
 
 // What a commit reads under the sale's row lock does not grow with what one of its
@@ -58,7 +59,7 @@ func TestCommitDoesNotGrowWithOneBuyersOrders(t *testing.T) {
 				said = ledgers[0].Decide(batch[0]).Refused
 				return err
 			})
-			kit.Must(t, err)
+			check.Must(t, err)
 			if said != "buyer_limit" {
 				t.Errorf("the buyer with 20,000 orders hears %q", said)
 			}
@@ -81,9 +82,9 @@ func TestLedgersOfBuyersWithManyOrders(t *testing.T) {
 		counts := []int{0, 1, 3, 8, 20, most - 1, most, most + 20}
 		all := map[string][]orders.Order{}
 		for _, sku := range []string{"R", "S"} {
-			kit.Must(t, kit.Err(store.PutSale(t.Context(), kit.Sale(sku, 1000, 1000))))
+			check.Must(t, check.Err(store.PutSale(t.Context(), kit.Sale(sku, 1000, 1000))))
 			all[sku] = ordersOf(sku, counts, now)
-			kit.Must(t, store.DB.Create(all[sku]).Error)
+			check.Must(t, store.DB.Create(all[sku]).Error)
 		}
 		refused, known := 0, 0
 		compare := func(whole, read *orders.Ledger, q inventory.Queued) {
@@ -98,7 +99,7 @@ func TestLedgersOfBuyersWithManyOrders(t *testing.T) {
 		}
 		for range 60 {
 			batches := []SaleOrders{{"R", 0, anyBatch("R", counts)}, {"S", 0, anyBatch("S", counts)}}
-			kit.Must(t, store.Transact(t.Context(), func(tx *gorm.DB) error {
+			check.Must(t, store.Transact(t.Context(), func(tx *gorm.DB) error {
 				sales, err := store.lockFree(tx, batches)
 				if err != nil {
 					return err

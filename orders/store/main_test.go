@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"flashsale/loadtest/servers/servertest"
-	"flashsale/orders/internal/kit"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 func TestMain(m *testing.M) { servertest.Main(m) }
@@ -13,8 +13,8 @@ func TestMain(m *testing.M) { servertest.Main(m) }
 func openStore(t testing.TB, sql string) *Store {
 	t.Helper()
 	store, err := Open(sql, StoreConfig{})
-	kit.Must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
-	kit.Must(t, kit.Err(store.Migrate(t.Context())))
+	check.Must(t, check.Err(store.Migrate(t.Context())))
 	return store
 }

@@ -10,6 +10,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 )
@@ -18,7 +19,7 @@ import (
 func unmigrated(t *testing.T, sql string) *Store {
 	t.Helper()
 	store, err := Open(sql, StoreConfig{})
-	kit.Must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -36,7 +37,7 @@ func tables(t *testing.T, store *Store) map[string][]string {
 func columns(t *testing.T, store *Store, table string) []string {
 	t.Helper()
 	rows, err := store.SQL.QueryContext(t.Context(), "SELECT * FROM "+table+" WHERE 1 = 0")
-	kit.Must(t, err)
+	check.Must(t, err)
 	defer func() { _ = rows.Close() }()
 	names, err := rows.Columns()
 	if err != nil || rows.Err() != nil {
@@ -55,7 +56,7 @@ func TestMigrateTwice(t *testing.T) {
 				t.Errorf("run %d: %d applied, %v", i, n, err)
 			}
 		}
-		kit.OK(t, kit.Err(store.PutSale(t.Context(), kit.Sale("S", 1, 1))))
+		check.OK(t, check.Err(store.PutSale(t.Context(), kit.Sale("S", 1, 1))))
 	})
 }
 
@@ -73,7 +74,7 @@ func TestMigrateAtOnce(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				applied += n
-				kit.OK(t, err)
+				check.OK(t, err)
 			})
 		}
 		all.Wait()
@@ -98,7 +99,7 @@ func TestMigrateNewerSchema(t *testing.T) {
 func TestMigrateAfterACrash(t *testing.T) {
 	store := unmigrated(t, servertest.OpenSQL(t, servers.KindReal))
 	text, err := migrations.ReadFile("migrations/mysql/00001_schema.sql")
-	kit.Must(t, err)
+	check.Must(t, err)
 	_, up, _ := strings.Cut(string(text), "-- +goose Up")
 	first, _, _ := strings.Cut(up, ";\n\nCREATE TABLE")
 	kit.Exec(t, store.DB, first) // and it died
@@ -132,7 +133,7 @@ func TestSchemasAgree(t *testing.T) {
 	store := openStore(t, servertest.OpenSQL(t, servers.KindEmbedded))
 	for table, model := range map[string]any{"sales": &orders.Sale{}, "orders": &orders.Order{}, "nodes": &Node{}, "refunds": &orders.Refund{}} {
 		statement := store.DB.Model(model).Statement
-		kit.Must(t, statement.Parse(model))
+		check.Must(t, statement.Parse(model))
 		got, want := slices.Sorted(slices.Values(statement.Schema.DBNames)), slices.Sorted(slices.Values(real[table]))
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: the model has %v, the table %v", table, got, want)
@@ -170,8 +171,8 @@ func TestMigrationsMayBeSilent(t *testing.T) {
 	dsn := servertest.OpenSQL(t, servers.KindReal)
 	other := unmigrated(t, dsn)
 	conn, err := other.SQL.Conn(t.Context())
-	kit.Must(t, err)
-	kit.Must(t, lockSchema(t.Context(), conn))
+	check.Must(t, err)
+	check.Must(t, lockSchema(t.Context(), conn))
 	const silence = 300 * time.Millisecond
 	separator := "?"
 	if strings.Contains(dsn, "?") {

@@ -6,6 +6,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 )
@@ -14,12 +15,12 @@ import (
 func TestPaidUnits(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, ids := stocked(t, sql, 9)
-		kit.Must(t, kit.Err(store.PutSale(t.Context(), kit.Sale("none", 5, 1))))
+		check.Must(t, check.Err(store.PutSale(t.Context(), kit.Sale("none", 5, 1))))
 		kit.Exec(t, store.DB, "UPDATE orders SET status = ?, quantity = 3 WHERE id IN ?", orders.Paid, ids[:2])
 		kit.Exec(t, store.DB, "UPDATE orders SET status = ? WHERE id = ?", orders.Cancelled, ids[2])
 		kit.Exec(t, store.DB, "UPDATE sales SET sold = 12 WHERE sku = 'S'") // 6 pending, 2 of 3 units paid
 		paid, err := store.PaidUnits(t.Context())
-		kit.Must(t, err)
+		check.Must(t, err)
 		if none, there := paid["none"]; paid["S"] != 6 || none != 0 || !there {
 			t.Errorf("%v", paid)
 		}
@@ -33,7 +34,7 @@ func TestPaidUnitsAreCheap(t *testing.T) {
 	kit.Exec(t, full.DB, "ANALYZE TABLE orders")
 	store, rowsRead := onOneConnection(t, full)
 	before := rowsRead()
-	kit.Must(t, kit.Err(store.PaidUnits(t.Context())))
+	check.Must(t, check.Err(store.PaidUnits(t.Context())))
 	if n := rowsRead() - before; n > 300 {
 		t.Errorf("it reads %d rows or entries of indexes for 21 open orders of 3,000", n)
 	}
@@ -46,10 +47,10 @@ func TestRecentRefunds(t *testing.T) {
 		now := kit.ClockOf(t, store.DB)
 		for i, age := range []time.Duration{time.Minute, 10 * time.Second, 0} {
 			r := orders.NewRefund(&orders.Order{ID: ids[i], SKU: "S", Buyer: "ann", Currency: "EUR"}, "ref", orders.SoldOut, now.Add(-age))
-			kit.Must(t, store.DB.Create(r).Error)
+			check.Must(t, store.DB.Create(r).Error)
 		}
 		got, err := store.RecentRefunds(t.Context(), now.Add(-15*time.Second))
-		kit.Must(t, err)
+		check.Must(t, err)
 		if len(got) != 2 || got[0].OrderID != ids[2] || got[1].OrderID != ids[1] {
 			t.Errorf("%+v", got)
 		}

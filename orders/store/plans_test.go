@@ -8,6 +8,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/internal/kit"
 )
 
@@ -29,7 +30,7 @@ func TestReadsDoNotGrowWithTheOrders(t *testing.T) {
 		"a few":      func() error { _, err := store.Counting(ctx, "S", buyersOf(0, 3)); return err },
 	} {
 		before := rowsRead()
-		kit.Must(t, ask())
+		check.Must(t, ask())
 		if n := rowsRead() - before; n > orders/10 {
 			t.Errorf("%s reads %d rows or entries of indexes, and the table has %d", name, n, orders)
 		}
@@ -50,26 +51,26 @@ func buyersOf(from, n int) []string {
 func onOneConnection(t *testing.T, s *Store) (*Store, func() int) {
 	t.Helper()
 	conn, err := s.SQL.Conn(t.Context())
-	kit.Must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	_, err = conn.ExecContext(t.Context(), "SET SESSION optimizer_switch = 'index_condition_pushdown=off'")
-	kit.Must(t, err)
+	check.Must(t, err)
 	one, err := s.On(conn)
-	kit.Must(t, err)
+	check.Must(t, err)
 	return one, func() int {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		rows, err := conn.QueryContext(ctx, "SHOW SESSION STATUS LIKE 'Handler_read%'")
-		kit.Must(t, err)
+		check.Must(t, err)
 		defer func() { _ = rows.Close() }()
 		total := 0
 		for rows.Next() {
 			var name string
 			var n int
-			kit.Must(t, rows.Scan(&name, &n))
+			check.Must(t, rows.Scan(&name, &n))
 			total += n
 		}
-		kit.Must(t, rows.Err())
+		check.Must(t, rows.Err())
 		return total
 	}
 }

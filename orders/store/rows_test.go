@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 )
@@ -38,7 +39,7 @@ func TestRowsByHand(t *testing.T) {
 			judged, err = readJudged(tx, store.ordersByKey(), "sku = ? AND buyer IN (?,?) ORDER BY id", []any{"S", "ann", "bob"})
 			return err
 		})
-		kit.Must(t, err)
+		check.Must(t, err)
 		there := kit.RowsOf(t, store.DB)
 		for i, o := range rows {
 			if got := there[o.ID]; !reflect.DeepEqual(&got, o) {

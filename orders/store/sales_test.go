@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 )
@@ -27,15 +28,15 @@ func TestTwoRestocks(t *testing.T) {
 			{"without", false, nil, 13},
 		} {
 			read, err := store.PutSale(t.Context(), kit.Sale("S", 10, 1))
-			kit.Must(t, err)
+			check.Must(t, err)
 			var tag []string
 			if c.matches {
 				tag = []string{read.ETag()}
 			}
 			first, second := read, read
 			first.Total, second.Total = 15, 13
-			kit.Must(t, kit.Err(store.PutSale(t.Context(), first, tag...)))
-			kit.Is(t, kit.Err(store.PutSale(t.Context(), second, tag...)), c.second)
+			check.Must(t, check.Err(store.PutSale(t.Context(), first, tag...)))
+			check.Is(t, check.Err(store.PutSale(t.Context(), second, tag...)), c.second)
 			if got, err := store.Sale(t.Context(), "S"); err != nil || got.Total != c.total {
 				t.Errorf("%s: %d units, want %d, %v", c.name, got.Total, c.total, err)
 			}
@@ -80,7 +81,7 @@ func TestETag(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, ids := stocked(t, sql, 1)
 		ctx := t.Context()
-		put := func() error { return kit.Err(store.PutSale(ctx, kit.Sale("S", 9, 1))) }
+		put := func() error { return check.Err(store.PutSale(ctx, kit.Sale("S", 9, 1))) }
 		for _, c := range []struct {
 			name    string
 			do      func() error
@@ -92,18 +93,18 @@ func TestETag(t *testing.T) {
 				return put()
 			}, true},
 			{"and one more", put, true},
-			{"a payment", func() error { return kit.Err(store.Pay(ctx, "buyer-0", ids[0], "r")) }, false},
-			{"a new keeper", func() error { return kit.Err(store.TakeOver(ctx, "S")) }, false},
-			{"a rebuild", func() error { return kit.Err(store.AskRebuild(ctx, "S")) }, false},
-			{"direct mode", func() error { return kit.Err(store.EnterDirect(ctx, "S", 0, "redis", time.Second)) }, false},
-			{"the end", func() error { return kit.Err(store.CloseSale(ctx, "S")) }, true},
-			{"the end again", func() error { return kit.Err(store.CloseSale(ctx, "S")) }, false},
+			{"a payment", func() error { return check.Err(store.Pay(ctx, "buyer-0", ids[0], "r")) }, false},
+			{"a new keeper", func() error { return check.Err(store.TakeOver(ctx, "S")) }, false},
+			{"a rebuild", func() error { return check.Err(store.AskRebuild(ctx, "S")) }, false},
+			{"direct mode", func() error { return check.Err(store.EnterDirect(ctx, "S", 0, "redis", time.Second)) }, false},
+			{"the end", func() error { return check.Err(store.CloseSale(ctx, "S")) }, true},
+			{"the end again", func() error { return check.Err(store.CloseSale(ctx, "S")) }, false},
 		} {
 			before, err := store.Sale(ctx, "S")
-			kit.Must(t, err)
-			kit.Must(t, c.do())
+			check.Must(t, err)
+			check.Must(t, c.do())
 			after, err := store.Sale(ctx, "S")
-			if kit.Must(t, err); (after.ETag() != before.ETag()) != c.changes {
+			if check.Must(t, err); (after.ETag() != before.ETag()) != c.changes {
 				t.Errorf("%s: ETag was %s, is %s", c.name, before.ETag(), after.ETag())
 			}
 		}
@@ -119,7 +120,7 @@ func TestPutSaleAnswersTheRow(t *testing.T) {
 		same := func(got orders.Sale, err error) {
 			t.Helper()
 			row, readErr := store.Sale(t.Context(), "S")
-			if kit.Must(t, errors.Join(err, readErr)); got != *row {
+			if check.Must(t, errors.Join(err, readErr)); got != *row {
 				t.Errorf("answered %+v, stored %+v", got, *row)
 			}
 		}
@@ -143,18 +144,18 @@ func TestIfMatch(t *testing.T) {
 			`"x"`: orders.ErrPrecondition, "": orders.ErrPrecondition, ",": orders.ErrPrecondition, "x": orders.ErrPrecondition,
 		} {
 			sale, err := store.PutSale(t.Context(), kit.Sale("S", 10, 1))
-			kit.Must(t, err)
+			check.Must(t, err)
 			header := strings.ReplaceAll(header, "TAG", sale.ETag())
-			kit.Is(t, kit.Err(store.PutSale(t.Context(), sale, header)), want)
+			check.Is(t, check.Err(store.PutSale(t.Context(), sale, header)), want)
 			if want != nil { // else it has another ETag by now
-				kit.Is(t, kit.Err(store.CloseSale(t.Context(), "S", header)), want)
+				check.Is(t, check.Err(store.CloseSale(t.Context(), "S", header)), want)
 			}
 		}
 		for _, header := range []string{"*", `"x"`} {
-			kit.Is(t, kit.Err(store.PutSale(t.Context(), kit.Sale("T", 1, 1), header)), orders.ErrPrecondition)
-			kit.Is(t, kit.Err(store.CloseSale(t.Context(), "T", header)), orders.ErrNotFound)
+			check.Is(t, check.Err(store.PutSale(t.Context(), kit.Sale("T", 1, 1), header)), orders.ErrPrecondition)
+			check.Is(t, check.Err(store.CloseSale(t.Context(), "T", header)), orders.ErrNotFound)
 		}
-		kit.Is(t, kit.Err(store.Sale(t.Context(), "T")), orders.ErrNotFound)
+		check.Is(t, check.Err(store.Sale(t.Context(), "T")), orders.ErrNotFound)
 	})
 }
 
@@ -170,7 +171,7 @@ func TestCloseSale(t *testing.T) {
 			kit.Put(t, store, put)
 			before := kit.ClockOf(t, store.DB)
 			closed, err := store.CloseSale(t.Context(), "S")
-			kit.Must(t, err)
+			check.Must(t, err)
 			after := kit.ClockOf(t, store.DB)
 			right := closed.ClosesAt.Equal(put.ClosesAt)
 			if name != "over" {
@@ -179,8 +180,8 @@ func TestCloseSale(t *testing.T) {
 			if !right || !closed.OpensAt.Before(closed.ClosesAt) || name != "scheduled" && !closed.OpensAt.Equal(put.OpensAt) {
 				t.Errorf("%s: from %v to %v, closed between %v and %v", name, closed.OpensAt, closed.ClosesAt, before, after)
 			}
-			kit.OK(t, closed.Validate())
+			check.OK(t, closed.Validate())
 		}
-		kit.Is(t, kit.Err(store.CloseSale(t.Context(), "T")), orders.ErrNotFound)
+		check.Is(t, check.Err(store.CloseSale(t.Context(), "T")), orders.ErrNotFound)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/internal/kit"
 )
 
@@ -19,7 +20,7 @@ func TestBehind(t *testing.T) {
 		late, plain := ids[0], ids[1]
 		kit.Exec(t, store.DB, "UPDATE orders SET hold_id = '"+late+"+paid' WHERE id = '"+late+"'")
 		behind, err := store.Behind(t.Context(), []string{late, late + "+paid", late + "+other", plain, plain + "+other", "nobody", "nobody+other"})
-		kit.Must(t, err)
+		check.Must(t, err)
 		want := []string{late, late + "+paid", plain}
 		slices.Sort(want)
 		if got := slices.Sorted(maps.Keys(behind)); !slices.Equal(got, want) {

@@ -8,6 +8,7 @@ import (
 
 	"flashsale/inventory"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 )
@@ -19,9 +20,9 @@ func TestCountTogether(t *testing.T) {
 		store := openStore(t, sql)
 		var batches []SaleBatch
 		for _, sku := range []string{"A", "B", "C", "D"} {
-			kit.Must(t, kit.Err(store.PutSale(t.Context(), kit.Sale(sku, 5, 1))))
+			check.Must(t, check.Err(store.PutSale(t.Context(), kit.Sale(sku, 5, 1))))
 			taken, err := store.TakeOver(t.Context(), sku)
-			kit.Must(t, err)
+			check.Must(t, err)
 			batches = append(batches, SaleBatch{Sale: &LockedSale{Sale: orders.Sale{SKU: sku}}, fence: taken.Fence})
 		}
 		for _, c := range []struct {
@@ -40,7 +41,7 @@ func TestCountTogether(t *testing.T) {
 			batches[2].fence += c.fence
 			err := store.Transact(t.Context(), func(tx *gorm.DB) error { return countTogether(tx, batches, c.sold) })
 			batches[2].fence -= c.fence
-			kit.Is(t, err, c.want)
+			check.Is(t, err, c.want)
 			for i, b := range batches {
 				if sale, err := store.Sale(t.Context(), b.Sale.SKU); err != nil || sale.Sold != c.are[i] {
 					t.Errorf("%+v: %s has sold %d, %v", c, b.Sale.SKU, sale.Sold, err)
@@ -57,19 +58,19 @@ func TestOrdersOfAnotherEpoch(t *testing.T) {
 		store := openStore(t, sql)
 		var batches []SaleOrders
 		for i, sku := range []string{"A", "B"} {
-			kit.Must(t, kit.Err(store.PutSale(t.Context(), kit.Sale(sku, 5, 1))))
+			check.Must(t, check.Err(store.PutSale(t.Context(), kit.Sale(sku, 5, 1))))
 			kit.Exec(t, store.DB, "UPDATE sales SET epoch = 3 WHERE sku = ?", sku)
 			taken, err := store.TakeOver(t.Context(), sku)
-			kit.Must(t, err)
+			check.Must(t, err)
 			q := kit.QueuedOrder(fmt.Sprintf("0000000%d-0000-7000-8000-000000000000", i), "ann", "k", 1)
 			q.Epoch = 3 - int64(i)
 			batches = append(batches, SaleOrders{SKU: sku, Fence: taken.Fence, Orders: []inventory.Queued{q}})
 		}
 		decisions, err := store.CommitTogether(t.Context(), batches)
-		kit.Must(t, err)
+		check.Must(t, err)
 		if len(decisions[0]) != 1 || decisions[1] != nil || len(kit.RowsOf(t, store.DB)) != 1 {
 			t.Errorf("%+v, %d rows", decisions, len(kit.RowsOf(t, store.DB)))
 		}
-		kit.Is(t, kit.Err(store.Commit(t.Context(), "B", batches[1].Fence, batches[1].Orders)), inventory.ErrEpoch)
+		check.Is(t, check.Err(store.Commit(t.Context(), "B", batches[1].Fence, batches[1].Orders)), inventory.ErrEpoch)
 	})
 }

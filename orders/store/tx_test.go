@@ -11,6 +11,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/loadtest/servers/wire"
 	"flashsale/orders/internal/kit"
 )
@@ -20,14 +21,14 @@ import (
 func TestSilentCommitEnds(t *testing.T) {
 	t.Parallel()
 	dsn := servertest.OpenSQL(t, servers.KindReal)
-	kit.Must(t, kit.Err(openStore(t, dsn).PutSale(t.Context(), kit.Sale("S", 1, 1))))
+	check.Must(t, check.Err(openStore(t, dsn).PutSale(t.Context(), kit.Sale("S", 1, 1))))
 	at, end := strings.Index(dsn, "tcp(")+len("tcp("), strings.Index(dsn, ")/")
 	w, err := wire.Open(dsn[at:end])
-	kit.Must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = w.Close() })
 	const short = 1 // s, instead of lockWait
 	store, err := Open(fmt.Sprint(dsn[:at], w.Addr(), dsn[end:], "?innodb_lock_wait_timeout=", short), StoreConfig{WaitTimeout: short * time.Second})
-	kit.Must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	silenced := w.Silence(2, func(sent []byte) bool { return bytes.Contains(sent, []byte("\x03COMMIT")) }) // the query, and not READ COMMITTED
 
@@ -56,7 +57,7 @@ func TestSilentCommitEnds(t *testing.T) {
 func TestSilenceOutlastsALockWait(t *testing.T) {
 	for wait, want := range map[string]time.Duration{"": 8 * time.Second, "12": 15 * time.Second, "1&readTimeout=30s": 30 * time.Second} {
 		c, err := session("u:p@tcp(h)/d?innodb_lock_wait_timeout="+wait, StoreConfig{})
-		kit.Must(t, err)
+		check.Must(t, err)
 		if c.ReadTimeout != want {
 			t.Errorf("innodb_lock_wait_timeout=%s: %v, want %v", wait, c.ReadTimeout, want)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/ratelimit"
 )
 
@@ -79,7 +80,7 @@ func TestWhenRedisIsAway(t *testing.T) {
 			server.Close()
 			for n, want := range c.admits {
 				if n == len(c.admits)-1 { // it is there, and of no use
-					must(t, server.Restart())
+					check.Must(t, server.Restart())
 					servertest.Eventually(t, "Redis is back", answers)
 					server.SetError("LOADING Redis is loading the dataset in memory")
 				}

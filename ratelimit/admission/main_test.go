@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/ratelimit"
 	"flashsale/ratelimit/limit"
 )
@@ -20,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func startEmbedded(t testing.TB) (*miniredis.Miniredis, *redis.Client) {
 	t.Helper()
 	server := miniredis.NewMiniRedis()
-	must(t, server.Start())
+	check.Must(t, server.Start())
 	t.Cleanup(server.Close)
 	server.SetTime(epoch)
 	server.ClockTTL(true)
@@ -42,14 +43,6 @@ func forBuyer(id string, l limit.Limit) ratelimit.Bucket {
 func parse(t testing.TB, text string) limit.Limit {
 	t.Helper()
 	l, err := limit.Parse(text)
-	must(t, err)
+	check.Must(t, err)
 	return l
-}
-
-// must ends the test where there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -3,6 +3,7 @@ package httplimit
 import (
 	"encoding/json"
 	"errors"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/ratelimit"
 	"flashsale/ratelimit/admission"
 	"flashsale/ratelimit/limit"
@@ -50,7 +51,7 @@ func TestRetryAfterIsNeverTooEarly(t *testing.T) {
 		for _, text := range []string{"5/s:1", "0.7/s:1", "3/s:1", "1/7s:1", "100/ms:1"} {
 			allow := func() ratelimit.Result {
 				r, err := l.Allow(t.Context(), 1, forBuyer("b1", parse(t, text)))
-				must(t, err)
+				check.Must(t, err)
 				return r
 			}
 			allow()

@@ -12,6 +12,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 func TestMain(m *testing.M) { servertest.Main(m) }
@@ -32,11 +33,11 @@ func TestEachStartsFromNothing(t *testing.T) {
 		servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 			ran = append(ran, s.Kind)
 			o, err := redis.ParseURL(s.RedisURL)
-			check(t, err)
+			check.Must(t, err)
 			c := redis.NewClient(o)
 			defer c.Close()
 			n, err := c.Incr(t.Context(), "visits").Result()
-			check(t, err)
+			check.Must(t, err)
 			if n != 1 {
 				t.Errorf("visit %d to this Redis, want 1", n)
 			}
@@ -44,10 +45,10 @@ func TestEachStartsFromNothing(t *testing.T) {
 				return
 			}
 			db, err := sql.Open("mysql", s.SQL)
-			check(t, err)
+			check.Must(t, err)
 			defer db.Close()
 			_, err = db.ExecContext(t.Context(), "CREATE TABLE visits (id INT)") // fails if it exists
-			check(t, err)
+			check.Must(t, err)
 		})
 		if !want(ran) {
 			t.Errorf("ran on %v", ran)
@@ -70,12 +71,5 @@ func TestEachSQL(t *testing.T) {
 	}
 	if len(seen) < 2 {
 		t.Errorf("databases: %v", seen)
-	}
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -7,13 +7,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // echo answers each line with the same line, and tells which lines it got.
 func echo(t *testing.T) (addr string, got <-chan string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	noError(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	lines := make(chan string, 100)
 	go func() {
@@ -45,11 +47,11 @@ func open(t *testing.T) (w *Wire, got <-chan string, dial func() *client) {
 	t.Helper()
 	addr, got := echo(t)
 	w, err := Open(addr)
-	noError(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = w.Close() })
 	return w, got, func() *client {
 		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", w.Addr())
-		noError(t, err)
+		check.Must(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		return &client{c, bufio.NewReader(c)}
 	}
@@ -188,7 +190,7 @@ func TestLose(t *testing.T) {
 func TestWatchAndBefore(t *testing.T) {
 	addr, _ := echo(t)
 	via, w, err := Before("user@tcp(" + addr + ")/database")
-	noError(t, err)
+	check.Must(t, err)
 	defer func() { _ = w.Close() }()
 	if want := "user@tcp(" + w.Addr() + ")/database"; via != want {
 		t.Errorf("%q, want %q", via, want)
@@ -202,7 +204,7 @@ func TestWatchAndBefore(t *testing.T) {
 		return func(sent []byte) { seen <- string(sent) }
 	})
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", w.Addr())
-	noError(t, err)
+	check.Must(t, err)
 	mustEcho(t, &client{conn, bufio.NewReader(conn)}, "a")
 	if one, two := <-seen, <-seen; one != "new" || two != "a\n" {
 		t.Errorf("seen: %q, %q", one, two)
@@ -219,13 +221,5 @@ func TestLead(t *testing.T) {
 	mustEcho(t, dial(), "c")
 	if line := <-got; line != "c" {
 		t.Errorf("the other server got %q", line)
-	}
-}
-
-// noError ends the test on an error.
-func noError(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

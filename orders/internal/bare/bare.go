@@ -13,6 +13,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 	"flashsale/orders/keeper"
@@ -52,7 +53,7 @@ func (b *Bare) Keeper(t testing.TB, sku string) *Keeper {
 func KeeperOf(t testing.TB, st *store.Store, gate keeper.Gate, sku string) *Keeper {
 	t.Helper()
 	k, err := One(t, st, gate, 3, sku)
-	kit.Must(t, err)
+	check.Must(t, err)
 	return &Keeper{k, keeper.Release | keeper.Inspect}
 }
 
@@ -104,7 +105,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 func (k *Keeper) Finish(t testing.TB) {
 	t.Helper()
 	k.Want |= keeper.Release | keeper.Inspect
-	kit.Must(t, k.Run(t.Context()))
+	check.Must(t, k.Run(t.Context()))
 }
 
 // Reserve has the gate let an order in, and returns its id.
@@ -128,7 +129,7 @@ func (b *Bare) Reserve(t testing.TB, buyer, key string, quantity int64) string {
 func (b *Bare) Queue(t testing.TB) []inventory.Queued {
 	t.Helper()
 	q, err := b.Gate.Queue(t.Context(), "S", "", 500)
-	kit.Must(t, err)
+	check.Must(t, err)
 	return q
 }
 
@@ -138,7 +139,7 @@ func (b *Bare) Rows(t testing.TB) map[string]orders.Order { return kit.RowsOf(t,
 func (b *Bare) Audit(t testing.TB) store.Audit {
 	t.Helper()
 	a, err := b.Store.Audit(t.Context(), b.Gate.Inspect, "S")
-	kit.Must(t, err)
+	check.Must(t, err)
 	return a
 }
 
@@ -154,7 +155,7 @@ func (b *Bare) Stands(t testing.TB, sold, available int64) {
 func (b *Bare) Epoch(t testing.TB) int64 {
 	t.Helper()
 	sale, err := b.Store.Sale(t.Context(), "S")
-	kit.Must(t, err)
+	check.Must(t, err)
 	return sale.Epoch
 }
 
@@ -171,8 +172,8 @@ func (b *Bare) EnterDirect(t testing.TB) {
 func EnterDirect(t testing.TB, st *store.Store, alive time.Duration) (entered bool, err error) {
 	t.Helper()
 	sale, err := st.Sale(t.Context(), "S")
-	kit.Must(t, err)
-	kit.Must(t, st.Announce(t.Context(), "S", sale.Epoch))
+	check.Must(t, err)
+	check.Must(t, st.Announce(t.Context(), "S", sale.Epoch))
 	return st.EnterDirect(t.Context(), "S", sale.Epoch, inventory.Whole, alive)
 }
 
@@ -182,7 +183,7 @@ func (b *Bare) Empty(t testing.TB) {
 	kit.Exec(t, b.Store.DB, "DELETE FROM refunds")
 	kit.Exec(t, b.Store.DB, "DELETE FROM orders")
 	kit.Exec(t, b.Store.DB, "DELETE FROM sales")
-	kit.Must(t, b.Rdb.FlushAll(t.Context()).Err())
+	check.Must(t, b.Rdb.FlushAll(t.Context()).Err())
 	b.Gate = inventory.New(b.Rdb, inventory.Config{}) // the old Gate would find that the gate has gone back
 }
 
@@ -204,7 +205,7 @@ func Start(t testing.TB, run func(context.Context) error) (stop func()) {
 		cancel()
 		select {
 		case err := <-done:
-			kit.OK(t, err)
+			check.OK(t, err)
 		case <-time.After(30 * time.Second):
 			t.Error("the node did not stop within 30 s")
 		}
@@ -230,8 +231,8 @@ func Settled(t testing.TB, p interface {
 func OpenStore(t testing.TB, sql string) *store.Store {
 	t.Helper()
 	st, err := store.Open(sql, store.StoreConfig{})
-	kit.Must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = st.Close() })
-	kit.Must(t, kit.Err(st.Migrate(t.Context())))
+	check.Must(t, check.Err(st.Migrate(t.Context())))
 	return st
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 )
@@ -58,7 +59,7 @@ func change(t testing.TB, b *Bare, key, field string, by int64) bool {
 	if field == "" {
 		return false
 	}
-	kit.Must(t, b.Rdb.HIncrBy(t.Context(), "sale:{S}"+key, field, by).Err())
+	check.Must(t, b.Rdb.HIncrBy(t.Context(), "sale:{S}"+key, field, by).Err())
 	return true
 }
 
@@ -66,7 +67,7 @@ func change(t testing.TB, b *Bare, key, field string, by int64) bool {
 func someOf(t testing.TB, b *Bare, key string) string {
 	t.Helper()
 	fields, err := b.Rdb.HKeys(t.Context(), "sale:{S}"+key).Result()
-	kit.Must(t, err)
+	check.Must(t, err)
 	slices.Sort(fields) // the mark of the buyers, "", comes first
 	if len(fields) == 0 {
 		return ""

@@ -4,7 +4,6 @@ package kit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -17,35 +16,9 @@ import (
 	"gorm.io/gorm"
 
 	"flashsale/inventory"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 )
-
-// Must ends the test where there is an error.
-func Must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// OK notes an error, and the test goes on.
-func OK(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// Is wants this error.
-func Is(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%v, want %v", err, want)
-	}
-}
-
-// Err is the error of a call whose answer does not matter.
-func Err[T any](_ T, err error) error { return err }
 
 // None fails where something is wrong.
 func None(t testing.TB, wrong []string) {
@@ -61,13 +34,13 @@ func Put(t testing.TB, store interface {
 }, s orders.Sale) {
 	t.Helper()
 	_, err := store.PutSale(t.Context(), s)
-	Must(t, err)
+	check.Must(t, err)
 }
 
 func RowsOf(t testing.TB, db *gorm.DB) map[string]orders.Order {
 	t.Helper()
 	var list []orders.Order
-	Must(t, db.WithContext(t.Context()).Find(&list).Error)
+	check.Must(t, db.WithContext(t.Context()).Find(&list).Error)
 	rows := map[string]orders.Order{}
 	for _, o := range list {
 		rows[o.ID] = o
@@ -88,7 +61,7 @@ func OpenUnits(rows map[string]orders.Order) (units int64) {
 // Exec changes the database behind everybody's back.
 func Exec(t testing.TB, db *gorm.DB, query string, args ...any) {
 	t.Helper()
-	Must(t, db.WithContext(t.Context()).Exec(query, args...).Error)
+	check.Must(t, db.WithContext(t.Context()).Exec(query, args...).Error)
 }
 
 func ClockOf(t testing.TB, db *gorm.DB) time.Time {
@@ -97,7 +70,7 @@ func ClockOf(t testing.TB, db *gorm.DB) time.Time {
 		return time.Now().UTC().Truncate(time.Millisecond)
 	}
 	var now time.Time
-	Must(t, db.WithContext(t.Context()).Raw("SELECT UTC_TIMESTAMP(3)").Row().Scan(&now))
+	check.Must(t, db.WithContext(t.Context()).Raw("SELECT UTC_TIMESTAMP(3)").Row().Scan(&now))
 	return now
 }
 
@@ -120,7 +93,7 @@ func BrokenClosing(t testing.TB, db *gorm.DB) (wrong []string) {
 		}
 	}
 	var sale orders.Sale
-	Must(t, db.Where("sku = ?", "S").Take(&sale).Error)
+	check.Must(t, db.Where("sku = ?", "S").Take(&sale).Error)
 	if open := OpenUnits(rows); sale.Sold != open {
 		wrong = append(wrong, fmt.Sprintf("sold is %d, open orders hold %d", sale.Sold, open))
 	}
@@ -206,7 +179,7 @@ func (l testLog) Write(b []byte) (int, error) {
 func OpenRedis(t testing.TB, url string) redis.UniversalClient {
 	t.Helper()
 	options, err := redis.ParseURL(url)
-	Must(t, err)
+	check.Must(t, err)
 	options.ContextTimeoutEnabled = true
 	rdb := redis.NewClient(options)
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -231,7 +204,7 @@ func Stock(t testing.TB, db *gorm.DB, n int) (ids []string) {
 			CreatedAt: now, ExpiresAt: now.Add(time.Hour),
 		}
 	}
-	Must(t, db.CreateInBatches(rows, 50).Error) // SQLite's driver looks for each value among all of its batch
+	check.Must(t, db.CreateInBatches(rows, 50).Error) // SQLite's driver looks for each value among all of its batch
 	Exec(t, db, "UPDATE sales SET sold = ?", n)
 	return ids
 }

@@ -87,13 +87,6 @@ const long = time.Hour
 
 var config = lease.Config{Lease: long, Timeout: time.Minute}
 
-func (s *scene) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
-}
-
 // enters reports whether one more process gets in.
 func (s *scene) enters(c lease.Locker) bool {
 	s.Helper()

@@ -1,6 +1,9 @@
 package antipatterns
 
-import "testing"
+import (
+	"flashsale/loadtest/servers/servertest/check"
+	"testing"
+)
 
 // SET NX PX is right to take a lock. Three ways to spoil it when giving it up.
 func TestAntipatternBlindDelete(t *testing.T) {
@@ -47,7 +50,7 @@ func TestAntipatternBlindDelete(t *testing.T) {
 				func(s *scene) error {
 					s.say("A takes the lock")
 					a, err := s.ours().TryAcquire(s.ctx, key)
-					s.must(err)
+					check.Must(s, err)
 					s.pass(long)
 					s.say("B takes the lock")
 					if !s.enters(s.ours()) {

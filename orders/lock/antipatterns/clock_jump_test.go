@@ -7,6 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/orders/lock/redlock"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // Five masters, and a lock that a majority of them has granted. This is our own
@@ -33,10 +35,10 @@ func TestAntipatternClockJump(t *testing.T) {
 			s.say("C's clock jumps ahead: to it the lease is over")
 			minis[2].FastForward(long)
 			s.say("D and E return")
-			s.must(ofA[3].Close()) // A may still be asking D and E
-			s.must(ofA[4].Close())
-			s.must(minis[3].Restart())
-			s.must(minis[4].Restart())
+			check.Must(s, ofA[3].Close()) // A may still be asking D and E
+			check.Must(s, ofA[4].Close())
+			check.Must(s, minis[3].Restart())
+			check.Must(s, minis[4].Restart())
 			s.say("B takes the lock on C, D and E: three of five")
 			if !s.enters(b) {
 				s.Fatal("this shows nothing")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // The caller's time is up just after the server has taken the lock, and the
@@ -24,11 +26,11 @@ func TestAntipatternDeadContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(s.ctx)
 		s.say("A takes the lock")
 		l, err := s.ours().TryAcquire(ctx, key)
-		s.must(err)
+		check.Must(s, err)
 		s.say("A's caller hangs up")
 		cancel()
 		s.say("A releases with its caller's context, which is not asked")
-		s.must(l.Release(ctx))
+		check.Must(s, l.Release(ctx))
 		if s.mini.Exists(key) {
 			return errors.New("the lock stays")
 		}

@@ -6,6 +6,8 @@ import (
 
 	"flashsale/orders/lock"
 	"flashsale/orders/lock/fence"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // Redis answers before its replicas have heard. A lock that was granted in the
@@ -23,20 +25,20 @@ func TestAntipatternFailover(t *testing.T) {
 		replica.Set(s.ctx, tag, 41, 0)
 		s.say("A takes the lock, and a token from a counter in Redis")
 		a, err := s.ours().TryAcquire(s.ctx, key)
-		s.must(err)
+		check.Must(s, err)
 		fenceA, err := fence.NewRedis(s.rdb).Raise(s.ctx, a)
-		s.must(err)
+		check.Must(s, err)
 		s.say("A: %d. The master dies before the replica has heard of either; the replica takes over", fenceA)
 		b, err := lock.New(replica, config).TryAcquire(s.ctx, key)
-		s.must(err)
+		check.Must(s, err)
 		fenceB, err := fence.NewRedis(replica).Raise(s.ctx, b)
-		s.must(err)
+		check.Must(s, err)
 		s.say("B takes the lock there, and a token: %d", fenceB)
 		r.fence = int(fenceB)
-		s.must(r.write(int(fenceB), "B"))
+		check.Must(s, r.write(int(fenceB), "B"))
 		s.say("A's token %d is not below %d: the resource lets it write", fenceA, fenceB)
 		if fenceA >= fenceB {
-			s.must(r.write(int(fenceA), "A"))
+			check.Must(s, r.write(int(fenceA), "A"))
 		}
 		return lastWord(r)
 	}, func(s *scene) error {
@@ -53,7 +55,7 @@ func TestAntipatternFailover(t *testing.T) {
 		}
 		fenceB := r.raise()
 		s.say("B takes the lock there, and a token from the resource: %d", fenceB)
-		s.must(r.write(fenceB, "B"))
+		check.Must(s, r.write(fenceB, "B"))
 		s.say("A writes: %v", r.write(fenceA, "A"))
 		return lastWord(r)
 	})

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // getset is the lock that Redis's own page on SETNX described for years: the
@@ -113,11 +115,11 @@ func TestAntipatternGetSetClockAhead(t *testing.T) {
 func oursAfterDeath(s *scene) error {
 	s.say("C3 takes the lock, and works for longer than its lease")
 	c3, err := s.ours().TryAcquire(s.ctx, key)
-	s.must(err)
+	check.Must(s, err)
 	s.pass(long)
 	s.say("C4 and C5 try: one script, so one of them comes first")
 	c5, err := s.ours().TryAcquire(s.ctx, key)
-	s.must(err)
+	check.Must(s, err)
 	if s.enters(s.ours()) {
 		return errBoth
 	}

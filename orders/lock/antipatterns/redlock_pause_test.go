@@ -6,6 +6,8 @@ import (
 
 	"flashsale/orders/lock/lease"
 	"flashsale/orders/lock/redlock"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // However many masters granted the lock: a holder that stops between looking and
@@ -18,7 +20,7 @@ func TestAntipatternRedlockPause(t *testing.T) {
 			minis, masters := s.masters(3)
 			s.say("A takes the lock on all masters")
 			l, err := redlock.New(masters, lease.Config{Lease: short, Timeout: 4 * time.Second}).TryAcquire(s.ctx, key)
-			s.must(err)
+			check.Must(s, err)
 			fenceA := r.raise()
 			s.say("A looks: its context is alive, %v. It stops", l.Context().Err() == nil)
 			for _, mini := range minis {

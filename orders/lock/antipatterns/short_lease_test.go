@@ -7,6 +7,8 @@ import (
 
 	"flashsale/orders/lock"
 	"flashsale/orders/lock/lease"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // The lease ends before the work does, because the holder stopped for a moment:
@@ -29,16 +31,16 @@ func TestAntipatternShortLease(t *testing.T) {
 		short := lock.New(s.rdb, lease.Config{Lease: moment, Timeout: moment * 3 / 4})
 		s.say("A takes the lock, and a token from the resource")
 		a, err := short.TryAcquire(s.ctx, key)
-		s.must(err)
+		check.Must(s, err)
 		fenceA := r.raise()
 		s.say("A looks: its context is alive, %v. It is about to write, and stops", a.Context().Err() == nil)
 		<-a.Context().Done()
 		s.pass(moment)
 		s.say("B takes the lock, and a token")
 		_, err = s.ours().TryAcquire(s.ctx, key)
-		s.must(err)
+		check.Must(s, err)
 		fenceB := r.raise()
-		s.must(r.write(fenceB, "B"))
+		check.Must(s, r.write(fenceB, "B"))
 		s.say("A goes on and writes: %v", r.write(fenceA, "A"))
 		s.say("A sees that its context has ended meanwhile")
 		if a.Context().Err() == nil {

@@ -12,6 +12,8 @@ import (
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/orders/lock"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // WAIT 1 answers when one replica has heard of the write. It does not say which
@@ -27,21 +29,21 @@ func TestAntipatternWait(t *testing.T) {
 		s.say("A takes the lock, and waits until a replica has it")
 		conn := master.conn.Conn() // WAIT is for what this connection wrote
 		defer conn.Close()
-		s.must(conn.SetNX(s.ctx, key, "A", long).Err())
+		check.Must(s, conn.SetNX(s.ctx, key, "A", long).Err())
 		heard, err := conn.Wait(s.ctx, 1, soon).Result()
-		s.must(err)
+		check.Must(s, err)
 		if heard < 1 {
 			s.Fatal("no replica has heard")
 		}
 		s.say("%d has: safe, it believes. The master dies, and the replica that has heard with it", heard)
 		s.promote(far, master, near)
 		entered, err := far.conn.SetNX(s.ctx, key, "B", long).Result()
-		s.must(err)
+		check.Must(s, err)
 		if !entered {
 			return nil
 		}
 		s.say("The far replica takes over, and B takes the lock there, and writes")
-		s.must(r.write(0, "B"))
+		check.Must(s, r.write(0, "B"))
 		s.say("A writes: %v", r.write(0, "A"))
 		return lastWord(r)
 	}, func(s *scene) error {
@@ -61,7 +63,7 @@ func TestAntipatternWait(t *testing.T) {
 		}
 		fenceB := r.raise()
 		s.say("The far replica takes over, and B takes the lock there, and a token: %d", fenceB)
-		s.must(r.write(fenceB, "B"))
+		check.Must(s, r.write(fenceB, "B"))
 		s.say("A writes: %v", r.write(fenceA, "A"))
 		return lastWord(r)
 	})
@@ -88,10 +90,10 @@ func (s *scene) replicated() (master, near, far node) {
 	}
 	master, near, far = nodes[0], nodes[1], nodes[2]
 	// Else a master waits five seconds for more replicas before it sends its data.
-	s.must(master.conn.ConfigSet(s.ctx, "repl-diskless-sync-delay", "0").Err())
+	check.Must(s, master.conn.ConfigSet(s.ctx, "repl-diskless-sync-delay", "0").Err())
 	for _, replica := range []node{near, far} {
 		host, port, _ := strings.Cut(master.Addr(), ":")
-		s.must(replica.conn.ReplicaOf(s.ctx, host, port).Err())
+		check.Must(s, replica.conn.ReplicaOf(s.ctx, host, port).Err())
 		s.await(replica, "master_link_status:up")
 	}
 	return master, near, far
@@ -101,7 +103,7 @@ func (s *scene) replicated() (master, near, far node) {
 // heard, and hears nothing more.
 func (s *scene) cutOff(replica node) {
 	s.Helper()
-	s.must(replica.conn.ReplicaOf(s.ctx, "127.0.0.1", "1").Err())
+	check.Must(s, replica.conn.ReplicaOf(s.ctx, "127.0.0.1", "1").Err())
 	s.await(replica, "master_link_status:down")
 }
 
@@ -111,7 +113,7 @@ func (s *scene) promote(replica node, dead ...node) {
 	for _, n := range dead {
 		n.Kill()
 	}
-	s.must(replica.conn.ReplicaOf(s.ctx, "NO", "ONE").Err())
+	check.Must(s, replica.conn.ReplicaOf(s.ctx, "NO", "ONE").Err())
 	s.await(replica, "role:master")
 }
 

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // WATCH the key, compare, and delete it in a MULTI that fails if it has changed:
@@ -32,10 +34,10 @@ func TestAntipatternWatchRelease(t *testing.T) {
 		a := s.ours()
 		s.say("A takes the lock")
 		l, err := a.TryAcquire(s.ctx, key)
-		s.must(err)
+		check.Must(s, err)
 		s.say("A's lease is renewed in the instant in which A releases")
 		s.rdb.PExpire(s.ctx, key, long)
-		s.must(l.Release(s.ctx))
+		check.Must(s, l.Release(s.ctx))
 		if s.mini.Exists(key) {
 			return errors.New("the lock stays")
 		}
@@ -53,14 +55,14 @@ func TestAntipatternWatchOnAnotherConnection(t *testing.T) {
 		s.say("A takes the lock")
 		s.rdb.SetNX(s.ctx, key, "a", long)
 		s.say("A releases: WATCH on one connection of its pool")
-		s.must(first.Do(s.ctx, "WATCH", key).Err())
+		check.Must(s, first.Do(s.ctx, "WATCH", key).Err())
 		s.say("A compares: its own, %v", second.Get(s.ctx, key).Val() == "a")
 		s.pass(long)
 		s.say("B takes the lock")
 		s.rdb.SetNX(s.ctx, key, "b", long)
 		s.say("A goes on: MULTI, DEL, EXEC on another connection of its pool")
 		_, err := second.TxPipelined(s.ctx, func(p redis.Pipeliner) error { return p.Del(s.ctx, key).Err() })
-		s.must(err)
+		check.Must(s, err)
 		s.say("C tries, while B works")
 		if s.rdb.SetNX(s.ctx, key, "c", time.Minute).Val() {
 			return errBoth
@@ -69,7 +71,7 @@ func TestAntipatternWatchOnAnotherConnection(t *testing.T) {
 	}, func(s *scene) error {
 		s.say("A takes the lock")
 		a, err := s.ours().TryAcquire(s.ctx, key)
-		s.must(err)
+		check.Must(s, err)
 		s.pass(long)
 		s.say("B takes the lock")
 		if !s.enters(s.ours()) {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/ratelimit"
 	"flashsale/ratelimit/limit"
 )
@@ -117,14 +118,14 @@ func limited(b *testing.B, w *way, callers int, c limiterCase, k limiterKind) {
 	if w.latency == 0 {
 		addr = w.redis.Options().Addr // straight to Redis
 	}
-	must(b, w.redis.FlushAll(b.Context()).Err())
+	check.Must(b, w.redis.FlushAll(b.Context()).Err())
 	var ask []admission
 	for range min(callers, 2) {
 		client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: k.pool})
 		b.Cleanup(func() { _ = client.Close() })
 		ask = append(ask, k.open(client))
 		_, err := ask[len(ask)-1](b.Context(), []string{"warm"}, far) // connected, and the script known
-		must(b, err)
+		check.Must(b, err)
 	}
 	var passed atomic.Int64
 	b.ResetTimer()

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // BenchmarkLock has each caller of one process acquire and release a lock of its own
@@ -16,7 +18,7 @@ func BenchmarkLock(b *testing.B) {
 		for _, callers := range []int{1, 64} {
 			for _, l := range locks {
 				b.Run(fmt.Sprintf("keys=%d/%s", callers, l.name), func(b *testing.B) {
-					must(b, w.redis.FlushAll(b.Context()).Err())
+					check.Must(b, w.redis.FlushAll(b.Context()).Err())
 					lock := l.open(b, w.Addr())
 					pair := func(caller int) error {
 						unlock, err := lock(b.Context(), fmt.Sprintf("alone:%d", caller))
@@ -26,7 +28,7 @@ func BenchmarkLock(b *testing.B) {
 						return unlock()
 					}
 					for caller := range callers { // connections, scripts
-						must(b, pair(caller))
+						check.Must(b, pair(caller))
 					}
 					requests := w.requests.Load()
 					b.ResetTimer()
@@ -53,7 +55,7 @@ func BenchmarkLockHandedOn(b *testing.B) {
 	eachLatency(b, func(b *testing.B, w *way) {
 		for _, l := range locks {
 			b.Run(l.name, func(b *testing.B) {
-				must(b, w.redis.FlushAll(b.Context()).Err())
+				check.Must(b, w.redis.FlushAll(b.Context()).Err())
 				ctx, stop := context.WithCancel(b.Context())
 				defer stop()
 				c := contest{b: b, stop: stop, way: w, began: time.Now()}

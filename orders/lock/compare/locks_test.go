@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
 
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock"
 	"flashsale/orders/lock/lease"
 )
@@ -112,7 +113,7 @@ func rueidislocks(option rueidislock.LockerOption) func(*testing.B, string) acqu
 		option := option
 		option.ClientOption = rueidis.ClientOption{InitAddress: []string{addr}}
 		l, err := rueidislock.NewLocker(option)
-		must(b, err)
+		check.Must(b, err)
 		b.Cleanup(l.Close)
 		return func(ctx context.Context, key string) (func() error, error) {
 			_, cancel, err := l.WithContext(ctx, key)

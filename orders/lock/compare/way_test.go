@@ -12,6 +12,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/loadtest/servers/wire"
 )
 
@@ -30,7 +31,7 @@ func eachLatency(b *testing.B, run func(b *testing.B, w *way)) {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	b.Cleanup(func() { _ = rdb.Close() })
 	// Nothing is written to disk: the benchmarks compare the way, not the store.
-	must(b, rdb.ConfigSet(b.Context(), "appendonly", "no").Err())
+	check.Must(b, rdb.ConfigSet(b.Context(), "appendonly", "no").Err())
 	for _, latency := range []time.Duration{0, time.Millisecond} {
 		b.Run(fmt.Sprintf("latency=%v", latency), func(b *testing.B) {
 			w := &way{Wire: servertest.OpenWire(b, addr), redis: rdb, latency: latency}
@@ -62,13 +63,6 @@ func share(b *testing.B, callers int, step func(caller, n int) error) {
 	}
 	all.Wait()
 	b.StopTimer()
-}
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }
 
 // exactTimers keeps timers exact until ctx ends. It does nothing on systems whose timers

@@ -12,6 +12,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/lease"
 )
 
@@ -21,7 +22,7 @@ func TestExtendBesideRun(t *testing.T) {
 	db, ctx := open(t, servertest.OpenSQL(t, servers.KindReal), ""), t.Context()
 	locks := New(db, lease.Config{Lease: 30 * time.Second, Timeout: 20 * time.Second})
 	l, err := locks.TryAcquire(ctx, "lock:{sku}")
-	must(t, err)
+	check.Must(t, err)
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -37,7 +38,7 @@ func TestExtendBesideRun(t *testing.T) {
 	if l.Context().Err() != nil {
 		t.Error(context.Cause(l.Context()))
 	}
-	must(t, l.Release(ctx))
+	check.Must(t, l.Release(ctx))
 }
 
 // A lock may be lost, and its connection ended, while Run or Release begins a question.
@@ -48,7 +49,7 @@ func TestEndBesideAQuestion(t *testing.T) {
 	locks := New(db, lease.Config{})
 	for range 20_000 {
 		conn, err := db.Conn(ctx)
-		must(t, err)
+		check.Must(t, err)
 		s := session{Conn: conn, turn: make(chan struct{}, 1)}
 		var both sync.WaitGroup
 		both.Go(func() { _, _ = s.ask(ctx, "SELECT 1") })

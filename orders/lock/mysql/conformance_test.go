@@ -17,6 +17,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/fence"
 	"flashsale/orders/lock/lease"
 	"flashsale/orders/lock/locktest"
@@ -30,12 +31,12 @@ func TestMain(m *testing.M) {
 
 func open(t testing.TB, dsn, addr string) *sql.DB {
 	cfg, err := driver.ParseDSN(dsn)
-	must(t, err)
+	check.Must(t, err)
 	if addr != "" {
 		cfg.Addr = addr
 	}
 	db, err := sql.Open("mysql", cfg.FormatDSN())
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -46,11 +47,11 @@ func TestConformance(t *testing.T) {
 	t.Run("real", func(t *testing.T) {
 		dsn := servertest.OpenSQL(t, servers.KindReal)
 		cfg, err := driver.ParseDSN(dsn)
-		must(t, err)
+		check.Must(t, err)
 		direct := open(t, dsn, "")
-		must(t, errOf(direct.Exec(FenceTable)))
+		check.Must(t, check.Err(direct.Exec(FenceTable)))
 		waiters := func(t testing.TB, key string) (n int) { // not those who have yet to get in line
-			must(t, direct.QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User lock' AND info LIKE ?",
+			check.Must(t, direct.QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User lock' AND info LIKE ?",
 				fmt.Sprintf("SELECT GET_LOCK('%s'%%", name(key))).Scan(&n))
 			return n
 		}
@@ -62,8 +63,8 @@ func TestConformance(t *testing.T) {
 			Fence: func(t testing.TB, _ lease.Locker) fence.Issuer { return NewFence(direct) },
 			Steal: func(t testing.TB, key string) {
 				var id int64
-				must(t, direct.QueryRow("SELECT IS_USED_LOCK(?)", name(key)).Scan(&id))
-				must(t, errOf(direct.Exec(fmt.Sprintf("KILL CONNECTION %d", id))))
+				check.Must(t, direct.QueryRow("SELECT IS_USED_LOCK(?)", name(key)).Scan(&id))
+				check.Must(t, check.Err(direct.Exec(fmt.Sprintf("KILL CONNECTION %d", id))))
 			},
 			Waiters:  waiters,
 			Acquires: contains("GET_LOCK"), Renews: contains("IS_USED_LOCK"), Releases: contains("RELEASE_LOCK"),
@@ -100,25 +101,25 @@ func TestNames(t *testing.T) {
 func TestFence(t *testing.T) {
 	dsn := servertest.OpenSQL(t, servers.KindReal)
 	db, ctx := open(t, dsn, ""), t.Context()
-	must(t, errOf(db.ExecContext(ctx, FenceTable)))
+	check.Must(t, check.Err(db.ExecContext(ctx, FenceTable)))
 	issuer, locks := NewFence(db), New(db, lease.Config{Lease: time.Minute, Timeout: 20 * time.Second})
 	running, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
-	all.Go(func() { must(t, locks.Run(running)) })
+	all.Go(func() { check.Must(t, locks.Run(running)) })
 	defer func() { stop(); all.Wait() }()
 	var tokens []int64
 	for range 2 {
 		l, token, err := fence.Acquire(ctx, locks, issuer, "lock:{sku}")
-		must(t, err)
+		check.Must(t, err)
 		tokens = append(tokens, token)
-		must(t, l.Release(ctx))
+		check.Must(t, l.Release(ctx))
 	}
 	for i, want := range []bool{false, true} {
 		tx, err := db.BeginTx(ctx, nil)
-		must(t, err)
+		check.Must(t, err)
 		if err := issuer.Check(ctx, tx, "lock:{sku}", tokens[i]); (err == nil) != want {
 			t.Errorf("token %d: %v", tokens[i], err)
 		}
-		must(t, tx.Rollback())
+		check.Must(t, tx.Rollback())
 	}
 }

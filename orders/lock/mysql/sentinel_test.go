@@ -10,6 +10,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock"
 	"flashsale/orders/lock/fence"
 	"flashsale/orders/lock/lease"
@@ -25,7 +26,7 @@ func TestSentinelFailover(t *testing.T) {
 	db := open(t, servertest.OpenSQL(t, servers.KindReal), "")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	must(t, errOf(db.ExecContext(ctx, FenceTable)))
+	check.Must(t, check.Err(db.ExecContext(ctx, FenceTable)))
 	process := func(long time.Duration) (*lock.Client, *fence.Redis) {
 		rdb := redis.NewUniversalClient(&redis.UniversalOptions{
 			Addrs: []string{sentinel.Sentinel.Addr()}, MasterName: servers.SentinelMaster,
@@ -35,7 +36,7 @@ func TestSentinelFailover(t *testing.T) {
 		running, stop := context.WithCancel(ctx)
 		done := make(chan error, 1)
 		go func() { done <- c.Run(running) }()
-		t.Cleanup(func() { stop(); must(t, <-done); must(t, rdb.Close()) })
+		t.Cleanup(func() { stop(); check.Must(t, <-done); check.Must(t, rdb.Close()) })
 		return c, fence.NewRedis(rdb)
 	}
 	// One that no failover outlasts, and one that is soon renewed.
@@ -50,15 +51,15 @@ func TestSentinelFailover(t *testing.T) {
 	line := redis.NewClient(&redis.Options{Addr: sentinel.Master.Addr()})
 	defer line.Close()
 	for line.ZCard(ctx, "lock:{kept}:line").Val() == 0 {
-		must(t, sleep(ctx))
+		check.Must(t, sleep(ctx))
 	}
-	must(t, sentinel.Replicated(ctx))
+	check.Must(t, sentinel.Replicated(ctx))
 
 	logf := func(s string) { t.Log(time.Now().Format("05.000"), s) }
-	must(t, sentinel.Detach(ctx))
+	check.Must(t, sentinel.Detach(ctx))
 	lost := acquire(ctx, t, brief, "lock:{lost}")
 	oldRedis, oldMySQL := raise(ctx, t, redisA, lost), raise(ctx, t, mysql, lost)
-	must(t, sentinel.Failover(ctx))
+	check.Must(t, sentinel.Failover(ctx))
 
 	logf("failed over")
 	second := acquire(ctx, t, b, "lock:{lost}")
@@ -70,11 +71,11 @@ func TestSentinelFailover(t *testing.T) {
 		t.Errorf("MySQL issued %d and then %d", oldMySQL, newMySQL)
 	}
 	tx, err := db.BeginTx(ctx, nil)
-	must(t, err)
+	check.Must(t, err)
 	if err := mysql.Check(ctx, tx, lost.Key(), oldMySQL); !errors.Is(err, ErrFenced) {
 		t.Errorf("late write of the first holder: %v, want ErrFenced", err)
 	}
-	must(t, tx.Rollback())
+	check.Must(t, tx.Rollback())
 	logf("checked")
 	<-lost.Context().Done()
 	if cause := context.Cause(lost.Context()); !errors.Is(cause, lease.ErrLost) {
@@ -82,7 +83,7 @@ func TestSentinelFailover(t *testing.T) {
 	}
 
 	logf("lost")
-	must(t, kept.Context().Err())
+	check.Must(t, kept.Context().Err())
 	if _, err := b.TryAcquire(ctx, "lock:{kept}"); !errors.Is(err, lease.ErrHeld) {
 		t.Errorf("beside the holder: %v, want ErrHeld", err)
 	}
@@ -117,13 +118,13 @@ func release(ctx context.Context, t *testing.T, l *lease.Lock) {
 	for errors.Is(err, lease.ErrUnknown) && ctx.Err() == nil {
 		err = l.Release(ctx)
 	}
-	must(t, err)
+	check.Must(t, err)
 }
 
 func raise(ctx context.Context, t *testing.T, f fence.Issuer, l *lease.Lock) int64 {
 	t.Helper()
 	n, err := f.Raise(ctx, l)
-	must(t, err)
+	check.Must(t, err)
 	return n
 }
 
@@ -135,13 +136,3 @@ func sleep(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// errOf is the error of a call whose answer does not matter.
-func errOf[T any](_ T, err error) error { return err }

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/lease"
 )
 
@@ -21,7 +22,7 @@ func owner(t *testing.T, addr, name string) (*Client, *redis.Client) {
 
 func address(t *testing.T, r *servertest.Redis) string {
 	o, err := redis.ParseURL(r.URL)
-	must(t, err)
+	check.Must(t, err)
 	return o.Addr
 }
 
@@ -32,9 +33,9 @@ func TestEnterTwice(t *testing.T) {
 		ann, rdb := owner(t, addr, "ann")
 		bob, _ := owner(t, addr, "bob")
 		outer, err := ann.TryAcquire(ctx, "lock:{sku}")
-		must(t, err)
+		check.Must(t, err)
 		inner, err := ann.TryAcquire(ctx, "lock:{sku}")
-		must(t, err)
+		check.Must(t, err)
 		refused := func() {
 			t.Helper()
 			if _, err := bob.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, lease.ErrHeld) {
@@ -43,7 +44,7 @@ func TestEnterTwice(t *testing.T) {
 		}
 		refused()
 		for range 2 { // idempotent: the second is no second leaving
-			must(t, inner.Release(ctx))
+			check.Must(t, inner.Release(ctx))
 		}
 		if n, err := ann.entries.leave.Run(ctx, rdb, []string{"lock:{sku}"}, inner.Token()).Int(); n != -1 {
 			t.Errorf("an entry that left twice: %d, %v; want -1", n, err)
@@ -53,10 +54,10 @@ func TestEnterTwice(t *testing.T) {
 		if err := outer.Context().Err(); err != nil {
 			t.Error("lost by a renewal")
 		}
-		must(t, outer.Release(ctx))
+		check.Must(t, outer.Release(ctx))
 		taken, err := bob.TryAcquire(ctx, "lock:{sku}")
-		must(t, err)
-		must(t, taken.Release(ctx))
+		check.Must(t, err)
+		check.Must(t, taken.Release(ctx))
 	})
 }
 
@@ -66,15 +67,15 @@ func TestShorterLeaseInside(t *testing.T) {
 		ctx, addr := t.Context(), address(t, r)
 		ann, _ := owner(t, addr, "ann")
 		outer, err := ann.TryAcquire(ctx, "lock:{sku}")
-		must(t, err)
+		check.Must(t, err)
 		inner, err := ann.TryAcquire(ctx, "lock:{sku}", func(c *lease.Config) { c.Lease = 30 * time.Second })
-		must(t, err)
-		must(t, inner.Extend(ctx))
-		must(t, inner.Release(ctx))
+		check.Must(t, err)
+		check.Must(t, inner.Extend(ctx))
+		check.Must(t, inner.Release(ctx))
 		if left, err := ann.Remaining(ctx, "lock:{sku}"); err != nil || left[0] < 40*time.Second {
 			t.Errorf("a lease of a minute ends in %v, %v", left, err)
 		}
-		must(t, outer.Release(ctx))
+		check.Must(t, outer.Release(ctx))
 	})
 }
 
@@ -85,23 +86,16 @@ func TestLostReply(t *testing.T) {
 		w := servertest.OpenWire(t, addr)
 		ann, _ := owner(t, w.Addr(), "ann")
 		bob, rdb := owner(t, addr, "bob")
-		must(t, ann.entries.enter.Load(ctx, rdb).Err())
+		check.Must(t, ann.entries.enter.Load(ctx, rdb).Err())
 		entering := []byte(ann.entries.enter.Hash())
 		lost := w.LoseAnswers(1, func(sent []byte) bool { return bytes.Contains(sent, entering) })
 		l, err := ann.TryAcquire(ctx, "lock:{sku}")
 		if err != nil || lost() != 1 {
 			t.Fatalf("%v, %d answers lost", err, lost())
 		}
-		must(t, l.Release(ctx))
+		check.Must(t, l.Release(ctx))
 		if _, err := bob.TryAcquire(ctx, "lock:{sku}"); err != nil {
 			t.Errorf("bob: %v: counted twice?", err)
 		}
 	})
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/lease"
 )
 
@@ -20,22 +21,15 @@ const places = 3
 // open is a Client that runs until the test ends.
 func open(t *testing.T, r *servertest.Redis, cfg lease.Config) *Client {
 	o, err := redis.ParseURL(r.URL)
-	must(t, err)
+	check.Must(t, err)
 	o.ContextTimeoutEnabled = true
 	rdb := redis.NewClient(o)
 	c := New(rdb, places, cfg)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { must(t, c.Run(ctx)) })
+	running.Go(func() { check.Must(t, c.Run(ctx)) })
 	t.Cleanup(func() { stop(); running.Wait(); _ = rdb.Close() })
 	return c
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // patient is for a machine that is busy.
@@ -80,7 +74,7 @@ func TestPlaces(t *testing.T) {
 		var held []*lease.Lock
 		for range places {
 			l, err := clients[0].TryAcquire(t.Context(), "{pool}")
-			must(t, err)
+			check.Must(t, err)
 			held = append(held, l)
 		}
 		if _, err := clients[1].TryAcquire(t.Context(), "{pool}"); !errors.Is(err, lease.ErrHeld) {
@@ -90,7 +84,7 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("remaining %v, %v", left, err)
 		}
 		for _, l := range held {
-			must(t, l.Release(t.Context()))
+			check.Must(t, l.Release(t.Context()))
 			if _, err := clients[0].Raise(t.Context(), l); !errors.Is(err, lease.ErrExpired) {
 				t.Errorf("a number after the release: %v", err)
 			}
@@ -107,7 +101,7 @@ func TestLine(t *testing.T) {
 		var held []*lease.Lock
 		for range places {
 			l, err := c.TryAcquire(ctx, "{pool}")
-			must(t, err)
+			check.Must(t, err)
 			held = append(held, l)
 		}
 		const dead = "dead"
@@ -115,19 +109,19 @@ func TestLine(t *testing.T) {
 		if !errors.Is(err, lease.ErrHeld) {
 			t.Fatal(err)
 		}
-		must(t, held[0].Release(ctx))
+		check.Must(t, held[0].Release(ctx))
 		if _, err := c.TryAcquire(ctx, "{pool}"); !errors.Is(err, lease.ErrHeld) {
 			t.Errorf("past the line: %v", err)
 		}
 		l, err := c.Acquire(ctx, "{pool}") // once the dead one is known to be
-		must(t, err)
+		check.Must(t, err)
 		if r.Kind == servers.KindReal {
 			if n := c.store.RDB.ZCard(ctx, "{pool}:line").Val(); n != 0 {
 				t.Errorf("%d in line", n)
 			}
 		}
 		for _, l := range append(held[1:], l) {
-			must(t, l.Release(ctx))
+			check.Must(t, l.Release(ctx))
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // says is so where the text of an element begins with this.
@@ -81,7 +82,7 @@ func TestFiguresOfOneSnapshot(t *testing.T) {
 	tab.until(left("9"))
 	enough()
 	wrong, err := chromedp.Run(tab.ctx, chromedp.Evaluate[string](`wrong.join('; ')`))
-	must(t, err)
+	check.Must(t, err)
 	if wrong != "" {
 		t.Errorf("figures disagree: %s", wrong)
 	}
@@ -100,7 +101,7 @@ func TestKeyboardOnly(t *testing.T) {
 		tab.do(chromedp.KeyEvent(kb.Tab))
 		var err error
 		reached, err = chromedp.Run(tab.ctx, chromedp.Evaluate[bool](`document.activeElement.id === 'order'`))
-		must(t, err)
+		check.Must(t, err)
 	}
 	tab.do(chromedp.KeyEvent(kb.Enter))
 	tab.until(button("Pay €19.99") + free + ` && document.activeElement.id === 'order'`)
@@ -126,7 +127,7 @@ func TestThePageShowsTheProduct(t *testing.T) {
 	n.put("S", 3, 1, 900, product("/picture.svg")).ok()
 	n.put("T", 3, 1, 900, product("/none.svg")).ok()
 	node, err := url.Parse(n.URL())
-	must(t, err)
+	check.Must(t, err)
 	paths := http.NewServeMux()
 	paths.Handle("/", httputil.NewSingleHostReverseProxy(node))
 	paths.HandleFunc("/picture.svg", func(w http.ResponseWriter, _ *http.Request) {

@@ -10,6 +10,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // The widths at which the page is looked at: a phone and a desk.
@@ -28,7 +29,7 @@ func (b *tab) drawn() []byte {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
-	must(b.t, err)
+	check.Must(b.t, err)
 	return picture
 }
 
@@ -55,10 +56,10 @@ func TestNothingMoves(t *testing.T) {
 				t.Helper()
 				tab.drawn()
 				sum, err := chromedp.Run(tab.ctx, chromedp.Evaluate[float64](`(shifts.push(...watcher.takeRecords()), shifts.reduce((sum, s) => sum + s.value, 0))`))
-				must(t, err)
+				check.Must(t, err)
 				of, err := chromedp.Run(tab.ctx, chromedp.Evaluate[string](`shifts.splice(0).flatMap(s => [...s.sources].map(f =>
 					(f.node?.id || f.node?.className || f.node?.nodeName || f.node) + ' from ' + f.previousRect.y + ' to ' + f.currentRect.y)).join('; ')`))
-				must(t, err)
+				check.Must(t, err)
 				if total += sum; sum > 0.002 {
 					t.Logf("%s: %.3f: %s", what, sum, of)
 				}

@@ -18,6 +18,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // axe-core 4.14.1, https://github.com/dequelabs/axe-core, MPL 2.0, unmodified:
@@ -45,9 +46,9 @@ func (b *tab) in(scheme string) {
 func (b *tab) accessible(what string) {
 	b.t.Helper()
 	unpacked, err := gzip.NewReader(bytes.NewReader(axePacked))
-	must(b.t, err)
+	check.Must(b.t, err)
 	axe, err := io.ReadAll(unpacked)
-	must(b.t, err)
+	check.Must(b.t, err)
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	found, err := chromedp.Run(ctx, chromedp.Evaluate[string](`(async () => {
@@ -55,7 +56,7 @@ func (b *tab) accessible(what string) {
 		const { violations } = await axe.run();
 		return violations.map(v => v.id + ': ' + v.help + ' ' + v.nodes.map(n => n.html + ' ' + n.failureSummary).join('; ')).join('\n');
 	})()`, chromedp.EvalAwaitPromise))
-	must(b.t, err)
+	check.Must(b.t, err)
 	if found != "" {
 		b.t.Errorf("%s: axe finds %s", what, found)
 	}
@@ -84,13 +85,13 @@ func TestStatesOfThePage(t *testing.T) {
 				tab.until(`(scrollTo(0, 0), true)`)
 				what := fmt.Sprintf("%s-%d-%s", state, screen.width, look.name)
 				if dir := os.Getenv("FLASHSALE_SHOTS"); dir != "" {
-					must(t, os.WriteFile(filepath.Join(dir, what+".png"), tab.drawn(), 0o644))
+					check.Must(t, os.WriteFile(filepath.Join(dir, what+".png"), tab.drawn(), 0o644))
 				}
 				if i != j { // the phone in the dark, the desk in the light
 					tab.accessible(what)
 					wide, err := chromedp.Run(tab.ctx, chromedp.Evaluate[string](`document.documentElement.scrollWidth <= innerWidth ? '' :
 						[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > innerWidth).map(e => e.id || e.className || e.nodeName).join(' ')`))
-					must(t, err)
+					check.Must(t, err)
 					if wide != "" {
 						t.Errorf("%s: too wide: %s", what, wide)
 					}

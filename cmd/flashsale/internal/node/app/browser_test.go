@@ -23,6 +23,7 @@ import (
 	"flashsale/cmd/flashsale/internal/node/auth"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A tab shows the live page in a browser of somebody's own.
@@ -106,7 +107,7 @@ func visit(t *testing.T, browser context.Context, url string) *tab {
 			}
 		}
 	})
-	must(t, err)
+	check.Must(t, err)
 	tab.do(chromedp.Navigate(url))
 	return tab
 }
@@ -189,7 +190,7 @@ func TestInTheBrowser(t *testing.T) {
 	bob.click(`#orders button[aria-label^="Cancel"]`)
 	ann.until(left("1"))
 
-	must(t, n.stop())
+	check.Must(t, n.stop())
 	ann.until(`document.getElementById('link').dataset.state === 'lost'`)
 	n = start(t, s, inDemo)
 	front.to(t, n.URL())
@@ -239,11 +240,11 @@ func TestInTheBrowserOfAShop(t *testing.T) {
 	ann.until(left("3") + ` && ` + hidden("buy") + ` && ` + answered("hint", "To order, sign in"))
 	ann.until(`(document.querySelector('.skip').click(), document.activeElement.id === 'main' && location.hash === '#S')`)
 	foreign, err := auth.New(auth.Config{Secret: []byte("another " + secret)})
-	must(t, err)
+	check.Must(t, err)
 	paste("rubbish")
 	ann.until(answered("sign-answer", "That is no token"))
 	token, err := foreign.Sign("ann", false, time.Hour)
-	must(t, err)
+	check.Must(t, err)
 	paste(token)
 	ann.until(answered("sign-answer", "That token is not accepted") + ` && ` + hidden("buy"))
 	ann.accessible("who has not signed in")
@@ -267,10 +268,10 @@ func TestInTheBrowserOfAShop(t *testing.T) {
 
 	s.Mini.Kill()
 	ann.until(answered("notice", "The shop ") + ` && !` + hidden("notice"))
-	must(t, s.Mini.Restart(t.Context()))
+	check.Must(t, s.Mini.Restart(t.Context()))
 	ann.until(hidden("notice"))
 
-	must(t, n.stop())
+	check.Must(t, n.stop())
 	ann.until(answered("notice", "No word from the shop"))
 	n = start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Secret = "another " + secret })
 	front.to(t, n.URL())
@@ -330,6 +331,6 @@ func newFront(t *testing.T, first string) *front {
 func (f *front) to(t *testing.T, node string) {
 	t.Helper()
 	u, err := url.Parse(node)
-	must(t, err)
+	check.Must(t, err)
 	f.target.Store(u)
 }

@@ -12,6 +12,7 @@ import (
 	"flashsale/loadtest/client"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A whole load test while the sale's slot moves to another master, and that master
@@ -23,10 +24,10 @@ func TestVerdictWhileAClusterChanges(t *testing.T) {
 	cluster := servertest.OpenRedisCluster(t, 3)
 	ctx, sku := t.Context(), "load"
 	was, err := cluster.Owner(ctx, "sale:{load}")
-	must(t, err)
+	check.Must(t, err)
 	to := cluster.Nodes[(slices.Index(cluster.Nodes, was)+1)%3]
 	replica, err := cluster.AddReplica(ctx, to)
-	must(t, err)
+	check.Must(t, err)
 	s := &servers.Stores{Kind: servers.KindReal, RedisURL: cluster.URL, SQL: servertest.OpenSQL(t, servers.KindReal)}
 	a := start(t, s, nil)
 	start(t, s, nil) // keeps the sale, or takes it over
@@ -56,7 +57,7 @@ func TestVerdictWhileAClusterChanges(t *testing.T) {
 		changed <- errors.Join(err, cluster.Failover(ctx, to, replica))
 	}()
 	report, err := loadtest.Run(ctx, cfg)
-	must(t, errors.Join(err, <-changed))
+	check.Must(t, errors.Join(err, <-changed))
 	var text strings.Builder
 	_ = report.WriteText(&text)
 	t.Log(text.String())

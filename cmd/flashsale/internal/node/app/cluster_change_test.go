@@ -12,6 +12,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A rush is buyers of one sale. Everybody may hear that they are to ask again. But
@@ -107,9 +108,9 @@ func TestClusterMovesASale(t *testing.T) {
 	queued := r.nodes[0].order("S", "queued", "Prefer: respond-async").is(202)
 
 	was, err := cluster.Owner(t.Context(), "sale:{S}")
-	must(t, err)
+	check.Must(t, err)
 	move, err := cluster.BeginMove(t.Context(), "sale:{S}", cluster.Nodes[(slices.Index(cluster.Nodes, was)+1)%3])
-	must(t, err)
+	check.Must(t, err)
 	for steps := 0; ; steps++ {
 		r.ask()
 		for _, n := range r.nodes {
@@ -118,13 +119,13 @@ func TestClusterMovesASale(t *testing.T) {
 			}
 		}
 		keys, err := move.Keys(t.Context())
-		must(t, err)
+		check.Must(t, err)
 		if len(keys) == 0 {
 			break
 		}
-		must(t, move.Move(t.Context(), keys[0]))
+		check.Must(t, move.Move(t.Context(), keys[0]))
 	}
-	must(t, move.End(t.Context()))
+	check.Must(t, move.End(t.Context()))
 	held.Pass()
 	var durable answer
 	eventually(t, "the queued order is durable", func() bool { durable = r.nodes[1].order("S", "queued"); return durable.status == 201 })
@@ -144,11 +145,11 @@ func failsOver(t *testing.T, s *servers.Stores, replicated, detach, failover fun
 	r := startRush(t, s, units)
 	r.sell(units - 2)
 	r.nodes[0].audited("S", `"available":2,"held":0`)
-	must(t, replicated(t.Context()))
-	must(t, detach(t.Context()))
+	check.Must(t, replicated(t.Context()))
+	check.Must(t, detach(t.Context()))
 	r.sell(units)
 	r.cancel("buyer-1", 1)
-	must(t, failover(t.Context()))
+	check.Must(t, failover(t.Context()))
 	r.sell(units)
 	r.soldOut(units)
 }
@@ -157,9 +158,9 @@ func TestClusterFailsOver(t *testing.T) {
 	t.Parallel()
 	cluster := servertest.OpenRedisCluster(t, 3)
 	master, err := cluster.Owner(t.Context(), "sale:{S}")
-	must(t, err)
+	check.Must(t, err)
 	replica, err := cluster.AddReplica(t.Context(), master)
-	must(t, err)
+	check.Must(t, err)
 	s := &servers.Stores{Kind: servers.KindReal, RedisURL: cluster.URL, SQL: servertest.OpenSQL(t, servers.KindReal)}
 	failsOver(t, s,
 		master.Replicated,

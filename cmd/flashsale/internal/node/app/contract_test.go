@@ -9,6 +9,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A buyer's and an operator's calls, as openapi.yaml says.
@@ -150,7 +151,7 @@ func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(n.URL(), "http://"))
-	must(t, err)
+	check.Must(t, err)
 	defer func() { _ = conn.Close() }()
 	_, _ = fmt.Fprintf(conn, "POST /v1/orders HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: 100\r\n\r\n{", n.token("ann", false))
 	_ = conn.SetReadDeadline(time.Now().Add(15 * time.Second))

@@ -6,6 +6,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // An operator of a demo sends a crowd to its sale, one at a time. It leaves when it
@@ -41,7 +42,7 @@ func TestDemoCrowd(t *testing.T) {
 	come("the crowd left with its sale, and another one comes")
 	n.audit("other").says(`"available":10`)
 	begun := time.Now()
-	must(t, n.stop())
+	check.Must(t, n.stop())
 	if took := time.Since(begun); took > 10*time.Second {
 		t.Errorf("the node stopped after %v, with a crowd in it", took)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
 	"flashsale/cmd/flashsale/internal/node/web"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 var routes = sync.OnceValues(func() (routers.Router, error) {
@@ -39,7 +40,7 @@ func asDescribed(t testing.TB, req *http.Request, res *http.Response, body []byt
 func judgeAnswer(t testing.TB, req *http.Request, res *http.Response, body []byte) error {
 	t.Helper()
 	router, err := routes()
-	must(t, err)
+	check.Must(t, err)
 	here := req.Clone(t.Context())
 	here.URL.Scheme, here.URL.Host, here.Host = "", "", ""
 	route, params, err := router.FindRoute(here)
@@ -86,7 +87,7 @@ func TestDescriptionIsHeldAgainstAnswers(t *testing.T) {
 		"a field that is not": {429, header, `{"type":"about:blank","title":"Too Many Requests","status":429}`, false},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://node/v1/sales/S", nil)
-		must(t, err)
+		check.Must(t, err)
 		err = judgeAnswer(t, req, &http.Response{StatusCode: c.status, Header: c.header}, []byte(c.body))
 		if (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)

@@ -6,6 +6,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // Redis goes for long: the whole API sells on, with limiter, tokens, replays and
@@ -54,7 +55,7 @@ func TestSellsWithoutRedis(t *testing.T) {
 			if n.metric("flashsale_direct_entered_total") < 1 { // more often where the machine is busy
 				t.Error("direct mode was not counted")
 			}
-			must(t, redis.Restart(t.Context()))
+			check.Must(t, redis.Restart(t.Context()))
 			eventually(t, "it sells through the gate", func() bool {
 				return n.metric("flashsale_sales_in_direct_mode") == 0
 			})
@@ -74,7 +75,7 @@ func TestStartsWithoutRedis(t *testing.T) {
 	change := func(c *Config) { c.DirectAfter = 200 * time.Millisecond }
 	was := start(t, s, change)
 	was.put("S", 5, 2, 900)
-	must(t, was.stop())
+	check.Must(t, was.stop())
 	gone := *s
 	gone.RedisURL = "redis://127.0.0.1:1/0" // where nothing listens
 	n := start(t, &gone, change)
@@ -83,7 +84,7 @@ func TestStartsWithoutRedis(t *testing.T) {
 	})
 	n.send("GET", "/readyz", "", "").is(200).says(`"degraded"`)
 	back := start(t, s, change)
-	must(t, n.stop())
+	check.Must(t, n.stop())
 	eventually(t, "the gate is back", func() bool {
 		return back.audit("S").has(`"available":3,"held":0,"sold":2`) && back.metric("flashsale_sales_in_direct_mode") == 0
 	})

@@ -16,6 +16,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 )
 
@@ -35,10 +36,10 @@ func stalling(t *testing.T) (s *servers.Stores, stall, kill, restart func()) {
 		t.Fatalf("compile the shim: %v\n%s", err, out)
 	}
 	m := ownMySQL(t, s, servers.MySQLOptions{ExtraArgs: []string{"--skip-log-bin"}, Env: []string{"SLOWLOG=" + trigger, "LD_PRELOAD=" + shim}})
-	stall = func() { must(t, os.WriteFile(trigger, nil, 0o600)) }
+	stall = func() { check.Must(t, os.WriteFile(trigger, nil, 0o600)) }
 	return s, stall, m.Kill, func() {
-		must(t, os.Remove(trigger))
-		must(t, m.Restart(context.WithoutCancel(t.Context())))
+		check.Must(t, os.Remove(trigger))
+		check.Must(t, m.Restart(context.WithoutCancel(t.Context())))
 	}
 }
 

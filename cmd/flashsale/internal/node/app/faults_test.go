@@ -14,6 +14,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // stoppable are stores of which each can be stopped and started again.
@@ -45,7 +46,7 @@ func ownMySQL(t *testing.T, s *servers.Stores, options servers.MySQLOptions) *se
 	m := servertest.OpenMySQL(t, options)
 	var err error
 	s.SQL, err = m.NewDatabase(t.Context(), "flashsale")
-	must(t, err)
+	check.Must(t, err)
 	return m
 }
 
@@ -75,7 +76,7 @@ func TestStoreGoesAndComesBack(t *testing.T) {
 				if a.status == 503 && (a.code() != "unavailable" || a.header.Get("Retry-After") == "") || a.status != 503 && a.status != 202 {
 					t.Errorf("order while %s is away: %d %s", name, a.status, a.body)
 				}
-				must(t, store.Restart(t.Context()))
+				check.Must(t, store.Restart(t.Context()))
 				eventually(t, "selling again after "+name, func() bool { return n.order("S", "during-"+name).status == 201 })
 			}
 			var again answer
@@ -94,7 +95,7 @@ func TestStoresAbsentAtStart(t *testing.T) {
 	s := servertest.Open(t, servers.KindEmbedded)
 	s.Mini.Kill()
 	a, err := New(testConfig(s))
-	must(t, err)
+	check.Must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
@@ -104,14 +105,14 @@ func TestStoresAbsentAtStart(t *testing.T) {
 	if r := n.send("GET", "/v1/sales", "", ""); r.status != 503 || r.header.Get("Retry-After") == "" {
 		t.Errorf("sales: %d %s", r.status, r.body)
 	}
-	must(t, s.Mini.Restart(t.Context()))
+	check.Must(t, s.Mini.Restart(t.Context()))
 	select {
 	case <-a.Ready():
 	case <-time.After(10 * time.Second):
 		t.Fatal("not ready after Redis came")
 	}
 	cancel()
-	ok(t, <-done)
+	check.OK(t, <-done)
 }
 
 // A node that is told to stop finishes what it accepted, and leaves nothing
@@ -143,7 +144,7 @@ func TestStopsCleanly(t *testing.T) {
 			}()
 		}
 		sent.Wait()
-		ok(t, n.stop())
+		check.OK(t, n.stop())
 		answered.Wait()
 		for i, status := range statuses {
 			if status != 0 && status != 201 && status != 503 {
@@ -220,7 +221,7 @@ func TestEvictionPolicy(t *testing.T) {
 	s := servertest.Open(t, servers.KindReal)
 	rdb := openRedis(t, s.RedisURL)
 	for policy, refused := range map[string]bool{"allkeys-lru": true, "allkeys-random": true, "volatile-lru": false, "noeviction": false} {
-		must(t, rdb.ConfigSet(t.Context(), "maxmemory-policy", policy).Err())
+		check.Must(t, rdb.ConfigSet(t.Context(), "maxmemory-policy", policy).Err())
 		if !refused {
 			if err := start(t, s, nil).stop(); err != nil {
 				t.Errorf("%s: %v", policy, err)
@@ -228,7 +229,7 @@ func TestEvictionPolicy(t *testing.T) {
 			continue
 		}
 		a, err := New(testConfig(s))
-		must(t, err)
+		check.Must(t, err)
 		if err := a.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "noeviction") {
 			t.Errorf("%s: %v", policy, err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // galera starts two masters of one cluster and returns their DSNs.
@@ -28,7 +29,7 @@ func galera(t *testing.T) (one, two string) {
 	var ports [4]string // of each master's group communication, and of what it is sent to catch up
 	for i := range ports {
 		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		must(t, err)
+		check.Must(t, err)
 		ports[i] = l.Addr().String()
 		_ = l.Close()
 	}
@@ -49,12 +50,12 @@ func galera(t *testing.T) (one, two string) {
 	eventually(t, "the first one has noted three memberships: alone, both, alone", func() bool { return status(t, first, "wsrep_last_committed") == "3" })
 	state := fmt.Sprintf("# GALERA saved state\nversion: 2.1\nuuid:    %s\nseqno:   %s\nsafe_to_bootstrap: 0\n",
 		status(t, first, "wsrep_cluster_state_uuid"), status(t, first, "wsrep_last_committed"))
-	must(t, os.WriteFile(filepath.Join(folder, "grastate.dat"), []byte(state), 0o600))
-	must(t, second.Restart(t.Context()))
+	check.Must(t, os.WriteFile(filepath.Join(folder, "grastate.dat"), []byte(state), 0o600))
+	check.Must(t, second.Restart(t.Context()))
 	for _, m := range []*servers.MySQL{first, second} {
 		eventually(t, "the two masters see each other", func() bool { return status(t, m, "wsrep_cluster_size") == "2" && status(t, m, "wsrep_ready") == "ON" })
 	}
-	must(t, errOf(first.NewDatabase(t.Context(), "flashsale")))
+	check.Must(t, check.Err(first.NewDatabase(t.Context(), "flashsale")))
 	return first.DSN("flashsale"), second.DSN("flashsale")
 }
 
@@ -69,9 +70,9 @@ func ask(t *testing.T, m *servers.MySQL, question string) (answer string) {
 	t.Helper()
 	var name string
 	db, err := sql.Open("mysql", m.DSN(""))
-	must(t, err)
+	check.Must(t, err)
 	defer func() { _ = db.Close() }()
-	must(t, db.QueryRowContext(t.Context(), question).Scan(&name, &answer))
+	check.Must(t, db.QueryRowContext(t.Context(), question).Scan(&name, &answer))
 	return answer
 }
 
@@ -131,7 +132,7 @@ func takenOrRefunded(t *testing.T, one, two string) {
 			}
 		}
 		for _, n := range []*node{pays, keeps} {
-			ok(t, n.stop())
+			check.OK(t, n.stop())
 		}
 		t.Logf("wait %v: %d taken, %d refunded", wait, taken, refunded)
 		switch {
@@ -154,14 +155,14 @@ func losesNoYes(t *testing.T, one, two string) {
 	n := start(t, &servers.Stores{Kind: servers.KindReal, RedisURL: servertest.OpenRedis(t, servers.KindReal).URL, SQL: one}, nil)
 	n.put("S", 1_000_000, 1, 900)
 	here, err := sql.Open("mysql", one)
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = here.Close() })
 	other, err := sql.Open("mysql", two)
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = other.Close() })
 	undone := func() (count int) {
 		var name string
-		must(t, here.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE 'wsrep_local_bf_aborts'").Scan(&name, &count))
+		check.Must(t, here.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE 'wsrep_local_bf_aborts'").Scan(&name, &count))
 		return count
 	}
 	before, yes := undone(), make([][]string, 32)
@@ -191,14 +192,14 @@ func losesNoYes(t *testing.T, one, two string) {
 	all.Wait()
 	there := map[string]bool{}
 	rows, err := here.QueryContext(t.Context(), "SELECT id FROM orders")
-	must(t, err)
+	check.Must(t, err)
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var id string
-		must(t, rows.Scan(&id))
+		check.Must(t, rows.Scan(&id))
 		there[id] = true
 	}
-	must(t, rows.Err())
+	check.Must(t, rows.Err())
 	told, lost := slices.Concat(yes...), 0
 	for _, id := range told {
 		if !there[id] {
@@ -210,5 +211,5 @@ func losesNoYes(t *testing.T, one, two string) {
 		t.Errorf("%d of %d who were told yes have no row; %d transactions were undone", lost, len(told), undone()-before)
 	}
 	n.audited("S", `"held":0`, `"balanced":true`)
-	ok(t, n.stop())
+	check.OK(t, n.stop())
 }

@@ -9,6 +9,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/loadtest/servers/wire"
 )
 
@@ -91,7 +92,7 @@ func TestDirectNoStaysNo(t *testing.T) {
 	_, err := gate.Reserve(t.Context(), inventory.Request{
 		OrderID: "0192f8a0-7c1e-7000-8000-000000000001", SKU: "S", Buyer: "ann", Quantity: 1, Key: "k", Node: "killed",
 	})
-	must(t, err)
+	check.Must(t, err)
 	w.Cut()
 	n := start(t, via, soon)
 	var bob answer

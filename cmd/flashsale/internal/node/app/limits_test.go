@@ -8,6 +8,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/ratelimit/admission"
 )
 
@@ -75,7 +76,7 @@ func TestLimitsWhileRedisIsAway(t *testing.T) {
 					admission.Local: {`outcome="local_allowed",route="read",shadow="false"} 3`, `bucket="ip",outcome="local_denied",route="read",shadow="false"} 2`,
 						`bucket="ip",outcome="local_denied",route="pay",shadow="false"} 1`},
 				}[policy]...)
-				must(t, redis.Restart(t.Context()))
+				check.Must(t, redis.Restart(t.Context()))
 				eventually(t, "Redis counts again", func() bool {
 					a := n.readFrom(nextAddress())
 					return a.status == 200 && a.header.Get("RateLimit") == `"ip";r=2`

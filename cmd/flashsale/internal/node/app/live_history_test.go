@@ -7,6 +7,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // Who comes to watch is sent first what was sold while nobody watched.
@@ -34,7 +35,7 @@ func TestWatchBeginsWithTheHistory(t *testing.T) {
 			case "event":
 				e.event = value
 			case "data":
-				must(t, json.Unmarshal([]byte(value), &e))
+				check.Must(t, json.Unmarshal([]byte(value), &e))
 				return e
 			}
 		}

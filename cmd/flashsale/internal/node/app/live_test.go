@@ -18,6 +18,7 @@ import (
 	"flashsale/cmd/flashsale/internal/node/auth"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A stream is what somebody who watches receives.
@@ -31,7 +32,7 @@ type stream struct {
 func watch(t testing.TB, url, sku, token string) *stream {
 	t.Helper()
 	s, err := tryWatch(t, url, sku, token)
-	must(t, err)
+	check.Must(t, err)
 	return s
 }
 
@@ -260,7 +261,7 @@ func TestWatchPlaces(t *testing.T) {
 	var last *stream
 	for i := range 20 {
 		w, err := tryWatch(t, n.URL(), "S", "", fmt.Sprintf("X-Forwarded-For: 2001:db8:1:2::%x", i)) // of one network
-		must(t, err)
+		check.Must(t, err)
 		last = w
 	}
 	const here = "X-Forwarded-For: 2001:db8:1:2:f::"
@@ -335,11 +336,11 @@ func TestWatchEndsWithTheToken(t *testing.T) {
 	n := start(t, servertest.Open(t, servers.KindEmbedded), often("one"))
 	n.put("S", 3, 2, 900)
 	signer, err := auth.New(auth.Config{Secret: []byte(secret)})
-	must(t, err)
+	check.Must(t, err)
 	var w *stream
 	eventually(t, "a stream under a token of a second", func() bool {
 		token, err := signer.Sign("op", true, time.Second)
-		must(t, err)
+		check.Must(t, err)
 		w, err = tryWatch(t, n.URL(), "S", token)
 		return err == nil
 	})
@@ -353,7 +354,7 @@ func TestWatchersDoNotHoldUpTheEnd(t *testing.T) {
 	n.put("S", 3, 2, 900)
 	w := watch(t, n.URL(), "S", "")
 	w.until("the first", "sale", func(seen) bool { return true })
-	ok(t, n.stop())
+	check.OK(t, n.stop())
 	w.ends()
 }
 
@@ -366,9 +367,9 @@ func TestWatchOfASaleThatGoes(t *testing.T) {
 	w := watch(t, n.URL(), "S", "")
 	w.until("the first", "sale", func(seen) bool { return true })
 	db, err := sql.Open("sqlite", strings.TrimPrefix(s.SQL, "sqlite:")+"?_pragma=busy_timeout(30000)")
-	must(t, err)
+	check.Must(t, err)
 	defer func() { _ = db.Close() }()
-	must(t, errOf(db.ExecContext(t.Context(), "DELETE FROM sales")))
+	check.Must(t, check.Err(db.ExecContext(t.Context(), "DELETE FROM sales")))
 	w.ends()
 }
 
@@ -389,7 +390,7 @@ func TestWatchWhileRedisIsAway(t *testing.T) {
 		return slices.Equal(e.Missing, []string{"redis"}) && len(e.Nodes) == 1 && e.Nodes[0].Here
 	})
 	w.until("it is sold past Redis", "sale", func(e seen) bool { return e.Direct && e.Sale.Available == 3 })
-	must(t, s.Mini.Restart(t.Context()))
+	check.Must(t, s.Mini.Restart(t.Context()))
 	w.until("the gate is back", "sale", func(e seen) bool { return len(e.Missing) == 0 && !e.Direct && e.Exact })
 	for _, what := range []string{"Redis away", "Direct mode begun", "Redis back", "Direct mode ended"} {
 		operator.until("the log says: "+what, "overview", func(e seen) bool { return e.logs(what, "") })

@@ -8,6 +8,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // Whatever keeps the locks, two nodes sell, and the second goes on when the
@@ -28,7 +29,7 @@ func TestLocks(t *testing.T) {
 			for i, n := range []*node{one, two} {
 				n.order("S", fmt.Sprint("buyer", i)).is(201)
 			}
-			must(t, one.stop())
+			check.Must(t, one.stop())
 			eventually(t, "the other one sells", func() bool { return two.order("S", "late").status == 201 })
 		})
 	}

@@ -20,6 +20,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/ratelimit/limit"
 )
 
@@ -58,7 +59,7 @@ func start(t testing.TB, s *servers.Stores, change func(*Config)) *node {
 		change(&cfg)
 	}
 	a, err := New(cfg)
-	must(t, err)
+	check.Must(t, err)
 	n := &node{App: a, t: t}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -160,7 +161,7 @@ func (n *node) send(method, path, token, body string, header ...string) answer {
 	ctx, cancel := context.WithTimeout(n.t.Context(), 2*time.Minute) // a stream that should have been refused has no end
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, n.URL()+path, strings.NewReader(body))
-	must(n.t, err)
+	check.Must(n.t, err)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -172,10 +173,10 @@ func (n *node) send(method, path, token, body string, header ...string) answer {
 		req.Header.Set(name, value)
 	}
 	res, err := http.DefaultClient.Do(req)
-	must(n.t, err)
+	check.Must(n.t, err)
 	defer func() { _ = res.Body.Close() }()
 	raw, err := io.ReadAll(res.Body)
-	must(n.t, err)
+	check.Must(n.t, err)
 	if res.Header.Get("X-Request-Id") == "" {
 		n.t.Errorf("%s %s: no X-Request-Id", method, path)
 	}
@@ -190,7 +191,7 @@ func (n *node) send(method, path, token, body string, header ...string) answer {
 func (n *node) token(subject string, admin bool) string {
 	n.t.Helper()
 	token, err := n.Token(subject, admin)
-	must(n.t, err)
+	check.Must(n.t, err)
 	return token
 }
 
@@ -205,7 +206,7 @@ func terms(t testing.TB, change func(map[string]any)) string {
 		change(all)
 	}
 	text, err := json.Marshal(all)
-	must(t, err)
+	check.Must(t, err)
 	return string(text)
 }
 
@@ -281,34 +282,15 @@ var eventually = servertest.Eventually
 func parseLimit(t testing.TB, text string) limit.Limit {
 	t.Helper()
 	l, err := limit.Parse(text)
-	must(t, err)
+	check.Must(t, err)
 	return l
 }
 
 func openRedis(t testing.TB, url string) *redis.Client {
 	t.Helper()
 	options, err := redis.ParseURL(url)
-	must(t, err)
+	check.Must(t, err)
 	rdb := redis.NewClient(options)
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }
-
-// must ends the test where there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// ok notes an error, and the test goes on.
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// errOf is the error of a call whose answer does not matter.
-func errOf[T any](_ T, err error) error { return err }

@@ -16,6 +16,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/keeper"
 	"flashsale/ratelimit/admission"
 )
@@ -30,7 +31,7 @@ func TestMetrics(t *testing.T) {
 	n.send("GET", "/metrics", "", "") // which is counted, too
 	text := n.send("GET", "/metrics", "", "").body + "\n"
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
-	must(t, err)
+	check.Must(t, err)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
@@ -49,7 +50,7 @@ func TestMetrics(t *testing.T) {
 
 	for _, file := range []string{"alerts.yml", "grafana/dashboards/flashsale.json"} {
 		rules, err := os.ReadFile(filepath.Join("../../../../../.compose", file))
-		must(t, err)
+		check.Must(t, err)
 		named := regexp.MustCompile(`\b(flashsale|process|go)_\w+`).FindAllString(string(rules), -1)
 		if len(named) < 10 {
 			t.Errorf("%s names %d metrics", file, len(named))

@@ -8,6 +8,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/store"
 )
 
@@ -21,22 +22,22 @@ func TestNameOfARunningNode(t *testing.T) {
 		cfg := testConfig(s)
 		named(&cfg)
 		second, err := New(cfg)
-		must(t, err)
+		check.Must(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if err := second.Run(ctx); err == nil || !strings.Contains(err.Error(), `"one"`) || !strings.Contains(err.Error(), "--node") {
 			t.Errorf("a second node of that name: %v", err)
 		}
 		first.send("GET", "/readyz", "", "").is(200)
-		must(t, first.stop())
-		must(t, start(t, s, named).stop()) // long before a lease is over
+		check.Must(t, first.stop())
+		check.Must(t, start(t, s, named).stop()) // long before a lease is over
 
 		dead, err := store.Open(s.SQL, store.StoreConfig{})
-		must(t, err)
+		check.Must(t, err)
 		defer dead.Close()
 		began := time.Now()
 		_, err = dead.Beat(t.Context(), "one", nil, time.Minute)
-		must(t, err)
+		check.Must(t, err)
 		start(t, s, func(c *Config) { c.Node, c.Lease = "one", time.Second })
 		if waited := time.Since(began); waited < time.Second {
 			t.Errorf("after a crash it has started within %v", waited)

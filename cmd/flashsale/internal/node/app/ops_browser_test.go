@@ -9,6 +9,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // An operator of a demo sees all sales in figures of one snapshot, whatever is sold
@@ -77,7 +78,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	op.until(logged("Restocked", "S: 3 units more, 12 in all."))
 	two := start(t, s, often("two"))
 	watch(t, two.URL(), "", two.token("op", true)).until("two has begun its log", "overview", func(e seen) bool { return e.Point.At > 0 })
-	ok(t, n.stop())
+	check.OK(t, n.stop())
 	op.do(chromedp.Navigate(two.URL() + "/ops#S"))
 	op.until(`!document.getElementById('sign').hidden`) // two is no demo
 	signIn(op, "rubbish")

@@ -9,6 +9,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // The README's picture: a crowd at the demo's sale. This makes it anew:
@@ -30,6 +31,6 @@ func TestPicture(t *testing.T) {
 	ctx, cancel := context.WithTimeout(tab.ctx, patience)
 	defer cancel()
 	picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100)) // as PNG
-	must(t, err)
-	must(t, os.WriteFile(path, picture, 0o644))
+	check.Must(t, err)
+	check.Must(t, os.WriteFile(path, picture, 0o644))
 }

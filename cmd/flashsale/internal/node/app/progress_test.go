@@ -16,13 +16,14 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/loadtest/servers/wire"
 )
 
 func openSQL(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("mysql", dsn)
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -35,7 +36,7 @@ func (n *node) metric(series string) float64 {
 		n.t.Fatalf("there is no %s", series)
 	}
 	v, err := strconv.ParseFloat(line[1], 64)
-	must(n.t, err)
+	check.Must(n.t, err)
 	return v
 }
 
@@ -189,7 +190,7 @@ func TestSilentCommit(t *testing.T) {
 				}
 			}
 			stopping := time.Now()
-			ok(t, a.stop())
+			check.OK(t, a.stop())
 			if took := time.Since(stopping); took > aLease+slowness {
 				t.Errorf("it stopped after %v", took)
 			}
@@ -214,10 +215,10 @@ func TestRebuildLongerThanALease(t *testing.T) {
 		FROM seq_1_to_%d`, many)); err != nil {
 		t.Fatal(err)
 	}
-	must(t, errOf(db.ExecContext(t.Context(), "UPDATE sales SET sold = ?", many)))
+	check.Must(t, check.Err(db.ExecContext(t.Context(), "UPDATE sales SET sold = ?", many)))
 	w.Delay(wire.Both, delay, 0)
 	rebuilt := n.metric("flashsale_keeper_rebuilds_total")
-	must(t, openRedis(t, s.RedisURL).FlushAll(context.Background()).Err())
+	check.Must(t, openRedis(t, s.RedisURL).FlushAll(context.Background()).Err())
 	began := time.Now()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

@@ -14,6 +14,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // Redis answers and refuses every write, as when its memory is full, it cannot
@@ -33,7 +34,7 @@ func TestRedisThatRefusesWrites(t *testing.T) {
 			n.put("S", 10, 1, 900)
 			n.sold("S", "ann")
 			failToSave(t, rdb)
-			must(t, rdb.Do(t.Context(), refuse.begin...).Err())
+			check.Must(t, rdb.Do(t.Context(), refuse.begin...).Err())
 			if err := rdb.Set(t.Context(), "k", 1, 0).Err(); err == nil {
 				t.Fatal("it takes a write")
 			}
@@ -41,7 +42,7 @@ func TestRedisThatRefusesWrites(t *testing.T) {
 			if up, direct := n.metric("flashsale_redis_up"), n.metric("flashsale_sales_in_direct_mode"); up != 0 || direct != 1 {
 				t.Errorf("Redis up %v, sales in direct mode %v", up, direct)
 			}
-			must(t, rdb.Do(t.Context(), refuse.end...).Err())
+			check.Must(t, rdb.Do(t.Context(), refuse.end...).Err())
 			eventually(t, "sold through Redis again", func() bool {
 				return n.metric("flashsale_sales_in_direct_mode") == 0 && n.order("S", "eve").status == 201
 			})
@@ -55,9 +56,9 @@ func TestRedisThatRefusesWrites(t *testing.T) {
 func failToSave(t *testing.T, rdb *redis.Client) {
 	t.Helper()
 	where, err := rdb.ConfigGet(t.Context(), "dir").Result()
-	must(t, err)
-	must(t, os.MkdirAll(filepath.Join(where["dir"], "dump.rdb", "no file"), 0o700))
-	must(t, rdb.BgSave(t.Context()).Err())
+	check.Must(t, err)
+	check.Must(t, os.MkdirAll(filepath.Join(where["dir"], "dump.rdb", "no file"), 0o700))
+	check.Must(t, rdb.BgSave(t.Context()).Err())
 	eventually(t, "the snapshot has failed", func() bool {
 		return strings.Contains(rdb.Info(t.Context(), "persistence").Val(), "rdb_last_bgsave_status:err")
 	})
@@ -83,7 +84,7 @@ func TestKeeperIsReplacedWithoutMemory(t *testing.T) {
 			t.Fatalf("%d %s", placed.status, placed.body)
 		}
 	}
-	must(t, openRedis(t, s.RedisURL).ConfigSet(t.Context(), "maxmemory", "1").Err())
+	check.Must(t, openRedis(t, s.RedisURL).ConfigSet(t.Context(), "maxmemory", "1").Err())
 	for _, where := range orders {
 		b.cancel("ann", where).is(200)
 	}
@@ -102,7 +103,7 @@ func TestClusterLosesAMaster(t *testing.T) {
 	for _, n := range cluster.Nodes {
 		addrs = append(addrs, n.Addr())
 		one := redis.NewClient(&redis.Options{Addr: n.Addr()})
-		must(t, one.ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
+		check.Must(t, one.ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
 		_ = one.Close()
 	}
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
@@ -119,7 +120,7 @@ func TestClusterLosesAMaster(t *testing.T) {
 		sku := fmt.Sprint("S", i)
 		a.put(sku, 100, 100, 900)
 		master, err := rdb.MasterForKey(context.Background(), "sale:{"+sku+"}")
-		must(t, err)
+		check.Must(t, err)
 		lost[sku] = master.Options().Addr == victim
 	}
 	cluster.Nodes[0].Kill()
@@ -132,7 +133,7 @@ func TestClusterLosesAMaster(t *testing.T) {
 				return b.orderBy(sku, "bob", fmt.Sprint(n), "X-Forwarded-For: 10.0.0."+sku[1:]).status == 201
 			})
 			var mode string
-			ok(t, openSQL(t, s.SQL).QueryRowContext(t.Context(), "SELECT mode FROM sales WHERE sku = ?", sku).Scan(&mode))
+			check.OK(t, openSQL(t, s.SQL).QueryRowContext(t.Context(), "SELECT mode FROM sales WHERE sku = ?", sku).Scan(&mode))
 			if want := map[bool]string{true: "direct", false: "gate"}[gone]; mode != want {
 				t.Errorf("%s, master lost %t: sold by %s", sku, gone, mode)
 			}

@@ -15,19 +15,20 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // asked is how often Redis has been asked by this command.
 func asked(t *testing.T, s *servers.Stores, command string) int {
 	t.Helper()
 	stats, err := openRedis(t, s.RedisURL).Info(t.Context(), "commandstats").Result()
-	must(t, err)
+	check.Must(t, err)
 	found := regexp.MustCompile(`cmdstat_` + command + `:calls=(\d+)`).FindStringSubmatch(stats)
 	if found == nil {
 		return 0
 	}
 	n, err := strconv.Atoi(found[1])
-	must(t, err)
+	check.Must(t, err)
 	return n
 }
 
@@ -142,7 +143,7 @@ func TestWhoHangsUpHalfway(t *testing.T) {
 	w.Freeze()
 	defer w.Thaw()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(n.URL(), "http://"))
-	must(t, err)
+	check.Must(t, err)
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
 	body := `{"sku":"S","quantity":1}`
@@ -150,7 +151,7 @@ func TestWhoHangsUpHalfway(t *testing.T) {
 		n.token("ann", false), len(body), body)
 	_ = conn.(*net.TCPConn).CloseWrite()
 	raw, err := io.ReadAll(conn)
-	must(t, err)
+	check.Must(t, err)
 	status, _, _ := strings.Cut(string(raw), "\r\n")
 	if status != "HTTP/1.1 503 Service Unavailable" {
 		t.Errorf("%s", raw)
@@ -166,7 +167,7 @@ func TestReadyzAsksTenTimesASecond(t *testing.T) {
 	const asks = 400
 	for range asks {
 		res, err := http.Get(n.URL() + "/readyz")
-		must(t, err)
+		check.Must(t, err)
 		_ = res.Body.Close()
 	}
 	most := int(time.Since(began)/(100*time.Millisecond)) + 5 // and our own connections

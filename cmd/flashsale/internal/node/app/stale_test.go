@@ -14,6 +14,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/loadtest/servers/wire"
 	"flashsale/orders/controller"
 )
@@ -33,7 +34,7 @@ func TestRedisThatForgotTheBuyer(t *testing.T) {
 	// The gate has forgotten. While the node's copy of the sales is too old, it asks MySQL.
 	eventually(t, "sold out", func() bool { return order().status == 409 })
 	s.Redis.Kill()
-	must(t, s.Redis.Restart(t.Context()))
+	check.Must(t, s.Redis.Restart(t.Context()))
 	var a answer
 	eventually(t, "an answer", func() bool { a = order(); return a.status != 503 })
 	a.replays(first)
@@ -45,7 +46,7 @@ func forgetAnn(t *testing.T, rdb *redis.Client) {
 	t.Helper()
 	ctx := t.Context()
 	eventually(t, "acknowledged", func() bool { return rdb.XLen(ctx, "sale:{S}:queue").Val() == 0 })
-	must(t, errors.Join(rdb.Del(ctx, "sale:{S}:holds", "sale:{S}:keys").Err(),
+	check.Must(t, errors.Join(rdb.Del(ctx, "sale:{S}:holds", "sale:{S}:keys").Err(),
 		rdb.HSet(ctx, "sale:{S}:buyers", "another", 0).Err(), rdb.HDel(ctx, "sale:{S}:buyers", "ann").Err()))
 }
 
@@ -62,7 +63,7 @@ func TestOneNodeKnowsThatRedisWentBack(t *testing.T) {
 	rdb := openRedis(t, s.RedisURL)
 	forgetAnn(t, rdb)
 	w.Freeze()
-	must(t, rdb.HIncrBy(t.Context(), "sale:{S}", "granted", -1).Err())
+	check.Must(t, rdb.HIncrBy(t.Context(), "sale:{S}", "granted", -1).Err())
 	knows.order("S", "carl").is(503)
 	other.order("S", "ann").is(503)
 	w.Thaw()
@@ -82,7 +83,7 @@ func TestFailBackIsNoticed(t *testing.T) {
 	follow := func(replica, of *servertest.Redis) {
 		host, port, _ := net.SplitHostPort(of.Real.Addr())
 		c := openRedis(t, replica.URL)
-		must(t, c.ReplicaOf(ctx, host, port).Err())
+		check.Must(t, c.ReplicaOf(ctx, host, port).Err())
 		eventually(t, "in step", func() bool {
 			info, _ := c.Info(ctx, "replication").Result()
 			return strings.Contains(info, "master_link_status:up")
@@ -90,7 +91,7 @@ func TestFailBackIsNoticed(t *testing.T) {
 	}
 	follow(two, one)
 	w, err := wire.Open(one.Real.Addr())
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = w.Close() })
 	n := start(t, &servers.Stores{Kind: servers.KindReal, RedisURL: "redis://" + w.Addr() + "/0", SQL: db}, nil)
 	n.put("S", 1, 1, 900).ok()
@@ -99,7 +100,7 @@ func TestFailBackIsNoticed(t *testing.T) {
 		return c2.HExists(ctx, "sale:{S}:holds", bob.id()).Val() && c2.XLen(ctx, "sale:{S}:queue").Val() == 0
 	})
 	// The first failover: nothing is lost.
-	must(t, c2.ReplicaOf(ctx, "no", "one").Err())
+	check.Must(t, c2.ReplicaOf(ctx, "no", "one").Err())
 	w.Lead(two.Real.Addr())
 	follow(one, two)
 	eventually(t, "sells on the second", func() bool { return n.order("S", "bob").status == 201 })
@@ -109,7 +110,7 @@ func TestFailBackIsNoticed(t *testing.T) {
 		return built != "" && strings.Contains(id, "master_replid:"+built) && c1.HGet(ctx, "sale:{S}", "built_on").Val() == built
 	})
 	// The first process, now the replica, hears nothing more; then it is promoted.
-	must(t, c1.ReplicaOf(ctx, "no", "one").Err())
+	check.Must(t, c1.ReplicaOf(ctx, "no", "one").Err())
 	n.cancel("bob", bob.where()).is(200)
 	var ann answer
 	eventually(t, "ann has bob's unit", func() bool { ann = n.order("S", "ann"); return ann.status == 201 })
@@ -140,9 +141,9 @@ func TestGateOfBeforeAChangeOver(t *testing.T) {
 	eventually(t, "bob has the unit", func() bool { return asks.pay("bob", bob.where(), "ref").status == 200 })
 
 	shut, err := os.ReadFile("../../../../../inventory/shut.lua")
-	must(t, err)
+	check.Must(t, err)
 	hash := []byte(redis.NewScript(string(shut)).Hash())
-	must(t, redis.NewScript(string(shut)).Load(t.Context(), openRedis(t, s.RedisURL)).Err())
+	check.Must(t, redis.NewScript(string(shut)).Load(t.Context(), openRedis(t, s.RedisURL)).Err())
 	rebuild := w.HoldAll(func(sent []byte) bool { return bytes.Contains(sent, hash) })
 	defer rebuild.Drop()
 	body := terms(t, func(all map[string]any) { all["total"], all["per_buyer_limit"] = 1, 1 })

@@ -9,6 +9,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // names wants a 400 that names this field and no other.
@@ -58,11 +59,11 @@ func TestStrictBodies(t *testing.T) {
 	}
 	// Two of the header: of which of them is the body?
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.URL()+"/v1/orders", strings.NewReader(`{"sku":"S","quantity":1}`))
-	must(t, err)
+	check.Must(t, err)
 	req.Header["Content-Type"] = []string{"application/json", "text/plain"}
 	req.Header.Set("Authorization", "Bearer "+ann)
 	res, err := http.DefaultClient.Do(req)
-	must(t, err)
+	check.Must(t, err)
 	_ = res.Body.Close()
 	if res.StatusCode != 415 {
 		t.Errorf("two media types: %d", res.StatusCode)

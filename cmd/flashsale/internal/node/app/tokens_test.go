@@ -11,6 +11,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // signed is a token with these claims and no others. A claim of nil is left out.
@@ -23,7 +24,7 @@ func signed(t *testing.T, secret string, claims map[string]any) string {
 		}
 	}
 	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, all).SignedString([]byte(secret))
-	must(t, err)
+	check.Must(t, err)
 	return token
 }
 
@@ -90,10 +91,10 @@ func TestDemoTokens(t *testing.T) {
 		"evil.example": 403, "evil.example:8080": 403, "127.0.0.1.evil.example": 403, "localhost.evil.example": 403,
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, demo.URL()+"/demo/token?role=operator", nil)
-		must(t, err)
+		check.Must(t, err)
 		req.Host = host
 		res, err := http.DefaultClient.Do(req)
-		must(t, err)
+		check.Must(t, err)
 		_ = res.Body.Close()
 		if res.StatusCode != want {
 			t.Errorf("Host: %s: %d", host, res.StatusCode)

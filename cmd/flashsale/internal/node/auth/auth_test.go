@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 var (
@@ -40,7 +42,7 @@ func verifier(t testing.TB) (*Verifier, *clock) {
 	t.Helper()
 	c := &clock{now: noon}
 	v, err := New(Config{Secret: secret, Clock: c.time})
-	noError(t, err)
+	check.Must(t, err)
 	return v, c
 }
 
@@ -52,7 +54,7 @@ func TestSignedTokensAreGood(t *testing.T) {
 		{Buyer: "Az09._:-", Expires: noon.Add(time.Minute)},
 	} {
 		token, err := v.Sign(want.Buyer, want.Admin, time.Minute)
-		noError(t, err)
+		check.Must(t, err)
 		for range 2 { // parsed, then remembered
 			id, err := v.FromHeader("bEARER  " + token + " ")
 			if err != nil || id.Buyer != want.Buyer || id.Admin != want.Admin || !id.Expires.Equal(want.Expires) {
@@ -89,7 +91,7 @@ func TestBadTokensAreRefused(t *testing.T) {
 	v, _ := verifier(t)
 	loose := jwt.NewParser(jwt.WithTimeFunc(func() time.Time { return noon }))
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
-	noError(t, err)
+	check.Must(t, err)
 	good := func() jwt.MapClaims { return jwt.MapClaims{"sub": "b1", "exp": noon.Add(time.Minute).Unix()} }
 	with := func(name string, value any) jwt.MapClaims {
 		c := good()
@@ -105,7 +107,7 @@ func TestBadTokensAreRefused(t *testing.T) {
 			token.Header[name] = []string{"b64"}
 		}
 		text, err := token.SignedString(key)
-		noError(t, err)
+		check.Must(t, err)
 		return text
 	}
 	hs256 := jwt.SigningMethodHS256
@@ -172,7 +174,7 @@ func TestScopes(t *testing.T) {
 	} {
 		c := jwt.MapClaims{"sub": "b1", "exp": noon.Add(time.Minute).Unix(), "scope": scope}
 		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(secret)
-		noError(t, err)
+		check.Must(t, err)
 		if id, err := v.Verify(token); err != nil || id.Admin != admin {
 			t.Errorf("scope %q: %+v, %v", scope, id, err)
 		}
@@ -182,7 +184,7 @@ func TestScopes(t *testing.T) {
 func TestFromHeaderRefuses(t *testing.T) {
 	v, _ := verifier(t)
 	token, err := v.Sign("b1", false, time.Minute)
-	noError(t, err)
+	check.Must(t, err)
 	for _, header := range []string{"", " ", "Bearer", "Bearer ", "Bearer" + token, token, "Basic " + token, " Bearer " + token, "Bearer\t" + token, "Bearer " + token + " x"} {
 		if _, err := v.FromHeader(header); !errors.Is(err, ErrUnauthorized) {
 			t.Errorf("%q: %v", header, err)
@@ -193,7 +195,7 @@ func TestFromHeaderRefuses(t *testing.T) {
 func FuzzFromHeader(f *testing.F) {
 	v, _ := verifier(f)
 	token, err := v.Sign("b1", true, time.Minute)
-	noError(f, err)
+	check.Must(f, err)
 	parts := strings.Split(token, ".")
 	for _, seed := range []string{"", "Bearer " + token, "bearer x.y.z", "Bearer " + parts[0] + ".e30." + parts[2], "Bearer ..", token[:40]} {
 		f.Add(seed)
@@ -210,12 +212,4 @@ func FuzzFromHeader(f *testing.F) {
 			t.Fatalf("%q: %+v, %v", header, id, err)
 		}
 	})
-}
-
-// noError ends the test on an error.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

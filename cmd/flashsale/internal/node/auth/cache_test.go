@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A remembered token ends when it expires, to the instant; the twin, a map
@@ -13,7 +15,7 @@ import (
 func TestCachedTokensExpire(t *testing.T) {
 	v, c := verifier(t)
 	token, err := v.Sign("b1", false, time.Minute)
-	noError(t, err)
+	check.Must(t, err)
 	check := func(verify func(string) (Identity, error)) error {
 		for _, at := range []struct {
 			after time.Duration
@@ -53,7 +55,7 @@ func TestCacheIsBounded(t *testing.T) {
 	var tokens []string
 	for n := range 10 * entries {
 		token, err := v.Sign(fmt.Sprintf("b%d", n), false, time.Minute)
-		noError(t, err)
+		check.Must(t, err)
 		tokens = append(tokens, token)
 	}
 	var wg sync.WaitGroup
@@ -78,11 +80,11 @@ func TestCacheIsBounded(t *testing.T) {
 
 func BenchmarkVerify(b *testing.B) {
 	v, err := New(Config{Secret: secret})
-	noError(b, err)
+	check.Must(b, err)
 	var tokens []string
 	for n := range 4096 {
 		token, err := v.Sign(fmt.Sprintf("buyer-%d", n), false, time.Hour)
-		noError(b, err)
+		check.Must(b, err)
 		tokens = append(tokens, "Bearer "+token)
 	}
 	run := func(b *testing.B, verify func(string) (Identity, error)) {

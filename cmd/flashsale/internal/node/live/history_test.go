@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 )
 
@@ -53,7 +54,7 @@ func TestMarks(t *testing.T) {
 		Marks  []mark
 	}
 	text := string(h.event("S"))
-	noError(t, json.Unmarshal([]byte(text[len("event: history\ndata: "):]), &sent))
+	check.Must(t, json.Unmarshal([]byte(text[len("event: history\ndata: "):]), &sent))
 	if len(sent.Marks) != 6 || len(sent.Points) != 11 || sent.Points[3] != (point{at(2), 0, 4}) || !sent.Began.Equal(noon.Add(-2*time.Second)) {
 		t.Errorf("%s", text)
 	}

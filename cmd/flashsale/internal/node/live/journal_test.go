@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 )
 
@@ -129,7 +130,7 @@ func TestLogIsBounded(t *testing.T) {
 func TestPagesAreSmall(t *testing.T) {
 	for name, make := range map[string]func(bool) ([]byte, string, error){"/": Page, "/ops": Operators} {
 		html, policy, err := make(true)
-		noError(t, err)
+		check.Must(t, err)
 		if len(html) > 100_000 || bytes.Contains(html, []byte(" src=")) || bytes.Contains([]byte(policy), []byte("unsafe")) {
 			t.Errorf("%s: %d bytes under %s", name, len(html), policy)
 		}
@@ -139,10 +140,10 @@ func TestPagesAreSmall(t *testing.T) {
 // The chart library is the one that its page names.
 func TestLibraryIsUnmodified(t *testing.T) {
 	says, err := files.ReadFile("page/uplot/README.md")
-	noError(t, err)
+	check.Must(t, err)
 	for _, name := range []string{"uPlot.iife.min.js", "uPlot.min.css"} {
 		text, err := files.ReadFile("page/uplot/" + name)
-		noError(t, err)
+		check.Must(t, err)
 		sum := sha256.Sum256(text)
 		if line := "| " + name + " | " + hex.EncodeToString(sum[:]) + " |\n"; !bytes.Contains(says, []byte(line)) {
 			t.Errorf("not as the page says: %s", line)
@@ -154,7 +155,7 @@ func TestLibraryIsUnmodified(t *testing.T) {
 func TestEmptyOverview(t *testing.T) {
 	l := New(Config{})
 	raw, err := json.Marshal(l.overview(nil, nil))
-	noError(t, err)
+	check.Must(t, err)
 	for _, list := range []string{`"sales":[]`, `"nodes":[]`, `"missing":[]`, `"events":[]`} {
 		if !bytes.Contains(raw, []byte(list)) {
 			t.Errorf("%s lacks %s", raw, list)

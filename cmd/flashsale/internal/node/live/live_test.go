@@ -2,6 +2,7 @@ package live
 
 import (
 	"errors"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/ratelimit/admission"
 	"flashsale/ratelimit/limit"
 	"math"
@@ -14,7 +15,7 @@ import (
 // Operators have places of their own.
 func TestMostWatchers(t *testing.T) {
 	two, err := limit.New(2, time.Minute, 2)
-	noError(t, err)
+	check.Must(t, err)
 	l := New(Config{Watchers: 3, PerAddress: two, Operators: 1})
 	watch := func(address string, operator bool) (*Watcher, string) {
 		w, err := l.Watch("S", address, operator)
@@ -54,7 +55,7 @@ func TestMostWatchers(t *testing.T) {
 func TestSlowWatcher(t *testing.T) {
 	l := New(Config{})
 	slow, err := l.Watch("S", "192.0.2.1", false)
-	noError(t, err)
+	check.Must(t, err)
 	for _, text := range []string{"1", "2", "3"} {
 		l.publish("S", []byte(text))
 	}
@@ -62,7 +63,7 @@ func TestSlowWatcher(t *testing.T) {
 		t.Errorf("the slow one has %q", got)
 	}
 	late, err := l.Watch("S", "192.0.2.1", false)
-	noError(t, err)
+	check.Must(t, err)
 	if got := string(<-late.Next()); got != "3" {
 		t.Errorf("who comes later has %q", got)
 	}
@@ -82,11 +83,11 @@ func TestSlowWatcher(t *testing.T) {
 func TestSaleIsGone(t *testing.T) {
 	l := New(Config{})
 	gone, err := l.Watch("gone", "192.0.2.1", false)
-	noError(t, err)
+	check.Must(t, err)
 	l.publish("gone", []byte("1"))
 	<-gone.Next()
 	created, err := l.Watch("new", "192.0.2.1", false)
-	noError(t, err)
+	check.Must(t, err)
 	l.dropAllBut(nil)
 	if _, more := <-gone.Next(); more {
 		t.Error("it goes on")
@@ -175,13 +176,5 @@ func TestQuantile(t *testing.T) {
 		if got := quantile(.99, bounds, c.took); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%v: %v, want %v", c.took, got, c.want)
 		}
-	}
-}
-
-// noError ends the test on an error.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A real primary that waits for its replica without limit is well; with the
@@ -18,13 +19,13 @@ import (
 func TestSemiSynchronousPrimary(t *testing.T) {
 	t.Parallel()
 	primary, replica := server(t, servers.MySQLOptions{}), server(t, servers.MySQLOptions{})
-	must(t, replica.Follow(t.Context(), primary.Addr()))
-	must(t, primary.Lossless(t.Context()))
+	check.Must(t, replica.Follow(t.Context(), primary.Addr()))
+	check.Must(t, primary.Lossless(t.Context()))
 	const what = "semi-synchronous replication AFTER_SYNC, 1 replicas, timeout 18446744073709551615 ms"
 	servertest.Eventually(t, "the replica acknowledges", func() bool { return looks(t, primary, what) == OK })
 	db := open(t, primary)
 	_, err := db.ExecContext(t.Context(), "SET GLOBAL rpl_semi_sync_master_timeout = 10000")
-	must(t, err)
+	check.Must(t, err)
 	if level := looks(t, primary, "semi-synchronous replication AFTER_SYNC, 1 replicas, timeout 10000 ms"); level != Bad {
 		t.Errorf("with a timeout: %q", level)
 	}
@@ -66,24 +67,17 @@ func server(t *testing.T, o servers.MySQLOptions) *servers.MySQL {
 	if errors.Is(err, servers.ErrNotInstalled) && os.Getenv("FLASHSALE_TEST_REAL") != "require" {
 		t.Skip(err)
 	}
-	must(t, err)
-	t.Cleanup(func() { must(t, m.Close()) })
+	check.Must(t, err)
+	t.Cleanup(func() { check.Must(t, m.Close()) })
 	return m
 }
 
 func open(t *testing.T, m *servers.MySQL) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("mysql", m.DSN(""))
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // What a shared server can't be set to in a test.
