@@ -93,7 +93,7 @@ func (h *held) fill(t *testing.T) {
 // queued waits until n callers wait for the next call, behind those of fill.
 func (h *held) queued(t *testing.T, n int) {
 	t.Helper()
-	eventually(t, fmt.Sprint(n, " callers queued"), func() bool { return h.state(h.sku).group.Len() == inFlight+n })
+	check.Eventually(t, fmt.Sprint(n, " callers queued"), func() bool { return h.state(h.sku).group.Len() == inFlight+n })
 }
 
 func (h *held) release() {

@@ -53,7 +53,7 @@ func TestClusterFailoverThatLosesARelease(t *testing.T) {
 	check.Must(t, c.Failover(ctx, master, replica))
 	failed := time.Now()
 	g.Probe(ctx) // finds out that the master is gone, and not yet who took over
-	servertest.Eventually(t, "the new master answers", func() bool {
+	check.Eventually(t, "the new master answers", func() bool {
 		err = check.Err(g.Reserve(ctx, order(sku, "new", "bob")))
 		var refusal *Refusal
 		return err == nil || errors.As(err, &refusal)

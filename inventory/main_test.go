@@ -153,5 +153,3 @@ func state(t rapid.TB, rdb *redis.Client, sku string) string {
 	}
 	return b.String()
 }
-
-var eventually = servertest.Eventually

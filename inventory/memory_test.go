@@ -43,7 +43,7 @@ func stranger(sku string) Request {
 // untilSoldOut waits until g refuses strangers from memory.
 func untilSoldOut(t *testing.T, g *Gate, sku string) {
 	t.Helper()
-	eventually(t, "sold out by memory", func() bool {
+	check.Eventually(t, "sold out by memory", func() bool {
 		if remembers(g, sku, "anybody") {
 			return true
 		}
@@ -55,7 +55,7 @@ func untilSoldOut(t *testing.T, g *Gate, sku string) {
 // soon reserves what has come to an empty gate, and rests for a moment.
 func soon(t *testing.T, g *Gate, r Request) {
 	t.Helper()
-	eventually(t, r.Buyer+" has a unit", func() bool {
+	check.Eventually(t, r.Buyer+" has a unit", func() bool {
 		_, err := g.Reserve(t.Context(), r)
 		return err == nil
 	})
@@ -102,7 +102,7 @@ func TestNoMemoryOutlivesTheFirstSale(t *testing.T) {
 			release(t, a, sku, first, "o")
 			greedy := stranger(sku)
 			greedy.Quantity = 2 // more than there are: it takes nothing
-			eventually(t, "bob has the unit", func() bool {
+			check.Eventually(t, "bob has the unit", func() bool {
 				_ = ask(t.Context(), b, greedy) // others keep coming to b
 				_, err := a.Reserve(t.Context(), order(sku, "p", "bob"))
 				return err == nil
@@ -154,7 +154,7 @@ func TestMemoryNeverRefusesWhoHadAnOrder(t *testing.T) {
 		// The same on another node: this one learns of it when it asks next.
 		release(t, other, sku, first, "b")
 		soon(t, other, order(sku, "f", "fay, by another node"))
-		eventually(t, "fay is let through", func() bool { return !remembers(g, sku, "fay, by another node") })
+		check.Eventually(t, "fay is let through", func() bool { return !remembers(g, sku, "fay, by another node") })
 		untilSoldOut(t, g, sku)
 		let("fay, by another node")
 
@@ -247,7 +247,7 @@ func TestRebuildIsNotSoldOut(t *testing.T) {
 		reserve(t, g, order(sku, "o", "ann"))
 		untilSoldOut(t, g, sku)
 		shut(t, g, sku)
-		eventually(t, "being rebuilt, and what was remembered before is over", func() bool {
+		check.Eventually(t, "being rebuilt, and what was remembered before is over", func() bool {
 			err := ask(t.Context(), g, stranger(sku))
 			return errors.Is(err, ErrRebuilding) && time.Now().After(g.state(sku).known.Load().until)
 		})

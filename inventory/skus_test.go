@@ -8,7 +8,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 )
 
@@ -75,7 +74,7 @@ func TestManySKUsShareExchanges(t *testing.T) {
 				ask(i)
 			}
 		}
-		servertest.Eventually(t, "all wait", func() bool { return g.pipe.Group.Len() == sales })
+		check.Eventually(t, "all wait", func() bool { return g.pipe.Group.Len() == sales })
 		close(e.free)
 		all.Wait()
 

@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/inventory/coalesce"
-	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 )
 
@@ -36,11 +35,11 @@ func TestCallersShareCalls(t *testing.T) {
 			}
 		}
 		start(0, 1)
-		servertest.Eventually(t, "the first call is under way", func() bool { return g.holds() >= 1 })
+		check.Eventually(t, "the first call is under way", func() bool { return g.holds() >= 1 })
 		start(1, 2)
-		servertest.Eventually(t, "the second call is under way", func() bool { return g.holds() >= 2 })
+		check.Eventually(t, "the second call is under way", func() bool { return g.holds() >= 2 })
 		start(2, callers+2)
-		servertest.Eventually(t, "everybody waits", func() bool { return waiting() || g.holds() == callers+2 })
+		check.Eventually(t, "everybody waits", func() bool { return waiting() || g.holds() == callers+2 })
 		close(g.open)
 		wg.Wait()
 		close(errs)
@@ -97,14 +96,14 @@ func TestCallersThatGiveUp(t *testing.T) {
 	}
 	ctx, giveUp := context.WithTimeout(t.Context(), 50*time.Second) // less than a call may take
 	underWay := start(ctx, forBuyer("under-way", five))
-	servertest.Eventually(t, "a call is under way", func() bool { return g.holds() == 1 })
+	check.Eventually(t, "a call is under way", func() bool { return g.holds() == 1 })
 	patient, cancel := context.WithCancel(t.Context())
 	second := start(patient, forBuyer("second", five))
-	servertest.Eventually(t, "two calls are under way", func() bool { return g.holds() == 2 })
+	check.Eventually(t, "two calls are under way", func() bool { return g.holds() == 2 })
 	waiting := start(ctx, forBuyer("waiting", five))
-	servertest.Eventually(t, "one waits", func() bool { return l.queue.Len() == 3 })
+	check.Eventually(t, "one waits", func() bool { return l.queue.Len() == 3 })
 	neighbour := start(t.Context(), forBuyer("neighbour", five))
-	servertest.Eventually(t, "two wait", func() bool { return l.queue.Len() == 4 })
+	check.Eventually(t, "two wait", func() bool { return l.queue.Len() == 4 })
 
 	giveUp()
 	cancel()
@@ -119,7 +118,7 @@ func TestCallersThatGiveUp(t *testing.T) {
 	}
 	for id, want := range map[string]int64{"under-way": 4, "second": 4, "waiting": 5, "neighbour": 4} {
 		b := forBuyer(id, five)
-		servertest.Eventually(t, id+"'s tokens are counted", func() bool { return left(t, client, b) == want })
+		check.Eventually(t, id+"'s tokens are counted", func() bool { return left(t, client, b) == want })
 	}
 }
 
@@ -188,7 +187,7 @@ func TestNobodyWaitsForARedisThatHangs(t *testing.T) {
 		t.Errorf("%d requests and %d calls in %v", asked, after-before, time.Since(begin))
 	}
 	close(g.open)
-	servertest.Eventually(t, "Redis is back", func() bool { return ask(0) == nil })
+	check.Eventually(t, "Redis is back", func() bool { return ask(0) == nil })
 }
 
 // When Redis is slow, whoever would have to wait for too many calls before his

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 )
 
@@ -131,7 +130,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		_, err := l.Wait(ctx, 1, 24*time.Hour, b)
 		done <- err
 	}()
-	servertest.Eventually(t, "it has its turn", func() bool { return key() != first })
+	check.Eventually(t, "it has its turn", func() bool { return key() != first })
 	giveUp()
 	check.Is(t, <-done, context.Canceled)
 	r, err := l.Wait(t.Context(), 1, time.Minute, b)
@@ -170,7 +169,7 @@ func TestGivenUpTurnsGoBack(t *testing.T) {
 				}
 			})
 			var after Result
-			servertest.Eventually(t, "in the queue", func() bool {
+			check.Eventually(t, "in the queue", func() bool {
 				after, err = l.peek(t.Context(), ask{buckets: []Bucket{queue}})
 				return err == nil && after.Reset > before.Reset+every/2
 			})

@@ -16,7 +16,6 @@ import (
 	"flashsale/loadtest"
 	"flashsale/loadtest/client"
 	"flashsale/loadtest/judge"
-	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 )
 
@@ -104,7 +103,7 @@ func (c cluster) spread(t *testing.T) (skus []string) {
 		skus = append(skus, fmt.Sprint("sku-", i))
 		c.put(t, skus[i])
 	}
-	servertest.Eventually(t, "each node keeps its share", func() bool {
+	check.Eventually(t, "each node keeps its share", func() bool {
 		total := 0.0
 		for _, n := range c.Nodes {
 			share := n.Metric(t.Context(), kept)
@@ -164,7 +163,7 @@ func TestTakenOverWithinOneLease(t *testing.T) {
 	died := time.Now()
 	c.Nodes[2].Kill()
 	for _, sku := range skus {
-		servertest.Eventually(t, sku+" sells on", func() bool { return c.order(t, sku, "buyer-of-"+sku, "takeover", 1) == 201 })
+		check.Eventually(t, sku+" sells on", func() bool { return c.order(t, sku, "buyer-of-"+sku, "takeover", 1) == 201 })
 	}
 	took := time.Since(died)
 	t.Logf("all %d SKUs sell %s after the kill; the lease is %s", len(skus), took, nodesLease)

@@ -12,7 +12,6 @@ import (
 
 	"flashsale/cmd/flashsale/internal/operate/api"
 	"flashsale/cmd/flashsale/internal/prove/lab"
-	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 )
 
@@ -55,7 +54,7 @@ func TestKilledBetweenCloseAndMark(t *testing.T) {
 			row := r.holdRow(t) // nobody takes over, nor marks
 			defer row()
 			r.letGo(t)
-			servertest.Eventually(t, "the units are given back", func() bool { return r.holds(t) == 0 || !keeps(t, k) })
+			check.Eventually(t, "the units are given back", func() bool { return r.holds(t) == 0 || !keeps(t, k) })
 			if r.holds(t) > 0 {
 				return nil
 			}
@@ -70,7 +69,7 @@ func TestKilledBetweenCloseAndMark(t *testing.T) {
 			r.hold(t)
 			r.expire(t)
 			r.letGo(t)
-			servertest.Eventually(t, "all are marked", func() bool { return r.count(t, "restored_at IS NULL") == 0 })
+			check.Eventually(t, "all are marked", func() bool { return r.count(t, "restored_at IS NULL") == 0 })
 			if !keeps(t, k) {
 				return nil
 			}
@@ -89,7 +88,7 @@ func TestKilledBetweenCloseAndMark(t *testing.T) {
 				epochs := r.epochs(t)
 				dead = dies.kill(t)
 				var a api.Audit
-				servertest.Eventually(t, "all units are back", func() bool {
+				check.Eventually(t, "all units are back", func() bool {
 					a, _ = operator.Audit(t.Context(), "S")
 					return a.Total > 0 && a.Restoring == 0 && a.Available == a.Total
 				})
@@ -122,7 +121,7 @@ func (r *restoring) buy(t *testing.T, attempt int) {
 	t.Helper()
 	for i := range 30 {
 		key := fmt.Sprint(t.Name(), attempt)
-		servertest.Eventually(t, "an order is durable", func() bool {
+		check.Eventually(t, "an order is durable", func() bool {
 			return r.order(t, "S", fmt.Sprint("buyer-", i), key, 1+i%2) == 201
 		})
 	}
@@ -146,7 +145,7 @@ func (r *restoring) expire(t *testing.T) {
 	if _, err := r.mysql.ExecContext(t.Context(), "UPDATE orders SET expires_at = created_at WHERE status = 'pending_payment'"); err != nil {
 		t.Fatal(err)
 	}
-	servertest.Eventually(t, "all are closed", func() bool { return r.count(t, "status = 'pending_payment'") == 0 })
+	check.Eventually(t, "all are closed", func() bool { return r.count(t, "status = 'pending_payment'") == 0 })
 	if open, marked := r.holds(t), r.count(t, "restored_at IS NOT NULL"); open != 30 || marked != 0 {
 		t.Fatalf("of 30 orders %d have holds, %d are marked", open, marked)
 	}
@@ -190,7 +189,7 @@ func (r *restoring) epochs(t *testing.T) (both [2]int64) {
 func (r *restoring) keeper(t *testing.T) *lab.Node {
 	t.Helper()
 	at := -1
-	servertest.Eventually(t, "a node keeps the sale", func() bool {
+	check.Eventually(t, "a node keeps the sale", func() bool {
 		at = slices.IndexFunc(r.Nodes, func(n *lab.Node) bool { return keeps(t, n) })
 		return at >= 0
 	})

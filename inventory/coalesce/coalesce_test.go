@@ -134,7 +134,7 @@ func asking(t *testing.T, g *Group[int, int], heard chan error) func(context.Con
 		for _, q := range qs {
 			before := g.Len()
 			go func() { _, err := g.Do(ctx, "k", q); heard <- err }()
-			eventually(t, func() bool { return g.Len() == before+1 })
+			check.Eventually(t, "the callers are there", func() bool { return g.Len() == before+1 })
 		}
 	}
 }
@@ -207,7 +207,7 @@ func TestPatience(t *testing.T) {
 			t.Errorf("call %d is for %s", i, got)
 		}
 	}
-	eventually(t, func() bool { g.mu.Lock(); defer g.mu.Unlock(); return len(g.keys) == 0 }) // no sender is left
+	check.Eventually(t, "the callers are there", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return len(g.keys) == 0 }) // no sender is left
 	soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	check.Is(t, g.Wait(soon), context.DeadlineExceeded)
@@ -252,7 +252,7 @@ func maxWait(t *testing.T) {
 	ask(t.Context(), 2)
 	time.Sleep(g.MaxWait + 1) // by the clock of this test
 	go func() { _, err := g.Do(t.Context(), "k", 3); soon <- err }()
-	eventually(t, func() bool { return g.Len() == 3 })
+	check.Eventually(t, "the callers are there", func() bool { return g.Len() == 3 })
 	through <- struct{}{}
 	if got := <-calls; got != "[3]" {
 		t.Errorf("the second call is for %s", got)
@@ -319,7 +319,7 @@ func TestSelfTakesAlong(t *testing.T) {
 	}})
 	var alone, all sync.WaitGroup
 	alone.Go(func() { check.OK(t, check.Err(g.Do(t.Context(), "slow", 0))) }) // who is alone takes nobody along
-	eventually(t, func() bool { return g.Len() == 1 })
+	check.Eventually(t, "the callers are there", func() bool { return g.Len() == 1 })
 	for q := range 8 {
 		all.Go(func() { check.OK(t, check.Err(g.Do(t.Context(), "", q))) })
 	}
@@ -361,17 +361,6 @@ func TestSelfAlone(t *testing.T) {
 	for q := range 2 {
 		if _, own := g.join("k", &Caller[int, int]{Ctx: t.Context(), Since: time.Now(), Q: q}); !own {
 			t.Errorf("caller %d waits for another", q)
-		}
-	}
-}
-
-func eventually(t *testing.T, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatal("not within 10 s")
 		}
 	}
 }

@@ -63,21 +63,6 @@ func startMySQL(t *testing.T, o MySQLOptions) *MySQL {
 	return m
 }
 
-// eventually polls until the condition holds, at most for thirty seconds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.After(30 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-deadline:
-			t.Fatalf("after 30 s: not %s", what)
-		case <-tick.C:
-		}
-	}
-}
-
 // remains lists what is left in the temporary folder, and whether anybody
 // listens at the addresses.
 func remains(t *testing.T, addrs ...string) (left []string) {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 func startMiniRedis(t *testing.T) *MiniRedis {
@@ -27,7 +29,7 @@ func TestMiniRedisTimePasses(t *testing.T) {
 	if gone("short") {
 		t.Error("gone at once")
 	}
-	eventually(t, "expired by itself", func() bool { return gone("short") })
+	check.Eventually(t, "expired by itself", func() bool { return gone("short") })
 	if gone("long") {
 		t.Error("an hour has passed by itself")
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // Three members: what the primary has confirmed is on the next one after it was
@@ -29,7 +31,7 @@ func TestMySQLGroup(t *testing.T) {
 	}
 	members[0].Kill()
 	var next *MySQL
-	eventually(t, "another primary", func() bool {
+	check.Eventually(t, "another primary", func() bool {
 		for _, m := range members[1:] {
 			if m.IsPrimary(t.Context()) {
 				next = m

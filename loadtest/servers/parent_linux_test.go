@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // actAsParent, in the environment, turns the test binary into a program that
@@ -84,7 +86,7 @@ func TestServersDieWithAKilledParent(t *testing.T) {
 
 	need(t, parent.Process.Kill())
 	for _, pid := range serverPids {
-		eventually(t, fmt.Sprintf("ended: %d", pid), func() bool { return ended(pid) })
+		check.Eventually(t, fmt.Sprintf("ended: %d", pid), func() bool { return ended(pid) })
 	}
 	if ended(orphan) {
 		t.Error("the child without the signal died, too: this test can't tell the difference")

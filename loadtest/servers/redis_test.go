@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // redisClient does not retry: a test sees what one command sees.
@@ -72,7 +74,7 @@ func TestRedisPause(t *testing.T) {
 		t.Error("answers while paused")
 	}
 	need(t, r.Resume())
-	eventually(t, "answering again", func() bool { return ping() == nil })
+	check.Eventually(t, "answering again", func() bool { return ping() == nil })
 
 	need(t, r.Pause()) // a paused server can be stopped in good order, and closed
 	need(t, r.Restart(t.Context()))
@@ -110,7 +112,7 @@ func TestRestartWaitsForItsPort(t *testing.T) {
 
 	restarted := make(chan error, 1)
 	go func() { restarted <- r.Restart(t.Context()) }()
-	eventually(t, "refused the port", func() bool {
+	check.Eventually(t, "refused the port", func() bool {
 		log, err := os.ReadFile(r.logFile())
 		return err == nil && strings.Contains(string(log), "Address already in use")
 	})

@@ -22,7 +22,7 @@ import (
 func followed(t *testing.T, f *front, where string) map[string]any {
 	t.Helper()
 	var o map[string]any
-	servertest.Eventually(t, where+" is durable", func() bool {
+	check.Eventually(t, where+" is durable", func() bool {
 		w, err := f.ask("GET", where, "")
 		if err != nil || w.Code != http.StatusOK {
 			t.Fatalf("%s: %d, %v", where, w.Code, err)
@@ -94,7 +94,7 @@ func TestWaitRunsOut(t *testing.T) {
 		waiting := make(chan struct{})
 		go func() { <-step; close(waiting) }()
 		// Wake it up until it stands still: the next order finds it so.
-		servertest.Eventually(t, "the keeper stands still", func() bool {
+		check.Eventually(t, "the keeper stands still", func() bool {
 			p.Keepers().Changed(t.Context(), "S")
 			select {
 			case <-waiting:
@@ -146,7 +146,7 @@ func TestLocationFallsBackToTheKey(t *testing.T) {
 		body := `{"sku":"S","quantity":1}`
 		first, err := f.ask("POST", "/v1/orders", body, "Idempotency-Key: k")
 		check.Must(t, err)
-		servertest.Eventually(t, "the gate has forgotten the key", func() bool {
+		check.Eventually(t, "the gate has forgotten the key", func() bool {
 			keys, err := p.rdb.Keys(t.Context(), "*:keys").Result()
 			return err == nil && len(keys) == 0
 		})

@@ -8,6 +8,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -28,7 +29,7 @@ func resting(t *testing.T, s *servers.Stores, change func(*shop.Config)) *served
 	t.Helper()
 	st, rdb := bare.OpenStore(t, s.SQL), kit.OpenRedis(t, s.RedisURL)
 	gate := inventory.New(rdb, inventory.Config{})
-	cfg := shop.Config{Store: st, Gate: gate, Redis: rdb, Log: kit.Quiet(t)}
+	cfg := shop.Config{Store: st, Gate: gate, Redis: rdb, Log: check.Log(t)}
 	if change != nil {
 		change(&cfg)
 	}
@@ -41,7 +42,7 @@ func serve(t *testing.T, s *servers.Stores, put orders.Sale, change func(*shop.C
 	p := resting(t, s, change)
 	bare.Start(t, p.Run)
 	if put.SKU != "" {
-		servertest.Eventually(t, "the sale is on", func() bool {
+		check.Eventually(t, "the sale is on", func() bool {
 			_, _, err := p.PutSale(t.Context(), put)
 			return err == nil
 		})

@@ -86,7 +86,7 @@ func TestIfMatch(t *testing.T) {
 			t.Errorf("%+v, ETag %s and then %s, read %s", a, first, second, read(here))
 		}
 		// The other node shows its copy for up to a second, and that copy's ETag.
-		servertest.Eventually(t, "the new ETag is read", func() bool {
+		check.Eventually(t, "the new ETag is read", func() bool {
 			tag := read(there)
 			if tag != second {
 				change(there, "PUT", "", terms(11, ""), tag, orders.ErrPrecondition)

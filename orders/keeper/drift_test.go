@@ -33,7 +33,7 @@ func TestDriftAnywhere(t *testing.T) {
 			b.Gate = inventory.New(b.Rdb, inventory.Config{SoldOutFor: time.Nanosecond})
 			put := kit.Sale("S", rapid.Int64Range(1, 12).Draw(r, "total"), 3)
 			kit.Put(t, b.Store, put)
-			sh := shop.New(shop.Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: kit.Quiet(t)})
+			sh := shop.New(shop.Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)})
 			k := b.Keeper(t, "S")
 			k.Finish(t)
 			drifted := false

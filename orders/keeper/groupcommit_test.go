@@ -136,7 +136,7 @@ func (b *testedGroup) join(ctx context.Context, its store.SaleOrders, got func([
 	b.t.Helper()
 	before := b.Len()
 	b.members.Go(func() { got(b.commit(ctx, its)) })
-	servertest.Eventually(b.t, its.SKU+" waits", func() bool { return b.Len() == before+1 })
+	check.Eventually(b.t, its.SKU+" waits", func() bool { return b.Len() == before+1 })
 }
 
 // Who waits at the same time goes in one transaction. One that the database
@@ -320,7 +320,7 @@ func TestGroupBehindHungCommit(t *testing.T) {
 			t.Error("it did not hang")
 		}
 	})
-	servertest.Eventually(t, "it hangs", func() bool { return len(hung) > 0 })
+	check.Eventually(t, "it hangs", func() bool { return len(hung) > 0 })
 	within, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if _, err := g.commit(within, batches[1]); err != nil {

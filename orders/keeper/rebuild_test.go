@@ -162,7 +162,7 @@ func firstOf(t testing.TB, b *bare.Bare, status orders.Status, do func(orders.Or
 // attempt is reserve where a shut gate may refuse.
 func attempt(t testing.TB, b *bare.Bare, r inventory.Request) (err error) {
 	r.OrderID, r.SKU, r.Fingerprint = uuid.Must(uuid.NewV7()).String(), "S", "p"
-	servertest.Eventually(t, "units no longer rest", func() bool {
+	check.Eventually(t, "units no longer rest", func() bool {
 		_, err = b.Gate.Reserve(t.Context(), r)
 		return !errors.Is(err, inventory.ErrResting)
 	})

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/internal/onredis"
 	"flashsale/orders/lock/lease"
@@ -67,7 +66,7 @@ func TestLostRepliesLeaveNoKey(t *testing.T) {
 				defer cancel()
 				acquired := make(chan error, 1)
 				go func() { _, err := c.Acquire(ctx, "lock:{sku}"); acquired <- err }()
-				servertest.Eventually(t, "an answer is lost", func() bool { return lost() > 0 })
+				check.Eventually(t, "an answer is lost", func() bool { return lost() > 0 })
 				if mute {
 					cancel()
 				}

@@ -34,7 +34,7 @@ func TestThousandsOfLocks(t *testing.T) {
 		check.Must(t, err)
 		held[i] = l
 	}
-	servertest.Eventually(t, "every lock renewed", func() bool {
+	check.Eventually(t, "every lock renewed", func() bool {
 		return !slices.ContainsFunc(held, func(l *lease.Lock) bool { _, ok := renewed.Load(l.Key()); return !ok })
 	})
 	for _, l := range held {
@@ -42,7 +42,7 @@ func TestThousandsOfLocks(t *testing.T) {
 			t.Fatalf("lost: %v", context.Cause(l.Context()))
 		}
 	}
-	servertest.Eventually(t, "goroutines are Run and its listener", func() bool { return goroutines() == 2 })
+	check.Eventually(t, "goroutines are Run and its listener", func() bool { return goroutines() == 2 })
 	stats := c.store.RDB.PoolStats()
 	if n := stats.TotalConns + stats.PubSubStats.Active; n > 4 {
 		t.Errorf("%d connections for %d locks", n, locks)
@@ -96,7 +96,7 @@ func TestCluster(t *testing.T) {
 		check.Must(t, err)
 		next := make(chan error, 1)
 		go func() { _, err := c.Acquire(ctx, key); next <- err }()
-		servertest.Eventually(t, "the waiter is in line", func() bool {
+		check.Eventually(t, "the waiter is in line", func() bool {
 			return rdb.ZCard(ctx, onredis.Keys(key)[1]).Val() == 1
 		})
 		c.leases.Renew(ctx, time.Now().Add(c.leases.Lease))

@@ -13,7 +13,6 @@ import (
 
 	"flashsale/inventory/coalesce"
 	"flashsale/inventory/coalesce/pipeline"
-	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/internal/onredis"
 	"flashsale/orders/lock/lease"
@@ -66,14 +65,14 @@ func crowd(t *testing.T, c *Client, s *pipeline.Sender, n int, ask func(i int) e
 	for i := range n {
 		all.Go(func() { errs[i] = ask(i) })
 		if i < s.Group.InFlight { // alone, or it would take others along
-			servertest.Eventually(t, "under way", func() bool {
+			check.Eventually(t, "under way", func() bool {
 				g.mu.Lock()
 				defer g.mu.Unlock()
 				return g.stopped == i+1
 			})
 		}
 	}
-	servertest.Eventually(t, "a crowd", func() bool { return s.Group.Len() == n })
+	check.Eventually(t, "a crowd", func() bool { return s.Group.Len() == n })
 	if after != nil {
 		after()
 	}

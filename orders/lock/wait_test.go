@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/internal/onredis"
 	"flashsale/orders/lock/lease"
@@ -57,7 +56,7 @@ func TestHandedOverInOrder(t *testing.T) {
 				}
 				errs <- err
 			}()
-			servertest.Eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == i+1 })
+			check.Eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == i+1 })
 		}
 		if err := l.Release(ctx); err != nil {
 			return err
@@ -114,7 +113,7 @@ func TestDeadWaiter(t *testing.T) {
 		defer cancel()
 		got := make(chan error, 1)
 		go func() { _, err := next.Acquire(waiting, "lock:{sku}"); got <- err }()
-		servertest.Eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 2 })
+		check.Eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 2 })
 		if err := l.Release(ctx); err != nil {
 			return err
 		}
@@ -161,7 +160,7 @@ func TestSilentWaiterIsPruned(t *testing.T) {
 			return err
 		}
 		start := rdb.Time(ctx).Val()
-		servertest.Eventually(t, "deadline", func() bool { return rdb.Time(ctx).Val().Sub(start) > 20*time.Millisecond })
+		check.Eventually(t, "deadline", func() bool { return rdb.Time(ctx).Val().Sub(start) > 20*time.Millisecond })
 		if err := l.Release(ctx); err != nil {
 			return err
 		}
@@ -197,7 +196,7 @@ func TestSilentConnection(t *testing.T) {
 		lost := p.MuteAnswers(1, with(waiter.waits.channel))
 		hearsOfRelease(t, s, waiter, func() {
 			run(t, waiter)
-			servertest.Eventually(t, "subscription swallowed", func() bool { return lost() > 0 })
+			check.Eventually(t, "subscription swallowed", func() bool { return lost() > 0 })
 		}, func() {}, func() {})
 	})
 }
@@ -212,7 +211,7 @@ func hearsOfRelease(t *testing.T, s server, waiter *Client, once, before, after 
 	once()
 	next := make(chan error, 1)
 	go func() { next <- check.Err(waiter.Acquire(ctx, "lock:{sku}")) }()
-	servertest.Eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 1 })
+	check.Eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 1 })
 	before()
 	check.Must(t, l.Release(ctx))
 	after()
@@ -242,7 +241,7 @@ func TestGrantCountsFromTheQuestion(t *testing.T) {
 			check.OK(t, err)
 			got <- l
 		}()
-		servertest.Eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 1 })
+		check.Eventually(t, "in line", func() bool { return inLine(t, s, "lock:{sku}") == 1 })
 		before := time.Now()
 		check.Must(t, l.Release(ctx))
 		<-got
@@ -268,7 +267,7 @@ func TestCancelledWait(t *testing.T) {
 				check.Is(t, check.Err(b.Acquire(counted(waiting, &callers), "lock:{sku}")), tired)
 			})
 		}
-		servertest.Eventually(t, "all wait", func() bool {
+		check.Eventually(t, "all wait", func() bool {
 			return callers.Load() == 10 && inLine(t, s, "lock:{sku}") == 1
 		})
 		cancel(tired)
@@ -313,7 +312,7 @@ func TestOneWaiterTalks(t *testing.T) {
 				check.OK(t, l.Release(ctx))
 			})
 		}
-		servertest.Eventually(t, "all wait", func() bool {
+		check.Eventually(t, "all wait", func() bool {
 			return callers.Load() == waiters && attempts.Load() == 1
 		})
 		check.Must(t, l.Release(ctx))
@@ -342,7 +341,7 @@ func (c countedContext) Done() <-chan struct{} {
 
 // listening waits until c hears of releases.
 func listening(t *testing.T, c *Client) {
-	servertest.Eventually(t, "listening", func() bool { return Listens(c) })
+	check.Eventually(t, "listening", func() bool { return Listens(c) })
 }
 
 // count counts the answers to a script.

@@ -35,7 +35,7 @@ func TestArchivedSale(t *testing.T) {
 	put.PaymentWindowS, put.OpensAt, put.ClosesAt = 1, put.OpensAt.Add(-2*time.Hour), put.ClosesAt.Add(-2*time.Hour)
 	p.put(t, put)
 	kit.Overdue(t, p.store.DB, expired.Order.ID)
-	eventually(t, "Redis has forgotten the sale", func() bool { return p.isOver(ctx, "S") })
+	check.Eventually(t, "Redis has forgotten the sale", func() bool { return p.isOver(ctx, "S") })
 	pays(t, p, "bob", expired.Order.ID, "late", orders.ErrOrderClosed)
 
 	_, name, _ := strings.Cut(servertest.OpenSQL(t, servers.KindReal), "/")
@@ -49,7 +49,7 @@ func TestArchivedSale(t *testing.T) {
 	if check.Must(t, err); step.Orders != 2 || !step.Last {
 		t.Fatalf("%+v", step)
 	}
-	eventually(t, "the node does not list the sale", func() bool { return p.catalog.Known("S") == nil })
+	check.Eventually(t, "the node does not list the sale", func() bool { return p.catalog.Known("S") == nil })
 	gone := func(when string, errs ...error) {
 		t.Helper()
 		for i, err := range errs {
@@ -76,7 +76,7 @@ func TestArchivedSale(t *testing.T) {
 
 	p.put(t, kit.Sale("S", 2, 1))
 	var again Placed
-	eventually(t, "ann buys of the new sale", func() bool { again, err = place("ann"); return err == nil })
+	check.Eventually(t, "ann buys of the new sale", func() bool { again, err = place("ann"); return err == nil })
 	if again.Replayed || again.Order.ID == paid.Order.ID || again.Order.Status != orders.PendingPayment {
 		t.Errorf("a new order under an old key: %+v", again)
 	}

@@ -17,7 +17,7 @@ import (
 // ends closes a sale, and again where the node is busy.
 func (p *shop) ends(t testing.TB, sku string) (offer orders.Offer) {
 	t.Helper()
-	eventually(t, sku+" is closed", func() (done bool) {
+	check.Eventually(t, sku+" is closed", func() (done bool) {
 		var err error
 		if offer, err = p.CloseSale(t.Context(), sku); err != nil && !errors.Is(err, orders.ErrUnavailable) {
 			t.Fatal(err)
@@ -43,7 +43,7 @@ func TestCloseSale(t *testing.T) {
 			ann := Placement{Buyer: "ann", SKU: sku, Quantity: 1, Key: "k"}
 			var first Placed
 			if sku != "scheduled" {
-				eventually(t, "an order of "+sku, func() bool { // a node may not know of the sale yet
+				check.Eventually(t, "an order of "+sku, func() bool { // a node may not know of the sale yet
 					var err error
 					first, err = b.Place(t.Context(), ann)
 					return err == nil

@@ -143,7 +143,7 @@ func (c *crowd) verdict(t *testing.T) {
 func (c *crowd) moves(t *testing.T, what string, more int64) {
 	t.Helper()
 	from := c.success.Load()
-	eventually(t, fmt.Sprintf("%d more orders %s", more, what), func() bool { return c.success.Load() >= from+more })
+	check.Eventually(t, fmt.Sprintf("%d more orders %s", more, what), func() bool { return c.success.Load() >= from+more })
 }
 
 func isUnavailable(err error) bool {

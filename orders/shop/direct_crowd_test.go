@@ -42,7 +42,7 @@ func TestRedisComesAndGoesUnderLoad(t *testing.T) {
 			wire.Cut()
 			untilMode(t, orders.ModeDirect, a, b)
 			from := direct()
-			eventually(t, "orders are placed in direct mode", func() bool { return direct() >= from+20 })
+			check.Eventually(t, "orders are placed in direct mode", func() bool { return direct() >= from+20 })
 			if round > 0 {
 				check.Must(t, behind.FlushAll(t.Context()).Err())
 			}

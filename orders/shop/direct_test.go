@@ -41,7 +41,7 @@ func modeOf(t testing.TB, st *store.Store) string {
 // untilMode waits until all nodes know that S is sold in this way.
 func untilMode(t testing.TB, mode string, nodes ...*shop) {
 	t.Helper()
-	eventually(t, "sold by "+mode, func() bool {
+	check.Eventually(t, "sold by "+mode, func() bool {
 		for _, p := range nodes {
 			if modeOf(t, p.store) != mode || p.catalog.Direct("S") != (mode == orders.ModeDirect) {
 				return false
@@ -88,7 +88,7 @@ func TestDirectMode(t *testing.T) {
 
 		wire.Cut()
 		untilMode(t, orders.ModeDirect, a, b)
-		eventually(t, "both nodes know", func() bool { return a.Keepers().SellsDirect() && b.Keepers().SellsDirect() })
+		check.Eventually(t, "both nodes know", func() bool { return a.Keepers().SellsDirect() && b.Keepers().SellsDirect() })
 		if n := a.Keepers().Counters().DirectEntered.Load() + b.Keepers().Counters().DirectEntered.Load(); n != 1 {
 			t.Errorf("entered %d times", n)
 		}
@@ -112,7 +112,7 @@ func TestDirectMode(t *testing.T) {
 		if audit, err := b.Audit(ctx, "S"); err != nil || !audit.Balanced || audit.Sold != 4 || audit.Available+audit.Restoring != 3 {
 			t.Errorf("%+v, %v", audit, err)
 		}
-		eventually(t, "the offer is the database's", func() bool {
+		check.Eventually(t, "the offer is the database's", func() bool {
 			offers, err := b.Offers(ctx)
 			return err == nil && len(offers) == 1 && offers[0].Available == 3
 		})
@@ -133,7 +133,7 @@ func TestDirectMode(t *testing.T) {
 		if a.Keepers().Counters().DirectLeft.Load()+b.Keepers().Counters().DirectLeft.Load() != 1 {
 			t.Error("not left once")
 		}
-		eventually(t, "sold through the gate", func() bool {
+		check.Eventually(t, "sold through the gate", func() bool {
 			_, err := place(a, "joe", "k", 3)
 			return err == nil
 		})
@@ -163,9 +163,9 @@ func TestCutOffNodeChangesNothing(t *testing.T) {
 		whole := open(t, s, named(keeps))
 		whole.put(t, kit.Sale("S", 100, 100))
 		cut := open(t, via, named(other))
-		eventually(t, "the other node is up", func() bool { return cut.catalog.All() != nil })
+		check.Eventually(t, "the other node is up", func() bool { return cut.catalog.All() != nil })
 		wire.Cut()
-		eventually(t, "it has lost Redis", cut.Keepers().RedisAway)
+		check.Eventually(t, "it has lost Redis", cut.Keepers().RedisAway)
 		was, err := whole.store.Sale(t.Context(), "S")
 		check.Must(t, err)
 		for i := range 20 {
@@ -213,13 +213,13 @@ func TestRefusalsOfAnOldGate(t *testing.T) {
 	check.Must(t, check.Err(place("ann")))
 
 	toRedis.Cut()
-	eventually(t, "it has told that Redis is away", func() bool {
+	check.Eventually(t, "it has told that Redis is away", func() bool {
 		nodes, err := others.Nodes(ctx, time.Minute)
 		return err == nil && slices.ContainsFunc(nodes, func(n store.Node) bool { return n.Unwritable != "" })
 	})
 	toSQL.Cut()
 	check.Must(t, others.Leave(ctx, "other"))
-	eventually(t, "its copy of the sales is too old", func() bool { return !p.catalog.IsFresh() })
+	check.Eventually(t, "its copy of the sales is too old", func() bool { return !p.catalog.IsFresh() })
 	if entered, err := bare.EnterDirect(t, others, time.Minute); !entered || err != nil {
 		t.Fatal(entered, err)
 	}
@@ -229,8 +229,8 @@ func TestRefusalsOfAnOldGate(t *testing.T) {
 		t.Fatalf("bob orders elsewhere: %+v, %v", verdicts, err)
 	}
 	toRedis.Restore()
-	eventually(t, "Redis is back", func() bool { return !p.Keepers().RedisAway() })
-	eventually(t, "the gate is asked, and not believed", func() bool {
+	check.Eventually(t, "Redis is back", func() bool { return !p.Keepers().RedisAway() })
+	check.Eventually(t, "the gate is asked, and not believed", func() bool {
 		_, err := place("bob")
 		if errors.Is(err, inventory.ErrSoldOut) {
 			t.Fatalf("bob, whose order is durable, hears %v", err)
@@ -238,7 +238,7 @@ func TestRefusalsOfAnOldGate(t *testing.T) {
 		return isUnavailable(err)
 	})
 	toSQL.Restore()
-	eventually(t, "bob's order is found", func() bool {
+	check.Eventually(t, "bob's order is found", func() bool {
 		again, err := place("bob")
 		return err == nil && again.Replayed && again.Order.ID == verdicts[0].Order.ID
 	})
@@ -425,7 +425,7 @@ func TestDirectLineIsBounded(t *testing.T) {
 					})
 				}
 				want := max(0, buyers-line)
-				eventually(t, "all have come", func() bool {
+				check.Eventually(t, "all have come", func() bool {
 					mu.Lock()
 					defer mu.Unlock()
 					return l.Len() == buyers-want && refused == want

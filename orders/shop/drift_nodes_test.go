@@ -75,7 +75,7 @@ func TestDriftUnderLoad(t *testing.T) {
 		c.moves(t, "after all of it", 20)
 		home()
 		calm := time.Now()
-		eventually(t, "both stores say the same", func() bool { return len(b.Wrong(t)) == 0 })
+		check.Eventually(t, "both stores say the same", func() bool { return len(b.Wrong(t)) == 0 })
 		t.Logf("%d repairs, the last one within %v", p.Keepers().Counters().Repaired.Load(), time.Since(calm))
 		if p.Keepers().Counters().Repaired.Load() == 0 {
 			t.Error("nothing was repaired")
@@ -134,7 +134,7 @@ func TestFailoverLosesARelease(t *testing.T) {
 		if a.Available != 10 || a.Sold != 0 {
 			t.Errorf("%+v", a)
 		}
-		eventually(t, "the repair is counted", func() bool { return p.Keepers().Counters().Repaired.Load() == 1 })
+		check.Eventually(t, "the repair is counted", func() bool { return p.Keepers().Counters().Repaired.Load() == 1 })
 		if bought := allBuy(t, p, "S", "k", 10); len(bought) != 10 {
 			t.Errorf("%d sold of 10", len(bought))
 		}

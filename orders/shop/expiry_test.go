@@ -41,7 +41,7 @@ func TestPaidInTheInstantOfExpiry(t *testing.T) {
 		now, ids := kit.ClockOf(t, b.Store.DB), kit.Stock(t, b.Store.DB, n)
 		check.Must(t, check.Err(b.Store.AskRebuild(t.Context(), "S")))
 		p := open(t, s, func(c *Config) { c.SweepEvery, c.Wait = 2*time.Millisecond, 30*time.Second })
-		eventually(t, "the gate is built", func() bool {
+		check.Eventually(t, "the gate is built", func() bool {
 			view, err := p.gate.Inspect(t.Context(), "S")
 			return err == nil && view.Holds == int64(n)
 		})
@@ -73,7 +73,7 @@ func TestPaidInTheInstantOfExpiry(t *testing.T) {
 		stop()
 		rivals.Wait()
 		a := p.settled(t, "S")
-		eventually(t, "the gate has heard of all", func() bool {
+		check.Eventually(t, "the gate has heard of all", func() bool {
 			skus, err := p.store.EndedSKUs(t.Context())
 			return err == nil && len(skus) == 0
 		})

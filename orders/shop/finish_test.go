@@ -58,14 +58,14 @@ func TestRedisForgetsASaleThatIsOver(t *testing.T) {
 		put.OpensAt, put.ClosesAt = put.OpensAt.Add(-2*time.Hour), put.ClosesAt.Add(-2*time.Hour)
 		p.put(t, put)
 		before := gate.summaries.Load()
-		eventually(t, "the keeper has looked at the gate some times", func() bool { return gate.summaries.Load() > before+10 })
+		check.Eventually(t, "the keeper has looked at the gate some times", func() bool { return gate.summaries.Load() > before+10 })
 		if len(kept()) == 0 {
 			t.Fatal("Redis has forgotten a sale with an open order")
 		}
 		kit.Overdue(t, p.store.DB, pending.Order.ID)
 		check.Must(t, check.Err(p.store.Expire(ctx)))
 		p.Keepers().Changed(ctx, "S")
-		eventually(t, "Redis has forgotten the sale", func() bool {
+		check.Eventually(t, "Redis has forgotten the sale", func() bool {
 			return len(kept()) == 0 && p.catalog.Known("S").Mode == orders.ModeOver && len(p.Keepers().Kept()) == 0
 		})
 
@@ -89,7 +89,7 @@ func TestRedisForgetsASaleThatIsOver(t *testing.T) {
 		put.ClosesAt = put.ClosesAt.Add(2 * time.Hour)
 		p.put(t, put)
 		for _, key := range []string{"paid", "new"} {
-			eventually(t, key+" when the sale is on again", func() bool {
+			check.Eventually(t, key+" when the sale is on again", func() bool {
 				again, err := place(key)
 				if err != nil && !errors.Is(err, inventory.ErrRebuilding) || err == nil && again.Replayed != (key == "paid") {
 					t.Fatalf("%s: %+v, %v", key, again, err)
@@ -112,6 +112,6 @@ func TestQueueOfASaleThatIsOver(t *testing.T) {
 		p.queue(t, "S", "ann")
 		check.Must(t, p.store.DB.Exec("UPDATE sales SET closes_at = ?", time.Now().UTC().Add(-100*time.Hour)).Error)
 		again := open(t, s, nil)
-		eventually(t, "the order is in the database", func() bool { return len(kit.RowsOf(t, again.store.DB)) == 1 })
+		check.Eventually(t, "the order is in the database", func() bool { return len(kit.RowsOf(t, again.store.DB)) == 1 })
 	})
 }

@@ -65,7 +65,7 @@ func TestReplayFindsTheOrder(t *testing.T) {
 			for _, node := range []*shop{p, q} {
 				judged := func(what Placement) (answer Placed, err error) {
 					t.Helper()
-					eventually(t, when, func() bool { // a gate that is being rebuilt says so, and a keeper may just be moving
+					check.Eventually(t, when, func() bool { // a gate that is being rebuilt says so, and a keeper may just be moving
 						answer, err = node.Place(ctx, what)
 						return err == nil && answer.Order.Status != orders.Reserved || err != nil && !isUnavailable(err)
 					})
@@ -86,7 +86,7 @@ func TestReplayFindsTheOrder(t *testing.T) {
 			t.Helper()
 			p.settled(t, "S")
 			check.Must(t, p.rdb.FlushAll(ctx).Err())
-			eventually(t, "rebuilt", func() bool {
+			check.Eventually(t, "rebuilt", func() bool {
 				g, err := p.gate.Summaries(ctx, "S")
 				return err == nil && g[0].Open
 			})
@@ -96,7 +96,7 @@ func TestReplayFindsTheOrder(t *testing.T) {
 		verify("after the gate forgot", orders.PendingPayment)
 
 		for i := range 3 {
-			eventually(t, "the others are sold", func() bool { // the SKU may just be moving between the nodes
+			check.Eventually(t, "the others are sold", func() bool { // the SKU may just be moving between the nodes
 				o, err := p.Place(ctx, Placement{Buyer: fmt.Sprint("buyer-", i), SKU: "S", Quantity: 1, Key: "k"})
 				return err == nil && o.Order.Status == orders.PendingPayment
 			})
@@ -136,7 +136,7 @@ func TestRejectedOrder(t *testing.T) {
 		p.rdb.HSet(ctx, "sale:{S}:buyers", "buyer-0", 0) // and has forgotten a buyer's units
 		zero := Placement{Buyer: "buyer-0", SKU: "S", Quantity: 2, Key: "l"}
 		places(t, p, zero, inventory.ErrBuyerLimit)
-		eventually(t, "restored", func() bool {
+		check.Eventually(t, "restored", func() bool {
 			ended, err := p.store.EndedSKUs(ctx)
 			return err == nil && len(ended) == 0
 		})
@@ -173,11 +173,11 @@ func TestKeyOfALostOrder(t *testing.T) {
 		p.settled(t, "S")
 		kit.Exec(t, p.store.DB, "DELETE FROM orders")
 		kit.Exec(t, p.store.DB, "UPDATE sales SET sold = 0")
-		eventually(t, "the gate is mended", func() bool {
+		check.Eventually(t, "the gate is mended", func() bool {
 			view, err := p.gate.Inspect(ctx, "S")
 			return err == nil && view.Open && view.Available == 1 && view.Holds == 0
 		})
-		eventually(t, "the key makes an order", func() bool {
+		check.Eventually(t, "the key makes an order", func() bool {
 			again, err := p.Place(ctx, ann)
 			if err == nil && again.Order.ID == first.Order.ID {
 				t.Fatal("the key finds the order that is gone")
@@ -201,7 +201,7 @@ func TestBuyersAreLost(t *testing.T) {
 			a.settled(t, "S")
 			check.Must(t, a.rdb.Del(ctx, "sale:{S}:buyers").Err())
 			_, _ = a.Place(ctx, Placement{Buyer: "joe", SKU: "S", Quantity: 1}) // the first time he is let in, and the sale sold out
-			eventually(t, "the order is found by its key", func() bool {
+			check.Eventually(t, "the order is found by its key", func() bool {
 				_, _ = b.Place(ctx, Placement{Buyer: "eve", SKU: "S", Quantity: 1}) // others keep coming
 				for _, p := range []*shop{a, b} {
 					again, err := p.Place(ctx, ann)

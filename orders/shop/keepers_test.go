@@ -55,7 +55,7 @@ func spread(t *testing.T, skus []string, nodes ...*shop) {
 	for _, p := range nodes {
 		names = append(names, p.store.Node)
 	}
-	eventually(t, fmt.Sprintf("spread over %v", names), func() bool {
+	check.Eventually(t, fmt.Sprintf("spread over %v", names), func() bool {
 		for _, p := range nodes {
 			for _, sku := range p.Keepers().Kept() {
 				if controller.ShouldKeep(names, sku) != p.store.Node {
@@ -111,7 +111,7 @@ func TestStoppingNodeHandsOver(t *testing.T) {
 		stopping := time.Now()
 		a.stop()
 		stopped := time.Since(stopping)
-		eventually(t, "handed over", func() bool { return keptOnce(skus, b) })
+		check.Eventually(t, "handed over", func() bool { return keptOnce(skus, b) })
 		took := time.Since(stopping)
 		t.Logf("%d SKUs handed over in %v, of which the stop took %v; the lease is %v", len(moved), took, stopped, lease)
 		if took > lease/2 {
@@ -123,7 +123,7 @@ func TestStoppingNodeHandsOver(t *testing.T) {
 		a = aNode(t, s, "a", lease)
 		spread(t, skus, a, b)
 		b.stop()
-		eventually(t, "handed over again", func() bool { return keptOnce(skus, a) })
+		check.Eventually(t, "handed over again", func() bool { return keptOnce(skus, a) })
 	})
 }
 
@@ -144,7 +144,7 @@ func TestDeadNodeIsReplaced(t *testing.T) {
 
 		died := time.Now()
 		wire.Cut()
-		eventually(t, "taken over", func() bool { return keptOnce(skus, b, c) })
+		check.Eventually(t, "taken over", func() bool { return keptOnce(skus, b, c) })
 		took := time.Since(died)
 		t.Logf("%d SKUs of a dead node taken over in %v; the lease is %v", len(its), took, lease)
 		if took > 2*lease { // the second one is for a busy machine, where a commit may take as long

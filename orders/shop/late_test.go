@@ -40,7 +40,7 @@ func refundsOf(t testing.TB, st *store.Store) []string {
 func (p *shop) expired(t testing.TB, buyer string, quantity int64) string {
 	t.Helper()
 	var placed Placed
-	eventually(t, buyer+" gets an order", func() (ok bool) {
+	check.Eventually(t, buyer+" gets an order", func() (ok bool) {
 		var err error
 		placed, err = p.Place(t.Context(), Placement{Buyer: buyer, SKU: "S", Quantity: quantity})
 		if err != nil && !errors.Is(err, inventory.ErrSoldOut) { // as it may be remembered for a moment
@@ -50,7 +50,7 @@ func (p *shop) expired(t testing.TB, buyer string, quantity int64) string {
 	})
 	id := placed.Order.ID
 	kit.Overdue(t, p.store.DB, id)
-	eventually(t, "its units are back", func() bool {
+	check.Eventually(t, "its units are back", func() bool {
 		o, err := p.store.OrderOf(t.Context(), buyer, id)
 		return err == nil && o.Status == orders.Expired && o.RestoredAt != nil
 	})
@@ -92,7 +92,7 @@ func TestLatePayment(t *testing.T) {
 // dropped waits until no hold is left at the gate.
 func (p *shop) dropped(t testing.TB) {
 	t.Helper()
-	eventually(t, "all holds are dropped", func() bool {
+	check.Eventually(t, "all holds are dropped", func() bool {
 		view, err := p.gate.Inspect(t.Context(), "S")
 		return err == nil && view.Holds == 0
 	})
@@ -187,7 +187,7 @@ func TestLatePaymentWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 5, 3))
-		p := New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: kit.Quiet(t), Wait: 50 * time.Millisecond})
+		p := New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t), Wait: 50 * time.Millisecond})
 		refuse := func(id, ref string) {
 			t.Helper()
 			pays(t, p, "ann", id, ref, orders.ErrOrderClosed, orders.Expired)
@@ -347,7 +347,7 @@ func eachCrash(t *testing.T, ways map[string]strike, queued func(*testing.T, *se
 							t.Fatalf("it did not fail: %v", err)
 						}
 						b.Keeper(t, "S").Finish(t)
-						verify(t, b, New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: kit.Quiet(t)}), refs, list)
+						verify(t, b, New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)}), refs, list)
 					})
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
@@ -47,7 +48,7 @@ func build(t testing.TB, s *servers.Stores, change func(*Config)) *shop {
 	t.Helper()
 	store, rdb := bare.OpenStore(t, s.SQL), kit.OpenRedis(t, s.RedisURL)
 	gate := inventory.New(rdb, inventory.Config{})
-	cfg := Config{Store: store, Gate: gate, Redis: rdb, Log: kit.Quiet(t)}
+	cfg := Config{Store: store, Gate: gate, Redis: rdb, Log: check.Log(t)}
 	if change != nil {
 		change(&cfg)
 	}
@@ -73,8 +74,6 @@ func (p *shop) put(t testing.TB, s orders.Sale) {
 		}
 	}
 }
-
-var eventually = servertest.Eventually
 
 // settled waits until nothing is in flight and returns the audit.
 func (p *shop) settled(t testing.TB, sku string) store.Audit { return bare.Settled(t, p, sku) }

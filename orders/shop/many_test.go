@@ -41,10 +41,10 @@ func TestThousandSales(t *testing.T) {
 		before := runtime.NumGoroutine()
 		p := open(t, s, func(c *Config) { c.Wait = time.Minute }) // it is not speed that is tested
 		opening := time.Now()
-		eventually(t, "all gates are open", func() bool { return p.Keepers().Counters().Rebuilt.Load() >= int64(n) })
+		check.Eventually(t, "all gates are open", func() bool { return p.Keepers().Counters().Rebuilt.Load() >= int64(n) })
 		t.Logf("%d gates built in %v", n, time.Since(opening))
 		// The embedded Redis serves each connection with goroutines of this process.
-		eventually(t, "at rest", func() bool { return runtime.NumGoroutine() < before+150 })
+		check.Eventually(t, "at rest", func() bool { return runtime.NumGoroutine() < before+150 })
 		t.Logf("goroutines at rest: %d, and %d before", runtime.NumGoroutine(), before)
 
 		var list sync.WaitGroup

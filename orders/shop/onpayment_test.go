@@ -86,7 +86,7 @@ func TestOrdersAwaitingPaymentGiveNothingBack(t *testing.T) {
 			}
 		}
 		kit.Overdue(t, p.store.DB, expired, late)
-		eventually(t, "they expire", func() bool {
+		check.Eventually(t, "they expire", func() bool {
 			rows := kit.RowsOf(t, p.store.DB)
 			return rows[expired].Status == orders.Expired && rows[late].Status == orders.Expired && rows[late].RestoredAt != nil
 		})
@@ -117,7 +117,7 @@ func TestOrderingOnPayment(t *testing.T) {
 			t.Errorf("shown as %s", text)
 		}
 		pays(t, p, "bob", p.order(t, "bob", "", 2), "r", nil)
-		eventually(t, "it is known to be sold out", func() bool {
+		check.Eventually(t, "it is known to be sold out", func() bool {
 			_, err := p.Place(ctx, Placement{Buyer: "eve", SKU: "S", Quantity: 1})
 			return errors.Is(err, inventory.ErrSoldOut)
 		})
@@ -128,14 +128,14 @@ func TestOrderingOnPayment(t *testing.T) {
 		places(t, p, Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}, inventory.ErrMismatch)
 		put.Total = 9
 		p.put(t, put)
-		eventually(t, "there are more", func() bool {
+		check.Eventually(t, "there are more", func() bool {
 			_, err := p.Place(ctx, Placement{Buyer: "bob", SKU: "S", Quantity: 1})
 			return errors.Is(err, inventory.ErrBuyerLimit)
 		})
 		put.ClosesAt = put.OpensAt.Add(time.Minute)
 		p.put(t, put)
 		pays(t, p, "ann", id, "r", inventory.ErrClosed, orders.AwaitingPayment)
-		eventually(t, "nobody may order after the sale", func() bool { // sold out may be remembered for a moment
+		check.Eventually(t, "nobody may order after the sale", func() bool { // sold out may be remembered for a moment
 			_, err := p.Place(ctx, Placement{Buyer: "eve", SKU: "S", Quantity: 1})
 			return errors.Is(err, inventory.ErrClosed)
 		})
@@ -256,7 +256,7 @@ func TestCrowdPaysAtOnce(t *testing.T) {
 		all.Wait()
 		// Whoever was refused while a second payment held units may try again.
 		again := 0
-		eventually(t, "all units are sold", func() bool {
+		check.Eventually(t, "all units are sold", func() bool {
 			again++
 			buyer := fmt.Sprint("again-", again)
 			if placed, err := p.Place(ctx, Placement{Buyer: buyer, SKU: "S", Quantity: 1}); err == nil {

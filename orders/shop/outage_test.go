@@ -40,7 +40,7 @@ func TestRedisEmptiedUnderLoad(t *testing.T) {
 			c.moves(t, "before Redis is emptied", 50)
 			built := a.Keepers().Counters().Rebuilt.Load() + b.Keepers().Counters().Rebuilt.Load()
 			check.Must(t, a.rdb.FlushAll(t.Context()).Err())
-			eventually(t, "the gate is rebuilt", func() bool {
+			check.Eventually(t, "the gate is rebuilt", func() bool {
 				return a.Keepers().Counters().Rebuilt.Load()+b.Keepers().Counters().Rebuilt.Load() > built
 			})
 		}
@@ -69,7 +69,7 @@ func TestRedisAway(t *testing.T) {
 		c.moves(t, "after a blink", 20)
 
 		wire.Cut()
-		eventually(t, "the lease is lost", func() bool { return len(p.Keepers().Kept()) == 0 })
+		check.Eventually(t, "the lease is lost", func() bool { return len(p.Keepers().Kept()) == 0 })
 		start := time.Now()
 		_, err := p.Place(t.Context(), Placement{Buyer: "eve", SKU: "S", Quantity: 1, Key: "k"})
 		if !isUnavailable(err) || time.Since(start) > 10*time.Second {
@@ -107,7 +107,7 @@ func TestMySQLAway(t *testing.T) {
 		}
 		mysql.Kill()
 		before := busy()
-		eventually(t, "the queue is full", func() bool { return busy() > before+20 })
+		check.Eventually(t, "the queue is full", func() bool { return busy() > before+20 })
 		if n, err := p.rdb.HGet(t.Context(), "sale:{S}", "queued").Int(); n != room || err != nil {
 			t.Errorf("%d orders wait, in a queue of %d (%v)", n, room, err)
 		}
@@ -246,7 +246,7 @@ func TestStopWhileMySQLHangs(t *testing.T) {
 	check.Must(t, mysql.Resume())
 	// The next node carries the order over.
 	q := open(t, stores, brief)
-	eventually(t, "the order is durable", func() bool {
+	check.Eventually(t, "the order is durable", func() bool {
 		o, err := q.Order(t.Context(), "ann", answer.Order.ID, "S", "k")
 		return err == nil && o.Status == orders.PendingPayment
 	})

@@ -34,7 +34,7 @@ func TestTheWayOfOneOrder(t *testing.T) {
 		check.Must(t, err)
 		places(t, p, Placement{Buyer: "eve", SKU: "S", Quantity: 1}, inventory.ErrSoldOut)
 		cancels(t, p, "bob", second.Order.ID, nil)
-		eventually(t, "the unit is sold again", func() bool {
+		check.Eventually(t, "the unit is sold again", func() bool {
 			_, err := p.Place(ctx, Placement{Buyer: "eve", SKU: "S", Quantity: 1})
 			return err == nil
 		})

@@ -144,7 +144,7 @@ func TestPutSaleWaitsForTheGate(t *testing.T) {
 			t.Errorf("gave up after %v", took)
 		}
 		p.start(t)
-		eventually(t, "the gate has it", func() bool {
+		check.Eventually(t, "the gate has it", func() bool {
 			a, err := p.Audit(t.Context(), "S")
 			return err == nil && a.Available == 10 && a.Balanced
 		})
@@ -201,7 +201,7 @@ func TestRebuildUnderLoad(t *testing.T) {
 		for range 4 {
 			c.moves(t, "before a rebuild", 10)
 			// On a busy machine an operator may be told to try again.
-			eventually(t, "a rebuild", func() bool {
+			check.Eventually(t, "a rebuild", func() bool {
 				_, err := p.Rebuild(t.Context(), "S")
 				if err != nil && !errors.Is(err, orders.ErrUnavailable) {
 					t.Fatal(err)

@@ -137,7 +137,7 @@ func TestPartitionedNodeRefusesNoReplay(t *testing.T) {
 				return p.Place(t.Context(), Placement{Buyer: buyer, SKU: "S", Quantity: 1, Key: "k"})
 			}
 			ann := places(t, a, Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}, nil)
-			eventually(t, "c knows that the sale has sold out", func() bool {
+			check.Eventually(t, "c knows that the sale has sold out", func() bool {
 				_, err := place(c, "eve")
 				return errors.Is(err, inventory.ErrSoldOut)
 			})
@@ -149,8 +149,8 @@ func TestPartitionedNodeRefusesNoReplay(t *testing.T) {
 				redisA.Cut()
 				untilMode(t, orders.ModeDirect, a)
 			}
-			eventually(t, "ann has cancelled", func() bool { return check.Err(a.Cancel(t.Context(), "ann", ann.Order.ID)) == nil })
-			eventually(t, "bob has ann's unit", func() bool {
+			check.Eventually(t, "ann has cancelled", func() bool { return check.Err(a.Cancel(t.Context(), "ann", ann.Order.ID)) == nil })
+			check.Eventually(t, "bob has ann's unit", func() bool {
 				bob, err := place(a, "bob")
 				return err == nil && bob.Order.Status == orders.PendingPayment
 			})
@@ -171,7 +171,7 @@ func replica(t *testing.T, s *servers.Stores) (*servertest.Redis, redis.Universa
 	rdb := kit.OpenRedis(t, two.URL)
 	host, port, _ := strings.Cut(s.Redis.Addr(), ":")
 	check.Must(t, rdb.SlaveOf(t.Context(), host, port).Err())
-	eventually(t, "the replica is in step", func() bool {
+	check.Eventually(t, "the replica is in step", func() bool {
 		return strings.Contains(rdb.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
 	return two, rdb
@@ -200,9 +200,9 @@ func TestTwoRedisMasters(t *testing.T) {
 	began := time.Now()
 	for i := 1; i <= 10 || time.Since(began) < 8*time.Second; i++ { // for several leases
 		was := last.Order
-		eventually(t, was.Buyer+" cancels", func() bool { return check.Err(b.Cancel(t.Context(), was.Buyer, was.ID)) == nil })
+		check.Eventually(t, was.Buyer+" cancels", func() bool { return check.Err(b.Cancel(t.Context(), was.Buyer, was.ID)) == nil })
 		buyer := fmt.Sprint("buyer-", i)
-		eventually(t, buyer+" has the unit", func() (done bool) {
+		check.Eventually(t, buyer+" has the unit", func() (done bool) {
 			var err error
 			last, err = place(b, buyer)
 			return err == nil && last.Order.Status == orders.PendingPayment
@@ -240,7 +240,7 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 	ann := places(t, p, Placement{Buyer: "ann", SKU: "P", Quantity: 1, Key: "k"}, nil)
 	bob := places(t, p, Placement{Buyer: "bob", SKU: "P", Quantity: 1, Key: "k"}, nil)
 	pays(t, p, "ann", ann.Order.ID, "ref", nil)
-	eventually(t, "bob's payment is refused while the primary commits", func() bool {
+	check.Eventually(t, "bob's payment is refused while the primary commits", func() bool {
 		return errors.Is(check.Err(p.Pay(t.Context(), "bob", bob.Order.ID, "ref")), inventory.ErrSoldOut)
 	})
 	order := func(sku string) error {
@@ -249,8 +249,8 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 	}
 	check.Must(t, check.Err(p.Place(t.Context(), Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"})))
 	wire.Cut()
-	eventually(t, "both sales are sold in direct mode", func() bool { return p.catalog.Direct("S") && p.catalog.Direct("P") })
-	eventually(t, "direct mode refuses an order while the primary commits", func() bool { return errors.Is(order("S"), inventory.ErrSoldOut) })
+	check.Eventually(t, "both sales are sold in direct mode", func() bool { return p.catalog.Direct("S") && p.catalog.Direct("P") })
+	check.Eventually(t, "direct mode refuses an order while the primary commits", func() bool { return errors.Is(order("S"), inventory.ErrSoldOut) })
 	check.Must(t, my.Lossless(context.Background())) // no replica acknowledges from here on
 	for what, err := range map[string]error{
 		"an order in direct mode":      order("S"),

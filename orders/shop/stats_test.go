@@ -85,14 +85,14 @@ func TestStats(t *testing.T) {
 	for i := range 2 {
 		p.queue(t, "S", fmt.Sprint("buyer-", i))
 	}
-	eventually(t, "three orders wait", func() bool {
+	check.Eventually(t, "three orders wait", func() bool {
 		s := p.Keepers().Stats()
 		return s.Queued == 3 && s.Longest == 2 && s.Oldest > 0
 	})
 	age := p.Keepers().Stats().Oldest
-	eventually(t, "the oldest grows older", func() bool { return p.Keepers().Stats().Oldest > age })
+	check.Eventually(t, "the oldest grows older", func() bool { return p.Keepers().Stats().Oldest > age })
 	gate.queue.turn(false)
-	eventually(t, "none waits", func() bool { return p.Keepers().Stats() == controller.Stats{Kept: 2} })
+	check.Eventually(t, "none waits", func() bool { return p.Keepers().Stats() == controller.Stats{Kept: 2} })
 	for carried := 0; carried < 3; {
 		c := <-commits
 		for _, o := range c.Orders {
@@ -105,13 +105,13 @@ func TestStats(t *testing.T) {
 
 	gate.shut.turn(true) // it is found, and can't be repaired
 	check.Must(t, p.rdb.HIncrBy(t.Context(), "sale:{S}", "available", 7).Err())
-	eventually(t, "the drift", func() bool { return p.Keepers().Stats() == controller.Stats{Kept: 2, Drifting: 1, Drift: 7} })
+	check.Eventually(t, "the drift", func() bool { return p.Keepers().Stats() == controller.Stats{Kept: 2, Drifting: 1, Drift: 7} })
 	gate.shut.turn(false)
-	eventually(t, "it is repaired", func() bool { return p.Keepers().Stats() == controller.Stats{Kept: 2} })
+	check.Eventually(t, "it is repaired", func() bool { return p.Keepers().Stats() == controller.Stats{Kept: 2} })
 
 	_ = p.store.Close()
 	p.queue(t, "S", "ann")
-	eventually(t, "an order waits for a database that is away", func() bool { return p.Keepers().Stats().Queued == 1 })
+	check.Eventually(t, "an order waits for a database that is away", func() bool { return p.Keepers().Stats().Queued == 1 })
 }
 
 // A payment that takes its units anew is followed as an order is.

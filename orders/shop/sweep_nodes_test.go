@@ -6,6 +6,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/internal/kit"
 )
 
@@ -29,7 +30,7 @@ func TestManyNodesRestoreOnce(t *testing.T) {
 			ids = append(ids, id)
 		}
 		kit.Overdue(t, nodes[0].store.DB, ids...)
-		eventually(t, "all units are back", func() bool {
+		check.Eventually(t, "all units are back", func() bool {
 			a, err := nodes[0].Audit(t.Context(), "S")
 			return err == nil && a.Available == n && a.Restoring == 0
 		})

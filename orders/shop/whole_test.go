@@ -172,7 +172,7 @@ func (w *whole) order(p Placement) {
 	p.SKU, p.Async = "S", true
 	var answer Placed
 	var err error
-	eventually(w.outer, "units no longer rest", func() bool {
+	check.Eventually(w.outer, "units no longer rest", func() bool {
 		answer, err = w.shop.Place(w.outer.Context(), p)
 		return !errors.Is(err, inventory.ErrResting) && !(w.isOpen && errors.Is(err, inventory.ErrRebuilding))
 	})
@@ -331,7 +331,7 @@ func TestWhole(t *testing.T) {
 		b.Empty(t)
 		b.Gate = inventory.New(b.Rdb, inventory.Config{SoldOutFor: time.Nanosecond}) // remembers nothing of the last run
 		w := &whole{Bare: b, t: r, outer: t, refunds: map[orders.LatePayment]orders.Reason{}, put: kit.Sale("S", rapid.Int64Range(1, 8).Draw(r, "total"), 3)}
-		w.shop = New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: kit.Quiet(t)})
+		w.shop = New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)})
 		kit.Put(t, b.Store, w.put)
 		w.keep(nil)
 		buyer, key := rapid.SampledFrom([]string{"ann", "bob", "eve", "joe"}), rapid.SampledFrom([]string{"", "", "k", "l", "m"})

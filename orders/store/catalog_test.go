@@ -32,7 +32,7 @@ func TestCatalogVouches(t *testing.T) {
 			}
 		}
 		// On a busy machine the copy may be too old before it is asked.
-		servertest.Eventually(t, "a fresh copy vouches", func() bool {
+		check.Eventually(t, "a fresh copy vouches", func() bool {
 			check.Must(t, catalog.Renew(ctx))
 			return catalog.Vouches("S", 7)
 		})
@@ -44,7 +44,7 @@ func TestCatalogVouches(t *testing.T) {
 		if catalog.Vouches("T", 7) {
 			t.Error("the copy vouches for a gate that does not know orders without units")
 		}
-		servertest.Eventually(t, "the copy is too old", func() bool { return !catalog.Vouches("S", 7) })
+		check.Eventually(t, "the copy is too old", func() bool { return !catalog.Vouches("S", 7) })
 		check.Must(t, st.Announce(ctx, "S", 6)) // the announcement names another epoch: nothing happens
 		if sale, err := st.Sale(ctx, "S"); err != nil || sale.Mode != orders.ModeGate {
 			t.Errorf("%+v, %v", sale, err)
@@ -55,7 +55,7 @@ func TestCatalogVouches(t *testing.T) {
 		if catalog.UntilSwitch("T", 7) != CatalogLease || catalog.UntilSwitch("S", 6) != CatalogLease {
 			t.Error("an epoch may be ended that was not announced")
 		}
-		servertest.Eventually(t, "the epoch may be ended", func() bool {
+		check.Eventually(t, "the epoch may be ended", func() bool {
 			check.Must(t, catalog.Renew(ctx))
 			return catalog.UntilSwitch("S", 7) == 0
 		})

@@ -270,7 +270,7 @@ func TestLockedSaleLeavesThePoolToOthers(t *testing.T) {
 		for i := range ids[1:] {
 			go func() { cancels <- check.Err(store.Cancel(t.Context(), fmt.Sprint("buyer-", i+1), ids[i+1])) }()
 		}
-		servertest.Eventually(t, "they wait", func() bool { return store.endings.Len() == len(ids)-1 })
+		check.Eventually(t, "they wait", func() bool { return store.endings.Len() == len(ids)-1 })
 		ctx, cancel := context.WithTimeout(t.Context(), Timeout*3/4)
 		defer cancel()
 		if o, err := store.Cancel(ctx, "buyer-0", ids[0]); err != nil || o.Status != orders.Cancelled {

@@ -101,13 +101,13 @@ func TestClockIsReadUnderTheLock(t *testing.T) {
 				locked <- at
 			}()
 			var waits int
-			servertest.Eventually(t, "somebody waits for the row", func() bool {
+			check.Eventually(t, "somebody waits for the row", func() bool {
 				check.Must(t, store.DB.Raw("SELECT COUNT(*) FROM information_schema.processlist"+
 					" WHERE db = DATABASE() AND info LIKE '%FOR UPDATE' AND info NOT LIKE '%processlist%'").Scan(&waits).Error)
 				return waits > 0
 			})
 			began := kit.ClockOf(t, store.DB)
-			servertest.Eventually(t, "it has waited", func() bool { free = kit.ClockOf(t, store.DB); return free.Sub(began) > 5*time.Millisecond })
+			check.Eventually(t, "it has waited", func() bool { free = kit.ClockOf(t, store.DB); return free.Sub(began) > 5*time.Millisecond })
 			return end
 		})
 		check.Is(t, err, end)

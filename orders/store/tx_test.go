@@ -34,7 +34,7 @@ func TestSilentCommitEnds(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		servertest.Eventually(t, "a commit is silent", func() bool { return silenced() > 0 })
+		check.Eventually(t, "a commit is silent", func() bool { return silenced() > 0 })
 		cancel()
 	}()
 	began := time.Now()

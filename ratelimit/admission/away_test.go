@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/ratelimit"
 )
@@ -81,7 +80,7 @@ func TestWhenRedisIsAway(t *testing.T) {
 			for n, want := range c.admits {
 				if n == len(c.admits)-1 { // it is there, and of no use
 					check.Must(t, server.Restart())
-					servertest.Eventually(t, "Redis is back", answers)
+					check.Eventually(t, "Redis is back", answers)
 					server.SetError("LOADING Redis is loading the dataset in memory")
 				}
 				r, err := admit()
@@ -93,7 +92,7 @@ func TestWhenRedisIsAway(t *testing.T) {
 				t.Errorf("a look meanwhile: %v", err)
 			}
 			server.SetError("")
-			servertest.Eventually(t, "Redis has loaded", answers)
+			check.Eventually(t, "Redis has loaded", answers)
 			var limited *LimitedError
 			if _, err := admit(); !errors.As(err, &limited) || limited.Result.Bucket != "buyer" {
 				t.Errorf("back: %v", err)

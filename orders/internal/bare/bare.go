@@ -12,7 +12,6 @@ import (
 
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
-	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
@@ -66,7 +65,7 @@ func One(t testing.TB, st *store.Store, gate keeper.Gate, batch int, sku string)
 	}
 	count := new(keeper.Counters)
 	return keeper.New(sale, keeper.Params{
-		Store: st, Gate: gate, Batch: batch, Rounds: 1, Log: kit.Quiet(t), Count: count,
+		Store: st, Gate: gate, Batch: batch, Rounds: 1, Log: check.Log(t), Count: count,
 		Commits: keeper.NewGroupCommit(st, batch, 24, time.Second, count),
 		Announce: func(ctx context.Context, sku string, epoch int64) (bool, error) { // no other node relies on the gate
 			return true, st.Announce(ctx, sku, epoch)
@@ -113,7 +112,7 @@ func (b *Bare) Reserve(t testing.TB, buyer, key string, quantity int64) string {
 	t.Helper()
 	id := uuid.Must(uuid.NewV7()).String()
 	var err error
-	servertest.Eventually(t, "a reservation for "+buyer, func() bool { // units that have just come back rest for 100 ms
+	check.Eventually(t, "a reservation for "+buyer, func() bool { // units that have just come back rest for 100 ms
 		_, err = b.Gate.Reserve(t.Context(), inventory.Request{
 			OrderID: id, SKU: "S", Buyer: buyer, Quantity: quantity, Key: key, Fingerprint: orders.Fingerprint("S", quantity),
 		})
@@ -219,7 +218,7 @@ func Settled(t testing.TB, p interface {
 	Audit(ctx context.Context, sku string) (store.Audit, error)
 }, sku string) (a store.Audit) {
 	t.Helper()
-	servertest.Eventually(t, "settled "+sku, func() bool {
+	check.Eventually(t, "settled "+sku, func() bool {
 		var err error
 		a, err = p.Audit(t.Context(), sku)
 		return err == nil && a.Held == 0 && a.Restoring == 0 && a.Balanced

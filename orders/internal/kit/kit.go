@@ -5,8 +5,6 @@ package kit
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -162,18 +160,6 @@ func Sale(sku string, total, perBuyer int64) orders.Sale {
 		SKU: sku, Name: "A thing", Price: 1999, Currency: "EUR", Total: total, PerBuyerLimit: perBuyer,
 		OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour), PaymentWindowS: 900, ReserveOn: orders.OnOrder,
 	}
-}
-
-// Quiet is a log that shows only when asked for.
-func Quiet(t testing.TB) *slog.Logger { return slog.New(slog.NewTextHandler(testLog{t}, nil)) }
-
-type testLog struct{ t testing.TB }
-
-func (l testLog) Write(b []byte) (int, error) {
-	if os.Getenv("FLASHSALE_TEST_LOG") != "" {
-		_, _ = os.Stderr.Write(b)
-	}
-	return len(b), nil
 }
 
 func OpenRedis(t testing.TB, url string) redis.UniversalClient {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/lease"
 )
 
@@ -36,7 +36,7 @@ func lostReplyOnRenew(_ *testing.T, s *suite) {
 	a, b := s.process(lease.Config{Lease: s.Lease}), s.process(lease.Config{Lease: s.Lease})
 	l, acquired := s.acquire(a), time.Now()
 	losses := a.lose(s.Renews)
-	servertest.Eventually(s, "a renewal's answer is lost", func() bool { return losses() > 0 })
+	check.Eventually(s, "a renewal's answer is lost", func() bool { return losses() > 0 })
 	if s.TiedToConnection {
 		if cause := s.ended(l); !errors.Is(cause, lease.ErrLost) {
 			s.Errorf("cause %v, want ErrLost", cause)

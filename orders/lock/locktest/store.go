@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/loadtest/servers/wire"
 	"flashsale/orders/lock/fence"
 	"flashsale/orders/lock/lease"
@@ -149,7 +150,7 @@ func (s *suite) process(cfg lease.Config) *process {
 	})
 	s.Cleanup(p.kill)
 	if s.Ready != nil {
-		servertest.Eventually(s, "ready", func() bool { return s.Ready(p.Locker) })
+		check.Eventually(s, "ready", func() bool { return s.Ready(p.Locker) })
 	}
 	return p
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/lease"
 )
 
@@ -60,7 +60,7 @@ func (s *suite) waiting(hook <-chan struct{}, n int) {
 		s.Fatal("nobody waits")
 	}
 	if s.Waiters != nil {
-		servertest.Eventually(s, "in line", func() bool { return s.Waiters(s, s.key) == n })
+		check.Eventually(s, "in line", func() bool { return s.Waiters(s, s.key) == n })
 	}
 }
 

@@ -260,7 +260,7 @@ func TestInTheBrowserOfAShop(t *testing.T) {
 	ann.click("#order")
 	ann.until(`document.querySelectorAll('#orders li').length === 2 && document.querySelector('#orders li').dataset.status === 'expired'`)
 	ann.until(left("3") + ` && document.getElementById('answer').textContent === ''`)
-	eventually(t, "ann has asked too often", func() bool {
+	check.Eventually(t, "ann has asked too often", func() bool {
 		return n.send("POST", "/v1/orders", n.token("ann", false), `{"sku":"S","quantity":3}`).status == 429
 	})
 	ann.click("#order")
@@ -276,7 +276,7 @@ func TestInTheBrowserOfAShop(t *testing.T) {
 	n = start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Secret = "another " + secret })
 	front.to(t, n.URL())
 	ann.until(answered("name", "Nothing is on sale") + ` && ` + answered("sign-answer", "That token is not accepted"))
-	eventually(t, "the stream of a sale that is gone is asked for", func() bool { return front.gone.Load() > 0 })
+	check.Eventually(t, "the stream of a sale that is gone is asked for", func() bool { return front.gone.Load() > 0 })
 	n.put("S", 7, 2, 900)
 	ann.until(left("7") + ` && document.getElementById('link').dataset.state === 'live'`)
 }

@@ -7,6 +7,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // Two nodes whose clocks are ten minutes apart open, sell, expire and close at
@@ -33,14 +34,14 @@ func TestClocksApart(t *testing.T) {
 			}
 		}
 		for i, n := range nodes {
-			eventually(t, "open", func() bool { return state(n) == "open" })
+			check.Eventually(t, "open", func() bool { return state(n) == "open" })
 			if got := ask(n, i); got != "201 " {
 				t.Errorf("node %d while it is open: %s", i, got)
 			}
 		}
 		fast.audited("S", `"available":10`)
 		for i, n := range nodes {
-			eventually(t, "closed", func() bool { return state(n) == "closed" })
+			check.Eventually(t, "closed", func() bool { return state(n) == "closed" })
 			if got := ask(n, i+2); got != "409 closed" {
 				t.Errorf("node %d after it closed: %s", i, got)
 			}

@@ -61,7 +61,7 @@ func (r *rush) ask() int {
 // sell has buyers come until so many are sold to.
 func (r *rush) sell(total int) {
 	r.t.Helper()
-	eventually(r.t, fmt.Sprintf("%d are sold to", total), func() bool { return len(r.sold) == total || r.ask() == total || r.t.Failed() })
+	check.Eventually(r.t, fmt.Sprintf("%d are sold to", total), func() bool { return len(r.sold) == total || r.ask() == total || r.t.Failed() })
 }
 
 // cancel takes back an order, and returns once its unit is available and no node
@@ -73,7 +73,7 @@ func (r *rush) cancel(buyer string, available int) {
 	delete(r.sold, buyer)
 	r.nodes[1].audited("S", fmt.Sprintf(`"available":%d,"held":0`, available), `"restoring":0`)
 	for i, n := range r.nodes {
-		eventually(r.t, fmt.Sprintf("node %d has forgotten that nothing was left", i), func() bool {
+		check.Eventually(r.t, fmt.Sprintf("node %d has forgotten that nothing was left", i), func() bool {
 			return n.send("POST", "/v1/orders", n.token("greedy", false), `{"sku":"S","quantity":2}`).code() == "buyer_limit"
 		})
 	}
@@ -82,7 +82,7 @@ func (r *rush) cancel(buyer string, available int) {
 // soldOut is the end: no unit is left, and none was sold twice.
 func (r *rush) soldOut(units int) {
 	r.t.Helper()
-	eventually(r.t, "there is an answer", func() bool {
+	check.Eventually(r.t, "there is an answer", func() bool {
 		a := r.nodes[0].order("S", "late")
 		if a.status == 201 {
 			r.t.Errorf("more than %d units are sold", units)
@@ -128,7 +128,7 @@ func TestClusterMovesASale(t *testing.T) {
 	check.Must(t, move.End(t.Context()))
 	held.Pass()
 	var durable answer
-	eventually(t, "the queued order is durable", func() bool { durable = r.nodes[1].order("S", "queued"); return durable.status == 201 })
+	check.Eventually(t, "the queued order is durable", func() bool { durable = r.nodes[1].order("S", "queued"); return durable.status == 201 })
 	if durable.id() != queued.id() {
 		t.Errorf("queued as %s, sold as %s", queued.id(), durable.id())
 	}

@@ -7,6 +7,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A Redis Cluster of three masters sells fifty SKUs over its slots, each to
@@ -27,7 +28,7 @@ func TestRedisCluster(t *testing.T) {
 			for b := range buyers {
 				last, from := fmt.Sprintf("buyer-%d", b), fmt.Sprintf("X-Forwarded-For: 10.0.%d.%d", i, b)
 				var a answer
-				eventually(t, sku+" answers", func() bool { // a busy machine makes a buyer ask again
+				check.Eventually(t, sku+" answers", func() bool { // a busy machine makes a buyer ask again
 					a = n.order(sku, last, from)
 					return a.status != 503 && a.status != 202
 				})
@@ -41,7 +42,7 @@ func TestRedisCluster(t *testing.T) {
 					t.Errorf("%s: %d %s", sku, a.status, a.body)
 				}
 			}
-			eventually(t, sku+" sells the cancelled unit again", func() bool {
+			check.Eventually(t, sku+" sells the cancelled unit again", func() bool {
 				return n.order(sku, "late", fmt.Sprintf("X-Forwarded-For: 10.1.%d.1", i)).status == 201 || sold > units
 			})
 			n.audited(sku, `"balanced":true`, `"available":0,"held":0,"sold":5`)

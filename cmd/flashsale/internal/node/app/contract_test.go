@@ -32,7 +32,7 @@ func TestContract(t *testing.T) {
 
 		late := n.orderBy("S", "bob", "k1", "Prefer: respond-async").is(202)
 		bobs := late.id()
-		eventually(t, "the async order is durable", func() bool {
+		check.Eventually(t, "the async order is durable", func() bool {
 			return n.send("GET", late.where(), bob, "").has(`"pending_payment"`)
 		})
 

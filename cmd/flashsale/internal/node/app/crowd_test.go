@@ -17,7 +17,7 @@ func TestDemoCrowd(t *testing.T) {
 	n := start(t, s, func(c *Config) { c.Demo = true })
 	op := n.token("op", true)
 	send := func() answer { return n.send("POST", "/demo/crowd", op, "") }
-	come := func(what string) { eventually(t, what, func() bool { return send().status == 202 }) }
+	come := func(what string) { check.Eventually(t, what, func() bool { return send().status == 202 }) }
 
 	n.send("POST", "/demo/crowd", "", "").is(401)
 	n.send("POST", "/demo/crowd", n.token("ann", false), "").is(403)
@@ -25,7 +25,7 @@ func TestDemoCrowd(t *testing.T) {
 	n.put(demoSKU, 1000, 2, 2, window(-time.Hour, time.Hour)).ok()
 	come("a crowd comes")
 	send().is(409, "in_progress")
-	eventually(t, "it orders, pays and cancels", func() bool {
+	check.Eventually(t, "it orders, pays and cancels", func() bool {
 		rows := n.send("GET", "/v1/admin/sales/demo/orders", op, "")
 		return rows.has(`"paid"`, `"cancelled"`)
 	})
@@ -34,10 +34,10 @@ func TestDemoCrowd(t *testing.T) {
 	come("it has been sent away, and another one comes")
 	for range 20 {
 		n.crowd.Leave()
-		eventually(t, "it was told to leave in the instant in which it came, and another one comes", func() bool { return n.crowd.Come(t.Context()) == nil })
+		check.Eventually(t, "it was told to leave in the instant in which it came, and another one comes", func() bool { return n.crowd.Come(t.Context()) == nil })
 	}
 	n.put(demoSKU, 1000, 2, 2, window(-time.Hour, -time.Minute)).ok()
-	eventually(t, "no sale of the demo is open", func() bool { return send().status == 404 })
+	check.Eventually(t, "no sale of the demo is open", func() bool { return send().status == 404 })
 	n.put(demoSKU+"-2", 1000, 2, 2).ok()
 	come("the crowd left with its sale, and another one comes")
 	n.audit("other").says(`"available":10`)

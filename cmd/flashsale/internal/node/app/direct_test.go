@@ -27,7 +27,7 @@ func TestSellsWithoutRedis(t *testing.T) {
 			}
 			before := two("ann").is(201)
 			redis.Kill()
-			eventually(t, "it says that it sells without Redis", func() bool {
+			check.Eventually(t, "it says that it sells without Redis", func() bool {
 				a := n.send("GET", "/readyz", "", "")
 				return a.status == 200 && a.has(`"degraded"`, "redis does not answer")
 			})
@@ -56,10 +56,10 @@ func TestSellsWithoutRedis(t *testing.T) {
 				t.Error("direct mode was not counted")
 			}
 			check.Must(t, redis.Restart(t.Context()))
-			eventually(t, "it sells through the gate", func() bool {
+			check.Eventually(t, "it sells through the gate", func() bool {
 				return n.metric("flashsale_sales_in_direct_mode") == 0
 			})
-			eventually(t, "ready, and nothing missing", func() bool {
+			check.Eventually(t, "ready, and nothing missing", func() bool {
 				a := n.send("GET", "/readyz", "", "")
 				return a.status == 200 && a.has(`"ok"`)
 			})
@@ -79,13 +79,13 @@ func TestStartsWithoutRedis(t *testing.T) {
 	gone := *s
 	gone.RedisURL = "redis://127.0.0.1:1/0" // where nothing listens
 	n := start(t, &gone, change)
-	eventually(t, "it sells", func() bool {
+	check.Eventually(t, "it sells", func() bool {
 		return n.send("POST", "/v1/orders", n.token("ann", false), `{"sku":"S","quantity":2}`, "Idempotency-Key: k").status == 201
 	})
 	n.send("GET", "/readyz", "", "").is(200).says(`"degraded"`)
 	back := start(t, s, change)
 	check.Must(t, n.stop())
-	eventually(t, "the gate is back", func() bool {
+	check.Eventually(t, "the gate is back", func() bool {
 		return back.audit("S").has(`"available":3,"held":0,"sold":2`) && back.metric("flashsale_sales_in_direct_mode") == 0
 	})
 }

@@ -68,7 +68,7 @@ func (c *claims) check(t *testing.T, n *node) {
 	t.Helper()
 	for _, a := range c.all {
 		t.Errorf("%s heard %q while the log stood still", a.buyer, a.said)
-		eventually(t, "the order can be read", func() bool { return n.send("GET", a.where, n.token(a.buyer, false), "").status != 503 })
+		check.Eventually(t, "the order can be read", func() bool { return n.send("GET", a.where, n.token(a.buyer, false), "").status != 503 })
 		n.send("GET", a.where, n.token(a.buyer, false), "").says(a.must)
 	}
 }
@@ -159,7 +159,7 @@ func TestNoYesBeforeItIsDurable(t *testing.T) {
 	early.untilKilled(kill, calls...)
 	restart()
 	early.check(t, n)
-	eventually(t, "ann's order is found under its key", func() bool { return n.order("S", "ann").status == 201 })
+	check.Eventually(t, "ann's order is found under its key", func() bool { return n.order("S", "ann").status == 201 })
 }
 
 // Whoever hears what was only read has waited for the barrier: without it nobody
@@ -213,7 +213,7 @@ func TestNothingReadIsAnsweredWithoutABarrier(t *testing.T) {
 	never("no order under a key that is refused", n.send("POST", "/v1/orders", n.token("payer", false), `{"sku":"S","quantity":10}`, "Idempotency-Key: other"))
 	lost.Store(false) // direct mode waits until its announcement is durable
 	toRedis.Cut()
-	eventually(t, "it sells without Redis", func() bool { return n.order("S", "other").status == 201 })
+	check.Eventually(t, "it sells without Redis", func() bool { return n.order("S", "other").status == 201 })
 	lost.Store(true)
 	n.order("S", "direct").is(201)
 	never("replay of a direct order", n.order("S", "direct"))

@@ -68,7 +68,7 @@ func TestStoreGoesAndComesBack(t *testing.T) {
 					continue
 				}
 				store.Kill()
-				eventually(t, name+" is missed", func() bool {
+				check.Eventually(t, name+" is missed", func() bool {
 					a := n.send("GET", "/readyz", "", "")
 					return a.status == 503 && a.has(name) && a.header.Get("Retry-After") != ""
 				})
@@ -77,10 +77,10 @@ func TestStoreGoesAndComesBack(t *testing.T) {
 					t.Errorf("order while %s is away: %d %s", name, a.status, a.body)
 				}
 				check.Must(t, store.Restart(t.Context()))
-				eventually(t, "selling again after "+name, func() bool { return n.order("S", "during-"+name).status == 201 })
+				check.Eventually(t, "selling again after "+name, func() bool { return n.order("S", "during-"+name).status == 201 })
 			}
 			var again answer
-			eventually(t, "an answer", func() bool { // while the gate is being rebuilt there is none
+			check.Eventually(t, "an answer", func() bool { // while the gate is being rebuilt there is none
 				again = n.order("S", "ann")
 				return again.status != 503
 			})

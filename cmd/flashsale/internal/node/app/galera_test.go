@@ -47,13 +47,13 @@ func galera(t *testing.T) (one, two string) {
 	// it is told that it has what the first one has, and joins again.
 	folder := ask(t, second, "SELECT 'datadir', @@datadir")
 	second.Kill()
-	eventually(t, "the first one has noted three memberships: alone, both, alone", func() bool { return status(t, first, "wsrep_last_committed") == "3" })
+	check.Eventually(t, "the first one has noted three memberships: alone, both, alone", func() bool { return status(t, first, "wsrep_last_committed") == "3" })
 	state := fmt.Sprintf("# GALERA saved state\nversion: 2.1\nuuid:    %s\nseqno:   %s\nsafe_to_bootstrap: 0\n",
 		status(t, first, "wsrep_cluster_state_uuid"), status(t, first, "wsrep_last_committed"))
 	check.Must(t, os.WriteFile(filepath.Join(folder, "grastate.dat"), []byte(state), 0o600))
 	check.Must(t, second.Restart(t.Context()))
 	for _, m := range []*servers.MySQL{first, second} {
-		eventually(t, "the two masters see each other", func() bool { return status(t, m, "wsrep_cluster_size") == "2" && status(t, m, "wsrep_ready") == "ON" })
+		check.Eventually(t, "the two masters see each other", func() bool { return status(t, m, "wsrep_cluster_size") == "2" && status(t, m, "wsrep_ready") == "ON" })
 	}
 	check.Must(t, check.Err(first.NewDatabase(t.Context(), "flashsale")))
 	return first.DSN("flashsale"), second.DSN("flashsale")

@@ -31,7 +31,7 @@ func TestNoStaysNo(t *testing.T) {
 		t.Helper()
 		before := asked(t, s, "evalsha")
 		c.Pass()
-		eventually(t, "the script arrives", func() bool { return asked(t, s, "evalsha") > before })
+		check.Eventually(t, "the script arrives", func() bool { return asked(t, s, "evalsha") > before })
 	}
 	holds := func(marker string) *wire.Catch {
 		return w.HoldAll(func(sent []byte) bool { return bytes.Contains(sent, []byte(marker)) })
@@ -45,7 +45,7 @@ func TestNoStaysNo(t *testing.T) {
 		b.cancel("bob", bob.where())
 		b.audited("S", `"available":1,`)
 		arrives(t, c)
-		eventually(t, "eve has the unit", func() bool { return b.order("S", "eve").status == 201 })
+		check.Eventually(t, "eve has the unit", func() bool { return b.order("S", "eve").status == 201 })
 		if got := b.orders("ann"); strings.Contains(got, `"id"`) {
 			t.Errorf("503, 409 sold_out, and then an order: %s", got)
 		}
@@ -54,12 +54,12 @@ func TestNoStaysNo(t *testing.T) {
 		a.put("P", 1, 1, 900, onPayment).ok()
 		order := func(buyer string) string {
 			var got answer
-			eventually(t, buyer+" has an order", func() bool { got = b.order("P", buyer); return got.status == 201 })
+			check.Eventually(t, buyer+" has an order", func() bool { got = b.order("P", buyer); return got.status == 201 })
 			return got.where()
 		}
 		pay := func(n *node, buyer, where string) answer { return n.pay(buyer, where, "ref-of-"+buyer) }
 		anns, bobs := order("ann"), order("bob")
-		eventually(t, "bob has paid", func() bool { return pay(a, "bob", bobs).status == 200 })
+		check.Eventually(t, "bob has paid", func() bool { return pay(a, "bob", bobs).status == 200 })
 		c := holds("ref-of-ann")
 		if got := pay(a, "ann", anns); got.status == 200 {
 			t.Fatal(got.status, got.body)
@@ -69,7 +69,7 @@ func TestNoStaysNo(t *testing.T) {
 		b.audited("P", `"available":1,`)
 		arrives(t, c)
 		eves := order("eve")
-		eventually(t, "eve has paid", func() bool { return pay(b, "eve", eves).status == 200 })
+		check.Eventually(t, "eve has paid", func() bool { return pay(b, "eve", eves).status == 200 })
 		if got := b.orders("ann"); strings.Contains(got, `"paid"`) {
 			t.Errorf("503, 409 sold_out, and then paid: %s", got)
 		}
@@ -96,11 +96,11 @@ func TestDirectNoStaysNo(t *testing.T) {
 	w.Cut()
 	n := start(t, via, soon)
 	var bob answer
-	eventually(t, "bob buys in direct mode", func() bool { bob = n.order("S", "bob"); return bob.status == 201 })
+	check.Eventually(t, "bob buys in direct mode", func() bool { bob = n.order("S", "bob"); return bob.status == 201 })
 	n.order("S", "ann").is(409, "sold_out")
 	n.cancel("bob", bob.where())
 	w.Restore()
-	eventually(t, "the unit is back at the gate", func() bool { return n.audit("S").has(`"available":1,`) || strings.Contains(n.orders("ann"), `"id"`) })
+	check.Eventually(t, "the unit is back at the gate", func() bool { return n.audit("S").has(`"available":1,`) || strings.Contains(n.orders("ann"), `"id"`) })
 	if got := n.orders("ann"); strings.Contains(got, `"id"`) {
 		t.Errorf("409 sold_out, and then an order: %s", got)
 	}

@@ -36,7 +36,7 @@ func TestLimitsWhileRedisIsAway(t *testing.T) {
 				redis := redisOf(s)
 				redis.Kill()
 				ip := nextAddress()
-				eventually(t, "Redis is missed", func() bool { return n.send("GET", "/readyz", "", "").status != 200 })
+				check.Eventually(t, "Redis is missed", func() bool { return n.send("GET", "/readyz", "", "").status != 200 })
 				// A buyer's orders are read from the database: for that, Redis is
 				// away for the limiter alone.
 				var heard []int
@@ -77,7 +77,7 @@ func TestLimitsWhileRedisIsAway(t *testing.T) {
 						`bucket="ip",outcome="local_denied",route="pay",shadow="false"} 1`},
 				}[policy]...)
 				check.Must(t, redis.Restart(t.Context()))
-				eventually(t, "Redis counts again", func() bool {
+				check.Eventually(t, "Redis counts again", func() bool {
 					a := n.readFrom(nextAddress())
 					return a.status == 200 && a.header.Get("RateLimit") == `"ip";r=2`
 				})

@@ -43,7 +43,7 @@ func TestWatchBeginsWithTheHistory(t *testing.T) {
 		return e
 	}
 	var w *stream
-	eventually(t, "both orders are in the history", func() bool {
+	check.Eventually(t, "both orders are in the history", func() bool {
 		w = watch(t, n.URL(), "S", "")
 		h := next(w)
 		if h.event != "history" || h.SKU != "S" || h.Began == "" {

@@ -275,7 +275,7 @@ func TestWatchPlaces(t *testing.T) {
 		t.Errorf("somebody elsewhere: %v", err)
 	}
 	_ = last.body.Close()
-	eventually(t, "a place that was left is free", func() bool {
+	check.Eventually(t, "a place that was left is free", func() bool {
 		_, err := tryWatch(t, n.URL(), "S", "", here)
 		return err == nil
 	})
@@ -326,7 +326,7 @@ func TestWatchOutlastsTimeouts(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, "a stream outlasts the server's bounds", outlasts)
+	check.Eventually(t, "a stream outlasts the server's bounds", outlasts)
 }
 
 // An operator's stream ends when the token does. On a machine that is busy it may
@@ -338,7 +338,7 @@ func TestWatchEndsWithTheToken(t *testing.T) {
 	signer, err := auth.New(auth.Config{Secret: []byte(secret)})
 	check.Must(t, err)
 	var w *stream
-	eventually(t, "a stream under a token of a second", func() bool {
+	check.Eventually(t, "a stream under a token of a second", func() bool {
 		token, err := signer.Sign("op", true, time.Second)
 		check.Must(t, err)
 		w, err = tryWatch(t, n.URL(), "S", token)
@@ -409,7 +409,7 @@ func TestDemo(t *testing.T) {
 		n.send("GET", "/v1/sales/demo", "", "").into(t, &sale)
 		return sale
 	}
-	eventually(t, "there is a demo sale", func() bool { return sale().SKU == "demo" })
+	check.Eventually(t, "there is a demo sale", func() bool { return sale().SKU == "demo" })
 	if got := sale(); got.Total != 1000 || got.Available != 1000 {
 		t.Errorf("%+v", got)
 	}
@@ -422,7 +422,7 @@ func TestDemo(t *testing.T) {
 	if ann.Subject == bob.Subject || ann.Role != "buyer" {
 		t.Errorf("two buyers: %+v, %+v", ann, bob)
 	}
-	eventually(t, "a buyer may order, or hears that it is too early", func() bool {
+	check.Eventually(t, "a buyer may order, or hears that it is too early", func() bool {
 		a := n.send("POST", "/v1/orders", ann.Token, `{"sku":"demo","quantity":1}`)
 		return a.status == 201 || a.code() == "not_open"
 	})

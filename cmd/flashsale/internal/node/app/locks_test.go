@@ -30,7 +30,7 @@ func TestLocks(t *testing.T) {
 				n.order("S", fmt.Sprint("buyer", i)).is(201)
 			}
 			check.Must(t, one.stop())
-			eventually(t, "the other one sells", func() bool { return two.order("S", "late").status == 201 })
+			check.Eventually(t, "the other one sells", func() bool { return two.order("S", "late").status == 201 })
 		})
 	}
 }

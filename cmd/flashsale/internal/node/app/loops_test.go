@@ -11,6 +11,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A sale is over for longer than sales are of interest, while orders wait in its
@@ -37,7 +38,7 @@ func TestSaleThatIsLongOverIsSettled(t *testing.T) {
 	}
 	held.Drop()
 	for i, path := range where {
-		eventually(t, path+" is no longer reserved", func() bool {
+		check.Eventually(t, path+" is no longer reserved", func() bool {
 			a := n.send("GET", path, n.token(fmt.Sprint("buyer-", i), false), "")
 			return a.status != 200 || !a.has(`"reserved"`)
 		})
@@ -50,7 +51,7 @@ func TestSaleThatIsLongOverIsSettled(t *testing.T) {
 			n.send("POST", "/v1/orders/"+o.ID+"/cancel", buyer, "")
 		}
 	}
-	eventually(t, "only T is kept, and S is whole", func() bool {
+	check.Eventually(t, "only T is kept, and S is whole", func() bool {
 		audit := n.audit("S").body
 		return n.kept() == 1 && strings.Contains(audit, `"available":100,"held":0,"sold":0`)
 	})
@@ -94,13 +95,13 @@ func TestLoopsDoNotFailInSilence(t *testing.T) {
 	}
 	w.Cut()
 	for _, loop := range loops {
-		eventually(t, loop+" has failed twice", func() bool { return failures(loop) > 1 })
+		check.Eventually(t, loop+" has failed twice", func() bool { return failures(loop) > 1 })
 		if n := log.count(`level=WARN msg="` + loop + ` failed"`); n != 1 {
 			t.Errorf("%s said %d times that it fails", loop, n)
 		}
 	}
 	w.Restore()
 	for _, loop := range loops {
-		eventually(t, loop+" works again", func() bool { return log.count(`level=INFO msg="`+loop+` works again"`) == 1 })
+		check.Eventually(t, loop+" works again", func() bool { return log.count(`level=INFO msg="`+loop+` works again"`) == 1 })
 	}
 }

@@ -222,7 +222,7 @@ func (n *node) put(sku string, total, perBuyer, windowSeconds int, change ...fun
 	put := func() answer { return n.send("PUT", "/v1/admin/sales/"+sku, n.token("operator", true), body) }
 	a := put()
 	if a.status == 503 { // a busy machine: the change stands, and is on its way to the gate
-		eventually(n.t, sku+" at the gate", func() bool { a = put(); return a.status != 503 })
+		check.Eventually(n.t, sku+" at the gate", func() bool { a = put(); return a.status != 503 })
 	}
 	return a
 }
@@ -251,7 +251,7 @@ func (n *node) orderBy(sku, buyer, key string, header ...string) answer {
 // sold places an order as a buyer does who asks again until it is durable.
 func (n *node) sold(sku, buyer string) (placed answer) {
 	n.t.Helper()
-	eventually(n.t, sku+" is sold to "+buyer, func() bool { placed = n.order(sku, buyer); return placed.status != 202 })
+	check.Eventually(n.t, sku+" is sold to "+buyer, func() bool { placed = n.order(sku, buyer); return placed.status != 202 })
 	return placed.is(201)
 }
 
@@ -274,10 +274,8 @@ func (n *node) audit(sku string) answer {
 // audited waits until the audit of a sale says all of this.
 func (n *node) audited(sku string, texts ...string) {
 	n.t.Helper()
-	eventually(n.t, fmt.Sprintf("the audit of %s says %q", sku, texts), func() bool { return n.audit(sku).has(texts...) })
+	check.Eventually(n.t, fmt.Sprintf("the audit of %s says %q", sku, texts), func() bool { return n.audit(sku).has(texts...) })
 }
-
-var eventually = servertest.Eventually
 
 func parseLimit(t testing.TB, text string) limit.Limit {
 	t.Helper()

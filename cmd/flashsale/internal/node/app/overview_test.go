@@ -7,6 +7,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // logs tells whether the log has such an entry.
@@ -24,7 +25,7 @@ func TestOverview(t *testing.T) {
 	paid, late := one.order("S", "ann").where(), one.orderBy("S", "ann", "late").where()
 	one.pay("ann", paid, "p").is(200)
 	one.cancel("ann", late).is(200)
-	eventually(t, "a second with both orders", func() bool {
+	check.Eventually(t, "a second with both orders", func() bool {
 		w := watch(t, one.URL(), "", one.token("op", true))
 		defer func() { _ = w.body.Close() }()
 		first, _ := w.next()

@@ -23,8 +23,8 @@ func TestPicture(t *testing.T) {
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo = true })
 	tab := visit(t, browser(t), n.URL())
 	tab.do(chromedp.EmulateViewport(1280, 900))
-	eventually(t, "a crowd is on its way", func() bool { return n.send("POST", "/demo/crowd", n.token("op", true), "").status == 202 })
-	eventually(t, "a third is sold", func() bool {
+	check.Eventually(t, "a crowd is on its way", func() bool { return n.send("POST", "/demo/crowd", n.token("op", true), "").status == 202 })
+	check.Eventually(t, "a third is sold", func() bool {
 		a, err := n.service.Audit(t.Context(), demoSKU)
 		return err == nil && a.Sold > 330
 	})

@@ -50,7 +50,7 @@ func spread(t testing.TB, a, b *node) (skus []string) {
 		skus = append(skus, fmt.Sprint("S", i))
 		b.put(skus[i], 1, 1, 900)
 	}
-	eventually(t, "both nodes keep their share", func() bool {
+	check.Eventually(t, "both nodes keep their share", func() bool {
 		return a.kept() > 1 && b.kept() > 1 && a.kept()+b.kept() == len(skus)
 	})
 	return skus
@@ -117,7 +117,7 @@ func TestNodeThatLosesOneStore(t *testing.T) {
 			orders := map[string]string{}
 			for _, sku := range skus {
 				var first answer
-				eventually(t, "the first order of "+sku, func() bool { first = b.order(sku, "ann"); return first.status == 201 })
+				check.Eventually(t, "the first order of "+sku, func() bool { first = b.order(sku, "ann"); return first.status == 201 })
 				orders[sku] = first.where()
 			}
 			tc.fault(w)
@@ -130,7 +130,7 @@ func TestNodeThatLosesOneStore(t *testing.T) {
 			}
 			w.Thaw()
 			w.Restore()
-			eventually(t, "the node has its share again", func() bool { return a.kept() > 1 && a.kept()+b.kept() == len(skus) })
+			check.Eventually(t, "the node has its share again", func() bool { return a.kept() > 1 && a.kept()+b.kept() == len(skus) })
 		})
 	}
 }
@@ -168,7 +168,7 @@ func TestSilentCommit(t *testing.T) {
 				t.Fatalf("%d commits went silent", silenced())
 			}
 			began := time.Now()
-			eventually(t, "all that was taken is durable", func() bool {
+			check.Eventually(t, "all that was taken is durable", func() bool {
 				return !slices.ContainsFunc(skus, func(sku string) bool { return !b.audit(sku).has(`"held":0`) })
 			})
 			if took := time.Since(began); took > 2*aLease+slowness {

@@ -43,7 +43,7 @@ func TestRedisThatRefusesWrites(t *testing.T) {
 				t.Errorf("Redis up %v, sales in direct mode %v", up, direct)
 			}
 			check.Must(t, rdb.Do(t.Context(), refuse.end...).Err())
-			eventually(t, "sold through Redis again", func() bool {
+			check.Eventually(t, "sold through Redis again", func() bool {
 				return n.metric("flashsale_sales_in_direct_mode") == 0 && n.order("S", "eve").status == 201
 			})
 			n.audited("S", `"available":7,"held":0,"sold":3`, `"balanced":true`)
@@ -59,7 +59,7 @@ func failToSave(t *testing.T, rdb *redis.Client) {
 	check.Must(t, err)
 	check.Must(t, os.MkdirAll(filepath.Join(where["dir"], "dump.rdb", "no file"), 0o700))
 	check.Must(t, rdb.BgSave(t.Context()).Err())
-	eventually(t, "the snapshot has failed", func() bool {
+	check.Eventually(t, "the snapshot has failed", func() bool {
 		return strings.Contains(rdb.Info(t.Context(), "persistence").Val(), "rdb_last_bgsave_status:err")
 	})
 }
@@ -88,7 +88,7 @@ func TestKeeperIsReplacedWithoutMemory(t *testing.T) {
 	for _, where := range orders {
 		b.cancel("ann", where).is(200)
 	}
-	eventually(t, "b keeps all, their queues are empty and the cancelled units are back", func() bool {
+	check.Eventually(t, "b keeps all, their queues are empty and the cancelled units are back", func() bool {
 		whole := func(sku string) bool { return b.audit(sku).has(`"available":1,"held":0,"sold":1`, `"balanced":true`) }
 		return b.kept() == len(skus) && whole(skus[0]) && whole(skus[1]) && whole(skus[2])
 	})
@@ -128,7 +128,7 @@ func TestClusterLosesAMaster(t *testing.T) {
 	for sku, gone := range lost {
 		wg.Go(func() {
 			n := 0
-			eventually(t, sku+" is sold", func() bool {
+			check.Eventually(t, sku+" is sold", func() bool {
 				n++
 				return b.orderBy(sku, "bob", fmt.Sprint(n), "X-Forwarded-For: 10.0.0."+sku[1:]).status == 201
 			})

@@ -69,7 +69,7 @@ func TestSalesAreMadeOnceASecond(t *testing.T) {
 	for _, path := range []string{"/v1/sales", "/v1/sales/S7"} { // an operator sees at once what they have done
 		n.send("GET", path, "", "").says(`"total":11`)
 	}
-	eventually(t, "an order shows within a second or two", func() bool {
+	check.Eventually(t, "an order shows within a second or two", func() bool {
 		n.order("S7", "ann")
 		return n.send("GET", "/v1/sales/S7", "", "").has(`"available":10`)
 	})

@@ -32,11 +32,11 @@ func TestRedisThatForgotTheBuyer(t *testing.T) {
 	rdb := openRedis(t, s.RedisURL)
 	forgetAnn(t, rdb)
 	// The gate has forgotten. While the node's copy of the sales is too old, it asks MySQL.
-	eventually(t, "sold out", func() bool { return order().status == 409 })
+	check.Eventually(t, "sold out", func() bool { return order().status == 409 })
 	s.Redis.Kill()
 	check.Must(t, s.Redis.Restart(t.Context()))
 	var a answer
-	eventually(t, "an answer", func() bool { a = order(); return a.status != 503 })
+	check.Eventually(t, "an answer", func() bool { a = order(); return a.status != 503 })
 	a.replays(first)
 }
 
@@ -45,7 +45,7 @@ func TestRedisThatForgotTheBuyer(t *testing.T) {
 func forgetAnn(t *testing.T, rdb *redis.Client) {
 	t.Helper()
 	ctx := t.Context()
-	eventually(t, "acknowledged", func() bool { return rdb.XLen(ctx, "sale:{S}:queue").Val() == 0 })
+	check.Eventually(t, "acknowledged", func() bool { return rdb.XLen(ctx, "sale:{S}:queue").Val() == 0 })
 	check.Must(t, errors.Join(rdb.Del(ctx, "sale:{S}:holds", "sale:{S}:keys").Err(),
 		rdb.HSet(ctx, "sale:{S}:buyers", "another", 0).Err(), rdb.HDel(ctx, "sale:{S}:buyers", "ann").Err()))
 }
@@ -58,7 +58,7 @@ func TestOneNodeKnowsThatRedisWentBack(t *testing.T) {
 	s, w := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
 	knows, other := start(t, s, quick), start(t, s, func(c *Config) { quick(c); c.Node = "two" })
 	knows.put("S", 1, 1, 900).ok()
-	eventually(t, "the other node has the sale", func() bool { return other.send("GET", "/v1/sales/S", "", "").status == 200 })
+	check.Eventually(t, "the other node has the sale", func() bool { return other.send("GET", "/v1/sales/S", "", "").status == 200 })
 	first := knows.sold("S", "ann")
 	rdb := openRedis(t, s.RedisURL)
 	forgetAnn(t, rdb)
@@ -68,7 +68,7 @@ func TestOneNodeKnowsThatRedisWentBack(t *testing.T) {
 	other.order("S", "ann").is(503)
 	w.Thaw()
 	var a answer
-	eventually(t, "an answer", func() bool { a = other.order("S", "ann"); return a.status != 503 })
+	check.Eventually(t, "an answer", func() bool { a = other.order("S", "ann"); return a.status != 503 })
 	a.replays(first)
 }
 
@@ -84,7 +84,7 @@ func TestFailBackIsNoticed(t *testing.T) {
 		host, port, _ := net.SplitHostPort(of.Real.Addr())
 		c := openRedis(t, replica.URL)
 		check.Must(t, c.ReplicaOf(ctx, host, port).Err())
-		eventually(t, "in step", func() bool {
+		check.Eventually(t, "in step", func() bool {
 			info, _ := c.Info(ctx, "replication").Result()
 			return strings.Contains(info, "master_link_status:up")
 		})
@@ -96,15 +96,15 @@ func TestFailBackIsNoticed(t *testing.T) {
 	n := start(t, &servers.Stores{Kind: servers.KindReal, RedisURL: "redis://" + w.Addr() + "/0", SQL: db}, nil)
 	n.put("S", 1, 1, 900).ok()
 	bob := n.sold("S", "bob")
-	eventually(t, "the replica has it", func() bool {
+	check.Eventually(t, "the replica has it", func() bool {
 		return c2.HExists(ctx, "sale:{S}:holds", bob.id()).Val() && c2.XLen(ctx, "sale:{S}:queue").Val() == 0
 	})
 	// The first failover: nothing is lost.
 	check.Must(t, c2.ReplicaOf(ctx, "no", "one").Err())
 	w.Lead(two.Real.Addr())
 	follow(one, two)
-	eventually(t, "sells on the second", func() bool { return n.order("S", "bob").status == 201 })
-	eventually(t, "rebuilt for the second", func() bool {
+	check.Eventually(t, "sells on the second", func() bool { return n.order("S", "bob").status == 201 })
+	check.Eventually(t, "rebuilt for the second", func() bool {
 		id, _ := c2.Info(ctx, "replication").Result()
 		built := c2.HGet(ctx, "sale:{S}", "built_on").Val()
 		return built != "" && strings.Contains(id, "master_replid:"+built) && c1.HGet(ctx, "sale:{S}", "built_on").Val() == built
@@ -113,14 +113,14 @@ func TestFailBackIsNoticed(t *testing.T) {
 	check.Must(t, c1.ReplicaOf(ctx, "no", "one").Err())
 	n.cancel("bob", bob.where()).is(200)
 	var ann answer
-	eventually(t, "ann has bob's unit", func() bool { ann = n.order("S", "ann"); return ann.status == 201 })
+	check.Eventually(t, "ann has bob's unit", func() bool { ann = n.order("S", "ann"); return ann.status == 201 })
 	w.Lead(one.Real.Addr())
 	for began := time.Now(); time.Since(began) < 3*time.Second; {
 		if again := n.order("S", "ann"); again.status != 503 && again.status != 201 {
 			t.Fatalf("ann was answered 201 %s; after the failover back the same key hears %d %s", ann.body, again.status, again.body)
 		}
 	}
-	eventually(t, "ann hears of her order", func() bool { return n.order("S", "ann").status == 201 })
+	check.Eventually(t, "ann hears of her order", func() bool { return n.order("S", "ann").status == 201 })
 }
 
 // A sale that took units on payment takes them on order from now on. Its gate is still
@@ -136,9 +136,9 @@ func TestGateOfBeforeAChangeOver(t *testing.T) {
 	}
 	keeps, asks := start(t, via, quick), start(t, s, func(c *Config) { quick(c); c.Node = "two" })
 	asks.put(sku, 1, 1, 900, onPayment).ok()
-	eventually(t, "the first node keeps the sale", func() bool { return keeps.kept() == 1 && asks.kept() == 0 })
+	check.Eventually(t, "the first node keeps the sale", func() bool { return keeps.kept() == 1 && asks.kept() == 0 })
 	bob, ann := asks.sold(sku, "bob"), asks.sold(sku, "ann")
-	eventually(t, "bob has the unit", func() bool { return asks.pay("bob", bob.where(), "ref").status == 200 })
+	check.Eventually(t, "bob has the unit", func() bool { return asks.pay("bob", bob.where(), "ref").status == 200 })
 
 	shut, err := os.ReadFile("../../../../../inventory/shut.lua")
 	check.Must(t, err)

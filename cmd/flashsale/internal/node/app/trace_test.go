@@ -14,6 +14,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // recorder makes spans of what a caller wants traced, and of nothing else.
@@ -39,7 +40,7 @@ func TestTraceCrossesNodes(t *testing.T) {
 	a, b := nodes["a"], nodes["b"]
 	skus := []string{"S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8"}
 	for _, sku := range skus {
-		eventually(t, "sale of "+sku, func() bool { return a.put(sku, 1_000_000, 1_000_000, 900).status < 300 })
+		check.Eventually(t, "sale of "+sku, func() bool { return a.put(sku, 1_000_000, 1_000_000, 900).status < 300 })
 	}
 	const traceID = "0af7651916cd43dd8448eb211c80319c"
 	const client = "00-" + traceID + "-b7ad6b7169203331-01"
@@ -47,7 +48,7 @@ func TestTraceCrossesNodes(t *testing.T) {
 
 	// Until one that is b's comes through while b knows Redis's clock.
 	story := map[string]tracetest.SpanStub{}
-	eventually(t, "an order of a, kept by b", func() bool {
+	check.Eventually(t, "an order of a, kept by b", func() bool {
 		kept := b.service.Keepers().Kept()
 		if len(kept) == 0 {
 			return false
@@ -60,7 +61,7 @@ func TestTraceCrossesNodes(t *testing.T) {
 			}
 		}
 		a.send("POST", "/v1/orders", ann, body, "traceparent: "+client).is(201)
-		eventually(t, "the request's span", func() bool {
+		check.Eventually(t, "the request's span", func() bool {
 			return slices.ContainsFunc(spans["a"].GetSpans(), func(s tracetest.SpanStub) bool { return s.Name == "POST /v1/orders" })
 		})
 		clear(story)

@@ -10,7 +10,6 @@ import (
 	_ "github.com/go-sql-driver/mysql"
 
 	"flashsale/loadtest/servers"
-	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 )
 
@@ -22,7 +21,7 @@ func TestSemiSynchronousPrimary(t *testing.T) {
 	check.Must(t, replica.Follow(t.Context(), primary.Addr()))
 	check.Must(t, primary.Lossless(t.Context()))
 	const what = "semi-synchronous replication AFTER_SYNC, 1 replicas, timeout 18446744073709551615 ms"
-	servertest.Eventually(t, "the replica acknowledges", func() bool { return looks(t, primary, what) == OK })
+	check.Eventually(t, "the replica acknowledges", func() bool { return looks(t, primary, what) == OK })
 	db := open(t, primary)
 	_, err := db.ExecContext(t.Context(), "SET GLOBAL rpl_semi_sync_master_timeout = 10000")
 	check.Must(t, err)
@@ -42,7 +41,7 @@ func TestGroup(t *testing.T) {
 		t.Errorf("three members: %q", level)
 	}
 	first.Members[0].Kill()
-	servertest.Eventually(t, "two members", func() bool {
+	check.Eventually(t, "two members", func() bool {
 		return looks(t, first, "group replication, 2 members online, consistency BEFORE_ON_PRIMARY_FAILOVER") == Warn
 	})
 }
