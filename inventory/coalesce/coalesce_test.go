@@ -134,7 +134,10 @@ func asking(t *testing.T, g *Group[int, int], heard chan error) func(context.Con
 		for _, q := range qs {
 			before := g.Len()
 			go func() { _, err := g.Do(ctx, "k", q); heard <- err }()
-			check.Eventually(t, "the callers are there", func() bool { return g.Len() == before+1 })
+			synctest.Wait()
+			if g.Len() != before+1 {
+				t.Errorf("%d callers, want %d", g.Len(), before+1)
+			}
 		}
 	}
 }
@@ -142,82 +145,92 @@ func asking(t *testing.T, g *Group[int, int], heard chan error) func(context.Con
 // Whoever comes while a call is in flight goes with the next one; whoever has
 // given up by then does not, and makes no room before.
 func TestNextCallTakesThoseWhoWait(t *testing.T) {
-	g, calls, through := stepped(Options[int, int]{Batch: 10, Callers: 4})
-	ctx, giveUp := context.WithCancel(t.Context())
-	heard := make(chan error, 4)
-	ask := asking(t, g, heard)
-	ask(t.Context(), 1)
-	if got := <-calls; got != "[1]" {
-		t.Errorf("the first call is for %s", got)
-	}
-	ask(t.Context(), 2)
-	ask(ctx, 3)
-	ask(t.Context(), 4)
-	check.Is(t, check.Err(g.Do(t.Context(), "other", 5)), ErrFull)
-	giveUp()
-	check.Is(t, <-heard, context.Canceled)
-	check.Is(t, check.Err(g.Do(ctx, "k", 6)), context.Canceled)
-	through <- struct{}{}
-	if got := <-calls; got != "[2 4]" {
-		t.Errorf("the second call is for %s", got)
-	}
-	soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	check.Is(t, g.Wait(soon), context.DeadlineExceeded)
-	waited := make(chan error)
-	go func() { waited <- g.Wait(t.Context()) }()
-	through <- struct{}{}
-	for range 3 {
-		check.OK(t, <-heard)
-	}
-	check.OK(t, <-waited)
+	synctest.Test(t, func(t *testing.T) {
+		g, calls, through := stepped(Options[int, int]{Batch: 10, Callers: 4})
+		ctx, giveUp := context.WithCancel(t.Context())
+		heard := make(chan error, 4)
+		ask := asking(t, g, heard)
+		ask(t.Context(), 1)
+		if got := <-calls; got != "[1]" {
+			t.Errorf("the first call is for %s", got)
+		}
+		ask(t.Context(), 2)
+		ask(ctx, 3)
+		ask(t.Context(), 4)
+		check.Is(t, check.Err(g.Do(t.Context(), "other", 5)), ErrFull)
+		giveUp()
+		check.Is(t, <-heard, context.Canceled)
+		check.Is(t, check.Err(g.Do(ctx, "k", 6)), context.Canceled)
+		through <- struct{}{}
+		if got := <-calls; got != "[2 4]" {
+			t.Errorf("the second call is for %s", got)
+		}
+		soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		check.Is(t, g.Wait(soon), context.DeadlineExceeded)
+		waited := make(chan error)
+		go func() { waited <- g.Wait(t.Context()) }()
+		through <- struct{}{}
+		for range 3 {
+			check.OK(t, <-heard)
+		}
+		check.OK(t, <-waited)
+	})
 }
 
 // A batch is as large as its callers are, and one goes however large.
 func TestBatchBySize(t *testing.T) {
-	g, calls, through := stepped(Options[int, int]{Batch: 4, Size: func(q int) int { return q }})
-	heard := make(chan error, 6)
-	ask := asking(t, g, heard)
-	ask(t.Context(), 1)
-	if got := <-calls; got != "[1]" { // the others come while it is under way
-		t.Errorf("the first call is for %s", got)
-	}
-	ask(t.Context(), 2, 2, 1, 9, 3)
-	for _, want := range []string{"[2 2]", "[1]", "[9]", "[3]"} {
-		through <- struct{}{}
-		if got := <-calls; got != want {
-			t.Fatalf("a call for %s, want %s", got, want)
+	synctest.Test(t, func(t *testing.T) {
+		g, calls, through := stepped(Options[int, int]{Batch: 4, Size: func(q int) int { return q }})
+		heard := make(chan error, 6)
+		ask := asking(t, g, heard)
+		ask(t.Context(), 1)
+		if got := <-calls; got != "[1]" { // the others come while it is under way
+			t.Errorf("the first call is for %s", got)
 		}
-	}
-	through <- struct{}{}
-	for range 6 {
-		check.OK(t, <-heard)
-	}
+		ask(t.Context(), 2, 2, 1, 9, 3)
+		for _, want := range []string{"[2 2]", "[1]", "[9]", "[3]"} {
+			through <- struct{}{}
+			if got := <-calls; got != want {
+				t.Fatalf("a call for %s, want %s", got, want)
+			}
+		}
+		through <- struct{}{}
+		for range 6 {
+			check.OK(t, <-heard)
+		}
+	})
 }
 
 // Callers behind a call that hangs wait for as long as the group has patience. It
 // is still waited for in the end.
 func TestPatience(t *testing.T) {
-	g, calls, through := stepped(Options[int, int]{Batch: 10, Patience: 10 * time.Millisecond, Calls: 1})
-	heard := make(chan error, 3)
-	ask := asking(t, g, heard)
-	for i := range 3 {
-		ask(t.Context(), i)
-		if got := <-calls; got != fmt.Sprintf("[%d]", i) {
-			t.Errorf("call %d is for %s", i, got)
+	synctest.Test(t, func(t *testing.T) {
+		g, calls, through := stepped(Options[int, int]{Batch: 10, Patience: 10 * time.Millisecond, Calls: 1})
+		heard := make(chan error, 3)
+		ask := asking(t, g, heard)
+		for i := range 3 {
+			ask(t.Context(), i)
+			if got := <-calls; got != fmt.Sprintf("[%d]", i) {
+				t.Errorf("call %d is for %s", i, got)
+			}
 		}
-	}
-	check.Eventually(t, "the callers are there", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return len(g.keys) == 0 }) // no sender is left
-	soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	check.Is(t, g.Wait(soon), context.DeadlineExceeded)
-	close(through)
-	for range 3 {
-		check.OK(t, <-heard)
-	}
-	if err := g.Wait(t.Context()); err != nil || g.Len() != 0 {
-		t.Errorf("%v, %d callers are left", err, g.Len())
-	}
+		time.Sleep(g.Patience) // on the clock of the bubble
+		synctest.Wait()
+		if len(g.keys) > 0 {
+			t.Errorf("senders are left: %v", g.keys)
+		}
+		soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		check.Is(t, g.Wait(soon), context.DeadlineExceeded)
+		close(through)
+		for range 3 {
+			check.OK(t, <-heard)
+		}
+		if err := g.Wait(t.Context()); err != nil || g.Len() != 0 {
+			t.Errorf("%v, %d callers are left", err, g.Len())
+		}
+	})
 }
 
 // Tasks may begin anew after somebody has waited for their end.
@@ -233,72 +246,76 @@ func TestTasksAnew(t *testing.T) {
 
 // A call that hangs ends by its timeout, and so do the answers that it owes.
 func TestTimeout(t *testing.T) {
-	g := New(Options[int, int]{Timeout: 10 * time.Millisecond, Call: func(ctx context.Context, _ string, batch []*Caller[int, int]) {
-		<-ctx.Done()
-		batch[0].Err = ctx.Err()
-	}})
-	check.Is(t, check.Err(g.Do(t.Context(), "", 1)), context.DeadlineExceeded)
+	synctest.Test(t, func(t *testing.T) {
+		g := New(Options[int, int]{Timeout: 10 * time.Millisecond, Call: func(ctx context.Context, _ string, batch []*Caller[int, int]) {
+			<-ctx.Done()
+			batch[0].Err = ctx.Err()
+		}})
+		check.Is(t, check.Err(g.Do(t.Context(), "", 1)), context.DeadlineExceeded)
+	})
 }
 
 // Who waits for longer than may be is not sent, and those behind are.
-func TestMaxWait(t *testing.T) { synctest.Test(t, maxWait) }
-
-func maxWait(t *testing.T) {
-	g, calls, through := stepped(Options[int, int]{Batch: 10, MaxWait: 20 * time.Millisecond})
-	heard, soon := make(chan error, 2), make(chan error, 1)
-	ask := asking(t, g, heard)
-	ask(t.Context(), 1)
-	<-calls
-	ask(t.Context(), 2)
-	time.Sleep(g.MaxWait + 1) // by the clock of this test
-	go func() { _, err := g.Do(t.Context(), "k", 3); soon <- err }()
-	check.Eventually(t, "the callers are there", func() bool { return g.Len() == 3 })
-	through <- struct{}{}
-	if got := <-calls; got != "[3]" {
-		t.Errorf("the second call is for %s", got)
-	}
-	through <- struct{}{}
-	if one, two := <-heard, <-heard; errors.Is(one, ErrLate) == errors.Is(two, ErrLate) {
-		t.Errorf("who came first: %v, and %v", one, two)
-	}
-	if err := <-soon; err != nil || g.Len() != 0 {
-		t.Errorf("who came last: %v, %d are left", err, g.Len())
-	}
+func TestMaxWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, calls, through := stepped(Options[int, int]{Batch: 10, MaxWait: 20 * time.Millisecond})
+		heard, soon := make(chan error, 2), make(chan error, 1)
+		ask := asking(t, g, heard)
+		ask(t.Context(), 1)
+		<-calls
+		ask(t.Context(), 2)
+		time.Sleep(g.MaxWait + 1) // by the clock of this test
+		go func() { _, err := g.Do(t.Context(), "k", 3); soon <- err }()
+		synctest.Wait()
+		through <- struct{}{}
+		if got := <-calls; got != "[3]" {
+			t.Errorf("the second call is for %s", got)
+		}
+		through <- struct{}{}
+		if one, two := <-heard, <-heard; errors.Is(one, ErrLate) == errors.Is(two, ErrLate) {
+			t.Errorf("who came first: %v, and %v", one, two)
+		}
+		if err := <-soon; err != nil || g.Len() != 0 {
+			t.Errorf("who came last: %v, %d are left", err, g.Len())
+		}
+	})
 }
 
 // A lone caller makes the call itself and hears its answer, though its context has
 // ended; those who come meanwhile do not. One whose deadline is near is not held up.
 func TestSelf(t *testing.T) {
-	g, calls, through := stepped(Options[int, int]{Batch: 10, Self: true, Timeout: time.Minute})
-	first, second, third := make(chan error, 1), make(chan error, 2), make(chan error, 1)
-	ctx, giveUp := context.WithCancel(t.Context())
-	asking(t, g, first)(ctx, 1)
-	if got := <-calls; got != "[1]" {
-		t.Errorf("the first call is for %s", got)
-	}
-	asking(t, g, second)(t.Context(), 2, 3)
-	giveUp()
-	through <- struct{}{}
-	if err := <-first; err != nil {
-		t.Errorf("who made the call: %v", err)
-	}
-	if got := <-calls; got != "[2 3]" {
-		t.Errorf("the second call is for %s", got)
-	}
-	through <- struct{}{}
-	for range 2 {
-		check.OK(t, <-second)
-	}
-	check.OK(t, g.Wait(t.Context()))
-	near, cancel := context.WithTimeout(t.Context(), time.Second)
-	asking(t, g, third)(near, 4)
-	<-calls
-	cancel()
-	check.Is(t, <-third, context.Canceled)
-	through <- struct{}{}
-	if err := g.Wait(t.Context()); err != nil || g.Len() != 0 {
-		t.Errorf("%v, %d callers are left", err, g.Len())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		g, calls, through := stepped(Options[int, int]{Batch: 10, Self: true, Timeout: time.Minute})
+		first, second, third := make(chan error, 1), make(chan error, 2), make(chan error, 1)
+		ctx, giveUp := context.WithCancel(t.Context())
+		asking(t, g, first)(ctx, 1)
+		if got := <-calls; got != "[1]" {
+			t.Errorf("the first call is for %s", got)
+		}
+		asking(t, g, second)(t.Context(), 2, 3)
+		giveUp()
+		through <- struct{}{}
+		if err := <-first; err != nil {
+			t.Errorf("who made the call: %v", err)
+		}
+		if got := <-calls; got != "[2 3]" {
+			t.Errorf("the second call is for %s", got)
+		}
+		through <- struct{}{}
+		for range 2 {
+			check.OK(t, <-second)
+		}
+		check.OK(t, g.Wait(t.Context()))
+		near, cancel := context.WithTimeout(t.Context(), time.Second)
+		asking(t, g, third)(near, 4)
+		<-calls
+		cancel()
+		check.Is(t, <-third, context.Canceled)
+		through <- struct{}{}
+		if err := g.Wait(t.Context()); err != nil || g.Len() != 0 {
+			t.Errorf("%v, %d callers are left", err, g.Len())
+		}
+	})
 }
 
 // Callers who are ready at the same moment go together, though each could make a
