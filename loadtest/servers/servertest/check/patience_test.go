@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"bytes"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -77,6 +78,18 @@ func TestLog(t *testing.T) {
 	}
 }
 
+// A failed test prints its seed, and the seed gives the same numbers again.
+func TestRand(t *testing.T) {
+	fake := &ending{TB: t, failed: true}
+	first := check.Rand(fake).Uint64()
+	fake.cleanups[0]()
+	_, seed, _ := strings.Cut(fake.printed.String(), "=")
+	t.Setenv("FLASHSALE_TEST_SEED", seed)
+	if again := check.Rand(fake).Uint64(); again != first {
+		t.Errorf("seed %s gives %d and then %d", seed, first, again)
+	}
+}
+
 // ending is a test that notes its end.
 type ending struct {
 	testing.TB
@@ -94,6 +107,8 @@ func (e *ending) Log(args ...any) {
 		e.printed.WriteString(a.(string))
 	}
 }
+
+func (e *ending) Logf(format string, args ...any) { fmt.Fprintf(&e.printed, format, args...) }
 
 func (e *ending) Fatalf(string, ...any) {
 	e.failed = true
