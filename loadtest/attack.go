@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"sync"
@@ -24,13 +25,12 @@ const (
 // attack sends the planned requests and records each result with its sale. It
 // returns when all requests have an answer or were given up, and the payments
 // and cancellations that followed are done.
-func attack(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
-	conns := client.NewHTTP(attackConns, c.Timeout)
-	defer conns.CloseIdleConnections()
+func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, runs []*run) error {
+	inFlight := cmp.Or(c.InFlight, attackWorkers)
 	attacker := vegeta.NewAttacker(
 		vegeta.Client(conns),
-		vegeta.Workers(64),
-		vegeta.MaxWorkers(attackWorkers),
+		vegeta.Workers(uint64(min(64, inFlight))),
+		vegeta.MaxWorkers(uint64(inFlight)),
 		vegeta.MaxBody(client.MaxBody),
 	)
 	stop := context.AfterFunc(ctx, func() { attacker.Stop() })
@@ -65,8 +65,10 @@ func attack(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 			attacker.Stop()
 			continue
 		}
-		// vegeta numbers requests in the order of their timestamps.
-		runs[sale].late = append(runs[sale].late, max(0, res.Timestamp.Sub(began)-plan.due(res.Seq)))
+		if c.InFlight == 0 { // else no order has a time at which it is due
+			// vegeta numbers requests in the order of their timestamps.
+			runs[sale].late = append(runs[sale].late, max(0, res.Timestamp.Sub(began)-plan.due(res.Seq)))
+		}
 		runs[sale].book(plans[sale], after[sale], a, n, res)
 	}
 	for i := range after {

@@ -51,6 +51,7 @@ type Config struct {
 	Duration    time.Duration // of the attack, without the steps after it
 	Shape       string        // Constant, Ramp or Burst
 	Phases      []Phase       // one after the other, in place of Rate, Duration and Shape
+	InFlight    int           // at most so many calls at once, fresh buyers' and followers' included; orders are sent as answers return, not at Rate. 0: no such bound
 	Zipf        float64       // 0: buyers come in turn. Above 1: the k-th of them comes with a weight of 1/k^Zipf
 	MaxQuantity int           // each order asks for 1..MaxQuantity units
 
@@ -129,6 +130,7 @@ func (c Config) Validate() error {
 		"ReserveOn: %q, want %s or %s", c.ReserveOn, judge.OnOrder, judge.OnPayment)
 	check(c.Buyers >= 1 && c.Buyers <= maxBuyers, "Buyers: %d, want 1..%d", c.Buyers, maxBuyers)
 	c.validatePhases(check)
+	check(c.InFlight >= 0, "InFlight: %d is negative", c.InFlight)
 	check(c.Zipf == 0 || c.Zipf > 1 && c.Zipf <= 10, "Zipf: %v, want 0 or above 1, and 10 at most", c.Zipf)
 	share := func(name string, v float64) {
 		check(v >= 0 && v <= 1, "%s: %v, want a share from 0 to 1", name, v)

@@ -66,8 +66,15 @@ func fakeHandler(f fault) (*fakeSale, http.Handler) {
 		w.Header().Set("X-Request-Id", "fake")
 		s.mu.Lock()
 		s.tick()
-		dead := s.dies && s.posts > 300
+		dead := s.dies && s.posts > 60
+		s.inFlight++
+		s.most = max(s.most, s.inFlight)
 		s.mu.Unlock()
+		defer func() {
+			s.mu.Lock()
+			s.inFlight--
+			s.mu.Unlock()
+		}()
 		if dead {
 			panic(http.ErrAbortHandler)
 		}
@@ -113,7 +120,7 @@ func (s *fakeSale) put(w http.ResponseWriter, r *http.Request) {
 func (s *fakeSale) state(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.reads++; s.oneAddress && s.reads > 100 {
+	if s.reads++; s.oneAddress && s.reads > 10 {
 		w.Header().Set("Retry-After", "1")
 		s.problem(w, 429, "rate_limited")
 		return
@@ -136,13 +143,17 @@ func (s *fakeSale) order(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.posts++
 	nth, status := s.posts, 201
+	if s.onCall != nil {
+		s.onCall()
+	}
+	fifth := attack && nth%5 == 0 && nth <= 40 // a client may have to wait a second for each
 	for n := 0; n < s.guests && nth == 20; n++ {
 		s.place(fmt.Sprint("guest-", n), fmt.Sprint("their-", n), 1)
 		if s.guestsUnseen {
 			s.available++
 		}
 	}
-	if attack && s.limited && nth%5 == 0 {
+	if fifth && s.limited {
 		s.mu.Unlock()
 		w.Header().Set("Retry-After", "1")
 		s.problem(w, 429, "rate_limited")
@@ -156,18 +167,19 @@ func (s *fakeSale) order(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 
 	switch {
-	case attack && s.unavailable && nth%5 == 0:
+	case fifth && s.unavailable:
 		w.Header().Set("Retry-After", "1")
 		s.problem(w, 503, "unavailable")
-	case attack && s.silent && nth%5 == 0:
+	case fifth && s.silent:
 		select {
 		case <-s.stop:
 		case <-r.Context().Done():
 		}
-	case attack && s.hangUp && nth%5 == 0:
+	case fifth && s.hangUp:
 		w.Header().Set("Content-Length", "5000")
 		w.WriteHeader(201)
 		fmt.Fprint(w, `{"id":"`)
+		_ = http.NewResponseController(w).Flush() // else the client's transport would send the order again
 		panic(http.ErrAbortHandler)
 	case o == nil:
 		s.problem(w, 409, code)

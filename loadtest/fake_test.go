@@ -38,15 +38,15 @@ type fault struct {
 
 	// Not breaches: what clients have to live with.
 	guests      int  // so many other people buy a unit each during the attack
-	hangUp      bool // every fifth order is stored, and its answer breaks off
-	silent      bool // every fifth order is stored, and never answered
+	hangUp      bool // every fifth of the first orders is stored, and its answer breaks off
+	silent      bool // every fifth of the first orders is stored, and never answered
 	async       bool // 202 first
 	forget      bool // every fifth 202 is lost before it is durable
-	unavailable bool // every fifth order answers 503
-	limited     bool // every fifth order answers 429
-	oneAddress  bool // after 100 reads, whoever they are from, reads answer 429
+	unavailable bool // every fifth of the first orders answers 503
+	limited     bool // every fifth of the first orders answers 429
+	oneAddress  bool // after ten reads, whoever they are from, reads answer 429
 	naps        int  // so many fresh buyers hear sold_out while units are left
-	dies        bool // after 300 orders nothing is answered any more
+	dies        bool // after 60 orders nothing is answered any more
 }
 
 type fakeOrder struct {
@@ -72,10 +72,12 @@ type fakeSale struct {
 	returning []returning
 	posts     int
 	payments  int
-	onPaid    func() // called at each call to pay; nil for nothing
+	onCall    func() // called at each order and each payment; nil for nothing
 	audits    int
 	reads     int
 	stop      chan struct{}
+
+	inFlight, most int // calls, now and at the most
 }
 
 // returning is units on their way back to the gate.
@@ -235,8 +237,8 @@ func (s *fakeSale) close(w http.ResponseWriter, r *http.Request, status string) 
 		s.problem(w, 503, "unavailable")
 		return
 	}
-	if s.onPaid != nil {
-		s.onPaid()
+	if s.onCall != nil {
+		s.onCall()
 	}
 	if taking && s.hangUp && s.payments%5 == 0 {
 		defer panic(http.ErrAbortHandler)

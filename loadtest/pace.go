@@ -12,7 +12,7 @@ import (
 // pace is the attack's phases as a vegeta pacer that ends after c.requests(),
 // or with ctx.
 func pace(ctx context.Context, c Config) stages {
-	s := stages{ctx: ctx, sleep: client.Wait}
+	s := stages{ctx: ctx, sleep: client.Wait, atOnce: c.InFlight > 0}
 	var begin time.Duration
 	var n uint64
 	for _, p := range c.phases() {
@@ -31,6 +31,8 @@ type stages struct {
 	ctx   context.Context // a pacer is given none
 	sleep func(context.Context, time.Duration) error
 	list  []stage
+
+	atOnce bool // no request waits, but for a worker
 }
 
 type stage struct {
@@ -42,8 +44,8 @@ type stage struct {
 // Pace is how long to wait before the next request, where so many were sent.
 func (s stages) Pace(elapsed time.Duration, sent uint64) (wait time.Duration, stop bool) {
 	i := s.stageOf(sent)
-	if i < 0 {
-		return 0, true
+	if i < 0 || s.atOnce {
+		return 0, i < 0
 	}
 	// Wait here: a pause in vegeta could not be interrupted.
 	begin := s.list[i].begin

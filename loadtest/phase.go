@@ -63,6 +63,9 @@ func (c Config) requests() (n int) {
 
 // schedule is the attack in words.
 func (c Config) schedule() string {
+	if c.InFlight > 0 {
+		return judge.Sprintf("at most %s at once", judge.Plural(c.InFlight, "call"))
+	}
 	var parts []string
 	for _, p := range c.phases() {
 		parts = append(parts, p.String())

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // Phases come one after the other: each sends its own number of requests, none
@@ -106,13 +108,8 @@ func TestPauseIsInterrupted(t *testing.T) {
 		ended <- stopped
 	}()
 	stop()
-	select {
-	case stopped := <-ended:
-		if !stopped {
-			t.Error("the attack goes on after it was interrupted")
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("the pause goes on")
+	if !check.Receive(t, "the end of the pause", ended) {
+		t.Error("the attack continues after it was interrupted")
 	}
 }
 
@@ -123,6 +120,9 @@ func TestScheduleInWords(t *testing.T) {
 	}}
 	if got, want := c.schedule(), "ramp, 100 to 1,000/s for 2s, then nothing for 1s, then burst, 20/s for 3s"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+	if c.InFlight = 8; c.schedule() != "at most 8 calls at once" {
+		t.Error(c.schedule())
 	}
 	whole := c.whole()
 	if got, want := fmt.Sprint(whole.Rate, whole.Duration, whole.requests()), "193 6s 1160"; got != want {

@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,13 +58,19 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 	c = c.whole()
 	crowd := newCrowd(c.Token)
 	progress := &progress{w: c.Progress}
+	// With InFlight, all calls share its connections.
+	attacking := client.NewHTTP(cmp.Or(c.InFlight, attackConns), c.Timeout)
+	defer attacking.CloseIdleConnections()
 	var runs []*run
 	for _, sale := range c.sales() {
 		if sale.SKU == "" {
 			sale.SKU = newSKU("load")
 		}
-		conns := client.NewHTTP(payers+toppers, c.Timeout)
-		defer conns.CloseIdleConnections()
+		conns := attacking
+		if c.InFlight == 0 {
+			conns = client.NewHTTP(payers+toppers, c.Timeout)
+			defer conns.CloseIdleConnections()
+		}
 		of := c.of(sale)
 		runs = append(runs, &run{
 			c: of, patience: of.withPatience(), crowd: crowd, progress: progress, began: time.Now(),
@@ -73,7 +80,7 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 	if err := openAll(ctx, c, crowd, runs); err != nil {
 		return nil, err
 	}
-	if err := attack(ctx, c, crowd, runs); err != nil {
+	if err := attack(ctx, c, crowd, attacking, runs); err != nil {
 		return nil, err
 	}
 	all := &report.Reports{Setup: c.setup(), Started: runs[0].began}

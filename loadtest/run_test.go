@@ -23,23 +23,25 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	debug.SetGCPercent(400) // the heaps stay small anyhow
-	if !raceDetector {      // under it they work more, and their time runs out
-		if err := flag.Set("test.parallel", "8"); err != nil {
-			panic(err)
-		}
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// quick is a small attack that still sells out, replays and cancels.
+// long is the patience of a load test whose server is only slow.
+const long = 5 * time.Minute
+
+// quick is a closed loop of 240 orders that sells out, replays and cancels, however
+// slow the machine is.
 func quick(url string) Config {
 	c := Defaults()
 	c.Target, c.Token = url, fakeToken
-	c.Stock, c.Buyers, c.Rate, c.Duration = 120, 2000, 1500, 400*time.Millisecond
-	c.SecondOrders = 0.2
+	c.Stock, c.InFlight, c.Rate, c.Duration, c.Timeout = 50, 8, 24, 10*time.Second, long
+	c.SecondOrders, c.Replays = 0.2, 0.2
 	c.patience = patience{
-		rest: 60 * time.Millisecond, settle: 10 * time.Second, repair: 200 * time.Millisecond, known: 10 * time.Second,
-		topUp: 10 * time.Second, probe: 10 * time.Second, overdue: 10 * time.Second, probes: 4,
+		rest: 20 * time.Millisecond, settle: long, repair: 50 * time.Millisecond, known: long,
+		topUp: long, probe: long, overdue: long, probes: 4,
 	}
 	return c
 }
@@ -47,9 +49,7 @@ func quick(url string) Config {
 // mustRun runs c, and ends the test unless the verdict is the one wanted.
 func mustRun(t *testing.T, c Config, exitCode int) *report.Report {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
-	defer stop()
-	rep, err := Run(ctx, c)
+	rep, err := Run(check.Context(t), c)
 	check.Must(t, err)
 	if rep.ExitCode() != exitCode {
 		t.Fatalf("exit %d, want %d\n%s", rep.ExitCode(), exitCode, text(t, rep))
@@ -82,14 +82,17 @@ func names(v judge.Verdict) string {
 	return strings.Join(list, " ")
 }
 
+// A closed loop passes a correct sale, as does an attack at a rate.
 func TestRunPassesACorrectSale(t *testing.T) {
 	t.Parallel()
-	for _, shape := range []string{Constant, Ramp, Burst} {
-		t.Run(shape, func(t *testing.T) {
+	for name, inFlight := range map[string]int{"one at a time": 1, "eight at a time": 8, "at a rate": 0} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, url := newFake(t, fault{})
+			s, url := newFake(t, fault{})
 			c := quick(url)
-			c.Shape = shape
+			if c.InFlight = inFlight; inFlight == 0 {
+				c.Rate, c.Duration, c.Shape = 1200, 200*time.Millisecond, Ramp
+			}
 			rep := mustRun(t, c, judge.ExitPass)
 			if rep.Attempts != c.requests() {
 				t.Errorf("%d attempts, want %d", rep.Attempts, c.requests())
@@ -97,8 +100,11 @@ func TestRunPassesACorrectSale(t *testing.T) {
 			if got := rep.Pending + rep.Paid; got != c.Stock {
 				t.Errorf("%d units sold, want %d", got, c.Stock)
 			}
-			if rep.Lateness.N != rep.Attempts || rep.Lateness.Max == 0 {
+			if inFlight == 0 && (rep.Lateness.N != rep.Attempts || rep.Lateness.Max == 0) {
 				t.Errorf("%+v of %d attempts", rep.Lateness, rep.Attempts)
+			}
+			if inFlight > 0 && (s.most > inFlight || rep.Lateness.N > 0) {
+				t.Errorf("%d calls at once, want %d at most; lateness %+v", s.most, inFlight, rep.Lateness)
 			}
 			if rep.Restore.N == 0 || rep.DurablePerS == 0 || rep.Latency.P99 == 0 {
 				t.Errorf("figures missing:\n%s", text(t, rep))
@@ -146,26 +152,6 @@ func unknownPayments(rep *report.Report) (n int) {
 	return n
 }
 
-// Payments that are cut short are asked for all the same.
-func TestRunInterruptedOnPayment(t *testing.T) {
-	t.Parallel()
-	s, url := newFake(t, fault{hangUp: true})
-	c := quick(url).ForPayment()
-	c.Duration = time.Minute
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	s.onPaid = func() {
-		if s.payments > 20 {
-			stop()
-		}
-	}
-	rep, err := Run(ctx, c)
-	check.Must(t, err)
-	if rep.ExitCode() != judge.ExitUnjudged || rep.Payments["0"] == 0 || unknownPayments(rep) > 0 {
-		t.Errorf("exit %d, payments %v, %d unknown\n%s", rep.ExitCode(), rep.Payments, unknownPayments(rep), text(t, rep))
-	}
-}
-
 // What clients have to live with is no violation: they ask again until they
 // know. Each case says which answer shows that it happened.
 func TestRunLivesWith(t *testing.T) {
@@ -200,10 +186,10 @@ func TestRunLivesWith(t *testing.T) {
 // in the time that the load test waits for the sale to rest.
 func TestRunCannotJudgeTheDead(t *testing.T) {
 	t.Parallel()
-	for _, settle := range []time.Duration{time.Nanosecond, 300 * time.Millisecond} {
+	for _, settle := range []time.Duration{time.Nanosecond, 30 * time.Millisecond} {
 		_, url := newFake(t, fault{dies: true})
 		c := quick(url)
-		c.patience.known, c.patience.settle = 300*time.Millisecond, settle
+		c.patience.known, c.patience.settle = 10*time.Millisecond, settle
 		says(t, text(t, mustRun(t, c, judge.ExitUnjudged)), "not judged: undersold, lost, unannounced, drift: Get \"http", "to have it judged, find out why")
 	}
 }
@@ -214,8 +200,8 @@ func TestRunAsksAgainWhileTheGateHasUnits(t *testing.T) {
 	t.Parallel()
 	_, url := newFake(t, fault{naps: 26})
 	c := quick(url)
-	c.Stock, c.Cancels, c.Search = 1000, 0, time.Millisecond
-	rep, err := Run(t.Context(), c)
+	c.Stock, c.Cancels, c.Search = 500, 0, time.Millisecond
+	rep, err := Run(check.Context(t), c)
 	check.Must(t, err)
 	if rep.Undersold != 0 {
 		t.Error(text(t, rep))
@@ -226,10 +212,9 @@ func TestRunAsksAgainWhileTheGateHasUnits(t *testing.T) {
 // at rest meanwhile.
 func TestRunWaitsForDriftToBeMended(t *testing.T) {
 	t.Parallel()
-	_, url := newFake(t, fault{drift: -3, mends: 40})
+	_, url := newFake(t, fault{drift: -3, mends: 30})
 	c := quick(url)
-	c.patience.repair = 20 * time.Second
-	c.patience.settle = 25 * time.Second
+	c.patience.repair = long
 	mustRun(t, c, judge.ExitPass)
 }
 
@@ -239,7 +224,7 @@ func TestRunSaysWhatWasNotExercised(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		"no sell-out":     {func(c *Config) { c.Stock = 3000 }, "sell-out"},
+		"no sell-out":     {func(c *Config) { c.Stock = 500 }, "sell-out"},
 		"few payments":    {func(c *Config) { *c = c.ForPayment(); c.Payments = 0.05 }, "sell-out: no payment"},
 		"no replay":       {func(c *Config) { c.Replays = 0 }, "replay"},
 		"no second order": {func(c *Config) { c.SecondOrders = 0 }, "second order"},
@@ -263,39 +248,43 @@ func TestRunShortPaymentWindow(t *testing.T) {
 	t.Parallel()
 	_, url := newFake(t, fault{})
 	c := quick(url)
-	c.PaymentWindow, c.Cancels, c.Duration = time.Second, 0.2, 1300*time.Millisecond
+	c.PaymentWindow = time.Second
 	rep := mustRun(t, c, judge.ExitPass)
 	if rep.Expired == 0 {
 		t.Errorf("nothing expired:\n%s", text(t, rep))
 	}
 }
 
+// A run that is interrupted judges what has happened. Payments that are cut short
+// are sent again.
 func TestRunInterrupted(t *testing.T) {
 	t.Parallel()
-	s, url := newFake(t, fault{})
-	c := quick(url)
-	c.Duration = time.Minute
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	go func() { // once buyers are at it
-		for {
-			s.mu.Lock()
-			n := s.posts
-			s.mu.Unlock()
-			if n > 200 || client.Wait(ctx, time.Millisecond) != nil {
-				stop()
-				return
+	for name, onPayment := range map[string]bool{"orders": false, "payments": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, url := newFake(t, fault{hangUp: onPayment})
+			c := quick(url)
+			if onPayment {
+				c = c.ForPayment()
 			}
-		}
-	}()
-	rep, err := Run(ctx, c)
-	check.Must(t, err)
-	if rep.Attempts >= c.requests() {
-		t.Errorf("all %d orders were sent", rep.Attempts)
-	}
-	got := text(t, rep)
-	if rep.ExitCode() != judge.ExitUnjudged || !strings.Contains(got, "interrupted") || rep.Attempts == 0 {
-		t.Fatalf("exit %d\n%s", rep.ExitCode(), got)
+			c.Buyers, c.Duration = 500, time.Hour
+			ctx, stop := context.WithCancel(check.Context(t))
+			defer stop()
+			s.onCall = func() {
+				if s.payments > 20 || !onPayment && s.posts > 100 {
+					stop()
+				}
+			}
+			rep, err := Run(ctx, c)
+			check.Must(t, err)
+			got := text(t, rep)
+			if rep.ExitCode() != judge.ExitUnjudged || rep.Attempts == 0 || rep.Attempts >= c.requests() || !strings.Contains(got, "interrupted") {
+				t.Errorf("exit %d, %d attempts of %d\n%s", rep.ExitCode(), rep.Attempts, c.requests(), got)
+			}
+			if onPayment && rep.Payments["0"] == 0 || unknownPayments(rep) > 0 {
+				t.Errorf("payments %v, %d unknown\n%s", rep.Payments, unknownPayments(rep), got)
+			}
+		})
 	}
 }
 
@@ -333,7 +322,7 @@ func TestRunStopsWhereBuyersAreOneAddress(t *testing.T) {
 	}
 	_, url = newFake(t, fault{oneAddress: true})
 	c := quick(url)
-	c.Rate, c.Stock = 30, 5
-	_, err = Run(t.Context(), c)
+	c.Rate, c.Stock = 3, 5
+	_, err = Run(check.Context(t), c)
 	check.Must(t, err)
 }

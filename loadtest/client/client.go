@@ -126,9 +126,9 @@ func (c *Client) ask(ctx context.Context, method, path string, b Buyer, key stri
 
 // OneAddress says whether the server limits buyers as if all came from one address:
 // it refuses some of so many requests, each from an address of its own, with 429.
-// They read the sale, and take a second at most.
+// They read the sale, and take five seconds at most.
 func (c *Client) OneAddress(ctx context.Context, requests int) bool {
-	ctx, stop := context.WithTimeout(ctx, time.Second)
+	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()
 	asking, ctx := errgroup.WithContext(ctx) // the first who is limited ends it
 	asking.SetLimit(16)

@@ -1,5 +1,0 @@
-//go:build !race
-
-package loadtest
-
-const raceDetector = false
