@@ -70,6 +70,9 @@ func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, run
 			runs[sale].late = append(runs[sale].late, max(0, res.Timestamp.Sub(began)-plan.due(res.Seq)))
 		}
 		runs[sale].book(plans[sale], after[sale], a, n, res)
+		if c.InFlight > 0 && res.Code == 0 {
+			runs[sale].untilServed(ctx)
+		}
 	}
 	for i := range after {
 		after[i].close()
@@ -78,6 +81,18 @@ func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, run
 	beside.Wait()
 	progress.end()
 	return fault
+}
+
+// untilServed waits until the server answers anything. Without it, an attack that
+// sends as answers return would send all its orders while the server restarts.
+func (r *run) untilServed(ctx context.Context) {
+	ctx, stop := context.WithTimeout(ctx, r.patience.known)
+	defer stop()
+	for {
+		if _, err := r.operator.Offer(ctx); err == nil || client.StatusOf(err) != 0 || client.Wait(ctx, 20*time.Millisecond) != nil {
+			return
+		}
+	}
 }
 
 // book records one result and passes it on to the plan and to the followers.

@@ -68,6 +68,8 @@ type Config struct {
 	Payments     float64 // share of accepted orders paid; the rest stays pending
 
 	Seed     int64         // fixes kinds, quantities and fates, but not how requests interleave
+	Repair   time.Duration // drift that lasts for so long is a violation: the server has not repaired it; 0: 10 s
+	Patience time.Duration // limit of each step after the attack; 0: half a minute for most
 	Search   time.Duration // limit of the search for an order of events that explains all answers; 0: 2 s
 	Timeout  time.Duration // of one request; after it the outcome is unknown, and asked for later
 	Progress io.Writer     // a bar on a terminal, plain lines elsewhere; nil: none
@@ -154,7 +156,6 @@ func (c Config) expiring() bool { return c.PaymentWindow < c.Duration+2*time.Min
 type patience struct {
 	rest    time.Duration // a sale whose audit stays the same for so long is at rest
 	settle  time.Duration // a sale that is not at rest by then is a violation
-	repair  time.Duration // for a server to repair drift
 	known   time.Duration // for unknown outcomes to become known
 	topUp   time.Duration // for fresh buyers to hear sold_out
 	probe   time.Duration // for a cancelled unit to come back
@@ -164,9 +165,12 @@ type patience struct {
 
 func (c Config) withPatience() patience {
 	p := cmp.Or(c.patience, patience{
-		rest: 500 * time.Millisecond, settle: 30 * time.Second, repair: 10 * time.Second, known: 30 * time.Second,
+		rest: 500 * time.Millisecond, settle: 30 * time.Second, known: 30 * time.Second,
 		topUp: 60 * time.Second, probe: 5 * time.Second, overdue: 10 * time.Second, probes: 20,
 	})
+	if c.Patience > 0 {
+		p.settle, p.known, p.topUp, p.probe, p.overdue = c.Patience, c.Patience, c.Patience, c.Patience, c.Patience
+	}
 	if c.expiring() {
 		// Pending orders expire over as long a time as they were placed in, and
 		// each changes the audit.

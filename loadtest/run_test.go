@@ -39,10 +39,8 @@ func quick(url string) Config {
 	c.Target, c.Token = url, fakeToken
 	c.Stock, c.InFlight, c.Rate, c.Duration, c.Timeout = 50, 8, 24, 10*time.Second, long
 	c.SecondOrders, c.Replays = 0.2, 0.2
-	c.patience = patience{
-		rest: 20 * time.Millisecond, settle: long, repair: 50 * time.Millisecond, known: long,
-		topUp: long, probe: long, overdue: long, probes: 4,
-	}
+	c.patience = patience{rest: 20 * time.Millisecond, settle: long, known: long, topUp: long, probe: long, overdue: long, probes: 4}
+	c.Repair = 50 * time.Millisecond
 	return c
 }
 
@@ -189,7 +187,7 @@ func TestRunCannotJudgeTheDead(t *testing.T) {
 	for _, settle := range []time.Duration{time.Nanosecond, 30 * time.Millisecond} {
 		_, url := newFake(t, fault{dies: true})
 		c := quick(url)
-		c.patience.known, c.patience.settle = 10*time.Millisecond, settle
+		c.Duration, c.patience.known, c.patience.settle = 4*time.Second, 10*time.Millisecond, settle
 		says(t, text(t, mustRun(t, c, judge.ExitUnjudged)), "not judged: undersold, lost, unannounced, drift: Get \"http", "to have it judged, find out why")
 	}
 }
@@ -214,7 +212,7 @@ func TestRunWaitsForDriftToBeMended(t *testing.T) {
 	t.Parallel()
 	_, url := newFake(t, fault{drift: -3, mends: 30})
 	c := quick(url)
-	c.patience.repair = long
+	c.Repair = long
 	mustRun(t, c, judge.ExitPass)
 }
 

@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func (r *run) settle(ctx context.Context) (judge.Audit, error) {
 }
 
 // lasts says whether the drift of an audit counts: it has been there for
-// patience.repair, earlier phases included. An audit without drift counts at
+// Config.Repair, earlier phases included. An audit without drift counts at
 // once.
 func (r *run) lasts(a judge.Audit, now time.Time) bool {
 	switch {
@@ -68,7 +69,7 @@ func (r *run) lasts(a judge.Audit, now time.Time) bool {
 	case r.drifting.IsZero():
 		r.drifting = now
 	}
-	return now.Sub(r.drifting) >= r.patience.repair
+	return now.Sub(r.drifting) >= cmp.Or(r.c.Repair, 10*time.Second)
 }
 
 // collect reads the rows between two equal audits, so that rows and audit are of

@@ -37,9 +37,12 @@ type Config struct {
 	Rate   int      // orders per second of the attacks
 	Seed   int64    // of the attack and of the moments of harm; each round uses the next seed
 
-	// Tests have less time.
-	Acts   []string      // those to play; none means all
-	Search time.Duration // as Config.Search of a load test
+	// Tests have less time, and any machine.
+	Acts     []string // those to play; none means all
+	InFlight int      // this and the others: as in the Config of a load test
+	Repair   time.Duration
+	Patience time.Duration
+	Search   time.Duration
 }
 
 // Validate reports all faults at once.

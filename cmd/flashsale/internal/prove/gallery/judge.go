@@ -72,8 +72,8 @@ func (s *stage) play(ctx context.Context, cfg Config, a act) (*report.Report, er
 		c.Stock /= 2 // all wait until twice as much is wanted, and then there is to be some time left
 	}
 	c.Seed = cfg.Seed
-	c.Search = cfg.Search
-	c.Timeout = 30 * time.Second // the slow ones are to be right, not quick
+	c.InFlight, c.Repair, c.Patience, c.Search = cfg.InFlight, cfg.Repair, cfg.Patience, cfg.Search
+	c.Timeout = max(30*time.Second, cfg.Patience) // the slow ones are to be right, not quick
 	c.Strategy, c.Stores = s.variant.Name, s.Stores.Kind
 
 	s.sku = a.name
