@@ -56,6 +56,9 @@ func attackDefaults() kong.Vars {
 	return vars
 }
 
+// adjustAttack is replaced by tests, which attack with a bound on the calls in flight.
+var adjustAttack = func(*loadtest.Config) {}
+
 // config is what the scenario and the flags ask for.
 func (f *attackFlags) config(s streams) (c loadtest.Config, err error) {
 	c = loadtest.Defaults()
@@ -92,6 +95,7 @@ func (f *attackFlags) config(s streams) (c loadtest.Config, err error) {
 	loadtest.Set(&c.Payments, f.Payments)
 	loadtest.Set(&c.PaymentWindow, f.PaymentWindow)
 	c.Command, c.Program = commandLine(s.args), version()
+	adjustAttack(&c)
 	if !f.Quiet {
 		c.Progress = s.err
 	}

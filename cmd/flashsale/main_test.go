@@ -16,11 +16,17 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"flashsale/cmd/flashsale/internal/node/auth"
+	"flashsale/loadtest"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 )
+
+// patience is a load test's with a server that is only slow.
+const patience = 5 * time.Minute
+
+const nodesSecret = "a secret of these tests, 32 bytes long at least"
 
 // asProgram in the environment makes the test binary the program itself, so
 // that tests can start and kill real processes of it. It is set for all of them.
@@ -28,6 +34,12 @@ const asProgram = "TEST_AS_FLASHSALE"
 
 func TestMain(m *testing.M) {
 	gin.SetMode(gin.ReleaseMode)
+	adjustAttack = func(c *loadtest.Config) {
+		c.InFlight, c.Timeout, c.Patience = 16, patience, patience
+		if strings.Contains(c.Command, "--strategy") {
+			c.Repair = time.Millisecond // no broken variant repairs its drift
+		}
+	}
 	if mode := os.Getenv(asProgram); mode != "" {
 		if mode == saboteur {
 			go sabotage(os.Args[slices.Index(os.Args, "--mysql")+1])
@@ -161,26 +173,19 @@ type verdict struct {
 	Cores      int
 }
 
+// demo sells 50 units in a closed loop of 240 orders.
 func demo(t *testing.T, args ...string) (v verdict, err error) {
 	t.Helper()
-	rate, duration := "1000", "1500ms"
-	if servertest.Race { // as many, more slowly
-		rate, duration = "500", "3s"
+	args = append([]string{"demo", "--json", "--quiet", "--stock", "50", "--rate", "240", "--duration", "1s"}, args...)
+	out, log, err := command(t, args...)
+	if jsonErr := json.Unmarshal([]byte(out), &v); jsonErr != nil {
+		t.Fatalf("%v: %v: %s\n%s", args, errors.Join(err, jsonErr), out, log)
 	}
-	args = append([]string{"demo", "--json", "--quiet", "--stock", "100", "--buyers", "1500", "--rate", rate, "--duration", duration}, args...)
-	for range 3 {
-		var out string
-		out, _, err = command(t, args...)
-		v = verdict{}
-		if jsonErr := json.Unmarshal([]byte(out), &v); jsonErr != nil {
-			t.Fatalf("%v: %v: %s", args, errors.Join(err, jsonErr), out)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s\nthe node's log:\n%s", out, log)
 		}
-		var exit exitCode
-		if !errors.As(err, &exit) || exit != judge.ExitUnjudged {
-			break
-		}
-		t.Log("the machine was too busy for a verdict: ", out)
-	}
+	})
 	return v, err
 }
 
@@ -207,7 +212,7 @@ func TestDemo(t *testing.T) {
 			if v.Durable == 0 || v.Answers["201"] == 0 || v.Seed != 1 || v.Cores == 0 {
 				t.Errorf("%+v", v)
 			}
-			says(t, v.Command, "flashsale demo --json --quiet --stock 100 ", "--report "+dir)
+			says(t, v.Command, "flashsale demo --json --quiet --stock 50 ", "--report "+dir)
 			says(t, v.Program, "flashsale", "go1.")
 			says(t, v.Versions, map[string]string{servers.KindEmbedded: "SQLite", servers.KindReal: "Redis "}[kind])
 			if page, err := os.ReadFile(dir + "/report.html"); err != nil || !bytes.Contains(page, []byte("PASS")) {
@@ -219,7 +224,7 @@ func TestDemo(t *testing.T) {
 
 func TestDemoOnPayment(t *testing.T) {
 	t.Parallel()
-	if v := demoOn(t, servertest.Kinds()[0], "--reserve-on", "payment"); v.Paid != 100 || v.Pending != 0 {
+	if v := demoOn(t, servertest.Kinds()[0], "--reserve-on", "payment"); v.Paid != 50 || v.Pending != 0 {
 		t.Errorf("%+v", v)
 	}
 }
@@ -236,12 +241,9 @@ func TestDemoInterrupted(t *testing.T) {
 
 // Each way to sell wrongly is caught, by its own violation.
 func TestBrokenStrategiesAreCaught(t *testing.T) {
-	if servertest.Race {
-		t.Skip("the gallery judges these and more under the race detector; three demos take it a minute")
-	}
 	t.Parallel()
 	for _, c := range []struct{ strategy, on, violation string }{
-		{"decr-leak", "order", "undersold"}, // first, as it takes longest: drift may yet be mended
+		{"decr-leak", "order", "undersold"},
 		{"get-decr", "order", "oversold"},
 		{"no-limit", "order", "over_limit"},
 		{"get-decr", "payment", "oversold"},
@@ -254,14 +256,8 @@ func TestBrokenStrategiesAreCaught(t *testing.T) {
 			if !errors.As(err, &exit) || exit != judge.ExitViolation {
 				t.Errorf("exit: %v", err)
 			}
-			var names []string
-			found := false
-			for _, each := range v.Violations {
-				names = append(names, each.Name)
-				found = found || each.Name == c.violation
-			}
-			if v.Pass || !found {
-				t.Errorf("pass %v, violations %v, want %s", v.Pass, names, c.violation)
+			if v.Pass || !strings.Contains(fmt.Sprint(v.Violations), "{"+c.violation+" ") {
+				t.Errorf("pass %v, violations %v, want %s", v.Pass, v.Violations, c.violation)
 			}
 		})
 	}

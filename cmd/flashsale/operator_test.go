@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -28,7 +26,7 @@ func served(t *testing.T) *app.App {
 	s := servertest.Open(t, servers.KindEmbedded)
 	node, err := app.New(app.Config{
 		Addr: "127.0.0.1:0", Redis: s.RedisURL, SQL: s.SQL, Secret: trialSecret,
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Log: check.Log(t),
 	})
 	check.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -40,11 +38,7 @@ func served(t *testing.T) *app.App {
 			t.Error(err)
 		}
 	})
-	select {
-	case <-node.Ready():
-	case <-time.After(30 * time.Second):
-		t.Fatal("not ready in 30 s")
-	}
+	check.Receive(t, "the node is ready", node.Ready())
 	return node
 }
 
@@ -52,14 +46,12 @@ func served(t *testing.T) *app.App {
 func TestOperatorsCommands(t *testing.T) {
 	node := served(t)
 	// does runs a command until the server is not too busy to carry it out.
-	does := func(args ...string) (string, error) {
-		args = append(args, "--target", node.URL())
-		for deadline := time.Now().Add(30 * time.Second); ; {
-			out, _, err := command(t, args...)
-			if err == nil || !strings.Contains(err.Error(), "unavailable") || time.Now().After(deadline) {
-				return out, err
-			}
-		}
+	does := func(args ...string) (out string, err error) {
+		check.Eventually(t, "the server is not too busy", func() bool {
+			out, _, err = command(t, append(args, "--target", node.URL())...)
+			return err == nil || !strings.Contains(err.Error(), "unavailable")
+		})
+		return out, err
 	}
 	must := func(want string, args ...string) {
 		t.Helper()
@@ -131,7 +123,6 @@ func TestRestocksAtOnce(t *testing.T) {
 
 // A sale that others change all the time is not restocked, and the operator hears why.
 func TestRestockGivesUp(t *testing.T) {
-	t.Parallel()
 	var puts atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -147,7 +138,10 @@ func TestRestockGivesUp(t *testing.T) {
 		_, _ = w.Write([]byte(`{"code":"precondition_failed"}`))
 	}))
 	defer server.Close()
-	if refuses(t, []string{"sale", "restock", "S", "--by", "1", "--target", server.URL}, "S is not restocked", "412 precondition_failed"); puts.Load() != restockTries {
+	restock := &saleRestock{SKU: "S", By: new(int64(1)), pause: time.Nanosecond}
+	restock.Target = server.URL
+	err := restock.Run(t.Context(), streams{})
+	if says(t, fmt.Sprint(err), "S is not restocked", "412 precondition_failed"); puts.Load() != restockTries {
 		t.Errorf("%d tries", puts.Load())
 	}
 }

@@ -109,6 +109,8 @@ type saleRestock struct {
 	To          *int64 `xor:"how" placeholder:"UNITS" help:"New total, sold units included. Give this or --by."`
 	By          *int64 `xor:"how" placeholder:"UNITS" help:"Units to add, or with --by=-N to remove. Give this or --to."`
 	answerFlags `embed:""`
+
+	pause time.Duration // 0: restockPause
 }
 
 // Validate refuses a restock without a number.
@@ -149,7 +151,8 @@ func (c *saleRestock) Run(ctx context.Context, s streams) error {
 		case try == restockTries:
 			return fmt.Errorf("%s is not restocked: others changed it during each of %d tries: %w", c.SKU, try, err)
 		}
-		if err := client.Wait(ctx, restockPause+rand.N(restockPause)); err != nil {
+		pause := cmp.Or(c.pause, restockPause)
+		if err := client.Wait(ctx, pause+rand.N(pause)); err != nil {
 			return err
 		}
 	}
