@@ -26,7 +26,9 @@ const (
 // returns when all requests have an answer or were given up, and the payments
 // and cancellations that followed are done.
 func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, runs []*run) error {
-	inFlight := cmp.Or(c.InFlight, attackWorkers)
+	// Half of InFlight is left to the followers: the others may all wait for a
+	// server that hangs.
+	inFlight := cmp.Or((c.InFlight+1)/2, attackWorkers)
 	attacker := vegeta.NewAttacker(
 		vegeta.Client(conns),
 		vegeta.Workers(uint64(min(64, inFlight))),
@@ -70,8 +72,8 @@ func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, run
 			runs[sale].late = append(runs[sale].late, max(0, res.Timestamp.Sub(began)-plan.due(res.Seq)))
 		}
 		runs[sale].book(plans[sale], after[sale], a, n, res)
-		if c.InFlight > 0 && res.Code == 0 {
-			runs[sale].untilServed(ctx)
+		if c.InFlight > 0 {
+			runs[sale].slowDown(ctx, int(res.Code))
 		}
 	}
 	for i := range after {
@@ -83,12 +85,16 @@ func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, run
 	return fault
 }
 
-// untilServed waits until the server answers anything. Without it, an attack that
-// sends as answers return would send all its orders while the server restarts.
-func (r *run) untilServed(ctx context.Context) {
+// slowDown waits a moment after a 503, and after no answer until the server answers
+// anything. Without it, an attack that sends as answers return would send all its
+// orders while the server restarts.
+func (r *run) slowDown(ctx context.Context, status int) {
 	ctx, stop := context.WithTimeout(ctx, r.patience.known)
 	defer stop()
-	for {
+	if status == http.StatusServiceUnavailable {
+		_ = client.Wait(ctx, 100*time.Millisecond)
+	}
+	for status == 0 {
 		if _, err := r.operator.Offer(ctx); err == nil || client.StatusOf(err) != 0 || client.Wait(ctx, 20*time.Millisecond) != nil {
 			return
 		}

@@ -165,9 +165,9 @@ func (r *run) follow(ctx context.Context, b client.Buyer, req judge.Request) jud
 
 // thinkTime is how long a buyer waits before paying or cancelling an accepted
 // order: long enough that units come back while others still want them. Where
-// units are taken on payment, and with InFlight, it is 0.
+// units are taken on payment it is 0.
 func (c Config) thinkTime() time.Duration {
-	if c.onPayment() || c.InFlight > 0 {
+	if c.onPayment() {
 		return 0
 	}
 	return min(c.Duration/10, 200*time.Millisecond)

@@ -30,6 +30,7 @@ func TestCompareList(t *testing.T) {
 // judgement is how tests have variants judged, with this test binary as the program.
 func judgement(c gallery.Config) gallery.Config {
 	c.Rounds, c.Rate, c.Seed, c.Program, c.Search = 1, 60, 1, os.Args[0], 100*time.Millisecond
+	c.InFlight, c.Patience, c.Repair = 16, patience, patience
 	return c
 }
 
@@ -45,42 +46,39 @@ func TestVerdicts(t *testing.T) {
 		// Much of a judgement is waiting: so many side by side keep two cores busy.
 		var judging errgroup.Group
 		judging.SetLimit(12)
-		if servertest.Race { // a judgement works more under the detector, and its clients may give up
-			judging.SetLimit(4)
-		}
-		for _, v := range slices.Backward(gallery.All()) { // the right ones first: they are judged by two acts, and take longest
+		for _, v := range slices.Backward(gallery.All()) { // the right ones first: they take longest
 			if first.Kind == servers.KindEmbedded && !slices.Contains(onEmbedded, v.Name) {
 				continue
 			}
-			judging.Go(func() error {
-				row := judged(t, first.Kind, v)
-				for again := 2; again > 0 && row.Failed+row.Passed == 0; again-- { // the machine was too busy for a verdict
-					t.Logf("%s: %s, once more: %s%s", v.Name, row.Said(), row.Error, strings.Join(row.Details, "\n"))
-					row = judged(t, first.Kind, v)
-				}
-				t.Logf("%s: %s", v.Name, row.Said())
-				if !row.AsExpected() {
-					t.Errorf("%s: want %q, got %s\n%s%s", v.Name, v.Caught, row.Said(), row.Error, strings.Join(row.Details, "\n"))
-				}
-				return nil
-			})
+			for _, act := range actsOf(v) {
+				judging.Go(func() error {
+					cfg, row := judgement(gallery.Config{Acts: []string{act}}), gallery.NewRow(v)
+					if v.Broken() {
+						cfg.Repair = time.Millisecond // it repairs nothing
+					}
+					gallery.Judge(t.Context(), cfg, servertest.Open(t, first.Kind), &row)
+					t.Logf("%s, %s, seed %d: %s", v.Name, act, cfg.Seed, row.Said())
+					if !row.AsExpected() {
+						t.Errorf("%s, %s: want %q, got %s\n%s%s", v.Name, act, v.Caught, row.Said(), row.Error, strings.Join(row.Details, "\n"))
+					}
+					return nil
+				})
+			}
 		}
 		_ = judging.Wait()
 	})
 }
 
-// judged judges a variant on empty stores.
-func judged(t *testing.T, kind string, v variants.Variant) gallery.Row {
-	cfg := judgement(gallery.Config{})
-	if v.Broken() { // the act that it does not get through
-		cfg.Acts = []string{"rush"}
-		if v.Name == "leak-on-restore" || v.Name == "marker-first" || v.Name == "unguarded-close" {
-			cfg.Acts = []string{"crashes"}
-		}
+// actsOf names the acts that a right variant passes, or the one that a broken variant
+// does not get through.
+func actsOf(v variants.Variant) []string {
+	switch {
+	case !v.Broken():
+		return []string{"crashes", "rush"}
+	case v.Name == "leak-on-restore" || v.Name == "marker-first" || v.Name == "unguarded-close":
+		return []string{"crashes"}
 	}
-	row := gallery.NewRow(v)
-	gallery.Judge(t.Context(), cfg, servertest.Open(t, kind), &row)
-	return row
+	return []string{"rush"}
 }
 
 // One variant, judged as the command does it.
