@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -83,37 +82,4 @@ func TestBenchMeasuresTheLockPerOrder(t *testing.T) {
 	if err != nil || r.Rows[0].Counterpart <= 0 {
 		t.Errorf("%v, %+v", err, r)
 	}
-}
-
-// stopAt cancels when a text is written.
-type stopAt struct {
-	text   string
-	cancel context.CancelFunc
-}
-
-func (s stopAt) Write(b []byte) (int, error) {
-	if strings.Contains(string(b), s.text) {
-		s.cancel()
-	}
-	return len(b), nil
-}
-
-// Ctrl-C in the middle leaves nothing running and no directory.
-func TestBenchStops(t *testing.T) {
-	if !apart(t) {
-		return
-	}
-	needReal(t)
-	t.Setenv("TMPDIR", t.TempDir())
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	_, err := bench.Run(ctx, bench.Config{
-		Config: lab.Config{Program: os.Args[0], Progress: stopAt{"keeper:", cancel}},
-		Names:  []string{"keeper"}, Rounds: 100, Seconds: 1, Connections: 8,
-	})
-	realOnly(t, err)
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("stopped with %v", err)
-	}
-	leaves(t, 0)
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -98,24 +96,5 @@ func TestCompare(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 	says(t, progress.String(), "no-limit: judging, round 1 of 1")
-	leaves(t, 0)
-}
-
-// Ctrl-C in the middle of an attack leaves nothing running and no directory.
-func TestCompareStops(t *testing.T) {
-	if !apart(t) {
-		return
-	}
-	needReal(t)
-	t.Setenv("TMPDIR", t.TempDir())
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	cfg := judgement(gallery.Config{Names: []string{"flashsale"}})
-	cfg.Progress = stopAt{"judging", cancel}
-	report, err := gallery.Run(ctx, cfg)
-	realOnly(t, err)
-	if !errors.Is(err, context.Canceled) || report == nil || len(report.Rows) != 0 {
-		t.Errorf("stopped with %v: %+v", err, report)
-	}
 	leaves(t, 0)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -148,24 +147,6 @@ func TestDrillFails(t *testing.T) {
 		t.Errorf("%v: %s", err, &out)
 	}
 	leaves(t, 1)
-}
-
-// Ctrl-C in the middle of the harm leaves nothing running and no directory.
-func TestDrillStops(t *testing.T) {
-	if !apart(t) {
-		return
-	}
-	t.Setenv("TMPDIR", t.TempDir())
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	report, err := drills(ctx, t, drill.Config{
-		Names: []string{"redis-emptied"}, Duration: 10 * time.Second,
-		Harm: lab.Harm{Config: lab.Config{Progress: stopAt{"Redis killed", cancel}}, Keep: true},
-	})
-	if !errors.Is(err, context.Canceled) || report == nil || len(report.Drills) != 0 {
-		t.Errorf("stopped with %v: %+v", err, report)
-	}
-	leaves(t, 0)
 }
 
 // What is set for a server of the user's does not reach the nodes; what chooses the

@@ -97,21 +97,6 @@ func TestStormFails(t *testing.T) {
 	leaves(t, 1)
 }
 
-// Ctrl-C in the middle leaves nothing running and no directory.
-func TestStormStops(t *testing.T) {
-	if !apart(t) {
-		return
-	}
-	t.Setenv("TMPDIR", t.TempDir())
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	report, err := blow(ctx, t, lab.Harm{Config: lab.Config{Progress: stopAt{"0.", cancel}}, Seed: 1, Keep: true})
-	if !errors.Is(err, context.Canceled) || report == nil || len(report.Acts) != 0 {
-		t.Errorf("stopped with %v: %+v", err, report)
-	}
-	leaves(t, 0)
-}
-
 func TestStormUsage(t *testing.T) {
 	for _, c := range []struct {
 		args []string

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"flashsale/cmd/flashsale/internal/prove/bench"
+	"flashsale/cmd/flashsale/internal/prove/drill"
+	"flashsale/cmd/flashsale/internal/prove/drill/storm"
+	"flashsale/cmd/flashsale/internal/prove/gallery"
+	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
+	"flashsale/cmd/flashsale/internal/prove/lab"
+)
+
+// stopAt cancels when a text is written.
+type stopAt struct {
+	text   string
+	cancel context.CancelFunc
+}
+
+func (s stopAt) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), s.text) {
+		s.cancel()
+	}
+	return len(b), nil
+}
+
+// Ctrl-C in the middle of a command leaves nothing running and no directory. The
+// report has nothing of what was not finished.
+func TestStops(t *testing.T) {
+	if os.Getenv(runsApart) == "" {
+		t.Parallel()
+	}
+	for name, c := range map[string]struct {
+		at  string // the progress
+		run func(ctx context.Context, harm lab.Harm) (empty bool, err error)
+	}{
+		"bench": {"keeper:", func(ctx context.Context, harm lab.Harm) (bool, error) {
+			_, err := bench.Run(ctx, bench.Config{Config: harm.Config, Names: []string{"keeper"}, Rounds: 100, Seconds: 1, Connections: 8})
+			return true, err
+		}},
+		"compare": {"judging", func(ctx context.Context, harm lab.Harm) (bool, error) {
+			cfg := judgement(gallery.Config{Names: []string{"flashsale"}})
+			cfg.Config = harm.Config
+			r, err := gallery.Run(ctx, cfg)
+			return r != nil && len(r.Rows) == 0, err
+		}},
+		"drill": {"Redis killed", func(ctx context.Context, harm lab.Harm) (bool, error) {
+			r, err := drill.Run(ctx, drill.Config{Harm: harm, Names: []string{"redis-emptied"}, Rate: 150, Duration: 10 * time.Second})
+			return r != nil && len(r.Drills) == 0, err
+		}},
+		"storm": {"0.", func(ctx context.Context, harm lab.Harm) (bool, error) {
+			r, err := storm.Run(ctx, storm.Config{Harm: harm, Duration: 20 * time.Second})
+			return r != nil && len(r.Acts) == 0, err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !apart(t) {
+				return
+			}
+			needReal(t)
+			t.Setenv("TMPDIR", t.TempDir())
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			empty, err := c.run(ctx, lab.Harm{
+				Config: lab.Config{Program: os.Args[0], Progress: stopAt{c.at, cancel}}, Strategy: variants.Lua, Seed: 1, Keep: true,
+			})
+			realOnly(t, err)
+			if !errors.Is(err, context.Canceled) || !empty {
+				t.Errorf("stopped with %v, a report of nothing: %v", err, empty)
+			}
+			leaves(t, 0)
+		})
+	}
+}
