@@ -45,6 +45,7 @@ type Config struct {
 	Duration time.Duration                                    // from the opening of the sale on
 	Seed     int64                                            // fixes what each buyer does, but not how they interleave
 	Progress io.Writer                                        // gets a line every five seconds
+	calls    http.RoundTripper                                // nil: over the network
 }
 
 // Turnout counts what buyers heard. Failed are those who had no definite answer to
@@ -77,6 +78,9 @@ func Run(ctx context.Context, cfg Config) (*Turnout, error) {
 	}
 	conns := client.NewHTTP(256, 10*time.Second)
 	defer conns.CloseIdleConnections()
+	if cfg.calls != nil {
+		conns.Transport = cfg.calls
+	}
 	c := &crowd{Config: cfg, shop: client.NewOperator(client.New(cfg.Target, cfg.SKU, conns), token)}
 	s, err := c.find(ctx)
 	switch {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -31,19 +32,19 @@ type shop struct {
 	sooner          bool // some order came before it opened
 }
 
-func newShop(t *testing.T, state string, opens time.Time) (*shop, Config) {
+func newShop(state string, opens time.Time) (*shop, Config) {
 	s := &shop{state: state, opens: opens, asked: map[string]int{}, paid: map[string]bool{}, cancelled: map[string]bool{}}
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
 	return s, Config{
-		Target: server.URL, Rate: 300, Duration: time.Second, Progress: &bytes.Buffer{},
+		Target: "http://shop.test", Rate: 300, Duration: time.Second, Progress: &bytes.Buffer{}, calls: s,
 		Token: func(subject string, _ bool) (string, error) { return subject, nil },
 	}
 }
 
-func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// RoundTrip answers without a connection, on which a synctest bubble would not wait.
+func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	w := httptest.NewRecorder()
 	w.Header().Set("X-Request-Id", "x")
 	w.Header().Set("Location", "/")
 	answer := func(status int, code, id string) {
@@ -84,69 +85,72 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			answer(201, "", key)
 		}
 	}
+	return w.Result(), nil
 }
 
 // A crowd waits until its sale opens. Its buyers ask until they know, pay, cancel,
 // and come back.
 func TestCrowd(t *testing.T) {
-	t.Parallel()
-	s, c := newShop(t, "scheduled", time.Now().Add(200*time.Millisecond)) // the list stays behind
-	c.SKU, c.Duration = "mine", 3*time.Second
-	got, err := Run(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	came, back, third := 0, 0, 0
-	for key := range s.asked {
-		switch came++; {
-		case strings.HasSuffix(key, "-2"):
-			back++
-		case strings.HasSuffix(key, "-3"):
-			third++
+	synctest.Test(t, func(t *testing.T) {
+		s, c := newShop("scheduled", time.Now().Add(200*time.Millisecond)) // the list stays behind
+		c.SKU, c.Duration = "mine", 3*time.Second
+		got, err := Run(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	heard := int(got.Orders.Load() + got.SoldOut.Load() + got.Refused.Load() + got.Failed.Load())
-	if got.Orders.Load() != 40 || got.SoldOut.Load() == 0 || int(got.Refused.Load()) > third || heard != came || back == 0 || s.sooner {
-		t.Errorf("%v of %d visits, %d of them a second one, too soon: %v", got, came, back, s.sooner)
-	}
-	if len(s.paid) < 10 || len(s.cancelled) == 0 || len(s.paid)+len(s.cancelled) > 40 {
-		t.Errorf("%d orders paid, %d cancelled", len(s.paid), len(s.cancelled))
-	}
+		came, back, third := 0, 0, 0
+		for key := range s.asked {
+			switch came++; {
+			case strings.HasSuffix(key, "-2"):
+				back++
+			case strings.HasSuffix(key, "-3"):
+				third++
+			}
+		}
+		heard := int(got.Orders.Load() + got.SoldOut.Load() + got.Refused.Load() + got.Failed.Load())
+		if got.Orders.Load() != 40 || got.SoldOut.Load() == 0 || int(got.Refused.Load()) > third || heard != came || back == 0 || s.sooner {
+			t.Errorf("%v of %d visits, %d of them a second one, too soon: %v", got, came, back, s.sooner)
+		}
+		if len(s.paid) < 10 || len(s.cancelled) == 0 || len(s.paid)+len(s.cancelled) > 40 {
+			t.Errorf("%d orders paid, %d cancelled", len(s.paid), len(s.cancelled))
+		}
+	})
 }
 
 // A crowd that names no sale goes to the newest that is open and not judged. It ends
 // with its sale, and with its context.
 func TestCrowdEnds(t *testing.T) {
-	t.Parallel()
-	for _, with := range []string{"its sale", "its context"} {
-		s, c := newShop(t, "open", time.Time{})
-		c.Duration = time.Minute
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		c.Token = func(subject string, _ bool) (string, error) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if subject == "crowd" {
+	synctest.Test(t, func(t *testing.T) {
+		for _, with := range []string{"its sale", "its context"} {
+			s, c := newShop("open", time.Time{})
+			c.Duration = time.Minute
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			c.Token = func(subject string, _ bool) (string, error) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if subject == "crowd" {
+					return subject, nil
+				} // else the first buyer is about to come
+				if with == "its sale" {
+					s.state = "closed"
+				} else if s.sold > 0 {
+					cancel()
+				}
 				return subject, nil
-			} // else the first buyer is about to come
-			if with == "its sale" {
-				s.state = "closed"
-			} else if s.sold > 0 {
-				cancel()
 			}
-			return subject, nil
+			began := time.Now()
+			got, err := Run(ctx, c)
+			if took := time.Since(began); err != nil || got.Orders.Load() == 0 || took > 20*time.Second {
+				t.Errorf("with %s: %v, %v after %v", with, err, got, took)
+			}
 		}
-		began := time.Now()
-		got, err := Run(ctx, c)
-		if took := time.Since(began); err != nil || got.Orders.Load() == 0 || took > 20*time.Second {
-			t.Errorf("with %s: %v, %v after %v", with, err, got, took)
-		}
-	}
+	})
 }
 
 func TestCrowdSaysWhyItDoesNotCome(t *testing.T) {
 	t.Parallel()
-	_, sound := newShop(t, "closed", time.Time{})
+	_, sound := newShop("closed", time.Time{})
 	for _, tc := range []struct {
 		change func(c *Config)
 		want   string
@@ -160,7 +164,7 @@ func TestCrowdSaysWhyItDoesNotCome(t *testing.T) {
 		{func(c *Config) {
 			c.SKU, c.Token = "soon", func(string, bool) (string, error) { return "stranger", nil }
 		}, "crowd: GET http"},
-		{func(c *Config) { c.Target = "http://127.0.0.1:1" }, `crowd: Get "http://127.0.0.1:1/v1/sales": `},
+		{func(c *Config) { c.Target, c.calls = "http://127.0.0.1:1", nil }, `crowd: Get "http://127.0.0.1:1/v1/sales": `},
 	} {
 		c := sound
 		tc.change(&c)
