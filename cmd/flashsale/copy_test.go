@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"flashsale/loadtest/servers/servertest/check"
 )
@@ -56,9 +54,7 @@ func TestCopy(t *testing.T) {
 // inShop runs a line of the shell in the copy, with embedded stores only.
 func inShop(t *testing.T, dir, line string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", line)
+	cmd := exec.CommandContext(check.Context(t), "bash", "-o", "pipefail", "-c", line)
 	cmd.Dir = dir
 	cmd.Env = append(withoutOurs(os.Environ()), "GOWORK=off", "GOFLAGS=-mod=mod -short", "FLASHSALE_TEST_REAL=off")
 	if out, err := cmd.CombinedOutput(); err != nil {

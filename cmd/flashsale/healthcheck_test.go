@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 )
 
 // health runs the command as the container does and returns its exit status
@@ -77,12 +76,8 @@ func TestHealthcheckEndsInTime(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	t.Cleanup(s.Close)
-	began := time.Now()
 	if status, said := health(t, "--timeout", "1s", s.URL); status != 1 || !strings.Contains(said, context.DeadlineExceeded.Error()) {
 		t.Errorf("exit status %d, want 1 and that it took too long: %s", status, said)
-	}
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("it took %v with a timeout of a second", took)
 	}
 }
 

@@ -133,8 +133,7 @@ func sections(readme string) (list []section) {
 // run has a shell run the section's commands, which ends with the first that
 // does not do what it should.
 func (s section) run(t *testing.T, short bool) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
+	ctx := check.Context(t)
 	here := s.places(ctx, t)
 	bin := t.TempDir() // for "go install"
 	cmd := exec.CommandContext(ctx, "bash", "-c", s.script(here, short))

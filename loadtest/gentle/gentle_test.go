@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"flashsale/loadtest/client"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -95,9 +96,7 @@ func TestCrowd(t *testing.T) {
 		s, c := newShop("scheduled", time.Now().Add(200*time.Millisecond)) // the list stays behind
 		c.SKU, c.Duration = "mine", 3*time.Second
 		got, err := Run(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		came, back, third := 0, 0, 0
 		for key := range s.asked {
 			switch came++; {

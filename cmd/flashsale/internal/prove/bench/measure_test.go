@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 func TestMedian(t *testing.T) {
@@ -44,9 +45,7 @@ func rounds(t *testing.T, ours, theirs []float64, row Row) (Row, string) {
 		}
 	}
 	l, rows := &bench{Lab: &lab.Lab{}, cfg: Config{Rounds: len(ours)}}, []Row{row}
-	if err := l.contest(t.Context(), rows, side("a", ours), side("b", theirs)); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, l.contest(t.Context(), rows, side("a", ours), side("b", theirs)))
 	return rows[0], order
 }
 

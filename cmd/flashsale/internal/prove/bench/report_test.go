@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -30,9 +31,7 @@ func measured() *Report {
 
 func TestWriteText(t *testing.T) {
 	var out bytes.Buffer
-	if err := measured().WriteText(&out); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, measured().WriteText(&out))
 	for _, want := range [][]string{
 		{"2a", "durable / hello", "21,500", "84,000", "req/s", "0.26", "≥ 0.25", "yes", "38.2 + 12 + 9.25", "14"},
 		{"3a", "refusals / hello", "needs wrk (apt-get install wrk)"},

@@ -12,15 +12,14 @@ import (
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/report"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // Each variant is a file named like it, and says what a reader wants to know.
 func TestVariantsAreFiles(t *testing.T) {
 	base := []string{"shop.go", "tables.go", "close.go", "counter.go", "transaction.go"}
 	files, err := filepath.Glob("variants/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	named := map[string]variants.Variant{}
 	for _, v := range variants.All() {
 		named[strings.ReplaceAll(v.Name, "-", "_")+".go"] = v
@@ -39,9 +38,7 @@ func TestVariantsAreFiles(t *testing.T) {
 			continue
 		}
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		words := []string{"// What breaks it:", "// Right:", "THE MISTAKE:"}
 		if !v.Broken() {
 			words = []string{"// It is right", "// Instead:"}
@@ -49,9 +46,7 @@ func TestVariantsAreFiles(t *testing.T) {
 		mistakes, _ := filepath.Glob(strings.TrimSuffix(path, ".go") + ".lua")
 		for _, lua := range mistakes {
 			more, err := os.ReadFile(lua)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			text = append(text, more...)
 		}
 		for _, word := range words {
@@ -132,9 +127,7 @@ func TestReportIsWritten(t *testing.T) {
 		{r.WriteHTML, []string{"As expected", "FAIL: over_limit", "1,983", "6,474", "261ms", "by 2,500 orders/s", "Redis, MariaDB", "--report &lt;dir&gt;"}},
 	} {
 		var text strings.Builder
-		if err := c.write(&text); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, c.write(&text))
 		for _, word := range c.words {
 			if !strings.Contains(text.String(), word) {
 				t.Errorf("%q is not in %s", word, &text)
@@ -142,9 +135,7 @@ func TestReportIsWritten(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if err := r.Save(dir); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.Save(dir))
 	if files, _ := filepath.Glob(dir + "/compare.*"); len(files) != 3 {
 		t.Errorf("%v, want a page, JSON and text", files)
 	}

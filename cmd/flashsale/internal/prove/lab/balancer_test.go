@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A node that is gone costs nobody an answer: the same request goes to the
@@ -84,9 +86,7 @@ func TestBalancerDoesNotRepeatWhatMayYetHappen(t *testing.T) {
 func balanced(t *testing.T, nodes ...string) *Balancer {
 	t.Helper()
 	b, err := Balance(nodes...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = b.Close() })
 	return b
 }
@@ -95,9 +95,7 @@ func balanced(t *testing.T, nodes ...string) *Balancer {
 func post(t *testing.T, target string) (status int) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, target+"/v1/orders", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	req.Header.Set("Idempotency-Key", "key")
 	req.Header.Set("X-Forwarded-For", "10.0.0.1")
 	res, err := http.DefaultClient.Do(req)

@@ -8,6 +8,7 @@ import (
 
 	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // The clock of a Redis is off by the offset that is set, and true again after a step back.
@@ -16,24 +17,18 @@ func TestClock(t *testing.T) {
 	if errors.Is(err, exec.ErrNotFound) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = c.file.Close() })
 	r, err := servers.StartRedis(t.Context(), servers.RedisOptions{Env: c.env})
 	if errors.Is(err, servers.ErrNotInstalled) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	rdb := lab.Redis(r.Addr())
 	t.Cleanup(func() { _ = rdb.Close() })
 	for _, off := range []int{0, -1_000_000, 1_000_000, 0} {
-		if err := c.set(off); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, c.set(off))
 		now, err := rdb.Time(t.Context()).Result()
 		if got := time.Until(now); err != nil || got.Round(time.Hour) != (time.Duration(off)*time.Second).Round(time.Hour) {
 			t.Errorf("off by %v, want %ds: %v", got, off, err)

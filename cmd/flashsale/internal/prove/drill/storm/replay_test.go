@@ -9,6 +9,7 @@ import (
 
 	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // A silent node never answers.
@@ -19,9 +20,7 @@ func (silent) RoundTrip(*http.Request) (*http.Response, error) { return nil, err
 // By the end of the storm, each promise has been repeated at the node at least once.
 func TestReplay(t *testing.T) {
 	l, err := lab.On(lab.Config{}, &servers.Stores{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	l.Nodes = []*lab.Node{{Process: &servers.Process{}}, {Process: &servers.Process{}}}
 	a := &act{stage: &stage{Lab: l, http: &http.Client{Transport: silent{}}}, whole: t.Context()}
 	for i := range 3*replayers + 1 {

@@ -8,12 +8,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 func TestMain(m *testing.M) { servertest.Main(m) }
@@ -31,9 +31,7 @@ var skus atomic.Int64
 func open(t *testing.T, shop Shop, total, perBuyer int) *sale {
 	t.Helper()
 	s := &sale{T: t, Shop: shop, Sale: Sale{SKU: fmt.Sprint("S", skus.Add(1)), Total: total, PerBuyer: perBuyer, WindowMS: 60_000}}
-	if err := shop.Open(t.Context(), s.Sale); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, shop.Open(t.Context(), s.Sale))
 	return s
 }
 
@@ -96,9 +94,7 @@ var checks = map[string]func(t *testing.T, shop Shop) int{
 		s := open(t, shop, 20, 1)
 		sold := s.rush(1, 0)
 		for _, o := range sold[:5] {
-			if err := s.Close(t.Context(), o, Cancelled); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, s.Close(t.Context(), o, Cancelled))
 		}
 		return 5 - len(s.rush(1, 0))
 	},
@@ -106,9 +102,7 @@ var checks = map[string]func(t *testing.T, shop Shop) int{
 		s := open(t, shop, 20, 1)
 		sold := s.rush(1, 0)
 		stock, err := s.Stock(t.Context(), s.SKU)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return s.Total - stock.Available - len(sold)
 	},
 	"over limit": func(t *testing.T, shop Shop) (units int) {
@@ -136,22 +130,18 @@ func TestEachBreaksInItsOwnWay(t *testing.T) {
 	}
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		stores, err := Connect(s.RedisURL, s.SQL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		t.Cleanup(func() { _ = stores.Close() })
-		if err := errors.Join(Migrate(t.Context(), stores.DB), Migrate(t.Context(), stores.DB)); err != nil {
-			t.Fatal(err) // each node of a variant does it
-		}
+		check.Must(t, errors.Join(Migrate(t.Context(), stores.DB), Migrate(t.Context(), stores.DB))) // each node of a variant does it
 		for name, expected := range breaks {
 			v, _ := Find(name)
-			for check, wrong := range checks {
-				want, rounds := slices.Contains(expected, check), 1
+			for kind, wrong := range checks {
+				want, rounds := slices.Contains(expected, kind), 1
 				if want {
 					rounds = 10
 				}
 				for n := range rounds {
-					t.Run(fmt.Sprint(name, " ", check, " ", n), func(t *testing.T) {
+					t.Run(fmt.Sprint(name, " ", kind, " ", n), func(t *testing.T) {
 						t.Parallel()
 						shop := v.New(stores) // one for all would have the sales wait for each other
 						if l, ok := shop.(lockPerOrder); ok {
@@ -174,13 +164,9 @@ func TestEachBreaksInItsOwnWay(t *testing.T) {
 func TestBrokenButIdempotent(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		stores, err := Connect(s.RedisURL, s.SQL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		t.Cleanup(func() { _ = stores.Close() })
-		if err := Migrate(t.Context(), stores.DB); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, Migrate(t.Context(), stores.DB))
 		for _, name := range []string{"get-decr", "decr-leak", "no-limit"} {
 			v, _ := Find(name)
 			s := open(t, v.New(stores), 100, 100)
@@ -188,17 +174,11 @@ func TestBrokenButIdempotent(t *testing.T) {
 			for range 50 {
 				running.Go(func() {
 					o := Order{ID: uuid.NewString(), SKU: s.SKU, Buyer: "ann", Key: "k", Quantity: 1, Status: Pending, CreatedMS: now(), ExpiresMS: now() + 60_000}
-					for deadline := time.Now().Add(10 * time.Second); ; {
-						// What is being stored by another is asked for again, as its buyer would.
+					// What is being stored by another is asked for again, as its buyer would.
+					check.Eventually(t, "the order is known", func() bool {
 						_, _, err := s.Order(t.Context(), o)
-						if err == nil {
-							return
-						}
-						if time.Now().After(deadline) {
-							t.Error(err)
-							return
-						}
-					}
+						return err == nil
+					})
 				})
 			}
 			running.Wait()
