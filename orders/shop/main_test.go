@@ -35,6 +35,10 @@ type shop struct {
 	stop func() // stops it and waits, as a node that shuts down does
 }
 
+// patience is the timeout of a node that is not about timeouts: a busy machine is no
+// error.
+const patience = time.Minute
+
 // open starts a node on the stores; change may alter its config.
 func open(t testing.TB, s *servers.Stores, change func(*Config)) *shop {
 	t.Helper()
@@ -47,13 +51,13 @@ func open(t testing.TB, s *servers.Stores, change func(*Config)) *shop {
 func build(t testing.TB, s *servers.Stores, change func(*Config)) *shop {
 	t.Helper()
 	store, rdb := bare.OpenStore(t, s.SQL), kit.OpenRedis(t, s.RedisURL)
-	gate := inventory.New(rdb, inventory.Config{})
-	cfg := Config{Store: store, Gate: gate, Redis: rdb, Log: check.Log(t)}
+	gate := inventory.New(rdb, inventory.Config{Timeout: patience})
+	cfg := Config{Store: store, Gate: gate, Redis: rdb, Log: check.Log(t), Wait: patience}
 	if change != nil {
 		change(&cfg)
 	}
 	p := &shop{Service: New(cfg), rdb: rdb, gate: gate}
-	p.gateTimeout = 20 * time.Second // a busy machine is no error
+	p.gateTimeout = patience
 	return p
 }
 
@@ -61,18 +65,18 @@ func (p *shop) start(t testing.TB) { p.stop = bare.Start(t, p.Run) }
 
 func (p *shop) put(t testing.TB, s orders.Sale) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		_, _, err := p.PutSale(t.Context(), s)
-		if err == nil {
-			return
-		}
-		// What an operator is told with a 503: try again.
-		busy := errors.Is(err, orders.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
-		if !busy || time.Now().After(deadline) {
-			t.Fatalf("put sale %s: %v", s.SKU, err)
-		}
-	}
+	_, err := untilKnown(t, func() (offer orders.Offer, err error) { offer, _, err = p.PutSale(t.Context(), s); return offer, err })
+	check.Must(t, err)
+}
+
+// untilKnown repeats a request until its outcome is known, as a client does.
+func untilKnown[T any](t testing.TB, ask func() (T, error)) (answer T, err error) {
+	t.Helper()
+	check.Eventually(t, "an answer that is not 503", func() bool {
+		answer, err = ask()
+		return !errors.Is(err, orders.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded)
+	})
+	return answer, err
 }
 
 // settled waits until nothing is in flight and returns the audit.
@@ -92,7 +96,7 @@ func places(t testing.TB, p interface {
 	Place(context.Context, Placement) (Placed, error)
 }, what Placement, refused error) Placed {
 	t.Helper()
-	placed, err := p.Place(t.Context(), what)
+	placed, err := untilKnown(t, func() (Placed, error) { return p.Place(t.Context(), what) })
 	if !errors.Is(err, refused) {
 		t.Errorf("%+v: %+v, %v, want %v", what, placed.Order, err, refused)
 	}
@@ -105,7 +109,7 @@ func pays(t testing.TB, p interface {
 	Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, error)
 }, buyer, id, ref string, refused error, left ...orders.Status) {
 	t.Helper()
-	o, err := p.Pay(t.Context(), buyer, id, ref)
+	o, err := untilKnown(t, func() (*orders.Order, error) { return p.Pay(t.Context(), buyer, id, ref) })
 	if refused == nil {
 		left = []orders.Status{orders.Paid}
 	}
@@ -119,7 +123,7 @@ func cancels(t testing.TB, p interface {
 	Cancel(ctx context.Context, buyer, id string) (*orders.Order, error)
 }, buyer, id string, refused error) {
 	t.Helper()
-	o, err := p.Cancel(t.Context(), buyer, id)
+	o, err := untilKnown(t, func() (*orders.Order, error) { return p.Cancel(t.Context(), buyer, id) })
 	if !errors.Is(err, refused) || err == nil && o.Status != orders.Cancelled {
 		t.Errorf("%s cancels %s: %+v, %v, want %v", buyer, id, o, err, refused)
 	}
