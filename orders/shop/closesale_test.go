@@ -2,7 +2,6 @@ package shop
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -14,16 +13,11 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// ends closes a sale, and again where the node is busy.
-func (p *shop) ends(t testing.TB, sku string) (offer orders.Offer) {
+// ends closes a sale.
+func (p *shop) ends(t testing.TB, sku string) orders.Offer {
 	t.Helper()
-	check.Eventually(t, sku+" is closed", func() (done bool) {
-		var err error
-		if offer, err = p.CloseSale(t.Context(), sku); err != nil && !errors.Is(err, orders.ErrUnavailable) {
-			t.Fatal(err)
-		}
-		return err == nil
-	})
+	offer, err := untilKnown(t, func() (orders.Offer, error) { return p.CloseSale(t.Context(), sku) })
+	check.Must(t, err)
 	return offer
 }
 
@@ -69,12 +63,15 @@ func TestCloseSale(t *testing.T) {
 	})
 }
 
-// slowClock is a gate on a Redis whose clock is a minute behind.
-type slowClock struct{ Gate }
+// slowClock is a gate on a Redis whose clock is behind.
+type slowClock struct {
+	Gate
+	by time.Duration
+}
 
-func (g slowClock) Oldest(ctx context.Context, skus ...string) ([]time.Time, time.Time, error) {
+func (g *slowClock) Oldest(ctx context.Context, skus ...string) ([]time.Time, time.Time, error) {
 	oldest, now, err := g.Gate.Oldest(ctx, skus...)
-	return oldest, now.Add(-time.Minute), err
+	return oldest, now.Add(-g.by), err
 }
 
 // The gate closes by Redis's clock. While that is behind, an operator does not hear
@@ -82,12 +79,16 @@ func (g slowClock) Oldest(ctx context.Context, skus ...string) ([]time.Time, tim
 func TestCloseSaleWaitsForRedisClock(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
-	p := open(t, s, func(c *Config) { c.Gate = slowClock{c.Gate} })
+	clock := &slowClock{by: time.Hour}
+	p := open(t, s, func(c *Config) { clock.Gate, c.Gate = c.Gate, clock })
 	p.put(t, kit.Sale("S", 10, 5))
+	p.gateTimeout = 50 * time.Millisecond
 	check.Is(t, check.Err(p.CloseSale(t.Context(), "S")), orders.ErrUnavailable)
 	if sale, err := p.store.Sale(t.Context(), "S"); err != nil || time.Until(sale.ClosesAt) > 0 {
 		t.Errorf("%+v, %v", sale, err)
 	}
+	clock.by, p.gateTimeout = 0, patience
+	check.OK(t, check.Err(p.CloseSale(t.Context(), "S")))
 }
 
 // What a change answers is that change, with its own ETag, whoever made another one since.

@@ -26,6 +26,7 @@ func TestRedisComesAndGoesUnderLoad(t *testing.T) {
 		via, wire := servertest.RedisVia(t, s)
 		node := func(off time.Duration) *shop {
 			return open(t, via, func(c *Config) {
+				brief(c)
 				soonDirect(c)
 				c.Clock = func() time.Time { return time.Now().Add(off) }
 			})
@@ -39,6 +40,9 @@ func TestRedisComesAndGoesUnderLoad(t *testing.T) {
 		}
 		for round := range 2 {
 			c.moves(t, "through the gate", 20)
+			wire.Cut() // for a blink
+			wire.Restore()
+			c.moves(t, "after a blink", 20)
 			wire.Cut()
 			untilMode(t, orders.ModeDirect, a, b)
 			from := direct()

@@ -25,7 +25,6 @@ import (
 
 // soonDirect is a node that enters direct mode at once, and leaves it as soon.
 func soonDirect(c *Config) {
-	brief(c)
 	c.Keeper.Lease = time.Second
 	c.Direct.After = 100 * time.Millisecond
 }
@@ -58,7 +57,6 @@ func TestDirectMode(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		via, wire := servertest.RedisVia(t, s)
 		a, b := open(t, via, soonDirect), open(t, via, soonDirect)
-		a.cfg.Wait, b.cfg.Wait = 10*time.Second, 10*time.Second
 		ctx := t.Context()
 		put := kit.Sale("S", 6, 3)
 		a.put(t, put)
@@ -182,8 +180,13 @@ func TestCutOffNodeChangesNothing(t *testing.T) {
 		if !unchanged() || cut.Keepers().SellsDirect() {
 			t.Error("the node that is cut off has changed the sale")
 		}
-		if _, err := cut.Place(t.Context(), Placement{Buyer: "bob", SKU: "S", Quantity: 1}); !isUnavailable(err) {
-			t.Errorf("on the node that is cut off: %v", err)
+		for what, err := range map[string]error{
+			"an order":                          check.Err(cut.Place(t.Context(), Placement{Buyer: "bob", SKU: "S", Quantity: 1})),
+			"an order that may be in the queue": check.Err(cut.Cancel(t.Context(), "bob", orders.NewOrderID("S"))),
+		} {
+			if !isUnavailable(err) {
+				t.Errorf("on the node that is cut off, %s: %v", what, err)
+			}
 		}
 		// The broken twin: heartbeats don't count.
 		if entered, err := bare.EnterDirect(t, cut.store, 0); !entered || err != nil || unchanged() {

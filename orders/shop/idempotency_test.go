@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
@@ -85,7 +84,7 @@ func TestReplayFindsTheOrder(t *testing.T) {
 		forget := func() {
 			t.Helper()
 			p.settled(t, "S")
-			check.Must(t, p.rdb.FlushAll(ctx).Err())
+			check.Must(t, p.rdb.Del(ctx, p.rdb.Keys(ctx, "sale:{S}*").Val()...).Err())
 			check.Eventually(t, "rebuilt", func() bool {
 				g, err := p.gate.Summaries(ctx, "S")
 				return err == nil && g[0].Open
@@ -125,7 +124,6 @@ func TestRejectedOrder(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := open(t, s, nil)
-		p.cfg.Wait = 10 * time.Second
 		p.put(t, kit.Sale("S", 3, 2))
 		ctx := t.Context()
 		allBuy(t, p, "S", "k", 3)
@@ -165,7 +163,7 @@ func TestRejectedOrder(t *testing.T) {
 func TestKeyOfALostOrder(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		p, ctx := open(t, s, nil), t.Context()
+		p, ctx := open(t, s, often), t.Context()
 		p.put(t, kit.Sale("S", 1, 1))
 		ann := Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}
 		first, err := p.Place(ctx, ann)

@@ -18,12 +18,11 @@ import (
 )
 
 // aNode starts a node with a name, so that who should keep what is the same in
-// every run, and a short lease.
-func aNode(t *testing.T, s *servers.Stores, name string, lease time.Duration) *shop {
+// every run.
+func aNode(t *testing.T, s *servers.Stores, name string) *shop {
 	t.Helper()
 	return open(t, s, func(c *Config) {
-		c.Store.Node, c.Keeper.Lease, c.Log = name, lease, c.Log.With("node", name)
-		c.Wait = 10 * time.Second // several nodes on one SQLite file, on a busy machine
+		c.Store.Node, c.Log = name, c.Log.With("node", name)
 	})
 }
 
@@ -74,9 +73,8 @@ func sellsAll(t *testing.T, skus []string, nodes ...*shop) {
 	t.Helper()
 	for _, sku := range skus {
 		for _, p := range nodes {
-			placed, err := p.Place(t.Context(), Placement{Buyer: "ann", SKU: sku, Quantity: 1})
-			if err != nil || placed.Order.Status != orders.PendingPayment {
-				t.Errorf("%s through %s: %+v, %v", sku, p.store.Node, placed.Order, err)
+			if o := places(t, p, Placement{Buyer: "ann", SKU: sku, Quantity: 1}, nil).Order; o.Status != orders.PendingPayment {
+				t.Errorf("%s through %s: %+v", sku, p.store.Node, o)
 			}
 		}
 	}
@@ -88,7 +86,7 @@ func TestKeepersSpread(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		skus := manySales(t, bare.OpenStore(t, s.SQL), 30)
-		nodes := []*shop{aNode(t, s, "a", 2*time.Second), aNode(t, s, "b", 2*time.Second), aNode(t, s, "c", 2*time.Second)}
+		nodes := []*shop{aNode(t, s, "a"), aNode(t, s, "b"), aNode(t, s, "c")}
 		spread(t, skus, nodes...)
 		for _, p := range nodes {
 			if n := len(p.Keepers().Kept()); n < 5 {
@@ -99,60 +97,66 @@ func TestKeepersSpread(t *testing.T) {
 	})
 }
 
-// A node that stops hands its SKUs over at once: nobody waits for a lease.
+// locksOf returns the locks of SKUs as Redis has them, which name their holders.
+func (p *shop) locksOf(t testing.TB, skus []string) (locks []string) {
+	t.Helper()
+	for _, sku := range skus {
+		locks = append(locks, p.rdb.Dump(t.Context(), "lock:{"+sku+"}").Val())
+	}
+	return locks
+}
+
+// A node that stops releases its locks: no other node waits for a lease to end.
 func TestStoppingNodeHandsOver(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		const lease = 20 * time.Second
 		skus := manySales(t, bare.OpenStore(t, s.SQL), 30)
-		a, b := aNode(t, s, "a", lease), aNode(t, s, "b", lease)
+		a, b := aNode(t, s, "a"), aNode(t, s, "b")
 		spread(t, skus, a, b)
 		moved := a.Keepers().Kept()
-		stopping := time.Now()
+		locks := b.locksOf(t, moved)
 		a.stop()
-		stopped := time.Since(stopping)
-		check.Eventually(t, "handed over", func() bool { return keptOnce(skus, b) })
-		took := time.Since(stopping)
-		t.Logf("%d SKUs handed over in %v, of which the stop took %v; the lease is %v", len(moved), took, stopped, lease)
-		if took > lease/2 {
-			t.Errorf("handed over after %v, with a lease of %v", took, lease)
+		for i, lock := range b.locksOf(t, moved) {
+			if lock == locks[i] {
+				t.Errorf("%s is locked by the node that has stopped", moved[i])
+			}
 		}
+		check.Eventually(t, "handed over", func() bool { return keptOnce(skus, b) })
 		sellsAll(t, skus, b)
 
 		// And back, though it has only just been given away.
-		a = aNode(t, s, "a", lease)
+		a = aNode(t, s, "a")
 		spread(t, skus, a, b)
 		b.stop()
 		check.Eventually(t, "handed over again", func() bool { return keptOnce(skus, a) })
 	})
 }
 
-// A node that dies lets go of nothing. Its SKUs are taken over within a lease,
-// and what it still believes in changes nothing.
+// A node that is cut off from Redis releases nothing. Once its leases are over, its SKUs
+// are taken over, and what it still believes in changes nothing.
 func TestDeadNodeIsReplaced(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		const lease = 5 * time.Second
 		skus := manySales(t, bare.OpenStore(t, s.SQL), 30)
 		via, wire := servertest.RedisVia(t, s)
-		b, c := aNode(t, s, "b", lease), aNode(t, s, "c", lease)
-		dead := aNode(t, via, "a", lease)
+		b, c := aNode(t, s, "b"), aNode(t, s, "c")
+		dead := open(t, via, func(c *Config) {
+			c.Store.Node, c.Direct.After = "a", 200*time.Millisecond
+		})
 		spread(t, skus, b, c, dead)
 		its := dead.Keepers().Kept()
 		before, err := b.store.Sale(t.Context(), its[0])
 		check.Must(t, err)
 
-		died := time.Now()
 		wire.Cut()
+		check.Eventually(t, "the others know", func() bool {
+			nodes, err := b.store.Nodes(t.Context(), patience)
+			return err == nil && slices.ContainsFunc(nodes, func(n store.Node) bool { return n.ID == "a" && n.Unwritable != "" })
+		})
+		for _, sku := range its { // as Redis does at the end of the lease
+			check.Must(t, b.rdb.Del(t.Context(), "lock:{"+sku+"}").Err())
+		}
 		check.Eventually(t, "taken over", func() bool { return keptOnce(skus, b, c) })
-		took := time.Since(died)
-		t.Logf("%d SKUs of a dead node taken over in %v; the lease is %v", len(its), took, lease)
-		if took > 2*lease { // the second one is for a busy machine, where a commit may take as long
-			t.Errorf("taken over after %v, with a lease of %v", took, lease)
-		}
-		if kept := dead.Keepers().Kept(); len(kept) > 0 {
-			t.Errorf("the dead node believes to keep %v", kept)
-		}
 		if sale, err := b.store.Sale(t.Context(), its[0]); err != nil || sale.Fence <= before.Fence {
 			t.Errorf("fence %d, of the dead %d, %v", sale.Fence, before.Fence, err)
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
@@ -28,10 +27,12 @@ func allBuy(t *testing.T, p *shop, sku, key string, buyers int) map[string]*orde
 	for i := range buyers {
 		all.Go(func() {
 			buyer := Placement{Buyer: fmt.Sprint("buyer-", i), SKU: sku, Quantity: 1, Key: key}
-			placed, err := p.Place(t.Context(), buyer)
-			for end := time.Now().Add(5 * time.Second); errors.Is(err, inventory.ErrSoldOut) && time.Now().Before(end); { // it rests
+			var placed Placed
+			var err error
+			check.Eventually(t, "units no longer rest", func() bool {
 				placed, err = p.Place(t.Context(), buyer)
-			}
+				return !errors.Is(err, inventory.ErrSoldOut) && !isUnavailable(err)
+			})
 			if err != nil || placed.Order.Status != orders.PendingPayment {
 				t.Errorf("buyer %d: %+v, %v", i, placed.Order, err)
 				return

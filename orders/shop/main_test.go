@@ -53,6 +53,7 @@ func build(t testing.TB, s *servers.Stores, change func(*Config)) *shop {
 	store, rdb := bare.OpenStore(t, s.SQL), kit.OpenRedis(t, s.RedisURL)
 	gate := inventory.New(rdb, inventory.Config{Timeout: patience})
 	cfg := Config{Store: store, Gate: gate, Redis: rdb, Log: check.Log(t), Wait: patience}
+	cfg.Keeper.Lease = patience / 3 // nodes look for free locks at each twentieth of it
 	if change != nil {
 		change(&cfg)
 	}

@@ -26,9 +26,9 @@ func apart(t *testing.T, s *servers.Stores, deaf ...string) (seller *shop, sku s
 	t.Helper()
 	node := func(name string) *shop {
 		return build(t, s, func(c *Config) {
-			c.Store.Node, c.Wait = name, 5*time.Second
+			c.Store.Node = name
 			if slices.Contains(deaf, name) {
-				c.Locks = lock.New(c.Redis, lease.Config{Lease: controller.Config{}.LockLease()})
+				c.Locks = lock.New(c.Redis, lease.Config{Lease: c.Keeper.LockLease()})
 				c.Redis = kit.OpenRedis(t, servertest.Open(t, servers.KindEmbedded).RedisURL)
 			}
 		})

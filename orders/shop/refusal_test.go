@@ -128,6 +128,7 @@ func TestPartitionedNodeRefusesNoReplay(t *testing.T) {
 			viaC, mysqlC := servertest.SQLVia(t, s)
 			two, _ := replica(t, s)
 			change := func(c *Config) {
+				brief(c)
 				c.Keeper.Lease = 2 * time.Second
 				c.Direct.After = map[bool]time.Duration{false: 500 * time.Millisecond, true: time.Hour}[promoted]
 			}
@@ -185,7 +186,10 @@ func TestTwoRedisMasters(t *testing.T) {
 	s := servertest.Open(t, servers.KindReal)
 	viaB, redisB := servertest.RedisVia(t, s)
 	two, promoted := replica(t, s)
-	change := func(c *Config) { c.Keeper.Lease = 2 * time.Second }
+	change := func(c *Config) {
+		brief(c)
+		c.Keeper.Lease = 2 * time.Second
+	}
 	a, b := open(t, s, change), open(t, viaB, change)
 	a.put(t, kit.Sale("S", 1, 1))
 	place := func(p *shop, buyer string) (Placed, error) {
@@ -230,6 +234,7 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 	s := &servers.Stores{Kind: servers.KindReal, RedisURL: redis.URL, SQL: dsn, Redis: redis.Real}
 	via, wire := servertest.RedisVia(t, s)
 	p := open(t, via, func(c *Config) {
+		brief(c)
 		c.Keeper.Lease = 2 * time.Second
 		c.Direct.After = 300 * time.Millisecond
 	})

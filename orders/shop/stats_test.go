@@ -69,7 +69,7 @@ func TestStats(t *testing.T) {
 	commits := make(chan *keeper.Commit, 1000)
 	p := open(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) {
 		gate.Gate, c.Gate = c.Gate, gate
-		c.Keeper = controller.Config{Lease: 20 * time.Second, ReconcileEvery: 100 * time.Millisecond}
+		c.Keeper = controller.Config{Lease: patience, ReconcileEvery: 100 * time.Millisecond}
 		c.Trace = func(context.Context) string { return "trace" }
 		c.OnCommit = func(c *keeper.Commit) { commits <- c }
 	})

@@ -2,7 +2,6 @@ package shop
 
 import (
 	"testing"
-	"time"
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
@@ -17,10 +16,7 @@ func TestManyNodesRestoreOnce(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		var nodes []*shop
 		for range 4 {
-			nodes = append(nodes, open(t, s, func(c *Config) {
-				c.SweepEvery = 20 * time.Millisecond
-				c.Keeper.Lease = time.Second
-			}))
+			nodes = append(nodes, open(t, s, quick))
 		}
 		const n = 60
 		nodes[0].put(t, kit.Sale("S", n, 1))

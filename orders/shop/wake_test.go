@@ -18,7 +18,6 @@ import (
 func TestTheKeeperLooksUntilTheQueueIsEmpty(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := open(t, s, func(c *Config) {
-			c.Wait = 5 * time.Second
 			c.Keeper.ResyncEvery, c.Keeper.ReconcileEvery, c.Keeper.ReconcileHoldsEvery = time.Hour, time.Hour, time.Hour
 		})
 		p.put(t, kit.Sale("S", 10_000, 100))

@@ -202,12 +202,7 @@ func Start(t testing.TB, run func(context.Context) error) (stop func()) {
 	go func() { done <- run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		select {
-		case err := <-done:
-			check.OK(t, err)
-		case <-time.After(30 * time.Second):
-			t.Error("the node did not stop within 30 s")
-		}
+		check.OK(t, check.Receive(t, "the node stops", done))
 	})
 	t.Cleanup(stop)
 	return stop

@@ -1,0 +1,93 @@
+package controller
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/orders"
+	"flashsale/orders/keeper"
+	"flashsale/orders/lock/lease"
+	"flashsale/orders/store"
+)
+
+// released counts the locks that it is given back.
+type released struct{ n int }
+
+func (*released) Renew(_ context.Context, locks []*lease.Lock) []error {
+	return make([]error, len(locks))
+}
+
+func (r *released) Release(context.Context, *lease.Lock) (bool, error) {
+	r.n++
+	return false, nil
+}
+
+// A SKU is given up after one lease without progress, and not earlier. A SKU at rest lives
+// by its node's writes to both stores, and a SKU under way by its own progress alone. If
+// the node still writes to both, it leaves the SKU to another node for a lease.
+func TestWatchdog(t *testing.T) {
+	const never = 1000 * time.Hour
+	for what, c := range map[string]struct {
+		running        bool
+		redis, beats   time.Duration // how long the node writes to Redis and to the database
+		after          time.Duration // when the SKU is given up
+		leavesToOthers bool
+	}{
+		"at rest, and all is well":         {false, never, never, never, false},
+		"at rest, and Redis is lost":       {false, time.Minute, never, 2 * time.Minute, false},
+		"at rest, the database is lost":    {false, never, time.Minute, 2 * time.Minute, false},
+		"under way, and makes no progress": {true, never, never, time.Minute, true},
+		"under way, and both are lost":     {true, 0, 0, time.Minute, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st, err := store.Open("sqlite:"+t.TempDir()+"/db", store.StoreConfig{})
+				check.Must(t, err)
+				defer func() { _ = st.Close() }()
+				locks := &released{}
+				ls := lease.NewLeases(locks, lease.Config{Lease: never})
+				held, err := ls.TryAcquire(t.Context(), "lock:{S}", nil, func(c *lease.Call) (*lease.Lock, error) { return c.Hold("token", time.Now()) })
+				check.Must(t, err)
+				health := &redisHealth{}
+				ks := &Controller{
+					store: st, redis: health, cfg: Config{Lease: time.Minute, Workers: 1}, log: slog.New(slog.DiscardHandler),
+					slots: map[string]*slot{}, backoffUntil: map[string]time.Time{},
+				}
+				began := time.Now()
+				p := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Params{}), sku: "S", held: held, began: began, running: c.running}
+				ks.slots["S"] = p
+				for len(ks.slots) > 0 && time.Since(began) < 10*time.Minute {
+					now := time.Now()
+					if time.Since(began) <= c.beats {
+						ks.beaten.Store(&now)
+					}
+					last := health.all["redis"].wrote
+					if time.Since(began) <= c.redis {
+						last = now
+					}
+					health.all = map[string]master{"redis": {wrote: last, down: true}} // no hint is sent
+					check.Must(t, ks.watchdog(t.Context()))
+					ks.letting.Wait()
+					time.Sleep(time.Second)
+				}
+				took := time.Since(began) - time.Second
+				if c.after == never {
+					if len(ks.slots) == 0 || locks.n != 0 {
+						t.Errorf("given up after %v", took)
+					}
+					return
+				}
+				if took != c.after || locks.n != 1 || ks.count.Stalled.Load() != 1 {
+					t.Errorf("given up after %v, want %v; %d locks released", took, c.after, locks.n)
+				}
+				if leaves := !ks.backoffUntil["S"].IsZero(); leaves != c.leavesToOthers {
+					t.Errorf("leaves the SKU to another node: %v", leaves)
+				}
+			})
+		})
+	}
+}
