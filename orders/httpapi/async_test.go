@@ -141,7 +141,7 @@ func TestWaitRunsOut(t *testing.T) {
 // under it: Location leads to the first.
 func TestLocationFallsBackToTheKey(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		p := serve(t, s, kit.Sale("S", 10, 10), func(c *shop.Config) { c.Wait = time.Minute })
+		p := serve(t, s, kit.Sale("S", 10, 10), func(c *shop.Config) { c.Wait = time.Hour })
 		f := newFront(p.Service)
 		body := `{"sku":"S","quantity":1}`
 		first, err := f.ask("POST", "/v1/orders", body, "Idempotency-Key: k")
@@ -160,10 +160,9 @@ func TestLocationFallsBackToTheKey(t *testing.T) {
 		}
 		// From now on replays find the first at once, though the gate names the second.
 		for range 2 {
-			start := time.Now()
 			w, err := f.ask("POST", "/v1/orders", body, "Idempotency-Key: k")
-			if err != nil || w.Body.String() != first.Body.String() || time.Since(start) > 20*time.Second {
-				t.Errorf("after %v: %s, %v", time.Since(start), w.Body, err)
+			if err != nil || w.Body.String() != first.Body.String() {
+				t.Errorf("%s, %v", w.Body, err)
 			}
 		}
 		if a := bare.Settled(t, p, "S"); a.Sold != 1 || a.Available != 9 {

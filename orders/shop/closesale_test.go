@@ -90,24 +90,3 @@ func TestCloseSaleWaitsForRedisClock(t *testing.T) {
 	clock.by, p.gateTimeout = 0, patience
 	check.OK(t, check.Err(p.CloseSale(t.Context(), "S")))
 }
-
-// What a change answers is that change, with its own ETag, whoever made another one since.
-func TestPutSaleAnswersItsOwn(t *testing.T) {
-	t.Parallel()
-	p := open(t, servertest.Open(t, servers.KindEmbedded), nil)
-	put := kit.Sale("S", 10, 5)
-	p.put(t, put)
-	read, err := p.Offer(t.Context(), "S")
-	check.Must(t, err)
-	mine, created, err := p.PutSale(t.Context(), put, read.ETag())
-	check.Must(t, err)
-	put.Total = 20
-	theirs, _, err := p.PutSale(t.Context(), put, mine.ETag())
-	if err != nil || created || theirs.ETag() == mine.ETag() || theirs.Total != 20 || theirs.Available != 20 {
-		t.Errorf("%+v, %+v, %v", mine, theirs, err)
-	}
-	_, _, err = p.PutSale(t.Context(), put, read.ETag(), mine.ETag())
-	check.Is(t, err, orders.ErrPrecondition)
-	check.Is(t, check.Err(p.CloseSale(t.Context(), "S", mine.ETag())), orders.ErrPrecondition)
-	check.OK(t, check.Err(p.CloseSale(t.Context(), "S", theirs.ETag())))
-}

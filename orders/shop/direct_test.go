@@ -195,58 +195,6 @@ func TestCutOffNodeChangesNothing(t *testing.T) {
 	})
 }
 
-// A node lost Redis for a while and cannot read the sales since. It does not know that the
-// other nodes sell in direct mode. The old gate may refuse a key that they have accepted.
-func TestRefusalsOfAnOldGate(t *testing.T) {
-	t.Parallel()
-	s := servertest.Open(t, servers.KindReal)
-	via, toRedis := servertest.RedisVia(t, s)
-	via, toSQL := servertest.SQLVia(t, via)
-	ctx, others := t.Context(), bare.OpenStore(t, s.SQL)
-	beat := func() { check.Must(t, check.Err(others.Beat(ctx, "other", nil, time.Minute))) }
-	beat()
-	p := open(t, via, func(c *Config) {
-		soonDirect(c)
-		c.Keeper.Lease = time.Minute // for as long the other node is alive
-	})
-	p.put(t, kit.Sale("S", 1, 1))
-	place := func(buyer string) (Placed, error) {
-		return p.Place(ctx, Placement{Buyer: buyer, SKU: "S", Quantity: 1, Key: "k"})
-	}
-	check.Must(t, check.Err(place("ann")))
-
-	toRedis.Cut()
-	check.Eventually(t, "it has told that Redis is away", func() bool {
-		nodes, err := others.Nodes(ctx, time.Minute)
-		return err == nil && slices.ContainsFunc(nodes, func(n store.Node) bool { return n.Unwritable != "" })
-	})
-	toSQL.Cut()
-	check.Must(t, others.Leave(ctx, "other"))
-	check.Eventually(t, "its copy of the sales is too old", func() bool { return !p.catalog.IsFresh() })
-	if entered, err := bare.EnterDirect(t, others, time.Minute); !entered || err != nil {
-		t.Fatal(entered, err)
-	}
-	kit.Put(t, others, kit.Sale("S", 2, 1))
-	verdicts, err := others.Direct(ctx, "S", []inventory.Queued{asked("bob", "k", 1)})
-	if err != nil || verdicts[0].Refused != "" {
-		t.Fatalf("bob orders elsewhere: %+v, %v", verdicts, err)
-	}
-	toRedis.Restore()
-	check.Eventually(t, "Redis is back", func() bool { return !p.Keepers().RedisAway() })
-	check.Eventually(t, "the gate is asked, and not believed", func() bool {
-		_, err := place("bob")
-		if errors.Is(err, inventory.ErrSoldOut) {
-			t.Fatalf("bob, whose order is durable, hears %v", err)
-		}
-		return isUnavailable(err)
-	})
-	toSQL.Restore()
-	check.Eventually(t, "bob's order is found", func() bool {
-		again, err := place("bob")
-		return err == nil && again.Replayed && again.Order.ID == verdicts[0].Order.ID
-	})
-}
-
 // Who may enter, by what the heartbeats say.
 func TestEnterDirect(t *testing.T) {
 	t.Parallel()
@@ -348,47 +296,6 @@ func asked(buyer, key string, quantity int64) inventory.Queued {
 	return inventory.Queued{
 		OrderID: uuid.Must(uuid.NewV7()).String(), Buyer: buyer, Quantity: quantity, Key: key, Fingerprint: orders.Fingerprint("S", quantity),
 	}
-}
-
-// A direct order that comes when the gate is open again is refused: the gate
-// knows nothing of it, and would sell its units a second time.
-func TestLateDirectOrderIsRefused(t *testing.T) {
-	t.Parallel()
-	for _, broken := range []string{"", "orders not conditional on the mode"} {
-		t.Run("an order "+broken, func(t *testing.T) {
-			servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-				b := bare.Open(t, s, kit.Sale("S", 10, 10))
-				b.EnterDirect(t)
-				directly(t, b, "ann", "", 1)
-				b.Keeper(t, "S").Finish(t)
-				_, err := directTwins[broken].order(t, b, []inventory.Queued{asked("bob", "", 2)})
-				a := b.Audit(t)
-				if right := errors.Is(err, orders.ErrNotDirect) && a.Balanced && a.Sold == 1; right != (broken == "") {
-					t.Errorf("%v, %+v", err, a)
-				}
-			})
-		})
-	}
-}
-
-// What is in the queue of a Redis that was only out of reach promised nothing, and
-// its callers may have been refused since: it is dropped when direct mode ends.
-func TestOldQueueIsDropped(t *testing.T) {
-	t.Parallel()
-	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		b := bare.Open(t, s, kit.Sale("S", 5, 3))
-		b.Reserve(t, "ann", "k", 2)
-		b.Reserve(t, "bob", "k", 1)
-		b.EnterDirect(t)
-		first := directly(t, b, "ann", "k", 2)
-		directly(t, b, "eve", "", 2)
-		b.Keeper(t, "S").Finish(t)
-		rows := b.Rows(t)
-		if len(rows) != 2 || rows[first.ID].Status != orders.PendingPayment {
-			t.Errorf("%+v", rows)
-		}
-		b.Stands(t, 4, 1)
-	})
 }
 
 // The line is bounded: whoever finds it full hears so at once, and the

@@ -80,23 +80,6 @@ func sellsAll(t *testing.T, skus []string, nodes ...*shop) {
 	}
 }
 
-// Each SKU has one keeper over all nodes, every node keeps its share, and an
-// order of any SKU can be placed anywhere.
-func TestKeepersSpread(t *testing.T) {
-	t.Parallel()
-	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		skus := manySales(t, bare.OpenStore(t, s.SQL), 30)
-		nodes := []*shop{aNode(t, s, "a"), aNode(t, s, "b"), aNode(t, s, "c")}
-		spread(t, skus, nodes...)
-		for _, p := range nodes {
-			if n := len(p.Keepers().Kept()); n < 5 {
-				t.Errorf("%s keeps %d of 30", p.store.Node, n)
-			}
-		}
-		sellsAll(t, skus, nodes...)
-	})
-}
-
 // locksOf returns the locks of SKUs as Redis has them, which name their holders.
 func (p *shop) locksOf(t testing.TB, skus []string) (locks []string) {
 	t.Helper()

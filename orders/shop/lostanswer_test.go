@@ -46,42 +46,35 @@ func allBuy(t *testing.T, p *shop, sku, key string, buyers int) map[string]*orde
 	return bought
 }
 
-// The commit's answer is lost: the keeper finds out, every caller hears of the
-// one order, and there is one row of it.
+// The commit's answer is lost. The keeper finds out, every caller receives its one order,
+// and there is one row of it.
 func TestCommitAnswerLost(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		lose, lost := kit.Once(kit.Fault{Step: "commit", After: true})
+		lose, struck := kit.Once(kit.Fault{Step: "commit", After: true})
 		p := open(t, s, func(c *Config) { c.Store = bare.FaultyStore(t, c.Store, lose) })
-		p.put(t, kit.Sale("S", 100, 1))
-		bought := allBuy(t, p, "S", "k", 20)
-		if !lost.Load() {
-			t.Fatal("no answer was lost")
-		}
-		onlyThese(t, p, bought)
+		onlyTheseAreSold(t, p, func() func() bool { return struck.Load })
+	})
+	t.Run("on the wire", func(t *testing.T) { // MySQL itself answers into a connection that is cut
+		s, w := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
+		onlyTheseAreSold(t, open(t, s, nil), func() func() bool {
+			lost := w.LoseAnswers(1, wire.Contains("\x03COMMIT"))
+			return func() bool { return lost() == 1 }
+		})
 	})
 }
 
-// The same, with MySQL itself answering into a connection that is cut.
-func TestCommitAnswerLostOnTheWire(t *testing.T) {
-	t.Parallel()
-	s, w := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
-	p := open(t, s, nil)
+// onlyTheseAreSold has buyers order while an answer is lost, and wants each of their orders
+// to be sold once.
+func onlyTheseAreSold(t *testing.T, p *shop, lose func() (lost func() bool)) {
+	t.Helper()
 	p.put(t, kit.Sale("S", 100, 1))
-	lost := w.LoseAnswers(1, wire.Contains("\x03COMMIT"))
+	lost := lose()
 	bought := allBuy(t, p, "S", "k", 20)
-	if lost() != 1 {
+	if !lost() {
 		t.Fatal("no answer was lost")
 	}
-	onlyThese(t, p, bought)
-}
-
-// onlyThese are sold, each of them once.
-func onlyThese(t *testing.T, p *shop, bought map[string]*orders.Order) {
-	t.Helper()
-	if a := p.settled(t, "S"); a.Sold != int64(len(bought)) || a.Available != a.Total-a.Sold {
-		t.Errorf("%d bought, audit: %+v", len(bought), a)
-	}
+	p.settledAt(t, int64(len(bought)), 100-int64(len(bought)))
 	rows := kit.RowsOf(t, p.store.DB)
 	if len(rows) != len(bought) {
 		t.Errorf("%d rows of %d orders", len(rows), len(bought))

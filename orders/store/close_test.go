@@ -29,14 +29,6 @@ func stocked(t testing.TB, sql string, orders int) (*Store, []string) {
 	return store, kit.Stock(t, store.DB, orders)
 }
 
-// closedRight checks how the orders of S were closed and paid.
-func closedRight(t testing.TB, store *Store) {
-	t.Helper()
-	if wrong := kit.BrokenClosing(t, store.DB); len(wrong) > 0 {
-		t.Error(wrong)
-	}
-}
-
 // Pay, cancel and expiry of the same orders at the same instant: exactly one
 // of them wins, and whoever was told so has.
 func TestCloseRace(t *testing.T) {
@@ -94,7 +86,7 @@ func TestCloseRace(t *testing.T) {
 				t.Errorf("order %d is %s; paid %d times, cancelled %d times", i, status, p, c)
 			}
 		}
-		closedRight(t, store)
+		kit.None(t, kit.BrokenClosing(t, store.DB))
 		t.Logf("ends: %v", ends)
 	})
 }
@@ -115,7 +107,7 @@ func TestPaidWhileBeingClosed(t *testing.T) {
 	if rows := kit.RowsOf(t, store.DB); rows[ids[1]].Status != orders.Paid || rows[ids[2]].Status != orders.Expired {
 		t.Errorf("%+v", rows)
 	}
-	closedRight(t, store)
+	kit.None(t, kit.BrokenClosing(t, store.DB))
 }
 
 // An update without the condition on the status lets two ends win, and the
@@ -158,7 +150,7 @@ func TestPayTooLate(t *testing.T) {
 		if o := kit.RowsOf(t, store.DB)[ids[0]]; o.Status != orders.Expired || o.PaymentRef != nil {
 			t.Errorf("row: %+v", o)
 		}
-		closedRight(t, store)
+		kit.None(t, kit.BrokenClosing(t, store.DB))
 	})
 }
 
@@ -221,7 +213,7 @@ func TestCloseReplays(t *testing.T) {
 		if !reflect.DeepEqual(before, kit.RowsOf(t, store.DB)) {
 			t.Error("eve changed something")
 		}
-		closedRight(t, store)
+		kit.None(t, kit.BrokenClosing(t, store.DB))
 	})
 }
 
@@ -242,7 +234,7 @@ func TestExpireInBatches(t *testing.T) {
 		if fmt.Sprint(closed) != fmt.Sprint([]int64{expireBatch, 40}) {
 			t.Errorf("closed %v", closed)
 		}
-		closedRight(t, store)
+		kit.None(t, kit.BrokenClosing(t, store.DB))
 	})
 }
 
@@ -292,7 +284,7 @@ func TestLockedSaleLeavesThePoolToOthers(t *testing.T) {
 	if o, err := store.Cancel(t.Context(), "buyer-1", ids[1]); err != nil || o.Status != orders.Cancelled {
 		t.Errorf("once the row is free: %+v, %v", o, err)
 	}
-	closedRight(t, store)
+	kit.None(t, kit.BrokenClosing(t, store.DB))
 }
 
 // In a rush a keeper unlocks the row for a moment between two transactions. Cancels
@@ -324,5 +316,5 @@ func TestCancelsDuringARush(t *testing.T) {
 	t.Logf("%d cancels took %v", len(ids), time.Since(began))
 	end()
 	keeper.Wait()
-	closedRight(t, store)
+	kit.None(t, kit.BrokenClosing(t, store.DB))
 }
