@@ -4,7 +4,6 @@
 package model_test
 
 import (
-	"context"
 	"flag"
 	"maps"
 	"os"
@@ -14,7 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 var (
@@ -233,9 +233,7 @@ func build(t *testing.T, name string, packed bool) pan {
 
 func command(t *testing.T, dir string, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
-	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd := exec.CommandContext(check.Context(t), args[0], args[1:]...)
 	cmd.Dir = dir
 	return cmd
 }

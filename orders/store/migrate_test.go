@@ -184,8 +184,7 @@ func TestMigrationsMayBeSilent(t *testing.T) {
 	if n, err := store.Migrate(t.Context()); n == 0 || err != nil || time.Since(began) < 2*silence {
 		t.Errorf("%d applied after %v, %v", n, time.Since(began), err)
 	}
-	began = time.Now()
-	if err := store.DB.WithContext(t.Context()).Exec("DO SLEEP(20)").Error; err == nil || time.Since(began) > 10*time.Second {
-		t.Errorf("a silent statement ended after %v with %v", time.Since(began), err)
+	if err := store.DB.WithContext(t.Context()).Exec("DO SLEEP(20)").Error; err == nil {
+		t.Error("a silent statement has not been ended")
 	}
 }

@@ -1,10 +1,8 @@
 package store
 
 import (
-	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
@@ -58,9 +56,7 @@ func onOneConnection(t *testing.T, s *Store) (*Store, func() int) {
 	one, err := s.On(conn)
 	check.Must(t, err)
 	return one, func() int {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		rows, err := conn.QueryContext(ctx, "SHOW SESSION STATUS LIKE 'Handler_read%'")
+		rows, err := conn.QueryContext(t.Context(), "SHOW SESSION STATUS LIKE 'Handler_read%'")
 		check.Must(t, err)
 		defer func() { _ = rows.Close() }()
 		total := 0
