@@ -473,7 +473,8 @@ func TestLatePaymentAtOnce(t *testing.T) {
 			var all sync.WaitGroup
 			for i := range 50 {
 				all.Go(func() {
-					switch o, err := nodes[i%2].Pay(t.Context(), buyer, id, "late"); {
+					o, err := untilKnown(t, func() (*orders.Order, error) { return nodes[i%2].Pay(t.Context(), buyer, id, "late") })
+					switch {
 					case err == nil && o.Status == orders.Paid:
 						paid.Add(1)
 					case errors.Is(err, orders.ErrOrderClosed):
