@@ -26,7 +26,7 @@ import (
 )
 
 // brief makes waits short, for outages that no answer will end.
-func brief(c *Config) { c.Wait, c.SweepEvery = 300*time.Millisecond, 50*time.Millisecond }
+func brief(c *Config) { c.Wait, c.SweepEvery = 2*time.Second, 50*time.Millisecond }
 
 // Redis loses everything while two nodes sell, and an operator has the gate rebuilt: each
 // time the gate is rebuilt, nothing is oversold, and no order that was answered as durable is lost.
