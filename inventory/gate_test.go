@@ -36,7 +36,7 @@ func gateIsTheModel(rt *rapid.T, rdb *redis.Client, entry int) {
 	const bound = 6
 	w := &walk{T: rt, rdb: rdb, sku: newSKU(), model: newModel(bound, entry)}
 	for range 2 {
-		w.nodes = append(w.nodes, New(rdb, Config{QueueLimit: bound}))
+		w.nodes = append(w.nodes, New(rdb, Config{Timeout: time.Minute, QueueLimit: bound}))
 	}
 	w.install(0, 1, truth{Terms: w.someTerms(), Available: 0, Buyers: map[string]int64{}}.full())
 	rt.Repeat(map[string]func(*rapid.T){

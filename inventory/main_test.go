@@ -20,37 +20,20 @@ import (
 
 // Every test closes what it opens: a goroutine left at the end is a failure.
 func TestMain(m *testing.M) {
-	flag.Parse()
+	servertest.Few("30")    // each of about 30 steps on a server
 	debug.SetGCPercent(400) // the heaps stay small anyhow
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
-	if checks := "100"; !given { // each of about 30 steps on a server
-		if servertest.Race {
-			checks = "30"
-		}
-		_ = flag.Set("rapid.checks", checks)
-	}
-	_ = flag.Set("rapid.nofailfile", "true") // the seed is in the message
 	if !servertest.Race {
 		_ = flag.Set("test.parallel", "6") // they wait more than they work
 	}
 	goleak.VerifyTestMain(m)
 }
 
+// patient is a Config for which a starved Redis is not one that is away.
+var patient = Config{Timeout: time.Minute}
+
 // onEachRedis runs a test on the embedded Redis and on a real one.
 func onEachRedis(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
-	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) { test(t, connect(t, r.URL)) })
-}
-
-// connect is how cmd connects: deadlines count.
-func connect(t testing.TB, url string) *redis.Client {
-	t.Helper()
-	o, err := redis.ParseURL(url)
-	check.Must(t, err)
-	o.ContextTimeoutEnabled = true
-	rdb := redis.NewClient(o)
-	t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
+	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) { test(t, servertest.Connect(t, r.URL)) })
 }
 
 var skus atomic.Int64

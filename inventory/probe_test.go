@@ -16,8 +16,8 @@ import (
 // A Redis that takes writes says so, and which one it is, where it can tell.
 func TestProbe(t *testing.T) {
 	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {
-		rdb := connect(t, r.URL)
-		g := New(rdb, Config{})
+		rdb := servertest.Connect(t, r.URL)
+		g := New(rdb, patient)
 		name, err := g.Master(t.Context(), "S")
 		probed := g.Probe(t.Context())
 		if err != nil || len(probed) != 1 || probed[0].Name != name || name != Whole || probed[0].Err != nil {
@@ -41,12 +41,12 @@ func TestProbeOfACluster(t *testing.T) {
 	var addrs []string
 	for _, n := range c.Nodes {
 		addrs = append(addrs, n.Addr())
-		one := connect(t, "redis://"+n.Addr())
+		one := servertest.Connect(t, "redis://"+n.Addr())
 		check.Must(t, one.ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
 	}
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: 1, DialerRetries: 1})
 	defer func() { _ = rdb.Close() }()
-	g := New(rdb, Config{})
+	g := New(rdb, patient)
 	writable := func() (names map[string]bool, ids map[string]bool) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -81,8 +81,8 @@ func TestProbeOfACluster(t *testing.T) {
 // through: orders leave the queue, units come back, paid orders lose their holds.
 func TestWithoutMemory(t *testing.T) {
 	r := servertest.OpenRedis(t, servers.KindReal)
-	rdb := connect(t, r.URL)
-	g := New(rdb, Config{})
+	rdb := servertest.Connect(t, r.URL)
+	g := New(rdb, patient)
 	ctx := t.Context()
 	open(t, g, "S", 10, 5)
 	for _, id := range []string{"given-back", "closed", "paid"} {

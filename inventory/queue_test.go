@@ -41,7 +41,7 @@ func sizes(queue []Queued) (n []int) {
 func TestEntries(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		for n, want := range map[int][]int{1: {1}, 124: {124}, 125: {125}, 126: {125, 1}, 256: {125, 125, 6}} {
-			g, sku := New(rdb, Config{}), newSKU()
+			g, sku := New(rdb, patient), newSKU()
 			open(t, g, sku, 1000, 1)
 			reserveAtOnce(t, g, sku, n)
 			queue, err := g.Queue(t.Context(), sku, "", 1000)
@@ -61,7 +61,7 @@ func TestEntries(t *testing.T) {
 func TestQueueReadsLittle(t *testing.T) {
 	t.Parallel()
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		const limit = 500
+		const limit = 250
 		for _, size := range []int{1, 3, 60, 125} {
 			var reads, read int // XRANGE, and the orders they brought
 			g, sku := New(hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
@@ -73,7 +73,7 @@ func TestQueueReadsLittle(t *testing.T) {
 					}
 				}
 				return err
-			}), Config{}), newSKU()
+			}), patient), newSKU()
 			open(t, g, sku, 10_000, 1)
 			for n := 0; n < 3*limit; n += size {
 				reserveAtOnce(t, g, sku, size)
@@ -96,7 +96,7 @@ func TestQueueReadsLittle(t *testing.T) {
 // is to be given back is.
 func TestAckOfAnotherEntry(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, sku := New(rdb, Config{}), newSKU()
+		g, sku := New(rdb, patient), newSKU()
 		open(t, g, sku, 10, 1)
 		reserveAtOnce(t, g, sku, 3)
 		queue, err := g.Queue(t.Context(), sku, "", 10)
@@ -121,7 +121,7 @@ func TestAckOfAnotherEntry(t *testing.T) {
 // An entry that cannot be read is an error that names it, not an order less.
 func TestMalformedEntry(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g := New(rdb, Config{})
+		g := New(rdb, patient)
 		for _, value := range []string{"", "1", "1 0 0 1", "1 0 0 1:b", "1 0 0 2:b/", "1 1 0 1:b/", "1 -1 0 1:b/k", "x 0 0 1:b/"} {
 			sku := newSKU()
 			id, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), Values: []string{"epoch", "1", "a", "1 0 0 1:b/", "o", value}}).Result()

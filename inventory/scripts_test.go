@@ -103,7 +103,7 @@ func TestEveryScriptRuns(t *testing.T) {
 				ran[args[1].(string)] = true
 			}
 			return err
-		}), Config{})
+		}), patient)
 		for _, script := range scripts {
 			check.Must(t, script.Load(t.Context(), rdb).Err())
 		}
@@ -129,7 +129,7 @@ func TestScriptsForgotten(t *testing.T) {
 				forgotten++
 			}
 			return err
-		}), Config{})
+		}), patient)
 		exercise(t, g)
 		if forgotten < len(scripts) {
 			t.Errorf("NOSCRIPT %d times over %d scripts", forgotten, len(scripts))

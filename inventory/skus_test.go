@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"flashsale/loadtest/servers/servertest"
 	"sync"
 	"testing"
 	"time"
@@ -49,8 +50,7 @@ func (e *exchanges) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 func TestManySKUsShareExchanges(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const sales = 20
-		client := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, ContextTimeoutEnabled: true, PoolSize: 2}) // one call under way at a time
-		t.Cleanup(func() { _ = client.Close() })
+		client := servertest.Connect(t, rdb.Options().Addr, func(o *redis.Options) { o.PoolSize = 2 }) // one call under way at a time
 		g := New(client, Config{Timeout: time.Minute})
 		skus := make([]string, sales)
 		for i := range skus {

@@ -50,7 +50,7 @@ func greedy(sku string) Request {
 // another does not know.
 func goneBack(t *testing.T, rdb *redis.Client, ask func(g *Gate, sku string) error) (other *Gate, sku string) {
 	t.Helper()
-	knows, other, sku := New(rdb, Config{}), New(rdb, Config{}), newSKU()
+	knows, other, sku := New(rdb, patient), New(rdb, patient), newSKU()
 	open(t, knows, sku, 2, 1)
 	reserve(t, knows, order(sku, "forgotten", "ann"))
 	_, err := knows.Summaries(t.Context(), sku)

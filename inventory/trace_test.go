@@ -54,7 +54,7 @@ func TestSenderWithoutTrace(t *testing.T) {
 
 func TestOldest(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, busy, idle := New(rdb, Config{}), newSKU(), newSKU()
+		g, busy, idle := New(rdb, patient), newSKU(), newSKU()
 		open(t, g, busy, 10, 1)
 		var first time.Time
 		for i := range 3 {

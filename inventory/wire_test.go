@@ -14,8 +14,7 @@ import (
 // hooked is a client to the same Redis, with do around its single commands.
 func hooked(t testing.TB, rdb *redis.Client, do func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error) *redis.Client {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { _ = client.Close() })
+	client := servertest.Connect(t, rdb.Options().Addr)
 	client.AddHook(hook(do))
 	return client
 }
@@ -49,5 +48,5 @@ func counted(t testing.TB, rdb *redis.Client) (*redis.Client, *atomic.Int64) {
 func wired(t testing.TB, rdb *redis.Client) (*redis.Client, *wire.Wire) {
 	t.Helper()
 	w := servertest.OpenWire(t, rdb.Options().Addr)
-	return connect(t, "redis://"+w.Addr()), w
+	return servertest.Connect(t, w.Addr()), w
 }
