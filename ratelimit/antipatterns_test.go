@@ -182,12 +182,12 @@ func (e antipattern) ask(ctx context.Context, v visit, on []Bucket) (bool, error
 }
 
 func ours(ctx context.Context, v visit, on []Bucket) (bool, error) {
-	r, err := New(v.client, Config{}).Allow(ctx, 1, on...)
+	r, err := New(v.client, patient).Allow(ctx, 1, on...)
 	return r.Allowed, err
 }
 
 func ourPerSlot(ctx context.Context, v visit, on []Bucket) (bool, error) {
-	l := New(v.client, Config{})
+	l := New(v.client, patient)
 	l.perSlot = true
 	r, err := l.Allow(ctx, 1, on...)
 	return r.Allowed, err

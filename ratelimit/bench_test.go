@@ -19,7 +19,7 @@ func BenchmarkAllow(b *testing.B) {
 	far := parse(b, "1000000/s:1000000")
 	scarce := parse(b, "1/h:1")
 	client := startReal(b)
-	l := New(client, Config{})
+	l := New(client, patient)
 	var ids [4096]string
 	for i := range ids {
 		ids[i] = fmt.Sprintf("buyer-%d", i)

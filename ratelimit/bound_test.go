@@ -114,7 +114,7 @@ func TestBoundOnARealServer(t *testing.T) {
 // observe lets eight callers on two nodes ask in bursts with pauses for
 // 400 ms, and keeps what they were told.
 func observe(t *testing.T, client *redis.Client, allow func(*Limiter) (bool, error)) []observed {
-	nodes := []*Limiter{New(client, Config{}), New(client, Config{})}
+	nodes := []*Limiter{New(client, patient), New(client, patient)}
 	var (
 		mu      sync.Mutex
 		history []observed

@@ -14,7 +14,7 @@ import (
 
 func TestAllowTakesFromAllOrNone(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
-		l := New(client, Config{})
+		l := New(client, patient)
 		buyer, sku := forBuyer("b1", parse(t, "1/h:5")), forSKU("s1", parse(t, "1/h:2"))
 		for n := range 2 {
 			if r := allow(t, l, 1, buyer, sku); !r.Allowed || r.Bucket != "sku" || r.Remaining != int64(1-n) {
@@ -35,7 +35,7 @@ func TestAllowTakesFromAllOrNone(t *testing.T) {
 // longest: after the other's time the request would only be refused again.
 func TestAllowNamesTheLongestRefusal(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
-		l := New(client, Config{})
+		l := New(client, patient)
 		short, long := forIP("192.0.2.1", parse(t, "1/m:1")), forBuyer("b1", parse(t, "1/h:1"))
 		allow(t, l, 1, short, long)
 		for _, order := range [][]Bucket{{short, long}, {long, short}} {
@@ -48,7 +48,7 @@ func TestAllowNamesTheLongestRefusal(t *testing.T) {
 
 func TestAllowSaysNever(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
-		l := New(client, Config{})
+		l := New(client, patient)
 		buyer, sku := forBuyer("b1", parse(t, "1/h:5")), forSKU("s1", parse(t, "1/h:3"))
 		r := allow(t, l, 4, buyer, sku)
 		if r.Allowed || !r.Never || r.Bucket != "sku" || r.RetryAfter != 0 || r.Remaining != 3 {
@@ -66,7 +66,7 @@ func TestAllowSaysNever(t *testing.T) {
 func TestAllowSkipsWhatIsOff(t *testing.T) {
 	_, client := startEmbedded(t)
 	_ = client.Close() // asking would fail
-	l := New(client, Config{})
+	l := New(client, patient)
 	if r := allow(t, l, 1, forBuyer("b1", limit.Off), Bucket{Limit: limit.Off}); !r.Allowed || r.Bucket != "" {
 		t.Fatalf("%+v", r)
 	}
@@ -79,7 +79,7 @@ func TestAllowSkipsWhatIsOff(t *testing.T) {
 // and what came in since is not given twice.
 func TestGiving(t *testing.T) {
 	server, client := startEmbedded(t)
-	l, b := New(client, Config{}), forBuyer("b1", parse(t, "1/s:10"))
+	l, b := New(client, patient), forBuyer("b1", parse(t, "1/s:10"))
 	is := func(what string, err error, want int64) {
 		t.Helper()
 		if n := left(t, client, b); err != nil || n != want {
@@ -103,7 +103,7 @@ func TestGiving(t *testing.T) {
 	if r := allow(t, l, 1, b); !r.Allowed {
 		t.Errorf("refused from memory after a reset: %+v", r)
 	}
-	if r := allow(t, New(client, Config{Prefix: "other"}), 10, b); !r.Allowed {
+	if r := allow(t, New(client, Config{Timeout: time.Hour, Prefix: "other"}), 10, b); !r.Allowed {
 		t.Errorf("under another prefix: %+v", r)
 	}
 	_ = client.Close()
@@ -124,7 +124,7 @@ func TestGiving(t *testing.T) {
 // Peek tells what is left, and changes nothing.
 func TestPeek(t *testing.T) {
 	server, client := startEmbedded(t)
-	l, buyer, sku := New(client, Config{}), forBuyer("b1", parse(t, "1/s:3")), forSKU("s1", parse(t, "1/s:9"))
+	l, buyer, sku := New(client, patient), forBuyer("b1", parse(t, "1/s:3")), forSKU("s1", parse(t, "1/s:9"))
 	for left := int64(3); left >= 0; left-- {
 		for range 2 {
 			r, err := l.Peek(t.Context(), buyer, sku)
@@ -145,7 +145,7 @@ func TestPeek(t *testing.T) {
 func TestAllowRefusesBadRequests(t *testing.T) {
 	_, client := startEmbedded(t)
 	_ = client.Close() // asking would fail, and with another error
-	l := New(client, Config{})
+	l := New(client, patient)
 	five := parse(t, "5/s")
 	for name, c := range map[string]struct {
 		cost    int
@@ -183,7 +183,7 @@ func TestBucketsHaveKeysOfTheirOwn(t *testing.T) {
 // What a key holds may be anything. It counts as an empty bucket, and heals.
 func TestTakeHealsWhatItCannotRead(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
-		l := New(client, Config{})
+		l := New(client, patient)
 		for name, spoil := range map[string]func(key string) error{
 			"text":          func(k string) error { return client.Set(t.Context(), k, "garbage", 0).Err() },
 			"a unit of 0":   func(k string) error { return client.Set(t.Context(), k, "1 0 0", 0).Err() },
@@ -212,7 +212,7 @@ func TestTakeHealsWhatItCannotRead(t *testing.T) {
 // A new configuration keeps what has been taken under the old one.
 func TestChangedLimitKeepsWhatWasTaken(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
-		l := New(client, Config{})
+		l := New(client, patient)
 		allow(t, l, 4, forBuyer("b1", parse(t, "1/h:10")))
 		for _, c := range []struct {
 			text string
@@ -229,7 +229,7 @@ func TestChangedLimitKeepsWhatWasTaken(t *testing.T) {
 // either gets lost, not even in one call.
 func TestOneBucketUnderTwoLimits(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
-		l := New(client, Config{})
+		l := New(client, patient)
 		for id, smaller := range map[string]string{"b1": "8/h:5", "b2": "1/h:5"} {
 			ten, five := forBuyer(id, parse(t, "1/h:10")), forBuyer(id, parse(t, smaller))
 			var asks []ask
@@ -254,7 +254,7 @@ func TestOneBucketUnderTwoLimits(t *testing.T) {
 // is not known, and nothing is given back.
 func TestGivingBackAfterTheClockWentBack(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
-		l := New(client, Config{})
+		l := New(client, patient)
 		b := forBuyer("b1", parse(t, "1/h:5"))
 		allow(t, l, 2, b)
 		now, err := client.Time(t.Context()).Result()
@@ -269,7 +269,7 @@ func TestGivingBackAfterTheClockWentBack(t *testing.T) {
 
 func TestGivingBackStopsAtFull(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
-		l := New(client, Config{})
+		l := New(client, patient)
 		b := forBuyer("b1", parse(t, "1/h:5"))
 		allow(t, l, 2, b)
 		giveBack(t, client, 4, b)
@@ -287,7 +287,7 @@ func TestAllowWithADoneContextTakesNothing(t *testing.T) {
 	b := forBuyer("b1", parse(t, "1/h:5"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	check.Is(t, check.Err(New(client, Config{}).Allow(ctx, 1, b)), context.Canceled)
+	check.Is(t, check.Err(New(client, patient).Allow(ctx, 1, b)), context.Canceled)
 	if n := left(t, client, b); n != 5 {
 		t.Fatalf("%d tokens left of 5", n)
 	}

@@ -31,7 +31,7 @@ func TestBriefBucketsAreNotLogged(t *testing.T) {
 		return n
 	}
 	check.Must(t, rdb.ConfigSet(t.Context(), "appendfsync", "no").Err()) // or the log grows when a sync has ended
-	limiter := New(rdb, Config{})
+	limiter := New(rdb, patient)
 	take := func(n int, b ...Bucket) (grown int64) {
 		t.Helper()
 		before := logSize()

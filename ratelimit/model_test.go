@@ -100,7 +100,7 @@ func floor(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64
 func TestTakeIsTheModel(t *testing.T) {
 	t.Parallel()
 	server, client := startEmbedded(t)
-	l := New(client, Config{})
+	l := New(client, patient)
 	for most, take := range map[int]func(context.Context, []ask) []answer{6: l.take, 1: l.takePerSlot} {
 		rapid.Check(t, func(rt *rapid.T) {
 			server.FlushAll()

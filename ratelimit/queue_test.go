@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -54,7 +55,7 @@ func TestCallersShareCalls(t *testing.T) {
 	}
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		loaded(t, client)
-		l := New(client, Config{Timeout: time.Minute})
+		l := New(client, patient)
 		err := examine(t, client, l, func(b Bucket) error {
 			r, err := l.Allow(t.Context(), 1, b)
 			if err == nil && !r.Allowed {
@@ -67,7 +68,7 @@ func TestCallersShareCalls(t *testing.T) {
 	t.Run("a twin that asks for each alone", func(t *testing.T) {
 		_, client := startEmbedded(t)
 		loaded(t, client)
-		l := New(client, Config{})
+		l := New(client, patient)
 		err := examine(t, client, l, func(b Bucket) error {
 			return l.take(t.Context(), []ask{{cost: 1, buckets: []Bucket{b}}})[0].err
 		}, func() bool { return false })
@@ -84,7 +85,7 @@ func TestCallersThatGiveUp(t *testing.T) {
 	_, client := startEmbedded(t)
 	loaded(t, client)
 	g := newGate(client)
-	l := New(client, Config{Timeout: time.Minute})
+	l := New(client, patient)
 	five := parse(t, "1/h:5")
 	start := func(ctx context.Context, b Bucket) chan error {
 		done := make(chan error, 1)
@@ -94,7 +95,7 @@ func TestCallersThatGiveUp(t *testing.T) {
 		}()
 		return done
 	}
-	ctx, giveUp := context.WithTimeout(t.Context(), 50*time.Second) // less than a call may take
+	ctx, giveUp := context.WithTimeout(t.Context(), 50*time.Minute) // less than a call may take
 	underWay := start(ctx, forBuyer("under-way", five))
 	check.Eventually(t, "a call is under way", func() bool { return g.holds() == 1 })
 	patient, cancel := context.WithCancel(t.Context())
@@ -130,7 +131,7 @@ func TestNeighboursOfBadInput(t *testing.T) {
 		five := parse(t, "1/h:5")
 		spoilt := forBuyer("spoilt", five)
 		check.Must(t, client.LPush(t.Context(), spoilt.key(defaultPrefix), "x").Err())
-		l := New(client, Config{})
+		l := New(client, patient)
 		var wg sync.WaitGroup
 		for n := range 200 {
 			wg.Go(func() {
@@ -154,70 +155,81 @@ func TestNeighboursOfBadInput(t *testing.T) {
 	})
 }
 
+// alone is a limiter without a server, for a bubble of synctest.
+func alone(t *testing.T, timeout, slow time.Duration) (*gate, func(n int) error) {
+	client := redis.NewClient(&redis.Options{Addr: ":1"})
+	t.Cleanup(func() { _ = client.Close() })
+	g := newGate(client)
+	g.alone, g.slow = true, slow
+	l := New(client, Config{Timeout: timeout})
+	return g, func(n int) error {
+		return check.Err(l.Allow(t.Context(), 1, forBuyer(fmt.Sprint(n), parse(t, "1/h:5"))))
+	}
+}
+
 // When Redis hangs, everyone hears of it after one timeout, however many
 // batches they would make. After that only one at a time finds out whether it
-// is back, and the others don't wait; and no goroutine is left (TestMain).
+// is back, and the others don't wait.
 func TestNobodyWaitsForARedisThatHangs(t *testing.T) {
-	_, client := startEmbedded(t)
-	loaded(t, client)
-	g := newGate(client)
-	const timeout, callers = time.Second, 10 * maxBatch
-	l := New(client, Config{Timeout: timeout})
-	ask := func(n int) error {
-		_, err := l.Allow(t.Context(), 1, forBuyer(fmt.Sprint(n), parse(t, "1/h:5")))
-		return err
-	}
-	var wg sync.WaitGroup
-	for n := range callers {
-		wg.Go(func() {
-			check.Is(t, ask(n), ErrUnavailable)
-		})
-	}
-	wg.Wait()
-	// Without the lesson from the first calls it would be all ten batches.
-	if calls, _, _ := g.seen(); calls > maxInFlight+1 {
-		t.Errorf("%d calls to a Redis that hangs", calls)
-	}
-	before, _, _ := g.seen()
-	begin, asked := time.Now(), 0
-	for ; time.Since(begin) < 2*timeout; asked++ {
-		check.Is(t, ask(asked), ErrUnavailable)
-	}
-	if after, _, _ := g.seen(); asked < 100 || after-before > 4 {
-		t.Errorf("%d requests and %d calls in %v", asked, after-before, time.Since(begin))
-	}
-	close(g.open)
-	check.Eventually(t, "Redis is back", func() bool { return ask(0) == nil })
+	synctest.Test(t, func(t *testing.T) {
+		const timeout, callers = time.Second, 10 * maxBatch
+		g, ask := alone(t, timeout, 0)
+		begin := time.Now()
+		var wg sync.WaitGroup
+		for n := range callers {
+			wg.Go(func() { check.Is(t, ask(n), ErrUnavailable) })
+		}
+		wg.Wait()
+		// Without the lesson from the first calls it would be all ten batches.
+		calls, _, _ := g.seen()
+		if took := time.Since(begin); calls != maxInFlight || took != timeout {
+			t.Errorf("%d calls to a Redis that hangs, in %v", calls, took)
+		}
+		var waited atomic.Int64
+		for n := range 200 { // a probe takes a timeout, and the next comes 100 ms later
+			wg.Go(func() {
+				asked := time.Now()
+				check.Is(t, ask(n), ErrUnavailable)
+				if time.Since(asked) > 0 {
+					waited.Add(1)
+				}
+			})
+			time.Sleep(11 * time.Millisecond)
+		}
+		wg.Wait()
+		if after, _, _ := g.seen(); after-calls != 2 || waited.Load() != 2 {
+			t.Errorf("%d requests waited, and %d calls were made", waited.Load(), after-calls)
+		}
+		close(g.open)
+		time.Sleep(probePause)
+		check.OK(t, ask(0))
+	})
 }
 
 // When Redis is slow, whoever would have to wait for too many calls before his
 // own hears so.
 func TestNobodyWaitsLongForASlowRedis(t *testing.T) {
-	t.Parallel()
-	_, client := startEmbedded(t)
-	loaded(t, client)
-	const timeout, callers = 6 * time.Second, 10 * maxBatch
-	g := newGate(client)
-	g.slow = timeout * 7 / 10 // two are too long, and 1.8 s are left for the work itself on a busy machine
-	l := New(client, Config{Timeout: timeout})
-	var wg sync.WaitGroup
-	var allowed, late atomic.Int64
-	for n := range callers {
-		wg.Go(func() {
-			_, err := l.Allow(t.Context(), 1, forBuyer(fmt.Sprint(n), parse(t, "1/h:5")))
-			switch {
-			case err == nil:
-				allowed.Add(1)
-			case errors.Is(err, coalesce.ErrLate):
-				late.Add(1)
-			default:
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	// Two calls, then two with those who had waited for these.
-	if calls, _, _ := g.seen(); calls > 2*maxInFlight || allowed.Load() == 0 || late.Load() == 0 {
-		t.Errorf("%d calls, %d allowed, %d late", calls, allowed.Load(), late.Load())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const timeout, callers = time.Second, 10 * maxBatch
+		g, ask := alone(t, timeout, timeout*7/10) // two are too long
+		var wg sync.WaitGroup
+		var allowed, late atomic.Int64
+		for n := range callers {
+			wg.Go(func() {
+				switch err := ask(n); {
+				case err == nil:
+					allowed.Add(1)
+				case errors.Is(err, coalesce.ErrLate):
+					late.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		// Two calls, then two with those who had waited for these.
+		if calls, _, _ := g.seen(); calls != 2*maxInFlight || allowed.Load() == 0 || late.Load() == 0 {
+			t.Errorf("%d calls, %d allowed, %d late", calls, allowed.Load(), late.Load())
+		}
+	})
 }

@@ -15,7 +15,7 @@ func startRemembering(t *testing.T, remember time.Duration) (l *Limiter, server 
 	server, client = startEmbedded(t)
 	loaded(t, client)
 	now := epoch
-	l = New(client, Config{Remember: remember, Clock: func() time.Time { return now }})
+	l = New(client, Config{Timeout: time.Hour, Remember: remember, Clock: func() time.Time { return now }})
 	return l, server, client, func(d time.Duration) {
 		now = now.Add(d)
 		server.SetTime(now)
@@ -115,7 +115,7 @@ func TestARefusalOfABucketWithARest(t *testing.T) {
 	if r := allow(t, l, 10, ten); r.Allowed || r.Remaining != 7 || r.RetryAfter != 3*time.Second {
 		t.Fatalf("%+v", r)
 	}
-	allow(t, New(client, Config{}), 7, ten)
+	allow(t, New(client, patient), 7, ten)
 	if r := allow(t, l, 10, ten); r.Allowed || r.Remaining != 0 || r.RetryAfter != 10*time.Second {
 		t.Errorf("%+v", r)
 	}
@@ -125,15 +125,15 @@ func TestARefusalOfABucketWithARest(t *testing.T) {
 // is not believed for long.
 func TestSlotsRememberForAMomentOnly(t *testing.T) {
 	_, client := startEmbedded(t)
-	if l := New(client, Config{}); l.config.Remember != defaultRemember {
+	if l := New(client, patient); l.config.Remember != defaultRemember {
 		t.Errorf("one server: %v", l.config.Remember)
 	}
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": client.Options().Addr}})
 	defer func() { _ = ring.Close() }()
-	if l := New(ring, Config{}); l.config.Remember != slotRemember {
+	if l := New(ring, patient); l.config.Remember != slotRemember {
 		t.Errorf("many: %v", l.config.Remember)
 	}
-	if l := New(ring, Config{Remember: -1}); l.config.Remember > 0 {
+	if l := New(ring, Config{Timeout: time.Hour, Remember: -1}); l.config.Remember > 0 {
 		t.Errorf("many, and not wanted: %v", l.config.Remember)
 	}
 }

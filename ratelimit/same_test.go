@@ -59,7 +59,7 @@ func (g *gcra) take(l limit.Limit, at time.Duration, cost int64) bool {
 func TestMeterAndGCRAAreTheSame(t *testing.T) {
 	t.Parallel()
 	server, client := startEmbedded(t)
-	limiter := New(client, Config{Remember: -1})
+	limiter := New(client, Config{Timeout: time.Hour, Remember: -1})
 	rapid.Check(t, func(rt *rapid.T) {
 		server.FlushAll()
 		l := drawLimit(rt)
@@ -87,7 +87,7 @@ func TestGCRALosesItsHeadWhenTheClockGoesBack(t *testing.T) {
 	server, client := startEmbedded(t)
 	l := parse(t, "1/s:2")
 	b, cells := forBuyer("b1", l), &gcra{arrival: new(big.Rat)}
-	limiter := New(client, Config{Remember: -1})
+	limiter := New(client, Config{Timeout: time.Hour, Remember: -1})
 	for n, step := range []struct {
 		at         time.Duration
 		ours, gcra bool

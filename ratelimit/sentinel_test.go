@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -17,8 +16,7 @@ import (
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	sentinel := servertest.OpenRedisSentinel(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
+	ctx := check.Context(t)
 	rdb := redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: []string{sentinel.Sentinel.Addr()}, MasterName: servers.SentinelMaster,
 		ContextTimeoutEnabled: true, DialerRetries: 1,

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -17,7 +18,7 @@ func TestSlotMovesWithItsTokens(t *testing.T) {
 	c := servertest.OpenRedisCluster(t, 3)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{c.Nodes[0].Addr()}, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
-	l, ctx := New(client, Config{Remember: -1}), t.Context()
+	l, ctx := New(client, Config{Timeout: time.Hour, Remember: -1}), t.Context()
 	moving, beside := forBuyer("b1", parse(t, "1/h:4")), forIP("192.0.2.1", parse(t, "1/h:100"))
 	key := moving.key(defaultPrefix)
 	take := func(when string, allowed bool) {

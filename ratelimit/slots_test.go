@@ -22,7 +22,7 @@ import (
 // that touches two).
 func onSlots(t *testing.T, test func(t *testing.T, l *Limiter)) {
 	forced := func(client redis.UniversalClient) *Limiter {
-		l := New(client, Config{})
+		l := New(client, patient)
 		l.perSlot = true
 		return l
 	}
@@ -31,7 +31,7 @@ func onSlots(t *testing.T, test func(t *testing.T, l *Limiter)) {
 		test(t, forced(client))
 	})
 	t.Run("real", func(t *testing.T) { test(t, forced(startReal(t))) })
-	t.Run("cluster", func(t *testing.T) { test(t, New(startCluster(t), Config{})) })
+	t.Run("cluster", func(t *testing.T) { test(t, New(startCluster(t), patient)) })
 }
 
 func startCluster(t *testing.T) *redis.ClusterClient {
@@ -101,7 +101,7 @@ func TestSlotsUnderLoad(t *testing.T) {
 // The twin: one call for all buckets, which a cluster refuses.
 func TestClusterRefusesOneCallForAll(t *testing.T) {
 	t.Parallel()
-	l := New(startCluster(t), Config{})
+	l := New(startCluster(t), patient)
 	l.perSlot = false
 	_, err := l.Allow(t.Context(), 1, forBuyer("b1", parse(t, "5/s")), forSKU("s1", parse(t, "5/s")))
 	if err == nil || !strings.Contains(err.Error(), "slot") {
@@ -113,7 +113,7 @@ func TestClusterRefusesOneCallForAll(t *testing.T) {
 // own don't, and the caller hears of it.
 func TestSlotsWhenOneCallFails(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
-		l := New(client, Config{})
+		l := New(client, patient)
 		l.perSlot = true
 		buyer, sku := forBuyer("b1", parse(t, "1/h:9")), forSKU("s1", parse(t, "1/h:9"))
 		allow(t, l, 1, buyer, sku)
@@ -131,7 +131,7 @@ func TestSlotsWhenOneCallFails(t *testing.T) {
 func TestGiveBackIsSentOnce(t *testing.T) {
 	_, client := startEmbedded(t)
 	loaded(t, client)
-	l := New(client, Config{})
+	l := New(client, patient)
 	l.perSlot = true
 	buyer, sku := forBuyer("b1", parse(t, "1/h:9")), forSKU("s1", parse(t, "1/h:1"))
 	allow(t, l, 1, buyer, sku)
@@ -154,7 +154,7 @@ func TestGiveBackIsSentOnce(t *testing.T) {
 func TestGivingBackKeepsTheBound(t *testing.T) {
 	t.Parallel()
 	server, client := startEmbedded(t)
-	limiter := New(client, Config{})
+	limiter := New(client, patient)
 	one := func(rt *rapid.T, all bool) error {
 		server.FlushAll()
 		now := epoch
@@ -206,7 +206,7 @@ func TestGivingBackKeepsTheBound(t *testing.T) {
 func TestScriptIsLoadedWhenMissing(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		for _, perSlot := range []bool{false, true} {
-			l := New(client, Config{})
+			l := New(client, patient)
 			l.perSlot = perSlot
 			for range 2 {
 				check.Must(t, client.ScriptFlush(t.Context()).Err())
@@ -236,7 +236,7 @@ func TestEmbeddedClient(t *testing.T) {
 		{cluster, true}, {struct{ *redis.ClusterClient }{cluster}, true},
 		{ring, true}, {struct{ *redis.Ring }{ring}, true},
 	} {
-		if l := New(c.client, Config{}); l.perSlot != c.perSlot {
+		if l := New(c.client, patient); l.perSlot != c.perSlot {
 			t.Errorf("client %d: a call per slot %t", i, l.perSlot)
 		}
 	}

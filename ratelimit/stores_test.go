@@ -19,7 +19,7 @@ import (
 // Every test closes what it opens: a goroutine left at the end is a failure. More
 // tests at a time than there are cores: they wait more than they work.
 func TestMain(m *testing.M) {
-	flag.Parse()
+	servertest.Few("30")
 	debug.SetGCPercent(400) // the heaps stay small anyhow
 	_ = flag.Set("test.parallel", "4")
 	goleak.VerifyTestMain(m)
@@ -34,35 +34,22 @@ func onEachStore(t *testing.T, test func(t *testing.T, client redis.UniversalCli
 	t.Run("real", func(t *testing.T) { test(t, startReal(t)) })
 }
 
-// startEmbedded starts a miniredis whose clock stands still until SetTime,
-// and whose keys expire by that clock.
-func startEmbedded(t testing.TB) (*miniredis.Miniredis, *redis.Client) {
-	t.Helper()
-	server := miniredis.NewMiniRedis()
-	check.Must(t, server.Start())
-	t.Cleanup(server.Close)
-	server.SetTime(epoch)
-	server.ClockTTL(true)
-	client := redis.NewClient(&redis.Options{
-		Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
-	})
-	t.Cleanup(func() { _ = client.Close() })
-	return server, client
-}
+// startEmbedded starts a miniredis whose clock stands still.
+func startEmbedded(t testing.TB) (*miniredis.Miniredis, *redis.Client) { return servertest.Frozen(t) }
 
-// epoch is where the embedded clock starts: 1 ms before a full second.
-var epoch = time.UnixMicro(1_000_000_000_999_000)
+// epoch is where that clock starts.
+var epoch = servertest.Epoch
 
 // startReal starts a redis-server that writes nothing to disk.
 func startReal(t testing.TB) *redis.Client {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{
-		Addr: servertest.OpenRedis(t, servers.KindReal).Real.Addr(), ContextTimeoutEnabled: true, PoolSize: 64,
-	})
-	t.Cleanup(func() { _ = client.Close() })
+	client := servertest.Connect(t, servertest.OpenRedis(t, servers.KindReal).URL, func(o *redis.Options) { o.PoolSize = 64 })
 	check.Must(t, client.ConfigSet(t.Context(), "appendonly", "no").Err())
 	return client
 }
+
+// patient is a Config for which a starved Redis is not one that is away.
+var patient = Config{Timeout: time.Hour}
 
 // The defaults of Config.
 const (

@@ -19,7 +19,7 @@ import (
 func TestWaitSpacesDepartures(t *testing.T) {
 	const callers = 40
 	tooEarly := func(t *testing.T, client redis.UniversalClient, every time.Duration, wait func(*Limiter, Bucket) error) error {
-		nodes := []*Limiter{New(client, Config{Timeout: 30 * time.Second}), New(client, Config{Timeout: 30 * time.Second})}
+		nodes := []*Limiter{New(client, patient), New(client, patient)}
 		b := forRoute(t.Name(), parse(t, fmt.Sprintf("1/%v:1", every)))
 		var mu sync.Mutex
 		var wg sync.WaitGroup
@@ -69,7 +69,7 @@ func TestWaitSpacesDepartures(t *testing.T) {
 // those behind him, and is told when there is room.
 func TestWaitIsBounded(t *testing.T) {
 	server, client := startEmbedded(t)
-	l := New(client, Config{Remember: -1})
+	l := New(client, Config{Timeout: time.Hour, Remember: -1})
 	b := forSKU("s1", parse(t, "100/s:1"))
 	wait := func(cost int, longest time.Duration) (Result, error) {
 		return l.Wait(t.Context(), cost, longest, b)
@@ -110,7 +110,7 @@ func TestWaitIsBounded(t *testing.T) {
 // that is cancelled while waiting ends the wait, and the turn goes back.
 func TestWaitEndsWithItsContext(t *testing.T) {
 	_, client := startEmbedded(t)
-	l := New(client, Config{Remember: -1})
+	l := New(client, Config{Timeout: time.Hour, Remember: -1})
 	b := forSKU("s1", parse(t, "1/h:1"))
 	if r, err := l.Wait(t.Context(), 1, time.Minute, b); err != nil || !r.Allowed {
 		t.Fatalf("the first: %+v, %v", r, err)
@@ -143,7 +143,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 func TestWaitWhileRedisIsAway(t *testing.T) {
 	server, client := startEmbedded(t)
 	server.Close()
-	r, err := New(client, Config{}).Wait(t.Context(), 1, time.Minute, forSKU("s1", parse(t, "100/s:1")))
+	r, err := New(client, patient).Wait(t.Context(), 1, time.Minute, forSKU("s1", parse(t, "100/s:1")))
 	check.Is(t, err, ErrUnavailable)
 	if r.Allowed {
 		t.Errorf("%+v", r)
@@ -155,7 +155,7 @@ func TestWaitWhileRedisIsAway(t *testing.T) {
 func TestGivenUpTurnsGoBack(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		const every = time.Hour
-		l, b := New(client, Config{Timeout: 30 * time.Second}), forRoute(t.Name(), parse(t, "1/h:1"))
+		l, b := New(client, patient), forRoute(t.Name(), parse(t, "1/h:1"))
 		// turn is how long somebody waits who gives up when told to.
 		turn := func(ctx context.Context) (time.Duration, *sync.WaitGroup) {
 			gone := &sync.WaitGroup{}

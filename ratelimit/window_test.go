@@ -75,7 +75,7 @@ func TestNeverMoreInAnyWindowNeverLessThanDue(t *testing.T) {
 	type way func() func(ask) bool
 	script := func(perSlot bool) way {
 		return func() func(ask) bool {
-			l := New(client, Config{Clock: func() time.Time { return now }})
+			l := New(client, Config{Timeout: time.Hour, Clock: func() time.Time { return now }})
 			l.perSlot = perSlot
 			return func(a ask) bool {
 				r, err := l.Allow(context.Background(), int(a.cost), a.buckets...)
@@ -150,7 +150,7 @@ func TestDeparturesKeepTheBound(t *testing.T) {
 		l := drawLimit(rt)
 		b := Bucket{Name: "q", ID: "1", Limit: l, queues: true}
 		at := epoch
-		limiter := New(client, Config{})
+		limiter := New(client, patient)
 		var history []moment
 		for range rapid.IntRange(1, 30).Draw(rt, "requests") {
 			at = at.Add(drawPause(rt, []limit.Limit{l}))

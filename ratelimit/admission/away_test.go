@@ -3,10 +3,13 @@ package admission
 import (
 	"context"
 	"errors"
+	"flashsale/loadtest/servers/servertest"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -38,13 +41,7 @@ func (c *tally) is(t *testing.T, want map[string]int) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for what, n := range want {
-		if c.counts[what] != n {
-			t.Errorf("counted %v, not %v", c.counts, want)
-			return
-		}
-	}
-	if len(c.counts) != len(want) {
+	if !maps.Equal(c.counts, want) {
 		t.Errorf("counted %v, not %v", c.counts, want)
 	}
 }
@@ -62,9 +59,9 @@ func TestWhenRedisIsAway(t *testing.T) {
 		{Local, []bool{true, false, false}, map[string]int{" local_allowed": 1, "buyer local_denied": 2}},
 	} {
 		t.Run(string(c.policy), func(t *testing.T) {
-			server, client := startEmbedded(t)
+			server, client := servertest.Frozen(t)
 			var counted tally
-			l := ratelimit.New(client, ratelimit.Config{Remember: -1})
+			l := ratelimit.New(client, ratelimit.Config{Timeout: time.Hour, Remember: -1})
 			control := New(l, counted.decide).With(Rules{WhenAway: c.policy})
 			b := forBuyer("b1", parse(t, "1/h:1"))
 			admit := func() (ratelimit.Result, error) { return control.Admit(t.Context(), 1, b) }
@@ -105,10 +102,10 @@ func TestWhenRedisIsAway(t *testing.T) {
 
 // Each route has its own rules, and all share the tokens.
 func TestRulesAreTheRoutes(t *testing.T) {
-	server, client := startEmbedded(t)
+	server, client := servertest.Frozen(t)
 	var mu sync.Mutex
 	var heard []Decision
-	control := New(ratelimit.New(client, ratelimit.Config{Remember: -1}), func(d Decision) {
+	control := New(ratelimit.New(client, ratelimit.Config{Timeout: time.Hour, Remember: -1}), func(d Decision) {
 		mu.Lock()
 		defer mu.Unlock()
 		heard = append(heard, d)
@@ -134,7 +131,7 @@ func TestRulesAreTheRoutes(t *testing.T) {
 
 // In the shadow the same is counted, and nobody hears of it.
 func TestShadowRefusesNobody(t *testing.T) {
-	server, client := startEmbedded(t)
+	server, client := servertest.Frozen(t)
 	for _, shadow := range []bool{false, true} {
 		var counted tally
 		config := ratelimit.Config{Timeout: time.Minute}
@@ -174,19 +171,23 @@ func TestShadowRefusesNobody(t *testing.T) {
 // A caller that gives up, or asks wrongly, is no decision, and no policy lets
 // it pass.
 func TestWhatIsNoDecision(t *testing.T) {
-	_, client := startEmbedded(t)
-	client.AddHook(hangs{})
-	var counted tally
-	control := New(ratelimit.New(client, ratelimit.Config{Timeout: 200 * time.Millisecond}), counted.decide)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if r, err := control.Admit(ctx, 1, forBuyer("b1", parse(t, "5/s"))); !errors.Is(err, context.DeadlineExceeded) || r.Allowed {
-		t.Errorf("gave up: %+v, %v", r, err)
-	}
-	if r, err := control.Admit(t.Context(), 1, forBuyer("", parse(t, "5/s"))); !errors.Is(err, ratelimit.ErrBadRequest) || r.Allowed {
-		t.Errorf("asked wrongly: %+v, %v", r, err)
-	}
-	counted.is(t, map[string]int{}) // and the call ends by itself: see TestMain
+	synctest.Test(t, func(t *testing.T) {
+		client := redis.NewClient(&redis.Options{Addr: ":1"})
+		defer func() { _ = client.Close() }()
+		client.AddHook(hangs{})
+		var counted tally
+		control := New(ratelimit.New(client, ratelimit.Config{}), counted.decide)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		for name, want := range map[string]error{"b1": context.DeadlineExceeded, "": ratelimit.ErrBadRequest} {
+			r, err := control.Admit(ctx, 1, forBuyer(name, parse(t, "5/s")))
+			if check.Is(t, err, want); r.Allowed {
+				t.Errorf("%q: %+v", name, r)
+			}
+		}
+		counted.is(t, map[string]int{})
+		time.Sleep(time.Second) // the call ends by itself, by its Timeout
+	})
 }
 
 // hangs is a hook that has a Redis which answers nothing.

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"flashsale/loadtest/servers/servertest"
 	"fmt"
 	"testing"
 	"time"
@@ -18,11 +19,11 @@ import (
 // script itself is held against a model, in package ratelimit. The twin counts in whole
 // seconds.
 func TestLocalCountsAsTheScript(t *testing.T) {
-	server, client := startEmbedded(t)
+	server, client := servertest.Frozen(t)
 	agrees := func(t *rapid.T, grain time.Duration) error {
 		server.FlushAll()
 		now := epoch
-		limiter := ratelimit.New(client, ratelimit.Config{Remember: -1})
+		limiter := ratelimit.New(client, ratelimit.Config{Timeout: time.Hour, Remember: -1})
 		l := &local{since: epoch.Truncate(grain)}
 		pool := rapid.SliceOfN(rapid.Custom(drawLimit), 1, 3).Draw(t, "limits")
 		pool = append(pool, pool[0]) // so that two buckets may refuse alike
@@ -90,8 +91,8 @@ func drawRequest(t *rapid.T, pool []limit.Limit) (cost int, buckets []ratelimit.
 	return int(rapid.Int64Range(1, most).Draw(t, "cost")), buckets
 }
 
-// However many buckets there are, what is kept of them is bounded; and those
-// that are asked stay known.
+// The number of buckets that are kept is bounded, and those that are asked stay known.
+// So it is with refusals: both are in package recent.
 func TestMemoryIsBounded(t *testing.T) {
 	l := &local{since: epoch}
 	one := parse(t, "1/h:1")

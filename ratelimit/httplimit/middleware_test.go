@@ -3,6 +3,7 @@ package httplimit
 import (
 	"encoding/json"
 	"errors"
+	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/ratelimit"
 	"flashsale/ratelimit/admission"
@@ -46,8 +47,8 @@ func TestSetHeaders(t *testing.T) {
 // down is.
 func TestRetryAfterIsNeverTooEarly(t *testing.T) {
 	tooEarly := func(round func(time.Duration) int64) bool {
-		server, client := startEmbedded(t)
-		l := ratelimit.New(client, ratelimit.Config{Remember: -1})
+		server, client := servertest.Frozen(t)
+		l := ratelimit.New(client, ratelimit.Config{Timeout: time.Hour, Remember: -1})
 		for _, text := range []string{"5/s:1", "0.7/s:1", "3/s:1", "1/7s:1", "100/ms:1"} {
 			allow := func() ratelimit.Result {
 				r, err := l.Allow(t.Context(), 1, forBuyer("b1", parse(t, text)))
@@ -75,8 +76,8 @@ func TestRetryAfterIsNeverTooEarly(t *testing.T) {
 }
 
 func TestMiddleware(t *testing.T) {
-	server, client := startEmbedded(t)
-	control := admission.New(ratelimit.New(client, ratelimit.Config{}), nil).With(admission.Rules{WhenAway: admission.Closed})
+	server, client := servertest.Frozen(t)
+	control := admission.New(ratelimit.New(client, ratelimit.Config{Timeout: time.Hour}), nil).With(admission.Rules{WhenAway: admission.Closed})
 	five := parse(t, "5/s:2")
 	serve := func(refuse func(http.ResponseWriter, *http.Request, error)) func(buyer string) *httptest.ResponseRecorder {
 		handler := Middleware(control, func(r *http.Request) (int, []ratelimit.Bucket) {
