@@ -22,7 +22,7 @@ func (w *Wire) connect(client net.Conn) {
 	if !w.own(client, ended) {
 		return
 	}
-	server, err := new(net.Dialer).DialContext(context.Background(), "tcp", target)
+	server, err := Dial(context.Background(), "tcp", target)
 	if err != nil {
 		return
 	}

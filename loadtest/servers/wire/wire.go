@@ -21,9 +21,10 @@ import (
 
 // A Wire is one proxy. It is safe for concurrent use.
 type Wire struct {
-	listener net.Listener
-	target   string
-	loops    sync.WaitGroup
+	addr   string
+	close  func() error // takes no more connections
+	target string
+	loops  sync.WaitGroup
 
 	mu      sync.Mutex
 	conns   map[net.Conn]bool
@@ -63,13 +64,24 @@ func Contains(parts ...string) func(sent []byte) bool {
 	}
 }
 
-// Open starts a proxy on a free port of loopback before the server at target.
+// Open starts a proxy before the server at target, on a free port of loopback or in
+// the network of target, see Serve.
 func Open(target string) (*Wire, error) {
+	w := &Wire{target: target, conns: map[net.Conn]bool{}}
+	if InMemory(target) {
+		addr, stop := Serve(func() (net.Conn, error) {
+			client, ours := net.Pipe()
+			w.loops.Go(func() { w.connect(ours) })
+			return client, nil
+		})
+		w.addr, w.close = addr, func() error { stop(); return nil }
+		return w, nil
+	}
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("wire to %s: %w", target, err)
 	}
-	w := &Wire{listener: listener, target: target, conns: map[net.Conn]bool{}}
+	w.addr, w.close = listener.Addr().String(), listener.Close
 	w.loops.Go(func() {
 		for {
 			client, err := listener.Accept()
@@ -83,7 +95,7 @@ func Open(target string) (*Wire, error) {
 }
 
 // loopback is an address in a URL or a DSN.
-var loopback = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+var loopback = regexp.MustCompile(`(127\.0\.0\.1|192\.0\.2\.1):\d+`)
 
 // Before opens a wire before the server on loopback that a URL or a DSN names. It
 // returns the URL or DSN by way of the wire.
@@ -99,11 +111,11 @@ func Before(url string) (via string, w *Wire, err error) {
 }
 
 // Addr is the client's address for the server.
-func (w *Wire) Addr() string { return w.listener.Addr().String() }
+func (w *Wire) Addr() string { return w.addr }
 
 // Close ends the proxy and everything that it holds, and waits for its loops.
 func (w *Wire) Close() error {
-	err := w.listener.Close()
+	err := w.close()
 	w.mu.Lock()
 	w.closed = true
 	catches := w.catches

@@ -11,9 +11,14 @@ const toReport = 20 * time.Second
 
 // Deadline returns when a test gives up: the end of go test's -timeout, less the
 // time to print what the test knows. No wait in a test has an earlier deadline,
-// so a slow machine alone fails none. Without -timeout, and in benchmarks, it is
-// in an hour.
-func Deadline(t testing.TB) time.Time {
+// so a slow machine alone fails none. Without -timeout, in benchmarks, and in a bubble
+// of testing/synctest, it is in an hour.
+func Deadline(t testing.TB) (end time.Time) {
+	defer func() {
+		if recover() != nil { // T.Deadline panics in a bubble
+			end = time.Now().Add(time.Hour)
+		}
+	}()
 	if t, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
 		if end, ok := t.Deadline(); ok {
 			return end.Add(-toReport)
