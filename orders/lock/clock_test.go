@@ -8,6 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
 	"flashsale/orders/lock"
 	"flashsale/orders/lock/lease"
 	"flashsale/orders/lock/redlock"
@@ -60,12 +62,9 @@ var clockKinds = []clockKind{
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	for _, kind := range clockKinds {
-		for where, start := range map[string]func(*testing.T) string{"embedded": lock.StartEmbedded, "real": lock.StartReal} {
-			t.Run(kind.name+"/"+where, func(t *testing.T) {
-				t.Parallel()
-				kind.setBack(t, connect(t, start(t)))
-			})
-		}
+		t.Run(kind.name, func(t *testing.T) {
+			servertest.EachRedisInTime(t, func(t *testing.T, r *servertest.Redis) { kind.setBack(t, servertest.Connect(t, r.URL)) })
+		})
 	}
 }
 
@@ -118,7 +117,7 @@ func (kind clockKind) setBack(t *testing.T, rdb *redis.Client) {
 
 // A waiter that died before Redis's clock was set back is passed over.
 func TestDeadWaiterOfASemaphoreAfterAStep(t *testing.T) {
-	rdb := connect(t, lock.StartReal(t))
+	rdb := servertest.Connect(t, servertest.OpenRedis(t, servers.KindReal).URL)
 	ctx, places := t.Context(), semaphore.New(rdb, 1, lease.Config{})
 	until := rdb.Time(ctx).Val().Add(time.Hour).UnixMilli()
 	_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
 	"flashsale/orders/lock"
 	"flashsale/orders/lock/fence"
 	"flashsale/orders/lock/lease"
@@ -28,7 +30,7 @@ func TestConformance(t *testing.T) {
 	renew, release := hashOf(t, "internal/onredis/value.lua", "internal/onredis/renew.lua"), hashOf(t, "internal/onredis/value.lua", "internal/onredis/hand_over.lua", "internal/onredis/release.lua")
 	one := locktest.Store{
 		New: func(t testing.TB, servers []string, cfg lease.Config) lease.Locker {
-			return lock.New(connect(t, servers[0]), cfg)
+			return lock.New(servertest.Connect(t, servers[0]), cfg)
 		},
 		Acquires: contains(acquire), Renews: contains(renew), Releases: contains(release),
 		InOrder: true,
@@ -38,7 +40,7 @@ func TestConformance(t *testing.T) {
 	asking := one
 	asking.New = func(t testing.TB, servers []string, cfg lease.Config) lease.Locker {
 		cfg.Retry = asksAgain
-		return lock.New(connect(t, servers[0]), cfg)
+		return lock.New(servertest.Connect(t, servers[0]), cfg)
 	}
 	asking.InOrder, asking.Ready = false, nil
 	majority := asking
@@ -46,14 +48,14 @@ func TestConformance(t *testing.T) {
 	majority.New = func(t testing.TB, servers []string, cfg lease.Config) lease.Locker {
 		var masters []redis.UniversalClient
 		for _, server := range servers {
-			masters = append(masters, connect(t, server))
+			masters = append(masters, servertest.Connect(t, server))
 		}
 		return redlock.New(masters, cfg)
 	}
 	entering := one
 	enter, reenter, leave := hashOf(t, "reentrant/keep.lua", "reentrant/enter.lua"), hashOf(t, "reentrant/keep.lua", "reentrant/reenter.lua"), hashOf(t, "reentrant/leave.lua")
 	entering.New = func(t testing.TB, servers []string, cfg lease.Config) lease.Locker {
-		return reentrant.New(connect(t, servers[0]), rand.Text(), cfg)
+		return reentrant.New(servertest.Connect(t, servers[0]), rand.Text(), cfg)
 	}
 	entering.Acquires, entering.Renews, entering.Releases = contains(enter), contains(reenter), contains(leave)
 	entering.InOrder, entering.Ready, entering.Reentrant = false, nil, true
@@ -64,7 +66,7 @@ func TestConformance(t *testing.T) {
 	}
 	places.New = func(t testing.TB, servers []string, cfg lease.Config) lease.Locker {
 		cfg.Retry = lease.Every(2 * time.Millisecond) // thousands, one after the other: with its own they took half a minute
-		return semaphore.New(connect(t, servers[0]), 1, cfg)
+		return semaphore.New(servertest.Connect(t, servers[0]), 1, cfg)
 	}
 	places.Acquires, places.Renews, places.Releases, places.Ready = part("take.lua"), part("renew.lua"), part("leave.lua"), nil
 
@@ -74,38 +76,48 @@ func TestConformance(t *testing.T) {
 		servers int
 		locktest.Store
 	}{{"redis", 1, one}, {asks, 1, asking}, {"redlock", 3, majority}, {"reentrant", 1, entering}, {"semaphore", 1, places}} {
-		for where, start := range map[string]func(*testing.T) string{"embedded": lock.StartEmbedded, "real": lock.StartReal} {
-			if kind.name == asks && where == "embedded" {
-				continue // it differs from the first in its client only
-			}
-			t.Run(kind.name+"/"+where, func(t *testing.T) {
-				t.Parallel()
-				store := kind.Store
-				store.Lease = 4 * time.Second
-				for range kind.servers {
-					store.Servers = append(store.Servers, start(t))
-				}
-				store.Fence = func(t testing.TB, l lease.Locker) fence.Issuer {
-					rdb := connect(t, store.Servers[0])
-					switch kind.name {
-					case "redlock", "reentrant":
-						// Any master may be the one that has no vote of ours, and
-						// what a Reentrant keeps is no token that could be compared.
-						return counter{rdb}
-					case "semaphore":
-						return l.(*semaphore.Client)
+		if kind.name != asks { // which differs from the first in its client only
+			t.Run(kind.name+"/embedded", func(t *testing.T) {
+				locktest.RunInTime(t, func(t *testing.T) locktest.Store {
+					var servers []string
+					for range kind.servers {
+						servers = append(servers, servertest.InTime(t).Mini.Addr)
 					}
-					return fence.NewRedis(rdb)
-				}
-				store.Steal = func(t testing.TB, key string) {
-					for _, server := range store.Servers {
-						steal(t, connect(t, server), key, kind.name)
-					}
-				}
-				locktest.Run(t, store)
+					return on(servers, kind.name, kind.Store)
+				})
 			})
 		}
+		t.Run(kind.name+"/real", func(t *testing.T) {
+			t.Parallel()
+			var addrs []string
+			for range kind.servers {
+				addrs = append(addrs, servertest.OpenRedis(t, servers.KindReal).Real.Addr())
+			}
+			locktest.Run(t, on(addrs, kind.name, kind.Store))
+		})
 	}
+}
+
+// on returns a store of a kind on servers.
+func on(servers []string, kind string, store locktest.Store) locktest.Store {
+	store.Servers, store.Lease = servers, 4*time.Second
+	store.Fence = func(t testing.TB, l lease.Locker) fence.Issuer {
+		switch kind {
+		case "redlock", "reentrant":
+			// Any master may be the one that has no vote of ours, and
+			// what a Reentrant keeps is no token that could be compared.
+			return counter{servertest.Connect(t, servers[0])}
+		case "semaphore":
+			return l.(*semaphore.Client)
+		}
+		return fence.NewRedis(servertest.Connect(t, servers[0]))
+	}
+	store.Steal = func(t testing.TB, key string) {
+		for _, server := range servers {
+			steal(t, servertest.Connect(t, server), key, kind)
+		}
+	}
+	return store
 }
 
 // hashOf is that of a script, by which a proxy tells the commands apart.
@@ -144,12 +156,6 @@ type counter struct{ *redis.Client }
 
 func (c counter) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 	return c.Incr(ctx, l.Key()+":counter").Result()
-}
-
-func connect(t testing.TB, addr string) *redis.Client {
-	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, DialerRetries: 1})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
 }
 
 func contains(marker string) func([]byte) bool {

@@ -25,7 +25,7 @@ func (x examination) run(t *testing.T, broken twins) {
 	eachStore(t, func(t *testing.T, s server) {
 		check.OK(t, x(t, s, onredis.NewScripts()))
 		for what, spoil := range broken {
-			check.Must(t, s.connect(t).FlushAll(background(t)).Err())
+			check.Must(t, s.connect(t).FlushAll(check.Context(t)).Err())
 			sc := onredis.NewScripts()
 			spoil(&sc)
 			s.patience = 500 * time.Millisecond // what does not come need not be waited for
@@ -43,7 +43,7 @@ func (x examination) run(t *testing.T, broken twins) {
 func TestOneHolderAtATime(t *testing.T) {
 	const clients, goroutines, rounds = 6, 5, 8
 	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
-		ctx := background(t)
+		ctx := check.Context(t)
 		var all sync.WaitGroup
 		failed := make(chan error, clients*goroutines)
 		for range clients {
@@ -98,7 +98,7 @@ func addUnderLock(ctx context.Context, c *Client) error {
 func TestReleaseByTheWrongHolder(t *testing.T) {
 	const key = "lock:{sku}"
 	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
-		ctx := background(t)
+		ctx := check.Context(t)
 		a, b := s.idle(t, lease.Config{}), s.client(t, lease.Config{})
 		a.store.Scripts = sc
 
@@ -153,17 +153,17 @@ func TestDeadHolderThatBelievesTooLong(t *testing.T) {
 	})
 }
 
-const deadLease = 1500 * time.Millisecond
+const deadLease = 4 * time.Second
 
 func takeover(t *testing.T, s server, sc onredis.Scripts, drift time.Duration) error {
 	dead := s.idle(t, lease.Config{Lease: deadLease})
 	dead.leases.Drift = drift
 	heir := s.client(t, far, sc) // by itself it would ask much later
-	old, err := dead.TryAcquire(background(t), "lock:{sku}")
+	old, err := dead.TryAcquire(check.Context(t), "lock:{sku}")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(background(t), deadLease+s.patience)
+	ctx, cancel := context.WithTimeout(check.Context(t), deadLease+s.patience)
 	defer cancel()
 	l, err := heir.Acquire(ctx, "lock:{sku}")
 	if err != nil {

@@ -20,14 +20,14 @@ import (
 // by which the proxy tells them apart.
 func know(t *testing.T, s server, sc onredis.Scripts) {
 	for _, script := range []*redis.Script{sc.Acquire, sc.Renew, sc.Release} {
-		check.Must(t, script.Load(background(t), s.connect(t)).Err())
+		check.Must(t, script.Load(check.Context(t), s.connect(t)).Err())
 	}
 }
 
 // The answer to an acquire is lost once, and go-redis sends it again: it is held.
 func TestLostReplyOnAcquire(t *testing.T) {
 	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
-		ctx := background(t)
+		ctx := check.Context(t)
 		know(t, s, sc)
 		p := newWire(t, s)
 		c := p.client(t, lease.Config{}, sc)
@@ -62,7 +62,7 @@ func TestLostRepliesLeaveNoKey(t *testing.T) {
 					lose = p.MuteAnswers
 				}
 				lost := lose(math.MaxInt, with(sc.Acquire.Hash()))
-				ctx, cancel := context.WithCancel(background(t))
+				ctx, cancel := context.WithCancel(check.Context(t))
 				defer cancel()
 				acquired := make(chan error, 1)
 				go func() { _, err := c.Acquire(ctx, "lock:{sku}"); acquired <- err }()
@@ -77,7 +77,7 @@ func TestLostRepliesLeaveNoKey(t *testing.T) {
 				if mute && !errors.Is(err, context.Canceled) {
 					return fmt.Errorf("acquire: %v, want the context's error too", err)
 				}
-				if left := s.connect(t).PTTL(background(t), "lock:{sku}").Val(); left > 0 {
+				if left := s.connect(t).PTTL(check.Context(t), "lock:{sku}").Val(); left > 0 {
 					return fmt.Errorf("key left behind for %v", left)
 				}
 				return nil
@@ -95,7 +95,7 @@ func TestLostRepliesLeaveNoKey(t *testing.T) {
 func TestLostReplyOnRelease(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		for _, taken := range []bool{false, true} {
-			ctx := background(t)
+			ctx := check.Context(t)
 			p := newWire(t, s)
 			c := p.client(t, lease.Config{})
 			know(t, s, c.store.Scripts)
@@ -121,7 +121,7 @@ func TestLostReplyOnRelease(t *testing.T) {
 		}
 
 		// The twin: left to go-redis, the second sending finds nothing to release.
-		ctx := background(t)
+		ctx := check.Context(t)
 		p := newWire(t, s)
 		rdb, sc := p.connect(t), onredis.NewScripts()
 		check.Must(t, s.connect(t).Set(ctx, "lock:{twin}", "token", time.Minute).Err())
@@ -136,7 +136,7 @@ func TestLostReplyOnRelease(t *testing.T) {
 // No answer to the release comes at all: unknown, and later known.
 func TestReleaseUnknownThenKnown(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
-		ctx := background(t)
+		ctx := check.Context(t)
 		p := newWire(t, s)
 		c := p.client(t, lease.Config{})
 		know(t, s, c.store.Scripts)

@@ -27,7 +27,7 @@ func TestBackoff(t *testing.T) {
 // A Retry that stops does so for each call, not for all of them together.
 func TestRetryStopsPerCall(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
-		ctx := background(t)
+		ctx := check.Context(t)
 		twice := func(n int) (time.Duration, bool) { return time.Millisecond, n <= 2 }
 		c := s.client(t, lease.Config{Retry: twice})
 		check.Must(t, check.Err(c.TryAcquire(ctx, "lock:{sku}")))

@@ -21,7 +21,7 @@ import (
 // Thousands of locks are renewed by one loop: two goroutines, few connections.
 func TestThousandsOfLocks(t *testing.T) {
 	const locks, leased = 1000, 6 * time.Second
-	ctx, s := background(t), real(t)
+	ctx, s := check.Context(t), real(t)
 	var renewed sync.Map // by key
 	c := s.client(t, lease.Config{Lease: leased, Hooks: lease.Hooks{Renewed: func(_ context.Context, key string, err error) {
 		if err == nil {
@@ -67,7 +67,7 @@ func goroutines() int {
 // One round trip tells the time left of many locks.
 func TestRemaining(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
-		ctx := background(t)
+		ctx := check.Context(t)
 		c := s.client(t, lease.Config{Lease: time.Minute})
 		check.Must(t, check.Err(c.TryAcquire(ctx, "lock:{held}")))
 		check.Must(t, s.connect(t).Set(ctx, "lock:{foreign}", "x", 0).Err())
@@ -85,7 +85,7 @@ func TestRemaining(t *testing.T) {
 // Every operation works in Redis Cluster, where a key decides on the node.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	ctx := background(t)
+	ctx := check.Context(t)
 	nodes := servertest.OpenRedisCluster(t, 1).Nodes
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = rdb.Close() })

@@ -89,7 +89,7 @@ func TestCallersShareACall(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		const callers = 50
 		for _, known := range []bool{true, false} {
-			ctx, c := background(t), s.idle(t, lease.Config{})
+			ctx, c := check.Context(t), s.idle(t, lease.Config{})
 			theirs, err := s.idle(t, lease.Config{}).TryAcquire(ctx, numbered(20))
 			check.Must(t, err)
 			if know(t, s, c.store.Scripts); !known {
@@ -122,7 +122,7 @@ func TestCallersShareACall(t *testing.T) {
 // and of it nothing is left.
 func TestOneOfTheCrowdGivesUp(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
-		ctx, c := background(t), s.idle(t, lease.Config{})
+		ctx, c := check.Context(t), s.idle(t, lease.Config{})
 		gone, cancel := context.WithCancel(ctx)
 		errs, _ := crowd(t, c, c.store.Asking, 20, func(i int) error {
 			mine := ctx
@@ -149,7 +149,7 @@ func TestOneOfTheCrowdGivesUp(t *testing.T) {
 func TestLostReplyToACrowd(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		for _, once := range []bool{true, false} {
-			ctx, p := background(t), newWire(t, s)
+			ctx, p := check.Context(t), newWire(t, s)
 			c := p.idle(t, lease.Config{})
 			c.store.Erasing.Once = once
 			know(t, s, c.store.Scripts)
@@ -191,7 +191,7 @@ func TestCrowdBeforeADeadServer(t *testing.T) {
 		c := s.idle(t, lease.Config{Lease: soon, Timeout: 300 * time.Millisecond})
 		know(t, s, c.store.Scripts)
 		errs, pipelines := crowd(t, c, c.store.Asking, c.store.Asking.Group.InFlight+3*pipeline.Batch, func(i int) error {
-			_, err := c.store.Scripts.Acquire.Run(background(t), c.store.Asking, onredis.Keys(numbered(i)), "token", 1000, "1", "", 0, "").Int64()
+			_, err := c.store.Scripts.Acquire.Run(check.Context(t), c.store.Asking, onredis.Keys(numbered(i)), "token", 1000, "1", "", 0, "").Int64()
 			return err
 		}, func() { time.Sleep(2 * c.leases.Timeout) }) // for longer than anybody is to wait
 		failed := 0

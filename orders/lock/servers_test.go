@@ -7,15 +7,16 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/loadtest/servers/wire"
 	"flashsale/orders/lock/internal/onredis"
 	"flashsale/orders/lock/lease"
@@ -35,10 +36,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
 }
 
-// eachStore runs the same test on miniredis and on a real server of its own.
+// eachStore runs the same test on miniredis, in a bubble of testing/synctest, and on a
+// real server of its own.
 func eachStore(t *testing.T, test func(t *testing.T, s server)) {
 	t.Parallel()
-	t.Run("embedded", func(t *testing.T) { t.Parallel(); test(t, embedded(t)) })
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		servertest.Bubble(t, func(t *testing.T) { test(t, server{servertest.InTime(t).Mini.Addr, soon}) })
+	})
 	t.Run("real", func(t *testing.T) { t.Parallel(); test(t, real(t)) })
 }
 
@@ -47,38 +52,15 @@ type server struct {
 	patience time.Duration // with what a check waits for and a twin never does
 }
 
-// embedded is a miniredis whose frozen TTLs are moved by a clock.
-func embedded(t *testing.T) server {
-	m := miniredis.RunT(t)
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for last := time.Now(); ; {
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-				now := time.Now()
-				m.FastForward(min(now.Sub(last), 100*time.Millisecond)) // it ages keys that are younger, too
-				last = now
-			}
-		}
-	}()
-	t.Cleanup(func() { close(stop); <-stopped })
-	return server{m.Addr(), soon}
-}
-
 // real is a redis-server process with nothing in it.
 func real(t *testing.T) server {
-	return server{servertest.OpenRedis(t, servers.KindReal).Real.Addr(), soon}
+	return server{servertest.OpenRedis(t, servers.KindReal).Real.Addr(), time.Until(check.Deadline(t))}
 }
 
+// connect returns a client that has half as many calls of a crowd under way as it has
+// connections.
 func (s server) connect(t *testing.T) *redis.Client {
-	rdb := redis.NewClient(&redis.Options{Addr: s.addr, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
+	return servertest.Connect(t, s.addr, func(o *redis.Options) { o.PoolSize = 40 })
 }
 
 // wired is the server behind a wire that loses answers.
@@ -89,7 +71,7 @@ type wired struct {
 
 func newWire(t *testing.T, s server) *wired {
 	w := servertest.OpenWire(t, s.addr)
-	return &wired{server{w.Addr(), soon}, w}
+	return &wired{server{w.Addr(), s.patience}, w}
 }
 
 // with is a match for commands that contain the marker.
@@ -125,38 +107,16 @@ func run(t *testing.T, c *Client) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	}
+		check.OK(t, <-done)
+	})
 	t.Cleanup(stop)
 	return stop
 }
 
-// soon bounds whatever a test waits for and expects to come.
-const soon = 20 * time.Second
-
-func background(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*soon)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func ended(ctx context.Context, limit time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-time.After(limit):
-		return fmt.Errorf("context still alive after %v", limit)
-	}
-}
+// soon is a timeout that a busy machine keeps.
+const soon = time.Minute
 
 // replace is a twin's change to a script; it must not be an idle one.
 func replace(source, old, new string) string {

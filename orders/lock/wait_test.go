@@ -22,7 +22,7 @@ var far = lease.Config{Lease: time.Hour, Timeout: soon}
 
 // inLine is how many wait for key, as the server knows.
 func inLine(t *testing.T, s server, key string) int {
-	return int(s.connect(t).ZCard(background(t), onredis.Keys(key)[1]).Val())
+	return int(s.connect(t).ZCard(check.Context(t), onredis.Keys(key)[1]).Val())
 }
 
 // A release hands the lock over in the same step, in the order of arrival, and
@@ -30,7 +30,7 @@ func inLine(t *testing.T, s server, key string) int {
 func TestHandedOverInOrder(t *testing.T) {
 	const waiters = 5
 	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
-		ctx, rdb := background(t), s.connect(t)
+		ctx, rdb := check.Context(t), s.connect(t)
 		first := s.client(t, far, sc)
 		l, err := first.TryAcquire(ctx, "lock:{sku}")
 		if err != nil {
@@ -97,7 +97,7 @@ func TestHandedOverInOrder(t *testing.T) {
 // has the lock at once. One that lives but doesn't hear keeps its place.
 func TestDeadWaiter(t *testing.T) {
 	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
-		ctx := background(t)
+		ctx := check.Context(t)
 		first, dead, next := s.client(t, far, sc), s.idle(t, far), s.client(t, far, sc)
 		listening(t, next)
 		l, err := first.TryAcquire(ctx, "lock:{sku}")
@@ -136,7 +136,7 @@ func TestDeadWaiter(t *testing.T) {
 // is pruned, whether or not messages can tell.
 func TestSilentWaiterIsPruned(t *testing.T) {
 	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
-		ctx, key := background(t), "lock:{sku}"
+		ctx, key := check.Context(t), "lock:{sku}"
 		brief := lease.Config{Lease: 10 * time.Millisecond, Drift: time.Millisecond, Timeout: 9 * time.Millisecond}
 		holder, dead := s.client(t, far, sc), s.idle(t, brief)
 		holder.store.Reach, dead.store.Reach = "0", "0"
@@ -205,7 +205,7 @@ func TestSilentConnection(t *testing.T) {
 // line, and wants the waiter to have it then.
 func hearsOfRelease(t *testing.T, s server, waiter *Client, once, before, after func()) {
 	t.Helper()
-	ctx := background(t)
+	ctx := check.Context(t)
 	l, err := s.client(t, far).TryAcquire(ctx, "lock:{sku}")
 	check.Must(t, err)
 	once()
@@ -215,19 +215,14 @@ func hearsOfRelease(t *testing.T, s server, waiter *Client, once, before, after 
 	before()
 	check.Must(t, l.Release(ctx))
 	after()
-	select {
-	case err := <-next:
-		check.OK(t, err)
-	case <-time.After(soon):
-		t.Error("the waiter does not hear of it")
-	}
+	check.OK(t, check.Receive(t, "the waiter hears of it", next))
 }
 
 // A message that comes late tells of a lease that began early: it is counted
 // from the question that was granted, not from the message.
 func TestGrantCountsFromTheQuestion(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
-		ctx := background(t)
+		ctx := check.Context(t)
 		var renewed atomic.Int64
 		hooked := far
 		hooked.Hooks.Renewed = func(context.Context, string, error) { renewed.Add(1) }
@@ -254,7 +249,7 @@ func TestGrantCountsFromTheQuestion(t *testing.T) {
 // A cancelled wait returns the cause and leaves no key and nobody's turn taken.
 func TestCancelledWait(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
-		ctx := background(t)
+		ctx := check.Context(t)
 		a, b := s.client(t, lease.Config{}), s.client(t, lease.Config{})
 		l, err := a.TryAcquire(ctx, "lock:{sku}")
 		check.Must(t, err)
@@ -294,7 +289,7 @@ func TestCancelledWait(t *testing.T) {
 func TestOneWaiterTalks(t *testing.T) {
 	const waiters = 200
 	eachStore(t, func(t *testing.T, s server) {
-		ctx := background(t)
+		ctx := check.Context(t)
 		a, b := s.client(t, far), s.client(t, far)
 		listening(t, b)
 		attempts := count(b.store.RDB, b.store.Scripts.Acquire)

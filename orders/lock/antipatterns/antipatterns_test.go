@@ -9,6 +9,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock"
 	"flashsale/orders/lock/lease"
 )
@@ -24,7 +26,8 @@ type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// A scene is an empty Redis whose time stands still unless it is told to pass.
+// A scene is an empty Redis in a bubble of testing/synctest, where time passes only if
+// all wait for it, or it is told to pass.
 type scene struct {
 	*testing.T
 	ctx  context.Context
@@ -36,32 +39,35 @@ type scene struct {
 // the error it returns, and ours must not.
 func show(t *testing.T, broken, ours func(s *scene) error) {
 	t.Helper()
-	t.Run("broken", func(t *testing.T) {
-		harm := broken(newScene(t))
-		if harm == nil {
-			t.Fatal("nothing went wrong: this antipattern shows nothing")
-		}
-		t.Logf("=> %v", harm)
-	})
-	t.Run("ours", func(t *testing.T) {
-		if harm := ours(newScene(t)); harm != nil {
-			t.Fatalf("=> %v", harm)
-		}
-		t.Log("=> nothing happened")
-	})
+	for name, plot := range map[string]func(*scene) error{"broken": broken, "ours": ours} {
+		t.Run(name, func(t *testing.T) {
+			servertest.Bubble(t, func(t *testing.T) {
+				s := &scene{T: t, ctx: t.Context()}
+				s.mini, s.rdb = s.server()
+				end(t, name, plot(s))
+			})
+		})
+	}
 }
 
-func newScene(t *testing.T) *scene {
-	s := &scene{T: t, ctx: t.Context()}
-	s.mini, s.rdb = s.server()
-	return s
+// showOutside is show without a bubble, and with the servers that the plot starts.
+func showOutside(t *testing.T, broken, ours func(s *scene) error) {
+	t.Helper()
+	for name, plot := range map[string]func(*scene) error{"broken": broken, "ours": ours} {
+		t.Run(name, func(t *testing.T) { end(t, name, plot(&scene{T: t, ctx: check.Context(t)})) })
+	}
+}
+
+func end(t *testing.T, name string, harm error) {
+	t.Logf("=> %v", harm)
+	if (harm == nil) == (name == "broken") {
+		t.Fatal("the broken lock has to come to harm, and ours not")
+	}
 }
 
 func (s *scene) server() (*miniredis.Miniredis, *redis.Client) {
-	mini := miniredis.RunT(s.T)
-	rdb := redis.NewClient(&redis.Options{Addr: mini.Addr(), ContextTimeoutEnabled: true})
-	s.Cleanup(func() { _ = rdb.Close() })
-	return mini, rdb
+	mini := servertest.InTime(s.T).Mini
+	return mini.Server, servertest.Connect(s, mini.Addr)
 }
 
 // say is a line of the story.

@@ -6,6 +6,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"flashsale/loadtest/servers/servertest"
 	"flashsale/orders/lock/redlock"
 
 	"flashsale/loadtest/servers/servertest/check"
@@ -49,7 +50,7 @@ func TestAntipatternClockJump(t *testing.T) {
 			return lastWord(r)
 		}
 	}
-	show(t, plot(true), plot(false))
+	showOutside(t, plot(true), plot(false))
 }
 
 func (s *scene) masters(n int) (minis []*miniredis.Miniredis, masters []redis.UniversalClient) {
@@ -61,9 +62,7 @@ func (s *scene) masters(n int) (minis []*miniredis.Miniredis, masters []redis.Un
 
 func (s *scene) clients(minis []*miniredis.Miniredis) (masters []redis.UniversalClient) {
 	for _, mini := range minis {
-		rdb := redis.NewClient(&redis.Options{Addr: mini.Addr(), ContextTimeoutEnabled: true, DialerRetries: 1, MaxRetries: -1})
-		s.Cleanup(func() { _ = rdb.Close() })
-		masters = append(masters, rdb)
+		masters = append(masters, servertest.Connect(s, mini.Addr(), func(o *redis.Options) { o.MaxRetries = -1 }))
 	}
 	return masters
 }

@@ -2,7 +2,6 @@ package antipatterns
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +20,7 @@ import (
 // heard. So does each write that went by another connection than WAIT did. These
 // are real servers: an embedded one has no replicas.
 func TestAntipatternWait(t *testing.T) {
-	show(t, func(s *scene) error {
+	showOutside(t, func(s *scene) error {
 		r := &resource{unfenced: true}
 		master, near, far := s.replicated()
 		s.say("the far replica's link breaks")
@@ -69,8 +68,8 @@ func TestAntipatternWait(t *testing.T) {
 	})
 }
 
-// soon is longer than anything takes that comes at all.
-const soon = time.Minute
+// soon is longer than a busy replica takes, and shorter than the client waits.
+const soon = 50 * time.Second
 
 // A node is one real Redis of several.
 type node struct {
@@ -84,9 +83,7 @@ func (s *scene) replicated() (master, near, far node) {
 	nodes := make([]node, 3)
 	for i := range nodes {
 		r := servertest.OpenRedis(s.T, servers.KindReal).Real
-		rdb := redis.NewClient(&redis.Options{Addr: r.Addr(), ContextTimeoutEnabled: true, ReadTimeout: 2 * soon})
-		s.Cleanup(func() { _ = rdb.Close() })
-		nodes[i] = node{r, rdb}
+		nodes[i] = node{r, servertest.Connect(s, r.Addr())}
 	}
 	master, near, far = nodes[0], nodes[1], nodes[2]
 	// Else a master waits five seconds for more replicas before it sends its data.
@@ -120,13 +117,8 @@ func (s *scene) promote(replica node, dead ...node) {
 // await waits until a node's INFO says so.
 func (s *scene) await(n node, line string) {
 	s.Helper()
-	last := ""
-	for deadline := time.Now().Add(soon); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	check.Eventually(s, line, func() bool {
 		info, err := n.conn.Info(s.ctx, "replication").Result()
-		if err == nil && strings.Contains(info, line) {
-			return
-		}
-		last = fmt.Sprint(info, err)
-	}
-	s.Fatalf("not %s: %s", line, last)
+		return err == nil && strings.Contains(info, line)
+	})
 }

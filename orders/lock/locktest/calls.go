@@ -38,6 +38,13 @@ func perCall(_ *testing.T, s *suite) {
 	s.free(b) // long before 2 minutes
 }
 
+// Who holds a lock cannot renew and release it behind its back.
+func noStore(_ *testing.T, s *suite) {
+	if _, is := s.idle(lease.Config{}).Locker.(lease.Store); is {
+		s.Error("the Locker is a Store")
+	}
+}
+
 // Who has no Run renews by hand.
 func extend(_ *testing.T, s *suite) {
 	a, b := s.idle(lease.Config{Lease: s.Lease}), s.idle(lease.Config{Lease: s.Lease})

@@ -41,14 +41,14 @@ func oneHolder(t *testing.T, s *suite) {
 
 func (s *suite) additions(lockers []lease.Locker, fences []fence.Issuer, goroutines int) error {
 	workers := len(lockers) * goroutines
-	h, r := &history{start: time.Now()}, &resource{}
+	h, r := &history{}, &resource{}
 	// The first reads of all processes come before their first writes, unless
 	// the lock keeps them apart.
 	var arrived sync.WaitGroup
 	arrived.Add(len(lockers))
 	add := func(process, g int) error {
 		for round := range rounds {
-			began := time.Now()
+			began := h.clock.Add(1)
 			l, fence, err := fence.Acquire(s.ctx, lockers[process], fences[process], s.key)
 			if err != nil {
 				return err

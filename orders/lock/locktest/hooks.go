@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/lease"
 )
 
@@ -18,16 +19,12 @@ func hooks(_ *testing.T, s *suite) {
 	expect := func(want string) {
 		s.Helper()
 		for {
-			select {
-			case what := <-heard:
-				if what == want {
-					return
-				}
-				if what != "renewed" { // which comes as often as it has to
-					s.Errorf("heard %q, want %q", what, want)
-				}
-			case <-s.ctx.Done():
-				s.Fatalf("not heard: %q", want)
+			what := check.Receive(s, want, heard)
+			if what == want {
+				return
+			}
+			if what != "renewed" { // which comes as often as it has to
+				s.Errorf("heard %q, want %q", what, want)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/election"
 	"flashsale/orders/lock/lease"
 )
@@ -80,11 +81,5 @@ func stopLeading(_ *testing.T, s *suite) {
 
 func (s *suite) leader(leads <-chan int) int {
 	s.Helper()
-	select {
-	case i := <-leads:
-		return i
-	case <-s.ctx.Done():
-		s.Fatal("nobody leads")
-		return 0
-	}
+	return check.Receive(s, "somebody leads", leads)
 }

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -39,7 +39,7 @@ func (r *resource) write(fence int64, value int) error {
 
 // A history is what the holders did: each read a number and wrote the next one.
 type history struct {
-	start time.Time
+	clock atomic.Int64 // which counts: a bubble's stands still
 	mu    sync.Mutex
 	ops   []porcupine.Operation
 }
@@ -50,12 +50,12 @@ type addition struct {
 	fence int64
 }
 
-func (h *history) add(client int, began time.Time, a addition) {
+func (h *history) add(client int, began int64, a addition) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ops = append(h.ops, porcupine.Operation{
 		ClientId: client, Output: a,
-		Call: began.Sub(h.start).Nanoseconds(), Return: time.Since(h.start).Nanoseconds(),
+		Call: began, Return: h.clock.Add(1),
 	})
 }
 

@@ -55,9 +55,6 @@ type Store struct {
 	LeaseOfSession bool
 }
 
-// soon bounds whatever a test waits for and expects to come.
-const soon = 30 * time.Second
-
 // The busy ones come first, one at a time: what waits for the end of a lease
 // should not wait for them.
 var tests = []struct {
@@ -65,6 +62,7 @@ var tests = []struct {
 	busy bool
 	test func(*testing.T, *suite)
 }{
+	{"NoStore", false, noStore},
 	{"OneHolder", true, oneHolder},
 	{"ThousandsOfWaiters", true, thousandsOfWaiters},
 	{"Outcomes", false, outcomes},
@@ -99,15 +97,23 @@ func Parallel() {
 
 // Run runs the suite. The package's TestMain looks for goroutines left behind.
 func Run(t *testing.T, s Store) {
-	if _, is := newSuite(t, s).idle(lease.Config{}).Locker.(lease.Store); is {
-		t.Error("who holds a lock can renew and release it behind its back")
-	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			if !test.busy {
 				t.Parallel()
 			}
 			test.test(t, newSuite(t, s))
+		})
+	}
+}
+
+// RunInTime is Run for servers in the network of wire.Serve. Each test has its own, in
+// a bubble of testing/synctest, so nobody waits for a lease.
+func RunInTime(t *testing.T, start func(t *testing.T) Store) {
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			servertest.Bubble(t, func(t *testing.T) { test.test(t, newSuite(t, start(t))) })
 		})
 	}
 }
@@ -123,9 +129,7 @@ type suite struct {
 var keys atomic.Int64
 
 func newSuite(t *testing.T, s Store) *suite {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*soon)
-	t.Cleanup(cancel)
-	return &suite{s, t, ctx, fmt.Sprintf("lock:{%d}", keys.Add(1))}
+	return &suite{s, t, check.Context(t), fmt.Sprintf("lock:{%d}", keys.Add(1))}
 }
 
 // A process has a Locker that runs, and connections that can be harmed.
@@ -159,7 +163,9 @@ func (s *suite) process(cfg lease.Config) *process {
 func (s *suite) idle(cfg lease.Config) *process {
 	s.Helper()
 	if cfg.Lease == 0 {
-		cfg.Lease = 9 * time.Second
+		if cfg.Lease = time.Minute; s.LeaseOfSession {
+			cfg.Lease = 9 * time.Second // more than it grants is refused
+		}
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = cfg.Lease * 2 / 3 // other tests run at the same time
@@ -233,9 +239,7 @@ func (s *suite) again(p *process) {
 // free fails unless the lock can soon be had.
 func (s *suite) free(p *process) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, soon)
-	defer cancel()
-	l, err := p.Acquire(ctx, s.key)
+	l, err := p.Acquire(s.ctx, s.key)
 	if err != nil {
 		s.Fatalf("the lock is not free: %v", err)
 	}
@@ -245,11 +249,6 @@ func (s *suite) free(p *process) {
 // ended waits for the end of a lock's context and returns its cause.
 func (s *suite) ended(l *lease.Lock) error {
 	s.Helper()
-	select {
-	case <-l.Context().Done():
-		return context.Cause(l.Context())
-	case <-time.After(soon):
-		s.Fatal("the lock's context is still alive")
-		return nil
-	}
+	check.Receive(s, "the lock's context ends", l.Context().Done())
+	return context.Cause(l.Context())
 }

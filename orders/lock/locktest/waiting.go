@@ -3,12 +3,12 @@ package locktest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/lease"
 )
@@ -54,11 +54,7 @@ func notRunning(_ *testing.T, s *suite) {
 // speaks too early, as the servers know.
 func (s *suite) waiting(hook <-chan struct{}, n int) {
 	s.Helper()
-	select {
-	case <-hook:
-	case <-s.ctx.Done():
-		s.Fatal("nobody waits")
-	}
+	check.Receive(s, "somebody waits", hook)
 	if s.Waiters != nil {
 		check.Eventually(s, "in line", func() bool { return s.Waiters(s, s.key) == n })
 	}
@@ -103,19 +99,16 @@ func order(_ *testing.T, s *suite) {
 // However many wait, each has its turn. Where they have to ask again and again
 // the last one waits for long: fewer of them show the same.
 func thousandsOfWaiters(_ *testing.T, s *suite) {
-	waiters := 1000
+	waiters := 50
 	switch {
-	case testing.Short() || raceDetector:
-		waiters = 50
-	case !s.InOrder:
+	case !servertest.Thorough():
+	case s.InOrder:
+		waiters = 1000
+	default:
 		waiters = 200
 	}
-	// What is asked is that somebody is served, again and again, not how fast.
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancelCause(s.ctx)
 	defer cancel(nil)
-	stuck := time.AfterFunc(soon, func() { cancel(fmt.Errorf("nobody was served for %v", soon)) })
-	defer stuck.Stop()
-	s.ctx = ctx
 	a, b := s.process(lease.Config{}), s.process(lease.Config{})
 	l := s.acquire(a)
 	var all sync.WaitGroup
@@ -124,7 +117,6 @@ func thousandsOfWaiters(_ *testing.T, s *suite) {
 			all.Go(func() {
 				l, err := p.Acquire(ctx, s.key)
 				if err == nil {
-					stuck.Reset(soon)
 					err = l.Release(ctx)
 				}
 				if err != nil {

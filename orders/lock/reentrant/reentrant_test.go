@@ -14,24 +14,17 @@ import (
 )
 
 // owner is one who is as patient as a busy machine needs it.
-func owner(t *testing.T, addr, name string) (*Client, *redis.Client) {
-	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return New(rdb, name, lease.Config{Lease: time.Minute, Timeout: 20 * time.Second}), rdb
-}
-
-func address(t *testing.T, r *servertest.Redis) string {
-	o, err := redis.ParseURL(r.URL)
-	check.Must(t, err)
-	return o.Addr
+func owner(t *testing.T, url, name string) (*Client, *redis.Client) {
+	rdb := servertest.Connect(t, url)
+	return New(rdb, name, lease.Config{Lease: time.Hour, Timeout: time.Minute}), rdb
 }
 
 // An owner enters twice and leaves twice; the key is others' after the second.
 func TestEnterTwice(t *testing.T) {
-	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {
-		ctx, addr := t.Context(), address(t, r)
-		ann, rdb := owner(t, addr, "ann")
-		bob, _ := owner(t, addr, "bob")
+	servertest.EachRedisInTime(t, func(t *testing.T, r *servertest.Redis) {
+		ctx := t.Context()
+		ann, rdb := owner(t, r.URL, "ann")
+		bob, _ := owner(t, r.URL, "bob")
 		outer, err := ann.TryAcquire(ctx, "lock:{sku}")
 		check.Must(t, err)
 		inner, err := ann.TryAcquire(ctx, "lock:{sku}")
@@ -50,7 +43,7 @@ func TestEnterTwice(t *testing.T) {
 			t.Errorf("an entry that left twice: %d, %v; want -1", n, err)
 		}
 		refused()
-		ann.leases.Renew(ctx, time.Now().Add(time.Minute))
+		ann.leases.Renew(ctx, time.Now().Add(time.Hour))
 		if err := outer.Context().Err(); err != nil {
 			t.Error("lost by a renewal")
 		}
@@ -63,17 +56,17 @@ func TestEnterTwice(t *testing.T) {
 
 // A short lease, entered under a long one, does not end that.
 func TestShorterLeaseInside(t *testing.T) {
-	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {
-		ctx, addr := t.Context(), address(t, r)
-		ann, _ := owner(t, addr, "ann")
+	servertest.EachRedisInTime(t, func(t *testing.T, r *servertest.Redis) {
+		ctx := t.Context()
+		ann, _ := owner(t, r.URL, "ann")
 		outer, err := ann.TryAcquire(ctx, "lock:{sku}")
 		check.Must(t, err)
-		inner, err := ann.TryAcquire(ctx, "lock:{sku}", func(c *lease.Config) { c.Lease = 30 * time.Second })
+		inner, err := ann.TryAcquire(ctx, "lock:{sku}", func(c *lease.Config) { c.Lease = 30 * time.Minute })
 		check.Must(t, err)
 		check.Must(t, inner.Extend(ctx))
 		check.Must(t, inner.Release(ctx))
-		if left, err := ann.Remaining(ctx, "lock:{sku}"); err != nil || left[0] < 40*time.Second {
-			t.Errorf("a lease of a minute ends in %v, %v", left, err)
+		if left, err := ann.Remaining(ctx, "lock:{sku}"); err != nil || left[0] < 40*time.Minute {
+			t.Errorf("a lease of an hour ends in %v, %v", left, err)
 		}
 		check.Must(t, outer.Release(ctx))
 	})
@@ -81,11 +74,11 @@ func TestShorterLeaseInside(t *testing.T) {
 
 // An entering whose answer is lost, and which go-redis sends again, is one.
 func TestLostReply(t *testing.T) {
-	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {
-		ctx, addr := t.Context(), address(t, r)
-		w := servertest.OpenWire(t, addr)
+	servertest.EachRedisInTime(t, func(t *testing.T, r *servertest.Redis) {
+		ctx := t.Context()
+		w := servertest.OpenWire(t, r.URL)
 		ann, _ := owner(t, w.Addr(), "ann")
-		bob, rdb := owner(t, addr, "bob")
+		bob, rdb := owner(t, r.URL, "bob")
 		check.Must(t, ann.entries.enter.Load(ctx, rdb).Err())
 		entering := []byte(ann.entries.enter.Hash())
 		lost := w.LoseAnswers(1, func(sent []byte) bool { return bytes.Contains(sent, entering) })

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
@@ -20,15 +18,12 @@ const places = 3
 
 // open is a Client that runs until the test ends.
 func open(t *testing.T, r *servertest.Redis, cfg lease.Config) *Client {
-	o, err := redis.ParseURL(r.URL)
-	check.Must(t, err)
-	o.ContextTimeoutEnabled = true
-	rdb := redis.NewClient(o)
+	rdb := servertest.Connect(t, r.URL)
 	c := New(rdb, places, cfg)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { check.Must(t, c.Run(ctx)) })
-	t.Cleanup(func() { stop(); running.Wait(); _ = rdb.Close() })
+	t.Cleanup(func() { stop(); running.Wait() })
 	return c
 }
 
@@ -38,7 +33,7 @@ var patient = lease.Config{Lease: time.Minute, Timeout: 20 * time.Second}
 // Many want a place, from two processes: never more than there are have one, all
 // have one at a time, and each of them a number of its own.
 func TestPlaces(t *testing.T) {
-	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {
+	servertest.EachRedisInTime(t, func(t *testing.T, r *servertest.Redis) {
 		clients := []*Client{open(t, r, patient), open(t, r, patient)}
 		var here, most atomic.Int64
 		var numbers sync.Map
@@ -95,8 +90,7 @@ func TestPlaces(t *testing.T) {
 // A free place goes to who has waited for longest, and not to who has just come;
 // who died waiting keeps nobody from it for longer than a lease.
 func TestLine(t *testing.T) {
-	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {
-		t.Parallel()
+	servertest.EachRedisInTime(t, func(t *testing.T, r *servertest.Redis) {
 		ctx, c := t.Context(), open(t, r, lease.Config{Lease: 2 * time.Second, Timeout: time.Second})
 		var held []*lease.Lock
 		for range places {
