@@ -141,39 +141,6 @@ func TestManyCallersFewCalls(t *testing.T) {
 	})
 }
 
-func TestBadInputHarmsNobodyElse(t *testing.T) {
-	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		h, sku := hold(t, rdb, beforeRedis, 10, 3)
-		h.fill(t)
-		bad := []Request{
-			{SKU: sku, Buyer: "ann", Quantity: 1}, // no id
-			{OrderID: "two words", SKU: sku, Buyer: "ann", Quantity: 1},
-			{OrderID: "b1", SKU: sku, Quantity: 1}, // no buyer
-			{OrderID: "b2", SKU: sku, Buyer: "ann"},
-			{OrderID: "b3", SKU: sku, Buyer: "ann", Quantity: -3, Key: "k"},
-			{OrderID: "b4", SKU: sku, Buyer: "\x00\n", Quantity: 0, Key: "\xff", Fingerprint: " "},
-		}
-		for i, r := range bad {
-			h.call(t.Context(), r, func(_ Reservation, err error) {
-				if !errors.Is(err, ErrInvalid) {
-					t.Errorf("%+v: %v", r, err)
-				}
-			})
-			id := fmt.Sprint("good-", i)
-			h.call(t.Context(), order(sku, id, id), func(_ Reservation, err error) {
-				if err != nil {
-					t.Errorf("%s: %v", id, err)
-				}
-			})
-		}
-		h.queued(t, 2*len(bad))
-		h.release()
-		if view := look(t, h.Gate, sku); view.Holds != int64(len(bad)+2) || view.Available != 10-view.Holds {
-			t.Errorf("%d holds, %d available", view.Holds, view.Available)
-		}
-	})
-}
-
 // Giving up is free as long as the request has not been sent. After that the
 // order is what it is: it holds its units, and goes its way.
 func TestGivingUp(t *testing.T) {

@@ -79,6 +79,9 @@ func TestRefusingAsksNobody(t *testing.T) {
 		open(t, g, sku, 1, 1)
 		reserve(t, g, order(sku, "o", "ann"))
 		untilSoldOut(t, g, sku)
+		if epoch, soldOut := g.KnownSoldOut(sku, "bob"); epoch != first || !soldOut {
+			t.Errorf("epoch %d, sold out %v", epoch, soldOut)
+		}
 		s := g.state(sku)
 		for i, c := range []struct {
 			left, askedBefore time.Duration
@@ -195,19 +198,6 @@ func TestMemoryNeverRefusesWhoHadAnOrder(t *testing.T) {
 	})
 }
 
-// The memory has the epoch of the gate that was empty.
-func TestMemoryNamesItsEpoch(t *testing.T) {
-	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, sku := New(rdb, Config{Timeout: time.Minute, SoldOutFor: time.Minute}), newSKU()
-		open(t, g, sku, 1, 1)
-		reserve(t, g, order(sku, "o", "ann"))
-		untilSoldOut(t, g, sku)
-		if epoch, soldOut := g.KnownSoldOut(sku, "bob"); epoch != first || !soldOut {
-			t.Errorf("epoch %d, sold out %v", epoch, soldOut)
-		}
-	})
-}
-
 // If the end of a pause is further ahead than a pause lasts, Redis's clock was set back
 // since the pause began. The pause is over.
 func TestRestIsBounded(t *testing.T) {
@@ -226,6 +216,9 @@ func TestOlderAnswerComesInLast(t *testing.T) {
 		open(t, g, sku, 1, 1)
 		reserve(t, g, order(sku, "o", "ann"))
 		untilSoldOut(t, g, sku)
+		if epoch, soldOut := g.KnownSoldOut(sku, "bob"); epoch != first || !soldOut {
+			t.Errorf("epoch %d, sold out %v", epoch, soldOut)
+		}
 		s := g.state(sku)
 		was := s.known.Load().version
 		now := version{epoch: was.epoch, granted: was.granted + 1} // somebody has been let in

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // together holds up commands until so many are there, each sent by itself.
@@ -52,14 +54,8 @@ func TestClusterSendsOneByOne(t *testing.T) {
 	}
 	done := make(chan struct{})
 	go func() { all.Wait(); close(done) }()
-	select {
-	case <-done:
-		if err := errors.Join(errs...); err != nil {
-			t.Error(err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("somebody waits for others")
-	}
+	check.Receive(t, "nobody waits for others", done)
+	check.OK(t, errors.Join(errs...))
 }
 
 // demoted is a server that was a master: it reads, and does not write. A new connection
@@ -136,7 +132,5 @@ func TestGivenUp(t *testing.T) {
 	cancel(gone)
 	rdb := redis.NewClient(&redis.Options{Addr: ":1"})
 	defer func() { _ = rdb.Close() }()
-	if err := New(rdb, time.Minute, nil).Do(ctx, "PING").Err(); !errors.Is(err, gone) {
-		t.Error(err)
-	}
+	check.Is(t, New(rdb, time.Minute, nil).Do(ctx, "PING").Err(), gone)
 }
