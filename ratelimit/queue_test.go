@@ -123,38 +123,6 @@ func TestCallersThatGiveUp(t *testing.T) {
 	}
 }
 
-// Bad input is refused before it reaches the batch, and a spoilt key harms
-// only its own bucket.
-func TestNeighboursOfBadInput(t *testing.T) {
-	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
-		loaded(t, client)
-		five := parse(t, "1/h:5")
-		spoilt := forBuyer("spoilt", five)
-		check.Must(t, client.LPush(t.Context(), spoilt.key(defaultPrefix), "x").Err())
-		l := New(client, patient)
-		var wg sync.WaitGroup
-		for n := range 200 {
-			wg.Go(func() {
-				switch n % 4 {
-				case 0:
-					check.Is(t, check.Err(l.Allow(t.Context(), 0, forBuyer("x", five))), ErrBadRequest)
-				case 1:
-					check.Is(t, check.Err(l.Allow(t.Context(), 1, forBuyer("", five))), ErrBadRequest)
-				case 2:
-					if r, err := l.Allow(t.Context(), 1, spoilt); err != nil || r.Allowed {
-						t.Errorf("spoilt key: %+v, %v", r, err)
-					}
-				default:
-					if r, err := l.Allow(t.Context(), 1, forBuyer(fmt.Sprint(n), five)); err != nil || !r.Allowed {
-						t.Errorf("neighbour: %+v, %v", r, err)
-					}
-				}
-			})
-		}
-		wg.Wait()
-	})
-}
-
 // alone is a limiter without a server, for a bubble of synctest.
 func alone(t *testing.T, timeout, slow time.Duration) (*gate, func(n int) error) {
 	client := redis.NewClient(&redis.Options{Addr: ":1"})

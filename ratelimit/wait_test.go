@@ -65,6 +65,33 @@ func TestWaitSpacesDepartures(t *testing.T) {
 	})
 }
 
+// The clock of a real server brings tokens in: never more than the rate since the
+// first was taken, and for who comes back when he is told to, one each time.
+func TestTokensComeInOnARealServer(t *testing.T) {
+	const rate, burst = 200, 3
+	client := startReal(t)
+	for _, perSlot := range []bool{false, true} {
+		l := New(client, Config{Timeout: time.Hour, Remember: -1})
+		l.perSlot = perSlot
+		b := forBuyer(fmt.Sprint(perSlot), parse(t, fmt.Sprintf("%d/s:%d", rate, burst)))
+		begin, refused := time.Now(), 0
+		for n := 1; n <= 30; n++ {
+			r := allow(t, l, 1, b)
+			if !r.Allowed {
+				refused++
+				time.Sleep(r.RetryAfter + time.Millisecond) // the two clocks' drift
+				r = allow(t, l, 1, b)
+			}
+			if bound := burst + rate*time.Since(begin).Seconds() + 0.5; !r.Allowed || float64(n) > bound {
+				t.Errorf("token %d: %+v, and %.1f are the bound", n, r, bound)
+			}
+		}
+		if refused == 0 {
+			t.Log("the machine is too busy for a refusal")
+		}
+	}
+}
+
 // Who would have to wait for too long hears so at once, takes no turn from
 // those behind him, and is told when there is room.
 func TestWaitIsBounded(t *testing.T) {
