@@ -7,7 +7,6 @@ import (
 	"flashsale/orders/lock/internal/onredis"
 	"flashsale/orders/lock/lease"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -38,37 +37,19 @@ func (x examination) run(t *testing.T, broken twins) {
 	})
 }
 
-// Six clients with five goroutines each add to a counter in Redis by GET and SET,
-// which is only right if no two of them are between the two at once.
-func TestOneHolderAtATime(t *testing.T) {
-	const clients, goroutines, rounds = 6, 5, 8
+// A lock that is held is not taken, by its own process or by another one. That many
+// who ask at once are kept apart is shown by TestConformance.
+func TestHeld(t *testing.T) {
 	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
-		ctx := check.Context(t)
-		var all sync.WaitGroup
-		failed := make(chan error, clients*goroutines)
-		for range clients {
-			c := s.client(t, lease.Config{}, sc)
-			for range goroutines {
-				all.Go(func() {
-					for range rounds {
-						if err := addUnderLock(ctx, c); err != nil {
-							failed <- err
-							return
-						}
-					}
-				})
+		ctx, a, b := check.Context(t), s.client(t, lease.Config{}, sc), s.client(t, lease.Config{}, sc)
+		l, err := a.TryAcquire(ctx, "lock:{sku}")
+		check.Must(t, err)
+		for _, c := range []*Client{a, b} {
+			if _, err := c.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, lease.ErrHeld) {
+				return fmt.Errorf("second acquire: %v, want lease.ErrHeld", err)
 			}
 		}
-		all.Wait()
-		close(failed)
-		if err := <-failed; err != nil {
-			return err
-		}
-		n, err := s.connect(t).Get(ctx, "counter").Int()
-		if err == nil && n != clients*goroutines*rounds {
-			err = fmt.Errorf("%d additions made %d", clients*goroutines*rounds, n)
-		}
-		return err
+		return l.Release(ctx)
 	}).run(t, twins{
 		"acquire that takes what is held": func(sc *onredis.Scripts) {
 			sc.Acquire = redis.NewScript(`redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 0`)
@@ -77,21 +58,6 @@ func TestOneHolderAtATime(t *testing.T) {
 			sc.Acquire, sc.Release = redis.NewScript(`return 0`), redis.NewScript(`return 1`)
 		},
 	})
-}
-
-func addUnderLock(ctx context.Context, c *Client) error {
-	l, err := c.Acquire(ctx, "lock:{counter}")
-	if err != nil {
-		return err
-	}
-	n, err := c.store.RDB.Get(ctx, "counter").Int()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return err
-	}
-	if err := c.store.RDB.Set(ctx, "counter", n+1, 0).Err(); err != nil {
-		return err
-	}
-	return l.Release(ctx)
 }
 
 // A's lease ends, B acquires, A releases: B's lock must stay, and C stay out.

@@ -19,9 +19,11 @@ import (
 )
 
 // Thousands of locks are renewed by one loop: two goroutines, few connections.
-func TestThousandsOfLocks(t *testing.T) {
-	const locks, leased = 1000, 6 * time.Second
-	ctx, s := check.Context(t), real(t)
+func TestThousandsOfLocks(t *testing.T) { servertest.Bubble(t, thousandsOfLocks) }
+
+func thousandsOfLocks(t *testing.T) {
+	const locks, leased = 1000, time.Hour
+	ctx, s := check.Context(t), server{servertest.InTime(t).Mini.Addr, soon}
 	var renewed sync.Map // by key
 	c := s.client(t, lease.Config{Lease: leased, Hooks: lease.Hooks{Renewed: func(_ context.Context, key string, err error) {
 		if err == nil {

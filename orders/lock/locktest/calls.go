@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/election"
 	"flashsale/orders/lock/lease"
 )
@@ -24,7 +25,7 @@ func perCall(_ *testing.T, s *suite) {
 		}
 		return
 	}
-	s.must(err)
+	check.Must(s, err)
 	if l.Lease() != s.Lease {
 		s.Errorf("a lease of %v", l.Lease())
 	}
@@ -49,15 +50,15 @@ func noStore(_ *testing.T, s *suite) {
 func extend(_ *testing.T, s *suite) {
 	a, b := s.idle(lease.Config{Lease: s.Lease}), s.idle(lease.Config{Lease: s.Lease})
 	l, err := a.TryAcquire(s.ctx, s.key)
-	s.must(err)
+	check.Must(s, err)
 	half := time.NewTicker(s.Lease / 2)
 	defer half.Stop()
 	for range 3 {
 		<-half.C
-		s.must(l.Extend(s.ctx))
+		check.Must(s, l.Extend(s.ctx))
 	}
 	s.taken(b)
-	s.must(l.Release(s.ctx))
+	check.Must(s, l.Release(s.ctx))
 	if err := l.Extend(s.ctx); !errors.Is(err, lease.ErrReleased) {
 		s.Errorf("extend after release: %v", err)
 	}
@@ -76,7 +77,7 @@ func observe(_ *testing.T, s *suite) {
 	see := func(want lease.Holder) (since time.Time) {
 		s.Helper()
 		h, err := o.Observe(s.ctx, s.key)
-		s.must(err)
+		check.Must(s, err)
 		since, h.Since = h.Since, time.Time{}
 		if h != want || since.IsZero() != (h.Note == "") {
 			s.Errorf("held by %+v since %v, want %+v", h, since, want)
@@ -86,27 +87,27 @@ func observe(_ *testing.T, s *suite) {
 	see(lease.Holder{})
 	l := s.acquire(a)
 	see(lease.Holder{Held: true})
-	s.must(l.Release(s.ctx))
+	check.Must(s, l.Release(s.ctx))
 	l, err := a.Acquire(s.ctx, s.key, func(c *lease.Config) { c.Note = "import 7, a" })
-	s.must(err)
+	check.Must(s, err)
 	first := see(lease.Holder{Held: true, Note: "import 7, a"})
 	got := make(chan *lease.Lock)
 	go func() { l, _ := b.Acquire(s.ctx, s.key); got <- l }()
 	<-time.After(20 * time.Millisecond) // b waits, or else it asks later: the same is to be seen
-	s.must(l.Extend(s.ctx))
+	check.Must(s, l.Extend(s.ctx))
 	if since := see(lease.Holder{Held: true, Note: "import 7, a"}); since != first {
 		s.Errorf("held since %v, and after a renewal since %v", first, since)
 	}
-	s.must(l.Release(s.ctx))
+	check.Must(s, l.Release(s.ctx))
 	l = <-got
 	if since := see(lease.Holder{Held: true, Note: "b waits"}); since.Sub(first) < 20*time.Millisecond {
 		s.Errorf("b holds the lock since %v, and a since %v", since, first)
 	}
-	s.must(l.Release(s.ctx))
+	check.Must(s, l.Release(s.ctx))
 
 	leading, stop := context.WithCancel(s.ctx)
 	defer stop()
-	s.must(election.Lead(leading, a, s.key, func(context.Context) error {
+	check.Must(s, election.Lead(leading, a, s.key, func(context.Context) error {
 		h, err := o.Observe(s.ctx, s.key)
 		if err != nil || h.Note != "node 1" {
 			s.Errorf("led by %+v, %v", h, err)

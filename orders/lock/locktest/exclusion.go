@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/fence"
 	"flashsale/orders/lock/lease"
 )
@@ -115,12 +116,12 @@ func outcomes(_ *testing.T, s *suite) {
 	var l *lease.Lock
 	for _, acquire := range []func(context.Context, string, ...lease.Option) (*lease.Lock, error){a.Acquire, a.TryAcquire} {
 		if l != nil {
-			s.must(l.Release(s.ctx))
+			check.Must(s, l.Release(s.ctx))
 		}
 		ctx, cancel := context.WithCancel(context.WithValue(s.ctx, name{}, "buyer"))
 		var err error
 		l, err = acquire(ctx, s.key)
-		s.must(err)
+		check.Must(s, err)
 		cancel()
 		if l.Context().Err() != nil || l.Context().Value(name{}) != "buyer" {
 			s.Error("the lock's context is to have the values of the caller's, not its end")
@@ -129,12 +130,12 @@ func outcomes(_ *testing.T, s *suite) {
 	s.again(a)
 	s.taken(b)
 	left, err := b.Remaining(s.ctx, s.key, s.key+"free")
-	s.must(err)
+	check.Must(s, err)
 	if left[0] <= 0 || left[1] != 0 {
 		s.Errorf("remaining %v, want some and none", left)
 	}
 	for range 3 {
-		s.must(l.Release(over)) // works without a context's blessing
+		check.Must(s, l.Release(over)) // works without a context's blessing
 	}
 	if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrReleased) || errors.Is(cause, lease.ErrLost) {
 		s.Errorf("cause %v, want ErrReleased", cause)

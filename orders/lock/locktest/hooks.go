@@ -43,7 +43,7 @@ func hooks(_ *testing.T, s *suite) {
 			}
 		},
 		Released: func(ctx context.Context, key string, _ time.Duration, err error) {
-			s.must(err)
+			check.Must(s, err)
 			say("released")(ctx, key)
 		},
 	}})
@@ -65,13 +65,13 @@ func hooks(_ *testing.T, s *suite) {
 		got <- l
 	}()
 	expect("waiting")
-	s.must(theirs.Release(s.ctx))
+	check.Must(s, theirs.Release(s.ctx))
 	expect("acquired")
 	expect("renewed")
 	if l := <-got; l != nil {
-		s.must(l.Release(s.ctx))
+		check.Must(s, l.Release(s.ctx))
 		expect("released")
-		s.must(l.Release(s.ctx)) // which is not told again
+		check.Must(s, l.Release(s.ctx)) // which is not told again
 	}
 	s.acquire(b)
 	expect("acquired")

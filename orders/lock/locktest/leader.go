@@ -62,7 +62,7 @@ func stopLeading(_ *testing.T, s *suite) {
 		p, leads := s.idle(lease.Config{}), make(chan int)
 		ctx, stop := context.WithCancel(s.ctx)
 		var all sync.WaitGroup
-		all.Go(func() { s.must(p.Run(ctx)) })
+		all.Go(func() { check.Must(s, p.Run(ctx)) })
 		all.Go(func() {
 			_ = election.Lead(ctx, p, s.key, func(ctx context.Context) error {
 				leads <- 1
@@ -74,8 +74,8 @@ func stopLeading(_ *testing.T, s *suite) {
 		stop()
 		all.Wait()
 		l, err := other.TryAcquire(s.ctx, s.key)
-		s.must(err)
-		s.must(l.Release(s.ctx))
+		check.Must(s, err)
+		check.Must(s, l.Release(s.ctx))
 	}
 }
 

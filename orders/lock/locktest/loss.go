@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/fence"
 	"flashsale/orders/lock/lease"
 )
@@ -23,7 +24,7 @@ func crash(_ *testing.T, s *suite) {
 	if cause := s.ended(first); !errors.Is(cause, lease.ErrLost) {
 		s.Errorf("cause %v, want ErrLost", cause)
 	}
-	s.must(second.Release(s.ctx))
+	check.Must(s, second.Release(s.ctx))
 }
 
 // A holder looks at its context, and is stopped for longer than its lease before
@@ -34,18 +35,18 @@ func pause(_ *testing.T, s *suite) {
 	a, b := s.process(lease.Config{Lease: s.Lease}), s.process(lease.Config{Lease: s.Lease})
 	issuer := s.Fence(s, b.Locker)
 	first, old, err := fence.Acquire(s.ctx, a, s.Fence(s, a.Locker), s.key)
-	s.must(err)
-	s.must(first.Context().Err()) // it looks
+	check.Must(s, err)
+	check.Must(s, first.Context().Err()) // it looks
 	read := r.read()
 	a.cut() // it stops: nothing of it reaches the servers
 
 	second, newer, err := fence.Acquire(s.ctx, b, issuer, s.key)
-	s.must(err)
+	check.Must(s, err)
 	if newer <= old {
 		s.Errorf("token %d after %d", newer, old)
 	}
-	s.must(r.write(newer, 10))
-	s.must(twin.write(newer, 10))
+	check.Must(s, r.write(newer, 10))
+	check.Must(s, twin.write(newer, 10))
 
 	if err := r.write(old, read+1); !errors.Is(err, errFenced) || r.read() != 10 { // it goes on
 		s.Errorf("late write: %v, value %d", err, r.read())
@@ -53,7 +54,7 @@ func pause(_ *testing.T, s *suite) {
 	if err := twin.write(old, read+1); err != nil || twin.read() == 10 {
 		s.Error("the resource without a fence was not harmed: this shows nothing")
 	}
-	s.must(second.Release(s.ctx))
+	check.Must(s, second.Release(s.ctx))
 	if cause := s.ended(first); !errors.Is(cause, lease.ErrLost) {
 		s.Errorf("cause %v, want ErrLost", cause)
 	}
@@ -64,7 +65,7 @@ func expiry(_ *testing.T, s *suite) {
 	a, b := s.idle(lease.Config{Lease: s.Lease}), s.process(lease.Config{Lease: s.Lease})
 	began := time.Now()
 	l, err := a.TryAcquire(s.ctx, s.key)
-	s.must(err)
+	check.Must(s, err)
 	cause := s.ended(l)
 	if !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrExpired) {
 		s.Errorf("cause %v, want ErrLost and ErrExpired", cause)
@@ -111,7 +112,7 @@ func stop(_ *testing.T, s *suite) {
 	b, other := s.process(lease.Config{}), s.key+"other"
 	l := s.acquire(a)
 	theirs, err := b.Acquire(s.ctx, other)
-	s.must(err)
+	check.Must(s, err)
 	waiter := make(chan error, 1)
 	go func() { _, err := a.Acquire(s.ctx, other); waiter <- err }()
 	<-waits
@@ -131,6 +132,6 @@ func stop(_ *testing.T, s *suite) {
 	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lease.ErrExpired) {
 		s.Errorf("release after stop: %v", err)
 	}
-	s.must(theirs.Release(s.ctx))
+	check.Must(s, theirs.Release(s.ctx))
 	s.free(b)
 }

@@ -23,7 +23,7 @@ func lostReplyOnAcquire(_ *testing.T, s *suite) {
 	switch {
 	case err == nil:
 		s.taken(b)
-		s.must(l.Release(s.ctx))
+		check.Must(s, l.Release(s.ctx))
 	case !errors.Is(err, lease.ErrUnknown):
 		s.Errorf("acquire: %v, want a lock or ErrUnknown", err)
 	}
@@ -51,7 +51,7 @@ func lostReplyOnRenew(_ *testing.T, s *suite) {
 			s.Errorf("lost by a lost answer: %v; second holder: %v", context.Cause(l.Context()), err)
 		}
 		if err == nil {
-			s.must(second.Release(s.ctx))
+			check.Must(s, second.Release(s.ctx))
 		}
 		if err := l.Release(s.ctx); err != nil && !errors.Is(err, lease.ErrUnknown) && !over {
 			s.Errorf("release: %v, want nil or ErrUnknown", err)
@@ -86,7 +86,7 @@ func (s *suite) warm(p *process) {
 	s.Helper()
 	for range 2 {
 		l, err := p.TryAcquire(s.ctx, s.key+"warm")
-		s.must(err)
-		s.must(l.Release(s.ctx))
+		check.Must(s, err)
+		check.Must(s, l.Release(s.ctx))
 	}
 }

@@ -202,17 +202,10 @@ func (p *process) lose(match func([]byte) bool) (losses func() int) {
 	}
 }
 
-func (s *suite) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
-}
-
 func (s *suite) acquire(p *process) *lease.Lock {
 	s.Helper()
 	l, err := p.Acquire(s.ctx, s.key)
-	s.must(err)
+	check.Must(s, err)
 	return l
 }
 
@@ -232,8 +225,8 @@ func (s *suite) again(p *process) {
 		return
 	}
 	l, err := p.TryAcquire(s.ctx, s.key)
-	s.must(err)
-	s.must(l.Release(s.ctx))
+	check.Must(s, err)
+	check.Must(s, l.Release(s.ctx))
 }
 
 // free fails unless the lock can soon be had.
@@ -243,7 +236,7 @@ func (s *suite) free(p *process) {
 	if err != nil {
 		s.Fatalf("the lock is not free: %v", err)
 	}
-	s.must(l.Release(s.ctx))
+	check.Must(s, l.Release(s.ctx))
 }
 
 // ended waits for the end of a lock's context and returns its cause.

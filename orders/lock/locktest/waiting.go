@@ -35,8 +35,8 @@ func cancelledWait(_ *testing.T, s *suite) {
 	if errors.Is(err, lease.ErrUnknown) {
 		s.Errorf("acquire: %v", err)
 	}
-	s.must(l.Context().Err())
-	s.must(l.Release(s.ctx))
+	check.Must(s, l.Context().Err())
+	check.Must(s, l.Release(s.ctx))
 	s.free(a)
 	s.free(b)
 }
@@ -86,7 +86,7 @@ func order(_ *testing.T, s *suite) {
 		})
 		s.waiting(waits, i+1)
 	}
-	s.must(l.Release(s.ctx))
+	check.Must(s, l.Release(s.ctx))
 	all.Wait()
 	if !s.InOrder {
 		slices.Sort(served) // no order is promised
@@ -125,8 +125,8 @@ func thousandsOfWaiters(_ *testing.T, s *suite) {
 			})
 		}
 	}
-	s.must(l.Release(ctx))
+	check.Must(s, l.Release(ctx))
 	all.Wait()
-	s.must(context.Cause(ctx))
+	check.Must(s, context.Cause(ctx))
 	s.free(a)
 }
