@@ -1,4 +1,4 @@
-package onredis
+package lock_test
 
 import (
 	"log/slog"
@@ -7,8 +7,26 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/orders/lock/internal/onredis"
 	"flashsale/orders/lock/lease"
 )
+
+// All keys of a lock share its slot, which is that of the part in braces.
+func TestKeysShareASlot(t *testing.T) {
+	for key, tag := range map[string]string{"lock:{sku}": "{sku}", "plain": "{plain}", "a{b}c{d}": "{b}"} {
+		check.OK(t, onredis.CheckKey(key))
+		for _, k := range onredis.Keys(key)[1:] {
+			_, rest, _ := strings.Cut(k, "{")
+			if first, _, _ := strings.Cut(rest, "}"); "{"+first+"}" != tag {
+				t.Errorf("%q has %q in slot of {%s}, want %s", key, k, first, tag)
+			}
+		}
+	}
+	for _, key := range []string{"", "{}", "a}b", "{", "{}x"} {
+		check.Is(t, onredis.CheckKey(key), lease.ErrKey)
+	}
+}
 
 // A program's own client is known by what it has in it; of what is not known the
 // log tells.
@@ -28,7 +46,7 @@ func TestClientsOfAProgram(t *testing.T) {
 		{"hidden", struct{ redis.UniversalClient }{one}, "0", true},
 	} {
 		var log strings.Builder
-		s := New(c.client, lease.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		s := onredis.New(c.client, lease.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if s.Reach != c.reach || strings.Contains(log.String(), "unknown kind") != c.warns {
 			t.Errorf("%s: reach %s, log %q", c.name, s.Reach, &log)
 		}
