@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -51,7 +50,6 @@ func TestClusterFailoverThatLosesARelease(t *testing.T) {
 		t.Fatalf("%d units released, %v", n, err)
 	}
 	check.Must(t, c.Failover(ctx, master, replica))
-	failed := time.Now()
 	g.Probe(ctx) // finds out that the master is gone, and not yet who took over
 	check.Eventually(t, "the new master answers", func() bool {
 		err = check.Err(g.Reserve(ctx, order(sku, "new", "bob")))
@@ -59,9 +57,6 @@ func TestClusterFailoverThatLosesARelease(t *testing.T) {
 		return err == nil || errors.As(err, &refusal)
 	})
 	check.Is(t, err, ErrStale)
-	if took := time.Since(failed); took > 30*time.Second {
-		t.Errorf("the client looked for the new master for %v", took)
-	}
 	check.Must(t, g.Shut(ctx, sku, first))
 	install(t, g, sku, first, truth{Terms: terms(1, 1), Available: 1, Buyers: map[string]int64{"ann": 0}})
 	reserve(t, g, order(sku, "new", "bob"))

@@ -1,10 +1,8 @@
 package inventory
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -48,10 +46,8 @@ func TestProbeOfACluster(t *testing.T) {
 	defer func() { _ = rdb.Close() }()
 	g := New(rdb, patient)
 	writable := func() (names map[string]bool, ids map[string]bool) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
 		names, ids = map[string]bool{}, map[string]bool{}
-		for _, m := range g.Probe(ctx) {
+		for _, m := range g.Probe(check.Context(t)) {
 			names[m.Name] = m.Err == nil
 			if id, known := g.replIDs.known.Load(m.Name); known {
 				ids[id.(replID).now] = true

@@ -90,7 +90,7 @@ func ExampleClient_Acquire() {
 		fmt.Println(err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
 	_, err = client.Acquire(ctx, "lock:{sku}")
 	fmt.Println(errors.Is(err, context.DeadlineExceeded), err)

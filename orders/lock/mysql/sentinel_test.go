@@ -24,8 +24,7 @@ func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	sentinel := servertest.OpenRedisSentinel(t)
 	db := open(t, servertest.OpenSQL(t, servers.KindReal), "")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
+	ctx := check.Context(t)
 	check.Must(t, check.Err(db.ExecContext(ctx, FenceTable)))
 	process := func(long time.Duration) (*lock.Client, *fence.Redis) {
 		rdb := redis.NewUniversalClient(&redis.UniversalOptions{
@@ -48,11 +47,8 @@ func TestSentinelFailover(t *testing.T) {
 	kept := acquire(ctx, t, a, "lock:{kept}")
 	next := make(chan *lease.Lock, 1)
 	go func() { next <- acquire(ctx, t, b, "lock:{kept}") }()
-	line := redis.NewClient(&redis.Options{Addr: sentinel.Master.Addr()})
-	defer line.Close()
-	for line.ZCard(ctx, "lock:{kept}:line").Val() == 0 {
-		check.Must(t, sleep(ctx))
-	}
+	line := servertest.Connect(t, sentinel.Master.Addr())
+	check.Eventually(t, "b is in line", func() bool { return line.ZCard(ctx, "lock:{kept}:line").Val() > 0 })
 	check.Must(t, sentinel.Replicated(ctx))
 
 	logf := func(s string) { t.Log(time.Now().Format("05.000"), s) }

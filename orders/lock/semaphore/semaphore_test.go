@@ -91,7 +91,7 @@ func TestPlaces(t *testing.T) {
 // who died waiting keeps nobody from it for longer than a lease.
 func TestLine(t *testing.T) {
 	servertest.EachRedisInTime(t, func(t *testing.T, r *servertest.Redis) {
-		ctx, c := t.Context(), open(t, r, lease.Config{Lease: 2 * time.Second, Timeout: time.Second})
+		ctx, c := t.Context(), open(t, r, patient)
 		var held []*lease.Lock
 		for range places {
 			l, err := c.TryAcquire(ctx, "{pool}")
@@ -99,7 +99,9 @@ func TestLine(t *testing.T) {
 			held = append(held, l)
 		}
 		const dead = "dead"
-		_, err := c.attempt(&lease.Call{Leases: c.leases, Ctx: ctx, Key: "{pool}"}, dead, 1)
+		brief := open(t, r, lease.Config{Lease: 4 * time.Second})
+		brief.store.Asking.Timeout, brief.store.Asking.Group.MaxWait = time.Minute, time.Minute // only its lease is brief
+		_, err := brief.attempt(&lease.Call{Leases: brief.leases, Ctx: ctx, Key: "{pool}"}, dead, 1)
 		if !errors.Is(err, lease.ErrHeld) {
 			t.Fatal(err)
 		}
