@@ -83,6 +83,11 @@ func newPipe(conn net.Conn) *pipe {
 
 func (p *pipe) Write(b []byte) (int, error) {
 	select {
+	case <-p.closed:
+		return 0, io.EOF
+	default:
+	}
+	select {
 	case p.written <- slices.Clone(b):
 		return len(b), nil
 	case <-p.closed:
