@@ -3,7 +3,6 @@ package inventory
 import (
 	"context"
 	"errors"
-	"flashsale/loadtest/servers/servertest"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -15,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/inventory/internal/keys"
+	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 )
 

@@ -2,13 +2,13 @@ package inventory
 
 import (
 	"context"
-	"flashsale/loadtest/servers/servertest"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 )
 

@@ -3,13 +3,14 @@ package ratelimit
 import (
 	"context"
 	"errors"
-	"flashsale/loadtest/servers/servertest/check"
-	"flashsale/ratelimit/limit"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/ratelimit/limit"
 )
 
 func TestAllowTakesFromAllOrNone(t *testing.T) {

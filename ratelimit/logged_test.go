@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
@@ -16,10 +14,7 @@ import (
 // written to memory alone, whatever else the same call writes.
 func TestBriefBucketsAreNotLogged(t *testing.T) {
 	t.Parallel()
-	rdb := redis.NewClient(&redis.Options{
-		Addr: servertest.OpenRedis(t, servers.KindReal).Real.Addr(), ContextTimeoutEnabled: true,
-	})
-	defer rdb.Close()
+	rdb := servertest.Connect(t, servertest.OpenRedis(t, servers.KindReal).URL)
 	logSize := func() int64 {
 		t.Helper()
 		info, err := rdb.Info(t.Context(), "persistence").Result()

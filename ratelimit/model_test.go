@@ -2,14 +2,15 @@ package ratelimit
 
 import (
 	"context"
-	"flashsale/loadtest/servers/servertest/check"
-	"flashsale/ratelimit/limit"
 	"fmt"
 	"math/big"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/ratelimit/limit"
 )
 
 // model is the specification: token buckets counted in fractions, so that

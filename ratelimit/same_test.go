@@ -1,12 +1,13 @@
 package ratelimit
 
 import (
-	"flashsale/ratelimit/limit"
 	"math/big"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"flashsale/ratelimit/limit"
 )
 
 // Three names for one thing: the token bucket, the leaky bucket as a meter, and

@@ -188,9 +188,7 @@ func TestGivingBackKeepsTheBound(t *testing.T) {
 		return judge(history, l, 0)
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		if err := one(rt, false); err != nil {
-			rt.Fatal(err)
-		}
+		check.Must(rt, one(rt, false))
 	})
 	for seed := range 500 {
 		if err := rapid.Custom(func(rt *rapid.T) error { return one(rt, true) }).Example(seed); err != nil {

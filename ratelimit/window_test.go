@@ -2,13 +2,15 @@ package ratelimit
 
 import (
 	"context"
-	"flashsale/ratelimit/limit"
 	"fmt"
 	"math/big"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/ratelimit/limit"
 )
 
 // The promise itself, without a bucket in it. A request of cost c at the moment
@@ -122,9 +124,7 @@ func TestNeverMoreInAnyWindowNeverLessThanDue(t *testing.T) {
 			}
 			if c.holds {
 				rapid.Check(t, func(rt *rapid.T) {
-					if err := one(rt); err != nil {
-						rt.Fatal(err)
-					}
+					check.Must(rt, one(rt))
 				})
 				return
 			}
@@ -166,8 +166,6 @@ func TestDeparturesKeepTheBound(t *testing.T) {
 			}
 			history = append(history, moment{at.Sub(epoch) + got.wait, a.cost, true})
 		}
-		if err := judge(history, l, time.Microsecond); err != nil {
-			rt.Fatal(err)
-		}
+		check.Must(rt, judge(history, l, time.Microsecond))
 	})
 }

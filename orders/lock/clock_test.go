@@ -10,6 +10,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock"
 	"flashsale/orders/lock/lease"
 	"flashsale/orders/lock/redlock"
@@ -72,7 +73,7 @@ func (kind clockKind) setBack(t *testing.T, rdb *redis.Client) {
 	ctx := t.Context()
 	a := kind.new(rdb, "a", lease.Config{Lease: clockLease, Timeout: clockLease / 2})
 	b := kind.new(rdb, "b", lease.Config{Lease: clockLease / 10, Timeout: clockLease / 20})
-	check := func(what string, want error) *lease.Lock {
+	try := func(what string, want error) *lease.Lock {
 		t.Helper()
 		l, err := b.TryAcquire(ctx, "lock:{sku}")
 		if !errors.Is(err, want) {
@@ -81,23 +82,17 @@ func (kind clockKind) setBack(t *testing.T, rdb *redis.Client) {
 		return l
 	}
 	l, err := a.TryAcquire(ctx, "lock:{sku}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	check("b's lease is shorter", lease.ErrHeld)
-	if err := errors.Join(kind.step(ctx, rdb, l), l.Extend(ctx)); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	try("b's lease is shorter", lease.ErrHeld)
+	check.Must(t, errors.Join(kind.step(ctx, rdb, l), l.Extend(ctx)))
 	if left := kind.left(ctx, rdb, l); left > clockLease {
 		t.Errorf("%v left after a renewal", left)
 	}
-	check("a has renewed", lease.ErrHeld)
+	try("a has renewed", lease.ErrHeld)
 
-	if err := kind.step(ctx, rdb, l); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, kind.step(ctx, rdb, l))
 	if kind.name == "semaphore" {
-		check("one lease more", lease.ErrHeld)
+		try("one lease more", lease.ErrHeld)
 		if left := kind.left(ctx, rdb, l); left > clockLease {
 			t.Errorf("%v left of a dead holder's place", left)
 		}
@@ -106,10 +101,8 @@ func (kind clockKind) setBack(t *testing.T, rdb *redis.Client) {
 	if left, err := b.Remaining(ctx, "lock:{sku}"); kind.name != "reentrant" && (err != nil || left[0] != 0) {
 		t.Errorf("remaining %v, %v", left, err)
 	}
-	second := check("a is dead", nil)
-	if err := l.Extend(ctx); !errors.Is(err, lease.ErrNotMine) {
-		t.Errorf("a renews what b has: %v", err)
-	}
+	second := try("a is dead", nil)
+	check.Is(t, l.Extend(ctx), lease.ErrNotMine)
 	if left := kind.left(ctx, rdb, second); left > second.Lease() {
 		t.Errorf("%v left of b's lock", left)
 	}
@@ -127,7 +120,5 @@ func TestDeadWaiterOfASemaphoreAfterAStep(t *testing.T) {
 	if err == nil {
 		_, err = places.TryAcquire(ctx, "{places}")
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	check.OK(t, err)
 }

@@ -14,6 +14,7 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock"
 	"flashsale/orders/lock/fence"
 	"flashsale/orders/lock/lease"
@@ -126,9 +127,7 @@ func hashOf(t testing.TB, files ...string) string {
 	var source strings.Builder
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		source.Write(text)
 	}
 	return redis.NewScript(source.String()).Hash()
@@ -146,9 +145,7 @@ func steal(t testing.TB, rdb *redis.Client, key, kind string) {
 		}
 		return p.Set(t.Context(), key, "thief", 0).Err()
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 }
 
 // counter stands for a resource that issues its own tokens.

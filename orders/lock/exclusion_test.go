@@ -3,14 +3,15 @@ package lock
 import (
 	"context"
 	"errors"
-	"flashsale/loadtest/servers/servertest/check"
-	"flashsale/orders/lock/internal/onredis"
-	"flashsale/orders/lock/lease"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/orders/lock/internal/onredis"
+	"flashsale/orders/lock/lease"
 )
 
 // An examination is run on our scripts, where it must find nothing, and on each broken

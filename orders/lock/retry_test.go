@@ -1,10 +1,11 @@
 package lock
 
 import (
-	"flashsale/loadtest/servers/servertest/check"
-	"flashsale/orders/lock/lease"
 	"testing"
 	"time"
+
+	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/orders/lock/lease"
 )
 
 func TestBackoff(t *testing.T) {

@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"errors"
-	"flashsale/loadtest/servers/servertest"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/ratelimit"
 )
@@ -85,9 +85,7 @@ func TestWhenRedisIsAway(t *testing.T) {
 					t.Errorf("away, request %d: %+v, %v", n, r, err)
 				}
 			}
-			if _, err := l.Peek(t.Context(), b); !errors.Is(err, ratelimit.ErrUnavailable) {
-				t.Errorf("a look meanwhile: %v", err)
-			}
+			check.Is(t, check.Err(l.Peek(t.Context(), b)), ratelimit.ErrUnavailable)
 			server.SetError("")
 			check.Eventually(t, "Redis has loaded", answers)
 			var limited *LimitedError

@@ -2,13 +2,14 @@ package admission
 
 import (
 	"context"
-	"flashsale/loadtest/servers/servertest"
 	"fmt"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/ratelimit"
 	"flashsale/ratelimit/internal/recent"
 	"flashsale/ratelimit/limit"
@@ -32,9 +33,7 @@ func TestLocalCountsAsTheScript(t *testing.T) {
 			server.SetTime(now)
 			cost, buckets := drawRequest(t, pool)
 			want, err := limiter.Allow(context.Background(), cost, buckets...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			// But for the moment, which no other package sees.
 			want = ratelimit.Result{Allowed: want.Allowed, Bucket: want.Bucket, Limit: want.Limit,
 				Remaining: want.Remaining, RetryAfter: want.RetryAfter, Reset: want.Reset}
@@ -45,9 +44,7 @@ func TestLocalCountsAsTheScript(t *testing.T) {
 		return nil
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		if err := agrees(rt, time.Microsecond); err != nil {
-			rt.Fatal(err)
-		}
+		check.Must(rt, agrees(rt, time.Microsecond))
 	})
 	for seed := range 500 {
 		if err := rapid.Custom(func(rt *rapid.T) error { return agrees(rt, time.Second) }).Example(seed); err != nil {
@@ -63,9 +60,7 @@ func drawLimit(t *rapid.T) limit.Limit {
 		time.Microsecond, time.Millisecond, 7 * time.Millisecond, time.Second, 7 * time.Second, time.Hour,
 	}).Draw(t, "per")
 	l, err := limit.New(rapid.Int64Range(1, 1000).Draw(t, "tokens"), per, rapid.Int64Range(1, 20).Draw(t, "burst"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return l
 }
 

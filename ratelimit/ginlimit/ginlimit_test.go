@@ -4,11 +4,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/gin-gonic/gin"
-	"github.com/redis/go-redis/v9"
 
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/ratelimit"
 	"flashsale/ratelimit/admission"
 	"flashsale/ratelimit/limit"
@@ -17,15 +18,12 @@ import (
 // A request costs what it says, and what is refused ends there.
 func TestMiddleware(t *testing.T) {
 	gin.SetMode(gin.TestMode)
-	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), ContextTimeoutEnabled: true})
-	defer func() { _ = client.Close() }()
+	_, client := servertest.Frozen(t)
 	perBuyer, err := limit.Parse("1/h:5")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	served := 0
 	engine := gin.New()
-	control := admission.New(ratelimit.New(client, ratelimit.Config{}), nil)
+	control := admission.New(ratelimit.New(client, ratelimit.Config{Timeout: time.Hour}), nil)
 	engine.Use(Middleware(control, func(c *gin.Context) (int, []ratelimit.Bucket) {
 		return 3, []ratelimit.Bucket{{Name: "buyer", ID: c.GetHeader("X-Buyer"), Limit: perBuyer}}
 	}, nil))

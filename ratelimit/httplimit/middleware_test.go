@@ -3,16 +3,17 @@ package httplimit
 import (
 	"encoding/json"
 	"errors"
-	"flashsale/loadtest/servers/servertest"
-	"flashsale/loadtest/servers/servertest/check"
-	"flashsale/ratelimit"
-	"flashsale/ratelimit/admission"
-	"flashsale/ratelimit/limit"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/ratelimit"
+	"flashsale/ratelimit/admission"
+	"flashsale/ratelimit/limit"
 )
 
 func TestSetHeaders(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 var (
@@ -90,9 +92,7 @@ func TestLimitReadsBack(t *testing.T) {
 			rapid.Int64Range(1, 1e6).Draw(t, "tokens"),
 			time.Duration(rapid.Int64Range(1, 1e10).Draw(t, "per"))*time.Microsecond,
 			rapid.Int64Range(1, 1e5).Draw(t, "burst"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		again, err := Parse(l.String())
 		if err != nil || again != l {
 			t.Fatalf("%v reads back as %v, %v", l, again, err)

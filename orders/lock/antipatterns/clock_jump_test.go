@@ -7,9 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/loadtest/servers/servertest"
-	"flashsale/orders/lock/redlock"
-
 	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/orders/lock/redlock"
 )
 
 // Five masters, and a lock that a majority of them has granted. This is our own

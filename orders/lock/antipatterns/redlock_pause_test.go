@@ -3,9 +3,8 @@ package antipatterns
 import (
 	"testing"
 
-	"flashsale/orders/lock/redlock"
-
 	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/orders/lock/redlock"
 )
 
 // However many masters granted the lock: a holder that stops between looking and

@@ -10,9 +10,8 @@ import (
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
-	"flashsale/orders/lock"
-
 	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/orders/lock"
 )
 
 // WAIT 1 answers when one replica has heard of the write. It does not say which

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // memory is a store that counts what it is given back.
@@ -36,9 +38,7 @@ func TestTooLateForItsCaller(t *testing.T) {
 // Who ends up without a lock may still say that it is done with it.
 func TestNoLock(t *testing.T) {
 	var none *Lock
-	if err := none.Release(t.Context()); !errors.Is(err, ErrExpired) {
-		t.Errorf("release: %v", err)
-	}
+	check.Is(t, none.Release(t.Context()), ErrExpired)
 	if cause := context.Cause(none.Context()); !errors.Is(cause, ErrLost) {
 		t.Errorf("context: %v", cause)
 	}
@@ -56,9 +56,7 @@ func TestNoLock(t *testing.T) {
 func TestRenewalsOutOfOrder(t *testing.T) {
 	ls := NewLeases(&memory{}, Config{Lease: time.Minute})
 	l, err := ls.TryAcquire(t.Context(), "k", nil, func(c *Call) (*Lock, error) { return c.Hold("token", time.Now()) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	now := time.Now()
 	l.extend(now)
 	l.extend(now.Add(-time.Minute))
@@ -83,9 +81,7 @@ func TestExtendedTooLate(t *testing.T) {
 	d := &during{}
 	ls := NewLeases(d, Config{})
 	l, err := ls.TryAcquire(t.Context(), "k", nil, func(c *Call) (*Lock, error) { return c.Hold("token", time.Now()) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	d.happens = func() { _ = l.Release(t.Context()) }
 	if err := l.Extend(t.Context()); !errors.Is(err, ErrReleased) {
 		t.Errorf("extended what was released: %v", err)
@@ -109,9 +105,7 @@ func TestNoRetry(t *testing.T) {
 		t.Error(err)
 	}
 	stop()
-	if err := <-ran; err != nil {
-		t.Error(err)
-	}
+	check.OK(t, <-ran)
 }
 
 // hangs is a store that answers the first renewal of each lock never, and those of
@@ -153,23 +147,17 @@ func shortLeaseAmongLong(t *testing.T) {
 	go func() { ran <- ls.Run(running) }()
 	take := func(c *Call) (*Lock, error) { return c.Hold("token", time.Now()) }
 	long, err := ls.TryAcquire(t.Context(), "long", nil, take)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	long.mu.Lock()
 	long.renewed = long.renewed.Add(-30 * time.Second) // due
 	long.mu.Unlock()
 	short, err := ls.TryAcquire(t.Context(), "short", []Option{func(c *Config) { c.Lease = 900 * time.Millisecond }}, take)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	select {
 	case <-short.Context().Done():
 		t.Error(context.Cause(short.Context()))
 	case <-time.After(2 * time.Second):
 	}
 	stop()
-	if err := <-ran; err != nil {
-		t.Error(err)
-	}
+	check.OK(t, <-ran)
 }

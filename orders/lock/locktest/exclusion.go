@@ -28,9 +28,7 @@ func oneHolder(t *testing.T, s *suite) {
 		p := s.process(lease.Config{})
 		lockers, fences = append(lockers, p.Locker), append(fences, s.Fence(s, p.Locker))
 	}
-	if err := s.additions(lockers, fences, goroutines); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, s.additions(lockers, fences, goroutines))
 	// The twins: no lock at all, and a fence that always says the same.
 	for i := range lockers {
 		lockers[i], fences[i] = noLock{lockers[i], lease.NewLeases(nothing{}, lease.Config{})}, fence.Issuer(&sameFence{})

@@ -2,7 +2,6 @@ package locktest
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -53,15 +52,11 @@ func hooks(_ *testing.T, s *suite) {
 	go func() { _, err := b.Acquire(waiting, s.key); gone <- err }()
 	expect("waiting")
 	giveUp() // of which nothing is told
-	if err := <-gone; !errors.Is(err, context.Canceled) {
-		s.Errorf("who gave up: %v", err)
-	}
+	check.Is(s, <-gone, context.Canceled)
 	got := make(chan *lease.Lock, 1)
 	go func() {
 		l, err := b.Acquire(s.ctx, s.key)
-		if err != nil {
-			s.Error(err)
-		}
+		check.OK(s, err)
 		got <- l
 	}()
 	expect("waiting")

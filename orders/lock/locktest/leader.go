@@ -39,9 +39,7 @@ func leader(_ *testing.T, s *suite) {
 			return nil
 		}
 		all.Go(func() {
-			if err := election.Lead(ctx, p, s.key, task, func(err error) { s.Error(err) }); err != nil {
-				s.Error(err)
-			}
+			check.OK(s, election.Lead(ctx, p, s.key, task, func(err error) { s.Error(err) }))
 		})
 	}
 	first := s.leader(leads)

@@ -120,12 +120,8 @@ func stop(_ *testing.T, s *suite) {
 	if cause := s.ended(l); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrStopped) {
 		s.Errorf("cause %v, want ErrLost and ErrStopped", cause)
 	}
-	if err := <-waiter; !errors.Is(err, lease.ErrStopped) {
-		s.Errorf("waiter: %v, want ErrStopped", err)
-	}
-	if _, err := a.TryAcquire(s.ctx, s.key); !errors.Is(err, lease.ErrStopped) {
-		s.Errorf("acquire: %v, want ErrStopped", err)
-	}
+	check.Is(s, <-waiter, lease.ErrStopped)
+	check.Is(s, check.Err(a.TryAcquire(s.ctx, s.key)), lease.ErrStopped)
 	if err := a.Run(context.Background()); err == nil {
 		s.Error("a second Run was let in")
 	}

@@ -45,9 +45,7 @@ func cancelledWait(_ *testing.T, s *suite) {
 // go unheard.
 func notRunning(_ *testing.T, s *suite) {
 	p := s.idle(lease.Config{Timeout: 100 * time.Millisecond})
-	if _, err := p.Acquire(s.ctx, s.key); !errors.Is(err, lease.ErrNotRunning) {
-		s.Errorf("acquire: %v, want ErrNotRunning", err)
-	}
+	check.Is(s, check.Err(p.Acquire(s.ctx, s.key)), lease.ErrNotRunning)
 }
 
 // waiting waits until the n-th process waits, as its hook says or, where that
@@ -80,9 +78,7 @@ func order(_ *testing.T, s *suite) {
 			mu.Lock()
 			served = append(served, i)
 			mu.Unlock()
-			if err := l.Release(s.ctx); err != nil {
-				s.Error(err)
-			}
+			check.OK(s, l.Release(s.ctx))
 		})
 		s.waiting(waits, i+1)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/loadtest/servers/wire"
 	"flashsale/orders/lock/lease"
 )
@@ -22,21 +23,13 @@ func minority(t *testing.T) {
 	ctx, a, b := t.Context(), locks(), locks()
 	wires[0].Cut()
 	l, err := a.TryAcquire(ctx, "lock:{sku}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, lease.ErrHeld) {
-		t.Errorf("%v, want ErrHeld", err)
-	}
-	if errs := a.masters.Renew(ctx, []*lease.Lock{l}); errs[0] != nil {
-		t.Error(errs[0])
-	}
+	check.Must(t, err)
+	check.Is(t, check.Err(b.TryAcquire(ctx, "lock:{sku}")), lease.ErrHeld)
+	check.OK(t, a.masters.Renew(ctx, []*lease.Lock{l})[0])
 	if left, err := b.Remaining(ctx, "lock:{sku}", "lock:{free}"); err != nil || left[0] == 0 || left[1] != 0 {
 		t.Errorf("remaining %v, %v", left, err)
 	}
-	if err := l.Release(ctx); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, l.Release(ctx))
 	wires[1].Cut()
 	if _, err := b.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrHeld) {
 		t.Errorf("with two of three away: %v, want ErrUnknown", err)
@@ -88,12 +81,8 @@ func masterThatHangs(t *testing.T) {
 	wires[0].Freeze()
 	began := time.Now()
 	l, err := a.TryAcquire(ctx, "lock:{sku}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Release(ctx); err != nil {
-		t.Error(err)
-	}
+	check.Must(t, err)
+	check.OK(t, l.Release(ctx))
 	if took := time.Since(began); took > 0 {
 		t.Errorf("%v for a lock and its release", took)
 	}
@@ -117,9 +106,7 @@ func voteAfterTheRelease(t *testing.T) {
 	}
 	_ = a.masters.late.Wait(ctx)
 	for _, s := range a.masters.all {
-		if err := vote(ctx, s, "lock:{sku}", "token", time.Hour); !errors.Is(err, lease.ErrHeld) {
-			t.Errorf("%v, want ErrHeld", err)
-		}
+		check.Is(t, vote(ctx, s, "lock:{sku}", "token", time.Hour), lease.ErrHeld)
 	}
 	_ = a.masters.late.Wait(ctx)
 }
@@ -133,20 +120,12 @@ func erosion(t *testing.T) {
 	_, locks := three(t, lease.Config{Lease: time.Hour, Timeout: 20 * time.Second})
 	a, b := locks(), locks()
 	l, err := a.TryAcquire(ctx, "lock:{sku}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	_ = a.masters.late.Wait(ctx)
 	for _, s := range a.masters.all {
-		if err := s.RDB.FlushAll(ctx).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if errs := a.masters.Renew(ctx, []*lease.Lock{l}); errs[0] != nil {
-			t.Error(errs[0])
-		}
+		check.Must(t, s.RDB.FlushAll(ctx).Err())
+		check.OK(t, a.masters.Renew(ctx, []*lease.Lock{l})[0])
 	}
-	if _, err := b.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, lease.ErrHeld) {
-		t.Errorf("a second holder: %v", err)
-	}
+	check.Is(t, check.Err(b.TryAcquire(ctx, "lock:{sku}")), lease.ErrHeld)
 	_ = b.masters.late.Wait(ctx)
 }

@@ -2,7 +2,6 @@ package reentrant
 
 import (
 	"bytes"
-	"errors"
 	"testing"
 	"time"
 
@@ -31,9 +30,7 @@ func TestEnterTwice(t *testing.T) {
 		check.Must(t, err)
 		refused := func() {
 			t.Helper()
-			if _, err := bob.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, lease.ErrHeld) {
-				t.Errorf("%v, want ErrHeld", err)
-			}
+			check.Is(t, check.Err(bob.TryAcquire(ctx, "lock:{sku}")), lease.ErrHeld)
 		}
 		refused()
 		for range 2 { // idempotent: the second is no second leaving

@@ -56,9 +56,7 @@ func TestPlaces(t *testing.T) {
 					}
 				}
 				here.Add(-1)
-				if err := l.Release(t.Context()); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, l.Release(t.Context()))
 			})
 		}
 		all.Wait()
@@ -72,9 +70,7 @@ func TestPlaces(t *testing.T) {
 			check.Must(t, err)
 			held = append(held, l)
 		}
-		if _, err := clients[1].TryAcquire(t.Context(), "{pool}"); !errors.Is(err, lease.ErrHeld) {
-			t.Errorf("one more: %v", err)
-		}
+		check.Is(t, check.Err(clients[1].TryAcquire(t.Context(), "{pool}")), lease.ErrHeld)
 		if left, err := clients[1].Remaining(t.Context(), "{pool}", "{free}"); err != nil || left[0] <= 0 || left[1] != 0 {
 			t.Errorf("remaining %v, %v", left, err)
 		}
@@ -106,9 +102,7 @@ func TestLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		check.Must(t, held[0].Release(ctx))
-		if _, err := c.TryAcquire(ctx, "{pool}"); !errors.Is(err, lease.ErrHeld) {
-			t.Errorf("past the line: %v", err)
-		}
+		check.Is(t, check.Err(c.TryAcquire(ctx, "{pool}")), lease.ErrHeld)
 		l, err := c.Acquire(ctx, "{pool}") // once the dead one is known to be
 		check.Must(t, err)
 		if r.Kind == servers.KindReal {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/fence"
 	"flashsale/orders/lock/lease"
 	"flashsale/orders/lock/locktest"
@@ -50,9 +51,7 @@ func TestMain(m *testing.M) {
 
 func start(t testing.TB, addr string, cfg lease.Config) *Client {
 	c, err := New([]string{addr}, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -78,9 +77,7 @@ func TestConformance(t *testing.T) {
 			if err != nil || len(line) == 0 {
 				t.Fatal("nothing to steal: ", err)
 			}
-			if err := c.conn.Delete(folder(key)+"/"+line[0], -1); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, c.conn.Delete(folder(key)+"/"+line[0], -1))
 		},
 		Acquires: sends(opCreate), Renews: sends(opExists), Releases: sends(opDelete),
 		Lease:   3 * time.Second,
@@ -119,9 +116,7 @@ func TestLineIsByNumber(t *testing.T) {
 	c, ctx := start(t, server.Addr(), lease.Config{}), t.Context()
 	var entered []string
 	for _, random := range []string{"c", "a", "b"} {
-		if err := c.enter(ctx, node{folder("lock:{line}"), random}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, c.enter(ctx, node{folder("lock:{line}"), random}))
 		entered = append(entered, random)
 	}
 	line, err := c.line(ctx, folder("lock:{line}"))
