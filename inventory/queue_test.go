@@ -61,7 +61,7 @@ func TestEntries(t *testing.T) {
 func TestQueueReadsLittle(t *testing.T) {
 	t.Parallel()
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		const limit = 250
+		const limit = 150
 		for _, size := range []int{1, 3, 60, 125} {
 			var reads, read int // XRANGE, and the orders they brought
 			g, sku := New(hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
