@@ -302,7 +302,7 @@ func TestMemoryUnderWay(t *testing.T) {
 		defer cancel()
 		orders, refusals := 20, int64(100) // a busy machine seldom refuses from memory, which is valid for 100 ms
 		if servertest.Thorough() {
-			orders, refusals = 200, 1000
+			orders, refusals = 100, 300
 		}
 
 		type got struct {
