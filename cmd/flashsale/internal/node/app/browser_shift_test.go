@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -26,9 +25,7 @@ func (b *tab) on(width, height int64) {
 // for a picture it must.
 func (b *tab) drawn() []byte {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	check.Must(b.t, err)
 	return picture
 }

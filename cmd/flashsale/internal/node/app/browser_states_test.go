@@ -49,9 +49,7 @@ func (b *tab) accessible(what string) {
 	check.Must(b.t, err)
 	axe, err := io.ReadAll(unpacked)
 	check.Must(b.t, err)
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	found, err := chromedp.Run(ctx, chromedp.Evaluate[string](`(async () => {
+	found, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`(async () => {
 		if (!window.axe) { `+string(axe)+` }
 		const { violations } = await axe.run();
 		return violations.map(v => v.id + ': ' + v.help + ' ' + v.nodes.map(n => n.html + ' ' + n.failureSummary).join('; ')).join('\n');

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -85,14 +86,15 @@ func browser(t *testing.T) context.Context {
 	return shared.ctx
 }
 
-// patience is for a machine that is slow and has much else to do.
-const patience = time.Minute
-
-// visit opens the page. Whatever goes wrong in it fails the test.
+// visit opens the page. An exception in it fails the test. A test that fails prints
+// its console.
 func visit(t *testing.T, browser context.Context, url string) *tab {
 	t.Helper()
-	ctx, leave := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	ctx, cancel := context.WithDeadline(browser, check.Deadline(t))
+	t.Cleanup(cancel)
+	ctx, leave := chromedp.NewContext(ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(leave)
+	console := check.Output(t)
 	tab := &tab{t: t, ctx: ctx}
 	if err := chromedp.Do(ctx); err != nil { // there is a tab to listen to
 		t.Fatal(err)
@@ -101,7 +103,12 @@ func visit(t *testing.T, browser context.Context, url string) *tab {
 		switch e := event.(type) {
 		case *runtime.EventExceptionThrown:
 			t.Errorf("exception in the page: %s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+		case *runtime.EventConsoleAPICalled:
+			for _, arg := range e.Args {
+				_, _ = fmt.Fprintf(console, "%s: console %s: %s %s\n", url, e.Type, arg.Value, arg.Description)
+			}
 		case *log.EventEntryAdded:
+			_, _ = fmt.Fprintf(console, "%s: %s: %s %s\n", url, e.Entry.Source, e.Entry.Text, e.Entry.URL)
 			if e.Entry.Source == log.EntrySourceSecurity {
 				t.Errorf("refused by the page's policy: %s", e.Entry.Text)
 			}
@@ -114,22 +121,16 @@ func visit(t *testing.T, browser context.Context, url string) *tab {
 
 func (b *tab) do(what chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	if err := chromedp.Do(ctx, what); err != nil {
-		b.t.Fatal(err)
-	}
+	check.Must(b.t, chromedp.Do(b.ctx, what))
 }
 
 // until waits for a condition of the page.
 func (b *tab) until(condition string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, 2*patience)
-	defer cancel()
-	_, err := chromedp.Run(ctx, chromedp.Poll[chromedp.Void](condition,
-		chromedp.WithPollingTimeout(patience), chromedp.WithPollingInterval(20*time.Millisecond)))
+	_, err := chromedp.Run(b.ctx, chromedp.Poll[chromedp.Void](condition,
+		chromedp.WithPollingTimeout(time.Until(check.Deadline(b.t))-time.Second), chromedp.WithPollingInterval(20*time.Millisecond)))
 	if err != nil {
-		shown, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
+		shown, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string]("location.href + ' shows:\\n' + document.body.innerText"))
 		b.t.Fatalf("not so: %s: %v\n%s", condition, err, shown)
 	}
 }

@@ -2,10 +2,7 @@ package app
 
 import (
 	"fmt"
-	"net"
-	"strings"
 	"testing"
-	"time"
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
@@ -105,38 +102,18 @@ func TestContract(t *testing.T) {
 }
 
 // Whatever is malformed is refused with its field named, and nothing else happens.
-// (What is malformed: TestBadRequests of httpapi.)
+// TestBadRequests of httpapi lists what is malformed, TestBadTokensAreRefused of auth
+// the tokens.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
 	n := start(t, s, nil)
 	n.put("S", 10, 2, 900).is(201)
 	ann, op := n.token("ann", false), n.token("op", true)
-	for _, c := range []struct {
-		name, body, field string
-		header            []string
-	}{
-		{name: "malformed", body: `{"sku":`, field: "body"},
-		{name: "unknown field", body: `{"sku":"S","quantity":1,"price":1}`, field: "price"},
-		{name: "huge", body: `{"sku":"` + strings.Repeat("S", 5000) + `","quantity":1}`, field: "body"},
-		{name: "bad key", body: `{"sku":"S","quantity":1}`, field: "Idempotency-Key", header: []string{"Idempotency-Key: a b"}},
-	} {
-		a := n.send("POST", "/v1/orders", ann, c.body, c.header...)
-		if a.status != 400 || a.code() != "invalid_request" || !a.has(`"field":"`+c.field+`"`) {
-			t.Errorf("%s: %d %s, want 400 naming %s", c.name, a.status, a.body, c.field)
-		}
-	}
+	n.send("POST", "/v1/orders", ann, `{"sku":`).is(400, "invalid_request").says(`"field":"body"`)
 	n.send("POST", "/v1/orders", ann, `{"sku":"S","quantity":1}`, "Content-Type: text/plain").is(415, "unsupported_media_type")
-	for name, token := range map[string]string{
-		"none":    "",
-		"garbage": "x.y.z",
-		"alg none": "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0." +
-			"eyJzdWIiOiJhbm4iLCJleHAiOjk5OTk5OTk5OTl9.",
-		"forged": ann[:strings.LastIndexByte(ann, '.')] + op[strings.LastIndexByte(op, '.'):],
-	} {
-		if a := n.send("POST", "/v1/orders", token, `{"sku":"S","quantity":1}`); a.status != 401 || a.code() != "unauthorized" {
-			t.Errorf("token %s: %d %s", name, a.status, a.body)
-		}
+	for _, token := range []string{"", ann + "x"} {
+		n.send("POST", "/v1/orders", token, `{"sku":"S","quantity":1}`).is(401, "unauthorized")
 	}
 	bad := n.send("PUT", "/v1/admin/sales/T", op, `{"name":"","price":-1,"currency":"euro","total":-5,"reserve_on":"later"}`)
 	for _, field := range []string{"name", "price", "currency", "total", "per_buyer_limit", "opens_at", "closes_at", "payment_window_s", "reserve_on"} {
@@ -144,21 +121,6 @@ func TestBadInput(t *testing.T) {
 	}
 	n.send("PUT", "/v1/admin/sales/T", op, `{"reserve_on":""}`).is(400).says(`"field":"reserve_on"`)
 	n.audit("S").says(`"available":10`)
-}
-
-// A body that trickles in is cut off, and the connection's goroutine with it.
-func TestSlowBody(t *testing.T) {
-	t.Parallel()
-	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
-	conn, err := net.Dial("tcp", strings.TrimPrefix(n.URL(), "http://"))
-	check.Must(t, err)
-	defer func() { _ = conn.Close() }()
-	_, _ = fmt.Fprintf(conn, "POST /v1/orders HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: 100\r\n\r\n{", n.token("ann", false))
-	_ = conn.SetReadDeadline(time.Now().Add(15 * time.Second))
-	status := make([]byte, 12)
-	if _, err := conn.Read(status); err != nil || string(status) != "HTTP/1.1 400" {
-		t.Errorf("slow body: %q, %v", status, err)
-	}
 }
 
 // The limiter's refusal has its headers, and neither harms other buyers nor

@@ -41,11 +41,7 @@ func TestDemoCrowd(t *testing.T) {
 	n.put(demoSKU+"-2", 1000, 2, 2).ok()
 	come("the crowd left with its sale, and another one comes")
 	n.audit("other").says(`"available":10`)
-	begun := time.Now()
-	check.Must(t, n.stop())
-	if took := time.Since(begun); took > 10*time.Second {
-		t.Errorf("the node stopped after %v, with a crowd in it", took)
-	}
+	check.Must(t, n.stop()) // with a crowd in it
 
 	n = start(t, s, nil)
 	n.send("POST", "/demo/crowd", n.token("op", true), "").is(404)

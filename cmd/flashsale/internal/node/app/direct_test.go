@@ -1,6 +1,7 @@
 package app
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -10,23 +11,29 @@ import (
 )
 
 // Redis goes for long: the whole API sells on, with limiter, tokens, replays and
-// reads, and says of itself that it is degraded. When Redis is back it is as
-// before, without a hand.
+// reads, and says of itself that it is degraded. The streams show it. When Redis is
+// back it is as before, without a hand.
 func TestSellsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	for _, kind := range servertest.Kinds() {
 		t.Run(kind, func(t *testing.T) {
-			s, redis, _ := stoppable(t, kind)
-			n := start(t, s, func(c *Config) {
-				c.Lease = 2 * time.Second
-				c.DirectAfter = 200 * time.Millisecond
-			})
+			s := servertest.Open(t, kind)
+			redis := redisOf(s)
+			n := start(t, s, func(c *Config) { often("one")(c); c.Lease, c.DirectAfter = time.Second, 200*time.Millisecond })
 			n.put("S", 5, 2, 900)
+			w, operator := watch(t, n.URL(), "S", ""), watch(t, n.URL(), "", n.token("op", true))
+			away := func(e seen) bool { return slices.Equal(e.Missing, []string{"redis"}) }
+			w.until("all is well", "sale", func(e seen) bool { return len(e.Missing) == 0 && e.Exact })
+			operator.until("this node has begun its log", "overview", func(e seen) bool { return e.Point.At > 0 })
 			two := func(buyer string) answer {
 				return n.send("POST", "/v1/orders", n.token(buyer, false), `{"sku":"S","quantity":2}`, "Idempotency-Key: k")
 			}
 			before := two("ann").is(201)
 			redis.Kill()
+			w.until("Redis is missed", "sale", away)
+			watch(t, n.URL(), "S", "").until("who comes now sees it as well", "sale", away)
+			operator.until("Redis is missed by this node", "overview", func(e seen) bool { return away(e) && len(e.Nodes) == 1 && e.Nodes[0].Here })
+			w.until("it is sold past Redis", "sale", func(e seen) bool { return e.Direct && e.Sale.Available == 3 })
 			check.Eventually(t, "it says that it sells without Redis", func() bool {
 				a := n.send("GET", "/readyz", "", "")
 				return a.status == 200 && a.has(`"degraded"`, "redis does not answer")
@@ -64,6 +71,10 @@ func TestSellsWithoutRedis(t *testing.T) {
 				return a.status == 200 && a.has(`"ok"`)
 			})
 			n.audited("S", `"available":1,"held":0,"sold":4`, `"balanced":true`)
+			w.until("the gate is back", "sale", func(e seen) bool { return len(e.Missing) == 0 && !e.Direct && e.Exact })
+			for _, what := range []string{"Redis away", "Direct mode begun", "Redis back", "Direct mode ended"} {
+				operator.until("the log says: "+what, "overview", func(e seen) bool { return e.logs(what, "") })
+			}
 		})
 	}
 }
@@ -72,7 +83,7 @@ func TestSellsWithoutRedis(t *testing.T) {
 func TestStartsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
-	change := func(c *Config) { c.DirectAfter = 200 * time.Millisecond }
+	change := func(c *Config) { c.Lease, c.DirectAfter = time.Second, 200*time.Millisecond }
 	was := start(t, s, change)
 	was.put("S", 5, 2, 900)
 	check.Must(t, was.stop())

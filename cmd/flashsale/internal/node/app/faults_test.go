@@ -15,17 +15,8 @@ import (
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/loadtest/servers/wire"
 )
-
-// stoppable are stores of which each can be stopped and started again.
-func stoppable(t *testing.T, kind string) (s *servers.Stores, redis, mysql server) {
-	t.Helper()
-	s = servertest.Open(t, kind)
-	if s.Mini == nil { // SQLite is a file: it is always there
-		mysql = ownMySQL(t, s, servers.MySQLOptions{})
-	}
-	return s, redisOf(s), mysql
-}
 
 // A server can be stopped and started again.
 type server interface {
@@ -50,51 +41,42 @@ func ownMySQL(t *testing.T, s *servers.Stores, options servers.MySQLOptions) *se
 	return m
 }
 
-// A store that goes away while the node sells: 503 with Retry-After, no panic,
-// and by itself on again when it is back, with every yes still there.
+// A store goes away while the node sells: 503 with Retry-After, no panic. By itself the
+// node sells on when the store is back, with every yes still there.
 func TestStoreGoesAndComesBack(t *testing.T) {
 	t.Parallel()
-	for _, kind := range servertest.Kinds() {
-		t.Run(kind, func(t *testing.T) {
-			s, redis, mysql := stoppable(t, kind)
-			n := start(t, s, func(c *Config) {
-				c.Lease = 2 * time.Second
-				c.DirectAfter = time.Hour // see TestSellsWithoutRedis
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		s, redis := servertest.RedisVia(t, s)
+		stores := map[string]*wire.Wire{"redis": redis}
+		if s.Mini == nil { // SQLite is a file: it is always there
+			s, stores["mysql"] = servertest.SQLVia(t, s)
+		}
+		n := start(t, s, func(c *Config) { c.Wait, c.DirectAfter = time.Second, time.Hour }) // see TestSellsWithoutRedis
+		n.put("S", 1000, 1, 900)
+		first := n.order("S", "ann").is(201)
+		for name, w := range stores {
+			w.Cut()
+			check.Eventually(t, name+" is missed", func() bool {
+				a := n.send("GET", "/readyz", "", "")
+				return a.status == 503 && a.has(name) && a.header.Get("Retry-After") != ""
 			})
-			n.put("S", 1000, 1, 900)
-			first := n.order("S", "ann").is(201)
-			for name, store := range map[string]server{"redis": redis, "mysql": mysql} {
-				if store == nil {
-					continue
-				}
-				store.Kill()
-				check.Eventually(t, name+" is missed", func() bool {
-					a := n.send("GET", "/readyz", "", "")
-					return a.status == 503 && a.has(name) && a.header.Get("Retry-After") != ""
-				})
-				a := n.order("S", "during-"+name)
-				if a.status == 503 && (a.code() != "unavailable" || a.header.Get("Retry-After") == "") || a.status != 503 && a.status != 202 {
-					t.Errorf("order while %s is away: %d %s", name, a.status, a.body)
-				}
-				check.Must(t, store.Restart(t.Context()))
-				check.Eventually(t, "selling again after "+name, func() bool { return n.order("S", "during-"+name).status == 201 })
+			a := n.order("S", "during-"+name)
+			if a.status == 503 && (a.code() != "unavailable" || a.header.Get("Retry-After") == "") || a.status != 503 && a.status != 202 {
+				t.Errorf("order while %s is away: %d %s", name, a.status, a.body)
 			}
-			var again answer
-			check.Eventually(t, "an answer", func() bool { // while the gate is being rebuilt there is none
-				again = n.order("S", "ann")
-				return again.status != 503
-			})
-			again.replays(first)
-			n.audited("S", `"balanced":true`)
-		})
-	}
+			w.Restore()
+			n.sold("S", "during-"+name)
+		}
+		n.sold("S", "ann").replays(first)
+		n.audited("S", `"balanced":true`)
+	})
 }
 
 // Nothing is there at the start: the node listens, says it is not ready, waits.
 func TestStoresAbsentAtStart(t *testing.T) {
 	s := servertest.Open(t, servers.KindEmbedded)
 	s.Mini.Kill()
-	a, err := New(testConfig(s))
+	a, err := New(testConfig(t, s))
 	check.Must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -106,11 +88,7 @@ func TestStoresAbsentAtStart(t *testing.T) {
 		t.Errorf("sales: %d %s", r.status, r.body)
 	}
 	check.Must(t, s.Mini.Restart(t.Context()))
-	select {
-	case <-a.Ready():
-	case <-time.After(10 * time.Second):
-		t.Fatal("not ready after Redis came")
-	}
+	check.Receive(t, "ready after Redis came", a.Ready())
 	cancel()
 	check.OK(t, <-done)
 }
@@ -172,7 +150,7 @@ func TestConfigNamesEverythingWrong(t *testing.T) {
 func TestPortInUse(t *testing.T) {
 	s := servertest.Open(t, servers.KindEmbedded)
 	n := start(t, s, nil)
-	cfg := testConfig(s)
+	cfg := testConfig(t, s)
 	cfg.Addr = strings.TrimPrefix(n.URL(), "http://")
 	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "--addr") {
 		t.Errorf("second node on the same port: %v", err)
@@ -228,7 +206,7 @@ func TestEvictionPolicy(t *testing.T) {
 			}
 			continue
 		}
-		a, err := New(testConfig(s))
+		a, err := New(testConfig(t, s))
 		check.Must(t, err)
 		if err := a.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "noeviction") {
 			t.Errorf("%s: %v", policy, err)
@@ -239,8 +217,8 @@ func TestEvictionPolicy(t *testing.T) {
 // Nodes with different secrets refuse each other's tokens, and the log says why.
 func TestDifferentSecrets(t *testing.T) {
 	s := servertest.Open(t, servers.KindEmbedded)
-	var log strings.Builder
-	one := start(t, s, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	log := check.Output(t)
+	one := start(t, s, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(log, nil)) })
 	two := start(t, s, func(c *Config) { c.Secret = "another " + secret })
 	one.send("GET", "/v1/orders", two.token("ann", false), "").is(401)
 	if err := one.stop(); err != nil { // the log is whole

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"time"
 
-	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
@@ -74,34 +72,4 @@ func TestNoStaysNo(t *testing.T) {
 			t.Errorf("503, 409 sold_out, and then paid: %s", got)
 		}
 	})
-}
-
-// An order is in the queue when Redis goes, and its key hears sold_out the direct
-// way, which leaves no row. When Redis is back, its queue must not make the order.
-func TestDirectNoStaysNo(t *testing.T) {
-	t.Parallel()
-	s := servertest.Open(t, servers.KindReal)
-	via, w := servertest.RedisVia(t, s)
-	soon := func(c *Config) { c.Lease, c.DirectAfter = time.Second, 400*time.Millisecond }
-	first := start(t, s, soon)
-	first.put("S", 1, 1, 900).ok()
-	if err := first.stop(); err != nil { // say it was killed, with ann's request under way
-		t.Fatal(err)
-	}
-	gate := inventory.New(openRedis(t, s.RedisURL), inventory.Config{})
-	_, err := gate.Reserve(t.Context(), inventory.Request{
-		OrderID: "0192f8a0-7c1e-7000-8000-000000000001", SKU: "S", Buyer: "ann", Quantity: 1, Key: "k", Node: "killed",
-	})
-	check.Must(t, err)
-	w.Cut()
-	n := start(t, via, soon)
-	var bob answer
-	check.Eventually(t, "bob buys in direct mode", func() bool { bob = n.order("S", "bob"); return bob.status == 201 })
-	n.order("S", "ann").is(409, "sold_out")
-	n.cancel("bob", bob.where())
-	w.Restore()
-	check.Eventually(t, "the unit is back at the gate", func() bool { return n.audit("S").has(`"available":1,`) || strings.Contains(n.orders("ann"), `"id"`) })
-	if got := n.orders("ann"); strings.Contains(got, `"id"`) {
-		t.Errorf("409 sold_out, and then an order: %s", got)
-	}
 }

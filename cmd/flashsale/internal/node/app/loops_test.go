@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -57,32 +56,15 @@ func TestSaleThatIsLongOverIsSettled(t *testing.T) {
 	})
 }
 
-// syncLog is a log that is read while it is written.
-type syncLog struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *syncLog) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *syncLog) count(what string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), what)
-}
-
 // The database goes: each loop that needs it says so once, is counted, and says
 // when it works again.
 func TestLoopsDoNotFailInSilence(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
 	via, w := servertest.SQLVia(t, s)
-	var log syncLog
-	n := start(t, via, func(c *Config) { quick(c); c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	log := check.Output(t)
+	said := func(what string) int { return strings.Count(log.String(), what) }
+	n := start(t, via, func(c *Config) { quick(c); c.Log = slog.New(slog.NewTextHandler(log, nil)) })
 	n.put("S", 100, 1, 900)
 	loops := []string{"sweeper", "resync", "heartbeat", "catalog"}
 	failures := func(loop string) float64 {
@@ -96,12 +78,12 @@ func TestLoopsDoNotFailInSilence(t *testing.T) {
 	w.Cut()
 	for _, loop := range loops {
 		check.Eventually(t, loop+" has failed twice", func() bool { return failures(loop) > 1 })
-		if n := log.count(`level=WARN msg="` + loop + ` failed"`); n != 1 {
+		if n := said(`level=WARN msg="` + loop + ` failed"`); n != 1 {
 			t.Errorf("%s said %d times that it fails", loop, n)
 		}
 	}
 	w.Restore()
 	for _, loop := range loops {
-		check.Eventually(t, loop+" works again", func() bool { return log.count(`level=INFO msg="`+loop+` works again"`) == 1 })
+		check.Eventually(t, loop+" works again", func() bool { return said(`level=INFO msg="`+loop+` works again"`) == 1 })
 	}
 }

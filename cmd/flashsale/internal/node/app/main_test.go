@@ -7,9 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -39,22 +37,19 @@ type node struct {
 	stop func() error // a clean shutdown; the test's end does it as well
 }
 
-func testConfig(s *servers.Stores) Config {
-	level := slog.LevelError + 1
-	if os.Getenv("FLASHSALE_TEST_LOG") != "" {
-		level = slog.LevelDebug
-	}
+// testConfig has a lease that a starved process does not miss, and a log that a
+// failed test prints.
+func testConfig(t testing.TB, s *servers.Stores) Config {
 	return Config{
-		Addr: "127.0.0.1:0", Redis: s.RedisURL, SQL: s.SQL, Secret: secret, Wait: 20 * time.Second,
-		TrustedProxies: []string{"127.0.0.1"},
-		Log:            slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
+		Addr: "127.0.0.1:0", Redis: s.RedisURL, SQL: s.SQL, Secret: secret, Wait: 20 * time.Second, Lease: 20 * time.Second,
+		TrustedProxies: []string{"127.0.0.1"}, Log: check.Log(t),
 	}
 }
 
 // start runs a node until it is ready. change may alter its config.
 func start(t testing.TB, s *servers.Stores, change func(*Config)) *node {
 	t.Helper()
-	cfg := testConfig(s)
+	cfg := testConfig(t, s)
 	if change != nil {
 		change(&cfg)
 	}
@@ -71,7 +66,7 @@ func start(t testing.TB, s *servers.Stores, change func(*Config)) *node {
 		}
 		stopped = true
 		cancel()
-		return <-done
+		return check.Receive(t, "the node stops", done)
 	}
 	t.Cleanup(func() {
 		if err := n.stop(); err != nil {
@@ -83,8 +78,8 @@ func start(t testing.TB, s *servers.Stores, change func(*Config)) *node {
 	case err := <-done:
 		stopped = true
 		t.Fatalf("node did not start: %v", err)
-	case <-time.After(20 * time.Second):
-		t.Fatal("node not ready in 20 s")
+	case <-check.Context(t).Done():
+		t.Fatal("gave up waiting: the node is ready")
 	}
 	return n
 }
@@ -158,7 +153,7 @@ func (a answer) into(t testing.TB, v any) {
 // send makes one request. header is "Name: value" lines.
 func (n *node) send(method, path, token, body string, header ...string) answer {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(n.t.Context(), 2*time.Minute) // a stream that should have been refused has no end
+	ctx, cancel := context.WithDeadline(n.t.Context(), check.Deadline(n.t)) // a stream that should have been refused has no end
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, n.URL()+path, strings.NewReader(body))
 	check.Must(n.t, err)
@@ -251,7 +246,10 @@ func (n *node) orderBy(sku, buyer, key string, header ...string) answer {
 // sold places an order as a buyer does who asks again until it is durable.
 func (n *node) sold(sku, buyer string) (placed answer) {
 	n.t.Helper()
-	check.Eventually(n.t, sku+" is sold to "+buyer, func() bool { placed = n.order(sku, buyer); return placed.status != 202 })
+	check.Eventually(n.t, sku+" is sold to "+buyer, func() bool {
+		placed = n.order(sku, buyer)
+		return placed.status != 202 && placed.status != 503
+	})
 	return placed.is(201)
 }
 

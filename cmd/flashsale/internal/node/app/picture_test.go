@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"os"
 	"testing"
 
@@ -28,9 +27,7 @@ func TestPicture(t *testing.T) {
 		a, err := n.service.Audit(t.Context(), demoSKU)
 		return err == nil && a.Sold > 330
 	})
-	ctx, cancel := context.WithTimeout(tab.ctx, patience)
-	defer cancel()
-	picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100)) // as PNG
+	picture, err := chromedp.Run(tab.ctx, chromedp.FullScreenshot(100)) // as PNG
 	check.Must(t, err)
 	check.Must(t, os.WriteFile(path, picture, 0o644))
 }

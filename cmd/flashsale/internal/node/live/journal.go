@@ -51,7 +51,7 @@ func (l *Live) observeOnce(ctx context.Context) {
 			j.mu.Unlock()
 		}
 		// Reading takes a twentieth of the time at most.
-		j.paidDue = began.Add(max(3*time.Second, 20*time.Since(began)))
+		j.paidDue = began.Add(max(3*l.cfg.Every, 20*time.Since(began)))
 	}
 }
 

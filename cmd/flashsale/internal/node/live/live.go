@@ -38,7 +38,7 @@ type Config struct {
 	// is nobody's for good. Each stream's is up to a quarter shorter, so that not
 	// all come back at once. Default 10 minutes.
 	Life time.Duration
-	// Every is how often a snapshot is made. Default 1 s.
+	// Every is how often snapshots are made and the journal is written. Default 1 s.
 	Every time.Duration
 }
 
@@ -86,7 +86,7 @@ func New(cfg Config) *Live {
 func (l *Live) Run(ctx context.Context) error {
 	var observing sync.WaitGroup
 	defer observing.Wait()
-	observing.Go(func() { every(ctx, time.Second, l.observeOnce) })
+	observing.Go(func() { every(ctx, l.cfg.Every, l.observeOnce) })
 	defer l.end()
 	every(ctx, l.cfg.Every, l.runOnce)
 	return nil
