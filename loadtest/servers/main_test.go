@@ -1,14 +1,12 @@
 package servers
 
 import (
-	"context"
 	"errors"
 	"flag"
-	"fmt"
-	"net"
 	"os"
 	"testing"
-	"time"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 func TestMain(m *testing.M) {
@@ -48,7 +46,7 @@ func needReal(t *testing.T) {
 func startRedis(t *testing.T, o RedisOptions) *Redis {
 	t.Helper()
 	needReal(t)
-	r, err := StartRedis(t.Context(), o)
+	r, err := StartRedis(check.Context(t), o)
 	need(t, err)
 	t.Cleanup(func() { need(t, r.Close()) })
 	return r
@@ -57,7 +55,7 @@ func startRedis(t *testing.T, o RedisOptions) *Redis {
 func startMySQL(t *testing.T, o MySQLOptions) *MySQL {
 	t.Helper()
 	needReal(t)
-	m, err := StartMySQL(t.Context(), o)
+	m, err := StartMySQL(check.Context(t), o)
 	need(t, err)
 	t.Cleanup(func() { need(t, m.Close()) })
 	return m
@@ -73,12 +71,8 @@ func remains(t *testing.T, addrs ...string) (left []string) {
 		left = append(left, "directory "+e.Name())
 	}
 	for _, addr := range addrs {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
-		cancel()
-		if err == nil {
-			left = append(left, fmt.Sprintf("listener %s", addr))
-			_ = conn.Close()
+		if dial(t.Context(), addr) == nil {
+			left = append(left, "listener "+addr)
 		}
 	}
 	return left

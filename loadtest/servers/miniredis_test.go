@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/loadtest/servers/servertest/check"
@@ -19,24 +21,27 @@ func startMiniRedis(t *testing.T) *MiniRedis {
 	return m
 }
 
+// The server's clock makes keys expire, each when it is due.
 func TestMiniRedisTimePasses(t *testing.T) {
-	m := startMiniRedis(t)
-	c := redisClient(t, m.Addr)
-	gone := func(key string) bool { return errors.Is(c.Get(t.Context(), key).Err(), redis.Nil) }
-
-	need(t, c.Set(t.Context(), "short", "v", 2*time.Second).Err())
-	need(t, c.Set(t.Context(), "long", "v", time.Hour).Err())
-	if gone("short") {
-		t.Error("gone at once")
-	}
-	check.Eventually(t, "expired by itself", func() bool { return gone("short") })
-	if gone("long") {
-		t.Error("an hour has passed by itself")
-	}
-	m.Server.FastForward(time.Hour)
-	if !gone("long") {
-		t.Error("still there after an hour was let pass")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := &MiniRedis{Server: miniredis.NewMiniRedis()}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go m.runClock(ctx)
+		for key, ttl := range map[string]time.Duration{"short": 2 * time.Second, "long": time.Hour} {
+			need(t, m.Server.Set(key, "v"))
+			m.Server.SetTTL(key, ttl)
+		}
+		for _, c := range []struct {
+			after       time.Duration
+			short, long bool
+		}{{time.Second, true, true}, {2 * time.Second, false, true}, {time.Hour, false, false}} {
+			time.Sleep(c.after)
+			if short, long := m.Server.Exists("short"), m.Server.Exists("long"); short != c.short || long != c.long {
+				t.Errorf("after %v more: short %v, long %v", c.after, short, long)
+			}
+		}
+	})
 }
 
 func TestMiniRedisRestart(t *testing.T) {
@@ -62,27 +67,22 @@ func TestMiniRedisRestart(t *testing.T) {
 // A blocking read ends after a restart as it did before: empty-handed, when its
 // time is up.
 func TestMiniRedisBlocksAfterRestart(t *testing.T) {
-	t.Parallel()
-	const wait = 100 * time.Millisecond
-	endsInTime := func(m *MiniRedis) bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*wait)
-		defer cancel()
-		start := time.Now()
-		err := redisClient(t, m.Addr).XRead(ctx, &redis.XReadArgs{
-			Streams: []string{"none", "$"}, Block: wait,
-		}).Err()
-		return errors.Is(err, redis.Nil) && time.Since(start) >= wait
+	const wait = 50 * time.Millisecond
+	ends := func(ctx context.Context, m *MiniRedis) bool {
+		return errors.Is(redisClient(t, m.Addr).XRead(ctx, &redis.XReadArgs{Streams: []string{"none", "$"}, Block: wait}).Err(), redis.Nil)
 	}
 	m := startMiniRedis(t)
 	need(t, m.Restart(t.Context()))
-	if !endsInTime(m) {
+	if !ends(check.Context(t), m) {
 		t.Error("a blocking read does not end as it should")
 	}
 
 	// The library's own restart lacks this, and the same check sees it.
 	m.Server.Close()
 	need(t, await(t.Context(), "the library's restart", m.Server.Restart)) // a client's outgoing connection may have the port
-	if endsInTime(m) {
+	ctx, cancel := context.WithTimeout(t.Context(), 4*wait)
+	defer cancel()
+	if ends(ctx, m) {
 		t.Error("the library's restart does it, too: ours need not repair it any more")
 	}
 }

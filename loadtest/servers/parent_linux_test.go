@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"flashsale/loadtest/servers/servertest/check"
 )
@@ -96,8 +95,7 @@ func TestServersDieWithAKilledParent(t *testing.T) {
 // Why startChild keeps a thread: without it the signal comes when the thread
 // ends, with the parent in the best of health.
 func TestDeathSignalComesFromTheThread(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
+	ctx := check.Context(t)
 	c := exec.CommandContext(ctx, "sleep", "600")
 	c.SysProcAttr = childAttributes()
 	var err error

@@ -10,12 +10,20 @@ import (
 	"time"
 )
 
-// How long a server may take to come up (a database after a crash, on a busy
-// machine) and to go down in good order.
+// How long a server may take to come up if its context has no deadline, and to go
+// down in good order.
 const (
-	startPatience = time.Minute
+	startPatience = 5 * time.Minute
 	stopPatience  = 20 * time.Second
 )
+
+// bounded returns ctx with a deadline: its own, or in startPatience.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, startPatience)
+}
 
 // ErrClosed: the server was closed, and its directory with it.
 var ErrClosed = errors.New("servers: closed")
@@ -57,7 +65,7 @@ func startProcess(ctx context.Context, prog program) (*Process, error) {
 		return nil, fmt.Errorf("servers: directory for %s: %w", prog.name, err)
 	}
 	p := &Process{program: prog, dir: dir, data: filepath.Join(dir, "data")}
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	ctx, cancel := bounded(ctx)
 	defer cancel()
 	if err := p.prepare(ctx); err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -158,7 +166,7 @@ func (p *Process) restart(ctx context.Context, empty bool) error {
 	if p.closed {
 		return fmt.Errorf("%w: restart %s", ErrClosed, p.name)
 	}
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	ctx, cancel := bounded(ctx)
 	defer cancel()
 	if p.child != nil {
 		p.child.stop(stopPatience)

@@ -63,18 +63,16 @@ func TestRedisRestart(t *testing.T) {
 
 func TestRedisPause(t *testing.T) {
 	r := startRedis(t, RedisOptions{})
-	ping := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		defer cancel()
-		return redisClient(t, r.Addr()).Ping(ctx).Err()
-	}
-	need(t, redisClient(t, r.Addr()).Ping(t.Context()).Err())
+	ping := func(ctx context.Context) error { return redisClient(t, r.Addr()).Ping(ctx).Err() }
+	need(t, ping(t.Context()))
 	need(t, r.Pause())
-	if err := ping(); err == nil {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := ping(ctx); err == nil {
 		t.Error("answers while paused")
 	}
 	need(t, r.Resume())
-	check.Eventually(t, "answering again", func() bool { return ping() == nil })
+	need(t, ping(check.Context(t)))
 
 	need(t, r.Pause()) // a paused server can be stopped in good order, and closed
 	need(t, r.Restart(t.Context()))

@@ -181,7 +181,7 @@ func replicates(ctx context.Context, addr, field, want string) error {
 
 // await asks until the answer is nil.
 func await(ctx context.Context, what string, ask func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	ctx, cancel := bounded(ctx)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -16,9 +16,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // Kinds are what the Each functions run, in this order.
@@ -112,11 +112,10 @@ func OpenSQL(tb testing.TB, kind string) (sql string) {
 	wantReal(tb)
 	test, _, _ := strings.Cut(tb.Name(), "/")
 	notOnTiDB(tb, onTiDB[test])
-	server, name, dsn, err := shared.newDatabase(tb.Context())
+	server, name, dsn, err := shared.newDatabase(check.Context(tb))
 	require(tb, err)
-	tb.Cleanup(func() {
-		// The test's own context is over by now.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 10*time.Second)
+	tb.Cleanup(func() { // the test's own context is over by now
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(tb.Context()), check.Deadline(tb))
 		defer cancel()
 		closed(tb, server.DropDatabase(ctx, name))
 	})
@@ -159,7 +158,7 @@ func closed(tb testing.TB, err error) {
 func started[S io.Closer](tb testing.TB, start func(context.Context) (S, error)) S {
 	tb.Helper()
 	wantReal(tb)
-	s, err := start(tb.Context())
+	s, err := start(check.Context(tb)) // it comes up by the end of the test
 	require(tb, err)
 	tb.Cleanup(func() { closed(tb, s.Close()) })
 	return s

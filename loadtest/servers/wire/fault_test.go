@@ -4,7 +4,8 @@ import (
 	"errors"
 	"net"
 	"testing"
-	"time"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // What is held arrives although its sender has gone.
@@ -18,13 +19,8 @@ func TestHoldDeliversLate(t *testing.T) {
 	mustEcho(t, dial(), "slow") // one piece only
 	<-got
 	held.Pass()
-	select {
-	case line := <-got:
-		if line != "slow" {
-			t.Errorf("the server got %q", line)
-		}
-	case <-time.After(later):
-		t.Error("what was held did not arrive")
+	if line := check.Receive(t, "what was held arrives", got); line != "slow" {
+		t.Errorf("the server got %q", line)
 	}
 }
 

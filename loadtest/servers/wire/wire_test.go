@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"flashsale/loadtest/servers/servertest/check"
@@ -40,7 +41,8 @@ func echo(t *testing.T) (addr string, got <-chan string) {
 
 type client struct {
 	net.Conn
-	in *bufio.Reader
+	in       *bufio.Reader
+	deadline time.Time
 }
 
 func open(t *testing.T) (w *Wire, got <-chan string, dial func() *client) {
@@ -53,11 +55,11 @@ func open(t *testing.T) (w *Wire, got <-chan string, dial func() *client) {
 		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", w.Addr())
 		check.Must(t, err)
 		t.Cleanup(func() { _ = c.Close() })
-		return &client{c, bufio.NewReader(c)}
+		return &client{c, bufio.NewReader(c), check.Deadline(t)}
 	}
 }
 
-// ask sends a line and waits for its echo for at most d.
+// ask sends a line and waits for its echo: for later, or else for at most d.
 func (c *client) ask(line string, d time.Duration) (string, error) {
 	if _, err := c.Write([]byte(line + "\n")); err != nil {
 		return "", err
@@ -66,14 +68,14 @@ func (c *client) ask(line string, d time.Duration) (string, error) {
 }
 
 func (c *client) hear(d time.Duration) (string, error) {
-	_ = c.SetReadDeadline(time.Now().Add(d))
+	_ = c.SetReadDeadline(time.Now().Add(min(d, time.Until(c.deadline))))
 	answer, err := c.in.ReadString('\n')
 	return strings.TrimSpace(answer), err
 }
 
 const (
 	soon  = 50 * time.Millisecond // what does not come is not waited for longer
-	later = 5 * time.Second       // what comes has come by then
+	later = time.Hour             // what comes is waited for until the test's deadline
 )
 
 func mustEcho(t *testing.T, c *client, line string) {
@@ -123,40 +125,37 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
+// Each direction has its delay. Pieces that are on their way together take one delay,
+// not one each.
 func TestDelay(t *testing.T) {
-	w, _, dial := open(t)
-	c := dial()
-	for which, least := range map[Direction]time.Duration{Requests: soon, Answers: soon, Both: 2 * soon} {
-		w.Delay(which, soon+soon/2, soon/2)
-		began := time.Now()
-		mustEcho(t, c, "a")
-		if took := time.Since(began); took < least {
-			t.Errorf("direction %d: answered after %v, want at least %v", which, took, least)
+	const d, jitter, pieces = 2 * time.Second, time.Second, 10
+	for _, which := range []Direction{Requests, Answers, Both} {
+		for _, on := range []Direction{Requests, Answers} {
+			synctest.Test(t, func(t *testing.T) {
+				client, from := net.Pipe()
+				to, server := net.Pipe()
+				w := &Wire{}
+				w.Delay(which, d, jitter)
+				go w.carry(to, from, on, func(piece []byte) ([]byte, bool) { return piece, true })
+				began := time.Now()
+				go func() {
+					for range pieces {
+						_, _ = client.Write([]byte("a"))
+					}
+					_ = client.Close()
+				}()
+				for range pieces {
+					check.Must(t, check.Err(server.Read(make([]byte, 1))))
+				}
+				least, most := d-jitter, d+jitter
+				if which&on == 0 {
+					least, most = 0, 0
+				}
+				if took := time.Since(began); took < least || took > most {
+					t.Errorf("delay %d: %d pieces in direction %d took %v", which, pieces, on, took)
+				}
+			})
 		}
-		w.Delay(Both, 0, 0)
-	}
-}
-
-// Pieces that are on their way together take one delay, not one each.
-func TestDelayIsNotAQueue(t *testing.T) {
-	w, _, dial := open(t)
-	c := dial()
-	const d, pieces = 200 * time.Millisecond, 10
-	w.Delay(Requests, d, 0)
-	began := time.Now()
-	for range pieces {
-		if _, err := c.Write([]byte("a\n")); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * time.Millisecond) // or they would be one piece
-	}
-	for range pieces {
-		if answer, err := c.hear(later); answer != "a" {
-			t.Fatalf("%q, %v", answer, err)
-		}
-	}
-	if took := time.Since(began); took < d || took > pieces*d/2 {
-		t.Errorf("%d pieces took %v, each %v late", pieces, took, d)
 	}
 }
 
@@ -205,7 +204,7 @@ func TestWatchAndBefore(t *testing.T) {
 	})
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", w.Addr())
 	check.Must(t, err)
-	mustEcho(t, &client{conn, bufio.NewReader(conn)}, "a")
+	mustEcho(t, &client{conn, bufio.NewReader(conn), check.Deadline(t)}, "a")
 	if one, two := <-seen, <-seen; one != "new" || two != "a\n" {
 		t.Errorf("seen: %q, %q", one, two)
 	}

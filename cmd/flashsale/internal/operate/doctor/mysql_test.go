@@ -1,15 +1,14 @@
 package doctor
 
 import (
-	"context"
 	"database/sql"
-	"errors"
 	"os"
 	"testing"
 
 	_ "github.com/go-sql-driver/mysql"
 
 	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 )
 
@@ -17,7 +16,7 @@ import (
 // timeout that it has by default it is not.
 func TestSemiSynchronousPrimary(t *testing.T) {
 	t.Parallel()
-	primary, replica := server(t, servers.MySQLOptions{}), server(t, servers.MySQLOptions{})
+	primary, replica := servertest.OpenMySQL(t, servers.MySQLOptions{}), servertest.OpenMySQL(t, servers.MySQLOptions{})
 	check.Must(t, replica.Follow(t.Context(), primary.Addr()))
 	check.Must(t, primary.Lossless(t.Context()))
 	const what = "semi-synchronous replication AFTER_SYNC, 1 replicas, timeout 18446744073709551615 ms"
@@ -36,7 +35,7 @@ func TestGroup(t *testing.T) {
 	if folder == "" {
 		t.Skip("FLASHSALE_TEST_MYSQL9 names no folder with the mysqld of MySQL 9")
 	}
-	first := server(t, servers.MySQLOptions{SearchPath: []string{folder}, Group: true})
+	first := servertest.OpenMySQL(t, servers.MySQLOptions{SearchPath: []string{folder}, Group: true})
 	if level := looks(t, first, "group replication, 3 members online, consistency BEFORE_ON_PRIMARY_FAILOVER"); level != OK {
 		t.Errorf("three members: %q", level)
 	}
@@ -55,20 +54,6 @@ func looks(t *testing.T, m *servers.MySQL, what string) string {
 		}
 	}
 	return ""
-}
-
-func server(t *testing.T, o servers.MySQLOptions) *servers.MySQL {
-	t.Helper()
-	if os.Getenv("FLASHSALE_TEST_REAL") == "off" {
-		t.Skip("FLASHSALE_TEST_REAL=off")
-	}
-	m, err := servers.StartMySQL(context.WithoutCancel(t.Context()), o)
-	if errors.Is(err, servers.ErrNotInstalled) && os.Getenv("FLASHSALE_TEST_REAL") != "require" {
-		t.Skip(err)
-	}
-	check.Must(t, err)
-	t.Cleanup(func() { check.Must(t, m.Close()) })
-	return m
 }
 
 func open(t *testing.T, m *servers.MySQL) *sql.DB {
