@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -26,23 +25,4 @@ func TestPricesInTheBrowser(t *testing.T) {
 		n.put("S", 9, 5, 900, func(all map[string]any) { all["price"], all["currency"] = 12900, currency })
 		buyer.until(`document.getElementById('price').textContent.replace('\u00a0', ' ') === '` + want + `'`)
 	}
-}
-
-// An address that names no sale does not stop the page, and "more" goes on with the
-// buyer that is shown, whoever is typed meanwhile.
-func TestOperatorsOddWays(t *testing.T) {
-	t.Parallel()
-	chromium := browser(t)
-	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo, c.LimitBuyer = true, parseLimit(t, "100/s:100") })
-	n.put("S", 40, 40, 900)
-	for i := range 21 {
-		n.orderBy("S", "ann", fmt.Sprint("k", i)).is(201)
-	}
-	op := visit(t, chromium, n.URL()+"/ops#%")
-	op.until(`document.getElementById('law').dataset.state === 'holds'`)
-	op.until(`(document.getElementById('what').value = 'ann', document.getElementById('find').requestSubmit(), true)`)
-	op.until(`document.querySelectorAll('#orders li').length === 20`)
-	op.until(`(document.getElementById('what').value = 'bob', true)`)
-	op.click("#more")
-	op.until(`document.querySelectorAll('#orders li').length === 21`)
 }

@@ -81,9 +81,7 @@ func TestFiguresOfOneSnapshot(t *testing.T) {
 	tab.until(`(location.hash = '#T', true)`)
 	tab.until(left("9"))
 	enough()
-	wrong, err := chromedp.Run(tab.ctx, chromedp.Evaluate[string](`wrong.join('; ')`))
-	check.Must(t, err)
-	if wrong != "" {
+	if wrong := eval[string](tab, `wrong.join('; ')`); wrong != "" {
 		t.Errorf("figures disagree: %s", wrong)
 	}
 }
@@ -97,11 +95,8 @@ func TestKeyboardOnly(t *testing.T) {
 	tab := visit(t, chromium, n.URL()+"/#S")
 	const free = ` && document.getElementById('order').getAttribute('aria-disabled') === 'false'`
 	tab.until(button("Buy 1") + free)
-	for reached := false; !reached; {
+	for !eval[bool](tab, `document.activeElement.id === 'order'`) {
 		tab.do(chromedp.KeyEvent(kb.Tab))
-		var err error
-		reached, err = chromedp.Run(tab.ctx, chromedp.Evaluate[bool](`document.activeElement.id === 'order'`))
-		check.Must(t, err)
 	}
 	tab.do(chromedp.KeyEvent(kb.Enter))
 	tab.until(button("Pay €19.99") + free + ` && document.activeElement.id === 'order'`)

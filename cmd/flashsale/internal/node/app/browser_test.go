@@ -219,7 +219,7 @@ func TestInTheBrowserOfAShop(t *testing.T) {
 	s := servertest.Open(t, servers.KindEmbedded)
 	n := start(t, s, func(c *Config) {
 		often("one")(c)
-		c.DirectAfter = 500 * time.Millisecond
+		c.Lease, c.DirectAfter = time.Second, 500*time.Millisecond
 		c.Wait, c.LimitBuyer = time.Nanosecond, parseLimit(t, "1/h:10") // every order is answered 202, and followed
 	})
 	front := newFront(t, n.URL())

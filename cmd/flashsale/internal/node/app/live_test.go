@@ -80,11 +80,16 @@ type seen struct {
 	Events []seenEntry
 	Points []seenPoint
 	Point  seenPoint
+	SKU    string
+	Marks  []struct {
+		What  string
+		Units int64
+	}
 }
 
 type (
 	seenEntry struct{ What, SKU, Says string }
-	seenPoint struct{ At, Accepted float64 }
+	seenPoint struct{ At, Accepted, Available, Sold float64 }
 )
 
 // seenRow is a sale of the overview.
@@ -175,8 +180,8 @@ func again(t testing.TB, do func()) (enough func()) {
 	return enough
 }
 
-// What happens to a sale shows to everybody who watches; what happens to all sales
-// and nodes, and where all units are, to operators only.
+// What happens to a sale shows to everybody who watches, and begins with its history.
+// What happens to all sales and nodes, and where all units are, shows to operators only.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -212,6 +217,24 @@ func TestWatch(t *testing.T) {
 		anybody.until("sold out", "sale", func(e seen) bool { return e.Sale.State == "sold_out" && e.Sold == 3 })
 		if e, _ := anybody.next(); e.event != "sale" || e.All.Accepted != 0 || e.Nodes != nil {
 			t.Errorf("anybody sees %+v", e)
+		}
+
+		// Who comes now is sent first what was sold before. It has been noted by now.
+		late := watch(t, one.URL(), "S", "")
+		history, _ := late.next()
+		if points, marks := history.Points, history.Marks; history.event != "history" || history.SKU != "S" || len(points) < 2 || len(marks) < 1 ||
+			points[0].Available != 3 || points[0].Sold != 0 || points[len(points)-1].Sold != 3 || marks[0].What != "opened" || marks[0].Units != 3 {
+			t.Errorf("first comes %+v", history)
+		}
+		first, _ := late.next()
+		second, _ := late.next()
+		if first.event != "sale" || first.ID == 0 || second.ID != first.ID+1 {
+			t.Errorf("then %q %d and %q %d", first.event, first.ID, second.event, second.ID)
+		}
+		two.put("S", 5, 2, 900).ok()
+		restocked := late.until("the restock", "sale", func(e seen) bool { return len(e.Marks) > 0 })
+		if m := restocked.Marks; len(m) != 1 || m[0].What != "restocked" || m[0].Units != 2 {
+			t.Errorf("after a restock: %+v", m)
 		}
 	})
 }

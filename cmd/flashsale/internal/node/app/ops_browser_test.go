@@ -129,6 +129,16 @@ func TestActionsInTheBrowser(t *testing.T) {
 		find(what)
 		op.until(`document.querySelector('#orders code')?.textContent === '` + id + `' && document.getElementById('orders').textContent.includes('` + says + `')`)
 	}
+	// More goes on with the buyer that is shown, whoever is typed meanwhile.
+	n.put("T", 40, 40, 900)
+	for i := range 21 {
+		n.orderBy("T", "eve", fmt.Sprint("k", i)).is(201)
+	}
+	find("eve")
+	op.until(`document.querySelectorAll('#orders li').length === 20 && (document.getElementById('what').value = 'bob', true)`)
+	op.click("#more")
+	op.until(`document.querySelectorAll('#orders li').length === 21`)
+
 	// An answer that comes after that to a later search is not shown.
 	op.until(`(() => {
 		const real = fetch;
