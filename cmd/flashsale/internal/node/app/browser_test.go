@@ -225,38 +225,27 @@ func TestInTheBrowserOfAShop(t *testing.T) {
 	front := newFront(t, n.URL())
 	n.put("S", 3, 2, 900)
 	ann := visit(t, chromium, front.url+"/#S")
-	paste := func(token string) {
-		t.Helper()
-		ann.until(`(() => {
-			document.getElementById('token').value = ` + strconv.Quote(token) + `;
-			document.getElementById('sign').requestSubmit();
-			return true;
-		})()`)
-	}
-	answered := func(id, words string) string {
-		return `document.getElementById('` + id + `').textContent.startsWith('` + words + `')`
-	}
 	hidden := func(id string) string { return `document.getElementById('` + id + `').hidden` }
 
-	ann.until(left("3") + ` && ` + hidden("buy") + ` && ` + answered("hint", "To order, sign in"))
+	ann.until(left("3") + ` && ` + hidden("buy") + ` && ` + says("hint", "To order, sign in"))
 	ann.until(`(document.querySelector('.skip').click(), document.activeElement.id === 'main' && location.hash === '#S')`)
 	foreign, err := auth.New(auth.Config{Secret: []byte("another " + secret)})
 	check.Must(t, err)
-	paste("rubbish")
-	ann.until(answered("sign-answer", "That is no token"))
+	signIn(ann, "rubbish")
+	ann.until(says("sign-answer", "That is no token"))
 	token, err := foreign.Sign("ann", false, time.Hour)
 	check.Must(t, err)
-	paste(token)
-	ann.until(answered("sign-answer", "That token is not accepted") + ` && ` + hidden("buy"))
+	signIn(ann, token)
+	ann.until(says("sign-answer", "That token is not accepted") + ` && ` + hidden("buy"))
 	ann.accessible("who has not signed in")
 
-	paste(n.token("ann", false))
+	signIn(ann, n.token("ann", false))
 	ann.until(`document.activeElement.id === 'order' && ` + button("Buy 1"))
 	front.lose.Store(true)
 	ann.click("#order")
-	ann.until(answered("answer", "Yours: 1 unit. ") + ` && ` + left("2"))
+	ann.until(says("answer", "Yours: 1 unit. ") + ` && ` + left("2"))
 	ann.click("#drop")
-	ann.until(answered("answer", "Cancelled.") + ` && ` + left("3") + ` && document.activeElement.id === 'order'`)
+	ann.until(says("answer", "Cancelled.") + ` && ` + left("3") + ` && document.activeElement.id === 'order'`)
 	n.put("S", 3, 2, 1) // from now on there is a second to pay
 	ann.click("#order")
 	ann.until(`document.querySelectorAll('#orders li').length === 2 && document.querySelector('#orders li').dataset.status === 'expired'`)
@@ -265,18 +254,18 @@ func TestInTheBrowserOfAShop(t *testing.T) {
 		return n.send("POST", "/v1/orders", n.token("ann", false), `{"sku":"S","quantity":3}`).status == 429
 	})
 	ann.click("#order")
-	ann.until(answered("answer", "Too many requests") + ` && ` + button("Wait "))
+	ann.until(says("answer", "Too many requests") + ` && ` + button("Wait "))
 
 	s.Mini.Kill()
-	ann.until(answered("notice", "The shop ") + ` && !` + hidden("notice"))
+	ann.until(says("notice", "The shop ") + ` && !` + hidden("notice"))
 	check.Must(t, s.Mini.Restart(t.Context()))
 	ann.until(hidden("notice"))
 
 	check.Must(t, n.stop())
-	ann.until(answered("notice", "No word from the shop"))
+	ann.until(says("notice", "No word from the shop"))
 	n = start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Secret = "another " + secret })
 	front.to(t, n.URL())
-	ann.until(answered("name", "Nothing is on sale") + ` && ` + answered("sign-answer", "That token is not accepted"))
+	ann.until(says("name", "Nothing is on sale") + ` && ` + says("sign-answer", "That token is not accepted"))
 	check.Eventually(t, "the stream of a sale that is gone is asked for", func() bool { return front.gone.Load() > 0 })
 	n.put("S", 7, 2, 900)
 	ann.until(left("7") + ` && document.getElementById('link').dataset.state === 'live'`)

@@ -24,7 +24,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	n.put("S", 9, 5, 900)
 	n.put("judged", 7, 2, 900, func(all map[string]any) { all["name"] = "Load test: Flash sale" })
 	op := visit(t, chromium, n.URL()+"/ops#%") // names no sale
-	op.until(`document.getElementById('law').dataset.state === 'holds' && ` + shows("law-sum", "total 9 = available 9 + held 0 + pending 0 + paid 0 + restoring 0"))
+	op.until(`document.getElementById('law').dataset.state === 'holds' && ` + says("law-sum", "total 9 = available 9 + held 0 + pending 0 + paid 0 + restoring 0"))
 	op.until(`document.querySelector('#judged').hidden && !document.querySelector('#sales [data-key=judged]')`)
 	op.click("#fold")
 	op.until(`document.querySelector('#judged [data-key=judged]').checkVisibility()`)
@@ -43,7 +43,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 		return true;
 	})()`)
 	op.until(`drawn.size === 1 && (location.hash = '#S', true)`)
-	op.until(shows("law-sum", "total 9 "))
+	op.until(says("law-sum", "total 9 "))
 
 	// Each change of a figure on the page is held against the others.
 	op.until(`(() => {
@@ -62,7 +62,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 			n.pay("ann", where, fmt.Sprint("p", i)).is(200)
 		}
 	}
-	op.until(shows("law-sum", "total 9 = available 6 + held 0 + pending 1 + paid 2 + restoring 0") + ` && ` + cells("S", "On sale", "3 of 9", "1", "2", "6", "0", "–", "one"))
+	op.until(says("law-sum", "total 9 = available 6 + held 0 + pending 1 + paid 2 + restoring 0") + ` && ` + cells("S", "On sale", "3 of 9", "1", "2", "6", "0", "–", "one"))
 	op.until(`wrong.length === 0 || (document.body.textContent = wrong.join(', '), false)`)
 
 	op.do(chromedp.Reload())
@@ -82,7 +82,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	op.do(chromedp.Navigate(two.URL() + "/ops#S"))
 	op.until(`!document.getElementById('sign').hidden`) // two is no demo
 	signIn(op, "rubbish")
-	op.until(shows("answer", "That token is not accepted"))
+	op.until(says("answer", "That token is not accepted"))
 	signIn(op, two.token("op", true))
 	op.until(logged("Keeper changed", "S: It is this node now."))
 }
@@ -102,32 +102,32 @@ func TestActionsInTheBrowser(t *testing.T) {
 		op.until(`document.getElementById('ask').open`)
 	}
 	ask("restock")
-	op.until(shows("ask-says", "Total is 5, of which 4 are available."))
+	op.until(says("ask-says", "Total is 5, of which 4 are available."))
 	n.put("S", 6, 2, 900).ok() // somebody else is faster
 	op.until(`(document.getElementById('units').value = 10, true)`)
 	op.click("#ask-yes")
-	op.until(shows("ask-answer", "Nothing was changed: somebody else") + ` && ` + shows("ask-says", "Total is 6, of which 5 are available."))
+	op.until(says("ask-answer", "Nothing was changed: somebody else") + ` && ` + says("ask-says", "Total is 6, of which 5 are available."))
 	op.click("#ask-yes")
-	op.until(`!document.getElementById('ask').open && ` + shows("answer", "Restocked: total is 16 now."))
+	op.until(`!document.getElementById('ask').open && ` + says("answer", "Restocked: total is 16 now."))
 	ask("restock")
 	op.until(`(document.getElementById('units').value = -16, true)`)
 	op.click("#ask-yes")
-	op.until(shows("ask-answer", "The total would be less than what is sold"))
+	op.until(says("ask-answer", "The total would be less than what is sold"))
 	op.click("#ask-no")
 	ask("rebuild")
 	op.click("#ask-yes")
-	op.until(shows("answer", "Rebuilt: 15 available, 1 sold.") + ` && ` + logged("Gate rebuilt", "S"))
+	op.until(says("answer", "Rebuilt: 15 available, 1 sold.") + ` && ` + logged("Gate rebuilt", "S"))
 	ask("close")
 	op.click("#ask-yes")
-	op.until(shows("answer", "Closed.") + ` && ` + cells("S", "Closed", "1 of 16", "1", "0", "15", "0", "–", "one"))
+	op.until(says("answer", "Closed.") + ` && ` + cells("S", "Closed", "1 of 16", "1", "0", "15", "0", "–", "one"))
 
 	find := func(what string) {
 		t.Helper()
 		op.until(`(document.getElementById('what').value = '` + what + `', document.getElementById('find').requestSubmit(), true)`)
 	}
-	for what, says := range map[string]string{id: "ann, key k, ", "ann": "ann, key k, "} {
+	for _, what := range []string{id, "ann"} {
 		find(what)
-		op.until(`document.querySelector('#orders code')?.textContent === '` + id + `' && document.getElementById('orders').textContent.includes('` + says + `')`)
+		op.until(`document.querySelector('#orders code')?.textContent === '` + id + `' && document.getElementById('orders').textContent.includes('ann, key k, ')`)
 	}
 	// More goes on with the buyer that is shown, whoever is typed meanwhile.
 	n.put("T", 40, 40, 900)
@@ -152,15 +152,10 @@ func TestActionsInTheBrowser(t *testing.T) {
 	find("ann")
 	op.until(`!!window.late`)
 	find("nobody")
-	op.until(shows("found", "There is no order of nobody."))
+	op.until(says("found", "There is no order of nobody."))
 	op.until(`(late(), true)`)
 	op.until(`!!window.came`)
-	op.until(shows("found", "There is no order of nobody."))
-}
-
-// shows is so where an element's text begins with these words.
-func shows(id, words string) string {
-	return fmt.Sprintf("document.getElementById('%s').textContent.startsWith('%s')", id, words)
+	op.until(says("found", "There is no order of nobody."))
 }
 
 // cells is so where a sale's row of the table has these cells after its name.

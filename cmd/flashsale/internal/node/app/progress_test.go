@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -56,14 +55,13 @@ func spread(t testing.TB, a, b *node) (skus []string) {
 	return skus
 }
 
-// soldAll wants each SKU to be sold through n, to a buyer of each, as 201.
+// soldAll waits until each SKU has been sold through n to a buyer, who may hear that it
+// is sold out until a cancelled unit is back.
 func soldAll(n *node, skus []string, buyer string) {
 	n.t.Helper()
-	var wg sync.WaitGroup
 	for _, sku := range skus {
-		wg.Go(func() { n.sold(sku, buyer) })
+		check.Eventually(n.t, sku+" is sold to "+buyer, func() bool { return n.order(sku, buyer).status == 201 })
 	}
-	wg.Wait()
 }
 
 const aLease = time.Second
