@@ -27,7 +27,7 @@ type rush struct {
 
 func startRush(t *testing.T, s *servers.Stores, units int) *rush {
 	t.Helper()
-	with := func(c *Config) { c.Wait, c.LimitIP = time.Second, parseLimit(t, "1000/s:1000") }
+	with := func(c *Config) { c.Lease, c.Wait, c.LimitIP = 5*time.Second, time.Second, parseLimit(t, "1000/s:1000") }
 	r := &rush{t: t, nodes: []*node{start(t, s, with), start(t, s, with)}, sold: map[string]answer{}}
 	r.nodes[0].put("S", units, 1, 900).ok()
 	return r

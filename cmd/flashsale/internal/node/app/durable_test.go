@@ -109,12 +109,13 @@ func (c *claims) untilKilled(kill func(), calls ...func()) {
 func TestNoYesBeforeItIsDurable(t *testing.T) {
 	t.Parallel()
 	s, stall, kill, restart := stalling(t)
-	nodes := []*node{start(t, s, nil), start(t, s, nil)}
+	brief := func(c *Config) { c.Wait = time.Second } // then it is asked again
+	nodes := []*node{start(t, s, brief), start(t, s, brief)}
 	n := nodes[0]
 	n.put("S", 100, 10, 900)
 	where := map[string]string{}
 	for _, buyer := range []string{"payer", "canceller"} {
-		where[buyer] = n.order("S", buyer).is(201).where()
+		where[buyer] = n.sold("S", buyer).where()
 	}
 	n.audited("S", `"held":0,"sold":2`)
 	var early claims
@@ -169,14 +170,14 @@ func TestNothingReadIsAnsweredWithoutABarrier(t *testing.T) {
 	t.Parallel()
 	s, toMySQL := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
 	s, toRedis := servertest.RedisVia(t, s)
-	n := start(t, s, func(c *Config) { c.DirectAfter = 200 * time.Millisecond })
+	n := start(t, s, func(c *Config) { c.Lease, c.Wait, c.DirectAfter = 2*time.Second, time.Second, 200*time.Millisecond })
 	n.put("S", 100, 10, 900)
 	where := map[string]string{}
 	var lost atomic.Bool // the answers of all barriers
 	lost.Store(true)
 	toMySQL.LoseAnswers(1_000_000, func(sent []byte) bool { return lost.Load() && bytes.Contains(sent, []byte("barrier = barrier + 1")) })
 	for _, buyer := range []string{"payer", "canceller", "late"} {
-		where[buyer] = n.order("S", buyer).is(201).where()
+		where[buyer] = n.sold("S", buyer).where()
 	}
 	pay := func(buyer, ref string) answer { return n.pay(buyer, where[buyer], ref) }
 	cancel := func(buyer string) answer { return n.cancel(buyer, where[buyer]) }
@@ -189,33 +190,39 @@ func TestNothingReadIsAnsweredWithoutABarrier(t *testing.T) {
 		t.Errorf("replay: %d %s", a.status, a.body)
 	}
 	read := func(subject, path string) answer { return n.send("GET", path, n.token(subject, subject == "op"), "") }
-	never := func(what string, a answer) {
-		t.Helper()
-		if a.status != 503 || a.code() != "unavailable" {
-			t.Errorf("%s: %d %s", what, a.status, a.body)
-		}
+	var all sync.WaitGroup // each waits for its barrier
+	never := func(what string, call func() answer) {
+		all.Go(func() {
+			if a := call(); a.status != 503 || a.code() != "unavailable" {
+				t.Errorf("%s: %d %s", what, a.status, a.body)
+			}
+		})
 	}
-	never("the same payment", pay("payer", "r"))
-	never("another payment", pay("payer", "q"))
-	never("a payment too late", pay("late", "r"))
-	never("cancelled again", cancel("canceller"))
-	never("cancelled when paid", cancel("payer"))
-	never("the order", read("payer", where["payer"]))
-	never("the orders", read("payer", "/v1/orders"))
-	never("the sale's orders", read("op", "/v1/admin/sales/S/orders"))
-	never("the refunds", read("op", "/v1/admin/refunds"))
+	never("the same payment", func() answer { return pay("payer", "r") })
+	never("another payment", func() answer { return pay("payer", "q") })
+	never("a payment too late", func() answer { return pay("late", "r") })
+	never("cancelled again", func() answer { return cancel("canceller") })
+	never("cancelled when paid", func() answer { return cancel("payer") })
+	never("the order", func() answer { return read("payer", where["payer"]) })
+	never("the orders", func() answer { return read("payer", "/v1/orders") })
+	never("the sale's orders", func() answer { return read("op", "/v1/admin/sales/S/orders") })
+	never("the refunds", func() answer { return read("op", "/v1/admin/refunds") })
 	// A primary that was replaced and still answers does not have what the new one has.
 	unknown := "/v1/orders/" + orders.NewOrderID("S")
-	never("no such order", read("payer", unknown))
-	never("no such order for an operator", read("op", "/v1/admin/orders/"+path.Base(unknown)))
-	never("no such order to cancel", n.cancel("payer", unknown))
-	never("no such order to pay", n.pay("payer", unknown, "r"))
-	never("no order under a key that is refused", n.send("POST", "/v1/orders", n.token("payer", false), `{"sku":"S","quantity":10}`, "Idempotency-Key: other"))
+	never("no such order", func() answer { return read("payer", unknown) })
+	never("no such order for an operator", func() answer { return read("op", "/v1/admin/orders/"+path.Base(unknown)) })
+	never("no such order to cancel", func() answer { return n.cancel("payer", unknown) })
+	never("no such order to pay", func() answer { return n.pay("payer", unknown, "r") })
+	never("no order under a key that is refused", func() answer {
+		return n.send("POST", "/v1/orders", n.token("payer", false), `{"sku":"S","quantity":10}`, "Idempotency-Key: other")
+	})
+	all.Wait()
 	lost.Store(false) // direct mode waits until its announcement is durable
 	toRedis.Cut()
 	check.Eventually(t, "it sells without Redis", func() bool { return n.order("S", "other").status == 201 })
 	lost.Store(true)
 	n.order("S", "direct").is(201)
-	never("replay of a direct order", n.order("S", "direct"))
-	never("replay of an order made by the gate", n.order("S", "payer"))
+	never("replay of a direct order", func() answer { return n.order("S", "direct") })
+	never("replay of an order made by the gate", func() answer { return n.order("S", "payer") })
+	all.Wait()
 }

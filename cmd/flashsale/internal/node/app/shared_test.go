@@ -118,9 +118,10 @@ func TestAnOrderOnItsWayIsFoundByItsID(t *testing.T) {
 	for _, sku := range skus {
 		n.put(sku, 10, 9, 900)
 	}
-	w.HoldAll(func(sent []byte) bool {
+	held := w.HoldAll(func(sent []byte) bool {
 		return bytes.Contains(bytes.ToUpper(sent), []byte("INSERT INTO ORDERS")) || bytes.Contains(sent, []byte("INSERT INTO `orders`"))
 	})
+	defer held.Pass()
 	uuid7 := regexp.MustCompile(`^/v1/orders/([0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{8}([0-9a-f]{4}))\?`)
 	for _, sku := range skus {
 		a := n.send("POST", "/v1/orders", ann, `{"sku":"`+sku+`","quantity":1}`, "Prefer: respond-async")
@@ -145,7 +146,7 @@ func TestWhoHangsUpHalfway(t *testing.T) {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(n.URL(), "http://"))
 	check.Must(t, err)
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = conn.SetDeadline(check.Deadline(t))
 	body := `{"sku":"S","quantity":1}`
 	_, _ = fmt.Fprintf(conn, "POST /v1/orders HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s",
 		n.token("ann", false), len(body), body)
