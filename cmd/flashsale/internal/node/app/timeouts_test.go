@@ -49,6 +49,7 @@ func TestConnectionsEnd(t *testing.T) {
 				go func() { _, _ = io.WriteString(client, strings.Replace(c.request, "TOKEN", token, 1)) }()
 				res, err := http.ReadResponse(bufio.NewReader(client), nil)
 				check.Must(t, err)
+				defer func() { _ = res.Body.Close() }()
 				text, _ := io.ReadAll(res.Body)
 				if took := time.Since(began); res.StatusCode != c.status || took < c.least || took > c.most {
 					t.Errorf("%d after %v: %s", res.StatusCode, took, text)
