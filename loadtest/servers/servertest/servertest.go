@@ -154,13 +154,19 @@ func closed(tb testing.TB, err error) {
 	}
 }
 
-// started starts a real server for the rest of the test.
+// started starts a real server for the rest of the test. A test that fails prints the
+// end of its log.
 func started[S io.Closer](tb testing.TB, start func(context.Context) (S, error)) S {
 	tb.Helper()
 	wantReal(tb)
 	s, err := start(check.Context(tb)) // it comes up by the end of the test
 	require(tb, err)
-	tb.Cleanup(func() { closed(tb, s.Close()) })
+	tb.Cleanup(func() {
+		if p, ok := any(s).(interface{ LogTail() string }); ok && tb.Failed() {
+			tb.Logf("the end of the server's log:\n%s", p.LogTail())
+		}
+		closed(tb, s.Close())
+	})
 	return s
 }
 
