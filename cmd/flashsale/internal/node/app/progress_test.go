@@ -2,7 +2,6 @@ package app
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
 	"fmt"
 	"os"
@@ -178,13 +177,17 @@ func TestRebuildLongerThanALease(t *testing.T) {
 	}
 	check.Must(t, check.Err(db.ExecContext(t.Context(), "UPDATE sales SET sold = ?", many)))
 	w.Delay(wire.Both, delay, 0)
-	rebuilt := n.metric("flashsale_keeper_rebuilds_total")
-	check.Must(t, openRedis(t, s.RedisURL).FlushAll(context.Background()).Err())
-	began := time.Now()
-	n.sold("S", "ann")
-	took := time.Since(began)
-	t.Logf("sold again after %v", took)
-	if stalled := n.metric("flashsale_keeper_stalled_total"); took < 2*aLease || stalled > 0 || n.metric("flashsale_keeper_rebuilds_total") != rebuilt+1 {
-		t.Errorf("after %v, let go of %v times", took, stalled)
-	}
+	rdb, attempt := openRedis(t, s.RedisURL), 0
+	// A starved node may lose its lease, so there are several attempts. If a rebuild were
+	// cut off after a lease, all of them would fail.
+	check.Eventually(t, "a rebuild of two leases or more is not cut off", func() bool {
+		attempt++
+		rebuilt, stalled := n.metric("flashsale_keeper_rebuilds_total"), n.metric("flashsale_keeper_stalled_total")
+		check.Must(t, rdb.FlushAll(t.Context()).Err())
+		began := time.Now()
+		n.sold("S", fmt.Sprint("buyer-", attempt))
+		took := time.Since(began)
+		t.Logf("sold again after %v", took)
+		return took >= 2*aLease && n.metric("flashsale_keeper_stalled_total") == stalled && n.metric("flashsale_keeper_rebuilds_total") == rebuilt+1
+	})
 }
