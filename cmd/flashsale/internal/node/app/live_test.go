@@ -265,13 +265,15 @@ func TestWatchRefused(t *testing.T) {
 }
 
 // A network has a few places and not all of them, and takes none from operators.
-// TestMostWatchers of live shows that those who leave make room.
 func TestWatchPlaces(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
 	n.put("S", 3, 2, 900)
+	var last *stream
 	for i := range 20 {
-		check.Must(t, check.Err(tryWatch(t, n.URL(), "S", "", fmt.Sprintf("X-Forwarded-For: 2001:db8:1:2::%x", i)))) // of one network
+		w, err := tryWatch(t, n.URL(), "S", "", fmt.Sprintf("X-Forwarded-For: 2001:db8:1:2::%x", i)) // of one network
+		check.Must(t, err)
+		last = w
 	}
 	const here = "X-Forwarded-For: 2001:db8:1:2:f::"
 	if a := n.send("GET", "/v1/live?sku=S", "", "", here); a.status != 429 || a.code() != "rate_limited" || a.header.Get("Retry-After") == "" {
@@ -279,6 +281,8 @@ func TestWatchPlaces(t *testing.T) {
 	}
 	check.OK(t, check.Err(tryWatch(t, n.URL(), "S", n.token("op", true), here)))
 	check.OK(t, check.Err(tryWatch(t, n.URL(), "S", "", "X-Forwarded-For: 192.0.2.1")))
+	_ = last.body.Close()
+	check.Eventually(t, "a place that was left is free", func() bool { return check.Err(tryWatch(t, n.URL(), "S", "", here)) == nil })
 }
 
 // The server's bounds on a request's time do not end a stream: its snapshots go
