@@ -8,6 +8,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/wire"
@@ -27,6 +28,9 @@ func Connect(tb testing.TB, url string, adjust ...func(*redis.Options)) *redis.C
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = time.Minute, time.Minute, time.Minute, time.Minute
 	if wire.InMemory(o.Addr) {
 		o.PoolSize = 2000 // who waits for a connection does so by a timer of another bubble
+		// The handshake for these notifications sleeps while it holds a mutex. If another
+		// goroutine of the bubble waits for the mutex, the bubble's clock stands still.
+		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	}
 	for _, f := range adjust {
 		f(o)
