@@ -26,6 +26,10 @@ var (
 // ErrEpoch is returned if a keeper's call names another epoch than that of the gate.
 var ErrEpoch = errors.New("inventory: gate is of another epoch")
 
+// ErrLate is returned if a call reached Redis after its deadline. The call did
+// nothing, and the caller may repeat it.
+var ErrLate = errors.New("inventory: call reached Redis after its deadline")
+
 // A Refusal describes why the gate did not accept an order. If Known is set, the request
 // may be the replay of an order that has left the queue.
 type Refusal struct {

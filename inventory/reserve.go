@@ -90,8 +90,6 @@ const maxLate = time.Second
 // Redis's clock was set back.
 const reserveTries = 3
 
-var errLate = errors.New("the calls reached Redis after their deadline and did nothing")
-
 // A redisClock estimates Redis's clock. It holds a lower bound of the difference between
 // that clock and the time since the node's start, taken from the last answer of the
 // script. It is a lower bound because an answer takes time to arrive. A deadline that
@@ -174,7 +172,7 @@ func (s *saleState) send(ctx context.Context, batch []*call) (began time.Time, c
 			return began, changes, reply, nil
 		}
 	}
-	return began, changes, nil, errLate
+	return began, changes, nil, ErrLate
 }
 
 // isStale reports whether a gate that was read at or after sent is stale. If the gate

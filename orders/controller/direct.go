@@ -10,7 +10,6 @@ import (
 
 	"flashsale/inventory"
 	"flashsale/orders"
-	"flashsale/orders/store"
 )
 
 // In direct mode a sale continues while Redis is away for long: each node uses the
@@ -54,7 +53,7 @@ func (ks *Controller) probe(ctx context.Context) error {
 // only if no live node writes to the master of its gate. The first call announces the
 // change, and a later call makes it.
 func (ks *Controller) EnterDirect(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, ks.store.Timeout)
 	defer cancel()
 	sales, now, err := ks.catalog.Sales(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // and wakes the keepers that have something to do: everything that a lost
 // message could have told them.
 func (ks *Controller) resync(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, ks.store.Timeout)
 	defer cancel()
 	// First: a queue that grows because the database is away is to be seen.
 	skus := ks.Kept()
@@ -122,7 +122,7 @@ func (ks *Controller) Stale(ctx context.Context, sku string, epoch int64) {
 	if asked, _ := ks.staleEpochs.Swap(sku, epoch); asked == epoch {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, ks.store.Timeout)
 	defer cancel()
 	if err := ks.store.Announce(ctx, sku, epoch); err != nil {
 		ks.staleEpochs.Delete(sku)

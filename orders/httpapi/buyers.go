@@ -132,7 +132,7 @@ type offerBytes struct {
 }
 
 func (h *Handlers) readOffers(ctx context.Context) (offerBytes, error) {
-	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, store.DefaultTimeout)
 	defer cancel()
 	offers, err := h.service.Offers(ctx)
 	if err != nil {

@@ -28,7 +28,7 @@ type served struct {
 func resting(t *testing.T, s *servers.Stores, change func(*shop.Config)) *served {
 	t.Helper()
 	st, rdb := bare.OpenStore(t, s.SQL), kit.OpenRedis(t, s.RedisURL)
-	gate := inventory.New(rdb, inventory.Config{})
+	gate := bare.NewGate(rdb, 0)
 	cfg := shop.Config{Store: st, Gate: gate, Redis: rdb, Log: check.Log(t)}
 	if change != nil {
 		change(&cfg)

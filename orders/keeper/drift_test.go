@@ -9,7 +9,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
@@ -30,7 +29,7 @@ func TestDriftAnywhere(t *testing.T) {
 		names := slices.Sorted(maps.Keys(bare.Drifts))
 		rapid.Check(t, func(r *rapid.T) {
 			b.Empty(t)
-			b.Gate = inventory.New(b.Rdb, inventory.Config{SoldOutFor: time.Nanosecond})
+			b.Gate = bare.NewGate(b.Rdb, time.Nanosecond)
 			put := kit.Sale("S", rapid.Int64Range(1, 12).Draw(r, "total"), 3)
 			kit.Put(t, b.Store, put)
 			sh := shop.New(shop.Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)})

@@ -10,6 +10,7 @@ import (
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
+	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
 )
 
@@ -87,6 +88,6 @@ func TestCloseSaleWaitsForRedisClock(t *testing.T) {
 	if sale, err := p.store.Sale(t.Context(), "S"); err != nil || time.Until(sale.ClosesAt) > 0 {
 		t.Errorf("%+v, %v", sale, err)
 	}
-	clock.by, p.gateTimeout = 0, patience
+	clock.by, p.gateTimeout = 0, bare.Patience
 	check.OK(t, check.Err(p.CloseSale(t.Context(), "S")))
 }

@@ -153,7 +153,7 @@ func TestCutOffNodeChangesNothing(t *testing.T) {
 		named := func(name string) func(*Config) {
 			return func(c *Config) {
 				soonDirect(c)
-				c.Store.Node, c.Keeper.Lease = name, patience // for as long the healthy node counts as alive
+				c.Store.Node, c.Keeper.Lease = name, bare.Patience // for as long the healthy node counts as alive
 			}
 		}
 		keeps, other := "a", "b"
@@ -310,7 +310,7 @@ func TestDirectLineIsBounded(t *testing.T) {
 				kit.Exec(t, store.DB, "UPDATE sales SET mode = 'direct'")
 				var full atomic.Int64
 				busy := make(chan struct{}) // the database is
-				l := newLine(line, line, 1, func(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
+				l := newLine(store.Timeout, line, line, 1, func(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
 					<-busy
 					return store.Direct(ctx, sku, batch)
 				})

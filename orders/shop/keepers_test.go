@@ -133,7 +133,7 @@ func TestDeadNodeIsReplaced(t *testing.T) {
 
 		wire.Cut()
 		check.Eventually(t, "the others know", func() bool {
-			nodes, err := b.store.Nodes(t.Context(), patience)
+			nodes, err := b.store.Nodes(t.Context(), bare.Patience)
 			return err == nil && slices.ContainsFunc(nodes, func(n store.Node) bool { return n.ID == "a" && n.Unwritable != "" })
 		})
 		for _, sku := range its { // as Redis does at the end of the lease

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"flashsale/inventory"
 	"flashsale/inventory/coalesce"
@@ -21,9 +22,9 @@ type line struct {
 
 // newLine returns a line for at most so many buyers, of whom batch may share a
 // transaction; that many transactions may be under way at once.
-func newLine(buyers, batch, transactions int, commit func(context.Context, string, []inventory.Queued) ([]orders.Decision, error)) *line {
+func newLine(timeout time.Duration, buyers, batch, transactions int, commit func(context.Context, string, []inventory.Queued) ([]orders.Decision, error)) *line {
 	return &line{Group: coalesce.New(coalesce.Options[inventory.Queued, orders.Decision]{
-		Callers: buyers, Batch: batch, Calls: transactions, Timeout: store.Timeout,
+		Callers: buyers, Batch: batch, Calls: transactions, Timeout: timeout,
 		Call: func(ctx context.Context, sku string, batch []*coalesce.Caller[inventory.Queued, orders.Decision]) {
 			carryLine(ctx, sku, batch, commit)
 		},

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -36,10 +35,6 @@ type shop struct {
 	stop func() // stops it and waits, as a node that shuts down does
 }
 
-// patience is the timeout of a node that is not about timeouts: a busy machine is no
-// error.
-const patience = time.Minute
-
 // open starts a node on the stores; change may alter its config.
 func open(t testing.TB, s *servers.Stores, change func(*Config)) *shop {
 	t.Helper()
@@ -52,14 +47,14 @@ func open(t testing.TB, s *servers.Stores, change func(*Config)) *shop {
 func build(t testing.TB, s *servers.Stores, change func(*Config)) *shop {
 	t.Helper()
 	store, rdb := bare.OpenStore(t, s.SQL), kit.OpenRedis(t, s.RedisURL)
-	gate := inventory.New(rdb, inventory.Config{Timeout: patience})
-	cfg := Config{Store: store, Gate: gate, Redis: rdb, Log: check.Log(t), Wait: patience}
-	cfg.Keeper.Lease = patience / 3 // nodes look for free locks at each twentieth of it
+	gate := bare.NewGate(rdb, 0)
+	cfg := Config{Store: store, Gate: gate, Redis: rdb, Log: check.Log(t), Wait: bare.Patience}
+	cfg.Keeper.Lease = bare.Patience / 3 // nodes look for free locks at each twentieth of it
 	if change != nil {
 		change(&cfg)
 	}
 	p := &shop{Service: New(cfg), rdb: rdb, gate: gate}
-	p.gateTimeout = patience
+	p.gateTimeout = bare.Patience
 	return p
 }
 

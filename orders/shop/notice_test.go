@@ -77,7 +77,7 @@ func TestToldMessageLost(t *testing.T) {
 			if o := places(t, p, Placement{Buyer: buyer, SKU: sku, Quantity: 1}, nil).Order; o.Status != want {
 				t.Errorf("%s: %+v", buyer, o)
 			}
-			p.cfg.Wait = patience
+			p.cfg.Wait = bare.Patience
 		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 
 	"flashsale/inventory"
 	"flashsale/orders"
-	"flashsale/orders/store"
 )
 
 // A sale with ReserveOn OnPayment takes no units for an order, only for its payment.
@@ -36,7 +35,7 @@ const maxOnPayment = 4096
 // placeInLine sells an order by a shared commit, without a gate. After orders.ErrNotDirect and
 // orders.ErrTakesUnits nothing has happened.
 func (s *Service) placeInLine(ctx context.Context, l *line, p Placement) (Placed, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Wait+store.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Wait+s.store.Timeout)
 	defer cancel()
 	d, err := l.place(ctx, p.SKU, inventory.Queued{
 		OrderID: orders.NewOrderID(p.SKU), Buyer: p.Buyer, Quantity: p.Quantity, Key: p.Key, Fingerprint: p.fingerprint(),

@@ -15,6 +15,7 @@ import (
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
+	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
 )
 
@@ -167,7 +168,7 @@ func TestReserveOnChanges(t *testing.T) {
 			held, err = p.Place(ctx, Placement{Buyer: "bob", SKU: "S", Quantity: 3, Key: "k"})
 			return err == nil && held.Order.Status == orders.PendingPayment
 		})
-		p.cfg.Wait = patience
+		p.cfg.Wait = bare.Patience
 		if o := places(t, p, Placement{Buyer: "ann", SKU: "S", Quantity: 2, Key: "k"}, nil).Order; o.ID != awaiting {
 			t.Errorf("repeated: %+v", o)
 		}

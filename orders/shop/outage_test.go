@@ -129,7 +129,7 @@ func TestStopWaitsForTransactions(t *testing.T) {
 					rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Dialer: func(context.Context, string, string) (net.Conn, error) { return nil, io.EOF }})
 					defer func() { _ = rdb.Close() }()
 					s := New(Config{
-						Store: bare.OpenStore(t, "sqlite:"+t.TempDir()+"/db"), Gate: inventory.New(rdb, inventory.Config{}), Redis: rdb, Log: check.Log(t),
+						Store: bare.OpenStore(t, "sqlite:"+t.TempDir()+"/db"), Gate: bare.NewGate(rdb, 0), Redis: rdb, Log: check.Log(t),
 					})
 					end := make(chan struct{})
 					hangs(t, s, end)
@@ -175,7 +175,7 @@ func TestMySQLHangs(t *testing.T) {
 	if err != nil || answer.Order.Status != orders.Reserved {
 		t.Fatalf("%+v, %v", answer.Order, err)
 	}
-	p.cfg.Wait = patience
+	p.cfg.Wait = bare.Patience
 	var all sync.WaitGroup
 	for name, asked := range map[string]Placement{
 		"replay":         first,

@@ -33,7 +33,7 @@ import (
 // that of a gate, if the order stays open. After any other error the payment may be
 // undecided, and a repetition with the same reference finds the outcome.
 func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.Order, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Wait+store.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Wait+s.store.Timeout)
 	defer cancel()
 	p := &latePayment{Service: s, ref: ref, pause: 5 * time.Millisecond, timeout: time.After(s.cfg.Wait)}
 	defer p.stop()

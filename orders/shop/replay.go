@@ -48,7 +48,7 @@ func (s *Service) refuse(ctx context.Context, sku string, r refusal, look func(c
 	case r.source == memory:
 		return orders.ErrUnavailable
 	}
-	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.store.Timeout)
 	defer cancel()
 	sale, err := look(ctx)
 	if err != nil || !r.standsFor(sale) {
@@ -89,7 +89,7 @@ func (r refusal) standsFor(sale *orders.Sale) bool {
 // by the id that the gate remembers, because a gate that had forgotten the key may have
 // accepted a second order, which never became a row. Error: ErrNotFound.
 func (s *Service) first(ctx context.Context, p Placement) (Placed, error) {
-	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.store.Timeout)
 	defer cancel()
 	o, err := s.store.OrderByKey(ctx, p.SKU, p.Buyer, p.Key)
 	o, err = store.Durably(ctx, s.store, o, err)

@@ -114,9 +114,9 @@ func New(cfg Config) *Service {
 		Deliver: s.waiters.tell, OnCommit: cfg.OnCommit, Keeper: cfg.Keeper, Direct: cfg.Direct,
 	})
 	s.catalog = s.keepers.Catalog()
-	s.direct = newLine(cfg.Direct.Line, cfg.Direct.Line, cfg.Keeper.Workers, s.keepers.CommitDirect)
+	s.direct = newLine(cfg.Store.Timeout, cfg.Direct.Line, cfg.Direct.Line, cfg.Keeper.Workers, s.keepers.CommitDirect)
 	s.direct.full = &s.keepers.Counters().DirectRefused
-	s.onPayment = newLine(maxOnPayment, cfg.Keeper.Batch, cfg.Keeper.Workers, s.store.CommitOnPayment)
+	s.onPayment = newLine(cfg.Store.Timeout, maxOnPayment, cfg.Keeper.Batch, cfg.Keeper.Workers, s.store.CommitOnPayment)
 	return s
 }
 
@@ -157,7 +157,7 @@ func (s *Service) recheck(ctx context.Context) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, store.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.store.Timeout)
 	defer cancel()
 	rows, err := s.store.OrdersByID(ctx, ids)
 	if err == nil && len(rows) > 0 {

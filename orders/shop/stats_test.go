@@ -13,6 +13,7 @@ import (
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/controller"
+	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
 	"flashsale/orders/keeper"
 )
@@ -69,7 +70,7 @@ func TestStats(t *testing.T) {
 	commits := make(chan *keeper.Commit, 1000)
 	p := open(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) {
 		gate.Gate, c.Gate = c.Gate, gate
-		c.Keeper = controller.Config{Lease: patience, ReconcileEvery: 100 * time.Millisecond}
+		c.Keeper = controller.Config{Lease: bare.Patience, ReconcileEvery: 100 * time.Millisecond}
 		c.Trace = func(context.Context) string { return "trace" }
 		c.OnCommit = func(c *keeper.Commit) { commits <- c }
 	})

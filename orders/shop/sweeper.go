@@ -4,8 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
-
-	"flashsale/orders/store"
 )
 
 // sweep closes overdue orders until ctx ends. Every node sweeps, under the
@@ -27,7 +25,7 @@ func (s *Service) sweep(ctx context.Context) error {
 
 // sweepOnce closes one batch and tells whether there may be more.
 func (s *Service) sweepOnce(ctx context.Context) (more bool, err error) {
-	bounded, cancel := context.WithTimeout(ctx, 2*store.Timeout)
+	bounded, cancel := context.WithTimeout(ctx, 2*s.store.Timeout)
 	defer cancel()
 	expired, err := s.store.Expire(bounded)
 	for sku, n := range expired {

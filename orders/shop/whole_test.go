@@ -329,7 +329,7 @@ func TestWhole(t *testing.T) {
 	b := bare.Open(t, s, kit.Sale("S", 1, 1))
 	rapid.Check(t, func(r *rapid.T) {
 		b.Empty(t)
-		b.Gate = inventory.New(b.Rdb, inventory.Config{SoldOutFor: time.Nanosecond}) // remembers nothing of the last run
+		b.Gate = bare.NewGate(b.Rdb, time.Nanosecond) // remembers nothing of the last run
 		w := &whole{Bare: b, t: r, outer: t, refunds: map[orders.LatePayment]orders.Reason{}, put: kit.Sale("S", rapid.Int64Range(1, 8).Draw(r, "total"), 3)}
 		w.shop = New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)})
 		kit.Put(t, b.Store, w.put)

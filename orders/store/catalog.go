@@ -83,7 +83,7 @@ func (c *Catalog) Renew(ctx context.Context) error {
 // Refresh reads the sales, or waits for a read that has just begun. It replaces the copy
 // once the rows read are durable.
 func (c *Catalog) Refresh(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.store.Timeout)
 	defer cancel()
 	asked := time.Now()
 	c.mu.Lock()
@@ -163,7 +163,7 @@ func (c *Catalog) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
 	if !orders.IsSKU(sku) {
 		return nil, orders.ErrNotFound
 	}
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.store.Timeout)
 	defer cancel()
 	return c.store.Sale(ctx, sku)
 }

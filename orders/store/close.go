@@ -148,9 +148,9 @@ type ending func(tx *gorm.DB, sale *LockedSale) (int64, error)
 
 // underRow runs f in a transaction that has locked the row of sku. Callers of one sale
 // share a transaction, so that a row that is locked for long occupies only one connection.
-// Error: ErrUnavailable after Timeout.
+// Error: ErrUnavailable after StoreConfig.Timeout.
 func (s *Store) underRow(ctx context.Context, sku string, f ending) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	ended, err := s.endings.Do(ctx, sku, f)
 	if err != nil && ctx.Err() != nil {
@@ -165,7 +165,7 @@ const maxEndings = 8
 // newEndings returns the group of underRow. It runs one transaction per sale at a time.
 func (s *Store) newEndings() *coalesce.Group[ending, int64] {
 	return coalesce.New(coalesce.Options[ending, int64]{
-		Batch: 20, Calls: maxEndings, Timeout: Timeout,
+		Batch: 20, Calls: maxEndings, Timeout: s.Timeout,
 		Call: func(ctx context.Context, sku string, batch []*coalesce.Caller[ending, int64]) {
 			ended, err := s.endTogether(ctx, sku, batch)
 			for i, c := range batch {

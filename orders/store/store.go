@@ -32,6 +32,10 @@ type StoreConfig struct {
 	// row and says nothing: a keeper that was stopped between row lock and
 	// commit must not freeze its SKU. Whole seconds, default 5 s: the lease.
 	WaitTimeout time.Duration
+	// Timeout bounds each read and each transaction of a request, so that a database
+	// that neither answers nor fails holds no caller for ever. Waiting for a keeper is
+	// not included. Default 5 s.
+	Timeout time.Duration
 	// OrdersPerBuyer is how many orders a buyer may make of one SKU, whatever
 	// becomes of them; a further one is inventory.ErrBuyerLimit. Default 1,000.
 	OrdersPerBuyer int
@@ -63,6 +67,7 @@ type Store struct {
 	Node  string // name of the process: heartbeats and barriers write the row of that name
 	stats func() string
 
+	Timeout        time.Duration // StoreConfig.Timeout
 	ordersPerBuyer int64
 	full           *lru.Cache[saleBuyer, time.Time] // buyers with that many orders, as last seen, and when their sale was created: its orders do not go away
 	Barriers       *coalesce.Group[struct{}, struct{}]
@@ -75,9 +80,10 @@ const sqlitePrefix = "sqlite:"
 // Open opens dsn: "sqlite:FILE", or a DSN of go-sql-driver/mysql such as
 // "user:password@tcp(host:3306)/flashsale". It does not connect yet.
 func Open(dsn string, cfg StoreConfig) (*Store, error) {
+	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), DefaultTimeout)
 	s := &Store{
 		dialect: dialect{strings.HasPrefix(dsn, sqlitePrefix), new(atomic.Bool)}, dsn: dsn, Node: cmp.Or(cfg.Node, uuid.NewString()), stats: cfg.Stats,
-		ordersPerBuyer: int64(cmp.Or(max(cfg.OrdersPerBuyer, 0), 1000)),
+		Timeout: cfg.Timeout, ordersPerBuyer: int64(cmp.Or(max(cfg.OrdersPerBuyer, 0), 1000)),
 	}
 	s.Barriers, s.endings = s.newBarrier(), s.newEndings()
 	s.full, _ = lru.New[saleBuyer, time.Time](10_000) // an error only for a size below 1
@@ -121,11 +127,11 @@ func (s *Store) over(pool gorm.ConnPool) (*gorm.DB, error) {
 	})
 }
 
-func openSQLite(dsn string, _ StoreConfig) (*sql.DB, error) {
+func openSQLite(dsn string, cfg StoreConfig) (*sql.DB, error) {
 	// Without an immediate lock a transaction that reads and then writes
 	// fails at once beside another writer.
-	file := strings.TrimPrefix(dsn, sqlitePrefix) + "?_txlock=immediate&_pragma=journal_mode(WAL)" +
-		"&_pragma=busy_timeout(5000)&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)"
+	file := fmt.Sprintf("%s?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=busy_timeout(%d)&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)",
+		strings.TrimPrefix(dsn, sqlitePrefix), cfg.Timeout.Milliseconds())
 	db, err := sql.Open(sqlite.DriverName, file)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", dsn, err)

@@ -126,6 +126,5 @@ func wrap(err error, format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
-// Timeout bounds what is asked of a store beside waiting for a keeper: one
-// that neither answers nor fails must not hold anybody for ever.
-const Timeout = 5 * time.Second
+// DefaultTimeout is the default of StoreConfig.Timeout.
+const DefaultTimeout = 5 * time.Second

@@ -31,7 +31,7 @@ type Bare struct {
 func Open(t testing.TB, s *servers.Stores, put orders.Sale) *Bare {
 	t.Helper()
 	b := &Bare{Store: OpenStore(t, s.SQL), Rdb: kit.OpenRedis(t, s.RedisURL)}
-	b.Gate = inventory.New(b.Rdb, inventory.Config{})
+	b.Gate = NewGate(b.Rdb, 0)
 	kit.Put(t, b.Store, put)
 	b.Keeper(t, put.SKU).Finish(t)
 	return b
@@ -116,7 +116,7 @@ func (b *Bare) Reserve(t testing.TB, buyer, key string, quantity int64) string {
 		_, err = b.Gate.Reserve(t.Context(), inventory.Request{
 			OrderID: id, SKU: "S", Buyer: buyer, Quantity: quantity, Key: key, Fingerprint: orders.Fingerprint("S", quantity),
 		})
-		return !errors.Is(err, inventory.ErrSoldOut)
+		return !errors.Is(err, inventory.ErrSoldOut) && !errors.Is(err, inventory.ErrLate)
 	})
 	if err != nil {
 		t.Fatalf("reserve for %s: %v", buyer, err)
@@ -183,7 +183,7 @@ func (b *Bare) Empty(t testing.TB) {
 	kit.Exec(t, b.Store.DB, "DELETE FROM orders")
 	kit.Exec(t, b.Store.DB, "DELETE FROM sales")
 	check.Must(t, b.Rdb.FlushAll(t.Context()).Err())
-	b.Gate = inventory.New(b.Rdb, inventory.Config{}) // the old Gate would find that the gate has gone back
+	b.Gate = NewGate(b.Rdb, 0) // the old Gate would find that the gate has gone back
 }
 
 // Stocked is a store with a sale S and so many pending orders of it.
@@ -221,10 +221,20 @@ func Settled(t testing.TB, p interface {
 	return a
 }
 
-// OpenStore returns a migrated store on sql.
+// Patience is the timeout of stores and gates in tests that are not about timeouts,
+// because a busy machine is no error.
+const Patience = time.Minute
+
+// NewGate returns a patient gate, which remembers "sold out" for that long (0: as by
+// default).
+func NewGate(rdb redis.UniversalClient, soldOutFor time.Duration) *inventory.Gate {
+	return inventory.New(rdb, inventory.Config{Timeout: Patience, SoldOutFor: soldOutFor})
+}
+
+// OpenStore returns a migrated and patient store on sql.
 func OpenStore(t testing.TB, sql string) *store.Store {
 	t.Helper()
-	st, err := store.Open(sql, store.StoreConfig{})
+	st, err := store.Open(sql, store.StoreConfig{Timeout: Patience})
 	check.Must(t, err)
 	t.Cleanup(func() { _ = st.Close() })
 	check.Must(t, check.Err(st.Migrate(t.Context())))
