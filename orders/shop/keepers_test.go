@@ -14,6 +14,8 @@ import (
 	"flashsale/orders/controller"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
+	"flashsale/orders/lock"
+	"flashsale/orders/lock/lease"
 	"flashsale/orders/store"
 )
 
@@ -149,4 +151,34 @@ func TestDeadNodeIsReplaced(t *testing.T) {
 		spread(t, skus, b, c, dead)
 		sellsAll(t, skus, dead, b, c)
 	})
+}
+
+// A node dies right after it has renewed its locks and its heartbeat. Another node keeps
+// its sales one lease later at the latest. The broken twin locks them for two leases.
+func TestTakenOverWithinOneLease(t *testing.T) {
+	const lasts = 5 * time.Second
+	for times, within := range map[time.Duration]bool{1: true, 2: false} {
+		t.Run(fmt.Sprint("locked for ", times), func(t *testing.T) {
+			servertest.Bubble(t, func(t *testing.T) {
+				dsn, rdb := servertest.OpenSQL(t, servers.KindEmbedded), servertest.Connect(t, servertest.InTime(t).URL)
+				dead, alive := bare.OpenStore(t, dsn), bare.OpenStore(t, dsn)
+				dead.Node, alive.Node = "dead", "alive"
+				skus := manySales(t, dead, 30)
+				cfg := controller.Config{Lease: lasts}
+				locks := lock.New(rdb, lease.Config{Lease: times * cfg.LockLease()})
+				for _, sku := range skus {
+					check.Must(t, check.Err(locks.TryAcquire(t.Context(), "lock:{"+sku+"}")))
+					check.Must(t, check.Err(dead.TakeOver(t.Context(), sku)))
+				}
+				check.Must(t, check.Err(dead.Beat(t.Context(), dead.Node, nil, lasts)))
+				died := time.Now()
+				p := &shop{Service: New(Config{Store: alive, Gate: inventory.New(rdb, inventory.Config{}), Redis: rdb, Log: check.Log(t), Keeper: cfg})}
+				p.start(t)
+				check.Eventually(t, "taken over", func() bool { return keptOnce(skus, p) })
+				if took := time.Since(died); took <= lasts != within {
+					t.Errorf("taken over after %v, with a lease of %v", took, lasts)
+				}
+			})
+		})
+	}
 }
