@@ -3,6 +3,7 @@ package app
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -327,6 +328,21 @@ func TestWatchersDoNotHoldUpTheEnd(t *testing.T) {
 	w := watch(t, n.URL(), "S", "")
 	w.until("the first", "sale", func(seen) bool { return true })
 	check.OK(t, n.stop())
+	w.ends()
+}
+
+// The stream of a sale that is gone from the database ends.
+func TestWatchOfASaleThatGoes(t *testing.T) {
+	t.Parallel()
+	s := servertest.Open(t, servers.KindEmbedded)
+	n := start(t, s, often("one"))
+	n.put("S", 3, 2, 900)
+	w := watch(t, n.URL(), "S", "")
+	w.until("the first", "sale", func(seen) bool { return true })
+	db, err := sql.Open("sqlite", strings.TrimPrefix(s.SQL, "sqlite:")+"?_pragma=busy_timeout(30000)")
+	check.Must(t, err)
+	defer func() { _ = db.Close() }()
+	check.Must(t, check.Err(db.ExecContext(t.Context(), "DELETE FROM sales")))
 	w.ends()
 }
 
