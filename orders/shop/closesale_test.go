@@ -2,6 +2,7 @@ package shop
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,12 +68,12 @@ func TestCloseSale(t *testing.T) {
 // slowClock is a gate on a Redis whose clock is behind.
 type slowClock struct {
 	Gate
-	by time.Duration
+	by atomic.Int64 // a time.Duration
 }
 
 func (g *slowClock) Oldest(ctx context.Context, skus ...string) ([]time.Time, time.Time, error) {
 	oldest, now, err := g.Gate.Oldest(ctx, skus...)
-	return oldest, now.Add(-g.by), err
+	return oldest, now.Add(-time.Duration(g.by.Load())), err
 }
 
 // The gate closes by Redis's clock. While that is behind, an operator does not hear
@@ -80,7 +81,8 @@ func (g *slowClock) Oldest(ctx context.Context, skus ...string) ([]time.Time, ti
 func TestCloseSaleWaitsForRedisClock(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
-	clock := &slowClock{by: time.Hour}
+	clock := &slowClock{}
+	clock.by.Store(int64(time.Hour))
 	p := open(t, s, func(c *Config) { clock.Gate, c.Gate = c.Gate, clock })
 	p.put(t, kit.Sale("S", 10, 5))
 	p.gateTimeout = 50 * time.Millisecond
@@ -88,6 +90,7 @@ func TestCloseSaleWaitsForRedisClock(t *testing.T) {
 	if sale, err := p.store.Sale(t.Context(), "S"); err != nil || time.Until(sale.ClosesAt) > 0 {
 		t.Errorf("%+v, %v", sale, err)
 	}
-	clock.by, p.gateTimeout = 0, bare.Patience
+	clock.by.Store(0)
+	p.gateTimeout = bare.Patience
 	check.OK(t, check.Err(p.CloseSale(t.Context(), "S")))
 }
