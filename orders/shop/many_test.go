@@ -1,12 +1,14 @@
 package shop
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/goleak"
 
@@ -59,6 +61,50 @@ func TestThousandSales(t *testing.T) {
 		if stats := p.rdb.PoolStats(); stats.TotalConns >= 64 {
 			t.Errorf("%d Redis connections", stats.TotalConns)
 		}
+	})
+}
+
+// hungGate is a gate whose queues do not answer until free is closed.
+type hungGate struct {
+	Gate
+	free  chan struct{}
+	calls atomic.Int64 // calls that wait for an answer
+}
+
+func (g *hungGate) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.Queued, error) {
+	g.calls.Add(1)
+	defer g.calls.Add(-1)
+	select {
+	case <-g.free:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return g.Gate.Queue(ctx, sku, after, limit)
+}
+
+// While three hundred sales have orders to commit, a node works on 64 of them at a time,
+// with two goroutines each.
+func TestPassesAreFew(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		rdb := servertest.Connect(t, servertest.InTime(t).URL)
+		gate := &hungGate{Gate: inventory.New(rdb, inventory.Config{}), free: make(chan struct{})}
+		close(gate.free)
+		p := &shop{Service: New(Config{Store: bare.OpenStore(t, servertest.OpenSQL(t, servers.KindEmbedded)), Gate: gate, Redis: rdb, Log: check.Log(t)})}
+		skus := manySales(t, p.store, 300)
+		p.start(t)
+		check.Eventually(t, "all gates are open", func() bool { return p.Keepers().Counters().Rebuilt.Load() == 300 })
+		synctest.Wait()
+		gate.free = make(chan struct{})
+		before := runtime.NumGoroutine()
+		for _, sku := range skus {
+			check.Must(t, check.Err(p.Place(t.Context(), Placement{Buyer: "ann", SKU: sku, Quantity: 1, Async: true})))
+		}
+		synctest.Wait()
+		if passes, more := gate.calls.Load(), runtime.NumGoroutine()-before; passes != 64 || more > 2*64 {
+			t.Errorf("%d passes under way, %d goroutines more", passes, more)
+		}
+		close(gate.free)
+		check.Eventually(t, "all orders are durable", func() bool { return len(kit.RowsOf(t, p.store.DB)) == 300 })
 	})
 }
 
