@@ -75,6 +75,9 @@ func onlyTheseAreSold(t *testing.T, p *shop, lose func() (lost func() bool)) {
 		t.Fatal("no answer was lost")
 	}
 	p.settledAt(t, int64(len(bought)), 100-int64(len(bought)))
+	if n := p.Keepers().Counters().Repaired.Load(); n > 0 {
+		t.Errorf("%d repairs of what should not have drifted", n)
+	}
 	rows := kit.RowsOf(t, p.store.DB)
 	if len(rows) != len(bought) {
 		t.Errorf("%d rows of %d orders", len(rows), len(bought))

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"flashsale/loadtest/gentle"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
@@ -39,9 +40,13 @@ func TestDemoCrowd(t *testing.T) {
 	n.put(demoSKU, 1000, 2, 2, window(-time.Hour, -time.Minute)).ok()
 	check.Eventually(t, "no sale of the demo is open", func() bool { return send().status == 404 })
 	n.put(demoSKU+"-2", 1000, 2, 2).ok()
+	begun := time.Now()
 	come("the crowd left with its sale, and another one comes")
 	n.audit("other").says(`"available":10`)
-	check.Must(t, n.stop()) // with a crowd in it
+	check.Must(t, n.stop())
+	if time.Since(begun) >= gentle.Duration {
+		t.Error("the node has waited until the crowd in it left by itself")
+	}
 
 	n = start(t, s, nil)
 	n.send("POST", "/demo/crowd", n.token("op", true), "").is(404)
