@@ -138,9 +138,10 @@ func TestPartitionedNodeRefusesNoReplay(t *testing.T) {
 				return p.Place(t.Context(), Placement{Buyer: buyer, SKU: "S", Quantity: 1, Key: "k"})
 			}
 			ann := places(t, a, Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}, nil)
-			check.Eventually(t, "c knows that the sale has sold out", func() bool {
+			check.Eventually(t, "c knows that the sale has sold out, and vouches for the gate", func() bool {
 				_, err := place(c, "eve")
-				return errors.Is(err, inventory.ErrSoldOut)
+				sale := c.catalog.Known("S")
+				return errors.Is(err, inventory.ErrSoldOut) && sale != nil && sale.Epoch > 0
 			})
 			mysqlC.Cut()
 			if promoted {
