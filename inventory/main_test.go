@@ -2,8 +2,6 @@ package inventory
 
 import (
 	"context"
-	"flag"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -20,11 +18,7 @@ import (
 
 // Every test closes what it opens: a goroutine left at the end is a failure.
 func TestMain(m *testing.M) {
-	servertest.Few("30")    // each of about 30 steps on a server
-	debug.SetGCPercent(400) // the heaps stay small anyhow
-	if !servertest.Race {
-		_ = flag.Set("test.parallel", "6") // they wait more than they work
-	}
+	servertest.Prepare()
 	goleak.VerifyTestMain(m)
 }
 

@@ -21,11 +21,8 @@ import (
 
 // More tests at a time than there are cores: they wait more than they work.
 func TestMain(m *testing.M) {
-	flag.Parse()
-	debug.SetGCPercent(400) // the heaps stay small anyhow
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		panic(err)
-	}
+	_ = flag.Set("test.parallel", "8") // unless the command line has -parallel: tests wait more than they work
+	debug.SetGCPercent(400)            // the heaps of tests are small
 	goleak.VerifyTestMain(m)
 }
 

@@ -1,8 +1,6 @@
 package ratelimit
 
 import (
-	"flag"
-	"runtime/debug"
 	"testing"
 	"time"
 
@@ -19,9 +17,7 @@ import (
 // Every test closes what it opens: a goroutine left at the end is a failure. More
 // tests at a time than there are cores: they wait more than they work.
 func TestMain(m *testing.M) {
-	servertest.Few("30")
-	debug.SetGCPercent(400) // the heaps stay small anyhow
-	_ = flag.Set("test.parallel", "4")
+	servertest.Prepare()
 	goleak.VerifyTestMain(m)
 }
 

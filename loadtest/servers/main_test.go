@@ -16,8 +16,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == actAsServer {
 		serveUntilKilled(os.Args[2])
 	}
-	flag.Parse()
-	_ = flag.Set("test.parallel", "6") // they wait more than they work
+	_ = flag.Set("test.parallel", "6") // as servertest.Prepare does, which imports this package
 	os.Exit(m.Run())
 }
 

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"flag"
-	"fmt"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -24,15 +22,12 @@ import (
 
 // More tests at a time than there are cores: they wait more than they work.
 func TestMain(m *testing.M) {
-	flag.Parse()
-	debug.SetGCPercent(400) // the heaps stay small anyhow
-	atATime := 32
-	if servertest.Race { // under the detector they work more
-		atATime = 8
+	parallel := "32" // tests of real servers wait for leases, and need little CPU
+	if servertest.Race {
+		parallel = "8"
 	}
-	if err := flag.Set("test.parallel", fmt.Sprint(atATime)); err != nil {
-		panic(err)
-	}
+	_ = flag.Set("test.parallel", parallel)
+	servertest.Prepare()
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
 }
 

@@ -3,8 +3,6 @@ package shop
 import (
 	"context"
 	"errors"
-	"flag"
-	"os"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -19,13 +17,7 @@ import (
 	"flashsale/orders/store"
 )
 
-func TestMain(m *testing.M) {
-	if servertest.Race || os.Getenv("FLASHSALE_TEST_REAL") != "require" {
-		_ = flag.Set("rapid.checks", "30") // instead of 100; the command line has the last word
-	}
-	_ = flag.Set("test.parallel", "4") // for the race detector; without it servertest.Main allows more
-	servertest.Main(m)
-}
+func TestMain(m *testing.M) { servertest.Main(m) }
 
 // A shop is a Service that runs, on stores of its own.
 type shop struct {

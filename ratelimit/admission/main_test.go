@@ -16,7 +16,7 @@ var epoch = servertest.Epoch
 
 // Every test closes what it opens: a goroutine left at the end is a failure.
 func TestMain(m *testing.M) {
-	servertest.Few("30")
+	servertest.Prepare()
 	goleak.VerifyTestMain(m)
 }
 

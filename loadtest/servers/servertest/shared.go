@@ -3,11 +3,8 @@ package servertest
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"sync"
 	"testing"
 
@@ -26,22 +23,16 @@ type sharedMySQL struct {
 	databases int
 }
 
-// Main runs the tests of a package, those that are parallel six at a time, since
-// they wait more than they work; stops what they shared; and exits:
+// Main runs the tests of a package, stops the SQL server that they share, and exits:
 //
 //	func TestMain(m *testing.M) { servertest.Main(m) }
+//
+// It calls Prepare, which sets the number of parallel tests and of rapid's checks.
 func Main(m *testing.M) {
 	shared.mu.Lock()
 	shared.inMain = true
 	shared.mu.Unlock()
-	flag.Parse()
-	debug.SetGCPercent(400) // the heaps stay small anyhow
-	if !Race {              // under the detector they work more than they wait
-		if err := flag.Set("test.parallel", fmt.Sprint(max(6, runtime.GOMAXPROCS(0)))); err != nil {
-			panic(err) // there is no such flag any more
-		}
-	}
-
+	Prepare()
 	code := m.Run()
 	if err := shared.close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

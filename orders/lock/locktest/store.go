@@ -6,7 +6,6 @@ package locktest
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -84,15 +83,6 @@ var tests = []struct {
 	{"PerCall", false, perCall},
 	{"Extend", false, extend},
 	{"Observe", false, observe},
-}
-
-// Parallel has more tests run at a time than there are cores: they wait more than
-// they work. It is for TestMain.
-func Parallel() {
-	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		panic(err)
-	}
 }
 
 // Run runs the suite. The package's TestMain looks for goroutines left behind.

@@ -25,7 +25,6 @@ import (
 
 func TestMain(m *testing.M) {
 	_ = driver.SetLogger(log.New(io.Discard, "", 0)) // broken connections are what is tested
-	locktest.Parallel()
 	servertest.Main(m)
 }
 

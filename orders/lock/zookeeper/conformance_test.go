@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock/fence"
 	"flashsale/orders/lock/lease"
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	locktest.Parallel()
+	servertest.Prepare()
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(goleak.IgnoreAnyFunction("flashsale/loadtest/servers.startChild.func1")); err != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,7 +23,6 @@ import (
 
 func TestMain(m *testing.M) {
 	gin.SetMode(gin.ReleaseMode)
-	_ = flag.Set("test.parallel", "4") // for the race detector; without it servertest.Main allows more
 	servertest.Main(m)
 }
 
