@@ -32,16 +32,18 @@ type crowd struct {
 // placed is an order that was answered 202.
 type placed struct{ buyer, key string }
 
-// gather starts a crowd; the returned function sends it home.
+// gather starts a crowd. The returned function stops it and waits for its calls.
 func gather(t *testing.T, sku string, people int, nodes ...*shop) (c *crowd, home func()) {
 	t.Helper()
 	c = &crowd{nodes: nodes, sku: sku, yes: map[string]orders.Order{}, open: map[string]placed{}, no: map[string]int{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
+	seeds := check.Rand(t)
 	for i := range people {
+		r := rand.New(rand.NewPCG(seeds.Uint64(), 0))
 		all.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
-				c.shop(t, fmt.Sprintf("buyer-%d", i), fmt.Sprint("key-", n))
+				c.shop(t, r, fmt.Sprintf("buyer-%d", i), fmt.Sprint("key-", n))
 			}
 		})
 	}
@@ -50,16 +52,17 @@ func gather(t *testing.T, sku string, people int, nodes ...*shop) (c *crowd, hom
 	return c, home
 }
 
-// shop is one order of one buyer and what follows from it.
-func (c *crowd) shop(t *testing.T, buyer, key string) {
-	ctx, p := t.Context(), c.nodes[rand.N(len(c.nodes))]
-	answer, err := p.Place(ctx, Placement{Buyer: buyer, SKU: c.sku, Quantity: 1 + rand.Int64N(2), Key: key})
+// shop makes one order for buyer, with random choices from r, and cancels it, pays it or
+// leaves it.
+func (c *crowd) shop(t *testing.T, r *rand.Rand, buyer, key string) {
+	ctx, p := t.Context(), c.nodes[r.IntN(len(c.nodes))]
+	answer, err := p.Place(ctx, Placement{Buyer: buyer, SKU: c.sku, Quantity: 1 + r.Int64N(2), Key: key})
 	if err != nil {
 		c.mu.Lock()
 		c.no[err.Error()[:min(60, len(err.Error()))]]++
 		c.mu.Unlock()
-		// Who is refused comes again, but not at once.
-		pause := time.NewTimer(rand.N(5 * time.Millisecond))
+		// A refused buyer orders again after a short pause.
+		pause := time.NewTimer(time.Duration(r.IntN(5000)) * time.Microsecond)
 		<-pause.C
 		return
 	}
@@ -73,7 +76,7 @@ func (c *crowd) shop(t *testing.T, buyer, key string) {
 	c.success.Add(1)
 	c.note(o)
 	var after *orders.Order
-	switch rand.N(10) {
+	switch r.IntN(10) {
 	case 0, 1, 2, 3, 4, 5: // most change their minds, or there would be no sale for long
 		after, err = p.Cancel(ctx, buyer, o.ID)
 	case 6:

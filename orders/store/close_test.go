@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -45,7 +44,7 @@ func TestCloseRace(t *testing.T) {
 		var paid, cancelled [n]atomic.Int64
 		var racers sync.WaitGroup
 		ctx := t.Context()
-		order := rand.Perm(n)
+		order := check.Rand(t).Perm(n)
 		for range 3 {
 			racers.Go(func() {
 				for _, i := range order {

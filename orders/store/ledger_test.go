@@ -97,8 +97,9 @@ func TestLedgersOfBuyersWithManyOrders(t *testing.T) {
 				known++
 			}
 		}
+		r := check.Rand(t)
 		for range 60 {
-			batches := []SaleOrders{{"R", 0, anyBatch("R", counts)}, {"S", 0, anyBatch("S", counts)}}
+			batches := []SaleOrders{{"R", 0, anyBatch(r, "R", counts)}, {"S", 0, anyBatch(r, "S", counts)}}
 			check.Must(t, store.Transact(t.Context(), func(tx *gorm.DB) error {
 				sales, err := store.lockFree(tx, batches)
 				if err != nil {
@@ -128,7 +129,7 @@ func TestLedgersOfBuyersWithManyOrders(t *testing.T) {
 	})
 }
 
-// ordersOf gives buyer-0 and so on so many orders each, every second under a key.
+// ordersOf returns counts[i] orders of buyer-i. Every second order has a key.
 func ordersOf(sku string, counts []int, now time.Time) (all []orders.Order) {
 	for b, n := range counts {
 		for i := range n {
@@ -144,16 +145,16 @@ func ordersOf(sku string, counts []int, now time.Time) (all []orders.Order) {
 	return all
 }
 
-// anyBatch are a few of those orders, and others of the same buyers.
-func anyBatch(sku string, counts []int) (batch []inventory.Queued) {
-	for range rand.IntN(12) {
-		b := rand.IntN(len(counts))
-		i := rand.IntN(counts[b] + 3)
+// anyBatch returns a few orders of ordersOf, and new orders of the same buyers.
+func anyBatch(r *rand.Rand, sku string, counts []int) (batch []inventory.Queued) {
+	for range r.IntN(12) {
+		b := r.IntN(len(counts))
+		i := r.IntN(counts[b] + 3)
 		q := kit.QueuedOrder(fmt.Sprintf("%s-%d-%d", sku, b, i), fmt.Sprint("buyer-", b), "", 1)
 		if i < counts[b] && i%2 == 0 {
 			q.Key = fmt.Sprint("k-", i)
 		}
-		if rand.IntN(2) == 0 { // another order, maybe under a known key
+		if r.IntN(2) == 0 { // another order, maybe under a known key
 			q.OrderID, q.Key = "new-"+q.OrderID, fmt.Sprint("k-", i)
 		}
 		batch = append(batch, q)
