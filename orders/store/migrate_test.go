@@ -179,8 +179,8 @@ func TestMigrationsMayBeSilent(t *testing.T) {
 		separator = "&"
 	}
 	store := unmigrated(t, fmt.Sprint(dsn, separator, "readTimeout=", silence))
-	time.AfterFunc(3*silence, func() { _ = conn.Close(); _ = other.Close() }) // the lock goes with the session
 	began := time.Now()
+	time.AfterFunc(3*silence, func() { _ = conn.Close(); _ = other.Close() }) // the lock ends with the session
 	if n, err := store.Migrate(t.Context()); n == 0 || err != nil || time.Since(began) < 2*silence {
 		t.Errorf("%d applied after %v, %v", n, time.Since(began), err)
 	}
