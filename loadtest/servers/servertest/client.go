@@ -14,9 +14,9 @@ import (
 	"flashsale/loadtest/servers/wire"
 )
 
-// Connect returns a client of the Redis at a URL or an address, for the rest of
-// the test. Its timeouts are a minute: a starved process is not taken for a
-// server that is away. Deadlines of contexts count.
+// Connect returns a client of the Redis at a URL or an address, and closes it when the
+// test ends. All timeouts are a minute, so that the client does not mistake a slow machine
+// for a failed server. The client also observes the deadlines of contexts.
 func Connect(tb testing.TB, url string, adjust ...func(*redis.Options)) *redis.Client {
 	tb.Helper()
 	if !strings.Contains(url, "://") {
@@ -27,7 +27,7 @@ func Connect(tb testing.TB, url string, adjust ...func(*redis.Options)) *redis.C
 	o.ContextTimeoutEnabled, o.DialerRetries, o.Dialer = true, 1, wire.Dial
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = time.Minute, time.Minute, time.Minute, time.Minute
 	if wire.InMemory(o.Addr) {
-		o.PoolSize = 2000 // who waits for a connection does so by a timer of another bubble
+		o.PoolSize = 2000 // a caller that waited for a connection would use a timer of another bubble
 		// The handshake for these notifications sleeps while it holds a mutex. If another
 		// goroutine of the bubble waits for the mutex, the bubble's clock stands still.
 		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
@@ -40,11 +40,11 @@ func Connect(tb testing.TB, url string, adjust ...func(*redis.Options)) *redis.C
 	return rdb
 }
 
-// Epoch is where the clock of Frozen starts: 1 ms before a full second.
+// Epoch is the initial time of a server that Frozen starts: 1 ms before a full second.
 var Epoch = time.UnixMicro(1_000_000_000_999_000)
 
-// Frozen starts a miniredis whose clock stands still until SetTime, and whose keys
-// expire by that clock. Its client sends nothing twice.
+// Frozen starts a miniredis whose clock moves only when SetTime is called, and whose keys
+// expire by that clock. The client that it returns does not retry commands.
 func Frozen(tb testing.TB) (*miniredis.Miniredis, *redis.Client) {
 	tb.Helper()
 	server := miniredis.RunT(tb)
@@ -53,9 +53,9 @@ func Frozen(tb testing.TB) (*miniredis.Miniredis, *redis.Client) {
 	return server, Connect(tb, server.Addr(), func(o *redis.Options) { o.MaxRetries = -1 })
 }
 
-// EachRedisInTime is EachRedis for tests that wait for a lease or a timeout. The
-// embedded half runs in a bubble of testing/synctest, where such a wait takes no time
-// and a busy machine changes nothing: its Redis is in the network of wire.Serve.
+// EachRedisInTime is EachRedis for tests that wait for a lease or a timeout. The embedded
+// half runs in a bubble of testing/synctest, where such a wait takes no time and does not
+// depend on the machine. Its Redis is the one of InTime.
 func EachRedisInTime(t *testing.T, f func(t *testing.T, r *Redis)) {
 	t.Helper()
 	for _, kind := range Kinds() {
@@ -69,8 +69,8 @@ func EachRedisInTime(t *testing.T, f func(t *testing.T, r *Redis)) {
 	}
 }
 
-// Bubble runs a test in a bubble of testing/synctest. Calls that nobody waits for any
-// more end by their timeouts before the bubble does.
+// Bubble runs f in a bubble of testing/synctest. After f, the fake clock moves on by an
+// hour, so that abandoned calls reach their timeouts and the bubble can end.
 func Bubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Hour) })
@@ -78,8 +78,8 @@ func Bubble(t *testing.T, f func(t *testing.T)) {
 	})
 }
 
-// InTime returns an embedded Redis for the bubble that t runs in. Its clock is the
-// bubble's.
+// InTime starts an embedded Redis in the bubble of t, for the rest of the test. It uses the
+// fake clock of the bubble. Clients reach it through wire.Dial, as those of Connect do.
 func InTime(t *testing.T) *Redis {
 	mini := miniredis.NewMiniRedis()
 	mini.ClockTTL(true)

@@ -2,5 +2,5 @@
 
 package servertest
 
-// Race tells whether the race detector watches.
+// Race reports whether the race detector is on.
 const Race = false

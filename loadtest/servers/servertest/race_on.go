@@ -2,6 +2,6 @@
 
 package servertest
 
-// Race tells that the race detector watches, which makes a test several times
-// slower: what is one of many is done less often then.
+// Race reports whether the race detector is on. Because it makes tests several times
+// slower, some tests repeat their work less often.
 const Race = true

@@ -1,11 +1,26 @@
-// Package servertest runs one test against the embedded stores and against real
-// servers. A package that uses real SQL calls Main from its TestMain.
+// Package servertest runs tests against embedded stores and against real servers.
 //
-// The real half is skipped where the servers are not installed. With
-// FLASHSALE_TEST_REAL=require it fails there instead, and with
-// FLASHSALE_TEST_REAL=off it is always skipped. Where the race detector watches
-// and real servers are required, the Each functions leave the embedded half out:
-// it runs without the detector, which sees the same code on real servers.
+// Each runs a test on both kinds of stores, each time with an empty Redis and an empty SQL
+// database. EachRedis and EachSQL start only one of the two. A test that waits for a lease
+// or a timeout uses EachRedisInTime, in which the embedded Redis runs on a fake clock. A
+// test that needs one kind only calls Open, OpenRedis or OpenSQL, and a test that needs a
+// certain topology or has to kill a database calls OpenRedisSentinel, OpenRedisCluster,
+// OpenZooKeeper or OpenMySQL. Servers run until the test ends, and a failed test prints
+// their logs.
+//
+// Connect returns a Redis client that a slow machine does not disturb. Frozen starts a
+// miniredis whose clock the test sets. OpenWire, RedisVia and SQLVia put a proxy before a
+// server, which can delay, cut or lose traffic. Package check contains assertions and
+// waits.
+//
+// A package that uses real SQL calls Main from its TestMain. Another package calls Prepare
+// if it has parallel tests or properties of rapid.
+//
+// If the real servers are not installed, their half of a test is skipped. With
+// FLASHSALE_TEST_REAL=require the test fails instead, and with FLASHSALE_TEST_REAL=off the
+// half is always skipped. If real servers are required and the race detector is on, the
+// Each functions skip the embedded half, because the race detector sees the same code on
+// real servers.
 package servertest
 
 import (
@@ -21,7 +36,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// Kinds are what the Each functions run, in this order.
+// Kinds returns the kinds of stores on which the Each functions run a test, in order.
 func Kinds() []string {
 	if Race && os.Getenv("FLASHSALE_TEST_REAL") == "require" {
 		return []string{servers.KindReal}
@@ -35,8 +50,8 @@ type Runner[T any] interface {
 	Run(name string, f func(T)) bool
 }
 
-// Each runs f on the embedded stores and on real ones, as subtests (or
-// sub-benchmarks) named after the kind. Both stores are f's own and empty.
+// Each runs f on embedded stores and on real servers, as subtests or sub-benchmarks named
+// after the kind. All stores are empty and used by no other test.
 func Each[T Runner[T]](t T, f func(t T, s *servers.Stores)) {
 	t.Helper()
 	for _, kind := range Kinds() {
@@ -44,7 +59,7 @@ func Each[T Runner[T]](t T, f func(t T, s *servers.Stores)) {
 	}
 }
 
-// EachRedis is Each for code that needs no SQL.
+// EachRedis is Each for tests that need no SQL database.
 func EachRedis[T Runner[T]](t T, f func(t T, r *Redis)) {
 	t.Helper()
 	for _, kind := range Kinds() {
@@ -52,8 +67,8 @@ func EachRedis[T Runner[T]](t T, f func(t T, r *Redis)) {
 	}
 }
 
-// EachSQL is Each for code that needs no Redis. The string is as in
-// servers.Stores.SQL.
+// EachSQL is Each for tests that need no Redis. It passes a value of servers.Stores.SQL
+// to f.
 func EachSQL[T Runner[T]](t T, f func(t T, sql string)) {
 	t.Helper()
 	for _, kind := range Kinds() {
@@ -61,10 +76,9 @@ func EachSQL[T Runner[T]](t T, f func(t T, sql string)) {
 	}
 }
 
-// Open starts stores of one kind for the rest of the test. The real Redis is a
-// process of its own; the real database is a fresh one on the shared server, so
-// Stores.MySQL is nil: who wants to break MySQL starts one with
-// servers.StartMySQL.
+// Open starts stores of one kind for the rest of the test. The real Redis is a new
+// process. The real SQL database is a new database on a server that all tests of the
+// package share, so Stores.MySQL is nil. A test that kills MySQL calls OpenMySQL instead.
 func Open(tb testing.TB, kind string) *servers.Stores {
 	tb.Helper()
 	r := OpenRedis(tb, kind)
@@ -99,7 +113,8 @@ func OpenRedis(tb testing.TB, kind string) *Redis {
 	return &Redis{Kind: kind, URL: r.URL, Real: r}
 }
 
-// OpenSQL makes an empty database of one kind for the rest of the test.
+// OpenSQL creates an empty SQL database of one kind for the rest of the test, and returns
+// a value of servers.Stores.SQL.
 func OpenSQL(tb testing.TB, kind string) (sql string) {
 	tb.Helper()
 	if kind == servers.KindEmbedded {
@@ -114,7 +129,7 @@ func OpenSQL(tb testing.TB, kind string) (sql string) {
 	notOnTiDB(tb, onTiDB[test])
 	server, name, dsn, err := shared.newDatabase(check.Context(tb))
 	require(tb, err)
-	tb.Cleanup(func() { // the test's own context is over by now
+	tb.Cleanup(func() { // the context of the test is cancelled by now
 		ctx, cancel := context.WithDeadline(context.WithoutCancel(tb.Context()), check.Deadline(tb))
 		defer cancel()
 		closed(tb, server.DropDatabase(ctx, name))
@@ -122,7 +137,7 @@ func OpenSQL(tb testing.TB, kind string) (sql string) {
 	return dsn
 }
 
-// wantReal skips the test where the environment says so.
+// wantReal skips the test if FLASHSALE_TEST_REAL is off.
 func wantReal(tb testing.TB) {
 	tb.Helper()
 	switch mode := os.Getenv("FLASHSALE_TEST_REAL"); mode {
@@ -134,8 +149,8 @@ func wantReal(tb testing.TB) {
 	}
 }
 
-// require ends the test on an error. A missing server is a reason to skip,
-// unless real servers are required.
+// require ends the test if err is not nil. If the error is a missing server, the test is
+// skipped, unless real servers are required.
 func require(tb testing.TB, err error) {
 	tb.Helper()
 	switch {
@@ -154,12 +169,12 @@ func closed(tb testing.TB, err error) {
 	}
 }
 
-// started starts a real server for the rest of the test. A test that fails prints the
-// end of its log.
+// started starts a real server for the rest of the test. A failed test prints the end of
+// the server's log.
 func started[S io.Closer](tb testing.TB, start func(context.Context) (S, error)) S {
 	tb.Helper()
 	wantReal(tb)
-	s, err := start(check.Context(tb)) // it comes up by the end of the test
+	s, err := start(check.Context(tb))
 	require(tb, err)
 	tb.Cleanup(func() {
 		if p, ok := any(s).(interface{ LogTail() string }); ok && tb.Failed() {
@@ -183,8 +198,7 @@ func OpenRedisSentinel(tb testing.TB) *servers.RedisSentinel {
 	return started(tb, servers.StartRedisSentinel)
 }
 
-// OpenRedisCluster starts an empty Redis Cluster of n masters for the rest of the
-// test.
+// OpenRedisCluster starts an empty Redis Cluster of n masters for the rest of the test.
 func OpenRedisCluster(tb testing.TB, n int) *servers.RedisCluster {
 	tb.Helper()
 	return started(tb, func(ctx context.Context) (*servers.RedisCluster, error) { return servers.StartRedisCluster(ctx, n) })

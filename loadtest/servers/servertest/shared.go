@@ -23,11 +23,10 @@ type sharedMySQL struct {
 	databases int
 }
 
-// Main runs the tests of a package, stops the SQL server that they share, and exits:
+// Main calls Prepare, runs the tests of a package, stops the SQL server that they share,
+// and exits. A package that opens real SQL databases needs it:
 //
 //	func TestMain(m *testing.M) { servertest.Main(m) }
-//
-// It calls Prepare, which sets the number of parallel tests and of rapid's checks.
 func Main(m *testing.M) {
 	shared.mu.Lock()
 	shared.inMain = true

@@ -12,10 +12,11 @@ import (
 // run is thorough if real servers are required and the race detector is off.
 func Thorough() bool { return os.Getenv("FLASHSALE_TEST_REAL") == "require" && !Race }
 
-// Prepare sets up a test binary. Main calls it. A TestMain that does not call Main, such
-// as one that ends with goleak.VerifyTestMain, calls Prepare first.
+// Prepare parses the flags of the test binary and makes the garbage collector run less
+// often. Main calls Prepare. A TestMain that does not call Main, such as one that ends with
+// goleak.VerifyTestMain, calls Prepare first.
 //
-// It sets these flags, unless the command line has them or TestMain has set them before:
+// Prepare sets these flags, unless the command line or TestMain has set them:
 //
 //   - -parallel is at least six, or four under the race detector, because most tests wait
 //     more than they work.

@@ -31,7 +31,8 @@ func notOnTiDB(tb testing.TB, why string) {
 	}
 }
 
-// OpenMySQL starts a MySQL for this test alone, which may kill it and start it again.
+// OpenMySQL starts a MySQL that no other test uses, for the rest of the test. The test may
+// kill and restart it.
 func OpenMySQL(tb testing.TB, o servers.MySQLOptions) *servers.MySQL {
 	tb.Helper()
 	notOnTiDB(tb, killed)

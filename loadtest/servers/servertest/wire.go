@@ -7,14 +7,15 @@ import (
 	"flashsale/loadtest/servers/wire"
 )
 
-// OpenWire puts a wire before the server at target for the rest of the test.
+// OpenWire starts a proxy before the server at target, for the rest of the test.
 func OpenWire(tb testing.TB, target string) *wire.Wire {
 	tb.Helper()
 	_, w := before(tb, target)
 	return w
 }
 
-// RedisVia leads the stores' Redis through a wire for the rest of the test.
+// RedisVia starts a proxy before the Redis of s, for the rest of the test, and returns a
+// copy of s that uses the proxy.
 func RedisVia(tb testing.TB, s *servers.Stores) (*servers.Stores, *wire.Wire) {
 	tb.Helper()
 	via, w := *s, (*wire.Wire)(nil)
@@ -22,7 +23,8 @@ func RedisVia(tb testing.TB, s *servers.Stores) (*servers.Stores, *wire.Wire) {
 	return &via, w
 }
 
-// SQLVia leads the stores' database through a wire for the rest of the test.
+// SQLVia starts a proxy before the SQL database of s, for the rest of the test, and returns
+// a copy of s that uses the proxy.
 func SQLVia(tb testing.TB, s *servers.Stores) (*servers.Stores, *wire.Wire) {
 	tb.Helper()
 	via, w := *s, (*wire.Wire)(nil)

@@ -1,13 +1,25 @@
-// Package check has the assertions that the tests of all packages share.
+// Package check contains the assertions, waits and logs that all tests of the module
+// share. It imports no other package of the module, so every test can use it, and a
+// copy of a package needs to copy little else.
 //
-// It imports nothing of the module, so a test of any package can use it, and it
-// takes few imports along into a copy.
+// To check an error, use Must if the test cannot continue after it, OK if it can, and
+// Is if a certain error is expected. Err drops the other result of a call:
+//
+//	check.Must(t, check.Err(store.Migrate(ctx)))
+//
+// To wait, use Receive if a channel signals the event, and Eventually if only a condition
+// shows it. Pass Context to calls that block. Each wait lasts until the Deadline of the
+// test, so a slow machine does not fail a test. A test of a duration must not measure real
+// time: run it in a bubble of testing/synctest.
+//
+// To make a failure understandable without a second run, pass Log or Output to the
+// components that the test starts, and take random numbers from Rand.
 package check
 
 import "errors"
 
-// T is what an assertion needs of a test. *testing.T, *testing.B, testing.TB and
-// rapid's TB have it.
+// T contains the methods of a test that assertions call. *testing.T, *testing.B,
+// testing.TB and rapid.TB implement it.
 type T interface {
 	Helper()
 	Fatal(args ...any)
@@ -23,7 +35,7 @@ func Must(t T, err error) {
 	}
 }
 
-// OK fails the test if err is not nil, and the test continues.
+// OK marks the test as failed if err is not nil. The test continues.
 func OK(t T, err error) {
 	t.Helper()
 	if err != nil {
@@ -31,7 +43,7 @@ func OK(t T, err error) {
 	}
 }
 
-// Is fails the test if err does not wrap want, and the test continues.
+// Is marks the test as failed unless errors.Is(err, want). The test continues.
 func Is(t T, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -39,5 +51,5 @@ func Is(t T, err, want error) {
 	}
 }
 
-// Err returns the error of a call whose other result the test does not need.
+// Err returns err, and drops the other result of a call.
 func Err[V any](_ V, err error) error { return err }

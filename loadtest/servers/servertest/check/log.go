@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// kept is how many bytes of its log a failed test prints at least, if it wrote
-// as many; at most it prints twice as many.
+// kept is the number of bytes at the end of a log that a Tail keeps at least. It keeps at
+// most about twice that number.
 const kept = 32 << 10
 
-// Log returns a logger for what the test starts. If the test fails, the end of
-// the log is printed. With FLASHSALE_TEST_LOG=1, each line goes to the terminal
-// at once as well.
+// Log returns a logger for the components that a test starts. If the test fails, it
+// prints the end of the log. If FLASHSALE_TEST_LOG is set, each line is also written to
+// standard error at once.
 func Log(t testing.TB) *slog.Logger { return slog.New(slog.NewTextHandler(Output(t), nil)) }
 
-// Output is Log for text that has a form of its own, such as the output of another
-// process.
+// Output is like Log, but returns a writer for unstructured text, such as the output of
+// another process.
 func Output(t testing.TB) *Tail {
 	tail := &Tail{}
 	t.Cleanup(func() {
@@ -29,13 +29,14 @@ func Output(t testing.TB) *Tail {
 	return tail
 }
 
-// Tail keeps the end of what is written to it. It may be used by several
-// goroutines, and after its test is over.
+// A Tail is an io.Writer that keeps the end of the text written to it. It is safe for
+// concurrent use, and may be written to after its test has ended.
 type Tail struct {
 	mu          sync.Mutex
 	older, last bytes.Buffer
 }
 
+// Write appends b. It never fails.
 func (w *Tail) Write(b []byte) (int, error) {
 	if os.Getenv("FLASHSALE_TEST_LOG") != "" {
 		_, _ = os.Stderr.Write(b)
@@ -48,6 +49,7 @@ func (w *Tail) Write(b []byte) (int, error) {
 	return w.last.Write(b)
 }
 
+// String returns the text that w has kept.
 func (w *Tail) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// toReport is what a test keeps of its time to print its log after it gave up.
+// toReport is the time that a test reserves to print its log after a wait has failed.
 const toReport = 20 * time.Second
 
-// Deadline returns when a test gives up: the end of go test's -timeout, less the
-// time to print what the test knows. No wait in a test has an earlier deadline,
-// so a slow machine alone fails none. Without -timeout, in benchmarks, and in a bubble
-// of testing/synctest, it is in an hour.
+// Deadline returns the time at which the waits of a test fail: 20 seconds before go test's
+// -timeout, which leaves time to print the log. No wait in a test should have an earlier
+// deadline. If there is no -timeout, in benchmarks, and in a bubble of testing/synctest,
+// Deadline is an hour from now.
 func Deadline(t testing.TB) (end time.Time) {
 	defer func() {
 		if recover() != nil { // T.Deadline panics in a bubble
@@ -27,15 +27,15 @@ func Deadline(t testing.TB) (end time.Time) {
 	return time.Now().Add(time.Hour)
 }
 
-// Context returns a context that ends with the test, or at its Deadline.
+// Context returns a context that is cancelled when the test ends or at its Deadline.
 func Context(t testing.TB) context.Context {
 	ctx, cancel := context.WithDeadline(t.Context(), Deadline(t))
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// Eventually calls ok every five milliseconds until it returns true. It ends the
-// test if that is not so by the test's Deadline.
+// Eventually calls ok every five milliseconds until ok returns true. If that does not
+// happen before the Deadline, Eventually ends the test with a message that contains what.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -47,8 +47,8 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// Receive returns the next value from c, or the zero value if c is closed. It
-// ends the test if there is none by the test's Deadline.
+// Receive returns the next value from c, or the zero value if c is closed. If that does
+// not happen before the Deadline, Receive ends the test with a message that contains what.
 func Receive[V any](t testing.TB, what string, c <-chan V) (v V) {
 	t.Helper()
 	timer := time.NewTimer(time.Until(Deadline(t)))

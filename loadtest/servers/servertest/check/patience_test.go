@@ -12,11 +12,11 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A wait lasts until 20 seconds before the end of the test binary's time.
+// Waits fail 20 seconds before the -timeout of the test binary.
 func TestPatience(t *testing.T) {
 	const limit = 10 * time.Minute
 	for name, c := range map[string]struct {
-		good  time.Duration // how long it takes to become so
+		good  time.Duration // time until the condition holds
 		fails bool
 	}{
 		"at once":  {0, false},
@@ -40,7 +40,7 @@ func TestPatience(t *testing.T) {
 			},
 		}
 		for kind, wait := range waits {
-			synctest.Test(t, func(t *testing.T) { // its minutes are over at once
+			synctest.Test(t, func(t *testing.T) { // on a fake clock
 				fake := &ending{TB: t, end: time.Now().Add(limit)}
 				done := make(chan struct{})
 				go func() {
@@ -56,7 +56,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// The log of a test is printed if the test fails, and else not.
+// The log of a test is printed only if the test fails.
 func TestLog(t *testing.T) {
 	for _, fails := range []bool{true, false} {
 		fake := &ending{TB: t, failed: fails}
@@ -78,7 +78,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// A failed test prints its seed, and the seed gives the same numbers again.
+// A failed test prints its seed, and the seed repeats the random numbers.
 func TestRand(t *testing.T) {
 	fake := &ending{TB: t, failed: true}
 	first := check.Rand(fake).Uint64()
@@ -90,7 +90,7 @@ func TestRand(t *testing.T) {
 	}
 }
 
-// ending is a test that notes its end.
+// ending is a fake testing.TB that records whether it has failed.
 type ending struct {
 	testing.TB
 	end      time.Time

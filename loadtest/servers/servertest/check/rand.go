@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// Rand returns a source of random numbers for one goroutine. If the test fails, its
-// seed is printed, and FLASHSALE_TEST_SEED repeats it.
+// Rand returns a source of random numbers with a random seed. It is not safe for
+// concurrent use. If the test fails, it prints the seed. FLASHSALE_TEST_SEED sets the
+// seed, to repeat the numbers of a failed test.
 func Rand(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()
