@@ -154,7 +154,7 @@ func TestGivingUp(t *testing.T) {
 			cancel()
 			check.Is(t, <-gaveUp, context.Canceled)
 			h.release()
-			check.Must(t, h.Wait(t.Context())) // a call may be made twice: the first tells the node the epoch
+			check.Must(t, h.Wait(t.Context())) // from its first call the node learns the epoch, so a call may be made twice
 		}
 		t.Run("queued", func(t *testing.T) {
 			h, sku := hold(t, rdb, beforeRedis, 10, 10)

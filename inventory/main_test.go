@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patient is a Config for which a starved Redis is not one that is away.
+// patient is a Config whose timeout is long enough for a starved Redis.
 var patient = Config{Timeout: time.Minute}
 
 // onEachRedis runs a test on the embedded Redis and on a real one.

@@ -70,8 +70,8 @@ func release(t *testing.T, g *Gate, sku string, epoch int64, id string) {
 	}
 }
 
-// One caller asks in the second half of the time for which the memory is valid,
-// and if its answer does not come, another one a quarter of that time later.
+// In the second half of the memory's lifetime, one caller asks Redis. If it receives no
+// answer, the next caller asks a quarter of the lifetime later.
 func TestRefusingAsksNobody(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		client, commands := counted(t, rdb)
@@ -270,7 +270,7 @@ func TestRebuildIsNotSoldOut(t *testing.T) {
 func TestMemoryOf20000Buyers(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const n = 20_000
-		g, sku := New(rdb, Config{Timeout: time.Minute, SoldOutFor: time.Hour}), newSKU() // for as long as this takes
+		g, sku := New(rdb, Config{Timeout: time.Minute, SoldOutFor: time.Hour}), newSKU() // longer than the test
 		install(t, g, sku, 0, bigStock(n, n))
 		untilSoldOut(t, g, sku)
 		refused := 0
@@ -300,7 +300,7 @@ func TestMemoryUnderWay(t *testing.T) {
 		open(t, keeper, sku, 5, 1)
 		ctx, cancel := context.WithCancel(check.Context(t))
 		defer cancel()
-		orders, refusals := 20, int64(100) // a busy machine seldom refuses from memory, which is valid for 100 ms
+		orders, refusals := 20, int64(100) // few refusals, because memory is valid for only 100 ms, which a busy machine often exceeds
 		if servertest.Thorough() {
 			orders, refusals = 100, 300
 		}
@@ -321,7 +321,7 @@ func TestMemoryUnderWay(t *testing.T) {
 					node, buyer := n%2, fmt.Sprint("buyer-", i, "-", n)
 					if remembers(nodes[node], sku, buyer) {
 						refused.Add(1)
-						time.Sleep(time.Millisecond) // leaves the processors to Redis
+						time.Sleep(time.Millisecond) // leaves CPU time to Redis
 						continue
 					}
 					if ask(context.WithoutCancel(ctx), nodes[node], order(sku, buyer, buyer)) != nil {
@@ -395,7 +395,7 @@ func TestRefusalsCostNoMemory(t *testing.T) {
 		}
 		refuse := func(n int) {
 			for i := range n {
-				if i%50 == 0 { // by the gate
+				if i%50 == 0 { // a refusal by the gate
 					check.Is(t, check.Err(g.Reserve(t.Context(), stranger(sku))), ErrSoldOut)
 				}
 				check.Is(t, ask(t.Context(), g, stranger(sku)), ErrSoldOut)

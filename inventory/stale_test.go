@@ -37,7 +37,7 @@ func TestGateThatWentBack(t *testing.T) {
 		}
 		unmarked.use(t)
 		other, sku := goneBack(t, rdb, func(g *Gate, sku string) error { return check.Err(g.Reserve(t.Context(), greedy(sku))) })
-		check.Is(t, check.Err(other.Reserve(t.Context(), greedy(sku))), ErrBuyerLimit) // the twin's fault
+		check.Is(t, check.Err(other.Reserve(t.Context(), greedy(sku))), ErrBuyerLimit) // the fault that the broken twin has
 	})
 }
 

@@ -10,8 +10,8 @@ import (
 	"flashsale/loadtest/servers/servertest"
 )
 
-// A sale is open from opens_at until just before closes_at, by Redis's clock. The
-// node's own clock plays no part.
+// A sale is open from opens_at until just before closes_at, by the clock of Redis. The
+// clock of the node is not used.
 func TestWindowToTheMillisecond(t *testing.T) {
 	r := servertest.OpenRedis(t, servers.KindEmbedded)
 	g, sku := New(servertest.Connect(t, r.URL), patient), newSKU()

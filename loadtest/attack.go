@@ -26,8 +26,8 @@ const (
 // returns when all requests have an answer or were given up, and the payments
 // and cancellations that followed are done.
 func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, runs []*run) error {
-	// Half of InFlight is left to the followers: the others may all wait for a
-	// server that hangs.
+	// The other half of InFlight is reserved for the followers, because all calls of the
+	// attack may be waiting for a server that hangs.
 	inFlight := cmp.Or((c.InFlight+1)/2, attackWorkers)
 	attacker := vegeta.NewAttacker(
 		vegeta.Client(conns),
@@ -67,7 +67,7 @@ func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, run
 			attacker.Stop()
 			continue
 		}
-		if c.InFlight == 0 { // else no order has a time at which it is due
+		if c.InFlight == 0 { // with InFlight, orders have no time at which they are due
 			// vegeta numbers requests in the order of their timestamps.
 			runs[sale].late = append(runs[sale].late, max(0, res.Timestamp.Sub(began)-plan.due(res.Seq)))
 		}
@@ -85,9 +85,9 @@ func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, run
 	return fault
 }
 
-// slowDown waits a moment after a 503, and after no answer until the server answers
-// anything. Without it, an attack that sends as answers return would send all its
-// orders while the server restarts.
+// slowDown waits 100 ms after a 503. After a call without an answer, it waits until the
+// server answers again. Otherwise an attack with InFlight, which sends an order whenever an
+// answer returns, would send all its orders while the server restarts.
 func (r *run) slowDown(ctx context.Context, status int) {
 	ctx, stop := context.WithTimeout(ctx, r.patience.known)
 	defer stop()

@@ -8,7 +8,7 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// Each fault is found as the violations that it must be found as.
+// Each fault is reported as the violations that belong to it.
 func TestRunCatches(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -44,12 +44,12 @@ func TestRunCatches(t *testing.T) {
 			t.Parallel()
 			_, url := newFake(t, tc.fault)
 			c := quick(url)
-			c.Search = time.Millisecond // to prove that no order explains the answers can take its whole time
+			c.Search = time.Millisecond // the search for an order that explains the answers uses all of its time if there is none
 			if strings.HasSuffix(name, " on payment") {
 				c = c.ForPayment()
 			}
 			if tc.noRestore {
-				c.patience.probe = time.Millisecond // waited for in vain
+				c.patience.probe = time.Millisecond // the units never come back
 			}
 			if tc.restless {
 				c.patience.settle = time.Millisecond

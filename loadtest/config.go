@@ -51,7 +51,7 @@ type Config struct {
 	Duration    time.Duration // of the attack, without the steps after it
 	Shape       string        // Constant, Ramp or Burst
 	Phases      []Phase       // one after the other, in place of Rate, Duration and Shape
-	InFlight    int           // at most so many calls at once, fresh buyers' and followers' included; orders are sent as answers return, not at Rate. 0: no such bound
+	InFlight    int           // bound on concurrent calls, including those of new buyers and followers; orders are sent as answers return, not at Rate. 0 means no bound
 	Zipf        float64       // 0: buyers come in turn. Above 1: the k-th of them comes with a weight of 1/k^Zipf
 	MaxQuantity int           // each order asks for 1..MaxQuantity units
 
@@ -68,8 +68,8 @@ type Config struct {
 	Payments     float64 // share of accepted orders paid; the rest stays pending
 
 	Seed     int64         // fixes kinds, quantities and fates, but not how requests interleave
-	Repair   time.Duration // drift that lasts for so long is a violation: the server has not repaired it; 0: 10 s
-	Patience time.Duration // limit of each step after the attack; 0: half a minute for most
+	Repair   time.Duration // the time that the server has to repair drift, after which the drift is a violation; 0 means 10 s
+	Patience time.Duration // time limit of each step after the attack; 0 means 30 s for most steps
 	Search   time.Duration // limit of the search for an order of events that explains all answers; 0: 2 s
 	Timeout  time.Duration // of one request; after it the outcome is unknown, and asked for later
 	Progress io.Writer     // a bar on a terminal, plain lines elsewhere; nil: none

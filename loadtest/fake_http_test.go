@@ -146,7 +146,7 @@ func (s *fakeSale) order(w http.ResponseWriter, r *http.Request) {
 	if s.onCall != nil {
 		s.onCall()
 	}
-	fifth := attack && nth%5 == 0 && nth <= 40 // a client may have to wait a second for each
+	fifth := attack && nth%5 == 0 && nth <= 40 // a client may wait for a second after each of them
 	for n := 0; n < s.guests && nth == 20; n++ {
 		s.place(fmt.Sprint("guest-", n), fmt.Sprint("their-", n), 1)
 		if s.guestsUnseen {
@@ -179,7 +179,7 @@ func (s *fakeSale) order(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "5000")
 		w.WriteHeader(201)
 		fmt.Fprint(w, `{"id":"`)
-		_ = http.NewResponseController(w).Flush() // else the client's transport would send the order again
+		_ = http.NewResponseController(w).Flush() // without an answer, the client's transport would send the order again
 		panic(http.ErrAbortHandler)
 	case o == nil:
 		s.problem(w, 409, code)

@@ -38,15 +38,15 @@ type fault struct {
 
 	// Not breaches: what clients have to live with.
 	guests      int  // so many other people buy a unit each during the attack
-	hangUp      bool // every fifth of the first orders is stored, and its answer breaks off
-	silent      bool // every fifth of the first orders is stored, and never answered
+	hangUp      bool // stores every fifth of the first orders, and breaks off its answer
+	silent      bool // stores every fifth of the first orders, and never answers it
 	async       bool // 202 first
 	forget      bool // every fifth 202 is lost before it is durable
-	unavailable bool // every fifth of the first orders answers 503
-	limited     bool // every fifth of the first orders answers 429
-	oneAddress  bool // after ten reads, whoever they are from, reads answer 429
+	unavailable bool // answers every fifth of the first orders with 503
+	limited     bool // answers every fifth of the first orders with 429
+	oneAddress  bool // after ten reads from any addresses, answers reads with 429
 	naps        int  // so many fresh buyers hear sold_out while units are left
-	dies        bool // after 60 orders nothing is answered any more
+	dies        bool // answers nothing after 60 orders
 }
 
 type fakeOrder struct {
@@ -72,12 +72,12 @@ type fakeSale struct {
 	returning []returning
 	posts     int
 	payments  int
-	onCall    func() // called at each order and each payment; nil for nothing
+	onCall    func() // called at each order and each payment; may be nil
 	audits    int
 	reads     int
 	stop      chan struct{}
 
-	inFlight, most int // calls, now and at the most
+	inFlight, most int // concurrent calls: current number and maximum
 }
 
 // returning is units on their way back to the gate.

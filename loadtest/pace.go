@@ -32,7 +32,7 @@ type stages struct {
 	sleep func(context.Context, time.Duration) error
 	list  []stage
 
-	atOnce bool // no request waits, but for a worker
+	atOnce bool // requests wait only for a free worker
 }
 
 type stage struct {

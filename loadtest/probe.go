@@ -26,7 +26,8 @@ func (r *run) probe(ctx context.Context) error {
 		return nil
 	}
 	open := r.ledger.open()
-	// The largest order is left to its buyer, who may be at the limit, and asks for more.
+	// The largest order is not cancelled, because its buyer may be at the limit, which a
+	// further order of that buyer tests.
 	probes := open[:min(r.patience.probes, max(len(open)-1, min(1, len(open))))]
 	full := r.atLimit(open, probes)
 	r.progress.start("restore probes", len(probes))

@@ -58,7 +58,7 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 	c = c.whole()
 	crowd := newCrowd(c.Token)
 	progress := &progress{w: c.Progress}
-	// With InFlight, all calls share its connections.
+	// With InFlight, there is a connection for each concurrent call.
 	attacking := client.NewHTTP(cmp.Or(c.InFlight, attackConns), c.Timeout)
 	defer attacking.CloseIdleConnections()
 	var runs []*run

@@ -26,11 +26,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// long is the patience of a load test whose server is only slow.
+// long is the time limit of load tests, long enough for a slow server.
 const long = 5 * time.Minute
 
-// quick is a closed loop of 240 orders that sells out, replays and cancels, however
-// slow the machine is.
+// quick returns the Config of a closed loop of 240 orders. It sells out, replays and
+// cancels orders on a machine of any speed.
 func quick(url string) Config {
 	c := Defaults()
 	c.Target, c.Token = url, fakeToken
@@ -77,7 +77,7 @@ func names(v judge.Verdict) string {
 	return strings.Join(list, " ")
 }
 
-// A closed loop passes a correct sale, as does an attack at a rate.
+// A correct sale passes, both in a closed loop and at a rate.
 func TestRunPassesACorrectSale(t *testing.T) {
 	t.Parallel()
 	for name, inFlight := range map[string]int{"one at a time": 1, "eight at a time": 8, "at a rate": 0} {
@@ -177,8 +177,8 @@ func TestRunLivesWith(t *testing.T) {
 	}
 }
 
-// A server that is gone broke no promise that anyone could see, also where no audit ends
-// in the time that the load test waits for the sale to rest.
+// A server that does not come back cannot be judged: the load test sees no broken promise.
+// That is so even if no audit ends within the time limit for the sale to settle.
 func TestRunCannotJudgeTheDead(t *testing.T) {
 	t.Parallel()
 	for _, settle := range []time.Duration{time.Nanosecond, 30 * time.Millisecond} {
@@ -250,8 +250,8 @@ func TestRunShortPaymentWindow(t *testing.T) {
 	}
 }
 
-// A run that is interrupted judges what has happened. Payments that are cut short
-// are sent again.
+// An interrupted run judges the orders sent so far. It sends payments again that the
+// interrupt has cut off.
 func TestRunInterrupted(t *testing.T) {
 	t.Parallel()
 	for name, onPayment := range map[string]bool{"orders": false, "payments": true} {

@@ -58,9 +58,8 @@ func (r *run) settle(ctx context.Context) (judge.Audit, error) {
 	}
 }
 
-// lasts says whether the drift of an audit counts: it has been there for
-// Config.Repair, earlier phases included. An audit without drift counts at
-// once.
+// lasts reports whether an audit counts. An audit without drift counts at once. An audit
+// with drift counts if the drift has lasted for Config.Repair, including earlier phases.
 func (r *run) lasts(a judge.Audit, now time.Time) bool {
 	switch {
 	case a.Drift == 0:

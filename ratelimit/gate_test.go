@@ -9,12 +9,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// gate is a go-redis hook that holds scripts back until it is opened, and
-// counts them. With alone it answers them itself, and there is no server: each
-// key's bucket has a token for its one request.
+// gate is a go-redis hook that counts scripts and delays them until the gate is opened. If
+// alone is set, there is no server: the hook answers each script as if each key's bucket had
+// one token.
 type gate struct {
 	open  chan struct{}
-	slow  time.Duration // if above 0, opens for each command after this time
+	slow  time.Duration // if above 0, each command is delayed for this time only
 	alone bool
 
 	mu       sync.Mutex

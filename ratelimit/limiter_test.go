@@ -181,8 +181,8 @@ func TestBucketsHaveKeysOfTheirOwn(t *testing.T) {
 	}
 }
 
-// What a key holds may be anything. It counts as an empty bucket, and heals. Who asks
-// for another bucket in the same call does not notice.
+// A key with an unreadable value counts as an empty bucket, and becomes valid again. Callers
+// of other buckets in the same call are not affected.
 func TestTakeHealsWhatItCannotRead(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		l := New(client, patient)

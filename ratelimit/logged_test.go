@@ -25,7 +25,7 @@ func TestBriefBucketsAreNotLogged(t *testing.T) {
 		check.Must(t, err)
 		return n
 	}
-	check.Must(t, rdb.ConfigSet(t.Context(), "appendfsync", "no").Err()) // or the log grows when a sync has ended
+	check.Must(t, rdb.ConfigSet(t.Context(), "appendfsync", "no").Err()) // otherwise the log grows when a sync ends
 	limiter := New(rdb, patient)
 	take := func(n int, b ...Bucket) (grown int64) {
 		t.Helper()

@@ -40,7 +40,7 @@ func TestCallersShareCalls(t *testing.T) {
 		start(1, 2)
 		check.Eventually(t, "the second call is under way", func() bool { return g.holds() >= 2 })
 		start(2, callers+2)
-		check.Eventually(t, "everybody waits", func() bool { return waiting() || g.holds() == callers+2 })
+		check.Eventually(t, "all callers wait", func() bool { return waiting() || g.holds() == callers+2 })
 		close(g.open)
 		wg.Wait()
 		close(errs)
@@ -95,7 +95,7 @@ func TestCallersThatGiveUp(t *testing.T) {
 		}()
 		return done
 	}
-	ctx, giveUp := context.WithTimeout(t.Context(), 50*time.Minute) // less than a call may take
+	ctx, giveUp := context.WithTimeout(t.Context(), 50*time.Minute) // less than the timeout of a call
 	underWay := start(ctx, forBuyer("under-way", five))
 	check.Eventually(t, "a call is under way", func() bool { return g.holds() == 1 })
 	patient, cancel := context.WithCancel(t.Context())
@@ -123,7 +123,7 @@ func TestCallersThatGiveUp(t *testing.T) {
 	}
 }
 
-// alone is a limiter without a server, for a bubble of synctest.
+// alone returns a limiter without a server, for a bubble of testing/synctest.
 func alone(t *testing.T, timeout, slow time.Duration) (*gate, func(n int) error) {
 	client := redis.NewClient(&redis.Options{Addr: ":1"})
 	t.Cleanup(func() { _ = client.Close() })
@@ -135,9 +135,9 @@ func alone(t *testing.T, timeout, slow time.Duration) (*gate, func(n int) error)
 	}
 }
 
-// When Redis hangs, everyone hears of it after one timeout, however many
-// batches they would make. After that only one at a time finds out whether it
-// is back, and the others don't wait.
+// If Redis hangs, all callers receive an error after one timeout, regardless of the number
+// of batches. After that, one caller at a time probes Redis, and all other callers receive
+// an error without waiting.
 func TestNobodyWaitsForARedisThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout, callers = time.Second, 10 * maxBatch
@@ -148,13 +148,13 @@ func TestNobodyWaitsForARedisThatHangs(t *testing.T) {
 			wg.Go(func() { check.Is(t, ask(n), ErrUnavailable) })
 		}
 		wg.Wait()
-		// Without the lesson from the first calls it would be all ten batches.
+		// The failure of the first calls ends the other batches as well.
 		calls, _, _ := g.seen()
 		if took := time.Since(begin); calls != maxInFlight || took != timeout {
 			t.Errorf("%d calls to a Redis that hangs, in %v", calls, took)
 		}
 		var waited atomic.Int64
-		for n := range 200 { // a probe takes a timeout, and the next comes 100 ms later
+		for n := range 200 { // a probe lasts for a timeout, and the next probe starts 100 ms later
 			wg.Go(func() {
 				asked := time.Now()
 				check.Is(t, ask(n), ErrUnavailable)
@@ -179,7 +179,7 @@ func TestNobodyWaitsForARedisThatHangs(t *testing.T) {
 func TestNobodyWaitsLongForASlowRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout, callers = time.Second, 10 * maxBatch
-		g, ask := alone(t, timeout, timeout*7/10) // two are too long
+		g, ask := alone(t, timeout, timeout*7/10) // two calls take longer than the timeout
 		var wg sync.WaitGroup
 		var allowed, late atomic.Int64
 		for n := range callers {
@@ -195,7 +195,7 @@ func TestNobodyWaitsLongForASlowRedis(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		// Two calls, then two with those who had waited for these.
+		// The first calls, and then the calls with the callers that waited for them.
 		if calls, _, _ := g.seen(); calls != 2*maxInFlight || allowed.Load() == 0 || late.Load() == 0 {
 			t.Errorf("%d calls, %d allowed, %d late", calls, allowed.Load(), late.Load())
 		}

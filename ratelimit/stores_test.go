@@ -30,10 +30,10 @@ func onEachStore(t *testing.T, test func(t *testing.T, client redis.UniversalCli
 	t.Run("real", func(t *testing.T) { test(t, startReal(t)) })
 }
 
-// startEmbedded starts a miniredis whose clock stands still.
+// startEmbedded starts a miniredis with a clock that the test sets.
 func startEmbedded(t testing.TB) (*miniredis.Miniredis, *redis.Client) { return servertest.Frozen(t) }
 
-// epoch is where that clock starts.
+// epoch is the initial time of that clock.
 var epoch = servertest.Epoch
 
 // startReal starts a redis-server that writes nothing to disk.
@@ -44,7 +44,7 @@ func startReal(t testing.TB) *redis.Client {
 	return client
 }
 
-// patient is a Config for which a starved Redis is not one that is away.
+// patient is a Config whose timeout is long enough for a starved Redis.
 var patient = Config{Timeout: time.Hour}
 
 // The defaults of Config.

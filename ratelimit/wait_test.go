@@ -36,7 +36,7 @@ func TestWaitSpacesDepartures(t *testing.T) {
 		wg.Wait()
 		sort.Slice(departures, func(i, j int) bool { return departures[i] < departures[j] })
 		for n, at := range departures {
-			if due := time.Duration(n) * every; at < due-time.Millisecond { // the two clocks' drift
+			if due := time.Duration(n) * every; at < due-time.Millisecond { // the clocks of the test and of the server drift
 				return fmt.Errorf("departure %d after %v, and not before %v", n, at, due)
 			}
 		}
@@ -60,13 +60,13 @@ func TestWaitSpacesDepartures(t *testing.T) {
 			return l.take(t.Context(), []ask{{cost: 1, buckets: []Bucket{b}, timeout: 100 * time.Hour}})[0].err
 		})
 		if err == nil {
-			t.Error("nobody notices")
+			t.Error("no error")
 		}
 	})
 }
 
-// The clock of a real server brings tokens in: never more than the rate since the
-// first was taken, and for who comes back when he is told to, one each time.
+// A real server refills tokens by its own clock, never faster than the rate. A caller that
+// retries after RetryAfter receives a token.
 func TestTokensComeInOnARealServer(t *testing.T) {
 	const rate, burst = 200, 3
 	client := startReal(t)
@@ -79,7 +79,7 @@ func TestTokensComeInOnARealServer(t *testing.T) {
 			r := allow(t, l, 1, b)
 			if !r.Allowed {
 				refused++
-				time.Sleep(r.RetryAfter + time.Millisecond) // the two clocks' drift
+				time.Sleep(r.RetryAfter + time.Millisecond) // the clocks of the test and of the server drift
 				r = allow(t, l, 1, b)
 			}
 			if bound := burst + rate*time.Since(begin).Seconds() + 0.5; !r.Allowed || float64(n) > bound {
@@ -87,7 +87,7 @@ func TestTokensComeInOnARealServer(t *testing.T) {
 			}
 		}
 		if refused == 0 {
-			t.Log("the machine is too busy for a refusal")
+			t.Log("no request was refused, because the machine is busy")
 		}
 	}
 }

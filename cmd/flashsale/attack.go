@@ -56,7 +56,8 @@ func attackDefaults() kong.Vars {
 	return vars
 }
 
-// adjustAttack is replaced by tests, which attack with a bound on the calls in flight.
+// adjustAttack changes the Config of each attack. Tests replace it, to bound the calls in
+// flight instead of the rate.
 var adjustAttack = func(*loadtest.Config) {}
 
 // config is what the scenario and the flags ask for.

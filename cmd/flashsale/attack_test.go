@@ -103,8 +103,8 @@ func TestDemoJudgesAfterCtrlC(t *testing.T) {
 	says(t, out.String(), "VERDICT: NOT JUDGED", "interrupted: the run was stopped early")
 }
 
-// cue is written to, by anybody, until its text matches, and then does something,
-// once.
+// A cue is an io.Writer that calls then once, as soon as the text written to it matches
+// word. It is safe for concurrent use.
 type cue struct {
 	mu   sync.Mutex
 	said bytes.Buffer

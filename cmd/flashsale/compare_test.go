@@ -44,7 +44,7 @@ func TestVerdicts(t *testing.T) {
 		// Much of a judgement is waiting: so many side by side keep two cores busy.
 		var judging errgroup.Group
 		judging.SetLimit(12)
-		for _, v := range slices.Backward(gallery.All()) { // the right ones first: they take longest
+		for _, v := range slices.Backward(gallery.All()) { // the right variants first, because they take longest
 			if first.Kind == servers.KindEmbedded && !slices.Contains(onEmbedded, v.Name) {
 				continue
 			}
@@ -52,7 +52,7 @@ func TestVerdicts(t *testing.T) {
 				judging.Go(func() error {
 					cfg, row := judgement(gallery.Config{Acts: []string{act}}), gallery.NewRow(v)
 					if v.Broken() {
-						cfg.Repair = time.Millisecond // it repairs nothing
+						cfg.Repair = time.Millisecond // this variant repairs no drift
 					}
 					gallery.Judge(t.Context(), cfg, servertest.Open(t, first.Kind), &row)
 					t.Logf("%s, %s, seed %d: %s", v.Name, act, cfg.Seed, row.Said())
@@ -67,8 +67,8 @@ func TestVerdicts(t *testing.T) {
 	})
 }
 
-// actsOf names the acts that a right variant passes, or the one that a broken variant
-// does not get through.
+// actsOf returns the acts that v plays: for a right variant, the acts that it passes, and
+// for a broken variant, the act that it fails.
 func actsOf(v variants.Variant) []string {
 	switch {
 	case !v.Broken():

@@ -27,7 +27,7 @@ func serving(t *testing.T, flags ...string) string {
 	check.Must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Wait() }) // t.Context has ended
 	check.Receive(t, "the server is ready", ready)
-	if flags == nil { // what a server on this machine alone comes to
+	if flags == nil { // a server without flags, for this machine only
 		says(t, log.text(), "demo=true", `trusted-proxies="[127.0.0.1 ::1]"`)
 	}
 	if strings.Contains(log.text(), "/ops") {
@@ -56,7 +56,7 @@ func TestServeWithLoadtestAndCrowd(t *testing.T) {
 	refuses(t, []string{"crowd", "judged", "--target", url}, "a load test judges judged")
 	_, _, err := command(t, "sale", "create", "shoe", "--target", url, "--price", "100", "--total", "1", "--per-buyer", "2")
 	check.Must(t, err)
-	ctx, leave := context.WithCancel(check.Context(t)) // Ctrl-C, once somebody heard that all is sold
+	ctx, leave := context.WithCancel(check.Context(t)) // as by Ctrl-C, once a buyer has received "sold out"
 	defer leave()
 	out, errs := check.Output(t), &cue{word: `[1-9]\d* orders, [1-9]\d* sold out`, then: leave}
 	err = run(ctx, []string{"crowd", "shoe", "--target", url, "--rate", "100", "--duration", "10h"}, out, errs)
@@ -66,11 +66,11 @@ func TestServeWithLoadtestAndCrowd(t *testing.T) {
 	says(t, errs.text(), "crowd: 100 orders per second for shoe, for 10h")
 }
 
-// With --visitors a load test continues among other people, and says how many.
+// With --visitors, a load test accepts orders of other buyers, and reports their number.
 func TestLoadtestAmongVisitors(t *testing.T) {
 	t.Parallel()
 	url := serving(t)
-	visit := func() { // before the first order of the attack
+	visit := func() { // called before the first order of the attack
 		_, _, err := command(t, "buy", "open", "--target", url, "--buyer", "visitor", "--quantity", "2")
 		check.OK(t, err)
 	}

@@ -23,7 +23,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// patience is a load test's with a server that is only slow.
+// patience is the time limit of load tests, long enough for a slow server.
 const patience = 5 * time.Minute
 
 const nodesSecret = "a secret of these tests, 32 bytes long at least"

@@ -110,7 +110,7 @@ type saleRestock struct {
 	By          *int64 `xor:"how" placeholder:"UNITS" help:"Units to add, or with --by=-N to remove. Give this or --to."`
 	answerFlags `embed:""`
 
-	pause time.Duration // 0: restockPause
+	pause time.Duration // 0 means restockPause
 }
 
 // Validate refuses a restock without a number.

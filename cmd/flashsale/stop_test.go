@@ -16,7 +16,7 @@ import (
 	"flashsale/cmd/flashsale/internal/prove/lab"
 )
 
-// stopAt cancels when a text is written.
+// stopAt is an io.Writer that calls cancel when text is written to it.
 type stopAt struct {
 	text   string
 	cancel context.CancelFunc
@@ -29,14 +29,14 @@ func (s stopAt) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Ctrl-C in the middle of a command leaves nothing running and no directory. The
-// report has nothing of what was not finished.
+// After Ctrl-C, a command leaves no process and no directory behind, and its report does
+// not contain unfinished parts.
 func TestStops(t *testing.T) {
 	if os.Getenv(runsApart) == "" {
 		t.Parallel()
 	}
 	for name, c := range map[string]struct {
-		at  string // the progress
+		at  string // the progress message at which the command is stopped
 		run func(ctx context.Context, harm lab.Harm) (empty bool, err error)
 	}{
 		"bench": {"keeper:", func(ctx context.Context, harm lab.Harm) (bool, error) {

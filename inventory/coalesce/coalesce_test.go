@@ -185,7 +185,7 @@ func TestBatchBySize(t *testing.T) {
 		heard := make(chan error, 6)
 		ask := asking(t, g, heard)
 		ask(t.Context(), 1)
-		if got := <-calls; got != "[1]" { // the others come while it is under way
+		if got := <-calls; got != "[1]" { // the other callers arrive during this call
 			t.Errorf("the first call is for %s", got)
 		}
 		ask(t.Context(), 2, 2, 1, 9, 3)
@@ -215,7 +215,7 @@ func TestPatience(t *testing.T) {
 				t.Errorf("call %d is for %s", i, got)
 			}
 		}
-		time.Sleep(g.Patience) // on the clock of the bubble
+		time.Sleep(g.Patience) // on the fake clock
 		synctest.Wait()
 		if len(g.keys) > 0 {
 			t.Errorf("senders are left: %v", g.keys)
@@ -264,7 +264,7 @@ func TestMaxWait(t *testing.T) {
 		ask(t.Context(), 1)
 		<-calls
 		ask(t.Context(), 2)
-		time.Sleep(g.MaxWait + 1) // by the clock of this test
+		time.Sleep(g.MaxWait + 1) // on the fake clock
 		go func() { _, err := g.Do(t.Context(), "k", 3); soon <- err }()
 		synctest.Wait()
 		through <- struct{}{}
@@ -273,10 +273,10 @@ func TestMaxWait(t *testing.T) {
 		}
 		through <- struct{}{}
 		if one, two := <-heard, <-heard; errors.Is(one, ErrLate) == errors.Is(two, ErrLate) {
-			t.Errorf("who came first: %v, and %v", one, two)
+			t.Errorf("the first two callers: %v, %v", one, two)
 		}
 		if err := <-soon; err != nil || g.Len() != 0 {
-			t.Errorf("who came last: %v, %d are left", err, g.Len())
+			t.Errorf("the last caller: %v, %d callers are left", err, g.Len())
 		}
 	})
 }
@@ -296,7 +296,7 @@ func TestSelf(t *testing.T) {
 		giveUp()
 		through <- struct{}{}
 		if err := <-first; err != nil {
-			t.Errorf("who made the call: %v", err)
+			t.Errorf("the caller that made the call: %v", err)
 		}
 		if got := <-calls; got != "[2 3]" {
 			t.Errorf("the second call is for %s", got)
@@ -335,7 +335,7 @@ func TestSelfTakesAlong(t *testing.T) {
 		calls = append(calls, len(batch))
 	}})
 	var alone, all sync.WaitGroup
-	alone.Go(func() { check.OK(t, check.Err(g.Do(t.Context(), "slow", 0))) }) // who is alone takes nobody along
+	alone.Go(func() { check.OK(t, check.Err(g.Do(t.Context(), "slow", 0))) }) // a batch of one caller
 	check.Eventually(t, "the callers are there", func() bool { return g.Len() == 1 })
 	for q := range 8 {
 		all.Go(func() { check.OK(t, check.Err(g.Do(t.Context(), "", q))) })

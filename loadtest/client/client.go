@@ -124,9 +124,9 @@ func (c *Client) ask(ctx context.Context, method, path string, b Buyer, key stri
 	return time.Since(sent), Decode(status, header, got)
 }
 
-// OneAddress says whether the server limits buyers as if all came from one address:
-// it refuses some of so many requests, each from an address of its own, with 429.
-// They read the sale, and take five seconds at most.
+// OneAddress reports whether the server limits buyers as if all had one address. It reads
+// the sale with the given number of requests, each from a different address, for at most
+// five seconds. If one of them is rejected with 429, the result is true.
 func (c *Client) OneAddress(ctx context.Context, requests int) bool {
 	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()

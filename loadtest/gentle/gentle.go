@@ -45,7 +45,7 @@ type Config struct {
 	Duration time.Duration                                    // from the opening of the sale on
 	Seed     int64                                            // fixes what each buyer does, but not how they interleave
 	Progress io.Writer                                        // gets a line every five seconds
-	calls    http.RoundTripper                                // nil: over the network
+	calls    http.RoundTripper                                // nil means the network
 }
 
 // Turnout counts what buyers heard. Failed are those who had no definite answer to

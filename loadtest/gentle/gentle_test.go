@@ -41,7 +41,8 @@ func newShop(state string, opens time.Time) (*shop, Config) {
 	}
 }
 
-// RoundTrip answers without a connection, on which a synctest bubble would not wait.
+// RoundTrip answers without a network connection. The fake clock of a synctest bubble does
+// not advance while a goroutine waits for a connection.
 func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +94,7 @@ func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 // and come back.
 func TestCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, c := newShop("scheduled", time.Now().Add(200*time.Millisecond)) // the list stays behind
+		s, c := newShop("scheduled", time.Now().Add(200*time.Millisecond)) // the list of sales lags behind
 		c.SKU, c.Duration = "mine", 3*time.Second
 		got, err := Run(t.Context(), c)
 		check.Must(t, err)
@@ -130,7 +131,7 @@ func TestCrowdEnds(t *testing.T) {
 				defer s.mu.Unlock()
 				if subject == "crowd" {
 					return subject, nil
-				} // else the first buyer is about to come
+				} // now the first buyer is about to order
 				if with == "its sale" {
 					s.state = "closed"
 				} else if s.sold > 0 {

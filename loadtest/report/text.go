@@ -10,7 +10,7 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// promise is one line of the verdict: a count that has to be 0.
+// A promise is one line of the verdict: a number of violations, which has to be 0.
 type promise struct {
 	Name, Meaning string
 	Count         int

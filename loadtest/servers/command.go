@@ -17,8 +17,8 @@ type Command struct {
 }
 
 // StartCommand starts c on a free loopback port and returns when it serves.
-// ctx bounds the start only, which without a deadline is given up after five minutes.
-// Close ends it.
+// ctx applies to the start only. If ctx has no deadline, the start fails after five
+// minutes. Close stops the process.
 func StartCommand(ctx context.Context, c Command) (*Process, error) {
 	return startProcess(ctx, program{
 		name:    filepath.Base(c.Path),

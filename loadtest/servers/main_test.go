@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == actAsServer {
 		serveUntilKilled(os.Args[2])
 	}
-	_ = flag.Set("test.parallel", "6") // as servertest.Prepare does, which imports this package
+	_ = flag.Set("test.parallel", "6") // as servertest.Prepare does, which this package cannot import
 	os.Exit(m.Run())
 }
 

@@ -21,7 +21,7 @@ func startMiniRedis(t *testing.T) *MiniRedis {
 	return m
 }
 
-// The server's clock makes keys expire, each when it is due.
+// Each key expires when its time to live has passed on the server's clock.
 func TestMiniRedisTimePasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &MiniRedis{Server: miniredis.NewMiniRedis()}

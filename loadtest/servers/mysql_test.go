@@ -76,8 +76,8 @@ func TestMySQLDatabases(t *testing.T) {
 		t.Error("a new database has the old one's table")
 	}
 
-	// What durability and the tests rest on, as the server itself sees it. Two servers
-	// that share a folder for temporary files would delete each other's tables.
+	// The settings that durability and the tests depend on, as the server reports them. Two
+	// servers with the same directory for temporary files would delete each other's tables.
 	const settings = "SELECT CONCAT_WS(' ', @@innodb_flush_log_at_trx_commit, @@log_bin + 0, @@sync_binlog, @@max_connections, @@character_set_database, @@tmpdir)"
 	is := func(dsn, want string) {
 		t.Helper()

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// How long a server may take to come up if its context has no deadline, and to go
-// down in good order.
+// Time limits: for the start of a server if its context has no deadline, and for an
+// orderly stop.
 const (
 	startPatience = 5 * time.Minute
 	stopPatience  = 20 * time.Second
 )
 
-// bounded returns ctx with a deadline: its own, or in startPatience.
+// bounded returns ctx, with a timeout of startPatience if ctx has no deadline.
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)

@@ -97,9 +97,9 @@ func embeddedVersions() string {
 }
 
 // Real starts a private redis-server and a private mariadbd (or mysqld) with an
-// empty database. Where one of them is not installed the error is
-// ErrNotInstalled, and says what to install. ctx bounds the start only, which
-// takes about two seconds. Without a deadline it is given up after five minutes.
+// empty database. If one of them is not installed, the error is ErrNotInstalled,
+// and names the packages to install. ctx applies to the start only, which takes
+// about two seconds. If ctx has no deadline, the start fails after five minutes.
 func Real(ctx context.Context, o Options) (*Stores, error) {
 	// Both are looked for before either is started: one error names all that is missing.
 	_, noRedis := findRedis(o.Redis.SearchPath)

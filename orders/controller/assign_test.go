@@ -63,7 +63,7 @@ func TestYields(t *testing.T) {
 		kit.Exec(t, st.DB, "UPDATE sales SET epoch = 2, fence = 5, mode = ?, keeper = ?", want.mode, want.keeper)
 		if want.keeper == "" {
 			kit.Exec(t, st.DB, "UPDATE sales SET keeper = 'other'")
-			check.Must(t, st.Vacate(t.Context(), "S", 4)) // the fence is that of an older keeper: nothing happens
+			check.Must(t, st.Vacate(t.Context(), "S", 4)) // no effect, because the fence is that of an older keeper
 			check.Must(t, st.Vacate(t.Context(), "S", 5))
 		}
 		check.Must(t, c.catalog.Refresh(t.Context()))

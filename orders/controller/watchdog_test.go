@@ -14,7 +14,7 @@ import (
 	"flashsale/orders/store"
 )
 
-// released counts the locks that it is given back.
+// released is a lease.Store that counts the locks that are released.
 type released struct{ n int }
 
 func (*released) Renew(_ context.Context, locks []*lease.Lock) []error {
@@ -26,16 +26,17 @@ func (r *released) Release(context.Context, *lease.Lock) (bool, error) {
 	return false, nil
 }
 
-// A SKU is given up after one lease without progress, and not earlier. A SKU at rest lives
-// by its node's writes to both stores, and a SKU under way by its own progress alone. If
-// the node still writes to both, it leaves the SKU to another node for a lease.
+// A node gives up a SKU after one lease without progress, and not earlier. For a SKU with
+// nothing to do, the node's writes to both stores count as progress. For any other SKU,
+// only its own progress counts. If the node still writes to both stores, it does not take
+// the SKU again for one lease, so that another node can.
 func TestWatchdog(t *testing.T) {
 	const never = 1000 * time.Hour
 	for what, c := range map[string]struct {
 		running      bool
 		redis, beats time.Duration // how long the node writes to Redis and to the database
-		after        time.Duration // when the SKU is given up
-		leaves       bool          // to another node, for a lease
+		after        time.Duration // time until the SKU is given up
+		leaves       bool          // whether the SKU is left to another node for a lease
 	}{
 		"at rest, and all is well":         {false, never, never, never, false},
 		"at rest, and Redis is lost":       {false, time.Minute, never, 2 * time.Minute, false},

@@ -77,7 +77,7 @@ func TestConformance(t *testing.T) {
 		servers int
 		locktest.Store
 	}{{"redis", 1, one}, {asks, 1, asking}, {"redlock", 3, majority}, {"reentrant", 1, entering}, {"semaphore", 1, places}} {
-		if kind.name != asks { // which differs from the first in its client only
+		if kind.name != asks { // asks differs from the first kind only in its client
 			t.Run(kind.name+"/embedded", func(t *testing.T) {
 				locktest.RunInTime(t, func(t *testing.T) locktest.Store {
 					var servers []string
@@ -99,14 +99,14 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// on returns a store of a kind on servers.
+// on returns store with the servers and the fence for a kind of lock.
 func on(servers []string, kind string, store locktest.Store) locktest.Store {
 	store.Servers, store.Lease = servers, 4*time.Second
 	store.Fence = func(t testing.TB, l lease.Locker) fence.Issuer {
 		switch kind {
 		case "redlock", "reentrant":
-			// Any master may be the one that has no vote of ours, and
-			// what a Reentrant keeps is no token that could be compared.
+			// A Redlock may lack the vote of any one master, and the value of a
+			// Reentrant is not a token that a fence in Redis could compare.
 			return counter{servertest.Connect(t, servers[0])}
 		case "semaphore":
 			return l.(*semaphore.Client)

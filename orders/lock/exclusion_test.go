@@ -14,8 +14,8 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// An examination is run on our scripts, where it must find nothing, and on each broken
-// twin, where it must find something. s is a store that holds none of its keys.
+// An examination runs on our scripts, where it must find no fault, and on each broken
+// twin, where it must find a fault. s is a store without keys of the examination.
 type examination func(t *testing.T, s server, sc onredis.Scripts) error
 
 // twins maps what is wrong with them to scripts with one step replaced.
@@ -38,8 +38,8 @@ func (x examination) run(t *testing.T, broken twins) {
 	})
 }
 
-// A lock that is held is not taken, by its own process or by another one. That many
-// who ask at once are kept apart is shown by TestConformance.
+// A held lock cannot be acquired, by its own process or by another process. TestConformance
+// tests mutual exclusion among many concurrent callers.
 func TestHeld(t *testing.T) {
 	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx, a, b := check.Context(t), s.client(t, lease.Config{}, sc), s.client(t, lease.Config{}, sc)

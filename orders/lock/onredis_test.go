@@ -12,7 +12,7 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// All keys of a lock share its slot, which is that of the part in braces.
+// All keys of a lock are in the same slot, which is determined by the part in braces.
 func TestKeysShareASlot(t *testing.T) {
 	for key, tag := range map[string]string{"lock:{sku}": "{sku}", "plain": "{plain}", "a{b}c{d}": "{b}"} {
 		check.OK(t, onredis.CheckKey(key))

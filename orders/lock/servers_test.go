@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
 }
 
-// eachStore runs the same test on miniredis, in a bubble of testing/synctest, and on a
-// real server of its own.
+// eachStore runs test on miniredis, in a bubble of testing/synctest, and on a new real
+// server.
 func eachStore(t *testing.T, test func(t *testing.T, s server)) {
 	t.Parallel()
 	t.Run("embedded", func(t *testing.T) {
@@ -44,7 +44,7 @@ func eachStore(t *testing.T, test func(t *testing.T, s server)) {
 
 type server struct {
 	addr     string
-	patience time.Duration // with what a check waits for and a twin never does
+	patience time.Duration // time limit for an event that happens on our scripts and never on a broken twin
 }
 
 // real is a redis-server process with nothing in it.
@@ -52,8 +52,7 @@ func real(t *testing.T) server {
 	return server{servertest.OpenRedis(t, servers.KindReal).Real.Addr(), time.Until(check.Deadline(t))}
 }
 
-// connect returns a client that has half as many calls of a crowd under way as it has
-// connections.
+// connect returns a client with twice as many connections as a crowd has calls in flight.
 func (s server) connect(t *testing.T) *redis.Client {
 	return servertest.Connect(t, s.addr, func(o *redis.Options) { o.PoolSize = 40 })
 }
@@ -75,7 +74,7 @@ func with(marker string) func(sent []byte) bool {
 }
 
 // idle is a Client without Run: it renews nothing, as if its process were dead.
-// What cfg leaves out is as patient as a busy machine needs it.
+// Durations that cfg leaves out are long enough for a busy machine.
 func (s server) idle(t *testing.T, cfg lease.Config) *Client {
 	if cfg.Lease == 0 {
 		cfg.Lease = soon
@@ -110,7 +109,7 @@ func run(t *testing.T, c *Client) (stop func()) {
 	return stop
 }
 
-// soon is a timeout that a busy machine keeps.
+// soon is a timeout that is long enough for a busy machine.
 const soon = time.Minute
 
 // replace is a twin's change to a script; it must not be an idle one.

@@ -140,7 +140,7 @@ func TestSilentWaiterIsPruned(t *testing.T) {
 		brief := lease.Config{Lease: 10 * time.Millisecond, Drift: time.Millisecond, Timeout: 9 * time.Millisecond}
 		holder, dead := s.client(t, far, sc), s.idle(t, brief)
 		holder.store.Reach, dead.store.Reach = "0", "0"
-		dead.store.Asking.Timeout, dead.store.Asking.Group.MaxWait = soon, soon // only its lease is brief
+		dead.store.Asking.Timeout, dead.store.Asking.Group.MaxWait = soon, soon // only the lease is short
 		l, err := holder.TryAcquire(ctx, key)
 		if err != nil {
 			return err
@@ -215,7 +215,7 @@ func hearsOfRelease(t *testing.T, s server, waiter *Client, once, before, after 
 	before()
 	check.Must(t, l.Release(ctx))
 	after()
-	check.OK(t, check.Receive(t, "the waiter hears of it", next))
+	check.OK(t, check.Receive(t, "the waiter receives the lock", next))
 }
 
 // A message that comes late tells of a lease that began early: it is counted

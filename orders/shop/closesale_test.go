@@ -15,7 +15,7 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// ends closes a sale.
+// ends closes the sale of sku.
 func (p *shop) ends(t testing.TB, sku string) orders.Offer {
 	t.Helper()
 	offer, err := untilKnown(t, func() (orders.Offer, error) { return p.CloseSale(t.Context(), sku) })
@@ -39,7 +39,7 @@ func TestCloseSale(t *testing.T) {
 			ann := Placement{Buyer: "ann", SKU: sku, Quantity: 1, Key: "k"}
 			var first Placed
 			if sku != "scheduled" {
-				check.Eventually(t, "an order of "+sku, func() bool { // a node may not know of the sale yet
+				check.Eventually(t, "an order of "+sku, func() bool { // a node may not have loaded the sale yet
 					var err error
 					first, err = b.Place(t.Context(), ann)
 					return err == nil
@@ -65,7 +65,7 @@ func TestCloseSale(t *testing.T) {
 	})
 }
 
-// slowClock is a gate on a Redis whose clock is behind.
+// slowClock is a gate whose Redis has a slow clock.
 type slowClock struct {
 	Gate
 	by atomic.Int64 // a time.Duration

@@ -40,7 +40,7 @@ func TestRedisComesAndGoesUnderLoad(t *testing.T) {
 		}
 		for round := range 2 {
 			c.moves(t, "through the gate", 20)
-			wire.Cut() // for a blink
+			wire.Cut() // a short outage
 			wire.Restore()
 			c.moves(t, "after a blink", 20)
 			wire.Cut()

@@ -153,7 +153,7 @@ func TestCutOffNodeChangesNothing(t *testing.T) {
 		named := func(name string) func(*Config) {
 			return func(c *Config) {
 				soonDirect(c)
-				c.Store.Node, c.Keeper.Lease = name, bare.Patience // for as long the healthy node counts as alive
+				c.Store.Node, c.Keeper.Lease = name, bare.Patience // as long as the healthy node counts as alive
 			}
 		}
 		keeps, other := "a", "b"

@@ -18,9 +18,9 @@ func often(c *Config) {
 	c.Keeper.ReconcileEvery, c.Keeper.ReconcileHoldsEvery = 10*time.Millisecond, 50*time.Millisecond
 }
 
-// With dozens of buyers who order, pay and cancel at once, on two nodes, through restocks
-// and cuts, nothing is repaired, because nothing has drifted. What was sold is never reset,
-// and what is available moves by the difference.
+// Dozens of buyers order, pay and cancel at once on two nodes, while the total is raised and
+// lowered. Nothing is repaired, because nothing has drifted. The units sold are never reset,
+// and the available units change by the difference of the totals.
 func TestBusySaleIsNotRepaired(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {

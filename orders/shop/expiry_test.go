@@ -27,9 +27,9 @@ func (p *shop) rival(ctx context.Context, i int) {
 	}
 }
 
-// A thousand orders are paid in the instant in which they expire, while
-// others take what comes back: each payment has one outcome, its payer was told
-// which, and all units are where they belong.
+// A thousand orders are paid at the moment at which they expire, while other buyers order
+// the released units. Each payment has one outcome, which its payer received, and all units
+// are accounted for.
 func TestPaidInTheInstantOfExpiry(t *testing.T) {
 	t.Parallel()
 	const n = 1000

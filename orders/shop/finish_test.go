@@ -58,7 +58,7 @@ func TestRedisForgetsASaleThatIsOver(t *testing.T) {
 		put.OpensAt, put.ClosesAt = put.OpensAt.Add(-2*time.Hour), put.ClosesAt.Add(-2*time.Hour)
 		p.put(t, put)
 		before := gate.summaries.Load()
-		check.Eventually(t, "the keeper has looked at the gate some times", func() bool { return gate.summaries.Load() > before+10 })
+		check.Eventually(t, "the keeper has inspected the gate several times", func() bool { return gate.summaries.Load() > before+10 })
 		if len(kept()) == 0 {
 			t.Fatal("Redis has forgotten a sale with an open order")
 		}

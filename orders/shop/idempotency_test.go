@@ -64,7 +64,7 @@ func TestReplayFindsTheOrder(t *testing.T) {
 			for _, node := range []*shop{p, q} {
 				judged := func(what Placement) (answer Placed, err error) {
 					t.Helper()
-					check.Eventually(t, when, func() bool { // a gate that is being rebuilt says so, and a keeper may just be moving
+					check.Eventually(t, when, func() bool { // calls fail while the gate is rebuilt or its keeper moves to another node
 						answer, err = node.Place(ctx, what)
 						return err == nil && answer.Order.Status != orders.Reserved || err != nil && !isUnavailable(err)
 					})
@@ -95,7 +95,7 @@ func TestReplayFindsTheOrder(t *testing.T) {
 		verify("after the gate forgot", orders.PendingPayment)
 
 		for i := range 3 {
-			check.Eventually(t, "the others are sold", func() bool { // the SKU may just be moving between the nodes
+			check.Eventually(t, "the others are sold", func() bool { // the SKU may be moving to the other node
 				o, err := p.Place(ctx, Placement{Buyer: fmt.Sprint("buyer-", i), SKU: "S", Quantity: 1, Key: "k"})
 				return err == nil && o.Order.Status == orders.PendingPayment
 			})

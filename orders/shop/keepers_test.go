@@ -19,8 +19,8 @@ import (
 	"flashsale/orders/store"
 )
 
-// aNode starts a node with a name, so that who should keep what is the same in
-// every run.
+// aNode starts a node with a name. The assignment of keepers depends on the names, so it is
+// the same in every run.
 func aNode(t *testing.T, s *servers.Stores, name string) *shop {
 	t.Helper()
 	return open(t, s, func(c *Config) {
@@ -82,7 +82,7 @@ func sellsAll(t *testing.T, skus []string, nodes ...*shop) {
 	}
 }
 
-// locksOf returns the locks of SKUs as Redis has them, which name their holders.
+// locksOf returns the values of the SKUs' locks in Redis, which contain the holders' names.
 func (p *shop) locksOf(t testing.TB, skus []string) (locks []string) {
 	t.Helper()
 	for _, sku := range skus {
@@ -91,7 +91,8 @@ func (p *shop) locksOf(t testing.TB, skus []string) (locks []string) {
 	return locks
 }
 
-// A node that stops releases its locks: no other node waits for a lease to end.
+// A node that stops releases its locks, so no other node has to wait for the end of a
+// lease.
 func TestStoppingNodeHandsOver(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -117,8 +118,8 @@ func TestStoppingNodeHandsOver(t *testing.T) {
 	})
 }
 
-// A node that is cut off from Redis releases nothing. Once its leases are over, its SKUs
-// are taken over, and what it still believes in changes nothing.
+// A node that is cut off from Redis cannot release its locks. When its leases have expired,
+// other nodes take over its SKUs, although the node may still regard itself as their keeper.
 func TestDeadNodeIsReplaced(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -138,7 +139,7 @@ func TestDeadNodeIsReplaced(t *testing.T) {
 			nodes, err := b.store.Nodes(t.Context(), bare.Patience)
 			return err == nil && slices.ContainsFunc(nodes, func(n store.Node) bool { return n.ID == "a" && n.Unwritable != "" })
 		})
-		for _, sku := range its { // as Redis does at the end of the lease
+		for _, sku := range its { // as Redis deletes a lock at the end of its lease
 			check.Must(t, b.rdb.Del(t.Context(), "lock:{"+sku+"}").Err())
 		}
 		check.Eventually(t, "taken over", func() bool { return keptOnce(skus, b, c) })

@@ -326,9 +326,9 @@ func belated(t *testing.T, s *servers.Stores) (b *bare.Bare, refs map[string]boo
 // A strike makes a keeper fail at a step, and tells when it has.
 type strike = func(kit.Fault) (kit.Plan, *atomic.Bool)
 
-// eachCrash has a keeper fail before and after each step of payments that take
-// units, in each of the ways, with nobody left who waits for them. Then another
-// keeper goes on, and verify says whether all is as it must be.
+// eachCrash makes a keeper fail before and after each step of late payments, in each of the
+// ways, without a caller that waits for the payments. Then another keeper continues, and
+// verify checks the result.
 func eachCrash(t *testing.T, ways map[string]strike, queued func(*testing.T, *servers.Stores) (*bare.Bare, map[string]bool, map[string]string), verify func(t *testing.T, b *bare.Bare, p *Service, refs map[string]bool, list map[string]string)) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		for i, step := range []string{"queue", "commit", "ack", "confirm", "mark", "shut", "recount", "install"} {

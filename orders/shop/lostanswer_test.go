@@ -46,8 +46,8 @@ func allBuy(t *testing.T, p *shop, sku, key string, buyers int) map[string]*orde
 	return bought
 }
 
-// The commit's answer is lost. The keeper finds out, every caller receives its one order,
-// and there is one row of it.
+// The answer to a commit is lost. The keeper reads the outcome from the database, each
+// caller receives one order, and each order has one row.
 func TestCommitAnswerLost(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -55,7 +55,7 @@ func TestCommitAnswerLost(t *testing.T) {
 		p := open(t, s, func(c *Config) { c.Store = bare.FaultyStore(t, c.Store, lose) })
 		onlyTheseAreSold(t, p, func() func() bool { return struck.Load })
 	})
-	t.Run("on the wire", func(t *testing.T) { // MySQL itself answers into a connection that is cut
+	t.Run("on the wire", func(t *testing.T) { // the connection is cut when MySQL answers
 		s, w := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
 		onlyTheseAreSold(t, open(t, s, nil), func() func() bool {
 			lost := w.LoseAnswers(1, wire.Contains("\x03COMMIT"))
@@ -64,8 +64,8 @@ func TestCommitAnswerLost(t *testing.T) {
 	})
 }
 
-// onlyTheseAreSold has buyers order while an answer is lost, and wants each of their orders
-// to be sold once.
+// onlyTheseAreSold places orders while an answer is lost, and fails the test unless each of
+// them is sold once.
 func onlyTheseAreSold(t *testing.T, p *shop, lose func() (lost func() bool)) {
 	t.Helper()
 	p.put(t, kit.Sale("S", 100, 1))

@@ -41,7 +41,7 @@ func build(t testing.TB, s *servers.Stores, change func(*Config)) *shop {
 	store, rdb := bare.OpenStore(t, s.SQL), kit.OpenRedis(t, s.RedisURL)
 	gate := bare.NewGate(rdb, 0)
 	cfg := Config{Store: store, Gate: gate, Redis: rdb, Log: check.Log(t), Wait: bare.Patience}
-	cfg.Keeper.Lease = bare.Patience / 3 // nodes look for free locks at each twentieth of it
+	cfg.Keeper.Lease = bare.Patience / 3 // nodes look for free locks 20 times per lease
 	if change != nil {
 		change(&cfg)
 	}

@@ -21,8 +21,8 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// A thousand open sales on one node: all of them sell. Neither an open sale nor one that
-// has sold costs a goroutine or a Redis connection of its own.
+// A node with a thousand open sales sells from all of them. A sale needs no goroutine and
+// no Redis connection of its own, before or after its orders.
 func TestThousandSales(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		n := 1000

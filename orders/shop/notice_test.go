@@ -65,13 +65,13 @@ func TestToldAcrossNodes(t *testing.T) {
 	})
 }
 
-// Messages are lost. The caller's node looks into the database by itself.
+// If messages to the caller's node are lost, the node reads the order from the database.
 func TestToldMessageLost(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p, sku := apart(t, s, "sells")
 		for buyer, want := range map[string]orders.Status{"ann": orders.PendingPayment, "bob": orders.Reserved} {
-			if want == orders.Reserved { // the message is lost indeed, because a caller who does not wait for that look is not told
+			if want == orders.Reserved { // shows that the message is lost: a caller with a short wait receives no decision
 				p.cfg.Wait = time.Millisecond
 			}
 			if o := places(t, p, Placement{Buyer: buyer, SKU: sku, Quantity: 1}, nil).Order; o.Status != want {
@@ -82,8 +82,8 @@ func TestToldMessageLost(t *testing.T) {
 	})
 }
 
-// Messages to the keeper are lost: that there are orders, and that orders have ended. The
-// keeper looks by itself.
+// If messages to the keeper are lost, about new orders and about closed orders, the keeper
+// finds the orders in its next pass.
 func TestKeeperNotCalled(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {

@@ -135,7 +135,7 @@ func TestOrderingOnPayment(t *testing.T) {
 		put.ClosesAt = put.OpensAt.Add(time.Minute)
 		p.put(t, put)
 		pays(t, p, "ann", id, "r", inventory.ErrClosed, orders.AwaitingPayment)
-		check.Eventually(t, "nobody may order after the sale", func() bool { // sold out may be remembered for a moment
+		check.Eventually(t, "orders are refused after the sale", func() bool { // a node may still remember that the sale is sold out
 			_, err := p.Place(ctx, Placement{Buyer: "eve", SKU: "S", Quantity: 1})
 			return errors.Is(err, inventory.ErrClosed)
 		})
@@ -163,7 +163,7 @@ func TestReserveOnChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		var held Placed
-		check.Eventually(t, "bob holds units", func() bool { // once the gate has been replaced; an order of the old gate is never durable
+		check.Eventually(t, "bob holds units", func() bool { // not before the gate is replaced, because orders of the old gate never become durable
 			var err error
 			held, err = p.Place(ctx, Placement{Buyer: "bob", SKU: "S", Quantity: 3, Key: "k"})
 			return err == nil && held.Order.Status == orders.PendingPayment

@@ -25,11 +25,11 @@ import (
 	"flashsale/orders/store"
 )
 
-// brief makes waits short, for outages that no answer will end.
+// brief shortens waits, for outages during which no answer comes.
 func brief(c *Config) { c.Wait, c.SweepEvery = 2*time.Second, 50*time.Millisecond }
 
-// Redis loses everything while two nodes sell, and an operator has the gate rebuilt: each
-// time the gate is rebuilt, nothing is oversold, and no order that was answered as durable is lost.
+// Redis loses all data while two nodes sell, or an operator requests a rebuild. Each time,
+// the gate is rebuilt, nothing is oversold, and no durable order is lost.
 func TestRebuildUnderLoad(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -158,8 +158,8 @@ func ownMySQL(t *testing.T) (*servers.Stores, *servers.MySQL) {
 	return &servers.Stores{Kind: servers.KindReal, RedisURL: toRedis.URL, SQL: dsn}, mysql
 }
 
-// MySQL hangs. Callers whose answer is in the database alone receive an error, and a node
-// that is told to stop does. The next node commits what is in the queue.
+// If MySQL hangs, calls that need the database fail, and the node can still be stopped. The
+// next node commits the queued orders.
 func TestMySQLHangs(t *testing.T) {
 	t.Parallel()
 	stores, mysql := ownMySQL(t)

@@ -257,7 +257,7 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 	wire.Cut()
 	check.Eventually(t, "both sales are sold in direct mode", func() bool { return p.catalog.Direct("S") && p.catalog.Direct("P") })
 	check.Eventually(t, "direct mode refuses an order while the primary commits", func() bool { return errors.Is(order("S"), inventory.ErrSoldOut) })
-	check.Must(t, my.Lossless(context.Background())) // no replica acknowledges from here on
+	check.Must(t, my.Lossless(context.Background())) // commits wait for a replica from now on, and there is none
 	for what, err := range map[string]error{
 		"an order in direct mode":      order("S"),
 		"an order without units":       order("P"),
@@ -385,7 +385,7 @@ func TestNoOrderWithoutUnitsBeforeTheSwitch(t *testing.T) {
 			return check.Err(b.Store.Recount(t.Context(), store.NewSnapshot("S"), sale, fence, epoch))
 		}
 		check.Is(t, recount(b.Epoch(t)-1, 0), orders.ErrNotAnnounced)
-		check.Is(t, recount(b.Epoch(t), -time.Millisecond), orders.ErrNotAnnounced) // a PUT since
+		check.Is(t, recount(b.Epoch(t), -time.Millisecond), orders.ErrNotAnnounced) // the sale was changed after the announcement
 		if entered, err := b.Store.EnterDirect(t.Context(), "S", b.Epoch(t)-1, inventory.Whole, time.Minute); entered || err != nil {
 			t.Error("direct mode was entered without an announcement: ", err)
 		}

@@ -198,7 +198,7 @@ func TestArchiveRefuses(t *testing.T) {
 	}
 	check.Is(t, check.Err(a.Step(t.Context(), "T", quiet)), orders.ErrNotFound)
 	check.OK(t, check.Err(archived(t.Context(), a)))
-	check.OK(t, check.Err(archived(t.Context(), a))) // it is there
+	check.OK(t, check.Err(archived(t.Context(), a))) // the archived order exists
 	if _, err := openStore(t, servertest.OpenSQL(t, servers.KindEmbedded)).OpenArchive(t.Context(), "a"); err == nil {
 		t.Error("SQLite has an archive")
 	}

@@ -11,8 +11,8 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// onFakeClock runs a test on each kind of database, on a fake clock. That clock stands
-// still while the database answers.
+// onFakeClock runs test on each kind of database, in a bubble with a fake clock. The clock
+// does not advance while a database call is in progress.
 func onFakeClock(t *testing.T, test func(t *testing.T, dsn string)) {
 	servertest.EachSQL(t, func(t *testing.T, dsn string) {
 		synctest.Test(t, func(t *testing.T) { test(t, dsn) })
@@ -52,7 +52,7 @@ func TestCatalogVouches(t *testing.T) {
 				t.Errorf("after %d leases the copy does not vouch: %v", age+1, want)
 			}
 		}
-		check.Must(t, st.Announce(ctx, "S", 6)) // the announcement names another epoch: nothing happens
+		check.Must(t, st.Announce(ctx, "S", 6)) // no effect, because the epoch is another one
 		if sale, err := st.Sale(ctx, "S"); err != nil || sale.Mode != orders.ModeGate {
 			t.Errorf("%+v, %v", sale, err)
 		}
@@ -62,7 +62,7 @@ func TestCatalogVouches(t *testing.T) {
 		if catalog.UntilSwitch("T", 7) != CatalogLease || catalog.UntilSwitch("S", 6) != CatalogLease {
 			t.Error("an epoch may be ended that was not announced")
 		}
-		for wait := range 2 { // not before the end of a lease, and then
+		for wait := range 2 { // at the start of a lease, and 1 ns before its end
 			if until := catalog.UntilSwitch("S", 7); until != CatalogLease-time.Duration(wait)*(CatalogLease-1) {
 				t.Errorf("the epoch may be ended in %v", until)
 			}

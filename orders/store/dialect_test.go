@@ -101,7 +101,7 @@ func TestClockIsReadUnderTheLock(t *testing.T) {
 				locked <- at
 			}()
 			var waits int
-			check.Eventually(t, "somebody waits for the row", func() bool {
+			check.Eventually(t, "a transaction waits for the row", func() bool {
 				check.Must(t, store.DB.Raw("SELECT COUNT(*) FROM information_schema.processlist"+
 					" WHERE db = DATABASE() AND info LIKE '%FOR UPDATE' AND info NOT LIKE '%processlist%'").Scan(&waits).Error)
 				return waits > 0

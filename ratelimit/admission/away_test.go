@@ -184,7 +184,7 @@ func TestWhatIsNoDecision(t *testing.T) {
 			}
 		}
 		counted.is(t, map[string]int{})
-		time.Sleep(time.Second) // the call ends by itself, by its Timeout
+		time.Sleep(time.Second) // the call ends by its own Timeout
 	})
 }
 

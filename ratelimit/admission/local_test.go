@@ -86,8 +86,8 @@ func drawRequest(t *rapid.T, pool []limit.Limit) (cost int, buckets []ratelimit.
 	return int(rapid.Int64Range(1, most).Draw(t, "cost")), buckets
 }
 
-// The number of buckets that are kept is bounded, and those that are asked stay known.
-// So it is with refusals: both are in package recent.
+// The number of buckets in memory is bounded, and buckets in use are kept. Refusals have the
+// same bound, because both use package recent.
 func TestMemoryIsBounded(t *testing.T) {
 	l := &local{since: epoch}
 	one := parse(t, "1/h:1")

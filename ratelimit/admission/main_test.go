@@ -11,10 +11,10 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// epoch is where the clock of servertest.Frozen starts.
+// epoch is the initial time of a server that servertest.Frozen starts.
 var epoch = servertest.Epoch
 
-// Every test closes what it opens: a goroutine left at the end is a failure.
+// TestMain fails if the tests leave a goroutine behind.
 func TestMain(m *testing.M) {
 	servertest.Prepare()
 	goleak.VerifyTestMain(m)

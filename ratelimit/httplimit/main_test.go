@@ -11,7 +11,7 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// epoch is where the clock of servertest.Frozen starts.
+// epoch is the initial time of a server that servertest.Frozen starts.
 var epoch = servertest.Epoch
 
 // Every test closes what it opens: a goroutine left at the end is a failure.

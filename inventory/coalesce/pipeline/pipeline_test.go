@@ -54,7 +54,7 @@ func TestClusterSendsOneByOne(t *testing.T) {
 	}
 	done := make(chan struct{})
 	go func() { all.Wait(); close(done) }()
-	check.Receive(t, "nobody waits for others", done)
+	check.Receive(t, "all calls end", done)
 	check.OK(t, errors.Join(errs...))
 }
 

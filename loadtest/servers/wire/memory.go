@@ -12,29 +12,31 @@ import (
 	"time"
 )
 
-// memory is the network inside this process: its servers by address.
+// memory is the in-memory network: its servers by address.
 var memory struct {
 	servers sync.Map // address → func() (net.Conn, error)
 	last    atomic.Int64
 }
 
-// inMemory is the host of all addresses of the network inside this process: one for
-// documentation, which no machine has. A name would be looked up.
+// inMemory is the host of all addresses in the in-memory network. It is an IP address
+// reserved for documentation, so no machine has it, and clients do not resolve it.
 const inMemory = "192.0.2.1:"
 
-// Serve gives a server an address in the network inside this process, which has no
-// sockets: it can be used in a bubble of testing/synctest. A Wire before such an
-// address has one as well.
+// Serve registers a server in the in-memory network and returns its address, which Dial
+// connects to by calling connect. Call stop to remove the server. The network has no
+// sockets, so it can be used in a bubble of testing/synctest. A Wire before a server of the
+// in-memory network is in that network, too.
 func Serve(connect func() (net.Conn, error)) (addr string, stop func()) {
 	addr = fmt.Sprint(inMemory, memory.last.Add(1))
 	memory.servers.Store(addr, connect)
 	return addr, func() { memory.servers.Delete(addr) }
 }
 
-// InMemory reports whether an address is one that Serve has given.
+// InMemory reports whether addr is an address in the in-memory network.
 func InMemory(addr string) bool { return strings.HasPrefix(addr, inMemory) }
 
-// Dial connects to an address, by TCP or in the network inside this process.
+// Dial connects to addr in the in-memory network, if addr is an address of Serve, and
+// otherwise in the named network.
 func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if !InMemory(addr) {
 		return new(net.Dialer).DialContext(ctx, network, addr)
@@ -50,8 +52,8 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return newPipe(conn), nil
 }
 
-// A pipe is one end of a connection. Like TCP, and unlike a net.Pipe, it takes what is
-// written before the other end reads it.
+// A pipe is one end of a connection. Writes are buffered, as in TCP and unlike in
+// net.Pipe: they do not wait for the other end to read.
 type pipe struct {
 	net.Conn
 	written chan []byte
@@ -97,7 +99,7 @@ func (p *pipe) Write(b []byte) (int, error) {
 
 func (p *pipe) Close() error { return p.close() }
 
-// SetDeadline fails for no connection by TCP whose other end is closed: reading does.
+// SetDeadline does not fail if the other end is closed. As with TCP, the next read does.
 func (p *pipe) SetDeadline(at time.Time) error {
 	_ = p.SetReadDeadline(at)
 	return nil

@@ -10,7 +10,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// In a bubble, a wire without sockets passes on, delays and cuts as one by TCP does.
+// In a bubble, a wire in the in-memory network forwards, delays and cuts like a TCP wire.
 func TestInMemory(t *testing.T) { synctest.Test(t, inMemoryWire) }
 
 func inMemoryWire(t *testing.T) {
@@ -32,7 +32,7 @@ func inMemoryWire(t *testing.T) {
 
 	w.Delay(Both, time.Hour, 0)
 	began, answer := time.Now(), make([]byte, 4)
-	for _, half := range []string{"an", "d!"} { // the second before anybody reads the first
+	for _, half := range []string{"an", "d!"} { // the second write comes before the first read
 		check.Must(t, check.Err(conn.Write([]byte(half))))
 	}
 	check.Must(t, check.Err(io.ReadFull(conn, answer)))
@@ -42,7 +42,7 @@ func inMemoryWire(t *testing.T) {
 	w.Cut()
 	check.Is(t, check.Err(conn.Read(answer)), io.EOF)
 	synctest.Wait()
-	check.Is(t, check.Err(conn.Write(answer)), nil) // nobody knows yet
+	check.Is(t, check.Err(conn.Write(answer)), nil) // the cut is not visible to a write yet
 	synctest.Wait()
 	check.Is(t, check.Err(conn.Write(answer)), io.EOF)
 	check.Must(t, conn.SetDeadline(time.Now().Add(time.Hour)))

@@ -22,7 +22,7 @@ import (
 // A Wire is one proxy. It is safe for concurrent use.
 type Wire struct {
 	addr   string
-	close  func() error // takes no more connections
+	close  func() error // stops accepting connections
 	target string
 	loops  sync.WaitGroup
 
@@ -64,8 +64,8 @@ func Contains(parts ...string) func(sent []byte) bool {
 	}
 }
 
-// Open starts a proxy before the server at target, on a free port of loopback or in
-// the network of target, see Serve.
+// Open starts a proxy before the server at target. The proxy listens on a free port of the
+// loopback interface, or in the in-memory network if target does, see Serve.
 func Open(target string) (*Wire, error) {
 	w := &Wire{target: target, conns: map[net.Conn]bool{}}
 	if InMemory(target) {

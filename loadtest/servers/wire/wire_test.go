@@ -59,7 +59,7 @@ func open(t *testing.T) (w *Wire, got <-chan string, dial func() *client) {
 	}
 }
 
-// ask sends a line and waits for its echo: for later, or else for at most d.
+// ask sends a line and waits for its echo for at most d.
 func (c *client) ask(line string, d time.Duration) (string, error) {
 	if _, err := c.Write([]byte(line + "\n")); err != nil {
 		return "", err
@@ -74,8 +74,8 @@ func (c *client) hear(d time.Duration) (string, error) {
 }
 
 const (
-	soon  = 50 * time.Millisecond // what does not come is not waited for longer
-	later = time.Hour             // what comes is waited for until the test's deadline
+	soon  = 50 * time.Millisecond // a wait for an answer that does not come
+	later = time.Hour             // a wait for an answer that comes: until the test's deadline
 )
 
 func mustEcho(t *testing.T, c *client, line string) {
@@ -125,8 +125,8 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
-// Each direction has its delay. Pieces that are on their way together take one delay,
-// not one each.
+// Each direction has its own delay. Pieces that travel together are delayed once, not one
+// after the other.
 func TestDelay(t *testing.T) {
 	const d, jitter, pieces = 2 * time.Second, time.Second, 10
 	for _, which := range []Direction{Requests, Answers, Both} {

@@ -112,7 +112,7 @@ func (b *Bare) Reserve(t testing.TB, buyer, key string, quantity int64) string {
 	t.Helper()
 	id := uuid.Must(uuid.NewV7()).String()
 	var err error
-	check.Eventually(t, "a reservation for "+buyer, func() bool { // units that have just come back rest for 100 ms
+	check.Eventually(t, "a reservation for "+buyer, func() bool { // released units are available after 100 ms
 		_, err = b.Gate.Reserve(t.Context(), inventory.Request{
 			OrderID: id, SKU: "S", Buyer: buyer, Quantity: quantity, Key: key, Fingerprint: orders.Fingerprint("S", quantity),
 		})

@@ -190,7 +190,7 @@ func Stock(t testing.TB, db *gorm.DB, n int) (ids []string) {
 			CreatedAt: now, ExpiresAt: now.Add(time.Hour),
 		}
 	}
-	check.Must(t, db.CreateInBatches(rows, 50).Error) // SQLite's driver looks for each value among all of its batch
+	check.Must(t, db.CreateInBatches(rows, 50).Error) // small batches, because SQLite's driver searches the whole batch for each value
 	Exec(t, db, "UPDATE sales SET sold = ?", n)
 	return ids
 }

@@ -26,8 +26,8 @@ type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// A scene is an empty Redis in a bubble of testing/synctest, where time passes only if
-// all wait for it, or it is told to pass.
+// A scene is an empty Redis in a bubble of testing/synctest, in which time passes only
+// while all goroutines wait, or when the plot advances the clock of the Redis.
 type scene struct {
 	*testing.T
 	ctx  context.Context
@@ -50,7 +50,7 @@ func show(t *testing.T, broken, ours func(s *scene) error) {
 	}
 }
 
-// showOutside is show without a bubble, and with the servers that the plot starts.
+// showOutside is show without a bubble, for plots that start real servers.
 func showOutside(t *testing.T, broken, ours func(s *scene) error) {
 	t.Helper()
 	for name, plot := range map[string]func(*scene) error{"broken": broken, "ours": ours} {
@@ -61,7 +61,7 @@ func showOutside(t *testing.T, broken, ours func(s *scene) error) {
 func end(t *testing.T, name string, harm error) {
 	t.Logf("=> %v", harm)
 	if (harm == nil) == (name == "broken") {
-		t.Fatal("the broken lock has to come to harm, and ours not")
+		t.Fatal("the broken lock must fail, and ours must not")
 	}
 }
 

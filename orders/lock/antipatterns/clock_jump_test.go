@@ -35,7 +35,7 @@ func TestAntipatternClockJump(t *testing.T) {
 			s.say("C's clock jumps ahead: to it the lease is over")
 			minis[2].FastForward(long)
 			s.say("D and E return")
-			check.Must(s, ofA[3].Close()) // A may still be asking D and E
+			check.Must(s, ofA[3].Close()) // closes the connection on which A may still be asking D and E
 			check.Must(s, ofA[4].Close())
 			check.Must(s, minis[3].Restart())
 			check.Must(s, minis[4].Restart())

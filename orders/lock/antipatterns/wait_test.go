@@ -67,7 +67,7 @@ func TestAntipatternWait(t *testing.T) {
 	})
 }
 
-// soon is longer than a busy replica takes, and shorter than the client waits.
+// soon is longer than a busy replica needs, and shorter than the timeout of the client.
 const soon = 50 * time.Second
 
 // A node is one real Redis of several.

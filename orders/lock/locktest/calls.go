@@ -38,7 +38,8 @@ func perCall(_ *testing.T, s *suite) {
 	s.free(b) // long before 2 minutes
 }
 
-// Who holds a lock cannot renew and release it behind its back.
+// A Locker does not implement lease.Store, whose methods would let a caller renew and
+// release a lock without the knowledge of its holder.
 func noStore(_ *testing.T, s *suite) {
 	if _, is := s.idle(lease.Config{}).Locker.(lease.Store); is {
 		s.Error("the Locker is a Store")

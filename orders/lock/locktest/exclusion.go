@@ -133,7 +133,7 @@ func outcomes(_ *testing.T, s *suite) {
 		s.Errorf("remaining %v, want some and none", left)
 	}
 	for range 3 {
-		check.Must(s, l.Release(over)) // works without a context's blessing
+		check.Must(s, l.Release(over)) // Release works with an expired context
 	}
 	if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrReleased) || errors.Is(cause, lease.ErrLost) {
 		s.Errorf("cause %v, want ErrReleased", cause)

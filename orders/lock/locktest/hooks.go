@@ -22,7 +22,7 @@ func hooks(_ *testing.T, s *suite) {
 			if what == want {
 				return
 			}
-			if what != "renewed" { // which comes as often as it has to
+			if what != "renewed" { // the number of renewals is not fixed
 				s.Errorf("heard %q, want %q", what, want)
 			}
 		}
@@ -66,7 +66,7 @@ func hooks(_ *testing.T, s *suite) {
 	if l := <-got; l != nil {
 		check.Must(s, l.Release(s.ctx))
 		expect("released")
-		check.Must(s, l.Release(s.ctx)) // which is not told again
+		check.Must(s, l.Release(s.ctx)) // a second release is not reported
 	}
 	s.acquire(b)
 	expect("acquired")

@@ -79,5 +79,5 @@ func stopLeading(_ *testing.T, s *suite) {
 
 func (s *suite) leader(leads <-chan int) int {
 	s.Helper()
-	return check.Receive(s, "somebody leads", leads)
+	return check.Receive(s, "a leader", leads)
 }

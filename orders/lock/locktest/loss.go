@@ -36,7 +36,7 @@ func pause(_ *testing.T, s *suite) {
 	issuer := s.Fence(s, b.Locker)
 	first, old, err := fence.Acquire(s.ctx, a, s.Fence(s, a.Locker), s.key)
 	check.Must(s, err)
-	check.Must(s, first.Context().Err()) // it looks
+	check.Must(s, first.Context().Err()) // the holder checks its context before the pause
 	read := r.read()
 	a.cut() // it stops: nothing of it reaches the servers
 

@@ -39,7 +39,7 @@ func (r *resource) write(fence int64, value int) error {
 
 // A history is what the holders did: each read a number and wrote the next one.
 type history struct {
-	clock atomic.Int64 // which counts: a bubble's stands still
+	clock atomic.Int64 // a counter, because the clock of a bubble may stand still
 	mu    sync.Mutex
 	ops   []porcupine.Operation
 }

@@ -97,8 +97,8 @@ func Run(t *testing.T, s Store) {
 	}
 }
 
-// RunInTime is Run for servers in the network of wire.Serve. Each test has its own, in
-// a bubble of testing/synctest, so nobody waits for a lease.
+// RunInTime is Run for servers in the in-memory network of wire.Serve. Each test runs in its
+// own bubble of testing/synctest with its own servers, so waiting for a lease takes no time.
 func RunInTime(t *testing.T, start func(t *testing.T) Store) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -154,7 +154,7 @@ func (s *suite) idle(cfg lease.Config) *process {
 	s.Helper()
 	if cfg.Lease == 0 {
 		if cfg.Lease = time.Minute; s.LeaseOfSession {
-			cfg.Lease = 9 * time.Second // more than it grants is refused
+			cfg.Lease = 9 * time.Second // a longer lease than the server grants is rejected
 		}
 	}
 	if cfg.Timeout == 0 {

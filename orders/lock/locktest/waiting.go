@@ -52,7 +52,7 @@ func notRunning(_ *testing.T, s *suite) {
 // speaks too early, as the servers know.
 func (s *suite) waiting(hook <-chan struct{}, n int) {
 	s.Helper()
-	check.Receive(s, "somebody waits", hook)
+	check.Receive(s, "a caller waits", hook)
 	if s.Waiters != nil {
 		check.Eventually(s, "in line", func() bool { return s.Waiters(s, s.key) == n })
 	}

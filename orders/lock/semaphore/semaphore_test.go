@@ -96,7 +96,7 @@ func TestLine(t *testing.T) {
 		}
 		const dead = "dead"
 		brief := open(t, r, lease.Config{Lease: 4 * time.Second})
-		brief.store.Asking.Timeout, brief.store.Asking.Group.MaxWait = time.Minute, time.Minute // only its lease is brief
+		brief.store.Asking.Timeout, brief.store.Asking.Group.MaxWait = time.Minute, time.Minute // only the lease is short
 		_, err := brief.attempt(&lease.Call{Leases: brief.leases, Ctx: ctx, Key: "{pool}"}, dead, 1)
 		if !errors.Is(err, lease.ErrHeld) {
 			t.Fatal(err)

@@ -28,7 +28,7 @@ import (
 //go:embed testdata/axe-4.14.1.min.js.gz
 var axePacked []byte
 
-// looks are the ways in which the page is looked at: a phone and a desk.
+// looks are the screens on which the page is tested: a phone and a desktop.
 var looks = []struct {
 	width, height int64
 	scheme        string
@@ -63,8 +63,8 @@ func (b *tab) accessible(what string) {
 	}
 }
 
-// drawn has the page drawn. A browser in the background draws when it likes, but
-// for a picture it must.
+// drawn makes the browser draw the page, and returns a screenshot. In the background, a
+// browser draws at any time, but a screenshot requires a drawn page.
 func (b *tab) drawn() []byte {
 	b.t.Helper()
 	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
@@ -72,7 +72,7 @@ func (b *tab) drawn() []byte {
 	return picture
 }
 
-// eval returns what the page makes of an expression.
+// eval evaluates a JavaScript expression in the page.
 func eval[V any](b *tab, expression string) V {
 	b.t.Helper()
 	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[V](expression))
@@ -80,9 +80,9 @@ func eval[V any](b *tab, expression string) V {
 	return v
 }
 
-// In each state of the page axe finds nothing, and the page fits in its width. Nothing
-// moves by itself from one state to the next: the sum of all layout shifts stays below
-// 0.02. With FLASHSALE_SHOTS=DIR pictures of all states are left there.
+// In each state of the page, axe reports no violation, and the page is not wider than the
+// screen. Between states, the sum of all layout shifts stays below 0.02. With
+// FLASHSALE_SHOTS=DIR, the test writes screenshots of all states to DIR.
 func TestStatesOfThePage(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)

@@ -86,8 +86,8 @@ func browser(t *testing.T) context.Context {
 	return shared.ctx
 }
 
-// visit opens the page. An exception in it fails the test. A test that fails prints
-// its console.
+// visit opens the page. An exception in the page fails the test. A failed test prints the
+// console of the page.
 func visit(t *testing.T, browser context.Context, url string) *tab {
 	t.Helper()
 	ctx, cancel := context.WithDeadline(browser, check.Deadline(t))

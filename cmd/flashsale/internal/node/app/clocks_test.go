@@ -11,8 +11,9 @@ import (
 )
 
 // Two nodes whose clocks are ten minutes apart agree on which sales are open, and take
-// payments until the same moment. Windows are checked by Redis's clock, everything else
-// by the database's. By each node's own clock, it would be wrong about one sale at least.
+// payments until the same moment. Sale windows are checked by the clock of Redis, all other
+// times by the clock of the database. A node that used its own clock would be wrong about
+// at least one of the sales.
 func TestClocksApart(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {

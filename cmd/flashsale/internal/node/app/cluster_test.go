@@ -28,7 +28,7 @@ func TestRedisCluster(t *testing.T) {
 			for b := range buyers {
 				last, from := fmt.Sprintf("buyer-%d", b), fmt.Sprintf("X-Forwarded-For: 10.0.%d.%d", i, b)
 				var a answer
-				check.Eventually(t, sku+" answers", func() bool { // a busy machine makes a buyer ask again
+				check.Eventually(t, sku+" answers", func() bool { // on a busy machine, a buyer has to retry
 					a = n.order(sku, last, from)
 					return a.status != 503 && a.status != 202
 				})

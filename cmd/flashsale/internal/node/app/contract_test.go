@@ -101,9 +101,9 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// Whatever is malformed is refused with its field named, and nothing else happens.
-// TestBadRequests of httpapi lists what is malformed, TestBadTokensAreRefused of auth
-// the tokens.
+// A malformed request is rejected with the name of the faulty field, and changes nothing.
+// TestBadRequests of httpapi lists all malformed requests, and TestBadTokensAreRefused of
+// auth all malformed tokens.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)

@@ -43,9 +43,9 @@ func TestDemoCrowd(t *testing.T) {
 	begun := time.Now()
 	come("the crowd left with its sale, and another one comes")
 	n.audit("other").says(`"available":10`)
-	check.Must(t, n.stop())
+	check.Must(t, n.stop()) // a crowd is still ordering
 	if time.Since(begun) >= gentle.Duration {
-		t.Error("the node has waited until the crowd in it left by itself")
+		t.Error("the node waited for the end of its crowd")
 	}
 
 	n = start(t, s, nil)

@@ -10,9 +10,9 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// Redis goes for long: the whole API sells on, with limiter, tokens, replays and
-// reads, and says of itself that it is degraded. The streams show it. When Redis is
-// back it is as before, without a hand.
+// Redis is down for a long time. The node continues to sell, with its limiter, tokens,
+// replays and reads, and reports that it is degraded, as the streams do. When Redis is
+// back, the node returns to normal without an operator.
 func TestSellsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	for _, kind := range servertest.Kinds() {

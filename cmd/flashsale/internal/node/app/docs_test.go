@@ -21,7 +21,7 @@ func TestDocsCanBePasted(t *testing.T) {
 	}
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo = true })
 	page := string(n.send("GET", "/docs", "", "").ok().body)
-	// The stream of a sale ends when its reader has left it, here after the first line.
+	// The stream of a sale ends when its reader exits, here after the first line.
 	script := []string{`set -e
 		curl() {
 			echo curl "$@" >&2

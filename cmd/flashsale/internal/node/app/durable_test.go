@@ -109,7 +109,7 @@ func (c *claims) untilKilled(kill func(), calls ...func()) {
 func TestNoYesBeforeItIsDurable(t *testing.T) {
 	t.Parallel()
 	s, stall, kill, restart := stalling(t)
-	brief := func(c *Config) { c.Wait = time.Second } // then it is asked again
+	brief := func(c *Config) { c.Wait = time.Second } // then the test sends the order again
 	nodes := []*node{start(t, s, brief), start(t, s, brief)}
 	n := nodes[0]
 	n.put("S", 100, 10, 900)
@@ -190,7 +190,7 @@ func TestNothingReadIsAnsweredWithoutABarrier(t *testing.T) {
 		t.Errorf("replay: %d %s", a.status, a.body)
 	}
 	read := func(subject, path string) answer { return n.send("GET", path, n.token(subject, subject == "op"), "") }
-	var all sync.WaitGroup // each waits for its barrier
+	var all sync.WaitGroup // each call waits for its barrier
 	never := func(what string, call func() answer) {
 		all.Go(func() {
 			if a := call(); a.status != 503 || a.code() != "unavailable" {

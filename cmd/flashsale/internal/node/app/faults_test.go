@@ -41,14 +41,15 @@ func ownMySQL(t *testing.T, s *servers.Stores, options servers.MySQLOptions) *se
 	return m
 }
 
-// A store goes away while the node sells: 503 with Retry-After, no panic. By itself the
-// node sells on when the store is back, with every yes still there.
+// A store goes down while the node sells. The node answers 503 with Retry-After and does
+// not panic. When the store is back, the node resumes selling without an operator, and no
+// accepted order is lost.
 func TestStoreGoesAndComesBack(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		s, redis := servertest.RedisVia(t, s)
 		stores := map[string]*wire.Wire{"redis": redis}
-		if s.Mini == nil { // SQLite is a file: it is always there
+		if s.Mini == nil { // SQLite is a file, which does not go down
 			s, stores["mysql"] = servertest.SQLVia(t, s)
 		}
 		n := start(t, s, func(c *Config) { c.Wait, c.DirectAfter = time.Second, time.Hour }) // see TestSellsWithoutRedis

@@ -150,8 +150,8 @@ func (s *stream) until(what, event string, ok func(seen) bool) seen {
 	return last
 }
 
-// ends reads to the end of the stream. A stream that is cut off by the test's
-// deadline has not ended by itself.
+// ends reads to the end of the stream. It fails the test if only the test's deadline ends
+// the stream.
 func (s *stream) ends() {
 	s.t.Helper()
 	for more := true; more; {
@@ -181,8 +181,8 @@ func again(t testing.TB, do func()) (enough func()) {
 	return enough
 }
 
-// What happens to a sale shows to everybody who watches, and begins with its history.
-// What happens to all sales and nodes, and where all units are, shows to operators only.
+// The stream of a sale is public, and begins with the history of the sale. Only operators
+// receive the stream of all sales, the nodes and the state of all units.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -220,7 +220,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("anybody sees %+v", e)
 		}
 
-		// Who comes now is sent first what was sold before. It has been noted by now.
+		// A new stream first receives the history, which contains the units sold so far.
 		late := watch(t, one.URL(), "S", "")
 		history, _ := late.next()
 		if points, marks := history.Points, history.Marks; history.event != "history" || history.SKU != "S" || len(points) < 2 || len(marks) < 1 ||
@@ -262,10 +262,11 @@ func TestWatchRefused(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d %s", c.name, a.status, a.body, c.status, c.code)
 		}
 	}
-	n.send("POST", "/demo/token", "", "").is(404) // it is no demo
+	n.send("POST", "/demo/token", "", "").is(404) // the node is not a demo
 }
 
-// A network has a few places and not all of them, and takes none from operators.
+// The streams of one network are limited in number. The limit leaves streams to other
+// networks and to operators.
 func TestWatchPlaces(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
@@ -286,9 +287,10 @@ func TestWatchPlaces(t *testing.T) {
 	check.Eventually(t, "a place that was left is free", func() bool { return check.Err(tryWatch(t, n.URL(), "S", "", here)) == nil })
 }
 
-// The server's bounds on a request's time do not end a stream: its snapshots go
-// on after both have passed. On a machine that is busy it may fail to open within
-// them, so there are several attempts; with a bound in force, none outlasts it.
+// The server's read and write timeouts do not end a stream, which continues to send
+// snapshots after both have passed. On a busy machine, a stream may fail to open within the
+// timeouts, so the test tries several times. If the timeouts ended streams, every attempt
+// would fail.
 func TestWatchOutlastsTimeouts(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), often("one"))

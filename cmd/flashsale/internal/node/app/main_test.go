@@ -35,8 +35,8 @@ type node struct {
 	stop func() error // a clean shutdown; the test's end does it as well
 }
 
-// testConfig has a lease that a starved process does not miss, and a log that a
-// failed test prints.
+// testConfig returns a Config with a lease long enough for a starved process, and with a
+// log that a failed test prints.
 func testConfig(t testing.TB, s *servers.Stores) Config {
 	return Config{
 		Addr: "127.0.0.1:0", Redis: s.RedisURL, SQL: s.SQL, Secret: secret, Wait: 20 * time.Second, Lease: 20 * time.Second,
@@ -151,7 +151,7 @@ func (a answer) into(t testing.TB, v any) {
 // send makes one request. header is "Name: value" lines.
 func (n *node) send(method, path, token, body string, header ...string) answer {
 	n.t.Helper()
-	ctx, cancel := context.WithDeadline(n.t.Context(), check.Deadline(n.t)) // a stream that should have been refused has no end
+	ctx, cancel := context.WithDeadline(n.t.Context(), check.Deadline(n.t)) // a stream that should have been rejected does not end
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, n.URL()+path, strings.NewReader(body))
 	check.Must(n.t, err)

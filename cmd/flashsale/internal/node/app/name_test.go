@@ -11,8 +11,9 @@ import (
 	"flashsale/orders/store"
 )
 
-// A second node of one name refuses to start, and the first continues. After a clean
-// stop the name is free at once, and after a crash once the last heartbeat is old.
+// A second node with the name of a running node fails to start, and the first node
+// continues. After a clean stop, the name is free at once. After a crash, it is free when
+// the last heartbeat is older than the lease.
 func TestNameOfARunningNode(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -34,7 +35,7 @@ func TestNameOfARunningNode(t *testing.T) {
 		}
 		first.send("GET", "/readyz", "", "").is(200)
 		check.Must(t, first.stop())
-		check.Must(t, start(t, s, func(c *Config) { named(c); c.Lease = 1000 * time.Hour }).stop()) // it waits for no heartbeat
+		check.Must(t, start(t, s, func(c *Config) { named(c); c.Lease = 1000 * time.Hour }).stop()) // this start does not wait for a heartbeat to expire
 
 		began := time.Now()
 		check.Must(t, check.Err(other.Beat(t.Context(), "one", nil, time.Minute)))

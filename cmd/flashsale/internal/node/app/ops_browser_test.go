@@ -129,7 +129,8 @@ func TestActionsInTheBrowser(t *testing.T) {
 		find(what)
 		op.until(`document.querySelector('#orders code')?.textContent === '` + id + `' && document.getElementById('orders').textContent.includes('ann, key k, ')`)
 	}
-	// More goes on with the buyer that is shown, whoever is typed meanwhile.
+	// The More button continues the list of the buyer that is shown, even if another buyer
+	// has been typed into the search field.
 	n.put("T", 40, 40, 900)
 	for i := range 21 {
 		n.orderBy("T", "eve", fmt.Sprint("k", i)).is(201)

@@ -54,8 +54,8 @@ func spread(t testing.TB, a, b *node) (skus []string) {
 	return skus
 }
 
-// soldAll waits until each SKU has been sold through n to a buyer, who may hear that it
-// is sold out until a cancelled unit is back.
+// soldAll waits until n has sold each SKU to buyer. Until a cancelled unit has been
+// released, n may answer that the SKU is sold out.
 func soldAll(n *node, skus []string, buyer string) {
 	n.t.Helper()
 	for _, sku := range skus {
@@ -70,9 +70,10 @@ func quick(c *Config) {
 	c.Lease, c.Wait, c.DirectAfter = aLease, 200*time.Millisecond, time.Hour
 }
 
-// One of two nodes loses one of the stores and keeps the rest. The sales that it kept
-// are sold elsewhere, and a unit that a buyer cancels meanwhile comes back. It makes no
-// difference where the locks are kept, for they say nothing of the stores.
+// One of two nodes loses the connection to one of the stores. The other node takes over
+// its sales, and sells a unit that a buyer cancels during the outage. The result does not
+// depend on the lock store, because a node that can renew its locks may still be unable to
+// reach the other stores.
 func TestNodeThatLosesOneStore(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lock  string
@@ -121,9 +122,9 @@ func commitsOfOrders() func(sent []byte) bool {
 	}
 }
 
-// Connections go silent in the middle of a COMMIT, one for each turn of the
-// group commit. The SKUs are sold elsewhere, the node continues with its others and
-// takes them back, and it still stops.
+// One or two connections of the group commit go silent in the middle of a COMMIT. Another
+// node takes over the SKUs. The first node continues with its other
+// SKUs, later gets the lost SKUs back, and can still be stopped.
 func TestSilentCommit(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 2; n++ {
@@ -132,7 +133,7 @@ func TestSilentCommit(t *testing.T) {
 			via, w := servertest.SQLVia(t, s)
 			a, b := start(t, via, quick), start(t, s, func(c *Config) { quick(c); c.Node = "two" })
 			spread(t, a, b)
-			silence := func(prefix string) (skus []string) { // until this node has kept a sale and committed to it
+			silence := func(prefix string) (skus []string) { // repeats until this node keeps a sale and commits an order of it
 				silenced := w.Silence(n, commitsOfOrders())
 				check.Eventually(t, "commits go silent", func() bool {
 					skus = append(skus, fmt.Sprint(prefix, len(skus)))
@@ -178,8 +179,8 @@ func TestRebuildLongerThanALease(t *testing.T) {
 	check.Must(t, check.Err(db.ExecContext(t.Context(), "UPDATE sales SET sold = ?", many)))
 	w.Delay(wire.Both, delay, 0)
 	rdb, attempt := openRedis(t, s.RedisURL), 0
-	// A starved node may lose its lease, so there are several attempts. If a rebuild were
-	// cut off after a lease, all of them would fail.
+	// A starved node may lose its lease, so the test tries several times. If a rebuild were
+	// cut off after one lease, every attempt would fail.
 	check.Eventually(t, "a rebuild of two leases or more is not cut off", func() bool {
 		attempt++
 		rebuilt, stalled := n.metric("flashsale_keeper_rebuilds_total"), n.metric("flashsale_keeper_stalled_total")

@@ -15,8 +15,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A body that trickles in is cut off. A stream ends when its token expires or its time
-// is over, and lasts longer than the server's limits on other answers.
+// A request body that arrives too slowly is cut off. A stream ends when its token expires
+// or when it reaches WatchLife, and outlasts the server's timeouts for other answers.
 func TestConnectionsEnd(t *testing.T) {
 	cfg := testConfig(t, servertest.Open(t, servers.KindEmbedded))
 	cfg.WatchLife = time.Hour
@@ -25,7 +25,7 @@ func TestConnectionsEnd(t *testing.T) {
 	defer a.close()
 	a.web.SetReady(true)
 	for name, c := range map[string]struct {
-		request     string // with the token's lifetime in place of TOKEN
+		request     string // TOKEN stands for a token with the lifetime below
 		token       time.Duration
 		status      int
 		least, most time.Duration
@@ -59,7 +59,7 @@ func TestConnectionsEnd(t *testing.T) {
 	}
 }
 
-// A pipe is a listener whose connections are given to it.
+// A pipe is a net.Listener that accepts the connections sent to conns.
 type pipe struct{ conns chan net.Conn }
 
 func (p *pipe) Accept() (net.Conn, error) {

@@ -38,7 +38,7 @@ type Config struct {
 	// is nobody's for good. Each stream's is up to a quarter shorter, so that not
 	// all come back at once. Default 10 minutes.
 	Life time.Duration
-	// Every is how often snapshots are made and the journal is written. Default 1 s.
+	// Every is the interval between snapshots, and between writes of the journal. Default 1 s.
 	Every time.Duration
 }
 

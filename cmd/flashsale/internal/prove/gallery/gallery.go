@@ -37,9 +37,9 @@ type Config struct {
 	Rate   int      // orders per second of the attacks
 	Seed   int64    // of the attack and of the moments of harm; each round uses the next seed
 
-	// Tests have less time, and any machine.
-	Acts     []string // those to play; none means all
-	InFlight int      // this and the others: as in the Config of a load test
+	// Tests set these fields, to save time and to be independent of the machine.
+	Acts     []string // acts to play; none means all
+	InFlight int      // InFlight to Search are fields of loadtest.Config
 	Repair   time.Duration
 	Patience time.Duration
 	Search   time.Duration

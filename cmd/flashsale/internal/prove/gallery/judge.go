@@ -73,7 +73,7 @@ func (s *stage) play(ctx context.Context, cfg Config, a act) (*report.Report, er
 	}
 	c.Seed = cfg.Seed
 	c.InFlight, c.Repair, c.Patience, c.Search = cfg.InFlight, cfg.Repair, cfg.Patience, cfg.Search
-	c.Timeout = max(30*time.Second, cfg.Patience) // the slow ones are to be right, not quick
+	c.Timeout = max(30*time.Second, cfg.Patience) // slow variants have to be right, not fast
 	c.Strategy, c.Stores = s.variant.Name, s.Stores.Kind
 
 	s.sku = a.name

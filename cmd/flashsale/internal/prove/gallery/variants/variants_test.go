@@ -118,8 +118,8 @@ var checks = map[string]func(t *testing.T, shop Shop) int{
 	},
 }
 
-// The variants that demo names break each in its own way, five times out of five,
-// and in no other; the right ones pass all checks.
+// Each broken variant of the table fails its own checks, five times out of five, and no
+// other check. The right variants pass all checks.
 func TestEachBreaksInItsOwnWay(t *testing.T) {
 	breaks := map[string][]string{
 		"get-decr":           {"oversold", "oversold, few callers", "oversold, whatever is cancelled"},
@@ -132,7 +132,7 @@ func TestEachBreaksInItsOwnWay(t *testing.T) {
 		stores, err := Connect(s.RedisURL, s.SQL)
 		check.Must(t, err)
 		t.Cleanup(func() { _ = stores.Close() })
-		check.Must(t, errors.Join(Migrate(t.Context(), stores.DB), Migrate(t.Context(), stores.DB))) // each node of a variant does it
+		check.Must(t, errors.Join(Migrate(t.Context(), stores.DB), Migrate(t.Context(), stores.DB))) // each node of a variant migrates at its start
 		for name, expected := range breaks {
 			v, _ := Find(name)
 			for kind, wrong := range checks {
@@ -174,7 +174,7 @@ func TestBrokenButIdempotent(t *testing.T) {
 			for range 50 {
 				running.Go(func() {
 					o := Order{ID: uuid.NewString(), SKU: s.SKU, Buyer: "ann", Key: "k", Quantity: 1, Status: Pending, CreatedMS: now(), ExpiresMS: now() + 60_000}
-					// What is being stored by another is asked for again, as its buyer would.
+					// While another call stores the same order, the buyer retries.
 					check.Eventually(t, "the order is known", func() bool {
 						_, _, err := s.Order(t.Context(), o)
 						return err == nil
