@@ -88,7 +88,7 @@ func TestDirectMode(t *testing.T) {
 
 		wire.Cut()
 		untilMode(t, orders.ModeDirect, a, b)
-		check.Eventually(t, "both nodes know", func() bool { return a.Keepers().SellsDirect() && b.Keepers().SellsDirect() })
+		check.Eventually(t, "both nodes are in direct mode", func() bool { return a.Keepers().SellsDirect() && b.Keepers().SellsDirect() })
 		if n := a.Keepers().Counters().DirectEntered.Load() + b.Keepers().Counters().DirectEntered.Load(); n != 1 {
 			t.Errorf("entered %d times", n)
 		}

@@ -72,7 +72,7 @@ func TestPaidInTheInstantOfExpiry(t *testing.T) {
 		stop()
 		rivals.Wait()
 		a := p.settled(t, "S")
-		check.Eventually(t, "the gate has heard of all", func() bool {
+		check.Eventually(t, "the gate has released all closed orders", func() bool {
 			skus, err := p.store.EndedSKUs(t.Context())
 			return err == nil && len(skus) == 0
 		})

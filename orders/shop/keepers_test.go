@@ -135,7 +135,7 @@ func TestDeadNodeIsReplaced(t *testing.T) {
 		check.Must(t, err)
 
 		wire.Cut()
-		check.Eventually(t, "the others know", func() bool {
+		check.Eventually(t, "the node is marked as unable to write", func() bool {
 			nodes, err := b.store.Nodes(t.Context(), bare.Patience)
 			return err == nil && slices.ContainsFunc(nodes, func(n store.Node) bool { return n.ID == "a" && n.Unwritable != "" })
 		})

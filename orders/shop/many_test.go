@@ -44,7 +44,7 @@ func TestThousandSales(t *testing.T) {
 		check.Eventually(t, "all gates are open", func() bool { return p.Keepers().Counters().Rebuilt.Load() >= int64(n) })
 		// The embedded Redis serves each connection with goroutines of this process.
 		rests := func() bool { return runtime.NumGoroutine() < before+150 }
-		check.Eventually(t, "few goroutines while nobody buys", rests)
+		check.Eventually(t, "few goroutines before the first order", rests)
 		var list sync.WaitGroup
 		var next atomic.Int64
 		for range 32 {

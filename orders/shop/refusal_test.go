@@ -138,7 +138,7 @@ func TestPartitionedNodeRefusesNoReplay(t *testing.T) {
 				return p.Place(t.Context(), Placement{Buyer: buyer, SKU: "S", Quantity: 1, Key: "k"})
 			}
 			ann := places(t, a, Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}, nil)
-			check.Eventually(t, "c knows that the sale has sold out, and vouches for the gate", func() bool {
+			check.Eventually(t, "c answers that the sale is sold out, and its copy vouches for the gate", func() bool {
 				_, err := place(c, "eve")
 				sale := c.catalog.Known("S")
 				return errors.Is(err, inventory.ErrSoldOut) && sale != nil && sale.Epoch > 0

@@ -61,7 +61,7 @@ func TestCommitDoesNotGrowWithOneBuyersOrders(t *testing.T) {
 			})
 			check.Must(t, err)
 			if said != "buyer_limit" {
-				t.Errorf("the buyer with 20,000 orders hears %q", said)
+				t.Errorf("the buyer with 20,000 orders receives %q", said)
 			}
 			if n := rowsRead() - before; n > 600+4*usualOrders*buyers {
 				t.Errorf("a batch of %d buyers and one with many orders (analyzed: %v) reads %d rows or entries of indexes", buyers, analyzed, n)

@@ -35,7 +35,7 @@ func TestDemoCrowd(t *testing.T) {
 	come("it has been sent away, and another one comes")
 	for range 20 {
 		n.crowd.Leave()
-		check.Eventually(t, "it was told to leave in the instant in which it came, and another one comes", func() bool { return n.crowd.Come(t.Context()) == nil })
+		check.Eventually(t, "the first crowd leaves, and another crowd comes", func() bool { return n.crowd.Come(t.Context()) == nil })
 	}
 	n.put(demoSKU, 1000, 2, 2, window(-time.Hour, -time.Minute)).ok()
 	check.Eventually(t, "no sale of the demo is open", func() bool { return send().status == 404 })

@@ -213,7 +213,7 @@ func losesNoYes(t *testing.T, one, two string) {
 	}
 	t.Logf("%d told yes, %d transactions undone", len(told), undone()-before)
 	if lost > 0 {
-		t.Errorf("%d of %d who were told yes have no row", lost, len(told))
+		t.Errorf("%d of %d accepted orders have no row", lost, len(told))
 	}
 	n.audited("S", `"held":0`, `"balanced":true`)
 	check.OK(t, n.stop())

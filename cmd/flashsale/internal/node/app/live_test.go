@@ -217,7 +217,7 @@ func TestWatch(t *testing.T) {
 		enough()
 		anybody.until("sold out", "sale", func(e seen) bool { return e.Sale.State == "sold_out" && e.Sold == 3 })
 		if e, _ := anybody.next(); e.event != "sale" || e.All.Accepted != 0 || e.Nodes != nil {
-			t.Errorf("anybody sees %+v", e)
+			t.Errorf("the public stream contains %+v", e)
 		}
 
 		// A new stream first receives the history, which contains the units sold so far.
@@ -373,7 +373,7 @@ func TestDemo(t *testing.T) {
 	if ann.Subject == bob.Subject || ann.Role != "buyer" {
 		t.Errorf("two buyers: %+v, %+v", ann, bob)
 	}
-	check.Eventually(t, "a buyer may order, or hears that it is too early", func() bool {
+	check.Eventually(t, "an order is accepted, or is too early", func() bool {
 		a := n.send("POST", "/v1/orders", ann.Token, `{"sku":"demo","quantity":1}`)
 		return a.status == 201 || a.code() == "not_open"
 	})

@@ -110,7 +110,7 @@ func TestFailBackIsNoticed(t *testing.T) {
 	var ann answer
 	check.Eventually(t, "ann has bob's unit", func() bool { ann = n.order("S", "ann"); return ann.status == 201 })
 	w.Lead(one.Real.Addr())
-	check.Eventually(t, "rebuilt for the first again, and ann hears of her order", func() bool {
+	check.Eventually(t, "rebuilt for the first again, and ann receives her order", func() bool {
 		again := n.order("S", "ann")
 		if again.status != 503 && again.status != 201 {
 			t.Fatalf("ann was answered 201 %s; after the failover back the same key hears %d %s", ann.body, again.status, again.body)
