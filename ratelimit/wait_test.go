@@ -75,7 +75,7 @@ func TestTokensComeInOnARealServer(t *testing.T) {
 		l.perSlot = perSlot
 		b := forBuyer(fmt.Sprint(perSlot), parse(t, fmt.Sprintf("%d/s:%d", rate, burst)))
 		begin, refused := time.Now(), 0
-		for n := 1; n <= 30; n++ {
+		for n := 1; n <= 30 || refused == 0 && time.Now().Before(check.Deadline(t)); n++ { // a busy machine may be too slow to be refused
 			r := allow(t, l, 1, b)
 			if !r.Allowed {
 				refused++
@@ -87,7 +87,7 @@ func TestTokensComeInOnARealServer(t *testing.T) {
 			}
 		}
 		if refused == 0 {
-			t.Log("no request was refused, because the machine is busy")
+			t.Error("no request was refused")
 		}
 	}
 }
