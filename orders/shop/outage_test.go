@@ -163,7 +163,10 @@ func ownMySQL(t *testing.T) (*servers.Stores, *servers.MySQL) {
 func TestMySQLHangs(t *testing.T) {
 	t.Parallel()
 	stores, mysql := ownMySQL(t)
-	p := open(t, stores, brief)
+	p := open(t, stores, func(c *Config) {
+		brief(c)
+		c.Store = bare.OpenStoreWith(t, stores.SQL, store.DefaultTimeout)
+	})
 	p.put(t, kit.Sale("S", 10, 1))
 	p.put(t, onPayment("P", 10, 1))
 	first := Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}

@@ -236,6 +236,7 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 	via, wire := servertest.RedisVia(t, s)
 	p := open(t, via, func(c *Config) {
 		brief(c)
+		c.Store = bare.OpenStoreWith(t, s.SQL, 2*time.Second)
 		c.Keeper.Lease = 2 * time.Second
 		c.Direct.After = 300 * time.Millisecond
 	})

@@ -234,7 +234,14 @@ func NewGate(rdb redis.UniversalClient, soldOutFor time.Duration) *inventory.Gat
 // OpenStore returns a migrated and patient store on sql.
 func OpenStore(t testing.TB, sql string) *store.Store {
 	t.Helper()
-	st, err := store.Open(sql, store.StoreConfig{Timeout: Patience})
+	return OpenStoreWith(t, sql, Patience)
+}
+
+// OpenStoreWith returns a migrated store on sql, for a test in which the database does
+// not answer in time.
+func OpenStoreWith(t testing.TB, sql string, timeout time.Duration) *store.Store {
+	t.Helper()
+	st, err := store.Open(sql, store.StoreConfig{Timeout: timeout})
 	check.Must(t, err)
 	t.Cleanup(func() { _ = st.Close() })
 	check.Must(t, check.Err(st.Migrate(t.Context())))
