@@ -302,7 +302,7 @@ func TestMemoryUnderWay(t *testing.T) {
 		defer cancel()
 		orders, refusals := 20, int64(100) // few refusals, because memory is valid for only 100 ms, which a busy machine often exceeds
 		if servertest.Thorough() {
-			orders, refusals = 100, 300
+			orders, refusals = 50, 200
 		}
 
 		type got struct {
