@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -239,14 +240,15 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 }
 
-// Each way to sell wrongly is caught, by its own violation.
+// Each way to sell wrongly is caught, by its own violation. If cancellations hide an
+// oversell before the sale is at rest, only the history of the answers shows it.
 func TestBrokenStrategiesAreCaught(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ strategy, on, violation string }{
+	for _, c := range []struct{ strategy, on, violations string }{
 		{"decr-leak", "order", "undersold"},
-		{"get-decr", "order", "oversold"},
+		{"get-decr", "order", "oversold|history"},
 		{"no-limit", "order", "over_limit"},
-		{"get-decr", "payment", "oversold"},
+		{"get-decr", "payment", "oversold|history"},
 		{"no-limit", "payment", "over_limit"},
 	} {
 		t.Run(c.strategy+" on "+c.on, func(t *testing.T) {
@@ -256,8 +258,8 @@ func TestBrokenStrategiesAreCaught(t *testing.T) {
 			if !errors.As(err, &exit) || exit != judge.ExitViolation {
 				t.Errorf("exit: %v", err)
 			}
-			if v.Pass || !strings.Contains(fmt.Sprint(v.Violations), "{"+c.violation+" ") {
-				t.Errorf("pass %v, violations %v, want %s", v.Pass, v.Violations, c.violation)
+			if v.Pass || !regexp.MustCompile(`\{(`+c.violations+`) `).MatchString(fmt.Sprint(v.Violations)) {
+				t.Errorf("pass %v, violations %v, want %s", v.Pass, v.Violations, c.violations)
 			}
 		})
 	}
