@@ -153,7 +153,8 @@ func (s *Store) underRow(ctx context.Context, sku string, f ending) (int64, erro
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	ended, err := s.endings.Do(ctx, sku, f)
-	if err != nil && ctx.Err() != nil {
+	// The shared transaction has the same timeout, and may end just before ctx does.
+	if err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)) {
 		err = errors.Join(orders.ErrUnavailable, err)
 	}
 	return ended, err
