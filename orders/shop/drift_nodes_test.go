@@ -54,7 +54,10 @@ func TestBusySaleIsNotRepaired(t *testing.T) {
 func TestDriftUnderLoad(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		p := open(t, s, often)
+		p := open(t, s, func(c *Config) {
+			often(c)
+			brief(c) // a buyer whose queue entry is dropped receives no answer
+		})
 		p.put(t, kit.Sale("S", 20_000, 1000))
 		c, home := gather(t, "S", 40, p)
 		b := &bare.Bare{Store: p.store, Rdb: p.rdb, Gate: p.gate}
