@@ -35,7 +35,7 @@ func (g *Gate) state(sku string) *saleState {
 		return s.(*saleState)
 	}
 	s := &saleState{gate: g, sku: sku}
-	s.group = coalesce.New(coalesce.Options[Request, Reservation]{
+	s.group = coalesce.New(coalesce.Config[Request, Reservation]{
 		Batch: g.cfg.Batch, InFlight: g.cfg.InFlight, Callers: maxCallers, Timeout: g.cfg.Timeout, Tasks: &g.tasks,
 		Call: func(ctx context.Context, _ string, batch []*call) { s.reserveBatch(ctx, batch) },
 	})

@@ -57,7 +57,7 @@ func TestClusterFailoverThatLosesARelease(t *testing.T) {
 		return err == nil || errors.As(err, &refusal)
 	})
 	check.Is(t, err, ErrStale)
-	check.Must(t, g.Shut(ctx, sku, first))
+	check.Must(t, g.BeginRebuild(ctx, sku, first))
 	install(t, g, sku, first, truth{Terms: terms(1, 1), Available: 1, Buyers: map[string]int64{"ann": 0}})
 	reserve(t, g, order(sku, "new", "bob"))
 }

@@ -19,7 +19,7 @@ var (
 	ErrRebuilding = errors.New("inventory: gate is being rebuilt")
 	ErrStale      = errors.New("inventory: gate may have forgotten orders") // Redis may have lost writes: see replid.go
 	// ErrResting is an ErrSoldOut that ends within about 100 ms, because units have
-	// returned to an empty gate: see rest.lua.
+	// returned to an empty gate: see cooldown.lua.
 	ErrResting = fmt.Errorf("%w until units that came back are on sale", ErrSoldOut)
 )
 

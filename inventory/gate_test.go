@@ -98,17 +98,17 @@ func (w *walk) check() {
 	// Units that came to an empty gate rest. Half the time it is over at once: the
 	// model has no clock.
 	key := keys.Sale(w.sku)
-	resting, err := w.rdb.HExists(context.Background(), key, "resume_at").Result()
-	w.same("resting", fmt.Sprint(resting, err), fmt.Sprint(w.model.resting, error(nil)))
-	if resting {
+	coolingDown, err := w.rdb.HExists(context.Background(), key, "resume_at").Result()
+	w.same("cooling down", fmt.Sprint(coolingDown, err), fmt.Sprint(w.model.coolingDown, error(nil)))
+	if coolingDown {
 		until := time.Now().Add(time.Hour).UnixMilli()
-		w.model.resting = rapid.Bool().Draw(w.T, "goes on resting")
-		if w.model.resting {
+		w.model.coolingDown = rapid.Bool().Draw(w.T, "remains cooling down")
+		if w.model.coolingDown {
 			err = w.rdb.HSet(context.Background(), key, "resume_at", until).Err()
 		} else {
 			err = w.rdb.HDel(context.Background(), key, "resume_at").Err()
 		}
-		w.sameError("rest", err, nil)
+		w.sameError("cooldown", err, nil)
 	}
 
 	g := w.nodes[0]
@@ -328,7 +328,7 @@ func (w *walk) changeTerms() {
 func (w *walk) shutIt() {
 	k := w.someEpoch()
 	w.model.shut(k)
-	w.sameError("shut", w.node().Shut(context.Background(), w.sku, k), nil)
+	w.sameError("shut", w.node().BeginRebuild(context.Background(), w.sku, k), nil)
 }
 
 func (w *walk) install(was, epoch int64, s truth) {
@@ -342,7 +342,7 @@ func (w *walk) install(was, epoch int64, s truth) {
 func (w *walk) rebuild() {
 	if rapid.IntRange(0, 3).Draw(w.T, "in turn") > 0 {
 		w.model.shut(w.model.epoch)
-		w.sameError("shut", w.nodes[0].Shut(context.Background(), w.sku, w.model.epoch), nil)
+		w.sameError("shut", w.nodes[0].BeginRebuild(context.Background(), w.sku, w.model.epoch), nil)
 		var all []Acked
 		for _, q := range w.model.queue {
 			all = append(all, Acked{Entry: q.Entry, OrderID: q.OrderID})

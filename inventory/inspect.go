@@ -27,7 +27,7 @@ type View struct {
 // Inspect reads the gate of sku, all of it in one step. A SKU without a gate is a
 // View that does not exist, not an error.
 func (g *Gate) Inspect(ctx context.Context, sku string) (View, error) {
-	reply, err := lookScript.Run(ctx, g.rdb, []string{keys.Sale(sku), keys.Queue(sku), keys.Holds(sku)}).Slice()
+	reply, err := inspectScript.Run(ctx, g.rdb, []string{keys.Sale(sku), keys.Queue(sku), keys.Holds(sku)}).Slice()
 	if err != nil {
 		return View{}, fmt.Errorf("look at gate of %s: %w", sku, err)
 	}

@@ -16,16 +16,16 @@ func (g *Gate) SetTerms(ctx context.Context, sku string, epoch int64, t Terms) e
 
 // Shut closes the gate of that epoch for a rebuild. If the gate is missing or of another
 // epoch, Shut does nothing, and Install finds the difference. It can be repeated.
-func (g *Gate) Shut(ctx context.Context, sku string, epoch int64) error {
-	return scriptError("shut", sku, shutScript.Run(ctx, g.rdb, []string{keys.Sale(sku)}, epoch).Err())
+func (g *Gate) BeginRebuild(ctx context.Context, sku string, epoch int64) error {
+	return scriptError("shut", sku, beginRebuildScript.Run(ctx, g.rdb, []string{keys.Sale(sku)}, epoch).Err())
 }
 
 // Forget drops the gate of that epoch (0: there is none), whose sale is over, with
 // all that Redis knows of the sale. It returns false and does nothing if orders are
 // queued, units are held, or the gate is of another epoch.
-func (g *Gate) Forget(ctx context.Context, sku string, epoch int64) (bool, error) {
+func (g *Gate) DeleteSale(ctx context.Context, sku string, epoch int64) (bool, error) {
 	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku), keys.Keys(sku)}
-	answer, err := forgetScript.Run(ctx, g.rdb, names, epoch).Text()
+	answer, err := deleteSaleScript.Run(ctx, g.rdb, names, epoch).Text()
 	return answer == "OK", scriptError("forget", sku, err)
 }
 

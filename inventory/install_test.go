@@ -62,7 +62,7 @@ func TestInstallOnlyTheLatestWord(t *testing.T) {
 
 func shut(t *testing.T, g *Gate, sku string) {
 	t.Helper()
-	check.Must(t, g.Shut(t.Context(), sku, first))
+	check.Must(t, g.BeginRebuild(t.Context(), sku, first))
 }
 
 // A Redis that fails over between staging and installing may have lost what was
@@ -161,7 +161,7 @@ func TestInstallOnlyOnesOwnDraft(t *testing.T) {
 		if ok, err := g.Install(t.Context(), fresh, 0, 2, stock); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		check.Must(t, g.Shut(t.Context(), sku, 2))
+		check.Must(t, g.BeginRebuild(t.Context(), sku, 2))
 		if ok, err := g.Install(t.Context(), stale, 0, 9, stock); ok || err != nil {
 			t.Errorf("the stale keeper installs: %v, %v", ok, err)
 		}

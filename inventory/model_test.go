@@ -24,7 +24,7 @@ type model struct {
 	bound        int
 	entry        int // orders in an entry of the queue, at most
 	granted      int64
-	resting      bool // units have come to an empty gate
+	coolingDown  bool // units have come to an empty gate
 }
 
 func newModel(bound, entry int) *model {
@@ -67,7 +67,7 @@ func (m *model) reserve(r Request, now time.Time) answer {
 		return no(ErrClosed)
 	case r.Quantity > m.terms.PerBuyer-m.buyers[r.Buyer]:
 		return no(ErrBuyerLimit)
-	case m.resting, r.Quantity > m.available:
+	case m.coolingDown, r.Quantity > m.available:
 		return no(ErrSoldOut)
 	case len(m.queue) >= m.bound:
 		return no(ErrBusy)
@@ -113,7 +113,7 @@ func (m *model) admit(epoch int64) error {
 
 // come brings units to the gate.
 func (m *model) come(units int64) {
-	m.resting = m.resting || m.available <= 0 && m.available+units > 0
+	m.coolingDown = m.coolingDown || m.available <= 0 && m.available+units > 0
 	m.available += units
 }
 

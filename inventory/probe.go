@@ -11,9 +11,9 @@ import (
 	"flashsale/inventory/internal/keys"
 )
 
-// Whole is the name of a Redis that is no cluster, and of a cluster of which no
+// Standalone is the name of a Redis that is no cluster, and of a cluster of which no
 // master is known.
-const Whole = "redis"
+const Standalone = "redis"
 
 // A Master is a Redis that takes writes, as Probe has found it.
 type Master struct {
@@ -33,7 +33,7 @@ const (
 func (g *Gate) Probe(ctx context.Context) []Master {
 	cluster, ok := g.rdb.(*redis.ClusterClient)
 	if !ok {
-		return []Master{g.probe(ctx, Whole, keys.Probe(0), g.rdb)}
+		return []Master{g.probe(ctx, Standalone, keys.Probe(0), g.rdb)}
 	}
 	found := map[string]bool{}
 	var masters []Master
@@ -44,7 +44,7 @@ func (g *Gate) Probe(ctx context.Context) []Master {
 		node, err := cluster.MasterForKey(ctx, key)
 		if err != nil {
 			all.Wait()
-			return []Master{{Name: Whole, Err: err}}
+			return []Master{{Name: Standalone, Err: err}}
 		}
 		name := node.Options().Addr
 		if found[name] {
@@ -79,11 +79,11 @@ func (g *Gate) probe(ctx context.Context, name, key string, node redis.Cmdable) 
 func (g *Gate) Master(ctx context.Context, sku string) (string, error) {
 	cluster, ok := g.rdb.(*redis.ClusterClient)
 	if !ok {
-		return Whole, nil
+		return Standalone, nil
 	}
 	node, err := cluster.MasterForKey(ctx, keys.Sale(sku))
 	if err != nil {
-		return Whole, err
+		return Standalone, err
 	}
 	return node.Options().Addr, nil
 }

@@ -18,7 +18,7 @@ func TestProbe(t *testing.T) {
 		g := New(rdb, patient)
 		name, err := g.Master(t.Context(), "S")
 		probed := g.Probe(t.Context())
-		if err != nil || len(probed) != 1 || probed[0].Name != name || name != Whole || probed[0].Err != nil {
+		if err != nil || len(probed) != 1 || probed[0].Name != name || name != Standalone || probed[0].Err != nil {
 			t.Fatalf("%q, %v, %+v", name, err, probed)
 		}
 		if info, err := rdb.Info(t.Context(), "replication").Result(); err == nil {

@@ -158,7 +158,7 @@ func entryTime(id string) time.Time {
 // Oldest returns for each of these SKUs when the oldest order in its queue was
 // reserved, zero where there is none, and what Redis's clock says now: that of
 // one of its servers, in a cluster.
-func (g *Gate) Oldest(ctx context.Context, skus ...string) (oldest []time.Time, now time.Time, err error) {
+func (g *Gate) OldestQueued(ctx context.Context, skus ...string) (oldest []time.Time, now time.Time, err error) {
 	cmds, err := g.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, sku := range skus {
 			p.Do(ctx, "XRANGE", keys.Queue(sku), "-", "+", "COUNT", 1)

@@ -26,7 +26,7 @@
 --                 -20 not open, -21 closed, -22 buyer's limit, -23 sold out,
 --                 -24 key used for another body,
 --                 -25 sold out until units that have just returned may be sold
---                     (rest.lua);
+--                     (cooldown.lua);
 --                 100 less (-122 for -22) if the buyer has had an order here
 --
 -- The script decides first and writes afterwards. Reads and most writes are one
@@ -77,7 +77,7 @@ end
 local window = 0
 if now < tonumber(sale[3]) then window = -20 elseif now >= tonumber(sale[4]) then window = -21 end
 local per_buyer, available = tonumber(sale[5]), tonumber(sale[6])
-local resting = is_resting(now, sale[10])
+local cooling_down = is_cooling_down(now, sale[10])
 local room = tonumber(ARGV[2]) - tonumber(sale[8])
 if window == 0 then out[3] = available end
 if requests == 0 then return out end
@@ -138,7 +138,7 @@ for i = 1, requests do
     outcome = -22
   elseif quantity > available - taken then
     outcome = -23
-  elseif resting then
+  elseif cooling_down then
     outcome = -25
   elseif #accepted >= room then
     outcome = -3

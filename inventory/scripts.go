@@ -24,17 +24,17 @@ func lua(names ...string) string {
 }
 
 var (
-	reserveScript = redis.NewScript(lua("replid", "rest", "reserve"))
-	lookScript    = redis.NewScript(lua("look"))
+	reserveScript = redis.NewScript(lua("replid", "cooldown", "reserve"))
+	inspectScript = redis.NewScript(lua("inspect"))
 	tallyScript   = redis.NewScript(lua("tally"))
 
 	// A keeper's scripts.
-	releaseScript = redis.NewScript(lua("epoch", "rest", "give_back", "release"))
-	confirmScript = redis.NewScript(lua("epoch", "confirm"))
-	ackScript     = redis.NewScript(lua("rest", "give_back", "ack"))
-	termsScript   = redis.NewScript(lua("epoch", "rest", "terms"))
-	stageScript   = redis.NewScript(lua("stage"))
-	shutScript    = redis.NewScript(lua("shut"))
-	forgetScript  = redis.NewScript(lua("forget"))
-	installScript = redis.NewScript(lua("replid", "install"))
+	releaseScript      = redis.NewScript(lua("epoch", "cooldown", "give_back", "release"))
+	confirmScript      = redis.NewScript(lua("epoch", "confirm"))
+	ackScript          = redis.NewScript(lua("cooldown", "give_back", "ack"))
+	termsScript        = redis.NewScript(lua("epoch", "cooldown", "terms"))
+	stageScript        = redis.NewScript(lua("stage"))
+	beginRebuildScript = redis.NewScript(lua("begin_rebuild"))
+	deleteSaleScript   = redis.NewScript(lua("delete_sale"))
+	installScript      = redis.NewScript(lua("replid", "install"))
 )

@@ -55,10 +55,10 @@ func exercise(t *testing.T, g *Gate) {
 	if tally, err := g.Tally(ctx, sku, []string{"c"}, nil); err != nil || tally.Available != 18 || tally.Units() != 1 || !tally.Held["c"] {
 		t.Errorf("%+v, %v", tally, err)
 	}
-	if gone, err := g.Forget(ctx, sku, first); err != nil || gone {
+	if gone, err := g.DeleteSale(ctx, sku, first); err != nil || gone {
 		t.Errorf("a gate with an order in its queue is forgotten: %v, %v", gone, err)
 	}
-	check.Must(t, g.Shut(ctx, sku, first))
+	check.Must(t, g.BeginRebuild(ctx, sku, first))
 	view, err := g.Inspect(ctx, sku)
 	check.Must(t, err)
 	if want := (View{Exists: true, Epoch: 1, Total: 20, Available: 18, Holds: 1, Queued: map[string]int64{"c": 1}}); fmt.Sprint(view) != fmt.Sprint(want) {
@@ -68,10 +68,10 @@ func exercise(t *testing.T, g *Gate) {
 
 // scripts is every script by the names of the files it is made of.
 var scripts = map[string]*redis.Script{
-	"replid.lua rest.lua reserve.lua": reserveScript, "look.lua": lookScript, "tally.lua": tallyScript,
-	"epoch.lua rest.lua give_back.lua release.lua": releaseScript, "epoch.lua confirm.lua": confirmScript,
-	"rest.lua give_back.lua ack.lua": ackScript, "stage.lua": stageScript, "forget.lua": forgetScript,
-	"epoch.lua rest.lua terms.lua": termsScript, "shut.lua": shutScript, "replid.lua install.lua": installScript,
+	"replid.lua cooldown.lua reserve.lua": reserveScript, "inspect.lua": inspectScript, "tally.lua": tallyScript,
+	"epoch.lua cooldown.lua give_back.lua release.lua": releaseScript, "epoch.lua confirm.lua": confirmScript,
+	"cooldown.lua give_back.lua ack.lua": ackScript, "stage.lua": stageScript, "delete_sale.lua": deleteSaleScript,
+	"epoch.lua cooldown.lua terms.lua": termsScript, "begin_rebuild.lua": beginRebuildScript, "replid.lua install.lua": installScript,
 }
 
 // No script is written and never run.

@@ -12,7 +12,7 @@ import (
 // A gate has accepted fewer orders than one node has seen. After the next call of that
 // node, the gate neither accepts nor refuses an order of any node until it is rebuilt.
 func TestGateThatWentBack(t *testing.T) {
-	unmarked := twin{0, "", &reserveScript, lua("replid", "rest", "reserve"), "call('HSET', KEYS[1], 'built_on', built_on)", ""}
+	unmarked := twin{0, "", &reserveScript, lua("replid", "cooldown", "reserve"), "call('HSET', KEYS[1], 'built_on', built_on)", ""}
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		for asks, ask := range map[string]func(g *Gate, sku string) error{
 			"a buyer": func(g *Gate, sku string) error { return check.Err(g.Reserve(t.Context(), greedy(sku))) },

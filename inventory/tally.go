@@ -84,11 +84,11 @@ const (
 	buyersPiece = 100
 )
 
-// HeldPage reads some of the orders that hold units at the gate of sku, and
+// ScanHolds reads some of the orders that hold units at the gate of sku, and
 // where to go on: it begins with cursor 0 and is through when next is 0. What
 // is there from the beginning to the end is read, once or more; what comes or
 // goes meanwhile may be.
-func (g *Gate) HeldPage(ctx context.Context, sku string, cursor uint64) (ids []string, next uint64, err error) {
+func (g *Gate) ScanHolds(ctx context.Context, sku string, cursor uint64) (ids []string, next uint64, err error) {
 	fields, next, err := g.scan(ctx, keys.Holds(sku), cursor, holdsPiece)
 	for i := 0; i < len(fields); i += 2 {
 		ids = append(ids, fields[i])
@@ -96,9 +96,9 @@ func (g *Gate) HeldPage(ctx context.Context, sku string, cursor uint64) (ids []s
 	return ids, next, err
 }
 
-// BuyersPage reads some of the buyers and the units that count for them at the
-// gate of sku, as HeldPage does. One without units may be left out.
-func (g *Gate) BuyersPage(ctx context.Context, sku string, cursor uint64) (units map[string]int64, next uint64, err error) {
+// ScanBuyers reads some of the buyers and the units that count for them at the
+// gate of sku, as ScanHolds does. One without units may be left out.
+func (g *Gate) ScanBuyers(ctx context.Context, sku string, cursor uint64) (units map[string]int64, next uint64, err error) {
 	fields, next, err := g.scan(ctx, keys.Buyers(sku), cursor, buyersPiece)
 	units = make(map[string]int64, len(fields)/2)
 	for i := 0; i+1 < len(fields); i += 2 {

@@ -37,7 +37,7 @@ func TestTally(t *testing.T) {
 		if want := map[string]int64{"nobody": 0, "ann": 4, "zoe": 2}; !maps.Equal(got.Buyers, want) {
 			t.Errorf("buyers: %v, want %v", got.Buyers, want)
 		}
-		buyers, next, err := g.BuyersPage(t.Context(), sku, 0)
+		buyers, next, err := g.ScanBuyers(t.Context(), sku, 0)
 		check.Must(t, err)
 		if want := map[string]int64{"ann": 4, "zoe": 2}; next != 0 || !maps.Equal(buyers, want) {
 			t.Errorf("buyers with units: %v, %d", buyers, next)
@@ -80,7 +80,7 @@ func TestHeldPages(t *testing.T) {
 		install(t, g, sku, 0, truth{Terms: terms(n, n), Holds: holds, Buyers: map[string]int64{"b": n}})
 		seen := map[string]bool{}
 		for cursor := uint64(0); ; {
-			ids, next, err := g.HeldPage(t.Context(), sku, cursor)
+			ids, next, err := g.ScanHolds(t.Context(), sku, cursor)
 			check.Must(t, err)
 			for _, id := range ids {
 				seen[id] = true

@@ -64,7 +64,7 @@ func TestOldest(t *testing.T) {
 				first = r.At
 			}
 		}
-		oldest, now, err := g.Oldest(t.Context(), idle, busy)
+		oldest, now, err := g.OldestQueued(t.Context(), idle, busy)
 		check.Must(t, err)
 		if !oldest[0].IsZero() || !oldest[1].Equal(first) || now.Before(first) || now.Sub(first) > time.Minute {
 			t.Errorf("%v at %v, want none and %v", oldest, now, first)

@@ -43,7 +43,7 @@ const smallEntry = 2
 
 // reserveSource is reserve.lua with pauses of up to two hours, so that the model, which
 // has no clock, decides how long a pause lasts.
-var reserveSource = strings.Replace(lua("replid", "rest", "reserve"), "local REST = 101", "local REST = 7200000", 1)
+var reserveSource = strings.Replace(lua("replid", "cooldown", "reserve"), "local REST = 101", "local REST = 7200000", 1)
 
 func entryTwin(entry int) twin {
 	return twin{0, "", &reserveScript, reserveSource, fmt.Sprint("local ENTRY = ", fullEntry), fmt.Sprint("local ENTRY = ", entry)}
@@ -62,7 +62,7 @@ func reserveTwin(seed uint64, name, old, new string) twin {
 }
 
 func releaseTwin(seed uint64, name, old, new string) twin {
-	return twin{seed, name, &releaseScript, lua("epoch", "rest", "give_back", "release"), old, new}
+	return twin{seed, name, &releaseScript, lua("epoch", "cooldown", "give_back", "release"), old, new}
 }
 
 func confirmTwin(seed uint64, name, old, new string) twin {
@@ -70,15 +70,15 @@ func confirmTwin(seed uint64, name, old, new string) twin {
 }
 
 func ackTwin(seed uint64, name, old, new string) twin {
-	return twin{seed, name, &ackScript, lua("rest", "give_back", "ack"), old, new}
+	return twin{seed, name, &ackScript, lua("cooldown", "give_back", "ack"), old, new}
 }
 
 func termsTwin(seed uint64, name, old, new string) twin {
-	return twin{seed, name, &termsScript, lua("epoch", "rest", "terms"), old, new}
+	return twin{seed, name, &termsScript, lua("epoch", "cooldown", "terms"), old, new}
 }
 
 func shutTwin(seed uint64, name, old, new string) twin {
-	return twin{seed, name, &shutScript, lua("shut"), old, new}
+	return twin{seed, name, &beginRebuildScript, lua("begin_rebuild"), old, new}
 }
 
 func installTwin(seed uint64, name, old, new string) twin {
@@ -88,7 +88,7 @@ func installTwin(seed uint64, name, old, new string) twin {
 // Each of these changes one thing, and the model must notice.
 var twins = []twin{
 	reserveTwin(11, "sells while shut", "sale[1] ~= 'open'", "not sale[1]"),
-	reserveTwin(20, "sells what rests", "elseif resting then", "elseif false then"),
+	reserveTwin(20, "sells while cooling down", "elseif cooling_down then", "elseif false then"),
 	reserveTwin(33, "too late", "now > deadline", "false"),
 	reserveTwin(7, "deadline of before the clock was set back", "deadline > now + LATE", "false"),
 	reserveTwin(33, "entry without its epoch", "{ 'epoch', epoch }", "{ 'epoch', 0 }"),
@@ -134,7 +134,7 @@ var twins = []twin{
 	installTwin(5, "installs over an open gate", "sale[1] == 'open'", "false"),
 	installTwin(1, "installs over another rebuild", "tonumber(sale[2] or '0') ~= tonumber(ARGV[1])", "false"),
 	releaseTwin(61, "sells at once what came back", "then rest(sale)", "then local _ = sale"),
-	releaseTwin(166, "rests without need", "if available > 0 and available <= tonumber(quantity)", "if available > 0"),
+	releaseTwin(166, "cools down without need", "if available > 0 and available <= tonumber(quantity)", "if available > 0"),
 	termsTwin(23, "sells a restock at once", "then rest(KEYS[1])", "then local _ = more"),
 	installTwin(304, "keeps the queue", "UNLINK', KEYS[4],", "UNLINK',"),
 }

@@ -29,7 +29,7 @@ type queue = coalesce.Group[ask, answer]
 // A caller who finds nobody before it makes the call itself: to hand a lone
 // request to another goroutine costs more than Redis's work on it.
 func (l *Limiter) newQueue() *queue {
-	return coalesce.New(coalesce.Options[ask, answer]{
+	return coalesce.New(coalesce.Config[ask, answer]{
 		Call: l.call, Batch: maxBatch, InFlight: maxInFlight,
 		Timeout: l.config.Timeout, MaxWait: l.config.Timeout, Self: true,
 	})

@@ -27,7 +27,7 @@ The sale must be over. The API then answers as if there had never been such a sa
 
 // Run moves the sale, and says now and then how far it has come.
 func (c *saleArchive) Run(ctx context.Context, s streams) error {
-	st, err := store.Open(c.MySQL, store.StoreConfig{})
+	st, err := store.Open(c.MySQL, store.Config{})
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 func TestSaleArchive(t *testing.T) {
 	dsn := servertest.OpenSQL(t, servers.KindReal)
 	_, to, _ := strings.Cut(servertest.OpenSQL(t, servers.KindReal), "/")
-	st, err := store.Open(dsn, store.StoreConfig{})
+	st, err := store.Open(dsn, store.Config{})
 	check.Must(t, err)
 	t.Cleanup(func() { _ = st.Close() })
 	_, err = st.Migrate(t.Context())

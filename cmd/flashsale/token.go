@@ -60,7 +60,7 @@ type migrateCommand struct {
 
 // Run migrates. serve does the same when it starts.
 func (c *migrateCommand) Run(ctx context.Context, s streams) error {
-	st, err := store.Open(c.MySQL, store.StoreConfig{})
+	st, err := store.Open(c.MySQL, store.Config{})
 	if err != nil {
 		return err
 	}

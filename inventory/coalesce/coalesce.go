@@ -19,8 +19,8 @@ var ErrFull = errors.New("coalesce: too many callers")
 // ErrLate is what a caller hears who has waited for longer than MaxWait.
 var ErrLate = errors.New("coalesce: waited too long for the calls before")
 
-// Options of a Group. Call is required.
-type Options[Q, A any] struct {
+// Config of a Group. Call is required.
+type Config[Q, A any] struct {
 	// Call makes one call for callers with the same key. It sets the Answer of
 	// each of them, or the Err. Its context is not any caller's: one who gives up
 	// does not end what others wait for.
@@ -62,7 +62,7 @@ type Options[Q, A any] struct {
 // A Group collects callers. It is safe for concurrent use. Its owner calls Wait
 // when no more callers come.
 type Group[Q, A any] struct {
-	Options[Q, A]
+	Config[Q, A]
 	calls chan struct{} // as many as are under way; nil for no bound
 
 	mu      sync.Mutex
@@ -94,7 +94,7 @@ type Caller[Q, A any] struct {
 }
 
 // New returns a Group.
-func New[Q, A any](o Options[Q, A]) *Group[Q, A] {
+func New[Q, A any](o Config[Q, A]) *Group[Q, A] {
 	o.Self = o.Self && o.Calls <= 0 && o.Patience <= 0
 	o.Batch, o.InFlight = max(o.Batch, 1), max(o.InFlight, 1)
 	if o.Size == nil {
@@ -103,7 +103,7 @@ func New[Q, A any](o Options[Q, A]) *Group[Q, A] {
 	if o.Tasks == nil {
 		o.Tasks = new(Tasks)
 	}
-	g := &Group[Q, A]{Options: o, keys: map[string]*waiting[Q, A]{}}
+	g := &Group[Q, A]{Config: o, keys: map[string]*waiting[Q, A]{}}
 	if o.Calls > 0 {
 		g.calls = make(chan struct{}, o.Calls)
 	}

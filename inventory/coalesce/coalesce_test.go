@@ -36,7 +36,7 @@ func race(t *testing.T, calls int, self bool) {
 	largest := 0
 	var mu sync.Mutex
 	full, once := make(chan struct{}), sync.Once{} // calls wait until one caller was refused
-	g := New(Options[question, string]{
+	g := New(Config[question, string]{
 		Batch: most, InFlight: inFlight, Calls: calls, Callers: bound, Self: self,
 		Call: func(_ context.Context, key string, batch []*Caller[question, string]) {
 			<-full
@@ -113,7 +113,7 @@ func race(t *testing.T, calls int, self bool) {
 var errLost = errors.New("the call's answer was lost")
 
 // stepped is a group whose calls wait to be let through.
-func stepped(o Options[int, int]) (g *Group[int, int], calls chan string, through chan struct{}) {
+func stepped(o Config[int, int]) (g *Group[int, int], calls chan string, through chan struct{}) {
 	calls, through = make(chan string), make(chan struct{})
 	o.Call = func(_ context.Context, _ string, batch []*Caller[int, int]) {
 		var qs []int
@@ -146,7 +146,7 @@ func asking(t *testing.T, g *Group[int, int], heard chan error) func(context.Con
 // given up by then does not, and makes no room before.
 func TestNextCallTakesThoseWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, calls, through := stepped(Options[int, int]{Batch: 10, Callers: 4})
+		g, calls, through := stepped(Config[int, int]{Batch: 10, Callers: 4})
 		ctx, giveUp := context.WithCancel(t.Context())
 		heard := make(chan error, 4)
 		ask := asking(t, g, heard)
@@ -181,7 +181,7 @@ func TestNextCallTakesThoseWhoWait(t *testing.T) {
 // A batch is as large as its callers are, and one goes however large.
 func TestBatchBySize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, calls, through := stepped(Options[int, int]{Batch: 4, Size: func(q int) int { return q }})
+		g, calls, through := stepped(Config[int, int]{Batch: 4, Size: func(q int) int { return q }})
 		heard := make(chan error, 6)
 		ask := asking(t, g, heard)
 		ask(t.Context(), 1)
@@ -206,7 +206,7 @@ func TestBatchBySize(t *testing.T) {
 // is still waited for in the end.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, calls, through := stepped(Options[int, int]{Batch: 10, Patience: 10 * time.Millisecond, Calls: 1})
+		g, calls, through := stepped(Config[int, int]{Batch: 10, Patience: 10 * time.Millisecond, Calls: 1})
 		heard := make(chan error, 3)
 		ask := asking(t, g, heard)
 		for i := range 3 {
@@ -247,7 +247,7 @@ func TestTasksAnew(t *testing.T) {
 // A call that hangs ends by its timeout, and so do the answers that it owes.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := New(Options[int, int]{Timeout: 10 * time.Millisecond, Call: func(ctx context.Context, _ string, batch []*Caller[int, int]) {
+		g := New(Config[int, int]{Timeout: 10 * time.Millisecond, Call: func(ctx context.Context, _ string, batch []*Caller[int, int]) {
 			<-ctx.Done()
 			batch[0].Err = ctx.Err()
 		}})
@@ -258,7 +258,7 @@ func TestTimeout(t *testing.T) {
 // Who waits for longer than may be is not sent, and those behind are.
 func TestMaxWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, calls, through := stepped(Options[int, int]{Batch: 10, MaxWait: 20 * time.Millisecond})
+		g, calls, through := stepped(Config[int, int]{Batch: 10, MaxWait: 20 * time.Millisecond})
 		heard, soon := make(chan error, 2), make(chan error, 1)
 		ask := asking(t, g, heard)
 		ask(t.Context(), 1)
@@ -285,7 +285,7 @@ func TestMaxWait(t *testing.T) {
 // ended; those who come meanwhile do not. One whose deadline is near is not held up.
 func TestSelf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, calls, through := stepped(Options[int, int]{Batch: 10, Self: true, Timeout: time.Minute})
+		g, calls, through := stepped(Config[int, int]{Batch: 10, Self: true, Timeout: time.Minute})
 		first, second, third := make(chan error, 1), make(chan error, 2), make(chan error, 1)
 		ctx, giveUp := context.WithCancel(t.Context())
 		asking(t, g, first)(ctx, 1)
@@ -325,7 +325,7 @@ func TestSelfTakesAlong(t *testing.T) {
 	var mu sync.Mutex
 	var calls []int
 	others := make(chan struct{})
-	g := New(Options[int, int]{Batch: 5, InFlight: 9, Self: true, Call: func(_ context.Context, key string, batch []*Caller[int, int]) {
+	g := New(Config[int, int]{Batch: 5, InFlight: 9, Self: true, Call: func(_ context.Context, key string, batch []*Caller[int, int]) {
 		if key == "slow" {
 			<-others
 			return
@@ -351,7 +351,7 @@ func TestSelfTakesAlong(t *testing.T) {
 
 // Those whom a caller cannot take along wait for no more calls than there may be.
 func TestSelfLeavesCallsToOthers(t *testing.T) {
-	g, calls, through := stepped(Options[int, int]{Batch: 2, InFlight: 4, Self: true})
+	g, calls, through := stepped(Config[int, int]{Batch: 2, InFlight: 4, Self: true})
 	join := func(key string, q int) (*waiting[int, int], *Caller[int, int]) {
 		c := &Caller[int, int]{Ctx: t.Context(), Since: time.Now(), Q: q}
 		w, _ := g.join(key, c)
@@ -374,7 +374,7 @@ func TestSelfLeavesCallsToOthers(t *testing.T) {
 
 // Where callers do not share calls, nobody waits to be taken along.
 func TestSelfAlone(t *testing.T) {
-	g := New(Options[int, int]{InFlight: 2, Self: true})
+	g := New(Config[int, int]{InFlight: 2, Self: true})
 	for q := range 2 {
 		if _, own := g.join("k", &Caller[int, int]{Ctx: t.Context(), Since: time.Now(), Q: q}); !own {
 			t.Errorf("caller %d waits for another", q)

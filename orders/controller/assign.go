@@ -140,7 +140,7 @@ func (ks *Controller) plan(sales []orders.Sale) (move []*slot, others []candidat
 		switch {
 		case p == nil && now.Before(ks.backoffUntil[sale.SKU]):
 		case p == nil && now.Sub(ks.wrote(sale.SKU)) > ks.cfg.Lease: // this node could do nothing for it
-		case p == nil && sale.Mode == orders.ModeDirect && ks.Down(sale.SKU): // sold well as it is, until Redis is back for good
+		case p == nil && sale.Mode == orders.ModeDirect && ks.GateUntrusted(sale.SKU): // sold well as it is, until Redis is back for good
 		case p == nil && mine:
 			others = append(others, candidate{sale.SKU, 0})
 		case p == nil && moved: // the one that it was moved to may be busy with others

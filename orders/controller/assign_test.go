@@ -29,7 +29,7 @@ func (g *summaryGate) Summaries(context.Context, ...string) ([]inventory.Summary
 // that of an old master.
 func TestYields(t *testing.T) {
 	t.Parallel()
-	st, err := store.Open(servertest.Open(t, servers.KindEmbedded).SQL, store.StoreConfig{})
+	st, err := store.Open(servertest.Open(t, servers.KindEmbedded).SQL, store.Config{})
 	check.Must(t, err)
 	t.Cleanup(func() { _ = st.Close() })
 	check.Must(t, check.Err(st.Migrate(t.Context())))

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Config of the keepers. The zero value means the defaults.
-type Config struct {
+// KeeperConfig of the keepers. The zero value means the defaults.
+type KeeperConfig struct {
 	Batch   int           // orders per transaction. Default 500
 	Workers int           // SKUs served at once, beside those that only have orders to commit. Default 24
 	Lease   time.Duration // a dead node's SKUs are taken over within it. Default 5 s
@@ -20,7 +20,7 @@ type Config struct {
 	ReconcileHoldsEvery time.Duration
 }
 
-func (c Config) WithDefaults() Config {
+func (c KeeperConfig) WithDefaults() KeeperConfig {
 	if c.Batch <= 0 || c.Batch > 500 { // the gate's scripts take no more ids at once
 		c.Batch = 500
 	}
@@ -36,13 +36,13 @@ func (c Config) WithDefaults() Config {
 
 // LockLease is the time to live of a SKU's lock: shorter than the lease by
 // the time that the others need to notice that it is free.
-func (c Config) LockLease() time.Duration {
+func (c KeeperConfig) LockLease() time.Duration {
 	c = c.WithDefaults()
 	return c.Lease - 2*c.assignEvery()
 }
 
 // assignEvery is how often a node looks for locks that are free.
-func (c Config) assignEvery() time.Duration { return c.Lease / 20 }
+func (c KeeperConfig) assignEvery() time.Duration { return c.Lease / 20 }
 
 // maxBeatEvery is how often a node says that it is there; oftener with a short
 // lease. So often does it learn who comes and goes, too.
@@ -55,13 +55,13 @@ type DirectConfig struct {
 	// again before a keeper takes the sale over. Up to twice as long where Redis
 	// does not even refuse. Default 3 s.
 	After time.Duration
-	// Line bounds the buyers of one node who are in direct mode at once: the
+	// Max bounds the buyers of one node who are in direct mode at once: the
 	// database must not be run over. Others hear inventory.ErrBusy. Default 256.
-	Line int
+	Max int
 }
 
 func (c DirectConfig) WithDefaults() DirectConfig {
-	c.After, c.Line = cmp.Or(max(c.After, 0), 3*time.Second), cmp.Or(max(c.Line, 0), 256)
+	c.After, c.Max = cmp.Or(max(c.After, 0), 3*time.Second), cmp.Or(max(c.Max, 0), 256)
 	return c
 }
 

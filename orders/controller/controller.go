@@ -18,8 +18,8 @@ import (
 	"flashsale/orders/store"
 )
 
-// Setup of a Controller. All of it is required but OnCommit.
-type Setup struct {
+// Config of a Controller. All of it is required but OnCommit.
+type Config struct {
 	Store *store.Store
 	Gate  keeper.Gate
 	Redis redis.UniversalClient
@@ -30,12 +30,12 @@ type Setup struct {
 	// not block.
 	Deliver  func(...Notice)
 	OnCommit func(*keeper.Commit) // hears of each transaction, for metrics and traces; it must not block
-	Keeper   Config
+	Keeper   KeeperConfig
 	Direct   DirectConfig
 }
 
 // New returns the controller of a node. It keeps nothing until Run runs.
-func New(cfg Setup) *Controller {
+func New(cfg Config) *Controller {
 	probeEvery := cfg.Direct.probeEvery(cfg.Keeper.Lease)
 	ks := &Controller{
 		node: cfg.Store.Node, store: cfg.Store, gate: cfg.Gate, rdb: cfg.Redis, locks: cfg.Locks, loops: newLoops(cfg.Log),
@@ -84,12 +84,16 @@ func (ks *Controller) follow(sku string) {
 	}
 }
 
-// Ended has the keeper of sku, here or elsewhere, look at orders that were closed
+// RequestRelease has the keeper of sku, here or elsewhere, look at orders that were closed
 // or paid.
-func (ks *Controller) Ended(ctx context.Context, sku string) { ks.ask(ctx, sku, keeper.Release) }
+func (ks *Controller) RequestRelease(ctx context.Context, sku string) {
+	ks.ask(ctx, sku, keeper.Release)
+}
 
-// Changed has the keeper of sku compare the gate with the database.
-func (ks *Controller) Changed(ctx context.Context, sku string) { ks.ask(ctx, sku, keeper.Inspect) }
+// RequestInspect has the keeper of sku compare the gate with the database.
+func (ks *Controller) RequestInspect(ctx context.Context, sku string) {
+	ks.ask(ctx, sku, keeper.Inspect)
+}
 
 func (ks *Controller) ask(ctx context.Context, sku string, todo keeper.Work) {
 	if !ks.wake(sku, todo) {
@@ -97,8 +101,8 @@ func (ks *Controller) ask(ctx context.Context, sku string, todo keeper.Work) {
 	}
 }
 
-// Offered says that a sale is new, or on again: it needs a keeper.
-func (ks *Controller) Offered(ctx context.Context, sku string) {
+// RequestKeeper says that a sale is new, or on again: it needs a keeper.
+func (ks *Controller) RequestKeeper(ctx context.Context, sku string) {
 	ks.lookForFree()
 	ks.hint(ctx, sku)
 }

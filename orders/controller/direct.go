@@ -100,9 +100,9 @@ func (ks *Controller) CommitDirect(ctx context.Context, sku string, batch []inve
 	return verdicts, err
 }
 
-// SellsDirect reports whether this node sells without Redis, or without one of its
+// InDirectMode reports whether this node sells without Redis, or without one of its
 // masters.
-func (ks *Controller) SellsDirect() bool { return ks.RedisAway() && ks.DirectSales() > 0 }
+func (ks *Controller) InDirectMode() bool { return ks.RedisDown() && ks.DirectSales() > 0 }
 
 // DirectSales is how many sales are sold in direct mode.
 func (ks *Controller) DirectSales() (n int) {
@@ -167,11 +167,11 @@ func (h *redisHealth) observe(probed []inventory.Master) (changed []inventory.Ma
 // for up: nothing is known against it.
 func (h *redisHealth) of(sku string) (name string, m master) {
 	h.mu.Lock()
-	m, whole := h.all[inventory.Whole]
+	m, whole := h.all[inventory.Standalone]
 	whole = whole || len(h.all) == 0
 	h.mu.Unlock()
 	if whole {
-		return inventory.Whole, m
+		return inventory.Standalone, m
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()

@@ -38,7 +38,7 @@ type Controller struct {
 	staleEpochs sync.Map // SKU → epoch of the stale gate that was announced last: see Stale
 	report      func(*keeper.Commit)
 	log         *slog.Logger
-	cfg         Config
+	cfg         KeeperConfig
 	count       keeper.Counters
 	clockOffset atomic.Pointer[time.Duration] // Redis's clock, less this one's: nil until it was asked
 	beaten      atomic.Pointer[time.Time]     // when this node last wrote to the database: nil for never
@@ -78,7 +78,7 @@ type slot struct {
 
 // one is the keeper of a sale, of which the lock is held.
 func (ks *Controller) one(sale *orders.Sale) *keeper.Keeper {
-	return keeper.New(sale, keeper.Params{
+	return keeper.New(sale, keeper.Config{
 		Store: ks.store, Gate: ks.gate, Commits: ks.Commits, Batch: ks.cfg.Batch, Log: ks.log, Count: &ks.count,
 		Rounds:   max(1, int64(ks.cfg.ReconcileHoldsEvery/(2*ks.cfg.ResyncEvery))), // a scan takes half the time
 		Announce: ks.announce, Tell: ks.tell, OnCommit: ks.committed,

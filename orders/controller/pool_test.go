@@ -43,7 +43,7 @@ func TestShouldKeepMovesLittle(t *testing.T) {
 // lock may be another's by now. And a worker that stops takes none with it, or
 // the hand-over would wait for it for ever.
 func TestLineOfSlots(t *testing.T) {
-	p := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Params{}), sku: "S"}
+	p := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{}), sku: "S"}
 	ks := &Controller{slots: map[string]*slot{"S": p}, signal: make(chan struct{}, 1)}
 	ks.enqueue(p, keeper.Drain)
 	stopped, cancel := context.WithCancel(t.Context())
@@ -79,7 +79,7 @@ func TestPlacesOfPasses(t *testing.T) {
 	taken := map[keeper.Work]int{}
 	for _, todo := range []keeper.Work{keeper.Drain, keeper.Drain | keeper.Release} {
 		gate := awayGate{look: func() { taken[todo] = len(ks.busy) }}
-		p := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Params{Gate: gate, Batch: 1}), held: held, doing: todo, stopped: make(chan struct{})}
+		p := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{Gate: gate, Batch: 1}), held: held, doing: todo, stopped: make(chan struct{})}
 		ks.serve(p, t.Context())
 		<-p.stopped
 	}

@@ -130,7 +130,7 @@ func (ks *Controller) Stale(ctx context.Context, sku string, epoch int64) {
 		return
 	}
 	time.AfterFunc(store.CatalogLease, func() { ks.staleEpochs.CompareAndDelete(sku, epoch) })
-	ks.Changed(ctx, sku)
+	ks.RequestInspect(ctx, sku)
 }
 
 // lookAtQueues notes how long the queues are and since when, and how far
@@ -143,7 +143,7 @@ func (ks *Controller) lookAtQueues(ctx context.Context, skus []string, summaries
 		}
 	}
 	asked := time.Now()
-	oldest, now, err := ks.gate.Oldest(ctx, busy...)
+	oldest, now, err := ks.gate.OldestQueued(ctx, busy...)
 	since := make(map[string]time.Time, len(busy))
 	if err == nil {
 		ahead := now.Sub(asked.Add(time.Since(asked) / 2))

@@ -12,7 +12,7 @@ import (
 // Every gate is compared order by order each time, whether or not it changes, and
 // not more often than that.
 func TestEverySaleIsScanned(t *testing.T) {
-	ks := &Controller{store: &store.Store{}, cfg: Config{ReconcileHoldsEvery: time.Second}.WithDefaults(), signal: make(chan struct{}, 1)}
+	ks := &Controller{store: &store.Store{}, cfg: KeeperConfig{ReconcileHoldsEvery: time.Second}.WithDefaults(), signal: make(chan struct{}, 1)}
 	walks := func(changing bool) (n int) {
 		p := &slot{sku: "S"}
 		ks.scans = -1000 // this test is not about how many begin at once

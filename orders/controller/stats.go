@@ -9,14 +9,14 @@ import (
 // Counters are what this node's keepers and sweeper have done.
 func (ks *Controller) Counters() *keeper.Counters { return &ks.count }
 
-// RedisAway reports whether Redis, or a master of it, has refused this node's writes for
+// RedisDown reports whether Redis, or a master of it, has refused this node's writes for
 // long (see DirectConfig.After).
-func (ks *Controller) RedisAway() bool { return len(ks.redis.unwritable()) > 0 }
+func (ks *Controller) RedisDown() bool { return len(ks.redis.unwritable()) > 0 }
 
-// Down reports whether this node takes the Redis master of sku for down. A master is down
+// GateUntrusted reports whether this node takes the Redis master of sku for down. A master is down
 // once it has refused this node's writes for DirectConfig.After, until it has accepted
 // them again for the same time.
-func (ks *Controller) Down(sku string) bool {
+func (ks *Controller) GateUntrusted(sku string) bool {
 	_, m := ks.redis.of(sku)
 	return m.down
 }

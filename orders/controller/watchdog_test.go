@@ -46,7 +46,7 @@ func TestWatchdog(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				st, err := store.Open("sqlite:"+t.TempDir()+"/db", store.StoreConfig{})
+				st, err := store.Open("sqlite:"+t.TempDir()+"/db", store.Config{})
 				check.Must(t, err)
 				defer func() { _ = st.Close() }()
 				locks := &released{}
@@ -55,11 +55,11 @@ func TestWatchdog(t *testing.T) {
 				check.Must(t, err)
 				health := &redisHealth{}
 				ks := &Controller{
-					store: st, redis: health, cfg: Config{Lease: time.Minute, Workers: 1}, log: slog.New(slog.DiscardHandler),
+					store: st, redis: health, cfg: KeeperConfig{Lease: time.Minute, Workers: 1}, log: slog.New(slog.DiscardHandler),
 					slots: map[string]*slot{}, backoffUntil: map[string]time.Time{},
 				}
 				began := time.Now()
-				ks.slots["S"] = &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Params{}), sku: "S", held: held, began: began, running: c.running}
+				ks.slots["S"] = &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{}), sku: "S", held: held, began: began, running: c.running}
 				for len(ks.slots) > 0 && time.Since(began) < 10*time.Minute {
 					time.Sleep(time.Second)
 					now, last := time.Now(), health.all["redis"].wrote

@@ -95,7 +95,7 @@ func TestWaitRunsOut(t *testing.T) {
 		go func() { <-step; close(waiting) }()
 		// Wake it up until it stands still: the next order finds it so.
 		check.Eventually(t, "the keeper stands still", func() bool {
-			p.Keepers().Changed(t.Context(), "S")
+			p.Keepers().RequestInspect(t.Context(), "S")
 			select {
 			case <-waiting:
 				return true

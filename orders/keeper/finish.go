@@ -22,7 +22,7 @@ func (k *Keeper) finishSale(ctx context.Context, g inventory.Summary) error {
 	if err != nil || open {
 		return err
 	}
-	gone, err := k.gate.Forget(ctx, k.sku, g.Epoch)
+	gone, err := k.gate.DeleteSale(ctx, k.sku, g.Epoch)
 	if err != nil || !gone {
 		return err
 	}

@@ -15,18 +15,18 @@ type Gate interface {
 	Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error)
 	Confirm(ctx context.Context, sku string, epoch int64, ids []string) error
 	SetTerms(ctx context.Context, sku string, epoch int64, t inventory.Terms) error
-	Shut(ctx context.Context, sku string, epoch int64) error
+	BeginRebuild(ctx context.Context, sku string, epoch int64) error
 	Stage(ctx context.Context, d *inventory.Draft, c inventory.Changes) error
 	Install(ctx context.Context, d *inventory.Draft, was, epoch int64, s inventory.Stock) (bool, error)
 	Discard(ctx context.Context, d *inventory.Draft) error
-	Forget(ctx context.Context, sku string, epoch int64) (bool, error)
+	DeleteSale(ctx context.Context, sku string, epoch int64) (bool, error)
 	Tally(ctx context.Context, sku string, ids, buyers []string) (inventory.Tally, error)
-	HeldPage(ctx context.Context, sku string, cursor uint64) (ids []string, next uint64, err error)
-	BuyersPage(ctx context.Context, sku string, cursor uint64) (units map[string]int64, next uint64, err error)
+	ScanHolds(ctx context.Context, sku string, cursor uint64) (ids []string, next uint64, err error)
+	ScanBuyers(ctx context.Context, sku string, cursor uint64) (units map[string]int64, next uint64, err error)
 
 	// The node's.
 	Summaries(ctx context.Context, skus ...string) ([]inventory.Summary, error)
-	Oldest(ctx context.Context, skus ...string) (oldest []time.Time, now time.Time, err error)
+	OldestQueued(ctx context.Context, skus ...string) (oldest []time.Time, now time.Time, err error)
 	Probe(ctx context.Context) []inventory.Master
 	Master(ctx context.Context, sku string) (string, error)
 }

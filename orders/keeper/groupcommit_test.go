@@ -326,7 +326,7 @@ func TestGroupBehindHungCommit(t *testing.T) {
 
 func migrated(t testing.TB, sql string) *store.Store {
 	t.Helper()
-	st, err := store.Open(sql, store.StoreConfig{Timeout: time.Minute})
+	st, err := store.Open(sql, store.Config{Timeout: time.Minute})
 	check.Must(t, err)
 	t.Cleanup(func() { _ = st.Close() })
 	check.Must(t, check.Err(st.Migrate(t.Context())))

@@ -241,7 +241,7 @@ func (k *Keeper) ack(ctx context.Context, verdicts []orders.Decision) acked {
 // releaseBatch tells the gate of one batch of ended orders, and then marks them in
 // the database. If the gate refuses, nothing is marked.
 func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
-	rows, err := k.store.Ended(ctx, k.sku, k.batch)
+	rows, err := k.store.Unreleased(ctx, k.sku, k.batch)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}

@@ -8,8 +8,8 @@ import (
 	"flashsale/orders/store"
 )
 
-// Params of a keeper. All of them are required.
-type Params struct {
+// Config of a keeper. All of them are required.
+type Config struct {
 	Store   *store.Store
 	Gate    Gate
 	Commits *GroupCommit // shared by the keepers of a node
@@ -31,7 +31,7 @@ type Params struct {
 
 // New returns the keeper of a sale that was just taken over. It does nothing by itself
 // and acquires no lock. If another keeper exists, only the fence decides between them.
-func New(sale *orders.Sale, p Params) *Keeper {
+func New(sale *orders.Sale, p Config) *Keeper {
 	k := &Keeper{
 		sku: sale.SKU, fence: sale.Fence, store: p.Store, gate: p.Gate, commits: p.Commits,
 		batch: p.Batch, rounds: p.Rounds, log: p.Log, announce: p.Announce, tell: p.Tell, committed: p.OnCommit, count: p.Count,

@@ -42,7 +42,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 		ctx := t.Context()
 		stale := b.Keeper(t, "S")
 		batch := b.Queue(t)
-		ended, err := b.Store.Ended(ctx, "S", 500)
+		ended, err := b.Store.Unreleased(ctx, "S", 500)
 		if err != nil || len(batch) == 0 || len(ended) == 0 {
 			t.Fatal(batch, ended, err)
 		}
@@ -79,7 +79,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 			"release": func() error { _, err := b.Gate.Release(ctx, "S", epoch, closed); return err },
 			"confirm": func() error { return b.Gate.Confirm(ctx, "S", epoch, paid) },
 			"terms":   func() error { old := kit.Sale("S", 15, 3); return b.Gate.SetTerms(ctx, "S", epoch, old.Terms()) },
-			"shut":    func() error { return b.Gate.Shut(ctx, "S", epoch) },
+			"shut":    func() error { return b.Gate.BeginRebuild(ctx, "S", epoch) },
 			"install": func() error {
 				old := kit.Sale("S", 15, 3)
 				d := &inventory.Draft{SKU: "S", Fence: stale.Fence()}

@@ -97,7 +97,7 @@ func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, sale *orde
 	if sums, err := k.store.Sums(ctx, k.sku); err != nil || sums.Fence != k.fence {
 		return stock, false, cmp.Or(err, orders.ErrFenced)
 	}
-	if err := k.gate.Shut(ctx, k.sku, was.Epoch); err != nil {
+	if err := k.gate.BeginRebuild(ctx, k.sku, was.Epoch); err != nil {
 		return stock, false, err
 	}
 	k.progress()

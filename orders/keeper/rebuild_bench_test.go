@@ -65,9 +65,9 @@ type shutGate struct {
 	time, install time.Duration
 }
 
-func (g *shutGate) Shut(ctx context.Context, sku string, epoch int64) error {
+func (g *shutGate) BeginRebuild(ctx context.Context, sku string, epoch int64) error {
 	g.since = time.Now()
-	return g.Gate.Shut(ctx, sku, epoch)
+	return g.Gate.BeginRebuild(ctx, sku, epoch)
 }
 
 func (g *shutGate) Install(ctx context.Context, d *inventory.Draft, was, epoch int64, s inventory.Stock) (bool, error) {

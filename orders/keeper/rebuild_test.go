@@ -56,9 +56,9 @@ func (g *rebuilding) Stage(ctx context.Context, d *inventory.Draft, c inventory.
 	return g.Gate.Stage(ctx, d, c)
 }
 
-func (g *rebuilding) Shut(ctx context.Context, sku string, epoch int64) error {
+func (g *rebuilding) BeginRebuild(ctx context.Context, sku string, epoch int64) error {
 	g.at(shutting)
-	err := g.Gate.Shut(ctx, sku, epoch)
+	err := g.Gate.BeginRebuild(ctx, sku, epoch)
 	g.shut = true
 	return err
 }

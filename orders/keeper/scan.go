@@ -52,11 +52,11 @@ func (k *Keeper) step(ctx context.Context, r *scan) (through bool, err error) {
 	last := false // page of its walk
 	switch r.at {
 	case 0: // holds that no order stands behind
-		ids, r.cursor, err = k.gate.HeldPage(ctx, k.sku, r.cursor)
+		ids, r.cursor, err = k.gate.ScanHolds(ctx, k.sku, r.cursor)
 		last = r.cursor == 0
 	case 1: // buyers who have less than the gate says
 		var units map[string]int64
-		units, r.cursor, err = k.gate.BuyersPage(ctx, k.sku, r.cursor)
+		units, r.cursor, err = k.gate.ScanBuyers(ctx, k.sku, r.cursor)
 		last = r.cursor == 0
 		// Only the buyers: their orders, of which each may have many, come with
 		// the next walk.

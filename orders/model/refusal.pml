@@ -248,7 +248,7 @@ end:
 #define AMISS(m)   (!g[m].open || g[m].stale || g[m].epoch != mEpoch || mMode != GATE)
 #define MAY_COMMIT (bEpoch == mEpoch && mMode != DIRECT || IS(ANY_EPOCH_COMMITTED) || IS(SHUT_GATE_COMMITTED) && e)
 
-inline shut(announced) { e = announced; was = g[m].epoch; g[m].open = 0 } /* shut.lua */
+inline shut(announced) { e = announced; was = g[m].epoch; g[m].open = 0 } /* begin_rebuild.lua */
 
 /* No keeper has a fence: these rules hold without it, and sale.pml shows what it is for. */
 proctype Keeper(byte m) {

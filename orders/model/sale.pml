@@ -303,7 +303,7 @@ inline rebuild() {
   do
   :: atomic { e = rEpoch; was = e; marked = 0; rebuilt = rebuilt + last; assert(rebuilt <= 6) }; /* Gate.Glance; and it ends */
      if
-     :: atomic { true -> NOTED; rState = (KNOWN && !IS(NOT_SHUT) -> SHUT : rState) } /* Gate.Shut, shut.lua */
+     :: atomic { true -> NOTED; rState = (KNOWN && !IS(NOT_SHUT) -> SHUT : rState) } /* Gate.BeginRebuild, begin_rebuild.lua */
      OR_NOT
      fi;
      drain(true);

@@ -145,7 +145,7 @@ func (s *Service) end(ctx context.Context, buyer, id string, do func() (*orders.
 		}
 	}
 	if o != nil && o.RestoredAt == nil {
-		s.keepers.Ended(ctx, o.SKU)
+		s.keepers.RequestRelease(ctx, o.SKU)
 	}
 	return o, err
 }

@@ -71,8 +71,8 @@ type slowClock struct {
 	by atomic.Int64 // a time.Duration
 }
 
-func (g *slowClock) Oldest(ctx context.Context, skus ...string) ([]time.Time, time.Time, error) {
-	oldest, now, err := g.Gate.Oldest(ctx, skus...)
+func (g *slowClock) OldestQueued(ctx context.Context, skus ...string) ([]time.Time, time.Time, error) {
+	oldest, now, err := g.Gate.OldestQueued(ctx, skus...)
 	return oldest, now.Add(-time.Duration(g.by.Load())), err
 }
 

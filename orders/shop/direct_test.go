@@ -88,7 +88,7 @@ func TestDirectMode(t *testing.T) {
 
 		wire.Cut()
 		untilMode(t, orders.ModeDirect, a, b)
-		check.Eventually(t, "both nodes are in direct mode", func() bool { return a.Keepers().SellsDirect() && b.Keepers().SellsDirect() })
+		check.Eventually(t, "both nodes are in direct mode", func() bool { return a.Keepers().InDirectMode() && b.Keepers().InDirectMode() })
 		if n := a.Keepers().Counters().DirectEntered.Load() + b.Keepers().Counters().DirectEntered.Load(); n != 1 {
 			t.Errorf("entered %d times", n)
 		}
@@ -165,7 +165,7 @@ func TestCutOffNodeChangesNothing(t *testing.T) {
 		cut := open(t, via, named(other))
 		check.Eventually(t, "the other node is up", func() bool { return cut.catalog.All() != nil })
 		wire.Cut()
-		check.Eventually(t, "it has lost Redis", cut.Keepers().RedisAway)
+		check.Eventually(t, "it has lost Redis", cut.Keepers().RedisDown)
 		was, err := whole.store.Sale(t.Context(), "S")
 		check.Must(t, err)
 		for i := range 20 {
@@ -176,7 +176,7 @@ func TestCutOffNodeChangesNothing(t *testing.T) {
 			now, err := whole.store.Sale(t.Context(), "S")
 			return err == nil && now.Epoch == was.Epoch && now.Mode == orders.ModeGate
 		}
-		if !unchanged() || cut.Keepers().SellsDirect() {
+		if !unchanged() || cut.Keepers().InDirectMode() {
 			t.Error("the node that is cut off has changed the sale")
 		}
 		for what, err := range map[string]error{
@@ -220,7 +220,7 @@ func TestEnterDirect(t *testing.T) {
 				t.Fatal(nodes, err)
 			}
 		}
-		beat("me", inventory.Whole)
+		beat("me", inventory.Standalone)
 		beat("keeper")
 		enters(false, "while the keeper reaches Redis")
 		kit.Exec(t, st.DB, "UPDATE nodes SET seen_at = ? WHERE id = 'keeper'", kit.ClockOf(t, st.DB).Add(-alive/2))
@@ -229,14 +229,14 @@ func TestEnterDirect(t *testing.T) {
 		enters(true, "once the keeper is dead")
 		kit.Exec(t, st.DB, "UPDATE nodes SET seen_at = ? WHERE id = 'keeper'", kit.ClockOf(t, st.DB).Add(2*alive))
 		enters(true, "once the database's clock was set back")
-		if nodes, err := st.Beat(t.Context(), "me", []string{inventory.Whole}, alive); err != nil || len(nodes) != 1 || nodes[0].ID != "me" {
+		if nodes, err := st.Beat(t.Context(), "me", []string{inventory.Standalone}, alive); err != nil || len(nodes) != 1 || nodes[0].ID != "me" {
 			t.Errorf("alive are %+v, %v", nodes, err)
 		}
-		beat("keeper", inventory.Whole)
+		beat("keeper", inventory.Standalone)
 		enters(true, "once the keeper says that it does not reach Redis")
 		beat("third", "a:1", "b:1")
 		enters(false, "while another could keep it")
-		beat("third", "a:1", inventory.Whole)
+		beat("third", "a:1", inventory.Standalone)
 		enters(true, "once that one writes to nothing")
 	})
 }

@@ -28,7 +28,7 @@ func Example() {
 		return
 	}
 	defer func() { _ = stores.Close() }()
-	st, err := store.Open(stores.SQL, store.StoreConfig{})
+	st, err := store.Open(stores.SQL, store.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -165,7 +165,7 @@ func TestTakenOverWithinOneLease(t *testing.T) {
 				dead, alive := bare.OpenStore(t, dsn), bare.OpenStore(t, dsn)
 				dead.Node, alive.Node = "dead", "alive"
 				skus := manySales(t, dead, 30)
-				cfg := controller.Config{Lease: lasts}
+				cfg := controller.KeeperConfig{Lease: lasts}
 				locks := lock.New(rdb, lease.Config{Lease: times * cfg.LockLease()})
 				for _, sku := range skus {
 					check.Must(t, check.Err(locks.TryAcquire(t.Context(), "lock:{"+sku+"}")))

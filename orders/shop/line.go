@@ -23,7 +23,7 @@ type line struct {
 // newLine returns a line for at most so many buyers, of whom batch may share a
 // transaction; that many transactions may be under way at once.
 func newLine(timeout time.Duration, buyers, batch, transactions int, commit func(context.Context, string, []inventory.Queued) ([]orders.Decision, error)) *line {
-	return &line{Group: coalesce.New(coalesce.Options[inventory.Queued, orders.Decision]{
+	return &line{Group: coalesce.New(coalesce.Config[inventory.Queued, orders.Decision]{
 		Callers: buyers, Batch: batch, Calls: transactions, Timeout: timeout,
 		Call: func(ctx context.Context, sku string, batch []*coalesce.Caller[inventory.Queued, orders.Decision]) {
 			carryLine(ctx, sku, batch, commit)

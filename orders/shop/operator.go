@@ -43,7 +43,7 @@ func (s *Service) changed(ctx context.Context, sale orders.Sale) (orders.Offer, 
 		return orders.Offer{}, onItsWay(sale.SKU, err)
 	}
 	// A new sale needs a keeper, and so does one that is opened again.
-	s.keepers.Offered(ctx, sale.SKU)
+	s.keepers.RequestKeeper(ctx, sale.SKU)
 	if !s.catalog.Direct(sale.SKU) && sale.Mode != orders.ModeOver { // else what the database has is all there is
 		err := s.untilGate(ctx, sale.SKU, func(ctx context.Context, g inventory.Summary) bool {
 			// What the sale is now: another operator may have changed it since.
@@ -54,7 +54,7 @@ func (s *Service) changed(ctx context.Context, sale orders.Sale) (orders.Offer, 
 			if s.catalog.Now().Before(now.ClosesAt) {
 				return true
 			}
-			_, gateNow, err := s.gate.Oldest(ctx, sale.SKU) // it closes by Redis's clock, which may be behind
+			_, gateNow, err := s.gate.OldestQueued(ctx, sale.SKU) // it closes by Redis's clock, which may be behind
 			return err == nil && !gateNow.Before(now.ClosesAt)
 		})
 		if err != nil {
@@ -89,7 +89,7 @@ func (s *Service) Rebuild(ctx context.Context, sku string) (store.Audit, error) 
 func (s *Service) untilGate(ctx context.Context, sku string, wanted func(context.Context, inventory.Summary) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, s.gateTimeout)
 	defer cancel()
-	s.keepers.Changed(ctx, sku)
+	s.keepers.RequestInspect(ctx, sku)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -161,7 +161,7 @@ func (s *Service) offers(ctx context.Context, sales []orders.Sale) ([]orders.Off
 	var gated []*orders.Offer
 	for i := range sales {
 		offers[i] = orders.Offer{Sale: sales[i], Available: sales[i].Total - sales[i].Sold, Now: now}
-		if sales[i].HasGate() && !s.keepers.Down(sales[i].SKU) {
+		if sales[i].HasGate() && !s.keepers.GateUntrusted(sales[i].SKU) {
 			skus, gated = append(skus, sales[i].SKU), append(gated, &offers[i])
 		}
 	}

@@ -68,7 +68,7 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 // decided returns the answer of the database, once it is durable.
 func (s *Service) decided(ctx context.Context, o *orders.Order, no error) (*orders.Order, error) {
 	if no == nil && o.RestoredAt == nil {
-		s.keepers.Ended(ctx, o.SKU)
+		s.keepers.RequestRelease(ctx, o.SKU)
 	}
 	if err := s.store.Barrier(ctx); err != nil {
 		return nil, err

@@ -387,7 +387,7 @@ func TestNoOrderWithoutUnitsBeforeTheSwitch(t *testing.T) {
 		}
 		check.Is(t, recount(b.Epoch(t)-1, 0), orders.ErrNotAnnounced)
 		check.Is(t, recount(b.Epoch(t), -time.Millisecond), orders.ErrNotAnnounced) // the sale was changed after the announcement
-		if entered, err := b.Store.EnterDirect(t.Context(), "S", b.Epoch(t)-1, inventory.Whole, time.Minute); entered || err != nil {
+		if entered, err := b.Store.EnterDirect(t.Context(), "S", b.Epoch(t)-1, inventory.Standalone, time.Minute); entered || err != nil {
 			t.Error("direct mode was entered without an announcement: ", err)
 		}
 		b.Keeper(t, "S").Finish(t)

@@ -51,7 +51,7 @@ type Config struct {
 	MaxQuantity int64
 	// SweepEvery is how often overdue orders are looked for. Default 500 ms.
 	SweepEvery time.Duration
-	Keeper     controller.Config
+	Keeper     controller.KeeperConfig
 	Direct     controller.DirectConfig
 	Log        *slog.Logger // default: slog's
 	// Clock is this node's clock, default time.Now. It only carries the
@@ -109,12 +109,12 @@ type Service struct {
 func New(cfg Config) *Service {
 	cfg = cfg.withDefaults()
 	s := &Service{cfg: cfg, store: cfg.Store, gate: cfg.Gate, waiters: &waiters{}, gateTimeout: 2 * time.Second}
-	s.keepers = controller.New(controller.Setup{
+	s.keepers = controller.New(controller.Config{
 		Store: cfg.Store, Gate: cfg.Gate, Redis: cfg.Redis, Locks: cfg.Locks, Clock: cfg.Clock, Log: cfg.Log,
 		Deliver: s.waiters.tell, OnCommit: cfg.OnCommit, Keeper: cfg.Keeper, Direct: cfg.Direct,
 	})
 	s.catalog = s.keepers.Catalog()
-	s.direct = newLine(cfg.Store.Timeout, cfg.Direct.Line, cfg.Direct.Line, cfg.Keeper.Workers, s.keepers.CommitDirect)
+	s.direct = newLine(cfg.Store.Timeout, cfg.Direct.Max, cfg.Direct.Max, cfg.Keeper.Workers, s.keepers.CommitDirect)
 	s.direct.full = &s.keepers.Counters().DirectRefused
 	s.onPayment = newLine(cfg.Store.Timeout, maxOnPayment, cfg.Keeper.Batch, cfg.Keeper.Workers, s.store.CommitOnPayment)
 	return s

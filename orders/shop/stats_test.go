@@ -48,13 +48,13 @@ func (g *stuckGate) Queue(ctx context.Context, sku, after string, limit int64) (
 	return g.Gate.Queue(ctx, sku, after, limit)
 }
 
-func (g *stuckGate) Shut(ctx context.Context, sku string, epoch int64) error {
+func (g *stuckGate) BeginRebuild(ctx context.Context, sku string, epoch int64) error {
 	g.shut.mu.RLock()
 	defer g.shut.mu.RUnlock()
 	if g.shut.on {
 		return errStuck
 	}
-	return g.Gate.Shut(ctx, sku, epoch)
+	return g.Gate.BeginRebuild(ctx, sku, epoch)
 }
 
 func (p *shop) queue(t testing.TB, sku, buyer string) {
@@ -70,7 +70,7 @@ func TestStats(t *testing.T) {
 	commits := make(chan *keeper.Commit, 1000)
 	p := open(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) {
 		gate.Gate, c.Gate = c.Gate, gate
-		c.Keeper = controller.Config{Lease: bare.Patience, ReconcileEvery: 100 * time.Millisecond}
+		c.Keeper = controller.KeeperConfig{Lease: bare.Patience, ReconcileEvery: 100 * time.Millisecond}
 		c.Trace = func(context.Context) string { return "trace" }
 		c.OnCommit = func(c *keeper.Commit) { commits <- c }
 	})

@@ -30,7 +30,7 @@ func (s *Service) sweepOnce(ctx context.Context) (more bool, err error) {
 	expired, err := s.store.Expire(bounded)
 	for sku, n := range expired {
 		s.keepers.Counters().Expired.Add(n)
-		s.keepers.Ended(ctx, sku)
+		s.keepers.RequestRelease(ctx, sku)
 	}
 	return err == nil && len(expired) > 0, err
 }

@@ -19,7 +19,7 @@ import (
 // them has read what it is about to answer.
 func (s *Store) newBarrier() *coalesce.Group[struct{}, struct{}] {
 	const callers = 20_000 // who read at once: it bounds nothing but memory
-	return coalesce.New(coalesce.Options[struct{}, struct{}]{
+	return coalesce.New(coalesce.Config[struct{}, struct{}]{
 		Callers: callers, Batch: callers, Timeout: s.Timeout,
 		Call: func(ctx context.Context, _ string, batch []*coalesce.Caller[struct{}, struct{}]) {
 			// A row made here looks like that of a node long gone, until the node's

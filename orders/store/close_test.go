@@ -243,13 +243,13 @@ func TestLockedSaleLeavesThePoolToOthers(t *testing.T) {
 	t.Parallel()
 	dsn := servertest.OpenSQL(t, servers.KindReal)
 	_, ids := stocked(t, dsn, 12)
-	connect := func(cfg StoreConfig) *Store {
+	connect := func(cfg Config) *Store {
 		store, err := Open(dsn, cfg)
 		check.Must(t, err)
 		t.Cleanup(func() { _ = store.Close() })
 		return store
 	}
-	store, outside := connect(StoreConfig{Connections: 4}), connect(StoreConfig{WaitTimeout: time.Minute})
+	store, outside := connect(Config{Connections: 4}), connect(Config{WaitTimeout: time.Minute})
 	kit.Put(t, store, kit.Sale("T", 10, 1))
 	kit.Exec(t, store.DB, "UPDATE orders SET sku = 'T' WHERE id = ?", ids[0])
 	kit.Exec(t, store.DB, "UPDATE sales SET sold = IF(sku = 'T', 1, sold - 1)")

@@ -29,7 +29,7 @@ func TestTransactionsAreReadCommittedAndLock(t *testing.T) {
 	defaults := func(mode string) { _ = first.DB.Exec("SET GLOBAL tidb_txn_mode = ?", mode) } // MySQL does not know it
 	defaults("optimistic")
 	defer defaults("pessimistic")
-	store, err := Open(dsn, StoreConfig{})
+	store, err := Open(dsn, Config{})
 	check.Must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 

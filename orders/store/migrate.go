@@ -23,7 +23,7 @@ func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
 	}
 	// Connections of their own: altering a large table takes longer than any
 	// other statement may.
-	db, err := s.openMySQL(s.dsn, StoreConfig{Connections: 2, patient: true})
+	db, err := s.openMySQL(s.dsn, Config{Connections: 2, patient: true})
 	if err != nil {
 		return 0, err
 	}

@@ -18,7 +18,7 @@ import (
 // unmigrated opens a store whose schema nobody has made yet.
 func unmigrated(t *testing.T, sql string) *Store {
 	t.Helper()
-	store, err := Open(sql, StoreConfig{})
+	store, err := Open(sql, Config{})
 	check.Must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store

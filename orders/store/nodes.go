@@ -37,14 +37,14 @@ func nameList(names []string) string {
 	case len(names) == 0:
 		return ""
 	case len(list) > maxUnwritable:
-		return "," + inventory.Whole + ","
+		return "," + inventory.Standalone + ","
 	}
 	return list
 }
 
 // Writes tells whether the node writes to a master.
 func (h *Node) Writes(master string) bool {
-	return !strings.Contains(h.Unwritable, ","+master+",") && !strings.Contains(h.Unwritable, ","+inventory.Whole+",")
+	return !strings.Contains(h.Unwritable, ","+master+",") && !strings.Contains(h.Unwritable, ","+inventory.Standalone+",")
 }
 
 // forgetNodeAfter is after how long the row of a node that died is taken away.

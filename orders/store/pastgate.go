@@ -29,7 +29,7 @@ func (s *Store) EnterDirect(ctx context.Context, sku string, epoch int64, master
 	}
 	err = again(ctx, func() error {
 		r := db.Exec("UPDATE sales SET fence = fence + 1, epoch = epoch + 1, mode = ? WHERE sku = ? AND mode = ? AND epoch = ? AND "+noneWrites,
-			orders.ModeDirect, sku, orders.ModeChanging, epoch, now.Add(-alive), now.Add(alive), ","+master+",", ","+inventory.Whole+",")
+			orders.ModeDirect, sku, orders.ModeChanging, epoch, now.Add(-alive), now.Add(alive), ","+master+",", ","+inventory.Standalone+",")
 		entered = r.Error == nil && r.RowsAffected == 1
 		return r.Error
 	})

@@ -21,7 +21,7 @@ func TestReadsDoNotGrowWithTheOrders(t *testing.T) {
 	ctx := t.Context()
 	for name, ask := range map[string]func() error{
 		"sums":       func() error { _, err := store.Sums(ctx, "S"); return err },
-		"ended":      func() error { _, err := store.Ended(ctx, "S", 500); return err },
+		"ended":      func() error { _, err := store.Unreleased(ctx, "S", 500); return err },
 		"ended SKUs": func() error { _, err := store.EndedSKUs(ctx); return err },
 		"expire":     func() error { _, err := store.Expire(ctx); return err },
 		"a batch":    func() error { _, err := store.Counting(ctx, "S", buyersOf(0, 100)); return err },

@@ -16,8 +16,8 @@ type ended struct {
 	Epoch  int64 // of the sale, read in the same statement
 }
 
-// Ended returns orders of sku that the gate is still to hear of, at most limit.
-func (s *Store) Ended(ctx context.Context, sku string, limit int) ([]ended, error) {
+// Unreleased returns orders of sku that the gate is still to hear of, at most limit.
+func (s *Store) Unreleased(ctx context.Context, sku string, limit int) ([]ended, error) {
 	var rows []ended
 	err := s.DB.WithContext(ctx).Table("orders AS o").Select("o.id, o.hold_id, o.status, s.epoch").
 		Joins("JOIN sales AS s ON s.sku = o.sku").

@@ -23,8 +23,8 @@ import (
 	"flashsale/inventory/coalesce"
 )
 
-// StoreConfig of a Store. The zero value means the defaults.
-type StoreConfig struct {
+// Config of a Store. The zero value means the defaults.
+type Config struct {
 	// Connections to the database, at most; at least 2, for Migrate holds one
 	// while it uses another. Default 32. SQLite has one.
 	Connections int
@@ -79,7 +79,7 @@ const sqlitePrefix = "sqlite:"
 
 // Open opens dsn: "sqlite:FILE", or a DSN of go-sql-driver/mysql such as
 // "user:password@tcp(host:3306)/flashsale". It does not connect yet.
-func Open(dsn string, cfg StoreConfig) (*Store, error) {
+func Open(dsn string, cfg Config) (*Store, error) {
 	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), DefaultTimeout)
 	s := &Store{
 		dialect: dialect{strings.HasPrefix(dsn, sqlitePrefix), new(atomic.Bool)}, dsn: dsn, Node: cmp.Or(cfg.Node, uuid.NewString()), stats: cfg.Stats,
@@ -127,7 +127,7 @@ func (s *Store) over(pool gorm.ConnPool) (*gorm.DB, error) {
 	})
 }
 
-func openSQLite(dsn string, cfg StoreConfig) (*sql.DB, error) {
+func openSQLite(dsn string, cfg Config) (*sql.DB, error) {
 	// Without an immediate lock a transaction that reads and then writes
 	// fails at once beside another writer.
 	file := fmt.Sprintf("%s?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=busy_timeout(%d)&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)",
@@ -140,7 +140,7 @@ func openSQLite(dsn string, cfg StoreConfig) (*sql.DB, error) {
 	return db, nil
 }
 
-func (d dialect) openMySQL(dsn string, cfg StoreConfig) (*sql.DB, error) {
+func (d dialect) openMySQL(dsn string, cfg Config) (*sql.DB, error) {
 	cfg.Connections = max(cmp.Or(max(cfg.Connections, 0), 32), 2)
 	if cfg.WaitTimeout < time.Second {
 		cfg.WaitTimeout = 5 * time.Second
@@ -162,7 +162,7 @@ func (d dialect) openMySQL(dsn string, cfg StoreConfig) (*sql.DB, error) {
 }
 
 // session is how each connection is opened.
-func session(dsn string, cfg StoreConfig) (*mysqldriver.Config, error) {
+func session(dsn string, cfg Config) (*mysqldriver.Config, error) {
 	c, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("mysql DSN: %w (such as user:password@tcp(host:3306)/flashsale)", err)

@@ -26,7 +26,7 @@ func TestSilentCommitEnds(t *testing.T) {
 	check.Must(t, err)
 	t.Cleanup(func() { _ = w.Close() })
 	const short = 1 // s, instead of lockWait
-	store, err := Open(fmt.Sprint(dsn[:at], w.Addr(), dsn[end:], "?innodb_lock_wait_timeout=", short), StoreConfig{WaitTimeout: short * time.Second})
+	store, err := Open(fmt.Sprint(dsn[:at], w.Addr(), dsn[end:], "?innodb_lock_wait_timeout=", short), Config{WaitTimeout: short * time.Second})
 	check.Must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	silenced := w.Silence(2, func(sent []byte) bool { return bytes.Contains(sent, []byte("\x03COMMIT")) }) // the query, and not READ COMMITTED
@@ -50,13 +50,13 @@ func TestSilentCommitEnds(t *testing.T) {
 // silent for longer.
 func TestSilenceOutlastsALockWait(t *testing.T) {
 	for wait, want := range map[string]time.Duration{"": 8 * time.Second, "12": 15 * time.Second, "1&readTimeout=30s": 30 * time.Second} {
-		c, err := session("u:p@tcp(h)/d?innodb_lock_wait_timeout="+wait, StoreConfig{})
+		c, err := session("u:p@tcp(h)/d?innodb_lock_wait_timeout="+wait, Config{})
 		check.Must(t, err)
 		if c.ReadTimeout != want {
 			t.Errorf("innodb_lock_wait_timeout=%s: %v, want %v", wait, c.ReadTimeout, want)
 		}
 	}
-	if _, err := session("u:p@tcp(h)/d?innodb_lock_wait_timeout=5s", StoreConfig{}); err == nil {
+	if _, err := session("u:p@tcp(h)/d?innodb_lock_wait_timeout=5s", Config{}); err == nil {
 		t.Error("5s are no whole seconds to MySQL")
 	}
 }

@@ -45,7 +45,7 @@ func New(rdb redis.UniversalClient, timeout time.Duration, tasks *coalesce.Tasks
 		// Half of its connections: the more are under way, the less a slow network costs.
 		inFlight, batch = max(one.Options().PoolSize/2, 1), Batch
 	}
-	s.Group = coalesce.New(coalesce.Options[command, struct{}]{
+	s.Group = coalesce.New(coalesce.Config[command, struct{}]{
 		Call: s.call, Batch: batch, InFlight: inFlight, MaxWait: timeout, Self: true, Tasks: tasks,
 	})
 	return s

@@ -8,7 +8,7 @@ import "strconv"
 
 // Sale is a hash: state, epoch, built_on (the master_replid of the Redis it was
 // built on, '?' once it has gone back), total, available, resume_at (until when nothing is sold,
-// see rest.lua), granted, queued (the orders in the queue) and the terms of the
+// see cooldown.lua), granted, queued (the orders in the queue) and the terms of the
 // sale.
 func Sale(sku string) string { return "sale:{" + sku + "}" }
 

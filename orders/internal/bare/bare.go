@@ -64,7 +64,7 @@ func One(t testing.TB, st *store.Store, gate keeper.Gate, batch int, sku string)
 		return nil, err
 	}
 	count := new(keeper.Counters)
-	return keeper.New(sale, keeper.Params{
+	return keeper.New(sale, keeper.Config{
 		Store: st, Gate: gate, Batch: batch, Rounds: 1, Log: check.Log(t), Count: count,
 		Commits: keeper.NewGroupCommit(st, batch, 24, time.Second, count),
 		Announce: func(ctx context.Context, sku string, epoch int64) (bool, error) { // no other node relies on the gate
@@ -173,7 +173,7 @@ func EnterDirect(t testing.TB, st *store.Store, alive time.Duration) (entered bo
 	sale, err := st.Sale(t.Context(), "S")
 	check.Must(t, err)
 	check.Must(t, st.Announce(t.Context(), "S", sale.Epoch))
-	return st.EnterDirect(t.Context(), "S", sale.Epoch, inventory.Whole, alive)
+	return st.EnterDirect(t.Context(), "S", sale.Epoch, inventory.Standalone, alive)
 }
 
 // Empty makes the stores as they were before the sale.
@@ -241,7 +241,7 @@ func OpenStore(t testing.TB, sql string) *store.Store {
 // not answer in time.
 func OpenStoreWith(t testing.TB, sql string, timeout time.Duration) *store.Store {
 	t.Helper()
-	st, err := store.Open(sql, store.StoreConfig{Timeout: timeout})
+	st, err := store.Open(sql, store.Config{Timeout: timeout})
 	check.Must(t, err)
 	t.Cleanup(func() { _ = st.Close() })
 	check.Must(t, check.Err(st.Migrate(t.Context())))

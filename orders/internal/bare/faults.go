@@ -47,8 +47,8 @@ func (g faultyGate) SetTerms(ctx context.Context, sku string, epoch int64, terms
 	return g.plan.Around("terms", func() error { return g.Gate.SetTerms(ctx, sku, epoch, terms) })
 }
 
-func (g faultyGate) Shut(ctx context.Context, sku string, epoch int64) error {
-	return g.plan.Around("shut", func() error { return g.Gate.Shut(ctx, sku, epoch) })
+func (g faultyGate) BeginRebuild(ctx context.Context, sku string, epoch int64) error {
+	return g.plan.Around("shut", func() error { return g.Gate.BeginRebuild(ctx, sku, epoch) })
 }
 
 func (g faultyGate) Stage(ctx context.Context, d *inventory.Draft, c inventory.Changes) error {

@@ -63,7 +63,7 @@ func New(cfg Config) (_ *App, err error) {
 		return nil, err
 	}
 	a.rdb = a.openRedis(options)
-	if a.store, err = store.Open(cfg.SQL, store.StoreConfig{
+	if a.store, err = store.Open(cfg.SQL, store.Config{
 		Connections: MySQLConnections, WaitTimeout: cfg.Lease, Node: cfg.Node, OrdersPerBuyer: cfg.OrdersPerBuyer,
 		Stats: func() string { return a.live.Stats() },
 	}); err != nil {
@@ -104,10 +104,10 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	service := shop.Config{
 		Store: a.store, Gate: a.gate, Redis: a.rdb, Wait: cfg.Wait, MaxQuantity: cfg.MaxQuantity,
 		Limiter: limits{control.With(cfg.rules(web.RoutePlace)), control.With(cfg.rules(web.RoutePay)), cfg.LimitBuyer, cfg.LimitIP, cfg.LimitSKU},
-		Keeper: controller.Config{
+		Keeper: controller.KeeperConfig{
 			Lease: cfg.Lease, ReconcileEvery: cfg.ReconcileEvery, ReconcileHoldsEvery: cfg.ReconcileHoldsEvery,
 		},
-		Direct: controller.DirectConfig{After: cfg.DirectAfter, Line: cfg.DirectLine},
+		Direct: controller.DirectConfig{After: cfg.DirectAfter, Max: cfg.DirectMax},
 		Log:    cfg.Log, Clock: a.clock, OnCommit: onCommit,
 	}
 	if cfg.Traces != nil {
@@ -130,7 +130,7 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 		TrustedProxies: cfg.TrustedProxies, Registry: registry, Metrics: cfg.MetricsAddr == "", NoMetrics: cfg.NoMetrics,
 		Live: a.live, Demo: cfg.Demo, Crowd: a.crowd, PayScope: cfg.PayScope,
 		Checks: []web.Check{
-			{Name: "redis", Ask: func(ctx context.Context) error { return a.rdb.Ping(ctx).Err() }, Spared: a.service.Keepers().SellsDirect},
+			{Name: "redis", Ask: func(ctx context.Context) error { return a.rdb.Ping(ctx).Err() }, Spared: a.service.Keepers().InDirectMode},
 			{Name: "mysql", Ask: a.store.Ping},
 		},
 		Tracer: t.Tracer, Log: cfg.Log, AccessLog: cfg.AccessLog,

@@ -58,7 +58,7 @@ type Config struct {
 	ReconcileHoldsEvery time.Duration `default:"10m" help:"How often a sale is compared order by order. Default ${default}." group:"Times"`
 
 	DirectAfter time.Duration `default:"3s" help:"Switch to direct mode after Redis has been unreachable for this long; switch back after it has been reachable for as long. Default ${default}." group:"Times"`
-	DirectLine  int           `default:"256" placeholder:"ORDERS" help:"Maximum orders in progress in direct mode per node; more are answered 503. Default ${default}." group:"Limits"`
+	DirectMax  int           `default:"256" placeholder:"ORDERS" help:"Maximum orders in progress in direct mode per node; more are answered 503. Default ${default}." group:"Limits"`
 
 	ClockOff  time.Duration `hidden:"" help:"Offset of this node's clock, for drills."`
 	NoMetrics bool          `hidden:"" help:"Count nothing, for the benchmark of what counting costs."`
@@ -177,7 +177,7 @@ func (c Config) validate() error {
 	f.check(c.ReconcileHoldsEvery >= max(c.ReconcileEvery, time.Second),
 		"reconcile-holds-every: %s is under a second, or under reconcile-every", c.ReconcileHoldsEvery)
 	f.check(c.DirectAfter >= 100*time.Millisecond, "direct-after: %s is under 100ms", c.DirectAfter)
-	f.check(c.DirectLine >= 1, "direct-line: %d is under 1", c.DirectLine)
+	f.check(c.DirectMax >= 1, "direct-max: %d is under 1", c.DirectMax)
 	return errors.Join(f...)
 }
 

@@ -123,7 +123,7 @@ func (m *metrics) watch(r *prometheus.Registry, s *shop.Service, st *store.Store
 		"flashsale_direct_entered_total":        {"Times this node switched a sale to direct mode.", c.DirectEntered.Load},
 		"flashsale_direct_left_total":           {"Times this node switched a sale back from direct mode.", c.DirectLeft.Load},
 		"flashsale_direct_orders_total":         {"Orders this node committed in direct mode.", c.DirectPlaced.Load},
-		"flashsale_direct_refused_total":        {"Orders this node refused in direct mode because --direct-line was full.", c.DirectRefused.Load},
+		"flashsale_direct_refused_total":        {"Orders this node refused in direct mode because --direct-max was full.", c.DirectRefused.Load},
 		"flashsale_orders_expired_total":        {"Unpaid orders this node expired.", c.Expired.Load},
 	} {
 		counter(name, of.help, func() float64 { return float64(of.read()) })
@@ -139,7 +139,7 @@ func (m *metrics) watch(r *prometheus.Registry, s *shop.Service, st *store.Store
 		func() float64 { return float64(s.Keepers().Sales()) })
 	gauge("flashsale_sales_in_direct_mode", "Sales in direct mode.", func() float64 { return float64(s.Keepers().DirectSales()) })
 	gauge("flashsale_redis_up", "1 while all Redis masters take this node's writes; 0 once one has not for --direct-after.", func() float64 {
-		if s.Keepers().RedisAway() {
+		if s.Keepers().RedisDown() {
 			return 0
 		}
 		return 1

@@ -19,7 +19,7 @@ func TestNameOfARunningNode(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		named := func(c *Config) { c.Node = "one" }
 		first := start(t, s, named)
-		other, err := store.Open(s.SQL, store.StoreConfig{})
+		other, err := store.Open(s.SQL, store.Config{})
 		check.Must(t, err)
 		defer other.Close()
 		check.Eventually(t, "the first heartbeat", func() bool {

@@ -61,7 +61,7 @@ func redisOptions(url string) (*redis.UniversalOptions, error) {
 // openRedis connects to Redis. Each new connection tells the gate which Redis it
 // leads to, before it is used: in a cluster, of which master.
 func (a *App) openRedis(options *redis.UniversalOptions) redis.UniversalClient {
-	options.OnConnect = func(ctx context.Context, c *redis.Conn) error { return a.gate.OnConnect(inventory.Whole)(ctx, c) }
+	options.OnConnect = func(ctx context.Context, c *redis.Conn) error { return a.gate.OnConnect(inventory.Standalone)(ctx, c) }
 	rdb := redis.NewUniversalClient(options)
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
 		cluster.OnNewNode(func(node *redis.Client) {

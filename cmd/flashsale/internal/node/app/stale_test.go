@@ -138,7 +138,7 @@ func TestGateOfBeforeAChangeOver(t *testing.T) {
 	bob, ann := asks.sold(sku, "bob"), asks.sold(sku, "ann")
 	check.Eventually(t, "bob has the unit", func() bool { return asks.pay("bob", bob.where(), "ref").status == 200 })
 
-	shut, err := os.ReadFile("../../../../../inventory/shut.lua")
+	shut, err := os.ReadFile("../../../../../inventory/begin_rebuild.lua")
 	check.Must(t, err)
 	hash := []byte(redis.NewScript(string(shut)).Hash())
 	check.Must(t, redis.NewScript(string(shut)).Load(t.Context(), openRedis(t, s.RedisURL)).Err())

@@ -39,7 +39,7 @@ func runDirect(ctx context.Context, l *bench, rows []Row) error {
 	l.cleanup(rdb.Close)
 	service := l.serve(ctx, shop.Config{
 		Store: d.Store, Gate: inventory.New(rdb, inventory.Config{}), Redis: rdb,
-		Direct: controller.DirectConfig{After: 200 * time.Millisecond, Line: l.cfg.Connections},
+		Direct: controller.DirectConfig{After: 200 * time.Millisecond, Max: l.cfg.Connections},
 	})
 	return l.contest(ctx, rows,
 		d.storing(l.cfg.Connections, 1, d.pastRedis(service)), d.storing(l.cfg.Connections, 1, d.oneByOne))

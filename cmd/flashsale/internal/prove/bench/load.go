@@ -33,7 +33,7 @@ func (l *bench) openStore(ctx context.Context, connections int) (*database, erro
 	if err != nil {
 		return nil, err
 	}
-	st, err := store.Open(dsn, store.StoreConfig{Connections: connections})
+	st, err := store.Open(dsn, store.Config{Connections: connections})
 	if err != nil {
 		return nil, err
 	}

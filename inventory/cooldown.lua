@@ -11,9 +11,9 @@ local function rest(sale)
   redis.call('HSET', sale, 'resume_at', string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + REST))
 end
 
--- is_resting(now, resume_at): reports whether the sale is paused. If the end of the pause
+-- is_cooling_down(now, resume_at): reports whether the sale is paused. If the end of the pause
 -- is more than REST ahead, Redis's clock was set back since, and the pause is over.
-local function is_resting(now, resume_at)
+local function is_cooling_down(now, resume_at)
   local left = tonumber(resume_at or '0') - now
   return left > 0 and left <= REST
 end
