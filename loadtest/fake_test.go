@@ -285,7 +285,7 @@ func (s *fakeSale) audit(w http.ResponseWriter, r *http.Request) {
 	for _, o := range s.rows {
 		switch {
 		case o.due.After(time.Now()):
-			a.Held += o.Quantity
+			a.Queued += o.Quantity
 		case o.Status == judge.Paid:
 			a.Paid += o.Quantity
 		case o.Status == judge.Pending && !s.onPayment:
@@ -296,11 +296,11 @@ func (s *fakeSale) audit(w http.ResponseWriter, r *http.Request) {
 		a.Restoring += back.units
 	}
 	if s.restless {
-		a.Held += s.audits % 2
+		a.Queued += s.audits % 2
 	}
 	a.Sold = a.Paid + a.Pending
 	a.Oversold = max(0, a.Sold-a.Total)
-	a.Drift = a.Total - a.Available - a.Held - a.Sold - a.Restoring
+	a.Drift = a.Total - a.Available - a.Queued - a.Sold - a.Restoring
 	a.Balanced = a.Drift == 0 && a.Oversold == 0
 	_ = json.NewEncoder(w).Encode(a)
 }

@@ -38,9 +38,9 @@ func (r *run) settle(ctx context.Context) (judge.Audit, error) {
 				fault = err // the server may come back in time
 			}
 			since = time.Time{}
-		case a != last || a.Held != 0 || a.Restoring != 0:
+		case a != last || a.Queued != 0 || a.Restoring != 0:
 			fault, last, since = nil, a, time.Time{}
-			if a.Held == 0 && a.Restoring == 0 {
+			if a.Queued == 0 && a.Restoring == 0 {
 				since = time.Now()
 			}
 		case since.IsZero(): // the first audit after the server was away

@@ -46,8 +46,8 @@ func (c *auditCommand) Run(ctx context.Context, s streams) error {
 
 // lawLine is the law as one line that can be checked by head.
 func lawLine(a api.Audit) string {
-	line := fmt.Sprintf("%s: total %d = available %d + held %d + pending %d + paid %d + restoring %d",
-		a.SKU, a.Total, a.Available, a.Held, a.Pending, a.Paid, a.Restoring)
+	line := fmt.Sprintf("%s: total %d = available %d + queued %d + pending %d + paid %d + restoring %d",
+		a.SKU, a.Total, a.Available, a.Queued, a.Pending, a.Paid, a.Restoring)
 	if a.Balanced {
 		return "ok      " + line
 	}

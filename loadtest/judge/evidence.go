@@ -78,7 +78,7 @@ type Audit struct {
 	SKU       string `json:"sku"`
 	Total     int    `json:"total"`
 	Available int    `json:"available"`
-	Held      int    `json:"held"`
+	Queued    int    `json:"queued"`
 	Sold      int    `json:"sold"`
 	Paid      int    `json:"paid"`
 	Pending   int    `json:"pending"`

@@ -12,7 +12,7 @@ func Judge(e Evidence) Verdict {
 	if e.Unread != "" {
 		v.Gaps = append(v.Gaps, Gap{[]string{Undersold, Lost, Unannounced, Drift}, e.Unread, answerOperators})
 	} else {
-		v.Available, v.Held, v.Restoring = e.Audit.Available, e.Audit.Held, e.Audit.Restoring
+		v.Available, v.Queued, v.Restoring = e.Audit.Available, e.Audit.Queued, e.Audit.Restoring
 		c.count(&v)
 	}
 
@@ -36,8 +36,8 @@ func Judge(e Evidence) Verdict {
 	c.answers(&v)
 	c.explained(&v)
 	if e.Unsettled != "" && !c.moving() {
-		v.violation(Unsettled, 1, "The sale did not come to rest: %s; last seen available %d, held %d, restoring %d, sold %d.",
-			e.Unsettled, e.Audit.Available, e.Audit.Held, e.Audit.Restoring, e.Audit.Sold)
+		v.violation(Unsettled, 1, "The sale did not come to rest: %s; last seen available %d, queued %d, restoring %d, sold %d.",
+			e.Unsettled, e.Audit.Available, e.Audit.Queued, e.Audit.Restoring, e.Audit.Sold)
 	}
 	c.exercised(&v)
 	return v

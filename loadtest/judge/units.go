@@ -67,11 +67,11 @@ func (c *Index) drift(v *Verdict) {
 	a := c.Audit
 	// The sum is checked here as well: a broken server may get the very number
 	// wrong that should show the fault.
-	sum := a.Available + a.Held + a.Sold + a.Restoring
+	sum := a.Available + a.Queued + a.Sold + a.Restoring
 	v.Drift = a.Drift
 	if v.Drift == 0 {
 		v.Drift = a.Total - sum
 	}
-	v.violation(Drift, v.Drift, "The audit is off by %d: total %d, but available %d + held %d + sold %d + restoring %d = %d.",
-		v.Drift, a.Total, a.Available, a.Held, a.Sold, a.Restoring, sum)
+	v.violation(Drift, v.Drift, "The audit is off by %d: total %d, but available %d + queued %d + sold %d + restoring %d = %d.",
+		v.Drift, a.Total, a.Available, a.Queued, a.Sold, a.Restoring, sum)
 }

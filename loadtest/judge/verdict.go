@@ -53,7 +53,7 @@ type Counts struct {
 	Expired     int `json:"expired"`
 	Rejected    int `json:"rejected"`
 	Available   int `json:"available"` // this and the next two: the audit's
-	Held        int `json:"held"`
+	Queued      int `json:"queued"`
 	Restoring   int `json:"restoring"`
 	Oversold    int `json:"oversold"`
 	Undersold   int `json:"undersold"`

@@ -128,8 +128,8 @@ func (rep *Report) facts() [][2]string {
 			judge.Plural(rep.Attempts, "order"), judge.Plural(rep.Buyers, "buyer"), rep.Schedule, rep.OfferedPerS)},
 		{"answers", reasons(rep.Reasons)},
 		{"orders", rep.rows()},
-		{"units", judge.Sprintf("total %d = available %d + held %d + pending %d + paid %d + restoring %d",
-			rep.Total, rep.Available, rep.Held, rep.Pending, rep.Paid, rep.Restoring)},
+		{"units", judge.Sprintf("total %d = available %d + queued %d + pending %d + paid %d + restoring %d",
+			rep.Total, rep.Available, rep.Queued, rep.Pending, rep.Paid, rep.Restoring)},
 		{"rates", judge.Sprintf("%.0f accepted/s, %.0f %s/s", rep.AcceptedPerS, rep.DurablePerS, durable)},
 		{"latency", fmt.Sprintf("p50 %s  p90 %s  p99 %s  max %s", Human(rep.Latency.P50), Human(rep.Latency.P90), Human(rep.Latency.P99), Human(rep.Latency.Max))},
 	}

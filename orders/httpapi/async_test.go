@@ -127,7 +127,7 @@ func TestWaitRunsOut(t *testing.T) {
 		if _, err := f.ask("GET", where, "", "Buyer: eve"); err == nil || err.Error() != orders.ErrNotFound.Error() {
 			t.Errorf("eve: %v", err)
 		}
-		if a, err := p.Audit(t.Context(), "S"); err != nil || a.Held != 2 || a.Available != 8 || !a.Balanced {
+		if a, err := p.Audit(t.Context(), "S"); err != nil || a.Queued != 2 || a.Available != 8 || !a.Balanced {
 			t.Errorf("audit: %+v, %v", a, err)
 		}
 		close(goOn)

@@ -239,7 +239,7 @@ func TestAnswers(t *testing.T) {
 
 		bare.Settled(t, p, "S")
 		w, _ = f.ask("GET", "/v1/admin/sales/S/audit", "")
-		if w.Body.String() != `{"sku":"S","total":10,"available":8,"held":0,"sold":2,"paid":2,"pending":0,"restoring":0,"oversold":0,"drift":0,"balanced":true}` {
+		if w.Body.String() != `{"sku":"S","total":10,"available":8,"queued":0,"sold":2,"paid":2,"pending":0,"restoring":0,"oversold":0,"drift":0,"balanced":true}` {
 			t.Errorf("audit: %s", w.Body)
 		}
 		if w, err := f.ask("POST", "/v1/admin/sales/S/rebuild", ""); err != nil || !strings.HasSuffix(w.Body.String(), `"balanced":true}`) {

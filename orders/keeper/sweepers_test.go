@@ -67,7 +67,7 @@ func (w *sweepers) expire(t *testing.T, at kit.Fault) (wrong []string) {
 	if got := w.released.Load(); got != units {
 		wrong = append(wrong, fmt.Sprintf("%d units came back of %d", got, units))
 	}
-	if a := w.Audit(t); !a.Balanced || a.Available != a.Total || a.Sold+a.Restoring+a.Held != 0 {
+	if a := w.Audit(t); !a.Balanced || a.Available != a.Total || a.Sold+a.Restoring+a.Queued != 0 {
 		wrong = append(wrong, fmt.Sprintf("audit %+v", a))
 	}
 	if view, err := w.Bare.Gate.Inspect(t.Context(), "S"); err != nil || view.Holds != 0 {

@@ -272,7 +272,7 @@ func wrongWithLate(t testing.TB, b *bare.Bare, refs map[string]bool) (wrong []st
 			wrong = append(wrong, fmt.Sprintf("%s has %d units, the gate counts %d (%v)", buyer, n, count, err))
 		}
 	}
-	if a := b.Audit(t); !a.Balanced || a.Held != 0 || a.Restoring != 0 {
+	if a := b.Audit(t); !a.Balanced || a.Queued != 0 || a.Restoring != 0 {
 		wrong = append(wrong, fmt.Sprintf("audit: %+v", a))
 	}
 	if view, err := b.Gate.Inspect(t.Context(), "S"); err != nil || view.Holds != pending {

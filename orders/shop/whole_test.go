@@ -285,7 +285,7 @@ func (w *whole) end() {
 	w.isOpen = true
 	w.agree("at the end")
 	a := w.Audit(w.outer)
-	if !a.Balanced || a.Held != 0 || a.Restoring != 0 || a.Available != w.put.Total-w.sold() {
+	if !a.Balanced || a.Queued != 0 || a.Restoring != 0 || a.Available != w.put.Total-w.sold() {
 		w.t.Fatalf("at the end: %+v, the model has sold %d", a, w.sold())
 	}
 	pending, units := int64(0), map[string]int64{}

@@ -17,7 +17,7 @@ type Audit struct {
 	SKU       string `json:"sku"`
 	Total     int64  `json:"total"`
 	Available int64  `json:"available"` // at the gate
-	Held      int64  `json:"held"`      // reserved at the gate and not yet rows
+	Queued    int64  `json:"queued"`    // reserved at the gate and not yet rows
 	Sold      int64  `json:"sold"`      // units of pending_payment and paid rows
 	Paid      int64  `json:"paid"`
 	Pending   int64  `json:"pending"`
@@ -39,7 +39,7 @@ func (s *Store) Audit(ctx context.Context, look func(ctx context.Context, sku st
 	}
 	a.Sold = a.Pending + a.Paid
 	a.Oversold = max(0, a.Sold-a.Total)
-	a.Drift = a.Total - (a.Available + a.Held + a.Sold + a.Restoring)
+	a.Drift = a.Total - (a.Available + a.Queued + a.Sold + a.Restoring)
 	a.Balanced = a.Drift == 0 && a.Oversold == 0
 	return a, nil
 }
@@ -66,7 +66,7 @@ func (s *Store) auditRows(ctx context.Context, a *Audit, view inventory.View) er
 	// The queue is read before the rows. An order that became a row in between
 	// is in both and counts as a row.
 	for _, units := range view.Queued {
-		a.Held += units
+		a.Queued += units
 	}
 	for some := range slices.Chunk(slices.Collect(maps.Keys(view.Queued)), 1000) {
 		behind, err := s.Behind(ctx, some)
@@ -74,7 +74,7 @@ func (s *Store) auditRows(ctx context.Context, a *Audit, view inventory.View) er
 			return err
 		}
 		for id := range behind {
-			a.Held -= view.Queued[id]
+			a.Queued -= view.Queued[id]
 		}
 	}
 

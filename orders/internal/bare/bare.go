@@ -145,7 +145,7 @@ func (b *Bare) Audit(t testing.TB) store.Audit {
 // Stands wants the law to hold, with nothing in flight and so many units sold and on sale.
 func (b *Bare) Stands(t testing.TB, sold, available int64) {
 	t.Helper()
-	if a := b.Audit(t); !a.Balanced || a.Held != 0 || a.Restoring != 0 || a.Sold != sold || a.Available != available {
+	if a := b.Audit(t); !a.Balanced || a.Queued != 0 || a.Restoring != 0 || a.Sold != sold || a.Available != available {
 		t.Errorf("%+v, want %d sold and %d available", a, sold, available)
 	}
 }
@@ -216,7 +216,7 @@ func Settled(t testing.TB, p interface {
 	check.Eventually(t, "settled "+sku, func() bool {
 		var err error
 		a, err = p.Audit(t.Context(), sku)
-		return err == nil && a.Held == 0 && a.Restoring == 0 && a.Balanced
+		return err == nil && a.Queued == 0 && a.Restoring == 0 && a.Balanced
 	})
 	return a
 }

@@ -108,7 +108,7 @@ func loseReserve(t testing.TB, b *Bare, units int64) bool {
 func (b *Bare) Wrong(t testing.TB) (wrong []string) {
 	t.Helper()
 	a := b.Audit(t)
-	if !a.Balanced || a.Held != 0 || a.Restoring != 0 || a.Available != a.Total-a.Sold {
+	if !a.Balanced || a.Queued != 0 || a.Restoring != 0 || a.Available != a.Total-a.Sold {
 		wrong = append(wrong, fmt.Sprintf("audit %+v", a))
 	}
 	holds, buyers := b.Rdb.HGetAll(t.Context(), "sale:{S}:holds").Val(), b.Rdb.HGetAll(t.Context(), "sale:{S}:buyers").Val()

@@ -38,7 +38,7 @@ func TestOrdersPerBuyer(t *testing.T) {
 		if a := n.send("GET", "/v1/admin/sales/S/orders?limit=100", op, ""); strings.Count(a.body, `"ann"`) != most {
 			t.Errorf("rows of ann: %d", strings.Count(a.body, `"ann"`))
 		}
-		n.audited("S", `"available":99,"held":0,"sold":1`, `"balanced":true`) // all units are back
+		n.audited("S", `"available":99,"queued":0,"sold":1`, `"balanced":true`) // all units are back
 	})
 }
 

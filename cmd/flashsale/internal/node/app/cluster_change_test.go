@@ -71,7 +71,7 @@ func (r *rush) cancel(buyer string, available int) {
 	r.t.Helper()
 	r.nodes[0].cancel(buyer, r.sold[buyer].where()).is(200)
 	delete(r.sold, buyer)
-	r.nodes[1].audited("S", fmt.Sprintf(`"available":%d,"held":0`, available), `"restoring":0`)
+	r.nodes[1].audited("S", fmt.Sprintf(`"available":%d,"queued":0`, available), `"restoring":0`)
 	for i, n := range r.nodes {
 		check.Eventually(r.t, fmt.Sprintf("node %d has forgotten that nothing was left", i), func() bool {
 			return n.send("POST", "/v1/orders", n.token("greedy", false), `{"sku":"S","quantity":2}`).code() == "buyer_limit"
@@ -89,7 +89,7 @@ func (r *rush) soldOut(units int) {
 		}
 		return a.code() == "sold_out" || a.status == 201
 	})
-	r.nodes[0].audited("S", fmt.Sprintf(`"available":0,"held":0,"sold":%d`, units), `"balanced":true`)
+	r.nodes[0].audited("S", fmt.Sprintf(`"available":0,"queued":0,"sold":%d`, units), `"balanced":true`)
 }
 
 // The slot of a sale moves to another master while it is sold, key by key. An order
@@ -144,7 +144,7 @@ func failsOver(t *testing.T, s *servers.Stores, replicated, detach, failover fun
 	const units = 6
 	r := startRush(t, s, units)
 	r.sell(units - 2)
-	r.nodes[0].audited("S", `"available":2,"held":0`)
+	r.nodes[0].audited("S", `"available":2,"queued":0`)
 	check.Must(t, replicated(t.Context()))
 	check.Must(t, detach(t.Context()))
 	r.sell(units)

@@ -45,7 +45,7 @@ func TestRedisCluster(t *testing.T) {
 			check.Eventually(t, sku+" sells the cancelled unit again", func() bool {
 				return n.order(sku, "late", fmt.Sprintf("X-Forwarded-For: 10.1.%d.1", i)).status == 201 || sold > units
 			})
-			n.audited(sku, `"balanced":true`, `"available":0,"held":0,"sold":5`)
+			n.audited(sku, `"balanced":true`, `"available":0,"queued":0,"sold":5`)
 		})
 	}
 	wg.Wait()

@@ -86,8 +86,8 @@ func TestContract(t *testing.T) {
 			}
 		}
 
-		n.audited("S", `"restoring":0`, `"held":0`) // the cancelled unit is back
-		n.audit("S").says(`"total":3,"available":1,"held":0,"sold":2`, `"paid":2`, `"balanced":true`)
+		n.audited("S", `"restoring":0`, `"queued":0`) // the cancelled unit is back
+		n.audit("S").says(`"total":3,"available":1,"queued":0,"sold":2`, `"paid":2`, `"balanced":true`)
 		n.put("S", 1, 2, 900).is(409, "below_sold")
 		old := n.put("S", 10, 2, 900).is(200).says(`"available":8`).header.Get("ETag")
 		n.put("S", 11, 2, 900, func(all map[string]any) { all["description"], all["image_url"] = "A text", "/s.png" }).is(200).

@@ -70,7 +70,7 @@ func TestSellsWithoutRedis(t *testing.T) {
 				a := n.send("GET", "/readyz", "", "")
 				return a.status == 200 && a.has(`"ok"`)
 			})
-			n.audited("S", `"available":1,"held":0,"sold":4`, `"balanced":true`)
+			n.audited("S", `"available":1,"queued":0,"sold":4`, `"balanced":true`)
 			w.until("the gate is back", "sale", func(e seen) bool { return len(e.Missing) == 0 && !e.Direct && e.Exact })
 			for _, what := range []string{"Redis away", "Direct mode begun", "Redis back", "Direct mode ended"} {
 				operator.until("the log says: "+what, "overview", func(e seen) bool { return e.logs(what, "") })
@@ -97,6 +97,6 @@ func TestStartsWithoutRedis(t *testing.T) {
 	back := start(t, s, change)
 	check.Must(t, n.stop())
 	check.Eventually(t, "the gate is back", func() bool {
-		return back.audit("S").has(`"available":3,"held":0,"sold":2`) && back.metric("flashsale_sales_in_direct_mode") == 0
+		return back.audit("S").has(`"available":3,"queued":0,"sold":2`) && back.metric("flashsale_sales_in_direct_mode") == 0
 	})
 }

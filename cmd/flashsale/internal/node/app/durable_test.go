@@ -117,7 +117,7 @@ func TestNoYesBeforeItIsDurable(t *testing.T) {
 	for _, buyer := range []string{"payer", "canceller"} {
 		where[buyer] = n.sold("S", buyer).where()
 	}
-	n.audited("S", `"held":0,"sold":2`)
+	n.audited("S", `"queued":0,"sold":2`)
 	var early claims
 	do := func(n *node, buyer, what, body, wants string) func() {
 		return func() {

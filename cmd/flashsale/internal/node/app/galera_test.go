@@ -107,7 +107,7 @@ func takenOrRefunded(t *testing.T, one, two string) {
 			})
 		}
 		all.Wait()
-		keeps.audited(sku, `"available":1000,"held":0,"sold":0`, `"restoring":0`)
+		keeps.audited(sku, `"available":1000,"queued":0,"sold":0`, `"restoring":0`)
 		own := *s
 		own.SQL = one
 		pays := start(t, &own, func(c *Config) { c.Wait = wait })
@@ -117,7 +117,7 @@ func takenOrRefunded(t *testing.T, one, two string) {
 			})
 		}
 		all.Wait()
-		keeps.audited(sku, `"held":0`, `"balanced":true`)
+		keeps.audited(sku, `"queued":0`, `"balanced":true`)
 		refunds := keeps.send("GET", "/v1/admin/refunds?limit=1000", keeps.token("op", true), "").body
 		taken, refunded := 0, 0
 		for b := range payers {
@@ -215,6 +215,6 @@ func losesNoYes(t *testing.T, one, two string) {
 	if lost > 0 {
 		t.Errorf("%d of %d accepted orders have no row", lost, len(told))
 	}
-	n.audited("S", `"held":0`, `"balanced":true`)
+	n.audited("S", `"queued":0`, `"balanced":true`)
 	check.OK(t, n.stop())
 }

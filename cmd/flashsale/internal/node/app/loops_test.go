@@ -52,7 +52,7 @@ func TestSaleThatIsLongOverIsSettled(t *testing.T) {
 	}
 	check.Eventually(t, "only T is kept, and S is whole", func() bool {
 		audit := n.audit("S").body
-		return n.kept() == 1 && strings.Contains(audit, `"available":100,"held":0,"sold":0`)
+		return n.kept() == 1 && strings.Contains(audit, `"available":100,"queued":0,"sold":0`)
 	})
 }
 

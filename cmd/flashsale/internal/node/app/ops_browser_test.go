@@ -24,7 +24,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	n.put("S", 9, 5, 900)
 	n.put("judged", 7, 2, 900, func(all map[string]any) { all["name"] = "Load test: Flash sale" })
 	op := visit(t, chromium, n.URL()+"/ops#%") // names no sale
-	op.until(`document.getElementById('law').dataset.state === 'holds' && ` + says("law-sum", "total 9 = available 9 + held 0 + pending 0 + paid 0 + restoring 0"))
+	op.until(`document.getElementById('law').dataset.state === 'holds' && ` + says("law-sum", "total 9 = available 9 + queued 0 + pending 0 + paid 0 + restoring 0"))
 	op.until(`document.querySelector('#judged').hidden && !document.querySelector('#sales [data-key=judged]')`)
 	op.click("#fold")
 	op.until(`document.querySelector('#judged [data-key=judged]').checkVisibility()`)
@@ -62,7 +62,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 			n.pay("ann", where, fmt.Sprint("p", i)).is(200)
 		}
 	}
-	op.until(says("law-sum", "total 9 = available 6 + held 0 + pending 1 + paid 2 + restoring 0") + ` && ` + cells("S", "On sale", "3 of 9", "1", "2", "6", "0", "–", "one"))
+	op.until(says("law-sum", "total 9 = available 6 + queued 0 + pending 1 + paid 2 + restoring 0") + ` && ` + cells("S", "On sale", "3 of 9", "1", "2", "6", "0", "–", "one"))
 	op.until(`wrong.length === 0 || (document.body.textContent = wrong.join(', '), false)`)
 
 	op.do(chromedp.Reload())

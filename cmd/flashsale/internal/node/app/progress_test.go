@@ -145,7 +145,7 @@ func TestSilentCommit(t *testing.T) {
 			}
 			skus := silence("R")
 			check.Eventually(t, "all that was taken is durable", func() bool {
-				return !slices.ContainsFunc(skus, func(sku string) bool { return !b.audit(sku).has(`"held":0`) })
+				return !slices.ContainsFunc(skus, func(sku string) bool { return !b.audit(sku).has(`"queued":0`) })
 			})
 			skus = nil
 			for i := range 8 {

@@ -46,7 +46,7 @@ func TestRedisThatRefusesWrites(t *testing.T) {
 			check.Eventually(t, "sold through Redis again", func() bool {
 				return n.metric("flashsale_sales_in_direct_mode") == 0 && n.order("S", "eve").status == 201
 			})
-			n.audited("S", `"available":7,"held":0,"sold":3`, `"balanced":true`)
+			n.audited("S", `"available":7,"queued":0,"sold":3`, `"balanced":true`)
 		})
 	}
 }
@@ -89,7 +89,7 @@ func TestKeeperIsReplacedWithoutMemory(t *testing.T) {
 		b.cancel("ann", where).is(200)
 	}
 	check.Eventually(t, "b keeps all, their queues are empty and the cancelled units are back", func() bool {
-		whole := func(sku string) bool { return b.audit(sku).has(`"available":1,"held":0,"sold":1`, `"balanced":true`) }
+		whole := func(sku string) bool { return b.audit(sku).has(`"available":1,"queued":0,"sold":1`, `"balanced":true`) }
 		return b.kept() == len(skus) && whole(skus[0]) && whole(skus[1]) && whole(skus[2])
 	})
 }

@@ -107,7 +107,7 @@ func (a *controlSale) balanced(ctx context.Context, epoch int64) error {
 		audit, err := a.operator.Audit(ctx, a.sku)
 		same := err == nil && audit == last
 		last = audit
-		return same && audit.Held == 0 && audit.Restoring == 0
+		return same && audit.Queued == 0 && audit.Restoring == 0
 	})
 	if err != nil {
 		return err

@@ -195,11 +195,11 @@ func (f front) audit(_ http.ResponseWriter, r *http.Request, _ string) (any, err
 	if err != nil {
 		return nil, err
 	}
-	a := judge.Audit{SKU: sku, Total: s.Total, Available: stock.Available, Held: stock.Held, Restoring: stock.Restoring}
+	a := judge.Audit{SKU: sku, Total: s.Total, Available: stock.Available, Queued: stock.Held, Restoring: stock.Restoring}
 	a.Pending, a.Paid, err = f.shop.Sold(r.Context(), sku)
 	a.Sold = a.Pending + a.Paid
 	a.Oversold = max(0, a.Sold-a.Total)
-	a.Drift = a.Total - (a.Available + a.Held + a.Sold + a.Restoring)
+	a.Drift = a.Total - (a.Available + a.Queued + a.Sold + a.Restoring)
 	a.Balanced = a.Drift == 0 && a.Oversold == 0
 	return a, err
 }

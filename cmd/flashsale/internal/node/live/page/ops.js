@@ -144,7 +144,7 @@ function showLaw({ sale, sold, paid, direct, keeper, balance: b }, missing) {
   const age = b && (b.age_ms < 5000 ? 'a moment ago' : span(Math.round(b.age_ms / 1000)) + ' ago');
   if (b) {
     paid = Math.min(paid, b.sold);
-    sum = `total ${count(b.total)} = available ${count(b.available)} + held ${count(b.queued)} + pending ${count(b.sold - paid)} + paid ${count(paid)} + restoring ${count(b.restoring)}`;
+    sum = `total ${count(b.total)} = available ${count(b.available)} + queued ${count(b.queued)} + pending ${count(b.sold - paid)} + paid ${count(paid)} + restoring ${count(b.restoring)}`;
   }
   if (direct) {
     sum = `pending ${count(sold - paid)} + paid ${count(paid)} of total ${count(sale.total)}`;

@@ -52,7 +52,7 @@ func (a *act) addsUp(ctx context.Context, operator *api.Client, sku string) bool
 		return false
 	}
 	if !a.within(ctx, mendsWithin, func(ctx context.Context) bool {
-		return audit(ctx) && last.Balanced && last.Held == 0 && last.Restoring == 0
+		return audit(ctx) && last.Balanced && last.Queued == 0 && last.Restoring == 0
 	}) {
 		a.broke(fmt.Sprintf("stranded: %s does not add up %v after all was mended: %+v", sku, mendsWithin, last))
 		return false
