@@ -21,11 +21,12 @@ func TestDocsCanBePasted(t *testing.T) {
 	}
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo = true })
 	page := string(n.send("GET", "/docs", "", "").ok().body)
-	// The stream of a sale ends when its reader exits, here after the first line.
+	// The stream of a sale ends when its reader exits, here after the first line. A client
+	// repeats a call that was answered with 503.
 	script := []string{`set -e
 		curl() {
 			echo curl "$@" >&2
-			if [[ $* == */v1/live* ]]; then command curl -sSN --fail "$@" 2>/dev/null | grep -q ^retry; else command curl -sS --fail-with-body "$@"; fi
+			if [[ $* == */v1/live* ]]; then command curl -sSN --fail "$@" 2>/dev/null | grep -q ^retry; else command curl -sS --retry 9 --fail-with-body "$@"; fi
 		}`}
 	var newest, put, order string
 	for _, pre := range regexp.MustCompile(`(?s)<pre>(.*?)</pre>`).FindAllStringSubmatch(page, -1) {
