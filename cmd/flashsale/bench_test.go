@@ -16,7 +16,7 @@ import (
 
 func TestBenchList(t *testing.T) {
 	out, _, err := command(t, "bench", "--list")
-	if err != nil || !strings.Contains(out, "durable ") || !strings.Contains(out, "memory ") {
+	if err != nil || !strings.Contains(out, "durable ") || !strings.Contains(out, "rebuild ") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	refuses(t, []string{"bench", "--rounds", "0", "fastest"}, "rounds", "fastest")
