@@ -90,17 +90,14 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	cfg := a.cfg
 	m := newMetrics(registry)
 	registry.MustRegister(cfg.Collectors...)
-	onBatch, onCommit, onDecision := m.batch, m.commit, m.decision
-	if cfg.NoMetrics {
-		onBatch, onCommit, onDecision = nil, nil, nil
-	}
+	onBatch, onCommit := m.batch, m.commit
 	var t tracer
 	if cfg.Traces != nil {
 		t.Tracer = cfg.Traces.Tracer("flashsale")
 		onBatch, onCommit = both(onBatch, t.batch), both(onCommit, t.commit)
 	}
 	a.gate = inventory.New(a.rdb, inventory.Config{QueueLimit: cfg.QueueLimit, OnBatch: onBatch})
-	control := admission.New(ratelimit.New(a.rdb, ratelimit.Config{}), onDecision)
+	control := admission.New(ratelimit.New(a.rdb, ratelimit.Config{}), m.decision)
 	service := shop.Config{
 		Store: a.store, Gate: a.gate, Redis: a.rdb, Wait: cfg.Wait, MaxQuantity: cfg.MaxQuantity,
 		Limiter: limits{control.With(cfg.rules(web.RoutePlace)), control.With(cfg.rules(web.RoutePay)), cfg.LimitBuyer, cfg.LimitIP, cfg.LimitSKU},
@@ -127,7 +124,7 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	a.web, err = web.New(web.Config{
 		Service: a.service, Verifier: a.verifier, LimitIP: cfg.LimitIP,
 		LimitPay: control.With(cfg.rules(web.RoutePay)), LimitRead: control.With(cfg.rules(web.RouteRead)),
-		TrustedProxies: cfg.TrustedProxies, Registry: registry, Metrics: cfg.MetricsAddr == "", NoMetrics: cfg.NoMetrics,
+		TrustedProxies: cfg.TrustedProxies, Registry: registry, Metrics: cfg.MetricsAddr == "",
 		Live: a.live, Demo: cfg.Demo, Crowd: a.crowd, PayScope: cfg.PayScope,
 		Checks: []web.Check{
 			{Name: "redis", Ask: func(ctx context.Context) error { return a.rdb.Ping(ctx).Err() }, Spared: a.service.Keepers().InDirectMode},

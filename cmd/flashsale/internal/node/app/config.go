@@ -60,8 +60,7 @@ type Config struct {
 	DirectAfter time.Duration `default:"3s" help:"Switch to direct mode after Redis has been unreachable for this long; switch back after it has been reachable for as long. Default ${default}." group:"Times"`
 	DirectMax   int           `default:"256" placeholder:"ORDERS" help:"Maximum orders in progress in direct mode per node; more are answered 503. Default ${default}." group:"Limits"`
 
-	ClockOff  time.Duration `hidden:"" help:"Offset of this node's clock, for drills."`
-	NoMetrics bool          `hidden:"" help:"Count nothing, for the benchmark of what counting costs."`
+	ClockOff time.Duration `hidden:"" help:"Offset of this node's clock, for drills."`
 
 	Demo          bool                   `kong:"-"` // whoever asks gets a token, and there is something on sale
 	AccessLog     bool                   `kong:"-"`

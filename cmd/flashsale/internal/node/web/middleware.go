@@ -57,11 +57,9 @@ func (s *Server) observe(c *gin.Context) {
 	if c.Param(codeParam) == codeGone {
 		status = statusGone
 	}
-	if !s.cfg.NoMetrics {
-		s.metrics.request(c.FullPath(), c.Request.Method, status, c.Param(codeParam), took)
-		if c.FullPath() == "/v1/orders" && c.Request.Method == http.MethodPost {
-			s.cfg.Live.Answered(c.Param(httpapi.SKUParam), status, took)
-		}
+	s.metrics.request(c.FullPath(), c.Request.Method, status, c.Param(codeParam), took)
+	if c.FullPath() == "/v1/orders" && c.Request.Method == http.MethodPost {
+		s.cfg.Live.Answered(c.Param(httpapi.SKUParam), status, took)
 	}
 	if s.cfg.AccessLog {
 		s.cfg.Log.Info("request",

@@ -33,7 +33,6 @@ type Config struct {
 	Checks         []Check            // what /readyz asks
 	Registry       *prometheus.Registry
 	Metrics        bool // whether /metrics is served here
-	NoMetrics      bool // requests are not counted: to measure what that costs
 	Live           *live.Live
 	Demo           bool         // whether whoever asks gets a token
 	Crowd          Crowd        // of a demo

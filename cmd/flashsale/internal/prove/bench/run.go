@@ -24,7 +24,7 @@ func (c Config) wants(b benchmark) bool {
 }
 
 // benchmarks are all there are, in the order of their targets.
-var benchmarks = []benchmark{perOrder, otherWays, durable, queued, soldOut, gate, keeperRows, direct, latency, manySKUs, rebuild, reconcile, metrics, hoarder}
+var benchmarks = []benchmark{perOrder, otherWays, durable, queued, soldOut, gate, keeperRows, direct, latency, manySKUs, rebuild, hoarder}
 
 func names() []string {
 	var all []string
