@@ -17,7 +17,7 @@ var files embed.FS
 // Security-Policy under which nothing else runs in it. In demo mode it asks the
 // node for tokens.
 func Page(demo bool) (html []byte, policy string, err error) {
-	return page(demo, "page.html", []string{"base.css", "page.css"}, []string{"format.js", "api.js", "listen.js", "sale.js", "course.js", "buyer.js", "signin.js", "stream.js"})
+	return page(demo, "page.html", []string{"base.css", "page.css"}, []string{"format.js", "api.js", "listen.js", "sale.js", "history.js", "buyer.js", "signin.js", "stream.js"})
 }
 
 // Operators returns the page of operators, as Page does.
