@@ -18,7 +18,7 @@ import (
 // Rates are kept by the second for two minutes and in steps of five for eight
 // more. A step has the average, and of p99 and queue the worst.
 func TestJournalKeepsTenMinutes(t *testing.T) {
-	var j journal
+	var j eventLog
 	for s := range 900 {
 		n := s % 5 // 2 on average
 		j.add(ratePoint{rates: rates{Accepted: float64(n), Queued: int64(n), P99: float64(10 * n)}}, nil)
@@ -44,7 +44,7 @@ func TestJournalKeepsTenMinutes(t *testing.T) {
 func TestLogOfSales(t *testing.T) {
 	closes := time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC)
 	sale := orders.Sale{SKU: "S", Total: 10, Mode: orders.ModeGate, ClosesAt: closes}
-	o := &observer{}
+	o := &lastLook{}
 	look := func(change func(*orders.Sale)) []string {
 		change(&sale)
 		var said []string
@@ -83,7 +83,7 @@ func TestLogOfSales(t *testing.T) {
 
 // Stores that go and come back, and claims, are logged once.
 func TestLogOfStoresAndRefunds(t *testing.T) {
-	o := &observer{}
+	o := &lastLook{}
 	for i, c := range []struct {
 		missing []string
 		want    string
@@ -105,7 +105,7 @@ func TestLogOfStoresAndRefunds(t *testing.T) {
 
 // The log is bounded, and what happens to a thousand sales at once does not fill it.
 func TestLogIsBounded(t *testing.T) {
-	var j journal
+	var j eventLog
 	for n := range 300 {
 		j.log([]logEntry{{What: fmt.Sprint(n)}})
 	}
@@ -161,7 +161,7 @@ func TestEmptyOverview(t *testing.T) {
 			t.Errorf("%s lacks %s", raw, list)
 		}
 	}
-	if got := string(l.journal.opening(l.started)); !bytes.Contains([]byte(got), []byte(`"points":[]`)) || !bytes.Contains([]byte(got), []byte("event: events\ndata: {\"events\":[]}\n\n")) {
+	if got := string(l.events.opening(l.started)); !bytes.Contains([]byte(got), []byte(`"points":[]`)) || !bytes.Contains([]byte(got), []byte("event: events\ndata: {\"events\":[]}\n\n")) {
 		t.Errorf("it begins with %s", got)
 	}
 }

@@ -25,21 +25,21 @@ const (
 
 // log adds what was found at one look. Where that is very much, as when each of a
 // thousand sales gets another keeper, most is left out.
-func (j *journal) log(found []logEntry) {
+func (e *eventLog) log(found []logEntry) {
 	if more := len(found) - lately; more > 0 {
 		found = append(found[:lately-1], logEntry{What: "And more", Says: fmt.Sprintf("%d entries of this second are left out.", more+1)})
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, e := range found {
-		j.entry++
-		e.ID, e.At = j.entry, time.Now().UnixMilli()
-		j.entries = append(j.entries[max(0, len(j.entries)-maxEntries+1):], e)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, entry := range found {
+		e.lastID++
+		entry.ID, entry.At = e.lastID, time.Now().UnixMilli()
+		e.entries = append(e.entries[max(0, len(e.entries)-maxEntries+1):], entry)
 	}
 }
 
-// An observer is what the node knew when it last looked.
-type observer struct {
+// A lastLook is what the node knew when it last looked.
+type lastLook struct {
 	looks   int
 	then    time.Time
 	durable int64 // orders carried into the database
@@ -50,12 +50,12 @@ type observer struct {
 }
 
 // lookAtStores tells which stores have gone or come back.
-func (o *observer) lookAtStores(missing []string) (found []logEntry) {
+func (o *lastLook) lookAtStores(missing []string) (found []logEntry) {
 	for id, name := range map[string]string{"redis": "Redis", "mysql": "MySQL"} {
-		switch was, is := slices.Contains(o.missing, id), slices.Contains(missing, id); {
-		case is && !was:
+		switch was, missingNow := slices.Contains(o.missing, id), slices.Contains(missing, id); {
+		case missingNow && !was:
 			found = append(found, logEntry{What: name + " away", Says: "It does not answer this node."})
-		case was && !is:
+		case was && !missingNow:
 			found = append(found, logEntry{What: name + " back"})
 		}
 	}
@@ -73,7 +73,7 @@ type saleMarks struct {
 }
 
 // lookAtSales tells what has happened to the sales, of which this node keeps some.
-func (o *observer) lookAtSales(sales []orders.Sale, kept []string) (found []logEntry) {
+func (o *lastLook) lookAtSales(sales []orders.Sale, kept []string) (found []logEntry) {
 	if sales == nil { // not read yet
 		return nil
 	}
@@ -100,9 +100,9 @@ func (o *observer) lookAtSales(sales []orders.Sale, kept []string) (found []logE
 // changes are what has happened to a sale. The keeper and the gate that come with
 // direct mode are not told.
 func (was saleMarks) changes(now saleMarks, sku string, kept []string) (found []logEntry) {
-	tell := func(is bool, what, says string, args ...any) {
-		if is {
-			found = append(found, logEntry{What: what, SKU: sku, Says: fmt.Sprintf(says, args...)})
+	add := func(happened bool, what, text string, args ...any) {
+		if happened {
+			found = append(found, logEntry{What: what, SKU: sku, Says: fmt.Sprintf(text, args...)})
 		}
 	}
 	keeper := "another node"
@@ -110,18 +110,18 @@ func (was saleMarks) changes(now saleMarks, sku string, kept []string) (found []
 		keeper = "this node"
 	}
 	same := was.direct == now.direct
-	tell(!same && now.direct, "Direct mode begun", "Orders go straight to MySQL.")
-	tell(!same && was.direct, "Direct mode ended", "Its gate was rebuilt.")
-	tell(same && now.epoch != was.epoch, "Gate rebuilt", "")
-	tell(same && now.fence != was.fence, "Keeper changed", "It is %s now.", keeper)
-	tell(now.total > was.total, "Restocked", "%d units more, %d in all.", now.total-was.total, now.total)
-	tell(now.total < was.total, "Cut", "%d units fewer, %d in all.", was.total-now.total, now.total)
-	tell(now.closes != was.closes, "Closing moved", "To %s.", time.UnixMilli(now.closes).UTC().Format("2 Jan 15:04:05 UTC"))
+	add(!same && now.direct, "Direct mode begun", "Orders go straight to MySQL.")
+	add(!same && was.direct, "Direct mode ended", "Its gate was rebuilt.")
+	add(same && now.epoch != was.epoch, "Gate rebuilt", "")
+	add(same && now.fence != was.fence, "Keeper changed", "It is %s now.", keeper)
+	add(now.total > was.total, "Restocked", "%d units more, %d in all.", now.total-was.total, now.total)
+	add(now.total < was.total, "Cut", "%d units fewer, %d in all.", was.total-now.total, now.total)
+	add(now.closes != was.closes, "Closing moved", "To %s.", time.UnixMilli(now.closes).UTC().Format("2 Jan 15:04:05 UTC"))
 	return found
 }
 
 // lookAtRefunds tells which of the latest claims are new.
-func (o *observer) lookAtRefunds(claims []orders.Refund) (found []logEntry) {
+func (o *lastLook) lookAtRefunds(claims []orders.Refund) (found []logEntry) {
 	seen := map[string]bool{}
 	for _, c := range claims {
 		key := c.OrderID + " " + c.PaymentRef

@@ -33,8 +33,8 @@ type (
 		What  string `json:"what"` // opened, sold_out, restocked, cut, closed
 		Units int64  `json:"units"`
 	}
-	// A course is what a node has seen of one sale.
-	course struct {
+	// A saleHistory is what a node has seen of one sale.
+	saleHistory struct {
 		points  series[point]
 		marks   []mark
 		changed time.Time
@@ -47,17 +47,17 @@ type (
 	}
 )
 
-// histories are the courses of the sales that changed last. They are kept while
-// nobody watches, too, from the node's copy of the sales: that costs no query.
+// histories holds the histories of the sales that changed last. It also records while
+// nobody watches, from the node's copy of the sales, which costs no query.
 type histories struct {
 	began, then time.Time // the node's start, and the last record
 	last        map[string]seen
-	courses     *lru.LRU[string, *course] // by SKU
+	sales       *lru.LRU[string, *saleHistory] // by SKU
 }
 
 func newHistories() histories {
-	courses, _ := lru.NewLRU[string, *course](maxHistories, nil) // fails for a size below 1 only
-	return histories{courses: courses}
+	sales, _ := lru.NewLRU[string, *saleHistory](maxHistories, nil) // fails for a size below 1 only
+	return histories{sales: sales}
 }
 
 // record adds a second: all sales that the node knows, and the offers of those
@@ -74,49 +74,49 @@ func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.O
 		if !isWatched {
 			available = sale.Total - sale.Sold
 		}
-		is := seen{sale.Total, sale.Sold, max(0, available), sale.State(now, available)}
+		current := seen{sale.Total, sale.Sold, max(0, available), sale.State(now, available)}
 		was, known := h.last[sale.SKU]
-		last[sale.SKU] = is
-		c, _ := h.courses.Peek(sale.SKU)
-		if is != was {
-			c = h.place(sale.SKU, now)
+		last[sale.SKU] = current
+		s, _ := h.sales.Peek(sale.SKU)
+		if current != was {
+			s = h.place(sale.SKU, now)
 		}
-		if c == nil {
+		if s == nil {
 			continue
 		}
 		since := h.then
 		if !known {
 			if since = sale.CreatedAt; since.After(h.began) { // nothing was sold before
-				c.add(point{now.Truncate(time.Second).UnixMilli() - 1, sale.Total, 0})
+				s.add(point{now.Truncate(time.Second).UnixMilli() - 1, sale.Total, 0})
 			}
-			was = seen{total: is.total}
+			was = seen{total: current.total}
 		}
-		fresh[sale.SKU] = c.note(sale, was, is, since, now)
-		c.add(point{now.UnixMilli(), is.available, is.sold})
+		fresh[sale.SKU] = s.note(sale, was, current, since, now)
+		s.add(point{now.UnixMilli(), current.available, current.sold})
 	}
 	h.last, h.then = last, now
 	return fresh
 }
 
-// place is the course of a sale that has changed. Where all places are taken a new one
-// takes that of the sale that changed longest ago, unless that one changed a moment ago
-// as well: then place returns nil.
-func (h *histories) place(sku string, now time.Time) *course {
-	c, known := h.courses.Get(sku)
+// place returns the history of a sale that has changed. If all places are taken, a new
+// history replaces that of the sale that changed longest ago. If that sale has also just
+// changed, place returns nil.
+func (h *histories) place(sku string, now time.Time) *saleHistory {
+	s, known := h.sales.Get(sku)
 	if !known {
-		if _, oldest, _ := h.courses.GetOldest(); h.courses.Len() == maxHistories && now.Sub(oldest.changed) < keptAtLeast {
+		if _, oldest, _ := h.sales.GetOldest(); h.sales.Len() == maxHistories && now.Sub(oldest.changed) < keptAtLeast {
 			return nil
 		}
-		c = &course{}
-		h.courses.Add(sku, c)
+		s = &saleHistory{}
+		h.sales.Add(sku, s)
 	}
-	c.changed = now
-	return c
+	s.changed = now
+	return s
 }
 
 // note adds the marks of what changed since the sale was last seen, and returns
 // them. Units that come back and go again leave no second mark of "sold out".
-func (c *course) note(sale *orders.Sale, was, is seen, since, now time.Time) (fresh []mark) {
+func (s *saleHistory) note(sale *orders.Sale, was, current seen, since, now time.Time) (fresh []mark) {
 	oldest := now.Add(-historyFor).UnixMilli()
 	add := func(happened bool, at time.Time, what string, units int64) {
 		ms := max(at.UnixMilli(), since.UnixMilli())
@@ -125,36 +125,36 @@ func (c *course) note(sale *orders.Sale, was, is seen, since, now time.Time) (fr
 		}
 	}
 	before := was.state == "" || was.state == "scheduled"
-	add(before && is.state != "scheduled", sale.OpensAt, "opened", is.total)
-	add(is.total > was.total, now, "restocked", is.total-was.total)
-	add(is.total < was.total, now, "cut", was.total-is.total)
-	again := len(fresh) == 0 && len(c.marks) > 0 && c.marks[len(c.marks)-1].What == "sold_out"
-	add(is.state == "sold_out" && was.state != "" && was.state != "sold_out" && !again, now, "sold_out", is.sold)
-	add(is.state == "closed" && was.state != "closed", sale.ClosesAt, "closed", is.available)
-	c.marks = slices.DeleteFunc(append(c.marks, fresh...), func(m mark) bool { return m.At < oldest })
-	c.marks = c.marks[max(0, len(c.marks)-maxMarks):]
+	add(before && current.state != "scheduled", sale.OpensAt, "opened", current.total)
+	add(current.total > was.total, now, "restocked", current.total-was.total)
+	add(current.total < was.total, now, "cut", was.total-current.total)
+	again := len(fresh) == 0 && len(s.marks) > 0 && s.marks[len(s.marks)-1].What == "sold_out"
+	add(current.state == "sold_out" && was.state != "" && was.state != "sold_out" && !again, now, "sold_out", current.sold)
+	add(current.state == "closed" && was.state != "closed", sale.ClosesAt, "closed", current.available)
+	s.marks = slices.DeleteFunc(append(s.marks, fresh...), func(m mark) bool { return m.At < oldest })
+	s.marks = s.marks[max(0, len(s.marks)-maxMarks):]
 	return fresh
 }
 
 // add adds the point of a second, or replaces it. Of five the last stays.
-func (c *course) add(p point) {
-	if fine := c.points.fine; len(fine) > 0 && fine[len(fine)-1].At/1000 == p.At/1000 {
-		c.points.fine = fine[:len(fine)-1]
+func (s *saleHistory) add(p point) {
+	if fine := s.points.fine; len(fine) > 0 && fine[len(fine)-1].At/1000 == p.At/1000 {
+		s.points.fine = fine[:len(fine)-1]
 	}
-	c.points.add(p, func(five []point) point { return five[step-1] })
-	c.text = nil
+	s.points.add(p, func(five []point) point { return five[step-1] })
+	s.text = nil
 }
 
-// event is the course of sku, the first event of a stream. All who come within
-// a second share its bytes.
+// event returns the history of sku, the first event of a stream. All watchers who
+// come within a second share its bytes.
 func (h *histories) event(sku string) []byte {
-	c, _ := h.courses.Peek(sku)
-	if c == nil {
-		c = &course{}
+	s, _ := h.sales.Peek(sku)
+	if s == nil {
+		s = &saleHistory{}
 	}
-	if c.text == nil {
+	if s.text == nil {
 		// No points before it began: the node has not seen them.
-		c.text = event("history", map[string]any{"sku": sku, "began": h.began, "points": c.points.all(), "marks": append([]mark{}, c.marks...)})
+		s.text = event("history", map[string]any{"sku": sku, "began": h.began, "points": s.points.all(), "marks": append([]mark{}, s.marks...)})
 	}
-	return c.text
+	return s.text
 }

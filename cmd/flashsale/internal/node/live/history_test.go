@@ -61,7 +61,7 @@ func TestMarks(t *testing.T) {
 	for s := range 11 * 60 {
 		h.record(noon.Add(time.Duration(11+s)*time.Second), []orders.Sale{closed}, nil)
 	}
-	if c, _ := h.courses.Peek("S"); len(c.marks) != 0 || c.points.all()[0].At < at(60) {
+	if c, _ := h.sales.Peek("S"); len(c.marks) != 0 || c.points.all()[0].At < at(60) {
 		t.Errorf("after ten minutes: %+v", c)
 	}
 }
@@ -77,7 +77,7 @@ func TestHistoryOfANewSale(t *testing.T) {
 	sale := selling("S", 12, 5)
 	sale.CreatedAt = noon.Add(2500 * time.Millisecond)
 	h.record(noon.Add(3*time.Second), []orders.Sale{sale}, nil)
-	c, _ := h.courses.Peek("S")
+	c, _ := h.sales.Peek("S")
 	if want := []mark{{noon.UnixMilli() + 2500, "opened", 12}}; !reflect.DeepEqual(c.marks, want) {
 		t.Errorf("marks %v, want %v", c.marks, want)
 	}
@@ -89,7 +89,7 @@ func TestHistoryOfANewSale(t *testing.T) {
 // A point a second for two minutes, a point per five seconds for ten, and the
 // last of a second where there are several.
 func TestPoints(t *testing.T) {
-	var c course
+	var c saleHistory
 	for ms := int64(0); ms < 1_000_000; ms += 250 {
 		c.add(point{At: ms, Sold: ms})
 	}
@@ -117,7 +117,7 @@ func TestMostHistories(t *testing.T) {
 	second := func(s int) { h.record(noon.Add(time.Duration(s)*time.Second), sales, nil) }
 	has := func(when string, first, rest bool) {
 		t.Helper()
-		if n, a, b := h.courses.Len(), h.courses.Contains("0"), h.courses.Contains("120"); n != 100 || a != first || b != rest {
+		if n, a, b := h.sales.Len(), h.sales.Contains("0"), h.sales.Contains("120"); n != 100 || a != first || b != rest {
 			t.Errorf("%s: %d sales, the first %v, another %v", when, n, a, b)
 		}
 	}
@@ -136,8 +136,8 @@ func TestMostHistories(t *testing.T) {
 	sales = sales[1:121]
 	sales[0].Sold++
 	second(71)
-	if h.courses.Len() != 100 || len(h.last) != 120 {
-		t.Errorf("of %d sales: %d", len(h.last), h.courses.Len())
+	if h.sales.Len() != 100 || len(h.last) != 120 {
+		t.Errorf("of %d sales: %d", len(h.last), h.sales.Len())
 	}
 	sales = sales[:50]
 	if second(72); len(h.last) != 50 {

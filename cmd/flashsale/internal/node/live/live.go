@@ -38,7 +38,7 @@ type Config struct {
 	// is nobody's for good. Each stream's is up to a quarter shorter, so that not
 	// all come back at once. Default 10 minutes.
 	Life time.Duration
-	// Every is the interval between snapshots, and between writes of the journal. Default 1 s.
+	// Every is the interval between snapshots, and between writes of the event log. Default 1 s.
 	Every time.Duration
 }
 
@@ -54,12 +54,12 @@ var ErrEnded = errors.New("live: ended")
 // A Live makes snapshots and hands them to all who watch. It is safe for
 // concurrent use.
 type Live struct {
-	cfg     Config
-	started time.Time
-	made    int64 // snapshots, Run's
-	journal journal
-	answers answers
-	bySale  atomic.Pointer[map[string]*times] // of answers, for the sales that operators see
+	cfg       Config
+	started   time.Time
+	made      int64 // snapshots, Run's
+	events    eventLog
+	responses responseCounts
+	bySale    atomic.Pointer[map[string]*times] // by SKU, of the sales that operators see
 
 	mu        sync.Mutex
 	histories histories
@@ -77,7 +77,7 @@ func New(cfg Config) *Live {
 	places, _ := limit.New(20, 10*time.Minute, 20)
 	cfg.PerAddress = cmp.Or(cfg.PerAddress, places)
 	l := &Live{cfg: cfg, started: time.Now(), histories: newHistories(), topics: map[string]*topic{}, addresses: map[string]int{}}
-	l.journal.then = l.started
+	l.events.then = l.started
 	l.bySale.Store(&map[string]*times{})
 	return l
 }

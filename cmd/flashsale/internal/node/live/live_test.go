@@ -107,8 +107,8 @@ func TestRates(t *testing.T) {
 		for _, took := range took {
 			l.Answered("S", 201, took)
 		}
-		r := l.answers.take(seconds)
-		if again := l.answers.take(1); again.Accepted != 0 || again.P99 != 0 {
+		r := l.responses.take(seconds)
+		if again := l.responses.take(1); again.Accepted != 0 || again.P99 != 0 {
 			t.Errorf("taken twice: %+v", again)
 		}
 		return nodeStats{Point: ratePoint{rates: r}, Took: r.took}
@@ -138,7 +138,7 @@ func TestAnswered(t *testing.T) {
 		l.Answered("S", status, took)
 		l.Answered("nobody's", status, took)
 	}
-	if r := l.answers.take(2); r.Accepted != 2 || r.Refused != 1 || r.Limited != 1 || r.Failed != 1 || r.took[12] != 12 || r.took[11] != 10 {
+	if r := l.responses.take(2); r.Accepted != 2 || r.Refused != 1 || r.Limited != 1 || r.Failed != 1 || r.took[12] != 12 || r.took[11] != 10 {
 		t.Errorf("%+v", r)
 	}
 	if p99 := l.takeBySale([]string{"S"}); len(p99) != 1 || math.Abs(p99["S"]-2384.2) > .1 { // beyond the last bound it is that bound

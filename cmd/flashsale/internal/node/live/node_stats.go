@@ -40,15 +40,16 @@ func (l *Live) Stats() string {
 	return string(text)
 }
 
-// stats are this node's as its journal has them, with the balances of so many SKUs.
-func (l *Live) stats(most int) nodeStats {
+// stats returns this node's rates of the last second and the balances of up to limit
+// SKUs, of those that changed last.
+func (l *Live) stats(limit int) nodeStats {
 	kept := l.cfg.Service.Keepers().Balances()
-	s := nodeStats{Node: l.cfg.Node, Uptime: time.Since(l.started), Point: l.journal.last(), Keeps: len(kept), Balances: map[string]balance{}}
+	s := nodeStats{Node: l.cfg.Node, Uptime: time.Since(l.started), Point: l.events.last(), Keeps: len(kept), Balances: map[string]balance{}}
 	s.Took = s.Point.took
 	latest := slices.SortedFunc(maps.Keys(kept), func(a, b string) int {
 		return cmp.Or(kept[b].At.Compare(kept[a].At), cmp.Compare(a, b))
 	})
-	for _, sku := range latest[:min(len(latest), most)] {
+	for _, sku := range latest[:min(len(latest), limit)] {
 		b, age := kept[sku], int64(-1)
 		if !b.At.IsZero() {
 			age = time.Since(b.At).Milliseconds()

@@ -67,8 +67,8 @@ func (l *Live) withListed(skus []string) []string {
 }
 
 func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
-	v := overview{Sales: []saleRow{}, Nodes: []nodeView{}, All: together(nodes), Missing: []string{}, Point: l.journal.last()}
-	paid, p99 := l.journal.latest(&v)
+	v := overview{Sales: []saleRow{}, Nodes: []nodeView{}, All: together(nodes), Missing: []string{}, Point: l.events.last()}
+	paid, p99 := l.events.latest(&v)
 	for i := range offers {
 		o := &offers[i]
 		row := saleRow{Sale: *o, Sold: o.Sold, Queued: o.Queued, P99: p99[o.SKU], Direct: o.SoldDirect()}

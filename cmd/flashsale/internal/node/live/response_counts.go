@@ -33,8 +33,8 @@ func (t *times) take() []uint64 {
 	return took
 }
 
-// answers counts requests to place an order by what became of them.
-type answers struct {
+// responseCounts counts requests to place an order by what became of them.
+type responseCounts struct {
 	accepted atomic.Int64 // 201 and 202
 	refused  atomic.Int64 // 409: sold out, the buyer's limit, not open, closed
 	limited  atomic.Int64 // 429
@@ -46,22 +46,22 @@ type answers struct {
 func (l *Live) Answered(sku string, status int, took time.Duration) {
 	switch {
 	case status == 201 || status == 202:
-		l.answers.accepted.Add(1)
+		l.responses.accepted.Add(1)
 	case status == 409:
-		l.answers.refused.Add(1)
+		l.responses.refused.Add(1)
 	case status == 429:
-		l.answers.limited.Add(1)
+		l.responses.limited.Add(1)
 	case status >= 500:
-		l.answers.failed.Add(1)
+		l.responses.failed.Add(1)
 	}
-	l.answers.add(took)
+	l.responses.add(took)
 	if sale := (*l.bySale.Load())[sku]; sale != nil {
 		sale.add(took)
 	}
 }
 
 // take takes out what was counted in so many seconds.
-func (a *answers) take(seconds float64) rates {
+func (a *responseCounts) take(seconds float64) rates {
 	per := func(n *atomic.Int64) float64 { return float64(n.Swap(0)) / seconds }
 	r := rates{Accepted: per(&a.accepted), Refused: per(&a.refused), Limited: per(&a.limited), Failed: per(&a.failed), took: a.times.take()}
 	r.P99 = quantile(0.99, Bounds, r.took)

@@ -47,7 +47,7 @@ func (l *Live) Watch(sku, address string, operator bool) (*Watcher, error) {
 	w := &Watcher{live: l, sku: sku, address: address, operator: operator, history: l.histories.event(sku), next: make(chan []byte, 1)}
 	l.take(w, 1)
 	if sku == overviewTopic {
-		w.history = l.journal.opening(l.started)
+		w.history = l.events.opening(l.started)
 	}
 	t := l.topics[sku]
 	if t == nil {
