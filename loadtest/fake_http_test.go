@@ -68,7 +68,7 @@ func fakeHandler(f fault) (*fakeSale, http.Handler) {
 		s.tick()
 		dead := s.dies && s.posts > 60
 		s.inFlight++
-		s.most = max(s.most, s.inFlight)
+		s.highest = max(s.highest, s.inFlight)
 		s.mu.Unlock()
 		defer func() {
 			s.mu.Lock()

@@ -77,7 +77,7 @@ type fakeSale struct {
 	reads     int
 	stop      chan struct{}
 
-	inFlight, most int // concurrent calls: current number and maximum
+	inFlight, highest int // concurrent calls: current number and maximum
 }
 
 // returning is units on their way back to the gate.

@@ -137,8 +137,8 @@ func (r *run) closeOrder(ctx context.Context, b client.Buyer, id string, cancel 
 		// Not ctx: once sent, a call is waited for.
 		c := r.client.Close(context.WithoutCancel(ctx), b, id, cancel, "ref-"+id)
 		r.ledger.closings.add(c)
-		again := c.Status == 429 || c.Status == 503 || c.Code == "in_progress" || c.Unknown() && !cancel && r.c.onPayment()
-		if !again {
+		retry := c.Status == 429 || c.Status == 503 || c.Code == "in_progress" || c.Unknown() && !cancel && r.c.onPayment()
+		if !retry {
 			return c
 		}
 		if client.Wait(ctx, max(c.RetryAfter, 50*time.Millisecond)) != nil {
@@ -155,8 +155,8 @@ func (r *run) follow(ctx context.Context, b client.Buyer, req judge.Request) jud
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
 		look := r.client.Lookup(context.WithoutCancel(ctx), b, req)
 		queued := look.Status == 200 && look.Order != nil && look.Order.Status == judge.Reserved
-		again := queued || look.Status == 429 || look.Status == 0 || look.Status >= 500
-		if look.Fault != "" || !again || client.Wait(ctx, max(pause, look.RetryAfter)) != nil {
+		retry := queued || look.Status == 429 || look.Status == 0 || look.Status >= 500
+		if look.Fault != "" || !retry || client.Wait(ctx, max(pause, look.RetryAfter)) != nil {
 			r.ledger.requests.add(look)
 			return look
 		}

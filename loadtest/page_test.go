@@ -25,7 +25,7 @@ func TestHTMLStandsAlone(t *testing.T) {
 	}
 	got, err := os.ReadFile(filepath.Join(dir, "report.html"))
 	check.Must(t, err)
-	says(t, string(got), "<h1>FAIL</h1>", "<b>lost</b>", `class="line p99"`, `class="f-accepted"`)
+	contains(t, string(got), "<h1>FAIL</h1>", "<b>lost</b>", `class="line p99"`, `--c: var(--accepted)`)
 	if bytes.Contains(got, []byte(`<script>alert("note")`)) {
 		t.Error("a note is not escaped")
 	}

@@ -52,7 +52,7 @@ func (r *run) probe(ctx context.Context) error {
 			r.untilKnown(ctx, judge.Second, r.crowd.named(b), "one-more", 1)
 		}
 		for range o.Quantity {
-			if again, err := r.rebuy(ctx); err != nil || !again {
+			if sold, err := r.rebuy(ctx); err != nil || !sold {
 				return err // the next top-up and the audit will find the unit
 			}
 		}

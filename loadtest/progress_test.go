@@ -28,7 +28,7 @@ func TestProgressInPlainLines(t *testing.T) {
 	p.start("settling", 0)
 	p.end()
 	p.say("%s:", "next")
-	says(t, b.String(),
+	contains(t, b.String(),
 		"attack: 3 to go\n",
 		"attack: 2 of 3, 6 left, sold_out 1, yes 1\n",
 		"attack: 3 in 0.0s, 6 left, no answer 1, sold_out 1, yes 1\n",

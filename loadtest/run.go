@@ -169,7 +169,7 @@ func (r *run) aftermath(ctx context.Context) judge.Evidence {
 // that came back a moment ago is not stranded. For the same reason a gate that has
 // units is asked again.
 func (r *run) sellOut(ctx context.Context) (audit judge.Audit, moving error) {
-	probed, again := false, 5
+	probed, retries := false, 5
 	for deadline := time.Now().Add(r.c.PaymentWindow + r.patience.overdue); ; {
 		err := r.topUp(ctx)
 		r.soldOut = err == nil
@@ -186,8 +186,8 @@ func (r *run) sellOut(ctx context.Context) (audit judge.Audit, moving error) {
 			}
 			continue // the probes may have left units
 		}
-		if audit.Available > 0 && again > 0 {
-			again--
+		if audit.Available > 0 && retries > 0 {
+			retries--
 			continue
 		}
 		atRest := audit.Available <= 0 && audit.Pending == 0

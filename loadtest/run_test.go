@@ -52,8 +52,8 @@ func mustRun(t *testing.T, c Config, exitCode int) *report.Report {
 	return rep
 }
 
-// says holds a text to the words that it must have.
-func says(t testing.TB, text string, words ...string) {
+// contains holds a text to the words that it must have.
+func contains(t testing.TB, text string, words ...string) {
 	t.Helper()
 	for _, word := range words {
 		if !strings.Contains(text, word) {
@@ -98,8 +98,8 @@ func TestRunPassesACorrectSale(t *testing.T) {
 			if inFlight == 0 && (rep.Lateness.N != rep.Attempts || rep.Lateness.Max == 0) {
 				t.Errorf("%+v of %d attempts", rep.Lateness, rep.Attempts)
 			}
-			if inFlight > 0 && (s.most > inFlight || rep.Lateness.N > 0) {
-				t.Errorf("%d calls at once, want %d at most; lateness %+v", s.most, inFlight, rep.Lateness)
+			if inFlight > 0 && (s.highest > inFlight || rep.Lateness.N > 0) {
+				t.Errorf("%d calls at once, want %d at most; lateness %+v", s.highest, inFlight, rep.Lateness)
 			}
 			if rep.Restore.N == 0 || rep.DurablePerS == 0 || rep.Latency.P99 == 0 {
 				t.Errorf("figures missing:\n%s", text(t, rep))
@@ -185,7 +185,7 @@ func TestRunCannotJudgeTheDead(t *testing.T) {
 		_, url := newFake(t, fault{dies: true})
 		c := quick(url)
 		c.Duration, c.patience.known, c.patience.settle = 4*time.Second, 10*time.Millisecond, settle
-		says(t, text(t, mustRun(t, c, judge.ExitUnjudged)), "not judged: undersold, lost, unannounced, drift: Get \"http", "to have it judged, find out why")
+		contains(t, text(t, mustRun(t, c, judge.ExitUnjudged)), "not judged: undersold, lost, unannounced, drift: Get \"http", "to have it judged, find out why")
 	}
 }
 
@@ -231,7 +231,7 @@ func TestRunSaysWhatWasNotExercised(t *testing.T) {
 			c := quick(url)
 			tc.change(&c)
 			rep := mustRun(t, c, judge.ExitUnjudged)
-			says(t, text(t, rep), "not judged: "+tc.want, "to have it judged, ")
+			contains(t, text(t, rep), "not judged: "+tc.want, "to have it judged, ")
 			if len(rep.Gaps) > 0 {
 				t.Errorf("gaps: %v", rep.Gaps)
 			}
@@ -302,7 +302,7 @@ func TestRunSaysWhyItCannotStart(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	_, err := Run(t.Context(), Config{Stock: -1, Replays: 2})
-	says(t, fmt.Sprint(err), "Target:", "Token:", "Name:", "Stock:", "PerBuyerLimit:", "Currency:", "Rate:", "Duration:", "Shape:", "Replays:", "Timeout:")
+	contains(t, fmt.Sprint(err), "Target:", "Token:", "Name:", "Stock:", "PerBuyerLimit:", "Currency:", "Rate:", "Duration:", "Shape:", "Replays:", "Timeout:")
 }
 
 // A server to which all buyers are one address is not attacked: it would refuse
@@ -311,7 +311,7 @@ func TestRunStopsWhereBuyersAreOneAddress(t *testing.T) {
 	t.Parallel()
 	s, url := newFake(t, fault{oneAddress: true})
 	_, err := Run(t.Context(), quick(url))
-	says(t, fmt.Sprint(err), "--trusted-proxies", "--limit-ip off")
+	contains(t, fmt.Sprint(err), "--trusted-proxies", "--limit-ip off")
 	if s.sku != "" || s.posts > 0 {
 		t.Errorf("sale %q was opened, and %d orders were sent", s.sku, s.posts)
 	}

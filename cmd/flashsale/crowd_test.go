@@ -28,7 +28,7 @@ func serving(t *testing.T, flags ...string) string {
 	t.Cleanup(func() { _ = cmd.Wait() }) // t.Context has ended
 	check.Receive(t, "the server is ready", ready)
 	if flags == nil { // a server without flags, for this machine only
-		says(t, log.text(), "demo=true", `trusted-proxies="[127.0.0.1 ::1]"`)
+		contains(t, log.text(), "demo=true", `trusted-proxies="[127.0.0.1 ::1]"`)
 	}
 	if strings.Contains(log.text(), "/ops") {
 		t.Error("a log is no terminal, and has the lines for one")
@@ -63,7 +63,7 @@ func TestServeWithLoadtestAndCrowd(t *testing.T) {
 	if err != nil || !turnout.MatchString(out.String()) {
 		t.Errorf("%v, %q", err, out)
 	}
-	says(t, errs.text(), "crowd: 100 orders per second for shoe, for 10h")
+	contains(t, errs.text(), "crowd: 100 orders per second for shoe, for 10h")
 }
 
 // With --visitors, a load test accepts orders of other buyers, and reports their number.

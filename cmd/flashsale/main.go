@@ -29,9 +29,9 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
-	exit, says := errors.AsType[exitCode](err)
+	exit, ok := errors.AsType[exitCode](err)
 	switch {
-	case says:
+	case ok:
 		os.Exit(int(exit))
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "flashsale:", err)

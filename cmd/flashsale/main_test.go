@@ -213,9 +213,9 @@ func TestDemo(t *testing.T) {
 			if v.Durable == 0 || v.Answers["201"] == 0 || v.Seed != 1 || v.Cores == 0 {
 				t.Errorf("%+v", v)
 			}
-			says(t, v.Command, "flashsale demo --json --quiet --stock 50 ", "--report "+dir)
-			says(t, v.Program, "flashsale", "go1.")
-			says(t, v.Versions, map[string]string{servers.KindEmbedded: "SQLite", servers.KindReal: "Redis "}[kind])
+			contains(t, v.Command, "flashsale demo --json --quiet --stock 50 ", "--report "+dir)
+			contains(t, v.Program, "flashsale", "go1.")
+			contains(t, v.Versions, map[string]string{servers.KindEmbedded: "SQLite", servers.KindReal: "Redis "}[kind])
 			if page, err := os.ReadFile(dir + "/report.html"); err != nil || !bytes.Contains(page, []byte("PASS")) {
 				t.Errorf("report: %v", err)
 			}
@@ -318,8 +318,8 @@ func leaves(t *testing.T, n int) {
 	}
 }
 
-// says holds a text to the words that it must have.
-func says(t testing.TB, text string, words ...string) {
+// contains holds a text to the words that it must have.
+func contains(t testing.TB, text string, words ...string) {
 	t.Helper()
 	for _, word := range words {
 		if !strings.Contains(text, word) {
@@ -332,7 +332,7 @@ func says(t testing.TB, text string, words ...string) {
 func refuses(t *testing.T, args []string, words ...string) {
 	t.Helper()
 	_, _, err := command(t, args...)
-	says(t, fmt.Sprint(err), words...)
+	contains(t, fmt.Sprint(err), words...)
 	if t.Failed() {
 		t.Logf("that is what %v says", args)
 	}

@@ -118,7 +118,7 @@ func TestRestocksAtOnce(t *testing.T) {
 	if check.Must(t, err); t.Failed() {
 		return
 	}
-	says(t, out, "of 14", "A text", "/s.png", "closed")
+	contains(t, out, "of 14", "A text", "/s.png", "closed")
 }
 
 // A sale that others change all the time is not restocked, and the operator hears why.
@@ -141,7 +141,7 @@ func TestRestockGivesUp(t *testing.T) {
 	restock := &saleRestock{SKU: "S", By: new(int64(1)), pause: time.Nanosecond}
 	restock.Target = server.URL
 	err := restock.Run(t.Context(), streams{})
-	if says(t, fmt.Sprint(err), "S is not restocked", "412 precondition_failed"); puts.Load() != restockTries {
+	if contains(t, fmt.Sprint(err), "S is not restocked", "412 precondition_failed"); puts.Load() != restockTries {
 		t.Errorf("%d tries", puts.Load())
 	}
 }
@@ -171,7 +171,7 @@ func TestAuditOfABrokenSale(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(sums) }))
 	defer server.Close()
 	out, _, err := command(t, "audit", "S", "--target", server.URL)
-	if says(t, out, "BROKEN", "drift -1"); !errors.Is(err, exitCode(1)) {
+	if contains(t, out, "BROKEN", "drift -1"); !errors.Is(err, exitCode(1)) {
 		t.Errorf("%v, want exit status 1", err)
 	}
 	sums.Available, sums.Drift, sums.Balanced = 2, 0, true

@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,10 +82,10 @@ func testExists(t *testing.T, name, dir string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
 	check.Must(t, err)
-	is := regexp.MustCompile(name)
+	pattern := regexp.MustCompile(name)
 	for _, file := range files {
 		for _, m := range function.FindAllStringSubmatch(read(t, filepath.Join(dir, filepath.Base(file))), -1) {
-			if is.MatchString(m[1]) {
+			if pattern.MatchString(m[1]) {
 				return
 			}
 		}
@@ -177,8 +178,11 @@ func TestReadmeCode(t *testing.T) {
 	}
 }
 
-// documents are the project's Markdown files, by their paths in the module.
-func documents(t *testing.T) (files []string) {
+// documents returns the project's Markdown files.
+func documents(t *testing.T) []string { return files(t, ".md") }
+
+// files returns the paths in the module of all files with one of the extensions.
+func files(t *testing.T, extensions ...string) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(p string, entry fs.DirEntry, err error) error {
 		switch {
@@ -186,7 +190,7 @@ func documents(t *testing.T) (files []string) {
 			return err
 		case entry.IsDir() && entry.Name() == ".git":
 			return fs.SkipDir
-		case path.Ext(p) == ".md":
+		case slices.Contains(extensions, path.Ext(p)):
 			file, err := filepath.Rel(root, p)
 			files = append(files, filepath.ToSlash(file))
 			return err

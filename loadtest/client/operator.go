@@ -39,20 +39,20 @@ func (f *failure) Error() string {
 	if f.status == http.StatusNotFound {
 		return "not found: " + f.call
 	}
-	says := fmt.Sprintf("%s: %d %s", f.call, f.status, f.Code)
+	text := fmt.Sprintf("%s: %d %s", f.call, f.status, f.Code)
 	if f.Detail != "" {
-		says += ": " + f.Detail
+		text += ": " + f.Detail
 	}
 	for _, e := range f.Errors {
-		says += " " + e.Field + " " + e.Detail + "."
+		text += " " + e.Field + " " + e.Detail + "."
 	}
 	if f.status == http.StatusUnauthorized || f.status == http.StatusForbidden {
-		says += " (are the tokens signed with the server's secret?)"
+		text += " (are the tokens signed with the server's secret?)"
 	}
 	if f.status/100 == 3 {
-		says += "the server is at " + f.location
+		text += "the server is at " + f.location
 	}
-	return Printable(says)
+	return Printable(text)
 }
 
 // Printable is text of somebody else's for a terminal, which would obey what is
@@ -68,7 +68,7 @@ func Printable(text string) string {
 
 // StatusOf is the status behind err, 0 if the server did not answer.
 func StatusOf(err error) int {
-	if f, is := errors.AsType[*failure](err); is {
+	if f, ok := errors.AsType[*failure](err); ok {
 		return f.status
 	}
 	return 0

@@ -180,7 +180,7 @@ func (c *crowd) order(ctx context.Context, b client.Buyer, key string, quantity 
 			c.SoldOut.Add(1)
 		case r.Refuses() && !r.Limited():
 			c.Refused.Add(1)
-		case again(ctx, r.Answer) == nil:
+		case retry(ctx, r.Answer) == nil:
 			continue
 		default:
 			c.Failed.Add(1)
@@ -193,13 +193,13 @@ func (c *crowd) order(ctx context.Context, b client.Buyer, key string, quantity 
 func (c *crowd) close(ctx context.Context, b client.Buyer, id string, cancel bool) {
 	for {
 		r := c.shop.Close(context.WithoutCancel(ctx), b, id, cancel, "ref-"+id)
-		if r.Done() || r.Refuses() || again(ctx, r.Answer) != nil {
+		if r.Done() || r.Refuses() || retry(ctx, r.Answer) != nil {
 			return
 		}
 	}
 }
 
-// again waits until it is time to ask again.
-func again(ctx context.Context, a judge.Answer) error {
+// retry waits until it is time to ask again.
+func retry(ctx context.Context, a judge.Answer) error {
 	return client.Wait(ctx, max(a.RetryAfter, time.Second/2))
 }

@@ -34,7 +34,7 @@ func StartRedisCluster(ctx context.Context, n int) (_ *RedisCluster, err error) 
 			return nil, err
 		}
 		addrs[i] = node.Addr()
-		if err := own(ctx, node, i, n); err != nil {
+		if err := addSlots(ctx, node, i, n); err != nil {
 			return nil, err
 		}
 		if err := c.meet(ctx, node, bus); err != nil {
@@ -67,8 +67,8 @@ func (c *RedisCluster) start(ctx context.Context) (*Redis, int, error) {
 	return node, bus, err
 }
 
-// own gives the master that is number i of n its share of the slots.
-func own(ctx context.Context, master *Redis, i, n int) error {
+// addSlots gives the master that is number i of n its share of the slots.
+func addSlots(ctx context.Context, master *Redis, i, n int) error {
 	if err := master.do(ctx, "CLUSTER", "ADDSLOTSRANGE", i*slots/n, (i+1)*slots/n-1).Err(); err != nil {
 		return err
 	}

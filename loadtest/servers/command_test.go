@@ -62,7 +62,7 @@ func TestStartCommandMovesOnFromATakenPort(t *testing.T) {
 	need(t, err)
 	defer stranger.Close()
 	// The stranger answers instead: whoever starts a server must know its own.
-	own := func(ctx context.Context, addr string) error {
+	serves := func(ctx context.Context, addr string) error {
 		if addr == stranger.Addr().String() {
 			return errors.New("a stranger's")
 		}
@@ -75,7 +75,7 @@ func TestStartCommandMovesOnFromATakenPort(t *testing.T) {
 		}
 		return []string{actAsServer, addr}
 	})
-	c.Serving = own
+	c.Serving = serves
 	p, err := StartCommand(t.Context(), c)
 	need(t, err)
 	need(t, p.Close())

@@ -121,7 +121,7 @@ func askMySQL(ctx context.Context, p *Process, _ int) (version string, err error
 	if socket != mysqlSocket(p) {
 		return "", fmt.Errorf("the server at %s is not ours: its socket is %s", p.Addr(), socket)
 	}
-	if _, tidb, is := strings.Cut(version, "-TiDB-v"); is {
+	if _, tidb, ok := strings.Cut(version, "-TiDB-v"); ok {
 		return "TiDB " + tidb, nil
 	}
 	number, suffix, _ := strings.Cut(version, "-")

@@ -79,7 +79,7 @@ func TestMySQLDatabases(t *testing.T) {
 	// The settings that durability and the tests depend on, as the server reports them. Two
 	// servers with the same directory for temporary files would delete each other's tables.
 	const settings = "SELECT CONCAT_WS(' ', @@innodb_flush_log_at_trx_commit, @@log_bin + 0, @@sync_binlog, @@max_connections, @@character_set_database, @@tmpdir)"
-	is := func(dsn, want string) {
+	check := func(dsn, want string) {
 		t.Helper()
 		var got string
 		need(t, openMySQL(t, dsn).QueryRowContext(t.Context(), settings).Scan(&got))
@@ -87,9 +87,9 @@ func TestMySQLDatabases(t *testing.T) {
 			t.Errorf("it has %s, want %s", got, want)
 		}
 	}
-	is(dsn, "1 1 1 500 utf8mb4 "+m.dir)
+	check(dsn, "1 1 1 500 utf8mb4 "+m.dir)
 	without := startMySQL(t, MySQLOptions{ExtraArgs: []string{"--skip-log-bin", "--character-set-server=latin1"}})
-	is(without.DSN(""), "1 0 1 500 latin1 "+without.dir)
+	check(without.DSN(""), "1 0 1 500 latin1 "+without.dir)
 }
 
 // notOnTiDB skips a test of settings that TiDB does not have.

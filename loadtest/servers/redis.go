@@ -92,8 +92,8 @@ func askRedis(ctx context.Context, p *Process, pid int) (version string, err err
 	if err != nil {
 		return "", err
 	}
-	if its := info["Server"]["process_id"]; its != strconv.Itoa(pid) {
-		return "", fmt.Errorf("process %s answers on %s, not ours", its, p.Addr())
+	if actual := info["Server"]["process_id"]; actual != strconv.Itoa(pid) {
+		return "", fmt.Errorf("process %s answers on %s, not ours", actual, p.Addr())
 	}
 	if version := info["Server"]["valkey_version"]; version != "" {
 		return "Valkey " + version, nil // its redis_version is the one it stands in for

@@ -59,11 +59,11 @@ func TestHoldAllAndDrop(t *testing.T) {
 	w, got, dial := open(t)
 	caught := make(chan struct{}, 2)
 	held := w.HoldAll(func(sent []byte) bool {
-		is := Contains("slow")(sent)
-		if is {
+		contains := Contains("slow")(sent)
+		if contains {
 			caught <- struct{}{}
 		}
-		return is
+		return contains
 	})
 	a, b := dial(), dial()
 	for _, c := range []*client{a, b} {

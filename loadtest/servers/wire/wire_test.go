@@ -147,11 +147,11 @@ func TestDelay(t *testing.T) {
 				for range pieces {
 					check.Must(t, check.Err(server.Read(make([]byte, 1))))
 				}
-				least, most := d-jitter, d+jitter
+				least, longest := d-jitter, d+jitter
 				if which&on == 0 {
-					least, most = 0, 0
+					least, longest = 0, 0
 				}
-				if took := time.Since(began); took < least || took > most {
+				if took := time.Since(began); took < least || took > longest {
 					t.Errorf("delay %d: %d pieces in direction %d took %v", which, pieces, on, took)
 				}
 			})

@@ -85,8 +85,8 @@ func TestRand(t *testing.T) {
 	fake.cleanups[0]()
 	_, seed, _ := strings.Cut(fake.printed.String(), "=")
 	t.Setenv("FLASHSALE_TEST_SEED", seed)
-	if again := check.Rand(fake).Uint64(); again != first {
-		t.Errorf("seed %s gives %d and then %d", seed, first, again)
+	if second := check.Rand(fake).Uint64(); second != first {
+		t.Errorf("seed %s gives %d and then %d", seed, first, second)
 	}
 }
 

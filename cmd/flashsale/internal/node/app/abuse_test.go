@@ -14,12 +14,12 @@ import (
 func TestOrdersPerBuyer(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		const most = 12 // more than the keeper usually reads of a buyer
-		n := start(t, s, func(c *Config) { c.OrdersPerBuyer = most })
+		const limit = 12 // more than the keeper usually reads of a buyer
+		n := start(t, s, func(c *Config) { c.OrdersPerBuyer = limit })
 		n.put("S", 100, 50, 900)
 		n.put("other", 100, 50, 900)
 		var first answer
-		for i := range most {
+		for i := range limit {
 			a := n.orderBy("S", "ann", fmt.Sprint("key-", i)).is(201)
 			if first.body == "" {
 				first = a
@@ -35,7 +35,7 @@ func TestOrdersPerBuyer(t *testing.T) {
 		n.order("other", "ann").is(201)
 		n.order("S", "bob").is(201)
 		op := n.token("op", true)
-		if a := n.send("GET", "/v1/admin/sales/S/orders?limit=100", op, ""); strings.Count(a.body, `"ann"`) != most {
+		if a := n.send("GET", "/v1/admin/sales/S/orders?limit=100", op, ""); strings.Count(a.body, `"ann"`) != limit {
 			t.Errorf("rows of ann: %d", strings.Count(a.body, `"ann"`))
 		}
 		n.audited("S", `"available":99,"queued":0,"sold":1`, `"balanced":true`) // all units are back
@@ -87,11 +87,11 @@ func TestBuyersLimitCountsPaymentsAndCancellations(t *testing.T) {
 func TestWhoMayOrderNoMoreMayPay(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		const most = 20 // more than the keeper usually reads of a buyer
-		n := start(t, s, func(c *Config) { c.OrdersPerBuyer = most })
+		const limit = 20 // more than the keeper usually reads of a buyer
+		n := start(t, s, func(c *Config) { c.OrdersPerBuyer = limit })
 		n.put("S", 100, 2, 900, onPayment)
 		var orders []string
-		for i := range most {
+		for i := range limit {
 			orders = append(orders, n.orderBy("S", "ann", fmt.Sprint("key-", i)).is(201).where())
 		}
 		for i, want := range []string{"", "", "buyer_limit"} { // the third is above the buyer's limit of units

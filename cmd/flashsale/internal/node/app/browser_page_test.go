@@ -18,8 +18,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// says is so where the text of an element begins with this.
-func says(id, words string) string {
+// hasText is so where the text of an element begins with this.
+func hasText(id, words string) string {
 	return fmt.Sprintf(`document.getElementById(%q).textContent.startsWith(%q)`, id, words)
 }
 
@@ -42,14 +42,14 @@ func TestThePageTellsWhatHappened(t *testing.T) {
 	tab.until(`[...document.querySelectorAll('#marks span')].map(m => m.textContent).join() === 'opened,sold out'`)
 	tab.until(`[...document.querySelectorAll('#scale span')].map(m => m.textContent).join() === '12,6,0'`)
 
-	tab.until(says("newer", "Watch Load test: T"))
+	tab.until(hasText("newer", "Watch Load test: T"))
 	tab.click("#newer")
-	tab.until(left("5") + ` && document.getElementById('buy').hidden && ` + says("hint", "A load test is judging this sale: watch it."))
+	tab.until(left("5") + ` && document.getElementById('buy').hidden && ` + hasText("hint", "A load test is judging this sale: watch it."))
 	tab.until(`document.getElementById('newer').hidden`)
 	tab.accessible("a sale that a load test judges")
 	n.put("T", 5, 2, 900, window(-time.Hour, time.Hour), func(all map[string]any) { all["name"] = "Load test: T" }).ok()
 	fresh := visit(t, chromium, n.URL()) // is shown what can be bought
-	fresh.until(`document.getElementById('main').ariaBusy === 'false' && !` + says("name", "Load test"))
+	fresh.until(`document.getElementById('main').ariaBusy === 'false' && !` + hasText("name", "Load test"))
 	fresh.until(`window.offersNothingOld ??= document.getElementById('newer').hidden`)
 }
 
@@ -73,7 +73,7 @@ func TestFiguresOfOneSnapshot(t *testing.T) {
 			wrong.push([left, plot, bar.ariaValueNow, total, document.getElementById('sku').value].join(' '));
 	}), true)`)
 	i := 0
-	enough := again(t, func() {
+	enough := repeatedly(t, func() {
 		n.orderBy("S", "ann", fmt.Sprint(i))
 		i++
 	})
@@ -101,7 +101,7 @@ func TestKeyboardOnly(t *testing.T) {
 	tab.do(chromedp.KeyEvent(kb.Enter))
 	tab.until(button("Pay €19.99") + free + ` && document.activeElement.id === 'order'`)
 	tab.do(chromedp.KeyEvent(kb.Enter))
-	tab.until(says("answer", "Paid: 1 unit.") + ` && ` + button("Limit reached") + ` && document.activeElement.id === 'order'`)
+	tab.until(hasText("answer", "Paid: 1 unit.") + ` && ` + button("Limit reached") + ` && document.activeElement.id === 'order'`)
 }
 
 // A page that has asked too often says so, and how long it waits.
@@ -132,7 +132,7 @@ func TestThePageShowsTheProduct(t *testing.T) {
 	server := httptest.NewServer(paths)
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	tab := visit(t, browser(t), server.URL+"/#S")
-	tab.until(says("description", "From the last roll.") + ` && !document.getElementById('picture').hidden && document.getElementById('picture').alt === 'A thing'`)
+	tab.until(hasText("description", "From the last roll.") + ` && !document.getElementById('picture').hidden && document.getElementById('picture').alt === 'A thing'`)
 	tab.accessible("a sale with a picture")
 	tab.until(`(location.hash = '#T', true)`)
 	tab.until(`document.getElementById('picture').getAttribute('src') === '/none.svg' && document.getElementById('picture').complete && document.getElementById('picture').hidden`)

@@ -39,14 +39,14 @@ func (r *rush) ask() int {
 	r.t.Helper()
 	var wg sync.WaitGroup
 	for i, buyer := range append(slices.Sorted(maps.Keys(r.sold)), fmt.Sprint("buyer-", r.next)) {
-		before, again := r.sold[buyer]
+		before, repeated := r.sold[buyer]
 		wg.Go(func() {
 			a := r.nodes[i%2].order("S", buyer)
 			switch {
 			case a.status == 503 || a.status == 202:
-			case a.status != 201 || again && a.id() != before.id():
-				r.t.Errorf("%s (sold to before: %t) hears %d %s", buyer, again, a.status, a.body)
-			case !again:
+			case a.status != 201 || repeated && a.id() != before.id():
+				r.t.Errorf("%s (sold to before: %t) hears %d %s", buyer, repeated, a.status, a.body)
+			case !repeated:
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				r.sold[buyer] = a

@@ -108,9 +108,9 @@ func takenOrRefunded(t *testing.T, one, two string) {
 		}
 		all.Wait()
 		keeps.audited(sku, `"available":1000,"queued":0,"sold":0`, `"restoring":0`)
-		own := *s
-		own.SQL = one
-		pays := start(t, &own, func(c *Config) { c.Wait = wait })
+		sale := *s
+		sale.SQL = one
+		pays := start(t, &sale, func(c *Config) { c.Wait = wait })
 		for b := range payers {
 			all.Go(func() {
 				pays.pay(fmt.Sprint("buyer-", b), where[b], fmt.Sprint("ref-", b))

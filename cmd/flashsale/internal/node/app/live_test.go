@@ -162,8 +162,8 @@ func (s *stream) ends() {
 	}
 }
 
-// again does something over and over until what it returns is called.
-func again(t testing.TB, do func()) (enough func()) {
+// repeatedly does something over and over until what it returns is called.
+func repeatedly(t testing.TB, do func()) (enough func()) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -197,7 +197,7 @@ func TestWatch(t *testing.T) {
 
 		// Rates are of a moment: somebody keeps asking until they have been seen.
 		ann := one.token("ann", false)
-		enough := again(t, func() { one.send("POST", "/v1/orders", ann, `{"sku":"S","quantity":2}`, "Idempotency-Key: k") })
+		enough := repeatedly(t, func() { one.send("POST", "/v1/orders", ann, `{"sku":"S","quantity":2}`, "Idempotency-Key: k") })
 		operator.until("an order that was placed on the other node", "overview", func(e seen) bool {
 			i := slices.IndexFunc(e.Nodes, func(n seenNode) bool { return n.Node == "one" })
 			return e.All.Accepted > 0 && i >= 0 && !e.Nodes[i].Here && e.Nodes[i].Accepted > 0
@@ -212,7 +212,7 @@ func TestWatch(t *testing.T) {
 			return sale.Sale.SKU == "S" && sale.Sold == 2 && sale.Paid == 0 && (sale.Keeper == "one" || sale.Keeper == "two") && b.Total == 3 && b.Available == 1 && b.Sold == 2 && b.Queued == 0 && b.Restoring == 0 && b.Drift == 0
 		})
 		bob := two.token("bob", false)
-		enough = again(t, func() { two.send("POST", "/v1/orders", bob, `{"sku":"S","quantity":1}`) })
+		enough = repeatedly(t, func() { two.send("POST", "/v1/orders", bob, `{"sku":"S","quantity":1}`) })
 		operator.until("refusals", "overview", func(e seen) bool { return e.All.Refused > 0 })
 		enough()
 		anybody.until("sold out", "sale", func(e seen) bool { return e.Sale.State == "sold_out" && e.Sold == 3 })

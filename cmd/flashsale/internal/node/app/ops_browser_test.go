@@ -24,7 +24,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	n.put("S", 9, 5, 900)
 	n.put("judged", 7, 2, 900, func(all map[string]any) { all["name"] = "Load test: Flash sale" })
 	op := visit(t, chromium, n.URL()+"/ops#%") // names no sale
-	op.until(`document.getElementById('law').dataset.state === 'holds' && ` + says("law-sum", "total 9 = available 9 + queued 0 + pending 0 + paid 0 + restoring 0"))
+	op.until(`document.getElementById('law').dataset.state === 'holds' && ` + hasText("law-sum", "total 9 = available 9 + queued 0 + pending 0 + paid 0 + restoring 0"))
 	op.until(`document.querySelector('#judged').hidden && !document.querySelector('#sales [data-key=judged]')`)
 	op.click("#fold")
 	op.until(`document.querySelector('#judged [data-key=judged]').checkVisibility()`)
@@ -43,7 +43,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 		return true;
 	})()`)
 	op.until(`drawn.size === 1 && (location.hash = '#S', true)`)
-	op.until(says("law-sum", "total 9 "))
+	op.until(hasText("law-sum", "total 9 "))
 
 	// Each change of a figure on the page is held against the others.
 	op.until(`(() => {
@@ -62,7 +62,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 			n.pay("ann", where, fmt.Sprint("p", i)).is(200)
 		}
 	}
-	op.until(says("law-sum", "total 9 = available 6 + queued 0 + pending 1 + paid 2 + restoring 0") + ` && ` + cells("S", "On sale", "3 of 9", "1", "2", "6", "0", "–", "one"))
+	op.until(hasText("law-sum", "total 9 = available 6 + queued 0 + pending 1 + paid 2 + restoring 0") + ` && ` + cells("S", "On sale", "3 of 9", "1", "2", "6", "0", "–", "one"))
 	op.until(`wrong.length === 0 || (document.body.textContent = wrong.join(', '), false)`)
 
 	op.do(chromedp.Reload())
@@ -82,7 +82,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	op.do(chromedp.Navigate(two.URL() + "/ops#S"))
 	op.until(`!document.getElementById('sign').hidden`) // two is no demo
 	signIn(op, "rubbish")
-	op.until(says("answer", "That token is not accepted"))
+	op.until(hasText("answer", "That token is not accepted"))
 	signIn(op, two.token("op", true))
 	op.until(logged("Keeper changed", "S: It is this node now."))
 }
@@ -102,24 +102,24 @@ func TestActionsInTheBrowser(t *testing.T) {
 		op.until(`document.getElementById('ask').open`)
 	}
 	ask("restock")
-	op.until(says("ask-says", "Total is 5, of which 4 are available."))
+	op.until(hasText("ask-says", "Total is 5, of which 4 are available."))
 	n.put("S", 6, 2, 900).ok() // somebody else is faster
 	op.until(`(document.getElementById('units').value = 10, true)`)
 	op.click("#ask-yes")
-	op.until(says("ask-answer", "Nothing was changed: somebody else") + ` && ` + says("ask-says", "Total is 6, of which 5 are available."))
+	op.until(hasText("ask-answer", "Nothing was changed: somebody else") + ` && ` + hasText("ask-says", "Total is 6, of which 5 are available."))
 	op.click("#ask-yes")
-	op.until(`!document.getElementById('ask').open && ` + says("answer", "Restocked: total is 16 now."))
+	op.until(`!document.getElementById('ask').open && ` + hasText("answer", "Restocked: total is 16 now."))
 	ask("restock")
 	op.until(`(document.getElementById('units').value = -16, true)`)
 	op.click("#ask-yes")
-	op.until(says("ask-answer", "The total would be less than what is sold"))
+	op.until(hasText("ask-answer", "The total would be less than what is sold"))
 	op.click("#ask-no")
 	ask("rebuild")
 	op.click("#ask-yes")
-	op.until(says("answer", "Rebuilt: 15 available, 1 sold.") + ` && ` + logged("Gate rebuilt", "S"))
+	op.until(hasText("answer", "Rebuilt: 15 available, 1 sold.") + ` && ` + logged("Gate rebuilt", "S"))
 	ask("close")
 	op.click("#ask-yes")
-	op.until(says("answer", "Closed.") + ` && ` + cells("S", "Closed", "1 of 16", "1", "0", "15", "0", "–", "one"))
+	op.until(hasText("answer", "Closed.") + ` && ` + cells("S", "Closed", "1 of 16", "1", "0", "15", "0", "–", "one"))
 
 	find := func(what string) {
 		t.Helper()
@@ -153,10 +153,10 @@ func TestActionsInTheBrowser(t *testing.T) {
 	find("ann")
 	op.until(`!!window.late`)
 	find("nobody")
-	op.until(says("found", "There is no order of nobody."))
+	op.until(hasText("found", "There is no order of nobody."))
 	op.until(`(late(), true)`)
 	op.until(`!!window.came`)
-	op.until(says("found", "There is no order of nobody."))
+	op.until(hasText("found", "There is no order of nobody."))
 }
 
 // cells is so where a sale's row of the table has these cells after its name.
@@ -165,8 +165,8 @@ func cells(sku string, want ...string) string {
 }
 
 // logged is so where the log has such an entry.
-func logged(what, says string) string {
-	return fmt.Sprintf("[...document.querySelectorAll('#log li')].some(li => li.querySelector('b').textContent === '%s' && li.textContent.includes('%s'))", what, says)
+func logged(what, text string) string {
+	return fmt.Sprintf("[...document.querySelectorAll('#log li')].some(li => li.querySelector('b').textContent === '%s' && li.textContent.includes('%s'))", what, text)
 }
 
 func signIn(b *tab, token string) {

@@ -11,8 +11,8 @@ import (
 )
 
 // logs tells whether the log has such an entry.
-func (e *seen) logs(what, says string) bool {
-	return slices.ContainsFunc(e.Events, func(l seenEntry) bool { return l.What == what && strings.Contains(l.Says, says) })
+func (e *seen) logs(what, text string) bool {
+	return slices.ContainsFunc(e.Events, func(l seenEntry) bool { return l.What == what && strings.Contains(l.Says, text) })
 }
 
 // The overview begins with what the node did while nobody watched. Its snapshots are

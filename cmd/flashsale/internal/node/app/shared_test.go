@@ -60,8 +60,8 @@ func TestSalesAreMadeOnceASecond(t *testing.T) {
 			}
 		}
 		// Each keeper looks at its sale as well, once a second and more.
-		most := 5 * sales * int(time.Since(began)/time.Second+2)
-		if got := asked(t, s, "hmget") - before; got > most {
+		limit := 5 * sales * int(time.Since(began)/time.Second+2)
+		if got := asked(t, s, "hmget") - before; got > limit {
 			t.Errorf("%d answers of %s cost Redis %d commands", asks, path, got)
 		}
 	}
@@ -171,8 +171,8 @@ func TestReadyzAsksTenTimesASecond(t *testing.T) {
 		check.Must(t, err)
 		_ = res.Body.Close()
 	}
-	most := int(time.Since(began)/(100*time.Millisecond)) + 5 // and our own connections
-	if got := asked(t, s, "ping") - before; got > most {
+	limit := int(time.Since(began)/(100*time.Millisecond)) + 5 // and our own connections
+	if got := asked(t, s, "ping") - before; got > limit {
 		t.Errorf("%d questions in %v: Redis was asked %d times", asks, time.Since(began), got)
 	}
 }

@@ -111,13 +111,13 @@ func TestFailBackIsNoticed(t *testing.T) {
 	check.Eventually(t, "ann has bob's unit", func() bool { ann = n.order("S", "ann"); return ann.status == 201 })
 	w.Lead(one.Real.Addr())
 	check.Eventually(t, "rebuilt for the first again, and ann receives her order", func() bool {
-		again := n.order("S", "ann")
-		if again.status != 503 && again.status != 201 {
-			t.Fatalf("ann was answered 201 %s; after the failover back the same key hears %d %s", ann.body, again.status, again.body)
+		retried := n.order("S", "ann")
+		if retried.status != 503 && retried.status != 201 {
+			t.Fatalf("ann was answered 201 %s; after the failover back the same key hears %d %s", ann.body, retried.status, retried.body)
 		}
 		id, _ := c1.Info(ctx, "replication").Result()
 		built := c1.HGet(ctx, "sale:{S}", "built_on").Val()
-		return again.status == 201 && built != "" && strings.Contains(id, "master_replid:"+built)
+		return retried.status == 201 && built != "" && strings.Contains(id, "master_replid:"+built)
 	})
 }
 

@@ -25,10 +25,10 @@ func TestConnectionsEnd(t *testing.T) {
 	defer a.close()
 	a.web.SetReady(true)
 	for name, c := range map[string]struct {
-		request     string // TOKEN stands for a token with the lifetime below
-		token       time.Duration
-		status      int
-		least, most time.Duration
+		request        string // TOKEN stands for a token with the lifetime below
+		token          time.Duration
+		status         int
+		least, longest time.Duration
 	}{
 		"body": {"POST /v1/orders HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\nAuthorization: Bearer TOKEN\r\nHost: x\r\n\r\n{",
 			time.Hour, 400, 5 * time.Second, 20 * time.Second},
@@ -51,7 +51,7 @@ func TestConnectionsEnd(t *testing.T) {
 				check.Must(t, err)
 				defer func() { _ = res.Body.Close() }()
 				text, _ := io.ReadAll(res.Body)
-				if took := time.Since(began); res.StatusCode != c.status || took < c.least || took > c.most {
+				if took := time.Since(began); res.StatusCode != c.status || took < c.least || took > c.longest {
 					t.Errorf("%d after %v: %s", res.StatusCode, took, text)
 				}
 			})

@@ -139,13 +139,13 @@ func TestPagesAreSmall(t *testing.T) {
 
 // The chart library is the one that its page names.
 func TestLibraryIsUnmodified(t *testing.T) {
-	says, err := files.ReadFile("page/uplot/README.md")
+	readme, err := files.ReadFile("page/uplot/README.md")
 	check.Must(t, err)
 	for _, name := range []string{"uPlot.iife.min.js", "uPlot.min.css"} {
 		text, err := files.ReadFile("page/uplot/" + name)
 		check.Must(t, err)
 		sum := sha256.Sum256(text)
-		if line := "| " + name + " | " + hex.EncodeToString(sum[:]) + " |\n"; !bytes.Contains(says, []byte(line)) {
+		if line := "| " + name + " | " + hex.EncodeToString(sum[:]) + " |\n"; !bytes.Contains(readme, []byte(line)) {
 			t.Errorf("not as the page says: %s", line)
 		}
 	}

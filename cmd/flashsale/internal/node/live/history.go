@@ -128,8 +128,8 @@ func (s *saleHistory) note(sale *orders.Sale, was, current seen, since, now time
 	add(before && current.state != "scheduled", sale.OpensAt, "opened", current.total)
 	add(current.total > was.total, now, "restocked", current.total-was.total)
 	add(current.total < was.total, now, "cut", was.total-current.total)
-	again := len(fresh) == 0 && len(s.marks) > 0 && s.marks[len(s.marks)-1].What == "sold_out"
-	add(current.state == "sold_out" && was.state != "" && was.state != "sold_out" && !again, now, "sold_out", current.sold)
+	repeated := len(fresh) == 0 && len(s.marks) > 0 && s.marks[len(s.marks)-1].What == "sold_out"
+	add(current.state == "sold_out" && was.state != "" && was.state != "sold_out" && !repeated, now, "sold_out", current.sold)
 	add(current.state == "closed" && was.state != "closed", sale.ClosesAt, "closed", current.available)
 	s.marks = slices.DeleteFunc(append(s.marks, fresh...), func(m mark) bool { return m.At < oldest })
 	s.marks = s.marks[max(0, len(s.marks)-maxMarks):]

@@ -108,8 +108,8 @@ func TestRates(t *testing.T) {
 			l.Answered("S", 201, took)
 		}
 		r := l.responses.take(seconds)
-		if again := l.responses.take(1); again.Accepted != 0 || again.P99 != 0 {
-			t.Errorf("taken twice: %+v", again)
+		if second := l.responses.take(1); second.Accepted != 0 || second.P99 != 0 {
+			t.Errorf("taken twice: %+v", second)
 		}
 		return nodeStats{Point: ratePoint{rates: r}, Took: r.took}
 	}

@@ -41,10 +41,10 @@ func TestDescriptionIsValid(t *testing.T) {
 
 // What is described is served, and what is served is described.
 func TestDescriptionIsTheRouter(t *testing.T) {
-	var says, does []string
+	var documented, served []string
 	for path, item := range described(t).Paths.Map() {
 		for method := range item.Operations() {
-			says = append(says, method+" "+path)
+			documented = append(documented, method+" "+path)
 		}
 	}
 	for _, r := range router(t).engine.Routes() {
@@ -55,32 +55,32 @@ func TestDescriptionIsTheRouter(t *testing.T) {
 			}
 			path = append(path, part)
 		}
-		does = append(does, r.Method+" "+strings.Join(path, "/"))
+		served = append(served, r.Method+" "+strings.Join(path, "/"))
 	}
-	slices.Sort(says)
-	slices.Sort(does)
-	if !slices.Equal(says, does) {
-		t.Errorf("described:\n%s\nserved:\n%s", strings.Join(says, "\n"), strings.Join(does, "\n"))
+	slices.Sort(documented)
+	slices.Sort(served)
+	if !slices.Equal(documented, served) {
+		t.Errorf("described:\n%s\nserved:\n%s", strings.Join(documented, "\n"), strings.Join(served, "\n"))
 	}
 }
 
 // Every code of the table is in the description, and no other.
 func TestDescriptionHasTheCodes(t *testing.T) {
-	says := map[string]bool{}
+	documented := map[string]bool{}
 	for _, code := range described(t).Components.Schemas["Problem"].Value.Properties["code"].Value.Enum {
-		says[code.(string)] = true
+		documented[code.(string)] = true
 	}
-	does := map[string]bool{"invalid_request": true, "rate_limited": true, "unavailable": true}
+	served := map[string]bool{"invalid_request": true, "rate_limited": true, "unavailable": true}
 	for _, f := range failures {
-		does[f.code] = true
+		served[f.code] = true
 	}
-	for code := range does {
-		if !says[code] {
+	for code := range served {
+		if !documented[code] {
 			t.Errorf("%s is not described", code)
 		}
 	}
-	for code := range says {
-		if !does[code] {
+	for code := range documented {
+		if !served[code] {
 			t.Errorf("nothing answers %s", code)
 		}
 	}
@@ -118,7 +118,7 @@ func TestReadablePage(t *testing.T) {
 }'</pre>`,
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page does not say %q", want)
+			t.Errorf("the page does not have %q", want)
 		}
 	}
 	if len(page) > 100_000 {

@@ -48,7 +48,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 		s.away(c, unavailable)
 		return
 	}
-	if invalid, is := errors.AsType[*orders.InvalidError](err); is {
+	if invalid, ok := errors.AsType[*orders.InvalidError](err); ok {
 		p := newProblem(http.StatusBadRequest, "invalid_request", "The request is malformed.")
 		for _, name := range slices.Sorted(maps.Keys(invalid.Fields)) {
 			p.Errors = append(p.Errors, field{Field: name, Detail: invalid.Fields[name]})
@@ -56,7 +56,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 		s.write(c, p)
 		return
 	}
-	if limited, is := errors.AsType[*admission.LimitedError](err); is {
+	if limited, ok := errors.AsType[*admission.LimitedError](err); ok {
 		httplimit.SetHeaders(c.Writer.Header(), limited.Result)
 		s.write(c, newProblem(http.StatusTooManyRequests, "rate_limited", "Too many requests. Retry-After says when to come back."))
 		return

@@ -141,10 +141,10 @@ func connections(v map[string]string, plan Plan) Finding {
 	if v["max_connections"] == "0" { // TiDB's
 		return Finding{Level: OK, Store: "mysql", What: "max_connections 0, no limit"}
 	}
-	most, _ := strconv.Atoi(v["max_connections"])
+	limit, _ := strconv.Atoi(v["max_connections"])
 	need := plan.Nodes * plan.MySQLConnections
-	f := Finding{Level: OK, Store: "mysql", What: fmt.Sprintf("max_connections %d, of which %d nodes take up to %d", most, plan.Nodes, need)}
-	return f.unless(need < most, Bad, // one is the operator's
+	f := Finding{Level: OK, Store: "mysql", What: fmt.Sprintf("max_connections %d, of which %d nodes take up to %d", limit, plan.Nodes, need)}
+	return f.unless(need < limit, Bad, // one is the operator's
 		"nodes are refused at the height of a sale", fmt.Sprintf("max_connections = %d or more", need+need/4+8))
 }
 

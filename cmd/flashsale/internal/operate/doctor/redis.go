@@ -24,10 +24,10 @@ func examineRedis(ctx context.Context, rdb redis.UniversalClient, plan Plan) []F
 	var mu sync.Mutex
 	var found []Finding
 	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
-		its := examineMaster(ctx, master, plan)
+		ofMaster := examineMaster(ctx, master, plan)
 		mu.Lock()
 		defer mu.Unlock()
-		for _, f := range its {
+		for _, f := range ofMaster {
 			f.Store += " " + master.Options().Addr
 			found = append(found, f)
 		}
@@ -127,8 +127,8 @@ func eviction(settings map[string]string) Finding {
 }
 
 func clients(settings map[string]string, plan Plan) Finding {
-	most, _ := strconv.Atoi(settings["maxclients"])
+	limit, _ := strconv.Atoi(settings["maxclients"])
 	need := plan.Nodes * plan.RedisConnections
-	f := Finding{Level: OK, Store: "redis", What: fmt.Sprintf("maxclients %d, of which %d nodes take up to %d", most, plan.Nodes, need)}
-	return f.unless(need <= most, Bad, "nodes are refused at the height of a sale", fmt.Sprintf("maxclients %d or more", need*2))
+	f := Finding{Level: OK, Store: "redis", What: fmt.Sprintf("maxclients %d, of which %d nodes take up to %d", limit, plan.Nodes, need)}
+	return f.unless(need <= limit, Bad, "nodes are refused at the height of a sale", fmt.Sprintf("maxclients %d or more", need*2))
 }

@@ -141,11 +141,11 @@ func (l *bench) redisBenchmark(ctx context.Context, db *redis.Client) (sample, e
 		args[call+deadline] = fmt.Sprint(time.Now().Add(time.Second).UnixMilli())
 		// Two runs of the same second make up the same numbers.
 		names := strings.NewReplacer("00000000-0000-7000", fmt.Sprintf("%08d-0000-7000", run), "buyer-", fmt.Sprintf("buy%02d-", run%100))
-		own := slices.Clone(args)
-		for i := range own {
-			own[i] = names.Replace(own[i])
+		runArgs := slices.Clone(args)
+		for i := range runArgs {
+			runArgs[i] = names.Replace(runArgs[i])
 		}
-		out, err := exec.CommandContext(ctx, redisBenchmark, own...).CombinedOutput()
+		out, err := exec.CommandContext(ctx, redisBenchmark, runArgs...).CombinedOutput()
 		if err != nil {
 			return sample{}, fmt.Errorf("redis-benchmark: %w: %s", errors.Join(err, ctx.Err()), out)
 		}
