@@ -3,68 +3,18 @@ package report
 import (
 	"fmt"
 	"math"
-	"time"
-
-	"flashsale/loadtest/judge"
 )
 
 // All coordinates below are in the units of the chart's viewBox.
 
-// column is one step of time in the chart of answers.
-type column struct {
-	X, W  float64
-	Title string
-	Parts []span
-}
-
-type span struct {
-	Class string
-	Y, H  float64
-}
-
-// columns is the chart of answers per second, stacked by meaning.
-type columns struct {
-	Columns        []column
-	XTicks, YTicks []tick
-	Step           time.Duration
-}
-
 const chartWidth, chartHeight = 960, 220
 
-func (rep *Report) Columns() columns {
-	var c columns
-	line := rep.timeline
-	if len(line.counts) == 0 {
-		return c
-	}
-	c.Step = line.step
-	perSecond := func(n int) float64 { return float64(n) / c.Step.Seconds() }
-	top := 0.0
-	for _, n := range line.counts {
-		top = max(top, perSecond(n[0]+n[1]+n[2]+n[3]))
-	}
-	var stepY float64
-	top, stepY = niceTop(top)
-	c.YTicks = ticks(0, top, stepY, func(v float64) float64 { return chartHeight * (1 - v/top) }, Compact)
-	w := chartWidth / float64(len(line.counts))
-	for i, n := range line.counts {
-		col := column{X: float64(i) * w, W: max(w-min(1.5, w/4), 0.5)}
-		col.Title = judge.Sprintf("%v: %d accepted, %d refused, %d limited, %d without a proper answer",
-			time.Duration(i)*c.Step, n[0], n[1], n[2], n[3])
-		y := float64(chartHeight)
-		for m, class := range meanings {
-			if h := chartHeight * perSecond(n[m]) / top; h > 0 {
-				y -= h
-				col.Parts = append(col.Parts, span{class, y, h})
-			}
-		}
-		c.Columns = append(c.Columns, col)
-	}
-	whole := line.span().Seconds()
-	xTop, stepX := niceTop(whole)
-	c.XTicks = ticks(0, min(xTop, whole), stepX, func(v float64) float64 { return chartWidth * v / whole },
+// timeTicks returns the marks on the axis of time, which both charts have.
+func (rep *Report) timeTicks() []tick {
+	span := rep.span.Seconds()
+	top, step := niceTop(span)
+	return ticks(0, min(top, span), step, func(v float64) float64 { return chartWidth * v / span },
 		func(v float64) string { return fmt.Sprintf("%gs", Round(v, 3)) })
-	return c
 }
 
 // tick is a mark on an axis.

@@ -14,5 +14,4 @@
 //	text.go         for people
 //	json.go         for machines: names and order of the fields are fixed
 //	html.go         as a page; chart.go with its axes, stock_chart.go and latency_chart.go draw on it
-//	timeline.go     answers over time, for the charts
 package report

@@ -73,9 +73,22 @@ func (rep *Report) Shares() (list []share) {
 	for _, name := range ByCount(rep.Reasons) {
 		n := rep.Reasons[name]
 		status, _ := strconv.Atoi(strings.Fields(name)[0])
-		list = append(list, share{inWords(name), meanings[meaning(status)], n, Round(100*float64(n)/float64(rep.Attempts), 1)})
+		list = append(list, share{inWords(name), meaning(status), n, Round(100*float64(n)/float64(rep.Attempts), 1)})
 	}
 	return list
+}
+
+// meaning names the colour of an answer with a status.
+func meaning(status int) string {
+	switch {
+	case status/100 == 2:
+		return "accepted"
+	case status == 429:
+		return "limited"
+	case status >= 300 && status < 500:
+		return "refused"
+	}
+	return "failed"
 }
 
 // Save writes report.html, report.json and report.txt into dir, which it creates

@@ -8,12 +8,17 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// latencyChart is the latency over time. Its axis of time is that of the columns
-// of answers; its axis of latencies is logarithmic.
+// latencyChart is the latency over time, on a logarithmic axis.
 type latencyChart struct {
 	Lines          []percentileLine
-	Seconds        []column
+	Seconds        []second
 	XTicks, YTicks []tick
+}
+
+// second is the part of the chart that shows the percentiles of one second.
+type second struct {
+	X, W  float64
+	Title string
 }
 
 // percentileLine is a percentile of the orders that were sent in each second, as
@@ -21,11 +26,11 @@ type latencyChart struct {
 type percentileLine struct{ Name, Path string }
 
 func (rep *Report) LatencyChart() latencyChart {
-	c := latencyChart{XTicks: rep.Columns().XTicks}
-	span := rep.timeline.span().Seconds()
+	span := rep.span.Seconds()
 	if span == 0 {
-		return c
+		return latencyChart{}
 	}
+	c := latencyChart{XTicks: rep.timeTicks()}
 	// What is left of the last second belongs to the one before it.
 	seconds := make([][]time.Duration, int(max(1, math.Round(span))))
 	for _, q := range rep.Evidence.Requests {
@@ -46,7 +51,7 @@ func (rep *Report) LatencyChart() latencyChart {
 			continue
 		}
 		from, to := chartWidth*float64(i)/span, chartWidth*min(1, float64(i+1)/span)
-		c.Seconds = append(c.Seconds, column{X: from, W: to - from, Title: fmt.Sprintf("second %d: p50 %s, p95 %s, p99 %s of %s sent",
+		c.Seconds = append(c.Seconds, second{X: from, W: to - from, Title: fmt.Sprintf("second %d: p50 %s, p95 %s, p99 %s of %s sent",
 			i+1, Human(q.P50), Human(q.P95), Human(q.P99), judge.Plural(q.N, "order"))})
 		step := "V"
 		if i == 0 || len(seconds[i-1]) == 0 {

@@ -64,8 +64,8 @@ type Report struct {
 	Restore      Quantiles             // of Restores
 	Lateness     Quantiles             // of Late
 
-	first    time.Time // request of the attack
-	timeline timeline
+	first    time.Time     // request of the attack
+	span     time.Duration // from there to the last answer of the attack
 	Evidence judge.Evidence
 }
 
@@ -90,7 +90,7 @@ func New(c Setup, e judge.Evidence, seen Seen) *Report {
 	}
 	m.Close()
 	rep.Buyers, rep.Attempts, rep.Answers, rep.Latency = len(buyers), int(m.Requests), m.StatusCodes, m.Latencies
-	rep.first, rep.timeline = m.Earliest, newTimeline(e.Requests, m.Earliest, m.End)
+	rep.first, rep.span = m.Earliest, m.End.Sub(m.Earliest)
 	sending := m.Duration
 	if rep.Burst {
 		sending += time.Second // the last burst lasts a second like the others

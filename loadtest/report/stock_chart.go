@@ -9,8 +9,7 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// stockChart is the stock over time, as a line in steps. Its axis of time is
-// that of the columns of answers.
+// stockChart is the stock over time, as a line in steps.
 type stockChart struct {
 	Line, Area     string // SVG paths
 	Zero           float64
@@ -22,11 +21,11 @@ type stockChart struct {
 const stockHeight = 160
 
 func (rep *Report) StockChart() stockChart {
-	c := stockChart{XTicks: rep.Columns().XTicks}
-	span := rep.timeline.span()
+	span := rep.span
 	if len(rep.Stock) == 0 || span == 0 {
-		return c
+		return stockChart{}
 	}
+	c := stockChart{XTicks: rep.timeTicks()}
 	least, high := rep.Total, rep.Total
 	for _, p := range rep.Stock {
 		least, high = min(least, p.Available), max(high, p.Available)

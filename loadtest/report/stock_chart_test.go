@@ -13,7 +13,7 @@ func stockChartOf(points ...StockPoint) (*Report, stockChart) {
 	first := time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC)
 	rep := &Report{first: first}
 	rep.Total = 100
-	rep.timeline = timeline{step: 100 * time.Millisecond, counts: make([][4]int, 100)}
+	rep.span = 10 * time.Second
 	for _, p := range points {
 		rep.Stock = append(rep.Stock, StockPoint{first.Add(p.At.Sub(time.Time{})), p.Available})
 	}
