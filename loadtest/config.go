@@ -191,9 +191,9 @@ func (c Config) saleTerms() client.Sale {
 	}
 }
 
-// setup is what the reports tell about c.
-func (c Config) setup() report.Setup {
-	return report.Setup{
+// reportConfig returns what the reports show of c.
+func (c Config) reportConfig() report.Config {
+	return report.Config{
 		Name: c.Name, Strategy: c.Strategy, Stores: c.Stores, Scenario: c.Scenario,
 		Schedule: c.schedule(), Burst: c.whole().Shape == Burst,
 		Versions: c.Versions, Command: c.Command, Program: c.Program, Seed: c.Seed, Cores: runtime.NumCPU(),

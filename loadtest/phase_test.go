@@ -130,11 +130,11 @@ func TestScheduleInWords(t *testing.T) {
 	}
 }
 
-// A report tells what was played.
-func TestSetup(t *testing.T) {
+// A report shows the attack that was made.
+func TestReportConfig(t *testing.T) {
 	c := Defaults()
 	c.Stores, c.Scenario, c.Shape = "real", "drop", Burst
-	got := c.setup()
+	got := c.reportConfig()
 	if !got.Burst || got.Stores != "real" || got.Scenario != "drop" || got.Schedule != "burst, 2,000/s for 10s" {
 		t.Errorf("%+v", got)
 	}

@@ -83,13 +83,13 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 	if err := attack(ctx, c, crowd, attacking, runs); err != nil {
 		return nil, err
 	}
-	all := &report.Reports{Setup: c.setup(), Started: runs[0].began}
+	all := &report.Reports{Config: c.reportConfig(), Started: runs[0].began}
 	for _, r := range runs {
 		if len(runs) > 1 {
 			progress.say("%s:", r.c.SKU)
 		}
 		evidence := r.aftermath(ctx)
-		all.Sales = append(all.Sales, report.New(r.c.setup(), evidence, report.Seen{
+		all.Sales = append(all.Sales, report.New(r.c.reportConfig(), evidence, report.Seen{
 			Started: r.began, Took: time.Since(r.began), Interrupted: ctx.Err() != nil,
 			Stock: r.stock.read(), Restores: r.restores, Late: r.late, Notes: r.notes,
 		}))

@@ -10,8 +10,8 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// Setup is what a report tells about the attack and the server.
-type Setup struct {
+// Config describes the attack and the server of a report.
+type Config struct {
 	Name             string // of the sale, as buyers see it
 	Strategy, Stores string // of the server; empty: not known
 	Versions         string // of the stores; empty: not known
@@ -43,7 +43,7 @@ type StockPoint struct {
 // Report is the verdict on one sale, with the figures of the attack.
 type Report struct {
 	judge.Verdict
-	Setup
+	Config
 	Seen
 
 	SKU           string
@@ -70,9 +70,9 @@ type Report struct {
 }
 
 // New judges the evidence and works out the figures.
-func New(c Setup, e judge.Evidence, seen Seen) *Report {
+func New(c Config, e judge.Evidence, seen Seen) *Report {
 	rep := &Report{
-		Verdict: judge.Judge(e), Setup: c, Seen: seen, SKU: e.SKU, PerBuyerLimit: e.PerBuyerLimit, ReserveOn: e.ReserveOn,
+		Verdict: judge.Judge(e), Config: c, Seen: seen, SKU: e.SKU, PerBuyerLimit: e.PerBuyerLimit, ReserveOn: e.ReserveOn,
 		Restore: QuantilesOf(seen.Restores), Lateness: QuantilesOf(seen.Late),
 		Reasons: map[string]int{}, Rows: map[string]int{},
 		Evidence: e,

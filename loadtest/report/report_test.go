@@ -26,7 +26,7 @@ func dayReport(bend func(*judge.Evidence)) *Report {
 		panic(err)
 	}
 	bend(&e)
-	c := Setup{
+	c := Config{
 		Strategy: "lua", Stores: "embedded", Versions: "miniredis v2, SQLite 3", Schedule: "constant, 2,000/s for 10s",
 		Command: "flashsale demo --report out", Program: "flashsale, revision abc", Seed: 1234, Cores: 2,
 	}
@@ -91,7 +91,7 @@ func TestRates(t *testing.T) {
 		{Order: ask(judge.First, "bob", 10*time.Millisecond), Key: "k"},
 	}
 	ask(judge.Replay, "ann", time.Hour)
-	rep := New(Setup{}, e, Seen{})
+	rep := New(Config{}, e, Seen{})
 	if got, want := Round(rep.DurablePerS, 3), Round(2/0.011, 3); got != want {
 		t.Errorf("durable %v/s, want %v", got, want)
 	}

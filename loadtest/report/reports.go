@@ -11,7 +11,7 @@ import (
 
 // Reports are the results of one attack: one report for each of its sales.
 type Reports struct {
-	Setup
+	Config
 	Sales   []*Report
 	Started time.Time
 	Took    time.Duration // the whole run

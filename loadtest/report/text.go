@@ -102,7 +102,7 @@ func (rep *Report) addTo(t *Text, heading string, facts [][2]string) {
 }
 
 // Facts say what attacked what, as label and text.
-func (c Setup) Facts() [][2]string {
+func (c Config) Facts() [][2]string {
 	or := func(text string) string { return cmp.Or(text, "not told") }
 	return [][2]string{
 		{"server", fmt.Sprintf("strategy %s, stores %s, versions %s", or(c.Strategy), or(c.Stores), or(c.Versions))},
@@ -112,7 +112,7 @@ func (c Setup) Facts() [][2]string {
 }
 
 // Facts are facts with those of the attack.
-func (rep *Report) Facts() [][2]string { return append(rep.facts(), rep.Setup.Facts()...) }
+func (rep *Report) Facts() [][2]string { return append(rep.facts(), rep.Config.Facts()...) }
 
 // facts are the figures around the verdict, as label and text.
 func (rep *Report) facts() [][2]string {
