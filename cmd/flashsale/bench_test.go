@@ -68,18 +68,3 @@ func TestBenchMeasures(t *testing.T) {
 		t.Errorf("%v: %s", err, &out)
 	}
 }
-
-// The lock per order is measured by the same rules, and its node is another
-// process, which runs a variant of the gallery.
-func TestBenchMeasuresTheLockPerOrder(t *testing.T) {
-	if !apart(t) {
-		return
-	}
-	r, err := tiny(t.Context(), t, new(bytes.Buffer), "lock")
-	if err == nil {
-		err = r.Err()
-	}
-	if err != nil || r.Rows[0].Counterpart <= 0 {
-		t.Errorf("%v, %+v", err, r)
-	}
-}

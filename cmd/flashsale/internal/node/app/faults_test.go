@@ -15,7 +15,6 @@ import (
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
-	"flashsale/loadtest/servers/wire"
 )
 
 // A server can be stopped and started again.
@@ -39,38 +38,6 @@ func ownMySQL(t *testing.T, s *servers.Stores, options servers.MySQLOptions) *se
 	s.SQL, err = m.NewDatabase(t.Context(), "flashsale")
 	check.Must(t, err)
 	return m
-}
-
-// A store goes down while the node sells. The node answers 503 with Retry-After and does
-// not panic. When the store is back, the node resumes selling without an operator, and no
-// accepted order is lost.
-func TestStoreGoesAndComesBack(t *testing.T) {
-	t.Parallel()
-	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		s, redis := servertest.RedisVia(t, s)
-		stores := map[string]*wire.Wire{"redis": redis}
-		if s.Mini == nil { // SQLite is a file, which does not go down
-			s, stores["mysql"] = servertest.SQLVia(t, s)
-		}
-		n := start(t, s, func(c *Config) { c.Wait, c.DirectAfter = time.Second, time.Hour }) // see TestSellsWithoutRedis
-		n.put("S", 1000, 1, 900)
-		first := n.order("S", "ann").is(201)
-		for name, w := range stores {
-			w.Cut()
-			check.Eventually(t, name+" is missed", func() bool {
-				a := n.send("GET", "/readyz", "", "")
-				return a.status == 503 && a.has(name) && a.header.Get("Retry-After") != ""
-			})
-			a := n.order("S", "during-"+name)
-			if a.status == 503 && (a.code() != "unavailable" || a.header.Get("Retry-After") == "") || a.status != 503 && a.status != 202 {
-				t.Errorf("order while %s is away: %d %s", name, a.status, a.body)
-			}
-			w.Restore()
-			n.sold("S", "during-"+name)
-		}
-		n.sold("S", "ann").replays(first)
-		n.audited("S", `"balanced":true`)
-	})
 }
 
 // Nothing is there at the start: the node listens, says it is not ready, waits.
