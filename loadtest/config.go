@@ -72,7 +72,7 @@ type Config struct {
 	Patience time.Duration // time limit of each step after the attack; 0 means 30 s for most steps
 	Search   time.Duration // limit of the search for an order of events that explains all answers; 0: 2 s
 	Timeout  time.Duration // of one request; after it the outcome is unknown, and asked for later
-	Progress io.Writer     // a bar on a terminal, plain lines elsewhere; nil: none
+	Progress io.Writer     // receives lines; nil: none
 
 	// For the report; empty: not known.
 	Strategy string // of the server

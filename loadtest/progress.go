@@ -3,38 +3,29 @@ package loadtest
 import (
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/report"
 )
 
-// progress shows what the run is doing: one line with a bar on a terminal, a line
-// every few seconds elsewhere. The zero value shows nothing. Write errors are
-// ignored: they are no reason to stop a load test.
+// progress writes what the run is doing, in a line every few seconds. The zero value
+// writes nothing. Write errors are ignored: they are no reason to stop a load test.
 type progress struct {
 	w io.Writer
 
 	mu             sync.Mutex
 	phase          string
 	total, done    int
-	stocks         []*stockLine             // of the attack; nil: another phase
-	answers        map[string]int           // to the attack, by kind
-	bar            *progressbar.ProgressBar // nil: plain lines
+	stocks         []*stockLine   // of the attack; nil: another phase
+	answers        map[string]int // to the attack, by kind
 	began, printed time.Time
 }
 
-// Pauses between lines.
-const (
-	every   = 2 * time.Second // between plain lines
-	refresh = 250 * time.Millisecond
-)
+// every is the pause between two lines of a phase.
+const every = 2 * time.Second
 
 // start begins a phase of total steps, 0 if their number is unknown. Of an attack
 // it shows the stocks, too.
@@ -44,21 +35,13 @@ func (p *progress) start(phase string, total int, stocks ...*stockLine) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.phase, p.total, p.done, p.bar = phase, total, 0, nil
+	p.phase, p.total, p.done = phase, total, 0
 	p.stocks, p.answers = stocks, map[string]int{}
 	p.began = time.Now()
 	p.printed = p.began
-	f, isFile := p.w.(*os.File)
-	switch {
-	case total > 0 && isFile && term.IsTerminal(int(f.Fd())):
-		p.bar = progressbar.NewOptions(total,
-			progressbar.OptionSetWriter(p.w), progressbar.OptionSetDescription(phase),
-			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false),
-			progressbar.OptionThrottle(refresh/2), progressbar.OptionSetWidth(10),
-			progressbar.OptionUseANSICodes(true), progressbar.OptionClearOnFinish())
-	case total > 0:
+	if total > 0 {
 		fmt.Fprint(p.w, judge.Sprintf("%s: %d to go\n", phase, total))
-	default:
+	} else {
 		fmt.Fprintf(p.w, "%s …\n", phase)
 	}
 }
@@ -81,15 +64,7 @@ func (p *progress) add(answers ...judge.Request) {
 	for _, r := range answers {
 		p.answers[answerKind(r)]++
 	}
-	now := time.Now()
-	switch {
-	case p.bar != nil:
-		if now.Sub(p.printed) > refresh {
-			p.printed = now
-			p.bar.Describe(p.phase + p.left())
-		}
-		_ = p.bar.Add(1)
-	case now.Sub(p.printed) > every:
+	if now := time.Now(); now.Sub(p.printed) > every {
 		p.printed = now
 		fmt.Fprint(p.w, judge.Sprintf("%s: %d of %d%s\n", p.phase, p.done, p.total, p.figures()))
 	}
@@ -102,13 +77,9 @@ func (p *progress) end() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bar != nil {
-		_ = p.bar.Finish()
-	}
 	if p.total > 0 {
 		fmt.Fprint(p.w, judge.Sprintf("%s: %d in %.1fs%s\n", p.phase, p.done, time.Since(p.began).Seconds(), p.figures()))
 	}
-	p.bar = nil
 }
 
 // answerKind names an answer: its problem code, yes, no answer, or its status.
