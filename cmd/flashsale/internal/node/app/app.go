@@ -135,11 +135,8 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	return err
 }
 
-// both hear of it; the first may be nil.
+// both returns a function that calls two functions.
 func both[T any](first, second func(T)) func(T) {
-	if first == nil {
-		return second
-	}
 	return func(v T) { first(v); second(v) }
 }
 
