@@ -20,7 +20,7 @@ import (
 // A held gate keeps every script call back, on its way to Redis or on its way
 // from there, until the test lets it go.
 type held struct {
-	*Gate
+	Keeping
 	sku     string
 	calls   chan struct{} // one for each call that is held
 	letGo   chan struct{} // closed: all go
@@ -46,7 +46,7 @@ const (
 func hold(t *testing.T, rdb *redis.Client, at heldAt, total, perBuyer int64) (h *held, sku string) {
 	t.Helper()
 	sku = newSKU()
-	open(t, New(rdb, patient), sku, total, perBuyer)
+	open(t, newGate(rdb, patient), sku, total, perBuyer)
 	check.Must(t, reserveScript.Load(t.Context(), rdb).Err())
 	h = &held{sku: sku, calls: make(chan struct{}, 1000), letGo: make(chan struct{})}
 	client := hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) (err error) {
@@ -64,7 +64,7 @@ func hold(t *testing.T, rdb *redis.Client, at heldAt, total, perBuyer int64) (h 
 		}
 		return err
 	})
-	h.Gate = New(client, Config{Timeout: time.Minute, OnBatch: func(b Batch) {
+	h.Keeping = newGate(client, Config{Timeout: time.Minute, OnBatch: func(b Batch) {
 		h.mu.Lock()
 		h.sizes = append(h.sizes, b.Requests)
 		h.mu.Unlock()
@@ -103,7 +103,7 @@ func (h *held) release() {
 
 // taken tells whether an order has units and a place in the queue: both or
 // neither.
-func taken(t *testing.T, g *Gate, sku, id string) bool {
+func taken(t *testing.T, g Keeping, sku, id string) bool {
 	t.Helper()
 	view := look(t, g, sku)
 	_, _, holds, err := g.Held(t.Context(), id, "another", sku)
@@ -135,7 +135,7 @@ func TestManyCallersFewCalls(t *testing.T) {
 		if most := h.most.Load(); most != inFlight {
 			t.Errorf("%d calls in flight at once, want %d", most, inFlight)
 		}
-		if view := look(t, h.Gate, sku); view.Available != 1000-callers-2 || view.Holds != callers+2 {
+		if view := look(t, h.Keeping, sku); view.Available != 1000-callers-2 || view.Holds != callers+2 {
 			t.Errorf("%d available, %d holds", view.Available, view.Holds)
 		}
 	})
@@ -160,7 +160,7 @@ func TestGivingUp(t *testing.T) {
 			h, sku := hold(t, rdb, beforeRedis, 10, 10)
 			h.fill(t)
 			giveUp(t, h, "o", func() { h.queued(t, 1) })
-			if taken(t, h.Gate, sku, "o") {
+			if taken(t, h.Keeping, sku, "o") {
 				t.Error("has units")
 			}
 		})
@@ -168,14 +168,14 @@ func TestGivingUp(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				h, sku := hold(t, rdb, at, 10, 10)
 				giveUp(t, h, "o", func() { <-h.calls })
-				if !taken(t, h.Gate, sku, "o") {
+				if !taken(t, h.Keeping, sku, "o") {
 					t.Error("has no units")
 				}
 			})
 		}
 		t.Run("before", func(t *testing.T) {
 			sku := newSKU()
-			g := New(rdb, patient)
+			g := newGate(rdb, patient)
 			open(t, g, sku, 10, 10)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
@@ -201,7 +201,7 @@ func TestTooManyCallers(t *testing.T) {
 		check.Is(t, h.Wait(soon), context.DeadlineExceeded)
 		h.release()
 		check.Must(t, h.Wait(t.Context()))
-		if !taken(t, h.Gate, sku, "last") || taken(t, h.Gate, sku, "over") {
+		if !taken(t, h.Keeping, sku, "last") || taken(t, h.Keeping, sku, "over") {
 			t.Error("units were not taken as the callers heard")
 		}
 	})
@@ -240,7 +240,7 @@ func TestBatchOutlivesEachOfItsCallers(t *testing.T) {
 				if (i == quitter) != errors.Is(err, context.Canceled) || i != quitter && err != nil {
 					t.Errorf("%d gave up; o%d: %v", quitter, i, err)
 				}
-				if !taken(t, h.Gate, sku, fmt.Sprint("o", i)) {
+				if !taken(t, h.Keeping, sku, fmt.Sprint("o", i)) {
 					t.Errorf("%d gave up; o%d has no units", quitter, i)
 				}
 			}
@@ -253,7 +253,7 @@ func TestRedisSilent(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		client, w := wired(t, rdb)
 		sku, timeout := newSKU(), 100*time.Millisecond
-		g := New(client, Config{Timeout: timeout})
+		g := newGate(client, Config{Timeout: timeout})
 		open(t, g, sku, 100, 100) // enough for all, should their call get through
 		soon(t, g, order(sku, "before", "ann"))
 		mend := w.Lose(wire.Answers)
@@ -279,7 +279,7 @@ func TestLostReplyTakesOnce(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		run := func(t *testing.T) (resent, once bool) {
 			client, w := wired(t, rdb)
-			g, sku := New(client, patient), newSKU()
+			g, sku := newGate(client, patient), newSKU()
 			open(t, g, sku, 10, 10)
 			reserve(t, g, order(sku, "before", "ann"))
 			lost := w.LoseAnswers(1, wire.Contains("bob"))
@@ -308,7 +308,7 @@ func TestLostReplyTakesOnce(t *testing.T) {
 // it with the first answer, and its callers do not notice.
 func TestRedisClockIsCorrected(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, sku := New(rdb, patient), newSKU()
+		g, sku := newGate(rdb, patient), newSKU()
 		open(t, g, sku, 100, 100)
 		for i, off := range []time.Duration{-time.Hour, -1500 * time.Millisecond, time.Hour} {
 			reserve(t, g, order(sku, fmt.Sprint("a", i), "ann"))

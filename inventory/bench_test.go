@@ -23,7 +23,7 @@ import (
 func BenchmarkReserve(b *testing.B) {
 	const callers, orders = 256, 40_000
 	rdb := servertest.Connect(b, servertest.OpenRedis(b, servers.KindReal).URL, func(o *redis.Options) { o.PoolSize = 64 })
-	g := New(rdb, Config{QueueLimit: 10 * orders, Timeout: time.Minute})
+	g := newGate(rdb, Config{QueueLimit: 10 * orders, Timeout: time.Minute})
 
 	round := func(reserve func(Request) error) (perSecond float64) {
 		sku := newSKU()
@@ -101,7 +101,7 @@ func BenchmarkMemoryPerOrder(b *testing.B) {
 	}
 	for b.Loop() {
 		rdb.FlushAll(b.Context())
-		g, sku := New(rdb, Config{QueueLimit: 2 * orders, Timeout: time.Minute}), newSKU()
+		g, sku := newGate(rdb, Config{QueueLimit: 2 * orders, Timeout: time.Minute}), newSKU()
 		open(b, g, sku, orders, 1)
 		before := used()
 		for from := 0; from < orders; from += 250 {

@@ -13,7 +13,7 @@ import (
 )
 
 // openCluster is a gate of a cluster's, as a node has it.
-func openCluster(t *testing.T, c *servers.RedisCluster) (*Gate, *redis.ClusterClient) {
+func openCluster(t *testing.T, c *servers.RedisCluster) (Keeping, *redis.ClusterClient) {
 	t.Helper()
 	var addrs []string
 	for _, n := range c.Nodes {
@@ -23,7 +23,7 @@ func openCluster(t *testing.T, c *servers.RedisCluster) (*Gate, *redis.ClusterCl
 		PoolSize: 1000, // after so many failures to connect go-redis goes on trying beside us
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
-	g := New(rdb, patient)
+	g := newGate(rdb, patient)
 	rdb.OnNewNode(func(n *redis.Client) { n.Options().OnConnect = g.OnConnect(n.Options().Addr) })
 	return g, rdb
 }

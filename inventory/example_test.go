@@ -25,7 +25,7 @@ func Example() {
 	defer func() { _ = server.Close() }()
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
 	defer func() { _ = rdb.Close() }()
-	gate := inventory.New(rdb, inventory.Config{})
+	gate := inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{})}
 
 	// Fence and epoch are the database's to issue: the fence to whoever keeps the
 	// SKU, a new epoch for each time that the gate is built.

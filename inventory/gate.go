@@ -48,9 +48,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// A Gate reserves stock in one Redis, standalone or cluster. It is safe for
-// concurrent use and owns no goroutine while nobody reserves. Whoever made it
-// calls Wait before closing the client.
+// A Gate reserves stock in one Redis, standalone or cluster, for sellers. It is safe for
+// concurrent use and owns no goroutine while nobody reserves. Call Wait before closing
+// the client.
 type Gate struct {
 	rdb  redis.UniversalClient
 	cfg  Config
@@ -61,6 +61,10 @@ type Gate struct {
 
 	replIDs replIDWatcher
 }
+
+// Keeping is the face of a Gate for the component that carries orders between Redis and
+// the database. Only the keeper of a SKU calls the methods that change its gate.
+type Keeping struct{ *Gate }
 
 // New returns a Gate on rdb. The client must honour deadlines
 // (ContextTimeoutEnabled), or Config.Timeout holds nothing up, and it must not

@@ -36,7 +36,7 @@ func gateIsTheModel(rt *rapid.T, rdb *redis.Client, entry int) {
 	const bound = 6
 	w := &walk{T: rt, rdb: rdb, sku: newSKU(), model: newModel(bound, entry)}
 	for range 2 {
-		w.nodes = append(w.nodes, New(rdb, Config{Timeout: time.Minute, QueueLimit: bound}))
+		w.nodes = append(w.nodes, newGate(rdb, Config{Timeout: time.Minute, QueueLimit: bound}))
 	}
 	w.install(0, 1, truth{Terms: w.someTerms(), Available: 0, Buyers: map[string]int64{}}.full())
 	rt.Repeat(map[string]func(*rapid.T){
@@ -66,14 +66,14 @@ type walk struct {
 	*rapid.T
 	rdb   *redis.Client
 	sku   string
-	nodes []*Gate // as many processes
+	nodes []Keeping // as many processes
 	model *model
 
 	ids   []string // order ids used so far
 	stale []Queued // orders that have left the queue
 }
 
-func (w *walk) node() *Gate { return w.nodes[rapid.IntRange(0, len(w.nodes)-1).Draw(w.T, "node")] }
+func (w *walk) node() Keeping { return w.nodes[rapid.IntRange(0, len(w.nodes)-1).Draw(w.T, "node")] }
 
 func (w *walk) same(what string, got, want any) {
 	w.Helper()

@@ -8,24 +8,24 @@ import (
 
 // SetTerms brings a changed sale to the gate; a new total moves what is
 // available by the difference. Repeatable. Errors as those of Release.
-func (g *Gate) SetTerms(ctx context.Context, sku string, epoch int64, t Terms) error {
-	err := termsScript.Run(ctx, g.rdb, []string{keys.Sale(sku)},
+func (k Keeping) SetTerms(ctx context.Context, sku string, epoch int64, t Terms) error {
+	err := termsScript.Run(ctx, k.rdb, []string{keys.Sale(sku)},
 		epoch, t.Total, t.PerBuyer, t.OpensAt.UnixMilli(), t.ClosesAt.UnixMilli()).Err()
 	return scriptError("set terms of", sku, err)
 }
 
 // Shut closes the gate of that epoch for a rebuild. If the gate is missing or of another
 // epoch, Shut does nothing, and Install finds the difference. It can be repeated.
-func (g *Gate) BeginRebuild(ctx context.Context, sku string, epoch int64) error {
-	return scriptError("shut", sku, beginRebuildScript.Run(ctx, g.rdb, []string{keys.Sale(sku)}, epoch).Err())
+func (k Keeping) BeginRebuild(ctx context.Context, sku string, epoch int64) error {
+	return scriptError("shut", sku, beginRebuildScript.Run(ctx, k.rdb, []string{keys.Sale(sku)}, epoch).Err())
 }
 
 // Forget drops the gate of that epoch (0: there is none), whose sale is over, with
 // all that Redis knows of the sale. It returns false and does nothing if orders are
 // queued, units are held, or the gate is of another epoch.
-func (g *Gate) DeleteSale(ctx context.Context, sku string, epoch int64) (bool, error) {
+func (k Keeping) DeleteSale(ctx context.Context, sku string, epoch int64) (bool, error) {
 	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku), keys.Keys(sku)}
-	answer, err := deleteSaleScript.Run(ctx, g.rdb, names, epoch).Text()
+	answer, err := deleteSaleScript.Run(ctx, k.rdb, names, epoch).Text()
 	return answer == "OK", scriptError("forget", sku, err)
 }
 
@@ -42,9 +42,9 @@ type Stock struct {
 // missing gate if was is 0. Orders that are still queued are dropped. It returns false
 // if the gate is open or of another epoch, or if Redis has lost a part of the draft. The
 // rebuild then starts over.
-func (g *Gate) Install(ctx context.Context, d *Draft, was, epoch int64, s Stock) (bool, error) {
+func (k Keeping) Install(ctx context.Context, d *Draft, was, epoch int64, s Stock) (bool, error) {
 	names := append([]string{keys.Sale(d.SKU), keys.Holds(d.SKU), keys.Buyers(d.SKU), keys.Queue(d.SKU)}, append(d.keys(), keys.Keys(d.SKU))...)
-	answer, err := installScript.Run(ctx, g.rdb, names, was, epoch, s.Holds, s.Buyers, d.pieces,
+	answer, err := installScript.Run(ctx, k.rdb, names, was, epoch, s.Holds, s.Buyers, d.pieces,
 		s.Total, s.Available, s.PerBuyer, s.OpensAt.UnixMilli(), s.ClosesAt.UnixMilli()).Text()
 	return answer == "OK", scriptError("install", d.SKU, err)
 }

@@ -15,7 +15,7 @@ import (
 // (Each of these by its broken twin: twin_test.go.)
 func TestInstallOnlyTheLatestWord(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g := New(rdb, patient)
+		g := newGate(rdb, patient)
 		refused := func(t *testing.T, sku string, was int64) {
 			t.Helper()
 			before := state(t, rdb, sku)
@@ -60,7 +60,7 @@ func TestInstallOnlyTheLatestWord(t *testing.T) {
 	})
 }
 
-func shut(t *testing.T, g *Gate, sku string) {
+func shut(t *testing.T, g Keeping, sku string) {
 	t.Helper()
 	check.Must(t, g.BeginRebuild(t.Context(), sku, first))
 }
@@ -99,7 +99,7 @@ func TestInstallNothingThatWasLost(t *testing.T) {
 // written last, and tells whether the gate opens.
 func opensWithout(t *testing.T, rdb *redis.Client, lost int) bool {
 	hold := func(id, buyer string) Hold { return Hold{OrderID: id, Buyer: buyer, Quantity: 1, At: time.Now()} }
-	g, sku := New(rdb, patient), newSKU()
+	g, sku := newGate(rdb, patient), newSKU()
 	d := draft(sku)
 	check.Must(t, g.Stage(t.Context(), d, Changes{Holds: []Hold{hold("a", "ann")}, Buyers: map[string]int64{"ann": 1, "bob": 0}}))
 	for _, key := range d.keys() {
@@ -128,7 +128,7 @@ func opensWithout(t *testing.T, rdb *redis.Client, lost int) bool {
 // nothing at all.
 func TestStagedKeysExpire(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, sku := New(rdb, patient), newSKU()
+		g, sku := newGate(rdb, patient), newSKU()
 		d, all := draft(sku), bigStock(3, 3)
 		check.Must(t, g.Stage(t.Context(), d, Changes{Holds: all.Holds, Buyers: all.Buyers}))
 		for _, key := range d.keys() {
@@ -153,7 +153,7 @@ func TestStagedKeysExpire(t *testing.T) {
 // installs what the other has staged, whoever comes first.
 func TestInstallOnlyOnesOwnDraft(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, sku := New(rdb, patient), newSKU()
+		g, sku := newGate(rdb, patient), newSKU()
 		stale, fresh := &Draft{SKU: sku, Fence: 1, Attempt: 1}, &Draft{SKU: sku, Fence: 2, Attempt: 1}
 		check.Must(t, g.Stage(t.Context(), fresh, Changes{Buyers: map[string]int64{"ann": 1}}))
 		check.Must(t, g.Stage(t.Context(), stale, Changes{Buyers: map[string]int64{"ann": 5}}))
@@ -188,7 +188,7 @@ func bigStock(holds, buyers int) truth {
 func TestInstallManyHolds(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const n = 20_000
-		g, sku := New(rdb, patient), newSKU()
+		g, sku := newGate(rdb, patient), newSKU()
 		install(t, g, sku, 0, bigStock(n, n))
 		if view := look(t, g, sku); view.Holds != n || !view.Open {
 			t.Errorf("%+v", view.Holds)
@@ -204,7 +204,7 @@ func TestLargestCalls(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const calls, ids = 256, 500
 		sizes := []int{}
-		g, sku := New(rdb, Config{OnBatch: func(b Batch) { sizes = append(sizes, b.Requests) }}), newSKU()
+		g, sku := newGate(rdb, Config{OnBatch: func(b Batch) { sizes = append(sizes, b.Requests) }}), newSKU()
 		open(t, g, sku, 10_000, 10_000)
 		for from := 0; from < 2*ids; from += calls {
 			batch := make([]*call, calls)

@@ -45,7 +45,7 @@ func terms(total, perBuyer int64) Terms {
 }
 
 // open opens a sale of total units, none of them sold.
-func open(t testing.TB, g *Gate, sku string, total, perBuyer int64) {
+func open(t testing.TB, g Keeping, sku string, total, perBuyer int64) {
 	t.Helper()
 	install(t, g, sku, 0, truth{Terms: terms(total, perBuyer), Available: total})
 }
@@ -64,7 +64,7 @@ func draft(sku string) *Draft { return &Draft{SKU: sku, Fence: 1, Attempt: attem
 var attempts atomic.Int64
 
 // build stages what the database says, and installs it over the gate of epoch was.
-func build(ctx context.Context, g *Gate, sku string, was, epoch int64, s truth) (bool, error) {
+func build(ctx context.Context, g Keeping, sku string, was, epoch int64, s truth) (bool, error) {
 	d := draft(sku)
 	if err := g.Stage(ctx, d, Changes{Holds: s.Holds, Buyers: s.Buyers}); err != nil {
 		return false, err
@@ -73,12 +73,15 @@ func build(ctx context.Context, g *Gate, sku string, was, epoch int64, s truth) 
 }
 
 // install builds the gate after that of epoch was.
-func install(t testing.TB, g *Gate, sku string, was int64, s truth) {
+func install(t testing.TB, g Keeping, sku string, was int64, s truth) {
 	t.Helper()
 	if ok, err := build(t.Context(), g, sku, was, was+1, s); !ok || err != nil {
 		t.Fatalf("install %s: %v, %v", sku, ok, err)
 	}
 }
+
+// newGate returns a gate with both of its faces.
+func newGate(rdb redis.UniversalClient, cfg Config) Keeping { return Keeping{New(rdb, cfg)} }
 
 // order is a request for one unit without a key.
 func order(sku, id, buyer string) Request {
@@ -86,7 +89,7 @@ func order(sku, id, buyer string) Request {
 }
 
 // reserve is Reserve where a yes is certain.
-func reserve(t testing.TB, g *Gate, r Request) Reservation {
+func reserve(t testing.TB, g Keeping, r Request) Reservation {
 	t.Helper()
 	got, err := g.Reserve(t.Context(), r)
 	if err != nil {
@@ -96,7 +99,7 @@ func reserve(t testing.TB, g *Gate, r Request) Reservation {
 }
 
 // look is Inspect where an answer is certain.
-func look(t testing.TB, g *Gate, sku string) View {
+func look(t testing.TB, g Keeping, sku string) View {
 	t.Helper()
 	view, err := g.Inspect(t.Context(), sku)
 	check.Must(t, err)

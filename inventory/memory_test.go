@@ -19,7 +19,7 @@ import (
 )
 
 // ask is what orders does: memory first.
-func ask(ctx context.Context, g *Gate, r Request) error {
+func ask(ctx context.Context, g Keeping, r Request) error {
 	if remembers(g, r.SKU, r.Buyer) {
 		return ErrSoldOut
 	}
@@ -28,7 +28,7 @@ func ask(ctx context.Context, g *Gate, r Request) error {
 }
 
 // remembers reports whether g refuses the buyer from memory.
-func remembers(g *Gate, sku, buyer string) bool {
+func remembers(g Keeping, sku, buyer string) bool {
 	_, soldOut := g.KnownSoldOut(sku, buyer)
 	return soldOut
 }
@@ -42,7 +42,7 @@ func stranger(sku string) Request {
 }
 
 // untilSoldOut waits until g refuses strangers from memory.
-func untilSoldOut(t *testing.T, g *Gate, sku string) {
+func untilSoldOut(t *testing.T, g Keeping, sku string) {
 	t.Helper()
 	check.Eventually(t, "sold out by memory", func() bool {
 		if remembers(g, sku, "anybody") {
@@ -54,7 +54,7 @@ func untilSoldOut(t *testing.T, g *Gate, sku string) {
 }
 
 // soon reserves what has come to an empty gate, and rests for a moment.
-func soon(t *testing.T, g *Gate, r Request) {
+func soon(t *testing.T, g Keeping, r Request) {
 	t.Helper()
 	check.Eventually(t, r.Buyer+" has a unit", func() bool {
 		_, err := g.Reserve(t.Context(), r)
@@ -63,7 +63,7 @@ func soon(t *testing.T, g *Gate, r Request) {
 }
 
 // release gives the units of an order back.
-func release(t *testing.T, g *Gate, sku string, epoch int64, id string) {
+func release(t *testing.T, g Keeping, sku string, epoch int64, id string) {
 	t.Helper()
 	if units, err := g.Release(t.Context(), sku, epoch, []string{id}); err != nil || units == 0 {
 		t.Fatalf("release %s: %d, %v", id, units, err)
@@ -75,7 +75,7 @@ func release(t *testing.T, g *Gate, sku string, epoch int64, id string) {
 func TestRefusingAsksNobody(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		client, commands := counted(t, rdb)
-		g, sku := New(client, Config{Timeout: time.Minute, SoldOutFor: 4 * time.Hour}), newSKU()
+		g, sku := newGate(client, Config{Timeout: time.Minute, SoldOutFor: 4 * time.Hour}), newSKU()
 		open(t, g, sku, 1, 1)
 		reserve(t, g, order(sku, "o", "ann"))
 		untilSoldOut(t, g, sku)
@@ -111,7 +111,7 @@ func TestNoMemoryOutlivesTheFirstSale(t *testing.T) {
 	t.Parallel()
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		refused := func(t *testing.T, cfg Config) bool {
-			a, b, sku := New(rdb, patient), New(rdb, cfg), newSKU()
+			a, b, sku := newGate(rdb, patient), newGate(rdb, cfg), newSKU()
 			open(t, a, sku, 1, 1)
 			reserve(t, a, order(sku, "o", "ann"))
 			untilSoldOut(t, b, sku)
@@ -143,7 +143,7 @@ func TestNoMemoryOutlivesTheFirstSale(t *testing.T) {
 // Whoever has had an order gets through to the gate: the request may be a replay.
 func TestMemoryNeverRefusesWhoHadAnOrder(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, other, sku := New(rdb, patient), New(rdb, patient), newSKU()
+		g, other, sku := newGate(rdb, patient), newGate(rdb, patient), newSKU()
 		open(t, g, sku, 3, 1)
 		let := func(who string) {
 			t.Helper()
@@ -202,7 +202,7 @@ func TestMemoryNeverRefusesWhoHadAnOrder(t *testing.T) {
 // since the pause began. The pause is over.
 func TestRestIsBounded(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, sku := New(rdb, patient), newSKU()
+		g, sku := newGate(rdb, patient), newSKU()
 		open(t, g, sku, 1, 1)
 		check.Must(t, rdb.HSet(t.Context(), keys.Sale(sku), "resume_at", time.Now().Add(time.Minute).UnixMilli()).Err())
 		reserve(t, g, order(sku, "o", "ann"))
@@ -212,7 +212,7 @@ func TestRestIsBounded(t *testing.T) {
 // Two calls in flight may come back in the wrong order.
 func TestOlderAnswerComesInLast(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, sku := New(rdb, patient), newSKU()
+		g, sku := newGate(rdb, patient), newSKU()
 		open(t, g, sku, 1, 1)
 		reserve(t, g, order(sku, "o", "ann"))
 		untilSoldOut(t, g, sku)
@@ -233,7 +233,7 @@ func TestOlderAnswerComesInLast(t *testing.T) {
 // "Too few left for 3" says nothing about 1.
 func TestTooFewIsNotSoldOut(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, sku := New(rdb, patient), newSKU()
+		g, sku := newGate(rdb, patient), newSKU()
 		open(t, g, sku, 2, 3)
 		for i := range 20 {
 			r := stranger(sku)
@@ -252,7 +252,7 @@ func TestTooFewIsNotSoldOut(t *testing.T) {
 // it keeps nobody refusing.
 func TestRebuildIsNotSoldOut(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, sku := New(rdb, patient), newSKU()
+		g, sku := newGate(rdb, patient), newSKU()
 		open(t, g, sku, 1, 1)
 		reserve(t, g, order(sku, "o", "ann"))
 		untilSoldOut(t, g, sku)
@@ -270,7 +270,7 @@ func TestRebuildIsNotSoldOut(t *testing.T) {
 func TestMemoryOf20000Buyers(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const n = 20_000
-		g, sku := New(rdb, Config{Timeout: time.Minute, SoldOutFor: time.Hour}), newSKU() // longer than the test
+		g, sku := newGate(rdb, Config{Timeout: time.Minute, SoldOutFor: time.Hour}), newSKU() // longer than the test
 		install(t, g, sku, 0, bigStock(n, n))
 		untilSoldOut(t, g, sku)
 		refused := 0
@@ -295,8 +295,8 @@ func TestMemoryUnderWay(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		t.Parallel()
 		sku := newSKU()
-		nodes := []*Gate{New(rdb, patient), New(rdb, patient)}
-		keeper := New(rdb, Config{Timeout: time.Minute, QueueLimit: 1e6})
+		nodes := []Keeping{newGate(rdb, patient), newGate(rdb, patient)}
+		keeper := newGate(rdb, Config{Timeout: time.Minute, QueueLimit: 1e6})
 		open(t, keeper, sku, 5, 1)
 		ctx, cancel := context.WithCancel(check.Context(t))
 		defer cancel()
@@ -361,7 +361,7 @@ func TestMemoryUnderWay(t *testing.T) {
 
 // cancelOneByOne gives the units of those who won back, until that is enough or ctx
 // ends.
-func cancelOneByOne(ctx context.Context, t *testing.T, keeper *Gate, sku string, won <-chan string, enough func() bool) {
+func cancelOneByOne(ctx context.Context, t *testing.T, keeper Keeping, sku string, won <-chan string, enough func() bool) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !enough() {
@@ -381,7 +381,7 @@ func cancelOneByOne(ctx context.Context, t *testing.T, keeper *Gate, sku string,
 
 func TestRefusalsCostNoMemory(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, sku := New(rdb, Config{Timeout: time.Minute, SoldOutFor: time.Hour}), newSKU()
+		g, sku := newGate(rdb, Config{Timeout: time.Minute, SoldOutFor: time.Hour}), newSKU()
 		open(t, g, sku, 1, 1)
 		reserve(t, g, order(sku, "o", "ann"))
 		untilSoldOut(t, g, sku)

@@ -10,7 +10,7 @@ import (
 // A keeper whose gate is gone hears so by the error that makes it rebuild.
 func TestNoGate(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g := New(rdb, patient)
+		g := newGate(rdb, patient)
 		_, release := g.Release(t.Context(), "gone", 1, []string{"o"})
 		for what, err := range map[string]error{
 			"release": release,

@@ -30,10 +30,10 @@ const (
 // and asks each for its replication id. A read would tell nothing: a Redis
 // without memory, one whose disk is full and one that was demoted all answer
 // reads. It takes as long as the slowest master, and ctx bounds it.
-func (g *Gate) Probe(ctx context.Context) []Master {
-	cluster, ok := g.rdb.(*redis.ClusterClient)
+func (k Keeping) Probe(ctx context.Context) []Master {
+	cluster, ok := k.rdb.(*redis.ClusterClient)
 	if !ok {
-		return []Master{g.probe(ctx, Standalone, keys.Probe(0), g.rdb)}
+		return []Master{k.probe(ctx, Standalone, keys.Probe(0), k.rdb)}
 	}
 	found := map[string]bool{}
 	var masters []Master
@@ -52,7 +52,7 @@ func (g *Gate) Probe(ctx context.Context) []Master {
 		}
 		found[name] = true
 		all.Go(func() {
-			m := g.probe(ctx, name, key, node)
+			m := k.probe(ctx, name, key, node)
 			mu.Lock()
 			defer mu.Unlock()
 			masters = append(masters, m)
@@ -65,11 +65,11 @@ func (g *Gate) Probe(ctx context.Context) []Master {
 	return masters
 }
 
-func (g *Gate) probe(ctx context.Context, name, key string, node redis.Cmdable) Master {
+func (k Keeping) probe(ctx context.Context, name, key string, node redis.Cmdable) Master {
 	// By the client of the whole: slots move, and it knows where to.
-	err := g.rdb.Set(ctx, key, 1, probedFor).Err()
+	err := k.rdb.Set(ctx, key, 1, probedFor).Err()
 	if err == nil {
-		g.identify(ctx, name, node)
+		k.identify(ctx, name, node)
 	}
 	return Master{name, err}
 }

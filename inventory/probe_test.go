@@ -15,7 +15,7 @@ import (
 func TestProbe(t *testing.T) {
 	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {
 		rdb := servertest.Connect(t, r.URL)
-		g := New(rdb, patient)
+		g := newGate(rdb, patient)
 		name, err := g.Master(t.Context(), "S")
 		probed := g.Probe(t.Context())
 		if err != nil || len(probed) != 1 || probed[0].Name != name || name != Standalone || probed[0].Err != nil {
@@ -44,7 +44,7 @@ func TestProbeOfACluster(t *testing.T) {
 	}
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: 1, DialerRetries: 1})
 	defer func() { _ = rdb.Close() }()
-	g := New(rdb, patient)
+	g := newGate(rdb, patient)
 	writable := func() (names map[string]bool, ids map[string]bool) {
 		names, ids = map[string]bool{}, map[string]bool{}
 		for _, m := range g.Probe(check.Context(t)) {
@@ -78,7 +78,7 @@ func TestProbeOfACluster(t *testing.T) {
 func TestWithoutMemory(t *testing.T) {
 	r := servertest.OpenRedis(t, servers.KindReal)
 	rdb := servertest.Connect(t, r.URL)
-	g := New(rdb, patient)
+	g := newGate(rdb, patient)
 	ctx := t.Context()
 	open(t, g, "S", 10, 5)
 	for _, id := range []string{"given-back", "closed", "paid"} {

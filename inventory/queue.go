@@ -34,19 +34,19 @@ type Queued struct {
 // Queue reads the oldest queued orders of sku, or those after the entry of an
 // order read before. It returns whole entries, at most limit orders but at least one
 // entry, because Ack removes whole entries (see ack.lua). Queue removes nothing.
-func (g *Gate) Queue(ctx context.Context, sku, after string, limit int64) ([]Queued, error) {
+func (k Keeping) Queue(ctx context.Context, sku, after string, limit int64) ([]Queued, error) {
 	start := "-"
 	if after != "" {
 		start = "(" + after
 	}
-	fill := &g.state(sku).fill
+	fill := &k.state(sku).fill
 	room := limit
 	var orders []Queued
 	var seen, held int64 // entries, and the orders in them
 	for {
 		count := fill.entriesFor(room)
 		// Raw: the client would make a map of an entry's fields, without their order.
-		entries, err := g.pipe.Do(ctx, "XRANGE", keys.Queue(sku), start, "+", "COUNT", count).Slice()
+		entries, err := k.pipe.Do(ctx, "XRANGE", keys.Queue(sku), start, "+", "COUNT", count).Slice()
 		if err != nil {
 			return nil, fmt.Errorf("read queue of %s: %w", sku, err)
 		}
@@ -158,8 +158,8 @@ func entryTime(id string) time.Time {
 // Oldest returns for each of these SKUs when the oldest order in its queue was
 // reserved, zero where there is none, and what Redis's clock says now: that of
 // one of its servers, in a cluster.
-func (g *Gate) OldestQueued(ctx context.Context, skus ...string) (oldest []time.Time, now time.Time, err error) {
-	cmds, err := g.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+func (k Keeping) OldestQueued(ctx context.Context, skus ...string) (oldest []time.Time, now time.Time, err error) {
+	cmds, err := k.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, sku := range skus {
 			p.Do(ctx, "XRANGE", keys.Queue(sku), "-", "+", "COUNT", 1)
 		}
@@ -197,7 +197,7 @@ type Acked struct {
 // all it has. It returns how many entries are left, or -1 for no orders. After 0 the
 // next order wakes the keeper. Repeatable, by a keeper that was replaced as well. After
 // an error the outcome is unknown: call again.
-func (g *Gate) Ack(ctx context.Context, sku string, orders []Acked) (left int64, err error) {
+func (k Keeping) Ack(ctx context.Context, sku string, orders []Acked) (left int64, err error) {
 	if len(orders) == 0 {
 		return -1, nil
 	}
@@ -219,6 +219,6 @@ func (g *Gate) Ack(ctx context.Context, sku string, orders []Acked) (left int64,
 	}
 	args[0] = entries
 	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku), keys.Keys(sku)}
-	left, err = ackScript.Run(ctx, g.pipe, names, append(args, back...)...).Int64()
+	left, err = ackScript.Run(ctx, k.pipe, names, append(args, back...)...).Int64()
 	return left, scriptError("acknowledge", sku, err)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // reserveAtOnce lets n orders in by one script call, one unit each.
-func reserveAtOnce(t testing.TB, g *Gate, sku string, n int) {
+func reserveAtOnce(t testing.TB, g Keeping, sku string, n int) {
 	t.Helper()
 	batch := make([]*call, n)
 	for i := range batch {
@@ -41,7 +41,7 @@ func sizes(queue []Queued) (n []int) {
 func TestEntries(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		for n, want := range map[int][]int{1: {1}, 124: {124}, 125: {125}, 126: {125, 1}, 256: {125, 125, 6}} {
-			g, sku := New(rdb, patient), newSKU()
+			g, sku := newGate(rdb, patient), newSKU()
 			open(t, g, sku, 1000, 1)
 			reserveAtOnce(t, g, sku, n)
 			queue, err := g.Queue(t.Context(), sku, "", 1000)
@@ -64,7 +64,7 @@ func TestQueueReadsLittle(t *testing.T) {
 		const limit = 150
 		for _, size := range []int{1, 3, 60, 125} {
 			var reads, read int // XRANGE, and the orders they brought
-			g, sku := New(hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			g, sku := newGate(hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 				err := next(ctx, cmd)
 				if cmd, ok := cmd.(*redis.Cmd); ok && cmd.Name() == "xrange" {
 					reads++
@@ -96,7 +96,7 @@ func TestQueueReadsLittle(t *testing.T) {
 // is to be given back is.
 func TestAckOfAnotherEntry(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, sku := New(rdb, patient), newSKU()
+		g, sku := newGate(rdb, patient), newSKU()
 		open(t, g, sku, 10, 1)
 		reserveAtOnce(t, g, sku, 3)
 		queue, err := g.Queue(t.Context(), sku, "", 10)
@@ -121,7 +121,7 @@ func TestAckOfAnotherEntry(t *testing.T) {
 // An entry that cannot be read is an error that names it, not an order less.
 func TestMalformedEntry(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g := New(rdb, patient)
+		g := newGate(rdb, patient)
 		for _, value := range []string{"", "1", "1 0 0 1", "1 0 0 1:b", "1 0 0 2:b/", "1 1 0 1:b/", "1 -1 0 1:b/k", "x 0 0 1:b/"} {
 			sku := newSKU()
 			id, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), Values: []string{"epoch", "1", "a", "1 0 0 1:b/", "o", value}}).Result()

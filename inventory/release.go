@@ -11,22 +11,22 @@ import (
 //
 // Errors: ErrEpoch, ErrNoGate, and then nothing was given back;
 // else unknown: call again.
-func (g *Gate) Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
+func (k Keeping) Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
 	args := epochArgs(epoch, ids)
-	units, err := releaseScript.Run(ctx, g.rdb, []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku)}, args...).Int64()
+	units, err := releaseScript.Run(ctx, k.rdb, []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku)}, args...).Int64()
 	return units, scriptError("release", sku, err)
 }
 
 // Confirm drops the holds of paid orders: their units stay sold. At most 500
 // ids a call; repeatable. Errors as those of Release.
-func (g *Gate) Confirm(ctx context.Context, sku string, epoch int64, ids []string) error {
+func (k Keeping) Confirm(ctx context.Context, sku string, epoch int64, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	err := confirmScript.Run(ctx, g.rdb, []string{keys.Sale(sku), keys.Holds(sku)}, epochArgs(epoch, ids)...).Err()
+	err := confirmScript.Run(ctx, k.rdb, []string{keys.Sale(sku), keys.Holds(sku)}, epochArgs(epoch, ids)...).Err()
 	return scriptError("confirm", sku, err)
 }
 

@@ -22,7 +22,7 @@ import (
 
 // exercise calls everything a Gate can do, and fails where one thing does not
 // come out as it must.
-func exercise(t *testing.T, g *Gate) {
+func exercise(t *testing.T, g Keeping) {
 	t.Helper()
 	ctx, sku := t.Context(), newSKU()
 	install(t, g, sku, 0, truth{
@@ -97,7 +97,7 @@ func TestEveryScriptRuns(t *testing.T) {
 	}
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		ran := map[string]bool{}
-		g := New(hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		g := newGate(hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 			err := next(ctx, cmd)
 			if args := cmd.Args(); strings.HasPrefix(cmd.Name(), "evalsha") && err == nil {
 				ran[args[1].(string)] = true
@@ -120,7 +120,7 @@ func TestEveryScriptRuns(t *testing.T) {
 func TestScriptsForgotten(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		forgotten := 0
-		g := New(hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		g := newGate(hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 			if strings.HasPrefix(cmd.Name(), "evalsha") {
 				check.Must(t, rdb.ScriptFlush(ctx).Err())
 			}

@@ -51,7 +51,7 @@ func TestManySKUsShareExchanges(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const sales = 20
 		client := servertest.Connect(t, rdb.Options().Addr, func(o *redis.Options) { o.PoolSize = 2 }) // one call under way at a time
-		g := New(client, Config{Timeout: time.Minute})
+		g := newGate(client, Config{Timeout: time.Minute})
 		skus := make([]string, sales)
 		for i := range skus {
 			if skus[i] = newSKU(); i > 0 {

@@ -46,7 +46,7 @@ const (
 )
 
 // Stage writes changes into d. After an error, begin another draft.
-func (g *Gate) Stage(ctx context.Context, d *Draft, c Changes) error {
+func (k Keeping) Stage(ctx context.Context, d *Draft, c Changes) error {
 	staged := d.keys()
 	holds, buyers := staged[0], staged[1]
 	held := make([]any, 0, 2*len(c.Holds))
@@ -66,7 +66,7 @@ func (g *Gate) Stage(ctx context.Context, d *Draft, c Changes) error {
 		args         []any
 	}{{holds, "HSET", held}, {holds, "HDEL", ended}, {buyers, "HSET", counts}} {
 		for some := range slices.Chunk(all.args, stagePiece) {
-			if err := g.stage(ctx, d, all.key, all.command, some); err != nil {
+			if err := k.stage(ctx, d, all.key, all.command, some); err != nil {
 				return err
 			}
 		}
@@ -78,18 +78,18 @@ func (g *Gate) Stage(ctx context.Context, d *Draft, c Changes) error {
 // lacks the latest writes and nothing before them: where all numbers are there, so
 // are all pieces, those that only changed a field too. Each piece renews what it
 // writes to: whenever this process dies, nothing stays for good.
-func (g *Gate) stage(ctx context.Context, d *Draft, key, command string, some []any) error {
+func (k Keeping) stage(ctx context.Context, d *Draft, key, command string, some []any) error {
 	d.pieces++
 	args := append([]any{d.pieces, int(stagedFor.Seconds()), command}, some...)
-	if err := stageScript.Run(ctx, g.rdb, []string{key, d.keys()[2]}, args...).Err(); err != nil {
+	if err := stageScript.Run(ctx, k.rdb, []string{key, d.keys()[2]}, args...).Err(); err != nil {
 		return fmt.Errorf("stage rebuild of %s: %w", d.SKU, err)
 	}
 	return nil
 }
 
 // Discard removes a draft that will not be installed.
-func (g *Gate) Discard(ctx context.Context, d *Draft) error {
-	if err := g.rdb.Unlink(ctx, d.keys()...).Err(); err != nil {
+func (k Keeping) Discard(ctx context.Context, d *Draft) error {
+	if err := k.rdb.Unlink(ctx, d.keys()...).Err(); err != nil {
 		return fmt.Errorf("discard rebuild of %s: %w", d.SKU, err)
 	}
 	return nil

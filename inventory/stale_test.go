@@ -14,9 +14,9 @@ import (
 func TestGateThatWentBack(t *testing.T) {
 	unmarked := twin{0, "", &reserveScript, lua("replid", "cooldown", "reserve"), "call('HSET', KEYS[1], 'built_on', built_on)", ""}
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		for asks, ask := range map[string]func(g *Gate, sku string) error{
-			"a buyer": func(g *Gate, sku string) error { return check.Err(g.Reserve(t.Context(), greedy(sku))) },
-			"a keeper": func(g *Gate, sku string) error {
+		for asks, ask := range map[string]func(g Keeping, sku string) error{
+			"a buyer": func(g Keeping, sku string) error { return check.Err(g.Reserve(t.Context(), greedy(sku))) },
+			"a keeper": func(g Keeping, sku string) error {
 				found, err := g.Summaries(t.Context(), sku)
 				if err == nil && found[0].Stale {
 					err = ErrStale
@@ -36,7 +36,7 @@ func TestGateThatWentBack(t *testing.T) {
 			check.Is(t, check.Err(other.Reserve(t.Context(), greedy(sku))), ErrBuyerLimit)
 		}
 		unmarked.use(t)
-		other, sku := goneBack(t, rdb, func(g *Gate, sku string) error { return check.Err(g.Reserve(t.Context(), greedy(sku))) })
+		other, sku := goneBack(t, rdb, func(g Keeping, sku string) error { return check.Err(g.Reserve(t.Context(), greedy(sku))) })
 		check.Is(t, check.Err(other.Reserve(t.Context(), greedy(sku))), ErrBuyerLimit) // the fault that the broken twin has
 	})
 }
@@ -48,9 +48,9 @@ func greedy(sku string) Request {
 
 // goneBack opens a gate that forgets an order. The node that knows of it asks, and
 // another does not know.
-func goneBack(t *testing.T, rdb *redis.Client, ask func(g *Gate, sku string) error) (other *Gate, sku string) {
+func goneBack(t *testing.T, rdb *redis.Client, ask func(g Keeping, sku string) error) (other Keeping, sku string) {
 	t.Helper()
-	knows, other, sku := New(rdb, patient), New(rdb, patient), newSKU()
+	knows, other, sku := newGate(rdb, patient), newGate(rdb, patient), newSKU()
 	open(t, knows, sku, 2, 1)
 	reserve(t, knows, order(sku, "forgotten", "ann"))
 	_, err := knows.Summaries(t.Context(), sku)

@@ -37,7 +37,7 @@ const maxTally = 2000
 
 // Tally reads what the gate of sku has, and what it has of these orders and
 // buyers, all of it in one step. At most 1,000 of each.
-func (g *Gate) Tally(ctx context.Context, sku string, ids, buyers []string) (Tally, error) {
+func (k Keeping) Tally(ctx context.Context, sku string, ids, buyers []string) (Tally, error) {
 	args := append(make([]any, 0, 2+len(ids)+len(buyers)), maxTally, len(ids))
 	for _, asked := range [][]string{ids, buyers} {
 		for _, name := range asked {
@@ -45,7 +45,7 @@ func (g *Gate) Tally(ctx context.Context, sku string, ids, buyers []string) (Tal
 		}
 	}
 	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku)}
-	reply, err := tallyScript.Run(ctx, g.rdb, names, args...).Slice()
+	reply, err := tallyScript.Run(ctx, k.rdb, names, args...).Slice()
 	if err != nil {
 		return Tally{}, fmt.Errorf("tally gate of %s: %w", sku, err)
 	}
@@ -88,8 +88,8 @@ const (
 // where to go on: it begins with cursor 0 and is through when next is 0. What
 // is there from the beginning to the end is read, once or more; what comes or
 // goes meanwhile may be.
-func (g *Gate) ScanHolds(ctx context.Context, sku string, cursor uint64) (ids []string, next uint64, err error) {
-	fields, next, err := g.scan(ctx, keys.Holds(sku), cursor, holdsPiece)
+func (k Keeping) ScanHolds(ctx context.Context, sku string, cursor uint64) (ids []string, next uint64, err error) {
+	fields, next, err := k.scan(ctx, keys.Holds(sku), cursor, holdsPiece)
 	for i := 0; i < len(fields); i += 2 {
 		ids = append(ids, fields[i])
 	}
@@ -98,8 +98,8 @@ func (g *Gate) ScanHolds(ctx context.Context, sku string, cursor uint64) (ids []
 
 // ScanBuyers reads some of the buyers and the units that count for them at the
 // gate of sku, as ScanHolds does. One without units may be left out.
-func (g *Gate) ScanBuyers(ctx context.Context, sku string, cursor uint64) (units map[string]int64, next uint64, err error) {
-	fields, next, err := g.scan(ctx, keys.Buyers(sku), cursor, buyersPiece)
+func (k Keeping) ScanBuyers(ctx context.Context, sku string, cursor uint64) (units map[string]int64, next uint64, err error) {
+	fields, next, err := k.scan(ctx, keys.Buyers(sku), cursor, buyersPiece)
 	units = make(map[string]int64, len(fields)/2)
 	for i := 0; i+1 < len(fields); i += 2 {
 		if n := number(fields[i+1]); n != 0 {
@@ -109,8 +109,8 @@ func (g *Gate) ScanBuyers(ctx context.Context, sku string, cursor uint64) (units
 	return units, next, err
 }
 
-func (g *Gate) scan(ctx context.Context, key string, cursor uint64, piece int64) ([]string, uint64, error) {
-	fields, next, err := g.rdb.HScan(ctx, key, cursor, "", piece).Result()
+func (k Keeping) scan(ctx context.Context, key string, cursor uint64, piece int64) ([]string, uint64, error) {
+	fields, next, err := k.rdb.HScan(ctx, key, cursor, "", piece).Result()
 	if err != nil {
 		return nil, 0, fmt.Errorf("read a page of %s: %w", key, err)
 	}

@@ -15,7 +15,7 @@ import (
 // knows of the orders and buyers asked for.
 func TestTally(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, sku := New(rdb, patient), newSKU()
+		g, sku := newGate(rdb, patient), newSKU()
 		if none, err := g.Tally(t.Context(), sku, []string{"a"}, nil); err != nil || none.Open {
 			t.Errorf("no gate: %+v, %v", none, err)
 		}
@@ -48,7 +48,7 @@ func TestTally(t *testing.T) {
 // A long queue is not read, and a count that is wrong does not pass for one.
 func TestTallyOfALongQueue(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, sku := New(rdb, patient), newSKU()
+		g, sku := newGate(rdb, patient), newSKU()
 		open(t, g, sku, 10, 9)
 		reserve(t, g, order(sku, "a", "ann"))
 		check.Must(t, rdb.HSet(t.Context(), "sale:{"+sku+"}", "queued", 1_000_000).Err())
@@ -72,7 +72,7 @@ func TestTallyOfALongQueue(t *testing.T) {
 func TestHeldPages(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const n = 3000
-		g, sku := New(rdb, patient), newSKU()
+		g, sku := newGate(rdb, patient), newSKU()
 		holds := make([]Hold, n)
 		for i := range holds {
 			holds[i] = Hold{OrderID: fmt.Sprintf("o%d", i), Buyer: "b", Quantity: 1, At: time.Now()}

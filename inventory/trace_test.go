@@ -19,7 +19,7 @@ func TestTraceCrossesTheQueue(t *testing.T) {
 		const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 		sku := newSKU()
 		batches := make(chan Batch, 2)
-		g := New(rdb, Config{OnBatch: func(b Batch) { batches <- b }})
+		g := newGate(rdb, Config{OnBatch: func(b Batch) { batches <- b }})
 		open(t, g, sku, 10, 1)
 		traced, plain := order(sku, "a", "b1"), order(sku, "b", "b2")
 		traced.Node, traced.Trace, plain.Node = "node 1", trace, "node 2"
@@ -54,7 +54,7 @@ func TestSenderWithoutTrace(t *testing.T) {
 
 func TestOldest(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, busy, idle := New(rdb, patient), newSKU(), newSKU()
+		g, busy, idle := newGate(rdb, patient), newSKU(), newSKU()
 		open(t, g, busy, 10, 1)
 		var first time.Time
 		for i := range 3 {

@@ -14,7 +14,7 @@ import (
 // clock of the node is not used.
 func TestWindowToTheMillisecond(t *testing.T) {
 	r := servertest.OpenRedis(t, servers.KindEmbedded)
-	g, sku := New(servertest.Connect(t, r.URL), patient), newSKU()
+	g, sku := newGate(servertest.Connect(t, r.URL), patient), newSKU()
 	opens := time.UnixMilli(2_000_000_000_000)
 	closes := opens.Add(time.Minute)
 	install(t, g, sku, 0, truth{Terms: Terms{Total: 100, PerBuyer: 100, OpensAt: opens, ClosesAt: closes}, Available: 100})

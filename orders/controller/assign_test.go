@@ -11,13 +11,12 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/orders/internal/kit"
-	"flashsale/orders/keeper"
 	"flashsale/orders/store"
 )
 
 // A summaryGate is a gate that returns only summaries.
 type summaryGate struct {
-	keeper.Gate
+	Gate
 	inventory.Summary
 }
 

@@ -21,7 +21,7 @@ import (
 // Config of a Controller. All of it is required but OnCommit.
 type Config struct {
 	Store *store.Store
-	Gate  keeper.Gate
+	Gate  Gate
 	Redis redis.UniversalClient
 	Locks lease.Locker // says who keeps a SKU; its Run is run here
 	Clock func() time.Time

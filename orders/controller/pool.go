@@ -27,7 +27,7 @@ type Controller struct {
 	node        string
 	store       *store.Store
 	Commits     *keeper.GroupCommit
-	gate        keeper.Gate
+	gate        Gate
 	locks       lease.Locker
 	catalog     *store.Catalog
 	redis       *redisHealth

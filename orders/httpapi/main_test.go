@@ -20,7 +20,7 @@ import (
 type served struct {
 	*shop.Service
 	store *store.Store
-	gate  *inventory.Gate
+	gate  inventory.Keeping
 	rdb   redis.UniversalClient
 }
 

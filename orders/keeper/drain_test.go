@@ -18,7 +18,7 @@ import (
 // A latecomer is an order that comes when the queue has been read to its end and not yet
 // been emptied: nobody wakes the keeper for it.
 type latecomer struct {
-	*inventory.Gate
+	keeper.Gate
 	come        func()
 	again       chan struct{} // closed when the queue has been read a second time
 	reads, asks atomic.Int64

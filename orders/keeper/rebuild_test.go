@@ -18,12 +18,13 @@ import (
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
+	"flashsale/orders/keeper"
 	"flashsale/orders/store"
 )
 
 // A rebuilding gate has things happen between the steps of a rebuild.
 type rebuilding struct {
-	*inventory.Gate
+	keeper.Gate
 	at    func(moment string)
 	bare  *bare.Bare
 	stale bool // the twin: what is staged stays as the census found it

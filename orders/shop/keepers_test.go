@@ -173,7 +173,7 @@ func TestTakenOverWithinOneLease(t *testing.T) {
 				}
 				check.Must(t, check.Err(dead.Beat(t.Context(), dead.Node, nil, lasts)))
 				died := time.Now()
-				p := &shop{Service: New(Config{Store: alive, Gate: inventory.New(rdb, inventory.Config{}), Redis: rdb, Log: check.Log(t), Keeper: cfg})}
+				p := &shop{Service: New(Config{Store: alive, Gate: inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{})}, Redis: rdb, Log: check.Log(t), Keeper: cfg})}
 				p.start(t)
 				check.Eventually(t, "taken over", func() bool { return keptOnce(skus, p) })
 				if took := time.Since(died); took <= lasts != within {

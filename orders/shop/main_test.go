@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { servertest.Main(m) }
 type shop struct {
 	*Service
 	rdb  redis.UniversalClient
-	gate *inventory.Gate
+	gate inventory.Keeping
 	stop func() // stops it and waits, as a node that shuts down does
 }
 

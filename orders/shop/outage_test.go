@@ -63,7 +63,7 @@ func TestMySQLAway(t *testing.T) {
 		const room = 40
 		p := open(t, s, func(c *Config) {
 			brief(c)
-			c.Gate = inventory.New(c.Redis, inventory.Config{QueueLimit: room})
+			c.Gate = inventory.Keeping{Gate: inventory.New(c.Redis, inventory.Config{QueueLimit: room})}
 		})
 		p.put(t, kit.Sale("S", 1000, 1000))
 		c, home := gather(t, "S", 20, p)

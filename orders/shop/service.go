@@ -24,16 +24,14 @@ type Limiter interface {
 	Allow(ctx context.Context, buyer, ip, sku string) error
 }
 
-// Gate is what a shop asks of the stock in Redis: package inventory's Gate.
+// Gate is what a shop asks of the stock in Redis: package inventory's Keeping.
 type Gate interface {
-	keeper.Gate // the keepers'
+	controller.Gate // for this node and its keepers
 	KnownSoldOut(sku, buyer string) (epoch int64, soldOut bool)
 	Reserve(ctx context.Context, r inventory.Request) (inventory.Reservation, error)
 	Held(ctx context.Context, orderID string, skus ...string) (sku string, h inventory.Hold, ok bool, err error)
 	Inspect(ctx context.Context, sku string) (inventory.View, error)
 }
-
-var _ Gate = (*inventory.Gate)(nil)
 
 // Config of a Service. Store, Gate and Redis are required; the rest has defaults.
 type Config struct {

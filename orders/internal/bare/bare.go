@@ -24,7 +24,7 @@ import (
 type Bare struct {
 	Store *store.Store
 	Rdb   redis.UniversalClient
-	Gate  *inventory.Gate
+	Gate  inventory.Keeping
 }
 
 // Open puts an open sale S into the stores and builds its gate.
@@ -227,8 +227,8 @@ const Patience = time.Minute
 
 // NewGate returns a patient gate, which remembers "sold out" for that long (0: as by
 // default).
-func NewGate(rdb redis.UniversalClient, soldOutFor time.Duration) *inventory.Gate {
-	return inventory.New(rdb, inventory.Config{Timeout: Patience, SoldOutFor: soldOutFor})
+func NewGate(rdb redis.UniversalClient, soldOutFor time.Duration) inventory.Keeping {
+	return inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{Timeout: Patience, SoldOutFor: soldOutFor})}
 }
 
 // OpenStore returns a migrated and patient store on sql.

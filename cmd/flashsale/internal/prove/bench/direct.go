@@ -38,7 +38,7 @@ func runDirect(ctx context.Context, l *bench, rows []Row) error {
 	rdb := redis.NewClient(&redis.Options{Addr: nowhere, MaxRetries: -1, DialerRetries: 1})
 	l.cleanup(rdb.Close)
 	service := l.serve(ctx, shop.Config{
-		Store: d.Store, Gate: inventory.New(rdb, inventory.Config{}), Redis: rdb,
+		Store: d.Store, Gate: inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{})}, Redis: rdb,
 		Direct: controller.DirectConfig{After: 200 * time.Millisecond, Max: l.cfg.Connections},
 	})
 	return l.contest(ctx, rows,

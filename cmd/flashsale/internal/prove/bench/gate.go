@@ -45,12 +45,12 @@ func runGate(ctx context.Context, l *bench, rows []Row) error {
 }
 
 // openGate empties db and opens a gate there as a keeper would.
-func openGate(ctx context.Context, db redis.UniversalClient, cfg inventory.Config) (g *inventory.Gate, sku string, err error) {
+func openGate(ctx context.Context, db redis.UniversalClient, cfg inventory.Config) (g inventory.Keeping, sku string, err error) {
 	cfg.QueueLimit = plenty // nobody drains it here
 	cfg.Timeout = 10 * time.Second
-	g, sku = inventory.New(db, cfg), "bench"
+	g, sku = inventory.Keeping{Gate: inventory.New(db, cfg)}, "bench"
 	if err := db.FlushDB(ctx).Err(); err != nil {
-		return nil, "", fmt.Errorf("empty a database of Redis: %w", err)
+		return g, "", fmt.Errorf("empty a database of Redis: %w", err)
 	}
 	now := time.Now().Truncate(time.Millisecond)
 	opened, err := g.Install(ctx, &inventory.Draft{SKU: sku, Fence: 1}, 0, 1, inventory.Stock{
@@ -61,7 +61,7 @@ func openGate(ctx context.Context, db redis.UniversalClient, cfg inventory.Confi
 		err = errors.New("not opened")
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("install a gate: %w", err)
+		return g, "", fmt.Errorf("install a gate: %w", err)
 	}
 	return g, sku, nil
 }

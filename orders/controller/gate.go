@@ -1,0 +1,17 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	"flashsale/inventory"
+	"flashsale/orders/keeper"
+)
+
+// Gate is what a node and its keepers ask of the stock in Redis.
+type Gate interface {
+	keeper.Gate
+	OldestQueued(ctx context.Context, skus ...string) (oldest []time.Time, now time.Time, err error)
+	Probe(ctx context.Context) []inventory.Master
+	Master(ctx context.Context, sku string) (string, error)
+}
