@@ -108,7 +108,7 @@ func taken(t *testing.T, g Keeping, sku, id string) bool {
 	view := look(t, g, sku)
 	_, _, holds, err := g.Held(t.Context(), id, "another", sku)
 	check.Must(t, err)
-	if _, queued := view.Queued[id]; queued != holds {
+	if queued := slices.ContainsFunc(view.Orders, func(q Queued) bool { return q.OrderID == id }); queued != holds {
 		t.Errorf("%s: holds %v, queued %v", id, holds, queued)
 	}
 	return holds
@@ -290,7 +290,7 @@ func TestLostReplyTakesOnce(t *testing.T) {
 			if hold != fmt.Sprintf("3 %d bob", got.At.UnixMilli()) {
 				t.Errorf("the answer says %v, the hold %q", got.At, hold)
 			}
-			return lost() == 1, view.Available == 6 && view.Queued["o"] == 3 && rdb.XLen(t.Context(), keys.Queue(sku)).Val() == 2
+			return lost() == 1, view.Available == 6 && view.QueuedUnits() == 4 && rdb.XLen(t.Context(), keys.Queue(sku)).Val() == 2
 		}
 		if resent, once := run(t); !resent || !once {
 			t.Errorf("resent %v, taken once %v", resent, once)

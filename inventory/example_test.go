@@ -30,11 +30,11 @@ func Example() {
 	// Fence and epoch are the database's to issue: the fence to whoever keeps the
 	// SKU, a new epoch for each time that the gate is built.
 	const fence, epoch = 1, 1
-	stock := inventory.Stock{Available: 3, Terms: inventory.Terms{
+	stock := inventory.View{Summary: inventory.Summary{Epoch: epoch, Available: 3, Terms: inventory.Terms{
 		Total: 3, PerBuyer: 2, OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(time.Hour),
-	}}
+	}}}
 	draft := &inventory.Draft{SKU: "sneaker", Fence: fence, Attempt: 1}
-	open, err := gate.Install(ctx, draft, 0, epoch, stock)
+	open, err := gate.Install(ctx, draft, 0, stock)
 	fmt.Println("open:", open, err)
 
 	// The hot path. Callers of the same moment share one script call.

@@ -117,18 +117,12 @@ func (w *walk) check() {
 	view, err := g.Inspect(context.Background(), w.sku)
 	want := View{}
 	if m := w.model; m.exists {
-		want = View{
-			Exists: true, Open: m.open, Epoch: m.epoch, Total: m.terms.Total, Available: m.available,
-			Holds: int64(len(m.holds)), Queued: map[string]int64{},
-		}
-		for _, q := range m.queue {
-			want.Queued[q.OrderID] = q.Quantity
-		}
+		want.Summary = Summary{Exists: true, Open: m.open, Epoch: m.epoch, Terms: view.Terms, Available: m.available, Queued: int64(len(m.queue)), Granted: m.granted}
+		want.Holds, want.Buyers, want.Orders = int64(len(m.holds)), int64(len(m.buyers)), m.queue
 	}
 	w.same("look", fmt.Sprint(view, err), fmt.Sprint(want, error(nil)))
 	summary, err := g.Summaries(context.Background(), w.sku)
-	if err != nil || summary[0].Available != w.model.available || summary[0].Queued != int64(len(w.model.queue)) ||
-		summary[0].Exists && !summary[0].Terms.Equal(w.model.terms) {
+	if err != nil || view.Exists && (summary[0] != view.Summary || !view.Terms.Equal(w.model.terms)) {
 		w.Fatalf("summary: %+v, %v", summary, err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,49 +15,101 @@ import (
 	"flashsale/inventory/internal/keys"
 )
 
-// A View is the gate at one instant.
-type View struct {
-	Open      bool // false: missing, or shut for a rebuild
-	Exists    bool
-	Epoch     int64
-	Total     int64
-	Available int64
-	Holds     int64            // how many orders hold units
-	Queued    map[string]int64 // order id → units, not yet taken off the queue
-}
-
-// Inspect reads the gate of sku, all of it in one step. A SKU without a gate is a
-// View that does not exist, not an error.
-func (g *Gate) Inspect(ctx context.Context, sku string) (View, error) {
-	reply, err := inspectScript.Run(ctx, g.rdb, []string{keys.Sale(sku), keys.Queue(sku), keys.Holds(sku)}).Slice()
-	if err != nil {
-		return View{}, fmt.Errorf("look at gate of %s: %w", sku, err)
-	}
-	if len(reply) < 5 {
-		return View{}, nil
-	}
-	view := View{
-		Exists: true, Open: reply[0] == "open",
-		Epoch: number(reply[1]), Total: number(reply[2]), Available: number(reply[3]), Holds: number(reply[4]),
-		Queued: map[string]int64{},
-	}
-	for i := 5; i+1 < len(reply); i += 2 {
-		id, _ := reply[i].(string)
-		view.Queued[id] = number(reply[i+1])
-	}
-	return view, nil
-}
-
-// A Summary holds the part of a gate that shows whether its keeper has work.
+// A Summary is the state of a gate without its orders.
 type Summary struct {
-	Exists, Open bool
+	Exists, Open bool // Open is false if the gate is missing, or shut for a rebuild
 	Epoch        int64
 	Terms        Terms
 	Available    int64
-	Queued       int64 // orders
+	Queued       int64 // orders in the queue, by the gate's own count
 	Granted      int64 // orders accepted since the gate was built
-	Stale        bool  // the gate may have forgotten orders: see replid.go
-	Promoted     bool  // the gate's Redis was promoted: it followed the master that the gate was built on
+	Stale        bool  // the gate may have forgotten orders: see replid.go. Only Summaries sets it
+	Promoted     bool  // the gate's Redis followed the master that the gate was built on. Only Summaries sets it
+}
+
+// A View is a gate at one instant.
+type View struct {
+	Summary
+	Holds, Buyers int64 // number of orders that hold units; number of buyers who have had an order
+
+	Orders []Queued         // orders in the queue
+	Long   bool             // the queue was too long to be read, and Orders is empty
+	Held   map[string]bool  // for each order id that was asked for, whether the order holds units
+	Units  map[string]int64 // for each buyer who was asked for, the units that count
+}
+
+// QueuedUnits returns the units of the orders in the queue.
+func (v *View) QueuedUnits() (units int64) {
+	for _, q := range v.Orders {
+		units += q.Quantity
+	}
+	return units
+}
+
+// summaryFields are the fields of a sale's hash that summaryOf decodes. inspect.lua
+// reads the same fields.
+var summaryFields = []string{"state", "epoch", "available", "total", "per_buyer", "opens_at", "closes_at", "queued", "granted", "built_on"}
+
+func summaryOf(sale []any) Summary {
+	state, exists := sale[0].(string)
+	var n [9]int64
+	for i := 1; i < len(n); i++ {
+		n[i] = number(sale[i])
+	}
+	terms := Terms{Total: n[3], PerBuyer: n[4], OpensAt: time.UnixMilli(n[5]).UTC(), ClosesAt: time.UnixMilli(n[6]).UTC()}
+	return Summary{Exists: exists, Open: state == "open", Epoch: n[1], Terms: terms, Available: n[2], Queued: n[7], Granted: n[8]}
+}
+
+// Inspect reads the gate of sku and its whole queue in one step. If there is no gate,
+// Inspect returns a View that does not exist, and no error.
+func (g *Gate) Inspect(ctx context.Context, sku string) (View, error) {
+	return g.inspect(ctx, sku, math.MaxInt32, nil, nil)
+}
+
+// maxTally is the largest number of queued orders that Tally reads: 2 ms of Redis's time.
+const maxTally = 2000
+
+// Tally reads, in one step, the gate of sku and what it knows of these orders and buyers,
+// at most 1,000 of each. It does not read a queue of more than 2,000 orders.
+func (k Keeping) Tally(ctx context.Context, sku string, ids, buyers []string) (View, error) {
+	return k.inspect(ctx, sku, maxTally, ids, buyers)
+}
+
+func (g *Gate) inspect(ctx context.Context, sku string, most int, ids, buyers []string) (View, error) {
+	args := append(make([]any, 0, 2+len(ids)+len(buyers)), most, len(ids))
+	for _, name := range slices.Concat(ids, buyers) {
+		args = append(args, name)
+	}
+	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku)}
+	reply, err := inspectScript.Run(ctx, g.rdb, names, args...).Slice()
+	if err != nil {
+		return View{}, fmt.Errorf("inspect gate of %s: %w", sku, err)
+	}
+	if len(reply) < 6 {
+		return View{}, nil
+	}
+	v := View{
+		Summary: summaryOf(reply[0].([]any)), Holds: number(reply[1]), Buyers: number(reply[2]),
+		Held: map[string]bool{}, Units: map[string]int64{},
+	}
+	entries, whole := reply[3].([]any)
+	v.Long = !whole
+	for _, e := range entries {
+		id, orders, err := unpackEntry(e)
+		if err != nil {
+			return View{}, fmt.Errorf("queue of %s, entry %s: %w", sku, id, err)
+		}
+		v.Orders = append(v.Orders, orders...)
+	}
+	holds, _ := reply[4].([]any)
+	for i, hold := range holds {
+		v.Held[ids[i]] = hold != nil
+	}
+	units, _ := reply[5].([]any)
+	for i, n := range units {
+		v.Units[buyers[i]] = number(n)
+	}
+	return v, nil
 }
 
 // Summaries reads the gates of many SKUs in one pipeline. If a gate has accepted fewer
@@ -67,7 +121,7 @@ func (g *Gate) Summaries(ctx context.Context, skus ...string) ([]Summary, error)
 	sent := time.Now()
 	cmds, err := g.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, sku := range skus {
-			p.HMGet(ctx, keys.Sale(sku), "state", "epoch", "available", "total", "per_buyer", "opens_at", "closes_at", "queued", "granted", "built_on")
+			p.HMGet(ctx, keys.Sale(sku), summaryFields...)
 		}
 		return nil
 	})
@@ -75,30 +129,18 @@ func (g *Gate) Summaries(ctx context.Context, skus ...string) ([]Summary, error)
 		return nil, fmt.Errorf("summary at %d gates: %w", len(skus), err)
 	}
 	summaries := make([]Summary, len(skus))
-	for i := range summaries {
+	for i, sku := range skus {
 		sale := cmds[i].(*redis.SliceCmd).Val()
-		state, exists := sale[0].(string)
-		var n [9]int64
-		for j := 1; j < len(n); j++ {
-			n[j] = number(sale[j])
+		s := summaryOf(sale)
+		builtOn, _ := sale[len(sale)-1].(string)
+		id := g.replID(ctx, sku)
+		s.Promoted = builtOn != "" && builtOn == id.before
+		if s.Open {
+			if s.Stale, err = g.isStale(ctx, sku, builtOn, id.now, sent, s.Epoch, s.Granted); err != nil {
+				return nil, fmt.Errorf("mark the gate of %s stale: %w", sku, err)
+			}
 		}
-		summaries[i] = Summary{
-			Exists: exists, Open: state == "open", Epoch: n[1], Available: n[2],
-			Terms: Terms{
-				Total: n[3], PerBuyer: n[4],
-				OpensAt: time.UnixMilli(n[5]).UTC(), ClosesAt: time.UnixMilli(n[6]).UTC(),
-			},
-			Queued: n[7], Granted: n[8],
-		}
-		builtOn, _ := sale[9].(string)
-		id := g.replID(ctx, skus[i])
-		summaries[i].Promoted = builtOn != "" && builtOn == id.before
-		if summaries[i].Open {
-			summaries[i].Stale, err = g.isStale(ctx, skus[i], builtOn, id.now, sent, n[1], n[8])
-		}
-		if err != nil {
-			return nil, fmt.Errorf("mark the gate of %s stale: %w", skus[i], err)
-		}
+		summaries[i] = s
 	}
 	return summaries, nil
 }

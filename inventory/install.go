@@ -29,22 +29,15 @@ func (k Keeping) DeleteSale(ctx context.Context, sku string, epoch int64) (bool,
 	return answer == "OK", scriptError("forget", sku, err)
 }
 
-// Stock holds the units and terms with which a rebuild opens the gate.
-type Stock struct {
-	Terms
-	Available int64 // total − sold; below zero after a cut
-	Holds     int   // number of staged holds
-	Buyers    int   // number of staged buyers
-}
-
-// Install opens a gate with the holds and buyers that are staged as d, under the epoch
-// that the database has just issued. It replaces the shut gate of epoch was, or a
-// missing gate if was is 0. Orders that are still queued are dropped. It returns false
-// if the gate is open or of another epoch, or if Redis has lost a part of the draft. The
-// rebuild then starts over.
-func (k Keeping) Install(ctx context.Context, d *Draft, was, epoch int64, s Stock) (bool, error) {
+// Install opens a gate with the holds and buyers that are staged as d. v holds the epoch
+// that the database has just issued, the terms, the units that are available (below zero
+// after a cut), and the numbers of staged holds and buyers. Install replaces the shut gate
+// of epoch was, or a missing gate if was is 0. Orders that are still queued are dropped.
+// It returns false if the gate is open or of another epoch, or if Redis has lost a part of
+// the draft. The rebuild then starts over.
+func (k Keeping) Install(ctx context.Context, d *Draft, was int64, v View) (bool, error) {
 	names := append([]string{keys.Sale(d.SKU), keys.Holds(d.SKU), keys.Buyers(d.SKU), keys.Queue(d.SKU)}, append(d.keys(), keys.Keys(d.SKU))...)
-	answer, err := installScript.Run(ctx, k.rdb, names, was, epoch, s.Holds, s.Buyers, d.pieces,
-		s.Total, s.Available, s.PerBuyer, s.OpensAt.UnixMilli(), s.ClosesAt.UnixMilli()).Text()
+	answer, err := installScript.Run(ctx, k.rdb, names, was, v.Epoch, v.Holds, v.Buyers, d.pieces,
+		v.Terms.Total, v.Available, v.Terms.PerBuyer, v.Terms.OpensAt.UnixMilli(), v.Terms.ClosesAt.UnixMilli()).Text()
 	return answer == "OK", scriptError("install", d.SKU, err)
 }

@@ -116,7 +116,7 @@ func opensWithout(t *testing.T, rdb *redis.Client, lost int) bool {
 			check.Must(t, rdb.Del(t.Context(), key).Err())
 		}
 	}
-	opened, err := g.Install(t.Context(), d, 0, 1, Stock{Terms: terms(3, 1), Available: 2, Holds: 1, Buyers: 2})
+	opened, err := g.Install(t.Context(), d, 0, View{Summary: Summary{Epoch: 1, Terms: terms(3, 1), Available: 2}, Holds: 1, Buyers: 2})
 	check.Must(t, err)
 	if left := rdb.Exists(t.Context(), d.keys()...).Val(); left != 0 {
 		t.Errorf("%d keys of the draft are left", left)
@@ -157,12 +157,12 @@ func TestInstallOnlyOnesOwnDraft(t *testing.T) {
 		stale, fresh := &Draft{SKU: sku, Fence: 1, Attempt: 1}, &Draft{SKU: sku, Fence: 2, Attempt: 1}
 		check.Must(t, g.Stage(t.Context(), fresh, Changes{Buyers: map[string]int64{"ann": 1}}))
 		check.Must(t, g.Stage(t.Context(), stale, Changes{Buyers: map[string]int64{"ann": 5}}))
-		stock := Stock{Terms: terms(3, 1), Available: 2, Buyers: 1}
-		if ok, err := g.Install(t.Context(), fresh, 0, 2, stock); !ok || err != nil {
+		stock := View{Summary: Summary{Epoch: 2, Terms: terms(3, 1), Available: 2}, Buyers: 1}
+		if ok, err := g.Install(t.Context(), fresh, 0, stock); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		check.Must(t, g.BeginRebuild(t.Context(), sku, 2))
-		if ok, err := g.Install(t.Context(), stale, 0, 9, stock); ok || err != nil {
+		if ok, err := g.Install(t.Context(), stale, 0, stock); ok || err != nil {
 			t.Errorf("the stale keeper installs: %v, %v", ok, err)
 		}
 		if n := rdb.HGet(t.Context(), keys.Buyers(sku), "ann").Val(); n != "1" {
@@ -237,8 +237,8 @@ func TestLargestCalls(t *testing.T) {
 			t.Errorf("released %d, %v", units, err)
 		}
 		check.Must(t, g.Confirm(t.Context(), sku, first, all[ids:2*ids]))
-		if view := look(t, g, sku); view.Holds != 23 || len(view.Queued) != 0 || view.Available != 10_000-4*calls+11+495 {
-			t.Errorf("%d holds, %d queued, %d available after all but 24", view.Holds, len(view.Queued), view.Available)
+		if view := look(t, g, sku); view.Holds != 23 || len(view.Orders) != 0 || view.Available != 10_000-4*calls+11+495 {
+			t.Errorf("%d holds, %d queued, %d available after all but 24", view.Holds, len(view.Orders), view.Available)
 		}
 		for _, n := range sizes {
 			if n != calls {

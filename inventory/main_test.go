@@ -69,7 +69,9 @@ func build(ctx context.Context, g Keeping, sku string, was, epoch int64, s truth
 	if err := g.Stage(ctx, d, Changes{Holds: s.Holds, Buyers: s.Buyers}); err != nil {
 		return false, err
 	}
-	return g.Install(ctx, d, was, epoch, Stock{Terms: s.Terms, Available: s.Available, Holds: len(s.Holds), Buyers: len(s.Buyers)})
+	return g.Install(ctx, d, was, View{
+		Summary: Summary{Epoch: epoch, Terms: s.Terms, Available: s.Available}, Holds: int64(len(s.Holds)), Buyers: int64(len(s.Buyers)),
+	})
 }
 
 // install builds the gate after that of epoch was.

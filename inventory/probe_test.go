@@ -106,7 +106,7 @@ func TestWithoutMemory(t *testing.T) {
 			t.Errorf("%s: %v", step, err)
 		}
 	}
-	if view, err := g.Inspect(ctx, "S"); err != nil || view.Available != 9 || view.Holds != 0 || len(view.Queued) != 0 {
+	if view, err := g.Inspect(ctx, "S"); err != nil || view.Available != 9 || view.Holds != 0 || len(view.Orders) != 0 {
 		t.Errorf("%+v, %v", view, err)
 	}
 }

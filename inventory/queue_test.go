@@ -112,8 +112,8 @@ func TestAckOfAnotherEntry(t *testing.T) {
 		fields = append(fields, "one more", "1 0 0 1:b/p")
 		check.Must(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), ID: queue[0].Entry, Values: fields}).Err())
 		check.Must(t, check.Err(g.Ack(t.Context(), sku, judged)))
-		if view := look(t, g, sku); len(view.Queued) != 4 || view.Holds != 2 || view.Available != 8 {
-			t.Errorf("%d of 4 orders left, %+v", len(view.Queued), view)
+		if view := look(t, g, sku); len(view.Orders) != 4 || view.Holds != 2 || view.Available != 8 {
+			t.Errorf("%d of 4 orders left, %+v", len(view.Orders), view)
 		}
 	})
 }

@@ -26,7 +26,6 @@ func lua(names ...string) string {
 var (
 	reserveScript = redis.NewScript(lua("replid", "cooldown", "reserve"))
 	inspectScript = redis.NewScript(lua("inspect"))
-	tallyScript   = redis.NewScript(lua("tally"))
 
 	// A keeper's scripts.
 	releaseScript      = redis.NewScript(lua("epoch", "cooldown", "give_back", "release"))

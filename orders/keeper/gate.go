@@ -15,10 +15,10 @@ type Gate interface {
 	SetTerms(ctx context.Context, sku string, epoch int64, t inventory.Terms) error
 	BeginRebuild(ctx context.Context, sku string, epoch int64) error
 	Stage(ctx context.Context, d *inventory.Draft, c inventory.Changes) error
-	Install(ctx context.Context, d *inventory.Draft, was, epoch int64, s inventory.Stock) (bool, error)
+	Install(ctx context.Context, d *inventory.Draft, was int64, v inventory.View) (bool, error)
 	Discard(ctx context.Context, d *inventory.Draft) error
 	DeleteSale(ctx context.Context, sku string, epoch int64) (bool, error)
-	Tally(ctx context.Context, sku string, ids, buyers []string) (inventory.Tally, error)
+	Tally(ctx context.Context, sku string, ids, buyers []string) (inventory.View, error)
 	ScanHolds(ctx context.Context, sku string, cursor uint64) (ids []string, next uint64, err error)
 	ScanBuyers(ctx context.Context, sku string, cursor uint64) (units map[string]int64, next uint64, err error)
 	Summaries(ctx context.Context, skus ...string) ([]inventory.Summary, error)

@@ -83,7 +83,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 			"install": func() error {
 				old := kit.Sale("S", 15, 3)
 				d := &inventory.Draft{SKU: "S", Fence: stale.Fence()}
-				_, err := b.Gate.Install(ctx, d, epoch, epoch+1, inventory.Stock{Terms: old.Terms(), Available: 15})
+				_, err := b.Gate.Install(ctx, d, epoch, inventory.View{Summary: inventory.Summary{Epoch: epoch + 1, Terms: old.Terms(), Available: 15}})
 				return err
 			},
 		}

@@ -82,7 +82,7 @@ func (k *Keeper) stage(ctx context.Context, d *inventory.Draft) (*store.Snapshot
 // rebuildOnce is a rebuild: stage what the database says, then shut, drain,
 // recount under a new epoch, bring what is staged up to date, install and open.
 // All that grows with the sale comes before shutting.
-func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, sale *orders.Sale) (stock inventory.Stock, opened bool, err error) {
+func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, sale *orders.Sale) (stock inventory.View, opened bool, err error) {
 	c, err := k.stage(ctx, d)
 	if err != nil {
 		return stock, false, err
@@ -118,11 +118,11 @@ func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, sale *orde
 	if err := k.gate.Stage(ctx, d, r.Changes); err != nil {
 		return stock, false, err
 	}
-	opened, err = k.gate.Install(ctx, d, was.Epoch, r.Epoch, r.Stock)
+	opened, err = k.gate.Install(ctx, d, was.Epoch, r.Gate)
 	if opened {
 		k.count.Rebuilt.Add(1)
-		k.log.Info("gate built", "sku", k.sku, "epoch", r.Epoch, "fence", k.fence, "existed", was.Exists,
-			"available_before", was.Available, "available", r.Stock.Available, "holds", r.Stock.Holds)
+		k.log.Info("gate built", "sku", k.sku, "epoch", r.Gate.Epoch, "fence", k.fence, "existed", was.Exists,
+			"available_before", was.Available, "available", r.Gate.Available, "holds", r.Gate.Holds)
 	}
-	return r.Stock, opened, err
+	return r.Gate, opened, err
 }

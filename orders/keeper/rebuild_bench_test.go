@@ -70,9 +70,9 @@ func (g *shutGate) BeginRebuild(ctx context.Context, sku string, epoch int64) er
 	return g.Gate.BeginRebuild(ctx, sku, epoch)
 }
 
-func (g *shutGate) Install(ctx context.Context, d *inventory.Draft, was, epoch int64, s inventory.Stock) (bool, error) {
+func (g *shutGate) Install(ctx context.Context, d *inventory.Draft, was int64, v inventory.View) (bool, error) {
 	start := time.Now()
-	opened, err := g.Gate.Install(ctx, d, was, epoch, s)
+	opened, err := g.Gate.Install(ctx, d, was, v)
 	g.install += time.Since(start)
 	if opened {
 		g.time += time.Since(g.since)

@@ -80,13 +80,13 @@ func (g *rebuilding) Ack(ctx context.Context, sku string, orders []inventory.Ack
 	return left, err
 }
 
-func (g *rebuilding) Install(ctx context.Context, d *inventory.Draft, was, epoch int64, s inventory.Stock) (bool, error) {
+func (g *rebuilding) Install(ctx context.Context, d *inventory.Draft, was int64, v inventory.View) (bool, error) {
 	if g.at(opening); g.stale { // or the count of the holds would give it away
 		name := fmt.Sprintf("%d-%d", d.Fence, d.Attempt)
-		s.Holds = int(g.bare.Rdb.HLen(ctx, "sale:{S}:holds:staged:"+name).Val())
-		s.Buyers = int(g.bare.Rdb.HLen(ctx, "sale:{S}:buyers:staged:"+name).Val())
+		v.Holds = g.bare.Rdb.HLen(ctx, "sale:{S}:holds:staged:"+name).Val()
+		v.Buyers = g.bare.Rdb.HLen(ctx, "sale:{S}:buyers:staged:"+name).Val()
 	}
-	ok, err := g.Gate.Install(ctx, d, was, epoch, s)
+	ok, err := g.Gate.Install(ctx, d, was, v)
 	if ok {
 		g.at(opened)
 	}

@@ -115,7 +115,7 @@ func (k *Keeper) check(ctx context.Context) error {
 
 // forget is called when a gate has been rebuilt. By then all ended orders are marked
 // released. The findings about the old gate no longer matter and are dropped.
-func (k *Keeper) forget(stock inventory.Stock) {
+func (k *Keeper) forget(stock inventory.View) {
 	if d := k.drifted; d != nil {
 		k.count.Repaired.Add(1)
 		k.log.Warn("drift repaired", "sku", k.sku, "symptom", d.symptom(), "drift", d.Drift,
@@ -131,7 +131,7 @@ func (k *Keeper) forget(stock inventory.Stock) {
 // differences of the gate from the database.
 type drift struct {
 	known bool // false: they could not be compared just now
-	gate  inventory.Tally
+	gate  inventory.View
 	Balance
 	orders map[string]bool // ids, of those asked for
 	buyers map[string]bool
@@ -143,7 +143,7 @@ func (d *drift) symptom() string {
 		return unitsMissing
 	case d.Drift < 0:
 		return unitsTooMany
-	case d.gate.Counted != int64(len(d.gate.Queued)):
+	case d.gate.Queued != int64(len(d.gate.Orders)):
 		return queueMiscount
 	case len(d.orders)+len(d.buyers) > 0:
 		return ordersDiffer
@@ -188,7 +188,7 @@ func (k *Keeper) measure(ctx context.Context, ids, names []string) (d drift, err
 	}
 	// One statement about two stores, and exact: see above.
 	d.Balance = Balance{
-		Total: d.gate.Total, Available: d.gate.Available, Queued: d.gate.Units(),
+		Total: d.gate.Terms.Total, Available: d.gate.Available, Queued: d.gate.QueuedUnits(),
 		Sold: sums.Sold, Restoring: sums.Restoring, At: time.Now(),
 	}
 	d.Drift = d.Total - d.Available - d.Queued - d.Sold - d.Restoring
@@ -199,9 +199,9 @@ func (k *Keeper) measure(ctx context.Context, ids, names []string) (d drift, err
 // ordersOff returns those of the orders asked for that hold units and should
 // not, or should and do not. An order whose end is not yet marked may or may
 // not hold units: the keeper is about to see to it.
-func ordersOff(gate inventory.Tally, behind map[string]*orders.Order) map[string]bool {
-	queued := make(map[string]bool, len(gate.Queued))
-	for _, q := range gate.Queued {
+func ordersOff(gate inventory.View, behind map[string]*orders.Order) map[string]bool {
+	queued := make(map[string]bool, len(gate.Orders))
+	for _, q := range gate.Orders {
 		queued[q.OrderID] = true
 	}
 	off := map[string]bool{}
@@ -219,16 +219,16 @@ func ordersOff(gate inventory.Tally, behind map[string]*orders.Order) map[string
 
 // buyersOff returns those of the buyers asked for whose count at the gate is
 // not what their orders make: rows, and what they have in the queue.
-func buyersOff(gate inventory.Tally, rows []orders.Order) map[string]bool {
-	units := make(map[string]int64, len(gate.Buyers))
-	for _, q := range gate.Queued {
+func buyersOff(gate inventory.View, rows []orders.Order) map[string]bool {
+	units := make(map[string]int64, len(gate.Units))
+	for _, q := range gate.Orders {
 		units[q.Buyer] += q.Quantity
 	}
 	for i := range rows {
 		units[rows[i].Buyer] += rows[i].Quantity
 	}
 	off := map[string]bool{}
-	for buyer, counted := range gate.Buyers {
+	for buyer, counted := range gate.Units {
 		if counted != units[buyer] {
 			off[buyer] = true
 		}

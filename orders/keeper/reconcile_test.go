@@ -23,10 +23,10 @@ import (
 type tallied struct {
 	keeper.Gate
 	before, after func()
-	alter         func(*inventory.Tally)
+	alter         func(*inventory.View)
 }
 
-func (g tallied) Tally(ctx context.Context, sku string, ids, buyers []string) (inventory.Tally, error) {
+func (g tallied) Tally(ctx context.Context, sku string, ids, buyers []string) (inventory.View, error) {
 	if g.before != nil {
 		g.before()
 	}
@@ -250,7 +250,7 @@ func TestFirstSightIsNotEnough(t *testing.T) {
 		b := bare.Open(t, s, kit.Sale("S", 30, 3))
 		for _, hasty := range []bool{false, true} {
 			looks := 0
-			k := bare.KeeperOf(t, b.Store, tallied{Gate: b.Gate, alter: func(t *inventory.Tally) {
+			k := bare.KeeperOf(t, b.Store, tallied{Gate: b.Gate, alter: func(t *inventory.View) {
 				if looks++; looks == 1 {
 					t.Available++
 				}
@@ -278,7 +278,7 @@ func TestComparisonNeedsTheQueue(t *testing.T) {
 		k := bare.KeeperOf(t, b.Store, tallied{
 			Gate:   b.Gate,
 			before: func() { n++; b.Reserve(t, fmt.Sprint("buyer-", n), "", 1) },
-			alter:  func(t *inventory.Tally) { t.Queued, t.Counted = nil, 0 },
+			alter:  func(t *inventory.View) { t.Orders, t.Queued = nil, 0 },
 		}, "S")
 		for range keeper.Confirmations {
 			k.Want |= keeper.Compare

@@ -408,7 +408,7 @@ reconcile: /* reconciler.check, on all orders and buyers */
   if
   :: !last -> goto pass
   :: atomic { !marked || rState != OPEN -> assert(!alone || rState == OPEN) }; goto pass /* alone with it, nobody else opens it */
-  :: atomic { marked && rState == OPEN -> /* Gate.Tally, tally.lua */
+  :: atomic { marked && rState == OPEN -> /* Keeping.Tally, inspect.lua */
        e = rEpoch; cAvailable = GATES_TOTAL - rAvailable - UNITS(rQueue); cHolds = rHolds; cQueue = rQueue; cAnn = rAnn;
        cTotal = rTotal }
   fi;

@@ -275,7 +275,7 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 // dying is the gate of a keeper that dies between Recount and Install.
 type dying struct{ keeper.Gate }
 
-func (dying) Install(context.Context, *inventory.Draft, int64, int64, inventory.Stock) (bool, error) {
+func (dying) Install(context.Context, *inventory.Draft, int64, inventory.View) (bool, error) {
 	return false, errors.New("dead")
 }
 

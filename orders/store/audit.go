@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"flashsale/inventory"
@@ -65,16 +64,19 @@ func (s *Store) auditRows(ctx context.Context, a *Audit, view inventory.View) er
 
 	// The queue is read before the rows. An order that became a row in between
 	// is in both and counts as a row.
-	for _, units := range view.Queued {
-		a.Queued += units
-	}
-	for some := range slices.Chunk(slices.Collect(maps.Keys(view.Queued)), 1000) {
-		behind, err := s.Behind(ctx, some)
+	for queued := range slices.Chunk(view.Orders, 1000) {
+		ids := make([]string, len(queued))
+		for i, q := range queued {
+			ids[i] = q.OrderID
+		}
+		behind, err := s.Behind(ctx, ids)
 		if err != nil {
 			return err
 		}
-		for id := range behind {
-			a.Queued -= view.Queued[id]
+		for _, q := range queued {
+			if behind[q.OrderID] == nil {
+				a.Queued += q.Quantity
+			}
 		}
 	}
 

@@ -19,7 +19,7 @@ const namesInQuery = 500
 type delta struct {
 	inventory.Changes
 	changed map[string]orders.Status // the same, by order id
-	pending int                      // orders, changed or not
+	pending int64                    // orders, changed or not
 	ended   []string                 // ids of all that have ended and are not marked restored
 }
 

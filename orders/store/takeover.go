@@ -44,8 +44,7 @@ func (s *Store) Vacate(ctx context.Context, sku string, fence int64) error {
 
 // A Recounted is the truth that a gate is rebuilt from.
 type Recounted struct {
-	Epoch   int64 // the new one
-	Stock   inventory.Stock
+	Gate    inventory.View    // with the new epoch
 	Changes inventory.Changes // of what the snapshot has staged
 	Direct  bool              // the sale was in direct mode, until now
 }
@@ -89,13 +88,16 @@ func (s *Store) Recount(ctx context.Context, c *Snapshot, was *orders.Sale, fenc
 				return nil, err
 			}
 		}
-		stock := inventory.Stock{Terms: sale.Terms(), Available: sale.Total - sale.Sold, Holds: d.pending, Buyers: len(c.buyers)}
+		gate := inventory.View{
+			Summary: inventory.Summary{Epoch: epoch, Terms: sale.Terms(), Available: sale.Total - sale.Sold},
+			Holds:   d.pending, Buyers: int64(len(c.buyers)),
+		}
 		for buyer := range d.Buyers {
 			if !c.buyers[buyer] {
-				stock.Buyers++
+				gate.Buyers++
 			}
 		}
-		return &Recounted{Epoch: epoch, Stock: stock, Changes: d.Changes, Direct: sale.Mode == orders.ModeDirect}, nil
+		return &Recounted{Gate: gate, Changes: d.Changes, Direct: sale.Mode == orders.ModeDirect}, nil
 	})
 	return r, wrap(err, "recount %s", sku)
 }

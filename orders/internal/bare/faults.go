@@ -55,8 +55,8 @@ func (g faultyGate) Stage(ctx context.Context, d *inventory.Draft, c inventory.C
 	return g.plan.Around("stage", func() error { return g.Gate.Stage(ctx, d, c) })
 }
 
-func (g faultyGate) Install(ctx context.Context, d *inventory.Draft, was, epoch int64, s inventory.Stock) (ok bool, err error) {
-	err = g.plan.Around("install", func() (err error) { ok, err = g.Gate.Install(ctx, d, was, epoch, s); return err })
+func (g faultyGate) Install(ctx context.Context, d *inventory.Draft, was int64, v inventory.View) (ok bool, err error) {
+	err = g.plan.Around("install", func() (err error) { ok, err = g.Gate.Install(ctx, d, was, v); return err })
 	return ok && err == nil, err
 }
 

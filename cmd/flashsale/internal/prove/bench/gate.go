@@ -53,10 +53,10 @@ func openGate(ctx context.Context, db redis.UniversalClient, cfg inventory.Confi
 		return g, "", fmt.Errorf("empty a database of Redis: %w", err)
 	}
 	now := time.Now().Truncate(time.Millisecond)
-	opened, err := g.Install(ctx, &inventory.Draft{SKU: sku, Fence: 1}, 0, 1, inventory.Stock{
-		Terms:     inventory.Terms{Total: plenty, PerBuyer: 1, OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour)},
+	opened, err := g.Install(ctx, &inventory.Draft{SKU: sku, Fence: 1}, 0, inventory.View{Summary: inventory.Summary{
+		Epoch: 1, Terms: inventory.Terms{Total: plenty, PerBuyer: 1, OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour)},
 		Available: plenty,
-	})
+	}})
 	if err == nil && !opened {
 		err = errors.New("not opened")
 	}

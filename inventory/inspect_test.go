@@ -27,15 +27,15 @@ func TestTally(t *testing.T) {
 		reserve(t, g, order(sku, "b", "ann"))
 		got, err := g.Tally(t.Context(), sku, []string{"gone", "a", "z"}, []string{"nobody", "ann", "zoe"})
 		check.Must(t, err)
-		if !got.Open || got.Epoch != 1 || got.Total != 10 || got.Available != 4 || got.Holds != 3 || got.Counted != 2 || got.Long ||
-			got.Units() != 4 || len(got.Queued) != 2 || got.Queued[0].Buyer != "ann" {
+		if !got.Open || got.Epoch != 1 || got.Terms.Total != 10 || got.Available != 4 || got.Holds != 3 || got.Buyers != 3 || got.Queued != 2 || got.Long ||
+			got.QueuedUnits() != 4 || len(got.Orders) != 2 || got.Orders[0].Buyer != "ann" {
 			t.Errorf("%+v", got)
 		}
 		if want := map[string]bool{"gone": false, "a": true, "z": true}; !maps.Equal(got.Held, want) {
 			t.Errorf("held: %v, want %v", got.Held, want)
 		}
-		if want := map[string]int64{"nobody": 0, "ann": 4, "zoe": 2}; !maps.Equal(got.Buyers, want) {
-			t.Errorf("buyers: %v, want %v", got.Buyers, want)
+		if want := map[string]int64{"nobody": 0, "ann": 4, "zoe": 2}; !maps.Equal(got.Units, want) {
+			t.Errorf("buyers: %v, want %v", got.Units, want)
 		}
 		buyers, next, err := g.ScanBuyers(t.Context(), sku, 0)
 		check.Must(t, err)
@@ -54,7 +54,7 @@ func TestTallyOfALongQueue(t *testing.T) {
 		check.Must(t, rdb.HSet(t.Context(), "sale:{"+sku+"}", "queued", 1_000_000).Err())
 		got, err := g.Tally(t.Context(), sku, nil, nil)
 		check.Must(t, err)
-		if got.Long || got.Units() != 1 || got.Counted != 1_000_000 {
+		if got.Long || got.QueuedUnits() != 1 || got.Queued != 1_000_000 {
 			t.Errorf("one order, counted as a million: %+v", got)
 		}
 		pipe := rdb.Pipeline()
