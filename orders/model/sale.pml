@@ -279,7 +279,7 @@ inline ack() {
 /* keeper.drain: one batch is committed while the one before it is taken off the queue */
 inline drain(rebuilding) {
   do
-  :: atomic { (rQueue & ~s) != 0 -> b = rQueue & ~s; told = told | (IS(TOLD_BEFORE_COMMIT) -> b & 7 : 0) }; /* Gate.Queue */
+  :: atomic { (rQueue & ~s) != 0 -> b = rQueue & ~s; told = told | (IS(TOLD_BEFORE_COMMIT) -> b & 7 : 0) }; /* Keeping.Queue */
      if
      :: atomic { KEEPS -> /* Store.Commit; then the callers are told */
           judge(0); judge(1); judge(2);
@@ -303,7 +303,7 @@ inline rebuild() {
   do
   :: atomic { e = rEpoch; was = e; marked = 0; rebuilt = rebuilt + last; assert(rebuilt <= 6) }; /* Gate.Glance; and it ends */
      if
-     :: atomic { true -> NOTED; rState = (KNOWN && !IS(NOT_SHUT) -> SHUT : rState) } /* Gate.BeginRebuild, begin_rebuild.lua */
+     :: atomic { true -> NOTED; rState = (KNOWN && !IS(NOT_SHUT) -> SHUT : rState) } /* Keeping.BeginRebuild, begin_rebuild.lua */
      OR_NOT
      fi;
      drain(true);
@@ -316,7 +316,7 @@ inline rebuild() {
      OR_NOT
      fi;
      if
-     :: atomic { true -> /* Gate.Install, install.lua */
+     :: atomic { true -> /* Keeping.Install, install.lua */
           if
           :: IS(INSTALLED_ANYHOW) ||
              IS(INSTALLED_BY_EPOCH) && rEpoch < e ||
@@ -366,14 +366,14 @@ pass: /* keeper.pass; what is skipped here has had no hint */
        mRestored = mRestored | (IS(MARKED_BEFORE_RELEASE) -> x : 0) };
      if
      :: x == 0
-     :: atomic { x != 0 && KNOWN -> NOTED; giveBack(x) } /* Gate.Release, release.lua */
+     :: atomic { x != 0 && KNOWN -> NOTED; giveBack(x) } /* Keeping.Release, release.lua */
      :: atomic { x != 0 && !KNOWN -> goto compare }
      :: atomic { x != 0 && IS(MARKED_UNANSWERED) && crashes > 0 -> crashes-- }
      OR_NOT
      fi;
      if
      :: xPaid == 0
-     :: atomic { xPaid != 0 && KNOWN -> NOTED; rHolds = rHolds & ~xPaid } /* Gate.Confirm, confirm.lua */
+     :: atomic { xPaid != 0 && KNOWN -> NOTED; rHolds = rHolds & ~xPaid } /* Keeping.Confirm, confirm.lua */
      :: atomic { xPaid != 0 && !KNOWN -> goto compare }
      OR_NOT
      fi;
@@ -397,7 +397,7 @@ compare: /* keeper.compare */
   :: atomic { (rState == OPEN || IS(SHUT_IS_NO_REASON) && rState == SHUT) && (rEpoch == e || IS(NO_EPOCH)) && GATES_TOTAL == cTotal -> alone = (ghosts == 0) }
   :: atomic { rState == OPEN && (rEpoch == e || IS(NO_EPOCH)) && GATES_TOTAL != cTotal };
      if
-     :: atomic { KNOWN -> NOTED; /* Gate.SetTerms, terms.lua */
+     :: atomic { KNOWN -> NOTED; /* Keeping.SetTerms, terms.lua */
           rAvailable = (IS(TERMS_OVERWRITTEN) -> cAvailable : rAvailable + cTotal - rTotal); rTotal = cTotal }
      :: atomic { !KNOWN -> goto pass }
      OR_NOT
