@@ -119,11 +119,7 @@ func BenchmarkMemoryPerOrder(b *testing.B) {
 			if len(queue) == 0 {
 				break
 			}
-			var all []Acked
-			for _, q := range queue {
-				all = append(all, Acked{Entry: q.Entry, OrderID: q.OrderID})
-			}
-			check.Must(b, check.Err(g.Ack(b.Context(), sku, all)))
+			check.Must(b, check.Err(g.Ack(b.Context(), sku, queue, nil)))
 		}
 		settled := used()
 		size := func(key string) float64 {

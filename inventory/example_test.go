@@ -55,11 +55,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	var acked []inventory.Acked
-	for _, q := range queued {
-		acked = append(acked, inventory.Acked{Entry: q.Entry, OrderID: q.OrderID})
-	}
-	left, err := gate.Ack(ctx, "sneaker", acked)
+	left, err := gate.Ack(ctx, "sneaker", queued, nil)
 	fmt.Println("rows to insert:", len(queued), "left in the queue:", left, err)
 
 	// An order was cancelled in the database. However often its units are given

@@ -249,10 +249,14 @@ func (w *walk) confirmSome() {
 // ackSome takes the head of the queue off, now and then with entries that
 // have gone, or with one that is not what was judged.
 func (w *walk) ackSome() {
-	acked := func(q Queued) Acked {
-		return Acked{Entry: q.Entry, OrderID: q.OrderID, GiveBack: rapid.IntRange(0, 3).Draw(w.T, "give back") == 0}
+	var orders []Queued
+	var release []string
+	acked := func(q Queued) Queued {
+		if rapid.IntRange(0, 3).Draw(w.T, "release") == 0 {
+			release = append(release, q.OrderID)
+		}
+		return q
 	}
-	var orders []Acked
 	for _, q := range w.stale {
 		if rapid.IntRange(0, 9).Draw(w.T, "stale") == 0 {
 			orders = append(orders, acked(q))
@@ -260,7 +264,7 @@ func (w *walk) ackSome() {
 	}
 	entries := w.model.entries()
 	for _, entry := range entries[:rapid.IntRange(0, len(entries)).Draw(w.T, "entries")] {
-		var judged []Acked
+		var judged []Queued
 		for _, q := range entry {
 			judged = append(judged, acked(q))
 		}
@@ -276,10 +280,13 @@ func (w *walk) ackSome() {
 		}
 		orders = append(orders, judged...)
 	}
-	slices.SortStableFunc(orders, func(a, b Acked) int { return compareEntries(a.Entry, b.Entry) })
+	slices.SortStableFunc(orders, func(a, b Queued) int { return compareEntries(a.Entry, b.Entry) })
+	if len(orders) == 0 {
+		release = nil
+	}
 	was := slices.Clone(w.model.queue)
-	w.model.ack(orders)
-	left, err := w.node().Ack(context.Background(), w.sku, orders)
+	w.model.ack(orders, release)
+	left, err := w.node().Ack(context.Background(), w.sku, orders, release)
 	w.sameError("ack", err, nil)
 	if len(orders) > 0 && (left == 0) != (len(w.model.queue) == 0) {
 		w.Errorf("ack: %d entries left, and the model has %d orders", left, len(w.model.queue))
@@ -337,12 +344,9 @@ func (w *walk) rebuild() {
 	if rapid.IntRange(0, 3).Draw(w.T, "in turn") > 0 {
 		w.model.shut(w.model.epoch)
 		w.sameError("shut", w.nodes[0].BeginRebuild(context.Background(), w.sku, w.model.epoch), nil)
-		var all []Acked
-		for _, q := range w.model.queue {
-			all = append(all, Acked{Entry: q.Entry, OrderID: q.OrderID})
-		}
-		w.model.ack(all)
-		w.sameError("ack", check.Err(w.nodes[0].Ack(context.Background(), w.sku, all)), nil)
+		all := slices.Clone(w.model.queue)
+		w.model.ack(all, nil)
+		w.sameError("ack", check.Err(w.nodes[0].Ack(context.Background(), w.sku, all, nil)), nil)
 	}
 	closed := rapid.SampledFrom(append([]string{"none"}, slices.Sorted(maps.Keys(w.model.holds))...)).Draw(w.T, "closed")
 	w.install(w.someEpoch(), w.model.epoch+1, w.model.truth(func(id string) bool { return id == closed }))

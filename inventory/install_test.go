@@ -225,12 +225,14 @@ func TestLargestCalls(t *testing.T) {
 			if len(queue) == 0 {
 				break
 			}
-			var acked []Acked
+			var back []string
 			for _, q := range queue {
-				acked = append(acked, Acked{Entry: q.Entry, OrderID: q.OrderID, GiveBack: len(all)%100 == 0})
+				if len(all)%100 == 0 {
+					back = append(back, q.OrderID)
+				}
 				all = append(all, q.OrderID)
 			}
-			check.Must(t, check.Err(g.Ack(t.Context(), sku, acked)))
+			check.Must(t, check.Err(g.Ack(t.Context(), sku, queue, back)))
 			after = queue[len(queue)-1].Entry
 		}
 		if units, err := g.Release(t.Context(), sku, first, all[:ids]); err != nil || units != ids-5 {

@@ -157,11 +157,11 @@ func (m *model) confirm(epoch int64, ids []string) error {
 	return nil
 }
 
-func (m *model) ack(orders []Acked) {
+func (m *model) ack(orders []Queued, release []string) {
+	for _, id := range release {
+		m.giveBack(id)
+	}
 	for from, o := range orders {
-		if o.GiveBack {
-			m.giveBack(o.OrderID)
-		}
 		if from > 0 && orders[from-1].Entry == o.Entry {
 			continue // judged together with that one
 		}

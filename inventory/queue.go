@@ -184,41 +184,31 @@ func (k Keeping) OldestQueued(ctx context.Context, skus ...string) (oldest []tim
 	return oldest, cmds[len(skus)].(*redis.TimeCmd).Val(), nil
 }
 
-// An Acked order leaves the queue, because the database has decided on it.
-type Acked struct {
-	Entry    string
-	OrderID  string
-	GiveBack bool // it holds nothing in the database: its units return to sale
-}
-
-// Ack removes decided orders from the queue, and forgets their idempotency keys:
-// the database knows both. They are in the queue's order, and
-// of an entry all of its orders are there: one that lacks an order stays, with
-// all it has. It returns how many entries are left, or -1 for no orders. After 0 the
-// next order wakes the keeper. Repeatable, by a keeper that was replaced as well. After
-// an error the outcome is unknown: call again.
-func (k Keeping) Ack(ctx context.Context, sku string, orders []Acked) (left int64, err error) {
+// Ack removes decided orders from the queue, and forgets their idempotency keys, because
+// the database knows both. It releases the units of the orders in release, which hold
+// nothing in the database. The orders are in the order of the queue. An entry stays in
+// the queue unless all of its orders are among them. Ack returns the number of entries
+// that are left, or -1 if there are no orders. After 0 the next order wakes the keeper.
+// It can be repeated, also by a keeper that was replaced. After an error the outcome is
+// unknown, and the caller repeats the call.
+func (k Keeping) Ack(ctx context.Context, sku string, orders []Queued, release []string) (left int64, err error) {
 	if len(orders) == 0 {
 		return -1, nil
 	}
 	args := []any{0}
-	entries := 0
-	var back []any
-	for len(orders) > 0 {
-		entry := orders[0].Entry
-		var ids []string
-		for len(orders) > 0 && orders[0].Entry == entry {
-			ids = append(ids, orders[0].OrderID)
-			if orders[0].GiveBack {
-				back = append(back, orders[0].OrderID)
-			}
-			orders = orders[1:]
+	var ids []string // of the orders of an entry
+	for i, q := range orders {
+		ids = append(ids, q.OrderID)
+		if i+1 == len(orders) || orders[i+1].Entry != q.Entry {
+			args = append(args, q.Entry, strings.Join(ids, " "))
+			ids = ids[:0]
 		}
-		args = append(args, entry, strings.Join(ids, " "))
-		entries++
 	}
-	args[0] = entries
+	args[0] = len(args) / 2
+	for _, id := range release {
+		args = append(args, id)
+	}
 	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku), keys.Keys(sku)}
-	left, err = ackScript.Run(ctx, k.pipe, names, append(args, back...)...).Int64()
+	left, err = ackScript.Run(ctx, k.pipe, names, args...).Int64()
 	return left, scriptError("acknowledge", sku, err)
 }

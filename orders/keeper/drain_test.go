@@ -32,14 +32,14 @@ func (g *latecomer) Queue(ctx context.Context, sku, after string, limit int64) (
 	return batch, err
 }
 
-func (g *latecomer) Ack(ctx context.Context, sku string, orders []inventory.Acked) (int64, error) {
+func (g *latecomer) Ack(ctx context.Context, sku string, orders []inventory.Queued, release []string) (int64, error) {
 	if g.asks.Add(1) == 1 && g.come != nil {
 		if len(orders) > keeper.FewOrders { // they are taken off while the queue is read again
 			<-g.again
 		}
 		g.come()
 	}
-	return g.Gate.Ack(ctx, sku, orders)
+	return g.Gate.Ack(ctx, sku, orders, release)
 }
 
 // An order comes into the queue while the orders before it are taken off. The keeper

@@ -9,7 +9,7 @@ import (
 // Gate is what a keeper asks of the stock in Redis.
 type Gate interface {
 	Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.Queued, error)
-	Ack(ctx context.Context, sku string, orders []inventory.Acked) (left int64, err error)
+	Ack(ctx context.Context, sku string, orders []inventory.Queued, release []string) (left int64, err error)
 	Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error)
 	Confirm(ctx context.Context, sku string, epoch int64, ids []string) error
 	SetTerms(ctx context.Context, sku string, epoch int64, t inventory.Terms) error

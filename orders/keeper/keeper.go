@@ -166,7 +166,7 @@ func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 				acking <- last
 				return false, nil
 			}
-			go func() { acking <- k.ack(ctx, verdicts) }()
+			go func() { acking <- k.ack(ctx, batch, verdicts) }()
 			after = batch[len(batch)-1].Entry
 		}
 		if len(batch) < fewOrders {
@@ -224,16 +224,18 @@ func (k *Keeper) commit(ctx context.Context, queued []inventory.Queued) ([]order
 	return verdicts, err
 }
 
-// ack takes judged orders off the queue.
-func (k *Keeper) ack(ctx context.Context, verdicts []orders.Decision) acked {
-	judged := make([]inventory.Acked, len(verdicts))
-	for i, v := range verdicts {
-		judged[i] = inventory.Acked{Entry: v.Queued.Entry, OrderID: v.Queued.OrderID, GiveBack: v.Hold == orders.GiveBack}
+// ack removes decided orders from the queue.
+func (k *Keeper) ack(ctx context.Context, batch []inventory.Queued, verdicts []orders.Decision) acked {
+	var release []string
+	for _, v := range verdicts {
+		if v.Hold == orders.GiveBack {
+			release = append(release, v.Queued.OrderID)
+		}
 	}
-	left, err := k.gate.Ack(ctx, k.sku, judged)
+	left, err := k.gate.Ack(ctx, k.sku, batch, release)
 	if err == nil {
 		k.progress()
-		k.count.Drained.Add(int64(len(verdicts)))
+		k.count.Drained.Add(int64(len(batch)))
 	}
 	return acked{left, err}
 }

@@ -75,7 +75,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 		}
 		// Each of them twice: before the next keeper's own steps, and after.
 		late := map[string]func() error{
-			"ack":     func() error { return stale.AckBatch(ctx, verdicts) },
+			"ack":     func() error { return stale.AckBatch(ctx, batch, verdicts) },
 			"release": func() error { _, err := b.Gate.Release(ctx, "S", epoch, closed); return err },
 			"confirm": func() error { return b.Gate.Confirm(ctx, "S", epoch, paid) },
 			"terms":   func() error { old := kit.Sale("S", 15, 3); return b.Gate.SetTerms(ctx, "S", epoch, old.Terms()) },

@@ -72,8 +72,8 @@ func (g *rebuilding) Queue(ctx context.Context, sku, after string, limit int64) 
 	return batch, err
 }
 
-func (g *rebuilding) Ack(ctx context.Context, sku string, orders []inventory.Acked) (int64, error) {
-	left, err := g.Gate.Ack(ctx, sku, orders)
+func (g *rebuilding) Ack(ctx context.Context, sku string, orders []inventory.Queued, release []string) (int64, error) {
+	left, err := g.Gate.Ack(ctx, sku, orders, release)
 	if g.shut && left == 0 {
 		g.at(closed)
 	}

@@ -380,13 +380,15 @@ func TestLatePaymentCrash(t *testing.T) {
 func drained(t *testing.T, b *bare.Bare, giveBack bool) *bare.Keeper {
 	t.Helper()
 	k := b.Keeper(t, "S")
-	verdicts, err := b.Store.Commit(t.Context(), "S", k.Fence(), b.Queue(t))
+	queue, release := b.Queue(t), []string(nil)
+	verdicts, err := b.Store.Commit(t.Context(), "S", k.Fence(), queue)
 	check.Must(t, err)
-	acked := make([]inventory.Acked, len(verdicts))
-	for i, v := range verdicts {
-		acked[i] = inventory.Acked{Entry: v.Queued.Entry, OrderID: v.Queued.OrderID, GiveBack: giveBack || v.Hold == orders.GiveBack}
+	for _, v := range verdicts {
+		if giveBack || v.Hold == orders.GiveBack {
+			release = append(release, v.Queued.OrderID)
+		}
 	}
-	check.Must(t, check.Err(b.Gate.Ack(t.Context(), "S", acked)))
+	check.Must(t, check.Err(b.Gate.Ack(t.Context(), "S", queue, release)))
 	return k
 }
 

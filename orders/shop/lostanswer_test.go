@@ -101,8 +101,7 @@ func TestLostAnswerIsNotANo(t *testing.T) {
 		if _, err := bare.FaultyStore(t, b.Store, lose).Commit(t.Context(), "S", k.Fence(), batch); err == nil {
 			t.Fatal("the answer was not lost")
 		}
-		back := []inventory.Acked{{Entry: batch[0].Entry, OrderID: batch[0].OrderID, GiveBack: true}}
-		check.Must(t, check.Err(b.Gate.Ack(t.Context(), "S", back)))
+		check.Must(t, check.Err(b.Gate.Ack(t.Context(), "S", batch, []string{batch[0].OrderID})))
 		if a := b.Audit(t); a.Balanced || a.Drift != -1 {
 			t.Errorf("the audit does not see it: %+v", a)
 		}

@@ -29,8 +29,8 @@ func (g faultyGate) Queue(ctx context.Context, sku, after string, limit int64) (
 	return q, nil
 }
 
-func (g faultyGate) Ack(ctx context.Context, sku string, orders []inventory.Acked) (left int64, err error) {
-	err = g.plan.Around("ack", func() (err error) { left, err = g.Gate.Ack(ctx, sku, orders); return err })
+func (g faultyGate) Ack(ctx context.Context, sku string, orders []inventory.Queued, release []string) (left int64, err error) {
+	err = g.plan.Around("ack", func() (err error) { left, err = g.Gate.Ack(ctx, sku, orders, release); return err })
 	return left, err
 }
 
