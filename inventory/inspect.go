@@ -76,10 +76,7 @@ func (k Keeping) Tally(ctx context.Context, sku string, ids, buyers []string) (V
 }
 
 func (g *Gate) inspect(ctx context.Context, sku string, most int, ids, buyers []string) (View, error) {
-	args := append(make([]any, 0, 2+len(ids)+len(buyers)), most, len(ids))
-	for _, name := range slices.Concat(ids, buyers) {
-		args = append(args, name)
-	}
+	args := appendStrings([]any{most, len(ids)}, slices.Concat(ids, buyers))
 	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku)}
 	reply, err := inspectScript.Run(ctx, g.rdb, names, args...).Slice()
 	if err != nil {
@@ -143,6 +140,33 @@ func (g *Gate) Summaries(ctx context.Context, skus ...string) ([]Summary, error)
 		summaries[i] = s
 	}
 	return summaries, nil
+}
+
+// ScanHolds returns the ids of some of the orders that hold units at the gate of sku, and
+// the cursor of the next page. The first page has cursor 0, and next is 0 after the last
+// page. Orders that hold units during the whole scan are returned at least once.
+func (k Keeping) ScanHolds(ctx context.Context, sku string, cursor uint64) (ids []string, next uint64, err error) {
+	return k.scan(ctx, keys.Holds(sku), cursor, 500)
+}
+
+// ScanBuyers returns some of the buyers who have units at the gate of sku, as ScanHolds
+// does. Its pages are smaller, because a buyer is compared by all of their orders.
+func (k Keeping) ScanBuyers(ctx context.Context, sku string, cursor uint64) (buyers []string, next uint64, err error) {
+	return k.scan(ctx, keys.Buyers(sku), cursor, 100)
+}
+
+// scan returns the fields of about count pairs of a hash whose value is not 0.
+func (k Keeping) scan(ctx context.Context, key string, cursor uint64, count int64) (names []string, next uint64, err error) {
+	page, next, err := k.rdb.HScan(ctx, key, cursor, "", count).Result()
+	if err != nil {
+		return nil, 0, fmt.Errorf("read a page of %s: %w", key, err)
+	}
+	for pair := range slices.Chunk(page, 2) {
+		if pair[1] != "0" {
+			names = append(names, pair[0])
+		}
+	}
+	return names, next, nil
 }
 
 // Held returns the buyer and units of an order that holds units at the gate of

@@ -3,6 +3,7 @@ package inventory
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func TestTally(t *testing.T) {
 		}
 		buyers, next, err := g.ScanBuyers(t.Context(), sku, 0)
 		check.Must(t, err)
-		if want := map[string]int64{"ann": 4, "zoe": 2}; next != 0 || !maps.Equal(buyers, want) {
+		if slices.Sort(buyers); next != 0 || !slices.Equal(buyers, []string{"ann", "zoe"}) {
 			t.Errorf("buyers with units: %v, %d", buyers, next)
 		}
 	})

@@ -205,9 +205,7 @@ func (k Keeping) Ack(ctx context.Context, sku string, orders []Queued, release [
 		}
 	}
 	args[0] = len(args) / 2
-	for _, id := range release {
-		args = append(args, id)
-	}
+	args = appendStrings(args, release)
 	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku), keys.Keys(sku)}
 	left, err = ackScript.Run(ctx, k.pipe, names, args...).Int64()
 	return left, scriptError("acknowledge", sku, err)

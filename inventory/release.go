@@ -15,8 +15,8 @@ func (k Keeping) Release(ctx context.Context, sku string, epoch int64, ids []str
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	args := epochArgs(epoch, ids)
-	units, err := releaseScript.Run(ctx, k.rdb, []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku)}, args...).Int64()
+	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku)}
+	units, err := releaseScript.Run(ctx, k.rdb, names, appendStrings([]any{epoch}, ids)...).Int64()
 	return units, scriptError("release", sku, err)
 }
 
@@ -26,14 +26,13 @@ func (k Keeping) Confirm(ctx context.Context, sku string, epoch int64, ids []str
 	if len(ids) == 0 {
 		return nil
 	}
-	err := confirmScript.Run(ctx, k.rdb, []string{keys.Sale(sku), keys.Holds(sku)}, epochArgs(epoch, ids)...).Err()
+	err := confirmScript.Run(ctx, k.rdb, []string{keys.Sale(sku), keys.Holds(sku)}, appendStrings([]any{epoch}, ids)...).Err()
 	return scriptError("confirm", sku, err)
 }
 
-func epochArgs(epoch int64, ids []string) []any {
-	args := append(make([]any, 0, 1+len(ids)), epoch)
-	for _, id := range ids {
-		args = append(args, id)
+func appendStrings(args []any, values []string) []any {
+	for _, v := range values {
+		args = append(args, v)
 	}
 	return args
 }

@@ -53,10 +53,6 @@ func (k Keeping) Stage(ctx context.Context, d *Draft, c Changes) error {
 	for _, h := range c.Holds {
 		held = append(held, h.OrderID, fmt.Sprintf("%d %d %s", h.Quantity, h.At.UnixMilli(), h.Buyer))
 	}
-	ended := make([]any, 0, len(c.Ended))
-	for _, id := range c.Ended {
-		ended = append(ended, id)
-	}
 	counts := make([]any, 0, 2*len(c.Buyers))
 	for buyer, units := range c.Buyers {
 		counts = append(counts, buyer, strconv.FormatInt(units, 10))
@@ -64,7 +60,7 @@ func (k Keeping) Stage(ctx context.Context, d *Draft, c Changes) error {
 	for _, all := range []struct {
 		key, command string
 		args         []any
-	}{{holds, "HSET", held}, {holds, "HDEL", ended}, {buyers, "HSET", counts}} {
+	}{{holds, "HSET", held}, {holds, "HDEL", appendStrings(nil, c.Ended)}, {buyers, "HSET", counts}} {
 		for some := range slices.Chunk(all.args, stagePiece) {
 			if err := k.stage(ctx, d, all.key, all.command, some); err != nil {
 				return err

@@ -20,6 +20,6 @@ type Gate interface {
 	DeleteSale(ctx context.Context, sku string, epoch int64) (bool, error)
 	Tally(ctx context.Context, sku string, ids, buyers []string) (inventory.View, error)
 	ScanHolds(ctx context.Context, sku string, cursor uint64) (ids []string, next uint64, err error)
-	ScanBuyers(ctx context.Context, sku string, cursor uint64) (units map[string]int64, next uint64, err error)
+	ScanBuyers(ctx context.Context, sku string, cursor uint64) (buyers []string, next uint64, err error)
 	Summaries(ctx context.Context, skus ...string) ([]inventory.Summary, error)
 }

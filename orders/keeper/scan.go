@@ -55,12 +55,12 @@ func (k *Keeper) step(ctx context.Context, r *scan) (through bool, err error) {
 		ids, r.cursor, err = k.gate.ScanHolds(ctx, k.sku, r.cursor)
 		last = r.cursor == 0
 	case 1: // buyers who have less than the gate says
-		var units map[string]int64
-		units, r.cursor, err = k.gate.ScanBuyers(ctx, k.sku, r.cursor)
+		var withUnits []string
+		withUnits, r.cursor, err = k.gate.ScanBuyers(ctx, k.sku, r.cursor)
 		last = r.cursor == 0
 		// Only the buyers: their orders, of which each may have many, come with
 		// the next walk.
-		for names := range slices.Chunk(slices.Collect(maps.Keys(units)), scanPage) {
+		for names := range slices.Chunk(withUnits, scanPage) {
 			err = errors.Join(err, k.noteDrift(ctx, r, nil, names))
 		}
 	case 2: // open orders without a hold, and buyers who have more than the gate says
