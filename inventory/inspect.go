@@ -169,8 +169,8 @@ func (k Keeping) scan(ctx context.Context, key string, cursor uint64, count int6
 	return names, next, nil
 }
 
-// Held returns the buyer and units of an order that holds units at the gate of
-// sku, or of the first of several SKUs that has it; false where none does.
+// Held returns the hold of an order, and the first of these SKUs whose gate has it. ok is
+// false if no gate has it.
 func (g *Gate) Held(ctx context.Context, orderID string, skus ...string) (sku string, h Hold, ok bool, err error) {
 	cmds, err := g.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, sku := range skus {
@@ -178,21 +178,20 @@ func (g *Gate) Held(ctx context.Context, orderID string, skus ...string) (sku st
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return "", Hold{}, false, fmt.Errorf("look for the hold of %s: %w", orderID, err)
-	}
-	for _, cmd := range cmds { // the pipeline's own error is only the first one's
-		if e := cmd.Err(); e != nil && !errors.Is(e, redis.Nil) {
-			err = e
-		}
-	}
 	for i, cmd := range cmds {
-		if part := strings.SplitN(cmd.(*redis.StringCmd).Val(), " ", 3); len(part) == 3 {
+		hold, failed := cmd.(*redis.StringCmd).Result()
+		if part := strings.SplitN(hold, " ", 3); len(part) == 3 {
 			at := time.UnixMilli(number(part[1])).UTC()
 			return skus[i], Hold{OrderID: orderID, Buyer: part[2], Quantity: number(part[0]), At: at}, true, nil
 		}
+		if errors.Is(err, redis.Nil) { // err is the first command's error
+			err = failed
+		}
 	}
-	return "", Hold{}, false, nil
+	if err == nil || errors.Is(err, redis.Nil) {
+		return "", Hold{}, false, nil
+	}
+	return "", Hold{}, false, fmt.Errorf("look for the hold of %s: %w", orderID, err)
 }
 
 func number(v any) int64 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flashsale/inventory/internal/keys"
 	"flashsale/loadtest/servers/servertest/check"
 )
 
@@ -65,6 +66,17 @@ func TestTallyOfALongQueue(t *testing.T) {
 		check.Must(t, check.Err(pipe.Exec(t.Context())))
 		if got, err = g.Tally(t.Context(), sku, nil, nil); err != nil || !got.Long || !got.Open || got.Available != 9 {
 			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+// A look-up that failed at one gate does not report that no gate has the order.
+func TestHeldReportsFailures(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, broken := newGate(rdb, patient), newSKU()
+		check.Must(t, rdb.Set(t.Context(), keys.Holds(broken), "no hash", 0).Err())
+		if _, _, ok, err := g.Held(t.Context(), "o", newSKU(), broken); ok || err == nil {
+			t.Errorf("%v, %v", ok, err)
 		}
 	})
 }
