@@ -6,11 +6,6 @@ import (
 	"flashsale/inventory/coalesce"
 )
 
-// callsInFlight is how many script calls of one SKU may be under way at once,
-// as a rule. With two, the next batch is on the wire while Redis works on the
-// last; more would only make the batches smaller.
-const callsInFlight = 2
-
 // maxCallers bounds the callers of one SKU on this node: a Redis that hangs must
 // not fill its memory. Others hear ErrBusy.
 const maxCallers = 20_000

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,8 +19,9 @@ type Config struct {
 	// call of that size keeps Redis busy for about 2 ms. That is also the most:
 	// what a script can hand over to one command is bounded.
 	Batch int
-	// InFlight is how many script calls of one SKU may be under way at once.
-	// Default 2.
+	// InFlight is the largest number of script calls of one SKU that are under way at
+	// once. Default 2: the next batch travels while Redis works on the last one, and more
+	// calls would only make the batches smaller.
 	InFlight int
 	// Timeout of one call of the reserve script, whoever of its callers still waits, and of
 	// Queue and Ack. Calls for many SKUs may wait for each other as long before that.
@@ -41,7 +43,7 @@ func (c Config) withDefaults() Config {
 		c.Batch = 256
 	}
 	// What is below zero was not given, either.
-	c.InFlight = cmp.Or(max(c.InFlight, 0), callsInFlight)
+	c.InFlight = cmp.Or(max(c.InFlight, 0), 2)
 	c.Timeout = cmp.Or(max(c.Timeout, 0), time.Second)
 	c.QueueLimit = cmp.Or(max(c.QueueLimit, 0), 20_000)
 	c.SoldOutFor = cmp.Or(max(c.SoldOutFor, 0), 100*time.Millisecond)
@@ -59,7 +61,8 @@ type Gate struct {
 	tasks coalesce.Tasks   // calls that are under way
 	pipe  *pipeline.Sender // to rdb, for what comes in great numbers: calls for many SKUs travel together
 
-	replIDs replIDWatcher
+	replIDs sync.Map     // name of a master → the replID last read from it
+	changes atomic.Int64 // how often a replID differed from the one before: see replid.go
 }
 
 // Keeping is the face of a Gate for the component that carries orders between Redis and

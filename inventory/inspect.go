@@ -133,8 +133,12 @@ func (g *Gate) Summaries(ctx context.Context, skus ...string) ([]Summary, error)
 		id := g.replID(ctx, sku)
 		s.Promoted = builtOn != "" && builtOn == id.before
 		if s.Open {
-			if s.Stale, err = g.isStale(ctx, sku, builtOn, id.now, sent, s.Epoch, s.Granted); err != nil {
-				return nil, fmt.Errorf("mark the gate of %s stale: %w", sku, err)
+			s.Stale = builtOn == "?" || builtOn != "" && id.now != "" && builtOn != id.now
+			if state := g.state(sku); state.wentBack(sent, s.Epoch, s.Granted) {
+				s.Stale = true
+				if _, _, _, err := state.send(ctx, nil); err != nil { // a call without requests marks the gate
+					return nil, fmt.Errorf("mark the gate of %s stale: %w", sku, err)
+				}
 			}
 		}
 		summaries[i] = s

@@ -60,7 +60,7 @@ func (g *Gate) KnownSoldOut(sku, buyer string) (epoch int64, soldOut bool) {
 	}
 	s := v.(*saleState)
 	known := s.known.Load()
-	if known == nil || known.version.changes != g.replIDs.changes.Load() {
+	if known == nil || known.version.changes != g.changes.Load() {
 		return 0, false // nothing is remembered, or Redis may have been replaced since
 	}
 	left := time.Until(known.until)
@@ -91,9 +91,7 @@ func (s *saleState) saw(sent time.Time, now version, available int64) {
 	known := s.known.Load()
 	switch {
 	case available > 0:
-		if known != nil {
-			s.known.Store(nil)
-		}
+		s.known.Store(nil)
 	case known != nil && known.version == now:
 		next := *known
 		next.until = sent.Add(s.gate.cfg.SoldOutFor)
@@ -101,9 +99,7 @@ func (s *saleState) saw(sent time.Time, now version, available int64) {
 			s.known.Store(&next)
 		}
 	default: // nothing is left, and we don't know who has had what there was
-		if known != nil {
-			s.known.Store(nil)
-		}
+		s.known.Store(nil)
 		if !s.loading && !sent.Before(s.loadAgain) {
 			s.loading = true
 			s.gate.tasks.Go(func() { s.loadBuyers(now) })
@@ -123,7 +119,7 @@ func (s *saleState) latest() version {
 func (s *saleState) wentBack(sent time.Time, epoch, granted int64) bool {
 	s.seen.Lock()
 	defer s.seen.Unlock()
-	now := version{epoch, granted, s.gate.replIDs.changes.Load()}
+	now := version{epoch, granted, s.gate.changes.Load()}
 	if s.newest.before(now) {
 		s.newest, s.heard = now, time.Now()
 	}
@@ -147,10 +143,7 @@ func (s *saleState) loadBuyers(at version) {
 	defer s.seen.Unlock()
 	s.loading = false
 	s.loadAgain = start.Add(20 * took) // also when it failed: Redis has enough to do
-	if err != nil {
-		return
-	}
-	if s.newest == at {
+	if err == nil && s.newest == at {
 		// until is in the past: the next question confirms it under this version.
 		s.known.Store(&soldOut{version: at, until: start, buyers: buyers})
 	}

@@ -49,7 +49,7 @@ func TestProbeOfACluster(t *testing.T) {
 		names, ids = map[string]bool{}, map[string]bool{}
 		for _, m := range g.Probe(check.Context(t)) {
 			names[m.Name] = m.Err == nil
-			if id, known := g.replIDs.known.Load(m.Name); known {
+			if id, known := g.replIDs.Load(m.Name); known {
 				ids[id.(replID).now] = true
 			}
 		}

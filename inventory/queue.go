@@ -155,13 +155,13 @@ func entryTime(id string) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// Oldest returns for each of these SKUs when the oldest order in its queue was
-// reserved, zero where there is none, and what Redis's clock says now: that of
-// one of its servers, in a cluster.
+// OldestQueued returns the time at which the oldest order in the queue of each SKU was
+// reserved, or the zero time if the queue is empty. now is the time on the clock of Redis,
+// or of one master of a cluster.
 func (k Keeping) OldestQueued(ctx context.Context, skus ...string) (oldest []time.Time, now time.Time, err error) {
 	cmds, err := k.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, sku := range skus {
-			p.Do(ctx, "XRANGE", keys.Queue(sku), "-", "+", "COUNT", 1)
+			p.XRangeN(ctx, keys.Queue(sku), "-", "+", 1)
 		}
 		p.Time(ctx)
 		return nil
@@ -171,14 +171,8 @@ func (k Keeping) OldestQueued(ctx context.Context, skus ...string) (oldest []tim
 	}
 	oldest = make([]time.Time, len(skus))
 	for i := range oldest {
-		entries, _ := cmds[i].(*redis.Cmd).Slice()
-		if len(entries) == 0 {
-			continue
-		}
-		entry, _ := entries[0].([]any)
-		if len(entry) > 0 {
-			id, _ := entry[0].(string)
-			oldest[i] = entryTime(id)
+		for _, entry := range cmds[i].(*redis.XMessageSliceCmd).Val() {
+			oldest[i] = entryTime(entry.ID)
 		}
 	}
 	return oldest, cmds[len(skus)].(*redis.TimeCmd).Val(), nil

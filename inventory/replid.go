@@ -3,8 +3,6 @@ package inventory
 import (
 	"context"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -20,10 +18,10 @@ import (
 //
 // If a gate has accepted fewer orders than a node has seen, the gate is stale as well.
 // The node that notices this marks the gate for all nodes (built_on is '?').
-type replIDWatcher struct {
-	known   sync.Map     // name of a master → the replID last read from it
-	changes atomic.Int64 // how often a replID differed from the one before
-}
+
+// A replID is the replication id of a master, and that of the master which it followed
+// before it was promoted.
+type replID struct{ now, before string }
 
 // OnConnect returns the function that go-redis calls on each new connection to the
 // master of that name, before the connection is used. If INFO is not available (an
@@ -37,20 +35,7 @@ func (g *Gate) OnConnect(master string) func(context.Context, *redis.Conn) error
 
 // identify reads the replication id of a master and records it.
 func (g *Gate) identify(ctx context.Context, name string, node redis.Cmdable) {
-	replID := askReplID(ctx, node)
-	if replID.now == "" {
-		return
-	}
-	if was, _ := g.replIDs.known.Swap(name, replID); was != replID {
-		g.replIDs.changes.Add(1)
-	}
-}
-
-// A replID is the replication id of a master, and that of the master which it followed
-// before it was promoted.
-type replID struct{ now, before string }
-
-func askReplID(ctx context.Context, node redis.Cmdable) (id replID) {
+	var id replID
 	info, _ := node.Info(ctx, "replication").Result() // if Redis is away, other commands report the error
 	for line := range strings.Lines(info) {
 		switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
@@ -60,17 +45,19 @@ func askReplID(ctx context.Context, node redis.Cmdable) (id replID) {
 			id.before = value
 		}
 	}
-	return id
+	if id.now == "" {
+		return
+	}
+	if was, _ := g.replIDs.Swap(name, id); was != id {
+		g.changes.Add(1)
+	}
 }
 
 // replID returns the replication id of the master of sku, or the zero replID if the id
 // is not known.
 func (g *Gate) replID(ctx context.Context, sku string) replID {
-	name, err := g.Master(ctx, sku)
-	if err != nil {
-		return replID{}
-	}
-	id, _ := g.replIDs.known.Load(name)
+	name, _ := g.Master(ctx, sku)
+	id, _ := g.replIDs.Load(name)
 	known, _ := id.(replID)
 	return known
 }

@@ -139,7 +139,7 @@ func (s *saleState) reserveBatch(ctx context.Context, batch []*call) {
 	available, known := reply[2].(int64)
 	// If the call opened a new connection, the answer may come from another Redis than
 	// the one that is remembered.
-	if known && changes == g.replIDs.changes.Load() {
+	if known && changes == g.changes.Load() {
 		s.saw(began, version{epoch, number(reply[3]), changes}, available)
 	}
 	for i, c := range batch {
@@ -161,7 +161,7 @@ func (s *saleState) send(ctx context.Context, batch []*call) (began time.Time, c
 		args = append(args, &r.OrderID, &r.Buyer, &r.Quantity, r.scopedKey(), &r.Fingerprint, r.sender())
 	}
 	for range reserveTries {
-		changes, began = g.replIDs.changes.Load(), time.Now()
+		changes, began = g.changes.Load(), time.Now()
 		args[0] = s.clock.until(start.Add(min(g.cfg.Timeout, maxLate)))
 		reply, err = reserveScript.Run(ctx, g.pipe, names, args...).Slice()
 		if err != nil || len(reply) < 2 {
@@ -173,17 +173,6 @@ func (s *saleState) send(ctx context.Context, batch []*call) (began time.Time, c
 		}
 	}
 	return began, changes, nil, ErrLate
-}
-
-// isStale reports whether a gate that was read at or after sent is stale. If the gate
-// has accepted fewer orders than this node has seen, isStale marks the gate.
-func (g *Gate) isStale(ctx context.Context, sku, builtOn, replID string, sent time.Time, epoch, granted int64) (bool, error) {
-	s := g.state(sku)
-	if s.wentBack(sent, epoch, granted) {
-		_, _, _, err := s.send(ctx, nil) // a call without requests marks the gate
-		return true, err
-	}
-	return builtOn == "?" || builtOn != "" && replID != "" && builtOn != replID, nil
 }
 
 // outcome decodes one outcome of reserve.lua for the order id.

@@ -45,7 +45,10 @@ const (
 	stagePiece = 4000
 )
 
-// Stage writes changes into d. After an error, begin another draft.
+// Stage writes changes into d, piece by piece, each with its number. A replica that is
+// promoted lacks only the latest writes. Therefore a draft that has all numbers has all
+// pieces. Each piece renews the expiry of the keys that it writes to. After an error,
+// begin another draft.
 func (k Keeping) Stage(ctx context.Context, d *Draft, c Changes) error {
 	staged := d.keys()
 	holds, buyers := staged[0], staged[1]
@@ -62,23 +65,12 @@ func (k Keeping) Stage(ctx context.Context, d *Draft, c Changes) error {
 		args         []any
 	}{{holds, "HSET", held}, {holds, "HDEL", appendStrings(nil, c.Ended)}, {buyers, "HSET", counts}} {
 		for some := range slices.Chunk(all.args, stagePiece) {
-			if err := k.stage(ctx, d, all.key, all.command, some); err != nil {
-				return err
+			d.pieces++
+			args := append([]any{d.pieces, int(stagedFor.Seconds()), all.command}, some...)
+			if err := stageScript.Run(ctx, k.rdb, []string{all.key, staged[2]}, args...).Err(); err != nil {
+				return fmt.Errorf("stage rebuild of %s: %w", d.SKU, err)
 			}
 		}
-	}
-	return nil
-}
-
-// stage writes one piece of d, and its number with it. A replica that is promoted
-// lacks the latest writes and nothing before them: where all numbers are there, so
-// are all pieces, those that only changed a field too. Each piece renews what it
-// writes to: whenever this process dies, nothing stays for good.
-func (k Keeping) stage(ctx context.Context, d *Draft, key, command string, some []any) error {
-	d.pieces++
-	args := append([]any{d.pieces, int(stagedFor.Seconds()), command}, some...)
-	if err := stageScript.Run(ctx, k.rdb, []string{key, d.keys()[2]}, args...).Err(); err != nil {
-		return fmt.Errorf("stage rebuild of %s: %w", d.SKU, err)
 	}
 	return nil
 }
