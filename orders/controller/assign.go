@@ -274,3 +274,65 @@ func mix(x uint64) uint64 {
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
+
+func (ks *Controller) lookForFree() {
+	select {
+	case ks.reassign <- struct{}{}:
+	default: // it is about to look anyway
+	}
+}
+
+// follow acts on a hint about a SKU. A node that does not know that another one
+// keeps it looks for locks that are free: the sale is new, or nobody keeps it.
+func (ks *Controller) follow(sku string) {
+	if !ks.wake(sku, keeper.Release|keeper.Inspect) && !ks.isOthers(sku) {
+		ks.lookForFree()
+	}
+}
+
+func lockKey(sku string) string { return "lock:{" + sku + "}" }
+
+// wrote is when this node last wrote to both stores of sku, zero for never.
+func (ks *Controller) wrote(sku string) time.Time {
+	_, m := ks.redis.of(sku)
+	beaten := ks.beaten.Load()
+	switch {
+	case beaten == nil:
+		return time.Time{}
+	case m.wrote.Before(*beaten):
+		return m.wrote
+	}
+	return *beaten
+}
+
+// giveUpAll lets go of several slots.
+func (ks *Controller) giveUpAll(slots []*slot, timeout time.Duration) {
+	if len(slots) == 0 {
+		return
+	}
+	ks.each(slots, func(p *slot) { ks.giveUp(p, timeout, 0) })
+}
+
+// each does one thing with several slots, a few at a time, and then has the
+// nodes look for SKUs that nobody keeps.
+func (ks *Controller) each(slots []*slot, do func(*slot)) {
+	var g errgroup.Group
+	g.SetLimit(ks.cfg.Workers)
+	for _, p := range slots {
+		g.Go(func() error { do(p); return nil })
+	}
+	_ = g.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	ks.hint(ctx, "")
+}
+
+// vacate removes this node's name as the latest keeper of the SKU, so that the other nodes
+// do not leave the SKU to this node (see yields).
+func (ks *Controller) vacate(p *slot) {
+	ctx, cancel := context.WithTimeout(context.Background(), ks.cfg.Lease/5)
+	defer cancel()
+	if err := ks.store.Vacate(ctx, p.sku, p.Fence()); err != nil {
+		ks.log.Debug("keeper's name not removed", "sku", p.sku, "error", err)
+	}
+}

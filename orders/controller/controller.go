@@ -2,16 +2,17 @@ package controller
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"flashsale/inventory"
 	"flashsale/orders"
 	"flashsale/orders/keeper"
 	"flashsale/orders/lock/lease"
@@ -34,6 +35,43 @@ type Config struct {
 	Direct   DirectConfig
 }
 
+// A Controller has a keeper for each SKU that this node keeps: a keyed work queue,
+// one leader for each key, and a resync for what got lost. However many SKUs there
+// are, a few workers serve them, and one lock client renews their locks.
+type Controller struct {
+	node        string
+	store       *store.Store
+	Commits     *keeper.GroupCommit
+	gate        Gate
+	locks       lease.Locker
+	catalog     *store.Catalog
+	redis       *redisHealth
+	loops       map[string]*loop
+	deliver     func(...Notice)
+	rdb         redis.UniversalClient
+	probeEvery  time.Duration
+	staleEpochs sync.Map // SKU → epoch of the stale gate that was announced last: see Stale
+	report      func(*keeper.Commit)
+	log         *slog.Logger
+	cfg         KeeperConfig
+	count       keeper.Counters
+	clockOffset atomic.Pointer[time.Duration] // Redis's clock, less this one's: nil until it was asked
+	beaten      atomic.Pointer[time.Time]     // when this node last wrote to the database: nil for never
+
+	busy     chan struct{}  // passes that do more than drain a queue
+	letting  sync.WaitGroup // those who release locks for the watchdog
+	reassign chan struct{}  // asks for an early look at who keeps what; of one
+
+	mu           sync.Mutex
+	slots        map[string]*slot
+	due          []*slot              // to be run, oldest first
+	scans        int                  // begun in this resync
+	signal       chan struct{}        // due has grown; as many as there are workers
+	backoffUntil map[string]time.Time // until when not to take a SKU: fenced off from it
+	handedOverAt map[string]time.Time // when a SKU was given up for another node, while nodes were these
+	nodes        []store.Node         // alive, this one among them
+}
+
 // New returns the controller of a node. It keeps nothing until Run runs.
 func New(cfg Config) *Controller {
 	probeEvery := cfg.Direct.probeEvery(cfg.Keeper.Lease)
@@ -49,6 +87,15 @@ func New(cfg Config) *Controller {
 	}
 	ks.Commits = keeper.NewGroupCommit(cfg.Store, cfg.Keeper.Batch, cfg.Keeper.Workers, cfg.Keeper.Lease/4, &ks.count)
 	return ks
+}
+
+// one is the keeper of a sale, of which the lock is held.
+func (ks *Controller) one(sale *orders.Sale) *keeper.Keeper {
+	return keeper.New(sale, keeper.Config{
+		Store: ks.store, Gate: ks.gate, Commits: ks.Commits, Batch: ks.cfg.Batch, Log: ks.log, Count: &ks.count,
+		Rounds:   max(1, int64(ks.cfg.ReconcileHoldsEvery/(2*ks.cfg.ResyncEvery))), // a scan takes half the time
+		Announce: ks.announce, Tell: ks.tell, OnCommit: ks.committed,
+	})
 }
 
 // Run keeps SKUs until ctx ends. It ends in two steps: SKUs are handed over while
@@ -67,6 +114,27 @@ func (ks *Controller) Run(ctx context.Context) error {
 	return errors.Join(err, base.Wait())
 }
 
+// keep keeps SKUs until ctx ends, and then hands them over at once: passes that
+// are under way end first, within one lease, and no pass that hangs is waited
+// for.
+func (ks *Controller) keep(ctx context.Context) error {
+	late, cancel := outlive(ctx, ks.cfg.Lease)
+	defer cancel()
+	var g errgroup.Group
+	for range draining + ks.cfg.Workers {
+		g.Go(func() error { ks.work(ctx, late); return nil })
+	}
+	g.Go(func() error { ks.assign(ctx); return nil })
+	g.Go(func() error { return ks.loops["heartbeat"].Every(ctx, min(maxBeatEvery, ks.cfg.Lease/4), ks.beat) })
+	g.Go(func() error { return ks.loops["resync"].Every(ctx, ks.cfg.ResyncEvery, ks.resync) })
+	g.Go(func() error { return new(loop).Every(ctx, ks.cfg.assignEvery(), ks.watchdog) }) // nothing to log or to count
+	err := g.Wait()
+	ks.letting.Wait()
+	ks.leave()
+	ks.giveUpAll(ks.all(), ks.cfg.Lease/10)
+	return err
+}
+
 // Wait waits until no transaction of the keepers is under way, or ctx ends.
 func (ks *Controller) Wait(ctx context.Context) error { return ks.Commits.Wait(ctx) }
 
@@ -75,14 +143,6 @@ func (ks *Controller) Catalog() *store.Catalog { return ks.catalog }
 
 // Loop is one of the node's loops, by its name.
 func (ks *Controller) Loop(name string) *loop { return ks.loops[name] }
-
-// follow acts on a hint about a SKU. A node that does not know that another one
-// keeps it looks for locks that are free: the sale is new, or nobody keeps it.
-func (ks *Controller) follow(sku string) {
-	if !ks.wake(sku, keeper.Release|keeper.Inspect) && !ks.isOthers(sku) {
-		ks.lookForFree()
-	}
-}
 
 // RequestRelease has the keeper of sku, here or elsewhere, look at orders that were closed
 // or paid.
@@ -107,102 +167,90 @@ func (ks *Controller) RequestKeeper(ctx context.Context, sku string) {
 	ks.hint(ctx, sku)
 }
 
-func (ks *Controller) lookForFree() {
-	select {
-	case ks.reassign <- struct{}{}:
-	default: // it is about to look anyway
-	}
+// Kept returns the SKUs that this node keeps.
+func (ks *Controller) Kept() []string {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	return slices.Collect(maps.Keys(ks.slots))
 }
 
-// tell gives a keeper's verdicts to those who wait: here at once, elsewhere by
-// message.
-func (ks *Controller) tell(ctx context.Context, verdicts []orders.Decision) {
-	here, elsewhere := make([]Notice, 0, len(verdicts)), map[string][]Notice{}
-	for _, v := range verdicts {
-		t := Notice{ID: v.Queued.OrderID, Order: v.Order, Refused: v.Refused}
-		switch node := v.Queued.Node; node {
-		case ks.node:
-			here = append(here, t)
-		case "":
-		default:
-			elsewhere[node] = append(elsewhere[node], t)
+// Counters are what this node's keepers and sweeper have done.
+func (ks *Controller) Counters() *keeper.Counters { return &ks.count }
+
+// RedisDown reports whether Redis, or a master of it, has refused this node's writes for
+// long (see DirectConfig.After).
+func (ks *Controller) RedisDown() bool { return len(ks.redis.unwritable()) > 0 }
+
+// GateUntrusted reports whether this node takes the Redis master of sku for down. A master is down
+// once it has refused this node's writes for DirectConfig.After, until it has accepted
+// them again for the same time.
+func (ks *Controller) GateUntrusted(sku string) bool {
+	_, m := ks.redis.of(sku)
+	return m.down
+}
+
+// Sales is how many sales this node knows to be of interest still. Each should
+// have a keeper, on one of the nodes, unless it is sold in direct mode.
+func (ks *Controller) Sales() int { return len(ks.catalog.All()) }
+
+// Stats are how the SKUs are that this node keeps, as the last resync saw
+// them.
+type Stats struct {
+	Kept    int           // SKUs
+	Queued  int64         // orders in their queues
+	Longest int64         // in one queue
+	Oldest  time.Duration // for how long an order has been waiting
+
+	Drifting int   // SKUs whose gate was not what the database says, when last compared
+	Drift    int64 // their units that nobody can account for, or of which there are too many
+}
+
+// Stats adds up what the last resync saw.
+func (ks *Controller) Stats() (all Stats) {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	all.Kept = len(ks.slots)
+	for _, p := range ks.slots {
+		all.Queued += p.waiting.orders
+		all.Longest = max(all.Longest, p.waiting.orders)
+		if p.waiting.orders > 0 && !p.waiting.since.IsZero() {
+			all.Oldest = max(all.Oldest, time.Since(p.waiting.since))
+		}
+		if b := p.Balance(); b != nil && b.Off {
+			all.Drifting++
+			all.Drift += max(b.Drift, -b.Drift)
 		}
 	}
-	ks.deliver(here...)
-	ks.publish(ctx, elsewhere)
+	return all
 }
 
-// hintChannel is where nodes publish a SKU whose keeper should look at
-// everything: orders of it were closed or paid, or it is a new sale, or has
-// other terms. "": there are SKUs that nobody keeps.
-const hintChannel = "orders:hint"
+// committed passes a keeper's transaction on, with what it takes to tell how
+// late its orders are.
+func (ks *Controller) committed(c *keeper.Commit) {
+	c.ClockOffset = ks.clockOffset.Load()
+	ks.report(c)
+}
 
-// noticeChannel is where a keeper tells a node what became of its callers' orders.
-func noticeChannel(node string) string { return "orders:notice:" + node }
-
-// listen hears the messages of other nodes until ctx ends, reconnecting as often
-// as needed. Any of them may be lost: whoever gets one also looks by itself, only
-// later.
-func (ks *Controller) listen(ctx context.Context) error {
-	sub := ks.rdb.Subscribe(ctx, inventory.WakeChannel, hintChannel, noticeChannel(ks.node))
-	defer func() { _ = sub.Close() }()
-	messages := sub.Channel(redis.WithChannelSize(1024))
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case m, ok := <-messages:
-			if !ok {
-				return nil
-			}
-			ks.receive(m)
+// Balances are the last ones of the SKUs that this node keeps. One that was not
+// compared yet is the zero Balance.
+func (ks *Controller) Balances() map[string]keeper.Balance {
+	all := map[string]keeper.Balance{}
+	for _, p := range ks.all() {
+		var b keeper.Balance
+		if last := p.Balance(); last != nil {
+			b = *last
 		}
+		all[p.sku] = b
 	}
+	return all
 }
 
-func (ks *Controller) receive(m *redis.Message) {
-	switch m.Channel {
-	case inventory.WakeChannel:
-		ks.wake(m.Payload, keeper.Drain) // its queue is no longer empty
-	case hintChannel:
-		ks.follow(m.Payload)
-	default: // the node's own
-		var outcomes []Notice
-		if json.Unmarshal([]byte(m.Payload), &outcomes) == nil {
-			ks.deliver(outcomes...)
-		}
+// LoopFailures count the turns of each of this node's loops that failed, by the
+// loop's name. Passes of keepers are counted by Counters.Failed.
+func (ks *Controller) LoopFailures() map[string]func() int64 {
+	failures := make(map[string]func() int64, len(ks.loops))
+	for name, l := range ks.loops {
+		failures[name] = l.failures.Load
 	}
-}
-
-// publish sends outcomes to the nodes whose callers wait, one message a node.
-// Callers whose message is lost look for themselves.
-func (ks *Controller) publish(ctx context.Context, byNode map[string][]Notice) {
-	var errs []error
-	for node, outcomes := range byNode {
-		payload, err := json.Marshal(outcomes)
-		if err == nil {
-			err = ks.rdb.Publish(ctx, noticeChannel(node), payload).Err()
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("tell node %s: %w", node, err))
-		}
-	}
-	if len(byNode) > 0 {
-		ks.loops["bus"].Ended(ctx, errors.Join(errs...))
-	}
-}
-
-// hint has the keeper of sku look, on whichever node; see hintChannel.
-func (ks *Controller) hint(ctx context.Context, sku string) {
-	if !ks.redis.away() { // nobody waits for a Redis that is away
-		ks.loops["bus"].Ended(ctx, ks.rdb.Publish(ctx, hintChannel, sku).Err())
-	}
-}
-
-// A Notice is what became of a reserved order: a row, or a refusal. To another node
-// it goes with every column of the row, not as the API shows it.
-type Notice struct {
-	ID      string        // as it was reserved
-	Order   *orders.Order `json:",omitempty"` // may be another one: the first under the same key
-	Refused orders.Reason `json:",omitempty"` // instead of Order
+	return failures
 }

@@ -3,59 +3,15 @@ package controller
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
-	"golang.org/x/sync/errgroup"
 
 	"flashsale/orders"
 	"flashsale/orders/keeper"
 	"flashsale/orders/lock/lease"
-	"flashsale/orders/store"
 )
-
-// A Controller has a keeper for each SKU that this node keeps: a keyed work queue,
-// one leader for each key, and a resync for what got lost. However many SKUs there
-// are, a few workers serve them, and one lock client renews their locks.
-type Controller struct {
-	node        string
-	store       *store.Store
-	Commits     *keeper.GroupCommit
-	gate        Gate
-	locks       lease.Locker
-	catalog     *store.Catalog
-	redis       *redisHealth
-	loops       map[string]*loop
-	deliver     func(...Notice)
-	rdb         redis.UniversalClient
-	probeEvery  time.Duration
-	staleEpochs sync.Map // SKU → epoch of the stale gate that was announced last: see Stale
-	report      func(*keeper.Commit)
-	log         *slog.Logger
-	cfg         KeeperConfig
-	count       keeper.Counters
-	clockOffset atomic.Pointer[time.Duration] // Redis's clock, less this one's: nil until it was asked
-	beaten      atomic.Pointer[time.Time]     // when this node last wrote to the database: nil for never
-
-	busy     chan struct{}  // passes that do more than drain a queue
-	letting  sync.WaitGroup // those who release locks for the watchdog
-	reassign chan struct{}  // asks for an early look at who keeps what; of one
-
-	mu           sync.Mutex
-	slots        map[string]*slot
-	due          []*slot              // to be run, oldest first
-	scans        int                  // begun in this resync
-	signal       chan struct{}        // due has grown; as many as there are workers
-	backoffUntil map[string]time.Time // until when not to take a SKU: fenced off from it
-	handedOverAt map[string]time.Time // when a SKU was given up for another node, while nodes were these
-	nodes        []store.Node         // alive, this one among them
-}
 
 // A slot is a keeper and what it has to do. The controller's mu guards it, but for
 // the keeper, which belongs to the pass under way.
@@ -74,38 +30,6 @@ type slot struct {
 	waiting         waiting                 // the SKU's queue, as resync saw it
 
 	schedule
-}
-
-// one is the keeper of a sale, of which the lock is held.
-func (ks *Controller) one(sale *orders.Sale) *keeper.Keeper {
-	return keeper.New(sale, keeper.Config{
-		Store: ks.store, Gate: ks.gate, Commits: ks.Commits, Batch: ks.cfg.Batch, Log: ks.log, Count: &ks.count,
-		Rounds:   max(1, int64(ks.cfg.ReconcileHoldsEvery/(2*ks.cfg.ResyncEvery))), // a scan takes half the time
-		Announce: ks.announce, Tell: ks.tell, OnCommit: ks.committed,
-	})
-}
-
-func lockKey(sku string) string { return "lock:{" + sku + "}" }
-
-// keep keeps SKUs until ctx ends, and then hands them over at once: passes that
-// are under way end first, within one lease, and no pass that hangs is waited
-// for.
-func (ks *Controller) keep(ctx context.Context) error {
-	late, cancel := outlive(ctx, ks.cfg.Lease)
-	defer cancel()
-	var g errgroup.Group
-	for range draining + ks.cfg.Workers {
-		g.Go(func() error { ks.work(ctx, late); return nil })
-	}
-	g.Go(func() error { ks.assign(ctx); return nil })
-	g.Go(func() error { return ks.loops["heartbeat"].Every(ctx, min(maxBeatEvery, ks.cfg.Lease/4), ks.beat) })
-	g.Go(func() error { return ks.loops["resync"].Every(ctx, ks.cfg.ResyncEvery, ks.resync) })
-	g.Go(func() error { return new(loop).Every(ctx, ks.cfg.assignEvery(), ks.watchdog) }) // nothing to log or to count
-	err := g.Wait()
-	ks.letting.Wait()
-	ks.leave()
-	ks.giveUpAll(ks.all(), ks.cfg.Lease/10)
-	return err
 }
 
 // wake has the keeper of sku do some work soon, and tells whether this node keeps
@@ -267,13 +191,6 @@ func (ks *Controller) all() []*slot {
 	return slices.Collect(maps.Values(ks.slots))
 }
 
-// Kept returns the SKUs that this node keeps.
-func (ks *Controller) Kept() []string {
-	ks.mu.Lock()
-	defer ks.mu.Unlock()
-	return slices.Collect(maps.Keys(ks.slots))
-}
-
 // outlive returns a context that ends d after ctx.
 func outlive(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -287,3 +204,70 @@ type waiting struct {
 	orders int64
 	since  time.Time // when its oldest order was reserved, by this process's clock; zero: not known
 }
+
+// giveUp lets go of a slot. A pass that is under way may end first, for as long
+// as timeout says. For as long as avoid says, this node does not try to get the
+// SKU back.
+func (ks *Controller) giveUp(p *slot, timeout, avoid time.Duration) {
+	running, ok := ks.takeOut(p, avoid)
+	if !ok {
+		return
+	}
+	if running {
+		select {
+		case <-p.stopped:
+		case <-time.After(timeout):
+		}
+	}
+	ks.letGo(p)
+}
+
+// takeOut has no further pass of p begin. False: somebody else has done so.
+func (ks *Controller) takeOut(p *slot, avoid time.Duration) (running, ok bool) {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	if ks.slots[p.sku] != p {
+		return false, false
+	}
+	if p.retry != nil {
+		p.retry.Stop()
+	}
+	delete(ks.slots, p.sku)
+	if avoid > 0 {
+		ks.backoffUntil[p.sku] = time.Now().Add(avoid)
+	}
+	return p.running, true
+}
+
+// letGo cuts off p's pass, if there is one, and releases the lock: after the
+// last commit, unless the pass hangs. What comes later the fence refuses.
+func (ks *Controller) letGo(p *slot) {
+	ks.mu.Lock()
+	cancel := p.cancel
+	ks.mu.Unlock()
+	if cancel != nil {
+		cancel(errNoProgress)
+	}
+	if errors.Is(context.Cause(p.held.Context()), lease.ErrLost) {
+		return // there is nothing to let go of, and often nobody to tell
+	}
+	if err := p.held.Release(context.Background()); err != nil { // within a time of its own
+		ks.log.Debug("lock not released", "sku", p.sku, "error", err)
+	}
+}
+
+// alive is p's last sign of life, where its node last wrote to both stores at
+// wrote. The caller has mu.
+func (p *slot) alive(wrote time.Time) time.Time {
+	at := p.Progressed()
+	if p.began.After(at) {
+		at = p.began
+	}
+	if !p.running && p.failures == 0 && wrote.After(at) {
+		return wrote
+	}
+	return at
+}
+
+// errNoProgress is why a pass was cut off.
+var errNoProgress = errors.New("orders: the keeper made no progress for a lease")
