@@ -32,8 +32,8 @@ type Notice struct {
 // listen hears the messages of other nodes until ctx ends, reconnecting as often
 // as needed. Any of them may be lost: whoever gets one also looks by itself, only
 // later.
-func (ks *Controller) listen(ctx context.Context) error {
-	sub := ks.rdb.Subscribe(ctx, inventory.WakeChannel, hintChannel, noticeChannel(ks.node))
+func (c *Controller) listen(ctx context.Context) error {
+	sub := c.rdb.Subscribe(ctx, inventory.WakeChannel, hintChannel, noticeChannel(c.node))
 	defer func() { _ = sub.Close() }()
 	messages := sub.Channel(redis.WithChannelSize(1024))
 	for {
@@ -44,64 +44,64 @@ func (ks *Controller) listen(ctx context.Context) error {
 			if !ok {
 				return nil
 			}
-			ks.receive(m)
+			c.receive(m)
 		}
 	}
 }
 
-func (ks *Controller) receive(m *redis.Message) {
+func (c *Controller) receive(m *redis.Message) {
 	switch m.Channel {
 	case inventory.WakeChannel:
-		ks.wake(m.Payload, keeper.Drain) // its queue is no longer empty
+		c.wake(m.Payload, keeper.Drain) // its queue is no longer empty
 	case hintChannel:
-		ks.follow(m.Payload)
+		c.follow(m.Payload)
 	default: // the node's own
 		var outcomes []Notice
 		if json.Unmarshal([]byte(m.Payload), &outcomes) == nil {
-			ks.deliver(outcomes...)
+			c.deliver(outcomes...)
 		}
 	}
 }
 
 // tell gives a keeper's verdicts to those who wait: here at once, elsewhere by
 // message.
-func (ks *Controller) tell(ctx context.Context, verdicts []orders.Decision) {
+func (c *Controller) tell(ctx context.Context, verdicts []orders.Decision) {
 	here, elsewhere := make([]Notice, 0, len(verdicts)), map[string][]Notice{}
 	for _, v := range verdicts {
 		t := Notice{ID: v.Queued.OrderID, Order: v.Order, Refused: v.Refused}
 		switch node := v.Queued.Node; node {
-		case ks.node:
+		case c.node:
 			here = append(here, t)
 		case "":
 		default:
 			elsewhere[node] = append(elsewhere[node], t)
 		}
 	}
-	ks.deliver(here...)
-	ks.publish(ctx, elsewhere)
+	c.deliver(here...)
+	c.publish(ctx, elsewhere)
 }
 
 // publish sends outcomes to the nodes whose callers wait, one message a node.
 // Callers whose message is lost look for themselves.
-func (ks *Controller) publish(ctx context.Context, byNode map[string][]Notice) {
+func (c *Controller) publish(ctx context.Context, byNode map[string][]Notice) {
 	var errs []error
 	for node, outcomes := range byNode {
 		payload, err := json.Marshal(outcomes)
 		if err == nil {
-			err = ks.rdb.Publish(ctx, noticeChannel(node), payload).Err()
+			err = c.rdb.Publish(ctx, noticeChannel(node), payload).Err()
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("tell node %s: %w", node, err))
 		}
 	}
 	if len(byNode) > 0 {
-		ks.loops["bus"].Ended(ctx, errors.Join(errs...))
+		c.loops["bus"].Ended(ctx, errors.Join(errs...))
 	}
 }
 
 // hint has the keeper of sku look, on whichever node; see hintChannel.
-func (ks *Controller) hint(ctx context.Context, sku string) {
-	if !ks.redis.away() { // nobody waits for a Redis that is away
-		ks.loops["bus"].Ended(ctx, ks.rdb.Publish(ctx, hintChannel, sku).Err())
+func (c *Controller) hint(ctx context.Context, sku string) {
+	if !c.redis.away() { // nobody waits for a Redis that is away
+		c.loops["bus"].Ended(ctx, c.rdb.Publish(ctx, hintChannel, sku).Err())
 	}
 }

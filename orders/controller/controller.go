@@ -75,7 +75,7 @@ type Controller struct {
 // New returns the controller of a node. It keeps nothing until Run runs.
 func New(cfg Config) *Controller {
 	probeEvery := cfg.Direct.probeEvery(cfg.Keeper.Lease)
-	ks := &Controller{
+	c := &Controller{
 		node: cfg.Store.Node, store: cfg.Store, gate: cfg.Gate, rdb: cfg.Redis, locks: cfg.Locks, loops: newLoops(cfg.Log),
 		// As long as it takes a master that does not answer to be down.
 		redis: &redisHealth{gate: cfg.Gate, lasts: int(cfg.Direct.After / probeEvery)}, probeEvery: probeEvery,
@@ -85,30 +85,30 @@ func New(cfg Config) *Controller {
 		slots:    map[string]*slot{}, backoffUntil: map[string]time.Time{}, handedOverAt: map[string]time.Time{},
 		signal: make(chan struct{}, draining+cfg.Keeper.Workers), busy: make(chan struct{}, cfg.Keeper.Workers),
 	}
-	ks.Commits = keeper.NewGroupCommit(cfg.Store, cfg.Keeper.Batch, cfg.Keeper.Workers, cfg.Keeper.Lease/4, &ks.count)
-	return ks
+	c.Commits = keeper.NewGroupCommit(cfg.Store, cfg.Keeper.Batch, cfg.Keeper.Workers, cfg.Keeper.Lease/4, &c.count)
+	return c
 }
 
 // one is the keeper of a sale, of which the lock is held.
-func (ks *Controller) one(sale *orders.Sale) *keeper.Keeper {
+func (c *Controller) one(sale *orders.Sale) *keeper.Keeper {
 	return keeper.New(sale, keeper.Config{
-		Store: ks.store, Gate: ks.gate, Commits: ks.Commits, Batch: ks.cfg.Batch, Log: ks.log, Count: &ks.count,
-		Rounds:   max(1, int64(ks.cfg.ReconcileHoldsEvery/(2*ks.cfg.ResyncEvery))), // a scan takes half the time
-		Announce: ks.announce, Tell: ks.tell, OnCommit: ks.committed,
+		Store: c.store, Gate: c.gate, Commits: c.Commits, Batch: c.cfg.Batch, Log: c.log, Count: &c.count,
+		Rounds:   max(1, int64(c.cfg.ReconcileHoldsEvery/(2*c.cfg.ResyncEvery))), // a scan takes half the time
+		Announce: c.announce, Tell: c.tell, OnCommit: c.committed,
 	})
 }
 
 // Run keeps SKUs until ctx ends. It ends in two steps: SKUs are handed over while
 // locks and messages still work.
-func (ks *Controller) Run(ctx context.Context) error {
+func (c *Controller) Run(ctx context.Context) error {
 	under, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var base, loops errgroup.Group
-	base.Go(func() error { return ks.locks.Run(under) })
-	base.Go(func() error { return ks.listen(under) })
-	loops.Go(func() error { return ks.loops["catalog"].Every(ctx, store.CatalogEvery, ks.catalog.Renew) })
-	loops.Go(func() error { return ks.keep(ctx) })
-	loops.Go(func() error { return ks.loops["probe"].Every(ctx, ks.probeEvery, ks.probe) })
+	base.Go(func() error { return c.locks.Run(under) })
+	base.Go(func() error { return c.listen(under) })
+	loops.Go(func() error { return c.loops["catalog"].Every(ctx, store.CatalogEvery, c.catalog.Renew) })
+	loops.Go(func() error { return c.keep(ctx) })
+	loops.Go(func() error { return c.loops["probe"].Every(ctx, c.probeEvery, c.probe) })
 	err := loops.Wait()
 	stop()
 	return errors.Join(err, base.Wait())
@@ -117,81 +117,81 @@ func (ks *Controller) Run(ctx context.Context) error {
 // keep keeps SKUs until ctx ends, and then hands them over at once: passes that
 // are under way end first, within one lease, and no pass that hangs is waited
 // for.
-func (ks *Controller) keep(ctx context.Context) error {
-	late, cancel := outlive(ctx, ks.cfg.Lease)
+func (c *Controller) keep(ctx context.Context) error {
+	late, cancel := outlive(ctx, c.cfg.Lease)
 	defer cancel()
 	var g errgroup.Group
-	for range draining + ks.cfg.Workers {
-		g.Go(func() error { ks.work(ctx, late); return nil })
+	for range draining + c.cfg.Workers {
+		g.Go(func() error { c.work(ctx, late); return nil })
 	}
-	g.Go(func() error { ks.assign(ctx); return nil })
-	g.Go(func() error { return ks.loops["heartbeat"].Every(ctx, min(maxBeatEvery, ks.cfg.Lease/4), ks.beat) })
-	g.Go(func() error { return ks.loops["resync"].Every(ctx, ks.cfg.ResyncEvery, ks.resync) })
-	g.Go(func() error { return new(loop).Every(ctx, ks.cfg.assignEvery(), ks.watchdog) }) // nothing to log or to count
+	g.Go(func() error { c.assign(ctx); return nil })
+	g.Go(func() error { return c.loops["heartbeat"].Every(ctx, min(maxBeatEvery, c.cfg.Lease/4), c.beat) })
+	g.Go(func() error { return c.loops["resync"].Every(ctx, c.cfg.ResyncEvery, c.resync) })
+	g.Go(func() error { return new(loop).Every(ctx, c.cfg.assignEvery(), c.watchdog) }) // nothing to log or to count
 	err := g.Wait()
-	ks.letting.Wait()
-	ks.leave()
-	ks.giveUpAll(ks.all(), ks.cfg.Lease/10)
+	c.letting.Wait()
+	c.leave()
+	c.giveUpAll(c.all(), c.cfg.Lease/10)
 	return err
 }
 
 // Wait waits until no transaction of the keepers is under way, or ctx ends.
-func (ks *Controller) Wait(ctx context.Context) error { return ks.Commits.Wait(ctx) }
+func (c *Controller) Wait(ctx context.Context) error { return c.Commits.Wait(ctx) }
 
 // Catalog is this node's copy of the sales.
-func (ks *Controller) Catalog() *store.Catalog { return ks.catalog }
+func (c *Controller) Catalog() *store.Catalog { return c.catalog }
 
 // Loop is one of the node's loops, by its name.
-func (ks *Controller) Loop(name string) *loop { return ks.loops[name] }
+func (c *Controller) Loop(name string) *loop { return c.loops[name] }
 
 // RequestRelease has the keeper of sku, here or elsewhere, look at orders that were closed
 // or paid.
-func (ks *Controller) RequestRelease(ctx context.Context, sku string) {
-	ks.ask(ctx, sku, keeper.Release)
+func (c *Controller) RequestRelease(ctx context.Context, sku string) {
+	c.ask(ctx, sku, keeper.Release)
 }
 
 // RequestInspect has the keeper of sku compare the gate with the database.
-func (ks *Controller) RequestInspect(ctx context.Context, sku string) {
-	ks.ask(ctx, sku, keeper.Inspect)
+func (c *Controller) RequestInspect(ctx context.Context, sku string) {
+	c.ask(ctx, sku, keeper.Inspect)
 }
 
-func (ks *Controller) ask(ctx context.Context, sku string, todo keeper.Work) {
-	if !ks.wake(sku, todo) {
-		ks.hint(ctx, sku)
+func (c *Controller) ask(ctx context.Context, sku string, todo keeper.Work) {
+	if !c.wake(sku, todo) {
+		c.hint(ctx, sku)
 	}
 }
 
 // RequestKeeper says that a sale is new, or on again: it needs a keeper.
-func (ks *Controller) RequestKeeper(ctx context.Context, sku string) {
-	ks.lookForFree()
-	ks.hint(ctx, sku)
+func (c *Controller) RequestKeeper(ctx context.Context, sku string) {
+	c.lookForFree()
+	c.hint(ctx, sku)
 }
 
 // Kept returns the SKUs that this node keeps.
-func (ks *Controller) Kept() []string {
-	ks.mu.Lock()
-	defer ks.mu.Unlock()
-	return slices.Collect(maps.Keys(ks.slots))
+func (c *Controller) Kept() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.slots))
 }
 
 // Counters are what this node's keepers and sweeper have done.
-func (ks *Controller) Counters() *keeper.Counters { return &ks.count }
+func (c *Controller) Counters() *keeper.Counters { return &c.count }
 
 // RedisDown reports whether Redis, or a master of it, has refused this node's writes for
 // long (see DirectConfig.After).
-func (ks *Controller) RedisDown() bool { return len(ks.redis.unwritable()) > 0 }
+func (c *Controller) RedisDown() bool { return len(c.redis.unwritable()) > 0 }
 
 // GateUntrusted reports whether this node takes the Redis master of sku for down. A master is down
 // once it has refused this node's writes for DirectConfig.After, until it has accepted
 // them again for the same time.
-func (ks *Controller) GateUntrusted(sku string) bool {
-	_, m := ks.redis.of(sku)
+func (c *Controller) GateUntrusted(sku string) bool {
+	_, m := c.redis.of(sku)
 	return m.down
 }
 
 // Sales is how many sales this node knows to be of interest still. Each should
 // have a keeper, on one of the nodes, unless it is sold in direct mode.
-func (ks *Controller) Sales() int { return len(ks.catalog.All()) }
+func (c *Controller) Sales() int { return len(c.catalog.All()) }
 
 // Stats are how the SKUs are that this node keeps, as the last resync saw
 // them.
@@ -206,11 +206,11 @@ type Stats struct {
 }
 
 // Stats adds up what the last resync saw.
-func (ks *Controller) Stats() (all Stats) {
-	ks.mu.Lock()
-	defer ks.mu.Unlock()
-	all.Kept = len(ks.slots)
-	for _, p := range ks.slots {
+func (c *Controller) Stats() (all Stats) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all.Kept = len(c.slots)
+	for _, p := range c.slots {
 		all.Queued += p.waiting.orders
 		all.Longest = max(all.Longest, p.waiting.orders)
 		if p.waiting.orders > 0 && !p.waiting.since.IsZero() {
@@ -226,16 +226,16 @@ func (ks *Controller) Stats() (all Stats) {
 
 // committed passes a keeper's transaction on, with what it takes to tell how
 // late its orders are.
-func (ks *Controller) committed(c *keeper.Commit) {
-	c.ClockOffset = ks.clockOffset.Load()
-	ks.report(c)
+func (c *Controller) committed(commit *keeper.Commit) {
+	commit.ClockOffset = c.clockOffset.Load()
+	c.report(commit)
 }
 
 // Balances are the last ones of the SKUs that this node keeps. One that was not
 // compared yet is the zero Balance.
-func (ks *Controller) Balances() map[string]keeper.Balance {
+func (c *Controller) Balances() map[string]keeper.Balance {
 	all := map[string]keeper.Balance{}
-	for _, p := range ks.all() {
+	for _, p := range c.all() {
 		var b keeper.Balance
 		if last := p.Balance(); last != nil {
 			b = *last
@@ -247,9 +247,9 @@ func (ks *Controller) Balances() map[string]keeper.Balance {
 
 // LoopFailures count the turns of each of this node's loops that failed, by the
 // loop's name. Passes of keepers are counted by Counters.Failed.
-func (ks *Controller) LoopFailures() map[string]func() int64 {
-	failures := make(map[string]func() int64, len(ks.loops))
-	for name, l := range ks.loops {
+func (c *Controller) LoopFailures() map[string]func() int64 {
+	failures := make(map[string]func() int64, len(c.loops))
+	for name, l := range c.loops {
 		failures[name] = l.failures.Load
 	}
 	return failures

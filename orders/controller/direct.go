@@ -21,37 +21,37 @@ import (
 //     epoch, before the gate opens.
 
 // probe checks every Redis master, and enters direct mode if one is down.
-func (ks *Controller) probe(ctx context.Context) error {
-	within, cancel := context.WithTimeout(ctx, min(ks.cfg.Lease/5, probeTimeout))
-	probed := ks.gate.Probe(within)
+func (c *Controller) probe(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, min(c.cfg.Lease/5, probeTimeout))
+	probed := c.gate.Probe(within)
 	cancel()
 	if ctx.Err() != nil {
 		return nil
 	}
-	changed := ks.redis.observe(probed)
+	changed := c.redis.observe(probed)
 	for _, m := range changed {
 		if m.Err != nil {
-			ks.log.Warn("Redis does not take writes", "master", m.Name, "error", m.Err)
+			c.log.Warn("Redis does not take writes", "master", m.Name, "error", m.Err)
 		} else {
-			ks.log.Info("Redis takes writes again", "master", m.Name)
+			c.log.Info("Redis takes writes again", "master", m.Name)
 		}
 	}
 	if len(changed) > 0 {
-		_ = ks.beat(ctx) // the next heartbeat repeats it
+		_ = c.beat(ctx) // the next heartbeat repeats it
 	}
-	if len(ks.redis.unwritable()) == 0 {
+	if len(c.redis.unwritable()) == 0 {
 		return nil
 	}
-	return ks.EnterDirect(ctx)
+	return c.EnterDirect(ctx)
 }
 
 // EnterDirect switches the sales that have not ended to direct mode. A sale is switched
 // only if no live node writes to the master of its gate. The first call announces the
 // change, and a later call makes it.
-func (ks *Controller) EnterDirect(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, ks.store.Timeout)
+func (c *Controller) EnterDirect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.store.Timeout)
 	defer cancel()
-	sales, now, err := ks.catalog.Sales(ctx)
+	sales, now, err := c.catalog.Sales(ctx)
 	if err != nil {
 		return err
 	}
@@ -62,35 +62,35 @@ func (ks *Controller) EnterDirect(ctx context.Context) error {
 		if !sales[i].HasGate() || !now.Before(sales[i].ClosesAt) {
 			continue
 		}
-		name, m := ks.redis.of(sku)
-		if !m.down || ks.written(name) {
+		name, m := c.redis.of(sku)
+		if !m.down || c.written(name) {
 			continue
 		}
 		if sales[i].Mode == orders.ModeGate {
 			tried = true
-			errs = append(errs, ks.store.Announce(ctx, sku, epoch))
-		} else if ks.catalog.UntilSwitch(sku, epoch) == 0 {
+			errs = append(errs, c.store.Announce(ctx, sku, epoch))
+		} else if c.catalog.UntilSwitch(sku, epoch) == 0 {
 			tried = true
-			entered, err := ks.store.EnterDirect(ctx, sku, epoch, name, ks.cfg.Lease)
+			entered, err := c.store.EnterDirect(ctx, sku, epoch, name, c.cfg.Lease)
 			errs = append(errs, err)
 			if entered {
-				ks.count.DirectEntered.Add(1)
-				ks.log.Warn("selling in direct mode", "sku", sku)
+				c.count.DirectEntered.Add(1)
+				c.log.Warn("selling in direct mode", "sku", sku)
 			}
 		}
 	}
 	if tried {
-		errs = append(errs, ks.catalog.Refresh(ctx))
+		errs = append(errs, c.catalog.Refresh(ctx))
 	}
 	return errors.Join(errs...)
 }
 
 // CommitDirect is Store.Direct, counted.
-func (ks *Controller) CommitDirect(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
-	verdicts, err := ks.store.Direct(ctx, sku, batch)
+func (c *Controller) CommitDirect(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
+	verdicts, err := c.store.Direct(ctx, sku, batch)
 	for _, v := range verdicts {
 		if v.Action == orders.Insert {
-			ks.count.DirectPlaced.Add(1)
+			c.count.DirectPlaced.Add(1)
 		}
 	}
 	return verdicts, err
@@ -98,11 +98,11 @@ func (ks *Controller) CommitDirect(ctx context.Context, sku string, batch []inve
 
 // InDirectMode reports whether this node sells without Redis, or without one of its
 // masters.
-func (ks *Controller) InDirectMode() bool { return ks.RedisDown() && ks.DirectSales() > 0 }
+func (c *Controller) InDirectMode() bool { return c.RedisDown() && c.DirectSales() > 0 }
 
 // DirectSales is how many sales are sold in direct mode.
-func (ks *Controller) DirectSales() (n int) {
-	for _, sale := range ks.catalog.All() {
+func (c *Controller) DirectSales() (n int) {
+	for _, sale := range c.catalog.All() {
 		if sale.Mode == orders.ModeDirect {
 			n++
 		}

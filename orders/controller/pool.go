@@ -34,31 +34,31 @@ type slot struct {
 
 // wake has the keeper of sku do some work soon, and tells whether this node keeps
 // it.
-func (ks *Controller) wake(sku string, todo keeper.Work) bool {
-	ks.mu.Lock()
-	defer ks.mu.Unlock()
-	p := ks.slots[sku]
+func (c *Controller) wake(sku string, todo keeper.Work) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.slots[sku]
 	if p == nil {
 		return false
 	}
-	ks.enqueue(p, todo)
+	c.enqueue(p, todo)
 	return true
 }
 
 // enqueue has a pass of p do some work: the next one, where one is under way. The
 // caller has mu.
-func (ks *Controller) enqueue(p *slot, todo keeper.Work) {
+func (c *Controller) enqueue(p *slot, todo keeper.Work) {
 	p.todo |= todo
 	if !p.running && !p.queued {
 		p.queued = true
-		ks.due = append(ks.due, p)
-		ks.nudge()
+		c.due = append(c.due, p)
+		c.nudge()
 	}
 }
 
-func (ks *Controller) nudge() {
+func (c *Controller) nudge() {
 	select {
-	case ks.signal <- struct{}{}:
+	case c.signal <- struct{}{}:
 	default: // every worker has been called already
 	}
 }
@@ -66,17 +66,17 @@ func (ks *Controller) nudge() {
 // work serves slots until ctx ends, one pass each, in turn: a busy SKU does
 // not keep the others waiting for longer than one batch. What is still due
 // when ctx ends is another node's to do.
-func (ks *Controller) work(ctx, late context.Context) {
+func (c *Controller) work(ctx, late context.Context) {
 	for ctx.Err() == nil {
-		p := ks.next()
+		p := c.next()
 		if p == nil {
 			select {
 			case <-ctx.Done():
-			case <-ks.signal:
+			case <-c.signal:
 			}
 			continue
 		}
-		ks.serve(p, late)
+		c.serve(p, late)
 	}
 }
 
@@ -87,16 +87,16 @@ const draining = 40
 // serve runs one pass of p, until late at most, and never past the lease. It
 // returns when the pass has to end, whether it does or not: a worker must not
 // hang with it.
-func (ks *Controller) serve(p *slot, late context.Context) {
+func (c *Controller) serve(p *slot, late context.Context) {
 	ctx, cancel := context.WithCancelCause(p.held.Context())
 	defer context.AfterFunc(late, func() { cancel(context.Cause(late)) })()
-	ks.mu.Lock()
+	c.mu.Lock()
 	p.cancel = cancel
-	ks.mu.Unlock()
+	c.mu.Unlock()
 	if p.doing != keeper.Drain {
 		select {
-		case ks.busy <- struct{}{}:
-			defer func() { <-ks.busy }()
+		case c.busy <- struct{}{}:
+			defer func() { <-c.busy }()
 		case <-ctx.Done(): // and so will the pass
 		}
 	}
@@ -105,7 +105,7 @@ func (ks *Controller) serve(p *slot, late context.Context) {
 		defer close(ended)
 		defer cancel(nil)
 		again, err := p.Pass(ctx, p.doing)
-		ks.done(p, again, err)
+		c.done(p, again, err)
 	}()
 	select {
 	case <-ended:
@@ -115,21 +115,21 @@ func (ks *Controller) serve(p *slot, late context.Context) {
 
 // next takes the next post to be run. One that was given up while it stood in
 // line is not run any more: its lock may be another's by now.
-func (ks *Controller) next() *slot {
-	ks.mu.Lock()
-	defer ks.mu.Unlock()
-	for len(ks.due) > 0 {
-		p := ks.due[0]
-		ks.due[0], ks.due = nil, ks.due[1:]
-		if ks.slots[p.sku] != p {
+func (c *Controller) next() *slot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.due) > 0 {
+		p := c.due[0]
+		c.due[0], c.due = nil, c.due[1:]
+		if c.slots[p.sku] != p {
 			continue
 		}
-		p.began = p.alive(ks.wrote(p.sku))
+		p.began = p.alive(c.wrote(p.sku))
 		p.queued, p.running = false, true
 		p.doing, p.todo = p.todo, 0
 		p.later &^= p.doing
-		if len(ks.due) > 0 {
-			ks.nudge()
+		if len(c.due) > 0 {
+			c.nudge()
 		}
 		return p
 	}
@@ -143,52 +143,52 @@ const (
 )
 
 // done notes the end of a pass, and what it leaves to do.
-func (ks *Controller) done(p *slot, again keeper.Work, err error) {
-	if ks.noteEnd(p, again, err) {
-		ks.giveUp(p, 0, time.Second)
+func (c *Controller) done(p *slot, again keeper.Work, err error) {
+	if c.noteEnd(p, again, err) {
+		c.giveUp(p, 0, time.Second)
 	}
 }
 
 // noteEnd tells whether another node's keeper has taken p's place.
-func (ks *Controller) noteEnd(p *slot, again keeper.Work, err error) (fenced bool) {
-	ks.mu.Lock()
-	defer ks.mu.Unlock()
+func (c *Controller) noteEnd(p *slot, again keeper.Work, err error) (fenced bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	p.running, p.doing = false, 0
 	p.later |= again & keeper.Later
 	p.todo |= again &^ keeper.Later
-	if ks.slots[p.sku] != p {
+	if c.slots[p.sku] != p {
 		close(p.stopped) // somebody is waiting for this pass to end
 		return false
 	}
 	if err == nil {
 		if p.failures > 0 {
-			ks.log.Info("keeper works again", "sku", p.sku)
+			c.log.Info("keeper works again", "sku", p.sku)
 		}
 		p.failures = 0
 		if p.todo != 0 {
-			ks.enqueue(p, 0)
+			c.enqueue(p, 0)
 		}
 		return false
 	}
 	p.failures++
-	ks.count.Failed.Add(1)
+	c.count.Failed.Add(1)
 	if errors.Is(err, orders.ErrFenced) {
-		ks.count.Fenced.Add(1)
-		ks.log.Warn("another keeper has taken over", "sku", p.sku, "fence", p.Fence(), "error", err)
+		c.count.Fenced.Add(1)
+		c.log.Warn("another keeper has taken over", "sku", p.sku, "fence", p.Fence(), "error", err)
 		return true
 	}
 	if p.failures == 1 { // said once, tried until it works
-		ks.log.Warn("keeper's pass failed", "sku", p.sku, "error", err)
+		c.log.Warn("keeper's pass failed", "sku", p.sku, "error", err)
 	}
 	pause := min(firstRetry<<min(p.failures-1, 8), lastRetry)
-	p.retry = time.AfterFunc(pause/2+rand.N(pause), func() { ks.wake(p.sku, keeper.Drain) })
+	p.retry = time.AfterFunc(pause/2+rand.N(pause), func() { c.wake(p.sku, keeper.Drain) })
 	return false
 }
 
-func (ks *Controller) all() []*slot {
-	ks.mu.Lock()
-	defer ks.mu.Unlock()
-	return slices.Collect(maps.Values(ks.slots))
+func (c *Controller) all() []*slot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Values(c.slots))
 }
 
 // outlive returns a context that ends d after ctx.
@@ -208,8 +208,8 @@ type waiting struct {
 // giveUp lets go of a slot. A pass that is under way may end first, for as long
 // as timeout says. For as long as avoid says, this node does not try to get the
 // SKU back.
-func (ks *Controller) giveUp(p *slot, timeout, avoid time.Duration) {
-	running, ok := ks.takeOut(p, avoid)
+func (c *Controller) giveUp(p *slot, timeout, avoid time.Duration) {
+	running, ok := c.takeOut(p, avoid)
 	if !ok {
 		return
 	}
@@ -219,32 +219,32 @@ func (ks *Controller) giveUp(p *slot, timeout, avoid time.Duration) {
 		case <-time.After(timeout):
 		}
 	}
-	ks.letGo(p)
+	c.letGo(p)
 }
 
 // takeOut has no further pass of p begin. False: somebody else has done so.
-func (ks *Controller) takeOut(p *slot, avoid time.Duration) (running, ok bool) {
-	ks.mu.Lock()
-	defer ks.mu.Unlock()
-	if ks.slots[p.sku] != p {
+func (c *Controller) takeOut(p *slot, avoid time.Duration) (running, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.slots[p.sku] != p {
 		return false, false
 	}
 	if p.retry != nil {
 		p.retry.Stop()
 	}
-	delete(ks.slots, p.sku)
+	delete(c.slots, p.sku)
 	if avoid > 0 {
-		ks.backoffUntil[p.sku] = time.Now().Add(avoid)
+		c.backoffUntil[p.sku] = time.Now().Add(avoid)
 	}
 	return p.running, true
 }
 
 // letGo cuts off p's pass, if there is one, and releases the lock: after the
 // last commit, unless the pass hangs. What comes later the fence refuses.
-func (ks *Controller) letGo(p *slot) {
-	ks.mu.Lock()
+func (c *Controller) letGo(p *slot) {
+	c.mu.Lock()
 	cancel := p.cancel
-	ks.mu.Unlock()
+	c.mu.Unlock()
 	if cancel != nil {
 		cancel(errNoProgress)
 	}
@@ -252,7 +252,7 @@ func (ks *Controller) letGo(p *slot) {
 		return // there is nothing to let go of, and often nobody to tell
 	}
 	if err := p.held.Release(context.Background()); err != nil { // within a time of its own
-		ks.log.Debug("lock not released", "sku", p.sku, "error", err)
+		c.log.Debug("lock not released", "sku", p.sku, "error", err)
 	}
 }
 

@@ -44,16 +44,16 @@ func TestShouldKeepMovesLittle(t *testing.T) {
 // the hand-over would wait for it for ever.
 func TestLineOfSlots(t *testing.T) {
 	p := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{}), sku: "S"}
-	ks := &Controller{slots: map[string]*slot{"S": p}, signal: make(chan struct{}, 1)}
-	ks.enqueue(p, keeper.Drain)
+	c := &Controller{slots: map[string]*slot{"S": p}, signal: make(chan struct{}, 1)}
+	c.enqueue(p, keeper.Drain)
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	ks.work(stopped, stopped)
+	c.work(stopped, stopped)
 	if p.running {
 		t.Error("taken by a worker that had stopped")
 	}
-	delete(ks.slots, "S")
-	if next := ks.next(); next != nil {
+	delete(c.slots, "S")
+	if next := c.next(); next != nil {
 		t.Error("served after it was given up")
 	}
 }
@@ -75,15 +75,15 @@ func TestPlacesOfPasses(t *testing.T) {
 	locks := lock.New(kit.OpenRedis(t, servertest.OpenRedis(t, servers.KindEmbedded).URL), lease.Config{})
 	held, err := locks.TryAcquire(t.Context(), "lock:{S}")
 	check.Must(t, err)
-	ks := &Controller{busy: make(chan struct{}, 1)}
+	c := &Controller{busy: make(chan struct{}, 1)}
 	taken := map[keeper.Work]int{}
 	for _, todo := range []keeper.Work{keeper.Drain, keeper.Drain | keeper.Release} {
-		gate := awayGate{look: func() { taken[todo] = len(ks.busy) }}
+		gate := awayGate{look: func() { taken[todo] = len(c.busy) }}
 		p := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{Gate: gate, Batch: 1}), held: held, doing: todo, stopped: make(chan struct{})}
-		ks.serve(p, t.Context())
+		c.serve(p, t.Context())
 		<-p.stopped
 	}
-	if taken[keeper.Drain] != 0 || taken[keeper.Drain|keeper.Release] != 1 || len(ks.busy) != 0 {
-		t.Errorf("places taken: %v, and %d afterwards", taken, len(ks.busy))
+	if taken[keeper.Drain] != 0 || taken[keeper.Drain|keeper.Release] != 1 || len(c.busy) != 0 {
+		t.Errorf("places taken: %v, and %d afterwards", taken, len(c.busy))
 	}
 }

@@ -15,44 +15,44 @@ import (
 // resync looks after all SKUs of this node with one pipeline and one query,
 // and wakes the keepers that have something to do: everything that a lost
 // message could have told them.
-func (ks *Controller) resync(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, ks.store.Timeout)
+func (c *Controller) resync(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.store.Timeout)
 	defer cancel()
 	// First: a queue that grows because the database is away is to be seen.
-	skus := ks.Kept()
-	summaries, away := ks.gate.Summaries(ctx, skus...)
+	skus := c.Kept()
+	summaries, away := c.gate.Summaries(ctx, skus...)
 	if away == nil {
-		away = ks.lookAtQueues(ctx, skus, summaries)
+		away = c.lookAtQueues(ctx, skus, summaries)
 	}
-	ended, err := ks.store.EndedSKUs(ctx)
+	ended, err := c.store.EndedSKUs(ctx)
 	if err != nil {
 		return errors.Join(away, err)
 	}
 	for _, sku := range ended {
-		ks.wake(sku, keeper.Release)
+		c.wake(sku, keeper.Release)
 	}
 	if away != nil {
 		return away
 	}
-	ks.scans = 0
-	_, now, err := ks.catalog.Sales(ctx)
+	c.scans = 0
+	_, now, err := c.catalog.Sales(ctx)
 	if err != nil {
 		return err
 	}
 	for i, sku := range skus {
-		ks.schedule(sku, summaries[i], time.Now())
-		sale, err := ks.catalog.Sale(ctx, sku)
+		c.schedule(sku, summaries[i], time.Now())
+		sale, err := c.catalog.Sale(ctx, sku)
 		if err != nil {
 			continue
 		}
 		switch g := summaries[i]; {
 		case g.Queued == 0 && now.After(sale.LastOrder().Add(keeper.FinishAfter)):
-			ks.wake(sku, keeper.Forget)
+			c.wake(sku, keeper.Forget)
 		case !g.Open || g.Stale || g.Epoch != sale.Epoch || sale.Mode != orders.ModeGate || !g.Terms.Equal(sale.Terms()):
 			// The copy may be old, so the keeper reads the sale itself.
-			ks.wake(sku, keeper.Inspect)
+			c.wake(sku, keeper.Inspect)
 		case g.Queued > 0:
-			ks.wake(sku, keeper.Drain)
+			c.wake(sku, keeper.Drain)
 		}
 	}
 	return nil
@@ -74,43 +74,43 @@ const maxScans = 4
 // gate has changed since the last comparison, because every change of units changes the
 // gate. A sale at rest therefore costs no more than its summary, until it is compared
 // order by order.
-func (ks *Controller) schedule(sku string, g inventory.Summary, now time.Time) {
-	ks.mu.Lock()
-	defer ks.mu.Unlock()
-	p := ks.slots[sku]
+func (c *Controller) schedule(sku string, g inventory.Summary, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.slots[sku]
 	if p == nil || !g.Open {
 		return
 	}
-	every, todo := ks.cfg.ReconcileHoldsEvery, p.later&keeper.ScanPage
+	every, todo := c.cfg.ReconcileHoldsEvery, p.later&keeper.ScanPage
 	if p.scan.IsZero() { // not all at once
 		p.scan = now.Add(rand.N(every))
 	}
-	if !now.Before(p.scan) && ks.scans < maxScans+len(ks.slots)/100 {
-		ks.scans++
+	if !now.Before(p.scan) && c.scans < maxScans+len(c.slots)/100 {
+		c.scans++
 		p.scan = now.Add(every)
 		todo |= keeper.Scan | keeper.Compare
 	} else if !now.Before(p.sums) && (g != p.seen || p.later&keeper.Compare != 0) {
 		todo |= keeper.Compare
 	}
 	if todo&keeper.Compare != 0 {
-		p.seen, p.sums = g, now.Add(ks.cfg.ReconcileEvery)
+		p.seen, p.sums = g, now.Add(c.cfg.ReconcileEvery)
 	}
 	if todo != 0 {
-		ks.enqueue(p, todo)
+		c.enqueue(p, todo)
 	}
 }
 
 // announce implements keeper.Params.Announce.
-func (ks *Controller) announce(ctx context.Context, sku string, epoch int64) (now bool, err error) {
-	wait := ks.catalog.UntilSwitch(sku, epoch)
+func (c *Controller) announce(ctx context.Context, sku string, epoch int64) (now bool, err error) {
+	wait := c.catalog.UntilSwitch(sku, epoch)
 	if wait == store.CatalogLease { // this node knows of no announcement
-		if err = ks.store.Announce(ctx, sku, epoch); err == nil {
-			err = ks.catalog.Refresh(ctx)
+		if err = c.store.Announce(ctx, sku, epoch); err == nil {
+			err = c.catalog.Refresh(ctx)
 		}
-		wait = ks.catalog.UntilSwitch(sku, epoch)
+		wait = c.catalog.UntilSwitch(sku, epoch)
 	}
 	if err == nil && wait > 0 {
-		time.AfterFunc(wait, func() { ks.wake(sku, keeper.Inspect) })
+		time.AfterFunc(wait, func() { c.wake(sku, keeper.Inspect) })
 	}
 	return wait == 0, err
 }
@@ -118,24 +118,24 @@ func (ks *Controller) announce(ctx context.Context, sku string, epoch int64) (no
 // Stale announces the replacement of the stale gate of sku, which has that epoch. A
 // buyer's request usually finds a stale gate before the keeper does. Within a second,
 // further calls for the same epoch do nothing.
-func (ks *Controller) Stale(ctx context.Context, sku string, epoch int64) {
-	if asked, _ := ks.staleEpochs.Swap(sku, epoch); asked == epoch {
+func (c *Controller) Stale(ctx context.Context, sku string, epoch int64) {
+	if asked, _ := c.staleEpochs.Swap(sku, epoch); asked == epoch {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, ks.store.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.store.Timeout)
 	defer cancel()
-	if err := ks.store.Announce(ctx, sku, epoch); err != nil {
-		ks.staleEpochs.Delete(sku)
-		ks.log.Debug("rebuild not asked for", "sku", sku, "error", err)
+	if err := c.store.Announce(ctx, sku, epoch); err != nil {
+		c.staleEpochs.Delete(sku)
+		c.log.Debug("rebuild not asked for", "sku", sku, "error", err)
 		return
 	}
-	time.AfterFunc(store.CatalogLease, func() { ks.staleEpochs.CompareAndDelete(sku, epoch) })
-	ks.RequestInspect(ctx, sku)
+	time.AfterFunc(store.CatalogLease, func() { c.staleEpochs.CompareAndDelete(sku, epoch) })
+	c.RequestInspect(ctx, sku)
 }
 
 // lookAtQueues notes how long the queues are and since when, and how far
 // Redis's clock and this one are apart.
-func (ks *Controller) lookAtQueues(ctx context.Context, skus []string, summaries []inventory.Summary) error {
+func (c *Controller) lookAtQueues(ctx context.Context, skus []string, summaries []inventory.Summary) error {
 	var busy []string
 	for i, sku := range skus {
 		if summaries[i].Queued > 0 {
@@ -143,21 +143,21 @@ func (ks *Controller) lookAtQueues(ctx context.Context, skus []string, summaries
 		}
 	}
 	asked := time.Now()
-	oldest, now, err := ks.gate.OldestQueued(ctx, busy...)
+	oldest, now, err := c.gate.OldestQueued(ctx, busy...)
 	since := make(map[string]time.Time, len(busy))
 	if err == nil {
 		ahead := now.Sub(asked.Add(time.Since(asked) / 2))
-		ks.clockOffset.Store(&ahead)
+		c.clockOffset.Store(&ahead)
 		for i, sku := range busy {
 			if !oldest[i].IsZero() {
 				since[sku] = oldest[i].Add(-ahead)
 			}
 		}
 	}
-	ks.mu.Lock()
-	defer ks.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for i, sku := range skus {
-		if p := ks.slots[sku]; p != nil {
+		if p := c.slots[sku]; p != nil {
 			p.waiting = waiting{orders: summaries[i].Queued, since: since[sku]}
 		}
 	}

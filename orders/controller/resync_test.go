@@ -12,18 +12,18 @@ import (
 // Every gate is compared order by order each time, whether or not it changes, and
 // not more often than that.
 func TestEverySaleIsScanned(t *testing.T) {
-	ks := &Controller{store: &store.Store{}, cfg: KeeperConfig{ReconcileHoldsEvery: time.Second}.WithDefaults(), signal: make(chan struct{}, 1)}
+	c := &Controller{store: &store.Store{}, cfg: KeeperConfig{ReconcileHoldsEvery: time.Second}.WithDefaults(), signal: make(chan struct{}, 1)}
 	walks := func(changing bool) (n int) {
 		p := &slot{sku: "S"}
-		ks.scans = -1000 // this test is not about how many begin at once
-		ks.slots, ks.due = map[string]*slot{"S": p}, nil
+		c.scans = -1000 // this test is not about how many begin at once
+		c.slots, c.due = map[string]*slot{"S": p}, nil
 		g, now := inventory.Summary{Open: true}, time.Now()
 		for range 600 { // a minute
 			now = now.Add(100 * time.Millisecond)
 			if changing {
 				g.Granted++
 			}
-			ks.schedule("S", g, now)
+			c.schedule("S", g, now)
 			if p.todo&keeper.Scan != 0 {
 				n++
 			}

@@ -16,30 +16,30 @@ import (
 // watchdog lets go of the SKUs that make no progress. It waits for nobody: neither
 // for a pass that hangs, since the fence refuses what it may still send to the
 // database, nor for the locks' store. So it has no error.
-func (ks *Controller) watchdog(context.Context) error {
+func (c *Controller) watchdog(context.Context) error {
 	var stuck []*slot
-	for _, p := range ks.all() {
-		wrote, avoid := ks.wrote(p.sku), time.Duration(0)
-		ks.mu.Lock()
+	for _, p := range c.all() {
+		wrote, avoid := c.wrote(p.sku), time.Duration(0)
+		c.mu.Lock()
 		silent := time.Since(p.alive(wrote))
-		ks.mu.Unlock()
-		if silent < ks.cfg.Lease {
+		c.mu.Unlock()
+		if silent < c.cfg.Lease {
 			continue
 		}
-		if time.Since(wrote) < ks.cfg.Lease {
-			avoid = ks.cfg.Lease // another node may do better, and is to have the first try
+		if time.Since(wrote) < c.cfg.Lease {
+			avoid = c.cfg.Lease // another node may do better, and is to have the first try
 		}
-		if _, ok := ks.takeOut(p, avoid); ok {
-			ks.count.Stalled.Add(1)
-			ks.log.Warn("keeper made no progress: its lock is released", "sku", p.sku, "for", silent)
+		if _, ok := c.takeOut(p, avoid); ok {
+			c.count.Stalled.Add(1)
+			c.log.Warn("keeper made no progress: its lock is released", "sku", p.sku, "for", silent)
 			stuck = append(stuck, p)
 		}
 	}
 	if len(stuck) > 0 {
-		ks.letting.Go(func() {
-			ks.each(stuck, func(p *slot) {
-				ks.vacate(p)
-				ks.letGo(p)
+		c.letting.Go(func() {
+			c.each(stuck, func(p *slot) {
+				c.vacate(p)
+				c.letGo(p)
 			})
 		})
 	}

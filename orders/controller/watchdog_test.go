@@ -32,7 +32,7 @@ func (r *released) Release(context.Context, *lease.Lock) (bool, error) {
 // the SKU again for one lease, so that another node can.
 func TestWatchdog(t *testing.T) {
 	const never = 1000 * time.Hour
-	for what, c := range map[string]struct {
+	for what, want := range map[string]struct {
 		running      bool
 		redis, beats time.Duration // how long the node writes to Redis and to the database
 		after        time.Duration // time until the SKU is given up
@@ -54,33 +54,33 @@ func TestWatchdog(t *testing.T) {
 				held, err := ls.TryAcquire(t.Context(), "lock:{S}", nil, func(c *lease.Call) (*lease.Lock, error) { return c.Hold("token", time.Now()) })
 				check.Must(t, err)
 				health := &redisHealth{}
-				ks := &Controller{
+				c := &Controller{
 					store: st, redis: health, cfg: KeeperConfig{Lease: time.Minute, Workers: 1}, log: slog.New(slog.DiscardHandler),
 					slots: map[string]*slot{}, backoffUntil: map[string]time.Time{},
 				}
 				began := time.Now()
-				ks.slots["S"] = &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{}), sku: "S", held: held, began: began, running: c.running}
-				for len(ks.slots) > 0 && time.Since(began) < 10*time.Minute {
+				c.slots["S"] = &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{}), sku: "S", held: held, began: began, running: want.running}
+				for len(c.slots) > 0 && time.Since(began) < 10*time.Minute {
 					time.Sleep(time.Second)
 					now, last := time.Now(), health.all["redis"].wrote
-					if time.Since(began) <= c.beats {
-						ks.beaten.Store(&now)
+					if time.Since(began) <= want.beats {
+						c.beaten.Store(&now)
 					}
-					if time.Since(began) <= c.redis {
+					if time.Since(began) <= want.redis {
 						last = now
 					}
 					health.all = map[string]master{"redis": {wrote: last, down: true}} // no hint is sent
-					check.Must(t, ks.watchdog(t.Context()))
-					ks.letting.Wait()
+					check.Must(t, c.watchdog(t.Context()))
+					c.letting.Wait()
 				}
 				gone := 0
-				if took := time.Since(began); len(ks.slots) == 0 {
-					if gone = 1; took != c.after {
-						t.Errorf("given up after %v, want %v", took, c.after)
+				if took := time.Since(began); len(c.slots) == 0 {
+					if gone = 1; took != want.after {
+						t.Errorf("given up after %v, want %v", took, want.after)
 					}
 				}
-				if leaves := !ks.backoffUntil["S"].IsZero(); leaves != c.leaves || locks.n != gone || gone == 0 != (c.after == never) {
-					t.Errorf("left to another node: %v, want %v; %d locks released", leaves, c.leaves, locks.n)
+				if leaves := !c.backoffUntil["S"].IsZero(); leaves != want.leaves || locks.n != gone || gone == 0 != (want.after == never) {
+					t.Errorf("left to another node: %v, want %v; %d locks released", leaves, want.leaves, locks.n)
 				}
 			})
 		})
