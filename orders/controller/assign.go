@@ -48,7 +48,7 @@ func (c *Controller) assign(ctx context.Context) {
 func (c *Controller) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxBeatEvery)
 	defer cancel()
-	nodes, err := c.store.Beat(ctx, c.node, c.redis.unwritable(), c.cfg.Lease)
+	nodes, err := c.store.Beat(ctx, c.node, c.redis.downMasters(), c.cfg.Lease)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (c *Controller) plan(sales []orders.Sale) (move []*slot, others []candidate
 		switch {
 		case p == nil && now.Before(c.backoffUntil[sale.SKU]):
 		case p == nil && now.Sub(c.wrote(sale.SKU)) > c.cfg.Lease: // this node could do nothing for it
-		case p == nil && sale.Mode == orders.ModeDirect && c.GateUntrusted(sale.SKU): // sold well as it is, until Redis is back for good
+		case p == nil && sale.Mode == orders.ModeDirect && c.redis.gateUntrusted(sale.SKU): // sold well as it is, until Redis is back for good
 		case p == nil && mine:
 			others = append(others, candidate{sale.SKU, 0})
 		case p == nil && moved: // the one that it was moved to may be busy with others
@@ -175,7 +175,7 @@ func (c *Controller) yields(ctx context.Context, sku string) bool {
 
 // isAble reports whether node is another node, is alive, and writes to the master of sku.
 func (c *Controller) isAble(node, sku string) bool {
-	master, _ := c.redis.of(sku)
+	master, _ := c.redis.master(sku)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return node != c.node && slices.ContainsFunc(c.nodes, func(n store.Node) bool { return n.ID == node && n.Writes(master) })
@@ -229,7 +229,7 @@ func (c *Controller) claim(ctx context.Context, held *lease.Lock, sku string) (*
 // isMine tells whether this node should keep sku: of those that are alive and
 // write to its master, it has the highest score. The caller has mu.
 func (c *Controller) isMine(sku string) bool {
-	master, _ := c.redis.of(sku)
+	master, _ := c.redis.master(sku)
 	var able []string
 	for _, n := range c.nodes {
 		if n.Writes(master) {
@@ -294,7 +294,7 @@ func lockKey(sku string) string { return "lock:{" + sku + "}" }
 
 // wrote is when this node last wrote to both stores of sku, zero for never.
 func (c *Controller) wrote(sku string) time.Time {
-	_, m := c.redis.of(sku)
+	_, m := c.redis.master(sku)
 	beaten := c.beaten.Load()
 	switch {
 	case beaten == nil:

@@ -101,7 +101,7 @@ func (c *Controller) publish(ctx context.Context, byNode map[string][]Notice) {
 
 // hint has the keeper of sku look, on whichever node; see hintChannel.
 func (c *Controller) hint(ctx context.Context, sku string) {
-	if !c.redis.away() { // nobody waits for a Redis that is away
+	if !c.redis.allDown() { // nobody waits for a Redis that is away
 		c.loops["bus"].Ended(ctx, c.rdb.Publish(ctx, hintChannel, sku).Err())
 	}
 }

@@ -78,7 +78,9 @@ func New(cfg Config) *Controller {
 	c := &Controller{
 		node: cfg.Store.Node, store: cfg.Store, gate: cfg.Gate, rdb: cfg.Redis, locks: cfg.Locks, loops: newLoops(cfg.Log),
 		// As long as it takes a master that does not answer to be down.
-		redis: &redisHealth{gate: cfg.Gate, lasts: int(cfg.Direct.After / probeEvery)}, probeEvery: probeEvery,
+		redis: &redisHealth{
+			gate: cfg.Gate, log: cfg.Log, timeout: min(cfg.Keeper.Lease/5, maxProbeTimeout), lasts: int(cfg.Direct.After / probeEvery),
+		}, probeEvery: probeEvery,
 		catalog: store.NewCatalog(cfg.Store, cfg.Clock),
 		deliver: cfg.Deliver, report: cfg.OnCommit, log: cfg.Log, cfg: cfg.Keeper,
 		reassign: make(chan struct{}, 1),
@@ -179,14 +181,13 @@ func (c *Controller) Counters() *keeper.Counters { return &c.count }
 
 // RedisDown reports whether Redis, or a master of it, has refused this node's writes for
 // long (see DirectConfig.After).
-func (c *Controller) RedisDown() bool { return len(c.redis.unwritable()) > 0 }
+func (c *Controller) RedisDown() bool { return len(c.redis.downMasters()) > 0 }
 
 // GateUntrusted reports whether this node takes the Redis master of sku for down. A master is down
 // once it has refused this node's writes for DirectConfig.After, until it has accepted
 // them again for the same time.
 func (c *Controller) GateUntrusted(sku string) bool {
-	_, m := c.redis.of(sku)
-	return m.down
+	return c.redis.gateUntrusted(sku)
 }
 
 // Sales is how many sales this node knows to be of interest still. Each should

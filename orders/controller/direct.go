@@ -22,24 +22,10 @@ import (
 
 // probe checks every Redis master, and enters direct mode if one is down.
 func (c *Controller) probe(ctx context.Context) error {
-	within, cancel := context.WithTimeout(ctx, min(c.cfg.Lease/5, probeTimeout))
-	probed := c.gate.Probe(within)
-	cancel()
-	if ctx.Err() != nil {
-		return nil
-	}
-	changed := c.redis.observe(probed)
-	for _, m := range changed {
-		if m.Err != nil {
-			c.log.Warn("Redis does not take writes", "master", m.Name, "error", m.Err)
-		} else {
-			c.log.Info("Redis takes writes again", "master", m.Name)
-		}
-	}
-	if len(changed) > 0 {
+	if c.redis.probe(ctx) {
 		_ = c.beat(ctx) // the next heartbeat repeats it
 	}
-	if len(c.redis.unwritable()) == 0 {
+	if ctx.Err() != nil || !c.RedisDown() {
 		return nil
 	}
 	return c.EnterDirect(ctx)
@@ -62,7 +48,7 @@ func (c *Controller) EnterDirect(ctx context.Context) error {
 		if !sales[i].HasGate() || !now.Before(sales[i].ClosesAt) {
 			continue
 		}
-		name, m := c.redis.of(sku)
+		name, m := c.redis.master(sku)
 		if !m.down || c.written(name) {
 			continue
 		}

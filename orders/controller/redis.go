@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -10,8 +11,8 @@ import (
 	"flashsale/inventory"
 )
 
-// redisHealth is what this node knows of Redis: which of its masters take this
-// node's writes. For each sale, the master that has its gate counts.
+// A redisHealth records which Redis masters accept this node's writes. For each sale,
+// the master of its gate counts.
 //
 // A master is down, or up again, only once the opposite of what was known has
 // lasted: what comes and goes must lead no sale into direct mode, nor out of
@@ -19,9 +20,13 @@ import (
 // between two of them has not waited for anything.
 type redisHealth struct {
 	gate interface {
+		Probe(context.Context) []inventory.Master
 		Master(context.Context, string) (string, error)
 	}
-	lasts  int // probes in a row that it takes
+	log     *slog.Logger
+	timeout time.Duration // of a probe
+	lasts   int           // probes in a row that it takes
+
 	mu     sync.Mutex
 	all    map[string]master // by name, as last probed
 	latest time.Time         // when any master did
@@ -33,8 +38,27 @@ type master struct {
 	wrote    time.Time // when it last took a write of a keeper
 }
 
-// probeTimeout is how long Redis may take for a small write, at most.
-const probeTimeout = time.Second
+// maxProbeTimeout is how long Redis may take for a small write, at most.
+const maxProbeTimeout = time.Second
+
+// probe probes every master, and reports whether one is down now or up again.
+func (h *redisHealth) probe(ctx context.Context) (changed bool) {
+	within, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	probed := h.gate.Probe(within)
+	if ctx.Err() != nil {
+		return false
+	}
+	for _, m := range h.observe(probed) {
+		changed = true
+		if m.Err != nil {
+			h.log.Warn("Redis does not take writes", "master", m.Name, "error", m.Err)
+		} else {
+			h.log.Info("Redis takes writes again", "master", m.Name)
+		}
+	}
+	return changed
+}
 
 // observe takes note of one probe, and returns what has changed: the masters
 // that are down now, with why, and those that are up again, without.
@@ -62,17 +86,17 @@ func (h *redisHealth) observe(probed []inventory.Master) (changed []inventory.Ma
 	return changed
 }
 
-// of is the master that has the gate of sku. One that was not probed is taken
-// for up: nothing is known against it.
-func (h *redisHealth) of(sku string) (name string, m master) {
+// master returns the master of the gate of sku. A master that was not probed counts
+// as up.
+func (h *redisHealth) master(sku string) (name string, m master) {
 	h.mu.Lock()
-	m, whole := h.all[inventory.Standalone]
-	whole = whole || len(h.all) == 0
+	m, standalone := h.all[inventory.Standalone]
+	standalone = standalone || len(h.all) == 0
 	h.mu.Unlock()
-	if whole {
+	if standalone {
 		return inventory.Standalone, m
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), maxProbeTimeout)
 	defer cancel()
 	name, _ = h.gate.Master(ctx, sku)
 	h.mu.Lock()
@@ -84,8 +108,14 @@ func (h *redisHealth) of(sku string) (name string, m master) {
 	return name, m
 }
 
-// unwritable are the masters that are down, by name.
-func (h *redisHealth) unwritable() []string {
+// gateUntrusted reports whether the master of sku is down.
+func (h *redisHealth) gateUntrusted(sku string) bool {
+	_, m := h.master(sku)
+	return m.down
+}
+
+// downMasters returns the names of the masters that are down.
+func (h *redisHealth) downMasters() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var names []string
@@ -98,10 +128,14 @@ func (h *redisHealth) unwritable() []string {
 	return names
 }
 
-// away tells whether all masters are down.
-func (h *redisHealth) away() bool {
-	down := len(h.unwritable())
+// allDown reports whether every master is down.
+func (h *redisHealth) allDown() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return down > 0 && down == len(h.all)
+	for _, m := range h.all {
+		if !m.down {
+			return false
+		}
+	}
+	return len(h.all) > 0
 }

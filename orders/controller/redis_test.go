@@ -6,21 +6,19 @@ import (
 	"testing"
 
 	"flashsale/inventory"
+	"flashsale/orders/keeper"
 )
 
 // sameMaster has the gates of all sales.
-type sameMaster string
+type sameMaster struct{ keeper.Gate }
 
-func (m sameMaster) Master(context.Context, string) (string, error) { return string(m), nil }
+func (sameMaster) Master(context.Context, string) (string, error) { return "a:1", nil }
 
 // A master that comes and goes is neither down nor up again: only what lasts
 // counts. Another master's state makes no difference.
 func TestRedisHealthDoesNotFlap(t *testing.T) {
-	h := redisHealth{lasts: contraryProbes, gate: sameMaster("a:1")}
-	down := func() bool {
-		_, m := h.of("S")
-		return m.down
-	}
+	h := redisHealth{lasts: contraryProbes, gate: sameMaster{}}
+	down := func() bool { return h.gateUntrusted("S") }
 	see := func(writes bool, times int) (changes int) {
 		for n := range times {
 			m := inventory.Master{Name: "a:1"}
@@ -28,7 +26,7 @@ func TestRedisHealthDoesNotFlap(t *testing.T) {
 				m.Err = errors.New("no")
 			}
 			changes += len(h.observe([]inventory.Master{m, {Name: "b:1"}}))
-			if n == 0 && h.away() {
+			if n == 0 && h.allDown() {
 				t.Error("all masters are down, and one is up")
 			}
 		}
