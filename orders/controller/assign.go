@@ -30,7 +30,7 @@ func (c *Controller) assign(ctx context.Context) {
 	for {
 		var err error
 		free, err = c.assignOnce(ctx, free)
-		c.loops["assign"].Ended(ctx, err)
+		c.loops["assign"].Record(ctx, err)
 		select {
 		case <-ctx.Done():
 			return

@@ -95,13 +95,13 @@ func (c *Controller) publish(ctx context.Context, byNode map[string][]Notice) {
 		}
 	}
 	if len(byNode) > 0 {
-		c.loops["bus"].Ended(ctx, errors.Join(errs...))
+		c.loops["bus"].Record(ctx, errors.Join(errs...))
 	}
 }
 
 // hint has the keeper of sku look, on whichever node; see hintChannel.
 func (c *Controller) hint(ctx context.Context, sku string) {
 	if !c.redis.allDown() { // nobody waits for a Redis that is away
-		c.loops["bus"].Ended(ctx, c.rdb.Publish(ctx, hintChannel, sku).Err())
+		c.loops["bus"].Record(ctx, c.rdb.Publish(ctx, hintChannel, sku).Err())
 	}
 }

@@ -46,7 +46,7 @@ type Controller struct {
 	locks       lease.Locker
 	catalog     *store.Catalog
 	redis       *redisHealth
-	loops       map[string]*loop
+	loops       map[string]*Loop
 	deliver     func(...Notice)
 	rdb         redis.UniversalClient
 	probeEvery  time.Duration
@@ -129,7 +129,7 @@ func (c *Controller) keep(ctx context.Context) error {
 	g.Go(func() error { c.assign(ctx); return nil })
 	g.Go(func() error { return c.loops["heartbeat"].Every(ctx, min(maxBeatEvery, c.cfg.Lease/4), c.beat) })
 	g.Go(func() error { return c.loops["resync"].Every(ctx, c.cfg.ResyncEvery, c.resync) })
-	g.Go(func() error { return new(loop).Every(ctx, c.cfg.assignEvery(), c.watchdog) }) // nothing to log or to count
+	g.Go(func() error { return new(Loop).Every(ctx, c.cfg.assignEvery(), c.watchdog) }) // nothing to log or to count
 	err := g.Wait()
 	c.letting.Wait()
 	c.leave()
@@ -143,8 +143,8 @@ func (c *Controller) Wait(ctx context.Context) error { return c.Commits.Wait(ctx
 // Catalog is this node's copy of the sales.
 func (c *Controller) Catalog() *store.Catalog { return c.catalog }
 
-// Loop is one of the node's loops, by its name.
-func (c *Controller) Loop(name string) *loop { return c.loops[name] }
+// Loop returns one of the node's loops by its name.
+func (c *Controller) Loop(name string) *Loop { return c.loops[name] }
 
 // RequestRelease has the keeper of sku, here or elsewhere, look at orders that were closed
 // or paid.

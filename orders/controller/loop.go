@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// A loop is what is to be known of one of a node's loops: its first failure and
-// its recovery are logged, and failures are counted. In between it says nothing,
-// for a store that is away fails it many times a second.
-type loop struct {
+// A Loop counts the failures of one of a node's loops, and logs the first failure and the
+// recovery. It does not log the failures between them, because a store that cannot be
+// reached fails a loop many times a second.
+type Loop struct {
 	name     string
 	log      *slog.Logger
 	failing  atomic.Bool
 	failures atomic.Int64
 }
 
-// Ended takes note of how one turn of the loop ended. A turn that ended with
-// the node is neither.
-func (l *loop) Ended(ctx context.Context, err error) {
+// Record records the result of one turn of the loop. It ignores the result of a turn
+// whose context has ended, because the node is stopping.
+func (l *Loop) Record(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:
 	case err == nil:
@@ -35,11 +35,11 @@ func (l *loop) Ended(ctx context.Context, err error) {
 }
 
 // Every takes a turn each d until ctx ends, the first one at once.
-func (l *loop) Every(ctx context.Context, d time.Duration, turn func(context.Context) error) error {
+func (l *Loop) Every(ctx context.Context, d time.Duration, turn func(context.Context) error) error {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
 	for {
-		l.Ended(ctx, turn(ctx))
+		l.Record(ctx, turn(ctx))
 		select {
 		case <-ctx.Done():
 			return nil
@@ -48,10 +48,10 @@ func (l *loop) Every(ctx context.Context, d time.Duration, turn func(context.Con
 	}
 }
 
-func newLoops(log *slog.Logger) map[string]*loop {
-	loops := map[string]*loop{}
+func newLoops(log *slog.Logger) map[string]*Loop {
+	loops := map[string]*Loop{}
 	for _, name := range []string{"assign", "bus", "catalog", "heartbeat", "probe", "recheck", "resync", "sweeper"} {
-		loops[name] = &loop{name: name, log: log}
+		loops[name] = &Loop{name: name, log: log}
 	}
 	return loops
 }
