@@ -324,7 +324,7 @@ func (c *Controller) each(slots []*slot, do func(*slot)) {
 	_ = g.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	c.hint(ctx, "")
+	c.bus.hint(ctx, "")
 }
 
 // vacate removes this node's name as the latest keeper of the SKU, so that the other nodes

@@ -10,15 +10,24 @@ import (
 
 	"flashsale/inventory"
 	"flashsale/orders"
-	"flashsale/orders/keeper"
 )
 
-// hintChannel is where nodes publish a SKU whose keeper should look at
-// everything: orders of it were closed or paid, or it is a new sale, or has
-// other terms. "": there are SKUs that nobody keeps.
+// A bus carries hints and notices between the nodes through Redis. Every message may be
+// lost: the node that should receive it also finds the work by itself, only later.
+type bus struct {
+	node    string
+	rdb     redis.UniversalClient
+	health  *redisHealth
+	loop    *Loop
+	deliver func(...Notice)
+}
+
+// hintChannel is the channel on which nodes publish a SKU whose keeper should look at
+// everything: its orders were closed or paid, the sale is new, or its terms have changed.
+// An empty SKU means that locks have become free.
 const hintChannel = "orders:hint"
 
-// noticeChannel is where a keeper tells a node what became of its callers' orders.
+// noticeChannel is the channel of the notices for the callers of node.
 func noticeChannel(node string) string { return "orders:notice:" + node }
 
 // A Notice is what became of a reserved order: a row, or a refusal. To another node
@@ -29,11 +38,11 @@ type Notice struct {
 	Refused orders.Reason `json:",omitempty"` // instead of Order
 }
 
-// listen hears the messages of other nodes until ctx ends, reconnecting as often
-// as needed. Any of them may be lost: whoever gets one also looks by itself, only
-// later.
-func (c *Controller) listen(ctx context.Context) error {
-	sub := c.rdb.Subscribe(ctx, inventory.WakeChannel, hintChannel, noticeChannel(c.node))
+// listen receives the messages of other nodes until ctx ends, and reconnects as often as
+// needed. It calls queued with a SKU whose queue is no longer empty, and hinted with the
+// SKU of a hint.
+func (b *bus) listen(ctx context.Context, queued, hinted func(sku string)) error {
+	sub := b.rdb.Subscribe(ctx, inventory.WakeChannel, hintChannel, noticeChannel(b.node))
 	defer func() { _ = sub.Close() }()
 	messages := sub.Channel(redis.WithChannelSize(1024))
 	for {
@@ -44,64 +53,54 @@ func (c *Controller) listen(ctx context.Context) error {
 			if !ok {
 				return nil
 			}
-			c.receive(m)
+			switch m.Channel {
+			case inventory.WakeChannel:
+				queued(m.Payload)
+			case hintChannel:
+				hinted(m.Payload)
+			default: // notices for this node
+				var notices []Notice
+				if json.Unmarshal([]byte(m.Payload), &notices) == nil {
+					b.deliver(notices...)
+				}
+			}
 		}
 	}
 }
 
-func (c *Controller) receive(m *redis.Message) {
-	switch m.Channel {
-	case inventory.WakeChannel:
-		c.wake(m.Payload, keeper.Drain) // its queue is no longer empty
-	case hintChannel:
-		c.follow(m.Payload)
-	default: // the node's own
-		var outcomes []Notice
-		if json.Unmarshal([]byte(m.Payload), &outcomes) == nil {
-			c.deliver(outcomes...)
-		}
-	}
-}
-
-// tell gives a keeper's verdicts to those who wait: here at once, elsewhere by
-// message.
-func (c *Controller) tell(ctx context.Context, verdicts []orders.Decision) {
-	here, elsewhere := make([]Notice, 0, len(verdicts)), map[string][]Notice{}
-	for _, v := range verdicts {
-		t := Notice{ID: v.Queued.OrderID, Order: v.Order, Refused: v.Refused}
-		switch node := v.Queued.Node; node {
-		case c.node:
-			here = append(here, t)
+// notify delivers a keeper's decisions to the callers that wait: on this node at once, on
+// other nodes with one message per node.
+func (b *bus) notify(ctx context.Context, decisions []orders.Decision) {
+	here, elsewhere := make([]Notice, 0, len(decisions)), map[string][]Notice{}
+	for _, d := range decisions {
+		n := Notice{ID: d.Queued.OrderID, Order: d.Order, Refused: d.Refused}
+		switch node := d.Queued.Node; node {
+		case b.node:
+			here = append(here, n)
 		case "":
 		default:
-			elsewhere[node] = append(elsewhere[node], t)
+			elsewhere[node] = append(elsewhere[node], n)
 		}
 	}
-	c.deliver(here...)
-	c.publish(ctx, elsewhere)
-}
-
-// publish sends outcomes to the nodes whose callers wait, one message a node.
-// Callers whose message is lost look for themselves.
-func (c *Controller) publish(ctx context.Context, byNode map[string][]Notice) {
+	b.deliver(here...)
 	var errs []error
-	for node, outcomes := range byNode {
-		payload, err := json.Marshal(outcomes)
+	for node, notices := range elsewhere {
+		payload, err := json.Marshal(notices)
 		if err == nil {
-			err = c.rdb.Publish(ctx, noticeChannel(node), payload).Err()
+			err = b.rdb.Publish(ctx, noticeChannel(node), payload).Err()
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("tell node %s: %w", node, err))
+			errs = append(errs, fmt.Errorf("notify node %s: %w", node, err))
 		}
 	}
-	if len(byNode) > 0 {
-		c.loops["bus"].Record(ctx, errors.Join(errs...))
+	if len(elsewhere) > 0 {
+		b.loop.Record(ctx, errors.Join(errs...))
 	}
 }
 
-// hint has the keeper of sku look, on whichever node; see hintChannel.
-func (c *Controller) hint(ctx context.Context, sku string) {
-	if !c.redis.allDown() { // nobody waits for a Redis that is away
-		c.loops["bus"].Record(ctx, c.rdb.Publish(ctx, hintChannel, sku).Err())
+// hint publishes sku on hintChannel, unless Redis is down.
+func (b *bus) hint(ctx context.Context, sku string) {
+	if !b.health.allDown() {
+		b.loop.Record(ctx, b.rdb.Publish(ctx, hintChannel, sku).Err())
 	}
 }

@@ -47,8 +47,7 @@ type Controller struct {
 	catalog     *store.Catalog
 	redis       *redisHealth
 	loops       map[string]*Loop
-	deliver     func(...Notice)
-	rdb         redis.UniversalClient
+	bus         *bus
 	probeEvery  time.Duration
 	staleEpochs sync.Map // SKU → epoch of the stale gate that was announced last: see Stale
 	report      func(*keeper.Commit)
@@ -76,17 +75,18 @@ type Controller struct {
 func New(cfg Config) *Controller {
 	probeEvery := cfg.Direct.probeEvery(cfg.Keeper.Lease)
 	c := &Controller{
-		node: cfg.Store.Node, store: cfg.Store, gate: cfg.Gate, rdb: cfg.Redis, locks: cfg.Locks, loops: newLoops(cfg.Log),
+		node: cfg.Store.Node, store: cfg.Store, gate: cfg.Gate, locks: cfg.Locks, loops: newLoops(cfg.Log),
 		// As long as it takes a master that does not answer to be down.
 		redis: &redisHealth{
 			gate: cfg.Gate, log: cfg.Log, timeout: min(cfg.Keeper.Lease/5, maxProbeTimeout), lasts: int(cfg.Direct.After / probeEvery),
 		}, probeEvery: probeEvery,
 		catalog: store.NewCatalog(cfg.Store, cfg.Clock),
-		deliver: cfg.Deliver, report: cfg.OnCommit, log: cfg.Log, cfg: cfg.Keeper,
+		report:  cfg.OnCommit, log: cfg.Log, cfg: cfg.Keeper,
 		reassign: make(chan struct{}, 1),
 		slots:    map[string]*slot{}, backoffUntil: map[string]time.Time{}, handedOverAt: map[string]time.Time{},
 		signal: make(chan struct{}, draining+cfg.Keeper.Workers), busy: make(chan struct{}, cfg.Keeper.Workers),
 	}
+	c.bus = &bus{node: c.node, rdb: cfg.Redis, health: c.redis, loop: c.loops["bus"], deliver: cfg.Deliver}
 	c.Commits = keeper.NewGroupCommit(cfg.Store, cfg.Keeper.Batch, cfg.Keeper.Workers, cfg.Keeper.Lease/4, &c.count)
 	return c
 }
@@ -96,7 +96,7 @@ func (c *Controller) one(sale *orders.Sale) *keeper.Keeper {
 	return keeper.New(sale, keeper.Config{
 		Store: c.store, Gate: c.gate, Commits: c.Commits, Batch: c.cfg.Batch, Log: c.log, Count: &c.count,
 		Rounds:   max(1, int64(c.cfg.ReconcileHoldsEvery/(2*c.cfg.ResyncEvery))), // a scan takes half the time
-		Announce: c.announce, Tell: c.tell, OnCommit: c.committed,
+		Announce: c.announce, Tell: c.bus.notify, OnCommit: c.committed,
 	})
 }
 
@@ -107,7 +107,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer stop()
 	var base, loops errgroup.Group
 	base.Go(func() error { return c.locks.Run(under) })
-	base.Go(func() error { return c.listen(under) })
+	base.Go(func() error {
+		return c.bus.listen(under, func(sku string) { c.wake(sku, keeper.Drain) }, c.follow)
+	})
 	loops.Go(func() error { return c.loops["catalog"].Every(ctx, store.CatalogEvery, c.catalog.Renew) })
 	loops.Go(func() error { return c.keep(ctx) })
 	loops.Go(func() error { return c.loops["probe"].Every(ctx, c.probeEvery, c.probe) })
@@ -159,14 +161,14 @@ func (c *Controller) RequestInspect(ctx context.Context, sku string) {
 
 func (c *Controller) ask(ctx context.Context, sku string, todo keeper.Work) {
 	if !c.wake(sku, todo) {
-		c.hint(ctx, sku)
+		c.bus.hint(ctx, sku)
 	}
 }
 
 // RequestKeeper says that a sale is new, or on again: it needs a keeper.
 func (c *Controller) RequestKeeper(ctx context.Context, sku string) {
 	c.lookForFree()
-	c.hint(ctx, sku)
+	c.bus.hint(ctx, sku)
 }
 
 // Kept returns the SKUs that this node keeps.

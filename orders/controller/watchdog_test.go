@@ -55,7 +55,7 @@ func TestWatchdog(t *testing.T) {
 				check.Must(t, err)
 				health := &redisHealth{}
 				c := &Controller{
-					store: st, redis: health, cfg: KeeperConfig{Lease: time.Minute, Workers: 1}, log: slog.New(slog.DiscardHandler),
+					store: st, redis: health, bus: &bus{health: health}, cfg: KeeperConfig{Lease: time.Minute, Workers: 1}, log: slog.New(slog.DiscardHandler),
 					slots: map[string]*slot{}, backoffUntil: map[string]time.Time{},
 				}
 				began := time.Now()
