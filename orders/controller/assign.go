@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,101 +17,136 @@ import (
 	"flashsale/orders/store"
 )
 
-// Who keeps what: each SKU has one node among those alive that should keep it
-// (rendezvous hashing: all agree without talking, and a node that comes or
-// goes moves no more SKUs than its share). The lock decides who does. A SKU
+// An assigner decides which SKUs this node keeps: each SKU has one node among those alive
+// that should keep it (rendezvous hashing: all agree without talking, and a node that comes
+// or goes moves no more SKUs than its share). The lock decides who does. A SKU
 // whose lock stays free is taken by anybody.
+type assigner struct {
+	cfg       Config
+	keepers   keeper.Config // of the keepers that this node starts
+	catalog   *store.Catalog
+	health    *redisHealth
+	pool      *pool
+	bus       *bus
+	loop      *Loop
+	early     chan struct{}  // asks for an early turn; of one
+	releasing sync.WaitGroup // releases of SKUs without progress
 
-// assign runs until ctx ends.
-func (c *Controller) assign(ctx context.Context) {
-	tick := time.NewTicker(c.cfg.assignEvery())
+	// Only run uses these.
+	freeSince    map[string]time.Time // since when a lock that this node did not get has been free
+	handedOverAt map[string]time.Time // when a SKU was handed over, while the nodes were plannedFor
+	plannedFor   []store.Node
+
+	mu       sync.Mutex
+	lastBeat heartbeat
+}
+
+// A heartbeat is a write of this node's row, which returned the live nodes.
+type heartbeat struct {
+	at    time.Time    // zero for never
+	nodes []store.Node // this node among them
+}
+
+// run assigns SKUs until ctx ends.
+func (a *assigner) run(ctx context.Context) {
+	tick := time.NewTicker(a.cfg.Keeper.assignEvery())
 	defer tick.Stop()
-	_ = c.beat(ctx)                // first: who else is there
-	free := map[string]time.Time{} // since when this node has seen a lock free
+	_ = a.beat(ctx) // first: who else is there
 	for {
-		var err error
-		free, err = c.assignOnce(ctx, free)
-		c.loops["assign"].Record(ctx, err)
+		a.loop.Record(ctx, a.assign(ctx))
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-c.reassign:
+		case <-a.early:
 			// A node came or went, or a sale is new: what this one knows is old.
-			_ = c.catalog.Refresh(ctx)
-			_ = c.beat(ctx)
+			_ = a.catalog.Refresh(ctx)
+			_ = a.beat(ctx)
 		}
+	}
+}
+
+// assignSoon asks run for an early turn.
+func (a *assigner) assignSoon() {
+	select {
+	case a.early <- struct{}{}:
+	default: // the turn has been asked for
 	}
 }
 
 // beat writes this node's heartbeat and learns who else is alive. While the
 // database is away, the last answer stands.
-func (c *Controller) beat(ctx context.Context) error {
+func (a *assigner) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxBeatEvery)
 	defer cancel()
-	nodes, err := c.store.Beat(ctx, c.node, c.redis.downMasters(), c.cfg.Lease)
+	nodes, err := a.cfg.Store.Beat(ctx, a.cfg.Store.Node, a.health.downMasters(), a.cfg.Keeper.Lease)
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	c.beaten.Store(&now)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !slices.EqualFunc(c.nodes, nodes, func(a, b store.Node) bool { return a.ID == b.ID && a.Unwritable == b.Unwritable }) {
-		c.nodes = nodes
-		clear(c.handedOverAt)
-	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lastBeat = heartbeat{at: time.Now(), nodes: nodes}
 	return nil
 }
 
-func (c *Controller) leave() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	if err := c.store.Leave(ctx, c.node); err != nil {
-		c.log.Debug("heartbeat not removed", "error", err)
-	}
+func (a *assigner) last() heartbeat {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lastBeat
 }
 
-// assignOnce gives up what another node should keep, and takes what is free:
-// at once where it is this node's, else if nobody else has for a while. It
-// returns what it found free and did not get, and since when.
-func (c *Controller) assignOnce(ctx context.Context, freeBefore map[string]time.Time) (map[string]time.Time, error) {
-	sales, _, err := c.catalog.Sales(ctx)
+// wrote returns when this node last wrote to both stores of sku, zero for never.
+func (a *assigner) wrote(sku string) time.Time {
+	_, m := a.health.master(sku)
+	if beat := a.last().at; beat.Before(m.wrote) {
+		return beat
+	}
+	return m.wrote
+}
+
+// assign hands over what another node should keep, and takes what is free: at once if it
+// is this node's, otherwise if no other node has taken it for a while.
+func (a *assigner) assign(ctx context.Context) error {
+	sales, _, err := a.catalog.Sales(ctx)
 	if err != nil {
-		return freeBefore, err
+		return err
 	}
-	move, others := c.plan(sales)
-	c.giveUpAll(move, c.cfg.Lease/2)
-	if len(others) == 0 {
-		return nil, nil
+	move, candidates := a.plan(sales)
+	a.handOver(move, a.cfg.Keeper.Lease/2)
+	if len(candidates) == 0 {
+		a.freeSince = nil
+		return nil
 	}
-	keys := make([]string, len(others))
-	for i := range others {
-		keys[i] = lockKey(others[i].sku)
+	keys := make([]string, len(candidates))
+	for i := range candidates {
+		keys[i] = lockKey(candidates[i].sku)
 	}
-	left, err := c.locks.Remaining(ctx, keys...)
+	left, err := a.cfg.Locks.Remaining(ctx, keys...)
 	if err != nil {
-		return freeBefore, err
+		return err
 	}
 	var g errgroup.Group
-	g.SetLimit(c.cfg.Workers)
+	g.SetLimit(a.cfg.Keeper.Workers)
 	free := map[string]time.Time{}
-	for i, one := range others {
+	for i, c := range candidates {
 		if left[i] > 0 {
 			continue
 		}
-		since, before := freeBefore[one.sku]
+		since, before := a.freeSince[c.sku]
 		if !before {
 			since = time.Now()
 		}
-		free[one.sku] = since
-		if time.Since(since) >= one.freeFor && !c.yields(ctx, one.sku) {
-			g.Go(func() error { c.tryTake(ctx, one.sku); return nil })
+		free[c.sku] = since
+		if time.Since(since) >= c.freeFor && !a.yields(ctx, c.sku) {
+			g.Go(func() error { a.take(ctx, c.sku); return nil })
 		}
 	}
 	_ = g.Wait()
-	return free, nil
+	a.freeSince = free
+	return nil
 }
+
+func lockKey(sku string) string { return "lock:{" + sku + "}" }
 
 // handOverAgain is how many leases a node waits before it hands over a SKU again that it
 // has taken back. When a node joins or leaves, the wait ends.
@@ -123,49 +159,79 @@ type candidate struct {
 	freeFor time.Duration
 }
 
-// plan returns the slots to give up, and the SKUs that this node may take.
-func (c *Controller) plan(sales []orders.Sale) (move []*slot, others []candidate) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now, round := time.Now(), c.cfg.assignEvery()
-	over := maps.Clone(c.slots) // less all that is still of interest
+// plan returns the slots to hand over, and the SKUs that this node may take.
+func (a *assigner) plan(sales []orders.Sale) (move []*slot, candidates []candidate) {
+	nodes, now, term, turn := a.last().nodes, time.Now(), a.cfg.Keeper.Lease, a.cfg.Keeper.assignEvery()
+	if !slices.EqualFunc(a.plannedFor, nodes, func(a, b store.Node) bool { return a.ID == b.ID && a.Unwritable == b.Unwritable }) {
+		a.plannedFor = nodes
+		clear(a.handedOverAt)
+	}
+	over := a.pool.all() // less all that is still of interest
 	for _, sale := range sales {
 		if sale.Mode == orders.ModeOver {
 			continue
 		}
-		delete(over, sale.SKU)
-		mine := c.isMine(sale.SKU)
-		moved := now.Sub(c.handedOverAt[sale.SKU]) < c.cfg.Lease
-		p := c.slots[sale.SKU]
+		sku, s := sale.SKU, over[sale.SKU]
+		delete(over, sku)
+		mine, sinceHandOver := a.isMine(sku, nodes), now.Sub(a.handedOverAt[sku])
 		switch {
-		case p == nil && now.Before(c.backoffUntil[sale.SKU]):
-		case p == nil && now.Sub(c.wrote(sale.SKU)) > c.cfg.Lease: // this node could do nothing for it
-		case p == nil && sale.Mode == orders.ModeDirect && c.redis.gateUntrusted(sale.SKU): // sold well as it is, until Redis is back for good
-		case p == nil && mine:
-			others = append(others, candidate{sale.SKU, 0})
-		case p == nil && moved: // the one that it was moved to may be busy with others
-			others = append(others, candidate{sale.SKU, 3 * round})
-		case p == nil: // after most of a round of everybody's, the one whose it is has looked
-			others = append(others, candidate{sale.SKU, round * 3 / 4})
-		case !mine && len(c.nodes) > 0 && now.Sub(c.handedOverAt[sale.SKU]) > handOverAgain*c.cfg.Lease:
+		case s == nil && a.pool.backsOff(sku):
+		case s == nil && now.Sub(a.wrote(sku)) > term: // this node could do nothing for it
+		case s == nil && sale.Mode == orders.ModeDirect && a.health.gateUntrusted(sku): // sold well as it is, until Redis is back for good
+		case s == nil && mine:
+			candidates = append(candidates, candidate{sku, 0})
+		case s == nil && sinceHandOver < term: // the one that it was moved to may be busy with others
+			candidates = append(candidates, candidate{sku, 3 * turn})
+		case s == nil: // after most of a turn of everybody's, the one whose it is has looked
+			candidates = append(candidates, candidate{sku, turn * 3 / 4})
+		case !mine && len(nodes) > 0 && sinceHandOver > handOverAgain*term:
 			// If this node keeps the SKU again, the other node was not able to take it.
-			c.handedOverAt[sale.SKU] = now
-			move = append(move, p)
+			a.handedOverAt[sku] = now
+			move = append(move, s)
 		}
 	}
-	return slices.AppendSeq(move, maps.Values(over)), others
+	return slices.AppendSeq(move, maps.Values(over)), candidates
+}
+
+// isMine reports whether this node should keep sku: among the nodes that write to its
+// master, it has the highest score.
+func (a *assigner) isMine(sku string, nodes []store.Node) bool {
+	master, _ := a.health.master(sku)
+	var able []string
+	for _, n := range nodes {
+		if n.Writes(master) {
+			able = append(able, n.ID)
+		}
+	}
+	return ShouldKeep(able, sku) == a.cfg.Store.Node
+}
+
+// isOthers reports whether sku is a sale that another node should keep, and so most likely
+// does.
+func (a *assigner) isOthers(sku string) bool {
+	return a.catalog.Known(sku) != nil && !a.isMine(sku, a.last().nodes)
+}
+
+// anyWrites reports whether a node that was alive at this node's last heartbeat writes to
+// master.
+func (a *assigner) anyWrites(master string) bool {
+	return slices.ContainsFunc(a.last().nodes, func(n store.Node) bool { return n.Writes(master) })
 }
 
 // yields reports whether this node must not take a SKU although its lock is free in this
 // Redis. After a failover two Redis masters may be in use, each with a lock of its own.
 // The keepers of both would fence each other off in turn. Therefore a node at the old
-// master leaves the SKU to its latest keeper, if that node is alive.
-func (c *Controller) yields(ctx context.Context, sku string) bool {
-	sale := c.catalog.Known(sku)
-	if sale == nil || !sale.HasGate() || !c.isAble(sale.Keeper, sku) {
+// master leaves the SKU to its latest keeper, if that node is alive and writes to the master.
+func (a *assigner) yields(ctx context.Context, sku string) bool {
+	sale := a.catalog.Known(sku)
+	if sale == nil || !sale.HasGate() || sale.Keeper == a.cfg.Store.Node {
 		return false
 	}
-	summaries, err := c.gate.Summaries(ctx, sku)
+	master, _ := a.health.master(sku)
+	if !slices.ContainsFunc(a.last().nodes, func(n store.Node) bool { return n.ID == sale.Keeper && n.Writes(master) }) {
+		return false
+	}
+	summaries, err := a.cfg.Gate.Summaries(ctx, sku)
 	if err != nil || !summaries[0].Exists {
 		return false
 	}
@@ -173,89 +239,92 @@ func (c *Controller) yields(ctx context.Context, sku string) bool {
 	return !g.Promoted && (g.Epoch < sale.Epoch || sale.Mode == orders.ModeChanging && !g.Stale)
 }
 
-// isAble reports whether node is another node, is alive, and writes to the master of sku.
-func (c *Controller) isAble(node, sku string) bool {
-	master, _ := c.redis.master(sku)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return node != c.node && slices.ContainsFunc(c.nodes, func(n store.Node) bool { return n.ID == node && n.Writes(master) })
-}
-
-func (c *Controller) tryTake(ctx context.Context, sku string) {
-	err := c.take(ctx, sku)
-	if err != nil && !errors.Is(err, lease.ErrHeld) && ctx.Err() == nil {
-		c.log.Warn("takeover failed", "sku", sku, "error", err)
-	}
-}
-
-// take becomes the keeper of sku: the lock, then the fence from the database.
-// Only then does anything else happen.
-func (c *Controller) take(ctx context.Context, sku string) error {
-	held, err := c.locks.TryAcquire(ctx, lockKey(sku))
-	if err != nil {
-		return err
-	}
-	sale, err := c.claim(ctx, held, sku)
-	if err != nil {
-		return errors.Join(err, held.Release(context.Background()))
-	}
-	p := &slot{Keeper: c.one(sale), sku: sku, held: held, stopped: make(chan struct{})}
-	c.count.TakenOver.Add(1)
-	c.log.Info("keeper started", "sku", sku, "fence", sale.Fence)
-
-	c.mu.Lock()
-	c.slots[sku] = p
-	c.enqueue(p, keeper.Release|keeper.Inspect)
-	c.mu.Unlock()
-	context.AfterFunc(held.Context(), func() {
-		if cause := context.Cause(held.Context()); errors.Is(cause, lease.ErrLost) {
-			c.count.Lost.Add(1)
-			c.log.Warn("lock of a SKU lost", "sku", sku, "cause", cause)
+// take becomes the keeper of sku: it acquires the lock, and then raises the fence in the
+// database. Only then does anything else happen.
+func (a *assigner) take(ctx context.Context, sku string) {
+	held, err := a.cfg.Locks.TryAcquire(ctx, lockKey(sku))
+	if err == nil {
+		var sale *orders.Sale
+		if sale, err = a.claim(ctx, held, sku); err == nil {
+			a.keepers.Count.TakenOver.Add(1)
+			a.cfg.Log.Info("keeper started", "sku", sku, "fence", sale.Fence)
+			a.pool.add(&slot{Keeper: keeper.New(sale, a.keepers), sku: sku, held: held, stopped: make(chan struct{})})
+			return
 		}
-		c.giveUp(p, 0, 0)
-	})
-	return nil
+		err = errors.Join(err, held.Release(context.Background()))
+	}
+	if !errors.Is(err, lease.ErrHeld) && ctx.Err() == nil {
+		a.cfg.Log.Warn("takeover failed", "sku", sku, "error", err)
+	}
 }
 
 // claim raises the fence. A database that hangs must hold up
 // neither the SKUs that come after this one nor the node's end.
-func (c *Controller) claim(ctx context.Context, held *lease.Lock, sku string) (*orders.Sale, error) {
-	within, cancel := context.WithTimeout(held.Context(), c.cfg.Lease/2)
+func (a *assigner) claim(ctx context.Context, held *lease.Lock, sku string) (*orders.Sale, error) {
+	within, cancel := context.WithTimeout(held.Context(), a.cfg.Keeper.Lease/2)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	return c.store.TakeOver(within, sku)
+	return a.cfg.Store.TakeOver(within, sku)
 }
 
-// isMine tells whether this node should keep sku: of those that are alive and
-// write to its master, it has the highest score. The caller has mu.
-func (c *Controller) isMine(sku string) bool {
-	master, _ := c.redis.master(sku)
-	var able []string
-	for _, n := range c.nodes {
-		if n.Writes(master) {
-			able = append(able, n.ID)
-		}
+// releaseStalled releases the SKUs whose keepers make no progress. It does not wait for
+// the stores, and returns no error.
+func (a *assigner) releaseStalled(context.Context) error {
+	stalled := a.pool.stalled()
+	a.releasing.Go(func() {
+		a.each(stalled, func(s *slot) {
+			a.vacate(s)
+			a.pool.release(s)
+		})
+	})
+	return nil
+}
+
+// vacate removes this node's name as the latest keeper of the SKU, so that the other nodes
+// do not leave the SKU to this node (see yields).
+func (a *assigner) vacate(s *slot) {
+	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Keeper.Lease/5)
+	defer cancel()
+	if err := a.cfg.Store.Vacate(ctx, s.sku, s.Fence()); err != nil {
+		a.cfg.Log.Debug("keeper's name not removed", "sku", s.sku, "error", err)
 	}
-	return ShouldKeep(able, sku) == c.node
 }
 
-// written tells whether a node that was alive at this one's last heartbeat
-// writes to a master.
-func (c *Controller) written(master string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.ContainsFunc(c.nodes, func(n store.Node) bool { return n.Writes(master) })
+// leave removes this node's heartbeat and hands over all its SKUs. No turn may begin any
+// more.
+func (a *assigner) leave() {
+	a.releasing.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := a.cfg.Store.Leave(ctx, a.cfg.Store.Node); err != nil {
+		a.cfg.Log.Debug("heartbeat not removed", "error", err)
+	}
+	a.handOver(slices.Collect(maps.Values(a.pool.all())), a.cfg.Keeper.Lease/10)
 }
 
-// isOthers tells whether sku is a sale that another node should keep, and so
-// most likely does.
-func (c *Controller) isOthers(sku string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.catalog.Known(sku) != nil && !c.isMine(sku)
+// handOver drops several slots. A pass that is under way may end first, within timeout.
+func (a *assigner) handOver(slots []*slot, timeout time.Duration) {
+	a.each(slots, func(s *slot) { a.pool.drop(s, timeout, 0) })
 }
 
-// ShouldKeep is the node with the highest score for sku.
+// each does one thing with several slots, a few at a time, and then has the
+// nodes look for SKUs that nobody keeps.
+func (a *assigner) each(slots []*slot, do func(*slot)) {
+	if len(slots) == 0 {
+		return
+	}
+	var g errgroup.Group
+	g.SetLimit(a.cfg.Keeper.Workers)
+	for _, s := range slots {
+		g.Go(func() error { do(s); return nil })
+	}
+	_ = g.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	a.bus.hint(ctx, "")
+}
+
+// ShouldKeep returns the node with the highest score for sku.
 func ShouldKeep(nodes []string, sku string) (best string) {
 	var top uint64
 	for _, node := range nodes {
@@ -273,66 +342,4 @@ func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
-}
-
-func (c *Controller) lookForFree() {
-	select {
-	case c.reassign <- struct{}{}:
-	default: // it is about to look anyway
-	}
-}
-
-// follow acts on a hint about a SKU. A node that does not know that another one
-// keeps it looks for locks that are free: the sale is new, or nobody keeps it.
-func (c *Controller) follow(sku string) {
-	if !c.wake(sku, keeper.Release|keeper.Inspect) && !c.isOthers(sku) {
-		c.lookForFree()
-	}
-}
-
-func lockKey(sku string) string { return "lock:{" + sku + "}" }
-
-// wrote is when this node last wrote to both stores of sku, zero for never.
-func (c *Controller) wrote(sku string) time.Time {
-	_, m := c.redis.master(sku)
-	beaten := c.beaten.Load()
-	switch {
-	case beaten == nil:
-		return time.Time{}
-	case m.wrote.Before(*beaten):
-		return m.wrote
-	}
-	return *beaten
-}
-
-// giveUpAll lets go of several slots.
-func (c *Controller) giveUpAll(slots []*slot, timeout time.Duration) {
-	if len(slots) == 0 {
-		return
-	}
-	c.each(slots, func(p *slot) { c.giveUp(p, timeout, 0) })
-}
-
-// each does one thing with several slots, a few at a time, and then has the
-// nodes look for SKUs that nobody keeps.
-func (c *Controller) each(slots []*slot, do func(*slot)) {
-	var g errgroup.Group
-	g.SetLimit(c.cfg.Workers)
-	for _, p := range slots {
-		g.Go(func() error { do(p); return nil })
-	}
-	_ = g.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	c.bus.hint(ctx, "")
-}
-
-// vacate removes this node's name as the latest keeper of the SKU, so that the other nodes
-// do not leave the SKU to this node (see yields).
-func (c *Controller) vacate(p *slot) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Lease/5)
-	defer cancel()
-	if err := c.store.Vacate(ctx, p.sku, p.Fence()); err != nil {
-		c.log.Debug("keeper's name not removed", "sku", p.sku, "error", err)
-	}
 }

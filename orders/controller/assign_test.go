@@ -34,9 +34,10 @@ func TestYields(t *testing.T) {
 	check.Must(t, check.Err(st.Migrate(t.Context())))
 	kit.Put(t, st, kit.Sale("S", 1, 1))
 	gate := &summaryGate{}
-	c := &Controller{
-		node: "here", store: st, gate: gate, catalog: store.NewCatalog(st, time.Now), redis: &redisHealth{gate: gate},
-		nodes: []store.Node{{ID: "here"}, {ID: "other"}, {ID: "cut off", Unwritable: ",redis,"}},
+	st.Node = "here"
+	a := &assigner{
+		cfg: Config{Store: st, Gate: gate}, catalog: store.NewCatalog(st, time.Now), health: &redisHealth{gate: gate},
+		lastBeat: heartbeat{nodes: []store.Node{{ID: "here"}, {ID: "other"}, {ID: "cut off", Unwritable: ",redis,"}}},
 	}
 	current := inventory.Summary{Exists: true, Open: true, Epoch: 2}
 	old, stale, promoted, missing := current, current, current, inventory.Summary{}
@@ -65,9 +66,9 @@ func TestYields(t *testing.T) {
 			check.Must(t, st.Vacate(t.Context(), "S", 4)) // no effect, because the fence is that of an older keeper
 			check.Must(t, st.Vacate(t.Context(), "S", 5))
 		}
-		check.Must(t, c.catalog.Refresh(t.Context()))
+		check.Must(t, a.catalog.Refresh(t.Context()))
 		gate.Summary = want.gate
-		if got := c.yields(t.Context(), "S"); got != want.yields {
+		if got := a.yields(t.Context(), "S"); got != want.yields {
 			t.Errorf("%s: yields %v", what, got)
 		}
 	}

@@ -22,8 +22,8 @@ import (
 
 // probe checks every Redis master, and enters direct mode if one is down.
 func (c *Controller) probe(ctx context.Context) error {
-	if c.redis.probe(ctx) {
-		_ = c.beat(ctx) // the next heartbeat repeats it
+	if c.health.probe(ctx) {
+		_ = c.assigner.beat(ctx) // the next heartbeat repeats it
 	}
 	if ctx.Err() != nil || !c.RedisDown() {
 		return nil
@@ -35,7 +35,7 @@ func (c *Controller) probe(ctx context.Context) error {
 // only if no live node writes to the master of its gate. The first call announces the
 // change, and a later call makes it.
 func (c *Controller) EnterDirect(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.store.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Store.Timeout)
 	defer cancel()
 	sales, now, err := c.catalog.Sales(ctx)
 	if err != nil {
@@ -48,20 +48,20 @@ func (c *Controller) EnterDirect(ctx context.Context) error {
 		if !sales[i].HasGate() || !now.Before(sales[i].ClosesAt) {
 			continue
 		}
-		name, m := c.redis.master(sku)
-		if !m.down || c.written(name) {
+		name, m := c.health.master(sku)
+		if !m.down || c.assigner.anyWrites(name) {
 			continue
 		}
 		if sales[i].Mode == orders.ModeGate {
 			tried = true
-			errs = append(errs, c.store.Announce(ctx, sku, epoch))
+			errs = append(errs, c.cfg.Store.Announce(ctx, sku, epoch))
 		} else if c.catalog.UntilSwitch(sku, epoch) == 0 {
 			tried = true
-			entered, err := c.store.EnterDirect(ctx, sku, epoch, name, c.cfg.Lease)
+			entered, err := c.cfg.Store.EnterDirect(ctx, sku, epoch, name, c.cfg.Keeper.Lease)
 			errs = append(errs, err)
 			if entered {
 				c.count.DirectEntered.Add(1)
-				c.log.Warn("selling in direct mode", "sku", sku)
+				c.cfg.Log.Warn("selling in direct mode", "sku", sku)
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func (c *Controller) EnterDirect(ctx context.Context) error {
 
 // CommitDirect is Store.Direct, counted.
 func (c *Controller) CommitDirect(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
-	verdicts, err := c.store.Direct(ctx, sku, batch)
+	verdicts, err := c.cfg.Store.Direct(ctx, sku, batch)
 	for _, v := range verdicts {
 		if v.Action == orders.Insert {
 			c.count.DirectPlaced.Add(1)

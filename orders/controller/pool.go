@@ -3,9 +3,11 @@ package controller
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"flashsale/orders"
@@ -13,90 +15,152 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A slot is a keeper and what it has to do. The controller's mu guards it, but for
+// A pool runs the passes of this node's keepers. It is a work queue by SKU: a few workers
+// serve all SKUs, one pass each in turn. It uses no store itself.
+type pool struct {
+	cfg    KeeperConfig
+	log    *slog.Logger
+	count  *keeper.Counters
+	wrote  func(sku string) time.Time // when this node last wrote to both stores of sku; zero for never
+	places chan struct{}              // passes that do more than drain a queue
+	signal chan struct{}              // due has grown; as many as there are workers
+
+	mu           sync.Mutex
+	slots        map[string]*slot
+	due          []*slot              // to be run, oldest first
+	backoffUntil map[string]time.Time // until when not to take a SKU
+}
+
+// A slot is a keeper and what it has to do. The pool's mu guards it, but for
 // the keeper, which belongs to the pass under way.
 type slot struct {
 	*keeper.Keeper
-	sku             string
-	held            *lease.Lock
-	began           time.Time   // a pass, or the slot's last sign of life then, if that was later
+	sku  string
+	held interface { // the SKU's lock
+		Context() context.Context
+		Release(ctx context.Context) error
+	}
+	aliveAt         time.Time   // the last sign of life when the pass under way began
 	todo            keeper.Work // of the next pass
 	doing           keeper.Work // of the pass under way
 	queued, running bool
 	failures        int                     // passes in a row that ended in an error
 	retry           *time.Timer             // after the last of them
 	cancel          context.CancelCauseFunc // ends the pass under way
-	stopped         chan struct{}           // closed once it is given up and no pass of it runs
-	waiting         waiting                 // the SKU's queue, as resync saw it
+	stopped         chan struct{}           // closed once the slot is removed and no pass of it runs
+	backlog         backlog
 
 	schedule
 }
 
-// wake has the keeper of sku do some work soon, and tells whether this node keeps
-// it.
-func (c *Controller) wake(sku string, todo keeper.Work) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.slots[sku]
-	if p == nil {
-		return false
-	}
-	c.enqueue(p, todo)
-	return true
-}
-
-// enqueue has a pass of p do some work: the next one, where one is under way. The
-// caller has mu.
-func (c *Controller) enqueue(p *slot, todo keeper.Work) {
-	p.todo |= todo
-	if !p.running && !p.queued {
-		p.queued = true
-		c.due = append(c.due, p)
-		c.nudge()
-	}
-}
-
-func (c *Controller) nudge() {
-	select {
-	case c.signal <- struct{}{}:
-	default: // every worker has been called already
-	}
-}
-
-// work serves slots until ctx ends, one pass each, in turn: a busy SKU does
-// not keep the others waiting for longer than one batch. What is still due
-// when ctx ends is another node's to do.
-func (c *Controller) work(ctx, late context.Context) {
-	for ctx.Err() == nil {
-		p := c.next()
-		if p == nil {
-			select {
-			case <-ctx.Done():
-			case <-c.signal:
-			}
-			continue
-		}
-		c.serve(p, late)
-	}
+// A backlog is the queue of a SKU when resync last read it. If Redis cannot be read, the
+// backlog stays, and its age grows.
+type backlog struct {
+	orders int64
+	since  time.Time // when its oldest order was reserved, by this process's clock; zero: not known
 }
 
 // draining is how many SKUs more may be served at once: those that only have orders to
 // commit wait for a transaction that they share, with no connection of their own.
 const draining = 40
 
-// serve runs one pass of p, until late at most, and never past the lease. It
+func newPool(cfg KeeperConfig, log *slog.Logger, count *keeper.Counters, wrote func(sku string) time.Time) *pool {
+	return &pool{
+		cfg: cfg, log: log, count: count, wrote: wrote,
+		places: make(chan struct{}, cfg.Workers), signal: make(chan struct{}, draining+cfg.Workers),
+		slots: map[string]*slot{}, backoffUntil: map[string]time.Time{},
+	}
+}
+
+// run serves slots until ctx ends. Passes that are under way then may end within one
+// lease.
+func (p *pool) run(ctx context.Context) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.cfg.Lease, cancel) })()
+	var workers sync.WaitGroup
+	for range draining + p.cfg.Workers {
+		workers.Go(func() { p.work(ctx, late) })
+	}
+	workers.Wait()
+}
+
+// work serves slots until ctx ends, one pass each, in turn: a busy SKU does
+// not keep the others waiting for longer than one batch. What is still due
+// when ctx ends is another node's to do.
+func (p *pool) work(ctx, late context.Context) {
+	for ctx.Err() == nil {
+		s := p.next()
+		if s == nil {
+			select {
+			case <-ctx.Done():
+			case <-p.signal:
+			}
+			continue
+		}
+		if p.start(s) {
+			p.serve(s, late)
+		}
+	}
+}
+
+// next removes the next slot from the line and returns it.
+func (p *pool) next() *slot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.due) == 0 {
+		return nil
+	}
+	s := p.due[0]
+	p.due[0], p.due = nil, p.due[1:]
+	if len(p.due) > 0 {
+		p.nudge()
+	}
+	return s
+}
+
+// start begins a pass of s. It returns false if s was removed while it stood in line: its
+// lock may be another node's by now.
+func (p *pool) start(s *slot) bool {
+	wrote := p.wrote(s.sku)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.slots[s.sku] != s {
+		return false
+	}
+	s.aliveAt = s.lastAlive(wrote)
+	s.queued, s.running = false, true
+	s.doing, s.todo = s.todo, 0
+	s.later &^= s.doing
+	return true
+}
+
+// lastAlive returns s's last sign of life, where its node last wrote to both stores at
+// wrote. The caller has mu.
+func (s *slot) lastAlive(wrote time.Time) time.Time {
+	at := s.Progressed()
+	if s.aliveAt.After(at) {
+		at = s.aliveAt
+	}
+	if !s.running && s.failures == 0 && wrote.After(at) {
+		return wrote
+	}
+	return at
+}
+
+// serve runs one pass of s, until late at most, and never past the lease. It
 // returns when the pass has to end, whether it does or not: a worker must not
 // hang with it.
-func (c *Controller) serve(p *slot, late context.Context) {
-	ctx, cancel := context.WithCancelCause(p.held.Context())
+func (p *pool) serve(s *slot, late context.Context) {
+	ctx, cancel := context.WithCancelCause(s.held.Context())
 	defer context.AfterFunc(late, func() { cancel(context.Cause(late)) })()
-	c.mu.Lock()
-	p.cancel = cancel
-	c.mu.Unlock()
-	if p.doing != keeper.Drain {
+	p.mu.Lock()
+	s.cancel = cancel
+	p.mu.Unlock()
+	if s.doing != keeper.Drain {
 		select {
-		case c.busy <- struct{}{}:
-			defer func() { <-c.busy }()
+		case p.places <- struct{}{}:
+			defer func() { <-p.places }()
 		case <-ctx.Done(): // and so will the pass
 		}
 	}
@@ -104,36 +168,15 @@ func (c *Controller) serve(p *slot, late context.Context) {
 	go func() {
 		defer close(ended)
 		defer cancel(nil)
-		again, err := p.Pass(ctx, p.doing)
-		c.done(p, again, err)
+		left, err := s.Pass(ctx, s.doing)
+		if fenced := p.finish(s, left, err); fenced {
+			p.drop(s, 0, time.Second)
+		}
 	}()
 	select {
 	case <-ended:
 	case <-ctx.Done():
 	}
-}
-
-// next takes the next post to be run. One that was given up while it stood in
-// line is not run any more: its lock may be another's by now.
-func (c *Controller) next() *slot {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.due) > 0 {
-		p := c.due[0]
-		c.due[0], c.due = nil, c.due[1:]
-		if c.slots[p.sku] != p {
-			continue
-		}
-		p.began = p.alive(c.wrote(p.sku))
-		p.queued, p.running = false, true
-		p.doing, p.todo = p.todo, 0
-		p.later &^= p.doing
-		if len(c.due) > 0 {
-			c.nudge()
-		}
-		return p
-	}
-	return nil
 }
 
 // A pass that failed is tried again: a store is away, most likely.
@@ -142,132 +185,193 @@ const (
 	lastRetry  = 400 * time.Millisecond
 )
 
-// done notes the end of a pass, and what it leaves to do.
-func (c *Controller) done(p *slot, again keeper.Work, err error) {
-	if c.noteEnd(p, again, err) {
-		c.giveUp(p, 0, time.Second)
-	}
-}
-
-// noteEnd tells whether another node's keeper has taken p's place.
-func (c *Controller) noteEnd(p *slot, again keeper.Work, err error) (fenced bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p.running, p.doing = false, 0
-	p.later |= again & keeper.Later
-	p.todo |= again &^ keeper.Later
-	if c.slots[p.sku] != p {
-		close(p.stopped) // somebody is waiting for this pass to end
+// finish records the end of a pass, and the work that is left. It reports whether another
+// node's keeper has taken over.
+func (p *pool) finish(s *slot, left keeper.Work, err error) (fenced bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.running, s.doing = false, 0
+	s.later |= left & keeper.Later
+	s.todo |= left &^ keeper.Later
+	if p.slots[s.sku] != s {
+		close(s.stopped) // somebody is waiting for this pass to end
 		return false
 	}
 	if err == nil {
-		if p.failures > 0 {
-			c.log.Info("keeper works again", "sku", p.sku)
+		if s.failures > 0 {
+			p.log.Info("keeper works again", "sku", s.sku)
 		}
-		p.failures = 0
-		if p.todo != 0 {
-			c.enqueue(p, 0)
+		s.failures = 0
+		if s.todo != 0 {
+			p.enqueue(s, 0)
 		}
 		return false
 	}
-	p.failures++
-	c.count.Failed.Add(1)
+	s.failures++
+	p.count.Failed.Add(1)
 	if errors.Is(err, orders.ErrFenced) {
-		c.count.Fenced.Add(1)
-		c.log.Warn("another keeper has taken over", "sku", p.sku, "fence", p.Fence(), "error", err)
+		p.count.Fenced.Add(1)
+		p.log.Warn("another keeper has taken over", "sku", s.sku, "fence", s.Fence(), "error", err)
 		return true
 	}
-	if p.failures == 1 { // said once, tried until it works
-		c.log.Warn("keeper's pass failed", "sku", p.sku, "error", err)
+	if s.failures == 1 { // said once, tried until it works
+		p.log.Warn("keeper's pass failed", "sku", s.sku, "error", err)
 	}
-	pause := min(firstRetry<<min(p.failures-1, 8), lastRetry)
-	p.retry = time.AfterFunc(pause/2+rand.N(pause), func() { c.wake(p.sku, keeper.Drain) })
+	pause := min(firstRetry<<min(s.failures-1, 8), lastRetry)
+	s.retry = time.AfterFunc(pause/2+rand.N(pause), func() { p.wake(s.sku, keeper.Drain) })
 	return false
 }
 
-func (c *Controller) all() []*slot {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Collect(maps.Values(c.slots))
+// wake has the keeper of sku do some work soon, and reports whether this node keeps it.
+func (p *pool) wake(sku string, todo keeper.Work) bool {
+	return p.update(sku, func(*slot) keeper.Work { return todo })
 }
 
-// outlive returns a context that ends d after ctx.
-func outlive(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
-	return late, func() { stop(); cancel() }
+// update calls change with the slot of sku, and enqueues the work that change returns. It
+// reports whether this node keeps sku. The pool's mu is held meanwhile.
+func (p *pool) update(sku string, change func(*slot) keeper.Work) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.slots[sku]
+	if s == nil {
+		return false
+	}
+	if todo := change(s); todo != 0 {
+		p.enqueue(s, todo)
+	}
+	return true
 }
 
-// waiting is a queue at some time. Its age goes on while nobody can look: a
-// queue that can't be read isn't carried over either.
-type waiting struct {
-	orders int64
-	since  time.Time // when its oldest order was reserved, by this process's clock; zero: not known
+// enqueue has a pass of s do some work: the next one, where one is under way. The
+// caller has mu.
+func (p *pool) enqueue(s *slot, todo keeper.Work) {
+	s.todo |= todo
+	if !s.running && !s.queued {
+		s.queued = true
+		p.due = append(p.due, s)
+		p.nudge()
+	}
 }
 
-// giveUp lets go of a slot. A pass that is under way may end first, for as long
-// as timeout says. For as long as avoid says, this node does not try to get the
-// SKU back.
-func (c *Controller) giveUp(p *slot, timeout, avoid time.Duration) {
-	running, ok := c.takeOut(p, avoid)
+func (p *pool) nudge() {
+	select {
+	case p.signal <- struct{}{}:
+	default: // every worker has been called already
+	}
+}
+
+// add begins to serve s, until its lock ends.
+func (p *pool) add(s *slot) {
+	p.mu.Lock()
+	p.slots[s.sku] = s
+	p.enqueue(s, keeper.Release|keeper.Inspect)
+	p.mu.Unlock()
+	held := s.held.Context()
+	context.AfterFunc(held, func() {
+		if cause := context.Cause(held); errors.Is(cause, lease.ErrLost) {
+			p.count.Lost.Add(1)
+			p.log.Warn("lock of a SKU lost", "sku", s.sku, "cause", cause)
+		}
+		p.drop(s, 0, 0)
+	})
+}
+
+// drop removes a slot and releases its lock. A pass that is under way may end first,
+// within timeout. This node does not take the SKU again for the time backoff.
+func (p *pool) drop(s *slot, timeout, backoff time.Duration) {
+	running, ok := p.remove(s, backoff)
 	if !ok {
 		return
 	}
 	if running {
 		select {
-		case <-p.stopped:
+		case <-s.stopped:
 		case <-time.After(timeout):
 		}
 	}
-	c.letGo(p)
+	p.release(s)
 }
 
-// takeOut has no further pass of p begin. False: somebody else has done so.
-func (c *Controller) takeOut(p *slot, avoid time.Duration) (running, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.slots[p.sku] != p {
+// remove removes a slot, so that no further pass of it begins. It returns false if the
+// slot was removed before.
+func (p *pool) remove(s *slot, backoff time.Duration) (running, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.slots[s.sku] != s {
 		return false, false
 	}
-	if p.retry != nil {
-		p.retry.Stop()
+	if s.retry != nil {
+		s.retry.Stop()
 	}
-	delete(c.slots, p.sku)
-	if avoid > 0 {
-		c.backoffUntil[p.sku] = time.Now().Add(avoid)
+	delete(p.slots, s.sku)
+	if backoff > 0 {
+		p.backoffUntil[s.sku] = time.Now().Add(backoff)
 	}
-	return p.running, true
-}
-
-// letGo cuts off p's pass, if there is one, and releases the lock: after the
-// last commit, unless the pass hangs. What comes later the fence refuses.
-func (c *Controller) letGo(p *slot) {
-	c.mu.Lock()
-	cancel := p.cancel
-	c.mu.Unlock()
-	if cancel != nil {
-		cancel(errNoProgress)
-	}
-	if errors.Is(context.Cause(p.held.Context()), lease.ErrLost) {
-		return // there is nothing to let go of, and often nobody to tell
-	}
-	if err := p.held.Release(context.Background()); err != nil { // within a time of its own
-		c.log.Debug("lock not released", "sku", p.sku, "error", err)
-	}
-}
-
-// alive is p's last sign of life, where its node last wrote to both stores at
-// wrote. The caller has mu.
-func (p *slot) alive(wrote time.Time) time.Time {
-	at := p.Progressed()
-	if p.began.After(at) {
-		at = p.began
-	}
-	if !p.running && p.failures == 0 && wrote.After(at) {
-		return wrote
-	}
-	return at
+	return s.running, true
 }
 
 // errNoProgress is why a pass was cut off.
 var errNoProgress = errors.New("orders: the keeper made no progress for a lease")
+
+// release cuts off the pass of a slot that was removed, if there is one, and releases the
+// lock: after the last commit, unless the pass hangs. What comes later the fence refuses.
+func (p *pool) release(s *slot) {
+	p.mu.Lock()
+	cancel := s.cancel
+	p.mu.Unlock()
+	if cancel != nil {
+		cancel(errNoProgress)
+	}
+	if errors.Is(context.Cause(s.held.Context()), lease.ErrLost) {
+		return // there is no lock to release, and often no store that answers
+	}
+	if err := s.held.Release(context.Background()); err != nil { // within a time of its own
+		p.log.Debug("lock not released", "sku", s.sku, "error", err)
+	}
+}
+
+// all returns the slots by SKU.
+func (p *pool) all() map[string]*slot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.slots)
+}
+
+// skus returns the SKUs that this node keeps.
+func (p *pool) skus() []string { return slices.Collect(maps.Keys(p.all())) }
+
+// backsOff reports whether this node must not take sku yet.
+func (p *pool) backsOff(sku string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Now().Before(p.backoffUntil[sku])
+}
+
+// Stats describe the SKUs that this node keeps, as the last resync found them.
+type Stats struct {
+	Kept    int           // SKUs
+	Queued  int64         // orders in their queues
+	Longest int64         // in one queue
+	Oldest  time.Duration // for how long an order has been waiting
+
+	Drifting int   // SKUs whose gate was not what the database says, when last compared
+	Drift    int64 // their units that nobody can account for, or of which there are too many
+}
+
+func (p *pool) stats() (all Stats) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all.Kept = len(p.slots)
+	for _, s := range p.slots {
+		all.Queued += s.backlog.orders
+		all.Longest = max(all.Longest, s.backlog.orders)
+		if s.backlog.orders > 0 && !s.backlog.since.IsZero() {
+			all.Oldest = max(all.Oldest, time.Since(s.backlog.since))
+		}
+		if b := s.Balance(); b != nil && b.Off {
+			all.Drifting++
+			all.Drift += max(b.Drift, -b.Drift)
+		}
+	}
+	return all
+}

@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
+	"time"
 
 	"flashsale/inventory"
-	"flashsale/loadtest/servers"
-	"flashsale/loadtest/servers/servertest"
-	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
-	"flashsale/orders/internal/kit"
 	"flashsale/orders/keeper"
-	"flashsale/orders/lock"
-	"flashsale/orders/lock/lease"
 )
 
 // shouldKeep moves no more than its share when a node comes or goes.
@@ -39,21 +35,26 @@ func TestShouldKeepMovesLittle(t *testing.T) {
 	}
 }
 
+// testPool is a pool for one worker of a node that never writes to a store.
+func testPool() *pool {
+	return newPool(KeeperConfig{Workers: 1}, slog.New(slog.DiscardHandler), &keeper.Counters{}, func(string) time.Time { return time.Time{} })
+}
+
 // A SKU that was given up while it stood in line is not served any more: its
 // lock may be another's by now. And a worker that stops takes none with it, or
 // the hand-over would wait for it for ever.
 func TestLineOfSlots(t *testing.T) {
-	p := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{}), sku: "S"}
-	c := &Controller{slots: map[string]*slot{"S": p}, signal: make(chan struct{}, 1)}
-	c.enqueue(p, keeper.Drain)
+	s := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{}), sku: "S", held: &testLock{ctx: t.Context()}}
+	p := testPool()
+	p.add(s)
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	c.work(stopped, stopped)
-	if p.running {
+	p.work(stopped, stopped)
+	if s.running {
 		t.Error("taken by a worker that had stopped")
 	}
-	delete(c.slots, "S")
-	if next := c.next(); next != nil {
+	p.drop(s, 0, 0)
+	if p.start(p.next()) {
 		t.Error("served after it was given up")
 	}
 }
@@ -72,18 +73,15 @@ func (g awayGate) Queue(context.Context, string, string, int64) ([]inventory.Que
 // Passes that do more than drain have so many places as there are workers, or they would
 // take all connections to the database. Those that drain take no place.
 func TestPlacesOfPasses(t *testing.T) {
-	locks := lock.New(kit.OpenRedis(t, servertest.OpenRedis(t, servers.KindEmbedded).URL), lease.Config{})
-	held, err := locks.TryAcquire(t.Context(), "lock:{S}")
-	check.Must(t, err)
-	c := &Controller{busy: make(chan struct{}, 1)}
+	p := testPool()
 	taken := map[keeper.Work]int{}
 	for _, todo := range []keeper.Work{keeper.Drain, keeper.Drain | keeper.Release} {
-		gate := awayGate{look: func() { taken[todo] = len(c.busy) }}
-		p := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{Gate: gate, Batch: 1}), held: held, doing: todo, stopped: make(chan struct{})}
-		c.serve(p, t.Context())
-		<-p.stopped
+		gate := awayGate{look: func() { taken[todo] = len(p.places) }}
+		s := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{Gate: gate, Batch: 1}), held: &testLock{ctx: t.Context()}, doing: todo, stopped: make(chan struct{})}
+		p.serve(s, t.Context())
+		<-s.stopped
 	}
-	if taken[keeper.Drain] != 0 || taken[keeper.Drain|keeper.Release] != 1 || len(c.busy) != 0 {
-		t.Errorf("places taken: %v, and %d afterwards", taken, len(c.busy))
+	if taken[keeper.Drain] != 0 || taken[keeper.Drain|keeper.Release] != 1 || len(p.places) != 0 {
+		t.Errorf("places taken: %v, and %d afterwards", taken, len(p.places))
 	}
 }

@@ -7,23 +7,22 @@ import (
 	"testing/synctest"
 	"time"
 
-	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/inventory"
 	"flashsale/orders"
 	"flashsale/orders/keeper"
-	"flashsale/orders/lock/lease"
-	"flashsale/orders/store"
 )
 
-// released is a lease.Store that counts the locks that are released.
-type released struct{ n int }
-
-func (*released) Renew(_ context.Context, locks []*lease.Lock) []error {
-	return make([]error, len(locks))
+// A testLock counts its releases.
+type testLock struct {
+	ctx      context.Context
+	released int
 }
 
-func (r *released) Release(context.Context, *lease.Lock) (bool, error) {
-	r.n++
-	return false, nil
+func (l *testLock) Context() context.Context { return l.ctx }
+
+func (l *testLock) Release(context.Context) error {
+	l.released++
+	return nil
 }
 
 // A node gives up a SKU after one lease without progress, and not earlier. For a SKU with
@@ -46,41 +45,30 @@ func TestWatchdog(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				st, err := store.Open("sqlite:"+t.TempDir()+"/db", store.Config{})
-				check.Must(t, err)
-				defer func() { _ = st.Close() }()
-				locks := &released{}
-				ls := lease.NewLeases(locks, lease.Config{Lease: never})
-				held, err := ls.TryAcquire(t.Context(), "lock:{S}", nil, func(c *lease.Call) (*lease.Lock, error) { return c.Hold("token", time.Now()) })
-				check.Must(t, err)
-				health := &redisHealth{}
-				c := &Controller{
-					store: st, redis: health, bus: &bus{health: health}, cfg: KeeperConfig{Lease: time.Minute, Workers: 1}, log: slog.New(slog.DiscardHandler),
-					slots: map[string]*slot{}, backoffUntil: map[string]time.Time{},
-				}
+				a, held := &assigner{health: &redisHealth{}}, &testLock{ctx: t.Context()}
+				p := newPool(KeeperConfig{Lease: time.Minute}, slog.New(slog.DiscardHandler), &keeper.Counters{}, a.wrote)
 				began := time.Now()
-				c.slots["S"] = &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{}), sku: "S", held: held, began: began, running: want.running}
-				for len(c.slots) > 0 && time.Since(began) < 10*time.Minute {
+				p.slots["S"] = &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{}), sku: "S", held: held, running: want.running}
+				for len(p.slots) > 0 && time.Since(began) < 10*time.Minute {
 					time.Sleep(time.Second)
-					now, last := time.Now(), health.all["redis"].wrote
 					if time.Since(began) <= want.beats {
-						c.beaten.Store(&now)
+						a.lastBeat.at = time.Now()
 					}
 					if time.Since(began) <= want.redis {
-						last = now
+						a.health.observe([]inventory.Master{{Name: inventory.Standalone}})
 					}
-					health.all = map[string]master{"redis": {wrote: last, down: true}} // no hint is sent
-					check.Must(t, c.watchdog(t.Context()))
-					c.letting.Wait()
+					for _, s := range p.stalled() {
+						p.release(s)
+					}
 				}
 				gone := 0
-				if took := time.Since(began); len(c.slots) == 0 {
+				if took := time.Since(began); len(p.slots) == 0 {
 					if gone = 1; took != want.after {
 						t.Errorf("given up after %v, want %v", took, want.after)
 					}
 				}
-				if leaves := !c.backoffUntil["S"].IsZero(); leaves != want.leaves || locks.n != gone || gone == 0 != (want.after == never) {
-					t.Errorf("left to another node: %v, want %v; %d locks released", leaves, want.leaves, locks.n)
+				if leaves := p.backsOff("S"); leaves != want.leaves || held.released != gone || gone == 0 != (want.after == never) {
+					t.Errorf("left to another node: %v, want %v; %d locks released", leaves, want.leaves, held.released)
 				}
 			})
 		})

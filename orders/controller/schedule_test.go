@@ -6,28 +6,23 @@ import (
 
 	"flashsale/inventory"
 	"flashsale/orders/keeper"
-	"flashsale/orders/store"
 )
 
 // Every gate is compared order by order each time, whether or not it changes, and
 // not more often than that.
 func TestEverySaleIsScanned(t *testing.T) {
-	c := &Controller{store: &store.Store{}, cfg: KeeperConfig{ReconcileHoldsEvery: time.Second}.WithDefaults(), signal: make(chan struct{}, 1)}
+	cfg := KeeperConfig{ReconcileHoldsEvery: time.Second}.WithDefaults()
 	walks := func(changing bool) (n int) {
-		p := &slot{sku: "S"}
-		c.scans = -1000 // this test is not about how many begin at once
-		c.slots, c.due = map[string]*slot{"S": p}, nil
-		g, now := inventory.Summary{Open: true}, time.Now()
+		s, g, now := schedule{}, inventory.Summary{Open: true}, time.Now()
 		for range 600 { // a minute
 			now = now.Add(100 * time.Millisecond)
 			if changing {
 				g.Granted++
 			}
-			c.schedule("S", g, now)
-			if p.todo&keeper.Scan != 0 {
+			scans := 1
+			if s.comparisons(g, now, cfg, &scans)&keeper.Scan != 0 {
 				n++
 			}
-			p.todo = 0
 		}
 		return n
 	}
