@@ -126,7 +126,7 @@ func (a *assigner) assign(ctx context.Context) error {
 		return err
 	}
 	var g errgroup.Group
-	g.SetLimit(a.cfg.Keeper.Workers)
+	g.SetLimit(Workers)
 	free := map[string]time.Time{}
 	for i, c := range candidates {
 		if left[i] > 0 {
@@ -314,7 +314,7 @@ func (a *assigner) each(slots []*slot, do func(*slot)) {
 		return
 	}
 	var g errgroup.Group
-	g.SetLimit(a.cfg.Keeper.Workers)
+	g.SetLimit(Workers)
 	for _, s := range slots {
 		g.Go(func() error { do(s); return nil })
 	}

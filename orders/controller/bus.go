@@ -3,13 +3,12 @@ package controller
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/inventory"
 	"flashsale/orders"
+	"flashsale/orders/keeper"
 )
 
 // A bus carries hints and notices between the nodes through Redis. Every message may be
@@ -39,33 +38,25 @@ type Notice struct {
 }
 
 // listen receives the messages of other nodes until ctx ends, and reconnects as often as
-// needed. It calls queued with a SKU whose queue is no longer empty, and hinted with the
-// SKU of a hint.
-func (b *bus) listen(ctx context.Context, queued, hinted func(sku string)) error {
+// needed. It calls wake with a SKU whose queue is no longer empty, and hinted with the SKU
+// of a hint.
+func (b *bus) listen(ctx context.Context, wake func(string, keeper.Work) bool, hinted func(sku string)) error {
 	sub := b.rdb.Subscribe(ctx, inventory.WakeChannel, hintChannel, noticeChannel(b.node))
-	defer func() { _ = sub.Close() }()
-	messages := sub.Channel(redis.WithChannelSize(1024))
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case m, ok := <-messages:
-			if !ok {
-				return nil
-			}
-			switch m.Channel {
-			case inventory.WakeChannel:
-				queued(m.Payload)
-			case hintChannel:
-				hinted(m.Payload)
-			default: // notices for this node
-				var notices []Notice
-				if json.Unmarshal([]byte(m.Payload), &notices) == nil {
-					b.deliver(notices...)
-				}
+	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
+	for m := range sub.Channel(redis.WithChannelSize(1024)) {
+		switch m.Channel {
+		case inventory.WakeChannel:
+			wake(m.Payload, keeper.Drain)
+		case hintChannel:
+			hinted(m.Payload)
+		default: // notices for this node
+			var notices []Notice
+			if json.Unmarshal([]byte(m.Payload), &notices) == nil {
+				b.deliver(notices...)
 			}
 		}
 	}
+	return nil
 }
 
 // notify delivers a keeper's decisions to the callers that wait: on this node at once, on
@@ -83,18 +74,12 @@ func (b *bus) notify(ctx context.Context, decisions []orders.Decision) {
 		}
 	}
 	b.deliver(here...)
-	var errs []error
 	for node, notices := range elsewhere {
 		payload, err := json.Marshal(notices)
 		if err == nil {
 			err = b.rdb.Publish(ctx, noticeChannel(node), payload).Err()
 		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("notify node %s: %w", node, err))
-		}
-	}
-	if len(elsewhere) > 0 {
-		b.loop.Record(ctx, errors.Join(errs...))
+		b.loop.Record(ctx, err)
 	}
 }
 

@@ -2,14 +2,40 @@ package controller
 
 import (
 	"cmp"
+	"log/slog"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/orders/keeper"
+	"flashsale/orders/lock/lease"
+	"flashsale/orders/store"
+)
+
+// Config of a Controller. All fields are required.
+type Config struct {
+	Store *store.Store
+	Gate  Gate
+	Redis redis.UniversalClient
+	Locks lease.Locker // says who keeps a SKU; its Run is run here
+	Clock func() time.Time
+	Log   *slog.Logger
+	// Deliver hears what became of orders whose callers wait on this node. It must
+	// not block.
+	Deliver  func(...Notice)
+	OnCommit func(*keeper.Commit) // hears of each transaction, for metrics and traces; it must not block
+	Keeper   KeeperConfig
+	Direct   DirectConfig
+}
+
+const (
+	Batch   = 500 // orders per transaction: the gate's scripts take no more ids at once
+	Workers = 24  // SKUs that a node serves at once, beside those that only have orders to commit
 )
 
 // KeeperConfig of the keepers. The zero value means the defaults.
 type KeeperConfig struct {
-	Batch   int           // orders per transaction. Default 500
-	Workers int           // SKUs served at once, beside those that only have orders to commit. Default 24
-	Lease   time.Duration // a dead node's SKUs are taken over within it. Default 5 s
+	Lease time.Duration // a dead node's SKUs are taken over within it. Default 5 s
 	// ResyncEvery is how long a hint that got lost goes unnoticed. Default 1 s.
 	ResyncEvery time.Duration
 	// ReconcileEvery is how often the sums of a gate that is in use are compared
@@ -21,11 +47,7 @@ type KeeperConfig struct {
 }
 
 func (c KeeperConfig) WithDefaults() KeeperConfig {
-	if c.Batch <= 0 || c.Batch > 500 { // the gate's scripts take no more ids at once
-		c.Batch = 500
-	}
 	// What is below zero was not given, either.
-	c.Workers = cmp.Or(max(c.Workers, 0), 24)
 	c.Lease = cmp.Or(max(c.Lease, 0), 5*time.Second)
 	c.ResyncEvery = cmp.Or(max(c.ResyncEvery, 0), time.Second)
 	c.ReconcileEvery = cmp.Or(max(c.ReconcileEvery, 0), time.Second)

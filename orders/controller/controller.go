@@ -3,34 +3,15 @@ package controller
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"flashsale/orders/keeper"
-	"flashsale/orders/lock/lease"
 	"flashsale/orders/store"
 )
-
-// Config of a Controller. All of it is required but OnCommit.
-type Config struct {
-	Store *store.Store
-	Gate  Gate
-	Redis redis.UniversalClient
-	Locks lease.Locker // says who keeps a SKU; its Run is run here
-	Clock func() time.Time
-	Log   *slog.Logger
-	// Deliver hears what became of orders whose callers wait on this node. It must
-	// not block.
-	Deliver  func(...Notice)
-	OnCommit func(*keeper.Commit) // hears of each transaction, for metrics and traces; it must not block
-	Keeper   KeeperConfig
-	Direct   DirectConfig
-}
 
 // A Controller runs this node's keepers. The assigner decides which SKUs they keep, the pool
 // runs their passes, and the bus connects the nodes. A resync finds what a lost message
@@ -60,13 +41,13 @@ func New(cfg Config) *Controller {
 			lasts: int(cfg.Direct.After / cfg.Direct.probeEvery(cfg.Keeper.Lease)),
 		},
 	}
-	c.Commits = keeper.NewGroupCommit(cfg.Store, cfg.Keeper.Batch, cfg.Keeper.Workers, cfg.Keeper.Lease/4, &c.count)
+	c.Commits = keeper.NewGroupCommit(cfg.Store, Batch, Workers, cfg.Keeper.Lease/4, &c.count)
 	c.bus = &bus{node: cfg.Store.Node, rdb: cfg.Redis, health: c.health, loop: c.loops["bus"], deliver: cfg.Deliver}
 	c.assigner = &assigner{
 		cfg: cfg, catalog: c.catalog, health: c.health, bus: c.bus, loop: c.loops["assign"],
 		early: make(chan struct{}, 1), handedOverAt: map[string]time.Time{},
 		keepers: keeper.Config{
-			Store: cfg.Store, Gate: cfg.Gate, Commits: c.Commits, Batch: cfg.Keeper.Batch, Log: cfg.Log, Count: &c.count,
+			Store: cfg.Store, Gate: cfg.Gate, Commits: c.Commits, Batch: Batch, Log: cfg.Log, Count: &c.count,
 			Rounds:   max(1, int64(cfg.Keeper.ReconcileHoldsEvery/(2*cfg.Keeper.ResyncEvery))), // a scan takes half the time
 			Announce: c.announce, Tell: c.bus.notify, OnCommit: c.committed,
 		},
@@ -83,7 +64,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer stop()
 	var base, loops errgroup.Group
 	base.Go(func() error { return c.cfg.Locks.Run(under) })
-	base.Go(func() error { return c.bus.listen(under, c.drain, c.handleHint) })
+	base.Go(func() error { return c.bus.listen(under, c.pool.wake, c.handleHint) })
 	loops.Go(func() error { return c.loops["catalog"].Every(ctx, store.CatalogEvery, c.catalog.Renew) })
 	loops.Go(func() error { return c.keep(ctx) })
 	loops.Go(func() error { return c.loops["probe"].Every(ctx, c.cfg.Direct.probeEvery(c.cfg.Keeper.Lease), c.probe) })
@@ -107,9 +88,6 @@ func (c *Controller) keep(ctx context.Context) error {
 	c.assigner.leave()
 	return err
 }
-
-// drain has the keeper of sku drain its queue.
-func (c *Controller) drain(sku string) { c.pool.wake(sku, keeper.Drain) }
 
 // handleHint acts on a hint about a SKU. If this node does not know of another node that
 // keeps the SKU, it looks for free locks: the sale is new, or no node keeps it.

@@ -42,21 +42,18 @@ func (c *Controller) EnterDirect(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	tried := false
-	for i := range sales {
-		sku, epoch := sales[i].SKU, sales[i].Epoch
-		if !sales[i].HasGate() || !now.Before(sales[i].ClosesAt) {
+	for _, sale := range sales {
+		sku, epoch := sale.SKU, sale.Epoch
+		if !sale.HasGate() || !now.Before(sale.ClosesAt) {
 			continue
 		}
 		name, m := c.health.master(sku)
 		if !m.down || c.assigner.anyWrites(name) {
 			continue
 		}
-		if sales[i].Mode == orders.ModeGate {
-			tried = true
+		if sale.Mode == orders.ModeGate {
 			errs = append(errs, c.cfg.Store.Announce(ctx, sku, epoch))
 		} else if c.catalog.UntilSwitch(sku, epoch) == 0 {
-			tried = true
 			entered, err := c.cfg.Store.EnterDirect(ctx, sku, epoch, name, c.cfg.Keeper.Lease)
 			errs = append(errs, err)
 			if entered {
@@ -65,7 +62,7 @@ func (c *Controller) EnterDirect(ctx context.Context) error {
 			}
 		}
 	}
-	if tried {
+	if len(errs) > 0 {
 		errs = append(errs, c.catalog.Refresh(ctx))
 	}
 	return errors.Join(errs...)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"flashsale/inventory"
 	"flashsale/orders"
 	"flashsale/orders/keeper"
 	"flashsale/orders/lock/lease"
@@ -44,10 +45,8 @@ type slot struct {
 	todo            keeper.Work // of the next pass
 	doing           keeper.Work // of the pass under way
 	queued, running bool
-	failures        int                     // passes in a row that ended in an error
-	retry           *time.Timer             // after the last of them
-	cancel          context.CancelCauseFunc // ends the pass under way
-	stopped         chan struct{}           // closed once the slot is removed and no pass of it runs
+	failures        int           // passes in a row that ended in an error
+	stopped         chan struct{} // closed once the slot is removed and no pass of it runs
 	backlog         backlog
 
 	schedule
@@ -67,7 +66,7 @@ const draining = 40
 func newPool(cfg KeeperConfig, log *slog.Logger, count *keeper.Counters, wrote func(sku string) time.Time) *pool {
 	return &pool{
 		cfg: cfg, log: log, count: count, wrote: wrote,
-		places: make(chan struct{}, cfg.Workers), signal: make(chan struct{}, draining+cfg.Workers),
+		places: make(chan struct{}, Workers), signal: make(chan struct{}, draining+Workers),
 		slots: map[string]*slot{}, backoffUntil: map[string]time.Time{},
 	}
 }
@@ -79,7 +78,7 @@ func (p *pool) run(ctx context.Context) {
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.cfg.Lease, cancel) })()
 	var workers sync.WaitGroup
-	for range draining + p.cfg.Workers {
+	for range draining + Workers {
 		workers.Go(func() { p.work(ctx, late) })
 	}
 	workers.Wait()
@@ -154,9 +153,6 @@ func (s *slot) lastAlive(wrote time.Time) time.Time {
 func (p *pool) serve(s *slot, late context.Context) {
 	ctx, cancel := context.WithCancelCause(s.held.Context())
 	defer context.AfterFunc(late, func() { cancel(context.Cause(late)) })()
-	p.mu.Lock()
-	s.cancel = cancel
-	p.mu.Unlock()
 	if s.doing != keeper.Drain {
 		select {
 		case p.places <- struct{}{}:
@@ -218,7 +214,7 @@ func (p *pool) finish(s *slot, left keeper.Work, err error) (fenced bool) {
 		p.log.Warn("keeper's pass failed", "sku", s.sku, "error", err)
 	}
 	pause := min(firstRetry<<min(s.failures-1, 8), lastRetry)
-	s.retry = time.AfterFunc(pause/2+rand.N(pause), func() { p.wake(s.sku, keeper.Drain) })
+	time.AfterFunc(pause/2+rand.N(pause), func() { p.wake(s.sku, keeper.Drain) })
 	return false
 }
 
@@ -300,9 +296,6 @@ func (p *pool) remove(s *slot, backoff time.Duration) (running, ok bool) {
 	if p.slots[s.sku] != s {
 		return false, false
 	}
-	if s.retry != nil {
-		s.retry.Stop()
-	}
 	delete(p.slots, s.sku)
 	if backoff > 0 {
 		p.backoffUntil[s.sku] = time.Now().Add(backoff)
@@ -310,18 +303,9 @@ func (p *pool) remove(s *slot, backoff time.Duration) (running, ok bool) {
 	return s.running, true
 }
 
-// errNoProgress is why a pass was cut off.
-var errNoProgress = errors.New("orders: the keeper made no progress for a lease")
-
-// release cuts off the pass of a slot that was removed, if there is one, and releases the
-// lock: after the last commit, unless the pass hangs. What comes later the fence refuses.
+// release releases the lock of a slot that was removed, which ends its pass, if there is
+// one: after the last commit, unless the pass hangs. What comes later the fence refuses.
 func (p *pool) release(s *slot) {
-	p.mu.Lock()
-	cancel := s.cancel
-	p.mu.Unlock()
-	if cancel != nil {
-		cancel(errNoProgress)
-	}
 	if errors.Is(context.Cause(s.held.Context()), lease.ErrLost) {
 		return // there is no lock to release, and often no store that answers
 	}
@@ -374,4 +358,41 @@ func (p *pool) stats() (all Stats) {
 		}
 	}
 	return all
+}
+
+// A schedule holds the times at which a slot compares its gate with the database.
+type schedule struct {
+	seen  inventory.Summary // the gate when a comparison of its sums was last scheduled
+	later keeper.Work       // work that a pass has left for later
+	sums  time.Time         // earliest time of the next comparison of sums
+	scan  time.Time         // time of the next scan, order by order; zero: not set yet
+}
+
+// maxScans is how many SKUs begin to be compared order by order in one
+// resync, and one more for each hundred that the node keeps.
+const maxScans = 4
+
+// comparisons returns the comparisons that are due, where g is the gate. The sums are
+// compared only if the gate has changed since the last comparison, because every change of
+// units changes the gate. A sale at rest therefore costs no more than its summary, until it
+// is compared order by order. A scan begins only if scans is positive, and decrements it.
+func (s *schedule) comparisons(g inventory.Summary, now time.Time, cfg KeeperConfig, scans *int) keeper.Work {
+	if !g.Open {
+		return 0
+	}
+	todo := s.later & keeper.ScanPage
+	if s.scan.IsZero() { // not all at once
+		s.scan = now.Add(rand.N(cfg.ReconcileHoldsEvery))
+	}
+	if !now.Before(s.scan) && *scans > 0 {
+		*scans--
+		s.scan = now.Add(cfg.ReconcileHoldsEvery)
+		todo |= keeper.Scan | keeper.Compare
+	} else if !now.Before(s.sums) && (g != s.seen || s.later&keeper.Compare != 0) {
+		todo |= keeper.Compare
+	}
+	if todo&keeper.Compare != 0 {
+		s.seen, s.sums = g, now.Add(cfg.ReconcileEvery)
+	}
+	return todo
 }

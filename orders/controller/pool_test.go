@@ -35,9 +35,9 @@ func TestShouldKeepMovesLittle(t *testing.T) {
 	}
 }
 
-// testPool is a pool for one worker of a node that never writes to a store.
+// testPool is the pool of a node that never writes to a store.
 func testPool() *pool {
-	return newPool(KeeperConfig{Workers: 1}, slog.New(slog.DiscardHandler), &keeper.Counters{}, func(string) time.Time { return time.Time{} })
+	return newPool(KeeperConfig{}, slog.New(slog.DiscardHandler), &keeper.Counters{}, func(string) time.Time { return time.Time{} })
 }
 
 // A SKU that was given up while it stood in line is not served any more: its
@@ -83,5 +83,31 @@ func TestPlacesOfPasses(t *testing.T) {
 	}
 	if taken[keeper.Drain] != 0 || taken[keeper.Drain|keeper.Release] != 1 || len(p.places) != 0 {
 		t.Errorf("places taken: %v, and %d afterwards", taken, len(p.places))
+	}
+}
+
+// Every gate is compared order by order each time, whether or not it changes, and
+// not more often than that.
+func TestEverySaleIsScanned(t *testing.T) {
+	cfg := KeeperConfig{ReconcileHoldsEvery: time.Second}.WithDefaults()
+	walks := func(changing bool) (n int) {
+		s, g, now := schedule{}, inventory.Summary{Open: true}, time.Now()
+		for range 600 { // a minute
+			now = now.Add(100 * time.Millisecond)
+			if changing {
+				g.Granted++
+			}
+			scans := 1
+			if s.comparisons(g, now, cfg, &scans)&keeper.Scan != 0 {
+				n++
+			}
+		}
+		return n
+	}
+	if busy := walks(true); busy < 50 || busy > 60 {
+		t.Errorf("a busy sale was compared %d times a minute, order by order", busy)
+	}
+	if rest := walks(false); rest < 50 || rest > 60 {
+		t.Errorf("a sale at rest was compared %d times a minute, order by order", rest)
 	}
 }

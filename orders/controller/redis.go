@@ -19,10 +19,7 @@ import (
 // it. Probes are counted, and not time, so that a process that was stopped
 // between two of them has not waited for anything.
 type redisHealth struct {
-	gate interface {
-		Probe(context.Context) []inventory.Master
-		Master(context.Context, string) (string, error)
-	}
+	gate    Gate
 	log     *slog.Logger
 	timeout time.Duration // of a probe
 	lasts   int           // probes in a row that it takes

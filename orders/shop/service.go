@@ -112,9 +112,9 @@ func New(cfg Config) *Service {
 		Deliver: s.waiters.tell, OnCommit: cfg.OnCommit, Keeper: cfg.Keeper, Direct: cfg.Direct,
 	})
 	s.catalog = s.keepers.Catalog()
-	s.direct = newLine(cfg.Store.Timeout, cfg.Direct.Max, cfg.Direct.Max, cfg.Keeper.Workers, s.keepers.CommitDirect)
+	s.direct = newLine(cfg.Store.Timeout, cfg.Direct.Max, cfg.Direct.Max, controller.Workers, s.keepers.CommitDirect)
 	s.direct.full = &s.keepers.Counters().DirectRefused
-	s.onPayment = newLine(cfg.Store.Timeout, maxOnPayment, cfg.Keeper.Batch, cfg.Keeper.Workers, s.store.CommitOnPayment)
+	s.onPayment = newLine(cfg.Store.Timeout, maxOnPayment, controller.Batch, controller.Workers, s.store.CommitOnPayment)
 	return s
 }
 
