@@ -67,12 +67,7 @@ func (a *assigner) run(ctx context.Context) {
 }
 
 // assignSoon asks run for an early turn.
-func (a *assigner) assignSoon() {
-	select {
-	case a.early <- struct{}{}:
-	default: // the turn has been asked for
-	}
-}
+func (a *assigner) assignSoon() { signal(a.early) }
 
 // beat writes this node's heartbeat and learns who else is alive. While the
 // database is away, the last answer stands.
@@ -268,26 +263,21 @@ func (a *assigner) claim(ctx context.Context, held *lease.Lock, sku string) (*or
 }
 
 // releaseStalled releases the SKUs whose keepers make no progress. It does not wait for
-// the stores, and returns no error.
+// the stores, and returns no error. It also removes this node's name as the latest keeper,
+// so that the other nodes do not leave the SKU to this node (see yields).
 func (a *assigner) releaseStalled(context.Context) error {
 	stalled := a.pool.stalled()
 	a.releasing.Go(func() {
 		a.each(stalled, func(s *slot) {
-			a.vacate(s)
+			ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Keeper.Lease/5)
+			defer cancel()
+			if err := a.cfg.Store.Vacate(ctx, s.sku, s.Fence()); err != nil {
+				a.cfg.Log.Debug("keeper's name not removed", "sku", s.sku, "error", err)
+			}
 			a.pool.release(s)
 		})
 	})
 	return nil
-}
-
-// vacate removes this node's name as the latest keeper of the SKU, so that the other nodes
-// do not leave the SKU to this node (see yields).
-func (a *assigner) vacate(s *slot) {
-	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Keeper.Lease/5)
-	defer cancel()
-	if err := a.cfg.Store.Vacate(ctx, s.sku, s.Fence()); err != nil {
-		a.cfg.Log.Debug("keeper's name not removed", "sku", s.sku, "error", err)
-	}
 }
 
 // leave removes this node's heartbeat and hands over all its SKUs. No turn may begin any

@@ -21,7 +21,7 @@ type Controller struct {
 	Commits  *keeper.GroupCommit
 	catalog  *store.Catalog
 	health   *redisHealth
-	loops    map[string]*Loop
+	Loops    map[string]*Loop // by name
 	bus      *bus
 	pool     *pool
 	assigner *assigner
@@ -34,7 +34,7 @@ type Controller struct {
 // New returns the controller of a node. It keeps nothing until Run runs.
 func New(cfg Config) *Controller {
 	c := &Controller{
-		cfg: cfg, catalog: store.NewCatalog(cfg.Store, cfg.Clock), loops: newLoops(cfg.Log),
+		cfg: cfg, catalog: store.NewCatalog(cfg.Store, cfg.Clock), Loops: newLoops(cfg.Log),
 		health: &redisHealth{
 			gate: cfg.Gate, log: cfg.Log, timeout: min(cfg.Keeper.Lease/5, maxProbeTimeout),
 			// As long as it takes a master that does not answer to be down.
@@ -42,9 +42,9 @@ func New(cfg Config) *Controller {
 		},
 	}
 	c.Commits = keeper.NewGroupCommit(cfg.Store, Batch, Workers, cfg.Keeper.Lease/4, &c.count)
-	c.bus = &bus{node: cfg.Store.Node, rdb: cfg.Redis, health: c.health, loop: c.loops["bus"], deliver: cfg.Deliver}
+	c.bus = &bus{node: cfg.Store.Node, rdb: cfg.Redis, health: c.health, loop: c.Loops["bus"], deliver: cfg.Deliver}
 	c.assigner = &assigner{
-		cfg: cfg, catalog: c.catalog, health: c.health, bus: c.bus, loop: c.loops["assign"],
+		cfg: cfg, catalog: c.catalog, health: c.health, bus: c.bus, loop: c.Loops["assign"],
 		early: make(chan struct{}, 1), handedOverAt: map[string]time.Time{},
 		keepers: keeper.Config{
 			Store: cfg.Store, Gate: cfg.Gate, Commits: c.Commits, Batch: Batch, Log: cfg.Log, Count: &c.count,
@@ -65,9 +65,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	var base, loops errgroup.Group
 	base.Go(func() error { return c.cfg.Locks.Run(under) })
 	base.Go(func() error { return c.bus.listen(under, c.pool.wake, c.handleHint) })
-	loops.Go(func() error { return c.loops["catalog"].Every(ctx, store.CatalogEvery, c.catalog.Renew) })
+	loops.Go(func() error { return c.Loops["catalog"].Every(ctx, store.CatalogEvery, c.catalog.Renew) })
 	loops.Go(func() error { return c.keep(ctx) })
-	loops.Go(func() error { return c.loops["probe"].Every(ctx, c.cfg.Direct.probeEvery(c.cfg.Keeper.Lease), c.probe) })
+	loops.Go(func() error { return c.Loops["probe"].Every(ctx, c.cfg.Direct.probeEvery(c.cfg.Keeper.Lease), c.probe) })
 	err := loops.Wait()
 	stop()
 	return errors.Join(err, base.Wait())
@@ -81,8 +81,8 @@ func (c *Controller) keep(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() error { c.pool.run(ctx); return nil })
 	g.Go(func() error { c.assigner.run(ctx); return nil })
-	g.Go(func() error { return c.loops["heartbeat"].Every(ctx, min(maxBeatEvery, cfg.Lease/4), c.assigner.beat) })
-	g.Go(func() error { return c.loops["resync"].Every(ctx, cfg.ResyncEvery, c.resync) })
+	g.Go(func() error { return c.Loops["heartbeat"].Every(ctx, min(maxBeatEvery, cfg.Lease/4), c.assigner.beat) })
+	g.Go(func() error { return c.Loops["resync"].Every(ctx, cfg.ResyncEvery, c.resync) })
 	g.Go(func() error { return new(Loop).Every(ctx, cfg.assignEvery(), c.assigner.releaseStalled) }) // nothing to log or to count
 	err := g.Wait()
 	c.assigner.leave()
@@ -97,14 +97,11 @@ func (c *Controller) handleHint(sku string) {
 	}
 }
 
-// Wait waits until no transaction of the keepers is under way, or ctx ends.
-func (c *Controller) Wait(ctx context.Context) error { return c.Commits.Wait(ctx) }
-
 // Catalog is this node's copy of the sales.
 func (c *Controller) Catalog() *store.Catalog { return c.catalog }
 
 // Loop returns one of the node's loops by its name.
-func (c *Controller) Loop(name string) *Loop { return c.loops[name] }
+func (c *Controller) Loop(name string) *Loop { return c.Loops[name] }
 
 // RequestRelease has the keeper of sku, here or elsewhere, look at orders that were closed
 // or paid.
@@ -144,10 +141,6 @@ func (c *Controller) RedisDown() bool { return len(c.health.downMasters()) > 0 }
 // them again for the same time.
 func (c *Controller) GateUntrusted(sku string) bool { return c.health.gateUntrusted(sku) }
 
-// Sales is how many sales this node knows to be of interest still. Each should
-// have a keeper, on one of the nodes, unless it is sold in direct mode.
-func (c *Controller) Sales() int { return len(c.catalog.All()) }
-
 // Stats returns what the last resync found.
 func (c *Controller) Stats() Stats { return c.pool.stats() }
 
@@ -170,14 +163,4 @@ func (c *Controller) Balances() map[string]keeper.Balance {
 		all[sku] = b
 	}
 	return all
-}
-
-// LoopFailures count the turns of each of this node's loops that failed, by the
-// loop's name. Passes of keepers are counted by Counters.Failed.
-func (c *Controller) LoopFailures() map[string]func() int64 {
-	failures := make(map[string]func() int64, len(c.loops))
-	for name, l := range c.loops {
-		failures[name] = l.failures.Load
-	}
-	return failures
 }

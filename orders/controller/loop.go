@@ -14,7 +14,7 @@ type Loop struct {
 	name     string
 	log      *slog.Logger
 	failing  atomic.Bool
-	failures atomic.Int64
+	Failures atomic.Int64 // turns that failed
 }
 
 // Record records the result of one turn of the loop. It ignores the result of a turn
@@ -27,7 +27,7 @@ func (l *Loop) Record(ctx context.Context, err error) {
 			l.log.Info(l.name + " works again")
 		}
 	default:
-		l.failures.Add(1)
+		l.Failures.Add(1)
 		if !l.failing.Swap(true) {
 			l.log.Warn(l.name+" failed", "error", err)
 		}
@@ -54,4 +54,12 @@ func newLoops(log *slog.Logger) map[string]*Loop {
 		loops[name] = &Loop{name: name, log: log}
 	}
 	return loops
+}
+
+// signal sends to c, unless c is full: then its receiver was called before.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

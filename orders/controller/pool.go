@@ -24,7 +24,7 @@ type pool struct {
 	count  *keeper.Counters
 	wrote  func(sku string) time.Time // when this node last wrote to both stores of sku; zero for never
 	places chan struct{}              // passes that do more than drain a queue
-	signal chan struct{}              // due has grown; as many as there are workers
+	calls  chan struct{}              // due has grown; as many as there are workers
 
 	mu           sync.Mutex
 	slots        map[string]*slot
@@ -66,7 +66,7 @@ const draining = 40
 func newPool(cfg KeeperConfig, log *slog.Logger, count *keeper.Counters, wrote func(sku string) time.Time) *pool {
 	return &pool{
 		cfg: cfg, log: log, count: count, wrote: wrote,
-		places: make(chan struct{}, Workers), signal: make(chan struct{}, draining+Workers),
+		places: make(chan struct{}, Workers), calls: make(chan struct{}, draining+Workers),
 		slots: map[string]*slot{}, backoffUntil: map[string]time.Time{},
 	}
 }
@@ -93,7 +93,7 @@ func (p *pool) work(ctx, late context.Context) {
 		if s == nil {
 			select {
 			case <-ctx.Done():
-			case <-p.signal:
+			case <-p.calls:
 			}
 			continue
 		}
@@ -113,7 +113,7 @@ func (p *pool) next() *slot {
 	s := p.due[0]
 	p.due[0], p.due = nil, p.due[1:]
 	if len(p.due) > 0 {
-		p.nudge()
+		signal(p.calls)
 	}
 	return s
 }
@@ -245,14 +245,7 @@ func (p *pool) enqueue(s *slot, todo keeper.Work) {
 	if !s.running && !s.queued {
 		s.queued = true
 		p.due = append(p.due, s)
-		p.nudge()
-	}
-}
-
-func (p *pool) nudge() {
-	select {
-	case p.signal <- struct{}{}:
-	default: // every worker has been called already
+		signal(p.calls)
 	}
 }
 

@@ -43,23 +43,11 @@ func (h *redisHealth) probe(ctx context.Context) (changed bool) {
 	within, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
 	probed := h.gate.Probe(within)
-	if ctx.Err() != nil {
-		return false
-	}
-	for _, m := range h.observe(probed) {
-		changed = true
-		if m.Err != nil {
-			h.log.Warn("Redis does not take writes", "master", m.Name, "error", m.Err)
-		} else {
-			h.log.Info("Redis takes writes again", "master", m.Name)
-		}
-	}
-	return changed
+	return ctx.Err() == nil && h.observe(probed)
 }
 
-// observe takes note of one probe, and returns what has changed: the masters
-// that are down now, with why, and those that are up again, without.
-func (h *redisHealth) observe(probed []inventory.Master) (changed []inventory.Master) {
+// observe records one probe, and reports whether a master is down now or up again.
+func (h *redisHealth) observe(probed []inventory.Master) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now, all := time.Now(), make(map[string]master, len(probed))
@@ -74,8 +62,12 @@ func (h *redisHealth) observe(probed []inventory.Master) (changed []inventory.Ma
 			m.contrary = 0
 		}
 		if m.contrary >= h.lasts {
-			m.down, m.contrary = !m.down, 0
-			changed = append(changed, p)
+			m.down, m.contrary, changed = !m.down, 0, true
+			if m.down {
+				h.log.Warn("Redis does not take writes", "master", p.Name, "error", p.Err)
+			} else {
+				h.log.Info("Redis takes writes again", "master", p.Name)
+			}
 		}
 		all[p.Name] = m
 	}

@@ -45,7 +45,7 @@ func TestWatchdog(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, held := &assigner{health: &redisHealth{}}, &testLock{ctx: t.Context()}
+				a, held := &assigner{health: &redisHealth{lasts: contraryProbes}}, &testLock{ctx: t.Context()}
 				p := newPool(KeeperConfig{Lease: time.Minute}, slog.New(slog.DiscardHandler), &keeper.Counters{}, a.wrote)
 				began := time.Now()
 				p.slots["S"] = &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{}), sku: "S", held: held, running: want.running}

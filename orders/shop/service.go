@@ -126,7 +126,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var loops errgroup.Group
 	loops.Go(func() error { return s.keepers.Run(ctx) })
 	loops.Go(func() error { return s.sweep(ctx) })
-	loops.Go(func() error { return s.keepers.Loop("recheck").Every(ctx, recheckAfter/2, s.recheck) })
+	loops.Go(func() error { return s.keepers.Loops["recheck"].Every(ctx, recheckAfter/2, s.recheck) })
 	err := loops.Wait()
 	s.finishCalls(context.WithoutCancel(ctx))
 	return err
@@ -137,7 +137,7 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) finishCalls(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Keeper.Lease)
 	defer cancel()
-	for _, group := range []interface{ Wait(context.Context) error }{s.keepers, s.direct, s.onPayment, s.store} {
+	for _, group := range []interface{ Wait(context.Context) error }{s.keepers.Commits, s.direct, s.onPayment, s.store} {
 		if err := group.Wait(ctx); err != nil {
 			s.cfg.Log.Warn("a transaction hangs, and is not waited for", "error", err)
 			return

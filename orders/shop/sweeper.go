@@ -18,7 +18,7 @@ func (s *Service) sweep(ctx context.Context) error {
 		for more := true; more && ctx.Err() == nil; {
 			var err error
 			more, err = s.sweepOnce(ctx)
-			s.keepers.Loop("sweeper").Record(ctx, err)
+			s.keepers.Loops["sweeper"].Record(ctx, err)
 		}
 	}
 }

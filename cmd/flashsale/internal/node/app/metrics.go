@@ -128,15 +128,15 @@ func (m *metrics) watch(r *prometheus.Registry, s *shop.Service, st *store.Store
 	} {
 		counter(name, of.help, func() float64 { return float64(of.read()) })
 	}
-	for loop, failures := range s.Keepers().LoopFailures() {
+	for name, loop := range s.Keepers().Loops {
 		r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "flashsale_loop_failures_total", Help: "Failed runs of this node's background loops, by loop. Keeper passes are counted apart.",
-			ConstLabels: prometheus.Labels{"loop": loop},
-		}, func() float64 { return float64(failures()) }))
+			ConstLabels: prometheus.Labels{"loop": name},
+		}, func() float64 { return float64(loop.Failures.Load()) }))
 	}
 
 	gauge("flashsale_sales", "Sales that are not over. Each has one keeper, or is in direct mode.",
-		func() float64 { return float64(s.Keepers().Sales()) })
+		func() float64 { return float64(len(s.Keepers().Catalog().All())) })
 	gauge("flashsale_sales_in_direct_mode", "Sales in direct mode.", func() float64 { return float64(s.Keepers().DirectSales()) })
 	gauge("flashsale_redis_up", "1 while all Redis masters take this node's writes; 0 once one has not for --direct-after.", func() float64 {
 		if s.Keepers().RedisDown() {
