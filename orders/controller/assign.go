@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/fnv"
@@ -127,13 +128,15 @@ func (a *assigner) assign(ctx context.Context) error {
 		if left[i] > 0 {
 			continue
 		}
-		since, before := a.freeSince[c.sku]
-		if !before {
-			since = time.Now()
-		}
+		since := cmp.Or(a.freeSince[c.sku], time.Now())
 		free[c.sku] = since
 		if time.Since(since) >= c.freeFor && !a.yields(ctx, c.sku) {
-			g.Go(func() error { a.take(ctx, c.sku); return nil })
+			g.Go(func() error {
+				if err := a.take(ctx, c.sku); err != nil && !errors.Is(err, lease.ErrHeld) && ctx.Err() == nil {
+					a.cfg.Log.Warn("takeover failed", "sku", c.sku, "error", err)
+				}
+				return nil
+			})
 		}
 	}
 	_ = g.Wait()
@@ -235,31 +238,24 @@ func (a *assigner) yields(ctx context.Context, sku string) bool {
 }
 
 // take becomes the keeper of sku: it acquires the lock, and then raises the fence in the
-// database. Only then does anything else happen.
-func (a *assigner) take(ctx context.Context, sku string) {
-	held, err := a.cfg.Locks.TryAcquire(ctx, lockKey(sku))
-	if err == nil {
-		var sale *orders.Sale
-		if sale, err = a.claim(ctx, held, sku); err == nil {
-			a.keepers.Count.TakenOver.Add(1)
-			a.cfg.Log.Info("keeper started", "sku", sku, "fence", sale.Fence)
-			a.pool.add(&slot{Keeper: keeper.New(sale, a.keepers), sku: sku, held: held, stopped: make(chan struct{})})
-			return
-		}
-		err = errors.Join(err, held.Release(context.Background()))
-	}
-	if !errors.Is(err, lease.ErrHeld) && ctx.Err() == nil {
-		a.cfg.Log.Warn("takeover failed", "sku", sku, "error", err)
-	}
-}
-
-// claim raises the fence. A database that hangs must hold up
+// database. Only then does anything else happen. A database that hangs must hold up
 // neither the SKUs that come after this one nor the node's end.
-func (a *assigner) claim(ctx context.Context, held *lease.Lock, sku string) (*orders.Sale, error) {
+func (a *assigner) take(ctx context.Context, sku string) error {
+	held, err := a.cfg.Locks.TryAcquire(ctx, lockKey(sku))
+	if err != nil {
+		return err
+	}
 	within, cancel := context.WithTimeout(held.Context(), a.cfg.Keeper.Lease/2)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	return a.cfg.Store.TakeOver(within, sku)
+	sale, err := a.cfg.Store.TakeOver(within, sku)
+	if err != nil {
+		return errors.Join(err, held.Release(context.Background()))
+	}
+	a.keepers.Count.TakenOver.Add(1)
+	a.cfg.Log.Info("keeper started", "sku", sku, "fence", sale.Fence)
+	a.pool.add(&slot{Keeper: keeper.New(sale, a.keepers), sku: sku, held: held, stopped: make(chan struct{})})
+	return nil
 }
 
 // releaseStalled releases the SKUs whose keepers make no progress. It does not wait for

@@ -26,6 +26,7 @@ type redisHealth struct {
 
 	mu     sync.Mutex
 	all    map[string]master // by name, as last probed
+	down   []string          // names of the masters that are down; replaced, never changed
 	latest time.Time         // when any master did
 }
 
@@ -50,7 +51,7 @@ func (h *redisHealth) probe(ctx context.Context) (changed bool) {
 func (h *redisHealth) observe(probed []inventory.Master) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now, all := time.Now(), make(map[string]master, len(probed))
+	now, all, down := time.Now(), make(map[string]master, len(probed)), []string(nil)
 	for _, p := range probed {
 		m := h.all[p.Name]
 		// Without memory Redis refuses buyers, and lets a keeper take orders off
@@ -69,9 +70,13 @@ func (h *redisHealth) observe(probed []inventory.Master) (changed bool) {
 				h.log.Info("Redis takes writes again", "master", p.Name)
 			}
 		}
+		if m.down {
+			down = append(down, p.Name)
+		}
 		all[p.Name] = m
 	}
-	h.all = all
+	slices.Sort(down)
+	h.all, h.down = all, down
 	return changed
 }
 
@@ -103,28 +108,16 @@ func (h *redisHealth) gateUntrusted(sku string) bool {
 	return m.down
 }
 
-// downMasters returns the names of the masters that are down.
+// downMasters returns the names of the masters that are down, in order.
 func (h *redisHealth) downMasters() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var names []string
-	for name, m := range h.all {
-		if m.down {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+	return h.down
 }
 
 // allDown reports whether every master is down.
 func (h *redisHealth) allDown() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, m := range h.all {
-		if !m.down {
-			return false
-		}
-	}
-	return len(h.all) > 0
+	return len(h.down) > 0 && len(h.down) == len(h.all)
 }
