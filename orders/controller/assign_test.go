@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -70,6 +71,31 @@ func TestYields(t *testing.T) {
 		gate.Summary = want.gate
 		if got := a.yields(t.Context(), "S"); got != want.yields {
 			t.Errorf("%s: yields %v", what, got)
+		}
+	}
+}
+
+// A node takes its own SKUs at once and those of another node only later, hands over what
+// another node should keep once in a while, and drops the sales that are over.
+func TestPlan(t *testing.T) {
+	a := &assigner{
+		cfg:    Config{Store: &store.Store{Node: "a"}, Keeper: KeeperConfig{Lease: time.Minute}},
+		health: &redisHealth{lasts: contraryProbes}, handedOverAt: map[string]time.Time{}, pool: testPool(),
+		lastBeat: heartbeat{time.Now(), []store.Node{{ID: "a"}, {ID: "b"}}},
+	}
+	a.health.observe([]inventory.Master{{Name: inventory.Standalone}})
+	sales := []orders.Sale{{SKU: "mine"}, {SKU: "theirs"}, {SKU: "kept"}}
+	for i := range sales { // SKUs that the right node should keep
+		for ShouldKeep([]string{"a", "b"}, sales[i].SKU) != []string{"a", "b", "b"}[i] {
+			sales[i].SKU += "+"
+		}
+	}
+	kept := &slot{sku: sales[2].SKU}
+	a.pool.slots = map[string]*slot{kept.sku: kept, "over": {sku: "over"}}
+	for _, moves := range []int{2, 1} { // SKUs to drop: the second time, the sale that is over
+		move, candidates := a.plan(sales)
+		if want := []candidate{{sales[0].SKU, 0}, {sales[1].SKU, time.Minute / 20 * 3 / 4}}; len(move) != moves || !slices.Equal(candidates, want) {
+			t.Errorf("%d SKUs to drop, want %d; %v to take, want %v", len(move), moves, candidates, want)
 		}
 	}
 }
