@@ -67,7 +67,6 @@ func (a *assigner) run(ctx context.Context) {
 	}
 }
 
-// assignSoon asks run for an early turn.
 func (a *assigner) assignSoon() { signal(a.early) }
 
 // beat writes this node's heartbeat and learns who else is alive. While the

@@ -75,8 +75,6 @@ func TestYields(t *testing.T) {
 	}
 }
 
-// A node takes its own SKUs at once and those of another node only later, hands over what
-// another node should keep once in a while, and drops the sales that are over.
 func TestPlan(t *testing.T) {
 	a := &assigner{
 		cfg:    Config{Store: &store.Store{Node: "a"}, Keeper: KeeperConfig{Lease: time.Minute}},

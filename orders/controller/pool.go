@@ -103,7 +103,6 @@ func (p *pool) work(ctx, late context.Context) {
 	}
 }
 
-// next removes the next slot from the line and returns it.
 func (p *pool) next() *slot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -307,14 +306,12 @@ func (p *pool) release(s *slot) {
 	}
 }
 
-// all returns the slots by SKU.
 func (p *pool) all() map[string]*slot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.slots)
 }
 
-// skus returns the SKUs that this node keeps.
 func (p *pool) skus() []string { return slices.Collect(maps.Keys(p.all())) }
 
 // backsOff reports whether this node must not take sku yet.

@@ -12,7 +12,6 @@ import (
 	"flashsale/orders/keeper"
 )
 
-// A testLock counts its releases.
 type testLock struct {
 	ctx      context.Context
 	released int
