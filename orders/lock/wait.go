@@ -94,10 +94,8 @@ func (a *attempt) sit(w *waiter, left time.Duration) (granted int, err error) {
 		return granted, nil
 	case <-w.again:
 	case <-time.After(d):
-	case <-a.Ctx.Done():
-		return 0, lease.Ended(a.Ctx)
-	case <-a.Stopped():
-		return 0, lease.ErrStopped
+	case <-a.Waiting.Done():
+		return 0, lease.Ended(a.Waiting)
 	}
 	return -1, nil
 }

@@ -11,6 +11,7 @@ import (
 type Call struct {
 	*Leases // with the Config of this call
 	Ctx     context.Context
+	Waiting context.Context // nil for TryAcquire; ends with Ctx, or with ErrStopped when Run has returned
 	Key     string
 	began   time.Time
 }
@@ -65,6 +66,10 @@ func (ls *Leases) Acquire(ctx context.Context, key string, options []Option, tak
 	}
 	var l *Lock
 	if err == nil {
+		waiting, cancel := context.WithCancelCause(ctx)
+		defer cancel(context.Canceled)
+		defer context.AfterFunc(ls.life, func() { cancel(ErrStopped) })()
+		c.Waiting = waiting
 		l, err = c.inTurn(take)
 	}
 	if err != nil {
@@ -76,7 +81,7 @@ func (ls *Leases) Acquire(ctx context.Context, key string, options []Option, tak
 // inTurn waits for the caller's turn and calls take. If the context ends meanwhile, the
 // error is ErrHeld and the context's.
 func (c *Call) inTurn(take func(*Call) (*Lock, error)) (l *Lock, err error) {
-	if err = c.turns.take(c.Ctx, c.Stopped(), c.Key); err == nil {
+	if err = c.turns.take(c.Waiting, c.Key); err == nil {
 		defer c.turns.done(c.Key)
 		l, err = c.attempt(take)
 	}
@@ -110,14 +115,6 @@ func (c *Call) Waits() {
 	}
 }
 
-// UntilStopped is the call's context, except that it also ends, with the cause
-// ErrStopped, when Run has returned.
-func (c *Call) UntilStopped() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(c.Ctx)
-	stop := context.AfterFunc(c.life, func() { cancel(ErrStopped) })
-	return ctx, func() { stop(); cancel(context.Canceled) }
-}
-
 // Hold begins a lease that the store has granted. sent is when the request was sent, not
 // when the store answered; of several requests, the oldest that may have been granted.
 //
@@ -140,6 +137,8 @@ func (c *Call) Hold(token string, sent time.Time) (*Lock, error) {
 	l.mu.Lock() // the timer may fire before it is assigned
 	l.timer = time.AfterFunc(time.Until(l.deadline()), l.expire)
 	l.mu.Unlock()
-	c.Hooks.acquired(l.ctx, l.key, now.Sub(c.began))
+	if c.Hooks.Acquired != nil {
+		c.Hooks.Acquired(l.ctx, l.key, now.Sub(c.began))
+	}
 	return l, nil
 }

@@ -23,27 +23,3 @@ type Hooks struct {
 	// even if the lock was lost in between.
 	Released func(ctx context.Context, key string, held time.Duration, err error)
 }
-
-func (h Hooks) acquired(ctx context.Context, key string, after time.Duration) {
-	if h.Acquired != nil {
-		h.Acquired(ctx, key, after)
-	}
-}
-
-func (h Hooks) renewed(ctx context.Context, key string, err error) {
-	if h.Renewed != nil {
-		h.Renewed(ctx, key, err)
-	}
-}
-
-func (h Hooks) lost(ctx context.Context, key string, cause error) {
-	if h.Lost != nil {
-		h.Lost(ctx, key, cause)
-	}
-}
-
-func (h Hooks) released(ctx context.Context, key string, held time.Duration, err error) {
-	if h.Released != nil {
-		h.Released(ctx, key, held, err)
-	}
-}

@@ -53,7 +53,7 @@ func NewLeases(store Store, cfg Config) *Leases {
 		end:     end,
 		held:    make(map[*Lock]struct{}),
 		busy:    make(map[time.Duration]bool),
-		turns:   turns{lines: make(map[string][]chan struct{})},
+		turns:   turns{keys: make(map[string]*turn)},
 	}}
 	// Four looks per third of a lease: none is renewed much later than it should
 	// be, and one whose renewal failed is tried several times more.
@@ -82,9 +82,6 @@ func (ls *Leases) Ready(ctx context.Context) error {
 	}
 	return nil
 }
-
-// Stopped is closed when Run has returned.
-func (ls *Leases) Stopped() <-chan struct{} { return ls.life.Done() }
 
 // Run renews every lock at a third of its lease until ctx ends. Then it loses
 // those that are left (ErrStopped). It is one loop however many locks there are. It
@@ -151,16 +148,16 @@ func (ls *Leases) renew(run context.Context, locks []*Lock) []error {
 	for i, err := range errs {
 		l := locks[i]
 		switch {
-		case err == nil:
-			l.extend(sent)
-			l.leases.Hooks.renewed(l.ctx, l.key, nil)
 		case errors.Is(err, ErrExpired), errors.Is(err, ErrNotMine):
 			ls.Lose(l, err)
-		default:
-			if l.fail(err) {
-				failing, last = failing+1, err
-			}
-			l.leases.Hooks.renewed(l.ctx, l.key, err)
+			continue
+		case err == nil:
+			l.extend(sent)
+		case l.fail(err):
+			failing, last = failing+1, err
+		}
+		if renewed := l.leases.Hooks.Renewed; renewed != nil {
+			renewed(l.ctx, l.key, err)
 		}
 	}
 	if failing > 0 && run.Err() == nil {
@@ -199,8 +196,8 @@ func (ls *Leases) keep(l *Lock) bool {
 // of a loss before the next renewal would.
 func (ls *Leases) Lose(l *Lock, why error) {
 	cause := fmt.Errorf("%w: %q: %w", ErrLost, l.key, why)
-	if l.end(cause) {
-		l.leases.Hooks.lost(l.ctx, l.key, cause)
+	if lost := l.leases.Hooks.Lost; l.end(cause) && lost != nil {
+		lost(l.ctx, l.key, cause)
 	}
 }
 

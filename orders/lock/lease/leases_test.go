@@ -92,11 +92,13 @@ func TestExtendedTooLate(t *testing.T) {
 func TestNoRetry(t *testing.T) {
 	ls := NewLeases(&memory{}, Config{Retry: Every(time.Millisecond)})
 	tried := 0
-	a := NewAsker(ls, func(c *Call) (*Lock, error) {
-		if tried++; tried < 3 {
-			return nil, ErrHeld
-		}
-		return c.Hold("token", time.Now())
+	a := NewAcquirer(ls, func(c *Call) (*Lock, error) {
+		return c.Poll(func(c *Call) (*Lock, error) {
+			if tried++; tried < 3 {
+				return nil, ErrHeld
+			}
+			return c.Hold("token", time.Now())
+		})
 	})
 	running, stop := context.WithCancel(t.Context())
 	ran := make(chan error, 1)

@@ -50,8 +50,8 @@ func (l *Lock) Release(ctx context.Context) error {
 	if r.err = err; err != nil {
 		r.err = fmt.Errorf("release %q: %w", l.key, err)
 	}
-	if r.settled {
-		l.leases.Config.Hooks.released(l.ctx, l.key, time.Since(l.since), r.err)
+	if released := l.leases.Hooks.Released; r.settled && released != nil {
+		released(l.ctx, l.key, time.Since(l.since), r.err)
 	}
 	return r.err
 }

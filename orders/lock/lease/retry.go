@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -30,36 +29,13 @@ func Backoff(first, most time.Duration) Retry {
 	}
 }
 
-// An Asker is all of a Locker but Remaining, for a store without a line: it waits by
-// asking again, in no order.
-type Asker struct {
-	leases *Leases
-	try    func(*Call) (*Lock, error)
-}
-
-// NewAsker returns an Asker that calls try for each attempt, by the policy Config.Retry,
-// which must be set.
-func NewAsker(leases *Leases, try func(*Call) (*Lock, error)) *Asker { return &Asker{leases, try} }
-
-// Run implements Locker.
-func (a *Asker) Run(ctx context.Context) error { return a.leases.Run(ctx) }
-
-// TryAcquire implements Locker.
-func (a *Asker) TryAcquire(ctx context.Context, key string, options ...Option) (*Lock, error) {
-	return a.leases.TryAcquire(ctx, key, options, a.try)
-}
-
-// Acquire implements Locker.
-func (a *Asker) Acquire(ctx context.Context, key string, options ...Option) (*Lock, error) {
-	return a.leases.Acquire(ctx, key, options, func(c *Call) (*Lock, error) { return c.Poll(a.try) })
-}
-
-// Poll is Acquire by Config.Retry: it calls try until that returns something other than
-// ErrHeld, the context ends, or the policy allows no further retry.
+// Poll calls try once for TryAcquire. For Acquire it calls try by the policy
+// Config.Retry, until try returns something other than ErrHeld, the context ends, or the
+// policy allows no further retry.
 func (c *Call) Poll(try func(*Call) (*Lock, error)) (*Lock, error) {
 	for n := 1; ; n++ {
 		l, err := try(c)
-		if !errors.Is(err, ErrHeld) {
+		if !errors.Is(err, ErrHeld) || c.Waiting == nil {
 			return l, err
 		}
 		if n == 1 {
@@ -73,14 +49,8 @@ func (c *Call) Poll(try func(*Call) (*Lock, error)) (*Lock, error) {
 		if !again {
 			return nil, err
 		}
-		waiting, stop := c.UntilStopped()
-		err = nap.For(waiting, wait)
-		stop()
-		switch {
-		case c.Ctx.Err() != nil:
-			return nil, Ended(c.Ctx)
-		case err != nil:
-			return nil, err
+		if _ = nap.For(c.Waiting, wait); c.Waiting.Err() != nil {
+			return nil, Ended(c.Waiting)
 		}
 	}
 }

@@ -2,70 +2,53 @@ package lease
 
 import (
 	"context"
-	"slices"
 	"sync"
 )
 
-// turns has a key while somebody has its turn, with those who wait.
+// turns admits one caller per key at a time, in order of arrival: the runtime serves
+// goroutines that are blocked in a send on one channel in that order.
 type turns struct {
-	mu    sync.Mutex
-	lines map[string][]chan struct{}
+	mu   sync.Mutex
+	keys map[string]*turn
 }
 
-// take waits for the turn at key, in order of arrival. Who has had it calls done.
-func (t *turns) take(ctx context.Context, stopped <-chan struct{}, key string) (err error) {
-	turn := t.join(key)
-	if turn == nil {
-		return nil
+type turn struct {
+	taken   chan struct{} // full while a caller has the turn
+	callers int           // those with the turn and those who wait for it
+}
+
+// take waits for the turn at key. A caller that has had the turn calls done.
+func (t *turns) take(ctx context.Context, key string) error {
+	t.mu.Lock()
+	k := t.keys[key]
+	if k == nil {
+		k = &turn{taken: make(chan struct{}, 1)}
+		t.keys[key] = k
 	}
+	k.callers++
+	t.mu.Unlock()
 	select {
-	case <-turn:
+	case k.taken <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		err = Ended(ctx)
-	case <-stopped:
-		err = ErrStopped
+		t.leave(key, k)
+		return Ended(ctx)
 	}
-	if !t.leave(key, turn) {
-		t.done(key) // it had come in the same instant
-	}
-	return err
 }
 
-// join stands in line, or takes the turn if nobody has it: nil then.
-func (t *turns) join(key string) (turn chan struct{}) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	line, taken := t.lines[key]
-	if taken {
-		turn = make(chan struct{})
-		line = append(line, turn)
-	}
-	t.lines[key] = line
-	return turn
-}
-
-// leave reports whether turn was still in line.
-func (t *turns) leave(key string, turn chan struct{}) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	place := slices.Index(t.lines[key], turn)
-	if place < 0 {
-		return false
-	}
-	t.lines[key] = slices.Delete(t.lines[key], place, place+1)
-	return true
-}
-
-// done gives the turn at key to the first in line.
+// done gives the turn to the next caller.
 func (t *turns) done(key string) {
 	t.mu.Lock()
+	k := t.keys[key]
+	t.mu.Unlock()
+	<-k.taken
+	t.leave(key, k)
+}
+
+func (t *turns) leave(key string, k *turn) {
+	t.mu.Lock()
 	defer t.mu.Unlock()
-	line := t.lines[key]
-	if len(line) == 0 {
-		delete(t.lines, key)
-		return
+	if k.callers--; k.callers == 0 {
+		delete(t.keys, key)
 	}
-	close(line[0])
-	t.lines[key] = line[1:]
 }

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -16,8 +17,11 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A Client takes locks on one MySQL server. It is safe for concurrent use.
+// A Client takes locks on one MySQL server. The server serves processes in the order in
+// which they asked; the callers of one process are served in the order in which they
+// called Acquire. A Client is safe for concurrent use.
 type Client struct {
+	*lease.Acquirer
 	db     *sql.DB
 	cfg    lease.Config
 	leases *lease.Leases
@@ -46,33 +50,17 @@ func New(db *sql.DB, cfg lease.Config) *Client {
 	cfg.Lease = (cfg.WithDefaults().Lease + time.Second - 1).Truncate(time.Second)
 	c := &Client{db: db, cfg: cfg.WithDefaults(), conns: make(map[string]session)}
 	c.leases = lease.NewLeases(store{c}, cfg)
+	c.Acquirer = lease.NewAcquirer(c.leases, c.take)
 	return c
-}
-
-// Run is the Locker's.
-func (c *Client) Run(ctx context.Context) error { return c.leases.Run(ctx) }
-
-// TryAcquire is the Locker's.
-func (c *Client) TryAcquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
-	return c.leases.TryAcquire(ctx, key, options, func(call *lease.Call) (*lease.Lock, error) { return c.take(ctx, call, 0) })
-}
-
-// Acquire is the Locker's. Processes are served by the server in the order in
-// which they asked, callers of one process in the order in which they came.
-func (c *Client) Acquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
-	return c.leases.Acquire(ctx, key, options, func(call *lease.Call) (*lease.Lock, error) {
-		waiting, cancel := call.UntilStopped()
-		defer cancel()
-		return c.take(waiting, call, forever)
-	})
 }
 
 // forever is the server's own limit, as good as none.
 const forever = 365 * 24 * time.Hour
 
-// take asks for the lock on a connection of its own, for at most so long, and
-// once without waiting before it waits.
-func (c *Client) take(ctx context.Context, call *lease.Call, wait time.Duration) (*lease.Lock, error) {
+// take asks for the lock on a connection of its own. It asks once without waiting,
+// and then waits if the call does.
+func (c *Client) take(call *lease.Call) (*lease.Lock, error) {
+	ctx := cmp.Or(call.Waiting, call.Ctx)
 	s, err := c.connect(ctx, call.Lease)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -81,9 +69,9 @@ func (c *Client) take(ctx context.Context, call *lease.Call, wait time.Duration)
 		return nil, err
 	}
 	got, err := s.getLock(ctx, call.Key, 0, c.cfg.Timeout)
-	if err == nil && !got && wait > 0 {
+	if err == nil && !got && call.Waiting != nil {
 		call.Waits()
-		got, err = s.getLock(ctx, call.Key, wait, wait)
+		got, err = s.getLock(ctx, call.Key, forever, forever)
 	}
 	switch {
 	case err == nil && got:

@@ -32,7 +32,7 @@ import (
 // a lease. And no lock knows of a holder's pause between looking at its context
 // and writing. What is written under it still needs a fencing token (see package fence).
 type Client struct {
-	*lease.Asker
+	*lease.Acquirer
 	leases  *lease.Leases
 	masters *masters
 }
@@ -58,14 +58,14 @@ func New(masters []redis.UniversalClient, cfg lease.Config) *Client {
 	}
 	r := &Client{masters: newMasters(masters, cfg)}
 	r.leases = lease.NewLeases(r.masters, cfg)
-	r.Asker = lease.NewAsker(r.leases, r.attempt)
+	r.Acquirer = lease.NewAcquirer(r.leases, func(c *lease.Call) (*lease.Lock, error) { return c.Poll(r.attempt) })
 	return r
 }
 
 // Run is the Locker's. It returns when the last call to a master has ended.
 func (r *Client) Run(ctx context.Context) error {
 	defer func() { _ = r.masters.late.Wait(context.WithoutCancel(ctx)) }()
-	return r.Asker.Run(ctx)
+	return r.Acquirer.Run(ctx)
 }
 
 func (r *Client) attempt(c *lease.Call) (*lease.Lock, error) {

@@ -31,7 +31,7 @@ var (
 // under one name are not kept apart. Its keys are not those of a lock.Client: one
 // key must be used by one kind of lock only.
 type Client struct {
-	*lease.Asker
+	*lease.Acquirer
 	leases  *lease.Leases
 	entries *entries
 	owner   string
@@ -50,7 +50,7 @@ func New(rdb redis.UniversalClient, owner string, cfg lease.Config) *Client {
 		enter: redis.NewScript(keepSource + enterSource), reenter: redis.NewScript(keepSource + reenterSource), leave: redis.NewScript(leaveSource),
 	}
 	c := &Client{leases: lease.NewLeases(es, cfg), entries: es, owner: owner}
-	c.Asker = lease.NewAsker(c.leases, c.attempt)
+	c.Acquirer = lease.NewAcquirer(c.leases, func(call *lease.Call) (*lease.Lock, error) { return call.Poll(c.attempt) })
 	return c
 }
 

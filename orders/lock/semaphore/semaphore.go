@@ -38,6 +38,7 @@ var (
 // All clients of a key have to agree on how many places it has. Its keys are not
 // those of a lock.Client.
 type Client struct {
+	*lease.Acquirer
 	leases *lease.Leases
 	store  *store
 }
@@ -55,29 +56,21 @@ func New(rdb redis.UniversalClient, places int, cfg lease.Config) *Client {
 		cfg.Retry = lease.Backoff(20*time.Millisecond, 20*time.Millisecond)
 	}
 	s := &store{onredis.New(rdb, cfg), places}
-	return &Client{lease.NewLeases(s, cfg), s}
+	c := &Client{leases: lease.NewLeases(s, cfg), store: s}
+	c.Acquirer = lease.NewAcquirer(c.leases, c.take)
+	return c
 }
 
-// Run is the Locker's.
-func (c *Client) Run(ctx context.Context) error { return c.leases.Run(ctx) }
-
-// TryAcquire is the Locker's. A place that somebody waits for is not free.
-func (c *Client) TryAcquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
-	return c.leases.TryAcquire(ctx, key, options, func(call *lease.Call) (*lease.Lock, error) {
-		return c.attempt(call, onredis.NewToken(call.Lease), 0)
-	})
-}
-
-// Acquire is the Locker's.
-func (c *Client) Acquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
-	return c.leases.Acquire(ctx, key, options, func(call *lease.Call) (*lease.Lock, error) {
-		token := onredis.NewToken(call.Lease)
-		l, err := call.Poll(func(*lease.Call) (*lease.Lock, error) { return c.attempt(call, token, 1) })
-		if err != nil {
-			_, _ = c.store.erase(ctx, key, token) // or its place in line ends after a lease
-		}
-		return l, err
-	})
+func (c *Client) take(call *lease.Call) (*lease.Lock, error) {
+	token := onredis.NewToken(call.Lease)
+	if call.Waiting == nil {
+		return c.attempt(call, token, 0)
+	}
+	l, err := call.Poll(func(*lease.Call) (*lease.Lock, error) { return c.attempt(call, token, 1) })
+	if err != nil {
+		_, _ = c.store.erase(call.Ctx, call.Key, token) // or its place in line ends after a lease
+	}
+	return l, err
 }
 
 // attempt asks for a place, in line or not.

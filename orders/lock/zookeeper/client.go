@@ -17,13 +17,14 @@ import (
 // Root is the node under which all locks are.
 const Root = "/locks"
 
-// A Client takes locks in one ZooKeeper ensemble, under one session. It is safe
-// for concurrent use.
+// A Client takes locks in one ZooKeeper ensemble, under one session. Processes are
+// served in the order in which they asked; the callers of one process are served in the
+// order in which they called Acquire. A Client is safe for concurrent use.
 type Client struct {
+	*lease.Acquirer
 	conn   *zk.Conn
 	dialer *dialer
 	cfg    lease.Config
-	leases *lease.Leases
 
 	mu    sync.Mutex
 	trash map[node]struct{} // nodes to be removed, as soon as that can be done
@@ -41,7 +42,7 @@ var _ lease.Locker = (*Client)(nil)
 // New panics on a Config that Validate refuses.
 func New(servers []string, cfg lease.Config) (*Client, error) {
 	c := &Client{cfg: cfg.WithDefaults(), trash: make(map[node]struct{})}
-	c.leases = lease.NewLeases(store{c}, cfg)
+	c.Acquirer = lease.NewAcquirer(lease.NewLeases(store{c}, cfg), c.take)
 	c.dialer = &dialer{}
 	conn, _, err := zk.Connect(servers, c.cfg.Lease,
 		zk.WithDialer(c.dialer.dial), zk.WithLogger(logger{c.cfg.Logger}), zk.WithLogInfo(false))
@@ -63,22 +64,7 @@ func (c *Client) Run(ctx context.Context) error {
 	sweeping.Go(func() { c.sweep(ctx) })
 	defer sweeping.Wait()
 	defer cancel()
-	return c.leases.Run(ctx)
-}
-
-// TryAcquire is the Locker's.
-func (c *Client) TryAcquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
-	return c.leases.TryAcquire(ctx, key, options, func(call *lease.Call) (*lease.Lock, error) { return c.take(ctx, call, false) })
-}
-
-// Acquire is the Locker's. Processes are served in the order in which they
-// asked, callers of one process in the order in which they came.
-func (c *Client) Acquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
-	return c.leases.Acquire(ctx, key, options, func(call *lease.Call) (*lease.Lock, error) {
-		waiting, cancel := call.UntilStopped()
-		defer cancel()
-		return c.take(waiting, call, true)
-	})
+	return c.Acquirer.Run(ctx)
 }
 
 // folder is the node under which those of one lock are.

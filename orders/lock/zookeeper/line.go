@@ -32,13 +32,13 @@ func number(name string) string {
 
 var acl = zk.WorldACL(zk.PermAll)
 
-// take enters the line, and waits in it if it may.
-func (c *Client) take(ctx context.Context, call *lease.Call, wait bool) (*lease.Lock, error) {
+// take enters the line, and waits in it if the call waits.
+func (c *Client) take(call *lease.Call) (*lease.Lock, error) {
 	if call.Lease != c.cfg.Lease {
 		return nil, fmt.Errorf("zookeeper: a lease of %v, want the session's %v", call.Lease, c.cfg.Lease)
 	}
-	mine := node{folder(call.Key), rand.Text()}
-	l, err := c.stand(ctx, call, mine, wait)
+	ctx, mine := cmp.Or(call.Waiting, call.Ctx), node{folder(call.Key), rand.Text()}
+	l, err := c.stand(ctx, call, mine)
 	if err == nil {
 		return l, nil
 	}
@@ -59,7 +59,7 @@ func (c *Client) take(ctx context.Context, call *lease.Call, wait bool) (*lease.
 }
 
 // stand is the recipe.
-func (c *Client) stand(ctx context.Context, call *lease.Call, mine node, wait bool) (*lease.Lock, error) {
+func (c *Client) stand(ctx context.Context, call *lease.Call, mine node) (*lease.Lock, error) {
 	if err := c.enter(ctx, mine); err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (c *Client) stand(ctx context.Context, call *lease.Call, mine node, wait bo
 			continue
 		case place == 0:
 			return c.hold(call, mine.folder+"/"+line[0], sent)
-		case !wait:
+		case call.Waiting == nil:
 			return nil, lease.ErrHeld
 		}
 		if first {
