@@ -38,28 +38,6 @@ func (c *Client) attempt(call *lease.Call) *attempt {
 // ask asks for the lock. With a channel it also stands in line. With ErrHeld it
 // returns how long the holder has left, negative if its key never expires.
 func (a *attempt) ask(channel string) (*lease.Lock, time.Duration, error) {
-	store := a.client.store
-	// The lease starts when the server runs the script. That is after this instant,
-	// even if go-redis sends the script several times. So counted from here, our
-	// lease ends before the server's.
-	sent := time.Now()
-	a.sent = append(a.sent, sent)
-	left, err := store.Question(a.Call, a.token, channel, len(a.sent)-1)
-	switch {
-	case err != nil:
-		return nil, 0, store.TakeBack(a.Ctx, a.Key, a.token, err)
-	case left != 0:
-		return nil, time.Duration(left) * time.Millisecond, lease.ErrHeld
-	}
-	l, err := a.hold(sent)
-	return l, 0, err
-}
-
-// hold begins a lease that the server began after sent.
-func (a *attempt) hold(sent time.Time) (*lease.Lock, error) {
-	l, err := a.Hold(a.token, sent)
-	if err != nil {
-		return nil, a.client.store.TakeBack(a.Ctx, a.Key, a.token, err)
-	}
-	return l, nil
+	a.sent = append(a.sent, time.Now())
+	return a.client.store.Take(a.Call, a.token, channel, len(a.sent)-1, a.Note)
 }

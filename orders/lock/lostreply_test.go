@@ -126,7 +126,7 @@ func TestLostReplyOnRelease(t *testing.T) {
 		rdb, sc := p.connect(t), onredis.NewScripts()
 		check.Must(t, s.connect(t).Set(ctx, "lock:{twin}", "token", time.Minute).Err())
 		p.LoseAnswers(1, with(sc.Release.Hash()))
-		n, err := sc.Release.Run(ctx, rdb, onredis.Keys("lock:{twin}"), "token", "1").Int64()
+		n, err := sc.Release.Run(ctx, rdb, onredis.Keys("lock:{twin}"), "token", 1000, "1").Int64()
 		if err != nil || onredis.Verdict(n, nil) == nil {
 			t.Errorf("the check would not notice a release that is repeated unseen: %d, %v", n, err)
 		}

@@ -61,7 +61,7 @@ func (a *attempt) wait() (*lease.Lock, error) {
 		// The message names our question that the server had when it gave us the
 		// lock. The lease began after that question was sent: no need to ask again.
 		if time.Since(a.sent[granted]) < a.Lease/2 {
-			return a.hold(a.sent[granted])
+			return c.store.Hold(a.Call, a.token, a.sent[granted])
 		}
 	}
 }

@@ -139,7 +139,7 @@ func TestSilentWaiterIsPruned(t *testing.T) {
 		ctx, key := check.Context(t), "lock:{sku}"
 		brief := lease.Config{Lease: 10 * time.Millisecond, Drift: time.Millisecond, Timeout: 9 * time.Millisecond}
 		holder, dead := s.client(t, far, sc), s.idle(t, brief)
-		holder.store.Reach, dead.store.Reach = "0", "0"
+		holder.store.Own, dead.store.Own = "0", "0"
 		dead.store.Asking.Timeout, dead.store.Asking.Group.MaxWait = soon, soon // only the lease is short
 		l, err := holder.TryAcquire(ctx, key)
 		if err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -34,7 +33,9 @@ type masters struct {
 func newMasters(all []redis.UniversalClient, cfg lease.Config) *masters {
 	ms := &masters{}
 	for _, rdb := range all {
-		ms.all = append(ms.all, onredis.New(rdb, cfg))
+		s := onredis.New(rdb, cfg)
+		s.Scripts.Acquire, s.Scripts.Release, s.Keys = voteScript, dropScript, keys
+		ms.all = append(ms.all, s)
 	}
 	return ms
 }
@@ -118,15 +119,6 @@ func verdicts(votes []error, quorum int) error {
 // keys are those of vote.lua and drop.lua.
 func keys(key, token string) []string { return []string{key, onredis.Tagged(key) + ":gone:" + token} }
 
-// vote is one master's: nil or ErrHeld; any other error is none.
-func vote(ctx context.Context, s *onredis.Store, key, token string, lasting time.Duration) error {
-	taken, err := voteScript.Run(ctx, s.Asking, keys(key, token), token, lasting.Milliseconds()).Int64()
-	if err == nil && taken != 0 {
-		err = lease.ErrHeld
-	}
-	return err
-}
-
 // Renew is lease.Store's: a lock is renewed where a majority has done so. A master
 // that has lost a vote which the majority confirms is given it again: else masters
 // that are emptied one after the other, never two at a time, would lose the lock.
@@ -144,7 +136,7 @@ func (ms *masters) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	ms.askAll(func(n int, s *onredis.Store) error {
 		for i, l := range locks {
 			if errs[i] == nil && errors.Is(answers[n][i], lease.ErrExpired) {
-				_ = vote(ctx, s, l.Key(), l.Token(), l.Lease()) // the next renewal tries again
+				_, _ = s.Ask(ctx, l.Key(), l.Token(), l.Lease()) // the next renewal tries again
 			}
 		}
 		return nil
@@ -160,9 +152,7 @@ func (ms *masters) Release(ctx context.Context, l *lease.Lock) (doubt bool, err 
 func (ms *masters) erase(ctx context.Context, key, token string) (bool, error) {
 	var doubts atomic.Bool
 	votes := ms.ask(ctx, func(ctx context.Context, s *onredis.Store) error {
-		doubt, err := onredis.Erase(ctx, s.Config.Timeout, func(ctx context.Context) (int64, error) {
-			return dropScript.Run(ctx, s.Erasing, keys(key, token), token, s.Config.Lease.Milliseconds()).Int64()
-		})
+		doubt, err := s.Erase(ctx, key, token)
 		if doubt {
 			doubts.Store(true)
 		}

@@ -106,7 +106,7 @@ func voteAfterTheRelease(t *testing.T) {
 	}
 	_ = a.masters.late.Wait(ctx)
 	for _, s := range a.masters.all {
-		check.Is(t, vote(ctx, s, "lock:{sku}", "token", time.Hour), lease.ErrHeld)
+		check.Is(t, check.Err(s.Ask(ctx, "lock:{sku}", "token", time.Hour)), lease.ErrHeld)
 	}
 	_ = a.masters.late.Wait(ctx)
 }

@@ -32,9 +32,8 @@ var (
 // key must be used by one kind of lock only.
 type Client struct {
 	*lease.Acquirer
-	leases  *lease.Leases
-	entries *entries
-	owner   string
+	leases *lease.Leases
+	store  *onredis.Store
 }
 
 var _ lease.Locker = (*Client)(nil)
@@ -45,59 +44,22 @@ func New(rdb redis.UniversalClient, owner string, cfg lease.Config) *Client {
 	if cfg.Retry == nil {
 		cfg.Retry = lease.Backoff(5*time.Millisecond, 100*time.Millisecond)
 	}
-	es := &entries{
-		Store: onredis.New(rdb, cfg),
-		enter: redis.NewScript(keepSource + enterSource), reenter: redis.NewScript(keepSource + reenterSource), leave: redis.NewScript(leaveSource),
+	s := onredis.New(rdb, cfg)
+	s.Own, s.Keys = owner, func(key, _ string) []string { return []string{key} }
+	s.Scripts = onredis.Scripts{
+		Acquire: redis.NewScript(keepSource + enterSource), Renew: redis.NewScript(keepSource + reenterSource), Release: redis.NewScript(leaveSource),
 	}
-	c := &Client{leases: lease.NewLeases(es, cfg), entries: es, owner: owner}
+	c := &Client{leases: lease.NewLeases(s, cfg), store: s}
 	c.Acquirer = lease.NewAcquirer(c.leases, func(call *lease.Call) (*lease.Lock, error) { return call.Poll(c.attempt) })
 	return c
 }
 
-// Remaining is the Locker's.
-func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration, error) {
-	return c.entries.Remaining(ctx, keys...)
-}
-
 func (c *Client) attempt(call *lease.Call) (*lease.Lock, error) {
-	ctx, key := call.Ctx, call.Key
-	es, entry, sent := c.entries, onredis.NewToken(call.Lease), time.Now()
-	left, err := es.enter.Run(ctx, es.Asking, []string{key}, entry, c.owner, call.Lease.Milliseconds()).Int64()
-	if err == nil && left != 0 {
-		return nil, lease.ErrHeld
-	}
-	if err == nil {
-		var l *lease.Lock
-		if l, err = call.Hold(entry, sent); err == nil {
-			return l, nil
-		}
-	}
-	return nil, onredis.TakeBack(ctx, err, func() error { _, err := es.erase(ctx, key, entry); return err })
+	l, _, err := c.store.Take(call, onredis.NewToken(call.Lease))
+	return l, err
 }
 
-// entries are the locks as Redis has them: a hash of owner and entries by key.
-type entries struct {
-	*onredis.Store
-	enter, reenter, leave *redis.Script
-}
-
-// Renew is lease.Store's. Owners are few and so are their locks: one by one.
-func (es *entries) Renew(ctx context.Context, locks []*lease.Lock) []error {
-	errs := make([]error, len(locks))
-	for i, l := range locks {
-		reply := es.reenter.Run(ctx, es.RDB, []string{l.Key()}, l.Token(), l.Lease().Milliseconds())
-		errs[i] = onredis.Verdict(reply.Int64())
-	}
-	return errs
-}
-
-// Release is lease.Store's.
-func (es *entries) Release(ctx context.Context, l *lease.Lock) (doubt bool, err error) {
-	return es.erase(ctx, l.Key(), l.Token())
-}
-
-func (es *entries) erase(ctx context.Context, key, entry string) (doubt bool, err error) {
-	return onredis.Erase(ctx, es.Config.Timeout, func(ctx context.Context) (int64, error) {
-		return es.leave.Run(ctx, es.Erasing, []string{key}, entry).Int64()
-	})
+// Remaining implements Locker.
+func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration, error) {
+	return c.store.Remaining(ctx, keys...)
 }

@@ -36,7 +36,7 @@ func TestEnterTwice(t *testing.T) {
 		for range 2 { // idempotent: the second is no second leaving
 			check.Must(t, inner.Release(ctx))
 		}
-		if n, err := ann.entries.leave.Run(ctx, rdb, []string{"lock:{sku}"}, inner.Token()).Int(); n != -1 {
+		if n, err := ann.store.Scripts.Release.Run(ctx, rdb, []string{"lock:{sku}"}, inner.Token()).Int(); n != -1 {
 			t.Errorf("an entry that left twice: %d, %v; want -1", n, err)
 		}
 		refused()
@@ -76,8 +76,8 @@ func TestLostReply(t *testing.T) {
 		w := servertest.OpenWire(t, r.URL)
 		ann, _ := owner(t, w.Addr(), "ann")
 		bob, rdb := owner(t, r.URL, "bob")
-		check.Must(t, ann.entries.enter.Load(ctx, rdb).Err())
-		entering := []byte(ann.entries.enter.Hash())
+		check.Must(t, ann.store.Scripts.Acquire.Load(ctx, rdb).Err())
+		entering := []byte(ann.store.Scripts.Acquire.Hash())
 		lost := w.LoseAnswers(1, func(sent []byte) bool { return bytes.Contains(sent, entering) })
 		l, err := ann.TryAcquire(ctx, "lock:{sku}")
 		if err != nil || lost() != 1 {

@@ -27,8 +27,7 @@ var (
 	//go:embed fence.lua
 	fenceSource string
 
-	take, renew, leave = redis.NewScript(placesSource + takeSource), redis.NewScript(placesSource + renewSource), redis.NewScript(placesSource + leaveSource)
-	left, raise        = redis.NewScript(placesSource + leftSource), redis.NewScript(placesSource + fenceSource)
+	left, raise = redis.NewScript(placesSource + leftSource), redis.NewScript(placesSource + fenceSource)
 )
 
 // A Client takes places in one Redis. Each is a lease.Lock: a lease that is renewed,
@@ -40,7 +39,7 @@ var (
 type Client struct {
 	*lease.Acquirer
 	leases *lease.Leases
-	store  *store
+	store  *onredis.Store
 }
 
 var _ lease.Locker = (*Client)(nil)
@@ -55,7 +54,11 @@ func New(rdb redis.UniversalClient, places int, cfg lease.Config) *Client {
 	if cfg.Retry == nil {
 		cfg.Retry = lease.Backoff(20*time.Millisecond, 20*time.Millisecond)
 	}
-	s := &store{onredis.New(rdb, cfg), places}
+	s := onredis.New(rdb, cfg)
+	s.Own, s.Keys = places, func(key, _ string) []string { return keysOf(key) }
+	s.Scripts = onredis.Scripts{
+		Acquire: redis.NewScript(placesSource + takeSource), Renew: redis.NewScript(placesSource + renewSource), Release: redis.NewScript(placesSource + leaveSource),
+	}
 	c := &Client{leases: lease.NewLeases(s, cfg), store: s}
 	c.Acquirer = lease.NewAcquirer(c.leases, c.take)
 	return c
@@ -68,36 +71,25 @@ func (c *Client) take(call *lease.Call) (*lease.Lock, error) {
 	}
 	l, err := call.Poll(func(*lease.Call) (*lease.Lock, error) { return c.attempt(call, token, 1) })
 	if err != nil {
-		_, _ = c.store.erase(call.Ctx, call.Key, token) // or its place in line ends after a lease
+		_, _ = c.store.Erase(call.Ctx, call.Key, token) // or its place in line ends after a lease
 	}
 	return l, err
 }
 
 // attempt asks for a place, in line or not.
 func (c *Client) attempt(call *lease.Call, token string, inLine int) (*lease.Lock, error) {
-	ctx, key := call.Ctx, call.Key
-	if err := onredis.CheckKey(key); err != nil {
+	if err := onredis.CheckKey(call.Key); err != nil {
 		return nil, err
 	}
-	s, sent := c.store, time.Now()
-	none, err := take.Run(ctx, s.Asking, keysOf(key), token, s.places, call.Lease.Milliseconds(), inLine).Int64()
-	if err == nil && none != 0 {
-		return nil, lease.ErrHeld
-	}
-	if err == nil {
-		var l *lease.Lock
-		if l, err = call.Hold(token, sent); err == nil {
-			return l, nil
-		}
-	}
-	return nil, onredis.TakeBack(ctx, err, func() error { _, err := s.erase(ctx, key, token); return err })
+	l, _, err := c.store.Take(call, token, inLine)
+	return l, err
 }
 
 // Remaining is the Locker's: how long each key has no free place.
 func (c *Client) Remaining(ctx context.Context, names ...string) ([]time.Duration, error) {
 	remaining := make([]time.Duration, len(names))
 	for i, key := range names {
-		ms, err := left.Run(ctx, c.store.Asking, keysOf(key), c.store.places).Int64()
+		ms, err := left.Run(ctx, c.store.Asking, keysOf(key), c.store.Own).Int64()
 		if err != nil {
 			return nil, fmt.Errorf("remaining time of %q: %w", key, err)
 		}
@@ -124,31 +116,4 @@ func (c *Client) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 // keysOf share a slot of a Redis Cluster.
 func keysOf(key string) []string {
 	return append(onredis.Keys(key), onredis.Tagged(key)+":fence")
-}
-
-// A store is the places as Redis has them.
-type store struct {
-	*onredis.Store
-	places int
-}
-
-// Renew is lease.Store's.
-func (s *store) Renew(ctx context.Context, locks []*lease.Lock) []error {
-	errs := make([]error, len(locks))
-	for i, l := range locks {
-		reply := renew.Run(ctx, s.Asking, keysOf(l.Key()), l.Token(), s.places, l.Lease().Milliseconds())
-		errs[i] = onredis.Verdict(reply.Int64())
-	}
-	return errs
-}
-
-// Release is lease.Store's.
-func (s *store) Release(ctx context.Context, l *lease.Lock) (doubt bool, err error) {
-	return s.erase(ctx, l.Key(), l.Token())
-}
-
-func (s *store) erase(ctx context.Context, key, token string) (doubt bool, err error) {
-	return onredis.Erase(ctx, s.Config.Timeout, func(ctx context.Context) (int64, error) {
-		return leave.Run(ctx, s.Erasing, keysOf(key), token, s.places).Int64()
-	})
 }

@@ -2,14 +2,14 @@
 -- line for one.
 --
 -- ARGV[1]  the token
--- ARGV[2]  how many places there are
--- ARGV[3]  lease in ms
+-- ARGV[2]  lease in ms
+-- ARGV[3]  how many places there are
 -- ARGV[4]  1 for who waits in line, else 0
 --
 -- Returns   0  the token has a place
 --           1  it has none
-local token, lease = ARGV[1], tonumber(ARGV[3])
-local free = ARGV[2] - redis.call('ZCARD', KEYS[1])
+local token, lease = ARGV[1], tonumber(ARGV[2])
+local free = ARGV[3] - redis.call('ZCARD', KEYS[1])
 if not redis.call('ZSCORE', KEYS[1], token) then -- else the answer to that was lost
   local ahead = 0 -- who waits and is alive; of a long line no more is read than decides
   while free > 0 do

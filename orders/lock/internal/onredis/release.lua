@@ -9,7 +9,7 @@
 -- KEYS[2]  its line
 -- KEYS[3]  its waiters
 -- ARGV[1]  the caller's token
--- ARGV[2]  1 if PUBLISH can tell who hears, else 0
+-- ARGV[3]  1 if PUBLISH can tell who hears, else 0
 --
 -- Returns   1  released
 --           0  no such key: the lease has ended
@@ -19,7 +19,7 @@ if not is_of(ARGV[1], holder) then
   leave_line(KEYS[2], KEYS[3], ARGV[1])
   return holder and -1 or 0
 end
-if not hand_over(KEYS[1], KEYS[2], KEYS[3], ARGV[2]) then
+if not hand_over(KEYS[1], KEYS[2], KEYS[3], ARGV[3]) then
   redis.call('DEL', KEYS[1])
 end
 return 1

@@ -31,7 +31,7 @@ func (s *Store) renew(
 	// The error of the whole is that of its first command, and each has its own.
 	_, _ = s.RDB.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, l := range locks {
-			replies[i] = eval(ctx, p, []string{l.Key()}, l.Token(), l.Lease().Milliseconds())
+			replies[i] = eval(ctx, p, []string{l.Key()}, l.Token(), l.Lease().Milliseconds(), s.Own)
 		}
 		return nil
 	})

@@ -16,12 +16,14 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A Store is what a lock in Redis is made of, without waiting.
+// A Store is what a lock in Redis is made of, without waiting. Each kind of lock has its
+// own scripts. Their first arguments are always the token, the lease in ms, and Own.
 type Store struct {
 	RDB     redis.UniversalClient
 	Config  lease.Config
 	Scripts Scripts
-	Reach   string // as in acquire.lua
+	Own     any                              // what only this kind of lock sends; for a lock, reach as in acquire.lua
+	Keys    func(key, token string) []string // KEYS of Acquire and Release
 	// Questions and releases apart: go-redis may repeat a question by itself, a
 	// release never.
 	Asking, Erasing *pipeline.Sender
@@ -29,9 +31,9 @@ type Store struct {
 
 // New returns a Store on rdb.
 func New(rdb redis.UniversalClient, cfg lease.Config) *Store {
-	s := &Store{RDB: rdb, Config: cfg.WithDefaults(), Scripts: NewScripts(), Reach: "0"}
+	s := &Store{RDB: rdb, Config: cfg.WithDefaults(), Scripts: NewScripts(), Own: "0", Keys: func(key, _ string) []string { return Keys(key) }}
 	if _, one := rdb.(pipeline.Single); one {
-		s.Reach = "1"
+		s.Own = "1"
 	}
 	s.Asking, s.Erasing = pipeline.New(rdb, s.Config.Timeout, nil), pipeline.New(rdb, s.Config.Timeout, nil)
 	s.Erasing.Once = true
@@ -44,9 +46,38 @@ func New(rdb redis.UniversalClient, cfg lease.Config) *Store {
 	return s
 }
 
-// Question asks for the lock and returns what acquire.lua does.
-func (s *Store) Question(c *lease.Call, token, channel string, n int) (int64, error) {
-	return s.Scripts.Acquire.Run(c.Ctx, s.Asking, Keys(c.Key), token, c.Lease.Milliseconds(), s.Reach, channel, n, c.Note).Int64()
+// Ask runs the script that acquires. If the lock is held, it returns ErrHeld with the time
+// that the holder has left, which is negative if the key never expires.
+func (s *Store) Ask(ctx context.Context, key, token string, lasting time.Duration, args ...any) (left time.Duration, err error) {
+	args = append([]any{token, lasting.Milliseconds(), s.Own}, args...)
+	ms, err := s.Scripts.Acquire.Run(ctx, s.Asking, s.Keys(key, token), args...).Int64()
+	if err == nil && ms != 0 {
+		err = lease.ErrHeld
+	}
+	return time.Duration(ms) * time.Millisecond, err
+}
+
+// Take asks for the lock, and begins the lease if it is granted. If the answer was lost,
+// it gives back what it may have taken.
+func (s *Store) Take(c *lease.Call, token string, args ...any) (l *lease.Lock, left time.Duration, err error) {
+	// The server starts the lease when it runs the script, which is after this instant.
+	// A lease that is counted from here therefore ends before the server's.
+	sent := time.Now()
+	if left, err = s.Ask(c.Ctx, c.Key, token, c.Lease, args...); err == nil {
+		l, err = s.Hold(c, token, sent)
+	} else if !errors.Is(err, lease.ErrHeld) {
+		err = s.takeBack(c, token, err)
+	}
+	return l, left, err
+}
+
+// Hold begins a lease that the server began after sent.
+func (s *Store) Hold(c *lease.Call, token string, sent time.Time) (*lease.Lock, error) {
+	l, err := c.Hold(token, sent)
+	if err != nil {
+		err = s.takeBack(c, token, err)
+	}
+	return l, err
 }
 
 // Observe is a Client's.
