@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,9 +23,8 @@ type waits struct {
 	channel   string
 	heartbeat time.Duration
 
-	mu        sync.Mutex
-	waiters   map[string]*waiter // by token
-	confirmed int                // how often the subscription was confirmed
+	waiters   sync.Map    // *waiter by token
+	confirmed atomic.Bool // the subscription has been confirmed
 }
 
 type waiter struct {
@@ -37,21 +37,13 @@ type waiter struct {
 const heartbeat = 5 * time.Second
 
 func newWaits(rdb redis.UniversalClient, id string) *waits {
-	return &waits{rdb: rdb, channel: "lock-client:" + id, heartbeat: heartbeat, waiters: make(map[string]*waiter)}
+	return &waits{rdb: rdb, channel: "lock-client:" + id, heartbeat: heartbeat}
 }
 
 func (w *waits) enter(token string) *waiter {
 	new := &waiter{granted: make(chan int, 1), again: make(chan struct{}, 1)}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.waiters[token] = new
+	w.waiters.Store(token, new)
 	return new
-}
-
-func (w *waits) leave(token string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.waiters, token)
 }
 
 // listen hears which locks are handed to this client, until ctx ends. Each turn is one
@@ -101,35 +93,23 @@ func (w *waits) heard(msg any) {
 	switch msg := msg.(type) {
 	case *redis.Message:
 		token, ask, _ := strings.Cut(msg.Payload, " ")
-		if n, err := strconv.Atoi(ask); err == nil {
-			w.grant(token, n)
+		n, err := strconv.Atoi(ask)
+		if one, waits := w.waiters.Load(token); waits && err == nil {
+			select {
+			case one.(*waiter).granted <- n:
+			default: // it has another grant that it hasn't looked at
+			}
 		}
 	case *redis.Subscription:
-		if msg.Kind == "subscribe" {
-			w.askAgain()
+		if msg.Kind != "subscribe" {
+			return
 		}
-	}
-}
-
-func (w *waits) grant(token string, ask int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if one := w.waiters[token]; one != nil {
-		select {
-		case one.granted <- ask:
-		default: // it has another grant that it hasn't looked at
-		}
-	}
-}
-
-func (w *waits) askAgain() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.confirmed++
-	for _, one := range w.waiters {
-		select {
-		case one.again <- struct{}{}:
-		default:
+		w.confirmed.Store(true)
+		for _, one := range w.waiters.Range {
+			select {
+			case one.(*waiter).again <- struct{}{}:
+			default:
+			}
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (c *Client) Acquire(ctx context.Context, key string, options ...lease.Optio
 func (a *attempt) wait() (*lease.Lock, error) {
 	c := a.client
 	w := c.waits.enter(a.token)
-	defer c.waits.leave(a.token)
+	defer c.waits.waiters.Delete(a.token)
 	for {
 		if err := a.Ready(a.Ctx); err != nil {
 			return nil, a.giveUp(err)

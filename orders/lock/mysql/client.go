@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -26,8 +27,7 @@ type Client struct {
 	cfg    lease.Config
 	leases *lease.Leases
 
-	mu    sync.Mutex
-	conns map[string]session // by the lock's token
+	conns sync.Map // session by the lock's token
 }
 
 // session is the connection that a lock belongs to. Its number is how others
@@ -48,7 +48,7 @@ var _ lease.Locker = (*Client)(nil)
 func New(db *sql.DB, cfg lease.Config) *Client {
 	// The rest goes by the lease, and by that of a call which has its own.
 	cfg.Lease = (cfg.WithDefaults().Lease + time.Second - 1).Truncate(time.Second)
-	c := &Client{db: db, cfg: cfg.WithDefaults(), conns: make(map[string]session)}
+	c := &Client{db: db, cfg: cfg.WithDefaults()}
 	c.leases = lease.NewLeases(store{c}, cfg)
 	c.Acquirer = lease.NewAcquirer(c.leases, c.take)
 	return c
@@ -102,9 +102,7 @@ func (c *Client) hold(ctx context.Context, s session, call *lease.Call) (*lease.
 	defer cancel()
 	err := s.mine(limited, call.Key)
 	if err == nil {
-		c.mu.Lock()
-		c.conns[token] = s
-		c.mu.Unlock()
+		c.conns.Store(token, s)
 		var l *lease.Lock
 		if l, err = call.Hold(token, sent); err == nil {
 			// Nobody may come to release a lock that was lost.
@@ -115,7 +113,7 @@ func (c *Client) hold(ctx context.Context, s session, call *lease.Call) (*lease.
 			})
 			return l, nil
 		}
-		c.forget(token)
+		c.conns.Delete(token)
 	}
 	c.end(s)
 	if errors.Is(err, lease.ErrStopped) {
@@ -172,7 +170,7 @@ func (c *Client) connect(ctx context.Context, lasting time.Duration) (session, e
 func (c *Client) end(s session) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
-	_ = s.Raw(func(any) error { return errBad })
+	_ = s.Raw(func(any) error { return driver.ErrBadConn })
 	_ = s.Close()
 }
 
@@ -196,12 +194,11 @@ func (c store) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	errs := make([]error, len(locks))
 	var all sync.WaitGroup
 	for i, l := range locks {
-		s, ok := c.session(l.Token())
-		if !ok {
+		if s, ok := c.conns.Load(l.Token()); ok {
+			all.Go(func() { errs[i] = s.(session).mine(ctx, l.Key()) })
+		} else {
 			errs[i] = lease.ErrExpired
-			continue
 		}
-		all.Go(func() { errs[i] = s.mine(ctx, l.Key()) })
 	}
 	all.Wait()
 	return errs
@@ -210,11 +207,11 @@ func (c store) Renew(ctx context.Context, locks []*lease.Lock) []error {
 // Release is lease.Store's. The connection ends in any case, and the lock with
 // it, at the latest when the server has noticed.
 func (c store) Release(ctx context.Context, l *lease.Lock) (doubt bool, err error) {
-	s, ok := c.session(l.Token())
+	value, ok := c.conns.LoadAndDelete(l.Token())
 	if !ok {
 		return false, lease.ErrExpired
 	}
-	defer c.forget(l.Token())
+	s := value.(session)
 	defer c.end(s)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Timeout)
 	defer cancel()
@@ -273,19 +270,6 @@ func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration
 		}
 	}
 	return left, nil
-}
-
-func (c *Client) session(token string) (session, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s, ok := c.conns[token]
-	return s, ok
-}
-
-func (c *Client) forget(token string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.conns, token)
 }
 
 // name is the server's name for a lock. The server's own are at most 64

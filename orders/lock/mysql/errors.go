@@ -8,9 +8,6 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// errBad makes database/sql throw a connection away.
-var errBad = driver.ErrBadConn
-
 // gone tells that the connection was over before the question was sent: the
 // server has ended it, or we have.
 func gone(err error) bool {

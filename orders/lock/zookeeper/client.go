@@ -26,8 +26,7 @@ type Client struct {
 	dialer *dialer
 	cfg    lease.Config
 
-	mu    sync.Mutex
-	trash map[node]struct{} // nodes to be removed, as soon as that can be done
+	trash sync.Map // each node that is to be removed as soon as possible
 }
 
 var _ lease.Locker = (*Client)(nil)
@@ -41,7 +40,7 @@ var _ lease.Locker = (*Client)(nil)
 // Config.Retry is ignored, and no call can have a Lease of its own: it is the session's.
 // New panics on a Config that Validate refuses.
 func New(servers []string, cfg lease.Config) (*Client, error) {
-	c := &Client{cfg: cfg.WithDefaults(), trash: make(map[node]struct{})}
+	c := &Client{cfg: cfg.WithDefaults()}
 	c.Acquirer = lease.NewAcquirer(lease.NewLeases(store{c}, cfg), c.take)
 	c.dialer = &dialer{}
 	conn, _, err := zk.Connect(servers, c.cfg.Lease,
@@ -124,14 +123,16 @@ func (c store) Renew(ctx context.Context, locks []*lease.Lock) []error {
 
 // Release is lease.Store's.
 func (c store) Release(ctx context.Context, l *lease.Lock) (doubt bool, err error) {
+	mine := node{folder(l.Key()), name(l.Token())}
 	_, err = do(context.WithoutCancel(ctx), c.Client, func() (any, error) { return nil, c.conn.Delete(l.Token(), -1) })
 	switch {
 	case err == nil:
 		return false, nil
 	case errors.Is(err, zk.ErrNoNode):
-		return c.inTrash(l.Token()), lease.ErrExpired
+		_, thrown := c.trash.Load(mine)
+		return thrown, lease.ErrExpired
 	}
-	c.throw(node{folder(l.Key()), name(l.Token())})
+	c.throw(mine)
 	return true, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 }
 

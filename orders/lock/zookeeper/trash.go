@@ -4,28 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
 )
 
 // throw has a node removed as soon as possible.
-func (c *Client) throw(n node) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.trash[n] = struct{}{}
-}
-
-func (c *Client) inTrash(nodePath string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for n := range c.trash {
-		if n.random == name(nodePath) {
-			return true
-		}
-	}
-	return false
-}
+func (c *Client) throw(n node) { c.trash.Store(n, true) }
 
 // sweep removes what is in the trash, until ctx ends.
 func (c *Client) sweep(ctx context.Context) {
@@ -37,14 +20,9 @@ func (c *Client) sweep(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		c.mu.Lock()
-		trash := slices.Collect(maps.Keys(c.trash))
-		c.mu.Unlock()
-		for _, n := range trash {
-			if c.remove(ctx, n) == nil {
-				c.mu.Lock()
-				delete(c.trash, n)
-				c.mu.Unlock()
+		for n := range c.trash.Range {
+			if c.remove(ctx, n.(node)) == nil {
+				c.trash.Delete(n)
 			}
 		}
 	}
