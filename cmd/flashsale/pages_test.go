@@ -4,7 +4,10 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,3 +43,20 @@ func TestPagesAreShort(t *testing.T) {
 		}
 	}
 }
+
+// go doc shows the declarations of the packages that people copy on one screen.
+func TestDocIsShort(t *testing.T) {
+	for folder, most := range map[string]int{"orders/lock": 20, "ratelimit": 20, "inventory": 24} {
+		cmd := exec.CommandContext(check.Context(t), "go", "doc", "./"+folder)
+		cmd.Dir = root
+		out, err := cmd.CombinedOutput()
+		check.Must(t, err)
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		lines = lines[slices.IndexFunc(lines, declaration.MatchString):]
+		if t.Logf("%3d lines of %s", len(lines), folder); len(lines) > most {
+			t.Errorf("go doc shows %d lines of declarations of %s, want at most %d", len(lines), folder, most)
+		}
+	}
+}
+
+var declaration = regexp.MustCompile(`^(const|var|func|type) `)

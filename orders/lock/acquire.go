@@ -10,12 +10,12 @@ import (
 
 // TryAcquire takes the lock if it is free, in one round trip, as Locker says. A lock
 // that others wait for is not free.
-func (c *Client) TryAcquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
+func (c *Client) TryAcquire(ctx context.Context, key string, options ...Option) (*Lock, error) {
 	return c.leases.TryAcquire(ctx, key, options, c.try)
 }
 
 // try asks once, without standing in line.
-func (c *Client) try(call *lease.Call) (*lease.Lock, error) {
+func (c *Client) try(call *lease.Call) (*Lock, error) {
 	if err := onredis.CheckKey(call.Key); err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (c *Client) attempt(call *lease.Call) *attempt {
 
 // ask asks for the lock. With a channel it also stands in line. With ErrHeld it
 // returns how long the holder has left, negative if its key never expires.
-func (a *attempt) ask(channel string) (*lease.Lock, time.Duration, error) {
+func (a *attempt) ask(channel string) (*Lock, time.Duration, error) {
 	a.sent = append(a.sent, time.Now())
 	return a.client.store.Take(a.Call, a.token, channel, len(a.sent)-1, a.Note)
 }

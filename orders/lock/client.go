@@ -23,10 +23,10 @@ type Client struct {
 	waits  *waits
 }
 
-var _ lease.Locker = (*Client)(nil)
+var _ Locker = (*Client)(nil)
 
 // New returns a Client on rdb. It panics on a Config that Validate refuses.
-func New(rdb redis.UniversalClient, cfg lease.Config) *Client {
+func New(rdb redis.UniversalClient, cfg Config) *Client {
 	store := onredis.New(rdb, cfg)
 	return &Client{store, lease.NewLeases(store, cfg), newWaits(rdb, rand.Text())}
 }

@@ -23,8 +23,8 @@ import (
 //
 // An exchange with Redis that is under way when ctx ends is finished first, and
 // what it took is given back. So Acquire may return up to twice Config.Timeout late.
-func (c *Client) Acquire(ctx context.Context, key string, options ...lease.Option) (*lease.Lock, error) {
-	return c.leases.Acquire(ctx, key, options, func(call *lease.Call) (*lease.Lock, error) {
+func (c *Client) Acquire(ctx context.Context, key string, options ...Option) (*Lock, error) {
+	return c.leases.Acquire(ctx, key, options, func(call *lease.Call) (*Lock, error) {
 		if call.Retry != nil {
 			return call.Poll(c.try)
 		}
@@ -36,7 +36,7 @@ func (c *Client) Acquire(ctx context.Context, key string, options ...lease.Optio
 }
 
 // wait stands in line until the lock is held.
-func (a *attempt) wait() (*lease.Lock, error) {
+func (a *attempt) wait() (*Lock, error) {
 	c := a.client
 	w := c.waits.enter(a.token)
 	defer c.waits.waiters.Delete(a.token)
@@ -45,7 +45,7 @@ func (a *attempt) wait() (*lease.Lock, error) {
 			return nil, a.giveUp(err)
 		}
 		l, left, err := a.ask(c.waits.channel)
-		if !errors.Is(err, lease.ErrHeld) {
+		if !errors.Is(err, ErrHeld) {
 			return l, err
 		}
 		if len(a.sent) == 1 {
@@ -71,8 +71,8 @@ func (a *attempt) giveUp(cause error) error {
 	if len(a.sent) == 0 {
 		return cause
 	}
-	if _, err := a.client.store.Erase(a.Ctx, a.Key, a.token); errors.Is(err, lease.ErrUnknown) {
-		return fmt.Errorf("%w: %w: %w", lease.ErrUnknown, cause, err)
+	if _, err := a.client.store.Erase(a.Ctx, a.Key, a.token); errors.Is(err, ErrUnknown) {
+		return fmt.Errorf("%w: %w: %w", ErrUnknown, cause, err)
 	}
 	return cause
 }
