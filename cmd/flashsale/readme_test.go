@@ -164,17 +164,39 @@ func anchors(text string) map[string]bool {
 var (
 	code   = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 	indent = regexp.MustCompile(`(?m)^\t+`)
+
+	packageOf = regexp.MustCompile(`(?m)^package \w+$`)
 )
 
-// Go code in a document stands in the examples beside it, whose output is checked.
+// Go code in a document is part of the examples beside it, whose output is checked. A
+// whole program is the text of Example_program in program_test.go, there or one folder
+// below.
 func TestReadmeCode(t *testing.T) {
+	programs := 0
 	for _, file := range documents(t) {
 		for _, m := range code.FindAllStringSubmatch(read(t, file), -1) {
-			examples := read(t, path.Join(path.Dir(file), "example_test.go"))
+			dir := path.Dir(file)
+			examples := ""
+			if strings.HasPrefix(m[1], "package main\n") {
+				programs++
+				files, _ := filepath.Glob(filepath.Join(root, dir, "program_test.go"))
+				below, _ := filepath.Glob(filepath.Join(root, dir, "*", "program_test.go"))
+				for _, name := range append(files, below...) {
+					text, err := os.ReadFile(name)
+					check.Must(t, err)
+					examples += strings.NewReplacer("func Example_program()", "func main()", "\t// Output:\n", "}\n").
+						Replace(packageOf.ReplaceAllString(string(text), "package main"))
+				}
+			} else {
+				examples = read(t, path.Join(dir, "example_test.go"))
+			}
 			if !strings.Contains(indent.ReplaceAllString(examples, ""), indent.ReplaceAllString(m[1], "")) {
 				t.Errorf("%s: not in the examples:\n%s", file, m[1])
 			}
 		}
+	}
+	if programs < 3 {
+		t.Errorf("%d whole programs, want those of the lock, the limiter and the gate", programs)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"flashsale/orders/lock"
 	"flashsale/orders/lock/election"
-	"flashsale/orders/lock/fence"
 	"flashsale/orders/lock/lease"
 	"flashsale/orders/lock/redlock"
 	"flashsale/orders/lock/reentrant"
@@ -98,36 +97,6 @@ func ExampleClient_Acquire() {
 	// Output:
 	// true acquire "lock:{sku}": lock: held by someone else: context deadline exceeded
 	// <nil>
-}
-
-// A token that only grows, to be checked where the work is written. This one
-// comes from Redis and shares its fate; mysql.Fence is for what a database keeps.
-func Example_fence() {
-	server := miniredis.NewMiniRedis()
-	if err := server.Start(); err != nil {
-		panic(err)
-	}
-	defer server.Close()
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
-	defer rdb.Close()
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	client, issuer := lock.New(rdb, lease.Config{}), fence.NewRedis(rdb)
-	go func() { _ = client.Run(ctx) }()
-	for range 2 {
-		l, token, err := fence.Acquire(ctx, client, issuer, "lock:{sku}")
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Println("token", token)
-		if err := l.Release(ctx); err != nil {
-			fmt.Println(err)
-		}
-	}
-	// Output:
-	// token 1
-	// token 2
 }
 
 // Each node has a sweeper on its schedule; one of them sweeps.
