@@ -145,7 +145,7 @@ func (l *Limiter) give(ctx context.Context, tokens int, at int64, buckets []Buck
 	for _, b := range a.buckets {
 		gifts = append(gifts, []ask{{cost: -a.cost, buckets: []Bucket{b}, taken: at}})
 	}
-	answers := l.pipeline(ctx, gifts, l.evalShaOnce)
+	answers := l.pipeline(ctx, gifts, true)
 	l.refused.forget(a.buckets)
 	for _, got := range answers {
 		err = errors.Join(err, got[0].err)
@@ -157,7 +157,7 @@ func (l *Limiter) give(ctx context.Context, tokens int, at int64, buckets []Buck
 func (l *Limiter) giveUp(ctx context.Context, turn ask) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.config.Timeout)
 	defer cancel()
-	l.pipeline(ctx, [][]ask{{turn}}, l.evalShaOnce)
+	l.pipeline(ctx, [][]ask{{turn}}, true)
 }
 
 // Allow takes cost tokens from each of the buckets. If one of them has fewer, it takes

@@ -46,7 +46,7 @@ func (l *Limiter) takePerSlot(ctx context.Context, asks []ask) []answer {
 			shares[c] = append(shares[c], share{request: r, bucket: i})
 		}
 	}
-	parts := l.pipeline(ctx, calls, l.evalShaThenEval)
+	parts := l.pipeline(ctx, calls, false)
 
 	answers := make([]answer, len(asks))
 	decided := make([]bool, len(asks))
@@ -97,49 +97,15 @@ func (l *Limiter) giveBack(ctx context.Context, calls [][]ask, shares [][]share,
 		}
 	}
 	if returns != nil {
-		l.pipeline(ctx, returns, l.evalShaOnce)
+		l.pipeline(ctx, returns, true)
 	}
 }
 
-// pipeline runs each call's script and decodes its answers.
-func (l *Limiter) pipeline(ctx context.Context, calls [][]ask, run func(context.Context, [][]ask) []*redis.Cmd) [][]answer {
-	answers := make([][]answer, len(calls))
-	for c, cmd := range run(ctx, calls) {
-		reply, err := cmd.Int64Slice()
-		answers[c] = decode(reply, err, calls[c])
-	}
-	return answers
-}
-
-// evalShaThenEval pipelines the calls by the script's hash, and those for a
-// node that doesn't know it once more by its text.
-func (l *Limiter) evalShaThenEval(ctx context.Context, calls [][]ask) []*redis.Cmd {
-	cmds := make([]*redis.Cmd, len(calls))
-	pipe := l.client.Pipeline()
-	for c, asks := range calls {
-		keys, args := encode(l.config.Prefix, asks)
-		cmds[c] = takeScript.EvalSha(ctx, pipe, keys, args...)
-	}
-	// Each command carries its own error; Exec's is only the first of them.
-	_, _ = pipe.Exec(ctx)
-
-	again := l.client.Pipeline()
-	for c, asks := range calls {
-		if redis.HasErrorPrefix(cmds[c].Err(), "NOSCRIPT") {
-			keys, args := encode(l.config.Prefix, asks)
-			cmds[c] = takeScript.Eval(ctx, again, keys, args...)
-		}
-	}
-	if again.Len() > 0 {
-		_, _ = again.Exec(ctx)
-	}
-	return cmds
-}
-
-// evalShaOnce pipelines calls that give back. They must not be sent again
-// after a timeout: taking twice errs on the safe side, giving back twice
-// doesn't. A node that doesn't know the script has given nothing.
-func (l *Limiter) evalShaOnce(ctx context.Context, calls [][]ask) []*redis.Cmd {
+// pipeline runs each call's script and decodes its answers. It sends the script's hash,
+// and its source to a node that does not know the script. With once, go-redis does not
+// send a call again after a timeout: taking twice errs on the safe side, giving back
+// twice does not.
+func (l *Limiter) pipeline(ctx context.Context, calls [][]ask, once bool) [][]answer {
 	cmds := make([]*redis.Cmd, len(calls))
 	for _, script := range [][]any{{"evalsha", takeScript.Hash()}, {"eval", takeSource}} {
 		pipe := l.client.Pipeline()
@@ -154,17 +120,25 @@ func (l *Limiter) evalShaOnce(ctx context.Context, calls [][]ask) []*redis.Cmd {
 			}
 			cmds[c] = redis.NewCmd(ctx, append(line, args...)...)
 			cmds[c].SetFirstKeyPos(3)
-			_ = pipe.Process(ctx, once{cmds[c]}) // queues it, which doesn't fail
+			_ = pipe.Process(ctx, command{cmds[c], once}) // queues it, which doesn't fail
 		}
 		if pipe.Len() > 0 {
-			_, _ = pipe.Exec(ctx)
+			_, _ = pipe.Exec(ctx) // each command has its own error
 		}
 	}
-	return cmds
+	answers := make([][]answer, len(calls))
+	for c, cmd := range cmds {
+		reply, err := cmd.Int64Slice()
+		answers[c] = decode(reply, err, calls[c])
+	}
+	return answers
 }
 
-// once is a command that go-redis does not send a second time.
-type once struct{ *redis.Cmd }
+// command is a call of the script that go-redis may send again unless once is set.
+type command struct {
+	*redis.Cmd
+	once bool
+}
 
 // NoRetry overrides redis.Cmd's.
-func (once) NoRetry() bool { return true }
+func (c command) NoRetry() bool { return c.once }

@@ -112,11 +112,10 @@ func (l Limit) String() string {
 // UnmarshalText parses, so that a Limit can be a flag or a configuration value.
 func (l *Limit) UnmarshalText(text []byte) error {
 	parsed, err := Parse(string(text))
-	if err != nil {
-		return err
+	if err == nil {
+		*l = parsed
 	}
-	*l = parsed
-	return nil
+	return err
 }
 
 // MarshalText is String, for UnmarshalText to read.
