@@ -11,16 +11,22 @@ import (
 // TryAcquire takes the lock if it is free, in one round trip, as Locker says. A lock
 // that others wait for is not free.
 func (c *Client) TryAcquire(ctx context.Context, key string, options ...Option) (*Lock, error) {
-	return c.leases.TryAcquire(ctx, key, options, c.try)
+	return c.leases.TryAcquire(ctx, key, options, c.take)
 }
 
-// try asks once, without standing in line.
-func (c *Client) try(call *lease.Call) (*Lock, error) {
+// take stands in line if the call waits and has no policy of its own. Otherwise it asks
+// by that policy, or once.
+func (c *Client) take(call *lease.Call) (*Lock, error) {
 	if err := onredis.CheckKey(call.Key); err != nil {
 		return nil, err
 	}
-	l, _, err := c.attempt(call).ask("")
-	return l, err
+	if call.Waiting != nil && call.Retry == nil {
+		return c.attempt(call).wait()
+	}
+	return call.Poll(func(call *lease.Call) (*Lock, error) {
+		l, _, err := c.attempt(call).ask("")
+		return l, err
+	})
 }
 
 // An attempt is one caller's way to a lock, however often it asks.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"flashsale/orders/lock/internal/nap"
-	"flashsale/orders/lock/internal/onredis"
 	"flashsale/orders/lock/lease"
 )
 
@@ -24,15 +23,7 @@ import (
 // An exchange with Redis that is under way when ctx ends is finished first, and
 // what it took is given back. So Acquire may return up to twice Config.Timeout late.
 func (c *Client) Acquire(ctx context.Context, key string, options ...Option) (*Lock, error) {
-	return c.leases.Acquire(ctx, key, options, func(call *lease.Call) (*Lock, error) {
-		if call.Retry != nil {
-			return call.Poll(c.try)
-		}
-		if err := onredis.CheckKey(key); err != nil {
-			return nil, err
-		}
-		return c.attempt(call).wait()
-	})
+	return c.leases.Acquire(ctx, key, options, c.take)
 }
 
 // wait stands in line until the lock is held.

@@ -93,10 +93,8 @@ func (c *Call) inTurn(take func(*Call) (*Lock, error)) (l *Lock, err error) {
 
 // awaitRun waits a moment for Run, since a program starts Run in a goroutine.
 func (c *Call) awaitRun() error {
-	select {
-	case <-c.running:
+	if c.started.Load() {
 		return nil
-	default:
 	}
 	select {
 	case <-c.running:
