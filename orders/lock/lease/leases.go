@@ -149,7 +149,7 @@ func (ls *Leases) renew(run context.Context, locks []*Lock) []error {
 		l := locks[i]
 		switch {
 		case errors.Is(err, ErrExpired), errors.Is(err, ErrNotMine):
-			ls.Lose(l, err)
+			ls.lose(l, err)
 			continue
 		case err == nil:
 			l.extend(sent)
@@ -174,7 +174,7 @@ func (ls *Leases) stop() {
 	ls.mu.Unlock()
 	ls.end()
 	for _, l := range held {
-		ls.Lose(l, ErrStopped)
+		ls.lose(l, ErrStopped)
 	}
 }
 
@@ -192,9 +192,8 @@ func (ls *Leases) keep(l *Lock) bool {
 	return !ls.done
 }
 
-// Lose ends the context of l with ErrLost and a reason. A store calls it when it hears
-// of a loss before the next renewal would.
-func (ls *Leases) Lose(l *Lock, why error) {
+// lose ends the context of l with ErrLost and a reason.
+func (ls *Leases) lose(l *Lock, why error) {
 	cause := fmt.Errorf("%w: %q: %w", ErrLost, l.key, why)
 	if lost := l.leases.Hooks.Lost; l.end(cause) && lost != nil {
 		lost(l.ctx, l.key, cause)

@@ -129,11 +129,11 @@ func (l *Lock) expire() {
 	switch {
 	case early:
 	case leased:
-		l.leases.Lose(l, ErrMaxHold)
+		l.leases.lose(l, ErrMaxHold)
 	case failure != nil:
-		l.leases.Lose(l, fmt.Errorf("%w: %w", ErrRenewal, failure))
+		l.leases.lose(l, fmt.Errorf("%w: %w", ErrRenewal, failure))
 	default:
-		l.leases.Lose(l, ErrExpired)
+		l.leases.lose(l, ErrExpired)
 	}
 }
 

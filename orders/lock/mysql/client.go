@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"flashsale/orders/lock/lease"
 )
 
@@ -179,8 +181,8 @@ func (c *Client) kill(ctx context.Context, id int64) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Timeout)
 	defer cancel()
 	_, err := c.db.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", id))
-	if unknownThread(err) {
-		return nil
+	if e, is := errors.AsType[*mysql.MySQLError](err); is && e.Number == 1094 {
+		return nil // there is no such connection any more
 	}
 	return err
 }
@@ -229,6 +231,12 @@ func (c store) Release(ctx context.Context, l *lease.Lock) (doubt bool, err erro
 		return true, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 	}
 	return true, nil
+}
+
+// gone reports whether the connection was over before the question was sent: the
+// server has ended it, or we have.
+func gone(err error) bool {
+	return errors.Is(err, sql.ErrConnDone) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
 }
 
 // mine asks whether the connection still has the lock.

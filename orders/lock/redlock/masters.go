@@ -45,8 +45,9 @@ func (ms *masters) quorum() int { return len(ms.all)/2 + 1 }
 // errPending is the vote of a master that has not answered yet.
 var errPending = errors.New("not yet")
 
-// ask asks all masters at once, and waits until a quorum has decided.
-func (ms *masters) ask(ctx context.Context, one func(ctx context.Context, s *onredis.Store) error) []error {
+// ask asks all masters at once, and returns what a quorum says as soon as the answers
+// that are missing cannot change it.
+func (ms *masters) ask(ctx context.Context, one func(ctx context.Context, s *onredis.Store) error) (err error) {
 	type answer struct {
 		from int
 		err  error
@@ -63,11 +64,12 @@ func (ms *masters) ask(ctx context.Context, one func(ctx context.Context, s *onr
 	}
 	for range ms.all {
 		a := <-answers
-		if votes[a.from] = a.err; decided(votes, ms.quorum()) {
-			break
+		votes[a.from] = a.err
+		if err = verdicts(votes, ms.quorum()); err == nil || isOutcome(err) {
+			return err
 		}
 	}
-	return votes
+	return err
 }
 
 // askAll asks all masters at once, and waits for all answers.
@@ -83,12 +85,6 @@ func (ms *masters) askAll(one func(i int, s *onredis.Store) error) []error {
 
 func isOutcome(err error) bool {
 	return errors.Is(err, lease.ErrHeld) || errors.Is(err, lease.ErrExpired) || errors.Is(err, lease.ErrNotMine)
-}
-
-// decided tells whether the verdict stays, whatever is still to come.
-func decided(votes []error, quorum int) bool {
-	err := verdicts(votes, quorum)
-	return err == nil || isOutcome(err)
 }
 
 // verdicts is what a quorum of the votes says: nil if so many are; one of the
@@ -151,14 +147,13 @@ func (ms *masters) Release(ctx context.Context, l *lease.Lock) (doubt bool, err 
 
 func (ms *masters) erase(ctx context.Context, key, token string) (bool, error) {
 	var doubts atomic.Bool
-	votes := ms.ask(ctx, func(ctx context.Context, s *onredis.Store) error {
+	err := ms.ask(ctx, func(ctx context.Context, s *onredis.Store) error {
 		doubt, err := s.Erase(ctx, key, token)
 		if doubt {
 			doubts.Store(true)
 		}
 		return err
 	})
-	err := verdicts(votes, ms.quorum())
 	if err != nil && !errors.Is(err, lease.ErrExpired) && !errors.Is(err, lease.ErrNotMine) {
 		err = fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 	}

@@ -74,11 +74,10 @@ func (r *Client) attempt(c *lease.Call) (*lease.Lock, error) {
 		return nil, err
 	}
 	token, sent := onredis.NewToken(c.Lease), time.Now()
-	votes := r.masters.ask(ctx, func(ctx context.Context, s *onredis.Store) error {
+	err := r.masters.ask(ctx, func(ctx context.Context, s *onredis.Store) error {
 		_, err := s.Ask(ctx, key, token, c.Lease)
 		return err
 	})
-	err := verdicts(votes, r.masters.quorum())
 	if err == nil {
 		var l *lease.Lock
 		if l, err = c.Hold(token, sent); err == nil {
