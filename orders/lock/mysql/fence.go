@@ -25,7 +25,7 @@ const FenceTable = `CREATE TABLE IF NOT EXISTS lock_fences (
 	fence BIGINT NOT NULL
 )`
 
-// ErrFenced: a later holder has raised the fence.
+// ErrFenced is returned when a later holder has raised the fence.
 var ErrFenced = errors.New("mysql: fenced off by a later holder")
 
 // NewFence returns a Fence on db, which has FenceTable.

@@ -10,14 +10,17 @@ import (
 )
 
 var (
+	// ValueSource comes before each script that reads the value of a lock.
 	//go:embed value.lua
 	ValueSource string
 	//go:embed hand_over.lua
 	handOverSource string
+	// AcquireSource takes a lock.
 	//go:embed acquire.lua
 	AcquireSource string
 	//go:embed renew.lua
 	renewSource string
+	// ReleaseSource gives a lock up.
 	//go:embed release.lua
 	ReleaseSource string
 
@@ -31,6 +34,7 @@ type Scripts struct {
 	Acquire, Renew, Release *redis.Script
 }
 
+// NewScripts returns the scripts of a lock.
 func NewScripts() Scripts {
 	return Scripts{
 		Acquire: redis.NewScript(HandOverSource + AcquireSource),
