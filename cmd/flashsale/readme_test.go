@@ -166,6 +166,7 @@ var (
 	indent = regexp.MustCompile(`(?m)^\t+`)
 
 	packageOf = regexp.MustCompile(`(?m)^package \w+$`)
+	inMain    = strings.NewReplacer("func Example_program()", "func main()", "\t// Output:\n", "}\n")
 )
 
 // Go code in a document is part of the examples beside it, whose output is checked. A
@@ -175,20 +176,18 @@ func TestReadmeCode(t *testing.T) {
 	programs := 0
 	for _, file := range documents(t) {
 		for _, m := range code.FindAllStringSubmatch(read(t, file), -1) {
-			dir := path.Dir(file)
-			examples := ""
+			in, name := path.Dir(file), "example_test.go"
 			if strings.HasPrefix(m[1], "package main\n") {
+				name = "program_test.go"
 				programs++
-				files, _ := filepath.Glob(filepath.Join(root, dir, "program_test.go"))
-				below, _ := filepath.Glob(filepath.Join(root, dir, "*", "program_test.go"))
-				for _, name := range append(files, below...) {
-					text, err := os.ReadFile(name)
-					check.Must(t, err)
-					examples += strings.NewReplacer("func Example_program()", "func main()", "\t// Output:\n", "}\n").
-						Replace(packageOf.ReplaceAllString(string(text), "package main"))
-				}
-			} else {
-				examples = read(t, path.Join(dir, "example_test.go"))
+			}
+			files, _ := filepath.Glob(filepath.Join(root, in, name))
+			below, _ := filepath.Glob(filepath.Join(root, in, "*", name))
+			examples := ""
+			for _, name := range append(files, below...) {
+				text, err := os.ReadFile(name)
+				check.Must(t, err)
+				examples += inMain.Replace(packageOf.ReplaceAllString(string(text), "package main"))
 			}
 			if !strings.Contains(indent.ReplaceAllString(examples, ""), indent.ReplaceAllString(m[1], "")) {
 				t.Errorf("%s: not in the examples:\n%s", file, m[1])

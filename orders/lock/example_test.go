@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -17,72 +16,36 @@ import (
 	"flashsale/orders/lock/reentrant"
 )
 
-// start is a Client that runs, on a Redis of its own, until stop is called.
-func start(cfg lease.Config) (client *lock.Client, stop func()) {
-	server := miniredis.NewMiniRedis()
-	if err := server.Start(); err != nil {
+// open starts a Redis in this process and connects to it.
+func open() (server *miniredis.Miniredis, rdb *redis.Client, closeBoth func()) {
+	server, err := miniredis.Run()
+	if err != nil {
 		panic(err)
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
+	rdb = redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, DialerRetries: 1})
+	return server, rdb, func() { _ = rdb.Close(); server.Close() }
+}
+
+// start is a Client that runs, on a Redis of its own, until stop is called.
+func start(cfg lock.Config) (client *lock.Client, stop func()) {
+	_, rdb, closeBoth := open()
 	ctx, cancel := context.WithCancel(context.Background())
 	client = lock.New(rdb, cfg)
 	stopped := make(chan error)
 	go func() { stopped <- client.Run(ctx) }()
-	return client, sync.OnceFunc(func() {
+	return client, func() {
 		cancel()
 		if err := <-stopped; err != nil {
 			panic(err)
 		}
-		_ = rdb.Close()
-		server.Close()
-	})
-}
-
-// Two callers want to work on one SKU: one does, the other follows at once when
-// the lock is released.
-func Example() {
-	client, stop := start(lease.Config{Lease: 5 * time.Second})
-	defer stop()
-	ctx := context.Background()
-
-	first, err := client.Acquire(ctx, "lock:{sku}")
-	if err != nil {
-		fmt.Println(err)
-		return
+		closeBoth()
 	}
-	fmt.Println("first holds it:", first.Context().Err() == nil)
-
-	_, err = client.TryAcquire(ctx, "lock:{sku}")
-	fmt.Println("second tries:", err)
-
-	second := make(chan *lease.Lock)
-	go func() {
-		l, err := client.Acquire(ctx, "lock:{sku}") // waits
-		if err != nil {
-			fmt.Println(err)
-		}
-		second <- l
-	}()
-	if err := first.Release(ctx); err != nil {
-		fmt.Println(err)
-	}
-	fmt.Println("first:", context.Cause(first.Context()))
-
-	l := <-second
-	stop() // without releasing
-	fmt.Println("second:", errors.Is(context.Cause(l.Context()), lease.ErrLost), context.Cause(l.Context()))
-
-	// Output:
-	// first holds it: true
-	// second tries: acquire "lock:{sku}": lock: held by someone else
-	// first: lock: released
-	// second: true lock: lost: "lock:{sku}": lock: client stopped
 }
 
 // To wait at most for a while is the context's business; how long the lock may be
 // kept is another.
 func ExampleClient_Acquire() {
-	client, stop := start(lease.Config{Lease: 5 * time.Second, MaxHold: time.Minute})
+	client, stop := start(lock.Config{Lease: 5 * time.Second, MaxHold: time.Minute})
 	defer stop()
 	held, err := client.TryAcquire(context.Background(), "lock:{sku}")
 	if err != nil {
@@ -101,7 +64,7 @@ func ExampleClient_Acquire() {
 
 // Each node has a sweeper on its schedule; one of them sweeps.
 func Example_once() {
-	client, stop := start(lease.Config{})
+	client, stop := start(lock.Config{})
 	defer stop()
 	ctx := context.Background()
 	sweep := func(context.Context) error {
@@ -122,7 +85,7 @@ func Example_once() {
 // One node leads for as long as it can: it sweeps, again and again, until it
 // loses the lock or is told to stop.
 func Example_lead() {
-	client, stop := start(lease.Config{})
+	client, stop := start(lock.Config{})
 	defer stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	sweeps := 0
@@ -147,13 +110,8 @@ func Example_lead() {
 
 // The same name enters again; another one waits for both to be released.
 func Example_reentrant() {
-	server := miniredis.NewMiniRedis()
-	if err := server.Start(); err != nil {
-		panic(err)
-	}
-	defer server.Close()
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
-	defer rdb.Close()
+	_, rdb, closeBoth := open()
+	defer closeBoth()
 	ctx := context.Background()
 	ann, bob := reentrant.New(rdb, "ann", lease.Config{}), reentrant.New(rdb, "bob", lease.Config{})
 
@@ -177,7 +135,7 @@ func Example_reentrant() {
 // A Retry is a function of the number of the retry: this one gives up after three.
 func Example_retry() {
 	backoff := lease.Backoff(time.Millisecond, 10*time.Millisecond)
-	client, stop := start(lease.Config{Retry: func(n int) (time.Duration, bool) {
+	client, stop := start(lock.Config{Retry: func(n int) (time.Duration, bool) {
 		wait, _ := backoff(n)
 		return wait, n <= 3
 	}})
@@ -205,13 +163,8 @@ func Example_redlock() {
 	var servers []*miniredis.Miniredis
 	var masters []redis.UniversalClient
 	for range 3 {
-		server := miniredis.NewMiniRedis()
-		if err := server.Start(); err != nil {
-			panic(err)
-		}
-		defer server.Close()
-		rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, DialerRetries: 1})
-		defer rdb.Close()
+		server, rdb, closeBoth := open()
+		defer closeBoth()
 		servers, masters = append(servers, server), append(masters, rdb)
 	}
 	ctx, config := context.Background(), lease.Config{Lease: time.Hour, Timeout: time.Minute}
@@ -237,7 +190,7 @@ func Example_redlock() {
 // What happens to the locks, for metrics and traces.
 func Example_hooks() {
 	ctx, giveUp := context.WithCancel(context.Background())
-	client, stop := start(lease.Config{Hooks: lease.Hooks{
+	client, stop := start(lock.Config{Hooks: lease.Hooks{
 		Waiting: func(_ context.Context, key string) {
 			fmt.Println("waiting for", key)
 			giveUp()
