@@ -25,13 +25,17 @@ package lock
 
 import "flashsale/orders/lock/lease"
 
-// The names of package lease that most callers need.
-type (
-	Config = lease.Config
-	Lock   = lease.Lock
-	Locker = lease.Locker
-	Option = lease.Option
-)
+// Config says how locks are held and waited for.
+type Config = lease.Config
+
+// Lock is a lock that is held until its Context ends.
+type Lock = lease.Lock
+
+// Locker is what a program needs of a lock, whichever store keeps it.
+type Locker = lease.Locker
+
+// Option changes the Config for one call.
+type Option = lease.Option
 
 // The errors that most callers look for. Package lease has the others.
 var (
