@@ -34,7 +34,9 @@ func Keys(sku string) string { return "sale:{" + sku + "}:keys" }
 // install. The draft in the name, which is one attempt's of one keeper, keeps
 // attempts apart, and a command of an earlier one that arrives late away from
 // the later one's data.
-func StagedHolds(sku, draft string) string  { return Holds(sku) + ":staged:" + draft }
+func StagedHolds(sku, draft string) string { return Holds(sku) + ":staged:" + draft }
+
+// StagedBuyers is the key of the staged buyers.
 func StagedBuyers(sku, draft string) string { return Buyers(sku) + ":staged:" + draft }
 
 // StagedPieces is a set: the numbers of the pieces that those are made of.
