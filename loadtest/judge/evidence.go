@@ -176,6 +176,7 @@ func (c Closing) Refuses() bool {
 	return c.Status >= 300 && c.Status < 500 && c.Status != 429 && c.Code != "in_progress"
 }
 
+// Verb returns what the buyer asked for.
 func (c Closing) Verb() string {
 	if c.Cancel {
 		return "cancel"

@@ -26,6 +26,7 @@ type Index struct {
 	}
 }
 
+// NewIndex sorts the evidence by buyer, order and key.
 func NewIndex(e Evidence) *Index {
 	c := &Index{
 		Evidence: e, Outcomes: Outcomes(e.Requests),

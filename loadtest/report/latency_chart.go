@@ -8,8 +8,8 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// latencyChart is the latency over time, on a logarithmic axis.
-type latencyChart struct {
+// LatencyChart is the latency over time, on a logarithmic axis.
+type LatencyChart struct {
 	Lines          []percentileLine
 	Seconds        []second
 	XTicks, YTicks []tick
@@ -25,12 +25,13 @@ type second struct {
 // an SVG path in steps. It has a gap where none were sent.
 type percentileLine struct{ Name, Path string }
 
-func (rep *Report) LatencyChart() latencyChart {
+// LatencyChart returns the chart of the latency.
+func (rep *Report) LatencyChart() LatencyChart {
 	span := rep.span.Seconds()
 	if span == 0 {
-		return latencyChart{}
+		return LatencyChart{}
 	}
-	c := latencyChart{XTicks: rep.timeTicks()}
+	c := LatencyChart{XTicks: rep.timeTicks()}
 	// What is left of the last second belongs to the one before it.
 	seconds := make([][]time.Duration, int(max(1, math.Round(span))))
 	for _, q := range rep.Evidence.Requests {

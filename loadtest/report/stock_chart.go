@@ -9,8 +9,8 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// stockChart is the stock over time, as a line in steps.
-type stockChart struct {
+// StockChart is the stock over time, as a line in steps.
+type StockChart struct {
 	Line, Area     string // SVG paths
 	Zero           float64
 	Below          bool // the stock went below 0
@@ -20,12 +20,13 @@ type stockChart struct {
 
 const stockHeight = 160
 
-func (rep *Report) StockChart() stockChart {
+// StockChart returns the chart of the stock.
+func (rep *Report) StockChart() StockChart {
 	span := rep.span
 	if len(rep.Stock) == 0 || span == 0 {
-		return stockChart{}
+		return StockChart{}
 	}
-	c := stockChart{XTicks: rep.timeTicks()}
+	c := StockChart{XTicks: rep.timeTicks()}
 	least, high := rep.Total, rep.Total
 	for _, p := range rep.Stock {
 		least, high = min(least, p.Available), max(high, p.Available)

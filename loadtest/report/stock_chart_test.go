@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// stockChartOf is the stockChart of an attack of ten seconds on a sale of 100 units.
-func stockChartOf(points ...StockPoint) (*Report, stockChart) {
+// stockChartOf is the StockChart of an attack of ten seconds on a sale of 100 units.
+func stockChartOf(points ...StockPoint) (*Report, StockChart) {
 	first := time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC)
 	rep := &Report{first: first}
 	rep.Total = 100

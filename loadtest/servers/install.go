@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// ErrNotInstalled: a server program is nowhere to be found on this machine. The
+// ErrNotInstalled means that a server program is not installed on this machine. The
 // error that wraps it names the program and what to install.
 var ErrNotInstalled = errors.New("servers: not installed")
 

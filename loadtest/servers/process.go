@@ -25,7 +25,7 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, startPatience)
 }
 
-// ErrClosed: the server was closed, and its directory with it.
+// ErrClosed means that the server was closed, and its directory with it.
 var ErrClosed = errors.New("servers: closed")
 
 // program is what differs between the servers.
