@@ -46,6 +46,7 @@ type KeeperConfig struct {
 	ReconcileHoldsEvery time.Duration
 }
 
+// WithDefaults returns c with the defaults for what is missing.
 func (c KeeperConfig) WithDefaults() KeeperConfig {
 	// What is below zero was not given, either.
 	c.Lease = cmp.Or(max(c.Lease, 0), 5*time.Second)
@@ -82,6 +83,7 @@ type DirectConfig struct {
 	Max int
 }
 
+// WithDefaults returns c with the defaults for what is missing.
 func (c DirectConfig) WithDefaults() DirectConfig {
 	c.After, c.Max = cmp.Or(max(c.After, 0), 3*time.Second), cmp.Or(max(c.Max, 0), 256)
 	return c
