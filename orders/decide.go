@@ -30,6 +30,7 @@ type Ledger struct {
 
 type buyerKey struct{ buyer, key string }
 
+// NewLedger returns a Ledger of a sale and the rows that matter to its queue.
 func NewLedger(sale *Sale, now time.Time, rows []Order) *Ledger {
 	l := &Ledger{
 		Sale: sale, Now: now, left: sale.Total - sale.Sold,

@@ -41,6 +41,7 @@ func (e *InvalidError) Error() string {
 // Fields collects what is wrong with a request. Nothing is, as a rule.
 type Fields map[string]string
 
+// Check notes what is wrong with the field name, unless ok is true.
 func (f *Fields) Check(ok bool, name, format string, args ...any) {
 	if _, seen := (*f)[name]; ok || seen {
 		return
@@ -51,6 +52,7 @@ func (f *Fields) Check(ok bool, name, format string, args ...any) {
 	(*f)[name] = fmt.Sprintf(format, args...)
 }
 
+// Err returns an *InvalidError, or nil if every field is valid.
 func (f Fields) Err() error {
 	if len(f) == 0 {
 		return nil

@@ -31,6 +31,7 @@ func (Refund) TableName() string { return "refunds" }
 // MaxClaims is how many refunds of one order are recorded.
 const MaxClaims = 10
 
+// NewRefund returns the claim for a payment that was not taken.
 func NewRefund(o *Order, ref string, reason Reason, now time.Time) *Refund {
 	return &Refund{
 		OrderID: o.ID, PaymentRef: ref, SKU: o.SKU, Buyer: o.Buyer,
@@ -44,4 +45,5 @@ type RefundJSON struct {
 	CreatedAt stamp `json:"created_at"`
 }
 
+// JSON returns the refund as the API shows it.
 func (r *Refund) JSON() RefundJSON { return RefundJSON{r, stamp(r.CreatedAt)} }
