@@ -22,6 +22,7 @@ type Node struct {
 	Stats      string // what StoreConfig.Stats said at the last heartbeat
 }
 
+// TableName is for gorm.
 func (Node) TableName() string { return "nodes" }
 
 // maxStats is the room for Stats in a row, bytes. Longer ones are left out.

@@ -26,6 +26,7 @@ type Snapshot struct {
 	Step     func()                   // called again and again while it is taken: see watchdog.go
 }
 
+// NewSnapshot returns an empty Snapshot of sku.
 func NewSnapshot(sku string) *Snapshot {
 	return &Snapshot{sku: sku, Step: func() {}, unmarked: map[string]orders.Status{}, buyers: map[string]bool{}}
 }
