@@ -26,7 +26,7 @@ import (
 	"flashsale/orders/shop"
 )
 
-// Errors that only a request over HTTP can have.
+// ErrMediaType is returned for a body that is not JSON in UTF-8.
 var ErrMediaType = errors.New("orders: body must be application/json in UTF-8")
 
 // maxBody bounds a request's body, bytes.
