@@ -49,6 +49,7 @@ func (b *Bare) Keeper(t testing.TB, sku string) *Keeper {
 	return KeeperOf(t, b.Store, b.Gate, sku)
 }
 
+// KeeperOf returns a keeper of sku on the given stores.
 func KeeperOf(t testing.TB, st *store.Store, gate keeper.Gate, sku string) *Keeper {
 	t.Helper()
 	k, err := One(t, st, gate, 3, sku)
@@ -135,6 +136,7 @@ func (b *Bare) Queue(t testing.TB) []inventory.Queued {
 // Rows are all orders in the database, by id.
 func (b *Bare) Rows(t testing.TB) map[string]orders.Order { return kit.RowsOf(t, b.Store.DB) }
 
+// Audit audits the sale S.
 func (b *Bare) Audit(t testing.TB) store.Audit {
 	t.Helper()
 	a, err := b.Store.Audit(t.Context(), b.Gate.Inspect, "S")

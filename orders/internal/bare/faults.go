@@ -19,6 +19,7 @@ type faultyGate struct {
 	plan kit.Plan
 }
 
+// Faulty returns gate with the faults of plan.
 func Faulty(gate keeper.Gate, plan kit.Plan) keeper.Gate { return faultyGate{gate, plan} }
 
 func (g faultyGate) Queue(ctx context.Context, sku, after string, limit int64) (q []inventory.Queued, err error) {

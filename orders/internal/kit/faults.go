@@ -57,6 +57,7 @@ func FromThenOn(f Fault) (Plan, *atomic.Bool) {
 	}, dead
 }
 
+// Around runs one step with the faults that p has for it.
 func (p Plan) Around(step string, do func() error) error {
 	if err := p(Fault{Step: step}); err != nil {
 		return err

@@ -35,6 +35,7 @@ func Put(t testing.TB, store interface {
 	check.Must(t, err)
 }
 
+// RowsOf returns all orders in the database, by id.
 func RowsOf(t testing.TB, db *gorm.DB) map[string]orders.Order {
 	t.Helper()
 	var list []orders.Order
@@ -62,6 +63,7 @@ func Exec(t testing.TB, db *gorm.DB, query string, args ...any) {
 	check.Must(t, db.WithContext(t.Context()).Exec(query, args...).Error)
 }
 
+// ClockOf returns the time of the database's clock.
 func ClockOf(t testing.TB, db *gorm.DB) time.Time {
 	t.Helper()
 	if db.Name() == "sqlite" {
@@ -98,6 +100,7 @@ func BrokenClosing(t testing.TB, db *gorm.DB) (wrong []string) {
 	return wrong
 }
 
+// JudgedAt is the time of the decisions in tests.
 var JudgedAt = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 // Said is a verdict in a few words.
@@ -142,6 +145,7 @@ func Row(id, buyer, key string, quantity int64, status orders.Status, restored b
 	return o
 }
 
+// QueuedOrder is an order in the queue.
 func QueuedOrder(id, buyer, key string, quantity int64) inventory.Queued {
 	return inventory.Queued{OrderID: id, Buyer: buyer, Key: key, Quantity: quantity, Fingerprint: "h", At: JudgedAt}
 }
@@ -162,6 +166,7 @@ func Sale(sku string, total, perBuyer int64) orders.Sale {
 	}
 }
 
+// OpenRedis connects to a Redis until the test ends.
 func OpenRedis(t testing.TB, url string) redis.UniversalClient {
 	t.Helper()
 	options, err := redis.ParseURL(url)
@@ -172,6 +177,7 @@ func OpenRedis(t testing.TB, url string) redis.UniversalClient {
 	return rdb
 }
 
+// SameInAnyOrder reports whether the two slices have the same elements.
 func SameInAnyOrder(got, want []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want)))
 }
