@@ -29,6 +29,7 @@ type Evidence struct {
 // Kind is why a client asked.
 type Kind string
 
+// The kinds of requests.
 const (
 	First  Kind = "first"  // a buyer's first order
 	Replay Kind = "replay" // a known key again, with the same body

@@ -61,19 +61,19 @@ func (rep *Report) Class() string { return classes[rep.ExitCode()] }
 // Class is that of all verdicts together.
 func (all *Reports) Class() string { return classes[all.ExitCode()] }
 
-// share is how many of the answers were the same.
-type share struct {
+// Share is how many of the answers were the same.
+type Share struct {
 	Name, Class string
 	N           int
 	Percent     float64
 }
 
 // Shares lists the answers, the most frequent first.
-func (rep *Report) Shares() (list []share) {
+func (rep *Report) Shares() (list []Share) {
 	for _, name := range ByCount(rep.Reasons) {
 		n := rep.Reasons[name]
 		status, _ := strconv.Atoi(strings.Fields(name)[0])
-		list = append(list, share{inWords(name), meaning(status), n, Round(100*float64(n)/float64(rep.Attempts), 1)})
+		list = append(list, Share{inWords(name), meaning(status), n, Round(100*float64(n)/float64(rep.Attempts), 1)})
 	}
 	return list
 }

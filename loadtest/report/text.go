@@ -10,20 +10,20 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// A promise is one line of the verdict: a number of violations, which has to be 0.
-type promise struct {
+// A Promise is one line of the verdict: a number of violations, which has to be 0.
+type Promise struct {
 	Name, Meaning string
 	Count         int
 	Open          bool // it could not be judged
 }
 
 // Checks lists all checks, in the order of the verdict.
-func (rep *Report) Checks() []promise {
+func (rep *Report) Checks() []Promise {
 	unsettled := 0
 	if slices.ContainsFunc(rep.Violations, func(v judge.Violation) bool { return v.Name == judge.Unsettled }) {
 		unsettled = 1
 	}
-	return []promise{
+	return []Promise{
 		{judge.Oversold, "units promised or stored beyond the total", rep.Oversold, rep.open(judge.Oversold)},
 		{judge.Undersold, "units that fresh buyers could not get", rep.Undersold, rep.open(judge.Undersold)},
 		{judge.Lost, "accepted orders without their row", rep.Lost, rep.open(judge.Lost)},
