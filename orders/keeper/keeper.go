@@ -16,6 +16,7 @@ import (
 // Work is what a pass does beside draining the queue, which it always does.
 type Work uint8
 
+// The kinds of work.
 const (
 	Drain    Work = 1 << iota // orders are queued
 	Release                   // orders were closed or paid: release their units at the gate

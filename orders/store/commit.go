@@ -51,6 +51,7 @@ func sameGate(sale *LockedSale, queued []inventory.Queued) bool {
 // How orders come into the database.
 type origin int
 
+// The origins of the orders of a commit.
 const (
 	gated     origin = iota // the gate has let them in and holds their units
 	PastGate                // no gate has

@@ -30,8 +30,7 @@ func Queue(sku string) string { return "sale:{" + sku + "}:queue" }
 // another one's order.
 func Keys(sku string) string { return "sale:{" + sku + "}:keys" }
 
-// StagedHolds, StagedBuyers and StagedPieces are what a rebuild is about to
-// install. The draft in the name, which is one attempt's of one keeper, keeps
+// StagedHolds is the key of the staged holds: what a rebuild is about to install. The draft in the name, which is one attempt's of one keeper, keeps
 // attempts apart, and a command of an earlier one that arrives late away from
 // the later one's data.
 func StagedHolds(sku, draft string) string { return Holds(sku) + ":staged:" + draft }
