@@ -84,23 +84,21 @@ if requests == 0 then return out end
 
 local ids, buyers = {}, {}
 local scoped = {} -- buyer and key in one string that begins with the buyer's length
-local names = {} -- scoped keys of the requests that have a key
 for i = 1, requests do
   local at = FIRST + (i - 1) * PER
-  local buyer, key = ARGV[at + 1], ARGV[at + 3]
-  ids[i], buyers[i], scoped[i] = ARGV[at], buyer, #buyer .. ':' .. buyer .. '/' .. key
-  if key ~= '' then names[#names + 1] = scoped[i] end
+  local buyer = ARGV[at + 1]
+  ids[i], buyers[i], scoped[i] = ARGV[at], buyer, #buyer .. ':' .. buyer .. '/' .. ARGV[at + 3]
 end
 local holds = call('HMGET', KEYS[2], unpack(ids))
 local counts = call('HMGET', KEYS[3], unpack(buyers))
-local queued = #names > 0 and call('HMGET', KEYS[5], unpack(names)) or {}
+local queued = call('HMGET', KEYS[5], unpack(scoped)) -- a request without a key finds nothing
 
 local units = {}    -- buyer → units held, after the requests so far
 local made = {}     -- scoped key → "id fingerprint" of an order of this batch
 local fresh = {}    -- order id → number of the request that was accepted with it
 local again = {}    -- request → number of the earlier request with the same order id
 local accepted = {} -- numbers of the accepted requests
-local taken, keyed = 0, 0
+local taken = 0
 
 -- seen(i, id): the time at which the order of a repeated request was first
 -- accepted, or now if its hold is gone.
@@ -112,12 +110,8 @@ end
 for i = 1, requests do
   local at = FIRST + (i - 1) * PER
   local id, buyer, quantity, key, print = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3], ARGV[at + 4]
-  local name, earlier
-  if key ~= '' then
-    keyed = keyed + 1
-    name = scoped[i]
-    earlier = made[name] or queued[keyed]
-  end
+  local name = key ~= '' and scoped[i]
+  local earlier = name and (made[name] or queued[i])
   if units[buyer] == nil and counts[i] then units[buyer] = tonumber(counts[i]) end
   local known, held = units[buyer] ~= nil and buyer ~= '', units[buyer] or 0
 
