@@ -17,7 +17,7 @@
 -- order wakes the keeper.
 local last = 1 + 2 * tonumber(ARGV[1])
 for i = last + 1, #ARGV do
-  give_back(KEYS[1], KEYS[2], KEYS[3], ARGV[i])
+  release_units(KEYS[1], KEYS[2], KEYS[3], ARGV[i])
 end
 
 local queued = {} -- entry id → its fields: 'epoch' and the epoch, then each order's id and the rest (reserve.lua)

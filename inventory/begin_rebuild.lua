@@ -1,4 +1,4 @@
--- Shut: closes the gate for a rebuild. From then on the gate refuses orders, and the
+-- Begin rebuild: shuts the gate. From then on the gate refuses orders, and the
 -- keeper commits the queued ones.
 --
 -- KEYS  1 sale

@@ -1,5 +1,5 @@
--- Forget: drops the gate of a sale that is over: nothing is queued, and no order
--- holds units.
+-- Delete sale: deletes the gate of a sale that is over, if no order is queued and no
+-- order holds units.
 --
 -- KEYS  1 sale  2 holds  3 buyers  4 queue  5 keys
 -- ARGV  1 the epoch the keeper saw, 0 for none

@@ -18,9 +18,9 @@ var (
 	ErrNoGate     = errors.New("inventory: no gate")                               // Redis does not know the SKU: to be rebuilt
 	ErrRebuilding = errors.New("inventory: gate is being rebuilt")
 	ErrStale      = errors.New("inventory: gate may have forgotten orders") // Redis may have lost writes: see replid.go
-	// ErrResting is an ErrSoldOut that ends within about 100 ms, because units have
+	// ErrCoolingDown is an ErrSoldOut that ends within about 100 ms, because units have
 	// returned to an empty gate: see cooldown.lua.
-	ErrResting = fmt.Errorf("%w until units that came back are on sale", ErrSoldOut)
+	ErrCoolingDown = fmt.Errorf("%w until units that came back are on sale", ErrSoldOut)
 )
 
 // ErrEpoch is returned if a keeper's call names another epoch than that of the gate.
@@ -47,7 +47,7 @@ var refusals = func() map[int64]*Refusal {
 	byCode := map[int64]*Refusal{}
 	for code, reason := range map[int64]error{
 		-1: ErrNoGate, -2: ErrRebuilding, -3: ErrBusy, -4: ErrInvalid, -5: ErrStale,
-		-20: ErrNotOpen, -21: ErrClosed, -22: ErrBuyerLimit, -23: ErrSoldOut, -24: ErrMismatch, -25: ErrResting,
+		-20: ErrNotOpen, -21: ErrClosed, -22: ErrBuyerLimit, -23: ErrSoldOut, -24: ErrMismatch, -25: ErrCoolingDown,
 	} {
 		byCode[code] = &Refusal{Reason: reason, Final: code <= -20}
 		byCode[code-100] = &Refusal{Reason: reason, Final: code <= -20, Known: true}

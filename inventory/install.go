@@ -14,14 +14,14 @@ func (k Keeping) SetTerms(ctx context.Context, sku string, epoch int64, t Terms)
 	return scriptError("set terms of", sku, err)
 }
 
-// Shut closes the gate of that epoch for a rebuild. If the gate is missing or of another
-// epoch, Shut does nothing, and Install finds the difference. It can be repeated.
+// BeginRebuild shuts the gate of that epoch. If the gate is missing or of another epoch,
+// BeginRebuild does nothing, and Install finds the difference. It can be repeated.
 func (k Keeping) BeginRebuild(ctx context.Context, sku string, epoch int64) error {
 	return scriptError("shut", sku, beginRebuildScript.Run(ctx, k.rdb, []string{keys.Sale(sku)}, epoch).Err())
 }
 
-// Forget drops the gate of that epoch (0: there is none), whose sale is over, with
-// all that Redis knows of the sale. It returns false and does nothing if orders are
+// DeleteSale deletes the gate of that epoch (0: there is none), whose sale is over, with
+// all that Redis has of the sale. It returns false and does nothing if orders are
 // queued, units are held, or the gate is of another epoch.
 func (k Keeping) DeleteSale(ctx context.Context, sku string, epoch int64) (bool, error) {
 	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku), keys.Keys(sku)}

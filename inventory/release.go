@@ -6,11 +6,11 @@ import (
 	"flashsale/inventory/internal/keys"
 )
 
-// Release gives back the units of closed orders, each at most once over any
-// number of calls, and returns how many came back. At most 500 ids a call.
+// Release returns the units of closed orders to the gate, each order at most once over
+// any number of calls, and reports how many units returned. It takes at most 500 ids.
 //
-// Errors: ErrEpoch, ErrNoGate, and then nothing was given back;
-// else unknown: call again.
+// After ErrEpoch and ErrNoGate nothing was released. After any other error the outcome is
+// unknown, and the caller repeats the call.
 func (k Keeping) Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
 	if len(ids) == 0 {
 		return 0, nil

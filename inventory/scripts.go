@@ -28,9 +28,9 @@ var (
 	inspectScript = redis.NewScript(lua("inspect"))
 
 	// A keeper's scripts.
-	releaseScript      = redis.NewScript(lua("epoch", "cooldown", "give_back", "release"))
+	releaseScript      = redis.NewScript(lua("epoch", "cooldown", "release_units", "release"))
 	confirmScript      = redis.NewScript(lua("epoch", "confirm"))
-	ackScript          = redis.NewScript(lua("cooldown", "give_back", "ack"))
+	ackScript          = redis.NewScript(lua("cooldown", "release_units", "ack"))
 	termsScript        = redis.NewScript(lua("epoch", "cooldown", "terms"))
 	stageScript        = redis.NewScript(lua("stage"))
 	beginRebuildScript = redis.NewScript(lua("begin_rebuild"))

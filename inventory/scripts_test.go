@@ -67,8 +67,8 @@ func exercise(t *testing.T, g Keeping) {
 // scripts is every script by the names of the files it is made of.
 var scripts = map[string]*redis.Script{
 	"replid.lua cooldown.lua reserve.lua": reserveScript, "inspect.lua": inspectScript,
-	"epoch.lua cooldown.lua give_back.lua release.lua": releaseScript, "epoch.lua confirm.lua": confirmScript,
-	"cooldown.lua give_back.lua ack.lua": ackScript, "stage.lua": stageScript, "delete_sale.lua": deleteSaleScript,
+	"epoch.lua cooldown.lua release_units.lua release.lua": releaseScript, "epoch.lua confirm.lua": confirmScript,
+	"cooldown.lua release_units.lua ack.lua": ackScript, "stage.lua": stageScript, "delete_sale.lua": deleteSaleScript,
 	"epoch.lua cooldown.lua terms.lua": termsScript, "begin_rebuild.lua": beginRebuildScript, "replid.lua install.lua": installScript,
 }
 

@@ -12,5 +12,5 @@ local total = tonumber(redis.call('HGET', KEYS[1], 'total'))
 redis.call('HSET', KEYS[1], 'total', ARGV[2], 'per_buyer', ARGV[3], 'opens_at', ARGV[4], 'closes_at', ARGV[5])
 local more = tonumber(ARGV[2]) - total
 local available = redis.call('HINCRBY', KEYS[1], 'available', more)
-if available > 0 and available <= more then rest(KEYS[1]) end
+if available > 0 and available <= more then cool_down(KEYS[1]) end
 return available

@@ -43,7 +43,7 @@ const smallEntry = 2
 
 // reserveSource is reserve.lua with pauses of up to two hours, so that the model, which
 // has no clock, decides how long a pause lasts.
-var reserveSource = strings.Replace(lua("replid", "cooldown", "reserve"), "local REST = 101", "local REST = 7200000", 1)
+var reserveSource = strings.Replace(lua("replid", "cooldown", "reserve"), "local COOLDOWN = 101", "local COOLDOWN = 7200000", 1)
 
 func entryTwin(entry int) twin {
 	return twin{0, "", &reserveScript, reserveSource, fmt.Sprint("local ENTRY = ", fullEntry), fmt.Sprint("local ENTRY = ", entry)}
@@ -62,7 +62,7 @@ func reserveTwin(seed uint64, name, old, new string) twin {
 }
 
 func releaseTwin(seed uint64, name, old, new string) twin {
-	return twin{seed, name, &releaseScript, lua("epoch", "cooldown", "give_back", "release"), old, new}
+	return twin{seed, name, &releaseScript, lua("epoch", "cooldown", "release_units", "release"), old, new}
 }
 
 func confirmTwin(seed uint64, name, old, new string) twin {
@@ -70,7 +70,7 @@ func confirmTwin(seed uint64, name, old, new string) twin {
 }
 
 func ackTwin(seed uint64, name, old, new string) twin {
-	return twin{seed, name, &ackScript, lua("cooldown", "give_back", "ack"), old, new}
+	return twin{seed, name, &ackScript, lua("cooldown", "release_units", "ack"), old, new}
 }
 
 func termsTwin(seed uint64, name, old, new string) twin {
@@ -124,7 +124,7 @@ var twins = []twin{
 	ackTwin(34, "does not count the queue down", "'queued', -orders", "'queued', 0"),
 	ackTwin(34, "counts entries down", "'queued', -orders", "'queued', -#done"),
 	ackTwin(8, "counts down what it leaves", "if #ids > 0 and", "if #ids > 0 then orders = orders + #ids end if #ids > 0 and"),
-	ackTwin(34, "gives back unasked", "do ids[#ids + 1]", "do give_back(KEYS[1], KEYS[2], KEYS[3], fields[n]) ids[#ids + 1]"),
+	ackTwin(34, "gives back unasked", "do ids[#ids + 1]", "do release_units(KEYS[1], KEYS[2], KEYS[3], fields[n]) ids[#ids + 1]"),
 	ackTwin(34, "keeps the keys", "if #names > 0", "if false"),
 	ackTwin(34, "forgets a key by half", "at + buyer + key", "at + buyer"),
 	ackTwin(3, "does not give all back", "for i = last + 1,", "for i = last + 2,"),
@@ -133,9 +133,9 @@ var twins = []twin{
 	shutTwin(30, "shuts another epoch", "tonumber(sale[2]) == tonumber(ARGV[1])", "true"),
 	installTwin(5, "installs over an open gate", "sale[1] == 'open'", "false"),
 	installTwin(1, "installs over another rebuild", "tonumber(sale[2] or '0') ~= tonumber(ARGV[1])", "false"),
-	releaseTwin(61, "sells at once what came back", "then rest(sale)", "then local _ = sale"),
+	releaseTwin(61, "sells at once what came back", "then cool_down(sale)", "then local _ = sale"),
 	releaseTwin(166, "cools down without need", "if available > 0 and available <= tonumber(quantity)", "if available > 0"),
-	termsTwin(23, "sells a restock at once", "then rest(KEYS[1])", "then local _ = more"),
+	termsTwin(23, "sells a restock at once", "then cool_down(KEYS[1])", "then local _ = more"),
 	installTwin(304, "keeps the queue", "UNLINK', KEYS[4],", "UNLINK',"),
 }
 

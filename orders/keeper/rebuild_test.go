@@ -165,7 +165,7 @@ func attempt(t testing.TB, b *bare.Bare, r inventory.Request) (err error) {
 	r.OrderID, r.SKU, r.Fingerprint = uuid.Must(uuid.NewV7()).String(), "S", "p"
 	check.Eventually(t, "units no longer rest", func() bool {
 		_, err = b.Gate.Reserve(t.Context(), r)
-		return !errors.Is(err, inventory.ErrResting)
+		return !errors.Is(err, inventory.ErrCoolingDown)
 	})
 	if errors.Is(err, inventory.ErrRebuilding) {
 		return nil

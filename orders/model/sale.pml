@@ -218,7 +218,7 @@ proctype Redis() {
 #define KNOWN (rState != MISSING && (rEpoch == e || IS(NO_EPOCH)))      /* epoch.lua, out_of_epoch */
 #define NOTED stray = (stray || mFence != f)                            /* the gate has no fence: it does what an old keeper asks */
 
-/* give_back.lua */
+/* release_units.lua */
 inline giveBack(holds) {
   rAvailable = rAvailable + (IS(ONE_UNIT_RELEASED) -> ((holds & rHolds) != 0) : (IS(NO_HOLD_CHECK) -> UNITS(holds) : UNITS(holds & rHolds)));
   rAnn = rAnn - UNITS(ANNS(holds & rHolds));

@@ -171,7 +171,7 @@ func (p *latePayment) holdAgain(ctx context.Context, o *orders.Order) orders.Rea
 		p.hold = p.waiters.wait(reserved.OrderID)
 	case errors.Is(err, inventory.ErrStale):
 		p.keepers.Stale(ctx, o.SKU, reserved.Epoch)
-	case !errors.Is(err, inventory.ErrResting):
+	case !errors.Is(err, inventory.ErrCoolingDown):
 		p.refusal = refusal{source: gate, epoch: reserved.Epoch}
 		return orders.RefusalOf(err)
 	}

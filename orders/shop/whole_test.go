@@ -174,7 +174,7 @@ func (w *whole) order(p Placement) {
 	var err error
 	check.Eventually(w.outer, "units no longer rest", func() bool {
 		answer, err = w.shop.Place(w.outer.Context(), p)
-		return !errors.Is(err, inventory.ErrResting) && !(w.isOpen && errors.Is(err, inventory.ErrRebuilding))
+		return !errors.Is(err, inventory.ErrCoolingDown) && !(w.isOpen && errors.Is(err, inventory.ErrRebuilding))
 	})
 	first := slices.IndexFunc(w.rows, func(o orders.Order) bool {
 		return p.Key != "" && o.Buyer == p.Buyer && o.IdempotencyKey != nil && *o.IdempotencyKey == p.Key
