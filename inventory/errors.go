@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Why a reservation is refused. Compare with errors.Is.
+// Errors of calls to the gate, most of them reasons to refuse a reservation. Compare with
+// errors.Is.
 var (
 	ErrSoldOut    = errors.New("inventory: sold out")                              // fewer units left than asked for
 	ErrBuyerLimit = errors.New("inventory: buyer's limit reached")                 // the buyer would hold more than the sale allows
@@ -21,14 +22,12 @@ var (
 	// ErrCoolingDown is an ErrSoldOut that ends within about 100 ms, because units have
 	// returned to an empty gate: see cooldown.lua.
 	ErrCoolingDown = fmt.Errorf("%w until units that came back are on sale", ErrSoldOut)
+	// ErrEpoch is returned if a keeper's call names another epoch than that of the gate.
+	ErrEpoch = errors.New("inventory: gate is of another epoch")
+	// ErrLate is returned if a call reached Redis after its deadline. The call did
+	// nothing, and the caller may repeat it.
+	ErrLate = errors.New("inventory: call reached Redis after its deadline")
 )
-
-// ErrEpoch is returned if a keeper's call names another epoch than that of the gate.
-var ErrEpoch = errors.New("inventory: gate is of another epoch")
-
-// ErrLate is returned if a call reached Redis after its deadline. The call did
-// nothing, and the caller may repeat it.
-var ErrLate = errors.New("inventory: call reached Redis after its deadline")
 
 // A Refusal describes why the gate did not accept an order. If Known is set, the request
 // may be the replay of an order that has left the queue.
