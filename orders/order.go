@@ -89,7 +89,7 @@ type Order struct {
 	ClosedAt       *time.Time
 	RestoredAt     *time.Time // the gate knows of the end: units given back, or the hold of a paid order dropped. An order that awaits payment is born so: it has none to give back
 	HoldID         *string    // of an order that was paid late, or awaits payment: the gate's hold of it (paylate.go)
-	Claims         int64      // refunds recorded of it (refund.go)
+	Claims         int64      // refunds recorded of it (late.go)
 }
 
 // TableName is for gorm.
