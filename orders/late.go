@@ -9,58 +9,57 @@ import (
 // A LatePayment is a payment of an order that has expired, or awaits payment.
 type LatePayment struct{ Order, Ref string }
 
-// LateOf tells whether a queued order is the attempt of a late payment.
+// LateOf returns the late payment that a queued order is an attempt of, and reports whether
+// it is one.
 func LateOf(q inventory.Queued) (p LatePayment, late bool) {
 	return LatePayment{q.Pays, q.Key}, q.Pays != ""
 }
 
 // decideLate decides on the attempt of a late payment. Its hold either becomes
-// that of the paid order, or goes back.
+// that of the paid order, or is released.
 func (l *Ledger) decideLate(q inventory.Queued, p LatePayment) Decision {
 	row := l.ByID[p.Order]
-	v := Decision{Queued: q, Order: row, Hold: GiveBack}
+	d := Decision{Queued: q, Order: row, Hold: GiveBack}
 	switch {
-	case row == nil || row.Status == PendingPayment: // expired orders do not go away, nor back
-		v.Refused = Unavailable
+	case row == nil || row.Status == PendingPayment: // an expired order is neither deleted nor reopened
+		d.Refused = Unavailable
 	case row.HoldID != nil && *row.HoldID == q.OrderID:
-		// This attempt, seen again: it has paid, and its hold is dropped, not
-		// given back.
-		v.Hold = Keep
+		// This attempt has paid before. Its hold is dropped, and its units are not released.
+		d.Hold = Keep
 		if row.RestoredAt != nil {
-			v.Hold = Reconfirm
+			d.Hold = Reconfirm
 		}
-	case l.Refunded[p]:
-		v.Refused = OrderClosed
-	case row.PaidBy(p.Ref): // another attempt of the same payment has
+	case l.Claimed[p]:
+		d.Refused = OrderClosed
+	case row.PaidBy(p.Ref): // by another attempt of the same payment
 	case row.Status == Paid:
-		v.Refused = AlreadyPaid
+		d.Refused = AlreadyPaid
 	case row.Claims >= MaxClaims:
-		v.Refused = OrderClosed
+		d.Refused = OrderClosed
 	default:
-		reason := l.fits(row)
-		if reason != "" && row.Status == AwaitingPayment && l.PastGate {
-			v.Refused = reason // the payer waits, and no queue has the same payment: an old one is dropped
-			return v
-		}
-		if reason != "" {
-			v.Action, v.Refused, v.Refund = Owe, OrderClosed, NewRefund(row, p.Ref, reason, l.Now)
-			l.Refunded[p] = true
+		reason := l.payable(row)
+		switch {
+		case reason == "":
+			d.Action, d.Hold = PayLate, Keep
+			l.left -= row.Quantity
+			l.Held[row.Buyer] += row.Quantity
+			row.Status, row.PaymentRef, row.HoldID = Paid, &p.Ref, &q.OrderID
+			row.ClosedAt, row.RestoredAt = nil, nil
+		case row.Status == AwaitingPayment && l.PastGate:
+			d.Refused = reason // the payer waits, and no queue has the same payment: an old queue is dropped
+		default:
+			d.Action, d.Refused, d.Claim = RecordClaim, OrderClosed, NewClaim(row, p.Ref, reason, l.Now)
+			l.Claimed[p] = true
 			row.Claims++
-			return v
 		}
-		v.Action, v.Hold = PayLate, Keep
-		l.left -= row.Quantity
-		l.Held[row.Buyer] += row.Quantity
-		row.Status, row.PaymentRef, row.HoldID = Paid, &p.Ref, &q.OrderID
-		row.ClosedAt, row.RestoredAt = nil, nil
 	}
-	return v
+	return d
 }
 
-// fits tells why an order cannot be paid anew, "" when it can. Only one whose
-// units are known to be back may take as many again: else they would be taken
-// once and given back twice.
-func (l *Ledger) fits(o *Order) Reason {
+// payable returns why an order cannot be paid anew, or "". An expired order can be paid only
+// after its first hold has been released. Otherwise that release would return units that the
+// payment has just taken.
+func (l *Ledger) payable(o *Order) Reason {
 	switch {
 	case !o.Status.PayLate():
 		return Reason(o.Status)
@@ -68,25 +67,27 @@ func (l *Ledger) fits(o *Order) Reason {
 		return NotReleased
 	case l.Window != "":
 		return l.Window
-	case l.Held[o.Buyer]+o.Quantity > l.Sale.PerBuyerLimit:
-		return BuyerLimit
-	case o.Quantity > l.left:
-		return SoldOut
 	}
-	return ""
+	return l.room(o.Buyer, o.Quantity)
 }
 
-// A Refund is a claim: somebody has reported a payment of a closed order, so money
-// may be due back. Whoever holds the money checks it. There is one for each order
-// and payment reference. Not for each reference alone: that is the payer's word,
-// and one who uses it for two orders may be owed for both. An order has at most
-// ten: a payer can invent references without end.
+// awaitPayment makes o an order that takes no units until it is paid. Paying takes units,
+// and needs a sale that has not ended.
+func (l *Ledger) awaitPayment(o *Order) {
+	o.Status, o.RestoredAt = AwaitingPayment, &l.Now
+	if o.ExpiresAt.After(l.Sale.ClosesAt) {
+		o.ExpiresAt = l.Sale.ClosesAt
+	}
+}
+
+// A Claim is a claim for a refund: a payment of a closed order was reported, so money may be
+// due back. Whoever holds the money checks it. There is one claim for each order and payment
+// reference, because the payer chooses the reference and may use it for two orders.
 //
-// A payment is taken or refunded, never both: either is decided under the
-// sale's row lock by who has looked for the other first. And a refund is for
-// good: its reference stays refused, whatever comes back to sale later. So does
-// every further reference of an order that has ten.
-type Refund struct {
+// A payment is either taken or claimed. Both are decided under the sale's row lock, after a
+// look for the other. A claim is final: its reference stays refused, whatever is released
+// later. So does every further reference of an order that has MaxClaims claims.
+type Claim struct {
 	PaymentRef string    `gorm:"primaryKey" json:"payment_ref"`
 	OrderID    string    `gorm:"primaryKey" json:"order_id"`
 	SKU        string    `gorm:"column:sku" json:"sku"`
@@ -98,22 +99,24 @@ type Refund struct {
 }
 
 // TableName is for gorm.
-func (Refund) TableName() string { return "refunds" }
+func (Claim) TableName() string { return "refunds" }
 
-// MaxClaims is how many refunds of one order are recorded.
+// MaxClaims bounds the claims of one order, because a payer can invent references without end.
 const MaxClaims = 10
 
-func NewRefund(o *Order, ref string, reason Reason, now time.Time) *Refund {
-	return &Refund{
+// NewClaim returns the claim for a payment of o that was refused for that reason.
+func NewClaim(o *Order, ref string, reason Reason, now time.Time) *Claim {
+	return &Claim{
 		OrderID: o.ID, PaymentRef: ref, SKU: o.SKU, Buyer: o.Buyer,
 		Amount: o.Amount, Currency: o.Currency, Reason: reason, CreatedAt: now,
 	}
 }
 
-// RefundJSON is a refund as openapi.yaml says.
-type RefundJSON struct {
-	*Refund
+// ClaimJSON is a claim in the form of openapi.yaml.
+type ClaimJSON struct {
+	*Claim
 	CreatedAt stamp `json:"created_at"`
 }
 
-func (r *Refund) JSON() RefundJSON { return RefundJSON{r, stamp(r.CreatedAt)} }
+// JSON returns the claim as callers see it.
+func (r *Claim) JSON() ClaimJSON { return ClaimJSON{r, stamp(r.CreatedAt)} }

@@ -184,6 +184,6 @@ const (
 	ModeGate     = "gate"     // sold through the gate of the sale's epoch
 	ModeChanging = "changing" // sold through that gate, until another epoch is issued
 	ModeDirect   = "direct"   // sold without a gate, while Redis is away (controller/direct.go)
-	ModeOver     = "over"     // not sold: the sale has ended and Redis has forgotten it (finish.go)
+	ModeOver     = "over"     // not sold: the sale has ended and Redis has forgotten it (keeper/inspect.go)
 	ModeArchived = "archived" // not sold: the sale is being moved to an archive (archive.go)
 )

@@ -102,8 +102,8 @@ func (h *Handlers) Rows(c *gin.Context) error {
 
 // Refunds is GET /v1/admin/refunds.
 func (h *Handlers) Refunds(c *gin.Context) error {
-	return page(c, "refunds", 100, 1000, (*orders.Refund).JSON, func(limit int, cursor string) ([]orders.Refund, string, error) {
-		return h.service.Refunds(c.Request.Context(), limit, cursor)
+	return page(c, "refunds", 100, 1000, (*orders.Claim).JSON, func(limit int, cursor string) ([]orders.Claim, string, error) {
+		return h.service.Claims(c.Request.Context(), limit, cursor)
 	})
 }
 

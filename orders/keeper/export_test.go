@@ -20,8 +20,8 @@ func (k *Keeper) CommitBatch(ctx context.Context, batch []inventory.Queued) ([]o
 	return k.commit(ctx, batch)
 }
 
-func (k *Keeper) AckBatch(ctx context.Context, verdicts []orders.Decision) error {
-	return k.ack(ctx, verdicts).err
+func (k *Keeper) AckBatch(ctx context.Context, decisions []orders.Decision) error {
+	return k.ack(ctx, decisions).err
 }
 
 // RebuildGate announces the end of the epoch and rebuilds the gate at once.

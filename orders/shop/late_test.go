@@ -25,7 +25,7 @@ import (
 // refundsOf are all refunds, as "buyer ref reason", in their order.
 func refundsOf(t testing.TB, st *store.Store) []string {
 	t.Helper()
-	rows, next, err := st.Refunds(t.Context(), 1000, "")
+	rows, next, err := st.Claims(t.Context(), 1000, "")
 	if err != nil || next != "" {
 		t.Fatal(err, next)
 	}
@@ -177,7 +177,7 @@ func TestPaymentOfAClosedOrderIsRefunded(t *testing.T) {
 		if got, want := refundsOf(t, store), []string{"buyer-0 ref cancelled", "buyer-1 ref rejected"}; !slices.Equal(got, want) {
 			t.Errorf("refunds: %q, want %q", got, want)
 		}
-		rows, _, err := store.Refunds(ctx, 1, "")
+		rows, _, err := store.Claims(ctx, 1, "")
 		now := kit.ClockOf(t, store.DB)
 		if r := rows[0]; err != nil || r.OrderID != ids[0] || r.SKU != "S" || r.Currency != "EUR" || now.Sub(r.CreatedAt).Abs() > time.Minute {
 			t.Errorf("%+v, %v", r, err)
@@ -249,7 +249,7 @@ func wrongWithLate(t testing.TB, b *bare.Bare, refs map[string]bool) (wrong []st
 			units[o.Buyer] += o.Quantity
 		}
 	}
-	refunds, _, err := b.Store.Refunds(t.Context(), 100_000, "")
+	refunds, _, err := b.Store.Claims(t.Context(), 100_000, "")
 	check.Must(t, err)
 	for _, r := range refunds {
 		outcomes[r.PaymentRef]++
@@ -380,10 +380,10 @@ func TestLatePaymentCrash(t *testing.T) {
 func drained(t *testing.T, b *bare.Bare, giveBack bool) *bare.Keeper {
 	t.Helper()
 	k := b.Keeper(t, "S")
-	verdicts, err := b.Store.Commit(t.Context(), "S", k.Fence(), b.Queue(t))
+	decisions, err := b.Store.Commit(t.Context(), "S", k.Fence(), b.Queue(t))
 	check.Must(t, err)
-	acked := make([]inventory.Acked, len(verdicts))
-	for i, v := range verdicts {
+	acked := make([]inventory.Acked, len(decisions))
+	for i, v := range decisions {
 		acked[i] = inventory.Acked{Entry: v.Queued.Entry, OrderID: v.Queued.OrderID, GiveBack: giveBack || v.Hold == orders.GiveBack}
 	}
 	check.Must(t, check.Err(b.Gate.Ack(t.Context(), "S", acked)))

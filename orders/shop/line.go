@@ -52,11 +52,11 @@ func carryLine(ctx context.Context, sku string, batch []*coalesce.Caller[invento
 	for i, c := range batch {
 		list[i] = c.Q
 	}
-	verdicts, err := commit(ctx, sku, list)
+	decisions, err := commit(ctx, sku, list)
 	for i, c := range batch {
 		switch {
 		case err == nil:
-			c.Answer = verdicts[i]
+			c.Answer = decisions[i]
 		case store.IsBadData(err) && len(batch) > 1:
 			carryLine(ctx, sku, batch[i:i+1], commit)
 		default:

@@ -185,9 +185,9 @@ func (s *Service) OrdersOfSale(ctx context.Context, sku string, limit int, curso
 	return s.store.OrdersOfSale(ctx, sku, limit, cursor)
 }
 
-// Refunds reads a page of what is owed for payments of closed orders.
-func (s *Service) Refunds(ctx context.Context, limit int, cursor string) ([]orders.Refund, string, error) {
-	return s.store.Refunds(ctx, limit, cursor)
+// Claims reads a page of what is owed for payments of closed orders.
+func (s *Service) Claims(ctx context.Context, limit int, cursor string) ([]orders.Claim, string, error) {
+	return s.store.Claims(ctx, limit, cursor)
 }
 
 // OrdersOf reads a page of buyer's orders.

@@ -58,7 +58,7 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 			if err := p.refuse(ctx, o.SKU, no); errors.Is(err, orders.ErrUnavailable) && no != orders.Unavailable {
 				return nil, err // the gate may be an old one, so no refund is due yet
 			}
-			if err := s.store.Refund(ctx, o, ref, no); err != nil {
+			if err := s.store.RecordClaim(ctx, o, ref, no); err != nil {
 				return nil, err
 			}
 		}

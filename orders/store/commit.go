@@ -21,7 +21,7 @@ import (
 // After ErrFenced and inventory.ErrEpoch nothing has happened. After any other error
 // the outcome is unknown.
 func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []inventory.Queued) ([]orders.Decision, error) {
-	verdicts, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
+	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
 		// Lock the row first, so that rows read later can no longer change.
 		sale, err := s.lockSaleAs(tx, sku, fence)
 		if err == nil && !sameGate(sale, queued) {
@@ -33,12 +33,12 @@ func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []in
 		return s.insertBatch(tx, SaleBatch{Sale: sale, fence: fence, Orders: queued}, gated)
 	})
 	if err == nil {
-		err = s.confirm(ctx, verdicts)
+		err = s.confirm(ctx, decisions)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("commit %d orders of %s: %w", len(queued), sku, err)
 	}
-	return verdicts, nil
+	return decisions, nil
 }
 
 // sameGate reports whether the gate of the sale's epoch accepted the orders. An order that
@@ -67,11 +67,11 @@ type SaleBatch struct {
 
 // insertBatch is insertBatches for one SKU.
 func (s *Store) insertBatch(tx *gorm.DB, one SaleBatch, by origin) ([]orders.Decision, error) {
-	verdicts, err := s.insertBatches(tx, []SaleBatch{one}, by)
+	decisions, err := s.insertBatches(tx, []SaleBatch{one}, by)
 	if err != nil {
 		return nil, err
 	}
-	return verdicts[0], nil
+	return decisions[0], nil
 }
 
 // insertBatches decides on orders under their sales' row locks, inserts them and counts what
@@ -81,16 +81,16 @@ func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]
 	if err != nil {
 		return nil, err
 	}
-	verdicts := make([][]orders.Decision, len(batches))
+	decisions := make([][]orders.Decision, len(batches))
 	sold := make([]int64, len(batches))
 	var rows []*orders.Order
 	var forgotten []string
 	for i, l := range ledgers {
 		l.PastGate, l.OnPayment, l.Window = by != gated, by == onPayment, batches[i].window
-		verdicts[i] = make([]orders.Decision, len(batches[i].Orders))
+		decisions[i] = make([]orders.Decision, len(batches[i].Orders))
 		for j, q := range batches[i].Orders {
 			v := l.Decide(q)
-			verdicts[i][j] = v
+			decisions[i][j] = v
 			if err := payOrOwe(tx, v, l.Now); err != nil {
 				return nil, err
 			}
@@ -122,7 +122,7 @@ func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]
 	if err != nil {
 		return nil, err
 	}
-	return verdicts, loadKnown(tx, verdicts)
+	return decisions, loadKnown(tx, decisions)
 }
 
 // payOrOwe writes what a decision on a late payment says: that the order is paid
@@ -131,8 +131,8 @@ func payOrOwe(tx *gorm.DB, v orders.Decision, now time.Time) error {
 	switch v.Action {
 	case orders.PayLate:
 		return payAnew(tx, v, now)
-	case orders.Owe:
-		if err := claim(tx, v.Order, v.Refund); err != nil {
+	case orders.RecordClaim:
+		if err := addClaim(tx, v.Order, v.Claim); err != nil {
 			return fmt.Errorf("record a refund of %s: %w", v.Order.ID, err)
 		}
 	}
@@ -141,9 +141,9 @@ func payOrOwe(tx *gorm.DB, v orders.Decision, now time.Time) error {
 
 // loadKnown reads the orders that were there before in full: the ledger has as
 // much of them as it takes to judge, and their callers want to see all.
-func loadKnown(tx *gorm.DB, verdicts [][]orders.Decision) error {
+func loadKnown(tx *gorm.DB, decisions [][]orders.Decision) error {
 	var ids []string
-	for _, its := range verdicts {
+	for _, its := range decisions {
 		for _, v := range its {
 			if v.Action != orders.Insert && v.Order != nil {
 				ids = append(ids, v.Order.ID)
@@ -161,7 +161,7 @@ func loadKnown(tx *gorm.DB, verdicts [][]orders.Decision) error {
 	for i := range rows {
 		byID[rows[i].ID] = &rows[i]
 	}
-	for _, its := range verdicts {
+	for _, its := range decisions {
 		for i, v := range its {
 			if v.Action != orders.Insert && v.Order != nil {
 				its[i].Order = byID[v.Order.ID]

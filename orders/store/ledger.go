@@ -80,7 +80,7 @@ func (s *Store) readBuyers(tx *gorm.DB, buyers []saleBuyer, full map[saleBuyer]b
 			args = append(args, b.sku, b.buyer)
 		}
 		most := usualOrders*len(buyers) + fewMore
-		page, err := readJudged(tx, s.ordersByKey(),
+		page, err := readForLedger(tx, s.ordersByKey(),
 			s.in("sku, buyer", 2, len(buyers))+" ORDER BY sku, buyer, idempotency_key LIMIT ?", append(args, most))
 		if err != nil {
 			return nil, err
@@ -100,7 +100,7 @@ func (s *Store) readBuyers(tx *gorm.DB, buyers []saleBuyer, full map[saleBuyer]b
 		if isFull {
 			full[last] = true
 		} else {
-			all, err := readJudged(tx, s.ordersByKey(), "sku = ? AND buyer = ?", []any{last.sku, last.buyer})
+			all, err := readForLedger(tx, s.ordersByKey(), "sku = ? AND buyer = ?", []any{last.sku, last.buyer})
 			if err != nil {
 				return nil, err
 			}
@@ -147,10 +147,10 @@ func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool,
 	var byID, byKey []orders.Order
 	var err error
 	if len(ids) > 0 {
-		byID, err = readJudged(tx, "orders", "id IN ("+list("?", len(ids))+")", ids)
+		byID, err = readForLedger(tx, "orders", "id IN ("+list("?", len(ids))+")", ids)
 	}
 	if err == nil && len(keys) > 0 {
-		byKey, err = readJudged(tx, s.ordersByKey(), s.in("sku, buyer, idempotency_key", 3, len(keys)/3), keys)
+		byKey, err = readForLedger(tx, s.ordersByKey(), s.in("sku, buyer, idempotency_key", 3, len(keys)/3), keys)
 	}
 	for _, o := range append(byID, byKey...) {
 		l.Know(&o)
@@ -181,12 +181,12 @@ func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.Queued) error {
 			l.Know(&rows[i])
 		}
 	}
-	var refunds []orders.Refund
+	var refunds []orders.Claim
 	if err := tx.Where("order_id IN ?", ids).Find(&refunds).Error; err != nil {
 		return fmt.Errorf("read refunds of %d orders: %w", len(ids), err)
 	}
 	for _, r := range refunds {
-		l.Refunded[orders.LatePayment{Order: r.OrderID, Ref: r.PaymentRef}] = true
+		l.Claimed[orders.LatePayment{Order: r.OrderID, Ref: r.PaymentRef}] = true
 	}
 	return nil
 }

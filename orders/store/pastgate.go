@@ -51,7 +51,7 @@ func (s *Store) Direct(ctx context.Context, sku string, batch []inventory.Queued
 // CommitPastGate is Commit for orders that were not accepted by a gate. The sale's
 // window, which a gate checks, is checked here, under the sale's row lock.
 func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventory.Queued, by origin, may func(*LockedSale) error) ([]orders.Decision, error) {
-	verdicts, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
+	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
 		sale, err := s.LockSale(tx, sku)
 		if err != nil {
 			return nil, err
@@ -72,12 +72,12 @@ func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventor
 		return s.insertBatch(tx, one, by)
 	})
 	if err == nil {
-		err = s.confirm(ctx, verdicts)
+		err = s.confirm(ctx, decisions)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("commit %d orders of %s without a gate: %w", len(batch), sku, err)
 	}
-	return verdicts, nil
+	return decisions, nil
 }
 
 // CommitOnPayment is Commit for orders that take no units. A refused order leaves no

@@ -24,12 +24,12 @@ type SaleOrders struct {
 // the SKU is left out and its decisions are nil. The caller commits it alone, so that it
 // neither delays the other SKUs nor makes them fail.
 func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]orders.Decision, error) {
-	verdicts, err := transact(ctx, s, func(tx *gorm.DB) ([][]orders.Decision, error) {
+	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([][]orders.Decision, error) {
 		sales, err := s.lockFree(tx, batches)
 		if err != nil {
 			return nil, err
 		}
-		verdicts := make([][]orders.Decision, len(batches))
+		decisions := make([][]orders.Decision, len(batches))
 		var free []SaleBatch
 		var of []int // which batch each of them is
 		for i, b := range batches {
@@ -39,17 +39,17 @@ func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]o
 		}
 		inserted, err := s.insertBatches(tx, free, gated)
 		for i, v := range inserted {
-			verdicts[of[i]] = v
+			decisions[of[i]] = v
 		}
-		return verdicts, err
+		return decisions, err
 	})
 	if err == nil {
-		err = s.confirm(ctx, verdicts...)
+		err = s.confirm(ctx, decisions...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("commit orders of %d SKUs together: %w", len(batches), err)
 	}
-	return verdicts, nil
+	return decisions, nil
 }
 
 // lockFree is LockSale for several SKUs, without those whose row somebody else
