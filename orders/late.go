@@ -6,6 +6,26 @@ import (
 	"flashsale/inventory"
 )
 
+// A sale with ReserveOn OnPayment takes no units for an order, only for its payment.
+// Such an order needs no gate. It is a row, which any node inserts under the sale's row
+// lock, with the keeper's decision, for all buyers of the same moment together. Its
+// status is awaiting_payment, which callers see as pending_payment. Sums over the units
+// of open orders do not find it. It has no units to release, so it counts as released.
+//
+// Its payment takes the path of a payment after expiry (shop/paylate.go): gate, queue, keeper.
+// There is one difference: a rejection leaves the order open and creates no refund claim,
+// because a payer charges the buyer only after the acceptance. If the database rejects a
+// payment that a gate accepted, or may have accepted before Redis was lost, a refund claim
+// is recorded. The payer may not receive the rejection, and a repetition of the payment
+// must not be accepted.
+//
+// An order is refused if no units are left at that moment. When it is paid, there may be
+// none left. Unpaid orders do not count, and the buyer's limit ignores them, too.
+//
+// A sale may change to OnPayment at any time. Its orders take units until the gate has
+// been replaced (orders.Sale.TakesOnPayment), because the gate does not know the keys of
+// orders without units, and would refuse their replays.
+
 // A LatePayment is a payment of an order that has expired, or awaits payment.
 type LatePayment struct{ Order, Ref string }
 

@@ -24,14 +24,14 @@ import (
 // Where a sale takes units on payment, an order begins as awaiting_payment, which callers
 // see as pending_payment, and its way to paid is that of one paid late.
 // Each arrow out of pending_payment is one conditional update: one of them wins.
-// So is the one from expired to paid, which takes the units anew (paylate.go).
+// So is the one from expired to paid, which takes the units anew (shop/paylate.go).
 type Status string
 
 // The statuses.
 const (
 	Reserved        Status = "reserved"
 	PendingPayment  Status = "pending_payment"
-	AwaitingPayment Status = "awaiting_payment" // pending_payment to whoever asks; holds no units (onpayment.go)
+	AwaitingPayment Status = "awaiting_payment" // pending_payment to whoever asks; holds no units (late.go)
 	Paid            Status = "paid"
 	Cancelled       Status = "cancelled"
 	Expired         Status = "expired"
@@ -88,7 +88,7 @@ type Order struct {
 	PaidAt         *time.Time
 	ClosedAt       *time.Time
 	RestoredAt     *time.Time // the gate knows of the end: units given back, or the hold of a paid order dropped. An order that awaits payment is born so: it has none to give back
-	HoldID         *string    // of an order that was paid late, or awaits payment: the gate's hold of it (paylate.go)
+	HoldID         *string    // of an order that was paid late, or awaits payment: the gate's hold of it (shop/paylate.go)
 	Claims         int64      // refunds recorded of it (late.go)
 }
 

@@ -29,7 +29,7 @@ type Sale struct {
 	Keeper         string    `json:"-"`          // node of the latest keeper
 	Epoch          int64     `json:"-"`          // epoch of the latest gate
 	Mode           string    `json:"-"`          // how units are sold: ModeGate, ModeChanging …
-	ReserveOn      string    `json:"reserve_on"` // when units are taken: OnOrder, or OnPayment (onpayment.go)
+	ReserveOn      string    `json:"reserve_on"` // when units are taken: OnOrder, or OnPayment (late.go)
 	ReserveFrom    int64     `json:"-"`          // the epoch from which ReserveOn applies
 	CreatedAt      time.Time `gorm:"autoCreateTime:false" json:"-"`
 	UpdatedAt      time.Time `gorm:"autoUpdateTime:false" json:"-"` // by an operator; no two changes have the same

@@ -113,17 +113,9 @@ func (s *Service) Cancel(ctx context.Context, buyer, id string) (*orders.Order, 
 	return s.end(ctx, buyer, id, func() (*orders.Order, error) { return s.store.Cancel(ctx, buyer, id) })
 }
 
-// allow asks the limiter, where there is one.
-func (s *Service) allow(ctx context.Context, buyer, ip, sku string) error {
-	if s.cfg.Limiter == nil {
-		return nil
-	}
-	return s.cfg.Limiter.Allow(ctx, buyer, ip, sku)
-}
-
 // end asks the limiter, ends an order, and has the SKU's keeper tell the gate.
 func (s *Service) end(ctx context.Context, buyer, id string, do func() (*orders.Order, error)) (*orders.Order, error) {
-	if err := s.allow(ctx, buyer, "", ""); err != nil {
+	if err := s.cfg.Limiter.Allow(ctx, buyer, "", ""); err != nil {
 		return nil, err
 	}
 	if !orders.IsOrderID(id) {
@@ -145,7 +137,7 @@ func (s *Service) end(ctx context.Context, buyer, id string, do func() (*orders.
 		}
 	}
 	if o != nil && o.RestoredAt == nil {
-		s.keepers.RequestRelease(ctx, o.SKU)
+		s.controller.RequestRelease(ctx, o.SKU)
 	}
 	return o, err
 }

@@ -297,24 +297,24 @@ func asked(buyer, key string, quantity int64) inventory.Queued {
 	}
 }
 
-// The line is bounded: whoever finds it full hears so at once, and the
-// database is not asked. Those in it share a transaction.
-func TestDirectLineIsBounded(t *testing.T) {
+// A shared commit is bounded: a buyer that there is no room for is refused at once, without a
+// query. The others share a transaction.
+func TestSharedCommitIsBounded(t *testing.T) {
 	t.Parallel()
 	const buyers = 50
-	for _, line := range []int{8, 2 * buyers} { // the second is the broken twin: no bound
-		t.Run(fmt.Sprint("a line of ", line), func(t *testing.T) {
+	for _, limit := range []int{8, 2 * buyers} { // the second is the broken twin: no bound
+		t.Run(fmt.Sprint("at most ", limit), func(t *testing.T) {
 			servertest.EachSQL(t, func(t *testing.T, dsn string) {
 				store := bare.OpenStore(t, dsn)
 				kit.Put(t, store, kit.Sale("S", 100, 1))
 				kit.Exec(t, store.DB, "UPDATE sales SET mode = 'direct'")
 				var full atomic.Int64
 				busy := make(chan struct{}) // the database is
-				l := newLine(store.Timeout, line, line, 1, func(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
+				l := newSharedCommit(store.Timeout, limit, limit, 1, func(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
 					<-busy
 					return store.Direct(ctx, sku, batch)
 				})
-				l.full = &full
+				l.refused = &full
 				var mu sync.Mutex
 				var all sync.WaitGroup
 				placed, refused := 0, 0
@@ -333,7 +333,7 @@ func TestDirectLineIsBounded(t *testing.T) {
 						}
 					})
 				}
-				want := max(0, buyers-line)
+				want := max(0, buyers-limit)
 				check.Eventually(t, "all have come", func() bool {
 					mu.Lock()
 					defer mu.Unlock()
@@ -344,8 +344,8 @@ func TestDirectLineIsBounded(t *testing.T) {
 				if placed != buyers-want || len(kit.RowsOf(t, store.DB)) != placed || full.Load() != int64(want) {
 					t.Errorf("%d placed, %d refused", placed, refused)
 				}
-				if bounded := placed <= 8; bounded != (line == 8) {
-					t.Errorf("%d at once, with a line of %d", placed, line)
+				if bounded := placed <= 8; bounded != (limit == 8) {
+					t.Errorf("%d at once, want at most %d", placed, limit)
 				}
 			})
 		})

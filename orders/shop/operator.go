@@ -43,7 +43,7 @@ func (s *Service) changed(ctx context.Context, sale orders.Sale) (orders.Offer, 
 		return orders.Offer{}, onItsWay(sale.SKU, err)
 	}
 	// A new sale needs a keeper, and so does one that is opened again.
-	s.keepers.RequestKeeper(ctx, sale.SKU)
+	s.controller.RequestKeeper(ctx, sale.SKU)
 	if !s.catalog.Direct(sale.SKU) && sale.Mode != orders.ModeOver { // else what the database has is all there is
 		err := s.untilGate(ctx, sale.SKU, func(ctx context.Context, g inventory.Summary) bool {
 			// What the sale is now: another operator may have changed it since.
@@ -89,7 +89,7 @@ func (s *Service) Rebuild(ctx context.Context, sku string) (store.Audit, error) 
 func (s *Service) untilGate(ctx context.Context, sku string, wanted func(context.Context, inventory.Summary) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, s.gateTimeout)
 	defer cancel()
-	s.keepers.RequestInspect(ctx, sku)
+	s.controller.RequestInspect(ctx, sku)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -161,7 +161,7 @@ func (s *Service) offers(ctx context.Context, sales []orders.Sale) ([]orders.Off
 	var gated []*orders.Offer
 	for i := range sales {
 		offers[i] = orders.Offer{Sale: sales[i], Available: sales[i].Total - sales[i].Sold, Now: now}
-		if sales[i].HasGate() && !s.keepers.GateUntrusted(sales[i].SKU) {
+		if sales[i].HasGate() && !s.controller.GateUntrusted(sales[i].SKU) {
 			skus, gated = append(skus, sales[i].SKU), append(gated, &offers[i])
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // inserts no row. It turns the expired order into a paid one. If there are not enough
 // units, a refund claim is recorded.
 //
-// A payment of an order that holds no units yet (onpayment.go) takes the same path, except
+// A payment of an order that holds no units yet (orders/late.go) takes the same path, except
 // that a rejection leaves the order open and creates no refund claim.
 //
 // Gate, queue and keeper know the attempt by the key under which it is reserved.
@@ -68,7 +68,7 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 // decided returns the answer of the database, once it is durable.
 func (s *Service) decided(ctx context.Context, o *orders.Order, no error) (*orders.Order, error) {
 	if no == nil && o.RestoredAt == nil {
-		s.keepers.RequestRelease(ctx, o.SKU)
+		s.controller.RequestRelease(ctx, o.SKU)
 	}
 	if err := s.store.Barrier(ctx); err != nil {
 		return nil, err
@@ -170,10 +170,23 @@ func (p *latePayment) holdAgain(ctx context.Context, o *orders.Order) orders.Rea
 	case err == nil: // the same payment was sent before
 		p.hold = p.waiters.wait(reserved.OrderID)
 	case errors.Is(err, inventory.ErrStale):
-		p.keepers.Stale(ctx, o.SKU, reserved.Epoch)
+		p.controller.Stale(ctx, o.SKU, reserved.Epoch)
 	case !errors.Is(err, inventory.ErrResting):
 		p.refusal = refusal{source: gate, epoch: reserved.Epoch}
 		return orders.RefusalOf(err)
 	}
 	return ""
+}
+
+// payDirect decides on a payment while the sale has no gate. It returns the reason if the
+// payment is refused. If the reason is empty, Store.Payment returns the outcome, if there
+// is one yet.
+func (s *Service) payDirect(ctx context.Context, o *orders.Order, ref string) orders.Reason {
+	d, err := s.direct.place(ctx, o.SKU, inventory.Queued{
+		OrderID: orders.NewHoldID(o.ID), Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: o.ID,
+	})
+	if err != nil || o.Status != orders.AwaitingPayment { // the refusal of an expired order's payment is a row
+		return ""
+	}
+	return d.Refused
 }
