@@ -165,9 +165,9 @@ func IsOrderID(s string) bool {
 	return len(s) == 36 && uuid.Validate(s) == nil && strings.ToLower(s) == s
 }
 
-// VisibleASCII tells whether s has 1 to most characters from ! to ~.
-func VisibleASCII(s string, most int) bool {
-	return s != "" && len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool { return r < '!' || r > '~' })
+// VisibleASCII reports whether s has 1 to limit characters from ! to ~.
+func VisibleASCII(s string, limit int) bool {
+	return s != "" && len(s) <= limit && !strings.ContainsFunc(s, func(r rune) bool { return r < '!' || r > '~' })
 }
 
 // Hold is what the gate has of a pending order.

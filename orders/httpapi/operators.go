@@ -21,9 +21,9 @@ func (h *Handlers) PutSale(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if values, is := errors.AsType[*orders.InvalidError](sale.Validate()); is { // of a field that is missing, that is said
-		maps.Copy(values.Fields, wrong)
-		return values
+	if invalid, ok := errors.AsType[*orders.InvalidError](sale.Validate()); ok { // a missing field is named as missing
+		maps.Copy(invalid.Fields, wrong)
+		return invalid
 	}
 	if err := wrong.Err(); err != nil {
 		return err

@@ -48,6 +48,26 @@ func (k *Keeper) commitEach(ctx context.Context, batch []inventory.Queued) ([]or
 	return decisions, nil
 }
 
+// acked is the outcome of an attempt to remove a batch from the queue.
+type acked struct {
+	left int64 // entries
+	err  error
+}
+
+// ack removes a batch from the queue, once its orders are durable.
+func (k *Keeper) ack(ctx context.Context, decisions []orders.Decision) acked {
+	batch := make([]inventory.Acked, len(decisions))
+	for i, d := range decisions {
+		batch[i] = inventory.Acked{Entry: d.Queued.Entry, OrderID: d.Queued.OrderID, GiveBack: d.Hold == orders.GiveBack}
+	}
+	left, err := k.gate.Ack(ctx, k.sku, batch)
+	if err == nil {
+		k.progress()
+		k.count.Drained.Add(int64(len(decisions)))
+	}
+	return acked{left, err}
+}
+
 // refuseOld refuses the orders of batch and all later orders of the queue, because a gate
 // of another epoch accepted them. They are never committed, and the rebuild drops them.
 func (k *Keeper) refuseOld(ctx context.Context, batch []inventory.Queued) (err error) {

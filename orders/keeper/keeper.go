@@ -66,9 +66,6 @@ func (k *Keeper) Fence() int64 { return k.fence }
 // gate that was answered, a stated step of a rebuild.
 func (k *Keeper) Progressed() time.Time { return *k.progressed.Load() }
 
-// Balance is what the last comparison found, or nil.
-func (k *Keeper) Balance() *Balance { return k.balance.Load() }
-
 // Pass does its steps in this order: drain the queue, release what has ended,
 // inspect the gate, compare the stores. It returns the work that is left, with
 // what it found to be done. A pass is not for two goroutines at once.
@@ -178,26 +175,6 @@ func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 		}
 	}
 	return false, nil
-}
-
-// acked is the outcome of an attempt to remove a batch from the queue.
-type acked struct {
-	left int64 // entries
-	err  error
-}
-
-// ack removes a batch from the queue, once its orders are durable.
-func (k *Keeper) ack(ctx context.Context, decisions []orders.Decision) acked {
-	batch := make([]inventory.Acked, len(decisions))
-	for i, d := range decisions {
-		batch[i] = inventory.Acked{Entry: d.Queued.Entry, OrderID: d.Queued.OrderID, GiveBack: d.Hold == orders.GiveBack}
-	}
-	left, err := k.gate.Ack(ctx, k.sku, batch)
-	if err == nil {
-		k.progress()
-		k.count.Drained.Add(int64(len(decisions)))
-	}
-	return acked{left, err}
 }
 
 // releaseBatch tells the gate of one batch of ended orders, and then marks them in

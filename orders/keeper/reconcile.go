@@ -250,3 +250,6 @@ type Balance struct {
 
 	Off bool `json:"-"` // they differ, maybe not in sum
 }
+
+// Balance is what the last comparison found, or nil.
+func (k *Keeper) Balance() *Balance { return k.balance.Load() }

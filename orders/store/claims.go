@@ -18,7 +18,7 @@ import (
 func (s *Store) RecordClaim(ctx context.Context, o *orders.Order, ref string, reason orders.Reason) error {
 	// The row lock keeps the keeper from turning the order into a paid one.
 	_, err := s.underRow(ctx, o.SKU, func(tx *gorm.DB, sale *LockedSale) (int64, error) {
-		now, err := take[orders.Order](tx.Where("id = ?", o.ID), "order")
+		now, err := first[orders.Order](tx.Where("id = ?", o.ID), "order")
 		if err != nil || !now.Status.Closed() {
 			return 0, err
 		}
@@ -106,15 +106,40 @@ func (s *Store) Claims(ctx context.Context, limit int, cursor string) ([]orders.
 	return rows, next, wrap(err, "read refunds")
 }
 
-// payAnew turns the order of a verdict from expired or awaiting_payment into paid, in one
-// conditional update: no refund may have been recorded since the order was read,
-// by another master of a Galera cluster (claim). The gate then hears of it as of every paid order, only
-// that the hold to be dropped is the attempt's.
-func payAnew(tx *gorm.DB, v orders.Decision, now time.Time) error {
-	p, _ := orders.LateOf(v.Queued)
-	r := tx.Model(&orders.Order{}).Where("id = ? AND status IN ? AND restored_at IS NOT NULL AND claims = ?", p.Order, orders.PayLateStatuses, v.Order.Claims).
+// writeLate writes the decisions on payments that came late, and has the gate told again of
+// paid orders whose end it has forgotten.
+func writeLate(tx *gorm.DB, decisions []orders.Decision, now time.Time) error {
+	var forgotten []string
+	for _, d := range decisions {
+		var err error
+		switch {
+		case d.Hold == orders.Reconfirm:
+			forgotten = append(forgotten, d.Order.ID)
+		case d.Action == orders.PayLate:
+			err = payAnew(tx, d, now)
+		case d.Action == orders.RecordClaim:
+			err = wrap(addClaim(tx, d.Order, d.Claim), "record a claim of %s", d.Order.ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(forgotten) == 0 {
+		return nil
+	}
+	err := tx.Model(&orders.Order{}).Where("id IN ?", forgotten).Updates(map[string]any{"restored_at": nil}).Error
+	return wrap(err, "have %d orders confirmed again", len(forgotten))
+}
+
+// payAnew turns the order of a decision from expired or awaiting_payment into paid, in one
+// conditional update. No claim may have been recorded since the order was read, by another
+// master of a Galera cluster (addClaim). The gate receives the end as of every paid order,
+// but the hold to be dropped is that of the attempt.
+func payAnew(tx *gorm.DB, d orders.Decision, now time.Time) error {
+	p, _ := orders.LateOf(d.Queued)
+	r := tx.Model(&orders.Order{}).Where("id = ? AND status IN ? AND restored_at IS NOT NULL AND claims = ?", p.Order, orders.PayLateStatuses, d.Order.Claims).
 		Updates(map[string]any{
-			"status": orders.Paid, "payment_ref": p.Ref, "paid_at": now, "closed_at": nil, "restored_at": nil, "hold_id": v.Queued.OrderID,
+			"status": orders.Paid, "payment_ref": p.Ref, "paid_at": now, "closed_at": nil, "restored_at": nil, "hold_id": d.Queued.OrderID,
 		})
 	if r.Error == nil && r.RowsAffected != 1 {
 		r.Error = orders.ErrChanged

@@ -36,7 +36,7 @@ func tables(t *testing.T, store *Store) map[string][]string {
 
 func columns(t *testing.T, store *Store, table string) []string {
 	t.Helper()
-	rows, err := store.SQL.QueryContext(t.Context(), "SELECT * FROM "+table+" WHERE 1 = 0")
+	rows, err := store.sql.QueryContext(t.Context(), "SELECT * FROM "+table+" WHERE 1 = 0")
 	check.Must(t, err)
 	defer func() { _ = rows.Close() }()
 	names, err := rows.Columns()
@@ -170,7 +170,7 @@ func TestMigrationsMayBeSilent(t *testing.T) {
 	t.Parallel()
 	dsn := servertest.OpenSQL(t, servers.KindReal)
 	other := unmigrated(t, dsn)
-	conn, err := other.SQL.Conn(t.Context())
+	conn, err := other.sql.Conn(t.Context())
 	check.Must(t, err)
 	check.Must(t, lockSchema(t.Context(), conn))
 	const silence = 300 * time.Millisecond

@@ -27,7 +27,7 @@ func (s *Store) EnterDirect(ctx context.Context, sku string, epoch int64, master
 	if err != nil {
 		return false, fmt.Errorf("sell %s in direct mode: %w", sku, err)
 	}
-	err = again(ctx, func() error {
+	err = retryContended(ctx, func() error {
 		r := db.Exec("UPDATE sales SET fence = fence + 1, epoch = epoch + 1, mode = ? WHERE sku = ? AND mode = ? AND epoch = ? AND "+noneWrites,
 			orders.ModeDirect, sku, orders.ModeChanging, epoch, now.Add(-alive), now.Add(alive), ","+master+",", ","+inventory.Standalone+",")
 		entered = r.Error == nil && r.RowsAffected == 1

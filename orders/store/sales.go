@@ -116,7 +116,7 @@ func writeSale(tx *gorm.DB, was *LockedSale, next orders.Sale) (orders.Sale, err
 
 // Sale reads one sale. Error: ErrNotFound.
 func (s *Store) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
-	return take[orders.Sale](s.DB.WithContext(ctx).Where("sku = ? AND mode <> ?", sku, orders.ModeArchived), "sale "+sku)
+	return first[orders.Sale](s.DB.WithContext(ctx).Where("sku = ? AND mode <> ?", sku, orders.ModeArchived), "sale "+sku)
 }
 
 // listedFor is how long after it closed a sale that is over is still listed.
@@ -166,7 +166,7 @@ func (s *Store) sellAlike(ctx context.Context, known map[string]*orders.Sale) (s
 // Announce announces that the gate of that epoch will be replaced (orders.ModeChanging).
 // If the replacement is already announced, or the epoch is another one, it changes nothing.
 func (s *Store) Announce(ctx context.Context, sku string, epoch int64) error {
-	err := again(ctx, func() error {
+	err := retryContended(ctx, func() error {
 		return s.DB.WithContext(ctx).Exec("UPDATE sales SET mode = ? WHERE sku = ? AND epoch = ? AND mode = ?",
 			orders.ModeChanging, sku, epoch, orders.ModeGate).Error
 	})

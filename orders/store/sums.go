@@ -71,3 +71,12 @@ func (s *Store) BuyersAfter(ctx context.Context, sku, after string, limit int) (
 	}
 	return slices.Compact(buyers), len(buyers) == limit, nil
 }
+
+// EndedSKUs returns the SKUs that have orders for Unreleased.
+func (s *Store) EndedSKUs(ctx context.Context) ([]string, error) {
+	var skus []string
+	err := s.DB.WithContext(ctx).Model(&orders.Order{}).Distinct("sku").
+		Where("status IN ? AND restored_at IS NULL", orders.FinalStatuses).
+		Pluck("sku", &skus).Error
+	return skus, wrap(err, "look for ended orders")
+}

@@ -85,8 +85,8 @@ func countTogether(tx *gorm.DB, batches []SaleBatch, sold []int64) error {
 	if len(skus) == 0 {
 		return nil
 	}
-	its := "CASE sku" + strings.Repeat(" WHEN ? THEN ?", len(skus)) + " END"
-	r := tx.Exec("UPDATE sales SET sold = sold + "+its+" WHERE sku IN ? AND fence = "+its+" AND sold + "+its+" <= total",
+	bySKU := "CASE sku" + strings.Repeat(" WHEN ? THEN ?", len(skus)) + " END"
+	r := tx.Exec("UPDATE sales SET sold = sold + "+bySKU+" WHERE sku IN ? AND fence = "+bySKU+" AND sold + "+bySKU+" <= total",
 		slices.Concat(units, []any{skus}, fences, units)...)
 	if r.Error == nil && r.RowsAffected != int64(len(skus)) {
 		r.Error = errRefused
