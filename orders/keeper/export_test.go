@@ -42,7 +42,7 @@ func (k *Keeper) SetBatch(n int) { k.batch = n }
 
 func (k *Keeper) Hear(tell func(context.Context, []orders.Decision)) { k.tell = tell }
 
-func (k *Keeper) BeginScan() { k.scan = &scan{} }
+func (k *Keeper) BeginScan() { k.scan = newScan() }
 
 func (k *Keeper) ScanAt() int { return k.scan.at }
 

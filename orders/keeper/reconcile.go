@@ -66,7 +66,7 @@ func (k *Keeper) reconcile(ctx context.Context) error {
 		}
 	}
 	if k.todo&Scan != 0 && k.scan == nil && len(k.orders)+len(k.buyers) == 0 {
-		k.scan = &scan{}
+		k.scan = newScan()
 	}
 	k.todo &^= Scan
 	if !k.marked {

@@ -108,25 +108,20 @@ func (p *latePayment) stop() {
 // take asks for the order's units, once the first hold of the order is released. It
 // returns the reason if the payment is refused, or "" while the payment is not decided.
 func (p *latePayment) take(ctx context.Context, o *orders.Order) orders.Reason {
+	sale, err := p.catalog.Sale(ctx, o.SKU)
 	switch {
 	case !o.Status.PayLate():
 		return orders.Reason(o.Status)
 	case o.RestoredAt == nil || p.hold != nil:
 		return ""
-	case p.isOver(ctx, o.SKU):
+	case err == nil && sale.Mode == orders.ModeOver:
 		p.refusal = refusal{source: over}
 		return orders.Closed
-	case p.catalog.Direct(o.SKU):
+	case err == nil && sale.Mode == orders.ModeDirect:
 		p.refusal = refusal{source: database}
 		return p.payDirect(ctx, o, p.ref)
 	}
 	return p.holdAgain(ctx, o)
-}
-
-// isOver reports whether Redis has forgotten the sale of sku.
-func (s *Service) isOver(ctx context.Context, sku string) bool {
-	sale, err := s.catalog.Sale(ctx, sku)
-	return err == nil && sale.Mode == orders.ModeOver
 }
 
 // wait waits for the keeper's notice, or for a pause, because the notice can be lost. The

@@ -78,8 +78,6 @@ func (s *Store) Payment(ctx context.Context, buyer, id, ref string) (o *orders.O
 		return o, true, refunds[0].Reason.Err()
 	case len(refunds) > 0:
 		return o, true, orders.ErrOrderClosed
-	}
-	switch {
 	case o.Status == orders.Paid:
 		return o, true, orders.ErrAlreadyPaid
 	case o.Claims >= orders.MaxClaims:

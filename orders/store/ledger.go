@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -194,31 +195,21 @@ func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.Queued) error {
 // loadKnown reads the rows that were there before, with all columns. A ledger has only the
 // columns that a decision needs, and callers receive whole orders.
 func loadKnown(tx *gorm.DB, decisions [][]orders.Decision) error {
-	var ids []string
+	known := map[string]*orders.Order{}
 	for _, batch := range decisions {
 		for _, d := range batch {
 			if d.Action != orders.Insert && d.Order != nil {
-				ids = append(ids, d.Order.ID)
+				known[d.Order.ID] = d.Order
 			}
 		}
 	}
-	if len(ids) == 0 {
+	if len(known) == 0 {
 		return nil
 	}
 	var rows []orders.Order
-	if err := tx.Where("id IN ?", ids).Find(&rows).Error; err != nil {
-		return fmt.Errorf("read %d known orders: %w", len(ids), err)
-	}
-	byID := make(map[string]*orders.Order, len(rows))
+	err := tx.Where("id IN ?", slices.Collect(maps.Keys(known))).Find(&rows).Error
 	for i := range rows {
-		byID[rows[i].ID] = &rows[i]
+		*known[rows[i].ID] = rows[i]
 	}
-	for _, batch := range decisions {
-		for i, d := range batch {
-			if d.Action != orders.Insert && d.Order != nil {
-				batch[i].Order = byID[d.Order.ID]
-			}
-		}
-	}
-	return nil
+	return wrap(err, "read %d known orders", len(known))
 }
