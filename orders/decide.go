@@ -90,7 +90,7 @@ type HoldAction int
 // What becomes of a hold.
 const (
 	Keep      HoldAction = iota
-	GiveBack             // no order has the hold: its units are released
+	Release              // no order has the hold: its units are released
 	Reconfirm            // the gate has forgotten that the order ended, and is told again
 )
 
@@ -106,7 +106,7 @@ func (l *Ledger) Decide(q inventory.Queued) Decision {
 		d := Decision{Queued: q, Order: row}
 		switch {
 		case row.Status.Closed():
-			d.Hold = GiveBack
+			d.Hold = Release
 		case row.Status == Paid && row.RestoredAt != nil:
 			d.Hold = Reconfirm
 		}
@@ -114,7 +114,7 @@ func (l *Ledger) Decide(q inventory.Queued) Decision {
 	}
 	if q.Key != "" {
 		if first := l.byKey[buyerKey{q.Buyer, q.Key}]; first != nil {
-			d := Decision{Queued: q, Order: first, Hold: GiveBack}
+			d := Decision{Queued: q, Order: first, Hold: Release}
 			if first.RequestHash != q.Fingerprint {
 				d.Refused = Mismatch
 			}
@@ -125,11 +125,11 @@ func (l *Ledger) Decide(q inventory.Queued) Decision {
 	case !l.PastGate && l.Sale.TookOnPayment(q.Epoch):
 		// A node with an old copy of the sale sent the order to the gate. Another node may
 		// have refused its key since, because the gate does not know orders without units.
-		return Decision{Queued: q, Hold: GiveBack, Refused: Unavailable}
+		return Decision{Queued: q, Hold: Release, Refused: Unavailable}
 	case l.Window != "":
 		return Decision{Queued: q, Refused: l.Window}
 	case l.full(q.Buyer): // a row for each refusal would let one buyer make rows without end
-		return Decision{Queued: q, Hold: GiveBack, Refused: BuyerLimit}
+		return Decision{Queued: q, Hold: Release, Refused: BuyerLimit}
 	}
 	o := l.newOrder(q)
 	reason := l.room(q.Buyer, q.Quantity)

@@ -39,7 +39,7 @@ func LateOf(q inventory.Queued) (p LatePayment, late bool) {
 // that of the paid order, or is released.
 func (l *Ledger) decideLate(q inventory.Queued, p LatePayment) Decision {
 	row := l.ByID[p.Order]
-	d := Decision{Queued: q, Order: row, Hold: GiveBack}
+	d := Decision{Queued: q, Order: row, Hold: Release}
 	switch {
 	case row == nil || row.Status == PendingPayment: // an expired order is neither deleted nor reopened
 		d.Refused = Unavailable

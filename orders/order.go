@@ -87,7 +87,7 @@ type Order struct {
 	ExpiresAt      time.Time // by the database's clock, like the rest
 	PaidAt         *time.Time
 	ClosedAt       *time.Time
-	RestoredAt     *time.Time // the gate knows of the end: units given back, or the hold of a paid order dropped. An order that awaits payment is born so: it has none to give back
+	RestoredAt     *time.Time // the gate knows of the end: it has released the units, or dropped the hold of a paid order. An order that awaits payment has no units and is created so
 	HoldID         *string    // of an order that was paid late, or awaits payment: the gate's hold of it (shop/paylate.go)
 	Claims         int64      // refunds recorded of it (late.go)
 }

@@ -46,7 +46,7 @@ func (h *Handlers) PutSale(c *gin.Context) error {
 // Close is POST /v1/admin/sales/{sku}/close. It takes no body.
 func (h *Handlers) Close(c *gin.Context) error {
 	defer h.offers.Forget() // as in PutSale
-	offer, err := h.service.CloseSale(c.Request.Context(), c.Param("sku"), c.Request.Header["If-Match"]...)
+	offer, err := h.service.EndSale(c.Request.Context(), c.Param("sku"), c.Request.Header["If-Match"]...)
 	if err == nil {
 		c.Header("ETag", offer.ETag())
 		c.JSON(http.StatusOK, offer)

@@ -25,7 +25,7 @@ func (k *Keeper) commit(ctx context.Context, queued []inventory.Queued) ([]order
 		if d.Hold != orders.Keep || d.Action == orders.PayLate || rejected {
 			k.todo |= Release
 		}
-		k.marked = k.marked && d.Hold != orders.GiveBack
+		k.released = k.released && d.Hold != orders.Release
 	}
 	return decisions, err
 }
@@ -38,7 +38,7 @@ func (k *Keeper) commitEach(ctx context.Context, batch []inventory.Queued) ([]or
 		one, err := k.store.Commit(ctx, k.sku, k.fence, []inventory.Queued{q})
 		if store.IsBadData(err) {
 			k.log.Error("order refused by the database", "sku", k.sku, "order", q.OrderID, "error", err)
-			one, err = []orders.Decision{{Queued: q, Hold: orders.GiveBack, Refused: orders.Unavailable}}, nil
+			one, err = []orders.Decision{{Queued: q, Hold: orders.Release, Refused: orders.Unavailable}}, nil
 		}
 		if err != nil {
 			return nil, err
@@ -58,7 +58,7 @@ type acked struct {
 func (k *Keeper) ack(ctx context.Context, decisions []orders.Decision) acked {
 	batch := make([]inventory.Acked, len(decisions))
 	for i, d := range decisions {
-		batch[i] = inventory.Acked{Entry: d.Queued.Entry, OrderID: d.Queued.OrderID, GiveBack: d.Hold == orders.GiveBack}
+		batch[i] = inventory.Acked{Entry: d.Queued.Entry, OrderID: d.Queued.OrderID, GiveBack: d.Hold == orders.Release}
 	}
 	left, err := k.gate.Ack(ctx, k.sku, batch)
 	if err == nil {

@@ -111,10 +111,10 @@ func (k *Keeper) release(ctx context.Context) error {
 	n, err := k.releaseBatch(ctx)
 	switch {
 	case err != nil:
-		k.marked = false
+		k.released = false
 		k.todo |= Inspect
 	case n < k.batch:
-		k.marked = true
+		k.released = true
 		k.todo &^= Release
 	}
 	if errors.Is(err, inventory.ErrEpoch) || errors.Is(err, inventory.ErrNoGate) {

@@ -69,7 +69,7 @@ func TestArchivedSale(t *testing.T) {
 		}
 	}
 	gone("an order", oldOnes()...)
-	gone("the sale", check.Err(place("ann")), check.Err(p.Offer(ctx, "S")), check.Err(p.Audit(ctx, "S")), check.Err(p.Rebuild(ctx, "S")), check.Err(p.CloseSale(ctx, "S")))
+	gone("the sale", check.Err(place("ann")), check.Err(p.Offer(ctx, "S")), check.Err(p.Audit(ctx, "S")), check.Err(p.Rebuild(ctx, "S")), check.Err(p.EndSale(ctx, "S")))
 	if _, _, err := p.OrdersOfSale(ctx, "S", 10, ""); !errors.Is(err, orders.ErrNotFound) {
 		t.Error(err)
 	}

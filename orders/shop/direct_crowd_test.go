@@ -79,7 +79,7 @@ var rightRules = directRules{
 var directTwins = map[string]directRules{
 	"": rightRules,
 	"orders not conditional on the mode": {enter: rightRules.enter, order: func(t *testing.T, b *bare.Bare, batch []inventory.Queued) ([]orders.Decision, error) {
-		return b.Store.CommitPastGate(t.Context(), "S", batch, store.PastGate, func(*store.LockedSale) error { return nil })
+		return b.Store.CommitPastGate(t.Context(), "S", batch, store.PastGate, nil, func(*store.LockedSale) bool { return true })
 	}},
 }
 

@@ -42,7 +42,7 @@ func untilMode(t testing.TB, mode string, nodes ...*shop) {
 	t.Helper()
 	check.Eventually(t, "sold by "+mode, func() bool {
 		for _, p := range nodes {
-			if modeOf(t, p.store) != mode || p.catalog.Direct("S") != (mode == orders.ModeDirect) {
+			if sale := p.catalog.Known("S"); modeOf(t, p.store) != mode || sale == nil || sale.Mode != mode {
 				return false
 			}
 		}
@@ -122,7 +122,7 @@ func TestDirectMode(t *testing.T) {
 		put.OpensAt, put.ClosesAt = put.OpensAt.Add(2*time.Hour), put.ClosesAt.Add(2*time.Hour)
 		_, _, _ = a.PutSale(ctx, put)
 		no(inventory.ErrNotOpen, a, "joe", "", 1)
-		check.OK(t, check.Err(a.CloseSale(ctx, "S")))
+		check.OK(t, check.Err(a.EndSale(ctx, "S")))
 		no(inventory.ErrClosed, b, "joe", "", 1)
 		replays(eve) // after the sale
 		_, _, _ = a.PutSale(ctx, kit.Sale("S", 7, 3))

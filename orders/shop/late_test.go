@@ -384,7 +384,7 @@ func drained(t *testing.T, b *bare.Bare, giveBack bool) *bare.Keeper {
 	check.Must(t, err)
 	acked := make([]inventory.Acked, len(decisions))
 	for i, v := range decisions {
-		acked[i] = inventory.Acked{Entry: v.Queued.Entry, OrderID: v.Queued.OrderID, GiveBack: giveBack || v.Hold == orders.GiveBack}
+		acked[i] = inventory.Acked{Entry: v.Queued.Entry, OrderID: v.Queued.OrderID, GiveBack: giveBack || v.Hold == orders.Release}
 	}
 	check.Must(t, check.Err(b.Gate.Ack(t.Context(), "S", acked)))
 	return k

@@ -23,13 +23,13 @@ func (s *Service) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...stri
 	return offer, err == nil && sale.UpdatedAt.Equal(sale.CreatedAt), err
 }
 
-// CloseSale ends a sale now, and waits until the gate refuses orders. What is
-// reserved goes on. Errors: those of Store.CloseSale; ErrUnavailable as in PutSale.
-func (s *Service) CloseSale(ctx context.Context, sku string, ifMatch ...string) (orders.Offer, error) {
+// EndSale ends a sale now, and waits until the gate refuses orders. What is
+// reserved goes on. Errors: those of Store.EndSale; ErrUnavailable as in PutSale.
+func (s *Service) EndSale(ctx context.Context, sku string, ifMatch ...string) (orders.Offer, error) {
 	if !orders.IsSKU(sku) {
 		return orders.Offer{}, orders.ErrNotFound
 	}
-	sale, err := s.store.CloseSale(ctx, sku, ifMatch...)
+	sale, err := s.store.EndSale(ctx, sku, ifMatch...)
 	if err != nil {
 		return orders.Offer{}, err
 	}
@@ -44,7 +44,7 @@ func (s *Service) changed(ctx context.Context, sale orders.Sale) (orders.Offer, 
 	}
 	// A new sale needs a keeper, and so does one that is opened again.
 	s.controller.RequestKeeper(ctx, sale.SKU)
-	if !s.catalog.Direct(sale.SKU) && sale.Mode != orders.ModeOver { // else what the database has is all there is
+	if sale.HasGate() {
 		err := s.untilGate(ctx, sale.SKU, func(ctx context.Context, g inventory.Summary) bool {
 			// What the sale is now: another operator may have changed it since.
 			now, err := s.store.Sale(ctx, sale.SKU)
@@ -61,11 +61,7 @@ func (s *Service) changed(ctx context.Context, sale orders.Sale) (orders.Offer, 
 			return orders.Offer{}, err
 		}
 	}
-	offers, err := s.offers(ctx, []orders.Sale{sale})
-	if err != nil {
-		return orders.Offer{}, err
-	}
-	return offers[0], nil
+	return s.offer(ctx, sale)
 }
 
 // Rebuild has the gate of sku rebuilt from the database, and waits for it.
@@ -132,7 +128,11 @@ func (s *Service) Offer(ctx context.Context, sku string) (orders.Offer, error) {
 	if err != nil {
 		return orders.Offer{}, err
 	}
-	offers, err := s.offers(ctx, []orders.Sale{*sale})
+	return s.offer(ctx, *sale)
+}
+
+func (s *Service) offer(ctx context.Context, sale orders.Sale) (orders.Offer, error) {
+	offers, err := s.offers(ctx, []orders.Sale{sale})
 	if err != nil {
 		return orders.Offer{}, err
 	}

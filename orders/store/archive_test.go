@@ -233,7 +233,7 @@ func TestSKUOfAnArchivedSale(t *testing.T) {
 	check.Must(t, store.DB.Where("status = ?", orders.Expired).Take(&late).Error)
 	for name, err := range map[string]error{
 		"put":     check.Err(store.PutSale(ctx, kit.Sale("S", 10, 1))),
-		"close":   check.Err(store.CloseSale(ctx, "S")),
+		"close":   check.Err(store.EndSale(ctx, "S")),
 		"rebuild": check.Err(store.AskRebuild(ctx, "S")),
 		"keep":    check.Err(store.TakeOver(ctx, "S")),
 		"refund":  store.RecordClaim(ctx, &late, "late", orders.Closed),

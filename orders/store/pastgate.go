@@ -40,23 +40,19 @@ func (s *Store) EnterDirect(ctx context.Context, sku string, epoch int64, master
 // leaves no row. After orders.ErrNotDirect nothing has happened; after any other error
 // the outcome is unknown.
 func (s *Store) Direct(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
-	return s.CommitPastGate(ctx, sku, batch, PastGate, func(sale *LockedSale) error {
-		if sale.Mode != orders.ModeDirect {
-			return orders.ErrNotDirect
-		}
-		return nil
-	})
+	return s.CommitPastGate(ctx, sku, batch, PastGate, orders.ErrNotDirect, func(sale *LockedSale) bool { return sale.Mode == orders.ModeDirect })
 }
 
 // CommitPastGate is Commit for orders that were not accepted by a gate. The sale's
-// window, which a gate checks, is checked here, under the sale's row lock.
-func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventory.Queued, by origin, may func(*LockedSale) error) ([]orders.Decision, error) {
+// window, which a gate checks, is checked here, under the sale's row lock. If may returns
+// false for the locked sale, nothing happens, and CommitPastGate returns otherwise.
+func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventory.Queued, by origin, otherwise error, may func(*LockedSale) bool) ([]orders.Decision, error) {
 	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
 		sale, err := s.LockSale(tx, sku)
-		if err != nil {
-			return nil, err
+		if err == nil && !may(sale) {
+			err = otherwise
 		}
-		if err := may(sale); err != nil {
+		if err != nil {
 			return nil, err
 		}
 		for i := range batch {
@@ -84,10 +80,5 @@ func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventor
 // row. After orders.ErrTakesUnits nothing has happened; after any other error the outcome
 // is unknown.
 func (s *Store) CommitOnPayment(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
-	return s.CommitPastGate(ctx, sku, batch, onPayment, func(sale *LockedSale) error {
-		if !sale.TakesOnPayment() {
-			return orders.ErrTakesUnits
-		}
-		return nil
-	})
+	return s.CommitPastGate(ctx, sku, batch, onPayment, orders.ErrTakesUnits, func(sale *LockedSale) bool { return sale.TakesOnPayment() })
 }

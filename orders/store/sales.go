@@ -73,10 +73,10 @@ func (s *Store) createSale(tx *gorm.DB, sale orders.Sale, ifMatch []string) (ord
 	return sale, tx.Create(&sale).Error
 }
 
-// CloseSale ends a sale now, by the database's clock, and returns it. One that has not
+// EndSale ends a sale now, by the database's clock, and returns it. One that has not
 // opened yet is moved to before now. One that is over is left as it is. For If-Match
 // see PutSale. Errors: ErrNotFound, ErrPrecondition.
-func (s *Store) CloseSale(ctx context.Context, sku string, ifMatch ...string) (orders.Sale, error) {
+func (s *Store) EndSale(ctx context.Context, sku string, ifMatch ...string) (orders.Sale, error) {
 	closed, err := transact(ctx, s, func(tx *gorm.DB) (orders.Sale, error) {
 		was, err := s.lockSaleIf(tx, sku, ifMatch)
 		if err != nil {
@@ -92,7 +92,7 @@ func (s *Store) CloseSale(ctx context.Context, sku string, ifMatch ...string) (o
 		}
 		return writeSale(tx, was, next)
 	})
-	return closed, wrap(err, "close sale %s", sku)
+	return closed, wrap(err, "end sale %s", sku)
 }
 
 // lockSaleIf is LockSale for an operator's change.

@@ -115,7 +115,7 @@ func Said(d orders.Decision) string {
 	default:
 		words = append(words, "is", d.Order.ID)
 	}
-	if d.Hold == orders.GiveBack {
+	if d.Hold == orders.Release {
 		words = append(words, "give back")
 	}
 	if d.Hold == orders.Reconfirm {
