@@ -20,13 +20,13 @@ func Example_program() {
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
 	defer rdb.Close()
 	ctx, now := context.Background(), time.Now()
-	stock := inventory.Stock{Available: 2, Terms: inventory.Terms{
+	stock := inventory.View{Summary: inventory.Summary{Epoch: 1, Available: 2, Terms: inventory.Terms{
 		Total: 2, PerBuyer: 1, OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour),
-	}}
+	}}}
 	for start, buyer := range []string{"ann", "bob", "eve"} { // three starts of this program
 		gate := inventory.New(rdb, inventory.Config{})
 		draft := &inventory.Draft{SKU: "sneaker", Fence: 1, Attempt: 1}
-		installed, err := gate.Install(ctx, draft, 0, 1, stock) // 0: replace no gate; 1: the new gate's epoch
+		installed, err := inventory.Keeping{Gate: gate}.Install(ctx, draft, 0, stock) // 0: replace no gate
 		if err != nil {
 			panic(err)
 		}

@@ -21,7 +21,7 @@ type Ledger struct {
 	Orders   map[string]int64
 	PerBuyer int64
 
-	Refunded map[LatePayment]bool
+	Claimed map[LatePayment]bool
 
 	PastGate  bool   // the orders were not accepted by a gate
 	OnPayment bool   // the orders take no units until they are paid
@@ -36,7 +36,7 @@ func NewLedger(sale *Sale, now time.Time, rows []Order) *Ledger {
 		Sale: sale, Now: now, left: sale.Total - sale.Sold,
 		ByID: map[string]*Order{}, byKey: map[buyerKey]*Order{}, Held: map[string]int64{},
 		Orders: map[string]int64{}, PerBuyer: math.MaxInt64,
-		Refunded: map[LatePayment]bool{},
+		Claimed: map[LatePayment]bool{},
 	}
 	for i := range rows {
 		l.add(&rows[i])
@@ -61,7 +61,7 @@ func (l *Ledger) Know(o *Order) {
 	}
 }
 
-// full tells whether a buyer has as many orders as one may have.
+// full reports whether a buyer has made as many orders as a buyer may make.
 func (l *Ledger) full(buyer string) bool { return l.Orders[buyer] >= l.PerBuyer }
 
 // A Decision is what becomes of one queued order.
@@ -70,8 +70,8 @@ type Decision struct {
 	Order   *Order // the row: a new one, or the one that was there
 	Action  Action // on the row
 	Hold    HoldAction
-	Refund  *Refund // of Owe
-	Refused Reason  // where set, what the caller hears instead of Order
+	Claim   *Claim // of RecordClaim
+	Refused Reason // if set, the caller receives it instead of Order
 }
 
 // An Action is what a decision does to the order's row.
@@ -79,10 +79,10 @@ type Action int
 
 // The actions.
 const (
-	Find    Action = iota // nothing: Order, if any, was there
-	Insert                // Order is new
-	PayLate               // the order had expired, or awaited payment: this payment pays it
-	Owe                   // this payment comes too late: Refund is recorded
+	Find        Action = iota // nothing: Order, if any, was there
+	Insert                    // Order is new
+	PayLate                   // the order had expired, or awaited payment: this payment pays it
+	RecordClaim               // this payment comes too late: Claim is recorded
 )
 
 // A HoldAction is what becomes of the order's hold at the gate.
@@ -91,165 +91,85 @@ type HoldAction int
 // What becomes of a hold.
 const (
 	Keep      HoldAction = iota
-	GiveBack             // it stands for nothing: its units return to sale
+	Release              // no order has the hold: its units are released
 	Reconfirm            // the gate has forgotten that the order ended, and is told again
 )
 
-// Decide decides on one order that the gate has let in. Normally all pass;
-// after Redis has lost data some do not.
+// Decide decides on one order that the gate has accepted. It rejects an order only after
+// Redis has lost data.
 func (l *Ledger) Decide(q inventory.Queued) Decision {
 	if p, late := LateOf(q); late {
 		return l.decideLate(q, p)
 	}
-	v := Decision{Queued: q}
 	if row := l.ByID[q.OrderID]; row != nil {
-		// The order itself, seen again: the answer of an earlier commit was
-		// lost, or Redis has gone back to before it heard of it. If it has been
-		// closed, its units go back now; if it has been paid, its hold is still
-		// to be dropped, whatever the gate was told before it went back.
-		v.Order = row
+		// The answer of an earlier commit was lost, or Redis has gone back to before that
+		// answer. The hold of a closed or paid order is then released again.
+		d := Decision{Queued: q, Order: row}
 		switch {
 		case row.Status.Closed():
-			v.Hold = GiveBack
+			d.Hold = Release
 		case row.Status == Paid && row.RestoredAt != nil:
-			v.Hold = Reconfirm
+			d.Hold = Reconfirm
 		}
-		return v
+		return d
 	}
 	if q.Key != "" {
 		if first := l.byKey[buyerKey{q.Buyer, q.Key}]; first != nil {
-			v.Order, v.Hold = first, GiveBack
+			d := Decision{Queued: q, Order: first, Hold: Release}
 			if first.RequestHash != q.Fingerprint {
-				v.Refused = Mismatch
+				d.Refused = Mismatch
 			}
-			return v
-		}
-	}
-	if !l.PastGate && l.Sale.TookOnPayment(q.Epoch) {
-		// A node with an old copy of the sale sent the order to the gate. Another node may
-		// have refused its key since, because the gate does not know who orders without units.
-		v.Hold, v.Refused = GiveBack, Unavailable
-		return v
-	}
-	if l.Window != "" {
-		l.reject(&v, l.Window)
-		return v
-	}
-	if l.full(q.Buyer) {
-		// No row: or one buyer could make rows without end.
-		v.Hold, v.Refused = GiveBack, BuyerLimit
-		return v
-	}
-	v.Action = Insert
-	v.Order = &Order{
-		ID: q.OrderID, SKU: l.Sale.SKU, Buyer: q.Buyer, Quantity: q.Quantity,
-		Amount: l.Sale.Price * q.Quantity, Currency: l.Sale.Currency,
-		Status: PendingPayment, RequestHash: q.Fingerprint,
-		CreatedAt: q.At,
-		ExpiresAt: l.Now.Add(time.Duration(l.Sale.PaymentWindowS) * time.Second),
-	}
-	if q.Key != "" {
-		v.Order.IdempotencyKey = &q.Key
-	}
-	if l.OnPayment {
-		v.Order.Status, v.Order.RestoredAt = AwaitingPayment, &l.Now
-		if v.Order.ExpiresAt.After(l.Sale.ClosesAt) { // paying takes units, and needs a sale that is on
-			v.Order.ExpiresAt = l.Sale.ClosesAt
+			return d
 		}
 	}
 	switch {
-	case l.Held[q.Buyer]+q.Quantity > l.Sale.PerBuyerLimit:
-		l.reject(&v, BuyerLimit)
-	case q.Quantity > l.left:
-		l.reject(&v, SoldOut)
-	case l.OnPayment: // it takes no units yet; what can never be had was refused above
-	default:
+	case !l.PastGate && l.Sale.TookOnPayment(q.Epoch):
+		// A node with an old copy of the sale sent the order to the gate. Another node may
+		// have refused its key since, because the gate does not know orders without units.
+		return Decision{Queued: q, Hold: Release, Refused: Unavailable}
+	case l.Window != "":
+		return Decision{Queued: q, Refused: l.Window}
+	case l.full(q.Buyer): // a row for each refusal would let one buyer make rows without end
+		return Decision{Queued: q, Hold: Release, Refused: BuyerLimit}
+	}
+	o := l.newOrder(q)
+	reason := l.room(q.Buyer, q.Quantity)
+	switch {
+	case reason != "" && l.PastGate: // no gate has taken units for the order, so it leaves no row
+		return Decision{Queued: q, Refused: reason}
+	case reason != "": // the row holds nothing, and the units are released as those of a closed order
+		o.Status, o.Reason, o.ExpiresAt, o.ClosedAt = Rejected, reason, l.Now, &l.Now
+	case !l.OnPayment:
 		l.left -= q.Quantity
 	}
-	if v.Action == Insert {
-		l.add(v.Order)
-	}
-	return v
+	l.add(o)
+	return Decision{Queued: q, Order: o, Action: Insert}
 }
 
-// reject keeps the order as a row that holds nothing. Its units go back to
-// the gate the way of every closed order. What no gate has let in has no units
-// to give back, and its caller no order to ask for: it leaves no row.
-func (l *Ledger) reject(v *Decision, reason Reason) {
-	if l.PastGate {
-		v.Action, v.Order, v.Refused = Find, nil, reason
-		return
-	}
-	v.Order.Status, v.Order.Reason = Rejected, reason
-	v.Order.ExpiresAt, v.Order.ClosedAt = l.Now, &l.Now
-}
-
-// A LatePayment is a payment of an order that has expired, or awaits payment.
-type LatePayment struct{ Order, Ref string }
-
-// LateOf tells whether a queued order is the attempt of a late payment.
-func LateOf(q inventory.Queued) (p LatePayment, late bool) {
-	return LatePayment{q.Pays, q.Key}, q.Pays != ""
-}
-
-// decideLate decides on the attempt of a late payment. Its hold either becomes
-// that of the paid order, or goes back.
-func (l *Ledger) decideLate(q inventory.Queued, p LatePayment) Decision {
-	row := l.ByID[p.Order]
-	v := Decision{Queued: q, Order: row, Hold: GiveBack}
+// room returns why a buyer cannot have so many more units, or "".
+func (l *Ledger) room(buyer string, quantity int64) Reason {
 	switch {
-	case row == nil || row.Status == PendingPayment: // expired orders do not go away, nor back
-		v.Refused = Unavailable
-	case row.HoldID != nil && *row.HoldID == q.OrderID:
-		// This attempt, seen again: it has paid, and its hold is dropped, not
-		// given back.
-		v.Hold = Keep
-		if row.RestoredAt != nil {
-			v.Hold = Reconfirm
-		}
-	case l.Refunded[p]:
-		v.Refused = OrderClosed
-	case row.PaidBy(p.Ref): // another attempt of the same payment has
-	case row.Status == Paid:
-		v.Refused = AlreadyPaid
-	case row.Claims >= MaxClaims:
-		v.Refused = OrderClosed
-	default:
-		reason := l.fits(row)
-		if reason != "" && row.Status == AwaitingPayment && l.PastGate {
-			v.Refused = reason // the payer waits, and no queue has the same payment: an old one is dropped
-			return v
-		}
-		if reason != "" {
-			v.Action, v.Refused, v.Refund = Owe, OrderClosed, NewRefund(row, p.Ref, reason, l.Now)
-			l.Refunded[p] = true
-			row.Claims++
-			return v
-		}
-		v.Action, v.Hold = PayLate, Keep
-		l.left -= row.Quantity
-		l.Held[row.Buyer] += row.Quantity
-		row.Status, row.PaymentRef, row.HoldID = Paid, &p.Ref, &q.OrderID
-		row.ClosedAt, row.RestoredAt = nil, nil
-	}
-	return v
-}
-
-// fits tells why an order cannot be paid anew, "" when it can. Only one whose
-// units are known to be back may take as many again: else they would be taken
-// once and given back twice.
-func (l *Ledger) fits(o *Order) Reason {
-	switch {
-	case !o.Status.PayLate():
-		return Reason(o.Status)
-	case o.RestoredAt == nil:
-		return NotReleased
-	case l.Window != "":
-		return l.Window
-	case l.Held[o.Buyer]+o.Quantity > l.Sale.PerBuyerLimit:
+	case l.Held[buyer]+quantity > l.Sale.PerBuyerLimit:
 		return BuyerLimit
-	case o.Quantity > l.left:
+	case quantity > l.left:
 		return SoldOut
 	}
 	return ""
+}
+
+// newOrder returns the row of an order that is accepted.
+func (l *Ledger) newOrder(q inventory.Queued) *Order {
+	o := &Order{
+		ID: q.OrderID, SKU: l.Sale.SKU, Buyer: q.Buyer, Quantity: q.Quantity,
+		Amount: l.Sale.Price * q.Quantity, Currency: l.Sale.Currency,
+		Status: PendingPayment, RequestHash: q.Fingerprint, CreatedAt: q.At,
+		ExpiresAt: l.Now.Add(time.Duration(l.Sale.PaymentWindowS) * time.Second),
+	}
+	if q.Key != "" {
+		o.IdempotencyKey = &q.Key
+	}
+	if l.OnPayment {
+		l.awaitPayment(o)
+	}
+	return o
 }

@@ -20,10 +20,10 @@ func drawn(t *rapid.T) (*orders.Sale, []orders.Order, []inventory.Queued) {
 	hash := rapid.SampledFrom([]string{"h", "h", "h", "other"})
 	quantity := rapid.Int64Range(1, 3)
 	var rows []orders.Order
-	// Each row comes about as it does in life: judged, and then perhaps ended.
+	// Each row comes about as it does in production: decided on, and then perhaps ended.
 	for range rapid.IntRange(0, 6).Draw(t, "rows") {
 		q := kit.QueuedOrder(id.Draw(t, "id"), buyer.Draw(t, "buyer"), key.Draw(t, "key"), quantity.Draw(t, "quantity"))
-		status := map[string]orders.Status{"sold": orders.PendingPayment, "rejected sold_out": orders.Rejected, "rejected buyer_limit": orders.Rejected}[kit.Judgement(sale, rows, q)]
+		status := map[string]orders.Status{"sold": orders.PendingPayment, "rejected sold_out": orders.Rejected, "rejected buyer_limit": orders.Rejected}[kit.Decision(sale, rows, q)]
 		if status == "" {
 			continue
 		}
@@ -43,17 +43,17 @@ func drawn(t *rapid.T) (*orders.Sale, []orders.Order, []inventory.Queued) {
 	return sale, rows, batch
 }
 
-// differs judges a batch and tells where the model says something else. Each
-// order is judged by the ledger that next returns.
+// differs decides on a batch and returns where the model differs. Each order is decided on
+// by the ledger that next returns.
 func differs(sale *orders.Sale, rows []orders.Order, batch []inventory.Queued, next func() *orders.Ledger) error {
 	all := append([]orders.Order(nil), rows...)
 	for i, q := range batch {
-		v := next().Decide(q)
-		if got, want := kit.Said(v), kit.Judgement(sale, all, q); got != want {
+		d := next().Decide(q)
+		if got, want := kit.Said(d), kit.Decision(sale, all, q); got != want {
 			return fmt.Errorf("order %d of the batch, %+v: %q, the model says %q", i, q, got, want)
 		}
-		if v.Action == orders.Insert {
-			all = append(all, *v.Order)
+		if d.Action == orders.Insert {
+			all = append(all, *d.Order)
 		}
 	}
 	var sold int64
@@ -75,19 +75,19 @@ func differs(sale *orders.Sale, rows []orders.Order, batch []inventory.Queued, n
 	return nil
 }
 
-func TestJudgeAgainstModel(t *testing.T) {
+func TestDecideAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sale, rows, batch := drawn(t)
-		l := orders.NewLedger(sale, kit.JudgedAt, rows)
+		l := orders.NewLedger(sale, kit.DecidedAt, rows)
 		if err := differs(sale, rows, batch, func() *orders.Ledger { return l }); err != nil {
 			t.Fatal(err)
 		}
 	})
 }
 
-// A judge who looks only at the rows, and not at what the batch has added to
-// them, is found out by the same check.
-func TestJudgeWithinTheBatchIsNeeded(t *testing.T) {
+// The same check finds a decision that rests on the rows alone, and not on what the batch has
+// added to them.
+func TestDecideWithinTheBatchIsNeeded(t *testing.T) {
 	sale := &orders.Sale{SKU: "S", Total: 10, PerBuyerLimit: 3}
 	for name, batch := range map[string][]inventory.Queued{
 		"limit": {kit.QueuedOrder("1", "ann", "", 2), kit.QueuedOrder("2", "ann", "", 2)},
@@ -95,7 +95,7 @@ func TestJudgeWithinTheBatchIsNeeded(t *testing.T) {
 		"id":    {kit.QueuedOrder("1", "ann", "", 1), kit.QueuedOrder("1", "ann", "", 1)},
 		"units": {kit.QueuedOrder("1", "ann", "", 3), kit.QueuedOrder("2", "bob", "", 3), kit.QueuedOrder("3", "eve", "", 3), kit.QueuedOrder("4", "joe", "", 3)},
 	} {
-		forgetful := func() *orders.Ledger { return orders.NewLedger(sale, kit.JudgedAt, nil) }
+		forgetful := func() *orders.Ledger { return orders.NewLedger(sale, kit.DecidedAt, nil) }
 		if differs(sale, nil, batch, forgetful) == nil {
 			t.Errorf("%s: nothing found", name)
 		}

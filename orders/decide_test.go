@@ -12,7 +12,7 @@ import (
 
 func otherBody(q inventory.Queued) inventory.Queued { q.Fingerprint = "other"; return q }
 
-func TestJudge(t *testing.T) {
+func TestDecide(t *testing.T) {
 	q := kit.QueuedOrder
 	for _, test := range []struct {
 		name       string
@@ -55,7 +55,7 @@ func TestJudge(t *testing.T) {
 			want: []string{"sold", "is 1"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			l := orders.NewLedger(&orders.Sale{SKU: "S", Total: 10, Sold: test.sold, PerBuyerLimit: 3}, kit.JudgedAt, test.rows)
+			l := orders.NewLedger(&orders.Sale{SKU: "S", Total: 10, Sold: test.sold, PerBuyerLimit: 3}, kit.DecidedAt, test.rows)
 			for i, q := range test.SaleOrders {
 				if got := kit.Said(l.Decide(q)); got != test.want[i] {
 					t.Errorf("order %s of the batch: %q, want %q", q.OrderID, got, test.want[i])
@@ -66,22 +66,22 @@ func TestJudge(t *testing.T) {
 }
 
 // What a new row says.
-func TestJudgeMakesTheRow(t *testing.T) {
+func TestDecideMakesTheRow(t *testing.T) {
 	sale := &orders.Sale{SKU: "S", Price: 1999, Currency: "EUR", Total: 3, PerBuyerLimit: 3, PaymentWindowS: 900}
-	l := orders.NewLedger(sale, kit.JudgedAt, nil)
+	l := orders.NewLedger(sale, kit.DecidedAt, nil)
 	q := kit.QueuedOrder("1", "ann", "k", 2)
-	q.At = kit.JudgedAt.Add(-time.Second)
+	q.At = kit.DecidedAt.Add(-time.Second)
 	o := l.Decide(q).Order
 	key := "k"
 	want := &orders.Order{
 		ID: "1", SKU: "S", Buyer: "ann", Quantity: 2, Amount: 3998, Currency: "EUR", Status: orders.PendingPayment,
-		IdempotencyKey: &key, RequestHash: "h", CreatedAt: q.At, ExpiresAt: kit.JudgedAt.Add(15 * time.Minute),
+		IdempotencyKey: &key, RequestHash: "h", CreatedAt: q.At, ExpiresAt: kit.DecidedAt.Add(15 * time.Minute),
 	}
 	if !reflect.DeepEqual(o, want) {
 		t.Errorf("row\n%+v, want\n%+v", o, want)
 	}
 	no := l.Decide(kit.QueuedOrder("2", "bob", "", 2)).Order
-	if no.Status != orders.Rejected || no.ClosedAt == nil || !no.ClosedAt.Equal(kit.JudgedAt) || no.IdempotencyKey != nil {
+	if no.Status != orders.Rejected || no.ClosedAt == nil || !no.ClosedAt.Equal(kit.DecidedAt) || no.IdempotencyKey != nil {
 		t.Errorf("rejected row: %+v", no)
 	}
 }
@@ -91,7 +91,7 @@ func late(hold, buyer, order, ref string, quantity int64) inventory.Queued {
 	return kit.QueuedPayment(hold, buyer, order, ref, quantity)
 }
 
-func TestJudgeLatePayments(t *testing.T) {
+func TestDecideLatePayments(t *testing.T) {
 	paidBy := func(o orders.Order, ref, hold string) orders.Order { o.PaymentRef, o.HoldID = &ref, &hold; return o }
 	claimed := func(o orders.Order, n int64) orders.Order { o.Claims = n; return o }
 	expired := kit.Row("1", "ann", "k", 2, orders.Expired, true)
@@ -144,9 +144,9 @@ func TestJudgeLatePayments(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			put := kit.Sale("S", 10, 3)
 			put.Sold = test.sold
-			l := orders.NewLedger(&put, kit.JudgedAt, test.rows)
+			l := orders.NewLedger(&put, kit.DecidedAt, test.rows)
 			for _, p := range test.refunds {
-				l.Refunded[p] = true
+				l.Claimed[p] = true
 			}
 			var got []string
 			for _, q := range test.SaleOrders {

@@ -24,14 +24,14 @@ import (
 // Where a sale takes units on payment, an order begins as awaiting_payment, which callers
 // see as pending_payment, and its way to paid is that of one paid late.
 // Each arrow out of pending_payment is one conditional update: one of them wins.
-// So is the one from expired to paid, which takes the units anew (paylate.go).
+// So is the one from expired to paid, which takes the units anew (shop/paylate.go).
 type Status string
 
 // The statuses.
 const (
 	Reserved        Status = "reserved"
 	PendingPayment  Status = "pending_payment"
-	AwaitingPayment Status = "awaiting_payment" // pending_payment to whoever asks; holds no units (onpayment.go)
+	AwaitingPayment Status = "awaiting_payment" // pending_payment to whoever asks; holds no units (late.go)
 	Paid            Status = "paid"
 	Cancelled       Status = "cancelled"
 	Expired         Status = "expired"
@@ -87,9 +87,9 @@ type Order struct {
 	ExpiresAt      time.Time // by the database's clock, like the rest
 	PaidAt         *time.Time
 	ClosedAt       *time.Time
-	RestoredAt     *time.Time // the gate knows of the end: units given back, or the hold of a paid order dropped. An order that awaits payment is born so: it has none to give back
-	HoldID         *string    // of an order that was paid late, or awaits payment: the gate's hold of it (paylate.go)
-	Claims         int64      // refunds recorded of it (refund.go)
+	RestoredAt     *time.Time // the gate knows of the end: it has released the units, or dropped the hold of a paid order. An order that awaits payment has no units and is created so
+	HoldID         *string    // of an order that was paid late, or awaits payment: the gate's hold of it (shop/paylate.go)
+	Claims         int64      // refunds recorded of it (late.go)
 }
 
 // TableName is for gorm.
@@ -165,9 +165,9 @@ func IsOrderID(s string) bool {
 	return len(s) == 36 && uuid.Validate(s) == nil && strings.ToLower(s) == s
 }
 
-// VisibleASCII tells whether s has 1 to most characters from ! to ~.
-func VisibleASCII(s string, most int) bool {
-	return s != "" && len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool { return r < '!' || r > '~' })
+// VisibleASCII reports whether s has 1 to limit characters from ! to ~.
+func VisibleASCII(s string, limit int) bool {
+	return s != "" && len(s) <= limit && !strings.ContainsFunc(s, func(r rune) bool { return r < '!' || r > '~' })
 }
 
 // Hold is what the gate has of a pending order.

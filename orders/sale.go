@@ -29,7 +29,7 @@ type Sale struct {
 	Keeper         string    `json:"-"`          // node of the latest keeper
 	Epoch          int64     `json:"-"`          // epoch of the latest gate
 	Mode           string    `json:"-"`          // how units are sold: ModeGate, ModeChanging …
-	ReserveOn      string    `json:"reserve_on"` // when units are taken: OnOrder, or OnPayment (onpayment.go)
+	ReserveOn      string    `json:"reserve_on"` // when units are taken: OnOrder, or OnPayment (late.go)
 	ReserveFrom    int64     `json:"-"`          // the epoch from which ReserveOn applies
 	CreatedAt      time.Time `gorm:"autoCreateTime:false" json:"-"`
 	UpdatedAt      time.Time `gorm:"autoUpdateTime:false" json:"-"` // by an operator; no two changes have the same
@@ -184,6 +184,6 @@ const (
 	ModeGate     = "gate"     // sold through the gate of the sale's epoch
 	ModeChanging = "changing" // sold through that gate, until another epoch is issued
 	ModeDirect   = "direct"   // sold without a gate, while Redis is away (controller/direct.go)
-	ModeOver     = "over"     // not sold: the sale has ended and Redis has forgotten it (finish.go)
+	ModeOver     = "over"     // not sold: the sale has ended and Redis has forgotten it (keeper/inspect.go)
 	ModeArchived = "archived" // not sold: the sale is being moved to an archive (archive.go)
 )

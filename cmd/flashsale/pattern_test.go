@@ -9,7 +9,7 @@ import (
 
 // maxPatternLines is what the files of the pattern may have together, comments
 // and blank lines apart.
-const maxPatternLines = 1500
+const maxPatternLines = 1150
 
 // The pattern can be read in one sitting: the files that the README lists, in
 // their order.

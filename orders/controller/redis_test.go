@@ -7,11 +7,10 @@ import (
 	"testing"
 
 	"flashsale/inventory"
-	"flashsale/orders/keeper"
 )
 
 // sameMaster has the gates of all sales.
-type sameMaster struct{ keeper.Gate }
+type sameMaster struct{ Gate }
 
 func (sameMaster) Master(context.Context, string) (string, error) { return "a:1", nil }
 

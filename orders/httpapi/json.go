@@ -172,11 +172,11 @@ func invalid(field, what string) error {
 }
 
 // page answers with a page of rows under a name, which ?limit=&cursor= choose.
-func page[Row, JSON any](c *gin.Context, name string, usual, most int, show func(*Row) JSON,
+func page[Row, JSON any](c *gin.Context, name string, usual, maximum int, show func(*Row) JSON,
 	read func(limit int, cursor string) (rows []Row, next string, err error)) error {
 	limit, err := strconv.Atoi(cmp.Or(c.Query("limit"), strconv.Itoa(usual)))
-	if err != nil || limit < 1 || limit > most {
-		return invalid("limit", fmt.Sprintf("must be 1 to %d", most))
+	if err != nil || limit < 1 || limit > maximum {
+		return invalid("limit", fmt.Sprintf("must be 1 to %d", maximum))
 	}
 	rows, next, err := read(limit, c.Query("cursor"))
 	if err != nil {

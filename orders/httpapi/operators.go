@@ -21,9 +21,9 @@ func (h *Handlers) PutSale(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if values, is := errors.AsType[*orders.InvalidError](sale.Validate()); is { // of a field that is missing, that is said
-		maps.Copy(values.Fields, wrong)
-		return values
+	if invalid, ok := errors.AsType[*orders.InvalidError](sale.Validate()); ok { // a missing field is named as missing
+		maps.Copy(invalid.Fields, wrong)
+		return invalid
 	}
 	if err := wrong.Err(); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (h *Handlers) PutSale(c *gin.Context) error {
 // Close is POST /v1/admin/sales/{sku}/close. It takes no body.
 func (h *Handlers) Close(c *gin.Context) error {
 	defer h.offers.Forget() // as in PutSale
-	offer, err := h.service.CloseSale(c.Request.Context(), c.Param("sku"), c.Request.Header["If-Match"]...)
+	offer, err := h.service.EndSale(c.Request.Context(), c.Param("sku"), c.Request.Header["If-Match"]...)
 	if err == nil {
 		c.Header("ETag", offer.ETag())
 		c.JSON(http.StatusOK, offer)
@@ -102,8 +102,8 @@ func (h *Handlers) Rows(c *gin.Context) error {
 
 // Refunds is GET /v1/admin/refunds.
 func (h *Handlers) Refunds(c *gin.Context) error {
-	return page(c, "refunds", 100, 1000, (*orders.Refund).JSON, func(limit int, cursor string) ([]orders.Refund, string, error) {
-		return h.service.Refunds(c.Request.Context(), limit, cursor)
+	return page(c, "refunds", 100, 1000, (*orders.Claim).JSON, func(limit int, cursor string) ([]orders.Claim, string, error) {
+		return h.service.Claims(c.Request.Context(), limit, cursor)
 	})
 }
 

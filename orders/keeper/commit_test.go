@@ -19,7 +19,7 @@ import (
 )
 
 // A commit whose answer was lost is done again: with the same batch it gives
-// the same verdicts and changes nothing.
+// the same decisions and changes nothing.
 func TestCommitTwice(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -32,7 +32,7 @@ func TestCommitTwice(t *testing.T) {
 		eve := kit.QueuedOrder("44444444-0000-7000-8000-000000000000", "eve", "", 1)
 		eve.Epoch = batch[0].Epoch
 		batch = append(batch, eve,
-			inventory.Queued{Epoch: eve.Epoch, OrderID: "55555555-0000-7000-8000-000000000000", Buyer: "ann", Quantity: 2, Key: "k", Fingerprint: batch[0].Fingerprint, At: kit.JudgedAt})
+			inventory.Queued{Epoch: eve.Epoch, OrderID: "55555555-0000-7000-8000-000000000000", Buyer: "ann", Quantity: 2, Key: "k", Fingerprint: batch[0].Fingerprint, At: kit.DecidedAt})
 
 		first, err := b.Store.Commit(t.Context(), "S", k.Fence(), batch)
 		check.Must(t, err)
@@ -50,7 +50,7 @@ func TestCommitTwice(t *testing.T) {
 		}
 		if got := []string{kit.Said(first[0]), kit.Said(first[1]), kit.Said(first[2]), kit.Said(first[3])}; !reflect.DeepEqual(got,
 			[]string{"sold", "sold", "rejected sold_out", "is " + batch[0].OrderID + " give back"}) {
-			t.Errorf("verdicts: %q", got)
+			t.Errorf("decisions: %q", got)
 		}
 		if again := b.Rows(t); !reflect.DeepEqual(rows, again) || len(again) != 3 {
 			t.Errorf("rows were\n%+v, are\n%+v", rows, again)
@@ -109,7 +109,7 @@ func TestCommitOfABadOrder(t *testing.T) {
 		b := bare.Open(t, s, kit.Sale("S", 10, 2))
 		k := b.Keeper(t, "S")
 		var heard []orders.Decision
-		k.Hear(func(_ context.Context, verdicts []orders.Decision) { heard = append(heard, verdicts...) })
+		k.Hear(func(_ context.Context, decisions []orders.Decision) { heard = append(heard, decisions...) })
 
 		bad := []string{strings.Repeat("x", 65)} // one more than the column holds
 		if s.Kind == servers.KindReal {

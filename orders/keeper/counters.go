@@ -1,11 +1,6 @@
 package keeper
 
-import (
-	"sync/atomic"
-	"time"
-
-	"flashsale/inventory"
-)
+import "sync/atomic"
 
 // Counters are what a node's keepers have done, for metrics.
 type Counters struct {
@@ -26,38 +21,4 @@ type Counters struct {
 	DirectLeft    atomic.Int64 // sales that are sold through the gate again
 	DirectPlaced  atomic.Int64 // orders carried into the database in direct mode
 	DirectRefused atomic.Int64 // buyers for whom it had no room
-}
-
-// A Commit is what a keeper carried over at once, as Config.OnCommit hears of
-// it. Its transaction may be one that other keepers share (groupcommit.go), and Took
-// has the wait for that.
-type Commit struct {
-	SKU    string
-	Fence  int64
-	Orders []inventory.Queued // that were carried over; not to be changed
-	Began  time.Time          // by this process's clock, as all that follows
-	Took   time.Duration
-	Err    error // not all of it is durable; unless ErrFenced, it may yet be
-
-	ClockOffset *time.Duration // Redis's clock, less this one's
-}
-
-// Reserved tells when the gate took the units of one of the orders: to about a
-// millisecond, and never after Began. False: it is not known yet how far Redis's
-// clock and this one are apart.
-func (c *Commit) Reserved(o inventory.Queued) (time.Time, bool) {
-	if c.ClockOffset == nil {
-		return time.Time{}, false
-	}
-	at := o.At.Add(-*c.ClockOffset)
-	if at.After(c.Began) {
-		at = c.Began
-	}
-	return at, true
-}
-
-// Lag is how long after its units were taken an order was durable.
-func (c *Commit) Lag(o inventory.Queued) (time.Duration, bool) {
-	at, known := c.Reserved(o)
-	return c.Began.Add(c.Took).Sub(at), known
 }

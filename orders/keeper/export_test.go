@@ -20,8 +20,8 @@ func (k *Keeper) CommitBatch(ctx context.Context, batch []inventory.Queued) ([]o
 	return k.commit(ctx, batch)
 }
 
-func (k *Keeper) AckBatch(ctx context.Context, batch []inventory.Queued, verdicts []orders.Decision) error {
-	return k.ack(ctx, batch, verdicts).err
+func (k *Keeper) AckBatch(ctx context.Context, batch []inventory.Queued, decisions []orders.Decision) error {
+	return k.ack(ctx, batch, decisions).err
 }
 
 // RebuildGate announces the end of the epoch and rebuilds the gate at once.
@@ -42,7 +42,7 @@ func (k *Keeper) SetBatch(n int) { k.batch = n }
 
 func (k *Keeper) Hear(tell func(context.Context, []orders.Decision)) { k.tell = tell }
 
-func (k *Keeper) BeginScan() { k.scan = &scan{} }
+func (k *Keeper) BeginScan() { k.scan = newScan() }
 
 func (k *Keeper) ScanAt() int { return k.scan.at }
 

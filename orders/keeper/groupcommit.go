@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"flashsale/inventory"
 	"flashsale/inventory/coalesce"
 	"flashsale/orders"
 	"flashsale/orders/store"
@@ -44,8 +43,8 @@ func NewGroupCommit(in *store.Store, maxOrders, alone int, timeout time.Duration
 // commit is Store.Commit, maybe in company. A keeper that may no longer go on does
 // not wait for the transaction's end: its fence tells what becomes of it.
 func (g *GroupCommit) commit(ctx context.Context, b store.SaleOrders) ([]orders.Decision, error) {
-	verdicts, err := g.Do(ctx, "", b)
-	if err == nil && verdicts == nil {
+	decisions, err := g.Do(ctx, "", b)
+	if err == nil && decisions == nil {
 		select {
 		case g.alone <- struct{}{}:
 			defer func() { <-g.alone }()
@@ -54,11 +53,11 @@ func (g *GroupCommit) commit(ctx context.Context, b store.SaleOrders) ([]orders.
 		}
 		return g.store.Commit(ctx, b.SKU, b.Fence, b.Orders)
 	}
-	return verdicts, err
+	return decisions, err
 }
 
 // call makes one transaction of a group. It ends when any of its keepers may no
-// longer go on. Whoever gets no verdicts goes by itself.
+// longer go on. Whoever gets no decisions goes by itself.
 func (g *GroupCommit) call(ctx context.Context, _ string, group []*member) {
 	if len(group) == 1 { // for as long as its keeper may
 		m := group[0]
@@ -72,31 +71,12 @@ func (g *GroupCommit) call(ctx context.Context, _ string, group []*member) {
 		defer context.AfterFunc(m.Ctx, cancel)()
 		batches[i] = m.Q
 	}
-	verdicts, err := g.store.CommitTogether(ctx, batches)
+	decisions, err := g.store.CommitTogether(ctx, batches)
 	if err != nil {
 		return
 	}
 	for i, m := range group {
-		m.Answer = verdicts[i]
+		m.Answer = decisions[i]
 	}
 	g.count.Together.Add(1)
-}
-
-// commitEach carries orders over one by one, when the database refuses
-// something in the batch: one bad order must not stop the SKU. Its units go
-// back, and its caller hears that nothing was sold.
-func (k *Keeper) commitEach(ctx context.Context, batch []inventory.Queued) ([]orders.Decision, error) {
-	var verdicts []orders.Decision
-	for _, q := range batch {
-		one, err := k.store.Commit(ctx, k.sku, k.fence, []inventory.Queued{q})
-		if store.IsBadData(err) {
-			k.log.Error("order refused by the database", "sku", k.sku, "order", q.OrderID, "error", err)
-			one, err = []orders.Decision{{Queued: q, Hold: orders.GiveBack, Refused: orders.Unavailable}}, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		verdicts = append(verdicts, one...)
-	}
-	return verdicts, nil
 }

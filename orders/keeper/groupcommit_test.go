@@ -36,9 +36,9 @@ func kept(t *testing.T, st *store.Store, skus ...string) []store.SaleOrders {
 }
 
 // tidings are what became of each batch, in a word.
-func tidings(verdicts [][]orders.Decision) string {
+func tidings(decisions [][]orders.Decision) string {
 	var words []string
-	for _, its := range verdicts {
+	for _, its := range decisions {
 		switch {
 		case its == nil:
 			words = append(words, "left out")
@@ -93,8 +93,8 @@ func TestCommitTogetherWaitsForNobody(t *testing.T) {
 		if _, err := store.LockSale(tx, "A"); err != nil {
 			return err
 		}
-		verdicts, err := store.CommitTogether(t.Context(), batches) // else: the lock wait timeout
-		if got := tidings(verdicts); got != "left out, inserted, inserted" {
+		decisions, err := store.CommitTogether(t.Context(), batches) // else: the lock wait timeout
+		if got := tidings(decisions); got != "left out, inserted, inserted" {
 			t.Errorf("%s, %v", got, err)
 		}
 		return err
@@ -160,9 +160,9 @@ func TestGroupCommit(t *testing.T) {
 				g := fullGroup(t, NewGroupCommit(store, 500, 24, time.Minute, count))
 				errs := make([]error, len(batches))
 				for i, b := range batches {
-					g.join(t.Context(), b, func(verdicts []orders.Decision, err error) {
-						if errs[i] = err; err == nil && (len(verdicts) != 1 || verdicts[0].Order.ID != b.Orders[0].OrderID) {
-							t.Errorf("%s: %+v", b.SKU, verdicts)
+					g.join(t.Context(), b, func(decisions []orders.Decision, err error) {
+						if errs[i] = err; err == nil && (len(decisions) != 1 || decisions[0].Order.ID != b.Orders[0].OrderID) {
+							t.Errorf("%s: %+v", b.SKU, decisions)
 						}
 					})
 				}
@@ -188,9 +188,9 @@ func TestGroupIsBounded(t *testing.T) {
 	}
 	g := fullGroup(t, NewGroupCommit(store, 3, 24, time.Minute, new(Counters)))
 	for _, b := range batches {
-		g.join(t.Context(), b, func(verdicts []orders.Decision, err error) {
-			if err != nil || len(verdicts) != len(b.Orders) {
-				t.Errorf("%s: %d verdicts, %v", b.SKU, len(verdicts), err)
+		g.join(t.Context(), b, func(decisions []orders.Decision, err error) {
+			if err != nil || len(decisions) != len(b.Orders) {
+				t.Errorf("%s: %d decisions, %v", b.SKU, len(decisions), err)
 			}
 		})
 	}
@@ -207,7 +207,7 @@ func TestPlacesAfterAGroup(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindEmbedded))
 	batches := kept(t, store, "A", "B", "C")
 	g := NewGroupCommit(store, 500, 1, time.Minute, new(Counters))
-	g.Call = func(context.Context, string, []*member) {} // no verdicts
+	g.Call = func(context.Context, string, []*member) {} // no decisions
 	statements := store.DB.Callback().Query()
 	check.Must(t, statements.Before("gorm:query").Register("look", func(*gorm.DB) {
 		if len(g.alone) != 1 {
@@ -230,8 +230,8 @@ func TestGroupOfOne(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindEmbedded))
 	b, count := kept(t, store, "A")[0], new(Counters)
 	g := NewGroupCommit(store, 500, 24, time.Nanosecond, count)
-	if verdicts, err := g.commit(t.Context(), b); err != nil || tidings([][]orders.Decision{verdicts}) != "inserted" || count.Together.Load() != 0 {
-		t.Errorf("%+v, %v", verdicts, err)
+	if decisions, err := g.commit(t.Context(), b); err != nil || tidings([][]orders.Decision{decisions}) != "inserted" || count.Together.Load() != 0 {
+		t.Errorf("%+v, %v", decisions, err)
 	}
 	b.Fence--
 	check.Is(t, check.Err(g.commit(t.Context(), b)), orders.ErrFenced)
@@ -258,14 +258,14 @@ func TestGroupEndsWithAnyKeeper(t *testing.T) {
 	g := fullGroup(t, NewGroupCommit(store, 500, 24, time.Minute, new(Counters)))
 	over := errors.New("the lease is over")
 	ctx, lose := context.WithCancelCause(t.Context())
-	g.join(ctx, batches[0], func(verdicts []orders.Decision, err error) {
+	g.join(ctx, batches[0], func(decisions []orders.Decision, err error) {
 		if !errors.Is(err, over) {
-			t.Errorf("carried without its keeper: %+v, %v", verdicts, err)
+			t.Errorf("carried without its keeper: %+v, %v", decisions, err)
 		}
 	})
-	g.join(t.Context(), batches[1], func(verdicts []orders.Decision, err error) {
-		if err != nil || tidings([][]orders.Decision{verdicts}) != "inserted" {
-			t.Errorf("the other one: %+v, %v", verdicts, err)
+	g.join(t.Context(), batches[1], func(decisions []orders.Decision, err error) {
+		if err != nil || tidings([][]orders.Decision{decisions}) != "inserted" {
+			t.Errorf("the other one: %+v, %v", decisions, err)
 		}
 	})
 	g.free()

@@ -49,7 +49,7 @@ type Keeper struct {
 	count   *Counters
 
 	announce  func(ctx context.Context, sku string, epoch int64) (now bool, err error)
-	tell      func(ctx context.Context, verdicts []orders.Decision)
+	tell      func(ctx context.Context, decisions []orders.Decision)
 	committed func(*Commit)
 
 	progressed atomic.Pointer[time.Time] // the last sign of life
@@ -66,9 +66,6 @@ func (k *Keeper) Fence() int64 { return k.fence }
 // Progressed is when the keeper last gave a sign of life: a commit, a write to the
 // gate that was answered, a stated step of a rebuild.
 func (k *Keeper) Progressed() time.Time { return *k.progressed.Load() }
-
-// Balance is what the last comparison found, or nil.
-func (k *Keeper) Balance() *Balance { return k.balance.Load() }
 
 // Pass does its steps in this order: drain the queue, release what has ended,
 // inspect the gate, compare the stores. It returns the work that is left, with
@@ -115,10 +112,10 @@ func (k *Keeper) release(ctx context.Context) error {
 	n, err := k.releaseBatch(ctx)
 	switch {
 	case err != nil:
-		k.marked = false
+		k.released = false
 		k.todo |= Inspect
 	case n < k.batch:
-		k.marked = true
+		k.released = true
 		k.todo &^= Release
 	}
 	if errors.Is(err, inventory.ErrEpoch) || errors.Is(err, inventory.ErrNoGate) {
@@ -154,7 +151,7 @@ func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 			return false, err
 		}
 		if len(batch) > 0 {
-			verdicts, err := k.commit(ctx, batch)
+			decisions, err := k.commit(ctx, batch)
 			if errors.Is(err, inventory.ErrEpoch) {
 				return true, k.refuseOld(ctx, batch)
 			}
@@ -162,12 +159,12 @@ func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 				return false, err
 			}
 			// Durable: the callers need not wait for the queue to be tidied.
-			k.tell(ctx, verdicts)
+			k.tell(ctx, decisions)
 			if last := <-acking; last.err != nil {
 				acking <- last
 				return false, nil
 			}
-			go func() { acking <- k.ack(ctx, batch, verdicts) }()
+			go func() { acking <- k.ack(ctx, batch, decisions) }()
 			after = batch[len(batch)-1].Entry
 		}
 		if len(batch) < fewOrders {
@@ -179,66 +176,6 @@ func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 		}
 	}
 	return false, nil
-}
-
-// refuseOld refuses the orders of batch and all later orders of the queue, because a gate
-// of another epoch accepted them. They are never committed, and the rebuild drops them.
-func (k *Keeper) refuseOld(ctx context.Context, batch []inventory.Queued) (err error) {
-	k.todo |= Rebuild
-	for len(batch) > 0 && err == nil {
-		refused := make([]orders.Decision, len(batch))
-		for i, q := range batch {
-			refused[i] = orders.Decision{Queued: q, Refused: orders.Unavailable}
-		}
-		k.tell(ctx, refused)
-		batch, err = k.gate.Queue(ctx, k.sku, batch[len(batch)-1].Entry, int64(k.batch))
-	}
-	return err
-}
-
-// acked is the outcome of an attempt to remove a batch from the queue.
-type acked struct {
-	left int64 // entries
-	err  error
-}
-
-// commit carries a batch over, order by order if it has to be.
-func (k *Keeper) commit(ctx context.Context, queued []inventory.Queued) ([]orders.Decision, error) {
-	began := time.Now()
-	verdicts, err := k.commits.commit(ctx, store.SaleOrders{SKU: k.sku, Fence: k.fence, Orders: queued})
-	if store.IsBadData(err) {
-		verdicts, err = k.commitEach(ctx, queued)
-	}
-	if err == nil {
-		k.progress()
-	}
-	k.committed(&Commit{SKU: k.sku, Fence: k.fence, Orders: queued, Began: began, Took: time.Since(began), Err: err})
-	for _, v := range verdicts {
-		if v.Hold == orders.Reconfirm || v.Action == orders.PayLate || v.Action == orders.Insert && v.Order.Status == orders.Rejected {
-			k.todo |= Release // so that the gate hears of its end
-		}
-		if v.Hold == orders.GiveBack {
-			k.todo |= Release // its row may not be marked yet
-			k.marked = false
-		}
-	}
-	return verdicts, err
-}
-
-// ack removes decided orders from the queue.
-func (k *Keeper) ack(ctx context.Context, batch []inventory.Queued, verdicts []orders.Decision) acked {
-	var release []string
-	for _, v := range verdicts {
-		if v.Hold == orders.GiveBack {
-			release = append(release, v.Queued.OrderID)
-		}
-	}
-	left, err := k.gate.Ack(ctx, k.sku, batch, release)
-	if err == nil {
-		k.progress()
-		k.count.Drained.Add(int64(len(batch)))
-	}
-	return acked{left, err}
 }
 
 // releaseBatch tells the gate of one batch of ended orders, and then marks them in
@@ -276,42 +213,6 @@ func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
 		k.progress()
 	}
 	return len(rows), k.store.MarkReleased(ctx, k.sku, k.fence, all)
-}
-
-// inspect brings changed terms to the gate. It rebuilds the gate if the gate is missing,
-// shut or stale, if its epoch is not that of the database, or if its replacement is
-// announced.
-func (k *Keeper) inspect(ctx context.Context) error {
-	sale, err := k.store.Sale(ctx, k.sku)
-	if err != nil || sale.Mode == orders.ModeOver {
-		return err
-	}
-	summaries, err := k.gate.Summaries(ctx, k.sku)
-	if err != nil {
-		return err
-	}
-	g, over := summaries[0], k.todo&Forget != 0
-	if over && !g.Exists {
-		return k.finishSale(ctx, g)
-	}
-	sells := g.Open && !g.Stale && g.Epoch == sale.Epoch
-	if sells && !g.Terms.Equal(sale.Terms()) {
-		if err := k.gate.SetTerms(ctx, k.sku, g.Epoch, sale.Terms()); err != nil {
-			return err
-		}
-	}
-	switch {
-	case !sells || sale.Mode != orders.ModeGate || k.todo&Rebuild != 0:
-		if sale.Mode != orders.ModeDirect && sale.Epoch > 0 { // see Store.Recount
-			if now, err := k.announce(ctx, k.sku, sale.Epoch); err != nil || !now {
-				return err
-			}
-		}
-		return k.rebuild(ctx, sale)
-	case over:
-		return k.finishSale(ctx, g)
-	}
-	return nil
 }
 
 // progress takes note of a sign of life.

@@ -25,7 +25,7 @@ type Config struct {
 	Announce func(ctx context.Context, sku string, epoch int64) (now bool, err error)
 	// Tell receives the decisions on orders, and OnCommit each transaction. They must
 	// not block.
-	Tell     func(ctx context.Context, verdicts []orders.Decision)
+	Tell     func(ctx context.Context, decisions []orders.Decision)
 	OnCommit func(*Commit)
 }
 

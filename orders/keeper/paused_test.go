@@ -46,7 +46,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 		if err != nil || len(batch) == 0 || len(ended) == 0 {
 			t.Fatal(batch, ended, err)
 		}
-		verdicts, err := stale.CommitBatch(ctx, batch)
+		decisions, err := stale.CommitBatch(ctx, batch)
 		check.Must(t, err)
 		b.Keeper(t, "S") // takes over, and has not done anything yet
 		before := stateOf(t, b)
@@ -75,7 +75,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 		}
 		// Each of them twice: before the next keeper's own steps, and after.
 		late := map[string]func() error{
-			"ack":     func() error { return stale.AckBatch(ctx, batch, verdicts) },
+			"ack":     func() error { return stale.AckBatch(ctx, batch, decisions) },
 			"release": func() error { _, err := b.Gate.Release(ctx, "S", epoch, closed); return err },
 			"confirm": func() error { return b.Gate.Confirm(ctx, "S", epoch, paid) },
 			"terms":   func() error { old := kit.Sale("S", 15, 3); return b.Gate.SetTerms(ctx, "S", epoch, old.Terms()) },

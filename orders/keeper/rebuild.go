@@ -8,7 +8,6 @@ import (
 
 	"flashsale/inventory"
 	"flashsale/orders"
-	"flashsale/orders/store"
 )
 
 // rebuild builds the gate from the database and issues a new epoch. The caller has made
@@ -32,56 +31,9 @@ func (k *Keeper) rebuild(ctx context.Context, sale *orders.Sale) error {
 // discardTimeout is for a keeper that may have lost its lock already.
 const discardTimeout = 500 * time.Millisecond
 
-// Catching up ends when fewer than fewChanges changes are left, which are read while
-// the gate is shut, or after catchUps tries: a busy sale never comes to none.
-const (
-	fewChanges = 1000
-	catchUps   = 3
-)
-
-// stage puts aside what the database says, while buyers still come in: orders
-// are carried over all the time.
-func (k *Keeper) stage(ctx context.Context, d *inventory.Draft) (*store.Snapshot, error) {
-	c := store.NewSnapshot(k.sku)
-	c.Step = k.progress
-	behind := false // a single page has no time to fall behind
-	for {
-		page, more, err := k.store.ReadPage(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		if err := k.gate.Stage(ctx, d, page); err != nil {
-			return nil, err
-		}
-		k.progress()
-		if !more {
-			break
-		}
-		behind = true
-		if _, err := k.drain(ctx); err != nil {
-			return nil, err
-		}
-	}
-	for i := 0; behind && i < catchUps; i++ {
-		changes, err := k.store.CatchUp(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		if err := k.gate.Stage(ctx, d, changes); err != nil {
-			return nil, err
-		}
-		k.progress()
-		if _, err := k.drain(ctx); err != nil {
-			return nil, err
-		}
-		behind = len(changes.Holds)+len(changes.Ended) >= fewChanges
-	}
-	return c, nil
-}
-
-// rebuildOnce is a rebuild: stage what the database says, then shut, drain,
-// recount under a new epoch, bring what is staged up to date, install and open.
-// All that grows with the sale comes before shutting.
+// rebuildOnce stages the orders of the database at the gate (stage.go), then shuts the gate,
+// drains its queue, recounts under a new epoch, stages what has changed, and opens the new
+// gate. The steps that take longer for a larger sale come before the gate is shut.
 func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, sale *orders.Sale) (stock inventory.View, opened bool, err error) {
 	c, err := k.stage(ctx, d)
 	if err != nil {

@@ -24,10 +24,10 @@ import (
 // the fence with the rest: had another keeper been at work, it would show.
 // The total is the gate's own, as a new one is not yet at the gate.
 type reconciler struct {
-	// marked is true when restored_at is set for every order that the gate has released.
+	// released is true when restored_at is set for every order that the gate has released.
 	// If it is not set for an order, the units of the order are on sale again and count
 	// as restoring, too.
-	marked bool
+	released bool
 
 	scan   *scan           // under way, or nil
 	orders map[string]bool // what the last scan found off, and is off still
@@ -66,10 +66,10 @@ func (k *Keeper) reconcile(ctx context.Context) error {
 		}
 	}
 	if k.todo&Scan != 0 && k.scan == nil && len(k.orders)+len(k.buyers) == 0 {
-		k.scan = &scan{}
+		k.scan = newScan()
 	}
 	k.todo &^= Scan
-	if !k.marked {
+	if !k.released {
 		k.todo |= Compare // once it is
 	} else if k.todo&ScanPage != 0 {
 		if err := k.scanPages(ctx); err != nil {
@@ -85,7 +85,7 @@ func (k *Keeper) reconcile(ctx context.Context) error {
 // check compares the sums, and looks again at what the last scan found. It leaves
 // Compare to be done again where something is off, or could not be compared.
 func (k *Keeper) check(ctx context.Context) error {
-	if !k.marked {
+	if !k.released {
 		return nil
 	}
 	d, err := k.measure(ctx, slices.Collect(maps.Keys(k.orders)), slices.Collect(maps.Keys(k.buyers)))
@@ -123,7 +123,7 @@ func (k *Keeper) forget(stock inventory.View) {
 			"available_before", d.gate.Available, "available", stock.Available,
 			"holds_before", d.gate.Holds, "holds", stock.Holds)
 	}
-	k.marked = true
+	k.released = true
 	k.drifted, k.symptom, k.times, k.orders, k.buyers, k.scan = nil, "", 0, nil, nil, nil
 	k.todo &^= Rebuild | Compare | ScanPage
 }
@@ -250,3 +250,6 @@ type Balance struct {
 
 	Off bool `json:"-"` // they differ, maybe not in sum
 }
+
+// Balance is what the last comparison found, or nil.
+func (k *Keeper) Balance() *Balance { return k.balance.Load() }

@@ -20,6 +20,8 @@ type scan struct {
 	buyers map[string]bool
 }
 
+func newScan() *scan { return &scan{orders: map[string]bool{}, buyers: map[string]bool{}} }
+
 const (
 	scanWalks      = 3
 	scanPage       = 200 // orders by buyer in a page, and buyers of one query
@@ -118,14 +120,7 @@ func (k *Keeper) noteDrift(ctx context.Context, r *scan, ids, buyers []string) e
 	if err != nil || !d.known {
 		return err
 	}
-	r.orders, r.buyers = union(r.orders, d.orders), union(r.buyers, d.buyers)
+	maps.Copy(r.orders, d.orders)
+	maps.Copy(r.buyers, d.buyers)
 	return nil
-}
-
-func union(a, b map[string]bool) map[string]bool {
-	if a == nil {
-		return b
-	}
-	maps.Copy(a, b)
-	return a
 }

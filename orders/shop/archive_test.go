@@ -35,7 +35,7 @@ func TestArchivedSale(t *testing.T) {
 	put.PaymentWindowS, put.OpensAt, put.ClosesAt = 1, put.OpensAt.Add(-2*time.Hour), put.ClosesAt.Add(-2*time.Hour)
 	p.put(t, put)
 	kit.Overdue(t, p.store.DB, expired.Order.ID)
-	check.Eventually(t, "Redis has forgotten the sale", func() bool { return p.isOver(ctx, "S") })
+	check.Eventually(t, "Redis has forgotten the sale", func() bool { return p.catalog.Known("S").Mode == orders.ModeOver })
 	pays(t, p, "bob", expired.Order.ID, "late", orders.ErrOrderClosed)
 
 	_, name, _ := strings.Cut(servertest.OpenSQL(t, servers.KindReal), "/")
@@ -69,7 +69,7 @@ func TestArchivedSale(t *testing.T) {
 		}
 	}
 	gone("an order", oldOnes()...)
-	gone("the sale", check.Err(place("ann")), check.Err(p.Offer(ctx, "S")), check.Err(p.Audit(ctx, "S")), check.Err(p.Rebuild(ctx, "S")), check.Err(p.CloseSale(ctx, "S")))
+	gone("the sale", check.Err(place("ann")), check.Err(p.Offer(ctx, "S")), check.Err(p.Audit(ctx, "S")), check.Err(p.Rebuild(ctx, "S")), check.Err(p.EndSale(ctx, "S")))
 	if _, _, err := p.OrdersOfSale(ctx, "S", 10, ""); !errors.Is(err, orders.ErrNotFound) {
 		t.Error(err)
 	}

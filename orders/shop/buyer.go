@@ -25,32 +25,38 @@ func (s *Service) Order(ctx context.Context, buyer, id, sku, key string) (*order
 }
 
 func (s *Service) find(ctx context.Context, buyer, id, sku, key string) (*orders.Order, error) {
-	o, err := s.store.OrderOf(ctx, buyer, id)
-	if !errors.Is(err, orders.ErrNotFound) {
-		return o, err
-	}
 	if !orders.IsSKU(sku) {
 		sku = ""
+	}
+	o, err := s.rowOrHeld(ctx, buyer, id, sku, func() (*orders.Order, error) { return s.store.OrderOf(ctx, buyer, id) })
+	if err == nil || sku == "" || !orders.VisibleASCII(key, 128) {
+		return o, err
+	}
+	// The row under the key is the answer, also while the gate cannot be asked: the keeper
+	// will find that row for whatever is queued under the same key.
+	first, keyErr := s.store.OrderByKey(ctx, sku, buyer, key)
+	if errors.Is(keyErr, orders.ErrNotFound) {
+		return nil, err
+	}
+	return first, keyErr
+}
+
+// rowOrHeld returns what look finds in the database, or else the order that the gate holds
+// (see held). The gate is asked between two looks, because the order may become a row.
+func (s *Service) rowOrHeld(ctx context.Context, buyer, id, sku string, look func() (*orders.Order, error)) (*orders.Order, error) {
+	o, err := look()
+	if !errors.Is(err, orders.ErrNotFound) {
+		return o, err
 	}
 	o, heldErr := s.held(ctx, buyer, id, sku)
 	if heldErr == nil {
 		return o, nil
 	}
-	// Between the two looks it may have become a row.
 	if err := s.store.Barrier(ctx); err != nil {
 		return nil, err
 	}
-	if o, err := s.store.OrderOf(ctx, buyer, id); !errors.Is(err, orders.ErrNotFound) {
-		return o, err
-	}
-	if sku == "" || !orders.VisibleASCII(key, 128) {
-		return nil, heldErr
-	}
-	// A row under the key is the answer, also while the gate can't be asked:
-	// whatever is in its queue under the same key will be found to be this.
-	o, err = s.store.OrderByKey(ctx, sku, buyer, key)
-	if errors.Is(err, orders.ErrNotFound) {
-		err = heldErr
+	if o, err = look(); errors.Is(err, orders.ErrNotFound) {
+		err = heldErr // "not found" only if the gate could be asked, too
 	}
 	return o, err
 }
@@ -113,39 +119,20 @@ func (s *Service) Cancel(ctx context.Context, buyer, id string) (*orders.Order, 
 	return s.end(ctx, buyer, id, func() (*orders.Order, error) { return s.store.Cancel(ctx, buyer, id) })
 }
 
-// allow asks the limiter, where there is one.
-func (s *Service) allow(ctx context.Context, buyer, ip, sku string) error {
-	if s.cfg.Limiter == nil {
-		return nil
-	}
-	return s.cfg.Limiter.Allow(ctx, buyer, ip, sku)
-}
-
 // end asks the limiter, ends an order, and has the SKU's keeper tell the gate.
 func (s *Service) end(ctx context.Context, buyer, id string, do func() (*orders.Order, error)) (*orders.Order, error) {
-	if err := s.allow(ctx, buyer, "", ""); err != nil {
+	if err := s.cfg.Limiter.Allow(ctx, buyer, "", ""); err != nil {
 		return nil, err
 	}
 	if !orders.IsOrderID(id) {
 		return nil, orders.ErrNotFound
 	}
-	o, err := do()
-	if errors.Is(err, orders.ErrNotFound) {
-		_, heldErr := s.held(ctx, buyer, id, "")
-		if heldErr == nil {
-			return nil, orders.ErrInProgress
-		}
-		// It may have become a row between the two looks.
-		if err := s.store.Barrier(ctx); err != nil {
-			return nil, err
-		}
-		o, err = do()
-		if errors.Is(err, orders.ErrNotFound) {
-			err = heldErr // "not found" only if the gate could be asked, too
-		}
+	o, err := s.rowOrHeld(ctx, buyer, id, "", do)
+	if err == nil && o.Status == orders.Reserved {
+		return nil, orders.ErrInProgress
 	}
 	if o != nil && o.RestoredAt == nil {
-		s.keepers.RequestRelease(ctx, o.SKU)
+		s.controller.RequestRelease(ctx, o.SKU)
 	}
 	return o, err
 }
@@ -156,20 +143,18 @@ func (s *Service) BuyerOf(ctx context.Context, id string) (string, error) {
 	if !orders.IsOrderID(id) {
 		return "", orders.ErrNotFound
 	}
-	o, heldErr := s.held(ctx, "", id, "") // before the row is looked for, which it may become
-	rows, err := s.store.OrdersByID(ctx, []string{id})
-	if err == nil && len(rows) == 0 {
-		if err = s.store.Barrier(ctx); err == nil {
-			rows, err = s.store.OrdersByID(ctx, []string{id})
+	o, err := s.rowOrHeld(ctx, "", id, "", func() (*orders.Order, error) {
+		rows, err := s.store.OrdersByID(ctx, []string{id})
+		switch {
+		case err != nil:
+			return nil, errors.Join(orders.ErrUnavailable, err)
+		case len(rows) == 0:
+			return nil, orders.ErrNotFound
 		}
-	}
-	switch {
-	case err != nil:
-		return "", errors.Join(orders.ErrUnavailable, err)
-	case len(rows) > 0:
-		return rows[0].Buyer, nil
-	case heldErr != nil:
-		return "", heldErr
+		return &rows[0], nil
+	})
+	if err != nil {
+		return "", err
 	}
 	return o.Buyer, nil
 }

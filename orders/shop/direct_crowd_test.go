@@ -79,7 +79,7 @@ var rightRules = directRules{
 var directTwins = map[string]directRules{
 	"": rightRules,
 	"orders not conditional on the mode": {enter: rightRules.enter, order: func(t *testing.T, b *bare.Bare, batch []inventory.Queued) ([]orders.Decision, error) {
-		return b.Store.CommitPastGate(t.Context(), "S", batch, store.PastGate, func(*store.LockedSale) error { return nil })
+		return b.Store.CommitPastGate(t.Context(), "S", batch, store.PastGate, nil, func(*store.LockedSale) bool { return true })
 	}},
 }
 
@@ -128,11 +128,11 @@ func (rules directRules) anyOrder(t *testing.T, b *bare.Bare, r *rand.Rand) (wro
 				OrderID: q.OrderID, SKU: "S", Buyer: buyer, Quantity: units, Key: key, Fingerprint: q.Fingerprint,
 			})
 		case 2, 3, 4:
-			verdicts, err := rules.order(t, b, []inventory.Queued{asked(buyer, key, units), asked("joe", key, units)})
+			decisions, err := rules.order(t, b, []inventory.Queued{asked(buyer, key, units), asked("joe", key, units)})
 			if err != nil && !errors.Is(err, orders.ErrNotDirect) {
 				t.Fatal(err)
 			}
-			for _, d := range verdicts {
+			for _, d := range decisions {
 				refused[[2]string{d.Queued.Buyer, d.Queued.Key}] = d.Refused == orders.SoldOut && d.Queued.Key != ""
 				if d.Order != nil && d.Refused == "" {
 					promised[d.Order.ID] = true

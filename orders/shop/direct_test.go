@@ -42,7 +42,7 @@ func untilMode(t testing.TB, mode string, nodes ...*shop) {
 	t.Helper()
 	check.Eventually(t, "sold by "+mode, func() bool {
 		for _, p := range nodes {
-			if modeOf(t, p.store) != mode || p.catalog.Direct("S") != (mode == orders.ModeDirect) {
+			if sale := p.catalog.Known("S"); modeOf(t, p.store) != mode || sale == nil || sale.Mode != mode {
 				return false
 			}
 		}
@@ -122,7 +122,7 @@ func TestDirectMode(t *testing.T) {
 		put.OpensAt, put.ClosesAt = put.OpensAt.Add(2*time.Hour), put.ClosesAt.Add(2*time.Hour)
 		_, _, _ = a.PutSale(ctx, put)
 		no(inventory.ErrNotOpen, a, "joe", "", 1)
-		check.OK(t, check.Err(a.CloseSale(ctx, "S")))
+		check.OK(t, check.Err(a.EndSale(ctx, "S")))
 		no(inventory.ErrClosed, b, "joe", "", 1)
 		replays(eve) // after the sale
 		_, _, _ = a.PutSale(ctx, kit.Sale("S", 7, 3))
@@ -297,24 +297,24 @@ func asked(buyer, key string, quantity int64) inventory.Queued {
 	}
 }
 
-// The line is bounded: whoever finds it full hears so at once, and the
-// database is not asked. Those in it share a transaction.
-func TestDirectLineIsBounded(t *testing.T) {
+// A shared commit is bounded: a buyer that there is no room for is refused at once, without a
+// query. The others share a transaction.
+func TestSharedCommitIsBounded(t *testing.T) {
 	t.Parallel()
 	const buyers = 50
-	for _, line := range []int{8, 2 * buyers} { // the second is the broken twin: no bound
-		t.Run(fmt.Sprint("a line of ", line), func(t *testing.T) {
+	for _, limit := range []int{8, 2 * buyers} { // the second is the broken twin: no bound
+		t.Run(fmt.Sprint("at most ", limit), func(t *testing.T) {
 			servertest.EachSQL(t, func(t *testing.T, dsn string) {
 				store := bare.OpenStore(t, dsn)
 				kit.Put(t, store, kit.Sale("S", 100, 1))
 				kit.Exec(t, store.DB, "UPDATE sales SET mode = 'direct'")
 				var full atomic.Int64
 				busy := make(chan struct{}) // the database is
-				l := newLine(store.Timeout, line, line, 1, func(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
+				l := newSharedCommit(store.Timeout, limit, limit, 1, func(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
 					<-busy
 					return store.Direct(ctx, sku, batch)
 				})
-				l.full = &full
+				l.refused = &full
 				var mu sync.Mutex
 				var all sync.WaitGroup
 				placed, refused := 0, 0
@@ -333,7 +333,7 @@ func TestDirectLineIsBounded(t *testing.T) {
 						}
 					})
 				}
-				want := max(0, buyers-line)
+				want := max(0, buyers-limit)
 				check.Eventually(t, "all have come", func() bool {
 					mu.Lock()
 					defer mu.Unlock()
@@ -344,8 +344,8 @@ func TestDirectLineIsBounded(t *testing.T) {
 				if placed != buyers-want || len(kit.RowsOf(t, store.DB)) != placed || full.Load() != int64(want) {
 					t.Errorf("%d placed, %d refused", placed, refused)
 				}
-				if bounded := placed <= 8; bounded != (line == 8) {
-					t.Errorf("%d at once, with a line of %d", placed, line)
+				if bounded := placed <= 8; bounded != (limit == 8) {
+					t.Errorf("%d at once, want at most %d", placed, limit)
 				}
 			})
 		})

@@ -25,7 +25,7 @@ import (
 // refundsOf are all refunds, as "buyer ref reason", in their order.
 func refundsOf(t testing.TB, st *store.Store) []string {
 	t.Helper()
-	rows, next, err := st.Refunds(t.Context(), 1000, "")
+	rows, next, err := st.Claims(t.Context(), 1000, "")
 	if err != nil || next != "" {
 		t.Fatal(err, next)
 	}
@@ -177,7 +177,7 @@ func TestPaymentOfAClosedOrderIsRefunded(t *testing.T) {
 		if got, want := refundsOf(t, store), []string{"buyer-0 ref cancelled", "buyer-1 ref rejected"}; !slices.Equal(got, want) {
 			t.Errorf("refunds: %q, want %q", got, want)
 		}
-		rows, _, err := store.Refunds(ctx, 1, "")
+		rows, _, err := store.Claims(ctx, 1, "")
 		now := kit.ClockOf(t, store.DB)
 		if r := rows[0]; err != nil || r.OrderID != ids[0] || r.SKU != "S" || r.Currency != "EUR" || now.Sub(r.CreatedAt).Abs() > time.Minute {
 			t.Errorf("%+v, %v", r, err)
@@ -249,7 +249,7 @@ func wrongWithLate(t testing.TB, b *bare.Bare, refs map[string]bool) (wrong []st
 			units[o.Buyer] += o.Quantity
 		}
 	}
-	refunds, _, err := b.Store.Refunds(t.Context(), 100_000, "")
+	refunds, _, err := b.Store.Claims(t.Context(), 100_000, "")
 	check.Must(t, err)
 	for _, r := range refunds {
 		outcomes[r.PaymentRef]++
@@ -381,11 +381,11 @@ func drained(t *testing.T, b *bare.Bare, giveBack bool) *bare.Keeper {
 	t.Helper()
 	k := b.Keeper(t, "S")
 	queue, release := b.Queue(t), []string(nil)
-	verdicts, err := b.Store.Commit(t.Context(), "S", k.Fence(), queue)
+	decisions, err := b.Store.Commit(t.Context(), "S", k.Fence(), queue)
 	check.Must(t, err)
-	for _, v := range verdicts {
-		if giveBack || v.Hold == orders.GiveBack {
-			release = append(release, v.Queued.OrderID)
+	for _, d := range decisions {
+		if giveBack || d.Hold == orders.Release {
+			release = append(release, d.Queued.OrderID)
 		}
 	}
 	check.Must(t, check.Err(b.Gate.Ack(t.Context(), "S", queue, release)))

@@ -133,9 +133,9 @@ func TestOnPaymentPaymentTwins(t *testing.T) {
 		}, "holds units unpaid"},
 		"a payment counted twice": {func(t *testing.T, b *bare.Bare, list map[string]string) {
 			k := b.Keeper(t, "S")
-			verdicts, err := b.Store.Commit(t.Context(), "S", k.Fence(), b.Queue(t)[:1])
-			if err != nil || verdicts[0].Action != orders.PayLate {
-				t.Fatal(verdicts, err)
+			decisions, err := b.Store.Commit(t.Context(), "S", k.Fence(), b.Queue(t)[:1])
+			if err != nil || decisions[0].Action != orders.PayLate {
+				t.Fatal(decisions, err)
 			}
 			kit.Exec(t, b.Store.DB, "UPDATE orders SET status = ?, restored_at = created_at, hold_id = NULL WHERE id = ?", orders.AwaitingPayment, list["ann"])
 			k.Finish(t)

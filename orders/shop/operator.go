@@ -23,13 +23,13 @@ func (s *Service) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...stri
 	return offer, err == nil && sale.UpdatedAt.Equal(sale.CreatedAt), err
 }
 
-// CloseSale ends a sale now, and waits until the gate refuses orders. What is
-// reserved goes on. Errors: those of Store.CloseSale; ErrUnavailable as in PutSale.
-func (s *Service) CloseSale(ctx context.Context, sku string, ifMatch ...string) (orders.Offer, error) {
+// EndSale ends a sale now, and waits until the gate refuses orders. What is
+// reserved goes on. Errors: those of Store.EndSale; ErrUnavailable as in PutSale.
+func (s *Service) EndSale(ctx context.Context, sku string, ifMatch ...string) (orders.Offer, error) {
 	if !orders.IsSKU(sku) {
 		return orders.Offer{}, orders.ErrNotFound
 	}
-	sale, err := s.store.CloseSale(ctx, sku, ifMatch...)
+	sale, err := s.store.EndSale(ctx, sku, ifMatch...)
 	if err != nil {
 		return orders.Offer{}, err
 	}
@@ -43,8 +43,8 @@ func (s *Service) changed(ctx context.Context, sale orders.Sale) (orders.Offer, 
 		return orders.Offer{}, onItsWay(sale.SKU, err)
 	}
 	// A new sale needs a keeper, and so does one that is opened again.
-	s.keepers.RequestKeeper(ctx, sale.SKU)
-	if !s.catalog.Direct(sale.SKU) && sale.Mode != orders.ModeOver { // else what the database has is all there is
+	s.controller.RequestKeeper(ctx, sale.SKU)
+	if sale.HasGate() {
 		err := s.untilGate(ctx, sale.SKU, func(ctx context.Context, g inventory.Summary) bool {
 			// What the sale is now: another operator may have changed it since.
 			now, err := s.store.Sale(ctx, sale.SKU)
@@ -61,11 +61,7 @@ func (s *Service) changed(ctx context.Context, sale orders.Sale) (orders.Offer, 
 			return orders.Offer{}, err
 		}
 	}
-	offers, err := s.offers(ctx, []orders.Sale{sale})
-	if err != nil {
-		return orders.Offer{}, err
-	}
-	return offers[0], nil
+	return s.offer(ctx, sale)
 }
 
 // Rebuild has the gate of sku rebuilt from the database, and waits for it.
@@ -89,7 +85,7 @@ func (s *Service) Rebuild(ctx context.Context, sku string) (store.Audit, error) 
 func (s *Service) untilGate(ctx context.Context, sku string, wanted func(context.Context, inventory.Summary) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, s.gateTimeout)
 	defer cancel()
-	s.keepers.RequestInspect(ctx, sku)
+	s.controller.RequestInspect(ctx, sku)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -132,7 +128,11 @@ func (s *Service) Offer(ctx context.Context, sku string) (orders.Offer, error) {
 	if err != nil {
 		return orders.Offer{}, err
 	}
-	offers, err := s.offers(ctx, []orders.Sale{*sale})
+	return s.offer(ctx, *sale)
+}
+
+func (s *Service) offer(ctx context.Context, sale orders.Sale) (orders.Offer, error) {
+	offers, err := s.offers(ctx, []orders.Sale{sale})
 	if err != nil {
 		return orders.Offer{}, err
 	}
@@ -161,7 +161,7 @@ func (s *Service) offers(ctx context.Context, sales []orders.Sale) ([]orders.Off
 	var gated []*orders.Offer
 	for i := range sales {
 		offers[i] = orders.Offer{Sale: sales[i], Available: sales[i].Total - sales[i].Sold, Now: now}
-		if sales[i].HasGate() && !s.keepers.GateUntrusted(sales[i].SKU) {
+		if sales[i].HasGate() && !s.controller.GateUntrusted(sales[i].SKU) {
 			skus, gated = append(skus, sales[i].SKU), append(gated, &offers[i])
 		}
 	}
@@ -185,9 +185,9 @@ func (s *Service) OrdersOfSale(ctx context.Context, sku string, limit int, curso
 	return s.store.OrdersOfSale(ctx, sku, limit, cursor)
 }
 
-// Refunds reads a page of what is owed for payments of closed orders.
-func (s *Service) Refunds(ctx context.Context, limit int, cursor string) ([]orders.Refund, string, error) {
-	return s.store.Refunds(ctx, limit, cursor)
+// Claims reads a page of what is owed for payments of closed orders.
+func (s *Service) Claims(ctx context.Context, limit int, cursor string) ([]orders.Claim, string, error) {
+	return s.store.Claims(ctx, limit, cursor)
 }
 
 // OrdersOf reads a page of buyer's orders.

@@ -118,7 +118,7 @@ func hang[Q, A any](t *testing.T, g *coalesce.Group[Q, A], end <-chan struct{}) 
 func TestStopWaitsForTransactions(t *testing.T) {
 	t.Parallel()
 	for name, hangs := range map[string]func(t *testing.T, s *Service, end <-chan struct{}){
-		"group commit": func(t *testing.T, s *Service, end <-chan struct{}) { hang(t, s.keepers.Commits.Group, end) },
+		"group commit": func(t *testing.T, s *Service, end <-chan struct{}) { hang(t, s.controller.Commits.Group, end) },
 		"direct mode":  func(t *testing.T, s *Service, end <-chan struct{}) { hang(t, s.direct.Group, end) },
 		"awaiting":     func(t *testing.T, s *Service, end <-chan struct{}) { hang(t, s.onPayment.Group, end) },
 		"barrier":      func(t *testing.T, s *Service, end <-chan struct{}) { hang(t, s.store.Barriers, end) },

@@ -8,7 +8,6 @@ import (
 	"flashsale/inventory"
 	"flashsale/orders"
 	"flashsale/orders/controller"
-	"flashsale/orders/store"
 )
 
 // A payment that arrives after its order has expired is a new attempt. Once the order's
@@ -17,7 +16,7 @@ import (
 // inserts no row. It turns the expired order into a paid one. If there are not enough
 // units, a refund claim is recorded.
 //
-// A payment of an order that holds no units yet (onpayment.go) takes the same path, except
+// A payment of an order that holds no units yet (orders/late.go) takes the same path, except
 // that a rejection leaves the order open and creates no refund claim.
 //
 // Gate, queue and keeper know the attempt by the key under which it is reserved.
@@ -37,7 +36,7 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 	defer cancel()
 	p := &latePayment{Service: s, ref: ref, pause: 5 * time.Millisecond, timeout: time.After(s.cfg.Wait)}
 	defer p.stop()
-	var no orders.Reason // the answer for an open order, unless the order has ended since
+	var refusal orders.Reason // the answer for an open order, unless the order has ended since
 	for {
 		o, decided, err := s.store.Payment(ctx, buyer, id, ref)
 		switch {
@@ -45,20 +44,20 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 			return s.decided(ctx, o, err)
 		case err != nil:
 			return nil, err
-		case no != "" && o.Status == orders.AwaitingPayment:
-			return o, p.refuse(ctx, o.SKU, no)
+		case refusal != "" && o.Status == orders.AwaitingPayment:
+			return o, p.refuse(ctx, o.SKU, refusal)
 		}
-		if no = p.take(ctx, o); no == "" {
-			no = p.wait(ctx, o)
+		if refusal = p.take(ctx, o); refusal == "" {
+			refusal = p.wait(ctx, o)
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if no != "" && o.Status != orders.AwaitingPayment {
-			if err := p.refuse(ctx, o.SKU, no); errors.Is(err, orders.ErrUnavailable) && no != orders.Unavailable {
+		if refusal != "" && o.Status != orders.AwaitingPayment {
+			if err := p.refuse(ctx, o.SKU, refusal); errors.Is(err, orders.ErrUnavailable) && refusal != orders.Unavailable {
 				return nil, err // the gate may be an old one, so no refund is due yet
 			}
-			if err := s.store.Refund(ctx, o, ref, no); err != nil {
+			if err := s.store.RecordClaim(ctx, o, ref, refusal); err != nil {
 				return nil, err
 			}
 		}
@@ -66,14 +65,14 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 }
 
 // decided returns the answer of the database, once it is durable.
-func (s *Service) decided(ctx context.Context, o *orders.Order, no error) (*orders.Order, error) {
-	if no == nil && o.RestoredAt == nil {
-		s.keepers.RequestRelease(ctx, o.SKU)
+func (s *Service) decided(ctx context.Context, o *orders.Order, refusal error) (*orders.Order, error) {
+	if refusal == nil && o.RestoredAt == nil {
+		s.controller.RequestRelease(ctx, o.SKU)
 	}
 	if err := s.store.Barrier(ctx); err != nil {
 		return nil, err
 	}
-	return o, no
+	return o, refusal
 }
 
 // A latePayment is a late payment in progress.
@@ -88,12 +87,15 @@ type latePayment struct {
 
 // refuse returns the refusal of the payment if it is final, as Service.refuse does. The
 // caller has read from the database that the payment is not decided.
-func (p *latePayment) refuse(ctx context.Context, sku string, no orders.Reason) error {
+func (p *latePayment) refuse(ctx context.Context, sku string, reason orders.Reason) error {
 	r := p.refusal
-	r.reason, r.known = no.Err(), true
+	r.reason, r.known = reason.Err(), true
 	return p.Service.refuse(ctx, sku, r, func(ctx context.Context) (*orders.Sale, error) {
 		sale, err := p.store.Sale(ctx, sku)
-		return store.Durably(ctx, p.store, sale, err)
+		if err == nil {
+			err = p.store.Barrier(ctx)
+		}
+		return sale, err
 	})
 }
 
@@ -105,41 +107,36 @@ func (p *latePayment) stop() {
 
 // take asks for the order's units, once the first hold of the order is released. It
 // returns the reason if the payment is refused, or "" while the payment is not decided.
-func (p *latePayment) take(ctx context.Context, o *orders.Order) (no orders.Reason) {
+func (p *latePayment) take(ctx context.Context, o *orders.Order) orders.Reason {
+	sale, err := p.catalog.Sale(ctx, o.SKU)
 	switch {
 	case !o.Status.PayLate():
 		return orders.Reason(o.Status)
 	case o.RestoredAt == nil || p.hold != nil:
 		return ""
-	case p.isOver(ctx, o.SKU):
+	case err == nil && sale.Mode == orders.ModeOver:
 		p.refusal = refusal{source: over}
 		return orders.Closed
-	case p.catalog.Direct(o.SKU):
+	case err == nil && sale.Mode == orders.ModeDirect:
 		p.refusal = refusal{source: database}
 		return p.payDirect(ctx, o, p.ref)
 	}
 	return p.holdAgain(ctx, o)
 }
 
-// isOver reports whether Redis has forgotten the sale of sku.
-func (s *Service) isOver(ctx context.Context, sku string) bool {
-	sale, err := s.catalog.Sale(ctx, sku)
-	return err == nil && sale.Mode == orders.ModeOver
-}
-
 // wait waits for the keeper's notice, or for a pause, because the notice can be lost. The
 // caller then looks into the database. If the payer has waited for long enough, wait
 // returns the reason why there is no decision.
-func (p *latePayment) wait(ctx context.Context, o *orders.Order) (no orders.Reason) {
+func (p *latePayment) wait(ctx context.Context, o *orders.Order) orders.Reason {
 	var notice <-chan controller.Notice
 	if p.hold != nil {
 		notice, p.pause = p.hold.notice, recheckAfter
 	}
-	again := time.After(p.pause)
+	recheck := time.After(p.pause)
 	p.pause = min(2*p.pause, recheckAfter)
 	select {
 	case <-notice:
-	case <-again:
+	case <-recheck:
 	case <-ctx.Done():
 	case <-p.timeout:
 		if o.RestoredAt == nil {
@@ -170,10 +167,23 @@ func (p *latePayment) holdAgain(ctx context.Context, o *orders.Order) orders.Rea
 	case err == nil: // the same payment was sent before
 		p.hold = p.waiters.wait(reserved.OrderID)
 	case errors.Is(err, inventory.ErrStale):
-		p.keepers.Stale(ctx, o.SKU, reserved.Epoch)
+		p.controller.Stale(ctx, o.SKU, reserved.Epoch)
 	case !errors.Is(err, inventory.ErrCoolingDown):
 		p.refusal = refusal{source: gate, epoch: reserved.Epoch}
 		return orders.RefusalOf(err)
 	}
 	return ""
+}
+
+// payDirect decides on a payment while the sale has no gate. It returns the reason if the
+// payment is refused. If the reason is empty, Store.Payment returns the outcome, if there
+// is one yet.
+func (s *Service) payDirect(ctx context.Context, o *orders.Order, ref string) orders.Reason {
+	d, err := s.direct.place(ctx, o.SKU, inventory.Queued{
+		OrderID: orders.NewHoldID(o.ID), Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: o.ID,
+	})
+	if err != nil || o.Status != orders.AwaitingPayment { // the refusal of an expired order's payment is a row
+		return ""
+	}
+	return d.Refused
 }

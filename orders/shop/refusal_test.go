@@ -61,12 +61,12 @@ func TestRefusalIsLookedUp(t *testing.T) {
 			kit.Exec(t, b.Store.DB, "UPDATE sales SET mode = ?, reserve_on = ?", strings.TrimSuffix(c.mode, ", on payment"), reserveOn)
 			c.r.reason = inventory.ErrSoldOut
 			placement := Placement{Buyer: c.buyer, SKU: "S", Quantity: 1, Key: "k"}
-			placed, err := p.refuseOrder(t.Context(), placement, c.r)
+			placed, err := p.refused(t.Context(), placement, c.r)
 			if !errors.Is(err, c.want) || c.want == nil && (placed.Order == nil || placed.Order.Buyer != "ann" || !placed.Replayed) {
 				t.Errorf("%s: %+v, %v, want %v", what, placed, err, c.want)
 			}
 			placement.Key = ""
-			if _, err := p.refuseOrder(t.Context(), placement, c.r); !errors.Is(err, inventory.ErrSoldOut) {
+			if _, err := p.refused(t.Context(), placement, c.r); !errors.Is(err, inventory.ErrSoldOut) {
 				t.Errorf("%s, without a key: %v", what, err)
 			}
 		}
@@ -82,7 +82,7 @@ func TestOverIsNotVouchedFor(t *testing.T) {
 		kit.Put(t, p.store, kit.Sale("S", 1, 1))
 		placement := Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}
 		check.Must(t, p.catalog.Refresh(t.Context()))
-		_, err := p.refuseOrder(t.Context(), placement, refusal{reason: inventory.ErrClosed, source: over})
+		_, err := p.refused(t.Context(), placement, refusal{reason: inventory.ErrClosed, source: over})
 		check.Is(t, err, orders.ErrUnavailable)
 	})
 }
@@ -256,7 +256,9 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 	}
 	check.Must(t, check.Err(p.Place(t.Context(), Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"})))
 	wire.Cut()
-	check.Eventually(t, "both sales are sold in direct mode", func() bool { return p.catalog.Direct("S") && p.catalog.Direct("P") })
+	check.Eventually(t, "both sales are sold in direct mode", func() bool {
+		return p.catalog.Known("S").Mode == orders.ModeDirect && p.catalog.Known("P").Mode == orders.ModeDirect
+	})
 	check.Eventually(t, "direct mode refuses an order while the primary commits", func() bool { return errors.Is(order("S"), inventory.ErrSoldOut) })
 	check.Must(t, my.Lossless(context.Background())) // commits wait for a replica from now on, and there is none
 	for what, err := range map[string]error{
@@ -264,7 +266,7 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 		"an order without units":       order("P"),
 		"a payment":                    check.Err(p.Pay(t.Context(), "bob", bob.Order.ID, "another")),
 		"the node's copy of the sales": p.catalog.Refresh(t.Context()),
-		"a look for a key":             check.Err(p.refuseOrder(t.Context(), Placement{Buyer: "bob", SKU: "S", Quantity: 1, Key: "x"}, refusal{reason: inventory.ErrSoldOut, source: gate, epoch: 1})),
+		"a look for a key":             check.Err(p.refused(t.Context(), Placement{Buyer: "bob", SKU: "S", Quantity: 1, Key: "x"}, refusal{reason: inventory.ErrSoldOut, source: gate, epoch: 1})),
 	} {
 		if err == nil || isRefusal(err) {
 			t.Errorf("%s: %v", what, err)

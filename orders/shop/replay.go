@@ -3,10 +3,10 @@ package shop
 import (
 	"context"
 	"errors"
+	"time"
 
 	"flashsale/inventory"
 	"flashsale/orders"
-	"flashsale/orders/store"
 )
 
 // A refusal holds the reason why an order or a payment is refused, and its source.
@@ -28,7 +28,7 @@ const (
 )
 
 // Every final refusal of a request with a key leaves the shop through refuse, except for an
-// order that MySQL has rejected (answer and replay return its reason). A refusal is final
+// order that MySQL has rejected (accepted returns its reason). A refusal is final
 // if no order with that key is durable, and none can become durable by a request that is
 // over. The key of a payment is its reference.
 //
@@ -57,9 +57,17 @@ func (s *Service) refuse(ctx context.Context, sku string, r refusal, look func(c
 	return r.reason
 }
 
-// refuseOrder answers a placement that was refused. If look finds an order with the same
-// key, that order is the answer.
-func (s *Service) refuseOrder(ctx context.Context, p Placement, r refusal) (Placed, error) {
+// standsFor reports whether the sale in the database still supports the refusal.
+func (r refusal) standsFor(sale *orders.Sale) bool {
+	if r.source == over {
+		return sale.Mode == orders.ModeOver
+	}
+	return sale.HasGate() && sale.Epoch == r.epoch
+}
+
+// refused answers a placement that was refused. If look finds an order with the same key,
+// that order is the answer.
+func (s *Service) refused(ctx context.Context, p Placement, r refusal) (Placed, error) {
 	if p.Key == "" {
 		return Placed{}, r.reason
 	}
@@ -77,29 +85,43 @@ func (s *Service) refuseOrder(ctx context.Context, p Placement, r refusal) (Plac
 	return Placed{}, err
 }
 
-// standsFor reports whether the sale in the database still supports the refusal.
-func (r refusal) standsFor(sale *orders.Sale) bool {
-	if r.source == over {
-		return sale.Mode == orders.ModeOver
-	}
-	return sale.HasGate() && sale.Epoch == r.epoch
-}
-
-// first returns the durable order with the placement's key. It searches by the key and not
-// by the id that the gate remembers, because a gate that had forgotten the key may have
-// accepted a second order, which never became a row. Error: ErrNotFound.
-func (s *Service) first(ctx context.Context, p Placement) (Placed, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.store.Timeout)
+// firstOr answers with the durable order with the placement's key. If there is none yet, it
+// waits for the order that the gate knows under that key. The order is looked for by the key
+// and not by its id, because a gate that had forgotten the key may have accepted a second
+// order, which never became a row.
+func (s *Service) firstOr(ctx context.Context, p Placement, w *waiter, pending *orders.Order) (Placed, error) {
+	within, cancel := context.WithTimeout(ctx, s.store.Timeout)
 	defer cancel()
-	o, err := s.store.OrderByKey(ctx, p.SKU, p.Buyer, p.Key)
-	o, err = store.Durably(ctx, s.store, o, err)
-	switch {
-	case errors.Is(err, orders.ErrNotFound):
-		return Placed{}, err
-	case err != nil:
+	first, err := s.store.OrderByKey(within, p.SKU, p.Buyer, p.Key)
+	if errors.Is(err, orders.ErrNotFound) {
+		return s.answer(ctx, p, w, Placed{Order: pending, Replayed: true})
+	}
+	if err == nil {
+		err = s.store.Barrier(within)
+	}
+	if err != nil {
 		return Placed{}, errors.Join(orders.ErrUnavailable, err)
 	}
-	return replay(p, o)
+	return replay(p, first)
+}
+
+// answer waits until the keeper has decided on the order. If that takes too long, it
+// returns the reserved order, which promises nothing yet.
+func (s *Service) answer(ctx context.Context, p Placement, w *waiter, pending Placed) (Placed, error) {
+	if p.Async {
+		return pending, nil
+	}
+	select {
+	case n := <-w.notice:
+		if n.Refused != "" {
+			return s.refused(ctx, p, refusal{reason: n.Refused.Err(), source: database})
+		}
+		return accepted(n.Order, pending.Replayed || n.Order.ID != pending.Order.ID)
+	case <-time.After(s.cfg.Wait):
+		return pending, nil
+	case <-ctx.Done():
+		return Placed{}, ctx.Err()
+	}
 }
 
 // replay answers a placement with the first order with its key.
@@ -107,11 +129,11 @@ func replay(p Placement, first *orders.Order) (Placed, error) {
 	if first.RequestHash != p.fingerprint() {
 		return Placed{}, inventory.ErrMismatch
 	}
-	return answer(first, true)
+	return accepted(first, true)
 }
 
-// answer returns the order, or the reason if the database has rejected it.
-func answer(o *orders.Order, replayed bool) (Placed, error) {
+// accepted returns the order, or the reason if the database has rejected it.
+func accepted(o *orders.Order, replayed bool) (Placed, error) {
 	if o.Status == orders.Rejected {
 		return Placed{}, o.Reason.Err()
 	}

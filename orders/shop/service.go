@@ -24,6 +24,10 @@ type Limiter interface {
 	Allow(ctx context.Context, buyer, ip, sku string) error
 }
 
+type unlimited struct{}
+
+func (unlimited) Allow(context.Context, string, string, string) error { return nil }
+
 // Gate is what a shop asks of the stock in Redis: package inventory's Keeping.
 type Gate interface {
 	controller.Gate // for this node and its keepers
@@ -74,6 +78,9 @@ func (c Config) withDefaults() Config {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
+	if c.Limiter == nil {
+		c.Limiter = unlimited{}
+	}
 	if c.Trace == nil {
 		c.Trace = func(context.Context) string { return "" }
 	}
@@ -90,14 +97,14 @@ func (c Config) withDefaults() Config {
 // A Service sells: it takes orders from buyers, and runs this node's share of
 // the keepers and sweepers.
 type Service struct {
-	cfg       Config
-	store     *store.Store
-	gate      Gate
-	keepers   *controller.Controller
-	catalog   *store.Catalog // the keepers'
-	waiters   *waiters
-	direct    *line
-	onPayment *line
+	cfg        Config
+	store      *store.Store
+	gate       Gate
+	controller *controller.Controller
+	catalog    *store.Catalog // the controller's
+	waiters    *waiters
+	direct     *sharedCommit
+	onPayment  *sharedCommit
 	// gateTimeout is how long an operator's call waits for the keeper to bring a
 	// change to the gate.
 	gateTimeout time.Duration
@@ -107,26 +114,26 @@ type Service struct {
 func New(cfg Config) *Service {
 	cfg = cfg.withDefaults()
 	s := &Service{cfg: cfg, store: cfg.Store, gate: cfg.Gate, waiters: &waiters{}, gateTimeout: 2 * time.Second}
-	s.keepers = controller.New(controller.Config{
+	s.controller = controller.New(controller.Config{
 		Store: cfg.Store, Gate: cfg.Gate, Redis: cfg.Redis, Locks: cfg.Locks, Clock: cfg.Clock, Log: cfg.Log,
 		Deliver: s.waiters.tell, OnCommit: cfg.OnCommit, Keeper: cfg.Keeper, Direct: cfg.Direct,
 	})
-	s.catalog = s.keepers.Catalog()
-	s.direct = newLine(cfg.Store.Timeout, cfg.Direct.Max, cfg.Direct.Max, controller.Workers, s.keepers.CommitDirect)
-	s.direct.full = &s.keepers.Counters().DirectRefused
-	s.onPayment = newLine(cfg.Store.Timeout, maxOnPayment, controller.Batch, controller.Workers, s.store.CommitOnPayment)
+	s.catalog = s.controller.Catalog()
+	s.direct = newSharedCommit(cfg.Store.Timeout, cfg.Direct.Max, cfg.Direct.Max, controller.Workers, s.controller.CommitDirect)
+	s.direct.refused = &s.controller.Counters().DirectRefused
+	s.onPayment = newSharedCommit(cfg.Store.Timeout, maxOnPayment, controller.Batch, controller.Workers, s.store.CommitOnPayment)
 	return s
 }
 
 // Keepers are this node's.
-func (s *Service) Keepers() *controller.Controller { return s.keepers }
+func (s *Service) Keepers() *controller.Controller { return s.controller }
 
 // Run runs all loops of this node until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	var loops errgroup.Group
-	loops.Go(func() error { return s.keepers.Run(ctx) })
+	loops.Go(func() error { return s.controller.Run(ctx) })
 	loops.Go(func() error { return s.sweep(ctx) })
-	loops.Go(func() error { return s.keepers.Loops["recheck"].Every(ctx, recheckAfter/2, s.recheck) })
+	loops.Go(func() error { return s.controller.Loops["recheck"].Every(ctx, recheckAfter/2, s.recheck) })
 	err := loops.Wait()
 	s.finishCalls(context.WithoutCancel(ctx))
 	return err
@@ -137,7 +144,7 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) finishCalls(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Keeper.Lease)
 	defer cancel()
-	for _, group := range []interface{ Wait(context.Context) error }{s.keepers.Commits, s.direct, s.onPayment, s.store} {
+	for _, group := range []interface{ Wait(context.Context) error }{s.controller.Commits, s.direct, s.onPayment, s.store} {
 		if err := group.Wait(ctx); err != nil {
 			s.cfg.Log.Warn("a transaction hangs, and is not waited for", "error", err)
 			return

@@ -18,7 +18,7 @@ func (s *Service) sweep(ctx context.Context) error {
 		for more := true; more && ctx.Err() == nil; {
 			var err error
 			more, err = s.sweepOnce(ctx)
-			s.keepers.Loops["sweeper"].Record(ctx, err)
+			s.controller.Loops["sweeper"].Record(ctx, err)
 		}
 	}
 }
@@ -29,8 +29,8 @@ func (s *Service) sweepOnce(ctx context.Context) (more bool, err error) {
 	defer cancel()
 	expired, err := s.store.Expire(bounded)
 	for sku, n := range expired {
-		s.keepers.Counters().Expired.Add(n)
-		s.keepers.RequestRelease(ctx, sku)
+		s.controller.Counters().Expired.Add(n)
+		s.controller.RequestRelease(ctx, sku)
 	}
 	return err == nil && len(expired) > 0, err
 }

@@ -44,7 +44,7 @@ type whole struct {
 func (w *whole) agree(when string) {
 	real := w.Bare.Rows(w.outer)
 	refunds := map[orders.LatePayment]orders.Reason{}
-	list, _, err := w.Store.Refunds(w.outer.Context(), 1000, "")
+	list, _, err := w.Store.Claims(w.outer.Context(), 1000, "")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func (w *whole) agree(when string) {
 		if !ok {
 			return false
 		}
-		says := kit.Judgement(&w.put, w.rows, q)
+		says := kit.Decision(&w.put, w.rows, q)
 		want := map[string]orders.Status{"sold": orders.PendingPayment, "rejected sold_out": orders.Rejected, "rejected buyer_limit": orders.Rejected}[says]
 		if row.Status != want || row.Status == orders.Rejected && "rejected "+string(row.Reason) != says {
 			w.t.Fatalf("%s: %+v became %s %s, the model says %s", when, q, row.Status, row.Reason, says)
@@ -150,7 +150,7 @@ func (w *whole) payLate(o *orders.Order, ref string, patient bool) {
 		no = orders.Unavailable
 	}
 	if no != "" {
-		if err := w.Store.Refund(ctx, row, ref, no); err != nil {
+		if err := w.Store.RecordClaim(ctx, row, ref, no); err != nil {
 			w.t.Fatal(err)
 		}
 		w.refunds[p] = no

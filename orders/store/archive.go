@@ -94,7 +94,7 @@ func (a *Archive) begin(tx *gorm.DB, sale *LockedSale, quiet time.Duration) erro
 	}
 	since := sale.Now.Add(-quiet)
 	var refunds int64
-	if err := tx.Model(&orders.Refund{}).Where("created_at > ? AND sku = ?", since, sale.SKU).Count(&refunds).Error; err != nil {
+	if err := tx.Model(&orders.Claim{}).Where("created_at > ? AND sku = ?", since, sale.SKU).Count(&refunds).Error; err != nil {
 		return err
 	}
 	changed := sale.UpdatedAt.Add(time.Duration(sale.PaymentWindowS) * time.Second)

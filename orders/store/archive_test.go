@@ -53,7 +53,7 @@ func over(t testing.TB, n int) *Store {
 		}
 		kit.Exec(t, store.DB, "UPDATE orders SET status = 'expired', closed_at = ?, restored_at = ?, claims = ? WHERE id = ?", long, long, i%4/2+1, id)
 		for ref := range i%4/2 + 1 {
-			check.Must(t, store.DB.Create(&orders.Refund{OrderID: id, PaymentRef: fmt.Sprint("ref-", ref), SKU: "S", Buyer: fmt.Sprint("buyer-", i), Currency: "EUR", CreatedAt: long}).Error)
+			check.Must(t, store.DB.Create(&orders.Claim{OrderID: id, PaymentRef: fmt.Sprint("ref-", ref), SKU: "S", Buyer: fmt.Sprint("buyer-", i), Currency: "EUR", CreatedAt: long}).Error)
 		}
 	}
 	kit.Exec(t, store.DB, "UPDATE sales SET sold = ?, mode = 'over', fence = 7, closes_at = ?, updated_at = ?", (n+1)/2, long, long)
@@ -76,7 +76,7 @@ func kept(t testing.TB, db *gorm.DB, archive ...*Archive) (rows map[string]any) 
 	}
 	for _, table := range at {
 		var list []orders.Order
-		var refunds []orders.Refund
+		var refunds []orders.Claim
 		check.Must(t, db.Table(table("orders")).Find(&list).Error)
 		check.Must(t, db.Table(table("refunds")).Find(&refunds).Error)
 		for _, o := range list {
@@ -109,7 +109,7 @@ func TestArchiveIsKilledBetweenAnyTwoSteps(t *testing.T) {
 			store := over(t, n)
 			kit.Put(t, store, kit.Sale("T", 10, 1)) // another sale
 			other := kit.Row("0f000000-0000-7000-8000-000000000000", "buyer-0", "k", 1, orders.Paid, true)
-			other.SKU, other.ExpiresAt, other.CreatedAt, other.PaidAt = "T", kit.JudgedAt, kit.JudgedAt, &kit.JudgedAt
+			other.SKU, other.ExpiresAt, other.CreatedAt, other.PaidAt = "T", kit.DecidedAt, kit.DecidedAt, &kit.DecidedAt
 			check.Must(t, store.DB.Create(&other).Error)
 			all, a := kept(t, store.DB), newArchive(t, store)
 			was, err := store.Sale(t.Context(), "S")
@@ -233,10 +233,10 @@ func TestSKUOfAnArchivedSale(t *testing.T) {
 	check.Must(t, store.DB.Where("status = ?", orders.Expired).Take(&late).Error)
 	for name, err := range map[string]error{
 		"put":     check.Err(store.PutSale(ctx, kit.Sale("S", 10, 1))),
-		"close":   check.Err(store.CloseSale(ctx, "S")),
+		"close":   check.Err(store.EndSale(ctx, "S")),
 		"rebuild": check.Err(store.AskRebuild(ctx, "S")),
 		"keep":    check.Err(store.TakeOver(ctx, "S")),
-		"refund":  store.Refund(ctx, &late, "late", orders.Closed),
+		"refund":  store.RecordClaim(ctx, &late, "late", orders.Closed),
 		"commit":  check.Err(store.Commit(ctx, "S", 7, []inventory.Queued{kit.QueuedOrder("q", "bob", "", 1)})),
 	} {
 		if check.Is(t, err, orders.ErrUnavailable); t.Failed() {
@@ -260,7 +260,7 @@ func TestSKUOfAnArchivedSale(t *testing.T) {
 	if v := buys(sale.Fence, 0); v.Action != orders.Insert || v.Order.Status != orders.PendingPayment {
 		t.Errorf("the same buyer under an old key: %s", kit.Said(v))
 	}
-	check.Is(t, store.Refund(ctx, &late, "late", orders.Closed), orders.ErrNotFound)
+	check.Is(t, store.RecordClaim(ctx, &late, "late", orders.Closed), orders.ErrNotFound)
 	check.Is(t, check.Err(store.Pay(ctx, late.Buyer, late.ID, "late")), orders.ErrNotFound)
 	maps.DeleteFunc(all, func(key string, _ any) bool { return kept(t, store.DB, a)[key] != nil })
 	if len(all) > 0 {

@@ -52,15 +52,11 @@ func (s *Store) Unsold(ctx context.Context, sku string) (v inventory.View, err e
 }
 
 func (s *Store) auditRows(ctx context.Context, a *Audit, view inventory.View) error {
-	db := s.DB.WithContext(ctx)
-	var sales []orders.Sale
-	if err := db.Where("sku = ?", a.SKU).Find(&sales).Error; err != nil {
+	sale, err := s.Sale(ctx, a.SKU)
+	if err != nil {
 		return err
 	}
-	if len(sales) == 0 {
-		return orders.ErrNotFound
-	}
-	a.Total = sales[0].Total
+	a.Total = sale.Total
 
 	// The queue is read before the rows. An order that became a row in between
 	// is in both and counts as a row.
@@ -85,7 +81,7 @@ func (s *Store) auditRows(ctx context.Context, a *Audit, view inventory.View) er
 		Open   bool // not yet told to the gate
 		Units  int64
 	}
-	if err := db.Model(&orders.Order{}).Where("sku = ?", a.SKU).Group("status, restored_at IS NULL").
+	if err := s.DB.WithContext(ctx).Model(&orders.Order{}).Where("sku = ?", a.SKU).Group("status, restored_at IS NULL").
 		Select("status, restored_at IS NULL AS open, SUM(quantity) AS units").Scan(&sums).Error; err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func (s *Store) newBarrier() *coalesce.Group[struct{}, struct{}] {
 		Call: func(ctx context.Context, _ string, batch []*coalesce.Caller[struct{}, struct{}]) {
 			// A row made here looks like that of a node long gone, until the node's
 			// heartbeat comes by: a barrier is no sign of life.
-			err := again(ctx, func() error {
+			err := retryContended(ctx, func() error {
 				return s.DB.WithContext(ctx).Exec("INSERT INTO nodes (id, seen_at, barrier) VALUES (?, '2000-01-01', 1)"+
 					" ON DUPLICATE KEY UPDATE barrier = barrier + 1", s.Node).Error
 			})
@@ -57,18 +57,6 @@ func (s *Store) Barrier(ctx context.Context) error {
 // Wait waits until no barrier and no ending is in progress, or ctx ends.
 func (s *Store) Wait(ctx context.Context) error {
 	return errors.Join(s.Barriers.Wait(ctx), s.endings.Wait(ctx))
-}
-
-// Durably returns read once it is durable.
-func Durably[T any](ctx context.Context, s *Store, read T, err error) (T, error) {
-	if err == nil {
-		err = s.Barrier(ctx)
-	}
-	if err != nil {
-		var none T
-		return none, err
-	}
-	return read, nil
 }
 
 // confirm waits for a barrier if the transaction has written nothing, because its decisions

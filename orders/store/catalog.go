@@ -184,12 +184,6 @@ func (c *Catalog) All() []orders.Sale {
 	return nil
 }
 
-// Direct reports whether sku is sold in direct mode, according to the copy.
-func (c *Catalog) Direct(sku string) bool {
-	sale := c.Known(sku)
-	return sale != nil && sale.Mode == orders.ModeDirect
-}
-
 // Now returns the database's time, or the node's if the database was not read yet.
 func (c *Catalog) Now() time.Time {
 	now := c.clock()

@@ -8,13 +8,11 @@ import (
 
 	"gorm.io/gorm"
 
-	"flashsale/inventory/coalesce"
 	"flashsale/orders"
 )
 
-// Pay, Cancel and Expire are each ONE conditional update from a status that is
-// still open to it. Whichever comes first wins; the others see the row as it
-// then is and say so.
+// Pay, Cancel and Expire are each ONE conditional update from an unpaid status. The first of
+// them wins. The others find the row as the first has left it.
 
 // Pay marks an order of buyer as paid. The same ref again finds it paid.
 // After expires_at it is too late, whether or not a sweeper has come by.
@@ -23,12 +21,12 @@ import (
 // ErrHoldsNone.
 func (s *Store) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, error) {
 	for {
-		own := false
-		err := again(ctx, func() error {
+		won := false
+		err := retryContended(ctx, func() error {
 			r := s.DB.WithContext(ctx).Model(&orders.Order{}).
 				Where("id = ? AND buyer = ? AND status = ? AND expires_at > ?", id, buyer, orders.PendingPayment, s.now()).
 				Updates(map[string]any{"status": orders.Paid, "payment_ref": ref, "paid_at": s.now()})
-			own = r.RowsAffected > 0
+			won = r.RowsAffected > 0
 			return r.Error
 		})
 		if err != nil {
@@ -38,10 +36,11 @@ func (s *Store) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, 
 		switch {
 		case err != nil:
 			return nil, err
-		case o.PaidBy(ref) && own:
-			return o, nil
 		case o.PaidBy(ref):
-			return Durably(ctx, s, o, nil)
+			if !won {
+				err = s.Barrier(ctx)
+			}
+			return o, err
 		case o.Status == orders.Paid:
 			return o, orders.ErrAlreadyPaid
 		case o.Status == orders.AwaitingPayment:
@@ -49,9 +48,8 @@ func (s *Store) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, 
 		case o.Status != orders.PendingPayment:
 			return o, orders.ErrOrderClosed
 		}
-		// Pending, and yet not ours to pay: overdue, and the sweeper is on its
-		// way. Be the sweeper, and look again: should the order not be overdue,
-		// it became durable between the two statements, and can be paid.
+		// The order is pending and could not be paid. If it is overdue, expire it as the
+		// sweeper does. Otherwise it became durable after the update, and can be paid.
 		if _, err := s.close(ctx, o.SKU, o.Status, orders.Expired, "id = ? AND expires_at <= ?", id, s.now()); err != nil {
 			return nil, err
 		}
@@ -66,16 +64,16 @@ func (s *Store) Cancel(ctx context.Context, buyer, id string) (*orders.Order, er
 	if err != nil {
 		return nil, err
 	}
-	var own int64
+	var won int64
 	if o.Status == orders.PendingPayment || o.Status == orders.AwaitingPayment {
-		if own, err = s.close(ctx, o.SKU, o.Status, orders.Cancelled, "id = ? AND buyer = ?", id, buyer); err != nil {
+		if won, err = s.close(ctx, o.SKU, o.Status, orders.Cancelled, "id = ? AND buyer = ?", id, buyer); err != nil {
 			return nil, err
 		}
 		if o, err = s.OrderOf(ctx, buyer, id); err != nil {
 			return nil, err
 		}
 	}
-	if own == 0 {
+	if won == 0 {
 		if err := s.Barrier(ctx); err != nil {
 			return nil, err
 		}
@@ -140,62 +138,6 @@ func (s *Store) close(ctx context.Context, sku string, from, to orders.Status, w
 		return closed, tx.Exec("UPDATE sales SET sold = sold - ? WHERE sku = ?", units, sku).Error
 	})
 	return closed, wrap(err, "close orders of %s as %s", sku, to)
-}
-
-// An ending is a step of a transaction that has locked the sale's row. It returns the
-// number of orders that it has ended.
-type ending func(tx *gorm.DB, sale *LockedSale) (int64, error)
-
-// underRow runs f in a transaction that has locked the row of sku. Callers of one sale
-// share a transaction, so that a row that is locked for long occupies only one connection.
-// Error: ErrUnavailable after StoreConfig.Timeout.
-func (s *Store) underRow(ctx context.Context, sku string, f ending) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
-	defer cancel()
-	ended, err := s.endings.Do(ctx, sku, f)
-	// The shared transaction has the same timeout, and may end just before ctx does.
-	if err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)) {
-		err = errors.Join(orders.ErrUnavailable, err)
-	}
-	return ended, err
-}
-
-// maxEndings bounds the concurrent transactions of underRow, for all sales.
-const maxEndings = 8
-
-// newEndings returns the group of underRow. It runs one transaction per sale at a time.
-func (s *Store) newEndings() *coalesce.Group[ending, int64] {
-	return coalesce.New(coalesce.Config[ending, int64]{
-		Batch: 20, Calls: maxEndings, Timeout: s.Timeout,
-		Call: func(ctx context.Context, sku string, batch []*coalesce.Caller[ending, int64]) {
-			ended, err := s.endTogether(ctx, sku, batch)
-			for i, c := range batch {
-				switch {
-				case err == nil:
-					c.Answer = ended[i]
-				case len(batch) == 1 || ctx.Err() != nil:
-					c.Err = err
-				default: // the error may be that of another caller's ending
-					var alone []int64
-					if alone, c.Err = s.endTogether(ctx, sku, batch[i:i+1]); c.Err == nil {
-						c.Answer = alone[0]
-					}
-				}
-			}
-		},
-	})
-}
-
-// endTogether runs the endings of several callers in one transaction.
-func (s *Store) endTogether(ctx context.Context, sku string, batch []*coalesce.Caller[ending, int64]) ([]int64, error) {
-	return transact(ctx, s, func(tx *gorm.DB) ([]int64, error) {
-		sale, err := s.LockSale(tx, sku)
-		ended := make([]int64, len(batch))
-		for i := 0; i < len(batch) && err == nil; i++ {
-			ended[i], err = batch[i].Q(tx, sale)
-		}
-		return ended, err
-	})
 }
 
 // closeEach closes the orders that are still pending. It returns the number of closed

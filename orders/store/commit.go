@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"gorm.io/gorm"
 
@@ -21,7 +20,7 @@ import (
 // After ErrFenced and inventory.ErrEpoch nothing has happened. After any other error
 // the outcome is unknown.
 func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []inventory.Queued) ([]orders.Decision, error) {
-	verdicts, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
+	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
 		// Lock the row first, so that rows read later can no longer change.
 		sale, err := s.lockSaleAs(tx, sku, fence)
 		if err == nil && !sameGate(sale, queued) {
@@ -33,12 +32,12 @@ func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []in
 		return s.insertBatch(tx, SaleBatch{Sale: sale, fence: fence, Orders: queued}, gated)
 	})
 	if err == nil {
-		err = s.confirm(ctx, verdicts)
+		err = s.confirm(ctx, decisions)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("commit %d orders of %s: %w", len(queued), sku, err)
 	}
-	return verdicts, nil
+	return decisions, nil
 }
 
 // sameGate reports whether the gate of the sale's epoch accepted the orders. An order that
@@ -61,55 +60,44 @@ const (
 // SaleBatch is what a transaction carries of one SKU, whose row it has locked.
 type SaleBatch struct {
 	Sale   *LockedSale
-	fence  int64 // under which it is done
+	fence  int64 // the keeper's
 	Orders []inventory.Queued
 	window orders.Reason // for orders without a gate: the reason to refuse all of them, NotOpen or Closed
 }
 
 // insertBatch is insertBatches for one SKU.
 func (s *Store) insertBatch(tx *gorm.DB, one SaleBatch, by origin) ([]orders.Decision, error) {
-	verdicts, err := s.insertBatches(tx, []SaleBatch{one}, by)
+	decisions, err := s.insertBatches(tx, []SaleBatch{one}, by)
 	if err != nil {
 		return nil, err
 	}
-	return verdicts[0], nil
+	return decisions[0], nil
 }
 
-// insertBatches decides on orders under their sales' row locks, inserts them and counts what
-// they sell. Where no gate has let them in, a refused order leaves no row.
+// insertBatches decides on orders under their sales' row locks, inserts them and counts the
+// units sold. If no gate has accepted the orders, a refused order leaves no row.
 func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]orders.Decision, error) {
 	ledgers, err := s.ReadLedgers(tx, batches)
 	if err != nil {
 		return nil, err
 	}
-	verdicts := make([][]orders.Decision, len(batches))
+	decisions := make([][]orders.Decision, len(batches))
 	sold := make([]int64, len(batches))
 	var rows []*orders.Order
-	var forgotten []string
 	for i, l := range ledgers {
 		l.PastGate, l.OnPayment, l.Window = by != gated, by == onPayment, batches[i].window
-		verdicts[i] = make([]orders.Decision, len(batches[i].Orders))
-		for j, q := range batches[i].Orders {
-			v := l.Decide(q)
-			verdicts[i][j] = v
-			if err := payOrOwe(tx, v, l.Now); err != nil {
-				return nil, err
+		for _, q := range batches[i].Orders {
+			d := l.Decide(q)
+			decisions[i] = append(decisions[i], d)
+			if d.Action == orders.Insert {
+				rows = append(rows, d.Order)
 			}
-			if v.Hold == orders.Reconfirm {
-				forgotten = append(forgotten, v.Order.ID)
-			}
-			if v.Action == orders.Insert {
-				rows = append(rows, v.Order)
-			}
-			if v.Action == orders.PayLate || v.Action == orders.Insert && v.Order.Status.Open() {
-				sold[i] += v.Order.Quantity
+			if d.Action == orders.PayLate || d.Action == orders.Insert && d.Order.Status.Open() {
+				sold[i] += d.Order.Quantity
 			}
 		}
-	}
-	if len(forgotten) > 0 {
-		err := tx.Model(&orders.Order{}).Where("id IN ?", forgotten).Updates(map[string]any{"restored_at": nil}).Error
-		if err != nil {
-			return nil, fmt.Errorf("have %d orders confirmed again: %w", len(forgotten), err)
+		if err := writeLate(tx, decisions[i], l.Now); err != nil {
+			return nil, err
 		}
 	}
 	if err := insertOrders(tx, rows); err != nil {
@@ -123,53 +111,7 @@ func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]
 	if err != nil {
 		return nil, err
 	}
-	return verdicts, loadKnown(tx, verdicts)
-}
-
-// payOrOwe writes what a decision on a late payment says: that the order is paid
-// after all, or that the payment is due back.
-func payOrOwe(tx *gorm.DB, v orders.Decision, now time.Time) error {
-	switch v.Action {
-	case orders.PayLate:
-		return payAnew(tx, v, now)
-	case orders.Owe:
-		if err := claim(tx, v.Order, v.Refund); err != nil {
-			return fmt.Errorf("record a refund of %s: %w", v.Order.ID, err)
-		}
-	}
-	return nil
-}
-
-// loadKnown reads the orders that were there before in full: the ledger has as
-// much of them as it takes to judge, and their callers want to see all.
-func loadKnown(tx *gorm.DB, verdicts [][]orders.Decision) error {
-	var ids []string
-	for _, its := range verdicts {
-		for _, v := range its {
-			if v.Action != orders.Insert && v.Order != nil {
-				ids = append(ids, v.Order.ID)
-			}
-		}
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	var rows []orders.Order
-	if err := tx.Where("id IN ?", ids).Find(&rows).Error; err != nil {
-		return fmt.Errorf("read %d known orders: %w", len(ids), err)
-	}
-	byID := make(map[string]*orders.Order, len(rows))
-	for i := range rows {
-		byID[rows[i].ID] = &rows[i]
-	}
-	for _, its := range verdicts {
-		for i, v := range its {
-			if v.Action != orders.Insert && v.Order != nil {
-				its[i].Order = byID[v.Order.ID]
-			}
-		}
-	}
-	return nil
+	return decisions, loadKnown(tx, decisions)
 }
 
 // countSold adds units to what is sold, never past the total and only under the

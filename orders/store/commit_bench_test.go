@@ -40,7 +40,7 @@ func BenchmarkCommit(b *testing.B) {
 				ours += time.Since(start)
 				statement, args := bareInsert(freshBatch(size))
 				start = time.Now()
-				if _, err := store.SQL.ExecContext(ctx, statement, args...); err != nil {
+				if _, err := store.sql.ExecContext(ctx, statement, args...); err != nil {
 					b.Fatal(err)
 				}
 				bare += time.Since(start)

@@ -20,7 +20,7 @@ type delta struct {
 	inventory.Changes
 	changed map[string]orders.Status // the same, by order id
 	pending int64                    // orders, changed or not
-	ended   []string                 // ids of all that have ended and are not marked restored
+	ended   []string                 // ids of all that have ended and are not marked released
 }
 
 // since reads what has changed since the census. Which orders are open is
@@ -30,7 +30,7 @@ type delta struct {
 func (s *Store) since(tx *gorm.DB, c *Snapshot) (d delta, err error) {
 	d.changed = map[string]orders.Status{}
 	read := 0
-	if err := s.eachUnmarked(tx, c.sku, func(id, status []byte) {
+	if err := s.eachUnreleased(tx, c.sku, func(id, status []byte) {
 		if read++; read%CensusPage == 0 {
 			c.Step()
 		}
@@ -39,7 +39,7 @@ func (s *Store) since(tx *gorm.DB, c *Snapshot) (d delta, err error) {
 		} else {
 			d.ended = append(d.ended, string(id))
 		}
-		if string(c.unmarked[string(id)]) != string(status) {
+		if string(c.unreleased[string(id)]) != string(status) {
 			d.changed[string(id)] = orders.Status(status)
 		}
 	}); err != nil {
@@ -67,10 +67,10 @@ func (s *Store) since(tx *gorm.DB, c *Snapshot) (d delta, err error) {
 	return d, err
 }
 
-// eachUnmarked calls f with id and status of each order of sku that is not
-// marked restored. The database reads one index, and no rows; what f is given
+// eachUnreleased calls f with id and status of each order of sku that is not
+// marked released. The database reads one index, and no rows; what f is given
 // is good for the call only. A hundred thousand take 0.1 s.
-func (s *Store) eachUnmarked(tx *gorm.DB, sku string, f func(id, status []byte)) (err error) {
+func (s *Store) eachUnreleased(tx *gorm.DB, sku string, f func(id, status []byte)) (err error) {
 	rows, err := tx.Table(s.ordersBy("orders_to_restore")).Select("id, status").
 		Where("status IN ? AND restored_at IS NULL AND sku = ?", slices.Concat(orders.OpenStatuses, orders.ClosedStatuses), sku).Rows()
 	if err != nil {

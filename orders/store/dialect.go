@@ -65,8 +65,8 @@ func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
 
 // refused tells whether the server has answered with an error of its own.
 func refused(err error) bool {
-	_, is := errors.AsType[*mysqldriver.MySQLError](err)
-	return is
+	_, ok := errors.AsType[*mysqldriver.MySQLError](err)
+	return ok
 }
 
 // enforceChecks has TiDB keep the CHECKs of tables that are created from now on: by
@@ -151,7 +151,7 @@ var (
 
 // contended tells whether err only means that another transaction was in the way.
 func contended(err error) bool {
-	if e, is := errors.AsType[*mysqldriver.MySQLError](err); is {
+	if e, ok := errors.AsType[*mysqldriver.MySQLError](err); ok {
 		// The second is TiDB's, for a row that others change again and again: "unknown error".
 		return contention[e.Number] || e.Number == 1105 && strings.Contains(e.Message, "lock wait timeout")
 	}
@@ -161,7 +161,7 @@ func contended(err error) bool {
 // IsBadData tells whether the database refuses the data itself: trying again
 // is of no use.
 func IsBadData(err error) bool {
-	if e, is := errors.AsType[*mysqldriver.MySQLError](err); is {
+	if e, ok := errors.AsType[*mysqldriver.MySQLError](err); ok {
 		return badData[e.Number]
 	}
 	return err != nil && strings.Contains(err.Error(), "constraint failed")

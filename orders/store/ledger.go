@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -11,9 +12,9 @@ import (
 	"flashsale/orders"
 )
 
-// What the judge needs to know is read under the sale's row lock. So it must not
-// grow with what one buyer has made before: with 100,000 old orders of one buyer
-// in each batch, commits took 260 times as long.
+// A ledger is read under the sale's row lock. Its size must not grow with the orders that one
+// buyer has made before: with 100,000 old orders of one buyer in each batch, commits took 260
+// times as long.
 
 // usualOrders is how many orders the buyers of a batch usually have, on average,
 // and a few more. Only where they have more it costs queries of its own.
@@ -79,18 +80,18 @@ func (s *Store) readBuyers(tx *gorm.DB, buyers []saleBuyer, full map[saleBuyer]b
 		for _, b := range buyers {
 			args = append(args, b.sku, b.buyer)
 		}
-		most := usualOrders*len(buyers) + fewMore
-		page, err := readJudged(tx, s.ordersByKey(),
-			s.in("sku, buyer", 2, len(buyers))+" ORDER BY sku, buyer, idempotency_key LIMIT ?", append(args, most))
+		limit := usualOrders*len(buyers) + fewMore
+		page, err := readForLedger(tx, s.ordersByKey(),
+			s.in("sku, buyer", 2, len(buyers))+" ORDER BY sku, buyer, idempotency_key LIMIT ?", append(args, limit))
 		if err != nil {
 			return nil, err
 		}
-		if len(page) < most {
+		if len(page) < limit {
 			return append(rows, page...), nil
 		}
 		// One buyer or more have unusually many orders. All is read of those before
 		// the last one of the page.
-		last := saleBuyer{page[most-1].SKU, page[most-1].Buyer}
+		last := saleBuyer{page[limit-1].SKU, page[limit-1].Buyer}
 		first := slices.IndexFunc(page, func(o orders.Order) bool { return saleBuyer{o.SKU, o.Buyer} == last })
 		rows = append(rows, page[:first]...)
 		isFull, err := s.isFull(tx, last)
@@ -100,7 +101,7 @@ func (s *Store) readBuyers(tx *gorm.DB, buyers []saleBuyer, full map[saleBuyer]b
 		if isFull {
 			full[last] = true
 		} else {
-			all, err := readJudged(tx, s.ordersByKey(), "sku = ? AND buyer = ?", []any{last.sku, last.buyer})
+			all, err := readForLedger(tx, s.ordersByKey(), "sku = ? AND buyer = ?", []any{last.sku, last.buyer})
 			if err != nil {
 				return nil, err
 			}
@@ -113,7 +114,7 @@ func (s *Store) readBuyers(tx *gorm.DB, buyers []saleBuyer, full map[saleBuyer]b
 }
 
 // isFull tells whether a buyer has as many orders as one may have. The database
-// reads at most that many entries of an index, and no rows.
+// reads at limit that many entries of an index, and no rows.
 func (s *Store) isFull(tx *gorm.DB, b saleBuyer) (bool, error) {
 	var there []string
 	err := tx.Table(s.ordersByKey()).Where("sku = ? AND buyer = ?", b.sku, b.buyer).
@@ -147,10 +148,10 @@ func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool,
 	var byID, byKey []orders.Order
 	var err error
 	if len(ids) > 0 {
-		byID, err = readJudged(tx, "orders", "id IN ("+list("?", len(ids))+")", ids)
+		byID, err = readForLedger(tx, "orders", "id IN ("+list("?", len(ids))+")", ids)
 	}
 	if err == nil && len(keys) > 0 {
-		byKey, err = readJudged(tx, s.ordersByKey(), s.in("sku, buyer, idempotency_key", 3, len(keys)/3), keys)
+		byKey, err = readForLedger(tx, s.ordersByKey(), s.in("sku, buyer, idempotency_key", 3, len(keys)/3), keys)
 	}
 	for _, o := range append(byID, byKey...) {
 		l.Know(&o)
@@ -181,12 +182,34 @@ func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.Queued) error {
 			l.Know(&rows[i])
 		}
 	}
-	var refunds []orders.Refund
+	var refunds []orders.Claim
 	if err := tx.Where("order_id IN ?", ids).Find(&refunds).Error; err != nil {
 		return fmt.Errorf("read refunds of %d orders: %w", len(ids), err)
 	}
 	for _, r := range refunds {
-		l.Refunded[orders.LatePayment{Order: r.OrderID, Ref: r.PaymentRef}] = true
+		l.Claimed[orders.LatePayment{Order: r.OrderID, Ref: r.PaymentRef}] = true
 	}
 	return nil
+}
+
+// loadKnown reads the rows that were there before, with all columns. A ledger has only the
+// columns that a decision needs, and callers receive whole orders.
+func loadKnown(tx *gorm.DB, decisions [][]orders.Decision) error {
+	known := map[string]*orders.Order{}
+	for _, batch := range decisions {
+		for _, d := range batch {
+			if d.Action != orders.Insert && d.Order != nil {
+				known[d.Order.ID] = d.Order
+			}
+		}
+	}
+	if len(known) == 0 {
+		return nil
+	}
+	var rows []orders.Order
+	err := tx.Where("id IN ?", slices.Collect(maps.Keys(known))).Find(&rows).Error
+	for i := range rows {
+		*known[rows[i].ID] = rows[i]
+	}
+	return wrap(err, "read %d known orders", len(known))
 }

@@ -46,7 +46,7 @@ func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
 // of two that come at once one fails as a whole, looks again, and finds it done.
 func (s *Store) migrateSQLite(ctx context.Context) (int, error) {
 	for attempt := 1; ; attempt++ {
-		applied, err := s.migrate(ctx, s.SQL)
+		applied, err := s.migrate(ctx, s.sql)
 		if err == nil || errors.Is(err, errNewerSchema) || attempt == 10 || ctx.Err() != nil {
 			return applied, err
 		}

@@ -36,7 +36,7 @@ func tables(t *testing.T, store *Store) map[string][]string {
 
 func columns(t *testing.T, store *Store, table string) []string {
 	t.Helper()
-	rows, err := store.SQL.QueryContext(t.Context(), "SELECT * FROM "+table+" WHERE 1 = 0")
+	rows, err := store.sql.QueryContext(t.Context(), "SELECT * FROM "+table+" WHERE 1 = 0")
 	check.Must(t, err)
 	defer func() { _ = rows.Close() }()
 	names, err := rows.Columns()
@@ -131,7 +131,7 @@ func TestSchemasAgree(t *testing.T) {
 		t.Errorf("SQLite has\n%v, MySQL\n%v", embedded, real)
 	}
 	store := openStore(t, servertest.OpenSQL(t, servers.KindEmbedded))
-	for table, model := range map[string]any{"sales": &orders.Sale{}, "orders": &orders.Order{}, "nodes": &Node{}, "refunds": &orders.Refund{}} {
+	for table, model := range map[string]any{"sales": &orders.Sale{}, "orders": &orders.Order{}, "nodes": &Node{}, "refunds": &orders.Claim{}} {
 		statement := store.DB.Model(model).Statement
 		check.Must(t, statement.Parse(model))
 		got, want := slices.Sorted(slices.Values(statement.Schema.DBNames)), slices.Sorted(slices.Values(real[table]))
@@ -170,7 +170,7 @@ func TestMigrationsMayBeSilent(t *testing.T) {
 	t.Parallel()
 	dsn := servertest.OpenSQL(t, servers.KindReal)
 	other := unmigrated(t, dsn)
-	conn, err := other.SQL.Conn(t.Context())
+	conn, err := other.sql.Conn(t.Context())
 	check.Must(t, err)
 	check.Must(t, lockSchema(t.Context(), conn))
 	const silence = 300 * time.Millisecond

@@ -19,7 +19,7 @@ type Node struct {
 	SeenAt     time.Time
 	Unwritable string // the masters that do not take the node's writes: ",a,b,", or "" for none
 	Barrier    int64  // counts the node's barriers
-	Stats      string // what StoreConfig.Stats said at the last heartbeat
+	Stats      string // what Config.Stats said at the last heartbeat
 }
 
 // TableName is for gorm.
@@ -107,4 +107,10 @@ func (s *Store) Nodes(ctx context.Context, alive time.Duration) ([]Node, error) 
 // Leave takes the node's row away: the others need not wait for it to grow old.
 func (s *Store) Leave(ctx context.Context, node string) error {
 	return wrap(s.DB.WithContext(ctx).Delete(&Node{ID: node}).Error, "leave as %s", node)
+}
+
+// Vacate removes the keeper's name from the row of sku, if it still has that fence.
+func (s *Store) Vacate(ctx context.Context, sku string, fence int64) error {
+	err := s.DB.WithContext(ctx).Exec("UPDATE sales SET keeper = '' WHERE sku = ? AND fence = ?", sku, fence).Error
+	return wrap(err, "vacate %s", sku)
 }

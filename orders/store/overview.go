@@ -25,10 +25,10 @@ func (s *Store) PaidUnits(ctx context.Context) (map[string]int64, error) {
 	return paid, wrap(err, "read paid units")
 }
 
-// RecentRefunds reads the refunds that were recorded since, the newest first, at
+// RecentClaims reads the refunds that were recorded since, the newest first, at
 // most 200.
-func (s *Store) RecentRefunds(ctx context.Context, since time.Time) ([]orders.Refund, error) {
-	var rows []orders.Refund
+func (s *Store) RecentClaims(ctx context.Context, since time.Time) ([]orders.Claim, error) {
+	var rows []orders.Claim
 	err := s.DB.WithContext(ctx).Where("created_at > ?", since).Order("created_at DESC").Limit(200).Find(&rows).Error
 	return rows, wrap(err, "read recent refunds")
 }

@@ -46,10 +46,10 @@ func TestRecentRefunds(t *testing.T) {
 		store, ids := stocked(t, sql, 3)
 		now := kit.ClockOf(t, store.DB)
 		for i, age := range []time.Duration{time.Minute, 10 * time.Second, 0} {
-			r := orders.NewRefund(&orders.Order{ID: ids[i], SKU: "S", Buyer: "ann", Currency: "EUR"}, "ref", orders.SoldOut, now.Add(-age))
+			r := orders.NewClaim(&orders.Order{ID: ids[i], SKU: "S", Buyer: "ann", Currency: "EUR"}, "ref", orders.SoldOut, now.Add(-age))
 			check.Must(t, store.DB.Create(r).Error)
 		}
-		got, err := store.RecentRefunds(t.Context(), now.Add(-15*time.Second))
+		got, err := store.RecentClaims(t.Context(), now.Add(-15*time.Second))
 		check.Must(t, err)
 		if len(got) != 2 || got[0].OrderID != ids[2] || got[1].OrderID != ids[1] {
 			t.Errorf("%+v", got)

@@ -27,7 +27,7 @@ func (s *Store) EnterDirect(ctx context.Context, sku string, epoch int64, master
 	if err != nil {
 		return false, fmt.Errorf("sell %s in direct mode: %w", sku, err)
 	}
-	err = again(ctx, func() error {
+	err = retryContended(ctx, func() error {
 		r := db.Exec("UPDATE sales SET fence = fence + 1, epoch = epoch + 1, mode = ? WHERE sku = ? AND mode = ? AND epoch = ? AND "+noneWrites,
 			orders.ModeDirect, sku, orders.ModeChanging, epoch, now.Add(-alive), now.Add(alive), ","+master+",", ","+inventory.Standalone+",")
 		entered = r.Error == nil && r.RowsAffected == 1
@@ -40,23 +40,19 @@ func (s *Store) EnterDirect(ctx context.Context, sku string, epoch int64, master
 // leaves no row. After orders.ErrNotDirect nothing has happened; after any other error
 // the outcome is unknown.
 func (s *Store) Direct(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
-	return s.CommitPastGate(ctx, sku, batch, PastGate, func(sale *LockedSale) error {
-		if sale.Mode != orders.ModeDirect {
-			return orders.ErrNotDirect
-		}
-		return nil
-	})
+	return s.CommitPastGate(ctx, sku, batch, PastGate, orders.ErrNotDirect, func(sale *LockedSale) bool { return sale.Mode == orders.ModeDirect })
 }
 
 // CommitPastGate is Commit for orders that were not accepted by a gate. The sale's
-// window, which a gate checks, is checked here, under the sale's row lock.
-func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventory.Queued, by origin, may func(*LockedSale) error) ([]orders.Decision, error) {
-	verdicts, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
+// window, which a gate checks, is checked here, under the sale's row lock. If may returns
+// false for the locked sale, nothing happens, and CommitPastGate returns otherwise.
+func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventory.Queued, by origin, otherwise error, may func(*LockedSale) bool) ([]orders.Decision, error) {
+	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
 		sale, err := s.LockSale(tx, sku)
-		if err != nil {
-			return nil, err
+		if err == nil && !may(sale) {
+			err = otherwise
 		}
-		if err := may(sale); err != nil {
+		if err != nil {
 			return nil, err
 		}
 		for i := range batch {
@@ -72,22 +68,17 @@ func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventor
 		return s.insertBatch(tx, one, by)
 	})
 	if err == nil {
-		err = s.confirm(ctx, verdicts)
+		err = s.confirm(ctx, decisions)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("commit %d orders of %s without a gate: %w", len(batch), sku, err)
 	}
-	return verdicts, nil
+	return decisions, nil
 }
 
 // CommitOnPayment is Commit for orders that take no units. A refused order leaves no
 // row. After orders.ErrTakesUnits nothing has happened; after any other error the outcome
 // is unknown.
 func (s *Store) CommitOnPayment(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
-	return s.CommitPastGate(ctx, sku, batch, onPayment, func(sale *LockedSale) error {
-		if !sale.TakesOnPayment() {
-			return orders.ErrTakesUnits
-		}
-		return nil
-	})
+	return s.CommitPastGate(ctx, sku, batch, onPayment, orders.ErrTakesUnits, func(sale *LockedSale) bool { return sale.TakesOnPayment() })
 }

@@ -48,7 +48,7 @@ func buyersOf(from, n int) []string {
 // condition by itself. What it drops, the server does not count.
 func onOneConnection(t *testing.T, s *Store) (*Store, func() int) {
 	t.Helper()
-	conn, err := s.SQL.Conn(t.Context())
+	conn, err := s.sql.Conn(t.Context())
 	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	_, err = conn.ExecContext(t.Context(), "SET SESSION optimizer_switch = 'index_condition_pushdown=off'")

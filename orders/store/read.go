@@ -16,19 +16,19 @@ import (
 
 // OrderOf reads one order of buyer. Somebody else's is ErrNotFound.
 func (s *Store) OrderOf(ctx context.Context, buyer, id string) (*orders.Order, error) {
-	return take[orders.Order](s.DB.WithContext(ctx).Where("id = ? AND buyer = ?", id, buyer), "order")
+	return first[orders.Order](s.DB.WithContext(ctx).Where("id = ? AND buyer = ?", id, buyer), "order")
 }
 
 // OrderByKey reads the order that buyer made of sku under an idempotency key.
 func (s *Store) OrderByKey(ctx context.Context, sku, buyer, key string) (*orders.Order, error) {
-	return take[orders.Order](s.DB.WithContext(ctx).Where("sku = ? AND buyer = ? AND idempotency_key = ?", sku, buyer, key), "order")
+	return first[orders.Order](s.DB.WithContext(ctx).Where("sku = ? AND buyer = ? AND idempotency_key = ?", sku, buyer, key), "order")
 }
 
 // Lookup reads the buyer's order of sku with an idempotency key, and the epoch and mode of
 // the sale, all in one statement. The order is nil if there is none. Lookup returns once
 // all of this is durable. Error: ErrNotFound if there is no sale.
 func (s *Store) Lookup(ctx context.Context, sku, buyer, key string) (*orders.Order, *orders.Sale, error) {
-	found, err := take[struct {
+	found, err := first[struct {
 		orders.Order `gorm:"embedded"`
 		SaleEpoch    int64
 		SaleMode     string
@@ -49,8 +49,8 @@ func (s *Store) Lookup(ctx context.Context, sku, buyer, key string) (*orders.Ord
 	return &found.Order, sale, nil
 }
 
-// take reads the one row of a query. Error: ErrNotFound.
-func take[Row any](q *gorm.DB, what string) (*Row, error) {
+// first reads the one row of a query. Error: ErrNotFound.
+func first[Row any](q *gorm.DB, what string) (*Row, error) {
 	var row Row
 	err := q.Take(&row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
@@ -88,7 +88,9 @@ func (s *Store) OrdersOfBuyer(ctx context.Context, buyer string, limit int, curs
 // of them, "" where there are no more. What it returns is durable.
 func page[Row any](s *Store, q *gorm.DB, limit int, cursor func(Row) string) (rows []Row, next string, err error) {
 	err = q.Limit(limit + 1).Find(&rows).Error
-	rows, err = Durably(q.Statement.Context, s, rows, err)
+	if err == nil {
+		err = s.Barrier(q.Statement.Context)
+	}
 	if err != nil || len(rows) <= limit {
 		return rows, "", err
 	}

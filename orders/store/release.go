@@ -26,15 +26,6 @@ func (s *Store) Unreleased(ctx context.Context, sku string, limit int) ([]ended,
 	return rows, wrap(err, "read ended orders of %s", sku)
 }
 
-// EndedSKUs returns the SKUs that have such orders.
-func (s *Store) EndedSKUs(ctx context.Context) ([]string, error) {
-	var skus []string
-	err := s.DB.WithContext(ctx).Model(&orders.Order{}).Distinct("sku").
-		Where("status IN ? AND restored_at IS NULL", orders.FinalStatuses).
-		Pluck("sku", &skus).Error
-	return skus, wrap(err, "look for ended orders")
-}
-
 // MarkReleased notes that the gate has heard of the end of these orders. Only
 // what the gate has really answered may be marked. Repeatable. Error: ErrFenced.
 func (s *Store) MarkReleased(ctx context.Context, sku string, fence int64, ids []string) error {

@@ -46,13 +46,13 @@ func insertOrders(tx *gorm.DB, rows []*orders.Order) error {
 	return nil
 }
 
-// judged is what a ledger needs of an order: half of its columns.
-var judged = []string{"id", "sku", "buyer", "quantity", "status", "idempotency_key", "request_hash", "restored_at"}
+// ledgerColumns is what a ledger needs of an order: half of its columns.
+var ledgerColumns = []string{"id", "sku", "buyer", "quantity", "status", "idempotency_key", "request_hash", "restored_at"}
 
-// readJudged reads those columns of the orders that the condition picks.
-func readJudged(tx *gorm.DB, table, condition string, args []any) (_ []orders.Order, err error) {
+// readForLedger reads those columns of the orders that the condition picks.
+func readForLedger(tx *gorm.DB, table, condition string, args []any) (_ []orders.Order, err error) {
 	rows, err := tx.Statement.ConnPool.QueryContext(tx.Statement.Context,
-		"SELECT "+strings.Join(judged, ", ")+" FROM "+table+" WHERE "+condition, args...)
+		"SELECT "+strings.Join(ledgerColumns, ", ")+" FROM "+table+" WHERE "+condition, args...)
 	if err != nil {
 		return nil, err
 	}

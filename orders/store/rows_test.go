@@ -14,8 +14,8 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// What a keeper writes by hand is all that the judge says of a row, whichever
-// kind it is, and what it reads by hand is all that the judge asks for.
+// What a keeper writes by hand is all that Decide sets in a row, whichever
+// kind it is, and what it reads by hand is all that Decide needs.
 func TestRowsByHand(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, _ := stocked(t, sql, 0)
@@ -31,12 +31,12 @@ func TestRowsByHand(t *testing.T) {
 		if got := []orders.Status{rows[0].Status, rows[1].Status, rows[2].Status}; !slices.Equal(got, []orders.Status{orders.PendingPayment, orders.Rejected, orders.AwaitingPayment}) {
 			t.Fatalf("the rows are %v", got)
 		}
-		var judged []orders.Order
+		var read []orders.Order
 		err := store.Transact(t.Context(), func(tx *gorm.DB) (err error) {
 			if err := insertOrders(tx, rows); err != nil {
 				return err
 			}
-			judged, err = readJudged(tx, store.ordersByKey(), "sku = ? AND buyer IN (?,?) ORDER BY id", []any{"S", "ann", "bob"})
+			read, err = readForLedger(tx, store.ordersByKey(), "sku = ? AND buyer IN (?,?) ORDER BY id", []any{"S", "ann", "bob"})
 			return err
 		})
 		check.Must(t, err)
@@ -49,8 +49,8 @@ func TestRowsByHand(t *testing.T) {
 				ID: o.ID, SKU: o.SKU, Buyer: o.Buyer, Quantity: o.Quantity, Status: o.Status,
 				IdempotencyKey: o.IdempotencyKey, RequestHash: o.RequestHash, RestoredAt: o.RestoredAt,
 			}
-			if i >= len(judged) || !reflect.DeepEqual(judged[i], want) {
-				t.Errorf("read\n%+v, of them want\n%+v", judged, want)
+			if i >= len(read) || !reflect.DeepEqual(read[i], want) {
+				t.Errorf("read\n%+v, of them want\n%+v", read, want)
 			}
 		}
 	})

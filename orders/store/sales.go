@@ -73,10 +73,10 @@ func (s *Store) createSale(tx *gorm.DB, sale orders.Sale, ifMatch []string) (ord
 	return sale, tx.Create(&sale).Error
 }
 
-// CloseSale ends a sale now, by the database's clock, and returns it. One that has not
+// EndSale ends a sale now, by the database's clock, and returns it. One that has not
 // opened yet is moved to before now. One that is over is left as it is. For If-Match
 // see PutSale. Errors: ErrNotFound, ErrPrecondition.
-func (s *Store) CloseSale(ctx context.Context, sku string, ifMatch ...string) (orders.Sale, error) {
+func (s *Store) EndSale(ctx context.Context, sku string, ifMatch ...string) (orders.Sale, error) {
 	closed, err := transact(ctx, s, func(tx *gorm.DB) (orders.Sale, error) {
 		was, err := s.lockSaleIf(tx, sku, ifMatch)
 		if err != nil {
@@ -92,7 +92,7 @@ func (s *Store) CloseSale(ctx context.Context, sku string, ifMatch ...string) (o
 		}
 		return writeSale(tx, was, next)
 	})
-	return closed, wrap(err, "close sale %s", sku)
+	return closed, wrap(err, "end sale %s", sku)
 }
 
 // lockSaleIf is LockSale for an operator's change.
@@ -116,7 +116,7 @@ func writeSale(tx *gorm.DB, was *LockedSale, next orders.Sale) (orders.Sale, err
 
 // Sale reads one sale. Error: ErrNotFound.
 func (s *Store) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
-	return take[orders.Sale](s.DB.WithContext(ctx).Where("sku = ? AND mode <> ?", sku, orders.ModeArchived), "sale "+sku)
+	return first[orders.Sale](s.DB.WithContext(ctx).Where("sku = ? AND mode <> ?", sku, orders.ModeArchived), "sale "+sku)
 }
 
 // listedFor is how long after it closed a sale that is over is still listed.
@@ -166,7 +166,7 @@ func (s *Store) sellAlike(ctx context.Context, known map[string]*orders.Sale) (s
 // Announce announces that the gate of that epoch will be replaced (orders.ModeChanging).
 // If the replacement is already announced, or the epoch is another one, it changes nothing.
 func (s *Store) Announce(ctx context.Context, sku string, epoch int64) error {
-	err := again(ctx, func() error {
+	err := retryContended(ctx, func() error {
 		return s.DB.WithContext(ctx).Exec("UPDATE sales SET mode = ? WHERE sku = ? AND epoch = ? AND mode = ?",
 			orders.ModeChanging, sku, epoch, orders.ModeGate).Error
 	})

@@ -97,8 +97,8 @@ func TestETag(t *testing.T) {
 			{"a new keeper", func() error { return check.Err(store.TakeOver(ctx, "S")) }, false},
 			{"a rebuild", func() error { return check.Err(store.AskRebuild(ctx, "S")) }, false},
 			{"direct mode", func() error { return check.Err(store.EnterDirect(ctx, "S", 0, "redis", time.Second)) }, false},
-			{"the end", func() error { return check.Err(store.CloseSale(ctx, "S")) }, true},
-			{"the end again", func() error { return check.Err(store.CloseSale(ctx, "S")) }, false},
+			{"the end", func() error { return check.Err(store.EndSale(ctx, "S")) }, true},
+			{"the end again", func() error { return check.Err(store.EndSale(ctx, "S")) }, false},
 		} {
 			before, err := store.Sale(ctx, "S")
 			check.Must(t, err)
@@ -128,7 +128,7 @@ func TestPutSaleAnswersTheRow(t *testing.T) {
 		kit.Exec(t, store.DB, "UPDATE sales SET sold = 3, fence = 4, epoch = 5")
 		put.ReserveOn, put.Description = orders.OnPayment, ""
 		same(store.PutSale(t.Context(), put))
-		same(store.CloseSale(t.Context(), "S"))
+		same(store.EndSale(t.Context(), "S"))
 		if row, err := store.Sale(t.Context(), "S"); err != nil || row.Sold != 3 || row.Fence != 4 || row.Epoch != 5 || row.Mode != orders.ModeChanging || row.ReserveFrom != 6 || row.Description != "" || row.ImageURL != "/s.png" {
 			t.Errorf("%+v, %v", row, err)
 		}
@@ -148,19 +148,19 @@ func TestIfMatch(t *testing.T) {
 			header := strings.ReplaceAll(header, "TAG", sale.ETag())
 			check.Is(t, check.Err(store.PutSale(t.Context(), sale, header)), want)
 			if want != nil { // else it has another ETag by now
-				check.Is(t, check.Err(store.CloseSale(t.Context(), "S", header)), want)
+				check.Is(t, check.Err(store.EndSale(t.Context(), "S", header)), want)
 			}
 		}
 		for _, header := range []string{"*", `"x"`} {
 			check.Is(t, check.Err(store.PutSale(t.Context(), kit.Sale("T", 1, 1), header)), orders.ErrPrecondition)
-			check.Is(t, check.Err(store.CloseSale(t.Context(), "T", header)), orders.ErrNotFound)
+			check.Is(t, check.Err(store.EndSale(t.Context(), "T", header)), orders.ErrNotFound)
 		}
 		check.Is(t, check.Err(store.Sale(t.Context(), "T")), orders.ErrNotFound)
 	})
 }
 
 // A sale ends now by the database's clock, whether it is open, over or not open yet.
-func TestCloseSale(t *testing.T) {
+func TestEndSale(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
 		for name, window := range map[string][2]time.Duration{
@@ -170,7 +170,7 @@ func TestCloseSale(t *testing.T) {
 			put.OpensAt, put.ClosesAt = now.Add(window[0]), now.Add(window[1])
 			kit.Put(t, store, put)
 			before := kit.ClockOf(t, store.DB)
-			closed, err := store.CloseSale(t.Context(), "S")
+			closed, err := store.EndSale(t.Context(), "S")
 			check.Must(t, err)
 			after := kit.ClockOf(t, store.DB)
 			right := closed.ClosesAt.Equal(put.ClosesAt)
@@ -182,6 +182,6 @@ func TestCloseSale(t *testing.T) {
 			}
 			check.OK(t, closed.Validate())
 		}
-		check.Is(t, check.Err(store.CloseSale(t.Context(), "T")), orders.ErrNotFound)
+		check.Is(t, check.Err(store.EndSale(t.Context(), "T")), orders.ErrNotFound)
 	})
 }

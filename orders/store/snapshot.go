@@ -13,22 +13,22 @@ import (
 // before it shuts the gate for a rebuild: the transaction under the fence then
 // reads only what has changed, however many orders there are.
 //
-// What has changed shows by the orders that are not marked restored. An order
+// What has changed shows by the orders that are not marked released. An order
 // that is new or pending, or has ended since, is not, nor is an expired one once
 // it is paid late; and between a census and the rebuild nobody marks any: only
 // the keeper does, and it is rebuilding. So the ids and statuses of those that
 // are not marked, then and now, tell the difference, and exactly.
 type Snapshot struct {
-	sku      string
-	unmarked map[string]orders.Status // by order id
-	buyers   map[string]bool          // everybody who has ever had an order
-	after    string                   // the buyer whom it has got to
-	Step     func()                   // called again and again while it is taken: see watchdog.go
+	sku        string
+	unreleased map[string]orders.Status // by order id
+	buyers     map[string]bool          // everybody who has ever had an order
+	after      string                   // the buyer whom it has got to
+	Step       func()                   // called again and again while it is taken: see watchdog.go
 }
 
 // NewSnapshot returns an empty Snapshot of sku.
 func NewSnapshot(sku string) *Snapshot {
-	return &Snapshot{sku: sku, Step: func() {}, unmarked: map[string]orders.Status{}, buyers: map[string]bool{}}
+	return &Snapshot{sku: sku, Step: func() {}, unreleased: map[string]orders.Status{}, buyers: map[string]bool{}}
 }
 
 // CensusPage is about how many orders are read at once.
@@ -44,9 +44,9 @@ func (s *Store) ReadPage(ctx context.Context, c *Snapshot) (page inventory.Chang
 	}
 	last := buyers[len(buyers)-1]
 	page.Buyers = make(map[string]int64, len(buyers))
-	err = s.eachOrder(ctx, c.sku, c.after, last, func(o *orders.Order, unmarked bool) {
-		if unmarked {
-			c.unmarked[o.ID] = o.Status
+	err = s.eachOrder(ctx, c.sku, c.after, last, func(o *orders.Order, unreleased bool) {
+		if unreleased {
+			c.unreleased[o.ID] = o.Status
 		}
 		c.buyers[o.Buyer] = true
 		units := page.Buyers[o.Buyer]
@@ -66,7 +66,7 @@ func (s *Store) ReadPage(ctx context.Context, c *Snapshot) (page inventory.Chang
 }
 
 // eachOrder calls f with each order of the buyers after one, up to another.
-func (s *Store) eachOrder(ctx context.Context, sku, after, last string, f func(o *orders.Order, unmarked bool)) (err error) {
+func (s *Store) eachOrder(ctx context.Context, sku, after, last string, f func(o *orders.Order, unreleased bool)) (err error) {
 	rows, err := s.DB.WithContext(ctx).Table(s.ordersByKey()).Where("sku = ? AND buyer > ? AND buyer <= ?", sku, after, last).
 		Select("id, status, restored_at IS NULL, buyer, quantity, created_at").Rows()
 	if err != nil {
@@ -75,11 +75,11 @@ func (s *Store) eachOrder(ctx context.Context, sku, after, last string, f func(o
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() { // by hand: gorm would take longer than the database
 		var o orders.Order
-		var unmarked bool
-		if err := rows.Scan(&o.ID, &o.Status, &unmarked, &o.Buyer, &o.Quantity, &o.CreatedAt); err != nil {
+		var unreleased bool
+		if err := rows.Scan(&o.ID, &o.Status, &unreleased, &o.Buyer, &o.Quantity, &o.CreatedAt); err != nil {
 			return err
 		}
-		f(&o, unmarked)
+		f(&o, unreleased)
 	}
 	return rows.Err()
 }
@@ -92,7 +92,7 @@ func (s *Store) CatchUp(ctx context.Context, c *Snapshot) (inventory.Changes, er
 		return d.Changes, fmt.Errorf("bring the snapshot of %s up to date: %w", c.sku, err)
 	}
 	for id, status := range d.changed {
-		c.unmarked[id] = status
+		c.unreleased[id] = status
 	}
 	for buyer := range d.Buyers {
 		c.buyers[buyer] = true

@@ -62,12 +62,12 @@ const (
 type Store struct {
 	dialect
 	DB    *gorm.DB
-	SQL   *sql.DB
+	sql   *sql.DB
 	dsn   string
 	Node  string // name of the process: heartbeats and barriers write the row of that name
 	stats func() string
 
-	Timeout        time.Duration // StoreConfig.Timeout
+	Timeout        time.Duration // Config.Timeout
 	ordersPerBuyer int64
 	full           *lru.Cache[saleBuyer, time.Time] // buyers with that many orders, as last seen, and when their sale was created: its orders do not go away
 	Barriers       *coalesce.Group[struct{}, struct{}]
@@ -92,11 +92,11 @@ func Open(dsn string, cfg Config) (*Store, error) {
 		open = openSQLite
 	}
 	var err error
-	if s.SQL, err = open(dsn, cfg); err != nil {
+	if s.sql, err = open(dsn, cfg); err != nil {
 		return nil, err
 	}
-	if s.DB, err = s.over(s.SQL); err != nil {
-		return nil, errors.Join(fmt.Errorf("open database: %w", err), s.SQL.Close())
+	if s.DB, err = s.over(s.sql); err != nil {
+		return nil, errors.Join(fmt.Errorf("open database: %w", err), s.sql.Close())
 	}
 	return s, nil
 }
@@ -202,13 +202,13 @@ type silent struct{}
 func (silent) Print(v ...any) { slog.Debug("mysql driver", "message", fmt.Sprint(v...)) }
 
 // Ping reports whether the database answers.
-func (s *Store) Ping(ctx context.Context) error { return s.SQL.PingContext(ctx) }
+func (s *Store) Ping(ctx context.Context) error { return s.sql.PingContext(ctx) }
 
 // Close closes all connections.
-func (s *Store) Close() error { return s.SQL.Close() }
+func (s *Store) Close() error { return s.sql.Close() }
 
 // Stats are those of the connection pool.
-func (s *Store) Stats() sql.DBStats { return s.SQL.Stats() }
+func (s *Store) Stats() sql.DBStats { return s.sql.Stats() }
 
 // A saleBuyer is a buyer of one SKU.
 type saleBuyer struct{ sku, buyer string }

@@ -54,7 +54,7 @@ func (s *Store) Behind(ctx context.Context, holds []string) (map[string]*orders.
 // open ones, and those that it does not know the end of.
 func (s *Store) Counting(ctx context.Context, sku string, buyers []string) ([]orders.Order, error) {
 	var rows []orders.Order
-	err := s.DB.WithContext(ctx).Table(s.ordersByKey()).Select(judged).
+	err := s.DB.WithContext(ctx).Table(s.ordersByKey()).Select(ledgerColumns).
 		Where("sku = ? AND buyer IN ? AND (status IN ? OR restored_at IS NULL)", sku, buyers, orders.OpenStatuses).Find(&rows).Error
 	return rows, wrap(err, "read open orders of %d buyers of %s", len(buyers), sku)
 }
@@ -70,4 +70,13 @@ func (s *Store) BuyersAfter(ctx context.Context, sku, after string, limit int) (
 		return nil, false, fmt.Errorf("read buyers of %s: %w", sku, err)
 	}
 	return slices.Compact(buyers), len(buyers) == limit, nil
+}
+
+// EndedSKUs returns the SKUs that have orders for Unreleased.
+func (s *Store) EndedSKUs(ctx context.Context) ([]string, error) {
+	var skus []string
+	err := s.DB.WithContext(ctx).Model(&orders.Order{}).Distinct("sku").
+		Where("status IN ? AND restored_at IS NULL", orders.FinalStatuses).
+		Pluck("sku", &skus).Error
+	return skus, wrap(err, "look for ended orders")
 }

@@ -36,12 +36,6 @@ func (s *Store) TakeOver(ctx context.Context, sku string) (*orders.Sale, error) 
 	return &sale.Sale, nil
 }
 
-// Vacate removes the keeper's name from the row of sku, if it still has that fence.
-func (s *Store) Vacate(ctx context.Context, sku string, fence int64) error {
-	err := s.DB.WithContext(ctx).Exec("UPDATE sales SET keeper = '' WHERE sku = ? AND fence = ?", sku, fence).Error
-	return wrap(err, "vacate %s", sku)
-}
-
 // A Recounted is the truth that a gate is rebuilt from.
 type Recounted struct {
 	Gate    inventory.View    // with the new epoch

@@ -24,12 +24,12 @@ type SaleOrders struct {
 // the SKU is left out and its decisions are nil. The caller commits it alone, so that it
 // neither delays the other SKUs nor makes them fail.
 func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]orders.Decision, error) {
-	verdicts, err := transact(ctx, s, func(tx *gorm.DB) ([][]orders.Decision, error) {
+	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([][]orders.Decision, error) {
 		sales, err := s.lockFree(tx, batches)
 		if err != nil {
 			return nil, err
 		}
-		verdicts := make([][]orders.Decision, len(batches))
+		decisions := make([][]orders.Decision, len(batches))
 		var free []SaleBatch
 		var of []int // which batch each of them is
 		for i, b := range batches {
@@ -39,17 +39,17 @@ func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]o
 		}
 		inserted, err := s.insertBatches(tx, free, gated)
 		for i, v := range inserted {
-			verdicts[of[i]] = v
+			decisions[of[i]] = v
 		}
-		return verdicts, err
+		return decisions, err
 	})
 	if err == nil {
-		err = s.confirm(ctx, verdicts...)
+		err = s.confirm(ctx, decisions...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("commit orders of %d SKUs together: %w", len(batches), err)
 	}
-	return verdicts, nil
+	return decisions, nil
 }
 
 // lockFree is LockSale for several SKUs, without those whose row somebody else
@@ -85,8 +85,8 @@ func countTogether(tx *gorm.DB, batches []SaleBatch, sold []int64) error {
 	if len(skus) == 0 {
 		return nil
 	}
-	its := "CASE sku" + strings.Repeat(" WHEN ? THEN ?", len(skus)) + " END"
-	r := tx.Exec("UPDATE sales SET sold = sold + "+its+" WHERE sku IN ? AND fence = "+its+" AND sold + "+its+" <= total",
+	bySKU := "CASE sku" + strings.Repeat(" WHEN ? THEN ?", len(skus)) + " END"
+	r := tx.Exec("UPDATE sales SET sold = sold + "+bySKU+" WHERE sku IN ? AND fence = "+bySKU+" AND sold + "+bySKU+" <= total",
 		slices.Concat(units, []any{skus}, fences, units)...)
 	if r.Error == nil && r.RowsAffected != int64(len(skus)) {
 		r.Error = errRefused

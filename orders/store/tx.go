@@ -25,7 +25,7 @@ func (s *Store) Transact(ctx context.Context, f func(tx *gorm.DB) error) error {
 // COMMIT, which knows no context: the transaction is then left to itself until its
 // connection's read timeout, and its outcome is unknown.
 func transact[T any](ctx context.Context, s *Store, f func(tx *gorm.DB) (T, error)) (result T, err error) {
-	err = again(ctx, func() error {
+	err = retryContended(ctx, func() error {
 		var made T
 		done := make(chan error, 1)
 		go func() {
@@ -47,9 +47,9 @@ func transact[T any](ctx context.Context, s *Store, f func(tx *gorm.DB) (T, erro
 	return result, err
 }
 
-// again does f again when the database chose it as the victim of a deadlock:
-// then nothing of it has happened.
-func again(ctx context.Context, f func() error) error {
+// retryContended repeats f if another transaction was in the way. Nothing of the failed attempt
+// has then happened.
+func retryContended(ctx context.Context, f func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := f()
 		if err == nil || attempt == 5 || !contended(err) {
@@ -126,5 +126,5 @@ func wrap(err error, format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
-// DefaultTimeout is the default of StoreConfig.Timeout.
+// DefaultTimeout is the default of Config.Timeout.
 const DefaultTimeout = 5 * time.Second

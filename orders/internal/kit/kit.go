@@ -100,35 +100,35 @@ func BrokenClosing(t testing.TB, db *gorm.DB) (wrong []string) {
 	return wrong
 }
 
-// JudgedAt is the time of the decisions in tests.
-var JudgedAt = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+// DecidedAt is the time of the decisions in tests.
+var DecidedAt = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-// Said is a verdict in a few words.
-func Said(v orders.Decision) string {
+// Said is a decision in a few words.
+func Said(d orders.Decision) string {
 	var words []string
 	switch {
-	case v.Action == orders.Insert && v.Order.Status == orders.Rejected:
-		words = append(words, "rejected", string(v.Order.Reason))
-	case v.Action == orders.Insert:
+	case d.Action == orders.Insert && d.Order.Status == orders.Rejected:
+		words = append(words, "rejected", string(d.Order.Reason))
+	case d.Action == orders.Insert:
 		words = append(words, "sold")
-	case v.Action == orders.PayLate:
-		words = append(words, "pays", v.Order.ID)
-	case v.Order == nil:
+	case d.Action == orders.PayLate:
+		words = append(words, "pays", d.Order.ID)
+	case d.Order == nil:
 		words = append(words, "is nothing")
 	default:
-		words = append(words, "is", v.Order.ID)
+		words = append(words, "is", d.Order.ID)
 	}
-	if v.Hold == orders.GiveBack {
+	if d.Hold == orders.Release {
 		words = append(words, "give back")
 	}
-	if v.Hold == orders.Reconfirm {
+	if d.Hold == orders.Reconfirm {
 		words = append(words, "confirm again")
 	}
-	if v.Refused != "" {
-		words = append(words, string(v.Refused))
+	if d.Refused != "" {
+		words = append(words, string(d.Refused))
 	}
-	if v.Refund != nil {
-		words = append(words, "refund", string(v.Refund.Reason))
+	if d.Claim != nil {
+		words = append(words, "refund", string(d.Claim.Reason))
 	}
 	return strings.Join(words, " ")
 }
@@ -140,14 +140,14 @@ func Row(id, buyer, key string, quantity int64, status orders.Status, restored b
 		o.IdempotencyKey = &key
 	}
 	if restored {
-		o.RestoredAt = &JudgedAt
+		o.RestoredAt = &DecidedAt
 	}
 	return o
 }
 
 // QueuedOrder is an order in the queue.
 func QueuedOrder(id, buyer, key string, quantity int64) inventory.Queued {
-	return inventory.Queued{OrderID: id, Buyer: buyer, Key: key, Quantity: quantity, Fingerprint: "h", At: JudgedAt}
+	return inventory.Queued{OrderID: id, Buyer: buyer, Key: key, Quantity: quantity, Fingerprint: "h", At: DecidedAt}
 }
 
 // QueuedPayment is the attempt of a late payment of an order.
@@ -201,8 +201,8 @@ func Stock(t testing.TB, db *gorm.DB, n int) (ids []string) {
 	return ids
 }
 
-// Judgement is judge as a plain model: one list, searched anew each time.
-func Judgement(sale *orders.Sale, all []orders.Order, q inventory.Queued) string {
+// Decision is Ledger.Decide as a plain model: one list, searched anew each time.
+func Decision(sale *orders.Sale, all []orders.Order, q inventory.Queued) string {
 	var sold, mine int64
 	for _, o := range all {
 		if o.ID == q.OrderID {

@@ -37,7 +37,7 @@ func (l *Live) observeOnce(ctx context.Context) {
 	found := e.lookAtStores(l.cfg.Missing(ctx))
 	found = append(found, e.lookAtSales(keepers.Catalog().All(), keepers.Kept())...)
 	if e.looks++; e.looks%5 == 1 { // an error shows as a store that is away
-		if claims, err := l.cfg.Store.RecentRefunds(ctx, keepers.Catalog().Now().Add(-15*time.Second)); err == nil {
+		if claims, err := l.cfg.Store.RecentClaims(ctx, keepers.Catalog().Now().Add(-15*time.Second)); err == nil {
 			found = append(found, e.lookAtRefunds(claims)...)
 		}
 	}

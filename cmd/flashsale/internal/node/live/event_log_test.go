@@ -92,11 +92,11 @@ func TestLogOfStoresAndRefunds(t *testing.T) {
 			t.Errorf("look %d: %+v, want %q", i, got, c.want)
 		}
 	}
-	a, b := orders.Refund{OrderID: "a", PaymentRef: "1", SKU: "S"}, orders.Refund{OrderID: "a", PaymentRef: "2", SKU: "S"}
+	a, b := orders.Claim{OrderID: "a", PaymentRef: "1", SKU: "S"}, orders.Claim{OrderID: "a", PaymentRef: "2", SKU: "S"}
 	for i, c := range []struct {
-		claims []orders.Refund
+		claims []orders.Claim
 		want   int
-	}{{[]orders.Refund{a}, 0}, {[]orders.Refund{b, a}, 1}, {[]orders.Refund{b, a}, 0}} {
+	}{{[]orders.Claim{a}, 0}, {[]orders.Claim{b, a}, 1}, {[]orders.Claim{b, a}, 0}} {
 		if got := o.lookAtRefunds(c.claims); len(got) != c.want {
 			t.Errorf("look %d: %+v", i, got)
 		}

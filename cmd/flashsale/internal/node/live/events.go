@@ -121,7 +121,7 @@ func (was saleMarks) changes(now saleMarks, sku string, kept []string) (found []
 }
 
 // lookAtRefunds tells which of the latest claims are new.
-func (o *lastLook) lookAtRefunds(claims []orders.Refund) (found []logEntry) {
+func (o *lastLook) lookAtRefunds(claims []orders.Claim) (found []logEntry) {
 	seen := map[string]bool{}
 	for _, c := range claims {
 		key := c.OrderID + " " + c.PaymentRef

@@ -18,13 +18,13 @@ import (
 // ends closes the sale of sku.
 func (p *shop) ends(t testing.TB, sku string) orders.Offer {
 	t.Helper()
-	offer, err := untilKnown(t, func() (orders.Offer, error) { return p.CloseSale(t.Context(), sku) })
+	offer, err := untilKnown(t, func() (orders.Offer, error) { return p.EndSale(t.Context(), sku) })
 	check.Must(t, err)
 	return offer
 }
 
 // Once a sale is closed, each node refuses orders of it. What is reserved goes on.
-func TestCloseSale(t *testing.T) {
+func TestEndSale(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		a, b := open(t, s, nil), open(t, s, nil)
@@ -60,8 +60,8 @@ func TestCloseSale(t *testing.T) {
 				pays(t, a, "ann", first.Order.ID, "r", nil)
 			}
 		}
-		check.Is(t, check.Err(a.CloseSale(t.Context(), "unknown")), orders.ErrNotFound)
-		check.Is(t, check.Err(a.CloseSale(t.Context(), "ü")), orders.ErrNotFound)
+		check.Is(t, check.Err(a.EndSale(t.Context(), "unknown")), orders.ErrNotFound)
+		check.Is(t, check.Err(a.EndSale(t.Context(), "ü")), orders.ErrNotFound)
 	})
 }
 
@@ -78,7 +78,7 @@ func (g *slowClock) OldestQueued(ctx context.Context, skus ...string) ([]time.Ti
 
 // The gate closes by Redis's clock. While that is behind, an operator does not hear
 // that the sale is closed, but that it is about to be.
-func TestCloseSaleWaitsForRedisClock(t *testing.T) {
+func TestEndSaleWaitsForRedisClock(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
 	clock := &slowClock{}
@@ -86,11 +86,11 @@ func TestCloseSaleWaitsForRedisClock(t *testing.T) {
 	p := open(t, s, func(c *Config) { clock.Gate, c.Gate = c.Gate, clock })
 	p.put(t, kit.Sale("S", 10, 5))
 	p.gateTimeout = 50 * time.Millisecond
-	check.Is(t, check.Err(p.CloseSale(t.Context(), "S")), orders.ErrUnavailable)
+	check.Is(t, check.Err(p.EndSale(t.Context(), "S")), orders.ErrUnavailable)
 	if sale, err := p.store.Sale(t.Context(), "S"); err != nil || time.Until(sale.ClosesAt) > 0 {
 		t.Errorf("%+v, %v", sale, err)
 	}
 	clock.by.Store(0)
 	p.gateTimeout = bare.Patience
-	check.OK(t, check.Err(p.CloseSale(t.Context(), "S")))
+	check.OK(t, check.Err(p.EndSale(t.Context(), "S")))
 }

@@ -1,0 +1,78 @@
+package shop
+
+import (
+	"context"
+	"errors"
+
+	"flashsale/inventory"
+	"flashsale/orders"
+)
+
+// admit refuses an order before the gate is asked, from this node's memory or because of the
+// limiter. It returns the sale otherwise.
+func (s *Service) admit(ctx context.Context, p Placement) (*orders.Sale, error) {
+	if epoch, soldOut := s.remembersSoldOut(p); soldOut {
+		_, err := s.refused(ctx, p, refusal{reason: inventory.ErrSoldOut, source: memory, epoch: epoch})
+		return nil, err
+	}
+	if err := s.cfg.Limiter.Allow(ctx, p.Buyer, p.IP, p.SKU); err != nil {
+		return nil, err
+	}
+	return s.catalog.Sale(ctx, p.SKU)
+}
+
+// remembersSoldOut reports whether this node remembers that the sale has sold out, and the
+// epoch of the gate from which it knows. Orders without units and orders of direct mode
+// are unknown to that gate. Therefore it returns false in direct mode, and for a request
+// with a key if orders take no units.
+func (s *Service) remembersSoldOut(p Placement) (epoch int64, soldOut bool) {
+	sale := s.catalog.Known(p.SKU)
+	if sale == nil || p.Key != "" && sale.TakesOnPayment() || sale.Mode == orders.ModeDirect {
+		return 0, false
+	}
+	epoch, soldOut = s.gate.KnownSoldOut(p.SKU, p.Buyer)
+	// If a fresh copy shows a change, ask the gate: the new gate may have units.
+	return epoch, soldOut && (s.catalog.Vouches(p.SKU, epoch) || !s.catalog.IsFresh())
+}
+
+// reserve sells an order through gate, queue and keeper.
+func (s *Service) reserve(ctx context.Context, p Placement, sale *orders.Sale) (Placed, error) {
+	request := inventory.Request{
+		OrderID: orders.NewOrderID(p.SKU), SKU: p.SKU, Buyer: p.Buyer, Quantity: p.Quantity,
+		Key: p.Key, Fingerprint: p.fingerprint(), Node: s.store.Node, Trace: s.cfg.Trace(ctx),
+	}
+	waiter := s.waiters.wait(request.OrderID)
+	defer func() { s.waiters.leave(waiter) }()
+	reserved, err := s.gate.Reserve(ctx, request)
+	if err != nil {
+		return s.refusedAtGate(ctx, p, reserved.Epoch, err)
+	}
+	if reserved.Epoch < sale.Epoch { // orders of an old gate are never committed
+		return Placed{}, inventory.ErrRebuilding
+	}
+	pending := &orders.Order{
+		ID: reserved.OrderID, SKU: p.SKU, Buyer: p.Buyer, Quantity: p.Quantity,
+		Amount: sale.Price * p.Quantity, Currency: sale.Currency, Status: orders.Reserved, CreatedAt: reserved.At,
+	}
+	if reserved.Replayed { // another request made the order: wait for that order
+		s.waiters.leave(waiter)
+		waiter = s.waiters.wait(reserved.OrderID)
+		return s.firstOr(ctx, p, waiter, pending)
+	}
+	return s.answer(ctx, p, waiter, Placed{Order: pending})
+}
+
+// refusedAtGate answers an order that the gate has not accepted. If the reason is the
+// state of the gate, the buyer may repeat the request.
+func (s *Service) refusedAtGate(ctx context.Context, p Placement, epoch int64, err error) (Placed, error) {
+	r, ok := errors.AsType[*inventory.Refusal](err)
+	switch {
+	case !ok:
+		return Placed{}, errors.Join(orders.ErrUnavailable, err)
+	case errors.Is(err, inventory.ErrStale):
+		s.controller.Stale(ctx, p.SKU, epoch)
+	case r.Final:
+		return s.refused(ctx, p, refusal{reason: err, source: gate, epoch: epoch, known: r.Known})
+	}
+	return Placed{}, err
+}

@@ -1,0 +1,67 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"gorm.io/gorm"
+
+	"flashsale/inventory/coalesce"
+	"flashsale/orders"
+)
+
+// An ending is a step of a transaction that has locked the sale's row. It returns the
+// number of orders that it has ended.
+type ending func(tx *gorm.DB, sale *LockedSale) (int64, error)
+
+// underRow runs f in a transaction that has locked the row of sku. Callers of one sale
+// share a transaction, so that a row that is locked for long occupies only one connection.
+// Error: ErrUnavailable after Config.Timeout.
+func (s *Store) underRow(ctx context.Context, sku string, f ending) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	ended, err := s.endings.Do(ctx, sku, f)
+	// The shared transaction has the same timeout, and may end just before ctx does.
+	if err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)) {
+		err = errors.Join(orders.ErrUnavailable, err)
+	}
+	return ended, err
+}
+
+// maxEndings bounds the concurrent transactions of underRow, for all sales.
+const maxEndings = 8
+
+// newEndings returns the group of underRow. It runs one transaction per sale at a time.
+func (s *Store) newEndings() *coalesce.Group[ending, int64] {
+	return coalesce.New(coalesce.Config[ending, int64]{
+		Batch: 20, Calls: maxEndings, Timeout: s.Timeout,
+		Call: func(ctx context.Context, sku string, batch []*coalesce.Caller[ending, int64]) {
+			ended, err := s.endTogether(ctx, sku, batch)
+			for i, c := range batch {
+				switch {
+				case err == nil:
+					c.Answer = ended[i]
+				case len(batch) == 1 || ctx.Err() != nil:
+					c.Err = err
+				default: // the error may be that of another caller's ending
+					var alone []int64
+					if alone, c.Err = s.endTogether(ctx, sku, batch[i:i+1]); c.Err == nil {
+						c.Answer = alone[0]
+					}
+				}
+			}
+		},
+	})
+}
+
+// endTogether runs the endings of several callers in one transaction.
+func (s *Store) endTogether(ctx context.Context, sku string, batch []*coalesce.Caller[ending, int64]) ([]int64, error) {
+	return transact(ctx, s, func(tx *gorm.DB) ([]int64, error) {
+		sale, err := s.LockSale(tx, sku)
+		ended := make([]int64, len(batch))
+		for i := 0; i < len(batch) && err == nil; i++ {
+			ended[i], err = batch[i].Q(tx, sale)
+		}
+		return ended, err
+	})
+}
