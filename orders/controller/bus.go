@@ -42,21 +42,29 @@ type Notice struct {
 // of a hint.
 func (b *bus) listen(ctx context.Context, wake func(string, keeper.Work) bool, hinted func(sku string)) error {
 	sub := b.rdb.Subscribe(ctx, inventory.WakeChannel, hintChannel, noticeChannel(b.node))
-	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
-	for m := range sub.Channel(redis.WithChannelSize(1024)) {
-		switch m.Channel {
-		case inventory.WakeChannel:
-			wake(m.Payload, keeper.Drain)
-		case hintChannel:
-			hinted(m.Payload)
-		default: // notices for this node
-			var notices []Notice
-			if json.Unmarshal([]byte(m.Payload), &notices) == nil {
-				b.deliver(notices...)
+	defer func() { _ = sub.Close() }()
+	messages := sub.Channel(redis.WithChannelSize(1024))
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case m, ok := <-messages:
+			if !ok {
+				return nil
+			}
+			switch m.Channel {
+			case inventory.WakeChannel:
+				wake(m.Payload, keeper.Drain)
+			case hintChannel:
+				hinted(m.Payload)
+			default: // notices for this node
+				var notices []Notice
+				if json.Unmarshal([]byte(m.Payload), &notices) == nil {
+					b.deliver(notices...)
+				}
 			}
 		}
 	}
-	return nil
 }
 
 // notify delivers a keeper's decisions to the callers that wait: on this node at once, on
