@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"flashsale/cmd/flashsale/internal/prove/drill"
-	"flashsale/cmd/flashsale/internal/prove/drill/storm"
 	"flashsale/cmd/flashsale/internal/prove/lab"
 )
 
@@ -47,10 +46,7 @@ func (drillCommand) Help() string {
 // Run does harm to a sale of its own and judges what became of it.
 func (c *drillCommand) Run(ctx context.Context, s streams) error {
 	if c.List {
-		if err := drill.List(s.out); err != nil {
-			return err
-		}
-		return storm.List(s.out)
+		return drill.List(s.out)
 	}
 	cfg, err := labConfig(s, c.Quiet)
 	if err != nil {
@@ -65,7 +61,7 @@ func (c *drillCommand) Run(ctx context.Context, s streams) error {
 		if len(c.Names) > 1 {
 			return errors.New("the storm runs by itself: flashsale drill storm")
 		}
-		report, err := storm.Run(ctx, storm.Config{
+		report, err := drill.RunStorm(ctx, drill.StormConfig{
 			Harm: harm, Duration: time.Duration(c.Minutes * float64(time.Minute)), Faults: c.Faults,
 		})
 		return finish(s, report, c.JSON, err)

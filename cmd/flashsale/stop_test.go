@@ -10,7 +10,6 @@ import (
 
 	"flashsale/cmd/flashsale/internal/prove/bench"
 	"flashsale/cmd/flashsale/internal/prove/drill"
-	"flashsale/cmd/flashsale/internal/prove/drill/storm"
 	"flashsale/cmd/flashsale/internal/prove/gallery"
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/cmd/flashsale/internal/prove/lab"
@@ -54,7 +53,7 @@ func TestStops(t *testing.T) {
 			return r != nil && len(r.Drills) == 0, err
 		}},
 		"storm": {"0.", func(ctx context.Context, harm lab.Harm) (bool, error) {
-			r, err := storm.Run(ctx, storm.Config{Harm: harm, Duration: 20 * time.Second})
+			r, err := drill.RunStorm(ctx, drill.StormConfig{Harm: harm, Duration: 20 * time.Second})
 			return r != nil && len(r.Acts) == 0, err
 		}},
 	} {

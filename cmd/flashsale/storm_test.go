@@ -12,18 +12,18 @@ import (
 	"testing"
 	"time"
 
-	"flashsale/cmd/flashsale/internal/prove/drill/storm"
+	"flashsale/cmd/flashsale/internal/prove/drill"
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/servers/servertest/check"
 )
 
 // blow runs a storm of 20 seconds with this test binary as the program.
-func blow(ctx context.Context, t *testing.T, harm lab.Harm) (*storm.Report, error) {
+func blow(ctx context.Context, t *testing.T, harm lab.Harm) (*drill.StormReport, error) {
 	t.Helper()
 	needReal(t)
 	harm.Program, harm.Strategy = os.Args[0], variants.Lua
-	report, err := storm.Run(ctx, storm.Config{Harm: harm, Duration: 20 * time.Second})
+	report, err := drill.RunStorm(ctx, drill.StormConfig{Harm: harm, Duration: 20 * time.Second})
 	realOnly(t, err)
 	return report, err
 }

@@ -10,7 +10,7 @@ import (
 	"flashsale/loadtest/report"
 )
 
-func row(t *testing.T, name string, v judge.Verdict) Row {
+func rowOf(t *testing.T, name string, v judge.Verdict) Row {
 	t.Helper()
 	r := Row{Name: name, Done: []string{"1.0s harm"}}
 	r.judge(&report.Report{Verdict: v, Evidence: judge.Evidence{Requests: []judge.Request{yes("a", 1.5)}}, Attempts: 1000, Answers: map[string]int{"201": 900, "503": 12, "0": 3}}, 2*time.Second)
@@ -19,9 +19,9 @@ func row(t *testing.T, name string, v judge.Verdict) Row {
 
 // The exit status is the load test's: a violation outweighs everything.
 func TestExitCode(t *testing.T) {
-	pass := row(t, "a", judge.Verdict{})
-	fail := row(t, "b", judge.Verdict{Violations: []judge.Violation{{Name: "oversold", Count: 1, Detail: "1 unit too many"}}})
-	open := row(t, "c", judge.Verdict{Gaps: []judge.Gap{{Checks: []string{"lost"}, Why: "it was dark"}}})
+	pass := rowOf(t, "a", judge.Verdict{})
+	fail := rowOf(t, "b", judge.Verdict{Violations: []judge.Violation{{Name: "oversold", Count: 1, Detail: "1 unit too many"}}})
+	open := rowOf(t, "c", judge.Verdict{Gaps: []judge.Gap{{Checks: []string{"lost"}, Why: "it was dark"}}})
 	broken := Row{Name: "d"}
 	broken.fail(errors.New("no servers"))
 	for _, c := range []struct {
@@ -48,7 +48,7 @@ func TestExitCode(t *testing.T) {
 
 // What the drill itself has seen breaks a promise, whatever the verdict says.
 func TestBreaks(t *testing.T) {
-	r := row(t, "a", judge.Verdict{Gaps: []judge.Gap{{Checks: []string{"lost"}, Why: "it was dark"}}})
+	r := rowOf(t, "a", judge.Verdict{Gaps: []judge.Gap{{Checks: []string{"lost"}, Why: "it was dark"}}})
 	r.breaks(nil)
 	if r.Verdict != "NOT JUDGED" {
 		t.Errorf("nothing seen, and yet %s", r.Verdict)

@@ -49,7 +49,7 @@ func List(w io.Writer) error {
 		fmt.Fprintf(&out, "%s\n  happens  %s\n  buyer    %s\n  never    %s\n", d.name, d.happens, d.sees, d.never)
 	}
 	_, err := io.WriteString(w, out.String())
-	return err
+	return errors.Join(err, listStorm(w))
 }
 
 // Run runs drills one after the other. Everything it started has ended when it

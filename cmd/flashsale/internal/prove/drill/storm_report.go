@@ -1,4 +1,4 @@
-package storm
+package drill
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"flashsale/loadtest/report"
 )
 
-// A Report is the result of a storm.
-type Report struct {
+// A StormReport is the result of a storm.
+type StormReport struct {
 	Seed   int64    `json:"seed"`             // of the first act
 	Faults []string `json:"faults,omitempty"` // that were drawn from; none means all
 	Stores string   `json:"stores"`
@@ -60,13 +60,13 @@ func (a *Act) summary() string {
 	return s
 }
 
-func (r *Report) broken() bool {
+func (r *StormReport) broken() bool {
 	return slices.ContainsFunc(r.Acts, func(a Act) bool { return len(a.Broken) > 0 })
 }
 
 // ExitCode is as the load test's: 1 where a promise was broken, 2 where an act
 // could not be judged.
-func (r *Report) ExitCode() int {
+func (r *StormReport) ExitCode() int {
 	switch {
 	case r.broken():
 		return judge.ExitViolation
@@ -77,11 +77,11 @@ func (r *Report) ExitCode() int {
 }
 
 // WriteJSON writes the report as one JSON object.
-func (r *Report) WriteJSON(w io.Writer) error { return report.JSON(w, r) }
+func (r *StormReport) WriteJSON(w io.Writer) error { return report.JSON(w, r) }
 
 // WriteText writes the report for people: each act in a line, and of an act that
 // broke something what was done and what broke.
-func (r *Report) WriteText(w io.Writer) error {
+func (r *StormReport) WriteText(w io.Writer) error {
 	var t report.Text
 	var seconds float64
 	var faults, calls, orders int

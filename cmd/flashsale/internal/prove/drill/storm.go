@@ -1,4 +1,4 @@
-package storm
+package drill
 
 import (
 	"context"
@@ -67,7 +67,7 @@ func newPlan(seed int64, only []string) *plan {
 }
 
 // Validate names everything that is wrong, at once.
-func (c Config) Validate() error {
+func (c StormConfig) Validate() error {
 	f := c.Harm.Faults()
 	f.Unless(c.Strategy == variants.Lua, "the storm needs a keeper, and strategy %s has none", c.Strategy)
 	f.Unless(c.Duration >= 5*time.Second && c.Duration <= 24*time.Hour, "duration: %v, want 5s to 24h", c.Duration)
@@ -81,15 +81,15 @@ func (c Config) Validate() error {
 //
 // Errors: servers.ErrNotInstalled; what could not be started or mended; ctx's,
 // and then the report has the acts that were done by then.
-func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
+func RunStorm(ctx context.Context, cfg StormConfig) (_ *StormReport, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s, err := openStage(ctx, cfg)
+	s, err := openStorm(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("set the stage: %w", err)
 	}
-	report := &Report{Seed: cfg.Seed, Faults: cfg.Faults, Stores: s.Stores.Versions, Acts: []Act{}}
+	report := &StormReport{Seed: cfg.Seed, Faults: cfg.Faults, Stores: s.Stores.Versions, Acts: []Act{}}
 	defer func() {
 		if cfg.Keep && report.broken() && ctx.Err() == nil {
 			var keepErr error
@@ -121,7 +121,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 }
 
 // List writes what the storm is, and its faults, as the drills are listed.
-func List(w io.Writer) error {
+func listStorm(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "storm (by itself, with --minutes)\n  happens  faults drawn from a seed, one or two at a time: %s\n"+
 		"  buyer    503 or 202 for a moment, then the truth\n"+
 		"  never    oversell; two orders under one key; a yes lost; a definite no that becomes a yes; "+

@@ -1,4 +1,4 @@
-package storm
+package drill
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 
 // act carries one act out. An error means that something could not be started
 // or mended; what was broken until then is in the Act.
-func (s *stage) act(ctx context.Context, seed int64, length time.Duration) (Act, error) {
+func (s *storm) act(ctx context.Context, seed int64, length time.Duration) (Act, error) {
 	s.acts++
-	a := &act{stage: s, number: s.acts, whole: ctx, opened: time.Now().Add(-time.Hour), alike: map[string]int{}, promised: map[intent]bool{}}
+	a := &act{storm: s, number: s.acts, whole: ctx, opened: time.Now().Add(-time.Hour), alike: map[string]int{}, promised: map[intent]bool{}}
 	result := Act{Seed: seed, Seconds: length.Seconds()}
 	for i, letter := range []string{"a", "b", "c"} {
 		a.skus[i] = fmt.Sprintf("storm-%d-%s", s.acts, letter)

@@ -1,4 +1,4 @@
-package storm
+package drill
 
 import (
 	"reflect"
@@ -77,10 +77,10 @@ func TestPlan(t *testing.T) {
 	met, same := map[string]bool{}, true
 	for range faults {
 		a, b, c := one.next(), two.next(), other.next()
-		if !reflect.DeepEqual(names(a), names(b)) {
-			t.Fatalf("the same seed plans %+v and %+v", names(a), names(b))
+		if !reflect.DeepEqual(stepNames(a), stepNames(b)) {
+			t.Fatalf("the same seed plans %+v and %+v", stepNames(a), stepNames(b))
 		}
-		same = same && reflect.DeepEqual(names(a), names(c))
+		same = same && reflect.DeepEqual(stepNames(a), stepNames(c))
 		met[a.fault.name] = true
 		if a.with != nil && (a.with.node == a.node || !a.with.fault.joins) {
 			t.Errorf("%s and %s hit the same node, or the stores", a.fault.name, a.with.fault.name)
@@ -94,8 +94,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// names are a step without its functions, which cannot be compared.
-func names(s step) (all []any) {
+// stepNames are a step without its functions, which cannot be compared.
+func stepNames(s step) (all []any) {
 	for p := &s; p != nil; p = p.with {
 		all = append(all, p.fault.name, p.node, p.sku, p.variant, p.last, p.calm)
 	}

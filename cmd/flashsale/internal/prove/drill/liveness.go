@@ -1,4 +1,4 @@
-package storm
+package drill
 
 import (
 	"fmt"
@@ -10,12 +10,12 @@ import (
 // How long a sale that has something left may stand still, from the last change
 // of what is broken on.
 const (
-	sellsWithin = 2*lease + slack // one healthy node is left
+	sellsWithin = 2*stormLease + slack // one healthy node is left
 	// Redis came back, or lost something: two comparisons find it.
 	mendsWithin = 2*comparison + sellsWithin
 	// No node can write to Redis: it takes up to twice --direct-after and the
 	// timeout of one look until sales go direct.
-	directWithin = 2*directAfter + time.Second + sellsWithin
+	directWithin = 2*stormDirectAfter + time.Second + sellsWithin
 )
 
 // never is when sales are asked that nobody can sell.

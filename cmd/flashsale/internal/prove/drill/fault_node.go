@@ -1,4 +1,4 @@
-package storm
+package drill
 
 import (
 	"bytes"
@@ -117,7 +117,7 @@ func killNode(n *nemesis, p step) error {
 	return err
 }
 
-// pauseNode: SIGSTOP, longer than its lease, and then it goes on.
+// pauseNode: SIGSTOP, longer than its stormLease, and then it goes on.
 func pauseNode(n *nemesis, p step) error {
 	victim := n.Nodes[p.node]
 	if err := victim.Pause(); err != nil {

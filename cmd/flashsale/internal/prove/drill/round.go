@@ -1,4 +1,4 @@
-package storm
+package drill
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // An act is a storm over three new sales: the nemesis and the buyers until its
 // time is over or a promise is broken, then calm, and then the verdict.
 type act struct {
-	*stage
+	*storm
 	number    int // on this stage
 	opened    time.Time
 	skus      [skuCount]string

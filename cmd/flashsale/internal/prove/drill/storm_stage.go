@@ -1,4 +1,4 @@
-package storm
+package drill
 
 import (
 	"context"
@@ -23,10 +23,10 @@ const (
 	buyerCount = 24
 
 	// The nodes' settings, shorter than serve's defaults: an act lasts seconds.
-	lease       = time.Second
-	directAfter = 500 * time.Millisecond
-	window      = 3 * time.Second
-	buyerLimit  = 2 // units
+	stormLease       = time.Second
+	stormDirectAfter = 500 * time.Millisecond
+	window           = 3 * time.Second
+	buyerLimit       = 2 // units
 
 	// comparison is how often a node compares the stores (serve's default).
 	comparison = time.Second
@@ -39,9 +39,9 @@ const (
 	actLength = time.Minute
 )
 
-// Config of a storm. Its seed is that of the first act; the next one has the next
+// StormConfig of a storm. Its seed is that of the first act; the next one has the next
 // number.
-type Config struct {
+type StormConfig struct {
 	lab.Harm
 	Duration time.Duration // of all acts together, without the time they take to settle
 	Faults   []string      // names of those to draw from; none means all
@@ -49,9 +49,9 @@ type Config struct {
 
 // A stage is what the storm blows over: a lab whose nodes have a wire each to each
 // store.
-type stage struct {
+type storm struct {
 	*lab.Lab
-	cfg     Config
+	cfg     StormConfig
 	redises [2]*servers.Redis // the nodes are led to one of them
 	active  int               // index of that one
 	clock   *clock            // clock of both Redis servers; nil without a C compiler
@@ -75,8 +75,8 @@ func (o once) RoundTrip(r *http.Request) (*http.Response, error) {
 	return o.Transport.RoundTrip(&alone)
 }
 
-func openStage(ctx context.Context, cfg Config) (_ *stage, err error) {
-	s := &stage{cfg: cfg, http: &http.Client{Timeout: callTimeout, Transport: once{&http.Transport{
+func openStorm(ctx context.Context, cfg StormConfig) (_ *storm, err error) {
+	s := &storm{cfg: cfg, http: &http.Client{Timeout: callTimeout, Transport: once{&http.Transport{
 		MaxIdleConnsPerHost: 2 * buyerCount, IdleConnTimeout: 10 * time.Second,
 	}}}}
 	dir, err := os.MkdirTemp("", "flashsale-storm-")
@@ -129,7 +129,7 @@ func openStage(ctx context.Context, cfg Config) (_ *stage, err error) {
 		_, err := s.Start(ctx, lab.NodeConfig{
 			Name: fmt.Sprint("node-", i+1), Strategy: cfg.Strategy, Wires: true, Alive: true,
 			// The limiter is asked, and refuses nobody.
-			Flags: append(lab.Brief(lease, directAfter), "--limit-buyer", "10000/s:10000", "--limit-ip", "10000/s:10000"),
+			Flags: append(lab.Brief(stormLease, stormDirectAfter), "--limit-buyer", "10000/s:10000", "--limit-ip", "10000/s:10000"),
 		})
 		if err != nil {
 			return nil, err
@@ -139,7 +139,7 @@ func openStage(ctx context.Context, cfg Config) (_ *stage, err error) {
 }
 
 // close ends everything, whatever state it is in.
-func (s *stage) close() error {
+func (s *storm) close() error {
 	s.http.CloseIdleConnections()
 	var err error
 	if s.db != nil {
