@@ -12,7 +12,6 @@ import (
 
 	"flashsale/cmd/flashsale/internal/prove/drill"
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
-	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
@@ -127,7 +126,7 @@ func TestDrillFails(t *testing.T) {
 	}
 	t.Setenv("TMPDIR", t.TempDir())
 	report, err := drills(t.Context(), t, drill.Config{
-		Names: []string{"node-stopped", "keeper-paused"}, Duration: 5 * time.Second, Harm: lab.Harm{Strategy: "no-limit", Keep: true},
+		Names: []string{"node-stopped", "keeper-paused"}, Duration: 5 * time.Second, Strategy: "no-limit", Keep: true,
 	})
 	check.Must(t, err)
 	if row := report.Drills[1]; row.Verdict != "NOT JUDGED" || !strings.Contains(row.Violations[0], "needs a keeper") {

@@ -2,9 +2,6 @@ package drill
 
 import (
 	"context"
-	"fmt"
-	"net/http"
-	"slices"
 	"time"
 
 	"flashsale/cmd/flashsale/internal/prove/lab"
@@ -22,7 +19,7 @@ const (
 	cancel verb = "cancel"
 )
 
-// A call is one request of a buyer and what it heard.
+// A call is one request of a buyer and its answer.
 type call struct {
 	verb            verb
 	node            int // index of the one that was asked
@@ -30,70 +27,62 @@ type call struct {
 	quantity        int
 	order           string // what pay and cancel are for
 	ref             string // of a payment
-	sent, ended     time.Time
-	status          int         // 0: no answer
-	code            string      // of a problem
-	got             judge.Order // of a 2xx
-	fault           string      // how the form of the answer breaks the contract
-	location        string
-	at              time.Duration // when it was answered, in the act
+	location        string // of the order to look at
+
+	sent    time.Time
+	latency time.Duration
+	judge.Answer
 }
 
-// definiteNo are the refusals after which nothing may come about any more.
-var definiteNo = map[verb][]string{
-	place:  {"sold_out", "buyer_limit", "not_open", "closed"},
-	pay:    {"sold_out", "buyer_limit", "order_closed", "already_paid", "closed", "not_open"},
-	cancel: {"already_paid", "order_closed"},
+// intent is what a call is about, however often it is sent: an order under a key, a
+// payment under a reference, or a cancellation.
+type intent struct {
+	verb            verb
+	buyer, sku, key string
+	order, ref      string
 }
 
-// no tells whether the answer is a definite no.
-func (c *call) no() bool { return slices.Contains(definiteNo[c.verb], c.code) }
+func (c *call) intent() intent {
+	if c.orders() {
+		return intent{verb: place, buyer: c.buyer, sku: c.sku, key: c.key}
+	}
+	return intent{verb: c.verb, order: c.order, ref: c.ref}
+}
 
-// yes tells whether the answer promises a durable order, or that it was paid or
+// orders reports whether the call is about a key, and not about an order's end.
+func (c *call) orders() bool { return c.verb == place || c.verb == look }
+
+func (c *call) request() judge.Request {
+	r := judge.Request{Kind: judge.First, Node: c.node, Buyer: c.buyer, Key: c.key, Quantity: c.quantity, Sent: c.sent, Latency: c.latency, Answer: c.Answer}
+	if c.verb == look {
+		r.Kind = judge.Lookup
+	}
+	return r
+}
+
+func (c *call) closing() judge.Closing {
+	return judge.Closing{Cancel: c.verb == cancel, Node: c.node, OrderID: c.order, Buyer: c.buyer, Ref: c.ref, Sent: c.sent, Latency: c.latency, Answer: c.Answer}
+}
+
+// accepted reports whether the answer promises a durable order, or that it was paid or
 // cancelled. A 202 promises nothing.
-func (c *call) yes() bool {
-	switch c.verb {
-	case place:
-		return c.status == http.StatusCreated
-	case look:
-		return c.status == http.StatusOK && c.got.Status != "reserved" && c.got.Status != "rejected"
+func (c *call) accepted() bool {
+	if c.orders() {
+		return c.request().Announces()
 	}
-	return c.status == http.StatusOK
+	return c.closing().Done()
 }
 
-// unknown tells whether the answer leaves it open what came of the call.
-func (c *call) unknown() bool { return !c.yes() && !c.no() }
-
-// wrong tells of an answer that the API does not have.
-func (c *call) wrong() bool {
-	if c.fault != "" {
-		return true
+// refused reports whether the answer is a final refusal.
+func (c *call) refused() bool {
+	if c.orders() {
+		return c.request().Refuses()
 	}
-	switch c.status {
-	case 0, 200, 201, 202, 409, 429, 503:
-		return c.status == 409 && !c.no() && c.code != "in_progress"
-	case 404:
-		return c.verb == place
-	}
-	return true
+	return c.closing().Refuses()
 }
 
-func (c *call) String() string {
-	what := c.code
-	switch {
-	case c.status == 0:
-		what = "no answer"
-	case c.status < 300:
-		what = c.got.Status
-	}
-	if c.fault != "" {
-		what += ", " + c.fault
-	}
-	return fmt.Sprintf("%d %s (node-%d, %.1fs)", c.status, what, c.node+1, c.at.Seconds())
-}
-
-// The marks are in every key and every payment reference, for the nemesis to
-// find them on the wire.
+// The marks are in every key and every payment reference, so that a fault can find them
+// on the wire.
 const (
 	keyMark = "key."
 	refMark = "ref."
@@ -104,31 +93,24 @@ const (
 const callTimeout = lab.Wait + time.Second
 
 // do makes a call and books it, with its answer or without.
-func (a *act) do(ctx context.Context, c call) *call {
+func (a *round) do(ctx context.Context, c call) *call {
 	at := client.New(a.Nodes[c.node].URL(), c.sku, a.http)
 	token, _ := a.Token(c.buyer, false) // without one the nodes refuse
 	buyer := client.Buyer{Subject: c.buyer, Token: token}
-	location := c.location
-	c.sent, c.location = time.Now(), ""
-	var answer judge.Answer
+	c.sent = time.Now()
 	switch c.verb {
 	case place:
-		answer = at.Order(ctx, judge.First, buyer, c.key, c.quantity).Answer
+		c.Answer = at.Order(ctx, judge.First, buyer, c.key, c.quantity).Answer
 	case look:
-		answer = at.Lookup(ctx, buyer, judge.Request{Answer: judge.Answer{Location: location}}).Answer
+		c.Answer = at.Lookup(ctx, buyer, judge.Request{Answer: judge.Answer{Location: c.location}}).Answer
 	default:
-		answer = at.Close(ctx, buyer, c.order, c.verb == cancel, c.ref).Answer
+		c.Answer = at.Close(ctx, buyer, c.order, c.verb == cancel, c.ref).Answer
 	}
-	c.ended = time.Now()
-	c.status, c.code, c.location, c.fault = answer.Status, answer.Code, answer.Location, answer.Fault
-	if answer.Order != nil {
-		c.got = *answer.Order
-	}
-	c.at = c.ended.Sub(a.began)
+	c.latency = time.Since(c.sent)
 	a.booking.Lock()
 	defer a.booking.Unlock()
 	a.book = append(a.book, &c)
-	if about := c.intent(); c.yes() && !a.promised[about] {
+	if about := c.intent(); c.accepted() && !a.promised[about] {
 		a.promised[about] = true
 		a.promises = append(a.promises, call{verb: about.verb, buyer: c.buyer, sku: c.sku, key: c.key, quantity: c.quantity, order: c.order, ref: c.ref})
 	}

@@ -18,7 +18,8 @@ import (
 // A drill knows every order of it, and can lead it to the very moment that a
 // guard is for.
 type controlSale struct {
-	*stage
+	*attack
+	harm   *harm
 	sku    string
 	terms  api.Terms
 	buyers int // so far
@@ -28,17 +29,17 @@ type controlSale struct {
 const controlWindow = 15 * time.Minute
 
 // beside is a fault that is done to a control sale, once it sells.
-func beside(total int64, window time.Duration, fault func(ctx context.Context, a *controlSale) error) func(context.Context, *stage) error {
-	return func(ctx context.Context, s *stage) error {
-		a := &controlSale{stage: s, sku: "control", terms: api.Terms{
+func beside(total int64, window time.Duration, fault func(ctx context.Context, a *controlSale) error) func(*harm, step) error {
+	return func(h *harm, _ step) error {
+		a := &controlSale{attack: h.attack, harm: h, sku: "control", terms: api.Terms{
 			Name: "Control", Price: 100, Currency: "EUR", PerBuyerLimit: 1,
 			OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(24 * time.Hour),
 			PaymentWindowS: int64(window / time.Second),
 		}}
-		if err := a.putUntil(ctx, total); err != nil {
+		if err := a.putUntil(h.ctx, total); err != nil {
 			return err
 		}
-		return fault(ctx, a)
+		return fault(h.ctx, a)
 	}
 }
 
@@ -188,16 +189,16 @@ func (a *controlSale) end(ctx context.Context, p placed, cancel bool) int {
 }
 
 // breakpoint waits until one of the nodes' wires has caught something.
-func (s *stage) breakpoint(ctx context.Context, what string, arm func(n *lab.Node) *wire.Catch) (keeper *lab.Node, caught *wire.Catch, err error) {
-	catches := make([]*wire.Catch, len(s.Nodes))
-	for i, n := range s.Nodes {
+func (a *attack) breakpoint(ctx context.Context, what string, arm func(n *lab.Node) *wire.Catch) (keeper *lab.Node, caught *wire.Catch, err error) {
+	catches := make([]*wire.Catch, len(a.Nodes))
+	for i, n := range a.Nodes {
 		catches[i] = arm(n)
 	}
-	err = s.until(ctx, what, func(context.Context) bool {
+	err = a.until(ctx, what, func(context.Context) bool {
 		for i, c := range catches {
 			select {
 			case <-c.Caught():
-				keeper, caught = s.Nodes[i], c
+				keeper, caught = a.Nodes[i], c
 				return true
 			default:
 			}

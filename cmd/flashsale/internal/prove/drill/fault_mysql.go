@@ -4,23 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/servers"
 )
 
-// restartMySQL kills MySQL and starts it again on its data.
-func restartMySQL(n *nemesis, p step) error {
-	ctx, cancel := n.healing()
-	defer cancel()
-	n.condition.change(loss, func(c *condition) { c.mysql++ })
-	n.mysqls[n.primary].Kill()
-	n.did(fmt.Sprintf("MySQL killed for %.1fs", p.last.Seconds()))
-	sleep(n.ctx, p.last)
-	err := n.mysqls[n.primary].Restart(ctx)
-	n.condition.change(loss, func(c *condition) { c.mysql-- })
-	return err
+func mysqlAway(c *brokenState, by int) { c.mysql += by }
+
+func restartMySQL(h *harm, p step) error {
+	db := h.mysqls[h.primary]
+	db.Kill()
+	return h.lasts(p, lost, mysqlAway, db.Restart, "MySQL killed")
 }
 
 // leaveBehind pauses MySQL's primary, which waits for its replica, and promotes the
@@ -28,144 +25,180 @@ func restartMySQL(n *nemesis, p step) error {
 // there and reads from it. The last sale takes units on payment, and both nodes receive
 // the same payments. In variant 1, a sale in direct mode is sold out at that moment, and
 // both nodes receive the same orders.
-func leaveBehind(n *nemesis, p step) error {
-	ctx, cancel := n.healing()
+func leaveBehind(h *harm, p step) error {
+	ctx, cancel := h.healing()
 	defer cancel()
-	old, next := n.mysqls[n.primary], n.mysqls[1-n.primary]
-	if !strings.HasPrefix(old.Version, "MariaDB") {
-		n.did("no node is left behind: " + old.Version + " is no MariaDB")
+	if version := h.mysqls[h.primary].Version; !strings.HasPrefix(version, "MariaDB") {
+		h.did("no node is left behind: %s is no MariaDB", version)
 		return nil
 	}
-	var err error
-	if next == nil {
-		if next, err = n.StartMySQL(ctx, "mysql-2", servers.MySQLOptions{ExtraArgs: []string{servers.LogReplicated}}); err != nil {
-			return err
-		}
-		n.mysqls[1-n.primary] = next
-		if err := next.Follow(ctx, n.relay.Addr()); err != nil {
-			return err
-		}
+	if err := h.standby(ctx); err != nil {
+		return err
 	}
-	if !n.caughtUp(n.ctx, old, next) {
-		n.did("no node is left behind: the replica is late")
+	if err := h.caughtUp(h.ctx); err != nil {
+		h.did("no node is left behind: %v", err)
 		return nil
 	}
-	skus := []string{n.skus[skuCount-1], n.skus[p.sku]}
-	for _, sku := range skus {
-		n.operator.leave(sku, true)
-		defer n.operator.leave(sku, false)
-	}
-	n.onPayment.Store(true)
-	n.keepLeft(few, time.Second, skus...)
+	skus := []string{h.skus[skuCount-1], h.skus[p.sku]}
+	defer h.operator.leave(skus...)()
+	h.operator.onPayment.Store(true)
+	h.operator.keepLeft(h.ctx, few, time.Second, skus...)
 	if p.variant == 1 {
-		n.cutAllRedis()
-		n.harms(loss, func(c *condition) { c.redis++ }, "Redis is cut off from all nodes")
-		n.within(n.ctx, directWithin, func(context.Context) bool { return n.seen.Load().sales[skus[1]].mode == "direct" })
-		n.keepLeft(0, 500*time.Millisecond, skus[1])
+		h.cutAllRedis()
+		h.harms(lost, func(c *brokenState) { c.redis++ }, "Redis is cut off from all nodes")
+		h.operator.within(h.ctx, directWithin, func(context.Context) bool { return h.operator.seen.Load().sales[skus[1]].mode == "direct" })
+		h.operator.keepLeft(h.ctx, 0, 500*time.Millisecond, skus[1])
 	}
-	asks := n.asks(p, skus)
-	err = n.replace(p, old, next, skus, asks)
+	err := h.replace(p, skus, h.asks(p, skus))
 	if p.variant == 1 {
-		n.restoreAllRedis()
-		n.condition.change(loss, func(c *condition) { c.redis-- })
+		h.restoreAllRedis()
+		h.state.change(lost, func(c *brokenState) { c.redis-- })
 	}
 	if err != nil {
 		return err
 	}
-	ctx, cancel = n.healing() // the first context may have ended
+	ctx, cancel = h.healing() // the first context may have ended
 	defer cancel()
-	if err := old.RestartEmpty(ctx); err != nil {
-		return err
-	}
-	n.relay.Lead(next.Addr())
-	return old.Follow(ctx, n.relay.Addr())
+	return h.rebuild(ctx)
 }
 
 // asks returns the calls whose outcome only the new primary will have: payments of orders
 // that both primaries have, or orders in direct mode.
-func (n *nemesis) asks(p step, skus []string) (asks []call) {
+func (h *harm) asks(p step, skus []string) (asks []call) {
 	for i := range 4 {
 		c := call{
-			verb: place, node: (p.node + 1) % nodeCount, buyer: fmt.Sprintf("left-%d-%d-%d", n.number, n.faults.Load(), i),
+			verb: place, node: (p.node + 1) % nodeCount, buyer: fmt.Sprintf("left-%d-%d-%d", h.operator.number, h.operator.faults.Load(), i),
 			sku: skus[p.variant], key: keyMark + "left", quantity: buyerLimit,
 		}
 		if p.variant == 0 {
-			placed := n.untilYes(c)
-			if !placed.yes() {
+			placed := h.untilAccepted(c)
+			if !placed.accepted() {
 				continue
 			}
-			c.order, c.verb, c.ref = placed.got.ID, pay, refMark+c.buyer
+			c.order, c.verb, c.ref = placed.Order.ID, pay, refMark+c.buyer
 		}
 		asks = append(asks, c)
 	}
 	return asks
 }
 
-// untilYes repeats a call until it is accepted, for at most about a second.
-func (n *nemesis) untilYes(c call) (got *call) {
+// untilAccepted repeats a call until it is accepted, for at most about a second.
+func (h *harm) untilAccepted(c call) (got *call) {
 	for range 10 {
-		if got = n.do(n.whole, c); got.yes() {
+		if got = h.operator.do(h.operator.whole, c); got.accepted() {
 			break
 		}
-		sleep(n.ctx, 100*time.Millisecond)
+		sleep(h.ctx, 100*time.Millisecond)
 	}
 	return got
 }
 
-// replace makes next the primary in place of old, and leaves a node behind for a while.
-// During that time both nodes receive the calls.
-func (n *nemesis) replace(p step, old, next *servers.MySQL, skus []string, asks []call) error {
-	ctx, cancel := n.healing()
+// replace makes the replica the primary, and leaves a node behind for a while. During that
+// time both nodes receive the calls.
+func (h *harm) replace(p step, skus []string, asks []call) error {
+	ctx, cancel := h.healing()
 	defer cancel()
-	if err := old.Lossless(ctx); err != nil {
+	if err := h.mysqls[h.primary].Lossless(ctx); err != nil {
 		return err
 	}
-	if !n.caughtUp(ctx, old, next) { // the replica must have the rows that were committed before the primary waited for it
-		return errors.New("the replica does not follow")
-	}
-	n.condition.change(loss, func(c *condition) { c.mysql++ })
-	if err := old.Pause(); err != nil {
+	if err := h.caughtUp(ctx); err != nil { // the replica must have the rows that were committed before the primary waited for it
 		return err
 	}
-	n.relay.Cut() // a replica that stops cleanly would wait for the paused primary
-	if err := next.Promote(ctx); err != nil {
+	h.state.change(lost, func(c *brokenState) { c.mysql++ })
+	if err := h.supersede(ctx, 0); err != nil {
 		return err
 	}
-	if err := old.Resume(); err != nil {
-		return err
-	}
-	n.primary = 1 - n.primary
-	n.dbWire.Lead(next.Addr())
-	for i, node := range n.Nodes {
-		if i != p.node {
-			node.MySQL.Lead(next.Addr())
-		}
-	}
-	n.harms(loss, func(c *condition) { c.mysql--; c.noMySQL[p.node]++ }, "MySQL fails over, %s is left at the old primary for %.1fs", n.Nodes[p.node].Name, p.last.Seconds())
+	h.operator.dbWire.Lead(h.mysqls[h.primary].Addr())
+	left := h.Nodes[p.node]
+	h.leadMySQL(except(h.Nodes, left)...)
+	h.harms(lost, func(c *brokenState) { c.mysql--; c.noMySQL[p.node]++ }, "MySQL fails over, %s is left at the old primary for %.1fs", left.Name, p.last.Seconds())
 	for _, sku := range skus {
-		n.operator.stock(n.ctx, sku, few)
+		h.operator.stock(h.ctx, sku, few)
 	}
 	for _, c := range asks {
-		n.later(func() {
-			if n.untilYes(c).yes() {
+		h.operator.later(func() {
+			if h.untilAccepted(c).accepted() {
 				c.node = p.node
-				n.do(n.whole, c)
+				h.operator.do(h.operator.whole, c)
 			}
 		})
 	}
-	n.keepLeft(1, p.last, skus...)
-	old.Kill() // a clean stop might not end, because sessions wait for a replica
-	n.Nodes[p.node].MySQL.Lead(next.Addr())
-	n.condition.change(mend, func(c *condition) { c.noMySQL[p.node]-- })
+	h.operator.keepLeft(h.ctx, 1, p.last, skus...)
+	h.mysqls[1-h.primary].Kill() // a clean stop might not end, because sessions wait for a replica
+	h.leadMySQL(left)
+	h.state.change(mended, func(c *brokenState) { c.noMySQL[p.node]-- })
 	return nil
 }
 
-// caughtUp waits until the replica has all that the primary has now, and reports whether
-// the replica has caught up.
-func (n *nemesis) caughtUp(ctx context.Context, primary, replica *servers.MySQL) bool {
-	ahead, err := primary.Transactions(ctx)
-	return err == nil && n.within(ctx, 10*time.Second, func(ctx context.Context) bool {
-		has, err := replica.Transactions(ctx)
-		return err == nil && has >= ahead
+func except(nodes []*lab.Node, one *lab.Node) []*lab.Node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *lab.Node) bool { return n == one })
+}
+
+// failOverMySQL kills the primary while its replica lacks its last transactions.
+func failOverMySQL(h *harm, p step) error {
+	err := h.wait(p)
+	h.mysqls[h.primary].Kill()
+	h.did("primary killed")
+	sleep(h.ctx, p.down)
+	if err := errors.Join(err, h.promoteMySQL(h.ctx)); err != nil {
+		return err
+	}
+	h.did("replica promoted")
+	h.leadMySQL(h.Nodes...)
+	return h.attack.rebuildPrimary(h.ctx)
+}
+
+// pauseMySQL promotes the replica of a primary that is paused and continues. One node is
+// left there, and the drill asks the old primary for a write, too.
+func pauseMySQL(h *harm, p step) error {
+	left, old := h.Nodes[p.node], h.mysqls[h.primary]
+	h.did("primary paused")
+	ctx := context.WithoutCancel(h.ctx)
+	if err := h.supersede(ctx, p.down); err != nil {
+		return err
+	}
+	has, err := h.mysqls[h.primary].Transactions(ctx)
+	if err != nil {
+		return err
+	}
+	h.did("replica promoted, old primary continues, %s left behind", left.Name)
+	h.leadMySQL(except(h.Nodes, left)...)
+	asking, cancel := context.WithTimeout(ctx, p.last)
+	defer cancel()
+	if _, err := h.attack.mysql.ExecContext(asking, "INSERT INTO nodes (id, seen_at) VALUES ('left-behind', '2000-01-01')"); err == nil {
+		h.broke("the old primary confirmed a write that nobody else has")
+		sleep(asking, p.last)
+	}
+	h.leadMySQL(left)
+	now, err := old.Transactions(ctx)
+	h.did("%s led to the new primary, the old one has %d transactions that nobody else has", left.Name, now-has)
+	return errors.Join(err, h.attack.rebuildPrimary(ctx))
+}
+
+// failOverGroup kills the primary of a replication group, which elects another one.
+func failOverGroup(h *harm, _ step) error {
+	old := h.mysqls[h.primary]
+	old.Kill()
+	h.did("primary killed")
+	ctx := context.WithoutCancel(h.ctx)
+	err := h.attack.until(ctx, "the group has another primary", func(ctx context.Context) bool {
+		at := slices.IndexFunc(old.Members, func(m *servers.MySQL) bool { return m.IsPrimary(ctx) })
+		if at >= 0 {
+			h.mysqls[1], h.primary = old.Members[at], 1
+		}
+		return at >= 0
 	})
+	if err != nil {
+		return err
+	}
+	h.leadMySQL(h.Nodes...)
+	h.did("another one elected")
+	if err = old.Restart(ctx); err != nil {
+		return err
+	}
+	h.did("old primary started again")
+	if err = old.JoinGroup(ctx, h.mysqls[1].Addr()); err == nil {
+		h.did("it is a member again")
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package drill
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,73 +14,145 @@ import (
 	"flashsale/loadtest/servers/wire"
 )
 
-// refuseWrites: Redis answers and takes no writes, as it is out of memory, or
-// was made a replica of nobody, or has too few replicas.
-func refuseWrites(n *nemesis, p step) error {
-	rdb := lab.Redis(n.redises[n.active].Addr())
-	defer func() { _ = rdb.Close() }()
+// redisAway is the state while no node can write to Redis.
+func redisAway(c *brokenState, by int) { c.redis += by }
+
+// refuseWrites has Redis answer and take no writes, because it is out of memory, is a
+// replica of no server, or has too few replicas.
+func refuseWrites(h *harm, p step) error {
 	kind := []struct {
-		name      string
-		harm, end []any
+		name       string
+		begin, end []any
 	}{
 		{"out of memory", []any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}},
 		{"a replica of nobody", []any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}},
 		{"it misses its replicas", []any{"CONFIG", "SET", "min-replicas-to-write", "9"}, []any{"CONFIG", "SET", "min-replicas-to-write", "0"}},
 	}[p.variant]
-	ctx, cancel := n.healing()
-	defer cancel()
-	if err := rdb.Do(ctx, kind.harm...).Err(); err != nil {
+	if err := h.command(kind.begin...); err != nil {
 		return err
 	}
-	n.harms(harm, func(c *condition) { c.redis++ }, "Redis refuses writes (%s) for %.1fs", kind.name, p.last.Seconds())
-	sleep(n.ctx, p.last)
-	err := rdb.Do(ctx, kind.end...).Err()
-	n.condition.change(loss, func(c *condition) { c.redis-- })
+	end := func(context.Context) error { return h.command(kind.end...) }
+	return h.lasts(p, lost, redisAway, end, "Redis refuses writes (%s)", kind.name)
+}
+
+// command has the current Redis carry out a command.
+func (h *harm) command(args ...any) error {
+	rdb := lab.Redis(h.redises[h.active].Addr())
+	defer func() { _ = rdb.Close() }()
+	ctx, cancel := h.healing()
+	defer cancel()
+	return rdb.Do(ctx, args...).Err()
+}
+
+func flush(h *harm, _ step) error { return h.forget("FLUSHALL") }
+
+func loseKey(h *harm, p step) error {
+	sku := h.skus[p.sku]
+	return h.forget("DEL", []string{"sale:{" + sku + "}", "sale:{" + sku + "}:holds", "sale:{" + sku + "}:buyers", "sale:{" + sku + "}:queue", "lock:{" + sku + "}"}[p.variant])
+}
+
+func (h *harm) forget(args ...any) error {
+	err := h.command(args...)
+	h.harms(lost, nil, "Redis: %s", fmt.Sprint(args...))
 	return err
+}
+
+// restartRedis kills Redis, which comes back from its log or empty, or cuts it off from
+// all nodes, and it comes back as it was.
+func restartRedis(h *harm, p step) error {
+	r := h.redises[h.active]
+	if p.variant == 2 {
+		h.cutAllRedis()
+		return h.lasts(p, lost, redisAway, quietly(h.restoreAllRedis), "Redis cut off from all nodes, back as it was")
+	}
+	r.Kill()
+	if p.variant == 0 {
+		return h.lasts(p, lost, redisAway, r.Restart, "Redis killed, back from its log")
+	}
+	return h.lasts(p, lost, redisAway, r.RestartEmpty, "Redis killed, back empty")
+}
+
+// slowRedis has every answer of Redis take longer.
+func slowRedis(h *harm, p step) error {
+	late := h.attack.between(50*time.Millisecond, 250*time.Millisecond).Round(time.Millisecond)
+	delay := func(d time.Duration) {
+		for _, n := range h.Nodes {
+			n.Redis.Delay(wire.Answers, d, d/3)
+		}
+	}
+	delay(late)
+	return h.lasts(p, mended, nil, quietly(func() { delay(0) }), "Redis answers %v later", late)
+}
+
+// loseRedisAnswers lets Redis receive what the nodes send, and loses all its answers.
+func loseRedisAnswers(h *harm, p step) error {
+	var mends []func()
+	for _, n := range h.Nodes {
+		mends = append(mends, n.Redis.Lose(wire.Answers))
+	}
+	return h.lasts(p, harmed, nil, quietly(func() {
+		for _, mend := range mends {
+			mend()
+		}
+	}), "Redis's answers cut off")
 }
 
 // failOver cuts the replica off from the primary, which continues to accept writes, and
 // then promotes the replica. In variant 1, the primary is killed. It is started again for
 // its next turn.
-func failOver(n *nemesis, p step) error {
-	return n.promote(p, func(ctx context.Context, from *servers.Redis, replica *redis.Client) error {
-		if err := replica.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
+func failOver(h *harm, p step) error {
+	return h.promote(p, func(ctx context.Context, from *servers.Redis, replica *redis.Client) error {
+		if err := unfollow(ctx, replica); err != nil {
 			return err
 		}
-		sleep(n.ctx, p.last) // the primary's writes of this time will be lost
-		n.condition.change(loss, func(c *condition) { c.redis++ })
+		err := h.wait(p) // the primary's writes of this time will be lost
+		h.state.change(lost, func(c *brokenState) { c.redis++ })
 		how := ""
 		if p.variant == 1 {
 			from.Kill()
 			how = ", and the old primary is dead"
+			sleep(h.ctx, p.down)
 		}
-		for i := range n.Nodes {
-			n.leadRedis(i)
+		for i := range h.Nodes {
+			h.leadRedis(i)
 		}
-		n.did(fmt.Sprintf("Redis fails over, the last %.1fs of writes are lost%s; %s is sold out", p.last.Seconds(), how, n.skus[p.sku]))
-		return lab.Promote(ctx, replica)
+		h.did("Redis fails over, the last %.1fs of writes are lost%s", p.last.Seconds(), how)
+		return errors.Join(err, lab.Promote(ctx, replica))
 	})
+}
+
+// takeOver kills Redis's primary, and leads the nodes to its replica.
+func (h *harm) takeOver(replica *redis.Client) error {
+	ctx, cancel := h.healing()
+	defer cancel()
+	h.redises[h.active].Kill()
+	h.active = 1 - h.active
+	for i := range h.Nodes {
+		h.leadRedis(i)
+	}
+	h.did("primary killed, replica promoted")
+	return lab.Promote(ctx, replica)
 }
 
 // goOverApart promotes the replica while the primary lives. The nodes change to the replica
 // one after another, and both servers accept writes until the last node has changed. One
 // sale is sold out and has only released units. In variant 1, it is restocked.
-func goOverApart(n *nemesis, p step) error {
-	sku := n.skus[p.sku]
-	return n.promote(p, func(ctx context.Context, _ *servers.Redis, replica *redis.Client) error {
-		n.condition.change(loss, func(c *condition) { c.redis++ })
-		n.did(fmt.Sprintf("a replica of Redis is promoted, %s goes over to it, and the others %.1fs after each other; %s is sold out",
-			n.Nodes[p.node].Name, p.last.Seconds(), sku))
+func goOverApart(h *harm, p step) error {
+	sku := h.skus[p.sku]
+	return h.promote(p, func(ctx context.Context, _ *servers.Redis, replica *redis.Client) error {
+		h.state.change(lost, func(c *brokenState) { c.redis++ })
+		h.did("a replica of Redis is promoted, %s goes over to it, and the others %.1fs after each other; %s is sold out",
+			h.Nodes[p.node].Name, p.last.Seconds(), sku)
 		err := lab.Promote(ctx, replica)
 		for i := range nodeCount {
 			switch {
 			case i == 0:
 			case p.variant == 1:
-				n.keepLeft(few, p.last, sku)
+				h.operator.keepLeft(h.ctx, few, p.last, sku)
 			default:
-				sleep(n.ctx, p.last)
+				sleep(h.ctx, p.last)
 			}
-			n.leadRedis((p.node + i) % nodeCount)
+			h.leadRedis((p.node + i) % nodeCount)
 		}
 		return err
 	})
@@ -89,161 +162,138 @@ func goOverApart(n *nemesis, p step) error {
 // leads the nodes to it. The two servers take turns, so that Redis fails back to a process
 // that the nodes have seen before. One sale is sold out during the whole fault, because only
 // there a buyer whose order Redis has forgotten could be refused.
-func (n *nemesis) promote(p step, lead func(ctx context.Context, from *servers.Redis, replica *redis.Client) error) error {
-	ctx, cancel := n.healing()
+func (h *harm) promote(p step, lead func(ctx context.Context, from *servers.Redis, replica *redis.Client) error) error {
+	ctx, cancel := h.healing()
 	defer cancel()
-	from, to := n.redises[n.active], n.redises[1-n.active]
-	replica := lab.Redis(to.Addr())
-	defer func() { _ = replica.Close() }()
-	if to.Pid() == 0 {
-		if err := to.Restart(ctx); err != nil {
-			return err
-		}
-	}
-	if err := lab.Follow(ctx, replica, from.Addr()); err != nil {
+	from := h.redises[h.active]
+	replica, err := h.replica(ctx)
+	if err != nil {
 		return err
 	}
-	sku := n.skus[p.sku]
-	n.operator.leave(sku, true)
-	defer n.operator.leave(sku, false)
-	n.operator.stock(n.ctx, sku, 0)
-	n.active = 1 - n.active
+	sku := h.skus[p.sku]
+	defer h.operator.leave(sku)()
+	h.operator.stock(h.ctx, sku, 0)
+	h.active = 1 - h.active
 	if err := lead(ctx, from, replica); err != nil {
 		return err
 	}
-	n.condition.change(loss, func(c *condition) { c.redis-- })
-	n.keepLeft(0, 2*time.Second, sku)
+	h.state.change(lost, func(c *brokenState) { c.redis-- })
+	h.operator.keepLeft(h.ctx, 0, 2*time.Second, sku)
 	return nil
+}
+
+// cutRedis cuts a node off from Redis, for one more reason.
+func (h *harm) cutRedis(i int) {
+	h.state.mu.Lock()
+	defer h.state.mu.Unlock()
+	h.state.cuts[i]++
+	h.Nodes[i].Redis.Cut()
+}
+
+// restoreRedis takes one reason away, and with the last one the cut.
+func (h *harm) restoreRedis(i int) {
+	h.state.mu.Lock()
+	defer h.state.mu.Unlock()
+	if h.state.cuts[i]--; h.state.cuts[i] == 0 {
+		h.Nodes[i].Redis.Restore()
+	}
+}
+
+func (h *harm) cutAllRedis() {
+	for i := range h.Nodes {
+		h.cutRedis(i)
+	}
+}
+
+func (h *harm) restoreAllRedis() {
+	for i := range h.Nodes {
+		h.restoreRedis(i)
+	}
+}
+
+// leadRedis leads a node to the active Redis. A node that is cut off stays so.
+func (h *harm) leadRedis(i int) {
+	h.state.mu.Lock()
+	defer h.state.mu.Unlock()
+	h.Nodes[i].Redis.Lead(h.redises[h.active].Addr())
+	if h.state.cuts[i] > 0 {
+		h.Nodes[i].Redis.Cut()
+	}
 }
 
 // partition leaves Redis alone to one node, and MySQL alone to the other nodes. One sale
 // is sold out when the partition begins. The other nodes restock it.
-func partition(n *nemesis, p step) error {
-	sku := n.skus[p.sku]
-	n.operator.leave(sku, true)
-	defer n.operator.leave(sku, false)
-	n.keepLeft(0, 500*time.Millisecond, sku)
+func partition(h *harm, p step) error {
+	sku := h.skus[p.sku]
+	defer h.operator.leave(sku)()
+	h.operator.keepLeft(h.ctx, 0, 500*time.Millisecond, sku)
 	others := []int{(p.node + 1) % nodeCount, (p.node + 2) % nodeCount}
 	for _, i := range others {
-		n.cutRedis(i)
+		h.cutRedis(i)
 	}
-	n.Nodes[p.node].MySQL.Cut()
-	lacks := func(by int) func(*condition) {
-		return func(c *condition) {
-			c.noMySQL[p.node] += by
-			for _, i := range others {
-				c.noRedis[i] += by
-			}
+	h.Nodes[p.node].MySQL.Cut()
+	lacks := func(c *brokenState, by int) {
+		c.noMySQL[p.node] += by
+		for _, i := range others {
+			c.noRedis[i] += by
 		}
 	}
-	n.harms(loss, lacks(1), "%s has Redis alone, the others have MySQL alone, for %.1fs", n.Nodes[p.node].Name, p.last.Seconds())
-	n.keepLeft(1, p.last, sku)
-	for _, i := range others {
-		n.restoreRedis(i)
-	}
-	n.Nodes[p.node].MySQL.Restore()
-	n.condition.change(loss, lacks(-1))
-	return nil
-}
-
-// flush: Redis forgets everything.
-func flush(n *nemesis, _ step) error {
-	return n.command("FLUSHALL", func(rdb *redis.Client, ctx context.Context) error { return rdb.FlushAll(ctx).Err() })
-}
-
-// loseKey: Redis forgets one key of one sale, or the lock of its keeper.
-func loseKey(n *nemesis, p step) error {
-	sku := n.skus[p.sku]
-	key := []string{"sale:{" + sku + "}", "sale:{" + sku + "}:holds", "sale:{" + sku + "}:buyers", "sale:{" + sku + "}:queue", "lock:{" + sku + "}"}[p.variant]
-	return n.command("DEL "+key, func(rdb *redis.Client, ctx context.Context) error { return rdb.Del(ctx, key).Err() })
-}
-
-func (n *nemesis) command(name string, do func(*redis.Client, context.Context) error) error {
-	rdb := lab.Redis(n.redises[n.active].Addr())
-	defer func() { _ = rdb.Close() }()
-	ctx, cancel := n.healing()
-	defer cancel()
-	err := do(rdb, ctx)
-	n.harms(loss, nil, "Redis: %s", name)
-	return err
-}
-
-// restartRedis: Redis is killed, and comes back from its log, or empty; or it
-// is cut off from all nodes, and comes back as it was.
-func restartRedis(n *nemesis, p step) error {
-	ctx, cancel := n.healing()
-	defer cancel()
-	r := n.redises[n.active]
-	what := []string{"killed, back from its log", "killed, back empty", "cut off from all nodes, back as it was"}[p.variant]
-	if p.variant == 2 {
-		n.cutAllRedis()
-	} else {
-		r.Kill()
-	}
-	n.harms(loss, func(c *condition) { c.redis++ }, "Redis %s after %.1fs", what, p.last.Seconds())
-	sleep(n.ctx, p.last)
-	var err error
-	switch p.variant {
-	case 0:
-		err = r.Restart(ctx)
-	case 1:
-		err = r.RestartEmpty(ctx)
-	case 2:
-		n.restoreAllRedis()
-	}
-	n.condition.change(loss, func(c *condition) { c.redis-- })
-	return err
+	p.until = func(ctx context.Context) error { h.operator.keepLeft(ctx, 1, p.last, sku); return nil }
+	return h.lasts(p, lost, lacks, quietly(func() {
+		for _, i := range others {
+			h.restoreRedis(i)
+		}
+		h.Nodes[p.node].MySQL.Restore()
+	}), "%s has Redis alone, the others have MySQL alone", h.Nodes[p.node].Name)
 }
 
 // leaveQueue: MySQL stands still until orders wait in the queue, and then Redis
 // is cut off with them. One sale is sold in direct mode until it is sold out,
 // and has units again when Redis is back, with the old queue.
-func leaveQueue(n *nemesis, p step) error {
-	sku := n.skus[p.sku]
-	n.operator.leave(sku, true)
-	defer n.operator.leave(sku, false)
-	n.operator.stock(n.ctx, sku, plenty)
-	for _, node := range n.Nodes {
+func leaveQueue(h *harm, p step) error {
+	sku := h.skus[p.sku]
+	defer h.operator.leave(sku)()
+	h.operator.stock(h.ctx, sku, plenty)
+	for _, node := range h.Nodes {
 		node.MySQL.Freeze()
 	}
-	n.harms(loss, func(c *condition) { c.mysql++ }, "MySQL stands still for 0.4s, and Redis is cut off with the queue for %.1fs", p.last.Seconds())
-	sleep(n.ctx, 400*time.Millisecond)
-	n.cutAllRedis()
-	for _, node := range n.Nodes {
+	h.harms(lost, func(c *brokenState) { c.mysql++ }, "MySQL stands still for 0.4s, and Redis is cut off with the queue for %.1fs", p.last.Seconds())
+	sleep(h.ctx, 400*time.Millisecond)
+	h.cutAllRedis()
+	for _, node := range h.Nodes {
 		node.MySQL.Thaw()
 	}
-	n.condition.change(loss, func(c *condition) { c.redis++; c.mysql-- })
-	n.keepLeft(0, p.last, sku)
-	n.operator.stock(n.ctx, sku, 2*plenty)
-	n.restoreAllRedis()
-	n.did("Redis is back with the queue")
-	n.condition.change(loss, func(c *condition) { c.redis-- })
+	h.state.change(lost, func(c *brokenState) { c.redis++; c.mysql-- })
+	h.operator.keepLeft(h.ctx, 0, p.last, sku)
+	h.operator.stock(h.ctx, sku, 2*plenty)
+	h.restoreAllRedis()
+	h.did("Redis is back with the queue")
+	h.state.change(lost, func(c *brokenState) { c.redis-- })
 	return nil
 }
 
 // holdUpChange: the last sale takes units on payment and is sold out, and from now
 // on it takes them on order. The rebuild that goes with the change is held up, and
 // the gate of before answers: it knows none of the orders that have no units.
-func holdUpChange(n *nemesis, p step) error {
-	sku := n.skus[skuCount-1]
-	n.operator.leave(sku, true)
-	defer n.operator.leave(sku, false)
-	n.onPayment.Store(true)
-	n.operator.stock(n.ctx, sku, few)
-	sleep(n.ctx, time.Second)
-	n.operator.stock(n.ctx, sku, 0)
+func holdUpChange(h *harm, p step) error {
+	sku := h.skus[skuCount-1]
+	defer h.operator.leave(sku)()
+	h.operator.onPayment.Store(true)
+	h.operator.stock(h.ctx, sku, few)
+	sleep(h.ctx, time.Second)
+	h.operator.stock(h.ctx, sku, 0)
 	shut, end := while(func(piece []byte) bool { return shuts(piece, sku) })
 	defer end()
 	var held []*wire.Catch
-	for _, node := range n.Nodes {
+	for _, node := range h.Nodes {
 		held = append(held, node.Redis.HoldAll(shut))
 	}
-	n.harms(loss, nil, "%s takes its units on order again, and its rebuild is held up for %.1fs", sku, p.last.Seconds())
-	n.onPayment.Store(false)
-	n.later(func() { n.operator.stock(n.ctx, sku, 0) }) // it waits for the gate
-	sleep(n.ctx, p.last)
-	for _, h := range held {
-		h.Pass()
+	h.harms(lost, nil, "%s takes its units on order again, and its rebuild is held up for %.1fs", sku, p.last.Seconds())
+	h.operator.onPayment.Store(false)
+	h.operator.later(func() { h.operator.stock(h.ctx, sku, 0) }) // it waits for the gate
+	sleep(h.ctx, p.last)
+	for _, caught := range held {
+		caught.Pass()
 	}
 	return nil
 }

@@ -13,24 +13,15 @@ import (
 	"flashsale/loadtest/servers/wire"
 )
 
-var keeperLate = drill{
-	name: "keeper-late",
-	happens: "what a keeper has sent arrives after another one took over: " +
-		"a script at Redis while it is paused, a transaction at MySQL while it believes in a lock that Redis has lost",
-	sees:   "503 for what that node has in its hands; a pause of one lease at most",
-	never:  "what it wrote changing anything",
-	wires:  true,
-	keeper: true,
-	fault: beside(20, controlWindow, func(ctx context.Context, a *controlSale) error {
-		err := tries(5, "a keeper never believed in a lost lock for long enough", func() (bool, error) { return a.lateTransaction(ctx) })
-		if err != nil {
-			return fmt.Errorf("a late transaction: %w", err)
-		}
-		if err := a.lateScript(ctx); err != nil {
-			return fmt.Errorf("a late script: %w", err)
-		}
-		return nil
-	}),
+func keeperLate(ctx context.Context, a *controlSale) error {
+	err := tries(5, "a keeper never believed in a lost lock for long enough", func() (bool, error) { return a.lateTransaction(ctx) })
+	if err != nil {
+		return fmt.Errorf("a late transaction: %w", err)
+	}
+	if err := a.lateScript(ctx); err != nil {
+		return fmt.Errorf("a late script: %w", err)
+	}
+	return nil
 }
 
 // lateScript holds the keeper's script that brings a new total to the gate,

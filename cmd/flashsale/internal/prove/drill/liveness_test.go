@@ -8,10 +8,10 @@ import (
 )
 
 // A sale that has units must sell where a node is well, and only there.
-func TestLife(t *testing.T) {
+func TestLiveness(t *testing.T) {
 	const soon, late = sellsWithin - 200*time.Millisecond, directWithin + mendsWithin
 	for name, c := range map[string]struct {
-		harm  func(c *condition)
+		harm  func(c *brokenState)
 		rows  int64 // more of them at the end
 		left  int64
 		noes  bool // a buyer is refused
@@ -24,18 +24,18 @@ func TestLife(t *testing.T) {
 		"refuses, and has units":     {noes: true, left: 5, after: late, still: true},
 		"stands still":               {left: 5, after: late, still: true},
 		"not for long":               {left: 5, after: soon},
-		"one node has lost MySQL":    {harm: func(c *condition) { c.noMySQL[0]++ }, left: 5, after: late, still: true},
-		"each node has lost one":     {harm: func(c *condition) { c.noMySQL[0]++; c.down[1]++; c.noRedis[2]++ }, left: 5, after: late},
-		"Redis is away":              {harm: func(c *condition) { c.redis++ }, left: 5, after: late, still: true},
-		"Redis is away, not long":    {harm: func(c *condition) { c.redis++ }, left: 5, after: directWithin - time.Second},
-		"a blind node reaches Redis": {harm: func(c *condition) { c.noMySQL[0]++; c.noRedis[1]++; c.noRedis[2]++ }, left: 5, after: late},
-		"nobody buys any more":       {harm: func(c *condition) { c.resting = true }, left: 5, after: late},
-		"MySQL is away":              {harm: func(c *condition) { c.mysql++ }, left: 5, after: late},
+		"one node has lost MySQL":    {harm: func(c *brokenState) { c.noMySQL[0]++ }, left: 5, after: late, still: true},
+		"each node has lost one":     {harm: func(c *brokenState) { c.noMySQL[0]++; c.down[1]++; c.noRedis[2]++ }, left: 5, after: late},
+		"Redis is away":              {harm: func(c *brokenState) { c.redis++ }, left: 5, after: late, still: true},
+		"Redis is away, not long":    {harm: func(c *brokenState) { c.redis++ }, left: 5, after: directWithin - time.Second},
+		"a blind node reaches Redis": {harm: func(c *brokenState) { c.noMySQL[0]++; c.noRedis[1]++; c.noRedis[2]++ }, left: 5, after: late},
+		"nobody buys any more":       {harm: func(c *brokenState) { c.resting = true }, left: 5, after: late},
+		"MySQL is away":              {harm: func(c *brokenState) { c.mysql++ }, left: 5, after: late},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var cond condition
-			l := &life{sku: "S", rows: 1}
-			cond.change(harm, c.harm)
+			var cond brokenState
+			l := &liveness{sku: "S", rows: 1}
+			cond.change(harmed, c.harm)
 			broken := ""
 			for cond.now < c.after {
 				cond.pass(2 * watchEvery)
@@ -53,17 +53,17 @@ func TestLife(t *testing.T) {
 
 // After a fault, time does not count as watched until a sale must sell again.
 func TestWatched(t *testing.T) {
-	a := &act{}
-	for i := range a.lives {
-		a.lives[i] = &life{}
+	a := &round{}
+	for i := range a.liveness {
+		a.liveness[i] = &liveness{}
 	}
-	for a.condition.change(harm, nil); a.condition.now < 2*sellsWithin; {
-		a.condition.pass(watchEvery)
-		for _, l := range a.lives {
-			l.look(&a.condition, int64(a.condition.now), 1)
+	for a.state.change(harmed, nil); a.state.now < 2*sellsWithin; {
+		a.state.pass(watchEvery)
+		for _, l := range a.liveness {
+			l.look(&a.state, int64(a.state.now), 1)
 		}
-		if got := a.watched(); a.condition.now < sellsWithin && got != 0 {
-			t.Fatalf("%v of the time watched, %v after a fault", got, a.condition.now)
+		if got := a.watched(); a.state.now < sellsWithin && got != 0 {
+			t.Fatalf("%v of the time watched, %v after a fault", got, a.state.now)
 		}
 	}
 	if got := a.watched(); got < 0.45 || got > 0.55 {
@@ -75,7 +75,8 @@ func TestWatched(t *testing.T) {
 func TestPlan(t *testing.T) {
 	one, two, other := newPlan(7, nil), newPlan(7, nil), newPlan(8, nil)
 	met, same := map[string]bool{}, true
-	for range faults {
+	all := names((*fault).inStorm)
+	for range all {
 		a, b, c := one.next(), two.next(), other.next()
 		if !reflect.DeepEqual(stepNames(a), stepNames(b)) {
 			t.Fatalf("the same seed plans %+v and %+v", stepNames(a), stepNames(b))
@@ -89,8 +90,8 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s: %v, variant %d", a.fault.name, a.last, a.variant)
 		}
 	}
-	if len(met) != len(faults) || same {
-		t.Errorf("%d of %d faults; two seeds plan the same: %v", len(met), len(faults), same)
+	if len(met) != len(all) || same {
+		t.Errorf("%d of %d faults; two seeds plan the same: %v", len(met), len(all), same)
 	}
 }
 

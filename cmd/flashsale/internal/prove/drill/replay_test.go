@@ -22,7 +22,7 @@ func TestReplay(t *testing.T) {
 	l, err := lab.On(lab.Config{}, &servers.Stores{})
 	check.Must(t, err)
 	l.Nodes = []*lab.Node{{Process: &servers.Process{}}, {Process: &servers.Process{}}}
-	a := &act{storm: &storm{Lab: l, http: &http.Client{Transport: silent{}}}, whole: t.Context()}
+	a := &round{storm: &storm{stage: &stage{Lab: l}, http: &http.Client{Transport: silent{}}}, whole: t.Context()}
 	for i := range 3*replayers + 1 {
 		a.promises = append(a.promises,
 			call{verb: place, buyer: "ann", sku: "S", key: string(rune('a' + i)), quantity: 1},

@@ -2,34 +2,35 @@ package drill
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"flashsale/cmd/flashsale/internal/operate/api"
-	"flashsale/loadtest/client"
+	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/judge"
+	"flashsale/loadtest/report"
 )
 
-// An act is a storm over three new sales: the nemesis and the buyers until its
+// A round is a storm over three new sales: the faults and the buyers until its
 // time is over or a promise is broken, then calm, and then the verdict.
-type act struct {
+type round struct {
 	*storm
+	*notes
 	number    int // on this stage
 	opened    time.Time
 	skus      [skuCount]string
-	condition condition
-	lives     [skuCount]*life
+	state     brokenState
+	liveness  [skuCount]*liveness
 	operator  *operator
 	seen      atomic.Pointer[snapshot]
 	direct    atomic.Bool // a sale was sold in direct mode
 	onPayment atomic.Bool // the last sale takes units when an order is paid
 	faults    atomic.Int64
-	whole     context.Context    // of the run: what buyers have begun they finish after the storm
-	stop      context.CancelFunc // ends the harm and the buying
-	more      sync.WaitGroup     // what buyers do later
+	whole     context.Context // of the run: what buyers have begun they finish after the storm
+	more      sync.WaitGroup  // what buyers do later
 
 	reads, unread int // of the watch, which has ended before they are looked at
 
@@ -37,141 +38,210 @@ type act struct {
 	book     []*call // calls of the buyers
 	promises []call  // the first accepted call of each intent
 	promised map[intent]bool
-
-	mu     sync.Mutex
-	began  time.Time
-	events []string
-	breaks []string
-	alike  map[string]int
 }
 
 // rest ends the question whether sales go on: nobody buys any more.
-func (c *condition) rest() {
+func (c *brokenState) rest() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.resting = true
 }
 
-// later has something done that the act waits for at its end.
-func (a *act) later(do func()) { a.more.Go(do) }
+// later has something done that the round waits for at its end.
+func (a *round) later(do func()) { a.more.Go(do) }
 
-// at is now, in seconds of the act.
-func (a *act) at() string { return fmt.Sprintf("%5.1fs  ", time.Since(a.began).Seconds()) }
+// round carries one round out. An error means that something could not be started
+// or mended; what was broken until then is in the row.
+func (s *storm) round(ctx context.Context, seed int64, length time.Duration) (row Row, err error) {
+	s.rounds++
+	a := &round{storm: s, number: s.rounds, whole: ctx, opened: time.Now().Add(-time.Hour), promised: map[intent]bool{}}
+	row = Row{Name: Storm, Done: []string{}, Violations: []string{}, Storm: &StormFigures{Seed: seed, Seconds: length.Seconds()}}
+	for i, letter := range []string{"a", "b", "c"} {
+		a.skus[i] = fmt.Sprintf("storm-%d-%s", s.rounds, letter)
+		a.liveness[i] = &liveness{sku: a.skus[i]}
+	}
+	a.operator = &operator{round: a, left: map[string]bool{}}
+	if err := a.open(ctx); err != nil {
+		return row, fmt.Errorf("open the sales: %w", err)
+	}
 
-// did notes a step of the harm.
-func (a *act) did(event string) {
-	a.mu.Lock() // for Say too: two faults can be under way at once
-	defer a.mu.Unlock()
-	event = a.at() + event
-	a.Say("%s", event)
-	a.events = append(a.events, event)
+	storming, stop := context.WithTimeout(ctx, length)
+	defer stop()
+	began := time.Now()
+	a.notes = &notes{say: s.Say, at: func() time.Duration { return time.Since(began) }, stop: stop}
+	context.AfterFunc(storming, a.state.rest)
+	watching, enough := context.WithCancel(ctx)
+	var watch, storm sync.WaitGroup
+	defer watch.Wait()
+	defer enough()
+	watch.Go(func() { a.watch(watching) })
+	for i := range buyerCount {
+		storm.Go(func() { (&buyer{round: a, number: i, random: lab.Numbers(seed, uint64(10+i))}).buy(storming) })
+	}
+	for i := range nodeCount * replayers {
+		storm.Go(func() { a.replay(storming, i%nodeCount, i/nodeCount, lab.Numbers(seed, uint64(100+i))) })
+	}
+	for i := range skuCount {
+		storm.Go(func() { a.operator.operate(storming, a.skus[i], lab.Numbers(seed, uint64(1+i))) })
+		storm.Go(func() { a.probe(storming, i) })
+	}
+	if err = a.strike(storming, newPlan(seed, a.cfg.Faults)); err == nil {
+		err = a.state.left()
+	}
+	stop()
+	storm.Wait()
+	a.more.Wait()
+	var rows []judge.Row
+	if err == nil && ctx.Err() == nil {
+		err = a.settle(ctx)
+	}
+	if ctx.Err() == nil {
+		var readErr error
+		rows, readErr = a.rows(ctx)
+		err = errors.Join(err, readErr)
+	}
+	enough()
+	watch.Wait()
+	if err == nil && ctx.Err() == nil {
+		for _, e := range a.evidence(rows) {
+			for _, v := range judge.Judge(e).Violations {
+				a.broke("%s: %s: %s", v.Name, e.SKU, v.Detail)
+			}
+		}
+		a.close(ctx)
+		if a.unread*2 > a.reads || len(rows) == 0 {
+			err = fmt.Errorf("not judged: %d of %d reads of the database failed, and there are %d orders", a.unread, a.reads, len(rows))
+		}
+	}
+	if a.cfg.Keep && len(a.broken) > 0 && ctx.Err() == nil {
+		text, _ := json.MarshalIndent(a.evidence(rows), "", " ") // it has no value that JSON cannot hold
+		var keepErr error
+		row.Logs, keepErr = a.KeepLogs(Storm, map[string][]byte{"evidence.json": text})
+		err = errors.Join(err, keepErr)
+	}
+	a.report(&row, len(rows))
+	return row, err
 }
 
-// maxAlike is how many lines of one kind are reported.
-const maxAlike = 3
+// evidence is what the buyers of each sale were told, and the rows of its orders.
+func (a *round) evidence(rows []judge.Row) (all []judge.Evidence) {
+	for _, sku := range a.skus {
+		e := judge.Evidence{SKU: sku, PerBuyerLimit: buyerLimit, Changing: true, Late: deadline, Pauses: a.state.pauses}
+		for _, c := range a.book {
+			switch {
+			case c.sku != sku:
+			case c.orders():
+				e.Requests = append(e.Requests, c.request())
+			default:
+				e.Closings = append(e.Closings, c.closing())
+			}
+		}
+		for _, row := range rows {
+			if row.SKU == sku {
+				e.Rows = append(e.Rows, row)
+			}
+		}
+		all = append(all, e)
+	}
+	return all
+}
 
-// broke notes that a promise is broken, and ends the storm: what comes after
-// explains nothing. Of each kind the first few are kept.
-func (a *act) broke(line string) {
-	kind := kindOf(line)
+// open puts the sales on sale and waits until every node knows them.
+func (a *round) open(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for i, sku := range a.skus {
+		for a.put(ctx, 0, sku, int64(10+10*i), a.opened.Add(24*time.Hour)) != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			sleep(ctx, 50*time.Millisecond)
+		}
+		for i := range a.Nodes {
+			for {
+				c := a.do(ctx, call{verb: place, node: i, buyer: "first", sku: sku, key: fmt.Sprint(keyMark, "first.", i), quantity: 1})
+				if c.accepted() || c.Code == "buyer_limit" {
+					break
+				}
+				if ctx.Err() != nil {
+					return fmt.Errorf("%s does not sell %s: %d %s", a.Nodes[i].Name, sku, c.Status, c.Code)
+				}
+				sleep(ctx, 50*time.Millisecond)
+			}
+		}
+	}
+	return nil
+}
+
+// close ends the sales: the next round has others.
+func (a *round) close(ctx context.Context) {
+	seen := a.seen.Load()
+	if seen == nil {
+		return
+	}
+	for i, sku := range a.skus {
+		// Where it fails they stay open and idle, which harms nobody.
+		_ = a.put(ctx, i%nodeCount, sku, seen.sales[sku].total, time.Now())
+	}
+}
+
+// watchedShare is the share of a round in which the sales must be watched. It is above
+// one half because a round may end within a fault.
+const watchedShare = 0.55
+
+// strike carries out the plan until ctx ends. After each fault it waits until the sales
+// have been watched for long enough, because a new fault gives them time to recover.
+func (a *round) strike(ctx context.Context, p *plan) error {
+	for ctx.Err() == nil {
+		next := p.next()
+		var joined sync.WaitGroup
+		var second error
+		if next.with != nil {
+			joined.Go(func() { second = a.harm(ctx, *next.with) })
+		}
+		err := a.harm(ctx, next)
+		joined.Wait()
+		if err = errors.Join(err, second); err != nil {
+			return err
+		}
+		for sleep(ctx, next.calm); a.watched() < watchedShare && ctx.Err() == nil; {
+			sleep(ctx, watchEvery)
+		}
+	}
+	return nil
+}
+
+func (a *round) harm(ctx context.Context, p step) error {
+	a.faults.Add(1)
+	h := &harm{stage: a.stage, notes: a.notes, ctx: ctx, state: &a.state, skus: a.skus, operator: a.operator}
+	if err := p.fault.do(h, p); err != nil {
+		return fmt.Errorf("%s: %w", p.fault.name, err)
+	}
+	return nil
+}
+
+// report fills in what came of the round.
+func (a *round) report(r *Row, orders int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.alike[kind]++; a.alike[kind] > maxAlike {
-		return
+	r.Orders, r.Done = orders, append(r.Done, a.done...)
+	r.breaks(a.broken)
+	for _, l := range a.liveness {
+		r.LongestGapMS = max(r.LongestGapMS, report.Milliseconds(l.gap))
 	}
-	line = a.at() + line
-	a.Say("BROKEN: %s", line)
-	a.breaks = append(a.breaks, line)
-	a.stop()
-}
-
-// An operator changes what is on sale: for some seconds there is enough, then
-// the sale is cut down to what is sold and is sold out until units come back.
-// The last sale now and then changes when it takes units: at the order, or at
-// its payment.
-type operator struct {
-	*act
-
-	mu   sync.Mutex
-	left map[string]bool // to the nemesis
-}
-
-const (
-	plenty = 25 // units, whenever there are less than
-	few    = 12
-)
-
-// operate looks after one sale until ctx ends.
-func (o *operator) operate(ctx context.Context, sku string, random *rand.Rand) {
-	for ctx.Err() == nil {
-		if sku == o.skus[skuCount-1] && random.IntN(2) == 0 && o.mine(sku) { // the change applies from the next PutSale on
-			o.onPayment.Store(!o.onPayment.Load())
-		}
-		for until := time.Now().Add(time.Duration(2000+random.IntN(4000)) * time.Millisecond); time.Now().Before(until) && ctx.Err() == nil; {
-			if seen := o.seen.Load(); seen != nil && seen.sales[sku].total-seen.sales[sku].sold < few && o.mine(sku) {
-				o.stock(ctx, sku, plenty)
-			}
-			sleep(ctx, 100*time.Millisecond)
-		}
-		for range 1 + random.IntN(3) {
-			if o.mine(sku) {
-				o.stock(ctx, sku, int64(random.IntN(3)))
-			}
-			sleep(ctx, time.Duration(300+random.IntN(700))*time.Millisecond)
+	f := r.Storm
+	f.Faults, f.Reads, f.Direct, f.Watched = int(a.faults.Load()), a.reads-a.unread, a.direct.Load(), a.watched()
+	for _, c := range a.book {
+		r.Attempts++
+		switch {
+		case c.accepted():
+			f.Accepted++
+		case c.refused():
+			f.Refused++
+		case c.Status == 503:
+			r.Unavailable++
+		case c.Status == 0:
+			r.NoAnswer++
 		}
 	}
-}
-
-// mine reports whether the operator may change the sale. It may not while the nemesis has
-// the sale.
-func (o *operator) mine(sku string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return !o.left[sku]
-}
-
-// leave leaves a sale to the nemesis, or takes it back.
-func (o *operator) leave(sku string, left bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.left[sku] = left
-}
-
-// stock puts so many units on sale beside those that are sold. It may fail, as
-// more may have been sold since, and nodes may be away.
-func (o *operator) stock(ctx context.Context, sku string, spare int64) {
-	seen := o.seen.Load()
-	nodes := o.condition.well()
-	if seen == nil || len(nodes) == 0 {
-		return
-	}
-	_ = o.put(ctx, nodes[rand.IntN(len(nodes))], sku, seen.sales[sku].sold+spare, o.opened.Add(24*time.Hour))
-}
-
-// put changes a sale.
-func (a *act) put(ctx context.Context, node int, sku string, total int64, closes time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	operator, err := a.Operator(a.Nodes[node].URL())
-	if err != nil {
-		return err
-	}
-	reserveOn := "order"
-	if a.onPayment.Load() && sku == a.skus[skuCount-1] {
-		reserveOn = "payment"
-	}
-	_, err = operator.Put(ctx, sku, api.Terms{
-		Name: "Storm", Price: 100, Currency: "EUR", Total: total, PerBuyerLimit: buyerLimit,
-		OpensAt: a.opened, ClosesAt: closes, PaymentWindowS: int64(window / time.Second), ReserveOn: reserveOn,
-	})
-	return err
-}
-
-// sleep lets d pass, or the time until ctx ends.
-func sleep(ctx context.Context, d time.Duration) { _ = client.Wait(ctx, d) }
-
-// kindOf is what comes before the colon of something broken.
-func kindOf(line string) string {
-	kind, _, _ := strings.Cut(line, ":")
-	return kind
 }
