@@ -100,17 +100,13 @@ func (c *Index) closingAnswer(t *tally, cl Closing) {
 	want, codes := Paid, []string{"order_closed", "in_progress"}
 	if cl.Cancel {
 		want, codes = Cancelled, []string{"order_closed", "in_progress", "already_paid"}
+		c.cancelAnswer(t, cl)
 	} else if c.OnPayment() || c.Changing { // or the order has expired, and takes its units again
 		codes = append(codes, "sold_out", "buyer_limit")
+		if c.Changing { // by another reference
+			codes = append(codes, "already_paid")
+		}
 		c.paymentAnswer(t, cl)
-	}
-	if c.Changing && !cl.Cancel { // by another reference
-		codes = append(codes, "already_paid")
-	}
-	if cl.Cancel && cl.Refuses() && slices.ContainsFunc(c.closings[cl.OrderID], func(done Closing) bool {
-		return done.Cancel && done.Done() && !cl.Sent.Before(done.End())
-	}) {
-		t.add("a cancelled order refused later", "%d %s, %s", cl.Status, cl.Code, cl.OrderID)
 	}
 	if cl.Fault != "" {
 		t.add(fmt.Sprintf("%d to %s with %s", cl.Status, cl.Verb(), cl.Fault), "%s", cl.OrderID)
@@ -148,6 +144,14 @@ func (c *Index) paidLate(cl Closing, row Row) bool {
 	}
 	announced := c.announcing(o, cl.OrderID)
 	return announced != nil && !announced.Order.ExpiresAt.IsZero() && !row.PaidAt.Before(announced.Order.ExpiresAt)
+}
+
+// cancelAnswer adds the check that only a cancellation needs.
+func (c *Index) cancelAnswer(t *tally, cl Closing) {
+	before := func(done Closing) bool { return done.Cancel && done.Done() && !cl.Sent.Before(done.End()) }
+	if cl.Refuses() && slices.ContainsFunc(c.closings[cl.OrderID], before) {
+		t.add("a cancelled order refused later", "%d %s, %s", cl.Status, cl.Code, cl.OrderID)
+	}
 }
 
 // paymentAnswer adds the checks that only a payment needs.

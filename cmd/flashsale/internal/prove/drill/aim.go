@@ -61,6 +61,7 @@ func untilSucceeded(ctx context.Context, a *attack, p *step) error {
 func untilPassFailed(ctx context.Context, a *attack, p *step) error {
 	const failures = "flashsale_keeper_failures_total"
 	before := a.Sum(ctx, failures)
+	p.last = 0
 	p.until = func(ctx context.Context) error {
 		// A keeper that has nothing to carry at that moment notices nothing.
 		return tries(10, "no keeper noticed that answers were lost", func() (bool, error) {
@@ -77,7 +78,7 @@ func untilPassFailed(ctx context.Context, a *attack, p *step) error {
 
 // untilWritesMissed has the replica of Redis lack something.
 func untilWritesMissed(_ context.Context, a *attack, p *step) error {
-	p.variant, p.down = 1, a.between(100*time.Millisecond, time.Second)
+	p.variant, p.last, p.down = 1, 0, a.between(100*time.Millisecond, time.Second)
 	p.until = func(ctx context.Context) error {
 		a.pause(ctx, 50*time.Millisecond, 200*time.Millisecond)
 		replica, behind := lab.Redis(a.redises[1].Addr()), int64(0)

@@ -2,6 +2,7 @@ package drill
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"flashsale/cmd/flashsale/internal/prove/lab"
@@ -28,6 +29,7 @@ type call struct {
 	order           string // what pay and cancel are for
 	ref             string // of a payment
 	location        string // of the order to look at
+	ip              string // of the buyer; empty: the loopback address
 
 	sent    time.Time
 	latency time.Duration
@@ -92,11 +94,11 @@ const (
 // before it says 202.
 const callTimeout = lab.Wait + time.Second
 
-// do makes a call and books it, with its answer or without.
-func (a *round) do(ctx context.Context, c call) *call {
-	at := client.New(a.Nodes[c.node].URL(), c.sku, a.http)
-	token, _ := a.Token(c.buyer, false) // without one the nodes refuse
-	buyer := client.Buyer{Subject: c.buyer, Token: token}
+// ask makes a call.
+func (c call) ask(ctx context.Context, l *lab.Lab, conns *http.Client) *call {
+	at := client.New(l.Nodes[c.node].URL(), c.sku, conns)
+	token, _ := l.Token(c.buyer, false) // without one the nodes refuse
+	buyer := client.Buyer{Subject: c.buyer, Token: token, IP: c.ip}
 	c.sent = time.Now()
 	switch c.verb {
 	case place:
@@ -107,12 +109,18 @@ func (a *round) do(ctx context.Context, c call) *call {
 		c.Answer = at.Close(ctx, buyer, c.order, c.verb == cancel, c.ref).Answer
 	}
 	c.latency = time.Since(c.sent)
+	return &c
+}
+
+// do makes a call and books it, with its answer or without.
+func (a *round) do(ctx context.Context, asked call) *call {
+	c := asked.ask(ctx, a.Lab, a.http)
 	a.booking.Lock()
 	defer a.booking.Unlock()
-	a.book = append(a.book, &c)
+	a.book = append(a.book, c)
 	if about := c.intent(); c.accepted() && !a.promised[about] {
 		a.promised[about] = true
 		a.promises = append(a.promises, call{verb: about.verb, buyer: c.buyer, sku: c.sku, key: c.key, quantity: c.quantity, order: c.order, ref: c.ref})
 	}
-	return &c
+	return c
 }

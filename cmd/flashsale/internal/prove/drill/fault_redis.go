@@ -105,6 +105,7 @@ func failOver(h *harm, p step) error {
 		if err := unfollow(ctx, replica); err != nil {
 			return err
 		}
+		h.did("a replica of Redis is cut off")
 		err := h.wait(p) // the primary's writes of this time will be lost
 		h.state.change(lost, func(c *brokenState) { c.redis++ })
 		how := ""
@@ -116,7 +117,7 @@ func failOver(h *harm, p step) error {
 		for i := range h.Nodes {
 			h.leadRedis(i)
 		}
-		h.did("Redis fails over, the last %.1fs of writes are lost%s", p.last.Seconds(), how)
+		h.did("Redis fails over, its last writes are lost%s", how)
 		return errors.Join(err, lab.Promote(ctx, replica))
 	})
 }
@@ -127,11 +128,12 @@ func (h *harm) takeOver(replica *redis.Client) error {
 	defer cancel()
 	h.redises[h.active].Kill()
 	h.active = 1 - h.active
+	err := lab.Promote(ctx, replica)
 	for i := range h.Nodes {
 		h.leadRedis(i)
 	}
 	h.did("primary killed, replica promoted")
-	return lab.Promote(ctx, replica)
+	return err
 }
 
 // goOverApart promotes the replica while the primary lives. The nodes change to the replica

@@ -55,8 +55,10 @@ func keeperDiesRestoring(ctx context.Context, a *controlSale) error {
 // cancelAll cancels orders until the answer says so: a node may die of it.
 func (a *controlSale) cancelAll(ctx context.Context, orders []placed) error {
 	for _, o := range orders {
+		n := 0
 		err := a.until(ctx, "an order is cancelled", func(ctx context.Context) bool {
-			return a.end(ctx, o, true) == http.StatusOK
+			n++
+			return a.end(ctx, o, cancel, n) == http.StatusOK
 		})
 		if err != nil {
 			return err

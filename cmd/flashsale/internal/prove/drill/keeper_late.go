@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"flashsale/cmd/flashsale/internal/prove/lab"
-	"flashsale/loadtest/client"
 	"flashsale/loadtest/servers/wire"
 )
 
@@ -84,7 +83,7 @@ func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err erro
 	}
 	bought := make(chan placed, 1)
 	go func() {
-		p, _ := a.place(ctx, http.StatusAccepted, client.Client.Queue) // it does not wait
+		p, _ := a.place(ctx, http.StatusAccepted)
 		bought <- p
 	}()
 	keeper, statement, err := a.breakpoint(ctx, "a keeper stores an order", func(n *lab.Node) *wire.Catch {

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"time"
-
-	"flashsale/loadtest/client"
 )
 
 func paidAtExpiry(ctx context.Context, a *controlSale) error {
@@ -68,13 +66,13 @@ func (a *controlSale) collide(ctx context.Context) (paid int, err error) {
 	}
 	defer sale()
 	answers := make(chan int, colliding)
-	for _, o := range orders {
-		go func() { answers <- a.end(ctx, o, false) }()
+	for i, o := range orders {
+		go func() { answers <- a.end(ctx, o, pay, i) }()
 	}
 	waiting := func(what, statement string) error {
 		return a.until(ctx, what, func(ctx context.Context) bool {
 			// The view is kept as it is while it is read more often than this.
-			_ = client.Wait(ctx, 150*time.Millisecond)
+			sleep(ctx, 150*time.Millisecond)
 			n, err := a.row(ctx, "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT' AND trx_query LIKE ?", statement)
 			return err == nil && n > 0
 		})

@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 	"time"
-
-	"flashsale/loadtest/client"
 )
 
 func redisGoesBack(ctx context.Context, a *controlSale) error {
@@ -68,10 +66,10 @@ func (a *controlSale) buysAgain(ctx context.Context, first placed) error {
 	refused, tries := false, 0
 	err := a.until(ctx, "a buyer who has cancelled can buy again", func(ctx context.Context) bool {
 		tries++
-		status := a.order(ctx, first.buyer, tries, client.Client.Order).Status
+		status := a.order(ctx, first.buyer, tries).Status
 		refused = refused || status == http.StatusConflict
 		if status != http.StatusCreated {
-			_ = client.Wait(ctx, 200*time.Millisecond) // within the limits of a buyer
+			sleep(ctx, 200*time.Millisecond) // within the limits of a buyer
 		}
 		return status == http.StatusCreated
 	})

@@ -225,7 +225,6 @@ func (a *round) report(r *Row, orders int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r.Orders, r.Done = orders, append(r.Done, a.done...)
-	r.breaks(a.broken)
 	for _, l := range a.liveness {
 		r.LongestGapMS = max(r.LongestGapMS, report.Milliseconds(l.gap))
 	}
@@ -244,4 +243,5 @@ func (a *round) report(r *Row, orders int) {
 			r.NoAnswer++
 		}
 	}
+	r.breaks(a.broken)
 }
