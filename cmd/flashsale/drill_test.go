@@ -23,9 +23,14 @@ func TestDrillList(t *testing.T) {
 	for _, name := range append(drill.Names(), drill.ByName()...) {
 		says(t, out, name+"\n")
 	}
+	says(t, out, "storm (by itself", "  commit-silent ")
 	refuses(t, []string{"drill", "group-failover"}, "needs MySQL 9, see --mysqld")
 	refuses(t, []string{"drill", "--rate", "1", "--strategy", "magic", "earthquake"},
 		"rate", "earthquake", "node-killed", "clock-offset", "magic", "lock-per-order")
+	refuses(t, []string{"drill", "storm", "node-killed"}, "by itself")
+	refuses(t, []string{"drill", "storm", "--strategy", "no-limit"}, "needs a keeper")
+	refuses(t, []string{"drill", "storm", "--minutes", "0.01"}, "duration")
+	refuses(t, []string{"drill", "storm", "--faults", "earthquake"}, "commit-silent")
 }
 
 // drills runs drills with this test binary as the program. They leave nothing

@@ -97,21 +97,3 @@ func TestStormFails(t *testing.T) {
 	}
 	leaves(t, 1)
 }
-
-func TestStormUsage(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"drill", "storm", "node-killed"}, "by itself"},
-		{[]string{"drill", "storm", "--strategy", "no-limit"}, "needs a keeper"},
-		{[]string{"drill", "storm", "--minutes", "0.01"}, "duration"},
-		{[]string{"drill", "storm", "--faults", "earthquake"}, "commit-silent"},
-	} {
-		refuses(t, c.args, c.want)
-	}
-	out, _, err := command(t, "drill", "--list")
-	if err != nil || !strings.Contains(out, "storm") || !strings.Contains(out, "commit-silent") {
-		t.Errorf("the storm is not listed: %v\n%s", err, out)
-	}
-}

@@ -19,23 +19,20 @@ func TestJudgeStorm(t *testing.T) {
 	}
 	// A call is sent and answered at these tenths of a second.
 	type call func(*Evidence)
-	asks := func(kind Kind) func(from, to, status int, what string) call {
+	on := func(verb string) func(from, to, status int, what string) call {
 		return func(from, to, status int, what string) call {
+			sent, latency, told := tenths(from), tenths(to).Sub(tenths(from)), answer(status, what)
 			return func(e *Evidence) {
-				r := Request{Kind: kind, Buyer: "ann", Key: "k", Quantity: 1, Sent: tenths(from), Latency: tenths(to).Sub(tenths(from)), Answer: answer(status, what)}
-				r.Replayed = len(e.Requests) > 0
-				e.Requests = append(e.Requests, r)
+				if verb == string(First) || verb == string(Lookup) {
+					told.Replayed = len(e.Requests) > 0
+					e.Requests = append(e.Requests, Request{Kind: Kind(verb), Buyer: "ann", Key: "k", Quantity: 1, Sent: sent, Latency: latency, Answer: told})
+					return
+				}
+				e.Closings = append(e.Closings, Closing{Cancel: verb == "", OrderID: "1", Buyer: "ann", Ref: verb, Sent: sent, Latency: latency, Answer: told})
 			}
 		}
 	}
-	closes := func(cancel bool, ref string) func(from, to, status int, what string) call {
-		return func(from, to, status int, what string) call {
-			return func(e *Evidence) {
-				e.Closings = append(e.Closings, Closing{Cancel: cancel, OrderID: "1", Buyer: "ann", Ref: ref, Sent: tenths(from), Latency: tenths(to).Sub(tenths(from)), Answer: answer(status, what)})
-			}
-		}
-	}
-	place, look, pay, cancel := asks(First), asks(Lookup), closes(false, "r"), closes(true, "")
+	place, look, pay, cancel := on(string(First)), on(string(Lookup)), on("r"), on("")
 	stored := func(id, status, ref string, quantity int) []Row {
 		o := Order{ID: id, SKU: "S", Buyer: "ann", Quantity: quantity, Status: status, ExpiresAt: tenths(30), ClosedAt: tenths(30)}
 		if status == Paid {
@@ -82,7 +79,7 @@ func TestJudgeStorm(t *testing.T) {
 		"a payment that was refused":                {calls: []call{placed, pay(2, 3, 409, "order_closed")}, rows: paid, want: Unannounced},
 		"a payment refused too soon after a lost":   {calls: []call{placed, pay(2, 3, 0, ""), pay(10, 11, 409, "order_closed")}, rows: paid},
 		"a payment refused for want of units":       {calls: []call{placed, pay(31, 32, 409, "sold_out")}, rows: expired},
-		"a payment refused, and paid by another":    {calls: []call{placed, closes(false, "other")(2, 3, 200, Paid), pay(4, 5, 409, "already_paid")}, rows: stored("1", Paid, "other", 1)},
+		"a payment refused, and paid by another":    {calls: []call{placed, on("other")(2, 3, 200, Paid), pay(4, 5, 409, "already_paid")}, rows: stored("1", Paid, "other", 1)},
 		"a cancellation that is gone":               {calls: []call{placed, cancel(2, 3, 200, Cancelled), pay(2, 3, 0, "")}, rows: paid, want: WrongAnswer},
 		"too late to cancel, and not paid":          {calls: []call{placed, cancel(2, 3, 409, "already_paid")}, rows: expired, want: WrongAnswer},
 		"an order that is not found":                {calls: []call{placed, pay(2, 3, 404, "not_found")}, rows: expired, want: WrongAnswer},

@@ -2,10 +2,10 @@
 // on private real servers, with several nodes of this very program.
 //
 // A drill is one row of the failure table: one fault, at a moment drawn from a seed,
-// while the load test attacks one sale (drill.go, run.go). The verdict is the load
-// test's. A storm draws many faults from the same catalogue, one or two at a time, for
-// three sales with buyers of its own (storm.go). A seed fixes the faults and their
-// times. How requests interleave with them cannot be repeated.
+// while the load test attacks one sale (attack.go). A storm draws many faults from the
+// same catalogue (catalogue.go), one or two at a time, for three sales with buyers of
+// its own (round.go). A seed fixes the faults and their times. How requests interleave
+// with them cannot be repeated. The verdict on both is that of loadtest/judge.
 //
 // Five drills are each aimed at one of the guards that the promises rest on, and
 // fail without it: keeper-late (the fence), redis-goes-back (the epoch),
@@ -22,6 +22,5 @@
 //   - liveness.go asks at the same moments: if a node is healthy, does each sale that has
 //     units left sell within two leases, and does each sale that is sold out refuse;
 //   - settle.go asks when all is mended: are all units back within the stated
-//     time, and can they be bought, not one more and not one less;
-//   - compare.go compares all answers with all rows.
+//     time, and can they be bought, not one more and not one less.
 package drill

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/report"
 )
@@ -25,12 +26,16 @@ func TestExitCode(t *testing.T) {
 	open := rowOf(t, "c", judge.Verdict{Gaps: []judge.Gap{{Checks: []string{"lost"}, Why: "it was dark"}}})
 	broken := Row{Name: "d"}
 	broken.fail(errors.New("no servers"))
+	seen := rowOf(t, "e", judge.Verdict{Gaps: []judge.Gap{{Checks: []string{"lost"}, Why: "it was dark"}}})
+	if seen.breaks([]string{"fence: it came late"}); seen.Verdict != "FAIL" || seen.Violations[0] != "fence: it came late" || len(seen.Violations) != 2 {
+		t.Errorf("what the drill itself has seen: %+v", seen)
+	}
 	for _, c := range []struct {
 		rows []Row
 		want int
 	}{
 		{nil, 0}, {[]Row{pass}, 0}, {[]Row{pass, fail, pass}, 1}, {[]Row{pass, open}, 2},
-		{[]Row{open, fail}, 1}, {[]Row{fail, open}, 1}, {[]Row{pass, broken}, 2}, {[]Row{broken, fail}, 1},
+		{[]Row{open, fail}, 1}, {[]Row{fail, open}, 1}, {[]Row{pass, broken}, 2}, {[]Row{broken, fail}, 1}, {[]Row{seen}, 1},
 	} {
 		if got := (&Report{Drills: c.rows}).ExitCode(); got != c.want {
 			t.Errorf("%+v: %d, want %d", c.rows, got, c.want)
@@ -47,31 +52,14 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// What the drill itself has seen breaks a promise, whatever the verdict says.
-func TestBreaks(t *testing.T) {
-	r := rowOf(t, "a", judge.Verdict{Gaps: []judge.Gap{{Checks: []string{"lost"}, Why: "it was dark"}}})
-	if r.Verdict != "NOT JUDGED" {
-		t.Errorf("nothing seen, and yet %s", r.Verdict)
-	}
-	r.breaks([]string{"fence: it came late"})
-	if r.Verdict != "FAIL" || (&Report{Drills: []Row{r}}).ExitCode() != 1 || r.Violations[0] != "fence: it came late" || len(r.Violations) != 2 {
-		t.Errorf("%+v", r)
-	}
-}
-
 // A seed means the same timing for a drill, run alone or with others, and
 // another timing for another drill or seed.
 func TestSeed(t *testing.T) {
 	moment := func(name string, seed int64) time.Duration {
-		a := &attack{random: (&fault{name: name}).numbers(seed)}
-		return a.between(0, time.Hour)
+		return lab.Between((&fault{name: name}).numbers(seed), 0, time.Hour)
 	}
-	first, again := moment("node-killed", 1), moment("node-killed", 1)
-	if first != again {
-		t.Error("the same seed, another timing")
-	}
-	if first == moment("node-killed", 2) || first == moment("node-stopped", 1) {
-		t.Error("another seed or drill, the same timing")
+	if a, b, c, d := moment("a", 1), moment("a", 1), moment("a", 2), moment("b", 1); a != b || a == c || a == d {
+		t.Errorf("%v and %v for one seed, %v for another, %v for another drill", a, b, c, d)
 	}
 }
 
