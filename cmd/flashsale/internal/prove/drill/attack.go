@@ -184,10 +184,10 @@ func (f *fault) strike(ctx context.Context, a *attack) error {
 			return err
 		}
 	}
-	h := &harm{stage: a.stage, notes: a.notes, ctx: ctx, state: &brokenState{}, skus: [skuCount]string{sku, sku, sku}, attack: a}
-	err := f.do(h, p)
+	in := &injector{stage: a.stage, notes: a.notes, ctx: ctx, state: &brokenState{}, skus: [skuCount]string{sku, sku, sku}, attack: a}
+	err := f.do(in, p)
 	if err == nil && p.after != nil {
-		healing, cancel := h.healing()
+		healing, cancel := in.healing()
 		defer cancel()
 		err = p.after(healing)
 	}

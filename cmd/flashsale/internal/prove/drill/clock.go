@@ -48,15 +48,15 @@ const maxStep = 120
 
 // stepClock steps the clock of both Redis servers, and later steps it back. The variant is
 // the offset.
-func stepClock(h *harm, p step) error {
-	if h.clock == nil {
-		h.did("Redis's clock is left alone: no C compiler")
+func stepClock(in *injector, p step) error {
+	if in.clock == nil {
+		in.did("Redis's clock is left alone: no C compiler")
 		return nil
 	}
 	offset := p.variant - maxStep
-	if err := h.clock.set(offset); err != nil {
+	if err := in.clock.set(offset); err != nil {
 		return err
 	}
-	back := func(context.Context) error { return h.clock.set(0) }
-	return h.lasts(p, lost, func(*brokenState, int) {}, back, "Redis's clock is off by %+ds", offset)
+	back := func(context.Context) error { return in.clock.set(0) }
+	return in.lasts(p, lost, func(*brokenState, int) {}, back, "Redis's clock is off by %+ds", offset)
 }

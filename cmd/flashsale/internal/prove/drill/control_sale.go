@@ -17,27 +17,27 @@ import (
 // guard is for.
 type controlSale struct {
 	*attack
-	harm   *harm
-	sku    string
-	terms  api.Terms
-	buyers int // so far
+	injector *injector
+	sku      string
+	terms    api.Terms
+	buyers   int // so far
 }
 
 // controlWindow is for orders of it that are not to expire.
 const controlWindow = 15 * time.Minute
 
 // beside is a fault that is done to a control sale, once it sells.
-func beside(total int64, window time.Duration, fault func(ctx context.Context, a *controlSale) error) func(*harm, step) error {
-	return func(h *harm, _ step) error {
-		a := &controlSale{attack: h.attack, harm: h, sku: "control", terms: api.Terms{
+func beside(total int64, window time.Duration, fault func(ctx context.Context, a *controlSale) error) func(*injector, step) error {
+	return func(in *injector, _ step) error {
+		a := &controlSale{attack: in.attack, injector: in, sku: "control", terms: api.Terms{
 			Name: "Control", Price: 100, Currency: "EUR", PerBuyerLimit: 1,
 			OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(24 * time.Hour),
 			PaymentWindowS: int64(window / time.Second),
 		}}
-		if err := a.putUntil(h.ctx, total); err != nil {
+		if err := a.putUntil(in.ctx, total); err != nil {
 			return err
 		}
-		return fault(h.ctx, a)
+		return fault(in.ctx, a)
 	}
 }
 

@@ -18,7 +18,7 @@ type fault struct {
 
 	// do breaks something and mends it, also after the context has ended, which only
 	// makes it hurry. An error means that nothing broke, or that it is not mended.
-	do func(h *harm, p step) error
+	do func(in *injector, p step) error
 
 	// For a drill. A fault without these texts is drawn by storms alone.
 	sees  string // the buyer
@@ -50,7 +50,7 @@ type step struct {
 	node    int           // index of the node that it hits, where it hits one
 	sku     int           // index of the sale, where it hits one
 	variant int           // which of the fault's forms
-	last    time.Duration // from the harm until it is mended
+	last    time.Duration // from the fault until it is mended
 	with    *step         // a second fault at the same time, or nil
 	calm    time.Duration // after it
 
@@ -67,11 +67,11 @@ func draw(random *rand.Rand, f *fault) step {
 	}
 }
 
-// A harm carries out steps, for a storm or for a drill.
-type harm struct {
+// An injector carries out steps, for a storm or for a drill.
+type injector struct {
 	*stage
 	*notes
-	ctx      context.Context // harm that is done is mended after it, too
+	ctx      context.Context // what is broken is mended after it, too
 	state    *brokenState
 	skus     [skuCount]string
 	operator *operator // of a storm; nil in a drill
@@ -80,19 +80,19 @@ type harm struct {
 
 // healing is for mending: it continues when the storm or the drill has ended, but not
 // for ever.
-func (h *harm) healing() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(h.ctx), lab.Patience)
+func (in *injector) healing() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(in.ctx), lab.Patience)
 }
 
-// harms notes what is done, and what it changes.
-func (h *harm) harms(kind change, what func(c *brokenState), format string, args ...any) {
-	h.did(format, args...)
-	h.state.change(kind, what)
+// begin notes what is done, and what it changes.
+func (in *injector) begin(kind change, what func(c *brokenState), format string, args ...any) {
+	in.did(format, args...)
+	in.state.change(kind, what)
 }
 
 // lasts waits as long as the step lasts, and mends. Meanwhile lacks is true of the state;
 // nil means that nothing is taken away.
-func (h *harm) lasts(p step, kind change, lacks func(c *brokenState, by int), mend func(context.Context) error, format string, args ...any) error {
+func (in *injector) lasts(p step, kind change, lacks func(c *brokenState, by int), mend func(context.Context) error, format string, args ...any) error {
 	if p.last > 0 {
 		format, args = format+" for %.1fs", append(args, p.last.Seconds())
 	}
@@ -102,29 +102,29 @@ func (h *harm) lasts(p step, kind change, lacks func(c *brokenState, by int), me
 		}
 		return func(c *brokenState) { lacks(c, n) }
 	}
-	h.harms(kind, by(1), format, args...)
-	err := h.wait(p)
-	ctx, cancel := h.healing()
+	in.begin(kind, by(1), format, args...)
+	err := in.wait(p)
+	ctx, cancel := in.healing()
 	defer cancel()
 	err = errors.Join(err, mend(ctx))
-	if h.attack != nil {
-		h.did("mended")
+	if in.attack != nil {
+		in.did("mended")
 	}
-	if kind == harmed {
+	if kind == faulted {
 		kind = mended
 	}
 	if lacks != nil {
-		h.state.change(kind, by(-1))
+		in.state.change(kind, by(-1))
 	}
 	return err
 }
 
 // wait lets the time of the step pass.
-func (h *harm) wait(p step) error {
+func (in *injector) wait(p step) error {
 	if p.until != nil {
-		return p.until(h.ctx)
+		return p.until(in.ctx)
 	}
-	sleep(h.ctx, p.last)
+	sleep(in.ctx, p.last)
 	return nil
 }
 

@@ -9,45 +9,45 @@ import (
 	"flashsale/loadtest/servers/wire"
 )
 
-func loseMySQL(h *harm, p step) error {
-	w := h.Nodes[p.node].MySQL
-	return h.lose(p, "MySQL", w, w.Cut, w.Restore, func(c *brokenState, by int) { c.noMySQL[p.node] += by })
+func loseMySQL(in *injector, p step) error {
+	w := in.Nodes[p.node].MySQL
+	return in.lose(p, "MySQL", w, w.Cut, w.Restore, func(c *brokenState, by int) { c.noMySQL[p.node] += by })
 }
 
-func loseRedis(h *harm, p step) error {
-	w := h.Nodes[p.node].Redis
-	return h.lose(p, "Redis", w, func() { h.cutRedis(p.node) }, func() { h.restoreRedis(p.node) }, func(c *brokenState, by int) { c.noRedis[p.node] += by })
+func loseRedis(in *injector, p step) error {
+	w := in.Nodes[p.node].Redis
+	return in.lose(p, "Redis", w, func() { in.cutRedis(p.node) }, func() { in.restoreRedis(p.node) }, func(c *brokenState, by int) { c.noRedis[p.node] += by })
 }
 
 // lose has a node lose a store. Cut: its connections end and no new ones are
 // taken. Frozen: nothing comes through, and nothing ends.
-func (h *harm) lose(p step, store string, w *wire.Wire, begin, end func(), lacks func(c *brokenState, by int)) error {
+func (in *injector) lose(p step, store string, w *wire.Wire, begin, end func(), lacks func(c *brokenState, by int)) error {
 	how := "cut"
 	if p.variant == 1 {
 		how, begin, end = "frozen", w.Freeze, w.Thaw
 	}
 	begin()
-	return h.lasts(p, harmed, lacks, quietly(end), "%s loses %s (%s)", h.Nodes[p.node].Name, store, how)
+	return in.lasts(p, faulted, lacks, quietly(end), "%s loses %s (%s)", in.Nodes[p.node].Name, store, how)
 }
 
-func killNode(h *harm, p step) error {
-	victim := h.Nodes[p.node]
+func killNode(in *injector, p step) error {
+	victim := in.Nodes[p.node]
 	victim.Kill()
-	return h.lasts(p, harmed, func(c *brokenState, by int) { c.down[p.node] += by }, victim.Restart, "%s killed", victim.Name)
+	return in.lasts(p, faulted, func(c *brokenState, by int) { c.down[p.node] += by }, victim.Restart, "%s killed", victim.Name)
 }
 
-func stopNode(h *harm, p step) error {
-	victim := h.Nodes[p.node]
-	return h.lasts(step{}, harmed, nil, victim.Restart, "%s stopped", victim.Name)
+func stopNode(in *injector, p step) error {
+	victim := in.Nodes[p.node]
+	return in.lasts(step{}, faulted, nil, victim.Restart, "%s stopped", victim.Name)
 }
 
-func pauseNode(h *harm, p step) error {
-	victim := h.Nodes[p.node]
+func pauseNode(in *injector, p step) error {
+	victim := in.Nodes[p.node]
 	if err := victim.Pause(); err != nil {
 		return err
 	}
 	lacks := func(c *brokenState, by int) { c.paused(p.node, by) }
-	return h.lasts(p, harmed, lacks, func(context.Context) error { return victim.Resume() }, "%s paused", victim.Name)
+	return in.lasts(p, faulted, lacks, func(context.Context) error { return victim.Resume() }, "%s paused", victim.Name)
 }
 
 // What is looked for in the bytes that a node sends.
@@ -72,65 +72,65 @@ func while(match func([]byte) bool) (_ func([]byte) bool, end func()) {
 
 // silenceCommits has one or two connections go silent in the middle of a COMMIT,
 // and stay so for good. New ones work.
-func silenceCommits(h *harm, p step) error {
+func silenceCommits(in *injector, p step) error {
 	match, end := while(isCommit)
-	victim := h.Nodes[p.node]
+	victim := in.Nodes[p.node]
 	silenced := victim.MySQL.Silence(1+p.variant, match)
-	return h.lasts(p, harmed, nil, quietly(func() {
+	return in.lasts(p, faulted, nil, quietly(func() {
 		end()
-		h.did("%s: %d went silent", victim.Name, silenced())
+		in.did("%s: %d went silent", victim.Name, silenced())
 	}), "%s: the next %d COMMITs and their connections go silent", victim.Name, 1+p.variant)
 }
 
-func delayCommits(h *harm, p step) error {
-	held := h.Nodes[p.node].MySQL.Hold(isCommit)
-	return h.lasts(p, harmed, nil, quietly(held.Pass), "%s: a COMMIT is on the way", h.Nodes[p.node].Name)
+func delayCommits(in *injector, p step) error {
+	held := in.Nodes[p.node].MySQL.Hold(isCommit)
+	return in.lasts(p, faulted, nil, quietly(held.Pass), "%s: a COMMIT is on the way", in.Nodes[p.node].Name)
 }
 
-func delayScripts(h *harm, p step) error {
-	held := h.Nodes[p.node].Redis.HoldAll(isScript)
-	return h.lasts(p, harmed, nil, quietly(held.Pass), "%s: its scripts are on the way", h.Nodes[p.node].Name)
+func delayScripts(in *injector, p step) error {
+	held := in.Nodes[p.node].Redis.HoldAll(isScript)
+	return in.lasts(p, faulted, nil, quietly(held.Pass), "%s: its scripts are on the way", in.Nodes[p.node].Name)
 }
 
-func loseCommitAnswers(h *harm, p step) error {
-	return h.loseAnswers(p, h.Nodes[p.node].MySQL, 2, isCommit, "COMMITs")
+func loseCommitAnswers(in *injector, p step) error {
+	return in.loseAnswers(p, in.Nodes[p.node].MySQL, 2, isCommit, "COMMITs")
 }
 
-func loseScriptAnswers(h *harm, p step) error {
-	return h.loseAnswers(p, h.Nodes[p.node].Redis, 4, isScript, "scripts")
+func loseScriptAnswers(in *injector, p step) error {
+	return in.loseAnswers(p, in.Nodes[p.node].Redis, 4, isScript, "scripts")
 }
 
-func (h *harm) loseAnswers(p step, w *wire.Wire, many int, match func([]byte) bool, what string) error {
+func (in *injector) loseAnswers(p step, w *wire.Wire, many int, match func([]byte) bool, what string) error {
 	match, end := while(match)
 	w.LoseAnswers(many, match)
-	return h.lasts(p, harmed, nil, quietly(end), "%s: the answers to %d %s are lost", h.Nodes[p.node].Name, many, what)
+	return in.lasts(p, faulted, nil, quietly(end), "%s: the answers to %d %s are lost", in.Nodes[p.node].Name, many, what)
 }
 
 // delayOrders holds what one node asks the gate of one sale for, and lets it arrive
 // late. Meanwhile the sale is sold out, so that whoever asks another node is refused.
 // When the orders arrive, there are units to take.
-func delayOrders(h *harm, p step) error {
-	victim, sku := h.Nodes[p.node], h.skus[p.sku]
-	defer h.operator.leave(sku)()
-	h.operator.stock(h.ctx, sku, 10)
+func delayOrders(in *injector, p step) error {
+	victim, sku := in.Nodes[p.node], in.skus[p.sku]
+	defer in.operator.leave(sku)()
+	in.operator.stock(in.ctx, sku, 10)
 	held := victim.Redis.HoldAll(func(piece []byte) bool { return isOrder(piece, sku) })
-	h.harms(mended, nil, "%s: orders of %s are on their way for %.1fs, and it is sold out", victim.Name, sku, p.last.Seconds())
-	sleep(h.ctx, 300*time.Millisecond)
-	h.operator.keepLeft(h.ctx, 0, p.last-300*time.Millisecond, sku)
-	h.operator.stock(h.ctx, sku, 50)
+	in.begin(mended, nil, "%s: orders of %s are on their way for %.1fs, and it is sold out", victim.Name, sku, p.last.Seconds())
+	sleep(in.ctx, 300*time.Millisecond)
+	in.operator.keepLeft(in.ctx, 0, p.last-300*time.Millisecond, sku)
+	in.operator.stock(in.ctx, sku, 50)
 	held.Pass()
-	h.did("%s: the orders of %s arrive", victim.Name, sku)
-	sleep(h.ctx, 300*time.Millisecond)
+	in.did("%s: the orders of %s arrive", victim.Name, sku)
+	sleep(in.ctx, 300*time.Millisecond)
 	return nil
 }
 
 // slowNetwork adds 30 ms each way between one node and one store.
-func slowNetwork(h *harm, p step) error {
-	victim := h.Nodes[p.node]
+func slowNetwork(in *injector, p step) error {
+	victim := in.Nodes[p.node]
 	w, store := victim.Redis, "Redis"
 	if p.variant == 1 {
 		w, store = victim.MySQL, "MySQL"
 	}
 	w.Delay(wire.Both, 30*time.Millisecond, 0)
-	return h.lasts(p, mended, nil, quietly(func() { w.Delay(wire.Both, 0, 0) }), "%s: %s is 60 ms away", victim.Name, store)
+	return in.lasts(p, mended, nil, quietly(func() { w.Delay(wire.Both, 0, 0) }), "%s: %s is 60 ms away", victim.Name, store)
 }

@@ -19,7 +19,7 @@ func redisAway(c *brokenState, by int) { c.redis += by }
 
 // refuseWrites has Redis answer and take no writes, because it is out of memory, is a
 // replica of no server, or has too few replicas.
-func refuseWrites(h *harm, p step) error {
+func refuseWrites(in *injector, p step) error {
 	kind := []struct {
 		name       string
 		begin, end []any
@@ -28,69 +28,69 @@ func refuseWrites(h *harm, p step) error {
 		{"a replica of nobody", []any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}},
 		{"it misses its replicas", []any{"CONFIG", "SET", "min-replicas-to-write", "9"}, []any{"CONFIG", "SET", "min-replicas-to-write", "0"}},
 	}[p.variant]
-	if err := h.command(kind.begin...); err != nil {
+	if err := in.command(kind.begin...); err != nil {
 		return err
 	}
-	end := func(context.Context) error { return h.command(kind.end...) }
-	return h.lasts(p, lost, redisAway, end, "Redis refuses writes (%s)", kind.name)
+	end := func(context.Context) error { return in.command(kind.end...) }
+	return in.lasts(p, lost, redisAway, end, "Redis refuses writes (%s)", kind.name)
 }
 
 // command has the current Redis carry out a command.
-func (h *harm) command(args ...any) error {
-	rdb := lab.Redis(h.redises[h.active].Addr())
+func (in *injector) command(args ...any) error {
+	rdb := lab.Redis(in.redises[in.active].Addr())
 	defer func() { _ = rdb.Close() }()
-	ctx, cancel := h.healing()
+	ctx, cancel := in.healing()
 	defer cancel()
 	return rdb.Do(ctx, args...).Err()
 }
 
-func flush(h *harm, _ step) error { return h.forget("FLUSHALL") }
+func flush(in *injector, _ step) error { return in.forget("FLUSHALL") }
 
-func loseKey(h *harm, p step) error {
-	sku := h.skus[p.sku]
-	return h.forget("DEL", []string{"sale:{" + sku + "}", "sale:{" + sku + "}:holds", "sale:{" + sku + "}:buyers", "sale:{" + sku + "}:queue", "lock:{" + sku + "}"}[p.variant])
+func loseKey(in *injector, p step) error {
+	sku := in.skus[p.sku]
+	return in.forget("DEL", []string{"sale:{" + sku + "}", "sale:{" + sku + "}:holds", "sale:{" + sku + "}:buyers", "sale:{" + sku + "}:queue", "lock:{" + sku + "}"}[p.variant])
 }
 
-func (h *harm) forget(args ...any) error {
-	err := h.command(args...)
-	h.harms(lost, nil, "Redis: %s", fmt.Sprint(args...))
+func (in *injector) forget(args ...any) error {
+	err := in.command(args...)
+	in.begin(lost, nil, "Redis: %s", fmt.Sprint(args...))
 	return err
 }
 
 // restartRedis kills Redis, which comes back from its log or empty, or cuts it off from
 // all nodes, and it comes back as it was.
-func restartRedis(h *harm, p step) error {
-	r := h.redises[h.active]
+func restartRedis(in *injector, p step) error {
+	r := in.redises[in.active]
 	if p.variant == 2 {
-		h.cutAllRedis()
-		return h.lasts(p, lost, redisAway, quietly(h.restoreAllRedis), "Redis cut off from all nodes, back as it was")
+		in.cutAllRedis()
+		return in.lasts(p, lost, redisAway, quietly(in.restoreAllRedis), "Redis cut off from all nodes, back as it was")
 	}
 	r.Kill()
 	if p.variant == 0 {
-		return h.lasts(p, lost, redisAway, r.Restart, "Redis killed, back from its log")
+		return in.lasts(p, lost, redisAway, r.Restart, "Redis killed, back from its log")
 	}
-	return h.lasts(p, lost, redisAway, r.RestartEmpty, "Redis killed, back empty")
+	return in.lasts(p, lost, redisAway, r.RestartEmpty, "Redis killed, back empty")
 }
 
 // slowRedis has every answer of Redis take longer.
-func slowRedis(h *harm, p step) error {
-	late := h.attack.between(50*time.Millisecond, 250*time.Millisecond).Round(time.Millisecond)
+func slowRedis(in *injector, p step) error {
+	late := in.attack.between(50*time.Millisecond, 250*time.Millisecond).Round(time.Millisecond)
 	delay := func(d time.Duration) {
-		for _, n := range h.Nodes {
+		for _, n := range in.Nodes {
 			n.Redis.Delay(wire.Answers, d, d/3)
 		}
 	}
 	delay(late)
-	return h.lasts(p, mended, nil, quietly(func() { delay(0) }), "Redis answers %v later", late)
+	return in.lasts(p, mended, nil, quietly(func() { delay(0) }), "Redis answers %v later", late)
 }
 
 // loseRedisAnswers lets Redis receive what the nodes send, and loses all its answers.
-func loseRedisAnswers(h *harm, p step) error {
+func loseRedisAnswers(in *injector, p step) error {
 	var mends []func()
-	for _, n := range h.Nodes {
+	for _, n := range in.Nodes {
 		mends = append(mends, n.Redis.Lose(wire.Answers))
 	}
-	return h.lasts(p, harmed, nil, quietly(func() {
+	return in.lasts(p, faulted, nil, quietly(func() {
 		for _, mend := range mends {
 			mend()
 		}
@@ -100,61 +100,61 @@ func loseRedisAnswers(h *harm, p step) error {
 // failOver cuts the replica off from the primary, which continues to accept writes, and
 // then promotes the replica. In variant 1, the primary is killed. It is started again for
 // its next turn.
-func failOver(h *harm, p step) error {
-	return h.promote(p, func(ctx context.Context, from *servers.Redis, replica *redis.Client) error {
+func failOver(in *injector, p step) error {
+	return in.promote(p, func(ctx context.Context, from *servers.Redis, replica *redis.Client) error {
 		if err := unfollow(ctx, replica); err != nil {
 			return err
 		}
-		h.did("a replica of Redis is cut off")
-		err := h.wait(p) // the primary's writes of this time will be lost
-		h.state.change(lost, func(c *brokenState) { c.redis++ })
+		in.did("a replica of Redis is cut off")
+		err := in.wait(p) // the primary's writes of this time will be lost
+		in.state.change(lost, func(c *brokenState) { c.redis++ })
 		how := ""
 		if p.variant == 1 {
 			from.Kill()
 			how = ", and the old primary is dead"
-			sleep(h.ctx, p.down)
+			sleep(in.ctx, p.down)
 		}
-		for i := range h.Nodes {
-			h.leadRedis(i)
+		for i := range in.Nodes {
+			in.leadRedis(i)
 		}
-		h.did("Redis fails over, its last writes are lost%s", how)
+		in.did("Redis fails over, its last writes are lost%s", how)
 		return errors.Join(err, lab.Promote(ctx, replica))
 	})
 }
 
 // takeOver kills Redis's primary, and leads the nodes to its replica.
-func (h *harm) takeOver(replica *redis.Client) error {
-	ctx, cancel := h.healing()
+func (in *injector) takeOver(replica *redis.Client) error {
+	ctx, cancel := in.healing()
 	defer cancel()
-	h.redises[h.active].Kill()
-	h.active = 1 - h.active
+	in.redises[in.active].Kill()
+	in.active = 1 - in.active
 	err := lab.Promote(ctx, replica)
-	for i := range h.Nodes {
-		h.leadRedis(i)
+	for i := range in.Nodes {
+		in.leadRedis(i)
 	}
-	h.did("primary killed, replica promoted")
+	in.did("primary killed, replica promoted")
 	return err
 }
 
 // goOverApart promotes the replica while the primary lives. The nodes change to the replica
 // one after another, and both servers accept writes until the last node has changed. One
 // sale is sold out and has only released units. In variant 1, it is restocked.
-func goOverApart(h *harm, p step) error {
-	sku := h.skus[p.sku]
-	return h.promote(p, func(ctx context.Context, _ *servers.Redis, replica *redis.Client) error {
-		h.state.change(lost, func(c *brokenState) { c.redis++ })
-		h.did("a replica of Redis is promoted, %s goes over to it, and the others %.1fs after each other; %s is sold out",
-			h.Nodes[p.node].Name, p.last.Seconds(), sku)
+func goOverApart(in *injector, p step) error {
+	sku := in.skus[p.sku]
+	return in.promote(p, func(ctx context.Context, _ *servers.Redis, replica *redis.Client) error {
+		in.state.change(lost, func(c *brokenState) { c.redis++ })
+		in.did("a replica of Redis is promoted, %s goes over to it, and the others %.1fs after each other; %s is sold out",
+			in.Nodes[p.node].Name, p.last.Seconds(), sku)
 		err := lab.Promote(ctx, replica)
 		for i := range nodeCount {
 			switch {
 			case i == 0:
 			case p.variant == 1:
-				h.operator.keepLeft(h.ctx, few, p.last, sku)
+				in.operator.keepLeft(in.ctx, few, p.last, sku)
 			default:
-				sleep(h.ctx, p.last)
+				sleep(in.ctx, p.last)
 			}
-			h.leadRedis((p.node + i) % nodeCount)
+			in.leadRedis((p.node + i) % nodeCount)
 		}
 		return err
 	})
@@ -164,136 +164,136 @@ func goOverApart(h *harm, p step) error {
 // leads the nodes to it. The two servers take turns, so that Redis fails back to a process
 // that the nodes have seen before. One sale is sold out during the whole fault, because only
 // there a buyer whose order Redis has forgotten could be refused.
-func (h *harm) promote(p step, lead func(ctx context.Context, from *servers.Redis, replica *redis.Client) error) error {
-	ctx, cancel := h.healing()
+func (in *injector) promote(p step, lead func(ctx context.Context, from *servers.Redis, replica *redis.Client) error) error {
+	ctx, cancel := in.healing()
 	defer cancel()
-	from := h.redises[h.active]
-	replica, err := h.replica(ctx)
+	from := in.redises[in.active]
+	replica, err := in.replica(ctx)
 	if err != nil {
 		return err
 	}
-	sku := h.skus[p.sku]
-	defer h.operator.leave(sku)()
-	h.operator.stock(h.ctx, sku, 0)
-	h.active = 1 - h.active
+	sku := in.skus[p.sku]
+	defer in.operator.leave(sku)()
+	in.operator.stock(in.ctx, sku, 0)
+	in.active = 1 - in.active
 	if err := lead(ctx, from, replica); err != nil {
 		return err
 	}
-	h.state.change(lost, func(c *brokenState) { c.redis-- })
-	h.operator.keepLeft(h.ctx, 0, 2*time.Second, sku)
+	in.state.change(lost, func(c *brokenState) { c.redis-- })
+	in.operator.keepLeft(in.ctx, 0, 2*time.Second, sku)
 	return nil
 }
 
 // cutRedis cuts a node off from Redis, for one more reason.
-func (h *harm) cutRedis(i int) {
-	h.state.mu.Lock()
-	defer h.state.mu.Unlock()
-	h.state.cuts[i]++
-	h.Nodes[i].Redis.Cut()
+func (in *injector) cutRedis(i int) {
+	in.state.mu.Lock()
+	defer in.state.mu.Unlock()
+	in.state.cuts[i]++
+	in.Nodes[i].Redis.Cut()
 }
 
 // restoreRedis takes one reason away, and with the last one the cut.
-func (h *harm) restoreRedis(i int) {
-	h.state.mu.Lock()
-	defer h.state.mu.Unlock()
-	if h.state.cuts[i]--; h.state.cuts[i] == 0 {
-		h.Nodes[i].Redis.Restore()
+func (in *injector) restoreRedis(i int) {
+	in.state.mu.Lock()
+	defer in.state.mu.Unlock()
+	if in.state.cuts[i]--; in.state.cuts[i] == 0 {
+		in.Nodes[i].Redis.Restore()
 	}
 }
 
-func (h *harm) cutAllRedis() {
-	for i := range h.Nodes {
-		h.cutRedis(i)
+func (in *injector) cutAllRedis() {
+	for i := range in.Nodes {
+		in.cutRedis(i)
 	}
 }
 
-func (h *harm) restoreAllRedis() {
-	for i := range h.Nodes {
-		h.restoreRedis(i)
+func (in *injector) restoreAllRedis() {
+	for i := range in.Nodes {
+		in.restoreRedis(i)
 	}
 }
 
 // leadRedis leads a node to the active Redis. A node that is cut off stays so.
-func (h *harm) leadRedis(i int) {
-	h.state.mu.Lock()
-	defer h.state.mu.Unlock()
-	h.Nodes[i].Redis.Lead(h.redises[h.active].Addr())
-	if h.state.cuts[i] > 0 {
-		h.Nodes[i].Redis.Cut()
+func (in *injector) leadRedis(i int) {
+	in.state.mu.Lock()
+	defer in.state.mu.Unlock()
+	in.Nodes[i].Redis.Lead(in.redises[in.active].Addr())
+	if in.state.cuts[i] > 0 {
+		in.Nodes[i].Redis.Cut()
 	}
 }
 
 // partition leaves Redis alone to one node, and MySQL alone to the other nodes. One sale
 // is sold out when the partition begins. The other nodes restock it.
-func partition(h *harm, p step) error {
-	sku := h.skus[p.sku]
-	defer h.operator.leave(sku)()
-	h.operator.keepLeft(h.ctx, 0, 500*time.Millisecond, sku)
+func partition(in *injector, p step) error {
+	sku := in.skus[p.sku]
+	defer in.operator.leave(sku)()
+	in.operator.keepLeft(in.ctx, 0, 500*time.Millisecond, sku)
 	others := []int{(p.node + 1) % nodeCount, (p.node + 2) % nodeCount}
 	for _, i := range others {
-		h.cutRedis(i)
+		in.cutRedis(i)
 	}
-	h.Nodes[p.node].MySQL.Cut()
+	in.Nodes[p.node].MySQL.Cut()
 	lacks := func(c *brokenState, by int) {
 		c.noMySQL[p.node] += by
 		for _, i := range others {
 			c.noRedis[i] += by
 		}
 	}
-	p.until = func(ctx context.Context) error { h.operator.keepLeft(ctx, 1, p.last, sku); return nil }
-	return h.lasts(p, lost, lacks, quietly(func() {
+	p.until = func(ctx context.Context) error { in.operator.keepLeft(ctx, 1, p.last, sku); return nil }
+	return in.lasts(p, lost, lacks, quietly(func() {
 		for _, i := range others {
-			h.restoreRedis(i)
+			in.restoreRedis(i)
 		}
-		h.Nodes[p.node].MySQL.Restore()
-	}), "%s has Redis alone, the others have MySQL alone", h.Nodes[p.node].Name)
+		in.Nodes[p.node].MySQL.Restore()
+	}), "%s has Redis alone, the others have MySQL alone", in.Nodes[p.node].Name)
 }
 
 // leaveQueue: MySQL stands still until orders wait in the queue, and then Redis
 // is cut off with them. One sale is sold in direct mode until it is sold out,
 // and has units again when Redis is back, with the old queue.
-func leaveQueue(h *harm, p step) error {
-	sku := h.skus[p.sku]
-	defer h.operator.leave(sku)()
-	h.operator.stock(h.ctx, sku, plenty)
-	for _, node := range h.Nodes {
+func leaveQueue(in *injector, p step) error {
+	sku := in.skus[p.sku]
+	defer in.operator.leave(sku)()
+	in.operator.stock(in.ctx, sku, plenty)
+	for _, node := range in.Nodes {
 		node.MySQL.Freeze()
 	}
-	h.harms(lost, func(c *brokenState) { c.mysql++ }, "MySQL stands still for 0.4s, and Redis is cut off with the queue for %.1fs", p.last.Seconds())
-	sleep(h.ctx, 400*time.Millisecond)
-	h.cutAllRedis()
-	for _, node := range h.Nodes {
+	in.begin(lost, func(c *brokenState) { c.mysql++ }, "MySQL stands still for 0.4s, and Redis is cut off with the queue for %.1fs", p.last.Seconds())
+	sleep(in.ctx, 400*time.Millisecond)
+	in.cutAllRedis()
+	for _, node := range in.Nodes {
 		node.MySQL.Thaw()
 	}
-	h.state.change(lost, func(c *brokenState) { c.redis++; c.mysql-- })
-	h.operator.keepLeft(h.ctx, 0, p.last, sku)
-	h.operator.stock(h.ctx, sku, 2*plenty)
-	h.restoreAllRedis()
-	h.did("Redis is back with the queue")
-	h.state.change(lost, func(c *brokenState) { c.redis-- })
+	in.state.change(lost, func(c *brokenState) { c.redis++; c.mysql-- })
+	in.operator.keepLeft(in.ctx, 0, p.last, sku)
+	in.operator.stock(in.ctx, sku, 2*plenty)
+	in.restoreAllRedis()
+	in.did("Redis is back with the queue")
+	in.state.change(lost, func(c *brokenState) { c.redis-- })
 	return nil
 }
 
 // holdUpChange: the last sale takes units on payment and is sold out, and from now
 // on it takes them on order. The rebuild that goes with the change is held up, and
 // the gate of before answers: it knows none of the orders that have no units.
-func holdUpChange(h *harm, p step) error {
-	sku := h.skus[skuCount-1]
-	defer h.operator.leave(sku)()
-	h.operator.onPayment.Store(true)
-	h.operator.stock(h.ctx, sku, few)
-	sleep(h.ctx, time.Second)
-	h.operator.stock(h.ctx, sku, 0)
+func holdUpChange(in *injector, p step) error {
+	sku := in.skus[skuCount-1]
+	defer in.operator.leave(sku)()
+	in.operator.onPayment.Store(true)
+	in.operator.stock(in.ctx, sku, few)
+	sleep(in.ctx, time.Second)
+	in.operator.stock(in.ctx, sku, 0)
 	shut, end := while(func(piece []byte) bool { return shuts(piece, sku) })
 	defer end()
 	var held []*wire.Catch
-	for _, node := range h.Nodes {
+	for _, node := range in.Nodes {
 		held = append(held, node.Redis.HoldAll(shut))
 	}
-	h.harms(lost, nil, "%s takes its units on order again, and its rebuild is held up for %.1fs", sku, p.last.Seconds())
-	h.operator.onPayment.Store(false)
-	h.operator.later(func() { h.operator.stock(h.ctx, sku, 0) }) // it waits for the gate
-	sleep(h.ctx, p.last)
+	in.begin(lost, nil, "%s takes its units on order again, and its rebuild is held up for %.1fs", sku, p.last.Seconds())
+	in.operator.onPayment.Store(false)
+	in.operator.later(func() { in.operator.stock(in.ctx, sku, 0) }) // it waits for the gate
+	sleep(in.ctx, p.last)
 	for _, caught := range held {
 		caught.Pass()
 	}

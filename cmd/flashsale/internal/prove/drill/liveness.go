@@ -48,12 +48,12 @@ type brokenState struct {
 type change int
 
 const (
-	harmed change = iota // something may have to be taken over
+	faulted change = iota // something may have to be taken over
 	mended               // nothing that sells is touched
 	lost                 // a store has lost something, or may have
 )
 
-// change notes harm or its end, and gives the service the time that it needs
+// change notes a fault or its end, and gives the service the time that it needs
 // for that.
 func (c *brokenState) change(kind change, what func(c *brokenState)) {
 	c.mu.Lock()

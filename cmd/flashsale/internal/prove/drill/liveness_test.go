@@ -11,35 +11,35 @@ import (
 func TestLiveness(t *testing.T) {
 	const soon, late = sellsWithin - 200*time.Millisecond, directWithin + mendsWithin
 	for name, c := range map[string]struct {
-		harm  func(c *brokenState)
+		fault  func(c *brokenState)
 		rows  int64 // more of them at the end
 		left  int64
-		noes  bool // a buyer is refused
+		refused  bool // a buyer is refused
 		after time.Duration
 		still bool
 	}{
 		"sells":                      {rows: 1, left: 5, after: late},
-		"has nothing to sell":        {noes: true, after: late},
+		"has nothing to sell":        {refused: true, after: late},
 		"refuses nobody":             {after: late, still: true},
-		"refuses, and has units":     {noes: true, left: 5, after: late, still: true},
+		"refuses, and has units":     {refused: true, left: 5, after: late, still: true},
 		"stands still":               {left: 5, after: late, still: true},
 		"not for long":               {left: 5, after: soon},
-		"one node has lost MySQL":    {harm: func(c *brokenState) { c.noMySQL[0]++ }, left: 5, after: late, still: true},
-		"each node has lost one":     {harm: func(c *brokenState) { c.noMySQL[0]++; c.down[1]++; c.noRedis[2]++ }, left: 5, after: late},
-		"Redis is away":              {harm: func(c *brokenState) { c.redis++ }, left: 5, after: late, still: true},
-		"Redis is away, not long":    {harm: func(c *brokenState) { c.redis++ }, left: 5, after: directWithin - time.Second},
-		"a blind node reaches Redis": {harm: func(c *brokenState) { c.noMySQL[0]++; c.noRedis[1]++; c.noRedis[2]++ }, left: 5, after: late},
-		"nobody buys any more":       {harm: func(c *brokenState) { c.resting = true }, left: 5, after: late},
-		"MySQL is away":              {harm: func(c *brokenState) { c.mysql++ }, left: 5, after: late},
+		"one node has lost MySQL":    {fault: func(c *brokenState) { c.noMySQL[0]++ }, left: 5, after: late, still: true},
+		"each node has lost one":     {fault: func(c *brokenState) { c.noMySQL[0]++; c.down[1]++; c.noRedis[2]++ }, left: 5, after: late},
+		"Redis is away":              {fault: func(c *brokenState) { c.redis++ }, left: 5, after: late, still: true},
+		"Redis is away, not long":    {fault: func(c *brokenState) { c.redis++ }, left: 5, after: directWithin - time.Second},
+		"a blind node reaches Redis": {fault: func(c *brokenState) { c.noMySQL[0]++; c.noRedis[1]++; c.noRedis[2]++ }, left: 5, after: late},
+		"nobody buys any more":       {fault: func(c *brokenState) { c.resting = true }, left: 5, after: late},
+		"MySQL is away":              {fault: func(c *brokenState) { c.mysql++ }, left: 5, after: late},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var cond brokenState
 			l := &liveness{sku: "S", rows: 1}
-			cond.change(harmed, c.harm)
+			cond.change(faulted, c.fault)
 			broken := ""
 			for cond.now < c.after {
 				cond.pass(2 * watchEvery)
-				if c.noes {
+				if c.refused {
 					l.refuses(&cond)
 				}
 				broken += l.look(&cond, 1+c.rows*int64(cond.now/time.Second), c.left)
@@ -57,7 +57,7 @@ func TestWatched(t *testing.T) {
 	for i := range a.liveness {
 		a.liveness[i] = &liveness{}
 	}
-	for a.state.change(harmed, nil); a.state.now < 2*sellsWithin; {
+	for a.state.change(faulted, nil); a.state.now < 2*sellsWithin; {
 		a.state.pass(watchEvery)
 		for _, l := range a.liveness {
 			l.look(&a.state, int64(a.state.now), 1)

@@ -30,7 +30,7 @@ func redisGoesBack(ctx context.Context, a *controlSale) error {
 		return err
 	}
 	a.did("an order cancelled, another bought, the gates rebuilt, and the replica heard nothing")
-	if err := a.harm.takeOver(replica); err != nil {
+	if err := a.injector.takeOver(replica); err != nil {
 		return err
 	}
 	return a.buysAgain(ctx, first)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-func redisInvents(h *harm, _ step) error {
-	ctx, a := h.ctx, &controlSale{attack: h.attack, sku: sku} // the one under attack
+func redisInvents(in *injector, _ step) error {
+	ctx, a := in.ctx, &controlSale{attack: in.attack, sku: sku} // the one under attack
 	const unsold = "total - sold"
 	err := a.until(ctx, "everything is sold", func(ctx context.Context) bool {
 		left, err := a.inSale(ctx, unsold)

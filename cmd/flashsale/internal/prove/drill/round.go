@@ -197,9 +197,9 @@ func (a *round) strike(ctx context.Context, p *plan) error {
 		var joined sync.WaitGroup
 		var second error
 		if next.with != nil {
-			joined.Go(func() { second = a.harm(ctx, *next.with) })
+			joined.Go(func() { second = a.inject(ctx, *next.with) })
 		}
-		err := a.harm(ctx, next)
+		err := a.inject(ctx, next)
 		joined.Wait()
 		if err = errors.Join(err, second); err != nil {
 			return err
@@ -211,10 +211,10 @@ func (a *round) strike(ctx context.Context, p *plan) error {
 	return nil
 }
 
-func (a *round) harm(ctx context.Context, p step) error {
+func (a *round) inject(ctx context.Context, p step) error {
 	a.faults.Add(1)
-	h := &harm{stage: a.stage, notes: a.notes, ctx: ctx, state: &a.state, skus: a.skus, operator: a.operator}
-	if err := p.fault.do(h, p); err != nil {
+	in := &injector{stage: a.stage, notes: a.notes, ctx: ctx, state: &a.state, skus: a.skus, operator: a.operator}
+	if err := p.fault.do(in, p); err != nil {
 		return fmt.Errorf("%s: %w", p.fault.name, err)
 	}
 	return nil
