@@ -49,8 +49,8 @@ type change int
 
 const (
 	faulted change = iota // something may have to be taken over
-	mended               // nothing that sells is touched
-	lost                 // a store has lost something, or may have
+	mended                // nothing that sells is touched
+	lost                  // a store has lost something, or may have
 )
 
 // change notes a fault or its end, and gives the service the time that it needs

@@ -11,12 +11,12 @@ import (
 func TestLiveness(t *testing.T) {
 	const soon, late = sellsWithin - 200*time.Millisecond, directWithin + mendsWithin
 	for name, c := range map[string]struct {
-		fault  func(c *brokenState)
-		rows  int64 // more of them at the end
-		left  int64
-		refused  bool // a buyer is refused
-		after time.Duration
-		still bool
+		fault   func(c *brokenState)
+		rows    int64 // more of them at the end
+		left    int64
+		refused bool // a buyer is refused
+		after   time.Duration
+		still   bool
 	}{
 		"sells":                      {rows: 1, left: 5, after: late},
 		"has nothing to sell":        {refused: true, after: late},
