@@ -136,6 +136,7 @@ func except(nodes []*lab.Node, one *lab.Node) []*lab.Node {
 
 // failOverMySQL kills the primary while its replica lacks its last transactions.
 func failOverMySQL(in *injector, p step) error {
+	in.relay.Cut()
 	err := in.wait(p)
 	in.mysqls[in.primary].Kill()
 	in.did("primary killed")

@@ -53,7 +53,7 @@ func loseKey(in *injector, p step) error {
 
 func (in *injector) forget(args ...any) error {
 	err := in.command(args...)
-	in.begin(lost, nil, "Redis: %s", fmt.Sprint(args...))
+	in.begin(lost, nil, "Redis: %v", args)
 	return err
 }
 
