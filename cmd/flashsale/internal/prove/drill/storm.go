@@ -87,6 +87,9 @@ func openStorm(ctx context.Context, cfg Config) (s *storm, err error) {
 	if s.clock = clock; clock != nil {
 		s.Cleanup(clock.file.Close)
 	}
+	if s.redises[1], err = s.StartRedis(ctx, "redis-2"); err != nil {
+		return nil, err
+	}
 	via := ""
 	if via, s.dbWire, err = s.Before(s.Stores.SQL); err != nil {
 		return nil, err
