@@ -26,7 +26,6 @@ func Judge(e Evidence) Verdict {
 		c.oversold(&v)
 		c.undersold(&v)
 		c.overLimit(&v)
-		c.explained(&v)
 	}
 	if e.Unread == "" {
 		c.lost(&v)
@@ -37,6 +36,9 @@ func Judge(e Evidence) Verdict {
 	}
 	c.duplicates(&v)
 	c.answers(&v)
+	if !e.Changing {
+		c.explained(&v)
+	}
 	if e.Unsettled != "" && !c.moving() {
 		v.violation(Unsettled, 1, "The sale did not come to rest: %s; last seen available %d, held %d, restoring %d, sold %d.",
 			e.Unsettled, e.Audit.Available, e.Audit.Held, e.Audit.Restoring, e.Audit.Sold)
