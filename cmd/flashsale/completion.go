@@ -37,5 +37,5 @@ func answerTab(parser *kong.Kong) {
 	kongcompletion.Register(parser,
 		kongcompletion.WithPredictor("strategy", complete.PredictSet(variants.Strategies()...)),
 		kongcompletion.WithPredictor("scenario", complete.PredictSet(append(loadtest.ScenarioNames(), "list")...)),
-		kongcompletion.WithPredictor("drill", complete.PredictSet(append(append(drill.Names(), drill.ByName()...), theStorm)...)))
+		kongcompletion.WithPredictor("drill", complete.PredictSet(append(append(drill.Names(), drill.ByName()...), drill.Storm)...)))
 }

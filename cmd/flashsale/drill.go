@@ -2,18 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"flashsale/cmd/flashsale/internal/prove/drill"
-	"flashsale/cmd/flashsale/internal/prove/drill/storm"
-	"flashsale/cmd/flashsale/internal/prove/lab"
 )
-
-// theStorm is named like a drill, and runs by itself.
-const theStorm = "storm"
 
 type drillCommand struct {
 	Names []string `arg:"" optional:"" name:"name" completion-predictor:"drill" help:"Drills to run, see --list, or storm. Default: all but mysql-failover, mysql-paused and group-failover."`
@@ -47,10 +40,7 @@ func (drillCommand) Help() string {
 // Run does harm to a sale of its own and judges what became of it.
 func (c *drillCommand) Run(ctx context.Context, s streams) error {
 	if c.List {
-		if err := drill.List(s.out); err != nil {
-			return err
-		}
-		return storm.List(s.out)
+		return drill.List(s.out)
 	}
 	cfg, err := labConfig(s, c.Quiet)
 	if err != nil {
@@ -60,16 +50,9 @@ func (c *drillCommand) Run(ctx context.Context, s streams) error {
 		c.Seed = 1 + rand.Int64N(1_000_000)
 	}
 	cfg.Say("seed: %d", c.Seed)
-	harm := lab.Harm{Config: cfg, Seed: c.Seed, Strategy: c.Strategy, Keep: c.Keep}
-	if slices.Contains(c.Names, theStorm) {
-		if len(c.Names) > 1 {
-			return errors.New("the storm runs by itself: flashsale drill storm")
-		}
-		report, err := storm.Run(ctx, storm.Config{
-			Harm: harm, Duration: time.Duration(c.Minutes * float64(time.Minute)), Faults: c.Faults,
-		})
-		return finish(s, report, c.JSON, err)
-	}
-	report, err := drill.Run(ctx, drill.Config{Harm: harm, Names: c.Names, Rate: c.Rate, Duration: c.Duration, Asynchronous: c.Asynchronous, MySQLFolder: c.MySQLD})
+	report, err := drill.Run(ctx, drill.Config{
+		Config: cfg, Seed: c.Seed, Strategy: c.Strategy, Keep: c.Keep, Names: c.Names, Rate: c.Rate, Duration: c.Duration,
+		Length: time.Duration(c.Minutes * float64(time.Minute)), Faults: c.Faults, Asynchronous: c.Asynchronous, MySQLFolder: c.MySQLD,
+	})
 	return finish(s, report, c.JSON, err)
 }

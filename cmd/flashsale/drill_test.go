@@ -12,7 +12,6 @@ import (
 
 	"flashsale/cmd/flashsale/internal/prove/drill"
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
-	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
@@ -24,9 +23,14 @@ func TestDrillList(t *testing.T) {
 	for _, name := range append(drill.Names(), drill.ByName()...) {
 		contains(t, out, name+"\n")
 	}
+	says(t, out, "storm (by itself", "  commit-silent ")
 	refuses(t, []string{"drill", "group-failover"}, "needs MySQL 9, see --mysqld")
 	refuses(t, []string{"drill", "--rate", "1", "--strategy", "magic", "earthquake"},
 		"rate", "earthquake", "node-killed", "clock-offset", "magic", "lock-per-order")
+	refuses(t, []string{"drill", "storm", "node-killed"}, "by itself")
+	refuses(t, []string{"drill", "storm", "--strategy", "no-limit"}, "needs a keeper")
+	refuses(t, []string{"drill", "storm", "--minutes", "0.01"}, "duration")
+	refuses(t, []string{"drill", "storm", "--faults", "earthquake"}, "commit-silent")
 }
 
 // drills runs drills with this test binary as the program. They leave nothing
@@ -127,7 +131,7 @@ func TestDrillFails(t *testing.T) {
 	}
 	t.Setenv("TMPDIR", t.TempDir())
 	report, err := drills(t.Context(), t, drill.Config{
-		Names: []string{"node-stopped", "keeper-paused"}, Duration: 5 * time.Second, Harm: lab.Harm{Strategy: "no-limit", Keep: true},
+		Names: []string{"node-stopped", "keeper-paused"}, Duration: 5 * time.Second, Strategy: "no-limit", Keep: true,
 	})
 	check.Must(t, err)
 	if row := report.Drills[1]; row.Verdict != "NOT JUDGED" || !strings.Contains(row.Violations[0], "needs a keeper") {

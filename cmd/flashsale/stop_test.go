@@ -10,7 +10,6 @@ import (
 
 	"flashsale/cmd/flashsale/internal/prove/bench"
 	"flashsale/cmd/flashsale/internal/prove/drill"
-	"flashsale/cmd/flashsale/internal/prove/drill/storm"
 	"flashsale/cmd/flashsale/internal/prove/gallery"
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/cmd/flashsale/internal/prove/lab"
@@ -37,25 +36,27 @@ func TestStops(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		at  string // the progress message at which the command is stopped
-		run func(ctx context.Context, harm lab.Harm) (empty bool, err error)
+		run func(ctx context.Context, cfg drill.Config) (empty bool, err error)
 	}{
-		"bench": {"keeper:", func(ctx context.Context, harm lab.Harm) (bool, error) {
-			_, err := bench.Run(ctx, bench.Config{Config: harm.Config, Names: []string{"keeper"}, Rounds: 100, Seconds: 1, Connections: 8})
+		"bench": {"keeper:", func(ctx context.Context, cfg drill.Config) (bool, error) {
+			_, err := bench.Run(ctx, bench.Config{Config: cfg.Config, Names: []string{"keeper"}, Rounds: 100, Seconds: 1, Connections: 8})
 			return true, err
 		}},
-		"compare": {"judging", func(ctx context.Context, harm lab.Harm) (bool, error) {
-			cfg := judgement(gallery.Config{Names: []string{"flashsale"}})
-			cfg.Config = harm.Config
-			r, err := gallery.Run(ctx, cfg)
+		"compare": {"judging", func(ctx context.Context, cfg drill.Config) (bool, error) {
+			compare := judgement(gallery.Config{Names: []string{"flashsale"}})
+			compare.Config = cfg.Config
+			r, err := gallery.Run(ctx, compare)
 			return r != nil && len(r.Rows) == 0, err
 		}},
-		"drill": {"Redis killed", func(ctx context.Context, harm lab.Harm) (bool, error) {
-			r, err := drill.Run(ctx, drill.Config{Harm: harm, Names: []string{"redis-emptied"}, Rate: 150, Duration: 10 * time.Second})
+		"drill": {"Redis killed", func(ctx context.Context, cfg drill.Config) (bool, error) {
+			cfg.Names, cfg.Rate, cfg.Duration = []string{"redis-emptied"}, 150, 10*time.Second
+			r, err := drill.Run(ctx, cfg)
 			return r != nil && len(r.Drills) == 0, err
 		}},
-		"storm": {"0.", func(ctx context.Context, harm lab.Harm) (bool, error) {
-			r, err := storm.Run(ctx, storm.Config{Harm: harm, Duration: 20 * time.Second})
-			return r != nil && len(r.Acts) == 0, err
+		"storm": {"0.", func(ctx context.Context, cfg drill.Config) (bool, error) {
+			cfg.Names, cfg.Length = []string{drill.Storm}, 20*time.Second
+			r, err := drill.Run(ctx, cfg)
+			return r != nil && len(r.Drills) == 0, err
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +67,7 @@ func TestStops(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir())
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			empty, err := c.run(ctx, lab.Harm{
+			empty, err := c.run(ctx, drill.Config{
 				Config: lab.Config{Program: os.Args[0], Progress: stopAt{c.at, cancel}}, Strategy: variants.Lua, Seed: 1, Keep: true,
 			})
 			realOnly(t, err)

@@ -12,18 +12,18 @@ import (
 	"testing"
 	"time"
 
-	"flashsale/cmd/flashsale/internal/prove/drill/storm"
+	"flashsale/cmd/flashsale/internal/prove/drill"
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/servers/servertest/check"
 )
 
 // blow runs a storm of 20 seconds with this test binary as the program.
-func blow(ctx context.Context, t *testing.T, harm lab.Harm) (*storm.Report, error) {
+func blow(ctx context.Context, t *testing.T, cfg drill.Config) (*drill.Report, error) {
 	t.Helper()
 	needReal(t)
-	harm.Program, harm.Strategy = os.Args[0], variants.Lua
-	report, err := storm.Run(ctx, storm.Config{Harm: harm, Duration: 20 * time.Second})
+	cfg.Program, cfg.Strategy, cfg.Names, cfg.Length = os.Args[0], variants.Lua, []string{drill.Storm}, 20*time.Second
+	report, err := drill.Run(ctx, cfg)
 	realOnly(t, err)
 	return report, err
 }
@@ -33,13 +33,14 @@ func blow(ctx context.Context, t *testing.T, harm lab.Harm) (*storm.Report, erro
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	var progress bytes.Buffer
-	report, err := blow(t.Context(), t, lab.Harm{Config: lab.Config{Progress: &progress}, Seed: int64(time.Now().YearDay()), Keep: true})
+	report, err := blow(t.Context(), t, drill.Config{Config: lab.Config{Progress: &progress}, Seed: int64(time.Now().YearDay()), Keep: true})
 	if err != nil {
 		t.Fatal(err, progress.String())
 	}
-	if report.Logs != "" {
-		t.Cleanup(func() { _ = os.RemoveAll(report.Logs) })
-		logs, _ := filepath.Glob(filepath.Join(report.Logs, "node-*.log"))
+	row := report.Drills[0]
+	if row.Logs != "" {
+		t.Cleanup(func() { _ = os.RemoveAll(row.Logs) })
+		logs, _ := filepath.Glob(filepath.Join(row.Logs, "node-*.log"))
 		for _, name := range logs {
 			log, _ := os.ReadFile(name)
 			lines := strings.Split(string(log), "\n")
@@ -51,9 +52,9 @@ func TestStorm(t *testing.T) {
 		t.Error(err)
 	}
 	t.Log(out.String())
-	act := report.Acts[0]
-	if report.ExitCode() != 0 || len(report.Acts) != 1 || act.Faults == 0 || act.Orders == 0 || act.Yes == 0 || act.No == 0 || act.Reads < 20 {
-		t.Errorf("%+v\n%s", act, progress.String())
+	f := row.Storm
+	if report.ExitCode() != 0 || len(report.Drills) != 1 || f.Faults == 0 || row.Orders == 0 || f.Accepted == 0 || f.Refused == 0 || f.Reads < 20 {
+		t.Errorf("%+v %+v\n%s", row, f, progress.String())
 	}
 }
 
@@ -79,38 +80,20 @@ func TestStormFails(t *testing.T) {
 	}
 	t.Setenv(asProgram, saboteur)
 	t.Setenv("TMPDIR", t.TempDir())
-	report, err := blow(t.Context(), t, lab.Harm{Seed: 1, Keep: true})
+	report, err := blow(t.Context(), t, drill.Config{Seed: 1, Keep: true})
 	check.Must(t, err)
 	var text, raw bytes.Buffer
 	if err := errors.Join(report.WriteText(&text), report.WriteJSON(&raw)); err != nil {
 		t.Error(err)
 	}
-	broken := strings.Join(report.Acts[0].Broken, "\n")
+	broken := strings.Join(report.Drills[0].Violations, "\n")
 	if report.ExitCode() != 1 || !strings.Contains(broken, "over the limit") || !strings.Contains(text.String(), "--seed 1 ") || !json.Valid(raw.Bytes()) {
 		t.Errorf("exit status %d: %s\n%s", report.ExitCode(), text.String(), raw.String())
 	}
-	for _, log := range []string{"node-1.log", "redis.log", "redis-2.log", "mysql.log"} {
-		if b, err := os.ReadFile(filepath.Join(report.Logs, log)); err != nil || len(b) == 0 {
+	for _, log := range []string{"node-1.log", "redis.log", "redis-2.log", "mysql.log", "evidence.json"} {
+		if b, err := os.ReadFile(filepath.Join(report.Drills[0].Logs, log)); err != nil || len(b) == 0 {
 			t.Errorf("%s: %d bytes, %v", log, len(b), err)
 		}
 	}
 	leaves(t, 1)
-}
-
-func TestStormUsage(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"drill", "storm", "node-killed"}, "by itself"},
-		{[]string{"drill", "storm", "--strategy", "no-limit"}, "needs a keeper"},
-		{[]string{"drill", "storm", "--minutes", "0.01"}, "duration"},
-		{[]string{"drill", "storm", "--faults", "earthquake"}, "commit-silent"},
-	} {
-		refuses(t, c.args, c.want)
-	}
-	out, _, err := command(t, "drill", "--list")
-	if err != nil || !strings.Contains(out, "storm") || !strings.Contains(out, "commit-silent") {
-		t.Errorf("the storm is not listed: %v\n%s", err, out)
-	}
 }

@@ -49,8 +49,6 @@ type Client struct {
 	base string // without a trailing slash
 	sku  string
 	http *http.Client
-
-	queues bool // orders are answered once they are queued
 }
 
 // NewHTTP allows conns connections to each server; 0: any number. The caller closes those that
@@ -102,9 +100,6 @@ func (c *Client) do(ctx context.Context, method, path string, b Buyer, name, val
 	if value != "" {
 		req.Header.Set(name, value)
 	}
-	if c.queues {
-		req.Header.Set("Prefer", "respond-async")
-	}
 	res, err := c.http.Do(req)
 	if err != nil {
 		return 0, nil, nil, err
@@ -148,12 +143,6 @@ func (c *Client) Target(out *vegeta.Target, b Buyer, key string, quantity int) {
 	out.Method, out.URL, out.Body = http.MethodPost, c.base+ordersPath, orderBody(c.sku, quantity)
 	out.Header = http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {key}}
 	b.sign(out.Header)
-}
-
-// Queue is Order for a buyer who does not wait until the order is stored.
-func (c Client) Queue(ctx context.Context, kind judge.Kind, b Buyer, key string, quantity int) judge.Request {
-	c.queues = true
-	return c.Order(ctx, kind, b, key, quantity)
 }
 
 // Order orders quantity units under key.

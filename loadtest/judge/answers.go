@@ -76,7 +76,7 @@ func (c *Index) answer(t *tally, o *Outcome, r *Request, plain map[string]int) {
 const StaleFor = 100 * time.Millisecond
 
 func (c *Index) stale(r *Request, o *Outcome) bool {
-	return r.Code == "sold_out" && !c.OnPayment() && r.Sent.Before(o.Announced.End().Add(StaleFor))
+	return r.Code == "sold_out" && !c.OnPayment() && !c.Changing && r.Sent.Before(o.Announced.End().Add(StaleFor))
 }
 
 // allowed says whether the contract allows this answer to a valid order for an
@@ -100,8 +100,12 @@ func (c *Index) closingAnswer(t *tally, cl Closing) {
 	want, codes := Paid, []string{"order_closed", "in_progress"}
 	if cl.Cancel {
 		want, codes = Cancelled, []string{"order_closed", "in_progress", "already_paid"}
-	} else if c.OnPayment() {
+		c.cancelAnswer(t, cl)
+	} else if c.OnPayment() || c.Changing { // or the order has expired, and takes its units again
 		codes = append(codes, "sold_out", "buyer_limit")
+		if c.Changing { // by another reference
+			codes = append(codes, "already_paid")
+		}
 		c.paymentAnswer(t, cl)
 	}
 	if cl.Fault != "" {
@@ -117,9 +121,12 @@ func (c *Index) closingAnswer(t *tally, cl Closing) {
 		}
 		if stored && row.Status != want && !(c.OnPayment() && !cl.Cancel) { // lost, that is
 			t.add(cl.Verb()+" confirmed and not kept", "%s is %s", cl.OrderID, row.Status)
+		} else if stored && row.PaymentRef != "" && !cl.Cancel && cl.Ref != row.PaymentRef {
+			t.add("pay confirmed and not kept", "%s is paid by %s and not by %s", cl.OrderID, row.PaymentRef, cl.Ref)
 		}
 	case cl.Status != 409 || !slices.Contains(codes, cl.Code):
 		t.add(strings.TrimSpace(fmt.Sprintf("%d %s to %s", cl.Status, cl.Code, cl.Verb())), "%s", cl.OrderID)
+	case c.Changing && !cl.Cancel: // see unannounced
 	case cl.Code == "order_closed" && stored && (row.Status == Pending || row.Status == Paid) && !c.paidLate(cl, row) && !c.refunded(cl, row):
 		t.add("order_closed for an order that is not", "%s is %s", cl.OrderID, row.Status)
 	case cl.Code == "already_paid" && stored && row.Status != Paid:
@@ -139,13 +146,22 @@ func (c *Index) paidLate(cl Closing, row Row) bool {
 	return announced != nil && !announced.Order.ExpiresAt.IsZero() && !row.PaidAt.Before(announced.Order.ExpiresAt)
 }
 
+// cancelAnswer adds the check that only a cancellation needs.
+func (c *Index) cancelAnswer(t *tally, cl Closing) {
+	before := func(done Closing) bool { return done.Cancel && done.Done() && !cl.Sent.Before(done.End()) }
+	if cl.Refuses() && slices.ContainsFunc(c.closings[cl.OrderID], before) {
+		t.add("a cancelled order refused later", "%d %s, %s", cl.Status, cl.Code, cl.OrderID)
+	}
+}
+
 // paymentAnswer adds the checks that only a payment needs.
 func (c *Index) paymentAnswer(t *tally, cl Closing) {
 	o := c.Ordered[cl.OrderID]
 	if o == nil || !cl.Refuses() {
 		return
 	}
-	if told := c.payment(o, cl.OrderID).Told; !told.IsZero() && !cl.Sent.Before(told) {
+	told, ref := c.payment(o, cl.OrderID).Told, c.rows[cl.OrderID].PaymentRef
+	if !told.IsZero() && !cl.Sent.Before(told) && (ref == "" || ref == cl.Ref) {
 		t.add("a paid order refused later", "%d %s, %s", cl.Status, cl.Code, cl.OrderID)
 	}
 	if cl.Code == "buyer_limit" && o.Quantity <= c.PerBuyerLimit && c.intentsOf[o.Buyer] == 1 {
@@ -174,7 +190,7 @@ func (c *Index) borneOut(t *tally, v *Verdict) {
 		}
 	}
 	a := c.Audit
-	if c.Unsettled != "" {
+	if c.Unsettled != "" || c.Changing {
 		return // rows and audit may have been read at different moments
 	}
 	if a.Total != c.Total || a.Sold != v.Pending+v.Paid || a.Pending != v.Pending || a.Paid != v.Paid {

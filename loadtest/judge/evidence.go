@@ -15,6 +15,11 @@ type Evidence struct {
 	Search        time.Duration // limit for the search in history.go; 0: 2 s
 	Visitors      bool          // other people may have ordered, too; else a row of theirs is a violation
 
+	// Under faults that are brought about on purpose:
+	Late     time.Duration // how long after its end a call may still take effect
+	Pauses   []Pause       // when nodes stood still
+	Changing bool          // the operator changes Total and ReserveOn: only orders, payments and answers are judged
+
 	Requests []Request
 	Closings []Closing
 	Audit    Audit
@@ -24,6 +29,24 @@ type Evidence struct {
 	Unsettled string // why the audit did not come to rest; empty: it did
 	Unread    string // why Audit and Rows are missing; empty: they are there
 	Gaps      []Gap  // what the run could not find out
+}
+
+// A Pause is when a node stood still. What was sent to it meanwhile takes effect when it
+// continues.
+type Pause struct {
+	Node     int
+	From, To time.Time
+}
+
+// over returns when a call to a node that ended at end can no longer take effect.
+func (e *Evidence) over(node int, end time.Time) time.Time {
+	last := end
+	for _, p := range e.Pauses {
+		if p.Node == node && p.From.Before(end) && p.To.After(last) {
+			last = p.To
+		}
+	}
+	return last.Add(e.Late)
 }
 
 // Kind is why a client asked.
@@ -70,7 +93,8 @@ type Order struct {
 // Row is one stored order as an operator sees it.
 type Row struct {
 	Order
-	Key string `json:"idempotency_key"`
+	Key        string `json:"idempotency_key"`
+	PaymentRef string `json:"-"` // of a paid order; empty: not known
 }
 
 // Audit is where the units of the sale are, as the server says. All counts are
@@ -117,6 +141,7 @@ func (a Answer) Reason() string {
 type Request struct {
 	Kind     Kind
 	Attack   bool // sent by vegeta: counted in attempts, answers, rates and latency
+	Node     int  // that was asked, where there are several
 	Buyer    string
 	Key      string
 	Quantity int
@@ -155,8 +180,10 @@ func (r Request) Limited() bool { return r.Status == 429 }
 // Closing is one call to cancel or pay an order.
 type Closing struct {
 	Cancel  bool // false: pay
+	Node    int  // that was asked, where there are several
 	OrderID string
 	Buyer   string
+	Ref     string // of a payment; empty: the only one of its order
 	Sent    time.Time
 	Latency time.Duration
 	Answer

@@ -26,7 +26,7 @@ func (m *moments) buy(buyer, status string) *Request {
 	r := m.ask(buyer, Answer{Status: 201, Order: &o})
 	row := o
 	row.Status = status
-	m.Rows = append(m.Rows, Row{row, "k"})
+	m.Rows = append(m.Rows, Row{Order: row, Key: "k"})
 	return r
 }
 
@@ -105,7 +105,7 @@ func TestHistory(t *testing.T) {
 		}, true},
 		"an order that nobody heard of": {func(m *moments) {
 			m.ask("ann", lost)
-			m.Rows = append(m.Rows, Row{Order{ID: "x", SKU: "S", Buyer: "ann", Quantity: 1, Status: Pending}, "k"})
+			m.Rows = append(m.Rows, Row{Order{ID: "x", SKU: "S", Buyer: "ann", Quantity: 1, Status: Pending}, "k", ""})
 			m.refuse("bob")
 		}, true},
 		"an order that Redis lost": {func(m *moments) {

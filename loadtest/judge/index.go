@@ -29,7 +29,7 @@ type Index struct {
 // NewIndex sorts the evidence by buyer, order and key.
 func NewIndex(e Evidence) *Index {
 	c := &Index{
-		Evidence: e, Outcomes: Outcomes(e.Requests),
+		Evidence: e, Outcomes: e.outcomes(),
 		byIntent: map[Intent]*Outcome{}, intentsOf: map[string]int{}, Ordered: map[string]*Outcome{}, rows: map[string]Row{},
 		rowsOf: map[Intent][]Row{}, closings: map[string][]Closing{}, keys: map[string]bool{},
 	}
@@ -97,7 +97,8 @@ func (c *Index) closed(id string, announced *Order) bool {
 			return true
 		}
 	}
-	return row.Status == Expired && !announced.ExpiresAt.IsZero() && !row.ClosedAt.Before(announced.ExpiresAt)
+	// Of a transaction that lasts, closed_at is the beginning.
+	return row.Status == Expired && !announced.ExpiresAt.IsZero() && !row.ClosedAt.Add(c.Late).Before(announced.ExpiresAt)
 }
 
 // open calls f for each announced order that was never closed.
@@ -165,9 +166,14 @@ func (c *Index) idsOf(o *Outcome) []string {
 	return ids
 }
 
-// payment is what the client of o knows of the payment of its order id.
+// payment is what the client of o knows of the payment of its order id: of the one that
+// its row names, if it names one.
 func (c *Index) payment(o *Outcome, id string) Payment {
-	p := PaymentOf(c.closings[id])
+	closings := c.closings[id]
+	if ref := c.rows[id].PaymentRef; ref != "" {
+		closings = slices.DeleteFunc(slices.Clone(closings), func(cl Closing) bool { return cl.Ref != ref })
+	}
+	p := c.paymentOf(closings)
 	for i := range o.Requests { // a lookup says it as well
 		if r := &o.Requests[i]; r.Announces() && r.Order.ID == id && r.Order.Status == Paid {
 			p.hears(r.End())

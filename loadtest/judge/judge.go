@@ -22,19 +22,23 @@ func Judge(e Evidence) Verdict {
 	}
 
 	// What clients were told is judged even if nothing else could be read.
-	c.oversold(&v)
-	c.undersold(&v)
-	c.overLimit(&v)
+	if !e.Changing {
+		c.oversold(&v)
+		c.undersold(&v)
+		c.overLimit(&v)
+	}
 	if e.Unread == "" {
 		c.lost(&v)
 		c.unannounced(&v)
-		if !c.moving() {
+		if !c.moving() && !e.Changing {
 			c.drift(&v)
 		}
 	}
 	c.duplicates(&v)
 	c.answers(&v)
-	c.explained(&v)
+	if !e.Changing {
+		c.explained(&v)
+	}
 	if e.Unsettled != "" && !c.moving() {
 		v.violation(Unsettled, 1, "The sale did not come to rest: %s; last seen available %d, queued %d, restoring %d, sold %d.",
 			e.Unsettled, e.Audit.Available, e.Audit.Queued, e.Audit.Restoring, e.Audit.Sold)

@@ -43,7 +43,7 @@ func TestJudgeNamesEachViolation(t *testing.T) {
 		e.Rows = slices.DeleteFunc(e.Rows, func(r Row) bool { return r.Buyer == buyer })
 	}
 	more := func(e *Evidence, buyer, key string, quantity int, status string) {
-		e.Rows = append(e.Rows, Row{Order{"extra-" + key, "S", buyer, quantity, status, time.Time{}, time.Time{}, time.Time{}}, key})
+		e.Rows = append(e.Rows, Row{Order{"extra-" + key, "S", buyer, quantity, status, time.Time{}, time.Time{}, time.Time{}}, key, ""})
 	}
 	for name, tc := range map[string]struct {
 		bend  func(*Evidence)
@@ -153,7 +153,7 @@ func TestJudgeAllows(t *testing.T) {
 			h.ask(Retry, "hal", "h1", 1, true)
 		},
 		"a stored rejection": func(h *history) {
-			h.rows[Intent{"gus", "g1"}] = &Row{Order{"id-r", "S", "gus", 1, Rejected, time.Time{}, time.Time{}, time.Time{}}, "g1"}
+			h.rows[Intent{"gus", "g1"}] = &Row{Order{"id-r", "S", "gus", 1, Rejected, time.Time{}, time.Time{}, time.Time{}}, "g1", ""}
 			h.order = append(h.order, Intent{"gus", "g1"})
 		},
 		"429, then the same key again": func(h *history) {

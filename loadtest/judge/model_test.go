@@ -55,7 +55,7 @@ func (h *history) ask(kind Kind, buyer, key string, quantity int, heard bool) Re
 	if code := h.fits(buyer, quantity); row == nil && code != "" {
 		r.Answer = Answer{Status: 409, Code: code}
 	} else if row == nil {
-		row = &Row{Order{fmt.Sprintf("id-%04d", len(h.rows)+1), h.SKU, buyer, quantity, Pending, h.now.Add(h.window), time.Time{}, time.Time{}}, key}
+		row = &Row{Order{fmt.Sprintf("id-%04d", len(h.rows)+1), h.SKU, buyer, quantity, Pending, h.now.Add(h.window), time.Time{}, time.Time{}}, key, ""}
 		h.rows[a] = row
 		h.order = append(h.order, a)
 	}

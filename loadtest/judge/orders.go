@@ -42,7 +42,9 @@ func (c *Index) unannounced(v *Verdict) {
 		case o.refused && row.Status != Rejected:
 			last := o.Requests[len(o.Requests)-1]
 			f.add("row %s (%s): its client %s was refused with %d %s", row.ID, row.Status, row.Buyer, last.Status, last.Code)
-		case c.OnPayment() && row.Status == Paid && c.payment(o, row.ID).Refused:
+		case o.Announced == nil && row.Quantity != o.Quantity:
+			f.add("row %s of %s is for %d: its client asked for %d", row.ID, row.Buyer, row.Quantity, o.Quantity)
+		case (c.OnPayment() || c.Changing) && row.Status == Paid && c.payment(o, row.ID).Refused:
 			f.add("row %s is paid: the payment of its client %s was refused", row.ID, row.Buyer)
 		}
 	}

@@ -25,10 +25,12 @@ func (o *Outcome) Known() bool { return o.Announced != nil || o.refused }
 
 // Outcomes makes one outcome per intent of the requests, in the order in which
 // the intents were first sent.
-func Outcomes(requests []Request) []*Outcome {
-	index := make(map[Intent]*Outcome, len(requests))
+func Outcomes(requests []Request) []*Outcome { return (&Evidence{Requests: requests}).outcomes() }
+
+func (e *Evidence) outcomes() []*Outcome {
+	index := make(map[Intent]*Outcome, len(e.Requests))
 	var list []*Outcome
-	for _, r := range requests {
+	for _, r := range e.Requests {
 		a := Intent{r.Buyer, r.Key}
 		o := index[a]
 		if o == nil {
@@ -40,14 +42,14 @@ func Outcomes(requests []Request) []*Outcome {
 	}
 	for _, o := range list {
 		slices.SortStableFunc(o.Requests, func(a, b Request) int { return a.Sent.Compare(b.Sent) })
-		o.fold()
+		o.fold(e)
 	}
 	slices.SortStableFunc(list, func(a, b *Outcome) int { return a.Requests[0].Sent.Compare(b.Requests[0].Sent) })
 	return list
 }
 
-func (o *Outcome) fold() {
-	var doubt Request // the unknown answer that ended last
+func (o *Outcome) fold(e *Evidence) {
+	var doubt time.Time // when the last unknown answer could no longer take effect
 	for i := range o.Requests {
 		r := &o.Requests[i]
 		switch {
@@ -60,8 +62,8 @@ func (o *Outcome) fold() {
 			}
 		case r.Refuses():
 		default:
-			if !o.Doubted || r.End().After(doubt.End()) {
-				doubt = *r
+			if over := e.over(r.Node, r.End()); over.After(doubt) {
+				doubt = over
 			}
 			o.Doubted = true
 		}
@@ -69,7 +71,7 @@ func (o *Outcome) fold() {
 	// A refusal counts only if it was sent after the last unknown answer was
 	// given up: a lost request may have been served after an earlier refusal.
 	for _, r := range o.Requests {
-		if r.Refuses() && (!o.Doubted || !r.Limited() && !r.Sent.Before(doubt.End())) {
+		if r.Refuses() && (!o.Doubted || !r.Limited() && !r.Sent.Before(doubt)) {
 			o.refused = o.Announced == nil
 		}
 	}
@@ -85,7 +87,9 @@ type Payment struct {
 }
 
 // PaymentOf adds up the closings of one order.
-func PaymentOf(closings []Closing) (p Payment) {
+func PaymentOf(closings []Closing) Payment { return (&Evidence{}).paymentOf(closings) }
+
+func (e *Evidence) paymentOf(closings []Closing) (p Payment) {
 	var doubt time.Time // when the latest unknown answer was given up
 	for _, cl := range closings {
 		if cl.Cancel {
@@ -97,8 +101,11 @@ func PaymentOf(closings []Closing) (p Payment) {
 		switch {
 		case cl.Done():
 			p.hears(cl.End())
-		case cl.Unknown() && cl.End().After(doubt):
-			p.Doubted, doubt = true, cl.End()
+		case cl.Unknown():
+			p.Doubted = true
+			if over := e.over(cl.Node, cl.End()); over.After(doubt) {
+				doubt = over
+			}
 		}
 	}
 	for _, cl := range closings {

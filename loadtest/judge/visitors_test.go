@@ -40,7 +40,7 @@ func TestJudgeAcceptsVisitors(t *testing.T) {
 // What is broken stays broken where visitors are allowed.
 func TestJudgeNamesViolationsAmongVisitors(t *testing.T) {
 	row := func(buyer, key string, quantity int, status string) Row {
-		return Row{Order{ID: "extra", SKU: "S", Buyer: buyer, Quantity: quantity, Status: status}, key}
+		return Row{Order{ID: "extra", SKU: "S", Buyer: buyer, Quantity: quantity, Status: status}, key, ""}
 	}
 	for name, tc := range map[string]struct {
 		row  Row

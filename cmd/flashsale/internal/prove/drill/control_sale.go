@@ -9,8 +9,6 @@ import (
 
 	"flashsale/cmd/flashsale/internal/operate/api"
 	"flashsale/cmd/flashsale/internal/prove/lab"
-	"flashsale/loadtest/client"
-	"flashsale/loadtest/judge"
 	"flashsale/loadtest/servers/wire"
 )
 
@@ -18,27 +16,28 @@ import (
 // A drill knows every order of it, and can lead it to the very moment that a
 // guard is for.
 type controlSale struct {
-	*stage
-	sku    string
-	terms  api.Terms
-	buyers int // so far
+	*attack
+	injector *injector
+	sku      string
+	terms    api.Terms
+	buyers   int // so far
 }
 
 // controlWindow is for orders of it that are not to expire.
 const controlWindow = 15 * time.Minute
 
 // beside is a fault that is done to a control sale, once it sells.
-func beside(total int64, window time.Duration, fault func(ctx context.Context, a *controlSale) error) func(context.Context, *stage) error {
-	return func(ctx context.Context, s *stage) error {
-		a := &controlSale{stage: s, sku: "control", terms: api.Terms{
+func beside(total int64, window time.Duration, fault func(ctx context.Context, a *controlSale) error) func(*injector, step) error {
+	return func(in *injector, _ step) error {
+		a := &controlSale{attack: in.attack, injector: in, sku: "control", terms: api.Terms{
 			Name: "Control", Price: 100, Currency: "EUR", PerBuyerLimit: 1,
 			OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(24 * time.Hour),
 			PaymentWindowS: int64(window / time.Second),
 		}}
-		if err := a.putUntil(ctx, total); err != nil {
+		if err := a.putUntil(in.ctx, total); err != nil {
 			return err
 		}
-		return fault(ctx, a)
+		return fault(in.ctx, a)
 	}
 }
 
@@ -133,38 +132,35 @@ type placed struct {
 
 // buy places an order of one unit by a new buyer and waits until it is durable.
 func (a *controlSale) buy(ctx context.Context) (placed, error) {
-	return a.place(ctx, http.StatusCreated, client.Client.Order)
+	return a.place(ctx, http.StatusCreated)
 }
 
-// ordering is one way to order.
-type ordering func(client.Client, context.Context, judge.Kind, client.Buyer, string, int) judge.Request
-
-func (a *controlSale) place(ctx context.Context, want int, order ordering) (p placed, err error) {
+// place places an order of one unit by a new buyer and waits for an answer.
+func (a *controlSale) place(ctx context.Context, want int) (p placed, err error) {
 	a.buyers++
 	p.buyer = fmt.Sprint("control-", a.buyers)
 	err = a.until(ctx, fmt.Sprintf("an order beside the attack is answered %d", want), func(ctx context.Context) bool {
-		r := a.order(ctx, p.buyer, 0, order)
-		if r.Status == want && r.Order != nil {
-			p.ID = r.Order.ID
+		c := a.order(ctx, p.buyer, 0)
+		if c.Status == want && c.Order != nil {
+			p.ID = c.Order.ID
 		}
 		return p.ID != ""
 	})
 	return p, err
 }
 
-// order asks for one unit, by the buyer's n-th key. The nodes are asked in turn
-// and not by the balancer, which waits for the first order of the attack.
-func (a *controlSale) order(ctx context.Context, buyer string, n int, order ordering) judge.Request {
-	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
-	defer cancel()
-	node := a.Nodes[(a.buyers+n)%len(a.Nodes)]
-	return order(client.New(node.URL(), a.sku, http.DefaultClient), ctx, judge.First, a.as(buyer), fmt.Sprint("key-", n), 1)
+// order asks for one unit, by the buyer's n-th key.
+func (a *controlSale) order(ctx context.Context, buyer string, n int) *call {
+	return a.ask(ctx, n, call{verb: place, buyer: buyer, key: fmt.Sprint("key-", n), quantity: 1})
 }
 
-// as is a buyer with an address of its own.
-func (a *controlSale) as(name string) client.Buyer {
-	token, _ := a.Token(name, false) // without one the nodes refuse
-	return client.Buyer{Subject: name, Token: token, IP: fmt.Sprintf("172.16.%d.%d", a.buyers/250, a.buyers%250+1)}
+// ask asks the nodes in turn and not the balancer, which waits for the first order of
+// the attack. Each buyer has an address of its own.
+func (a *controlSale) ask(ctx context.Context, n int, c call) *call {
+	ctx, stop := context.WithTimeout(ctx, clientTimeout)
+	defer stop()
+	c.node, c.sku, c.ip = (a.buyers+n)%nodeCount, a.sku, fmt.Sprintf("172.16.%d.%d", a.buyers/250, a.buyers%250+1)
+	return c.ask(ctx, a.Lab, http.DefaultClient)
 }
 
 // buyMany places n of them, durable.
@@ -179,25 +175,22 @@ func (a *controlSale) buyMany(ctx context.Context, n int) (all []placed, err err
 	return all, nil
 }
 
-// end pays an order or cancels it, and returns the status of the answer.
-func (a *controlSale) end(ctx context.Context, p placed, cancel bool) int {
-	ctx, stop := context.WithTimeout(ctx, clientTimeout)
-	defer stop()
-	c := client.New(a.balancer.URL(), a.sku, http.DefaultClient)
-	return c.Close(ctx, a.as(p.buyer), p.ID, cancel, "paid-"+p.ID).Status
+// end pays an order or cancels it, and returns the status of the answer. n chooses a node.
+func (a *controlSale) end(ctx context.Context, p placed, how verb, n int) int {
+	return a.ask(ctx, n, call{verb: how, buyer: p.buyer, order: p.ID, ref: "paid-" + p.ID}).Status
 }
 
 // breakpoint waits until one of the nodes' wires has caught something.
-func (s *stage) breakpoint(ctx context.Context, what string, arm func(n *lab.Node) *wire.Catch) (keeper *lab.Node, caught *wire.Catch, err error) {
-	catches := make([]*wire.Catch, len(s.Nodes))
-	for i, n := range s.Nodes {
+func (a *attack) breakpoint(ctx context.Context, what string, arm func(n *lab.Node) *wire.Catch) (keeper *lab.Node, caught *wire.Catch, err error) {
+	catches := make([]*wire.Catch, len(a.Nodes))
+	for i, n := range a.Nodes {
 		catches[i] = arm(n)
 	}
-	err = s.until(ctx, what, func(context.Context) bool {
+	err = a.until(ctx, what, func(context.Context) bool {
 		for i, c := range catches {
 			select {
 			case <-c.Caught():
-				keeper, caught = s.Nodes[i], c
+				keeper, caught = a.Nodes[i], c
 				return true
 			default:
 			}

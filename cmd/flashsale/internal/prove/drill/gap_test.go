@@ -8,14 +8,16 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// yes is the answer to a request of the attack, so many seconds after its start.
-func yes(order string, seconds float64) judge.Request {
-	start := time.Unix(1_800_000_000, 0)
+// told is the answer to a request of the attack, so many seconds after its start.
+func told(order string, seconds float64, status int, code string) judge.Request {
 	return judge.Request{
-		Attack: true, Sent: start, Latency: time.Duration(seconds * float64(time.Second)),
-		Answer: judge.Answer{Status: 201, Order: &judge.Order{ID: order}},
+		Attack: true, Sent: time.Unix(1_800_000_000, 0), Latency: time.Duration(seconds * float64(time.Second)),
+		Answer: judge.Answer{Status: status, Code: code, Order: &judge.Order{ID: order}},
 	}
 }
+
+// yes is an acceptance.
+func yes(order string, seconds float64) judge.Request { return told(order, seconds, 201, "") }
 
 // The gap is that between two yeses, before the first or after the last, as
 // long as there is something to sell.
@@ -33,16 +35,12 @@ func TestLongestGap(t *testing.T) {
 		"late yeses are late": {[]float64{1, 15}, 0, 9},
 		"none before the end": {[]float64{4, 5}, 2, 2},
 	} {
-		limited := yes("", 0)
-		limited.Answer = judge.Answer{Status: 429, Code: "limited"} // the first request, and no yes
-		requests := []judge.Request{limited}
+		requests := []judge.Request{told("", 0, 429, "limited")} // the first request, and no yes
 		for i, at := range c.yeses {
 			requests = append(requests, yes(fmt.Sprint(i), at))
 		}
 		if c.soldOut > 0 {
-			no := yes("", c.soldOut)
-			no.Answer = judge.Answer{Status: 409, Code: "sold_out"}
-			requests = append(requests, no)
+			requests = append(requests, told("", c.soldOut, 409, "sold_out"))
 		}
 		if got := longestGap(requests, 10*time.Second).Seconds(); got != c.want {
 			t.Errorf("%s: %vs, want %vs", name, got, c.want)
@@ -53,13 +51,9 @@ func TestLongestGap(t *testing.T) {
 // A replay of a yes, a 202, another no and a look at an order are no news. A yes
 // after the attack is one all the same, to an order of the attack or not.
 func TestLongestGapCountsNewYeses(t *testing.T) {
-	other := func(r judge.Request, status int, code string) judge.Request {
-		r.Status, r.Code = status, code
-		return r
-	}
 	requests := []judge.Request{
 		yes("a", 4), yes("a", 1), // in the order of their ends, the second is the replay
-		other(yes("b", 2), 202, ""), other(yes("c", 3), 409, "buyer_limit"), other(yes("b", 5), 200, ""),
+		told("b", 2, 202, ""), told("c", 3, 409, "buyer_limit"), told("b", 5, 200, ""),
 	}
 	if got := longestGap(requests, 10*time.Second); got != 9*time.Second {
 		t.Errorf("%v, want 9s", got)

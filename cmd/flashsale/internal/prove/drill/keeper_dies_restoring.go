@@ -11,59 +11,54 @@ import (
 	"flashsale/loadtest/servers/wire"
 )
 
-var keeperDiesRestoring = drill{
-	name:    "keeper-dies-restoring",
-	happens: "the keeper is killed after the gate took back the units of cancelled orders, before MySQL knows of it",
-	sees:    "a pause of one lease at most",
-	never:   "units given back twice, when the next keeper gives them back again",
-	wires:   true,
-	keeper:  true,
-	fault: beside(20, controlWindow, func(ctx context.Context, a *controlSale) error {
-		orders, err := a.buyMany(ctx, 8)
-		if err != nil {
-			return err
-		}
-		epoch, err := a.epoch(ctx)
-		if err != nil {
-			return err
-		}
-		cancelled := make(chan error, 1)
-		go func() { cancelled <- a.cancelAll(ctx, orders) }()
-		keeper, mark, err := a.breakpoint(ctx, "a keeper marks orders as released", func(n *lab.Node) *wire.Catch {
-			marks := wire.Contains("SET `restored_at`=")
-			return n.MySQL.Hold(func(sent []byte) bool {
-				return marks(sent) && slices.ContainsFunc(orders, func(o placed) bool { return bytes.Contains(sent, []byte(o.ID)) })
-			})
+func keeperDiesRestoring(ctx context.Context, a *controlSale) error {
+	orders, err := a.buyMany(ctx, 8)
+	if err != nil {
+		return err
+	}
+	epoch, err := a.epoch(ctx)
+	if err != nil {
+		return err
+	}
+	cancelled := make(chan error, 1)
+	go func() { cancelled <- a.cancelAll(ctx, orders) }()
+	keeper, mark, err := a.breakpoint(ctx, "a keeper marks orders as released", func(n *lab.Node) *wire.Catch {
+		marks := wire.Contains("SET `restored_at`=")
+		return n.MySQL.Hold(func(sent []byte) bool {
+			return marks(sent) && slices.ContainsFunc(orders, func(o placed) bool { return bytes.Contains(sent, []byte(o.ID)) })
 		})
-		if err != nil {
-			return err
-		}
-		defer mark.Drop()
-		back, err := a.givenBack(ctx, orders)
-		if err != nil {
-			return err
-		}
-		keeper.Kill()
-		mark.Drop()
-		a.did("%s killed, the keeper, %d units back at the gate and not marked", keeper.Name, back)
-		if err := a.started(ctx, keeper.Restart, "started again"); err != nil {
-			return err
-		}
-		if err := <-cancelled; err != nil {
-			return err
-		}
-		if err := a.untilCount(ctx, "all are marked", len(orders), "status = 'cancelled' AND restored_at IS NOT NULL"); err != nil {
-			return err
-		}
-		return a.balanced(ctx, epoch)
-	}),
+	})
+	if err != nil {
+		return err
+	}
+	defer mark.Drop()
+	back, err := a.givenBack(ctx, orders)
+	if err != nil {
+		return err
+	}
+	keeper.Kill()
+	mark.Drop()
+	a.did("%s killed, the keeper, %d units back at the gate and not marked", keeper.Name, back)
+	if err := keeper.Restart(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	a.did("started again")
+	if err := <-cancelled; err != nil {
+		return err
+	}
+	if err := a.untilCount(ctx, "all are marked", len(orders), "status = 'cancelled' AND restored_at IS NOT NULL"); err != nil {
+		return err
+	}
+	return a.balanced(ctx, epoch)
 }
 
 // cancelAll cancels orders until the answer says so: a node may die of it.
 func (a *controlSale) cancelAll(ctx context.Context, orders []placed) error {
 	for _, o := range orders {
+		n := 0
 		err := a.until(ctx, "an order is cancelled", func(ctx context.Context) bool {
-			return a.end(ctx, o, true) == http.StatusOK
+			n++
+			return a.end(ctx, o, cancel, n) == http.StatusOK
 		})
 		if err != nil {
 			return err

@@ -9,28 +9,18 @@ import (
 	"time"
 
 	"flashsale/cmd/flashsale/internal/prove/lab"
-	"flashsale/loadtest/client"
 	"flashsale/loadtest/servers/wire"
 )
 
-var keeperLate = drill{
-	name: "keeper-late",
-	happens: "what a keeper has sent arrives after another one took over: " +
-		"a script at Redis while it is paused, a transaction at MySQL while it believes in a lock that Redis has lost",
-	sees:   "503 for what that node has in its hands; a pause of one lease at most",
-	never:  "what it wrote changing anything",
-	wires:  true,
-	keeper: true,
-	fault: beside(20, controlWindow, func(ctx context.Context, a *controlSale) error {
-		err := tries(5, "a keeper never believed in a lost lock for long enough", func() (bool, error) { return a.lateTransaction(ctx) })
-		if err != nil {
-			return fmt.Errorf("a late transaction: %w", err)
-		}
-		if err := a.lateScript(ctx); err != nil {
-			return fmt.Errorf("a late script: %w", err)
-		}
-		return nil
-	}),
+func keeperLate(ctx context.Context, a *controlSale) error {
+	err := tries(5, "a keeper never believed in a lost lock for long enough", func() (bool, error) { return a.lateTransaction(ctx) })
+	if err != nil {
+		return fmt.Errorf("a late transaction: %w", err)
+	}
+	if err := a.lateScript(ctx); err != nil {
+		return fmt.Errorf("a late script: %w", err)
+	}
+	return nil
 }
 
 // lateScript holds the keeper's script that brings a new total to the gate,
@@ -93,7 +83,7 @@ func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err erro
 	}
 	bought := make(chan placed, 1)
 	go func() {
-		p, _ := a.place(ctx, http.StatusAccepted, client.Client.Queue) // it does not wait
+		p, _ := a.place(ctx, http.StatusAccepted)
 		bought <- p
 	}()
 	keeper, statement, err := a.breakpoint(ctx, "a keeper stores an order", func(n *lab.Node) *wire.Catch {

@@ -2,45 +2,38 @@ package drill
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
-
-	"flashsale/loadtest/client"
 )
 
-var redisGoesBack = drill{
-	name: "redis-goes-back",
-	happens: "a replica is promoted that stopped following before the gate was rebuilt: " +
-		"its units add up, but they are those of other buyers",
-	sees:      "503 until the failover is done, then the truth",
-	never:     "a gate from before its rebuild selling on",
-	redisWire: true,
-	replica:   true,
-	keeper:    true,
-	fault: beside(20, controlWindow, func(ctx context.Context, a *controlSale) error {
-		first, err := a.buy(ctx)
-		if err != nil {
-			return err
-		}
-		err = a.until(ctx, "the replica has heard of an order", func(ctx context.Context) bool {
-			held, err := a.replicaDB.HExists(ctx, a.key(":holds"), first.ID).Result()
-			queued, err2 := a.replicaDB.HGet(ctx, a.key(""), "queued").Int()
-			return err == nil && held && err2 == nil && queued == 0
-		})
-		if err != nil {
-			return err
-		}
-		a.replicaWire.Cut()
-		if err := a.exchange(ctx, first); err != nil {
-			return errors.Join(err, a.promote(ctx, 0))
-		}
-		a.did("an order cancelled, another bought, the gates rebuilt, and the replica heard nothing")
-		if err := a.promote(ctx, 0); err != nil {
-			return err
-		}
-		return a.buysAgain(ctx, first)
-	}),
+func redisGoesBack(ctx context.Context, a *controlSale) error {
+	first, err := a.buy(ctx)
+	if err != nil {
+		return err
+	}
+	replica, err := a.replica(ctx)
+	if err != nil {
+		return err
+	}
+	err = a.until(ctx, "the replica has heard of an order", func(ctx context.Context) bool {
+		held, err := replica.HExists(ctx, a.key(":holds"), first.ID).Result()
+		queued, err2 := replica.HGet(ctx, a.key(""), "queued").Int()
+		return err == nil && held && err2 == nil && queued == 0
+	})
+	if err == nil {
+		err = unfollow(ctx, replica)
+	}
+	if err == nil {
+		err = a.exchange(ctx, first)
+	}
+	if err != nil {
+		return err
+	}
+	a.did("an order cancelled, another bought, the gates rebuilt, and the replica heard nothing")
+	if err := a.injector.takeOver(replica); err != nil {
+		return err
+	}
+	return a.buysAgain(ctx, first)
 }
 
 // exchange has another buyer buy what one gives back, and the gates rebuilt: that
@@ -55,7 +48,7 @@ func (a *controlSale) exchange(ctx context.Context, first placed) error {
 	if _, err := a.buy(ctx); err != nil {
 		return err
 	}
-	attacked := &controlSale{stage: a.stage, sku: sku}
+	attacked := &controlSale{attack: a.attack, sku: sku}
 	epoch, other := a.gate(ctx, "epoch"), attacked.gate(ctx, "epoch")
 	if err := a.redis.Del(ctx, a.key(""), attacked.key("")).Err(); err != nil {
 		return err
@@ -73,10 +66,10 @@ func (a *controlSale) buysAgain(ctx context.Context, first placed) error {
 	refused, tries := false, 0
 	err := a.until(ctx, "a buyer who has cancelled can buy again", func(ctx context.Context) bool {
 		tries++
-		status := a.order(ctx, first.buyer, tries, client.Client.Order).Status
+		status := a.order(ctx, first.buyer, tries).Status
 		refused = refused || status == http.StatusConflict
 		if status != http.StatusCreated {
-			_ = client.Wait(ctx, 200*time.Millisecond) // within the limits of a buyer
+			sleep(ctx, 200*time.Millisecond) // within the limits of a buyer
 		}
 		return status == http.StatusCreated
 	})

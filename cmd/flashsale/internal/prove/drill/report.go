@@ -12,30 +12,45 @@ import (
 
 // A Report is the result of one run.
 type Report struct {
-	Seed     int64   `json:"seed"`
-	Rate     int     `json:"rate"`    // orders per second
-	Seconds  float64 `json:"seconds"` // of each attack
-	Strategy string  `json:"strategy"`
-	Stores   string  `json:"stores"`
-	Drills   []Row   `json:"drills"`
+	Seed     int64    `json:"seed"`
+	Rate     int      `json:"rate,omitempty"`    // orders per second of a drill
+	Seconds  float64  `json:"seconds,omitempty"` // of each attack
+	Strategy string   `json:"strategy"`
+	Faults   []string `json:"faults,omitempty"` // that the storm drew from; none means all
+	Stores   string   `json:"stores"`
+	Drills   []Row    `json:"drills"` // or the rounds of the storm
 }
 
-// A Row is what came of one drill.
+// A Row is what came of one drill, or of one round of the storm.
 type Row struct {
 	Name         string   `json:"name"`
 	Verdict      string   `json:"verdict"`        // PASS, FAIL, NOT JUDGED; or ERROR: it could not be carried out
-	Attempts     int      `json:"attempts"`       // orders that the attack asked for
-	Orders       int      `json:"orders"`         // durable, also those of the fresh buyers after it
+	Attempts     int      `json:"attempts"`       // orders that the attack asked for; all calls of a storm
+	Orders       int      `json:"orders"`         // durable, also those of the fresh buyers after the attack
 	LongestGapMS float64  `json:"longest_gap_ms"` // without a yes, while there was something to sell
 	Unavailable  int      `json:"unavailable"`    // 503s
 	NoAnswer     int      `json:"no_answer"`
 	Errors       float64  `json:"errors"`     // share of the attempts: both of these
-	Done         []string `json:"done"`       // the steps of the fault, with their times in the attack
+	Done         []string `json:"done"`       // the steps of the faults, with their times
 	Violations   []string `json:"violations"` // or why there is no verdict
 	Error        string   `json:"error,omitempty"`
 	Logs         string   `json:"logs,omitempty"` // directory; if they were kept
 
+	Storm *StormFigures `json:"storm,omitempty"`
+
 	exit int
+}
+
+// StormFigures are what only a round of the storm has.
+type StormFigures struct {
+	Seed     int64   `json:"seed"` // repeats the round as the first of a storm
+	Seconds  float64 `json:"seconds"`
+	Faults   int     `json:"faults"`
+	Accepted int     `json:"accepted"` // orders, payments, cancellations
+	Refused  int     `json:"refused"`
+	Reads    int     `json:"reads"`   // consistent reads of the database
+	Watched  float64 `json:"watched"` // share of the time in which the sales had to sell or refuse
+	Direct   bool    `json:"direct"`  // a sale was sold past Redis
 }
 
 // errored is the verdict on a drill that could not be carried out.
@@ -43,12 +58,9 @@ const errored = "ERROR"
 
 // judge fills in what the load test and the buyers have to say.
 func (r *Row) judge(v *report.Report, attack time.Duration) {
-	r.exit, r.Verdict = v.ExitCode(), v.Word()
+	r.exit = v.ExitCode()
 	r.Attempts, r.Orders = v.Attempts, v.Durable
 	r.Unavailable, r.NoAnswer = v.Answers["503"], v.Answers["0"]
-	if v.Attempts > 0 {
-		r.Errors = report.Round(float64(r.Unavailable+r.NoAnswer)/float64(v.Attempts), 4)
-	}
 	r.LongestGapMS = report.Round(report.Milliseconds(longestGap(v.Evidence.Requests, attack)), 1)
 	for _, x := range v.Violations {
 		r.Violations = append(r.Violations, x.Name+": "+x.Detail)
@@ -61,11 +73,15 @@ func (r *Row) judge(v *report.Report, attack time.Duration) {
 	}
 }
 
-// breaks adds what the drill itself saw.
+// breaks adds what the drill or the storm itself saw, and completes the verdict.
 func (r *Row) breaks(broken []string) {
 	if len(broken) > 0 {
-		r.exit, r.Verdict = judge.ExitViolation, judge.Word(judge.ExitViolation)
+		r.exit = judge.ExitViolation
 		r.Violations = append(broken, r.Violations...)
+	}
+	r.Verdict = judge.Word(r.exit)
+	if r.Attempts > 0 {
+		r.Errors = report.Round(float64(r.Unavailable+r.NoAnswer)/float64(r.Attempts), 4)
 	}
 }
 
@@ -74,8 +90,11 @@ func (r *Row) unjudged(why string) {
 	r.exit, r.Verdict, r.Violations = judge.ExitUnjudged, judge.Word(judge.ExitUnjudged), []string{why}
 }
 
+// fail is for what could not be carried out. Promises that were broken by then stay so.
 func (r *Row) fail(err error) {
-	r.Verdict, r.Error = errored, err.Error()
+	if r.Error = err.Error(); r.exit != judge.ExitViolation {
+		r.exit, r.Verdict = judge.ExitUnjudged, errored
+	}
 }
 
 // ExitCode is the worst of the verdicts, as the load test's. A drill that could
@@ -83,27 +102,50 @@ func (r *Row) fail(err error) {
 func (r *Report) ExitCode() int {
 	code := judge.ExitPass
 	for _, row := range r.Drills {
-		switch {
-		case row.exit == judge.ExitViolation:
-			return judge.ExitViolation
-		case row.exit != judge.ExitPass || row.Verdict == errored:
-			code = judge.ExitUnjudged
+		if row.exit == judge.ExitViolation {
+			return row.exit
 		}
+		code = max(code, row.exit)
 	}
 	return code
+}
+
+// summary is what was done.
+func (r *Row) summary() string {
+	f := r.Storm
+	if f == nil {
+		return strings.Join(r.Done, ", ")
+	}
+	s := fmt.Sprintf("seed %d: %d faults, %d calls, %d reads, watched %.0f %% of the time", f.Seed, f.Faults, r.Attempts, f.Reads, 100*f.Watched)
+	if f.Direct {
+		s += ", sold past Redis"
+	}
+	return s
 }
 
 // WriteJSON writes the report as one JSON object.
 func (r *Report) WriteJSON(w io.Writer) error { return report.JSON(w, r) }
 
-// WriteText writes the report as a table for people.
+// WriteText writes the report as a table for people, and of each drill that broke
+// something what broke. Of a round of the storm, it also writes what was done.
 func (r *Report) WriteText(w io.Writer) error {
 	var t report.Text
 	t.Row("drill", "verdict", "orders", "longest gap", "errors", "what was done")
-	for _, row := range r.Drills {
-		t.Row(row.Name, row.Verdict, row.Orders, fmt.Sprintf("%.2fs", row.LongestGapMS/1000), fmt.Sprintf("%.1f %%", row.Errors*100), strings.Join(row.Done, ", "))
+	var length time.Duration
+	only := ""
+	if len(r.Faults) > 0 {
+		only = " --faults " + strings.Join(r.Faults, ",")
 	}
 	for _, row := range r.Drills {
+		t.Row(row.Name, row.Verdict, row.Orders, fmt.Sprintf("%.2fs", row.LongestGapMS/1000), fmt.Sprintf("%.1f %%", row.Errors*100), row.summary())
+	}
+	for _, row := range r.Drills {
+		if f := row.Storm; f != nil {
+			length += time.Duration(f.Seconds * float64(time.Second))
+			if len(row.Violations) > 0 {
+				t.Line("\nwhat was done:\n  %s\nwhat broke:", strings.Join(row.Done, "\n  "))
+			}
+		}
 		for _, line := range row.Violations {
 			t.Line("%s: %s", row.Name, line)
 		}
@@ -113,6 +155,16 @@ func (r *Report) WriteText(w io.Writer) error {
 		if row.Logs != "" {
 			t.Line("%s: logs kept in %s", row.Name, row.Logs)
 		}
+		if f := row.Storm; f != nil && len(row.Violations) > 0 {
+			t.Line("again: flashsale drill storm --seed %d --minutes %.2g%s --keep", f.Seed, f.Seconds/60, only)
+		}
+	}
+	if length > 0 {
+		t.Line("\nThree nodes, three sales, %d buyers, %v of storm. %s\n"+
+			"longest gap: a sale with units sold nothing, or one without refused nobody, though a node was healthy; more than %v is a failure. "+
+			"Watched is the share of the time in which that was asked: not while a fault is new. errors: 503 or no answer.",
+			buyerCount, length, r.Stores, sellsWithin)
+		return t.Write(w)
 	}
 	t.Line("\nThree nodes, %d orders/s for %gs each, strategy %s, seed %d. %s", r.Rate, r.Seconds, r.Strategy, r.Seed, r.Stores)
 	t.Line("longest gap: without a yes (201), while there was something to sell. errors: 503 or no answer.")

@@ -6,30 +6,36 @@ import (
 	"testing"
 	"time"
 
+	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/report"
 )
 
-func row(t *testing.T, name string, v judge.Verdict) Row {
+func rowOf(t *testing.T, name string, v judge.Verdict) Row {
 	t.Helper()
 	r := Row{Name: name, Done: []string{"1.0s harm"}}
 	r.judge(&report.Report{Verdict: v, Evidence: judge.Evidence{Requests: []judge.Request{yes("a", 1.5)}}, Attempts: 1000, Answers: map[string]int{"201": 900, "503": 12, "0": 3}}, 2*time.Second)
+	r.breaks(nil)
 	return r
 }
 
 // The exit status is the load test's: a violation outweighs everything.
 func TestExitCode(t *testing.T) {
-	pass := row(t, "a", judge.Verdict{})
-	fail := row(t, "b", judge.Verdict{Violations: []judge.Violation{{Name: "oversold", Count: 1, Detail: "1 unit too many"}}})
-	open := row(t, "c", judge.Verdict{Gaps: []judge.Gap{{Checks: []string{"lost"}, Why: "it was dark"}}})
+	pass := rowOf(t, "a", judge.Verdict{})
+	fail := rowOf(t, "b", judge.Verdict{Violations: []judge.Violation{{Name: "oversold", Count: 1, Detail: "1 unit too many"}}})
+	open := rowOf(t, "c", judge.Verdict{Gaps: []judge.Gap{{Checks: []string{"lost"}, Why: "it was dark"}}})
 	broken := Row{Name: "d"}
 	broken.fail(errors.New("no servers"))
+	seen := rowOf(t, "e", judge.Verdict{Gaps: []judge.Gap{{Checks: []string{"lost"}, Why: "it was dark"}}})
+	if seen.breaks([]string{"fence: it came late"}); seen.Verdict != "FAIL" || seen.Violations[0] != "fence: it came late" || len(seen.Violations) != 2 {
+		t.Errorf("what the drill itself has seen: %+v", seen)
+	}
 	for _, c := range []struct {
 		rows []Row
 		want int
 	}{
 		{nil, 0}, {[]Row{pass}, 0}, {[]Row{pass, fail, pass}, 1}, {[]Row{pass, open}, 2},
-		{[]Row{open, fail}, 1}, {[]Row{fail, open}, 1}, {[]Row{pass, broken}, 2}, {[]Row{broken, fail}, 1},
+		{[]Row{open, fail}, 1}, {[]Row{fail, open}, 1}, {[]Row{pass, broken}, 2}, {[]Row{broken, fail}, 1}, {[]Row{seen}, 1},
 	} {
 		if got := (&Report{Drills: c.rows}).ExitCode(); got != c.want {
 			t.Errorf("%+v: %d, want %d", c.rows, got, c.want)
@@ -46,42 +52,24 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// What the drill itself has seen breaks a promise, whatever the verdict says.
-func TestBreaks(t *testing.T) {
-	r := row(t, "a", judge.Verdict{Gaps: []judge.Gap{{Checks: []string{"lost"}, Why: "it was dark"}}})
-	r.breaks(nil)
-	if r.Verdict != "NOT JUDGED" {
-		t.Errorf("nothing seen, and yet %s", r.Verdict)
-	}
-	r.breaks([]string{"fence: it came late"})
-	if r.Verdict != "FAIL" || (&Report{Drills: []Row{r}}).ExitCode() != 1 || r.Violations[0] != "fence: it came late" || len(r.Violations) != 2 {
-		t.Errorf("%+v", r)
-	}
-}
-
 // A seed means the same timing for a drill, run alone or with others, and
 // another timing for another drill or seed.
 func TestSeed(t *testing.T) {
-	draw := func(d drill, seed int64) time.Duration {
-		s := &stage{random: d.numbers(seed)}
-		return s.between(0, time.Hour)
+	moment := func(name string, seed int64) time.Duration {
+		return lab.Between((&fault{name: name}).numbers(seed), 0, time.Hour)
 	}
-	first, again := draw(nodeKilled, 1), draw(nodeKilled, 1)
-	if first != again {
-		t.Error("the same seed, another timing")
-	}
-	if first == draw(nodeKilled, 2) || first == draw(nodeStopped, 1) {
-		t.Error("another seed or drill, the same timing")
+	if a, b, c, d := moment("a", 1), moment("a", 1), moment("a", 2), moment("b", 1); a != b || a == c || a == d {
+		t.Errorf("%v and %v for one seed, %v for another, %v for another drill", a, b, c, d)
 	}
 }
 
-// Every drill says what the failure table says, and does something.
-func TestDrillsAreComplete(t *testing.T) {
+// Every drill says what the failure table says. Every fault does something.
+func TestCatalogueIsComplete(t *testing.T) {
 	known := map[string]bool{}
-	for _, d := range drills {
-		if d.happens == "" || d.sees == "" || d.never == "" || d.fault == nil || known[d.name] {
-			t.Errorf("%s: %+v", d.name, d)
+	for _, f := range catalogue {
+		if f.happens == "" || f.do == nil || (f.sees == "") != (f.never == "") || f.sees == "" && !f.inStorm() || known[f.name] {
+			t.Errorf("%s: %+v", f.name, f)
 		}
-		known[d.name] = true
+		known[f.name] = true
 	}
 }

@@ -2,227 +2,139 @@ package drill
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
-	"hash/fnv"
-	"math/rand/v2"
-	"slices"
-	"sync"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql" // the drill's own look at the database
 	"github.com/redis/go-redis/v9"
 
-	"flashsale/cmd/flashsale/internal/operate/api"
 	"flashsale/cmd/flashsale/internal/prove/lab"
-	"flashsale/loadtest/client"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/wire"
 )
 
-const (
-	sku = "drill" // the one sale of every stage
+const nodeCount = 3
 
-	// lease is shorter than serve's default: a drill lasts seconds.
-	lease = 2 * time.Second
-	// directAfter is how long Redis must be gone, for the same reason: longer
-	// than where a drill merely has it restart.
-	directAfter = 1500 * time.Millisecond
-	// clientTimeout leaves the balancer time to ask another node.
-	clientTimeout = 8 * time.Second
-)
-
-// A stage is what one drill is done to: a lab, and the balancer that the buyers
-// talk to.
+// A stage is a lab whose stores can be replaced. The nodes use one of two Redis servers
+// and one of two MySQL servers, each by wires of its own.
 type stage struct {
-	drill
 	*lab.Lab
-	cfg      Config
-	random   *rand.Rand // the fault's goroutine's
-	balancer *lab.Balancer
-	operator *api.Client
-
-	// The drill's own look at the stores, past the nodes.
-	redis *redis.Client
-	mysql *sql.DB
-
-	replica   *servers.Redis
-	replicaDB *redis.Client
-	standbyDB *servers.MySQL // the replica; of a group the new primary
-
-	// Before the store of all nodes, and before the primary of the replica. Nil
-	// unless asked for, like the replicas.
-	redisWire, mysqlWire, replicaWire *wire.Wire
-
-	mu     sync.Mutex
-	events []string
-	breaks []string
+	redises [2]*servers.Redis // the second is nil until it is needed
+	active  int               // index of the current Redis
+	mysqls  [2]*servers.MySQL // the second is nil until it is needed
+	primary int               // index of the current primary
+	relay   *wire.Wire        // the replica's way to the primary
+	clock   *clock            // of both Redis servers; nil unless asked for, and without a C compiler
 }
 
-// open starts everything.
-func (d drill) open(ctx context.Context, cfg Config) (_ *stage, err error) {
-	s := &stage{drill: d, cfg: cfg, random: d.numbers(cfg.Seed)}
-	if d.group {
-		cfg.MySQL = servers.MySQLOptions{SearchPath: []string{cfg.MySQLFolder}, Group: true}
-	}
-	if s.Lab, err = lab.Open(ctx, cfg.Config, "--repl-diskless-sync-delay", "0"); err != nil {
+func openStage(ctx context.Context, cfg lab.Config) (s *stage, err error) {
+	l, err := lab.Open(ctx, cfg, "--repl-diskless-sync-delay", "0")
+	if err != nil {
 		return nil, err
 	}
+	s = &stage{Lab: l, redises: [2]*servers.Redis{l.Stores.Redis}, mysqls: [2]*servers.MySQL{l.Stores.MySQL}}
 	defer lab.Undo(&err, s.Close)
-	if s.mysql, err = sql.Open("mysql", s.Stores.SQL); err != nil {
-		return nil, err
-	}
-	s.Cleanup(s.mysql.Close)
-	s.redis = s.client(s.Stores.Redis)
-	c := lab.NodeConfig{Strategy: cfg.Strategy, Redis: s.Stores.RedisURL, MySQL: s.Stores.SQL, Wires: d.wires || d.byName()}
-	if d.redisWire {
-		if c.Redis, s.redisWire, err = s.Before(c.Redis); err != nil {
-			return nil, err
-		}
-	}
-	if d.mysqlWire {
-		if c.MySQL, s.mysqlWire, err = s.Before(c.MySQL); err != nil {
-			return nil, err
-		}
-	}
-	if err := s.openReplicas(ctx); err != nil {
-		return nil, err
-	}
-	var urls []string
-	for i := range 3 {
-		c.Name, c.Flags = fmt.Sprint("node-", i+1), append(lab.Brief(lease, directAfter),
-			"--trusted-proxies", "127.0.0.1") // each buyer of the attack comes from an address of its own
-		if d.clocks {
-			// Never right, and never by the same amount twice.
-			off := s.between(time.Minute, 10*time.Minute).Round(time.Second)
-			if s.random.IntN(2) == 0 {
-				off = -off
-			}
-			c.Flags = append(c.Flags, "--clock-off="+off.String())
-			s.events = append(s.events, fmt.Sprintf("%s's clock is off by %v", c.Name, off))
-		}
-		n, err := s.Start(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		urls = append(urls, n.URL())
-	}
-	if s.balancer, err = lab.Balance(urls...); err != nil {
-		return nil, err
-	}
-	s.Cleanup(s.balancer.Close)
-	s.operator, err = s.Operator(s.balancer.URL())
+	_, s.relay, err = s.Before(s.Stores.SQL)
 	return s, err
 }
 
-func (s *stage) openReplicas(ctx context.Context) (err error) {
-	if s.drill.replica {
-		err = s.openReplica(ctx)
+// startNodes starts the nodes, each with wires of its own.
+func (s *stage) startNodes(ctx context.Context, c lab.NodeConfig, flags func(name string) []string) error {
+	c.Wires = true
+	for i := range nodeCount {
+		c.Name = fmt.Sprint("node-", i+1)
+		c.Flags = flags(c.Name)
+		if _, err := s.Start(ctx, c); err != nil {
+			return err
+		}
 	}
-	if err == nil && s.standby {
-		err = s.openStandby(ctx)
+	return nil
+}
+
+// replica makes the idle Redis a replica of the current one, and returns its client.
+func (s *stage) replica(ctx context.Context) (_ *redis.Client, err error) {
+	idle := &s.redises[1-s.active]
+	switch {
+	case *idle == nil:
+		*idle, err = s.StartRedis(ctx, "redis-2")
+	case (*idle).Pid() == 0:
+		err = (*idle).Restart(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	client := lab.Redis((*idle).Addr())
+	s.Cleanup(client.Close)
+	return client, lab.Follow(ctx, client, s.redises[s.active].Addr())
+}
+
+// unfollow cuts a replica of Redis off from its primary.
+func unfollow(ctx context.Context, replica *redis.Client) error {
+	return replica.ReplicaOf(ctx, "127.0.0.1", "1").Err()
+}
+
+// standby starts a replica of MySQL's primary, unless there is one.
+func (s *stage) standby(ctx context.Context) (err error) {
+	next := &s.mysqls[1-s.primary]
+	if *next != nil {
+		return nil
+	}
+	if *next, err = s.StartMySQL(ctx, "mysql-2", servers.MySQLOptions{ExtraArgs: []string{servers.LogReplicated}}); err != nil {
+		return err
+	}
+	return (*next).Follow(ctx, s.relay.Addr())
+}
+
+// caughtUp waits until MySQL's replica has all that the primary has now.
+func (s *stage) caughtUp(ctx context.Context) error {
+	ahead, err := s.mysqls[s.primary].Transactions(ctx)
+	if err != nil {
+		return err
+	}
+	return lab.Until(ctx, 50*time.Millisecond, "the replica has caught up", func(ctx context.Context) (bool, error) {
+		has, err := s.mysqls[1-s.primary].Transactions(ctx)
+		return err == nil && has >= ahead, nil
+	})
+}
+
+// supersede pauses MySQL's primary, promotes its replica after a while, and lets the old
+// primary continue. The nodes still use the old one.
+func (s *stage) supersede(ctx context.Context, after time.Duration) error {
+	old := s.mysqls[s.primary]
+	if err := old.Pause(); err != nil {
+		return err
+	}
+	s.relay.Cut() // a replica that stops cleanly would wait for the paused primary
+	sleep(ctx, after)
+	if err := s.promoteMySQL(ctx); err != nil {
+		return err
+	}
+	return old.Resume()
+}
+
+// promoteMySQL makes MySQL's replica the primary.
+func (s *stage) promoteMySQL(ctx context.Context) error {
+	err := s.mysqls[1-s.primary].Promote(context.WithoutCancel(ctx))
+	if err == nil {
+		s.primary = 1 - s.primary
 	}
 	return err
 }
 
-// openReplica starts a Redis that follows the first one, by a wire of its own.
-func (s *stage) openReplica(ctx context.Context) (err error) {
-	if s.replica, err = s.StartRedis(ctx, "redis-replica"); err != nil {
+// leadMySQL leads nodes to the current primary, and ends their connections to the old one.
+func (s *stage) leadMySQL(nodes ...*lab.Node) {
+	for _, n := range nodes {
+		n.MySQL.Lead(s.mysqls[s.primary].Addr())
+	}
+}
+
+// rebuild removes what the old primary has, which may be transactions that no other
+// server has, and makes it the replica of the current one.
+func (s *stage) rebuild(ctx context.Context) error {
+	old := s.mysqls[1-s.primary]
+	old.Kill() // a clean stop might not end, because sessions wait for a replica
+	if err := old.RestartEmpty(ctx); err != nil {
 		return err
 	}
-	s.replicaDB = s.client(s.replica)
-	var via string
-	if via, s.replicaWire, err = s.Before(s.Stores.Redis.Addr()); err != nil {
-		return err
-	}
-	return lab.Follow(ctx, s.replicaDB, via)
-}
-
-func (s *stage) client(r *servers.Redis) *redis.Client {
-	c := lab.Redis(r.Addr())
-	s.Cleanup(c.Close)
-	return c
-}
-
-// numbers are what the timing is drawn with. Each drill has numbers of its own, so
-// that it does the same when it is run alone.
-func (d drill) numbers(seed int64) *rand.Rand {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(d.name))
-	return lab.Numbers(seed, h.Sum64())
-}
-
-// did notes a step of the fault, with its time in the attack.
-func (s *stage) did(format string, args ...any) {
-	event := fmt.Sprintf(format, args...)
-	if at := s.balancer.Elapsed(); at > 0 {
-		event = fmt.Sprintf("%.1fs %s", at.Seconds(), event)
-	}
-	s.note(&s.events, event, event)
-}
-
-// broke notes that a promise is broken, as the drill has seen for itself.
-func (s *stage) broke(format string, args ...any) {
-	broken := fmt.Sprintf(format, args...)
-	s.note(&s.breaks, broken, "BROKEN: "+broken)
-}
-
-func (s *stage) note(list *[]string, line, say string) {
-	s.Say("%s: %s", s.name, say)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	*list = append(*list, line)
-}
-
-// moment waits for the attack and then for the time of the fault: late enough that
-// orders are under way, and early enough that there is much left to sell.
-func (s *stage) moment(ctx context.Context) error {
-	d := s.between(s.cfg.Duration*3/20, s.cfg.Duration*6/20)
-	select {
-	case <-s.balancer.Began:
-		return client.Wait(ctx, d)
-	case <-ctx.Done():
-		return fmt.Errorf("no attack to disturb: %w", ctx.Err())
-	}
-}
-
-// between draws a time.
-func (s *stage) between(least, most time.Duration) time.Duration {
-	return lab.Between(s.random, least, most)
-}
-
-// pause lets a drawn time pass, for a fault that has something to mend: it merely
-// ends early with ctx.
-func (s *stage) pause(ctx context.Context, least, most time.Duration) {
-	_ = client.Wait(ctx, s.between(least, most))
-}
-
-// until asks until the answer is yes.
-func (s *stage) until(ctx context.Context, what string, yes func(ctx context.Context) bool) error {
-	return lab.Until(ctx, 20*time.Millisecond, what, func(ctx context.Context) (bool, error) { return yes(ctx), nil })
-}
-
-// keeper is the node that keeps the sale, other than one that can't be asked
-// any more.
-func (s *stage) keeper(ctx context.Context, gone ...*lab.Node) (keeper *lab.Node, err error) {
-	err = s.until(ctx, "a node keeps the sale", func(ctx context.Context) bool {
-		for _, n := range s.Nodes {
-			if !slices.Contains(gone, n) && n.Metric(ctx, "flashsale_keeper_skus") == 1 {
-				keeper = n
-				return true
-			}
-		}
-		return false
-	})
-	return keeper, err
-}
-
-// tries tries up to so many times, until it succeeds.
-func tries(most int, failed string, try func() (bool, error)) error {
-	for range most {
-		if ok, err := try(); ok || err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("%s, in %d attempts", failed, most)
+	s.relay.Lead(s.mysqls[s.primary].Addr())
+	return old.Follow(ctx, s.relay.Addr())
 }

@@ -70,8 +70,7 @@ func TestBalancerDoesNotRepeatWhatMayYetHappen(t *testing.T) {
 	b := balanced(t, alive.URL, paused.URL)
 	statuses := map[int]int{}
 	for range 2 { // one each, in turn
-		status := post(t, b.URL())
-		statuses[status]++
+		statuses[post(t, b.URL())]++
 	}
 	if statuses[409] != 1 || statuses[503] != 1 || orders.Load() != 1 {
 		t.Errorf("answers %v, %d orders at the node that is alive: want one 409, one 503, one order", statuses, orders.Load())

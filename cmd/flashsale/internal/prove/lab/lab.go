@@ -19,7 +19,6 @@ import (
 
 	"flashsale/cmd/flashsale/internal/node/auth"
 	"flashsale/cmd/flashsale/internal/operate/api"
-	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/wire"
 )
@@ -45,26 +44,9 @@ func (c Config) Say(format string, args ...any) {
 	}
 }
 
-// Harm is the Config of a run that breaks things.
-type Harm struct {
-	Config
-	Seed     int64  // of the moments and of what is asked for
-	Strategy string // how the nodes sell, see variants.Strategies
-	Keep     bool   // the logs, if a promise was broken
-}
-
 // Faults are those of the Config alone.
 func (c Config) Faults() (f Faults) {
 	f.Unless(c.Program != "", "program: no path")
-	return f
-}
-
-// Faults are those of the Harm alone.
-func (h Harm) Faults() Faults {
-	f := h.Config.Faults()
-	if err := variants.CheckStrategy(h.Strategy); err != nil {
-		f = append(f, err)
-	}
 	return f
 }
 

@@ -43,10 +43,10 @@ func TestPoll(t *testing.T) {
 }
 
 func TestFaultsNameEverythingWrong(t *testing.T) {
-	f := Harm{}.Faults()
+	f := Config{}.Faults()
 	f.Known("drill", []string{"a", "earthquake"}, []string{"a", "b"})
 	got := errors.Join(f...).Error()
-	for _, want := range []string{"program", "strategy", `"earthquake"`, "there are a, b"} {
+	for _, want := range []string{"program", `"earthquake"`, "there are a, b"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q does not name %s", got, want)
 		}

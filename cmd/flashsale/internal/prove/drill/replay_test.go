@@ -1,4 +1,4 @@
-package storm
+package drill
 
 import (
 	"context"
@@ -22,11 +22,10 @@ func TestReplay(t *testing.T) {
 	l, err := lab.On(lab.Config{}, &servers.Stores{})
 	check.Must(t, err)
 	l.Nodes = []*lab.Node{{Process: &servers.Process{}}, {Process: &servers.Process{}}}
-	a := &act{stage: &stage{Lab: l, http: &http.Client{Transport: silent{}}}, whole: t.Context()}
+	a := &round{storm: &storm{stage: &stage{Lab: l}, http: &http.Client{Transport: silent{}}}, whole: t.Context()}
 	for i := range 3*replayers + 1 {
-		a.promises = append(a.promises,
-			call{verb: place, buyer: "ann", sku: "S", key: string(rune('a' + i)), quantity: 1},
-			call{verb: pay, buyer: "ann", sku: "S", order: string(rune('a' + i)), ref: "r"})
+		name := string(rune('a' + i))
+		a.promises = append(a.promises, call{verb: place, sku: "S", key: name}, call{verb: pay, order: name})
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -1,4 +1,4 @@
-package storm
+package drill
 
 import (
 	"bytes"
@@ -48,18 +48,15 @@ const maxStep = 120
 
 // stepClock steps the clock of both Redis servers, and later steps it back. The variant is
 // the offset.
-func stepClock(n *nemesis, p step) error {
-	if n.clock == nil {
-		n.did("Redis's clock is left alone: no C compiler")
+func stepClock(in *injector, p step) error {
+	if in.clock == nil {
+		in.did("Redis's clock is left alone: no C compiler")
 		return nil
 	}
 	offset := p.variant - maxStep
-	if err := n.clock.set(offset); err != nil {
+	if err := in.clock.set(offset); err != nil {
 		return err
 	}
-	n.harms(loss, nil, "Redis's clock is off by %+ds for %.1fs", offset, p.last.Seconds())
-	sleep(n.ctx, p.last)
-	err := n.clock.set(0)
-	n.condition.change(loss, nil)
-	return err
+	back := func(context.Context) error { return in.clock.set(0) }
+	return in.lasts(p, lost, func(*brokenState, int) {}, back, "Redis's clock is off by %+ds", offset)
 }

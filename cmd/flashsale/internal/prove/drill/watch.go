@@ -1,4 +1,4 @@
-package storm
+package drill
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"flashsale/loadtest/judge"
 )
 
 // watchEvery is how often the database is asked: twenty times a second.
@@ -126,7 +128,7 @@ func (s *snapshot) judge(before *snapshot) (broken []string) {
 }
 
 // watch asks until ctx ends.
-func (a *act) watch(ctx context.Context) {
+func (a *round) watch(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	var before *snapshot
@@ -148,20 +150,20 @@ func (a *act) watch(ctx context.Context) {
 			a.unread++
 		default:
 			for _, line := range now.judge(before) {
-				a.broke(line)
+				a.broke("%s", line)
 			}
 			before = now
 			a.seen.Store(now)
 		}
-		a.condition.pass(time.Since(last))
+		a.state.pass(time.Since(last))
 		last = time.Now()
 		if before == nil {
 			continue
 		}
-		for _, l := range a.lives {
+		for _, l := range a.liveness {
 			v := before.sales[l.sku]
-			if line := l.look(&a.condition, v.rows, v.total-v.sold); line != "" {
-				a.broke(line)
+			if line := l.look(&a.state, v.rows, v.total-v.sold); line != "" {
+				a.broke("%s", line)
 			}
 			if v.mode == "direct" {
 				a.direct.Store(true)
@@ -172,14 +174,14 @@ func (a *act) watch(ctx context.Context) {
 
 // pass lets the storm's own time pass. Between two reads that are far apart the
 // machine or its disk was busy, or the database away: that counts as two reads' time.
-func (c *condition) pass(d time.Duration) {
+func (c *brokenState) pass(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now += min(d, 2*watchEvery)
 }
 
-// rows reads all of them.
-func (a *act) rows(ctx context.Context) (all []row, err error) {
+// rows reads all orders of the sales.
+func (a *round) rows(ctx context.Context) (all []judge.Row, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	conn, err := a.db.Conn(ctx)
@@ -188,15 +190,12 @@ func (a *act) rows(ctx context.Context) (all []row, err error) {
 	}
 	defer func() { _ = conn.Close() }()
 	in := []any{a.skus[0], a.skus[1], a.skus[2]}
-	err = each(ctx, conn, `SELECT id, sku, buyer, COALESCE(idempotency_key, ''), status, COALESCE(payment_ref, ''), quantity, created_at, paid_at
+	err = each(ctx, conn, `SELECT id, sku, buyer, COALESCE(idempotency_key, ''), status, COALESCE(payment_ref, ''), quantity, expires_at, paid_at, closed_at
 		FROM orders WHERE sku IN (?, ?, ?)`, in, func(rows *sql.Rows) error {
-		var r row
-		var made time.Time
-		var paid sql.NullTime
-		err := rows.Scan(&r.id, &r.sku, &r.buyer, &r.key, &r.status, &r.ref, &r.quantity, &made, &paid)
-		if r.made = made.Sub(a.began); paid.Valid {
-			r.paid = paid.Time.Sub(a.began)
-		}
+		var r judge.Row
+		var paid, closed sql.NullTime
+		err := rows.Scan(&r.ID, &r.SKU, &r.Buyer, &r.Key, &r.Status, &r.PaymentRef, &r.Quantity, &r.ExpiresAt, &paid, &closed)
+		r.PaidAt, r.ClosedAt = paid.Time, closed.Time
 		all = append(all, r)
 		return err
 	})

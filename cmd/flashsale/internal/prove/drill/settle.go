@@ -1,4 +1,4 @@
-package storm
+package drill
 
 import (
 	"context"
@@ -16,7 +16,7 @@ const spare = 3
 // settle looks whether all units come back, now that everything is mended and
 // nobody buys: open orders expire, every unit is back within the stated time,
 // and what should be left can be bought, one unit after the other.
-func (a *act) settle(ctx context.Context) error {
+func (a *round) settle(ctx context.Context) error {
 	a.onPayment.Store(false) // an order is a unit from now on
 	operator, err := a.Operator(a.Nodes[0].URL())
 	if err != nil {
@@ -35,7 +35,7 @@ func (a *act) settle(ctx context.Context) error {
 }
 
 // addsUp waits until a sale is at rest and every unit is where it should be.
-func (a *act) addsUp(ctx context.Context, operator *api.Client, sku string) bool {
+func (a *round) addsUp(ctx context.Context, operator *api.Client, sku string) bool {
 	var last api.Audit
 	audit := func(ctx context.Context) bool {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -48,25 +48,25 @@ func (a *act) addsUp(ctx context.Context, operator *api.Client, sku string) bool
 	}
 	// The last order was placed when the storm ended, or a little later.
 	if !a.within(ctx, window+mendsWithin, func(ctx context.Context) bool { return audit(ctx) && last.Pending == 0 }) {
-		a.broke(fmt.Sprintf("not expired: %d units of %s are in orders that should have ended: %+v", last.Pending, sku, last))
+		a.broke("not expired: %d units of %s are in orders that should have ended: %+v", last.Pending, sku, last)
 		return false
 	}
 	if !a.within(ctx, mendsWithin, func(ctx context.Context) bool {
 		return audit(ctx) && last.Balanced && last.Queued == 0 && last.Restoring == 0
 	}) {
-		a.broke(fmt.Sprintf("stranded: %s does not add up %v after all was mended: %+v", sku, mendsWithin, last))
+		a.broke("stranded: %s does not add up %v after all was mended: %+v", sku, mendsWithin, last)
 		return false
 	}
 	return true
 }
 
 // within asks until the answer is yes or d of the storm's own time is over.
-func (a *act) within(ctx context.Context, d time.Duration, yes func(context.Context) bool) bool {
-	for until := a.condition.time() + d; ; {
+func (a *round) within(ctx context.Context, d time.Duration, yes func(context.Context) bool) bool {
+	for until := a.state.time() + d; ; {
 		if yes(ctx) {
 			return true
 		}
-		if a.condition.time() > until || ctx.Err() != nil {
+		if a.state.time() > until || ctx.Err() != nil {
 			return false
 		}
 		sleep(ctx, 50*time.Millisecond)
@@ -76,7 +76,7 @@ func (a *act) within(ctx context.Context, d time.Duration, yes func(context.Cont
 // buyOut leaves a few units and buys them, each as somebody new. What counts is
 // that the sale ends sold out: a payment that hung in a database which stood
 // still may sell one of them too.
-func (a *act) buyOut(ctx context.Context, number int, sku string) {
+func (a *round) buyOut(ctx context.Context, number int, sku string) {
 	total := int64(0)
 	put := func(ctx context.Context) bool {
 		seen := a.seen.Load()
@@ -87,7 +87,7 @@ func (a *act) buyOut(ctx context.Context, number int, sku string) {
 		return a.put(ctx, number%nodeCount, sku, total, a.opened.Add(24*time.Hour)) == nil
 	}
 	if !a.within(ctx, mendsWithin, put) {
-		a.broke("stands still: the total of " + sku + " cannot be changed any more")
+		a.broke("stands still: the total of %s cannot be changed any more", sku)
 		return
 	}
 	buyer, asked := 0, 0
@@ -98,13 +98,13 @@ func (a *act) buyOut(ctx context.Context, number int, sku string) {
 			verb: place, node: asked % nodeCount, buyer: fmt.Sprintf("last-%d-%d-%d", a.number, number, buyer),
 			sku: sku, key: keyMark + "last", quantity: 1,
 		})
-		if last.yes() || last.status == http.StatusConflict { // after a 202 or a 503 the same key finds out
+		if last.accepted() || last.Status == http.StatusConflict { // after a 202 or a 503 the same key finds out
 			buyer++
 		}
 		now := a.seen.Load().sales[sku]
 		return now.total == total && now.sold == total
 	}
 	if !a.within(ctx, mendsWithin, soldOut) {
-		a.broke(fmt.Sprintf("stranded: the last units of %s cannot be bought, the next buyer hears %s: %+v", sku, last, a.seen.Load().sales[sku]))
+		a.broke("stranded: the last units of %s cannot be bought, the next buyer hears %d %s: %+v", sku, last.Status, last.Code, a.seen.Load().sales[sku])
 	}
 }

@@ -1,30 +1,32 @@
-package storm
+package drill
 
 import (
 	"fmt"
 	"math"
 	"sync"
 	"time"
+
+	"flashsale/loadtest/judge"
 )
 
 // How long a sale that has something left may stand still, from the last change
 // of what is broken on.
 const (
-	sellsWithin = 2*lease + slack // one healthy node is left
+	sellsWithin = 2*stormLease + slack // one healthy node is left
 	// Redis came back, or lost something: two comparisons find it.
 	mendsWithin = 2*comparison + sellsWithin
 	// No node can write to Redis: it takes up to twice --direct-after and the
 	// timeout of one look until sales go direct.
-	directWithin = 2*directAfter + time.Second + sellsWithin
+	directWithin = 2*stormDirectAfter + time.Second + sellsWithin
 )
 
-// never is when sales are asked that nobody can sell.
-const never = time.Duration(math.MaxInt64)
+// notNow is when sales are asked that nobody can sell.
+const notNow = time.Duration(math.MaxInt64)
 
-// A condition is what the nemesis has broken just now, and what may be asked
+// A brokenState is what the faults have broken just now, and what may be asked
 // of the service for all that. The numbers are reasons: two faults may cut the
 // same node.
-type condition struct {
+type brokenState struct {
 	mu      sync.Mutex
 	down    [nodeCount]int // the node does not run, or stands still
 	noRedis [nodeCount]int
@@ -32,7 +34,7 @@ type condition struct {
 	redis   int // takes no writes
 	mysql   int
 	cuts    [nodeCount]int // of the node's wire to Redis, whatever the reason
-	pauses  []pause
+	pauses  []judge.Pause
 	resting bool // nobody buys any more
 
 	// Times of the storm's own life: seconds in which this process had the
@@ -42,25 +44,18 @@ type condition struct {
 	askFrom time.Duration // no sale is asked before whether it sells
 }
 
-// A pause is when a node stood still. What was sent to it meanwhile is carried
-// out when it goes on.
-type pause struct {
-	node     int
-	from, to time.Time // to is zero while it lasts
-}
-
-// What a change of the condition is.
+// What a change of the state is.
 type change int
 
 const (
-	harm change = iota // something may have to be taken over
-	mend               // nothing that sells is touched
-	loss               // a store has lost something, or may have
+	faulted change = iota // something may have to be taken over
+	mended                // nothing that sells is touched
+	lost                  // a store has lost something, or may have
 )
 
-// change notes harm or its end, and gives the service the time that it needs
+// change notes a fault or its end, and gives the service the time that it needs
 // for that.
-func (c *condition) change(kind change, what func(c *condition)) {
+func (c *brokenState) change(kind change, what func(c *brokenState)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	well := c.healthy()
@@ -68,20 +63,20 @@ func (c *condition) change(kind change, what func(c *condition)) {
 		what(c)
 	}
 	switch {
-	case c.healthy() && (kind == loss || !well):
+	case c.healthy() && (kind == lost || !well):
 		c.grant(mendsWithin)
-	case c.healthy() && kind == mend:
+	case c.healthy() && kind == mended:
 	case c.healthy():
 		c.grant(sellsWithin)
 	case c.direct():
 		c.grant(directWithin)
 	default:
-		c.askFrom = never
+		c.askFrom = notNow
 	}
 }
 
 // left tells what is still broken, or nil.
-func (c *condition) left() error {
+func (c *brokenState) left() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var none [nodeCount]int
@@ -93,21 +88,21 @@ func (c *condition) left() error {
 }
 
 // grant gives time from now on, and takes none away that was granted before.
-func (c *condition) grant(d time.Duration) {
-	if c.askFrom == never || c.askFrom < c.now+d {
+func (c *brokenState) grant(d time.Duration) {
+	if c.askFrom == notNow || c.askFrom < c.now+d {
 		c.askFrom = c.now + d
 	}
 }
 
 // time is the storm's own.
-func (c *condition) time() time.Duration {
+func (c *brokenState) time() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
 // healthy tells whether one node runs and writes to both stores.
-func (c *condition) healthy() bool {
+func (c *brokenState) healthy() bool {
 	for i := range nodeCount {
 		if c.redis+c.mysql+c.down[i]+c.noRedis[i]+c.noMySQL[i] == 0 {
 			return true
@@ -117,7 +112,7 @@ func (c *condition) healthy() bool {
 }
 
 // direct tells whether a node can sell without Redis, as none writes to it.
-func (c *condition) direct() bool {
+func (c *brokenState) direct() bool {
 	sells := false
 	for i := range nodeCount {
 		if c.down[i] > 0 {
@@ -132,7 +127,7 @@ func (c *condition) direct() bool {
 }
 
 // well are the nodes that run and reach MySQL, the healthy ones first.
-func (c *condition) well() (nodes []int) {
+func (c *brokenState) well() (nodes []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var others []int
@@ -151,38 +146,22 @@ func (c *condition) well() (nodes []int) {
 	return nodes
 }
 
-func (c *condition) paused(node int) {
-	c.change(harm, func(c *condition) {
-		c.down[node]++
-		c.pauses = append(c.pauses, pause{node: node, from: time.Now()})
-	})
-}
-
-func (c *condition) resumed(node int) {
-	c.change(mend, func(c *condition) {
-		c.down[node]--
-		for i := range c.pauses {
-			if p := &c.pauses[i]; p.node == node && p.to.IsZero() {
-				p.to = time.Now()
-			}
-		}
-	})
-}
-
-// over is when nothing more can come of a call: a deadline after it has ended,
-// or after its node went on, if that stood still meanwhile.
-func over(c *call, pauses []pause) time.Time {
-	end := c.ended
-	for _, p := range pauses {
-		if p.node == c.node && p.from.Before(c.ended) && p.to.After(end) {
-			end = p.to
+// paused notes that a node stands still, or with -1 that it has resumed. Callers hold mu.
+func (c *brokenState) paused(node, by int) {
+	c.down[node] += by
+	if by > 0 {
+		c.pauses = append(c.pauses, judge.Pause{Node: node, From: time.Now()})
+		return
+	}
+	for i := range c.pauses {
+		if p := &c.pauses[i]; p.Node == node && p.To.IsZero() {
+			p.To = time.Now()
 		}
 	}
-	return end.Add(deadline)
 }
 
-// A life is how one sale has been getting on.
-type life struct {
+// A liveness is how one sale has been getting on.
+type liveness struct {
 	sku     string
 	rows    int64         // durable orders
 	soldOut bool          // nothing was left at the last look
@@ -195,7 +174,7 @@ type life struct {
 
 // look judges the sale by its rows in the database: a sale with units left must sell, and
 // a sale without units must refuse. It returns a description of the failure, or "".
-func (l *life) look(c *condition, rows, left int64) string {
+func (l *liveness) look(c *brokenState, rows, left int64) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.resting {
@@ -223,25 +202,25 @@ func (l *life) look(c *condition, rows, left int64) string {
 }
 
 // refuses records that a buyer received a final refusal.
-func (l *life) refuses(c *condition) {
+func (l *liveness) refuses(c *brokenState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l.refused = true
 }
 
 // idle returns how long the sale has neither sold nor refused.
-func (l *life) idle(c *condition) time.Duration {
+func (l *liveness) idle(c *brokenState) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now - l.last
 }
 
 // watched returns the share of the time in which buyers asked, averaged over the sales.
-func (a *act) watched() float64 {
-	a.condition.mu.Lock()
-	defer a.condition.mu.Unlock()
+func (a *round) watched() float64 {
+	a.state.mu.Lock()
+	defer a.state.mu.Unlock()
 	var asked, looked time.Duration
-	for _, l := range a.lives {
+	for _, l := range a.liveness {
 		asked, looked = asked+l.asked, looked+l.looked
 	}
 	return asked.Seconds() / max(looked.Seconds(), watchEvery.Seconds())

@@ -1,4 +1,4 @@
-package storm
+package drill
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // A buyer orders, asks again where an answer was lost, pays, cancels, or forgets
 // about it. It takes a new name where its old one may not have more units.
 type buyer struct {
-	*act
+	*round
 	number int
 	names  int // so far
 	asks   int // keys and references so far
@@ -35,7 +35,9 @@ func (b *buyer) between(least, most time.Duration) time.Duration {
 	return lab.Between(b.random, least, most)
 }
 
-func (b *buyer) name() string { return fmt.Sprintf("buyer-%d-%d-%d", b.act.number, b.number, b.names) }
+func (b *buyer) name() string {
+	return fmt.Sprintf("buyer-%d-%d-%d", b.round.number, b.number, b.names)
+}
 
 func (b *buyer) once(ctx context.Context) {
 	quantity := 1
@@ -48,16 +50,16 @@ func (b *buyer) once(ctx context.Context) {
 		key: fmt.Sprintf("%s%d.%d", keyMark, b.number, b.asks), quantity: quantity,
 	})
 	switch {
-	case c.code == "buyer_limit":
+	case c.Code == "buyer_limit":
 		b.names++
-	case c.yes():
+	case c.accepted():
 		b.end(ctx, c)
 	}
 }
 
 // end is what becomes of an order that the buyer has.
 func (b *buyer) end(ctx context.Context, c *call) {
-	id := c.got.ID
+	id := c.Order.ID
 	b.asks++
 	paying := call{verb: pay, node: b.random.IntN(nodeCount), buyer: c.buyer, sku: c.sku, order: id, ref: fmt.Sprintf("%s%d.%d", refMark, b.number, b.asks)}
 	cancelling := call{verb: cancel, node: b.random.IntN(nodeCount), buyer: c.buyer, sku: c.sku, order: id}
@@ -91,7 +93,7 @@ func (b *buyer) end(ctx context.Context, c *call) {
 // twin is the same buyer at another call, with a chance of its own: two
 // goroutines may not draw from one.
 func (b *buyer) twin() *buyer {
-	return &buyer{act: b.act, number: b.number, random: rand.New(rand.NewPCG(b.random.Uint64(), 0))}
+	return &buyer{round: b.round, number: b.number, random: rand.New(rand.NewPCG(b.random.Uint64(), 0))}
 }
 
 // settle asks until the answer is definite, each time another node, under the
@@ -100,13 +102,13 @@ func (b *buyer) settle(ctx context.Context, c call) *call {
 	until := time.Now().Add(patience)
 	for {
 		got := b.do(b.whole, c)
-		if got.status == http.StatusAccepted && b.random.IntN(2) == 0 {
-			seen := b.do(b.whole, call{verb: look, node: b.random.IntN(nodeCount), buyer: c.buyer, sku: c.sku, key: c.key, quantity: c.quantity, location: got.location})
-			if seen.yes() {
+		if got.Status == http.StatusAccepted && b.random.IntN(2) == 0 {
+			seen := b.do(b.whole, call{verb: look, node: b.random.IntN(nodeCount), buyer: c.buyer, sku: c.sku, key: c.key, quantity: c.quantity, location: got.Location})
+			if seen.accepted() {
 				return seen
 			}
 		}
-		if !got.unknown() || time.Now().After(until) || got.status == http.StatusNotFound || b.whole.Err() != nil ||
+		if got.accepted() || got.refused() || time.Now().After(until) || b.whole.Err() != nil ||
 			ctx.Err() != nil && time.Now().Add(patience/2).After(until) {
 			return got
 		}
@@ -130,7 +132,7 @@ const (
 // between one of the newest promises and its share of all promises. A refusal is quick, so
 // replay does not wait for a node that hangs. After ctx has ended, replay completes its
 // first round, within a buyer's patience.
-func (a *act) replay(ctx context.Context, node, share int, random *rand.Rand) {
+func (a *round) replay(ctx context.Context, node, share int, random *rand.Rand) {
 	ends, cancel := context.WithCancel(a.whole)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(patience, cancel) })()
@@ -157,13 +159,13 @@ func (a *act) replay(ctx context.Context, node, share int, random *rand.Rand) {
 
 // probe asks for one unit of the sale whenever the sale has answered no buyer for a while.
 // The buyer is below the limit, and the node is healthy.
-func (a *act) probe(ctx context.Context, sale int) {
-	l, asked := a.lives[sale], 0
+func (a *round) probe(ctx context.Context, sale int) {
+	l, asked := a.liveness[sale], 0
 	var busy = make(chan struct{}, 4)
 	for ctx.Err() == nil {
 		sleep(ctx, 100*time.Millisecond)
-		nodes := a.condition.well()
-		if l.idle(&a.condition) < 300*time.Millisecond || len(nodes) == 0 {
+		nodes := a.state.well()
+		if l.idle(&a.state) < 300*time.Millisecond || len(nodes) == 0 {
 			continue
 		}
 		select {
@@ -177,8 +179,8 @@ func (a *act) probe(ctx context.Context, sale int) {
 			sku: l.sku, key: keyMark + "probe", quantity: 1,
 		}
 		a.later(func() {
-			if a.do(a.whole, c).no() {
-				l.refuses(&a.condition)
+			if a.do(a.whole, c).refused() {
+				l.refuses(&a.state)
 			}
 			<-busy
 		})

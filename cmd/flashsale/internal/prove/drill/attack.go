@@ -1,0 +1,257 @@
+package drill
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // the drill's own look at the database
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/cmd/flashsale/internal/operate/api"
+	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
+	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest"
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/judge"
+	"flashsale/loadtest/report"
+	"flashsale/loadtest/servers"
+)
+
+const (
+	sku = "drill" // the one sale of every drill
+
+	// lease is shorter than serve's default: a drill lasts seconds.
+	lease = 2 * time.Second
+	// directAfter is how long Redis must be gone, for the same reason: longer
+	// than where a drill merely has it restart.
+	directAfter = 1500 * time.Millisecond
+	// clientTimeout leaves the balancer time to ask another node.
+	clientTimeout = 8 * time.Second
+)
+
+// An attack is what one drill is done to: a sale on a stage, and the balancer that the
+// buyers of the load test talk to.
+type attack struct {
+	*stage
+	*notes
+	cfg      Config
+	random   *rand.Rand // the fault's goroutine's
+	balancer *lab.Balancer
+	operator *api.Client
+
+	// The drill's own look at the stores, past the nodes.
+	redis *redis.Client
+	mysql *sql.DB
+}
+
+// open starts everything.
+func (f *fault) open(ctx context.Context, cfg Config) (a *attack, err error) {
+	a = &attack{cfg: cfg, random: f.numbers(cfg.Seed)}
+	a.notes = &notes{stop: func() {}, at: func() time.Duration { return a.balancer.Elapsed() }, say: func(format string, args ...any) {
+		cfg.Say(f.name+": "+format, args...)
+	}}
+	if f.group {
+		cfg.MySQL = servers.MySQLOptions{SearchPath: []string{cfg.MySQLFolder}, Group: true}
+	}
+	if a.stage, err = openStage(ctx, cfg.Config); err != nil {
+		return nil, err
+	}
+	defer lab.Undo(&err, a.Close)
+	if a.mysql, err = sql.Open("mysql", a.Stores.SQL); err != nil {
+		return nil, err
+	}
+	a.redis = lab.Redis(a.Stores.Redis.Addr())
+	a.Cleanup(func() error { return errors.Join(a.mysql.Close(), a.redis.Close()) })
+	if f.standby {
+		err = errors.Join(a.standby(ctx), a.follows(ctx))
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = a.startNodes(ctx, lab.NodeConfig{Strategy: cfg.Strategy}, func(name string) []string {
+		flags := append(lab.Brief(lease, directAfter), "--trusted-proxies", "127.0.0.1") // each buyer of the attack comes from an address of its own
+		if f.clocks {
+			// Never right, and never by the same amount twice.
+			off := a.between(time.Minute, 10*time.Minute).Round(time.Second)
+			if a.random.IntN(2) == 0 {
+				off = -off
+			}
+			flags = append(flags, "--clock-off="+off.String())
+			a.done = append(a.done, fmt.Sprintf("%s's clock is off by %v", name, off))
+		}
+		return flags
+	})
+	if err != nil {
+		return nil, err
+	}
+	var urls []string
+	for _, n := range a.Nodes {
+		urls = append(urls, n.URL())
+	}
+	if a.balancer, err = lab.Balance(urls...); err != nil {
+		return nil, err
+	}
+	a.Cleanup(a.balancer.Close)
+	a.operator, err = a.Operator(a.balancer.URL())
+	return a, err
+}
+
+// follows waits until MySQL's replica has all, and has the primary wait for it from
+// then on.
+func (a *attack) follows(ctx context.Context) error {
+	if err := a.caughtUp(ctx); err != nil || a.cfg.Asynchronous {
+		return err
+	}
+	return a.mysqls[a.primary].Lossless(ctx)
+}
+
+// rebuildPrimary makes the old primary the replica of the new one, even after ctx has
+// ended. The new primary sold alone until then.
+func (a *attack) rebuildPrimary(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	if err := a.rebuild(ctx); err != nil {
+		return err
+	}
+	a.did("old primary started again, empty")
+	err := a.follows(ctx)
+	if err == nil {
+		a.did("it has all as a replica")
+	}
+	return err
+}
+
+// run carries one drill out: the servers, the attack with the fault in it, the
+// verdict.
+func (f *fault) run(ctx context.Context, cfg Config, all *Report) (row Row, err error) {
+	row = Row{Name: f.name, Done: []string{}, Violations: []string{}}
+	if f.keeper && cfg.Strategy != variants.Lua {
+		row.unjudged("needs a keeper, and strategy " + cfg.Strategy + " has none")
+		cfg.Say("%s: %s", f.name, row.Violations[0])
+		return row, nil
+	}
+	cfg.Say("%s: %s", f.name, f.happens)
+	a, err := f.open(ctx, cfg)
+	if err != nil {
+		return row, fmt.Errorf("set the stage: %w", err)
+	}
+	var verdict *report.Report
+	defer func() {
+		if cfg.Keep && ctx.Err() == nil && (err != nil || row.exit != judge.ExitPass) {
+			var text bytes.Buffer
+			if verdict != nil {
+				err = errors.Join(err, verdict.WriteText(&text))
+			}
+			var keepErr error
+			row.Logs, keepErr = a.KeepLogs("drill-"+f.name, map[string][]byte{"verdict.txt": text.Bytes()})
+			err = errors.Join(err, keepErr)
+		}
+		err = errors.Join(err, a.Close())
+	}()
+	all.Stores = a.Stores.Versions
+
+	// A fault that still waits for the attack when there is none any more gives up.
+	faulty, stop := context.WithCancel(ctx)
+	defer stop()
+	faulted := make(chan error, 1)
+	go func() { faulted <- f.strike(faulty, a) }()
+	verdict, err = loadtest.Run(ctx, a.load())
+	stop()
+	if fault := <-faulted; fault != nil && err == nil {
+		err = fmt.Errorf("bring the fault about: %w", fault)
+	}
+	row.Done = append(row.Done, a.done...)
+	if verdict != nil {
+		row.judge(verdict, cfg.Duration)
+		row.breaks(a.broken)
+	}
+	return row, err
+}
+
+// strike waits for the moment of the fault, and carries it out.
+func (f *fault) strike(ctx context.Context, a *attack) error {
+	if err := a.moment(ctx); err != nil {
+		return err
+	}
+	p := draw(a.random, f)
+	if f.aim != nil {
+		if err := f.aim(ctx, a, &p); err != nil {
+			return err
+		}
+	}
+	in := &injector{stage: a.stage, notes: a.notes, ctx: ctx, state: &brokenState{}, skus: [skuCount]string{sku, sku, sku}, attack: a}
+	err := f.do(in, p)
+	if err == nil && p.after != nil {
+		healing, cancel := in.healing()
+		defer cancel()
+		err = p.after(healing)
+	}
+	return err
+}
+
+// load is the attack on the sale. Half of what is asked for is on sale: selling
+// is well under way when the fault begins, goes on after it, and the last units
+// are fought for even if it stood still for half of the time.
+func (a *attack) load() loadtest.Config {
+	c := loadtest.Defaults()
+	c.Target, c.SKU, c.Name = a.balancer.URL(), sku, "Drill"
+	c.Token = a.Token
+	c.Rate, c.Duration = a.cfg.Rate, a.cfg.Duration
+	c.Buyers = int(float64(c.Rate) * c.Duration.Seconds())
+	c.Stock = c.Buyers / 2
+	c.Seed = a.cfg.Seed
+	c.Timeout = clientTimeout
+	c.Strategy, c.Stores = a.cfg.Strategy, a.Stores.Kind
+	return c
+}
+
+// numbers are what the timing is drawn with. Each drill has numbers of its own, so
+// that it does the same when it is run alone.
+func (f *fault) numbers(seed int64) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(f.name))
+	return lab.Numbers(seed, h.Sum64())
+}
+
+// moment waits for the attack and then for the time of the fault: late enough that
+// orders are under way, and early enough that there is much left to sell.
+func (a *attack) moment(ctx context.Context) error {
+	d := a.between(a.cfg.Duration*3/20, a.cfg.Duration*6/20)
+	select {
+	case <-a.balancer.Began:
+		return client.Wait(ctx, d)
+	case <-ctx.Done():
+		return fmt.Errorf("no attack to disturb: %w", ctx.Err())
+	}
+}
+
+// between draws a time.
+func (a *attack) between(least, most time.Duration) time.Duration {
+	return lab.Between(a.random, least, most)
+}
+
+// pause lets a drawn time pass, for a fault that has something to mend: it merely
+// ends early with ctx.
+func (a *attack) pause(ctx context.Context, least, most time.Duration) {
+	sleep(ctx, a.between(least, most))
+}
+
+// until asks until the answer is yes.
+func (a *attack) until(ctx context.Context, what string, yes func(ctx context.Context) bool) error {
+	return lab.Until(ctx, 20*time.Millisecond, what, func(ctx context.Context) (bool, error) { return yes(ctx), nil })
+}
+
+// tries tries up to so many times, until it succeeds.
+func tries(most int, failed string, try func() (bool, error)) error {
+	for range most {
+		if ok, err := try(); ok || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%s, in %d attempts", failed, most)
+}

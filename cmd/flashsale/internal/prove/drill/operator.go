@@ -1,0 +1,119 @@
+package drill
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"flashsale/cmd/flashsale/internal/operate/api"
+)
+
+// An operator changes what is on sale: for some seconds there is enough, then
+// the sale is cut down to what is sold and is sold out until units come back.
+// The last sale now and then changes when it takes units: at the order, or at
+// its payment.
+type operator struct {
+	*round
+
+	mu   sync.Mutex
+	left map[string]bool // to a fault
+}
+
+const (
+	plenty = 25 // units, whenever there are less than
+	few    = 12
+)
+
+// operate looks after one sale until ctx ends.
+func (o *operator) operate(ctx context.Context, sku string, random *rand.Rand) {
+	for ctx.Err() == nil {
+		if sku == o.skus[skuCount-1] && random.IntN(2) == 0 && o.mine(sku) { // the change applies from the next PutSale on
+			o.onPayment.Store(!o.onPayment.Load())
+		}
+		for until := time.Now().Add(time.Duration(2000+random.IntN(4000)) * time.Millisecond); time.Now().Before(until) && ctx.Err() == nil; {
+			if seen := o.seen.Load(); seen != nil && seen.sales[sku].total-seen.sales[sku].sold < few && o.mine(sku) {
+				o.stock(ctx, sku, plenty)
+			}
+			sleep(ctx, 100*time.Millisecond)
+		}
+		for range 1 + random.IntN(3) {
+			if o.mine(sku) {
+				o.stock(ctx, sku, int64(random.IntN(3)))
+			}
+			sleep(ctx, time.Duration(300+random.IntN(700))*time.Millisecond)
+		}
+	}
+}
+
+// mine reports whether the operator may change the sale. It may not while a fault has
+// the sale.
+func (o *operator) mine(sku string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.left[sku]
+}
+
+// leave leaves sales to a fault, until the result is called. Like stock and keepLeft, it
+// does nothing in a drill, which has no operator.
+func (o *operator) leave(skus ...string) (back func()) {
+	set := func(left bool) {
+		if o == nil {
+			return
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for _, sku := range skus {
+			o.left[sku] = left
+		}
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// keepLeft keeps spare units of each sale on sale, for the duration d.
+func (o *operator) keepLeft(ctx context.Context, spare int64, d time.Duration, skus ...string) {
+	if o == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	for ; ctx.Err() == nil; sleep(ctx, 250*time.Millisecond) {
+		for _, sku := range skus {
+			o.stock(ctx, sku, spare)
+		}
+	}
+}
+
+// stock puts so many units on sale beside those that are sold. It may fail, as
+// more may have been sold since, and nodes may be away.
+func (o *operator) stock(ctx context.Context, sku string, spare int64) {
+	if o == nil {
+		return
+	}
+	seen := o.seen.Load()
+	nodes := o.state.well()
+	if seen == nil || len(nodes) == 0 {
+		return
+	}
+	_ = o.put(ctx, nodes[rand.IntN(len(nodes))], sku, seen.sales[sku].sold+spare, o.opened.Add(24*time.Hour))
+}
+
+// put changes a sale.
+func (a *round) put(ctx context.Context, node int, sku string, total int64, closes time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	operator, err := a.Operator(a.Nodes[node].URL())
+	if err != nil {
+		return err
+	}
+	reserveOn := "order"
+	if a.onPayment.Load() && sku == a.skus[skuCount-1] {
+		reserveOn = "payment"
+	}
+	_, err = operator.Put(ctx, sku, api.Terms{
+		Name: "Storm", Price: 100, Currency: "EUR", Total: total, PerBuyerLimit: buyerLimit,
+		OpensAt: a.opened, ClosesAt: closes, PaymentWindowS: int64(window / time.Second), ReserveOn: reserveOn,
+	})
+	return err
+}
