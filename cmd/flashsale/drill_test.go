@@ -23,7 +23,7 @@ func TestDrillList(t *testing.T) {
 	for _, name := range append(drill.Names(), drill.ByName()...) {
 		contains(t, out, name+"\n")
 	}
-	says(t, out, "storm (by itself", "  commit-silent ")
+	contains(t, out, "storm (by itself", "  commit-silent ")
 	refuses(t, []string{"drill", "group-failover"}, "needs MySQL 9, see --mysqld")
 	refuses(t, []string{"drill", "--rate", "1", "--strategy", "magic", "earthquake"},
 		"rate", "earthquake", "node-killed", "clock-offset", "magic", "lock-per-order")

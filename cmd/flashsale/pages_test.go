@@ -46,7 +46,7 @@ func TestPagesAreShort(t *testing.T) {
 
 // go doc shows the declarations of the packages that people copy on one screen.
 func TestDocIsShort(t *testing.T) {
-	for folder, most := range map[string]int{"orders/lock": 20, "ratelimit": 20, "inventory": 24} {
+	for folder, most := range map[string]int{"orders/lock": 20, "ratelimit": 20, "inventory": 20} {
 		cmd := exec.CommandContext(check.Context(t), "go", "doc", "./"+folder)
 		cmd.Dir = root
 		out, err := cmd.CombinedOutput()
