@@ -17,7 +17,7 @@ type Evidence struct {
 
 	// Under faults that are brought about on purpose:
 	Late     time.Duration // how long after its end a call may still take effect
-	Pauses   []Pause       // when nodes stood still
+	Pauses   []Pause       // times during which nodes were stopped
 	Changing bool          // the operator changes Total and ReserveOn: only orders, payments and answers are judged
 
 	Requests []Request
@@ -31,8 +31,8 @@ type Evidence struct {
 	Gaps      []Gap  // what the run could not find out
 }
 
-// A Pause is when a node stood still. What was sent to it meanwhile takes effect when it
-// continues.
+// A Pause is a time during which a node was stopped. Calls that were sent to the node
+// take effect when it continues.
 type Pause struct {
 	Node     int
 	From, To time.Time
@@ -78,7 +78,7 @@ const (
 	OnPayment = "payment" // only a paid order has units
 )
 
-// Order is what the verdict reads of an order in an answer.
+// Order holds the fields of an order in an answer that the verdict reads.
 type Order struct {
 	ID        string    `json:"id"`
 	SKU       string    `json:"sku"`
@@ -141,7 +141,7 @@ func (a Answer) Reason() string {
 type Request struct {
 	Kind     Kind
 	Attack   bool // sent by vegeta: counted in attempts, answers, rates and latency
-	Node     int  // that was asked, where there are several
+	Node     int  // number of the node that was asked; 0 if there is one node
 	Buyer    string
 	Key      string
 	Quantity int
@@ -180,10 +180,10 @@ func (r Request) Limited() bool { return r.Status == 429 }
 // Closing is one call to cancel or pay an order.
 type Closing struct {
 	Cancel  bool // false: pay
-	Node    int  // that was asked, where there are several
+	Node    int  // number of the node that was asked; 0 if there is one node
 	OrderID string
 	Buyer   string
-	Ref     string // of a payment; empty: the only one of its order
+	Ref     string // reference of the payment; empty if its order has one payment
 	Sent    time.Time
 	Latency time.Duration
 	Answer

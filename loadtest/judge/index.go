@@ -166,8 +166,8 @@ func (c *Index) idsOf(o *Outcome) []string {
 	return ids
 }
 
-// payment is what the client of o knows of the payment of its order id: of the one that
-// its row names, if it names one.
+// payment returns what the client of o knows about the payment of the order. If the row
+// of the order names a reference, the result is about the payment with that reference.
 func (c *Index) payment(o *Outcome, id string) Payment {
 	closings := c.closings[id]
 	if ref := c.rows[id].PaymentRef; ref != "" {

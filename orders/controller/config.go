@@ -28,6 +28,7 @@ type Config struct {
 	Direct   DirectConfig
 }
 
+// Limits of a node.
 const (
 	Batch   = 500 // orders per transaction: the gate's scripts take no more ids at once
 	Workers = 24  // SKUs that a node serves at once, beside those that only have orders to commit

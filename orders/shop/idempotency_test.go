@@ -20,7 +20,7 @@ func TestFiftyEqualRequests(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		nodes := []*shop{open(t, s, nil), open(t, s, nil)}
-		nodes[0].put(t, kit.Sale("S", 100, 100))
+		nodes[0].put(t, kit.Sale("S", 100, 2))
 		want := Placement{Buyer: "ann", SKU: "S", Quantity: 2, Key: "k"}
 		var all sync.WaitGroup
 		answers, errs := make([]Placed, 50), make([]error, 50)

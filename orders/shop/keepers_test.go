@@ -183,3 +183,18 @@ func TestTakenOverWithinOneLease(t *testing.T) {
 		})
 	}
 }
+
+// A keeper is fenced off while it holds the lock. It releases the lock, and the SKU gets a
+// keeper with a new fence.
+func TestFencedKeeperIsReplaced(t *testing.T) {
+	t.Parallel()
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		p := open(t, s, nil)
+		p.put(t, kit.Sale("S", 10, 1))
+		kit.Exec(t, p.store.DB, "UPDATE sales SET fence = fence + 1")
+		check.Eventually(t, "an order is durable", func() bool {
+			placed, err := p.Place(t.Context(), Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"})
+			return err == nil && placed.Order.Status == orders.PendingPayment
+		})
+	})
+}

@@ -123,3 +123,20 @@ func TestRecheckWaitsForTheBarrier(t *testing.T) {
 	default:
 	}
 }
+
+// An operator's change reaches the keeper by a message, whichever node receives the
+// change. No node looks at its sales by itself in this test.
+func TestChangeReachesTheKeeper(t *testing.T) {
+	t.Parallel()
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		change := func(c *Config) {
+			c.Keeper.ResyncEvery, c.Keeper.ReconcileEvery, c.Keeper.ReconcileHoldsEvery = time.Hour, time.Hour, time.Hour
+		}
+		a, b := open(t, s, change), open(t, s, change)
+		a.put(t, kit.Sale("S", 10, 1))
+		for i, p := range []*shop{a, b} {
+			_, _, err := p.PutSale(t.Context(), kit.Sale("S", int64(20+i), 1))
+			check.Must(t, err)
+		}
+	})
+}

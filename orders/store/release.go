@@ -8,17 +8,18 @@ import (
 	"flashsale/orders"
 )
 
-// An ended order is closed or paid, and the gate does not know yet.
-type ended struct {
+// An UnreleasedOrder is closed or paid, and its hold may still be at the gate.
+type UnreleasedOrder struct {
 	ID     string
 	HoldID *string // of a late payment, if one paid the order
 	Status orders.Status
 	Epoch  int64 // of the sale, read in the same statement
 }
 
-// Unreleased returns orders of sku that the gate is still to hear of, at most limit.
-func (s *Store) Unreleased(ctx context.Context, sku string, limit int) ([]ended, error) {
-	var rows []ended
+// Unreleased returns at most limit orders of sku that have ended and whose hold may still
+// be at the gate.
+func (s *Store) Unreleased(ctx context.Context, sku string, limit int) ([]UnreleasedOrder, error) {
+	var rows []UnreleasedOrder
 	err := s.DB.WithContext(ctx).Table("orders AS o").Select("o.id, o.hold_id, o.status, s.epoch").
 		Joins("JOIN sales AS s ON s.sku = o.sku").
 		Where("o.status IN ? AND o.restored_at IS NULL AND o.sku = ?", orders.FinalStatuses, sku).

@@ -2,8 +2,11 @@ package app
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
@@ -24,7 +27,7 @@ func TestNoStaysNo(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
 	via, w := servertest.RedisVia(t, s)
-	a, b := start(t, via, nil), start(t, s, nil)
+	a, b, rdb := start(t, via, nil), start(t, s, nil), openRedis(t, s.RedisURL)
 	arrives := func(t *testing.T, c *wire.Catch) {
 		t.Helper()
 		before := asked(t, s, "evalsha")
@@ -42,6 +45,11 @@ func TestNoStaysNo(t *testing.T) {
 		b.orderBy("S", "ann", "anns-key").is(409, "sold_out")
 		b.cancel("bob", bob.where())
 		b.audited("S", `"available":1,`)
+		// Until then the cooldown refuses the script, and not its deadline.
+		check.Eventually(t, "the unit may be sold", func() bool {
+			end, err := rdb.HGet(t.Context(), "sale:{S}", "resume_at").Int64()
+			return errors.Is(err, redis.Nil) || err == nil && rdb.Time(t.Context()).Val().UnixMilli() > end
+		})
 		arrives(t, c)
 		check.Eventually(t, "eve has the unit", func() bool { return b.order("S", "eve").status == 201 })
 		if got := b.orders("ann"); strings.Contains(got, `"id"`) {
