@@ -17,7 +17,7 @@ const Standalone = "redis"
 
 // A Master is a Redis that takes writes, as Probe has found it.
 type Master struct {
-	Name string // Whole, or host:port of a cluster's master
+	Name string // Standalone, or host:port of a cluster's master
 	Err  error  // why it did not take a write; nil: it did
 }
 
@@ -74,8 +74,8 @@ func (k Keeping) probe(ctx context.Context, name, key string, node redis.Cmdable
 	return Master{name, err}
 }
 
-// Master names the master that has the gate of sku: Whole where Redis is no
-// cluster. An error: nothing is known of the cluster yet.
+// Master returns the name of the master that has the gate of sku, or Standalone if Redis is
+// no cluster. It returns an error if the slots of the cluster are not known yet.
 func (g *Gate) Master(ctx context.Context, sku string) (string, error) {
 	cluster, ok := g.rdb.(*redis.ClusterClient)
 	if !ok {

@@ -1,6 +1,5 @@
 // Package orders is the domain of a flash sale: sales, orders and refunds, their
-// statuses, and Decide, the pure function that says what may be sold. It does no
-// I/O.
+// statuses, and Ledger.Decide, which decides what may be sold. It does no I/O.
 //
 // The packages below form layers, and each may call what stands right of it:
 //

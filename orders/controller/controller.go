@@ -73,9 +73,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	return errors.Join(err, base.Wait())
 }
 
-// keep keeps SKUs until ctx ends, and then hands them over at once: passes that
-// are under way end first, within one lease, and no pass that hangs is waited
-// for.
+// keep keeps SKUs until ctx ends. It then waits up to one lease for the passes that are
+// running, and hands the SKUs over. It does not wait for a pass that hangs.
 func (c *Controller) keep(ctx context.Context) error {
 	cfg := c.cfg.Keeper
 	var g errgroup.Group

@@ -358,8 +358,8 @@ type schedule struct {
 	scan  time.Time         // time of the next scan, order by order; zero: not set yet
 }
 
-// maxScans is how many SKUs begin to be compared order by order in one
-// resync, and one more for each hundred that the node keeps.
+// maxScans bounds how many SKUs start an order-by-order comparison in one resync. A node
+// may start one more for each hundred SKUs that it keeps.
 const maxScans = 4
 
 // comparisons returns the comparisons that are due, where g is the gate. The sums are

@@ -14,10 +14,9 @@ import (
 // A redisHealth records which Redis masters accept this node's writes. For each sale,
 // the master of its gate counts.
 //
-// A master is down, or up again, only once the opposite of what was known has
-// lasted: what comes and goes must lead no sale into direct mode, nor out of
-// it. Probes are counted, and not time, so that a process that was stopped
-// between two of them has not waited for anything.
+// The state of a master changes only after several equal probes, so that a short outage
+// leads no sale into direct mode or out of it. Probes are counted, and not time, because
+// a process that was stopped would count the time of its stop.
 type redisHealth struct {
 	gate    Gate
 	log     *slog.Logger

@@ -206,7 +206,7 @@ proctype Redis() {
   alive--
 }
 
-/* ---- the keeper: orders/shop/keeper.go ---- */
+/* ---- the keeper: orders/keeper/keeper.go ---- */
 
 /* Instead of a step, or after it and before its answer: the keeper dies and may take over anew, or it lost an answer and
  * makes another pass. */

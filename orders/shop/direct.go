@@ -72,7 +72,7 @@ func (s *Service) placeDirect(ctx context.Context, c *sharedCommit, p Placement)
 	within, cancel := context.WithTimeout(ctx, s.cfg.Wait+s.store.Timeout)
 	defer cancel()
 	d, err := c.place(within, p.SKU, inventory.Queued{
-		OrderID: orders.NewOrderID(p.SKU), Buyer: p.Buyer, Quantity: p.Quantity, Key: p.Key, Fingerprint: p.fingerprint(),
+		OrderID: orders.NewOrderID(p.SKU), Buyer: p.Buyer, Quantity: p.Quantity, Key: p.Key, Fingerprint: orders.Fingerprint(p.SKU, p.Quantity),
 	})
 	changed := errors.Is(err, orders.ErrTakesUnits) || errors.Is(err, orders.ErrNotDirect)
 	switch {

@@ -39,7 +39,7 @@ func (s *Service) remembersSoldOut(p Placement) (epoch int64, soldOut bool) {
 func (s *Service) reserve(ctx context.Context, p Placement, sale *orders.Sale) (Placed, error) {
 	request := inventory.Request{
 		OrderID: orders.NewOrderID(p.SKU), SKU: p.SKU, Buyer: p.Buyer, Quantity: p.Quantity,
-		Key: p.Key, Fingerprint: p.fingerprint(), Node: s.store.Node, Trace: s.cfg.Trace(ctx),
+		Key: p.Key, Fingerprint: orders.Fingerprint(p.SKU, p.Quantity), Node: s.store.Node, Trace: s.cfg.Trace(ctx),
 	}
 	waiter := s.waiters.wait(request.OrderID)
 	defer func() { s.waiters.leave(waiter) }()

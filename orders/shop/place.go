@@ -29,9 +29,6 @@ func (p *Placement) validate(limit int64) error {
 	return f.Err()
 }
 
-// fingerprint returns the fingerprint of SKU and quantity.
-func (p *Placement) fingerprint() string { return orders.Fingerprint(p.SKU, p.Quantity) }
-
 // Placed is the answer to a placement. Order.Status is Reserved while it is
 // not known to be durable.
 type Placed struct {
@@ -44,8 +41,9 @@ type Placed struct {
 // has its own timeout, so Place always returns. A single deadline for the whole call would
 // cost a few microseconds per order.
 //
-// Errors: *InvalidError, ErrNotFound, the errors of the limiter and of inventory.Reserve.
-// After ErrUnavailable the outcome is unknown, and a retry with the same key finds it.
+// Errors: *orders.InvalidError, orders.ErrNotFound, the errors of the limiter and of
+// inventory.Gate.Reserve.
+// After orders.ErrUnavailable the outcome is unknown, and a retry with the same key finds it.
 func (s *Service) Place(ctx context.Context, p Placement) (Placed, error) {
 	if err := p.validate(s.cfg.MaxQuantity); err != nil {
 		return Placed{}, err

@@ -126,7 +126,7 @@ func (s *Service) answer(ctx context.Context, p Placement, w *waiter, pending Pl
 
 // replay answers a placement with the first order with its key.
 func replay(p Placement, first *orders.Order) (Placed, error) {
-	if first.RequestHash != p.fingerprint() {
+	if first.RequestHash != orders.Fingerprint(p.SKU, p.Quantity) {
 		return Placed{}, inventory.ErrMismatch
 	}
 	return accepted(first, true)

@@ -181,7 +181,7 @@ func (w *whole) order(p Placement) {
 	})
 	switch {
 	case err != nil && isUnavailable(err):
-	case first >= 0 && w.rows[first].RequestHash != p.fingerprint():
+	case first >= 0 && w.rows[first].RequestHash != orders.Fingerprint(p.SKU, p.Quantity):
 		if !errors.Is(err, inventory.ErrMismatch) && !(err == nil && answer.Order.Status == orders.Reserved) {
 			w.t.Fatalf("%+v under the key of %+v: %+v, %v", p, w.rows[first], answer.Order, err)
 		}
@@ -198,7 +198,7 @@ func (w *whole) order(p Placement) {
 	}
 	if err == nil && answer.Order.Status == orders.Reserved && !answer.Replayed {
 		w.queued = append(w.queued, inventory.Queued{
-			OrderID: answer.Order.ID, Buyer: p.Buyer, Quantity: p.Quantity, Key: p.Key, Fingerprint: p.fingerprint(),
+			OrderID: answer.Order.ID, Buyer: p.Buyer, Quantity: p.Quantity, Key: p.Key, Fingerprint: orders.Fingerprint(p.SKU, p.Quantity),
 		})
 	}
 }

@@ -1,5 +1,5 @@
 // Package store is the only SQL of the product, for MySQL and SQLite. It locks a
-// sale's row, reads, lets orders.Decide decide, and writes (commit.go); it ends
+// sale's row, reads, lets orders.Ledger decide, and writes (commit.go); it ends
 // orders (close.go) and lists ended orders whose units are not yet released at the gate
 // (release.go); it hands a SKU over to a new keeper (takeover.go); and it reads the rows
 // from which a gate is rebuilt (snapshot.go, delta.go). An answer that rests on rows that

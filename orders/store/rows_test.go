@@ -14,8 +14,8 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// What a keeper writes by hand is all that Decide sets in a row, whichever
-// kind it is, and what it reads by hand is all that Decide needs.
+// The hand-written SQL writes every column that Decide sets, for rows of every kind, and
+// reads every column that Decide needs.
 func TestRowsByHand(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, _ := stocked(t, sql, 0)

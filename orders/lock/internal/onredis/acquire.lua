@@ -11,7 +11,7 @@
 -- KEYS[3]  its waiters
 -- ARGV[1]  the caller's token
 -- ARGV[2]  lease in ms
--- ARGV[3]  1 if PUBLISH can tell who hears, else 0
+-- ARGV[3]  1 if the number of receivers that PUBLISH returns is reliable, else 0
 -- ARGV[4]  the caller's channel, '' for one who does not wait
 -- ARGV[5]  how often this caller has asked; comes back with the message
 -- ARGV[6]  the caller's note, '' for none

@@ -9,7 +9,7 @@
 -- KEYS[2]  its line
 -- KEYS[3]  its waiters
 -- ARGV[1]  the caller's token
--- ARGV[3]  1 if PUBLISH can tell who hears, else 0
+-- ARGV[3]  1 if the number of receivers that PUBLISH returns is reliable, else 0
 --
 -- Returns   1  released
 --           0  no such key: the lease has ended

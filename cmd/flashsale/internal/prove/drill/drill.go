@@ -17,7 +17,7 @@ import (
 // Config of a run.
 type Config struct {
 	lab.Config
-	Seed     int64  // of the moments and of what is asked for
+	Seed     int64  // fixes the times of the faults and the requests of the buyers
 	Strategy string // how the nodes sell, see variants.Strategies
 	Keep     bool   // the logs, if a promise was broken
 

@@ -54,8 +54,8 @@ func (o *operator) mine(sku string) bool {
 	return !o.left[sku]
 }
 
-// leave leaves sales to a fault, until the result is called. Like stock and keepLeft, it
-// does nothing in a drill, which has no operator.
+// leave stops the operator from changing the given sales while a fault uses them, until the
+// returned function is called. In a drill, which has no operator, leave does nothing.
 func (o *operator) leave(skus ...string) (back func()) {
 	set := func(left bool) {
 		if o == nil {

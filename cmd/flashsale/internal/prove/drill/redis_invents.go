@@ -20,8 +20,8 @@ func redisInvents(in *injector, _ step) error {
 		return err
 	}
 	a.did("20 units invented")
-	// Whoever tries for them hears the database's no; or gets them, and the
-	// verdict has it.
+	// The database must reject orders for the invented units. If it accepts one, the judge
+	// reports an oversell.
 	return a.until(ctx, "buyers have tried for them", func(ctx context.Context) bool {
 		refused, err := a.count(ctx, "status = 'rejected' AND reason = 'sold_out'")
 		if err == nil && refused > 0 {

@@ -90,7 +90,8 @@ func (r *Row) unjudged(why string) {
 	r.exit, r.Verdict, r.Violations = judge.ExitUnjudged, judge.Word(judge.ExitUnjudged), []string{why}
 }
 
-// fail is for what could not be carried out. Promises that were broken by then stay so.
+// fail records that the drill could not be carried out. Violations that were found before
+// remain in the row.
 func (r *Row) fail(err error) {
 	if r.Error = err.Error(); r.exit != judge.ExitViolation {
 		r.exit, r.Verdict = judge.ExitUnjudged, errored

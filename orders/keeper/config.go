@@ -31,10 +31,10 @@ type Config struct {
 
 // New returns the keeper of a sale that was just taken over. It does nothing by itself
 // and acquires no lock. If another keeper exists, only the fence decides between them.
-func New(sale *orders.Sale, p Config) *Keeper {
+func New(sale *orders.Sale, cfg Config) *Keeper {
 	k := &Keeper{
-		sku: sale.SKU, fence: sale.Fence, store: p.Store, gate: p.Gate, commits: p.Commits,
-		batch: p.Batch, rounds: p.Rounds, log: p.Log, announce: p.Announce, tell: p.Tell, committed: p.OnCommit, count: p.Count,
+		sku: sale.SKU, fence: sale.Fence, store: cfg.Store, gate: cfg.Gate, commits: cfg.Commits,
+		batch: cfg.Batch, rounds: cfg.Rounds, log: cfg.Log, announce: cfg.Announce, tell: cfg.Tell, committed: cfg.OnCommit, count: cfg.Count,
 	}
 	k.progress()
 	return k
