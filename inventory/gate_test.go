@@ -122,7 +122,7 @@ func (w *walk) check() {
 	}
 	w.same("look", fmt.Sprint(view, err), fmt.Sprint(want, error(nil)))
 	summary, err := g.Summaries(context.Background(), w.sku)
-	if err != nil || view.Exists && (summary[0] != view.Summary || !view.Terms.Equal(w.model.terms)) {
+	if err != nil || summary[0].Available != view.Available || summary[0].Queued != view.Queued || view.Exists && (summary[0] != view.Summary || !view.Terms.Equal(w.model.terms)) {
 		w.Fatalf("summary: %+v, %v", summary, err)
 	}
 }

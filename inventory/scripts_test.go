@@ -59,7 +59,8 @@ func exercise(t *testing.T, g Keeping) {
 	check.Must(t, g.BeginRebuild(ctx, sku, first))
 	view, err := g.Inspect(ctx, sku)
 	check.Must(t, err)
-	if !view.Exists || view.Open || view.Epoch != 1 || view.Terms.Total != 20 || view.Available != 18 || view.Holds != 1 || view.Orders[0].OrderID != "c" {
+	if !view.Exists || view.Open || view.Epoch != 1 || view.Terms.Total != 20 || view.Available != 18 || view.Holds != 1 ||
+		len(view.Orders) != 1 || view.Orders[0].OrderID != "c" || view.Orders[0].Quantity != 1 {
 		t.Errorf("%+v", view)
 	}
 }

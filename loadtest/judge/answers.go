@@ -149,7 +149,7 @@ func (c *Index) paidLate(cl Closing, row Row) bool {
 // cancelAnswer adds the check that only a cancellation needs.
 func (c *Index) cancelAnswer(t *tally, cl Closing) {
 	before := func(done Closing) bool { return done.Cancel && done.Done() && !cl.Sent.Before(done.End()) }
-	if cl.Refuses() && slices.ContainsFunc(c.closings[cl.OrderID], before) {
+	if cl.denies() && slices.ContainsFunc(c.closings[cl.OrderID], before) {
 		t.add("a cancelled order refused later", "%d %s, %s", cl.Status, cl.Code, cl.OrderID)
 	}
 }
@@ -157,7 +157,7 @@ func (c *Index) cancelAnswer(t *tally, cl Closing) {
 // paymentAnswer adds the checks that only a payment needs.
 func (c *Index) paymentAnswer(t *tally, cl Closing) {
 	o := c.Ordered[cl.OrderID]
-	if o == nil || !cl.Refuses() {
+	if o == nil || !cl.denies() {
 		return
 	}
 	told, ref := c.payment(o, cl.OrderID).Told, c.rows[cl.OrderID].PaymentRef

@@ -204,6 +204,10 @@ func (c Closing) Refuses() bool {
 	return c.Status >= 300 && c.Status < 500 && c.Status != 429 && c.Code != "in_progress"
 }
 
+// denies reports whether the answer contradicts an earlier confirmation. The answer
+// in_progress does, because a confirmed order is stored.
+func (c Closing) denies() bool { return c.Refuses() || c.Code == "in_progress" }
+
 // Verb returns what the buyer asked for.
 func (c Closing) Verb() string {
 	if c.Cancel {

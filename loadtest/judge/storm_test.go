@@ -65,6 +65,8 @@ func TestJudgeStorm(t *testing.T) {
 		"a replay that is put off":                  {calls: []call{placed, place(2, 3, 503, "unavailable")}, rows: expired},
 		"a payment refused, and repeated":           {calls: []call{placed, paying, pay(4, 5, 409, "buyer_limit"), pay(6, 7, 200, Paid)}, rows: paid, want: WrongAnswer},
 		"a cancellation refused, and repeated":      {calls: []call{placed, cancel(2, 3, 200, Cancelled), cancel(4, 5, 409, "order_closed"), cancel(6, 7, 200, Cancelled)}, rows: cancelled, want: WrongAnswer},
+		"a payment in progress, and made before":    {calls: []call{placed, paying, pay(4, 5, 409, "in_progress")}, rows: paid, want: WrongAnswer},
+		"a cancellation in progress, and made":      {calls: []call{placed, cancel(2, 3, 200, Cancelled), cancel(4, 5, 409, "in_progress")}, rows: cancelled, want: WrongAnswer},
 		"a refusal beside the acceptance":           {calls: []call{place(0, 5, 201, Pending), place(4, 6, 409, "sold_out")}, rows: expired},
 		"a refusal that becomes an acceptance":      {calls: []call{place(0, 1, 409, "sold_out")}, rows: expired, want: Unannounced},
 		"a refusal that was rejected":               {calls: []call{place(0, 1, 409, "sold_out")}, rows: rejected},

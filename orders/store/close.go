@@ -38,9 +38,11 @@ func (s *Store) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, 
 			return nil, err
 		case o.PaidBy(ref):
 			if !won {
-				err = s.Barrier(ctx)
+				if err := s.Barrier(ctx); err != nil {
+					return nil, err
+				}
 			}
-			return o, err
+			return o, nil
 		case o.Status == orders.Paid:
 			return o, orders.ErrAlreadyPaid
 		case o.Status == orders.AwaitingPayment:

@@ -114,7 +114,7 @@ func (s *Store) readBuyers(tx *gorm.DB, buyers []saleBuyer, full map[saleBuyer]b
 }
 
 // isFull tells whether a buyer has as many orders as one may have. The database
-// reads at limit that many entries of an index, and no rows.
+// reads at most that many entries of an index, and no rows.
 func (s *Store) isFull(tx *gorm.DB, b saleBuyer) (bool, error) {
 	var there []string
 	err := tx.Table(s.ordersByKey()).Where("sku = ? AND buyer = ?", b.sku, b.buyer).

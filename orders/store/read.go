@@ -91,8 +91,11 @@ func page[Row any](s *Store, q *gorm.DB, limit int, cursor func(Row) string) (ro
 	if err == nil {
 		err = s.Barrier(q.Statement.Context)
 	}
-	if err != nil || len(rows) <= limit {
-		return rows, "", err
+	if err != nil {
+		return nil, "", err
+	}
+	if len(rows) <= limit {
+		return rows, "", nil
 	}
 	return rows[:limit], cursor(rows[limit-1]), nil
 }
