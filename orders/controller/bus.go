@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/redis/go-redis/v9"
 
@@ -82,13 +83,18 @@ func (b *bus) notify(ctx context.Context, decisions []orders.Decision) {
 		}
 	}
 	b.deliver(here...)
+	if len(elsewhere) == 0 {
+		return
+	}
+	var errs []error
 	for node, notices := range elsewhere {
 		payload, err := json.Marshal(notices)
 		if err == nil {
 			err = b.rdb.Publish(ctx, noticeChannel(node), payload).Err()
 		}
-		b.loop.Record(ctx, err)
+		errs = append(errs, err)
 	}
+	b.loop.Record(ctx, errors.Join(errs...))
 }
 
 // hint publishes sku on hintChannel, unless Redis is down.
