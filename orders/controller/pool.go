@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"flashsale/inventory"
 	"flashsale/orders"
 	"flashsale/orders/keeper"
 	"flashsale/orders/lock/lease"
@@ -319,70 +318,4 @@ func (p *pool) backsOff(sku string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return time.Now().Before(p.backoffUntil[sku])
-}
-
-// Stats describe the SKUs that this node keeps, as the last resync found them.
-type Stats struct {
-	Kept    int           // SKUs
-	Queued  int64         // orders in their queues
-	Longest int64         // in one queue
-	Oldest  time.Duration // for how long an order has been waiting
-
-	Drifting int   // SKUs whose gate was not what the database says, when last compared
-	Drift    int64 // their units that nobody can account for, or of which there are too many
-}
-
-func (p *pool) stats() (all Stats) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all.Kept = len(p.slots)
-	for _, s := range p.slots {
-		all.Queued += s.backlog.orders
-		all.Longest = max(all.Longest, s.backlog.orders)
-		if s.backlog.orders > 0 && !s.backlog.since.IsZero() {
-			all.Oldest = max(all.Oldest, time.Since(s.backlog.since))
-		}
-		if b := s.Balance(); b != nil && b.Off {
-			all.Drifting++
-			all.Drift += max(b.Drift, -b.Drift)
-		}
-	}
-	return all
-}
-
-// A schedule holds the times at which a slot compares its gate with the database.
-type schedule struct {
-	seen  inventory.Summary // the gate when a comparison of its sums was last scheduled
-	later keeper.Work       // work that a pass has left for later
-	sums  time.Time         // earliest time of the next comparison of sums
-	scan  time.Time         // time of the next scan, order by order; zero: not set yet
-}
-
-// maxScans bounds how many SKUs start an order-by-order comparison in one resync. A node
-// may start one more for each hundred SKUs that it keeps.
-const maxScans = 4
-
-// comparisons returns the comparisons that are due, where g is the gate. The sums are
-// compared only if the gate has changed since the last comparison, because every change of
-// units changes the gate. A sale at rest therefore costs no more than its summary, until it
-// is compared order by order. A scan begins only if scans is positive, and decrements it.
-func (s *schedule) comparisons(g inventory.Summary, now time.Time, cfg KeeperConfig, scans *int) keeper.Work {
-	if !g.Open {
-		return 0
-	}
-	todo := s.later & keeper.ScanPage
-	if s.scan.IsZero() { // not all at once
-		s.scan = now.Add(rand.N(cfg.ReconcileHoldsEvery))
-	}
-	if !now.Before(s.scan) && *scans > 0 {
-		*scans--
-		s.scan = now.Add(cfg.ReconcileHoldsEvery)
-		todo |= keeper.Scan | keeper.Compare
-	} else if !now.Before(s.sums) && (g != s.seen || s.later&keeper.Compare != 0) {
-		todo |= keeper.Compare
-	}
-	if todo&keeper.Compare != 0 {
-		s.seen, s.sums = g, now.Add(cfg.ReconcileEvery)
-	}
-	return todo
 }
