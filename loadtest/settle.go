@@ -20,7 +20,7 @@ var errUnsettled = errors.New("not at rest")
 // errUnsettled if the audit kept changing, or the reason why it could not be
 // read.
 func (r *run) settle(ctx context.Context) (judge.Audit, error) {
-	ctx, stop := context.WithTimeout(ctx, r.patience.settle)
+	limit, stop := context.WithTimeout(ctx, r.patience.settle) // for the waits; each audit has the client's timeout
 	defer stop()
 	r.progress.start("settling", 0)
 	defer r.progress.end()
@@ -34,10 +34,7 @@ func (r *run) settle(ctx context.Context) (judge.Audit, error) {
 		a, err := r.operator.Audit(ctx)
 		switch {
 		case err != nil:
-			if ctx.Err() == nil || last == (judge.Audit{}) { // the time is not up, or none was read in all of it
-				fault = err // the server may come back in time
-			}
-			since = time.Time{}
+			fault, since = err, time.Time{} // the server may come back in time
 		case a != last || a.Queued != 0 || a.Restoring != 0:
 			fault, last, since = nil, a, time.Time{}
 			if a.Queued == 0 && a.Restoring == 0 {
@@ -48,7 +45,7 @@ func (r *run) settle(ctx context.Context) (judge.Audit, error) {
 		case began.Sub(since) >= r.patience.rest && r.lasts(a, began):
 			return a, nil
 		}
-		if client.Wait(ctx, r.patience.rest/5) == nil {
+		if client.Wait(limit, r.patience.rest/5) == nil {
 			continue
 		}
 		if fault != nil {
