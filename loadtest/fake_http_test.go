@@ -202,6 +202,11 @@ func (s *fakeSale) list(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, 404, "not_found")
 		return
 	}
+	if s.restarts > 0 && s.audits > 0 {
+		s.restarts--
+		s.problem(w, 503, "unavailable")
+		return
+	}
 	from, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 	to := min(from+limit, len(s.rows))

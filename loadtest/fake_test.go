@@ -47,6 +47,7 @@ type fault struct {
 	oneAddress  bool // after ten reads from any addresses, answers reads with 429
 	naps        int  // so many fresh buyers hear sold_out while units are left
 	dies        bool // answers nothing after 60 orders
+	restarts    int  // the number of times that the rows cannot be read after the attack
 }
 
 type fakeOrder struct {

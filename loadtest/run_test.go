@@ -189,6 +189,13 @@ func TestRunCannotJudgeTheDead(t *testing.T) {
 	}
 }
 
+// A server that restarts while its rows are read is judged when it is back.
+func TestRunReadsTheRowsAgain(t *testing.T) {
+	t.Parallel()
+	_, url := newFake(t, fault{restarts: 3})
+	mustRun(t, quick(url), judge.ExitPass)
+}
+
 // A node may remember for a moment that a sale is sold out, though units came
 // back. Two rounds of fresh buyers hear 24 refusals at most.
 func TestRunAsksAgainWhileTheGateHasUnits(t *testing.T) {

@@ -68,20 +68,33 @@ func (r *run) lasts(a judge.Audit, now time.Time) bool {
 	return now.Sub(r.drifting) >= cmp.Or(r.c.Repair, 10*time.Second)
 }
 
-// collect reads the rows between two equal audits, so that rows and audit are of
-// the same moment.
+// collect reads the rows between two equal audits, so that rows and audit are of the
+// same moment. If a read fails, it retries until patience.settle is over, because the
+// server may be restarting.
 func (r *run) collect(ctx context.Context) (audit judge.Audit, rows []judge.Row, err error) {
-	for range 5 {
-		before, err := r.operator.Audit(ctx)
-		if err != nil {
-			return before, nil, err
+	limit, stop := context.WithTimeout(ctx, r.patience.settle)
+	defer stop()
+	for changed := 0; changed < 5; {
+		var before judge.Audit
+		if before, rows, audit, err = r.read(ctx); err == nil && before == audit {
+			return audit, rows, nil
 		}
-		if rows, err = r.operator.Rows(ctx); err != nil {
-			return before, nil, err
-		}
-		if audit, err = r.operator.Audit(ctx); err != nil || before == audit {
-			return audit, rows, err
+		if err == nil {
+			changed++
+		} else if client.Wait(limit, r.patience.rest) != nil {
+			return audit, nil, err
 		}
 	}
 	return audit, rows, fmt.Errorf("%w: the audit changed during each of 5 reads of the rows", errUnsettled)
+}
+
+// read reads the audit, the rows, and the audit again.
+func (r *run) read(ctx context.Context) (before judge.Audit, rows []judge.Row, after judge.Audit, err error) {
+	if before, err = r.operator.Audit(ctx); err == nil {
+		rows, err = r.operator.Rows(ctx)
+	}
+	if err == nil {
+		after, err = r.operator.Audit(ctx)
+	}
+	return before, rows, after, err
 }

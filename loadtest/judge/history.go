@@ -138,7 +138,7 @@ func (c *Index) operations() []porcupine.Operation {
 		}
 	}
 	if c.Unsettled == "" {
-		h.add(restored, c.Audit.Available+c.visitors.units, c.lastHeard().Add(1), never) // after everything else
+		h.add(restored, c.Audit.Available+c.visitors.units, c.heard.Add(1), never) // after everything else
 	}
 	return h.operations()
 }

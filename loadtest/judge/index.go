@@ -17,7 +17,8 @@ type Index struct {
 	rowsOf    map[Intent][]Row
 	repeated  []string // ids listed twice
 	closings  map[string][]Closing
-	broken    bool // some outcome was unknown for a while
+	broken    bool      // some outcome was unknown for a while
+	heard     time.Time // the time of the last answer
 	keys      map[string]bool
 	visitors  struct { // rows of other people, where there may be any
 		orders int
@@ -63,11 +64,22 @@ func NewIndex(e Evidence) *Index {
 			}
 		}
 	}
+	for i := range e.Requests {
+		c.heard = later(c.heard, e.Requests[i].End())
+	}
 	for _, cl := range e.Closings {
+		c.heard = later(c.heard, cl.End())
 		c.closings[cl.OrderID] = append(c.closings[cl.OrderID], cl)
 		c.broken = c.broken || c.OnPayment() && cl.Unknown()
 	}
 	return c
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // isVisitors says whether a row is another person's: neither its buyer nor its
@@ -86,16 +98,20 @@ func (c *Index) holds(row Row) bool {
 	return row.Status == Paid || row.Status == Pending && !c.OnPayment()
 }
 
-// closed says whether the client of an announced order must accept that it is
-// closed: its cancellation was confirmed, or went unanswered and the row is
-// cancelled, or the order's announced time has run out unpaid. A row alone is
-// not enough: a server could deny any promise with it.
+// closed reports whether the client of an announced order must accept that it is closed:
+// its cancellation was confirmed, or was not answered and the row is cancelled, or the
+// announced time to pay is over and the row is expired. A row alone is not enough, because
+// a server could deny any promise with it. If the rows could not be read, every order that
+// may have been cancelled or may have expired counts as closed.
 func (c *Index) closed(id string, announced *Order) bool {
-	row := c.rows[id]
+	row, unread := c.rows[id], c.Unread != ""
 	for _, cl := range c.closings[id] {
-		if cl.Cancel && (cl.Done() || cl.Unknown() && row.Status == Cancelled) {
+		if cl.Cancel && (cl.Done() || cl.Unknown() && (unread || row.Status == Cancelled)) {
 			return true
 		}
+	}
+	if unread && !announced.ExpiresAt.IsZero() {
+		return announced.ExpiresAt.Before(c.heard)
 	}
 	// Of a transaction that lasts, closed_at is the beginning.
 	return row.Status == Expired && !announced.ExpiresAt.IsZero() && !row.ClosedAt.Add(c.Late).Before(announced.ExpiresAt)
@@ -137,21 +153,6 @@ func (c *Index) announcing(o *Outcome, id string) *Request {
 		}
 	}
 	return first
-}
-
-// lastHeard is when the last answer came in.
-func (c *Index) lastHeard() (last time.Time) {
-	for i := range c.Requests {
-		if end := c.Requests[i].End(); end.After(last) {
-			last = end
-		}
-	}
-	for _, cl := range c.Closings {
-		if end := cl.End(); end.After(last) {
-			last = end
-		}
-	}
-	return last
 }
 
 // idsOf lists the order ids of an intent, announced or stored. The id of a 202

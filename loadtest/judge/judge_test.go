@@ -220,6 +220,30 @@ func TestJudgeSaysWhatItCannotTell(t *testing.T) {
 	}
 }
 
+// If the rows could not be read, an order that may have been cancelled or may have
+// expired is no longer a promise. The other orders still are.
+func TestJudgeCountsPromisesWithoutRows(t *testing.T) {
+	for name, tc := range map[string]struct {
+		bend func(e *Evidence, eve *Order)
+		want int // oversold units
+	}{
+		"all promises stand":          {func(*Evidence, *Order) {}, 1},
+		"a cancel without an answer":  {func(e *Evidence, eve *Order) { e.Closings = append(e.Closings, Closing{OrderID: eve.ID, Cancel: true}) }, 0},
+		"a payment without an answer": {func(e *Evidence, eve *Order) { e.Closings = append(e.Closings, Closing{OrderID: eve.ID}) }, 1},
+		"the time to pay is over":     {func(e *Evidence, eve *Order) { eve.ExpiresAt = e.Requests[0].Sent }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := day().end()
+			e.Unread, e.Rows, e.Audit = "connection refused", nil, Audit{}
+			e.Total = 9
+			tc.bend(&e, the(e.Requests, func(r Request) bool { return r.Buyer == "eve" }).Order)
+			if v := Judge(e); v.Oversold != tc.want {
+				t.Errorf("%d units oversold, want %d: %+v", v.Oversold, tc.want, v.Violations)
+			}
+		})
+	}
+}
+
 // play draws an honest sale of many buyers.
 func play(t *rapid.T) *history {
 	h := newHistory(rapid.IntRange(1, 12).Draw(t, "total"), rapid.IntRange(1, 3).Draw(t, "limit"))
