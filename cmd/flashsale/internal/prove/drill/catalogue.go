@@ -105,7 +105,7 @@ var catalogue = []*fault{
 	{name: "paid-at-expiry", happens: "orders expire in the instant in which they are paid, over all nodes: both wait for the same rows",
 		sees:  "one of them: the order is paid, or it has expired and the payment is refused",
 		never: "both: an order paid and closed, its units sold twice",
-		do:    beside(2*colliding, 2*time.Second, paidAtExpiry), keeper: true},
+		do:    beside(2*colliding, 3*time.Second, paidAtExpiry), keeper: true},
 	{name: "clock-offset", happens: "the clocks of the nodes are off by minutes, each by its own; the keeper is stopped, one with another clock goes on",
 		sees:  "nothing",
 		never: "a sale opened, closed or expired at the wrong time",

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"flashsale/cmd/flashsale/internal/operate/api"
 	"flashsale/cmd/flashsale/internal/prove/lab"
 	"flashsale/loadtest/servers/wire"
@@ -163,16 +165,20 @@ func (a *controlSale) ask(ctx context.Context, n int, c call) *call {
 	return c.ask(ctx, a.Lab, http.DefaultClient)
 }
 
-// buyMany places n of them, durable.
-func (a *controlSale) buyMany(ctx context.Context, n int) (all []placed, err error) {
-	for range n {
-		p, err := a.buy(ctx)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, p)
+// buyMany places n orders at the same time and waits until they are durable.
+func (a *controlSale) buyMany(ctx context.Context, n int) ([]placed, error) {
+	var g errgroup.Group
+	all := make([]placed, n)
+	for i := range all {
+		one := *a // with buyers of its own
+		one.buyers += i
+		g.Go(func() (err error) {
+			all[i], err = one.buy(ctx)
+			return err
+		})
 	}
-	return all, nil
+	a.buyers += n
+	return all, g.Wait()
 }
 
 // end pays an order or cancels it, and returns the status of the answer. n chooses a node.

@@ -8,7 +8,7 @@ import (
 )
 
 func paidAtExpiry(ctx context.Context, a *controlSale) error {
-	err := tries(3, "no payment came in time", func() (bool, error) {
+	err := tries(5, "no payment came in time", func() (bool, error) {
 		paid, err := a.collide(ctx)
 		return paid > 0, err
 	})
@@ -29,19 +29,20 @@ func paidAtExpiry(ctx context.Context, a *controlSale) error {
 	return err
 }
 
-// colliding is how many orders are paid and expire at once.
+// colliding is the number of orders that are paid and expire at the same instant.
 const colliding = 9
 
-// collide sells so many orders and holds their rows, until payments wait for
-// them and then their expiry does. The sale's row it holds until all of them are
-// due: one expiry is for all. It returns how many payments were taken.
+// collide sells orders and locks their rows until all payments wait for them, and then
+// their expiry does. It locks the row of the sale until all orders are due, so that one
+// transaction expires all of them. It returns the number of accepted payments. That is 0
+// if the machine was too slow and an order expired before its row was locked.
 func (a *controlSale) collide(ctx context.Context) (paid int, err error) {
 	orders, err := a.buyMany(ctx, colliding)
 	if err != nil {
 		return 0, err
 	}
-	// Once the sale is over an expired order takes no units anew, by which a
-	// payment could cover up that the order had been paid and closed before.
+	// The sale ends. In an open sale, the payment of an expired order takes new units,
+	// which would hide that the order was first expired and then paid.
 	open := a.terms.ClosesAt
 	a.terms.ClosesAt = time.Now()
 	defer func() {
@@ -65,26 +66,29 @@ func (a *controlSale) collide(ctx context.Context) (paid int, err error) {
 		return 0, err
 	}
 	defer sale()
+	unpaid, err := a.count(ctx, "status = 'pending_payment' AND expires_at > UTC_TIMESTAMP(3)")
+	if err != nil || unpaid < colliding {
+		return 0, err
+	}
 	answers := make(chan int, colliding)
 	for i, o := range orders {
 		go func() { answers <- a.end(ctx, o, pay, i) }()
 	}
-	waiting := func(what, statement string) error {
+	waiting := func(what string, want int64, statement string) error {
 		return a.until(ctx, what, func(ctx context.Context) bool {
-			// The view is kept as it is while it is read more often than this.
-			sleep(ctx, 150*time.Millisecond)
+			sleep(ctx, 150*time.Millisecond) // MariaDB refreshes the view only after 100 ms without a read
 			n, err := a.row(ctx, "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT' AND trx_query LIKE ?", statement)
-			return err == nil && n > 0
+			return err == nil && n >= want
 		})
 	}
-	if err := waiting("a payment waits for its order", "UPDATE `orders` SET%`payment_ref`='paid-"+orders[0].ID+"%"); err != nil {
+	if err := waiting("all payments wait for their orders", colliding, "UPDATE `orders` SET%`payment_ref`='paid-%"); err != nil {
 		return 0, err
 	}
 	if err := a.untilCount(ctx, "all orders are due", 0, "expires_at > UTC_TIMESTAMP(3)"); err != nil {
 		return 0, err
 	}
 	sale()
-	if err := waiting("expiry waits for the same orders", "UPDATE `orders` SET%`closed_at`=%"+orders[0].ID+"%"); err != nil {
+	if err := waiting("expiry waits for the same orders", 1, "UPDATE `orders` SET%`closed_at`=%"+orders[0].ID+"%"); err != nil {
 		return 0, err
 	}
 	a.did("%d payments and the expiry of their orders wait", colliding)
@@ -95,14 +99,14 @@ func (a *controlSale) collide(ctx context.Context) (paid int, err error) {
 		}
 	}
 	a.did("%d orders paid", paid)
-	// Who holds the sale's row has closed what it came for.
+	// The row of the sale is free again when the expiry has committed.
 	if sale, err = a.lockRows(ctx, "SELECT sku FROM sales WHERE sku = '"+a.sku+"' FOR UPDATE"); err == nil {
 		sale()
 	}
 	return paid, err
 }
 
-// lockRows takes rows until free is called, once or more.
+// lockRows locks rows until free is called. free may be called more than once.
 func (a *controlSale) lockRows(ctx context.Context, statements ...string) (free func(), err error) {
 	tx, err := a.mysql.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
