@@ -129,7 +129,7 @@ const offerAge = time.Second
 type offerBytes struct {
 	all   []byte            // response of Sales
 	bySKU map[string][]byte // responses of Sale
-	etags map[string]string // by SKU
+	etags map[string]string // ETags by SKU
 }
 
 func (h *Handlers) readOffers(ctx context.Context) (offerBytes, error) {
@@ -177,7 +177,7 @@ func (h *Handlers) Sale(c *gin.Context) error {
 	return nil
 }
 
-// cacheControl lets caches share an offer for as long as a node caches it.
+// cacheControl lets caches share an offer for offerAge.
 const cacheControl = "public, max-age=1"
 
 func cacheable(c *gin.Context, body []byte) error {

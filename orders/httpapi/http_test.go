@@ -23,8 +23,8 @@ import (
 	"flashsale/orders/shop"
 )
 
-// A front is the handlers behind a router: the buyer is who the header Buyer
-// says, and an error is handed back as it is.
+// A front routes requests to the handlers. It takes the buyer from the header Buyer, and
+// records the error that a handler returns.
 type front struct {
 	engine *gin.Engine
 	err    error
@@ -49,10 +49,11 @@ func newFront(s *shop.Service) *front {
 	return f
 }
 
-// ask sends a request as ann; headers are "Name: value".
+// ask sends a request, and returns the response and the handler's error. Each header is
+// "Name: value". The default buyer is ann.
 func (f *front) ask(method, path, body string, headers ...string) (*httptest.ResponseRecorder, error) {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	for _, h := range append(headers, "Buyer: ann") { // the first of a name counts
+	for _, h := range append(headers, "Buyer: ann") { // the first header with a name counts
 		name, value, _ := strings.Cut(h, ": ")
 		r.Header.Add(name, value)
 	}
@@ -62,7 +63,7 @@ func (f *front) ask(method, path, body string, headers ...string) (*httptest.Res
 	return w, f.err
 }
 
-// object decodes a JSON object and returns its field names, too.
+// object decodes a JSON object, and returns it with its sorted field names.
 func object(t *testing.T, body string) (map[string]any, string) {
 	t.Helper()
 	var o map[string]any
@@ -77,7 +78,7 @@ func object(t *testing.T, body string) (map[string]any, string) {
 	return o, strings.Join(names, " ")
 }
 
-// Every malformed body of the failure table, and the field that it names.
+// The error for an invalid request names the field that is wrong.
 func TestBadRequests(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := serve(t, s, kit.Sale("S", 10, 10), nil)
@@ -125,28 +126,27 @@ func TestBadRequests(t *testing.T) {
 			_, err := f.ask("POST", "/v1/orders", test.body, headers...)
 			var invalid *orders.InvalidError
 			if !errors.As(err, &invalid) || invalid.Fields[test.field] == "" {
-				t.Errorf("%s: %v", test.name, err)
+				t.Errorf("%s: %v, want an error of %s", test.name, err, test.field)
 			} else if text := invalid.Error(); strings.Contains(text, "json:") || strings.Contains(text, "Go ") {
-				t.Errorf("%s: speaks of the library: %s", test.name, text)
+				t.Errorf("%s: the error mentions the library: %s", test.name, text)
 			}
 		}
 		if _, err := f.ask("POST", "/v1/orders", good, "Idempotency-Key: a", "Idempotency-Key: b"); !errors.As(err, new(*orders.InvalidError)) {
-			t.Errorf("two keys: %v", err)
+			t.Errorf("two keys: %v, want an invalid request", err)
 		}
 		for _, media := range []string{"text/plain", "application/x-www-form-urlencoded", "application/json; ;", "application/jsonx"} {
 			check.Is(t, check.Err(f.ask("POST", "/v1/orders", good, "Content-Type: "+media)), httpapi.ErrMediaType)
 		}
 		check.Is(t, check.Err(f.ask("POST", "/v1/orders", `{"sku":"other","quantity":1}`)), orders.ErrNotFound)
 		if rows := kit.RowsOf(t, p.store.DB); len(rows) != 0 {
-			t.Errorf("%d orders came about", len(rows))
+			t.Errorf("%d orders after invalid requests, want none", len(rows))
 		}
-		// Both fields at once, and the ways of saying JSON.
 		_, err := f.ask("POST", "/v1/orders", `{"sku":"","quantity":0}`)
 		var invalid *orders.InvalidError
 		if !errors.As(err, &invalid) || len(invalid.Fields) != 2 {
-			t.Errorf("two wrong fields: %v", err)
+			t.Errorf("two wrong fields: %v, want both in the error", err)
 		}
-		// Whoever does not know a field's name is told those that there are.
+		// The error for an unknown field lists the fields of the request.
 		for path, names := range map[string]string{"/v1/orders": "quantity, sku", "/v1/orders/x/pay": "payment_ref"} {
 			if _, err := f.ask("POST", path, `{"ref":"x"}`); !errors.As(err, &invalid) || !strings.HasSuffix(invalid.Fields["ref"], "which has "+names) {
 				t.Errorf("%s: %v, want the names %s", path, err, names)
@@ -154,7 +154,7 @@ func TestBadRequests(t *testing.T) {
 		}
 		for _, media := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON"} {
 			if w, err := f.ask("POST", "/v1/orders", good, "Content-Type: "+media); err != nil || w.Code != http.StatusCreated {
-				t.Errorf("%s: %d, %v", media, w.Code, err)
+				t.Errorf("Content-Type %s: %d, %v, want 201", media, w.Code, err)
 			}
 		}
 	})
@@ -170,7 +170,8 @@ var (
 	idText    = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 )
 
-// newOrder wants a new order of two things for ann, to the field, and returns its id.
+// newOrder compares the fields of a response with a new order of ann for two units, and returns
+// the order's id.
 func newOrder(t *testing.T, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	o, names := object(t, w.Body.String())
@@ -184,13 +185,13 @@ func newOrder(t *testing.T, w *httptest.ResponseRecorder) string {
 			t.Errorf("%s: %q", name, text)
 		}
 	}
-	if where := w.Header().Get("Location"); where != "/v1/orders/"+id {
-		t.Errorf("Location: %s", where)
+	if location := w.Header().Get("Location"); location != "/v1/orders/"+id {
+		t.Errorf("Location: %s, want the order %s", location, id)
 	}
 	return id
 }
 
-// What an order, a sale, an audit and the lists look like, to the field.
+// The responses with an order, a sale, an audit and the lists have exactly the fields of the API.
 func TestAnswers(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := serve(t, s, orders.Sale{}, nil)
@@ -216,9 +217,9 @@ func TestAnswers(t *testing.T) {
 			t.Fatalf("order: %d, %v", w.Code, err)
 		}
 		id := newOrder(t, w)
-		again, err := f.ask("POST", "/v1/orders", `{"quantity":2,"sku":"S"}`, "Idempotency-Key: k")
-		if err != nil || again.Code != http.StatusCreated || again.Header().Get("Idempotent-Replayed") != "true" || again.Body.String() != w.Body.String() {
-			t.Errorf("replay: %d %s, %v", again.Code, again.Body, err)
+		replay, err := f.ask("POST", "/v1/orders", `{"quantity":2,"sku":"S"}`, "Idempotency-Key: k")
+		if err != nil || replay.Code != http.StatusCreated || replay.Header().Get("Idempotent-Replayed") != "true" || replay.Body.String() != w.Body.String() {
+			t.Errorf("replay: %d %s, %v, want 201 with %s", replay.Code, replay.Body, err, w.Body)
 		}
 		got, err := f.ask("GET", "/v1/orders/"+id, "")
 		if err != nil || got.Body.String() != w.Body.String() {
@@ -254,9 +255,9 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// Somebody else's order, and one that cannot be, are equally not found: for
-// every call, and whatever the id is made of.
-func TestNotYours(t *testing.T) {
+// Every call with the id of another buyer's order returns "not found", as for an id that does not
+// exist or is not valid.
+func TestOrderOfAnotherBuyerIsNotFound(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := serve(t, s, kit.Sale("S", 10, 10), nil)
 		f := newFront(p.Service)
@@ -267,7 +268,7 @@ func TestNotYours(t *testing.T) {
 			for _, call := range []string{"GET /v1/orders/%s", "GET /v1/orders/%s?sku=S&key=k", "GET /v1/orders/%s?sku=%%C3%%BC&key=%%C3%%BC", "POST /v1/orders/%s/cancel", "POST /v1/orders/%s/pay"} {
 				method, path, _ := strings.Cut(call, " ")
 				if w, err := f.ask(method, fmt.Sprintf(path, id), `{"payment_ref":"r"}`); !errors.Is(err, orders.ErrNotFound) || w.Body.Len() > 0 {
-					t.Errorf("%s with %.40s: %s, %v", call, id, w.Body, err)
+					t.Errorf("%s with id %.40s: %s, %v, want not found", call, id, w.Body, err)
 				}
 			}
 		}
@@ -277,7 +278,7 @@ func TestNotYours(t *testing.T) {
 			check.Is(t, check.Err(f.ask(method, path, "")), orders.ErrNotFound)
 		}
 		if rows := kit.RowsOf(t, p.store.DB); rows[id].Status != orders.PendingPayment {
-			t.Errorf("%+v", rows[id])
+			t.Errorf("bob's order after ann's calls: %+v, want %s", rows[id], orders.PendingPayment)
 		}
 	})
 }

@@ -109,7 +109,7 @@ func (s *Service) held(ctx context.Context, buyer, id, sku string) (*orders.Orde
 // the units and waits for the keeper, for at most Config.Wait.
 //
 // Errors: *orders.InvalidError, ErrNotFound, ErrInProgress while the order is queued, the
-// errors of the limiter, those of Store.Pay and of payLate.
+// errors of the limiter, of Store.Pay and of payLate.
 func (s *Service) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, error) {
 	var f orders.Fields
 	f.Check(orders.VisibleASCII(ref, 128), "payment_ref", "must be 1 to 128 visible ASCII characters")
@@ -124,7 +124,7 @@ func (s *Service) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order
 }
 
 // Cancel cancels an order. Errors: ErrNotFound, ErrInProgress while the order is queued, the
-// errors of the limiter, those of Store.Cancel.
+// errors of the limiter and of Store.Cancel.
 func (s *Service) Cancel(ctx context.Context, buyer, id string) (*orders.Order, error) {
 	return s.end(ctx, buyer, id, func() (*orders.Order, error) { return s.store.Cancel(ctx, buyer, id) })
 }

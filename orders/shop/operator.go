@@ -14,7 +14,7 @@ import (
 // PutSale creates or changes a sale, and waits until the gate has the change. The second
 // result reports whether the sale is new. ifMatch contains the values of If-Match.
 //
-// Errors: those of Store.PutSale; ErrUnavailable with ErrOnItsWay if the database has the
+// Errors: the errors of Store.PutSale; ErrUnavailable with ErrOnItsWay if the database has the
 // change but the gate did not have it within 2 s. The keeper will still apply it.
 func (s *Service) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...string) (orders.Offer, bool, error) {
 	sale, err := s.store.PutSale(ctx, sale, ifMatch...)
@@ -26,7 +26,7 @@ func (s *Service) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...stri
 }
 
 // EndSale ends a sale now, and waits until the gate refuses orders. Orders that the gate has
-// accepted can still be paid. Errors: ErrNotFound, those of Store.EndSale, ErrUnavailable as in
+// accepted can still be paid. Errors: ErrNotFound, the errors of Store.EndSale, ErrUnavailable as in
 // PutSale.
 func (s *Service) EndSale(ctx context.Context, sku string, ifMatch ...string) (orders.Offer, error) {
 	if !orders.IsSKU(sku) {

@@ -1,7 +1,6 @@
 package shop
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,13 +17,11 @@ import (
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
-	"flashsale/orders/keeper"
 )
 
-// whole is a sale in which everything happens in any order: orders, replays,
-// payments, cancellations, expiry, changed totals, keepers that die at any step
-// or come back too late, and a Redis that loses everything. Beside it runs a
-// plain model: a list of what was let in and a list of rows.
+// whole is a sale and a simple model of it, in which random steps are run: orders, replays,
+// payments, cancellations, expiries, changes of the total, keepers that crash at a step or wake
+// up late, and losses of Redis's data. The model is a list of queued orders and a list of rows.
 type whole struct {
 	*bare.Bare
 	t     *rapid.T
@@ -32,15 +29,15 @@ type whole struct {
 	shop  *Service
 	put   orders.Sale
 
-	queued  []inventory.Queued // let in by the gate and not known to be rows, in order
-	rows    []orders.Order     // as they must be
+	queued  []inventory.Queued // accepted by the gate and not yet found in the database, in order
+	rows    []orders.Order     // rows that the database must have
 	refunds map[orders.LatePayment]orders.Reason
-	keepers []*bare.Keeper // all that ever were; the last one is the newest
-	isOpen  bool           // the gate is: who hears that it is being rebuilt waits for units that rest
+	keepers []*bare.Keeper // all keepers of the run, the newest last
+	isOpen  bool           // the gate is open, so ErrRebuilding is not expected to last
 }
 
-// agree compares the database with the model, and takes note of what a keeper
-// has carried over since: it must be what the model's judge says of it.
+// agree compares the database with the model. Orders that a keeper has committed since the last
+// call move from queued to rows. kit.Decision must make the same decisions.
 func (w *whole) agree(when string) {
 	real := w.Bare.Rows(w.outer)
 	refunds := map[orders.LatePayment]orders.Reason{}
@@ -59,10 +56,10 @@ func (w *whole) agree(when string) {
 		if !ok {
 			return false
 		}
-		says := kit.Decision(&w.put, w.rows, q)
-		want := map[string]orders.Status{"sold": orders.PendingPayment, "rejected sold_out": orders.Rejected, "rejected buyer_limit": orders.Rejected}[says]
-		if row.Status != want || row.Status == orders.Rejected && "rejected "+string(row.Reason) != says {
-			w.t.Fatalf("%s: %+v became %s %s, the model says %s", when, q, row.Status, row.Reason, says)
+		decision := kit.Decision(&w.put, w.rows, q)
+		want := map[string]orders.Status{"sold": orders.PendingPayment, "rejected sold_out": orders.Rejected, "rejected buyer_limit": orders.Rejected}[decision]
+		if row.Status != want || row.Status == orders.Rejected && "rejected "+string(row.Reason) != decision {
+			w.t.Fatalf("%s: %+v became %s %s, the model wants %s", when, q, row.Status, row.Reason, decision)
 		}
 		w.rows = append(w.rows, row)
 		return true
@@ -84,23 +81,23 @@ func (w *whole) agree(when string) {
 	}
 }
 
-// agreeLate takes note of what has become of the attempt of a late payment:
-// true once it has paid its order or been refunded. One that came too late for
-// either leaves no trace.
+// agreeLate compares the outcome of a late payment with the model. It returns true once the
+// payment has paid its order or has a refund claim. A payment that was superseded by another
+// one has no outcome of its own.
 func (w *whole) agreeLate(when string, q inventory.Queued, p orders.LatePayment, row orders.Order, refund orders.Reason) bool {
 	o := w.row(p.Order)
 	paid := row.HoldID != nil && *row.HoldID == q.OrderID && o.Status != orders.Paid
 	if _, known := w.refunds[p]; !paid && (known || refund == "") {
 		return false
 	}
-	says := ""
-	if held := w.units(o.Buyer); held+o.Quantity > w.put.PerBuyerLimit {
-		says = "buyer_limit"
+	want := ""
+	if units := w.units(o.Buyer); units+o.Quantity > w.put.PerBuyerLimit {
+		want = "buyer_limit"
 	} else if w.sold()+o.Quantity > w.put.Total {
-		says = "sold_out"
+		want = "sold_out"
 	}
-	if o.Status != orders.Expired || string(refund) != says || paid != (refund == "") {
-		w.t.Fatalf("%s: payment %v of %+v: paid %v, refund %q, the model says %q", when, p, *o, paid, refund, says)
+	if o.Status != orders.Expired || string(refund) != want || paid != (refund == "") {
+		w.t.Fatalf("%s: payment %v of %+v: paid %v, refund %q, the model wants %q", when, p, *o, paid, refund, want)
 	}
 	if paid {
 		o.Status, o.PaymentRef = orders.Paid, &p.Ref
@@ -123,40 +120,6 @@ func (w *whole) units(buyer string) (units int64) {
 	return units
 }
 
-// payLate is the payment of an expired order up to where it is queued, by a
-// node that dies then. What the gate refuses is refunded, and so may be what it
-// has let in, where the payer could not wait.
-func (w *whole) payLate(o *orders.Order, ref string, patient bool) {
-	ctx, p := w.outer.Context(), orders.LatePayment{Order: o.ID, Ref: ref}
-	row, decided, err := w.Store.Payment(ctx, o.Buyer, o.ID, ref)
-	_, refunded := w.refunds[p]
-	mine := o.PaymentRef != nil && *o.PaymentRef == ref
-	if want := map[bool]error{refunded: orders.ErrOrderClosed, !refunded && o.Status == orders.Paid && !mine: orders.ErrAlreadyPaid}[true]; !errors.Is(err, want) ||
-		decided != (refunded || o.Status == orders.Paid) {
-		w.t.Fatalf("payment %v of %+v: decided %v, %v; the model wants %v", p, *o, decided, err, want)
-	}
-	if decided || row.RestoredAt == nil {
-		return
-	}
-	late := &latePayment{Service: w.shop, ref: ref}
-	no := late.holdAgain(ctx, row)
-	if hold := late.hold; hold != nil {
-		late.stop()
-		if !slices.ContainsFunc(w.queued, func(q inventory.Queued) bool { return q.OrderID == hold.id }) {
-			w.queued = append(w.queued, inventory.Queued{OrderID: hold.id, Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: o.ID})
-		}
-	}
-	if no == "" && !patient {
-		no = orders.Unavailable
-	}
-	if no != "" {
-		if err := w.Store.RecordClaim(ctx, row, ref, no); err != nil {
-			w.t.Fatal(err)
-		}
-		w.refunds[p] = no
-	}
-}
-
 func (w *whole) sold() (units int64) {
 	for _, o := range w.rows {
 		if o.Status.Open() {
@@ -166,120 +129,8 @@ func (w *whole) sold() (units int64) {
 	return units
 }
 
-// order places one, or replays one. A durable order under the key must be what
-// is answered, unless the gate is away or has not heard of it.
-func (w *whole) order(p Placement) {
-	p.SKU, p.Async = "S", true
-	var answer Placed
-	var err error
-	check.Eventually(w.outer, "units no longer rest", func() bool {
-		answer, err = w.shop.Place(w.outer.Context(), p)
-		return !errors.Is(err, inventory.ErrCoolingDown) && !(w.isOpen && errors.Is(err, inventory.ErrRebuilding))
-	})
-	first := slices.IndexFunc(w.rows, func(o orders.Order) bool {
-		return p.Key != "" && o.Buyer == p.Buyer && o.IdempotencyKey != nil && *o.IdempotencyKey == p.Key
-	})
-	switch {
-	case err != nil && isUnavailable(err):
-	case first >= 0 && w.rows[first].RequestHash != orders.Fingerprint(p.SKU, p.Quantity):
-		if !errors.Is(err, inventory.ErrMismatch) && !(err == nil && answer.Order.Status == orders.Reserved) {
-			w.t.Fatalf("%+v under the key of %+v: %+v, %v", p, w.rows[first], answer.Order, err)
-		}
-	case first >= 0 && w.rows[first].Status == orders.Rejected:
-		if err == nil && answer.Order.Status != orders.Reserved {
-			w.t.Fatalf("%+v, rejected before: %+v", p, answer.Order)
-		}
-	case first >= 0:
-		if err != nil || answer.Order.Status != orders.Reserved && (answer.Order.ID != w.rows[first].ID || answer.Order.Status != w.rows[first].Status) {
-			w.t.Fatalf("%+v is %+v: %+v, %v", p, w.rows[first], answer.Order, err)
-		}
-	case err == nil && answer.Order.Status != orders.Reserved:
-		w.t.Fatalf("%+v: durable from nowhere: %+v", p, answer.Order)
-	}
-	if err == nil && answer.Order.Status == orders.Reserved && !answer.Replayed {
-		w.queued = append(w.queued, inventory.Queued{
-			OrderID: answer.Order.ID, Buyer: p.Buyer, Quantity: p.Quantity, Key: p.Key, Fingerprint: orders.Fingerprint(p.SKU, p.Quantity),
-		})
-	}
-}
-
-// close pays, cancels or expires a row, and must be told what the model says.
-func (w *whole) close(o *orders.Order, how string) {
-	ctx, id := w.outer.Context(), o.ID
-	var err, want error
-	switch how {
-	case "pay":
-		_, err = w.Store.Pay(ctx, o.Buyer, id, "ref")
-		if o.Status == orders.PendingPayment {
-			o.Status = orders.Paid
-		} else if o.Status != orders.Paid {
-			want = orders.ErrOrderClosed
-		} else if o.PaymentRef != nil { // paid late, by another
-			want = orders.ErrAlreadyPaid
-		}
-	case "cancel":
-		_, err = w.Store.Cancel(ctx, o.Buyer, id)
-		switch o.Status {
-		case orders.PendingPayment:
-			o.Status = orders.Cancelled
-		case orders.Paid:
-			want = orders.ErrAlreadyPaid
-		case orders.Expired, orders.Rejected:
-			want = orders.ErrOrderClosed
-		}
-	case "pay too late":
-		kit.Overdue(w.outer, w.Store.DB, id)
-		_, err = w.Store.Pay(ctx, o.Buyer, id, "ref")
-		if o.Status == orders.PendingPayment {
-			o.Status = orders.Expired
-		}
-		if o.Status != orders.Paid {
-			want = orders.ErrOrderClosed
-		} else if o.PaymentRef != nil {
-			want = orders.ErrAlreadyPaid
-		}
-	case "expire":
-		kit.Overdue(w.outer, w.Store.DB, id)
-		_, err = w.Store.Expire(ctx)
-		if o.Status == orders.PendingPayment {
-			o.Status = orders.Expired
-		}
-	}
-	if !errors.Is(err, want) || (err == nil) != (want == nil) {
-		w.t.Fatalf("%s of %+v: %v, want %v", how, o, err, want)
-	}
-}
-
-// keep takes over and makes passes until all is done, or until a fault stops it.
-func (w *whole) keep(faults kit.Plan) {
-	failing := false
-	plan := kit.Plan(func(at kit.Fault) error {
-		if failing {
-			return faults(at)
-		}
-		return nil
-	})
-	k := bare.KeeperOf(w.outer, bare.FaultyStore(w.outer, w.Store, plan), bare.Faulty(w.Gate, plan), "S")
-	failing = faults != nil
-	if err := k.Run(w.outer.Context()); err != nil && !errors.Is(err, kit.ErrFault) {
-		w.t.Fatalf("keeper: %v", err)
-	}
-	failing = false // should it come back, it sees the stores again
-	w.keepers = append(w.keepers, k)
-}
-
-// stale has an earlier keeper go on as if nothing had happened.
-func (w *whole) stale(k *bare.Keeper, newest bool) {
-	k.Want |= keeper.Release | keeper.Inspect
-	err := k.Run(context.WithoutCancel(w.outer.Context()))
-	fenced := errors.Is(err, orders.ErrFenced)
-	if err != nil && !fenced || newest && fenced {
-		w.t.Fatalf("keeper with fence %d came back: %v", k.Fence(), err)
-	}
-}
-
-// end settles everything and checks the law of conservation, that all units
-// that are left can be sold, and that every key still finds its order.
+// end settles the sale. It checks that the units add up, that all unsold units can be sold, and
+// that a replay of every key returns its order.
 func (w *whole) end() {
 	w.keep(nil)
 	w.isOpen = true
@@ -297,7 +148,7 @@ func (w *whole) end() {
 			units[o.Buyer] += o.Quantity
 		}
 		if units[o.Buyer] > w.put.PerBuyerLimit {
-			w.t.Fatalf("%s has %d units", o.Buyer, units[o.Buyer])
+			w.t.Fatalf("%s has %d units, want at most %d", o.Buyer, units[o.Buyer], w.put.PerBuyerLimit)
 		}
 	}
 	if view, err := w.Gate.Inspect(w.outer.Context(), "S"); err != nil || view.Holds != pending {
@@ -309,7 +160,7 @@ func (w *whole) end() {
 	w.keep(nil)
 	w.agree("sold out")
 	if w.sold() != w.put.Total {
-		w.t.Fatalf("%d units are stranded", w.put.Total-w.sold())
+		w.t.Fatalf("%d units cannot be sold", w.put.Total-w.sold())
 	}
 	for _, o := range w.rows {
 		if o.IdempotencyKey == nil {
@@ -329,7 +180,7 @@ func TestWhole(t *testing.T) {
 	b := bare.Open(t, s, kit.Sale("S", 1, 1))
 	rapid.Check(t, func(r *rapid.T) {
 		b.Empty(t)
-		b.Gate = bare.NewGate(b.Rdb, time.Nanosecond) // remembers nothing of the last run
+		b.Gate = bare.NewGate(b.Rdb, time.Nanosecond) // has no memory of the last run
 		w := &whole{Bare: b, t: r, outer: t, refunds: map[orders.LatePayment]orders.Reason{}, put: kit.Sale("S", rapid.Int64Range(1, 8).Draw(r, "total"), 3)}
 		w.shop = New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)})
 		kit.Put(t, b.Store, w.put)
@@ -339,7 +190,7 @@ func TestWhole(t *testing.T) {
 		ends := rapid.SampledFrom([]string{"pay", "cancel", "cancel", "expire", "pay too late"})
 		for i := range rapid.IntRange(5, 40).Draw(r, "steps") {
 			do := rapid.SampledFrom([]string{
-				"order", "order", "order", "order", "order", "close", "close", "late", "late", "keep", "keep", "die", "slip", "stale", "stale", "total", "rebuild", "flush",
+				"order", "order", "order", "order", "order", "close", "close", "late", "late", "keep", "keep", "crash", "fail", "stale", "stale", "total", "rebuild", "flush",
 			}).Draw(r, "do")
 			switch do {
 			case "order":
@@ -360,11 +211,11 @@ func TestWhole(t *testing.T) {
 				}
 			case "keep":
 				w.keep(nil)
-			case "die", "slip": // what slipped goes on as stale, or never
+			case "crash", "fail": // the step "stale" may run the keeper again
 				at := kit.Fault{Step: step.Draw(r, "step"), After: rapid.Bool().Draw(r, "after")}
-				die, _ := kit.FromThenOn(at)
-				slip, _ := kit.Once(at)
-				w.keep(map[string]kit.Plan{"die": die, "slip": slip}[do])
+				crash, _ := kit.FromThenOn(at)
+				fail, _ := kit.Once(at)
+				w.keep(map[string]kit.Plan{"crash": crash, "fail": fail}[do])
 			case "stale":
 				n := rapid.IntRange(0, len(w.keepers)-1).Draw(r, "keeper")
 				w.stale(w.keepers[n], n == len(w.keepers)-1)
@@ -381,7 +232,7 @@ func TestWhole(t *testing.T) {
 				check.Must(t, check.Err(b.Store.AskRebuild(t.Context(), "S")))
 			case "flush":
 				check.Must(t, b.Rdb.FlushAll(t.Context()).Err())
-				w.agree("before all is lost")
+				w.agree("before Redis loses its data")
 				w.queued = nil
 			}
 			w.agree(fmt.Sprintf("step %d, %s", i, do))
