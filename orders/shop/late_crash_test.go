@@ -84,8 +84,8 @@ func wrongWithLate(t testing.TB, b *bare.Bare, refs map[string]bool) (wrong []st
 }
 
 // belated returns a sale of 8 units in which three late payments are queued. ann's payment fits,
-// bob's exceeds his limit, and for eve's the database has too few units. Such payments are
-// queued if Redis has lost data.
+// bob's exceeds his limit, and for eve's the database has too few units. A gate accepts payments
+// like bob's and eve's if Redis has lost data.
 func belated(t *testing.T, s *servers.Stores) (b *bare.Bare, refs map[string]bool, list map[string]string) {
 	t.Helper()
 	b = bare.Open(t, s, kit.Sale("S", 8, 3))

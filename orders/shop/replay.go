@@ -14,7 +14,7 @@ type refusal struct {
 	reason error
 	source source
 	epoch  int64 // epoch of the gate, if the source is gate or memory
-	known  bool  // the request may repeat an order that left the queue: the gate knows the buyer, or it is a payment
+	known  bool  // the request may repeat a durable order: the gate knows the buyer, or it is a payment
 }
 
 // A source is the origin of a refusal.

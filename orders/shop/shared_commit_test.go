@@ -14,7 +14,6 @@ import (
 	"flashsale/orders"
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
-	"flashsale/orders/store"
 )
 
 // The number of waiting buyers of a shared commit is bounded. Additional buyers are refused at

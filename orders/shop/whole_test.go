@@ -33,7 +33,7 @@ type whole struct {
 	rows    []orders.Order     // rows that the database must have
 	refunds map[orders.LatePayment]orders.Reason
 	keepers []*bare.Keeper // all keepers of the run, the newest last
-	isOpen  bool           // the gate is open, so ErrRebuilding is not expected to last
+	isOpen  bool           // the gate is open, so ErrRebuilding means that units are cooling down
 }
 
 // agree compares the database with the model. Orders that a keeper has committed since the last
