@@ -178,11 +178,11 @@ func newOrder(t *testing.T, w *httptest.ResponseRecorder) string {
 	id, _ := o["id"].(string)
 	if names != orderFields || !idText.MatchString(id) || o["status"] != "pending_payment" || o["amount"] != 3998.0 || o["buyer"] != "ann" ||
 		o["paid_at"] != nil || o["closed_at"] != nil {
-		t.Errorf("order: %s", w.Body)
+		t.Errorf("order: %s, want a new order of ann for 2 units", w.Body)
 	}
 	for _, name := range []string{"created_at", "expires_at"} {
 		if text, _ := o[name].(string); !stampText.MatchString(text) {
-			t.Errorf("%s: %q", name, text)
+			t.Errorf("%s: %q, want a time in UTC with milliseconds", name, text)
 		}
 	}
 	if location := w.Header().Get("Location"); location != "/v1/orders/"+id {
@@ -199,22 +199,22 @@ func TestAnswers(t *testing.T) {
 		w, err := f.ask("PUT", "/v1/admin/sales/S", `{"name":"Ä thing","price":1999,"currency":"EUR","total":10,"per_buyer_limit":5,
 			"opens_at":"2026-01-01T01:00:00.5+01:00","closes_at":"2100-01-01T00:00:00Z","payment_window_s":60}`)
 		if err != nil || w.Code != http.StatusCreated || w.Header().Get("Location") != "/v1/sales/S" {
-			t.Fatalf("put: %d, %v", w.Code, err)
+			t.Fatalf("PUT a new sale: %d, %v, want 201", w.Code, err)
 		}
 		o, names := object(t, w.Body.String())
 		if names != saleFields || o["opens_at"] != "2026-01-01T00:00:00.500Z" || o["state"] != "open" || o["name"] != "Ä thing" || o["available"] != 10.0 {
-			t.Errorf("sale: %s", w.Body)
+			t.Errorf("sale: %s, want an open sale with 10 available", w.Body)
 		}
 		if w, err := f.ask("GET", "/v1/sales/S", ""); err != nil || w.Code != 200 || w.Header().Get("Cache-Control") == "" {
-			t.Errorf("get sale: %d, %v", w.Code, err)
+			t.Errorf("GET the sale: %d, %v, want 200 with Cache-Control", w.Code, err)
 		}
 		if w, _ = f.ask("GET", "/v1/sales", ""); !strings.HasPrefix(w.Body.String(), `{"sales":[{"sku":"S",`) {
-			t.Errorf("sales: %s", w.Body)
+			t.Errorf("list of sales: %s, want S", w.Body)
 		}
 
 		w, err = f.ask("POST", "/v1/orders", `{"sku":"S","quantity":2}`, "Idempotency-Key: k")
 		if err != nil || w.Code != http.StatusCreated {
-			t.Fatalf("order: %d, %v", w.Code, err)
+			t.Fatalf("order: %d, %v, want 201", w.Code, err)
 		}
 		id := newOrder(t, w)
 		replay, err := f.ask("POST", "/v1/orders", `{"quantity":2,"sku":"S"}`, "Idempotency-Key: k")
@@ -223,17 +223,17 @@ func TestAnswers(t *testing.T) {
 		}
 		got, err := f.ask("GET", "/v1/orders/"+id, "")
 		if err != nil || got.Body.String() != w.Body.String() {
-			t.Errorf("get: %s, %v", got.Body, err)
+			t.Errorf("GET the order: %s, %v, want %s", got.Body, err, w.Body)
 		}
 
 		w, err = f.ask("POST", "/v1/orders/"+id+"/pay", `{"payment_ref":"r"}`)
 		o, names = object(t, w.Body.String())
 		if paid, _ := o["paid_at"].(string); err != nil || w.Code != 200 || names != orderFields || o["status"] != "paid" || !stampText.MatchString(paid) {
-			t.Errorf("pay: %d %s, %v", w.Code, w.Body, err)
+			t.Errorf("pay: %d %s, %v, want 200 and a paid order", w.Code, w.Body, err)
 		}
 		for _, ref := range []string{`""`, `"a b"`, `"` + strings.Repeat("r", 129) + `"`, `1`} {
 			if _, err := f.ask("POST", "/v1/orders/"+id+"/pay", `{"payment_ref":`+ref+`}`); !errors.As(err, new(*orders.InvalidError)) {
-				t.Errorf("payment_ref %s: %v", ref, err)
+				t.Errorf("payment_ref %s: %v, want an invalid request", ref, err)
 			}
 		}
 		check.Is(t, check.Err(f.ask("POST", "/v1/orders/"+id+"/cancel", "")), orders.ErrAlreadyPaid)
@@ -241,16 +241,16 @@ func TestAnswers(t *testing.T) {
 		bare.Settled(t, p, "S")
 		w, _ = f.ask("GET", "/v1/admin/sales/S/audit", "")
 		if w.Body.String() != `{"sku":"S","total":10,"available":8,"queued":0,"sold":2,"paid":2,"pending":0,"restoring":0,"oversold":0,"drift":0,"balanced":true}` {
-			t.Errorf("audit: %s", w.Body)
+			t.Errorf("audit: %s, want 8 available and 2 paid", w.Body)
 		}
 		if w, err := f.ask("POST", "/v1/admin/sales/S/rebuild", ""); err != nil || !strings.HasSuffix(w.Body.String(), `"balanced":true}`) {
-			t.Errorf("rebuild: %s, %v", w.Body, err)
+			t.Errorf("rebuild: %s, %v, want a balanced audit", w.Body, err)
 		}
 		w, _ = f.ask("GET", "/v1/admin/sales/S/orders", "")
 		list, _ := object(t, w.Body.String())
 		row, _ := json.Marshal(list["orders"].([]any)[0])
 		if o, names := object(t, string(row)); names != orderFields[:strings.Index(orderFields, "paid_at")]+"idempotency_key paid_at quantity sku status" || o["idempotency_key"] != "k" {
-			t.Errorf("row: %s", names)
+			t.Errorf("order in the operator's list: %s, want the order with its key", names)
 		}
 	})
 }

@@ -29,11 +29,11 @@ func TestDescriptionOfASale(t *testing.T) {
 		shown := `"description":"` + strings.Repeat("日", 500) + `","image_url":"/s.png"`
 		for more, want := range map[string]string{"," + shown: shown, "": `"name":"A thing","price"`, `,"description":"","image_url":""`: `"name":"A thing","price"`} {
 			if w, err := f.ask("PUT", "/v1/admin/sales/S", terms(10, more)); err != nil || !strings.Contains(w.Body.String(), want) {
-				t.Errorf("put %q: %s, %v", more, w.Body, err)
+				t.Errorf("PUT with %q: %s, %v, want %s", more, w.Body, err, want)
 			}
 			for _, path := range []string{"/v1/sales/S", "/v1/sales"} {
 				if w, err := f.ask("GET", path, ""); err != nil || !strings.Contains(w.Body.String(), want) {
-					t.Errorf("%s after %q: %s, %v", path, more, w.Body, err)
+					t.Errorf("GET %s after a PUT with %q: %s, %v, want %s", path, more, w.Body, err, want)
 				}
 			}
 		}
@@ -115,7 +115,7 @@ func TestOperatorReadsOrdersOfAllBuyers(t *testing.T) {
 		check.Must(t, err)
 		w, err := f.ask("GET", "/v1/admin/orders/"+queued.Order.ID, "", "Buyer: op")
 		if o, _ := object(t, w.Body.String()); err != nil || w.Code != http.StatusOK || o["status"] != "reserved" || o["buyer"] != "ann" || o["idempotency_key"] != nil {
-			t.Errorf("queued order: %d %s, %v", w.Code, w.Body, err)
+			t.Errorf("queued order: %d %s, %v, want ann's without its key", w.Code, w.Body, err)
 		}
 		b.Keeper(t, "S").Finish(t)
 		for path, there := range map[string]bool{"/" + queued.Order.ID: true, "?buyer=ann": true, "?buyer=bob": false} {

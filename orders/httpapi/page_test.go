@@ -28,7 +28,7 @@ func pages(t *testing.T, f *front, path string) (all [][]string) {
 			Next   string `json:"next_cursor"`
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || page.Orders == nil {
-			t.Fatalf("%s: %v", w.Body, err)
+			t.Fatalf("page %s: %v, want a list of orders", w.Body, err)
 		}
 		var ids []string
 		for _, o := range page.Orders {
@@ -99,7 +99,7 @@ func TestPagesOfRefunds(t *testing.T) {
 					Next    string `json:"next_cursor"`
 				}
 				if e := json.Unmarshal(w.Body.Bytes(), &page); err != nil || e != nil {
-					t.Fatal(err, e)
+					t.Fatalf("page of refund claims: %v, %v", err, e)
 				}
 				for _, r := range page.Refunds {
 					got = append(got, fmt.Sprint(r["order_id"], " ", r["payment_ref"]))

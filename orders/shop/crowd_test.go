@@ -99,7 +99,7 @@ func (c *crowd) verify(t *testing.T) {
 	p := c.nodes[0]
 	a := p.settled(t, c.sku)
 	if a.Oversold != 0 || a.Available+a.Sold != a.Total {
-		t.Errorf("audit: %+v", a)
+		t.Errorf("audit: %+v, want no units oversold or missing", a)
 	}
 	rows := kit.RowsOf(t, p.store.DB)
 	c.mu.Lock()

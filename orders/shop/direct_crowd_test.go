@@ -101,7 +101,7 @@ func TestDirectModeInAnyOrder(t *testing.T) {
 					wrong = rules.anyOrder(t, b, rand.New(rand.NewPCG(seed, 0)))
 				}
 				if (len(wrong) > 0) != (broken != "") {
-					t.Errorf("%s: %q", broken, wrong)
+					t.Errorf("rules %q: violations %q", broken, wrong)
 				}
 			})
 		})

@@ -104,7 +104,7 @@ func TestDirectMode(t *testing.T) {
 		}
 		put.Total++
 		if _, _, err := a.PutSale(ctx, put); err != nil {
-			t.Errorf("restock: %v", err)
+			t.Errorf("raise the total in direct mode: %v", err)
 		}
 		if audit, err := b.Audit(ctx, "S"); err != nil || !audit.Balanced || audit.Sold != 4 || audit.Available+audit.Restoring != 3 {
 			t.Errorf("audit: %+v, %v, want 4 sold and 3 available or restoring", audit, err)
@@ -214,7 +214,7 @@ func TestEnterDirect(t *testing.T) {
 			t.Helper()
 			nodes, err := st.Beat(t.Context(), node, unwritable, alive)
 			if err != nil || !slices.ContainsFunc(nodes, func(n store.Node) bool { return n.ID == node }) {
-				t.Fatal(nodes, err)
+				t.Fatalf("heartbeat of %s: %+v, %v", node, nodes, err)
 			}
 		}
 		beat("me", inventory.Standalone)

@@ -93,7 +93,7 @@ func TestPaidInTheInstantOfExpiry(t *testing.T) {
 			}
 		}
 		if wrong := wrongWithLate(t, b, refs); len(wrong) > 0 {
-			t.Error(wrong[:min(5, len(wrong))])
+			t.Errorf("%d violations, such as %q", len(wrong), wrong[:min(5, len(wrong))])
 		}
 		if ends["paid"] == 0 || ends["paid late"]+ends["expired"] == 0 {
 			t.Errorf("outcomes %v: no payment raced with an expiry", ends)

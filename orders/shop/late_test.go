@@ -24,7 +24,7 @@ func refundsOf(t testing.TB, st *store.Store) []string {
 	t.Helper()
 	rows, next, err := st.Claims(t.Context(), 1000, "")
 	if err != nil || next != "" {
-		t.Fatal(err, next)
+		t.Fatalf("refund claims: %v, next page %q", err, next)
 	}
 	all := []string{}
 	for _, r := range rows {
@@ -200,7 +200,7 @@ func TestLatePaymentWithoutAnswer(t *testing.T) {
 		b.Keeper(t, "S").Finish(t)
 		refused(id, "2-queued") // no keeper commits the queue
 		if len(b.Queue(t)) != 1 {
-			t.Errorf("queue: %+v", b.Queue(t))
+			t.Errorf("queue: %+v, want one payment", b.Queue(t))
 		}
 		b.Keeper(t, "S").Finish(t)
 		check.Must(t, b.Rdb.FlushAll(t.Context()).Err())

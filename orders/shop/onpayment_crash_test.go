@@ -133,7 +133,7 @@ func TestOnPaymentTwins(t *testing.T) {
 			k := b.Keeper(t, "S")
 			decisions, err := b.Store.Commit(t.Context(), "S", k.Fence(), b.Queue(t)[:1])
 			if err != nil || decisions[0].Action != orders.PayLate {
-				t.Fatal(decisions, err)
+				t.Fatalf("decisions: %+v, %v, want a late payment", decisions, err)
 			}
 			kit.Exec(t, b.Store.DB, "UPDATE orders SET status = ?, restored_at = created_at, hold_id = NULL WHERE id = ?", orders.AwaitingPayment, list["ann"])
 			k.Finish(t)

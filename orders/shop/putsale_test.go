@@ -89,7 +89,7 @@ func TestSaleIsCreatedOnce(t *testing.T) {
 						created++
 					}
 					if err != nil {
-						t.Errorf("%s on node %d: %v", sku, i, err)
+						t.Errorf("put %s on node %d: %v", sku, i, err)
 					}
 				})
 			}

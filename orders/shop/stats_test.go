@@ -78,7 +78,7 @@ func TestStats(t *testing.T) {
 		p.put(t, kit.Sale(sku, 100, 100))
 	}
 	if s := p.Keepers().Stats(); s.Kept != 2 || s.Queued+s.Longest+int64(s.Oldest)+int64(s.Drifting)+s.Drift != 0 || len(p.catalog.All()) != 2 {
-		t.Fatalf("%d sales, %+v", len(p.catalog.All()), s)
+		t.Fatalf("%d sales, stats %+v, want 2 sales and an empty queue", len(p.catalog.All()), s)
 	}
 
 	gate.queue.turn(true)

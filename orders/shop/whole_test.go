@@ -169,7 +169,7 @@ func (w *whole) end() {
 		p := Placement{Buyer: o.Buyer, SKU: "S", Quantity: o.Quantity, Key: *o.IdempotencyKey}
 		answer, err := w.shop.Place(w.outer.Context(), p)
 		if o.Status == orders.Rejected && !errors.Is(err, o.Reason.Err()) || o.Status != orders.Rejected && (err != nil || answer.Order.ID != o.ID) {
-			w.t.Fatalf("replay of %+v: %+v, %v", o, answer.Order, err)
+			w.t.Fatalf("replay of %+v: %+v, %v, want the same order", o, answer.Order, err)
 		}
 	}
 }
