@@ -84,7 +84,7 @@ func (g *hungGate) Queue(ctx context.Context, sku, after string, limit int64) ([
 
 // While three hundred sales have orders to commit, a node works on 64 of them at a time,
 // with two goroutines each.
-func TestPassesAreFew(t *testing.T) {
+func TestConcurrentPassesAreBounded(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		rdb := servertest.Connect(t, servertest.InTime(t).URL)
 		gate := &hungGate{Gate: inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{})}, free: make(chan struct{})}

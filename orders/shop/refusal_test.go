@@ -75,7 +75,7 @@ func TestRefusalIsLookedUp(t *testing.T) {
 // A sale is opened again while a node refuses an order because the sale is over. The node's
 // copy is fresh by then and vouches for the new gate. It does not vouch for the refusal, because
 // that gate has not refused.
-func TestOverIsNotVouchedFor(t *testing.T) {
+func TestCopyDoesNotVouchForAnEndedSale(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := build(t, s, nil)

@@ -16,81 +16,81 @@ import (
 // payLate sends a late payment through a node that crashes once the payment is queued. If the
 // gate refuses the payment, a refund claim is recorded. If the payer is not patient, a claim is
 // recorded although the payment is queued.
-func (w *whole) payLate(o *orders.Order, ref string, patient bool) {
-	ctx, p := w.outer.Context(), orders.LatePayment{Order: o.ID, Ref: ref}
-	row, decided, err := w.Store.Payment(ctx, o.Buyer, o.ID, ref)
-	_, refunded := w.refunds[p]
+func (m *modelSale) payLate(o *orders.Order, ref string, patient bool) {
+	ctx, p := m.outer.Context(), orders.LatePayment{Order: o.ID, Ref: ref}
+	row, decided, err := m.Store.Payment(ctx, o.Buyer, o.ID, ref)
+	_, refunded := m.refunds[p]
 	mine := o.PaymentRef != nil && *o.PaymentRef == ref
 	if want := map[bool]error{refunded: orders.ErrOrderClosed, !refunded && o.Status == orders.Paid && !mine: orders.ErrAlreadyPaid}[true]; !errors.Is(err, want) ||
 		decided != (refunded || o.Status == orders.Paid) {
-		w.t.Fatalf("payment %v of %+v: decided %v, %v; the model wants %v", p, *o, decided, err, want)
+		m.t.Fatalf("payment %v of %+v: decided %v, %v; the model wants %v", p, *o, decided, err, want)
 	}
 	if decided || row.RestoredAt == nil {
 		return
 	}
-	late := &latePayment{Service: w.shop, ref: ref}
+	late := &latePayment{Service: m.shop, ref: ref}
 	reason := late.holdAgain(ctx, row)
 	if hold := late.hold; hold != nil {
 		late.stop()
-		if !slices.ContainsFunc(w.queued, func(q inventory.Queued) bool { return q.OrderID == hold.id }) {
-			w.queued = append(w.queued, inventory.Queued{OrderID: hold.id, Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: o.ID})
+		if !slices.ContainsFunc(m.queued, func(q inventory.Queued) bool { return q.OrderID == hold.id }) {
+			m.queued = append(m.queued, inventory.Queued{OrderID: hold.id, Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: o.ID})
 		}
 	}
 	if reason == "" && !patient {
 		reason = orders.Unavailable
 	}
 	if reason != "" {
-		if err := w.Store.RecordClaim(ctx, row, ref, reason); err != nil {
-			w.t.Fatal(err)
+		if err := m.Store.RecordClaim(ctx, row, ref, reason); err != nil {
+			m.t.Fatal(err)
 		}
-		w.refunds[p] = reason
+		m.refunds[p] = reason
 	}
 }
 
 // order places or replays an order. If the database has an order with the key, the answer must
 // be that order, or a reserved order of a gate that has forgotten the key.
-func (w *whole) order(p Placement) {
+func (m *modelSale) order(p Placement) {
 	p.SKU, p.Async = "S", true
 	var answer Placed
 	var err error
-	check.Eventually(w.outer, "no units are cooling down", func() bool {
-		answer, err = w.shop.Place(w.outer.Context(), p)
-		return !errors.Is(err, inventory.ErrCoolingDown) && !(w.isOpen && errors.Is(err, inventory.ErrRebuilding))
+	check.Eventually(m.outer, "no units are cooling down", func() bool {
+		answer, err = m.shop.Place(m.outer.Context(), p)
+		return !errors.Is(err, inventory.ErrCoolingDown) && !(m.isOpen && errors.Is(err, inventory.ErrRebuilding))
 	})
-	first := slices.IndexFunc(w.rows, func(o orders.Order) bool {
+	first := slices.IndexFunc(m.rows, func(o orders.Order) bool {
 		return p.Key != "" && o.Buyer == p.Buyer && o.IdempotencyKey != nil && *o.IdempotencyKey == p.Key
 	})
 	switch {
 	case err != nil && isUnavailable(err):
-	case first >= 0 && w.rows[first].RequestHash != orders.Fingerprint(p.SKU, p.Quantity):
+	case first >= 0 && m.rows[first].RequestHash != orders.Fingerprint(p.SKU, p.Quantity):
 		if !errors.Is(err, inventory.ErrMismatch) && !(err == nil && answer.Order.Status == orders.Reserved) {
-			w.t.Fatalf("%+v with the key of %+v: %+v, %v, want %v", p, w.rows[first], answer.Order, err, inventory.ErrMismatch)
+			m.t.Fatalf("%+v with the key of %+v: %+v, %v, want %v", p, m.rows[first], answer.Order, err, inventory.ErrMismatch)
 		}
-	case first >= 0 && w.rows[first].Status == orders.Rejected:
+	case first >= 0 && m.rows[first].Status == orders.Rejected:
 		if err == nil && answer.Order.Status != orders.Reserved {
-			w.t.Fatalf("%+v was rejected before, the answer is %+v", p, answer.Order)
+			m.t.Fatalf("%+v was rejected before, the answer is %+v", p, answer.Order)
 		}
 	case first >= 0:
-		if err != nil || answer.Order.Status != orders.Reserved && (answer.Order.ID != w.rows[first].ID || answer.Order.Status != w.rows[first].Status) {
-			w.t.Fatalf("replay %+v: %+v, %v, want %+v", p, answer.Order, err, w.rows[first])
+		if err != nil || answer.Order.Status != orders.Reserved && (answer.Order.ID != m.rows[first].ID || answer.Order.Status != m.rows[first].Status) {
+			m.t.Fatalf("replay %+v: %+v, %v, want %+v", p, answer.Order, err, m.rows[first])
 		}
 	case err == nil && answer.Order.Status != orders.Reserved:
-		w.t.Fatalf("%+v: the answer is %+v, but no keeper has run", p, answer.Order)
+		m.t.Fatalf("%+v: the answer is %+v, but no keeper has run", p, answer.Order)
 	}
 	if err == nil && answer.Order.Status == orders.Reserved && !answer.Replayed {
-		w.queued = append(w.queued, inventory.Queued{
+		m.queued = append(m.queued, inventory.Queued{
 			OrderID: answer.Order.ID, Buyer: p.Buyer, Quantity: p.Quantity, Key: p.Key, Fingerprint: orders.Fingerprint(p.SKU, p.Quantity),
 		})
 	}
 }
 
 // close pays, cancels or expires an order, and compares the error with the model.
-func (w *whole) close(o *orders.Order, how string) {
-	ctx, id := w.outer.Context(), o.ID
+func (m *modelSale) close(o *orders.Order, how string) {
+	ctx, id := m.outer.Context(), o.ID
 	var err, want error
 	switch how {
 	case "pay":
-		_, err = w.Store.Pay(ctx, o.Buyer, id, "ref")
+		_, err = m.Store.Pay(ctx, o.Buyer, id, "ref")
 		if o.Status == orders.PendingPayment {
 			o.Status = orders.Paid
 		} else if o.Status != orders.Paid {
@@ -99,7 +99,7 @@ func (w *whole) close(o *orders.Order, how string) {
 			want = orders.ErrAlreadyPaid
 		}
 	case "cancel":
-		_, err = w.Store.Cancel(ctx, o.Buyer, id)
+		_, err = m.Store.Cancel(ctx, o.Buyer, id)
 		switch o.Status {
 		case orders.PendingPayment:
 			o.Status = orders.Cancelled
@@ -109,8 +109,8 @@ func (w *whole) close(o *orders.Order, how string) {
 			want = orders.ErrOrderClosed
 		}
 	case "pay too late":
-		kit.Overdue(w.outer, w.Store.DB, id)
-		_, err = w.Store.Pay(ctx, o.Buyer, id, "ref")
+		kit.Overdue(m.outer, m.Store.DB, id)
+		_, err = m.Store.Pay(ctx, o.Buyer, id, "ref")
 		if o.Status == orders.PendingPayment {
 			o.Status = orders.Expired
 		}
@@ -120,19 +120,19 @@ func (w *whole) close(o *orders.Order, how string) {
 			want = orders.ErrAlreadyPaid
 		}
 	case "expire":
-		kit.Overdue(w.outer, w.Store.DB, id)
-		_, err = w.Store.Expire(ctx)
+		kit.Overdue(m.outer, m.Store.DB, id)
+		_, err = m.Store.Expire(ctx)
 		if o.Status == orders.PendingPayment {
 			o.Status = orders.Expired
 		}
 	}
 	if !errors.Is(err, want) || (err == nil) != (want == nil) {
-		w.t.Fatalf("%s of %+v: %v, want %v", how, o, err, want)
+		m.t.Fatalf("%s of %+v: %v, want %v", how, o, err, want)
 	}
 }
 
 // keep takes over the sale and runs the keeper until its work is done or a fault stops it.
-func (w *whole) keep(faults kit.Plan) {
+func (m *modelSale) keep(faults kit.Plan) {
 	failing := false
 	plan := kit.Plan(func(at kit.Fault) error {
 		if failing {
@@ -140,21 +140,21 @@ func (w *whole) keep(faults kit.Plan) {
 		}
 		return nil
 	})
-	k := bare.KeeperOf(w.outer, bare.FaultyStore(w.outer, w.Store, plan), bare.Faulty(w.Gate, plan), "S")
+	k := bare.KeeperOf(m.outer, bare.FaultyStore(m.outer, m.Store, plan), bare.Faulty(m.Gate, plan), "S")
 	failing = faults != nil
-	if err := k.Run(w.outer.Context()); err != nil && !errors.Is(err, kit.ErrFault) {
-		w.t.Fatalf("keeper: %v", err)
+	if err := k.Run(m.outer.Context()); err != nil && !errors.Is(err, kit.ErrFault) {
+		m.t.Fatalf("keeper: %v", err)
 	}
 	failing = false // the keeper may run again, see stale
-	w.keepers = append(w.keepers, k)
+	m.keepers = append(m.keepers, k)
 }
 
 // stale runs an earlier keeper again, which does not know that it may have been replaced.
-func (w *whole) stale(k *bare.Keeper, newest bool) {
+func (m *modelSale) stale(k *bare.Keeper, newest bool) {
 	k.Want |= keeper.Release | keeper.Inspect
-	err := k.Run(context.WithoutCancel(w.outer.Context()))
+	err := k.Run(context.WithoutCancel(m.outer.Context()))
 	fenced := errors.Is(err, orders.ErrFenced)
 	if err != nil && !fenced || newest && fenced {
-		w.t.Fatalf("keeper with fence %d, run again: %v", k.Fence(), err)
+		m.t.Fatalf("keeper with fence %d, run again: %v", k.Fence(), err)
 	}
 }
