@@ -15,7 +15,7 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// ends ends the sale of sku.
+// ends calls EndSale, and ends the test after an error.
 func (p *shop) ends(t testing.TB, sku string) orders.Offer {
 	t.Helper()
 	offer, err := untilKnown(t, func() (orders.Offer, error) { return p.EndSale(t.Context(), sku) })

@@ -36,7 +36,8 @@ func (s *Service) remembersSoldOut(p Placement) (epoch int64, soldOut bool) {
 	return epoch, soldOut && (s.catalog.Vouches(p.SKU, epoch) || !s.catalog.IsFresh())
 }
 
-// reserve reserves units at the gate, which queues the order, and waits for the keeper.
+// reserve places an order through the gate, which takes the units and queues the order, and
+// waits for the keeper.
 func (s *Service) reserve(ctx context.Context, p Placement, sale *orders.Sale) (Placed, error) {
 	request := inventory.Request{
 		OrderID: orders.NewOrderID(p.SKU), SKU: p.SKU, Buyer: p.Buyer, Quantity: p.Quantity,

@@ -80,7 +80,7 @@ func (p *shop) settledAt(t testing.TB, sold, available int64, paid ...int64) {
 	}
 }
 
-// places places an order, and fails the test unless the error is want.
+// places calls Place, and fails the test unless the error is want.
 func places(t testing.TB, p interface {
 	Place(context.Context, Placement) (Placed, error)
 }, what Placement, want error) Placed {
@@ -92,8 +92,8 @@ func places(t testing.TB, p interface {
 	return placed
 }
 
-// pays pays an order, and fails the test unless the error is want and the order's status is
-// left. Without left, the status is compared only if want is nil.
+// pays calls Pay, and fails the test unless the error is want and the order's status is left.
+// Without left, the status is compared only if want is nil.
 func pays(t testing.TB, p interface {
 	Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, error)
 }, buyer, id, ref string, want error, left ...orders.Status) {
@@ -107,7 +107,7 @@ func pays(t testing.TB, p interface {
 	}
 }
 
-// cancels cancels an order, and fails the test unless the error is want.
+// cancels calls Cancel, and fails the test unless the error is want.
 func cancels(t testing.TB, p interface {
 	Cancel(ctx context.Context, buyer, id string) (*orders.Order, error)
 }, buyer, id string, want error) {

@@ -145,7 +145,7 @@ func (m *modelSale) keep(faults kit.Plan) {
 	if err := k.Run(m.outer.Context()); err != nil && !errors.Is(err, kit.ErrFault) {
 		m.t.Fatalf("keeper: %v", err)
 	}
-	failing = false // the keeper may run again, see stale
+	failing = false // the method stale may run this keeper again
 	m.keepers = append(m.keepers, k)
 }
 
