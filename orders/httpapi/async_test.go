@@ -18,14 +18,14 @@ import (
 	"flashsale/orders/shop"
 )
 
-// followed asks where Location points until the order is durable.
-func followed(t *testing.T, f *front, where string) map[string]any {
+// followed reads the order at a Location until it is durable.
+func followed(t *testing.T, f *front, location string) map[string]any {
 	t.Helper()
 	var o map[string]any
-	check.Eventually(t, where+" is durable", func() bool {
-		w, err := f.ask("GET", where, "")
+	check.Eventually(t, location+" is durable", func() bool {
+		w, err := f.ask("GET", location, "")
 		if err != nil || w.Code != http.StatusOK {
-			t.Fatalf("%s: %d, %v", where, w.Code, err)
+			t.Fatalf("GET %s: %d, %v, want 200", location, w.Code, err)
 		}
 		o, _ = object(t, w.Body.String())
 		return o["status"] != "reserved"
@@ -33,8 +33,8 @@ func followed(t *testing.T, f *front, where string) map[string]any {
 	return o
 }
 
-// Who does not want to wait is answered 202 and finds the order at Location,
-// first reserved, then durable.
+// A request with "Prefer: respond-async" is answered 202. The order at its Location is first
+// reserved, and then durable.
 func TestRespondAsync(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := serve(t, s, kit.Sale("S", 10, 10), nil)
@@ -42,27 +42,27 @@ func TestRespondAsync(t *testing.T) {
 		for _, prefer := range []string{"respond-async", "wait=5, Respond-Async", `foo="bar", respond-async;x=1`} {
 			w, err := f.ask("POST", "/v1/orders", `{"sku":"S","quantity":1}`, "Prefer: "+prefer, "Idempotency-Key: k/"+prefer[:1])
 			if err != nil || w.Code != http.StatusAccepted || w.Header().Get("Preference-Applied") != "respond-async" {
-				t.Fatalf("%s: %d, %v", prefer, w.Code, err)
+				t.Fatalf("Prefer: %s: %d, %v, want 202 with Preference-Applied", prefer, w.Code, err)
 			}
 			o, names := object(t, w.Body.String())
 			if names != orderFields || o["status"] != "reserved" || o["expires_at"] != nil {
-				t.Errorf("%s", w.Body)
+				t.Errorf("Prefer: %s: %s, want a reserved order", prefer, w.Body)
 			}
-			where := w.Header().Get("Location")
-			if !strings.Contains(where, "sku=S") || !strings.Contains(where, "key=k%2F") {
-				t.Errorf("Location: %s", where)
+			location := w.Header().Get("Location")
+			if !strings.Contains(location, "sku=S") || !strings.Contains(location, "key=k%2F") {
+				t.Errorf("Location: %s, want SKU and key", location)
 			}
-			if durable := followed(t, f, where); durable["id"] != o["id"] || durable["status"] != "pending_payment" || durable["created_at"] != o["created_at"] {
-				t.Errorf("%v, then %v", o, durable)
+			if durable := followed(t, f, location); durable["id"] != o["id"] || durable["status"] != "pending_payment" || durable["created_at"] != o["created_at"] {
+				t.Errorf("the 202 had %v, the durable order is %v", o, durable)
 			}
 		}
 		if w, err := f.ask("POST", "/v1/orders", `{"sku":"S","quantity":1}`, "Prefer: wait=5"); err != nil || w.Code != http.StatusCreated {
-			t.Errorf("%d, %v", w.Code, err)
+			t.Errorf("Prefer: wait=5: %d, %v, want 201", w.Code, err)
 		}
 	})
 }
 
-// A slowQueue is a gate whose queue is read through another.
+// A slowQueue is a Gate that reads the queue through another gate.
 type slowQueue struct {
 	shop.Gate
 	queue keeper.Gate
@@ -72,18 +72,18 @@ func (g slowQueue) Queue(ctx context.Context, sku, after string, limit int64) ([
 	return g.queue.Queue(ctx, sku, after, limit)
 }
 
-// The wait runs out, because the keeper stands still: 202; the order cannot be
-// paid or cancelled yet; then the keeper goes on.
+// The keeper stops, so the wait runs out and the answer is 202. The order cannot be paid or
+// cancelled until the keeper continues.
 func TestWaitRunsOut(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		step, goOn := make(chan struct{}), make(chan struct{})
+		step, resume := make(chan struct{}), make(chan struct{})
 		p := serve(t, s, kit.Sale("S", 10, 10), func(c *shop.Config) {
 			c.Wait = 50 * time.Millisecond
 			c.Gate = slowQueue{c.Gate, bare.Faulty(c.Gate, func(at kit.Fault) error {
-				if at == (kit.Fault{Step: "queue", After: true}) { // read, and not yet committed
+				if at == (kit.Fault{Step: "queue", After: true}) { // the queue was read, and its orders are not committed yet
 					select {
 					case step <- struct{}{}:
-						<-goOn
+						<-resume
 					default:
 					}
 				}
@@ -91,13 +91,12 @@ func TestWaitRunsOut(t *testing.T) {
 			})}
 		})
 		f := newFront(p.Service)
-		waiting := make(chan struct{})
-		go func() { <-step; close(waiting) }()
-		// Wake it up until it stands still: the next order finds it so.
-		check.Eventually(t, "the keeper stands still", func() bool {
+		stopped := make(chan struct{})
+		go func() { <-step; close(stopped) }()
+		check.Eventually(t, "the keeper has stopped", func() bool {
 			p.Keepers().RequestInspect(t.Context(), "S")
 			select {
-			case <-waiting:
+			case <-stopped:
 				return true
 			default:
 				return false
@@ -105,40 +104,40 @@ func TestWaitRunsOut(t *testing.T) {
 		})
 		w, err := f.ask("POST", "/v1/orders", `{"sku":"S","quantity":2}`, "Idempotency-Key: k")
 		if err != nil || w.Code != http.StatusAccepted || w.Header().Get("Preference-Applied") != "" {
-			t.Fatalf("%d, %v", w.Code, err)
+			t.Fatalf("order while the keeper stands still: %d, %v, want 202", w.Code, err)
 		}
 		o, _ := object(t, w.Body.String())
-		id, where := o["id"].(string), w.Header().Get("Location")
-		again, err := f.ask("POST", "/v1/orders", `{"sku":"S","quantity":2}`, "Idempotency-Key: k")
-		if err != nil || again.Code != http.StatusAccepted || again.Header().Get("Location") != where || again.Header().Get("Idempotent-Replayed") != "true" {
-			t.Errorf("replay: %d %v, %v", again.Code, again.Header(), err)
+		id, location := o["id"].(string), w.Header().Get("Location")
+		replay, err := f.ask("POST", "/v1/orders", `{"sku":"S","quantity":2}`, "Idempotency-Key: k")
+		if err != nil || replay.Code != http.StatusAccepted || replay.Header().Get("Location") != location || replay.Header().Get("Idempotent-Replayed") != "true" {
+			t.Errorf("replay: %d %v, %v, want 202 for %s", replay.Code, replay.Header(), err, location)
 		}
-		if w, err := f.ask("GET", where, ""); err != nil || !strings.Contains(w.Body.String(), `"status":"reserved"`) {
-			t.Errorf("get: %s, %v", w.Body, err)
+		if w, err := f.ask("GET", location, ""); err != nil || !strings.Contains(w.Body.String(), `"status":"reserved"`) {
+			t.Errorf("GET %s: %s, %v, want a reserved order", location, w.Body, err)
 		}
 		if w, err := f.ask("GET", "/v1/orders/"+id, ""); err != nil || !strings.Contains(w.Body.String(), `"status":"reserved"`) {
-			t.Errorf("get by id alone: %s, %v", w.Body, err)
+			t.Errorf("GET by id: %s, %v, want a reserved order", w.Body, err)
 		}
 		for _, call := range []string{"/cancel", "/pay"} {
 			if _, err := f.ask("POST", "/v1/orders/"+id+call, `{"payment_ref":"r"}`); err == nil || err.Error() != orders.ErrInProgress.Error() {
-				t.Errorf("%s: %v", call, err)
+				t.Errorf("%s of a reserved order: %v, want %v", call, err, orders.ErrInProgress)
 			}
 		}
-		if _, err := f.ask("GET", where, "", "Buyer: eve"); err == nil || err.Error() != orders.ErrNotFound.Error() {
-			t.Errorf("eve: %v", err)
+		if _, err := f.ask("GET", location, "", "Buyer: eve"); err == nil || err.Error() != orders.ErrNotFound.Error() {
+			t.Errorf("GET by another buyer: %v, want %v", err, orders.ErrNotFound)
 		}
 		if a, err := p.Audit(t.Context(), "S"); err != nil || a.Queued != 2 || a.Available != 8 || !a.Balanced {
-			t.Errorf("audit: %+v, %v", a, err)
+			t.Errorf("audit: %+v, %v, want 2 queued and 8 available", a, err)
 		}
-		close(goOn)
-		if durable := followed(t, f, where); durable["id"] != id || durable["status"] != "pending_payment" {
-			t.Errorf("%v", durable)
+		close(resume)
+		if durable := followed(t, f, location); durable["id"] != id || durable["status"] != "pending_payment" {
+			t.Errorf("order after the keeper continued: %v, want %s pending", durable, id)
 		}
 	})
 }
 
-// An order of a gate that had forgotten its key turns out to be the second one
-// under it: Location leads to the first.
+// A gate that has forgotten a key accepts a second order with that key. The Location of the
+// second order leads to the first.
 func TestLocationFallsBackToTheKey(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := serve(t, s, kit.Sale("S", 10, 10), func(c *shop.Config) { c.Wait = time.Hour })
@@ -152,21 +151,20 @@ func TestLocationFallsBackToTheKey(t *testing.T) {
 		})
 		second, err := f.ask("POST", "/v1/orders", body, "Idempotency-Key: k", "Prefer: respond-async")
 		if err != nil || second.Code != http.StatusAccepted {
-			t.Fatalf("%d, %v", second.Code, err)
+			t.Fatalf("second order: %d, %v, want 202", second.Code, err)
 		}
 		one, _ := object(t, first.Body.String())
 		if o := followed(t, f, second.Header().Get("Location")); o["id"] != one["id"] {
-			t.Errorf("%v, the first was %v", o, one)
+			t.Errorf("order at the second Location: %v, want the first order %v", o, one)
 		}
-		// From now on replays find the first at once, though the gate names the second.
 		for range 2 {
 			w, err := f.ask("POST", "/v1/orders", body, "Idempotency-Key: k")
 			if err != nil || w.Body.String() != first.Body.String() {
-				t.Errorf("%s, %v", w.Body, err)
+				t.Errorf("replay: %s, %v, want %s", w.Body, err, first.Body)
 			}
 		}
 		if a := bare.Settled(t, p, "S"); a.Sold != 1 || a.Available != 9 {
-			t.Errorf("%+v", a)
+			t.Errorf("audit: %+v, want 1 sold and 9 available", a)
 		}
 	})
 }

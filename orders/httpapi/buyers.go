@@ -18,11 +18,11 @@ import (
 	"flashsale/orders/store"
 )
 
-// SKUParam is the parameter in which Place leaves the SKU, for the middleware that
-// counts requests.
+// SKUParam is the name of the gin parameter in which Place stores the SKU. Middleware that
+// counts requests by SKU reads it.
 const SKUParam = "flashsale/sku"
 
-// Place is POST /v1/orders.
+// Place handles POST /v1/orders.
 func (h *Handlers) Place(c *gin.Context) error {
 	p := shop.Placement{Buyer: h.Buyer(c), IP: c.ClientIP(), Async: prefersAsync(c.Request.Header)}
 	wrong, err := Decode(c, map[string]any{"sku": &p.SKU, "quantity": &p.Quantity})
@@ -50,7 +50,7 @@ func (h *Handlers) Place(c *gin.Context) error {
 		c.JSON(http.StatusCreated, o.JSON())
 		return nil
 	}
-	// What finds the order when it turns out to be durable under another id.
+	// SKU and key find the order if it becomes durable under another id.
 	where := "/v1/orders/" + o.ID + "?sku=" + url.QueryEscape(o.SKU)
 	if p.Key != "" {
 		where += "&key=" + url.QueryEscape(p.Key)
@@ -63,7 +63,7 @@ func (h *Handlers) Place(c *gin.Context) error {
 	return nil
 }
 
-// prefersAsync tells whether the caller sent "Prefer: respond-async" (RFC 7240).
+// prefersAsync reports whether the request has "Prefer: respond-async" (RFC 7240).
 func prefersAsync(header http.Header) bool {
 	for _, line := range header["Prefer"] {
 		for preference := range strings.SplitSeq(line, ",") {
@@ -76,13 +76,13 @@ func prefersAsync(header http.Header) bool {
 	return false
 }
 
-// Get is GET /v1/orders/{id}.
+// Get handles GET /v1/orders/{id}.
 func (h *Handlers) Get(c *gin.Context) error {
 	o, err := h.service.Order(c.Request.Context(), h.Buyer(c), c.Param("id"), c.Query("sku"), c.Query("key"))
 	return answer(c, o, err)
 }
 
-// answer is 200 with the order, or the error.
+// answer responds with 200 and the order, or returns err.
 func answer(c *gin.Context, o *orders.Order, err error) error {
 	if err == nil {
 		c.JSON(http.StatusOK, o.JSON())
@@ -90,14 +90,14 @@ func answer(c *gin.Context, o *orders.Order, err error) error {
 	return err
 }
 
-// List is GET /v1/orders.
+// List handles GET /v1/orders.
 func (h *Handlers) List(c *gin.Context) error {
 	return page(c, "orders", 20, 100, (*orders.Order).JSON, func(limit int, cursor string) ([]orders.Order, string, error) {
 		return h.service.OrdersOf(c.Request.Context(), h.Buyer(c), limit, cursor)
 	})
 }
 
-// Pay is POST /v1/orders/{id}/pay.
+// Pay handles POST /v1/orders/{id}/pay.
 func (h *Handlers) Pay(c *gin.Context) error {
 	var ref string
 	wrong, err := Decode(c, map[string]any{"payment_ref": &ref})
@@ -114,21 +114,22 @@ func (h *Handlers) Pay(c *gin.Context) error {
 	return answer(c, o, err)
 }
 
-// Cancel is POST /v1/orders/{id}/cancel. It takes no body.
+// Cancel handles POST /v1/orders/{id}/cancel. The request has no body.
 func (h *Handlers) Cancel(c *gin.Context) error {
 	o, err := h.service.Cancel(c.Request.Context(), h.Buyer(c), c.Param("id"))
 	return answer(c, o, err)
 }
 
-// offerAge is how old what is on sale may be: so often is it read, whoever asks.
+// offerAge is the maximum age of the cached offers. A node reads the offers at most once in that
+// time, for all callers together.
 const offerAge = time.Second
 
-// offerBytes is what is on sale as it is sent, all of it and by SKU. All callers
-// share the bytes: a slow reader holds none of its own.
+// offerBytes contains the encoded offers. All callers share the bytes, so slow readers do not
+// need more memory.
 type offerBytes struct {
-	all []byte
-	one map[string][]byte
-	tag map[string]string // ETags
+	all   []byte            // response of Sales
+	bySKU map[string][]byte // responses of Sale
+	etags map[string]string // ETags by SKU
 }
 
 func (h *Handlers) readOffers(ctx context.Context) (offerBytes, error) {
@@ -138,49 +139,49 @@ func (h *Handlers) readOffers(ctx context.Context) (offerBytes, error) {
 	if err != nil {
 		return offerBytes{}, err
 	}
-	b, list := offerBytes{one: map[string][]byte{}, tag: map[string]string{}}, make([][]byte, len(offers))
+	b, list := offerBytes{bySKU: map[string][]byte{}, etags: map[string]string{}}, make([][]byte, len(offers))
 	for i := range offers {
 		if list[i], err = json.Marshal(offers[i]); err != nil {
 			break
 		}
-		b.one[offers[i].SKU], b.tag[offers[i].SKU] = list[i], offers[i].ETag()
+		b.bySKU[offers[i].SKU], b.etags[offers[i].SKU] = list[i], offers[i].ETag()
 	}
 	b.all = slices.Concat([]byte(`{"sales":[`), bytes.Join(list, []byte(",")), []byte("]}"))
 	return b, err
 }
 
-// Sales is GET /v1/sales.
+// Sales handles GET /v1/sales.
 func (h *Handlers) Sales(c *gin.Context) error {
 	offers, err := h.offers.Get(c.Request.Context())
 	if err != nil {
 		return err
 	}
-	return public(c, offers.all)
+	return cacheable(c, offers.all)
 }
 
-// Sale is GET /v1/sales/{sku}. One that is not in the list is new, or over for
-// long, or what it would be read with does not answer: it is read by itself.
+// Sale handles GET /v1/sales/{sku}. The cached offers lack a sale that is new, or that has been
+// over for long. In that case, and if the offers cannot be read, Sale reads the sale itself.
 func (h *Handlers) Sale(c *gin.Context) error {
 	ctx, sku := c.Request.Context(), c.Param("sku")
-	if offers, err := h.offers.Get(ctx); err == nil && offers.one[sku] != nil {
-		c.Header("ETag", offers.tag[sku])
-		return public(c, offers.one[sku])
+	if offers, err := h.offers.Get(ctx); err == nil && offers.bySKU[sku] != nil {
+		c.Header("ETag", offers.etags[sku])
+		return cacheable(c, offers.bySKU[sku])
 	}
 	offer, err := h.service.Offer(ctx, sku)
 	if err != nil {
 		return err
 	}
 	c.Header("ETag", offer.ETag())
-	c.Header("Cache-Control", forAll)
+	c.Header("Cache-Control", cacheControl)
 	c.JSON(http.StatusOK, offer)
 	return nil
 }
 
-// forAll is what caches may do with what is on sale.
-const forAll = "public, max-age=1"
+// cacheControl lets caches share an offer for offerAge.
+const cacheControl = "public, max-age=1"
 
-func public(c *gin.Context, body []byte) error {
-	c.Header("Cache-Control", forAll)
+func cacheable(c *gin.Context, body []byte) error {
+	c.Header("Cache-Control", cacheControl)
 	c.Data(http.StatusOK, "application/json; charset=utf-8", body)
 	return nil
 }

@@ -1,3 +1,4 @@
-// Package httpapi is a shop over HTTP: it decodes requests, calls package shop, and
-// writes answers. Who the buyer is, and what an error looks like, its caller says.
+// Package httpapi serves a shop over HTTP. Its handlers decode a request, call package shop,
+// and encode the result. The program that mounts the handlers authenticates the buyer, and
+// turns the errors that the handlers return into responses.
 package httpapi

@@ -23,8 +23,8 @@ import (
 	"flashsale/orders/shop"
 )
 
-// A front is the handlers behind a router: the buyer is who the header Buyer
-// says, and an error is handed back as it is.
+// A front routes requests to the handlers. It takes the buyer from the header Buyer, and
+// records the error that a handler returns.
 type front struct {
 	engine *gin.Engine
 	err    error
@@ -49,10 +49,11 @@ func newFront(s *shop.Service) *front {
 	return f
 }
 
-// ask sends a request as ann; headers are "Name: value".
+// ask sends a request, and returns the response and the handler's error. Each header is
+// "Name: value". The default buyer is ann.
 func (f *front) ask(method, path, body string, headers ...string) (*httptest.ResponseRecorder, error) {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	for _, h := range append(headers, "Buyer: ann") { // the first of a name counts
+	for _, h := range append(headers, "Buyer: ann") { // the first header with a name counts
 		name, value, _ := strings.Cut(h, ": ")
 		r.Header.Add(name, value)
 	}
@@ -62,7 +63,7 @@ func (f *front) ask(method, path, body string, headers ...string) (*httptest.Res
 	return w, f.err
 }
 
-// object decodes a JSON object and returns its field names, too.
+// object decodes a JSON object, and returns it with its sorted field names.
 func object(t *testing.T, body string) (map[string]any, string) {
 	t.Helper()
 	var o map[string]any
@@ -77,7 +78,7 @@ func object(t *testing.T, body string) (map[string]any, string) {
 	return o, strings.Join(names, " ")
 }
 
-// Every malformed body of the failure table, and the field that it names.
+// The error for an invalid request names the field that is wrong.
 func TestBadRequests(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := serve(t, s, kit.Sale("S", 10, 10), nil)
@@ -125,28 +126,27 @@ func TestBadRequests(t *testing.T) {
 			_, err := f.ask("POST", "/v1/orders", test.body, headers...)
 			var invalid *orders.InvalidError
 			if !errors.As(err, &invalid) || invalid.Fields[test.field] == "" {
-				t.Errorf("%s: %v", test.name, err)
+				t.Errorf("%s: %v, want an error of %s", test.name, err, test.field)
 			} else if text := invalid.Error(); strings.Contains(text, "json:") || strings.Contains(text, "Go ") {
-				t.Errorf("%s: speaks of the library: %s", test.name, text)
+				t.Errorf("%s: the error mentions the library: %s", test.name, text)
 			}
 		}
 		if _, err := f.ask("POST", "/v1/orders", good, "Idempotency-Key: a", "Idempotency-Key: b"); !errors.As(err, new(*orders.InvalidError)) {
-			t.Errorf("two keys: %v", err)
+			t.Errorf("two keys: %v, want an invalid request", err)
 		}
 		for _, media := range []string{"text/plain", "application/x-www-form-urlencoded", "application/json; ;", "application/jsonx"} {
 			check.Is(t, check.Err(f.ask("POST", "/v1/orders", good, "Content-Type: "+media)), httpapi.ErrMediaType)
 		}
 		check.Is(t, check.Err(f.ask("POST", "/v1/orders", `{"sku":"other","quantity":1}`)), orders.ErrNotFound)
 		if rows := kit.RowsOf(t, p.store.DB); len(rows) != 0 {
-			t.Errorf("%d orders came about", len(rows))
+			t.Errorf("%d orders after invalid requests, want none", len(rows))
 		}
-		// Both fields at once, and the ways of saying JSON.
 		_, err := f.ask("POST", "/v1/orders", `{"sku":"","quantity":0}`)
 		var invalid *orders.InvalidError
 		if !errors.As(err, &invalid) || len(invalid.Fields) != 2 {
-			t.Errorf("two wrong fields: %v", err)
+			t.Errorf("two wrong fields: %v, want both in the error", err)
 		}
-		// Whoever does not know a field's name is told those that there are.
+		// The error for an unknown field lists the fields of the request.
 		for path, names := range map[string]string{"/v1/orders": "quantity, sku", "/v1/orders/x/pay": "payment_ref"} {
 			if _, err := f.ask("POST", path, `{"ref":"x"}`); !errors.As(err, &invalid) || !strings.HasSuffix(invalid.Fields["ref"], "which has "+names) {
 				t.Errorf("%s: %v, want the names %s", path, err, names)
@@ -154,7 +154,7 @@ func TestBadRequests(t *testing.T) {
 		}
 		for _, media := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON"} {
 			if w, err := f.ask("POST", "/v1/orders", good, "Content-Type: "+media); err != nil || w.Code != http.StatusCreated {
-				t.Errorf("%s: %d, %v", media, w.Code, err)
+				t.Errorf("Content-Type %s: %d, %v, want 201", media, w.Code, err)
 			}
 		}
 	})
@@ -170,27 +170,28 @@ var (
 	idText    = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 )
 
-// newOrder wants a new order of two things for ann, to the field, and returns its id.
+// newOrder compares the fields of a response with a new order of ann for two units, and returns
+// the order's id.
 func newOrder(t *testing.T, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	o, names := object(t, w.Body.String())
 	id, _ := o["id"].(string)
 	if names != orderFields || !idText.MatchString(id) || o["status"] != "pending_payment" || o["amount"] != 3998.0 || o["buyer"] != "ann" ||
 		o["paid_at"] != nil || o["closed_at"] != nil {
-		t.Errorf("order: %s", w.Body)
+		t.Errorf("order: %s, want a new order of ann for 2 units", w.Body)
 	}
 	for _, name := range []string{"created_at", "expires_at"} {
 		if text, _ := o[name].(string); !stampText.MatchString(text) {
-			t.Errorf("%s: %q", name, text)
+			t.Errorf("%s: %q, want a time in UTC with milliseconds", name, text)
 		}
 	}
-	if where := w.Header().Get("Location"); where != "/v1/orders/"+id {
-		t.Errorf("Location: %s", where)
+	if location := w.Header().Get("Location"); location != "/v1/orders/"+id {
+		t.Errorf("Location: %s, want the order %s", location, id)
 	}
 	return id
 }
 
-// What an order, a sale, an audit and the lists look like, to the field.
+// The responses with an order, a sale, an audit and the lists have exactly the fields of the API.
 func TestAnswers(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := serve(t, s, orders.Sale{}, nil)
@@ -198,41 +199,41 @@ func TestAnswers(t *testing.T) {
 		w, err := f.ask("PUT", "/v1/admin/sales/S", `{"name":"Ä thing","price":1999,"currency":"EUR","total":10,"per_buyer_limit":5,
 			"opens_at":"2026-01-01T01:00:00.5+01:00","closes_at":"2100-01-01T00:00:00Z","payment_window_s":60}`)
 		if err != nil || w.Code != http.StatusCreated || w.Header().Get("Location") != "/v1/sales/S" {
-			t.Fatalf("put: %d, %v", w.Code, err)
+			t.Fatalf("PUT a new sale: %d, %v, want 201", w.Code, err)
 		}
 		o, names := object(t, w.Body.String())
 		if names != saleFields || o["opens_at"] != "2026-01-01T00:00:00.500Z" || o["state"] != "open" || o["name"] != "Ä thing" || o["available"] != 10.0 {
-			t.Errorf("sale: %s", w.Body)
+			t.Errorf("sale: %s, want an open sale with 10 available", w.Body)
 		}
 		if w, err := f.ask("GET", "/v1/sales/S", ""); err != nil || w.Code != 200 || w.Header().Get("Cache-Control") == "" {
-			t.Errorf("get sale: %d, %v", w.Code, err)
+			t.Errorf("GET the sale: %d, %v, want 200 with Cache-Control", w.Code, err)
 		}
 		if w, _ = f.ask("GET", "/v1/sales", ""); !strings.HasPrefix(w.Body.String(), `{"sales":[{"sku":"S",`) {
-			t.Errorf("sales: %s", w.Body)
+			t.Errorf("list of sales: %s, want S", w.Body)
 		}
 
 		w, err = f.ask("POST", "/v1/orders", `{"sku":"S","quantity":2}`, "Idempotency-Key: k")
 		if err != nil || w.Code != http.StatusCreated {
-			t.Fatalf("order: %d, %v", w.Code, err)
+			t.Fatalf("order: %d, %v, want 201", w.Code, err)
 		}
 		id := newOrder(t, w)
-		again, err := f.ask("POST", "/v1/orders", `{"quantity":2,"sku":"S"}`, "Idempotency-Key: k")
-		if err != nil || again.Code != http.StatusCreated || again.Header().Get("Idempotent-Replayed") != "true" || again.Body.String() != w.Body.String() {
-			t.Errorf("replay: %d %s, %v", again.Code, again.Body, err)
+		replay, err := f.ask("POST", "/v1/orders", `{"quantity":2,"sku":"S"}`, "Idempotency-Key: k")
+		if err != nil || replay.Code != http.StatusCreated || replay.Header().Get("Idempotent-Replayed") != "true" || replay.Body.String() != w.Body.String() {
+			t.Errorf("replay: %d %s, %v, want 201 with %s", replay.Code, replay.Body, err, w.Body)
 		}
 		got, err := f.ask("GET", "/v1/orders/"+id, "")
 		if err != nil || got.Body.String() != w.Body.String() {
-			t.Errorf("get: %s, %v", got.Body, err)
+			t.Errorf("GET the order: %s, %v, want %s", got.Body, err, w.Body)
 		}
 
 		w, err = f.ask("POST", "/v1/orders/"+id+"/pay", `{"payment_ref":"r"}`)
 		o, names = object(t, w.Body.String())
 		if paid, _ := o["paid_at"].(string); err != nil || w.Code != 200 || names != orderFields || o["status"] != "paid" || !stampText.MatchString(paid) {
-			t.Errorf("pay: %d %s, %v", w.Code, w.Body, err)
+			t.Errorf("pay: %d %s, %v, want 200 and a paid order", w.Code, w.Body, err)
 		}
 		for _, ref := range []string{`""`, `"a b"`, `"` + strings.Repeat("r", 129) + `"`, `1`} {
 			if _, err := f.ask("POST", "/v1/orders/"+id+"/pay", `{"payment_ref":`+ref+`}`); !errors.As(err, new(*orders.InvalidError)) {
-				t.Errorf("payment_ref %s: %v", ref, err)
+				t.Errorf("payment_ref %s: %v, want an invalid request", ref, err)
 			}
 		}
 		check.Is(t, check.Err(f.ask("POST", "/v1/orders/"+id+"/cancel", "")), orders.ErrAlreadyPaid)
@@ -240,23 +241,23 @@ func TestAnswers(t *testing.T) {
 		bare.Settled(t, p, "S")
 		w, _ = f.ask("GET", "/v1/admin/sales/S/audit", "")
 		if w.Body.String() != `{"sku":"S","total":10,"available":8,"queued":0,"sold":2,"paid":2,"pending":0,"restoring":0,"oversold":0,"drift":0,"balanced":true}` {
-			t.Errorf("audit: %s", w.Body)
+			t.Errorf("audit: %s, want 8 available and 2 paid", w.Body)
 		}
 		if w, err := f.ask("POST", "/v1/admin/sales/S/rebuild", ""); err != nil || !strings.HasSuffix(w.Body.String(), `"balanced":true}`) {
-			t.Errorf("rebuild: %s, %v", w.Body, err)
+			t.Errorf("rebuild: %s, %v, want a balanced audit", w.Body, err)
 		}
 		w, _ = f.ask("GET", "/v1/admin/sales/S/orders", "")
 		list, _ := object(t, w.Body.String())
 		row, _ := json.Marshal(list["orders"].([]any)[0])
 		if o, names := object(t, string(row)); names != orderFields[:strings.Index(orderFields, "paid_at")]+"idempotency_key paid_at quantity sku status" || o["idempotency_key"] != "k" {
-			t.Errorf("row: %s", names)
+			t.Errorf("order in the operator's list: %s, want the order with its key", names)
 		}
 	})
 }
 
-// Somebody else's order, and one that cannot be, are equally not found: for
-// every call, and whatever the id is made of.
-func TestNotYours(t *testing.T) {
+// Every call with the id of another buyer's order returns "not found", as for an id that does not
+// exist or is not valid.
+func TestOrderOfAnotherBuyerIsNotFound(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := serve(t, s, kit.Sale("S", 10, 10), nil)
 		f := newFront(p.Service)
@@ -267,7 +268,7 @@ func TestNotYours(t *testing.T) {
 			for _, call := range []string{"GET /v1/orders/%s", "GET /v1/orders/%s?sku=S&key=k", "GET /v1/orders/%s?sku=%%C3%%BC&key=%%C3%%BC", "POST /v1/orders/%s/cancel", "POST /v1/orders/%s/pay"} {
 				method, path, _ := strings.Cut(call, " ")
 				if w, err := f.ask(method, fmt.Sprintf(path, id), `{"payment_ref":"r"}`); !errors.Is(err, orders.ErrNotFound) || w.Body.Len() > 0 {
-					t.Errorf("%s with %.40s: %s, %v", call, id, w.Body, err)
+					t.Errorf("%s with id %.40s: %s, %v, want not found", call, id, w.Body, err)
 				}
 			}
 		}
@@ -277,7 +278,7 @@ func TestNotYours(t *testing.T) {
 			check.Is(t, check.Err(f.ask(method, path, "")), orders.ErrNotFound)
 		}
 		if rows := kit.RowsOf(t, p.store.DB); rows[id].Status != orders.PendingPayment {
-			t.Errorf("%+v", rows[id])
+			t.Errorf("bob's order after ann's calls: %+v, want %s", rows[id], orders.PendingPayment)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"flashsale/orders/store"
 )
 
-// A served shop is a Service that runs, and what it runs on.
+// served is a Service and its stores.
 type served struct {
 	*shop.Service
 	store *store.Store
@@ -24,8 +24,8 @@ type served struct {
 	rdb   redis.UniversalClient
 }
 
-// resting makes a Service that does not run.
-func resting(t *testing.T, s *servers.Stores, change func(*shop.Config)) *served {
+// build returns a Service that does not run.
+func build(t *testing.T, s *servers.Stores, change func(*shop.Config)) *served {
 	t.Helper()
 	st, rdb := bare.OpenStore(t, s.SQL), kit.OpenRedis(t, s.RedisURL)
 	gate := bare.NewGate(rdb, 0)
@@ -36,13 +36,13 @@ func resting(t *testing.T, s *servers.Stores, change func(*shop.Config)) *served
 	return &served{shop.New(cfg), st, gate, rdb}
 }
 
-// serve makes one that runs and has the sale.
+// serve starts a Service, and creates the sale put if it has a SKU.
 func serve(t *testing.T, s *servers.Stores, put orders.Sale, change func(*shop.Config)) *served {
 	t.Helper()
-	p := resting(t, s, change)
+	p := build(t, s, change)
 	bare.Start(t, p.Run)
 	if put.SKU != "" {
-		check.Eventually(t, "the sale is on", func() bool {
+		check.Eventually(t, "the sale is created", func() bool {
 			_, _, err := p.PutSale(t.Context(), put)
 			return err == nil
 		})

@@ -10,7 +10,7 @@ import (
 	"flashsale/orders"
 )
 
-// PutSale is PUT /v1/admin/sales/{sku}.
+// PutSale handles PUT /v1/admin/sales/{sku}.
 func (h *Handlers) PutSale(c *gin.Context) error {
 	sale := orders.Sale{SKU: c.Param("sku"), ReserveOn: orders.OnOrder}
 	wrong, err := Decode(c, map[string]any{
@@ -21,14 +21,14 @@ func (h *Handlers) PutSale(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if invalid, ok := errors.AsType[*orders.InvalidError](sale.Validate()); ok { // a missing field is named as missing
+	if invalid, ok := errors.AsType[*orders.InvalidError](sale.Validate()); ok { // "is missing" replaces the message about a zero value
 		maps.Copy(invalid.Fields, wrong)
 		return invalid
 	}
 	if err := wrong.Err(); err != nil {
 		return err
 	}
-	defer h.offers.Forget() // also where the keeper was too slow: the change stands
+	defer h.offers.Forget() // also after an error, because the database may have the change
 	offer, created, err := h.service.PutSale(c.Request.Context(), sale, c.Request.Header["If-Match"]...)
 	if err != nil {
 		return err
@@ -43,9 +43,9 @@ func (h *Handlers) PutSale(c *gin.Context) error {
 	return nil
 }
 
-// Close is POST /v1/admin/sales/{sku}/close. It takes no body.
+// Close handles POST /v1/admin/sales/{sku}/close. The request has no body.
 func (h *Handlers) Close(c *gin.Context) error {
-	defer h.offers.Forget() // as in PutSale
+	defer h.offers.Forget()
 	offer, err := h.service.EndSale(c.Request.Context(), c.Param("sku"), c.Request.Header["If-Match"]...)
 	if err == nil {
 		c.Header("ETag", offer.ETag())
@@ -54,7 +54,7 @@ func (h *Handlers) Close(c *gin.Context) error {
 	return err
 }
 
-// Audit is GET /v1/admin/sales/{sku}/audit.
+// Audit handles GET /v1/admin/sales/{sku}/audit.
 func (h *Handlers) Audit(c *gin.Context) error {
 	audit, err := h.service.Audit(c.Request.Context(), c.Param("sku"))
 	if err == nil {
@@ -63,7 +63,7 @@ func (h *Handlers) Audit(c *gin.Context) error {
 	return err
 }
 
-// AnyOrder is GET /v1/admin/orders/{id}.
+// AnyOrder handles GET /v1/admin/orders/{id}.
 func (h *Handlers) AnyOrder(c *gin.Context) error {
 	ctx, id := c.Request.Context(), c.Param("id")
 	buyer, err := h.service.BuyerOf(ctx, id)
@@ -77,7 +77,7 @@ func (h *Handlers) AnyOrder(c *gin.Context) error {
 	return err
 }
 
-// OrdersOfBuyer is GET /v1/admin/orders.
+// OrdersOfBuyer handles GET /v1/admin/orders.
 func (h *Handlers) OrdersOfBuyer(c *gin.Context) error {
 	buyer := c.Query("buyer")
 	if !orders.IsBuyer(buyer) {
@@ -88,26 +88,26 @@ func (h *Handlers) OrdersOfBuyer(c *gin.Context) error {
 	})
 }
 
-// row is an order as operators see it.
+// row adds the idempotency key, which only operators see.
 func row(o *orders.Order) orders.RowJSON {
 	return orders.RowJSON{OrderJSON: o.JSON(), Key: o.IdempotencyKey}
 }
 
-// Rows is GET /v1/admin/sales/{sku}/orders.
+// Rows handles GET /v1/admin/sales/{sku}/orders.
 func (h *Handlers) Rows(c *gin.Context) error {
 	return page(c, "orders", 100, 1000, row, func(limit int, cursor string) ([]orders.Order, string, error) {
 		return h.service.OrdersOfSale(c.Request.Context(), c.Param("sku"), limit, cursor)
 	})
 }
 
-// Refunds is GET /v1/admin/refunds.
+// Refunds handles GET /v1/admin/refunds.
 func (h *Handlers) Refunds(c *gin.Context) error {
 	return page(c, "refunds", 100, 1000, (*orders.Claim).JSON, func(limit int, cursor string) ([]orders.Claim, string, error) {
 		return h.service.Claims(c.Request.Context(), limit, cursor)
 	})
 }
 
-// Rebuild is POST /v1/admin/sales/{sku}/rebuild.
+// Rebuild handles POST /v1/admin/sales/{sku}/rebuild.
 func (h *Handlers) Rebuild(c *gin.Context) error {
 	audit, err := h.service.Rebuild(c.Request.Context(), c.Param("sku"))
 	if err == nil {

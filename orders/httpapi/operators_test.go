@@ -16,25 +16,24 @@ import (
 	"flashsale/orders/shop"
 )
 
-// terms are a sale's body, with more fields where they are given.
+// terms returns the body of a PUT of a sale. more contains additional fields.
 func terms(total int, more string) string {
 	return fmt.Sprintf(`{"name":"A thing","price":1999,"currency":"EUR","total":%d,"per_buyer_limit":5,
 		"opens_at":"2026-01-01T00:00:00Z","closes_at":"2100-01-01T00:00:00Z","payment_window_s":60%s}`, total, more)
 }
 
-// A sale's text and picture are shown where they are given, and are gone with a PUT
-// that leaves them out.
+// A sale shows its description and image if it has them. A PUT without them removes them.
 func TestDescriptionOfASale(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		f := newFront(serve(t, s, orders.Sale{}, nil).Service)
 		shown := `"description":"` + strings.Repeat("日", 500) + `","image_url":"/s.png"`
 		for more, want := range map[string]string{"," + shown: shown, "": `"name":"A thing","price"`, `,"description":"","image_url":""`: `"name":"A thing","price"`} {
 			if w, err := f.ask("PUT", "/v1/admin/sales/S", terms(10, more)); err != nil || !strings.Contains(w.Body.String(), want) {
-				t.Errorf("put %q: %s, %v", more, w.Body, err)
+				t.Errorf("PUT with %q: %s, %v, want %s", more, w.Body, err, want)
 			}
 			for _, path := range []string{"/v1/sales/S", "/v1/sales"} {
 				if w, err := f.ask("GET", path, ""); err != nil || !strings.Contains(w.Body.String(), want) {
-					t.Errorf("%s after %q: %s, %v", path, more, w.Body, err)
+					t.Errorf("GET %s after a PUT with %q: %s, %v, want %s", path, more, w.Body, err, want)
 				}
 			}
 		}
@@ -52,7 +51,8 @@ func TestDescriptionOfASale(t *testing.T) {
 	})
 }
 
-// What two operators hear who change a sale at once, and what a reader's ETag is worth.
+// If two operators change a sale at once, the second change is refused, because its If-Match has
+// the ETag of the old sale. An ETag that a GET returns is accepted as well.
 func TestIfMatch(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := serve(t, s, orders.Sale{}, nil)
@@ -61,7 +61,7 @@ func TestIfMatch(t *testing.T) {
 			t.Helper()
 			w, err := f.ask(method, "/v1/admin/sales/S"+path, body, "If-Match: "+tag)
 			if check.Is(t, err, want); want != nil && w.Header().Get("ETag") != "" {
-				t.Errorf("an ETag of what was refused: %v", w.Header())
+				t.Errorf("a refused change returned an ETag: %v", w.Header())
 			}
 			return w.Header().Get("ETag")
 		}
@@ -71,21 +71,21 @@ func TestIfMatch(t *testing.T) {
 			check.Must(t, err)
 			return w.Header().Get("ETag")
 		}
-		change(here, "PUT", "", terms(10, ""), "*", orders.ErrPrecondition) // there is none yet
+		change(here, "PUT", "", terms(10, ""), "*", orders.ErrPrecondition) // the sale does not exist yet
 		w, err := here.ask("PUT", "/v1/admin/sales/S", terms(10, ""))
 		check.Must(t, err)
 		first := w.Header().Get("ETag")
 		if read(here) != first || read(there) != first {
-			t.Errorf("put says %s, get %s and %s", first, read(here), read(there))
+			t.Errorf("ETag of the PUT: %s, of the GETs: %s and %s", first, read(here), read(there))
 		}
 		check.Must(t, check.Err(p.Place(t.Context(), shop.Placement{Buyer: "ann", SKU: "S", Quantity: 1})))
 		second := change(here, "PUT", "", terms(12, ""), first, nil)
 		change(there, "PUT", "", terms(11, ""), first, orders.ErrPrecondition)
 		change(there, "POST", "/close", "", first, orders.ErrPrecondition)
 		if a := bare.Settled(t, p, "S"); a.Total != 12 || second == first || read(here) != second {
-			t.Errorf("%+v, ETag %s and then %s, read %s", a, first, second, read(here))
+			t.Errorf("audit %+v, ETags %s and %s, GET has %s", a, first, second, read(here))
 		}
-		// The other node shows its copy for up to a second, and that copy's ETag.
+		// The other node returns its copy, with the old ETag, for up to a second.
 		check.Eventually(t, "the new ETag is read", func() bool {
 			tag := read(there)
 			if tag != second {
@@ -94,34 +94,34 @@ func TestIfMatch(t *testing.T) {
 			return tag == second
 		})
 		third := change(there, "POST", "/close", "", "*", nil)
-		if again := change(there, "POST", "/close", "", third, nil); again != third || third == second {
-			t.Errorf("closed: %s, then %s, then %s", second, third, again)
+		if fourth := change(there, "POST", "/close", "", third, nil); fourth != third || third == second {
+			t.Errorf("ETags before the close %s, after it %s, after a second close %s", second, third, fourth)
 		}
 		w, err = there.ask("GET", "/v1/sales/S", "")
 		if o, _ := object(t, w.Body.String()); err != nil || o["state"] != "closed" || w.Header().Get("ETag") != third {
-			t.Errorf("%v %s, %v", w.Header(), w.Body, err)
+			t.Errorf("GET of the closed sale: %v %s, %v, want ETag %s", w.Header(), w.Body, err, third)
 		}
 	})
 }
 
-// An operator sees an order that is in the queue, without its key, and one that is
-// durable; and hears of a buyer that cannot be, or is missing.
-func TestOrdersOfAnybody(t *testing.T) {
+// An operator can read the orders of every buyer. A queued order has no key. A missing or invalid
+// buyer is an error.
+func TestOperatorReadsOrdersOfAllBuyers(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 10, 10))
-		p := resting(t, s, nil) // it carries nothing over
+		p := build(t, s, nil) // without keepers, so the order stays queued
 		f := newFront(p.Service)
 		queued, err := p.Place(t.Context(), shop.Placement{Buyer: "ann", SKU: "S", Quantity: 2, Key: "k", Async: true})
 		check.Must(t, err)
 		w, err := f.ask("GET", "/v1/admin/orders/"+queued.Order.ID, "", "Buyer: op")
 		if o, _ := object(t, w.Body.String()); err != nil || w.Code != http.StatusOK || o["status"] != "reserved" || o["buyer"] != "ann" || o["idempotency_key"] != nil {
-			t.Errorf("%d %s, %v", w.Code, w.Body, err)
+			t.Errorf("queued order: %d %s, %v, want ann's without its key", w.Code, w.Body, err)
 		}
 		b.Keeper(t, "S").Finish(t)
 		for path, there := range map[string]bool{"/" + queued.Order.ID: true, "?buyer=ann": true, "?buyer=bob": false} {
 			w, err := f.ask("GET", "/v1/admin/orders"+path, "", "Buyer: op")
 			if err != nil || strings.Contains(w.Body.String(), `"status":"pending_payment"`) != there || strings.Contains(w.Body.String(), `"idempotency_key":"k"`) != there {
-				t.Errorf("%s: %s, %v", path, w.Body, err)
+				t.Errorf("orders%s: %s, %v, want the durable order %t", path, w.Body, err, there)
 			}
 		}
 		for query, field := range map[string]string{
@@ -130,7 +130,7 @@ func TestOrdersOfAnybody(t *testing.T) {
 		} {
 			var wrong *orders.InvalidError
 			if _, err := f.ask("GET", "/v1/admin/orders"+query, ""); !errors.As(err, &wrong) || wrong.Fields[field] == "" {
-				t.Errorf("%s: %v, want %s", query, err, field)
+				t.Errorf("query %q: %v, want an error of %s", query, err, field)
 			}
 		}
 	})

@@ -17,7 +17,7 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// pages reads a list to its end and returns the ids, page by page.
+// pages reads all pages of a list of orders, and returns the ids by page.
 func pages(t *testing.T, f *front, path string) (all [][]string) {
 	t.Helper()
 	for cursor := ""; ; {
@@ -28,7 +28,7 @@ func pages(t *testing.T, f *front, path string) (all [][]string) {
 			Next   string `json:"next_cursor"`
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || page.Orders == nil {
-			t.Fatalf("%s: %v", w.Body, err)
+			t.Fatalf("page %s: %v, want a list of orders", w.Body, err)
 		}
 		var ids []string
 		for _, o := range page.Orders {
@@ -41,14 +41,14 @@ func pages(t *testing.T, f *front, path string) (all [][]string) {
 	}
 }
 
-// A buyer's orders newest first, also those of the same millisecond; all of a
-// sale by id; each exactly once over all pages.
+// A buyer's orders are listed newest first, even within a millisecond. The orders of a sale are
+// listed by id. Each order is on exactly one page.
 func TestPages(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		store, ids := bare.Stocked(t, s.SQL, 25)
 		base := kit.ClockOf(t, store.DB)
 		var newest []string
-		for i, id := range ids { // of one buyer; five to a millisecond
+		for i, id := range ids { // five orders have the same time
 			kit.Exec(t, store.DB, "UPDATE orders SET buyer = 'ann', created_at = ? WHERE id = ?", base.Add(time.Duration(i/5)*time.Millisecond), id)
 			newest = append(newest, id)
 		}
@@ -56,35 +56,35 @@ func TestPages(t *testing.T) {
 		newest = slices.DeleteFunc(newest, func(id string) bool { return id == ids[7] })
 		slices.Reverse(newest)
 
-		f := newFront(resting(t, s, nil).Service)
+		f := newFront(build(t, s, nil).Service)
 		for limit, want := range map[int]int{1: 24, 7: 4, 8: 3, 24: 1, 100: 1} {
 			got := pages(t, f, fmt.Sprintf("/v1/orders?limit=%d", limit))
 			if len(got) != want || !slices.Equal(slices.Concat(got...), newest) {
-				t.Errorf("limit %d: %d pages: %v", limit, len(got), got)
+				t.Errorf("orders of a buyer, limit %d: %d pages: %v, want %d", limit, len(got), got, want)
 			}
 			got = pages(t, f, fmt.Sprintf("/v1/admin/sales/S/orders?limit=%d", limit))
 			if !slices.Equal(slices.Concat(got...), ids) {
-				t.Errorf("sale, limit %d: %v", limit, got)
+				t.Errorf("orders of the sale, limit %d: %v, want %v", limit, got, ids)
 			}
 		}
 		if first := pages(t, f, "/v1/orders?limit=")[0]; len(first) != 20 {
-			t.Errorf("by default %d to a page", len(first))
+			t.Errorf("%d orders on a page by default, want 20", len(first))
 		}
 		if w, err := f.ask("GET", "/v1/orders", "", "Buyer: joe"); err != nil || w.Body.String() != `{"next_cursor":"","orders":[]}` {
-			t.Errorf("a buyer with nothing: %s, %v", w.Body, err)
+			t.Errorf("a buyer without orders: %s, %v, want an empty list", w.Body, err)
 		}
 	})
 }
 
-// All refunds by order and reference, each exactly once over all pages.
+// Refund claims are listed by order and reference. Each claim is on exactly one page.
 func TestPagesOfRefunds(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		store, ids := bare.Stocked(t, s.SQL, 4)
 		kit.Exec(t, store.DB, "UPDATE orders SET status = ?, closed_at = expires_at, amount = 1999", orders.Cancelled)
-		f := newFront(resting(t, s, nil).Service)
+		f := newFront(build(t, s, nil).Service)
 		var want []string
 		for i, id := range ids {
-			for _, ref := range []string{"Z", "a", "a.b", "~"} { // byte by byte
+			for _, ref := range []string{"Z", "a", "a.b", "~"} { // in the order of bytes
 				check.Is(t, check.Err(f.ask("POST", "/v1/orders/"+id+"/pay", `{"payment_ref":"`+ref+`"}`, fmt.Sprint("Buyer: buyer-", i))), orders.ErrOrderClosed)
 				want = append(want, id+" "+ref)
 			}
@@ -99,28 +99,28 @@ func TestPagesOfRefunds(t *testing.T) {
 					Next    string `json:"next_cursor"`
 				}
 				if e := json.Unmarshal(w.Body.Bytes(), &page); err != nil || e != nil {
-					t.Fatal(err, e)
+					t.Fatalf("page of refund claims: %v, %v", err, e)
 				}
 				for _, r := range page.Refunds {
 					got = append(got, fmt.Sprint(r["order_id"], " ", r["payment_ref"]))
 					if _, err := time.Parse("2006-01-02T15:04:05.000Z", fmt.Sprint(r["created_at"])); err != nil || len(r) != 8 ||
 						r["sku"] != "S" || r["amount"] != 1999.0 || r["currency"] != "EUR" || r["reason"] != "cancelled" || r["buyer"] == "" {
-						t.Fatalf("%v, %v", r, err)
+						t.Fatalf("refund claim: %v, %v", r, err)
 					}
 				}
 				cursor = page.Next
 			}
 			if pages != count || !slices.Equal(got, want) {
-				t.Errorf("limit %d: %d pages: %v", limit, pages, got)
+				t.Errorf("limit %d: %d pages: %v, want %d pages: %v", limit, pages, got, count, want)
 			}
 		}
 	})
 }
 
-func TestBadPages(t *testing.T) {
+func TestInvalidPageParameters(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		bare.Stocked(t, s.SQL, 1)
-		f := newFront(resting(t, s, nil).Service)
+		f := newFront(build(t, s, nil).Service)
 		b64 := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 		id := "01a1f945-8d3e-761d-bbcb-7d1dab60df27"
 		for _, query := range []string{
@@ -130,7 +130,7 @@ func TestBadPages(t *testing.T) {
 		} {
 			for _, path := range []string{"/v1/orders?", "/v1/admin/sales/S/orders?", "/v1/admin/refunds?"} {
 				if w, err := f.ask("GET", path+query, ""); !errors.As(err, new(*orders.InvalidError)) {
-					t.Errorf("%s%s: %d, %v", path, query, w.Code, err)
+					t.Errorf("%s%s: %d, %v, want an invalid request", path, query, w.Code, err)
 				}
 			}
 		}

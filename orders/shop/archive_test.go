@@ -14,9 +14,8 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// Of an archived sale a node knows nothing. A new sale of its SKU sells from the
-// beginning: to the same buyers, under the same keys. No payment of the old one's
-// orders touches it.
+// After a sale is archived, its orders are not found. A new sale of the SKU accepts orders of
+// the same buyers with the same keys. Payments of the old orders do not change it.
 func TestArchivedSale(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -42,23 +41,23 @@ func TestArchivedSale(t *testing.T) {
 	archive, err := p.store.OpenArchive(ctx, name)
 	check.Must(t, err)
 	if _, err := archive.Step(ctx, "S", time.Minute); err == nil {
-		t.Fatal("a sale with a refund of this moment is archived")
+		t.Fatal("a sale with a refund claim of this moment was archived")
 	}
 	kit.Exec(t, p.store.DB, "UPDATE sales SET updated_at = closes_at")
 	step, err := archive.Step(ctx, "S", 0)
 	if check.Must(t, err); step.Orders != 2 || !step.Last {
-		t.Fatalf("%+v", step)
+		t.Fatalf("archive step: %+v, want the last, with 2 orders", step)
 	}
 	check.Eventually(t, "the node does not list the sale", func() bool { return p.catalog.Known("S") == nil })
 	gone := func(when string, errs ...error) {
 		t.Helper()
 		for i, err := range errs {
 			if !errors.Is(err, orders.ErrNotFound) {
-				t.Errorf("%s, %d: %v", when, i, err)
+				t.Errorf("%s, call %d: %v, want not found", when, i, err)
 			}
 		}
 	}
-	oldOnes := func() []error {
+	oldOrders := func() []error {
 		return []error{
 			check.Err(p.Order(ctx, "ann", paid.Order.ID, "", "")),
 			check.Err(p.Pay(ctx, "ann", paid.Order.ID, "ref")),
@@ -68,21 +67,21 @@ func TestArchivedSale(t *testing.T) {
 			check.Err(p.BuyerOf(ctx, paid.Order.ID)),
 		}
 	}
-	gone("an order", oldOnes()...)
+	gone("an order", oldOrders()...)
 	gone("the sale", check.Err(place("ann")), check.Err(p.Offer(ctx, "S")), check.Err(p.Audit(ctx, "S")), check.Err(p.Rebuild(ctx, "S")), check.Err(p.EndSale(ctx, "S")))
 	if _, _, err := p.OrdersOfSale(ctx, "S", 10, ""); !errors.Is(err, orders.ErrNotFound) {
-		t.Error(err)
+		t.Errorf("orders of the sale: %v, want not found", err)
 	}
 
 	p.put(t, kit.Sale("S", 2, 1))
-	var again Placed
-	check.Eventually(t, "ann buys of the new sale", func() bool { again, err = place("ann"); return err == nil })
-	if again.Replayed || again.Order.ID == paid.Order.ID || again.Order.Status != orders.PendingPayment {
-		t.Errorf("a new order under an old key: %+v", again)
+	var second Placed
+	check.Eventually(t, "ann has an order of the new sale", func() bool { second, err = place("ann"); return err == nil })
+	if second.Replayed || second.Order.ID == paid.Order.ID || second.Order.Status != orders.PendingPayment {
+		t.Errorf("order with the key of an archived order: %+v, want a new order", second)
 	}
-	gone("an order, the SKU sells again", oldOnes()...)
+	gone("an order, while the new sale is on", oldOrders()...)
 	if got := refundsOf(t, p.store); len(got) > 0 {
-		t.Errorf("refunds: %v", got)
+		t.Errorf("refund claims of the new sale: %v, want none", got)
 	}
 	p.settledAt(t, 1, 1, 0)
 }

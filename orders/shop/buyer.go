@@ -7,9 +7,11 @@ import (
 	"flashsale/orders"
 )
 
-// Order finds an order of buyer: the row, or what the gate holds while it is
-// on its way into the database. sku and key, where the caller knows them, help
-// to find an order that was durable under another id: the first under its key.
+// Order returns an order of buyer. If the order is still queued, the result is the order that
+// the gate holds, with status Reserved. sku and key are optional. With both, Order also finds
+// the first order with that key, whose id differs if the gate had forgotten the key.
+//
+// Errors: ErrNotFound, ErrUnavailable, errors of the database.
 func (s *Service) Order(ctx context.Context, buyer, id, sku, key string) (*orders.Order, error) {
 	if !orders.IsOrderID(id) {
 		return nil, orders.ErrNotFound
@@ -24,16 +26,21 @@ func (s *Service) Order(ctx context.Context, buyer, id, sku, key string) (*order
 	return o, nil
 }
 
+// errGateAway is part of an error if the gate could not be asked for an order.
+var errGateAway = errors.New("shop: the gate cannot be asked")
+
+// find looks for an order by its id, and then by its key. The row with the key is the answer
+// even if the gate cannot be asked, because the keeper answers every order in the queue that
+// has this key with that row.
 func (s *Service) find(ctx context.Context, buyer, id, sku, key string) (*orders.Order, error) {
 	if !orders.IsSKU(sku) {
 		sku = ""
 	}
 	o, err := s.rowOrHeld(ctx, buyer, id, sku, func() (*orders.Order, error) { return s.store.OrderOf(ctx, buyer, id) })
-	if err == nil || sku == "" || !orders.VisibleASCII(key, 128) {
+	noOrder := errors.Is(err, orders.ErrNotFound) || errors.Is(err, errGateAway)
+	if !noOrder || sku == "" || !orders.VisibleASCII(key, 128) {
 		return o, err
 	}
-	// The row under the key is the answer, also while the gate cannot be asked: the keeper
-	// will find that row for whatever is queued under the same key.
 	first, keyErr := s.store.OrderByKey(ctx, sku, buyer, key)
 	if errors.Is(keyErr, orders.ErrNotFound) {
 		return nil, err
@@ -41,8 +48,8 @@ func (s *Service) find(ctx context.Context, buyer, id, sku, key string) (*orders
 	return first, keyErr
 }
 
-// rowOrHeld returns what look finds in the database, or else the order that the gate holds
-// (see held). The gate is asked between two looks, because the order may become a row.
+// rowOrHeld returns the row that look finds, or the order that the gate holds. look is called
+// a second time after the gate was asked, because the order may have become a row by then.
 func (s *Service) rowOrHeld(ctx context.Context, buyer, id, sku string, look func() (*orders.Order, error)) (*orders.Order, error) {
 	o, err := look()
 	if !errors.Is(err, orders.ErrNotFound) {
@@ -56,14 +63,13 @@ func (s *Service) rowOrHeld(ctx context.Context, buyer, id, sku string, look fun
 		return nil, err
 	}
 	if o, err = look(); errors.Is(err, orders.ErrNotFound) {
-		err = heldErr // "not found" only if the gate could be asked, too
+		err = heldErr // ErrNotFound only if the gate could be asked
 	}
 	return o, err
 }
 
-// held finds an order that only the gate knows, of buyer or, where that is "", of
-// anybody. Without a SKU the gates are asked whose SKU the id fits: one, as a
-// rule.
+// held returns a queued order that the gate holds. If buyer is empty, the order may be of any
+// buyer. If sku is empty, held asks the gates of all SKUs that fit the id, usually one.
 func (s *Service) held(ctx context.Context, buyer, id, sku string) (*orders.Order, error) {
 	skus := []string{sku}
 	if sku == "" {
@@ -83,7 +89,7 @@ func (s *Service) held(ctx context.Context, buyer, id, sku string) (*orders.Orde
 	}
 	sku, hold, ok, err := s.gate.Held(ctx, id, skus...)
 	if err != nil {
-		return nil, errors.Join(orders.ErrUnavailable, err)
+		return nil, errors.Join(orders.ErrUnavailable, errGateAway, err)
 	}
 	if !ok || buyer != "" && hold.Buyer != buyer {
 		return nil, orders.ErrNotFound
@@ -98,9 +104,12 @@ func (s *Service) held(ctx context.Context, buyer, id, sku string) (*orders.Orde
 	}, nil
 }
 
-// Pay pays an order; see Store.Pay. An order that is not durable yet is
-// ErrInProgress. One that was closed, or that holds no units yet, takes them or
-// is not paid; see payLate.
+// Pay pays an order. ref is the payment's reference; a repetition with the same ref has the
+// same result. If the order has expired, or takes its units on payment, Pay asks the gate for
+// the units and waits for the keeper, for at most Config.Wait.
+//
+// Errors: *orders.InvalidError, ErrNotFound, ErrInProgress while the order is queued, the
+// errors of the limiter, of Store.Pay and of payLate.
 func (s *Service) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, error) {
 	var f orders.Fields
 	f.Check(orders.VisibleASCII(ref, 128), "payment_ref", "must be 1 to 128 visible ASCII characters")
@@ -114,12 +123,14 @@ func (s *Service) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order
 	return o, err
 }
 
-// Cancel cancels an order; see Store.Cancel.
+// Cancel cancels an order. Errors: ErrNotFound, ErrInProgress while the order is queued, the
+// errors of the limiter and of Store.Cancel.
 func (s *Service) Cancel(ctx context.Context, buyer, id string) (*orders.Order, error) {
 	return s.end(ctx, buyer, id, func() (*orders.Order, error) { return s.store.Cancel(ctx, buyer, id) })
 }
 
-// end asks the limiter, ends an order, and has the SKU's keeper tell the gate.
+// end asks the limiter, calls do to pay or cancel the order, and requests the release of the
+// order's hold.
 func (s *Service) end(ctx context.Context, buyer, id string, do func() (*orders.Order, error)) (*orders.Order, error) {
 	if err := s.cfg.Limiter.Allow(ctx, buyer, "", ""); err != nil {
 		return nil, err
@@ -137,8 +148,8 @@ func (s *Service) end(ctx context.Context, buyer, id string, do func() (*orders.
 	return o, err
 }
 
-// BuyerOf finds whose order it is, in the queue or durable, for who may pay or see
-// anybody's. Errors: ErrNotFound, ErrUnavailable.
+// BuyerOf returns the buyer of an order, which may be queued or durable. It is for callers
+// that may pay or read the orders of every buyer. Errors: ErrNotFound, ErrUnavailable.
 func (s *Service) BuyerOf(ctx context.Context, id string) (string, error) {
 	if !orders.IsOrderID(id) {
 		return "", orders.ErrNotFound

@@ -16,26 +16,24 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// A crowd orders, replays, pays and cancels until it is told to stop, and
-// remembers what it was told.
+// A crowd is a number of buyers who place, pay and cancel orders, and record the answers.
 type crowd struct {
 	nodes []*shop
 	sku   string
 
-	mu      sync.Mutex
-	yes     map[string]orders.Order // durable, as answered last
-	open    map[string]placed
-	no      map[string]int // refusals and failures
-	success atomic.Int64   // orders answered as durable
+	mu        sync.Mutex
+	durable   map[string]orders.Order // the last answer for each durable order, by id
+	undecided map[string]request      // orders answered as Reserved, by id
+	failed    map[string]int          // number of refusals and failures, by error
+	success   atomic.Int64            // number of orders answered as durable
 }
 
-// placed is an order that was answered 202.
-type placed struct{ buyer, key string }
+type request struct{ buyer, key string }
 
-// gather starts a crowd. The returned function stops it and waits for its calls.
-func gather(t *testing.T, sku string, people int, nodes ...*shop) (c *crowd, home func()) {
+// gather starts a crowd. The returned function stops the crowd and waits for its calls.
+func gather(t *testing.T, sku string, people int, nodes ...*shop) (c *crowd, stop func()) {
 	t.Helper()
-	c = &crowd{nodes: nodes, sku: sku, yes: map[string]orders.Order{}, open: map[string]placed{}, no: map[string]int{}}
+	c = &crowd{nodes: nodes, sku: sku, durable: map[string]orders.Order{}, undecided: map[string]request{}, failed: map[string]int{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	seeds := check.Rand(t)
@@ -47,9 +45,9 @@ func gather(t *testing.T, sku string, people int, nodes ...*shop) (c *crowd, hom
 			}
 		})
 	}
-	home = sync.OnceFunc(func() { cancel(); all.Wait() })
-	t.Cleanup(home)
-	return c, home
+	stop = sync.OnceFunc(func() { cancel(); all.Wait() })
+	t.Cleanup(stop)
+	return c, stop
 }
 
 // shop makes one order for buyer, with random choices from r, and cancels it, pays it or
@@ -59,7 +57,7 @@ func (c *crowd) shop(t *testing.T, r *rand.Rand, buyer, key string) {
 	answer, err := p.Place(ctx, Placement{Buyer: buyer, SKU: c.sku, Quantity: 1 + r.Int64N(2), Key: key})
 	if err != nil {
 		c.mu.Lock()
-		c.no[err.Error()[:min(60, len(err.Error()))]]++
+		c.failed[err.Error()[:min(60, len(err.Error()))]]++
 		c.mu.Unlock()
 		// A refused buyer orders again after a short pause.
 		pause := time.NewTimer(time.Duration(r.IntN(5000)) * time.Microsecond)
@@ -69,7 +67,7 @@ func (c *crowd) shop(t *testing.T, r *rand.Rand, buyer, key string) {
 	o := *answer.Order
 	if o.Status == orders.Reserved {
 		c.mu.Lock()
-		c.open[o.ID] = placed{buyer, key}
+		c.undecided[o.ID] = request{buyer, key}
 		c.mu.Unlock()
 		return
 	}
@@ -77,7 +75,7 @@ func (c *crowd) shop(t *testing.T, r *rand.Rand, buyer, key string) {
 	c.note(o)
 	var after *orders.Order
 	switch r.IntN(10) {
-	case 0, 1, 2, 3, 4, 5: // most change their minds, or there would be no sale for long
+	case 0, 1, 2, 3, 4, 5: // many orders are cancelled, so that the sale does not sell out
 		after, err = p.Cancel(ctx, buyer, o.ID)
 	case 6:
 		after, err = p.Pay(ctx, buyer, o.ID, "ref")
@@ -92,34 +90,34 @@ func (c *crowd) shop(t *testing.T, r *rand.Rand, buyer, key string) {
 func (c *crowd) note(o orders.Order) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.yes[o.ID] = o
+	c.durable[o.ID] = o
 }
 
-// verdict settles the sale and names what is wrong with what it has become.
-func (c *crowd) verdict(t *testing.T) {
+// verify waits until the sale is settled, and compares the rows with the recorded answers.
+func (c *crowd) verify(t *testing.T) {
 	t.Helper()
 	p := c.nodes[0]
 	a := p.settled(t, c.sku)
 	if a.Oversold != 0 || a.Available+a.Sold != a.Total {
-		t.Errorf("audit: %+v", a)
+		t.Errorf("audit: %+v, want no units oversold or missing", a)
 	}
 	rows := kit.RowsOf(t, p.store.DB)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id, told := range c.yes {
+	for id, answer := range c.durable {
 		r, ok := rows[id]
 		switch {
-		case !ok || r.Buyer != told.Buyer || r.Quantity != told.Quantity:
-			t.Errorf("lost: told %+v, the row is %+v", told, r)
-		case told.Status != orders.PendingPayment && r.Status != told.Status:
-			t.Errorf("told that %s is %s, it is %s", id, told.Status, r.Status)
+		case !ok || r.Buyer != answer.Buyer || r.Quantity != answer.Quantity:
+			t.Errorf("lost order: the answer was %+v, the row is %+v", answer, r)
+		case answer.Status != orders.PendingPayment && r.Status != answer.Status:
+			t.Errorf("status of %s: the answer was %s, the row has %s", id, answer.Status, r.Status)
 		}
 	}
-	// A 202 ends durable, rejected, or as never having been.
-	for id, by := range c.open {
+	// An undecided order becomes a row, or is gone.
+	for id, by := range c.undecided {
 		o, err := p.Order(t.Context(), by.buyer, id, c.sku, by.key)
 		if err != nil && !errors.Is(err, orders.ErrNotFound) || err == nil && o.Status == orders.Reserved {
-			t.Errorf("202 for %s of %s: %+v, %v", id, by.buyer, o, err)
+			t.Errorf("undecided order %s of %s: %+v, %v, want a row or not found", id, by.buyer, o, err)
 		}
 	}
 	units, keys := map[string]int64{}, map[string]string{}
@@ -128,7 +126,7 @@ func (c *crowd) verdict(t *testing.T) {
 			units[r.Buyer] += r.Quantity
 		}
 		if other, twice := keys[r.Buyer+"/"+*r.IdempotencyKey]; twice {
-			t.Errorf("%s and %s are both of %s under %s", id, other, r.Buyer, *r.IdempotencyKey)
+			t.Errorf("orders %s and %s of %s have the same key %s", id, other, r.Buyer, *r.IdempotencyKey)
 		}
 		keys[r.Buyer+"/"+*r.IdempotencyKey] = id
 	}
@@ -136,14 +134,14 @@ func (c *crowd) verdict(t *testing.T) {
 	check.Must(t, err)
 	for buyer, n := range units {
 		if n > s.PerBuyerLimit {
-			t.Errorf("%s has %d units, of at most %d", buyer, n, s.PerBuyerLimit)
+			t.Errorf("%s has %d units, want at most %d", buyer, n, s.PerBuyerLimit)
 		}
 	}
-	t.Logf("%d durable answers, %d without; refused or failed: %v; audit: %+v", c.success.Load(), len(c.open), c.no, a)
+	t.Logf("%d durable orders, %d undecided; refused or failed: %v; audit: %+v", c.success.Load(), len(c.undecided), c.failed, a)
 }
 
-// moves waits until the crowd has got so many more durable answers.
-func (c *crowd) moves(t *testing.T, what string, more int64) {
+// waitFor waits until the crowd has placed that number of additional durable orders.
+func (c *crowd) waitFor(t *testing.T, what string, more int64) {
 	t.Helper()
 	from := c.success.Load()
 	check.Eventually(t, fmt.Sprintf("%d more orders %s", more, what), func() bool { return c.success.Load() >= from+more })

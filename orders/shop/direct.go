@@ -12,21 +12,20 @@ import (
 	"flashsale/orders/store"
 )
 
-// maxOnPayment bounds the buyers of one node who wait at once for orders that take no units.
-// They wait for the database alone, which inserts some ten thousand of these orders a second.
+// maxOnPayment is the maximum number of buyers of one node who wait at once for orders that
+// take no units. The database inserts about ten thousand of these orders per second.
 const maxOnPayment = 4096
 
-// A sharedCommit commits orders without a gate. The buyers of one moment share a transaction,
-// as they share the gate's script: a buyer who comes while a transaction of the SKU is in
-// progress waits for the next one.
+// A sharedCommit commits orders without a gate. Orders that arrive while a transaction of
+// their SKU is in progress wait, and share the next transaction.
 type sharedCommit struct {
 	*coalesce.Group[inventory.Queued, orders.Decision]
 	commit  func(context.Context, string, []inventory.Queued) ([]orders.Decision, error)
-	refused *atomic.Int64 // counts the buyers that there was no room for
+	refused *atomic.Int64 // number of orders refused because too many buyers waited
 }
 
-// newSharedCommit returns a sharedCommit for at most so many buyers at once, of whom batch may
-// share a transaction, with at most so many concurrent transactions.
+// newSharedCommit returns a sharedCommit. buyers, batch and transactions are the maximum
+// numbers of waiting buyers, of orders in one transaction, and of concurrent transactions.
 func newSharedCommit(timeout time.Duration, buyers, batch, transactions int, commit func(context.Context, string, []inventory.Queued) ([]orders.Decision, error)) *sharedCommit {
 	c := &sharedCommit{commit: commit, refused: new(atomic.Int64)}
 	c.Group = coalesce.New(coalesce.Config[inventory.Queued, orders.Decision]{
@@ -35,8 +34,8 @@ func newSharedCommit(timeout time.Duration, buyers, batch, transactions int, com
 	return c
 }
 
-// call commits a batch in one transaction. If the database refuses an order of it, each order
-// is committed alone, so that one bad order does not make the others fail.
+// call commits a batch in one transaction. If the database refuses the data of an order, each
+// order is committed alone. Otherwise one bad order would make the whole batch fail.
 func (c *sharedCommit) call(ctx context.Context, sku string, batch []*coalesce.Caller[inventory.Queued, orders.Decision]) {
 	queued := make([]inventory.Queued, len(batch))
 	for i, b := range batch {
@@ -55,8 +54,8 @@ func (c *sharedCommit) call(ctx context.Context, sku string, batch []*coalesce.C
 	}
 }
 
-// place commits one order. A buyer who gives up finds the order under its key, if it became
-// durable. Errors: those of commit; inventory.ErrBusy.
+// place commits one order. If ctx ends before the commit, the order may still become durable,
+// and a retry with the same key finds it. Errors: inventory.ErrBusy, the errors of commit.
 func (c *sharedCommit) place(ctx context.Context, sku string, q inventory.Queued) (orders.Decision, error) {
 	d, err := c.Do(ctx, sku, q)
 	if errors.Is(err, coalesce.ErrFull) {
@@ -66,8 +65,8 @@ func (c *sharedCommit) place(ctx context.Context, sku string, q inventory.Queued
 	return d, err
 }
 
-// placeDirect sells an order by a shared commit, without a gate. If the sale has changed since
-// this node read it, nothing has happened to the order, and it is routed once more.
+// placeDirect places an order by a shared commit, without a gate. If the sale has changed since
+// this node read it, the commit does nothing, and the order is routed once more.
 func (s *Service) placeDirect(ctx context.Context, c *sharedCommit, p Placement) (Placed, error) {
 	within, cancel := context.WithTimeout(ctx, s.cfg.Wait+s.store.Timeout)
 	defer cancel()
@@ -79,7 +78,7 @@ func (s *Service) placeDirect(ctx context.Context, c *sharedCommit, p Placement)
 	case changed && !p.rerouted:
 		return s.reroute(ctx, p)
 	case changed:
-		return Placed{}, inventory.ErrRebuilding // the sale changes faster than it can be read
+		return Placed{}, inventory.ErrRebuilding // the sale has changed twice during this call
 	case errors.Is(err, inventory.ErrBusy):
 		return Placed{}, err
 	case err != nil:
@@ -90,7 +89,7 @@ func (s *Service) placeDirect(ctx context.Context, c *sharedCommit, p Placement)
 	return accepted(d.Order, d.Action != orders.Insert)
 }
 
-// reroute reads the sales again and places the order according to the new copy.
+// reroute refreshes this node's copy of the sales, and routes the order once more.
 func (s *Service) reroute(ctx context.Context, p Placement) (Placed, error) {
 	p.rerouted = true
 	if err := s.catalog.Refresh(ctx); err != nil {

@@ -17,9 +17,9 @@ import (
 	"flashsale/orders/store"
 )
 
-// Redis goes and comes back again and again under a crowd that orders, pays and
-// cancels, as it was or empty, on nodes whose clocks are minutes apart. The
-// crowd gets its yes either way, and no promise is broken.
+// While a crowd orders, pays and cancels, Redis fails and returns several times, with its data
+// or empty. The clocks of the two nodes differ by minutes. Orders are accepted in both modes,
+// and the rows agree with all answers.
 func TestRedisComesAndGoesUnderLoad(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -32,34 +32,34 @@ func TestRedisComesAndGoesUnderLoad(t *testing.T) {
 			})
 		}
 		a, b := node(7*time.Minute), node(-4*time.Minute)
-		a.put(t, kit.Sale("S", 100_000, 100_000)) // without Redis, they buy quickly
-		behind := kit.OpenRedis(t, s.RedisURL)    // the crowd's is cut
-		c, home := gather(t, "S", 8, a, b)
+		a.put(t, kit.Sale("S", 100_000, 100_000)) // direct mode sells quickly
+		uncut := kit.OpenRedis(t, s.RedisURL)
+		c, stop := gather(t, "S", 8, a, b)
 		direct := func() int64 {
 			return a.Keepers().Counters().DirectPlaced.Load() + b.Keepers().Counters().DirectPlaced.Load()
 		}
 		for round := range 2 {
-			c.moves(t, "through the gate", 20)
+			c.waitFor(t, "through the gate", 20)
 			wire.Cut() // a short outage
 			wire.Restore()
-			c.moves(t, "after a blink", 20)
+			c.waitFor(t, "after a short outage", 20)
 			wire.Cut()
 			untilMode(t, orders.ModeDirect, a, b)
 			from := direct()
 			check.Eventually(t, "orders are placed in direct mode", func() bool { return direct() >= from+20 })
 			if round > 0 {
-				check.Must(t, behind.FlushAll(t.Context()).Err())
+				check.Must(t, uncut.FlushAll(t.Context()).Err())
 			}
 			wire.Restore()
 			untilMode(t, orders.ModeGate, a, b)
 		}
-		c.moves(t, "through the last gate", 20)
-		home()
-		c.verdict(t)
+		c.waitFor(t, "through the last gate", 20)
+		stop()
+		c.verify(t)
 	})
 }
 
-// directRules are how direct mode is entered, and how an order is placed in it.
+// directRules contains the functions that enter direct mode and place orders in it.
 type directRules struct {
 	enter func(*testing.T, *bare.Bare)
 	order func(*testing.T, *bare.Bare, []inventory.Queued) ([]orders.Decision, error)
@@ -67,15 +67,14 @@ type directRules struct {
 
 var rightRules = directRules{
 	enter: func(t *testing.T, b *bare.Bare) {
-		// It may be direct already.
-		check.Must(t, check.Err(bare.EnterDirect(t, b.Store, time.Minute)))
+		check.Must(t, check.Err(bare.EnterDirect(t, b.Store, time.Minute))) // the sale may be in direct mode already
 	},
 	order: func(t *testing.T, b *bare.Bare, batch []inventory.Queued) ([]orders.Decision, error) {
 		return b.Store.Direct(t.Context(), "S", batch)
 	},
 }
 
-// directTwins are the right rules, "", and broken ones.
+// directTwins maps the name of a defect to rules that have it. The right rules have no name.
 var directTwins = map[string]directRules{
 	"": rightRules,
 	"orders not conditional on the mode": {enter: rightRules.enter, order: func(t *testing.T, b *bare.Bare, batch []inventory.Queued) ([]orders.Decision, error) {
@@ -83,10 +82,10 @@ var directTwins = map[string]directRules{
 	}},
 }
 
-// Old and new keepers, orders through the gate and without it, cancellations, and a Redis
-// that loses everything, interleaved in any order. Promised orders are in the database and
-// never exceed the stock. Refused orders are not there. A keeper that works alone makes
-// both stores agree. The test catches each broken twin.
+// The steps of old and new keepers, orders through the gate and in direct mode, cancellations,
+// and losses of Redis's data run in a random order. Accepted orders are in the database and
+// never exceed the stock. Refused orders are not in it. At the end a keeper that works alone
+// makes both stores agree. The test catches each broken twin.
 func TestDirectModeInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for broken, rules := range directTwins {
@@ -102,26 +101,26 @@ func TestDirectModeInAnyOrder(t *testing.T) {
 					wrong = rules.anyOrder(t, b, rand.New(rand.NewPCG(seed, 0)))
 				}
 				if (len(wrong) > 0) != (broken != "") {
-					t.Errorf("%s: %q", broken, wrong)
+					t.Errorf("rules %q: violations %q", broken, wrong)
 				}
 			})
 		})
 	}
 }
 
-// anyOrder is one run from the beginning. It returns what is wrong in the end.
+// anyOrder runs random steps on empty stores, and returns the violations.
 func (rules directRules) anyOrder(t *testing.T, b *bare.Bare, r *rand.Rand) (wrong []string) {
 	t.Helper()
 	b.Empty(t)
 	kit.Put(t, b.Store, kit.Sale("S", 3, 3))
 	keepers := []*bare.Keeper{b.Keeper(t, "S")}
 	keepers[0].Finish(t)
-	promised := map[string]bool{}
+	accepted := map[string]bool{}
 	refused := map[[2]string]bool{} // buyer and key → direct mode refused the last request with that key
 	for range 12 + r.IntN(12) {
 		buyer, key, units := []string{"ann", "bob", "eve"}[r.IntN(3)], []string{"", "k", "l"}[r.IntN(3)], 1+r.Int64N(2)
 		switch r.IntN(10) {
-		case 0, 1: // whatever the gate makes of it
+		case 0, 1: // the gate may accept or refuse
 			q := asked(buyer, key, units)
 			delete(refused, [2]string{buyer, key})
 			_, _ = b.Gate.Reserve(t.Context(), inventory.Request{
@@ -135,12 +134,12 @@ func (rules directRules) anyOrder(t *testing.T, b *bare.Bare, r *rand.Rand) (wro
 			for _, d := range decisions {
 				refused[[2]string{d.Queued.Buyer, d.Queued.Key}] = d.Refused == orders.SoldOut && d.Queued.Key != ""
 				if d.Order != nil && d.Refused == "" {
-					promised[d.Order.ID] = true
+					accepted[d.Order.ID] = true
 				}
 			}
 		case 5:
 			rules.enter(t, b)
-		case 6: // one that was may come to
+		case 6: // a replaced keeper may work as well
 			k := keepers[r.IntN(len(keepers))]
 			k.Want |= keeper.Release
 			if r.IntN(2) == 0 {
@@ -168,7 +167,7 @@ func (rules directRules) anyOrder(t *testing.T, b *bare.Bare, r *rand.Rand) (wro
 	}
 	b.Keeper(t, "S").Finish(t)
 	rows := b.Rows(t)
-	for id := range promised {
+	for id := range accepted {
 		if _, ok := rows[id]; !ok {
 			wrong = append(wrong, "lost "+id)
 		}
@@ -181,7 +180,7 @@ func (rules directRules) anyOrder(t *testing.T, b *bare.Bare, r *rand.Rand) (wro
 	return append(wrong, b.Wrong(t)...)
 }
 
-// cancelOne cancels any order that is pending, if there is one.
+// cancelOne cancels one of the pending orders, if there is one.
 func cancelOne(t testing.TB, b *bare.Bare) {
 	t.Helper()
 	for id, o := range b.Rows(t) {

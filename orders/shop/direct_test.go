@@ -1,12 +1,9 @@
 package shop
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,13 +20,13 @@ import (
 	"flashsale/orders/store"
 )
 
-// soonDirect is a node that enters direct mode at once, and leaves it as soon.
+// soonDirect makes a node enter and leave direct mode after 100 ms.
 func soonDirect(c *Config) {
 	c.Keeper.Lease = time.Second
 	c.Direct.After = 100 * time.Millisecond
 }
 
-// modeOf reads how the sale S is sold.
+// modeOf returns the mode of sale S in the database.
 func modeOf(t testing.TB, st *store.Store) string {
 	t.Helper()
 	sale, err := st.Sale(t.Context(), "S")
@@ -37,10 +34,10 @@ func modeOf(t testing.TB, st *store.Store) string {
 	return sale.Mode
 }
 
-// untilMode waits until all nodes know that S is sold in this way.
+// untilMode waits until the database and the nodes' copies have sale S in this mode.
 func untilMode(t testing.TB, mode string, nodes ...*shop) {
 	t.Helper()
-	check.Eventually(t, "sold by "+mode, func() bool {
+	check.Eventually(t, "S has mode "+mode, func() bool {
 		for _, p := range nodes {
 			if sale := p.catalog.Known("S"); modeOf(t, p.store) != mode || sale == nil || sale.Mode != mode {
 				return false
@@ -50,8 +47,8 @@ func untilMode(t testing.TB, mode string, nodes ...*shop) {
 	})
 }
 
-// The whole contract without Redis, on two nodes, and what is left of it when
-// Redis is back.
+// Without Redis, two nodes keep all promises to buyers and operators. When Redis is back, the
+// sale continues through a gate.
 func TestDirectMode(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -65,65 +62,65 @@ func TestDirectMode(t *testing.T) {
 				return p.Place(ctx, Placement{Buyer: buyer, SKU: "S", Quantity: quantity, Key: key})
 			})
 		}
-		yes := func(p *shop, buyer, key string, quantity int64) *orders.Order {
+		accepted := func(p *shop, buyer, key string, quantity int64) *orders.Order {
 			t.Helper()
 			answer, err := place(p, buyer, key, quantity)
 			if err != nil || answer.Order.Status != orders.PendingPayment {
-				t.Fatalf("%s orders %d under %q: %+v, %v", buyer, quantity, key, answer, err)
+				t.Fatalf("%s orders %d with key %q: %+v, %v", buyer, quantity, key, answer, err)
 			}
 			return answer.Order
 		}
-		no := func(want error, p *shop, buyer, key string, quantity int64) {
+		refused := func(want error, p *shop, buyer, key string, quantity int64) {
 			t.Helper()
 			check.Is(t, check.Err(place(p, buyer, key, quantity)), want)
 		}
 		replays := func(want *orders.Order) {
 			t.Helper()
-			again, err := place(a, want.Buyer, *want.IdempotencyKey, want.Quantity)
-			if err != nil || !again.Replayed || again.Order.ID != want.ID {
-				t.Errorf("replay: %+v, %v", again, err)
+			replay, err := place(a, want.Buyer, *want.IdempotencyKey, want.Quantity)
+			if err != nil || !replay.Replayed || replay.Order.ID != want.ID {
+				t.Errorf("replay: %+v, %v, want order %s", replay, err, want.ID)
 			}
 		}
-		before := yes(a, "ann", "k", 1)
+		before := accepted(a, "ann", "k", 1)
 
 		wire.Cut()
 		untilMode(t, orders.ModeDirect, a, b)
 		check.Eventually(t, "both nodes are in direct mode", func() bool { return a.Keepers().InDirectMode() && b.Keepers().InDirectMode() })
 		if n := a.Keepers().Counters().DirectEntered.Load() + b.Keepers().Counters().DirectEntered.Load(); n != 1 {
-			t.Errorf("entered %d times", n)
+			t.Errorf("direct mode was entered %d times, want once", n)
 		}
-		first := yes(b, "ann", "l", 2)
-		no(inventory.ErrBuyerLimit, a, "ann", "m", 1)
-		no(inventory.ErrMismatch, b, "ann", "k", 2)
-		bob := yes(a, "bob", "k", 3)
-		no(inventory.ErrSoldOut, b, "eve", "", 1)
+		first := accepted(b, "ann", "l", 2)
+		refused(inventory.ErrBuyerLimit, a, "ann", "m", 1)
+		refused(inventory.ErrMismatch, b, "ann", "k", 2)
+		bob := accepted(a, "bob", "k", 3)
+		refused(inventory.ErrSoldOut, b, "eve", "", 1)
 		replays(before)
 		replays(first)
 		pays(t, b, "ann", first.ID, "ref", nil)
 		cancels(t, b, "bob", bob.ID, nil)
-		eve := yes(b, "eve", "k", 1) // of what bob gave back
+		eve := accepted(b, "eve", "k", 1) // one of the units that bob has released
 		if o, err := a.Order(ctx, "eve", uuid.NewString(), "S", "k"); err != nil || o.Buyer != "eve" {
-			t.Errorf("an order that is found under its key: %+v, %v", o, err)
+			t.Errorf("order by its key: %+v, %v, want eve's", o, err)
 		}
 		put.Total++
 		if _, _, err := a.PutSale(ctx, put); err != nil {
-			t.Errorf("restock: %v", err)
+			t.Errorf("raise the total in direct mode: %v", err)
 		}
 		if audit, err := b.Audit(ctx, "S"); err != nil || !audit.Balanced || audit.Sold != 4 || audit.Available+audit.Restoring != 3 {
-			t.Errorf("%+v, %v", audit, err)
+			t.Errorf("audit: %+v, %v, want 4 sold and 3 available or restoring", audit, err)
 		}
-		check.Eventually(t, "the offer is the database's", func() bool {
+		check.Eventually(t, "the offer has the units that the database has", func() bool {
 			offers, err := b.Offers(ctx)
 			return err == nil && len(offers) == 1 && offers[0].Available == 3
 		})
 		if rows := kit.RowsOf(t, a.store.DB); len(rows) != 4 {
-			t.Errorf("%d rows of 4 orders: a refusal left one", len(rows))
+			t.Errorf("%d rows, want 4: a refusal must not leave a row", len(rows))
 		}
 		put.OpensAt, put.ClosesAt = put.OpensAt.Add(2*time.Hour), put.ClosesAt.Add(2*time.Hour)
 		_, _, _ = a.PutSale(ctx, put)
-		no(inventory.ErrNotOpen, a, "joe", "", 1)
+		refused(inventory.ErrNotOpen, a, "joe", "", 1)
 		check.OK(t, check.Err(a.EndSale(ctx, "S")))
-		no(inventory.ErrClosed, b, "joe", "", 1)
+		refused(inventory.ErrClosed, b, "joe", "", 1)
 		replays(eve) // after the sale
 		_, _, _ = a.PutSale(ctx, kit.Sale("S", 7, 3))
 
@@ -131,21 +128,21 @@ func TestDirectMode(t *testing.T) {
 		untilMode(t, orders.ModeGate, a, b)
 		a.settledAt(t, 4, 3)
 		if a.Keepers().Counters().DirectLeft.Load()+b.Keepers().Counters().DirectLeft.Load() != 1 {
-			t.Error("not left once")
+			t.Error("direct mode was not left exactly once")
 		}
-		check.Eventually(t, "sold through the gate", func() bool {
+		check.Eventually(t, "joe has the last units, through the gate", func() bool {
 			_, err := place(a, "joe", "k", 3)
 			return err == nil
 		})
-		no(inventory.ErrSoldOut, b, "max", "", 1)
-		if a.settled(t, "S").Sold != 7 {
-			t.Error("not all sold")
+		refused(inventory.ErrSoldOut, b, "max", "", 1)
+		if sold := a.settled(t, "S").Sold; sold != 7 {
+			t.Errorf("%d units sold, want 7", sold)
 		}
 	})
 }
 
-// A single node that is cut off must not push a gate into being rebuilt that
-// the others sell through.
+// A node that alone has lost Redis does not enter direct mode, because the other nodes sell
+// through the gate.
 func TestCutOffNodeChangesNothing(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -153,27 +150,27 @@ func TestCutOffNodeChangesNothing(t *testing.T) {
 		named := func(name string) func(*Config) {
 			return func(c *Config) {
 				soonDirect(c)
-				c.Store.Node, c.Keeper.Lease = name, bare.Patience // as long as the healthy node counts as alive
+				c.Store.Node, c.Keeper.Lease = name, bare.Patience // a node counts as alive for a lease
 			}
 		}
 		keeps, other := "a", "b"
 		if controller.ShouldKeep([]string{keeps, other}, "S") != keeps {
 			keeps, other = other, keeps
 		}
-		whole := open(t, s, named(keeps))
-		whole.put(t, kit.Sale("S", 100, 100))
+		healthy := open(t, s, named(keeps))
+		healthy.put(t, kit.Sale("S", 100, 100))
 		cut := open(t, via, named(other))
-		check.Eventually(t, "the other node is up", func() bool { return cut.catalog.All() != nil })
+		check.Eventually(t, "the other node has read the sales", func() bool { return cut.catalog.All() != nil })
 		wire.Cut()
-		check.Eventually(t, "it has lost Redis", cut.Keepers().RedisDown)
-		was, err := whole.store.Sale(t.Context(), "S")
+		check.Eventually(t, "the other node has lost Redis", cut.Keepers().RedisDown)
+		was, err := healthy.store.Sale(t.Context(), "S")
 		check.Must(t, err)
 		for i := range 20 {
 			check.Must(t, cut.Keepers().EnterDirect(t.Context()))
-			places(t, whole, Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: fmt.Sprint(i)}, nil)
+			places(t, healthy, Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: fmt.Sprint(i)}, nil)
 		}
 		unchanged := func() bool {
-			now, err := whole.store.Sale(t.Context(), "S")
+			now, err := healthy.store.Sale(t.Context(), "S")
 			return err == nil && now.Epoch == was.Epoch && now.Mode == orders.ModeGate
 		}
 		if !unchanged() || cut.Keepers().InDirectMode() {
@@ -184,17 +181,17 @@ func TestCutOffNodeChangesNothing(t *testing.T) {
 			"an order that may be in the queue": check.Err(cut.Cancel(t.Context(), "bob", orders.NewOrderID("S"))),
 		} {
 			if !isUnavailable(err) {
-				t.Errorf("on the node that is cut off, %s: %v", what, err)
+				t.Errorf("on the node that is cut off, %s: %v, want unavailable", what, err)
 			}
 		}
-		// The broken twin: heartbeats don't count.
+		// The broken twin ignores the heartbeats of other nodes.
 		if entered, err := bare.EnterDirect(t, cut.store, 0); !entered || err != nil || unchanged() {
-			t.Errorf("not caught: %t, %v", entered, err)
+			t.Errorf("broken twin: entered %t, %v; want direct mode", entered, err)
 		}
 	})
 }
 
-// Who may enter, by what the heartbeats say.
+// A node enters direct mode only if the heartbeats show no live node that can write to Redis.
 func TestEnterDirect(t *testing.T) {
 	t.Parallel()
 	servertest.EachSQL(t, func(t *testing.T, dsn string) {
@@ -205,11 +202,11 @@ func TestEnterDirect(t *testing.T) {
 			t.Helper()
 			entered, err := bare.EnterDirect(t, st, alive)
 			if entered != want || err != nil {
-				t.Errorf("%s: %t, %v", when, entered, err)
+				t.Errorf("%s: entered %t, %v, want %t", when, entered, err, want)
 			}
-			again, err := bare.EnterDirect(t, st, alive)
-			if again || err != nil {
-				t.Errorf("%s, entered twice: %v", when, err)
+			twice, err := bare.EnterDirect(t, st, alive)
+			if twice || err != nil {
+				t.Errorf("%s, second call: entered %t, %v, want false", when, twice, err)
 			}
 			kit.Exec(t, st.DB, "UPDATE sales SET mode = 'gate'")
 		}
@@ -217,7 +214,7 @@ func TestEnterDirect(t *testing.T) {
 			t.Helper()
 			nodes, err := st.Beat(t.Context(), node, unwritable, alive)
 			if err != nil || !slices.ContainsFunc(nodes, func(n store.Node) bool { return n.ID == node }) {
-				t.Fatal(nodes, err)
+				t.Fatalf("heartbeat of %s: %+v, %v", node, nodes, err)
 			}
 		}
 		beat("me", inventory.Standalone)
@@ -230,19 +227,19 @@ func TestEnterDirect(t *testing.T) {
 		kit.Exec(t, st.DB, "UPDATE nodes SET seen_at = ? WHERE id = 'keeper'", kit.ClockOf(t, st.DB).Add(2*alive))
 		enters(true, "once the database's clock was set back")
 		if nodes, err := st.Beat(t.Context(), "me", []string{inventory.Standalone}, alive); err != nil || len(nodes) != 1 || nodes[0].ID != "me" {
-			t.Errorf("alive are %+v, %v", nodes, err)
+			t.Errorf("live nodes: %+v, %v, want only me", nodes, err)
 		}
 		beat("keeper", inventory.Standalone)
-		enters(true, "once the keeper says that it does not reach Redis")
+		enters(true, "once the keeper reports that it cannot write to Redis")
 		beat("third", "a:1", "b:1")
-		enters(false, "while another could keep it")
+		enters(false, "while a third node can write to Redis")
 		beat("third", "a:1", inventory.Standalone)
-		enters(true, "once that one writes to nothing")
+		enters(true, "once the third node cannot write to Redis")
 	})
 }
 
-// Entering raises fence and epoch: the keeper that there was changes nothing
-// any more, in neither store, and the gate that there was is rebuilt.
+// Entering direct mode raises fence and epoch. The fence stops the old keeper in MySQL, and the
+// epoch makes the next keeper rebuild the old gate.
 func TestEnteringFencesTheKeeper(t *testing.T) {
 	t.Parallel()
 	enterings := map[string]func(*testing.T, *bare.Bare){
@@ -265,89 +262,34 @@ func TestEnteringFencesTheKeeper(t *testing.T) {
 				enter(t, b)
 				var wrong []string
 				if _, err := b.Store.Commit(t.Context(), "S", old.Fence(), queue); !errors.Is(err, orders.ErrFenced) {
-					wrong = append(wrong, fmt.Sprint("the keeper that there was committed: ", err))
+					wrong = append(wrong, fmt.Sprint("commit of the old keeper: ", err))
 				}
 				directly(t, b, "bob", "k", 4)
 				b.Keeper(t, "S").Finish(t)
-				if mode, a := modeOf(t, b.Store), b.Audit(t); mode != orders.ModeGate || !a.Balanced || a.Sold != 4 { // what was in the queue is dropped
-					wrong = append(wrong, fmt.Sprintf("the next keeper left it %s, %+v", mode, a))
+				if mode, a := modeOf(t, b.Store), b.Audit(t); mode != orders.ModeGate || !a.Balanced || a.Sold != 4 { // ann's order in the old queue is dropped
+					wrong = append(wrong, fmt.Sprintf("after the next keeper: mode %s, audit %+v", mode, a))
 				}
 				if (len(wrong) > 0) != (broken != "") {
-					t.Errorf("entering %s: %q", broken, wrong)
+					t.Errorf("entering %s: violations %q", broken, wrong)
 				}
 			})
 		})
 	}
 }
 
-// direct places an order in direct mode, and wants it to become a row.
+// directly places an order in direct mode, and ends the test if the order is refused.
 func directly(t testing.TB, b *bare.Bare, buyer, key string, quantity int64) *orders.Order {
 	t.Helper()
-	v, err := b.Store.Direct(t.Context(), "S", []inventory.Queued{asked(buyer, key, quantity)})
-	if err != nil || v[0].Refused != "" {
-		t.Fatalf("direct order of %s: %+v, %v", buyer, v, err)
+	d, err := b.Store.Direct(t.Context(), "S", []inventory.Queued{asked(buyer, key, quantity)})
+	if err != nil || d[0].Refused != "" {
+		t.Fatalf("direct order of %s: %+v, %v", buyer, d, err)
 	}
-	return v[0].Order
+	return d[0].Order
 }
 
-// asked is an order as a buyer brings it.
+// asked returns a new order of S for the queue or for a shared commit.
 func asked(buyer, key string, quantity int64) inventory.Queued {
 	return inventory.Queued{
 		OrderID: uuid.Must(uuid.NewV7()).String(), Buyer: buyer, Quantity: quantity, Key: key, Fingerprint: orders.Fingerprint("S", quantity),
-	}
-}
-
-// A shared commit is bounded: a buyer that there is no room for is refused at once, without a
-// query. The others share a transaction.
-func TestSharedCommitIsBounded(t *testing.T) {
-	t.Parallel()
-	const buyers = 50
-	for _, limit := range []int{8, 2 * buyers} { // the second is the broken twin: no bound
-		t.Run(fmt.Sprint("at most ", limit), func(t *testing.T) {
-			servertest.EachSQL(t, func(t *testing.T, dsn string) {
-				store := bare.OpenStore(t, dsn)
-				kit.Put(t, store, kit.Sale("S", 100, 1))
-				kit.Exec(t, store.DB, "UPDATE sales SET mode = 'direct'")
-				var full atomic.Int64
-				busy := make(chan struct{}) // the database is
-				l := newSharedCommit(store.Timeout, limit, limit, 1, func(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
-					<-busy
-					return store.Direct(ctx, sku, batch)
-				})
-				l.refused = &full
-				var mu sync.Mutex
-				var all sync.WaitGroup
-				placed, refused := 0, 0
-				for i := range buyers {
-					all.Go(func() {
-						_, err := l.place(t.Context(), "S", asked(fmt.Sprint("buyer-", i), "k", 1))
-						mu.Lock()
-						defer mu.Unlock()
-						switch {
-						case err == nil:
-							placed++
-						case errors.Is(err, inventory.ErrBusy):
-							refused++
-						default:
-							t.Error(err)
-						}
-					})
-				}
-				want := max(0, buyers-limit)
-				check.Eventually(t, "all have come", func() bool {
-					mu.Lock()
-					defer mu.Unlock()
-					return l.Len() == buyers-want && refused == want
-				})
-				close(busy)
-				all.Wait()
-				if placed != buyers-want || len(kit.RowsOf(t, store.DB)) != placed || full.Load() != int64(want) {
-					t.Errorf("%d placed, %d refused", placed, refused)
-				}
-				if bounded := placed <= 8; bounded != (limit == 8) {
-					t.Errorf("%d at once, want at most %d", placed, limit)
-				}
-			})
-		})
 	}
 }

@@ -1,11 +1,11 @@
-// Package shop sells: Place, Pay, Cancel, PutSale, Audit, Run. A program imports this
-// package.
+// Package shop places, pays, cancels and expires orders, and changes sales. A program that
+// sells imports this package, creates a Service with New, and calls Run.
 //
 // The way of one order: Place (place.go) asks the gate of package inventory (gateway.go),
-// which takes the units and queues the order. The SKU's keeper, on whichever node, makes it
+// which takes the units and queues the order. The SKU's keeper, on any node, makes the order
 // durable (package keeper) and sends a notice. The caller waits for that notice
 // (replay.go, waiters.go).
 //
-// A refusal of an order leaves the shop through one function, which returns ErrUnavailable
-// instead if the refusal may not be final (replay.go).
+// Every final refusal passes through Service.refuse (replay.go). If the refusal may not be
+// final, refuse returns ErrUnavailable instead.
 package shop

@@ -13,7 +13,7 @@ import (
 	"flashsale/orders/keeper"
 )
 
-// often is a node that compares as often as it can.
+// often makes the keepers compare the stores as often as possible.
 func often(c *Config) {
 	c.Keeper.ReconcileEvery, c.Keeper.ReconcileHoldsEvery = 10*time.Millisecond, 50*time.Millisecond
 }
@@ -27,30 +27,30 @@ func TestBusySaleIsNotRepaired(t *testing.T) {
 		a, b := open(t, s, often), open(t, s, often)
 		put := kit.Sale("S", 50_000, 1000)
 		a.put(t, put)
-		c, home := gather(t, "S", 40, a, b)
+		c, stop := gather(t, "S", 40, a, b)
 		count := func(of func(*keeper.Counters) *atomic.Int64) int64 {
 			return of(a.Keepers().Counters()).Load() + of(b.Keepers().Counters()).Load()
 		}
 		compared := func() int64 { return count(func(n *keeper.Counters) *atomic.Int64 { return &n.Compared }) }
 		for round := 0; compared() < 6; round++ {
-			c.moves(t, "while the stores are compared", 20)
+			c.waitFor(t, "while the stores are compared", 20)
 			put.Total += int64(10 - 20*(round%2)) // a restock, and then a cut
 			a.put(t, put)
 		}
-		home()
-		c.verdict(t)
+		stop()
+		c.verify(t)
 		if a := a.settled(t, "S"); a.Total != put.Total || a.Sold == 0 {
-			t.Errorf("%+v, want a total of %d", a, put.Total)
+			t.Errorf("audit: %+v, want a total of %d", a, put.Total)
 		}
 		if n := count(func(n *keeper.Counters) *atomic.Int64 { return &n.Repaired }); n != 0 {
-			t.Errorf("%d repairs in %d comparisons", n, compared())
+			t.Errorf("%d repairs in %d comparisons, want none", n, compared())
 		}
 	})
 }
 
-// Drift of every kind, again and again, while a crowd orders and cancels: when
-// it has gone home, everything that is left is on sale again within the time
-// that it takes to see the drift often enough.
+// While a crowd orders and cancels, the stores are changed so that they drift apart, in every
+// way. Once the crowd has stopped, the keeper repairs the drift and all unsold units can be
+// ordered.
 func TestDriftUnderLoad(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -59,24 +59,24 @@ func TestDriftUnderLoad(t *testing.T) {
 			brief(c) // a buyer whose queue entry is dropped receives no answer
 		})
 		p.put(t, kit.Sale("S", 20_000, 1000))
-		c, home := gather(t, "S", 40, p)
+		c, stop := gather(t, "S", 40, p)
 		b := &bare.Bare{Store: p.store, Rdb: p.rdb, Gate: p.gate}
 		for what, drift := range bare.Drifts {
-			c.moves(t, "before "+what, 20)
+			c.waitFor(t, "before "+what, 20)
 			if !drift(t, b) {
-				t.Logf("nothing to change for %q just then", what)
+				t.Logf("drift %q was not possible at this moment", what)
 			}
 		}
-		c.moves(t, "after all of it", 20)
-		home()
-		check.Eventually(t, "both stores say the same", func() bool { return len(b.Wrong(t)) == 0 })
+		c.waitFor(t, "after every kind of drift", 20)
+		stop()
+		check.Eventually(t, "both stores agree", func() bool { return len(b.Wrong(t)) == 0 })
 		if p.Keepers().Counters().Repaired.Load() == 0 {
-			t.Error("nothing was repaired")
+			t.Error("no drift was repaired")
 		}
-		c.verdict(t)
+		c.verify(t)
 		n := min(p.settled(t, "S").Available, 200)
 		if bought := allBuy(t, p, "S", "fresh", int(n)); len(bought) != int(n) {
-			t.Errorf("%d sold of %d that are left", len(bought), n)
+			t.Errorf("%d units sold, want %d", len(bought), n)
 		}
 	})
 }

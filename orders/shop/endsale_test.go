@@ -15,7 +15,7 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// ends closes the sale of sku.
+// ends calls EndSale, and ends the test after an error.
 func (p *shop) ends(t testing.TB, sku string) orders.Offer {
 	t.Helper()
 	offer, err := untilKnown(t, func() (orders.Offer, error) { return p.EndSale(t.Context(), sku) })
@@ -23,7 +23,7 @@ func (p *shop) ends(t testing.TB, sku string) orders.Offer {
 	return offer
 }
 
-// Once a sale is closed, each node refuses orders of it. What is reserved goes on.
+// After a sale has ended, every node refuses its orders. Accepted orders can still be paid.
 func TestEndSale(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -39,7 +39,7 @@ func TestEndSale(t *testing.T) {
 			ann := Placement{Buyer: "ann", SKU: sku, Quantity: 1, Key: "k"}
 			var first Placed
 			if sku != "scheduled" {
-				check.Eventually(t, "an order of "+sku, func() bool { // a node may not have loaded the sale yet
+				check.Eventually(t, "an order of "+sku, func() bool { // b may not have read the sale yet
 					var err error
 					first, err = b.Place(t.Context(), ann)
 					return err == nil
@@ -50,10 +50,10 @@ func TestEndSale(t *testing.T) {
 				places(t, p, Placement{Buyer: "bob", SKU: sku, Quantity: 1}, inventory.ErrClosed)
 			}
 			if offer.State(offer.Now, offer.Available) != "closed" {
-				t.Errorf("%s: %+v", sku, offer)
+				t.Errorf("%s: %+v, want state closed", sku, offer)
 			}
-			if again := b.ends(t, sku); again.ETag() != offer.ETag() || !again.ClosesAt.Equal(offer.ClosesAt) {
-				t.Errorf("%s: closed as %+v, and again as %+v", sku, offer, again)
+			if second := b.ends(t, sku); second.ETag() != offer.ETag() || !second.ClosesAt.Equal(offer.ClosesAt) {
+				t.Errorf("%s: the second end returned %+v, want %+v", sku, second, offer)
 			}
 			if sku == "open" {
 				places(t, a, ann, nil)
@@ -65,32 +65,32 @@ func TestEndSale(t *testing.T) {
 	})
 }
 
-// slowClock is a gate whose Redis has a slow clock.
+// slowClock is a Gate whose Redis has a slow clock.
 type slowClock struct {
 	Gate
-	by atomic.Int64 // a time.Duration
+	behind atomic.Int64 // a time.Duration
 }
 
 func (g *slowClock) OldestQueued(ctx context.Context, skus ...string) ([]time.Time, time.Time, error) {
 	oldest, now, err := g.Gate.OldestQueued(ctx, skus...)
-	return oldest, now.Add(-time.Duration(g.by.Load())), err
+	return oldest, now.Add(-time.Duration(g.behind.Load())), err
 }
 
-// The gate closes by Redis's clock. While that is behind, an operator does not hear
-// that the sale is closed, but that it is about to be.
+// The gate closes by Redis's clock. If that clock is slow, EndSale returns ErrUnavailable until
+// the gate refuses orders.
 func TestEndSaleWaitsForRedisClock(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
 	clock := &slowClock{}
-	clock.by.Store(int64(time.Hour))
+	clock.behind.Store(int64(time.Hour))
 	p := open(t, s, func(c *Config) { clock.Gate, c.Gate = c.Gate, clock })
 	p.put(t, kit.Sale("S", 10, 5))
 	p.gateTimeout = 50 * time.Millisecond
 	check.Is(t, check.Err(p.EndSale(t.Context(), "S")), orders.ErrUnavailable)
 	if sale, err := p.store.Sale(t.Context(), "S"); err != nil || time.Until(sale.ClosesAt) > 0 {
-		t.Errorf("%+v, %v", sale, err)
+		t.Errorf("sale after EndSale: %+v, %v, want it closed", sale, err)
 	}
-	clock.by.Store(0)
+	clock.behind.Store(0)
 	p.gateTimeout = bare.Patience
 	check.OK(t, check.Err(p.EndSale(t.Context(), "S")))
 }

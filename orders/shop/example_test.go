@@ -17,12 +17,12 @@ import (
 	"flashsale/orders/store"
 )
 
-// A node inside of a program of one's own, without HTTP: gate, keepers, expiry
-// and repairs are all there. Any number of programs may run on the same stores.
+// A program runs a node without HTTP. The node has a gate, keepers, expiry and repairs. Any
+// number of such programs may share the stores.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	stores, err := servers.Embedded(ctx) // or the URL of a Redis and the DSN of a MySQL
+	stores, err := servers.Embedded(ctx) // a real program has the URL of a Redis and the DSN of a MySQL
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -53,8 +53,8 @@ func Example() {
 		OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(time.Hour), PaymentWindowS: 900,
 	}
 	for {
-		// A change stands at once; a machine that is busy may take a moment longer
-		// to bring it to the gate, and then it is asked for again.
+		// ErrUnavailable means that the database has the sale, but the gate did not have it
+		// in time. Repeating the call is safe.
 		if _, _, err = sh.PutSale(ctx, sale); !errors.Is(err, orders.ErrUnavailable) {
 			break
 		}

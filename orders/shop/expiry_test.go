@@ -17,7 +17,7 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// rival orders one unit after the other, each time as somebody new, until ctx ends.
+// rival places orders of one unit until ctx ends, each with a new buyer.
 func (p *shop) rival(ctx context.Context, i int) {
 	for k := 0; ctx.Err() == nil; k++ {
 		_, err := p.Place(ctx, Placement{Buyer: fmt.Sprintf("rival-%d-%d", i, k), SKU: "S", Quantity: 1})
@@ -50,9 +50,9 @@ func TestPaidInTheInstantOfExpiry(t *testing.T) {
 		for i := range 4 {
 			rivals.Go(func() { p.rival(ctx, i) })
 		}
-		// Ever so often those around the next order, some of them being paid
-		// right now, are overdue from one moment to the other.
-		told := make([]error, n)
+		// Every 50th payer makes the surrounding 50 orders overdue, while some of them are
+		// being paid.
+		errs := make([]error, n)
 		var next atomic.Int64
 		var payers sync.WaitGroup
 		for range 128 {
@@ -62,7 +62,7 @@ func TestPaidInTheInstantOfExpiry(t *testing.T) {
 						past := now.Add(-time.Second)
 						check.OK(t, b.Store.DB.Exec("UPDATE orders SET expires_at = ? WHERE id IN ?", past, ids[i-25:i+25]).Error)
 					}
-					_, told[i] = untilKnown(t, func() (*orders.Order, error) {
+					_, errs[i] = untilKnown(t, func() (*orders.Order, error) {
 						return p.Pay(t.Context(), fmt.Sprint("buyer-", i), ids[i], fmt.Sprint("ref-", i))
 					})
 				}
@@ -88,15 +88,15 @@ func TestPaidInTheInstantOfExpiry(t *testing.T) {
 				end += " late"
 			}
 			ends[end]++
-			if (told[i] == nil) != (o.Status == orders.Paid) || told[i] != nil && !errors.Is(told[i], orders.ErrOrderClosed) {
-				t.Errorf("told %v, the order is %s", told[i], o.Status)
+			if (errs[i] == nil) != (o.Status == orders.Paid) || errs[i] != nil && !errors.Is(errs[i], orders.ErrOrderClosed) {
+				t.Errorf("payment of %s: %v, but the order is %s", id, errs[i], o.Status)
 			}
 		}
 		if wrong := wrongWithLate(t, b, refs); len(wrong) > 0 {
-			t.Error(wrong[:min(5, len(wrong))])
+			t.Errorf("%d violations, such as %q", len(wrong), wrong[:min(5, len(wrong))])
 		}
 		if ends["paid"] == 0 || ends["paid late"]+ends["expired"] == 0 {
-			t.Error("there was no race")
+			t.Errorf("outcomes %v: no payment raced with an expiry", ends)
 		}
 		t.Logf("ends: %v; audit: %+v", ends, a)
 	})

@@ -16,7 +16,7 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// A watchedGate counts how often it was looked at.
+// A watchedGate counts calls of Summaries.
 type watchedGate struct {
 	Gate
 	summaries atomic.Int64
@@ -27,9 +27,9 @@ func (g *watchedGate) Summaries(ctx context.Context, skus ...string) ([]inventor
 	return g.Gate.Summaries(ctx, skus...)
 }
 
-// Redis forgets a sale that is over once no order of it is open and its queue is
-// empty, and MySQL answers for it: replays, refusals, payments and the audit. A
-// PUT opens the sale again, with all that was sold.
+// The keeper deletes a sale that is over from Redis, once the sale has no open order and its
+// queue is empty. MySQL then answers replays, refusals, payments and the audit. A PUT opens the
+// sale again, and the units sold still count.
 func TestRedisForgetsASaleThatIsOver(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -70,30 +70,30 @@ func TestRedisForgetsASaleThatIsOver(t *testing.T) {
 			return len(kept()) == 0 && p.catalog.Known("S").Mode == orders.ModeOver && len(p.Keepers().Kept()) == 0
 		})
 
-		if again, err := place("paid"); err != nil || !again.Replayed || again.Order.Status != orders.Paid {
-			t.Errorf("a replay: %+v, %v", again, err)
+		if replay, err := place("paid"); err != nil || !replay.Replayed || replay.Order.Status != orders.Paid {
+			t.Errorf("replay: %+v, %v, want the paid order", replay, err)
 		}
 		for _, key := range []string{"new", ""} {
 			check.Is(t, check.Err(place(key)), inventory.ErrClosed)
 		}
 		pays(t, p, "ann", pending.Order.ID, "late", orders.ErrOrderClosed)
 		if got := strings.Join(refundsOf(t, p.store), ", "); got != "ann late closed" {
-			t.Errorf("refunds: %s", got)
+			t.Errorf("refund claims: %q, want %q", got, "ann late closed")
 		}
 		if a, err := p.Audit(ctx, "S"); err != nil || !a.Balanced || a.Available != 4 || a.Paid != 1 {
-			t.Errorf("%+v, %v", a, err)
+			t.Errorf("audit: %+v, %v, want 4 available and 1 paid", a, err)
 		}
 		if keys := kept(); len(keys) > 0 {
-			t.Errorf("asking brought back %q", keys)
+			t.Errorf("keys %q are in Redis, want none", keys)
 		}
 
 		put.ClosesAt = put.ClosesAt.Add(2 * time.Hour)
 		p.put(t, put)
 		for _, key := range []string{"paid", "new"} {
-			check.Eventually(t, key+" when the sale is on again", func() bool {
-				again, err := place(key)
-				if err != nil && !errors.Is(err, inventory.ErrRebuilding) || err == nil && again.Replayed != (key == "paid") {
-					t.Fatalf("%s: %+v, %v", key, again, err)
+			check.Eventually(t, "an order with key "+key+" in the reopened sale", func() bool {
+				placed, err := place(key)
+				if err != nil && !errors.Is(err, inventory.ErrRebuilding) || err == nil && placed.Replayed != (key == "paid") {
+					t.Fatalf("order with key %s in the reopened sale: %+v, %v", key, placed, err)
 				}
 				return err == nil
 			})
@@ -102,7 +102,8 @@ func TestRedisForgetsASaleThatIsOver(t *testing.T) {
 	})
 }
 
-// What is still queued when a sale has long been over is carried over first.
+// If a sale has been over for long but its queue is not empty, the keeper commits the queue
+// before it deletes the sale from Redis.
 func TestQueueOfASaleThatIsOver(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -112,7 +113,7 @@ func TestQueueOfASaleThatIsOver(t *testing.T) {
 		p.stop()
 		p.queue(t, "S", "ann")
 		check.Must(t, p.store.DB.Exec("UPDATE sales SET closes_at = ?", time.Now().UTC().Add(-100*time.Hour)).Error)
-		again := open(t, s, nil)
-		check.Eventually(t, "the order is in the database", func() bool { return len(kit.RowsOf(t, again.store.DB)) == 1 })
+		restarted := open(t, s, nil)
+		check.Eventually(t, "the order is in the database", func() bool { return len(kit.RowsOf(t, restarted.store.DB)) == 1 })
 	})
 }

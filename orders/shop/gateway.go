@@ -8,8 +8,8 @@ import (
 	"flashsale/orders"
 )
 
-// admit refuses an order before the gate is asked, from this node's memory or because of the
-// limiter. It returns the sale otherwise.
+// admit checks this node's sold-out memory and the limiter, and returns the sale from this
+// node's copy. If either check fails, the order is refused before the gate is asked.
 func (s *Service) admit(ctx context.Context, p Placement) (*orders.Sale, error) {
 	if epoch, soldOut := s.remembersSoldOut(p); soldOut {
 		_, err := s.refused(ctx, p, refusal{reason: inventory.ErrSoldOut, source: memory, epoch: epoch})
@@ -21,21 +21,23 @@ func (s *Service) admit(ctx context.Context, p Placement) (*orders.Sale, error) 
 	return s.catalog.Sale(ctx, p.SKU)
 }
 
-// remembersSoldOut reports whether this node remembers that the sale has sold out, and the
-// epoch of the gate from which it knows. Orders without units and orders of direct mode
-// are unknown to that gate. Therefore it returns false in direct mode, and for a request
-// with a key if orders take no units.
+// remembersSoldOut reports whether this node remembers that the sale has sold out. epoch is
+// that of the gate that was sold out. This gate does not know the orders of direct mode, nor
+// orders that take no units. Therefore remembersSoldOut returns false in direct mode. If
+// orders take no units, it also returns false for a request with a key, because the request
+// may repeat such an order.
 func (s *Service) remembersSoldOut(p Placement) (epoch int64, soldOut bool) {
 	sale := s.catalog.Known(p.SKU)
 	if sale == nil || p.Key != "" && sale.TakesOnPayment() || sale.Mode == orders.ModeDirect {
 		return 0, false
 	}
 	epoch, soldOut = s.gate.KnownSoldOut(p.SKU, p.Buyer)
-	// If a fresh copy shows a change, ask the gate: the new gate may have units.
+	// If a fresh copy does not vouch for that gate, a new gate may have units.
 	return epoch, soldOut && (s.catalog.Vouches(p.SKU, epoch) || !s.catalog.IsFresh())
 }
 
-// reserve sells an order through gate, queue and keeper.
+// reserve places an order through the gate, which takes the units and queues the order, and
+// waits for the keeper.
 func (s *Service) reserve(ctx context.Context, p Placement, sale *orders.Sale) (Placed, error) {
 	request := inventory.Request{
 		OrderID: orders.NewOrderID(p.SKU), SKU: p.SKU, Buyer: p.Buyer, Quantity: p.Quantity,
@@ -47,7 +49,7 @@ func (s *Service) reserve(ctx context.Context, p Placement, sale *orders.Sale) (
 	if err != nil {
 		return s.refusedAtGate(ctx, p, reserved.Epoch, err)
 	}
-	if reserved.Epoch < sale.Epoch { // orders of an old gate are never committed
+	if reserved.Epoch < sale.Epoch { // an old gate has accepted the order, so no keeper commits it
 		return Placed{}, inventory.ErrRebuilding
 	}
 	pending := &orders.Order{
@@ -62,8 +64,8 @@ func (s *Service) reserve(ctx context.Context, p Placement, sale *orders.Sale) (
 	return s.answer(ctx, p, waiter, Placed{Order: pending})
 }
 
-// refusedAtGate answers an order that the gate has not accepted. If the reason is the
-// state of the gate, the buyer may repeat the request.
+// refusedAtGate returns the answer for an order that the gate has not accepted. If the error
+// is not a final refusal, the buyer may repeat the request.
 func (s *Service) refusedAtGate(ctx context.Context, p Placement, epoch int64, err error) (Placed, error) {
 	r, ok := errors.AsType[*inventory.Refusal](err)
 	switch {

@@ -14,8 +14,8 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// The same request fifty times at once, over two nodes: one order, fifty equal
-// answers.
+// The same request is sent fifty times at once to two nodes. One order is made, and all fifty
+// answers are that order.
 func TestFiftyEqualRequests(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -31,24 +31,25 @@ func TestFiftyEqualRequests(t *testing.T) {
 		first := 0
 		for i, a := range answers {
 			if errs[i] != nil || a.Order.Status != orders.PendingPayment || a.Order.ID != answers[0].Order.ID || a.Order.Amount != 2*1999 {
-				t.Fatalf("answer %d: %+v, %v; the first: %+v", i, a.Order, errs[i], answers[0].Order)
+				t.Fatalf("answer %d: %+v, %v, want %+v", i, a.Order, errs[i], answers[0].Order)
 			}
 			if !a.Replayed {
 				first++
 			}
 		}
 		if first != 1 {
-			t.Errorf("%d answers say that they made the order", first)
+			t.Errorf("%d answers without Replayed, want 1", first)
 		}
 		if rows := kit.RowsOf(t, nodes[0].store.DB); len(rows) != 1 {
-			t.Errorf("%d rows", len(rows))
+			t.Errorf("%d rows, want 1", len(rows))
 		}
 		nodes[0].settledAt(t, 2, 98)
 	})
 }
 
-// A replay finds the order whatever has become of the sale, of the order, or
-// of the gate's memory; another body under its key is refused.
+// A replay returns the first order after the sale has sold out or ended, after the order was
+// cancelled, and after the gate has forgotten the key. A request with the same key and another
+// body is refused.
 func TestReplayFindsTheOrder(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -62,22 +63,22 @@ func TestReplayFindsTheOrder(t *testing.T) {
 		verify := func(when string, status orders.Status) {
 			t.Helper()
 			for _, node := range []*shop{p, q} {
-				judged := func(what Placement) (answer Placed, err error) {
+				decided := func(what Placement) (answer Placed, err error) {
 					t.Helper()
-					check.Eventually(t, when, func() bool { // calls fail while the gate is rebuilt or its keeper moves to another node
+					check.Eventually(t, when, func() bool { // calls fail during a rebuild, and while the keeper moves to another node
 						answer, err = node.Place(ctx, what)
 						return err == nil && answer.Order.Status != orders.Reserved || err != nil && !isUnavailable(err)
 					})
 					return answer, err
 				}
-				again, err := judged(ann)
-				if err != nil || !again.Replayed || again.Order.ID != first.Order.ID || again.Order.Status != status {
-					t.Errorf("%s: %+v, %v", when, again.Order, err)
+				replay, err := decided(ann)
+				if err != nil || !replay.Replayed || replay.Order.ID != first.Order.ID || replay.Order.Status != status {
+					t.Errorf("replay %s: %+v, %v, want order %s with status %s", when, replay.Order, err, first.Order.ID, status)
 				}
 				other := ann
 				other.Quantity = 2
-				if got, err := judged(other); !errors.Is(err, inventory.ErrMismatch) {
-					t.Errorf("%s, another body: %+v, %v", when, got.Order, err)
+				if got, err := decided(other); !errors.Is(err, inventory.ErrMismatch) {
+					t.Errorf("another body %s: %+v, %v, want %v", when, got.Order, err, inventory.ErrMismatch)
 				}
 			}
 		}
@@ -85,7 +86,7 @@ func TestReplayFindsTheOrder(t *testing.T) {
 			t.Helper()
 			p.settled(t, "S")
 			check.Must(t, p.rdb.Del(ctx, p.rdb.Keys(ctx, "sale:{S}*").Val()...).Err())
-			check.Eventually(t, "rebuilt", func() bool {
+			check.Eventually(t, "the gate is rebuilt", func() bool {
 				g, err := p.gate.Summaries(ctx, "S")
 				return err == nil && g[0].Open
 			})
@@ -95,31 +96,32 @@ func TestReplayFindsTheOrder(t *testing.T) {
 		verify("after the gate forgot", orders.PendingPayment)
 
 		for i := range 3 {
-			check.Eventually(t, "the others are sold", func() bool { // the SKU may be moving to the other node
+			check.Eventually(t, "the other units are sold", func() bool { // the keeper may be moving to the other node
 				o, err := p.Place(ctx, Placement{Buyer: fmt.Sprint("buyer-", i), SKU: "S", Quantity: 1, Key: "k"})
 				return err == nil && o.Order.Status == orders.PendingPayment
 			})
 		}
 		places(t, p, Placement{Buyer: "eve", SKU: "S", Quantity: 1}, inventory.ErrSoldOut)
-		verify("sold out", orders.PendingPayment)
+		verify("after the sale sold out", orders.PendingPayment)
 		forget()
-		verify("sold out, and the gate forgot", orders.PendingPayment)
+		verify("after the sale sold out and the gate forgot", orders.PendingPayment)
 
 		cancels(t, p, "ann", first.Order.ID, nil)
-		verify("cancelled", orders.Cancelled)
+		verify("after the cancellation", orders.Cancelled)
 		forget()
-		// There is a unit again: the gate takes it for a second order, until
-		// the keeper finds the first.
-		verify("cancelled, and the gate forgot", orders.Cancelled)
+		// One unit is available. The gate reserves it for a second order, until the keeper
+		// finds the first order by its key.
+		verify("after the cancellation, and the gate forgot", orders.Cancelled)
 		p.settledAt(t, 3, 1)
 
 		put.ClosesAt = kit.ClockOf(t, p.store.DB)
 		p.put(t, put)
-		verify("the sale is over", orders.Cancelled)
+		verify("after the sale", orders.Cancelled)
 	})
 }
 
-// An order that the database rejected answers its code, and so do replays.
+// An order that the database has rejected is refused with the reason of the rejection. Its
+// replays are refused with the same reason, even if there are enough units later.
 func TestRejectedOrder(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -128,18 +130,18 @@ func TestRejectedOrder(t *testing.T) {
 		ctx := t.Context()
 		allBuy(t, p, "S", "k", 3)
 		p.settled(t, "S")
-		p.rdb.HIncrBy(ctx, "sale:{S}", "available", 5) // the gate believes in more
+		p.rdb.HIncrBy(ctx, "sale:{S}", "available", 5) // the gate has more units than the database
 		ann := Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}
 		places(t, p, ann, inventory.ErrSoldOut)
 		p.rdb.HSet(ctx, "sale:{S}:buyers", "buyer-0", 0) // and has forgotten a buyer's units
 		zero := Placement{Buyer: "buyer-0", SKU: "S", Quantity: 2, Key: "l"}
 		places(t, p, zero, inventory.ErrBuyerLimit)
-		check.Eventually(t, "restored", func() bool {
+		check.Eventually(t, "the rejected orders are released", func() bool {
 			ended, err := p.store.EndedSKUs(ctx)
 			return err == nil && len(ended) == 0
 		})
 		check.Must(t, check.Err(p.Rebuild(ctx, "S")))
-		put := kit.Sale("S", 10, 10) // now there would be room
+		put := kit.Sale("S", 10, 10) // enough units for both orders
 		p.put(t, put)
 		for range 2 {
 			places(t, p, ann, inventory.ErrSoldOut)
@@ -150,7 +152,7 @@ func TestRejectedOrder(t *testing.T) {
 				_, payErr := p.Pay(ctx, o.Buyer, o.ID, "ref")
 				_, cancelErr := p.Cancel(ctx, o.Buyer, o.ID)
 				if !errors.Is(payErr, orders.ErrOrderClosed) || !errors.Is(cancelErr, orders.ErrOrderClosed) {
-					t.Errorf("rejected: pay %v, cancel %v", payErr, cancelErr)
+					t.Errorf("rejected order: pay %v, cancel %v, want %v", payErr, cancelErr, orders.ErrOrderClosed)
 				}
 			}
 		}
@@ -158,8 +160,8 @@ func TestRejectedOrder(t *testing.T) {
 	})
 }
 
-// The database is restored without its last orders, or a failover has lost them:
-// their units are free again, and so are their keys.
+// The database has lost its last orders, by a failover or a restored backup. The units of these
+// orders are available again, and their keys make new orders.
 func TestKeyOfALostOrder(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -171,23 +173,23 @@ func TestKeyOfALostOrder(t *testing.T) {
 		p.settled(t, "S")
 		kit.Exec(t, p.store.DB, "DELETE FROM orders")
 		kit.Exec(t, p.store.DB, "UPDATE sales SET sold = 0")
-		check.Eventually(t, "the gate is mended", func() bool {
+		check.Eventually(t, "the gate is repaired", func() bool {
 			view, err := p.gate.Inspect(ctx, "S")
 			return err == nil && view.Open && view.Available == 1 && view.Holds == 0
 		})
 		check.Eventually(t, "the key makes an order", func() bool {
-			again, err := p.Place(ctx, ann)
-			if err == nil && again.Order.ID == first.Order.ID {
-				t.Fatal("the key finds the order that is gone")
+			second, err := p.Place(ctx, ann)
+			if err == nil && second.Order.ID == first.Order.ID {
+				t.Fatalf("the key returned the lost order %s", first.Order.ID)
 			}
-			return err == nil && again.Order.Status == orders.PendingPayment
+			return err == nil && second.Order.Status == orders.PendingPayment
 		})
 	})
 }
 
-// Redis loses the key with the buyers, as one that evicts keys does. The replay of
-// an order that is sold never hears a no, from no node, and soon hears the order.
-func TestBuyersAreLost(t *testing.T) {
+// Redis loses the key that contains the buyers, for example by eviction. No node refuses the
+// replay of a durable order, and soon both nodes return the order.
+func TestReplayAfterRedisLostTheBuyers(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		a, b, ctx := open(t, s, nil), open(t, s, nil), t.Context()
@@ -195,18 +197,18 @@ func TestBuyersAreLost(t *testing.T) {
 		ann := Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}
 		first, err := a.Place(ctx, ann)
 		check.Must(t, err)
-		for round := range 2 { // of a gate that has let somebody in, and of one that was rebuilt with buyers
+		for round := range 2 { // the second round has a gate that was rebuilt with buyers
 			a.settled(t, "S")
 			check.Must(t, a.rdb.Del(ctx, "sale:{S}:buyers").Err())
-			_, _ = a.Place(ctx, Placement{Buyer: "joe", SKU: "S", Quantity: 1}) // the first time he is let in, and the sale sold out
+			_, _ = a.Place(ctx, Placement{Buyer: "joe", SKU: "S", Quantity: 1}) // in the first round, the gate may accept joe's order
 			check.Eventually(t, "the order is found by its key", func() bool {
-				_, _ = b.Place(ctx, Placement{Buyer: "eve", SKU: "S", Quantity: 1}) // others keep coming
+				_, _ = b.Place(ctx, Placement{Buyer: "eve", SKU: "S", Quantity: 1}) // other buyers continue to order
 				for _, p := range []*shop{a, b} {
-					again, err := p.Place(ctx, ann)
+					replay, err := p.Place(ctx, ann)
 					if errors.Is(err, inventory.ErrSoldOut) || errors.Is(err, inventory.ErrBuyerLimit) {
-						t.Fatalf("round %d: the key of a durable order hears %v", round, err)
+						t.Fatalf("round %d: the replay of a durable order was refused: %v", round, err)
 					}
-					if err != nil || again.Order.ID != first.Order.ID {
+					if err != nil || replay.Order.ID != first.Order.ID {
 						return false
 					}
 				}

@@ -28,7 +28,7 @@ func aNode(t *testing.T, s *servers.Stores, name string) *shop {
 	})
 }
 
-// manySales puts so many sales of 10 units into the database.
+// manySales creates n sales of 10 units in the database.
 func manySales(t testing.TB, st *store.Store, n int) (skus []string) {
 	t.Helper()
 	for i := range n {
@@ -39,7 +39,7 @@ func manySales(t testing.TB, st *store.Store, n int) (skus []string) {
 	return skus
 }
 
-// keptOnce tells whether each SKU is kept by exactly one of the nodes.
+// keptOnce reports whether each SKU is kept by exactly one of the nodes.
 func keptOnce(skus []string, nodes ...*shop) bool {
 	var kept []string
 	for _, p := range nodes {
@@ -49,14 +49,14 @@ func keptOnce(skus []string, nodes ...*shop) bool {
 	return slices.Equal(kept, skus)
 }
 
-// spread waits until each node keeps what it should and every gate is open.
+// spread waits until each SKU is kept by the node that should keep it, and every gate is open.
 func spread(t *testing.T, skus []string, nodes ...*shop) {
 	t.Helper()
 	var names []string
 	for _, p := range nodes {
 		names = append(names, p.store.Node)
 	}
-	check.Eventually(t, fmt.Sprintf("spread over %v", names), func() bool {
+	check.Eventually(t, fmt.Sprintf("the SKUs are spread over %v", names), func() bool {
 		for _, p := range nodes {
 			for _, sku := range p.Keepers().Kept() {
 				if controller.ShouldKeep(names, sku) != p.store.Node {
@@ -76,7 +76,7 @@ func sellsAll(t *testing.T, skus []string, nodes ...*shop) {
 	for _, sku := range skus {
 		for _, p := range nodes {
 			if o := places(t, p, Placement{Buyer: "ann", SKU: sku, Quantity: 1}, nil).Order; o.Status != orders.PendingPayment {
-				t.Errorf("%s through %s: %+v", sku, p.store.Node, o)
+				t.Errorf("order of %s through %s: %+v, want %s", sku, p.store.Node, o, orders.PendingPayment)
 			}
 		}
 	}
@@ -107,14 +107,14 @@ func TestStoppingNodeHandsOver(t *testing.T) {
 				t.Errorf("%s is locked by the node that has stopped", moved[i])
 			}
 		}
-		check.Eventually(t, "handed over", func() bool { return keptOnce(skus, b) })
+		check.Eventually(t, "b keeps all SKUs", func() bool { return keptOnce(skus, b) })
 		sellsAll(t, skus, b)
 
-		// And back, though it has only just been given away.
+		// a returns, and takes the SKUs over although it has just released them.
 		a = aNode(t, s, "a")
 		spread(t, skus, a, b)
 		b.stop()
-		check.Eventually(t, "handed over again", func() bool { return keptOnce(skus, a) })
+		check.Eventually(t, "a keeps all SKUs", func() bool { return keptOnce(skus, a) })
 	})
 }
 
@@ -130,8 +130,8 @@ func TestDeadNodeIsReplaced(t *testing.T) {
 			c.Store.Node, c.Direct.After = "a", 200*time.Millisecond
 		})
 		spread(t, skus, b, c, dead)
-		its := dead.Keepers().Kept()
-		before, err := b.store.Sale(t.Context(), its[0])
+		lost := dead.Keepers().Kept()
+		before, err := b.store.Sale(t.Context(), lost[0])
 		check.Must(t, err)
 
 		wire.Cut()
@@ -139,12 +139,12 @@ func TestDeadNodeIsReplaced(t *testing.T) {
 			nodes, err := b.store.Nodes(t.Context(), bare.Patience)
 			return err == nil && slices.ContainsFunc(nodes, func(n store.Node) bool { return n.ID == "a" && n.Unwritable != "" })
 		})
-		for _, sku := range its { // as Redis deletes a lock at the end of its lease
+		for _, sku := range lost { // Redis deletes a lock in this way at the end of its lease
 			check.Must(t, b.rdb.Del(t.Context(), "lock:{"+sku+"}").Err())
 		}
-		check.Eventually(t, "taken over", func() bool { return keptOnce(skus, b, c) })
-		if sale, err := b.store.Sale(t.Context(), its[0]); err != nil || sale.Fence <= before.Fence {
-			t.Errorf("fence %d, of the dead %d, %v", sale.Fence, before.Fence, err)
+		check.Eventually(t, "the other nodes keep all SKUs", func() bool { return keptOnce(skus, b, c) })
+		if sale, err := b.store.Sale(t.Context(), lost[0]); err != nil || sale.Fence <= before.Fence {
+			t.Errorf("fence %d, %v, want more than the dead node's %d", sale.Fence, err, before.Fence)
 		}
 		sellsAll(t, skus, b, c)
 
@@ -154,10 +154,10 @@ func TestDeadNodeIsReplaced(t *testing.T) {
 	})
 }
 
-// A node dies right after it has renewed its locks and its heartbeat. Another node keeps
-// its sales one lease later at the latest. The broken twin locks them for two leases.
+// A node dies right after it has renewed its locks and its heartbeat. At most one lease later,
+// another node keeps its SKUs. The broken twin locks them for two leases.
 func TestTakenOverWithinOneLease(t *testing.T) {
-	const lasts = 5 * time.Second
+	const aLease = 5 * time.Second
 	for times, within := range map[time.Duration]bool{1: true, 2: false} {
 		t.Run(fmt.Sprint("locked for ", times), func(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) {
@@ -165,19 +165,19 @@ func TestTakenOverWithinOneLease(t *testing.T) {
 				dead, alive := bare.OpenStore(t, dsn), bare.OpenStore(t, dsn)
 				dead.Node, alive.Node = "dead", "alive"
 				skus := manySales(t, dead, 30)
-				cfg := controller.KeeperConfig{Lease: lasts}
+				cfg := controller.KeeperConfig{Lease: aLease}
 				locks := lock.New(rdb, lease.Config{Lease: times * cfg.LockLease()})
 				for _, sku := range skus {
 					check.Must(t, check.Err(locks.TryAcquire(t.Context(), "lock:{"+sku+"}")))
 					check.Must(t, check.Err(dead.TakeOver(t.Context(), sku)))
 				}
-				check.Must(t, check.Err(dead.Beat(t.Context(), dead.Node, nil, lasts)))
+				check.Must(t, check.Err(dead.Beat(t.Context(), dead.Node, nil, aLease)))
 				died := time.Now()
 				p := &shop{Service: New(Config{Store: alive, Gate: inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{})}, Redis: rdb, Log: check.Log(t), Keeper: cfg})}
 				p.start(t)
-				check.Eventually(t, "taken over", func() bool { return keptOnce(skus, p) })
-				if took := time.Since(died); took <= lasts != within {
-					t.Errorf("taken over after %v, with a lease of %v", took, lasts)
+				check.Eventually(t, "the other node keeps all SKUs", func() bool { return keptOnce(skus, p) })
+				if took := time.Since(died); took <= aLease != within {
+					t.Errorf("taken over after %v, want within a lease of %v: %t", took, aLease, within)
 				}
 			})
 		})

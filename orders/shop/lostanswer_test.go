@@ -16,9 +16,8 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// allBuy has so many buyers order one unit each at the same time, under the
-// same key, and returns their orders. Every one of them must be told that the
-// order is durable.
+// allBuy places orders of one unit for that number of buyers at the same time, all with the same
+// key. It returns the orders, and fails the test unless all are durable.
 func allBuy(t *testing.T, p *shop, sku, key string, buyers int) map[string]*orders.Order {
 	t.Helper()
 	var mu sync.Mutex
@@ -29,12 +28,12 @@ func allBuy(t *testing.T, p *shop, sku, key string, buyers int) map[string]*orde
 			buyer := Placement{Buyer: fmt.Sprint("buyer-", i), SKU: sku, Quantity: 1, Key: key}
 			var placed Placed
 			var err error
-			check.Eventually(t, "units no longer rest", func() bool {
+			check.Eventually(t, "an order is accepted", func() bool { // units may be cooling down
 				placed, err = p.Place(t.Context(), buyer)
 				return !errors.Is(err, inventory.ErrSoldOut) && !isUnavailable(err)
 			})
 			if err != nil || placed.Order.Status != orders.PendingPayment {
-				t.Errorf("buyer %d: %+v, %v", i, placed.Order, err)
+				t.Errorf("order of buyer %d: %+v, %v, want %s", i, placed.Order, err, orders.PendingPayment)
 				return
 			}
 			mu.Lock()
@@ -64,8 +63,8 @@ func TestCommitAnswerLost(t *testing.T) {
 	})
 }
 
-// onlyTheseAreSold places orders while an answer is lost, and fails the test unless each of
-// them is sold once.
+// onlyTheseAreSold places orders while an answer is lost, and fails the test unless each order
+// is sold once.
 func onlyTheseAreSold(t *testing.T, p *shop, lose func() (lost func() bool)) {
 	t.Helper()
 	p.put(t, kit.Sale("S", 100, 1))
@@ -76,21 +75,22 @@ func onlyTheseAreSold(t *testing.T, p *shop, lose func() (lost func() bool)) {
 	}
 	p.settledAt(t, int64(len(bought)), 100-int64(len(bought)))
 	if n := p.Keepers().Counters().Repaired.Load(); n > 0 {
-		t.Errorf("%d repairs of what should not have drifted", n)
+		t.Errorf("%d repairs, want none", n)
 	}
 	rows := kit.RowsOf(t, p.store.DB)
 	if len(rows) != len(bought) {
-		t.Errorf("%d rows of %d orders", len(rows), len(bought))
+		t.Errorf("%d rows, want %d", len(rows), len(bought))
 	}
 	for id, o := range bought {
 		if r, ok := rows[id]; !ok || r.Buyer != o.Buyer || r.Quantity != o.Quantity || r.Status != o.Status {
-			t.Errorf("told %+v, the row is %+v", o, r)
+			t.Errorf("the answer was %+v, the row is %+v", o, r)
 		}
 	}
 }
 
-// A keeper that takes a lost answer for a no gives units back that are sold.
-func TestLostAnswerIsNotANo(t *testing.T) {
+// Broken twin: a keeper regards a lost commit answer as a failed commit, and releases units that
+// are sold. The audit shows the drift.
+func TestLostCommitAnswerIsNotAFailure(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 3, 1))
@@ -103,7 +103,7 @@ func TestLostAnswerIsNotANo(t *testing.T) {
 		}
 		check.Must(t, check.Err(b.Gate.Ack(t.Context(), "S", batch, []string{batch[0].OrderID})))
 		if a := b.Audit(t); a.Balanced || a.Drift != -1 {
-			t.Errorf("the audit does not see it: %+v", a)
+			t.Errorf("audit: %+v, want a drift of -1", a)
 		}
 	})
 }

@@ -19,15 +19,15 @@ import (
 
 func TestMain(m *testing.M) { servertest.Main(m) }
 
-// A shop is a Service that runs, on stores of its own.
+// A shop is a running Service and its stores.
 type shop struct {
 	*Service
 	rdb  redis.UniversalClient
 	gate inventory.Keeping
-	stop func() // stops it and waits, as a node that shuts down does
+	stop func() // ends Run and waits until it has returned
 }
 
-// open starts a node on the stores; change may alter its config.
+// open starts a node on the stores. change may be nil.
 func open(t testing.TB, s *servers.Stores, change func(*Config)) *shop {
 	t.Helper()
 	p := build(t, s, change)
@@ -35,13 +35,13 @@ func open(t testing.TB, s *servers.Stores, change func(*Config)) *shop {
 	return p
 }
 
-// build makes a node that does not run yet.
+// build returns a node that does not run yet.
 func build(t testing.TB, s *servers.Stores, change func(*Config)) *shop {
 	t.Helper()
 	store, rdb := bare.OpenStore(t, s.SQL), kit.OpenRedis(t, s.RedisURL)
 	gate := bare.NewGate(rdb, 0)
 	cfg := Config{Store: store, Gate: gate, Redis: rdb, Log: check.Log(t), Wait: bare.Patience}
-	cfg.Keeper.Lease = bare.Patience / 3 // nodes look for free locks 20 times per lease
+	cfg.Keeper.Lease = bare.Patience / 3 // nodes try to take free locks 20 times per lease
 	if change != nil {
 		change(&cfg)
 	}
@@ -58,62 +58,62 @@ func (p *shop) put(t testing.TB, s orders.Sale) {
 	check.Must(t, err)
 }
 
-// untilKnown repeats a request until its outcome is known, as a client does.
-func untilKnown[T any](t testing.TB, ask func() (T, error)) (answer T, err error) {
+// untilKnown repeats a call until its outcome is known, as a client does.
+func untilKnown[T any](t testing.TB, call func() (T, error)) (answer T, err error) {
 	t.Helper()
-	check.Eventually(t, "an answer that is not 503", func() bool {
-		answer, err = ask()
+	check.Eventually(t, "the outcome of a call is known", func() bool {
+		answer, err = call()
 		return !errors.Is(err, orders.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded)
 	})
 	return answer, err
 }
 
-// settled waits until nothing is in flight and returns the audit.
+// settled waits until no order is queued and no release is due, and returns the audit.
 func (p *shop) settled(t testing.TB, sku string) store.Audit { return bare.Settled(t, p, sku) }
 
-// settledAt wants S to be settled with so many units sold and on sale, and paid
-// where that is given.
+// settledAt waits until S is settled, and compares the units sold, available and, if given,
+// paid.
 func (p *shop) settledAt(t testing.TB, sold, available int64, paid ...int64) {
 	t.Helper()
 	if a := p.settled(t, "S"); a.Sold != sold || a.Available != available || len(paid) > 0 && a.Paid != paid[0] {
-		t.Errorf("%+v, want %d sold, %d available, %d paid", a, sold, available, paid)
+		t.Errorf("audit: %+v, want %d sold, %d available, %d paid", a, sold, available, paid)
 	}
 }
 
-// places wants the order to be placed, or refused with this error.
+// places calls Place, and fails the test unless the error is want.
 func places(t testing.TB, p interface {
 	Place(context.Context, Placement) (Placed, error)
-}, what Placement, refused error) Placed {
+}, what Placement, want error) Placed {
 	t.Helper()
 	placed, err := untilKnown(t, func() (Placed, error) { return p.Place(t.Context(), what) })
-	if !errors.Is(err, refused) {
-		t.Errorf("%+v: %+v, %v, want %v", what, placed.Order, err, refused)
+	if !errors.Is(err, want) {
+		t.Errorf("place %+v: %+v, %v, want %v", what, placed.Order, err, want)
 	}
 	return placed
 }
 
-// pays wants the order to be paid, or refused with this error and, where one is
-// given, left in this status.
+// pays calls Pay, and fails the test unless the error is want and the order's status is left.
+// Without left, the status is compared only if want is nil.
 func pays(t testing.TB, p interface {
 	Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, error)
-}, buyer, id, ref string, refused error, left ...orders.Status) {
+}, buyer, id, ref string, want error, left ...orders.Status) {
 	t.Helper()
 	o, err := untilKnown(t, func() (*orders.Order, error) { return p.Pay(t.Context(), buyer, id, ref) })
-	if refused == nil {
+	if want == nil {
 		left = []orders.Status{orders.Paid}
 	}
-	if !errors.Is(err, refused) || len(left) > 0 && o.Status != left[0] {
-		t.Errorf("%s pays %s by %s: %+v, %v, want %v %v", buyer, id, ref, o, err, left, refused)
+	if !errors.Is(err, want) || len(left) > 0 && o.Status != left[0] {
+		t.Errorf("%s pays %s with %s: %+v, %v, want %v %v", buyer, id, ref, o, err, left, want)
 	}
 }
 
-// cancels wants the order to be cancelled, or not with this error.
+// cancels calls Cancel, and fails the test unless the error is want.
 func cancels(t testing.TB, p interface {
 	Cancel(ctx context.Context, buyer, id string) (*orders.Order, error)
-}, buyer, id string, refused error) {
+}, buyer, id string, want error) {
 	t.Helper()
 	o, err := untilKnown(t, func() (*orders.Order, error) { return p.Cancel(t.Context(), buyer, id) })
-	if !errors.Is(err, refused) || err == nil && o.Status != orders.Cancelled {
-		t.Errorf("%s cancels %s: %+v, %v, want %v", buyer, id, o, err, refused)
+	if !errors.Is(err, want) || err == nil && o.Status != orders.Cancelled {
+		t.Errorf("%s cancels %s: %+v, %v, want %v", buyer, id, o, err, want)
 	}
 }

@@ -43,28 +43,28 @@ func TestThousandSales(t *testing.T) {
 		p := open(t, s, nil)
 		check.Eventually(t, "all gates are open", func() bool { return p.Keepers().Counters().Rebuilt.Load() >= int64(n) })
 		// The workers and the embedded server of up to 32 connections are 130 goroutines.
-		rests := func() bool { return runtime.NumGoroutine() < before+200 }
-		check.Eventually(t, "few goroutines before the first order", rests)
+		few := func() bool { return runtime.NumGoroutine() < before+200 }
+		check.Eventually(t, "few goroutines before the first order", few)
 		var list sync.WaitGroup
 		var next atomic.Int64
 		for range 32 {
 			list.Go(func() {
 				for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 					if o := places(t, p, Placement{Buyer: "ann", SKU: skus[i], Quantity: 1}, nil).Order; o.Status != orders.PendingPayment {
-						t.Errorf("%s: %+v", skus[i], o)
+						t.Errorf("order of %s: %+v, want %s", skus[i], o, orders.PendingPayment)
 					}
 				}
 			})
 		}
 		list.Wait()
-		check.Eventually(t, "few goroutines once all have sold", rests)
+		check.Eventually(t, "few goroutines after all orders", few)
 		if stats := p.rdb.PoolStats(); stats.TotalConns >= 64 {
-			t.Errorf("%d Redis connections", stats.TotalConns)
+			t.Errorf("%d Redis connections, want fewer than 64", stats.TotalConns)
 		}
 	})
 }
 
-// hungGate is a gate whose queues do not answer until free is closed.
+// hungGate is a Gate whose Queue does not return until free is closed.
 type hungGate struct {
 	Gate
 	free  chan struct{}
@@ -84,7 +84,7 @@ func (g *hungGate) Queue(ctx context.Context, sku, after string, limit int64) ([
 
 // While three hundred sales have orders to commit, a node works on 64 of them at a time,
 // with two goroutines each.
-func TestPassesAreFew(t *testing.T) {
+func TestConcurrentPassesAreBounded(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		rdb := servertest.Connect(t, servertest.InTime(t).URL)
 		gate := &hungGate{Gate: inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{})}, free: make(chan struct{})}
@@ -101,7 +101,7 @@ func TestPassesAreFew(t *testing.T) {
 		}
 		synctest.Wait()
 		if passes, more := gate.calls.Load(), runtime.NumGoroutine()-before; passes != 64 || more > 2*64 {
-			t.Errorf("%d passes under way, %d goroutines more", passes, more)
+			t.Errorf("%d passes in progress with %d goroutines, want 64 with at most %d", passes, more, 2*64)
 		}
 		close(gate.free)
 		check.Eventually(t, "all orders are durable", func() bool { return len(kit.RowsOf(t, p.store.DB)) == 300 })
@@ -109,9 +109,9 @@ func TestPassesAreFew(t *testing.T) {
 }
 
 // A node that has sold leaves no goroutine behind when it stops.
-func TestStopLeavesNothing(t *testing.T) {
+func TestStopLeavesNoGoroutine(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		bare.OpenStore(t, s.SQL) // the shared server's first connection is not the node's
+		bare.OpenStore(t, s.SQL) // the first connection starts goroutines that all tests share
 		here := goleak.IgnoreCurrent()
 		t.Run("node", func(t *testing.T) {
 			p := open(t, s, nil)

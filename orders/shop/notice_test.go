@@ -20,8 +20,8 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// apart starts two nodes: one keeps the sale that it returns, orders are placed
-// through the other. A node that is deaf hears no message of the other.
+// apart starts two nodes. The node "keeps" keeps the sale of sku, and the test places orders
+// through the node "sells". A node named in deaf receives no messages.
 func apart(t *testing.T, s *servers.Stores, deaf ...string) (seller *shop, sku string) {
 	t.Helper()
 	node := func(name string) *shop {
@@ -44,8 +44,8 @@ func apart(t *testing.T, s *servers.Stores, deaf ...string) (seller *shop, sku s
 	return seller, sku
 }
 
-// A caller on another node hears of the commit by message.
-func TestToldAcrossNodes(t *testing.T) {
+// The keeper sends a notice to the node of the caller.
+func TestNoticeReachesAnotherNode(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p, sku := apart(t, s)
@@ -55,52 +55,52 @@ func TestToldAcrossNodes(t *testing.T) {
 		for range 10 {
 			placed, err := p.Place(t.Context(), Placement{Buyer: "ann", SKU: sku, Quantity: 1})
 			if err != nil || placed.Order.Status != orders.PendingPayment || placed.Order.Amount != 1999 || placed.Order.ExpiresAt.IsZero() {
-				t.Fatalf("%+v, %v", placed.Order, err)
+				t.Fatalf("order: %+v, %v, want a durable order", placed.Order, err)
 			}
 			m, err := messages.ReceiveMessage(t.Context())
 			if err != nil || !strings.Contains(m.Payload, placed.Order.ID) {
-				t.Errorf("%s: the message is %v, %v", placed.Order.ID, m, err)
+				t.Errorf("message: %v, %v, want one with order %s", m, err, placed.Order.ID)
 			}
 		}
 	})
 }
 
-// If messages to the caller's node are lost, the node reads the order from the database.
-func TestToldMessageLost(t *testing.T) {
+// If notices to the caller's node are lost, the node reads the order from the database.
+func TestLostNoticeIsRechecked(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p, sku := apart(t, s, "sells")
 		for buyer, want := range map[string]orders.Status{"ann": orders.PendingPayment, "bob": orders.Reserved} {
-			if want == orders.Reserved { // shows that the message is lost: a caller with a short wait receives no decision
+			if want == orders.Reserved { // the short wait shows that no notice arrives
 				p.cfg.Wait = time.Millisecond
 			}
 			if o := places(t, p, Placement{Buyer: buyer, SKU: sku, Quantity: 1}, nil).Order; o.Status != want {
-				t.Errorf("%s: %+v", buyer, o)
+				t.Errorf("order of %s: %+v, want %s", buyer, o, want)
 			}
 			p.cfg.Wait = bare.Patience
 		}
 	})
 }
 
-// If messages to the keeper are lost, about new orders and about closed orders, the keeper
-// finds the orders in its next pass.
-func TestKeeperNotCalled(t *testing.T) {
+// If messages to the keeper are lost, the keeper finds new orders and closed orders in its next
+// pass.
+func TestKeeperWorksWithoutMessages(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p, sku := apart(t, s, "keeps")
 		o := places(t, p, Placement{Buyer: "ann", SKU: sku, Quantity: 1}, nil).Order
 		if o.Status != orders.PendingPayment {
-			t.Fatalf("%+v", o)
+			t.Fatalf("order: %+v, want %s", o, orders.PendingPayment)
 		}
 		cancels(t, p, "ann", o.ID, nil)
 		if a := p.settled(t, sku); a.Available != 100 {
-			t.Errorf("%+v", a)
+			t.Errorf("audit: %+v, want 100 available", a)
 		}
 	})
 }
 
-// A waiting caller is not notified of a row that was only read. The barrier has to commit
-// first, and its answer is lost here.
+// recheck does not notify a caller of a row that was only read. It waits for the barrier, whose
+// answer is lost here.
 func TestRecheckWaitsForTheBarrier(t *testing.T) {
 	s, toMySQL := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
 	_, ids := bare.Stocked(t, s.SQL, 1)
@@ -115,7 +115,7 @@ func TestRecheckWaitsForTheBarrier(t *testing.T) {
 	check.Eventually(t, "the barrier is lost, or the recheck ends", func() bool { return lost() > 0 || len(rechecked) > 0 })
 	cancel()
 	if err := check.Receive(t, "the recheck ends", rechecked); err == nil || lost() == 0 {
-		t.Errorf("%d barriers were lost, and the recheck returned %v", lost(), err)
+		t.Errorf("%d barriers were lost, and recheck returned %v; want an error after a lost barrier", lost(), err)
 	}
 	select {
 	case notice := <-w.notice:
@@ -124,8 +124,8 @@ func TestRecheckWaitsForTheBarrier(t *testing.T) {
 	}
 }
 
-// An operator's change reaches the keeper by a message, whichever node receives the
-// change. No node looks at its sales by itself in this test.
+// An operator's change reaches the keeper by a message, from each node. The intervals of resync
+// and comparison are an hour in this test.
 func TestChangeReachesTheKeeper(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {

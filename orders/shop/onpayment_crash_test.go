@@ -17,20 +17,20 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// order inserts an order that awaits payment, as any node does.
+// orderOnPayment inserts an order that awaits payment, and returns its id.
 func orderOnPayment(t testing.TB, b *bare.Bare, buyer, key string, quantity int64) string {
 	t.Helper()
-	v, err := b.Store.CommitOnPayment(t.Context(), "S", []inventory.Queued{asked(buyer, key, quantity)})
-	if err != nil || v[0].Refused != "" {
-		t.Fatalf("order of %s: %+v, %v", buyer, v, err)
+	d, err := b.Store.CommitOnPayment(t.Context(), "S", []inventory.Queued{asked(buyer, key, quantity)})
+	if err != nil || d[0].Refused != "" {
+		t.Fatalf("order of %s: %+v, %v", buyer, d, err)
 	}
-	return v[0].Order.ID
+	return d[0].Order.ID
 }
 
-// unpaid is a sale of 4 in which payments of orders that await payment are queued: one that
-// fits, another one of the same order, one of an order that has been cancelled
-// since and one of an order that has expired since; and, as after Redis lost
-// data, one that is over its buyer's limit and one for which there is no room.
+// unpaid returns a sale of 4 units in which payments that take units are queued. ann's first
+// payment fits, and her second is for the same order. bob's order was cancelled since, and cid's
+// has expired. ann's third payment exceeds her limit, and eve's exceeds the total. A gate accepts
+// such payments if Redis has lost data.
 func unpaid(t *testing.T, s *servers.Stores) (b *bare.Bare, refs map[string]bool, orders map[string]string) {
 	t.Helper()
 	b = bare.Open(t, s, onPayment("S", 4, 2))
@@ -38,7 +38,7 @@ func unpaid(t *testing.T, s *servers.Stores) (b *bare.Bare, refs map[string]bool
 	for buyer, n := range map[string]int64{"ann": 2, "bob": 1, "cid": 1, "eve": 2, "joe": 2} {
 		orders[buyer] = orderOnPayment(t, b, buyer, "k", n)
 	}
-	more := func(n int64) { // the gate thinks of a larger sale and of a larger limit
+	more := func(n int64) { // gives the gate more units and a higher limit than the database
 		for _, field := range []string{"available", "per_buyer"} {
 			check.Must(t, b.Rdb.HIncrBy(t.Context(), "sale:{S}", field, n).Err())
 		}
@@ -57,13 +57,12 @@ func unpaid(t *testing.T, s *servers.Stores) (b *bare.Bare, refs map[string]bool
 	return b, map[string]bool{"fits": true, "expired": true, "cancelled": true, "over-limit": true, "sold-out": true}, orders
 }
 
-// wrongUnpaid is wrongWithLate, and what else must hold where only payments
-// take units.
+// wrongUnpaid is like wrongWithLate, for a sale in which only payments take units.
 func wrongUnpaid(t testing.TB, b *bare.Bare, refs map[string]bool) []string {
 	wrong := wrongWithLate(t, b, refs)
 	for id, o := range b.Rows(t) {
 		if o.Status == orders.PendingPayment {
-			wrong = append(wrong, id+" holds units unpaid")
+			wrong = append(wrong, id+" is unpaid and holds units")
 		}
 	}
 	if a := b.Audit(t); a.Sold != a.Paid || a.Paid > a.Total || a.Available != a.Total-a.Paid {
@@ -74,17 +73,16 @@ func wrongUnpaid(t testing.TB, b *bare.Bare, refs map[string]bool) []string {
 
 var unpaidRefunds = []string{"ann over-limit buyer_limit", "bob cancelled cancelled", "eve sold-out sold_out"}
 
-// A keeper dies in the middle of payments that take units: each has one outcome,
-// and all units are where they belong.
-func TestOnPaymentPaymentCrash(t *testing.T) {
+// A keeper crashes while it decides on payments that take units. Each payment has one outcome,
+// which a repetition returns, and all units are accounted for.
+func TestOnPaymentCrash(t *testing.T) {
 	t.Parallel()
 	ways := map[string]strike{"dies": kit.FromThenOn}
 	eachCrash(t, ways, unpaid, func(t *testing.T, b *bare.Bare, p *Service, refs map[string]bool, list map[string]string) {
 		kit.None(t, wrongUnpaid(t, b, refs))
 		if got := refundsOf(t, b.Store); !kit.SameInAnyOrder(got, unpaidRefunds) {
-			t.Errorf("refunds: %q", got)
+			t.Errorf("refund claims: %q, want %q", got, unpaidRefunds)
 		}
-		// The client, who heard nothing, asks again and hears the truth.
 		for buyer, want := range map[string]struct {
 			ref string
 			err error
@@ -93,15 +91,15 @@ func TestOnPaymentPaymentCrash(t *testing.T) {
 			"eve": {"sold-out", inventory.ErrSoldOut}, "joe": {"new", inventory.ErrSoldOut},
 		} {
 			if o, err := p.Pay(t.Context(), buyer, list[buyer], want.ref); !errors.Is(err, want.err) {
-				t.Errorf("%s asks again: %+v, %v", buyer, o, err)
+				t.Errorf("repeated payment of %s: %+v, %v, want %v", buyer, o, err, want.err)
 			}
 		}
 		pays(t, p, "ann", list["ann"], "twice", orders.ErrAlreadyPaid)
 	})
 }
 
-// What each guard is for: without it the same check finds something.
-func TestOnPaymentPaymentTwins(t *testing.T) {
+// Without any one guard of payments that take units, wrongUnpaid finds a violation.
+func TestOnPaymentTwins(t *testing.T) {
 	t.Parallel()
 	pay := func(t *testing.T, b *bare.Bare, id string, sold int64) {
 		kit.Exec(t, b.Store.DB, "UPDATE orders SET status = ?, payment_ref = id, paid_at = created_at WHERE id = ?", orders.Paid, id)
@@ -109,13 +107,13 @@ func TestOnPaymentPaymentTwins(t *testing.T) {
 	}
 	for name, twin := range map[string]struct {
 		spoil func(t *testing.T, b *bare.Bare, orders map[string]string)
-		says  string
+		want  string
 	}{
 		"paid without the gate": {func(t *testing.T, b *bare.Bare, orders map[string]string) {
 			b.Keeper(t, "S").Finish(t)
 			pay(t, b, orders["joe"], 0)
 		}, "sold is 3, open orders hold 5"},
-		"paid in the database, past the gate": {func(t *testing.T, b *bare.Bare, orders map[string]string) {
+		"paid in the database only": {func(t *testing.T, b *bare.Bare, orders map[string]string) {
 			b.Keeper(t, "S").Finish(t)
 			kit.Exec(t, b.Store.DB, "UPDATE sales SET total = total + 1")
 			pay(t, b, orders["joe"], 2)
@@ -130,53 +128,53 @@ func TestOnPaymentPaymentTwins(t *testing.T) {
 			b.Reserve(t, "kim", "", 1)
 			b.Keeper(t, "S").Finish(t)
 			kit.Exec(t, b.Store.DB, "UPDATE sales SET reserve_on = 'payment'")
-		}, "holds units unpaid"},
+		}, "is unpaid and holds units"},
 		"a payment counted twice": {func(t *testing.T, b *bare.Bare, list map[string]string) {
 			k := b.Keeper(t, "S")
 			decisions, err := b.Store.Commit(t.Context(), "S", k.Fence(), b.Queue(t)[:1])
 			if err != nil || decisions[0].Action != orders.PayLate {
-				t.Fatal(decisions, err)
+				t.Fatalf("decisions: %+v, %v, want a late payment", decisions, err)
 			}
 			kit.Exec(t, b.Store.DB, "UPDATE orders SET status = ?, restored_at = created_at, hold_id = NULL WHERE id = ?", orders.AwaitingPayment, list["ann"])
 			k.Finish(t)
 		}, "sold is"},
-		"an order that is closed gives back": {func(t *testing.T, b *bare.Bare, orders map[string]string) {
+		"a cancelled order reduces the units sold": {func(t *testing.T, b *bare.Bare, orders map[string]string) {
 			b.Keeper(t, "S").Finish(t)
 			cancels(t, b.Store, "joe", orders["joe"], nil)
 			kit.Exec(t, b.Store.DB, "UPDATE sales SET sold = sold - 2")
 		}, "sold is 1, open orders hold 3"},
-		"an order that is closed waits to be given back": {func(t *testing.T, b *bare.Bare, orders map[string]string) {
+		"a cancelled order waits for a release": {func(t *testing.T, b *bare.Bare, orders map[string]string) {
 			b.Keeper(t, "S").Finish(t)
 			cancels(t, b.Store, "joe", orders["joe"], nil)
 			kit.Exec(t, b.Store.DB, "UPDATE orders SET restored_at = NULL WHERE id = ?", orders["joe"])
-		}, "is cancelled and not restored"},
+		}, "is cancelled and not released"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 				b, refs, orders := unpaid(t, s)
 				twin.spoil(t, b, orders)
-				if wrong := strings.Join(wrongUnpaid(t, b, refs), "; "); !strings.Contains(wrong, twin.says) {
-					t.Errorf("found %q, not %q", wrong, twin.says)
+				if wrong := strings.Join(wrongUnpaid(t, b, refs), "; "); !strings.Contains(wrong, twin.want) {
+					t.Errorf("violations: %q, want %q", wrong, twin.want)
 				}
 			})
 		})
 	}
 }
 
-// Without a gate a payment takes its units in the database. A no leaves the order
-// open and owes nothing, and a payment that waited in the queue of before is
-// dropped: whoever sends it again pays once the units are there.
+// In direct mode a payment takes its units in the database. A refusal leaves the order open and
+// creates no refund claim. A payment in the queue of the old gate is dropped. The payer can
+// repeat a refused or dropped payment.
 func TestOnPaymentDirect(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b, ctx := bare.Open(t, s, onPayment("S", 3, 2)), t.Context()
 		p := New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)})
 		ann, more, bob, eve := orderOnPayment(t, b, "ann", "", 2), orderOnPayment(t, b, "ann", "", 1), orderOnPayment(t, b, "bob", "", 2), orderOnPayment(t, b, "eve", "", 1)
-		payAgain(t, b, bob, "bob") // in the queue when Redis goes
+		payAgain(t, b, bob, "bob") // this payment is in the queue of the old gate
 		kit.Exec(t, b.Store.DB, "UPDATE sales SET mode = 'direct', fence = fence + 1, epoch = epoch + 1")
 		check.Must(t, p.catalog.Refresh(ctx))
 		if placed, err := p.Place(ctx, Placement{Buyer: "kim", SKU: "S", Quantity: 1}); err != nil || placed.Order.Status != orders.AwaitingPayment {
-			t.Errorf("ordering: %+v, %v", placed.Order, err)
+			t.Errorf("order of kim: %+v, %v, want %s", placed.Order, err, orders.AwaitingPayment)
 		}
 		for range 2 {
 			pays(t, p, "ann", ann, "ann", nil)
@@ -185,23 +183,23 @@ func TestOnPaymentDirect(t *testing.T) {
 			pays(t, p, "ann", more, "more", inventory.ErrBuyerLimit)
 		}
 		kit.Put(t, b.Store, onPayment("S", 9, 2))
-		b.Keeper(t, "S").Finish(t) // the gate is back, and a node does not know yet
-		v, err := b.Store.Direct(ctx, "S", []inventory.Queued{{OrderID: uuid.NewString(), Buyer: "eve", Quantity: 1, Key: "eve", Pays: eve}})
+		b.Keeper(t, "S").Finish(t) // opens a gate, which a node may not have noticed yet
+		d, err := b.Store.Direct(ctx, "S", []inventory.Queued{{OrderID: uuid.NewString(), Buyer: "eve", Quantity: 1, Key: "eve", Pays: eve}})
 		if !errors.Is(err, orders.ErrNotDirect) {
-			t.Errorf("past a gate that is open: %+v, %v", v, err)
+			t.Errorf("direct payment while the gate is open: %+v, %v, want %v", d, err, orders.ErrNotDirect)
 		}
 		if o := b.Rows(t)[bob]; o.Status != orders.AwaitingPayment {
-			t.Errorf("paid by the old queue: %+v", o)
+			t.Errorf("bob's order: %+v, want %s; the old queue must not pay it", o, orders.AwaitingPayment)
 		}
 		for buyer, id := range map[string]string{"eve": eve, "bob": bob} {
 			payAgain(t, b, id, buyer)
 			b.Keeper(t, "S").Finish(t)
 			if o := b.Rows(t)[id]; !o.PaidBy(buyer) {
-				t.Errorf("%+v", o)
+				t.Errorf("order of %s: %+v, want it paid", buyer, o)
 			}
 		}
 		if wrong := wrongUnpaid(t, b, map[string]bool{"ann": true, "eve": true, "bob": true}); len(wrong) > 0 || len(refundsOf(t, b.Store)) > 0 {
-			t.Error(wrong, refundsOf(t, b.Store))
+			t.Errorf("violations: %q, refund claims: %q, want none", wrong, refundsOf(t, b.Store))
 		}
 	})
 }

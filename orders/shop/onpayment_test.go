@@ -19,14 +19,14 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// onPayment is an open sale of total units that takes them on payment.
+// onPayment returns an open sale whose orders take units on payment.
 func onPayment(sku string, total, perBuyer int64) orders.Sale {
 	s := kit.Sale(sku, total, perBuyer)
 	s.ReserveOn = orders.OnPayment
 	return s
 }
 
-// order places an order that awaits payment of S and returns its id.
+// order places an order of S that awaits payment, and returns its id.
 func (p *shop) order(t testing.TB, buyer, key string, quantity int64) string {
 	t.Helper()
 	placed, err := p.Place(t.Context(), Placement{Buyer: buyer, SKU: "S", Quantity: quantity, Key: key})
@@ -36,23 +36,23 @@ func (p *shop) order(t testing.TB, buyer, key string, quantity int64) string {
 	return placed.Order.ID
 }
 
-// onPaymentOn runs a test on each kind of stores.
+// onPaymentOn runs a test with a node on each kind of stores.
 func onPaymentOn(t *testing.T, test func(t *testing.T, p *shop)) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) { test(t, open(t, s, quick)) })
 }
 
-// Ordering takes nothing and paying does, once for each order.
+// An order takes no units. Its payment takes them, once.
 func TestReserveOnPayment(t *testing.T) {
 	t.Parallel()
 	onPaymentOn(t, func(t *testing.T, p *shop) {
 		ctx := t.Context()
 		p.put(t, onPayment("S", 3, 2))
 		ann, bob := p.order(t, "ann", "k", 2), p.order(t, "bob", "k", 2)
-		second := p.order(t, "ann", "another", 2) // beyond her limit only once both are paid
+		second := p.order(t, "ann", "another", 2) // both of ann's orders together exceed her limit
 		p.settledAt(t, 0, 3)
-		for range 2 { // the second is a repetition
+		for range 2 { // the second payment repeats the first
 			if o, err := p.Pay(ctx, "ann", ann, "one"); err != nil || o.Status != orders.Paid || *o.PaymentRef != "one" {
-				t.Fatalf("%+v, %v", o, err)
+				t.Fatalf("payment: %+v, %v, want a paid order", o, err)
 			}
 		}
 		pays(t, p, "ann", ann, "two", orders.ErrAlreadyPaid)
@@ -61,7 +61,7 @@ func TestReserveOnPayment(t *testing.T) {
 			pays(t, p, "bob", bob, "one", inventory.ErrSoldOut, orders.AwaitingPayment)
 		}
 		if got := refundsOf(t, p.store); len(got) > 0 {
-			t.Errorf("owed, though nothing was to be charged: %q", got)
+			t.Errorf("refund claims: %q, want none for orders that stay open", got)
 		}
 		p.put(t, onPayment("S", 6, 2))
 		pays(t, p, "ann", second, "one", inventory.ErrBuyerLimit)
@@ -72,9 +72,9 @@ func TestReserveOnPayment(t *testing.T) {
 	})
 }
 
-// An order that is closed unpaid gives nothing back, for it took nothing; and
-// nobody waits for it to be given back.
-func TestOrdersAwaitingPaymentGiveNothingBack(t *testing.T) {
+// Cancelling or expiring an order that awaits payment releases no units, because the order has
+// taken none. The row needs no release.
+func TestClosedOrdersAwaitingPaymentReleaseNothing(t *testing.T) {
 	t.Parallel()
 	onPaymentOn(t, func(t *testing.T, p *shop) {
 		ctx := t.Context()
@@ -82,11 +82,11 @@ func TestOrdersAwaitingPaymentGiveNothingBack(t *testing.T) {
 		cancelled, expired, late := p.order(t, "ann", "", 2), p.order(t, "bob", "", 2), p.order(t, "eve", "", 2)
 		for range 2 {
 			if o, err := p.Cancel(ctx, "ann", cancelled); err != nil || o.Status != orders.Cancelled || o.RestoredAt == nil {
-				t.Fatalf("%+v, %v", o, err)
+				t.Fatalf("cancel: %+v, %v, want a cancelled order with restored_at", o, err)
 			}
 		}
 		kit.Overdue(t, p.store.DB, expired, late)
-		check.Eventually(t, "they expire", func() bool {
+		check.Eventually(t, "both orders expire", func() bool {
 			rows := kit.RowsOf(t, p.store.DB)
 			return rows[expired].Status == orders.Expired && rows[late].Status == orders.Expired && rows[late].RestoredAt != nil
 		})
@@ -96,46 +96,47 @@ func TestOrdersAwaitingPaymentGiveNothingBack(t *testing.T) {
 		pays(t, p, "bob", expired, "r", orders.ErrOrderClosed)
 		p.settledAt(t, 2, 0, 2)
 		if got := refundsOf(t, p.store); !kit.SameInAnyOrder(got, []string{"ann r cancelled", "bob r sold_out"}) {
-			t.Errorf("refunds: %q", got)
+			t.Errorf("refund claims: %q, want ann's and bob's", got)
 		}
 	})
 }
 
-// What an order hears, and that its key finds it whatever has been sold since.
+// Orders that take no units are refused once the sale is sold out or over. A replay finds its
+// order even then.
 func TestOrderingOnPayment(t *testing.T) {
 	t.Parallel()
 	onPaymentOn(t, func(t *testing.T, p *shop) {
 		ctx := t.Context()
 		put := onPayment("S", 2, 2)
-		put.ClosesAt = time.Now().Add(time.Minute) // sooner than the time to pay
+		put.ClosesAt = time.Now().Add(time.Minute) // before the end of the payment window
 		p.put(t, put)
 		id := p.order(t, "ann", "k", 2)
 		if o := kit.RowsOf(t, p.store.DB)[id]; o.ExpiresAt.After(put.ClosesAt) {
-			t.Errorf("to be paid until %v, and the sale ends at %v", o.ExpiresAt, put.ClosesAt)
+			t.Errorf("the order expires at %v, want at %v, the end of the sale", o.ExpiresAt, put.ClosesAt)
 		}
 		if text := p.shown(t, id); !strings.Contains(text, `"status":"pending_payment"`) {
-			t.Errorf("shown as %s", text)
+			t.Errorf("JSON of the order: %s, want status pending_payment", text)
 		}
 		pays(t, p, "bob", p.order(t, "bob", "", 2), "r", nil)
-		check.Eventually(t, "it is known to be sold out", func() bool {
+		check.Eventually(t, "orders are refused as sold out", func() bool {
 			_, err := p.Place(ctx, Placement{Buyer: "eve", SKU: "S", Quantity: 1})
 			return errors.Is(err, inventory.ErrSoldOut)
 		})
-		again, err := p.Place(ctx, Placement{Buyer: "ann", SKU: "S", Quantity: 2, Key: "k"})
-		if err != nil || !again.Replayed || again.Order.ID != id {
-			t.Errorf("repeated: %+v, %v", again, err)
+		replay, err := p.Place(ctx, Placement{Buyer: "ann", SKU: "S", Quantity: 2, Key: "k"})
+		if err != nil || !replay.Replayed || replay.Order.ID != id {
+			t.Errorf("replay: %+v, %v, want order %s", replay, err, id)
 		}
 		places(t, p, Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}, inventory.ErrMismatch)
 		put.Total = 9
 		p.put(t, put)
-		check.Eventually(t, "there are more", func() bool {
+		check.Eventually(t, "the node has read the new total", func() bool {
 			_, err := p.Place(ctx, Placement{Buyer: "bob", SKU: "S", Quantity: 1})
 			return errors.Is(err, inventory.ErrBuyerLimit)
 		})
 		put.ClosesAt = put.OpensAt.Add(time.Minute)
 		p.put(t, put)
 		pays(t, p, "ann", id, "r", inventory.ErrClosed, orders.AwaitingPayment)
-		check.Eventually(t, "orders are refused after the sale", func() bool { // a node may still remember that the sale is sold out
+		check.Eventually(t, "orders are refused after the sale", func() bool { // the node may still remember "sold out"
 			_, err := p.Place(ctx, Placement{Buyer: "eve", SKU: "S", Quantity: 1})
 			return errors.Is(err, inventory.ErrClosed)
 		})
@@ -150,8 +151,7 @@ func (p *shop) shown(t testing.TB, id string) string {
 	return string(text)
 }
 
-// A sale may change when it takes units at any time: each order goes on as it
-// began.
+// reserve_on of a sale may change at any time. Each order keeps the way in which it was placed.
 func TestReserveOnChanges(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -163,14 +163,14 @@ func TestReserveOnChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		var held Placed
-		check.Eventually(t, "bob holds units", func() bool { // not before the gate is replaced, because orders of the old gate never become durable
+		check.Eventually(t, "bob holds units", func() bool { // fails until the gate is replaced, because orders of the old gate are not committed
 			var err error
 			held, err = p.Place(ctx, Placement{Buyer: "bob", SKU: "S", Quantity: 3, Key: "k"})
 			return err == nil && held.Order.Status == orders.PendingPayment
 		})
 		p.cfg.Wait = bare.Patience
 		if o := places(t, p, Placement{Buyer: "ann", SKU: "S", Quantity: 2, Key: "k"}, nil).Order; o.ID != awaiting {
-			t.Errorf("repeated: %+v", o)
+			t.Errorf("replay: %+v, want order %s", o, awaiting)
 		}
 		p.settledAt(t, 3, 2)
 		p.put(t, onPayment("S", 5, 5))
@@ -182,9 +182,9 @@ func TestReserveOnChanges(t *testing.T) {
 	})
 }
 
-// A crowd orders and pays at once, each with two references, twice each, on two
-// nodes: never more is paid than there is, all of it can be had, everybody who
-// heard yes has the order, and none has two.
+// Many buyers order and pay at once on two nodes. Each sends two payments with different
+// references, and repeats both. Every accepted payment has paid its order, no order is paid
+// twice, and all units are sold but no more.
 func TestCrowdPaysAtOnce(t *testing.T) {
 	t.Parallel()
 	const total = 20
@@ -197,7 +197,7 @@ func TestCrowdPaysAtOnce(t *testing.T) {
 		p, ctx := nodes[0], t.Context()
 		p.put(t, onPayment("S", total, 1))
 		var all sync.WaitGroup
-		var yes atomic.Int64
+		var accepted atomic.Int64
 		for i := range buyers {
 			all.Go(func() {
 				buyer := fmt.Sprint("buyer-", i)
@@ -210,7 +210,7 @@ func TestCrowdPaysAtOnce(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				var told sync.Map // references that heard yes
+				var paidBy sync.Map // references of accepted payments
 				var payments sync.WaitGroup
 				for k := range 4 {
 					ref := fmt.Sprint(k % 2)
@@ -218,10 +218,10 @@ func TestCrowdPaysAtOnce(t *testing.T) {
 						o, err := untilKnown(t, func() (*orders.Order, error) { return nodes[k/2].Pay(ctx, buyer, placed.Order.ID, ref) })
 						switch {
 						case err == nil && o.Status == orders.Paid:
-							told.Store(ref, true)
+							paidBy.Store(ref, true)
 						case errors.Is(err, inventory.ErrSoldOut), errors.Is(err, inventory.ErrBuyerLimit), errors.Is(err, orders.ErrAlreadyPaid):
 						default:
-							t.Errorf("%+v, %v", o, err)
+							t.Errorf("payment %s of %s: %+v, %v", ref, buyer, o, err)
 						}
 					})
 				}
@@ -231,24 +231,25 @@ func TestCrowdPaysAtOnce(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				told.Range(func(ref, _ any) bool {
-					yes.Add(1)
+				paidBy.Range(func(ref, _ any) bool {
+					accepted.Add(1)
 					if !o.PaidBy(ref.(string)) {
-						t.Errorf("%s was told yes for %v, and has %+v", buyer, ref, o)
+						t.Errorf("payment %v of %s was accepted, but the order is %+v", ref, buyer, o)
 					}
 					return true
 				})
 			})
 		}
 		all.Wait()
-		// Whoever was refused while a second payment held units may try again.
-		again := 0
+		// A second payment of an order may have held units for a moment, so some buyers were
+		// refused although units were left. Sell these units.
+		more := 0
 		check.Eventually(t, "all units are sold", func() bool {
-			again++
-			buyer := fmt.Sprint("again-", again)
+			more++
+			buyer := fmt.Sprint("more-", more)
 			if placed, err := p.Place(ctx, Placement{Buyer: buyer, SKU: "S", Quantity: 1}); err == nil {
 				if _, err := untilKnown(t, func() (*orders.Order, error) { return p.Pay(ctx, buyer, placed.Order.ID, "r") }); err == nil {
-					yes.Add(1)
+					accepted.Add(1)
 				}
 			}
 			sale, err := p.store.Sale(ctx, "S")
@@ -256,8 +257,8 @@ func TestCrowdPaysAtOnce(t *testing.T) {
 		})
 		p.dropped(t)
 		a := p.settled(t, "S")
-		if a.Paid != total || a.Sold != total || a.Available != 0 || yes.Load() != total {
-			t.Errorf("%d were told yes, of %d units: %+v", yes.Load(), total, a)
+		if a.Paid != total || a.Sold != total || a.Available != 0 || accepted.Load() != total {
+			t.Errorf("%d payments accepted, want %d; audit: %+v", accepted.Load(), total, a)
 		}
 	})
 }

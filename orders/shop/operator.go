@@ -11,9 +11,11 @@ import (
 	"flashsale/orders/store"
 )
 
-// PutSale creates or changes a sale, tells whether it is new, and waits until the
-// gate has it. Errors: those of Store.PutSale; ErrUnavailable when the keeper takes
-// too long: the change stands and is on its way.
+// PutSale creates or changes a sale, and waits until the gate has the change. The second
+// result reports whether the sale is new. ifMatch contains the values of If-Match.
+//
+// Errors: the errors of Store.PutSale; ErrUnavailable with ErrOnItsWay if the database has the
+// change but the gate did not have it within 2 s. The keeper will still apply it.
 func (s *Service) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...string) (orders.Offer, bool, error) {
 	sale, err := s.store.PutSale(ctx, sale, ifMatch...)
 	if err != nil {
@@ -23,8 +25,9 @@ func (s *Service) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...stri
 	return offer, err == nil && sale.UpdatedAt.Equal(sale.CreatedAt), err
 }
 
-// EndSale ends a sale now, and waits until the gate refuses orders. What is
-// reserved goes on. Errors: those of Store.EndSale; ErrUnavailable as in PutSale.
+// EndSale ends a sale now, and waits until the gate refuses orders. Orders that the gate has
+// accepted can still be paid. Errors: ErrNotFound, the errors of Store.EndSale, ErrUnavailable as in
+// PutSale.
 func (s *Service) EndSale(ctx context.Context, sku string, ifMatch ...string) (orders.Offer, error) {
 	if !orders.IsSKU(sku) {
 		return orders.Offer{}, orders.ErrNotFound
@@ -36,17 +39,16 @@ func (s *Service) EndSale(ctx context.Context, sku string, ifMatch ...string) (o
 	return s.changed(ctx, sale)
 }
 
-// changed waits until the gate has what an operator made of a sale, and returns that,
-// with what is left.
+// changed waits until the gate has an operator's change, and returns the offer.
 func (s *Service) changed(ctx context.Context, sale orders.Sale) (orders.Offer, error) {
-	if err := s.catalog.Refresh(ctx); err != nil { // each node reads it again within a second
+	if err := s.catalog.Refresh(ctx); err != nil { // the other nodes read the change within a second
 		return orders.Offer{}, onItsWay(sale.SKU, err)
 	}
-	// A new sale needs a keeper, and so does one that is opened again.
+	// A new sale, or a sale that is opened again, may have no keeper yet.
 	s.controller.RequestKeeper(ctx, sale.SKU)
 	if sale.HasGate() {
 		err := s.untilGate(ctx, sale.SKU, func(ctx context.Context, g inventory.Summary) bool {
-			// What the sale is now: another operator may have changed it since.
+			// Compare with the current row, which another operator may have changed.
 			now, err := s.store.Sale(ctx, sale.SKU)
 			if err != nil || g.Epoch != now.Epoch || now.Mode == orders.ModeChanging || !g.Terms.Equal(now.Terms()) {
 				return false
@@ -54,7 +56,7 @@ func (s *Service) changed(ctx context.Context, sale orders.Sale) (orders.Offer, 
 			if s.catalog.Now().Before(now.ClosesAt) {
 				return true
 			}
-			_, gateNow, err := s.gate.OldestQueued(ctx, sale.SKU) // it closes by Redis's clock, which may be behind
+			_, gateNow, err := s.gate.OldestQueued(ctx, sale.SKU) // the gate closes by Redis's clock, which may be slow
 			return err == nil && !gateNow.Before(now.ClosesAt)
 		})
 		if err != nil {
@@ -64,7 +66,9 @@ func (s *Service) changed(ctx context.Context, sale orders.Sale) (orders.Offer, 
 	return s.offer(ctx, sale)
 }
 
-// Rebuild has the gate of sku rebuilt from the database, and waits for it.
+// Rebuild requests a rebuild of the gate of sku from the database, waits until the new gate is
+// open, and returns its audit. Errors: ErrNotFound, ErrUnavailable as in PutSale, errors of the
+// database.
 func (s *Service) Rebuild(ctx context.Context, sku string) (store.Audit, error) {
 	if !orders.IsSKU(sku) {
 		return store.Audit{}, orders.ErrNotFound
@@ -80,8 +84,8 @@ func (s *Service) Rebuild(ctx context.Context, sku string) (store.Audit, error) 
 	return s.Audit(ctx, sku)
 }
 
-// untilGate tells sku's keeper, wherever it is, and waits until the gate is
-// open and as wanted.
+// untilGate wakes the keeper of sku, on any node, and waits until the gate is open and wanted
+// returns true.
 func (s *Service) untilGate(ctx context.Context, sku string, wanted func(context.Context, inventory.Summary) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, s.gateTimeout)
 	defer cancel()
@@ -101,13 +105,13 @@ func (s *Service) untilGate(ctx context.Context, sku string, wanted func(context
 	}
 }
 
-// onItsWay is what an operator hears of a change that the database has and the
-// gate may not have yet.
+// onItsWay returns the error for a change that the database has, and that the gate may not
+// have yet.
 func onItsWay(sku string, err error) error {
 	return errors.Join(orders.ErrUnavailable, fmt.Errorf("%s: %w", sku, orders.ErrOnItsWay), err)
 }
 
-// Audit reads the law of conservation of sku.
+// Audit returns the units of sku by their state, and whether they add up to the total.
 func (s *Service) Audit(ctx context.Context, sku string) (store.Audit, error) {
 	if !orders.IsSKU(sku) {
 		return store.Audit{}, orders.ErrNotFound
@@ -116,13 +120,13 @@ func (s *Service) Audit(ctx context.Context, sku string) (store.Audit, error) {
 	if err != nil {
 		return store.Audit{}, err
 	}
-	if !sale.HasGate() { // if Redis still has a gate, that gate sells nothing
+	if !sale.HasGate() { // a gate that Redis still has sells nothing
 		return s.store.Audit(ctx, s.store.Unsold, sku)
 	}
 	return s.store.Audit(ctx, s.gate.Inspect, sku)
 }
 
-// Offer returns one sale with what is left of it.
+// Offer returns one sale with its available units.
 func (s *Service) Offer(ctx context.Context, sku string) (orders.Offer, error) {
 	sale, err := s.catalog.Sale(ctx, sku)
 	if err != nil {
@@ -139,8 +143,8 @@ func (s *Service) offer(ctx context.Context, sale orders.Sale) (orders.Offer, er
 	return offers[0], nil
 }
 
-// Offers returns all sales that are of interest, the newest first. With an error, what
-// is available is only what the rows leave over.
+// Offers returns the sales in this node's copy, the newest first. With ErrUnavailable it still
+// returns them; Available is then computed from the rows and does not count queued orders.
 func (s *Service) Offers(ctx context.Context) ([]orders.Offer, error) {
 	sales, _, err := s.catalog.Sales(ctx)
 	if err != nil {
@@ -149,8 +153,8 @@ func (s *Service) Offers(ctx context.Context) ([]orders.Offer, error) {
 	return s.offers(ctx, sales)
 }
 
-// offers are of use with an error, too: then Available is what the rows leave over, as
-// far as this node knows.
+// offers asks the gates for the available units. If the gates cannot be asked, it returns an
+// error as well as the offers, with Available computed from this node's copy of the rows.
 func (s *Service) offers(ctx context.Context, sales []orders.Sale) ([]orders.Offer, error) {
 	_, now, err := s.catalog.Sales(ctx)
 	if err != nil {
@@ -177,7 +181,7 @@ func (s *Service) offers(ctx context.Context, sales []orders.Sale) ([]orders.Off
 	return offers, nil
 }
 
-// OrdersOfSale reads a page of all rows of sku.
+// OrdersOfSale returns a page of the durable orders of sku, and the cursor of the next page.
 func (s *Service) OrdersOfSale(ctx context.Context, sku string, limit int, cursor string) ([]orders.Order, string, error) {
 	if _, err := s.catalog.Sale(ctx, sku); err != nil {
 		return nil, "", err
@@ -185,12 +189,12 @@ func (s *Service) OrdersOfSale(ctx context.Context, sku string, limit int, curso
 	return s.store.OrdersOfSale(ctx, sku, limit, cursor)
 }
 
-// Claims reads a page of what is owed for payments of closed orders.
+// Claims returns a page of refund claims, and the cursor of the next page.
 func (s *Service) Claims(ctx context.Context, limit int, cursor string) ([]orders.Claim, string, error) {
 	return s.store.Claims(ctx, limit, cursor)
 }
 
-// OrdersOf reads a page of buyer's orders.
+// OrdersOf returns a page of buyer's durable orders, and the cursor of the next page.
 func (s *Service) OrdersOf(ctx context.Context, buyer string, limit int, cursor string) ([]orders.Order, string, error) {
 	return s.store.OrdersOfBuyer(ctx, buyer, limit, cursor)
 }

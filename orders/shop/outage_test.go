@@ -25,7 +25,7 @@ import (
 	"flashsale/orders/store"
 )
 
-// brief shortens waits, for outages during which no answer comes.
+// brief shortens Wait, for outages during which no order becomes durable.
 func brief(c *Config) { c.Wait, c.SweepEvery = 2*time.Second, 50*time.Millisecond }
 
 // Redis loses all data while two nodes sell, or an operator requests a rebuild. Each time,
@@ -35,10 +35,10 @@ func TestRebuildUnderLoad(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		a, b := open(t, s, brief), open(t, s, brief)
 		a.put(t, kit.Sale("S", 100_000, 100_000))
-		c, home := gather(t, "S", 8, a, b)
+		c, stop := gather(t, "S", 8, a, b)
 		rebuilt := func() int64 { return a.Keepers().Counters().Rebuilt.Load() + b.Keepers().Counters().Rebuilt.Load() }
 		for round := range 4 {
-			c.moves(t, "before a rebuild", 20)
+			c.waitFor(t, "before a rebuild", 20)
 			built := rebuilt()
 			if round%2 == 0 {
 				check.Must(t, a.rdb.FlushAll(t.Context()).Err())
@@ -48,51 +48,52 @@ func TestRebuildUnderLoad(t *testing.T) {
 			}
 			check.Eventually(t, "the gate is rebuilt", func() bool { return rebuilt() > built })
 		}
-		c.moves(t, "after the last rebuild", 20)
-		home()
-		c.verdict(t)
+		c.waitFor(t, "after the last rebuild", 20)
+		stop()
+		c.verify(t)
 	})
 }
 
-// MySQL is killed while orders come in. The gate lets in what its queue has
-// room for, and then nothing; when MySQL is back, all of that becomes durable.
+// MySQL is killed during a sale. The gate accepts orders until its queue is full, and then
+// refuses them. When MySQL is back, all queued orders become durable.
 func TestMySQLAway(t *testing.T) {
 	s, mysql := ownMySQL(t)
 	here := goleak.IgnoreCurrent()
 	t.Run("node", func(t *testing.T) {
-		const room = 40
+		const limit = 40
 		p := open(t, s, func(c *Config) {
 			brief(c)
-			c.Gate = inventory.Keeping{Gate: inventory.New(c.Redis, inventory.Config{QueueLimit: room})}
+			c.Gate = inventory.Keeping{Gate: inventory.New(c.Redis, inventory.Config{QueueLimit: limit})}
 		})
 		p.put(t, kit.Sale("S", 1000, 1000))
-		c, home := gather(t, "S", 20, p)
-		c.moves(t, "before", 50)
+		c, stop := gather(t, "S", 20, p)
+		c.waitFor(t, "before MySQL is killed", 50)
 
 		busy := func() int {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			return c.no[inventory.ErrBusy.Error()]
+			return c.failed[inventory.ErrBusy.Error()]
 		}
 		mysql.Kill()
 		before := busy()
 		check.Eventually(t, "the queue is full", func() bool { return busy() > before+20 })
-		if n, err := p.rdb.HGet(t.Context(), "sale:{S}", "queued").Int(); n != room || err != nil {
-			t.Errorf("%d orders wait, in a queue of %d (%v)", n, room, err)
+		if n, err := p.rdb.HGet(t.Context(), "sale:{S}", "queued").Int(); n != limit || err != nil {
+			t.Errorf("%d orders are queued, %v, want %d", n, err, limit)
 		}
 		check.Must(t, mysql.Restart(check.Context(t)))
-		c.moves(t, "after MySQL came back", 50)
-		home()
-		c.verdict(t)
-		if len(c.open) == 0 {
-			t.Error("nobody was answered 202")
+		c.waitFor(t, "after MySQL is back", 50)
+		stop()
+		c.verify(t)
+		if len(c.undecided) == 0 {
+			t.Error("no order was answered as reserved while MySQL was away")
 		}
 		p.stop()
 	})
 	goleak.VerifyNone(t, here, goleak.IgnoreAnyFunction("flashsale/loadtest/servers.startChild.func1")) // MySQL's second process
 }
 
-// hang has a call of a group hang whose caller has gone. It returns once it does.
+// hang starts a call of a group that does not return until end is closed, and returns once the
+// caller has given up.
 func hang[Q, A any](t *testing.T, g *coalesce.Group[Q, A], end <-chan struct{}) {
 	t.Helper()
 	call, began := g.Call, make(chan struct{})
@@ -113,8 +114,8 @@ func hang[Q, A any](t *testing.T, g *coalesce.Group[Q, A], end <-chan struct{}) 
 	check.Is(t, check.Err(g.Do(ctx, "hangs", q)), context.Canceled)
 }
 
-// A node that stops waits for the transactions under way, also where nobody waits
-// for their answers any more; for a lease, and no longer.
+// A node that stops waits for the transactions in progress, for at most a lease. It also waits
+// for transactions whose callers have given up.
 func TestStopWaitsForTransactions(t *testing.T) {
 	t.Parallel()
 	for name, hangs := range map[string]func(t *testing.T, s *Service, end <-chan struct{}){
@@ -139,7 +140,7 @@ func TestStopWaitsForTransactions(t *testing.T) {
 					began := time.Now()
 					check.OK(t, s.Run(stopped))
 					if took := time.Since(began); took != min(lasts, s.cfg.Keeper.Lease) {
-						t.Errorf("it has stopped after %v", took)
+						t.Errorf("Run returned after %v, want %v", took, min(lasts, s.cfg.Keeper.Lease))
 					}
 					<-end
 				})
@@ -148,7 +149,8 @@ func TestStopWaitsForTransactions(t *testing.T) {
 	}
 }
 
-// ownMySQL are stores whose MySQL, shared with no other test, may be stopped or paused.
+// ownMySQL returns stores whose MySQL is not shared with other tests, so it may be stopped or
+// paused.
 func ownMySQL(t *testing.T) (*servers.Stores, *servers.MySQL) {
 	toRedis := servertest.OpenRedis(t, servers.KindReal)
 	mysql := servertest.OpenMySQL(t, servers.MySQLOptions{})
@@ -171,12 +173,12 @@ func TestMySQLHangs(t *testing.T) {
 	p.put(t, onPayment("P", 10, 1))
 	first := Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}
 	if o := places(t, p, first, nil).Order; o.Status != orders.PendingPayment {
-		t.Fatalf("%+v", o)
+		t.Fatalf("order: %+v, want %s", o, orders.PendingPayment)
 	}
 	check.Must(t, mysql.Pause())
 	answer, err := p.Place(t.Context(), Placement{Buyer: "bob", SKU: "S", Quantity: 1, Key: "k"})
 	if err != nil || answer.Order.Status != orders.Reserved {
-		t.Fatalf("%+v, %v", answer.Order, err)
+		t.Fatalf("order while MySQL hangs: %+v, %v, want %s", answer.Order, err, orders.Reserved)
 	}
 	p.cfg.Wait = bare.Patience
 	var all sync.WaitGroup
@@ -184,11 +186,11 @@ func TestMySQLHangs(t *testing.T) {
 		"replay":         first,
 		"another key":    {Buyer: "ann", SKU: "S", Quantity: 1, Key: "another"},
 		"on payment":     {Buyer: "ann", SKU: "P", Quantity: 1},
-		"a SKU made now": {Buyer: "ann", SKU: "T", Quantity: 1},
+		"an unknown SKU": {Buyer: "ann", SKU: "T", Quantity: 1},
 	} {
 		all.Go(func() {
 			if _, err := p.Place(t.Context(), asked); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: %v, want %v", name, err, context.DeadlineExceeded)
 			}
 		})
 	}

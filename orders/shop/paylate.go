@@ -24,19 +24,19 @@ import (
 // is decided on even if no caller waits for it.
 
 // payLate handles a payment that Store.Pay has refused. It waits until the units of an
-// expired order are released, asks for them again, and waits for the keeper, in all at
-// most as long as a buyer waits. The answer is read from the database, so a repetition
+// expired order are released, asks the gate for them again, and waits for the keeper. All of
+// this takes at most Config.Wait. The answer is read from the database, so a repetition
 // receives the same answer.
 //
-// Errors: ErrOrderClosed, and then a refund is recorded; ErrAlreadyPaid; a refusal, as
-// that of a gate, if the order stays open. After any other error the payment may be
-// undecided, and a repetition with the same reference finds the outcome.
+// Errors: ErrOrderClosed after a refund claim is recorded; ErrAlreadyPaid; the reason of a
+// refusal if the order stays open. After any other error the payment may be undecided, and a
+// repetition with the same reference returns the outcome.
 func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.Order, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Wait+s.store.Timeout)
 	defer cancel()
 	p := &latePayment{Service: s, ref: ref, pause: 5 * time.Millisecond, timeout: time.After(s.cfg.Wait)}
 	defer p.stop()
-	var refusal orders.Reason // the answer for an open order, unless the order has ended since
+	var refusal orders.Reason // reason of the last refusal
 	for {
 		o, decided, err := s.store.Payment(ctx, buyer, id, ref)
 		switch {
@@ -55,7 +55,7 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 		}
 		if refusal != "" && o.Status != orders.AwaitingPayment {
 			if err := p.refuse(ctx, o.SKU, refusal); errors.Is(err, orders.ErrUnavailable) && refusal != orders.Unavailable {
-				return nil, err // the gate may be an old one, so no refund is due yet
+				return nil, err // the refusal may not be final, so no refund is due yet
 			}
 			if err := s.store.RecordClaim(ctx, o, ref, refusal); err != nil {
 				return nil, err
@@ -64,7 +64,7 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 	}
 }
 
-// decided returns the answer of the database, once it is durable.
+// decided returns the outcome that was read from the database, once that is durable.
 func (s *Service) decided(ctx context.Context, o *orders.Order, refusal error) (*orders.Order, error) {
 	if refusal == nil && o.RestoredAt == nil {
 		s.controller.RequestRelease(ctx, o.SKU)
@@ -79,14 +79,14 @@ func (s *Service) decided(ctx context.Context, o *orders.Order, refusal error) (
 type latePayment struct {
 	*Service
 	ref     string
-	hold    *waiter // for the keeper's decision, once the gate has accepted the payment
+	hold    *waiter // waits for the keeper's decision, once the gate has accepted the payment
 	refusal refusal // source and epoch of the last refusal
 	pause   time.Duration
 	timeout <-chan time.Time
 }
 
-// refuse returns the refusal of the payment if it is final, as Service.refuse does. The
-// caller has read from the database that the payment is not decided.
+// refuse is like Service.refuse, for a payment. The caller must have read from the database
+// that the payment is not decided.
 func (p *latePayment) refuse(ctx context.Context, sku string, reason orders.Reason) error {
 	r := p.refusal
 	r.reason, r.known = reason.Err(), true
@@ -105,8 +105,8 @@ func (p *latePayment) stop() {
 	}
 }
 
-// take asks for the order's units, once the first hold of the order is released. It
-// returns the reason if the payment is refused, or "" while the payment is not decided.
+// take asks for the order's units, once the first hold of the order is released. It returns
+// the reason if the payment is refused, and "" while the payment is undecided.
 func (p *latePayment) take(ctx context.Context, o *orders.Order) orders.Reason {
 	sale, err := p.catalog.Sale(ctx, o.SKU)
 	switch {
@@ -125,8 +125,8 @@ func (p *latePayment) take(ctx context.Context, o *orders.Order) orders.Reason {
 }
 
 // wait waits for the keeper's notice, or for a pause, because the notice can be lost. The
-// caller then looks into the database. If the payer has waited for long enough, wait
-// returns the reason why there is no decision.
+// caller then reads the payment from the database. After Config.Wait in all, wait returns the
+// reason why the payment is undecided.
 func (p *latePayment) wait(ctx context.Context, o *orders.Order) orders.Reason {
 	var notice <-chan controller.Notice
 	if p.hold != nil {
@@ -147,10 +147,9 @@ func (p *latePayment) wait(ctx context.Context, o *orders.Order) orders.Reason {
 	return ""
 }
 
-// holdAgain asks the gate for the units of an order, as for a new order. It returns the
-// reason if the gate refuses. The reason is empty if the gate has accepted the payment, is
-// away or stale, has not answered, or has units that rest. The payment is then tried again
-// under the same key.
+// holdAgain asks the gate for the units of an order, as for a new order. It returns the reason
+// if the gate refuses, and "" otherwise. If the gate is stale or does not answer, or if its
+// units are cooling down, payLate tries the payment again with the same key.
 func (p *latePayment) holdAgain(ctx context.Context, o *orders.Order) orders.Reason {
 	id := orders.NewHoldID(o.ID)
 	hold := p.waiters.wait(id)
@@ -164,7 +163,7 @@ func (p *latePayment) holdAgain(ctx context.Context, o *orders.Order) orders.Rea
 	}
 	p.waiters.leave(hold)
 	switch {
-	case err == nil: // the same payment was sent before
+	case err == nil: // the gate has accepted this payment before
 		p.hold = p.waiters.wait(reserved.OrderID)
 	case errors.Is(err, inventory.ErrStale):
 		p.controller.Stale(ctx, o.SKU, reserved.Epoch)
@@ -175,14 +174,14 @@ func (p *latePayment) holdAgain(ctx context.Context, o *orders.Order) orders.Rea
 	return ""
 }
 
-// payDirect decides on a payment while the sale has no gate. It returns the reason if the
-// payment is refused. If the reason is empty, Store.Payment returns the outcome, if there
-// is one yet.
+// payDirect decides on a payment while the sale has no gate. It returns the reason if an open
+// order's payment is refused. Otherwise it returns "", and Store.Payment returns the outcome,
+// if there is one.
 func (s *Service) payDirect(ctx context.Context, o *orders.Order, ref string) orders.Reason {
 	d, err := s.direct.place(ctx, o.SKU, inventory.Queued{
 		OrderID: orders.NewHoldID(o.ID), Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: o.ID,
 	})
-	if err != nil || o.Status != orders.AwaitingPayment { // the refusal of an expired order's payment is a row
+	if err != nil || o.Status != orders.AwaitingPayment { // the refusal of an expired order's payment is a refund claim
 		return ""
 	}
 	return d.Refused

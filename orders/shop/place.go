@@ -10,16 +10,16 @@ import (
 // A Placement is a buyer's request for one order.
 type Placement struct {
 	Buyer    string
-	IP       string // for the limiter
+	IP       string // client address, which only the limiter uses
 	SKU      string
 	Quantity int64
 	Key      string // idempotency key, "" for none
-	Async    bool   // do not wait for the order to be durable
+	Async    bool   // return the reserved order at once, without waiting until it is durable
 
 	rerouted bool // the node's copy of the sale was too old at the first attempt
 }
 
-// validate names every field that is wrong.
+// validate returns an *orders.InvalidError that names every invalid field.
 func (p *Placement) validate(limit int64) error {
 	var f orders.Fields
 	f.Check(orders.IsSKU(p.SKU), "sku", "must be 1 to 64 characters of A-Z a-z 0-9 . _ -")
@@ -29,11 +29,11 @@ func (p *Placement) validate(limit int64) error {
 	return f.Err()
 }
 
-// Placed is the answer to a placement. Order.Status is Reserved while it is
-// not known to be durable.
+// Placed is the result of Place. If Order.Status is Reserved, the order may not be durable
+// yet.
 type Placed struct {
 	Order    *orders.Order
-	Replayed bool // an earlier request under this key made the order
+	Replayed bool // an earlier request with the same key made the order
 }
 
 // Place sells one order: it checks this node's memory and the limiter (admit), asks the gate,

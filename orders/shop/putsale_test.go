@@ -16,9 +16,9 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// A cut goes down to what is sold and not below; the gate then lets nobody in,
-// until a restock.
-func TestCutToWhatIsSold(t *testing.T) {
+// The total of a sale can be lowered to the units sold, but not below. The gate then refuses
+// orders until the total is raised.
+func TestTotalIsLoweredToUnitsSold(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := open(t, s, nil)
 		put := kit.Sale("S", 10, 5)
@@ -26,15 +26,15 @@ func TestCutToWhatIsSold(t *testing.T) {
 		allBuy(t, p, "S", "k", 4)
 		put.Total = 3
 		if _, _, err := p.PutSale(t.Context(), put); !errors.Is(err, orders.ErrBelowSold) {
-			t.Errorf("below what is sold: %v", err)
+			t.Errorf("total below the units sold: %v, want %v", err, orders.ErrBelowSold)
 		}
 		if got, err := p.store.Sale(t.Context(), "S"); err != nil || got.Total != 10 {
-			t.Errorf("refused, and yet %+v, %v", got, err)
+			t.Errorf("sale after a refused change: %+v, %v, want a total of 10", got, err)
 		}
 		put.Total = 4
 		p.put(t, put)
 		if offer, err := p.Offer(t.Context(), "S"); err != nil || offer.Available != 0 || offer.State(offer.Now, offer.Available) != "sold_out" {
-			t.Errorf("%+v, %v", offer, err)
+			t.Errorf("offer: %+v, %v, want sold out", offer, err)
 		}
 		put.Total = 5
 		p.put(t, put)
@@ -43,37 +43,37 @@ func TestCutToWhatIsSold(t *testing.T) {
 	})
 }
 
-// A cut that the gate has not heard of yet: what it still lets in is judged by
-// the database, and nothing is sold beyond the new total.
-func TestCutBeforeTheGateKnows(t *testing.T) {
+// The total is lowered in the database, and the gate accepts more orders before it has the new
+// total. The database rejects the orders beyond the new total.
+func TestTotalIsLoweredBeforeTheGateHasIt(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		put := kit.Sale("S", 10, 5)
 		b := bare.Open(t, s, put)
 		b.Reserve(t, "ann", "", 4)
 		put.Total = 6
 		kit.Put(t, b.Store, put)
-		b.Reserve(t, "bob", "", 3) // the gate still thinks of 10
+		b.Reserve(t, "bob", "", 3) // the gate still has a total of 10
 		b.Keeper(t, "S").Finish(t)
 		b.Stands(t, 4, 2)
-		// Cut below what the gate has given away: available is negative for a while.
+		// If the total is lowered below the units reserved, available is negative for a while.
 		b.Reserve(t, "eve", "", 2)
 		put.Total = 4
 		kit.Put(t, b.Store, put)
 		k := b.Keeper(t, "S")
-		if err := b.Gate.SetTerms(t.Context(), "S", 1, put.Terms()); err != nil { // its first step
+		if err := b.Gate.SetTerms(t.Context(), "S", 1, put.Terms()); err != nil { // the keeper's first step
 			t.Fatal(err)
 		}
 		if view, _ := b.Gate.Inspect(t.Context(), "S"); view.Available != -2 {
-			t.Errorf("available %d, not clamped", view.Available)
+			t.Errorf("available: %d, want -2", view.Available)
 		}
 		k.Finish(t)
 		b.Stands(t, 4, 0)
 	})
 }
 
-// The same sale is created on two nodes at once, with different totals: one of
-// them creates it, both are answered, and the gate has what the database has.
-func TestCreateTwiceAtOnce(t *testing.T) {
+// Two nodes create the same sale at once, with different totals. One of them creates it, neither
+// returns an error, and the gate has the total of the database.
+func TestSaleIsCreatedOnce(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		nodes := []*shop{open(t, s, nil), open(t, s, nil)}
 		var mu sync.Mutex
@@ -89,63 +89,63 @@ func TestCreateTwiceAtOnce(t *testing.T) {
 						created++
 					}
 					if err != nil {
-						t.Errorf("%s on node %d: %v", sku, i, err)
+						t.Errorf("put %s on node %d: %v", sku, i, err)
 					}
 				})
 			}
 			both.Wait()
 			if created != 1 {
-				t.Errorf("%s was created %d times", sku, created)
+				t.Errorf("%s was created %d times, want once", sku, created)
 			}
 			if a := nodes[0].settled(t, sku); a.Available != a.Total {
-				t.Errorf("%+v", a)
+				t.Errorf("audit: %+v, want all units available", a)
 			}
 		}
 	})
 }
 
-// No keeper brings the change to the gate: the operator hears that it is on its
-// way, and it is.
+// If no keeper applies a change to the gate in time, PutSale returns ErrOnItsWay. A keeper
+// applies the change later.
 func TestPutSaleWaitsForTheGate(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		p := build(t, s, nil) // it does not run
+		p := build(t, s, nil)
 		p.gateTimeout = 50 * time.Millisecond
 		if _, _, err := p.PutSale(t.Context(), kit.Sale("S", 10, 1)); !errors.Is(err, orders.ErrUnavailable) || !errors.Is(err, orders.ErrOnItsWay) {
-			t.Errorf("%v", err)
+			t.Errorf("PutSale without a keeper: %v, want %v", err, orders.ErrOnItsWay)
 		}
 		p.start(t)
-		check.Eventually(t, "the gate has it", func() bool {
+		check.Eventually(t, "the gate has the sale", func() bool {
 			a, err := p.Audit(t.Context(), "S")
 			return err == nil && a.Available == 10 && a.Balanced
 		})
 	})
 }
 
-// The operator's rebuild: the keeper carries it out, wherever it is.
+// An operator requests a rebuild on one node, and the keeper on another node rebuilds the gate.
 func TestRebuildByOperator(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p, sku := apart(t, s)
 		allBuy(t, p, sku, "k", 5)
 		p.settled(t, sku)
-		p.rdb.HIncrBy(t.Context(), "sale:{"+sku+"}", "available", 7) // units from nowhere
+		p.rdb.HIncrBy(t.Context(), "sale:{"+sku+"}", "available", 7)
 		if a, err := p.Audit(t.Context(), sku); err != nil || a.Balanced {
-			t.Fatalf("%+v, %v", a, err)
+			t.Fatalf("audit: %+v, %v, want a drift of 7", a, err)
 		}
 		before, _ := p.gate.Inspect(t.Context(), sku)
 		a, err := p.Rebuild(t.Context(), sku)
 		if err != nil || !a.Balanced || a.Available != 95 || a.Sold != 5 {
-			t.Errorf("%+v, %v", a, err)
+			t.Errorf("audit after the rebuild: %+v, %v, want 95 available and 5 sold", a, err)
 		}
 		if after, _ := p.gate.Inspect(t.Context(), sku); after.Epoch <= before.Epoch || after.Holds != 5 {
-			t.Errorf("gate was %+v, is %+v", before, after)
+			t.Errorf("gate before the rebuild %+v, after %+v, want a new epoch and 5 holds", before, after)
 		}
 		check.Is(t, check.Err(p.Rebuild(t.Context(), "unknown")), orders.ErrNotFound)
 	})
 }
 
-// A page may load an image over https, or from its own server: nothing that a browser
-// would take for another host, or for a script.
+// An image URL is an https URL, or a path on the page's own server. A URL is refused if a browser
+// could read it as another host or as a script.
 func TestImageURL(t *testing.T) {
 	for url, ok := range map[string]bool{
 		"": true, "/": true, "/s.png": true, "/a/../s.png?v=1#x": true, "https://example.com/s.png": true, "HTTPS://example.com": true,
@@ -157,7 +157,7 @@ func TestImageURL(t *testing.T) {
 		sale := kit.Sale("S", 1, 1)
 		sale.ImageURL = url
 		if err := sale.Validate(); (err == nil) != ok {
-			t.Errorf("%q: %v", url, err)
+			t.Errorf("%q: %v, want valid %t", url, err, ok)
 		}
 	}
 }
@@ -183,11 +183,11 @@ func TestSaleIsValidated(t *testing.T) {
 		spoil(&bad)
 		var invalid *orders.InvalidError
 		if err := bad.Validate(); !errors.As(err, &invalid) || len(invalid.Fields) != 1 || invalid.Fields[field] == "" {
-			t.Errorf("%s: %v", field, err)
+			t.Errorf("invalid %s: %v, want only that field", field, err)
 		}
 	}
 	var invalid *orders.InvalidError
 	if err := (&orders.Sale{}).Validate(); !errors.As(err, &invalid) || len(invalid.Fields) < 6 {
-		t.Errorf("not all at once: %v", err)
+		t.Errorf("empty sale: %v, want all invalid fields", err)
 	}
 }

@@ -14,7 +14,7 @@ type refusal struct {
 	reason error
 	source source
 	epoch  int64 // epoch of the gate, if the source is gate or memory
-	known  bool  // the request may repeat an order that left the queue: the gate knows the buyer, or it is a payment
+	known  bool  // the request may repeat a durable order: the gate knows the buyer, or it is a payment
 }
 
 // A source is the origin of a refusal.
@@ -23,21 +23,22 @@ type source int
 const (
 	database source = iota // a transaction under the sale's row lock, whose outcome is durable
 	gate                   // the gate's answer
-	memory                 // what this node remembers of the gate
-	over                   // the node's copy of the sale: it has ended
+	memory                 // this node's memory of the gate's answer
+	over                   // this node's copy of the sale, in which the sale has ended
 )
 
-// Every final refusal of a request with a key leaves the shop through refuse, except for an
-// order that MySQL has rejected (accepted returns its reason). A refusal is final
-// if no order with that key is durable, and none can become durable by a request that is
-// over. The key of a payment is its reference.
+// refuse returns the reason of a refusal if the refusal is final, and ErrUnavailable if it may
+// not be. A refusal is final if no order with the request's key is durable, and if no request
+// sent before can still make one durable. The key of a payment is its reference.
+//
+// Every refusal of a request with a key passes through refuse. The only exception is an
+// order that MySQL has rejected (see accepted).
 //
 // A refusal is final if the database has decided, or if the gate has decided and this
-// node's copy of the sale vouches for that gate. Otherwise refuse calls look, which asks
-// the database for the key and returns the sale. Both must be durable. If the key is
-// unknown, the refusal is final only if the gate is still that of the sale's epoch. A newer
-// gate, or direct mode, may have accepted the key. In that case the outcome is unknown, and
-// refuse returns ErrUnavailable.
+// node's copy of the sale vouches for that gate. Otherwise refuse calls look, which looks
+// for the key in the database and returns the sale once both reads are durable. If the key is
+// unknown there, the refusal is final only if the sale still has the gate that refused. A
+// newer gate, or direct mode, may have accepted the key.
 //
 // If the copy does not vouch for a refusal from memory, refuse returns ErrUnavailable
 // without asking MySQL. Otherwise a sold-out sale would send every refusal to MySQL.
@@ -57,7 +58,7 @@ func (s *Service) refuse(ctx context.Context, sku string, r refusal, look func(c
 	return r.reason
 }
 
-// standsFor reports whether the sale in the database still supports the refusal.
+// standsFor reports whether the sale, as read from the database, confirms the refusal.
 func (r refusal) standsFor(sale *orders.Sale) bool {
 	if r.source == over {
 		return sale.Mode == orders.ModeOver
@@ -65,8 +66,8 @@ func (r refusal) standsFor(sale *orders.Sale) bool {
 	return sale.HasGate() && sale.Epoch == r.epoch
 }
 
-// refused answers a placement that was refused. If look finds an order with the same key,
-// that order is the answer.
+// refused returns the answer for a placement that was refused. If the database has an order
+// with the same key, that order is the answer.
 func (s *Service) refused(ctx context.Context, p Placement, r refusal) (Placed, error) {
 	if p.Key == "" {
 		return Placed{}, r.reason
@@ -75,7 +76,7 @@ func (s *Service) refused(ctx context.Context, p Placement, r refusal) (Placed, 
 	err := s.refuse(ctx, p.SKU, r, func(ctx context.Context) (sale *orders.Sale, err error) {
 		first, sale, err = s.store.Lookup(ctx, p.SKU, p.Buyer, p.Key)
 		if err == nil && r.source == gate && sale.TakesOnPayment() {
-			err = inventory.ErrRebuilding // the order may be on its way past the gate
+			err = inventory.ErrRebuilding // an order with the key may be in a shared commit, past the gate
 		}
 		return sale, err
 	})
@@ -85,10 +86,10 @@ func (s *Service) refused(ctx context.Context, p Placement, r refusal) (Placed, 
 	return Placed{}, err
 }
 
-// firstOr answers with the durable order with the placement's key. If there is none yet, it
-// waits for the order that the gate knows under that key. The order is looked for by the key
-// and not by its id, because a gate that had forgotten the key may have accepted a second
-// order, which never became a row.
+// firstOr returns the durable order that has the placement's key. If there is none yet, it
+// waits for the order that the gate knows by that key. The database is asked for the key and
+// not for the order's id: a gate that had forgotten the key may have accepted a second order,
+// which never becomes a row.
 func (s *Service) firstOr(ctx context.Context, p Placement, w *waiter, pending *orders.Order) (Placed, error) {
 	within, cancel := context.WithTimeout(ctx, s.store.Timeout)
 	defer cancel()
@@ -105,8 +106,8 @@ func (s *Service) firstOr(ctx context.Context, p Placement, w *waiter, pending *
 	return replay(p, first)
 }
 
-// answer waits until the keeper has decided on the order. If that takes too long, it
-// returns the reserved order, which promises nothing yet.
+// answer waits until the keeper has decided on the order. After Config.Wait it returns the
+// reserved order, which promises nothing yet.
 func (s *Service) answer(ctx context.Context, p Placement, w *waiter, pending Placed) (Placed, error) {
 	if p.Async {
 		return pending, nil
@@ -124,7 +125,8 @@ func (s *Service) answer(ctx context.Context, p Placement, w *waiter, pending Pl
 	}
 }
 
-// replay answers a placement with the first order with its key.
+// replay returns the first order that was made with the placement's key. If that order was
+// for other units, it returns inventory.ErrMismatch.
 func replay(p Placement, first *orders.Order) (Placed, error) {
 	if first.RequestHash != orders.Fingerprint(p.SKU, p.Quantity) {
 		return Placed{}, inventory.ErrMismatch

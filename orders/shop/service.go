@@ -17,9 +17,10 @@ import (
 	"flashsale/orders/store"
 )
 
-// A Limiter refuses abuse, with an error of its own. It is asked before an order
-// is placed, after the node's memory of what is sold out and before the gate; and
-// before one is paid or cancelled, then with neither address nor SKU.
+// A Limiter rejects callers that send too many requests. Service calls Allow before it
+// places, pays or cancels an order, and returns the error of Allow unchanged. A sold-out
+// refusal from the node's memory comes before that call. For payments and cancellations, ip
+// and sku are empty.
 type Limiter interface {
 	Allow(ctx context.Context, buyer, ip, sku string) error
 }
@@ -28,49 +29,49 @@ type unlimited struct{}
 
 func (unlimited) Allow(context.Context, string, string, string) error { return nil }
 
-// Gate is what a shop asks of the stock in Redis: package inventory's Keeping.
+// Gate contains the methods of inventory.Keeping that a shop, its controller and its keepers
+// call.
 type Gate interface {
-	controller.Gate // for this node and its keepers
+	controller.Gate
 	KnownSoldOut(sku, buyer string) (epoch int64, soldOut bool)
 	Reserve(ctx context.Context, r inventory.Request) (inventory.Reservation, error)
 	Held(ctx context.Context, orderID string, skus ...string) (sku string, h inventory.Hold, ok bool, err error)
 	Inspect(ctx context.Context, sku string) (inventory.View, error)
 }
 
-// Config of a Service. Store, Gate and Redis are required; the rest has defaults.
+// Config describes a Service. Store, Gate and Redis are required. For the other fields, a
+// value that is zero or negative selects the default.
 type Config struct {
 	Store   *store.Store
 	Gate    Gate
 	Redis   redis.UniversalClient
-	Limiter Limiter // nil for none
-	// Locks says who keeps a SKU. Their lease should be Keeper.LockLease. Default:
-	// in Redis.
+	Limiter Limiter // default: no limits
+	// Locks contains a lock for each SKU. The holder of the lock keeps the SKU. The lease
+	// of the locks should be Keeper.LockLease. Default: locks in Redis.
 	Locks lease.Locker
-	// Wait is how long a buyer waits for the order to be durable before the
-	// answer is 202. Default 2 s.
+	// Wait bounds the time for which Place waits until the order is durable. Place then
+	// returns the reserved order (a 202). Default 2 s.
 	Wait time.Duration
-	// MaxQuantity is the most units one request may ask for. Default 10.
+	// MaxQuantity is the maximum number of units of one order. Default 10.
 	MaxQuantity int64
-	// SweepEvery is how often overdue orders are looked for. Default 500 ms.
+	// SweepEvery is the average time between two sweeps for overdue orders. Default 500 ms.
 	SweepEvery time.Duration
 	Keeper     controller.KeeperConfig
 	Direct     controller.DirectConfig
-	Log        *slog.Logger // default: slog's
-	// Clock is this node's clock, default time.Now. It only carries the
-	// database's time on from one reading to the next: how wrong it is makes no
-	// difference.
+	Log        *slog.Logger // default: slog.Default
+	// Clock is this node's clock. It advances the database's time between two reads of
+	// that time, so it need not be correct. Default time.Now.
 	Clock func() time.Time
-	// Trace, where set, gives what a caller's trace goes on from, such as a W3C
-	// traceparent; "" for one that is not traced. It is queued with the order, so
-	// that the keeper can go on with the trace, on whichever node.
+	// Trace returns the trace context of a request, such as a W3C traceparent, or "" if
+	// the request is not traced. The context is queued with the order, so the keeper can
+	// continue the trace on any node. Default: no request is traced.
 	Trace func(ctx context.Context) string
-	// OnCommit, where set, hears of each keeper's transactions, for metrics and
-	// traces. It must not block.
+	// OnCommit is called for each transaction of a keeper, for metrics and traces. It must
+	// not block. Default: no calls.
 	OnCommit func(*keeper.Commit)
 }
 
 func (c Config) withDefaults() Config {
-	// What is below zero was not given, either.
 	c.Log = cmp.Or(c.Log, slog.Default())
 	c.Wait = cmp.Or(max(c.Wait, 0), 2*time.Second)
 	c.MaxQuantity = cmp.Or(max(c.MaxQuantity, 0), 10)
@@ -94,29 +95,30 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// A Service sells: it takes orders from buyers, and runs this node's share of
-// the keepers and sweepers.
+// A Service accepts orders, payments and cancellations, and runs this node's keepers and its
+// sweeper.
 type Service struct {
 	cfg        Config
 	store      *store.Store
 	gate       Gate
 	controller *controller.Controller
-	catalog    *store.Catalog // the controller's
+	catalog    *store.Catalog // this node's copy of the sales, which the controller renews
 	waiters    *waiters
 	direct     *sharedCommit
 	onPayment  *sharedCommit
-	// gateTimeout is how long an operator's call waits for the keeper to bring a
-	// change to the gate.
+	// gateTimeout bounds the time for which an operator's call waits until the keeper has
+	// applied a change to the gate.
 	gateTimeout time.Duration
 }
 
-// New returns a Service. It sells once Run runs, here or on another node.
+// New returns a Service. Place works while Run runs on this node. The keeper of a SKU may be
+// on another node.
 func New(cfg Config) *Service {
 	cfg = cfg.withDefaults()
 	s := &Service{cfg: cfg, store: cfg.Store, gate: cfg.Gate, waiters: &waiters{}, gateTimeout: 2 * time.Second}
 	s.controller = controller.New(controller.Config{
 		Store: cfg.Store, Gate: cfg.Gate, Redis: cfg.Redis, Locks: cfg.Locks, Clock: cfg.Clock, Log: cfg.Log,
-		Deliver: s.waiters.tell, OnCommit: cfg.OnCommit, Keeper: cfg.Keeper, Direct: cfg.Direct,
+		Deliver: s.waiters.notify, OnCommit: cfg.OnCommit, Keeper: cfg.Keeper, Direct: cfg.Direct,
 	})
 	s.catalog = s.controller.Catalog()
 	s.direct = newSharedCommit(cfg.Store.Timeout, cfg.Direct.Max, cfg.Direct.Max, controller.Workers, s.controller.CommitDirect)
@@ -125,10 +127,11 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// Keepers are this node's.
+// Keepers returns the controller, which runs this node's keepers.
 func (s *Service) Keepers() *controller.Controller { return s.controller }
 
-// Run runs all loops of this node until ctx ends.
+// Run runs all loops of this node until ctx ends. Afterwards it waits for the transactions
+// in progress, for at most Config.Keeper.Lease.
 func (s *Service) Run(ctx context.Context) error {
 	var loops errgroup.Group
 	loops.Go(func() error { return s.controller.Run(ctx) })
@@ -139,24 +142,24 @@ func (s *Service) Run(ctx context.Context) error {
 	return err
 }
 
-// finishCalls waits until no call of this node's groups is under way, and not for
-// longer than a lease.
+// finishCalls waits until no transaction of this node is in progress, for at most a lease.
 func (s *Service) finishCalls(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Keeper.Lease)
 	defer cancel()
 	for _, group := range []interface{ Wait(context.Context) error }{s.controller.Commits, s.direct, s.onPayment, s.store} {
 		if err := group.Wait(ctx); err != nil {
-			s.cfg.Log.Warn("a transaction hangs, and is not waited for", "error", err)
+			s.cfg.Log.Warn("stop: a transaction is still in progress after a lease; stopping without it", "error", err)
 			return
 		}
 	}
 }
 
-// recheckAfter is when a waiting caller's order is looked for in the database:
-// the message that tells of it may have been lost.
+// recheckAfter is the time after which a caller without a notice reads the order from the
+// database. The message with the notice may have been lost.
 const recheckAfter = 250 * time.Millisecond
 
-// recheck looks for the orders of callers who have waited for long.
+// recheck reads the orders of callers that have waited for recheckAfter. After an error the
+// callers continue to wait.
 func (s *Service) recheck(ctx context.Context) error {
 	ids := s.waiters.overdue(recheckAfter, 500)
 	if len(ids) == 0 {
@@ -170,8 +173,8 @@ func (s *Service) recheck(ctx context.Context) error {
 	}
 	for i := range rows {
 		if err == nil {
-			s.waiters.tell(controller.Notice{ID: rows[i].ID, Order: &rows[i]})
+			s.waiters.notify(controller.Notice{ID: rows[i].ID, Order: &rows[i]})
 		}
 	}
-	return err // they wait on
+	return err
 }

@@ -18,19 +18,19 @@ import (
 	"flashsale/orders/keeper"
 )
 
-// A stuckGate doesn't let its keeper read the queue, or shut the gate.
+// A stuckGate is a Gate whose Queue and BeginRebuild can be made to fail.
 type stuckGate struct {
 	Gate
 	queue, shut switched
 }
 
-// A switched thing is on or off for all of a call.
+// A switched value does not change during a call.
 type switched struct {
 	mu sync.RWMutex
 	on bool
 }
 
-// turn returns once no call is under way that found it otherwise.
+// turn sets the value, once the calls with the old value have returned.
 func (s *switched) turn(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,8 +62,8 @@ func (p *shop) queue(t testing.TB, sku, buyer string) {
 	places(t, p, Placement{Buyer: buyer, SKU: sku, Quantity: 1, Async: true}, nil)
 }
 
-// What waits is seen to wait, for as long as it does, and what has drifted to
-// have drifted; also when the database is what is away.
+// Stats contains the queued orders, the age of the oldest one, and the drift. It is up to date
+// even while the database is away.
 func TestStats(t *testing.T) {
 	t.Parallel()
 	gate := &stuckGate{}
@@ -78,7 +78,7 @@ func TestStats(t *testing.T) {
 		p.put(t, kit.Sale(sku, 100, 100))
 	}
 	if s := p.Keepers().Stats(); s.Kept != 2 || s.Queued+s.Longest+int64(s.Oldest)+int64(s.Drifting)+s.Drift != 0 || len(p.catalog.All()) != 2 {
-		t.Fatalf("%d sales, %+v", len(p.catalog.All()), s)
+		t.Fatalf("%d sales, stats %+v, want 2 sales and an empty queue", len(p.catalog.All()), s)
 	}
 
 	gate.queue.turn(true)
@@ -86,36 +86,36 @@ func TestStats(t *testing.T) {
 	for i := range 2 {
 		p.queue(t, "S", fmt.Sprint("buyer-", i))
 	}
-	check.Eventually(t, "three orders wait", func() bool {
+	check.Eventually(t, "three orders are queued", func() bool {
 		s := p.Keepers().Stats()
 		return s.Queued == 3 && s.Longest == 2 && s.Oldest > 0
 	})
 	age := p.Keepers().Stats().Oldest
-	check.Eventually(t, "the oldest grows older", func() bool { return p.Keepers().Stats().Oldest > age })
+	check.Eventually(t, "the oldest order grows older", func() bool { return p.Keepers().Stats().Oldest > age })
 	gate.queue.turn(false)
-	check.Eventually(t, "none waits", func() bool { return p.Keepers().Stats() == controller.Stats{Kept: 2} })
-	for carried := 0; carried < 3; {
+	check.Eventually(t, "no order is queued", func() bool { return p.Keepers().Stats() == controller.Stats{Kept: 2} })
+	for committed := 0; committed < 3; {
 		c := <-commits
 		for _, o := range c.Orders {
-			carried++
+			committed++
 			if lag, known := c.Lag(o); !known || lag <= 0 || o.Trace != "trace" || c.Err != nil || c.Took <= 0 || c.Fence == 0 {
-				t.Errorf("%+v: lag %v, %v", c, lag, known)
+				t.Errorf("commit %+v: lag %v, known %t", c, lag, known)
 			}
 		}
 	}
 
-	gate.shut.turn(true) // it is found, and can't be repaired
+	gate.shut.turn(true) // the drift cannot be repaired
 	check.Must(t, p.rdb.HIncrBy(t.Context(), "sale:{S}", "available", 7).Err())
-	check.Eventually(t, "the drift", func() bool { return p.Keepers().Stats() == controller.Stats{Kept: 2, Drifting: 1, Drift: 7} })
+	check.Eventually(t, "the drift is found", func() bool { return p.Keepers().Stats() == controller.Stats{Kept: 2, Drifting: 1, Drift: 7} })
 	gate.shut.turn(false)
-	check.Eventually(t, "it is repaired", func() bool { return p.Keepers().Stats() == controller.Stats{Kept: 2} })
+	check.Eventually(t, "the drift is repaired", func() bool { return p.Keepers().Stats() == controller.Stats{Kept: 2} })
 
 	_ = p.store.Close()
 	p.queue(t, "S", "ann")
-	check.Eventually(t, "an order waits for a database that is away", func() bool { return p.Keepers().Stats().Queued == 1 })
+	check.Eventually(t, "an order is queued while the database is away", func() bool { return p.Keepers().Stats().Queued == 1 })
 }
 
-// A payment that takes its units anew is followed as an order is.
+// A payment that takes units has a trace, like an order.
 func TestPaymentIsTraced(t *testing.T) {
 	commits := make(chan *keeper.Commit, 10)
 	p := open(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) {
@@ -127,6 +127,6 @@ func TestPaymentIsTraced(t *testing.T) {
 	check.Must(t, err)
 	pays(t, p, "ann", placed.Order.ID, "ref", nil)
 	if c := <-commits; len(c.Orders) != 1 || c.Orders[0].Trace != "trace" {
-		t.Errorf("%+v", c.Orders)
+		t.Errorf("commit of %+v, want one payment with a trace", c.Orders)
 	}
 }

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// sweep closes overdue orders until ctx ends. Every node sweeps, under the
-// database's clock; the jitter keeps them from coming all at once.
+// sweep closes overdue orders until ctx ends. Every node sweeps, and the database's clock
+// decides which orders are overdue. The random pause keeps the nodes from sweeping at the same
+// moment.
 func (s *Service) sweep(ctx context.Context) error {
 	for {
 		select {
@@ -23,7 +24,7 @@ func (s *Service) sweep(ctx context.Context) error {
 	}
 }
 
-// sweepOnce closes one batch and tells whether there may be more.
+// sweepOnce closes one batch of each SKU, and reports whether more orders may be overdue.
 func (s *Service) sweepOnce(ctx context.Context) (more bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, 2*s.store.Timeout)
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 	"flashsale/orders/controller"
 )
 
-// waiters are this node's callers whose order is on its way into the database.
+// waiters holds this node's callers that wait for a keeper's decision, by order id.
 type waiters struct {
 	mu   sync.Mutex
 	byID map[string][]*waiter
@@ -17,45 +17,45 @@ type waiters struct {
 type waiter struct {
 	id     string
 	since  time.Time
-	notice chan controller.Notice // of one, so that telling never blocks
+	notice chan controller.Notice // has a buffer of one, so notify never blocks
 }
 
-// wait registers a caller. It must be done before the order can become
-// durable, or be followed by a look into the database.
+// wait registers a caller. A notice that was sent before is missed. Therefore the caller must
+// register before the order can become durable, or read the database afterwards.
 func (w *waiters) wait(id string) *waiter {
-	one := &waiter{id: id, since: time.Now(), notice: make(chan controller.Notice, 1)}
+	added := &waiter{id: id, since: time.Now(), notice: make(chan controller.Notice, 1)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byID == nil {
 		w.byID = map[string][]*waiter{}
 	}
-	w.byID[id] = append(w.byID[id], one)
-	return one
+	w.byID[id] = append(w.byID[id], added)
+	return added
 }
 
-// leave ends a wait that nobody is interested in any more.
-func (w *waiters) leave(one *waiter) {
+// leave removes a waiter.
+func (w *waiters) leave(left *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	rest := slices.DeleteFunc(w.byID[one.id], func(other *waiter) bool { return other == one })
-	if w.byID[one.id] = rest; len(rest) == 0 {
-		delete(w.byID, one.id)
+	rest := slices.DeleteFunc(w.byID[left.id], func(other *waiter) bool { return other == left })
+	if w.byID[left.id] = rest; len(rest) == 0 {
+		delete(w.byID, left.id)
 	}
 }
 
-// tell gives everybody who waits for an order the outcome.
-func (w *waiters) tell(outcomes ...controller.Notice) {
+// notify sends each notice to all callers that wait for its order, and removes these callers.
+func (w *waiters) notify(notices ...controller.Notice) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, t := range outcomes {
-		for _, one := range w.byID[t.ID] {
-			one.notice <- t
+	for _, n := range notices {
+		for _, waiting := range w.byID[n.ID] {
+			waiting.notice <- n
 		}
-		delete(w.byID, t.ID)
+		delete(w.byID, n.ID)
 	}
 }
 
-// overdue returns orders somebody has waited for longer than d, at most limit.
+// overdue returns the ids of at most limit orders whose first caller has waited longer than d.
 func (w *waiters) overdue(d time.Duration, limit int) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

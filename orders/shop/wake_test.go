@@ -12,10 +12,11 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// Callers who order again as soon as they are told find the queue not yet
-// tidied, and so nobody calls the keeper: it must look again by itself. With no
-// resync to fall back on, an order that it overlooks is answered 202 at best.
-func TestTheKeeperLooksUntilTheQueueIsEmpty(t *testing.T) {
+// reserve.lua wakes the keeper only if the queue was empty. Callers that order again at once find
+// the queue not empty, because the keeper has not acknowledged its batch yet. The keeper must
+// therefore read the queue until it is empty. Resync is disabled here, so an order that the
+// keeper misses would remain reserved.
+func TestKeeperReadsUntilTheQueueIsEmpty(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := open(t, s, func(c *Config) {
 			c.Keeper.ResyncEvery, c.Keeper.ReconcileEvery, c.Keeper.ReconcileHoldsEvery = time.Hour, time.Hour, time.Hour
@@ -27,7 +28,7 @@ func TestTheKeeperLooksUntilTheQueueIsEmpty(t *testing.T) {
 				for range 25 {
 					placed, err := p.Place(t.Context(), Placement{Buyer: fmt.Sprint("buyer-", buyer), SKU: "S", Quantity: 1})
 					if err != nil || placed.Order.Status != orders.PendingPayment {
-						t.Errorf("%+v, %v", placed.Order, err)
+						t.Errorf("order: %+v, %v, want %s", placed.Order, err, orders.PendingPayment)
 						return
 					}
 				}

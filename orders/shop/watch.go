@@ -6,16 +6,15 @@ import (
 	"flashsale/orders"
 )
 
-// Sale returns a sale as this node knows it, or else as the database does: also
-// while Redis is away. Error: ErrNotFound.
+// Sale returns a sale from this node's copy, or from the database if the copy lacks it. It does
+// not need Redis. Errors: ErrNotFound, errors of the database.
 func (s *Service) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
 	return s.catalog.Sale(ctx, sku)
 }
 
-// Watched is for those who watch sales: it costs one pipeline for all of them,
-// and has an answer whatever is away. The gates could not be asked where asked
-// is false: then Available is what the rows leave over, as far as this node
-// knows. A SKU that the node's copy of the sales lacks is left out.
+// Watched returns the offers of several sales, for a page that shows them all the time. It
+// costs one Redis pipeline. If the gates could not be asked, asked is false and Available is
+// computed from this node's copy of the rows. A SKU that is not in the copy is left out.
 func (s *Service) Watched(ctx context.Context, skus ...string) (offers []orders.Offer, asked bool) {
 	var sales []orders.Sale
 	for _, sku := range skus {

@@ -1,0 +1,57 @@
+package shop
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"flashsale/inventory"
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/orders/internal/bare"
+	"flashsale/orders/internal/kit"
+)
+
+// failingPool is a pool on which the query for an order by id and buyer fails.
+type failingPool struct{ *sql.DB }
+
+func (p failingPool) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if strings.Contains(query, "id = ? AND buyer = ?") {
+		return nil, kit.ErrFault
+	}
+	return p.DB.QueryContext(ctx, query, args...)
+}
+
+// failingHeld is a Gate that cannot be asked for a hold.
+type failingHeld struct{ Gate }
+
+func (failingHeld) Held(context.Context, string, ...string) (string, inventory.Hold, bool, error) {
+	return "", inventory.Hold{}, false, kit.ErrFault
+}
+
+// Order looks for the key if no order has the id, also while the gate cannot be asked. After an
+// error of the database it does not, because the order with the key may be another one.
+func TestOrderByKeyOnlyIfTheIDIsUnknown(t *testing.T) {
+	t.Parallel()
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		b, ctx := bare.Open(t, s, kit.Sale("S", 2, 2)), t.Context()
+		first, second := b.Reserve(t, "ann", "k", 1), b.Reserve(t, "ann", "l", 1)
+		b.Keeper(t, "S").Finish(t)
+		db, err := b.Store.DB.DB()
+		check.Must(t, err)
+		cfg := Config{Store: kit.Onto(t, b.Store.On, failingPool{db}), Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)}
+		if o, err := New(cfg).Order(ctx, "ann", first, "S", "l"); err == nil {
+			t.Errorf("order %s, while the database fails: %s, want an error", first, o.ID)
+		} else {
+			check.Is(t, err, kit.ErrFault)
+		}
+		cfg.Store, cfg.Gate = b.Store, failingHeld{b.Gate}
+		if o, err := New(cfg).Order(ctx, "ann", uuid.NewString(), "S", "l"); err != nil || o.ID != second {
+			t.Errorf("order with key l, while the gate cannot be asked: %+v, %v, want %s", o, err, second)
+		}
+	})
+}
