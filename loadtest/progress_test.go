@@ -27,18 +27,18 @@ func TestProgressInPlainLines(t *testing.T) {
 	p.end()
 	p.start("settling", 0)
 	p.end()
-	p.say("%s:", "next")
+	p.printf("%s:", "next")
 	contains(t, b.String(),
 		"attack: 3 to go\n",
-		"attack: 2 of 3, 6 left, sold_out 1, yes 1\n",
-		"attack: 3 in 0.0s, 6 left, no answer 1, sold_out 1, yes 1\n",
+		"attack: 2 of 3, 6 left, accepted 1, sold_out 1\n",
+		"attack: 3 in 0.0s, 6 left, accepted 1, no answer 1, sold_out 1\n",
 		"probes: 1 of 2\n", "probes: 1 in 0.0s\n", "settling …\n", "next:\n",
 	)
 	var silent progress
 	silent.start("attack", 1)
 	silent.add(judge.Request{})
 	silent.end()
-	silent.say("nothing")
+	silent.printf("nothing")
 }
 
 // A stock that is not known of every sale is not told.

@@ -28,7 +28,7 @@ func TestSalesGetTheirShareOfTheOrders(t *testing.T) {
 	arriving := newArrivals(c, testCrowd(t, 500))
 	var plans []*targets
 	for i, s := range c.sales() {
-		plans = append(plans, newTargets(c.of(s), i, arriving))
+		plans = append(plans, newTargets(c.forSale(s), i, arriving))
 	}
 	m := newSaleMix(c, plans)
 	const n = 4000

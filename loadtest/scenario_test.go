@@ -69,12 +69,12 @@ func TestScenarioSaysWhatIsWrong(t *testing.T) {
 		{"colour: red" + rest, `[1:1] unknown field "colour"`},
 		{"name: x\nsales:\n  - {sku: a, stok: 3}", `[3:14] unknown field "stok"`},
 		{"shares:\n  replays: lots" + rest, "[2:12] cannot unmarshal"},
-		{"payment_window: 5" + rest, `[1:17] "5" is no duration`},
+		{"payment_window: 5" + rest, `[1:17] "5" is not a duration`},
 		{"name: x\nname: y", "[2:1]"},
 		{"", "name: empty\nsales: none\nphases: none"},
 		{"name: x\nsales: [{stock: 1}]\nphases: [{rate: 1, for: 1s}]", "sales[0].sku"},
 		{"name: x\nsales: [{sku: a, stock: 1}]\nphases: [{shape: ramp, rate: 1, for: 1s}]", "phases[0]: a ramp has from and to"},
-		{"name: x\nsales: [{sku: a, stock: 1}]\nphases: [{rate: 1, to: 5, for: 1s}]", "phases[0]: from and to are a ramp's"},
+		{"name: x\nsales: [{sku: a, stock: 1}]\nphases: [{rate: 1, to: 5, for: 1s}]", "phases[0]: only a ramp has from and to"},
 	} {
 		_, err := parseScenario([]byte(tc.text))
 		contains(t, fmt.Sprint(err), tc.want)

@@ -15,7 +15,8 @@ import (
 // units on sale. It asks whether the history is linearizable (Herlihy and Wing, 1990):
 // is there an order of the operations that explains all answers, if each takes effect
 // at one instant between call and return? Porcupine searches for that order.
-// | The other checks compare sums at the end of the run. This check also finds faults
+//
+// The other checks compare sums at the end of the run. This check also finds faults
 // that leave the sums right, such as a refusal while units were free, or a unit that
 // was promised to two buyers for a moment.
 
