@@ -9,7 +9,7 @@ import (
 	"flashsale/loadtest/report"
 )
 
-func TestProgressInPlainLines(t *testing.T) {
+func TestProgressLines(t *testing.T) {
 	var b strings.Builder
 	p := progress{w: &b}
 	var stock stockLine
@@ -41,15 +41,15 @@ func TestProgressInPlainLines(t *testing.T) {
 	silent.printf("nothing")
 }
 
-// A stock that is not known of every sale is not told.
-func TestProgressKnowsNoStock(t *testing.T) {
+// If the stock of one sale is not known, no stock is printed.
+func TestProgressOmitsUnknownStock(t *testing.T) {
 	var known, unknown stockLine
 	known.add(report.StockPoint{At: time.Now(), Available: 7})
-	if got := (&progress{stocks: []*stockLine{&known, &unknown}}).left(); got != "" {
-		t.Errorf("%q", got)
+	if got := (&progress{stocks: []*stockLine{&known, &unknown}}).stockLeft(); got != "" {
+		t.Errorf("stock: got %q", got)
 	}
 	unknown.add(report.StockPoint{At: time.Now(), Available: -3})
-	if got := (&progress{stocks: []*stockLine{&known, &unknown}}).left(); got != ", 4 left" {
-		t.Errorf("%q", got)
+	if got := (&progress{stocks: []*stockLine{&known, &unknown}}).stockLeft(); got != ", 4 left" {
+		t.Errorf("stock: got %q", got)
 	}
 }

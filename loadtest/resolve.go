@@ -32,12 +32,12 @@ func (r *run) resolvePayments(ctx context.Context) {
 	if !r.c.onPayment() {
 		return
 	}
-	of := map[string][]judge.Closing{}
+	byOrder := map[string][]judge.Closing{}
 	for _, cl := range r.ledger.closings.read() {
-		of[cl.OrderID] = append(of[cl.OrderID], cl)
+		byOrder[cl.OrderID] = append(byOrder[cl.OrderID], cl)
 	}
 	var open []judge.Closing
-	for _, calls := range of {
+	for _, calls := range byOrder {
 		if p := judge.PaymentOf(calls); p.Doubted && p.Told.IsZero() {
 			open = append(open, calls[0])
 		}
