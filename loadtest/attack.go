@@ -67,7 +67,7 @@ func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, run
 			attacker.Stop()
 			continue
 		}
-		if c.InFlight == 0 { // with InFlight, orders have no due time
+		if c.InFlight == 0 { // InFlight leaves orders without a due time
 			// vegeta numbers requests in the order of their timestamps.
 			runs[sale].late = append(runs[sale].late, max(0, res.Timestamp.Sub(began)-plan.due(res.Seq)))
 		}

@@ -50,7 +50,7 @@ type Config struct {
 	Duration time.Duration // length of the attack, without the steps after it
 	Shape    string        // Constant, Ramp or Burst
 	Phases   []Phase       // sent one after the other instead of Rate, Duration and Shape
-	// InFlight limits concurrent calls, including those of fresh buyers and followers.
+	// InFlight limits concurrent calls, also calls of fresh buyers and followers.
 	// If it is set, a new order is sent whenever a call ends, and Rate is ignored. 0
 	// means no limit.
 	InFlight    int
@@ -157,11 +157,11 @@ func (c Config) expiring() bool { return c.PaymentWindow < c.Duration+2*time.Min
 // patience holds the time limits of the steps after the attack.
 type patience struct {
 	rest    time.Duration // a sale is at rest if its audit stays the same for this time
-	settle  time.Duration // for the sale to come to rest; Unsettled if it does not
-	known   time.Duration // for unknown outcomes
-	topUp   time.Duration // for fresh buyers to receive sold_out
-	probe   time.Duration // for a cancelled unit to be on sale again
-	overdue time.Duration // for the sweep, after an order's window has passed
+	settle  time.Duration // limit of the wait for rest; afterwards the sale is Unsettled
+	known   time.Duration // limit of the retries of unknown outcomes
+	topUp   time.Duration // limit between two sales to fresh buyers
+	probe   time.Duration // limit until a cancelled unit is on sale again
+	overdue time.Duration // time that the sweep may take to expire an order
 	probes  int           // number of probes
 }
 

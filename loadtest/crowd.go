@@ -59,7 +59,7 @@ func (c *crowd) named(subject string) client.Buyer {
 	return b.(client.Buyer)
 }
 
-// Random streams of the seed. Each plan has the number of its sale as its stream, so
+// Random streams of the seed. The stream of a plan is the number of its sale, so
 // draws from one stream do not change the others.
 const (
 	streamSales  = 1 << 32

@@ -73,7 +73,7 @@ func (c Config) schedule() string {
 	return strings.Join(parts, ", then ")
 }
 
-// whole sets Rate and Duration to those of all phases together.
+// whole sets Rate and Duration to the totals of all phases.
 func (c Config) whole() Config {
 	if len(c.Phases) == 0 {
 		return c

@@ -24,7 +24,7 @@ type run struct {
 	progress *progress
 	began    time.Time
 
-	drifting time.Time // when the drift began; zero if there is none
+	drifting time.Time // start of the drift; zero if there is none
 	restores []time.Duration
 	late     []time.Duration // delay of each order of the attack: sent minus due
 	soldOut  bool            // the last top-up ended with sold_out

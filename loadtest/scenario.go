@@ -32,7 +32,7 @@ type Scenario struct {
 		Zipf        float64 // Config.Zipf
 		MaxQuantity *int    `yaml:"max_quantity"`
 	}
-	Shares struct { // as in Config
+	Shares struct { // shares of Config
 		Replays, Cancels, Payments *float64
 		SecondOrders               *float64 `yaml:"second_orders"`
 	}

@@ -28,7 +28,7 @@ type Evidence struct {
 	SoldOut   bool   // at the end, fresh buyers ordered until the server answered sold_out
 	Unsettled string // why the audit kept changing; empty if the sale is at rest
 	Unread    string // why Audit and Rows are missing; empty if they are complete
-	Gaps      []Gap  // what the run could not find out
+	Gaps      []Gap  // checks that the run made impossible
 }
 
 // A Pause is a period in which a node was stopped. Calls that it received during the
@@ -123,7 +123,7 @@ type Answer struct {
 	Replayed   bool          // the header Idempotent-Replayed is true
 	Location   string        // header of a 201 or 202
 	RetryAfter time.Duration // 0 if the answer has no Retry-After
-	Fault      string        // how the form of the answer breaks the contract; empty if it does not
+	Fault      string        // fault of the answer's form, such as a missing header; empty if there is none
 }
 
 // Reason returns status and code, such as "409 sold_out". Replayed answers have a

@@ -147,7 +147,7 @@ func (c *Index) operations() []porcupine.Operation {
 // orders adds the operations of a sale that takes units on order.
 func (c *Index) orders(h *stockHistory) {
 	for _, o := range c.Outcomes {
-		call := o.Requests[0].Sent // any request may be the one that took effect, even one without an answer
+		call := o.Requests[0].Sent // each request may have taken effect, even without an answer
 		for i := 1; i < len(o.Requests); i++ {
 			switch r := &o.Requests[i]; {
 			case c.broken:

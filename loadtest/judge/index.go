@@ -13,7 +13,7 @@ type Index struct {
 	byIntent  map[Intent]*Outcome
 	intentsOf map[string]int      // number of intents by buyer
 	Ordered   map[string]*Outcome // first announcement by order id
-	rows      map[string]Row      // by order id
+	rows      map[string]Row      // first row by order id
 	rowsOf    map[Intent][]Row
 	repeated  []string // order ids that are listed twice
 	closings  map[string][]Closing

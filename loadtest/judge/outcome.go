@@ -9,7 +9,7 @@ import (
 // buyer.
 type Intent struct{ Buyer, Key string }
 
-// Outcome is what a client knows about one intent after all its answers.
+// Outcome describes what all answers prove about one intent.
 type Outcome struct {
 	Intent
 	Quantity  int
@@ -50,7 +50,7 @@ func (e *Evidence) outcomes() []*Outcome {
 }
 
 func (o *Outcome) fold(e *Evidence) {
-	var doubt time.Time // when the last inconclusive request could no longer take effect
+	var doubt time.Time // time after which no inconclusive request can take effect
 	for i := range o.Requests {
 		r := &o.Requests[i]
 		switch {
@@ -81,8 +81,8 @@ func (o *Outcome) fold(e *Evidence) {
 // Payment is what a client knows about one payment of one order. All its calls have the
 // same reference.
 type Payment struct {
-	asked   time.Time // when the first call was sent; zero if none was
-	Told    time.Time // when the first confirmation arrived; zero if none did
+	asked   time.Time // time of the first call; zero if there was none
+	Told    time.Time // time of the first confirmation; zero if there was none
 	Refused bool      // a refusal is final: no call of this payment can still take effect
 	Doubted bool      // some call received no answer or a 5xx
 }
@@ -92,7 +92,7 @@ type Payment struct {
 func PaymentOf(closings []Closing) Payment { return (&Evidence{}).paymentOf(closings) }
 
 func (e *Evidence) paymentOf(closings []Closing) (p Payment) {
-	var doubt time.Time // when the last inconclusive call could no longer take effect
+	var doubt time.Time // time after which no inconclusive call can take effect
 	for _, cl := range closings {
 		if cl.Cancel {
 			continue

@@ -66,7 +66,7 @@ func TestJudgePayments(t *testing.T) {
 		"closed, but the sale is open": {func(e *Evidence) { lastPayment(e, eve).Answer = refusal("closed") }, WrongAnswer, 1},
 		"expired too early":            {func(e *Evidence) { row(e, eve).Status = Expired }, WrongAnswer, 1},
 		"a replay refused": {func(e *Evidence) {
-			r := e.Requests[6] // of ann
+			r := e.Requests[6] // a replay of ann
 			r.Sent, r.Answer = r.End(), refusal("sold_out")
 			e.Requests = append(e.Requests, r)
 		}, WrongAnswer, 1},

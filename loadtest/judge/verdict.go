@@ -69,8 +69,8 @@ type Verdict struct {
 	Gaps            []Gap // checks that could not be made
 }
 
-// Counts are the figures of a verdict. Each is in units unless its comment says
-// otherwise. Pending is 0 if the sale takes units on payment, because a pending order
+// Counts are the figures of a verdict, in units unless a comment names another unit.
+// Pending is 0 if the sale takes units on payment, because a pending order
 // then holds no units.
 type Counts struct {
 	Durable     int `json:"durable"` // rows that are not rejected
@@ -98,7 +98,7 @@ type Counts struct {
 type Gap struct {
 	Checks []string `json:"checks"` // names of the violations or events that were not checked
 	Why    string   `json:"why"`
-	Do     string   `json:"do"` // what to do so that the next run can check it
+	Do     string   `json:"do"` // advice for the next run
 }
 
 // Advice returns the gap and what to do about it.

@@ -14,7 +14,7 @@ import (
 var ErrNotInstalled = errors.New("servers: not installed")
 
 // searchPath returns the folders of $PATH, followed by folders in which distributions
-// install servers. The PATH of an ordinary user seldom contains the sbin folders.
+// install servers. The PATH of an ordinary user rarely contains the sbin folders.
 func searchPath() []string {
 	return append(filepath.SplitList(os.Getenv("PATH")),
 		"/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/bin", "/opt/homebrew/bin")

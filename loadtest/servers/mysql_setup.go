@@ -55,7 +55,8 @@ func asRoot() []string {
 	return nil
 }
 
-// isMariaDB reports whether the program is MariaDB's, which may also be called mysqld.
+// isMariaDB reports whether the program is a MariaDB server, which may also be called
+// mysqld.
 func isMariaDB(ctx context.Context, path string) (bool, error) {
 	version, err := exec.CommandContext(ctx, path, "--no-defaults", "--version").CombinedOutput()
 	if err != nil {
