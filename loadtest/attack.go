@@ -39,7 +39,7 @@ func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, run
 	defer stop()
 
 	var (
-		background sync.WaitGroup // the watchers and followers
+		background sync.WaitGroup // watchers and followers
 		arriving   = newArrivals(c, crowd.buyers)
 		plans      []*targets
 		after      []*followers

@@ -65,7 +65,8 @@ func TestPlanFollowsItsSeed(t *testing.T) {
 	}
 }
 
-// For any answers, the plan fulfils the assumptions of the verdict.
+// Only a replay repeats a key, and it repeats the order as well. Only a second order
+// comes from a buyer who has ordered before.
 func TestPlannedAttemptsAreConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Defaults()

@@ -45,7 +45,7 @@ type Config struct {
 	ReserveOn     string        // judge.OnOrder or judge.OnPayment; empty means judge.OnOrder
 	Visitors      bool          // other buyers may order too; if false, the sale's name gets the prefix client.Judged
 
-	Buyers   int           // number of buyers; at most one per request takes part
+	Buyers   int           // number of buyers, at most the number of requests
 	Rate     int           // requests per second, independent of answers
 	Duration time.Duration // length of the attack, without the steps after it
 	Shape    string        // Constant, Ramp or Burst

@@ -59,8 +59,8 @@ func (c *crowd) named(subject string) client.Buyer {
 	return b.(client.Buyer)
 }
 
-// Random streams of the seed. The stream of a plan is the number of its sale, so
-// draws from one stream do not change the others.
+// Random streams of the seed for the choice of sales and buyers. A plan uses the number
+// of its sale as its stream. Draws from one stream do not affect another stream.
 const (
 	streamSales  = 1 << 32
 	streamBuyers = 1<<32 + 1

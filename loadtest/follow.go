@@ -15,8 +15,8 @@ import (
 // short time, and look up 202s until the outcome is known.
 //
 // If the sale takes units on payment, a fast server would sell all units before two
-// payments compete. So payments start once those that wait want twice the stock. The
-// latest orders are then paid first, because their buyers may just have ordered a
+// payments compete. So payments start once the waiting payments want twice the stock.
+// The latest orders are then paid first, because their buyers may just have ordered a
 // second time and must not get both orders.
 type followers struct {
 	r       *run

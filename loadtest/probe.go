@@ -26,8 +26,8 @@ func (r *run) probe(ctx context.Context) error {
 		return nil
 	}
 	open := r.ledger.open()
-	// Keep the largest order: its buyer may be at the limit and is needed for a further
-	// order.
+	// Do not cancel the largest order. Its buyer may be at the limit, and then orders
+	// one unit more.
 	probes := open[:min(r.patience.probes, max(len(open)-1, min(1, len(open))))]
 	full := r.atLimit(open, probes)
 	r.progress.start("restore probes", len(probes))

@@ -107,8 +107,8 @@ func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 	if err != nil {
 		return fmt.Errorf("loadtest: sign the operator's token: %w", err)
 	}
-	// OneAddress sends the calls of three seconds, because a limiter may allow short
-	// bursts.
+	// Send the number of calls that the attack sends in three seconds, because a
+	// limiter may allow short bursts.
 	if runs[0].client.OneAddress(ctx, min(3*c.Rate, 300)) {
 		return fmt.Errorf("%s limits all buyers as one address: start the server with --limit-ip off, "+
 			"or with --trusted-proxies and the address of this machine as the server sees it, such as 127.0.0.1", c.Target)

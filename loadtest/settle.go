@@ -26,7 +26,7 @@ func (r *run) settle(ctx context.Context) (judge.Audit, error) {
 	defer r.progress.end()
 	var (
 		last  judge.Audit
-		since time.Time // time of the first read of last; zero if the sale is not at rest
+		since time.Time // time at which last was read first; zero if the sale is not at rest
 		fault error
 	)
 	for {

@@ -145,8 +145,8 @@ func (t *targets) took(n int) {
 	}
 	t.accepted = append(t.accepted, n)
 	if a.fate != cancel && !t.c.onPayment() {
-		// A buyer who got past the limit orders again first. That detects a gate that
-		// counts late.
+		// This buyer orders again next. A gate that counts orders late accepts that
+		// order.
 		t.units[a.buyer.Subject] += a.quantity
 		t.eager = append(t.eager, a.buyer)
 	}

@@ -15,31 +15,31 @@ type Evidence struct {
 	Search        time.Duration // time limit of the History check; 0 means 2 s
 	Visitors      bool          // buyers outside the load test may order; if false, their rows are Unannounced
 
-	// Three fields describe faults that the run causes on purpose.
+	// The next three fields are set if the run causes faults on purpose.
 	Late     time.Duration // a call may take effect until this long after its end
 	Pauses   []Pause       // periods in which nodes were stopped
-	Changing bool          // the operator changes Total and ReserveOn during the run, so units, drift and history are not judged
+	Changing bool          // the operator changes Total and ReserveOn during the run
 
 	Requests []Request
 	Closings []Closing
 	Audit    Audit
 	Rows     []Row
 
-	SoldOut   bool   // at the end, fresh buyers ordered until the server answered sold_out
+	SoldOut   bool   // fresh buyers ordered at the end until they received sold_out; Undersold requires it
 	Unsettled string // why the audit kept changing; empty if the sale is at rest
 	Unread    string // why Audit and Rows are missing; empty if they are complete
 	Gaps      []Gap  // checks that the run made impossible
 }
 
-// A Pause is a period in which a node was stopped. Calls that it received during the
-// pause may take effect when it continues.
+// A Pause is a period in which a node was stopped. A call that was sent to the node
+// before the end of the pause may take effect when the node continues.
 type Pause struct {
 	Node     int
 	From, To time.Time
 }
 
-// lastEffect returns the time after which a call to node that ended at end can no longer take
-// effect.
+// lastEffect returns the time after which a call to node that ended at end can no longer
+// take effect.
 func (e *Evidence) lastEffect(node int, end time.Time) time.Time {
 	last := end
 	for _, p := range e.Pauses {
@@ -197,8 +197,8 @@ func (c Closing) End() time.Time { return c.Sent.Add(c.Latency) }
 // Done reports whether the server confirmed the call.
 func (c Closing) Done() bool { return c.Status == 200 }
 
-// Unknown reports whether the answer leaves open if the call took effect: the client
-// received none, or a 5xx.
+// Unknown reports whether it is unknown if the call took effect, because the client
+// received no answer or a 5xx.
 func (c Closing) Unknown() bool { return c.Status == 0 || c.Status >= 500 }
 
 // Refuses reports whether the answer refuses the call with a status from 300 to 499. A

@@ -62,7 +62,7 @@ func stockModel(total int) porcupine.Model {
 func (s stockState) after(op stockOp) []any {
 	n := op.units
 	// Take units on sale first. Returning units can be released at any later time, so
-	// keeping them explains at least as many refusals.
+	// keeping them never makes a later refusal harder to explain.
 	fresh := min(n, s.available)
 	switch op.kind {
 	case bought:
@@ -152,7 +152,7 @@ func (c *Index) orders(h *stockHistory) {
 			switch r := &o.Requests[i]; {
 			case c.broken:
 				h.add(tried, o.Quantity, r.Sent, never)
-			case r.Replayed: // the gate may take units until the database finds the first order
+			case r.Replayed: // the gate may take units for the replay until the database finds the first order
 				h.add(tried, o.Quantity, r.Sent, r.End())
 			}
 		}

@@ -6,7 +6,13 @@ import "slices"
 const answerOperators = "find out why the server does not answer an operator, and run again"
 
 // Judge compares the answers that clients received with the rows and the audit of the
-// server. If Unread is set, it judges the answers alone.
+// server. A check that the evidence does not allow becomes a Gap, and a check that no
+// event has put to the test is listed in Unexercised.
+//
+// If Unread is set, Judge checks only Oversold, OverLimit, Duplicates and WrongAnswer. If
+// Changing is set, it checks only Lost, Unannounced, Duplicates, WrongAnswer and
+// Unsettled. If visitors keep the audit changing, it does not check Undersold, Drift and
+// Unsettled.
 func Judge(e Evidence) Verdict {
 	c := NewIndex(e)
 	v := Verdict{Total: e.Total, Gaps: slices.Clone(e.Gaps)}

@@ -78,8 +78,8 @@ func (o *Outcome) fold(e *Evidence) {
 	}
 }
 
-// Payment is what a client knows about one payment of one order. All its calls have the
-// same reference.
+// Payment describes what all answers prove about one payment of one order. Its calls
+// have the same reference.
 type Payment struct {
 	asked   time.Time // time of the first call; zero if there was none
 	Told    time.Time // time of the first confirmation; zero if there was none

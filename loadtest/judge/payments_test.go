@@ -36,7 +36,7 @@ func TestJudgePayments(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Evidence)
 		want   string
-		count  int // of units or orders
+		count  int
 	}{
 		"more payments confirmed than units":   {func(e *Evidence) { e.Total = 5 }, Oversold, 1},
 		"more paid rows than units":            {func(e *Evidence) { row(e, eve).Status = Paid }, Oversold, 2},

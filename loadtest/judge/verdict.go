@@ -40,8 +40,9 @@ const (
 	Drift = "drift"
 	// Unsettled is 1 if the audit kept changing until the run gave up.
 	Unsettled = "unsettled"
-	// WrongAnswer counts answers that the contract does not allow, that contradict an
-	// earlier answer to the same key, or that the rows contradict.
+	// WrongAnswer counts answers that break the contract, contradict an earlier answer,
+	// or contradict the rows. It also counts rows that were closed or paid without a
+	// call, and an audit that contradicts the rows or itself.
 	WrongAnswer = "wrong_answer"
 	// History is 1 if no order of events explains all answers: some buyer was refused
 	// units that were free, or was promised units that were not.

@@ -39,8 +39,8 @@ func startChild(program string, args []string, logFile string, variables ...stri
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(),
 		"LC_ALL=C", // English messages, and no failure because of an unknown locale
-		// When MariaDB starts, it deletes temporary tables from this folder, even those
-		// of another server.
+		// When MariaDB starts, it deletes all temporary tables from this folder, even
+		// if another server uses them.
 		"TMPDIR="+filepath.Dir(logFile),
 	)
 	cmd.Env = append(cmd.Env, variables...)

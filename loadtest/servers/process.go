@@ -156,7 +156,7 @@ func (p *Process) signal(verb string, send func(*os.Process) error) error {
 
 // Restart starts the server again on its port with the data in its directory, and
 // returns when it serves. A running server is first stopped gracefully. To restart as
-// after a crash, call Kill before.
+// after a crash, call Kill first.
 func (p *Process) Restart(ctx context.Context) error { return p.restart(ctx, false) }
 
 // RestartEmpty is like Restart, but removes all data before the start.

@@ -35,8 +35,8 @@ func (p *Process) awaitServing(ctx context.Context, c *child) (version string, e
 		select {
 		case <-c.exited:
 			tail := c.logTail()
-			// Servers print the system's message, in English because of LC_ALL. Go
-			// starts it with a lower-case letter.
+			// This is the message of the system, in English because of LC_ALL. Go
+			// programs print it in lower case.
 			if strings.Contains(strings.ToLower(tail), "address already in use") {
 				return "", fmt.Errorf("%w: %s on port %d", errPortTaken, p.name, p.port)
 			}

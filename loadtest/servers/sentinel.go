@@ -69,9 +69,9 @@ func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 	})
 }
 
-// startSentinel starts a sentinel that watches the master at this port. It waits for 20
-// seconds before it acts, because a server on a busy machine may not answer for
-// seconds. Failover does not wait for that.
+// startSentinel starts a sentinel that watches the master at this port. The sentinel
+// reacts only after 20 seconds, because a server on a busy machine may not answer for
+// seconds. Failover does not wait for the sentinel.
 func startSentinel(ctx context.Context, port int) (*Process, error) {
 	path, err := findRedis(nil)
 	if err != nil {
