@@ -117,7 +117,7 @@ func WriteHistory(w io.Writer, e Evidence) error {
 	model := stockModel(e.Total)
 	_, info := porcupine.CheckOperationsVerbose(model, NewIndex(e).operations(), searchTimeout)
 	if err := porcupine.Visualize(model, info, w); err != nil {
-		return fmt.Errorf("loadtest: write the history: %w", err)
+		return fmt.Errorf("judge: write the history: %w", err)
 	}
 	return nil
 }

@@ -27,12 +27,12 @@ func startChild(program string, args []string, logFile string, variables ...stri
 	// process.
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("servers: log of %s: %w", program, err)
+		return nil, fmt.Errorf("servers: open the log of %s: %w", program, err)
 	}
 	defer log.Close() // the child has its own copy of the descriptor
 	before, err := log.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("servers: log of %s: %w", program, err)
+		return nil, fmt.Errorf("servers: open the log of %s: %w", program, err)
 	}
 
 	cmd := exec.Command(program, args...) //nolint:noctx // the context limits only the start, and the child outlives it

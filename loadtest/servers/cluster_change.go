@@ -100,7 +100,7 @@ func (c *RedisCluster) Owner(ctx context.Context, key string) (*Redis, error) {
 func (c *RedisCluster) slot(ctx context.Context, key string) (*Redis, int64, error) {
 	slot, err := c.Nodes[0].do(ctx, "CLUSTER", "KEYSLOT", key).Int64()
 	if err != nil {
-		return nil, 0, fmt.Errorf("servers: slot of %s: %w", key, err)
+		return nil, 0, fmt.Errorf("servers: find the slot of %s: %w", key, err)
 	}
 	ranges, err := slotsBy(ctx, c.Nodes[0])
 	for _, r := range ranges {

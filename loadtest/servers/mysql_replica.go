@@ -46,7 +46,7 @@ func (m *MySQL) Promote(ctx context.Context) error {
 	err := await(ctx, "wait for the relay log to be applied", func() error {
 		applied, err := m.number(ctx, "SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Slave has read all relay log%'")
 		if err == nil && applied != 1 {
-			err = fmt.Errorf("%s has not applied all of it", m.Addr())
+			err = fmt.Errorf("%s has not applied its whole relay log", m.Addr())
 		}
 		return err
 	})

@@ -69,7 +69,7 @@ func isMariaDB(ctx context.Context, path string) (bool, error) {
 // no template directory is kept.
 func initialiseMySQL(ctx context.Context, p *Process, maria bool, folders []string) error {
 	if err := os.WriteFile(mysqlInitFile(p), []byte(mysqlInit), 0o600); err != nil {
-		return fmt.Errorf("servers: accounts for %s: %w", p.name, err)
+		return fmt.Errorf("servers: write the accounts of %s: %w", p.name, err)
 	}
 	path, args := p.path, []string{"--no-defaults", "--initialize-insecure", "--datadir=" + p.data}
 	if maria {
@@ -91,7 +91,7 @@ func initialiseMySQL(ctx context.Context, p *Process, maria bool, folders []stri
 		c.kill() // kills the children of the install script as well, because they share its process group
 	}
 	if c.err != nil {
-		return fmt.Errorf("servers: %s: %w, its log ends:\n%s", path, c.err, c.logTail())
+		return fmt.Errorf("servers: %s: %w; its log ends:\n%s", path, c.err, c.logTail())
 	}
 	return nil
 }

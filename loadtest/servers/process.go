@@ -63,7 +63,7 @@ type Process struct {
 func startProcess(ctx context.Context, prog program) (*Process, error) {
 	dir, err := shortTempDir()
 	if err != nil {
-		return nil, fmt.Errorf("servers: directory for %s: %w", prog.name, err)
+		return nil, fmt.Errorf("servers: create the directory of %s: %w", prog.name, err)
 	}
 	p := &Process{program: prog, dir: dir, data: filepath.Join(dir, "data")}
 	ctx, cancel := bounded(ctx)
@@ -89,7 +89,7 @@ func startProcess(ctx context.Context, prog program) (*Process, error) {
 // prepare creates the data directory.
 func (p *Process) prepare(ctx context.Context) error {
 	if err := os.Mkdir(p.data, 0o700); err != nil {
-		return fmt.Errorf("servers: directory for the data of %s: %w", p.name, err)
+		return fmt.Errorf("servers: create the data directory of %s: %w", p.name, err)
 	}
 	if p.initialise == nil {
 		return nil

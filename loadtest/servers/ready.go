@@ -60,7 +60,7 @@ func FreeAddr(ctx context.Context) (string, error) {
 func freePort(ctx context.Context) (int, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return 0, fmt.Errorf("servers: free port: %w", err)
+		return 0, fmt.Errorf("servers: find a free port: %w", err)
 	}
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }

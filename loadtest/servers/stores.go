@@ -66,7 +66,7 @@ type Options struct {
 func Embedded(ctx context.Context) (*Stores, error) {
 	dir, err := os.MkdirTemp("", "flashsale-sqlite-")
 	if err != nil {
-		return nil, fmt.Errorf("servers: directory for SQLite: %w", err)
+		return nil, fmt.Errorf("servers: create a directory for SQLite: %w", err)
 	}
 	s := &Stores{
 		Kind:     KindEmbedded,
