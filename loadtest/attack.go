@@ -112,7 +112,7 @@ func (r *run) book(plan *targets, after *followers, a attempt, n int, res *veget
 	}
 	r.ledger.requests.add(req)
 	if req.Status == http.StatusCreated {
-		plan.took(n)
+		plan.accept(n)
 	}
 	if a.kind != judge.Replay {
 		after.offer(a, req)

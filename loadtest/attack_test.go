@@ -51,7 +51,7 @@ func TestPlanFollowsItsSeed(t *testing.T) {
 		for n := range 200 {
 			check.Must(t, p.target(&target))
 			if n%3 == 0 {
-				p.took(n)
+				p.accept(n)
 			}
 		}
 		return p.attempts
@@ -77,7 +77,7 @@ func TestPlannedAttemptsAreConsistent(t *testing.T) {
 		}
 		p := newTargets(c, 0, newArrivals(c, testCrowd(t, rapid.IntRange(1, 30).Draw(t, "buyers"))))
 		m := newSaleMix(c, []*targets{p})
-		keys, came := map[string]attempt{}, map[string]bool{}
+		keys, ordered := map[string]attempt{}, map[string]bool{}
 		for n := range 100 {
 			var target vegeta.Target
 			check.Must(t, m.target(&target))
@@ -89,15 +89,15 @@ func TestPlannedAttemptsAreConsistent(t *testing.T) {
 			if known != (a.kind == judge.Replay) || known && (first.buyer != a.buyer || first.quantity != a.quantity) {
 				t.Fatalf("got %+v after %+v, want a new key, or a replay of the same order", a, first)
 			}
-			if a.kind != judge.Replay && came[a.buyer.Subject] != (a.kind == judge.Second) {
-				t.Fatalf("got a %s order by a buyer who has ordered before: %v", a.kind, came[a.buyer.Subject])
+			if a.kind != judge.Replay && ordered[a.buyer.Subject] != (a.kind == judge.Second) {
+				t.Fatalf("got a %s order by a buyer who has ordered before: %v", a.kind, ordered[a.buyer.Subject])
 			}
 			if a.quantity < 1 || a.quantity > c.MaxQuantity {
 				t.Fatalf("quantity: got %d, want 1 to %d", a.quantity, c.MaxQuantity)
 			}
-			keys[a.key], came[a.buyer.Subject] = a, true
+			keys[a.key], ordered[a.buyer.Subject] = a, true
 			if rapid.Bool().Draw(t, "accepted") {
-				p.took(n)
+				p.accept(n)
 			}
 		}
 	})

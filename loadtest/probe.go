@@ -104,11 +104,11 @@ func (r *run) rebuy(ctx context.Context) (bool, error) {
 // repeat replays some accepted orders. The attack may have sent all its replays before
 // the first answers.
 func (r *run) repeat(ctx context.Context) {
-	asked := 0
+	replayed := 0
 	for _, o := range judge.Outcomes(r.ledger.requests.read()) {
-		if r.c.Replays > 0 && o.Announced != nil && asked < r.patience.probes {
+		if r.c.Replays > 0 && o.Announced != nil && replayed < r.patience.probes {
 			r.untilKnown(ctx, judge.Replay, r.crowd.named(o.Buyer), o.Key, o.Quantity)
-			asked++
+			replayed++
 		}
 	}
 }

@@ -40,7 +40,7 @@ type targets struct {
 	mu       sync.Mutex
 	rng      *rand.Rand
 	arrivals *arrivals
-	came     map[string]bool // buyers who have ordered
+	ordered  map[string]bool // buyers who have ordered
 	attempts []attempt       // index: number of the attempt
 	latest   int             // number of the latest attempt with a new key
 	accepted []int           // numbers of the accepted attempts, which may be replayed
@@ -52,7 +52,7 @@ func newTargets(c Config, sale int, a *arrivals) *targets {
 	return &targets{
 		c: c, client: client.New(c.Target, c.SKU, nil), sale: sale,
 		rng:      rand.New(rand.NewPCG(uint64(c.Seed), uint64(sale))),
-		arrivals: a, came: map[string]bool{},
+		arrivals: a, ordered: map[string]bool{},
 		latest: -1,
 		units:  map[string]int{},
 	}
@@ -60,8 +60,9 @@ func newTargets(c Config, sale int, a *arrivals) *targets {
 
 // target implements vegeta.Targeter. It puts the numbers of the sale and of the attempt
 // into the fragment of the URL. Clients do not send a fragment, and vegeta returns the
-// URL with each result, even without an answer. vegeta's own sequence number is not
-// unique in a Targeter, because workers take it before they call.
+// URL with each result, even without an answer. vegeta's sequence number does not
+// identify the attempt, because workers take it before they call the Targeter, in
+// another order.
 func (t *targets) target(out *vegeta.Target) error {
 	t.mu.Lock()
 	a := t.draw()
@@ -112,10 +113,10 @@ func (t *targets) draw() attempt {
 		return a
 	}
 	a.buyer = t.arrivals.next()
-	if t.came[a.buyer.Subject] {
+	if t.ordered[a.buyer.Subject] {
 		a.kind = judge.Second
 	}
-	t.came[a.buyer.Subject] = true
+	t.ordered[a.buyer.Subject] = true
 	if a.fate == pay && t.c.onPayment() {
 		// Accept these orders in advance: unpaid orders are always accepted and no
 		// limit applies.
@@ -135,8 +136,8 @@ func (t *targets) numbered(n int) (attempt, bool) {
 	return t.attempts[n], true
 }
 
-// took records that attempt n was accepted.
-func (t *targets) took(n int) {
+// accept records that attempt n was accepted.
+func (t *targets) accept(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a := t.attempts[n]
