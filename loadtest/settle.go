@@ -55,8 +55,8 @@ func (r *run) settle(ctx context.Context) (judge.Audit, error) {
 	}
 }
 
-// lasts reports whether an audit counts. An audit without drift does. An audit with
-// drift does if the drift has lasted for Config.Repair, including earlier steps.
+// lasts reports whether an audit counts: it shows no drift, or the drift has lasted for
+// Config.Repair, including earlier steps.
 func (r *run) lasts(a judge.Audit, now time.Time) bool {
 	switch {
 	case a.Drift == 0:

@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// answers counts the answers that the constant WrongAnswer describes.
 func (c *Index) answers(v *Verdict) {
 	var t tally
 	keyOf := map[string]string{} // order id → key
@@ -110,7 +109,7 @@ func (c *Index) closingAnswer(t *tally, cl Closing) {
 	if cl.Fault != "" {
 		t.add(fmt.Sprintf("%d to %s with %s", cl.Status, cl.Verb(), cl.Fault), "%s", cl.OrderID)
 	}
-	row, stored := c.rows[cl.OrderID] // lost reports an order without a row
+	row, stored := c.rows[cl.OrderID] // the check Lost reports orders without a row
 	switch {
 	// No answer, a limited call and an outage prove nothing about the order.
 	case cl.Status == 0 || cl.Status == 429 || cl.Status == 503:
@@ -118,14 +117,14 @@ func (c *Index) closingAnswer(t *tally, cl Closing) {
 		if cl.Order != nil && (cl.Order.ID != cl.OrderID || cl.Order.Status != want) {
 			t.add("200 to "+cl.Verb()+" without effect", "%s is %s", cl.Order.ID, cl.Order.Status)
 		}
-		if stored && row.Status != want && !(c.OnPayment() && !cl.Cancel) { // lost reports an unpaid row of a confirmed payment
+		if stored && row.Status != want && !(c.OnPayment() && !cl.Cancel) { // the check Lost reports unpaid rows of confirmed payments
 			t.add(cl.Verb()+" confirmed and not kept", "%s is %s", cl.OrderID, row.Status)
 		} else if stored && row.PaymentRef != "" && !cl.Cancel && cl.Ref != row.PaymentRef {
 			t.add("pay confirmed and not kept", "%s is paid by %s and not by %s", cl.OrderID, row.PaymentRef, cl.Ref)
 		}
 	case cl.Status != 409 || !slices.Contains(codes, cl.Code):
 		t.add(strings.TrimSpace(fmt.Sprintf("%d %s to %s", cl.Status, cl.Code, cl.Verb())), "%s", cl.OrderID)
-	case c.Changing && !cl.Cancel: // unannounced checks refused payments
+	case c.Changing && !cl.Cancel: // the check Unannounced reports paid rows of refused payments
 	case cl.Code == "order_closed" && stored && (row.Status == Pending || row.Status == Paid) && !c.paidLate(cl, row) && !c.refunded(cl, row):
 		t.add("order_closed for an open or paid order", "%s is %s", cl.OrderID, row.Status)
 	case cl.Code == "already_paid" && stored && row.Status != Paid:

@@ -233,7 +233,7 @@ func (c *Index) paying(h *stockHistory, o *Outcome, id string) {
 	if paid {
 		from := p.asked
 		if from.IsZero() {
-			from = o.Requests[0].Sent // no client has paid: WrongAnswer reports that
+			from = o.Requests[0].Sent // no client has paid, which the check WrongAnswer reports
 		}
 		h.add(bought, o.Quantity, from, p.Told)
 	}

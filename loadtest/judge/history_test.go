@@ -52,7 +52,8 @@ func (m *moments) pay(buyer string, answer Answer) *Closing {
 	return &m.Closings[len(m.Closings)-1]
 }
 
-// The cases that are not explained leave all sums right: only the order in time is wrong.
+// In the cases that cannot be explained, all sums are right at the end. Only the order
+// of events in time is wrong.
 func TestHistoryCheck(t *testing.T) {
 	ok, lost, soldOut := Answer{Status: 200}, Answer{}, Answer{Status: 409, Code: "sold_out"}
 	for name, tc := range map[string]struct {

@@ -1,8 +1,8 @@
 package judge
 
-// These checks compare announced orders, rows and keys with each other.
+// These checks compare announced orders, rows and keys with each other. The constants of
+// the same names define what they count.
 
-// lost counts the orders that the constant Lost describes.
 func (c *Index) lost(v *Verdict) {
 	var f finding
 	for _, o := range c.Outcomes {
@@ -25,9 +25,8 @@ func (c *Index) lost(v *Verdict) {
 	v.violation(Lost, v.Lost, "%s without a matching row: %s.", Plural(v.Lost, "announced order"), &f)
 }
 
-// unannounced counts the rows that the constant Unannounced describes. A rejected row
-// is a stored refusal, so it agrees with a client that was refused. A paid row
-// contradicts a final refusal of its payment.
+// A rejected row is a stored refusal, so it agrees with a client that was refused. A
+// paid row contradicts a final refusal of its payment.
 func (c *Index) unannounced(v *Verdict) {
 	var f finding
 	for _, row := range c.Rows {
@@ -62,7 +61,6 @@ func (c *Index) unannounced(v *Verdict) {
 	}
 }
 
-// duplicates counts the keys and rows that the constant Duplicates describes.
 func (c *Index) duplicates(v *Verdict) {
 	var f finding
 	report := func(a Intent, ids []string) {

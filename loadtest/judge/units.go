@@ -5,7 +5,6 @@ import (
 	"slices"
 )
 
-// oversold counts units as the constant Oversold describes.
 func (c *Index) oversold(v *Verdict) {
 	// The promises are counted separately. If rows and audit agree, the server may
 	// still have promised more than both.
@@ -21,7 +20,6 @@ func (c *Index) oversold(v *Verdict) {
 		Plural(v.Oversold, "unit"), c.Total, promised, rows, stored, c.Audit.Oversold)
 }
 
-// undersold counts units as the constant Undersold describes.
 func (c *Index) undersold(v *Verdict) {
 	if !c.SoldOut || c.Unread != "" {
 		open := func(g Gap) bool { return slices.Contains(g.Checks, Undersold) }
@@ -37,7 +35,6 @@ func (c *Index) undersold(v *Verdict) {
 		Plural(v.Undersold, "unit"), c.Total, v.Pending, v.Paid, c.Audit.Available)
 }
 
-// overLimit counts units as the constant OverLimit describes.
 func (c *Index) overLimit(v *Verdict) {
 	units, promised := map[string]int{}, map[string]int{}
 	for _, row := range c.rows {
@@ -60,7 +57,6 @@ func (c *Index) overLimit(v *Verdict) {
 		Plural(v.OverLimit, "unit"), c.PerBuyerLimit, Plural(f.count, "buyer"), &f)
 }
 
-// drift counts units as the constant Drift describes.
 func (c *Index) drift(v *Verdict) {
 	a := c.Audit
 	// The sum is checked as well, because a faulty server may compute the wrong drift.

@@ -15,8 +15,8 @@ import (
 // on payment, only orders with a confirmed payment are promised.
 const (
 	// Oversold counts units beyond Evidence.Total. Judge takes the largest excess of
-	// three sums: the units of promised orders, the units of pending and paid rows, and
-	// the audit's own figure.
+	// three counts: the units of promised orders, the units of pending and paid rows,
+	// and the audit's own figure.
 	Oversold = "oversold"
 	// Undersold counts units that are neither pending nor paid although the server
 	// answered sold_out to fresh buyers at the end. Evidence.SoldOut is required.

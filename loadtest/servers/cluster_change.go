@@ -56,8 +56,8 @@ func (c *RedisCluster) Failover(ctx context.Context, master, replica *Redis) err
 	return c.awaitSlots(ctx, master, "the failover", func(all []string) bool { return !slices.Contains(all, master.Addr()) })
 }
 
-// awaitSlots waits until right accepts the addresses of masters and replicas that each
-// master reports. It does not ask the master gone.
+// awaitSlots waits until each master except gone reports addresses of masters and
+// replicas that right accepts.
 func (c *RedisCluster) awaitSlots(ctx context.Context, gone *Redis, what string, right func(all []string) bool) error {
 	for _, node := range c.Nodes {
 		if node == gone {
