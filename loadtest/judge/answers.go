@@ -158,8 +158,8 @@ func (c *Index) paymentAnswer(t *tally, cl Closing) {
 	if o == nil || !cl.denies() {
 		return
 	}
-	told, ref := c.payment(o, cl.OrderID).Told, c.rows[cl.OrderID].PaymentRef
-	if !told.IsZero() && !cl.Sent.Before(told) && (ref == "" || ref == cl.Ref) {
+	confirmed, ref := c.payment(o, cl.OrderID).Told, c.rows[cl.OrderID].PaymentRef
+	if !confirmed.IsZero() && !cl.Sent.Before(confirmed) && (ref == "" || ref == cl.Ref) {
 		t.add("a paid order refused later", "%d %s, %s", cl.Status, cl.Code, cl.OrderID)
 	}
 	if cl.Code == "buyer_limit" && o.Quantity <= c.PerBuyerLimit && c.intentsOf[o.Buyer] == 1 {
