@@ -9,17 +9,23 @@ import (
 	"golang.org/x/text/message"
 )
 
-// The names of violations, one for each promise that Judge checks. An order is
-// announced if an answer promises that it is stored (see Request.Announces). It is
-// promised until its client has cancelled it or it has expired. If the sale takes units
-// on payment, only orders with a confirmed payment are promised.
+// The names of violations, one for each promise that Judge checks. The definitions use
+// these terms:
+//
+//   - An order is announced if an answer promises that it is stored (see
+//     Request.Announces).
+//   - An announced order is promised until its client cancels it or it expires at the
+//     announced time. If the sale takes units on payment, an order is promised once its
+//     payment is confirmed.
+//   - A row holds units if it is paid, or if it is pending and the sale takes units on
+//     order.
 const (
 	// Oversold counts units beyond Evidence.Total. Judge takes the largest excess of
-	// three counts: the units of promised orders, the units of pending and paid rows,
-	// and the audit's own figure.
+	// three counts: the units of promised orders, the units that rows hold, and the
+	// audit's own figure.
 	Oversold = "oversold"
-	// Undersold counts units that are neither pending nor paid although the server
-	// answered sold_out to fresh buyers at the end. Evidence.SoldOut is required.
+	// Undersold counts units that no row holds although the server answered sold_out to
+	// fresh buyers at the end. It requires Evidence.SoldOut.
 	Undersold = "undersold"
 	// Lost counts announced orders without a row of the same id, buyer, SKU and
 	// quantity, or with a rejected row. An order with a confirmed payment and an unpaid
@@ -32,8 +38,8 @@ const (
 	// rows, and rows that are listed twice.
 	Duplicates = "duplicates"
 	// OverLimit counts units beyond PerBuyerLimit, summed over all buyers. A buyer's
-	// units are the larger of two sums: the buyer's promised orders, and the buyer's
-	// pending and paid rows.
+	// units are the larger of two counts: the units of the buyer's promised orders, and
+	// the units that the buyer's rows hold.
 	OverLimit = "over_limit"
 	// Drift is the audit's own drift or, if that is 0, Total − (Available + Queued +
 	// Sold + Restoring). A negative count means that units are counted twice.
