@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// attackConns bounds connections. The time that a request waits for one is
-	// part of its latency.
+	// attackConns limits connections. A request that waits for a connection has a
+	// longer latency.
 	attackConns = 1024
-	// attackWorkers bounds requests in flight. Below the bound, slow answers do
-	// not slow down the sending.
+	// attackWorkers limits requests in flight. Below this limit, slow answers do not
+	// delay later requests.
 	attackWorkers = 10_000
 )
 
-// attack sends the planned requests and records each result with its sale. It
-// returns when all requests have an answer or were given up, and the payments
-// and cancellations that followed are done.
+// attack sends the planned requests and records each result with its sale. It returns
+// after the last answer or timeout, and after the payments and cancellations that
+// follow.
 func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, runs []*run) error {
-	// The other half of InFlight is reserved for the followers, because all calls of the
-	// attack may be waiting for a server that hangs.
+	// The followers get the other half of InFlight. Without it, a server that hangs
+	// could leave them no connection.
 	inFlight := cmp.Or((c.InFlight+1)/2, attackWorkers)
 	attacker := vegeta.NewAttacker(
 		vegeta.Client(conns),
@@ -39,11 +39,11 @@ func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, run
 	defer stop()
 
 	var (
-		beside   sync.WaitGroup // what runs during the attack, and ends after it
-		arriving = newArrivals(c, crowd.buyers)
-		plans    []*targets
-		after    []*followers
-		stocks   []*stockLine
+		background sync.WaitGroup // watchers and followers
+		arriving   = newArrivals(c, crowd.buyers)
+		plans      []*targets
+		after      []*followers
+		stocks     []*stockLine
 	)
 	watching, unwatch := context.WithCancel(ctx)
 	defer unwatch()
@@ -51,8 +51,8 @@ func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, run
 		following := r.newFollowers(c.requests())
 		plans, after = append(plans, newTargets(r.c, i, arriving)), append(after, following)
 		stocks = append(stocks, &r.stock)
-		beside.Go(func() { following.Run(ctx) })
-		beside.Go(func() { r.watch(watching, len(runs)) })
+		background.Go(func() { following.Run(ctx) })
+		background.Go(func() { r.watch(watching, len(runs)) })
 	}
 	m := newSaleMix(c, plans)
 
@@ -67,7 +67,7 @@ func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, run
 			attacker.Stop()
 			continue
 		}
-		if c.InFlight == 0 { // with InFlight, orders have no time at which they are due
+		if c.InFlight == 0 { // InFlight leaves orders without a due time
 			// vegeta numbers requests in the order of their timestamps.
 			runs[sale].late = append(runs[sale].late, max(0, res.Timestamp.Sub(began)-plan.due(res.Seq)))
 		}
@@ -80,14 +80,14 @@ func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, run
 		after[i].close()
 	}
 	unwatch()
-	beside.Wait()
+	background.Wait()
 	progress.end()
 	return fault
 }
 
 // slowDown waits 100 ms after a 503. After a call without an answer, it waits until the
-// server answers again. Otherwise an attack with InFlight, which sends an order whenever an
-// answer returns, would send all its orders while the server restarts.
+// server answers again. Otherwise an attack with InFlight would send all its orders
+// while the server restarts, because it sends one whenever a call ends.
 func (r *run) slowDown(ctx context.Context, status int) {
 	ctx, stop := context.WithTimeout(ctx, r.patience.known)
 	defer stop()
@@ -101,9 +101,10 @@ func (r *run) slowDown(ctx context.Context, status int) {
 	}
 }
 
-// book records one result and passes it on to the plan and to the followers.
+// book records one result and passes it to the plan and the followers.
 func (r *run) book(plan *targets, after *followers, a attempt, n int, res *vegeta.Result) {
-	// vegeta reports status 0 when the body broke off: that is no answer.
+	// If the body is incomplete, vegeta reports status 0, which Decode treats as no
+	// answer.
 	req := judge.Request{
 		Kind: a.kind, Attack: true, Buyer: a.buyer.Subject, Key: a.key, Quantity: a.quantity,
 		Sent: res.Timestamp, Latency: res.Latency,
@@ -111,7 +112,7 @@ func (r *run) book(plan *targets, after *followers, a attempt, n int, res *veget
 	}
 	r.ledger.requests.add(req)
 	if req.Status == http.StatusCreated {
-		plan.took(n)
+		plan.accept(n)
 	}
 	if a.kind != judge.Replay {
 		after.offer(a, req)

@@ -17,7 +17,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-func TestBurstWaitsForItsSecond(t *testing.T) {
+func TestBurstWaitsForNextSecond(t *testing.T) {
 	b := pace(t.Context(), Config{Phases: []Phase{{Shape: Burst, Rate: 3, Duration: 4 * time.Second}}})
 	for _, tc := range []struct {
 		elapsed time.Duration
@@ -27,7 +27,7 @@ func TestBurstWaitsForItsSecond(t *testing.T) {
 		{0, 0, 0}, {0, 2, 0}, {10 * time.Millisecond, 3, 990 * time.Millisecond}, {time.Second, 5, 0}, {5 * time.Second, 6, 0},
 	} {
 		if got, _ := b.Pace(tc.elapsed, tc.hits); got != tc.want {
-			t.Errorf("after %v and %d hits: wait %v, want %v", tc.elapsed, tc.hits, got, tc.want)
+			t.Errorf("Pace after %v and %d requests: got %v, want %v", tc.elapsed, tc.hits, got, tc.want)
 		}
 	}
 }
@@ -51,22 +51,23 @@ func TestPlanFollowsItsSeed(t *testing.T) {
 		for n := range 200 {
 			check.Must(t, p.target(&target))
 			if n%3 == 0 {
-				p.took(n)
+				p.accept(n)
 			}
 		}
 		return p.attempts
 	}
 	one := plan(1)
 	if !reflect.DeepEqual(one, plan(1)) {
-		t.Error("the same seed makes another plan")
+		t.Error("the same seed: got a different plan, want the same")
 	}
 	if reflect.DeepEqual(one, plan(2)) {
-		t.Error("another seed makes the same plan")
+		t.Error("another seed: got the same plan, want a different one")
 	}
 }
 
-// Whatever is answered, the plan keeps to what the verdict takes for granted.
-func TestPlanMakesSense(t *testing.T) {
+// Only a replay repeats a key, and it repeats the order as well. Only a second order
+// comes from a buyer who has ordered before.
+func TestPlannedAttemptsAreConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Defaults()
 		c.PerBuyerLimit = rapid.IntRange(1, 5).Draw(t, "limit")
@@ -76,34 +77,35 @@ func TestPlanMakesSense(t *testing.T) {
 		}
 		p := newTargets(c, 0, newArrivals(c, testCrowd(t, rapid.IntRange(1, 30).Draw(t, "buyers"))))
 		m := newSaleMix(c, []*targets{p})
-		keys, came := map[string]attempt{}, map[string]bool{}
+		keys, ordered := map[string]attempt{}, map[string]bool{}
 		for n := range 100 {
 			var target vegeta.Target
 			check.Must(t, m.target(&target))
 			a, _, got, err := m.numbered(target.URL)
 			if err != nil || got != n {
-				t.Fatalf("attempt %d came back as %d, %v", n, got, err)
+				t.Fatalf("attempt %d: got number %d and error %v", n, got, err)
 			}
 			first, known := keys[a.key]
 			if known != (a.kind == judge.Replay) || known && (first.buyer != a.buyer || first.quantity != a.quantity) {
-				t.Fatalf("%+v after %+v", a, first)
+				t.Fatalf("got %+v after %+v, want a new key, or a replay of the same order", a, first)
 			}
-			if a.kind != judge.Replay && came[a.buyer.Subject] != (a.kind == judge.Second) {
-				t.Fatalf("%s by a buyer who came before: %v", a.kind, came[a.buyer.Subject])
+			if a.kind != judge.Replay && ordered[a.buyer.Subject] != (a.kind == judge.Second) {
+				t.Fatalf("got a %s order by a buyer who has ordered before: %v", a.kind, ordered[a.buyer.Subject])
 			}
 			if a.quantity < 1 || a.quantity > c.MaxQuantity {
-				t.Fatalf("quantity %d", a.quantity)
+				t.Fatalf("quantity: got %d, want 1 to %d", a.quantity, c.MaxQuantity)
 			}
-			keys[a.key], came[a.buyer.Subject] = a, true
+			keys[a.key], ordered[a.buyer.Subject] = a, true
 			if rapid.Bool().Draw(t, "accepted") {
-				p.took(n)
+				p.accept(n)
 			}
 		}
 	})
 }
 
-// The number of an attempt comes back with its result and stays off the wire.
-func TestAttemptNumberStaysHome(t *testing.T) {
+// vegeta returns the number of an attempt with its result, but the request does not
+// contain it.
+func TestAttemptNumberIsNotSent(t *testing.T) {
 	seen := make(chan *http.Request, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { seen <- r }))
 	defer server.Close()
@@ -116,26 +118,26 @@ func TestAttemptNumberStaysHome(t *testing.T) {
 	one := Config{Phases: []Phase{{Shape: Constant, Rate: 10, Duration: 100 * time.Millisecond}}}
 	for res := range a.Attack(m.target, pace(t.Context(), one), 0, "") {
 		if _, sale, n, err := m.numbered(res.URL); err != nil || sale != 0 || n != 0 {
-			t.Errorf("came back as %d of sale %d, %v", n, sale, err)
+			t.Errorf("got attempt %d of sale %d and error %v, want attempt 0 of sale 0", n, sale, err)
 		}
 	}
 	r := <-seen
 	if r.RequestURI != "/v1/orders" || r.Header.Get("Idempotency-Key") == "" || r.Header.Get("X-Forwarded-For") != "10.0.0.1" {
-		t.Errorf("%s %v", r.RequestURI, r.Header)
+		t.Errorf("got %s with %v, want /v1/orders with a key and an address", r.RequestURI, r.Header)
 	}
 }
 
-func TestNumberedRefusesStrangers(t *testing.T) {
+func TestNumberedRejectsUnknownURLs(t *testing.T) {
 	p := testPlan(t, 1)
 	m := newSaleMix(p.c, []*targets{p})
 	for _, url := range []string{"", "x", "x#0", "x#0/0", "x#0/-1", "x#1/0", "x#-1/0", "x#x/0"} {
 		if _, _, _, err := m.numbered(url); err == nil {
-			t.Errorf("%q was taken for an attempt", url)
+			t.Errorf("numbered(%q): got no error", url)
 		}
 	}
 }
 
-func TestCrowdHasNamesAndAddressesOfItsOwn(t *testing.T) {
+func TestBuyersHaveDistinctNamesAndAddresses(t *testing.T) {
 	c := newCrowd(fakeToken)
 	check.Must(t, c.sign(3000))
 	seen := map[string]bool{}
@@ -146,7 +148,7 @@ func TestCrowdHasNamesAndAddressesOfItsOwn(t *testing.T) {
 	}
 	for _, b := range c.buyers {
 		if seen[b.Subject] || seen[b.IP] || !strings.HasPrefix(b.IP, "10.") || c.named(b.Subject) != b {
-			t.Fatalf("%+v", b)
+			t.Fatalf("got %+v, want a new subject and a new address in 10.0.0.0/8", b)
 		}
 		seen[b.Subject], seen[b.IP] = true, true
 	}

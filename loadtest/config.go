@@ -16,76 +16,78 @@ import (
 	"flashsale/loadtest/report"
 )
 
-// Shapes of an attack. Each sends Rate × Duration requests in all.
+// Shapes of an attack. Each shape sends Rate × Duration requests in total.
 const (
-	Constant = "constant" // the same rate all along
-	Ramp     = "ramp"     // from a tenth of Rate up, linearly, with Rate as the mean
-	Burst    = "burst"    // a second's worth at once, every second
+	Constant = "constant" // Rate requests per second
+	Ramp     = "ramp"     // a rate that rises linearly from a tenth of Rate; its mean is Rate
+	Burst    = "burst"    // Rate requests at once, every second
 )
 
-// maxBuyers leaves enough addresses in 10.0.0.0/8 for the fresh buyers after the
-// attack.
+// maxBuyers leaves addresses in 10.0.0.0/8 for the fresh buyers after the attack.
 const maxBuyers = 10_000_000
 
-// Config says what to attack and how. Start from Defaults: a share of 0 means
-// none. Run refuses a Config that Validate refuses.
+// Config describes one attack. Start from Defaults, because a share of 0 means that no
+// buyer does such a thing. Run returns an error if Validate does.
 type Config struct {
 	Target string // base URL of the server, http or https
 
-	// Token signs a bearer token for a buyer or, with admin, for an operator. It
-	// is called by several goroutines, before and after the attack.
+	// Token returns a bearer token for a buyer or, if admin is true, for an operator.
+	// It must be safe for concurrent use.
 	Token func(subject string, admin bool) (string, error)
 
-	SKU           string        // must have no orders yet; empty: a new one per run
-	Name          string        // shown to buyers
+	SKU           string        // must have no orders yet; empty for a new SKU
+	Name          string        // name that buyers see
 	Stock         int           // units on sale
-	PerBuyerLimit int           // units one buyer may hold
-	PaymentWindow time.Duration // whole seconds; below Duration + 2 min, the verdict waits until it has passed
-	Price         int64         // minor units of Currency
+	PerBuyerLimit int           // units that one buyer may hold
+	PaymentWindow time.Duration // in whole seconds; if it is shorter than Duration + 2 min, the verdict waits until no order is pending
+	Price         int64         // price in minor units of Currency
 	Currency      string        // ISO 4217
-	ReserveOn     string        // judge.OnOrder or judge.OnPayment; empty: judge.OnOrder
-	Visitors      bool          // other people may order, too; else the sale's name begins with client.Judged
+	ReserveOn     string        // judge.OnOrder or judge.OnPayment; empty means judge.OnOrder
+	Visitors      bool          // other buyers may order too; if false, the sale's name gets the prefix client.Judged
 
-	Buyers      int           // distinct buyers; fewer if Rate × Duration is smaller
-	Rate        int           // requests per second, sent whether or not answers return
-	Duration    time.Duration // of the attack, without the steps after it
-	Shape       string        // Constant, Ramp or Burst
-	Phases      []Phase       // one after the other, in place of Rate, Duration and Shape
-	InFlight    int           // bound on concurrent calls, including those of new buyers and followers; orders are sent as answers return, not at Rate. 0 means no bound
-	Zipf        float64       // 0: buyers come in turn. Above 1: the k-th of them comes with a weight of 1/k^Zipf
-	MaxQuantity int           // each order asks for 1..MaxQuantity units
+	Buyers   int           // number of buyers, at most the number of requests
+	Rate     int           // requests per second, independent of answers
+	Duration time.Duration // length of the attack, without the steps after it
+	Shape    string        // Constant, Ramp or Burst
+	Phases   []Phase       // sent one after the other instead of Rate, Duration and Shape
+	// InFlight limits concurrent calls, also calls of fresh buyers and followers.
+	// If it is set, a new order is sent whenever a call ends, and Rate is ignored. 0
+	// means no limit.
+	InFlight    int
+	Zipf        float64 // 0: buyers take turns; above 1: buyer k orders with weight 1/k^Zipf
+	MaxQuantity int     // largest quantity of an order; quantities start at 1
 
-	// Sales that share the attack, each judged by itself; see RunAll. Empty:
-	// one, of SKU, Name, Stock and PerBuyerLimit.
+	// Sales share the attack, and each gets its own verdict; see RunAll. If Sales is
+	// empty, there is one sale with SKU, Name, Stock and PerBuyerLimit.
 	Sales    []Sale
-	Scenario string // its name, for the report; empty: none
+	Scenario string // name of the scenario in the report; may be empty
 
-	// Shares, from 0 to 1. At 0 there is nothing of the kind, after the attack
-	// either, and the report says that it was never exercised.
-	Replays      float64 // share of requests that repeat a key: half at once, half of an accepted order
-	SecondOrders float64 // share of requests by buyers who hold units and try to get beyond the limit
-	Cancels      float64 // share of accepted orders cancelled shortly after their 201
-	Payments     float64 // share of accepted orders paid; the rest stays pending
+	// Shares from 0 to 1. If a share is 0, nothing of its kind is sent, not even after
+	// the attack, and the report lists it as not put to the test.
+	Replays      float64 // share of requests that repeat a key; half of them right after the first request, half after its 201
+	SecondOrders float64 // share of requests by buyers who already hold units and try to exceed the limit
+	Cancels      float64 // share of accepted orders that are cancelled soon after their 201
+	Payments     float64 // share of accepted orders that are paid; the rest stays pending
 
-	Seed     int64         // fixes kinds, quantities and fates, but not how requests interleave
-	Repair   time.Duration // the time that the server has to repair drift, after which the drift is a violation; 0 means 10 s
-	Patience time.Duration // time limit of each step after the attack; 0 means 30 s for most steps
-	Search   time.Duration // limit of the search for an order of events that explains all answers; 0: 2 s
-	Timeout  time.Duration // of one request; after it the outcome is unknown, and asked for later
-	Progress io.Writer     // receives lines; nil: none
+	Seed     int64         // fixes kinds, quantities and fates, but not the timing of requests
+	Repair   time.Duration // drift that lasts longer than this is a violation; 0 means 10 s
+	Patience time.Duration // time limit of each step after the attack; 0 means 5 s to 60 s, depending on the step
+	Search   time.Duration // time limit of the History check; 0 means 2 s
+	Timeout  time.Duration // time limit of one request, after which its outcome is unknown
+	Progress io.Writer     // receives a line per step, or one every two seconds in long steps; nil for none
 
-	// For the report; empty: not known.
-	Strategy string // of the server
-	Stores   string // of the server: "embedded" or "real"
-	Versions string // of the stores
-	Command  string // the command line that this attack comes from
-	Program  string // that attacks, with its revision
+	// These fields appear in the report. Empty means not known.
+	Strategy string // strategy of the server
+	Stores   string // stores of the server: "embedded" or "real"
+	Versions string // versions of the stores
+	Command  string // command line of this run
+	Program  string // name and revision of this program
 
-	patience patience // zero: as in withPatience; tests shorten it
+	patience patience // set by tests only; zero means the values of withPatience
 }
 
-// Defaults is the demo's attack: 20,000 requests in ten seconds for 1,000
-// units. Target and Token are the caller's to fill in.
+// Defaults returns the attack of the demo: 20,000 requests in ten seconds for 1,000
+// units. The caller sets Target and Token.
 func Defaults() Config {
 	return Config{
 		Name: "Flash sale", Stock: 1000, PerBuyerLimit: 2, PaymentWindow: 15 * time.Minute,
@@ -96,8 +98,8 @@ func Defaults() Config {
 	}
 }
 
-// ForPayment is c for a sale that takes units on payment. Of those who do not
-// cancel, nine in ten pay, and pay at once: buyers compete with their payments.
+// ForPayment returns c for a sale that takes units on payment. Nine in ten of the
+// buyers who do not cancel pay at once, so that payments compete for the units.
 func (c Config) ForPayment() Config {
 	c.ReserveOn = judge.OnPayment
 	c.Payments = 0.9 * (1 - c.Cancels)
@@ -111,7 +113,7 @@ var (
 	currencyForm = regexp.MustCompile(`^[A-Z]{3}$`)
 )
 
-// Validate reports all faults at once. Each names its field.
+// Validate reports all invalid fields in one error, or nil.
 func (c Config) Validate() error {
 	var faults []error
 	check := func(ok bool, format string, args ...any) {
@@ -122,7 +124,7 @@ func (c Config) Validate() error {
 	u, err := url.Parse(c.Target)
 	check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "",
 		"Target: %q is not an http(s) base URL", c.Target)
-	check(c.Token != nil, "Token: nothing to sign tokens with")
+	check(c.Token != nil, "Token: nil, want a function that signs tokens")
 	c.validateSales(check)
 	check(c.PaymentWindow >= time.Second && c.PaymentWindow%time.Second == 0,
 		"PaymentWindow: %v, want whole seconds, at least one", c.PaymentWindow)
@@ -133,7 +135,7 @@ func (c Config) Validate() error {
 	check(c.Buyers >= 1 && c.Buyers <= maxBuyers, "Buyers: %d, want 1..%d", c.Buyers, maxBuyers)
 	c.validatePhases(check)
 	check(c.InFlight >= 0, "InFlight: %d is negative", c.InFlight)
-	check(c.Zipf == 0 || c.Zipf > 1 && c.Zipf <= 10, "Zipf: %v, want 0 or above 1, and 10 at most", c.Zipf)
+	check(c.Zipf == 0 || c.Zipf > 1 && c.Zipf <= 10, "Zipf: %v, want 0, or more than 1 and at most 10", c.Zipf)
 	share := func(name string, v float64) {
 		check(v >= 0 && v <= 1, "%s: %v, want a share from 0 to 1", name, v)
 	}
@@ -141,26 +143,26 @@ func (c Config) Validate() error {
 	share("SecondOrders", c.SecondOrders)
 	share("Cancels", c.Cancels)
 	share("Payments", c.Payments)
-	check(c.Replays+c.SecondOrders < 1, "Replays, SecondOrders: together %v, which leaves no first orders", c.Replays+c.SecondOrders)
-	check(c.Cancels+c.Payments <= 1, "Cancels, Payments: together %v, more than every order", c.Cancels+c.Payments)
+	check(c.Replays+c.SecondOrders < 1, "Replays, SecondOrders: together %v, want less than 1, so that first orders are left", c.Replays+c.SecondOrders)
+	check(c.Cancels+c.Payments <= 1, "Cancels, Payments: together %v, want at most 1", c.Cancels+c.Payments)
 	check(c.Timeout > 0, "Timeout: %v, want more than 0", c.Timeout)
 	return errors.Join(faults...)
 }
 
-// expiring says whether orders may expire before the run ends. Then fresh buyers
-// pay, so that their orders do not expire, and the verdict waits until no order
-// is pending.
+// expiring reports whether orders may expire before the run ends. Then fresh buyers
+// pay, so that their orders do not expire, and the verdict waits until no order is
+// pending.
 func (c Config) expiring() bool { return c.PaymentWindow < c.Duration+2*time.Minute }
 
-// patience is how long each step after the attack may take.
+// patience holds the time limits of the steps after the attack.
 type patience struct {
-	rest    time.Duration // a sale whose audit stays the same for so long is at rest
-	settle  time.Duration // a sale that is not at rest by then is a violation
-	known   time.Duration // for unknown outcomes to become known
-	topUp   time.Duration // for fresh buyers to hear sold_out
-	probe   time.Duration // for a cancelled unit to come back
-	overdue time.Duration // for the sweep to expire an order whose time has run out
-	probes  int           // how many there are
+	rest    time.Duration // a sale is at rest if its audit stays the same for this time
+	settle  time.Duration // limit of the wait for rest; afterwards the sale is Unsettled
+	known   time.Duration // limit of the retries of unknown outcomes
+	topUp   time.Duration // limit between two sales to fresh buyers
+	probe   time.Duration // limit until a cancelled unit is on sale again
+	overdue time.Duration // time that the sweep may take to expire an order
+	probes  int           // number of probes
 }
 
 func (c Config) withPatience() patience {
@@ -172,14 +174,14 @@ func (c Config) withPatience() patience {
 		p.settle, p.known, p.topUp, p.probe, p.overdue = c.Patience, c.Patience, c.Patience, c.Patience, c.Patience
 	}
 	if c.expiring() {
-		// Pending orders expire over as long a time as they were placed in, and
-		// each changes the audit.
+		// Pending orders expire over a period of Duration, and each expiry changes the
+		// audit.
 		p.settle += c.Duration
 	}
 	return p
 }
 
-// saleTerms are what c's one sale is opened with.
+// saleTerms returns the terms with which the single sale of c is opened.
 func (c Config) saleTerms() client.Sale {
 	name := c.Name
 	if !c.Visitors {
@@ -191,7 +193,7 @@ func (c Config) saleTerms() client.Sale {
 	}
 }
 
-// reportConfig returns what the reports show of c.
+// reportConfig returns the fields of c that the reports show.
 func (c Config) reportConfig() report.Config {
 	return report.Config{
 		Name: c.Name, Strategy: c.Strategy, Stores: c.Stores, Scenario: c.Scenario,
@@ -200,17 +202,17 @@ func (c Config) reportConfig() report.Config {
 	}
 }
 
-// Sale is one of several that share an attack. In a scenario the name may be left
-// out, and is the SKU then; the limit and the weight are 1 by default.
+// Sale is one of several sales that share an attack. In a scenario, the default of Name
+// is the SKU, and the default of the limit and of Weight is 1.
 type Sale struct {
-	SKU           string  // must have no orders yet; empty: a new one per run
-	Name          string  // shown to buyers
+	SKU           string  // must have no orders yet; empty for a new SKU
+	Name          string  // name that buyers see
 	Stock         int     // units on sale
-	PerBuyerLimit int     `yaml:"limit"` // units one buyer may hold
-	Weight        float64 // its share of the orders is Weight over the sum of all weights
+	PerBuyerLimit int     `yaml:"limit"` // units that one buyer may hold
+	Weight        float64 // share of the orders: Weight divided by the sum of all weights
 }
 
-// sales are those under attack, at least one.
+// sales returns the sales of the attack, at least one.
 func (c Config) sales() []Sale {
 	if len(c.Sales) > 0 {
 		return c.Sales
@@ -218,14 +220,14 @@ func (c Config) sales() []Sale {
 	return []Sale{{SKU: c.SKU, Name: c.Name, Stock: c.Stock, PerBuyerLimit: c.PerBuyerLimit, Weight: 1}}
 }
 
-// of is the config of one sale alone.
-func (c Config) of(s Sale) Config {
+// forSale returns the config of one sale.
+func (c Config) forSale(s Sale) Config {
 	c.SKU, c.Name, c.Stock, c.PerBuyerLimit = s.SKU, s.Name, s.Stock, s.PerBuyerLimit
-	c.MaxQuantity = min(c.MaxQuantity, s.PerBuyerLimit) // larger orders would be refused for their size
+	c.MaxQuantity = min(c.MaxQuantity, s.PerBuyerLimit) // a larger order would only be refused for its size
 	return c
 }
 
-// newSKU is a SKU that nobody has used.
+// newSKU returns a SKU that has not been used.
 func newSKU(name string) string { return name + "-" + strconv.FormatInt(time.Now().UnixNano(), 36) }
 
 func (c Config) validateSales(check func(ok bool, format string, args ...any)) {
@@ -236,7 +238,7 @@ func (c Config) validateSales(check func(ok bool, format string, args ...any)) {
 			in = fmt.Sprintf("Sales[%d].", i)
 		}
 		check(s.SKU == "" || skuForm.MatchString(s.SKU), "%sSKU: %q does not match %s", in, s.SKU, skuForm)
-		check(s.SKU == "" || !known[s.SKU], "%sSKU: %q is another sale's already", in, s.SKU)
+		check(s.SKU == "" || !known[s.SKU], "%sSKU: %q is the SKU of another sale", in, s.SKU)
 		check(s.Name != "", "%sName: empty", in)
 		check(s.Stock >= 1, "%sStock: %d, want at least 1", in, s.Stock)
 		check(s.PerBuyerLimit >= 1, "%sPerBuyerLimit: %d, want at least 1", in, s.PerBuyerLimit)

@@ -12,18 +12,18 @@ import (
 	"flashsale/loadtest/client"
 )
 
-// crowd has the buyers, with signed tokens.
+// crowd contains the buyers with their signed tokens.
 type crowd struct {
-	token  func(string, bool) (string, error)
-	buyers []client.Buyer // the attack's, from sign
-	newer  atomic.Int64   // fresh ones so far
-	known  sync.Map       // subject → buyer, to act for a record's buyer later
+	token      func(string, bool) (string, error)
+	buyers     []client.Buyer // buyers of the attack, set by sign
+	freshCount atomic.Int64   // number of fresh buyers
+	known      sync.Map       // subject → buyer
 }
 
 func newCrowd(token func(string, bool) (string, error)) *crowd { return &crowd{token: token} }
 
-// sign makes the attack's n buyers, on all processors. A signature takes
-// microseconds: too long to sign during an attack.
+// sign creates the n buyers of the attack on all processors. Signing takes microseconds
+// per token, which would delay requests during the attack.
 func (c *crowd) sign(n int) error {
 	c.buyers = make([]client.Buyer, n)
 	var signing errgroup.Group
@@ -49,30 +49,30 @@ func (c *crowd) signed(subject string, n int) (client.Buyer, error) {
 
 // fresh returns a new buyer.
 func (c *crowd) fresh() (client.Buyer, error) {
-	n := int(c.newer.Add(1))
+	n := int(c.freshCount.Add(1))
 	return c.signed(fmt.Sprintf("fresh-%06d", n), maxBuyers+n)
 }
 
-// named returns the buyer of a record.
+// named returns the buyer with this subject.
 func (c *crowd) named(subject string) client.Buyer {
 	b, _ := c.known.Load(subject)
 	return b.(client.Buyer)
 }
 
-// Random streams of the seed, besides those of the sales' plans. Drawing from one
-// does not change the others.
+// Random streams of the seed for the choice of sales and buyers. A plan uses the number
+// of its sale as its stream. Draws from one stream do not affect another stream.
 const (
 	streamSales  = 1 << 32
 	streamBuyers = 1<<32 + 1
 )
 
-// arrivals says which buyer orders next.
+// arrivals decides which buyer orders next.
 type arrivals struct {
 	crowd []client.Buyer
 
 	mu   sync.Mutex
-	seen int        // so far
-	zipf *rand.Zipf // nil: in turn
+	seen int        // number of draws
+	zipf *rand.Zipf // nil: buyers take turns
 }
 
 func newArrivals(c Config, crowd []client.Buyer) *arrivals {

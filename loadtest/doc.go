@@ -1,28 +1,28 @@
-// Package loadtest attacks flash sales with many buyers at once and says whether
+// Package loadtest attacks flash sales with many buyers at once and reports whether
 // the sales kept their promises.
 //
-// It knows the server by its HTTP contract only. It believes what its own
-// clients were told, the sale's audit and the list of stored orders, and nothing
-// else. The packages below it:
+// It uses only the HTTP contract of the server. The verdict rests on the answers that
+// its clients received, the audit of the sale and the list of stored orders. It uses
+// these packages:
 //
-//	judge   the verdict: a pure function of that evidence
-//	report  figures, text, JSON and HTML
-//	client  the calls of the contract
-//	gentle  a crowd to watch, which nobody judges
+//	judge   gives the verdict: a pure function of that evidence
+//	report  writes figures, text, JSON and HTML
+//	client  makes the calls of the contract
+//	gentle  sends a crowd to watch; it gives no verdict
 //
-// This package attacks. The order of reading is the order of a run:
+// The files follow the order of a run:
 //
-//	config.go    what to attack, how hard, and which shares of buyers do what
-//	scenario.go  the same as a file: phases and several sales
+//	config.go    what to attack, at which rate, and which share of buyers does what
+//	scenario.go  a Config as a file, with phases and several sales
 //	run.go       the steps, from opening the sales to the reports
-//	crowd.go     the buyers, and who orders next
-//	sale_mix.go  which sale they order from
+//	crowd.go     the buyers, and which of them orders next
+//	sale_mix.go  which sale an order is for
 //	targets.go   which order is sent next: a first one, a replay or a second one
-//	attack.go    vegeta sends the orders; pace.go says when
-//	watch.go     the stock during the attack; progress.go shows it
-//	follow.go    cancellations, payments and 202s during the attack
-//	resolve.go   asks again until the outcomes of all orders are known
+//	attack.go    sends the orders with vegeta, at the times of pace.go
+//	watch.go     reads the stock during the attack, which progress.go prints
+//	follow.go    cancels, pays and looks up orders during the attack
+//	resolve.go   retries orders until their outcomes are known
 //	settle.go    waits until a sale is at rest
-//	topup.go     fresh buyers who order until the sale is sold out
-//	probe.go     how soon a cancelled unit is back on sale
+//	topup.go     sends fresh buyers until the sale is sold out
+//	probe.go     measures how soon a cancelled unit is back on sale
 package loadtest

@@ -22,7 +22,7 @@ func newFake(t testing.TB, f fault) (*fakeSale, string) {
 	return s, server.URL
 }
 
-// newFakes is one server with a sale for each SKU.
+// newFakes starts one server with a fake sale for each SKU.
 func newFakes(t testing.TB, faults map[string]fault) string {
 	sales := map[string]http.Handler{}
 	var fakes []*fakeSale
@@ -31,7 +31,7 @@ func newFakes(t testing.TB, faults map[string]fault) string {
 		sales[sku], fakes = handler, append(fakes, s)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The SKU is in the path, in the order's id or in the body.
+		// The SKU is in the path, in the id of the order or in the body.
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		for sku, handler := range sales {
@@ -66,7 +66,7 @@ func fakeHandler(f fault) (*fakeSale, http.Handler) {
 		w.Header().Set("X-Request-Id", "fake")
 		s.mu.Lock()
 		s.tick()
-		dead := s.dies && s.posts > 60
+		dead := s.stops && s.posts > 60
 		s.inFlight++
 		s.highest = max(s.highest, s.inFlight)
 		s.mu.Unlock()
@@ -82,7 +82,7 @@ func fakeHandler(f fault) (*fakeSale, http.Handler) {
 	})
 }
 
-// fakeToken signs nothing: the fake reads the subject.
+// fakeToken returns an unsigned token, which contains the subject.
 func fakeToken(subject string, admin bool) (string, error) {
 	if admin {
 		return "admin/" + subject, nil
@@ -137,8 +137,8 @@ func (s *fakeSale) order(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, 400, "invalid_request")
 		return
 	}
-	// Fresh buyers are spared the faults that come every so often, as are
-	// retries, or a run could not come to its end.
+	// These faults affect only orders of the attack. If they affected fresh buyers and
+	// retries, a run would not end.
 	attack := r.Header.Get("X-Vegeta-Seq") != ""
 	s.mu.Lock()
 	s.posts++
@@ -146,10 +146,10 @@ func (s *fakeSale) order(w http.ResponseWriter, r *http.Request) {
 	if s.onCall != nil {
 		s.onCall()
 	}
-	fifth := attack && nth%5 == 0 && nth <= 40 // a client may wait for a second after each of them
-	for n := 0; n < s.guests && nth == 20; n++ {
+	fifth := attack && nth%5 == 0 && nth <= 40 // few, because a client may wait for a second after each
+	for n := 0; n < s.visitors && nth == 20; n++ {
 		s.place(fmt.Sprint("guest-", n), fmt.Sprint("their-", n), 1)
-		if s.guestsUnseen {
+		if s.visitorsUncounted {
 			s.available++
 		}
 	}
@@ -179,7 +179,7 @@ func (s *fakeSale) order(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "5000")
 		w.WriteHeader(201)
 		fmt.Fprint(w, `{"id":"`)
-		_ = http.NewResponseController(w).Flush() // without an answer, the client's transport would send the order again
+		_ = http.NewResponseController(w).Flush() // otherwise the client's transport sends the order again
 		panic(http.ErrAbortHandler)
 	case o == nil:
 		s.problem(w, 409, code)

@@ -10,53 +10,53 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// fault breaks the reference sale in one way; its zero value keeps the
-// contract.
+// fault breaks the fake sale in one way. Its zero value keeps the contract.
 type fault struct {
-	oversell     int  // sells this many units too many
-	decrLeak     bool // a refusal takes the units all the same
-	shy          int  // says sold_out while this many are left
-	noRestore    bool // cancelled units never come back
-	noLimit      bool
-	lose         bool // every seventh 201 leaves no row
-	ghost        bool // every seventh order is stored and refused
-	dupe         bool // a replay makes another order
-	drift        int  // the audit's available is off by this
-	mends        int  // so many audits find the drift, and then it is mended
-	restless     bool // the audit never comes to rest
-	plainText    bool // problems are not problem+json
-	unflagged    bool // replays do not say so
-	unpaid       bool // pay answers 200 and does nothing
-	refuseReplay bool // sold_out is asked before the key
-	guestsUnseen bool // the gate does not count the units of guests
+	oversell          int  // number of units sold beyond the total
+	decrLeak          bool // a refusal takes the units as well
+	unsold            int  // number of units that are left when the gate answers sold_out
+	noRestore         bool // cancelled units are never released
+	noLimit           bool
+	lose              bool // every seventh 201 leaves no row
+	ghost             bool // every seventh order is stored and refused with sold_out
+	dupe              bool // a replay creates another order
+	drift             int  // added to available in the audit
+	driftyAudits      int  // number of audits with drift, after which the drift is gone; 0 for no end
+	unsettled         bool // the audit changes with each read
+	plainText         bool // problem documents have the wrong content type
+	unflagged         bool // replays lack their header
+	unpaid            bool // pay answers 200 without effect
+	refuseReplay      bool // a replay is refused if the sale is sold out
+	visitorsUncounted bool // the gate does not count the units of visitors
 
-	// Where payments take the units.
-	holdsUnpaid bool // orders take them, too: what is not paid is kept from others
-	takesTwice  bool // a repeated payment takes them again
-	ghostPaid   bool // every seventh payment is stored and refused
-	fickle      bool // a repeated payment hears sold_out
+	// These faults need a sale that takes units on payment.
+	holdsUnpaid  bool // orders take units as well
+	takesTwice   bool // a repeated payment takes units again
+	ghostPaid    bool // every seventh payment is stored and refused with sold_out
+	refuseRepeat bool // a repeated payment is refused with sold_out
 
-	// Not breaches: what clients have to live with.
-	guests      int  // so many other people buy a unit each during the attack
-	hangUp      bool // stores every fifth of the first orders, and breaks off its answer
-	silent      bool // stores every fifth of the first orders, and never answers it
-	async       bool // 202 first
-	forget      bool // every fifth 202 is lost before it is durable
-	unavailable bool // answers every fifth of the first orders with 503
-	limited     bool // answers every fifth of the first orders with 429
-	oneAddress  bool // after ten reads from any addresses, answers reads with 429
-	naps        int  // so many fresh buyers hear sold_out while units are left
-	dies        bool // answers nothing after 60 orders
-	restarts    int  // the number of times that the rows cannot be read after the attack
+	// These fields break no promise.
+	visitors      int  // number of visitors who buy one unit each during the attack
+	hangUp        bool // every fifth order of the attack is stored, and its answer breaks off
+	silent        bool // every fifth order of the attack is stored and receives no answer
+	async         bool // orders are answered with 202 first
+	forget        bool // every fifth 202 is lost before it is stored
+	unavailable   bool // every fifth order of the attack is answered with 503
+	limited       bool // every fifth order of the attack is answered with 429
+	oneAddress    bool // after ten reads from any addresses, reads are answered with 429
+	staleRefusals int  // number of fresh buyers who are refused with sold_out while units are left
+	stops         bool // no call is answered after 60 orders
+	restarts      int  // number of times that the rows cannot be read after the attack
 }
 
 type fakeOrder struct {
 	judge.Row
-	due   time.Time // until then: reserved
-	ghost bool      // paid, and its buyer is always told that it is not
+	due   time.Time // end of the status reserved
+	ghost bool      // paid, but every payment is refused
 }
 
-// fakeSale is a correct sale in memory, the reference target of these tests.
+// fakeSale is a sale in memory, the target of these tests. It is correct unless fault
+// breaks it.
 type fakeSale struct {
 	fault
 	mu        sync.Mutex
@@ -68,26 +68,26 @@ type fakeSale struct {
 	available int
 	orders    map[string]*fakeOrder
 	byKey     map[judge.Intent]*fakeOrder
-	rows      []*fakeOrder // by id
+	rows      []*fakeOrder // ordered by id
 	byBuyer   map[string][]*fakeOrder
 	returning []returning
 	posts     int
 	payments  int
-	onCall    func() // called at each order and each payment; may be nil
+	onCall    func() // called for each order and payment; may be nil
 	audits    int
 	reads     int
 	stop      chan struct{}
 
-	inFlight, highest int // concurrent calls: current number and maximum
+	inFlight, highest int // number of concurrent calls, now and at most
 }
 
-// returning is units on their way back to the gate.
+// returning holds units that are being released.
 type returning struct {
 	units int
 	at    time.Time
 }
 
-// tick lets time pass: units come back, orders expire.
+// tick releases the units and expires the orders whose time has come.
 func (s *fakeSale) tick() {
 	now := time.Now()
 	kept := s.returning[:0]
@@ -100,24 +100,24 @@ func (s *fakeSale) tick() {
 	}
 	s.returning = kept
 	if s.window > time.Minute {
-		return // nothing can expire, and looking at every order takes long
+		return // no order can expire, and checking each takes long
 	}
 	for _, o := range s.rows {
 		if o.Status == judge.Pending && now.After(o.ExpiresAt) {
-			s.shut(o, judge.Expired)
+			s.closeOrder(o, judge.Expired)
 		}
 	}
 }
 
-func (s *fakeSale) shut(o *fakeOrder, status string) {
+func (s *fakeSale) closeOrder(o *fakeOrder, status string) {
 	o.Status, o.ClosedAt = status, time.Now()
 	if !s.noRestore && !s.onPayment {
 		s.returning = append(s.returning, returning{o.Quantity, time.Now().Add(3 * time.Millisecond)})
 	}
 }
 
-// place is the gate and the table in one. It returns a code instead of an
-// order it refuses.
+// place is the gate and the table in one. It returns an order, or the code of a
+// refusal.
 func (s *fakeSale) place(buyer, key string, quantity int) (*fakeOrder, string, bool) {
 	if o := s.byKey[judge.Intent{Buyer: buyer, Key: key}]; o != nil && !s.dupe {
 		if s.refuseReplay && s.available == 0 {
@@ -129,10 +129,10 @@ func (s *fakeSale) place(buyer, key string, quantity int) (*fakeOrder, string, b
 		return nil, "buyer_limit", false
 	}
 	switch {
-	case s.naps > 0 && key == "fresh-order":
-		s.naps--
+	case s.staleRefusals > 0 && key == "fresh-order":
+		s.staleRefusals--
 		return nil, "sold_out", false
-	case s.onPayment && s.available-s.shy < quantity:
+	case s.onPayment && s.available-s.unsold < quantity:
 		return nil, "sold_out", false
 	case s.onPayment && !s.holdsUnpaid:
 	case !s.take(quantity):
@@ -148,7 +148,7 @@ func (s *fakeSale) place(buyer, key string, quantity int) (*fakeOrder, string, b
 	}
 	s.orders[o.ID] = o
 	if s.async && s.forget && len(s.orders)%5 == 0 {
-		s.available += quantity // gone as if it had never been
+		s.available += quantity // lost without a trace
 		return o, "", false
 	}
 	s.byKey[judge.Intent{Buyer: buyer, Key: key}] = o
@@ -159,7 +159,7 @@ func (s *fakeSale) place(buyer, key string, quantity int) (*fakeOrder, string, b
 	return o, "", false
 }
 
-// heldBy is how many units a buyer has.
+// heldBy returns the units that a buyer holds.
 func (s *fakeSale) heldBy(buyer string) (units int) {
 	for _, o := range s.byBuyer[buyer] {
 		if o.Status == judge.Paid || o.Status == judge.Pending && !s.onPayment {
@@ -169,17 +169,17 @@ func (s *fakeSale) heldBy(buyer string) (units int) {
 	return units
 }
 
-// take takes units from the gate, if there are enough.
+// take takes units from the gate if there are enough.
 func (s *fakeSale) take(units int) bool {
-	enough := s.available-s.shy >= units
+	enough := s.available-s.unsold >= units
 	if enough || s.decrLeak {
 		s.available -= units
 	}
 	return enough
 }
 
-// charge is the payment of a pending order that takes its units. It returns why
-// it does not.
+// charge pays a pending order and takes its units. It returns the code of a refusal, or
+// "".
 func (s *fakeSale) charge(o *fakeOrder) (code string) {
 	switch {
 	case s.heldBy(o.Buyer)+o.Quantity > s.limit && !s.noLimit:
@@ -196,7 +196,7 @@ func (s *fakeSale) charge(o *fakeOrder) (code string) {
 	return ""
 }
 
-// view is an order as its buyer sees it now.
+// view returns an order as its buyer sees it.
 func (s *fakeSale) view(o *fakeOrder) map[string]any {
 	if o == nil {
 		return nil
@@ -248,7 +248,7 @@ func (s *fakeSale) close(w http.ResponseWriter, r *http.Request, status string) 
 	case o == nil || o.Buyer != caller(r):
 		s.problem(w, 404, "not_found")
 		return
-	case o.Status == status && taking && (s.fickle || o.ghost):
+	case o.Status == status && taking && (s.refuseRepeat || o.ghost):
 		s.problem(w, 409, "sold_out")
 		return
 	case o.Status == status && taking && s.takesTwice:
@@ -261,7 +261,7 @@ func (s *fakeSale) close(w http.ResponseWriter, r *http.Request, status string) 
 		s.problem(w, 409, "order_closed")
 		return
 	case status == judge.Cancelled:
-		s.shut(o, judge.Cancelled)
+		s.closeOrder(o, judge.Cancelled)
 	case taking:
 		if code := s.charge(o); code != "" {
 			s.problem(w, 409, code)
@@ -280,7 +280,7 @@ func (s *fakeSale) audit(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	s.audits++
 	a := judge.Audit{SKU: s.sku, Total: s.total, Available: s.available - s.oversell}
-	if s.mends == 0 || s.audits <= s.mends {
+	if s.driftyAudits == 0 || s.audits <= s.driftyAudits {
 		a.Available += s.fault.drift
 	}
 	for _, o := range s.rows {
@@ -296,7 +296,7 @@ func (s *fakeSale) audit(w http.ResponseWriter, r *http.Request) {
 	for _, back := range s.returning {
 		a.Restoring += back.units
 	}
-	if s.restless {
+	if s.unsettled {
 		a.Queued += s.audits % 2
 	}
 	a.Sold = a.Paid + a.Pending

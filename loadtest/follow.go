@@ -11,19 +11,19 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// followers act on accepted orders during the attack: they cancel or pay them
-// after a moment, and look up 202s until their outcome is known.
+// followers act on accepted orders during the attack. They cancel or pay orders after a
+// short time, and look up 202s until the outcome is known.
 //
-// Where units are taken on payment, a quick server would sell all units before
-// two payments ever meet. So all wait until those who will pay want twice the
-// stock. Then the latest come first: among them are buyers who have just ordered
-// a second time, and must not get both orders.
+// If the sale takes units on payment, a fast server would sell all units before two
+// payments compete. So payments start once the waiting payments want twice the stock.
+// The latest orders are then paid first, because their buyers may just have ordered a
+// second time and must not get both orders.
 type followers struct {
 	r       *run
-	tasks   chan task // in order of their due times, except for 202s
+	tasks   chan task // ordered by due time, except for 202s
 	begun   bool
-	waiting []task // until enough units are wanted
-	wanted  int    // units, by those in waiting who will pay
+	waiting []task // tasks that are held back
+	wanted  int    // units that the waiting payments want
 }
 
 type task struct {
@@ -32,16 +32,16 @@ type task struct {
 	due time.Time
 }
 
-// closers is how many act at once; payers, where units are taken on payment.
+// closers is the number of tasks at once. If the sale takes units on payment, it is
+// payers.
 const closers, payers = 16, 256
 
-// newFollowers makes followers that take up to n offers without blocking the
-// attack.
+// newFollowers returns followers that accept n offers without blocking the attack.
 func (r *run) newFollowers(n int) *followers {
 	return &followers{r: r, tasks: make(chan task, n), begun: !r.c.onPayment()}
 }
 
-// offer passes on the answer to the first request under a key.
+// offer hands over the answer to the first request with a key.
 func (f *followers) offer(a attempt, req judge.Request) {
 	switch {
 	case req.Status == http.StatusAccepted:
@@ -69,14 +69,14 @@ func (f *followers) begin() {
 	f.begun, f.waiting = true, nil
 }
 
-// close says that no more offers come. Run ends after the last one.
+// close must be called after the last offer. Run then returns once all tasks are done.
 func (f *followers) close() {
 	f.begin()
 	close(f.tasks)
 }
 
-// Run works until close. When ctx ends it drops what is left: those orders stay
-// pending.
+// Run works on tasks until close. If ctx ends, the remaining tasks are dropped and
+// their orders stay pending.
 func (f *followers) Run(ctx context.Context) {
 	n := closers
 	if f.r.c.onPayment() {
@@ -108,33 +108,32 @@ func (f *followers) act(ctx context.Context, t task) {
 	even, paying := t.quantity%2 == 0, f.r.c.onPayment()
 	switch {
 	case t.fate == cancel && even:
-		// Two clicks at once: the units must come back only once.
+		// Cancel twice at once: the units may be released only once.
 		click(true)
 		click(true)
 	case t.fate == cancel && paying:
 		click(true)
-		click(false) // one of the two must win, and not both
+		click(false) // only one of the two calls may take effect
 	case t.fate == cancel:
 		click(true)
 	case t.fate == pay && even && paying:
-		click(false) // the same reference twice takes the units once
+		click(false) // the same reference may take the units only once
 		click(false)
 	case t.fate == pay:
 		if paid := f.r.closeOrder(ctx, t.buyer, id, false); paid.Done() && paying {
-			f.r.closeOrder(ctx, t.buyer, id, false) // paid again, it must hear the same
+			f.r.closeOrder(ctx, t.buyer, id, false) // a repeated payment must be confirmed again
 		}
 	}
 	wg.Wait()
 }
 
-// closeOrder cancels or pays an order and records the answer. It asks again
-// after 429, 503 and in_progress, and after no answer to a payment that takes
-// units.
+// closeOrder cancels or pays an order and records each answer. It retries after 429,
+// 503 and in_progress, and after a lost answer to a payment that takes units.
 func (r *run) closeOrder(ctx context.Context, b client.Buyer, id string, cancel bool) judge.Closing {
 	ctx, stop := context.WithTimeout(ctx, r.patience.known)
 	defer stop()
 	for {
-		// Not ctx: once sent, a call is waited for.
+		// ctx ends the retries, but does not abort a call.
 		c := r.client.Close(context.WithoutCancel(ctx), b, id, cancel, "ref-"+id)
 		r.ledger.closings.add(c)
 		retry := c.Status == 429 || c.Status == 503 || c.Code == "in_progress" || c.Unknown() && !cancel && r.c.onPayment()
@@ -147,8 +146,8 @@ func (r *run) closeOrder(ctx context.Context, b client.Buyer, id string, cancel 
 	}
 }
 
-// follow polls the Location of a 202 until the order is stored, rejected or
-// gone. It records only the last lookup.
+// follow polls the Location of a 202 until the order is stored, rejected or lost. It
+// records only the last lookup.
 func (r *run) follow(ctx context.Context, b client.Buyer, req judge.Request) judge.Request {
 	ctx, stop := context.WithTimeout(ctx, r.patience.known)
 	defer stop()
@@ -163,9 +162,9 @@ func (r *run) follow(ctx context.Context, b client.Buyer, req judge.Request) jud
 	}
 }
 
-// thinkTime is how long a buyer waits before paying or cancelling an accepted
-// order: long enough that units come back while others still want them. Where
-// units are taken on payment it is 0.
+// thinkTime returns the time between an acceptance and its payment or cancellation, so
+// that units are released while other buyers still want them. It is 0 if the sale takes
+// units on payment.
 func (c Config) thinkTime() time.Duration {
 	if c.onPayment() {
 		return 0

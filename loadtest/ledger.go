@@ -8,7 +8,7 @@ import (
 	"flashsale/loadtest/report"
 )
 
-// A record is a list that grows, of entries that never change. It is safe for
+// A record is a list that only grows. Its entries do not change. It is safe for
 // concurrent use.
 type record[T any] struct {
 	mu   sync.Mutex
@@ -28,17 +28,17 @@ func (r *record[T]) read() []T {
 	return slices.Clip(r.list)
 }
 
-// stockLine is the stock over time, as the sale's public page shows it.
+// stockLine is the stock over time, as the public page of the sale reports it.
 type stockLine = record[report.StockPoint]
 
-// ledger has each request and closing with its answer.
+// ledger contains all requests and closings with their answers.
 type ledger struct {
 	requests record[judge.Request]
 	closings record[judge.Closing]
 }
 
-// open lists the orders that were announced and that no client tried to close, the
-// smallest first.
+// open returns the announced orders that no client has tried to close, ordered by
+// quantity.
 func (l *ledger) open() []*judge.Outcome {
 	touched := map[string]bool{}
 	for _, c := range l.closings.read() {

@@ -11,7 +11,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-func TestHTMLStandsAlone(t *testing.T) {
+func TestHTMLReportLoadsNothing(t *testing.T) {
 	t.Parallel()
 	_, url := newFake(t, fault{lose: true})
 	rep := mustRun(t, quick(url), judge.ExitViolation)
@@ -20,16 +20,16 @@ func TestHTMLStandsAlone(t *testing.T) {
 	check.Must(t, rep.Save(dir))
 	for _, name := range []string{"report.html", "report.json", "report.txt"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got no content, error %v", name, err)
 		}
 	}
 	got, err := os.ReadFile(filepath.Join(dir, "report.html"))
 	check.Must(t, err)
 	contains(t, string(got), "<h1>FAIL</h1>", "<b>lost</b>", `class="line p99"`, `--c: var(--accepted)`)
 	if bytes.Contains(got, []byte(`<script>alert("note")`)) {
-		t.Error("a note is not escaped")
+		t.Error("note: got unescaped HTML")
 	}
 	if outside := regexp.MustCompile(`(?i)(src|href)\s*=\s*["']?(https?:)?//|url\(\s*["']?(https?:)?//|@import`).Find(got); outside != nil {
-		t.Errorf("the page loads %s", outside)
+		t.Errorf("report.html: got %s, want no reference to other hosts", outside)
 	}
 }

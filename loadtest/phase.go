@@ -8,16 +8,16 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// Phase is a stretch of an attack.
+// Phase is one part of an attack.
 type Phase struct {
 	Shape    string        // Constant, Ramp or Burst
-	Rate     int           // requests per second on average; 0: nothing is sent
-	From     int           // a ramp's rate at its start, which ends at 2 × Rate − From; 0: a tenth of Rate
-	Duration time.Duration // at least 100ms
+	Rate     int           // mean rate in requests per second; 0 for a pause
+	From     int           // first rate of a ramp, which ends at 2 × Rate − From; 0 means a tenth of Rate
+	Duration time.Duration // at least 100 ms
 }
 
-// requests is how many requests a phase sends, replays and second orders
-// included: Rate is what the server sees.
+// requests returns the number of requests of a phase, including replays and second
+// orders.
 func (p Phase) requests() int {
 	n := int(float64(p.Rate) * p.Duration.Seconds())
 	if p.Rate > 0 {
@@ -26,7 +26,7 @@ func (p Phase) requests() int {
 	return n
 }
 
-// ends are a ramp's first and last rate.
+// ends returns the first and the last rate of a ramp.
 func (p Phase) ends() (from, to int) {
 	if from = p.From; from == 0 {
 		from = max(1, p.Rate/10)
@@ -45,7 +45,7 @@ func (p Phase) String() string {
 	return judge.Sprintf("%s, %d/s for %v", p.Shape, p.Rate, p.Duration)
 }
 
-// phases are those of the attack, at least one.
+// phases returns the phases of the attack, at least one.
 func (c Config) phases() []Phase {
 	if len(c.Phases) > 0 {
 		return c.Phases
@@ -53,7 +53,7 @@ func (c Config) phases() []Phase {
 	return []Phase{{Shape: c.Shape, Rate: c.Rate, Duration: c.Duration}}
 }
 
-// requests is how many orders the attack sends.
+// requests returns the number of requests of the attack.
 func (c Config) requests() (n int) {
 	for _, p := range c.phases() {
 		n += p.requests()
@@ -61,7 +61,7 @@ func (c Config) requests() (n int) {
 	return n
 }
 
-// schedule is the attack in words.
+// schedule describes the attack in words.
 func (c Config) schedule() string {
 	if c.InFlight > 0 {
 		return judge.Sprintf("at most %s at once", judge.Plural(c.InFlight, "call"))
@@ -73,7 +73,7 @@ func (c Config) schedule() string {
 	return strings.Join(parts, ", then ")
 }
 
-// whole makes Rate and Duration those of all phases together.
+// whole sets Rate and Duration to the totals of all phases.
 func (c Config) whole() Config {
 	if len(c.Phases) == 0 {
 		return c
@@ -83,7 +83,7 @@ func (c Config) whole() Config {
 		c.Duration += p.Duration
 	}
 	c.Rate = int(float64(c.requests()) / c.Duration.Seconds())
-	// The last shape decides whether the attack ends with a burst.
+	// The report shows a burst if the attack ends with one.
 	c.Shape = c.Phases[len(c.Phases)-1].Shape
 	return c
 }
@@ -91,7 +91,7 @@ func (c Config) whole() Config {
 func (c Config) validatePhases(check func(ok bool, format string, args ...any)) {
 	least := 1
 	if len(c.Phases) > 0 {
-		least = 0 // a pause between phases
+		least = 0 // a pause is allowed between phases
 	}
 	for i, p := range c.phases() {
 		in := ""
@@ -105,5 +105,5 @@ func (c Config) validatePhases(check func(ok bool, format string, args ...any)) 
 		check(p.From == 0 || p.Shape == Ramp && p.From > 0 && p.From < 2*p.Rate,
 			"%sFrom: %d, want a ramp's rate at its start, below twice its mean of %d", in, p.From, p.Rate)
 	}
-	check(len(c.Phases) == 0 || c.requests() > 0, "Phases: they send nothing")
+	check(len(c.Phases) == 0 || c.requests() > 0, "Phases: all rates are 0, want at least one request")
 }

@@ -11,8 +11,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// Phases come one after the other: each sends its own number of requests, none
-// before its time, and a quick machine is done with it in time.
+// Phases run one after the other. Each sends its number of requests, none before the
+// start of the phase, and on a fast machine the last one in time.
 func TestPhasesFollowEachOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var c Config
@@ -22,7 +22,7 @@ func TestPhasesFollowEachOther(t *testing.T) {
 				Rate:  rapid.IntRange(1, 2000).Draw(t, "rate"), Duration: time.Duration(rapid.IntRange(100, 3000).Draw(t, "ms")) * time.Millisecond,
 			}
 			if p.Shape == Ramp && rapid.Bool().Draw(t, "from") {
-				p.From = rapid.IntRange(1, 2*p.Rate-1).Draw(t, "first") // up or down
+				p.From = rapid.IntRange(1, 2*p.Rate-1).Draw(t, "first") // rising or falling
 			}
 			c.Phases = append(c.Phases, p)
 			if i == 0 && rapid.Bool().Draw(t, "then a pause") {
@@ -30,19 +30,19 @@ func TestPhasesFollowEachOther(t *testing.T) {
 			}
 		}
 		p := pace(context.Background(), c)
-		p.sleep = func(context.Context, time.Duration) error { return nil } // the clock below moves instead
+		p.sleep = func(context.Context, time.Duration) error { return nil } // the test advances now instead
 		hits, now := 0, time.Duration(0)
 		begin := time.Duration(0)
 		for _, phase := range c.Phases {
 			first := time.Duration(-1)
 			for n := range phase.requests() {
-				// What vegeta's own clock would show after the wait for the phase.
+				// Advance the clock by the wait for the phase, as vegeta's clock would.
 				if n == 0 {
 					now = max(now, begin)
 				}
 				d, stop := p.Pace(now, uint64(hits))
 				if stop {
-					t.Fatalf("ended after %d requests, in %v of %v", hits, phase, c.Phases)
+					t.Fatalf("Pace stopped after %d requests, in phase %v of %v", hits, phase, c.Phases)
 				}
 				now += d
 				if first < 0 {
@@ -52,50 +52,50 @@ func TestPhasesFollowEachOther(t *testing.T) {
 			}
 			begin += phase.Duration
 			if phase.requests() > 0 && first < begin-phase.Duration {
-				t.Fatalf("%v began at %v", phase, first)
+				t.Fatalf("phase %v: first request at %v, want it not before %v", phase, first, begin-phase.Duration)
 			}
 			if late := begin + phase.Duration/10 + 2*time.Second; now > late {
-				t.Fatalf("%v of %v ended at %v", phase, c.Phases, now)
+				t.Fatalf("phase %v of %v: last request at %v, want it before %v", phase, c.Phases, now, late)
 			}
 		}
 		if _, stop := p.Pace(now, uint64(hits)); !stop || hits != c.requests() {
-			t.Fatalf("not ended after %d of %d requests", hits, c.requests())
+			t.Fatalf("Pace did not stop after %d of %d requests", hits, c.requests())
 		}
 	})
 }
 
-// What is late is measured by when it was due.
-func TestDue(t *testing.T) {
+// Lateness is measured against these times.
+func TestDueTimes(t *testing.T) {
 	p := pace(t.Context(), Config{Phases: []Phase{
-		{Shape: Ramp, From: 1900, Rate: 1000, Duration: 2 * time.Second}, // falls by 900/s a second
+		{Shape: Ramp, From: 1900, Rate: 1000, Duration: 2 * time.Second}, // falls by 900/s each second
 		{Shape: Constant, Duration: time.Second},
 		{Shape: Constant, Rate: 100, Duration: time.Second},
 	}})
 	for n, want := range map[uint64]time.Duration{0: 0, 1450: time.Second, 2000: 3 * time.Second, 2099: 3990 * time.Millisecond} {
 		if got := p.due(n); got != want {
-			t.Errorf("request %d is due at %v, want %v", n, got, want)
+			t.Errorf("request %d: due at %v, want %v", n, got, want)
 		}
 	}
 	if last := p.due(1999); last < 1900*time.Millisecond || last >= 2*time.Second {
-		t.Errorf("the last of the ramp is due at %v", last)
+		t.Errorf("last request of the ramp: due at %v, want 1.9 s to 2 s", last)
 	}
 }
 
-// A machine that is far behind sends at once, also what was to come at the end
-// of a falling ramp.
+// A machine that is late sends at once, including the requests at the end of a falling
+// ramp.
 func TestLateRampCatchesUp(t *testing.T) {
 	c := Config{Phases: []Phase{{Shape: Ramp, From: 1900, Rate: 1000, Duration: 2 * time.Second}}}
 	p := pace(t.Context(), c)
 	for _, late := range []time.Duration{2 * time.Second, 3 * time.Second, time.Hour} {
 		for _, hits := range []uint64{1, 1000, 1800, 1998} {
 			if pause, stop := p.Pace(late, hits); pause > 0 || stop {
-				t.Errorf("%v after its begin and %d of %d: waits for %v, ended %v", late, hits, c.requests(), pause, stop)
+				t.Errorf("%v after the start, with %d of %d sent: got wait %v, stop %v, want 0 and false", late, hits, c.requests(), pause, stop)
 			}
 		}
 	}
 }
 
-// A pause of an hour ends with the attack.
+// Cancelling the context ends a pause of an hour.
 func TestPauseIsInterrupted(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	c := Config{Phases: []Phase{
@@ -109,7 +109,7 @@ func TestPauseIsInterrupted(t *testing.T) {
 	}()
 	stop()
 	if !check.Receive(t, "the end of the pause", ended) {
-		t.Error("the attack continues after it was interrupted")
+		t.Error("Pace after the context ended: got no stop")
 	}
 }
 
@@ -119,23 +119,23 @@ func TestScheduleInWords(t *testing.T) {
 		{Shape: Constant, Duration: time.Second}, {Shape: Burst, Rate: 20, Duration: 3 * time.Second},
 	}}
 	if got, want := c.schedule(), "ramp, 100 to 1,000/s for 2s, then nothing for 1s, then burst, 20/s for 3s"; got != want {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("schedule: got %q, want %q", got, want)
 	}
 	if c.InFlight = 8; c.schedule() != "at most 8 calls at once" {
-		t.Error(c.schedule())
+		t.Errorf("schedule with InFlight: got %q", c.schedule())
 	}
 	whole := c.whole()
 	if got, want := fmt.Sprint(whole.Rate, whole.Duration, whole.requests()), "193 6s 1160"; got != want {
-		t.Errorf("%s, want %s", got, want)
+		t.Errorf("rate, duration, requests: got %s, want %s", got, want)
 	}
 }
 
-// A report shows the attack that was made.
+// The report shows the attack that was sent.
 func TestReportConfig(t *testing.T) {
 	c := Defaults()
 	c.Stores, c.Scenario, c.Shape = "real", "drop", Burst
 	got := c.reportConfig()
 	if !got.Burst || got.Stores != "real" || got.Scenario != "drop" || got.Schedule != "burst, 2,000/s for 10s" {
-		t.Errorf("%+v", got)
+		t.Errorf("reportConfig: got %+v", got)
 	}
 }

@@ -9,16 +9,16 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// probe measures, on a sold-out sale, how soon a cancelled unit is back on sale.
-// It cancels a pending order, waits until the audit shows the units, and lets
-// fresh buyers buy them. While a unit is free, a buyer at the limit asks for it,
-// and a fresh buyer's key is repeated: the attack itself may have sold out before
-// it exercised these two.
+// probe measures how soon a cancelled unit of a sold-out sale is back on sale. It
+// cancels a pending order, waits until the audit shows its units as available, and lets
+// fresh buyers buy them. While a unit is available, a buyer at the limit orders it, and
+// a fresh buyer's key is repeated, because the attack may not have put these two to the
+// test.
 //
-// Where orders expire at the same time, their units may be taken for the
-// cancelled ones. The times are a lower bound then.
+// If orders expire at the same time, probe may mistake their units for the cancelled
+// ones. The measured times are then lower bounds.
 func (r *run) probe(ctx context.Context) error {
-	if r.c.onPayment() { // a cancelled order has no units
+	if r.c.onPayment() { // cancelled orders hold no units
 		r.repeat(ctx)
 		return nil
 	}
@@ -26,8 +26,8 @@ func (r *run) probe(ctx context.Context) error {
 		return nil
 	}
 	open := r.ledger.open()
-	// The largest order is not cancelled, because its buyer may be at the limit, which a
-	// further order of that buyer tests.
+	// Do not cancel the largest order. Its buyer may be at the limit, and then orders
+	// one unit more.
 	probes := open[:min(r.patience.probes, max(len(open)-1, min(1, len(open))))]
 	full := r.atLimit(open, probes)
 	r.progress.start("restore probes", len(probes))
@@ -39,7 +39,7 @@ func (r *run) probe(ctx context.Context) error {
 		}
 		c := r.closeOrder(ctx, r.crowd.named(o.Buyer), o.IDs[0], true)
 		if !c.Done() {
-			continue // it has expired, or an earlier call without an answer has paid it
+			continue // the order has expired, or was paid by an earlier call without an answer
 		}
 		took, err := r.backOnSale(ctx, c, before.Available+o.Quantity)
 		if err != nil {
@@ -53,7 +53,7 @@ func (r *run) probe(ctx context.Context) error {
 		}
 		for range o.Quantity {
 			if sold, err := r.rebuy(ctx); err != nil || !sold {
-				return err // the next top-up and the audit will find the unit
+				return err // the next top-up finds the unit
 			}
 		}
 		r.progress.add()
@@ -61,8 +61,8 @@ func (r *run) probe(ctx context.Context) error {
 	return nil
 }
 
-// backOnSale waits until the audit shows want units. It returns the time since
-// the answer to the cancellation.
+// backOnSale waits until the audit shows want available units. It returns the time
+// since the cancellation was confirmed.
 func (r *run) backOnSale(ctx context.Context, c judge.Closing, want int) (time.Duration, error) {
 	ctx, stop := context.WithTimeout(ctx, r.patience.probe)
 	defer stop()
@@ -73,13 +73,13 @@ func (r *run) backOnSale(ctx context.Context, c judge.Closing, want int) (time.D
 			return time.Since(from), nil
 		}
 		if client.Wait(ctx, 2*time.Millisecond) != nil {
-			return 0, fmt.Errorf("restore probe: order %s was cancelled, and its units were not back after %v", c.OrderID, r.patience.probe)
+			return 0, fmt.Errorf("restore probe: order %s was cancelled, but its units were not available after %v", c.OrderID, r.patience.probe)
 		}
 	}
 }
 
-// rebuy sells one unit to a fresh buyer. It tries for a second: a node may answer
-// sold_out for a moment after units came back.
+// rebuy sells one unit to a fresh buyer. It retries for a second, because a node may
+// answer sold_out for a moment after units were released.
 func (r *run) rebuy(ctx context.Context) (bool, error) {
 	b, err := r.crowd.fresh()
 	if err != nil {
@@ -89,7 +89,7 @@ func (r *run) rebuy(ctx context.Context) (bool, error) {
 	defer stop()
 	for n := 1; ; n++ {
 		key := fmt.Sprintf("rebuy-%d", n)
-		if yes, _ := r.buy(ctx, b, key); yes {
+		if bought, _ := r.buy(ctx, b, key); bought {
 			if r.c.Replays > 0 {
 				r.replay(ctx, b, key)
 			}
@@ -101,20 +101,20 @@ func (r *run) rebuy(ctx context.Context) (bool, error) {
 	}
 }
 
-// repeat asks again under the keys of some accepted orders: the replays of the
-// attack may all have been sent before the first answers.
+// repeat replays some accepted orders. The attack may have sent all its replays before
+// the first answers.
 func (r *run) repeat(ctx context.Context) {
-	asked := 0
+	replayed := 0
 	for _, o := range judge.Outcomes(r.ledger.requests.read()) {
-		if r.c.Replays > 0 && o.Announced != nil && asked < r.patience.probes {
+		if r.c.Replays > 0 && o.Announced != nil && replayed < r.patience.probes {
 			r.untilKnown(ctx, judge.Replay, r.crowd.named(o.Buyer), o.Key, o.Quantity)
-			asked++
+			replayed++
 		}
 	}
 }
 
-// replay asks again under the key of a new order. Another node may answer
-// sold_out for a moment; then it asks once more.
+// replay repeats the key of a new order. If the answer is sold_out, it repeats the key
+// once more after judge.StaleFor.
 func (r *run) replay(ctx context.Context, b client.Buyer, key string) {
 	req := r.untilKnown(ctx, judge.Replay, b, key, 1)
 	if req.Code == "sold_out" && client.Wait(ctx, judge.StaleFor) == nil {
@@ -122,8 +122,8 @@ func (r *run) replay(ctx context.Context, b client.Buyer, key string) {
 	}
 }
 
-// atLimit lists buyers who hold exactly as many units as they may. It leaves out
-// the buyers whose orders are probed.
+// atLimit returns the buyers whose open orders reach the limit exactly, without the
+// buyers of probes.
 func (r *run) atLimit(open, probes []*judge.Outcome) []string {
 	units := map[string]int{}
 	for _, o := range open {

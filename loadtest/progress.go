@@ -11,49 +11,50 @@ import (
 	"flashsale/loadtest/report"
 )
 
-// progress writes what the run is doing, in a line every few seconds. The zero value
-// writes nothing. Write errors are ignored: they are no reason to stop a load test.
+// progress prints the current step of the run, with one line every few seconds. The
+// zero value prints nothing. Write errors are ignored, because they are no reason to
+// stop a load test.
 type progress struct {
 	w io.Writer
 
 	mu             sync.Mutex
-	phase          string
+	step           string
 	total, done    int
-	stocks         []*stockLine   // of the attack; nil: another phase
-	answers        map[string]int // to the attack, by kind
+	stocks         []*stockLine   // stocks of the attack; nil in other steps
+	answers        map[string]int // number of answers of the attack, by kind
 	began, printed time.Time
 }
 
-// every is the pause between two lines of a phase.
+// every is the time between two lines of a step.
 const every = 2 * time.Second
 
-// start begins a phase of total steps, 0 if their number is unknown. Of an attack
-// it shows the stocks, too.
-func (p *progress) start(phase string, total int, stocks ...*stockLine) {
+// start begins a step of total items, or of an unknown number if total is 0. The attack
+// passes its stocks.
+func (p *progress) start(step string, total int, stocks ...*stockLine) {
 	if p.w == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.phase, p.total, p.done = phase, total, 0
+	p.step, p.total, p.done = step, total, 0
 	p.stocks, p.answers = stocks, map[string]int{}
 	p.began = time.Now()
 	p.printed = p.began
 	if total > 0 {
-		fmt.Fprint(p.w, judge.Sprintf("%s: %d to go\n", phase, total))
+		fmt.Fprint(p.w, judge.Sprintf("%s: %d to go\n", step, total))
 	} else {
-		fmt.Fprintf(p.w, "%s …\n", phase)
+		fmt.Fprintf(p.w, "%s …\n", step)
 	}
 }
 
-// say prints one line between the phases.
-func (p *progress) say(format string, args ...any) {
+// printf prints one line between two steps.
+func (p *progress) printf(format string, args ...any) {
 	if p.w != nil {
 		fmt.Fprintf(p.w, format+"\n", args...)
 	}
 }
 
-// add counts one step of the phase; of an attack, with the answers to it.
+// add counts one item of the step. The attack passes the answer.
 func (p *progress) add(answers ...judge.Request) {
 	if p.w == nil {
 		return
@@ -66,11 +67,11 @@ func (p *progress) add(answers ...judge.Request) {
 	}
 	if now := time.Now(); now.Sub(p.printed) > every {
 		p.printed = now
-		fmt.Fprint(p.w, judge.Sprintf("%s: %d of %d%s\n", p.phase, p.done, p.total, p.figures()))
+		fmt.Fprint(p.w, judge.Sprintf("%s: %d of %d%s\n", p.step, p.done, p.total, p.figures()))
 	}
 }
 
-// end closes the phase.
+// end finishes the step.
 func (p *progress) end() {
 	if p.w == nil {
 		return
@@ -78,11 +79,11 @@ func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.total > 0 {
-		fmt.Fprint(p.w, judge.Sprintf("%s: %d in %.1fs%s\n", p.phase, p.done, time.Since(p.began).Seconds(), p.figures()))
+		fmt.Fprint(p.w, judge.Sprintf("%s: %d in %.1fs%s\n", p.step, p.done, time.Since(p.began).Seconds(), p.figures()))
 	}
 }
 
-// answerKind names an answer: its problem code, yes, no answer, or its status.
+// answerKind names an answer in progress lines.
 func answerKind(r judge.Request) string {
 	switch {
 	case r.Status == 0:
@@ -90,22 +91,22 @@ func answerKind(r judge.Request) string {
 	case r.Code != "":
 		return r.Code
 	case r.Status/100 == 2:
-		return "yes"
+		return "accepted"
 	}
 	return strconv.Itoa(r.Status)
 }
 
-// figures are the stock and the answers, the most frequent first.
+// figures returns the stock and the answers, most frequent first.
 func (p *progress) figures() string {
-	list := p.left()
+	list := p.stockLeft()
 	for _, kind := range report.ByCount(p.answers) {
 		list += judge.Sprintf(", %s %d", kind, p.answers[kind])
 	}
 	return list
 }
 
-// left is the stock of all sales together, if it is known for all.
-func (p *progress) left() string {
+// stockLeft returns the stock of all sales together, or "" if it is not known for all.
+func (p *progress) stockLeft() string {
 	sum := 0
 	for _, line := range p.stocks {
 		points := line.read()

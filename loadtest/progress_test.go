@@ -9,7 +9,7 @@ import (
 	"flashsale/loadtest/report"
 )
 
-func TestProgressInPlainLines(t *testing.T) {
+func TestProgressLines(t *testing.T) {
 	var b strings.Builder
 	p := progress{w: &b}
 	var stock stockLine
@@ -27,29 +27,29 @@ func TestProgressInPlainLines(t *testing.T) {
 	p.end()
 	p.start("settling", 0)
 	p.end()
-	p.say("%s:", "next")
+	p.printf("%s:", "next")
 	contains(t, b.String(),
 		"attack: 3 to go\n",
-		"attack: 2 of 3, 6 left, sold_out 1, yes 1\n",
-		"attack: 3 in 0.0s, 6 left, no answer 1, sold_out 1, yes 1\n",
+		"attack: 2 of 3, 6 left, accepted 1, sold_out 1\n",
+		"attack: 3 in 0.0s, 6 left, accepted 1, no answer 1, sold_out 1\n",
 		"probes: 1 of 2\n", "probes: 1 in 0.0s\n", "settling …\n", "next:\n",
 	)
 	var silent progress
 	silent.start("attack", 1)
 	silent.add(judge.Request{})
 	silent.end()
-	silent.say("nothing")
+	silent.printf("nothing")
 }
 
-// A stock that is not known of every sale is not told.
-func TestProgressKnowsNoStock(t *testing.T) {
+// If the stock of one sale is not known, no stock is printed.
+func TestProgressOmitsUnknownStock(t *testing.T) {
 	var known, unknown stockLine
 	known.add(report.StockPoint{At: time.Now(), Available: 7})
-	if got := (&progress{stocks: []*stockLine{&known, &unknown}}).left(); got != "" {
-		t.Errorf("%q", got)
+	if got := (&progress{stocks: []*stockLine{&known, &unknown}}).stockLeft(); got != "" {
+		t.Errorf("stock: got %q", got)
 	}
 	unknown.add(report.StockPoint{At: time.Now(), Available: -3})
-	if got := (&progress{stocks: []*stockLine{&known, &unknown}}).left(); got != ", 4 left" {
-		t.Errorf("%q", got)
+	if got := (&progress{stocks: []*stockLine{&known, &unknown}}).stockLeft(); got != ", 4 left" {
+		t.Errorf("stock: got %q", got)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// resolve asks again, under the same key, for each order whose outcome its
-// client does not know. With doubted, it also asks again for orders that were
-// refused after an unknown answer: the lost request may have been served after
-// the refusal. That is certain only when the sale is at rest.
+// resolve retries each order whose outcome is not known. If doubted is true, it also
+// retries orders that were refused after an inconclusive answer: the server may have
+// served the earlier request after that refusal. Only a retry while the sale is at rest
+// settles that.
 func (r *run) resolve(ctx context.Context, doubted bool) {
 	var open []*judge.Outcome
 	for _, o := range judge.Outcomes(r.ledger.requests.read()) {
@@ -26,18 +26,18 @@ func (r *run) resolve(ctx context.Context, doubted bool) {
 	})
 }
 
-// resolvePayments pays again, under the same reference, where a payment takes
-// units and was not answered, or was refused after an unknown answer.
+// resolvePayments retries each payment that takes units, received an inconclusive
+// answer and is not confirmed. The reference stays the same.
 func (r *run) resolvePayments(ctx context.Context) {
 	if !r.c.onPayment() {
 		return
 	}
-	of := map[string][]judge.Closing{}
+	byOrder := map[string][]judge.Closing{}
 	for _, cl := range r.ledger.closings.read() {
-		of[cl.OrderID] = append(of[cl.OrderID], cl)
+		byOrder[cl.OrderID] = append(byOrder[cl.OrderID], cl)
 	}
 	var open []judge.Closing
-	for _, calls := range of {
+	for _, calls := range byOrder {
 		if p := judge.PaymentOf(calls); p.Doubted && p.Told.IsZero() {
 			open = append(open, calls[0])
 		}
@@ -47,9 +47,9 @@ func (r *run) resolvePayments(ctx context.Context) {
 	})
 }
 
-// untilKnown orders under key until the answer is final, and records each try.
-// 429 is not final: it says nothing about earlier tries. The end of ctx ends the
-// trying, but it interrupts no request.
+// untilKnown places an order with key until the answer is final, and records each try.
+// A 429 is not final, because it proves nothing about earlier tries. If ctx ends, it
+// returns after the call in progress.
 func (r *run) untilKnown(ctx context.Context, kind judge.Kind, b client.Buyer, key string, quantity int) judge.Request {
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		req := r.client.Order(context.WithoutCancel(ctx), kind, b, key, quantity)
@@ -67,15 +67,15 @@ func (r *run) untilKnown(ctx context.Context, kind judge.Kind, b client.Buyer, k
 	}
 }
 
-// forEach is a phase of the run. It calls ask for each item, for as many as
-// closers at once. When ctx or the time for this phase ends, it drops the rest.
-func forEach[T any](ctx context.Context, r *run, phase string, items []T, ask func(context.Context, T)) {
+// forEach runs one step: it calls ask for each item, for at most closers items at once.
+// If ctx or the time limit of the step ends, it skips the remaining items.
+func forEach[T any](ctx context.Context, r *run, step string, items []T, ask func(context.Context, T)) {
 	if len(items) == 0 {
 		return
 	}
 	ctx, stop := context.WithTimeout(ctx, r.patience.known)
 	defer stop()
-	r.progress.start(phase, len(items))
+	r.progress.start(step, len(items))
 	defer r.progress.end()
 	var asking errgroup.Group
 	asking.SetLimit(closers)

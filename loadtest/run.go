@@ -12,9 +12,9 @@ import (
 	"flashsale/loadtest/report"
 )
 
-// run is one sale under load test.
+// run is the state of one sale during a load test.
 type run struct {
-	c        Config // of this sale alone
+	c        Config // config of this sale
 	patience patience
 	client   client.Client
 	operator client.Operator
@@ -24,18 +24,18 @@ type run struct {
 	progress *progress
 	began    time.Time
 
-	drifting time.Time // since when the audit shows drift; zero: it does not
+	drifting time.Time // start of the drift; zero if there is none
 	restores []time.Duration
-	late     []time.Duration // of each order of the attack: how long after it was due it was sent
-	soldOut  bool            // the last top-up went on until sold_out
-	notes    []string        // what a reader should know besides the verdict
-	gaps     []judge.Gap     // what could not be judged
+	late     []time.Duration // delay of each order of the attack: sent minus due
+	soldOut  bool            // the last top-up ended with sold_out
+	notes    []string        // notes for the reader of the report
+	gaps     []judge.Gap     // checks that could not be made
 }
 
-// Run is RunAll for a Config of one sale.
+// Run is like RunAll for a single sale. It returns an error if c has several.
 func Run(ctx context.Context, c Config) (*report.Report, error) {
 	if len(c.Sales) > 1 {
-		return nil, fmt.Errorf("loadtest: Sales: %d of them, and one report", len(c.Sales))
+		return nil, fmt.Errorf("loadtest: Sales: got %d, want one; RunAll takes several", len(c.Sales))
 	}
 	all, err := RunAll(ctx, c)
 	if err != nil {
@@ -44,13 +44,13 @@ func Run(ctx context.Context, c Config) (*report.Report, error) {
 	return all.Sales[0], nil
 }
 
-// RunAll opens the sales, attacks them together, waits until each is at rest and
-// judges it. It returns an error if it could not start: a bad Config, a sale that
-// cannot be opened, client.ErrSKUInUse. Whatever happens later is in the reports
+// RunAll opens the sales, attacks them together, waits until each is at rest and judges
+// it. It returns an error if the attack cannot start: c is invalid, a sale cannot be
+// opened, or a SKU is in use (client.ErrSKUInUse). Later failures are in the reports
 // and in their ExitCode.
 //
-// If ctx ends, the attack or the phase after it stops, and RunAll judges what has
-// happened until then. That takes seconds, or two minutes per sale at worst.
+// If ctx ends, the current step stops and RunAll judges what has happened so far.
+// That takes seconds, and at most two minutes per sale.
 func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 	c = c.whole()
 	crowd := newCrowd(c.Token)
 	progress := &progress{w: c.Progress}
-	// With InFlight, there is a connection for each concurrent call.
+	// With InFlight, each concurrent call has its own connection.
 	attacking := client.NewHTTP(cmp.Or(c.InFlight, attackConns), c.Timeout)
 	defer attacking.CloseIdleConnections()
 	var runs []*run
@@ -71,9 +71,9 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 			conns = client.NewHTTP(payers+toppers, c.Timeout)
 			defer conns.CloseIdleConnections()
 		}
-		of := c.of(sale)
+		conf := c.forSale(sale)
 		runs = append(runs, &run{
-			c: of, patience: of.withPatience(), crowd: crowd, progress: progress, began: time.Now(),
+			c: conf, patience: conf.withPatience(), crowd: crowd, progress: progress, began: time.Now(),
 			client: client.New(c.Target, sale.SKU, conns),
 		})
 	}
@@ -86,7 +86,7 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 	all := &report.Reports{Config: c.reportConfig(), Started: runs[0].began}
 	for _, r := range runs {
 		if len(runs) > 1 {
-			progress.say("%s:", r.c.SKU)
+			progress.printf("%s:", r.c.SKU)
 		}
 		evidence := r.aftermath(ctx)
 		all.Sales = append(all.Sales, report.New(r.c.reportConfig(), evidence, report.Seen{
@@ -107,9 +107,10 @@ func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 	if err != nil {
 		return fmt.Errorf("loadtest: sign the operator's token: %w", err)
 	}
-	// As many as the attack sends in three seconds: a burst would let fewer pass.
+	// Send the number of calls that the attack sends in three seconds, because a
+	// limiter may allow short bursts.
 	if runs[0].client.OneAddress(ctx, min(3*c.Rate, 300)) {
-		return fmt.Errorf("%s takes all buyers for one address, and limits it: start the server with --limit-ip off, "+
+		return fmt.Errorf("%s limits all buyers as one address: start the server with --limit-ip off, "+
 			"or with --trusted-proxies and the address of this machine as the server sees it, such as 127.0.0.1", c.Target)
 	}
 	if err := crowd.sign(min(c.Buyers, c.requests())); err != nil {
@@ -124,8 +125,8 @@ func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 	return nil
 }
 
-// aftermath collects the evidence after the attack. When ctx ends, no fresh
-// buyers come any more, but the state of the sale is still read.
+// aftermath collects the evidence after the attack. If ctx ends, it sends no more fresh
+// buyers, but it still reads the state of the sale.
 func (r *run) aftermath(ctx context.Context) judge.Evidence {
 	judging := context.WithoutCancel(ctx)
 	r.resolve(judging, false)
@@ -137,10 +138,10 @@ func (r *run) aftermath(ctx context.Context) judge.Evidence {
 		audit, moving = r.sellOut(ctx)
 	}
 	if ctx.Err() != nil {
-		r.gaps = append(r.gaps, judge.Gap{Checks: []string{judge.Undersold}, Why: "interrupted before fresh buyers had bought what was left", Do: "let the run end by itself"})
+		r.gaps = append(r.gaps, judge.Gap{Checks: []string{judge.Undersold}, Why: "interrupted before fresh buyers had bought the units that were left", Do: "let the run end by itself"})
 		r.soldOut = false
 	}
-	r.resolve(judging, false) // fresh buyers may have got no answers, too
+	r.resolve(judging, false) // calls of fresh buyers may have got no answer
 	if ctx.Err() != nil {
 		audit, moving = r.settle(judging)
 	}
@@ -164,10 +165,10 @@ func (r *run) aftermath(ctx context.Context) judge.Evidence {
 	return e
 }
 
-// sellOut tops up, probes and tops up again until the sale is sold out and at
-// rest. Where orders may expire, it goes on until none is left that can: a unit
-// that came back a moment ago is not stranded. For the same reason a gate that has
-// units is asked again.
+// sellOut tops up, probes and tops up again until the sale is sold out and at rest. If
+// orders may expire, it repeats this until no order is pending. If the gate still has
+// units, it tries again, because units that were released a moment ago are not
+// stranded.
 func (r *run) sellOut(ctx context.Context) (audit judge.Audit, moving error) {
 	probed, retries := false, 5
 	for deadline := time.Now().Add(r.c.PaymentWindow + r.patience.overdue); ; {
@@ -184,7 +185,7 @@ func (r *run) sellOut(ctx context.Context) (audit judge.Audit, moving error) {
 			if err := r.probe(ctx); err != nil && ctx.Err() == nil {
 				r.notes = append(r.notes, err.Error())
 			}
-			continue // the probes may have left units
+			continue // the probes may leave units
 		}
 		if audit.Available > 0 && retries > 0 {
 			retries--

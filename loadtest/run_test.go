@@ -19,14 +19,13 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// More tests at a time than there are cores: they wait more than they work.
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "8") // unless the command line has -parallel: tests wait more than they work
-	debug.SetGCPercent(400)            // the heaps of tests are small
+	_ = flag.Set("test.parallel", "8") // tests mostly wait, so run more than there are cores; -parallel overrides this
+	debug.SetGCPercent(400)            // tests have small heaps
 	goleak.VerifyTestMain(m)
 }
 
-// long is the time limit of load tests, long enough for a slow server.
+// long is a time limit that a slow server does not reach.
 const long = 5 * time.Minute
 
 // quick returns the Config of a closed loop of 240 orders. It sells out, replays and
@@ -41,23 +40,23 @@ func quick(url string) Config {
 	return c
 }
 
-// mustRun runs c, and ends the test unless the verdict is the one wanted.
+// mustRun runs c and ends the test unless the verdict has this exit code.
 func mustRun(t *testing.T, c Config, exitCode int) *report.Report {
 	t.Helper()
 	rep, err := Run(check.Context(t), c)
 	check.Must(t, err)
 	if rep.ExitCode() != exitCode {
-		t.Fatalf("exit %d, want %d\n%s", rep.ExitCode(), exitCode, text(t, rep))
+		t.Fatalf("exit code: got %d, want %d\n%s", rep.ExitCode(), exitCode, text(t, rep))
 	}
 	return rep
 }
 
-// contains holds a text to the words that it must have.
+// contains reports an error for each word that text lacks.
 func contains(t testing.TB, text string, words ...string) {
 	t.Helper()
 	for _, word := range words {
 		if !strings.Contains(text, word) {
-			t.Errorf("no %q in\n%s", word, text)
+			t.Errorf("got no %q in\n%s", word, text)
 		}
 	}
 }
@@ -77,7 +76,7 @@ func names(v judge.Verdict) string {
 	return strings.Join(list, " ")
 }
 
-// A correct sale passes, both in a closed loop and at a rate.
+// A correct sale passes, in a closed loop and at a rate.
 func TestRunPassesACorrectSale(t *testing.T) {
 	t.Parallel()
 	for name, inFlight := range map[string]int{"one at a time": 1, "eight at a time": 8, "at a rate": 0} {
@@ -90,16 +89,16 @@ func TestRunPassesACorrectSale(t *testing.T) {
 			}
 			rep := mustRun(t, c, judge.ExitPass)
 			if rep.Attempts != c.requests() {
-				t.Errorf("%d attempts, want %d", rep.Attempts, c.requests())
+				t.Errorf("attempts: got %d, want %d", rep.Attempts, c.requests())
 			}
 			if got := rep.Pending + rep.Paid; got != c.Stock {
-				t.Errorf("%d units sold, want %d", got, c.Stock)
+				t.Errorf("units sold: got %d, want %d", got, c.Stock)
 			}
 			if inFlight == 0 && (rep.Lateness.N != rep.Attempts || rep.Lateness.Max == 0) {
-				t.Errorf("%+v of %d attempts", rep.Lateness, rep.Attempts)
+				t.Errorf("lateness: got %+v, want one entry for each of %d attempts", rep.Lateness, rep.Attempts)
 			}
 			if inFlight > 0 && (s.highest > inFlight || rep.Lateness.N > 0) {
-				t.Errorf("%d calls at once, want %d at most; lateness %+v", s.highest, inFlight, rep.Lateness)
+				t.Errorf("calls at once: got %d, want at most %d; lateness: got %+v, want none", s.highest, inFlight, rep.Lateness)
 			}
 			if rep.Restore.N == 0 || rep.DurablePerS == 0 || rep.Latency.P99 == 0 {
 				t.Errorf("figures missing:\n%s", text(t, rep))
@@ -108,24 +107,24 @@ func TestRunPassesACorrectSale(t *testing.T) {
 	}
 }
 
-// The same, where units are taken on payment.
+// A correct sale that takes units on payment passes.
 func TestRunPassesASaleOnPayment(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]fault{
-		"sound":        {},
-		"half answers": {hangUp: true},
+		"every answer arrives": {},
+		"half answers":         {hangUp: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, url := newFake(t, f)
 			c := quick(url).ForPayment()
-			c.Replays = 1e-9 // none in the attack: they may come too early there
+			c.Replays = 1e-9 // no replays in the attack, because they may come too early
 			rep := mustRun(t, c, judge.ExitPass)
 			if rep.Paid != c.Stock || rep.Pending != 0 || rep.Rows[judge.Pending] == 0 {
-				t.Errorf("%d units paid and %d pending, %d orders left unpaid", rep.Paid, rep.Pending, rep.Rows[judge.Pending])
+				t.Errorf("got %d units paid, %d pending and %d unpaid orders, want %d paid, 0 pending and some unpaid", rep.Paid, rep.Pending, rep.Rows[judge.Pending], c.Stock)
 			}
 			if f.hangUp && rep.Payments["0"] == 0 || unknownPayments(rep) > 0 || len(rep.Notes) > 0 {
-				t.Errorf("payments %v, %d unknown, notes %q", rep.Payments, unknownPayments(rep), rep.Notes)
+				t.Errorf("got payments %v, %d unknown, notes %q, want none unknown and no notes", rep.Payments, unknownPayments(rep), rep.Notes)
 			}
 			if out := text(t, rep); !strings.Contains(out, "taken on payment") || !strings.Contains(out, "paid/s") || rep.DurablePerS == 0 {
 				t.Errorf("figures missing:\n%s", out)
@@ -135,11 +134,11 @@ func TestRunPassesASaleOnPayment(t *testing.T) {
 }
 
 func unknownPayments(rep *report.Report) (n int) {
-	of := map[string][]judge.Closing{}
+	byOrder := map[string][]judge.Closing{}
 	for _, cl := range rep.Evidence.Closings {
-		of[cl.OrderID] = append(of[cl.OrderID], cl)
+		byOrder[cl.OrderID] = append(byOrder[cl.OrderID], cl)
 	}
-	for _, calls := range of {
+	for _, calls := range byOrder {
 		if p := judge.PaymentOf(calls); p.Doubted && p.Told.IsZero() && !p.Refused {
 			n++
 		}
@@ -147,9 +146,9 @@ func unknownPayments(rep *report.Report) (n int) {
 	return n
 }
 
-// What clients have to live with is no violation: they ask again until they
-// know. Each case says which answer shows that it happened.
-func TestRunLivesWith(t *testing.T) {
+// Failed calls are no violations, because the clients retry. Each case names an answer
+// that must occur.
+func TestRunToleratesFailedCalls(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		fault
@@ -161,7 +160,7 @@ func TestRunLivesWith(t *testing.T) {
 		"202 and then lost": {fault{async: true, forget: true}, "202"},
 		"503":               {fault{unavailable: true}, "503"},
 		"429":               {fault{limited: true}, "429"},
-		"all of it":         {fault{hangUp: true, async: true, forget: true, unavailable: true, limited: true}, "429"},
+		"all failures":      {fault{hangUp: true, async: true, forget: true, unavailable: true, limited: true}, "429"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,18 +170,18 @@ func TestRunLivesWith(t *testing.T) {
 				c.Timeout = time.Second
 			}
 			if rep := mustRun(t, c, judge.ExitPass); rep.Answers[tc.answer] == 0 {
-				t.Fatalf("no answers %s\n%s", tc.answer, text(t, rep))
+				t.Fatalf("got no answer %s\n%s", tc.answer, text(t, rep))
 			}
 		})
 	}
 }
 
-// A server that does not come back cannot be judged: the load test sees no broken promise.
-// That is so even if no audit ends within the time limit for the sale to settle.
-func TestRunCannotJudgeTheDead(t *testing.T) {
+// If the server stops answering, the verdict is NOT JUDGED and not FAIL, even if no
+// audit ends within the time limit for settling.
+func TestRunDoesNotJudgeADeadServer(t *testing.T) {
 	t.Parallel()
 	for _, settle := range []time.Duration{time.Nanosecond, 30 * time.Millisecond} {
-		_, url := newFake(t, fault{dies: true})
+		_, url := newFake(t, fault{stops: true})
 		c := quick(url)
 		c.Duration, c.patience.known, c.patience.settle = 4*time.Second, 10*time.Millisecond, settle
 		contains(t, text(t, mustRun(t, c, judge.ExitUnjudged)), "not judged: undersold, lost, unannounced, drift: Get \"http", "to have it judged, find out why")
@@ -196,31 +195,31 @@ func TestRunReadsTheRowsAgain(t *testing.T) {
 	mustRun(t, quick(url), judge.ExitPass)
 }
 
-// A node may remember for a moment that a sale is sold out, though units came
-// back. Two rounds of fresh buyers hear 24 refusals at most.
-func TestRunAsksAgainWhileTheGateHasUnits(t *testing.T) {
+// A node may answer sold_out for a moment after units were released. Two rounds of
+// fresh buyers receive at most 24 refusals.
+func TestRunRetriesWhileTheGateHasUnits(t *testing.T) {
 	t.Parallel()
-	_, url := newFake(t, fault{naps: 26})
+	_, url := newFake(t, fault{staleRefusals: 26})
 	c := quick(url)
 	c.Stock, c.Cancels, c.Search = 500, 0, time.Millisecond
 	rep, err := Run(check.Context(t), c)
 	check.Must(t, err)
 	if rep.Undersold != 0 {
-		t.Error(text(t, rep))
+		t.Errorf("undersold: got %d, want 0\n%s", rep.Undersold, text(t, rep))
 	}
 }
 
-// A server that finds drift and mends it has broken nothing, though the sale is
-// at rest meanwhile.
-func TestRunWaitsForDriftToBeMended(t *testing.T) {
+// Drift that the server repairs in time is no violation, even if the sale is at rest
+// while it lasts.
+func TestRunWaitsForDriftToBeRepaired(t *testing.T) {
 	t.Parallel()
-	_, url := newFake(t, fault{drift: -3, mends: 30})
+	_, url := newFake(t, fault{drift: -3, driftyAudits: 30})
 	c := quick(url)
 	c.Repair = long
 	mustRun(t, c, judge.ExitPass)
 }
 
-func TestRunSaysWhatWasNotExercised(t *testing.T) {
+func TestRunReportsUnexercisedChecks(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(*Config)
@@ -240,7 +239,7 @@ func TestRunSaysWhatWasNotExercised(t *testing.T) {
 			rep := mustRun(t, c, judge.ExitUnjudged)
 			contains(t, text(t, rep), "not judged: "+tc.want, "to have it judged, ")
 			if len(rep.Gaps) > 0 {
-				t.Errorf("gaps: %v", rep.Gaps)
+				t.Errorf("got gaps %v, want none", rep.Gaps)
 			}
 		})
 	}
@@ -253,11 +252,11 @@ func TestRunShortPaymentWindow(t *testing.T) {
 	c.PaymentWindow = time.Second
 	rep := mustRun(t, c, judge.ExitPass)
 	if rep.Expired == 0 {
-		t.Errorf("nothing expired:\n%s", text(t, rep))
+		t.Errorf("got no expired orders:\n%s", text(t, rep))
 	}
 }
 
-// An interrupted run judges the orders sent so far. It sends payments again that the
+// An interrupted run judges the orders sent so far. It retries payments that the
 // interrupt has cut off.
 func TestRunInterrupted(t *testing.T) {
 	t.Parallel()
@@ -281,10 +280,10 @@ func TestRunInterrupted(t *testing.T) {
 			check.Must(t, err)
 			got := text(t, rep)
 			if rep.ExitCode() != judge.ExitUnjudged || rep.Attempts == 0 || rep.Attempts >= c.requests() || !strings.Contains(got, "interrupted") {
-				t.Errorf("exit %d, %d attempts of %d\n%s", rep.ExitCode(), rep.Attempts, c.requests(), got)
+				t.Errorf("got exit code %d after %d of %d attempts\n%s", rep.ExitCode(), rep.Attempts, c.requests(), got)
 			}
 			if onPayment && rep.Payments["0"] == 0 || unknownPayments(rep) > 0 {
-				t.Errorf("payments %v, %d unknown\n%s", rep.Payments, unknownPayments(rep), got)
+				t.Errorf("got payments %v, %d unknown, want none unknown\n%s", rep.Payments, unknownPayments(rep), got)
 			}
 		})
 	}
@@ -301,26 +300,26 @@ func TestRunRefusesAUsedSKU(t *testing.T) {
 	}
 }
 
-func TestRunSaysWhyItCannotStart(t *testing.T) {
+func TestRunReportsWhyItCannotStart(t *testing.T) {
 	_, url := newFake(t, fault{})
 	c := quick(url)
 	c.Token = func(s string, _ bool) (string, error) { return fakeToken(s, false) }
 	if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "403 forbidden") {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want 403 forbidden", err)
 	}
 	_, err := Run(t.Context(), Config{Stock: -1, Replays: 2})
 	contains(t, fmt.Sprint(err), "Target:", "Token:", "Name:", "Stock:", "PerBuyerLimit:", "Currency:", "Rate:", "Duration:", "Shape:", "Replays:", "Timeout:")
 }
 
-// A server to which all buyers are one address is not attacked: it would refuse
-// most of them. A slow attack may pass.
-func TestRunStopsWhereBuyersAreOneAddress(t *testing.T) {
+// A server that limits all buyers as one address is not attacked, because it would
+// refuse most orders. A slow attack may pass.
+func TestRunStopsIfBuyersShareOneAddress(t *testing.T) {
 	t.Parallel()
 	s, url := newFake(t, fault{oneAddress: true})
 	_, err := Run(t.Context(), quick(url))
 	contains(t, fmt.Sprint(err), "--trusted-proxies", "--limit-ip off")
 	if s.sku != "" || s.posts > 0 {
-		t.Errorf("sale %q was opened, and %d orders were sent", s.sku, s.posts)
+		t.Errorf("got sale %q opened and %d orders sent, want neither", s.sku, s.posts)
 	}
 	_, url = newFake(t, fault{oneAddress: true})
 	c := quick(url)

@@ -9,10 +9,10 @@ import (
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 )
 
-// saleMix spreads the requests of the attack over its sales, by their weights.
+// saleMix distributes the requests of the attack over its sales by weight.
 type saleMix struct {
-	plans []*targets // by number of the sale
-	upTo  []float64  // the sum of the weights up to each
+	plans []*targets // index: number of the sale
+	upTo  []float64  // cumulative weights
 
 	mu  sync.Mutex
 	rng *rand.Rand
@@ -28,7 +28,7 @@ func newSaleMix(c Config, plans []*targets) *saleMix {
 	return m
 }
 
-// target is vegeta's Targeter.
+// target implements vegeta.Targeter.
 func (m *saleMix) target(out *vegeta.Target) error { return m.draw().target(out) }
 
 func (m *saleMix) draw() *targets {
@@ -43,8 +43,8 @@ func (m *saleMix) draw() *targets {
 	return m.plans[len(m.plans)-1]
 }
 
-// numbered returns the attempt behind a result's URL, with the numbers of its
-// sale and its own.
+// numbered returns the attempt that belongs to the URL of a result, with the number of
+// its sale and its own number.
 func (m *saleMix) numbered(url string) (a attempt, sale, n int, err error) {
 	_, fragment, _ := strings.Cut(url, "#")
 	if _, err := fmt.Sscanf(fragment, "%d/%d", &sale, &n); err == nil && sale >= 0 && sale < len(m.plans) {
@@ -52,5 +52,5 @@ func (m *saleMix) numbered(url string) (a attempt, sale, n int, err error) {
 			return a, sale, n, nil
 		}
 	}
-	return attempt{}, 0, 0, fmt.Errorf("loadtest: a result for %q, which was never planned", url)
+	return attempt{}, 0, 0, fmt.Errorf("loadtest: result for %q: not a planned attempt", url)
 }

@@ -13,7 +13,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// twoSales are a popular one and another.
+// twoSales gives c a popular sale and a second one.
 func twoSales(c Config) Config {
 	c.Sales = []Sale{
 		{SKU: "popular", Name: "Popular", Stock: 80, PerBuyerLimit: 2, Weight: 3},
@@ -28,7 +28,7 @@ func TestSalesGetTheirShareOfTheOrders(t *testing.T) {
 	arriving := newArrivals(c, testCrowd(t, 500))
 	var plans []*targets
 	for i, s := range c.sales() {
-		plans = append(plans, newTargets(c.of(s), i, arriving))
+		plans = append(plans, newTargets(c.forSale(s), i, arriving))
 	}
 	m := newSaleMix(c, plans)
 	const n = 4000
@@ -40,68 +40,68 @@ func TestSalesGetTheirShareOfTheOrders(t *testing.T) {
 		check.Must(t, json.Unmarshal(target.Body, &body))
 		_, sale, _, err := m.numbered(target.URL)
 		if err != nil || c.Sales[sale].SKU != body.SKU {
-			t.Fatalf("an order of %s came back as one of sale %d: %v", body.SKU, sale, err)
+			t.Fatalf("order of %s: got sale %d and error %v", body.SKU, sale, err)
 		}
 		orders[body.SKU]++
 	}
-	// Drawn from the seed, so it is the same each time.
+	// The draw comes from the seed, so the share is always the same.
 	if share := float64(orders["popular"]) / n; math.Abs(share-0.75) > 0.03 {
-		t.Errorf("%v: a share of %v, want about 0.75", orders, share)
+		t.Errorf("orders %v: got a share of %v, want about 0.75", orders, share)
 	}
 }
 
-// In turn all come alike; by Zipf's law a few come all the time, and nobody is
-// left out for certain.
+// Without Zipf, all buyers order equally often. With Zipf, a few buyers send many of
+// the orders.
 func TestArrivals(t *testing.T) {
 	crowd := testCrowd(t, 100)
 	count := func(zipf float64) (first, largest int) {
 		c := Config{Seed: 1, Zipf: zipf}
 		a := newArrivals(c, crowd)
-		came := map[string]int{}
+		orders := map[string]int{}
 		for range 5000 {
-			came[a.next().Subject]++
+			orders[a.next().Subject]++
 		}
-		for _, n := range came {
+		for _, n := range orders {
 			largest = max(largest, n)
 		}
-		return came[crowd[0].Subject], largest
+		return orders[crowd[0].Subject], largest
 	}
 	if first, largest := count(0); first != 50 || largest != 50 {
-		t.Errorf("in turn: the first came %d times and another %d, want 50", first, largest)
+		t.Errorf("in turn: got %d orders by the first buyer and at most %d by another, want 50", first, largest)
 	}
-	// The first's share is 1/ζ(1.5), cut off after 100: about 0.41.
+	// The share of the first buyer is 1/ζ(1.5) for 100 buyers: about 0.41.
 	if first, largest := count(1.5); first != largest || first < 1900 || first > 2300 {
-		t.Errorf("by Zipf: the first came %d times and another %d, want about 2070", first, largest)
+		t.Errorf("by Zipf: got %d orders by the first buyer and at most %d by another, want about 2070 and no more", first, largest)
 	}
 }
 
-// Each sale is judged by its own orders: what is wrong with one is not said of
-// the other.
+// Each sale is judged by its own orders. A violation in one sale does not affect the
+// other.
 func TestRunAllJudgesEachSale(t *testing.T) {
 	t.Parallel()
 	url := newFakes(t, map[string]fault{"popular": {}, "other": {oversell: 10}})
 	c := twoSales(quick(url))
-	var said bytes.Buffer
-	c.Progress = &said
+	var progress bytes.Buffer
+	c.Progress = &progress
 	all, err := RunAll(t.Context(), c)
 	check.Must(t, err)
 	sound, broken := all.Sales[0], all.Sales[1]
 	if got := names(sound.Verdict); got != "" || sound.SKU != "popular" || sound.Pending+sound.Paid != 80 {
-		t.Errorf("%s: %s\n%s", sound.SKU, got, text(t, sound))
+		t.Errorf("%s: got violations %q, want none and 80 units\n%s", sound.SKU, got, text(t, sound))
 	}
 	if !strings.Contains(names(broken.Verdict), judge.Oversold) || broken.Oversold != 10 {
-		t.Errorf("%s: %s\n%s", broken.SKU, names(broken.Verdict), text(t, broken))
+		t.Errorf("%s: got violations %q, want 10 oversold\n%s", broken.SKU, names(broken.Verdict), text(t, broken))
 	}
 	if all.ExitCode() != judge.ExitViolation || all.Word() != "FAIL" {
-		t.Errorf("over all: exit %d, %s", all.ExitCode(), all.Word())
+		t.Errorf("all sales: got exit code %d and %s, want FAIL", all.ExitCode(), all.Word())
 	}
 	for _, q := range broken.Evidence.Requests {
 		if q.Quantity > 1 {
-			t.Fatalf("%d units asked for where a buyer may have one", q.Quantity)
+			t.Fatalf("got an order of %d units, want 1, the limit of the sale", q.Quantity)
 		}
 	}
 	if got := sound.Attempts + broken.Attempts; got != c.requests() || broken.Attempts == 0 {
-		t.Errorf("%d orders, want %d", got, c.requests())
+		t.Errorf("orders: got %d, want %d", got, c.requests())
 	}
 
 	var printed, machine bytes.Buffer
@@ -113,10 +113,10 @@ func TestRunAllJudgesEachSale(t *testing.T) {
 		Sales []struct{ Oversold int }
 	}
 	if err := json.Unmarshal(machine.Bytes(), &doc); err != nil || doc.Pass == nil || *doc.Pass || len(doc.Sales) != 2 || doc.Sales[1].Oversold != 10 {
-		t.Errorf("%v: %s", err, &machine)
+		t.Errorf("JSON: got %s and error %v", &machine, err)
 	}
-	if !strings.Contains(said.String(), " left, ") {
-		t.Errorf("the progress does not tell the stock: %q", said.String())
+	if !strings.Contains(progress.String(), " left, ") {
+		t.Errorf("progress: got no stock in %q", progress.String())
 	}
 
 	dir := t.TempDir()

@@ -19,21 +19,20 @@ import (
 	"flashsale/loadtest/report"
 )
 
-// Scenario is an attack in a file: what is on sale, who comes, and when. What it
-// leaves out stays as it is in the Config. The examples in scenarios/ show all
-// keys.
+// Scenario is an attack in a YAML file. A key that is missing leaves the field of
+// Config unchanged. The examples in scenarios/ show all keys.
 type Scenario struct {
 	Name  string
-	About string // in a sentence or two
+	About string // one or two sentences
 	Seed  *int64 // Config.Seed
-	Sales []Sale // at least one; each run adds a suffix to a SKU, which makes it new
+	Sales []Sale // at least one; each run appends a suffix to the SKU to make it new
 
 	Buyers struct {
 		Count       *int    // Config.Buyers
 		Zipf        float64 // Config.Zipf
 		MaxQuantity *int    `yaml:"max_quantity"`
 	}
-	Shares struct { // each as in Config
+	Shares struct { // shares of Config
 		Replays, Cancels, Payments *float64
 		SecondOrders               *float64 `yaml:"second_orders"`
 	}
@@ -44,22 +43,22 @@ type Scenario struct {
 	Phases []stretch // at least one
 }
 
-// stretch is a Phase in a scenario. A ramp has from and to instead of a rate.
+// stretch is a Phase in a scenario. A ramp has From and To instead of Rate.
 type stretch struct {
-	Shape          string // default: constant
+	Shape          string // empty means constant
 	Rate, From, To int
 	For            duration
 }
 
-// duration is a duration as Go writes it, such as 500ms.
+// duration is a time.Duration in YAML, such as 500ms.
 type duration time.Duration
 
-// UnmarshalYAML parses a duration. Its error names line and column.
+// UnmarshalYAML parses a duration. The error contains line and column.
 func (d *duration) UnmarshalYAML(n ast.Node) error {
 	at := n.GetToken()
 	v, err := time.ParseDuration(at.Value)
 	if err != nil {
-		return &yaml.SyntaxError{Message: fmt.Sprintf("%q is no duration, such as 5s or 500ms", at.Value), Token: at}
+		return &yaml.SyntaxError{Message: fmt.Sprintf("%q is not a duration such as 5s or 500ms", at.Value), Token: at}
 	}
 	*d = duration(v)
 	return nil
@@ -68,15 +67,15 @@ func (d *duration) UnmarshalYAML(n ast.Node) error {
 //go:embed scenarios/*.yaml
 var scenarioFiles embed.FS
 
-// ReadScenario reads a file, or an example by its name. An unknown key is an
-// error with line and column.
+// ReadScenario reads a scenario from a file, or an example by its name. An unknown key
+// is an error that contains line and column.
 func ReadScenario(name string) (*Scenario, error) {
 	text, err := scenarioFiles.ReadFile(path.Join("scenarios", name+".yaml"))
 	if err != nil {
 		text, err = os.ReadFile(name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("scenario %s: no such file, and no example (those are %s)", name, strings.Join(ScenarioNames(), ", "))
+		return nil, fmt.Errorf("scenario %s: no such file or example (examples: %s)", name, strings.Join(ScenarioNames(), ", "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", name, err)
@@ -108,12 +107,12 @@ func parseScenario(text []byte) (*Scenario, error) {
 	for i, p := range s.Phases {
 		ramp := p.Shape == Ramp
 		check(!ramp || p.Rate == 0 && p.From > 0 && p.To > 0, "phases[%d]: a ramp has from and to, 1 per second or more, and no rate", i)
-		check(ramp || p.From == 0 && p.To == 0, "phases[%d]: from and to are a ramp's", i)
+		check(ramp || p.From == 0 && p.To == 0, "phases[%d]: only a ramp has from and to", i)
 	}
 	return &s, errors.Join(faults...)
 }
 
-// Into sets in c what the scenario says. It does not validate c.
+// Into sets the fields of c that the scenario defines. It does not validate c.
 func (s *Scenario) Into(c *Config) {
 	c.Scenario = s.Name
 	Set(&c.Seed, s.Seed)
@@ -147,14 +146,14 @@ func (p stretch) phase() Phase {
 	return Phase{Shape: cmp.Or(p.Shape, Constant), Rate: p.Rate, From: p.From, Duration: time.Duration(p.For)}
 }
 
-// Set copies what a scenario or a flag says. It leaves *to as it is where from is nil.
+// Set copies *from to *to. It does nothing if from is nil.
 func Set[T any](to *T, from *T) {
 	if from != nil {
 		*to = *from
 	}
 }
 
-// ListScenarios writes the names of the examples, and what each is about.
+// ListScenarios writes the name and the description of each example.
 func ListScenarios(w io.Writer) error {
 	var t report.Text
 	for _, name := range ScenarioNames() {
@@ -167,11 +166,11 @@ func ListScenarios(w io.Writer) error {
 	return t.Write(w)
 }
 
-// ScenarioNames are the examples that ReadScenario knows.
+// ScenarioNames returns the names of the examples.
 func ScenarioNames() []string {
 	entries, err := scenarioFiles.ReadDir("scenarios")
 	if err != nil {
-		panic(err) // they are in the program
+		panic(err) // the files are embedded
 	}
 	var names []string
 	for _, e := range entries {

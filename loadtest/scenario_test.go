@@ -19,7 +19,7 @@ func readFile(t *testing.T, path string) string {
 	return string(text)
 }
 
-// Each example is played, much shorter than it is.
+// Each example passes on a correct sale. Stock and phases are shortened.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	for _, name := range ScenarioNames() {
@@ -50,31 +50,31 @@ func TestExamples(t *testing.T) {
 			for i, rep := range all.Sales {
 				attempts += rep.Attempts
 				if got := names(rep.Verdict); got != "" {
-					t.Errorf("%s: %s\n%s", rep.SKU, got, text(t, rep))
+					t.Errorf("%s: got violations %q, want none\n%s", rep.SKU, got, text(t, rep))
 				}
 				if sold := rep.Pending + rep.Paid; sold != s.Sales[i].Stock {
-					t.Errorf("%s: %d units sold of %d", rep.SKU, sold, s.Sales[i].Stock)
+					t.Errorf("%s: got %d units sold, want %d", rep.SKU, sold, s.Sales[i].Stock)
 				}
 			}
 			if attempts != c.requests() {
-				t.Errorf("%d orders, want %d", attempts, c.requests())
+				t.Errorf("orders: got %d, want %d", attempts, c.requests())
 			}
 		})
 	}
 }
 
-func TestScenarioSaysWhatIsWrong(t *testing.T) {
+func TestScenarioErrors(t *testing.T) {
 	const rest = "\nname: x\nsales: [{sku: a, stock: 1}]\nphases: [{rate: 1, for: 1s}]"
 	for _, tc := range []struct{ text, want string }{
 		{"colour: red" + rest, `[1:1] unknown field "colour"`},
 		{"name: x\nsales:\n  - {sku: a, stok: 3}", `[3:14] unknown field "stok"`},
 		{"shares:\n  replays: lots" + rest, "[2:12] cannot unmarshal"},
-		{"payment_window: 5" + rest, `[1:17] "5" is no duration`},
+		{"payment_window: 5" + rest, `[1:17] "5" is not a duration`},
 		{"name: x\nname: y", "[2:1]"},
 		{"", "name: empty\nsales: none\nphases: none"},
 		{"name: x\nsales: [{stock: 1}]\nphases: [{rate: 1, for: 1s}]", "sales[0].sku"},
 		{"name: x\nsales: [{sku: a, stock: 1}]\nphases: [{shape: ramp, rate: 1, for: 1s}]", "phases[0]: a ramp has from and to"},
-		{"name: x\nsales: [{sku: a, stock: 1}]\nphases: [{rate: 1, to: 5, for: 1s}]", "phases[0]: from and to are a ramp's"},
+		{"name: x\nsales: [{sku: a, stock: 1}]\nphases: [{rate: 1, to: 5, for: 1s}]", "phases[0]: only a ramp has from and to"},
 	} {
 		_, err := parseScenario([]byte(tc.text))
 		contains(t, fmt.Sprint(err), tc.want)
@@ -83,8 +83,8 @@ func TestScenarioSaysWhatIsWrong(t *testing.T) {
 	contains(t, fmt.Sprint(err), append(ScenarioNames(), "no-such-thing")...)
 }
 
-// What a scenario leaves out is as it was, and what makes no sense is refused
-// by name.
+// A key that a scenario lacks leaves the Config unchanged. Invalid values are reported
+// by field.
 func TestScenarioInto(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.yaml")
 	check.Must(t, os.WriteFile(path, []byte("name: x\nbuyers: {count: 7, zipf: 0.5}\nsales: [{sku: a, stock: 3}, {sku: b}]\nphases: [{shape: ramp, from: 30, to: 10, for: 2s}, {shape: wave, rate: 5, for: 1ms}]\n"), 0o644))
@@ -93,13 +93,13 @@ func TestScenarioInto(t *testing.T) {
 	c := Defaults()
 	s.Into(&c)
 	if c.Buyers != 7 || c.Replays != Defaults().Replays || c.Seed != Defaults().Seed {
-		t.Errorf("buyers %d, replays %v, seed %d", c.Buyers, c.Replays, c.Seed)
+		t.Errorf("got buyers %d, replays %v, seed %d, want 7 buyers and the other defaults", c.Buyers, c.Replays, c.Seed)
 	}
 	if got, want := c.Phases[0], (Phase{Ramp, 20, 30, 2 * time.Second}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
+		t.Errorf("phase: got %+v, want %+v", got, want)
 	}
 	if sale := c.Sales[0]; !strings.HasPrefix(sale.SKU, "a-") || sale.Name != "a" || sale.PerBuyerLimit != 1 || sale.Weight != 1 {
-		t.Errorf("%+v", sale)
+		t.Errorf("sale: got %+v, want the defaults of a scenario", sale)
 	}
 	c.MaxQuantity = 2
 	contains(t, fmt.Sprint(c.Validate()), "Sales[1].Stock:", "Phases[1].Duration:", "Phases[1].Shape:", "Zipf:", "MaxQuantity:")
@@ -110,10 +110,10 @@ func TestListScenarios(t *testing.T) {
 	check.Must(t, ListScenarios(&b))
 	for _, line := range strings.Split(strings.TrimSpace(b.String()), "\n") {
 		if len(strings.Fields(line)) < 5 {
-			t.Errorf("%q does not say what it is about", line)
+			t.Errorf("got %q, want a name and a description", line)
 		}
 	}
 	if got := strings.Count(b.String(), "\n"); got != len(ScenarioNames()) || got < 3 {
-		t.Errorf("%d lines for %d examples", got, len(ScenarioNames()))
+		t.Errorf("got %d lines, want %d", got, len(ScenarioNames()))
 	}
 }

@@ -11,22 +11,22 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// errUnsettled says that the audit kept changing.
+// errUnsettled reports that the audit kept changing.
 var errUnsettled = errors.New("not at rest")
 
-// settle waits until the sale is at rest, and returns its audit: the same for
-// patience.rest, with nothing held and nothing coming back. If the audit shows
-// drift, settle waits longer: the server may be about to repair it. It returns
-// errUnsettled if the audit kept changing, or the reason why it could not be
-// read.
+// settle waits until the sale is at rest and returns its audit. A sale is at rest if
+// the audit stays the same for patience.rest and no units are queued or being released.
+// If the audit shows drift, settle waits for Config.Repair, because the server may
+// repair it. It returns errUnsettled if the audit keeps changing, or another error if
+// the audit cannot be read.
 func (r *run) settle(ctx context.Context) (judge.Audit, error) {
-	limit, stop := context.WithTimeout(ctx, r.patience.settle) // for the waits; each audit has the client's timeout
+	limit, stop := context.WithTimeout(ctx, r.patience.settle) // limits the waits; each audit has the client's timeout
 	defer stop()
 	r.progress.start("settling", 0)
 	defer r.progress.end()
 	var (
 		last  judge.Audit
-		since time.Time // when last had first been read; zero: not at rest
+		since time.Time // time at which last was read first; zero if the sale is not at rest
 		fault error
 	)
 	for {
@@ -34,13 +34,13 @@ func (r *run) settle(ctx context.Context) (judge.Audit, error) {
 		a, err := r.operator.Audit(ctx)
 		switch {
 		case err != nil:
-			fault, since = err, time.Time{} // the server may come back in time
+			fault, since = err, time.Time{} // retry, because the server may recover
 		case a != last || a.Queued != 0 || a.Restoring != 0:
 			fault, last, since = nil, a, time.Time{}
 			if a.Queued == 0 && a.Restoring == 0 {
 				since = time.Now()
 			}
-		case since.IsZero(): // the first audit after the server was away
+		case since.IsZero(): // first audit after an error
 			since = time.Now()
 		case began.Sub(since) >= r.patience.rest && r.lasts(a, began):
 			return a, nil
@@ -49,14 +49,14 @@ func (r *run) settle(ctx context.Context) (judge.Audit, error) {
 			continue
 		}
 		if fault != nil {
-			return last, fmt.Errorf("no audit within %v: %w", r.patience.settle, fault)
+			return last, fmt.Errorf("read the audit: gave up after %v: %w", r.patience.settle, fault)
 		}
 		return last, fmt.Errorf("%w within %v", errUnsettled, r.patience.settle)
 	}
 }
 
-// lasts reports whether an audit counts. An audit without drift counts at once. An audit
-// with drift counts if the drift has lasted for Config.Repair, including earlier phases.
+// lasts reports whether an audit counts: it shows no drift, or the drift has lasted for
+// Config.Repair, including earlier steps.
 func (r *run) lasts(a judge.Audit, now time.Time) bool {
 	switch {
 	case a.Drift == 0:

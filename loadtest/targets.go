@@ -11,7 +11,7 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// fate is what a buyer does with an accepted order.
+// fate is the action that follows the acceptance of an order.
 type fate int
 
 const (
@@ -29,39 +29,40 @@ type attempt struct {
 	fate     fate
 }
 
-// targets decides what each request to one sale asks for. Kinds, quantities and
-// fates come from the seed. Which accepted order is replayed, and who orders a
-// second time, depends on the answers so far.
+// targets plans the requests for one sale. Kinds, quantities and fates come from the
+// seed. The choice of the replayed order and of the buyer of a second order depends on
+// the answers so far.
 type targets struct {
 	c      Config
 	client client.Client
-	sale   int // its number
+	sale   int // number of the sale
 
 	mu       sync.Mutex
 	rng      *rand.Rand
 	arrivals *arrivals
-	came     map[string]bool // buyers so far
-	attempts []attempt       // by number
-	latest   int             // the latest attempt under a new key
-	accepted []int           // attempts answered 201, to be replayed
+	ordered  map[string]bool // buyers who have ordered
+	attempts []attempt       // index: number of the attempt
+	latest   int             // number of the latest attempt with a new key
+	accepted []int           // numbers of the accepted attempts, which may be replayed
 	units    map[string]int
-	eager    []client.Buyer // buyers to order a second time, the keenest last
+	eager    []client.Buyer // buyers for second orders; the last one is next
 }
 
 func newTargets(c Config, sale int, a *arrivals) *targets {
 	return &targets{
 		c: c, client: client.New(c.Target, c.SKU, nil), sale: sale,
 		rng:      rand.New(rand.NewPCG(uint64(c.Seed), uint64(sale))),
-		arrivals: a, came: map[string]bool{},
+		arrivals: a, ordered: map[string]bool{},
 		latest: -1,
 		units:  map[string]int{},
 	}
 }
 
-// target is vegeta's Targeter. The numbers of the sale and of the attempt are in
-// the URL's fragment. A fragment is not sent, and vegeta returns the URL with each
-// result, also without an answer. vegeta's sequence number would not do: many
-// workers take one before they call the Targeter.
+// target implements vegeta.Targeter. It puts the numbers of the sale and of the attempt
+// into the fragment of the URL. Clients do not send a fragment, and vegeta returns the
+// URL with each result, even without an answer. vegeta's sequence number does not
+// identify the attempt, because workers take it before they call the Targeter, in
+// another order.
 func (t *targets) target(out *vegeta.Target) error {
 	t.mu.Lock()
 	a := t.draw()
@@ -77,8 +78,8 @@ func (t *targets) target(out *vegeta.Target) error {
 	return nil
 }
 
-// draw plans the next attempt. It always draws the same number of random values,
-// so that a seed gives the same plan.
+// draw plans the next attempt. It always draws the same number of random values, so
+// that a seed always gives the same plan.
 func (t *targets) draw() attempt {
 	share, coin, quantity := t.rng.Float64(), t.rng.Float64(), 1+t.rng.IntN(t.c.MaxQuantity)
 	end := t.rng.Float64()
@@ -91,8 +92,8 @@ func (t *targets) draw() attempt {
 	}
 	switch {
 	case share < t.c.Replays && t.latest >= 0:
-		// A double click, mostly before the first request has its answer, or an
-		// order that was accepted a while ago.
+		// Replay the latest attempt, usually before its answer, or an attempt that was
+		// accepted earlier.
 		n := t.latest
 		if coin >= 0.5 && len(t.accepted) > 0 {
 			n = t.accepted[int((coin-0.5)*2*float64(len(t.accepted)))]
@@ -104,28 +105,28 @@ func (t *targets) draw() attempt {
 		a.kind = judge.Second
 		a.buyer = t.eager[len(t.eager)-1]
 		t.eager = t.eager[:len(t.eager)-1]
-		// One unit beyond the limit, if one order may ask for as many.
+		// Ask for one unit beyond the limit, unless MaxQuantity is smaller.
 		a.quantity = min(t.c.MaxQuantity, max(1, t.c.PerBuyerLimit-t.units[a.buyer.Subject]+1))
 		if a.fate = leave; t.c.onPayment() {
-			a.fate = pay // the limit is for what is paid
+			a.fate = pay // only paid units count towards the limit
 		}
 		return a
 	}
 	a.buyer = t.arrivals.next()
-	if t.came[a.buyer.Subject] {
+	if t.ordered[a.buyer.Subject] {
 		a.kind = judge.Second
 	}
-	t.came[a.buyer.Subject] = true
+	t.ordered[a.buyer.Subject] = true
 	if a.fate == pay && t.c.onPayment() {
-		// These buyers need not wait for the answer: a first order is accepted
-		// and no limit applies to it.
+		// Accept these orders in advance: unpaid orders are always accepted and no
+		// limit applies.
 		t.units[a.buyer.Subject] += a.quantity
 		t.eager = append(t.eager, a.buyer)
 	}
 	return a
 }
 
-// numbered returns an attempt by its number.
+// numbered returns the attempt with this number.
 func (t *targets) numbered(n int) (attempt, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,8 +136,8 @@ func (t *targets) numbered(n int) (attempt, bool) {
 	return t.attempts[n], true
 }
 
-// took tells the plan that attempt n has been accepted.
-func (t *targets) took(n int) {
+// accept records that attempt n was accepted.
+func (t *targets) accept(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a := t.attempts[n]
@@ -145,8 +146,8 @@ func (t *targets) took(n int) {
 	}
 	t.accepted = append(t.accepted, n)
 	if a.fate != cancel && !t.c.onPayment() {
-		// A buyer who got past the limit tries again first: the next order
-		// catches a gate that counts late.
+		// This buyer orders again next. A gate that counts orders late accepts that
+		// order.
 		t.units[a.buyer.Subject] += a.quantity
 		t.eager = append(t.eager, a.buyer)
 	}

@@ -12,56 +12,56 @@ import (
 )
 
 const (
-	// toppers is how many fresh buyers order at once.
+	// toppers is the number of fresh buyers who order at once.
 	toppers = 8
-	// enoughRefusals in a row mean that the sale is sold out. A single one may
-	// come from a node that does not know yet of units that came back.
+	// enoughRefusals in a row mean that the sale is sold out. A single refusal may come
+	// from a node that has not yet learned of released units.
 	enoughRefusals = 5
 )
 
-// topUp lets fresh buyers order one unit each until several in a row hear
-// sold_out. Units that are not sold then are stranded. It returns why it could
+// topUp sends fresh buyers who order one unit each, until several in a row receive
+// sold_out. Units that are not sold then are stranded. It returns an error if it does
 // not get that far.
 //
-// Where orders may expire during this phase, the fresh buyers pay at once.
-// Otherwise their orders would expire, too, and the phase would never end.
+// If orders may expire during this step, the fresh buyers pay at once. Otherwise
+// their orders would expire as well, and the step would not end.
 func (r *run) topUp(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	// The time starts again with each unit sold: a large rest may take long.
+	// Each sale restarts the time limit, because selling many units may take long.
 	stall := time.AfterFunc(r.patience.topUp, func() {
-		stop(fmt.Errorf("fresh buyers neither bought nor heard sold_out for %v", r.patience.topUp))
+		stop(fmt.Errorf("fresh buyers neither bought units nor received sold_out for %v", r.patience.topUp))
 	})
 	defer stall.Stop()
 
 	r.progress.start("fresh buyers until sold out", 0)
 	defer r.progress.end()
 	var (
-		mu         sync.Mutex
-		wg         sync.WaitGroup
-		sold, noes int
+		mu             sync.Mutex
+		wg             sync.WaitGroup
+		sold, refusals int
 	)
 	for range toppers {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				// A new buyer each time, so that neither the buyer's limit nor
-				// the rate limiter refuses.
+				// Use a new buyer for each order, so that neither the buyer's limit nor
+				// the rate limiter refuses it.
 				b, err := r.crowd.fresh()
 				if err != nil {
 					stop(err)
 					return
 				}
-				yes, code := r.buy(ctx, b, "fresh-order")
+				bought, code := r.buy(ctx, b, "fresh-order")
 				mu.Lock()
 				switch {
-				case yes:
+				case bought:
 					stall.Reset(r.patience.topUp)
-					// A gate that never refuses must not keep the run for ever.
-					if sold, noes = sold+1, 0; sold > 2*r.c.Stock+1000 {
-						stop(fmt.Errorf("%d fresh buyers bought of %d units and none heard sold_out", sold, r.c.Stock))
+					// Stop if the gate never refuses.
+					if sold, refusals = sold+1, 0; sold > 2*r.c.Stock+1000 {
+						stop(fmt.Errorf("%d fresh buyers bought units of a sale of %d, and none received sold_out", sold, r.c.Stock))
 					}
 				case code == "sold_out":
-					if noes++; noes >= enoughRefusals {
+					if refusals++; refusals >= enoughRefusals {
 						stop(errSoldOut)
 					}
 				case code != "":
@@ -78,16 +78,16 @@ func (r *run) topUp(ctx context.Context) error {
 	return nil
 }
 
-// errSoldOut ends a top-up as it should end.
+// errSoldOut is the normal end of a top-up.
 var errSoldOut = errors.New("sold out")
 
-// buy orders one unit for a fresh buyer. It pays, too, where the order would
-// expire or where units are taken on payment. It returns a yes, the code of a
-// refusal, or neither.
-func (r *run) buy(ctx context.Context, b client.Buyer, key string) (yes bool, code string) {
+// buy orders one unit for a fresh buyer. It also pays if the order could expire or if
+// the sale takes units on payment. If the order is neither accepted nor refused, bought
+// is false and code is empty.
+func (r *run) buy(ctx context.Context, b client.Buyer, key string) (bought bool, code string) {
 	req := r.untilKnown(ctx, judge.Fresh, b, key, 1)
 	switch {
-	case req.Kind == judge.Lookup && req.Refuses(): // whatever the reason: the gate had accepted it
+	case req.Kind == judge.Lookup && req.Refuses(): // the queue had accepted the order, so the reason does not matter
 		return false, "sold_out"
 	case req.Refuses():
 		return false, req.Code

@@ -8,9 +8,9 @@ import (
 	"flashsale/loadtest/report"
 )
 
-// watch reads the stock until ctx ends, and once more at the end: up to 200 times
-// in an attack, and at most 20 times a second over all sales, because a rate
-// limiter sees one address.
+// watch reads the stock until ctx ends, and once more afterwards. It reads at most 200
+// times in an attack and 20 times per second over all sales, because a rate limiter
+// sees one address.
 func (r *run) watch(ctx context.Context, sales int) {
 	every := time.Duration(sales) * max(50*time.Millisecond, r.c.Duration/200)
 	for ctx.Err() == nil {
@@ -22,7 +22,7 @@ func (r *run) watch(ctx context.Context, sales int) {
 	r.readStock(ctx)
 }
 
-// readStock adds a point, if the server tells the stock.
+// readStock adds a point if the server returns the stock.
 func (r *run) readStock(ctx context.Context) {
 	if sale, err := r.operator.Offer(ctx); err == nil {
 		r.stock.add(report.StockPoint{At: time.Now(), Available: int(sale.Available)})

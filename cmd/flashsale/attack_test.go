@@ -39,7 +39,7 @@ func TestScenarioFlags(t *testing.T) {
 	}{
 		{[]string{"demo", "--scenario", "bots", "--rate", "5", "--stock", "7"}, "--stock, --rate: a scenario says that"},
 		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--scenario", "bots", "--sku", "mine"}, "SKUs of their own"},
-		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--scenario", missing}, "no such file, and no example"},
+		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--scenario", missing}, "no such file or example"},
 		{[]string{"demo", "--shape", "wave"}, "wave"},
 		// Before it attacks, or asks who is there.
 		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--report", os.Args[0] + "/out"}, "save the report in " + os.Args[0]},

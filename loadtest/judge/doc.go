@@ -1,14 +1,17 @@
-// Package judge says whether a flash sale kept its promises. It reads what the
-// clients were told, the stored orders and the sale's own audit, and nothing
-// else. It does no I/O: the same evidence gives the same verdict.
+// Package judge decides whether a flash sale kept its promises. [Judge] compares
+// the answers that the clients received with the stored orders and with the sale's
+// audit. It does no I/O: the same evidence always gives the same verdict.
 //
-//	evidence.go  what a verdict rests on: requests, closings, rows, audit
-//	outcome.go   what a client knows about one order, or one payment, in the end
-//	index.go     the evidence, indexed for the checks
-//	judge.go     Judge, which calls the checks
-//	units.go     oversold, undersold, over the limit, drift
-//	orders.go    lost, unannounced and duplicate orders
-//	answers.go   answers outside of the contract
-//	history.go   is there an order of events that explains all answers?
-//	verdict.go   what Judge found
+// The constants [Oversold] to [History] define the promises. The files are, in
+// reading order:
+//
+//	evidence.go  the input: requests, closings, rows and audit
+//	outcome.go   what the answers prove about one order or one payment
+//	index.go     the evidence, indexed by order, buyer and key
+//	judge.go     Judge, which runs all checks
+//	units.go     the checks oversold, undersold, over_limit and drift
+//	orders.go    the checks lost, unannounced and duplicates
+//	answers.go   the check wrong_answer
+//	history.go   the check history
+//	verdict.go   the output: violations, gaps and figures
 package judge

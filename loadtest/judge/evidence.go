@@ -5,41 +5,42 @@ import (
 	"time"
 )
 
-// Evidence is all that a verdict rests on: what the clients were told, and what
-// the server says it has.
+// Evidence is the input of Judge: the terms of the sale, the calls of all clients with
+// their answers, and the rows and the audit that an operator has read at the end.
 type Evidence struct {
 	SKU           string
-	Total         int // units put on sale
-	PerBuyerLimit int
-	ReserveOn     string        // OnOrder or OnPayment; empty: OnOrder
-	Search        time.Duration // limit for the search in history.go; 0: 2 s
-	Visitors      bool          // other people may have ordered, too; else a row of theirs is a violation
+	Total         int           // units put on sale
+	PerBuyerLimit int           // units that one buyer may hold
+	ReserveOn     string        // OnOrder or OnPayment; empty means OnOrder
+	Search        time.Duration // time limit of the History check; 0 means 2 s
+	Visitors      bool          // buyers outside the load test may order; if false, their rows are Unannounced
 
-	// Under faults that are brought about on purpose:
-	Late     time.Duration // how long after its end a call may still take effect
-	Pauses   []Pause       // times during which nodes were stopped
-	Changing bool          // the operator changes Total and ReserveOn: only orders, payments and answers are judged
+	// The next three fields are set if the run causes faults on purpose.
+	Late     time.Duration // a call may take effect until this long after its end
+	Pauses   []Pause       // periods in which nodes were stopped
+	Changing bool          // the operator changes Total and ReserveOn during the run
 
 	Requests []Request
 	Closings []Closing
 	Audit    Audit
 	Rows     []Row
 
-	SoldOut   bool   // fresh buyers ordered until sold_out, at the end
-	Unsettled string // why the audit did not come to rest; empty: it did
-	Unread    string // why Audit and Rows are missing; empty: they are there
-	Gaps      []Gap  // what the run could not find out
+	SoldOut   bool   // fresh buyers ordered at the end until they received sold_out; Undersold requires it
+	Unsettled string // why the audit kept changing; empty if the sale is at rest
+	Unread    string // why Audit and Rows are missing; empty if they are complete
+	Gaps      []Gap  // checks that the run made impossible
 }
 
-// A Pause is a time during which a node was stopped. Calls that were sent to the node
-// take effect when it continues.
+// A Pause is a period in which a node was stopped. A call that was sent to the node
+// before the end of the pause may take effect when the node continues.
 type Pause struct {
 	Node     int
 	From, To time.Time
 }
 
-// over returns when a call to a node that ended at end can no longer take effect.
-func (e *Evidence) over(node int, end time.Time) time.Time {
+// lastEffect returns the time after which a call to node that ended at end can no longer
+// take effect.
+func (e *Evidence) lastEffect(node int, end time.Time) time.Time {
 	last := end
 	for _, p := range e.Pauses {
 		if p.Node == node && p.From.Before(end) && p.To.After(last) {
@@ -49,20 +50,20 @@ func (e *Evidence) over(node int, end time.Time) time.Time {
 	return last.Add(e.Late)
 }
 
-// Kind is why a client asked.
+// Kind is the reason for which a client sent a request.
 type Kind string
 
 // The kinds of requests.
 const (
-	First  Kind = "first"  // a buyer's first order
-	Replay Kind = "replay" // a known key again, with the same body
-	Second Kind = "second" // a buyer who already ordered, under a new key
-	Retry  Kind = "retry"  // the same key again, because the outcome was unknown
-	Fresh  Kind = "fresh"  // a new buyer after the attack, for what is left
-	Lookup Kind = "lookup" // GET on the Location of a 202
+	First  Kind = "first"  // the first order of a buyer
+	Replay Kind = "replay" // the same key and body again
+	Second Kind = "second" // a new key of a buyer who has already ordered
+	Retry  Kind = "retry"  // the same key again, because the outcome is unknown
+	Fresh  Kind = "fresh"  // the order of a new buyer after the attack, for units that are left
+	Lookup Kind = "lookup" // GET of the Location of a 202
 )
 
-// Statuses of an order, as in the contract.
+// The statuses of an order in the contract.
 const (
 	Reserved  = "reserved"
 	Pending   = "pending_payment"
@@ -72,13 +73,13 @@ const (
 	Rejected  = "rejected"
 )
 
-// When a sale takes units.
+// The points at which a sale takes units.
 const (
 	OnOrder   = "order"   // a 201 promises units
-	OnPayment = "payment" // only a paid order has units
+	OnPayment = "payment" // a confirmed payment promises units
 )
 
-// Order holds the fields of an order in an answer that the verdict reads.
+// Order contains the fields of an order that Judge reads from an answer.
 type Order struct {
 	ID        string    `json:"id"`
 	SKU       string    `json:"sku"`
@@ -86,18 +87,18 @@ type Order struct {
 	Quantity  int       `json:"quantity"`
 	Status    string    `json:"status"`
 	ExpiresAt time.Time `json:"expires_at"`
-	PaidAt    time.Time `json:"paid_at"`   // zero while unpaid
-	ClosedAt  time.Time `json:"closed_at"` // zero while open
+	PaidAt    time.Time `json:"paid_at"`   // zero if the order is not paid
+	ClosedAt  time.Time `json:"closed_at"` // zero if the order is not cancelled or expired
 }
 
-// Row is one stored order as an operator sees it.
+// Row is one stored order, as the server lists it to an operator.
 type Row struct {
 	Order
 	Key        string `json:"idempotency_key"`
-	PaymentRef string `json:"-"` // of a paid order; empty: not known
+	PaymentRef string `json:"-"` // reference that has paid the order; empty if not known
 }
 
-// Audit is where the units of the sale are, as the server says. All counts are
+// Audit is the server's own count of the units of a sale. Each number is a number of
 // units.
 type Audit struct {
 	SKU       string `json:"sku"`
@@ -113,20 +114,20 @@ type Audit struct {
 	Balanced  bool   `json:"balanced"`
 }
 
-// Answer is what one client heard. Status 0 means no answer: a timeout, a broken
-// connection or half an answer.
+// Answer is the answer to one call. A Status of 0 means that the client received none:
+// the call timed out, the connection broke, or the answer was incomplete.
 type Answer struct {
 	Status     int
-	Code       string        // the problem's code
-	Order      *Order        // nil unless the answer held one
-	Replayed   bool          // Idempotent-Replayed: true
-	Location   string        // of 201 and 202
-	RetryAfter time.Duration // 0: the answer does not say
-	Fault      string        // how the form of the answer breaks the contract; empty: it does not
+	Code       string        // code of the problem document
+	Order      *Order        // nil if the answer contains no order
+	Replayed   bool          // the header Idempotent-Replayed is true
+	Location   string        // header of a 201 or 202
+	RetryAfter time.Duration // 0 if the answer has no Retry-After
+	Fault      string        // fault of the answer's form, such as a missing header; empty if there is none
 }
 
-// Reason is status and code, such as "409 sold_out". Replayed answers are
-// counted apart, since they are no new orders.
+// Reason returns status and code, such as "409 sold_out". Replayed answers have a
+// reason of their own, because they are not new orders.
 func (a Answer) Reason() string {
 	switch {
 	case a.Code != "":
@@ -137,11 +138,11 @@ func (a Answer) Reason() string {
 	return strconv.Itoa(a.Status)
 }
 
-// Request is one attempt to order, or one GET of what became of it.
+// Request is one attempt to order, or one lookup of an order, with its answer.
 type Request struct {
 	Kind     Kind
-	Attack   bool // sent by vegeta: counted in attempts, answers, rates and latency
-	Node     int  // number of the node that was asked; 0 if there is one node
+	Attack   bool // sent during the attack: counted in attempts, answers, rates and latency
+	Node     int  // number of the node; 0 if there is only one
 	Buyer    string
 	Key      string
 	Quantity int
@@ -150,11 +151,11 @@ type Request struct {
 	Answer
 }
 
-// End is when the answer was complete, or given up.
+// End returns the time at which the answer was complete or the client gave up.
 func (r Request) End() time.Time { return r.Sent.Add(r.Latency) }
 
-// Announces says whether the answer promises that the order is stored: a 201,
-// or the last lookup after a 202.
+// Announces reports whether the answer promises that the order is stored. A 201 does,
+// and so does a lookup that shows the order of an earlier 202 as stored.
 func (r Request) Announces() bool {
 	if r.Order == nil || r.Order.ID == "" {
 		return false
@@ -165,7 +166,8 @@ func (r Request) Announces() bool {
 	return r.Status == 201
 }
 
-// Refuses says whether the answer is a final no.
+// Refuses reports whether the answer refuses the order: a status from 300 to 499, or a
+// lookup that shows the order as rejected.
 func (r Request) Refuses() bool {
 	if r.Kind == Lookup {
 		return r.Status == 200 && r.Order != nil && r.Order.Status == Rejected
@@ -173,33 +175,34 @@ func (r Request) Refuses() bool {
 	return r.Status >= 300 && r.Status < 500
 }
 
-// Limited says whether the rate limiter refused. Then this request was not
-// tried; that says nothing about an earlier one under the same key.
+// Limited reports whether the rate limiter refused the request. Such a refusal proves
+// nothing about earlier requests with the same key.
 func (r Request) Limited() bool { return r.Status == 429 }
 
-// Closing is one call to cancel or pay an order.
+// Closing is one call to cancel or to pay an order, with its answer.
 type Closing struct {
-	Cancel  bool // false: pay
-	Node    int  // number of the node that was asked; 0 if there is one node
+	Cancel  bool // false for a payment
+	Node    int  // number of the node; 0 if there is only one
 	OrderID string
 	Buyer   string
-	Ref     string // reference of the payment; empty if its order has one payment
+	Ref     string // reference of the payment; empty if the order has only one
 	Sent    time.Time
 	Latency time.Duration
 	Answer
 }
 
-// End is when the answer was complete, or given up.
+// End returns the time at which the answer was complete or the client gave up.
 func (c Closing) End() time.Time { return c.Sent.Add(c.Latency) }
 
-// Done says whether the server confirmed the closing.
+// Done reports whether the server confirmed the call.
 func (c Closing) Done() bool { return c.Status == 200 }
 
-// Unknown says that the answer leaves open whether the call took effect.
+// Unknown reports whether it is unknown if the call took effect, because the client
+// received no answer or a 5xx.
 func (c Closing) Unknown() bool { return c.Status == 0 || c.Status >= 500 }
 
-// Refuses says whether the answer is a final no. A 429 is not final, and nor is
-// in_progress: the order is not stored yet.
+// Refuses reports whether the answer refuses the call with a status from 300 to 499. A
+// 429 and the code in_progress are not refusals, because the same call may succeed later.
 func (c Closing) Refuses() bool {
 	return c.Status >= 300 && c.Status < 500 && c.Status != 429 && c.Code != "in_progress"
 }
@@ -208,7 +211,7 @@ func (c Closing) Refuses() bool {
 // in_progress does, because a confirmed order is stored.
 func (c Closing) denies() bool { return c.Refuses() || c.Code == "in_progress" }
 
-// Verb returns what the buyer asked for.
+// Verb returns "cancel" or "pay".
 func (c Closing) Verb() string {
 	if c.Cancel {
 		return "cancel"
@@ -216,9 +219,8 @@ func (c Closing) Verb() string {
 	return "pay"
 }
 
-// OnPayment says whether the sale takes units on payment. Then a stored order
-// promises no units, and there may be more orders than units. The promise is
-// "paid": units and the buyer's limit are judged by what payers were told, by
-// paid rows, and by an audit with nothing pending. A refused payment leaves its
-// order as it was.
+// OnPayment reports whether the sale takes units on payment. Then an announced order
+// promises no units, and there may be more orders than units. The checks Oversold and
+// OverLimit count confirmed payments and paid rows, and the audit must have nothing
+// pending. A refused payment leaves its order open.
 func (e *Evidence) OnPayment() bool { return e.ReserveOn == OnPayment }

@@ -11,24 +11,24 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// This check reads the clients' records as a history of one counter: the units
-// on sale. It asks whether some order of the operations explains all answers,
-// where each operation takes effect at one instant between its call and its
-// return (linearizability; Herlihy and Wing, 1990). Porcupine searches for it.
+// The check History treats the calls of all clients as operations on one counter, the
+// units on sale. It asks whether the history is linearizable (Herlihy and Wing, 1990):
+// is there an order of the operations that explains all answers, if each takes effect
+// at one instant between call and return? Porcupine searches for that order.
 //
-// The other checks compare sums at the end. This one also finds faults after
-// which the sums are right again: a buyer who was refused while units were
-// free, or a unit that was promised twice for a moment.
+// The other checks compare sums at the end of the run. This check also finds faults
+// that leave the sums right, such as a refusal while units were free, or a unit that
+// was promised to two buyers for a moment.
 
-// stockKind is what a client did to the stock, or saw of it.
+// stockKind is the effect of an operation on the stock.
 type stockKind int
 
 const (
-	bought   stockKind = iota // units were promised
-	refused                   // sold_out: fewer units were left
-	closed                    // units are coming back, and arrive at some later time
-	tried                     // not sold in the end, but it may have had units for a while
-	restored                  // at rest: units are on sale, and none is coming back
+	bought   stockKind = iota // the client was promised units
+	refused                   // the client received sold_out: fewer units were on sale
+	closed                    // the order closed, and its units are released at some later time
+	tried                     // the order was not sold, but it may have held units for a while
+	restored                  // the sale is at rest: these units are on sale, and none is being released
 )
 
 type stockOp struct {
@@ -37,12 +37,11 @@ type stockOp struct {
 }
 
 func (o stockOp) String() string {
-	return fmt.Sprintf([]string{"buy %d", "sold out for %d", "give back %d", "try for %d", "%d on sale, at rest"}[o.kind], o.units)
+	return fmt.Sprintf([]string{"buy %d", "sold out for %d", "close %d", "try for %d", "%d on sale, at rest"}[o.kind], o.units)
 }
 
-// stockState is the state of the specification. Units that come back stay in
-// returning until somebody buys them: clients cannot know when the gate got
-// them.
+// stockState is a state of the counter. Clients cannot see when units are released, so
+// returning holds the units of closed orders until an order takes them.
 type stockState struct{ available, returning int }
 
 // stockModel is the sequential specification of a sale with total units.
@@ -58,11 +57,12 @@ func stockModel(total int) porcupine.Model {
 	}).ToModel()
 }
 
-// after lists the states that op may lead to. There is none if op is impossible.
+// after returns the states that op may lead to. The result is empty if op is impossible
+// in s.
 func (s stockState) after(op stockOp) []any {
 	n := op.units
-	// Units that are on sale go first. Units that are coming back can always
-	// come later, and then explain a refusal just as well.
+	// Take units on sale first. Returning units can be released at any later time, so
+	// keeping them never makes a later refusal harder to explain.
 	fresh := min(n, s.available)
 	switch op.kind {
 	case bought:
@@ -88,12 +88,11 @@ func (s stockState) after(op stockOp) []any {
 	return nil
 }
 
-// searchTimeout bounds the search where the evidence does not. The search takes
-// milliseconds as a rule. After many lost answers there are too many orders to
-// try.
+// searchTimeout is the default of Evidence.Search. A search usually takes milliseconds,
+// but the number of possible orders grows quickly with each lost answer.
 const searchTimeout = 2 * time.Second
 
-// explained judges the history.
+// explained runs the check History.
 func (c *Index) explained(v *Verdict) {
 	if c.Unread != "" {
 		v.Gaps = append(v.Gaps, Gap{[]string{History}, c.Unread, answerOperators})
@@ -104,54 +103,56 @@ func (c *Index) explained(v *Verdict) {
 	switch porcupine.CheckOperationsTimeout(stockModel(c.Total), ops, cmp.Or(c.Search, searchTimeout)) {
 	case porcupine.Illegal:
 		v.NotLinearizable = 1
-		v.violation(History, 1, "No order of the %s explains their answers: somebody was refused what was free, or got what was not.",
+		v.violation(History, 1, "No order of the %s explains their answers: a buyer was refused units that were free, or got units that were not.",
 			Plural(len(ops), "operation"))
 	case porcupine.Unknown:
 		v.Undecided = true
 	}
 }
 
-// WriteHistory writes an HTML page with the clients' operations over time, and
-// with the longest part of the history that can be explained.
+// WriteHistory writes an HTML page that shows the operations of all clients over time,
+// and the longest part of the history that can be explained. Its search takes at most 2
+// s.
 func WriteHistory(w io.Writer, e Evidence) error {
 	model := stockModel(e.Total)
 	_, info := porcupine.CheckOperationsVerbose(model, NewIndex(e).operations(), searchTimeout)
 	if err := porcupine.Visualize(model, info, w); err != nil {
-		return fmt.Errorf("loadtest: write the history: %w", err)
+		return fmt.Errorf("judge: write the history: %w", err)
 	}
 	return nil
 }
 
-// operations are what the records say about the stock, in order of their calls.
+// operations returns the operations on the stock, ordered by their calls.
 func (c *Index) operations() []porcupine.Operation {
-	h := chronicle{}
+	h := stockHistory{}
 	if c.OnPayment() {
 		c.payments(&h)
 	} else {
 		c.orders(&h)
 	}
-	// Nobody knows when visitors had their units. So a refusal is right if they may
-	// have had them then, and what they have in the end counts as left over.
+	// The times at which visitors held units are unknown. A refusal is therefore right
+	// if they may have held the units, and the units that they hold at the end count as
+	// on sale.
 	for i := range h {
 		if h[i].kind == refused {
 			h[i].units += c.visitors.wanted
 		}
 	}
 	if c.Unsettled == "" {
-		h.add(restored, c.Audit.Available+c.visitors.units, c.heard.Add(1), never) // after everything else
+		h.add(restored, c.Audit.Available+c.visitors.units, c.heard.Add(1), never) // after all other operations
 	}
 	return h.operations()
 }
 
-// orders adds what the records say where orders take the units.
-func (c *Index) orders(h *chronicle) {
+// orders adds the operations of a sale that takes units on order.
+func (c *Index) orders(h *stockHistory) {
 	for _, o := range c.Outcomes {
-		call := o.Requests[0].Sent // any attempt may have been the one that counted, also one without an answer
+		call := o.Requests[0].Sent // each request may have taken effect, even without an answer
 		for i := 1; i < len(o.Requests); i++ {
 			switch r := &o.Requests[i]; {
 			case c.broken:
 				h.add(tried, o.Quantity, r.Sent, never)
-			case r.Replayed: // the gate may let it in, until the database finds the first order
+			case r.Replayed: // the gate may take units for the replay until the database finds the first order
 				h.add(tried, o.Quantity, r.Sent, r.End())
 			}
 		}
@@ -170,7 +171,7 @@ func (c *Index) orders(h *chronicle) {
 			continue
 		}
 		rows := c.rowsOf[o.Intent]
-		for _, row := range rows { // the order is stored, and its client was not told
+		for _, row := range rows { // the order is stored, but its client received no announcement
 			switch row.Status {
 			case Rejected:
 				h.add(tried, row.Quantity, call, never)
@@ -187,8 +188,8 @@ func (c *Index) orders(h *chronicle) {
 	}
 }
 
-// ending adds what became of an order that r announced.
-func (c *Index) ending(h *chronicle, o *Outcome, id string, r *Request) {
+// ending adds the operations that follow the announcement r of an order.
+func (c *Index) ending(h *stockHistory, o *Outcome, id string, r *Request) {
 	row := c.rows[id]
 	for _, cl := range c.closings[id] {
 		switch {
@@ -199,7 +200,8 @@ func (c *Index) ending(h *chronicle, o *Outcome, id string, r *Request) {
 			h.add(closed, o.Quantity, cl.Sent, never)
 			return
 		case !cl.Cancel && row.Status == Paid && cl.Sent.After(r.Order.ExpiresAt):
-			// The order expired and was paid late: its units came back and were taken again.
+			// The order expired and was paid late. Its units were released and taken
+			// again.
 			h.add(closed, o.Quantity, r.End(), never)
 			h.add(bought, o.Quantity, r.End(), never)
 			return
@@ -210,10 +212,10 @@ func (c *Index) ending(h *chronicle, o *Outcome, id string, r *Request) {
 	}
 }
 
-// payments adds what the records say where payments take the units.
-func (c *Index) payments(h *chronicle) {
+// payments adds the operations of a sale that takes units on payment.
+func (c *Index) payments(h *stockHistory) {
 	for _, o := range c.Outcomes {
-		for i := range o.Requests { // sold units stay sold, so a sold_out must be true
+		for i := range o.Requests { // paid units are never released, so sold_out must be right
 			if r := &o.Requests[i]; r.Code == "sold_out" {
 				h.add(refused, o.Quantity, r.Sent, r.End())
 			}
@@ -224,14 +226,14 @@ func (c *Index) payments(h *chronicle) {
 	}
 }
 
-// paying adds the calls to pay one order.
-func (c *Index) paying(h *chronicle, o *Outcome, id string) {
+// paying adds the payments of one order.
+func (c *Index) paying(h *stockHistory, o *Outcome, id string) {
 	p := c.payment(o, id)
 	paid := !p.Told.IsZero() || c.rows[id].Status == Paid
 	if paid {
 		from := p.asked
 		if from.IsZero() {
-			from = o.Requests[0].Sent // paid by nobody: another check finds that
+			from = o.Requests[0].Sent // no client has paid, which the check WrongAnswer reports
 		}
 		h.add(bought, o.Quantity, from, p.Told)
 	}
@@ -244,7 +246,7 @@ func (c *Index) paying(h *chronicle, o *Outcome, id string) {
 		switch {
 		case cl.Code == "sold_out":
 			h.add(refused, o.Quantity, cl.Sent, cl.End())
-		case cl.Code == "order_closed": // it may have had units until its order was closed
+		case cl.Code == "order_closed": // it may have held units until its order closed
 			h.add(tried, o.Quantity, cl.Sent, cl.End())
 		case cl.Unknown() && !paid, calls > 1 && c.broken:
 			h.add(tried, o.Quantity, cl.Sent, never)
@@ -252,32 +254,33 @@ func (c *Index) paying(h *chronicle, o *Outcome, id string) {
 	}
 }
 
-// never is the end of an operation whose end is not known: it took effect at
-// some time after its call.
+// never is the end of an operation whose answer is inconclusive: the operation may take
+// effect at any time after its call.
 var never time.Time
 
-// chronicle is what happened to the stock, as its clients saw it.
-type chronicle []timed
+// stockHistory is a list of operations on the stock.
+type stockHistory []stockEvent
 
-type timed struct {
+type stockEvent struct {
 	stockOp
 	call, end time.Time
 }
 
-func (h *chronicle) add(kind stockKind, units int, call, end time.Time) {
-	*h = append(*h, timed{stockOp{kind, units}, call, end})
+func (h *stockHistory) add(kind stockKind, units int, call, end time.Time) {
+	*h = append(*h, stockEvent{stockOp{kind, units}, call, end})
 }
 
-// operations makes the history one for porcupine: in nanoseconds since its
-// start, and with as many clients as were busy at once, for the picture.
-func (h chronicle) operations() []porcupine.Operation {
+// operations converts the list for porcupine, with times in nanoseconds since the first
+// call. An operation gets the first client that is idle, so that the picture has few
+// rows.
+func (h stockHistory) operations() []porcupine.Operation {
 	if len(h) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(h, func(a, b timed) int { return a.call.Compare(b.call) })
+	slices.SortStableFunc(h, func(a, b stockEvent) int { return a.call.Compare(b.call) })
 	start := h[0].call
 	ops := make([]porcupine.Operation, len(h))
-	var free []int64 // per client: when it is next without an operation
+	var free []int64 // index: client; value: end of its last operation
 	for i, t := range h {
 		call, end := t.call.Sub(start).Nanoseconds(), int64(math.MaxInt64)
 		if !t.end.IsZero() {

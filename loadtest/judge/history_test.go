@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// moments is a sale of one unit in which each step is a moment after the last.
+// moments builds the evidence of a small sale, with one second between its steps.
 type moments struct {
 	Evidence
 	now time.Time
 }
 
-func (m *moments) ask(buyer string, answer Answer) *Request {
+func (m *moments) place(buyer string, answer Answer) *Request {
 	m.now = m.now.Add(time.Second)
 	m.Requests = append(m.Requests, Request{
 		Kind: First, Buyer: buyer, Key: "k", Quantity: 1, Sent: m.now, Latency: time.Millisecond, Answer: answer,
@@ -23,22 +23,22 @@ func (m *moments) ask(buyer string, answer Answer) *Request {
 
 func (m *moments) buy(buyer, status string) *Request {
 	o := Order{ID: "id-" + buyer, SKU: "S", Buyer: buyer, Quantity: 1, Status: Pending, ExpiresAt: m.now.Add(time.Hour)}
-	r := m.ask(buyer, Answer{Status: 201, Order: &o})
+	r := m.place(buyer, Answer{Status: 201, Order: &o})
 	row := o
 	row.Status = status
 	m.Rows = append(m.Rows, Row{Order: row, Key: "k"})
 	return r
 }
 
-// replay sends the order of r once more.
+// replay repeats the request r and its answer.
 func (m *moments) replay(r *Request) {
 	answer := r.Answer
 	answer.Replayed = true
-	m.ask(r.Buyer, answer).Kind = Replay
+	m.place(r.Buyer, answer).Kind = Replay
 }
 
 func (m *moments) refuse(buyer string) *Request {
-	return m.ask(buyer, Answer{Status: 409, Code: "sold_out"})
+	return m.place(buyer, Answer{Status: 409, Code: "sold_out"})
 }
 
 func (m *moments) cancel(buyer string, answer Answer) {
@@ -52,8 +52,9 @@ func (m *moments) pay(buyer string, answer Answer) *Closing {
 	return &m.Closings[len(m.Closings)-1]
 }
 
-// What only the order in time gives away, and what looks like it and is not.
-func TestHistory(t *testing.T) {
+// In the cases that cannot be explained, all sums are right at the end. Only the order
+// of events in time is wrong.
+func TestHistoryCheck(t *testing.T) {
 	ok, lost, soldOut := Answer{Status: 200}, Answer{}, Answer{Status: 409, Code: "sold_out"}
 	for name, tc := range map[string]struct {
 		play      func(m *moments)
@@ -71,11 +72,11 @@ func TestHistory(t *testing.T) {
 			m.buy("bob", Pending)
 			m.cancel("ann", ok)
 		}, false},
-		"refused what was free": {func(m *moments) {
+		"refused while the unit was free": {func(m *moments) {
 			m.refuse("ann")
 			m.buy("bob", Pending)
 		}, false},
-		"refused while the unit was on its way back": {func(m *moments) {
+		"refused before the unit was released": {func(m *moments) {
 			m.buy("ann", Cancelled)
 			m.cancel("ann", ok)
 			m.refuse("bob")
@@ -95,21 +96,21 @@ func TestHistory(t *testing.T) {
 			m.replay(r)
 		}, false},
 		"refused a moment before it was sold": {func(m *moments) {
-			m.refuse("ann").Latency = 3 * time.Second // served after bob
+			m.refuse("ann").Latency = 3 * time.Second // may be served after bob
 			m.buy("bob", Pending)
 		}, true},
-		"a cancellation that nobody heard of": {func(m *moments) {
+		"a cancellation without an answer": {func(m *moments) {
 			m.buy("ann", Cancelled)
 			m.cancel("ann", lost)
 			m.buy("bob", Pending)
 		}, true},
-		"an order that nobody heard of": {func(m *moments) {
-			m.ask("ann", lost)
+		"an order without an answer": {func(m *moments) {
+			m.place("ann", lost)
 			m.Rows = append(m.Rows, Row{Order{ID: "x", SKU: "S", Buyer: "ann", Quantity: 1, Status: Pending}, "k", ""})
 			m.refuse("bob")
 		}, true},
 		"an order that Redis lost": {func(m *moments) {
-			m.ask("ann", lost)
+			m.place("ann", lost)
 			m.refuse("bob")
 			m.buy("cyd", Pending)
 		}, true},
@@ -118,7 +119,7 @@ func TestHistory(t *testing.T) {
 			m.refuse("bob")
 			m.buy("cyd", Pending)
 		}, true},
-		"paid after it had expired, and sold meanwhile": {func(m *moments) {
+		"paid late, after its unit was sold and released again": {func(m *moments) {
 			r := m.buy("ann", Paid)
 			r.Order.ExpiresAt = m.now.Add(time.Second)
 			m.buy("bob", Cancelled)
@@ -126,7 +127,7 @@ func TestHistory(t *testing.T) {
 			m.now = m.now.Add(time.Minute)
 			m.Closings = append(m.Closings, Closing{OrderID: "id-ann", Buyer: "ann", Sent: m.now, Answer: ok})
 		}, true},
-		"a unit that never came back": {func(m *moments) {
+		"a unit that was never released": {func(m *moments) {
 			m.buy("ann", Cancelled)
 			m.cancel("ann", ok)
 			m.Audit.Available = 0
@@ -139,14 +140,14 @@ func TestHistory(t *testing.T) {
 			m.pay("bob", soldOut)
 			m.refuse("cyd")
 		}, true},
-		"refused a payment of what was free": {func(m *moments) {
+		"a payment refused while the unit was free": {func(m *moments) {
 			m.ReserveOn = OnPayment
 			m.buy("ann", Paid)
 			m.buy("bob", Pending)
 			m.pay("bob", soldOut)
 			m.pay("ann", ok)
 		}, false},
-		"refused an order of what was free": {func(m *moments) {
+		"an order refused while the unit was free": {func(m *moments) {
 			m.ReserveOn = OnPayment
 			m.buy("ann", Paid)
 			m.refuse("bob")
@@ -156,17 +157,17 @@ func TestHistory(t *testing.T) {
 			m.ReserveOn = OnPayment
 			m.buy("ann", Paid)
 			m.buy("bob", Pending)
-			m.pay("bob", soldOut).Latency = 3 * time.Second // served after ann
+			m.pay("bob", soldOut).Latency = 3 * time.Second // may be served after ann
 			m.pay("ann", ok)
 		}, true},
-		"a payment that nobody heard of": {func(m *moments) {
+		"a payment without an answer": {func(m *moments) {
 			m.ReserveOn = OnPayment
 			m.buy("ann", Paid)
 			m.buy("bob", Pending)
 			m.pay("ann", lost)
 			m.pay("bob", soldOut)
 		}, true},
-		"a payment that had the unit, and the order was cancelled": {func(m *moments) {
+		"a payment that held the unit until its order was cancelled": {func(m *moments) {
 			m.ReserveOn = OnPayment
 			m.buy("ann", Cancelled)
 			m.buy("bob", Pending)
@@ -184,17 +185,17 @@ func TestHistory(t *testing.T) {
 			m.pay("ann", soldOut)
 			m.pay("bob", ok)
 		}, true},
-		"a payment sent again, whose key Redis had lost": {func(m *moments) {
+		"a payment retried after Redis lost its key": {func(m *moments) {
 			m.ReserveOn, m.Total, m.Audit.Available = OnPayment, 2, 0
 			m.buy("ann", Paid)
 			m.buy("bob", Pending)
 			m.buy("cyd", Paid)
 			m.pay("ann", lost)
-			m.pay("ann", ok)      // has two units for a while
-			m.pay("bob", soldOut) // meanwhile
+			m.pay("ann", ok) // may hold two units for a while
+			m.pay("bob", soldOut)
 			m.pay("cyd", ok)
 		}, true},
-		"paid, and the unit is free all the same": {func(m *moments) {
+		"paid, but the audit shows the unit as available": {func(m *moments) {
 			m.ReserveOn = OnPayment
 			m.buy("ann", Paid)
 			m.pay("ann", ok)
@@ -216,14 +217,14 @@ func TestHistory(t *testing.T) {
 			v := Judge(m.Evidence)
 			broken := slices.ContainsFunc(v.Violations, func(v Violation) bool { return v.Name == History })
 			if broken == tc.explained || v.Undecided {
-				t.Errorf("%+v", v)
+				t.Errorf("got %+v, want a history that is explained: %v", v, tc.explained)
 			}
 			if tc.explained {
 				return
 			}
 			var page strings.Builder
 			if err := WriteHistory(&page, m.Evidence); err != nil || !strings.Contains(page.String(), "on sale") {
-				t.Errorf("the history's page: %d bytes, %v", page.Len(), err)
+				t.Errorf("WriteHistory: got %d bytes and error %v, want a page with the states", page.Len(), err)
 			}
 		})
 	}

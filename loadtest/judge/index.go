@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// Index is the evidence, indexed: a run has tens of thousands of requests, and
-// each check would have to search them all.
+// Index is the evidence with lookup tables. A run has tens of thousands of requests, so
+// the checks cannot search lists.
 type Index struct {
 	Evidence
 	Outcomes  []*Outcome
 	byIntent  map[Intent]*Outcome
-	intentsOf map[string]int      // by buyer
-	Ordered   map[string]*Outcome // by order id, as announced
-	rows      map[string]Row      // by order id
+	intentsOf map[string]int      // number of intents by buyer
+	Ordered   map[string]*Outcome // first announcement by order id
+	rows      map[string]Row      // first row by order id
 	rowsOf    map[Intent][]Row
-	repeated  []string // ids listed twice
+	repeated  []string // order ids that are listed twice
 	closings  map[string][]Closing
-	broken    bool      // some outcome was unknown for a while
-	heard     time.Time // the time of the last answer
+	broken    bool      // some answer was inconclusive
+	heard     time.Time // time of the last answer
 	keys      map[string]bool
-	visitors  struct { // rows of other people, where there may be any
+	visitors  struct { // rows of buyers outside the load test
 		orders int
-		units  int // that they hold
-		wanted int // that they hold, or may have held for a while
+		units  int // units that these rows hold
+		wanted int // units that these rows hold or may have held
 	}
 }
 
-// NewIndex sorts the evidence by buyer, order and key.
+// NewIndex indexes the evidence by intent, buyer and order id.
 func NewIndex(e Evidence) *Index {
 	c := &Index{
 		Evidence: e, Outcomes: e.outcomes(),
@@ -47,7 +47,7 @@ func NewIndex(e Evidence) *Index {
 	}
 	for _, row := range e.Rows {
 		if _, ok := c.rows[row.ID]; ok {
-			// Count the row once, or one fault would look like four.
+			// Count the row once. Otherwise one fault would appear as four violations.
 			c.repeated = append(c.repeated, row.ID)
 			continue
 		}
@@ -82,27 +82,28 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// isVisitors says whether a row is another person's: neither its buyer nor its
-// key nor its id is known to the load test. The row of an order that was stored
-// under a wrong buyer is not.
+// isVisitors reports whether a row belongs to a buyer outside the load test. The load
+// test must know neither its buyer nor its key nor its id. Otherwise the row may be an
+// order of the load test that was stored under a wrong buyer.
 func (c *Index) isVisitors(row Row) bool {
 	return c.Visitors && c.intentsOf[row.Buyer] == 0 && !c.keys[row.Key] && c.Ordered[row.ID] == nil
 }
 
-// moving says whether visitors keep the sale in motion, so that its audit and its
-// rows are of different moments.
-func (c *Index) moving() bool { return c.Unsettled != "" && c.visitors.orders > 0 }
+// stillMoving reports whether visitors keep the audit changing. Then audit and rows are from
+// different moments.
+func (c *Index) stillMoving() bool { return c.Unsettled != "" && c.visitors.orders > 0 }
 
-// holds says whether a row has units of the sale.
+// holds reports whether a row holds units of the sale.
 func (c *Index) holds(row Row) bool {
 	return row.Status == Paid || row.Status == Pending && !c.OnPayment()
 }
 
-// closed reports whether the client of an announced order must accept that it is closed:
-// its cancellation was confirmed, or was not answered and the row is cancelled, or the
-// announced time to pay is over and the row is expired. A row alone is not enough, because
-// a server could deny any promise with it. If the rows could not be read, every order that
-// may have been cancelled or may have expired counts as closed.
+// closed reports whether the client of an announced order must accept that it is
+// closed. Either the server confirmed a cancellation, or a cancellation received no
+// answer and the row is cancelled, or the row expired after the announced time. The
+// status of the row alone is no proof: a server could break any promise by closing the
+// row. If the rows could not be read, every order that may have been cancelled or may
+// have expired counts as closed.
 func (c *Index) closed(id string, announced *Order) bool {
 	row, unread := c.rows[id], c.Unread != ""
 	for _, cl := range c.closings[id] {
@@ -113,11 +114,11 @@ func (c *Index) closed(id string, announced *Order) bool {
 	if unread && !announced.ExpiresAt.IsZero() {
 		return announced.ExpiresAt.Before(c.heard)
 	}
-	// Of a transaction that lasts, closed_at is the beginning.
+	// closed_at is the start of a transaction that may commit up to Late afterwards.
 	return row.Status == Expired && !announced.ExpiresAt.IsZero() && !row.ClosedAt.Add(c.Late).Before(announced.ExpiresAt)
 }
 
-// open calls f for each announced order that was never closed.
+// open calls f for each announced order that is not closed.
 func (c *Index) open(f func(o *Outcome, id string)) {
 	for _, o := range c.Outcomes {
 		for _, id := range o.IDs {
@@ -128,8 +129,8 @@ func (c *Index) open(f func(o *Outcome, id string)) {
 	}
 }
 
-// promises calls f for each order whose client was promised units and has not
-// given them back.
+// promises calls f for each promised order: an announced order that is not closed, or
+// an order with a confirmed payment if the sale takes units on payment.
 func (c *Index) promises(f func(o *Outcome, id string)) {
 	if !c.OnPayment() {
 		c.open(f)
@@ -144,7 +145,7 @@ func (c *Index) promises(f func(o *Outcome, id string)) {
 	}
 }
 
-// announcing is the request whose answer first announced an order.
+// announcing returns the request whose answer was the first to announce the order id.
 func (c *Index) announcing(o *Outcome, id string) *Request {
 	var first *Request
 	for i := range o.Requests {
@@ -155,8 +156,9 @@ func (c *Index) announcing(o *Outcome, id string) *Request {
 	return first
 }
 
-// idsOf lists the order ids of an intent, announced or stored. The id of a 202
-// is not one of them: when Redis loses that order, the same key makes another.
+// idsOf returns the order ids of an intent, from announcements and rows. It leaves out
+// the id of a 202: if Redis loses that order, a retry with the same key creates another
+// id.
 func (c *Index) idsOf(o *Outcome) []string {
 	ids := slices.Clone(o.IDs)
 	for _, row := range c.rowsOf[o.Intent] {
@@ -168,23 +170,24 @@ func (c *Index) idsOf(o *Outcome) []string {
 }
 
 // payment returns what the client of o knows about the payment of the order. If the row
-// of the order names a reference, the result is about the payment with that reference.
+// names a reference, the result is about the payment with that reference.
 func (c *Index) payment(o *Outcome, id string) Payment {
 	closings := c.closings[id]
 	if ref := c.rows[id].PaymentRef; ref != "" {
 		closings = slices.DeleteFunc(slices.Clone(closings), func(cl Closing) bool { return cl.Ref != ref })
 	}
 	p := c.paymentOf(closings)
-	for i := range o.Requests { // a lookup says it as well
+	for i := range o.Requests { // a lookup may show the order as paid
 		if r := &o.Requests[i]; r.Announces() && r.Order.ID == id && r.Order.Status == Paid {
-			p.hears(r.End())
+			p.confirm(r.End())
 		}
 	}
 	return p
 }
 
-// Yes is when the client of o first heard that its order id is stored, or paid
-// where units are taken on payment. Zero: never.
+// Yes returns the time at which the client of o received the promise for the order id:
+// the announcement, or the confirmed payment if the sale takes units on payment. It is
+// zero if there is none.
 func (c *Index) Yes(o *Outcome, id string) time.Time {
 	if c.OnPayment() {
 		return c.payment(o, id).Told
@@ -192,7 +195,8 @@ func (c *Index) Yes(o *Outcome, id string) time.Time {
 	return c.announcing(o, id).End()
 }
 
-// FirstPayment is when the first call to pay was sent, zero if none was.
+// FirstPayment returns the time at which the first payment was sent, or zero if there
+// was none.
 func (c *Index) FirstPayment() (first time.Time) {
 	for _, cl := range c.Closings {
 		if !cl.Cancel && (first.IsZero() || cl.Sent.Before(first)) {

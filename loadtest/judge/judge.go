@@ -2,10 +2,17 @@ package judge
 
 import "slices"
 
-// answerOperators is what to do where a sale could not be read.
+// answerOperators is the advice for a run that could not read the sale.
 const answerOperators = "find out why the server does not answer an operator, and run again"
 
-// Judge compares what the clients were told with what the server has.
+// Judge compares the answers that clients received with the rows and the audit of the
+// server. A check that the evidence does not allow becomes a Gap, and a check that no
+// event has put to the test is listed in Unexercised.
+//
+// If Unread is set, Judge checks only Oversold, OverLimit, Duplicates and WrongAnswer. If
+// Changing is set, it checks only Lost, Unannounced, Duplicates, WrongAnswer and
+// Unsettled. If visitors keep the audit changing, it does not check Undersold, Drift and
+// Unsettled.
 func Judge(e Evidence) Verdict {
 	c := NewIndex(e)
 	v := Verdict{Total: e.Total, Gaps: slices.Clone(e.Gaps)}
@@ -16,12 +23,12 @@ func Judge(e Evidence) Verdict {
 		c.count(&v)
 	}
 
-	if c.moving() {
+	if c.stillMoving() {
 		c.SoldOut = false
-		v.Gaps = append(v.Gaps, Gap{[]string{Undersold, Drift, Unsettled}, "other people keep the sale in motion: " + e.Unsettled, "run again without visitors"})
+		v.Gaps = append(v.Gaps, Gap{[]string{Undersold, Drift, Unsettled}, "visitors keep the audit changing: " + e.Unsettled, "run again without visitors"})
 	}
 
-	// What clients were told is judged even if nothing else could be read.
+	// The answers are judged even if nothing else could be read.
 	if !e.Changing {
 		c.oversold(&v)
 		c.undersold(&v)
@@ -30,7 +37,7 @@ func Judge(e Evidence) Verdict {
 	if e.Unread == "" {
 		c.lost(&v)
 		c.unannounced(&v)
-		if !c.moving() && !e.Changing {
+		if !c.stillMoving() && !e.Changing {
 			c.drift(&v)
 		}
 	}
@@ -39,7 +46,7 @@ func Judge(e Evidence) Verdict {
 	if !e.Changing {
 		c.explained(&v)
 	}
-	if e.Unsettled != "" && !c.moving() {
+	if e.Unsettled != "" && !c.stillMoving() {
 		v.violation(Unsettled, 1, "The sale did not come to rest: %s; last seen available %d, queued %d, restoring %d, sold %d.",
 			e.Unsettled, e.Audit.Available, e.Audit.Queued, e.Audit.Restoring, e.Audit.Sold)
 	}
@@ -63,16 +70,17 @@ func (c *Index) count(v *Verdict) {
 	}
 }
 
-// exercised lists the checks that nothing in this run put to the test.
+// exercised records the checks that no event of the run has put to the test.
 func (c *Index) exercised(v *Verdict) {
 	var soldOut, replay, second, cancelled bool
 	for _, o := range c.Outcomes {
 		for _, r := range o.Requests {
-			// Fresh buyers always end with sold_out. Gates break where many
-			// want the last unit, and only the attack does that.
+			// Only a sold_out of the attack counts. Fresh buyers end with sold_out in
+			// every run, but an oversell needs many buyers who compete for the last
+			// unit.
 			soldOut = soldOut || r.Attack && r.Code == "sold_out" && !c.OnPayment()
 			second = second || r.Kind == Second && r.Code == "buyer_limit"
-			// A replay tests something once the order has been announced.
+			// A replay is a test only if it was sent after the announcement.
 			replay = replay || o.Announced != nil && r.Kind == Replay && !r.Sent.Before(o.Announced.End()) && r.Announces()
 		}
 	}
@@ -88,13 +96,13 @@ func (c *Index) exercised(v *Verdict) {
 			v.Unexercised = append(v.Unexercised, Gap{[]string{what}, why, do})
 		}
 	}
-	// A violation of the same kind proves that the check was exercised.
+	// If a check found a violation, it was exercised.
 	taking := "order"
 	if c.OnPayment() {
 		taking = "payment"
 	}
-	note(soldOut, "sell-out", "no "+taking+" of the attack heard sold_out", "send more orders, or sell fewer units (--rate, --duration, --stock)")
+	note(soldOut, "sell-out", "no "+taking+" of the attack received sold_out", "send more orders, or sell fewer units (--rate, --duration, --stock)")
 	note(replay || v.WrongAnswers > 0, "replay", "no key of an accepted order was answered again", "repeat more requests (--replays)")
-	note(second || v.OverLimit > 0, "second order", "nobody was refused by, or got past, the buyer's limit", "let more buyers order again (--second-orders)")
+	note(second || v.OverLimit > 0, "second order", "no buyer tried to exceed the limit", "let more buyers order again (--second-orders)")
 	note(cancelled, "cancellation", "no order was cancelled", "cancel more orders (--cancels)")
 }

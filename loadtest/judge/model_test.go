@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// history is a sale that keeps every promise, played in one thread: what its
-// clients heard and what it stored, for Judge to read.
+// history simulates a sale that keeps every promise, one call at a time, and collects
+// the evidence for Judge.
 type history struct {
 	Evidence
 	now    time.Time
 	rows   map[Intent]*Row
-	order  []Intent // of the rows
+	order  []Intent // intents of rows, in order of arrival
 	keys   int
 	window time.Duration
 }
@@ -23,7 +23,7 @@ func newHistory(total, limit int) *history {
 	}
 }
 
-// sold is how many units are, to one buyer or, for "", to all.
+// sold returns the units that buyer holds, or all buyers if buyer is "".
 func (h *history) sold(buyer string) (units int) {
 	for _, row := range h.rows {
 		holds := row.Status == Paid || row.Status == Pending && !h.OnPayment()
@@ -34,8 +34,8 @@ func (h *history) sold(buyer string) (units int) {
 	return units
 }
 
-// fits is why a buyer may not have so many units more, "" if they may.
-func (h *history) fits(buyer string, quantity int) (code string) {
+// refusal returns the code with which an order is refused, or "" if it is accepted.
+func (h *history) refusal(buyer string, quantity int) (code string) {
 	switch {
 	case h.sold(buyer)+quantity > h.PerBuyerLimit:
 		return "buyer_limit"
@@ -45,14 +45,14 @@ func (h *history) fits(buyer string, quantity int) (code string) {
 	return ""
 }
 
-// ask places an order; heard is false when the answer got lost on its way.
-func (h *history) ask(kind Kind, buyer, key string, quantity int, heard bool) Request {
+// place sends an order. If answered is false, the client receives no answer.
+func (h *history) place(kind Kind, buyer, key string, quantity int, answered bool) Request {
 	h.now = h.now.Add(10 * time.Millisecond)
 	r := Request{Kind: kind, Attack: kind != Fresh && kind != Retry, Buyer: buyer, Key: key, Quantity: quantity,
 		Sent: h.now, Latency: time.Millisecond}
 	a := Intent{buyer, key}
 	row, replayed := h.rows[a]
-	if code := h.fits(buyer, quantity); row == nil && code != "" {
+	if code := h.refusal(buyer, quantity); row == nil && code != "" {
 		r.Answer = Answer{Status: 409, Code: code}
 	} else if row == nil {
 		row = &Row{Order{fmt.Sprintf("id-%04d", len(h.rows)+1), h.SKU, buyer, quantity, Pending, h.now.Add(h.window), time.Time{}, time.Time{}}, key, ""}
@@ -63,15 +63,15 @@ func (h *history) ask(kind Kind, buyer, key string, quantity int, heard bool) Re
 		o := row.Order
 		r.Answer = Answer{Status: 201, Order: &o, Replayed: replayed, Location: "/v1/orders/" + o.ID}
 	}
-	if !heard {
+	if !answered {
 		r.Answer = Answer{}
 	}
 	h.Requests = append(h.Requests, r)
 	return r
 }
 
-// shut cancels or pays the order of an ask, if it has one.
-func (h *history) shut(a Intent, cancel, heard bool) {
+// closeOrder cancels or pays the order of an intent, if it has one.
+func (h *history) closeOrder(a Intent, cancel, answered bool) {
 	row := h.rows[a]
 	if row == nil {
 		return
@@ -79,13 +79,13 @@ func (h *history) shut(a Intent, cancel, heard bool) {
 	h.now = h.now.Add(10 * time.Millisecond)
 	c := Closing{Cancel: cancel, OrderID: row.ID, Buyer: row.Buyer, Sent: h.now, Latency: time.Millisecond}
 	want := map[bool]string{true: Cancelled, false: Paid}[cancel]
-	no := ""
+	code := ""
 	if h.OnPayment() && !cancel {
-		no = h.fits(row.Buyer, row.Quantity)
+		code = h.refusal(row.Buyer, row.Quantity)
 	}
 	switch {
-	case row.Status == Pending && no != "":
-		c.Answer = Answer{Status: 409, Code: no}
+	case row.Status == Pending && code != "":
+		c.Answer = Answer{Status: 409, Code: code}
 	case row.Status == Pending:
 		row.Status = want
 		if cancel {
@@ -100,31 +100,32 @@ func (h *history) shut(a Intent, cancel, heard bool) {
 	default:
 		c.Answer = Answer{Status: 409, Code: "order_closed"}
 	}
-	if !heard {
+	if !answered {
 		c.Answer = Answer{}
 	}
 	h.Closings = append(h.Closings, c)
 }
 
-// end resolves what is unknown, sells what is left, and takes stock.
+// end retries the calls without an answer, sells the units that are left, and returns
+// the evidence with rows and audit.
 func (h *history) end() Evidence {
 	for _, o := range Outcomes(h.Requests) {
 		if !o.Known() {
-			h.ask(Retry, o.Buyer, o.Key, o.Quantity, true)
+			h.place(Retry, o.Buyer, o.Key, o.Quantity, true)
 		}
 	}
-	for _, a := range h.order { // and so, with luck, is a payment that nobody heard of
+	for _, a := range h.order {
 		if p := PaymentOf(h.closingsOf(h.rows[a].ID)); p.Doubted && p.Told.IsZero() && h.OnPayment() {
-			h.shut(a, false, true)
+			h.closeOrder(a, false, true)
 		}
 	}
 	for n := 0; ; n++ {
 		fresh := Intent{fmt.Sprintf("fresh-%d", n), "k"}
-		if r := h.ask(Fresh, fresh.Buyer, fresh.Key, 1, true); r.Status != 201 {
+		if r := h.place(Fresh, fresh.Buyer, fresh.Key, 1, true); r.Status != 201 {
 			break
 		}
 		if h.OnPayment() {
-			h.shut(fresh, false, true)
+			h.closeOrder(fresh, false, true)
 		}
 	}
 	h.Rows = nil
@@ -155,40 +156,40 @@ func (h *history) closingsOf(id string) (list []Closing) {
 	return list
 }
 
-// day is a small sale with something of everything in it, the same each time.
+// day returns a small fixed sale with at least one event of each kind.
 func day() *history {
 	h := newHistory(10, 2)
-	h.ask(First, "ann", "a1", 2, true)
-	h.ask(Replay, "ann", "a1", 2, true)
-	h.ask(Second, "ann", "a2", 1, true) // buyer_limit
-	h.ask(First, "bob", "b1", 1, true)
-	h.shut(Intent{"bob", "b1"}, true, true)
-	h.ask(First, "cyd", "c1", 2, false)
-	h.ask(First, "dan", "d1", 2, true)
-	h.shut(Intent{"dan", "d1"}, false, true)
-	h.ask(First, "eve", "e1", 2, true)
-	h.ask(First, "fay", "f1", 2, true)
-	h.ask(First, "gus", "g1", 1, true) // sold_out
+	h.place(First, "ann", "a1", 2, true)
+	h.place(Replay, "ann", "a1", 2, true)
+	h.place(Second, "ann", "a2", 1, true) // buyer_limit
+	h.place(First, "bob", "b1", 1, true)
+	h.closeOrder(Intent{"bob", "b1"}, true, true)
+	h.place(First, "cyd", "c1", 2, false)
+	h.place(First, "dan", "d1", 2, true)
+	h.closeOrder(Intent{"dan", "d1"}, false, true)
+	h.place(First, "eve", "e1", 2, true)
+	h.place(First, "fay", "f1", 2, true)
+	h.place(First, "gus", "g1", 1, true) // sold_out
 	return h
 }
 
-// payday is the same where units are taken on payment.
+// payday returns such a sale that takes units on payment.
 func payday() *history {
 	h := newHistory(6, 2)
 	h.ReserveOn = OnPayment
-	for _, buyer := range []string{"ann", "bob", "cyd", "dan", "eve", "fay"} { // for twice what there is
-		h.ask(First, buyer, "k1", 2, true)
+	for _, buyer := range []string{"ann", "bob", "cyd", "dan", "eve", "fay"} { // orders for twice the stock
+		h.place(First, buyer, "k1", 2, true)
 	}
-	h.ask(Replay, "ann", "k1", 2, true)
-	h.ask(Second, "ann", "k2", 1, true)
-	h.shut(Intent{"ann", "k1"}, false, true)
-	h.shut(Intent{"ann", "k1"}, false, true)
-	h.shut(Intent{"ann", "k2"}, false, true) // buyer_limit
-	h.shut(Intent{"bob", "k1"}, true, true)
-	h.shut(Intent{"bob", "k1"}, false, true) // order_closed
-	h.shut(Intent{"cyd", "k1"}, false, false)
-	h.shut(Intent{"dan", "k1"}, false, true)
-	h.shut(Intent{"eve", "k1"}, false, true) // sold_out
-	h.ask(First, "gus", "k1", 1, true)       // sold_out
+	h.place(Replay, "ann", "k1", 2, true)
+	h.place(Second, "ann", "k2", 1, true)
+	h.closeOrder(Intent{"ann", "k1"}, false, true)
+	h.closeOrder(Intent{"ann", "k1"}, false, true)
+	h.closeOrder(Intent{"ann", "k2"}, false, true) // buyer_limit
+	h.closeOrder(Intent{"bob", "k1"}, true, true)
+	h.closeOrder(Intent{"bob", "k1"}, false, true) // order_closed
+	h.closeOrder(Intent{"cyd", "k1"}, false, false)
+	h.closeOrder(Intent{"dan", "k1"}, false, true)
+	h.closeOrder(Intent{"eve", "k1"}, false, true) // sold_out
+	h.place(First, "gus", "k1", 1, true)           // sold_out
 	return h
 }

@@ -1,10 +1,8 @@
 package judge
 
-// Each announced order has its row, each row its client, each key one order.
+// These checks compare announced orders, rows and keys with each other. The constants of
+// the same names define what they count.
 
-// lost counts announced orders without a row of the same id, buyer, SKU and
-// quantity. A row that was rejected after the yes does not count as one. Where
-// units are taken on payment, nor does an unpaid row of an order told "paid".
 func (c *Index) lost(v *Verdict) {
 	var f finding
 	for _, o := range c.Outcomes {
@@ -27,16 +25,15 @@ func (c *Index) lost(v *Verdict) {
 	v.violation(Lost, v.Lost, "%s without a matching row: %s.", Plural(v.Lost, "announced order"), &f)
 }
 
-// unannounced counts rows whose client was finally refused, or that no client
-// asked for. A rejected row is a stored refusal and fits a refused client. Where
-// units are taken on payment, a paid row whose payment was refused counts too.
+// A rejected row is a stored refusal, so it agrees with a client that was refused. A
+// paid row contradicts a final refusal of its payment.
 func (c *Index) unannounced(v *Verdict) {
 	var f finding
 	for _, row := range c.Rows {
 		o := c.byIntent[Intent{row.Buyer, row.Key}]
 		switch {
 		case c.isVisitors(row):
-		// Our clients always send a key, so a row without one is nobody's.
+		// The clients always send a key, so this case includes rows without one.
 		case o == nil:
 			f.add("row %s of %s, key %q: no client asked for it", row.ID, row.Buyer, row.Key)
 		case o.refused && row.Status != Rejected:
@@ -49,8 +46,9 @@ func (c *Index) unannounced(v *Verdict) {
 		}
 	}
 	v.Unannounced = f.count
-	v.violation(Unannounced, v.Unannounced, "%s nobody was told of: %s.", Plural(v.Unannounced, "row"), &f)
-	// Only an answer could tell whether these are lost or unannounced.
+	v.violation(Unannounced, v.Unannounced, "%s that no client was promised: %s.", Plural(v.Unannounced, "row"), &f)
+	// If the outcome is unknown, a missing row may be lost and a row may be
+	// unannounced.
 	f = finding{}
 	for _, o := range c.Outcomes {
 		if !o.Known() {
@@ -63,8 +61,6 @@ func (c *Index) unannounced(v *Verdict) {
 	}
 }
 
-// duplicates counts keys with two order ids, in answers or rows, and rows that
-// are listed twice.
 func (c *Index) duplicates(v *Verdict) {
 	var f finding
 	report := func(a Intent, ids []string) {
@@ -75,7 +71,7 @@ func (c *Index) duplicates(v *Verdict) {
 	for _, o := range c.Outcomes {
 		report(o.Intent, c.idsOf(o))
 	}
-	for _, row := range c.Rows { // keys that only rows know
+	for _, row := range c.Rows { // keys that no client has sent
 		a := Intent{row.Buyer, row.Key}
 		if rows := c.rowsOf[a]; c.byIntent[a] == nil && rows[0].ID == row.ID && len(rows) > 1 {
 			report(a, []string{rows[0].ID, rows[1].ID})

@@ -5,26 +5,27 @@ import (
 	"time"
 )
 
-// Intent names one thing that a buyer wants: an idempotency key belongs to its
+// Intent identifies one order that a buyer wants. An idempotency key is unique per
 // buyer.
 type Intent struct{ Buyer, Key string }
 
-// Outcome is what a client knows about one intent after all its answers.
+// Outcome describes what all answers prove about one intent.
 type Outcome struct {
 	Intent
 	Quantity  int
 	IDs       []string  // distinct ids that were announced, in order
-	Announced *Request  // the first announcement to arrive
-	refused   bool      // finally: no later answer leaves it open
-	Doubted   bool      // some answer was unknown, even if a later one was not
-	Requests  []Request // all of them, by time of sending
+	Announced *Request  // request whose announcement arrived first
+	refused   bool      // a refusal is final: no request with this key can still create an order
+	Doubted   bool      // some answer was neither an announcement nor a refusal
+	Requests  []Request // all requests with this key, ordered by Sent
 }
 
-// Known says whether the client knows what became of its order.
+// Known reports whether the answers prove that the order is stored or that it never
+// will be.
 func (o *Outcome) Known() bool { return o.Announced != nil || o.refused }
 
-// Outcomes makes one outcome per intent of the requests, in the order in which
-// the intents were first sent.
+// Outcomes returns one outcome for each intent, in the order in which the intents were
+// first sent.
 func Outcomes(requests []Request) []*Outcome { return (&Evidence{Requests: requests}).outcomes() }
 
 func (e *Evidence) outcomes() []*Outcome {
@@ -49,7 +50,7 @@ func (e *Evidence) outcomes() []*Outcome {
 }
 
 func (o *Outcome) fold(e *Evidence) {
-	var doubt time.Time // when the last unknown answer could no longer take effect
+	var doubt time.Time // time after which no inconclusive request can take effect
 	for i := range o.Requests {
 		r := &o.Requests[i]
 		switch {
@@ -62,14 +63,14 @@ func (o *Outcome) fold(e *Evidence) {
 			}
 		case r.Refuses():
 		default:
-			if over := e.over(r.Node, r.End()); over.After(doubt) {
-				doubt = over
+			if until := e.lastEffect(r.Node, r.End()); until.After(doubt) {
+				doubt = until
 			}
 			o.Doubted = true
 		}
 	}
-	// A refusal counts only if it was sent after the last unknown answer was
-	// given up: a lost request may have been served after an earlier refusal.
+	// A refusal is final only if it was sent after the last inconclusive request could
+	// take effect. The server may have served that request after an earlier refusal.
 	for _, r := range o.Requests {
 		if r.Refuses() && (!o.Doubted || !r.Limited() && !r.Sent.Before(doubt)) {
 			o.refused = o.Announced == nil
@@ -77,20 +78,21 @@ func (o *Outcome) fold(e *Evidence) {
 	}
 }
 
-// Payment is what a client knows about the payment of one order. All calls have
-// the same reference and stand for one payment.
+// Payment describes what all answers prove about one payment of one order. Its calls
+// have the same reference.
 type Payment struct {
-	asked   time.Time // when it was first sent; zero: never
-	Told    time.Time // when the client first heard "paid"; zero: never
-	Refused bool      // finally: no later answer leaves it open
-	Doubted bool      // some answer was unknown, even if a later one was not
+	asked   time.Time // time of the first call; zero if there was none
+	Told    time.Time // time of the first confirmation; zero if there was none
+	Refused bool      // a refusal is final: no call of this payment can still take effect
+	Doubted bool      // some call received no answer or a 5xx
 }
 
-// PaymentOf adds up the closings of one order.
+// PaymentOf derives the payment from the closings of one order. It ignores
+// cancellations.
 func PaymentOf(closings []Closing) Payment { return (&Evidence{}).paymentOf(closings) }
 
 func (e *Evidence) paymentOf(closings []Closing) (p Payment) {
-	var doubt time.Time // when the latest unknown answer was given up
+	var doubt time.Time // time after which no inconclusive call can take effect
 	for _, cl := range closings {
 		if cl.Cancel {
 			continue
@@ -100,11 +102,11 @@ func (e *Evidence) paymentOf(closings []Closing) (p Payment) {
 		}
 		switch {
 		case cl.Done():
-			p.hears(cl.End())
+			p.confirm(cl.End())
 		case cl.Unknown():
 			p.Doubted = true
-			if over := e.over(cl.Node, cl.End()); over.After(doubt) {
-				doubt = over
+			if until := e.lastEffect(cl.Node, cl.End()); until.After(doubt) {
+				doubt = until
 			}
 		}
 	}
@@ -116,7 +118,7 @@ func (e *Evidence) paymentOf(closings []Closing) (p Payment) {
 	return p
 }
 
-func (p *Payment) hears(at time.Time) {
+func (p *Payment) confirm(at time.Time) {
 	if p.Told.IsZero() || at.Before(p.Told) {
 		p.Told = at
 	}

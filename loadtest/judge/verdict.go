@@ -9,50 +9,84 @@ import (
 	"golang.org/x/text/message"
 )
 
-// Names of violations.
+// The names of violations, one for each promise that Judge checks. The definitions use
+// these terms:
+//
+//   - An order is announced if an answer promises that it is stored (see
+//     Request.Announces).
+//   - An announced order is promised until its client cancels it or it expires at the
+//     announced time. If the sale takes units on payment, an order is promised once its
+//     payment is confirmed.
+//   - A row holds units if it is paid, or if it is pending and the sale takes units on
+//     order.
 const (
-	Oversold    = "oversold"     // units promised or stored beyond the total
-	Undersold   = "undersold"    // units that fresh buyers could not get
-	Lost        = "lost"         // announced orders without a matching row
-	Unannounced = "unannounced"  // rows that their client was refused, or nobody asked for
-	Duplicates  = "duplicates"   // keys with two orders
-	OverLimit   = "over_limit"   // units beyond the buyers' limit
-	Drift       = "drift"        // units the audit cannot account for
-	Unsettled   = "unsettled"    // the audit did not come to rest
-	WrongAnswer = "wrong_answer" // answers outside of the contract, or not kept
-	History     = "history"      // answers that no order of events explains
+	// Oversold counts units beyond Evidence.Total. Judge takes the largest excess of
+	// three counts: the units of promised orders, the units that rows hold, and the
+	// audit's own figure.
+	Oversold = "oversold"
+	// Undersold counts units that no row holds although the server answered sold_out to
+	// fresh buyers at the end. It requires Evidence.SoldOut.
+	Undersold = "undersold"
+	// Lost counts announced orders without a row of the same id, buyer, SKU and
+	// quantity, or with a rejected row. An order with a confirmed payment and an unpaid
+	// row is lost as well if the sale takes units on payment.
+	Lost = "lost"
+	// Unannounced counts rows that contradict a final refusal, rows whose key no client
+	// has sent, and rows of an unannounced order with a wrong quantity.
+	Unannounced = "unannounced"
+	// Duplicates counts keys of a buyer with more than one order id, in answers or
+	// rows, and rows that are listed twice.
+	Duplicates = "duplicates"
+	// OverLimit counts units beyond PerBuyerLimit, summed over all buyers. A buyer's
+	// units are the larger of two counts: the units of the buyer's promised orders, and
+	// the units that the buyer's rows hold.
+	OverLimit = "over_limit"
+	// Drift is the audit's own drift or, if that is 0, Total − (Available + Queued +
+	// Sold + Restoring). A negative count means that units are counted twice.
+	Drift = "drift"
+	// Unsettled is 1 if the audit kept changing until the run gave up.
+	Unsettled = "unsettled"
+	// WrongAnswer counts answers that break the contract, contradict an earlier answer,
+	// or contradict the rows. It also counts rows that were closed or paid without a
+	// call, and an audit that contradicts the rows or itself.
+	WrongAnswer = "wrong_answer"
+	// History is 1 if no order of events explains all answers: some buyer was refused
+	// units that were free, or was promised units that were not.
+	History = "history"
 )
 
-// Violation is one promise that was broken. Count is in the unit of its name.
+// Violation is a broken promise. Count is in the unit that the constant of its Name
+// states.
 type Violation struct {
 	Name   string `json:"name"`
 	Count  int    `json:"-"`
 	Detail string `json:"detail"` // one sentence with numbers and examples
 }
 
-// Verdict is what Judge found.
+// Verdict is the result of Judge.
 type Verdict struct {
-	Total int // units, as the evidence says
+	Total int // units put on sale
 	Counts
 	WrongAnswers    int
-	NotLinearizable int  // 1 if no order of the clients' operations explains their answers
-	Operations      int  // how many operations there are
-	Undecided       bool // the search for such an order took too long, which spoils no verdict
+	NotLinearizable int  // count of History: 0 or 1
+	Operations      int  // number of operations that the History check examined
+	Undecided       bool // the History check ran out of time; the verdict may still be PASS
 	Violations      []Violation
-	Unexercised     []Gap // checks that nothing put to the test
-	Gaps            []Gap // what could not be judged
+	Unexercised     []Gap // checks that no event of the run has put to the test
+	Gaps            []Gap // checks that could not be made
 }
 
-// Counts are a verdict's figures: units, where nothing else is said. An order
-// that takes its units on payment has none before, so nothing is pending then.
+// Counts are the figures of a verdict, in units unless a comment names another unit.
+// Pending is 0 if the sale takes units on payment, because a pending order
+// then holds no units.
 type Counts struct {
-	Durable     int `json:"durable"` // stored orders that were not rejected
-	Pending     int `json:"pending"` // this and the next four: from the rows
+	Durable     int `json:"durable"` // rows that are not rejected
+	Pending     int `json:"pending"` // sum over the rows, as for Paid, Cancelled, Expired and Rejected
 	Paid        int `json:"paid"`
 	Cancelled   int `json:"cancelled"`
 	Expired     int `json:"expired"`
 	Rejected    int `json:"rejected"`
-	Available   int `json:"available"` // this and the next two: the audit's
+	Available   int `json:"available"` // from the audit, as for Queued and Restoring
 	Queued      int `json:"queued"`
 	Restoring   int `json:"restoring"`
 	Oversold    int `json:"oversold"`
@@ -63,31 +97,31 @@ type Counts struct {
 	OverLimit   int `json:"over_limit"`
 	Drift       int `json:"drift"`
 
-	VisitorOrders int `json:"visitor_orders"` // rows of other people, where they are allowed; this and the next are in the figures above
-	VisitorUnits  int `json:"visitor_units"`  // that they hold
+	VisitorOrders int `json:"visitor_orders"` // rows of buyers outside the load test; the counts above include them
+	VisitorUnits  int `json:"visitor_units"`  // units that these rows hold
 }
 
-// Gap is something that was not judged.
+// Gap is something that Judge could not check.
 type Gap struct {
-	Checks []string `json:"checks"` // violations that there may be, or what was not put to the test
+	Checks []string `json:"checks"` // names of the violations or events that were not checked
 	Why    string   `json:"why"`
-	Do     string   `json:"do"` // to have it judged next time
+	Do     string   `json:"do"` // advice for the next run
 }
 
-// Advice is the gap with what to do about it.
+// Advice returns the gap and what to do about it.
 func (g Gap) Advice() string { return g.String() + "; to have it judged, " + g.Do }
 
 func (g Gap) String() string { return strings.Join(g.Checks, ", ") + ": " + g.Why }
 
-// Exit codes, for a program to end with.
+// Exit codes of a program that judges a sale.
 const (
 	ExitPass      = 0
 	ExitViolation = 1
-	ExitUnjudged  = 2 // could not judge, or a check was never exercised
+	ExitUnjudged  = 2 // there are gaps, or checks that no event has put to the test
 )
 
-// ExitCode is the verdict as a number. A violation outweighs what could not be
-// judged.
+// ExitCode returns the exit code of the verdict. A violation takes precedence over a
+// gap.
 func (v *Verdict) ExitCode() int {
 	switch {
 	case len(v.Violations) > 0:
@@ -98,7 +132,8 @@ func (v *Verdict) ExitCode() int {
 	return ExitPass
 }
 
-// NotJudged lists all that was not judged, and why.
+// NotJudged returns everything that was not judged. An undecided History is in this
+// list although it does not change the exit code.
 func (v *Verdict) NotJudged() []Gap {
 	list := slices.Concat(v.Gaps, v.Unexercised)
 	if v.Undecided {
@@ -108,15 +143,15 @@ func (v *Verdict) NotJudged() []Gap {
 	return list
 }
 
-// Word is the verdict in capitals.
+// Word returns PASS, FAIL or NOT JUDGED.
 func (v *Verdict) Word() string { return Word(v.ExitCode()) }
 
-// Word is an exit code's verdict in capitals.
+// Word returns the word for an exit code.
 func Word(exitCode int) string {
 	return [...]string{ExitPass: "PASS", ExitViolation: "FAIL", ExitUnjudged: "NOT JUDGED"}[exitCode]
 }
 
-// violation adds a violation to the verdict, unless its count is 0.
+// violation adds a violation to the verdict unless count is 0.
 func (v *Verdict) violation(name string, count int, format string, args ...any) {
 	if count == 0 {
 		return
@@ -124,7 +159,7 @@ func (v *Verdict) violation(name string, count int, format string, args ...any) 
 	v.Violations = append(v.Violations, Violation{name, count, Sprintf(format, args...)})
 }
 
-// finding counts cases of one violation and keeps the first few as examples.
+// finding counts the cases of one violation and keeps the first few as examples.
 type finding struct {
 	count    int
 	examples []string
@@ -146,7 +181,7 @@ func (f *finding) String() string {
 	return s
 }
 
-// Plural is "1 unit", "2 units".
+// Plural returns a count with its noun, such as "1 unit" or "2 units".
 func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -159,10 +194,10 @@ func Plural(n int, noun string) string {
 
 var english = message.NewPrinter(language.English)
 
-// Sprintf is fmt.Sprintf for people: it writes a thousand as 1,000.
+// Sprintf formats like fmt.Sprintf, with separators in large numbers: 1,000.
 func Sprintf(format string, args ...any) string {
 	if false {
-		_ = fmt.Sprintf(format, args...) // lets go vet check the formats
+		_ = fmt.Sprintf(format, args...) // never runs, but makes go vet check the formats
 	}
 	return english.Sprintf(format, args...)
 }

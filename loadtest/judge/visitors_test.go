@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Where other people may order, too, an honest sale of some of them passes: the
-// judge knows their rows and nothing else of them.
+// If visitors are allowed, an honest sale passes although the evidence contains only
+// the rows of some buyers and none of their calls.
 func TestJudgeAcceptsVisitors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := play(t).end()
@@ -26,18 +26,18 @@ func TestJudgeAcceptsVisitors(t *testing.T) {
 				}
 			}
 		}
-		e.Search = time.Nanosecond // that it was wrong is known by other checks
+		e.Search = time.Nanosecond // this case needs no history
 		if v := Judge(e); v.Unannounced != orders || v.VisitorOrders != 0 {
-			t.Fatalf("%d rows of strangers where there should be none: %+v", orders, v)
+			t.Fatalf("without Visitors: got %+v, want %d unannounced rows", v, orders)
 		}
 		e.Visitors, e.Search = true, 100*time.Millisecond
 		if v := Judge(e); len(v.Violations)+len(v.Gaps) > 0 || v.VisitorOrders != orders || v.VisitorUnits != units {
-			t.Fatalf("%d orders of visitors, %d units: %+v", orders, units, v)
+			t.Fatalf("with Visitors: got %+v, want %d orders and %d units of visitors", v, orders, units)
 		}
 	})
 }
 
-// What is broken stays broken where visitors are allowed.
+// Visitors do not hide violations.
 func TestJudgeNamesViolationsAmongVisitors(t *testing.T) {
 	row := func(buyer, key string, quantity int, status string) Row {
 		return Row{Order{ID: "extra", SKU: "S", Buyer: buyer, Quantity: quantity, Status: status}, key, ""}
@@ -46,39 +46,39 @@ func TestJudgeNamesViolationsAmongVisitors(t *testing.T) {
 		row  Row
 		want string
 	}{
-		"a key of ours under another name":   {row("guest", "g1", 1, Rejected), Unannounced},
-		"a buyer of ours under another key":  {row("gus", "theirs", 1, Rejected), Unannounced},
-		"more than there is, to visitors":    {row("guest", "theirs", 1, Paid), Oversold},
-		"more than a visitor may have":       {row("guest", "theirs", 3, Paid), OverLimit},
-		"a visitor's row that is not in sum": {row("guest", "theirs", 1, Pending), WrongAnswer},
+		"a known key of an unknown buyer":               {row("guest", "g1", 1, Rejected), Unannounced},
+		"an unknown key of a known buyer":               {row("gus", "theirs", 1, Rejected), Unannounced},
+		"more units to visitors than on sale":           {row("guest", "theirs", 1, Paid), Oversold},
+		"more units to one visitor than the limit":      {row("guest", "theirs", 3, Paid), OverLimit},
+		"a visitor's row that the audit does not count": {row("guest", "theirs", 1, Pending), WrongAnswer},
 	} {
 		e := day().end()
 		e.Visitors, e.Rows = true, append(e.Rows, tc.row)
 		v := Judge(e)
 		if !slices.ContainsFunc(v.Violations, func(v Violation) bool { return v.Name == tc.want }) {
-			t.Errorf("%s: %+v, want %s", name, v.Violations, tc.want)
+			t.Errorf("%s: got %+v, want %s", name, v.Violations, tc.want)
 		}
 	}
 }
 
-// Visitors go on after the fresh buyers: what they give back then is not stranded,
-// and a sale that they keep in motion is not judged by an audit of one moment.
-func TestJudgeAllowsVisitorsToGoOn(t *testing.T) {
+// Visitors may still order and cancel after the fresh buyers. Units that they cancel
+// then are not stranded, and an audit that they keep changing is not judged.
+func TestJudgeAllowsVisitorsAfterFreshBuyers(t *testing.T) {
 	h := day()
 	h.Total++
-	h.ask(First, "guest", "theirs", 1, true)
+	h.place(First, "guest", "theirs", 1, true)
 	e := h.end()
 	e.Visitors = true
 	e.Requests = slices.DeleteFunc(e.Requests, func(r Request) bool { return r.Buyer == "guest" })
-	back := the(e.Rows, func(r Row) bool { return r.Buyer == "guest" })
-	back.Status = Cancelled
+	guest := find(e.Rows, func(r Row) bool { return r.Buyer == "guest" })
+	guest.Status = Cancelled
 	e.Audit.Available, e.Audit.Sold, e.Audit.Pending = 1, e.Audit.Sold-1, e.Audit.Pending-1
 	if v := Judge(e); v.ExitCode() != ExitPass {
-		t.Errorf("a visitor has cancelled: %+v", v)
+		t.Errorf("after a visitor cancelled: got %+v, want a pass", v)
 	}
-	back.Status, e.Total, e.Audit.Drift, e.Unsettled = Pending, 12, -1, "not at rest within 30s"
+	guest.Status, e.Total, e.Audit.Drift, e.Unsettled = Pending, 12, -1, "not at rest within 30s"
 	v := Judge(e)
-	if v.ExitCode() != ExitUnjudged || len(v.Gaps) != 1 || !strings.HasPrefix(v.Gaps[0].String(), "undersold, drift, unsettled: other people keep") {
-		t.Errorf("a visitor orders: %+v", v)
+	if v.ExitCode() != ExitUnjudged || len(v.Gaps) != 1 || !strings.HasPrefix(v.Gaps[0].String(), "undersold, drift, unsettled: visitors keep") {
+		t.Errorf("while a visitor orders: got %+v, want one gap", v)
 	}
 }

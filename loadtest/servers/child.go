@@ -11,35 +11,36 @@ import (
 	"time"
 )
 
-// child is one running program. Its goroutine, begun by startChild, ends with it.
+// child is one running program. A goroutine of startChild waits for it.
 type child struct {
 	cmd    *exec.Cmd
-	log    string        // the file it writes to, after what others have written before
-	logged int64         // the length of log when it started
-	exited chan struct{} // closed when the program is gone and reaped
-	err    error         // how it ended; read after exited
+	log    string        // file to which the program appends its output
+	logged int64         // length of log when the program started
+	exited chan struct{} // closed once the program has ended and been reaped
+	err    error         // result of Wait; set before exited is closed
 }
 
-// startChild runs a program, with these variables in its environment, that writes
-// both its outputs to logFile.
+// startChild runs a program with these variables added to its environment. Both its
+// outputs are appended to logFile.
 func startChild(program string, args []string, logFile string, variables ...string) (*child, error) {
-	// A file, not a pipe: no goroutine has to copy, and the log survives us.
+	// A file needs no goroutine that copies, as a pipe would, and it survives this
+	// process.
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("servers: log of %s: %w", program, err)
+		return nil, fmt.Errorf("servers: open the log of %s: %w", program, err)
 	}
 	defer log.Close() // the child has its own copy of the descriptor
 	before, err := log.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("servers: log of %s: %w", program, err)
+		return nil, fmt.Errorf("servers: open the log of %s: %w", program, err)
 	}
 
-	cmd := exec.Command(program, args...) //nolint:noctx // a context bounds the start, the child goes on after it
+	cmd := exec.Command(program, args...) //nolint:noctx // the context limits only the start, and the child outlives it
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(),
-		"LC_ALL=C", // messages in English, and no start refused for an odd locale
-		// A MariaDB that starts deletes what looks like its own temporary tables
-		// in the folder for temporary files, also those of another one.
+		"LC_ALL=C", // English messages, and no failure because of an unknown locale
+		// When MariaDB starts, it deletes all temporary tables from this folder, even
+		// if another server uses them.
 		"TMPDIR="+filepath.Dir(logFile),
 	)
 	cmd.Env = append(cmd.Env, variables...)
@@ -48,9 +49,9 @@ func startChild(program string, args []string, logFile string, variables ...stri
 	c := &child{cmd: cmd, log: logFile, logged: before.Size(), exited: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// Linux sends the parent-death signal when the *thread* that forked ends,
-		// not the process. Go ends threads as it likes, so this goroutine keeps
-		// its thread to itself for as long as the child lives.
+		// Linux sends the parent-death signal when the thread that forked ends, not
+		// when the process ends. Go may end threads at any time, so this goroutine
+		// keeps its thread until the child has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -67,7 +68,6 @@ func startChild(program string, args []string, logFile string, variables ...stri
 	return c, nil
 }
 
-// running reports whether the child has not ended yet.
 func (c *child) running() bool {
 	select {
 	case <-c.exited:
@@ -91,18 +91,18 @@ func (c *child) logTail() string {
 	return strings.TrimSpace(string(b))
 }
 
-// kill ends the child without a chance to save anything, and waits for its end.
+// kill sends SIGKILL and waits until the child has ended.
 func (c *child) kill() {
 	if c.running() {
-		_ = signalGroup(c.cmd.Process, syscall.SIGKILL) // fails only if it is gone already
+		_ = signalGroup(c.cmd.Process, syscall.SIGKILL) // fails only if the child has ended
 	}
 	<-c.exited
 }
 
-// stop asks the child to finish in good order, for at most patience, then kills it.
+// stop sends SIGTERM, waits for at most patience, and then kills the child.
 func (c *child) stop(patience time.Duration) {
 	if c.running() {
-		_ = resumeGroup(c.cmd.Process) // a paused process cannot act on the request
+		_ = resumeGroup(c.cmd.Process) // a paused process cannot react to SIGTERM
 		if err := signalGroup(c.cmd.Process, syscall.SIGTERM); err == nil {
 			select {
 			case <-c.exited:

@@ -6,20 +6,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childAttributes makes a child die with its parent, however the parent dies,
-// and puts it into a process group of its own: Ctrl-C in a terminal reaches us
-// alone, so that a server is still there while we finish in good order, and a
-// signal to the group reaches what the server has forked (Redis, rewriting its
-// log).
+// childAttributes makes the kernel kill a child when its parent dies, and puts the
+// child into its own process group. Ctrl-C in a terminal then does not reach the child,
+// so that it still serves while the parent shuts down. A signal to the group also
+// reaches processes that the child has forked.
 //
-// The kernel forgets the death signal when the child changes its user. That is
-// why a server started by root stays root (see asRoot).
+// The kernel drops the death signal when the child changes its user. Therefore a server
+// that root starts stays root (see asRoot).
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 
-// untilStopped returns when the last thread of a child that was sent SIGSTOP has
-// stopped: on a busy machine its others go on meanwhile.
+// untilStopped waits until all threads of a child have stopped after SIGSTOP. On a busy
+// machine, some threads still run for a while.
 func untilStopped(pid int) error {
 	for {
 		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != unix.EINTR {

@@ -4,9 +4,9 @@ package servers
 
 import "syscall"
 
-// childAttributes: a process group for each child, as on Linux. Nothing here
-// ends a child whose parent was killed.
+// childAttributes puts the child into its own process group. On these systems, a child
+// is not ended when its parent is killed.
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// untilStopped: nothing here tells when the last thread has stopped.
+// untilStopped does nothing: these systems do not report when all threads have stopped.
 func untilStopped(int) error { return nil }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// There are neither process groups nor a way to pause a process here.
+// Processes cannot be grouped or paused on these systems.
 
 func childAttributes() *syscall.SysProcAttr { return nil }
 

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// signalGroup sends the signal to a child and to everything that it has forked:
-// each child leads a process group with the number of its pid.
+// signalGroup sends the signal to a child and to all processes that it has forked. The
+// process group has the pid of the child.
 func signalGroup(p *os.Process, s syscall.Signal) error { return syscall.Kill(-p.Pid, s) }
 
 func pauseGroup(p *os.Process) error {

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// slots of a Redis Cluster.
+// slots is the number of slots of a Redis Cluster.
 const slots = 16384
 
-// RedisCluster is a private Redis Cluster of masters, at first without replicas.
+// RedisCluster is a private Redis Cluster. It starts with masters only.
 type RedisCluster struct {
-	Nodes []*Redis // the masters, as they were started
+	Nodes []*Redis // the first masters
 	URL   string   // redis://127.0.0.1:port,127.0.0.1:port,…
 	closers
 }
 
-// StartRedisCluster starts n masters that share the slots evenly, and returns
-// when each of them says that the cluster is complete.
+// StartRedisCluster starts n masters with an equal share of the slots. It returns when
+// each master reports that the cluster is complete.
 func StartRedisCluster(ctx context.Context, n int) (_ *RedisCluster, err error) {
 	c := &RedisCluster{}
 	defer func() {
@@ -51,7 +51,8 @@ func StartRedisCluster(ctx context.Context, n int) (_ *RedisCluster, err error) 
 	return c, nil
 }
 
-// start starts a node that knows no other, and returns the port of its bus too.
+// start starts a node outside the cluster. It also returns the port of the node's
+// cluster bus.
 func (c *RedisCluster) start(ctx context.Context) (*Redis, int, error) {
 	bus, err := freePort(ctx)
 	if err != nil {
@@ -59,7 +60,7 @@ func (c *RedisCluster) start(ctx context.Context) (*Redis, int, error) {
 	}
 	node, err := StartRedis(ctx, RedisOptions{ExtraArgs: append([]string{
 		"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-node-timeout", "2000",
-		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", // a replica that has heard nothing is not shown
+		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", // Redis hides a replica until it has received a ping
 	}, asReplicator...)})
 	if err == nil {
 		c.closers = append(c.closers, node.Close)
@@ -67,16 +68,17 @@ func (c *RedisCluster) start(ctx context.Context) (*Redis, int, error) {
 	return node, bus, err
 }
 
-// addSlots gives the master that is number i of n its share of the slots.
+// addSlots assigns master number i of n its share of the slots.
 func addSlots(ctx context.Context, master *Redis, i, n int) error {
 	if err := master.do(ctx, "CLUSTER", "ADDSLOTSRANGE", i*slots/n, (i+1)*slots/n-1).Err(); err != nil {
 		return err
 	}
-	// Without an epoch of its own each, they would have to sort that out first.
+	// Different epochs prevent a conflict that the masters would first have to resolve.
 	return master.do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err()
 }
 
-// meet makes the node known to all others at once: their gossip would take seconds.
+// meet introduces the node to every other node. Without that, gossip would take
+// seconds.
 func (c *RedisCluster) meet(ctx context.Context, node *Redis, bus int) error {
 	for _, other := range c.Nodes {
 		if err := other.do(ctx, "CLUSTER", "MEET", "127.0.0.1", node.port, bus).Err(); err != nil {
@@ -86,12 +88,12 @@ func (c *RedisCluster) meet(ctx context.Context, node *Redis, bus int) error {
 	return nil
 }
 
-// awaitCluster asks a node until it knows n nodes and all slots are served.
+// awaitCluster waits until a node knows n nodes and all slots are served.
 func awaitCluster(ctx context.Context, node *Redis, n int) error {
-	return await(ctx, node.Addr()+" has a complete cluster", func() error {
+	return await(ctx, "wait for "+node.Addr()+" to see a complete cluster", func() error {
 		info, err := node.do(ctx, "CLUSTER", "INFO").Text()
 		if err == nil && !(strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", n))) {
-			err = fmt.Errorf("it says: %s", info)
+			err = fmt.Errorf("the node reports %s", info)
 		}
 		return err
 	})

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// AddReplica gives a master a replica, and returns when it follows and all masters
-// know it.
+// AddReplica starts a replica of a master. It returns when the replica follows and all
+// masters know it.
 func (c *RedisCluster) AddReplica(ctx context.Context, master *Redis) (_ *Redis, err error) {
 	defer func() {
 		if err != nil {
@@ -27,7 +27,7 @@ func (c *RedisCluster) AddReplica(ctx context.Context, master *Redis) (_ *Redis,
 	if err := c.meet(ctx, replica, bus); err != nil {
 		return nil, err
 	}
-	known := len(c.closers) // as many nodes as were started
+	known := len(c.closers) // number of started nodes
 	for _, node := range append([]*Redis{replica}, c.Nodes...) {
 		if err := awaitCluster(ctx, node, known); err != nil {
 			return nil, err
@@ -40,30 +40,30 @@ func (c *RedisCluster) AddReplica(ctx context.Context, master *Redis) (_ *Redis,
 	if err := replica.do(ctx, "CLUSTER", "REPLICATE", id).Err(); err != nil {
 		return nil, err
 	}
-	if err := await(ctx, "the replica follows", func() error { return replicates(ctx, replica.Addr(), "master_link_status", "up") }); err != nil {
+	if err := await(ctx, "wait for the replica to follow", func() error { return replicates(ctx, replica.Addr(), "master_link_status", "up") }); err != nil {
 		return nil, err
 	}
-	return replica, c.awaitSlots(ctx, nil, "knows the replica", func(all []string) bool { return slices.Contains(all, replica.Addr()) })
+	return replica, c.awaitSlots(ctx, nil, "the replica", func(all []string) bool { return slices.Contains(all, replica.Addr()) })
 }
 
-// Failover kills the master, and returns when all nodes know the replica as the
-// master of its slots.
+// Failover kills the master. It returns when all nodes know the replica as the master
+// of these slots.
 func (c *RedisCluster) Failover(ctx context.Context, master, replica *Redis) error {
 	master.Kill()
 	if err := replica.do(ctx, "CLUSTER", "FAILOVER", "TAKEOVER").Err(); err != nil {
 		return fmt.Errorf("servers: fail over in a Redis Cluster: %w", err)
 	}
-	return c.awaitSlots(ctx, master, "knows of the failover", func(all []string) bool { return !slices.Contains(all, master.Addr()) })
+	return c.awaitSlots(ctx, master, "the failover", func(all []string) bool { return !slices.Contains(all, master.Addr()) })
 }
 
-// awaitSlots asks the masters, but for one that is gone, until they are right about
-// who has slots, masters and replicas.
+// awaitSlots waits until each master except gone reports addresses of masters and
+// replicas that right accepts.
 func (c *RedisCluster) awaitSlots(ctx context.Context, gone *Redis, what string, right func(all []string) bool) error {
 	for _, node := range c.Nodes {
 		if node == gone {
 			continue
 		}
-		if err := await(ctx, node.Addr()+" "+what, func() error {
+		if err := await(ctx, "wait for "+node.Addr()+" to learn of "+what, func() error {
 			ranges, err := slotsBy(ctx, node)
 			var all []string
 			for _, r := range ranges {
@@ -72,7 +72,7 @@ func (c *RedisCluster) awaitSlots(ctx context.Context, gone *Redis, what string,
 				}
 			}
 			if err == nil && !right(all) {
-				err = fmt.Errorf("it says: %v", all)
+				err = fmt.Errorf("the node reports %v", all)
 			}
 			return err
 		}); err != nil {
@@ -82,24 +82,25 @@ func (c *RedisCluster) awaitSlots(ctx context.Context, gone *Redis, what string,
 	return nil
 }
 
-// slotsBy are the slots and who has them, as a node says, and as go-redis asks.
+// slotsBy returns the owners of all slots as node reports them. go-redis uses the same
+// command.
 func slotsBy(ctx context.Context, node *Redis) ([]redis.ClusterSlot, error) {
 	rdb := connect(node.Addr())
 	defer rdb.Close()
-	return rdb.ClusterSlots(ctx).Result() //nolint:staticcheck // CLUSTER SHARDS also shows replicas that have not heard anything
+	return rdb.ClusterSlots(ctx).Result() //nolint:staticcheck // CLUSTER SHARDS also lists replicas that have not received anything
 }
 
-// Owner is the master that has the slot of key.
+// Owner returns the master that owns the slot of key.
 func (c *RedisCluster) Owner(ctx context.Context, key string) (*Redis, error) {
 	owner, _, err := c.slot(ctx, key)
 	return owner, err
 }
 
-// slot is the slot of key, with the master that has it.
+// slot returns the slot of key and its master.
 func (c *RedisCluster) slot(ctx context.Context, key string) (*Redis, int64, error) {
 	slot, err := c.Nodes[0].do(ctx, "CLUSTER", "KEYSLOT", key).Int64()
 	if err != nil {
-		return nil, 0, fmt.Errorf("servers: slot of %s: %w", key, err)
+		return nil, 0, fmt.Errorf("servers: find the slot of %s: %w", key, err)
 	}
 	ranges, err := slotsBy(ctx, c.Nodes[0])
 	for _, r := range ranges {
@@ -109,11 +110,11 @@ func (c *RedisCluster) slot(ctx context.Context, key string) (*Redis, int64, err
 			}
 		}
 	}
-	return nil, 0, errors.Join(fmt.Errorf("servers: nobody has the slot of %s", key), err)
+	return nil, 0, errors.Join(fmt.Errorf("servers: no master owns the slot of %s", key), err)
 }
 
-// A SlotMove is a slot on its way from one master to another. It moves key by key,
-// and goes on being used meanwhile.
+// A SlotMove moves a slot from one master to another, key by key. The slot can be used
+// while it moves.
 type SlotMove struct {
 	cluster  *RedisCluster
 	from, to *Redis
@@ -121,7 +122,7 @@ type SlotMove struct {
 	toID     string
 }
 
-// BeginMove begins to move the slot of key: no key of it has moved yet.
+// BeginMove starts to move the slot of key. It moves no keys yet.
 func (c *RedisCluster) BeginMove(ctx context.Context, key string, to *Redis) (*SlotMove, error) {
 	from, slot, err := c.slot(ctx, key)
 	if err != nil {
@@ -144,7 +145,7 @@ func (c *RedisCluster) BeginMove(ctx context.Context, key string, to *Redis) (*S
 	return m, nil
 }
 
-// Keys are those of the slot that have not moved yet.
+// Keys returns the keys of the slot that have not moved yet, at most 1,000.
 func (m *SlotMove) Keys(ctx context.Context) ([]string, error) {
 	return m.from.do(ctx, "CLUSTER", "GETKEYSINSLOT", m.slot, 1000).StringSlice()
 }
@@ -154,7 +155,7 @@ func (m *SlotMove) Move(ctx context.Context, key string) error {
 	return m.from.do(ctx, "MIGRATE", "127.0.0.1", m.to.port, key, 0, 10_000).Err()
 }
 
-// End gives the slot to its new master. All keys must have moved.
+// End assigns the slot to its new master. Call it after all keys have moved.
 func (m *SlotMove) End(ctx context.Context) error {
 	for _, node := range append([]*Redis{m.to, m.from}, m.cluster.Nodes...) {
 		if err := node.do(ctx, "CLUSTER", "SETSLOT", m.slot, "NODE", m.toID).Err(); err != nil {
@@ -164,7 +165,7 @@ func (m *SlotMove) End(ctx context.Context) error {
 	return nil
 }
 
-// do has the server carry out a command, on a connection of its own.
+// do runs a command on a new connection.
 func (r *Redis) do(ctx context.Context, command ...any) *redis.Cmd {
 	rdb := connect(r.Addr())
 	defer rdb.Close()

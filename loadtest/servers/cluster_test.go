@@ -6,7 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A slot moves key by key.
+// While a slot moves, its keys are on two masters. Afterwards the new master owns it.
 func TestRedisClusterMovesASlot(t *testing.T) {
 	needReal(t)
 	t.Parallel()
@@ -28,16 +28,16 @@ func TestRedisClusterMovesASlot(t *testing.T) {
 	need(t, err)
 	need(t, move.Move(ctx, "{a}1"))
 	if keys, err := move.Keys(ctx); err != nil || len(keys) != 1 || keys[0] != "{a}2" {
-		t.Errorf("still to move: %v, %v", keys, err)
+		t.Errorf("keys left to move: got %v, error %v, want {a}2", keys, err)
 	}
-	one := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{to.Addr()}, MaxRedirects: -1, MaxRetries: -1})
-	defer one.Close()
-	if err := one.MGet(ctx, "{a}1", "{a}2").Err(); !redis.HasErrorPrefix(err, "TRYAGAIN") {
-		t.Errorf("half of the keys have moved: %v", err)
+	single := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{to.Addr()}, MaxRedirects: -1, MaxRetries: -1})
+	defer single.Close()
+	if err := single.MGet(ctx, "{a}1", "{a}2").Err(); !redis.HasErrorPrefix(err, "TRYAGAIN") {
+		t.Errorf("MGET of a half-moved slot: got %v, want TRYAGAIN", err)
 	}
 	need(t, move.Move(ctx, "{a}2"))
 	need(t, move.End(ctx))
 	if owner, err := c.Owner(ctx, "{a}"); owner != to || err != nil {
-		t.Errorf("the slot is not with its new master: %v, %v", owner, err)
+		t.Errorf("owner after the move: got %v, error %v, want the new master", owner, err)
 	}
 }

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 )
 
-// A Command is a server other than the stores, such as a node of the program
-// itself: it is started, killed, paused and ended like them.
+// A Command is a server other than the stores, such as a node of the program itself.
 type Command struct {
-	Path string // of the program
-	// Args is the command line of a server that is to listen on addr, 127.0.0.1:port.
+	Path string // path of the program
+	// Args returns the command line of a server that listens on addr, which is
+	// 127.0.0.1:port.
 	Args func(addr string) []string
 	// Serving returns nil once the server at addr answers requests.
 	Serving func(ctx context.Context, addr string) error
@@ -28,8 +28,8 @@ func StartCommand(ctx context.Context, c Command) (*Process, error) {
 	})
 }
 
-// LogTail returns the last lines that the running server has written, at most
-// 2 KiB, and nothing when none runs.
+// LogTail returns the last lines that the server has written since its last start, at
+// most 2 KiB. It returns "" if the server has not been started.
 func (p *Process) LogTail() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -39,6 +39,5 @@ func (p *Process) LogTail() string {
 	return p.child.logTail()
 }
 
-// Log returns all that the server has written, over all its starts. Close
-// removes it.
+// Log returns all output of the server since the first start. Close removes it.
 func (p *Process) Log() ([]byte, error) { return os.ReadFile(p.logFile()) }

@@ -38,40 +38,40 @@ func TestStartCommand(t *testing.T) {
 	need(t, err)
 	defer func() { need(t, p.Close()) }()
 	if p.Pid() == 0 || !strings.Contains(p.LogTail(), p.Addr()) {
-		t.Errorf("pid %d, address %s, log %q", p.Pid(), p.Addr(), p.LogTail())
+		t.Errorf("got pid %d, address %s, log %q, want a pid and the address in the log", p.Pid(), p.Addr(), p.LogTail())
 	}
 	p.Kill()
 	if err := dial(t.Context(), p.Addr()); err == nil {
-		t.Error("killed, and still serving")
+		t.Error("after Kill: got a connection, want an error")
 	}
 	need(t, p.Restart(t.Context()))
 	need(t, dial(t.Context(), p.Addr()))
-	// LogTail is this start's, Log is everything.
+	// Log contains the output of both starts.
 	if log, err := p.Log(); err != nil || strings.Count(string(log), "listening on") != 2 {
-		t.Errorf("log %q, %v", log, err)
+		t.Errorf("log: got %q, error %v, want the output of two starts", log, err)
 	}
 	need(t, p.Close())
 	if left := remains(t, p.Addr()); len(left) > 0 && strings.Contains(strings.Join(left, " "), "listener") {
-		t.Errorf("after Close: %v", left)
+		t.Errorf("after Close: got %v, want no listener", left)
 	}
 }
 
-// Somebody else may take the port between its choice and its use.
-func TestStartCommandMovesOnFromATakenPort(t *testing.T) {
-	stranger, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+// Another process may take the port before the server does.
+func TestStartCommandTriesAnotherPort(t *testing.T) {
+	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	need(t, err)
-	defer stranger.Close()
-	// The stranger answers instead: whoever starts a server must know its own.
+	defer other.Close()
+	// On the taken port, the other process would answer.
 	serves := func(ctx context.Context, addr string) error {
-		if addr == stranger.Addr().String() {
-			return errors.New("a stranger's")
+		if addr == other.Addr().String() {
+			return errors.New("another process answers")
 		}
 		return dial(ctx, addr)
 	}
 	tries := 0
 	c := ownServer(func(addr string) []string {
 		if tries++; tries == 1 {
-			addr = stranger.Addr().String()
+			addr = other.Addr().String()
 		}
 		return []string{actAsServer, addr}
 	})
@@ -80,6 +80,6 @@ func TestStartCommandMovesOnFromATakenPort(t *testing.T) {
 	need(t, err)
 	need(t, p.Close())
 	if tries != 2 {
-		t.Errorf("%d tries, want 2", tries)
+		t.Errorf("tries: got %d, want 2", tries)
 	}
 }

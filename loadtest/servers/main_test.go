@@ -16,13 +16,13 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == actAsServer {
 		serveUntilKilled(os.Args[2])
 	}
-	_ = flag.Set("test.parallel", "6") // as servertest.Prepare does, which this package cannot import
+	_ = flag.Set("test.parallel", "6") // like servertest.Prepare, which imports this package
 	os.Exit(m.Run())
 }
 
-// need ends the test on an error; a server that is not installed is a reason to
-// skip unless FLASHSALE_TEST_REAL=require. (servertest has the same rule, but
-// imports this package.)
+// need ends the test if err is not nil. If a server is not installed, it skips the test
+// unless FLASHSALE_TEST_REAL=require. Package servertest has the same rule, but imports
+// this package.
 func need(t *testing.T, err error) {
 	t.Helper()
 	switch {
@@ -34,7 +34,7 @@ func need(t *testing.T, err error) {
 	}
 }
 
-// needReal skips where real servers are switched off.
+// needReal skips the test if FLASHSALE_TEST_REAL=off.
 func needReal(t *testing.T) {
 	t.Helper()
 	if os.Getenv("FLASHSALE_TEST_REAL") == "off" {
@@ -60,8 +60,8 @@ func startMySQL(t *testing.T, o MySQLOptions) *MySQL {
 	return m
 }
 
-// remains lists what is left in the temporary folder, and whether anybody
-// listens at the addresses.
+// remains returns the entries of the temporary folder, and the addresses that accept
+// connections.
 func remains(t *testing.T, addrs ...string) (left []string) {
 	t.Helper()
 	entries, err := os.ReadDir(os.TempDir())

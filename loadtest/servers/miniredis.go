@@ -10,27 +10,26 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// miniTick is how often the embedded Redis expires keys.
+// miniTick is the interval at which the embedded Redis expires keys.
 const miniTick = 100 * time.Millisecond
 
-// miniredis makes a new Lua state for every script it runs, and most of what
-// that allocates is stack. The default holds 5,120 values. A quarter of it still
-// lets a script unpack 1,000 of them into one command; with more it ends with
-// "registry overflow".
+// miniredis creates a Lua state for each script call and spends most of that memory on
+// its stack of 5,120 values. A quarter of that still lets a script unpack 1,000 values
+// into one command. A script that needs more fails with "registry overflow".
 func init() {
-	// Here, before any script can run: the library reads these without a lock.
+	// Set these in init, because the library reads them without a lock.
 	lua.RegistrySize = 1024
 	lua.CallStackSize = 32
 }
 
-// MiniRedis is a Redis inside this process: a fake, quick to start and slow to
-// serve, with everything in memory.
+// MiniRedis is a fake Redis inside this process. It starts quickly, serves slowly and
+// keeps all data in memory.
 type MiniRedis struct {
 	URL  string // redis://127.0.0.1:port/0
-	Addr string // 127.0.0.1:port: the same for its whole life
+	Addr string // 127.0.0.1:port; a restart keeps it
 
-	// Server is the fake itself, for what no client can do (SetError, SetTime).
-	// Don't call Close or Restart on it.
+	// Server is the fake itself, for calls such as SetError and SetTime. Do not call
+	// its Close or Restart.
 	Server *miniredis.Miniredis
 
 	mu     sync.Mutex
@@ -41,8 +40,8 @@ type MiniRedis struct {
 	clock     sync.WaitGroup
 }
 
-// StartMiniRedis starts a miniredis on a free loopback port, and beside it the
-// clock that lets its keys expire; Close ends both.
+// StartMiniRedis starts a miniredis on a free loopback port, and a clock that expires
+// its keys. Close stops both.
 func StartMiniRedis(ctx context.Context) (*MiniRedis, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("servers: start miniredis: %w", err)
@@ -54,16 +53,15 @@ func StartMiniRedis(ctx context.Context) (*MiniRedis, error) {
 	m.Addr = m.Server.Addr()
 	m.URL = "redis://" + m.Addr + "/0"
 
-	// The clock belongs to the server, not to the start: it ends with Close.
+	// Close stops the clock, not the end of ctx.
 	clock, stop := context.WithCancel(context.WithoutCancel(ctx))
 	m.stopClock = stop
 	m.clock.Go(func() { m.runClock(clock) })
 	return m, nil
 }
 
-// runClock makes time pass for the TTLs, which miniredis freezes. Its own
-// ClockTTL would do so too, but by walking over all keys with a TTL on every
-// single command.
+// runClock advances the time of the TTLs, which stands still in miniredis. The ClockTTL
+// of miniredis would do so too, but it visits all keys with a TTL in every command.
 func (m *MiniRedis) runClock(ctx context.Context) {
 	tick := time.NewTicker(miniTick)
 	defer tick.Stop()
@@ -73,16 +71,15 @@ func (m *MiniRedis) runClock(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			// What has elapsed, for on a busy machine ticks are late; and not much more than
-			// a tick, for it ages keys that are younger, too.
+			// Ticks are late on a busy machine, so advance by the elapsed time. A long
+			// step would also age keys that are younger than it, so limit it.
 			m.Server.FastForward(min(now.Sub(last), 2*miniTick))
 			last = now
 		}
 	}
 }
 
-// Kill closes the listener and all connections. Unlike a killed process's, the
-// data stays.
+// Kill closes the listener and all connections. The data is kept.
 func (m *MiniRedis) Kill() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,7 +93,7 @@ func (m *MiniRedis) kill() {
 	}
 }
 
-// Restart listens again on the same port, with the data as it was.
+// Restart listens on the same port again. The data is kept.
 func (m *MiniRedis) Restart(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,16 +101,16 @@ func (m *MiniRedis) Restart(ctx context.Context) error {
 		return fmt.Errorf("%w: restart miniredis", ErrClosed)
 	}
 	m.kill()
-	// Closing cancelled the context under which blocking commands wait (XREAD
-	// BLOCK, BLPOP); without a new one they would never be answered again.
+	// Close has cancelled the context of blocking commands such as XREAD BLOCK. Without
+	// a new context, they would never be answered.
 	m.Server.Ctx, m.Server.CtxCancel = context.WithCancel(context.Background())
-	// As with Process.restart: a client's outgoing connection may have the port.
+	// An outgoing connection of a client may have taken the port for a while.
 	err := await(ctx, "servers: restart miniredis", m.Server.Restart)
 	m.down = err != nil
 	return err
 }
 
-// Close ends the server and its clock. Further calls do nothing.
+// Close stops the server and its clock. Further calls do nothing.
 func (m *MiniRedis) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -21,8 +21,8 @@ func startMiniRedis(t *testing.T) *MiniRedis {
 	return m
 }
 
-// Each key expires when its time to live has passed on the server's clock.
-func TestMiniRedisTimePasses(t *testing.T) {
+// Each key expires once its time to live has passed on the clock of the server.
+func TestMiniRedisExpiresKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &MiniRedis{Server: miniredis.NewMiniRedis()}
 		ctx, stop := context.WithCancel(t.Context())
@@ -38,7 +38,7 @@ func TestMiniRedisTimePasses(t *testing.T) {
 		}{{time.Second, true, true}, {2 * time.Second, false, true}, {time.Hour, false, false}} {
 			time.Sleep(c.after)
 			if short, long := m.Server.Exists("short"), m.Server.Exists("long"); short != c.short || long != c.long {
-				t.Errorf("after %v more: short %v, long %v", c.after, short, long)
+				t.Errorf("after %v more: got short %v, long %v, want %v, %v", c.after, short, long, c.short, c.long)
 			}
 		}
 	})
@@ -51,22 +51,21 @@ func TestMiniRedisRestart(t *testing.T) {
 
 	m.Kill()
 	if err := c.Ping(t.Context()).Err(); err == nil {
-		t.Error("answers after Kill")
+		t.Error("PING after Kill: got an answer, want an error")
 	}
 	need(t, m.Restart(t.Context()))
 	if v := c.Get(t.Context(), "k").Val(); v != "v" {
-		t.Errorf("after a restart: %q, want v", v)
+		t.Errorf("after a restart: got %q, want v", v)
 	}
 
 	need(t, m.Close())
 	if err := m.Restart(t.Context()); !errors.Is(err, ErrClosed) {
-		t.Errorf("restart after Close: %v, want ErrClosed", err)
+		t.Errorf("restart after Close: got %v, want ErrClosed", err)
 	}
 }
 
-// A blocking read ends after a restart as it did before: empty-handed, when its
-// time is up.
-func TestMiniRedisBlocksAfterRestart(t *testing.T) {
+// After a restart, a blocking read still returns without a value at its timeout.
+func TestMiniRedisAnswersBlockingReadsAfterRestart(t *testing.T) {
 	const wait = 50 * time.Millisecond
 	ends := func(ctx context.Context, m *MiniRedis) bool {
 		return errors.Is(redisClient(t, m.Addr).XRead(ctx, &redis.XReadArgs{Streams: []string{"none", "$"}, Block: wait}).Err(), redis.Nil)
@@ -74,21 +73,21 @@ func TestMiniRedisBlocksAfterRestart(t *testing.T) {
 	m := startMiniRedis(t)
 	need(t, m.Restart(t.Context()))
 	if !ends(check.Context(t), m) {
-		t.Error("a blocking read does not end as it should")
+		t.Error("blocking read after Restart: got no redis.Nil at its timeout")
 	}
 
-	// The library's own restart lacks this, and the same check sees it.
+	// After the restart of the library, blocking reads are not answered.
 	m.Server.Close()
-	need(t, await(t.Context(), "the library's restart", m.Server.Restart)) // a client's outgoing connection may have the port
+	need(t, await(t.Context(), "restart the library", m.Server.Restart)) // a connection may still have the port
 	ctx, cancel := context.WithTimeout(t.Context(), 4*wait)
 	defer cancel()
 	if ends(ctx, m) {
-		t.Error("the library's restart does it, too: ours need not repair it any more")
+		t.Error("blocking read after the restart of the library: got redis.Nil, so MiniRedis.Restart need not set a context any more")
 	}
 }
 
-// The Lua stack is smaller than the library's, but takes what scripts unpack.
-func TestMiniRedisUnpacks(t *testing.T) {
+// The Lua stack is smaller than the default, but large enough to unpack 1,000 values.
+func TestMiniRedisUnpackLimit(t *testing.T) {
 	c := redisClient(t, startMiniRedis(t).Addr)
 	unpack := func(n int) error {
 		return c.Eval(t.Context(), `
@@ -98,6 +97,6 @@ func TestMiniRedisUnpacks(t *testing.T) {
 	}
 	need(t, unpack(1000))
 	if err := unpack(2000); err == nil {
-		t.Error("unpacked 2,000: the limit in the documentation is out of date")
+		t.Error("unpack of 2,000 values: got no error, want a registry overflow")
 	}
 }

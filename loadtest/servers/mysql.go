@@ -13,36 +13,36 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// account is the one user, without a password, that the private server knows. It
-// may do everything and connects from 127.0.0.1 only.
+// account is the only user of the private server. It has no password and all
+// privileges, and may connect from 127.0.0.1 only.
 const account = "flashsale"
 
-// MySQL is a private mariadbd or mysqld that syncs every commit to disk, and the
-// binary log, as a server does that others can take over from.
+// MySQL is a private mariadbd or mysqld. It syncs each commit and the binary log to
+// disk, as a primary with replicas does.
 type MySQL struct {
 	*Process
-	Members []*MySQL // of its group, but for itself
+	Members []*MySQL // the other members of its group
 }
 
-// MySQLOptions are the choices for a private MySQL.
+// MySQLOptions configures a private MySQL.
 type MySQLOptions struct {
-	// ExtraArgs follow ours on the command line and win over them:
-	// {"--innodb-buffer-pool-size=1G"}. With {"--skip-log-bin"} others can read a row
+	// ExtraArgs are appended to the command line and take precedence, such as
+	// {"--innodb-buffer-pool-size=1G"}. With {"--skip-log-bin"}, a row is visible
 	// before it is on disk.
 	ExtraArgs []string
 	// Env is added to the server's environment: {"LD_PRELOAD=/dir/fault.so"}.
 	Env []string
-	// SearchPath, if set, is where the programs are looked for instead of $PATH
-	// and the usual folders.
+	// SearchPath, if set, contains the folders of the programs. It replaces $PATH and
+	// the usual folders.
 	SearchPath []string
-	// Group has two more servers start, which make a replication group with it: it
+	// Group starts two more servers that form a replication group with this one, which
 	// is the primary. It needs MySQL 8.0.27 or later.
 	Group bool
 }
 
-// StartMySQL starts a mariadbd, or where there is none a mysqld, with no
-// database in it, and returns when it answers. ctx bounds the start only. Close
-// ends it. Where TiDBVariable is set it is a TiDB.
+// StartMySQL starts an empty mariadbd, or a mysqld if there is no mariadbd. If
+// TiDBVariable is set, it starts a TiDB instead. It returns when the server answers.
+// ctx applies to the start only. Close stops the server.
 func StartMySQL(ctx context.Context, o MySQLOptions) (*MySQL, error) {
 	if tidb := os.Getenv(TiDBVariable); tidb != "" {
 		return startTiDB(ctx, tidb)
@@ -76,15 +76,15 @@ func findMySQL(folders []string) (string, error) {
 	return find(folders, "apt-get install mariadb-server", "mariadbd", "mysqld")
 }
 
-// DSN is the data source name of a database, for go-sql-driver, without parameters.
+// DSN returns the data source name of a database for go-sql-driver, without parameters.
 func (m *MySQL) DSN(database string) string {
 	return fmt.Sprintf("%s@tcp(%s)/%s", account, m.Addr(), database)
 }
 
 var databaseName = regexp.MustCompile(`^[A-Za-z0-9_]{1,64}$`)
 
-// NewDatabase creates an empty database, throwing away one of that name, and
-// returns its DSN. A name is 1 to 64 of A-Z, a-z, 0-9 and _.
+// NewDatabase creates an empty database and returns its DSN. An existing database of
+// that name is dropped. A name has 1 to 64 characters from A-Z, a-z, 0-9 and _.
 func (m *MySQL) NewDatabase(ctx context.Context, name string) (dsn string, err error) {
 	if err := m.DropDatabase(ctx, name); err != nil {
 		return "", err
@@ -95,10 +95,10 @@ func (m *MySQL) NewDatabase(ctx context.Context, name string) (dsn string, err e
 	return m.DSN(name), nil
 }
 
-// DropDatabase removes a database. One that is not there is no error.
+// DropDatabase removes a database. It returns nil if the database does not exist.
 func (m *MySQL) DropDatabase(ctx context.Context, name string) error {
 	if !databaseName.MatchString(name) {
-		return fmt.Errorf("servers: %q can't name a database", name)
+		return fmt.Errorf("servers: %q is not a valid database name", name)
 	}
 	if err := execSQL(ctx, m.Addr(), "DROP DATABASE IF EXISTS `"+name+"`"); err != nil {
 		return fmt.Errorf("servers: drop database %s: %w", name, err)
@@ -106,8 +106,9 @@ func (m *MySQL) DropDatabase(ctx context.Context, name string) error {
 	return nil
 }
 
-// askMySQL returns the version of the server at p's port, "MariaDB 10.11.19",
-// "MySQL 8.0.44" or "TiDB 8.5.4", if that is p: the socket in p's own directory tells it from a stranger's.
+// askMySQL returns the version of the server at p's port, such as "MariaDB 10.11.19",
+// "MySQL 8.0.44" or "TiDB 8.5.4". It fails if that server is not p, which it recognises
+// by its socket.
 func askMySQL(ctx context.Context, p *Process, _ int) (version string, err error) {
 	db, err := openSQL(p.Addr())
 	if err != nil {
@@ -119,7 +120,7 @@ func askMySQL(ctx context.Context, p *Process, _ int) (version string, err error
 		return "", err
 	}
 	if socket != mysqlSocket(p) {
-		return "", fmt.Errorf("the server at %s is not ours: its socket is %s", p.Addr(), socket)
+		return "", fmt.Errorf("the server at %s is another process: its socket is %s", p.Addr(), socket)
 	}
 	if _, tidb, ok := strings.Cut(version, "-TiDB-v"); ok {
 		return "TiDB " + tidb, nil
@@ -144,8 +145,8 @@ func execSQL(ctx context.Context, addr, statement string) (err error) {
 func openSQL(addr string) (*sql.DB, error) {
 	c := mysql.NewConfig()
 	c.User, c.Net, c.Addr = account, "tcp", addr
-	c.ReadTimeout = startPatience // and each question has the bound of its context
-	c.Logger = &mysql.NopLogger{} // while a server starts, broken connections are no news
+	c.ReadTimeout = startPatience // each query also has the timeout of its context
+	c.Logger = &mysql.NopLogger{} // connections fail while a server starts
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
 		return nil, err

@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// groupName is that of every group: servers find each other by their addresses.
+// groupName is the same for all groups, because servers find each other by address.
 const groupName = "f1a5b5a1-e000-4000-8000-000000000001"
 
-// startGroup starts three servers that are a group.
+// startGroup starts three servers that form a group. The first one is the primary.
 func startGroup(ctx context.Context, o MySQLOptions) (first *MySQL, err error) {
 	o.Group = false
 	args := append([]string{
 		"--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--report-host=127.0.0.1",
 		"--plugin-load-add=group_replication.so", "--loose-group-replication-start-on-boot=OFF",
-		"--performance-schema=ON", // it lists the members
+		"--performance-schema=ON", // contains the list of members
 	}, o.ExtraArgs...)
 	defer func() {
 		if err != nil && first != nil {
@@ -41,7 +41,8 @@ func startGroup(ctx context.Context, o MySQLOptions) (first *MySQL, err error) {
 	return first, nil
 }
 
-// Close ends the server and the other members of its group, and removes their directories.
+// Close stops the server and the other members of its group, and removes their
+// directories.
 func (m *MySQL) Close() error {
 	errs := []error{m.Process.Close()}
 	for _, other := range m.Members {
@@ -50,9 +51,9 @@ func (m *MySQL) Close() error {
 	return errors.Join(errs...)
 }
 
-// JoinGroup has the server join the group of the one at seed, and copy what the
-// group has. With its own address it begins a group. It returns when the server
-// takes part.
+// JoinGroup makes the server join the group of the server at seed and copy its data. If
+// seed is the server's own address, it founds a group. JoinGroup returns when the
+// server is online in the group.
 func (m *MySQL) JoinGroup(ctx context.Context, seed string) error {
 	begins := "OFF"
 	if seed == m.Addr() {
@@ -60,10 +61,10 @@ func (m *MySQL) JoinGroup(ctx context.Context, seed string) error {
 	}
 	err := m.exec(ctx, "join the group of "+seed,
 		"SET GLOBAL group_replication_group_name = '"+groupName+"'",
-		"SET GLOBAL group_replication_communication_stack = 'MYSQL'", // by the server's own port
+		"SET GLOBAL group_replication_communication_stack = 'MYSQL'", // uses the server's own port
 		"SET GLOBAL group_replication_local_address = '"+m.Addr()+"'",
 		"SET GLOBAL group_replication_group_seeds = '"+seed+"'",
-		"SET GLOBAL group_replication_member_expel_timeout = 0", // a member that is silent for five seconds is out; the default is five more
+		"SET GLOBAL group_replication_member_expel_timeout = 0", // expels a member that is silent for five seconds, without five seconds more
 		"SET GLOBAL group_replication_bootstrap_group = "+begins,
 		"CHANGE REPLICATION SOURCE TO SOURCE_USER = '"+account+"' FOR CHANNEL 'group_replication_recovery'",
 		"START GROUP_REPLICATION",
@@ -71,17 +72,17 @@ func (m *MySQL) JoinGroup(ctx context.Context, seed string) error {
 	if err != nil {
 		return err
 	}
-	return await(ctx, m.Addr()+" takes part in the group", func() error {
+	return await(ctx, "wait for "+m.Addr()+" to be online in its group", func() error {
 		online, err := m.number(ctx, "SELECT COUNT(*) FROM performance_schema.replication_group_members WHERE member_id = @@server_uuid AND member_state = 'ONLINE'")
 		if err == nil && online != 1 {
-			err = fmt.Errorf("it is not online: %s", m.LogTail())
+			err = fmt.Errorf("the member is not online; its log ends:\n%s", m.LogTail())
 		}
 		return err
 	})
 }
 
-// IsPrimary tells whether the server says that it is the member of its group that
-// takes writes.
+// IsPrimary reports whether the server is online and the member of its group that
+// accepts writes.
 func (m *MySQL) IsPrimary(ctx context.Context) bool {
 	n, err := m.number(ctx, "SELECT COUNT(*) FROM performance_schema.replication_group_members"+
 		" WHERE member_id = @@server_uuid AND member_state = 'ONLINE' AND member_role = 'PRIMARY' AND NOT @@super_read_only")

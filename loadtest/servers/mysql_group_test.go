@@ -8,12 +8,12 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// Three members: what the primary has confirmed is on the next one after it was
-// killed, and it comes back as a member.
+// After the primary of a group was killed, the next primary has all confirmed rows, and
+// the old one can join the group again.
 func TestMySQLGroup(t *testing.T) {
 	folder := os.Getenv("FLASHSALE_TEST_MYSQL9")
 	if folder == "" {
-		t.Skip("FLASHSALE_TEST_MYSQL9 names no folder with the mysqld of MySQL 9")
+		t.Skip("FLASHSALE_TEST_MYSQL9 is not set to a folder with the mysqld of MySQL 9")
 	}
 	first := startMySQL(t, MySQLOptions{SearchPath: []string{folder}, Group: true})
 	members := append([]*MySQL{first}, first.Members...)
@@ -27,7 +27,7 @@ func TestMySQLGroup(t *testing.T) {
 	}
 	need(t, write(members[0], 1))
 	if write(members[1], 2) == nil {
-		t.Error("a secondary takes writes")
+		t.Error("write to a secondary: got no error")
 	}
 	members[0].Kill()
 	var next *MySQL
@@ -43,12 +43,12 @@ func TestMySQLGroup(t *testing.T) {
 	var n int
 	need(t, openMySQL(t, next.DSN("shop")).QueryRowContext(t.Context(), "SELECT COUNT(*) FROM t").Scan(&n))
 	if n != 2 {
-		t.Errorf("%d rows, want 2", n)
+		t.Errorf("rows on the new primary: got %d, want 2", n)
 	}
 	need(t, members[0].Restart(t.Context()))
 	need(t, members[0].JoinGroup(t.Context(), next.Addr()))
 	need(t, openMySQL(t, members[0].DSN("shop")).QueryRowContext(t.Context(), "SELECT COUNT(*) FROM t").Scan(&n))
 	if n != 2 {
-		t.Errorf("%d rows on the member that came back, want 2", n)
+		t.Errorf("rows on the rejoined member: got %d, want 2", n)
 	}
 }

@@ -9,9 +9,8 @@ import (
 	"flashsale/loadtest/servers/wire"
 )
 
-// A primary that waits for its replica confirms nothing that the replica lacks,
-// and the replica has all that was confirmed once it is promoted. The primary
-// follows it after that, and the two change roles once more.
+// A lossless primary confirms only transactions that its replica has received. A promoted
+// replica therefore has all confirmed rows. The test then exchanges the roles twice.
 func TestMySQLReplica(t *testing.T) {
 	t.Parallel()
 	primary, replica := startMySQL(t, MySQLOptions{ExtraArgs: []string{LogReplicated}}), startMySQL(t, MySQLOptions{ExtraArgs: []string{LogReplicated}})
@@ -41,7 +40,7 @@ func TestMySQLReplica(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if _, err := db.ExecContext(ctx, "INSERT INTO t VALUES (2)"); err == nil {
-		t.Error("confirmed without the replica")
+		t.Error("insert without the replica: got no error, want a timeout")
 	}
 	rows := func(m *MySQL) (n int) {
 		t.Helper()
@@ -49,18 +48,18 @@ func TestMySQLReplica(t *testing.T) {
 		return n
 	}
 	if n := rows(primary); n != 1 {
-		t.Errorf("%d rows are shown, want 1: the other was not confirmed", n)
+		t.Errorf("visible rows on the primary: got %d, want 1, the confirmed one", n)
 	}
 	primary.Kill()
 	need(t, replica.Promote(t.Context()))
 	if n := rows(replica); n != 1 {
-		t.Errorf("%d rows on the replica, want 1", n)
+		t.Errorf("rows on the promoted replica: got %d, want 1", n)
 	}
 	need(t, primary.RestartEmpty(t.Context()))
 	need(t, primary.Follow(t.Context(), replica.Addr()))
 	caughtUp(primary, replica)
 	if n := rows(primary); n != 1 {
-		t.Errorf("%d rows on the old primary, want 1", n)
+		t.Errorf("rows on the old primary: got %d, want 1", n)
 	}
 	_, err = openMySQL(t, replica.DSN("shop")).ExecContext(t.Context(), "INSERT INTO t VALUES (3)")
 	need(t, err)
@@ -71,6 +70,6 @@ func TestMySQLReplica(t *testing.T) {
 	need(t, replica.Follow(t.Context(), primary.Addr()))
 	caughtUp(replica, primary)
 	if n := rows(replica); n != 2 {
-		t.Errorf("%d rows on the second old primary, want 2: it has to copy what it wrote itself", n)
+		t.Errorf("rows on the second old primary: got %d, want 2, including the row that it wrote itself", n)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// mysqlInit runs at every start of the server, before it accepts connections.
-// (A fresh data directory knows root only, and over TCP not even that one,
-// depending on the product.) It is not in the binary log: each server of a
-// replication has it from its own file.
+// mysqlInit runs at each start of the server, before it accepts connections. In a new
+// data directory, only root exists, and root may not be able to connect over TCP. The
+// statements are not written to the binary log, because each server of a replication
+// runs its own.
 const mysqlInit = "SET sql_log_bin = 0;\n" +
 	"CREATE USER IF NOT EXISTS '" + account + "'@'127.0.0.1';\n" +
 	"GRANT ALL ON *.* TO '" + account + "'@'127.0.0.1' WITH GRANT OPTION;\n"
@@ -21,23 +21,23 @@ const mysqlInit = "SET sql_log_bin = 0;\n" +
 func mysqlSocket(p *Process) string   { return filepath.Join(p.dir, "sock") }
 func mysqlInitFile(p *Process) string { return filepath.Join(p.dir, "init.sql") }
 
-// args serves MariaDB 10.4 and later and MySQL 8 alike; an option with "loose"
-// in front is ignored by the one that does not know it.
+// args returns arguments for MariaDB 10.4 or later and for MySQL 8. A server ignores an
+// option that begins with "loose" and that it does not know.
 func (o MySQLOptions) args(p *Process) []string {
 	args := []string{
-		"--no-defaults", // first, or the machine's own settings are read
+		"--no-defaults", // must be first; ignores the configuration of the machine
 		"--datadir=" + p.data,
 		"--socket=" + mysqlSocket(p),
 		"--pid-file=" + filepath.Join(p.dir, "pid"),
 		"--init-file=" + mysqlInitFile(p),
 		"--skip-networking=0", "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(p.port),
 		"--skip-name-resolve",
-		"--loose-mysqlx=OFF", // MySQL's second protocol has a fixed port
+		"--loose-mysqlx=OFF", // the port of MySQL's second protocol is fixed
 		"--max-connections=500",
 		"--character-set-server=utf8mb4",
-		// Durable as in production: one sync to disk per commit, or per group of them.
+		// Sync each commit, or each group of commits, to disk, as in production.
 		"--innodb-flush-log-at-trx-commit=1",
-		// Small, since several may run side by side.
+		// Use little memory, because several servers may run at once.
 		"--innodb-buffer-pool-size=256M",
 		"--performance-schema=OFF",
 		"--server-id=1", "--log-bin=binlog", "--binlog-format=ROW", "--sync-binlog=1",
@@ -45,9 +45,9 @@ func (o MySQLOptions) args(p *Process) []string {
 	return append(append(args, asRoot()...), o.ExtraArgs...)
 }
 
-// asRoot lets root run the server as root. The servers refuse that without being
-// told, and with another user they would lose the signal that ends them with us
-// (see childAttributes); and the directory belongs to root.
+// asRoot lets root run the server as root, which the servers refuse by default. With
+// another user, a server would lose the death signal (see childAttributes) and could
+// not use its directory.
 func asRoot() []string {
 	if os.Geteuid() == 0 {
 		return []string{"--user=root"}
@@ -55,7 +55,8 @@ func asRoot() []string {
 	return nil
 }
 
-// isMariaDB tells the two products apart: Debian calls MariaDB's server mysqld, too.
+// isMariaDB reports whether the program is a MariaDB server, which may also be called
+// mysqld.
 func isMariaDB(ctx context.Context, path string) (bool, error) {
 	version, err := exec.CommandContext(ctx, path, "--no-defaults", "--version").CombinedOutput()
 	if err != nil {
@@ -64,11 +65,11 @@ func isMariaDB(ctx context.Context, path string) (bool, error) {
 	return strings.Contains(string(version), "MariaDB"), nil
 }
 
-// initialiseMySQL makes the data directory. It takes MariaDB less than a second,
-// so there is no template to be kept, copied and distrusted.
+// initialiseMySQL creates the data directory. That takes MariaDB less than a second, so
+// no template directory is kept.
 func initialiseMySQL(ctx context.Context, p *Process, maria bool, folders []string) error {
 	if err := os.WriteFile(mysqlInitFile(p), []byte(mysqlInit), 0o600); err != nil {
-		return fmt.Errorf("servers: accounts for %s: %w", p.name, err)
+		return fmt.Errorf("servers: write the accounts of %s: %w", p.name, err)
 	}
 	path, args := p.path, []string{"--no-defaults", "--initialize-insecure", "--datadir=" + p.data}
 	if maria {
@@ -87,10 +88,10 @@ func initialiseMySQL(ctx context.Context, p *Process, maria bool, folders []stri
 	select {
 	case <-c.exited:
 	case <-ctx.Done():
-		c.kill() // and with it what the install script runs: they share a process group
+		c.kill() // kills the children of the install script as well, because they share its process group
 	}
 	if c.err != nil {
-		return fmt.Errorf("servers: %s: %w, its log ends:\n%s", path, c.err, c.logTail())
+		return fmt.Errorf("servers: %s: %w; its log ends:\n%s", path, c.err, c.logTail())
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 func openMySQL(t *testing.T, dsn string) *sql.DB {
 	c, err := mysql.ParseDSN(dsn)
 	need(t, err)
-	c.Logger = &mysql.NopLogger{} // the tests break connections on purpose
+	c.Logger = &mysql.NopLogger{} // the tests break connections
 	connector, err := mysql.NewConnector(c)
 	need(t, err)
 	db := sql.OpenDB(connector)
@@ -39,20 +39,20 @@ func TestMySQLRestart(t *testing.T) {
 	insert()
 	m.Kill()
 	if pid := m.Pid(); pid != 0 {
-		t.Errorf("pid %d after Kill", pid)
+		t.Errorf("pid after Kill: got %d, want 0", pid)
 	}
 	if _, err := rows(); err == nil {
-		t.Error("answers after Kill")
+		t.Error("query after Kill: got rows, want an error")
 	}
 	need(t, m.Restart(t.Context()))
 	insert()
 	need(t, m.Restart(t.Context()))
 	if n, err := rows(); n != 2 || err != nil {
-		t.Errorf("after a kill and a stop: %d rows (%v), want 2", n, err)
+		t.Errorf("rows after a kill and a stop: got %d, error %v, want 2", n, err)
 	}
 	need(t, m.RestartEmpty(t.Context()))
 	if _, err := rows(); err == nil {
-		t.Error("restarted empty: table kept")
+		t.Error("after RestartEmpty: got the table, want an error")
 	}
 	_, err = m.NewDatabase(t.Context(), "shop")
 	need(t, err)
@@ -63,7 +63,7 @@ func TestMySQLDatabases(t *testing.T) {
 	m := startMySQL(t, MySQLOptions{})
 	for _, name := range []string{"", "a`b", "a b", "ä", strings.Repeat("a", 65)} {
 		if _, err := m.NewDatabase(t.Context(), name); err == nil {
-			t.Errorf("database %q created", name)
+			t.Errorf("NewDatabase(%q): got no error", name)
 		}
 	}
 	dsn, err := m.NewDatabase(t.Context(), "shop")
@@ -73,18 +73,18 @@ func TestMySQLDatabases(t *testing.T) {
 	_, err = m.NewDatabase(t.Context(), "shop") // again: empty
 	need(t, err)
 	if _, err := openMySQL(t, dsn).ExecContext(t.Context(), "SELECT * FROM t"); err == nil {
-		t.Error("a new database has the old one's table")
+		t.Error("new database of the same name: got the old table")
 	}
 
-	// The settings that durability and the tests depend on, as the server reports them. Two
-	// servers with the same directory for temporary files would delete each other's tables.
+	// Durability and the tests depend on these settings. Servers that share a directory for
+	// temporary files would delete each other's tables.
 	const settings = "SELECT CONCAT_WS(' ', @@innodb_flush_log_at_trx_commit, @@log_bin + 0, @@sync_binlog, @@max_connections, @@character_set_database, @@tmpdir)"
 	check := func(dsn, want string) {
 		t.Helper()
 		var got string
 		need(t, openMySQL(t, dsn).QueryRowContext(t.Context(), settings).Scan(&got))
 		if got != want {
-			t.Errorf("it has %s, want %s", got, want)
+			t.Errorf("settings: got %s, want %s", got, want)
 		}
 	}
 	check(dsn, "1 1 1 500 utf8mb4 "+m.dir)
@@ -96,16 +96,16 @@ func TestMySQLDatabases(t *testing.T) {
 func notOnTiDB(t *testing.T) {
 	t.Helper()
 	if os.Getenv(TiDBVariable) != "" {
-		t.Skip("not on TiDB: it looks at settings of MySQL's")
+		t.Skip("not on TiDB: the test needs settings of MySQL")
 	}
 }
 
-// The tests above pass on TiDB as well, as does the one of a killed parent.
+// With TiDBVariable, the other tests of MySQL run on TiDB.
 func TestTiDB(t *testing.T) {
 	if os.Getenv(TiDBVariable) == "" {
 		t.Skip(TiDBVariable + " does not name a tidb-server; OPERATIONS.md says how to build one")
 	}
 	if m := startMySQL(t, MySQLOptions{}); !strings.HasPrefix(m.Version, "TiDB ") {
-		t.Errorf("it is %s", m.Version)
+		t.Errorf("version: got %s, want TiDB", m.Version)
 	}
 }

@@ -16,11 +16,11 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// actAsParent, in the environment, turns the test binary into a program that
-// starts servers and waits to be killed.
+// actAsParent, set in the environment, makes the test binary start servers and wait to be
+// killed.
 const actAsParent = "FLASHSALE_SERVERS_TEST_PARENT"
 
-// parentToBeKilled prints a name and a pid for each child, then waits for ever.
+// parentToBeKilled prints a name and a pid for each child, and then blocks.
 func parentToBeKilled() {
 	ctx := context.Background()
 	fail := func(err error) {
@@ -29,7 +29,7 @@ func parentToBeKilled() {
 			os.Exit(1)
 		}
 	}
-	// The broken twin: a child that nobody told to die with its parent.
+	// This child has no death signal, to prove that the test can fail.
 	orphan := exec.Command("sleep", "600")
 	fail(orphan.Start())
 	fmt.Println("orphan", orphan.Process.Pid)
@@ -61,7 +61,7 @@ func TestServersDieWithAKilledParent(t *testing.T) {
 		name, rest, _ := strings.Cut(lines.Text(), " ")
 		pid, err := strconv.Atoi(rest)
 		if err != nil {
-			t.Fatalf("parent says: %s", lines.Text())
+			t.Fatalf("output of the parent: got %q, want a name and a pid", lines.Text())
 		}
 		switch name {
 		case "orphan":
@@ -75,11 +75,11 @@ func TestServersDieWithAKilledParent(t *testing.T) {
 		}
 	}
 	if len(serverPids) != 2 {
-		t.Fatalf("servers %v, want two", serverPids)
+		t.Fatalf("pids of servers: got %v, want two", serverPids)
 	}
 	for _, pid := range append(serverPids, orphan) {
 		if ended(pid) {
-			t.Fatalf("process %d ended before its parent", pid)
+			t.Fatalf("process %d: ended before its parent", pid)
 		}
 	}
 
@@ -88,13 +88,13 @@ func TestServersDieWithAKilledParent(t *testing.T) {
 		check.Eventually(t, fmt.Sprintf("ended: %d", pid), func() bool { return ended(pid) })
 	}
 	if ended(orphan) {
-		t.Error("the child without the signal died, too: this test can't tell the difference")
+		t.Error("child without a death signal: ended with its parent, want it to live")
 	}
 }
 
-// Why startChild keeps a thread: without it the signal comes when the thread
-// ends, with the parent in the best of health.
-func TestDeathSignalComesFromTheThread(t *testing.T) {
+// Linux sends the death signal when the thread that started the child ends. A child of
+// startChild survives, because its thread is kept.
+func TestDeathSignalDependsOnThread(t *testing.T) {
 	ctx := check.Context(t)
 	c := exec.CommandContext(ctx, "sleep", "600")
 	c.SysProcAttr = childAttributes()
@@ -103,31 +103,31 @@ func TestDeathSignalComesFromTheThread(t *testing.T) {
 	need(t, err)
 	err = c.Wait()
 	if status := c.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGKILL || ctx.Err() != nil {
-		t.Errorf("ended with %v (%v), want SIGKILL from the kernel", err, ctx.Err())
+		t.Errorf("child of an ended thread: got %v, context %v, want SIGKILL from the kernel", err, ctx.Err())
 	}
 
 	sleep, err := exec.LookPath("sleep")
 	need(t, err)
 	kept, err := startChild(sleep, []string{"600"}, filepath.Join(t.TempDir(), "log"))
 	need(t, err)
-	for range 100 { // threads come and go, the child stays
+	for range 100 {
 		onAThreadThatEnds(func() {})
 	}
 	if !kept.running() {
-		t.Error("the child that has a thread to itself ended")
+		t.Error("child of startChild: ended with a thread")
 	}
 	kept.kill()
 }
 
-// onAThreadThatEnds returns when f has; the thread that ran f ends then, too,
-// because its goroutine ends without giving it back.
+// onAThreadThatEnds runs f on a thread that ends afterwards, because its goroutine ends
+// while it is locked to the thread.
 func onAThreadThatEnds(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread()
 		if syscall.Gettid() == os.Getpid() {
-			// The main thread never ends. While it is ours the next goroutine gets another.
+			// The main thread never ends. While it is locked, the next goroutine gets another.
 			onAThreadThatEnds(f)
 			runtime.UnlockOSThread()
 			return
@@ -137,14 +137,14 @@ func onAThreadThatEnds(f func()) {
 	<-done
 }
 
-// ended reports whether a process is gone, or a zombie that nobody has reaped:
-// an orphan's new parent may take its time.
+// ended reports whether a process is gone or a zombie. The new parent of an orphan may
+// reap it late.
 func ended(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return true
 	}
-	// pid (name) state …; a name may hold spaces and brackets.
+	// The line is "pid (name) state …". A name may contain spaces and brackets.
 	_, rest, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')'):]), " ")
 	return strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X")
 }

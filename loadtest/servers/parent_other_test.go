@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// Only Linux ends the children of a killed parent.
+// Only Linux ends the children of a killed parent, so there is no test elsewhere.
 
 const actAsParent = "FLASHSALE_SERVERS_TEST_PARENT"
 
 func parentToBeKilled() {}
 
-// ended reports whether a process is gone, as well as this system can tell.
+// ended reports whether a process is gone. A zombie counts as running.
 func ended(pid int) bool {
 	p, err := os.FindProcess(pid)
 	return err != nil || p.Signal(syscall.Signal(0)) != nil

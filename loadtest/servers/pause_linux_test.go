@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A server that is paused has stopped, with all of its threads, also on a busy machine.
-func TestPausedHasStopped(t *testing.T) {
+// When Pause returns, all threads of the server have stopped, even on a busy machine.
+func TestPauseStopsAllThreads(t *testing.T) {
 	m := startMySQL(t, MySQLOptions{})
 	for range runtime.GOMAXPROCS(0) {
 		go func() {
@@ -21,18 +21,18 @@ func TestPausedHasStopped(t *testing.T) {
 	}
 	for range 200 {
 		need(t, m.Pause())
-		need(t, m.Pause()) // again
+		need(t, m.Pause())
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", m.Pid()))
 		need(t, err)
 		for _, thread := range threads {
 			stat, err := os.ReadFile(thread)
 			need(t, err)
 			if _, state, _ := bytes.Cut(stat, []byte(") ")); state[0] != 'T' {
-				t.Fatalf("%s: %s", thread, stat)
+				t.Fatalf("%s: got %s, want state T", thread, stat)
 			}
 		}
 		if len(threads) < 2 {
-			t.Fatalf("%d threads", len(threads))
+			t.Fatalf("threads: got %d, want several", len(threads))
 		}
 		need(t, m.Resume())
 	}

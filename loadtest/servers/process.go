@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Time limits: for the start of a server if its context has no deadline, and for an
-// orderly stop.
+// Time limits: startPatience applies to the start of a server if its context has no
+// deadline, stopPatience to a graceful stop.
 const (
 	startPatience = 5 * time.Minute
 	stopPatience  = 20 * time.Second
@@ -25,44 +25,45 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, startPatience)
 }
 
-// ErrClosed means that the server was closed, and its directory with it.
+// ErrClosed means that the server has been closed and its directory removed.
 var ErrClosed = errors.New("servers: closed")
 
-// program is what differs between the servers.
+// program describes how to run one kind of server.
 type program struct {
-	name string // as it is called in errors
+	name string // name in errors
 	path string
-	// args is the command line for a server that keeps its data in data.
+	// args returns the command line of a server that stores its data in p.data.
 	args func(p *Process) []string
-	env  []string // variables in its environment
-	// initialise fills p.data, which is empty; nil for what does that by itself.
+	env  []string // variables added to the environment
+	// initialise fills the empty directory p.data. It is nil if the server does that
+	// itself.
 	initialise func(ctx context.Context, p *Process) error
-	// serving fails until the process with this pid answers requests, and then
-	// returns the version that it says it is.
+	// serving returns an error until the process pid answers requests, and then the
+	// version of the server.
 	serving func(ctx context.Context, p *Process, pid int) (version string, err error)
 }
 
-// Process is a private server: one child process at a time, with a port and a
-// directory that outlive it, so that it can be killed, paused and started again
-// as a machine would do it. Its methods may be called from several goroutines.
+// Process is a private server: a port, a directory, and at most one child process at a
+// time. The child can be killed, paused and restarted with the same port and directory.
+// Methods are safe for concurrent use.
 type Process struct {
-	Version string // such as "Redis 7.0.15"; empty: a Command
+	Version string // such as "Redis 7.0.15"; empty for a Command
 
 	program
-	dir  string // everything it writes: log, socket, data
+	dir  string // directory of log, socket and data
 	data string // dir/data
 	port int
 
 	mu     sync.Mutex
-	child  *child // nil when none was started
+	child  *child // nil if no child was started
 	closed bool
 }
 
-// startProcess starts a program in a fresh directory, on a free port.
+// startProcess starts a program in a new directory and on a free port.
 func startProcess(ctx context.Context, prog program) (*Process, error) {
 	dir, err := shortTempDir()
 	if err != nil {
-		return nil, fmt.Errorf("servers: directory for %s: %w", prog.name, err)
+		return nil, fmt.Errorf("servers: create the directory of %s: %w", prog.name, err)
 	}
 	p := &Process{program: prog, dir: dir, data: filepath.Join(dir, "data")}
 	ctx, cancel := bounded(ctx)
@@ -70,8 +71,8 @@ func startProcess(ctx context.Context, prog program) (*Process, error) {
 	if err := p.prepare(ctx); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
-	// Between finding a free port and the server's taking it, another process
-	// may have it. Nobody knows our port yet, so we move on to the next one.
+	// Another process may take the port before the server does. Then try another port,
+	// since no client knows it yet.
 	for {
 		if p.port, err = freePort(ctx); err == nil {
 			p.Version, err = p.run(ctx)
@@ -85,10 +86,10 @@ func startProcess(ctx context.Context, prog program) (*Process, error) {
 	}
 }
 
-// prepare makes the directory of the data.
+// prepare creates the data directory.
 func (p *Process) prepare(ctx context.Context) error {
 	if err := os.Mkdir(p.data, 0o700); err != nil {
-		return fmt.Errorf("servers: directory for the data of %s: %w", p.name, err)
+		return fmt.Errorf("servers: create the data directory of %s: %w", p.name, err)
 	}
 	if p.initialise == nil {
 		return nil
@@ -96,7 +97,8 @@ func (p *Process) prepare(ctx context.Context) error {
 	return p.initialise(ctx, p)
 }
 
-// run starts the child and waits until it serves. Callers hold mu, or are alone.
+// run starts the child and waits until it serves. The caller holds mu or has the only
+// reference to p.
 func (p *Process) run(ctx context.Context) (version string, err error) {
 	c, err := startChild(p.path, p.args(p), p.logFile(), p.env...)
 	if err != nil {
@@ -110,10 +112,10 @@ func (p *Process) run(ctx context.Context) (version string, err error) {
 	return version, nil
 }
 
-// Addr is the server's address, 127.0.0.1:port: the same for its whole life.
+// Addr returns the address of the server, 127.0.0.1:port. It never changes.
 func (p *Process) Addr() string { return fmt.Sprintf("127.0.0.1:%d", p.port) }
 
-// Pid is the running child's process id, 0 if none is running.
+// Pid returns the process id of the child, or 0 if none is running.
 func (p *Process) Pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,8 +125,8 @@ func (p *Process) Pid() int {
 	return p.child.cmd.Process.Pid
 }
 
-// Kill ends the server at once (SIGKILL), as a power cut would end it for its
-// clients, and returns when it is gone. Its directory stays for Restart.
+// Kill sends SIGKILL and waits until the server has ended. Clients see the same as
+// after a power failure. Restart can start the server again.
 func (p *Process) Kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,11 +135,11 @@ func (p *Process) Kill() {
 	}
 }
 
-// Pause stops the server where it stands (SIGSTOP): connections stay open, new
-// ones are still accepted by the kernel, nothing answers.
+// Pause stops the server with SIGSTOP. Its connections stay open and the kernel still
+// accepts new ones, but nothing answers.
 func (p *Process) Pause() error { return p.signal("pause", pauseGroup) }
 
-// Resume lets a paused server go on (SIGCONT).
+// Resume continues a paused server with SIGCONT.
 func (p *Process) Resume() error { return p.signal("resume", resumeGroup) }
 
 func (p *Process) signal(verb string, send func(*os.Process) error) error {
@@ -152,12 +154,12 @@ func (p *Process) signal(verb string, send func(*os.Process) error) error {
 	return nil
 }
 
-// Restart brings the server up again on its port with the data that is in its
-// directory. If it still runs it is first stopped in good order; to restart
-// after a crash, Kill it before. It returns when the server serves.
+// Restart starts the server again on its port with the data in its directory, and
+// returns when it serves. A running server is first stopped gracefully. To restart as
+// after a crash, call Kill first.
 func (p *Process) Restart(ctx context.Context) error { return p.restart(ctx, false) }
 
-// RestartEmpty is Restart with all data lost.
+// RestartEmpty is like Restart, but removes all data before the start.
 func (p *Process) RestartEmpty(ctx context.Context) error { return p.restart(ctx, true) }
 
 func (p *Process) restart(ctx context.Context, empty bool) error {
@@ -182,22 +184,22 @@ func (p *Process) restart(ctx context.Context, empty bool) error {
 	}
 	for {
 		_, err := p.run(ctx)
-		// The port is known to clients now, so it can't change. What took it
-		// meanwhile is as a rule a client's outgoing connection: wait for its end.
+		// Clients know the port, so it cannot change. An outgoing connection of a
+		// client may have taken it: retry until that connection ends.
 		if !errors.Is(err, errPortTaken) || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// Close ends the server, waits for its end and removes its directory. Further
+// Close kills the server, waits until it has ended, and removes its directory. Further
 // calls do nothing.
 func (p *Process) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
 	if p.child != nil {
-		p.child.kill() // no good order: what it would save is removed anyway
+		p.child.kill() // no graceful stop, because the data is removed
 		p.child = nil
 	}
 	if err := os.RemoveAll(p.dir); err != nil {

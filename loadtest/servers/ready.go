@@ -13,15 +13,15 @@ import (
 
 const (
 	pollEvery   = 5 * time.Millisecond
-	askPatience = 2 * time.Second // for one question to a server that may be busy starting
-	maxSocket   = 100             // bytes in a socket's path: the kernels' limits are 104 and 108
+	askPatience = 2 * time.Second // timeout of one query to a server that may be starting
+	maxSocket   = 100             // maximum length of a socket's path in bytes; kernels allow 104 or 108
 )
 
-// errPortTaken: the server ended because somebody else has its port.
+// errPortTaken means that the server ended because another process has its port.
 var errPortTaken = errors.New("servers: port taken")
 
-// awaitServing waits until the child serves, has ended, or ctx is done. The
-// errors carry the end of the server's log: the reason is rarely anywhere else.
+// awaitServing waits until the child serves or ends, or ctx is done. An error contains
+// the end of the server's log, which is often the only place with the reason.
 func (p *Process) awaitServing(ctx context.Context, c *child) (version string, err error) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -35,14 +35,14 @@ func (p *Process) awaitServing(ctx context.Context, c *child) (version string, e
 		select {
 		case <-c.exited:
 			tail := c.logTail()
-			// Servers pass on the system's own words (in English, see startChild); Go
-			// begins them with a small letter.
+			// This is the message of the system, in English because of LC_ALL. Go
+			// programs print it in lower case.
 			if strings.Contains(strings.ToLower(tail), "address already in use") {
 				return "", fmt.Errorf("%w: %s on port %d", errPortTaken, p.name, p.port)
 			}
-			return "", fmt.Errorf("servers: %s ended while starting (%s), its log ends:\n%s", p.name, c.cmd.ProcessState, tail)
+			return "", fmt.Errorf("servers: %s ended while starting (%s); its log ends:\n%s", p.name, c.cmd.ProcessState, tail)
 		case <-ctx.Done():
-			return "", fmt.Errorf("servers: %s does not serve (%w): %w, its log ends:\n%s",
+			return "", fmt.Errorf("servers: wait for %s to serve: %w: %w; its log ends:\n%s",
 				p.name, context.Cause(ctx), notYet, c.logTail())
 		case <-tick.C:
 		}
@@ -51,7 +51,7 @@ func (p *Process) awaitServing(ctx context.Context, c *child) (version string, e
 
 func (p *Process) logFile() string { return filepath.Join(p.dir, "log") }
 
-// FreeAddr asks the system for a loopback address that is free at this moment.
+// FreeAddr returns a loopback address that is free at this moment.
 func FreeAddr(ctx context.Context) (string, error) {
 	port, err := freePort(ctx)
 	return fmt.Sprintf("127.0.0.1:%d", port), err
@@ -60,13 +60,13 @@ func FreeAddr(ctx context.Context) (string, error) {
 func freePort(ctx context.Context) (int, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return 0, fmt.Errorf("servers: free port: %w", err)
+		return 0, fmt.Errorf("servers: find a free port: %w", err)
 	}
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
-// shortTempDir makes a directory in which a socket fits: the path of a Unix
-// socket is limited, and some systems' temporary folders are nearly that long.
+// shortTempDir creates a directory in which a Unix socket fits. The temporary folder of
+// some systems is too long for the path of a socket.
 func shortTempDir() (string, error) {
 	dir, err := os.MkdirTemp("", "flashsale-")
 	if err != nil || len(filepath.Join(dir, "sock")) < maxSocket {

@@ -12,35 +12,35 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// RedisVariable is the environment variable that names a program, with its path,
-// to be started in place of redis-server: a newer Redis, or a Valkey. The program
-// may be a script that ends in exec.
+// RedisVariable is the environment variable with the path of a program to start instead
+// of redis-server, such as a newer Redis or a Valkey. The program may be a script that
+// ends in exec.
 const RedisVariable = "FLASHSALE_TEST_REDIS_SERVER"
 
-// Redis is a private redis-server that appends every write to a log on disk.
+// Redis is a private redis-server that appends each write to a log on disk.
 type Redis struct {
 	*Process
 	URL string // redis://127.0.0.1:port/0
 }
 
-// RedisOptions are the choices that matter for what survives a crash.
+// RedisOptions configures a private Redis.
 type RedisOptions struct {
-	// AppendFsync says when writes reach the disk: "always" (before they are
-	// answered), "everysec" (the default) or "no". With the latter two a kill may
-	// take the last second's writes along.
+	// AppendFsync states when writes are synced to disk: "always" (before the answer),
+	// "everysec" (the default) or "no". With the last two, a kill may lose the writes
+	// of the last second.
 	AppendFsync string
-	// ExtraArgs follow ours on the command line and win over them:
+	// ExtraArgs are appended to the command line and take precedence, such as
 	// {"--maxmemory", "64mb"}.
 	ExtraArgs []string
 	// Env is added to the server's environment.
 	Env []string
-	// SearchPath, if set, is where redis-server is looked for instead of $PATH
-	// and the usual folders, whatever RedisVariable says.
+	// SearchPath, if set, contains the folders in which redis-server is searched. It
+	// replaces $PATH, the usual folders and RedisVariable.
 	SearchPath []string
 }
 
-// StartRedis starts a redis-server and returns when it answers. ctx bounds the
-// start only. Close ends it.
+// StartRedis starts a redis-server and returns when it answers. ctx applies to the
+// start only. Close stops the server.
 func StartRedis(ctx context.Context, o RedisOptions) (*Redis, error) {
 	path, err := findRedis(o.SearchPath)
 	if err != nil {
@@ -68,16 +68,16 @@ func (o RedisOptions) args(p *Process) []string {
 	return append([]string{
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(p.port),
 		"--dir", p.data, "--daemonize", "no",
-		"--save", "", // no snapshots: the append-only log is all there is
+		"--save", "", // no snapshots; the append-only log is the only copy
 		"--appendonly", "yes", "--appendfsync", cmp.Or(o.AppendFsync, "everysec"),
 	}, o.ExtraArgs...)
 }
 
-// askRedis returns the version of the Redis at p's port, if that is the process pid
-// and it is done loading. It is the process that is asked for its pid, because a
-// stranger's server may have been quicker to take the port.
+// askRedis returns the version of the Redis at p's port. It fails while the Redis is
+// loading, and if its process is not pid, because another server may have taken the
+// port.
 func askRedis(ctx context.Context, p *Process, pid int) (version string, err error) {
-	// The client would log each time that nobody listens yet.
+	// Dial first, because the client would log each failed connection.
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.Addr())
 	if err != nil {
 		return "", err
@@ -85,7 +85,7 @@ func askRedis(ctx context.Context, p *Process, pid int) (version string, err err
 	_ = conn.Close()
 	rdb := connect(p.Addr())
 	defer rdb.Close()
-	if err := rdb.Ping(ctx).Err(); err != nil { // such as LOADING
+	if err := rdb.Ping(ctx).Err(); err != nil { // LOADING, for example
 		return "", err
 	}
 	info, err := rdb.InfoMap(ctx, "server").Result()
@@ -93,15 +93,15 @@ func askRedis(ctx context.Context, p *Process, pid int) (version string, err err
 		return "", err
 	}
 	if actual := info["Server"]["process_id"]; actual != strconv.Itoa(pid) {
-		return "", fmt.Errorf("process %s answers on %s, not ours", actual, p.Addr())
+		return "", fmt.Errorf("another process answers on %s: its pid is %s", p.Addr(), actual)
 	}
 	if version := info["Server"]["valkey_version"]; version != "" {
-		return "Valkey " + version, nil // its redis_version is the one it stands in for
+		return "Valkey " + version, nil // its redis_version is the Redis version that it is compatible with
 	}
 	return "Redis " + info["Server"]["redis_version"], nil
 }
 
-// connect is a client that asks once: who waits for a server asks again.
+// connect returns a client without retries, because the callers retry.
 func connect(addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, Protocol: 2, DisableIdentity: true,

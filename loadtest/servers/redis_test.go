@@ -14,7 +14,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// redisClient does not retry: a test sees what one command sees.
+// redisClient returns a client that does not retry commands.
 func redisClient(t *testing.T, addr string) *redis.Client {
 	c := redis.NewClient(&redis.Options{
 		Addr: addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
@@ -23,7 +23,7 @@ func redisClient(t *testing.T, addr string) *redis.Client {
 	return c
 }
 
-// kept reports whether what was written before a restart is there after it.
+// kept reports whether a key survives the restart.
 func kept(t *testing.T, r *Redis, restart func(context.Context) error) bool {
 	t.Helper()
 	before := r.Pid()
@@ -31,7 +31,7 @@ func kept(t *testing.T, r *Redis, restart func(context.Context) error) bool {
 	need(t, c.Set(t.Context(), "k", "v", 0).Err())
 	need(t, restart(t.Context()))
 	if after := r.Pid(); after == 0 || after == before {
-		t.Fatalf("pid %d before the restart, %d after", before, after)
+		t.Fatalf("pid: got %d before the restart and %d after, want a new one", before, after)
 	}
 	n, err := redisClient(t, r.Addr()).Exists(t.Context(), "k").Result()
 	need(t, err)
@@ -45,19 +45,19 @@ func killed(r *Redis) func(context.Context) error {
 func TestRedisRestart(t *testing.T) {
 	r := startRedis(t, RedisOptions{AppendFsync: "always"})
 	if !kept(t, r, killed(r)) {
-		t.Error("killed and restarted: data lost")
+		t.Error("after Kill and Restart: got no data")
 	}
 	if !kept(t, r, r.Restart) {
-		t.Error("stopped and restarted: data lost")
+		t.Error("after Restart: got no data")
 	}
 	if kept(t, r, r.RestartEmpty) {
-		t.Error("restarted empty: data kept")
+		t.Error("after RestartEmpty: got data")
 	}
 
-	// Without its log the same kill loses the data, and the same check says so.
-	forgetful := startRedis(t, RedisOptions{ExtraArgs: []string{"--appendonly", "no"}})
-	if kept(t, forgetful, killed(forgetful)) {
-		t.Error("killed without a log: data kept?")
+	// Without an append-only log, a kill loses the data.
+	unlogged := startRedis(t, RedisOptions{ExtraArgs: []string{"--appendonly", "no"}})
+	if kept(t, unlogged, killed(unlogged)) {
+		t.Error("after Kill without a log: got data")
 	}
 }
 
@@ -69,24 +69,24 @@ func TestRedisPause(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if err := ping(ctx); err == nil {
-		t.Error("answers while paused")
+		t.Error("PING while paused: got an answer")
 	}
 	need(t, r.Resume())
 	need(t, ping(check.Context(t)))
 
-	need(t, r.Pause()) // a paused server can be stopped in good order, and closed
+	need(t, r.Pause()) // Restart and Close resume a paused server first
 	need(t, r.Restart(t.Context()))
 	need(t, r.Pause())
 	need(t, r.Close())
 	if err := r.Pause(); err == nil {
-		t.Error("paused what is closed")
+		t.Error("Pause after Close: got no error")
 	}
 	if err := r.Restart(t.Context()); !errors.Is(err, ErrClosed) {
-		t.Errorf("restart after Close: %v, want ErrClosed", err)
+		t.Errorf("restart after Close: got %v, want ErrClosed", err)
 	}
 }
 
-func TestRedisThatCannotStartSaysWhy(t *testing.T) {
+func TestStartErrorContainsLog(t *testing.T) {
 	needReal(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	_, err := StartRedis(t.Context(), RedisOptions{ExtraArgs: []string{"--no-such-setting", "1"}})
@@ -94,43 +94,43 @@ func TestRedisThatCannotStartSaysWhy(t *testing.T) {
 		need(t, err)
 	}
 	if err == nil || !strings.Contains(err.Error(), "no-such-setting") {
-		t.Errorf("error = %v, want the end of the log", err)
+		t.Errorf("got error %v, want the end of the log", err)
 	}
 	if left := remains(t); len(left) > 0 {
-		t.Errorf("left: %v", left)
+		t.Errorf("files: got %v, want none", left)
 	}
 }
 
-// A restart needs its old port, and waits for whoever holds it.
+// Restart waits until its old port is free.
 func TestRestartWaitsForItsPort(t *testing.T) {
 	r := startRedis(t, RedisOptions{})
 	r.Kill()
-	squatter, err := new(net.ListenConfig).Listen(t.Context(), "tcp", r.Addr())
+	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", r.Addr())
 	need(t, err)
 
 	restarted := make(chan error, 1)
 	go func() { restarted <- r.Restart(t.Context()) }()
-	check.Eventually(t, "refused the port", func() bool {
+	check.Eventually(t, "the server finds its port taken", func() bool {
 		log, err := os.ReadFile(r.logFile())
 		return err == nil && strings.Contains(string(log), "Address already in use")
 	})
 	select {
 	case err := <-restarted:
-		t.Fatalf("restarted although the port is taken: %v", err)
+		t.Fatalf("Restart while the port is taken: got %v, want it to wait", err)
 	default:
 	}
-	need(t, squatter.Close())
+	need(t, other.Close())
 	need(t, <-restarted)
 	need(t, redisClient(t, r.Addr()).Ping(t.Context()).Err())
 }
 
-// A server on our port that is not our process does not count as ready.
-func TestAStrangersRedisIsNotOurs(t *testing.T) {
+// If another process answers on the port, the server is not ready.
+func TestOtherRedisOnPortIsNotReady(t *testing.T) {
 	r := startRedis(t, RedisOptions{})
 	if _, err := askRedis(t.Context(), r.Process, r.Pid()); err != nil {
-		t.Errorf("own process: %v", err)
+		t.Errorf("own process: got %v, want no error", err)
 	}
 	if _, err := askRedis(t.Context(), r.Process, r.Pid()+1); err == nil {
-		t.Error("took another process for ours")
+		t.Error("another process: got no error")
 	}
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// SentinelMaster is the name under which the sentinel knows the master.
+// SentinelMaster is the name of the master in the sentinel.
 const SentinelMaster = "flashsale"
 
-// RedisSentinel is a private master with one replica, and a sentinel that makes
-// the replica the master when the master is gone.
+// RedisSentinel is a private master with one replica and a sentinel. If the master is
+// gone, the sentinel promotes the replica.
 type RedisSentinel struct {
-	Master, Replica *Redis // as they were started
+	Master, Replica *Redis // their roles at the start
 	Sentinel        *Process
 	URL             string // redis+sentinel://127.0.0.1:port/flashsale/0
 
@@ -28,8 +28,8 @@ type RedisSentinel struct {
 	closers
 }
 
-// StartRedisSentinel starts all three and returns when the sentinel would find
-// the replica good enough to take over.
+// StartRedisSentinel starts all three. It returns when the sentinel could promote the
+// replica.
 func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 	s := &RedisSentinel{}
 	defer func() {
@@ -48,7 +48,7 @@ func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 		return nil, err
 	}
 	s.closers = append(s.closers, s.Replica.Close)
-	if err := await(ctx, "the replica follows", func() error { return replicates(ctx, s.Replica.Addr(), "master_link_status", "up") }); err != nil {
+	if err := await(ctx, "wait for the replica to follow", func() error { return replicates(ctx, s.Replica.Addr(), "master_link_status", "up") }); err != nil {
 		return nil, err
 	}
 	if s.Sentinel, err = startSentinel(ctx, s.Master.port); err != nil {
@@ -57,21 +57,21 @@ func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 	s.URL = "redis+sentinel://" + s.Sentinel.Addr() + "/" + SentinelMaster + "/0"
 	s.sentinel = redis.NewSentinelClient(&redis.Options{Addr: s.Sentinel.Addr()})
 	s.closers = append(s.closers, s.Sentinel.Close, s.sentinel.Close)
-	return s, await(ctx, "the sentinel knows the replica", func() error {
+	return s, await(ctx, "wait for the sentinel to find the replica", func() error {
 		replicas, err := s.sentinel.Replicas(ctx, SentinelMaster).Result()
 		if err != nil {
 			return err
 		}
 		if len(replicas) != 1 || replicas[0]["flags"] != "slave" || replicas[0]["master-link-status"] != "ok" {
-			return fmt.Errorf("it knows %v", replicas)
+			return fmt.Errorf("the sentinel reports replicas %v", replicas)
 		}
 		return nil
 	})
 }
 
-// startSentinel starts a sentinel that watches the master at this port. A
-// busy machine may keep a server from answering for seconds, and is to change
-// nothing: Failover doesn't wait for the sentinel to see that the master is gone.
+// startSentinel starts a sentinel that watches the master at this port. The sentinel
+// reacts only after 20 seconds, because a server on a busy machine may not answer for
+// seconds. Failover does not wait for the sentinel.
 func startSentinel(ctx context.Context, port int) (*Process, error) {
 	path, err := findRedis(nil)
 	if err != nil {
@@ -95,13 +95,14 @@ sentinel failover-timeout %s 20000
 	})
 }
 
-// replicator is whom a master lets replicate, and the password.
+// replicator is the name and the password of the user for replication.
 const replicator = "replicator"
 
-// asReplicator are the options of a server that may become a replica.
+// asReplicator contains the options of a server that may become a replica.
 var asReplicator = []string{"--masteruser", replicator, "--masterauth", replicator}
 
-// allow lets replicas follow this master, or ends their connections and lets none.
+// allow lets replicas follow this master. If replicate is false, it ends their
+// connections and refuses new ones.
 func (r *Redis) allow(ctx context.Context, replicate bool) error {
 	if replicate {
 		return r.do(ctx, "ACL", "SETUSER", replicator, "on", ">"+replicator, "+psync", "+replconf", "+ping").Err()
@@ -109,41 +110,39 @@ func (r *Redis) allow(ctx context.Context, replicate bool) error {
 	return r.do(ctx, "ACL", "SETUSER", replicator, "reset").Err()
 }
 
-// Replicated waits until the only replica has heard all that was written to r.
+// Replicated waits until the only replica has received all writes to r.
 func (r *Redis) Replicated(ctx context.Context) error {
-	return await(ctx, "the replica has all", func() error {
+	return await(ctx, "wait for the replica to catch up", func() error {
 		info, err := replication(ctx, r.Addr())
 		// slave0 is ip=…,port=…,state=online,offset=…,lag=…
 		if at := info["master_repl_offset"]; err == nil && !strings.Contains(info["slave0"], ",offset="+at+",") {
-			err = fmt.Errorf("at %q: %q", at, info["slave0"])
+			err = fmt.Errorf("master at offset %q, replica at %q", at, info["slave0"])
 		}
 		return err
 	})
 }
 
-// Detach has the replica hear nothing more of r: what is written from now on is
-// lost in a failover.
+// Detach disconnects the replica from r. Later writes to r are lost in a failover.
 func (r *Redis) Detach(ctx context.Context, replica *Redis) error {
 	if err := r.allow(ctx, false); err != nil {
 		return fmt.Errorf("servers: detach the replica: %w", err)
 	}
-	return await(ctx, "the replica has lost its master", func() error {
+	return await(ctx, "wait for the replica to lose its master", func() error {
 		if replicates(ctx, replica.Addr(), "master_link_status", "up") == nil {
-			return errors.New("it still follows")
+			return errors.New("the replica still follows")
 		}
 		return nil
 	})
 }
 
-// Replicated waits until the replica has heard all that was written.
+// Replicated waits until the replica has received all writes.
 func (s *RedisSentinel) Replicated(ctx context.Context) error { return s.Master.Replicated(ctx) }
 
-// Detach has the replica hear nothing more of the master: what is written from
-// now on is lost in a Failover.
+// Detach disconnects the replica from the master. Later writes are lost in a Failover.
 func (s *RedisSentinel) Detach(ctx context.Context) error { return s.Master.Detach(ctx, s.Replica) }
 
-// Failover kills the master, and returns when the replica is the master and the
-// sentinel says so.
+// Failover kills the master. It returns when the replica is the master, also for the
+// sentinel.
 func (s *RedisSentinel) Failover(ctx context.Context) error {
 	s.Master.Kill()
 	return await(ctx, "servers: fail over to the replica", func() error {
@@ -151,18 +150,18 @@ func (s *RedisSentinel) Failover(ctx context.Context) error {
 		if err == nil && net.JoinHostPort(addr[0], addr[1]) == s.Replica.Addr() {
 			return replicates(ctx, s.Replica.Addr(), "role", "master")
 		}
-		// Refused while one is under way, or the replica is not good enough yet.
+		// This fails while a failover is in progress or the replica is not ready.
 		if failErr := s.sentinel.Failover(ctx, SentinelMaster).Err(); err == nil {
 			err = failErr
 		}
 		if err == nil {
-			err = errors.New("not yet")
+			err = errors.New("the sentinel still reports the old master")
 		}
 		return err
 	})
 }
 
-// replication is what the server says of its replication.
+// replication returns the replication section of INFO.
 func replication(ctx context.Context, addr string) (map[string]string, error) {
 	rdb := connect(addr)
 	defer rdb.Close()
@@ -170,16 +169,17 @@ func replication(ctx context.Context, addr string) (map[string]string, error) {
 	return info["Replication"], err
 }
 
-// replicates fails unless the server says this of its replication.
+// replicates returns an error unless the field of the replication section has this
+// value.
 func replicates(ctx context.Context, addr, field, want string) error {
 	info, err := replication(ctx, addr)
 	if err == nil && info[field] != want {
-		err = fmt.Errorf("%s says: %v", addr, info)
+		err = fmt.Errorf("%s reports %v, want %s %s", addr, info, field, want)
 	}
 	return err
 }
 
-// await asks until the answer is nil.
+// await calls ask until it returns nil or ctx is done.
 func await(ctx context.Context, what string, ask func() error) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()

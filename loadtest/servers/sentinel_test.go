@@ -6,7 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// What the replica has heard of survives the failover, what it has not is lost.
+// Replicated writes survive the failover, and later ones are lost.
 func TestRedisSentinel(t *testing.T) {
 	t.Parallel()
 	needReal(t)
@@ -21,11 +21,11 @@ func TestRedisSentinel(t *testing.T) {
 	need(t, s.Detach(ctx))
 	need(t, rdb.Set(ctx, "lost", 1, 0).Err())
 	need(t, s.Failover(ctx))
-	need(t, await(ctx, "the client has found the new master", func() error { return rdb.Set(ctx, "new", 1, 0).Err() }))
+	need(t, await(ctx, "wait for the client to find the new master", func() error { return rdb.Set(ctx, "new", 1, 0).Err() }))
 	if n := rdb.Exists(ctx, "kept").Val(); n != 1 {
-		t.Error("what was replicated is lost")
+		t.Error("replicated key: got none after the failover")
 	}
 	if n := rdb.Exists(ctx, "lost").Val(); n != 0 {
-		t.Error("what was not replicated is there: Detach does nothing")
+		t.Error("key written after Detach: got it after the failover")
 	}
 }

@@ -1,12 +1,10 @@
-// Package servers starts what the project runs against when nobody gives it a
-// Redis and a MySQL: embedded stores inside this process, or private real
-// servers on loopback ports. It is a leaf: it imports nothing of the module,
-// so that the demo, the benchmarks and every test may use it.
+// Package servers starts a Redis and a SQL database for runs that have none: embedded
+// stores inside this process, or private real servers on loopback ports. It imports no
+// other package of the module, so the demo, the benchmarks and every test can use it.
 //
-// Whatever it starts belongs to the caller, who calls Close. Real servers write
-// into a temporary directory of their own and die with this process, even when
-// it is killed (on Linux; elsewhere only Close stops them). A killed process
-// leaves the directory behind.
+// The caller must call Close. Real servers write into their own temporary directory. On
+// Linux they are killed when this process ends, even if it is killed. On other systems
+// only Close stops them. A killed process leaves the directory behind.
 package servers
 
 import (
@@ -20,21 +18,21 @@ import (
 	"strings"
 )
 
-// The two kinds of Stores.
+// The kinds of Stores.
 const (
 	KindEmbedded = "embedded"
 	KindReal     = "real"
 )
 
-// Stores are one Redis and one SQL database to run against.
+// Stores is one Redis and one SQL database.
 type Stores struct {
 	Kind     string // KindEmbedded or KindReal
 	RedisURL string // redis://127.0.0.1:port/0
 	SQL      string // sqlite:/dir/file.db, or user@tcp(127.0.0.1:port)/database
-	Versions string // for reports: "Redis 7.0.15, MariaDB 10.11.19"
+	Versions string // versions for reports, such as "Redis 7.0.15, MariaDB 10.11.19"
 
-	// The servers behind the addresses, for whoever wants to break them: Mini
-	// when embedded, Redis and MySQL when real, the others nil.
+	// The servers behind the addresses, for tests that break them. Embedded stores have
+	// Mini, real ones Redis and MySQL. The rest is nil.
 	Mini  *MiniRedis
 	Redis *Redis
 	MySQL *MySQL
@@ -42,11 +40,11 @@ type Stores struct {
 	closers
 }
 
-// closers end what was started; they are in the order of the starts.
+// closers contains the functions that stop the servers, in the order of their starts.
 type closers []func() error
 
-// Close stops the servers, waits for their end and removes their directories.
-// What was stored is gone. Further calls do nothing.
+// Close stops the servers and removes their directories and all data. Further calls do
+// nothing.
 func (c *closers) Close() error {
 	var errs []error
 	for _, end := range slices.Backward(*c) {
@@ -56,18 +54,19 @@ func (c *closers) Close() error {
 	return errors.Join(errs...)
 }
 
-// Options says how the real servers are to run. The zero value is good.
+// Options configures the real servers. The zero value is ready to use.
 type Options struct {
 	Redis RedisOptions
 	MySQL MySQLOptions
 }
 
-// Embedded starts a miniredis on a loopback port and names a SQLite file, not
-// created yet, in a fresh temporary directory. ctx bounds the start only.
+// Embedded starts a miniredis on a loopback port and returns the name of a SQLite file
+// in a new temporary directory. It does not create the file. ctx applies to the start
+// only.
 func Embedded(ctx context.Context) (*Stores, error) {
 	dir, err := os.MkdirTemp("", "flashsale-sqlite-")
 	if err != nil {
-		return nil, fmt.Errorf("servers: directory for SQLite: %w", err)
+		return nil, fmt.Errorf("servers: create a directory for SQLite: %w", err)
 	}
 	s := &Stores{
 		Kind:     KindEmbedded,
@@ -82,7 +81,7 @@ func Embedded(ctx context.Context) (*Stores, error) {
 	return s, nil
 }
 
-// embeddedVersions are those of the modules that stand in for Redis and MySQL.
+// embeddedVersions returns the versions of the modules miniredis and SQLite.
 func embeddedVersions() string {
 	names := map[string]string{"github.com/alicebob/miniredis/v2": "miniredis ", "modernc.org/sqlite": "SQLite of modernc.org/sqlite "}
 	var versions []string
@@ -101,7 +100,8 @@ func embeddedVersions() string {
 // and names the packages to install. ctx applies to the start only, which takes
 // about two seconds. If ctx has no deadline, the start fails after five minutes.
 func Real(ctx context.Context, o Options) (*Stores, error) {
-	// Both are looked for before either is started: one error names all that is missing.
+	// Search for both before the start, so that the error names everything that is
+	// missing.
 	_, noRedis := findRedis(o.Redis.SearchPath)
 	_, noMySQL := findMySQL(o.MySQL.SearchPath)
 	if err := errors.Join(noRedis, noMySQL); err != nil {

@@ -25,7 +25,7 @@ func TestStoresLeaveNothing(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir())
 			s, err := start(t.Context())
 			need(t, err)
-			defer s.Close() // for a test that fails half-way
+			defer s.Close()
 			if s.Kind != kind {
 				t.Errorf("Kind = %q, want %q", s.Kind, kind)
 			}
@@ -40,31 +40,31 @@ func TestStoresLeaveNothing(t *testing.T) {
 				addrs = append(addrs, s.MySQL.Addr())
 				pids = append(pids, s.Redis.Pid(), s.MySQL.Pid())
 			}
-			// The check below sees directories and listeners while there are some.
+			// Make sure that remains finds directories and listeners.
 			if left := remains(t, addrs...); len(left) < 2 {
-				t.Fatalf("running, but only these are found: %v", left)
+				t.Fatalf("while running: got %v, want a directory and a listener", left)
 			}
 			for _, pid := range pids {
 				if ended(pid) {
-					t.Fatalf("running, but process %d has ended", pid)
+					t.Fatalf("while running: process %d has ended", pid)
 				}
 			}
 
 			need(t, s.Close())
 			if left := remains(t, addrs...); len(left) > 0 {
-				t.Errorf("left after Close: %v", left)
+				t.Errorf("after Close: got %v, want nothing", left)
 			}
 			for _, pid := range pids {
 				if !ended(pid) {
-					t.Errorf("process %d left after Close", pid)
+					t.Errorf("process %d: running after Close", pid)
 				}
 			}
-			need(t, s.Close()) // again: nothing to do, no error
+			need(t, s.Close()) // a second Close does nothing
 		})
 	}
 }
 
-// checkServes does one write on each store.
+// checkServes writes to each store.
 func checkServes(t *testing.T, s *Stores) {
 	t.Helper()
 	o, err := redis.ParseURL(s.RedisURL)
@@ -78,7 +78,7 @@ func checkServes(t *testing.T, s *Stores) {
 		if !found {
 			t.Fatalf("SQL = %q, want sqlite:…", s.SQL)
 		}
-		need(t, os.WriteFile(file, nil, 0o600)) // its directory is there
+		need(t, os.WriteFile(file, nil, 0o600)) // fails without the directory
 		return
 	}
 	db, err := sql.Open("mysql", s.SQL)
@@ -88,24 +88,24 @@ func checkServes(t *testing.T, s *Stores) {
 	need(t, err)
 }
 
-func TestNotInstalledSaysWhatToInstall(t *testing.T) {
+func TestNotInstalledNamesPackages(t *testing.T) {
 	nowhere := []string{t.TempDir()}
 	_, err := Real(t.Context(), Options{
 		Redis: RedisOptions{SearchPath: nowhere}, MySQL: MySQLOptions{SearchPath: nowhere},
 	})
 	if !errors.Is(err, ErrNotInstalled) {
-		t.Fatalf("error = %v, want ErrNotInstalled", err)
+		t.Fatalf("got error %v, want ErrNotInstalled", err)
 	}
 	for _, want := range []string{"apt-get install redis-server", "apt-get install mariadb-server", nowhere[0]} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("error lacks %q:\n%v", want, err)
+			t.Errorf("error: got no %q in:\n%v", want, err)
 		}
 	}
 }
 
-// Whoever has MySQL and MariaDB chooses by the order of $PATH; within a folder
-// mariadbd wins, of which mysqld is but a link.
-func TestFindTakesTheFirstFolder(t *testing.T) {
+// If MySQL and MariaDB are installed, the order of $PATH decides. Within a folder,
+// mariadbd is preferred, because its mysqld is only a link.
+func TestFindPrefersFirstFolder(t *testing.T) {
 	mysql, both, none := t.TempDir(), t.TempDir(), t.TempDir()
 	for _, file := range []string{mysql + "/mysqld", both + "/mysqld", both + "/mariadbd"} {
 		need(t, os.WriteFile(file, nil, 0o700))
@@ -115,12 +115,12 @@ func TestFindTakesTheFirstFolder(t *testing.T) {
 		both + "/mariadbd": {both, mysql},
 	} {
 		if got, err := findMySQL(folders); got != want || err != nil {
-			t.Errorf("in %v: %s, %v; want %s", folders, got, err, want)
+			t.Errorf("find in %v: got %s, error %v, want %s", folders, got, err, want)
 		}
 	}
 }
 
-// A start that is given up leaves nothing either.
+// A cancelled start leaves no files.
 func TestCancelledStartLeavesNothing(t *testing.T) {
 	needReal(t)
 	t.Setenv("TMPDIR", t.TempDir())
@@ -136,10 +136,10 @@ func TestCancelledStartLeavesNothing(t *testing.T) {
 			need(t, err)
 		}
 		if err == nil {
-			t.Errorf("%s: started under a cancelled context", name)
+			t.Errorf("%s: got no error under a cancelled context", name)
 		}
 	}
 	if left := remains(t); len(left) > 0 {
-		t.Errorf("left: %v", left)
+		t.Errorf("files: got %v, want none", left)
 	}
 }

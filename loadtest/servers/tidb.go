@@ -7,11 +7,12 @@ import (
 	"strconv"
 )
 
-// TiDBVariable names the tidb-server that StartMySQL starts in place of a MySQL.
+// TiDBVariable is the environment variable with the path of a tidb-server to start
+// instead of a MySQL.
 const TiDBVariable = "FLASHSALE_TEST_TIDB"
 
-// startTiDB starts a tidb-server with its own storage engine for one process. What
-// it commits is not synced to disk, and MySQLOptions mean nothing to it.
+// startTiDB starts a tidb-server with its storage engine for a single process. It does
+// not sync commits to disk, and ignores MySQLOptions.
 func startTiDB(ctx context.Context, path string) (*MySQL, error) {
 	p, err := startProcess(ctx, program{
 		name: "tidb-server", path: path, serving: askMySQL,

@@ -10,15 +10,16 @@ import (
 	"strings"
 )
 
-// zookeeperJar is where Debian's package has it. It names the others it needs.
+// zookeeperJar is the path of Debian's package. Its manifest names the jars that it
+// needs.
 const zookeeperJar = "/usr/share/java/zookeeper.jar"
 
-// ZooKeeper is a private ZooKeeper of one server. It allows sessions of 1 to
+// ZooKeeper is a private ZooKeeper of one server. Its sessions have timeouts of 1 s to
 // 10 s.
 type ZooKeeper struct{ *Process }
 
-// StartZooKeeper starts a ZooKeeper and returns when it answers. ctx bounds the
-// start only. Close ends it.
+// StartZooKeeper starts a ZooKeeper and returns when it answers. ctx applies to the
+// start only. Close stops the server.
 func StartZooKeeper(ctx context.Context) (*ZooKeeper, error) {
 	const install = "apt-get install zookeeper"
 	java, err := find(nil, install, "java")
@@ -33,11 +34,11 @@ func StartZooKeeper(ctx context.Context) (*ZooKeeper, error) {
 		path: java,
 		args: func(p *Process) []string {
 			return []string{
-				"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx128m", // to be up soon
+				"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx128m", // fast start
 				"-Dzookeeper.admin.enableServer=false", "-Dzookeeper.jmx.log4j.disable=true",
-				"-Dzookeeper.forceSync=no", // it is to forget what it forgets when we end it
+				"-Dzookeeper.forceSync=no", // no sync to disk, because Close removes the data
 				"-cp", zookeeperJar, "org.apache.zookeeper.server.ZooKeeperServerMain",
-				fmt.Sprint(p.port), p.data, "500", "0", // ms per tick, of which sessions are 2 to 20; any number of connections
+				fmt.Sprint(p.port), p.data, "500", "0", // tick of 500 ms, and session timeouts of 2 to 20 ticks; no limit of connections
 			}
 		},
 		serving: askZooKeeper,
@@ -48,7 +49,7 @@ func StartZooKeeper(ctx context.Context) (*ZooKeeper, error) {
 	return &ZooKeeper{p}, nil
 }
 
-// askZooKeeper returns the version of the server at p's port, once it serves.
+// askZooKeeper returns the version of the server at p's port once it serves.
 func askZooKeeper(ctx context.Context, p *Process, _ int) (version string, err error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.Addr())
 	if err != nil {
@@ -68,5 +69,5 @@ func askZooKeeper(ctx context.Context, p *Process, _ int) (version string, err e
 			return "ZooKeeper " + strings.TrimSuffix(number, ","), nil
 		}
 	}
-	return "", fmt.Errorf("the server at %s is no ZooKeeper that serves", p.Addr())
+	return "", fmt.Errorf("the server at %s does not answer as a ZooKeeper", p.Addr())
 }

@@ -78,8 +78,8 @@ func Bubble(t *testing.T, f func(t *testing.T)) {
 	})
 }
 
-// InTime starts an embedded Redis in the bubble of t, for the rest of the test. It uses the
-// fake clock of the bubble. Clients reach it through wire.Dial, as those of Connect do.
+// InTime starts an embedded Redis in the bubble of t, for the rest of the test. It uses
+// the fake clock of the bubble. Clients reach it through wire.Dial, which Connect uses.
 func InTime(t *testing.T) *Redis {
 	mini := miniredis.NewMiniRedis()
 	mini.ClockTTL(true)

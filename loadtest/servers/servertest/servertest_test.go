@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { servertest.Main(m) }
 
-// want is which kinds must have run where nothing is switched off.
+// want reports whether f ran on all kinds that must run.
 func want(ran []string) bool {
 	if os.Getenv("FLASHSALE_TEST_REAL") == "require" {
 		return slices.Equal(ran, servertest.Kinds())
@@ -25,9 +25,8 @@ func want(ran []string) bool {
 	return len(ran) > 0 && ran[0] == servers.KindEmbedded
 }
 
-// Stores that earlier tests have written to are never seen again: each call
-// starts from nothing.
-func TestEachStartsFromNothing(t *testing.T) {
+// Each call of Each gets empty stores, although earlier tests have written to theirs.
+func TestEachStartsEmpty(t *testing.T) {
 	for range 2 {
 		var ran []string
 		servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -39,7 +38,7 @@ func TestEachStartsFromNothing(t *testing.T) {
 			n, err := c.Incr(t.Context(), "visits").Result()
 			check.Must(t, err)
 			if n != 1 {
-				t.Errorf("visit %d to this Redis, want 1", n)
+				t.Errorf("visits: got %d, want 1", n)
 			}
 			if s.Kind == servers.KindEmbedded {
 				return
@@ -47,11 +46,11 @@ func TestEachStartsFromNothing(t *testing.T) {
 			db, err := sql.Open("mysql", s.SQL)
 			check.Must(t, err)
 			defer db.Close()
-			_, err = db.ExecContext(t.Context(), "CREATE TABLE visits (id INT)") // fails if it exists
+			_, err = db.ExecContext(t.Context(), "CREATE TABLE visits (id INT)") // fails if the table exists
 			check.Must(t, err)
 		})
 		if !want(ran) {
-			t.Errorf("ran on %v", ran)
+			t.Errorf("kinds: got %v, want every kind", ran)
 		}
 	}
 }
@@ -61,15 +60,15 @@ func TestEachSQL(t *testing.T) {
 	for range 2 {
 		servertest.EachSQL(t, func(t *testing.T, sql string) {
 			if seen[sql] {
-				t.Errorf("%s was given out twice", sql)
+				t.Errorf("database %s: got it twice", sql)
 			}
 			seen[sql] = true
 			if embedded := strings.Contains(t.Name(), "/embedded"); embedded != strings.HasPrefix(sql, "sqlite:") {
-				t.Errorf("%s got %s", t.Name(), sql)
+				t.Errorf("%s: got database %s", t.Name(), sql)
 			}
 		})
 	}
 	if len(seen) < 2 {
-		t.Errorf("databases: %v", seen)
+		t.Errorf("databases: got %v, want at least two", seen)
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"flashsale/loadtest/servers"
 )
 
-// shared is the one MySQL of a test process: it takes about a second to start,
-// a database on it a few milliseconds.
+// shared is the MySQL that all tests of a process share. It takes a second to start,
+// but a new database takes only a few milliseconds.
 var shared sharedMySQL
 
 type sharedMySQL struct {
 	mu        sync.Mutex
-	inMain    bool // Main will stop it
+	inMain    bool // Main stops the server
 	server    *servers.MySQL
-	err       error // why it did not start; not tried twice
+	err       error // why the server did not start; there is no second attempt
 	databases int
 }
 
@@ -40,19 +40,19 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// newDatabase makes a fresh database, starting the server for the first one.
+// newDatabase creates a database. The first call starts the server.
 func (s *sharedMySQL) newDatabase(ctx context.Context) (server *servers.MySQL, name, dsn string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.inMain {
-		return nil, "", "", errors.New("servertest: nobody would stop the shared MySQL: " +
-			"give the package `func TestMain(m *testing.M) { servertest.Main(m) }`")
+		return nil, "", "", errors.New("servertest: the shared MySQL needs servertest.Main, which stops it: " +
+			"add `func TestMain(m *testing.M) { servertest.Main(m) }` to the package")
 	}
 	if s.server == nil && s.err == nil {
-		// It outlives the test that happens to be the first to ask, and nobody kills
-		// it: there is no crash for which its commits would have to be on disk.
+		// The server outlives the first test that needs it. Tests do not kill it, so
+		// its commits need not be on disk.
 		o := servers.MySQLOptions{ExtraArgs: []string{"--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0", "--innodb-doublewrite=0"}}
-		if folder := os.Getenv("FLASHSALE_TEST_MYSQL9"); folder != "" { // with the mysqld of MySQL 9
+		if folder := os.Getenv("FLASHSALE_TEST_MYSQL9"); folder != "" { // folder of the mysqld of MySQL 9
 			o.SearchPath, o.Group = []string{folder}, true
 		}
 		s.server, s.err = servers.StartMySQL(context.WithoutCancel(ctx), o)

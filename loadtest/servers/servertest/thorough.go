@@ -24,7 +24,7 @@ func Thorough() bool { return os.Getenv("FLASHSALE_TEST_REAL") == "require" && !
 //   - -rapid.nofailfile is true: a failed property prints its seed and writes no file.
 func Prepare() {
 	flag.Parse()
-	debug.SetGCPercent(400) // the heaps of tests are small
+	debug.SetGCPercent(400) // tests have small heaps
 	parallel := 6
 	if Race {
 		parallel = 4

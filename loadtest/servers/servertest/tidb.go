@@ -8,14 +8,14 @@ import (
 	"flashsale/loadtest/servers"
 )
 
-// Why a test does not run on TiDB.
+// Reasons for which a test does not run on TiDB.
 const (
-	killed  = "its storage for one process does not sync what it commits, and the test kills the database, or wants settings of MySQL's"
+	killed  = "its storage does not sync commits to disk and has no settings of MySQL, and the test kills the database or needs them"
 	counted = "it does not count the rows that a session reads"
-	ordered = "the test rests on the order in which MySQL reads an index"
+	ordered = "the test depends on the order in which MySQL reads an index"
 )
 
-// onTiDB are the tests that do not run on TiDB, but for those that call OpenMySQL.
+// onTiDB contains the tests that do not run on TiDB and do not call OpenMySQL.
 var onTiDB = map[string]string{
 	"TestReadsDoNotGrowWithTheOrders":          counted,
 	"TestPaidUnitsAreCheap":                    counted,
@@ -23,7 +23,7 @@ var onTiDB = map[string]string{
 	"TestUnmarkedReleaseIsNoDrift":             ordered,
 }
 
-// notOnTiDB skips the test where the real database is a TiDB and there is a reason.
+// notOnTiDB skips the test if the real database is a TiDB and why is not empty.
 func notOnTiDB(tb testing.TB, why string) {
 	tb.Helper()
 	if why != "" && os.Getenv(servers.TiDBVariable) != "" {

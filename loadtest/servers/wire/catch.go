@@ -6,26 +6,26 @@ import (
 	"net"
 )
 
-// A Catch holds back what clients send from a match on. The client may close
-// its connection meanwhile: what is held is still delivered by Pass, as TCP
-// delivers what a closed socket has sent.
+// A Catch holds back the data of a connection from a matching piece on. If the client
+// closes the connection, Pass still delivers the data, as TCP delivers the data of a
+// closed socket.
 type Catch struct {
 	match  func(sent []byte) bool
 	all    bool
-	done   bool            // takes no more; the wire's lock guards it
-	caught context.Context // ends once something is held
+	done   bool            // the Catch takes no further pieces; guarded by the wire's mu
+	caught context.Context // ends once a piece is held
 	hit    context.CancelFunc
-	held   context.Context // ends by Pass or Drop, whichever comes first
+	held   context.Context // ends at Pass or Drop
 	end    context.CancelCauseFunc
 	answer chan string
 }
 
-var errPass = errors.New("wire: what was held goes on")
+var errPass = errors.New("wire: held data passes")
 
 // Hold holds back the first piece that matches.
 func (w *Wire) Hold(match func(sent []byte) bool) *Catch { return w.arm(match, false) }
 
-// HoldAll holds back every piece that matches, until Pass or Drop.
+// HoldAll holds back each piece that matches, until Pass or Drop.
 func (w *Wire) HoldAll(match func(sent []byte) bool) *Catch { return w.arm(match, true) }
 
 func (w *Wire) arm(match func(sent []byte) bool, all bool) *Catch {
@@ -38,19 +38,20 @@ func (w *Wire) arm(match func(sent []byte) bool, all bool) *Catch {
 	return c
 }
 
-// Caught is closed once something is held.
+// Caught returns a channel that is closed once a piece is held.
 func (c *Catch) Caught() <-chan struct{} { return c.caught.Done() }
 
-// Answer is the first that the server says after Pass. HoldAll has none.
+// Answer returns a channel with the first answer of the server after Pass. It receives
+// nothing for HoldAll.
 func (c *Catch) Answer() <-chan string { return c.answer }
 
-// Pass delivers what is held, late, and holds nothing more.
+// Pass delivers the held data. The Catch then holds nothing more.
 func (c *Catch) Pass() { c.end(errPass) }
 
-// Drop breaks the connections of what is held, and holds nothing more.
+// Drop closes the connections of the held data. The Catch then holds nothing more.
 func (c *Catch) Drop() { c.end(nil) }
 
-// catch returns the Catch that holds the piece back, or nil.
+// catch returns the Catch for this piece, or nil.
 func (w *Wire) catch(sent []byte) *Catch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,8 +65,8 @@ func (w *Wire) catch(sent []byte) *Catch {
 	return nil
 }
 
-// hold waits until the piece may pass. The server's side of the connection is
-// kept open meanwhile, whatever becomes of the client's.
+// hold waits until Pass or Drop. The connection to the server stays open until then,
+// even if the client's is closed.
 func (c *Catch) hold(w *Wire, server net.Conn) (passes bool) {
 	w.mu.Lock()
 	delete(w.conns, server)

@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// connect carries one connection until either side ends it.
+// connect carries the traffic of one connection until either side closes it.
 func (w *Wire) connect(client net.Conn) {
-	defer w.disown(client)
+	defer w.remove(client)
 	w.mu.Lock()
 	target, ended, see := w.target, w.ended, func([]byte) {}
 	if w.watch != nil {
 		see = w.watch()
 	}
 	w.mu.Unlock()
-	if !w.own(client, ended) {
+	if !w.add(client, ended) {
 		return
 	}
 	server, err := Dial(context.Background(), "tcp", target)
 	if err != nil {
 		return
 	}
-	defer w.disown(server)
-	if !w.own(server, ended) {
+	defer w.remove(server)
+	if !w.add(server, ended) {
 		return
 	}
 	l := &link{Wire: w, server: server, see: see}
@@ -37,11 +37,11 @@ func (w *Wire) connect(client net.Conn) {
 		defer func() { _ = client.Close() }()
 		w.carry(client, server, Answers, l.answered)
 		if l.silent.Load() {
-			_, _ = io.Copy(io.Discard, client) // not even the server's end of the connection comes through
+			_, _ = io.Copy(io.Discard, client) // the client must not see that the server closes its end
 		}
 	})
 	w.carry(server, client, Requests, l.sent)
-	if !l.silent.Load() { // or the server does not learn that the client has gone
+	if !l.silent.Load() { // otherwise the server would not see that the client has closed its end
 		_ = server.Close()
 	}
 }
@@ -51,13 +51,14 @@ type link struct {
 	*Wire
 	server  net.Conn
 	see     func(sent []byte)
-	silent  atomic.Bool           // nothing comes through any more, and both ends stay open
-	loses   atomic.Pointer[fault] // what takes the answers from here on
-	counted bool                  // that it has taken one
-	passed  atomic.Pointer[Catch] // whose answer is to come
+	silent  atomic.Bool           // nothing is delivered any more, and both ends stay open
+	loses   atomic.Pointer[fault] // fault that takes all further answers
+	counted bool                  // the fault in loses has been counted
+	passed  atomic.Pointer[Catch] // Catch that waits for the next answer
 }
 
-// sent is what becomes of a piece that the client sends.
+// sent returns the bytes to deliver to the server for a piece from the client. If more
+// is false, the connection ends.
 func (l *link) sent(piece []byte) (pass []byte, more bool) {
 	l.see(piece)
 	if f := l.hit(piece); f != nil && f.silent {
@@ -79,7 +80,8 @@ func (l *link) sent(piece []byte) (pass []byte, more bool) {
 	return piece, passes
 }
 
-// answered is what becomes of a piece that the server says.
+// answered returns the bytes to deliver to the client for a piece from the server. If
+// more is false, the connection ends.
 func (l *link) answered(piece []byte) (pass []byte, more bool) {
 	if l.silent.Load() {
 		return nil, true
@@ -98,8 +100,8 @@ func (l *link) answered(piece []byte) (pass []byte, more bool) {
 	return nil, f.open
 }
 
-// carry hands every piece that arrives to look, and passes on what look returns
-// when it is due. It ends with either connection or where look says so.
+// carry passes each piece that arrives to look and delivers the result when it is due.
+// It returns when a connection ends or more is false.
 func (w *Wire) carry(to, from net.Conn, which Direction, look func(piece []byte) (pass []byte, more bool)) {
 	type late struct {
 		due   time.Time
@@ -111,7 +113,7 @@ func (w *Wire) carry(to, from net.Conn, which Direction, look func(piece []byte)
 		for p := range queue {
 			time.Sleep(time.Until(p.due))
 			if _, err := to.Write(p.bytes); err != nil {
-				_ = from.Close() // which ends the reading below
+				_ = from.Close() // ends the read loop
 			}
 		}
 	})

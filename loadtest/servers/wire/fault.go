@@ -1,35 +1,34 @@
 package wire
 
-// A fault does something to the connections of the next matches.
+// A fault affects the connections of the next pieces that match.
 type fault struct {
 	match  func(sent []byte) bool
 	left   int
 	done   int
-	silent bool // the connection goes silent, and the match is not delivered
-	open   bool // the connection outlives the lost answer
+	silent bool // drop the match and all later traffic, and keep the connection open
+	open   bool // keep the connection open after the lost answer
 }
 
-// Silence has the next n connections that send a match go silent for good:
-// the match is not delivered, nothing comes back, and both ends stay open. The
-// result counts the connections that have gone silent.
+// Silence drops the next n matches and all later traffic on their connections, which
+// stay open. The returned function reports the number of silenced connections.
 func (w *Wire) Silence(n int, match func(sent []byte) bool) (silenced func() int) {
-	return w.add(&fault{match: match, left: n, silent: true})
+	return w.addFault(&fault{match: match, left: n, silent: true})
 }
 
-// LoseAnswers delivers the next n matches, loses their answers, and ends their
-// connections. The result counts the answers that were lost.
+// LoseAnswers delivers the next n matches, drops their answers and closes their
+// connections. The returned function reports the number of lost answers.
 func (w *Wire) LoseAnswers(n int, match func(sent []byte) bool) (lost func() int) {
-	return w.add(&fault{match: match, left: n})
+	return w.addFault(&fault{match: match, left: n})
 }
 
-// MuteAnswers delivers the next n matches, and from then on loses every answer
-// on their connections, which stay open. The result counts the matches whose
-// answer was lost.
+// MuteAnswers delivers the next n matches and then drops all answers on their
+// connections, which stay open. The returned function reports the number of matches
+// whose answer was lost.
 func (w *Wire) MuteAnswers(n int, match func(sent []byte) bool) (lost func() int) {
-	return w.add(&fault{match: match, left: n, open: true})
+	return w.addFault(&fault{match: match, left: n, open: true})
 }
 
-func (w *Wire) add(f *fault) func() int {
+func (w *Wire) addFault(f *fault) func() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.faults = append(w.faults, f)
@@ -40,7 +39,7 @@ func (w *Wire) add(f *fault) func() int {
 	}
 }
 
-// hit returns the fault that the piece meets, or nil.
+// hit returns the fault that affects this piece, or nil.
 func (w *Wire) hit(sent []byte) *fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,7 +47,7 @@ func (w *Wire) hit(sent []byte) *fault {
 		if f.left > 0 && f.match(sent) {
 			f.left--
 			if f.silent {
-				f.done++ // of the others the answer counts, when it comes
+				f.done++ // the other faults are counted when the answer arrives
 			}
 			return f
 		}

@@ -8,7 +8,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// What is held arrives although its sender has gone.
+// Held data arrives after Pass, even if the client has closed its connection.
 func TestHoldDeliversLate(t *testing.T) {
 	w, got, dial := open(t)
 	held := w.Hold(Contains("slow"))
@@ -16,31 +16,31 @@ func TestHoldDeliversLate(t *testing.T) {
 	mustFail(t, c, "slow", soon)
 	<-held.Caught()
 	_ = c.Close()
-	mustEcho(t, dial(), "slow") // one piece only
+	mustEcho(t, dial(), "slow") // Hold holds one piece only
 	<-got
 	held.Pass()
-	if line := check.Receive(t, "what was held arrives", got); line != "slow" {
-		t.Errorf("the server got %q", line)
+	if line := check.Receive(t, "the held line", got); line != "slow" {
+		t.Errorf("held line: got %q, want slow", line)
 	}
 }
 
-// Who is still there gets the answer, and so does the one that held it.
-func TestHoldTellsTheAnswer(t *testing.T) {
+// After Pass, the client receives the answer, and Answer reports it.
+func TestHoldReportsAnswer(t *testing.T) {
 	w, _, dial := open(t)
 	held := w.Hold(Contains("slow"))
 	c := dial()
 	mustFail(t, c, "slow", soon)
 	<-held.Caught()
 	held.Pass()
-	if answer, err := c.hear(later); answer != "slow" {
-		t.Errorf("%q, %v", answer, err)
+	if answer, err := c.receive(later); answer != "slow" {
+		t.Errorf("client: got %q, error %v, want slow", answer, err)
 	}
 	if answer := <-held.Answer(); answer != "slow\n" {
-		t.Errorf("the answer was %q", answer)
+		t.Errorf("Answer: got %q, want slow", answer)
 	}
 }
 
-// What is still held when the wire is closed never arrives.
+// Close drops held data.
 func TestCloseDrops(t *testing.T) {
 	w, got, dial := open(t)
 	held := w.Hold(Contains("slow"))
@@ -50,8 +50,8 @@ func TestCloseDrops(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Error(err)
 	}
-	if answer, err := c.hear(later); err == nil || len(got) > 0 {
-		t.Errorf("answered %q after the end", answer)
+	if answer, err := c.receive(later); err == nil || len(got) > 0 {
+		t.Errorf("after Close: got answer %q or a line at the server, want neither", answer)
 	}
 }
 
@@ -72,12 +72,12 @@ func TestHoldAllAndDrop(t *testing.T) {
 	}
 	held.Drop()
 	for _, c := range []*client{a, b} {
-		if answer, err := c.hear(later); err == nil {
-			t.Errorf("answered %q after a drop", answer)
+		if answer, err := c.receive(later); err == nil {
+			t.Errorf("after Drop: got answer %q, want an error", answer)
 		}
 	}
 	if len(got) > 0 {
-		t.Errorf("the server got %q", <-got)
+		t.Errorf("after Drop: server got %q, want nothing", <-got)
 	}
 	mustEcho(t, dial(), "slow")
 }
@@ -92,9 +92,9 @@ func TestSilence(t *testing.T) {
 		mustFail(t, c, line, soon)
 	}
 	if len(got) > 0 || silenced() != 1 {
-		t.Errorf("%d connections went silent, %d lines arrived", silenced(), len(got))
+		t.Errorf("got %d silent connections and %d lines, want 1 and 0", silenced(), len(got))
 	}
-	mustEcho(t, dial(), "COMMIT") // others go on
+	mustEcho(t, dial(), "COMMIT") // other connections work
 }
 
 func TestLoseAnswers(t *testing.T) {
@@ -102,7 +102,7 @@ func TestLoseAnswers(t *testing.T) {
 	lost := w.LoseAnswers(1, Contains("COMMIT"))
 	mustFail(t, dial(), "COMMIT", later)
 	if line := <-got; line != "COMMIT" || lost() != 1 {
-		t.Errorf("the server got %q, %d answers lost", line, lost())
+		t.Errorf("server: got %q and %d lost answers, want COMMIT and 1", line, lost())
 	}
 	mustEcho(t, dial(), "COMMIT")
 }
@@ -114,14 +114,14 @@ func TestMuteAnswers(t *testing.T) {
 	for _, line := range []string{"COMMIT", "b"} {
 		var timeout net.Error
 		if answer, err := c.ask(line, soon); !errors.As(err, &timeout) || !timeout.Timeout() {
-			t.Errorf("%s: %q, %v; want silence", line, answer, err)
+			t.Errorf("%s: got %q, error %v, want a timeout", line, answer, err)
 		}
 		if arrived := <-got; arrived != line {
-			t.Errorf("the server got %q, want %q", arrived, line)
+			t.Errorf("server: got %q, want %q", arrived, line)
 		}
 	}
 	if lost() != 1 {
-		t.Errorf("%d answers lost", lost())
+		t.Errorf("lost answers: got %d, want 1", lost())
 	}
-	mustEcho(t, dial(), "COMMIT") // others go on
+	mustEcho(t, dial(), "COMMIT") // other connections work
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// memory is the in-memory network: its servers by address.
+// memory contains the servers of the in-memory network by address.
 var memory struct {
 	servers sync.Map // address → func() (net.Conn, error)
 	last    atomic.Int64

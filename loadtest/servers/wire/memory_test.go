@@ -32,22 +32,22 @@ func inMemoryWire(t *testing.T) {
 
 	w.Delay(Both, time.Hour, 0)
 	began, answer := time.Now(), make([]byte, 4)
-	for _, half := range []string{"an", "d!"} { // the second write comes before the first read
+	for _, half := range []string{"an", "d!"} { // both writes come before the first read
 		check.Must(t, check.Err(conn.Write([]byte(half))))
 	}
 	check.Must(t, check.Err(io.ReadFull(conn, answer)))
 	if took := time.Since(began); string(answer) != "and!" || took != 2*time.Hour {
-		t.Errorf("%q after %v", answer, took)
+		t.Errorf("got %q after %v, want and! after 2 h", answer, took)
 	}
 	w.Cut()
 	check.Is(t, check.Err(conn.Read(answer)), io.EOF)
 	synctest.Wait()
-	check.Is(t, check.Err(conn.Write(answer)), nil) // the cut is not visible to a write yet
+	check.Is(t, check.Err(conn.Write(answer)), nil) // the first write after a cut succeeds, as in TCP
 	synctest.Wait()
 	check.Is(t, check.Err(conn.Write(answer)), io.EOF)
 	check.Must(t, conn.SetDeadline(time.Now().Add(time.Hour)))
 	stop()
 	if _, err := Dial(t.Context(), "tcp", addr); err == nil {
-		t.Error("a server that has stopped is found")
+		t.Error("Dial of a stopped server: got no error")
 	}
 }

@@ -1,10 +1,9 @@
-// Package wire is the network between a client and a server, for tests and
-// drills: a TCP proxy that cuts, freezes, delays, holds and loses.
+// Package wire contains a TCP proxy for tests and drills. The proxy can cut, freeze,
+// delay, hold back and lose the traffic between a client and a server.
 //
-// The proxy reads bytes as they are. Redis and MySQL both send commands and
-// their arguments in the open, so a match is a search in the bytes of one read.
-// See Contains. A COMMIT to MySQL is "\x03COMMIT": the plain word is also in
-// READ COMMITTED.
+// Redis and MySQL send commands and arguments as plain text, so a match is a search in
+// the bytes of one read (see Contains). To match a COMMIT to MySQL, search for
+// "\x03COMMIT", because READ COMMITTED contains the plain word.
 package wire
 
 import (
@@ -28,31 +27,31 @@ type Wire struct {
 
 	mu      sync.Mutex
 	conns   map[net.Conn]bool
-	ended   int // how often all connections were ended
+	ended   int // number of times that all connections were closed
 	closed  bool
 	down    bool
-	frozen  chan struct{}   // closed by Thaw; nil while nothing is frozen
-	delays  [Both + 1]delay // by direction, Requests and Answers
-	loses   Direction       // nothing comes through in it
+	frozen  chan struct{}   // nil if the traffic is not frozen; closed by Thaw
+	delays  [Both + 1]delay // index: Requests or Answers
+	loses   Direction       // directions in which nothing is delivered
 	faults  []*fault
 	catches []*Catch
 	watch   func() func(sent []byte)
 }
 
-// A Direction of the traffic.
+// A Direction is a direction of the traffic.
 type Direction int
 
-// Requests go to the server, answers to the client.
+// Requests go to the server, and answers to the client.
 const (
 	Requests Direction = 1 << iota
 	Answers
 	Both = Requests | Answers
 )
 
-// A delay is about how long a piece takes.
+// A delay is the time that a piece takes, between least and least + jitter.
 type delay struct{ least, jitter time.Duration }
 
-// Contains matches what has all of the parts in it.
+// Contains returns a function that matches a piece if it contains all parts.
 func Contains(parts ...string) func(sent []byte) bool {
 	return func(sent []byte) bool {
 		for _, part := range parts {
@@ -79,7 +78,7 @@ func Open(target string) (*Wire, error) {
 	}
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("wire to %s: %w", target, err)
+		return nil, fmt.Errorf("wire: listen for %s: %w", target, err)
 	}
 	w.addr, w.close = listener.Addr().String(), listener.Close
 	w.loops.Go(func() {
@@ -94,15 +93,15 @@ func Open(target string) (*Wire, error) {
 	return w, nil
 }
 
-// loopback is an address in a URL or a DSN.
+// loopback matches an address in a URL or a DSN.
 var loopback = regexp.MustCompile(`(127\.0\.0\.1|192\.0\.2\.1):\d+`)
 
-// Before opens a wire before the server on loopback that a URL or a DSN names. It
-// returns the URL or DSN by way of the wire.
+// Before starts a proxy before the server on loopback that a URL or a DSN names. It
+// returns the URL or DSN with the address of the proxy.
 func Before(url string) (via string, w *Wire, err error) {
 	addr := loopback.FindString(url)
 	if addr == "" {
-		return "", nil, fmt.Errorf("wire: %q has no address of loopback", url)
+		return "", nil, fmt.Errorf("wire: %q contains no loopback address", url)
 	}
 	if w, err = Open(addr); err != nil {
 		return "", nil, err
@@ -110,10 +109,10 @@ func Before(url string) (via string, w *Wire, err error) {
 	return strings.Replace(url, addr, w.Addr(), 1), w, nil
 }
 
-// Addr is the client's address for the server.
+// Addr returns the address that clients use instead of the server's.
 func (w *Wire) Addr() string { return w.addr }
 
-// Close ends the proxy and everything that it holds, and waits for its loops.
+// Close closes all connections, drops held data, and waits for the loops of the proxy.
 func (w *Wire) Close() error {
 	err := w.close()
 	w.mu.Lock()
@@ -129,16 +128,16 @@ func (w *Wire) Close() error {
 	return err
 }
 
-// Watch calls watch for each new connection, and the function that it returns for
-// each piece that the client sends.
+// Watch sets a function that is called for each new connection. The function that it
+// returns is called for each piece that the client sends.
 func (w *Wire) Watch(watch func() (see func(sent []byte))) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.watch = watch
 }
 
-// Cut ends every connection and refuses new ones until Restore. What a Catch
-// holds is still delivered when it passes.
+// Cut closes all connections and refuses new ones until Restore. A Catch still delivers
+// its data at Pass.
 func (w *Wire) Cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,7 +145,7 @@ func (w *Wire) Cut() {
 	w.disconnect()
 }
 
-// disconnect ends every connection. Callers hold mu.
+// disconnect closes all connections. The caller holds mu.
 func (w *Wire) disconnect() {
 	w.ended++
 	for c := range w.conns {
@@ -154,14 +153,14 @@ func (w *Wire) disconnect() {
 	}
 }
 
-// Restore lets new connections through again.
+// Restore accepts new connections again after Cut.
 func (w *Wire) Restore() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.down = w.closed
 }
 
-// Lead ends every connection; new ones go to another server, also after a Cut.
+// Lead closes all connections and sends new ones to another server. It also ends a Cut.
 func (w *Wire) Lead(target string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -169,8 +168,8 @@ func (w *Wire) Lead(target string) {
 	w.target, w.down = target, w.closed
 }
 
-// Freeze stops the traffic of all connections, new ones too, without closing
-// any, until Thaw: a network that drops every packet.
+// Freeze stops all traffic until Thaw, without closing connections. New connections are
+// frozen as well.
 func (w *Wire) Freeze() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,7 +178,7 @@ func (w *Wire) Freeze() {
 	}
 }
 
-// Thaw ends Freeze. What was sent meanwhile arrives.
+// Thaw ends Freeze and delivers the traffic that has been waiting.
 func (w *Wire) Thaw() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -189,8 +188,8 @@ func (w *Wire) Thaw() {
 	}
 }
 
-// Delay passes each piece on d later, give or take the jitter; 0 ends it. Pieces
-// of one connection stay in order, and do not wait for each other's delay.
+// Delay delays each piece by d ± jitter. A d of 0 ends the delay. The pieces of a
+// connection stay in order, and their delays overlap.
 func (w *Wire) Delay(which Direction, d, jitter time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,8 +200,8 @@ func (w *Wire) Delay(which Direction, d, jitter time.Duration) {
 	}
 }
 
-// Lose lets nothing through in one direction until mend is called, and closes
-// nothing. Mend ends every connection: some have lost something.
+// Lose drops all traffic in one direction until mend is called, without closing
+// connections. Mend closes all connections, because some have lost data.
 func (w *Wire) Lose(which Direction) (mend func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -215,8 +214,8 @@ func (w *Wire) Lose(which Direction) (mend func()) {
 	}
 }
 
-// passing waits until a piece may go on. It returns when the piece is due at the
-// other side, and whether it gets there at all.
+// passing waits while the traffic is frozen. It returns when the piece is due at the
+// other side, and whether it is lost.
 func (w *Wire) passing(which Direction) (due time.Time, lost bool) {
 	w.mu.Lock()
 	frozen := w.frozen
@@ -230,9 +229,9 @@ func (w *Wire) passing(which Direction) (due time.Time, lost bool) {
 	return time.Now().Add(d.least + rand.N(d.jitter+1)), w.loses&which != 0
 }
 
-// own notes a connection; false while the network is cut, and if connections were
-// ended since it began.
-func (w *Wire) own(c net.Conn, ended int) bool {
+// add adds a connection. It returns false after Cut, or if connections were closed
+// since ended.
+func (w *Wire) add(c net.Conn, ended int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.down || w.ended != ended {
@@ -242,7 +241,7 @@ func (w *Wire) own(c net.Conn, ended int) bool {
 	return true
 }
 
-func (w *Wire) disown(c net.Conn) {
+func (w *Wire) remove(c net.Conn) {
 	_ = c.Close()
 	w.mu.Lock()
 	defer w.mu.Unlock()

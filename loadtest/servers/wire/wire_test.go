@@ -12,7 +12,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// echo answers each line with the same line, and tells which lines it got.
+// echo starts a server that answers each line with itself. The channel receives the lines.
 func echo(t *testing.T) (addr string, got <-chan string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -64,32 +64,32 @@ func (c *client) ask(line string, d time.Duration) (string, error) {
 	if _, err := c.Write([]byte(line + "\n")); err != nil {
 		return "", err
 	}
-	return c.hear(d)
+	return c.receive(d)
 }
 
-func (c *client) hear(d time.Duration) (string, error) {
+func (c *client) receive(d time.Duration) (string, error) {
 	_ = c.SetReadDeadline(time.Now().Add(min(d, time.Until(c.deadline))))
 	answer, err := c.in.ReadString('\n')
 	return strings.TrimSpace(answer), err
 }
 
 const (
-	soon  = 50 * time.Millisecond // a wait for an answer that does not come
-	later = time.Hour             // a wait for an answer that comes: until the test's deadline
+	soon  = 50 * time.Millisecond // limit for an answer that must not come
+	later = time.Hour             // limit for an answer that must come; receive shortens it to the deadline of the test
 )
 
 func mustEcho(t *testing.T, c *client, line string) {
 	t.Helper()
 	if answer, err := c.ask(line, later); err != nil || answer != line {
-		t.Fatalf("%q, %v", answer, err)
+		t.Fatalf("echo: got %q, error %v, want %q", answer, err, line)
 	}
 }
 
-// mustFail asks for what is not to be answered.
+// mustFail sends a line and expects no answer within d.
 func mustFail(t *testing.T, c *client, line string, d time.Duration) {
 	t.Helper()
 	if answer, err := c.ask(line, d); err == nil {
-		t.Errorf("%s is answered %q", line, answer)
+		t.Errorf("line %s: got answer %q, want none", line, answer)
 	}
 }
 
@@ -115,12 +115,12 @@ func TestFreeze(t *testing.T) {
 		mustFail(t, c, "b", soon)
 	}
 	if len(got) > 0 {
-		t.Errorf("the server got %q over a frozen wire", <-got)
+		t.Errorf("while frozen: server got %q, want nothing", <-got)
 	}
 	w.Thaw()
 	for _, c := range []*client{c, fresh} {
-		if answer, err := c.hear(later); answer != "b" {
-			t.Errorf("after the thaw: %q, %v", answer, err)
+		if answer, err := c.receive(later); answer != "b" {
+			t.Errorf("after Thaw: got %q, error %v, want b", answer, err)
 		}
 	}
 }
@@ -152,15 +152,15 @@ func TestDelay(t *testing.T) {
 					least, longest = 0, 0
 				}
 				if took := time.Since(began); took < least || took > longest {
-					t.Errorf("delay %d: %d pieces in direction %d took %v", which, pieces, on, took)
+					t.Errorf("delay %d: %d pieces in direction %d took %v, want %v to %v", which, pieces, on, took, least, longest)
 				}
 			})
 		}
 	}
 }
 
-// What is lost in one direction is lost for good, and mending says so by ending
-// the connection.
+// Traffic in one direction is lost. Mend closes the connection, so that the client learns
+// of the loss.
 func TestLose(t *testing.T) {
 	for which, arrives := range map[Direction]int{Requests: 0, Answers: 1} {
 		w, got, dial := open(t)
@@ -171,13 +171,13 @@ func TestLose(t *testing.T) {
 		for _, c := range []*client{c, dial()} {
 			var timeout net.Error
 			if answer, err := c.ask("b", soon); !errors.As(err, &timeout) || !timeout.Timeout() {
-				t.Errorf("direction %d: %q, %v; want silence", which, answer, err)
+				t.Errorf("direction %d: got %q, error %v, want a timeout", which, answer, err)
 			}
 			for range arrives {
 				<-got
 			}
 			if len(got) > 0 {
-				t.Errorf("direction %d: %d lines too many arrived", which, len(got))
+				t.Errorf("direction %d: got %d more lines at the server, want none", which, len(got))
 			}
 		}
 		mend()
@@ -192,10 +192,10 @@ func TestWatchAndBefore(t *testing.T) {
 	check.Must(t, err)
 	defer func() { _ = w.Close() }()
 	if want := "user@tcp(" + w.Addr() + ")/database"; via != want {
-		t.Errorf("%q, want %q", via, want)
+		t.Errorf("Before: got %q, want %q", via, want)
 	}
 	if _, _, err := Before("user@tcp(example.org:3306)/database"); err == nil {
-		t.Error("a wire before a server elsewhere")
+		t.Error("Before a server that is not on loopback: got no error")
 	}
 	seen := make(chan string, 10)
 	w.Watch(func() func([]byte) {
@@ -206,7 +206,7 @@ func TestWatchAndBefore(t *testing.T) {
 	check.Must(t, err)
 	mustEcho(t, &client{conn, bufio.NewReader(conn), check.Deadline(t)}, "a")
 	if one, two := <-seen, <-seen; one != "new" || two != "a\n" {
-		t.Errorf("seen: %q, %q", one, two)
+		t.Errorf("watch: got %q and %q, want new and a", one, two)
 	}
 }
 
@@ -219,6 +219,6 @@ func TestLead(t *testing.T) {
 	mustFail(t, c, "b", later)
 	mustEcho(t, dial(), "c")
 	if line := <-got; line != "c" {
-		t.Errorf("the other server got %q", line)
+		t.Errorf("other server: got %q, want c", line)
 	}
 }

@@ -47,7 +47,7 @@ func OK(t T, err error) {
 func Is(t T, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
-		t.Errorf("error is %v, want %v", err, want)
+		t.Errorf("got error %v, want %v", err, want)
 	}
 }
 

@@ -49,7 +49,7 @@ func TestPatience(t *testing.T) {
 				}()
 				<-done
 				if fake.failed != c.fails {
-					t.Errorf("%s, %s: failed %v", kind, name, fake.failed)
+					t.Errorf("%s, %s: got failed %v, want %v", kind, name, fake.failed, c.fails)
 				}
 			})
 		}
@@ -70,10 +70,10 @@ func TestLog(t *testing.T) {
 		}
 		text := fake.printed.String()
 		if strings.Contains(text, "the last line") != fails {
-			t.Errorf("failed %v: printed %q", fails, text)
+			t.Errorf("test that failed (%v): got log %q", fails, text)
 		}
 		if len(text) > 100_000 {
-			t.Errorf("%d bytes are printed", len(text))
+			t.Errorf("log: got %d bytes, want at most 100,000", len(text))
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestRand(t *testing.T) {
 	_, seed, _ := strings.Cut(fake.printed.String(), "=")
 	t.Setenv("FLASHSALE_TEST_SEED", seed)
 	if second := check.Rand(fake).Uint64(); second != first {
-		t.Errorf("seed %s gives %d and then %d", seed, first, second)
+		t.Errorf("seed %s: got %d, want %d again", seed, second, first)
 	}
 }
 
