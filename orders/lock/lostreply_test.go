@@ -127,7 +127,7 @@ func TestLostReplyOnRelease(t *testing.T) {
 		check.Must(t, s.connect(t).Set(ctx, "lock:{twin}", "token", time.Minute).Err())
 		p.LoseAnswers(1, with(sc.Release.Hash()))
 		n, err := sc.Release.Run(ctx, rdb, onredis.Keys("lock:{twin}"), "token", 1000, "1").Int64()
-		if err != nil || onredis.Verdict(n, nil) == nil {
+		if err != nil || onredis.ReplyError(n, nil) == nil {
 			t.Errorf("the check would not notice a release that is repeated unseen: %d, %v", n, err)
 		}
 	})

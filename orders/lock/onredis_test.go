@@ -47,8 +47,8 @@ func TestClientsOfAProgram(t *testing.T) {
 	} {
 		var log strings.Builder
 		s := onredis.New(c.client, lease.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		if s.Own != c.reach || strings.Contains(log.String(), "unknown kind") != c.warns {
-			t.Errorf("%s: reach %s, log %q", c.name, s.Own, &log)
+		if s.Extra != c.reach || strings.Contains(log.String(), "unknown type") != c.warns {
+			t.Errorf("%s: reach %s, log %q", c.name, s.Extra, &log)
 		}
 	}
 }

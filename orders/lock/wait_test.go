@@ -82,7 +82,7 @@ func TestHandedOverInOrder(t *testing.T) {
 		return nil
 	}).run(t, twins{
 		"release that only deletes": func(sc *onredis.Scripts) {
-			sc.Release = redis.NewScript(onredis.HandOverSource + `redis.call('DEL', KEYS[1]) leave_line(KEYS[2], KEYS[3], ARGV[1]) return 1`)
+			sc.Release = redis.NewScript(onredis.HandOverSource + `redis.call('DEL', KEYS[1]) leave_queue(KEYS[2], KEYS[3], ARGV[1]) return 1`)
 		},
 		"the last in line first": func(sc *onredis.Scripts) {
 			sc.Release = redis.NewScript(replace(onredis.HandOverSource, "'ZRANGE'", "'ZREVRANGE'") + onredis.ReleaseSource)
@@ -127,7 +127,7 @@ func TestDeadWaiter(t *testing.T) {
 		return nil
 	}).run(t, twins{
 		"a lock handed to whoever is first, heard or not": func(sc *onredis.Scripts) {
-			sc.Release = redis.NewScript(replace(onredis.HandOverSource, "heard > 0 or", "true or") + onredis.ReleaseSource)
+			sc.Release = redis.NewScript(replace(onredis.HandOverSource, "receivers > 0 or", "true or") + onredis.ReleaseSource)
 		},
 	})
 }
@@ -139,7 +139,7 @@ func TestSilentWaiterIsPruned(t *testing.T) {
 		ctx, key := check.Context(t), "lock:{sku}"
 		brief := lease.Config{Lease: 10 * time.Millisecond, Drift: time.Millisecond, Timeout: 9 * time.Millisecond}
 		holder, dead := s.client(t, far, sc), s.idle(t, brief)
-		holder.store.Own, dead.store.Own = "0", "0"
+		holder.store.Extra, dead.store.Extra = "0", "0"
 		dead.store.Asking.Timeout, dead.store.Asking.Group.MaxWait = soon, soon // only the lease is short
 		l, err := holder.TryAcquire(ctx, key)
 		if err != nil {

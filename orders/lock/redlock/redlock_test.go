@@ -37,7 +37,7 @@ func minority(t *testing.T) {
 }
 
 // What a quorum of three says.
-func TestVerdicts(t *testing.T) {
+func TestDecide(t *testing.T) {
 	lost := errors.New("no answer")
 	for _, c := range []struct {
 		votes []error
@@ -49,7 +49,7 @@ func TestVerdicts(t *testing.T) {
 		{[]error{lease.ErrExpired, lease.ErrNotMine, nil}, lease.ErrNotMine},
 		{[]error{lost, lost, nil}, lost},
 	} {
-		if err := verdicts(c.votes, 2); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
+		if err := decide(c.votes, 2); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
 			t.Errorf("%v: %v, want %v", c.votes, err, c.want)
 		}
 	}
