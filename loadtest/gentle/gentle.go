@@ -134,7 +134,7 @@ func (c *crowd) watch(ctx context.Context, end func()) {
 	}
 }
 
-// arrive starts buyers at random times. Their names differ from those of earlier crowds.
+// arrive starts buyers at random times. Their names are unique among all crowds.
 func (c *crowd) arrive(ctx context.Context, coming *errgroup.Group) (err error) {
 	rng := rand.New(rand.NewPCG(uint64(c.Seed), 0))
 	name := "crowd-" + strconv.FormatInt(time.Now().UnixNano(), 36)

@@ -93,7 +93,7 @@ func New(c Config, e judge.Evidence, seen Seen) *Report {
 	rep.first, rep.span = m.Earliest, m.End.Sub(m.Earliest)
 	sending := m.Duration
 	if rep.Burst {
-		sending += time.Second // the last burst also stands for one second
+		sending += time.Second // each burst counts as one second, including the last one
 	}
 	if sending > 0 {
 		rep.OfferedPerS = float64(m.Requests) / sending.Seconds()

@@ -214,7 +214,7 @@ func TestCancelledWaitLeavesNothing(t *testing.T) {
 	})
 }
 
-// Of many waiters in one process, one at a time sends a request.
+// If many callers of one process wait, one at a time sends a request.
 func TestOneWaiterPerClientSendsRequests(t *testing.T) {
 	const waiters = 200
 	eachStore(t, func(t *testing.T, s server) {
@@ -263,7 +263,7 @@ func (c countedContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// count returns a counter of the answers to s.
+// count returns a counter that increases with each answer to s.
 func count(rdb redis.UniversalClient, s *redis.Script) *atomic.Int64 {
 	h := &counter{hash: s.Hash()}
 	rdb.AddHook(h)

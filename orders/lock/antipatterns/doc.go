@@ -3,8 +3,8 @@
 //
 //	go test -run Antipattern -v ./orders/lock/antipatterns
 //
-// The tests are deterministic: each step is a statement of the test, and time passes only
-// where the test advances a clock.
+// The tests are deterministic: each step is a statement of the test, and a lease ends only when
+// the test advances a clock.
 //
 // Each file contains one antipattern:
 //

@@ -9,7 +9,7 @@ import (
 
 // A Call describes one TryAcquire or Acquire to the store.
 type Call struct {
-	*Leases // with the Config of this call
+	*Leases // the Leases of the client, with the Config of this call
 	Ctx     context.Context
 	Waiting context.Context // nil for TryAcquire; ends with Ctx, or with ErrStopped when Run returns
 	Key     string

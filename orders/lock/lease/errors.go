@@ -19,7 +19,7 @@ var (
 	ErrKey = errors.New("lock: unusable key")
 )
 
-// These errors are causes of a lock's Context.
+// These errors are the causes with which a lock's Context ends.
 var (
 	// ErrReleased is the cause after Release.
 	ErrReleased = errors.New("lock: released")

@@ -17,11 +17,10 @@ type Leases struct {
 	*shared
 }
 
-// shared contains the state that the client's Leases and those of its calls have in
-// common.
+// shared contains the state that the Leases of a client and the Leases of its calls share.
 type shared struct {
 	store Store
-	given Config // as passed to NewLeases, without defaults
+	given Config // the Config that was passed to NewLeases, without defaults
 
 	started atomic.Bool
 	running chan struct{}   // closed when Run begins

@@ -65,24 +65,24 @@ func TestRenewalsOutOfOrder(t *testing.T) {
 	}
 }
 
-// during is a store that calls happens before it answers a renewal.
-type during struct {
+// hookedStore calls onRenew before it answers a renewal.
+type hookedStore struct {
 	memory
-	happens func()
+	onRenew func()
 }
 
-func (d *during) Renew(_ context.Context, locks []*Lock) []error {
-	d.happens()
+func (s *hookedStore) Renew(_ context.Context, locks []*Lock) []error {
+	s.onRenew()
 	return make([]error, len(locks))
 }
 
 // If the lock is released before the store answers, Extend returns ErrReleased.
 func TestExtendAfterReleaseFails(t *testing.T) {
-	d := &during{}
-	ls := NewLeases(d, Config{})
+	s := &hookedStore{}
+	ls := NewLeases(s, Config{})
 	l, err := ls.TryAcquire(t.Context(), "k", nil, func(c *Call) (*Lock, error) { return c.Hold("token", time.Now()) })
 	check.Must(t, err)
-	d.happens = func() { _ = l.Release(t.Context()) }
+	s.onRenew = func() { _ = l.Release(t.Context()) }
 	if err := l.Extend(t.Context()); !errors.Is(err, ErrReleased) {
 		t.Errorf("extend a released lock: got %v, want ErrReleased", err)
 	}

@@ -31,14 +31,14 @@ type Locker interface {
 	Run(ctx context.Context) error
 }
 
-// Forever is the time that Remaining reports for a key that never expires. Lockers do not
-// write such keys; whoever wrote it has to delete it.
+// Forever is the time that Remaining returns for a key that never expires. Lockers do not
+// write such keys, so the key belongs to another program.
 const Forever = time.Duration(math.MaxInt64)
 
 // A Holder describes the holder of a lock. The zero Holder means that the lock is free.
 type Holder struct {
 	Held  bool
-	Since time.Time // by the store's clock; set only if the holder has a note
+	Since time.Time // acquisition time by the store's clock; set only if the holder has a note
 	Note  string    // the holder's Config.Note
 }
 

@@ -251,8 +251,8 @@ func (s session) mine(ctx context.Context, key string) error {
 	return nil
 }
 
-// Remaining implements lease.Locker. The server does not report a remaining time, so a held
-// lock has one lease.
+// Remaining implements lease.Locker. The server does not report a remaining time, so Remaining
+// returns one lease for a held lock.
 func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration, error) {
 	if len(keys) == 0 {
 		return nil, nil

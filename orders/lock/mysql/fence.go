@@ -52,7 +52,7 @@ func (f *Fence) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 
 // Check must be the first statement of each transaction that writes under the lock. It
 // returns ErrFenced if the fence has been raised after token was issued. Otherwise it locks
-// the row, so that nobody can raise the fence before the transaction ends.
+// the row, so that the fence cannot be raised before the transaction ends.
 func (f *Fence) Check(ctx context.Context, tx *sql.Tx, key string, token int64) error {
 	var fence int64
 	err := tx.QueryRowContext(ctx, "SELECT fence FROM lock_fences WHERE name = ? FOR UPDATE", name(key)).Scan(&fence)

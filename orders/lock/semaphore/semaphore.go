@@ -101,7 +101,7 @@ func (c *Client) Remaining(ctx context.Context, names ...string) ([]time.Duratio
 }
 
 // Raise implements fence.Issuer. Each token is greater than all earlier tokens of the key,
-// whatever their places. The limits are those of fence.Redis.
+// whatever their places. Like fence.Redis, it may repeat a token after a failover.
 func (c *Client) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 	n, err := raise.Run(ctx, c.store.Asking, keysOf(l.Key()), l.Token()).Int64()
 	if err == nil && n == 0 {

@@ -136,8 +136,8 @@ func (c store) Release(ctx context.Context, l *lease.Lock) (doubt bool, err erro
 	return true, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 }
 
-// Remaining implements lease.Locker. ZooKeeper does not report a remaining time, so a held
-// lock has one lease.
+// Remaining implements lease.Locker. ZooKeeper does not report a remaining time, so Remaining
+// returns one lease for a held lock.
 func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration, error) {
 	left := make([]time.Duration, len(keys))
 	errs := make([]error, len(keys))

@@ -1,4 +1,4 @@
-// Package nap contains waits that end with a context.
+// Package nap waits for a duration or for the end of a context.
 package nap
 
 import (

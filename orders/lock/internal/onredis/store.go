@@ -22,7 +22,7 @@ type Store struct {
 	RDB     redis.UniversalClient
 	Config  lease.Config
 	Scripts Scripts
-	Extra   any                              // an argument of this kind of lock; see ARGV[3] of acquire.lua
+	Extra   any                              // ARGV[3] of the scripts, whose meaning depends on the kind of lock
 	Keys    func(key, token string) []string // KEYS of Acquire and Release
 	// go-redis may repeat an acquisition. It must not repeat a release, because the
 	// second attempt would report that the lease has ended.
