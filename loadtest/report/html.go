@@ -72,13 +72,13 @@ func (rep *Report) Shares() (list []Share) {
 	for _, name := range ByCount(rep.Reasons) {
 		n := rep.Reasons[name]
 		status, _ := strconv.Atoi(strings.Fields(name)[0])
-		list = append(list, Share{inWords(name), meaning(status), n, Round(100*float64(n)/float64(rep.Attempts), 1)})
+		list = append(list, Share{inWords(name), statusClass(status), n, Round(100*float64(n)/float64(rep.Attempts), 1)})
 	}
 	return list
 }
 
-// meaning returns the CSS class of answers with the given status.
-func meaning(status int) string {
+// statusClass returns the CSS class of answers with the given status.
+func statusClass(status int) string {
 	switch {
 	case status/100 == 2:
 		return "accepted"

@@ -137,7 +137,7 @@ func (ls *Leases) Renew(ctx context.Context, now time.Time) {
 }
 
 // renew renews the locks, applies each answer to its lock, and returns the errors. A lock
-// without an answer stays due for renewal, and stays held until its deadline. It is logged
+// without an answer stays due for renewal, and stays held until its deadline. A failure is logged
 // once per outage.
 func (ls *Leases) renew(run context.Context, locks []*Lock) []error {
 	ctx, cancel := context.WithTimeout(run, ls.Timeout)

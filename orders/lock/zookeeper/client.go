@@ -157,8 +157,8 @@ func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration
 	return left, nil
 }
 
-// A Fence issues fencing tokens: the transaction in which ZooKeeper created the lock's node.
-// Later holders have greater numbers, and ZooKeeper does not lose a number while its majority
+// A Fence issues fencing tokens. A token is the number of the transaction that created the lock's
+// node. Later holders have greater numbers, which ZooKeeper keeps while a majority of its servers
 // keeps its data.
 type Fence struct{ *Client }
 
