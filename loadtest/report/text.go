@@ -120,7 +120,7 @@ func (rep *Report) facts() [][2]string {
 	terms := judge.Sprintf("%s: %s, at most %d per buyer", rep.SKU, judge.Plural(rep.Total, "unit"), rep.PerBuyerLimit)
 	durable := "durable"
 	if rep.ReserveOn == judge.OnPayment {
-		terms += ", reserved on payment"
+		terms += ", taken on payment"
 		durable = "paid"
 	}
 	facts := [][2]string{
