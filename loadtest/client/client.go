@@ -18,16 +18,16 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// MaxBody bounds what is read of one answer, in bytes. A list of all sales is the
-// largest.
+// MaxBody is the maximum number of bytes that are read of one answer. The largest answer is
+// the list of all sales.
 const MaxBody = 4 << 20
 
-// Buyer is one caller: a name, a token and an IP address. The address is only a
-// header. A server believes it if it trusts this machine as a proxy; then its
-// limit per address counts buyers, and not the load test as a whole.
+// Buyer is a caller with a name, a token and an IP address. The address is sent as a header.
+// If the server trusts this machine as a proxy, its limit per address applies to each buyer
+// instead of the load test as a whole.
 type Buyer struct{ Subject, Token, IP string }
 
-// Address is the n-th address of 10.0.0.0/8, from 10.0.0.1 on.
+// Address returns the n-th address of 10.0.0.0/8, beginning with 10.0.0.1.
 func Address(n int) string {
 	n++
 	return fmt.Sprintf("10.%d.%d.%d", n>>16&0xff, n>>8&0xff, n&0xff)
@@ -35,7 +35,7 @@ func Address(n int) string {
 
 // sign adds the buyer's identity to a request.
 func (b Buyer) sign(h http.Header) {
-	if b.Token != "" { // public calls have none
+	if b.Token != "" { // public calls need no token
 		h.Set("Authorization", "Bearer "+b.Token)
 	}
 	if b.IP != "" {
@@ -43,20 +43,20 @@ func (b Buyer) sign(h http.Header) {
 	}
 }
 
-// Client calls one server about one sale. Its methods return no errors: whatever
-// the server does is in the Answer.
+// Client calls one server about one sale. Most methods return an Answer instead of an error,
+// because the judge needs to know every outcome.
 type Client struct {
 	base string // without a trailing slash
 	sku  string
 	http *http.Client
 }
 
-// NewHTTP allows conns connections to each server; 0: any number. The caller closes those that
-// are idle at its end.
+// NewHTTP returns an HTTP client with at most conns connections to each server, or any number
+// if conns is 0. The caller closes idle connections when it has finished.
 //
-// net/http may send a POST with an Idempotency-Key twice, when a reused
-// connection turns out to be closed. The contract allows that. But the first
-// answer that a client sees may then say that it is a replay.
+// If a reused connection turns out to be closed, net/http may send a POST with an
+// Idempotency-Key twice. The contract allows that, but the first answer that the caller
+// receives may then be a replay.
 func NewHTTP(conns int, timeout time.Duration) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -67,28 +67,27 @@ func NewHTTP(conns int, timeout time.Duration) *http.Client {
 			IdleConnTimeout:     30 * time.Second,
 		},
 		Timeout: timeout,
-		// The contract has no redirects, so the caller gets to see one.
+		// The contract has no redirects, so a redirect is returned as the answer.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// New is a client of the server at target, an http or https base URL, and of its
-// sale of sku.
+// New returns a Client for the sale of sku at the server with the base URL target.
 func New(target, sku string, conns *http.Client) Client {
 	return Client{base: strings.TrimSuffix(target, "/"), sku: sku, http: conns}
 }
 
 const ordersPath = "/v1/orders"
 
-// orderBody is the body of an order. The SKU's alphabet needs no escaping.
+// orderBody returns the body of an order. The alphabet of SKUs needs no escaping.
 func orderBody(sku string, quantity int) []byte {
 	return fmt.Appendf(nil, `{"sku":%q,"quantity":%d}`, sku, quantity)
 }
 
-// do sends one request as b and reads the whole answer. It adds a header of that name,
-// unless its value is "".
+// do sends one request as b and reads the whole answer. It adds the header name unless value is
+// empty.
 func (c *Client) do(ctx context.Context, method, path string, b Buyer, name, value string, body []byte) (int, http.Header, []byte, error) {
-	// net/http can send a bytes.Reader a second time.
+	// net/http can send a bytes.Reader again if a connection breaks.
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, nil, err
@@ -107,25 +106,25 @@ func (c *Client) do(ctx context.Context, method, path string, b Buyer, name, val
 	defer res.Body.Close()
 	got, err := io.ReadAll(io.LimitReader(res.Body, MaxBody))
 	if err != nil {
-		return 0, nil, nil, err // half an answer is none
+		return 0, nil, nil, err // an incomplete answer counts as no answer
 	}
 	return res.StatusCode, res.Header, got, nil
 }
 
-// ask sends one request as b. It returns the answer and how long it took.
+// ask sends one request as b, and returns the latency and the answer.
 func (c *Client) ask(ctx context.Context, method, path string, b Buyer, key string, body []byte) (time.Duration, judge.Answer) {
 	sent := time.Now()
 	status, header, got, _ := c.do(ctx, method, path, b, "Idempotency-Key", key, body)
 	return time.Since(sent), Decode(status, header, got)
 }
 
-// OneAddress reports whether the server limits buyers as if all had one address. It reads
-// the sale with the given number of requests, each from a different address, for at most
-// five seconds. If one of them is rejected with 429, the result is true.
+// OneAddress reports whether the server ignores the addresses of buyers. It reads the sale with
+// the given number of requests from different addresses, for at most five seconds, and returns
+// true if one of them is answered with 429.
 func (c *Client) OneAddress(ctx context.Context, requests int) bool {
 	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()
-	asking, ctx := errgroup.WithContext(ctx) // the first who is limited ends it
+	asking, ctx := errgroup.WithContext(ctx) // the first 429 ends all requests
 	asking.SetLimit(16)
 	for n := range requests {
 		asking.Go(func() error {
@@ -138,7 +137,7 @@ func (c *Client) OneAddress(ctx context.Context, requests int) bool {
 	return asking.Wait() != nil
 }
 
-// Target fills in an order of quantity units under key, for vegeta to send.
+// Target sets out to an order of quantity units under key.
 func (c *Client) Target(out *vegeta.Target, b Buyer, key string, quantity int) {
 	out.Method, out.URL, out.Body = http.MethodPost, c.base+ordersPath, orderBody(c.sku, quantity)
 	out.Header = http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {key}}
@@ -152,7 +151,7 @@ func (c Client) Order(ctx context.Context, kind judge.Kind, b Buyer, key string,
 	return r
 }
 
-// Lookup reads the order at the Location of a 202, once.
+// Lookup reads the order at the Location of a 202.
 func (c *Client) Lookup(ctx context.Context, b Buyer, of judge.Request) judge.Request {
 	r := judge.Request{Kind: judge.Lookup, Buyer: of.Buyer, Key: of.Key, Quantity: of.Quantity, Sent: time.Now()}
 	path, err := c.local(of.Location)
@@ -164,8 +163,8 @@ func (c *Client) Lookup(ctx context.Context, b Buyer, of judge.Request) judge.Re
 	return r
 }
 
-// local turns a Location into a path on the server. It refuses other hosts: a
-// buyer's token must not go there.
+// local converts a Location into a path on the server. It returns an error for other hosts,
+// which must not receive a buyer's token.
 func (c *Client) local(location string) (string, error) {
 	base, err := url.Parse(c.base + "/")
 	if err != nil {
@@ -173,15 +172,15 @@ func (c *Client) local(location string) (string, error) {
 	}
 	to, err := base.Parse(location)
 	if err != nil || location == "" {
-		return "", fmt.Errorf("a Location that cannot be followed: %q", location)
+		return "", fmt.Errorf("follow Location %q: it is invalid", location)
 	}
 	if to.Host != base.Host || to.Scheme != base.Scheme {
-		return "", fmt.Errorf("a Location on another host: %q", location)
+		return "", fmt.Errorf("follow Location %q: it is on another host", location)
 	}
 	return strings.TrimPrefix(to.String(), c.base), nil
 }
 
-// Close cancels an order, or pays it under ref.
+// Close cancels an order, or pays it with the payment reference ref.
 func (c *Client) Close(ctx context.Context, b Buyer, id string, cancel bool, ref string) judge.Closing {
 	r := judge.Closing{Cancel: cancel, OrderID: id, Buyer: b.Subject, Sent: time.Now()}
 	var body []byte
@@ -192,8 +191,8 @@ func (c *Client) Close(ctx context.Context, b Buyer, id string, cancel bool, ref
 	return r
 }
 
-// Decode reads an answer to a buyer. Fault says how the form of the answer breaks
-// the contract. Whether it contradicts other answers is for the judge.
+// Decode decodes an answer to a buyer. Answer.Fault describes how the form of the answer violates
+// the contract. The judge compares the answer with other answers.
 func Decode(status int, h http.Header, body []byte) judge.Answer {
 	a := judge.Answer{Status: status}
 	if status == 0 {
@@ -205,7 +204,7 @@ func Decode(status int, h http.Header, body []byte) judge.Answer {
 	if err == nil {
 		a.RetryAfter = time.Duration(seconds) * time.Second
 	}
-	// The first fault is enough: the others often follow from it.
+	// Record only the first fault, because further faults often follow from it.
 	fault := func(broken bool, what string) {
 		if broken && a.Fault == "" {
 			a.Fault = what
@@ -225,7 +224,7 @@ func Decode(status int, h http.Header, body []byte) judge.Answer {
 		}
 		err := json.Unmarshal(body, &p)
 		a.Code = p.Code
-		kind, _, _ := strings.Cut(h.Get("Content-Type"), ";") // without its charset
+		kind, _, _ := strings.Cut(h.Get("Content-Type"), ";") // without the charset
 		fault(strings.TrimSpace(kind) != "application/problem+json", "not application/problem+json")
 		fault(err != nil || p.Code == "", "no problem code")
 		fault((status == 429 || status == 503) && a.RetryAfter < time.Second, "no Retry-After of a second or more")

@@ -31,13 +31,13 @@ func TestDecodeNamesFaultsOfForm(t *testing.T) {
 		h := good.Clone()
 		h.Del(tc.drop)
 		if got := Decode(tc.status, h, []byte(tc.body)); got.Fault != tc.want {
-			t.Errorf("%d without %q, %s: %q, want %q", tc.status, tc.drop, tc.body, got.Fault, tc.want)
+			t.Errorf("decode %d without header %q, body %s: got fault %q, want %q", tc.status, tc.drop, tc.body, got.Fault, tc.want)
 		}
 	}
 }
 
-// A buyer's token must not be carried elsewhere by a Location.
-func TestLocationsAreFollowedAtHomeOnly(t *testing.T) {
+// A Location must not send a buyer's token to another host.
+func TestLocationOnAnotherHostIsRejected(t *testing.T) {
 	c := Client{base: "http://sale.test/api"}
 	for location, want := range map[string]string{
 		"/api/v1/orders/x?sku=S&key=K": "/v1/orders/x?sku=S&key=K",
@@ -51,7 +51,7 @@ func TestLocationsAreFollowedAtHomeOnly(t *testing.T) {
 	} {
 		got, err := c.local(location)
 		if got != want || (err == nil) != (want != "") {
-			t.Errorf("%q: %q, %v, want %q", location, got, err, want)
+			t.Errorf("Location %q: got %q, %v, want %q", location, got, err, want)
 		}
 	}
 }

@@ -15,22 +15,22 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// ErrSKUInUse says that the sale has orders already. This run does not know
-// their clients, so it could not judge the sale.
+// ErrSKUInUse means that the sale already has orders. A load test cannot judge such a sale,
+// because it has no records of the clients of those orders.
 var ErrSKUInUse = errors.New("loadtest: the SKU has orders already")
 
-// Operator opens a sale and reads it, with an admin's token.
+// Operator opens and reads a sale with an admin's token.
 type Operator struct {
 	Client
 	as Buyer
 }
 
-// failure is an answer other than the one that an operator needs. The fields from
-// Code on are the problem's.
+// failure is an answer to an operator that is not 2xx. Code, Detail and Errors are the fields of
+// the problem document.
 type failure struct {
 	call         string
 	status       int
-	location     string // of a redirect: the contract has none
+	location     string // target of a redirect
 	Code, Detail string
 	Errors       []struct{ Field, Detail string }
 }
@@ -55,8 +55,8 @@ func (f *failure) Error() string {
 	return Printable(text)
 }
 
-// Printable is text of somebody else's for a terminal, which would obey what is
-// not printable in it.
+// Printable replaces the characters of text that are not printable. A terminal would interpret
+// them as control sequences.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -66,7 +66,7 @@ func Printable(text string) string {
 	}, text)
 }
 
-// StatusOf is the status behind err, 0 if the server did not answer.
+// StatusOf returns the HTTP status of an error of Call, or 0 if the server did not answer.
 func StatusOf(err error) int {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.status
@@ -74,9 +74,9 @@ func StatusOf(err error) int {
 	return 0
 }
 
-// Call sends in and decodes a 2xx into out; either may be nil. A header is sent where
-// its name and value are given. It returns the answer's header.
-func (o *Operator) Call(ctx context.Context, method, path string, in, out any, sent ...string) (http.Header, error) {
+// Call sends in as JSON and decodes a 2xx answer into out. Both may be nil. header contains the
+// name and value of an optional request header. Call returns the header of the answer.
+func (o *Operator) Call(ctx context.Context, method, path string, in, out any, header ...string) (http.Header, error) {
 	var body []byte
 	var err error
 	if in != nil {
@@ -84,83 +84,83 @@ func (o *Operator) Call(ctx context.Context, method, path string, in, out any, s
 			return nil, err
 		}
 	}
-	sent = append(sent, "", "")
-	status, header, got, err := o.do(ctx, method, path, o.as, sent[0], sent[1], body)
+	header = append(header, "", "")
+	status, answered, got, err := o.do(ctx, method, path, o.as, header[0], header[1], body)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		err = fmt.Errorf("%w (flashsale serve starts a server)", err)
 	}
 	if err != nil {
-		return nil, err // it names method and URL
+		return nil, err // err contains the method and the URL
 	}
 	call := method + " " + o.base + path
 	if status/100 != 2 {
-		f := &failure{call: call, status: status, location: header.Get("Location")}
-		_ = json.Unmarshal(got, f) // what is no problem is told by its status
-		return header, f
+		f := &failure{call: call, status: status, location: answered.Get("Location")}
+		_ = json.Unmarshal(got, f) // a body that is not a problem document adds nothing
+		return answered, f
 	}
 	if out == nil {
-		return header, nil
+		return answered, nil
 	}
 	if err := json.Unmarshal(got, out); err != nil {
-		return header, fmt.Errorf("%s is not answered as the contract says: %w", call, err)
+		return answered, fmt.Errorf("%s is not answered as the contract says: %w", call, err)
 	}
-	return header, nil
+	return answered, nil
 }
 
-// NewOperator is an operator who signs in with token.
+// NewOperator returns an Operator that authenticates with token.
 func NewOperator(c Client, token string) Operator {
 	return Operator{Client: c, as: Buyer{Subject: "loadtest-operator", Token: token}}
 }
 
-// Judged begins the name of a sale in which an order of anybody but the load test
-// is a violation. A shop's page should offer no such sale to buy from.
+// Judged is the prefix of the name of a sale in which the judge counts orders of other clients as
+// violations. A shop's page should not offer such a sale.
 const Judged = "Load test: "
 
-// Sale is what an operator decides of a sale, as in the contract.
+// Sale contains the settings of a sale that an operator sends, as in the contract.
 type Sale struct {
 	Name           string    `json:"name"`
 	Description    string    `json:"description,omitempty"`
-	ImageURL       string    `json:"image_url,omitempty"` // https, or a path on the server
-	Price          int64     `json:"price"`               // of one unit, minor units of the currency
+	ImageURL       string    `json:"image_url,omitempty"` // an https URL or a path on the server
+	Price          int64     `json:"price"`               // price of one unit, in minor units of the currency
 	Currency       string    `json:"currency"`
-	Total          int64     `json:"total"` // units
+	Total          int64     `json:"total"` // number of units
 	PerBuyerLimit  int64     `json:"per_buyer_limit"`
-	OpensAt        time.Time `json:"opens_at"` // this and the next: Open fills it in
-	ClosesAt       time.Time `json:"closes_at"`
+	OpensAt        time.Time `json:"opens_at"`  // set by Open
+	ClosesAt       time.Time `json:"closes_at"` // set by Open
 	PaymentWindowS int64     `json:"payment_window_s"`
-	ReserveOn      string    `json:"reserve_on,omitempty"` // order or payment; empty: the server's default
+	ReserveOn      string    `json:"reserve_on,omitempty"` // "order", "payment", or empty for the server's default
 }
 
-// Offer is a sale as everybody sees it.
+// Offer is a sale as buyers see it.
 type Offer struct {
 	Sale
 	SKU       string `json:"sku"`
-	State     string `json:"state"` // scheduled, open, sold_out or closed
+	State     string `json:"state"` // "scheduled", "open", "sold_out" or "closed"
 	Available int64  `json:"available"`
 }
 
-// Open creates the sale and waits, for up to 30 s, until buyers may order. It
-// returns ErrSKUInUse if the SKU has orders.
+// Open creates the sale and waits up to 30 s until the sale is open. It returns ErrSKUInUse if the
+// SKU has orders.
 func (o *Operator) Open(ctx context.Context, sale Sale) error {
 	page, err := o.page(ctx, "", 1)
 	switch {
-	case StatusOf(err) == http.StatusNotFound: // nobody has used the SKU
+	case StatusOf(err) == http.StatusNotFound: // the SKU is new
 	case err != nil:
 		return err
 	case len(page.Orders) > 0:
 		return fmt.Errorf("%w: %s", ErrSKUInUse, o.sku)
 	}
-	// The server's clock may differ from this one, so the sale opens in the past.
+	// The server's clock may differ from this one, so the opening time is in the past.
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	sale.OpensAt, sale.ClosesAt = now.Add(-time.Hour), now.Add(24*time.Hour)
 	_, err = o.Call(ctx, http.MethodPut, "/v1/admin/sales/"+o.sku, sale, nil)
-	// 503 means that the sale is stored, but not yet at the gate.
+	// 503 means that the sale is stored but not yet at the gate.
 	if err != nil && StatusOf(err) != http.StatusServiceUnavailable {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	// An order before that would hear not_open, which counts as a wrong answer.
+	// An order before the opening would receive not_open, which the judge counts as a wrong answer.
 	for {
 		s, err := o.Offer(ctx)
 		if err == nil && s.State == "open" {
@@ -172,19 +172,19 @@ func (o *Operator) Open(ctx context.Context, sale Sale) error {
 	}
 }
 
-// Offer reads the sale, as every buyer may.
+// Offer reads the sale as a buyer sees it.
 func (o *Operator) Offer(ctx context.Context) (sale Offer, err error) {
 	_, err = o.Call(ctx, http.MethodGet, "/v1/sales/"+o.sku, nil, &sale)
 	return sale, err
 }
 
-// Audit reads where the units of the sale are now.
+// Audit reads the audit of the sale.
 func (o *Operator) Audit(ctx context.Context) (a judge.Audit, err error) {
 	_, err = o.Call(ctx, http.MethodGet, "/v1/admin/sales/"+o.sku+"/audit", nil, &a)
 	return a, err
 }
 
-// pageSize is rows per page, small enough for any server's cap.
+// pageSize is the number of rows per page.
 const pageSize = 100
 
 type page struct {
@@ -201,7 +201,7 @@ func (o *Operator) page(ctx context.Context, cursor string, limit int) (p page, 
 	return p, err
 }
 
-// Rows reads every stored order of the sale.
+// Rows reads all stored orders of the sale.
 func (o *Operator) Rows(ctx context.Context) ([]judge.Row, error) {
 	var all []judge.Row
 	cursor := ""
@@ -214,7 +214,7 @@ func (o *Operator) Rows(ctx context.Context) ([]judge.Row, error) {
 		if p.Next == "" {
 			return all, nil
 		}
-		// A server whose pages go in circles must not keep the run for ever.
+		// A server with a faulty cursor must not keep the run in an endless loop.
 		if p.Next == cursor || len(p.Orders) == 0 {
 			return nil, fmt.Errorf("loadtest: the list of orders does not advance past cursor %q", cursor)
 		}
@@ -222,7 +222,7 @@ func (o *Operator) Rows(ctx context.Context) ([]judge.Row, error) {
 	}
 }
 
-// Wait sleeps for d, or returns why ctx ended before.
+// Wait waits for d. If ctx ends first, it returns ctx.Err().
 func Wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -1,6 +1,6 @@
-// Package gentle sends a crowd to a sale: something to watch. Nothing is judged. Its
-// buyers come one by one and order, most pay after a while, some cancel, and some
-// come back. They wait as long as a 429 or a 503 says.
+// Package gentle simulates a crowd of buyers for demonstrations. It judges nothing. Buyers arrive
+// one by one and order; most pay after a while, some cancel, and some order again. After a 429 or
+// 503 they wait for Retry-After.
 package gentle
 
 import (
@@ -20,54 +20,55 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// Defaults of a Config.
+// Rate and Duration are the defaults of Config.Rate and Config.Duration.
 const (
 	Rate     = 30
 	Duration = 5 * time.Minute
 )
 
-// MaxRate bounds a Config's Rate. For more there is the load test.
+// MaxRate is the maximum of Config.Rate. For higher rates use the load test.
 const MaxRate = 1000
 
 const (
 	pays     = 0.7              // share of orders that are paid
-	cancels  = 0.15             // and cancelled; the rest expires
-	comeBack = 0.2              // share of visits after which the buyer comes back
-	thinks   = 20 * time.Second // the longest that a buyer takes to pay, cancel or come back
+	cancels  = 0.15             // share of orders that are cancelled; the rest expires
+	comeBack = 0.2              // share of visits after which the buyer orders again
+	thinks   = 20 * time.Second // maximum time before a buyer pays, cancels or orders again
 )
 
-// Config says where a crowd goes.
+// Config contains the settings of a crowd.
 type Config struct {
 	Target   string                                           // base URL of the server
 	Token    func(subject string, admin bool) (string, error) // signs a bearer token for a buyer
-	SKU      string                                           // empty: the newest sale that is open
+	SKU      string                                           // empty for the newest open sale
 	Rate     int                                              // orders per second, 1 to MaxRate
-	Duration time.Duration                                    // from the opening of the sale on
-	Seed     int64                                            // fixes what each buyer does, but not how they interleave
-	Progress io.Writer                                        // gets a line every five seconds
-	calls    http.RoundTripper                                // nil means the network
+	Duration time.Duration                                    // time from the opening of the sale
+	Seed     int64                                            // determines each buyer's actions, but not their interleaving
+	Progress io.Writer                                        // receives a line every five seconds
+	calls    http.RoundTripper                                // nil for the network
 }
 
-// Turnout counts what buyers heard. Failed are those who had no definite answer to
-// their order by the time they left.
+// Turnout counts the answers to orders. Failed counts orders whose buyer left without a final
+// answer.
 type Turnout struct{ Orders, SoldOut, Refused, Failed atomic.Int64 }
 
 func (t *Turnout) String() string {
 	return fmt.Sprintf("%d orders, %d sold out, %d refused, %d failed", t.Orders.Load(), t.SoldOut.Load(), t.Refused.Load(), t.Failed.Load())
 }
 
-// crowd is one on its way.
+// crowd is a running crowd.
 type crowd struct {
 	Config
 	Turnout
-	shop client.Operator // a buyer, with a token
+	shop client.Operator // authenticates as a buyer
 	sale client.Offer
 }
 
 func judged(s client.Offer) bool { return strings.HasPrefix(s.Name, client.Judged) }
 
-// Run sends a crowd to a sale, once it is open. The crowd ends after its duration,
-// with the sale or with ctx. Run returns when the last buyer has left.
+// Run waits until the sale opens and then sends buyers to it, until the duration is over, the sale
+// is closed, or ctx ends. Run returns after the last buyer has left. It returns an error if there
+// is no open sale, if a load test judges the sale, or if a token is rejected.
 func Run(ctx context.Context, cfg Config) (*Turnout, error) {
 	if cfg.Rate < 1 || cfg.Rate > MaxRate || cfg.Duration <= 0 {
 		return nil, fmt.Errorf("crowd: rate %d for %v: want 1 to %d orders per second, for some time", cfg.Rate, cfg.Duration, MaxRate)
@@ -89,15 +90,15 @@ func Run(ctx context.Context, cfg Config) (*Turnout, error) {
 	case s.SKU == "" || s.State == "closed":
 		return nil, fmt.Errorf("crowd: %s at %s (flashsale sale show lists all)", strings.TrimPrefix(c.SKU+": no open sale", ": "), c.Target)
 	case judged(s):
-		return nil, fmt.Errorf("crowd: a load test judges %s: an order of anybody else would be a violation", s.SKU)
+		return nil, fmt.Errorf("crowd: a load test judges %s and counts orders of other buyers as violations: choose another sale", s.SKU)
 	}
-	// What else may be wrong with the buyers' calls, they wait for.
+	// A rejected token ends the run. Other errors may be temporary, and buyers retry.
 	if _, err := c.shop.Call(ctx, http.MethodGet, "/v1/orders?limit=1", nil, nil); client.StatusOf(err) == http.StatusUnauthorized {
 		return nil, fmt.Errorf("crowd: %w", err)
 	}
 	c.SKU, c.sale, c.shop.Client = s.SKU, s, client.New(cfg.Target, s.SKU, conns)
 	fmt.Fprintf(c.Progress, "crowd: %d orders per second for %s, for %v\n", c.Rate, c.SKU, c.Duration)
-	_ = client.Wait(ctx, time.Until(s.OpensAt)) // if ctx ends, nobody comes
+	_ = client.Wait(ctx, time.Until(s.OpensAt)) // if ctx ends, no buyer arrives
 
 	ctx, end := context.WithTimeout(ctx, c.Duration)
 	defer end()
@@ -107,9 +108,10 @@ func Run(ctx context.Context, cfg Config) (*Turnout, error) {
 	return &c.Turnout, coming.Wait()
 }
 
-// find reads the sale, or the newest that is open and not judged. There may be none.
+// find returns the sale of c.SKU or, if c.SKU is empty, the newest open sale that is not judged.
+// Without such a sale it returns the zero Offer.
 func (c *crowd) find(ctx context.Context) (client.Offer, error) {
-	var all struct{ Sales []client.Offer } // the newest first
+	var all struct{ Sales []client.Offer } // newest first
 	_, err := c.shop.Call(ctx, http.MethodGet, "/v1/sales", nil, &all)
 	for _, s := range all.Sales {
 		if c.SKU == s.SKU || c.SKU == "" && s.State == "open" && !judged(s) {
@@ -119,7 +121,7 @@ func (c *crowd) find(ctx context.Context) (client.Offer, error) {
 	return client.Offer{}, err
 }
 
-// watch says how the crowd fares, and ends it with its sale.
+// watch writes the progress, and ends the crowd when the sale is closed.
 func (c *crowd) watch(ctx context.Context, end func()) {
 	for n := 1; client.Wait(ctx, time.Second) == nil; n++ {
 		s, err := c.find(ctx)
@@ -132,7 +134,7 @@ func (c *crowd) watch(ctx context.Context, end func()) {
 	}
 }
 
-// arrive lets the buyers in, at random moments. No crowd before had their names.
+// arrive starts buyers at random times. Their names are unique among all crowds.
 func (c *crowd) arrive(ctx context.Context, coming *errgroup.Group) (err error) {
 	rng := rand.New(rand.NewPCG(uint64(c.Seed), 0))
 	name := "crowd-" + strconv.FormatInt(time.Now().UnixNano(), 36)
@@ -150,7 +152,7 @@ func (c *crowd) arrive(ctx context.Context, coming *errgroup.Group) (err error) 
 	}
 }
 
-// come is all that one buyer does.
+// come runs the visits of one buyer.
 func (c *crowd) come(ctx context.Context, b client.Buyer, rng *rand.Rand) {
 	longest := min(thinks, time.Duration(c.sale.PaymentWindowS)*time.Second/2)
 	think := func() error { return client.Wait(ctx, time.Duration(rng.Int64N(int64(longest)+1))) }
@@ -166,11 +168,11 @@ func (c *crowd) come(ctx context.Context, b client.Buyer, rng *rand.Rand) {
 	}
 }
 
-// order asks under one key until the answer is definite. Of an order that is on its
-// way, too, the same key learns the end. It returns nil for a no.
+// order sends an order under one key until the answer is final. After a 202, the same key also
+// returns the decision. order returns nil if the order is refused or ctx ends.
 func (c *crowd) order(ctx context.Context, b client.Buyer, key string, quantity int) *judge.Order {
 	for {
-		// Not ctx: once sent, a request is waited for.
+		// A request that was sent is completed even if ctx ends.
 		r := c.shop.Order(context.WithoutCancel(ctx), judge.First, b, key, quantity)
 		switch {
 		case r.Announces():
@@ -199,7 +201,7 @@ func (c *crowd) close(ctx context.Context, b client.Buyer, id string, cancel boo
 	}
 }
 
-// retry waits until it is time to ask again.
+// retry waits until the request may be repeated.
 func retry(ctx context.Context, a judge.Answer) error {
 	return client.Wait(ctx, max(a.RetryAfter, time.Second/2))
 }

@@ -21,28 +21,28 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// shop is a fake one. Its sale "mine" has 40 units. The answers to an order are, in
-// turn, 503, 202 and the true one.
+// shop is a fake server. Its sale "mine" has 40 units. A new key may first be answered with 503 or
+// 202, and then with the decision.
 type shop struct {
 	mu              sync.Mutex
-	state           string // of mine
+	state           string // state of the sale "mine"
 	opens           time.Time
 	sold            int
-	asked           map[string]int // by key
+	requests        map[string]int // number of requests by key
 	paid, cancelled map[string]bool
-	sooner          bool // some order came before it opened
+	early           bool // an order arrived before the opening
 }
 
 func newShop(state string, opens time.Time) (*shop, Config) {
-	s := &shop{state: state, opens: opens, asked: map[string]int{}, paid: map[string]bool{}, cancelled: map[string]bool{}}
+	s := &shop{state: state, opens: opens, requests: map[string]int{}, paid: map[string]bool{}, cancelled: map[string]bool{}}
 	return s, Config{
 		Target: "http://shop.test", Rate: 300, Duration: time.Second, Progress: &bytes.Buffer{}, calls: s,
 		Token: func(subject string, _ bool) (string, error) { return subject, nil },
 	}
 }
 
-// RoundTrip answers without a network connection. The fake clock of a synctest bubble does
-// not advance while a goroutine waits for a connection.
+// RoundTrip answers without a network connection, because the clock of a synctest bubble stands
+// still while a goroutine waits for one.
 func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,11 +72,11 @@ func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 		s.cancelled[path[3]] = true
 		answer(200, "", path[3])
 	default:
-		s.sooner = s.sooner || time.Now().Before(s.opens)
-		switch s.asked[key]++; {
-		case s.asked[key] == 1 && s.sold%3 == 1:
+		s.early = s.early || time.Now().Before(s.opens)
+		switch s.requests[key]++; {
+		case s.requests[key] == 1 && s.sold%3 == 1:
 			answer(503, "unavailable", "")
-		case s.asked[key] == 1 && s.sold%3 == 2:
+		case s.requests[key] == 1 && s.sold%3 == 2:
 			answer(202, "", key)
 		case strings.HasSuffix(key, "-3"):
 			answer(409, "buyer_limit", "")
@@ -90,38 +90,39 @@ func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// A crowd waits until its sale opens. Its buyers ask until they know, pay, cancel,
-// and come back.
-func TestCrowd(t *testing.T) {
+// A crowd waits for the opening of its sale. Its buyers repeat orders until a final answer, pay,
+// cancel, and order again.
+func TestCrowdOrdersPaysAndCancels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, c := newShop("scheduled", time.Now().Add(200*time.Millisecond)) // the list of sales lags behind
+		s, c := newShop("scheduled", time.Now().Add(200*time.Millisecond)) // the state stays "scheduled", as in a cached list
 		c.SKU, c.Duration = "mine", 3*time.Second
 		got, err := Run(t.Context(), c)
 		check.Must(t, err)
-		came, back, third := 0, 0, 0
-		for key := range s.asked {
-			switch came++; {
+		visits, second, third := 0, 0, 0
+		for key := range s.requests {
+			switch visits++; {
 			case strings.HasSuffix(key, "-2"):
-				back++
+				second++
 			case strings.HasSuffix(key, "-3"):
 				third++
 			}
 		}
-		heard := int(got.Orders.Load() + got.SoldOut.Load() + got.Refused.Load() + got.Failed.Load())
-		if got.Orders.Load() != 40 || got.SoldOut.Load() == 0 || int(got.Refused.Load()) > third || heard != came || back == 0 || s.sooner {
-			t.Errorf("%v of %d visits, %d of them a second one, too soon: %v", got, came, back, s.sooner)
+		counted := int(got.Orders.Load() + got.SoldOut.Load() + got.Refused.Load() + got.Failed.Load())
+		if got.Orders.Load() != 40 || got.SoldOut.Load() == 0 || int(got.Refused.Load()) > third || counted != visits || second == 0 || s.early {
+			t.Errorf("got %v in %d visits, %d second visits, early orders %t; want 40 orders, some sold out, at most %d refused, an answer per visit, second visits, no early order",
+				got, visits, second, s.early, third)
 		}
 		if len(s.paid) < 10 || len(s.cancelled) == 0 || len(s.paid)+len(s.cancelled) > 40 {
-			t.Errorf("%d orders paid, %d cancelled", len(s.paid), len(s.cancelled))
+			t.Errorf("got %d paid and %d cancelled orders, want at least 10 and 1, at most 40 together", len(s.paid), len(s.cancelled))
 		}
 	})
 }
 
-// A crowd that names no sale goes to the newest that is open and not judged. It ends
-// with its sale, and with its context.
-func TestCrowdEnds(t *testing.T) {
+// A crowd without a SKU chooses the newest open sale that is not judged. It ends when the sale is
+// closed or its context ends.
+func TestCrowdEndsWithSaleOrContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, with := range []string{"its sale", "its context"} {
+		for _, end := range []string{"sale", "context"} {
 			s, c := newShop("open", time.Time{})
 			c.Duration = time.Minute
 			ctx, cancel := context.WithCancel(t.Context())
@@ -131,8 +132,8 @@ func TestCrowdEnds(t *testing.T) {
 				defer s.mu.Unlock()
 				if subject == "crowd" {
 					return subject, nil
-				} // now the first buyer is about to order
-				if with == "its sale" {
+				}
+				if end == "sale" {
 					s.state = "closed"
 				} else if s.sold > 0 {
 					cancel()
@@ -142,13 +143,13 @@ func TestCrowdEnds(t *testing.T) {
 			began := time.Now()
 			got, err := Run(ctx, c)
 			if took := time.Since(began); err != nil || got.Orders.Load() == 0 || took > 20*time.Second {
-				t.Errorf("with %s: %v, %v after %v", with, err, got, took)
+				t.Errorf("after the end of the %s: got %v, %v after %v, want orders and an end within 20s", end, err, got, took)
 			}
 		}
 	})
 }
 
-func TestCrowdSaysWhyItDoesNotCome(t *testing.T) {
+func TestRunReturnsError(t *testing.T) {
 	t.Parallel()
 	_, sound := newShop("closed", time.Time{})
 	for _, tc := range []struct {
@@ -169,7 +170,7 @@ func TestCrowdSaysWhyItDoesNotCome(t *testing.T) {
 		c := sound
 		tc.change(&c)
 		if _, err := Run(t.Context(), c); !strings.HasPrefix(fmt.Sprint(err), tc.want) {
-			t.Errorf("%v, want %s", err, tc.want)
+			t.Errorf("got error %v, want prefix %s", err, tc.want)
 		}
 	}
 }

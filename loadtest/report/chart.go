@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// All coordinates below are in the units of the chart's viewBox.
+// All coordinates of charts are in units of the SVG's viewBox.
 
 const chartWidth, chartHeight = 960, 220
 
-// timeTicks returns the marks on the axis of time, which both charts have.
+// timeTicks returns the marks on the time axis of both charts.
 func (rep *Report) timeTicks() []tick {
 	span := rep.span.Seconds()
 	top, step := niceTop(span)
@@ -23,7 +23,7 @@ type tick struct {
 	Label string
 }
 
-// ticks are marks from one value to another, step by step.
+// ticks returns marks for the values from from to to.
 func ticks(from, to, step float64, at func(float64) float64, label func(float64) string) (list []tick) {
 	for v := from; v <= to; v += step {
 		list = append(list, tick{at(v), label(v)})
@@ -31,8 +31,8 @@ func ticks(from, to, step float64, at func(float64) float64, label func(float64)
 	return list
 }
 
-// niceTop returns a round number that is at least v, and a round step that
-// divides it into at most six parts.
+// niceTop returns a round number of at least v, and a round step that divides it into at most six
+// parts.
 func niceTop(v float64) (top, step float64) {
 	if v <= 0 {
 		return 1, 0.5

@@ -1,17 +1,17 @@
-// Package report writes results: as text for people, as JSON for machines, and
-// as HTML with charts. It has the tables, number formats and charts that all
-// reports of this project share, and the report on a sale under attack.
+// Package report writes reports as text, as JSON, and as HTML pages with charts. It contains the
+// tables, number formats and charts that all reports share, and the report of a load test.
 //
-// For any report:
+// Files for all reports:
 //
 //	writer.go       lines and tables, JSON, files
 //	numbers.go      numbers, durations, percentiles
 //
-// The report on a sale:
+// Files for the report of a load test:
 //
-//	report.go       New: the verdict and the figures
-//	reports.go      the same for several sales that shared an attack
-//	text.go         for people
-//	json.go         for machines: names and order of the fields are fixed
-//	html.go         as a page; chart.go with its axes, stock_chart.go and latency_chart.go draw on it
+//	report.go       New: the verdict and the figures of one sale
+//	reports.go      several sales of one load test
+//	text.go         text
+//	json.go         JSON; the names and the order of the fields are fixed
+//	html.go         the page
+//	chart.go        axes; stock_chart.go and latency_chart.go contain the charts
 package report

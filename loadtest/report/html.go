@@ -12,7 +12,7 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// pageFiles are the page for one sale, the page for several, and their parts.
+// pageFiles contains the pages for one and for several sales, and their parts.
 //
 //go:embed report.html reports.html stock_chart.html parts.html
 var pageFiles embed.FS
@@ -22,29 +22,28 @@ var css template.CSS
 
 var writePage = Pages(pageFiles)
 
-// Pages reads templates of pages that look alike, and returns what writes one of them
-// about something. They may use the parts of this package's pages: "head", up to the
-// title; and human, for a duration; count, for an int; and thousands, for a float64.
-func Pages(files fs.FS) func(w io.Writer, name string, about any) error {
+// Pages parses the HTML templates in files, and returns a function that executes the template name
+// with data. The templates may use the template "head", which is the page up to its title, and the
+// functions human for a duration, count for an int, and thousands for a float64.
+func Pages(files fs.FS) func(w io.Writer, name string, data any) error {
 	pages := template.Must(template.New("").Funcs(template.FuncMap{
 		"css": func() template.CSS { return css }, "human": Human, "thousands": Thousands,
 		"count": func(n int) string { return judge.Sprintf("%d", n) },
 	}).ParseFS(pageFiles, "*"))
 	template.Must(pages.ParseFS(files, "*"))
-	return func(w io.Writer, name string, about any) error {
-		if err := pages.ExecuteTemplate(w, name, about); err != nil {
+	return func(w io.Writer, name string, data any) error {
+		if err := pages.ExecuteTemplate(w, name, data); err != nil {
 			return fmt.Errorf("write the page %s: %w", name, err)
 		}
 		return nil
 	}
 }
 
-// WriteHTML writes the report as one page that needs no other file: the verdict,
-// then figures and charts.
+// WriteHTML writes the report as a self-contained page.
 func (rep *Report) WriteHTML(w io.Writer) error { return writePage(w, "report.html", rep) }
 
-// WriteHTML writes a page about all sales, with a link to the page of each, as
-// Save names it.
+// WriteHTML writes a page about all sales. It links the page of each sale at the path at which Save
+// writes it.
 func (all *Reports) WriteHTML(w io.Writer) error {
 	if len(all.Sales) == 1 {
 		return all.Sales[0].WriteHTML(w)
@@ -52,34 +51,34 @@ func (all *Reports) WriteHTML(w io.Writer) error {
 	return writePage(w, "reports.html", all)
 }
 
-// classes colour a verdict.
+// classes contains the CSS class of each verdict.
 var classes = [...]string{judge.ExitPass: "pass", judge.ExitViolation: "fail", judge.ExitUnjudged: "open"}
 
-// Class is the verdict's colour on a page.
+// Class returns the CSS class of the verdict.
 func (rep *Report) Class() string { return classes[rep.ExitCode()] }
 
-// Class is that of all verdicts together.
+// Class returns the CSS class of the verdict on all sales.
 func (all *Reports) Class() string { return classes[all.ExitCode()] }
 
-// Share is how many of the answers were the same.
+// Share is the share of one kind of answer.
 type Share struct {
 	Name, Class string
 	N           int
 	Percent     float64
 }
 
-// Shares lists the answers, the most frequent first.
+// Shares returns the kinds of answers, the most frequent first.
 func (rep *Report) Shares() (list []Share) {
 	for _, name := range ByCount(rep.Reasons) {
 		n := rep.Reasons[name]
 		status, _ := strconv.Atoi(strings.Fields(name)[0])
-		list = append(list, Share{inWords(name), meaning(status), n, Round(100*float64(n)/float64(rep.Attempts), 1)})
+		list = append(list, Share{inWords(name), statusClass(status), n, Round(100*float64(n)/float64(rep.Attempts), 1)})
 	}
 	return list
 }
 
-// meaning names the colour of an answer with a status.
-func meaning(status int) string {
+// statusClass returns the CSS class of answers with the given status.
+func statusClass(status int) string {
 	switch {
 	case status/100 == 2:
 		return "accepted"
@@ -91,9 +90,8 @@ func meaning(status int) string {
 	return "failed"
 }
 
-// Save writes report.html, report.json and report.txt into dir, which it creates
-// if need be. If no order of events explains the history, it writes history.html
-// too.
+// Save writes report.html, report.json and report.txt into dir, which it creates if necessary. If
+// the history is not linearizable, Save also writes history.html.
 func (rep *Report) Save(dir string) error {
 	files := map[string]func(io.Writer) error{
 		"report.html": rep.WriteHTML, "report.json": rep.WriteJSON, "report.txt": rep.WriteText,

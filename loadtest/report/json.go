@@ -6,8 +6,8 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// document is the report for machines. Its fields and their order are fixed.
-// Pass is true for exit code 0 only.
+// document is the JSON report. Its fields and their order are fixed. Pass is true only for exit
+// code 0.
 type document struct {
 	Pass     bool           `json:"pass"`
 	SKU      string         `json:"sku"`
@@ -31,24 +31,24 @@ type document struct {
 	} `json:"restore_ms"`
 	Violations []judge.Violation `json:"violations"` // never null
 
-	// A pass has only a history here, if any: the search for it took too long.
+	// In a pass, the only possible gap is the history, if its search took too long.
 	NotJudged []judge.Gap `json:"not_judged"` // never null
-	LateMS    struct {    // how late the load test sent its orders
+	LateMS    struct {    // delay between the time an order was due and the time it was sent
 		P50 float64 `json:"p50"`
 		P99 float64 `json:"p99"`
 		Max float64 `json:"max"`
 	} `json:"late_ms"`
-	LatencyTrusted bool   `json:"latency_trusted"` // false: they were sent too late for that
-	Command        string `json:"command"`         // this and the next: empty if not known
-	Program        string `json:"program"`
-	Versions       string `json:"store_versions"` // empty: the server does not tell
+	LatencyTrusted bool   `json:"latency_trusted"` // false if the orders were sent too late
+	Command        string `json:"command"`         // empty if unknown
+	Program        string `json:"program"`         // empty if unknown
+	Versions       string `json:"store_versions"`  // empty if unknown
 	Seed           int64  `json:"seed"`
-	Cores          int    `json:"cores"` // of the machine that attacked
+	Cores          int    `json:"cores"` // cores of the load test's machine
 }
 
-// WriteJSON writes the report as one JSON object on one line. Units: pending
-// to restoring, oversold, undersold, over_limit and drift; orders: durable and
-// lost; milliseconds where the name says so.
+// WriteJSON writes the report as one JSON object on one line. The fields pending to restoring,
+// oversold, undersold, over_limit and drift count units; durable and lost count orders; fields
+// whose name contains "ms" are in milliseconds.
 func (rep *Report) WriteJSON(w io.Writer) error { return JSON(w, rep.document()) }
 
 func (rep *Report) document() document {

@@ -8,21 +8,21 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// LatencyChart is the latency over time, on a logarithmic axis.
+// LatencyChart is a chart of the latency over time, with a logarithmic axis.
 type LatencyChart struct {
 	Lines          []percentileLine
 	Seconds        []second
 	XTicks, YTicks []tick
 }
 
-// second is the part of the chart that shows the percentiles of one second.
+// second is an area of the chart whose title lists the percentiles of one second.
 type second struct {
 	X, W  float64
 	Title string
 }
 
-// percentileLine is a percentile of the orders that were sent in each second, as
-// an SVG path in steps. It has a gap where none were sent.
+// percentileLine is an SVG path of one percentile, with a step per second. It has a gap in each
+// second without orders.
 type percentileLine struct{ Name, Path string }
 
 // LatencyChart returns the chart of the latency.
@@ -32,7 +32,7 @@ func (rep *Report) LatencyChart() LatencyChart {
 		return LatencyChart{}
 	}
 	c := LatencyChart{XTicks: rep.timeTicks()}
-	// What is left of the last second belongs to the one before it.
+	// A last second that is shorter than half a second is part of the second before it.
 	seconds := make([][]time.Duration, int(max(1, math.Round(span))))
 	for _, q := range rep.Evidence.Requests {
 		if q.Attack {
@@ -40,7 +40,7 @@ func (rep *Report) LatencyChart() LatencyChart {
 			seconds[at] = append(seconds[at], max(q.Latency, time.Microsecond))
 		}
 	}
-	// Powers of ten, in nanoseconds.
+	// low and high are powers of ten, of nanoseconds.
 	low := math.Floor(math.Log10(float64(max(rep.Latency.Min, time.Microsecond))))
 	high := max(math.Ceil(math.Log10(float64(rep.Latency.Max))), low+1)
 	y := func(power float64) float64 { return chartHeight * (high - power) / (high - low) }

@@ -8,9 +8,9 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// Two orders of the first second and one of the third, which was answered late;
-// nobody came in the second. What was sent after the attack is not drawn.
-func TestLatencyChart(t *testing.T) {
+// The attack has two orders in the first second, none in the second and one in the third. The chart
+// has a gap, and omits the request after the attack.
+func TestLatencyChartHasGaps(t *testing.T) {
 	rep, _ := stockChartOf()
 	rep.Latency.Min, rep.Latency.Max = time.Millisecond, 100*time.Millisecond
 	for at, latency := range map[time.Duration]time.Duration{0: time.Millisecond, 900: 10 * time.Millisecond, 2500: 100 * time.Millisecond} {
@@ -18,17 +18,17 @@ func TestLatencyChart(t *testing.T) {
 	}
 	rep.Evidence.Requests = append(rep.Evidence.Requests, judge.Request{Sent: rep.first.Add(5 * time.Second), Latency: time.Hour})
 	c := rep.LatencyChart()
-	// A decade is half of the height, a second a tenth of the width.
+	// A factor of ten is half of the height, and a second is a tenth of the width.
 	want := []percentileLine{
 		{"p50", "M0.0 220.0H96.0M192.0 0.0H288.0"}, {"p95", "M0.0 110.0H96.0M192.0 0.0H288.0"}, {"p99", "M0.0 110.0H96.0M192.0 0.0H288.0"},
 	}
 	if !slices.Equal(c.Lines, want) {
-		t.Errorf("%v, want %v", c.Lines, want)
+		t.Errorf("lines: got %v, want %v", c.Lines, want)
 	}
 	if want := []tick{{220, "1ms"}, {110, "10ms"}, {0, "100ms"}}; !slices.Equal(c.YTicks, want) {
-		t.Errorf("%v, want %v", c.YTicks, want)
+		t.Errorf("ticks: got %v, want %v", c.YTicks, want)
 	}
 	if want := "second 1: p50 1.0ms, p95 10ms, p99 10ms of 2 orders sent"; len(c.Seconds) != 2 || c.Seconds[0].Title != want {
-		t.Errorf("%v, want two, the first %q", c.Seconds, want)
+		t.Errorf("seconds: got %v, want two, the first with title %q", c.Seconds, want)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// Figure writes a number with three digits, or with all digits before the point
-// where there are more, with commas: 0.26, 38.2, 84,123.
+// Figure formats a number with up to three digits, or as a whole number with commas if it is 100
+// or more: 0.26, 38.2, 84,123.
 func Figure(v float64) string {
 	switch abs := math.Abs(v); {
 	case abs == 0:
@@ -29,10 +29,10 @@ func Figure(v float64) string {
 	return Thousands(v)
 }
 
-// Thousands writes a number without decimals and with commas.
+// Thousands formats a number without decimals and with commas.
 func Thousands(v float64) string { return judge.Sprintf("%.0f", v) }
 
-// Compact writes a number in few characters: 950, 1.5k, 20k.
+// Compact formats a number for the axis of a chart: 950, 1.5k, 20k.
 func Compact(v float64) string {
 	if v >= 1000 {
 		return fmt.Sprintf("%gk", Round(v/1000, 1))
@@ -40,7 +40,7 @@ func Compact(v float64) string {
 	return fmt.Sprintf("%g", Round(v, 2))
 }
 
-// Human writes a duration with two or three digits: 2.1ms, 20ms, 1.25s.
+// Human formats a duration in milliseconds or seconds: 2.1ms, 20ms, 1.25s.
 func Human(d time.Duration) string {
 	switch {
 	case d >= time.Second:
@@ -51,29 +51,30 @@ func Human(d time.Duration) string {
 	return fmt.Sprintf("%.1fms", Milliseconds(d))
 }
 
-// Milliseconds is d in milliseconds, rounded to a microsecond.
+// Milliseconds returns d in milliseconds, rounded to a microsecond.
 func Milliseconds(d time.Duration) float64 { return Round(float64(d)/float64(time.Millisecond), 3) }
 
-// Round rounds v to a number of decimals.
+// Round rounds v to the given number of decimals.
 func Round(v float64, digits int) float64 {
 	p := math.Pow10(digits)
 	return math.Round(v*p) / p
 }
 
-// ByCount lists the keys of m, those with the largest count first.
+// ByCount returns the keys of m in descending order of their counts.
 func ByCount(m map[string]int) []string {
 	return slices.SortedFunc(maps.Keys(m), func(a, b string) int {
 		return cmp.Or(m[b]-m[a], strings.Compare(a, b))
 	})
 }
 
-// Quantiles of N durations, by nearest rank. All are 0 if there are none.
+// Quantiles contains the quantiles of N durations, by nearest rank. The quantiles of no durations
+// are 0.
 type Quantiles struct {
 	N                       int
 	P50, P90, P95, P99, Max time.Duration
 }
 
-// QuantilesOf works out the quantiles of durations in any order.
+// QuantilesOf returns the quantiles of all, which need not be sorted.
 func QuantilesOf(all []time.Duration) Quantiles {
 	if len(all) == 0 {
 		return Quantiles{}

@@ -10,37 +10,37 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// Config describes the attack and the server of a report.
+// Config describes the load test and the server of a report. Empty fields are unknown.
 type Config struct {
-	Name             string // of the sale, as buyers see it
-	Strategy, Stores string // of the server; empty: not known
-	Versions         string // of the stores; empty: not known
-	Command, Program string // that attacked: command line and revision; empty: not known
+	Name             string // the sale's name, as buyers see it
+	Strategy, Stores string // the server's strategy and stores
+	Versions         string // versions of the stores
+	Command, Program string // command line and revision of the load test
 	Seed             int64
-	Cores            int    // of the machine that attacked
-	Scenario         string // empty: none
-	Schedule         string // the attack that was asked for, in words
+	Cores            int    // cores of the load test's machine
+	Scenario         string // name of the scenario, if any
+	Schedule         string // description of the requested attack
 	Burst            bool   // the attack ends in a burst
 }
 
-// Seen is what a run observed besides the evidence.
+// Seen contains the observations of a run that are not evidence for the judge.
 type Seen struct {
 	Started     time.Time
-	Took        time.Duration // the whole run
+	Took        time.Duration // duration of the whole run
 	Interrupted bool
-	Stock       []StockPoint    // over the attack
-	Restores    []time.Duration // each from the answer to a cancellation until the audit shows the units
-	Late        []time.Duration // of each order of the attack: how long after it was due it was sent
+	Stock       []StockPoint    // the stock during the attack
+	Restores    []time.Duration // times from the answer to a cancellation until the audit shows the units
+	Late        []time.Duration // delays between the time an order was due and the time it was sent
 	Notes       []string
 }
 
-// StockPoint is how many units the sale's page showed at one moment.
+// StockPoint is the number of available units at one moment.
 type StockPoint struct {
 	At        time.Time
 	Available int
 }
 
-// Report is the verdict on one sale, with the figures of the attack.
+// Report contains the verdict on one sale and the figures of the attack.
 type Report struct {
 	judge.Verdict
 	Config
@@ -48,28 +48,28 @@ type Report struct {
 
 	SKU           string
 	PerBuyerLimit int
-	ReserveOn     string // OnOrder or OnPayment; empty: OnOrder
+	ReserveOn     string // judge.OnOrder or judge.OnPayment; empty for OnOrder
 
-	Attempts     int                   // every POST /v1/orders of the attack
-	Buyers       int                   // who sent them
-	Answers      map[string]int        // by status; "0" is no answer
-	Reasons      map[string]int        // the same by status and code: "409 sold_out"
+	Attempts     int                   // requests POST /v1/orders of the attack
+	Buyers       int                   // buyers that sent the attempts
+	Answers      map[string]int        // answers to attempts by status; "0" is no answer
+	Reasons      map[string]int        // answers to attempts by status and code: "409 sold_out"
 	Rows         map[string]int        // stored orders by status
-	OfferedPerS  float64               // attempts, over the time of their sending
-	AcceptedPerS float64               // 2xx answers, from the first request to the last durable answer
-	DurablePerS  float64               // stored orders, over the same time; where paying takes the units, paid ones, from the first payment on
-	Latency      vegeta.LatencyMetrics // of the attempts
-	Payments     map[string]int        // answers to payments of the attack's orders, by status and code; nil unless they take the units
-	Paying       Quantiles             // of those
-	Restore      Quantiles             // of Restores
-	Lateness     Quantiles             // of Late
+	OfferedPerS  float64               // attempts per second while the attack was sending
+	AcceptedPerS float64               // 2xx answers per second, from the first request to the last acceptance
+	DurablePerS  float64               // stored orders per second in the same time; OnPayment: paid orders, from the first payment
+	Latency      vegeta.LatencyMetrics // latency of the attempts
+	Payments     map[string]int        // answers to payments of the attack's orders, by status and code; nil unless OnPayment
+	Paying       Quantiles             // latency of those payments
+	Restore      Quantiles             // quantiles of Restores
+	Lateness     Quantiles             // quantiles of Late
 
-	first    time.Time     // request of the attack
-	span     time.Duration // from there to the last answer of the attack
+	first    time.Time     // time of the attack's first request
+	span     time.Duration // time from first to the last answer of the attack
 	Evidence judge.Evidence
 }
 
-// New judges the evidence and works out the figures.
+// New judges the evidence and computes the figures.
 func New(c Config, e judge.Evidence, seen Seen) *Report {
 	rep := &Report{
 		Verdict: judge.Judge(e), Config: c, Seen: seen, SKU: e.SKU, PerBuyerLimit: e.PerBuyerLimit, ReserveOn: e.ReserveOn,
@@ -77,8 +77,8 @@ func New(c Config, e judge.Evidence, seen Seen) *Report {
 		Reasons: map[string]int{}, Rows: map[string]int{},
 		Evidence: e,
 	}
-	// Only requests of the attack count. Those after it come one by one, and
-	// would make every figure look better.
+	// Only requests of the attack count. Later requests are sent one by one and would improve
+	// every figure.
 	buyers := map[string]bool{}
 	var m vegeta.Metrics
 	for _, q := range e.Requests {
@@ -93,7 +93,7 @@ func New(c Config, e judge.Evidence, seen Seen) *Report {
 	rep.first, rep.span = m.Earliest, m.End.Sub(m.Earliest)
 	sending := m.Duration
 	if rep.Burst {
-		sending += time.Second // the last burst lasts a second like the others
+		sending += time.Second // each burst counts as one second, including the last one
 	}
 	if sending > 0 {
 		rep.OfferedPerS = float64(m.Requests) / sending.Seconds()
@@ -107,26 +107,26 @@ func New(c Config, e judge.Evidence, seen Seen) *Report {
 	}
 	rep.rates(records)
 	if rep.VisitorOrders > 0 {
-		rep.Notes = append(rep.Notes, fmt.Sprintf("%s of other people, who hold %s: the units are in the law, and what these people were told is not judged",
+		rep.Notes = append(rep.Notes, fmt.Sprintf("%s of other buyers, who hold %s: the units count in the audit, but the answers to these buyers are not judged",
 			judge.Plural(rep.VisitorOrders, "order"), judge.Plural(rep.VisitorUnits, "unit")))
 	}
 	if n := rep.Answers["429"]; n > rep.Attempts/2 {
-		rep.Notes = append(rep.Notes, "most orders were rate limited; a server that does not trust this address as a proxy sees one client instead of many")
+		rep.Notes = append(rep.Notes, "most orders were rate limited; if the server does not trust this address as a proxy, it limits all buyers as one client")
 	}
 	return rep
 }
 
-// Sold is how many units buyers have in the end.
+// Sold returns the number of units in pending and paid orders at the end.
 func (rep *Report) Sold() int { return rep.Pending + rep.Paid }
 
-// Doubted says that the latencies are not to be trusted. Orders that came late
-// met a server with less to do than was asked for, and a machine that sends late
-// reads its clock late.
+// Doubted reports whether the latencies are unreliable because the load test sent its orders too
+// late. The server then had less load than requested, and the load test's machine was too busy to
+// measure latencies.
 func (rep *Report) Doubted() bool {
 	return rep.Lateness.P99 > 10*time.Millisecond && rep.Lateness.P99 > rep.Latency.P99/2
 }
 
-// payments counts the answers to payments of the attack's orders.
+// payments computes the figures of the payments for the attack's orders.
 func (rep *Report) payments(c *judge.Index) {
 	rep.Payments = map[string]int{}
 	var latency []time.Duration
@@ -139,9 +139,8 @@ func (rep *Report) payments(c *judge.Index) {
 	rep.Paying = QuantilesOf(latency)
 }
 
-// rates works out accepted and durable orders per second. The time ends with the
-// last answer that was the first yes to a stored order. Only refusals and replays
-// come later, and would lower the rates.
+// rates computes the accepted and durable orders per second. The time ends with the last answer
+// that accepted a new order. Refusals and replays after that would lower the rates.
 func (rep *Report) rates(c *judge.Index) {
 	var last time.Time
 	attack := map[judge.Intent]bool{}
@@ -151,8 +150,8 @@ func (rep *Report) rates(c *judge.Index) {
 		}
 		attack[o.Intent] = true
 		for _, id := range o.IDs {
-			if yes := c.Yes(o, id); yes.After(last) {
-				last = yes
+			if accepted := c.Yes(o, id); accepted.After(last) {
+				last = accepted
 			}
 		}
 	}
@@ -161,13 +160,12 @@ func (rep *Report) rates(c *judge.Index) {
 		return
 	}
 	accepted, durable := 0, 0
-	// Count rows, not 201s: the 201 of a replay is no new order.
 	for _, q := range c.Requests {
 		if q.Attack && q.Status/100 == 2 && !q.End().After(last) {
 			accepted++
 		}
 	}
-	for _, row := range c.Rows {
+	for _, row := range c.Rows { // rows, because a replayed 201 is not a new order
 		counts := row.Status == judge.Paid || row.Status != judge.Rejected && !c.OnPayment()
 		if counts && attack[judge.Intent{Buyer: row.Buyer, Key: row.Key}] {
 			durable++

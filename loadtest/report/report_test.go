@@ -17,8 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// dayReport is the report of one small, fixed sale: what its clients heard and
-// what it stored is in testdata/day.json.
+// dayReport returns the report of the evidence in testdata/day.json after bend has changed it.
 func dayReport(bend func(*judge.Evidence)) *Report {
 	var e judge.Evidence
 	text, err := os.ReadFile("testdata/day.json")
@@ -48,13 +47,13 @@ func TestGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rep := dayReport(bend)
-			if name == "late" { // an attacker that was too busy, and a search that was given up
+			if name == "late" { // the load test was too busy, and the search for a history timed out
 				rep.Undecided, rep.Lateness = true, Quantiles{N: 9, P50: 2 * time.Millisecond, P99: 12 * time.Millisecond, Max: 15 * time.Millisecond}
 			}
 			var page bytes.Buffer
 			check.Must(t, rep.WriteHTML(&page))
 			if doubted := bytes.Contains(page.Bytes(), []byte("<b>do not trust the latencies</b>")); doubted != (name == "late") {
-				t.Errorf("the page doubts the latencies: %v", doubted)
+				t.Errorf("page warns about the latencies: got %t, want %t", doubted, name == "late")
 			}
 			for kind, write := range map[string]func(io.Writer) error{"txt": rep.WriteText, "json": rep.WriteJSON} {
 				var got bytes.Buffer
@@ -66,16 +65,15 @@ func TestGolden(t *testing.T) {
 				want, err := os.ReadFile(path)
 				check.Must(t, err)
 				if !bytes.Equal(got.Bytes(), want) {
-					t.Errorf("%s:\n%s\nwant\n%s", path, &got, want)
+					t.Errorf("%s: got\n%s\nwant\n%s", path, &got, want)
 				}
 			}
 		})
 	}
 }
 
-// Rates end with the last order that became durable: replays and refusals
-// afterwards do not thin them out.
-func TestRates(t *testing.T) {
+// Rates end with the last acceptance of a new order. Later replays do not lower them.
+func TestReplaysDoNotLowerRates(t *testing.T) {
 	e := judge.Evidence{SKU: "S", Total: 2, PerBuyerLimit: 2}
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ask := func(kind judge.Kind, buyer string, after time.Duration) judge.Order {
@@ -93,19 +91,19 @@ func TestRates(t *testing.T) {
 	ask(judge.Replay, "ann", time.Hour)
 	rep := New(Config{}, e, Seen{})
 	if got, want := Round(rep.DurablePerS, 3), Round(2/0.011, 3); got != want {
-		t.Errorf("durable %v/s, want %v", got, want)
+		t.Errorf("durable: got %v/s, want %v", got, want)
 	}
 	if rep.AcceptedPerS != rep.DurablePerS {
-		t.Errorf("accepted %v/s, want the same", rep.AcceptedPerS)
+		t.Errorf("accepted: got %v/s, want %v", rep.AcceptedPerS, rep.DurablePerS)
 	}
 }
 
-// The picture of a history that nothing explains comes with the report.
-func TestSaveDrawsTheHistory(t *testing.T) {
+// If the history is not linearizable, Save writes a page with the history.
+func TestSaveWritesHistory(t *testing.T) {
 	dir := t.TempDir()
 	check.Must(t, dayReport(func(e *judge.Evidence) { e.Audit.Available = 2 }).Save(dir))
 	page, err := os.ReadFile(filepath.Join(dir, "history.html"))
 	if err != nil || !bytes.Contains(page, []byte("on sale")) {
-		t.Errorf("history.html: %d bytes, %v", len(page), err)
+		t.Errorf("history.html: got %d bytes, %v, want a page that contains \"on sale\"", len(page), err)
 	}
 }

@@ -9,16 +9,16 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// Reports are the results of one attack: one report for each of its sales.
+// Reports contains the reports of all sales of one load test.
 type Reports struct {
 	Config
 	Sales   []*Report
 	Started time.Time
-	Took    time.Duration // the whole run
+	Took    time.Duration // duration of the whole run
 }
 
-// ExitCode is that of all verdicts together. A violation in one sale outweighs
-// what could not be judged in another.
+// ExitCode returns the exit code of all verdicts together: ExitViolation if any sale has a
+// violation, otherwise ExitUnjudged if any sale was not judged.
 func (all *Reports) ExitCode() int {
 	code := judge.ExitPass
 	for _, rep := range all.Sales {
@@ -32,10 +32,10 @@ func (all *Reports) ExitCode() int {
 	return code
 }
 
-// Word is the verdict over all sales in capitals.
+// Word returns the verdict on all sales in capitals.
 func (all *Reports) Word() string { return judge.Word(all.ExitCode()) }
 
-// Summary is the verdict over all sales in one sentence.
+// Summary returns the verdict on all sales as a sentence.
 func (all *Reports) Summary() string {
 	attempts, units, broken := 0, 0, 0
 	buyers := map[string]bool{}
@@ -55,8 +55,7 @@ func (all *Reports) Summary() string {
 	return what + ending(all.ExitCode(), "promises broken in "+judge.Plural(broken, "sale")+".")
 }
 
-// WriteText writes the reports for people. Where there are several, a table with
-// a line for each comes first.
+// WriteText writes the reports as text. With several sales, the text begins with a table of them.
 func (all *Reports) WriteText(w io.Writer) error {
 	if len(all.Sales) == 1 {
 		return all.Sales[0].WriteText(w)
@@ -79,8 +78,8 @@ func (all *Reports) WriteText(w io.Writer) error {
 	return t.Write(w)
 }
 
-// WriteJSON writes one JSON object on one line: for one sale its report, for
-// several {"pass","sales":[report,...]}.
+// WriteJSON writes one JSON object on one line: the report of a single sale, or
+// {"pass","sales":[report,...]} for several sales.
 func (all *Reports) WriteJSON(w io.Writer) error {
 	if len(all.Sales) == 1 {
 		return all.Sales[0].WriteJSON(w)
@@ -95,9 +94,9 @@ func (all *Reports) WriteJSON(w io.Writer) error {
 	}{all.ExitCode() == judge.ExitPass, sales})
 }
 
-// Save writes report.html, report.json and report.txt into dir, which it
-// creates if need be. Where there are several sales these are about all, and
-// each sale has a folder by the name of its SKU with its own.
+// Save writes report.html, report.json and report.txt into dir, which it creates if necessary. With
+// several sales, these files cover all of them, and each sale also has a folder, named after its
+// SKU, with its own report.
 func (all *Reports) Save(dir string) error {
 	if len(all.Sales) == 1 {
 		return all.Sales[0].Save(dir)

@@ -9,18 +9,18 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// StockChart is the stock over time, as a line in steps.
+// StockChart is a chart of the available units over time.
 type StockChart struct {
-	Line, Area     string // SVG paths
-	Zero           float64
-	Below          bool // the stock went below 0
+	Line, Area     string  // SVG paths
+	Zero           float64 // y coordinate of 0 units
+	Below          bool    // the stock was negative at some time
 	XTicks, YTicks []tick
 	Caption        string
 }
 
 const stockHeight = 160
 
-// StockChart returns the chart of the stock.
+// StockChart returns the chart of the available units.
 func (rep *Report) StockChart() StockChart {
 	span := rep.span
 	if len(rep.Stock) == 0 || span == 0 {
@@ -44,7 +44,7 @@ func (rep *Report) StockChart() StockChart {
 	for _, p := range rep.Stock {
 		at := p.At.Sub(rep.first)
 		if at < 0 {
-			continue // nobody had ordered yet
+			continue // before the first order
 		}
 		x = chartWidth * min(1, at.Seconds()/span.Seconds())
 		fmt.Fprintf(&line, "H%.1fV%.1f", x, y(float64(p.Available)))
@@ -55,15 +55,15 @@ func (rep *Report) StockChart() StockChart {
 	return c
 }
 
-// stockInWords says in a sentence what the line shows.
+// stockInWords describes the chart in a sentence.
 func (rep *Report) stockInWords(least int) string {
 	out := slices.IndexFunc(rep.Stock, func(p StockPoint) bool { return p.Available <= 0 })
 	switch {
 	case least < 0:
-		return judge.Sprintf("It went down to %d: the gate let more through than there was.", least)
+		return judge.Sprintf("The stock fell to %d: the gate admitted more units than the sale had.", least)
 	case out >= 0:
 		after := max(0, rep.Stock[out].At.Sub(rep.first))
-		return fmt.Sprintf("Sold out for the first time after %s. Units of cancelled orders come back, and are sold again.", Human(after))
+		return fmt.Sprintf("Sold out for the first time after %s. Units of cancelled orders return to the gate and are sold again.", Human(after))
 	}
-	return judge.Sprintf("Not seen sold out during the attack: %d of %d left at the least.", least, rep.Total)
+	return judge.Sprintf("Not sold out during the attack: at least %d of %d units were left.", least, rep.Total)
 }

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// stockChartOf is the StockChart of an attack of ten seconds on a sale of 100 units.
+// stockChartOf returns the chart of an attack of ten seconds on a sale of 100 units.
 func stockChartOf(points ...StockPoint) (*Report, StockChart) {
 	first := time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC)
 	rep := &Report{first: first}
@@ -22,34 +22,34 @@ func stockChartOf(points ...StockPoint) (*Report, StockChart) {
 
 func at(d time.Duration, available int) StockPoint { return StockPoint{time.Time{}.Add(d), available} }
 
-func TestStockChart(t *testing.T) {
+func TestStockChartHasSteps(t *testing.T) {
 	_, c := stockChartOf(at(-time.Second, 100), at(2500*time.Millisecond, 50), at(5*time.Second, 0), at(time.Minute, 10))
-	// A quarter of the way half is left, at the middle nothing; what was read
-	// after the attack is drawn at its end.
+	// Half of the units are left after a quarter of the time, and none after half of it. A point
+	// after the attack is drawn at the end.
 	if want := "M0 0.0H240.0V80.0H480.0V160.0H960.0V144.0"; c.Line != want {
-		t.Errorf("%s, want %s", c.Line, want)
+		t.Errorf("line: got %s, want %s", c.Line, want)
 	}
 	if c.Area != c.Line+"V160.0H0Z" || c.Below {
-		t.Errorf("area %s, below %v", c.Area, c.Below)
+		t.Errorf("got area %s, below %t, want the line down to 160, false", c.Area, c.Below)
 	}
 	if !strings.Contains(c.Caption, "Sold out for the first time after 5.00s") {
-		t.Error(c.Caption)
+		t.Errorf("got caption %q, want the time of the sell-out", c.Caption)
 	}
 }
 
 func TestStockChartBelowZero(t *testing.T) {
 	_, c := stockChartOf(at(time.Second, 0), at(2*time.Second, -20))
 	if !c.Below || c.Zero <= 0 || c.Zero >= stockHeight || !strings.Contains(c.Caption, "-20") {
-		t.Errorf("below %v, zero at %v: %s", c.Below, c.Zero, c.Caption)
+		t.Errorf("got below %t, zero at %v, caption %q, want true, inside the chart, -20", c.Below, c.Zero, c.Caption)
 	}
 }
 
 func TestStockChartNotSoldOut(t *testing.T) {
-	if _, c := stockChartOf(at(time.Second, 40), at(2*time.Second, 60)); !strings.Contains(c.Caption, "40 of 100 left at the least") {
-		t.Error(c.Caption)
+	if _, c := stockChartOf(at(time.Second, 40), at(2*time.Second, 60)); !strings.Contains(c.Caption, "at least 40 of 100 units were left") {
+		t.Errorf("got caption %q, want at least 40 of 100 units", c.Caption)
 	}
 	if _, c := stockChartOf(); c.Line != "" {
-		t.Errorf("a line of nothing: %s", c.Line)
+		t.Errorf("chart without points: got line %s, want none", c.Line)
 	}
 }
 

@@ -10,14 +10,15 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// A Promise is one line of the verdict: a number of violations, which has to be 0.
+// A Promise is a line of the verdict. Count is the number of violations; 0 means that the promise
+// was kept.
 type Promise struct {
 	Name, Meaning string
 	Count         int
-	Open          bool // it could not be judged
+	Open          bool // the promise could not be judged
 }
 
-// Checks lists all checks, in the order of the verdict.
+// Checks returns all promises, in the order of the verdict.
 func (rep *Report) Checks() []Promise {
 	unsettled := 0
 	if slices.ContainsFunc(rep.Violations, func(v judge.Violation) bool { return v.Name == judge.Unsettled }) {
@@ -37,12 +38,12 @@ func (rep *Report) Checks() []Promise {
 	}
 }
 
-// open says whether a gap leaves the check undecided.
+// open reports whether a gap leaves the check undecided.
 func (rep *Report) open(name string) bool {
 	return slices.ContainsFunc(rep.Gaps, func(g judge.Gap) bool { return slices.Contains(g.Checks, name) })
 }
 
-// Summary is the verdict in one sentence.
+// Summary returns the verdict as a sentence.
 func (rep *Report) Summary() string {
 	what := fmt.Sprintf("%s wanted %s in %s: ", judge.Plural(rep.Buyers, "buyer"), judge.Plural(rep.Total, "unit"), judge.Plural(rep.Attempts, "order"))
 	if rep.Undecided && rep.ExitCode() == judge.ExitPass {
@@ -51,15 +52,15 @@ func (rep *Report) Summary() string {
 	return what + ending(rep.ExitCode(), judge.Plural(len(rep.Violations), "promise")+" broken.")
 }
 
-// ending ends the sentence of a verdict, where promises were broken with broken.
+// ending returns the end of a summary. broken is the end for broken promises.
 func ending(exitCode int, broken string) string {
 	return [...]string{
 		judge.ExitPass: "every promise was kept.", judge.ExitViolation: broken,
-		judge.ExitUnjudged: "no promise was seen broken, but not every one was put to the test.",
+		judge.ExitUnjudged: "no promise was broken, but some could not be judged.",
 	}[exitCode]
 }
 
-// WriteText writes the report for people.
+// WriteText writes the report as text.
 func (rep *Report) WriteText(w io.Writer) error {
 	var t Text
 	rep.addTo(&t, "VERDICT", rep.Facts())
@@ -76,13 +77,13 @@ func (rep *Report) addTo(t *Text, heading string, facts [][2]string) {
 		t.Line("  not judged: %s", gap.Advice())
 	}
 	if rep.Interrupted {
-		t.Line("  interrupted: the run was stopped early; this judges what had happened by then")
+		t.Line("  interrupted: the run was stopped early; the verdict covers the run until then")
 	}
 	for _, s := range rep.Notes {
 		t.Line("  note: %s", s)
 	}
 	if rep.Doubted() {
-		t.Line("  do not trust the latencies: this machine was too busy to send in time. The p99 of the delays is more than half of the p99 of the latencies")
+		t.Line("  do not trust the latencies: this machine was too busy to send orders in time. The p99 of the delays is more than half of the p99 of the latencies")
 	}
 	t.Line("")
 	for _, fact := range facts {
@@ -94,16 +95,16 @@ func (rep *Report) addTo(t *Text, heading string, facts [][2]string) {
 		switch {
 		case c.Count != 0:
 			mark = "BROKEN"
-		case c.Open: // none was found, but there may be some
+		case c.Open: // no violation was found, but there may be some
 			mark, count = "?", "-"
 		}
 		t.Row("  "+c.Name, fmt.Sprintf("%6s", count), mark, c.Meaning)
 	}
 }
 
-// Facts say what attacked what, as label and text.
+// Facts returns labels and texts that describe the server and the load test.
 func (c Config) Facts() [][2]string {
-	or := func(text string) string { return cmp.Or(text, "not told") }
+	or := func(text string) string { return cmp.Or(text, "unknown") }
 	return [][2]string{
 		{"server", fmt.Sprintf("strategy %s, stores %s, versions %s", or(c.Strategy), or(c.Stores), or(c.Versions))},
 		{"program", fmt.Sprintf("%s, %s, seed %d", or(c.Program), judge.Plural(c.Cores, "core"), c.Seed)},
@@ -111,10 +112,10 @@ func (c Config) Facts() [][2]string {
 	}
 }
 
-// Facts are facts with those of the attack.
+// Facts returns labels and texts of the sale, the figures, the server and the load test.
 func (rep *Report) Facts() [][2]string { return append(rep.facts(), rep.Config.Facts()...) }
 
-// facts are the figures around the verdict, as label and text.
+// facts returns labels and texts of the sale and the figures.
 func (rep *Report) facts() [][2]string {
 	terms := judge.Sprintf("%s: %s, at most %d per buyer", rep.SKU, judge.Plural(rep.Total, "unit"), rep.PerBuyerLimit)
 	durable := "durable"
@@ -145,7 +146,7 @@ func (rep *Report) facts() [][2]string {
 	return facts
 }
 
-// reasons lists answers, the most frequent first.
+// reasons formats the counts of answers, the most frequent first.
 func reasons(counts map[string]int) string {
 	var parts []string
 	for _, reason := range ByCount(counts) {
@@ -154,7 +155,7 @@ func reasons(counts map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// inWords is a reason as people read it.
+// inWords returns the text of a reason. The reason "0" stands for no answer.
 func inWords(reason string) string {
 	if reason == "0" {
 		return "no answer"
@@ -162,7 +163,7 @@ func inWords(reason string) string {
 	return reason
 }
 
-// rows lists stored orders by status.
+// rows formats the numbers of stored orders by status.
 func (rep *Report) rows() string {
 	parts := []string{judge.Sprintf("%d durable", rep.Durable)}
 	for _, s := range []string{judge.Pending, judge.Paid, judge.Cancelled, judge.Expired, judge.Rejected} {

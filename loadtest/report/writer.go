@@ -12,8 +12,8 @@ import (
 	"text/tabwriter"
 )
 
-// JSON writes v as JSON, on one line. It does not escape <, > and &: people read
-// the texts in it in a terminal, too.
+// JSON writes v as JSON on one line. It does not escape <, > and &, so that texts are readable in a
+// terminal.
 func JSON(w io.Writer, v any) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
@@ -23,20 +23,19 @@ func JSON(w io.Writer, v any) error {
 	return nil
 }
 
-// Text collects a report for people: lines, with tables between them. The zero
-// value is an empty text.
+// Text builds a text of lines and tables. The zero value is an empty text.
 type Text struct {
 	text  strings.Builder
-	table *tabwriter.Writer // nil: none is open
+	table *tabwriter.Writer // the table to which Row adds; nil if there is none
 }
 
-// Line ends the table before it and adds a line.
+// Line ends the current table and adds a line.
 func (t *Text) Line(format string, args ...any) {
 	t.end()
 	fmt.Fprintf(&t.text, format+"\n", args...)
 }
 
-// Row adds a row to a table, which lasts until the next Line.
+// Row adds a row to the current table. The first Row after a Line begins a new table.
 func (t *Text) Row(cells ...any) {
 	if t.table == nil {
 		t.table = tabwriter.NewWriter(&t.text, 0, 0, 2, ' ', 0)
@@ -52,12 +51,12 @@ func (t *Text) Row(cells ...any) {
 
 func (t *Text) end() {
 	if t.table != nil {
-		_ = t.table.Flush() // into memory
+		_ = t.table.Flush() // writes to memory and cannot fail
 		t.table = nil
 	}
 }
 
-// Write writes the whole text to w.
+// Write writes the text to w.
 func (t *Text) Write(w io.Writer) error {
 	t.end()
 	if _, err := io.WriteString(w, t.text.String()); err != nil {
@@ -66,7 +65,7 @@ func (t *Text) Write(w io.Writer) error {
 	return nil
 }
 
-// CheckDir returns why no report can be saved in dir, which it creates if need be.
+// CheckDir returns an error if no report can be saved in dir. It creates dir if necessary.
 func CheckDir(dir string) error {
 	path, nothing := filepath.Join(dir, ".check"), func(io.Writer) error { return nil }
 	if err := cmp.Or(os.MkdirAll(dir, 0o755), saveFile(path, nothing), os.Remove(path)); err != nil {
@@ -75,7 +74,7 @@ func CheckDir(dir string) error {
 	return nil
 }
 
-// Save writes files, by their names, into dir, which it creates if need be.
+// Save writes the files, by their names, into dir, which it creates if necessary.
 func Save(dir string, files map[string]func(io.Writer) error) error {
 	if err := CheckDir(dir); err != nil {
 		return err
@@ -93,5 +92,5 @@ func saveFile(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(write(f), f.Close()) // a full disk shows when it is closed
+	return errors.Join(write(f), f.Close()) // Close reports a full disk
 }

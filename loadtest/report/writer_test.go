@@ -18,7 +18,7 @@ func TestFigure(t *testing.T) {
 		1_234_567: "1,234,567", -1500: "-1,500", 100_000: "100,000", 123: "123", -123: "-123",
 	} {
 		if got := Figure(v); got != want {
-			t.Errorf("%v: %q, want %q", v, got, want)
+			t.Errorf("Figure(%v): got %q, want %q", v, got, want)
 		}
 	}
 }
@@ -49,16 +49,16 @@ func TestText(t *testing.T) {
 	var got strings.Builder
 	const want = "head 1\na     bcd  e\nlong  2    f\ntail\nx  y\n"
 	if err := text.Write(&got); err != nil || got.String() != want {
-		t.Errorf("%q, %v, want %q", got.String(), err, want)
+		t.Errorf("got %q, %v, want %q", got.String(), err, want)
 	}
 }
 
-func TestSaveReportsWhatFailed(t *testing.T) {
+func TestSaveReturnsWriteError(t *testing.T) {
 	dir, broken := filepath.Join(t.TempDir(), "new"), errors.New("broken")
 	write := func(w io.Writer) error { return JSON(w, "<b>") }
 	check.Must(t, Save(dir, map[string]func(io.Writer) error{"a.json": write}))
 	if got, err := os.ReadFile(filepath.Join(dir, "a.json")); err != nil || string(got) != "\"<b>\"\n" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("a.json: got %q, %v, want %q", got, err, "\"<b>\"\n")
 	}
 	if err := Save(dir, map[string]func(io.Writer) error{"b": func(io.Writer) error { return broken }}); !errors.Is(err, broken) {
 		t.Errorf("got %v, want %v", err, broken)

@@ -8,14 +8,14 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// TryAcquire takes the lock if it is free, in one round trip, as Locker says. A lock
-// that others wait for is not free.
+// TryAcquire implements Locker, in one round trip. A lock that has waiters counts as
+// held.
 func (c *Client) TryAcquire(ctx context.Context, key string, options ...Option) (*Lock, error) {
 	return c.leases.TryAcquire(ctx, key, options, c.take)
 }
 
-// take stands in line if the call waits and has no policy of its own. Otherwise it asks
-// by that policy, or once.
+// take joins the wait queue if the call waits and has no Config.Retry. Otherwise it polls
+// by that policy, or tries once.
 func (c *Client) take(call *lease.Call) (*Lock, error) {
 	if err := onredis.CheckKey(call.Key); err != nil {
 		return nil, err
@@ -29,20 +29,21 @@ func (c *Client) take(call *lease.Call) (*Lock, error) {
 	})
 }
 
-// An attempt is one caller's way to a lock, however often it asks.
+// An attempt is the state of one TryAcquire or Acquire. All its requests use one token.
 type attempt struct {
 	*lease.Call
 	client *Client
 	token  string
-	sent   []time.Time // when it sent each of its questions
+	sent   []time.Time // the time at which each request was sent
 }
 
 func (c *Client) attempt(call *lease.Call) *attempt {
 	return &attempt{Call: call, client: c, token: onredis.NewToken(call.Lease)}
 }
 
-// ask asks for the lock. With a channel it also stands in line. With ErrHeld it
-// returns how long the holder has left, negative if its key never expires.
+// ask sends one request for the lock. With a channel, the request also joins the wait
+// queue or renews the place in it. With ErrHeld, ask returns the holder's remaining time,
+// which is negative if the key never expires.
 func (a *attempt) ask(channel string) (*Lock, time.Duration, error) {
 	a.sent = append(a.sent, time.Now())
 	return a.client.store.Take(a.Call, a.token, channel, len(a.sent)-1, a.Note)

@@ -12,11 +12,11 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A Client takes locks in one Redis: a server, a Cluster, or a master that
-// Sentinel watches. Run must go on beside it. Without Run a lock ends after one
-// lease unless Lock.Extend renews it, and Acquire fails with ErrNotRunning.
+// A Client acquires locks in one Redis: a single server, a Cluster, or a master that
+// Sentinel monitors. The program must keep Run running. Without Run, a lock ends after
+// one lease unless Lock.Extend renews it, and Acquire returns ErrNotRunning.
 //
-// A Client is safe for concurrent use. One per process is enough.
+// A Client is safe for concurrent use. One Client per process is enough.
 type Client struct {
 	store  *onredis.Store
 	leases *lease.Leases
@@ -25,21 +25,20 @@ type Client struct {
 
 var _ Locker = (*Client)(nil)
 
-// New returns a Client on rdb. It panics on a Config that Validate refuses.
+// New returns a Client that keeps its locks in rdb. It panics if cfg is invalid.
 func New(rdb redis.UniversalClient, cfg Config) *Client {
 	store := onredis.New(rdb, cfg)
 	return &Client{store, lease.NewLeases(store, cfg), newWaits(rdb, rand.Text())}
 }
 
-// Run renews every lock that the client holds, at a third of its lease, and
-// listens for locks that are handed to the client, until ctx ends. It is one loop
-// and one connection however many locks there are. It returns nil, or an error if
-// it has been called before.
+// Run renews every lock of the client at a third of its lease, and receives the
+// messages that hand locks to waiting callers, until ctx ends. It needs one loop and one
+// connection, whatever the number of locks. It returns nil, or an error if it has been
+// called before.
 //
 // When Run returns, every lock that is still held is lost: its context ends with
-// ErrStopped as the reason. Waiters get ErrStopped, and nothing more can be
-// acquired. In Redis such a lock stays taken until its lease ends, so a program
-// that stops releases its locks first.
+// ErrStopped as the reason. Waiting and later calls return ErrStopped. Redis keeps these
+// locks until their leases end, so a program should release its locks before it stops.
 func (c *Client) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	var listening sync.WaitGroup
@@ -49,14 +48,14 @@ func (c *Client) Run(ctx context.Context) error {
 	return c.leases.Run(ctx)
 }
 
-// Observe tells who holds the lock now; the zero Holder is nobody. A holder that was
-// acquired with a Config.Note shows the note, and since when it holds the lock. To see
-// changes, call Observe again.
+// Observe returns the current holder of the lock, or the zero Holder if the lock is free.
+// Holder.Note and Holder.Since are set only if the holder acquired the lock with a
+// Config.Note.
 func (c *Client) Observe(ctx context.Context, key string) (lease.Holder, error) {
 	return c.store.Observe(ctx, key)
 }
 
-// Remaining tells how long each lock is still taken, as Locker says, in one round trip.
+// Remaining implements Locker, in one round trip.
 func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration, error) {
 	return c.store.Remaining(ctx, keys...)
 }

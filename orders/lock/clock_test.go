@@ -18,7 +18,7 @@ import (
 	"flashsale/orders/lock/semaphore"
 )
 
-// clockLease is a holder's lease, and clockStep by how much Redis's clock is set back.
+// clockLease is the holder's lease; clockStep is the step by which Redis's clock is set back.
 const clockLease, clockStep = time.Minute, time.Hour
 
 // A clockKind is a lock whose lease is a point in time of Redis's clock.
@@ -57,9 +57,9 @@ var clockKinds = []clockKind{
 	},
 }
 
-// Redis's clock is set back, so its points in time are further away by the step. The lock
-// of a dead holder is then free at once, and a place of a semaphore after one more lease.
-// A holder that renews keeps its lock.
+// If Redis's clock is set back, the end of each lease moves into the future by the step. The
+// lock of a crashed holder is then free at once, and a place of a semaphore after one more
+// lease. A holder that renews keeps its lock.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	for _, kind := range clockKinds {
@@ -77,39 +77,39 @@ func (kind clockKind) setBack(t *testing.T, rdb *redis.Client) {
 		t.Helper()
 		l, err := b.TryAcquire(ctx, "lock:{sku}")
 		if !errors.Is(err, want) {
-			t.Fatalf("%s: %v, want %v", what, err, want)
+			t.Fatalf("%s: got %v, want %v", what, err, want)
 		}
 		return l
 	}
 	l, err := a.TryAcquire(ctx, "lock:{sku}")
 	check.Must(t, err)
-	try("b's lease is shorter", lease.ErrHeld)
+	try("a holds the lock for longer than b's lease", lease.ErrHeld)
 	check.Must(t, errors.Join(kind.step(ctx, rdb, l), l.Extend(ctx)))
 	if left := kind.left(ctx, rdb, l); left > clockLease {
-		t.Errorf("%v left after a renewal", left)
+		t.Errorf("after a renewal: got %v left, want at most %v", left, clockLease)
 	}
 	try("a has renewed", lease.ErrHeld)
 
 	check.Must(t, kind.step(ctx, rdb, l))
 	if kind.name == "semaphore" {
-		try("one lease more", lease.ErrHeld)
+		try("a has crashed, within one more lease", lease.ErrHeld)
 		if left := kind.left(ctx, rdb, l); left > clockLease {
-			t.Errorf("%v left of a dead holder's place", left)
+			t.Errorf("place of a crashed holder: got %v left, want at most %v", left, clockLease)
 		}
 		return
 	}
 	if left, err := b.Remaining(ctx, "lock:{sku}"); kind.name != "reentrant" && (err != nil || left[0] != 0) {
-		t.Errorf("remaining %v, %v", left, err)
+		t.Errorf("lock of a crashed holder: got remaining %v, %v, want 0", left, err)
 	}
-	second := try("a is dead", nil)
+	second := try("a has crashed", nil)
 	check.Is(t, l.Extend(ctx), lease.ErrNotMine)
 	if left := kind.left(ctx, rdb, second); left > second.Lease() {
-		t.Errorf("%v left of b's lock", left)
+		t.Errorf("b's lock: got %v left, want at most %v", left, second.Lease())
 	}
 }
 
-// A waiter that died before Redis's clock was set back is passed over.
-func TestDeadWaiterOfASemaphoreAfterAStep(t *testing.T) {
+// A semaphore passes over a waiter that crashed before Redis's clock was set back.
+func TestClockSetBackSkipsCrashedWaiter(t *testing.T) {
 	rdb := servertest.Connect(t, servertest.OpenRedis(t, servers.KindReal).URL)
 	ctx, places := t.Context(), semaphore.New(rdb, 1, lease.Config{})
 	until := rdb.Time(ctx).Val().Add(time.Hour).UnixMilli()

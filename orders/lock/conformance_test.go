@@ -24,7 +24,7 @@ import (
 	"flashsale/orders/lock/semaphore"
 )
 
-// The suite over every kind of lock in Redis, embedded and real.
+// TestConformance runs the suite on every kind of lock in Redis, embedded and real.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	acquire := hashOf(t, "internal/onredis/value.lua", "internal/onredis/hand_over.lua", "internal/onredis/acquire.lua")
@@ -66,7 +66,7 @@ func TestConformance(t *testing.T) {
 		return contains(hashOf(t, "semaphore/places.lua", "semaphore/"+name))
 	}
 	places.New = func(t testing.TB, servers []string, cfg lease.Config) lease.Locker {
-		cfg.Retry = lease.Every(2 * time.Millisecond) // thousands, one after the other: with its own they took half a minute
+		cfg.Retry = lease.Every(2 * time.Millisecond) // with the default, thousands of calls in sequence take half a minute
 		return semaphore.New(servertest.Connect(t, servers[0]), 1, cfg)
 	}
 	places.Acquires, places.Renews, places.Releases, places.Ready = part("take.lua"), part("renew.lua"), part("leave.lua"), nil
@@ -105,8 +105,8 @@ func on(servers []string, kind string, store locktest.Store) locktest.Store {
 	store.Fence = func(t testing.TB, l lease.Locker) fence.Issuer {
 		switch kind {
 		case "redlock", "reentrant":
-			// A Redlock may lack the vote of any one master, and the value of a
-			// Reentrant is not a token that a fence in Redis could compare.
+			// fence.Redis needs the token in the key. A Redlock may lack the vote of one
+			// master, and a reentrant lock keeps a hash in its key.
 			return counter{servertest.Connect(t, servers[0])}
 		case "semaphore":
 			return l.(*semaphore.Client)
@@ -121,7 +121,7 @@ func on(servers []string, kind string, store locktest.Store) locktest.Store {
 	return store
 }
 
-// hashOf is that of a script, by which a proxy tells the commands apart.
+// hashOf returns the hash of the script, by which the wire recognizes its commands.
 func hashOf(t testing.TB, files ...string) string {
 	t.Helper()
 	var source strings.Builder
@@ -133,7 +133,7 @@ func hashOf(t testing.TB, files ...string) string {
 	return redis.NewScript(source.String()).Hash()
 }
 
-// steal has a thief hold key, for ever.
+// steal makes another holder own key, without an expiry.
 func steal(t testing.TB, rdb *redis.Client, key, kind string) {
 	_, err := rdb.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
 		p.Del(t.Context(), key)

@@ -1,5 +1,5 @@
-// Package lock is a distributed lock in Redis: at most one holder per key. A holder has
-// the lock for one lease at a time. The server frees a lock that is not renewed in time.
+// Package lock implements a distributed lock in Redis: at most one holder per key. A lock
+// is held for one lease at a time. If it is not renewed in time, the server frees it.
 //
 //	client := lock.New(rdb, lock.Config{})
 //	go client.Run(ctx) // renews leases and receives messages
@@ -9,35 +9,35 @@
 //		return err
 //	}
 //	defer l.Release(ctx)
-//	return work(l.Context()) // ends, with its cause, before the lock is lost
+//	return work(l.Context()) // the context ends before the lock is lost
 //
-// A process may pause between a look at its context and a write, and a Redis that fails
-// over may forget a lock. Two holders then believe in the same lock. So the lock is for
-// order and for speed. Where two writers would do damage, the resource that is written
-// must check a fencing token: see package fence. README.md states what the lock
-// guarantees, what no lock can guarantee, and in which order to read the code.
+// A lock alone does not make writes safe. A process may pause between checking its
+// context and writing, and a Redis failover may lose a lock; two processes then believe
+// that they hold it. If two writers would do damage, the resource must check a fencing
+// token: see package fence. README.md lists the guarantees of this lock and the limits
+// of every lock, and gives an order in which to read the code.
 //
-// Set ContextTimeoutEnabled in the options of the Redis client. Without it go-redis
+// Set ContextTimeoutEnabled in the options of the Redis client. Otherwise go-redis
 // ignores Config.Timeout, and one call may take longer than a whole lease. Redis Cluster
-// and Sentinel need no settings, since each script touches a single slot. A redis.Ring
-// does not work: it sends a lock and its messages to two servers.
+// and Sentinel need no settings, because each script touches a single slot. redis.Ring
+// is not supported: it sends a lock and its messages to two servers.
 package lock
 
 import "flashsale/orders/lock/lease"
 
-// Config says how locks are held and waited for.
+// Config contains the settings of a Client.
 type Config = lease.Config
 
 // Lock is a lock that is held until its Context ends.
 type Lock = lease.Lock
 
-// Locker is what a program needs of a lock, whichever store keeps it.
+// Locker is the interface of a lock client, independent of the store.
 type Locker = lease.Locker
 
 // Option changes the Config for one call.
 type Option = lease.Option
 
-// The errors that most callers look for. Package lease has the others.
+// These are the errors that most callers check for. Package lease has the rest.
 var (
 	ErrHeld     = lease.ErrHeld
 	ErrUnknown  = lease.ErrUnknown

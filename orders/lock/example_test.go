@@ -26,7 +26,7 @@ func open() (server *miniredis.Miniredis, rdb *redis.Client, closeBoth func()) {
 	return server, rdb, func() { _ = rdb.Close(); server.Close() }
 }
 
-// start is a Client that runs, on a Redis of its own, until stop is called.
+// start returns a Client on its own Redis. The Client runs until stop is called.
 func start(cfg lock.Config) (client *lock.Client, stop func()) {
 	_, rdb, closeBoth := open()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -42,8 +42,7 @@ func start(cfg lock.Config) (client *lock.Client, stop func()) {
 	}
 }
 
-// To wait at most for a while is the context's business; how long the lock may be
-// kept is another.
+// The context limits the wait. Config.MaxHold limits the time for which the lock is held.
 func ExampleClient_Acquire() {
 	client, stop := start(lock.Config{Lease: 5 * time.Second, MaxHold: time.Minute})
 	defer stop()
@@ -62,14 +61,14 @@ func ExampleClient_Acquire() {
 	// <nil>
 }
 
-// Each node has a sweeper on its schedule; one of them sweeps.
+// All nodes schedule the same task, and one of them runs it.
 func Example_once() {
 	client, stop := start(lock.Config{})
 	defer stop()
 	ctx := context.Background()
 	sweep := func(context.Context) error {
 		fmt.Println("expired orders swept")
-		// Another node's turn comes while this one is at work.
+		// Another node starts the task while this node is running it.
 		ran, err := election.Once(ctx, client, "lock:{sweep}", func(context.Context) error { panic("two sweepers") })
 		fmt.Println("the other one swept:", ran, err)
 		return nil
@@ -82,8 +81,8 @@ func Example_once() {
 	// this one swept: true <nil>
 }
 
-// One node leads for as long as it can: it sweeps, again and again, until it
-// loses the lock or is told to stop.
+// One node is the leader and sweeps periodically, until it loses the lock or its context
+// ends.
 func Example_lead() {
 	client, stop := start(lock.Config{})
 	defer stop()
@@ -95,7 +94,7 @@ func Example_lead() {
 		for {
 			select {
 			case <-ctx.Done():
-				return nil // no longer the leader, or told to stop
+				return nil // the lock is lost, or the program stops
 			case <-every.C:
 				if sweeps++; sweeps == 3 {
 					cancel()
@@ -108,7 +107,7 @@ func Example_lead() {
 	// Output: swept three times or more: true <nil>
 }
 
-// The same name enters again; another one waits for both to be released.
+// An owner acquires its lock a second time. Another owner can acquire it after both releases.
 func Example_reentrant() {
 	_, rdb, closeBoth := open()
 	defer closeBoth()
@@ -117,7 +116,7 @@ func Example_reentrant() {
 
 	outer, _ := ann.TryAcquire(ctx, "lock:{sku}")
 	inner, err := ann.TryAcquire(ctx, "lock:{sku}")
-	fmt.Println("ann again:", err)
+	fmt.Println("ann's second time:", err)
 	fmt.Println(inner.Release(ctx))
 	_, err = bob.TryAcquire(ctx, "lock:{sku}")
 	fmt.Println("bob:", err)
@@ -125,14 +124,14 @@ func Example_reentrant() {
 	_, err = bob.TryAcquire(ctx, "lock:{sku}")
 	fmt.Println("bob:", err)
 	// Output:
-	// ann again: <nil>
+	// ann's second time: <nil>
 	// <nil>
 	// bob: acquire "lock:{sku}": lock: held by someone else
 	// <nil>
 	// bob: <nil>
 }
 
-// A Retry is a function of the number of the retry: this one gives up after three.
+// A Retry is a function of the number of the retry. This one stops after three retries.
 func Example_retry() {
 	backoff := lease.Backoff(time.Millisecond, 10*time.Millisecond)
 	client, stop := start(lock.Config{Retry: func(n int) (time.Duration, bool) {
@@ -157,8 +156,7 @@ func Example_retry() {
 	// <nil>
 }
 
-// Three masters that know nothing of each other: one of them may be down, two may
-// not.
+// A lock on three independent masters works while one of them is down.
 func Example_redlock() {
 	var servers []*miniredis.Miniredis
 	var masters []redis.UniversalClient
@@ -179,15 +177,15 @@ func Example_redlock() {
 
 	servers[1].SetError("down")
 	_, err = bob.TryAcquire(ctx, "lock:{sku}")
-	fmt.Println("two are down, nobody:", errors.Is(err, lease.ErrUnknown))
+	fmt.Println("two are down, bob: unknown outcome:", errors.Is(err, lease.ErrUnknown))
 	// Output:
 	// one is down, ann: <nil>
 	// one is down, bob: acquire "lock:{sku}": lock: held by someone else
 	// <nil>
-	// two are down, nobody: true
+	// two are down, bob: unknown outcome: true
 }
 
-// What happens to the locks, for metrics and traces.
+// Hooks report the events of a lock, for metrics and traces.
 func Example_hooks() {
 	ctx, giveUp := context.WithCancel(context.Background())
 	client, stop := start(lock.Config{Hooks: lease.Hooks{

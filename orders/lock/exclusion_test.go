@@ -14,11 +14,11 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// An examination runs on our scripts, where it must find no fault, and on each broken
-// twin, where it must find a fault. s is a store without keys of the examination.
+// An examination must pass with the correct scripts and fail with each broken twin. s is an
+// empty store.
 type examination func(t *testing.T, s server, sc onredis.Scripts) error
 
-// twins maps what is wrong with them to scripts with one step replaced.
+// twins maps a description of a fault to a function that breaks the scripts.
 type twins map[string]func(*onredis.Scripts)
 
 func (x examination) run(t *testing.T, broken twins) {
@@ -28,9 +28,9 @@ func (x examination) run(t *testing.T, broken twins) {
 			check.Must(t, s.connect(t).FlushAll(check.Context(t)).Err())
 			sc := onredis.NewScripts()
 			spoil(&sc)
-			s.patience = 500 * time.Millisecond // what does not come need not be waited for
+			s.patience = 500 * time.Millisecond // a broken twin never produces the event
 			if err := x(t, s, sc); err == nil {
-				t.Errorf("the check did not notice: %s", what)
+				t.Errorf("broken twin %q passed, want a failure", what)
 			} else {
 				t.Logf("%s: %v", what, err)
 			}
@@ -38,21 +38,21 @@ func (x examination) run(t *testing.T, broken twins) {
 	})
 }
 
-// A held lock cannot be acquired, by its own process or by another process. TestConformance
-// tests mutual exclusion among many concurrent callers.
-func TestHeld(t *testing.T) {
+// A held lock cannot be acquired by its own process or by another one. TestConformance covers
+// mutual exclusion among many concurrent callers.
+func TestHeldLockIsExclusive(t *testing.T) {
 	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx, a, b := check.Context(t), s.client(t, lease.Config{}, sc), s.client(t, lease.Config{}, sc)
 		l, err := a.TryAcquire(ctx, "lock:{sku}")
 		check.Must(t, err)
 		for _, c := range []*Client{a, b} {
 			if _, err := c.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, lease.ErrHeld) {
-				return fmt.Errorf("second acquire: %v, want lease.ErrHeld", err)
+				return fmt.Errorf("second acquire: got %v, want lease.ErrHeld", err)
 			}
 		}
 		return l.Release(ctx)
 	}).run(t, twins{
-		"acquire that takes what is held": func(sc *onredis.Scripts) {
+		"acquire that overwrites a held lock": func(sc *onredis.Scripts) {
 			sc.Acquire = redis.NewScript(`redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 0`)
 		},
 		"no lock at all": func(sc *onredis.Scripts) {
@@ -61,8 +61,8 @@ func TestHeld(t *testing.T) {
 	})
 }
 
-// A's lease ends, B acquires, A releases: B's lock must stay, and C stay out.
-func TestReleaseByTheWrongHolder(t *testing.T) {
+// A's lease ends, B acquires the lock, and A releases it: B must keep the lock.
+func TestLateReleaseKeepsNextHolder(t *testing.T) {
 	const key = "lock:{sku}"
 	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx := check.Context(t)
@@ -81,41 +81,41 @@ func TestReleaseByTheWrongHolder(t *testing.T) {
 			return err
 		}
 		if err := la.Release(ctx); !errors.Is(err, lease.ErrNotMine) {
-			return fmt.Errorf("release of another's lock: %v, want lease.ErrNotMine", err)
+			return fmt.Errorf("release after another acquire: got %v, want lease.ErrNotMine", err)
 		}
 		if _, err := b.TryAcquire(ctx, key); !errors.Is(err, lease.ErrHeld) {
-			return fmt.Errorf("third acquire: %v, want lease.ErrHeld", err)
+			return fmt.Errorf("third acquire: got %v, want lease.ErrHeld", err)
 		}
 		return lb.Release(ctx)
 	}).run(t, twins{
-		"release that deletes whatever is there": func(sc *onredis.Scripts) {
+		"release that deletes any lock": func(sc *onredis.Scripts) {
 			sc.Release = redis.NewScript(`return redis.call('DEL', KEYS[1])`)
 		},
-		"release that only looks whether the lock is held": func(sc *onredis.Scripts) {
+		"release that deletes any held lock and reports success": func(sc *onredis.Scripts) {
 			sc.Release = redis.NewScript(`if redis.call('GET', KEYS[1]) then redis.call('DEL', KEYS[1]) return 1 end return 0`)
 		},
-		"release that reports success for what it leaves": func(sc *onredis.Scripts) {
+		"release that always reports success": func(sc *onredis.Scripts) {
 			sc.Release = redis.NewScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`)
 		},
 	})
 }
 
-// A holder that dies (it renews nothing) is succeeded within its lease, by a
-// waiter that hears of no release, and not before its own context has ended.
-func TestDeadHolder(t *testing.T) {
+// If a holder crashes, a waiter acquires the lock when the lease ends, without a message, and
+// after the first holder's context has ended.
+func TestWaiterSucceedsCrashedHolder(t *testing.T) {
 	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
 		return takeover(t, s, sc, deadLease/10)
 	}).run(t, twins{
-		"a waiter that isn't told how long the holder has left": func(sc *onredis.Scripts) {
+		"acquire that does not return the remaining time": func(sc *onredis.Scripts) {
 			sc.Acquire = redis.NewScript(`return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 0 or -1`)
 		},
 	})
 }
 
-func TestDeadHolderThatBelievesTooLong(t *testing.T) {
+func TestTakeoverDetectsContextPastLease(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		if err := takeover(t, s, onredis.NewScripts(), -20*deadLease); err == nil {
-			t.Error("the check did not notice a holder that believes in its lock for too long")
+			t.Error("takeover passed with a context that outlives the lease, want a failure")
 		}
 	})
 }
@@ -125,7 +125,7 @@ const deadLease = 4 * time.Second
 func takeover(t *testing.T, s server, sc onredis.Scripts, drift time.Duration) error {
 	dead := s.idle(t, lease.Config{Lease: deadLease})
 	dead.leases.Drift = drift
-	heir := s.client(t, far, sc) // by itself it would ask much later
+	heir := s.client(t, far, sc) // a long lease: heir asks again only because the holder's lease ends
 	old, err := dead.TryAcquire(check.Context(t), "lock:{sku}")
 	if err != nil {
 		return err
@@ -138,10 +138,10 @@ func takeover(t *testing.T, s server, sc onredis.Scripts, drift time.Duration) e
 	}
 	defer func() { _ = l.Release(ctx) }()
 	if err := old.Context().Err(); err == nil {
-		return errors.New("two holders: the first one's context is alive")
+		return errors.New("two holders: the context of the first has not ended")
 	}
 	if cause := context.Cause(old.Context()); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrExpired) {
-		return fmt.Errorf("cause %v, want lease.ErrLost and lease.ErrExpired", cause)
+		return fmt.Errorf("got cause %v, want lease.ErrLost and lease.ErrExpired", cause)
 	}
 	return nil
 }

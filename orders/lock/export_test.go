@@ -1,4 +1,4 @@
 package lock
 
-// Listens is whether c's subscription stands, and c knows.
+// Listens reports whether the server has confirmed the subscription of c.
 func Listens(c *Client) bool { return c.waits.confirmed.Load() }

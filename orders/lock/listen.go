@@ -16,24 +16,24 @@ import (
 	"flashsale/orders/lock/internal/nap"
 )
 
-// waits are the callers of a Client that stand in a lock's line, and the one
-// subscription by which they hear that the lock is theirs.
+// waits contains the callers of a Client that are in a wait queue. One subscription
+// receives the messages that grant them their locks.
 type waits struct {
 	rdb       redis.UniversalClient
 	channel   string
 	heartbeat time.Duration
 
 	waiters   sync.Map    // *waiter by token
-	confirmed atomic.Bool // the subscription has been confirmed
+	confirmed atomic.Bool // set once the server has confirmed the subscription
 }
 
 type waiter struct {
-	granted chan int      // holds one: the number of the question that was granted
-	again   chan struct{} // holds one: a message may have been missed
+	granted chan int      // index of the request that was granted; capacity 1
+	missed  chan struct{} // signals that a message may have been missed; capacity 1
 }
 
-// heartbeat is how long the subscription may be silent before the connection is
-// tested, and again before it is given up.
+// heartbeat is the silence after which listenOnce sends a PING. After a second such
+// silence it closes the connection.
 const heartbeat = 5 * time.Second
 
 func newWaits(rdb redis.UniversalClient, id string) *waits {
@@ -41,14 +41,14 @@ func newWaits(rdb redis.UniversalClient, id string) *waits {
 }
 
 func (w *waits) enter(token string) *waiter {
-	new := &waiter{granted: make(chan int, 1), again: make(chan struct{}, 1)}
+	new := &waiter{granted: make(chan int, 1), missed: make(chan struct{}, 1)}
 	w.waiters.Store(token, new)
 	return new
 }
 
-// listen hears which locks are handed to this client, until ctx ends. Each turn is one
-// subscription. go-redis repairs it when its connection breaks. It does not notice a
-// connection on which nothing comes any more: listenOnce does.
+// listen receives the messages that hand locks to this client, until ctx ends. go-redis
+// reconnects a subscription whose connection breaks, but does not detect a connection
+// that has gone silent. listenOnce detects it and returns, and listen subscribes again.
 func (w *waits) listen(ctx context.Context, log *slog.Logger) {
 	for ctx.Err() == nil {
 		w.listenOnce(ctx, log)
@@ -57,8 +57,8 @@ func (w *waits) listen(ctx context.Context, log *slog.Logger) {
 
 func (w *waits) listenOnce(ctx context.Context, log *slog.Logger) {
 	pubsub := w.rdb.Subscribe(ctx, w.channel)
-	defer func() { _ = pubsub.Close() }() // at most a second time
-	// A read from the network doesn't look at ctx: closing ends it.
+	defer func() { _ = pubsub.Close() }()
+	// A blocked network read ignores ctx. Closing the connection ends the read.
 	defer context.AfterFunc(ctx, func() { _ = pubsub.Close() })()
 
 	silent, broken := false, false
@@ -69,16 +69,16 @@ func (w *waits) listenOnce(ctx context.Context, log *slog.Logger) {
 			return
 		case err == nil:
 			silent, broken = false, false
-			w.heard(msg)
+			w.receive(msg)
 		case isTimeout(err) && silent:
-			log.WarnContext(ctx, "lock: messages silent, connecting anew")
+			log.WarnContext(ctx, "lock: subscription is silent, subscribing again; waiters poll until then")
 			return
 		case isTimeout(err):
 			silent = true
-			_ = pubsub.Ping(ctx) // if that fails, so does the next receive
+			_ = pubsub.Ping(ctx) // if Ping fails, the next receive fails too
 		default:
 			if !broken { // once per outage
-				log.WarnContext(ctx, "lock: messages interrupted", "err", err)
+				log.WarnContext(ctx, "lock: subscription failed, retrying; waiters poll until then", "err", err)
 			}
 			broken = true
 			_ = nap.For(ctx, 50*time.Millisecond+nap.Jitter(200*time.Millisecond))
@@ -86,10 +86,10 @@ func (w *waits) listenOnce(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// heard tells a waiter that the lock is its own. When the subscription is confirmed,
-// the first time and after each reconnection, it tells all waiters to ask again: a
-// message may have been missed just before.
-func (w *waits) heard(msg any) {
+// receive passes a grant on to its waiter. When a subscription is confirmed, which also
+// happens after each reconnection, receive makes all waiters ask again, because a message
+// may have been lost before the confirmation.
+func (w *waits) receive(msg any) {
 	switch msg := msg.(type) {
 	case *redis.Message:
 		token, ask, _ := strings.Cut(msg.Payload, " ")
@@ -97,7 +97,7 @@ func (w *waits) heard(msg any) {
 		if one, waits := w.waiters.Load(token); waits && err == nil {
 			select {
 			case one.(*waiter).granted <- n:
-			default: // it has another grant that it hasn't looked at
+			default: // the waiter has not read its previous grant yet
 			}
 		}
 	case *redis.Subscription:
@@ -107,7 +107,7 @@ func (w *waits) heard(msg any) {
 		w.confirmed.Store(true)
 		for _, one := range w.waiters.Range {
 			select {
-			case one.(*waiter).again <- struct{}{}:
+			case one.(*waiter).missed <- struct{}{}:
 			default:
 			}
 		}
@@ -115,6 +115,6 @@ func (w *waits) heard(msg any) {
 }
 
 func isTimeout(err error) bool {
-	timeout, is := errors.AsType[net.Error](err)
-	return is && timeout.Timeout()
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout()
 }

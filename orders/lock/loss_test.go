@@ -14,9 +14,9 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// Someone takes the lock by force: its holder learns it from the next renewal,
-// long before its own lease would have ended.
-func TestStolen(t *testing.T) {
+// Another client overwrites the lock. The holder loses it at the next renewal, before its lease
+// ends.
+func TestRenewalDetectsStolenLock(t *testing.T) {
 	const key, leased = "lock:{sku}", 6 * time.Second
 	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx := check.Context(t)
@@ -31,27 +31,27 @@ func TestStolen(t *testing.T) {
 		}
 		c.leases.Renew(ctx, time.Now().Add(leased/3))
 		if err := l.Context().Err(); err == nil {
-			return errors.New("context alive after a renewal that found another token")
+			return errors.New("context has not ended after a renewal that found another token")
 		}
 		if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrNotMine) {
-			return fmt.Errorf("cause %v, want lease.ErrLost and lease.ErrNotMine", cause)
+			return fmt.Errorf("got cause %v, want lease.ErrLost and lease.ErrNotMine", cause)
 		}
 		if err := l.Release(ctx); !errors.Is(err, lease.ErrNotMine) {
-			return fmt.Errorf("release: %v, want lease.ErrNotMine", err)
+			return fmt.Errorf("release: got %v, want lease.ErrNotMine", err)
 		}
 		if holder := rdb.Get(ctx, key).Val(); holder != "thief" {
 			return fmt.Errorf("key holds %q, want the thief's token", holder)
 		}
 		return nil
 	}).run(t, twins{
-		"renewal that compares nothing": func(sc *onredis.Scripts) {
+		"renewal that does not compare the token": func(sc *onredis.Scripts) {
 			sc.Renew = redis.NewScript(`redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1`)
 		},
 	})
 }
 
-// Redis loses the key: the lock is lost, and no renewal brings it back.
-func TestForgottenByRedis(t *testing.T) {
+// Redis loses the key. The lock is lost, and the renewal does not create the key again.
+func TestRenewalDetectsMissingKey(t *testing.T) {
 	const key, leased = "lock:{sku}", 6 * time.Second
 	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx := check.Context(t)
@@ -66,27 +66,26 @@ func TestForgottenByRedis(t *testing.T) {
 		}
 		c.leases.Renew(ctx, time.Now().Add(leased/3))
 		if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrExpired) {
-			return fmt.Errorf("cause %v, want lease.ErrLost and lease.ErrExpired", cause)
+			return fmt.Errorf("got cause %v, want lease.ErrLost and lease.ErrExpired", cause)
 		}
 		if n := rdb.Exists(ctx, key).Val(); n != 0 {
-			return errors.New("the renewal made the key anew")
+			return errors.New("the renewal has created the key again")
 		}
 		if err := l.Release(ctx); !errors.Is(err, lease.ErrExpired) {
-			return fmt.Errorf("release: %v, want lease.ErrExpired", err)
+			return fmt.Errorf("release: got %v, want lease.ErrExpired", err)
 		}
 		return nil
 	}).run(t, twins{
-		"renewal that takes the lock again": func(sc *onredis.Scripts) {
+		"renewal that acquires the lock again": func(sc *onredis.Scripts) {
 			sc.Renew = redis.NewScript(`redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1`)
 		},
 	})
 }
 
-// Nobody answers renewals any more: the context ends while the server, which
-// was asked later than the holder counts from, still has the key.
-func TestRenewalFails(t *testing.T) {
+// Renewals receive no answer. The lock's context ends while the server still has the key.
+func TestContextEndsBeforeLease(t *testing.T) {
 	const key, leased = "lock:{sku}", 6 * time.Second
-	unheard := func(t *testing.T, s server, drift time.Duration) error {
+	loseRenewals := func(t *testing.T, s server, drift time.Duration) error {
 		ctx := check.Context(t)
 		p := newWire(t, s)
 		c := p.idle(t, lease.Config{Lease: leased, Timeout: leased / 3})
@@ -97,39 +96,39 @@ func TestRenewalFails(t *testing.T) {
 		}
 		p.Cut()
 		c.leases.Renew(ctx, time.Now().Add(leased/3))
-		inTime := l.Context().Err() == nil // on a busy machine it may take too long to fail
+		inTime := l.Context().Err() == nil // on a busy machine, the renewal may fail too late
 		check.Receive(t, "the context ends", l.Context().Done())
 		if holder := s.connect(t).Get(ctx, key).Val(); holder != l.Token() {
-			return errors.New("the server gave the lock away before its context ended")
+			return errors.New("the lease has ended before the context")
 		}
 		if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrLost) || inTime && !errors.Is(cause, lease.ErrRenewal) {
-			return fmt.Errorf("cause %v, want lease.ErrLost and lease.ErrRenewal", cause)
+			return fmt.Errorf("got cause %v, want lease.ErrLost and lease.ErrRenewal", cause)
 		}
 		return nil
 	}
 	eachStore(t, func(t *testing.T, s server) {
-		check.OK(t, unheard(t, s, leased/2-leased/20))
+		check.OK(t, loseRenewals(t, s, leased/2-leased/20))
 		check.Must(t, s.connect(t).FlushAll(check.Context(t)).Err())
-		if err := unheard(t, s, -leased/2); err == nil {
-			t.Error("the check did not notice a deadline after the server's")
+		if err := loseRenewals(t, s, -leased/2); err == nil {
+			t.Error("check passed with a deadline after the end of the lease, want a failure")
 		}
 	})
 }
 
-// A server that has forgotten its scripts is told them again.
-func TestScriptsForgotten(t *testing.T) {
+// If the server has lost its scripts, renewals and releases send the source again.
+func TestMissingScriptsAreSentAgain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx, rdb := check.Context(t), s.connect(t)
 		c := s.client(t, lease.Config{})
 		l, err := c.TryAcquire(ctx, "lock:{sku}")
 		check.Must(t, err)
 		if l.Key() != "lock:{sku}" || l.Token() == "" {
-			t.Errorf("key %q, token %q", l.Key(), l.Token())
+			t.Errorf("got key %q and token %q, want lock:{sku} and a token", l.Key(), l.Token())
 		}
 		check.Must(t, rdb.ScriptFlush(ctx).Err())
 		c.leases.Renew(ctx, time.Now().Add(c.leases.Lease/3))
 		if err := l.Context().Err(); err != nil {
-			t.Fatalf("lost with the scripts: %v", context.Cause(l.Context()))
+			t.Fatalf("the lock is lost: %v, want it held", context.Cause(l.Context()))
 		}
 		check.Must(t, rdb.ScriptFlush(ctx).Err())
 		check.Must(t, l.Release(ctx))

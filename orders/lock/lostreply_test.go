@@ -16,16 +16,16 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// know makes the server know the scripts, so that each request carries the hash
-// by which the proxy tells them apart.
+// know loads the scripts into the server. Each request then contains a script's hash, by which
+// the wire recognizes it.
 func know(t *testing.T, s server, sc onredis.Scripts) {
 	for _, script := range []*redis.Script{sc.Acquire, sc.Renew, sc.Release} {
 		check.Must(t, script.Load(check.Context(t), s.connect(t)).Err())
 	}
 }
 
-// The answer to an acquire is lost once, and go-redis sends it again: it is held.
-func TestLostReplyOnAcquire(t *testing.T) {
+// The answer to an acquire is lost, and go-redis repeats the request. The lock is held.
+func TestAcquireSucceedsAfterLostReply(t *testing.T) {
 	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
 		ctx := check.Context(t)
 		know(t, s, sc)
@@ -41,15 +41,15 @@ func TestLostReplyOnAcquire(t *testing.T) {
 		}
 		return l.Release(ctx)
 	}).run(t, twins{
-		"acquire by SET NX, which does not know its own": func(sc *onredis.Scripts) {
+		"acquire by SET NX, which rejects its own repetition": func(sc *onredis.Scripts) {
 			sc.Acquire = redis.NewScript(`if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 0 end return math.max(1, redis.call('PTTL', KEYS[1]))`)
 		},
 	})
 }
 
-// No answer to the acquire ever comes, then its caller's time is up: the outcome
-// is unknown, and the key that the script left is gone.
-func TestLostRepliesLeaveNoKey(t *testing.T) {
+// All answers to an acquire are lost. The call returns ErrUnknown, and the key that the script
+// has set is deleted.
+func TestLostAcquireLeavesNoKey(t *testing.T) {
 	t.Parallel()
 	for _, mute := range []bool{false, true} {
 		t.Run(fmt.Sprintf("mute=%v", mute), func(t *testing.T) {
@@ -72,27 +72,27 @@ func TestLostRepliesLeaveNoKey(t *testing.T) {
 				}
 				err := <-acquired
 				if !errors.Is(err, lease.ErrUnknown) {
-					return fmt.Errorf("acquire: %v, want lease.ErrUnknown", err)
+					return fmt.Errorf("acquire: got %v, want lease.ErrUnknown", err)
 				}
 				if mute && !errors.Is(err, context.Canceled) {
-					return fmt.Errorf("acquire: %v, want the context's error too", err)
+					return fmt.Errorf("acquire: got %v, want also context.Canceled", err)
 				}
 				if left := s.connect(t).PTTL(check.Context(t), "lock:{sku}").Val(); left > 0 {
-					return fmt.Errorf("key left behind for %v", left)
+					return fmt.Errorf("the key is left for %v, want it deleted", left)
 				}
 				return nil
 			}).run(t, twins{
-				"an attempt that is not taken back": func(sc *onredis.Scripts) {
-					sc.Release = redis.NewScript(`return 1 -- not at all`)
+				"release that does nothing": func(sc *onredis.Scripts) {
+					sc.Release = redis.NewScript(`return 1`)
 				},
 			})
 		})
 	}
 }
 
-// The answer to a release is lost, and before it is sent again another has the
-// lock: the release has done its work and says so.
-func TestLostReplyOnRelease(t *testing.T) {
+// The answer to a release is lost, and another client acquires the lock before the release is
+// repeated. The release returns nil, because it has released the lock.
+func TestReleaseSucceedsAfterLostReply(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		for _, taken := range []bool{false, true} {
 			ctx := check.Context(t)
@@ -102,7 +102,6 @@ func TestLostReplyOnRelease(t *testing.T) {
 			l, err := c.TryAcquire(ctx, "lock:{sku}")
 			check.Must(t, err)
 			if taken {
-				// Between the attempts, another client gets the lock.
 				c.store.RDB.AddHook(afterFailure(func() {
 					_ = s.connect(t).SetNX(ctx, "lock:{sku}", "next", time.Minute).Err()
 				}))
@@ -120,21 +119,21 @@ func TestLostReplyOnRelease(t *testing.T) {
 			}
 		}
 
-		// The twin: left to go-redis, the second sending finds nothing to release.
+		// The broken twin: if go-redis repeats the release, the repetition finds no lock.
 		ctx := check.Context(t)
 		p := newWire(t, s)
 		rdb, sc := p.connect(t), onredis.NewScripts()
 		check.Must(t, s.connect(t).Set(ctx, "lock:{twin}", "token", time.Minute).Err())
 		p.LoseAnswers(1, with(sc.Release.Hash()))
 		n, err := sc.Release.Run(ctx, rdb, onredis.Keys("lock:{twin}"), "token", 1000, "1").Int64()
-		if err != nil || onredis.Verdict(n, nil) == nil {
-			t.Errorf("the check would not notice a release that is repeated unseen: %d, %v", n, err)
+		if err != nil || onredis.ReplyError(n, nil) == nil {
+			t.Errorf("release repeated by go-redis: got %d, %v, want a reply that is an error", n, err)
 		}
 	})
 }
 
-// No answer to the release comes at all: unknown, and later known.
-func TestReleaseUnknownThenKnown(t *testing.T) {
+// If all answers to a release are lost, Release returns ErrUnknown. A later call succeeds.
+func TestReleaseCanBeRepeated(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx := check.Context(t)
 		p := newWire(t, s)
@@ -148,16 +147,16 @@ func TestReleaseUnknownThenKnown(t *testing.T) {
 		p.LoseAnswers(math.MaxInt, func(sent []byte) bool { return broken.Load() && released(sent) })
 		check.Is(t, l.Release(ctx), lease.ErrUnknown)
 		if err := l.Context().Err(); err == nil {
-			t.Error("context alive after a release")
+			t.Error("context has not ended after Release")
 		}
 		broken.Store(false)
 		if err := l.Release(ctx); err != nil {
-			t.Errorf("release, when answers come again: %v", err)
+			t.Errorf("second release: got %v, want nil", err)
 		}
 	})
 }
 
-// afterFailure is a go-redis hook that runs after a command without an answer.
+// afterFailure is a go-redis hook that runs after each command whose answer was lost.
 type afterFailure func()
 
 func (f afterFailure) DialHook(next redis.DialHook) redis.DialHook { return next }

@@ -12,14 +12,14 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// All keys of a lock are in the same slot, which is determined by the part in braces.
+// All keys of a lock share a slot of a Redis Cluster. The hash tag in braces determines it.
 func TestKeysShareASlot(t *testing.T) {
 	for key, tag := range map[string]string{"lock:{sku}": "{sku}", "plain": "{plain}", "a{b}c{d}": "{b}"} {
 		check.OK(t, onredis.CheckKey(key))
 		for _, k := range onredis.Keys(key)[1:] {
 			_, rest, _ := strings.Cut(k, "{")
 			if first, _, _ := strings.Cut(rest, "}"); "{"+first+"}" != tag {
-				t.Errorf("%q has %q in slot of {%s}, want %s", key, k, first, tag)
+				t.Errorf("key %q: got %q with tag {%s}, want tag %s", key, k, first, tag)
 			}
 		}
 	}
@@ -28,9 +28,9 @@ func TestKeysShareASlot(t *testing.T) {
 	}
 }
 
-// A program's own client is known by what it has in it; of what is not known the
-// log tells.
-func TestClientsOfAProgram(t *testing.T) {
+// New recognizes a client type that embeds a client of go-redis, and logs a warning for other
+// types.
+func TestEmbeddedClientIsRecognized(t *testing.T) {
 	one, cluster := redis.NewClient(&redis.Options{}), redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{":1"}})
 	defer func() { _, _ = one.Close(), cluster.Close() }()
 	for _, c := range []struct {
@@ -47,8 +47,8 @@ func TestClientsOfAProgram(t *testing.T) {
 	} {
 		var log strings.Builder
 		s := onredis.New(c.client, lease.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		if s.Own != c.reach || strings.Contains(log.String(), "unknown kind") != c.warns {
-			t.Errorf("%s: reach %s, log %q", c.name, s.Own, &log)
+		if s.Extra != c.reach || strings.Contains(log.String(), "unknown type") != c.warns {
+			t.Errorf("%s: got reach %s and log %q, want reach %s and warning %t", c.name, s.Extra, &log, c.reach, c.warns)
 		}
 	}
 }

@@ -7,17 +7,17 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A Redis that is out of memory still lets locks be taken, renewed and released:
-// who empties it needs one.
-func TestWithoutMemory(t *testing.T) {
+// Locks are acquired, renewed and released even if Redis is out of memory, because the
+// program that frees memory needs a lock.
+func TestLockWorksOutOfMemory(t *testing.T) {
 	s := real(t)
 	rdb, ctx := s.connect(t), check.Context(t)
 	check.Must(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
 	if err := rdb.Set(ctx, "k", 1, 0).Err(); err == nil {
-		t.Fatal("there is memory")
+		t.Fatal("SET succeeded, want an out-of-memory error")
 	}
 	c := s.idle(t, lease.Config{})
-	for range 2 { // the second time its scripts are known
+	for range 2 { // in the second round Redis has the scripts
 		l, err := c.TryAcquire(ctx, "lock")
 		check.Must(t, err)
 		check.OK(t, c.store.Renew(ctx, []*lease.Lock{l})[0])

@@ -13,19 +13,19 @@ func TestBackoff(t *testing.T) {
 	for n, full := range map[int]time.Duration{1: 10 * time.Millisecond, 3: 40 * time.Millisecond, 8: time.Second, 1000: time.Second} {
 		different := map[time.Duration]bool{}
 		for range 50 {
-			d, again := r(n)
-			if !again || d < full/2 || d > full {
-				t.Errorf("retry %d after %v, want %v to %v", n, d, full/2, full)
+			d, ok := r(n)
+			if !ok || d < full/2 || d > full {
+				t.Errorf("retry %d: got %v, %t, want %v to %v", n, d, ok, full/2, full)
 			}
 			different[d] = true
 		}
 		if len(different) < 10 {
-			t.Errorf("retry %d: no jitter", n)
+			t.Errorf("retry %d: got %d different waits in 50, want jitter", n, len(different))
 		}
 	}
 }
 
-// A Retry that stops does so for each call, not for all of them together.
+// A Retry counts the retries of each call separately.
 func TestRetryStopsPerCall(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx := check.Context(t)
@@ -36,7 +36,7 @@ func TestRetryStopsPerCall(t *testing.T) {
 		for call := 1; call <= 3; call++ {
 			check.Is(t, check.Err(c.Acquire(ctx, "lock:{sku}")), lease.ErrHeld)
 			if n := asked.Load(); n != int64(3*call) {
-				t.Errorf("asked %d times in %d calls, want 3 each", n, call)
+				t.Errorf("got %d requests in %d calls, want 3 per call", n, call)
 			}
 		}
 	})

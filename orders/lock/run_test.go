@@ -18,10 +18,10 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// Thousands of locks are renewed by one loop: two goroutines, few connections.
-func TestThousandsOfLocks(t *testing.T) { servertest.Bubble(t, thousandsOfLocks) }
+// Two goroutines and a few connections renew a thousand locks.
+func TestRunRenewsManyLocks(t *testing.T) { servertest.Bubble(t, runRenewsManyLocks) }
 
-func thousandsOfLocks(t *testing.T) {
+func runRenewsManyLocks(t *testing.T) {
 	const locks, leased = 1000, time.Hour
 	ctx, s := check.Context(t), server{servertest.InTime(t).Mini.Addr, soon}
 	var renewed sync.Map // by key
@@ -47,11 +47,11 @@ func thousandsOfLocks(t *testing.T) {
 	check.Eventually(t, "goroutines are Run and its listener", func() bool { return goroutines() == 2 })
 	stats := c.store.RDB.PoolStats()
 	if n := stats.TotalConns + stats.PubSubStats.Active; n > 4 {
-		t.Errorf("%d connections for %d locks", n, locks)
+		t.Errorf("got %d connections for %d locks, want at most 4", n, locks)
 	}
 }
 
-// goroutines counts those that this package has started or runs in.
+// goroutines returns the number of goroutines that run code of the lock packages.
 func goroutines() int {
 	buf := make([]byte, 8<<20)
 	n := 0
@@ -66,7 +66,7 @@ func goroutines() int {
 	return n
 }
 
-// One round trip tells the time left of many locks.
+// Remaining reports on free, held and foreign keys.
 func TestRemaining(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx := check.Context(t)
@@ -76,15 +76,15 @@ func TestRemaining(t *testing.T) {
 		left, err := c.Remaining(ctx, "lock:{free}", "lock:{held}", "lock:{foreign}")
 		check.Must(t, err)
 		if left[0] != 0 || left[1] < 50*time.Second || left[1] > time.Minute || left[2] != lease.Forever {
-			t.Errorf("remaining %v, want 0, a minute, for ever", left)
+			t.Errorf("remaining: got %v, want 0, a minute, Forever", left)
 		}
 		if left, err := c.Remaining(ctx); err != nil || len(left) != 0 {
-			t.Errorf("remaining of nothing: %v, %v", left, err)
+			t.Errorf("remaining without keys: got %v, %v, want none", left, err)
 		}
 	})
 }
 
-// Every operation works in Redis Cluster, where a key decides on the node.
+// Acquire, hand-over, renewal and release work in Redis Cluster with keys of several nodes.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	ctx := check.Context(t)
@@ -98,7 +98,7 @@ func TestCluster(t *testing.T) {
 		check.Must(t, err)
 		next := make(chan error, 1)
 		go func() { _, err := c.Acquire(ctx, key); next <- err }()
-		check.Eventually(t, "the waiter is in line", func() bool {
+		check.Eventually(t, "the waiter is in the queue", func() bool {
 			return rdb.ZCard(ctx, onredis.Keys(key)[1]).Val() == 1
 		})
 		c.leases.Renew(ctx, time.Now().Add(c.leases.Lease))
@@ -114,10 +114,10 @@ func TestConfig(t *testing.T) {
 	err := lease.Config{Lease: time.Millisecond, Drift: time.Second, Timeout: time.Second, MaxHold: -1}.Validate()
 	for _, field := range []string{"Lease", "Drift", "Timeout", "MaxHold"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("%v does not name %s", err, field)
+			t.Errorf("error %v does not name %s", err, field)
 		}
 	}
 	if d := (lease.Config{Lease: 10*time.Millisecond + 1}).WithDefaults().Lease; d != 11*time.Millisecond {
-		t.Errorf("lease %v, want it rounded up", d)
+		t.Errorf("lease: got %v, want 11ms, rounded up", d)
 	}
 }

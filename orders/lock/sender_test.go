@@ -18,8 +18,7 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A gate keeps single scripts from the server until it is opened, and counts the
-// pipelines that pass.
+// A gate blocks single scripts until it is opened, and counts the pipelines.
 type gate struct {
 	open chan struct{}
 
@@ -51,12 +50,13 @@ func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	}
 }
 
-// isScript is false of what a new connection introduces itself with.
+// isScript reports whether cmd runs a script. A new connection sends other commands first.
 func isScript(cmd redis.Cmder) bool { return strings.HasPrefix(cmd.Name(), "eval") }
 
-// crowd has n callers call ask: the first of them are under way, the others wait
-// together. After is done before the first get on.
-func crowd(t *testing.T, c *Client, s *pipeline.Sender, n int, ask func(i int) error, after func()) (errs []error, pipelines int) {
+// crowd runs n concurrent calls of ask. The first calls, up to the sender's limit of calls in
+// flight, are blocked at a gate; the rest wait together for a pipeline. Then crowd calls
+// ready, which may be nil, and opens the gate.
+func crowd(t *testing.T, c *Client, s *pipeline.Sender, n int, ask func(i int) error, ready func()) (errs []error, pipelines int) {
 	t.Helper()
 	g := &gate{open: make(chan struct{})}
 	c.store.RDB.AddHook(g)
@@ -64,17 +64,17 @@ func crowd(t *testing.T, c *Client, s *pipeline.Sender, n int, ask func(i int) e
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() { errs[i] = ask(i) })
-		if i < s.Group.InFlight { // alone, or it would take others along
-			check.Eventually(t, "under way", func() bool {
+		if i < s.Group.InFlight { // wait for the call, so that it does not share a pipeline
+			check.Eventually(t, "the call is in flight", func() bool {
 				g.mu.Lock()
 				defer g.mu.Unlock()
 				return g.stopped == i+1
 			})
 		}
 	}
-	check.Eventually(t, "a crowd", func() bool { return s.Group.Len() == n })
-	if after != nil {
-		after()
+	check.Eventually(t, "all calls have begun", func() bool { return s.Group.Len() == n })
+	if ready != nil {
+		ready()
 	}
 	close(g.open)
 	all.Wait()
@@ -83,9 +83,9 @@ func crowd(t *testing.T, c *Client, s *pipeline.Sender, n int, ask func(i int) e
 
 func numbered(i int) string { return fmt.Sprintf("lock:{%d}", i) }
 
-// Callers that come while others are under way share a call, each with its own
-// answer; a server that doesn't know the script is told it.
-func TestCallersShareACall(t *testing.T) {
+// Callers that arrive while other calls are in flight share a pipeline, and each receives its
+// own answer. A server without the script receives its source.
+func TestConcurrentCallersSharePipeline(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		const callers = 50
 		for _, known := range []bool{true, false} {
@@ -101,10 +101,10 @@ func TestCallersShareACall(t *testing.T) {
 				return err
 			}, nil)
 			if known && pipelines != 1 {
-				t.Errorf("%d calls for all who waited, want one", pipelines)
+				t.Errorf("got %d pipelines for the waiting callers, want 1", pipelines)
 			}
 			if !errors.Is(errs[20], lease.ErrHeld) {
-				t.Errorf("what somebody else holds: %v", errs[20])
+				t.Errorf("acquire a lock of another client: got %v, want ErrHeld", errs[20])
 			}
 			locks[20], errs[20] = theirs, nil
 			for i, l := range locks {
@@ -118,9 +118,9 @@ func TestCallersShareACall(t *testing.T) {
 	})
 }
 
-// One caller's context ends while it waits with others: they have their locks,
-// and of it nothing is left.
-func TestOneOfTheCrowdGivesUp(t *testing.T) {
+// One caller's context ends while it waits for a shared pipeline. The other callers acquire
+// their locks, and the lock of that caller is not held.
+func TestCancelledCallerLeavesNoLock(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		ctx, c := check.Context(t), s.idle(t, lease.Config{})
 		gone, cancel := context.WithCancel(ctx)
@@ -134,19 +134,19 @@ func TestOneOfTheCrowdGivesUp(t *testing.T) {
 		}, cancel)
 		for i, err := range errs {
 			if (i == 10) != errors.Is(err, context.Canceled) {
-				t.Errorf("caller %d: %v", i, err)
+				t.Errorf("caller %d: got %v, want context.Canceled for caller 10 only", i, err)
 			}
 		}
 		if n := s.connect(t).Exists(ctx, numbered(10)).Val(); n != 0 {
-			t.Error("the one that gave up has left its lock")
+			t.Error("the lock of the cancelled caller is held, want it free")
 		}
 	})
 }
 
-// The answers to a crowd's releases are lost: each of them has been carried out,
-// and says so. Where go-redis repeats them by itself (the twin) they find their
-// work done and say "expired".
-func TestLostReplyToACrowd(t *testing.T) {
+// The answers to several releases are lost. Each release reports success, because Redis has
+// run it. In the broken twin, go-redis repeats the releases by itself, and the repeated ones
+// report ErrExpired.
+func TestReleasesSucceedAfterLostReplies(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		for _, once := range []bool{true, false} {
 			ctx, p := check.Context(t), newWire(t, s)
@@ -178,22 +178,22 @@ func TestLostReplyToACrowd(t *testing.T) {
 				}
 			}
 			if once != (expired == 0) {
-				t.Errorf("once=%v: %d of %d say that they had expired", once, expired, len(locks))
+				t.Errorf("once=%v: got %d of %d releases with ErrExpired, want none only if once is set", once, expired, len(locks))
 			}
 		}
 	})
 }
 
-// When the server doesn't answer, who waits behind others is told so once they
-// have had their time, and not after all those before it have had theirs.
-func TestCrowdBeforeADeadServer(t *testing.T) {
+// If the server does not answer, a waiting caller fails after one timeout, whatever the number
+// of callers ahead of it.
+func TestWaitingCallersFailAfterOneTimeout(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		c := s.idle(t, lease.Config{Lease: soon, Timeout: 300 * time.Millisecond})
 		know(t, s, c.store.Scripts)
 		errs, pipelines := crowd(t, c, c.store.Asking, c.store.Asking.Group.InFlight+3*pipeline.Batch, func(i int) error {
 			_, err := c.store.Scripts.Acquire.Run(check.Context(t), c.store.Asking, onredis.Keys(numbered(i)), "token", 1000, "1", "", 0, "").Int64()
 			return err
-		}, func() { time.Sleep(2 * c.leases.Timeout) }) // for longer than anybody is to wait
+		}, func() { time.Sleep(2 * c.leases.Timeout) }) // longer than a caller may wait
 		failed := 0
 		for _, err := range errs {
 			if errors.Is(err, coalesce.ErrLate) || errors.Is(err, context.DeadlineExceeded) {
@@ -203,7 +203,7 @@ func TestCrowdBeforeADeadServer(t *testing.T) {
 			}
 		}
 		if pipelines != 0 || failed < 3*pipeline.Batch {
-			t.Errorf("%d failed and %d calls were sent for those who had waited too long", failed, pipelines)
+			t.Errorf("got %d failed calls and %d pipelines, want at least %d and 0", failed, pipelines, 3*pipeline.Batch)
 		}
 	})
 }

@@ -20,9 +20,8 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// More tests at a time than there are cores: they wait more than they work.
 func TestMain(m *testing.M) {
-	parallel := "32" // tests of real servers wait for leases, and need little CPU
+	parallel := "32" // tests of real servers wait for leases and need little CPU
 	if servertest.Race {
 		parallel = "8"
 	}
@@ -44,20 +43,20 @@ func eachStore(t *testing.T, test func(t *testing.T, s server)) {
 
 type server struct {
 	addr     string
-	patience time.Duration // time limit for an event that happens on our scripts and never on a broken twin
+	patience time.Duration // time limit for an event that never happens with a broken script
 }
 
-// real is a redis-server process with nothing in it.
+// real starts an empty redis-server process.
 func real(t *testing.T) server {
 	return server{servertest.OpenRedis(t, servers.KindReal).Real.Addr(), time.Until(check.Deadline(t))}
 }
 
-// connect returns a client with twice as many connections as a crowd has calls in flight.
+// connect returns a client with twice as many connections as crowd has calls in flight.
 func (s server) connect(t *testing.T) *redis.Client {
 	return servertest.Connect(t, s.addr, func(o *redis.Options) { o.PoolSize = 40 })
 }
 
-// wired is the server behind a wire that loses answers.
+// wired is a server behind a wire that can lose answers.
 type wired struct {
 	server
 	*wire.Wire
@@ -68,13 +67,13 @@ func newWire(t *testing.T, s server) *wired {
 	return &wired{server{w.Addr(), s.patience}, w}
 }
 
-// with is a match for commands that contain the marker.
+// with returns a filter for commands that contain marker.
 func with(marker string) func(sent []byte) bool {
 	return func(sent []byte) bool { return bytes.Contains(sent, []byte(marker)) }
 }
 
-// idle is a Client without Run: it renews nothing, as if its process were dead.
-// Durations that cfg leaves out are long enough for a busy machine.
+// idle returns a Client without Run, which renews nothing, as if its process had crashed. The
+// default durations are long enough for a busy machine.
 func (s server) idle(t *testing.T, cfg lease.Config) *Client {
 	if cfg.Lease == 0 {
 		cfg.Lease = soon
@@ -85,8 +84,8 @@ func (s server) idle(t *testing.T, cfg lease.Config) *Client {
 	return New(s.connect(t), cfg)
 }
 
-// client is a Client that runs until the test ends. With more than one set of
-// scripts given, the last counts.
+// client returns a Client that runs until the test ends. It uses the last of the other
+// scripts, if there are any.
 func (s server) client(t *testing.T, cfg lease.Config, other ...onredis.Scripts) *Client {
 	c := s.idle(t, cfg)
 	for _, o := range other {
@@ -96,7 +95,7 @@ func (s server) client(t *testing.T, cfg lease.Config, other ...onredis.Scripts)
 	return c
 }
 
-// run starts c.Run and returns what stops it and waits.
+// run starts c.Run, and returns a function that stops it and waits for its end.
 func run(t *testing.T, c *Client) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -112,10 +111,10 @@ func run(t *testing.T, c *Client) (stop func()) {
 // soon is a timeout that is long enough for a busy machine.
 const soon = time.Minute
 
-// replace is a twin's change to a script; it must not be an idle one.
+// replace breaks a script by replacing old. It panics if source does not contain old.
 func replace(source, old, new string) string {
 	if !strings.Contains(source, old) {
-		panic("no " + old + " to replace")
+		panic("script does not contain " + old)
 	}
 	return strings.ReplaceAll(source, old, new)
 }

@@ -10,23 +10,22 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// Acquire takes the lock, and waits until ctx ends while someone else holds it, as
-// Locker says. With Config.Retry it asks again by that policy.
+// Acquire implements Locker. If Config.Retry is set, it polls by that policy.
 //
-// Without Config.Retry it waits in a line that all processes share, in order of
-// arrival. The release hands it the lock by a message: there is no further round trip,
-// and nobody to race with. One caller of each Client at a time stands in that line
-// for a key; the Client's other callers stand behind it, in order of arrival. If the
-// message is lost or the holder is dead, the waiter asks again when the holder's lease
-// must have ended, and in any case before a third of its own lease has passed.
+// Otherwise it waits in a queue in Redis that all processes share, in order of arrival.
+// A release hands the lock to the first waiter by a message, which costs the waiter no
+// further round trip. Each Client has one caller per key in that queue at a time. Its
+// other callers wait behind that one, in order of arrival. In case the message is lost or
+// the holder has crashed, the waiter asks again when the holder's lease must have ended,
+// and at the latest after a third of its own lease.
 //
-// An exchange with Redis that is under way when ctx ends is finished first, and
-// what it took is given back. So Acquire may return up to twice Config.Timeout late.
+// If ctx ends during an exchange with Redis, Acquire finishes the exchange and releases
+// what it has acquired. It may therefore return up to twice Config.Timeout after ctx ends.
 func (c *Client) Acquire(ctx context.Context, key string, options ...Option) (*Lock, error) {
 	return c.leases.Acquire(ctx, key, options, c.take)
 }
 
-// wait stands in line until the lock is held.
+// wait stays in the wait queue until it has acquired the lock.
 func (a *attempt) wait() (*Lock, error) {
 	c := a.client
 	w := c.waits.enter(a.token)
@@ -47,17 +46,19 @@ func (a *attempt) wait() (*Lock, error) {
 			return nil, a.giveUp(err)
 		}
 		if granted < 0 || granted >= len(a.sent) {
-			continue // ask
+			continue // ask again
 		}
-		// The message names our question that the server had when it gave us the
-		// lock. The lease began after that question was sent: no need to ask again.
+		// The message contains the index of the last request that Redis had from us when
+		// it granted the lock. The lease began after that request was sent, so the
+		// deadline can be counted from there, without another round trip.
 		if time.Since(a.sent[granted]) < a.Lease/2 {
 			return c.store.Hold(a.Call, a.token, a.sent[granted])
 		}
 	}
 }
 
-// giveUp leaves the line. If the lock was handed over meanwhile, it goes to the next.
+// giveUp leaves the wait queue. If Redis has granted the lock in the meantime, giveUp
+// releases it to the next waiter.
 func (a *attempt) giveUp(cause error) error {
 	if len(a.sent) == 0 {
 		return cause
@@ -68,22 +69,22 @@ func (a *attempt) giveUp(cause error) error {
 	return cause
 }
 
-// spread is over how long the waiters for a dead holder spread their questions.
+// spread is the time over which waiters spread their requests when a lease ends.
 const spread = 20 * time.Millisecond
 
-// sit waits for the lock, or for a reason to ask again. It returns the number of the
-// question that was granted, or -1 to ask again. left is how long the holder has,
-// negative if for ever. If a renewal prolongs that, sit costs one question too many.
+// sit waits for a grant or for a reason to ask again. It returns the index of the granted
+// request, or -1 to ask again. left is the holder's remaining time when Redis answered,
+// or negative if the key never expires.
 func (a *attempt) sit(w *waiter, left time.Duration) (granted int, err error) {
-	d := a.Lease/4 + nap.Jitter(a.Lease/12) // three times before the server takes us for dead
+	d := a.Lease/4 + nap.Jitter(a.Lease/12) // three requests before the place in the queue expires
 	if left > 0 {
-		// The key is gone once its last millisecond is over.
+		// Redis deletes the key after its last millisecond.
 		d = min(d, left+time.Millisecond+nap.Jitter(spread))
 	}
 	select {
 	case granted = <-w.granted:
 		return granted, nil
-	case <-w.again:
+	case <-w.missed:
 	case <-time.After(d):
 	case <-a.Waiting.Done():
 		return 0, lease.Ended(a.Waiting)

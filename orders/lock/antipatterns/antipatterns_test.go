@@ -18,7 +18,7 @@ import (
 const key = "lock:{sku}"
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{}) // a server that is down is part of the story
+	redis.SetLogger(silence{}) // the tests stop servers on purpose
 	m.Run()
 }
 
@@ -26,8 +26,8 @@ type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// A scene is an empty Redis in a bubble of testing/synctest, in which time passes only
-// while all goroutines wait, or when the plot advances the clock of the Redis.
+// A scene is an empty Redis in a bubble of testing/synctest. Time passes only while all
+// goroutines wait, or when a plot advances the clock of the Redis.
 type scene struct {
 	*testing.T
 	ctx  context.Context
@@ -35,8 +35,8 @@ type scene struct {
 	rdb  *redis.Client
 }
 
-// show plays the same plot twice. The broken lock must come to harm, which is
-// the error it returns, and ours must not.
+// show runs a plot with a broken lock and with ours. A plot returns an error if the lock fails:
+// the broken lock must fail, and ours must not.
 func show(t *testing.T, broken, ours func(s *scene) error) {
 	t.Helper()
 	for name, plot := range map[string]func(*scene) error{"broken": broken, "ours": ours} {
@@ -50,7 +50,7 @@ func show(t *testing.T, broken, ours func(s *scene) error) {
 	}
 }
 
-// showOutside is show without a bubble, for plots that start real servers.
+// showOutside is like show, but without a bubble, for plots that start servers of their own.
 func showOutside(t *testing.T, broken, ours func(s *scene) error) {
 	t.Helper()
 	for name, plot := range map[string]func(*scene) error{"broken": broken, "ours": ours} {
@@ -58,10 +58,10 @@ func showOutside(t *testing.T, broken, ours func(s *scene) error) {
 	}
 }
 
-func end(t *testing.T, name string, harm error) {
-	t.Logf("=> %v", harm)
-	if (harm == nil) == (name == "broken") {
-		t.Fatal("the broken lock must fail, and ours must not")
+func end(t *testing.T, name string, failure error) {
+	t.Logf("=> %v", failure)
+	if (failure == nil) == (name == "broken") {
+		t.Fatalf("%s lock: got %v, want a failure of the broken lock only", name, failure)
 	}
 }
 
@@ -70,31 +70,31 @@ func (s *scene) server() (*miniredis.Miniredis, *redis.Client) {
 	return mini.Server, servertest.Connect(s, mini.Addr)
 }
 
-// say is a line of the story.
+// say logs a step.
 func (s *scene) say(format string, args ...any) {
 	s.Helper()
 	s.Logf(format, args...)
 }
 
-// pass lets time pass on the server.
+// pass advances the server's clock.
 func (s *scene) pass(d time.Duration) {
 	s.Helper()
 	s.Logf("%v pass", d)
 	s.mini.FastForward(d)
 }
 
-// ours is a process with our lock.
+// ours returns a client of our lock, for a new process.
 func (s *scene) ours() *lock.Client {
 	return lock.New(s.rdb, config)
 }
 
-// long is the lease: so long that that only the time that a story lets pass counts.
+// long is a lease that ends only if a plot advances the clock.
 const long = time.Hour
 
 var config = lease.Config{Lease: long, Timeout: time.Minute}
 
-// enters reports whether one more process gets in.
-func (s *scene) enters(c lease.Locker) bool {
+// acquires reports whether c can acquire the lock.
+func (s *scene) acquires(c lease.Locker) bool {
 	s.Helper()
 	_, err := c.TryAcquire(s.ctx, key)
 	if err != nil && !errors.Is(err, lease.ErrHeld) {
@@ -105,14 +105,13 @@ func (s *scene) enters(c lease.Locker) bool {
 
 var (
 	errBoth    = errors.New("two holders at once")
-	errForever = errors.New("locked for ever: no holder, and no expiry")
+	errForever = errors.New("locked forever: no holder and no expiry")
 )
 
-// A resource is written under the lock. It issues fencing tokens itself, with
-// raise, and keeps the last one with what is written: what MySQL is to this
-// project. unfenced doesn't look at them.
+// A resource is written under the lock, like a database. It issues fencing tokens by raise, and
+// accepts only the last one.
 type resource struct {
-	unfenced bool
+	unfenced bool // accept all writes
 	fence    int
 	written  []string
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// SET NX PX is right to take a lock. Three ways to spoil it when giving it up.
+// SET NX PX is a correct way to acquire a lock. The test shows three broken ways to release it.
 func TestAntipatternBlindDelete(t *testing.T) {
 	for way, release := range map[string]func(s *scene, mine string, between func()){
 		"DEL": func(s *scene, _ string, between func()) {
@@ -14,11 +14,11 @@ func TestAntipatternBlindDelete(t *testing.T) {
 		},
 		"GET, compare, DEL": func(s *scene, mine string, between func()) {
 			if s.rdb.Get(s.ctx, key).Val() == mine {
-				between() // the comparison is of a moment ago
+				between() // the result of the comparison is outdated
 				s.rdb.Del(s.ctx, key)
 			}
 		},
-		"compare with a value that all use": func(s *scene, _ string, between func()) {
+		"compare with a value that all clients use": func(s *scene, _ string, between func()) {
 			between()
 			if s.rdb.Get(s.ctx, key).Val() == "1" {
 				s.rdb.Del(s.ctx, key)
@@ -29,36 +29,36 @@ func TestAntipatternBlindDelete(t *testing.T) {
 			show(t,
 				func(s *scene) error {
 					a, b := "a", "b"
-					if way == "compare with a value that all use" {
+					if way == "compare with a value that all clients use" {
 						a, b = "1", "1"
 					}
-					s.say("A takes the lock")
+					s.say("A acquires the lock")
 					s.rdb.SetNX(s.ctx, key, a, long)
-					s.say("A is done and releases: %s", way)
+					s.say("A releases the lock: %s", way)
 					release(s, a, func() {
-						s.say("... but before that, its lease ends")
+						s.say("before that step, A's lease ends")
 						s.pass(long)
-						s.say("B takes the lock")
+						s.say("B acquires the lock")
 						s.rdb.SetNX(s.ctx, key, b, long)
 					})
-					s.say("C tries, while B works")
+					s.say("C tries to acquire the lock while B holds it")
 					if s.rdb.SetNX(s.ctx, key, "c", long).Val() {
 						return errBoth // B and C
 					}
 					return nil
 				},
 				func(s *scene) error {
-					s.say("A takes the lock")
+					s.say("A acquires the lock")
 					a, err := s.ours().TryAcquire(s.ctx, key)
 					check.Must(s, err)
 					s.pass(long)
-					s.say("B takes the lock")
-					if !s.enters(s.ours()) {
-						s.Fatal("not free")
+					s.say("B acquires the lock")
+					if !s.acquires(s.ours()) {
+						s.Fatal("B: the lock is held, want it free")
 					}
-					s.say("A is done and releases: %v", a.Release(s.ctx))
-					s.say("C tries, while B works")
-					if s.enters(s.ours()) {
+					s.say("A releases the lock: %v", a.Release(s.ctx))
+					s.say("C tries to acquire the lock while B holds it")
+					if s.acquires(s.ours()) {
 						return errBoth
 					}
 					return nil

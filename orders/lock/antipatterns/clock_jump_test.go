@@ -11,9 +11,9 @@ import (
 	"flashsale/orders/lock/redlock"
 )
 
-// Five masters, and a lock that a majority of them has granted. This is our own
-// Redlock: it can't be mended, because each master counts on a clock of its own.
-// It is no worse than one Redis, and it needs the same fence.
+// A majority of five masters grants a lock, and the clock of one master jumps. The broken lock
+// is our own Redlock without a fence. Redlock cannot be repaired, because each master measures
+// the lease by its own clock. Like a lock in one Redis, it needs a fence.
 // (Martin Kleppmann, "How to do distributed locking", 2016.)
 func TestAntipatternClockJump(t *testing.T) {
 	plot := func(unfenced bool) func(s *scene) error {
@@ -27,24 +27,24 @@ func TestAntipatternClockJump(t *testing.T) {
 			s.say("masters D and E are down")
 			minis[3].Close()
 			minis[4].Close()
-			s.say("A takes the lock on A, B and C: three of five")
-			if !s.enters(a) {
-				s.Fatal("not free")
+			s.say("client A acquires the lock on masters A, B and C: three of five")
+			if !s.acquires(a) {
+				s.Fatal("client A: the lock is held, want it free")
 			}
 			fenceA := r.raise()
-			s.say("C's clock jumps ahead: to it the lease is over")
+			s.say("master C's clock jumps ahead, and the lease ends there")
 			minis[2].FastForward(long)
-			s.say("D and E return")
-			check.Must(s, ofA[3].Close()) // closes the connection on which A may still be asking D and E
+			s.say("masters D and E are up again")
+			check.Must(s, ofA[3].Close()) // client A's late requests must not reach D and E
 			check.Must(s, ofA[4].Close())
 			check.Must(s, minis[3].Restart())
 			check.Must(s, minis[4].Restart())
-			s.say("B takes the lock on C, D and E: three of five")
-			if !s.enters(b) {
-				s.Fatal("this shows nothing")
+			s.say("client B acquires the lock on masters C, D and E: three of five")
+			if !s.acquires(b) {
+				s.Fatal("client B: the lock is held, want it free after the jump")
 			}
 			fenceB := r.raise()
-			s.say("both hold it. B writes: %v", r.write(fenceB, "B"))
+			s.say("both clients hold the lock. B writes: %v", r.write(fenceB, "B"))
 			s.say("A writes: %v", r.write(fenceA, "A"))
 			return lastWord(r)
 		}

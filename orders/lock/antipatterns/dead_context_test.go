@@ -8,28 +8,28 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// The caller's time is up just after the server has taken the lock, and the
-// cleaning is done with the caller's context.
+// The caller's context ends just after the server has granted the lock. The client uses the
+// same context to release the lock, so the release fails.
 func TestAntipatternDeadContext(t *testing.T) {
 	show(t, func(s *scene) error {
 		ctx, cancel := context.WithCancel(s.ctx)
-		s.say("A: SET NX, and is done")
+		s.say("A acquires the lock: SET NX")
 		s.rdb.SetNX(ctx, key, "a", long)
-		s.say("A's caller hangs up")
+		s.say("A's caller cancels the context")
 		cancel()
-		s.say("A releases with its caller's context: %v", s.rdb.Del(ctx, key).Err())
+		s.say("A releases the lock with that context: %v", s.rdb.Del(ctx, key).Err())
 		if s.mini.Exists(key) {
-			return errors.New("the lock stays for its whole lease, and nobody holds it")
+			return errors.New("the lock stays for its whole lease, without a holder")
 		}
 		return nil
 	}, func(s *scene) error {
 		ctx, cancel := context.WithCancel(s.ctx)
-		s.say("A takes the lock")
+		s.say("A acquires the lock")
 		l, err := s.ours().TryAcquire(ctx, key)
 		check.Must(s, err)
-		s.say("A's caller hangs up")
+		s.say("A's caller cancels the context")
 		cancel()
-		s.say("A releases with its caller's context, which is not asked")
+		s.say("A releases the lock with that context; Release ignores its end")
 		check.Must(s, l.Release(ctx))
 		if s.mini.Exists(key) {
 			return errors.New("the lock stays")

@@ -1,22 +1,22 @@
-// Package antipatterns shows distributed locks that people use and that break, each
-// with the few steps that break it, and the same steps on ours.
+// Package antipatterns shows common distributed locks that break. Each test runs the few steps
+// that break such a lock, and then the same steps with package lock. To print the steps:
 //
 //	go test -run Antipattern -v ./orders/lock/antipatterns
 //
-// tells the story. Nothing here depends on luck: a step happens when its line is
-// reached, and time passes when a line says so.
+// The tests are deterministic: each step is a statement of the test, and a lease ends only when
+// the test advances a clock.
 //
-// An antipattern is one file:
+// Each file contains one antipattern:
 //
-//	expire_after     two commands to take a lock, a crash between them
-//	getset           a timestamp as the lock's value
-//	blind_delete     a release that doesn't look whose lock it is
+//	expire_after     acquire by two commands, with a crash between them
+//	getset           a timestamp as the value of the lock
+//	blind_delete     a release that does not check the holder atomically
 //	watch_release    a release by WATCH and MULTI
 //	short_lease      a lease that ends before the work does
-//	failover         a replica that has not heard of the lock, nor of its fence
-//	wait             WAIT, and a failover to the other replica
-//	clock_jump       Redlock, and one clock of five
-//	redlock_pause    Redlock, and a holder that stops for a while
-//	lost_reply       a lock that takes itself for somebody else's
-//	dead_context     cleaning up with a context that has ended
+//	failover         a failover to a replica without the lock and its fence
+//	wait             WAIT, and a failover to another replica
+//	clock_jump       Redlock, and a clock that jumps on one of five masters
+//	redlock_pause    Redlock, and a holder that pauses
+//	lost_reply       a repeated request that finds its own lock held
+//	dead_context     a release with a context that has ended
 package antipatterns

@@ -2,8 +2,8 @@ package antipatterns
 
 import "testing"
 
-// Take with SETNX, then say when it ends with EXPIRE. So does a hundred
-// tutorials' lock, and the INCR variant ("1 means that it's mine").
+// Many tutorials acquire a lock with SETNX, or with INCR and a result of 1, and then set its
+// expiry with EXPIRE. If the client crashes between the two commands, the lock never ends.
 func TestAntipatternExpireAfter(t *testing.T) {
 	for command, take := range map[string]func(s *scene) bool{
 		"SETNX": func(s *scene) bool { return s.rdb.SetNX(s.ctx, key, "a", 0).Val() },
@@ -12,25 +12,25 @@ func TestAntipatternExpireAfter(t *testing.T) {
 		t.Run(command, func(t *testing.T) {
 			show(t,
 				func(s *scene) error {
-					s.say("A takes the lock: %s", command)
+					s.say("A acquires the lock: %s", command)
 					take(s)
-					s.say("A is killed before its EXPIRE")
+					s.say("A crashes before its EXPIRE")
 					s.pass(1000 * long)
-					s.say("B tries")
+					s.say("B tries to acquire the lock")
 					if !take(s) && s.mini.TTL(key) == 0 {
 						return errForever
 					}
 					return nil
 				},
 				func(s *scene) error {
-					s.say("A takes the lock: one script sets value and expiry, there is no between")
-					if !s.enters(s.ours()) {
-						s.Fatal("not free")
+					s.say("A acquires the lock: one script sets value and expiry")
+					if !s.acquires(s.ours()) {
+						s.Fatal("A: the lock is held, want it free")
 					}
-					s.say("A is killed")
+					s.say("A crashes")
 					s.pass(long)
-					s.say("B tries")
-					if !s.enters(s.ours()) {
+					s.say("B tries to acquire the lock")
+					if !s.acquires(s.ours()) {
 						return errForever
 					}
 					return nil

@@ -11,9 +11,9 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// getset is the lock that Redis's own page on SETNX described for years: the
-// value is the client's time at which the lock ends, and who finds it in the past
-// writes a new one with GETSET and has won if the old one came back.
+// getset is the lock that the Redis documentation of SETNX described for years. The value is
+// the time at which the lock ends, by the client's clock. A client that reads a time in the past
+// writes a new time with GETSET, and holds the lock if GETSET returns the old time.
 type getset struct {
 	s     *scene
 	now   time.Time // this client's clock
@@ -31,7 +31,7 @@ func (c *getset) read() string { return c.s.rdb.Get(c.s.ctx, key).Val() }
 
 func (c *getset) getset(was string) bool {
 	c.wrote = c.ends()
-	old, err := c.s.rdb.GetSet(c.s.ctx, key, c.wrote).Result() //nolint:staticcheck // it is what this lock is made of
+	old, err := c.s.rdb.GetSet(c.s.ctx, key, c.wrote).Result() //nolint:staticcheck // the antipattern uses GETSET
 	if err != nil && !errors.Is(err, redis.Nil) {
 		c.s.Fatal(err)
 	}
@@ -45,41 +45,40 @@ func (c *getset) release() bool {
 	return c.s.rdb.Del(c.s.ctx, key).Val() == 1
 }
 
-func (s *scene) left(by time.Time) { // a lock that C3 left when it died
-	s.rdb.Set(s.ctx, key, by.Unix(), 0)
-}
+// setEnd stores a lock of C3 that ends at t.
+func (s *scene) setEnd(t time.Time) { s.rdb.Set(s.ctx, key, t.Unix(), 0) }
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// The winner's value is overwritten by the loser, so the winner can't release.
+// The loser overwrites the winner's value, so the winner cannot release the lock.
 func TestAntipatternGetSetLoserOverwrites(t *testing.T) {
 	show(t, func(s *scene) error {
 		c4, c5 := &getset{s: s, now: noon.Add(time.Second)}, &getset{s: s, now: noon}
-		s.say("C3 died; its lock ended a minute ago")
-		s.left(noon.Add(-time.Minute))
-		s.say("C4 and C5 both read it, and both see that it is over")
+		s.say("C3 has crashed; its lock ended a minute ago")
+		s.setEnd(noon.Add(-time.Minute))
+		s.say("C4 and C5 both read the value, and both find that the lock has ended")
 		was4, was5 := c4.read(), c5.read()
-		s.say("C5: GETSET gives it the old value, it has won: %v", c5.getset(was5))
-		s.say("C4: GETSET gives it C5's value, it has lost: %v; but it has written its own", !c4.getset(was4))
-		s.say("C5 releases by comparing")
+		s.say("C5's GETSET returns the old value, so C5 holds the lock: %v", c5.getset(was5))
+		s.say("C4's GETSET returns C5's value, so C4 does not hold the lock: %v. But it has written its own value", !c4.getset(was4))
+		s.say("C5 releases the lock if the value is its own")
 		if !c5.release() {
-			return errors.New("the holder can't release its own lock: everybody waits for nothing")
+			return errors.New("the holder cannot release its lock, and all clients wait")
 		}
 		return nil
 	}, oursAfterDeath)
 }
 
-// A third one that saw the same expired value deletes what it finds later.
+// A holder whose lock has ended deletes the lock of the next holder.
 func TestAntipatternGetSetStaleDelete(t *testing.T) {
 	show(t, func(s *scene) error {
 		c3, c5, c6 := &getset{s: s, now: noon}, &getset{s: s, now: noon}, &getset{s: s, now: noon}
-		s.say("C3 holds the lock, and works for longer than it said")
+		s.say("C3 holds the lock, and works longer than its lock lasts")
 		c3.wrote = strconv.FormatInt(noon.Add(-time.Second).Unix(), 10)
-		s.left(noon.Add(-time.Second))
-		s.say("C5 finds it over, and takes it: %v", c5.getset(c5.read()))
-		s.say("C3 is done and deletes the key")
+		s.setEnd(noon.Add(-time.Second))
+		s.say("C5 finds that the lock has ended, and acquires it: %v", c5.getset(c5.read()))
+		s.say("C3 has finished and deletes the key")
 		s.rdb.Del(s.ctx, key)
-		s.say("C6 tries")
+		s.say("C6 tries to acquire the lock")
 		if s.rdb.SetNX(s.ctx, key, c6.ends(), 0).Val() {
 			return errBoth // C5 and C6
 		}
@@ -87,25 +86,25 @@ func TestAntipatternGetSetStaleDelete(t *testing.T) {
 	}, oursAfterDeath)
 }
 
-// A clock that is ahead sees locks end that have not.
+// A client whose clock is ahead acquires a lock that has not ended.
 func TestAntipatternGetSetClockAhead(t *testing.T) {
 	show(t, func(s *scene) error {
 		c4, c5 := &getset{s: s, now: noon.Add(15 * time.Second)}, &getset{s: s, now: noon}
-		s.say("C5 takes the lock for 10s")
+		s.say("C5 acquires the lock for 10s")
 		c5.wrote = c5.ends()
 		s.rdb.SetNX(s.ctx, key, c5.wrote, 0)
-		s.say("C4's clock is 15s ahead: to it the lock is over")
+		s.say("C4's clock is 15s ahead: by that clock the lock has ended")
 		if was := c4.read(); c4.expired(was) && c4.getset(was) {
 			return errBoth
 		}
 		return nil
 	}, func(s *scene) error {
-		s.say("C5 takes the lock; when it ends is the server's to know, no client's time is asked")
-		if !s.enters(s.ours()) {
-			s.Fatal("not free")
+		s.say("C5 acquires the lock; the lease is measured by the server's clock")
+		if !s.acquires(s.ours()) {
+			s.Fatal("C5: the lock is held, want it free")
 		}
-		s.say("C4 tries")
-		if s.enters(s.ours()) {
+		s.say("C4 tries to acquire the lock")
+		if s.acquires(s.ours()) {
 			return errBoth
 		}
 		return nil
@@ -113,20 +112,20 @@ func TestAntipatternGetSetClockAhead(t *testing.T) {
 }
 
 func oursAfterDeath(s *scene) error {
-	s.say("C3 takes the lock, and works for longer than its lease")
+	s.say("C3 acquires the lock, and works longer than its lease")
 	c3, err := s.ours().TryAcquire(s.ctx, key)
 	check.Must(s, err)
 	s.pass(long)
-	s.say("C4 and C5 try: one script, so one of them comes first")
+	s.say("C4 and C5 try to acquire the lock; the script is atomic, so only one of them succeeds")
 	c5, err := s.ours().TryAcquire(s.ctx, key)
 	check.Must(s, err)
-	if s.enters(s.ours()) {
+	if s.acquires(s.ours()) {
 		return errBoth
 	}
-	s.say("C3 is done and releases: %v", c3.Release(s.ctx))
-	if s.enters(s.ours()) {
+	s.say("C3 releases the lock: %v", c3.Release(s.ctx))
+	if s.acquires(s.ours()) {
 		return errBoth // C5 and C6
 	}
-	s.say("C5 releases")
+	s.say("C5 releases the lock")
 	return c5.Release(s.ctx)
 }

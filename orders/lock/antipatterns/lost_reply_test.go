@@ -8,27 +8,27 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The server has taken the lock for A, and the answer is lost. A's client library
-// sends the command again, as it does by default.
+// The server grants the lock to A, and the answer is lost. A's client library sends the command
+// again, as it does by default.
 func TestAntipatternLostReply(t *testing.T) {
 	show(t, func(s *scene) error {
-		s.say("A: SET NX. It is done, and the answer is lost")
+		s.say("A acquires the lock: SET NX. The answer is lost")
 		s.rdb.SetNX(s.ctx, key, "a", long)
-		s.say("A's library sends the same again")
+		s.say("A's library sends the command again")
 		if !s.rdb.SetNX(s.ctx, key, "a", long).Val() {
-			return errors.New("A hears that somebody else holds the lock, and goes: nobody works for a whole lease")
+			return errors.New("A finds the lock held and gives up; the lock has no holder for a whole lease")
 		}
 		return nil
 	}, func(s *scene) error {
 		a := s.ours()
-		again := &twice{}
-		s.rdb.AddHook(again)
-		s.say("A takes the lock. It is done, the answer is lost, and the library sends the same again")
-		if !s.enters(a) {
-			return errors.New("A hears that somebody else holds the lock")
+		repeated := &twice{}
+		s.rdb.AddHook(repeated)
+		s.say("A acquires the lock. The answer is lost, and the library sends the script again")
+		if !s.acquires(a) {
+			return errors.New("A finds the lock held")
 		}
-		if again.n == 0 {
-			s.Fatal("nothing was sent twice")
+		if repeated.n == 0 {
+			s.Fatal("no script was sent twice")
 		}
 		return nil
 	})

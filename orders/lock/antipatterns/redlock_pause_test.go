@@ -7,28 +7,28 @@ import (
 	"flashsale/orders/lock/redlock"
 )
 
-// However many masters granted the lock: a holder that stops between looking and
-// writing does not know for how long it stopped.
+// A holder may pause between checking its context and writing, and does not notice the pause. A
+// lock on several masters does not prevent this.
 func TestAntipatternRedlockPause(t *testing.T) {
 	plot := func(unfenced bool) func(s *scene) error {
 		return func(s *scene) error {
 			r := &resource{unfenced: unfenced}
 			minis, masters := s.masters(3)
-			s.say("A takes the lock on all masters")
+			s.say("A acquires the lock on all masters")
 			l, err := redlock.New(masters, config).TryAcquire(s.ctx, key)
 			check.Must(s, err)
 			fenceA := r.raise()
-			s.say("A looks: its context is alive, %v. It stops", l.Context().Err() == nil)
+			s.say("A checks its context: not ended, %v. A pauses", l.Context().Err() == nil)
 			for _, mini := range minis {
 				mini.FastForward(long)
 			}
-			s.say("B takes the lock on all masters")
-			if !s.enters(redlock.New(masters, config)) {
-				s.Fatal("not free")
+			s.say("the lease ends, and B acquires the lock on all masters")
+			if !s.acquires(redlock.New(masters, config)) {
+				s.Fatal("B: the lock is held, want it free")
 			}
 			fenceB := r.raise()
 			s.say("B writes: %v", r.write(fenceB, "B"))
-			s.say("A goes on and writes: %v", r.write(fenceA, "A"))
+			s.say("A resumes and writes: %v", r.write(fenceA, "A"))
 			return lastWord(r)
 		}
 	}

@@ -11,40 +11,40 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// The lease ends before the work does, because the holder stopped for a moment:
-// a garbage collection, a suspended machine, a slow disk. This happens to every
-// lock. Ours ends the work's context; what is past that, the resource refuses.
+// The lease ends before the work does, because the holder pauses: for garbage collection, a
+// suspended machine or a slow disk. This can happen with every lock. Ours ends the context of
+// the work, and the resource rejects a write that comes too late for that.
 func TestAntipatternShortLease(t *testing.T) {
 	show(t, func(s *scene) error {
 		r := &resource{unfenced: true}
-		s.say("A takes the lock")
+		s.say("A acquires the lock")
 		s.rdb.SetNX(s.ctx, key, "a", long)
-		s.say("A looks: the lock is its own, %v. It is about to write, and stops", s.rdb.Get(s.ctx, key).Val() == "a")
+		s.say("A checks that it holds the lock: %v. A pauses before it writes", s.rdb.Get(s.ctx, key).Val() == "a")
 		s.pass(long)
-		s.say("B takes the lock: %v", s.rdb.SetNX(s.ctx, key, "b", long).Val())
+		s.say("B acquires the lock: %v", s.rdb.SetNX(s.ctx, key, "b", long).Val())
 		s.say("B writes: %v", r.write(0, "B"))
-		s.say("A goes on and writes: %v", r.write(0, "A"))
+		s.say("A resumes and writes: %v", r.write(0, "A"))
 		return lastWord(r)
 	}, func(s *scene) error {
-		const moment = time.Second // of everybody's time, not only the server's
+		const moment = time.Second // passes on the client's clock and on the server's
 		r := &resource{}
 		short := lock.New(s.rdb, lease.Config{Lease: moment, Timeout: moment * 3 / 4})
-		s.say("A takes the lock, and a token from the resource")
+		s.say("A acquires the lock, and receives a token from the resource")
 		a, err := short.TryAcquire(s.ctx, key)
 		check.Must(s, err)
 		fenceA := r.raise()
-		s.say("A looks: its context is alive, %v. It is about to write, and stops", a.Context().Err() == nil)
+		s.say("A checks its context: not ended, %v. A pauses before it writes", a.Context().Err() == nil)
 		<-a.Context().Done()
 		s.pass(moment)
-		s.say("B takes the lock, and a token")
+		s.say("B acquires the lock, and receives a token")
 		_, err = s.ours().TryAcquire(s.ctx, key)
 		check.Must(s, err)
 		fenceB := r.raise()
 		check.Must(s, r.write(fenceB, "B"))
-		s.say("A goes on and writes: %v", r.write(fenceA, "A"))
-		s.say("A sees that its context has ended meanwhile")
+		s.say("A resumes and writes: %v", r.write(fenceA, "A"))
+		s.say("A checks its context: ended")
 		if a.Context().Err() == nil {
-			return errors.New("A still believes in its lock")
+			return errors.New("A's context has not ended with its lease")
 		}
 		return lastWord(r)
 	})

@@ -14,69 +14,68 @@ import (
 	"flashsale/orders/lock"
 )
 
-// WAIT 1 answers when one replica has heard of the write. It does not say which
-// one, and no failover asks: of two replicas, the one takes over that had not
-// heard. So does each write that went by another connection than WAIT did. These
-// are real servers: an embedded one has no replicas.
+// WAIT 1 returns when one replica has the write, but a failover may promote the other replica.
+// WAIT also covers only the writes of its own connection. The test uses real servers, because
+// miniredis has no replicas.
 func TestAntipatternWait(t *testing.T) {
 	showOutside(t, func(s *scene) error {
 		r := &resource{unfenced: true}
 		master, near, far := s.replicated()
-		s.say("the far replica's link breaks")
+		s.say("the connection of the far replica breaks")
 		s.cutOff(far)
-		s.say("A takes the lock, and waits until a replica has it")
-		conn := master.conn.Conn() // WAIT is for what this connection wrote
+		s.say("A acquires the lock, and waits until a replica has it")
+		conn := master.conn.Conn() // WAIT covers only the writes of its own connection
 		defer conn.Close()
 		check.Must(s, conn.SetNX(s.ctx, key, "A", long).Err())
-		heard, err := conn.Wait(s.ctx, 1, soon).Result()
+		replicas, err := conn.Wait(s.ctx, 1, soon).Result()
 		check.Must(s, err)
-		if heard < 1 {
-			s.Fatal("no replica has heard")
+		if replicas < 1 {
+			s.Fatal("no replica has the lock, want 1")
 		}
-		s.say("%d has: safe, it believes. The master dies, and the replica that has heard with it", heard)
+		s.say("%d replica has the lock. The master and that replica die", replicas)
 		s.promote(far, master, near)
-		entered, err := far.conn.SetNX(s.ctx, key, "B", long).Result()
+		acquired, err := far.conn.SetNX(s.ctx, key, "B", long).Result()
 		check.Must(s, err)
-		if !entered {
+		if !acquired {
 			return nil
 		}
-		s.say("The far replica takes over, and B takes the lock there, and writes")
+		s.say("the far replica becomes the master, and B acquires the lock there and writes")
 		check.Must(s, r.write(0, "B"))
 		s.say("A writes: %v", r.write(0, "A"))
 		return lastWord(r)
 	}, func(s *scene) error {
 		r := &resource{}
 		master, near, far := s.replicated()
-		s.say("the far replica's link breaks")
+		s.say("the connection of the far replica breaks")
 		s.cutOff(far)
-		s.say("A takes the lock, and a token from the resource that it will write")
-		if !s.enters(lock.New(master.conn, config)) {
-			s.Fatal("not free")
+		s.say("A acquires the lock, and receives a token from the resource that it will write")
+		if !s.acquires(lock.New(master.conn, config)) {
+			s.Fatal("A: the lock is held, want it free")
 		}
 		fenceA := r.raise()
-		s.say("A: %d. The master dies, and the other replica with it", fenceA)
+		s.say("A's token is %d. The master and the other replica die", fenceA)
 		s.promote(far, master, near)
-		if !s.enters(lock.New(far.conn, config)) {
-			return errors.New("this is no failover")
+		if !s.acquires(lock.New(far.conn, config)) {
+			return errors.New("B: the lock is held, want it lost in the failover")
 		}
 		fenceB := r.raise()
-		s.say("The far replica takes over, and B takes the lock there, and a token: %d", fenceB)
+		s.say("the far replica becomes the master, and B acquires the lock there with token %d", fenceB)
 		check.Must(s, r.write(fenceB, "B"))
 		s.say("A writes: %v", r.write(fenceA, "A"))
 		return lastWord(r)
 	})
 }
 
-// soon is longer than a busy replica needs, and shorter than the timeout of the client.
+// soon is longer than a replica needs on a busy machine, and shorter than the client's timeout.
 const soon = 50 * time.Second
 
-// A node is one real Redis of several.
+// A node is a real Redis server with a connection to it.
 type node struct {
 	*servers.Redis
 	conn *redis.Client
 }
 
-// replicated is a master and two replicas that have heard of all it has.
+// replicated starts a master and two replicas that have all of its data.
 func (s *scene) replicated() (master, near, far node) {
 	s.Helper()
 	nodes := make([]node, 3)
@@ -85,7 +84,7 @@ func (s *scene) replicated() (master, near, far node) {
 		nodes[i] = node{r, servertest.Connect(s, r.Addr())}
 	}
 	master, near, far = nodes[0], nodes[1], nodes[2]
-	// Else a master waits five seconds for more replicas before it sends its data.
+	// By default, a master waits five seconds for more replicas before it sends its data.
 	check.Must(s, master.conn.ConfigSet(s.ctx, "repl-diskless-sync-delay", "0").Err())
 	for _, replica := range []node{near, far} {
 		host, port, _ := strings.Cut(master.Addr(), ":")
@@ -95,15 +94,15 @@ func (s *scene) replicated() (master, near, far node) {
 	return master, near, far
 }
 
-// cutOff has a replica follow an address where nobody is: it keeps what it has
-// heard, and hears nothing more.
+// cutOff makes a replica follow an address without a server. The replica keeps its data and
+// receives no further writes.
 func (s *scene) cutOff(replica node) {
 	s.Helper()
 	check.Must(s, replica.conn.ReplicaOf(s.ctx, "127.0.0.1", "1").Err())
 	s.await(replica, "master_link_status:down")
 }
 
-// promote makes a replica the master, after the others have died.
+// promote kills the dead nodes and makes replica the master.
 func (s *scene) promote(replica node, dead ...node) {
 	s.Helper()
 	for _, n := range dead {
@@ -113,7 +112,7 @@ func (s *scene) promote(replica node, dead ...node) {
 	s.await(replica, "role:master")
 }
 
-// await waits until a node's INFO says so.
+// await waits until INFO of the node contains line.
 func (s *scene) await(n node, line string) {
 	s.Helper()
 	check.Eventually(s, line, func() bool {

@@ -1,8 +1,7 @@
-// Package compare has benchmarks of this project's lock and limiter beside the
-// libraries that people use, against one private redis-server:
+// Package compare contains benchmarks that compare this project's lock and limiter with other
+// libraries, on a private redis-server:
 //
 //	cd orders/lock/compare && go test -run - -bench .
 //
-// It is a module of its own so that what it compares with is no dependency of
-// the project.
+// It is a separate module, so that the other libraries are not dependencies of the project.
 package compare

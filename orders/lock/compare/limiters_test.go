@@ -16,7 +16,7 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// A limit that both sides can say: redis_rate's rates are whole numbers.
+// A limiterBound is a limit that both limiters support: the rates of redis_rate are integers.
 type limiterBound struct {
 	rate  int
 	per   time.Duration
@@ -29,10 +29,10 @@ var (
 	busy   = limiterBound{1000, time.Second, 100}            // reached all the time
 )
 
-// admission is what a limiter does here: ask for one token from each key.
+// An admission asks a limiter for one token from each key.
 type admission func(ctx context.Context, keys []string, b limiterBound) (allowed bool, err error)
 
-// limiterKind is a limiter as one process has it.
+// A limiterKind is a limiter in one configuration.
 type limiterKind struct {
 	name string
 	pool int // connections; 0 for the client's default
@@ -46,9 +46,9 @@ var limiterKinds = []limiterKind{
 	{"ours,asking_each_time", 0, func(c redis.UniversalClient) admission { return openOurs(c, -1) }},
 }
 
-// openRedisRate asks for one key after the other, until one refuses: it has no
-// call for several, and what the first has given is gone when the second
-// refuses.
+// openRedisRate returns an admission that asks for one key after the other until one is
+// denied. redis_rate has no call for several keys, and does not return the tokens of earlier
+// keys when a later one is denied.
 func openRedisRate(client redis.UniversalClient) admission {
 	l := redis_rate.NewLimiter(client)
 	return func(ctx context.Context, keys []string, b limiterBound) (bool, error) {
@@ -65,20 +65,20 @@ func openRedisRate(client redis.UniversalClient) admission {
 func openOurs(client redis.UniversalClient, remember time.Duration) admission {
 	l := ratelimit.New(client, ratelimit.Config{Remember: remember})
 	return func(ctx context.Context, keys []string, b limiterBound) (bool, error) {
-		most, err := limit.New(int64(b.rate), b.per, int64(b.burst))
+		bound, err := limit.New(int64(b.rate), b.per, int64(b.burst))
 		if err != nil {
 			return false, err
 		}
 		buckets := make([]ratelimit.Bucket, len(keys))
 		for i, key := range keys {
-			buckets[i] = ratelimit.Bucket{Name: "limit" + strconv.Itoa(i), ID: key, Limit: most}
+			buckets[i] = ratelimit.Bucket{Name: "limit" + strconv.Itoa(i), ID: key, Limit: bound}
 		}
 		r, err := l.Allow(ctx, 1, buckets...)
 		return r.Allowed, err
 	}
 }
 
-// limiterCase is a kind of traffic: which keys the nth request has.
+// A limiterCase is a kind of traffic; keys returns the keys of the nth request.
 type limiterCase struct {
 	name  string
 	limit limiterBound
@@ -95,9 +95,9 @@ var limiterCases = []limiterCase{
 	{"hot_key,1000_a_second", busy, func(int64) []string { return []string{"sku"} }},
 }
 
-// BenchmarkLimiter has callers ask one after the other: many, of two processes, and a lone
-// one, who has nobody to share a call with. A limiter that allows too much or too little
-// fails: otherwise a fast refusal would win.
+// BenchmarkLimiter measures 256 callers in two processes, and a single caller, which cannot
+// share a round trip. It fails if a limiter allows too many or too few requests, because
+// denying a request is faster than counting it.
 func BenchmarkLimiter(b *testing.B) {
 	eachLatency(b, func(b *testing.B, w *way) {
 		for _, callers := range []int{256, 1} {
@@ -116,7 +116,7 @@ func BenchmarkLimiter(b *testing.B) {
 func limited(b *testing.B, w *way, callers int, c limiterCase, k limiterKind) {
 	addr := w.Addr()
 	if w.latency == 0 {
-		addr = w.redis.Options().Addr // straight to Redis
+		addr = w.redis.Options().Addr // without the wire
 	}
 	check.Must(b, w.redis.FlushAll(b.Context()).Err())
 	var ask []admission
@@ -124,22 +124,22 @@ func limited(b *testing.B, w *way, callers int, c limiterCase, k limiterKind) {
 		client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: k.pool})
 		b.Cleanup(func() { _ = client.Close() })
 		ask = append(ask, k.open(client))
-		_, err := ask[len(ask)-1](b.Context(), []string{"warm"}, far) // connected, and the script known
+		_, err := ask[len(ask)-1](b.Context(), []string{"warm"}, far) // connects, and loads the script
 		check.Must(b, err)
 	}
 	var passed atomic.Int64
 	b.ResetTimer()
 	share(b, callers, func(caller, n int) error {
-		yes, err := ask[caller%len(ask)](b.Context(), c.keys(int64(n)), c.limit)
-		if yes {
+		ok, err := ask[caller%len(ask)](b.Context(), c.keys(int64(n)), c.limit)
+		if ok {
 			passed.Add(1)
 		}
 		return err
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
 	allowed, burst := passed.Load(), int64(c.limit.burst)
-	most := float64(burst) + float64(c.limit.rate)*b.Elapsed().Seconds()/c.limit.per.Seconds()
-	if c.limit == far && allowed != int64(b.N) || allowed < min(burst, int64(b.N)) || float64(allowed) > most*1.01 {
-		b.Errorf("%d of %d allowed in %v", allowed, b.N, b.Elapsed())
+	upper := float64(burst) + float64(c.limit.rate)*b.Elapsed().Seconds()/c.limit.per.Seconds()
+	if c.limit == far && allowed != int64(b.N) || allowed < min(burst, int64(b.N)) || float64(allowed) > upper*1.01 {
+		b.Errorf("got %d of %d requests allowed in %v, want %d to %.0f", allowed, b.N, b.Elapsed(), min(burst, int64(b.N)), upper*1.01)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// BenchmarkLock has each caller of one process acquire and release a lock of its own
-// again and again.
+// BenchmarkLock measures pairs of acquire and release. Each caller of one process has its own
+// key.
 func BenchmarkLock(b *testing.B) {
 	eachLatency(b, func(b *testing.B, w *way) {
 		for _, callers := range []int{1, 64} {
@@ -27,7 +27,7 @@ func BenchmarkLock(b *testing.B) {
 						}
 						return unlock()
 					}
-					for caller := range callers { // connections, scripts
+					for caller := range callers { // opens connections, and loads scripts
 						check.Must(b, pair(caller))
 					}
 					requests := w.requests.Load()
@@ -45,12 +45,13 @@ const (
 	processes = 8
 	hold      = time.Millisecond
 	think     = 2 * time.Millisecond
-	settle    = 200 * time.Millisecond // until every process waits
+	settle    = 200 * time.Millisecond // time until every process waits
 )
 
-// BenchmarkLockHandedOn has processes, each with connections of its own, want one lock. It
-// measures from the start of a release until the next process holds the lock. Jain's index
-// of the processes' shares is 1 when all are equal; least-share is the smallest to the mean.
+// BenchmarkLockHandedOn measures the time from the start of a release until the next of several
+// waiting processes holds the lock. Each process has its own connections. Jain is Jain's index
+// of the processes' shares, which is 1 if all are equal; least-share is the smallest share
+// divided by the mean.
 func BenchmarkLockHandedOn(b *testing.B) {
 	eachLatency(b, func(b *testing.B, w *way) {
 		for _, l := range locks {
@@ -76,7 +77,7 @@ func BenchmarkLockHandedOn(b *testing.B) {
 	})
 }
 
-// A contest is several processes that want one lock, until b.N were handed on.
+// A contest is a run of several processes that wait for one lock, until b.N hand-overs.
 type contest struct {
 	b     *testing.B
 	stop  func()
@@ -84,14 +85,14 @@ type contest struct {
 	began time.Time
 
 	mu       sync.Mutex
-	released time.Time // when the last holder began to release
+	released time.Time // time at which the last holder began to release
 	gaps     []time.Duration
 	counts   [processes]float64
 	requests int64
 	measures bool
 }
 
-// take is one process that takes the lock again and again, until ctx ends.
+// take acquires and releases the lock for one process until ctx ends.
 func (c *contest) take(ctx context.Context, process int, lock acquire) error {
 	for {
 		unlock, err := lock(ctx, "wanted")
@@ -116,7 +117,7 @@ func (c *contest) take(ctx context.Context, process int, lock acquire) error {
 	}
 }
 
-// got notes that a process has the lock.
+// got records that a process holds the lock.
 func (c *contest) got(process int) {
 	now := time.Now()
 	c.mu.Lock()
@@ -138,7 +139,7 @@ func (c *contest) got(process int) {
 
 func (c *contest) report() {
 	if len(c.gaps) == 0 {
-		return // it has failed
+		return // the benchmark has failed
 	}
 	slices.Sort(c.gaps)
 	sum, squares := 0.0, 0.0

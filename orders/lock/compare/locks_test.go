@@ -19,8 +19,8 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A kind is a library and a way to use it. open starts a process of it, with connections
-// of its own, which ends with the benchmark.
+// A kind is a library in one configuration. open starts a process with its own connections,
+// which ends with the benchmark.
 type kind struct {
 	name string
 	open func(b *testing.B, addr string) acquire
@@ -29,7 +29,7 @@ type kind struct {
 // acquire waits for a lock.
 type acquire func(ctx context.Context, key string) (unlock func() error, err error)
 
-// A library that waits by asking again does so every millisecond when tuned.
+// often is the interval at which a tuned library polls.
 const often = time.Millisecond
 
 var locks = []kind{
@@ -37,12 +37,12 @@ var locks = []kind{
 	{"ours,every=1ms", ours(lease.Config{Retry: lease.Every(often)})},
 	{"redsync", redsyncs()},
 	{"redsync,every=1ms", redsyncs(redsync.WithRetryDelay(often), redsync.WithTries(1<<30))},
-	// It does not wait by default: this is its README's.
+	// redislock does not wait by default. The interval is that of its README.
 	{"redislock,every=100ms", redislocks(100 * time.Millisecond)},
 	{"redislock,every=1ms", redislocks(often)},
 	{"rueidislock", rueidislocks(rueidislock.LockerOption{})},
-	// NoLoopTracking is left out: with it, WithContext waited for ever on locks
-	// that its own process had released, with 64 keys at once.
+	// NoLoopTracking is not set: with it and 64 keys, WithContext never returned for locks
+	// that its own process had released.
 	{"rueidislock,keys=1", rueidislocks(rueidislock.LockerOption{KeyMajority: 1})},
 }
 
@@ -77,7 +77,7 @@ func redsyncs(options ...redsync.Option) func(*testing.B, string) acquire {
 			m := rs.NewMutex(key, options...)
 			for {
 				err := m.LockContext(ctx)
-				// Its 32 tries are over: it is for the caller to begin anew.
+				// After 32 tries redsync leaves it to the caller to retry.
 				if errors.Is(err, redsync.ErrFailed) || errors.As(err, new(*redsync.ErrTaken)) {
 					if ctx.Err() == nil {
 						continue
@@ -96,7 +96,7 @@ func redislocks(every time.Duration) func(*testing.B, string) acquire {
 	return func(b *testing.B, addr string) acquire {
 		c := redislock.New(goRedis(b, addr))
 		return func(ctx context.Context, key string) (func() error, error) {
-			// Without a deadline it waits no longer than the lease.
+			// Without a deadline, Obtain waits for at most one lease.
 			waiting, cancel := context.WithTimeout(ctx, time.Hour)
 			defer cancel()
 			l, err := c.Obtain(waiting, key, 5*time.Second, &redislock.Options{RetryStrategy: redislock.LinearBackoff(every)})

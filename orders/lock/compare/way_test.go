@@ -16,21 +16,21 @@ import (
 	"flashsale/loadtest/servers/wire"
 )
 
-// A way leads to the server. It counts the requests that pass, and each of them
-// takes the latency longer, half on the way there and half on the way back.
+// A way is the connection to the server. It counts the requests and adds the latency to each of
+// them, half in each direction.
 type way struct {
 	*wire.Wire
-	redis    *redis.Client // straight to the server
+	redis    *redis.Client // connection without the wire
 	latency  time.Duration
-	requests atomic.Int64 // commands that clients have sent, not those within scripts
+	requests atomic.Int64 // commands from clients; commands within scripts do not count
 }
 
-// eachLatency runs a benchmark beside a private redis-server and a millisecond away from it.
+// eachLatency runs a benchmark on a private redis-server with latencies of 0 and 1 ms.
 func eachLatency(b *testing.B, run func(b *testing.B, w *way)) {
 	addr := servertest.OpenRedis(b, servers.KindReal).Real.Addr()
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	b.Cleanup(func() { _ = rdb.Close() })
-	// Nothing is written to disk: the benchmarks compare the way, not the store.
+	// The benchmarks compare round trips, so Redis writes nothing to disk.
 	check.Must(b, rdb.ConfigSet(b.Context(), "appendonly", "no").Err())
 	for _, latency := range []time.Duration{0, time.Millisecond} {
 		b.Run(fmt.Sprintf("latency=%v", latency), func(b *testing.B) {
@@ -48,7 +48,7 @@ func eachLatency(b *testing.B, run func(b *testing.B, w *way)) {
 	}
 }
 
-// share has callers do b.N steps between them. An error of one ends the benchmark.
+// share distributes b.N steps among concurrent callers. An error ends the benchmark.
 func share(b *testing.B, callers int, step func(caller, n int) error) {
 	var all sync.WaitGroup
 	var steps atomic.Int64
@@ -65,12 +65,11 @@ func share(b *testing.B, callers int, step func(caller, n int) error) {
 	b.StopTimer()
 }
 
-// exactTimers keeps timers exact until ctx ends. It does nothing on systems whose timers
-// are exact anyway.
+// exactTimers keeps the timers of the process exact until ctx ends. Only Linux needs it.
 var exactTimers = func(context.Context) {}
 
-// A counter counts the commands of one connection: the lines that begin with a star. No
-// argument of these clients begins a line with one. Its value is the last byte seen.
+// A counter counts the commands on one connection: the lines that begin with a star. No argument
+// of these clients contains such a line. The counter's value is the last byte.
 type counter byte
 
 func (c *counter) of(sent []byte) (commands int64) {
@@ -83,7 +82,7 @@ func (c *counter) of(sent []byte) (commands int64) {
 	return commands
 }
 
-// Commands are counted however they are cut into pieces.
+// The counter counts commands that arrive in pieces of any size.
 func TestCounter(t *testing.T) {
 	stream := []byte("*2\r\n$3\r\nGET\r\n$4\r\nkey*\r\n*1\r\n$4\r\nPING\r\n")
 	for size := 1; size <= len(stream); size++ {
@@ -95,7 +94,7 @@ func TestCounter(t *testing.T) {
 			rest = rest[len(piece):]
 		}
 		if n != 2 {
-			t.Errorf("pieces of %d: %d commands, want 2", size, n)
+			t.Errorf("pieces of %d bytes: got %d commands, want 2", size, n)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package election has one of many processes do something: Once for work on a
-// schedule, Lead for work that has a leader.
+// Package election chooses one of several processes for a task: Once for a scheduled task,
+// Lead for a task of a leader.
 package election
 
 import (
@@ -11,12 +11,11 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// Once runs task unless another process is running it: for work that several
-// nodes have on their schedule and one at a time should do. It reports whether
-// the task ran. The task's context ends with the lock or with ctx.
+// Once runs task unless another process is running it, and reports whether it ran task. The
+// task's context ends when the lock is lost or ctx ends.
 //
-// Two nodes whose schedules differ may run it one after the other: the task must
-// see for itself that nothing is left to do.
+// Processes with slightly different clocks may run the task one after the other. The task
+// must therefore check whether there is work to do.
 func Once(ctx context.Context, locks lease.Locker, key string, task func(context.Context) error, options ...lease.Option) (ran bool, err error) {
 	l, err := locks.TryAcquire(ctx, key, options...)
 	if errors.Is(err, lease.ErrHeld) {
@@ -28,12 +27,13 @@ func Once(ctx context.Context, locks lease.Locker, key string, task func(context
 	return true, errors.Join(l.Do(ctx, task), l.Release(ctx))
 }
 
-// Lead runs task while this process is the leader, which is who holds key. It
-// waits to become that, runs task, and when the lock is lost or the task returns
-// it waits anew, until ctx ends; then it gives up the lead and returns nil. What
-// went wrong is told to failed, which may be nil; the next attempt comes a
-// second later, so that the others have their turn. Who leads, a lock.Client's Observe
-// tells, if the option Note says it here.
+// Lead runs task while this process is the leader. It waits for the lock of key, runs
+// task, and releases the lock when task returns or the lock is lost. It then waits for a
+// second, so that another process can become the leader, and starts over. When ctx ends,
+// Lead returns nil. It returns ErrStopped if the locker's Run has returned.
+//
+// Lead passes other errors to failed, which may be nil. Set the Note option to make the
+// leader visible to lock.Client.Observe.
 func Lead(ctx context.Context, locks lease.Locker, key string, task func(context.Context) error, failed func(error), options ...lease.Option) error {
 	for {
 		err := lead(ctx, locks, key, task, options)
@@ -59,8 +59,8 @@ func lead(ctx context.Context, locks lease.Locker, key string, task func(context
 	}
 	err = l.Do(ctx, task)
 	lost := context.Cause(l.Context())
-	// A lock that was lost may be there still: where Run has ended with the same
-	// context, nobody else gives it up.
+	// Release even a lost lock. If Run ended with the same context, the store still has
+	// the lock.
 	released := l.Release(ctx)
 	if errors.Is(lost, lease.ErrLost) {
 		return errors.Join(err, lost)

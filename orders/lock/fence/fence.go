@@ -1,5 +1,5 @@
-// Package fence issues fencing tokens: what a lock needs where two writers would do
-// damage.
+// Package fence issues fencing tokens: numbers by which a resource rejects the writes of a
+// former lock holder.
 package fence
 
 import (
@@ -14,19 +14,20 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// An Issuer issues fencing tokens: each greater than all that it has issued for
-// the key before. The resource that is written remembers the greatest it has
-// seen and refuses a smaller one, so that a holder which woke up late changes
-// nothing. (Martin Kleppmann, "How to do distributed locking", 2016.)
+// An Issuer issues fencing tokens. Each token is greater than all earlier tokens of its
+// key. The resource that is written under the lock stores the greatest token it has
+// received and rejects smaller ones, so a holder that wakes up late cannot write. (Martin
+// Kleppmann, "How to do distributed locking", 2016.)
 //
-// It is best issued by the resource itself, in the transaction that remembers
-// it: that is what mysql.Fence does, and it needs nothing else to be right.
+// The safest issuer is the resource itself, in a transaction that stores the token. See
+// mysql.Fence.
 type Issuer interface {
+	// Raise issues the next token to l, which must be held.
 	Raise(ctx context.Context, l *lease.Lock) (int64, error)
 }
 
-// Acquire is the Locker's with a fencing token, issued while the lock is held; if that
-// fails the lock is given back.
+// Acquire acquires the lock and returns it with a fencing token. If the token cannot be
+// issued, Acquire releases the lock.
 func Acquire(ctx context.Context, locks lease.Locker, issuer Issuer, key string, options ...lease.Option) (*lease.Lock, int64, error) {
 	l, err := locks.Acquire(ctx, key, options...)
 	if err != nil {
@@ -46,34 +47,31 @@ func Acquire(ctx context.Context, locks lease.Locker, issuer Issuer, key string,
 //go:embed fence.lua
 var fenceSource string
 
-// Redis issues tokens by a counter in Redis, for resources that can compare
-// a number but not issue one. It is for the locks of a Client.
+// Redis issues the tokens from a counter in Redis, for resources that can compare numbers
+// but not issue them. It works with the locks of a lock.Client.
 //
-// Its limit: it knows what its Redis knows. After a failover to a replica that
-// missed the last increment, or a restart that lost it, the same number is
-// issued AGAIN, to the next holder, and the resource can't tell the two apart;
-// see "failover" among the antipatterns. WAIT does not mend that. Only a counter that is
-// as durable as the resource does.
+// If Redis loses an increment, in a failover or a restart, Redis issues the same token
+// AGAIN, to the next holder. The resource then cannot distinguish the two holders. WAIT
+// does not prevent this; only a counter that is as durable as the resource does. The
+// antipattern "failover" shows it.
 //
-// The counter is kept for ever: a key that expired would count from 1 again.
+// The counter never expires, because an expired counter would start at 1 again.
 type Redis struct {
 	rdb    redis.UniversalClient
 	script *redis.Script
 }
 
-// NewRedis returns an Issuer on the Redis that keeps the locks: it raises the
-// counter only for who holds the lock there.
+// NewRedis returns an Issuer on rdb, which must be the Redis that keeps the locks.
 func NewRedis(rdb redis.UniversalClient) *Redis {
 	return &Redis{rdb, redis.NewScript(onredis.ValueSource + fenceSource)}
 }
 
-// Raise is the Issuer's. It returns ErrExpired or ErrNotMine, and no token, when
-// l is not held any more by what Redis knows. To repeat it is harmless: a number
-// is left out.
+// Raise implements Issuer. It returns ErrExpired or ErrNotMine if Redis no longer has l.
+// Repeating a call is harmless: it skips a number.
 func (f *Redis) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 	n, err := f.script.Run(ctx, f.rdb, []string{l.Key(), onredis.Tagged(l.Key()) + ":fence"}, l.Token()).Int64()
 	if err == nil && n <= 0 {
-		err = onredis.Verdict(n, nil)
+		err = onredis.ReplyError(n, nil)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("raise fence of %q: %w", l.Key(), err)

@@ -1,12 +1,12 @@
--- Issues the next fencing token of a lock, to its holder only: a former holder
--- that woke up late would get one greater than the present holder's.
+-- Issues the next fencing token of a lock to its holder. A former holder must not receive
+-- a token, because it would be greater than the token of the present holder.
 --
 -- KEYS[1]  the lock
 -- KEYS[2]  its counter
 -- ARGV[1]  the caller's token
 --
 -- Returns   n  above 0: the fencing token
---           0  no such key: the lease has ended
+--           0  the key is missing: the lease has ended
 --          -1  another token holds the lock
 local holder = redis.call('GET', KEYS[1])
 if not is_of(ARGV[1], holder) then

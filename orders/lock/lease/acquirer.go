@@ -2,14 +2,14 @@ package lease
 
 import "context"
 
-// An Acquirer is all of a Locker but Remaining.
+// An Acquirer implements all methods of Locker except Remaining.
 type Acquirer struct {
 	leases *Leases
 	take   func(*Call) (*Lock, error)
 }
 
-// NewAcquirer returns an Acquirer that calls take for each call. If Call.Waiting is set,
-// take waits for the lock; otherwise it makes one attempt.
+// NewAcquirer returns an Acquirer that calls take for each TryAcquire and Acquire. If
+// Call.Waiting is nil, take makes one attempt; otherwise it waits for the lock.
 func NewAcquirer(leases *Leases, take func(*Call) (*Lock, error)) *Acquirer {
 	return &Acquirer{leases, take}
 }

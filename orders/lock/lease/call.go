@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// A Call is one TryAcquire or Acquire, for the store that has to answer it.
+// A Call describes one TryAcquire or Acquire to the store.
 type Call struct {
-	*Leases // with the Config of this call
+	*Leases // the Leases of the client, with the Config of this call
 	Ctx     context.Context
-	Waiting context.Context // nil for TryAcquire; ends with Ctx, or with ErrStopped when Run has returned
+	Waiting context.Context // nil for TryAcquire; ends with Ctx, or with ErrStopped when Run returns
 	Key     string
 	began   time.Time
 }
@@ -29,7 +29,7 @@ func (ls *Leases) call(ctx context.Context, key string, options []Option) (*Call
 	return c, cfg.Validate()
 }
 
-// TryAcquire implements Locker's: take makes the one attempt.
+// TryAcquire implements Locker.TryAcquire; take makes the attempt.
 func (ls *Leases) TryAcquire(ctx context.Context, key string, options []Option, take func(*Call) (*Lock, error)) (*Lock, error) {
 	c, err := ls.call(ctx, key, options)
 	var l *Lock
@@ -42,7 +42,8 @@ func (ls *Leases) TryAcquire(ctx context.Context, key string, options []Option, 
 	return l, nil
 }
 
-// attempt calls take. A lock that came after the context had ended is given back.
+// attempt calls take. If the context has ended before take returns a lock, attempt
+// releases the lock.
 func (c *Call) attempt(take func(*Call) (*Lock, error)) (*Lock, error) {
 	if err := c.Ready(c.Ctx); err != nil {
 		return nil, err
@@ -57,8 +58,8 @@ func (c *Call) attempt(take func(*Call) (*Lock, error)) (*Lock, error) {
 	return nil, Ended(c.Ctx)
 }
 
-// Acquire implements Locker's: take waits for the lock. Callers that want the same
-// key stand in line before take, so that only the first of them talks to the store.
+// Acquire implements Locker.Acquire; take waits for the lock. Callers with the same key
+// wait for their turn before take, so that only one of them at a time sends requests.
 func (ls *Leases) Acquire(ctx context.Context, key string, options []Option, take func(*Call) (*Lock, error)) (*Lock, error) {
 	c, err := ls.call(ctx, key, options)
 	if err == nil {
@@ -78,8 +79,8 @@ func (ls *Leases) Acquire(ctx context.Context, key string, options []Option, tak
 	return l, nil
 }
 
-// inTurn waits for the caller's turn and calls take. If the context ends meanwhile, the
-// error is ErrHeld and the context's.
+// inTurn waits for the caller's turn and calls take. If the context ends during the wait,
+// the error is ErrHeld joined with the context's error.
 func (c *Call) inTurn(take func(*Call) (*Lock, error)) (l *Lock, err error) {
 	if err = c.turns.take(c.Waiting, c.Key); err == nil {
 		defer c.turns.done(c.Key)
@@ -91,7 +92,7 @@ func (c *Call) inTurn(take func(*Call) (*Lock, error)) (l *Lock, err error) {
 	return l, err
 }
 
-// awaitRun waits a moment for Run, since a program starts Run in a goroutine.
+// awaitRun waits briefly for Run to begin, because a program starts Run in a goroutine.
 func (c *Call) awaitRun() error {
 	if c.started.Load() {
 		return nil
@@ -106,18 +107,18 @@ func (c *Call) awaitRun() error {
 	}
 }
 
-// Waits tells Hooks.Waiting that an Acquire begins to wait.
+// Waits calls Hooks.Waiting.
 func (c *Call) Waits() {
 	if c.Hooks.Waiting != nil {
 		c.Hooks.Waiting(c.Ctx, c.Key)
 	}
 }
 
-// Hold begins a lease that the store has granted. sent is when the request was sent, not
-// when the store answered; of several requests, the oldest that may have been granted.
+// Hold begins a lease that the store has granted. sent is the time at which the request was
+// sent. If several requests may have been granted, sent belongs to the oldest of them.
 //
-// It fails with ErrExpired if that is too long ago, and with ErrStopped after Run has
-// returned. Then the store still has the lock, and the caller must give it back.
+// Hold returns ErrExpired if the lease is already over, and ErrStopped after Run has
+// returned. In both cases the caller must release the lock in the store.
 func (c *Call) Hold(token string, sent time.Time) (*Lock, error) {
 	now := time.Now()
 	l := &Lock{leases: c.Leases, key: c.Key, token: token, renewed: sent, since: now}
@@ -125,14 +126,14 @@ func (c *Call) Hold(token string, sent time.Time) (*Lock, error) {
 	if !now.Before(l.until) {
 		return nil, fmt.Errorf("answered too late: %w", ErrExpired)
 	}
-	// The lock keeps the values of the caller's context (a trace, say), and not its
-	// end: that bounds the wait, not the hold.
+	// The lock's context keeps the values of the caller's context, such as a trace, but
+	// not its cancellation, which bounds only the wait.
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(c.Ctx))
 	if !c.keep(l) {
 		l.cancel(ErrStopped)
 		return nil, ErrStopped
 	}
-	l.mu.Lock() // the timer may fire before it is assigned
+	l.mu.Lock() // the timer may fire before l.timer is assigned
 	l.timer = time.AfterFunc(time.Until(l.deadline()), l.expire)
 	l.mu.Unlock()
 	if c.Hooks.Acquired != nil {

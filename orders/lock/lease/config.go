@@ -8,56 +8,57 @@ import (
 	"time"
 )
 
-// Config says how locks are held and waited for, whatever the store. The zero Config
-// has the defaults.
+// Config contains the settings of a lock client. The zero Config has the defaults.
 type Config struct {
-	// Lease is how long the store keeps a lock that nobody renews, and so how long
-	// a dead holder blocks the others. Run renews at a third of it. Rounded up to
-	// whole milliseconds, at least 10 ms; default 5 s.
+	// Lease is the time for which the store keeps a lock without a renewal. A crashed
+	// holder blocks other callers for this time. Run renews the lock at a third of it.
+	// Lease is rounded up to whole milliseconds; the minimum is 10 ms, the default 5 s.
 	Lease time.Duration
 
-	// Drift is how much earlier than the lease the holder's Context ends: room for
-	// clocks that run at different rates and for a timer that fires late. Less than
-	// half the lease; default a twentieth of it.
+	// Drift is the margin by which the holder's Context ends before the lease does. It
+	// covers clocks that run at different rates and timers that fire late. It must be
+	// less than half the lease; the default is a twentieth of the lease.
 	Drift time.Duration
 
-	// Timeout bounds each exchange with the store, the client library's own
-	// retries included. Less than the lease; default a fifth of it, at most 1 s.
+	// Timeout bounds each exchange with the store, including retries of the client
+	// library. It must be less than the lease; the default is a fifth of the lease, but
+	// at most 1 s.
 	Timeout time.Duration
 
-	// MaxHold is the longest that one holder may keep a lock, renewed or not. Then its
-	// context ends with ErrMaxHold. Default 0: no limit.
+	// MaxHold limits how long one holder may keep a lock by renewing it. After that
+	// time, the lock's context ends with ErrMaxHold. The default 0 means no limit.
 	MaxHold time.Duration
 
-	// Retry, if set, has Acquire ask again by this policy, in no order (but a semaphore
-	// keeps the order). If nil, the default, a lock.Client waits in order of arrival and
-	// is woken by the release. The other packages say at New what they do.
+	// Retry makes Acquire poll by this policy. Waiters are then served in no particular
+	// order, except by a semaphore, which keeps the order of arrival. If Retry is nil, a
+	// lock.Client waits in order of arrival and a release wakes the first waiter; other
+	// packages document their default at New.
 	Retry Retry
 
-	// Note is what Observe of a lock.Client tells of the holder: a name, a job, an
-	// address. Only with a Note does Observe tell since when the lock is held. At most
-	// 256 bytes; default none. Other stores ignore it.
+	// Note describes the holder to callers of lock.Client.Observe: a name, a job or an
+	// address, for example. Without a Note, Observe does not report since when the lock
+	// is held. The limit is 256 bytes. Other stores ignore it.
 	Note string
 
-	// Hooks are told what happens. Default: none.
+	// Hooks are called on events of the lock. The default is none.
 	Hooks Hooks
 
-	// Logger hears of renewals and subscriptions that fail. Default
+	// Logger receives failures of renewals and subscriptions. The default is
 	// slog.Default().
 	Logger *slog.Logger
 }
 
 // An Option changes the Config for one call. It may set Lease, Drift, MaxHold, Retry, Note
-// and Hooks. It sees New's Config without the defaults: a Lease that New was not given
-// is 0 there.
+// and Hooks. It receives the Config as it was passed to New, without the defaults: a Lease
+// that was left out is 0.
 //
 //	l, err := locks.Acquire(ctx, key, func(c *lease.Config) { c.Lease = time.Minute })
 type Option func(*Config)
 
-// WithDefaults is c with the defaults for what was left out.
+// WithDefaults returns c with defaults in the fields that are zero.
 func (c Config) WithDefaults() Config {
-	// The server counts whole milliseconds: a lease rounded down could end there before
-	// it ends here.
+	// The server counts whole milliseconds. If the lease were rounded down, it could end
+	// on the server before it ends here.
 	c.Lease = (cmp.Or(c.Lease, 5*time.Second) + time.Millisecond - 1).Truncate(time.Millisecond)
 	c.Drift = cmp.Or(c.Drift, c.Lease/20)
 	c.Timeout = cmp.Or(c.Timeout, min(c.Lease/5, time.Second))
@@ -65,7 +66,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate reports every field that New would refuse.
+// Validate returns an error that lists every invalid field.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	var errs []error

@@ -1,8 +1,7 @@
-// Package lease is what all locks have in common, whichever store keeps them: the
-// Lock that is held, the loop that renews it, the line of the callers of one
-// process, and the errors.
+// Package lease contains the parts of a lock that do not depend on its store: the Lock,
+// the loop that renews it, the queue of the callers of one process, and the errors.
 //
-// A program that uses locks needs the names that package lock repeats, Retry, Hooks, Holder
-// and the errors. All else is for a lock on another store: implement Store, build the
-// Locker on Leases and an Acquirer, and run the suite of package locktest on it.
+// A program that uses locks needs Config, Lock, Locker, Option, Retry, Hooks, Holder and
+// the errors. The rest serves to build a lock on another store: implement Store, build
+// the Locker from Leases and an Acquirer, and test it with package locktest.
 package lease

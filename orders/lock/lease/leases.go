@@ -11,17 +11,16 @@ import (
 	"time"
 )
 
-// Leases are the locks that a Locker holds, and the loop that renews them. Each
-// Locker, whatever its store, has one Leases.
+// Leases contains the locks that a Locker holds, and the loop that renews them.
 type Leases struct {
-	Config // that of New, or of one call; with the defaults
+	Config // the Config of the client or of one call, with defaults
 	*shared
 }
 
-// shared is one for all Leases that differ in the Config of a call.
+// shared contains the state that the Leases of a client and the Leases of its calls share.
 type shared struct {
 	store Store
-	given Config // to New
+	given Config // the Config that was passed to NewLeases, without defaults
 
 	started atomic.Bool
 	running chan struct{}   // closed when Run begins
@@ -30,16 +29,16 @@ type shared struct {
 
 	mu   sync.Mutex
 	held map[*Lock]struct{}
-	busy map[time.Duration]bool // the Timeouts of the locks that are being renewed
-	done bool                   // Run has returned: nothing may be added to held
-	look *time.Ticker
-	pace time.Duration // of look: a twelfth of the shortest lease
+	busy map[time.Duration]bool // the Timeouts whose locks are being renewed
+	done bool                   // Run has returned; held accepts no more locks
+	tick *time.Ticker
+	pace time.Duration // the period of tick: a twelfth of the shortest lease
 
 	turns turns
 }
 
-// NewLeases returns Leases on a store. It panics on a Config that Validate
-// refuses.
+// NewLeases returns the Leases of a client that keeps its locks in store. It panics if
+// cfg is invalid.
 func NewLeases(store Store, cfg Config) *Leases {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
@@ -55,14 +54,15 @@ func NewLeases(store Store, cfg Config) *Leases {
 		busy:    make(map[time.Duration]bool),
 		turns:   turns{keys: make(map[string]*turn)},
 	}}
-	// Four looks per third of a lease: none is renewed much later than it should
-	// be, and one whose renewal failed is tried several times more.
+	// Four ticks per third of a lease: a renewal is at most one tick late, and a failed
+	// renewal is retried several times before the lease ends.
 	ls.pace = ls.Lease / 12
-	ls.look = time.NewTicker(ls.pace)
+	ls.tick = time.NewTicker(ls.pace)
 	return ls
 }
 
-// Ended is why ctx has ended: its error, and its cause if that is a different error.
+// Ended returns the error of a context that has ended, joined with its cause if the cause
+// is a different error.
 func Ended(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, ctx.Err()) || errors.Is(cause, ErrStopped) {
@@ -71,8 +71,8 @@ func Ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), cause)
 }
 
-// Ready is nil while an attempt may begin. After Run has returned it is ErrStopped, and
-// when ctx has ended it is Ended(ctx).
+// Ready returns an error if no attempt may begin: ErrStopped after Run has returned, and
+// Ended(ctx) after ctx has ended.
 func (ls *Leases) Ready(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return Ended(ctx)
@@ -83,9 +83,7 @@ func (ls *Leases) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Run renews every lock at a third of its lease until ctx ends. Then it loses
-// those that are left (ErrStopped). It is one loop however many locks there are. It
-// returns nil, or an error if it has been called before.
+// Run implements Locker. One loop renews all locks.
 func (ls *Leases) Run(ctx context.Context) error {
 	if ls.started.Swap(true) {
 		return errors.New("lock: Run called twice")
@@ -94,23 +92,24 @@ func (ls *Leases) Run(ctx context.Context) error {
 	var renewals sync.WaitGroup
 	defer ls.stop()
 	defer renewals.Wait()
-	defer ls.look.Stop()
+	defer ls.tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now := <-ls.look.C:
+		case now := <-ls.tick.C:
 			renewals.Go(func() { ls.Renew(ctx, now) })
 		}
 	}
 }
 
-// batch is how many locks one renewal has at most: enough that round trips hardly
-// count, few enough that a slow server answers within one Timeout.
+// batch is the maximum number of locks in one round trip. A larger batch could take a slow
+// server longer than one Timeout.
 const batch = 100
 
-// Renew renews every lock whose last renewal is a third of its lease ago. Locks with
-// one Timeout go together: a short lease does not wait for the answer to a long one.
+// Renew renews every lock whose last renewal is a third of its lease ago. It sends locks
+// with different Timeouts separately, so that a short lease does not wait for the answer
+// to a long one.
 func (ls *Leases) Renew(ctx context.Context, now time.Time) {
 	due := make(map[time.Duration][]*Lock)
 	ls.mu.Lock()
@@ -127,7 +126,7 @@ func (ls *Leases) Renew(ctx context.Context, now time.Time) {
 	for t, locks := range due {
 		all.Go(func() {
 			for some := range slices.Chunk(locks, batch) {
-				_ = some[0].leases.renew(ctx, some) // each lock knows
+				_ = some[0].leases.renew(ctx, some) // renew has passed each error on to its lock
 			}
 			ls.mu.Lock()
 			defer ls.mu.Unlock()
@@ -137,12 +136,13 @@ func (ls *Leases) Renew(ctx context.Context, now time.Time) {
 	all.Wait()
 }
 
-// renew renews locks, acts on the answers, and returns them. A lock without an answer
-// stays due, and stays held until its deadline. It is logged once per outage.
+// renew renews the locks, applies each answer to its lock, and returns the errors. A lock
+// without an answer stays due for renewal, and stays held until its deadline. A failure is logged
+// once per outage.
 func (ls *Leases) renew(run context.Context, locks []*Lock) []error {
 	ctx, cancel := context.WithTimeout(run, ls.Timeout)
 	defer cancel()
-	sent := time.Now() // before sending, as when it was acquired
+	sent := time.Now() // the server starts the lease later than this
 	failing, last := 0, error(nil)
 	errs := ls.store.Renew(ctx, locks)
 	for i, err := range errs {
@@ -161,12 +161,12 @@ func (ls *Leases) renew(run context.Context, locks []*Lock) []error {
 		}
 	}
 	if failing > 0 && run.Err() == nil {
-		ls.Logger.WarnContext(run, "lock: renewals failed", "locks", failing, "err", last)
+		ls.Logger.WarnContext(run, "lock: renewals failed, retrying until the leases end", "locks", failing, "err", last)
 	}
 	return errs
 }
 
-// stop loses what is held, and refuses what comes.
+// stop ends every held lock with ErrStopped, and makes keep reject new locks.
 func (ls *Leases) stop() {
 	ls.mu.Lock()
 	ls.done = true
@@ -178,7 +178,7 @@ func (ls *Leases) stop() {
 	}
 }
 
-// keep makes Run renew l. It reports false once Run has returned.
+// keep registers l for renewal by Run. It returns false after Run has returned.
 func (ls *Leases) keep(l *Lock) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -186,13 +186,13 @@ func (ls *Leases) keep(l *Lock) bool {
 		ls.held[l] = struct{}{}
 		if pace := l.Lease() / 12; pace < ls.pace {
 			ls.pace = pace
-			ls.look.Reset(pace)
+			ls.tick.Reset(pace)
 		}
 	}
 	return !ls.done
 }
 
-// lose ends the context of l with ErrLost and a reason.
+// lose ends the context of l with ErrLost and the reason why.
 func (ls *Leases) lose(l *Lock, why error) {
 	cause := fmt.Errorf("%w: %q: %w", ErrLost, l.key, why)
 	if lost := l.leases.Hooks.Lost; l.end(cause) && lost != nil {

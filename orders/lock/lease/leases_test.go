@@ -11,7 +11,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// memory is a store that counts what it is given back.
+// memory is a store that counts releases.
 type memory struct{ released int }
 
 func (*memory) Renew(_ context.Context, locks []*Lock) []error { return make([]error, len(locks)) }
@@ -21,8 +21,8 @@ func (m *memory) Release(context.Context, *Lock) (bool, error) {
 	return false, nil
 }
 
-// A lock that comes once nobody waits for it any more is given back.
-func TestTooLateForItsCaller(t *testing.T) {
+// If the caller's context ends before the lock is granted, the lock is released.
+func TestLateGrantIsReleased(t *testing.T) {
 	m := &memory{}
 	ls := NewLeases(m, Config{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -31,28 +31,28 @@ func TestTooLateForItsCaller(t *testing.T) {
 		return c.Hold("token", time.Now())
 	})
 	if l != nil || !errors.Is(err, context.Canceled) || m.released != 1 {
-		t.Errorf("%v, %v, given back %d times", l, err, m.released)
+		t.Errorf("got lock %v, error %v, %d releases, want no lock, context.Canceled, 1 release", l, err, m.released)
 	}
 }
 
-// Who ends up without a lock may still say that it is done with it.
-func TestNoLock(t *testing.T) {
+// A nil Lock behaves like a lost one.
+func TestNilLockIsLost(t *testing.T) {
 	var none *Lock
 	check.Is(t, none.Release(t.Context()), ErrExpired)
 	if cause := context.Cause(none.Context()); !errors.Is(cause, ErrLost) {
-		t.Errorf("context: %v", cause)
+		t.Errorf("context: got cause %v, want ErrLost", cause)
 	}
 	if long := none.Lease(); long != 0 {
-		t.Errorf("lease: %v", long)
+		t.Errorf("lease: got %v, want 0", long)
 	}
 	ran := false
 	err := none.Do(t.Context(), func(ctx context.Context) error { ran = true; return context.Cause(ctx) })
 	if !ran || !errors.Is(err, ErrLost) {
-		t.Errorf("work: %v", err)
+		t.Errorf("Do: got %v and ran %t, want ErrLost and true", err, ran)
 	}
 }
 
-// What a renewal says that was sent before another, and answered after it, is old.
+// A renewal that was sent earlier and answered later does not move the deadline back.
 func TestRenewalsOutOfOrder(t *testing.T) {
 	ls := NewLeases(&memory{}, Config{Lease: time.Minute})
 	l, err := ls.TryAcquire(t.Context(), "k", nil, func(c *Call) (*Lock, error) { return c.Hold("token", time.Now()) })
@@ -61,35 +61,36 @@ func TestRenewalsOutOfOrder(t *testing.T) {
 	l.extend(now)
 	l.extend(now.Add(-time.Minute))
 	if !l.running() || !l.renewed.Equal(now) {
-		t.Errorf("lost by an old answer: good until %v", l.until)
+		t.Errorf("the older renewal has moved the deadline to %v", l.until)
 	}
 }
 
-// during is a store in which something happens before it answers.
-type during struct {
+// hookedStore calls onRenew before it answers a renewal.
+type hookedStore struct {
 	memory
-	happens func()
+	onRenew func()
 }
 
-func (d *during) Renew(_ context.Context, locks []*Lock) []error {
-	d.happens()
+func (s *hookedStore) Renew(_ context.Context, locks []*Lock) []error {
+	s.onRenew()
 	return make([]error, len(locks))
 }
 
-// A lock that has ended before the store answers is not held, whatever that says.
-func TestExtendedTooLate(t *testing.T) {
-	d := &during{}
-	ls := NewLeases(d, Config{})
+// If the lock is released before the store answers, Extend returns ErrReleased.
+func TestExtendAfterReleaseFails(t *testing.T) {
+	s := &hookedStore{}
+	ls := NewLeases(s, Config{})
 	l, err := ls.TryAcquire(t.Context(), "k", nil, func(c *Call) (*Lock, error) { return c.Hold("token", time.Now()) })
 	check.Must(t, err)
-	d.happens = func() { _ = l.Release(t.Context()) }
+	s.onRenew = func() { _ = l.Release(t.Context()) }
 	if err := l.Extend(t.Context()); !errors.Is(err, ErrReleased) {
-		t.Errorf("extended what was released: %v", err)
+		t.Errorf("extend a released lock: got %v, want ErrReleased", err)
 	}
 }
 
-// A call that sets no policy where there is no line asks as the others do.
-func TestNoRetry(t *testing.T) {
+// If an option removes Config.Retry and the store has no wait queue, the call uses the Retry of
+// the client.
+func TestCallWithoutRetryUsesClientRetry(t *testing.T) {
 	ls := NewLeases(&memory{}, Config{Retry: Every(time.Millisecond)})
 	tried := 0
 	a := NewAcquirer(ls, func(c *Call) (*Lock, error) {
@@ -110,8 +111,8 @@ func TestNoRetry(t *testing.T) {
 	check.OK(t, <-ran)
 }
 
-// hangs is a store that answers the first renewal of each lock never, and those of
-// one lock neither.
+// hangs is a store that does not answer the first renewal of each lock, nor any renewal of the
+// lock never.
 type hangs struct {
 	memory
 	never string
@@ -138,11 +139,11 @@ func (h *hangs) Renew(ctx context.Context, locks []*Lock) []error {
 	return errs
 }
 
-// A short lease among long ones survives a renewal without an answer, as it does where
-// all are short: nobody waits as long for it as for theirs.
-func TestShortLeaseAmongLong(t *testing.T) { synctest.Test(t, shortLeaseAmongLong) }
+// A short lease survives one renewal without an answer, even if a long lease is being renewed:
+// the two do not share a round trip, and so do not share a timeout.
+func TestShortLeaseIsRenewedApartFromLong(t *testing.T) { synctest.Test(t, shortLeaseApartFromLong) }
 
-func shortLeaseAmongLong(t *testing.T) {
+func shortLeaseApartFromLong(t *testing.T) {
 	ls := NewLeases(&hangs{never: "long", seen: map[string]bool{}}, Config{Lease: time.Minute})
 	running, stop := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
@@ -151,7 +152,7 @@ func shortLeaseAmongLong(t *testing.T) {
 	long, err := ls.TryAcquire(t.Context(), "long", nil, take)
 	check.Must(t, err)
 	long.mu.Lock()
-	long.renewed = long.renewed.Add(-30 * time.Second) // due
+	long.renewed = long.renewed.Add(-30 * time.Second) // make the renewal due
 	long.mu.Unlock()
 	short, err := ls.TryAcquire(t.Context(), "short", []Option{func(c *Config) { c.Lease = 900 * time.Millisecond }}, take)
 	check.Must(t, err)

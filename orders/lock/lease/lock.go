@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// A Lock is held from TryAcquire or Acquire until its Context ends. A nil Lock
-// counts as one that is lost: its Context has ended, and Release returns ErrExpired.
+// A Lock is held from TryAcquire or Acquire until its Context ends. A nil Lock behaves
+// like a lost one: its Context has ended, and Release returns ErrExpired.
 type Lock struct {
 	leases *Leases
 	key    string
 	token  string
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	since  time.Time // when it was acquired
+	since  time.Time // time of the acquisition
 
 	mu      sync.Mutex
-	renewed time.Time   // when the last request that renewed it was sent
-	until   time.Time   // the store has it at least until then
+	renewed time.Time   // time at which the last successful renewal was sent
+	until   time.Time   // the store keeps the lock at least until this time
 	timer   *time.Timer // fires at the deadline
-	failure error       // of the last renewal, nil if it succeeded
+	failure error       // error of the last renewal, nil if it succeeded
 	ended   bool
 
 	releasing sync.Mutex
 	release   release
 }
 
-// noLock is a lock that was lost before it was held: what a nil Lock stands for.
+// noLock is the lost lock that a nil Lock stands for.
 var noLock = func() *Lock {
 	l := &Lock{leases: &Leases{}}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
@@ -37,7 +37,6 @@ var noLock = func() *Lock {
 	return l
 }()
 
-// orNone is l, or noLock.
 func (l *Lock) orNone() *Lock {
 	if l == nil {
 		return noLock
@@ -45,22 +44,22 @@ func (l *Lock) orNone() *Lock {
 	return l
 }
 
-// Key is the key of the lock, as it was given.
+// Key returns the key of the lock, as it was passed to TryAcquire or Acquire.
 func (l *Lock) Key() string { return l.orNone().key }
 
-// Token tells this holder from every other. It says nothing about order, so it is
-// no fencing token (package fence has those).
+// Token returns the random text that identifies this holder to the store. It is not a
+// fencing token, because tokens have no order: see package fence.
 func (l *Lock) Token() string { return l.orNone().token }
 
-// Lease is how long the store keeps the lock without a renewal.
+// Lease returns the time for which the store keeps the lock without a renewal.
 func (l *Lock) Lease() time.Duration { return l.orNone().leases.Config.Lease }
 
-// Context is for the work that the lock protects. It ends when the lock is released
-// or lost. When the lock is lost, it ends before the store could give the lock to
-// another. context.Cause is ErrReleased, or ErrLost with a reason.
+// Context returns the context for the work that the lock protects. It ends when the lock
+// is released, or before the store can grant the lock to another caller. Its
+// context.Cause is ErrReleased, or ErrLost with a reason.
 func (l *Lock) Context() context.Context { return l.orNone().ctx }
 
-// Do runs task with a context that ends with the lock or with ctx.
+// Do runs task with a context that ends when the lock's Context or ctx ends.
 func (l *Lock) Do(ctx context.Context, task func(context.Context) error) error {
 	both, cancel := context.WithCancelCause(l.Context())
 	defer cancel(context.Canceled)
@@ -71,10 +70,10 @@ func (l *Lock) Do(ctx context.Context, task func(context.Context) error) error {
 	return nil
 }
 
-// Extend renews the lock now: it is held for one lease from now, not one lease more. It
-// is for a program without Run, or before a step that needs most of a lease. It returns
-// ErrExpired or ErrNotMine when the store says that the lock is lost, and the cause once
-// Context has ended. After any other error the lock is held as long as it was before.
+// Extend renews the lock for one lease from now. It serves programs without Run, and
+// steps that need most of a lease. If the store no longer has the lock, Extend returns
+// ErrExpired or ErrNotMine; if Context has ended, it returns the cause. Any other error
+// leaves the deadline of the lock as it was.
 func (l *Lock) Extend(ctx context.Context) error {
 	if l.Context().Err() != nil {
 		return fmt.Errorf("extend %q: %w", l.Key(), context.Cause(l.Context()))
@@ -82,13 +81,13 @@ func (l *Lock) Extend(ctx context.Context) error {
 	if err := l.leases.renew(ctx, []*Lock{l})[0]; err != nil {
 		return fmt.Errorf("extend %q: %w", l.key, err)
 	}
-	if l.ctx.Err() != nil { // before the answer came
+	if l.ctx.Err() != nil { // the context ended before the answer arrived
 		return fmt.Errorf("extend %q: %w", l.key, context.Cause(l.ctx))
 	}
 	return nil
 }
 
-// deadline is when the context ends, unless the lock is renewed before.
+// deadline returns the time at which the context ends without a renewal.
 func (l *Lock) deadline() time.Time {
 	if longest := l.leases.Config.MaxHold; longest > 0 && l.since.Add(longest).Before(l.until) {
 		return l.since.Add(longest)
@@ -96,8 +95,8 @@ func (l *Lock) deadline() time.Time {
 	return l.until
 }
 
-// extend moves the deadline after a renewal that was sent at the given time: never
-// back, where Run and Extend are at work at once.
+// extend moves the deadline after a renewal that was sent at the given time. Run and
+// Extend may renew at the same time, so extend ignores the older of two renewals.
 func (l *Lock) extend(sent time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,8 +108,8 @@ func (l *Lock) extend(sent time.Time) {
 	l.timer.Reset(time.Until(l.deadline()))
 }
 
-// fail notes that a renewal got no answer: the lock is held until its deadline,
-// and Run keeps trying. It reports whether this is the first failure in a row.
+// fail records that a renewal received no answer, and reports whether this is the first
+// failure since the last success. The lock stays held until its deadline, and Run retries.
 func (l *Lock) fail(err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,8 +118,8 @@ func (l *Lock) fail(err error) bool {
 	return first
 }
 
-// expire runs when the timer fires. A renewal may have moved the deadline in
-// the same instant.
+// expire runs when the timer fires, and ends the context unless a renewal has just moved
+// the deadline.
 func (l *Lock) expire() {
 	l.mu.Lock()
 	now, failure := time.Now(), l.failure
@@ -137,7 +136,8 @@ func (l *Lock) expire() {
 	}
 }
 
-// end ends the context, once, and the renewals with it.
+// end cancels the context and stops renewing the lock. It reports whether this call was
+// the first.
 func (l *Lock) end(cause error) bool {
 	l.mu.Lock()
 	if l.ended {
@@ -149,23 +149,23 @@ func (l *Lock) end(cause error) bool {
 		l.timer.Stop()
 	}
 	if errors.Is(cause, ErrNotMine) || errors.Is(cause, ErrExpired) {
-		l.until = time.Time{} // the store has said so: Release must not trust the clock
+		l.until = time.Time{} // the store has reported the loss; Release must not trust the clock
 	}
 	l.mu.Unlock()
-	// The context first: nothing else about the loss may be seen before it.
+	// The context ends first, so that no other effect of the loss is visible before it.
 	l.cancel(cause)
 	l.leases.forget(l)
 	return true
 }
 
-// due reports whether a third of the lease has gone since the last renewal.
+// due reports whether a third of the lease has passed since the last renewal.
 func (l *Lock) due(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return now.Sub(l.renewed) >= l.leases.Config.Lease/3
 }
 
-// running reports whether the store must still have this lock, by our clock.
+// running reports whether, by the local clock, the store must still have this lock.
 func (l *Lock) running() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// release is what Release remembers from one call to the next.
+// release is the state that Release keeps between calls.
 type release struct {
 	called  bool
-	running bool // the lease was running when Release was first called
-	doubt   bool // an attempt's answer was lost: it may have done its work
+	running bool // the lease was running at the first call of Release
+	doubt   bool // the answer to an attempt was lost, so it may have released the lock
 	settled bool // err is final
 	err     error
 }
 
-// Release ends Context and gives the lock up; who waits first gets it. It works even
-// when ctx has ended, and takes twice Config.Timeout at most. It may be called any
-// number of times: the outcome stays the same.
+// Release ends Context and releases the lock to the first waiter. It works even if ctx
+// has ended, and takes at most twice Config.Timeout. After a final outcome, further calls
+// return the same error.
 //
-// It returns ErrExpired or ErrNotMine if the lock had been lost before. The store is
-// unchanged then, and another holder may have worked beside this one. It returns
-// ErrUnknown if no answer came: call it again, or let the lease end.
+// Release returns ErrExpired or ErrNotMine if the lock was lost before. The store is
+// unchanged in this case, and another holder may have worked at the same time. Release
+// returns ErrUnknown if no answer arrived: call it again, or let the lease end.
 func (l *Lock) Release(ctx context.Context) error {
 	if l == nil {
 		return fmt.Errorf("release no lock: %w", ErrExpired)
@@ -36,15 +36,15 @@ func (l *Lock) Release(ctx context.Context) error {
 	if !r.called {
 		r.called, r.running = true, l.running()
 	}
-	// The work must end before the server can give the lock to another.
+	// The work must end before the server can grant the lock to another caller.
 	l.end(ErrReleased)
 
 	doubt, err := l.leases.store.Release(ctx, l)
 	r.doubt = r.doubt || doubt
 	r.settled = !errors.Is(err, ErrUnknown)
 	if r.settled && err != nil && r.doubt && r.running {
-		// The lease was running, so the key can only be gone because an attempt
-		// whose answer was lost has deleted it (and another came after).
+		// The lease was running, so only the attempt whose answer was lost can have
+		// released the lock. Another caller may hold it by now.
 		err = nil
 	}
 	if r.err = err; err != nil {

@@ -7,31 +7,30 @@ import (
 	"flashsale/orders/lock/internal/nap"
 )
 
-// A Retry says how long to wait before the n-th retry, counted from 1, and whether
-// there is one: if again is false, Acquire returns ErrHeld. It should depend on n
-// alone: many calls share one Retry.
-type Retry func(n int) (wait time.Duration, again bool)
+// A Retry returns the time to wait before the n-th retry, counted from 1. If ok is false,
+// there is no such retry, and Acquire returns ErrHeld. The result should depend only on
+// n, because many calls share one Retry.
+type Retry func(n int) (wait time.Duration, ok bool)
 
-// Every asks again after each d, without end.
+// Every retries after each d, without a limit.
 func Every(d time.Duration) Retry {
 	return func(int) (time.Duration, bool) { return d, true }
 }
 
-// Backoff doubles its wait from first up to most. Each wait is shortened at random, to
-// no less than half, so that those who lost together do not come back together.
-func Backoff(first, most time.Duration) Retry {
+// Backoff doubles the wait with each retry, from first up to limit. Each wait is shortened
+// at random by up to half, so that callers that failed together do not retry together.
+func Backoff(first, limit time.Duration) Retry {
 	return func(n int) (time.Duration, bool) {
-		d := most
+		d := limit
 		if n <= 62 && first<<(n-1) > 0 && first<<(n-1)>>(n-1) == first {
-			d = min(first<<(n-1), most)
+			d = min(first<<(n-1), limit)
 		}
 		return d/2 + nap.Jitter(d/2), true
 	}
 }
 
-// Poll calls try once for TryAcquire. For Acquire it calls try by the policy
-// Config.Retry, until try returns something other than ErrHeld, the context ends, or the
-// policy allows no further retry.
+// Poll calls try once for TryAcquire. For Acquire it repeats try by Config.Retry while try
+// returns ErrHeld, until the context ends or the policy allows no further retry.
 func (c *Call) Poll(try func(*Call) (*Lock, error)) (*Lock, error) {
 	for n := 1; ; n++ {
 		l, err := try(c)
@@ -42,11 +41,11 @@ func (c *Call) Poll(try func(*Call) (*Lock, error)) (*Lock, error) {
 			c.Waits()
 		}
 		retry := c.Retry
-		if retry == nil { // of this call, of a store that has no line
+		if retry == nil { // an option removed the policy, and this store has no wait queue
 			retry = c.given.Retry
 		}
-		wait, again := retry(n)
-		if !again {
+		wait, ok := retry(n)
+		if !ok {
 			return nil, err
 		}
 		if _ = nap.For(c.Waiting, wait); c.Waiting.Err() != nil {

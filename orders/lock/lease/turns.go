@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// turns admits one caller per key at a time, in order of arrival: the runtime serves
-// goroutines that are blocked in a send on one channel in that order.
+// turns admits one caller per key at a time, in order of arrival: the Go runtime serves
+// the goroutines that block in a send on one channel in that order.
 type turns struct {
 	mu   sync.Mutex
 	keys map[string]*turn
@@ -14,10 +14,10 @@ type turns struct {
 
 type turn struct {
 	taken   chan struct{} // full while a caller has the turn
-	callers int           // those with the turn and those who wait for it
+	callers int           // callers that have the turn or wait for it
 }
 
-// take waits for the turn at key. A caller that has had the turn calls done.
+// take waits for the turn at key. The caller ends its turn with done.
 func (t *turns) take(ctx context.Context, key string) error {
 	t.mu.Lock()
 	k := t.keys[key]
@@ -36,7 +36,7 @@ func (t *turns) take(ctx context.Context, key string) error {
 	}
 }
 
-// done gives the turn to the next caller.
+// done passes the turn on to the next caller.
 func (t *turns) done(key string) {
 	t.mu.Lock()
 	k := t.keys[key]

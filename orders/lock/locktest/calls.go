@@ -10,43 +10,43 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// One call may have a lease of its own, which is renewed in its own time.
+// One call may set its own lease, which is renewed at its own pace.
 func perCall(_ *testing.T, s *suite) {
 	a, b := s.process(lease.Config{Lease: 2 * time.Minute}), s.process(lease.Config{Lease: 2 * time.Minute})
 	if _, err := a.Acquire(s.ctx, s.key, func(c *lease.Config) { c.Lease = time.Nanosecond }); err == nil {
-		s.Error("a lease of a nanosecond")
+		s.Error("acquired with a lease of a nanosecond, want an error")
 	}
 	short := func(c *lease.Config) { c.Lease, c.Drift, c.Timeout = s.Lease, s.Lease/20, s.Lease/2 }
 	l, err := a.TryAcquire(s.ctx, s.key, short)
 	if s.LeaseOfSession {
 		if err == nil {
-			s.Error("a lease that differs from its session's")
+			s.Error("acquired with a lease that differs from the session's, want an error")
 		}
 		return
 	}
 	check.Must(s, err)
 	if l.Lease() != s.Lease {
-		s.Errorf("a lease of %v", l.Lease())
+		s.Errorf("got lease %v, want %v", l.Lease(), s.Lease)
 	}
 	select {
 	case <-l.Context().Done():
-		s.Errorf("not renewed: %v", context.Cause(l.Context()))
+		s.Errorf("the lock is lost: %v, want it renewed", context.Cause(l.Context()))
 	case <-time.After(3 * s.Lease / 2):
 	}
 	a.kill()
 	a.cut()
-	s.free(b) // long before 2 minutes
+	s.wantFree(b) // fails if the server keeps the lock for 2 minutes
 }
 
-// A Locker does not implement lease.Store, whose methods would let a caller renew and
-// release a lock without the knowledge of its holder.
+// A Locker must not implement lease.Store, whose methods renew and release a lock without an
+// effect on its context.
 func noStore(_ *testing.T, s *suite) {
-	if _, is := s.idle(lease.Config{}).Locker.(lease.Store); is {
-		s.Error("the Locker is a Store")
+	if _, ok := s.idle(lease.Config{}).Locker.(lease.Store); ok {
+		s.Error("the Locker implements lease.Store")
 	}
 }
 
-// Who has no Run renews by hand.
+// Extend renews a lock without Run.
 func extend(_ *testing.T, s *suite) {
 	a, b := s.idle(lease.Config{Lease: s.Lease}), s.idle(lease.Config{Lease: s.Lease})
 	l, err := a.TryAcquire(s.ctx, s.key)
@@ -57,13 +57,13 @@ func extend(_ *testing.T, s *suite) {
 		<-half.C
 		check.Must(s, l.Extend(s.ctx))
 	}
-	s.taken(b)
+	s.wantHeld(b)
 	check.Must(s, l.Release(s.ctx))
 	check.Is(s, l.Extend(s.ctx), lease.ErrReleased)
 }
 
-// Who has a note is known by it, with the time since when it holds the lock, and not
-// since when it waits.
+// Observe reports the holder's note and the time of the acquisition, not the time at which the
+// holder began to wait.
 func observe(_ *testing.T, s *suite) {
 	a, b := s.process(lease.Config{}), s.process(lease.Config{Note: "b waits"})
 	o, can := a.Locker.(interface {
@@ -78,7 +78,7 @@ func observe(_ *testing.T, s *suite) {
 		check.Must(s, err)
 		since, h.Since = h.Since, time.Time{}
 		if h != want || since.IsZero() != (h.Note == "") {
-			s.Errorf("held by %+v since %v, want %+v", h, since, want)
+			s.Errorf("observe: got %+v since %v, want %+v", h, since, want)
 		}
 		return since
 	}
@@ -91,15 +91,15 @@ func observe(_ *testing.T, s *suite) {
 	first := see(lease.Holder{Held: true, Note: "import 7, a"})
 	got := make(chan *lease.Lock)
 	go func() { l, _ := b.Acquire(s.ctx, s.key); got <- l }()
-	<-time.After(20 * time.Millisecond) // b waits, or else it asks later: the same is to be seen
+	<-time.After(20 * time.Millisecond) // time for b to begin to wait; the result is the same if it has not
 	check.Must(s, l.Extend(s.ctx))
 	if since := see(lease.Holder{Held: true, Note: "import 7, a"}); since != first {
-		s.Errorf("held since %v, and after a renewal since %v", first, since)
+		s.Errorf("held since %v after a renewal, want unchanged %v", since, first)
 	}
 	check.Must(s, l.Release(s.ctx))
 	l = <-got
 	if since := see(lease.Holder{Held: true, Note: "b waits"}); since.Sub(first) < 20*time.Millisecond {
-		s.Errorf("b holds the lock since %v, and a since %v", since, first)
+		s.Errorf("b holds the lock since %v, want at least 20ms after %v", since, first)
 	}
 	check.Must(s, l.Release(s.ctx))
 
@@ -108,7 +108,7 @@ func observe(_ *testing.T, s *suite) {
 	check.Must(s, election.Lead(leading, a, s.key, func(context.Context) error {
 		h, err := o.Observe(s.ctx, s.key)
 		if err != nil || h.Note != "node 1" {
-			s.Errorf("led by %+v, %v", h, err)
+			s.Errorf("observe the leader: got %+v, %v, want note \"node 1\"", h, err)
 		}
 		stop()
 		return nil

@@ -13,10 +13,10 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-const rounds = 5 // of each goroutine
+const rounds = 5 // additions per goroutine
 
-// Several processes add to a number, one read and one write each, under the lock
-// and its fence. The same without the lock is caught by the same check.
+// Several processes increment a number by a read and a write, under the lock and its fence.
+// The broken twin, without a lock, must fail the same check.
 func oneHolder(t *testing.T, s *suite) {
 	processes, goroutines := 3, 3
 	if s.Reentrant {
@@ -29,20 +29,19 @@ func oneHolder(t *testing.T, s *suite) {
 		lockers, fences = append(lockers, p.Locker), append(fences, s.Fence(s, p.Locker))
 	}
 	check.OK(t, s.additions(lockers, fences, goroutines))
-	// The twins: no lock at all, and a fence that always says the same.
+	// The broken twin: no lock, and a fence that always issues the same token.
 	for i := range lockers {
 		lockers[i], fences[i] = noLock{lockers[i], lease.NewLeases(nothing{}, lease.Config{})}, fence.Issuer(&sameFence{})
 	}
 	if err := s.additions(lockers, fences, goroutines); err == nil {
-		t.Error("the check did not notice that there was no lock")
+		t.Error("the check passed without a lock, want a failure")
 	}
 }
 
 func (s *suite) additions(lockers []lease.Locker, fences []fence.Issuer, goroutines int) error {
 	workers := len(lockers) * goroutines
 	h, r := &history{}, &resource{}
-	// The first reads of all processes come before their first writes, unless
-	// the lock keeps them apart.
+	// Without a lock, all processes read before the first one writes.
 	var arrived sync.WaitGroup
 	arrived.Add(len(lockers))
 	add := func(process, g int) error {
@@ -77,12 +76,12 @@ func (s *suite) additions(lockers []lease.Locker, fences []fence.Issuer, gorouti
 		return err
 	}
 	if n := r.read(); n != workers*rounds {
-		return fmt.Errorf("%d additions made %d", workers*rounds, n)
+		return fmt.Errorf("got %d after %d additions", n, workers*rounds)
 	}
 	return h.check()
 }
 
-// noLock gives everybody a lock.
+// noLock grants every request.
 type noLock struct {
 	lease.Locker
 	leases *lease.Leases
@@ -97,18 +96,19 @@ type nothing struct{}
 func (nothing) Renew(context.Context, []*lease.Lock) []error               { return nil }
 func (nothing) Release(context.Context, *lease.Lock) (doubt bool, _ error) { return false, nil }
 
-// sameFence issues the same token again and again.
+// sameFence always issues the same token.
 type sameFence struct{}
 
 func (*sameFence) Raise(context.Context, *lease.Lock) (int64, error) { return 1, nil }
 
-// Held, not held, released: as often as one asks.
+// TryAcquire, Acquire, Remaining and Release return the documented outcomes, also when called
+// repeatedly.
 func outcomes(_ *testing.T, s *suite) {
 	a, b := s.process(lease.Config{}), s.process(lease.Config{})
 	over, cancel := context.WithCancel(s.ctx)
 	cancel()
 	if _, err := a.TryAcquire(over, s.key); !errors.Is(err, context.Canceled) {
-		s.Errorf("acquire with a context that has ended: %v", err)
+		s.Errorf("acquire with an ended context: got %v, want context.Canceled", err)
 	}
 	type name struct{}
 	var l *lease.Lock
@@ -122,21 +122,21 @@ func outcomes(_ *testing.T, s *suite) {
 		check.Must(s, err)
 		cancel()
 		if l.Context().Err() != nil || l.Context().Value(name{}) != "buyer" {
-			s.Error("the lock's context is to have the values of the caller's, not its end")
+			s.Error("want the lock's context to inherit the values of the caller's context, but not its end")
 		}
 	}
-	s.again(a)
-	s.taken(b)
+	s.tryAgain(a)
+	s.wantHeld(b)
 	left, err := b.Remaining(s.ctx, s.key, s.key+"free")
 	check.Must(s, err)
 	if left[0] <= 0 || left[1] != 0 {
-		s.Errorf("remaining %v, want some and none", left)
+		s.Errorf("remaining: got %v, want more than 0, then 0", left)
 	}
 	for range 3 {
 		check.Must(s, l.Release(over)) // Release works with an expired context
 	}
 	if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrReleased) || errors.Is(cause, lease.ErrLost) {
-		s.Errorf("cause %v, want ErrReleased", cause)
+		s.Errorf("got cause %v, want ErrReleased", cause)
 	}
-	s.free(b)
+	s.wantFree(b)
 }

@@ -9,41 +9,41 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// The hooks tell what happens, each thing once, and nothing else.
+// Each event calls its hook once.
 func hooks(_ *testing.T, s *suite) {
-	heard := make(chan string, 1000)
-	say := func(what string) func(context.Context, string) {
-		return func(context.Context, string) { heard <- what }
+	events := make(chan string, 1000)
+	record := func(event string) func(context.Context, string) {
+		return func(context.Context, string) { events <- event }
 	}
 	expect := func(want string) {
 		s.Helper()
 		for {
-			what := check.Receive(s, want, heard)
-			if what == want {
+			event := check.Receive(s, want, events)
+			if event == want {
 				return
 			}
-			if what != "renewed" { // the number of renewals is not fixed
-				s.Errorf("heard %q, want %q", what, want)
+			if event != "renewed" { // the number of renewals is not fixed
+				s.Errorf("got event %q, want %q", event, want)
 			}
 		}
 	}
 	a := s.process(lease.Config{})
 	b := s.process(lease.Config{Lease: s.Lease, Hooks: lease.Hooks{
-		Waiting:  say("waiting"),
-		Acquired: func(ctx context.Context, key string, _ time.Duration) { say("acquired")(ctx, key) },
+		Waiting:  record("waiting"),
+		Acquired: func(ctx context.Context, key string, _ time.Duration) { record("acquired")(ctx, key) },
 		Renewed: func(ctx context.Context, key string, err error) {
 			if err == nil {
-				say("renewed")(ctx, key)
+				record("renewed")(ctx, key)
 			}
 		},
 		Lost: func(ctx context.Context, key string, cause error) {
 			if cause != nil {
-				say("lost")(ctx, key)
+				record("lost")(ctx, key)
 			}
 		},
 		Released: func(ctx context.Context, key string, _ time.Duration, err error) {
 			check.Must(s, err)
-			say("released")(ctx, key)
+			record("released")(ctx, key)
 		},
 	}})
 	theirs := s.acquire(a)
@@ -51,7 +51,7 @@ func hooks(_ *testing.T, s *suite) {
 	gone := make(chan error)
 	go func() { _, err := b.Acquire(waiting, s.key); gone <- err }()
 	expect("waiting")
-	giveUp() // of which nothing is told
+	giveUp() // calls no hook
 	check.Is(s, <-gone, context.Canceled)
 	got := make(chan *lease.Lock, 1)
 	go func() {

@@ -12,8 +12,8 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// One process leads at a time, nobody runs the task beside it, and when it
-// resigns the other one takes over.
+// One process is the leader at a time, Once does not run a task while there is a leader, and
+// after the leader resigns the other process becomes the leader.
 func leader(_ *testing.T, s *suite) {
 	leads := make(chan int)
 	var leading atomic.Int32
@@ -43,17 +43,17 @@ func leader(_ *testing.T, s *suite) {
 		})
 	}
 	first := s.leader(leads)
-	ran, err := election.Once(s.ctx, processes[1-first], s.key, func(context.Context) error { return errors.New("there is a leader") })
+	ran, err := election.Once(s.ctx, processes[1-first], s.key, func(context.Context) error { return errors.New("ran during a leader's term") })
 	if ran || err != nil {
-		s.Errorf("beside the leader: ran %v, %v", ran, err)
+		s.Errorf("Once while there is a leader: got %t, %v, want false, nil", ran, err)
 	}
 	resign[first]()
 	if second := s.leader(leads); second == first {
-		s.Error("who has resigned leads again")
+		s.Error("the process that has resigned is the leader again")
 	}
 }
 
-// Run and Lead end with one context, as in any errgroup: the lead is given up.
+// If Run and Lead end with the same context, as in an errgroup, Lead still releases the lock.
 func stopLeading(_ *testing.T, s *suite) {
 	other := s.process(lease.Config{})
 	for range 10 {

@@ -11,25 +11,25 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A holder's machine is gone: the next one has the lock within a lease, and the
-// first one's context has ended by then.
+// A holder's machine crashes. The next caller acquires the lock within a lease, and the first
+// holder's context has ended by then.
 func crash(_ *testing.T, s *suite) {
 	a, b := s.process(lease.Config{Lease: s.Lease}), s.process(lease.Config{Lease: s.Lease})
 	first := s.acquire(a)
 	a.cut()
 	second := s.acquire(b)
 	if first.Context().Err() == nil && !s.TiedToConnection {
-		s.Error("two holders: the first one's context is alive")
+		s.Error("two holders: the first holder's context has not ended")
 	}
 	if cause := s.ended(first); !errors.Is(cause, lease.ErrLost) {
-		s.Errorf("cause %v, want ErrLost", cause)
+		s.Errorf("got cause %v, want ErrLost", cause)
 	}
 	check.Must(s, second.Release(s.ctx))
 }
 
-// A holder looks at its context, and is stopped for longer than its lease before
-// it writes. No lock can help; the fence at the resource does. Without one, the
-// twin, the write lands.
+// A holder checks its context, and pauses for longer than its lease before it writes. The
+// resource rejects the write because of the fence. Without a fence, in the broken twin, the
+// write succeeds.
 func pause(_ *testing.T, s *suite) {
 	r, twin := &resource{}, &resource{unfenced: true}
 	a, b := s.process(lease.Config{Lease: s.Lease}), s.process(lease.Config{Lease: s.Lease})
@@ -38,29 +38,29 @@ func pause(_ *testing.T, s *suite) {
 	check.Must(s, err)
 	check.Must(s, first.Context().Err()) // the holder checks its context before the pause
 	read := r.read()
-	a.cut() // it stops: nothing of it reaches the servers
+	a.cut() // the pause: nothing from this process reaches the servers
 
 	second, newer, err := fence.Acquire(s.ctx, b, issuer, s.key)
 	check.Must(s, err)
 	if newer <= old {
-		s.Errorf("token %d after %d", newer, old)
+		s.Errorf("got token %d after %d, want a greater one", newer, old)
 	}
 	check.Must(s, r.write(newer, 10))
 	check.Must(s, twin.write(newer, 10))
 
-	if err := r.write(old, read+1); !errors.Is(err, errFenced) || r.read() != 10 { // it goes on
-		s.Errorf("late write: %v, value %d", err, r.read())
+	if err := r.write(old, read+1); !errors.Is(err, errFenced) || r.read() != 10 { // after the pause
+		s.Errorf("late write: got %v and value %d, want errFenced and 10", err, r.read())
 	}
 	if err := twin.write(old, read+1); err != nil || twin.read() == 10 {
-		s.Error("the resource without a fence was not harmed: this shows nothing")
+		s.Errorf("late write without a fence: got %v and value %d, want success", err, twin.read())
 	}
 	check.Must(s, second.Release(s.ctx))
 	if cause := s.ended(first); !errors.Is(cause, lease.ErrLost) {
-		s.Errorf("cause %v, want ErrLost", cause)
+		s.Errorf("got cause %v, want ErrLost", cause)
 	}
 }
 
-// Nobody renews: the context ends by itself, with the lease.
+// Without a renewal, the context ends before the lease does.
 func expiry(_ *testing.T, s *suite) {
 	a, b := s.idle(lease.Config{Lease: s.Lease}), s.process(lease.Config{Lease: s.Lease})
 	began := time.Now()
@@ -68,44 +68,44 @@ func expiry(_ *testing.T, s *suite) {
 	check.Must(s, err)
 	cause := s.ended(l)
 	if !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrExpired) {
-		s.Errorf("cause %v, want ErrLost and ErrExpired", cause)
+		s.Errorf("got cause %v, want ErrLost and ErrExpired", cause)
 	}
 	if held := time.Since(began); held < s.Lease/2 {
-		s.Errorf("over after %v of %v", held, s.Lease)
+		s.Errorf("the context ended after %v of a lease of %v", held, s.Lease)
 	}
 	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lease.ErrExpired) && !errors.Is(err, lease.ErrNotMine) {
-		s.Errorf("release: %v", err)
+		s.Errorf("release: got %v, want nil, ErrExpired or ErrNotMine", err)
 	}
-	s.free(b)
+	s.wantFree(b)
 }
 
-// However well it renews, MaxHold is the end.
+// A lock is lost after MaxHold, even if it is renewed.
 func maxHold(_ *testing.T, s *suite) {
 	a, b := s.process(lease.Config{MaxHold: 50 * time.Millisecond}), s.process(lease.Config{})
 	l := s.acquire(a)
 	if cause := s.ended(l); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrMaxHold) {
-		s.Errorf("cause %v, want ErrLost and ErrMaxHold", cause)
+		s.Errorf("got cause %v, want ErrLost and ErrMaxHold", cause)
 	}
 	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lease.ErrExpired) {
-		s.Errorf("release: %v", err)
+		s.Errorf("release: got %v, want nil or ErrExpired", err)
 	}
-	s.free(b)
+	s.wantFree(b)
 }
 
-// Somebody takes the lock by force: its holder learns of it from a renewal.
+// If the lock is stolen at the servers, the holder detects the loss by a renewal.
 func stolen(_ *testing.T, s *suite) {
 	a := s.process(lease.Config{Lease: s.Lease})
 	l := s.acquire(a)
 	s.Steal(s, s.key)
 	if cause := s.ended(l); !errors.Is(cause, lease.ErrLost) {
-		s.Errorf("cause %v, want ErrLost", cause)
+		s.Errorf("got cause %v, want ErrLost", cause)
 	}
 	if err := l.Release(s.ctx); !errors.Is(err, lease.ErrExpired) && !errors.Is(err, lease.ErrNotMine) {
-		s.Errorf("release: %v, want ErrExpired or ErrNotMine", err)
+		s.Errorf("release: got %v, want ErrExpired or ErrNotMine", err)
 	}
 }
 
-// The end of Run loses what is held, ends what waits and lets nothing more in.
+// When Run returns, held locks are lost, and waiting and later calls return ErrStopped.
 func stop(_ *testing.T, s *suite) {
 	waits := make(chan struct{}, 1)
 	a := s.process(lease.Config{Hooks: lease.Hooks{Waiting: func(context.Context, string) { waits <- struct{}{} }}})
@@ -118,16 +118,16 @@ func stop(_ *testing.T, s *suite) {
 	<-waits
 	a.kill()
 	if cause := s.ended(l); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrStopped) {
-		s.Errorf("cause %v, want ErrLost and ErrStopped", cause)
+		s.Errorf("got cause %v, want ErrLost and ErrStopped", cause)
 	}
 	check.Is(s, <-waiter, lease.ErrStopped)
 	check.Is(s, check.Err(a.TryAcquire(s.ctx, s.key)), lease.ErrStopped)
 	if err := a.Run(context.Background()); err == nil {
-		s.Error("a second Run was let in")
+		s.Error("second Run: got nil, want an error")
 	}
 	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lease.ErrExpired) {
-		s.Errorf("release after stop: %v", err)
+		s.Errorf("release after Run: got %v, want nil or ErrExpired", err)
 	}
 	check.Must(s, theirs.Release(s.ctx))
-	s.free(b)
+	s.wantFree(b)
 }

@@ -10,8 +10,8 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// The server has done it and the answer is lost: held or unknown, never "held by
-// someone else"; and nothing is left of it.
+// The answer to an acquire is lost. TryAcquire returns the lock or ErrUnknown but never
+// ErrHeld, and leaves no lock behind.
 func lostReplyOnAcquire(_ *testing.T, s *suite) {
 	a, b := s.process(lease.Config{}), s.process(lease.Config{})
 	s.warm(a)
@@ -22,16 +22,16 @@ func lostReplyOnAcquire(_ *testing.T, s *suite) {
 	}
 	switch {
 	case err == nil:
-		s.taken(b)
+		s.wantHeld(b)
 		check.Must(s, l.Release(s.ctx))
 	case !errors.Is(err, lease.ErrUnknown):
-		s.Errorf("acquire: %v, want a lock or ErrUnknown", err)
+		s.Errorf("acquire: got %v, want a lock or ErrUnknown", err)
 	}
-	s.free(b)
+	s.wantFree(b)
 }
 
-// The answer to a renewal is lost: while the holder's context lives nobody else
-// has the lock.
+// The answer to a renewal is lost. Until the holder's context ends, no other process can
+// acquire the lock.
 func lostReplyOnRenew(_ *testing.T, s *suite) {
 	a, b := s.process(lease.Config{Lease: s.Lease}), s.process(lease.Config{Lease: s.Lease})
 	l, acquired := s.acquire(a), time.Now()
@@ -39,29 +39,28 @@ func lostReplyOnRenew(_ *testing.T, s *suite) {
 	check.Eventually(s, "a renewal's answer is lost", func() bool { return losses() > 0 })
 	if s.TiedToConnection {
 		if cause := s.ended(l); !errors.Is(cause, lease.ErrLost) {
-			s.Errorf("cause %v, want ErrLost", cause)
+			s.Errorf("got cause %v, want ErrLost", cause)
 		}
 	} else {
 		second, err := b.TryAcquire(s.ctx, s.key)
-		alive, over := l.Context().Err() == nil, time.Since(acquired) > s.Lease/2 // on a busy machine
+		alive, over := l.Context().Err() == nil, time.Since(acquired) > s.Lease/2 // over may be true on a busy machine
 		switch {
 		case err == nil && alive:
 			s.Error("two holders")
 		case !over && (!alive || !errors.Is(err, lease.ErrHeld)):
-			s.Errorf("lost by a lost answer: %v; second holder: %v", context.Cause(l.Context()), err)
+			s.Errorf("after a lost answer: got cause %v and second acquire %v, want none and ErrHeld", context.Cause(l.Context()), err)
 		}
 		if err == nil {
 			check.Must(s, second.Release(s.ctx))
 		}
 		if err := l.Release(s.ctx); err != nil && !errors.Is(err, lease.ErrUnknown) && !over {
-			s.Errorf("release: %v, want nil or ErrUnknown", err)
+			s.Errorf("release: got %v, want nil or ErrUnknown", err)
 		}
 	}
-	s.free(b)
+	s.wantFree(b)
 }
 
-// The answer to a release is lost: it has done its work, and says so or that it
-// does not know.
+// The answer to a release is lost. The lock is free, and Release returns nil or ErrUnknown.
 func lostReplyOnRelease(_ *testing.T, s *suite) {
 	a, b := s.process(lease.Config{}), s.process(lease.Config{})
 	s.warm(a)
@@ -72,16 +71,16 @@ func lostReplyOnRelease(_ *testing.T, s *suite) {
 		s.Fatal("no answer was lost")
 	}
 	if err != nil && !errors.Is(err, lease.ErrUnknown) {
-		s.Errorf("release: %v, want nil or ErrUnknown", err)
+		s.Errorf("release: got %v, want nil or ErrUnknown", err)
 	}
-	s.free(b)
+	s.wantFree(b)
 	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lease.ErrExpired) {
-		s.Errorf("release once more: %v", err)
+		s.Errorf("second release: got %v, want nil or ErrExpired", err)
 	}
 }
 
-// warm has the servers know what they need to, so that what is lost is lost of
-// the request itself.
+// warm loads scripts and folders into the servers, so that the next request succeeds at its
+// first attempt.
 func (s *suite) warm(p *process) {
 	s.Helper()
 	for range 2 {

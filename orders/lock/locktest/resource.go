@@ -9,10 +9,10 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// A resource is what a lock protects: a number that is read and, later, written.
-// It refuses a write that carries a smaller fencing token than it has seen.
+// A resource is a number that a lock protects. It rejects a write whose fencing token is
+// smaller than the greatest token so far.
 type resource struct {
-	unfenced bool // the broken twin: whoever writes, writes
+	unfenced bool // accept all writes: the broken twin
 
 	mu    sync.Mutex
 	value int
@@ -31,20 +31,20 @@ func (r *resource) write(fence int64, value int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if fence < r.fence && !r.unfenced {
-		return fmt.Errorf("%w: %d after %d", errFenced, fence, r.fence)
+		return fmt.Errorf("%w: token %d after %d", errFenced, fence, r.fence)
 	}
 	r.value, r.fence = value, max(fence, r.fence)
 	return nil
 }
 
-// A history is what the holders did: each read a number and wrote the next one.
+// A history contains the additions of all holders.
 type history struct {
 	clock atomic.Int64 // a counter, because the clock of a bubble may stand still
 	mu    sync.Mutex
 	ops   []porcupine.Operation
 }
 
-// addition is one: what it read, under which token.
+// addition is one read of a number and the write of the next number, under a fencing token.
 type addition struct {
 	read  int
 	fence int64
@@ -59,9 +59,9 @@ func (h *history) add(client int, began int64, a addition) {
 	})
 }
 
-// check looks for an order of the additions, in agreement with when they began
-// and ended, in which each read what the one before wrote, under a token greater
-// than the one before had.
+// check returns an error if the additions are not linearizable: there must be an order that
+// respects their beginnings and ends, and in which each addition reads the number that the
+// previous one wrote, under a greater token.
 func (h *history) check() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -74,7 +74,7 @@ func (h *history) check() error {
 		Equal: func(a, b any) bool { return a == b },
 	}
 	if !porcupine.CheckOperations(model, h.ops) {
-		return fmt.Errorf("no order of the %d additions explains what they read, with rising tokens", len(h.ops))
+		return fmt.Errorf("no order of the %d additions explains the numbers that they read, with increasing tokens", len(h.ops))
 	}
 	return nil
 }

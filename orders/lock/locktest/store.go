@@ -1,6 +1,5 @@
-// Package locktest is the one suite that every Locker has to pass, whatever
-// store keeps its locks. It knows a lock by its interface alone; what goes wrong
-// happens on the network, between the store's clients and its servers.
+// Package locktest contains the test suite for implementations of lease.Locker. The suite uses
+// only the interface, and injects faults on the network between clients and servers.
 package locktest
 
 import (
@@ -19,43 +18,41 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A Store is a kind of lock, and the servers it runs on.
+// A Store describes a kind of lock and its servers.
 type Store struct {
-	// Servers are the addresses; several for a lock that needs a majority.
+	// Servers contains the addresses of the servers: several if the lock needs a majority.
 	Servers []string
-	// New is a Locker of a new process that reaches the servers at these
-	// addresses, in their order. What it opens it closes by t.Cleanup.
+	// New returns a Locker of a new process. servers contains an address for each of
+	// Servers, in their order. New closes what it opens by t.Cleanup.
 	New func(t testing.TB, servers []string, cfg lease.Config) lease.Locker
-	// Fence of the locks that such a Locker takes, by the same addresses.
+	// Fence returns an Issuer for the locks of l.
 	Fence func(t testing.TB, l lease.Locker) fence.Issuer
-	// Steal takes the lock away from whoever holds it, at the servers.
+	// Steal takes the lock from its holder, directly at the servers.
 	Steal func(t testing.TB, key string)
-	// Waiters, if set, is how many wait at the servers: for a store whose client
-	// can't know when it is in line.
+	// Waiters returns the number of waiters at the servers. It is set if a client cannot
+	// know when the server has queued its request.
 	Waiters func(t testing.TB, key string) int
-	// Ready, if set, is whether a Locker whose Run has begun hears of releases:
-	// until then the others may be served before it.
+	// Ready, if set, reports whether a running Locker receives grants. Until then, other
+	// waiters may be served first.
 	Ready func(l lease.Locker) bool
-	// Acquires, Renews and Releases tell what a client sends.
+	// Acquires, Renews and Releases report whether chunk contains such a request.
 	Acquires, Renews, Releases func(chunk []byte) bool
 
-	// Lease is for the tests in which somebody has to wait for its end.
+	// Lease is the lease of tests that wait for its end.
 	Lease time.Duration
-	// InOrder: processes are served in the order in which they asked. Else each
-	// of them is served, and nobody promises when.
+	// InOrder is set if waiting processes are served in the order of their requests.
 	InOrder bool
-	// Reentrant: a process that holds the lock may take it again, in any of its
-	// goroutines; only processes are kept apart.
+	// Reentrant is set if a process can acquire a lock that it already holds.
 	Reentrant bool
-	// TiedToConnection: the server frees the lock when the connection breaks, and
-	// its holder learns of that at the next renewal only.
+	// TiedToConnection is set if the server frees the lock when the connection breaks.
+	// The holder then detects the loss only at the next renewal.
 	TiedToConnection bool
-	// LeaseOfSession: no call can have a lease of its own.
+	// LeaseOfSession is set if a call cannot change the lease.
 	LeaseOfSession bool
 }
 
-// The busy ones come first, one at a time: what waits for the end of a lease
-// should not wait for them.
+// The busy tests run first, one at a time. The other tests run in parallel, because they wait
+// for leases.
 var tests = []struct {
 	name string
 	busy bool
@@ -85,7 +82,7 @@ var tests = []struct {
 	{"Observe", false, observe},
 }
 
-// Run runs the suite. The package's TestMain looks for goroutines left behind.
+// Run runs the suite on s.
 func Run(t *testing.T, s Store) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -97,8 +94,8 @@ func Run(t *testing.T, s Store) {
 	}
 }
 
-// RunInTime is Run for servers in the in-memory network of wire.Serve. Each test runs in its
-// own bubble of testing/synctest with its own servers, so waiting for a lease takes no time.
+// RunInTime is like Run, for servers in the in-memory network of wire.Serve. Each test runs in
+// a bubble of testing/synctest with its own servers, so waiting for a lease takes no time.
 func RunInTime(t *testing.T, start func(t *testing.T) Store) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -108,7 +105,7 @@ func RunInTime(t *testing.T, start func(t *testing.T) Store) {
 	}
 }
 
-// A suite is one test's view of a store.
+// A suite is the environment of one test.
 type suite struct {
 	Store
 	*testing.T
@@ -122,14 +119,14 @@ func newSuite(t *testing.T, s Store) *suite {
 	return &suite{s, t, check.Context(t), fmt.Sprintf("lock:{%d}", keys.Add(1))}
 }
 
-// A process has a Locker that runs, and connections that can be harmed.
+// A process stands for a program with a Locker. Its connections pass wires that tests can cut.
 type process struct {
 	lease.Locker
 	wires []*wire.Wire
-	kill  func() // ends Run, and waits for it
+	kill  func() // stops Run and waits for its end
 }
 
-// process starts one.
+// process returns a process whose Locker runs.
 func (s *suite) process(cfg lease.Config) *process {
 	s.Helper()
 	p := s.idle(cfg)
@@ -149,7 +146,7 @@ func (s *suite) process(cfg lease.Config) *process {
 	return p
 }
 
-// idle is a process that does not renew anything.
+// idle returns a process without Run, which renews nothing.
 func (s *suite) idle(cfg lease.Config) *process {
 	s.Helper()
 	if cfg.Lease == 0 {
@@ -158,7 +155,7 @@ func (s *suite) idle(cfg lease.Config) *process {
 		}
 	}
 	if cfg.Timeout == 0 {
-		cfg.Timeout = cfg.Lease * 2 / 3 // other tests run at the same time
+		cfg.Timeout = cfg.Lease * 2 / 3 // parallel tests make the machine slow
 	}
 	var p process
 	var addrs []string
@@ -171,14 +168,15 @@ func (s *suite) idle(cfg lease.Config) *process {
 	return &p
 }
 
-// cut is the end of the process, as seen from outside.
+// cut makes the process unreachable, as if it had crashed.
 func (p *process) cut() {
 	for _, w := range p.wires {
 		w.Cut()
 	}
 }
 
-// lose loses the next answer of each server to what matches, and counts them.
+// lose makes each server lose its next answer to a request that matches. losses returns the
+// number of lost answers.
 func (p *process) lose(match func([]byte) bool) (losses func() int) {
 	var lost []func() int
 	for _, w := range p.wires {
@@ -199,19 +197,20 @@ func (s *suite) acquire(p *process) *lease.Lock {
 	return l
 }
 
-// taken fails unless somebody holds the lock.
-func (s *suite) taken(p *process) {
+// wantHeld fails unless TryAcquire returns ErrHeld.
+func (s *suite) wantHeld(p *process) {
 	s.Helper()
 	if l, err := p.TryAcquire(s.ctx, s.key); !errors.Is(err, lease.ErrHeld) {
-		s.Fatalf("second holder: %v, %v; want ErrHeld", l, err)
+		s.Fatalf("acquire a held lock: got %v, %v, want ErrHeld", l, err)
 	}
 }
 
-// again fails unless a process that holds the lock hears so when it asks again.
-func (s *suite) again(p *process) {
+// tryAgain calls TryAcquire in the process that holds the lock. It fails unless the outcome is
+// ErrHeld, or success if the lock is reentrant.
+func (s *suite) tryAgain(p *process) {
 	s.Helper()
 	if !s.Reentrant {
-		s.taken(p)
+		s.wantHeld(p)
 		return
 	}
 	l, err := p.TryAcquire(s.ctx, s.key)
@@ -219,8 +218,8 @@ func (s *suite) again(p *process) {
 	check.Must(s, l.Release(s.ctx))
 }
 
-// free fails unless the lock can soon be had.
-func (s *suite) free(p *process) {
+// wantFree fails unless the lock can be acquired.
+func (s *suite) wantFree(p *process) {
 	s.Helper()
 	l, err := p.Acquire(s.ctx, s.key)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A wait that is given up says what was waited for, and why no longer, and leaves
-// nothing behind.
+// A cancelled wait returns ErrHeld with the context's error and cause, and leaves nothing in
+// the store.
 func cancelledWait(_ *testing.T, s *suite) {
 	waits := make(chan struct{}, 1)
 	a := s.process(lease.Config{})
@@ -29,37 +29,36 @@ func cancelledWait(_ *testing.T, s *suite) {
 	err := <-gaveUp
 	for _, want := range []error{lease.ErrHeld, context.Canceled, tired} {
 		if !errors.Is(err, want) {
-			s.Errorf("acquire: %v, want %v", err, want)
+			s.Errorf("acquire: got %v, want %v", err, want)
 		}
 	}
 	if errors.Is(err, lease.ErrUnknown) {
-		s.Errorf("acquire: %v", err)
+		s.Errorf("acquire: got %v, want a known outcome", err)
 	}
 	check.Must(s, l.Context().Err())
 	check.Must(s, l.Release(s.ctx))
-	s.free(a)
-	s.free(b)
+	s.wantFree(a)
+	s.wantFree(b)
 }
 
-// Without Run nobody waits: a lock would be lost after a lease, and its release
-// go unheard.
+// Acquire fails without Run, because the lock would not be renewed.
 func notRunning(_ *testing.T, s *suite) {
 	p := s.idle(lease.Config{Timeout: 100 * time.Millisecond})
 	check.Is(s, check.Err(p.Acquire(s.ctx, s.key)), lease.ErrNotRunning)
 }
 
-// waiting waits until the n-th process waits, as its hook says or, where that
-// speaks too early, as the servers know.
+// waiting waits until the n-th process waits. If the store has Waiters, the hook may be called
+// too early, so waiting also counts the waiters at the servers.
 func (s *suite) waiting(hook <-chan struct{}, n int) {
 	s.Helper()
 	check.Receive(s, "a caller waits", hook)
 	if s.Waiters != nil {
-		check.Eventually(s, "in line", func() bool { return s.Waiters(s, s.key) == n })
+		check.Eventually(s, "the request is queued", func() bool { return s.Waiters(s, s.key) == n })
 	}
 }
 
-// Processes that ask one after the other are served one after the other, or at
-// least each of them, and one at a time.
+// Waiting processes are all served, and in the order of their requests if the store promises
+// that.
 func order(_ *testing.T, s *suite) {
 	a := s.process(lease.Config{})
 	l := s.acquire(a)
@@ -85,15 +84,15 @@ func order(_ *testing.T, s *suite) {
 	check.Must(s, l.Release(s.ctx))
 	all.Wait()
 	if !s.InOrder {
-		slices.Sort(served) // no order is promised
+		slices.Sort(served) // the store promises no order
 	}
 	if !slices.Equal(served, []int{0, 1, 2, 3, 4}) {
-		s.Errorf("served in order %v", served)
+		s.Errorf("served in order %v, want [0 1 2 3 4]", served)
 	}
 }
 
-// However many wait, each has its turn. Where they have to ask again and again
-// the last one waits for long: fewer of them show the same.
+// Each of a thousand waiters acquires the lock. If waiters poll, the test uses fewer of them,
+// because polling takes longer.
 func thousandsOfWaiters(_ *testing.T, s *suite) {
 	waiters := 50
 	switch {
@@ -116,7 +115,7 @@ func thousandsOfWaiters(_ *testing.T, s *suite) {
 					err = l.Release(ctx)
 				}
 				if err != nil {
-					cancel(err) // the others need not say the same
+					cancel(err) // one failure ends the test
 				}
 			})
 		}
@@ -124,5 +123,5 @@ func thousandsOfWaiters(_ *testing.T, s *suite) {
 	check.Must(s, l.Release(ctx))
 	all.Wait()
 	check.Must(s, context.Cause(ctx))
-	s.free(a)
+	s.wantFree(a)
 }

@@ -16,9 +16,8 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A lock that is extended while Run renews it is not lost: their questions go over
-// one connection.
-func TestExtendBesideRun(t *testing.T) {
+// Concurrent calls of Extend share one connection and do not lose the lock.
+func TestConcurrentExtendKeepsLock(t *testing.T) {
 	db, ctx := open(t, servertest.OpenSQL(t, servers.KindReal), ""), t.Context()
 	locks := New(db, lease.Config{Lease: 30 * time.Second, Timeout: 20 * time.Second})
 	l, err := locks.TryAcquire(ctx, "lock:{sku}")
@@ -41,9 +40,9 @@ func TestExtendBesideRun(t *testing.T) {
 	check.Must(t, l.Release(ctx))
 }
 
-// A lock may be lost, and its connection ended, while Run or Release begins a question.
-// database/sql panics then, once in some thousand times, unless they take turns.
-func TestEndBesideAQuestion(t *testing.T) {
+// A lock may be lost, and its connection closed, while Run or Release begins a query. If the two
+// did not take turns, database/sql would panic once in a few thousand attempts.
+func TestEndDuringQuery(t *testing.T) {
 	db, ctx := sql.OpenDB(mute{}), t.Context()
 	defer func() { _ = db.Close() }()
 	locks := New(db, lease.Config{})
@@ -58,7 +57,7 @@ func TestEndBesideAQuestion(t *testing.T) {
 	}
 }
 
-// mute is a driver whose connections answer nothing.
+// mute is a driver whose connections do not answer.
 type mute struct{}
 
 func (mute) Connect(context.Context) (driver.Conn, error) { return mute{}, nil }
@@ -67,13 +66,13 @@ func (mute) Prepare(string) (driver.Stmt, error)          { return nil, io.EOF }
 func (mute) Begin() (driver.Tx, error)                    { return nil, io.EOF }
 func (mute) Close() error                                 { return nil }
 
-// What was left out of the Config goes by the lease of each call.
-func TestLeaseOfACall(t *testing.T) {
+// The defaults of Drift and Timeout follow the lease of the call.
+func TestDefaultsFollowLeaseOfCall(t *testing.T) {
 	locks := New(open(t, "root@tcp(127.0.0.1:1)/", ""), lease.Config{})
 	for _, lasting := range []time.Duration{time.Second, time.Minute} {
 		_, err := locks.leases.TryAcquire(t.Context(), "k", []lease.Option{func(c *lease.Config) { c.Lease = lasting }}, func(c *lease.Call) (*lease.Lock, error) {
 			if c.Drift != lasting/20 || c.Timeout != min(lasting/5, time.Second) {
-				t.Errorf("a lease of %v with a drift of %v and a timeout of %v", lasting, c.Drift, c.Timeout)
+				t.Errorf("lease %v: got drift %v and timeout %v, want %v and %v", lasting, c.Drift, c.Timeout, lasting/20, min(lasting/5, time.Second))
 			}
 			return nil, lease.ErrHeld
 		})

@@ -20,9 +20,9 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A Client takes locks on one MySQL server. The server serves processes in the order in
-// which they asked; the callers of one process are served in the order in which they
-// called Acquire. A Client is safe for concurrent use.
+// A Client acquires locks on one MySQL server. Processes are served in the order of their
+// requests, and the callers of one process in the order of their calls of Acquire. A Client
+// is safe for concurrent use.
 type Client struct {
 	*lease.Acquirer
 	db     *sql.DB
@@ -32,23 +32,22 @@ type Client struct {
 	conns sync.Map // session by the lock's token
 }
 
-// session is the connection that a lock belongs to. Its number is how others
-// can end it.
+// session is the connection that a lock belongs to.
 type session struct {
 	*sql.Conn
-	id   int64
-	turn chan struct{} // full while somebody asks or ends it
+	id   int64         // the connection id, for KILL
+	turn chan struct{} // full while a query or the end of the connection is in progress
 }
 
 var _ lease.Locker = (*Client)(nil)
 
-// New returns a Client on db, from which it takes one connection per lock that
-// is held and per lock that is waited for: db.SetMaxOpenConns must leave room
-// for all of them at once. Config.Lease is rounded up to whole seconds, since
-// wait_timeout is; Config.Retry is ignored. It panics on a Config that Validate
-// refuses.
+// New returns a Client on db. It uses one connection of db for each lock that is held or
+// waited for, so db.SetMaxOpenConns must allow for all of them. Config.Lease is rounded up
+// to whole seconds, the unit of wait_timeout. Config.Retry is ignored. New panics if cfg is
+// invalid.
 func New(db *sql.DB, cfg lease.Config) *Client {
-	// The rest goes by the lease, and by that of a call which has its own.
+	// NewLeases receives cfg without defaults, so that Drift and Timeout follow the lease of
+	// a call that sets its own.
 	cfg.Lease = (cfg.WithDefaults().Lease + time.Second - 1).Truncate(time.Second)
 	c := &Client{db: db, cfg: cfg.WithDefaults()}
 	c.leases = lease.NewLeases(store{c}, cfg)
@@ -56,11 +55,11 @@ func New(db *sql.DB, cfg lease.Config) *Client {
 	return c
 }
 
-// forever is the server's own limit, as good as none.
+// forever is the server's limit for waits.
 const forever = 365 * 24 * time.Hour
 
-// take asks for the lock on a connection of its own. It asks once without waiting,
-// and then waits if the call does.
+// take requests the lock on a new connection: first without waiting, and then, if the call
+// waits, with GET_LOCK waiting on the server.
 func (c *Client) take(call *lease.Call) (*lease.Lock, error) {
 	ctx := cmp.Or(call.Waiting, call.Ctx)
 	s, err := c.connect(ctx, call.Lease)
@@ -82,22 +81,21 @@ func (c *Client) take(call *lease.Call) (*lease.Lock, error) {
 		c.end(s)
 		return nil, lease.ErrHeld
 	}
-	// The server may be about to give us the lock, on a connection that we no
-	// longer have. It will notice by itself, sooner or later; we say so now.
+	// The server may still grant the lock to this connection, and would detect the closed
+	// connection only later. KILL ends it now.
 	c.end(s)
 	killErr := c.kill(ctx, s.id)
 	switch {
 	case ctx.Err() != nil && killErr == nil:
-		return nil, lease.Ended(ctx) // nothing is left behind
+		return nil, lease.Ended(ctx)
 	case ctx.Err() != nil:
 		err = errors.Join(lease.Ended(ctx), killErr)
 	}
 	return nil, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 }
 
-// hold begins the lease. How long the answer was on its way, nobody knows: the
-// connection's silence counts from the end of the question, so one more round
-// trip begins it anew at a time that is known.
+// hold begins the lease. The server counts the connection's silence from the grant, and the
+// time of the grant is unknown. One more query restarts the count at a known time.
 func (c *Client) hold(ctx context.Context, s session, call *lease.Call) (*lease.Lock, error) {
 	token, sent := rand.Text(), time.Now()
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Timeout)
@@ -107,7 +105,7 @@ func (c *Client) hold(ctx context.Context, s session, call *lease.Call) (*lease.
 		c.conns.Store(token, s)
 		var l *lease.Lock
 		if l, err = call.Hold(token, sent); err == nil {
-			// Nobody may come to release a lock that was lost.
+			// The program may never release a lost lock.
 			context.AfterFunc(l.Context(), func() {
 				if errors.Is(context.Cause(l.Context()), lease.ErrLost) {
 					c.end(s)
@@ -124,7 +122,7 @@ func (c *Client) hold(ctx context.Context, s session, call *lease.Call) (*lease.
 	return nil, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 }
 
-// getLock asks for the lock, for which the server shall wait for so long.
+// getLock requests the lock; the server waits for it up to wait.
 func (s session) getLock(ctx context.Context, key string, wait, timeout time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -132,21 +130,20 @@ func (s session) getLock(ctx context.Context, key string, wait, timeout time.Dur
 	return got.Int64 == 1, err
 }
 
-// ask puts one question at a time: Run, Extend and Release share the connection, and
-// the driver ends one on which a question comes before the last was answered.
-func (s session) ask(ctx context.Context, question string) (answer sql.NullInt64, err error) {
+// ask sends one query at a time. Run, Extend and Release share the connection, and the
+// driver closes a connection that receives a query before the answer to the last one.
+func (s session) ask(ctx context.Context, query string) (answer sql.NullInt64, err error) {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
 	case <-ctx.Done():
 		return answer, ctx.Err()
 	}
-	err = s.QueryRowContext(ctx, question).Scan(&answer)
+	err = s.QueryRowContext(ctx, query).Scan(&answer)
 	return answer, err
 }
 
-// connect opens a connection that the server closes when it is silent for one
-// lease.
+// connect opens a connection that the server closes after a silence of one lease.
 func (c *Client) connect(ctx context.Context, lasting time.Duration) (session, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
@@ -166,9 +163,9 @@ func (c *Client) connect(ctx context.Context, lasting time.Duration) (session, e
 	return s, nil
 }
 
-// end closes the connection and does not give it back to the pool: its locks
-// and its wait_timeout go with it. It waits for its turn: database/sql panics where a
-// question begins in the moment in which its connection is closed.
+// end closes the connection, with its locks and its wait_timeout, instead of returning it to
+// the pool. It waits for its turn, because database/sql panics if a query begins while the
+// connection is being closed.
 func (c *Client) end(s session) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
@@ -176,22 +173,22 @@ func (c *Client) end(s session) {
 	_ = s.Close()
 }
 
-// kill ends a connection from another one.
+// kill ends the connection with the given id, from another connection.
 func (c *Client) kill(ctx context.Context, id int64) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Timeout)
 	defer cancel()
 	_, err := c.db.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", id))
-	if e, is := errors.AsType[*mysql.MySQLError](err); is && e.Number == 1094 {
-		return nil // there is no such connection any more
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok && e.Number == 1094 {
+		return nil // the connection has already ended
 	}
 	return err
 }
 
-// A store is a Client as its Leases know it. Who holds a lock is not to renew or
-// release it by these: the lock's context would not hear of it.
+// store implements lease.Store. Its methods are not part of Client, because a caller that
+// used them directly would not affect the lock's context.
 type store struct{ *Client }
 
-// Renew is lease.Store's: a question on each lock's connection.
+// Renew implements lease.Store. It sends a query on each lock's connection.
 func (c store) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	errs := make([]error, len(locks))
 	var all sync.WaitGroup
@@ -206,8 +203,8 @@ func (c store) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	return errs
 }
 
-// Release is lease.Store's. The connection ends in any case, and the lock with
-// it, at the latest when the server has noticed.
+// Release implements lease.Store. It always closes the connection, which frees the lock at
+// the latest when the server detects the closed connection.
 func (c store) Release(ctx context.Context, l *lease.Lock) (doubt bool, err error) {
 	value, ok := c.conns.LoadAndDelete(l.Token())
 	if !ok {
@@ -224,27 +221,26 @@ func (c store) Release(ctx context.Context, l *lease.Lock) (doubt bool, err erro
 	case err == nil && released.Valid:
 		return false, lease.ErrNotMine
 	case err == nil || gone(err):
-		return true, lease.ErrExpired // whether this or the lease did it: the connection is no more
+		return true, lease.ErrExpired // the connection has ended, by this call or with the lease
 	}
-	// No answer. With the connection the lock is gone.
+	// There is no answer. Killing the connection frees the lock.
 	if err := c.kill(ctx, s.id); err != nil {
 		return true, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 	}
 	return true, nil
 }
 
-// gone reports whether the connection was over before the question was sent: the
-// server has ended it, or we have.
+// gone reports whether the connection had ended before the query was sent.
 func gone(err error) bool {
 	return errors.Is(err, sql.ErrConnDone) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
 }
 
-// mine asks whether the connection still has the lock.
+// mine returns nil if the connection still has the lock.
 func (s session) mine(ctx context.Context, key string) error {
 	holder, err := s.ask(ctx, fmt.Sprintf("SELECT IS_USED_LOCK('%s')", name(key)))
 	switch {
 	case gone(err):
-		return lease.ErrExpired // and so is the lock that belonged to it
+		return lease.ErrExpired // the lock has ended with the connection
 	case err != nil:
 		return err
 	case !holder.Valid:
@@ -255,7 +251,8 @@ func (s session) mine(ctx context.Context, key string) error {
 	return nil
 }
 
-// Remaining is the Locker's. The server does not tell for how long: one lease.
+// Remaining implements lease.Locker. The server does not report a remaining time, so Remaining
+// returns one lease for a held lock.
 func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -280,8 +277,8 @@ func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration
 	return left, nil
 }
 
-// name is the server's name for a lock. The server's own are at most 64
-// characters long, and the same in upper and lower case.
+// name returns the lock's name on the server: a hash, because the server limits names to 64
+// characters and ignores their case.
 func name(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:])

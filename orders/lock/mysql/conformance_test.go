@@ -24,7 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	_ = driver.SetLogger(log.New(io.Discard, "", 0)) // broken connections are what is tested
+	_ = driver.SetLogger(log.New(io.Discard, "", 0)) // the tests break connections on purpose
 	servertest.Main(m)
 }
 
@@ -40,7 +40,7 @@ func open(t testing.TB, dsn, addr string) *sql.DB {
 	return db
 }
 
-// It is not parallel: it would take the goroutines of other tests for its own.
+// TestConformance is not parallel, because goleak would report goroutines of other tests.
 func TestConformance(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Run("real", func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestConformance(t *testing.T) {
 		check.Must(t, err)
 		direct := open(t, dsn, "")
 		check.Must(t, check.Err(direct.Exec(FenceTable)))
-		waiters := func(t testing.TB, key string) (n int) { // not those who have yet to get in line
+		waiters := func(t testing.TB, key string) (n int) { // counts queries that wait on the server
 			check.Must(t, direct.QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User lock' AND info LIKE ?",
 				fmt.Sprintf("SELECT GET_LOCK('%s'%%", name(key))).Scan(&n))
 			return n
@@ -82,22 +82,22 @@ func contains(marker string) func([]byte) bool {
 	return func(chunk []byte) bool { return bytes.Contains(chunk, []byte(marker)) }
 }
 
-// The server cuts names off at 64 characters, or refuses them, and takes upper
-// case for lower.
-func TestNames(t *testing.T) {
+// Different keys have different names, although the server limits names to 64 characters and
+// ignores their case.
+func TestNamesAreDistinct(t *testing.T) {
 	long := strings.Repeat("x", 70)
 	seen := map[string]string{}
 	for _, key := range []string{"a", "A", long + "1", long + "2"} {
 		n := name(key)
 		if other, ok := seen[strings.ToLower(n)]; ok || len(n) > 64 {
-			t.Errorf("%q is called %q, as is %q", key, n, other)
+			t.Errorf("keys %q and %q: got name %q, want two names of at most 64 characters", key, other, n)
 		}
 		seen[strings.ToLower(n)] = key
 	}
 }
 
-// A later holder fences the earlier one off, in the transaction that writes.
-func TestFence(t *testing.T) {
+// Check rejects the token of an earlier holder.
+func TestFenceRejectsEarlierToken(t *testing.T) {
 	dsn := servertest.OpenSQL(t, servers.KindReal)
 	db, ctx := open(t, dsn, ""), t.Context()
 	check.Must(t, check.Err(db.ExecContext(ctx, FenceTable)))
@@ -117,7 +117,7 @@ func TestFence(t *testing.T) {
 		tx, err := db.BeginTx(ctx, nil)
 		check.Must(t, err)
 		if err := issuer.Check(ctx, tx, "lock:{sku}", tokens[i]); (err == nil) != want {
-			t.Errorf("token %d: %v", tokens[i], err)
+			t.Errorf("check token %d of %v: %v, want accepted %t", tokens[i], tokens, err, want)
 		}
 		check.Must(t, tx.Rollback())
 	}

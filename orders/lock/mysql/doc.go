@@ -1,15 +1,15 @@
-// Package mysql takes locks with MySQL's (or MariaDB's) GET_LOCK, for programs
-// that have no Redis, and issues fencing tokens in the database that they guard.
+// Package mysql implements locks with GET_LOCK of MySQL or MariaDB, for programs without
+// Redis, and issues fencing tokens in the database.
 //
-// A lock of the server belongs to one connection and ends with it, so each lock
-// here has a connection to itself, and a lease like any other: the server closes
-// a connection that is silent for one lease (wait_timeout), and renewing it is a
-// question sent on that connection. Context and outcomes are package lock's.
+// A server lock belongs to one connection and ends with it, so each lock has its own
+// connection. The lease is the connection's wait_timeout: the server closes a connection
+// that is silent for one lease. A renewal sends a query on that connection. Contexts and
+// errors are as in package lock.
 //
-// What it can't do: a connection that breaks frees the lock at once, and its
-// holder hears of that at the next renewal only. Where that matters, and not only
-// after a pause as with other stores, the fence is what keeps the late one out.
+// If the connection breaks, the server frees the lock at once, but the holder detects the
+// loss only at the next renewal. Two holders are then possible without any pause, so writes
+// under the lock need a fencing token: see Fence.
 //
-// The server knows names, not tables: a lock is the whole server's, whatever the
-// database. In a cluster (Galera, group replication) it is one node's alone.
+// A lock applies to the whole server, whatever the database. In a cluster (Galera, group
+// replication) it applies to one node only.
 package mysql

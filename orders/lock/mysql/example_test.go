@@ -16,11 +16,11 @@ import (
 	"flashsale/orders/lock/mysql"
 )
 
-// dsn is where the example's database is.
+// dsn is the data source name of the example's database.
 var dsn = "shop:password@tcp(localhost:3306)/shop"
 
-// A holder that woke up too late writes nothing: each transaction under the lock
-// begins by showing the token that its holder got with it.
+// Each transaction under the lock begins with Check, so a holder that wakes up late cannot
+// write.
 func ExampleFence() {
 	db, err := sql.Open("mysql", dsn)
 	if err != nil {
@@ -45,7 +45,7 @@ func ExampleFence() {
 		if err := issuer.Check(ctx, tx, "lock:{sku}", token); err != nil {
 			return err
 		}
-		// Here stands what the lock is for.
+		// Write the protected data here.
 		return tx.Commit()
 	}
 
@@ -55,7 +55,7 @@ func ExampleFence() {
 		return
 	}
 	fmt.Println("the first holder writes:", write(early))
-	fmt.Println(first.Release(ctx)) // or its lease ends, and it does not know
+	fmt.Println(first.Release(ctx)) // or the lease ends without the holder noticing
 
 	second, late, err := fence.Acquire(ctx, locks, issuer, "lock:{sku}")
 	if err != nil {
@@ -68,8 +68,8 @@ func ExampleFence() {
 	fmt.Println(second.Release(ctx))
 }
 
-// What ExampleFence prints. An example can't be skipped where no server is
-// installed, so this is not its Output.
+// fenceOutput is the output of ExampleFence. It is not an Output comment, because an example
+// cannot be skipped if no server is installed.
 const fenceOutput = `the first holder writes: <nil>
 <nil>
 the second writes: <nil>
@@ -86,7 +86,7 @@ func TestExampleFence(t *testing.T) {
 	defer read.Close()
 	stdout := os.Stdout
 	os.Stdout = write
-	ExampleFence() // less than a pipe holds
+	ExampleFence() // the output fits into the pipe's buffer
 	os.Stdout = stdout
 	if err := write.Close(); err != nil {
 		t.Fatal(err)
@@ -96,6 +96,6 @@ func TestExampleFence(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != fenceOutput {
-		t.Errorf("it prints:\n%s\nand not:\n%s", got, fenceOutput)
+		t.Errorf("got:\n%s\nwant:\n%s", got, fenceOutput)
 	}
 }

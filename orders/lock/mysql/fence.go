@@ -10,28 +10,26 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A Fence issues fencing tokens in the database that is written under the lock:
-// a row per key, whose number goes up with each holder. It is as durable as what
-// it guards, and needs no lock to be right: whoever raised it last may write.
-//
-// In this project orders.Store does the same with the column sales.fence.
+// A Fence issues fencing tokens in the database that is written under the lock. The table
+// has one row per key, whose number increases with each holder. The token is as durable as
+// the data that it protects. Only the last caller of Raise may write, even if the lock fails.
 type Fence struct{ db *sql.DB }
 
 var _ fence.Issuer = (*Fence)(nil)
 
-// FenceTable is the table that a Fence needs.
+// FenceTable is the statement that creates the table of a Fence.
 const FenceTable = `CREATE TABLE IF NOT EXISTS lock_fences (
 	name  CHAR(64) CHARACTER SET ascii COLLATE ascii_bin PRIMARY KEY,
 	fence BIGINT NOT NULL
 )`
 
-// ErrFenced is returned when a later holder has raised the fence.
+// ErrFenced means that a later holder has raised the fence.
 var ErrFenced = errors.New("mysql: fenced off by a later holder")
 
-// NewFence returns a Fence on db, which has FenceTable.
+// NewFence returns a Fence on db, which must have the table of FenceTable.
 func NewFence(db *sql.DB) *Fence { return &Fence{db} }
 
-// Raise is the Fence's: from its commit on, no smaller token can write.
+// Raise implements fence.Issuer. After its commit, Check rejects all earlier tokens.
 func (f *Fence) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 	tx, err := f.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -52,9 +50,9 @@ func (f *Fence) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 	return fence, nil
 }
 
-// Check is the first statement of a transaction that writes under the lock: it
-// returns ErrFenced if the fence has been raised since, and else keeps others
-// from raising it until the transaction has ended.
+// Check must be the first statement of each transaction that writes under the lock. It
+// returns ErrFenced if the fence has been raised after token was issued. Otherwise it locks
+// the row, so that the fence cannot be raised before the transaction ends.
 func (f *Fence) Check(ctx context.Context, tx *sql.Tx, key string, token int64) error {
 	var fence int64
 	err := tx.QueryRowContext(ctx, "SELECT fence FROM lock_fences WHERE name = ? FOR UPDATE", name(key)).Scan(&fence)

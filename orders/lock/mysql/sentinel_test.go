@@ -13,13 +13,14 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/lock"
 	"flashsale/orders/lock/fence"
+	"flashsale/orders/lock/internal/nap"
 	"flashsale/orders/lock/lease"
 )
 
-// A master that Sentinel watches dies. A lock of which the replica had heard
-// stays held, and is handed to who waits for it; one of which it had not is given
-// to another, and its first holder hears so. The fence in Redis gives both of
-// them the same number then, the one in MySQL a greater one to the second.
+// A master that Sentinel monitors dies. A replicated lock stays held and goes to its waiter.
+// A lock that was not replicated goes to a second holder, and its first holder loses it. The
+// fence in Redis then issues the same token to both holders, and the fence in MySQL a greater
+// token to the second.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	sentinel := servertest.OpenRedisSentinel(t)
@@ -38,17 +39,16 @@ func TestSentinelFailover(t *testing.T) {
 		t.Cleanup(func() { stop(); check.Must(t, <-done); check.Must(t, rdb.Close()) })
 		return c, fence.NewRedis(rdb)
 	}
-	// One that no failover outlasts, and one that is soon renewed.
-	a, _ := process(time.Minute)
+	a, _ := process(time.Minute) // a lease that outlasts the failover
 	b, redisB := process(time.Minute)
-	brief, redisA := process(6 * time.Second)
+	brief, redisA := process(6 * time.Second) // a lease that is soon renewed
 	mysql := NewFence(db)
 
 	kept := acquire(ctx, t, a, "lock:{kept}")
 	next := make(chan *lease.Lock, 1)
 	go func() { next <- acquire(ctx, t, b, "lock:{kept}") }()
-	line := servertest.Connect(t, sentinel.Master.Addr())
-	check.Eventually(t, "b is in line", func() bool { return line.ZCard(ctx, "lock:{kept}:line").Val() > 0 })
+	master := servertest.Connect(t, sentinel.Master.Addr())
+	check.Eventually(t, "b is in the wait queue", func() bool { return master.ZCard(ctx, "lock:{kept}:line").Val() > 0 })
 	check.Must(t, sentinel.Replicated(ctx))
 
 	logf := func(s string) { t.Log(time.Now().Format("05.000"), s) }
@@ -61,21 +61,21 @@ func TestSentinelFailover(t *testing.T) {
 	second := acquire(ctx, t, b, "lock:{lost}")
 	newRedis, newMySQL := raise(ctx, t, redisB, second), raise(ctx, t, mysql, second)
 	if newRedis != oldRedis {
-		t.Errorf("Redis issued %d and then %d: nothing was lost, and this shows nothing", oldRedis, newRedis)
+		t.Errorf("Redis issued %d, then %d: want the same token twice; the failover lost nothing", oldRedis, newRedis)
 	}
 	if newMySQL <= oldMySQL {
-		t.Errorf("MySQL issued %d and then %d", oldMySQL, newMySQL)
+		t.Errorf("MySQL issued %d, then %d: want a greater token", oldMySQL, newMySQL)
 	}
 	tx, err := db.BeginTx(ctx, nil)
 	check.Must(t, err)
 	if err := mysql.Check(ctx, tx, lost.Key(), oldMySQL); !errors.Is(err, ErrFenced) {
-		t.Errorf("late write of the first holder: %v, want ErrFenced", err)
+		t.Errorf("late write of the first holder: got %v, want ErrFenced", err)
 	}
 	check.Must(t, tx.Rollback())
 	logf("checked")
 	<-lost.Context().Done()
 	if cause := context.Cause(lost.Context()); !errors.Is(cause, lease.ErrLost) {
-		t.Errorf("cause %v, want ErrLost", cause)
+		t.Errorf("context of the lost lock: got cause %v, want ErrLost", cause)
 	}
 
 	logf("lost")
@@ -90,7 +90,7 @@ func TestSentinelFailover(t *testing.T) {
 	release(ctx, t, second)
 }
 
-// acquire asks again when the failover came between.
+// acquire retries attempts that the failover interrupts.
 func acquire(ctx context.Context, t *testing.T, c *lock.Client, key string) *lease.Lock {
 	for {
 		l, err := c.Acquire(ctx, key)
@@ -101,8 +101,8 @@ func acquire(ctx context.Context, t *testing.T, c *lock.Client, key string) *lea
 			t.Error(err)
 			return nil
 		}
-		t.Log("once more:", err)
-		_ = sleep(ctx)
+		t.Log("retrying:", err)
+		_ = nap.For(ctx, 5*time.Millisecond)
 	}
 }
 
@@ -120,13 +120,4 @@ func raise(ctx context.Context, t *testing.T, f fence.Issuer, l *lease.Lock) int
 	n, err := f.Raise(ctx, l)
 	check.Must(t, err)
 	return n
-}
-
-func sleep(ctx context.Context) error {
-	select {
-	case <-time.After(5 * time.Millisecond):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

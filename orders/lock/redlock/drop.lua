@@ -1,15 +1,14 @@
--- Gives a token up at one master, with the vote that it has, or that may still be
--- on its way.
+-- Withdraws a token at one master: deletes its vote, and rejects a vote.lua that arrives
+-- later.
 --
 -- KEYS[1]  the lock
--- KEYS[2]  is there once the token was given up, for a lease: no vote is on its way
---          for longer
+-- KEYS[2]  marks the token as withdrawn, for one lease; no vote.lua arrives later than that
 -- ARGV[1]  the token
 -- ARGV[2]  lease in ms
 --
--- Returns   1  the vote is free
---           0  the token had none: the lease has ended
---          -1  another token has it, which stays as it is
+-- Returns   1  the vote is deleted
+--           0  the token had no vote: the lease has ended
+--          -1  another token has the vote, which is unchanged
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
   redis.call('DEL', KEYS[1])

@@ -24,10 +24,10 @@ var (
 	voteScript, dropScript = redis.NewScript(onredis.ValueSource + voteSource), redis.NewScript(dropSource)
 )
 
-// masters are asked all at once, and a quorum of them decides.
+// masters asks all masters at once and lets a quorum decide.
 type masters struct {
 	all  []*onredis.Store
-	late coalesce.Tasks // calls, some of which nobody waits for any more; each ends within its timeout
+	late coalesce.Tasks // running calls; each ends within its timeout, even after ask has returned
 }
 
 func newMasters(all []redis.UniversalClient, cfg lease.Config) *masters {
@@ -43,16 +43,16 @@ func newMasters(all []redis.UniversalClient, cfg lease.Config) *masters {
 func (ms *masters) quorum() int { return len(ms.all)/2 + 1 }
 
 // errPending is the vote of a master that has not answered yet.
-var errPending = errors.New("not yet")
+var errPending = errors.New("no answer yet")
 
-// ask asks all masters at once, and returns what a quorum says as soon as the answers
-// that are missing cannot change it.
+// ask calls one for all masters at once, and returns the quorum's decision as soon as the
+// missing answers cannot change it.
 func (ms *masters) ask(ctx context.Context, one func(ctx context.Context, s *onredis.Store) error) (err error) {
 	type answer struct {
 		from int
 		err  error
 	}
-	ctx = context.WithoutCancel(ctx) // the caller's may end with the call
+	ctx = context.WithoutCancel(ctx) // late calls outlive the caller's context
 	answers, votes := make(chan answer, len(ms.all)), make([]error, len(ms.all))
 	for i, s := range ms.all {
 		votes[i] = errPending
@@ -65,14 +65,14 @@ func (ms *masters) ask(ctx context.Context, one func(ctx context.Context, s *onr
 	for range ms.all {
 		a := <-answers
 		votes[a.from] = a.err
-		if err = verdicts(votes, ms.quorum()); err == nil || isOutcome(err) {
+		if err = decide(votes, ms.quorum()); err == nil || isOutcome(err) {
 			return err
 		}
 	}
 	return err
 }
 
-// askAll asks all masters at once, and waits for all answers.
+// askAll calls one for all masters at once, and waits for all answers.
 func (ms *masters) askAll(one func(i int, s *onredis.Store) error) []error {
 	votes := make([]error, len(ms.all))
 	var all sync.WaitGroup
@@ -87,16 +87,17 @@ func isOutcome(err error) bool {
 	return errors.Is(err, lease.ErrHeld) || errors.Is(err, lease.ErrExpired) || errors.Is(err, lease.ErrNotMine)
 }
 
-// verdicts is what a quorum of the votes says: nil if so many are; one of the
-// outcomes if too few are left without it; else, not known.
-func verdicts(votes []error, quorum int) error {
-	yes, no, outcome, unknown := 0, 0, error(nil), []error(nil)
+// decide returns the decision of the votes: nil if a quorum agrees, and an outcome such as
+// lease.ErrHeld if the rejections make a quorum impossible. Otherwise the decision is
+// unknown, and decide returns the errors of the masters that did not answer.
+func decide(votes []error, quorum int) error {
+	granted, rejected, outcome, unknown := 0, 0, error(nil), []error(nil)
 	for _, err := range votes {
 		switch {
 		case err == nil:
-			yes++
+			granted++
 		case isOutcome(err):
-			if no++; outcome == nil || errors.Is(err, lease.ErrNotMine) {
+			if rejected++; outcome == nil || errors.Is(err, lease.ErrNotMine) {
 				outcome = err
 			}
 		default:
@@ -104,20 +105,20 @@ func verdicts(votes []error, quorum int) error {
 		}
 	}
 	switch {
-	case yes >= quorum:
+	case granted >= quorum:
 		return nil
-	case no > len(votes)-quorum:
+	case rejected > len(votes)-quorum:
 		return outcome
 	}
 	return fmt.Errorf("%d of %d masters did not answer: %w", len(unknown), len(votes), errors.Join(unknown...))
 }
 
-// keys are those of vote.lua and drop.lua.
+// keys returns the KEYS of vote.lua and drop.lua.
 func keys(key, token string) []string { return []string{key, onredis.Tagged(key) + ":gone:" + token} }
 
-// Renew is lease.Store's: a lock is renewed where a majority has done so. A master
-// that has lost a vote which the majority confirms is given it again: else masters
-// that are emptied one after the other, never two at a time, would lose the lock.
+// Renew implements lease.Store: a lock is renewed if a majority has renewed it. If a master
+// has lost a vote that the majority confirms, Renew restores the vote. Otherwise a lock
+// would be lost after masters had lost their data one at a time.
 func (ms *masters) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	answers := make([][]error, len(ms.all))
 	ms.askAll(func(i int, s *onredis.Store) error { answers[i] = s.Renew(ctx, locks); return nil })
@@ -127,12 +128,12 @@ func (ms *masters) Renew(ctx context.Context, locks []*lease.Lock) []error {
 		for n := range answers {
 			votes[n] = answers[n][i]
 		}
-		errs[i] = verdicts(votes, ms.quorum())
+		errs[i] = decide(votes, ms.quorum())
 	}
 	ms.askAll(func(n int, s *onredis.Store) error {
 		for i, l := range locks {
 			if errs[i] == nil && errors.Is(answers[n][i], lease.ErrExpired) {
-				_, _ = s.Ask(ctx, l.Key(), l.Token(), l.Lease()) // the next renewal tries again
+				_, _ = s.Ask(ctx, l.Key(), l.Token(), l.Lease()) // if this fails, the next renewal retries
 			}
 		}
 		return nil
@@ -140,7 +141,8 @@ func (ms *masters) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	return errs
 }
 
-// Release is lease.Store's: everywhere, and done if a majority has done so.
+// Release implements lease.Store. It releases the lock on all masters, and succeeds if a
+// majority has released it.
 func (ms *masters) Release(ctx context.Context, l *lease.Lock) (doubt bool, err error) {
 	return ms.erase(ctx, l.Key(), l.Token())
 }

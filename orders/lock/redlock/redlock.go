@@ -1,4 +1,4 @@
-// Package redlock takes locks on the majority of several Redis masters.
+// Package redlock implements locks on the majority of several independent Redis masters.
 package redlock
 
 import (
@@ -13,24 +13,22 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A Client takes locks on the majority of several Redis masters that know
-// nothing of each other, so that the loss of a minority neither blocks nor frees
-// a lock. (Salvatore Sanfilippo, "Distributed locks with Redis".)
+// A Client acquires locks on the majority of several independent Redis masters. The loss of
+// a minority neither blocks nor frees a lock. (Salvatore Sanfilippo, "Distributed locks
+// with Redis".)
 //
-// All masters are asked at the same time, each for Config.Timeout at most, and a
-// majority decides: nobody waits for a master that hangs. The lock is held if a
-// majority says so and the lease, counted from before the first was asked, less
-// the drift, is not over. Else it is given back everywhere, also where no answer
-// came from, and a vote that arrives after that is none. A master that has lost
-// its vote gets it again with the next renewal. Waiters ask again, by
-// Config.Retry, in no order: there is no line that all masters agree on. Of two
-// who try at once both may find a minority only: both get ErrHeld then.
+// The client asks all masters at the same time, each for at most Config.Timeout, and does
+// not wait for the rest once a majority has decided. The lock is held if a majority has
+// granted it and the lease, counted from before the first request and reduced by the
+// drift, is not over. Otherwise the client releases it on all masters, and late grants do
+// not count. If a master loses its vote, the next renewal restores it. Waiters poll by
+// Config.Retry and are served in no particular order. If two callers try at once, both may
+// receive only a minority and return ErrHeld.
 //
-// Its limits. Each master counts the lease on its own clock: one that jumps
-// frees its vote early, and a second holder may find a majority. One that
-// restarts without what it had granted does the same, unless it stays away for
-// a lease. And no lock knows of a holder's pause between looking at its context
-// and writing. What is written under it still needs a fencing token (see package fence).
+// Redlock has limits. If a master's clock jumps, its vote expires early; if a master
+// restarts without its data in less than a lease, its vote is lost. A second holder may then
+// find a majority. And a holder may pause between checking its context and writing. Writes
+// under the lock therefore need a fencing token: see package fence.
 type Client struct {
 	*lease.Acquirer
 	leases  *lease.Leases
@@ -39,13 +37,13 @@ type Client struct {
 
 var _ lease.Locker = (*Client)(nil)
 
-// New returns a Client over independent masters: an odd number of them,
-// best three or five. Their clients should have ContextTimeoutEnabled, and
-// DialerRetries of 1 lest one that is down use up the time of every attempt.
+// New returns a Client on independent masters, whose number should be odd, such as three or
+// five. Set ContextTimeoutEnabled in their options, and DialerRetries to 1: otherwise
+// dialing a master that is down uses up the Timeout of every attempt.
 //
-// Config.Timeout is 100 ms by default, at most a fifth of the lease, and
-// Config.Retry is Backoff from 5 ms to 100 ms. It panics on a Config that
-// Validate refuses, and without masters.
+// The default of Config.Timeout is 100 ms, but at most a fifth of the lease. The default of
+// Config.Retry is lease.Backoff from 5 ms to 100 ms. New panics if cfg is invalid or masters
+// is empty.
 func New(masters []redis.UniversalClient, cfg lease.Config) *Client {
 	if len(masters) == 0 {
 		panic("redlock: no masters")
@@ -62,7 +60,7 @@ func New(masters []redis.UniversalClient, cfg lease.Config) *Client {
 	return r
 }
 
-// Run is the Locker's. It returns when the last call to a master has ended.
+// Run implements lease.Locker. It returns after the last call to a master has ended.
 func (r *Client) Run(ctx context.Context) error {
 	defer func() { _ = r.masters.late.Wait(context.WithoutCancel(ctx)) }()
 	return r.Acquirer.Run(ctx)
@@ -84,7 +82,7 @@ func (r *Client) attempt(c *lease.Call) (*lease.Lock, error) {
 			return l, nil
 		}
 	}
-	// Everywhere: a master whose answer was lost may have granted it.
+	// Release on all masters, because a master whose answer was lost may have granted it.
 	_, eraseErr := r.masters.erase(ctx, key, token)
 	switch {
 	case errors.Is(err, lease.ErrHeld) || errors.Is(err, lease.ErrStopped):
@@ -98,12 +96,12 @@ func (r *Client) attempt(c *lease.Call) (*lease.Lock, error) {
 	return nil, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 }
 
-// Remaining is the Locker's: how long a majority says that the lock is taken.
-// It fails if a majority does not answer.
+// Remaining implements lease.Locker. It returns the time for which a majority keeps each
+// lock, and fails if a majority does not answer.
 func (r *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration, error) {
 	answers := make([][]time.Duration, len(r.masters.all))
 	errs := r.masters.askAll(func(i int, s *onredis.Store) (err error) { answers[i], err = s.Remaining(ctx, keys...); return err })
-	if err := verdicts(errs, r.masters.quorum()); err != nil {
+	if err := decide(errs, r.masters.quorum()); err != nil {
 		return nil, err
 	}
 	left := make([]time.Duration, len(keys))
@@ -113,8 +111,9 @@ func (r *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration
 	return left, nil
 }
 
-// taken is the longest time for which a majority has the key taken. Who did not
-// answer is taken to agree: it is safer to wait than to believe it free.
+// taken returns the longest time for which a majority keeps the key. A master without an
+// answer counts as part of the majority, because waiting is safer than assuming that the
+// lock is free.
 func (r *Client) taken(answers [][]time.Duration, key int) (longest time.Duration) {
 	for _, candidate := range answers {
 		if candidate == nil || candidate[key] <= longest {

@@ -14,11 +14,11 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// The loss of a minority neither blocks a lock nor frees it; that of a majority
-// blocks, and is not mistaken for somebody else's holding.
-func TestMinority(t *testing.T) { servertest.Bubble(t, minority) }
+// The loss of one of three masters neither blocks nor frees a lock. After the loss of two, an
+// acquisition returns ErrUnknown, not ErrHeld.
+func TestLossOfMinorityKeepsLock(t *testing.T) { servertest.Bubble(t, lossOfMinority) }
 
-func minority(t *testing.T) {
+func lossOfMinority(t *testing.T) {
 	wires, locks := three(t, lease.Config{Lease: time.Hour, Timeout: 20 * time.Second})
 	ctx, a, b := t.Context(), locks(), locks()
 	wires[0].Cut()
@@ -27,21 +27,20 @@ func minority(t *testing.T) {
 	check.Is(t, check.Err(b.TryAcquire(ctx, "lock:{sku}")), lease.ErrHeld)
 	check.OK(t, a.masters.Renew(ctx, []*lease.Lock{l})[0])
 	if left, err := b.Remaining(ctx, "lock:{sku}", "lock:{free}"); err != nil || left[0] == 0 || left[1] != 0 {
-		t.Errorf("remaining %v, %v", left, err)
+		t.Errorf("remaining: got %v, %v, want more than 0, then 0", left, err)
 	}
 	check.OK(t, l.Release(ctx))
 	wires[1].Cut()
 	if _, err := b.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrHeld) {
-		t.Errorf("with two of three away: %v, want ErrUnknown", err)
+		t.Errorf("acquire with one of three masters: got %v, want ErrUnknown", err)
 	}
 }
 
-// What a quorum of three says.
-func TestVerdicts(t *testing.T) {
+func TestDecide(t *testing.T) {
 	lost := errors.New("no answer")
 	for _, c := range []struct {
 		votes []error
-		want  error // nil, an outcome, or anything else for "not known"
+		want  error // nil, an outcome, or lost if the decision is unknown
 	}{
 		{[]error{nil, nil, lost}, nil},
 		{[]error{nil, lease.ErrHeld, lease.ErrHeld}, lease.ErrHeld},
@@ -49,13 +48,13 @@ func TestVerdicts(t *testing.T) {
 		{[]error{lease.ErrExpired, lease.ErrNotMine, nil}, lease.ErrNotMine},
 		{[]error{lost, lost, nil}, lost},
 	} {
-		if err := verdicts(c.votes, 2); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
-			t.Errorf("%v: %v, want %v", c.votes, err, c.want)
+		if err := decide(c.votes, 2); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
+			t.Errorf("decide %v: got %v, want %v", c.votes, err, c.want)
 		}
 	}
 }
 
-// three are masters behind wires, and clients of them.
+// three starts three masters behind wires. locks returns a new client of them.
 func three(t *testing.T, cfg lease.Config) (wires []*wire.Wire, locks func() *Client) {
 	for range 3 {
 		wires = append(wires, servertest.OpenWire(t, servertest.InTime(t).Mini.Addr))
@@ -69,11 +68,11 @@ func three(t *testing.T, cfg lease.Config) (wires []*wire.Wire, locks func() *Cl
 	}
 }
 
-// Nobody waits for a master that hangs, and what it does when it goes on changes
-// nothing any more.
-func TestMasterThatHangs(t *testing.T) { servertest.Bubble(t, masterThatHangs) }
+// The client does not wait for a master that hangs. What that master does when it resumes has no
+// effect.
+func TestHangingMasterDoesNotDelay(t *testing.T) { servertest.Bubble(t, hangingMaster) }
 
-func masterThatHangs(t *testing.T) {
+func hangingMaster(t *testing.T) {
 	ctx := t.Context()
 	wires, locks := three(t, lease.Config{Lease: time.Hour, Timeout: 20 * time.Second})
 	a := locks()
@@ -84,25 +83,25 @@ func masterThatHangs(t *testing.T) {
 	check.Must(t, err)
 	check.OK(t, l.Release(ctx))
 	if took := time.Since(began); took > 0 {
-		t.Errorf("%v for a lock and its release", took)
+		t.Errorf("acquire and release: took %v, want 0", took)
 	}
 	wires[0].Thaw()
-	_ = a.masters.late.Wait(ctx) // what hung has been done
+	_ = a.masters.late.Wait(ctx) // the calls that hung have ended
 	left, err := a.masters.all[0].Remaining(ctx, "lock:{sku}")
 	if err != nil || left[0] != 0 {
-		t.Errorf("the master that hung: %v, %v", left, err)
+		t.Errorf("remaining at the master that hung: got %v, %v, want 0", left, err)
 	}
 }
 
-// A vote that was on its way when the lock was given up is none.
-func TestVoteAfterTheRelease(t *testing.T) { servertest.Bubble(t, voteAfterTheRelease) }
+// A master does not grant a vote to a token that was released before the request arrived.
+func TestLateVoteIsRejected(t *testing.T) { servertest.Bubble(t, lateVote) }
 
-func voteAfterTheRelease(t *testing.T) {
+func lateVote(t *testing.T) {
 	ctx := t.Context()
 	_, locks := three(t, lease.Config{Lease: time.Hour, Timeout: 20 * time.Second})
 	a := locks()
 	if _, err := a.masters.erase(ctx, "lock:{sku}", "token"); !errors.Is(err, lease.ErrExpired) {
-		t.Error(err)
+		t.Errorf("release of a token without votes: got %v, want ErrExpired", err)
 	}
 	_ = a.masters.late.Wait(ctx)
 	for _, s := range a.masters.all {
@@ -111,11 +110,11 @@ func voteAfterTheRelease(t *testing.T) {
 	_ = a.masters.late.Wait(ctx)
 }
 
-// Masters that are emptied one after the other, never two at a time, do not lose a
-// lock that is renewed in between.
-func TestErosion(t *testing.T) { servertest.Bubble(t, erosion) }
+// If the masters lose their data one after the other, with a renewal after each loss, the lock
+// stays held.
+func TestRenewalRestoresLostVotes(t *testing.T) { servertest.Bubble(t, renewalRestoresLostVotes) }
 
-func erosion(t *testing.T) {
+func renewalRestoresLostVotes(t *testing.T) {
 	ctx := t.Context()
 	_, locks := three(t, lease.Config{Lease: time.Hour, Timeout: 20 * time.Second})
 	a, b := locks(), locks()

@@ -1,15 +1,16 @@
--- Gives one master's vote for a lease, or renews it, if nobody else has it.
+-- Grants one master's vote to a token for one lease, or renews it, unless another token has
+-- the vote.
 --
 -- KEYS[1]  the lock
--- KEYS[2]  is there once the token was given up: a vote that was asked for before
---          may arrive after that
+-- KEYS[2]  exists if the token was withdrawn: see drop.lua
 -- ARGV[1]  the token
 -- ARGV[2]  lease in ms
 --
 -- Returns   0  the token has the vote
---           1  another token has it, or this one was given up
+--           1  another token has the vote, or this token was withdrawn
 --
--- A deletion comes before the write, as in acquire.lua.
+-- DEL precedes SET so that the script also works if Redis is out of memory, as in
+-- acquire.lua.
 if redis.call('EXISTS', KEYS[2]) == 1 then
   return 1
 end

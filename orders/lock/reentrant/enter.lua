@@ -1,15 +1,16 @@
--- Enters a reentrant lock, for one lease, if it is free or its owner's.
+-- Adds an entry to a reentrant lock, for one lease, if the lock is free or belongs to the
+-- same owner.
 --
--- An entry has a name of its own and is not merely counted: an entry that is
--- repeated because its answer was lost is still one, and so is a leaving.
+-- Each entry has a name. A plain counter would count an entry twice if the client repeats
+-- the request because the answer was lost.
 --
--- KEYS[1]  the lock: a hash of "owner" and one field per entry
+-- KEYS[1]  the lock: a hash with the field "owner" and one field per entry
 -- ARGV[1]  the entry
 -- ARGV[2]  lease in ms
--- ARGV[3]  the entry's owner
+-- ARGV[3]  the owner
 --
--- Returns   0  entered, and held for one lease from now
---           n  above 0: held by another owner for n more ms
+-- Returns   0  entered; the lock is held for one lease from now
+--           n  above 0: another owner holds the lock for n more ms
 local owner = redis.call('HGET', KEYS[1], 'owner')
 if owner and owner ~= ARGV[3] then
   local left = redis.call('PTTL', KEYS[1])

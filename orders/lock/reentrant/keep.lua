@@ -1,18 +1,19 @@
--- What enter.lua and reenter.lua share. It is sent before each of them.
+-- Functions of enter.lua and reenter.lua, sent before each of them.
 
--- longest returns the longest lease of the entries, in ms. A lock that lives longer
--- outlived a step of the server's clock, and its lease counts as ended.
+-- longest returns the longest lease of the entries, in ms. If the key lives longer than
+-- that, the server's clock was set back, and the lease counts as ended.
 local function longest()
-  local most = 0
+  local ms = 0
   for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
     if field ~= 'owner' then
-      most = math.max(most, tonumber(string.match(field, '%.(%d+)$') or math.huge))
+      ms = math.max(ms, tonumber(string.match(field, '%.(%d+)$') or math.huge))
     end
   end
-  return most
+  return ms
 end
 
--- keep has the lock live for a lease at least: another entry's may be longer.
+-- keep extends the key's life to at least one lease. Another entry may have a longer lease,
+-- so keep never shortens it.
 local function keep(lease)
   local left = math.max(redis.call('PTTL', KEYS[1]), tonumber(lease))
   redis.call('PEXPIRE', KEYS[1], math.min(left, longest()))

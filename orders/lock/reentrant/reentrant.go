@@ -1,4 +1,5 @@
-// Package reentrant takes locks for owners who may take again what they hold.
+// Package reentrant implements reentrant locks in Redis: an owner may acquire a lock that
+// it already holds.
 package reentrant
 
 import (
@@ -23,13 +24,13 @@ var (
 	leaveSource string
 )
 
-// A Client takes locks for one owner, who may take again what they hold: each time
-// is a Lock of its own, and the key is free when the last is released. Others wait
-// by asking (Config.Retry), in no order.
+// A Client acquires locks for one owner. Each acquisition returns its own Lock, and the key
+// is free after the last of them is released. Other owners poll by Config.Retry and are
+// served in no particular order.
 //
-// Whoever knows the owner's name is the owner: two goroutines, or two processes,
-// under one name are not kept apart. Its keys are not those of a lock.Client: one
-// key must be used by one kind of lock only.
+// The owner is identified only by its name: two goroutines or processes with the same
+// name do not exclude each other. A key must not be shared with a lock.Client or another
+// kind of lock.
 type Client struct {
 	*lease.Acquirer
 	leases *lease.Leases
@@ -38,14 +39,14 @@ type Client struct {
 
 var _ lease.Locker = (*Client)(nil)
 
-// New returns the locks of one owner. Without Config.Retry it asks by Backoff from
-// 5 ms to 100 ms. It panics on a Config that Validate refuses.
+// New returns a Client for owner. The default of Config.Retry is lease.Backoff from 5 ms to
+// 100 ms. New panics if cfg is invalid.
 func New(rdb redis.UniversalClient, owner string, cfg lease.Config) *Client {
 	if cfg.Retry == nil {
 		cfg.Retry = lease.Backoff(5*time.Millisecond, 100*time.Millisecond)
 	}
 	s := onredis.New(rdb, cfg)
-	s.Own, s.Keys = owner, func(key, _ string) []string { return []string{key} }
+	s.Extra, s.Keys = owner, func(key, _ string) []string { return []string{key} }
 	s.Scripts = onredis.Scripts{
 		Acquire: redis.NewScript(keepSource + enterSource), Renew: redis.NewScript(keepSource + reenterSource), Release: redis.NewScript(leaveSource),
 	}

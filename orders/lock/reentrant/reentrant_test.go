@@ -12,14 +12,14 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// owner is one who is as patient as a busy machine needs it.
+// owner returns a Client with timeouts long enough for a busy machine.
 func owner(t *testing.T, url, name string) (*Client, *redis.Client) {
 	rdb := servertest.Connect(t, url)
 	return New(rdb, name, lease.Config{Lease: time.Hour, Timeout: time.Minute}), rdb
 }
 
-// An owner enters twice and leaves twice; the key is others' after the second.
-func TestEnterTwice(t *testing.T) {
+// An owner acquires a lock twice. Another owner can acquire it only after both releases.
+func TestLockIsFreeAfterLastRelease(t *testing.T) {
 	servertest.EachRedisInTime(t, func(t *testing.T, r *servertest.Redis) {
 		ctx := t.Context()
 		ann, rdb := owner(t, r.URL, "ann")
@@ -33,16 +33,16 @@ func TestEnterTwice(t *testing.T) {
 			check.Is(t, check.Err(bob.TryAcquire(ctx, "lock:{sku}")), lease.ErrHeld)
 		}
 		refused()
-		for range 2 { // idempotent: the second is no second leaving
+		for range 2 { // the second call must not release the outer lock
 			check.Must(t, inner.Release(ctx))
 		}
 		if n, err := ann.store.Scripts.Release.Run(ctx, rdb, []string{"lock:{sku}"}, inner.Token()).Int(); n != -1 {
-			t.Errorf("an entry that left twice: %d, %v; want -1", n, err)
+			t.Errorf("second release of an entry: got %d, %v, want -1", n, err)
 		}
 		refused()
 		ann.leases.Renew(ctx, time.Now().Add(time.Hour))
 		if err := outer.Context().Err(); err != nil {
-			t.Error("lost by a renewal")
+			t.Errorf("the outer lock is lost after a renewal: %v", err)
 		}
 		check.Must(t, outer.Release(ctx))
 		taken, err := bob.TryAcquire(ctx, "lock:{sku}")
@@ -51,8 +51,8 @@ func TestEnterTwice(t *testing.T) {
 	})
 }
 
-// A short lease, entered under a long one, does not end that.
-func TestShorterLeaseInside(t *testing.T) {
+// An inner lock with a shorter lease does not shorten the lease of the outer lock.
+func TestInnerLeaseKeepsOuterLease(t *testing.T) {
 	servertest.EachRedisInTime(t, func(t *testing.T, r *servertest.Redis) {
 		ctx := t.Context()
 		ann, _ := owner(t, r.URL, "ann")
@@ -63,14 +63,14 @@ func TestShorterLeaseInside(t *testing.T) {
 		check.Must(t, inner.Extend(ctx))
 		check.Must(t, inner.Release(ctx))
 		if left, err := ann.Remaining(ctx, "lock:{sku}"); err != nil || left[0] < 40*time.Minute {
-			t.Errorf("a lease of an hour ends in %v, %v", left, err)
+			t.Errorf("remaining: got %v, %v, want about an hour", left, err)
 		}
 		check.Must(t, outer.Release(ctx))
 	})
 }
 
-// An entering whose answer is lost, and which go-redis sends again, is one.
-func TestLostReply(t *testing.T) {
+// If an answer is lost and go-redis repeats the request, the lock has one entry.
+func TestRepeatedRequestAddsOneEntry(t *testing.T) {
 	servertest.EachRedisInTime(t, func(t *testing.T, r *servertest.Redis) {
 		ctx := t.Context()
 		w := servertest.OpenWire(t, r.URL)
@@ -81,11 +81,11 @@ func TestLostReply(t *testing.T) {
 		lost := w.LoseAnswers(1, func(sent []byte) bool { return bytes.Contains(sent, entering) })
 		l, err := ann.TryAcquire(ctx, "lock:{sku}")
 		if err != nil || lost() != 1 {
-			t.Fatalf("%v, %d answers lost", err, lost())
+			t.Fatalf("acquire: got %v with %d lost answers, want nil with 1", err, lost())
 		}
 		check.Must(t, l.Release(ctx))
 		if _, err := bob.TryAcquire(ctx, "lock:{sku}"); err != nil {
-			t.Errorf("bob: %v: counted twice?", err)
+			t.Errorf("bob after ann's release: got %v, want the lock; the request may count twice", err)
 		}
 	})
 }

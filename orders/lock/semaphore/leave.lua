@@ -1,10 +1,11 @@
--- Gives a place up, or the token's place in line.
+-- Releases a place, or removes the token from the wait queue.
 --
 -- ARGV[1]  the token
--- ARGV[3]  how many places there are
+-- ARGV[3]  number of places
 --
--- Returns as renew.lua
-leave_line(ARGV[1])
+-- Returns   1  released
+--           0, -1  as renew.lua
+leave_queue(ARGV[1])
 if redis.call('ZREM', KEYS[1], ARGV[1]) == 1 then
   return 1
 end

@@ -1,7 +1,7 @@
--- Returns for how many ms all places are still taken at least: 0 if one is free,
--- -1 for ever.
+-- Returns for how many ms all places stay taken: 0 if a place is free, -1 if the places
+-- never expire.
 --
--- ARGV[1]  how many places there are
+-- ARGV[1]  number of places
 if redis.call('ZCARD', KEYS[1]) < tonumber(ARGV[1]) then
   return 0
 end

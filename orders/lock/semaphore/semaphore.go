@@ -1,4 +1,5 @@
-// Package semaphore lets so many holders have a key at a time, and no more.
+// Package semaphore implements semaphores in Redis: a key has a fixed number of places, and
+// each place has at most one holder.
 package semaphore
 
 import (
@@ -30,12 +31,12 @@ var (
 	left, raise = redis.NewScript(placesSource + leftSource), redis.NewScript(placesSource + fenceSource)
 )
 
-// A Client takes places in one Redis. Each is a lease.Lock: a lease that is renewed,
-// with a context that ends before the server could give the place to another. Who
-// waits asks by Config.Retry, and is served in order of arrival.
+// A Client acquires places in one Redis. A place is a lease.Lock: its lease is renewed, and
+// its context ends before the server can grant the place to another caller. Waiters poll by
+// Config.Retry and are served in order of arrival.
 //
-// All clients of a key have to agree on how many places it has. Its keys are not
-// those of a lock.Client.
+// All clients of a key must use the same number of places. A key must not be shared with a
+// lock.Client.
 type Client struct {
 	*lease.Acquirer
 	leases *lease.Leases
@@ -44,9 +45,8 @@ type Client struct {
 
 var _ lease.Locker = (*Client)(nil)
 
-// New returns a Client of keys with so many places each. Without Config.Retry it
-// asks every 10 to 20 ms. It panics on a Config that Validate refuses, and without
-// places.
+// New returns a Client whose keys have the given number of places each. By default, waiters
+// poll every 10 to 20 ms. New panics if cfg is invalid or places is less than 1.
 func New(rdb redis.UniversalClient, places int, cfg lease.Config) *Client {
 	if places < 1 {
 		panic("semaphore: no places")
@@ -55,7 +55,7 @@ func New(rdb redis.UniversalClient, places int, cfg lease.Config) *Client {
 		cfg.Retry = lease.Backoff(20*time.Millisecond, 20*time.Millisecond)
 	}
 	s := onredis.New(rdb, cfg)
-	s.Own, s.Keys = places, func(key, _ string) []string { return keysOf(key) }
+	s.Extra, s.Keys = places, func(key, _ string) []string { return keysOf(key) }
 	s.Scripts = onredis.Scripts{
 		Acquire: redis.NewScript(placesSource + takeSource), Renew: redis.NewScript(placesSource + renewSource), Release: redis.NewScript(placesSource + leaveSource),
 	}
@@ -71,25 +71,25 @@ func (c *Client) take(call *lease.Call) (*lease.Lock, error) {
 	}
 	l, err := call.Poll(func(*lease.Call) (*lease.Lock, error) { return c.attempt(call, token, 1) })
 	if err != nil {
-		_, _ = c.store.Erase(call.Ctx, call.Key, token) // or its place in line ends after a lease
+		_, _ = c.store.Erase(call.Ctx, call.Key, token) // if this fails, the queue entry expires after a lease
 	}
 	return l, err
 }
 
-// attempt asks for a place, in line or not.
-func (c *Client) attempt(call *lease.Call, token string, inLine int) (*lease.Lock, error) {
+// attempt asks for a place. If queued is 1 and no place is free, it joins the wait queue.
+func (c *Client) attempt(call *lease.Call, token string, queued int) (*lease.Lock, error) {
 	if err := onredis.CheckKey(call.Key); err != nil {
 		return nil, err
 	}
-	l, _, err := c.store.Take(call, token, inLine)
+	l, _, err := c.store.Take(call, token, queued)
 	return l, err
 }
 
-// Remaining is the Locker's: how long each key has no free place.
+// Remaining implements lease.Locker. It returns for how long each key has no free place.
 func (c *Client) Remaining(ctx context.Context, names ...string) ([]time.Duration, error) {
 	remaining := make([]time.Duration, len(names))
 	for i, key := range names {
-		ms, err := left.Run(ctx, c.store.Asking, keysOf(key), c.store.Own).Int64()
+		ms, err := left.Run(ctx, c.store.Asking, keysOf(key), c.store.Extra).Int64()
 		if err != nil {
 			return nil, fmt.Errorf("remaining time of %q: %w", key, err)
 		}
@@ -100,8 +100,8 @@ func (c *Client) Remaining(ctx context.Context, names ...string) ([]time.Duratio
 	return remaining, nil
 }
 
-// Raise issues a fencing token to who has a place: greater than all before, of
-// whichever place. See fence.Redis for its limits.
+// Raise implements fence.Issuer. Each token is greater than all earlier tokens of the key,
+// whatever their places. Like fence.Redis, it may repeat a token after a failover.
 func (c *Client) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 	n, err := raise.Run(ctx, c.store.Asking, keysOf(l.Key()), l.Token()).Int64()
 	if err == nil && n == 0 {
@@ -113,7 +113,7 @@ func (c *Client) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 	return n, nil
 }
 
-// keysOf share a slot of a Redis Cluster.
+// keysOf returns the keys of a semaphore, which share one slot of a Redis Cluster.
 func keysOf(key string) []string {
 	return append(onredis.Keys(key), onredis.Tagged(key)+":fence")
 }

@@ -16,7 +16,7 @@ import (
 
 const places = 3
 
-// open is a Client that runs until the test ends.
+// open returns a Client that runs until the test ends.
 func open(t *testing.T, r *servertest.Redis, cfg lease.Config) *Client {
 	rdb := servertest.Connect(t, r.URL)
 	c := New(rdb, places, cfg)
@@ -27,16 +27,16 @@ func open(t *testing.T, r *servertest.Redis, cfg lease.Config) *Client {
 	return c
 }
 
-// patient is for a machine that is busy.
+// patient has long timeouts, for a busy machine.
 var patient = lease.Config{Lease: time.Minute, Timeout: 20 * time.Second}
 
-// Many want a place, from two processes: never more than there are have one, all
-// have one at a time, and each of them a number of its own.
-func TestPlaces(t *testing.T) {
+// Callers of two processes never hold more than the given number of places, can hold all of
+// them, and each receive a different fencing token.
+func TestPlacesAreLimited(t *testing.T) {
 	servertest.EachRedisInTime(t, func(t *testing.T, r *servertest.Redis) {
 		clients := []*Client{open(t, r, patient), open(t, r, patient)}
-		var here, most atomic.Int64
-		var numbers sync.Map
+		var holders, highest atomic.Int64
+		var tokens sync.Map
 		var all sync.WaitGroup
 		for i := range 40 {
 			all.Go(func() {
@@ -47,23 +47,22 @@ func TestPlaces(t *testing.T) {
 					return
 				}
 				n, err := c.Raise(t.Context(), l)
-				if _, had := numbers.LoadOrStore(n, true); err != nil || had {
-					t.Errorf("number %d: %v, had before: %v", n, err, had)
+				if _, issued := tokens.LoadOrStore(n, true); err != nil || issued {
+					t.Errorf("raise: got token %d, %v, issued before: %t, want a new token", n, err, issued)
 				}
-				for now := here.Add(1); ; {
-					if was := most.Load(); now <= was || most.CompareAndSwap(was, now) {
+				for now := holders.Add(1); ; {
+					if was := highest.Load(); now <= was || highest.CompareAndSwap(was, now) {
 						break
 					}
 				}
-				here.Add(-1)
+				holders.Add(-1)
 				check.OK(t, l.Release(t.Context()))
 			})
 		}
 		all.Wait()
-		if n := most.Load(); n > places {
-			t.Errorf("%d at a time, with %d places", n, places)
+		if n := highest.Load(); n > places {
+			t.Errorf("got %d holders at a time, want at most %d", n, places)
 		}
-		// All of them at the same time, and not one more.
 		var held []*lease.Lock
 		for range places {
 			l, err := clients[0].TryAcquire(t.Context(), "{pool}")
@@ -72,20 +71,20 @@ func TestPlaces(t *testing.T) {
 		}
 		check.Is(t, check.Err(clients[1].TryAcquire(t.Context(), "{pool}")), lease.ErrHeld)
 		if left, err := clients[1].Remaining(t.Context(), "{pool}", "{free}"); err != nil || left[0] <= 0 || left[1] != 0 {
-			t.Errorf("remaining %v, %v", left, err)
+			t.Errorf("remaining: got %v, %v, want more than 0, then 0", left, err)
 		}
 		for _, l := range held {
 			check.Must(t, l.Release(t.Context()))
 			if _, err := clients[0].Raise(t.Context(), l); !errors.Is(err, lease.ErrExpired) {
-				t.Errorf("a number after the release: %v", err)
+				t.Errorf("raise after the release: got %v, want ErrExpired", err)
 			}
 		}
 	})
 }
 
-// A free place goes to who has waited for longest, and not to who has just come;
-// who died waiting keeps nobody from it for longer than a lease.
-func TestLine(t *testing.T) {
+// A free place goes to the first waiter, not to a new caller. A crashed waiter blocks it for at
+// most one lease.
+func TestFreePlaceGoesToFirstWaiter(t *testing.T) {
 	servertest.EachRedisInTime(t, func(t *testing.T, r *servertest.Redis) {
 		ctx, c := t.Context(), open(t, r, patient)
 		var held []*lease.Lock
@@ -96,18 +95,18 @@ func TestLine(t *testing.T) {
 		}
 		const dead = "dead"
 		brief := open(t, r, lease.Config{Lease: 4 * time.Second})
-		brief.store.Asking.Timeout, brief.store.Asking.Group.MaxWait = time.Minute, time.Minute // only the lease is short
+		brief.store.Asking.Timeout, brief.store.Asking.Group.MaxWait = time.Minute, time.Minute // a busy machine may be slow
 		_, err := brief.attempt(&lease.Call{Leases: brief.leases, Ctx: ctx, Key: "{pool}"}, dead, 1)
 		if !errors.Is(err, lease.ErrHeld) {
 			t.Fatal(err)
 		}
 		check.Must(t, held[0].Release(ctx))
 		check.Is(t, check.Err(c.TryAcquire(ctx, "{pool}")), lease.ErrHeld)
-		l, err := c.Acquire(ctx, "{pool}") // once the dead one is known to be
+		l, err := c.Acquire(ctx, "{pool}") // succeeds when the deadline of the crashed waiter has passed
 		check.Must(t, err)
 		if r.Kind == servers.KindReal {
 			if n := c.store.RDB.ZCard(ctx, "{pool}:line").Val(); n != 0 {
-				t.Errorf("%d in line", n)
+				t.Errorf("got %d waiters in the queue, want 0", n)
 			}
 		}
 		for _, l := range append(held[1:], l) {

@@ -1,17 +1,17 @@
--- Takes a place for one lease if one is free that nobody waits for, or stands in
--- line for one.
+-- Acquires a place for one lease if there are more free places than living waiters ahead of
+-- the token. Otherwise the token may join the wait queue.
 --
 -- ARGV[1]  the token
 -- ARGV[2]  lease in ms
--- ARGV[3]  how many places there are
--- ARGV[4]  1 for who waits in line, else 0
+-- ARGV[3]  number of places
+-- ARGV[4]  1 to join the wait queue, else 0
 --
 -- Returns   0  the token has a place
---           1  it has none
+--           1  the token has no place
 local token, lease = ARGV[1], tonumber(ARGV[2])
 local free = ARGV[3] - redis.call('ZCARD', KEYS[1])
-if not redis.call('ZSCORE', KEYS[1], token) then -- else the answer to that was lost
-  local ahead = 0 -- who waits and is alive; of a long line no more is read than decides
+if not redis.call('ZSCORE', KEYS[1], token) then -- if the token has a place, its answer was lost
+  local ahead = 0 -- living waiters ahead; the loop reads only as much of the queue as it needs
   while free > 0 do
     local other = redis.call('ZRANGE', KEYS[2], ahead, ahead)[1]
     if not other or other == token then
@@ -21,7 +21,7 @@ if not redis.call('ZSCORE', KEYS[1], token) then -- else the answer to that was 
     if deadline and deadline + 0 >= now and deadline - now <= lease_of(other) then
       free, ahead = free - 1, ahead + 1
     else
-      leave_line(other)
+      leave_queue(other)
     end
   end
   if free <= 0 then
@@ -37,6 +37,6 @@ if not redis.call('ZSCORE', KEYS[1], token) then -- else the answer to that was 
     return 1
   end
 end
-leave_line(token)
+leave_queue(token)
 begin_lease(token, lease)
 return 0

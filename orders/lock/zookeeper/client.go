@@ -14,31 +14,31 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// Root is the node under which all locks are.
+// Root is the parent node of all locks.
 const Root = "/locks"
 
-// A Client takes locks in one ZooKeeper ensemble, under one session. Processes are
-// served in the order in which they asked; the callers of one process are served in the
-// order in which they called Acquire. A Client is safe for concurrent use.
+// A Client acquires locks in one ZooKeeper ensemble, in one session. Processes are served in
+// the order of their requests, and the callers of one process in the order of their calls
+// of Acquire. A Client is safe for concurrent use.
 type Client struct {
 	*lease.Acquirer
 	conn   *zk.Conn
 	dialer *dialer
 	cfg    lease.Config
 
-	trash sync.Map // each node that is to be removed as soon as possible
+	trash sync.Map // nodes to delete as soon as possible
 }
 
 var _ lease.Locker = (*Client)(nil)
 
-// New returns a Client of the servers, host:port each. Its session, which is
-// established and kept up in the background until Close, asks for a timeout of
-// Config.Lease. The ensemble has bounds for it: by default 4 s to 40 s. A session
-// that it makes longer only means that a dead holder blocks the others for
-// longer; one that it makes shorter is refused by all calls.
+// New returns a Client of the servers, each given as host:port. Its session is established
+// and maintained in the background until Close. It requests a timeout of Config.Lease, which
+// the ensemble limits, by default to 4 s to 40 s. If the ensemble grants a longer timeout, a
+// crashed holder blocks other callers for longer. If it grants a shorter one, all calls
+// fail.
 //
-// Config.Retry is ignored, and no call can have a Lease of its own: it is the session's.
-// New panics on a Config that Validate refuses.
+// Config.Retry is ignored, and an Option cannot change the Lease, because all locks share
+// the session. New panics if cfg is invalid.
 func New(servers []string, cfg lease.Config) (*Client, error) {
 	c := &Client{cfg: cfg.WithDefaults()}
 	c.Acquirer = lease.NewAcquirer(lease.NewLeases(store{c}, cfg), c.take)
@@ -55,8 +55,8 @@ func New(servers []string, cfg lease.Config) (*Client, error) {
 // Close ends the session, and every lock with it.
 func (c *Client) Close() { c.conn.Close() }
 
-// Run is the Locker's. It also removes what could not be removed when it should
-// have been, because the server was away: a session that lives on keeps it.
+// Run implements lease.Locker. It also deletes nodes whose deletion has failed, which would
+// otherwise block other callers until the session ends.
 func (c *Client) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var sweeping sync.WaitGroup
@@ -66,11 +66,11 @@ func (c *Client) Run(ctx context.Context) error {
 	return c.Acquirer.Run(ctx)
 }
 
-// folder is the node under which those of one lock are.
+// folder returns the parent of a lock's nodes.
 func folder(key string) string { return Root + "/" + url.QueryEscape(key) }
 
-// do runs a call of the library, which knows no context: when ctx ends first,
-// the call goes on until the connection has an answer or is closed.
+// do runs a call of the library, which does not accept a context. If ctx ends first, do
+// returns, and the call keeps running until the connection answers or is closed.
 func do[T any](ctx context.Context, c *Client, call func() (T, error)) (T, error) {
 	type outcome struct {
 		value T
@@ -95,24 +95,24 @@ func do[T any](ctx context.Context, c *Client, call func() (T, error)) (T, error
 	}
 }
 
-// A store is a Client as its Leases know it. Who holds a lock is not to renew or
-// release it by these: the lock's context would not hear of it.
+// store implements lease.Store. Its methods are not part of Client, because a caller that
+// used them directly would not affect the lock's context.
 type store struct{ *Client }
 
-// Renew is lease.Store's: it asks after each lock's node.
+// Renew implements lease.Store. It checks that each lock's node exists.
 func (c store) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	errs := make([]error, len(locks))
 	var all sync.WaitGroup
 	for i, l := range locks {
 		all.Go(func() {
-			there, err := do(ctx, c.Client, func() (bool, error) {
-				there, _, err := c.conn.Exists(l.Token())
-				return there, err
+			exists, err := do(ctx, c.Client, func() (bool, error) {
+				exists, _, err := c.conn.Exists(l.Token())
+				return exists, err
 			})
 			switch {
 			case err != nil:
 				errs[i] = err
-			case !there: // the session has ended meanwhile, or somebody removed it
+			case !exists: // the session has ended, or another client has deleted the node
 				errs[i] = lease.ErrExpired
 			}
 		})
@@ -121,7 +121,7 @@ func (c store) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	return errs
 }
 
-// Release is lease.Store's.
+// Release implements lease.Store.
 func (c store) Release(ctx context.Context, l *lease.Lock) (doubt bool, err error) {
 	mine := node{folder(l.Key()), name(l.Token())}
 	_, err = do(context.WithoutCancel(ctx), c.Client, func() (any, error) { return nil, c.conn.Delete(l.Token(), -1) })
@@ -129,22 +129,23 @@ func (c store) Release(ctx context.Context, l *lease.Lock) (doubt bool, err erro
 	case err == nil:
 		return false, nil
 	case errors.Is(err, zk.ErrNoNode):
-		_, thrown := c.trash.Load(mine)
-		return thrown, lease.ErrExpired
+		_, discarded := c.trash.Load(mine)
+		return discarded, lease.ErrExpired
 	}
-	c.throw(mine)
+	c.discard(mine)
 	return true, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 }
 
-// Remaining is the Locker's. ZooKeeper does not tell for how long: one lease.
+// Remaining implements lease.Locker. ZooKeeper does not report a remaining time, so Remaining
+// returns one lease for a held lock.
 func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration, error) {
 	left := make([]time.Duration, len(keys))
 	errs := make([]error, len(keys))
 	var all sync.WaitGroup
 	for i, key := range keys {
 		all.Go(func() {
-			var line []string
-			if line, errs[i] = c.line(ctx, folder(key)); len(line) > 0 {
+			var queue []string
+			if queue, errs[i] = c.queue(ctx, folder(key)); len(queue) > 0 {
 				left[i] = c.cfg.Lease
 			}
 		})
@@ -156,17 +157,18 @@ func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration
 	return left, nil
 }
 
-// A Fence issues the transaction number of a lock's node as fencing token: later
-// holders have greater ones, and ZooKeeper's majority does not forget them.
+// A Fence issues fencing tokens. A token is the number of the transaction that created the lock's
+// node. Later holders have greater numbers, which ZooKeeper keeps while a majority of its servers
+// keeps its data.
 type Fence struct{ *Client }
 
 var _ fence.Issuer = Fence{}
 
-// Raise is the Fence's. It returns ErrExpired when l is no longer held.
+// Raise implements fence.Issuer. It returns lease.ErrExpired if l is no longer held.
 func (f Fence) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 	stat, err := do(ctx, f.Client, func() (*zk.Stat, error) {
-		there, stat, err := f.conn.Exists(l.Token())
-		if err == nil && !there {
+		exists, stat, err := f.conn.Exists(l.Token())
+		if err == nil && !exists {
 			err = lease.ErrExpired
 		}
 		return stat, err

@@ -20,7 +20,7 @@ import (
 	"flashsale/orders/lock/locktest"
 )
 
-// server is the one ZooKeeper of these tests: it takes a second to start.
+// server is shared by all tests, because ZooKeeper takes a second to start.
 var server *servers.ZooKeeper
 
 func TestMain(m *testing.M) {
@@ -74,11 +74,11 @@ func TestConformance(t *testing.T) {
 		Fence: func(_ testing.TB, l lease.Locker) fence.Issuer { return Fence{l.(*Client)} },
 		Steal: func(t testing.TB, key string) {
 			c := start(t, server.Addr(), lease.Config{})
-			line, err := c.line(t.Context(), folder(key))
-			if err != nil || len(line) == 0 {
-				t.Fatal("nothing to steal: ", err)
+			queue, err := c.queue(t.Context(), folder(key))
+			if err != nil || len(queue) == 0 {
+				t.Fatal("steal: the queue is empty: ", err)
 			}
-			check.Must(t, c.conn.Delete(folder(key)+"/"+line[0], -1))
+			check.Must(t, c.conn.Delete(folder(key)+"/"+queue[0], -1))
 		},
 		Acquires: sends(opCreate), Renews: sends(opExists), Releases: sends(opDelete),
 		Lease:   3 * time.Second,
@@ -86,8 +86,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// The operations that are told apart on the wire: a request is its length, its
-// number and its operation, four bytes each.
+// These are the operations that the tests recognize on the wire. A request begins with its
+// length, its number and its operation, four bytes each.
 const (
 	opCreate = 1
 	opDelete = 2
@@ -98,21 +98,21 @@ func sends(op uint32) func([]byte) bool {
 	return func(chunk []byte) bool { return len(chunk) >= 12 && binary.BigEndian.Uint32(chunk[8:]) == op }
 }
 
-// A session that the ensemble allows for less than the lease would end before
-// the lock's context does.
-func TestSessionTooShort(t *testing.T) {
+// If the ensemble grants a session that is shorter than the lease, the client refuses to
+// acquire locks: the session would end before the lock's context does.
+func TestSessionShorterThanLease(t *testing.T) {
 	wantServer(t)
 	c := start(t, server.Addr(), lease.Config{Lease: time.Minute})
 	if l, err := c.TryAcquire(t.Context(), "lock:{short}"); err == nil {
-		t.Errorf("%s is held for a minute, with a session of %v", l.Key(), c.dialer.granted())
+		t.Errorf("acquired %s for a minute in a session of %v, want an error", l.Key(), c.dialer.granted())
 	}
 	if got := c.dialer.granted(); got != 10*time.Second {
-		t.Errorf("granted %v, want the server's 10s", got)
+		t.Errorf("session timeout %v, want the server's limit of 10s", got)
 	}
 }
 
-// Numbers order the line, whatever the names before them.
-func TestLineIsByNumber(t *testing.T) {
+// The queue is in the order of the server's numbers, whatever the random text is.
+func TestQueueIsOrderedByNumber(t *testing.T) {
 	wantServer(t)
 	c, ctx := start(t, server.Addr(), lease.Config{}), t.Context()
 	var entered []string
@@ -120,16 +120,16 @@ func TestLineIsByNumber(t *testing.T) {
 		check.Must(t, c.enter(ctx, node{folder("lock:{line}"), random}))
 		entered = append(entered, random)
 	}
-	line, err := c.line(ctx, folder("lock:{line}"))
-	if err != nil || len(line) != 3 {
-		t.Fatal(line, err)
+	queue, err := c.queue(ctx, folder("lock:{line}"))
+	if err != nil || len(queue) != 3 {
+		t.Fatal(queue, err)
 	}
-	for i, n := range line {
+	for i, n := range queue {
 		if name(n) != entered[i] {
-			t.Errorf("place %d: %s, want %s", i, n, entered[i])
+			t.Errorf("place %d: got node %s, want random text %s", i, n, entered[i])
 		}
 	}
-	if _, err := c.conn.Multi(&zk.DeleteRequest{Path: folder("lock:{line}") + "/" + line[0], Version: -1}); err != nil {
+	if _, err := c.conn.Multi(&zk.DeleteRequest{Path: folder("lock:{line}") + "/" + queue[0], Version: -1}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// A dialer connects, and reads over the library's shoulder which timeout the
-// server grants the session: it may be shorter than what was asked for, and the
-// library does not tell.
+// A dialer reads the session timeout that the server grants from the bytes of the connection.
+// The timeout may be shorter than requested, and the library does not report it.
 type dialer struct{ timeout atomic.Int64 }
 
-// granted is the session's timeout, and as good as none before there is one.
+// granted returns the session's timeout, or a practically infinite one before the session
+// exists.
 func (d *dialer) granted() time.Duration {
 	if t := d.timeout.Load(); t > 0 {
 		return time.Duration(t)
@@ -30,8 +30,8 @@ func (d *dialer) dial(network, address string, timeout time.Duration) (net.Conn,
 	return &greeted{Conn: conn, dialer: d}, nil
 }
 
-// greeted is a connection whose first bytes are the server's greeting: its
-// length, the protocol's version, and the timeout in ms, four bytes each.
+// greeted is a connection that begins with the server's greeting: the length, the protocol
+// version and the timeout in ms, four bytes each.
 type greeted struct {
 	net.Conn
 	dialer *dialer
@@ -46,7 +46,7 @@ func (g *greeted) Read(b []byte) (int, error) {
 		g.seen = append(g.seen, b[:min(n, missing)]...)
 		if ms := int32(0); len(g.seen) == greeting {
 			ms = int32(binary.BigEndian.Uint32(g.seen[8:]))
-			if ms > 0 { // 0: the session it asked for is over, a new one follows
+			if ms > 0 { // 0 means that the session has expired; the library starts a new one
 				g.dialer.timeout.Store(int64(ms) * int64(time.Millisecond))
 			}
 		}

@@ -1,13 +1,11 @@
-// Package zookeeper takes locks in ZooKeeper by its own recipe: whoever wants a
-// lock creates an ephemeral node with a number of the server's, the lowest
-// number holds it, and each one watches the one before it alone, so that a
-// release wakes one waiter and not all of them.
+// Package zookeeper implements locks in ZooKeeper by ZooKeeper's own recipe. Each caller
+// creates an ephemeral node, which the server numbers. The lowest number holds the lock.
+// Each waiter watches only the node before its own, so a release wakes one waiter.
 //
-// The nodes end with the session, and the session with its timeout, which is the
-// lease here. A renewal asks after the lock's node: that keeps the session, and
-// notices a node that somebody has removed. Context and outcomes are package
-// lock's.
+// The server deletes the nodes when the session ends, and ends the session after its
+// timeout, which is the lease. A renewal checks that the lock's node exists: this keeps the
+// session alive, and detects a node that was deleted. Contexts and errors are as in package
+// lock.
 //
-// What a ZooKeeper lock has that others have not is a fencing token for free:
-// the transaction in which its node was made (see Fence).
+// Fencing tokens come from ZooKeeper itself: see Fence.
 package zookeeper

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// throw has a node removed as soon as possible.
-func (c *Client) throw(n node) { c.trash.Store(n, true) }
+// discard makes sweep delete the node.
+func (c *Client) discard(n node) { c.trash.Store(n, true) }
 
-// sweep removes what is in the trash, until ctx ends.
+// sweep deletes discarded nodes until ctx ends. A failed deletion is retried.
 func (c *Client) sweep(ctx context.Context) {
 	tick := time.NewTicker(c.cfg.Lease / 12)
 	defer tick.Stop()
@@ -28,7 +28,7 @@ func (c *Client) sweep(ctx context.Context) {
 	}
 }
 
-// logger passes the library's lines on, as what they are: details.
+// logger writes the library's messages to the log, at level Debug.
 type logger struct{ log *slog.Logger }
 
 func (l logger) Printf(format string, v ...any) {

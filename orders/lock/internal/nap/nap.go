@@ -1,4 +1,4 @@
-// Package nap waits.
+// Package nap waits for a duration or for the end of a context.
 package nap
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// For waits for d, or until ctx ends, and returns its cause then.
+// For waits for d. If ctx ends first, it returns the cause of ctx.
 func For(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -17,7 +17,7 @@ func For(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Jitter is a random part of d.
+// Jitter returns a random duration from 0 up to d.
 func Jitter(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0

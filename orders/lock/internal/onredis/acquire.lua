@@ -1,28 +1,27 @@
--- Takes a lock for one lease, or says how long its holder has left; a caller
--- who waits is in line then. A lock that has become free by itself goes to the
--- first in line, whoever asks.
+-- Acquires a lock for one lease, or returns the holder's remaining time. If the lock is
+-- held and the caller waits, the caller joins the wait queue. A lock whose lease has ended
+-- goes to the first waiter, even if another caller runs the script.
 --
--- To ask again with the same token is to ask for the same lock: a client whose
--- answer was lost sends the same bytes once more and hears "held", where a
--- plain SET NX would report the lock as taken by the very caller who asks.
+-- A client whose answer was lost sends the same token again and receives "held by the
+-- caller". With a plain SET NX, the client would find the lock held by itself.
 --
 -- KEYS[1]  the lock
--- KEYS[2]  its line
+-- KEYS[2]  its wait queue
 -- KEYS[3]  its waiters
 -- ARGV[1]  the caller's token
 -- ARGV[2]  lease in ms
 -- ARGV[3]  1 if the number of receivers that PUBLISH returns is reliable, else 0
--- ARGV[4]  the caller's channel, '' for one who does not wait
--- ARGV[5]  how often this caller has asked; comes back with the message
--- ARGV[6]  the caller's note, '' for none
+-- ARGV[4]  the caller's channel, or '' if the caller does not wait
+-- ARGV[5]  index of this request; the grant message contains it
+-- ARGV[6]  the caller's note, or ''
 --
--- Returns   0  held by the caller, for one lease from now
+-- Returns   0  held by the caller for one lease from now
 --           n  above 0: held by another token for n more ms
---          -1  held by another value that never expires (nothing of ours)
+--          -1  held by a foreign value that never expires
 --
--- A deletion comes before each write: a Redis that is out of memory refuses a
--- script's first write where that could take memory, and lets the rest pass. A
--- lock takes hardly any, and who empties a queue needs one.
+-- DEL precedes each write because a Redis that is out of memory rejects a script whose
+-- first write may use memory. After a DEL the other writes pass. Locks must work then: they
+-- use little memory, and the program that frees memory needs one.
 if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then -- the usual case: three commands
   redis.call('DEL', KEYS[1])
   redis.call('SET', KEYS[1], value_of(ARGV[1], ARGV[6]), 'PX', ARGV[2])
@@ -34,12 +33,12 @@ if is_of(ARGV[1], holder) then
   return 0
 end
 if ARGV[4] ~= '' then
-  join_line(KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[2]), ARGV[2] .. ' ' .. ARGV[5] .. ' ' .. ARGV[4] .. ' ' .. ARGV[6])
+  join_queue(KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[2]), ARGV[2] .. ' ' .. ARGV[5] .. ' ' .. ARGV[4] .. ' ' .. ARGV[6])
 end
 if not holder or has_ended(KEYS[1], holder) then
   redis.call('DEL', KEYS[1])
   local new = hand_over(KEYS[1], KEYS[2], KEYS[3], ARGV[3])
-  if not new then -- only dead ones were in line
+  if not new then -- the wait queue contained only waiters that have expired
     redis.call('SET', KEYS[1], value_of(ARGV[1], ARGV[6]), 'PX', ARGV[2])
   end
   if not new or new == ARGV[1] then
@@ -48,6 +47,6 @@ if not holder or has_ended(KEYS[1], holder) then
 end
 local left = redis.call('PTTL', KEYS[1])
 if left == 0 then
-  return 1 -- in its last millisecond, but not free yet
+  return 1 -- the last millisecond reads as 0, but the lock is not free yet
 end
 return left

@@ -12,24 +12,24 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// Release is lease.Store's.
+// Release implements lease.Store.
 func (s *Store) Release(ctx context.Context, l *lease.Lock) (doubt bool, err error) {
 	return s.Erase(ctx, l.Key(), l.Token())
 }
 
 const eraseAttempts = 4
 
-// Erase gives up the lock of key if it holds token, or token's place in line. It tries
-// until it has an answer, with a time of its own. It returns nil, lease.ErrExpired,
-// lease.ErrNotMine, or lease.ErrUnknown with the last failure; doubt says that an
-// attempt's answer was lost, so that it may have done its work unseen.
+// Erase releases the lock of key if token holds it, or removes token from the wait queue.
+// It retries for Config.Timeout, even if ctx has ended. It returns nil, lease.ErrExpired,
+// lease.ErrNotMine, or lease.ErrUnknown with the last failure. doubt is true if the answer
+// to an attempt was lost, so that this attempt may have released the lock.
 func (s *Store) Erase(ctx context.Context, key, token string) (doubt bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Config.Timeout)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
-		reply, err := s.Scripts.Release.Run(ctx, s.Erasing, s.Keys(key, token), token, s.Config.Lease.Milliseconds(), s.Own).Int64()
+		reply, err := s.Scripts.Release.Run(ctx, s.Erasing, s.Keys(key, token), token, s.Config.Lease.Milliseconds(), s.Extra).Int64()
 		if err == nil {
-			return doubt, Verdict(reply, nil)
+			return doubt, ReplyError(reply, nil)
 		}
 		doubt = doubt || !IsReply(err)
 		if attempt == eraseAttempts || nap.For(ctx, 5*time.Millisecond+nap.Jitter(20*time.Millisecond)) != nil {
@@ -38,15 +38,14 @@ func (s *Store) Erase(ctx context.Context, key, token string) (doubt bool, err e
 	}
 }
 
-// takeBack follows an attempt that failed with cause after it was sent: the
-// script may have run, or may still do so, and its key would block everyone for
-// a lease. The cleaning must outlive the caller's context, which is often the
-// very thing that ended.
+// takeBack erases an attempt that failed with cause after it was sent. The script may have
+// run, or may still run, and would then block all callers for one lease. takeBack works
+// even if the caller's context has ended, because that is often the cause.
 func (s *Store) takeBack(c *lease.Call, token string, cause error) error {
 	err := cause
 	switch {
 	case errors.Is(cause, lease.ErrStopped) || IsReply(cause):
-		// Known to have failed, at least the last time it was sent.
+		// The last request is known to have failed.
 	case c.Ctx.Err() != nil:
 		err = fmt.Errorf("%w: %w: %w", lease.ErrUnknown, lease.Ended(c.Ctx), cause)
 	default:
@@ -58,8 +57,9 @@ func (s *Store) takeBack(c *lease.Call, token string, cause error) error {
 	return err
 }
 
-// IsReply reports whether err is an answer of Redis, and not a failure to reach it.
+// IsReply reports whether err is an error reply of Redis, as opposed to a failure to
+// receive one.
 func IsReply(err error) bool {
-	_, is := errors.AsType[redis.Error](err)
-	return is
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
 }

@@ -1,65 +1,65 @@
--- What acquire.lua and release.lua share: the line of those who wait. It is
--- sent before each of them, after value.lua, as part of one script.
+-- The wait queue: functions of acquire.lua and release.lua, sent before each of them and
+-- after value.lua, as part of one script.
 --
--- The line is a sorted set of tokens in order of arrival, with a hash of what
--- is known of each: "deadline lease ask channel note". A waiter says from time to
--- time that it is still there; one that has not until its deadline, by this
--- server's clock, is taken for dead. A clock that jumps can cost waiters their
--- place, never the lock its holder.
+-- The queue is a sorted set of tokens in order of arrival. The hash "waiters" has an entry
+-- "deadline lease ask channel note" per token; ask is the index of the waiter's last
+-- request. A waiter asks again from time to time, which moves its deadline. If the deadline
+-- passes, by this server's clock, the waiter counts as dead. If the clock jumps, waiters
+-- may lose their places, but the holder keeps the lock.
 
-local function leave_line(line, waiters, token)
-  redis.call('ZREM', line, token)
+local function leave_queue(queue, waiters, token)
+  redis.call('ZREM', queue, token)
   redis.call('HDEL', waiters, token)
 end
 
--- Puts token at the end of the line, or says that it is still in it.
-local function join_line(line, waiters, token, patience, entry)
-  if not redis.call('ZSCORE', line, token) then
-    local last = redis.call('ZREVRANGE', line, 0, 0, 'WITHSCORES')
-    redis.call('ZADD', line, (tonumber(last[2]) or 0) + 1, token)
+-- Adds token to the end of the queue, or moves its deadline if it is already there.
+local function join_queue(queue, waiters, token, patience, entry)
+  if not redis.call('ZSCORE', queue, token) then
+    local last = redis.call('ZREVRANGE', queue, 0, 0, 'WITHSCORES')
+    redis.call('ZADD', queue, (tonumber(last[2]) or 0) + 1, token)
   end
   local deadline = string.format('%.0f', clock_ms() + patience)
   redis.call('HSET', waiters, token, deadline .. ' ' .. entry)
-  if redis.call('PTTL', line) < patience then
-    redis.call('PEXPIRE', line, patience)
+  if redis.call('PTTL', queue) < patience then
+    redis.call('PEXPIRE', queue, patience)
     redis.call('PEXPIRE', waiters, patience)
   end
 end
 
--- Gives a lock that nobody holds to the first in line who lives, for a lease
--- of its own, and tells it so. Whom the message does not reach keeps its place
--- but is passed over while somebody else is reached: most likely its process is
--- gone. A node of a cluster does not know who hears a message (reach = '0').
--- Returns the token of the new holder, or false when nobody waits.
-local function hand_over(lock, line, waiters, reach)
-  if redis.call('EXISTS', line) == 0 then
+-- Grants a free lock to the first living waiter, for that waiter's lease, and publishes the
+-- grant. If no client receives the message, the waiter's process has probably crashed: the
+-- waiter keeps its place, and the lock goes to the first waiter whose client receives the
+-- message. A cluster node cannot count the receivers (reach = '0'), so the first waiter is
+-- granted the lock there. Returns the token of the new holder, or false without a waiter.
+local function hand_over(lock, queue, waiters, reach)
+  if redis.call('EXISTS', queue) == 0 then
     return false
   end
-  local now, place, unheard = clock_ms(), 0, nil
+  local now, place, unreached = clock_ms(), 0, nil
   while true do
-    local token = redis.call('ZRANGE', line, place, place)[1]
+    local token = redis.call('ZRANGE', queue, place, place)[1]
     if not token then
       break
     end
     local entry = redis.call('HGET', waiters, token) or ''
     local deadline, lease, ask, channel, note = string.match(entry, '^(%d+) (%d+) (%d+) (%S+) (.*)$')
     if not deadline or tonumber(deadline) < now then
-      leave_line(line, waiters, token)
+      leave_queue(queue, waiters, token)
     else
-      local heard = redis.call('PUBLISH', channel, token .. ' ' .. ask)
-      if heard > 0 or reach == '0' then
-        leave_line(line, waiters, token)
+      local receivers = redis.call('PUBLISH', channel, token .. ' ' .. ask)
+      if receivers > 0 or reach == '0' then
+        leave_queue(queue, waiters, token)
         redis.call('SET', lock, value_of(token, note), 'PX', lease)
         return token
       end
-      unheard = unheard or { token = token, lease = lease, note = note }
+      unreached = unreached or { token = token, lease = lease, note = note }
       place = place + 1
     end
   end
-  if not unheard then
+  if not unreached then
     return false
   end
-  leave_line(line, waiters, unheard.token)
-  redis.call('SET', lock, value_of(unheard.token, unheard.note), 'PX', unheard.lease)
-  return unheard.token
+  leave_queue(queue, waiters, unreached.token)
+  redis.call('SET', lock, value_of(unreached.token, unreached.note), 'PX', unreached.lease)
+  return unreached.token
 end

@@ -10,8 +10,8 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// NewToken returns a token that tells a holder from every other. It ends in the lease,
-// so that the scripts can tell how long its key may live.
+// NewToken returns a unique token for one holder. The token ends in the lease, which is the
+// longest time that its key may live.
 func NewToken(lease time.Duration) string {
 	return rand.Text() + "." + strconv.FormatInt(lease.Milliseconds(), 10)
 }
@@ -26,15 +26,15 @@ func leaseOf(value string) time.Duration {
 	return lease.Forever
 }
 
-// Keys are a lock's keys, which share a slot of a Redis Cluster: the lock, the
-// line of those who wait for it, and what is known of them.
+// Keys returns the three keys of a lock: the lock, its wait queue, and its waiters. They
+// share one slot of a Redis Cluster.
 func Keys(key string) []string {
 	tag := Tagged(key)
 	return []string{key, tag + ":line", tag + ":waiters"}
 }
 
-// Tagged is key in a form to which something can be added without changing the
-// slot: that of the part in braces, or of all of it where it has none.
+// Tagged returns key with a hash tag, so that a suffix does not change its slot. If key has
+// no tag, the whole key becomes the tag.
 func Tagged(key string) string {
 	if hasTag(key) {
 		return key
@@ -48,7 +48,7 @@ func hasTag(key string) bool {
 	return open && closed && tag != ""
 }
 
-// CheckKey refuses the keys of which Tagged could not keep the slot.
+// CheckKey returns lease.ErrKey if Tagged cannot preserve the slot of key.
 func CheckKey(key string) error {
 	if key == "" || !hasTag(key) && strings.ContainsAny(key, "{}") {
 		return fmt.Errorf("%w: %q", lease.ErrKey, key)

@@ -8,24 +8,24 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// Renew is lease.Store's: one pipeline, and a second one for a server that has to be sent
-// the source, because it was restarted or another node of the cluster has taken over.
+// Renew implements lease.Store with one pipeline. If a server does not have the script,
+// after a restart or a failover, a second pipeline sends the source.
 func (s *Store) Renew(ctx context.Context, locks []*lease.Lock) []error {
 	replies, errs := make([]*redis.Cmd, len(locks)), make([]error, len(locks))
 	renew := s.Scripts.Renew
 	for _, eval := range []func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd{renew.EvalSha, renew.Eval} {
-		// The error of the whole is that of its first command, and each has its own.
+		// Pipelined returns the error of the first command; each command has its own.
 		_, _ = s.RDB.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, l := range locks {
 				if replies[i] == nil || redis.HasErrorPrefix(replies[i].Err(), "NOSCRIPT") {
-					replies[i] = eval(ctx, p, []string{l.Key()}, l.Token(), l.Lease().Milliseconds(), s.Own)
+					replies[i] = eval(ctx, p, []string{l.Key()}, l.Token(), l.Lease().Milliseconds(), s.Extra)
 				}
 			}
 			return nil
 		})
 	}
 	for i, reply := range replies {
-		errs[i] = Verdict(reply.Int64())
+		errs[i] = ReplyError(reply.Int64())
 	}
 	return errs
 }

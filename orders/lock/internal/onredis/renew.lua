@@ -1,14 +1,14 @@
--- Starts a new lease for a lock, if it is still the caller's.
+-- Starts a new lease for a lock that the caller holds.
 --
--- The key is never created here: a lock that has expired may have protected
--- somebody else's work since, and must not come back as if nothing happened.
+-- The script never creates the key. An expired lock may have had another holder in the
+-- meantime, and its first holder must learn of that.
 --
 -- KEYS[1]  the lock
 -- ARGV[1]  the caller's token
 -- ARGV[2]  lease in ms
 --
--- Returns   1  renewed, for one lease from now
---           0  no such key: the lease has ended
+-- Returns   1  renewed for one lease from now
+--           0  the key is missing: the lease has ended
 --          -1  another token holds the lock
 local holder = redis.call('GET', KEYS[1])
 if not holder then

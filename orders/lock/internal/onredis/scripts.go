@@ -10,26 +10,25 @@ import (
 )
 
 var (
-	// ValueSource comes before each script that reads the value of a lock.
+	// ValueSource must precede each script that reads the value of a lock.
 	//go:embed value.lua
 	ValueSource string
 	//go:embed hand_over.lua
 	handOverSource string
-	// AcquireSource takes a lock.
+	// AcquireSource acquires a lock.
 	//go:embed acquire.lua
 	AcquireSource string
 	//go:embed renew.lua
 	renewSource string
-	// ReleaseSource gives a lock up.
+	// ReleaseSource releases a lock.
 	//go:embed release.lua
 	ReleaseSource string
 
-	// HandOverSource comes before AcquireSource and ReleaseSource.
+	// HandOverSource must precede AcquireSource and ReleaseSource.
 	HandOverSource = ValueSource + handOverSource
 )
 
-// Scripts are the steps that happen on the server. They are a field of Store so that
-// a test can put a broken one in and see that it is noticed.
+// Scripts contains the Lua scripts of a lock. Tests replace them with broken ones.
 type Scripts struct {
 	Acquire, Renew, Release *redis.Script
 }
@@ -43,9 +42,9 @@ func NewScripts() Scripts {
 	}
 }
 
-// Verdict translates what renew.lua and release.lua return. An err, which is why there is no
-// reply, is returned as it is.
-func Verdict(reply int64, err error) error {
+// ReplyError returns the error that a reply of renew.lua or release.lua stands for. If err
+// is not nil, there is no reply, and ReplyError returns err.
+func ReplyError(reply int64, err error) error {
 	switch {
 	case err != nil:
 		return err

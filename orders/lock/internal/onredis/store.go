@@ -1,5 +1,5 @@
-// Package onredis is what the locks in Redis have in common: the scripts, and how
-// they are sent.
+// Package onredis contains the scripts that the locks in Redis share, and the code that
+// sends them.
 package onredis
 
 import (
@@ -16,40 +16,40 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A Store is what a lock in Redis is made of, without waiting. Each kind of lock has its
-// own scripts. Their first arguments are always the token, the lease in ms, and Own.
+// A Store acquires, renews and releases locks in Redis, without waiting. Each kind of lock
+// has its own Scripts. Their first arguments are the token, the lease in ms, and Extra.
 type Store struct {
 	RDB     redis.UniversalClient
 	Config  lease.Config
 	Scripts Scripts
-	Own     any                              // what only this kind of lock sends; for a lock, reach as in acquire.lua
+	Extra   any                              // ARGV[3] of the scripts, whose meaning depends on the kind of lock
 	Keys    func(key, token string) []string // KEYS of Acquire and Release
-	// Questions and releases apart: go-redis may repeat a question by itself, a
-	// release never.
+	// go-redis may repeat an acquisition. It must not repeat a release, because the
+	// second attempt would report that the lease has ended.
 	Asking, Erasing *pipeline.Sender
 }
 
 // New returns a Store on rdb.
 func New(rdb redis.UniversalClient, cfg lease.Config) *Store {
-	s := &Store{RDB: rdb, Config: cfg.WithDefaults(), Scripts: NewScripts(), Own: "0", Keys: func(key, _ string) []string { return Keys(key) }}
+	s := &Store{RDB: rdb, Config: cfg.WithDefaults(), Scripts: NewScripts(), Extra: "0", Keys: func(key, _ string) []string { return Keys(key) }}
 	if _, one := rdb.(pipeline.Single); one {
-		s.Own = "1"
+		s.Extra = "1"
 	}
 	s.Asking, s.Erasing = pipeline.New(rdb, s.Config.Timeout, nil), pipeline.New(rdb, s.Config.Timeout, nil)
 	s.Erasing.Once = true
 	switch rdb.(type) {
 	case pipeline.Single, interface{ Options() *redis.ClusterOptions }, *redis.Ring:
 	default:
-		s.Config.Logger.Warn("lock: a Redis client of an unknown kind: calls of the same moment are not sent together",
-			"type", fmt.Sprintf("%T", rdb), "known", "*redis.Client and *redis.ClusterClient, also embedded")
+		s.Config.Logger.Warn("lock: Redis client has an unknown type, so concurrent calls do not share round trips; use or embed a known type",
+			"type", fmt.Sprintf("%T", rdb), "known", "*redis.Client, *redis.ClusterClient")
 	}
 	return s
 }
 
-// Ask runs the script that acquires. If the lock is held, it returns ErrHeld with the time
-// that the holder has left, which is negative if the key never expires.
+// Ask runs Scripts.Acquire. If the lock is held, it returns ErrHeld with the holder's
+// remaining time, which is negative if the key never expires.
 func (s *Store) Ask(ctx context.Context, key, token string, lasting time.Duration, args ...any) (left time.Duration, err error) {
-	args = append([]any{token, lasting.Milliseconds(), s.Own}, args...)
+	args = append([]any{token, lasting.Milliseconds(), s.Extra}, args...)
 	ms, err := s.Scripts.Acquire.Run(ctx, s.Asking, s.Keys(key, token), args...).Int64()
 	if err == nil && ms != 0 {
 		err = lease.ErrHeld
@@ -57,11 +57,11 @@ func (s *Store) Ask(ctx context.Context, key, token string, lasting time.Duratio
 	return time.Duration(ms) * time.Millisecond, err
 }
 
-// Take asks for the lock, and begins the lease if it is granted. If the answer was lost,
-// it gives back what it may have taken.
+// Take asks for the lock, and begins the lease if the lock is granted. If the answer was
+// lost, Take releases the lock.
 func (s *Store) Take(c *lease.Call, token string, args ...any) (l *lease.Lock, left time.Duration, err error) {
-	// The server starts the lease when it runs the script, which is after this instant.
-	// A lease that is counted from here therefore ends before the server's.
+	// The server starts the lease later than this, when it runs the script. The lease
+	// that is counted from here therefore ends first.
 	sent := time.Now()
 	if left, err = s.Ask(c.Ctx, c.Key, token, c.Lease, args...); err == nil {
 		l, err = s.Hold(c, token, sent)
@@ -71,7 +71,8 @@ func (s *Store) Take(c *lease.Call, token string, args ...any) (l *lease.Lock, l
 	return l, left, err
 }
 
-// Hold begins a lease that the server began after sent.
+// Hold begins a lease that the server began after sent. If the lease cannot begin, Hold
+// releases the lock.
 func (s *Store) Hold(c *lease.Call, token string, sent time.Time) (*lease.Lock, error) {
 	l, err := c.Hold(token, sent)
 	if err != nil {
@@ -80,7 +81,7 @@ func (s *Store) Hold(c *lease.Call, token string, sent time.Time) (*lease.Lock, 
 	return l, err
 }
 
-// Observe is a Client's.
+// Observe implements lock.Client.Observe.
 func (s *Store) Observe(ctx context.Context, key string) (h lease.Holder, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Config.Timeout)
 	defer cancel()
@@ -100,7 +101,7 @@ func (s *Store) Observe(ctx context.Context, key string) (h lease.Holder, err er
 	return h, nil
 }
 
-// Remaining is a Locker's, in one round trip.
+// Remaining implements lease.Locker, in one round trip.
 func (s *Store) Remaining(ctx context.Context, keys ...string) ([]time.Duration, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -108,7 +109,7 @@ func (s *Store) Remaining(ctx context.Context, keys ...string) ([]time.Duration,
 	ctx, cancel := context.WithTimeout(ctx, s.Config.Timeout)
 	defer cancel()
 	ttls, values := make([]*redis.DurationCmd, len(keys)), make([]*redis.StringCmd, len(keys))
-	// The error of the whole is that of its first command, and each has its own.
+	// Pipelined returns the error of the first command; each command has its own.
 	_, _ = s.RDB.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, key := range keys {
 			ttls[i], values[i] = p.PTTL(ctx, key), p.Get(ctx, key)
@@ -121,14 +122,14 @@ func (s *Store) Remaining(ctx context.Context, keys ...string) ([]time.Duration,
 		if err != nil {
 			return nil, fmt.Errorf("remaining time of %d locks: %w", len(keys), err)
 		}
-		// go-redis hands Redis's -1 and -2 on as that many nanoseconds.
+		// go-redis returns the replies -1 and -2 of PTTL as -1 ns and -2 ns.
 		switch {
-		case d == -2 || d > leaseOf(values[i].Val()): // as has_ended of value.lua
+		case d == -2 || d > leaseOf(values[i].Val()): // the same rule as has_ended in value.lua
 			left[i] = 0
 		case d == -1:
 			left[i] = lease.Forever
 		default:
-			left[i] = max(d, time.Millisecond) // its last millisecond reads as 0
+			left[i] = max(d, time.Millisecond) // the last millisecond reads as 0
 		}
 	}
 	return left, nil

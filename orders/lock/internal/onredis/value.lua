@@ -1,9 +1,8 @@
--- What the scripts of a lock in one Redis share: what stands in its key. It is sent
--- before each of them.
+-- The value of a lock's key: functions that are sent before each script that reads it.
 --
--- A holder's value is its token, and where it has a note also since when it holds
--- the lock, in ms by this server's clock, and the note, with a space between each.
--- A token ends in its lease: see NewToken.
+-- The value is the holder's token. If the holder has a note, the value is "token since
+-- note", where since is the time of the acquisition in ms by this server's clock. A token
+-- ends in its lease: see NewToken.
 
 local function clock_ms()
   local t = redis.call('TIME')
@@ -17,8 +16,8 @@ local function value_of(token, note)
   return token .. ' ' .. string.format('%.0f', clock_ms()) .. ' ' .. note
 end
 
--- A key that lives longer than its lease outlived a step of the server's clock. Its
--- lease counts as ended: otherwise a dead holder would keep the lock for the whole step.
+-- If a key lives longer than its lease, the server's clock was set back. The lease then
+-- counts as ended. Otherwise a dead holder would keep the lock until the clock catches up.
 local function has_ended(key, value)
   local lease = string.match(value, '^%w+%.(%d+)')
   return lease and redis.call('PTTL', key) > tonumber(lease)

@@ -16,8 +16,8 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A node of a lock's line is named by the random part that we give it, a dash,
-// and the number that the server gives it.
+// A node is a place in a lock's queue. Its name consists of the client's random text, a dash
+// and the server's number.
 type node struct{ folder, random string }
 
 func name(nodePath string) string {
@@ -32,20 +32,20 @@ func number(name string) string {
 
 var acl = zk.WorldACL(zk.PermAll)
 
-// take enters the line, and waits in it if the call waits.
+// take joins the queue, and waits in it if the call waits.
 func (c *Client) take(call *lease.Call) (*lease.Lock, error) {
 	if call.Lease != c.cfg.Lease {
 		return nil, fmt.Errorf("zookeeper: a lease of %v, want the session's %v", call.Lease, c.cfg.Lease)
 	}
 	ctx, mine := cmp.Or(call.Waiting, call.Ctx), node{folder(call.Key), rand.Text()}
-	l, err := c.stand(ctx, call, mine)
+	l, err := c.wait(ctx, call, mine)
 	if err == nil {
 		return l, nil
 	}
-	// The node must go: it would block everyone for as long as our session lives.
+	// Delete the node: it would block other callers until our session ends.
 	removeErr := c.remove(context.WithoutCancel(ctx), mine)
 	if removeErr != nil {
-		c.throw(mine)
+		c.discard(mine)
 	}
 	switch {
 	case errors.Is(err, lease.ErrHeld), errors.Is(err, lease.ErrStopped):
@@ -58,43 +58,42 @@ func (c *Client) take(call *lease.Call) (*lease.Lock, error) {
 	return nil, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 }
 
-// stand is the recipe.
-func (c *Client) stand(ctx context.Context, call *lease.Call, mine node) (*lease.Lock, error) {
+// wait follows the recipe: it joins the queue and watches the node before its own until that
+// node is gone. If the call does not wait, wait returns ErrHeld instead.
+func (c *Client) wait(ctx context.Context, call *lease.Call, mine node) (*lease.Lock, error) {
 	if err := c.enter(ctx, mine); err != nil {
 		return nil, err
 	}
 	for first := true; ; first = false {
-		// The session, and with it the lease, is alive for its timeout from when
-		// the server hears this.
-		sent := time.Now()
-		line, err := c.line(ctx, mine.folder)
+		sent := time.Now() // this request restarts the session's timeout, and so the lease
+		queue, err := c.queue(ctx, mine.folder)
 		if err != nil {
 			return nil, err
 		}
-		place := slices.IndexFunc(line, func(n string) bool { return name(n) == mine.random })
+		place := slices.IndexFunc(queue, func(n string) bool { return name(n) == mine.random })
 		switch {
 		case place < 0:
-			// The session ended while we stood here: to the end of the line.
+			// The session has ended, and the node with it: join the queue again.
 			if err := c.enter(ctx, mine); err != nil {
 				return nil, err
 			}
 			continue
 		case place == 0:
-			return c.hold(call, mine.folder+"/"+line[0], sent)
+			return c.hold(call, mine.folder+"/"+queue[0], sent)
 		case call.Waiting == nil:
 			return nil, lease.ErrHeld
 		}
 		if first {
 			call.Waits()
 		}
-		if err := c.watch(ctx, mine.folder+"/"+line[place-1]); err != nil {
+		if err := c.watch(ctx, mine.folder+"/"+queue[place-1]); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// hold begins the lease. A lock that is lost while the session goes on leaves a
-// node, which nobody may come to release.
+// hold begins the lease. If the lock is lost while the session lives, hold discards the
+// node, because the program may never release a lost lock.
 func (c *Client) hold(call *lease.Call, nodePath string, sent time.Time) (*lease.Lock, error) {
 	l, err := call.Hold(nodePath, sent)
 	if err != nil {
@@ -102,14 +101,14 @@ func (c *Client) hold(call *lease.Call, nodePath string, sent time.Time) (*lease
 	}
 	context.AfterFunc(l.Context(), func() {
 		if errors.Is(context.Cause(l.Context()), lease.ErrLost) {
-			c.throw(node{folder(call.Key), name(nodePath)})
+			c.discard(node{folder(call.Key), name(nodePath)})
 		}
 	})
 	return l, nil
 }
 
-// enter creates the node. If the answer is lost the node is found by its name:
-// creating it again would let us stand in the line twice.
+// enter creates the node. If the answer is lost, enter looks for the node by its name.
+// Creating it again would occupy two places in the queue.
 func (c *Client) enter(ctx context.Context, mine node) error {
 	create := func() (any, error) {
 		return c.conn.Create(mine.folder+"/"+mine.random+"-", nil, zk.FlagEphemeral|zk.FlagSequence, acl)
@@ -120,19 +119,19 @@ func (c *Client) enter(ctx context.Context, mine node) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, zk.ErrNoNode):
-			// Containers: the server removes them when nobody has stood in them for
-			// a while, so that a lock leaves nothing behind.
+			// The server deletes containers that have been empty for a while, so a
+			// lock leaves nothing behind.
 			for _, folder := range []string{Root, mine.folder} {
 				if err := c.container(ctx, folder); err != nil {
 					return err
 				}
 			}
 		case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrSessionExpired):
-			line, err := c.line(ctx, mine.folder)
+			queue, err := c.queue(ctx, mine.folder)
 			if err != nil {
 				return err
 			}
-			if slices.ContainsFunc(line, func(n string) bool { return name(n) == mine.random }) {
+			if slices.ContainsFunc(queue, func(n string) bool { return name(n) == mine.random }) {
 				return nil
 			}
 		default:
@@ -150,8 +149,8 @@ func (c *Client) container(ctx context.Context, path string) error {
 	return err
 }
 
-// line is who stands in it, in order. Nobody does where there is no folder.
-func (c *Client) line(ctx context.Context, folder string) ([]string, error) {
+// queue returns the names of the nodes in order. A missing folder is an empty queue.
+func (c *Client) queue(ctx context.Context, folder string) ([]string, error) {
 	names, err := do(ctx, c, func() ([]string, error) {
 		names, _, err := c.conn.Children(folder)
 		return names, err
@@ -159,16 +158,16 @@ func (c *Client) line(ctx context.Context, folder string) ([]string, error) {
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
-	// The numbers have ten digits: as text they are in order.
+	// The numbers have ten digits, so their order as text is their order as numbers.
 	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
 	return names, err
 }
 
-// watch waits until the node before ours is gone, or might be.
+// watch waits until the node before ours is gone, or an event suggests that it may be.
 func (c *Client) watch(ctx context.Context, before string) error {
 	gone, err := do(ctx, c, func() (<-chan zk.Event, error) {
-		there, _, events, err := c.conn.ExistsW(before)
-		if err == nil && !there {
+		exists, _, events, err := c.conn.ExistsW(before)
+		if err == nil && !exists {
 			return nil, zk.ErrNoNode
 		}
 		return events, err
@@ -180,20 +179,20 @@ func (c *Client) watch(ctx context.Context, before string) error {
 		return err
 	}
 	select {
-	case <-gone: // or the session is: then our own node is missed
+	case <-gone: // or the session has ended: the caller then misses its own node
 		return nil
 	case <-ctx.Done():
 		return lease.Ended(ctx)
 	}
 }
 
-// remove removes a node whose number we may not know, within a time of its own.
+// remove deletes the node whose random text is n.random. Its number may be unknown.
 func (c *Client) remove(ctx context.Context, n node) error {
-	line, err := c.line(ctx, n.folder)
+	queue, err := c.queue(ctx, n.folder)
 	if err != nil {
 		return err
 	}
-	for _, found := range line {
+	for _, found := range queue {
 		if name(found) == n.random {
 			_, err = do(ctx, c, func() (any, error) { return nil, c.conn.Delete(n.folder+"/"+found, -1) })
 		}
