@@ -142,7 +142,7 @@ func TestCodes(t *testing.T) {
 	code := regexp.MustCompile(`-\d+\b`)
 	header, body := map[string]bool{}, map[string]bool{}
 	_, list, _ := strings.Cut(lua("reserve"), "refused:")
-	list, _, _ = strings.Cut(list, "100 less (")
+	list, _, _ = strings.Cut(list, "100 lower (")
 	for _, c := range code.FindAllString(list, -1) {
 		header[c] = true
 	}
