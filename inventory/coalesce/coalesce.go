@@ -38,8 +38,8 @@ type Config[Q, A any] struct {
 	// that a call that hangs does not block later callers. 0 means no bound.
 	Patience time.Duration
 	// Callers is the largest number of callers in the Group, with any key. It bounds the
-	// memory that fills up when a server hangs. A caller that gives up counts until the
-	// next call with its key. 0 means no bound.
+	// memory in use while a server hangs. A caller that gives up counts until the next
+	// call with its key. 0 means no bound.
 	Callers int
 	// Timeout bounds one call. 0 means no bound.
 	Timeout time.Duration
