@@ -15,10 +15,14 @@ import (
 // buckets took.
 //
 // Therefore "all or none" holds in the end, but not at every instant:
-//   - Between the two pipelines, tokens are missing, and another request may be refused that a single call would have allowed. For this reason refusals are remembered for at most 100 ms.
-//   - If a node crashes in between, or the second pipeline fails, some buckets have paid for a refused request.
+//   - Between the two pipelines, tokens are missing, and another request may be
+//     refused that a single call would have allowed. For this reason refusals are
+//     remembered for at most 100 ms.
+//   - If a node crashes in between, or the second pipeline fails, some buckets have
+//     paid for a refused request.
 //   - If a call of the first pipeline fails, the tokens that it took stay taken.
-//   - Tokens that were refilled in the meantime are not given back, because the bucket may have been full and other requests may have taken them.
+//   - Tokens that were refilled in the meantime are not given back, because the
+//     bucket may have been full and other requests may have taken them.
 //
 // All of these refuse too much. None lets a bucket allow more than its bound.
 

@@ -174,7 +174,7 @@ end
 --
 -- A bucket that is full within SOON is written neither to the append-only file nor to
 -- replicas, because each call would wait for the disk. A restart or a failover then gives
--- out at max_debt one burst too many. The key lives for at least SOON, because Redis logs
+-- out at most one burst too many. The key lives for at least SOON, because Redis logs
 -- each key that expires.
 local stamp, logged = string.format('%.0f ', now), true
 for key, state in pairs(states) do
