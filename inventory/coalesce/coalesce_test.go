@@ -14,7 +14,6 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-
 // A question is the request of caller id. asked is a time on a clock that each caller and
 // each call advances.
 type question struct{ id, asked int64 }
