@@ -12,7 +12,7 @@
 local function out_of_epoch(key, epoch)
   local sale = redis.call('HMGET', key, 'state', 'epoch')
   if not sale[1] then
-    return redis.error_reply('NOGATE of ' .. key) -- Redis puts ERR before a reply of one word
+    return redis.error_reply('NOGATE of ' .. key) -- Redis adds the prefix ERR to an error of one word
   end
   if tonumber(sale[2]) ~= tonumber(epoch) then
     return redis.error_reply('EPOCH ' .. epoch .. ' is not ' .. sale[2])

@@ -22,7 +22,7 @@ var (
 	// ErrCoolingDown is an ErrSoldOut that lasts at most about 100 ms, because units have
 	// returned to an empty gate (cooldown.lua).
 	ErrCoolingDown = fmt.Errorf("%w until units that came back are on sale", ErrSoldOut)
-	// ErrEpoch is returned to a keeper whose call names another epoch than the gate's.
+	// ErrEpoch is returned to a keeper whose call names the epoch of another gate.
 	ErrEpoch = errors.New("inventory: gate is of another epoch")
 	// ErrLate is returned if a call reached Redis after its deadline. The call did
 	// nothing, and the caller may repeat it.

@@ -24,7 +24,7 @@ type Summary struct {
 	Queued       int64 // orders in the queue, as the gate counts them
 	Granted      int64 // orders accepted since the gate was built
 	Stale        bool  // Redis may have lost writes of the gate: see replid.go. Set only by Summaries
-	Promoted     bool  // the gate's Redis is a promoted replica of the master that built the gate. Set only by Summaries
+	Promoted     bool  // this Redis is a promoted replica of the one that the gate was built on. Set only by Summaries
 }
 
 // A View is the state of a gate at one instant.

@@ -46,7 +46,7 @@ func TestTally(t *testing.T) {
 	})
 }
 
-// A long queue is not read. A wrong count does not make a short queue long.
+// Tally does not read a long queue. It reads a short queue even if `queued` is wrong.
 func TestTallyOfALongQueue(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := newGate(rdb, patient), newSKU()

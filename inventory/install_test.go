@@ -75,7 +75,7 @@ func TestInstallRejectsAnIncompleteDraft(t *testing.T) {
 	}{
 		"holds":  {0, "redis.call('HLEN', KEYS[5]) ~= tonumber(ARGV[3])"},
 		"buyers": {1, "redis.call('HLEN', KEYS[6]) ~= tonumber(ARGV[4])"},
-		// The numbers of holds and buyers are right, but they are the wrong ones.
+		// The draft has the right numbers of holds and buyers, but older ones.
 		"the last changes": {-1, "redis.call('SCARD', KEYS[7]) ~= tonumber(ARGV[5])"},
 	}
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {

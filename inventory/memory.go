@@ -24,7 +24,7 @@ type memory struct {
 
 	seen      sync.Mutex // guards the fields below
 	newest    version    // newest version of the gate in any reply
-	heard     time.Time  // time at which that reply arrived
+	newestAt  time.Time  // time at which that reply arrived
 	loading   bool       // loadBuyers is running
 	loadAgain time.Time  // earliest start of the next loadBuyers
 }
@@ -83,10 +83,10 @@ func (s *saleState) mayAsk() bool {
 func (s *saleState) saw(sent time.Time, now version, available int64) {
 	s.seen.Lock()
 	defer s.seen.Unlock()
-	if now.before(s.newest) && (now.epoch == s.newest.epoch || sent.Before(s.heard)) {
+	if now.before(s.newest) && (now.epoch == s.newest.epoch || sent.Before(s.newestAt)) {
 		return // a newer reply has arrived
 	}
-	s.newest, s.heard = now, time.Now()
+	s.newest, s.newestAt = now, time.Now()
 	known := s.known.Load()
 	switch {
 	case available > 0:
@@ -120,9 +120,9 @@ func (s *saleState) wentBack(sent time.Time, epoch, granted int64) bool {
 	defer s.seen.Unlock()
 	now := version{epoch, granted, s.gate.changes.Load()}
 	if s.newest.before(now) {
-		s.newest, s.heard = now, time.Now()
+		s.newest, s.newestAt = now, time.Now()
 	}
-	return epoch == s.newest.epoch && granted < s.newest.granted && !sent.Before(s.heard)
+	return epoch == s.newest.epoch && granted < s.newest.granted && !sent.Before(s.newestAt)
 }
 
 // loadBuyers reads the buyers who have had an order, for a gate that was empty at version

@@ -22,7 +22,7 @@ func (k Keeping) Release(ctx context.Context, sku string, epoch int64, ids []str
 }
 
 // Confirm removes the holds of paid orders. The units stay sold. It takes at most 500 ids
-// and can be repeated. Its errors are those of Release.
+// and can be repeated. It returns the same errors as Release.
 func (k Keeping) Confirm(ctx context.Context, sku string, epoch int64, ids []string) error {
 	if len(ids) == 0 {
 		return nil

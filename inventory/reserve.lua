@@ -2,7 +2,7 @@
 -- order gets all of its units or none. Accepted orders enter the queue, from which the
 -- keeper writes them to the database.
 --
--- KEYS  1 sale  2 holds  3 buyers  4 queue  5 keys
+-- KEYS  1 sale  2 holds  3 buyers  4 queue  5 keys (internal/keys)
 -- ARGV  1 deadline of the call, in ms since 1970 on Redis's clock
 --       2 largest number of queued orders
 --       3 channel that wakes the keeper  4 message for that channel
@@ -46,7 +46,7 @@
 -- the orders that it removes.
 local call = redis.call -- a local name saves a table lookup for each call
 local FIELDS = 6 -- arguments of one request
-local FIRST = 7 -- first argument of the first request
+local FIRST = 7
 local ENTRY = 125 -- largest number of orders in an entry; the keeper commits four full entries at once
 local LATE = 1000 -- longest time from now to a deadline, ms: maxLate in reserve.go
 local requests = (#ARGV - FIRST + 1) / FIELDS
@@ -98,20 +98,21 @@ local holds = call('HMGET', KEYS[2], unpack(ids))
 local counts = call('HMGET', KEYS[3], unpack(buyers))
 local queued = call('HMGET', KEYS[5], unpack(scoped)) -- nil for a request without a key
 
-local units = {}    -- buyer → units held, including the requests decided so far
+local units = {}    -- buyer → units held or paid, with the requests decided so far
 local made = {}     -- scoped key → "id fingerprint" of an order accepted in this batch
 local fresh = {}    -- order id → number of the request that was accepted with this id
 local repeats = {}  -- request number → number of the earlier request with the same order id
 local accepted = {} -- numbers of the accepted requests
-local taken = 0     -- units of the accepted requests
+local taken = 0
 
--- first_accepted(i, id) returns the time at which the order of a repeated request was first
--- accepted, or now if the order has no hold.
+-- first_accepted(i, id) returns the time at which a repeated request was first accepted,
+-- or now if the order has no hold.
 local function first_accepted(i, id)
   repeats[i] = fresh[id]
   return holds[i] and tonumber(string.match(holds[i], '^%d+ (%d+)')) or now
 end
 
+-- Replays come first: neither the window nor a limit may refuse an accepted order.
 for i = 1, requests do
   local at = FIRST + (i - 1) * FIELDS
   local id, buyer, quantity, key, fingerprint = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3], ARGV[at + 4]

@@ -95,8 +95,8 @@ func ceil(r *big.Rat) int64 { return -floor(new(big.Rat).Neg(r)) }
 func floor(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64() }
 
 // The script makes the same decisions as the model: for any limits, steps of the clock,
-// numbers of requests in a call, and buckets shared between them. With one request at a
-// time, so does one call per bucket with giving back.
+// numbers of requests in a call, and buckets shared between them. One call per bucket,
+// with giving back, makes the same decisions if requests come one at a time.
 func TestTakeMatchesModel(t *testing.T) {
 	t.Parallel()
 	server, client := startEmbedded(t)

@@ -210,7 +210,7 @@ func (g *Group[Q, A]) send(key string, w *waiting[Q, A]) {
 func (g *Group[Q, A]) lead(key string, w *waiting[Q, A], c *Caller[Q, A]) {
 	defer g.Tasks.done()
 	if c.gathers {
-		runtime.Gosched() // lets callers that are ready join
+		runtime.Gosched() // gives ready callers time to join
 	}
 	batch := g.next(key, w, c)
 	if batch != nil && batch[0] == c {
@@ -308,7 +308,7 @@ func (g *Group[Q, A]) callPatiently(key string, batch []*Caller[Q, A]) {
 	}
 }
 
-// call makes one call and completes its callers.
+// call makes one call for the batch and wakes its callers.
 func (g *Group[Q, A]) call(key string, batch []*Caller[Q, A]) {
 	ctx := context.Background()
 	if g.Timeout > 0 {

@@ -79,7 +79,7 @@ func TestLeaderTakesCallersAlong(t *testing.T) {
 	}
 }
 
-// If a leader cannot take all callers along, the other calls still respect InFlight.
+// If a leader cannot take all callers along, goroutines make further calls, within InFlight.
 func TestLeaderKeepsTheBoundOfCalls(t *testing.T) {
 	g, calls, through := stepped(Config[int, int]{Batch: 2, InFlight: 4, Self: true})
 	join := func(key string, q int) (*waiting[int, int], *Caller[int, int]) {

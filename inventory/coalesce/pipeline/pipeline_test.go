@@ -58,8 +58,8 @@ func TestClusterSendsOneByOne(t *testing.T) {
 	check.OK(t, errors.Join(errs...))
 }
 
-// demoted is a master that became a replica: it accepts reads and rejects writes in a
-// pipeline. Single commands reach the new master. The first command waits until the other
+// demoted is a master that has become a replica. In a pipeline, reads succeed and writes
+// fail. Single commands reach the new master. The first command waits until the other
 // commands have arrived.
 type demoted struct {
 	redis.Hook

@@ -6,10 +6,10 @@ package keys
 
 import "strconv"
 
-// Sale names a hash: the state, epoch and terms of the gate; total, available, granted
-// (orders accepted in this epoch) and queued (orders in the queue); built_on (the
-// master_replid that the gate was built on, or '?' if the gate is stale); resume_at (the
-// end of a cooldown).
+// Sale names a hash with the gate's state, epoch and terms, and these fields: available;
+// granted, the orders accepted in this epoch; queued, the orders in the queue; built_on,
+// the master_replid that the gate was built on, or '?' if the gate is stale; resume_at,
+// the end of a cooldown.
 func Sale(sku string) string { return "sale:{" + sku + "}" }
 
 // Holds names a hash from order id to "quantity ms buyer". ms is the time of acceptance.
