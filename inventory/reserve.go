@@ -68,10 +68,10 @@ type Reservation struct {
 // Reserve takes units for one order and queues the order for the database. Concurrent
 // calls for one SKU share script calls.
 //
-// Reserve returns a *Refusal if the gate refuses the order, and the context's error if
-// the context ends first. If the context ended before the request was sent, no units
-// were taken. After any other error the outcome is unknown: the gate may still accept
-// the order. A retry with the same key then finds it.
+// Reserve returns a *Refusal if the gate refuses the order. If the context ends before
+// the request is sent, Reserve returns the context's error, and no units are taken. After
+// any other error the outcome is unknown: the gate may still accept the order, and a
+// retry with the same key then finds it.
 func (g *Gate) Reserve(ctx context.Context, r Request) (Reservation, error) {
 	reservation, err := g.state(r.SKU).group.Do(ctx, "", r)
 	if errors.Is(err, coalesce.ErrFull) {
@@ -84,9 +84,9 @@ func (g *Gate) Reserve(ctx context.Context, r Request) (Reservation, error) {
 // reserve.lua). By then another node may have refused the same requests.
 const maxLate = time.Second
 
-// reserveTries is the largest number of calls for one batch. The first batch of a node
-// is sent twice, because the node does not know Redis's clock yet. A third call may
-// follow if Redis's clock was set back.
+// reserveTries is the largest number of calls for one batch. The first batch for a SKU is
+// sent twice, because the node does not know Redis's clock yet. A third call may follow
+// if Redis's clock was set back.
 const reserveTries = 3
 
 // A redisClock estimates Redis's clock from the last reply of the script. A reply takes
