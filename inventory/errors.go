@@ -18,12 +18,12 @@ var (
 	ErrBusy       = errors.New("inventory: queue full")                            // the database commits too slowly
 	ErrNoGate     = errors.New("inventory: no gate")                               // Redis has no gate of the SKU, and the keeper must rebuild it
 	ErrRebuilding = errors.New("inventory: gate is being rebuilt")
-	ErrStale      = errors.New("inventory: gate may have forgotten orders") // Redis may have lost writes: see replid.go
+	ErrStale      = errors.New("inventory: gate is stale: Redis may have lost orders") // Redis may have lost writes: see replid.go
 	// ErrCoolingDown is an ErrSoldOut that lasts at most about 100 ms, because units have
 	// returned to an empty gate (cooldown.lua).
-	ErrCoolingDown = fmt.Errorf("%w until units that came back are on sale", ErrSoldOut)
+	ErrCoolingDown = fmt.Errorf("%w until returned units are on sale", ErrSoldOut)
 	// ErrEpoch is returned to a keeper whose call names the epoch of another gate.
-	ErrEpoch = errors.New("inventory: gate is of another epoch")
+	ErrEpoch = errors.New("inventory: gate has another epoch")
 	// ErrLate is returned if a call reached Redis after its deadline. The call did
 	// nothing, and the caller may repeat it.
 	ErrLate = errors.New("inventory: call reached Redis after its deadline")
