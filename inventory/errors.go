@@ -18,7 +18,7 @@ var (
 	ErrBusy       = errors.New("inventory: queue full")                            // the database commits too slowly
 	ErrNoGate     = errors.New("inventory: no gate")                               // Redis has no gate of the SKU, and the keeper must rebuild it
 	ErrRebuilding = errors.New("inventory: gate is being rebuilt")
-	ErrStale      = errors.New("inventory: gate is stale: Redis may have lost orders") // Redis may have lost writes: see replid.go
+	ErrStale      = errors.New("inventory: gate is stale: Redis may have lost orders") // see replid.go
 	// ErrCoolingDown is an ErrSoldOut that lasts at most about 100 ms, because units have
 	// returned to an empty gate (cooldown.lua).
 	ErrCoolingDown = fmt.Errorf("%w until returned units are on sale", ErrSoldOut)
