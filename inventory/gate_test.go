@@ -55,12 +55,6 @@ func gateMatchesModel(rt *rapid.T, rdb *redis.Client, entry int) {
 	})
 }
 
-// full returns s with no units sold.
-func (s truth) full() truth {
-	s.Available = s.Total
-	return s
-}
-
 // A walk is a random sequence of steps of a gate and its model.
 type walk struct {
 	*rapid.T

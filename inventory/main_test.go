@@ -58,6 +58,12 @@ type truth struct {
 	Buyers    map[string]int64
 }
 
+// full returns s with no units sold.
+func (s truth) full() truth {
+	s.Available = s.Total
+	return s
+}
+
 // draft returns an empty draft.
 func draft(sku string) *Draft { return &Draft{SKU: sku, Fence: 1, Attempt: attempts.Add(1)} }
 

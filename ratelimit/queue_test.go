@@ -27,7 +27,7 @@ func loaded(t *testing.T, client redis.UniversalClient) {
 func TestCallersShareCalls(t *testing.T) {
 	const callers = 600
 	examine := func(t *testing.T, client redis.UniversalClient, l *Limiter, ask func(Bucket) error, waiting func() bool) error {
-		g := newGate(client)
+		g := newDelay(client)
 		var wg sync.WaitGroup
 		errs := make(chan error, callers+2)
 		start := func(from, to int) {
@@ -84,7 +84,7 @@ func TestCallersShareCalls(t *testing.T) {
 func TestCallerGivesUp(t *testing.T) {
 	_, client := startEmbedded(t)
 	loaded(t, client)
-	g := newGate(client)
+	g := newDelay(client)
 	l := New(client, patient)
 	five := parse(t, "1/h:5")
 	start := func(ctx context.Context, b Bucket) chan error {
@@ -124,10 +124,10 @@ func TestCallerGivesUp(t *testing.T) {
 }
 
 // alone returns a limiter without a server, for a bubble of testing/synctest.
-func alone(t *testing.T, timeout, slow time.Duration) (*gate, func(n int) error) {
+func alone(t *testing.T, timeout, slow time.Duration) (*delay, func(n int) error) {
 	client := redis.NewClient(&redis.Options{Addr: ":1"})
 	t.Cleanup(func() { _ = client.Close() })
-	g := newGate(client)
+	g := newDelay(client)
 	g.alone, g.slow = true, slow
 	l := New(client, Config{Timeout: timeout})
 	return g, func(n int) error {

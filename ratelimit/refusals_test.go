@@ -31,7 +31,7 @@ func TestRememberedRefusalsMakeNoCalls(t *testing.T) {
 		calls    int
 	}{{0, 10_000, 2}, {-1, 100, 100}} {
 		l, _, client, _ := startRemembering(t, c.remember)
-		g := newGate(client)
+		g := newDelay(client)
 		close(g.open)
 		buyer, sku := forBuyer("b1", parse(t, "1/h:1")), forSKU("s1", parse(t, "1/s:9"))
 		for n := range c.requests {

@@ -134,7 +134,7 @@ func TestGiveBackIsSentOnce(t *testing.T) {
 	l.perSlot = true
 	buyer, sku := forBuyer("b1", parse(t, "1/h:9")), forSKU("s1", parse(t, "1/h:1"))
 	allow(t, l, 1, buyer, sku)
-	g := newGate(client)
+	g := newDelay(client)
 	close(g.open)
 	allow(t, l, 1, buyer, sku)
 	if len(g.commands) != 3 {

@@ -183,8 +183,8 @@ func TestGivenUpTurnsReturn(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		const every = time.Hour
 		l, b := New(client, patient), forRoute(t.Name(), parse(t, "1/h:1"))
-		// turn waits in the background until ctx ends. It returns the length of the queue
-		// before.
+		// turn makes a caller wait in the background until ctx ends, and returns its
+		// waiting time.
 		turn := func(ctx context.Context) (time.Duration, *sync.WaitGroup) {
 			gone := &sync.WaitGroup{}
 			queue := b

@@ -9,10 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// gate is a go-redis hook that counts script calls and delays them until open is closed.
+// delay is a go-redis hook that counts script calls and delays them until open is closed.
 // If alone is set, there is no server: the hook answers each call as if each bucket had
 // one token.
-type gate struct {
+type delay struct {
 	open  chan struct{}
 	slow  time.Duration // if above 0, the delay of each call
 	alone bool
@@ -25,17 +25,17 @@ type gate struct {
 	commands []redis.Cmder
 }
 
-func newGate(client redis.UniversalClient) *gate {
-	g := &gate{open: make(chan struct{})}
+func newDelay(client redis.UniversalClient) *delay {
+	g := &delay{open: make(chan struct{})}
 	client.AddHook(g)
 	return g
 }
 
-func (g *gate) DialHook(next redis.DialHook) redis.DialHook {
+func (g *delay) DialHook(next redis.DialHook) redis.DialHook {
 	return next
 }
 
-func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (g *delay) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if err := g.pass(ctx, cmd); err != nil {
 			cmd.SetErr(err)
@@ -53,7 +53,7 @@ func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (g *delay) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		if err := g.pass(ctx, cmds...); err != nil {
 			for _, cmd := range cmds {
@@ -65,7 +65,7 @@ func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	}
 }
 
-func (g *gate) pass(ctx context.Context, cmds ...redis.Cmder) error {
+func (g *delay) pass(ctx context.Context, cmds ...redis.Cmder) error {
 	if cmds[0].Name() != "evalsha" {
 		return nil // a command with which a connection begins
 	}
@@ -102,7 +102,7 @@ func (g *gate) pass(ctx context.Context, cmds ...redis.Cmder) error {
 }
 
 // holds returns the number of calls that are delayed now.
-func (g *gate) holds() int {
+func (g *delay) holds() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.inside
@@ -110,7 +110,7 @@ func (g *gate) holds() int {
 
 // seen returns the number of calls so far, the largest number delayed at once, and the
 // number of keys of the largest call.
-func (g *gate) seen() (calls, peak, keys int) {
+func (g *delay) seen() (calls, peak, keys int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.calls, g.peak, g.keys
