@@ -17,9 +17,9 @@ import (
 	"flashsale/loadtest/servers/wire"
 )
 
-// A held gate stops every script call, before or after Redis runs it, until the test
+// A paused gate stops every script call, before or after Redis runs it, until the test
 // releases the calls.
-type held struct {
+type paused struct {
 	Keeping
 	sku     string
 	calls   chan struct{} // one message for each stopped call
@@ -35,20 +35,20 @@ type held struct {
 // inFlight is the largest number of concurrent calls of a SKU.
 const inFlight = 2
 
-type heldAt int
+type pausedAt int
 
 const (
-	beforeRedis heldAt = iota
+	beforeRedis pausedAt = iota
 	afterRedis
 )
 
-// hold opens a sale of total units whose gate is held.
-func hold(t *testing.T, rdb *redis.Client, at heldAt, total, perBuyer int64) (h *held, sku string) {
+// pause opens a sale of total units whose gate is paused.
+func pause(t *testing.T, rdb *redis.Client, at pausedAt, total, perBuyer int64) (h *paused, sku string) {
 	t.Helper()
 	sku = newSKU()
 	open(t, newGate(rdb, patient), sku, total, perBuyer)
 	check.Must(t, reserveScript.Load(t.Context(), rdb).Err())
-	h = &held{sku: sku, calls: make(chan struct{}, 1000), free: make(chan struct{})}
+	h = &paused{sku: sku, calls: make(chan struct{}, 1000), free: make(chan struct{})}
 	client := hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) (err error) {
 		now := h.inFlight.Add(1)
 		defer h.inFlight.Add(-1)
@@ -73,12 +73,12 @@ func hold(t *testing.T, rdb *redis.Client, at heldAt, total, perBuyer int64) (h 
 }
 
 // call reserves in the background and passes the result to got.
-func (h *held) call(ctx context.Context, r Request, got func(Reservation, error)) {
+func (h *paused) call(ctx context.Context, r Request, got func(Reservation, error)) {
 	h.answers.Go(func() { got(h.Reserve(ctx, r)) })
 }
 
 // fill makes as many concurrent calls as are allowed, and waits until all are stopped.
-func (h *held) fill(t *testing.T) {
+func (h *paused) fill(t *testing.T) {
 	t.Helper()
 	for i := range inFlight {
 		h.call(t.Context(), order(h.sku, fmt.Sprint("first-", i), "first"), func(_ Reservation, err error) {
@@ -92,12 +92,12 @@ func (h *held) fill(t *testing.T) {
 
 // queued waits until n callers wait for the next call, in addition to the callers of
 // fill.
-func (h *held) queued(t *testing.T, n int) {
+func (h *paused) queued(t *testing.T, n int) {
 	t.Helper()
 	check.Eventually(t, fmt.Sprint(n, " callers queued"), func() bool { return h.state(h.sku).group.Len() == inFlight+n })
 }
 
-func (h *held) release() {
+func (h *paused) release() {
 	close(h.free)
 	h.answers.Wait()
 }
@@ -117,7 +117,7 @@ func taken(t *testing.T, g Keeping, sku, id string) bool {
 
 func TestCallersShareCalls(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		h, sku := hold(t, rdb, beforeRedis, 1000, 1000)
+		h, sku := pause(t, rdb, beforeRedis, 1000, 1000)
 		h.fill(t)
 		const callers = 2 * 256
 		for i := range callers {
@@ -142,11 +142,11 @@ func TestCallersShareCalls(t *testing.T) {
 	})
 }
 
-// A caller that gives up before its request is sent takes no units. After that, the order
-// keeps its units.
+// A caller that gives up before its request is sent takes no units. If the request was
+// sent, the order keeps its units.
 func TestCallerGivesUp(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		giveUp := func(t *testing.T, h *held, id string, sent func()) {
+		giveUp := func(t *testing.T, h *paused, id string, sent func()) {
 			t.Helper()
 			ctx, cancel := context.WithCancel(t.Context())
 			gaveUp := make(chan error, 1)
@@ -158,16 +158,16 @@ func TestCallerGivesUp(t *testing.T) {
 			check.Must(t, h.Wait(t.Context())) // the first call of a node may be sent twice: see reserveTries
 		}
 		t.Run("queued", func(t *testing.T) {
-			h, sku := hold(t, rdb, beforeRedis, 10, 10)
+			h, sku := pause(t, rdb, beforeRedis, 10, 10)
 			h.fill(t)
 			giveUp(t, h, "o", func() { h.queued(t, 1) })
 			if taken(t, h.Keeping, sku, "o") {
 				t.Error("an order that was not sent has units")
 			}
 		})
-		for at, name := range map[heldAt]string{beforeRedis: "sent", afterRedis: "answered by Redis"} {
+		for at, name := range map[pausedAt]string{beforeRedis: "sent", afterRedis: "answered by Redis"} {
 			t.Run(name, func(t *testing.T) {
-				h, sku := hold(t, rdb, at, 10, 10)
+				h, sku := pause(t, rdb, at, 10, 10)
 				giveUp(t, h, "o", func() { <-h.calls })
 				if !taken(t, h.Keeping, sku, "o") {
 					t.Error("an order that was sent has no units")
@@ -191,7 +191,7 @@ func TestCallerGivesUp(t *testing.T) {
 // hang.
 func TestTooManyCallers(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		h, sku := hold(t, rdb, beforeRedis, 10, 10)
+		h, sku := pause(t, rdb, beforeRedis, 10, 10)
 		h.state(sku).group.Callers = inFlight + 1
 		h.fill(t)
 		h.call(t.Context(), order(sku, "last", "ann"), func(_ Reservation, err error) { check.Must(t, err) })
@@ -213,7 +213,7 @@ func TestBatchSurvivesACallerThatGivesUp(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const callers = 4
 		for quitter := range callers {
-			h, sku := hold(t, rdb, beforeRedis, 10, 10)
+			h, sku := pause(t, rdb, beforeRedis, 10, 10)
 			// The node knows Redis's clock, so no call is sent twice.
 			h.state(sku).clock.saw(time.Now().UnixMilli())
 			h.fill(t)

@@ -14,7 +14,7 @@ import (
 // calls. If one bucket refuses a request, a second pipeline gives back what the other
 // buckets took.
 //
-// Therefore "all or none" holds in the end, but not at every instant:
+// As a result, "all or none" holds in the end, but not at every instant:
 //   - Between the two pipelines, tokens are missing, and another request may be
 //     refused that a single call would have allowed. For this reason refusals are
 //     remembered for at most 100 ms.
