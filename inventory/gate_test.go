@@ -19,7 +19,7 @@ import (
 )
 
 // The gate takes random steps together with its model. Every answer must be the same, and
-// after every step the whole content of Redis.
+// so must the whole content of Redis after every step.
 func TestGateMatchesModel(t *testing.T) {
 	for _, entry := range []int{fullEntry, smallEntry} {
 		t.Run(fmt.Sprint("entries of ", entry), func(t *testing.T) {

@@ -177,7 +177,7 @@ func TestNextCallTakesWaitingCallers(t *testing.T) {
 	})
 }
 
-// The callers of a batch have at most the size Batch together. A larger caller is sent
+// The sizes of the callers of a batch add up to at most Batch. A larger caller is sent
 // alone.
 func TestBatchBySize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
