@@ -80,8 +80,8 @@ func weighsMore(a, b answer) bool {
 
 // giveBack returns the tokens of refused requests, without the tokens refilled since
 // (take.lua). If a call failed, it is unknown whether it took tokens, and giveBack
-// returns none. If giveBack fails, the tokens are missing until they are refilled. Both cases
-// refuse too much rather than too little, so giveBack returns no error.
+// returns none. If giveBack fails, the tokens are missing until they are refilled. Both
+// cases refuse too much rather than too little, so giveBack returns no error.
 func (l *Limiter) giveBack(ctx context.Context, calls [][]ask, shares [][]share, parts [][]answer, answers []answer) {
 	var returns [][]ask
 	for c := range calls {
