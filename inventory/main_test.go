@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patient is a Config with a timeout that suffices for a Redis without CPU time.
+// patient is a Config with a timeout that suffices on a busy machine.
 var patient = Config{Timeout: time.Minute}
 
 // onEachRedis runs test on the embedded Redis and on a real Redis.

@@ -43,7 +43,7 @@ func startReal(t testing.TB) *redis.Client {
 	return client
 }
 
-// patient is a Config with a timeout that suffices for a Redis without CPU time.
+// patient is a Config with a timeout that suffices on a busy machine.
 var patient = Config{Timeout: time.Hour}
 
 // Defaults of Config.

@@ -174,8 +174,8 @@ end
 --
 -- A bucket that is full within SOON is written neither to the append-only file nor to
 -- replicas, because each call would wait for the disk. A restart or a failover then gives
--- out at most one burst too many. The key lives for at least SOON, because Redis logs
--- each key that expires.
+-- out at most one burst too many. The key lives for at least SOON, so that Redis logs
+-- fewer expired keys.
 local stamp, logged = string.format('%.0f ', now), true
 for key, state in pairs(states) do
   if state.changed then
