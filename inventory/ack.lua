@@ -1,31 +1,30 @@
--- Ack: removes entries from the queue once the database has decided on their orders.
--- It also forgets the idempotency keys of these orders, because the database has them,
--- and releases the holds of orders that hold no units after all (a second order with a
--- known key, an order that was closed in the meantime).
+-- Ack removes entries from the queue after the database has decided on their orders. It
+-- also removes the idempotency keys of these orders, because the database has them. It
+-- releases the holds of orders that the database refused, such as a second order with a
+-- known key.
 --
--- An entry is removed only if it still contains exactly the orders that were decided
--- on. A promoted replica may issue a stream id a second time, and an order that left
--- the queue without a decision would be lost. Therefore the script needs no epoch: a
--- decision stays valid, also if the gate has been replaced.
+-- An entry is removed only if it contains exactly the orders that were decided on. A
+-- promoted replica may issue a stream id twice, and otherwise an order without a decision
+-- would be lost. A decision stays valid after the gate was replaced, so this script
+-- checks no epoch.
 --
 -- KEYS  1 sale  2 holds  3 buyers  4 queue  5 keys
 -- ARGV  1 number of entries
---       then for each entry, in the queue's order:
---       entry id, its order ids in its order with a space between
---       then the order ids whose holds are to be released
--- Returns the number of entries that are left. After 0, the call that queues the next
--- order wakes the keeper.
+--       then for each entry, in the order of the queue: entry id, order ids in the
+--       order of the entry, separated by spaces
+--       then the ids of the orders whose holds are released
+-- Returns the number of entries that are left. After 0, the next order wakes the keeper.
 local last = 1 + 2 * tonumber(ARGV[1])
 for i = last + 1, #ARGV do
   release_units(KEYS[1], KEYS[2], KEYS[3], ARGV[i])
 end
 
-local queued = {} -- entry id → its fields: 'epoch' and the epoch, then each order's id and the rest (reserve.lua)
+local queued = {} -- entry id → its fields, as reserve.lua writes them
 for _, entry in ipairs(redis.call('XRANGE', KEYS[4], ARGV[2], ARGV[last - 1])) do
   queued[entry[1]] = entry[2]
 end
 local done, orders = {}, 0
-local names = {} -- fields of the keys' hash
+local names = {} -- fields to remove from the hash of keys
 for i = 2, last, 2 do
   local fields, ids = queued[ARGV[i]] or {}, {}
   for n = 3, #fields, 2 do ids[#ids + 1] = fields[n] end
@@ -33,9 +32,9 @@ for i = 2, last, 2 do
     done[#done + 1] = ARGV[i]
     orders = orders + #ids
     for n = 3, #fields, 2 do
-      local rest = fields[n + 1] -- as reserve.lua writes it
-      local key, name, buyer, at = string.match(rest, '^%d+ (%d+) %d+ ()(%d+):()')
-      if key and key ~= '0' then names[#names + 1] = string.sub(rest, name, at + buyer + key) end
+      local order = fields[n + 1]
+      local key, name, buyer, at = string.match(order, '^%d+ (%d+) %d+ ()(%d+):()')
+      if key and key ~= '0' then names[#names + 1] = string.sub(order, name, at + buyer + key) end
     end
   end
 end

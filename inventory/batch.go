@@ -6,23 +6,22 @@ import (
 	"flashsale/inventory/coalesce"
 )
 
-// maxCallers bounds the callers of one SKU on this node: a Redis that hangs must
-// not fill its memory. Others hear ErrBusy.
+// maxCallers is the largest number of callers of one SKU on this node. Further callers
+// receive ErrBusy. Without a bound, a Redis that hangs would fill the node's memory.
 const maxCallers = 20_000
 
-// saleState is what a Gate knows of one SKU. Its group is where the callers meet:
-// whoever comes while calls are in flight shares the next one.
+// A saleState holds the state of one SKU. Its group collects the callers of Reserve.
 type saleState struct {
 	gate  *Gate
 	sku   string
 	group *coalesce.Group[Request, Reservation]
 
 	clock redisClock // clock of the SKU's master
-	fill  fill       // fill of the queue's entries, as last read
+	fill  fill       // orders per entry of the queue, as last read
 	memory
 }
 
-// A call is one caller's request, with its answer.
+// A call is the request of one caller, with its answer.
 type call = coalesce.Caller[Request, Reservation]
 
 func (g *Gate) state(sku string) *saleState {

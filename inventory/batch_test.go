@@ -17,48 +17,48 @@ import (
 	"flashsale/loadtest/servers/wire"
 )
 
-// A held gate keeps every script call back, on its way to Redis or on its way
-// from there, until the test lets it go.
-type held struct {
+// A paused gate stops every script call, before or after Redis runs it, until the test
+// releases the calls.
+type paused struct {
 	Keeping
 	sku     string
-	calls   chan struct{} // one for each call that is held
-	letGo   chan struct{} // closed: all go
+	calls   chan struct{} // one message for each stopped call
+	free    chan struct{} // closed to release all calls
 	answers sync.WaitGroup
 
 	mu       sync.Mutex
 	sizes    []int
 	inFlight atomic.Int64
-	most     atomic.Int64 // calls in flight at once
+	peak     atomic.Int64 // largest number of concurrent calls
 }
 
-// inFlight is how many calls of a SKU a gate has under way at once.
+// inFlight is the largest number of concurrent calls of a SKU.
 const inFlight = 2
 
-type heldAt int
+type pausedAt int
 
 const (
-	beforeRedis heldAt = iota
+	beforeRedis pausedAt = iota
 	afterRedis
 )
 
-// hold opens a sale of total units whose gate is held.
-func hold(t *testing.T, rdb *redis.Client, at heldAt, total, perBuyer int64) (h *held, sku string) {
+// pause opens a sale of total units whose gate is paused.
+func pause(t *testing.T, rdb *redis.Client, at pausedAt, total, perBuyer int64) (h *paused, sku string) {
 	t.Helper()
 	sku = newSKU()
 	open(t, newGate(rdb, patient), sku, total, perBuyer)
 	check.Must(t, reserveScript.Load(t.Context(), rdb).Err())
-	h = &held{sku: sku, calls: make(chan struct{}, 1000), letGo: make(chan struct{})}
+	h = &paused{sku: sku, calls: make(chan struct{}, 1000), free: make(chan struct{})}
 	client := hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) (err error) {
 		now := h.inFlight.Add(1)
 		defer h.inFlight.Add(-1)
-		for most := h.most.Load(); now > most && !h.most.CompareAndSwap(most, now); most = h.most.Load() {
+		for peak := h.peak.Load(); now > peak && !h.peak.CompareAndSwap(peak, now); peak = h.peak.Load() {
 		}
 		if at == afterRedis {
 			err = next(ctx, cmd)
 		}
 		h.calls <- struct{}{}
-		<-h.letGo
+		<-h.free
 		if at == beforeRedis {
 			err = next(ctx, cmd)
 		}
@@ -72,13 +72,13 @@ func hold(t *testing.T, rdb *redis.Client, at heldAt, total, perBuyer int64) (h 
 	return h, sku
 }
 
-// call reserves in the background and hands the answer to got.
-func (h *held) call(ctx context.Context, r Request, got func(Reservation, error)) {
+// call reserves in the background and passes the result to got.
+func (h *paused) call(ctx context.Context, r Request, got func(Reservation, error)) {
 	h.answers.Go(func() { got(h.Reserve(ctx, r)) })
 }
 
-// fill makes as many calls as may be in flight, and waits until they are held.
-func (h *held) fill(t *testing.T) {
+// fill makes as many concurrent calls as are allowed, and waits until all are stopped.
+func (h *paused) fill(t *testing.T) {
 	t.Helper()
 	for i := range inFlight {
 		h.call(t.Context(), order(h.sku, fmt.Sprint("first-", i), "first"), func(_ Reservation, err error) {
@@ -90,39 +90,40 @@ func (h *held) fill(t *testing.T) {
 	}
 }
 
-// queued waits until n callers wait for the next call, behind those of fill.
-func (h *held) queued(t *testing.T, n int) {
+// queued waits until n callers wait for the next call, in addition to the callers of
+// fill.
+func (h *paused) queued(t *testing.T, n int) {
 	t.Helper()
 	check.Eventually(t, fmt.Sprint(n, " callers queued"), func() bool { return h.state(h.sku).group.Len() == inFlight+n })
 }
 
-func (h *held) release() {
-	close(h.letGo)
+func (h *paused) release() {
+	close(h.free)
 	h.answers.Wait()
 }
 
-// taken tells whether an order has units and a place in the queue: both or
-// neither.
+// taken reports whether an order has a hold. An order with a hold must be queued, and no
+// other.
 func taken(t *testing.T, g Keeping, sku, id string) bool {
 	t.Helper()
-	view := look(t, g, sku)
+	view := inspect(t, g, sku)
 	_, _, holds, err := g.Held(t.Context(), id, "another", sku)
 	check.Must(t, err)
 	if queued := slices.ContainsFunc(view.Orders, func(q Queued) bool { return q.OrderID == id }); queued != holds {
-		t.Errorf("%s: holds %v, queued %v", id, holds, queued)
+		t.Errorf("%s: hold %v, queued %v, want both or neither", id, holds, queued)
 	}
 	return holds
 }
 
-func TestManyCallersFewCalls(t *testing.T) {
+func TestCallersShareCalls(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		h, sku := hold(t, rdb, beforeRedis, 1000, 1000)
+		h, sku := pause(t, rdb, beforeRedis, 1000, 1000)
 		h.fill(t)
 		const callers = 2 * 256
 		for i := range callers {
 			h.call(t.Context(), order(sku, fmt.Sprint("o", i), "ann"), func(r Reservation, err error) {
 				if err != nil || r.OrderID != fmt.Sprint("o", i) {
-					t.Errorf("o%d: %+v, %v", i, r, err)
+					t.Errorf("o%d: got %+v, %v, want its acceptance", i, r, err)
 				}
 			})
 		}
@@ -130,22 +131,22 @@ func TestManyCallersFewCalls(t *testing.T) {
 		h.release()
 		slices.Sort(h.sizes)
 		if !slices.Equal(h.sizes, []int{1, 1, 256, 256}) {
-			t.Errorf("%d callers in calls of %v", callers+inFlight, h.sizes)
+			t.Errorf("sizes of the calls: got %v, want 1, 1, 256, 256", h.sizes)
 		}
-		if most := h.most.Load(); most != inFlight {
-			t.Errorf("%d calls in flight at once, want %d", most, inFlight)
+		if peak := h.peak.Load(); peak != inFlight {
+			t.Errorf("got %d concurrent calls, want %d", peak, inFlight)
 		}
-		if view := look(t, h.Keeping, sku); view.Available != 1000-callers-2 || view.Holds != callers+2 {
-			t.Errorf("%d available, %d holds", view.Available, view.Holds)
+		if view := inspect(t, h.Keeping, sku); view.Available != 1000-callers-2 || view.Holds != callers+2 {
+			t.Errorf("got %d available, %d holds, want %d and %d", view.Available, view.Holds, 1000-callers-2, callers+2)
 		}
 	})
 }
 
-// Giving up is free as long as the request has not been sent. After that the
-// order is what it is: it holds its units, and goes its way.
-func TestGivingUp(t *testing.T) {
+// A caller that gives up before its request is sent takes no units. If the request was
+// sent, the order keeps its units.
+func TestCallerGivesUp(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		giveUp := func(t *testing.T, h *held, id string, sent func()) {
+		giveUp := func(t *testing.T, h *paused, id string, sent func()) {
 			t.Helper()
 			ctx, cancel := context.WithCancel(t.Context())
 			gaveUp := make(chan error, 1)
@@ -154,22 +155,22 @@ func TestGivingUp(t *testing.T) {
 			cancel()
 			check.Is(t, <-gaveUp, context.Canceled)
 			h.release()
-			check.Must(t, h.Wait(t.Context())) // from its first call the node learns the epoch, so a call may be made twice
+			check.Must(t, h.Wait(t.Context())) // the first call of a node may be sent twice: see reserveTries
 		}
 		t.Run("queued", func(t *testing.T) {
-			h, sku := hold(t, rdb, beforeRedis, 10, 10)
+			h, sku := pause(t, rdb, beforeRedis, 10, 10)
 			h.fill(t)
 			giveUp(t, h, "o", func() { h.queued(t, 1) })
 			if taken(t, h.Keeping, sku, "o") {
-				t.Error("has units")
+				t.Error("an order that was not sent has units")
 			}
 		})
-		for at, name := range map[heldAt]string{beforeRedis: "sent", afterRedis: "answered by Redis"} {
+		for at, name := range map[pausedAt]string{beforeRedis: "sent", afterRedis: "answered by Redis"} {
 			t.Run(name, func(t *testing.T) {
-				h, sku := hold(t, rdb, at, 10, 10)
+				h, sku := pause(t, rdb, at, 10, 10)
 				giveUp(t, h, "o", func() { <-h.calls })
 				if !taken(t, h.Keeping, sku, "o") {
-					t.Error("has no units")
+					t.Error("an order that was sent has no units")
 				}
 			})
 		}
@@ -180,17 +181,17 @@ func TestGivingUp(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			if _, err := g.Reserve(ctx, order(sku, "o", "ann")); !errors.Is(err, context.Canceled) || taken(t, g, sku, "o") {
-				t.Error(err)
+				t.Errorf("got %v, want %v and no units taken", err, context.Canceled)
 			}
 		})
 	})
 }
 
-// A Redis that hangs does not fill the memory of a node. Who waits for the end of
-// all calls waits for those that hang.
+// A Redis that hangs does not fill the memory of a node. Wait waits for the calls that
+// hang.
 func TestTooManyCallers(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		h, sku := hold(t, rdb, beforeRedis, 10, 10)
+		h, sku := pause(t, rdb, beforeRedis, 10, 10)
 		h.state(sku).group.Callers = inFlight + 1
 		h.fill(t)
 		h.call(t.Context(), order(sku, "last", "ann"), func(_ Reservation, err error) { check.Must(t, err) })
@@ -202,18 +203,18 @@ func TestTooManyCallers(t *testing.T) {
 		h.release()
 		check.Must(t, h.Wait(t.Context()))
 		if !taken(t, h.Keeping, sku, "last") || taken(t, h.Keeping, sku, "over") {
-			t.Error("units were not taken as the callers heard")
+			t.Error("got units of the refused order, or none of the accepted order")
 		}
 	})
 }
 
-// Whoever of a batch gives up, the others get their answers.
-func TestBatchOutlivesEachOfItsCallers(t *testing.T) {
+// If a caller of a batch gives up, the other callers receive their answers.
+func TestBatchSurvivesACallerThatGivesUp(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const callers = 4
 		for quitter := range callers {
-			h, sku := hold(t, rdb, beforeRedis, 10, 10)
-			// The node knows Redis's clock, so no call is made twice.
+			h, sku := pause(t, rdb, beforeRedis, 10, 10)
+			// The node knows Redis's clock, so no call is sent twice.
 			h.state(sku).clock.saw(time.Now().UnixMilli())
 			h.fill(t)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -231,30 +232,30 @@ func TestBatchOutlivesEachOfItsCallers(t *testing.T) {
 				})
 				h.queued(t, i+1)
 			}
-			h.letGo <- struct{}{} // one of the first two returns, and the four go
+			h.free <- struct{}{} // one of the first two calls returns, and the batch is sent
 			<-h.calls
 			cancel()
 			<-quit
 			h.release()
 			for i, err := range errs {
 				if (i == quitter) != errors.Is(err, context.Canceled) || i != quitter && err != nil {
-					t.Errorf("%d gave up; o%d: %v", quitter, i, err)
+					t.Errorf("caller %d gave up: caller %d got error %v", quitter, i, err)
 				}
 				if !taken(t, h.Keeping, sku, fmt.Sprint("o", i)) {
-					t.Errorf("%d gave up; o%d has no units", quitter, i)
+					t.Errorf("caller %d gave up: o%d has no units", quitter, i)
 				}
 			}
 		}
 	})
 }
 
-// A Redis that accepts and says nothing.
-func TestRedisSilent(t *testing.T) {
+// Redis accepts connections but does not answer.
+func TestRedisDoesNotAnswer(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		client, w := wired(t, rdb)
 		sku, timeout := newSKU(), 100*time.Millisecond
 		g := newGate(client, Config{Timeout: timeout})
-		open(t, g, sku, 100, 100) // enough for all, should their call get through
+		open(t, g, sku, 100, 100) // enough for all callers
 		soon(t, g, order(sku, "before", "ann"))
 		mend := w.Lose(wire.Answers)
 		var callers sync.WaitGroup
@@ -263,7 +264,7 @@ func TestRedisSilent(t *testing.T) {
 				_, err := g.Reserve(t.Context(), order(sku, fmt.Sprint("o", i), "ann"))
 				var refusal *Refusal
 				if err == nil || errors.As(err, &refusal) {
-					t.Errorf("o%d: %v, but nobody knows", i, err)
+					t.Errorf("o%d: got %v, want an error without a refusal", i, err)
 				}
 			})
 		}
@@ -274,8 +275,8 @@ func TestRedisSilent(t *testing.T) {
 	})
 }
 
-// A reply that gets lost makes the client send the call again.
-func TestLostReplyTakesOnce(t *testing.T) {
+// If a reply is lost, the client sends the call again.
+func TestLostReplyTakesUnitsOnce(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		run := func(t *testing.T) (resent, once bool) {
 			client, w := wired(t, rdb)
@@ -285,27 +286,27 @@ func TestLostReplyTakesOnce(t *testing.T) {
 			lost := w.LoseAnswers(1, wire.Contains("bob"))
 			r := Request{OrderID: "o", SKU: sku, Buyer: "bob", Quantity: 3}
 			got := reserve(t, g, r)
-			view := look(t, g, sku)
+			view := inspect(t, g, sku)
 			hold := rdb.HGet(t.Context(), keys.Holds(sku), "o").Val()
 			if hold != fmt.Sprintf("3 %d bob", got.At.UnixMilli()) {
-				t.Errorf("the answer says %v, the hold %q", got.At, hold)
+				t.Errorf("accepted at %v, but the hold is %q", got.At, hold)
 			}
 			return lost() == 1, view.Available == 6 && view.QueuedUnits() == 4 && rdb.XLen(t.Context(), keys.Queue(sku)).Val() == 2
 		}
 		if resent, once := run(t); !resent || !once {
-			t.Errorf("resent %v, taken once %v", resent, once)
+			t.Errorf("resent %v, taken once %v, want both", resent, once)
 		}
 		t.Run("twin", func(t *testing.T) {
 			reserveTwin(0, "", "elseif holds[i] or fresh[id] then", "elseif fresh[id] then").use(t)
 			if resent, once := run(t); !resent || once {
-				t.Errorf("resent %v, taken once %v: the check can't fail", resent, once)
+				t.Errorf("twin: resent %v, taken once %v, want only the first", resent, once)
 			}
 		})
 	})
 }
 
-// A node whose estimate of Redis's clock is off, by whatever made it so, corrects
-// it with the first answer, and its callers do not notice.
+// A wrong estimate of Redis's clock is corrected with the first reply, and callers do not
+// notice.
 func TestRedisClockIsCorrected(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := newGate(rdb, patient), newSKU()
@@ -315,7 +316,7 @@ func TestRedisClockIsCorrected(t *testing.T) {
 			g.state(sku).clock.saw(time.Now().Add(off).UnixMilli())
 			reserve(t, g, order(sku, fmt.Sprint("b", i), "ann"))
 			if d := time.Until(time.UnixMilli(g.state(sku).clock.until(time.Now()))); d > 0 || d < -500*time.Millisecond {
-				t.Errorf("off by %v: taken for %v ahead of Redis's clock", off, d)
+				t.Errorf("clock off by %v: the estimate is %v ahead of Redis's clock, want 0 to 500ms behind", off, d)
 			}
 		}
 	})

@@ -15,9 +15,9 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// BenchmarkReserve compares the gate with one EVALSHA per order of the very
-// same script: 256 callers, one SKU, a real redis-server. Both sides take
-// turns within one run, so only the ratio is worth anything.
+// BenchmarkReserve compares the gate with one EVALSHA of the same script per order: 256
+// callers, one SKU, a real redis-server. Both sides take turns within one run, and only
+// the ratio is meaningful.
 //
 //	go test -run - -bench Reserve ./inventory
 func BenchmarkReserve(b *testing.B) {
@@ -48,8 +48,8 @@ func BenchmarkReserve(b *testing.B) {
 		running.Wait()
 		took := time.Since(began)
 		b.StopTimer()
-		if left := look(b, g, sku).Available; left != 0 {
-			b.Fatalf("%d left of %d", left, orders)
+		if left := inspect(b, g, sku).Available; left != 0 {
+			b.Fatalf("%d units left of %d, want none", left, orders)
 		}
 		rdb.FlushAll(b.Context())
 		return orders / took.Seconds()
@@ -87,8 +87,8 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// BenchmarkMemoryPerOrder reports how many bytes of Redis an open order takes,
-// once it has left the queue: its hold, its buyer's count, its key.
+// BenchmarkMemoryPerOrder reports the memory in Redis for an open order that has left the
+// queue: its hold, its buyer's units and its key.
 func BenchmarkMemoryPerOrder(b *testing.B) {
 	const orders = 50_000
 	rdb := servertest.Connect(b, servertest.OpenRedis(b, servers.KindReal).URL)

@@ -12,7 +12,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// openCluster is a gate of a cluster's, as a node has it.
+// openCluster returns a gate on a cluster, configured as in a node.
 func openCluster(t *testing.T, c *servers.RedisCluster) (Keeping, *redis.ClusterClient) {
 	t.Helper()
 	var addrs []string
@@ -20,7 +20,7 @@ func openCluster(t *testing.T, c *servers.RedisCluster) (Keeping, *redis.Cluster
 		addrs = append(addrs, n.Addr())
 	}
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: 1, DialerRetries: 1,
-		PoolSize: 1000, // after so many failures to connect go-redis goes on trying beside us
+		PoolSize: 1000, // go-redis keeps dialling in the background after that many failures
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
 	g := newGate(rdb, patient)
@@ -28,9 +28,9 @@ func openCluster(t *testing.T, c *servers.RedisCluster) (Keeping, *redis.Cluster
 	return g, rdb
 }
 
-// A replica takes over that has not heard of a unit that came back. No node says
-// "sold out", also one that was connected to the replica before, as go-redis is
-// when it asks for the slots; nor does the gate that is made anew.
+// A replica is promoted that has not received the release of a unit. No node refuses as
+// sold out, not even a node that was connected to the replica before. Neither does the
+// rebuilt gate.
 func TestClusterFailoverThatLosesARelease(t *testing.T) {
 	t.Parallel()
 	c := servertest.OpenRedisCluster(t, 3)
@@ -47,11 +47,11 @@ func TestClusterFailoverThatLosesARelease(t *testing.T) {
 	check.Must(t, master.Replicated(ctx))
 	check.Must(t, master.Detach(ctx, replica))
 	if n, err := g.Release(ctx, sku, first, []string{"released"}); n != 1 || err != nil {
-		t.Fatalf("%d units released, %v", n, err)
+		t.Fatalf("released %d units, %v, want 1", n, err)
 	}
 	check.Must(t, c.Failover(ctx, master, replica))
-	g.Probe(ctx) // finds out that the master is gone, and not yet who took over
-	check.Eventually(t, "the new master answers", func() bool {
+	g.Probe(ctx) // notices that the master is gone, but not which replica was promoted
+	check.Eventually(t, "the new master accepts or refuses an order", func() bool {
 		err = check.Err(g.Reserve(ctx, order(sku, "new", "bob")))
 		var refusal *Refusal
 		return err == nil || errors.As(err, &refusal)

@@ -1,9 +1,10 @@
--- Delete sale: deletes the gate of a sale that is over, if no order is queued and no
--- order holds units.
+-- Delete sale deletes the gate of a sale that is over. Orders that are queued or hold
+-- units prevent this.
 --
 -- KEYS  1 sale  2 holds  3 buyers  4 queue  5 keys
--- ARGV  1 the epoch the keeper saw, 0 for none
--- Returns 'OK', also where there is no gate; 'KEPT' where one of those is not so.
+-- ARGV  1 the epoch that the keeper has read, 0 for no gate
+-- Returns 'OK', or 'KEPT' if the gate has another epoch, the sale is not over, an order
+-- is queued or an order holds units.
 local sale = redis.call('HMGET', KEYS[1], 'epoch', 'closes_at')
 local time = redis.call('TIME')
 if tonumber(sale[1] or '0') ~= tonumber(ARGV[1])

@@ -1,19 +1,18 @@
--- Put before the scripts of a keeper that are true of one gate only (see
--- scripts.go).
+-- Prefix of the keeper's scripts that are valid for one gate only (scripts.go). If the
+-- gate has another epoch, it was rebuilt or lost, and what the keeper has read is out of
+-- date.
 --
--- A gate of another epoch has been rebuilt, or has forgotten: what this keeper
--- knows of it no longer holds. Scripts do not carry the keeper's fence, which
--- the database checks. A keeper that was replaced may still reach the gate, and
--- does no harm there: releasing and confirming name orders whose end is in the
--- database, closing the gate costs a rebuild, old terms are corrected by the
--- next look at the gate, and install.lua asks for the gate that its own keeper
--- has closed.
+-- The keeper's fence is in the database, and scripts cannot check it. Therefore a keeper
+-- that was replaced may still reach the gate. Its calls do no harm: Release and Confirm
+-- name orders that are closed or paid in the database. Shutting a gate costs another
+-- rebuild, and the next comparison corrects old terms. Install opens only the gate that
+-- the same keeper has shut.
 --
--- out_of_epoch(key, epoch): nil, or the error reply NOGATE or EPOCH.
+-- out_of_epoch(key, epoch) returns nil, or the error reply NOGATE or EPOCH.
 local function out_of_epoch(key, epoch)
   local sale = redis.call('HMGET', key, 'state', 'epoch')
   if not sale[1] then
-    return redis.error_reply('NOGATE of ' .. key) -- one word alone would get ERR put before it
+    return redis.error_reply('NOGATE of ' .. key) -- Redis adds the prefix ERR to an error of one word
   end
   if tonumber(sale[2]) ~= tonumber(epoch) then
     return redis.error_reply('EPOCH ' .. epoch .. ' is not ' .. sale[2])

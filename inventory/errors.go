@@ -6,42 +6,42 @@ import (
 	"strings"
 )
 
-// Errors of calls to the gate, most of them reasons to refuse a reservation. Compare with
+// Errors of calls to the gate. Most of them are reasons of a Refusal. Compare them with
 // errors.Is.
 var (
-	ErrSoldOut    = errors.New("inventory: sold out")                              // fewer units left than asked for
-	ErrBuyerLimit = errors.New("inventory: buyer's limit reached")                 // the buyer would hold more than the sale allows
-	ErrNotOpen    = errors.New("inventory: sale not open yet")                     // before opens_at, by Redis's clock
-	ErrClosed     = errors.New("inventory: sale closed")                           // at or after closes_at
-	ErrMismatch   = errors.New("inventory: idempotency key used for another body") // same key, another fingerprint
-	ErrInvalid    = errors.New("inventory: invalid reservation")                   // no id, no buyer, or a quantity below 1
-	ErrBusy       = errors.New("inventory: queue full")                            // the database does not keep up
-	ErrNoGate     = errors.New("inventory: no gate")                               // Redis does not know the SKU: to be rebuilt
+	ErrSoldOut    = errors.New("inventory: sold out")                              // fewer units are left than the order asks for
+	ErrBuyerLimit = errors.New("inventory: buyer's limit reached")                 // the buyer would have more units than the sale allows
+	ErrNotOpen    = errors.New("inventory: sale not open yet")                     // Redis's clock is before opens_at
+	ErrClosed     = errors.New("inventory: sale closed")                           // Redis's clock is at or after closes_at
+	ErrMismatch   = errors.New("inventory: idempotency key used for another body") // the fingerprint differs
+	ErrInvalid    = errors.New("inventory: invalid reservation")                   // no order id, no buyer, or a quantity below 1
+	ErrBusy       = errors.New("inventory: queue full")                            // the database commits too slowly
+	ErrNoGate     = errors.New("inventory: no gate")                               // Redis has no gate of the SKU, and the keeper must rebuild it
 	ErrRebuilding = errors.New("inventory: gate is being rebuilt")
-	ErrStale      = errors.New("inventory: gate may have forgotten orders") // Redis may have lost writes: see replid.go
-	// ErrCoolingDown is an ErrSoldOut that ends within about 100 ms, because units have
-	// returned to an empty gate: see cooldown.lua.
-	ErrCoolingDown = fmt.Errorf("%w until units that came back are on sale", ErrSoldOut)
-	// ErrEpoch is returned if a keeper's call names another epoch than that of the gate.
-	ErrEpoch = errors.New("inventory: gate is of another epoch")
+	ErrStale      = errors.New("inventory: gate is stale: Redis may have lost orders") // see replid.go
+	// ErrCoolingDown is an ErrSoldOut that lasts at most about 100 ms, because units have
+	// returned to an empty gate (cooldown.lua).
+	ErrCoolingDown = fmt.Errorf("%w until returned units are on sale", ErrSoldOut)
+	// ErrEpoch is returned to a keeper whose call names the epoch of another gate.
+	ErrEpoch = errors.New("inventory: gate has another epoch")
 	// ErrLate is returned if a call reached Redis after its deadline. The call did
 	// nothing, and the caller may repeat it.
 	ErrLate = errors.New("inventory: call reached Redis after its deadline")
 )
 
-// A Refusal describes why the gate did not accept an order. If Known is set, the request
-// may be the replay of an order that has left the queue.
+// A Refusal describes why the gate refused an order. If Known is set, the request may be
+// the replay of an order that has left the queue.
 type Refusal struct {
 	Reason error
 	Known  bool // the buyer has had an order of this SKU
-	Final  bool // the reason is the sale or the buyer, and not the state of the gate
+	Final  bool // the reason lies in the sale or the buyer, not in the state of the gate
 }
 
 func (r *Refusal) Error() string { return r.Reason.Error() }
 func (r *Refusal) Unwrap() error { return r.Reason }
 
-// The outcome codes of reserve.lua, and the refusals made of them once: a
-// refusal on the hot path allocates nothing.
+// refusals maps each outcome code of reserve.lua to its Refusal. The refusals are made
+// once, because a sold-out sale returns very many of them.
 var refusals = func() map[int64]*Refusal {
 	byCode := map[int64]*Refusal{}
 	for code, reason := range map[int64]error{
@@ -54,9 +54,9 @@ var refusals = func() map[int64]*Refusal {
 	return byCode
 }()
 
-// scriptError turns the error replies of the keeper's scripts into this package's
-// errors, and adds the operation and the SKU.
-func scriptError(doing, sku string, err error) error {
+// scriptError converts an error reply of a keeper's script to this package's errors, and
+// adds the operation and the SKU.
+func scriptError(operation, sku string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -65,5 +65,5 @@ func scriptError(doing, sku string, err error) error {
 			err = sentinel
 		}
 	}
-	return fmt.Errorf("%s %s: %w", doing, sku, err)
+	return fmt.Errorf("%s %s: %w", operation, sku, err)
 }

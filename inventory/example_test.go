@@ -12,9 +12,9 @@ import (
 	"flashsale/loadtest/servers"
 )
 
-// The gate alone, with all that somebody has to do who keeps the orders
-// elsewhere: open it with what the database says, take units, carry what is
-// queued to the database, and give units back.
+// The example shows the gate alone, and all calls that a program with its own store of
+// orders needs: it opens the gate, takes units, moves queued orders to the database, and
+// releases units.
 func Example() {
 	ctx := context.Background()
 	server, err := servers.StartMiniRedis(ctx)
@@ -27,8 +27,8 @@ func Example() {
 	defer func() { _ = rdb.Close() }()
 	gate := inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{})}
 
-	// Fence and epoch are the database's to issue: the fence to whoever keeps the
-	// SKU, a new epoch for each time that the gate is built.
+	// The database issues the fence to the keeper of the SKU, and a new epoch for each
+	// gate.
 	const fence, epoch = 1, 1
 	stock := inventory.View{Summary: inventory.Summary{Epoch: epoch, Available: 3, Terms: inventory.Terms{
 		Total: 3, PerBuyer: 2, OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(time.Hour),
@@ -37,19 +37,20 @@ func Example() {
 	open, err := gate.Install(ctx, draft, 0, stock)
 	fmt.Println("open:", open, err)
 
-	// The hot path. Callers of the same moment share one script call.
+	// Concurrent callers share one script call.
 	for i, buyer := range []string{"ann", "bob", "bob", "eve"} {
 		_, err := gate.Reserve(ctx, inventory.Request{
 			OrderID: fmt.Sprint("order-", i+1), SKU: "sneaker", Buyer: buyer, Quantity: 1, Key: fmt.Sprint("click-", i+1),
 		})
 		fmt.Println(buyer, "reserves:", err)
 	}
-	again, err := gate.Reserve(ctx, inventory.Request{
+	replay, err := gate.Reserve(ctx, inventory.Request{
 		OrderID: "order-5", SKU: "sneaker", Buyer: "ann", Quantity: 1, Key: "click-1",
 	})
-	fmt.Println("ann clicks twice:", again.OrderID, again.Replayed, err)
+	fmt.Println("ann clicks twice:", replay.OrderID, replay.Replayed, err)
 
-	// The keeper: insert these rows in one transaction, and then take them off.
+	// The keeper inserts these rows in one transaction and then removes them from the
+	// queue.
 	queued, err := gate.Queue(ctx, "sneaker", "", 500)
 	if err != nil {
 		fmt.Println(err)
@@ -58,14 +59,14 @@ func Example() {
 	left, err := gate.Ack(ctx, "sneaker", queued, nil)
 	fmt.Println("rows to insert:", len(queued), "left in the queue:", left, err)
 
-	// An order was cancelled in the database. However often its units are given
-	// back, they come back once.
+	// An order was cancelled in the database. Its units return once, however often the
+	// call is repeated.
 	for range 2 {
 		units, err := gate.Release(ctx, "sneaker", epoch, []string{"order-1"})
 		fmt.Println("units back on sale:", units, err)
 	}
 
-	// The gate has been rebuilt meanwhile: who knows an older one is refused.
+	// A keeper that names the epoch of an older gate is refused.
 	_, err = gate.Release(ctx, "sneaker", epoch-1, []string{"order-2"})
 	fmt.Println("another epoch:", errors.Is(err, inventory.ErrEpoch))
 

@@ -13,27 +13,27 @@ import (
 	"flashsale/inventory/coalesce/pipeline"
 )
 
-// Config of a Gate. The zero value means the defaults.
+// Config holds the settings of a Gate. Zero and negative values mean the defaults.
 type Config struct {
-	// Batch is the most requests that share one script call. Default 256: a
-	// call of that size keeps Redis busy for about 2 ms. That is also the most:
-	// what a script can hand over to one command is bounded.
+	// Batch is the largest number of requests that share one script call. The default,
+	// 256, is also the maximum, because Lua passes a limited number of values to one
+	// command. A full batch occupies Redis for about 2 ms.
 	Batch int
-	// InFlight is the largest number of script calls of one SKU that are under way at
-	// once. Default 2: the next batch travels while Redis works on the last one, and more
-	// calls would only make the batches smaller.
+	// InFlight is the largest number of concurrent script calls for one SKU. Default 2:
+	// one batch travels while Redis processes another. More calls would only make the
+	// batches smaller.
 	InFlight int
-	// Timeout of one call of the reserve script, whoever of its callers still waits, and of
-	// Queue and Ack. Calls for many SKUs may wait for each other as long before that.
-	// Default 1 s.
+	// Timeout bounds one call of the reserve script, of Queue and of Ack. A call may wait
+	// as long again for earlier calls. The end of a caller's context does not end a call
+	// that other callers share. Default 1 s.
 	Timeout time.Duration
-	// QueueLimit is how many orders may wait for the database per SKU before
-	// reserving is refused with ErrBusy. Default 20,000.
+	// QueueLimit is the largest number of queued orders of one SKU. Above it, Reserve
+	// returns ErrBusy. Default 20,000.
 	QueueLimit int
-	// SoldOutFor is how long a node refuses from memory before it asks again.
-	// Default 100 ms.
+	// SoldOutFor is the time for which a node refuses requests from memory before it asks
+	// the gate again. Default 100 ms.
 	SoldOutFor time.Duration
-	// OnBatch, where set, hears of each script call, for metrics and traces. It
+	// OnBatch, if not nil, is called after each script call, for metrics and traces. It
 	// must not block.
 	OnBatch func(Batch)
 }
@@ -42,7 +42,6 @@ func (c Config) withDefaults() Config {
 	if c.Batch <= 0 || c.Batch > 256 {
 		c.Batch = 256
 	}
-	// What is below zero was not given, either.
 	c.InFlight = cmp.Or(max(c.InFlight, 0), 2)
 	c.Timeout = cmp.Or(max(c.Timeout, 0), time.Second)
 	c.QueueLimit = cmp.Or(max(c.QueueLimit, 0), 20_000)
@@ -50,47 +49,46 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// A Gate reserves stock in one Redis, standalone or cluster, for sellers. It is safe for
-// concurrent use and owns no goroutine while nobody reserves. Call Wait before closing
-// the client.
+// A Gate reserves stock in one Redis, standalone or cluster. It is safe for concurrent
+// use, and has no goroutines while it is idle. Call Wait before closing the client.
 type Gate struct {
 	rdb  redis.UniversalClient
 	cfg  Config
-	skus sync.Map // sku → *saleState; as many as there are sales
+	skus sync.Map // sku → *saleState
 
-	tasks coalesce.Tasks   // calls that are under way
-	pipe  *pipeline.Sender // to rdb, for what comes in great numbers: calls for many SKUs travel together
+	tasks coalesce.Tasks   // calls in flight
+	pipe  *pipeline.Sender // sends calls for many SKUs to rdb together
 
-	replIDs sync.Map     // name of a master → the replID last read from it
-	changes atomic.Int64 // how often a replID differed from the one before: see replid.go
+	replIDs sync.Map     // name of a master → its replID, as last read
+	changes atomic.Int64 // number of changed replIDs
 }
 
-// Keeping is the face of a Gate for the component that carries orders between Redis and
-// the database. Only the keeper of a SKU calls the methods that change its gate.
+// Keeping adds the calls that a keeper needs to a Gate. A keeper moves orders between
+// Redis and the database. Only the keeper of a SKU calls the methods that change the
+// SKU's gate.
 type Keeping struct{ *Gate }
 
-// New returns a Gate on rdb. The client must honour deadlines
-// (ContextTimeoutEnabled), or Config.Timeout holds nothing up, and it must not
-// read from replicas.
+// New returns a Gate on rdb. The client must have ContextTimeoutEnabled set, because
+// Config.Timeout has no effect otherwise. It must not read from replicas.
 func New(rdb redis.UniversalClient, cfg Config) *Gate {
 	g := &Gate{rdb: rdb, cfg: cfg.withDefaults()}
 	g.pipe = pipeline.New(rdb, g.cfg.Timeout, &g.tasks)
 	return g
 }
 
-// Wait returns when no call is under way that callers have started, or with the
-// context's error. Each of them ends within twice Config.Timeout.
+// Wait returns when no call is in flight, or with the context's error. Each call ends
+// within twice Config.Timeout.
 func (g *Gate) Wait(ctx context.Context) error { return g.tasks.Wait(ctx) }
 
-// Terms are what a sale allows.
+// Terms are the conditions of a sale.
 type Terms struct {
-	Total    int64     // units
-	PerBuyer int64     // units one buyer may hold or have paid
+	Total    int64     // units on sale
+	PerBuyer int64     // units that one buyer may hold or have paid
 	OpensAt  time.Time // whole milliseconds
-	ClosesAt time.Time
+	ClosesAt time.Time // whole milliseconds
 }
 
-// Equal tells whether two sets of terms are the same.
+// Equal reports whether t and o are the same terms.
 func (t Terms) Equal(o Terms) bool {
 	return t.Total == o.Total && t.PerBuyer == o.PerBuyer && t.OpensAt.Equal(o.OpensAt) && t.ClosesAt.Equal(o.ClosesAt)
 }

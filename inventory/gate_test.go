@@ -18,21 +18,21 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// The whole gate against the model, in random order: every answer, and after
-// every step everything that Redis keeps.
-func TestGateIsTheModel(t *testing.T) {
+// The gate takes random steps together with its model. Every answer must be the same, and
+// so must the whole content of Redis after every step.
+func TestGateMatchesModel(t *testing.T) {
 	for _, entry := range []int{fullEntry, smallEntry} {
 		t.Run(fmt.Sprint("entries of ", entry), func(t *testing.T) {
 			entriesOf(t, entry)
 			onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 				t.Parallel()
-				rapid.Check(t, func(rt *rapid.T) { gateIsTheModel(rt, rdb, entry) })
+				rapid.Check(t, func(rt *rapid.T) { gateMatchesModel(rt, rdb, entry) })
 			})
 		})
 	}
 }
 
-func gateIsTheModel(rt *rapid.T, rdb *redis.Client, entry int) {
+func gateMatchesModel(rt *rapid.T, rdb *redis.Client, entry int) {
 	const bound = 6
 	w := &walk{T: rt, rdb: rdb, sku: newSKU(), model: newModel(bound, entry)}
 	for range 2 {
@@ -42,34 +42,28 @@ func gateIsTheModel(rt *rapid.T, rdb *redis.Client, entry int) {
 	rt.Repeat(map[string]func(*rapid.T){
 		"":        func(*rapid.T) { w.check() },
 		"reserve": func(*rapid.T) { w.reserveSome() },
-		// Half of what happens is a reservation: nothing else is worth much without.
-		"reserve again": func(*rapid.T) { w.reserveSome() },
-		"reserve, old":  func(*rapid.T) { w.reserveLate() },
-		"read":          func(*rapid.T) { w.readSome() },
-		"release":       func(*rapid.T) { w.releaseSome() },
-		"confirm":       func(*rapid.T) { w.confirmSome() },
-		"ack":           func(*rapid.T) { w.ackSome() },
-		"terms":         func(*rapid.T) { w.changeTerms() },
-		"shut":          func(*rapid.T) { w.shutIt() },
-		"rebuild":       func(*rapid.T) { w.rebuild() },
+		// Half of the steps are reservations, because most other steps need an order.
+		"reserve more": func(*rapid.T) { w.reserveSome() },
+		"reserve late": func(*rapid.T) { w.reserveLate() },
+		"read":         func(*rapid.T) { w.readSome() },
+		"release":      func(*rapid.T) { w.releaseSome() },
+		"confirm":      func(*rapid.T) { w.confirmSome() },
+		"ack":          func(*rapid.T) { w.ackSome() },
+		"terms":        func(*rapid.T) { w.changeTerms() },
+		"shut":         func(*rapid.T) { w.shut() },
+		"rebuild":      func(*rapid.T) { w.rebuild() },
 	})
 }
 
-// full is a stock of which nothing is sold.
-func (s truth) full() truth {
-	s.Available = s.Total
-	return s
-}
-
-// A walk is one random sequence of steps on a gate and on its model.
+// A walk is a random sequence of steps of a gate and its model.
 type walk struct {
 	*rapid.T
 	rdb   *redis.Client
 	sku   string
-	nodes []Keeping // as many processes
+	nodes []Keeping // gates of several processes
 	model *model
 
-	ids   []string // order ids used so far
+	ids   []string // all order ids so far
 	stale []Queued // orders that have left the queue
 }
 
@@ -82,7 +76,7 @@ func (w *walk) same(what string, got, want any) {
 	}
 }
 
-// sameError compares by sentinel.
+// sameError compares errors with errors.Is.
 func (w *walk) sameError(what string, got, want error) {
 	w.Helper()
 	if !errors.Is(got, want) {
@@ -92,11 +86,10 @@ func (w *walk) sameError(what string, got, want error) {
 
 func (w *walk) check() {
 	if err := w.model.law(); err != nil {
-		w.Fatal("the model itself:", err)
+		w.Fatal("the model breaks the law:", err)
 	}
 	w.same("state", state(w.T, w.rdb, w.sku), w.model.dump(w.sku))
-	// Units that came to an empty gate rest. Half the time it is over at once: the
-	// model has no clock.
+	// The model has no clock. If there is a cooldown, rapid decides whether it ends now.
 	key := keys.Sale(w.sku)
 	coolingDown, err := w.rdb.HExists(context.Background(), key, "resume_at").Result()
 	w.same("cooling down", fmt.Sprint(coolingDown, err), fmt.Sprint(w.model.coolingDown, error(nil)))
@@ -120,10 +113,10 @@ func (w *walk) check() {
 		want.Summary = Summary{Exists: true, Open: m.open, Epoch: m.epoch, Terms: view.Terms, Available: m.available, Queued: int64(len(m.queue)), Granted: m.granted}
 		want.Holds, want.Buyers, want.Orders = int64(len(m.holds)), int64(len(m.buyers)), m.queue
 	}
-	w.same("look", fmt.Sprint(view, err), fmt.Sprint(want, error(nil)))
+	w.same("inspect", fmt.Sprint(view, err), fmt.Sprint(want, error(nil)))
 	summary, err := g.Summaries(context.Background(), w.sku)
 	if err != nil || summary[0].Available != view.Available || summary[0].Queued != view.Queued || view.Exists && (summary[0] != view.Summary || !view.Terms.Equal(w.model.terms)) {
-		w.Fatalf("summary: %+v, %v", summary, err)
+		w.Fatalf("summary: got %+v, %v, want %+v", summary, err, view.Summary)
 	}
 }
 
@@ -154,7 +147,7 @@ func (w *walk) someRequests() []Request {
 	return batch
 }
 
-// reserveSome sends one batch, as the callers of one moment would.
+// reserveSome sends one batch, as concurrent callers do.
 func (w *walk) reserveSome() {
 	calls := []*call{}
 	for _, r := range w.someRequests() {
@@ -173,8 +166,8 @@ func (w *walk) reserveSome() {
 	w.nameEntries()
 }
 
-// nameEntries tells the model the names that Redis gave to new entries: each
-// holds as many orders of the call as it may.
+// nameEntries copies the ids of new entries from Redis to the model. Each entry must
+// contain as many orders of the call as fit.
 func (w *walk) nameEntries() {
 	queue, err := w.nodes[0].Queue(context.Background(), w.sku, "", 1000)
 	if err != nil || len(queue) != len(w.model.queue) {
@@ -184,13 +177,13 @@ func (w *walk) nameEntries() {
 	for i := max(known, 0); i < len(queue) && known >= 0; i++ {
 		begins := (i-known)%w.model.entry == 0
 		if i > 0 && begins == (queue[i].Entry == queue[i-1].Entry) {
-			w.Fatalf("order %d of a call is in %s, the one before in %s", i-known+1, queue[i].Entry, queue[i-1].Entry)
+			w.Fatalf("order %d of a call is in entry %s, the order before it in %s", i-known+1, queue[i].Entry, queue[i-1].Entry)
 		}
 		w.model.queue[i].Entry = queue[i].Entry
 	}
 }
 
-// readSome reads some of the queue, from anywhere.
+// readSome reads a part of the queue from a random position.
 func (w *walk) readSome() {
 	after := ""
 	if all := slices.Concat(w.model.queue, w.stale); len(all) > 0 && rapid.Bool().Draw(w.T, "after") {
@@ -201,8 +194,8 @@ func (w *walk) readSome() {
 	w.same("read", fmt.Sprint(queue, err), fmt.Sprint(w.model.read(after, limit), error(nil)))
 }
 
-// reserveLate sends a batch whose deadline has passed, or whose deadline was set before
-// Redis's clock was set back.
+// reserveLate sends a batch after its deadline, or with a deadline from before Redis's
+// clock was set back.
 func (w *walk) reserveLate() {
 	if !w.model.open {
 		w.Skip("no open gate")
@@ -212,11 +205,11 @@ func (w *walk) reserveLate() {
 		[]string{"sale:{" + w.sku + "}", "sale:{" + w.sku + "}:holds", "sale:{" + w.sku + "}:buyers", "sale:{" + w.sku + "}:queue"},
 		deadline.UnixMilli(), 100, WakeChannel, w.sku, w.model.epoch, 0, "late", "ann", 1, "", "", "n").Slice()
 	if len(reply) != 2 || err != nil || reply[0] != w.model.epoch {
-		w.Fatalf("answer to a call that must do nothing: %v, %v", reply, err)
+		w.Fatalf("late call: got %v, %v, want only the epoch and the time", reply, err)
 	}
 }
 
-// someEpoch is a keeper's: mostly the right one.
+// someEpoch returns a keeper's epoch, which is wrong now and then.
 func (w *walk) someEpoch() int64 {
 	switch rapid.IntRange(0, 9).Draw(w.T, "epoch") {
 	case 0:
@@ -227,7 +220,7 @@ func (w *walk) someEpoch() int64 {
 	return w.model.epoch
 }
 
-// someIDs are orders' ids, some of them unknown, some named twice.
+// someIDs returns order ids, of which some may be unknown or repeated.
 func (w *walk) someIDs() []string {
 	return rapid.SliceOfN(rapid.SampledFrom(append([]string{"unknown"}, w.ids...)), 0, 5).Draw(w.T, "ids")
 }
@@ -246,8 +239,8 @@ func (w *walk) confirmSome() {
 	w.sameError("confirm", w.node().Confirm(context.Background(), w.sku, k, ids), wantErr)
 }
 
-// ackSome takes the head of the queue off, now and then with entries that
-// have gone, or with one that is not what was judged.
+// ackSome removes entries from the head of the queue. Now and then it names entries that
+// are gone, or the wrong orders.
 func (w *walk) ackSome() {
 	var orders []Queued
 	var release []string
@@ -264,21 +257,21 @@ func (w *walk) ackSome() {
 	}
 	entries := w.model.entries()
 	for _, entry := range entries[:rapid.IntRange(0, len(entries)).Draw(w.T, "entries")] {
-		var judged []Queued
+		var decided []Queued
 		for _, q := range entry {
-			judged = append(judged, acked(q))
+			decided = append(decided, acked(q))
 		}
-		switch last := len(judged) - 1; rapid.IntRange(0, 11).Draw(w.T, "amiss") {
-		case 0: // another's
-			judged[last].OrderID = rapid.SampledFrom(append([]string{"unknown"}, w.ids...)).Draw(w.T, "another")
+		switch last := len(decided) - 1; rapid.IntRange(0, 11).Draw(w.T, "wrong") {
+		case 0: // the id of another order
+			decided[last].OrderID = rapid.SampledFrom(append([]string{"unknown"}, w.ids...)).Draw(w.T, "another")
 		case 1:
-			judged = judged[:last]
+			decided = decided[:last]
 		case 2:
-			judged = judged[1:]
+			decided = decided[1:]
 		case 3:
-			slices.Reverse(judged)
+			slices.Reverse(decided)
 		}
-		orders = append(orders, judged...)
+		orders = append(orders, decided...)
 	}
 	slices.SortStableFunc(orders, func(a, b Queued) int { return compareEntries(a.Entry, b.Entry) })
 	if len(orders) == 0 {
@@ -289,7 +282,7 @@ func (w *walk) ackSome() {
 	left, err := w.node().Ack(context.Background(), w.sku, orders, release)
 	w.sameError("ack", err, nil)
 	if len(orders) > 0 && (left == 0) != (len(w.model.queue) == 0) {
-		w.Errorf("ack: %d entries left, and the model has %d orders", left, len(w.model.queue))
+		w.Errorf("ack: got %d entries left, want those of %d orders", left, len(w.model.queue))
 	}
 	for _, q := range was {
 		if !slices.ContainsFunc(w.model.queue, func(left Queued) bool { return left.OrderID == q.OrderID }) {
@@ -298,7 +291,7 @@ func (w *walk) ackSome() {
 	}
 }
 
-// compareEntries orders stream ids as Redis does.
+// compareEntries compares stream ids in Redis's order.
 func compareEntries(a, b string) int {
 	var ms, n [2]int64
 	for i, id := range []string{a, b} {
@@ -307,8 +300,7 @@ func compareEntries(a, b string) int {
 	return cmp.Or(cmp.Compare(ms[0], ms[1]), cmp.Compare(n[0], n[1]))
 }
 
-// someTerms are those of a sale that is open; or not yet, or no longer: what
-// would be if time passed.
+// someTerms returns terms of a sale that is open, has not opened yet, or is closed.
 func (w *walk) someTerms() Terms {
 	t := terms(rapid.Int64Range(0, 12).Draw(w.T, "total"), rapid.Int64Range(1, 5).Draw(w.T, "per buyer"))
 	switch rapid.IntRange(0, 9).Draw(w.T, "window") {
@@ -326,7 +318,7 @@ func (w *walk) changeTerms() {
 	w.sameError("set terms", w.node().SetTerms(context.Background(), w.sku, k, t), wantErr)
 }
 
-func (w *walk) shutIt() {
+func (w *walk) shut() {
 	k := w.someEpoch()
 	w.model.shut(k)
 	w.sameError("shut", w.node().BeginRebuild(context.Background(), w.sku, k), nil)
@@ -339,7 +331,7 @@ func (w *walk) install(was, epoch int64, s truth) {
 	w.same("installed", got, want)
 }
 
-// rebuild is all of it, or, now and then, the last step out of turn.
+// rebuild makes a complete rebuild, or now and then only its last step.
 func (w *walk) rebuild() {
 	if rapid.IntRange(0, 3).Draw(w.T, "in turn") > 0 {
 		w.model.shut(w.model.epoch)

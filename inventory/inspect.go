@@ -21,21 +21,21 @@ type Summary struct {
 	Epoch        int64
 	Terms        Terms
 	Available    int64
-	Queued       int64 // orders in the queue, by the gate's own count
+	Queued       int64 // orders in the queue, as the gate counts them
 	Granted      int64 // orders accepted since the gate was built
-	Stale        bool  // the gate may have forgotten orders: see replid.go. Only Summaries sets it
-	Promoted     bool  // the gate's Redis followed the master that the gate was built on. Only Summaries sets it
+	Stale        bool  // Redis may have lost writes of the gate: see replid.go. Set only by Summaries
+	Promoted     bool  // this Redis is a promoted replica of the one that the gate was built on. Set only by Summaries
 }
 
-// A View is a gate at one instant.
+// A View is the state of a gate at one instant.
 type View struct {
 	Summary
-	Holds, Buyers int64 // number of orders that hold units; number of buyers who have had an order
+	Holds, Buyers int64 // orders that hold units; buyers who have had an order
 
-	Orders []Queued         // orders in the queue
-	Long   bool             // the queue was too long to be read, and Orders is empty
-	Held   map[string]bool  // for each order id that was asked for, whether the order holds units
-	Units  map[string]int64 // for each buyer who was asked for, the units that count
+	Orders []Queued         // queued orders
+	Long   bool             // the queue was too long to read, and Orders is empty
+	Held   map[string]bool  // for each requested order id, whether the order has a hold
+	Units  map[string]int64 // for each requested buyer, the units held or paid
 }
 
 // QueuedUnits returns the units of the orders in the queue.
@@ -46,8 +46,7 @@ func (v *View) QueuedUnits() (units int64) {
 	return units
 }
 
-// summaryFields are the fields of a sale's hash that summaryOf decodes. inspect.lua
-// reads the same fields.
+// summaryFields are the fields that summaryOf decodes. inspect.lua reads the same fields.
 var summaryFields = []string{"state", "epoch", "available", "total", "per_buyer", "opens_at", "closes_at", "queued", "granted", "built_on"}
 
 func summaryOf(sale []any) Summary {
@@ -61,22 +60,23 @@ func summaryOf(sale []any) Summary {
 }
 
 // Inspect reads the gate of sku and its whole queue in one step. If there is no gate,
-// Inspect returns a View that does not exist, and no error.
+// Exists is false, and the error is nil.
 func (g *Gate) Inspect(ctx context.Context, sku string) (View, error) {
 	return g.inspect(ctx, sku, math.MaxInt32, nil, nil)
 }
 
-// maxTally is the largest number of queued orders that Tally reads: 2 ms of Redis's time.
+// maxTally is the length of the longest queue that Tally reads. Redis needs 2 ms for it.
 const maxTally = 2000
 
-// Tally reads, in one step, the gate of sku and what it knows of these orders and buyers,
-// at most 1,000 of each. It does not read a queue of more than 2,000 orders.
+// Tally reads the gate of sku and the state of the given orders and buyers in one step.
+// It takes at most 1,000 order ids and 1,000 buyers. A queue of more than 2,000 orders is
+// not read, and Long is set.
 func (k Keeping) Tally(ctx context.Context, sku string, ids, buyers []string) (View, error) {
 	return k.inspect(ctx, sku, maxTally, ids, buyers)
 }
 
-func (g *Gate) inspect(ctx context.Context, sku string, most int, ids, buyers []string) (View, error) {
-	args := appendStrings([]any{most, len(ids)}, slices.Concat(ids, buyers))
+func (g *Gate) inspect(ctx context.Context, sku string, limit int, ids, buyers []string) (View, error) {
+	args := appendStrings([]any{limit, len(ids)}, slices.Concat(ids, buyers))
 	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku)}
 	reply, err := inspectScript.Run(ctx, g.rdb, names, args...).Slice()
 	if err != nil {
@@ -123,7 +123,7 @@ func (g *Gate) Summaries(ctx context.Context, skus ...string) ([]Summary, error)
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("summary at %d gates: %w", len(skus), err)
+		return nil, fmt.Errorf("read the summaries of %d gates: %w", len(skus), err)
 	}
 	summaries := make([]Summary, len(skus))
 	for i, sku := range skus {
@@ -146,20 +146,21 @@ func (g *Gate) Summaries(ctx context.Context, skus ...string) ([]Summary, error)
 	return summaries, nil
 }
 
-// ScanHolds returns the ids of some of the orders that hold units at the gate of sku, and
-// the cursor of the next page. The first page has cursor 0, and next is 0 after the last
-// page. Orders that hold units during the whole scan are returned at least once.
+// ScanHolds returns a page of the ids of the orders that hold units at the gate of sku,
+// and the cursor of the next page. The first page has cursor 0, and next is 0 after the
+// last page. An order that holds units during the whole scan is returned at least once.
 func (k Keeping) ScanHolds(ctx context.Context, sku string, cursor uint64) (ids []string, next uint64, err error) {
 	return k.scan(ctx, keys.Holds(sku), cursor, 500)
 }
 
-// ScanBuyers returns some of the buyers who have units at the gate of sku, as ScanHolds
-// does. Its pages are smaller, because a buyer is compared by all of their orders.
+// ScanBuyers returns a page of the buyers who have units at the gate of sku, like
+// ScanHolds. Its pages are smaller, because each buyer is compared with all of the
+// buyer's orders.
 func (k Keeping) ScanBuyers(ctx context.Context, sku string, cursor uint64) (buyers []string, next uint64, err error) {
 	return k.scan(ctx, keys.Buyers(sku), cursor, 100)
 }
 
-// scan returns the fields of about count pairs of a hash whose value is not 0.
+// scan returns a page of about count fields of a hash, without fields whose value is 0.
 func (k Keeping) scan(ctx context.Context, key string, cursor uint64, count int64) (names []string, next uint64, err error) {
 	page, next, err := k.rdb.HScan(ctx, key, cursor, "", count).Result()
 	if err != nil {
@@ -173,8 +174,8 @@ func (k Keeping) scan(ctx context.Context, key string, cursor uint64, count int6
 	return names, next, nil
 }
 
-// Held returns the hold of an order, and the first of these SKUs whose gate has it. ok is
-// false if no gate has it.
+// Held returns the hold of an order, and the SKU of the gate that has the hold. It asks
+// the gates of all given SKUs. If no gate has a hold of the order, ok is false.
 func (g *Gate) Held(ctx context.Context, orderID string, skus ...string) (sku string, h Hold, ok bool, err error) {
 	cmds, err := g.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, sku := range skus {
@@ -188,14 +189,14 @@ func (g *Gate) Held(ctx context.Context, orderID string, skus ...string) (sku st
 			at := time.UnixMilli(number(part[1])).UTC()
 			return skus[i], Hold{OrderID: orderID, Buyer: part[2], Quantity: number(part[0]), At: at}, true, nil
 		}
-		if errors.Is(err, redis.Nil) { // err is the first command's error
+		if errors.Is(err, redis.Nil) { // err is the error of the first failed command
 			err = failed
 		}
 	}
 	if err == nil || errors.Is(err, redis.Nil) {
 		return "", Hold{}, false, nil
 	}
-	return "", Hold{}, false, fmt.Errorf("look for the hold of %s: %w", orderID, err)
+	return "", Hold{}, false, fmt.Errorf("read the hold of %s: %w", orderID, err)
 }
 
 func number(v any) int64 {
@@ -209,10 +210,10 @@ func number(v any) int64 {
 	return 0
 }
 
-// A Hold is an open order: its units are taken and not yet paid.
+// A Hold describes the units that the gate has set aside for an open order.
 type Hold struct {
 	OrderID  string
 	Buyer    string
 	Quantity int64
-	At       time.Time // when it was reserved
+	At       time.Time // time of acceptance on Redis's clock
 }

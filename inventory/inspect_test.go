@@ -13,13 +13,12 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A tally is the gate at one instant: what it has, what is queued, and what it
-// knows of the orders and buyers asked for.
+// Tally returns the gate at one instant, with its queue and the given orders and buyers.
 func TestTally(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := newGate(rdb, patient), newSKU()
 		if none, err := g.Tally(t.Context(), sku, []string{"a"}, nil); err != nil || none.Open {
-			t.Errorf("no gate: %+v, %v", none, err)
+			t.Errorf("no gate: got %+v, %v, want a View that is not open", none, err)
 		}
 		install(t, g, sku, 0, truth{
 			Terms: terms(10, 9), Available: 8, Buyers: map[string]int64{"zoe": 2, "bob": 0},
@@ -31,23 +30,23 @@ func TestTally(t *testing.T) {
 		check.Must(t, err)
 		if !got.Open || got.Epoch != 1 || got.Terms.Total != 10 || got.Available != 4 || got.Holds != 3 || got.Buyers != 3 || got.Queued != 2 || got.Long ||
 			got.QueuedUnits() != 4 || len(got.Orders) != 2 || got.Orders[0].Buyer != "ann" {
-			t.Errorf("%+v", got)
+			t.Errorf("got %+v, want ann's and zoe's orders", got)
 		}
 		if want := map[string]bool{"gone": false, "a": true, "z": true}; !maps.Equal(got.Held, want) {
-			t.Errorf("held: %v, want %v", got.Held, want)
+			t.Errorf("holds: got %v, want %v", got.Held, want)
 		}
 		if want := map[string]int64{"nobody": 0, "ann": 4, "zoe": 2}; !maps.Equal(got.Units, want) {
-			t.Errorf("buyers: %v, want %v", got.Units, want)
+			t.Errorf("units: got %v, want %v", got.Units, want)
 		}
 		buyers, next, err := g.ScanBuyers(t.Context(), sku, 0)
 		check.Must(t, err)
 		if slices.Sort(buyers); next != 0 || !slices.Equal(buyers, []string{"ann", "zoe"}) {
-			t.Errorf("buyers with units: %v, %d", buyers, next)
+			t.Errorf("buyers with units: got %v, next page %d, want ann and zoe", buyers, next)
 		}
 	})
 }
 
-// A long queue is not read, and a count that is wrong does not pass for one.
+// Tally does not read a long queue. It reads a short queue even if `queued` is wrong.
 func TestTallyOfALongQueue(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := newGate(rdb, patient), newSKU()
@@ -57,7 +56,7 @@ func TestTallyOfALongQueue(t *testing.T) {
 		got, err := g.Tally(t.Context(), sku, nil, nil)
 		check.Must(t, err)
 		if got.Long || got.QueuedUnits() != 1 || got.Queued != 1_000_000 {
-			t.Errorf("one order, counted as a million: %+v", got)
+			t.Errorf("one order, counted as a million: got %+v, want the order", got)
 		}
 		pipe := rdb.Pipeline()
 		for range maxTally {
@@ -65,24 +64,24 @@ func TestTallyOfALongQueue(t *testing.T) {
 		}
 		check.Must(t, check.Err(pipe.Exec(t.Context())))
 		if got, err = g.Tally(t.Context(), sku, nil, nil); err != nil || !got.Long || !got.Open || got.Available != 9 {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("long queue: got %+v, %v, want Long", got, err)
 		}
 	})
 }
 
-// A look-up that failed at one gate does not report that no gate has the order.
+// If the call to one gate fails, Held returns an error rather than no hold.
 func TestHeldReportsFailures(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, broken := newGate(rdb, patient), newSKU()
 		check.Must(t, rdb.Set(t.Context(), keys.Holds(broken), "no hash", 0).Err())
 		if _, _, ok, err := g.Held(t.Context(), "o", newSKU(), broken); ok || err == nil {
-			t.Errorf("%v, %v", ok, err)
+			t.Errorf("got hold %v, %v, want an error", ok, err)
 		}
 	})
 }
 
-// Pages hold every order that was there all the time.
-func TestHeldPages(t *testing.T) {
+// The pages contain every order that has a hold during the whole scan.
+func TestScanHolds(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const n = 3000
 		g, sku := newGate(rdb, patient), newSKU()
@@ -103,7 +102,7 @@ func TestHeldPages(t *testing.T) {
 			}
 		}
 		if len(seen) != n {
-			t.Errorf("%d of %d", len(seen), n)
+			t.Errorf("got %d orders, want %d", len(seen), n)
 		}
 	})
 }

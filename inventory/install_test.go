@@ -11,9 +11,9 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// Opening a gate is refused unless it is certain to be the latest word.
-// (Each of these by its broken twin: twin_test.go.)
-func TestInstallOnlyTheLatestWord(t *testing.T) {
+// Install replaces only a gate that this keeper has shut, or a missing gate.
+// (twin_test.go has the broken twins.)
+func TestInstallReplacesOnlyAShutGate(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := newGate(rdb, patient)
 		refused := func(t *testing.T, sku string, was int64) {
@@ -21,10 +21,10 @@ func TestInstallOnlyTheLatestWord(t *testing.T) {
 			before := state(t, rdb, sku)
 			ok, err := build(t.Context(), g, sku, was, 9, truth{Terms: terms(5, 1), Available: 5})
 			if ok || err != nil {
-				t.Errorf("installed: %v, %v", ok, err)
+				t.Errorf("installed %v, %v, want false and nil", ok, err)
 			}
 			if after := state(t, rdb, sku); after != before {
-				t.Errorf("before:\n%safter:\n%s", before, after)
+				t.Errorf("the gate has changed, from\n%sto\n%s", before, after)
 			}
 		}
 		t.Run("open", func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestInstallOnlyTheLatestWord(t *testing.T) {
 			refused(t, sku, 0) // another rebuild came first
 			refused(t, sku, 2)
 		})
-		t.Run("none of them", func(t *testing.T) {
+		t.Run("queued orders are dropped", func(t *testing.T) {
 			sku := newSKU()
 			open(t, g, sku, 3, 1)
 			old := order(sku, "old", "ann")
@@ -49,12 +49,12 @@ func TestInstallOnlyTheLatestWord(t *testing.T) {
 			install(t, g, sku, first, truth{Terms: terms(5, 1), Available: 5})
 			r := Request{OrderID: "new", SKU: sku, Buyer: "ann", Quantity: 1, Key: "k", Fingerprint: "p"}
 			if got := reserve(t, g, r); got.OrderID != "new" {
-				t.Errorf("the key of an order of the old gate has outlived the rebuild: %+v", got)
+				t.Errorf("got %+v, want a new order: the rebuild drops the keys of queued orders", got)
 			}
 			queue, err := g.Queue(t.Context(), sku, "", 10)
 			check.Must(t, err)
 			if len(queue) != 1 || queue[0].OrderID != "new" || queue[0].Epoch != first+1 {
-				t.Errorf("queued: %+v", queue)
+				t.Errorf("got queue %+v, want only the new order with epoch %d", queue, first+1)
 			}
 		})
 	})
@@ -65,38 +65,38 @@ func shut(t *testing.T, g Keeping, sku string) {
 	check.Must(t, g.BeginRebuild(t.Context(), sku, first))
 }
 
-// A Redis that fails over between staging and installing may have lost what was
-// staged, or only the latest of it. Opening with the rest would strand the units
-// of open orders, or sell those of others again.
-func TestInstallNothingThatWasLost(t *testing.T) {
+// A failover between Stage and Install may lose the draft, or only its last pieces. A
+// gate opened without them would keep the units of open orders forever, or sell units
+// twice.
+func TestInstallRejectsAnIncompleteDraft(t *testing.T) {
 	losses := map[string]struct {
-		key   int // of the draft, which is lost; -1: what was written last
+		key   int // index of the lost key of the draft; -1 for the last writes
 		guard string
 	}{
 		"holds":  {0, "redis.call('HLEN', KEYS[5]) ~= tonumber(ARGV[3])"},
 		"buyers": {1, "redis.call('HLEN', KEYS[6]) ~= tonumber(ARGV[4])"},
-		// As many holds and buyers as there should be, and not those.
+		// The draft has the right numbers of holds and buyers, but older ones.
 		"the last changes": {-1, "redis.call('SCARD', KEYS[7]) ~= tonumber(ARGV[5])"},
 	}
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		for what, loss := range losses {
 			t.Run(what, func(t *testing.T) {
 				if opensWithout(t, rdb, loss.key) {
-					t.Error("opened without them")
+					t.Error("the gate opens, want the draft rejected")
 				}
 			})
 			t.Run(what+", twin", func(t *testing.T) {
 				installTwin(0, "uncounted", loss.guard, "false").use(t)
 				if !opensWithout(t, rdb, loss.key) {
-					t.Error("the check can't fail")
+					t.Error("the twin rejects the draft, too: the check proves nothing")
 				}
 			})
 		}
 	})
 }
 
-// opensWithout stages a rebuild, loses a key of the draft, or with -1 what was
-// written last, and tells whether the gate opens.
+// opensWithout stages a rebuild, loses a key of the draft or the last writes (-1), and
+// reports whether the gate opens.
 func opensWithout(t *testing.T, rdb *redis.Client, lost int) bool {
 	hold := func(id, buyer string) Hold { return Hold{OrderID: id, Buyer: buyer, Quantity: 1, At: time.Now()} }
 	g, sku := newGate(rdb, patient), newSKU()
@@ -107,7 +107,7 @@ func opensWithout(t *testing.T, rdb *redis.Client, lost int) bool {
 	}
 	check.Must(t, g.Stage(t.Context(), d, Changes{Holds: []Hold{hold("b", "bob")}, Ended: []string{"a"}, Buyers: map[string]int64{"ann": 0, "bob": 1}}))
 	if got := fmt.Sprint(rdb.HKeys(t.Context(), d.keys()[0]).Val(), rdb.HGet(t.Context(), d.keys()[1], "bob").Val()); got != "[b]1" {
-		t.Fatalf("staged: %s", got)
+		t.Fatalf("staged %s, want [b]1", got)
 	}
 	for n, key := range d.keys() {
 		if lost < 0 {
@@ -119,13 +119,12 @@ func opensWithout(t *testing.T, rdb *redis.Client, lost int) bool {
 	opened, err := g.Install(t.Context(), d, 0, View{Summary: Summary{Epoch: 1, Terms: terms(3, 1), Available: 2}, Holds: 1, Buyers: 2})
 	check.Must(t, err)
 	if left := rdb.Exists(t.Context(), d.keys()...).Val(); left != 0 {
-		t.Errorf("%d keys of the draft are left", left)
+		t.Errorf("%d keys of the draft are left, want none", left)
 	}
 	return opened
 }
 
-// A rebuild that dies half-way leaves nothing for good, and one that ends
-// nothing at all.
+// Redis deletes the draft of a rebuild that died. A complete rebuild leaves no draft.
 func TestStagedKeysExpire(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := newGate(rdb, patient), newSKU()
@@ -133,25 +132,24 @@ func TestStagedKeysExpire(t *testing.T) {
 		check.Must(t, g.Stage(t.Context(), d, Changes{Holds: all.Holds, Buyers: all.Buyers}))
 		for _, key := range d.keys() {
 			if ttl := rdb.TTL(t.Context(), key).Val(); ttl <= 0 || ttl > stagedFor {
-				t.Errorf("%s lives for %v", key, ttl)
+				t.Errorf("%s expires in %v, want at most %v", key, ttl, stagedFor)
 			}
 		}
 		install(t, g, sku, 0, all)
 		for _, key := range []string{keys.Holds(sku), keys.Buyers(sku)} {
 			if ttl := rdb.TTL(t.Context(), key).Val(); ttl != -1 {
-				t.Errorf("%s, installed, lives for %v", key, ttl)
+				t.Errorf("%s, installed, expires in %v, want never", key, ttl)
 			}
 		}
 		check.Must(t, g.Discard(t.Context(), d))
 		if left := rdb.Keys(t.Context(), "*{"+sku+"}*staged*").Val(); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
+			t.Errorf("keys of the draft are left: %v", left)
 		}
 	})
 }
 
-// Two keepers, the second of which has taken over from the first: neither
-// installs what the other has staged, whoever comes first.
-func TestInstallOnlyOnesOwnDraft(t *testing.T) {
+// A keeper that was replaced cannot install its draft after the draft of the new keeper.
+func TestInstallRejectsTheDraftOfAReplacedKeeper(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := newGate(rdb, patient), newSKU()
 		stale, fresh := &Draft{SKU: sku, Fence: 1, Attempt: 1}, &Draft{SKU: sku, Fence: 2, Attempt: 1}
@@ -159,14 +157,14 @@ func TestInstallOnlyOnesOwnDraft(t *testing.T) {
 		check.Must(t, g.Stage(t.Context(), stale, Changes{Buyers: map[string]int64{"ann": 5}}))
 		stock := View{Summary: Summary{Epoch: 2, Terms: terms(3, 1), Available: 2}, Buyers: 1}
 		if ok, err := g.Install(t.Context(), fresh, 0, stock); !ok || err != nil {
-			t.Fatal(ok, err)
+			t.Fatalf("install the draft of the new keeper: %v, %v", ok, err)
 		}
 		check.Must(t, g.BeginRebuild(t.Context(), sku, 2))
 		if ok, err := g.Install(t.Context(), stale, 0, stock); ok || err != nil {
-			t.Errorf("the stale keeper installs: %v, %v", ok, err)
+			t.Errorf("install the draft of the replaced keeper: %v, %v, want false and nil", ok, err)
 		}
 		if n := rdb.HGet(t.Context(), keys.Buyers(sku), "ann").Val(); n != "1" {
-			t.Errorf("installed what another one has staged: ann has %s", n)
+			t.Errorf("ann has %s units, want 1, as the new keeper staged", n)
 		}
 	})
 }
@@ -184,22 +182,22 @@ func bigStock(holds, buyers int) truth {
 	return s
 }
 
-// Far more than one script could hand to one command.
+// The gate has far more holds than Lua can pass to one command.
 func TestInstallManyHolds(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const n = 20_000
 		g, sku := newGate(rdb, patient), newSKU()
 		install(t, g, sku, 0, bigStock(n, n))
-		if view := look(t, g, sku); view.Holds != n || !view.Open {
-			t.Errorf("%+v", view.Holds)
+		if view := inspect(t, g, sku); view.Holds != n || !view.Open {
+			t.Errorf("got %d holds, open %v, want %d holds of an open gate", view.Holds, view.Open, n)
 		}
-		if got := rdb.HLen(t.Context(), keys.Buyers(sku)).Val(); got != n+1 { // and the mark
-			t.Errorf("%d buyers", got)
+		if got := rdb.HLen(t.Context(), keys.Buyers(sku)).Val(); got != n+1 { // with the marker
+			t.Errorf("got %d fields, want %d", got, n+1)
 		}
 	})
 }
 
-// The largest calls that the documentation allows.
+// The calls have the largest sizes that the documentation allows.
 func TestLargestCalls(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const calls, ids = 256, 500
@@ -236,15 +234,15 @@ func TestLargestCalls(t *testing.T) {
 			after = queue[len(queue)-1].Entry
 		}
 		if units, err := g.Release(t.Context(), sku, first, all[:ids]); err != nil || units != ids-5 {
-			t.Errorf("released %d, %v", units, err)
+			t.Errorf("released %d units, %v, want %d", units, err, ids-5)
 		}
 		check.Must(t, g.Confirm(t.Context(), sku, first, all[ids:2*ids]))
-		if view := look(t, g, sku); view.Holds != 23 || len(view.Orders) != 0 || view.Available != 10_000-4*calls+11+495 {
-			t.Errorf("%d holds, %d queued, %d available after all but 24", view.Holds, len(view.Orders), view.Available)
+		if view := inspect(t, g, sku); view.Holds != 23 || len(view.Orders) != 0 || view.Available != 10_000-4*calls+11+495 {
+			t.Errorf("got %d holds, %d queued, %d available, want 23, 0 and %d", view.Holds, len(view.Orders), view.Available, 10_000-4*calls+11+495)
 		}
 		for _, n := range sizes {
 			if n != calls {
-				t.Errorf("a call of %d", n)
+				t.Errorf("a call of %d requests, want %d", n, calls)
 			}
 		}
 	})

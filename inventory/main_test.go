@@ -16,41 +16,41 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// Every test closes what it opens: a goroutine left at the end is a failure.
+// TestMain fails if a goroutine is left at the end.
 func TestMain(m *testing.M) {
 	servertest.Prepare()
 	goleak.VerifyTestMain(m)
 }
 
-// patient is a Config whose timeout is long enough for a starved Redis.
+// patient is a Config with a timeout that suffices on a busy machine.
 var patient = Config{Timeout: time.Minute}
 
-// onEachRedis runs a test on the embedded Redis and on a real one.
+// onEachRedis runs test on the embedded Redis and on a real Redis.
 func onEachRedis(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
 	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) { test(t, servertest.Connect(t, r.URL)) })
 }
 
 var skus atomic.Int64
 
-// newSKU is one that no other test has used.
+// newSKU returns a SKU that no other test uses.
 func newSKU() string { return "S" + strconv.FormatInt(skus.Add(1), 10) }
 
-// first is the epoch of a sale that these tests have opened.
+// first is the epoch of the gate that open builds.
 const first int64 = 1
 
-// terms of a sale that is open now.
+// terms returns the terms of a sale that is open now.
 func terms(total, perBuyer int64) Terms {
 	now := time.Now().Truncate(time.Millisecond)
 	return Terms{Total: total, PerBuyer: perBuyer, OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour)}
 }
 
-// open opens a sale of total units, none of them sold.
+// open opens a sale of total units, none of which is sold.
 func open(t testing.TB, g Keeping, sku string, total, perBuyer int64) {
 	t.Helper()
 	install(t, g, sku, 0, truth{Terms: terms(total, perBuyer), Available: total})
 }
 
-// A truth is what the database says, all of it.
+// A truth is the state of a sale in the database.
 type truth struct {
 	Terms
 	Available int64
@@ -58,12 +58,18 @@ type truth struct {
 	Buyers    map[string]int64
 }
 
-// draft is one that nobody has staged anything for.
+// full returns s with no units sold.
+func (s truth) full() truth {
+	s.Available = s.Total
+	return s
+}
+
+// draft returns an empty draft.
 func draft(sku string) *Draft { return &Draft{SKU: sku, Fence: 1, Attempt: attempts.Add(1)} }
 
 var attempts atomic.Int64
 
-// build stages what the database says, and installs it over the gate of epoch was.
+// build stages s and installs it over the gate of epoch was.
 func build(ctx context.Context, g Keeping, sku string, was, epoch int64, s truth) (bool, error) {
 	d := draft(sku)
 	if err := g.Stage(ctx, d, Changes{Holds: s.Holds, Buyers: s.Buyers}); err != nil {
@@ -74,7 +80,7 @@ func build(ctx context.Context, g Keeping, sku string, was, epoch int64, s truth
 	})
 }
 
-// install builds the gate after that of epoch was.
+// install builds the gate that follows the gate of epoch was.
 func install(t testing.TB, g Keeping, sku string, was int64, s truth) {
 	t.Helper()
 	if ok, err := build(t.Context(), g, sku, was, was+1, s); !ok || err != nil {
@@ -82,15 +88,15 @@ func install(t testing.TB, g Keeping, sku string, was int64, s truth) {
 	}
 }
 
-// newGate returns a gate with both of its faces.
+// newGate returns a gate with the methods of sellers and of keepers.
 func newGate(rdb redis.UniversalClient, cfg Config) Keeping { return Keeping{New(rdb, cfg)} }
 
-// order is a request for one unit without a key.
+// order returns a request for one unit without a key.
 func order(sku, id, buyer string) Request {
 	return Request{OrderID: id, SKU: sku, Buyer: buyer, Quantity: 1, Node: "n"}
 }
 
-// reserve is Reserve where a yes is certain.
+// reserve calls Reserve and fails the test if the gate does not accept the order.
 func reserve(t testing.TB, g Keeping, r Request) Reservation {
 	t.Helper()
 	got, err := g.Reserve(t.Context(), r)
@@ -100,16 +106,16 @@ func reserve(t testing.TB, g Keeping, r Request) Reservation {
 	return got
 }
 
-// look is Inspect where an answer is certain.
-func look(t testing.TB, g Keeping, sku string) View {
+// inspect calls Inspect and fails the test on an error.
+func inspect(t testing.TB, g Keeping, sku string) View {
 	t.Helper()
 	view, err := g.Inspect(t.Context(), sku)
 	check.Must(t, err)
 	return view
 }
 
-// state is all that Redis keeps of a SKU, as text: two
-// equal ones mean that nothing has changed.
+// state returns the content of Redis for a SKU as text. Two equal texts mean that nothing
+// has changed.
 func state(t rapid.TB, rdb *redis.Client, sku string) string {
 	t.Helper()
 	var b strings.Builder

@@ -11,36 +11,35 @@ import (
 	"flashsale/inventory/internal/keys"
 )
 
-// memory holds what a node remembers of a sold-out SKU, so that a refusal costs no
-// round trip: when the gate was seen empty, and which buyers have had an order. The
-// requests of these buyers are sent to the gate, because they may be replays.
+// A memory holds what a node remembers of a sold-out SKU: when the gate was seen empty,
+// and which buyers have had an order. With it a refusal costs no round trip. Requests of
+// the remembered buyers are sent to the gate, because they may be replays.
 //
-// The memory is valid for Config.SoldOutFor, counted from the time at which the call to
-// the gate was sent. After half of that time one caller asks the gate, and the answer
-// renews the memory for all callers. Under steady traffic no other caller asks. The
-// memory does not depend on a message that units have been released.
+// The memory is valid for Config.SoldOutFor from the time at which the call to the gate
+// was sent. After half of that time one caller asks the gate, and the answer renews the
+// memory for all callers. A steady flow of requests therefore costs one call per renewal.
 type memory struct {
 	known atomic.Pointer[soldOut]
-	asked atomic.Int64 // when a caller was last sent to the gate: time since started
+	asked atomic.Int64 // time at which a caller was last sent to the gate, since started
 
-	seen      sync.Mutex // guards what follows
-	newest    version    // of the gate, as far as its replies have come in
-	heard     time.Time  // when that one came in
-	loading   bool       // the buyers are being read
-	loadAgain time.Time  // not before this
+	seen      sync.Mutex // guards the fields below
+	newest    version    // newest version of the gate in any reply
+	newestAt  time.Time  // time at which that reply arrived
+	loading   bool       // loadBuyers is running
+	loadAgain time.Time  // earliest start of the next loadBuyers
 }
 
 type soldOut struct {
 	version version
 	until   time.Time
-	buyers  []uint64 // hashes, sorted: 8 bytes a buyer; a collision only means one question more
+	buyers  []uint64 // sorted hashes, 8 bytes per buyer; a collision only costs a call
 }
 
 // A version identifies a state of the set of buyers. While the version stays the same,
 // the gate has accepted no order.
 type version struct {
 	epoch, granted int64
-	changes        int64 // how often a Redis was found to be another one
+	changes        int64 // Gate.changes
 }
 
 func (v version) before(o version) bool {
@@ -50,9 +49,9 @@ func (v version) before(o version) bool {
 var seed = maphash.MakeSeed()
 
 // KnownSoldOut reports whether this node remembers that sku is sold out for buyer, and
-// the epoch of the empty gate. It makes no call. If it returns false, the caller must
-// ask the gate. Only an empty gate is remembered: a gate that has too few units for one
-// order may have enough for a smaller one.
+// returns the epoch of the empty gate. It makes no call. If it returns false, the caller
+// must ask the gate. Only a gate without any units is remembered, because a gate with too
+// few units for one order may have enough for a smaller order.
 func (g *Gate) KnownSoldOut(sku, buyer string) (epoch int64, soldOut bool) {
 	v, ok := g.skus.Load(sku)
 	if !ok {
@@ -61,7 +60,7 @@ func (g *Gate) KnownSoldOut(sku, buyer string) (epoch int64, soldOut bool) {
 	s := v.(*saleState)
 	known := s.known.Load()
 	if known == nil || known.version.changes != g.changes.Load() {
-		return 0, false // nothing is remembered, or Redis may have been replaced since
+		return 0, false // nothing remembered, or Redis may have been replaced since
 	}
 	left := time.Until(known.until)
 	if left <= 0 || left < g.cfg.SoldOutFor/2 && s.mayAsk() {
@@ -71,23 +70,23 @@ func (g *Gate) KnownSoldOut(sku, buyer string) (epoch int64, soldOut bool) {
 	return known.version.epoch, !had
 }
 
-// mayAsk tells one caller to ask the gate, and a quarter of the memory's time
-// later the next one: a limiter may have refused the first on its way.
+// mayAsk selects one caller to ask the gate. After a quarter of SoldOutFor it selects the
+// next caller, because the rate limiter may have refused the first.
 func (s *saleState) mayAsk() bool {
 	last, at := s.asked.Load(), int64(time.Since(started))
 	return at-last > int64(s.gate.cfg.SoldOutFor/4) && s.asked.CompareAndSwap(last, at)
 }
 
-// saw takes note of what a script call that was sent at sent has shown. It is
-// called before the callers of that call hear anything, so whoever has been
-// let in is not refused from here a moment later.
+// saw records the gate's version and available units from the reply to a call that was
+// sent at the given time. It runs before the callers of that call return. Otherwise a
+// buyer whose order was just accepted could be refused from memory.
 func (s *saleState) saw(sent time.Time, now version, available int64) {
 	s.seen.Lock()
 	defer s.seen.Unlock()
-	if now.before(s.newest) && (now.epoch == s.newest.epoch || sent.Before(s.heard)) {
-		return // overtaken: others have been let in since
+	if now.before(s.newest) && (now.epoch == s.newest.epoch || sent.Before(s.newestAt)) {
+		return // a newer reply has arrived
 	}
-	s.newest, s.heard = now, time.Now()
+	s.newest, s.newestAt = now, time.Now()
 	known := s.known.Load()
 	switch {
 	case available > 0:
@@ -98,7 +97,7 @@ func (s *saleState) saw(sent time.Time, now version, available int64) {
 		if next.until.After(known.until) {
 			s.known.Store(&next)
 		}
-	default: // nothing is left, and we don't know who has had what there was
+	default: // the gate is empty, and its buyers are not known
 		s.known.Store(nil)
 		if !s.loading && !sent.Before(s.loadAgain) {
 			s.loading = true
@@ -114,24 +113,24 @@ func (s *saleState) latest() version {
 	return s.newest
 }
 
-// wentBack records the number of accepted orders that was read from the gate, not
-// earlier than sent. It reports whether this node had seen a higher number before.
+// wentBack records granted, which was read from the gate after sent. It reports whether
+// this node has seen a higher value in the same epoch.
 func (s *saleState) wentBack(sent time.Time, epoch, granted int64) bool {
 	s.seen.Lock()
 	defer s.seen.Unlock()
 	now := version{epoch, granted, s.gate.changes.Load()}
 	if s.newest.before(now) {
-		s.newest, s.heard = now, time.Now()
+		s.newest, s.newestAt = now, time.Now()
 	}
-	return epoch == s.newest.epoch && granted < s.newest.granted && !sent.Before(s.heard)
+	return epoch == s.newest.epoch && granted < s.newest.granted && !sent.Before(s.newestAt)
 }
 
-// loadBuyers reads who has had an order, at the version of a gate seen empty.
-// HSCAN returns every field that is there from start to end, and the version
-// was read before the start; a buyer who comes later changes the version.
+// loadBuyers reads the buyers who have had an order, for a gate that was empty at version
+// at. HSCAN returns every field that exists during the whole scan. A buyer who is added
+// during the scan changes the version, and the result is then discarded.
 //
-// It ends by itself, bounded by the call's timeout. Reading many buyers takes
-// a while; then it is done more seldom, and meanwhile requests go to the gate.
+// A load that takes long is repeated less often. Until it has finished, requests are sent
+// to the gate.
 func (s *saleState) loadBuyers(at version) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.gate.cfg.Timeout)
 	defer cancel()
@@ -142,9 +141,9 @@ func (s *saleState) loadBuyers(at version) {
 	s.seen.Lock()
 	defer s.seen.Unlock()
 	s.loading = false
-	s.loadAgain = start.Add(20 * took) // also when it failed: Redis has enough to do
+	s.loadAgain = start.Add(20 * took) // after a failure too, because Redis may be overloaded
 	if err == nil && s.newest == at {
-		// until is in the past: the next question confirms it under this version.
+		// until has passed already. The next reply with this version renews it.
 		s.known.Store(&soldOut{version: at, until: start, buyers: buyers})
 	}
 }

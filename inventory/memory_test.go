@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"runtime"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,7 +15,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// ask is what orders does: memory first.
+// ask refuses from memory if it can, and asks the gate otherwise, as package shop does.
 func ask(ctx context.Context, g Keeping, r Request) error {
 	if remembers(g, r.SKU, r.Buyer) {
 		return ErrSoldOut
@@ -35,7 +32,7 @@ func remembers(g Keeping, sku, buyer string) bool {
 
 var strangers atomic.Int64
 
-// stranger is a request of a buyer who has had no order.
+// stranger returns a request of a buyer who has had no order.
 func stranger(sku string) Request {
 	n := strangers.Add(1)
 	return order(sku, fmt.Sprint("s", n), fmt.Sprint("stranger-", n))
@@ -44,8 +41,8 @@ func stranger(sku string) Request {
 // untilSoldOut waits until g refuses strangers from memory.
 func untilSoldOut(t *testing.T, g Keeping, sku string) {
 	t.Helper()
-	check.Eventually(t, "sold out by memory", func() bool {
-		if remembers(g, sku, "anybody") {
+	check.Eventually(t, "the node remembers that the sale is sold out", func() bool {
+		if remembers(g, sku, "new buyer") {
 			return true
 		}
 		check.Is(t, check.Err(g.Reserve(t.Context(), stranger(sku))), ErrSoldOut)
@@ -53,7 +50,7 @@ func untilSoldOut(t *testing.T, g Keeping, sku string) {
 	})
 }
 
-// soon reserves what has come to an empty gate, and rests for a moment.
+// soon reserves units that have returned to an empty gate, after the cooldown.
 func soon(t *testing.T, g Keeping, r Request) {
 	t.Helper()
 	check.Eventually(t, r.Buyer+" has a unit", func() bool {
@@ -62,17 +59,17 @@ func soon(t *testing.T, g Keeping, r Request) {
 	})
 }
 
-// release gives the units of an order back.
+// release releases the units of an order.
 func release(t *testing.T, g Keeping, sku string, epoch int64, id string) {
 	t.Helper()
 	if units, err := g.Release(t.Context(), sku, epoch, []string{id}); err != nil || units == 0 {
-		t.Fatalf("release %s: %d, %v", id, units, err)
+		t.Fatalf("release %s: got %d units, %v, want at least one", id, units, err)
 	}
 }
 
 // In the second half of the memory's lifetime, one caller asks Redis. If it receives no
 // answer, the next caller asks a quarter of the lifetime later.
-func TestRefusingAsksNobody(t *testing.T) {
+func TestMemoryRefusesWithoutCalls(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		client, commands := counted(t, rdb)
 		g, sku := newGate(client, Config{Timeout: time.Minute, SoldOutFor: 4 * time.Hour}), newSKU()
@@ -80,7 +77,7 @@ func TestRefusingAsksNobody(t *testing.T) {
 		reserve(t, g, order(sku, "o", "ann"))
 		untilSoldOut(t, g, sku)
 		if epoch, soldOut := g.KnownSoldOut(sku, "bob"); epoch != first || !soldOut {
-			t.Errorf("epoch %d, sold out %v", epoch, soldOut)
+			t.Errorf("got epoch %d, sold out %v, want %d and true", epoch, soldOut, first)
 		}
 		s := g.state(sku)
 		for i, c := range []struct {
@@ -105,9 +102,9 @@ func TestRefusingAsksNobody(t *testing.T) {
 	})
 }
 
-// Units come back, and somebody gets one of them by one node. Another node that
-// remembers "sold out" must not refuse that buyer: the request may be a replay.
-func TestNoMemoryOutlivesTheFirstSale(t *testing.T) {
+// A unit returns, and a buyer gets it by one node. Another node that remembers "sold out"
+// must not refuse this buyer, because the request may be a replay.
+func TestMemoryEndsBeforeCooldown(t *testing.T) {
 	t.Parallel()
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		refused := func(t *testing.T, cfg Config) bool {
@@ -117,9 +114,9 @@ func TestNoMemoryOutlivesTheFirstSale(t *testing.T) {
 			untilSoldOut(t, b, sku)
 			release(t, a, sku, first, "o")
 			greedy := stranger(sku)
-			greedy.Quantity = 2 // more than there are: it takes nothing
+			greedy.Quantity = 2 // more than the gate has: it takes nothing
 			check.Eventually(t, "bob has the unit", func() bool {
-				_ = ask(t.Context(), b, greedy) // others keep coming to b
+				_ = ask(t.Context(), b, greedy) // keeps the memory of b alive
 				_, err := a.Reserve(t.Context(), order(sku, "p", "bob"))
 				return err == nil
 			})
@@ -131,54 +128,53 @@ func TestNoMemoryOutlivesTheFirstSale(t *testing.T) {
 		}
 		for range rounds {
 			if refused(t, patient) {
-				t.Error("bob's replay is refused from memory")
+				t.Error("bob's replay is refused from memory, want it sent to the gate")
 			}
 		}
 		if !refused(t, Config{Timeout: time.Minute, SoldOutFor: time.Minute}) {
-			t.Error("a memory that lasts for longer than units rest passes: the check can't fail")
+			t.Error("with a memory longer than the cooldown, bob's replay is not refused: the check proves nothing")
 		}
 	})
 }
 
-// Whoever has had an order gets through to the gate: the request may be a replay.
-func TestMemoryNeverRefusesWhoHadAnOrder(t *testing.T) {
+// Requests of buyers who have had an order reach the gate, because they may be replays.
+func TestMemoryNeverRefusesBuyersWithOrders(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, other, sku := newGate(rdb, patient), newGate(rdb, patient), newSKU()
 		open(t, g, sku, 3, 1)
-		let := func(who string) {
+		mustAsk := func(who string) {
 			t.Helper()
 			if remembers(g, sku, who) {
-				t.Errorf("%s is refused", who)
+				t.Errorf("%s is refused from memory, want the request sent to the gate", who)
 			}
 		}
 		reserve(t, g, order(sku, "a", "ann"))
-		reserve(t, other, order(sku, "b", "bob, by another node"))
+		reserve(t, other, order(sku, "b", "bob at another node"))
 		reserve(t, g, order(sku, "c", "cyd, who cancels"))
 		release(t, g, sku, first, "c")
 		soon(t, g, order(sku, "d", "dan, who gets that unit"))
 		untilSoldOut(t, g, sku)
-		let("ann")
-		let("bob, by another node")
-		let("cyd, who cancels")
-		let("dan, who gets that unit")
+		mustAsk("ann")
+		mustAsk("bob at another node")
+		mustAsk("cyd, who cancels")
+		mustAsk("dan, who gets that unit")
 
-		// A unit comes back while the memory is good, and a caller who was on the
-		// way already gets it.
+		// A unit returns while the memory is valid, and a new buyer gets it.
 		release(t, g, sku, first, "a")
 		soon(t, g, order(sku, "e", "eve, just now"))
-		let("eve, just now")
+		mustAsk("eve, just now")
 		untilSoldOut(t, g, sku)
-		let("eve, just now")
-		let("ann")
+		mustAsk("eve, just now")
+		mustAsk("ann")
 
-		// The same on another node: this one learns of it when it asks next.
+		// The same by another node. This node learns of the order with its next call.
 		release(t, other, sku, first, "b")
-		soon(t, other, order(sku, "f", "fay, by another node"))
-		check.Eventually(t, "fay is let through", func() bool { return !remembers(g, sku, "fay, by another node") })
+		soon(t, other, order(sku, "f", "fay at another node"))
+		check.Eventually(t, "the node no longer refuses fay from memory", func() bool { return !remembers(g, sku, "fay at another node") })
 		untilSoldOut(t, g, sku)
-		let("fay, by another node")
+		mustAsk("fay at another node")
 
-		// A rebuild, and a buyer whom only the database remembers.
+		// After a rebuild, some buyers are known only from the database.
 		shut(t, g, sku)
 		queue, err := g.Queue(t.Context(), sku, "", 100)
 		check.Must(t, err)
@@ -188,15 +184,15 @@ func TestMemoryNeverRefusesWhoHadAnOrder(t *testing.T) {
 		})
 		soon(t, g, order(sku, "h", "hal"))
 		untilSoldOut(t, g, sku)
-		let("gus, long ago")
-		let("ann")
-		let("hal")
+		mustAsk("gus, long ago")
+		mustAsk("ann")
+		mustAsk("hal")
 	})
 }
 
-// If the end of a pause is further ahead than a pause lasts, Redis's clock was set back
-// since the pause began. The pause is over.
-func TestRestIsBounded(t *testing.T) {
+// If the end of a cooldown is too far ahead, Redis's clock was set back in the meantime.
+// The cooldown is over.
+func TestCooldownIsBounded(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := newGate(rdb, patient), newSKU()
 		open(t, g, sku, 1, 1)
@@ -205,37 +201,37 @@ func TestRestIsBounded(t *testing.T) {
 	})
 }
 
-// Two calls in flight may come back in the wrong order.
-func TestOlderAnswerComesInLast(t *testing.T) {
+// The replies to two concurrent calls may arrive in the wrong order.
+func TestOlderReplyIsIgnored(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := newGate(rdb, patient), newSKU()
 		open(t, g, sku, 1, 1)
 		reserve(t, g, order(sku, "o", "ann"))
 		untilSoldOut(t, g, sku)
 		if epoch, soldOut := g.KnownSoldOut(sku, "bob"); epoch != first || !soldOut {
-			t.Errorf("epoch %d, sold out %v", epoch, soldOut)
+			t.Errorf("got epoch %d, sold out %v, want %d and true", epoch, soldOut, first)
 		}
 		s := g.state(sku)
 		was := s.known.Load().version
-		now := version{epoch: was.epoch, granted: was.granted + 1} // somebody has been let in
+		now := version{epoch: was.epoch, granted: was.granted + 1} // one more order was accepted
 		s.saw(time.Now(), now, 0)
 		s.saw(time.Now(), was, 0)
-		if remembers(g, sku, "whoever that was") {
-			t.Error("refused by an answer that was overtaken")
+		if remembers(g, sku, "new buyer") {
+			t.Error("an older reply restored the memory")
 		}
 	})
 }
 
-// "Too few left for 3" says nothing about 1.
-func TestTooFewIsNotSoldOut(t *testing.T) {
+// A gate with too few units for one order may have enough for a smaller order.
+func TestTooFewUnitsIsNotSoldOut(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := newGate(rdb, patient), newSKU()
 		open(t, g, sku, 2, 3)
 		for i := range 20 {
 			r := stranger(sku)
 			r.Quantity = 3
-			if _, err := g.Reserve(t.Context(), r); !errors.Is(err, ErrSoldOut) || remembers(g, sku, "anybody") {
-				t.Fatalf("request %d: %v, sold out %v", i, err, remembers(g, sku, "anybody"))
+			if _, err := g.Reserve(t.Context(), r); !errors.Is(err, ErrSoldOut) || remembers(g, sku, "new buyer") {
+				t.Fatalf("request %d: got %v, remembered %v, want sold out and not remembered", i, err, remembers(g, sku, "new buyer"))
 			}
 		}
 		check.Must(t, ask(t.Context(), g, stranger(sku)))
@@ -244,8 +240,8 @@ func TestTooFewIsNotSoldOut(t *testing.T) {
 	})
 }
 
-// A gate that is being rebuilt may have forgotten its stock: what it says of
-// it keeps nobody refusing.
+// A gate that is being rebuilt may have lost its stock. Its replies must not renew a
+// memory of "sold out".
 func TestRebuildIsNotSoldOut(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := newGate(rdb, patient), newSKU()
@@ -253,159 +249,12 @@ func TestRebuildIsNotSoldOut(t *testing.T) {
 		reserve(t, g, order(sku, "o", "ann"))
 		untilSoldOut(t, g, sku)
 		shut(t, g, sku)
-		check.Eventually(t, "being rebuilt, and what was remembered before is over", func() bool {
+		check.Eventually(t, "the gate is being rebuilt, and the memory has expired", func() bool {
 			err := ask(t.Context(), g, stranger(sku))
 			return errors.Is(err, ErrRebuilding) && time.Now().After(g.state(sku).known.Load().until)
 		})
 		for range 100 {
 			check.Is(t, ask(t.Context(), g, stranger(sku)), ErrRebuilding)
-		}
-	})
-}
-
-func TestMemoryOf20000Buyers(t *testing.T) {
-	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		const n = 20_000
-		g, sku := newGate(rdb, Config{Timeout: time.Minute, SoldOutFor: time.Hour}), newSKU() // longer than the test
-		install(t, g, sku, 0, bigStock(n, n))
-		untilSoldOut(t, g, sku)
-		refused := 0
-		for i := range n {
-			if remembers(g, sku, fmt.Sprint("buyer-", i)) {
-				t.Fatalf("buyer-%d is refused", i)
-			}
-			if remembers(g, sku, fmt.Sprint("nobody-", i)) {
-				refused++
-			}
-		}
-		if refused != n { // two of 2⁶⁴ hashes would have to meet
-			t.Errorf("%d of %d strangers refused", refused, n)
-		}
-	})
-}
-
-// All of it at once: two nodes, units that come back all the time, and
-// everybody who got one asks again.
-func TestMemoryUnderWay(t *testing.T) {
-	t.Parallel()
-	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		t.Parallel()
-		sku := newSKU()
-		nodes := []Keeping{newGate(rdb, patient), newGate(rdb, patient)}
-		keeper := newGate(rdb, Config{Timeout: time.Minute, QueueLimit: 1e6})
-		open(t, keeper, sku, 5, 1)
-		ctx, cancel := context.WithCancel(check.Context(t))
-		defer cancel()
-		orders, refusals := 20, int64(100) // few refusals, because memory is valid for only 100 ms, which a busy machine often exceeds
-		if servertest.Thorough() {
-			orders, refusals = 50, 200
-		}
-
-		type got struct {
-			node  int
-			buyer string
-			at    time.Time
-		}
-		var mu sync.Mutex
-		var winners []got
-		var refused atomic.Int64
-		won := make(chan string, 100_000)
-		var running sync.WaitGroup
-		for i := range 8 {
-			running.Go(func() {
-				for n := 0; ctx.Err() == nil; n++ {
-					node, buyer := n%2, fmt.Sprint("buyer-", i, "-", n)
-					if remembers(nodes[node], sku, buyer) {
-						refused.Add(1)
-						time.Sleep(time.Millisecond) // leaves CPU time to Redis
-						continue
-					}
-					if ask(context.WithoutCancel(ctx), nodes[node], order(sku, buyer, buyer)) != nil {
-						continue
-					}
-					w := got{node, buyer, time.Now()}
-					if remembers(nodes[node], sku, buyer) {
-						t.Errorf("%s, just let in, is refused by the same node", buyer)
-					}
-					mu.Lock()
-					winners = append(winners, w)
-					old := winners[rand.IntN(len(winners))]
-					mu.Unlock()
-					won <- buyer
-					began := time.Now()
-					for k, g := range nodes {
-						if remembers(g, sku, old.buyer) {
-							t.Errorf("%s, let in by node %d %v ago, is refused by node %d", old.buyer, old.node, began.Sub(old.at), k)
-						}
-					}
-				}
-			})
-		}
-		enough := func() bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return len(winners) >= orders && refused.Load() >= refusals
-		}
-		cancelOneByOne(ctx, t, keeper, sku, won, enough) // in between all is sold out
-		cancel()
-		running.Wait()
-		if !enough() {
-			t.Errorf("only %d orders and %d refusals from memory", len(winners), refused.Load())
-		}
-	})
-}
-
-// cancelOneByOne gives the units of those who won back, until that is enough or ctx
-// ends.
-func cancelOneByOne(ctx context.Context, t *testing.T, keeper Keeping, sku string, won <-chan string, enough func() bool) {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !enough() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		select {
-		case buyer := <-won:
-			release(t, keeper, sku, first, buyer)
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func TestRefusalsCostNoMemory(t *testing.T) {
-	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, sku := newGate(rdb, Config{Timeout: time.Minute, SoldOutFor: time.Hour}), newSKU()
-		open(t, g, sku, 1, 1)
-		reserve(t, g, order(sku, "o", "ann"))
-		untilSoldOut(t, g, sku)
-		heap := func() int64 {
-			var m runtime.MemStats
-			for range 3 {
-				runtime.GC()
-			}
-			runtime.ReadMemStats(&m)
-			return int64(m.HeapAlloc)
-		}
-		refuse := func(n int) {
-			for i := range n {
-				if i%50 == 0 { // a refusal by the gate
-					check.Is(t, check.Err(g.Reserve(t.Context(), stranger(sku))), ErrSoldOut)
-				}
-				check.Is(t, ask(t.Context(), g, stranger(sku)), ErrSoldOut)
-				_ = remembers(g, fmt.Sprint("unheard of ", strangers.Load()), "anybody")
-			}
-		}
-		refuse(1000) // pools fill
-		before := heap()
-		refuse(100_000)
-		if grown := heap() - before; grown > 256<<10 {
-			t.Errorf("the heap grew by %d KiB over 100,000 refusals", grown>>10)
-		}
-		if n := testing.AllocsPerRun(1000, func() { remembers(g, sku, "anybody") }); n > 0 {
-			t.Errorf("%v allocations for a refusal", n)
 		}
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// model is the gate as anybody would write it who had one thread, no Redis and
-// no crashes: what the real one must be indistinguishable from.
+// A model is the gate written for one thread, without Redis and without crashes. The real
+// gate must behave in the same way.
 type model struct {
 	exists, open bool
 	epoch        int64
@@ -18,13 +18,13 @@ type model struct {
 	available    int64
 	holds        map[string]Hold
 	buyers       map[string]int64     // units held or paid
-	paid         map[string]int64     // of those, confirmed: no hold any more
-	keys         map[[2]string]Queued // buyer and key, of what is queued
+	paid         map[string]int64     // units paid: no longer in holds
+	keys         map[[2]string]Queued // queued orders by buyer and key
 	queue        []Queued
 	bound        int
-	entry        int // orders in an entry of the queue, at most
+	entry        int // largest number of orders in an entry of the queue
 	granted      int64
-	coolingDown  bool // units have come to an empty gate
+	coolingDown  bool // units have returned to an empty gate
 }
 
 func newModel(bound, entry int) *model {
@@ -34,18 +34,18 @@ func newModel(bound, entry int) *model {
 	}
 }
 
-// An answer is what Reserve may say.
+// An answer is a possible result of Reserve.
 type answer struct {
 	id       string
 	replayed bool
-	at       time.Time // of an order known before, zero otherwise
+	at       time.Time // acceptance time of a known order, zero otherwise
 	reason   error
 	known    bool
 }
 
 func (m *model) reserve(r Request, now time.Time) answer {
 	_, known := m.buyers[r.Buyer]
-	no := func(reason error) answer { return answer{reason: reason, known: known} }
+	refuse := func(reason error) answer { return answer{reason: reason, known: known} }
 	earlier, replay := m.keys[[2]string{r.Buyer, r.Key}]
 	hold, held := m.holds[r.OrderID]
 	switch {
@@ -54,23 +54,23 @@ func (m *model) reserve(r Request, now time.Time) answer {
 	case !m.open:
 		return answer{reason: ErrRebuilding}
 	case r.OrderID == "" || strings.Contains(r.OrderID, " ") || r.Buyer == "" || r.Quantity < 1:
-		return no(ErrInvalid)
+		return refuse(ErrInvalid)
 	case r.Key != "" && replay && earlier.Fingerprint != r.Fingerprint:
-		return no(ErrMismatch)
+		return refuse(ErrMismatch)
 	case r.Key != "" && replay && earlier.OrderID != r.OrderID:
 		return answer{id: earlier.OrderID, replayed: true}
 	case r.Key != "" && replay, held:
 		return answer{id: r.OrderID, at: hold.At}
 	case now.Before(m.terms.OpensAt):
-		return no(ErrNotOpen)
+		return refuse(ErrNotOpen)
 	case !now.Before(m.terms.ClosesAt):
-		return no(ErrClosed)
+		return refuse(ErrClosed)
 	case r.Quantity > m.terms.PerBuyer-m.buyers[r.Buyer]:
-		return no(ErrBuyerLimit)
+		return refuse(ErrBuyerLimit)
 	case m.coolingDown, r.Quantity > m.available:
-		return no(ErrSoldOut)
+		return refuse(ErrSoldOut)
 	case len(m.queue) >= m.bound:
-		return no(ErrBusy)
+		return refuse(ErrBusy)
 	}
 	h := Hold{OrderID: r.OrderID, Buyer: r.Buyer, Quantity: r.Quantity}
 	m.available -= r.Quantity
@@ -85,11 +85,11 @@ func (m *model) reserve(r Request, now time.Time) answer {
 	return answer{id: r.OrderID}
 }
 
-// reservedAt takes over the time that Redis's clock gave an order.
+// reservedAt records the acceptance time of an order, which Redis's clock sets.
 func (m *model) reservedAt(id string, at time.Time) {
 	h, ok := m.holds[id]
 	if !ok || !h.At.IsZero() {
-		return // the order itself, seen again
+		return // the order is known already
 	}
 	h.At = at
 	m.holds[id] = h
@@ -100,7 +100,7 @@ func (m *model) reservedAt(id string, at time.Time) {
 	}
 }
 
-// admit is what the scripts that are true of one gate only do first.
+// admit is the check at the start of scripts that are valid for one gate only.
 func (m *model) admit(epoch int64) error {
 	if !m.exists {
 		return ErrNoGate
@@ -111,19 +111,19 @@ func (m *model) admit(epoch int64) error {
 	return nil
 }
 
-// come brings units to the gate.
-func (m *model) come(units int64) {
+// add adds units to the available ones.
+func (m *model) add(units int64) {
 	m.coolingDown = m.coolingDown || m.available <= 0 && m.available+units > 0
 	m.available += units
 }
 
-func (m *model) giveBack(id string) int64 {
+func (m *model) releaseUnits(id string) int64 {
 	h, ok := m.holds[id]
 	if !ok {
 		return 0
 	}
 	delete(m.holds, id)
-	m.come(h.Quantity)
+	m.add(h.Quantity)
 	m.buyers[h.Buyer] -= h.Quantity
 	return h.Quantity
 }
@@ -136,7 +136,7 @@ func (m *model) release(epoch int64, ids []string) (units int64, err error) {
 		return 0, err
 	}
 	for _, id := range ids {
-		units += m.giveBack(id)
+		units += m.releaseUnits(id)
 	}
 	return units, nil
 }
@@ -159,25 +159,25 @@ func (m *model) confirm(epoch int64, ids []string) error {
 
 func (m *model) ack(orders []Queued, release []string) {
 	for _, id := range release {
-		m.giveBack(id)
+		m.releaseUnits(id)
 	}
 	for from, o := range orders {
 		if from > 0 && orders[from-1].Entry == o.Entry {
-			continue // judged together with that one
+			continue // decided together with the previous order
 		}
-		var judged, queued []string
+		var decided, queued []string
 		for _, o := range orders[from:] {
 			if o.Entry != orders[from].Entry {
 				break
 			}
-			judged = append(judged, o.OrderID)
+			decided = append(decided, o.OrderID)
 		}
 		for _, q := range m.queue {
 			if q.Entry == o.Entry {
 				queued = append(queued, q.OrderID)
 			}
 		}
-		if slices.Equal(judged, queued) {
+		if slices.Equal(decided, queued) {
 			m.queue = slices.DeleteFunc(m.queue, func(q Queued) bool {
 				if at := [2]string{q.Buyer, q.Key}; q.Entry == o.Entry && m.keys[at].OrderID == q.OrderID {
 					delete(m.keys, at)
@@ -188,7 +188,7 @@ func (m *model) ack(orders []Queued, release []string) {
 	}
 }
 
-// entries is the queue, cut into its entries.
+// entries returns the queue, split into its entries.
 func (m *model) entries() (entries [][]Queued) {
 	for i, q := range m.queue {
 		if i == 0 || q.Entry != m.queue[i-1].Entry {
@@ -216,7 +216,7 @@ func (m *model) setTerms(epoch int64, t Terms) error {
 	if err := m.admit(epoch); err != nil {
 		return err
 	}
-	m.come(t.Total - m.terms.Total)
+	m.add(t.Total - m.terms.Total)
 	m.terms = t
 	return nil
 }
@@ -227,8 +227,7 @@ func (m *model) shut(epoch int64) {
 	}
 }
 
-// truth is what a database would say: some of the open orders have been closed
-// meanwhile.
+// truth returns the state of the database, in which some open orders have been closed.
 func (m *model) truth(closed func(id string) bool) truth {
 	s := truth{Terms: m.terms, Available: m.terms.Total, Buyers: map[string]int64{}}
 	for buyer := range m.buyers {
@@ -260,7 +259,7 @@ func (m *model) install(was, epoch int64, s truth) bool {
 	return true
 }
 
-// law is what must hold after every step, whatever it was.
+// law checks the conservation of units, which holds after every step.
 func (m *model) law() error {
 	if !m.exists {
 		return nil
@@ -281,7 +280,7 @@ func (m *model) law() error {
 	return nil
 }
 
-// dump is the model as state() shows Redis.
+// dump returns the model in the format of state.
 func (m *model) dump(sku string) string {
 	sale := map[string]string{}
 	if m.exists {
@@ -289,7 +288,7 @@ func (m *model) dump(sku string) string {
 		for field, n := range map[string]int64{
 			"epoch": m.epoch, "total": m.terms.Total, "available": m.available, "per_buyer": m.terms.PerBuyer,
 			"opens_at": m.terms.OpensAt.UnixMilli(), "closes_at": m.terms.ClosesAt.UnixMilli(), "granted": m.granted,
-			"queued": int64(len(m.queue)), // and resume_at and built_on, which are looked at apart
+			"queued": int64(len(m.queue)), // resume_at and built_on are checked separately
 		} {
 			sale[field] = fmt.Sprint(n)
 		}
@@ -299,7 +298,7 @@ func (m *model) dump(sku string) string {
 		holds[id] = fmt.Sprintf("%d %d %s", h.Quantity, h.At.UnixMilli(), h.Buyer)
 	}
 	if m.exists {
-		buyers[""] = "0" // install.lua's mark
+		buyers[""] = "0" // marker of install.lua
 	}
 	for buyer, n := range m.buyers {
 		buyers[buyer] = fmt.Sprint(n)
@@ -327,7 +326,7 @@ func sorted(all map[string]string) string {
 	return b.String()
 }
 
-// compare tells how an answer of the gate differs from the model's.
+// compare returns an error if the gate's answer differs from want.
 func (want answer) compare(got Reservation, err error) error {
 	if want.reason != nil {
 		var refusal *Refusal

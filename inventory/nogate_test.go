@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A keeper whose gate is gone hears so by the error that makes it rebuild.
+// A keeper whose gate is missing receives ErrNoGate, after which it rebuilds the gate.
 func TestNoGate(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := newGate(rdb, patient)
@@ -18,7 +18,7 @@ func TestNoGate(t *testing.T) {
 			"terms":   g.SetTerms(t.Context(), "gone", 1, Terms{}),
 		} {
 			if !errors.Is(err, ErrNoGate) {
-				t.Errorf("%s: %v", what, err)
+				t.Errorf("%s: got %v, want %v", what, err, ErrNoGate)
 			}
 		}
 	})

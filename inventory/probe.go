@@ -11,25 +11,25 @@ import (
 	"flashsale/inventory/internal/keys"
 )
 
-// Standalone is the name of a Redis that is no cluster, and of a cluster of which no
-// master is known.
+// Standalone is the name of a Redis that is not a cluster, and of a cluster whose masters
+// are unknown.
 const Standalone = "redis"
 
-// A Master is a Redis that takes writes, as Probe has found it.
+// A Master is the result of a Probe of one master.
 type Master struct {
-	Name string // Standalone, or host:port of a cluster's master
-	Err  error  // why it did not take a write; nil: it did
+	Name string // Standalone, or host:port of a master of a cluster
+	Err  error  // error of the write, or nil
 }
 
 const (
-	probeKeys = 1024 // a master that owns under half a percent of a cluster's slots may be missed
+	probeKeys = 1024 // Probe may miss a master that owns less than 0.5 % of a cluster's slots
 	probedFor = 10 * time.Second
 )
 
-// Probe writes one small key to each master of the gate's Redis, all at once,
-// and asks each for its replication id. A read would tell nothing: a Redis
-// without memory, one whose disk is full and one that was demoted all answer
-// reads. It takes as long as the slowest master, and ctx bounds it.
+// Probe writes one small key to each master of the gate's Redis, all at the same time,
+// and records each master's replication id. A read would prove nothing: a Redis without
+// memory, with a full disk or demoted to a replica still answers reads. Probe takes as
+// long as the slowest master, and at most until ctx ends.
 func (k Keeping) Probe(ctx context.Context) []Master {
 	cluster, ok := k.rdb.(*redis.ClusterClient)
 	if !ok {
@@ -60,13 +60,13 @@ func (k Keeping) Probe(ctx context.Context) []Master {
 	}
 	all.Wait()
 	if slices.ContainsFunc(masters, func(m Master) bool { return m.Err != nil }) {
-		cluster.ReloadState(ctx) // a replica may have taken over: the client asks by itself once a minute
+		cluster.ReloadState(ctx) // a replica may have been promoted; the client itself reloads only once a minute
 	}
 	return masters
 }
 
 func (k Keeping) probe(ctx context.Context, name, key string, node redis.Cmdable) Master {
-	// By the client of the whole: slots move, and it knows where to.
+	// The cluster client writes the key, because it follows a slot that has moved.
 	err := k.rdb.Set(ctx, key, 1, probedFor).Err()
 	if err == nil {
 		k.identify(ctx, name, node)
@@ -74,8 +74,8 @@ func (k Keeping) probe(ctx context.Context, name, key string, node redis.Cmdable
 	return Master{name, err}
 }
 
-// Master returns the name of the master that has the gate of sku, or Standalone if Redis is
-// no cluster. It returns an error if the slots of the cluster are not known yet.
+// Master returns the name of the master that has the gate of sku, or Standalone if Redis
+// is not a cluster. It returns an error if the cluster's slots are not known yet.
 func (g *Gate) Master(ctx context.Context, sku string) (string, error) {
 	cluster, ok := g.rdb.(*redis.ClusterClient)
 	if !ok {

@@ -11,7 +11,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A Redis that takes writes says so, and which one it is, where it can tell.
+// Probe reports a Redis that accepts writes, and records its replication id if INFO is
+// available.
 func TestProbe(t *testing.T) {
 	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {
 		rdb := servertest.Connect(t, r.URL)
@@ -19,20 +20,20 @@ func TestProbe(t *testing.T) {
 		name, err := g.Master(t.Context(), "S")
 		probed := g.Probe(t.Context())
 		if err != nil || len(probed) != 1 || probed[0].Name != name || name != Standalone || probed[0].Err != nil {
-			t.Fatalf("%q, %v, %+v", name, err, probed)
+			t.Fatalf("master %q, %v, probe %+v, want one writable %q", name, err, probed, Standalone)
 		}
 		if info, err := rdb.Info(t.Context(), "replication").Result(); err == nil {
 			if id := g.replID(t.Context(), "S").now; len(id) != 40 || !strings.Contains(info, "master_replid:"+id) {
-				t.Errorf("replication id %q of %s", id, info)
+				t.Errorf("got replication id %q, want that of %s", id, info)
 			}
 		}
 		if ttl := rdb.TTL(t.Context(), "probe:{0}").Val(); ttl <= 0 {
-			t.Errorf("the probe stays for %v", ttl)
+			t.Errorf("the probe expires in %v, want a time above 0", ttl)
 		}
 	})
 }
 
-// Each master of a cluster is probed by itself, and named for the sales that it has.
+// Each master of a cluster is probed separately, under the name that Master returns.
 func TestProbeOfACluster(t *testing.T) {
 	t.Parallel()
 	c := servertest.OpenRedisCluster(t, 3)
@@ -58,43 +59,43 @@ func TestProbeOfACluster(t *testing.T) {
 	names, ids := writable()
 	for _, addr := range addrs {
 		if !names[addr] {
-			t.Errorf("%s does not take writes: %v", addr, names)
+			t.Errorf("%s is not writable: %v", addr, names)
 		}
 	}
 	if len(names) != 3 || len(ids) != 3 {
-		t.Errorf("masters %v with ids %v", names, ids)
+		t.Errorf("got masters %v with ids %v, want 3 of each", names, ids)
 	}
 	if name, err := g.Master(t.Context(), "S"); err != nil || !names[name] {
-		t.Errorf("the master of S is %q, %v", name, err)
+		t.Errorf("master of S: got %q, %v, want one of %v", name, err, names)
 	}
 	c.Nodes[0].Kill()
 	if names, _ = writable(); len(names) != 3 || names[addrs[0]] || !names[addrs[1]] || !names[addrs[2]] {
-		t.Errorf("without the first: %v", names)
+		t.Errorf("after the first master was killed: got %v, want only that one not writable", names)
 	}
 }
 
-// Without memory Redis refuses buyers and probes. What frees memory it lets
-// through: orders leave the queue, units come back, paid orders lose their holds.
-func TestWithoutMemory(t *testing.T) {
+// A Redis without memory rejects orders and probes, but accepts calls that free memory:
+// Ack, Release and Confirm.
+func TestRedisWithoutMemory(t *testing.T) {
 	r := servertest.OpenRedis(t, servers.KindReal)
 	rdb := servertest.Connect(t, r.URL)
 	g := newGate(rdb, patient)
 	ctx := t.Context()
 	open(t, g, "S", 10, 5)
-	for _, id := range []string{"given-back", "closed", "paid"} {
+	for _, id := range []string{"refused", "closed", "paid"} {
 		check.Must(t, check.Err(g.Reserve(ctx, Request{OrderID: id, SKU: "S", Buyer: id, Quantity: 1, Key: "k"})))
 	}
 	queue, err := g.Queue(ctx, "S", "", 10)
 	check.Must(t, err)
 	check.Must(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
 	if probed := g.Probe(ctx); probed[0].Err == nil {
-		t.Error("the probe went through")
+		t.Error("the probe succeeded, want an error")
 	}
 	if _, err := g.Reserve(ctx, Request{OrderID: "new", SKU: "S", Buyer: "new", Quantity: 1}); err == nil {
-		t.Error("a buyer got through")
+		t.Error("Reserve succeeded, want an error")
 	}
 	for step, err := range map[string]error{
-		"ack":     check.Err(g.Ack(ctx, "S", queue, []string{"given-back"})),
+		"ack":     check.Err(g.Ack(ctx, "S", queue, []string{"refused"})),
 		"release": check.Err(g.Release(ctx, "S", first, []string{"closed"})),
 		"confirm": g.Confirm(ctx, "S", first, []string{"paid"}),
 	} {
@@ -103,6 +104,6 @@ func TestWithoutMemory(t *testing.T) {
 		}
 	}
 	if view, err := g.Inspect(ctx, "S"); err != nil || view.Available != 9 || view.Holds != 0 || len(view.Orders) != 0 {
-		t.Errorf("%+v, %v", view, err)
+		t.Errorf("got %+v, %v, want 9 available, no holds and an empty queue", view, err)
 	}
 }

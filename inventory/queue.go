@@ -13,13 +13,13 @@ import (
 	"flashsale/inventory/internal/keys"
 )
 
-// WakeChannel is where reserve.lua publishes a SKU whose queue was empty and
-// no longer is. A message may be lost: keepers look by themselves as well.
+// WakeChannel is the channel on which reserve.lua publishes a SKU whose queue is no
+// longer empty. Messages may be lost, so keepers also read their queues regularly.
 const WakeChannel = "sale:woken"
 
 // A Queued order holds units and waits for the database.
 type Queued struct {
-	Entry       string // its entry in the queue, shared with other orders of the same batch
+	Entry       string // entry of the queue, shared with other orders of the same batch
 	Epoch       int64  // epoch of the gate that accepted the order
 	OrderID     string
 	Buyer       string
@@ -28,12 +28,12 @@ type Queued struct {
 	Fingerprint string
 	Node        string
 	Trace       string
-	At          time.Time // when it was reserved, by Redis's clock
+	At          time.Time // time of acceptance on Redis's clock
 }
 
-// Queue reads the oldest queued orders of sku, or those after the entry of an
-// order read before. It returns whole entries, at most limit orders but at least one
-// entry, because Ack removes whole entries (see ack.lua). Queue removes nothing.
+// Queue returns the oldest queued orders of sku, or the orders after the entry named
+// after. It returns whole entries, because Ack removes whole entries: at most limit
+// orders, but at least one entry. Queue removes nothing.
 func (k Keeping) Queue(ctx context.Context, sku, after string, limit int64) ([]Queued, error) {
 	start := "-"
 	if after != "" {
@@ -42,45 +42,45 @@ func (k Keeping) Queue(ctx context.Context, sku, after string, limit int64) ([]Q
 	fill := &k.state(sku).fill
 	room := limit
 	var orders []Queued
-	var seen, held int64 // entries, and the orders in them
+	var read, contained int64 // entries that were read, and the orders in them
 	for {
 		count := fill.entriesFor(room)
-		// Raw: the client would make a map of an entry's fields, without their order.
+		// A raw command, because XRANGE of go-redis returns fields as a map, without
+		// their order.
 		entries, err := k.pipe.Do(ctx, "XRANGE", keys.Queue(sku), start, "+", "COUNT", count).Slice()
 		if err != nil {
 			return nil, fmt.Errorf("read queue of %s: %w", sku, err)
 		}
-		more := int64(len(entries)) == count // there may be
+		more := int64(len(entries)) == count // the queue may have more entries
 		for _, e := range entries {
-			id, its, err := unpackEntry(e)
+			id, queued, err := unpackEntry(e)
 			if err != nil {
 				return nil, fmt.Errorf("queue of %s, entry %s: %w", sku, id, err)
 			}
-			n := int64(len(its))
-			seen, held = seen+1, held+n
+			n := int64(len(queued))
+			read, contained = read+1, contained+n
 			if n > room && len(orders) > 0 {
 				more = false
 				break
 			}
-			orders, room, start = append(orders, its...), room-n, "("+id
+			orders, room, start = append(orders, queued...), room-n, "("+id
 		}
-		fill.saw(seen, held)
+		fill.saw(read, contained)
 		if !more || room <= 0 {
 			return orders, nil
 		}
 	}
 }
 
-// fill is how many orders the entries of one queue held when they were last
-// read: 1 while buyers come one by one, up to fullEntry in a rush. XRANGE counts
-// entries, and one that brought far more orders than are wanted would cost
-// Redis as much more.
+// fill is the number of orders per entry of one queue, as last read. It is 1 while buyers
+// come one by one, and up to fullEntry in a rush. XRANGE counts entries, so a wrong guess
+// would make Redis return far more orders than needed.
 type fill struct{ perThousand atomic.Int64 } // orders in 1,000 entries; 0 before the first read
 
-// fullEntry is ENTRY in reserve.lua, for a guess before the first read.
+// fullEntry is the guess before the first read: ENTRY in reserve.lua.
 const fullEntry = 125
 
-// entriesFor is how many entries are likely to hold so many orders.
+// entriesFor returns the number of entries that are likely to contain that many orders.
 func (f *fill) entriesFor(orders int64) int64 {
 	per := f.perThousand.Load()
 	if per == 0 {
@@ -96,8 +96,7 @@ func (f *fill) saw(entries, orders int64) {
 }
 
 // unpackEntry decodes an entry that reserve.lua has queued. The first two fields are
-// "epoch" and the gate's epoch. Each further pair of fields is the id of an order and
-// the rest of the order.
+// "epoch" and the epoch. Each further pair of fields is an order id and the order.
 func unpackEntry(e any) (id string, orders []Queued, err error) {
 	parts, _ := e.([]any)
 	if len(parts) != 2 {
@@ -120,17 +119,18 @@ func unpackEntry(e any) (id string, orders []Queued, err error) {
 	return id, orders, nil
 }
 
-// unpack takes apart what reserve.lua puts into an order's field: "2 3 6 3:ann/k-1node-1print",
-// which are the quantity, the lengths of key, node and buyer, and then those, and the
-// fingerprint. From the buyer's length to the key it is a field of the keys' hash.
-func unpack(id string, rest any) (Queued, error) {
-	text, _ := rest.(string)
+// unpack decodes an order that reserve.lua has queued, such as "2 3 6
+// 3:ann/k-1node-1print". The numbers are the quantity and the lengths of key, node and
+// buyer. Then follow the buyer, the key, the node and the fingerprint. "3:ann/k-1" is the
+// order's field in the hash of keys.
+func unpack(id string, order any) (Queued, error) {
+	text, _ := order.(string)
 	var n [4]int
-	for i, ends := range []string{" ", " ", " ", ":"} {
-		head, tail, found := strings.Cut(text, ends)
+	for i, separator := range []string{" ", " ", " ", ":"} {
+		head, tail, found := strings.Cut(text, separator)
 		v, err := strconv.Atoi(head)
 		if !found || err != nil || v < 0 {
-			return Queued{}, fmt.Errorf("order %s: malformed: %q", id, rest)
+			return Queued{}, fmt.Errorf("order %s is malformed: %q", id, order)
 		}
 		n[i], text = v, tail
 	}
@@ -138,7 +138,7 @@ func unpack(id string, rest any) (Queued, error) {
 	node := key + n[1]
 	body := node + n[2]
 	if body > len(text) {
-		return Queued{}, fmt.Errorf("order %s: cut off: %q", id, rest)
+		return Queued{}, fmt.Errorf("order %s is cut off: %q", id, order)
 	}
 	q := Queued{OrderID: id, Quantity: int64(n[0]), Buyer: text[:n[3]], Key: text[key:node], Fingerprint: text[body:]}
 	q.Node, q.Trace, _ = strings.Cut(text[node:body], "\n")
@@ -148,15 +148,15 @@ func unpack(id string, rest any) (Queued, error) {
 	return q, nil
 }
 
-// entryTime is the first half of a stream id: milliseconds by Redis's clock.
+// entryTime returns the time in a stream id, in milliseconds on Redis's clock.
 func entryTime(id string) time.Time {
 	ms, _, _ := strings.Cut(id, "-")
 	n, _ := strconv.ParseInt(ms, 10, 64)
 	return time.UnixMilli(n).UTC()
 }
 
-// OldestQueued returns the time at which the oldest order in the queue of each SKU was
-// reserved, or the zero time if the queue is empty. now is the time on the clock of Redis,
+// OldestQueued returns, for each SKU, the time at which its oldest queued order was
+// accepted, or the zero time for an empty queue. now is the time on the clock of Redis,
 // or of one master of a cluster.
 func (k Keeping) OldestQueued(ctx context.Context, skus ...string) (oldest []time.Time, now time.Time, err error) {
 	cmds, err := k.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -178,19 +178,20 @@ func (k Keeping) OldestQueued(ctx context.Context, skus ...string) (oldest []tim
 	return oldest, cmds[len(skus)].(*redis.TimeCmd).Val(), nil
 }
 
-// Ack removes decided orders from the queue, and forgets their idempotency keys, because
-// the database knows both. It releases the units of the orders in release, which hold
-// nothing in the database. The orders are in the order of the queue. An entry stays in
-// the queue unless all of its orders are among them. Ack returns the number of entries
-// that are left, or -1 if there are no orders. After 0 the next order wakes the keeper.
-// It can be repeated, also by a keeper that was replaced. After an error the outcome is
-// unknown, and the caller repeats the call.
+// Ack removes decided orders from the queue. It also removes their idempotency keys,
+// because the database has both. It releases the units of the orders in release, which
+// the database did not accept. orders must be in the order of the queue. An entry stays
+// in the queue unless orders contains all of its orders.
+//
+// Ack returns the number of entries that are left, or -1 if orders is empty. After 0, the
+// next order wakes the keeper. Ack can be repeated, even by a keeper that was replaced.
+// After an error the outcome is unknown, and the caller must repeat the call.
 func (k Keeping) Ack(ctx context.Context, sku string, orders []Queued, release []string) (left int64, err error) {
 	if len(orders) == 0 {
 		return -1, nil
 	}
 	args := []any{0}
-	var ids []string // of the orders of an entry
+	var ids []string // order ids of the current entry
 	for i, q := range orders {
 		ids = append(ids, q.OrderID)
 		if i+1 == len(orders) || orders[i+1].Entry != q.Entry {

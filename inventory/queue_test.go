@@ -12,12 +12,12 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// reserveAtOnce lets n orders in by one script call, one unit each.
+// reserveAtOnce makes n orders of one unit with one script call.
 func reserveAtOnce(t testing.TB, g Keeping, sku string, n int) {
 	t.Helper()
 	batch := make([]*call, n)
 	for i := range batch {
-		id := newSKU() // as good an id as any
+		id := newSKU() // any unique id
 		batch[i] = &call{Q: order(sku, id, "buyer-"+id)}
 	}
 	g.state(sku).reserveBatch(t.Context(), batch)
@@ -26,7 +26,7 @@ func reserveAtOnce(t testing.TB, g Keeping, sku string, n int) {
 	}
 }
 
-// sizes is how many orders are in each entry.
+// sizes returns the number of orders in each entry.
 func sizes(queue []Queued) (n []int) {
 	for i, q := range queue {
 		if i == 0 || q.Entry != queue[i-1].Entry {
@@ -37,8 +37,8 @@ func sizes(queue []Queued) (n []int) {
 	return n
 }
 
-// The orders of one call share entries, up to what an entry holds.
-func TestEntries(t *testing.T) {
+// The orders of one call share entries of at most 125 orders.
+func TestOrdersShareEntries(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		for n, want := range map[int][]int{1: {1}, 124: {124}, 125: {125}, 126: {125, 1}, 256: {125, 125, 6}} {
 			g, sku := newGate(rdb, patient), newSKU()
@@ -47,29 +47,29 @@ func TestEntries(t *testing.T) {
 			queue, err := g.Queue(t.Context(), sku, "", 1000)
 			check.Must(t, err)
 			if got := sizes(queue); !slices.Equal(got, want) {
-				t.Errorf("%d orders are in entries of %v, want %v", n, got, want)
+				t.Errorf("%d orders are in entries of %v orders, want %v", n, got, want)
 			}
 			if summary, err := g.Summaries(t.Context(), sku); err != nil || summary[0].Queued != int64(n) {
-				t.Errorf("%d orders: %+v, %v", n, summary, err)
+				t.Errorf("queued: got %+v, %v, want %d", summary, err, n)
 			}
 		}
 	})
 }
 
-// Nobody says how many orders an entry has. Reading finds out, and from then
-// on asks once, for as much as it hands out.
-func TestQueueReadsLittle(t *testing.T) {
+// The number of orders in an entry is unknown before the first read. After it, Queue
+// needs one read for each page, and reads little more than it returns.
+func TestQueueReadsNoMoreThanItNeeds(t *testing.T) {
 	t.Parallel()
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const limit = 150
 		for _, size := range []int{1, 3, 60, 125} {
-			var reads, read int // XRANGE, and the orders they brought
+			var reads, orders int // calls of XRANGE, and the orders that they returned
 			g, sku := newGate(hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 				err := next(ctx, cmd)
 				if cmd, ok := cmd.(*redis.Cmd); ok && cmd.Name() == "xrange" {
 					reads++
 					for _, e := range cmd.Val().([]any) {
-						read += len(e.([]any)[1].([]any))/2 - 1 // an entry contains the epoch, then the orders
+						orders += len(e.([]any)[1].([]any))/2 - 1 // an entry contains the epoch and then the orders
 					}
 				}
 				return err
@@ -79,12 +79,12 @@ func TestQueueReadsLittle(t *testing.T) {
 				reserveAtOnce(t, g, sku, size)
 			}
 			var after string
-			for turn, most := range []int{3, 2} { // reads
-				reads, read = 0, 0
+			for page, maxReads := range []int{3, 2} { // largest numbers of reads
+				reads, orders = 0, 0
 				queue, err := g.Queue(t.Context(), sku, after, limit)
 				check.Must(t, err)
-				if len(queue) != limit/size*size || reads > most || read > len(queue)+size {
-					t.Errorf("entries of %d, turn %d: %d orders handed out, %d read in %d reads", size, turn, len(queue), read, reads)
+				if len(queue) != limit/size*size || reads > maxReads || orders > len(queue)+size {
+					t.Errorf("entries of %d orders, page %d: got %d orders after reading %d in %d reads, want %d in at most %d reads", size, page, len(queue), orders, reads, limit/size*size, maxReads)
 				}
 				after = queue[len(queue)-1].Entry
 			}
@@ -92,9 +92,9 @@ func TestQueueReadsLittle(t *testing.T) {
 	})
 }
 
-// A promoted replica hands out an id again, to other orders. They stay; what
-// is to be given back is.
-func TestAckOfAnotherEntry(t *testing.T) {
+// A promoted replica issues an entry id again, for other orders. Ack leaves these orders
+// in the queue, but still releases units.
+func TestAckKeepsAnEntryOfOtherOrders(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := newGate(rdb, patient), newSKU()
 		open(t, g, sku, 10, 1)
@@ -109,13 +109,14 @@ func TestAckOfAnotherEntry(t *testing.T) {
 		fields = append(fields, "one more", "1 0 0 1:b/p")
 		check.Must(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), ID: queue[0].Entry, Values: fields}).Err())
 		check.Must(t, check.Err(g.Ack(t.Context(), sku, queue, []string{queue[0].OrderID})))
-		if view := look(t, g, sku); len(view.Orders) != 4 || view.Holds != 2 || view.Available != 8 {
-			t.Errorf("%d of 4 orders left, %+v", len(view.Orders), view)
+		if view := inspect(t, g, sku); len(view.Orders) != 4 || view.Holds != 2 || view.Available != 8 {
+			t.Errorf("got %d queued orders, want 4: %+v", len(view.Orders), view)
 		}
 	})
 }
 
-// An entry that cannot be read is an error that names it, not an order less.
+// An entry that cannot be decoded is an error with the entry's id. Its orders are not
+// skipped.
 func TestMalformedEntry(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := newGate(rdb, patient)
@@ -124,12 +125,12 @@ func TestMalformedEntry(t *testing.T) {
 			id, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), Values: []string{"epoch", "1", "a", "1 0 0 1:b/", "o", value}}).Result()
 			check.Must(t, err)
 			if queue, err := g.Queue(t.Context(), sku, "", 10); err == nil || !strings.Contains(err.Error(), sku+", entry "+id+": order o") {
-				t.Errorf("%q: %+v, %v", value, queue, err)
+				t.Errorf("%q: got %+v, %v, want an error that names the entry and the order", value, queue, err)
 			}
 		}
 		for _, e := range []any{nil, "e", []any{"1-0"}} {
 			if _, orders, err := unpackEntry(e); err == nil {
-				t.Errorf("%v: %v", e, orders)
+				t.Errorf("%v: got %v, want an error", e, orders)
 			}
 		}
 	})

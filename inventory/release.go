@@ -7,10 +7,11 @@ import (
 )
 
 // Release returns the units of closed orders to the gate, each order at most once over
-// any number of calls, and reports how many units returned. It takes at most 500 ids.
+// any number of calls. It returns the number of units that returned, and takes at most
+// 500 ids.
 //
-// After ErrEpoch and ErrNoGate nothing was released. After any other error the outcome is
-// unknown, and the caller repeats the call.
+// After ErrEpoch and ErrNoGate, nothing was released. After any other error the outcome
+// is unknown, and the caller must repeat the call.
 func (k Keeping) Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
 	if len(ids) == 0 {
 		return 0, nil
@@ -20,8 +21,8 @@ func (k Keeping) Release(ctx context.Context, sku string, epoch int64, ids []str
 	return units, scriptError("release", sku, err)
 }
 
-// Confirm drops the holds of paid orders: their units stay sold. At most 500
-// ids a call; repeatable. Errors as those of Release.
+// Confirm removes the holds of paid orders. The units stay sold. It takes at most 500 ids
+// and can be repeated. It returns the same errors as Release.
 func (k Keeping) Confirm(ctx context.Context, sku string, epoch int64, ids []string) error {
 	if len(ids) == 0 {
 		return nil

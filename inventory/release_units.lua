@@ -1,11 +1,11 @@
 -- Prefix of the scripts that release units (scripts.go). Units return to the sale only
 -- here.
 --
--- The presence of a hold is the marker. If it is gone, the units have been released
--- already, or were paid for. Therefore the units of an order are released once, however
--- often the script is called. The buyer stays with a count of 0: "has had an order here".
+-- The hold is the marker. If the order has no hold, its units were released before, or
+-- paid for. Therefore an order's units return once, however often the script is called.
+-- The buyer's field stays, with 0 units: it records that the buyer has had an order.
 --
--- release_units(sale, holds, buyers, order id): returns the number of released units.
+-- release_units(sale, holds, buyers, id) returns the number of released units.
 local function release_units(sale, holds, buyers, id)
   local hold = redis.call('HGET', holds, id)
   if not hold then return 0 end

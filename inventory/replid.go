@@ -7,25 +7,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Redis that was restarted, or a replica that was promoted, may lack the last
-// writes: orders, keys and buyers that the gate knew before. Such a Redis has a new
-// master_replid. A gate stores the master_replid that it was built on. If the id of
-// its Redis is another one, the gate is stale: it neither accepts nor refuses orders
-// until its keeper has rebuilt it. reserve.lua asks its Redis in every call. A node
-// also records the id of each master, on each new connection and with each Probe. So
-// its keepers find stale gates without requests, and the node forgets what it
-// remembers of a Redis that was replaced.
+// A restarted Redis or a promoted replica may lack the last writes: orders, keys and
+// buyers. Such a Redis has a new master_replid. Each gate stores the master_replid that
+// it was built on. If the id of its Redis differs, the gate is stale: it neither accepts
+// nor refuses orders until its keeper has rebuilt it.
 //
-// If a gate has accepted fewer orders than a node has seen, the gate is stale as well.
-// The node that notices this marks the gate for all nodes (built_on is '?').
+// reserve.lua reads the id in every call. Nodes also record the id of each master on each
+// new connection and with each Probe. With these records keepers find stale gates without
+// requests, and a node forgets what it remembers of a replaced Redis.
+//
+// A gate is also stale if it has accepted fewer orders than a node has seen. The node
+// that notices this marks the gate for all nodes by setting built_on to '?'.
 
-// A replID is the replication id of a master, and that of the master which it followed
+// A replID is the replication id of a master, and the id of the master that it followed
 // before it was promoted.
 type replID struct{ now, before string }
 
-// OnConnect returns the function that go-redis calls on each new connection to the
-// master of that name, before the connection is used. If INFO is not available (an
-// embedded Redis, or a managed one that forbids it), the function notices no change.
+// OnConnect returns a function that records the replication id of the named master.
+// go-redis must call it on each new connection to that master. If INFO is not available,
+// as in an embedded Redis or in some managed ones, no change is noticed.
 func (g *Gate) OnConnect(master string) func(context.Context, *redis.Conn) error {
 	return func(ctx context.Context, c *redis.Conn) error {
 		g.identify(ctx, master, c)
@@ -36,7 +36,7 @@ func (g *Gate) OnConnect(master string) func(context.Context, *redis.Conn) error
 // identify reads the replication id of a master and records it.
 func (g *Gate) identify(ctx context.Context, name string, node redis.Cmdable) {
 	var id replID
-	info, _ := node.Info(ctx, "replication").Result() // if Redis is away, other commands report the error
+	info, _ := node.Info(ctx, "replication").Result() // if Redis is down, other commands report the error
 	for line := range strings.Lines(info) {
 		switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
 		case "master_replid":
@@ -53,8 +53,8 @@ func (g *Gate) identify(ctx context.Context, name string, node redis.Cmdable) {
 	}
 }
 
-// replID returns the replication id of the master of sku, or the zero replID if the id
-// is not known.
+// replID returns the replication id of the master of sku, or the zero replID if it is
+// unknown.
 func (g *Gate) replID(ctx context.Context, sku string) replID {
 	name, _ := g.Master(ctx, sku)
 	id, _ := g.replIDs.Load(name)

@@ -1,6 +1,6 @@
--- Prefix of the scripts that compare the Redis on which they run (scripts.go).
+-- Prefix of the scripts that check on which Redis they run (scripts.go).
 --
--- replid(): the master_replid of this Redis, or '' if INFO is not available.
+-- replid() returns the master_replid of this Redis, or '' if INFO is not available.
 local function replid()
   local info = redis.pcall('INFO', 'replication')
   return type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or ''

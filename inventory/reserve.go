@@ -13,22 +13,22 @@ import (
 
 // A Request asks for Quantity units of SKU, the whole quantity or nothing.
 type Request struct {
-	OrderID     string // chosen by the caller, unique: a repeated id takes no more units
+	OrderID     string // chosen by the caller, unique, without spaces; a repeated id takes no more units
 	SKU         string
 	Buyer       string
-	Quantity    int64
-	Key         string // idempotency key, scoped to buyer and SKU; "" for none. Known until Ack
-	Pays        string // the order whose units these are, if it is another order: Key is then the reference of its payment, separate from all other keys
-	Fingerprint string // of the body: the same key with another fingerprint is ErrMismatch
-	Node        string // the node that waits for the order to be durable; contains no line break
-	Trace       string // the caller's trace, such as a W3C traceparent; "" for none
+	Quantity    int64  // at least 1
+	Key         string // idempotency key within buyer and SKU, or ""; the gate forgets it after Ack
+	Pays        string // order that the units are for, if not OrderID; Key is then the payment's reference
+	Fingerprint string // of the request body; the same key with another fingerprint is ErrMismatch
+	Node        string // node that waits for the order to be durable; no line breaks
+	Trace       string // the caller's trace, such as a W3C traceparent, or ""
 }
 
-// maxTrace is the longest Trace, in bytes, that is carried through the queue.
+// maxTrace is the length of the longest trace that is queued, in bytes.
 const maxTrace = 64
 
-// sender returns Node and Trace as one value, as they are queued. Without a trace it
-// costs nothing more than Node alone.
+// sender returns Node and Trace as one value for the queue. A pointer avoids a copy when
+// there is no trace.
 func (r *Request) sender() *string {
 	if r.Trace == "" || len(r.Trace) > maxTrace {
 		return &r.Node
@@ -37,8 +37,8 @@ func (r *Request) sender() *string {
 	return &both
 }
 
-// scopedKey returns the key under which the gate remembers the request. A payment's
-// reference begins with a space there, and a client's key does not.
+// scopedKey returns the key under which the gate remembers the request. The reference of
+// a payment begins with a space, unlike any client's key.
 func (r *Request) scopedKey() *string {
 	if r.Pays == "" {
 		return &r.Key
@@ -47,31 +47,31 @@ func (r *Request) scopedKey() *string {
 	return &scoped
 }
 
-// A Batch is one call of the reserve script.
+// A Batch describes one call of the reserve script.
 type Batch struct {
 	SKU      string
-	Requests int
+	Requests int       // number of requests
 	Began    time.Time // on this process's clock
 	Took     time.Duration
-	Err      error    // why the script did not answer, or nil
-	Traces   []string // traces of the requests, without empty ones
+	Err      error    // the error of the call, or nil
+	Traces   []string // traces of the requests, without empty traces
 }
 
 // A Reservation is the gate's answer to a Request.
 type Reservation struct {
-	OrderID  string    // id of the order; on a replay, of the first order
-	Replayed bool      // an earlier request with this key made the order, and the order is in the queue
+	OrderID  string    // on a replay, the id of the first order with this key
+	Replayed bool      // an earlier request with this key made the order, which is still queued
 	At       time.Time // time of acceptance on Redis's clock; zero on a replay
-	Epoch    int64     // epoch of the gate that answered; the only field that is set with a *Refusal
+	Epoch    int64     // epoch of the gate that answered; the only field set with a *Refusal
 }
 
-// Reserve takes units for one order and queues it for the database. Calls for
-// one SKU that arrive at the same moment share a script call.
+// Reserve takes units for one order and queues the order for the database. Concurrent
+// calls for one SKU share script calls.
 //
-// Errors: a *Refusal if the gate refuses the order; the context's error if the context
-// ended first. After any other error the outcome is unknown, because Redis did not
-// answer. The gate may still accept the order, and a retry with the same key then finds
-// it. If the context ended before the request was sent, no units were taken.
+// Reserve returns a *Refusal if the gate refuses the order. If the context ends before
+// the request is sent, Reserve returns the context's error, and no units are taken. After
+// any other error the outcome is unknown: the gate may still accept the order, and a
+// retry with the same key then finds it.
 func (g *Gate) Reserve(ctx context.Context, r Request) (Reservation, error) {
 	reservation, err := g.state(r.SKU).group.Do(ctx, "", r)
 	if errors.Is(err, coalesce.ErrFull) {
@@ -80,29 +80,27 @@ func (g *Gate) Reserve(ctx context.Context, r Request) (Reservation, error) {
 	return reservation, err
 }
 
-// maxLate bounds the age of a batch: a call of the reserve script that reaches Redis
-// later does nothing. By then another node may have refused the same requests. LATE in
-// reserve.lua is the same duration.
+// maxLate is the time after which a call of the reserve script does nothing (LATE in
+// reserve.lua). By then another node may have refused the same requests.
 const maxLate = time.Second
 
-// reserveTries bounds how often a batch is sent. The first call of a node is sent twice,
-// because the node does not know Redis's clock yet. The third try is for the case that
-// Redis's clock was set back.
+// reserveTries is the largest number of calls for one batch. The first batch for a SKU is
+// sent twice, because the node does not know Redis's clock yet. A third call may follow
+// if Redis's clock was set back.
 const reserveTries = 3
 
-// A redisClock estimates Redis's clock. It holds a lower bound of the difference between
-// that clock and the time since the node's start, taken from the last answer of the
-// script. It is a lower bound because an answer takes time to arrive. A deadline that
-// is derived from it may be too early, but not too late.
-type redisClock struct{ ahead atomic.Int64 } // ms; 0: not known yet
+// A redisClock estimates Redis's clock from the last reply of the script. A reply takes
+// time to arrive, so the estimate may be behind that clock but is never ahead of it. A
+// deadline computed from it may be too early, but not too late.
+type redisClock struct{ ahead atomic.Int64 } // Redis's clock minus time since started, ms; 0 if unknown
 
 var started = time.Now()
 
-// saw records Redis's clock, ms since 1970, from an answer that has just arrived.
+// saw records Redis's clock, in ms since 1970, from a reply that has just arrived.
 func (c *redisClock) saw(now int64) { c.ahead.Store(now - time.Since(started).Milliseconds() - 1) }
 
-// until converts a time of this process to Redis's clock, in ms since 1970. It
-// returns 0, a deadline that has passed, if that clock is not known.
+// until converts a time of this process to Redis's clock, in ms since 1970. It returns
+// 0, which is always past, if Redis's clock is unknown.
 func (c *redisClock) until(at time.Time) int64 {
 	ahead := c.ahead.Load()
 	if ahead == 0 {
@@ -111,13 +109,12 @@ func (c *redisClock) until(at time.Time) int64 {
 	return ahead + at.Sub(started).Milliseconds()
 }
 
-// reserveBatch makes the one script call behind Reserve. It always sets the answer or the
-// error of every call. Its context ends after Config.Timeout.
+// reserveBatch makes the script call of a batch and sets Answer or Err of every caller.
 func (s *saleState) reserveBatch(ctx context.Context, batch []*call) {
 	g := s.gate
 	began, changes, reply, err := s.send(ctx, batch)
 	if err == nil && len(reply) != 4+len(batch) {
-		err = fmt.Errorf("reserve.lua answered %d values to %d requests", len(reply), len(batch))
+		err = fmt.Errorf("reserve.lua returned %d values for %d requests", len(reply), len(batch))
 	}
 	if g.cfg.OnBatch != nil {
 		b := Batch{SKU: s.sku, Requests: len(batch), Began: began, Took: time.Since(began), Err: err}
@@ -137,8 +134,8 @@ func (s *saleState) reserveBatch(ctx context.Context, batch []*call) {
 	}
 	epoch := number(reply[0])
 	available, known := reply[2].(int64)
-	// If the call opened a new connection, the answer may come from another Redis than
-	// the one that is remembered.
+	// On a new connection, the reply may come from another Redis than the remembered
+	// state.
 	if known && changes == g.changes.Load() {
 		s.saw(began, version{epoch, number(reply[3]), changes}, available)
 	}
@@ -148,8 +145,8 @@ func (s *saleState) reserveBatch(ctx context.Context, batch []*call) {
 	}
 }
 
-// send calls the reserve script until a call arrives before its deadline. It returns the
-// time at which the last call began, and the number of changes of Redis known then.
+// send calls the reserve script until a call arrives before its deadline. It also
+// returns the time at which the last call began, and Gate.changes at that time.
 func (s *saleState) send(ctx context.Context, batch []*call) (began time.Time, changes int64, reply []any, err error) {
 	g, start := s.gate, time.Now()
 	names := []string{keys.Sale(s.sku), keys.Holds(s.sku), keys.Buyers(s.sku), keys.Queue(s.sku), keys.Keys(s.sku)}
@@ -157,7 +154,7 @@ func (s *saleState) send(ctx context.Context, batch []*call) (began time.Time, c
 	args := append(make([]any, 0, 6+6*len(batch)), 0, g.cfg.QueueLimit, WakeChannel, s.sku, seen.epoch, seen.granted)
 	for _, c := range batch {
 		r := &c.Q
-		// By pointer: each value would be copied to the heap otherwise.
+		// Pointers avoid a copy of each value to the heap.
 		args = append(args, &r.OrderID, &r.Buyer, &r.Quantity, r.scopedKey(), &r.Fingerprint, r.sender())
 	}
 	for range reserveTries {
@@ -175,7 +172,7 @@ func (s *saleState) send(ctx context.Context, batch []*call) (began time.Time, c
 	return began, changes, nil, ErrLate
 }
 
-// outcome decodes one outcome of reserve.lua for the order id.
+// outcome decodes the outcome that reserve.lua returned for an order.
 func outcome(id string, v any) (Reservation, error) {
 	switch v := v.(type) {
 	case string:
@@ -188,5 +185,5 @@ func outcome(id string, v any) (Reservation, error) {
 			return Reservation{}, refusal
 		}
 	}
-	return Reservation{}, fmt.Errorf("reserve.lua: no such outcome: %v", v)
+	return Reservation{}, fmt.Errorf("reserve.lua returned an unknown outcome: %v", v)
 }

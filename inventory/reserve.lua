@@ -1,50 +1,55 @@
--- Reserve: decides on a batch of orders for one SKU, one after the other. Each
--- order gets all of its units or none.
+-- Reserve decides on a batch of orders for one SKU, one order after the other. Each
+-- order gets all of its units or none. Accepted orders enter the queue, from which the
+-- keeper writes them to the database.
 --
--- KEYS  1 sale  2 holds  3 buyers  4 queue  5 keys
--- ARGV  1 deadline of the call, ms since 1970 on Redis's clock
---       2 bound of the queue, orders
---       3 channel to wake the keeper on  4 message for that channel
---       5 epoch and 6 `granted` of the gate, as the node last saw them
+-- KEYS  1 sale  2 holds  3 buyers  4 queue  5 keys (internal/keys)
+-- ARGV  1 deadline of the call, in ms since 1970 on Redis's clock
+--       2 largest number of queued orders
+--       3 channel that wakes the keeper  4 message for that channel
+--       5 epoch and 6 `granted` of the gate, as the node last read them
 --       then for each request: order id, buyer, quantity, idempotency key or '',
---       fingerprint of the body, node that waits (see sender in reserve.go)
+--       fingerprint of the body, node that waits for the order
 --
--- Returns {epoch, now} if the call is late. The script has then done nothing. The node
---         learns Redis's clock from `now` and sends the call again. Otherwise
---         {epoch, now, available, granted, outcome…}
--- where `now` is the time on Redis's clock, in ms since 1970, and `granted` counts the
--- orders that this gate has ever accepted. available is nil if the gate is missing,
--- shut or stale, or if the sale is outside its window: the node must not conclude
--- "sold out" from it. An outcome is
---         "id"    a replay: the order with that id has the same key and is still queued
---         n > 0   accepted, at n ms since 1970 on Redis's clock
---         n < 0   refused:
---                  -1 no gate, -2 being rebuilt, -3 queue full,
---                  -4 malformed: no order id, or one with a space in it, no
---                     buyer, or a quantity that is not a whole number above 0,
---                  -5 stale gate: it may have forgotten orders (replid.go),
---                 -20 not open, -21 closed, -22 buyer's limit, -23 sold out,
---                 -24 key used for another body,
---                 -25 sold out until units that have just returned may be sold
---                     (cooldown.lua);
---                 100 less (-122 for -22) if the buyer has had an order here
+-- Returns {epoch, now} if the call is late. Nothing has changed then, and the node sends
+-- the call again with a deadline computed from `now`. Otherwise the script returns
+-- {epoch, now, available, granted, outcome…}, with one outcome for each request:
+--   epoch      epoch of the gate, 0 without a gate
+--   now        Redis's clock, in ms since 1970
+--   available  units left, or nil if the gate is missing, shut or stale, or if the sale
+--              is outside its time window. nil does not mean that the sale is sold out.
+--   granted    number of orders that the gate has accepted since it was built
+--   outcome    "id"   replay: the queued order with this id has the same key
+--              n > 0  accepted at n, in ms since 1970. A request that is sent again gets
+--                     the time of its first acceptance.
+--              n < 0  refused:
+--                      -1 no gate  -2 gate is being rebuilt  -3 queue is full
+--                      -4 malformed: no order id, an order id with a space, no buyer,
+--                         or a quantity that is not a whole number above 0
+--                      -5 stale gate: Redis may have lost orders (replid.go)
+--                     -20 not open yet  -21 closed  -22 buyer's limit  -23 sold out
+--                     -24 key used for another body
+--                     -25 cooling down: returned units are on sale soon (cooldown.lua)
+--                     The code is 100 lower (-122 for -22) if the buyer has had an
+--                     order of this SKU.
 --
--- The script decides first and writes afterwards. Reads and most writes are one
--- call for the whole batch, and a malformed request leaves nothing half written.
--- If a batch is sent twice, because the first answer was lost, the second call finds
--- the holds of the first and takes nothing more. If the network delivers a batch after
--- its deadline, the script does nothing, because the callers may have been refused
--- since.
+-- The script decides on all requests before it writes. Therefore a malformed request
+-- cannot leave the batch half written. Reads and most writes are one command for the
+-- whole batch.
 --
--- Many accepted orders share an entry of the queue: an XADD for each order took a
--- third of this script's time. The bound of the queue counts orders, in the field
--- `queued`, to which this script adds and from which ack.lua subtracts.
-local call = redis.call -- one table lookup less per call
-local PER = 6
+-- If an answer is lost, the node sends the batch again. The second call finds the holds
+-- of the first call and takes no more units. If the network delays a batch, another node
+-- may refuse the same requests in the meantime. Therefore a call does nothing after its
+-- deadline.
+--
+-- Orders share entries of the queue, because one XADD for each order took a third of
+-- this script's time. The field `queued` counts orders, not entries. ack.lua subtracts
+-- the orders that it removes.
+local call = redis.call -- a local name saves a table lookup for each call
+local FIELDS = 6 -- arguments of one request
 local FIRST = 7
-local ENTRY = 125 -- orders in an entry of the queue; four entries make up a keeper's transaction
-local LATE = 1000 -- how far ahead a deadline may be, ms: maxLate in reserve.go
-local requests = (#ARGV - FIRST + 1) / PER
+local ENTRY = 125 -- largest number of orders in an entry; the keeper commits four full entries at once
+local LATE = 1000 -- longest time from now to a deadline, ms: maxLate in reserve.go
+local requests = (#ARGV - FIRST + 1) / FIELDS
 
 local sale = call('HMGET', KEYS[1], 'state', 'epoch', 'opens_at', 'closes_at', 'per_buyer', 'available', 'granted',
   'queued', 'built_on', 'resume_at')
@@ -57,19 +62,19 @@ local function refuse_all(code)
   return out
 end
 if sale[1] ~= 'open' then return refuse_all(sale[1] and -2 or -1) end
--- If the deadline is too far ahead, Redis's clock was set back after the node set it.
+-- A deadline too far ahead was computed before Redis's clock was set back.
 local deadline = tonumber(ARGV[1])
 if requests > 0 and (now > deadline or deadline > now + LATE) then return { epoch, now } end
 
--- `granted` never decreases within an epoch. If the node has seen a higher value,
--- Redis has lost writes without a new replication id. Marking the gate makes it
--- stale for all nodes until it is rebuilt.
+-- Within an epoch, `granted` never decreases. If the node has read a higher value, Redis
+-- has lost writes without a new replication id. The gate is then marked stale for all
+-- nodes until it is rebuilt.
 if epoch == tonumber(ARGV[5]) and granted < tonumber(ARGV[6]) and built_on ~= '?' then
   built_on = '?'
   call('HSET', KEYS[1], 'built_on', built_on)
 end
 local id = built_on ~= '' and built_on ~= '?' and replid() or ''
--- install.lua sets the marker ''. If it is missing, Redis has lost the buyers' hash.
+-- install.lua sets the field ''. If it is missing, Redis has lost the buyers' hash.
 if built_on == '?' or id ~= '' and id ~= built_on or call('HEXISTS', KEYS[3], '') == 0 then
   return refuse_all(-5)
 end
@@ -85,33 +90,34 @@ if requests == 0 then return out end
 local ids, buyers = {}, {}
 local scoped = {} -- buyer and key in one string that begins with the buyer's length
 for i = 1, requests do
-  local at = FIRST + (i - 1) * PER
+  local at = FIRST + (i - 1) * FIELDS
   local buyer = ARGV[at + 1]
   ids[i], buyers[i], scoped[i] = ARGV[at], buyer, #buyer .. ':' .. buyer .. '/' .. ARGV[at + 3]
 end
 local holds = call('HMGET', KEYS[2], unpack(ids))
 local counts = call('HMGET', KEYS[3], unpack(buyers))
-local queued = call('HMGET', KEYS[5], unpack(scoped)) -- a request without a key finds nothing
+local queued = call('HMGET', KEYS[5], unpack(scoped)) -- nil for a request without a key
 
-local units = {}    -- buyer → units held, after the requests so far
-local made = {}     -- scoped key → "id fingerprint" of an order of this batch
-local fresh = {}    -- order id → number of the request that was accepted with it
-local again = {}    -- request → number of the earlier request with the same order id
+local units = {}    -- buyer → units held or paid, with the requests decided so far
+local made = {}     -- scoped key → "id fingerprint" of an order accepted in this batch
+local fresh = {}    -- order id → number of the request that was accepted with this id
+local repeats = {}  -- request number → number of the earlier request with the same order id
 local accepted = {} -- numbers of the accepted requests
 local taken = 0
 
--- seen(i, id): the time at which the order of a repeated request was first
--- accepted, or now if its hold is gone.
-local function seen(i, id)
-  again[i] = fresh[id]
+-- first_accepted(i, id) returns the time at which a repeated request was first accepted,
+-- or now if the order has no hold.
+local function first_accepted(i, id)
+  repeats[i] = fresh[id]
   return holds[i] and tonumber(string.match(holds[i], '^%d+ (%d+)')) or now
 end
 
+-- Replays come first: neither the window nor a limit may refuse an accepted order.
 for i = 1, requests do
-  local at = FIRST + (i - 1) * PER
-  local id, buyer, quantity, key, print = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3], ARGV[at + 4]
-  local name = key ~= '' and scoped[i]
-  local earlier = name and (made[name] or queued[i])
+  local at = FIRST + (i - 1) * FIELDS
+  local id, buyer, quantity, key, fingerprint = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3], ARGV[at + 4]
+  local field = key ~= '' and scoped[i]
+  local earlier = field and (made[field] or queued[i])
   if units[buyer] == nil and counts[i] then units[buyer] = tonumber(counts[i]) end
   local known, held = units[buyer] ~= nil and buyer ~= '', units[buyer] or 0
 
@@ -121,11 +127,11 @@ for i = 1, requests do
     outcome = -4
   elseif earlier then
     local first, body = string.match(earlier, '^([^ ]+) (.*)$')
-    if body ~= print then outcome = -24
+    if body ~= fingerprint then outcome = -24
     elseif first ~= id then outcome = first
-    else outcome = seen(i, id) end -- the same request, sent again
+    else outcome = first_accepted(i, id) end -- the same request, sent again
   elseif holds[i] or fresh[id] then
-    outcome = seen(i, id)
+    outcome = first_accepted(i, id)
   elseif window ~= 0 then
     outcome = window
   elseif held + quantity > per_buyer then
@@ -140,7 +146,7 @@ for i = 1, requests do
     taken = taken + quantity
     units[buyer] = held + quantity
     fresh[id] = i
-    if name then made[name] = id .. ' ' .. print end
+    if field then made[field] = id .. ' ' .. fingerprint end
     accepted[#accepted + 1] = i
     outcome = now
   end
@@ -157,36 +163,36 @@ local was_empty = call('XLEN', KEYS[4]) == 0
 local new_holds, new_counts = {}, {}
 for from = 1, #accepted, ENTRY do
   local to = math.min(from + ENTRY - 1, #accepted)
-  local entry = { 'epoch', epoch } -- a keeper commits these orders only while the database names this epoch
+  local entry = { 'epoch', epoch } -- the database commits these orders only in this epoch
   for n = from, to do
     local i = accepted[n]
-    local at = FIRST + (i - 1) * PER
-    local id, _, quantity, key, print, node = unpack(ARGV, at, at + PER - 1)
+    local at = FIRST + (i - 1) * FIELDS
+    local id, _, quantity, key, fingerprint, node = unpack(ARGV, at, at + FIELDS - 1)
     entry[#entry + 1] = id
-    -- One value, which queue.go takes apart, because each further value costs Redis and
-    -- the keeper time.
-    entry[#entry + 1] = quantity .. ' ' .. #key .. ' ' .. #node .. ' ' .. scoped[i] .. node .. print
+    -- queue.go decodes this value. It is one value because each further value costs
+    -- Redis and the keeper time.
+    entry[#entry + 1] = quantity .. ' ' .. #key .. ' ' .. #node .. ' ' .. scoped[i] .. node .. fingerprint
   end
-  local ms = string.match(call('XADD', KEYS[4], '*', unpack(entry)), '^%d+') -- the stream id is the acceptance time of these orders
+  local ms = string.match(call('XADD', KEYS[4], '*', unpack(entry)), '^%d+') -- acceptance time, from the stream id
   for n = from, to do
     local i = accepted[n]
-    local buyer, quantity = buyers[i], ARGV[FIRST + (i - 1) * PER + 2]
+    local buyer, quantity = buyers[i], ARGV[FIRST + (i - 1) * FIELDS + 2]
     out[i + 4] = tonumber(ms)
     new_holds[2 * n - 1], new_holds[2 * n] = ids[i], quantity .. ' ' .. ms .. ' ' .. buyer
     new_counts[2 * n - 1], new_counts[2 * n] = buyer, units[buyer]
   end
 end
-for i, before in pairs(again) do out[i + 4] = out[before + 4] end
+for i, before in pairs(repeats) do out[i + 4] = out[before + 4] end
 call('HSET', KEYS[2], unpack(new_holds))
 call('HSET', KEYS[3], unpack(new_counts))
 
--- The gate remembers the keys until ack.lua reports that the database has them.
+-- The gate remembers the keys until the database has them (ack.lua).
 local new_keys = {}
 for name, value in pairs(made) do
   new_keys[#new_keys + 1] = name
   new_keys[#new_keys + 1] = value
 end
 if #new_keys > 0 then call('HSET', KEYS[5], unpack(new_keys)) end
--- A keeper reads until the queue is empty, so only an empty queue needs a message.
+-- The keeper reads until the queue is empty, so only an empty queue needs a message.
 if was_empty then call('PUBLISH', ARGV[3], ARGV[4]) end
 return out

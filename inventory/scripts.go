@@ -10,13 +10,13 @@ import (
 //go:embed *.lua
 var sources embed.FS
 
-// lua is the text of these files, one after the other.
+// lua returns the text of the named scripts, one after the other.
 func lua(names ...string) string {
 	var text strings.Builder
 	for _, name := range names {
 		part, err := sources.ReadFile(name + ".lua")
 		if err != nil {
-			panic(err) // as the program starts: there is no such file
+			panic(err) // a wrong name fails when the program starts
 		}
 		text.Write(part)
 	}
@@ -27,7 +27,7 @@ var (
 	reserveScript = redis.NewScript(lua("replid", "cooldown", "reserve"))
 	inspectScript = redis.NewScript(lua("inspect"))
 
-	// A keeper's scripts.
+	// Scripts of keepers.
 	releaseScript      = redis.NewScript(lua("epoch", "cooldown", "release_units", "release"))
 	confirmScript      = redis.NewScript(lua("epoch", "confirm"))
 	ackScript          = redis.NewScript(lua("cooldown", "release_units", "ack"))

@@ -20,8 +20,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// exercise calls everything a Gate can do, and fails where one thing does not
-// come out as it must.
+// exercise calls every method of a Gate that runs a script, and checks the results.
 func exercise(t *testing.T, g Keeping) {
 	t.Helper()
 	ctx, sku := t.Context(), newSKU()
@@ -35,37 +34,37 @@ func exercise(t *testing.T, g Keeping) {
 	queue, err := g.Queue(ctx, sku, "", 10)
 	check.Must(t, err)
 	if len(queue) != 3 {
-		t.Fatalf("%d queued", len(queue))
+		t.Fatalf("got %d queued orders, want 3", len(queue))
 	}
 	left, err := g.Ack(ctx, sku, queue[:2], []string{"b"})
 	check.Must(t, err)
 	if left != 1 {
-		t.Errorf("%d entries left, want that of c", left)
+		t.Errorf("got %d entries left, want only that of c", left)
 	}
 	if units, err := g.Release(ctx, sku, first, []string{"z", "b"}); err != nil || units != 2 {
-		t.Errorf("released %d, %v", units, err)
+		t.Errorf("released %d units, %v, want 2", units, err)
 	}
 	check.Must(t, g.Confirm(ctx, sku, first, []string{"a"}))
 	check.Must(t, g.SetTerms(ctx, sku, first, terms(20, 9)))
 	if got, h, ok, err := g.Held(ctx, "c", "another", sku); err != nil || !ok || got != sku || h.Buyer != "ann" || h.Quantity != 1 || !h.At.Equal(queue[2].At) {
-		t.Errorf("held: %s %+v %v %v", got, h, ok, err)
+		t.Errorf("hold of c: got %s %+v, %v, %v", got, h, ok, err)
 	}
 	if tally, err := g.Tally(ctx, sku, []string{"c"}, nil); err != nil || tally.Available != 18 || tally.QueuedUnits() != 1 || !tally.Held["c"] {
-		t.Errorf("%+v, %v", tally, err)
+		t.Errorf("tally: got %+v, %v", tally, err)
 	}
 	if gone, err := g.DeleteSale(ctx, sku, first); err != nil || gone {
-		t.Errorf("a gate with an order in its queue is forgotten: %v, %v", gone, err)
+		t.Errorf("delete a sale with a queued order: got %v, %v, want false and nil", gone, err)
 	}
 	check.Must(t, g.BeginRebuild(ctx, sku, first))
 	view, err := g.Inspect(ctx, sku)
 	check.Must(t, err)
 	if !view.Exists || view.Open || view.Epoch != 1 || view.Terms.Total != 20 || view.Available != 18 || view.Holds != 1 ||
 		len(view.Orders) != 1 || view.Orders[0].OrderID != "c" || view.Orders[0].Quantity != 1 {
-		t.Errorf("%+v", view)
+		t.Errorf("after BeginRebuild: got %+v", view)
 	}
 }
 
-// scripts is every script by the names of the files it is made of.
+// scripts maps the file names of each script to the script.
 var scripts = map[string]*redis.Script{
 	"replid.lua cooldown.lua reserve.lua": reserveScript, "inspect.lua": inspectScript,
 	"epoch.lua cooldown.lua release_units.lua release.lua": releaseScript, "epoch.lua confirm.lua": confirmScript,
@@ -73,26 +72,26 @@ var scripts = map[string]*redis.Script{
 	"epoch.lua cooldown.lua terms.lua": termsScript, "begin_rebuild.lua": beginRebuildScript, "replid.lua install.lua": installScript,
 }
 
-// No script is written and never run.
+// Every script file is part of a script, and every script runs.
 func TestEveryScriptRuns(t *testing.T) {
-	var made []string
+	var parts []string
 	for names, script := range scripts {
 		var source strings.Builder
 		for name := range strings.FieldsSeq(names) {
-			made = append(made, name)
+			parts = append(parts, name)
 			text, err := os.ReadFile(name)
 			check.Must(t, err)
 			source.Write(text)
 		}
 		if got := redis.NewScript(source.String()).Hash(); got != script.Hash() {
-			t.Errorf("the script is not made of %s", names)
+			t.Errorf("the script does not consist of %s", names)
 		}
 	}
-	slices.Sort(made)
+	slices.Sort(parts)
 	files, err := filepath.Glob("*.lua")
 	check.Must(t, err)
-	if !slices.Equal(files, slices.Compact(made)) {
-		t.Errorf("files %v, scripts of %v", files, slices.Compact(made))
+	if !slices.Equal(files, slices.Compact(parts)) {
+		t.Errorf("got files %v, want those of the scripts: %v", files, slices.Compact(parts))
 	}
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		ran := map[string]bool{}
@@ -109,14 +108,14 @@ func TestEveryScriptRuns(t *testing.T) {
 		exercise(t, g)
 		for names, script := range scripts {
 			if !ran[script.Hash()] {
-				t.Errorf("%s has not been run", names)
+				t.Errorf("%s has not run", names)
 			}
 		}
 	})
 }
 
-// A Redis that has been restarted knows no scripts, at any moment.
-func TestScriptsForgotten(t *testing.T) {
+// A restarted Redis has lost all scripts. Each call loads its script again.
+func TestScriptsAreLoadedAgain(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		forgotten := 0
 		g := newGate(hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
@@ -131,18 +130,18 @@ func TestScriptsForgotten(t *testing.T) {
 		}), patient)
 		exercise(t, g)
 		if forgotten < len(scripts) {
-			t.Errorf("NOSCRIPT %d times over %d scripts", forgotten, len(scripts))
+			t.Errorf("got %d NOSCRIPT errors, want at least %d", forgotten, len(scripts))
 		}
 	})
 }
 
-// The codes that reserve.lua can answer are those that its header explains
-// and errors.go knows. (What each is for: TestGateIsTheModel.)
-func TestCodes(t *testing.T) {
+// reserve.lua returns exactly the codes that its header and errors.go list.
+// (TestGateMatchesModel covers their meaning.)
+func TestOutcomeCodes(t *testing.T) {
 	code := regexp.MustCompile(`-\d+\b`)
 	header, body := map[string]bool{}, map[string]bool{}
 	_, list, _ := strings.Cut(lua("reserve"), "refused:")
-	list, _, _ = strings.Cut(list, "100 less (")
+	list, _, _ = strings.Cut(list, "100 lower (")
 	for _, c := range code.FindAllString(list, -1) {
 		header[c] = true
 	}
@@ -153,25 +152,25 @@ func TestCodes(t *testing.T) {
 		}
 	}
 	known := map[string]bool{}
-	for c, no := range refusals {
+	for c, refusal := range refusals {
 		if c <= -100 {
 			continue
 		}
-		knows := refusals[c-100]
-		if knows == nil || no.Known || !knows.Known || no.Reason != knows.Reason || no.Final != (c <= -20) {
-			t.Errorf("%d: %+v; %d: %+v", c, no, c-100, knows)
+		ofKnownBuyer := refusals[c-100]
+		if ofKnownBuyer == nil || refusal.Known || !ofKnownBuyer.Known || refusal.Reason != ofKnownBuyer.Reason || refusal.Final != (c <= -20) {
+			t.Errorf("%d: %+v; %d: %+v", c, refusal, c-100, ofKnownBuyer)
 		}
 		known[strconv.FormatInt(c, 10)] = true
 	}
 	if len(refusals) != 2*len(known) {
-		t.Errorf("%d codes", len(refusals))
+		t.Errorf("got %d refusals of %d codes, want two for each", len(refusals), len(known))
 	}
 	if !maps.Equal(known, body) || !maps.Equal(known, header) {
-		t.Errorf("errors.go %v\nscript    %v\nheader    %v", known, body, header)
+		t.Errorf("codes differ:\nerrors.go %v\nscript    %v\nheader    %v", known, body, header)
 	}
 	for _, odd := range []any{int64(0), int64(-6), int64(-19), int64(-100), nil, 1.5} {
 		if _, err := outcome("o", odd); err == nil || errors.As(err, new(*Refusal)) {
-			t.Errorf("%v: %v", odd, err)
+			t.Errorf("outcome %v: got %v, want an error that is not a refusal", odd, err)
 		}
 	}
 }
@@ -183,7 +182,7 @@ func TestOneSlot(t *testing.T) {
 		keys.StagedHolds("S", "1-1"), keys.StagedBuyers("S", "1-1"), keys.StagedPieces("S", "1-1"),
 	} {
 		if _, rest, _ := strings.Cut(key, "{"); !strings.HasPrefix(rest, "S}") {
-			t.Errorf("%s: its tag is not the SKU", key)
+			t.Errorf("the hash tag of %s is not the SKU", key)
 		}
 	}
 }

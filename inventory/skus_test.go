@@ -12,8 +12,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// exchanges holds one call back until it may go, and counts the commands of each
-// pipeline that follows.
+// exchanges stops the first call until the test frees it, and counts the commands of each
+// following pipeline.
 type exchanges struct {
 	redis.Hook
 	under, free chan struct{}
@@ -36,7 +36,7 @@ func (e *exchanges) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (e *exchanges) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if cmds[0].Name() == "evalsha" { // a new connection introduces itself in one, too
+		if cmds[0].Name() == "evalsha" { // a new connection begins with a pipeline, too
 			e.mu.Lock()
 			e.pipelines = append(e.pipelines, len(cmds))
 			e.mu.Unlock()
@@ -45,18 +45,18 @@ func (e *exchanges) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	}
 }
 
-// Calls for many SKUs, of one moment, travel to Redis together. Each has its own
-// answer, and one SKU without a gate harms no other.
+// Concurrent calls for many SKUs share a pipeline. Each call has its own answer, and a
+// SKU without a gate does not affect the other SKUs.
 func TestManySKUsShareExchanges(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const sales = 20
-		client := servertest.Connect(t, rdb.Options().Addr, func(o *redis.Options) { o.PoolSize = 2 }) // one call under way at a time
+		client := servertest.Connect(t, rdb.Options().Addr, func(o *redis.Options) { o.PoolSize = 2 }) // one call at a time
 		g := newGate(client, Config{Timeout: time.Minute})
 		skus := make([]string, sales)
 		for i := range skus {
 			if skus[i] = newSKU(); i > 0 {
 				open(t, g, skus[i], 5, 5)
-				reserve(t, g, order(skus[i], skus[i]+"-a", "ann")) // the node knows the epoch
+				reserve(t, g, order(skus[i], skus[i]+"-a", "ann")) // the node learns the epoch
 			}
 		}
 		e := &exchanges{under: make(chan struct{}), free: make(chan struct{})}
@@ -74,18 +74,18 @@ func TestManySKUsShareExchanges(t *testing.T) {
 				ask(i)
 			}
 		}
-		check.Eventually(t, "all wait", func() bool { return g.pipe.Group.Len() == sales })
+		check.Eventually(t, "all callers wait", func() bool { return g.pipe.Group.Len() == sales })
 		close(e.free)
 		all.Wait()
 
 		if len(e.pipelines) == 0 || e.pipelines[0] != sales-1 {
-			t.Errorf("pipelines of %d calls, want %d at once", e.pipelines, sales-1)
+			t.Errorf("pipelines of %d calls, want %d in the first", e.pipelines, sales-1)
 		}
 		check.Is(t, errs[0], ErrNoGate)
 		for i := 1; i < sales; i++ {
 			check.Must(t, errs[i])
-			if v := look(t, g, skus[i]); v.Available != 3 {
-				t.Errorf("%s has %d units, want 3 of 5", skus[i], v.Available)
+			if v := inspect(t, g, skus[i]); v.Available != 3 {
+				t.Errorf("%s has %d units left, want 3 of 5", skus[i], v.Available)
 			}
 		}
 	})

@@ -10,45 +10,43 @@ import (
 	"flashsale/inventory/internal/keys"
 )
 
-// A Draft is what one attempt of a keeper to rebuild a gate puts aside in Redis,
-// in keys of its own, while the gate is what it is. Install renames them in one
-// script: however many orders there are, opening takes an instant.
+// A Draft is one attempt of a keeper to rebuild a gate. It is staged in keys of its own
+// while the gate stays in use. Install renames these keys in one script, so opening takes
+// the same short time for any number of orders.
 //
-// Fence and attempt name the keys, and the database gives a fence to one keeper:
-// what one stages no other can write to, or install.
+// The names of the keys contain Fence and Attempt. The database issues a fence to one
+// keeper only, so no other keeper can write to the draft or install it.
 type Draft struct {
 	SKU            string
 	Fence, Attempt int64
 
-	pieces int64 // written so far
+	pieces int64 // pieces written so far
 }
 
-// keys of the draft, in the order of install.lua.
+// keys returns the keys of the draft, in the order of install.lua.
 func (d *Draft) keys() []string {
 	name := fmt.Sprintf("%d-%d", d.Fence, d.Attempt)
 	return []string{keys.StagedHolds(d.SKU, name), keys.StagedBuyers(d.SKU, name), keys.StagedPieces(d.SKU, name)}
 }
 
-// Changes are what a draft is made of, and how it is brought up to date.
+// Changes are additions to a draft and corrections of it.
 type Changes struct {
-	Holds  []Hold           // open orders, to be added
-	Ended  []string         // ids of orders that are open no more
-	Buyers map[string]int64 // units held or paid, with 0 for a buyer whose units came back
+	Holds  []Hold           // open orders
+	Ended  []string         // ids of orders that are no longer open
+	Buyers map[string]int64 // units held or paid; 0 for a buyer whose units were released
 }
 
 const (
-	// stagedFor is how long a rebuild that died leaves its draft behind.
+	// stagedFor is the time after which Redis deletes the draft of a rebuild that died.
 	stagedFor = 10 * time.Minute
-	// stagePiece is how many fields and values go to Redis in one script, which
-	// takes it about 1 ms. Where it syncs its log for each, smaller ones take far
-	// longer.
+	// stagePiece is the number of fields and values that one script writes, in about 1
+	// ms. If Redis syncs its log after each command, smaller pieces take far longer.
 	stagePiece = 4000
 )
 
-// Stage writes changes into d, piece by piece, each with its number. A replica that is
-// promoted lacks only the latest writes. Therefore a draft that has all numbers has all
-// pieces. Each piece renews the expiry of the keys that it writes to. After an error,
-// begin another draft.
+// Stage writes changes to d in numbered pieces. A promoted replica lacks only the last
+// writes, so a draft that has all numbers has all pieces. Each piece renews the expiry of
+// the keys that it writes to. After an error, the caller must begin another draft.
 func (k Keeping) Stage(ctx context.Context, d *Draft, c Changes) error {
 	staged := d.keys()
 	holds, buyers := staged[0], staged[1]
@@ -75,7 +73,7 @@ func (k Keeping) Stage(ctx context.Context, d *Draft, c Changes) error {
 	return nil
 }
 
-// Discard removes a draft that will not be installed.
+// Discard deletes a draft that will not be installed.
 func (k Keeping) Discard(ctx context.Context, d *Draft) error {
 	if err := k.rdb.Unlink(ctx, d.keys()...).Err(); err != nil {
 		return fmt.Errorf("discard rebuild of %s: %w", d.SKU, err)

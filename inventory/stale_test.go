@@ -11,7 +11,7 @@ import (
 
 // A gate has accepted fewer orders than one node has seen. After the next call of that
 // node, the gate neither accepts nor refuses an order of any node until it is rebuilt.
-func TestGateThatWentBack(t *testing.T) {
+func TestGateThatLostWritesIsStale(t *testing.T) {
 	unmarked := twin{0, "", &reserveScript, lua("replid", "cooldown", "reserve"), "call('HSET', KEYS[1], 'built_on', built_on)", ""}
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		for asks, ask := range map[string]func(g Keeping, sku string) error{
@@ -26,7 +26,7 @@ func TestGateThatWentBack(t *testing.T) {
 		} {
 			other, sku := goneBack(t, rdb, ask)
 			if err := check.Err(other.Reserve(t.Context(), greedy(sku))); !errors.Is(err, ErrStale) {
-				t.Errorf("%s has noticed; another node says %v", asks, err)
+				t.Errorf("after a call of %s, another node: got %v, want %v", asks, err, ErrStale)
 			}
 			check.Is(t, check.Err(other.Reserve(t.Context(), order(sku, "new", "bob"))), ErrStale)
 			check.Is(t, ask(other, sku), ErrStale)
@@ -37,17 +37,17 @@ func TestGateThatWentBack(t *testing.T) {
 		}
 		unmarked.use(t)
 		other, sku := goneBack(t, rdb, func(g Keeping, sku string) error { return check.Err(g.Reserve(t.Context(), greedy(sku))) })
-		check.Is(t, check.Err(other.Reserve(t.Context(), greedy(sku))), ErrBuyerLimit) // the fault that the broken twin has
+		check.Is(t, check.Err(other.Reserve(t.Context(), greedy(sku))), ErrBuyerLimit) // the fault of the broken twin
 	})
 }
 
-// greedy is a request that only a refusal answers.
+// greedy returns a request that no gate accepts.
 func greedy(sku string) Request {
 	return Request{OrderID: "many", SKU: sku, Buyer: "carl", Quantity: 2, Node: "n"}
 }
 
-// goneBack opens a gate that forgets an order. The node that knows of it asks, and
-// another does not know.
+// goneBack opens a gate and makes it lose an order that one node has seen. Then that node
+// calls ask. goneBack returns a node that has not seen the order.
 func goneBack(t *testing.T, rdb *redis.Client, ask func(g Keeping, sku string) error) (other Keeping, sku string) {
 	t.Helper()
 	knows, other, sku := newGate(rdb, patient), newGate(rdb, patient), newSKU()

@@ -12,8 +12,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// What a caller's trace goes on from comes out of the queue as it went in, and
-// is told of with the script call.
+// The trace of a request is in the queue and in the Batch of its script call.
 func TestTraceCrossesTheQueue(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -29,30 +28,30 @@ func TestTraceCrossesTheQueue(t *testing.T) {
 		queue, err := g.Queue(t.Context(), sku, "", 10)
 		check.Must(t, err)
 		if len(queue) != 2 || queue[0].Node != "node 1" || queue[0].Trace != trace || queue[1].Node != "node 2" || queue[1].Trace != "" {
-			t.Errorf("%+v", queue)
+			t.Errorf("got queue %+v, want node 1 with its trace and node 2 without one", queue)
 		}
 		for _, want := range [][]string{{trace}, nil} {
 			b := <-batches
 			if !slices.Equal(b.Traces, want) || b.SKU != sku || b.Requests != 1 || b.Began.IsZero() || b.Took <= 0 || b.Err != nil {
-				t.Errorf("%+v, want traces %v", b, want)
+				t.Errorf("got batch %+v, want traces %v", b, want)
 			}
 		}
 	})
 }
 
-// Whoever is not traced hands the script what they always did.
+// A request without a trace allocates nothing for it.
 func TestSenderWithoutTrace(t *testing.T) {
 	r := Request{Node: "n"}
 	if r.sender() != &r.Node || testing.AllocsPerRun(100, func() { r.sender() }) != 0 {
-		t.Error("a request without a trace is packed anew")
+		t.Error("sender copies a request without a trace")
 	}
 	r.Trace = strings.Repeat("x", maxTrace+1)
 	if r.sender() != &r.Node {
-		t.Error("a trace of any length is queued")
+		t.Error("a trace above maxTrace is queued")
 	}
 }
 
-func TestOldest(t *testing.T) {
+func TestOldestQueued(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, busy, idle := newGate(rdb, patient), newSKU(), newSKU()
 		open(t, g, busy, 10, 1)
@@ -67,7 +66,7 @@ func TestOldest(t *testing.T) {
 		oldest, now, err := g.OldestQueued(t.Context(), idle, busy)
 		check.Must(t, err)
 		if !oldest[0].IsZero() || !oldest[1].Equal(first) || now.Before(first) || now.Sub(first) > time.Minute {
-			t.Errorf("%v at %v, want none and %v", oldest, now, first)
+			t.Errorf("got %v at %v, want no time and %v", oldest, now, first)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"flashsale/loadtest/servers/wire"
 )
 
-// hooked is a client to the same Redis, with do around its single commands.
+// hooked returns a client of the same Redis that calls do for each single command.
 func hooked(t testing.TB, rdb *redis.Client, do func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error) *redis.Client {
 	t.Helper()
 	client := servertest.Connect(t, rdb.Options().Addr)
@@ -29,13 +29,13 @@ func (hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPip
 func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if name := cmd.Name(); name == "hello" || name == "client" || name == "auth" {
-			return next(ctx, cmd) // a new connection's first words
+			return next(ctx, cmd) // commands with which a connection begins
 		}
 		return h(ctx, cmd, next)
 	}
 }
 
-// counted is a client that counts its commands.
+// counted returns a client that counts its commands.
 func counted(t testing.TB, rdb *redis.Client) (*redis.Client, *atomic.Int64) {
 	n := new(atomic.Int64)
 	return hooked(t, rdb, func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
@@ -44,7 +44,7 @@ func counted(t testing.TB, rdb *redis.Client) (*redis.Client, *atomic.Int64) {
 	}), n
 }
 
-// wired is a client that reaches the same Redis by a wire.
+// wired returns a client that reaches the same Redis through a wire.
 func wired(t testing.TB, rdb *redis.Client) (*redis.Client, *wire.Wire) {
 	t.Helper()
 	w := servertest.OpenWire(t, rdb.Options().Addr)

@@ -16,16 +16,16 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// Antipatterns: limiters that one finds, and what is wrong with
-// them. Each file in antipatterns tells its story in a few steps, with what
-// passes and what should; the test reads the steps there and takes them, so
-// that no story says what isn't so. Ours takes the same steps, and holds.
+// Each file in antipatterns is a limiter with a fault. Its header lists steps that show
+// the fault: how many requests pass, and how many should. The test runs these steps with
+// the faulty limiter, with this package's limiter and with a model, so the headers are
+// correct.
 //
 //	go test -run Antipattern -v ./ratelimit
 func TestAntipatterns(t *testing.T) {
 	files, err := filepath.Glob("antipatterns/*.lua")
 	if err != nil || len(files) < 9 {
-		t.Fatalf("%d antipatterns: %v", len(files), err)
+		t.Fatalf("got %d antipatterns, %v, want at least 9", len(files), err)
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".lua")
@@ -33,11 +33,11 @@ func TestAntipatterns(t *testing.T) {
 			e := readAntipattern(t, name)
 			t.Log(e.title)
 			for who, ask := range map[string]asker{
-				"ours": ours, "ours, one call per slot": ourPerSlot,
+				"this limiter": ours, "this limiter, one call per slot": oursPerSlot,
 			} {
 				for n, got := range follow(t, e, ask) {
-					if s := e.steps[n]; got != s.should && !s.dies { // a node that died hears no answer
-						t.Errorf("%s: %s: %d pass", who, s.text, got)
+					if s := e.steps[n]; got != s.should && !s.dies { // a node that died receives no answer
+						t.Errorf("%s: %s: got %d, want %d", who, s.text, got, s.should)
 					}
 				}
 			}
@@ -45,33 +45,33 @@ func TestAntipatterns(t *testing.T) {
 			for n, got := range follow(t, e, e.ask) {
 				s := e.steps[n]
 				if got != s.passes {
-					t.Errorf("the file says %q, and %d pass", s.text, got)
+					t.Errorf("step %q: got %d pass", s.text, got)
 				}
 				shows = shows || got != s.should
-				t.Logf("  %-70s ours: %d", s.text, s.should)
+				t.Logf("  %-70s this limiter: %d", s.text, s.should)
 			}
 			if !shows {
-				t.Error("the story shows nothing: all is as it should be")
+				t.Error("the steps show no fault")
 			}
 		})
 	}
 }
 
-// antipattern is one file of them.
+// An antipattern is the content of one file.
 type antipattern struct {
 	title  string
 	source string
 	steps  []step
 }
 
-// step is some equal requests, some time after the last. A negative time sets
-// the clock back.
+// A step is a number of equal requests, some time after the previous step. A negative
+// time sets the clock back.
 type step struct {
 	text           string
 	repeat, times  int
 	after          time.Duration
 	on             []Bucket
-	dies           bool // the node, after its first command to Redis
+	dies           bool // the node dies after its first command to Redis
 	passes, should int
 }
 
@@ -95,7 +95,7 @@ func readAntipattern(t *testing.T, name string) antipattern {
 		}
 		part := stepText.FindStringSubmatch(line)
 		if part == nil {
-			t.Fatalf("%s: not a step: %s", name, line)
+			t.Fatalf("%s: line is not a step: %s", name, line)
 		}
 		s := step{text: strings.TrimPrefix(line, "--   "), repeat: 1, on: []Bucket{buckets[part[4]]}, dies: part[6] != ""}
 		s.times, s.passes = whole(t, part[3]), whole(t, part[7])
@@ -126,19 +126,19 @@ func whole(t *testing.T, text string) int {
 	return n
 }
 
-// visit is where a story is played: passed is the time since it began, which
-// never goes back, as the server's clock may.
+// A visit is the state of a step. passed is the time since the first step, which never
+// goes back, unlike the server's clock.
 type visit struct {
 	client *redis.Client
 	passed time.Time
 	dies   bool
 }
 
-// asker is a limiter in its simplest form: take one token from each bucket.
+// An asker is a limiter in its simplest form: it takes one token from each bucket.
 type asker func(ctx context.Context, v visit, on []Bucket) (bool, error)
 
-// follow takes the steps and tells how many passed in each. The model judges
-// what the file says should.
+// follow runs the steps and returns the number of requests that passed in each. It
+// compares the model with the numbers that should pass.
 func follow(t *testing.T, e antipattern, ask asker) []int {
 	t.Helper()
 	server, client := startEmbedded(t)
@@ -162,7 +162,7 @@ func follow(t *testing.T, e antipattern, ask asker) []int {
 			}
 		}
 		if due != s.should {
-			t.Errorf("the file says %q, and %d should", s.text, due)
+			t.Errorf("step %q: %d should pass, according to the model", s.text, due)
 		}
 		passed = append(passed, got)
 	}
@@ -186,20 +186,20 @@ func ours(ctx context.Context, v visit, on []Bucket) (bool, error) {
 	return r.Allowed, err
 }
 
-func ourPerSlot(ctx context.Context, v visit, on []Bucket) (bool, error) {
+func oursPerSlot(ctx context.Context, v visit, on []Bucket) (bool, error) {
 	l := New(v.client, patient)
 	l.perSlot = true
 	r, err := l.Allow(ctx, 1, on...)
 	return r.Allowed, err
 }
 
-// How a story reads that is not as it is: the broken twin of this test.
-func TestAntipatternsNoticeAStoryThatIsNotSo(t *testing.T) {
+// The test itself finds a wrong number: this is its broken twin.
+func TestAntipatternsNoticeAWrongNumber(t *testing.T) {
 	e := readAntipattern(t, "integer_seconds")
 	if got := follow(t, e, ours); fmt.Sprint(got) != "[10 0]" {
-		t.Errorf("ours: %v", got)
+		t.Errorf("this limiter: got %v, want [10 0]", got)
 	}
 	if got := follow(t, e, e.ask); fmt.Sprint(got) != "[10 10]" {
-		t.Errorf("the broken one: %v", got)
+		t.Errorf("antipattern: got %v, want [10 10]", got)
 	}
 }

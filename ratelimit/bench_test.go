@@ -8,12 +8,10 @@ import (
 	"testing"
 )
 
-// Run with a redis-server installed:
+// BenchmarkAllow compares shared calls with one EVALSHA of the same script per request
+// ("one call each"). It needs an installed redis-server:
 //
 //	go test -run - -bench . -benchmem ./ratelimit
-//
-// "one call each" is the same script with one EVALSHA per request, which is
-// what callers cost that don't share calls.
 func BenchmarkAllow(b *testing.B) {
 	const callers = 256
 	far := parse(b, "1000000/s:1000000")

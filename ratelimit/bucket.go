@@ -9,32 +9,32 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// ErrBadRequest is wrapped when the arguments are wrong: a cost below 1, a bucket
-// without an id or a limit, the same bucket twice, more than 16 buckets, a wait that
-// cannot be counted. Only the caller at fault gets it, and Redis is not asked.
+// ErrBadRequest is wrapped by errors about wrong arguments: a cost below 1, a bucket
+// without an id or a limit, the same bucket twice, more than 16 buckets, or a wait that
+// is too long to count. Redis is not asked, and other callers are not affected.
 var ErrBadRequest = errors.New("ratelimit: bad request")
 
-// maxID bounds the part of a key that comes from outside, in bytes.
+// maxID is the length of the longest id of a bucket, in bytes.
 const maxID = 256
 
-// maxBuckets bounds the buckets of one request; a handful is usual.
+// maxBuckets is the largest number of buckets of one request.
 const maxBuckets = 16
 
-// Bucket is whose tokens are counted, and how many there are. Name says what kind of
-// thing it is ("buyer"), ID which one ("ann"). A Bucket whose limit is limit.Off is
-// skipped.
+// A Bucket counts the tokens of one client or thing. Name is its kind, such as "buyer",
+// and ID identifies it, such as "ann". A Bucket whose limit is limit.Off is skipped.
 type Bucket struct {
-	// Name is 1 to 32 of [A-Za-z0-9._-]: it stands in keys, metrics and headers.
+	// Name has 1 to 32 characters of [A-Za-z0-9._-]. It appears in keys, metrics and
+	// headers.
 	Name string
-	// ID is 1 to 256 bytes of any kind.
+	// ID has 1 to 256 arbitrary bytes.
 	ID    string
 	Limit limit.Limit
 
-	queues bool // a queue of Wait, which counts those who wait as well
+	queues bool // the bucket is a queue of Wait, and also counts waiting requests
 }
 
-// key is the only place where a bucket's Redis key is made. What is in braces is
-// the hash tag, so each bucket has a Redis Cluster slot of its own.
+// key returns the bucket's key in Redis. The braces mark the hash tag, so each bucket has
+// its own slot in a Redis Cluster.
 func (b Bucket) key(prefix string) string {
 	key := prefix + ":{" + b.Name + ":" + b.ID + "}"
 	if b.queues {
@@ -43,8 +43,8 @@ func (b Bucket) key(prefix string) string {
 	return key
 }
 
-// brings is the time in which so many tokens come in.
-func (b Bucket) brings(tokens int64) time.Duration {
+// refillTime returns the time in which that many tokens are refilled.
+func (b Bucket) refillTime(tokens int64) time.Duration {
 	token, rate := b.Limit.Units()
 	return time.Duration(tokens*token/rate) * time.Microsecond
 }
@@ -62,8 +62,8 @@ func (b Bucket) check() error {
 	return nil
 }
 
-// isForeign tells whether r may not be in a bucket's name. Package strings looks for one of
-// many letters more slowly: it was a microsecond of each order.
+// isForeign reports whether a bucket's name may not contain r. Searching a list of the
+// allowed characters was slower: it took a microsecond of each order.
 func isForeign(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '.' || r == '_' || r == '-')
 }

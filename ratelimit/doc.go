@@ -1,29 +1,26 @@
-// Package ratelimit is a token bucket in Redis, shared by every node of a service: it
-// asks Redis whether a request may pass, and hands on the answer.
+// Package ratelimit is a token bucket in Redis that all nodes of a service share. A
+// Limiter asks Redis whether a request may pass.
 //
-//   - Package limit says what is allowed: 5/s:10 is 5 tokens a second, at most 10 at once.
-//   - Package admission says what becomes of the request: it passes or is refused,
-//     also while Redis is away.
-//   - Packages httplimit and ginlimit are the middleware for net/http and for Gin.
+//   - Package limit describes limits: 5/s:10 is 5 tokens a second, at most 10 at once.
+//   - Package admission applies the answer to a request, also while Redis is down.
+//   - Packages httplimit and ginlimit provide the middleware for net/http and Gin.
 //
-// A request may have to pass several buckets (its buyer's, its address's, its
-// SKU's): one script call asks them all, and takes from all or from none.
-// Callers that ask at the same moment share one call, so a request costs Redis less
-// the more of them there are. A refusal is remembered, and given again from memory
-// until the tokens are due. Every decision is made on Redis's own clock in whole
-// microseconds; no node's clock takes part.
+// A request may take from several buckets, such as those of its buyer, its address and
+// its SKU. One script call takes from all of them or from none. Callers that ask at the
+// same moment share a call, so the cost per request falls with the load. Refusals are
+// repeated from memory until tokens are due. Every decision uses Redis's clock in whole
+// microseconds, and no node's clock.
 //
-// A token bucket is also a leaky bucket. As a meter it is Allow seen from the other
-// side: what has been taken leaks out. As a queue that shapes traffic it is Wait. It
-// is also GCRA, which keeps one moment where this keeps two numbers. Both decide
-// alike (same_test.go) until the clock goes back: then GCRA can't tell a clock that
-// was ahead from tokens that were taken.
+// A token bucket is also a leaky bucket: Allow is the leaky bucket as a meter, and Wait
+// is the leaky bucket as a queue. It is also GCRA, which stores one time instead of two
+// numbers. The two decide alike (same_test.go) until the clock goes back. Then GCRA
+// cannot distinguish a clock that was ahead from tokens that were taken.
 //
-// Reading order: limit/limit.go (what is allowed), bucket.go (to whom), result.go (the
-// answer), limiter.go (asking), refusals.go (not asking), queue.go (asking together),
-// script.go and take.lua (the decision), wait.go (waiting for one's turn), slots.go (the
-// same on a Redis Cluster), then admission and httplimit. The folder antipatterns shows
-// what each part guards against.
+// Reading order: limit/limit.go (limits), bucket.go and result.go (questions and
+// answers), limiter.go (calls), refusals.go (answers from memory), queue.go (shared
+// calls), script.go and take.lua (the decision), wait.go (turns), slots.go (Redis
+// Cluster), then admission and httplimit. The folder antipatterns has the faults that
+// each part prevents.
 //
-// It needs Redis 5 or later (scripts that read TIME and then write).
+// The package needs Redis 5 or later, because its script reads TIME and then writes.
 package ratelimit

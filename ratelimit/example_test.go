@@ -13,8 +13,8 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// startRedis is an embedded Redis, so that the examples run anywhere. Its
-// clock stands still.
+// startRedis starts an embedded Redis, so the examples run anywhere. Its clock stands
+// still.
 func startRedis() (client *redis.Client, stop func()) {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -36,8 +36,8 @@ func must(text string) limit.Limit {
 	return l
 }
 
-// A request has to pass its buyer's bucket and its SKU's. The second buyer is
-// refused by the SKU's, and keeps all of his own tokens.
+// Each request takes from the buckets of its buyer and its SKU. The second buyer is
+// refused by the SKU's bucket and keeps all tokens of the buyer's own.
 func ExampleLimiter_Allow() {
 	client, stop := startRedis()
 	defer stop()
@@ -65,8 +65,8 @@ func ExampleLimiter_Allow() {
 	// more than the burst: never true <nil>
 }
 
-// What must not be asked more than a hundred times a second, such as a payment
-// provider, is asked at that pace, and a queue of more than 15 ms is refused.
+// A payment provider accepts a hundred requests a second. They are sent at that pace, and
+// requests that would wait more than 15 ms are refused.
 func ExampleLimiter_Wait() {
 	client, stop := startRedis()
 	defer stop()
@@ -82,8 +82,7 @@ func ExampleLimiter_Wait() {
 	// false after 0s retry after 5ms <nil>
 }
 
-// What a request turns out not to need goes back, an operator adds to a bucket, or
-// fills it.
+// A request returns unused tokens. An operator adds tokens to a bucket, and fills it.
 func ExampleLimiter_GiveBack() {
 	client, stop := startRedis()
 	defer stop()

@@ -10,44 +10,45 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrUnavailable is wrapped when Redis did not answer in time, or answered with an
-// error. Whether tokens were taken is then unknown.
+// ErrUnavailable is wrapped by the error of a call that Redis did not answer in time, or
+// answered with an error. It is then unknown whether tokens were taken.
 var ErrUnavailable = errors.New("ratelimit: Redis unavailable")
 
-// Config adjusts a Limiter. The zero Config is ready for use.
+// Config holds the settings of a Limiter. The zero Config is ready for use.
 type Config struct {
-	// Prefix is what all keys begin with: PREFIX:{name:id}. Limiters with one
+	// Prefix is the first part of all keys: PREFIX:{name:id}. Limiters with the same
 	// prefix share their buckets. Default "rate".
 	Prefix string
-	// Timeout bounds one script call. A caller waits at most twice as long: for
-	// the calls before, then for its own. The client keeps to it only with
-	// redis.Options.ContextTimeoutEnabled. After a failed call one request at a time
-	// tries again, 100 ms after the last failure; all others hear ErrUnavailable at
-	// once. Default 1 s.
+	// Timeout bounds one script call. A caller waits at most twice as long: for earlier
+	// calls, and for its own call. Timeout takes effect only if the client has
+	// redis.Options.ContextTimeoutEnabled set. After a failed call, one request at a time
+	// tries again, 100 ms after the last failure. All other requests receive
+	// ErrUnavailable at once. Default 1 s.
 	Timeout time.Duration
-	// Remember is how long a bucket's refusal is given again from memory, without
-	// asking Redis: until its RetryAfter, but no longer than this, so that a bucket
-	// which another node fills, or a clock which is set, is noticed. Default 10 s,
-	// and never more than 100 ms on a Redis Cluster; below 0 nothing is remembered.
+	// Remember bounds the time for which a bucket's refusal is repeated from memory,
+	// without asking Redis. The memory also ends with the refusal's RetryAfter. Until it
+	// ends, a node does not notice tokens that another node has added, or a clock that
+	// was set. Default 10 s, and at most 100 ms on a Redis Cluster. Below 0, nothing is
+	// remembered.
 	Remember time.Duration
-	// Clock measures how long a refusal has been remembered. It must not go back.
-	// Nothing that nodes share depends on it. Default time.Now.
+	// Clock measures the age of remembered refusals. It must not go back. Nodes share
+	// nothing that depends on it. Default time.Now.
 	Clock func() time.Time
 }
 
-// Limiter asks Redis whether requests may pass. It is safe for concurrent use. It
-// needs no closing: it has goroutines, two at most, only while calls are under way,
-// and each call ends within Config.Timeout.
+// A Limiter asks Redis whether requests may pass. It is safe for concurrent use and needs
+// no closing: it has at most two goroutines, only while calls are in flight, and each
+// call ends within Config.Timeout.
 type Limiter struct {
 	client  redis.UniversalClient
 	config  Config
-	perSlot bool // one call per bucket, see slots.go
+	perSlot bool // one call per bucket: see slots.go
 	queue   *queue
 	health  *health
 	refused *refusals
 }
 
-// New returns a limiter on a Redis server, Sentinel, Cluster or Ring.
+// New returns a Limiter on a Redis server, Sentinel, Cluster or Ring.
 func New(client redis.UniversalClient, config Config) *Limiter {
 	config.Timeout = cmp.Or(max(config.Timeout, 0), time.Second)
 	config.Remember = cmp.Or(config.Remember, 10*time.Second)
@@ -58,16 +59,16 @@ func New(client redis.UniversalClient, config Config) *Limiter {
 	l := &Limiter{client: client, config: config, health: &health{}, refused: &refusals{}}
 	l.queue = l.newQueue()
 	switch client.(type) {
-	case interface{ Options() *redis.ClusterOptions }, interface{ Options() *redis.RingOptions }: // also embedded
+	case interface{ Options() *redis.ClusterOptions }, interface{ Options() *redis.RingOptions }: // embedded clients, too
 		l.perSlot = true
 		l.config.Remember = min(config.Remember, slotRemember)
 	}
 	return l
 }
 
-// Peek takes nothing and tells about the bucket that has the fewest tokens: how many
-// they are, and when it is full. Allowed says whether each bucket has a token. A queue
-// of Wait is not seen. The errors are Allow's.
+// Peek takes no tokens. It returns the state of the bucket with the fewest tokens.
+// Allowed reports whether every bucket has a token. Peek does not see queues of Wait. It
+// returns the same errors as Allow.
 func (l *Limiter) Peek(ctx context.Context, buckets ...Bucket) (Result, error) {
 	a, err := newAsk(1, buckets)
 	if err != nil || len(a.buckets) == 0 {
@@ -85,14 +86,13 @@ func (l *Limiter) peek(ctx context.Context, a ask) (Result, error) {
 	r := a.result(got)
 	if r.Allowed = r.Remaining > 0; !r.Allowed {
 		b := a.buckets[got.bucket]
-		r.RetryAfter = max(r.Reset-b.brings(b.Limit.Burst()-1), time.Microsecond)
+		r.RetryAfter = max(r.Reset-b.refillTime(b.Limit.Burst()-1), time.Microsecond)
 	}
 	return r, nil
 }
 
-// Reset fills buckets, and ends the queues that Wait made of them, as if nothing had
-// ever been taken. Other nodes go on refusing what they remember, for Config.Remember
-// at most. The errors are Allow's.
+// Reset fills the buckets and ends their queues of Wait. Other nodes repeat remembered
+// refusals for at most Config.Remember. Reset returns the same errors as Allow.
 func (l *Limiter) Reset(ctx context.Context, buckets ...Bucket) error {
 	a, err := newAsk(1, buckets)
 	if err != nil || len(a.buckets) == 0 {
@@ -109,24 +109,26 @@ func (l *Limiter) Reset(ctx context.Context, buckets ...Bucket) error {
 	})
 	l.refused.forget(a.buckets)
 	if err != nil {
-		return fmt.Errorf("%w: resetting: %w", ErrUnavailable, err)
+		return fmt.Errorf("%w: reset buckets: %w", ErrUnavailable, err)
 	}
 	return nil
 }
 
-// Grant adds tokens to each of the buckets, up to the burst of each. It is sent once
-// only: after an error it may have been done or not. The errors are Allow's.
+// Grant adds tokens to each of the buckets, up to its burst. The call is sent only once,
+// so after an error the tokens may have been added or not. Grant returns the same errors
+// as Allow.
 func (l *Limiter) Grant(ctx context.Context, tokens int, buckets ...Bucket) error {
 	return l.give(ctx, tokens, 0, buckets)
 }
 
-// GiveBack returns tokens that a request took and does not need. r is what Allow, or
-// Admit, returned to the request; cost is how many of its tokens to return, to each of
-// the buckets. What the rate has brought in since is subtracted, or the bucket would
-// give it out twice. A refused r returns nothing. More than r took, or a turn of
-// Wait's, is ErrBadRequest. It is sent once only. The other errors are Allow's.
+// GiveBack returns tokens that a request took and does not need. r is the result of Allow
+// or Admit for that request, and cost is the number of tokens to return to each of the
+// buckets. GiveBack subtracts the tokens that were refilled since, because the bucket
+// would give them out twice otherwise. If r is refused, GiveBack does nothing. A cost
+// above that of r, or a result of Wait, is ErrBadRequest. The call is sent only once. The
+// other errors are the same as for Allow.
 func (l *Limiter) GiveBack(ctx context.Context, r Result, cost int, buckets ...Bucket) error {
-	if !r.Allowed || r.at == 0 { // refused, or let pass without asking
+	if !r.Allowed || r.at == 0 { // refused, or allowed without asking Redis
 		return nil
 	}
 	if int64(cost) > r.cost {
@@ -135,7 +137,8 @@ func (l *Limiter) GiveBack(ctx context.Context, r Result, cost int, buckets ...B
 	return l.give(ctx, cost, r.at, buckets)
 }
 
-// give adds tokens: those that were taken at a moment, or with 0 a gift.
+// give adds tokens to the buckets. at is the time at which they were taken, or 0 for a
+// grant.
 func (l *Limiter) give(ctx context.Context, tokens int, at int64, buckets []Bucket) error {
 	a, err := newAsk(tokens, buckets)
 	if err != nil || len(a.buckets) == 0 {
@@ -153,22 +156,23 @@ func (l *Limiter) give(ctx context.Context, tokens int, at int64, buckets []Buck
 	return err
 }
 
-// giveUp gives a turn up. If that fails, the turn is lost.
+// giveUp gives a turn up. If the call fails, the turn stays unused.
 func (l *Limiter) giveUp(ctx context.Context, turn ask) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.config.Timeout)
 	defer cancel()
 	l.pipeline(ctx, [][]ask{{turn}}, true)
 }
 
-// Allow takes cost tokens from each of the buckets. If one of them has fewer, it takes
-// none, and Result.Bucket names that bucket. A refusal is no error: see Result.Allowed.
-// Allow does not wait for tokens. A cost above a bucket's burst is always refused
-// (Result.Never). Buckets that are Off are skipped; if none is left, Redis isn't asked.
+// Allow takes cost tokens from each of the buckets. If one of them has too few, Allow
+// takes none, and Result.Bucket names that bucket. A refusal is not an error: see
+// Result.Allowed. Allow does not wait for tokens. A cost above a bucket's burst is always
+// refused (Result.Never). Buckets that are Off are skipped. If no bucket is left, Allow
+// does not ask Redis.
 //
-// The error wraps ErrBadRequest, ErrUnavailable, or the context's own. If the context
-// ends while the call is under way, the tokens may stay taken. A cancelled Allow may
-// return late, by Config.Timeout at most: callers make the shared calls themselves, and
-// such a caller waits for the answer. A deadline is kept.
+// An error wraps ErrBadRequest, ErrUnavailable or the error of ctx. If ctx ends during
+// the call, the tokens may stay taken. Allow returns by the deadline of ctx, but after a
+// cancellation it may take as long as Config.Timeout, because callers make the shared
+// calls themselves.
 func (l *Limiter) Allow(ctx context.Context, cost int, buckets ...Bucket) (Result, error) {
 	a, err := newAsk(cost, buckets)
 	if err != nil {
@@ -177,7 +181,7 @@ func (l *Limiter) Allow(ctx context.Context, cost int, buckets ...Bucket) (Resul
 	return l.decide(ctx, a)
 }
 
-// decide answers what it can by itself, and asks Redis for the rest.
+// decide answers the request from memory if possible. Otherwise it asks Redis.
 func (l *Limiter) decide(ctx context.Context, a ask) (Result, error) {
 	if len(a.buckets) == 0 {
 		return Result{Allowed: true}, nil
@@ -186,10 +190,10 @@ func (l *Limiter) decide(ctx context.Context, a ask) (Result, error) {
 		return r, nil
 	}
 	if err := ctx.Err(); err != nil {
-		return Result{}, fmt.Errorf("ratelimit: before asking: %w", err)
+		return Result{}, fmt.Errorf("ratelimit: context ended before the call: %w", err)
 	}
 	if l.config.Remember > 0 {
-		if r, refused := l.refused.again(a, l.config.Clock()); refused {
+		if r, refused := l.refused.find(a, l.config.Clock()); refused {
 			return r, nil
 		}
 	}
@@ -204,8 +208,8 @@ func (l *Limiter) decide(ctx context.Context, a ask) (Result, error) {
 	return a.result(answered), nil
 }
 
-// newAsk checks a call's arguments and copies the buckets that count: the
-// caller may use its slice again while ours is still in flight.
+// newAsk checks the arguments of a call. It copies the buckets, because the caller may
+// reuse its slice during the call, and omits buckets that are Off.
 func newAsk(cost int, buckets []Bucket) (ask, error) {
 	if cost < 1 {
 		return ask{}, fmt.Errorf("%w: the cost %d is below 1", ErrBadRequest, cost)
@@ -223,7 +227,7 @@ func newAsk(cost int, buckets []Bucket) (ask, error) {
 		}
 		for _, other := range on {
 			if other.Name == b.Name && other.ID == b.ID {
-				return ask{}, fmt.Errorf("%w: bucket %q stands twice", ErrBadRequest, b.Name)
+				return ask{}, fmt.Errorf("%w: bucket %q appears twice", ErrBadRequest, b.Name)
 			}
 		}
 		on = append(on, b)
@@ -231,8 +235,8 @@ func newAsk(cost int, buckets []Bucket) (ask, error) {
 	return ask{cost: int64(cost), buckets: on}, nil
 }
 
-// never tells whether the cost is above a bucket's burst, and what that bucket holds, if
-// Redis answers.
+// never reports whether the cost is above a bucket's burst. The Result describes that
+// bucket if Redis answers.
 func (l *Limiter) never(ctx context.Context, a ask) (Result, bool) {
 	for _, b := range a.buckets {
 		if a.cost > b.Limit.Burst() {

@@ -19,21 +19,21 @@ func TestAllowTakesFromAllOrNone(t *testing.T) {
 		buyer, sku := forBuyer("b1", parse(t, "1/h:5")), forSKU("s1", parse(t, "1/h:2"))
 		for n := range 2 {
 			if r := allow(t, l, 1, buyer, sku); !r.Allowed || r.Bucket != "sku" || r.Remaining != int64(1-n) {
-				t.Fatalf("request %d: %+v", n, r)
+				t.Fatalf("request %d: got %+v, want allowed by the SKU's bucket with %d left", n, r, 1-n)
 			}
 		}
 		r := allow(t, l, 1, buyer, sku)
 		if r.Allowed || r.Bucket != "sku" || r.Limit != sku.Limit || r.RetryAfter <= 59*time.Minute || r.RetryAfter > time.Hour {
-			t.Fatalf("third request: %+v", r)
+			t.Fatalf("third request: got %+v, want refused by the SKU's bucket for an hour", r)
 		}
 		if n := left(t, client, buyer); n != 3 {
-			t.Fatalf("the buyer has %d tokens left, not 3", n)
+			t.Fatalf("the buyer has %d tokens left, want 3", n)
 		}
 	})
 }
 
-// Of several buckets that refuse, the answer names the one that will for
-// longest: after the other's time the request would only be refused again.
+// If several buckets refuse, the answer names the bucket that refuses for longest. After
+// a shorter time the request would be refused again.
 func TestAllowNamesTheLongestRefusal(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		l := New(client, patient)
@@ -41,88 +41,88 @@ func TestAllowNamesTheLongestRefusal(t *testing.T) {
 		allow(t, l, 1, short, long)
 		for _, order := range [][]Bucket{{short, long}, {long, short}} {
 			if r := allow(t, l, 1, order...); r.Allowed || r.Bucket != "buyer" || r.RetryAfter < 59*time.Minute {
-				t.Fatalf("%+v", r)
+				t.Fatalf("got %+v, want refused by the buyer's bucket", r)
 			}
 		}
 	})
 }
 
-func TestAllowSaysNever(t *testing.T) {
+func TestCostAboveBurstIsNeverAllowed(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		l := New(client, patient)
 		buyer, sku := forBuyer("b1", parse(t, "1/h:5")), forSKU("s1", parse(t, "1/h:3"))
 		r := allow(t, l, 4, buyer, sku)
 		if r.Allowed || !r.Never || r.Bucket != "sku" || r.RetryAfter != 0 || r.Remaining != 3 {
-			t.Fatalf("a cost above the burst: %+v", r)
+			t.Fatalf("cost above the burst: got %+v, want Never", r)
 		}
 		if n := left(t, client, buyer); n != 5 {
-			t.Fatalf("the buyer has %d tokens left, not 5", n)
+			t.Fatalf("the buyer has %d tokens left, want 5", n)
 		}
 		if r := allow(t, l, 3, buyer, sku); !r.Allowed {
-			t.Fatalf("a cost of the whole burst: %+v", r)
+			t.Fatalf("cost of the whole burst: got %+v, want allowed", r)
 		}
 	})
 }
 
-func TestAllowSkipsWhatIsOff(t *testing.T) {
+func TestAllowSkipsBucketsThatAreOff(t *testing.T) {
 	_, client := startEmbedded(t)
-	_ = client.Close() // asking would fail
+	_ = client.Close() // asking Redis would fail
 	l := New(client, patient)
 	if r := allow(t, l, 1, forBuyer("b1", limit.Off), Bucket{Limit: limit.Off}); !r.Allowed || r.Bucket != "" {
-		t.Fatalf("%+v", r)
+		t.Fatalf("got %+v, want allowed by no bucket", r)
 	}
 	if r, err := l.Allow(t.Context(), 1, forBuyer("b1", limit.Limit{})); !errors.Is(err, ErrBadRequest) {
-		t.Errorf("a limit that was forgotten: %+v, %v", r, err)
+		t.Errorf("zero limit: got %+v, %v, want ErrBadRequest", r, err)
 	}
 }
 
-// What is given, in which way ever, never makes a bucket hold more than its burst,
-// and what came in since is not given twice.
-func TestGiving(t *testing.T) {
+// A bucket never holds more than its burst, in whatever way tokens return. Refilled
+// tokens are not returned a second time.
+func TestTokensReturnAtMostOnce(t *testing.T) {
 	server, client := startEmbedded(t)
 	l, b := New(client, patient), forBuyer("b1", parse(t, "1/s:10"))
-	is := func(what string, err error, want int64) {
+	wantLeft := func(what string, err error, want int64) {
 		t.Helper()
 		if n := left(t, client, b); err != nil || n != want {
-			t.Errorf("%s: %d left, want %d; %v", what, n, want, err)
+			t.Errorf("%s: got %d tokens left, %v, want %d", what, n, err, want)
 		}
 	}
 	r := allow(t, l, 6, b)
 	server.SetTime(epoch.Add(4 * time.Second))
-	is("given back late, 4 of 6 have come in", l.GiveBack(t.Context(), r, 6, b), 10)
+	wantLeft("given back late, 4 of 6 have come in", l.GiveBack(t.Context(), r, 6, b), 10)
 	allow(t, l, 10, b)
-	is("given back late, and taken since", l.GiveBack(t.Context(), r, 6, b), 2)
-	is("granted", l.Grant(t.Context(), 3, b), 5)
-	is("granted too much", l.Grant(t.Context(), 30, b), 10)
+	wantLeft("given back late, and taken since", l.GiveBack(t.Context(), r, 6, b), 2)
+	wantLeft("granted", l.Grant(t.Context(), 3, b), 5)
+	wantLeft("granted too much", l.Grant(t.Context(), 30, b), 10)
 	allow(t, l, 10, b)
 	refused := allow(t, l, 1, b)
-	is("a refusal took nothing", l.GiveBack(t.Context(), refused, 1, b), 0)
+	wantLeft("a refusal took nothing", l.GiveBack(t.Context(), refused, 1, b), 0)
 	if turn, err := l.Wait(t.Context(), 1, time.Hour, forBuyer("queue", b.Limit)); err != nil || !errors.Is(l.GiveBack(t.Context(), turn, 1, b), ErrBadRequest) {
-		t.Errorf("a turn of a queue went back to a bucket: %v", err)
+		t.Errorf("give a turn of a queue back: got %v, want ErrBadRequest", err)
 	}
-	is("reset", l.Reset(t.Context(), b), 10)
+	wantLeft("reset", l.Reset(t.Context(), b), 10)
 	if r := allow(t, l, 1, b); !r.Allowed {
-		t.Errorf("refused from memory after a reset: %+v", r)
+		t.Errorf("after a reset: got %+v, want allowed", r)
 	}
 	if r := allow(t, New(client, Config{Timeout: time.Hour, Prefix: "other"}), 10, b); !r.Allowed {
-		t.Errorf("under another prefix: %+v", r)
+		t.Errorf("with another prefix: got %+v, want allowed", r)
 	}
 	_ = client.Close()
 	for what, err := range map[string]error{"grant": l.Grant(t.Context(), 1, b), "reset": l.Reset(t.Context(), b)} {
 		if !errors.Is(err, ErrUnavailable) {
-			t.Errorf("%s without Redis: %v", what, err)
+			t.Errorf("%s without Redis: got %v, want ErrUnavailable", what, err)
 		}
 	}
-	is0 := func(err error) {
+	wantBad := func(err error) {
 		if !errors.Is(err, ErrBadRequest) {
-			t.Errorf("nothing to give: %v", err)
+			t.Errorf("wrong arguments: got %v, want ErrBadRequest", err)
 		}
 	}
-	is0(l.Grant(t.Context(), 0, b))
-	is0(l.Reset(t.Context(), Bucket{}))
+	wantBad(l.Grant(t.Context(), 0, b))
+	wantBad(l.Reset(t.Context(), Bucket{}))
 }
 
-// Peek tells what is left, and changes nothing.
+// Peek returns the number of tokens left, and changes nothing.
 func TestPeek(t *testing.T) {
 	server, client := startEmbedded(t)
 	l, buyer, sku := New(client, patient), forBuyer("b1", parse(t, "1/s:3")), forSKU("s1", parse(t, "1/s:9"))
@@ -130,14 +130,14 @@ func TestPeek(t *testing.T) {
 		for range 2 {
 			r, err := l.Peek(t.Context(), buyer, sku)
 			if err != nil || r.Bucket != "buyer" || r.Remaining != left || r.Allowed != (left > 0) || r.Reset != time.Duration(3-left)*time.Second {
-				t.Errorf("%d left: %+v, %v", left, r, err)
+				t.Errorf("with %d tokens left: got %+v, %v", left, r, err)
 			}
 			if retry := map[bool]time.Duration{false: time.Second}[r.Allowed]; r.RetryAfter != retry {
-				t.Errorf("%d left: retry after %v, want %v", left, r.RetryAfter, retry)
+				t.Errorf("with %d tokens left: got RetryAfter %v, want %v", left, r.RetryAfter, retry)
 			}
 		}
 		if left == 3 && len(server.Keys()) > 0 {
-			t.Errorf("a look has left %v", server.Keys())
+			t.Errorf("Peek has written keys: %v", server.Keys())
 		}
 		allow(t, l, 1, buyer, sku)
 	}
@@ -145,29 +145,29 @@ func TestPeek(t *testing.T) {
 
 func TestAllowRefusesBadRequests(t *testing.T) {
 	_, client := startEmbedded(t)
-	_ = client.Close() // asking would fail, and with another error
+	_ = client.Close() // asking Redis would fail with another error
 	l := New(client, patient)
 	five := parse(t, "5/s")
 	for name, c := range map[string]struct {
 		cost    int
 		buckets []Bucket
 	}{
-		"cost 0":          {0, []Bucket{forBuyer("b1", five)}},
-		"negative cost":   {-1, []Bucket{forBuyer("b1", five)}},
-		"no id":           {1, []Bucket{forBuyer("", five)}},
-		"an endless id":   {1, []Bucket{forBuyer(strings.Repeat("b", maxID+1), five)}},
-		"no name":         {1, []Bucket{{ID: "x", Limit: five}}},
-		"a name to quote": {1, []Bucket{{Name: `a"b`, ID: "x", Limit: five}}},
-		"the same twice":  {1, []Bucket{forBuyer("b1", five), forBuyer("b1", parse(t, "6/s"))}},
-		"too many":        {1, make([]Bucket, maxBuckets+1)},
+		"cost 0":                 {0, []Bucket{forBuyer("b1", five)}},
+		"negative cost":          {-1, []Bucket{forBuyer("b1", five)}},
+		"no id":                  {1, []Bucket{forBuyer("", five)}},
+		"an id that is too long": {1, []Bucket{forBuyer(strings.Repeat("b", maxID+1), five)}},
+		"no name":                {1, []Bucket{{ID: "x", Limit: five}}},
+		"a name with a quote":    {1, []Bucket{{Name: `a"b`, ID: "x", Limit: five}}},
+		"the same bucket twice":  {1, []Bucket{forBuyer("b1", five), forBuyer("b1", parse(t, "6/s"))}},
+		"too many buckets":       {1, make([]Bucket, maxBuckets+1)},
 	} {
 		if _, err := l.Allow(t.Context(), c.cost, c.buckets...); !errors.Is(err, ErrBadRequest) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want ErrBadRequest", name, err)
 		}
 	}
 }
 
-func TestBucketsHaveKeysOfTheirOwn(t *testing.T) {
+func TestBucketKeys(t *testing.T) {
 	five := parse(t, "5/s")
 	for want, b := range map[string]Bucket{
 		"rate:{buyer:b-1}":   forBuyer("b-1", five),
@@ -176,14 +176,14 @@ func TestBucketsHaveKeysOfTheirOwn(t *testing.T) {
 		"rate:{sku:S}:queue": {Name: "sku", ID: "S", Limit: five, queues: true},
 	} {
 		if got := b.key(defaultPrefix); got != want {
-			t.Errorf("%+v has the key %s, not %s", b, got, want)
+			t.Errorf("%+v: got key %s, want %s", b, got, want)
 		}
 	}
 }
 
-// A key with an unreadable value counts as an empty bucket, and becomes valid again. Callers
-// of other buckets in the same call are not affected.
-func TestTakeHealsWhatItCannotRead(t *testing.T) {
+// A key with an unreadable value counts as an empty bucket and is repaired. Other buckets
+// in the same call are not affected.
+func TestTakeRepairsUnreadableKeys(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		l := New(client, patient)
 		for name, spoil := range map[string]func(key string) error{
@@ -200,21 +200,21 @@ func TestTakeHealsWhatItCannotRead(t *testing.T) {
 			beside := forSKU(b.ID, b.Limit)
 			got := l.take(t.Context(), []ask{{cost: 5, buckets: []Bucket{b}}, {cost: 5, buckets: []Bucket{beside}}})
 			if got[0].taken || got[0].err != nil || !got[1].taken {
-				t.Errorf("%s: %+v", name, got)
+				t.Errorf("%s: got %+v, want the first refused and the second allowed", name, got)
 			}
 			value, err := client.Get(t.Context(), b.key(defaultPrefix)).Result()
 			if fields := strings.Fields(value); err != nil || len(fields) != 3 || fields[2] != "3600000000" {
-				t.Errorf("%s: the key holds %q, %v", name, value, err)
+				t.Errorf("%s: the key contains %q, %v, want a value in units of the limit", name, value, err)
 			}
 			if ttl := client.PTTL(t.Context(), b.key(defaultPrefix)).Val(); ttl <= 0 || ttl > 5*time.Hour+time.Second {
-				t.Errorf("%s: the key lives %v", name, ttl)
+				t.Errorf("%s: the key expires in %v, want at most 5 h", name, ttl)
 			}
 		}
 	})
 }
 
-// A new configuration keeps what has been taken under the old one.
-func TestChangedLimitKeepsWhatWasTaken(t *testing.T) {
+// Tokens that were taken stay taken when the limit changes.
+func TestChangedLimitKeepsTakenTokens(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		l := New(client, patient)
 		allow(t, l, 4, forBuyer("b1", parse(t, "1/h:10")))
@@ -223,15 +223,15 @@ func TestChangedLimitKeepsWhatWasTaken(t *testing.T) {
 			left int64
 		}{{"8/h:10", 6}, {"1/h:5", 1}, {"8/h:20", 16}, {"1/h:2", 0}} {
 			if n := left(t, client, forBuyer("b1", parse(t, c.text))); n != c.left {
-				t.Errorf("under %s the buyer has %d tokens left, not %d", c.text, n, c.left)
+				t.Errorf("with limit %s: got %d tokens left, want %d", c.text, n, c.left)
 			}
 		}
 	})
 }
 
-// Two nodes, or two routes, may count one bucket by two limits: no update of
-// either gets lost, not even in one call.
-func TestOneBucketUnderTwoLimits(t *testing.T) {
+// Two nodes or routes may count one bucket with two limits. No update is lost, not even
+// within one call.
+func TestOneBucketWithTwoLimits(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		l := New(client, patient)
 		for id, smaller := range map[string]string{"b1": "8/h:5", "b2": "1/h:5"} {
@@ -246,17 +246,17 @@ func TestOneBucketUnderTwoLimits(t *testing.T) {
 					taken++
 				}
 			}
-			// The sixth finds the smaller limit's five tokens gone.
+			// The sixth request finds the smaller limit exhausted.
 			if n := left(t, client, ten); taken != 5 || n != 5 {
-				t.Errorf("1/h:10 and %s: %d taken, not 5, and %d left of 10", smaller, taken, n)
+				t.Errorf("limits 1/h:10 and %s: %d requests allowed and %d tokens left, want 5 and 5", smaller, taken, n)
 			}
 		}
 	})
 }
 
-// Taken an hour from now, says the clock that went back: what has come in since
-// is not known, and nothing is given back.
-func TestGivingBackAfterTheClockWentBack(t *testing.T) {
+// If tokens were taken at a time that is still in the future, the clock went back. The
+// refill since then is unknown, and nothing is given back.
+func TestGiveBackAfterClockWentBack(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		l := New(client, patient)
 		b := forBuyer("b1", parse(t, "1/h:5"))
@@ -266,33 +266,33 @@ func TestGivingBackAfterTheClockWentBack(t *testing.T) {
 		back := []ask{{cost: -2, buckets: []Bucket{b}, taken: now.Add(time.Hour).UnixMicro()}}
 		check.Must(t, l.take(t.Context(), back)[0].err)
 		if n := left(t, client, b); n != 3 {
-			t.Fatalf("%d tokens left, not 3", n)
+			t.Fatalf("got %d tokens left, want 3", n)
 		}
 	})
 }
 
-func TestGivingBackStopsAtFull(t *testing.T) {
+func TestGiveBackStopsAtBurst(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		l := New(client, patient)
 		b := forBuyer("b1", parse(t, "1/h:5"))
 		allow(t, l, 2, b)
 		giveBack(t, client, 4, b)
 		if n := left(t, client, b); n != 5 {
-			t.Fatalf("%d tokens in a bucket of 5", n)
+			t.Fatalf("got %d tokens, want the burst of 5", n)
 		}
 		if n := client.Exists(t.Context(), b.key(defaultPrefix)).Val(); n != 0 {
-			t.Fatal("a full bucket has a key")
+			t.Fatal("a full bucket has a key, want none")
 		}
 	})
 }
 
-func TestAllowWithADoneContextTakesNothing(t *testing.T) {
+func TestEndedContextTakesNothing(t *testing.T) {
 	_, client := startEmbedded(t)
 	b := forBuyer("b1", parse(t, "1/h:5"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	check.Is(t, check.Err(New(client, patient).Allow(ctx, 1, b)), context.Canceled)
 	if n := left(t, client, b); n != 5 {
-		t.Fatalf("%d tokens left of 5", n)
+		t.Fatalf("got %d tokens left, want 5", n)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// Redis logs a bucket that takes long to be full again. One that is full soon is
-// written to memory alone, whatever else the same call writes.
-func TestBriefBucketsAreNotLogged(t *testing.T) {
+// Redis logs a bucket that takes long to be full again. A bucket that is full soon is
+// written to memory only, whatever else the same call writes.
+func TestBucketsThatAreFullSoonAreNotLogged(t *testing.T) {
 	t.Parallel()
 	rdb := servertest.Connect(t, servertest.OpenRedis(t, servers.KindReal).URL)
 	logSize := func() int64 {
@@ -25,31 +25,31 @@ func TestBriefBucketsAreNotLogged(t *testing.T) {
 		check.Must(t, err)
 		return n
 	}
-	check.Must(t, rdb.ConfigSet(t.Context(), "appendfsync", "no").Err()) // otherwise the log grows when a sync ends
+	check.Must(t, rdb.ConfigSet(t.Context(), "appendfsync", "no").Err()) // otherwise the log also grows when a sync ends
 	limiter := New(rdb, patient)
 	take := func(n int, b ...Bucket) (grown int64) {
 		t.Helper()
 		before := logSize()
 		if r, err := limiter.Allow(t.Context(), n, b...); err != nil || !r.Allowed {
-			t.Fatalf("%+v, %v", r, err)
+			t.Fatalf("got %+v, %v, want allowed", r, err)
 		}
 		return logSize() - before
 	}
 	brief, long := forBuyer("b", parse(t, "10/s:20")), forSKU("l", parse(t, "1/m:100"))
 	if grown := take(1, brief); grown != 0 {
-		t.Errorf("the log has grown by %d bytes for a bucket that is full in 100 ms", grown)
+		t.Errorf("a bucket that is full in 100 ms: the log grew by %d bytes, want 0", grown)
 	}
 	alone := take(1, long)
 	if alone == 0 {
-		t.Error("a bucket that is full in a minute is not in the log")
+		t.Error("a bucket that is full in a minute: the log did not grow")
 	}
-	for range 10 { // in either order
-		if grown := take(1, brief, long); grown < alone/2 || grown > alone+alone/2 { // numbers differ in length
-			t.Errorf("the log has grown by %d bytes for both, and by %d for the long one alone", grown, alone)
+	for range 10 { // the order of keys is random
+		if grown := take(1, brief, long); grown < alone/2 || grown > alone+alone/2 { // the lengths of numbers vary
+			t.Errorf("both buckets: the log grew by %d bytes, want about %d as for one", grown, alone)
 		}
 	}
 	slow := forBuyer("s", parse(t, "1/s:20"))
 	if few, many := take(3, slow), take(10, slow); few != 0 || many == 0 {
-		t.Errorf("the log has grown by %d bytes at 3 s from full, and by %d at 13 s", few, many)
+		t.Errorf("the log grew by %d bytes at 3 s from full and by %d at 13 s, want 0 and more", few, many)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// model is the specification: token buckets counted in fractions, so that
-// nothing is ever rounded, and asked one request after the other.
+// The model is the specification: token buckets that are counted in fractions, without
+// rounding, one request after the other.
 type model struct {
 	now     time.Time
 	buckets map[Bucket]*modelBucket
@@ -58,7 +58,7 @@ func (m *model) take(a ask) answer {
 			}
 		}
 	}
-	decides.left = max(decides.left, 0) // below 0 are those who wait
+	decides.left = max(decides.left, 0) // below 0 are waiting requests
 	b := a.buckets[decides.bucket]
 	full := new(big.Rat).SetInt64(b.Limit.Burst())
 	decides.reset = untilGained(full.Sub(full, m.buckets[b].tokens), b.Limit)
@@ -94,35 +94,34 @@ func ceil(r *big.Rat) int64 { return -floor(new(big.Rat).Neg(r)) }
 
 func floor(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64() }
 
-// The script against the model: any limits, any steps of the clock, any number of
-// requests in one call, any buckets shared between them. One call per bucket, and
-// giving back, comes to the same when nobody asks in between: so with one request at
-// a time.
-func TestTakeIsTheModel(t *testing.T) {
+// The script makes the same decisions as the model: for any limits, steps of the clock,
+// numbers of requests in a call, and buckets shared between them. One call per bucket,
+// with giving back, makes the same decisions if requests come one at a time.
+func TestTakeMatchesModel(t *testing.T) {
 	t.Parallel()
 	server, client := startEmbedded(t)
 	l := New(client, patient)
-	for most, take := range map[int]func(context.Context, []ask) []answer{6: l.take, 1: l.takePerSlot} {
+	for maxAsks, take := range map[int]func(context.Context, []ask) []answer{6: l.take, 1: l.takePerSlot} {
 		rapid.Check(t, func(rt *rapid.T) {
 			server.FlushAll()
-			agreesWithModel(rt, server.SetTime, take, most)
+			agreesWithModel(rt, server.SetTime, take, maxAsks)
 		})
 	}
 }
 
-func agreesWithModel(t *rapid.T, setTime func(time.Time), take func(context.Context, []ask) []answer, most int) {
+func agreesWithModel(t *rapid.T, setTime func(time.Time), take func(context.Context, []ask) []answer, maxAsks int) {
 	setTime(epoch)
 	m := newModel(epoch)
 	pool := rapid.SliceOfN(rapid.Custom(drawLimit), 1, 4).Draw(t, "limits")
 	for range rapid.IntRange(1, 25).Draw(t, "steps") {
 		m.now = m.now.Add(drawPause(t, pool))
 		setTime(m.now)
-		asks := make([]ask, rapid.IntRange(1, most).Draw(t, "asks"))
+		asks := make([]ask, rapid.IntRange(1, maxAsks).Draw(t, "asks"))
 		for i := range asks {
 			asks[i] = drawAsk(t, pool)
 		}
 		for i, got := range take(context.Background(), asks) {
-			got.at = 0 // no model of the clock
+			got.at = 0 // the model has no clock of Redis
 			if want := m.take(asks[i]); got != want {
 				t.Fatalf("at %v, request %d of %v: got %+v, want %+v", m.now.Sub(epoch), i, asks, got, want)
 			}
@@ -139,8 +138,8 @@ func drawLimit(t *rapid.T) limit.Limit {
 	return l
 }
 
-// drawPause prefers the moments at which mistakes show: just before, at and
-// after the time in which a token comes or a bucket fills.
+// drawPause prefers the times at which faults show: around the time after which a token,
+// or the whole bucket, is refilled.
 func drawPause(t *rapid.T, pool []limit.Limit) time.Duration {
 	l := rapid.SampledFrom(pool).Draw(t, "limit to wait for")
 	token := l.Window().Microseconds() / l.Burst()
@@ -171,7 +170,7 @@ func drawAsk(t *rapid.T, pool []limit.Limit) ask {
 		a.buckets = append(a.buckets, Bucket{
 			Name: fmt.Sprintf("limit%d", i), ID: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "id"), Limit: pool[i],
 		})
-		a.cost = min(a.cost, pool[i].Burst()) // above: never, and the script isn't asked
+		a.cost = min(a.cost, pool[i].Burst()) // a cost above the burst never reaches the script
 	}
 	a.cost = rapid.Int64Range(1, a.cost).Draw(t, "cost")
 	return a

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// maxInFlight calls are under way at once, at most: while Redis works on one,
-	// the next is collected and sent. More would only make smaller batches.
+	// maxInFlight is the largest number of concurrent calls. While Redis works on one
+	// call, the next is collected and sent. More calls would only make smaller batches.
 	maxInFlight = 2
-	// maxBatch requests go into one call, at most. It bounds how long the script keeps
-	// Redis from its other work: some 0.5 ms with three buckets each.
+	// maxBatch is the largest number of requests in one call. A full batch with three
+	// buckets for each request blocks Redis for about 0.5 ms.
 	maxBatch = 256
 )
 
-// probePause is the time between two attempts to reach a Redis that is away.
+// probePause is the time between two attempts to reach a Redis that is down.
 const probePause = 100 * time.Millisecond
 
-// queue is where callers of the same moment share a call. (It is not Wait's queue.)
+// A queue lets concurrent callers share calls. It is not the queue of Wait.
 type queue = coalesce.Group[ask, answer]
 
-// A caller who finds nobody before it makes the call itself: to hand a lone
-// request to another goroutine costs more than Redis's work on it.
+// newQueue sets Self, because handing a lone request to another goroutine costs more than
+// Redis's work on it.
 func (l *Limiter) newQueue() *queue {
 	return coalesce.New(coalesce.Config[ask, answer]{
 		Call: l.call, Batch: maxBatch, InFlight: maxInFlight,
@@ -35,7 +35,7 @@ func (l *Limiter) newQueue() *queue {
 	})
 }
 
-// ask has Redis decide.
+// ask sends a to Redis and returns the decision.
 func (l *Limiter) ask(ctx context.Context, a ask) (answer, error) {
 	if err := l.health.mayAsk(l.config.Timeout); err != nil {
 		return answer{}, err
@@ -47,11 +47,11 @@ func (l *Limiter) ask(ctx context.Context, a ask) (answer, error) {
 	case errors.Is(err, coalesce.ErrLate):
 		return answer{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	return answer{}, fmt.Errorf("ratelimit: waiting for an answer: %w", ctx.Err())
+	return answer{}, fmt.Errorf("ratelimit: wait for an answer: %w", ctx.Err())
 }
 
-// call carries a batch to Redis, without the callers who came before the last call
-// failed: they hear of that failure now, since their own call would end no better.
+// call sends a batch to Redis. Callers that arrived before the last call failed receive
+// the error of that call, because Redis would not answer them either.
 func (l *Limiter) call(ctx context.Context, _ string, batch []*coalesce.Caller[ask, answer]) {
 	if failed, err := l.health.last(); err != nil {
 		batch = slices.DeleteFunc(slices.Clone(batch), func(c *coalesce.Caller[ask, answer]) bool {
@@ -80,17 +80,18 @@ func (l *Limiter) call(ctx context.Context, _ string, batch []*coalesce.Caller[a
 	}
 }
 
-// health is what the last call showed of Redis. While Redis is away, one request at a
-// time finds out whether it is back, and the others hear at once that it isn't. To
-// let requests pass while Redis is away is of no use if each waits for a timeout first.
+// health describes whether the last call failed. While Redis is down, one request at a
+// time checks whether it is back. All other requests fail at once, because a route that
+// lets requests pass without Redis must not wait for a timeout first.
 type health struct {
 	mu      sync.Mutex
-	away    error // why the last call failed, nil while Redis answers
+	away    error // error of the last call, or nil
 	failed  time.Time
-	probeAt time.Time // when the next request may ask
+	probeAt time.Time // earliest time of the next attempt
 }
 
-// mayAsk is nil if a request may ask now; timeout is how long that may take.
+// mayAsk returns nil if a request may ask Redis now. timeout bounds the time of that
+// request.
 func (h *health) mayAsk(timeout time.Duration) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,15 +106,16 @@ func (h *health) mayAsk(timeout time.Duration) error {
 	return nil
 }
 
-// last is when and why the last call failed; the error is nil if it did not.
+// last returns the time and the error of the last call if it failed, and a nil error
+// otherwise.
 func (h *health) last() (time.Time, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.failed, h.away
 }
 
-// learn keeps what a call showed. A call with any answer has not failed: one node of a
-// cluster may be away while the others answer.
+// learn records the result of a call. A call with any answer has not failed: one node of
+// a cluster may be down while the other nodes answer.
 func (h *health) learn(answers []answer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

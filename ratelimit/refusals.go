@@ -7,14 +7,14 @@ import (
 	"flashsale/ratelimit/internal/recent"
 )
 
-// slotRemember is how long a refusal is remembered on a Redis Cluster, at most. A
-// bucket there may refuse because another request's tokens are on their way back
-// (slots.go), and that is over in a moment.
+// slotRemember bounds the time for which a refusal is remembered on a Redis Cluster.
+// There, a bucket may refuse because tokens of another request have not been given back
+// yet (slots.go).
 const slotRemember = 100 * time.Millisecond
 
-// refusals remembers which buckets have refused, and until when. A bucket that lacks
-// tokens now lacks them until enough have come in, whoever asks. So whoever asks again
-// too early is refused without asking Redis: an abuser costs Redis nothing.
+// refusals remembers which buckets have refused, and until when. A bucket without tokens
+// refuses every request until tokens are refilled. The node refuses earlier requests
+// without asking Redis, so an abusive client costs Redis nothing.
 type refusals struct {
 	mu    sync.Mutex
 	known recent.Map[Bucket, refusal]
@@ -23,17 +23,17 @@ type refusals struct {
 type refusal struct {
 	cost    int64
 	timeout time.Duration
-	// until is the retry time, counted from before the question so that it is never
-	// too late: nobody is refused from memory whom Redis would allow.
+	// until is the end of the memory, counted from before the call. A request that Redis
+	// would allow is therefore never refused from memory.
 	until time.Time
-	// retry and reset are counted from after the answer, so that a caller who
-	// comes back when told so is never too early.
+	// retry and reset are counted from after the answer. A client that returns at that
+	// time is therefore not too early.
 	retry, reset time.Time
 }
 
-// again tells whether one of a request's buckets is known to refuse it: of
-// those, the one that will for longest.
-func (f *refusals) again(a ask, now time.Time) (Result, bool) {
+// find returns the longest remembered refusal of the request, and reports whether there
+// is one.
+func (f *refusals) find(a ask, now time.Time) (Result, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var longest Result
@@ -50,10 +50,10 @@ func (f *refusals) again(a ask, now time.Time) (Result, bool) {
 			continue
 		}
 		if a.cost < r.cost || a.timeout > r.timeout {
-			continue // this one asks for less
+			continue // this request costs less or waits longer
 		}
-		// Who asks for more waits for more.
-		retry := r.retry.Sub(now) + b.brings(a.cost-r.cost)
+		// A larger cost has to wait for more tokens.
+		retry := r.retry.Sub(now) + b.refillTime(a.cost-r.cost)
 		if retry > longest.RetryAfter {
 			longest = Result{Bucket: b.Name, Limit: b.Limit, RetryAfter: retry, Reset: r.reset.Sub(now), Remembered: true}
 		}
@@ -61,7 +61,7 @@ func (f *refusals) again(a ask, now time.Time) (Result, bool) {
 	return longest, longest.Remembered
 }
 
-// forget drops the refusals of buckets that somebody has filled.
+// forget drops the refusals of buckets that were filled.
 func (f *refusals) forget(buckets []Bucket) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,17 +70,17 @@ func (f *refusals) forget(buckets []Bucket) {
 	}
 }
 
-// learn keeps a refusal that was asked for and answered at these times, of a bucket
-// with nothing left: what is left in it, others may take, and nobody here would
-// know.
-func (f *refusals) learn(a ask, got answer, asked, answered time.Time, most time.Duration) {
+// learn keeps the refusal of an empty bucket. asked and answered are the times before and
+// after the call. A bucket with tokens left is not kept, because other requests may take
+// them, and the time to retry would change.
+func (f *refusals) learn(a ask, got answer, asked, answered time.Time, limit time.Duration) {
 	if got.left > 0 {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.known.Put(a.buckets[got.bucket], refusal{
-		cost: a.cost, timeout: a.timeout, until: asked.Add(min(got.wait, most)),
+		cost: a.cost, timeout: a.timeout, until: asked.Add(min(got.wait, limit)),
 		retry: answered.Add(got.wait), reset: answered.Add(got.reset),
 	})
 }

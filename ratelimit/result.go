@@ -9,32 +9,31 @@ import (
 // Result is the limiter's answer to one request.
 type Result struct {
 	Allowed bool
-	// Bucket is the name of the bucket that decided. When refused, it is the bucket
-	// that will refuse for longest; when allowed, the one with the fewest tokens
-	// left. It is empty when no bucket was asked.
+	// Bucket is the name of the deciding bucket. After a refusal, that is the bucket that
+	// refuses for longest; otherwise, the bucket with the fewest tokens left. Bucket is
+	// empty if no bucket was asked.
 	Bucket string
-	// Limit is that bucket's limit.
+	// Limit is the limit of that bucket.
 	Limit limit.Limit
-	// Remaining is how many whole tokens that bucket has now.
+	// Remaining is the number of whole tokens in that bucket.
 	Remaining int64
-	// RetryAfter is 0 when allowed. When refused, it is the time until that bucket
-	// could allow the same cost, if nobody else takes from it.
+	// RetryAfter is the time after which that bucket could allow the same cost, if no
+	// other request takes from it. It is 0 if the request was allowed.
 	RetryAfter time.Duration
-	// Reset is the time until that bucket is full again, if nobody else takes
-	// from it.
+	// Reset is the time after which that bucket is full, if no request takes from it.
 	Reset time.Duration
-	// Waited is how long Wait let the request wait for its turn.
+	// Waited is the time that Wait waited for the request's turn.
 	Waited time.Duration
-	// Never tells that the cost is above the burst: no waiting helps.
+	// Never reports that the cost is above the burst, so that waiting does not help.
 	Never bool
-	at    int64 // as in answer
-	cost  int64 // that Allow took
-	// Remembered tells that this node repeated a bucket's earlier refusal, without
-	// asking Redis. Another bucket might have refused for longer.
+	at    int64 // see answer
+	cost  int64 // tokens that Allow took
+	// Remembered reports that this node repeated an earlier refusal without asking Redis.
+	// Another bucket might refuse for longer.
 	Remembered bool
 }
 
-// result turns the script's answer into the caller's.
+// result converts the script's answer to a Result.
 func (a ask) result(got answer) Result {
 	b := a.buckets[got.bucket]
 	r := Result{Allowed: got.taken, Bucket: b.Name, Limit: b.Limit, Remaining: got.left, Reset: got.reset, at: got.at, cost: a.cost}

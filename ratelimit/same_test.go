@@ -10,13 +10,12 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// Three names for one thing: the token bucket, the leaky bucket as a meter, and
-// GCRA admit the same requests as long as the clock goes forward. So there is
-// one implementation, and it keeps what the other two can't tell apart: a clock
-// that went back, and tokens that were taken (see take.lua).
+// While the clock goes forward, the token bucket, the leaky bucket as a meter, and GCRA
+// admit the same requests. This package has only the token bucket, because it alone
+// distinguishes a clock that went back from tokens that were taken (see take.lua).
 
-// meter is the leaky bucket: what passes is poured in, and it leaks at the
-// rate. What would spill over is refused.
+// A meter is the leaky bucket: requests fill it, and it leaks at the rate. A request that
+// would make it overflow is refused.
 type meter struct {
 	level *big.Rat
 	at    time.Duration
@@ -37,8 +36,8 @@ func (m *meter) take(l limit.Limit, at time.Duration, cost int64) bool {
 	return true
 }
 
-// gcra is the generic cell rate algorithm (ITU-T I.371): all it keeps is the
-// theoretical arrival time, when everything admitted would have been paid for.
+// gcra is the generic cell rate algorithm (ITU-T I.371). It stores only the theoretical
+// arrival time, at which all admitted requests would be paid for.
 type gcra struct{ arrival *big.Rat } // microseconds
 
 func (g *gcra) take(l limit.Limit, at time.Duration, cost int64) bool {
@@ -57,7 +56,7 @@ func (g *gcra) take(l limit.Limit, at time.Duration, cost int64) bool {
 	return true
 }
 
-func TestMeterAndGCRAAreTheSame(t *testing.T) {
+func TestMeterAndGCRADecideAlike(t *testing.T) {
 	t.Parallel()
 	server, client := startEmbedded(t)
 	limiter := New(client, Config{Timeout: time.Hour, Remember: -1})
@@ -73,18 +72,18 @@ func TestMeterAndGCRAAreTheSame(t *testing.T) {
 			server.SetTime(epoch.Add(at))
 			want := allow(t, limiter, int(cost), b).Allowed
 			if got := leaky.take(l, at, cost); got != want {
-				rt.Fatalf("at %v the meter says %v", at, got)
+				rt.Fatalf("at %v: got %v from the meter, want %v", at, got, want)
 			}
 			if got := cells.take(l, at, cost); got != want {
-				rt.Fatalf("at %v GCRA says %v", at, got)
+				rt.Fatalf("at %v: got %v from GCRA, want %v", at, got, want)
 			}
 		}
 	})
 }
 
-// Where they differ: an hour's step back of the clock leaves GCRA's one moment
-// in the future, which reads like an hour's tokens taken.
-func TestGCRALosesItsHeadWhenTheClockGoesBack(t *testing.T) {
+// If the clock goes back by an hour, GCRA's arrival time is an hour in the future, as if
+// the tokens of an hour had been taken.
+func TestGCRARefusesAfterClockWentBack(t *testing.T) {
 	server, client := startEmbedded(t)
 	l := parse(t, "1/s:2")
 	b, cells := forBuyer("b1", l), &gcra{arrival: new(big.Rat)}
@@ -98,10 +97,10 @@ func TestGCRALosesItsHeadWhenTheClockGoesBack(t *testing.T) {
 	} {
 		server.SetTime(epoch.Add(step.at))
 		if got := allow(t, limiter, 1, b).Allowed; got != step.ours {
-			t.Errorf("step %d: ours says %v", n, got)
+			t.Errorf("step %d: got %v from this limiter, want %v", n, got, step.ours)
 		}
 		if got := cells.take(l, step.at, 1); got != step.gcra {
-			t.Errorf("step %d: GCRA says %v", n, got)
+			t.Errorf("step %d: got %v from GCRA, want %v", n, got, step.gcra)
 		}
 	}
 }

@@ -17,39 +17,39 @@ var takeSource string
 
 var takeScript = redis.NewScript(takeSource)
 
-// ask is one request as the script sees it.
+// An ask is one request to the script.
 type ask struct {
-	cost    int64 // tokens; below 0 gives back what was taken
+	cost    int64 // tokens; below 0, tokens to give back
 	buckets []Bucket
-	timeout time.Duration // how long it would queue, in whole microseconds
-	taken   int64         // with a cost below 0: when it was taken, or when a turn would be over, in Redis's microseconds
+	timeout time.Duration // longest time in the queue, in whole microseconds
+	taken   int64         // if cost is below 0: Redis's clock when the tokens were taken, or when the turn would end, in microseconds
 }
 
-// answer is the script's decision on one ask.
+// An answer is the script's decision on one ask.
 type answer struct {
 	taken  bool
-	bucket int   // the deciding bucket's place in the ask
-	left   int64 // whole tokens in it
+	bucket int   // index of the deciding bucket in the ask
+	left   int64 // whole tokens in that bucket
 	wait   time.Duration
 	reset  time.Duration
-	at     int64 // the moment, in Redis's microseconds
+	at     int64 // Redis's clock at the decision, in microseconds
 	err    error
 }
 
 // take sends the asks in one script call.
 //
-// go-redis sends a script again when the connection broke or timed out before
-// the answer came. If the first one has run, the tokens are taken twice. That may
-// refuse somebody too early, and never allows too much. To prevent it the script would
-// have to remember every call, which costs more than it saves.
+// go-redis sends a script again if the connection breaks or times out before the answer
+// arrives. If the first attempt has run, the tokens are taken twice. That may refuse a
+// request too early, but never allows too much. To prevent it, the script would have to
+// remember every call, which costs more than it saves.
 func (l *Limiter) take(ctx context.Context, asks []ask) []answer {
 	keys, args := encode(l.config.Prefix, asks)
 	reply, err := takeScript.Run(ctx, l.client, keys, args...).Int64Slice()
 	return decode(reply, err, asks)
 }
 
-// encode lays out KEYS and ARGV as take.lua reads them. Equal buckets share a
-// key, so the script reads and writes a hot bucket once for a whole batch.
+// encode returns KEYS and ARGV of take.lua. Equal buckets share a key, so the script
+// reads and writes a hot bucket once for a whole batch.
 func encode(prefix string, asks []ask) (keys []string, args []any) {
 	buckets := 0
 	for _, a := range asks {
@@ -57,7 +57,7 @@ func encode(prefix string, asks []ask) (keys []string, args []any) {
 	}
 	var (
 		kinds  []kind
-		keyOf  map[Bucket]int // for one alone there is nothing to find
+		keyOf  map[Bucket]int // nil for a single ask, whose buckets all differ
 		kindOf = make([]any, 0, buckets)
 		tail   = make([]any, 0, 3*len(asks)+buckets)
 	)
@@ -79,8 +79,7 @@ func encode(prefix string, asks []ask) (keys []string, args []any) {
 				if keyOf != nil {
 					keyOf[b] = k
 				}
-				// There are as many kinds as the configuration has limits, so a
-				// search beats a map.
+				// Configurations have few limits, so a search is faster than a map.
 				i := slices.Index(kinds, kind{b.Limit, b.queues})
 				if i < 0 {
 					i, kinds = len(kinds), append(kinds, kind{b.Limit, b.queues})
@@ -95,30 +94,31 @@ func encode(prefix string, asks []ask) (keys []string, args []any) {
 	for _, k := range kinds {
 		token, rate := k.limit.Units()
 		full := k.limit.Burst() * token
-		most := full
+		maxDebt := full
 		if k.queues {
-			most = maxQueue
+			maxDebt = maxQueue
 		}
-		args = append(args, token, rate, full, most)
+		args = append(args, token, rate, full, maxDebt)
 	}
 	args = append(args, kindOf...)
 	return keys, append(args, tail...)
 }
 
-// kind is a limit and what it counts: what has passed, or what waits to pass.
+// A kind is a limit with the way of counting: requests that have passed, or also requests
+// that wait.
 type kind struct {
 	limit  limit.Limit
 	queues bool
 }
 
-// decode reads the reply of take.lua: the moment, and five integers to an ask.
+// decode reads the reply of take.lua: Redis's clock, and five integers for each ask.
 func decode(reply []int64, err error, asks []ask) []answer {
 	answers := make([]answer, len(asks))
 	if err == nil && len(reply) != 1+5*len(asks) {
 		err = fmt.Errorf("take.lua returned %d numbers for %d requests", len(reply), len(asks))
 	}
 	if err != nil {
-		err = fmt.Errorf("%w: asking %d at once: %w", ErrUnavailable, len(asks), err)
+		err = fmt.Errorf("%w: call for %d requests: %w", ErrUnavailable, len(asks), err)
 		for i := range answers {
 			answers[i].err = err
 		}

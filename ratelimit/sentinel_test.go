@@ -11,8 +11,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A master that Sentinel watches dies, and the limiter goes on with the replica:
-// what that had heard of stays taken, what it had not is given out once more.
+// The master fails, and Sentinel promotes its replica. Tokens that the replica knows to
+// be taken stay taken. Tokens whose loss it does not notice are given out once more.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	sentinel := servertest.OpenRedisSentinel(t)
@@ -32,7 +32,7 @@ func TestSentinelFailover(t *testing.T) {
 			switch {
 			case ctx.Err() != nil:
 				t.Fatal(err)
-			case err != nil: // the failover came between
+			case err != nil: // the call met the failover
 			case !r.Allowed:
 				return allowed
 			default:
@@ -41,18 +41,18 @@ func TestSentinelFailover(t *testing.T) {
 		}
 	}
 	if n := take(kept); n != 3 {
-		t.Fatalf("%d of 3 allowed", n)
+		t.Fatalf("%d requests allowed, want 3", n)
 	}
 	check.Must(t, sentinel.Replicated(ctx))
 	check.Must(t, sentinel.Detach(ctx))
 	if n := take(lost); n != 3 {
-		t.Fatalf("%d of 3 allowed", n)
+		t.Fatalf("%d requests allowed, want 3", n)
 	}
 	check.Must(t, sentinel.Failover(ctx))
 	if n := take(kept); n != 0 {
-		t.Errorf("%d more allowed of what the replica knew to be taken", n)
+		t.Errorf("tokens that the replica knows to be taken: %d more allowed, want 0", n)
 	}
 	if n := take(lost); n == 0 || n > 3 {
-		t.Errorf("%d more allowed of what was lost, want at most a burst of 3, and some, or this shows nothing", n)
+		t.Errorf("tokens that were lost: %d more allowed, want 1 to 3", n)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A bucket's slot moves to another master. What was taken stays taken, and what is
-// left is given out, before, on the way and after.
-func TestSlotMovesWithItsTokens(t *testing.T) {
+// The slot of a bucket moves to another master. Before, during and after the move, taken
+// tokens stay taken and the others are given out.
+func TestMovedSlotKeepsItsTokens(t *testing.T) {
 	t.Parallel()
 	c := servertest.OpenRedisCluster(t, 3)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{c.Nodes[0].Addr()}, ContextTimeoutEnabled: true})
@@ -24,21 +24,21 @@ func TestSlotMovesWithItsTokens(t *testing.T) {
 	take := func(when string, allowed bool) {
 		t.Helper()
 		if r := allow(t, l, 1, moving, beside); r.Allowed != allowed {
-			t.Errorf("%s: %+v", when, r)
+			t.Errorf("%s: got %+v, want allowed %v", when, r, allowed)
 		}
 	}
-	take("at rest", true)
+	take("before the move", true)
 	from, err := c.Owner(ctx, key)
 	check.Must(t, err)
 	move, err := c.BeginMove(ctx, key, c.Nodes[(slices.Index(c.Nodes, from)+1)%3])
 	check.Must(t, err)
-	take("before its key moves", true)
+	take("during the move, before the key", true)
 	check.Must(t, move.Move(ctx, key))
-	take("after its key has moved", true)
+	take("during the move, after the key", true)
 	check.Must(t, move.End(ctx))
-	take("at its new master", true)
-	take("when all is taken", false)
+	take("after the move", true)
+	take("with no tokens left", false)
 	if n := left(t, client, beside); n != 100-4 {
-		t.Errorf("beside it %d are left", n)
+		t.Errorf("the other bucket has %d tokens left, want 96", n)
 	}
 }

@@ -7,27 +7,29 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// On a Redis Cluster (or a Ring) a script may touch one slot only. Each bucket's
-// slot is the hash of its name and id. To force the buckets of one request into one
-// slot would force everything that shares a bucket with it there as well. So each bucket
-// gets one call for all who ask it, and all calls go out in one pipeline. If one
-// bucket refuses a request, a second pipeline gives back what the others took.
+// On a Redis Cluster or a Ring, a script may use keys of one slot only. The slot of a
+// bucket is the hash of its name and id. If the buckets of one request shared a slot, all
+// buckets connected with them by other requests would have to be there as well. Therefore
+// each bucket gets one call for all requests that name it, and one pipeline sends all
+// calls. If one bucket refuses a request, a second pipeline gives back what the other
+// buckets took.
 //
-// So "all or none" holds in the end, and not at every instant:
-//   - Between the two pipelines the tokens are missing. Another request may be refused
-//     that one call would have allowed. So a refusal is remembered for 100 ms only.
-//   - If a node dies in between, or a give-back gets no answer, some buckets have
-//     paid for a request that was refused.
-//   - Where one of the calls fails, what it took stays taken.
-//   - What a bucket's rate brought in meanwhile is not given back: the bucket may have
-//     been full, and others have taken that.
+// As a result, "all or none" holds in the end, but not at every instant:
+//   - Between the two pipelines, tokens are missing, and another request may be
+//     refused that a single call would have allowed. For this reason refusals are
+//     remembered for at most 100 ms.
+//   - If a node crashes in between, or the second pipeline fails, some buckets have
+//     paid for a refused request.
+//   - If a call of the first pipeline fails, the tokens that it took stay taken.
+//   - Tokens that were refilled in the meantime are not given back, because the
+//     bucket may have been full and other requests may have taken them.
 //
-// All of these refuse too much. None lets a bucket admit more than its bound.
+// All of these refuse too much. None lets a bucket allow more than its bound.
 
-// share is one request's part in one bucket's call.
+// A share is the part of one request in the call of one bucket.
 type share struct{ request, bucket int }
 
-// takePerSlot does what take does, with one call per bucket.
+// takePerSlot is like take, with one call for each bucket.
 func (l *Limiter) takePerSlot(ctx context.Context, asks []ask) []answer {
 	var (
 		calls  [][]ask
@@ -63,8 +65,8 @@ func (l *Limiter) takePerSlot(ctx context.Context, asks []ask) []answer {
 	return answers
 }
 
-// weighsMore tells which of two buckets' answers decides for the request: an
-// error, else the longest refusal, else the bucket with least left.
+// weighsMore reports whether the answer a decides for the request rather than b. An error
+// comes first, then the longest refusal, then the bucket with the fewest tokens.
 func weighsMore(a, b answer) bool {
 	switch {
 	case a.err != nil || b.err != nil:
@@ -76,15 +78,14 @@ func weighsMore(a, b answer) bool {
 	}
 }
 
-// giveBack returns what was taken for requests that were not allowed, less what
-// came in since (take.lua says why). Where a call failed it is unknown whether it
-// took anything, so nothing is returned there; and if a give-back fails, its tokens
-// are lost until they refill. Both err on the safe side, so there is no error to
-// report.
+// giveBack returns the tokens of refused requests, without the tokens refilled since
+// (take.lua). If a call failed, it is unknown whether it took tokens, and giveBack
+// returns none. If giveBack fails, the tokens are missing until they are refilled. Both
+// cases refuse too much rather than too little, so giveBack returns no error.
 func (l *Limiter) giveBack(ctx context.Context, calls [][]ask, shares [][]share, parts [][]answer, answers []answer) {
 	var returns [][]ask
 	for c := range calls {
-		// One for all: each for itself would subtract what came in since.
+		// One call for all requests, because each call subtracts what was refilled.
 		back := ask{buckets: calls[c][0].buckets}
 		for i, s := range shares[c] {
 			if parts[c][i].taken && !answers[s.request].taken {
@@ -101,9 +102,9 @@ func (l *Limiter) giveBack(ctx context.Context, calls [][]ask, shares [][]share,
 	}
 }
 
-// pipeline runs each call's script and decodes its answers. It sends the script's hash,
-// and its source to a node that does not know the script. With once, go-redis does not
-// send a call again after a timeout: taking twice errs on the safe side, giving back
+// pipeline runs the script once for each element of calls. It sends the script's hash,
+// and then the source to nodes that do not know the script. If once is set, go-redis does
+// not repeat a call after a timeout. Taking twice errs on the safe side, but giving back
 // twice does not.
 func (l *Limiter) pipeline(ctx context.Context, calls [][]ask, once bool) [][]answer {
 	cmds := make([]*redis.Cmd, len(calls))
@@ -114,13 +115,13 @@ func (l *Limiter) pipeline(ctx context.Context, calls [][]ask, once bool) [][]an
 				continue
 			}
 			keys, args := encode(l.config.Prefix, asks)
-			line := append(slices.Clone(script), len(keys))
+			cmdArgs := append(slices.Clone(script), len(keys))
 			for _, key := range keys {
-				line = append(line, key)
+				cmdArgs = append(cmdArgs, key)
 			}
-			cmds[c] = redis.NewCmd(ctx, append(line, args...)...)
+			cmds[c] = redis.NewCmd(ctx, append(cmdArgs, args...)...)
 			cmds[c].SetFirstKeyPos(3)
-			_ = pipe.Process(ctx, command{cmds[c], once}) // queues it, which doesn't fail
+			_ = pipe.Process(ctx, command{cmds[c], once}) // only queues the command, and cannot fail
 		}
 		if pipe.Len() > 0 {
 			_, _ = pipe.Exec(ctx) // each command has its own error
@@ -134,11 +135,11 @@ func (l *Limiter) pipeline(ctx context.Context, calls [][]ask, once bool) [][]an
 	return answers
 }
 
-// command is a call of the script that go-redis may send again unless once is set.
+// A command is a call of the script. If once is set, go-redis does not repeat it.
 type command struct {
 	*redis.Cmd
 	once bool
 }
 
-// NoRetry overrides redis.Cmd's.
+// NoRetry overrides the method of redis.Cmd.
 func (c command) NoRetry() bool { return c.once }

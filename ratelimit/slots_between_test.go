@@ -8,11 +8,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// late is a hook that holds give-backs until it is told to let them go, or
-// loses them, as a node does that dies.
+// late is a hook that stops calls that give tokens back. It then sends them, or loses
+// them as a node does that crashes.
 type late struct {
-	held chan struct{} // closed when one is there
-	send chan bool     // true: let it go; false: lose it
+	held chan struct{} // closed when a call is stopped
+	send chan bool     // true sends the call, false loses it
 }
 
 func (late) DialHook(next redis.DialHook) redis.DialHook          { return next }
@@ -34,9 +34,9 @@ func (h late) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// What slots.go owns up to: between taking and giving back, a neighbour is
-// refused a token that will be free again. He gets it when he comes back a
-// moment later; and when the node dies in between, when it has come in.
+// Between taking and giving back, another request is refused a token that becomes free
+// again. A moment later it is allowed. If the node crashes in between, it is allowed
+// after the refill.
 func TestSlotsBetweenTakingAndGivingBack(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		server, client := startEmbedded(t)
@@ -45,28 +45,28 @@ func TestSlotsBetweenTakingAndGivingBack(t *testing.T) {
 		l := New(client, Config{Timeout: time.Minute, Remember: slotRemember, Clock: func() time.Time { return now }})
 		l.perSlot = true
 		buyer, sku := forBuyer("b1", parse(t, "1/h:1")), forSKU("s1", parse(t, "1/h:1"))
-		allow(t, l, 1, sku) // it is empty now
+		allow(t, l, 1, sku) // the bucket is empty now
 		h := late{held: make(chan struct{}), send: make(chan bool)}
 		client.AddHook(h)
 		refused := make(chan Result)
 		go func() { refused <- allow(t, l, 1, buyer, sku) }()
 		<-h.held
 		if r := allow(t, l, 1, buyer); r.Allowed || r.Remembered {
-			t.Errorf("the neighbour meanwhile: %+v", r)
+			t.Errorf("other request in between: got %+v, want refused by Redis", r)
 		}
 		h.send <- !dies
 		if r := <-refused; r.Allowed || r.Bucket != "sku" {
-			t.Errorf("the request itself: %+v", r)
+			t.Errorf("refused request: got %+v, want refused by the SKU's bucket", r)
 		}
 		now = now.Add(slotRemember)
 		server.SetTime(now)
 		if r := allow(t, l, 1, buyer); r.Allowed == dies {
-			t.Errorf("the neighbour a moment later, node dead %v: %+v", dies, r)
+			t.Errorf("other request a moment later, node crashed %v: got %+v", dies, r)
 		}
 		now = now.Add(time.Hour)
 		server.SetTime(now)
 		if r := allow(t, l, 1, buyer); !r.Allowed {
-			t.Errorf("the neighbour when the token has come in: %+v", r)
+			t.Errorf("other request after the refill: got %+v, want allowed", r)
 		}
 	}
 }

@@ -17,9 +17,8 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// onSlots runs a test with one call per bucket: on the plain stores by force,
-// and on a Redis Cluster (of one node, with all the slots: it refuses a script
-// that touches two).
+// onSlots runs test with one call per bucket: on the plain stores, and on a Redis Cluster
+// of one node, which rejects a script with keys of two slots.
 func onSlots(t *testing.T, test func(t *testing.T, l *Limiter)) {
 	forced := func(client redis.UniversalClient) *Limiter {
 		l := New(client, patient)
@@ -47,24 +46,24 @@ func TestSlotsTakeFromAllOrNone(t *testing.T) {
 	onSlots(t, func(t *testing.T, l *Limiter) {
 		buyer, ip, sku := forBuyer("b1", parse(t, "1/h:9")), forIP("192.0.2.1", parse(t, "1/h:8")), forSKU("s1", parse(t, "1/h:4"))
 		if r := allow(t, l, 3, buyer, ip, sku); !r.Allowed || r.Bucket != "sku" || r.Remaining != 1 {
-			t.Fatalf("first: %+v", r)
+			t.Fatalf("first request: got %+v, want allowed with 1 left", r)
 		}
 		if r := allow(t, l, 3, buyer, ip, sku); r.Allowed || r.Bucket != "sku" || r.Remaining != 1 || r.RetryAfter == 0 {
-			t.Fatalf("second: %+v", r)
+			t.Fatalf("second request: got %+v, want refused by the SKU's bucket", r)
 		}
 		for _, b := range []struct {
 			Bucket
 			left int64
 		}{{buyer, 6}, {ip, 5}, {sku, 1}} {
 			if r := allow(t, l, 1, b.Bucket); r.Remaining != b.left-1 {
-				t.Errorf("%s has %d left, not %d", b.Name, r.Remaining+1, b.left)
+				t.Errorf("%s: got %d tokens left, want %d", b.Name, r.Remaining+1, b.left)
 			}
 		}
 	})
 }
 
-// Many callers with buckets in common: what is missing from each bucket in the
-// end is exactly what was allowed.
+// Many callers share buckets. At the end, each bucket lacks exactly the tokens of the
+// allowed requests.
 func TestSlotsUnderLoad(t *testing.T) {
 	t.Parallel()
 	onSlots(t, func(t *testing.T, l *Limiter) {
@@ -87,30 +86,30 @@ func TestSlotsUnderLoad(t *testing.T) {
 		}
 		wg.Wait()
 		if failed.Load() != 0 || allowed.Load() != stock {
-			t.Errorf("%d allowed of %d, %d failed", allowed.Load(), stock, failed.Load())
+			t.Errorf("%d requests allowed, want %d; %d failed, want 0", allowed.Load(), stock, failed.Load())
 		}
 		value, err := l.client.Get(t.Context(), forBuyer("b1", far).key(defaultPrefix)).Result()
 		check.Must(t, err)
 		var stamp, debt, unit float64
 		if _, err := fmt.Sscan(value, &stamp, &debt, &unit); err != nil || math.Abs(debt/unit-stock) > 0.01 {
-			t.Errorf("the buyer's bucket lacks %v tokens, not %d: %v", debt/unit, stock, err)
+			t.Errorf("the buyer's bucket lacks %v tokens, want %d: %v", debt/unit, stock, err)
 		}
 	})
 }
 
-// The twin: one call for all buckets, which a cluster refuses.
-func TestClusterRefusesOneCallForAll(t *testing.T) {
+// The broken twin makes one call for all buckets, and a cluster rejects it.
+func TestClusterRejectsOneCallForAllBuckets(t *testing.T) {
 	t.Parallel()
 	l := New(startCluster(t), patient)
 	l.perSlot = false
 	_, err := l.Allow(t.Context(), 1, forBuyer("b1", parse(t, "5/s")), forSKU("s1", parse(t, "5/s")))
 	if err == nil || !strings.Contains(err.Error(), "slot") {
-		t.Fatalf("two slots in one script: %v", err)
+		t.Fatalf("two slots in one script: got %v, want an error about slots", err)
 	}
 }
 
-// A failed call may or may not have taken: the others' tokens come back, its
-// own don't, and the caller hears of it.
+// It is unknown whether a failed call took tokens. Tokens of the other buckets are given
+// back, its own are not, and the caller receives an error.
 func TestSlotsWhenOneCallFails(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		l := New(client, patient)
@@ -119,15 +118,15 @@ func TestSlotsWhenOneCallFails(t *testing.T) {
 		allow(t, l, 1, buyer, sku)
 		client.AddHook(failing{key: sku.key(defaultPrefix)})
 		if _, err := l.Allow(t.Context(), 1, buyer, sku); err == nil {
-			t.Fatal("no error")
+			t.Fatal("got no error from a lost answer")
 		}
 		if n := left(t, client, buyer); n != 8 {
-			t.Errorf("the buyer has %d tokens left, not 8", n)
+			t.Errorf("the buyer has %d tokens left, want 8", n)
 		}
 	})
 }
 
-// A give-back is not sent again after a timeout; a take is.
+// go-redis does not repeat a give-back after a timeout, but it repeats a take.
 func TestGiveBackIsSentOnce(t *testing.T) {
 	_, client := startEmbedded(t)
 	loaded(t, client)
@@ -135,23 +134,23 @@ func TestGiveBackIsSentOnce(t *testing.T) {
 	l.perSlot = true
 	buyer, sku := forBuyer("b1", parse(t, "1/h:9")), forSKU("s1", parse(t, "1/h:1"))
 	allow(t, l, 1, buyer, sku)
-	g := newGate(client)
+	g := newDelay(client)
 	close(g.open)
 	allow(t, l, 1, buyer, sku)
 	if len(g.commands) != 3 {
-		t.Fatalf("%d commands, not two takes and a give-back", len(g.commands))
+		t.Fatalf("got %d commands, want two takes and a give-back", len(g.commands))
 	}
 	for i, once := range []bool{false, false, true} {
 		if g.commands[i].NoRetry() != once {
-			t.Errorf("command %d: %v", i, g.commands[i].Args())
+			t.Errorf("command %d, %v: got NoRetry %v, want %v", i, g.commands[i].Args(), !once, once)
 		}
 	}
 }
 
-// A give-back that comes late, when the bucket has been full in between, must
-// not give out twice what came in: else two requests of a rate of 10,000/s with
-// a burst of 1 pass at once. The twin gives back all that was taken.
-func TestGivingBackKeepsTheBound(t *testing.T) {
+// If tokens are given back late, the bucket may have been full in between. Refilled
+// tokens must not be given out twice: at a rate of 10,000/s and a burst of 1, two
+// requests would pass at once. The broken twin gives back everything that was taken.
+func TestGiveBackKeepsTheBound(t *testing.T) {
 	t.Parallel()
 	server, client := startEmbedded(t)
 	limiter := New(client, patient)
@@ -162,7 +161,7 @@ func TestGivingBackKeepsTheBound(t *testing.T) {
 		l := drawLimit(rt)
 		on := []Bucket{forBuyer("b1", l)}
 		var history []moment
-		var taken []ask // to be given back some time
+		var taken []ask // to be given back later
 		for range rapid.IntRange(2, 30).Draw(rt, "steps") {
 			now = now.Add(drawPause(rt, []limit.Limit{l}))
 			server.SetTime(now)
@@ -177,7 +176,7 @@ func TestGivingBackKeepsTheBound(t *testing.T) {
 			}
 			a := ask{cost: rapid.Int64Range(1, l.Burst()).Draw(rt, "cost"), buckets: on}
 			if !limiter.take(context.Background(), []ask{a})[0].taken {
-				continue // it may be refused for what is on its way back
+				continue // refused because of tokens that are not given back yet
 			}
 			if rapid.Bool().Draw(rt, "keep") {
 				history = append(history, moment{now.Sub(epoch), a.cost, true})
@@ -185,22 +184,21 @@ func TestGivingBackKeepsTheBound(t *testing.T) {
 				taken = append(taken, ask{cost: -a.cost, buckets: on, taken: now.UnixMicro()})
 			}
 		}
-		return judge(history, l, 0)
+		return checkBound(history, l, 0)
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		check.Must(rt, one(rt, false))
 	})
 	for seed := range 500 {
 		if err := rapid.Custom(func(rt *rapid.T) error { return one(rt, true) }).Example(seed); err != nil {
-			t.Logf("the twin is caught: %v", err)
+			t.Logf("the twin fails: %v", err)
 			return
 		}
 	}
-	t.Error("giving back all goes unnoticed")
+	t.Error("the twin that gives all tokens back passes: the check proves nothing")
 }
 
-// The script gets loaded when Redis doesn't know it, also when it forgets it
-// later.
+// The script is loaded if Redis does not know it, or has lost it.
 func TestScriptIsLoadedWhenMissing(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		for _, perSlot := range []bool{false, true} {
@@ -214,14 +212,14 @@ func TestScriptIsLoadedWhenMissing(t *testing.T) {
 				check.Must(t, client.ScriptFlush(t.Context()).Err())
 				check.Must(t, l.Grant(t.Context(), 1, forSKU("s1", parse(t, "1/h:9"))))
 				if n := left(t, client, forSKU("s1", parse(t, "1/h:9"))); n != 9 {
-					t.Errorf("%d left after a grant, want 9", n)
+					t.Errorf("got %d tokens left after a grant, want 9", n)
 				}
 			}
 		}
 	})
 }
 
-// A cluster's client is known also where a program has it in its own.
+// New recognises the client of a cluster also if it is embedded.
 func TestEmbeddedClient(t *testing.T) {
 	one, ring := redis.NewClient(&redis.Options{}), redis.NewRing(&redis.RingOptions{})
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{":1"}})
@@ -235,7 +233,7 @@ func TestEmbeddedClient(t *testing.T) {
 		{ring, true}, {struct{ *redis.Ring }{ring}, true},
 	} {
 		if l := New(c.client, patient); l.perSlot != c.perSlot {
-			t.Errorf("client %d: a call per slot %t", i, l.perSlot)
+			t.Errorf("client %d: got perSlot %t, want %t", i, l.perSlot, c.perSlot)
 		}
 	}
 }

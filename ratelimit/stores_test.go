@@ -14,14 +14,13 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// Every test closes what it opens: a goroutine left at the end is a failure. More
-// tests at a time than there are cores: they wait more than they work.
+// TestMain fails if a goroutine is left at the end.
 func TestMain(m *testing.M) {
 	servertest.Prepare()
 	goleak.VerifyTestMain(m)
 }
 
-// onEachStore runs a test on the embedded Redis and on a real one.
+// onEachStore runs test on the embedded Redis and on a real Redis.
 func onEachStore(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 	t.Run("embedded", func(t *testing.T) {
 		_, client := startEmbedded(t)
@@ -33,7 +32,7 @@ func onEachStore(t *testing.T, test func(t *testing.T, client redis.UniversalCli
 // startEmbedded starts a miniredis with a clock that the test sets.
 func startEmbedded(t testing.TB) (*miniredis.Miniredis, *redis.Client) { return servertest.Frozen(t) }
 
-// epoch is the initial time of that clock.
+// epoch is the first time of that clock.
 var epoch = servertest.Epoch
 
 // startReal starts a redis-server that writes nothing to disk.
@@ -44,16 +43,16 @@ func startReal(t testing.TB) *redis.Client {
 	return client
 }
 
-// patient is a Config whose timeout is long enough for a starved Redis.
+// patient is a Config with a timeout that suffices on a busy machine.
 var patient = Config{Timeout: time.Hour}
 
-// The defaults of Config.
+// Defaults of Config.
 const (
 	defaultPrefix   = "rate"
 	defaultRemember = 10 * time.Second
 )
 
-// Kinds of buckets, as a shop has them.
+// Buckets of a shop.
 func forBuyer(id string, l limit.Limit) Bucket { return Bucket{Name: "buyer", ID: id, Limit: l} }
 func forSKU(sku string, l limit.Limit) Bucket  { return Bucket{Name: "sku", ID: sku, Limit: l} }
 func forIP(addr string, l limit.Limit) Bucket  { return Bucket{Name: "ip", ID: addr, Limit: l} }
@@ -61,7 +60,7 @@ func forRoute(name string, l limit.Limit) Bucket {
 	return Bucket{Name: "route", ID: name, Limit: l}
 }
 
-// parse is limit.Parse for limits that are known to be good.
+// parse returns a limit whose text is valid.
 func parse(t testing.TB, text string) limit.Limit {
 	t.Helper()
 	l, err := limit.Parse(text)
@@ -69,7 +68,7 @@ func parse(t testing.TB, text string) limit.Limit {
 	return l
 }
 
-// allow is Allow for requests that must get an answer.
+// allow calls Allow and fails the test on an error.
 func allow(t testing.TB, l *Limiter, cost int, buckets ...Bucket) Result {
 	t.Helper()
 	r, err := l.Allow(t.Context(), cost, buckets...)
@@ -77,7 +76,7 @@ func allow(t testing.TB, l *Limiter, cost int, buckets ...Bucket) Result {
 	return r
 }
 
-// left is the tokens in a bucket that a request of 1 would find.
+// left returns the number of tokens in a bucket.
 func left(t testing.TB, client redis.UniversalClient, b Bucket) int64 {
 	t.Helper()
 	l := New(client, Config{})
@@ -89,7 +88,7 @@ func left(t testing.TB, client redis.UniversalClient, b Bucket) int64 {
 	return r.Remaining + 1
 }
 
-// giveBack returns tokens that were taken just now.
+// giveBack returns tokens that were taken at the present time.
 func giveBack(t testing.TB, client redis.UniversalClient, tokens int64, b Bucket) {
 	t.Helper()
 	now, err := client.Time(t.Context()).Result()

@@ -1,54 +1,55 @@
--- Takes tokens from buckets for a batch of requests, one after the other: each
--- request takes its cost from all of its buckets or from none.
+-- Take takes tokens from buckets for a batch of requests, one request after the other.
+-- Each request takes its cost from all of its buckets or from none.
 --
--- KEYS    the buckets' keys (one that is counted by two limits stands twice)
--- ARGV    1. how many limits; per limit: units in a token, units refilled per
---            microsecond, units in a full bucket, and the most units that one
---            can be short of full: more than a full bucket where requests queue
---         2. per key: the index of its limit
---         3. per request until the end: its cost in tokens (0 only looks), the microseconds
---            it would queue (0 where it is now or not at all), how many
---            buckets, their indexes in KEYS. A cost below 0 gives back what was
---            taken; then the second number is when it was. Of a queue it gives a
---            turn up; then the second number is when that would have been over.
---            With a second number of 0 they are given as they are.
--- Returns the moment of all of this (microseconds) and five integers per request:
---         1 taken or 0 refused;
---         the bucket that decided, by its place in the request: of those that
---         refuse the one that will for longest, else the one with least left;
---         the whole tokens now in that bucket;
---         when refused, the microseconds until it would allow the same; when
---         taken, those until it is this request's turn, 0 without a queue;
---         the microseconds until that bucket is full again.
--- Fails   only where a write fails (read-only replica, out of memory).
+-- KEYS  keys of the buckets; a bucket with two limits appears twice
+-- ARGV  1. number of limits, then for each limit: units in a token, units refilled per
+--          microsecond, units in a full bucket, and the largest debt. If requests
+--          queue, the largest debt is more than a full bucket.
+--       2. for each key, the index of its limit
+--       3. for each request: cost in tokens, a time in microseconds, number of buckets,
+--          and the indexes of these buckets in KEYS
+-- The time of a request depends on its cost:
+--       cost > 0   longest time in the queue, or 0 for no queue
+--       cost = 0   0; the request takes nothing
+--       cost < 0   when the tokens were taken that are given back, or 0 for a grant.
+--                  In a queue: when the turn that is given up would have ended.
+-- Returns Redis's clock in microseconds, and five integers for each request:
+--       1 if taken, 0 if refused
+--       index of the deciding bucket in the request: the bucket that refuses for
+--       longest, or else the bucket with the fewest tokens left
+--       whole tokens in that bucket
+--       microseconds until that bucket would allow the same cost if refused, or until
+--       the request's turn if taken (0 without a queue)
+--       microseconds until that bucket is full
+-- Fails only if a write fails (read-only replica, out of memory).
 --
--- A key's value is "stamp debt unit": at `stamp` (microseconds) the bucket was
--- `debt` units short of full, `unit` of them to the token. No key: full.
--- Every number is whole and below 2^53, so Lua's doubles hold it exactly.
+-- The value of a key is "stamp debt unit". At `stamp`, in microseconds, the bucket was
+-- `debt` units short of full, with `unit` units in a token. If there is no key, the
+-- bucket is full. All numbers are whole and below 2^53, so Lua's doubles are exact.
 
 local ceil, floor, max, min = math.ceil, math.floor, math.max, math.min
-local SOON = 5000 -- ms, see the end
-local keys, args = KEYS, ARGV -- arithmetic reads their numbers, at half the price of tonumber
+local SOON = 5000 -- in ms, see the end of the script
+local keys, args = KEYS, ARGV -- strings; arithmetic converts them at half the cost of tonumber
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local limit_of = 1 + 4 * args[1] -- with a key's index added
+local limit_of = 1 + 4 * args[1] -- limit_of + k is the argument with the limit of key k
 local states = {}
 
--- state_of returns what the k-th key says, refilled up to now.
+-- state_of(k) returns the state of the k-th key, refilled up to now.
 local function state_of(k)
   local key, at = keys[k], 4 * args[limit_of + k] - 2
-  local token, rate, full, most = args[at], args[at + 1] + 0, args[at + 2] + 0, args[at + 3] + 0
+  local token, rate, full, max_debt = args[at], args[at + 1] + 0, args[at + 2] + 0, args[at + 3] + 0
   local state = states[key]
   if state then
     if state.token ~= token or state.rate ~= rate or state.full ~= full then
-      -- Two nodes' configurations, or two callers', in one batch.
-      state.debt = min(ceil(state.debt / state.unit * token), most)
+      -- Two nodes or callers in one batch have different limits for the bucket.
+      state.debt = min(ceil(state.debt / state.unit * token), max_debt)
       state.token, state.unit, state.rate, state.full = token, token + 0, rate, full
     end
     return state
   end
-  state = {debt = 0, token = token, unit = token + 0, rate = rate, full = full, changed = false, queue = most > full and key}
+  state = {debt = 0, token = token, unit = token + 0, rate = rate, full = full, changed = false, queue = max_debt > full and key}
   states[key] = state
   local value = redis.pcall('GET', key)
   if not value then
@@ -59,24 +60,24 @@ local function state_of(k)
     stamp, debt, unit = string.match(value, '^(%d+) (%d+) (%d+)$')
   end
   if not unit or unit + 0 < 1 then
-    -- Not our value: an empty bucket, which errs on the safe side and, being
-    -- written back, heals.
+    -- Another program wrote this value. The bucket counts as empty, which errs on the
+    -- safe side, and the write at the end repairs the key.
     state.debt, state.changed = full, true
     return state
   end
   debt = debt + 0
   if unit ~= token then
-    -- The limit has been changed since: the same tokens in other units.
+    -- The limit has changed. The debt is converted to the new units.
     debt = ceil(debt / unit * token)
   end
-  if debt > most then
-    debt = most
+  if debt > max_debt then
+    debt = max_debt
   end
   local refilled = (now - stamp) * rate
   if refilled < 0 then
-    -- The clock went back (set back, or another master's). Count from here on,
-    -- and write that down even when refusing: else the bucket would stand
-    -- still until the clock has caught up.
+    -- The clock was set back, or another master has another clock. The bucket is refilled
+    -- from now on. This is written even if the request is refused. Otherwise the bucket
+    -- would not be refilled until the clock has caught up.
     state.debt, state.changed = debt, true
   elseif refilled < debt then
     state.debt = debt - refilled
@@ -88,9 +89,9 @@ local function left_in(state)
   return floor((state.full - state.debt) / state.unit)
 end
 
--- give_up takes a turn out of a queue, of so many tokens, that would have been over
--- at `ends`. Others who stand behind it have been told their turns: then it is
--- noted, and goes when the last of them is given up, too. Returns the units.
+-- give_up(state, tokens, ends) removes a turn from a queue and returns the change of the
+-- debt. The turn would have ended at `ends`. Later turns keep their times. If there are
+-- any, give_up only notes the turn in :gone, and removes it with the last later turn.
 local function give_up(state, tokens, ends)
   local gone, debt = state.queue .. ':gone', state.debt
   local over = now + ceil(debt / state.rate)
@@ -110,7 +111,7 @@ local function give_up(state, tokens, ends)
   return debt - state.debt
 end
 
--- Both with room for a lone request.
+-- Both are allocated for a single request.
 local reply, n = {now, 0, 0, 0, 0, 0}, 1
 local asked = {0, 0, 0}
 local at = limit_of + #keys
@@ -141,12 +142,11 @@ while at < #args do
       if cost < 0 and state.queue then
         units = give_up(state, -cost, patience)
       elseif cost < 0 then
-        -- Given back is what is still missing of what was taken then, and not
-        -- what has come in since: the bucket may have been full in between, then
-        -- others have taken that, and it would be given out twice. Where the
-        -- clock went back, nobody knows what has come in.
+        -- Tokens that were refilled since are not given back. The bucket may have been
+        -- full in between, and other requests may have taken them. If the clock went
+        -- back, the refill is unknown, and nothing is given back.
         local since = patience
-        if since > 0 then -- else it is a gift
+        if since > 0 then -- 0 is a grant
           units = since > now and 0 or min(units + (now - since) * state.rate, 0)
         end
       end
@@ -169,12 +169,13 @@ while at < #args do
   n = n + 5
 end
 
--- A bucket's key expires once the bucket is full again, and not before: the time is
--- rounded up, and one more millisecond covers the division's own rounding, so an
--- expired key loses nothing. A bucket that is full again within SOON is written neither
--- to the append-only file nor to a replica: each call would wait for the disk, and a
--- restart or a failover that loses such a bucket gives out one burst at most. Its key
--- still lives for SOON: Redis logs each key that expires.
+-- A key expires when its bucket is full. The time is rounded up, and one more millisecond
+-- covers the rounding of the division, so an expired key loses nothing.
+--
+-- A bucket that is full within SOON is written neither to the append-only file nor to
+-- replicas, because each call would wait for the disk. A restart or a failover then gives
+-- out at most one burst too many. The key lives for at least SOON, so that Redis logs
+-- fewer expired keys.
 local stamp, logged = string.format('%.0f ', now), true
 for key, state in pairs(states) do
   if state.changed then

@@ -9,22 +9,21 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// Wait is the leaky bucket as a queue: instead of refusing, it lets a request wait for
-// its turn. Requests that come together leave at the limit's rate: one by one with a
-// burst of 1; with a larger burst, that many leave at once and the rest at the rate.
-// Turns are given in the order in which Redis is asked, over all nodes. A request
-// that would wait longer than longest, or than ctx lasts, is refused at once, as by
-// Allow, and takes no turn. So the queue is bounded, and RetryAfter is when it will
-// have room.
+// Wait takes cost tokens from b like Allow, but waits for the request's turn instead of
+// refusing. It is the leaky bucket as a queue. Requests that arrive together leave at the
+// limit's rate; with a burst above 1, that many of them leave at once. Turns follow the
+// order in which Redis receives the requests of all nodes. A request that would wait
+// longer than longest, or beyond the deadline of ctx, is refused at once and takes no
+// turn. RetryAfter is the time after which the queue has room.
 //
-// Wait takes one bucket: with two, a turn in one would not fit the turn in the other. A
-// queue has its own tokens, apart from those of the same Bucket in Allow.
+// Wait takes only one bucket, because turns in two buckets would not coincide. Wait and
+// Allow count separate tokens, even for the same Bucket.
 //
-// When ctx ends before the turn, the turn goes back to the queue if nobody stands
-// behind it, together with those given up before it. That is one more call to Redis,
-// and takes the caller Config.Timeout at most. If somebody stands behind it, the turn
-// stays unused: the others keep the turns that they were told. Redis plans the turns
-// exactly; the way from Redis to the caller adds to them. The errors are Allow's.
+// If ctx ends before the turn, Wait gives the turn up with one more call, which takes at
+// most Config.Timeout. The turn returns to the queue if no later turn is taken. Otherwise
+// it stays unused until all later turns are given up, because the requests behind it keep
+// their times. The network adds to the waiting time. Wait returns the same errors as
+// Allow.
 func (l *Limiter) Wait(ctx context.Context, cost int, longest time.Duration, b Bucket) (Result, error) {
 	a, err := newAsk(cost, []Bucket{b})
 	if err != nil {
@@ -37,24 +36,24 @@ func (l *Limiter) Wait(ctx context.Context, cost int, longest time.Duration, b B
 		a.buckets[i].queues = true
 	}
 	result, err := l.decide(ctx, a)
-	result.cost = 0 // a turn is no token that could be given back to Allow's bucket
+	result.cost = 0 // GiveBack must not return a turn to the bucket of Allow
 	if err != nil || result.Waited == 0 {
 		return result, err
 	}
 	select {
-	case <-time.After(result.Waited): // its turn
+	case <-time.After(result.Waited):
 		return result, nil
 	case <-ctx.Done():
 		l.giveUp(ctx, ask{cost: -a.cost, buckets: a.buckets, taken: result.at + result.Reset.Microseconds()})
-		return Result{}, fmt.Errorf("ratelimit: waiting for a turn: %w", ctx.Err())
+		return Result{}, fmt.Errorf("ratelimit: wait for a turn: %w", ctx.Err())
 	}
 }
 
-// maxQueue is how many units (see limit.Limit) a bucket with a queue can be short of
-// full. Lua's numbers are exact up to 2^53, and the script adds a full bucket to it.
+// maxQueue is the largest debt of a queue, in units (see limit.Limit). Lua's numbers are
+// exact up to 2^53, and the script adds a full bucket to the debt.
 const maxQueue = 1 << 52
 
-// timeout is how long a caller is ready to wait, in whole microseconds.
+// timeout returns the longest time that a caller waits, in whole microseconds.
 func timeout(ctx context.Context, longest time.Duration, l limit.Limit) (time.Duration, error) {
 	if longest < 0 {
 		return 0, fmt.Errorf("%w: the longest wait %v is below 0", ErrBadRequest, longest)

@@ -14,8 +14,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// Forty callers of two nodes come at once, and leave at the rate: the nth not
-// before n tokens have come in since they came. The twin doesn't wait.
+// Forty callers at two nodes arrive at once and leave at the rate: caller n does not
+// leave before n tokens have been refilled. The broken twin does not wait.
 func TestWaitSpacesDepartures(t *testing.T) {
 	const callers = 40
 	tooEarly := func(t *testing.T, client redis.UniversalClient, every time.Duration, wait func(*Limiter, Bucket) error) error {
@@ -36,8 +36,8 @@ func TestWaitSpacesDepartures(t *testing.T) {
 		wg.Wait()
 		sort.Slice(departures, func(i, j int) bool { return departures[i] < departures[j] })
 		for n, at := range departures {
-			if due := time.Duration(n) * every; at < due-time.Millisecond { // the clocks of the test and of the server drift
-				return fmt.Errorf("departure %d after %v, and not before %v", n, at, due)
+			if due := time.Duration(n) * every; at < due-time.Millisecond { // allows for drift between the clocks of test and server
+				return fmt.Errorf("departure %d after %v, want at least %v", n, at, due)
 			}
 		}
 		return nil
@@ -46,28 +46,28 @@ func TestWaitSpacesDepartures(t *testing.T) {
 		err := tooEarly(t, client, 5*time.Millisecond, func(l *Limiter, b Bucket) error {
 			r, err := l.Wait(t.Context(), 1, time.Minute, b)
 			if err == nil && !r.Allowed {
-				err = fmt.Errorf("refused: %+v", r)
+				err = fmt.Errorf("got %+v, want allowed", r)
 			}
 			return err
 		})
 		check.OK(t, err)
 	})
-	t.Run("a twin that goes at once", func(t *testing.T) {
+	t.Run("twin that does not wait", func(t *testing.T) {
 		_, client := startEmbedded(t)
-		// An hour each, so that no machine is slow enough to keep the pace.
+		// an hour for each, which no machine is slow enough to reach
 		err := tooEarly(t, client, time.Hour, func(l *Limiter, b Bucket) error {
 			b.queues = true
 			return l.take(t.Context(), []ask{{cost: 1, buckets: []Bucket{b}, timeout: 100 * time.Hour}})[0].err
 		})
 		if err == nil {
-			t.Error("no error")
+			t.Error("the twin passes: the check proves nothing")
 		}
 	})
 }
 
-// A real server refills tokens by its own clock, never faster than the rate. A caller that
-// retries after RetryAfter receives a token.
-func TestTokensComeInOnARealServer(t *testing.T) {
+// A real server refills tokens by its own clock, never faster than the rate. A caller
+// that retries after RetryAfter receives a token.
+func TestRealServerRefillsAtTheRate(t *testing.T) {
 	const rate, burst = 200, 3
 	client := startReal(t)
 	for _, perSlot := range []bool{false, true} {
@@ -79,21 +79,21 @@ func TestTokensComeInOnARealServer(t *testing.T) {
 			r := allow(t, l, 1, b)
 			if !r.Allowed {
 				refused++
-				time.Sleep(r.RetryAfter + time.Millisecond) // the clocks of the test and of the server drift
+				time.Sleep(r.RetryAfter + time.Millisecond) // allows for drift between the clocks of test and server
 				r = allow(t, l, 1, b)
 			}
 			if bound := burst + rate*time.Since(begin).Seconds() + 0.5; !r.Allowed || float64(n) > bound {
-				t.Errorf("token %d: %+v, and %.1f are the bound", n, r, bound)
+				t.Errorf("token %d: got %+v, want allowed and at most %.1f tokens", n, r, bound)
 			}
 		}
 		if refused == 0 {
-			t.Error("no request was refused")
+			t.Error("no request was refused, want at least one")
 		}
 	}
 }
 
-// Who would have to wait for too long hears so at once, takes no turn from
-// those behind him, and is told when there is room.
+// A caller that would wait for too long is refused at once and takes no turn. RetryAfter
+// is the time until the queue has room.
 func TestWaitIsBounded(t *testing.T) {
 	server, client := startEmbedded(t)
 	l := New(client, Config{Timeout: time.Hour, Remember: -1})
@@ -104,13 +104,13 @@ func TestWaitIsBounded(t *testing.T) {
 	for n := range 3 {
 		r, err := wait(1, 20*time.Millisecond)
 		if want := time.Duration(n) * 10 * time.Millisecond; err != nil || !r.Allowed || r.Waited != want {
-			t.Fatalf("caller %d: %+v, %v", n, r, err)
+			t.Fatalf("caller %d: got %+v, %v, want a wait of %v", n, r, err, want)
 		}
 	}
 	refused := func(r Result, err error, retry time.Duration) {
 		t.Helper()
 		if err != nil || r.Allowed || r.RetryAfter != retry || r.Remaining != 0 || r.Reset != 30*time.Millisecond {
-			t.Errorf("%+v, %v", r, err)
+			t.Errorf("got %+v, %v, want refused with RetryAfter %v", r, err, retry)
 		}
 	}
 	r, err := wait(1, 20*time.Millisecond)
@@ -118,34 +118,34 @@ func TestWaitIsBounded(t *testing.T) {
 	r, err = wait(1, 0)
 	refused(r, err, 30*time.Millisecond)
 	if r, err := wait(2, time.Minute); !r.Never || r.Allowed || err != nil {
-		t.Errorf("more than the burst: %+v, %v", r, err)
+		t.Errorf("cost above the burst: got %+v, %v, want Never", r, err)
 	}
-	// What Allow counts is another thing, of the same name.
+	// Allow counts separate tokens for the same Bucket.
 	if r := allow(t, l, 1, b); !r.Allowed {
-		t.Errorf("%+v", r)
+		t.Errorf("Allow on the same bucket: got %+v, want allowed", r)
 	}
 	server.SetTime(epoch.Add(10 * time.Millisecond))
 	if r, err := wait(1, 20*time.Millisecond); err != nil || !r.Allowed || r.Waited != 20*time.Millisecond {
-		t.Errorf("when there is room: %+v, %v", r, err)
+		t.Errorf("when the queue has room: got %+v, %v, want allowed", r, err)
 	}
 	for _, longest := range []time.Duration{-1, 1 << 62} {
 		check.Is(t, check.Err(l.Wait(t.Context(), 1, longest, forBuyer("b1", parse(t, "1000000000/s:1")))), ErrBadRequest)
 	}
 }
 
-// A context that won't last until the turn is refused before it takes one; one
-// that is cancelled while waiting ends the wait, and the turn goes back.
-func TestWaitEndsWithItsContext(t *testing.T) {
+// If the context ends before the turn, the request is refused and takes no turn. If the
+// context is cancelled while the caller waits, the wait ends and the turn is given up.
+func TestWaitEndsWithTheContext(t *testing.T) {
 	_, client := startEmbedded(t)
 	l := New(client, Config{Timeout: time.Hour, Remember: -1})
 	b := forSKU("s1", parse(t, "1/h:1"))
 	if r, err := l.Wait(t.Context(), 1, time.Minute, b); err != nil || !r.Allowed {
-		t.Fatalf("the first: %+v, %v", r, err)
+		t.Fatalf("first caller: got %+v, %v, want allowed at once", r, err)
 	}
 	short, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	if r, err := l.Wait(short, 1, 24*time.Hour, b); err != nil || r.Allowed || r.RetryAfter <= 0 {
-		t.Errorf("a context that is too short: %+v, %v", r, err)
+		t.Errorf("deadline before the turn: got %+v, %v, want refused", r, err)
 	}
 	queued := b
 	queued.queues = true
@@ -157,33 +157,34 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		_, err := l.Wait(ctx, 1, 24*time.Hour, b)
 		done <- err
 	}()
-	check.Eventually(t, "it has its turn", func() bool { return key() != first })
+	check.Eventually(t, "the caller has a turn", func() bool { return key() != first })
 	giveUp()
 	check.Is(t, <-done, context.Canceled)
 	r, err := l.Wait(t.Context(), 1, time.Minute, b)
 	if err != nil || r.Allowed || r.RetryAfter != time.Hour-time.Minute {
-		t.Errorf("the next: %+v, %v", r, err)
+		t.Errorf("next caller: got %+v, %v, want refused", r, err)
 	}
 }
 
-// While Redis is away there is no queue.
-func TestWaitWhileRedisIsAway(t *testing.T) {
+// Without Redis there is no queue.
+func TestWaitWhileRedisIsDown(t *testing.T) {
 	server, client := startEmbedded(t)
 	server.Close()
 	r, err := New(client, patient).Wait(t.Context(), 1, time.Minute, forSKU("s1", parse(t, "100/s:1")))
 	check.Is(t, err, ErrUnavailable)
 	if r.Allowed {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v, want not allowed", r)
 	}
 }
 
-// Turns that are given up go back, in whatever order that happens, unless somebody
-// stands behind them.
-func TestGivenUpTurnsGoBack(t *testing.T) {
+// Turns that are given up return to the queue, in any order, unless later turns are
+// taken.
+func TestGivenUpTurnsReturn(t *testing.T) {
 	onEachStore(t, func(t *testing.T, client redis.UniversalClient) {
 		const every = time.Hour
 		l, b := New(client, patient), forRoute(t.Name(), parse(t, "1/h:1"))
-		// turn is how long somebody waits who gives up when told to.
+		// turn makes a caller wait in the background until ctx ends, and returns its
+		// waiting time.
 		turn := func(ctx context.Context) (time.Duration, *sync.WaitGroup) {
 			gone := &sync.WaitGroup{}
 			queue := b
@@ -196,14 +197,14 @@ func TestGivenUpTurnsGoBack(t *testing.T) {
 				}
 			})
 			var after Result
-			check.Eventually(t, "in the queue", func() bool {
+			check.Eventually(t, "the caller is in the queue", func() bool {
 				after, err = l.peek(t.Context(), ask{buckets: []Bucket{queue}})
 				return err == nil && after.Reset > before.Reset+every/2
 			})
 			return after.Reset - every, gone
 		}
 		if r, err := l.Wait(t.Context(), 1, 0, b); err != nil || !r.Allowed || r.Waited != 0 {
-			t.Fatalf("the first: %+v, %v", r, err)
+			t.Fatalf("first caller: got %+v, %v, want allowed at once", r, err)
 		}
 		const many = 10
 		var stops []context.CancelFunc
@@ -214,22 +215,22 @@ func TestGivenUpTurnsGoBack(t *testing.T) {
 			stops, gone = append(stops, stop), append(gone, g)
 		}
 		leave := func(n int) { stops[n](); gone[n].Wait() }
-		for n := range many - 2 { // the first, and on: somebody stands behind each
+		for n := range many - 2 { // the first and the following turns have later ones behind them
 			leave(n)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		waits, last := turn(ctx)
 		if waits <= (many-1)*every {
-			t.Errorf("behind %d others: %v", many, waits)
+			t.Errorf("behind %d callers: got a wait of %v, want more", many, waits)
 		}
 		stop()
 		last.Wait()
 		leave(many - 1)
-		leave(many - 2) // and with it all that have gone before
+		leave(many - 2) // with it return all turns that were given up before
 		ctx, stop = context.WithCancel(t.Context())
 		waits, last = turn(ctx)
 		if waits > every {
-			t.Errorf("in an empty queue: %v", waits)
+			t.Errorf("in an empty queue: got a wait of %v, want at most %v", waits, every)
 		}
 		stop()
 		last.Wait()

@@ -13,31 +13,31 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// The promise itself, without a bucket in it. A request of cost c at the moment
-// t is due exactly if for every earlier moment s
+// The promise of the package does not mention a bucket. A request of cost c at time t is
+// due exactly if for every earlier time s
 //
 //	admitted in [s, t] + c  ≤  burst + rate × (t - s)
 //
-// so this judges every answer: one that breaks it is too many in the window
-// from s to t, and a refusal that no s explains is too few.
+// checkBound applies this rule to every answer. An allowed request that breaks it is too
+// much in the window from s to t. A refused request that no s explains is too little.
 
-// moment is a request and its answer: for one that waited, at its departure.
+// A moment is a request and its answer, at the departure if the request waited.
 type moment struct {
 	at      time.Duration
 	cost    int64
 	allowed bool
 }
 
-// judge finds the first answer that is wrong. The moments are in order; those of
-// the admitted may have been rounded up by as much as grain.
-func judge(history []moment, l limit.Limit, grain time.Duration) error {
+// checkBound returns an error for the first wrong answer. The moments are in order. Those
+// of allowed requests may have been rounded up by at most grain.
+func checkBound(history []moment, l limit.Limit, grain time.Duration) error {
 	for n, m := range history {
 		sum := m.cost
 		var over error
-		// The window that holds this request alone, and then one more admitted
-		// before it each time.
+		// The first window contains this request alone. Each further one adds an allowed
+		// request before it.
 		if sum > l.Burst() {
-			over = fmt.Errorf("%d at once", sum)
+			over = fmt.Errorf("%d tokens at once", sum)
 		}
 		for i := n - 1; i >= 0 && over == nil; i-- {
 			if !history[i].allowed {
@@ -51,22 +51,22 @@ func judge(history []moment, l limit.Limit, grain time.Duration) error {
 			bound := big.NewRat(window.Microseconds(), 1)
 			bound.Mul(bound, perMicro(l)).Add(bound, new(big.Rat).SetInt64(l.Burst()))
 			if new(big.Rat).SetInt64(sum).Cmp(bound) > 0 {
-				over = fmt.Errorf("%d within %v, and %s are the bound", sum, window, bound.FloatString(3))
+				over = fmt.Errorf("%d tokens within %v, want at most %s", sum, window, bound.FloatString(3))
 			}
 		}
 		switch {
 		case m.allowed && over != nil:
-			return fmt.Errorf("answer %d at %v: too many: %w", n, m.at, over)
+			return fmt.Errorf("answer %d at %v allows too much: %w", n, m.at, over)
 		case !m.allowed && over == nil:
-			return fmt.Errorf("answer %d at %v: too few: %d were due", n, m.at, m.cost)
+			return fmt.Errorf("answer %d at %v refuses a cost of %d that was due", n, m.at, m.cost)
 		}
 	}
 	return nil
 }
 
-// Any limit, any requests at any moments, in all the ways in which a bucket is
-// asked; and what judges them finds each twin's fault.
-func TestNeverMoreInAnyWindowNeverLessThanDue(t *testing.T) {
+// The rule holds for any limits and requests, with each way of asking, and it finds the
+// fault of each broken twin.
+func TestEveryAnswerKeepsTheBound(t *testing.T) {
 	t.Parallel()
 	server, client := startEmbedded(t)
 	now := epoch
@@ -101,8 +101,8 @@ func TestNeverMoreInAnyWindowNeverLessThanDue(t *testing.T) {
 		start way
 		holds bool
 	}{
-		{"ours, remembering what was refused", script(false), true},
-		{"ours, one call per slot", script(true), true},
+		{"this limiter, with memory", script(false), true},
+		{"this limiter, one call per slot", script(true), true},
 		{"integer seconds", broken("integer_seconds"), false},
 		{"floored refill", broken("floored_refill"), false},
 		{"fixed window", broken("fixed_window"), false},
@@ -120,7 +120,7 @@ func TestNeverMoreInAnyWindowNeverLessThanDue(t *testing.T) {
 					a := ask{cost: rapid.Int64Range(1, l.Burst()).Draw(rt, "cost"), buckets: []Bucket{forBuyer("b1", l)}}
 					history = append(history, moment{now.Sub(epoch), a.cost, take(a)})
 				}
-				return judge(history, l, 0)
+				return checkBound(history, l, 0)
 			}
 			if c.holds {
 				rapid.Check(t, func(rt *rapid.T) {
@@ -128,20 +128,20 @@ func TestNeverMoreInAnyWindowNeverLessThanDue(t *testing.T) {
 				})
 				return
 			}
-			// The twin: some of a few hundred examples show it.
+			// Some of a few hundred examples must show the fault of a twin.
 			for seed := range 500 {
 				if err := rapid.Custom(func(rt *rapid.T) error { return one(rt) }).Example(seed); err != nil {
-					t.Logf("caught: %v", err)
+					t.Logf("found: %v", err)
 					return
 				}
 			}
-			t.Error("the judge finds nothing wrong with it")
+			t.Error("no fault found: the check proves nothing")
 		})
 	}
 }
 
-// What Wait lets go, at the moments of departure (in whole microseconds), holds
-// the same bound, and nobody waits longer than the bound asks.
+// Departures from a queue, in whole microseconds, keep the same bound, and no request
+// waits longer than necessary.
 func TestDeparturesKeepTheBound(t *testing.T) {
 	t.Parallel()
 	server, client := startEmbedded(t)
@@ -158,14 +158,14 @@ func TestDeparturesKeepTheBound(t *testing.T) {
 			a := ask{cost: rapid.Int64Range(1, l.Burst()).Draw(rt, "cost"), buckets: []Bucket{b}, timeout: time.Hour}
 			got := limiter.take(context.Background(), []ask{a})[0]
 			if !got.taken {
-				continue // more than an hour's queue
+				continue // the queue is longer than an hour
 			}
 			if got.wait > 0 {
-				// A microsecond earlier would have been too early.
+				// A departure one microsecond earlier would break the bound.
 				history = append(history, moment{at.Sub(epoch) + got.wait - time.Microsecond, a.cost, false})
 			}
 			history = append(history, moment{at.Sub(epoch) + got.wait, a.cost, true})
 		}
-		check.Must(rt, judge(history, l, time.Microsecond))
+		check.Must(rt, checkBound(history, l, time.Microsecond))
 	})
 }

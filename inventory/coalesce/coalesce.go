@@ -1,7 +1,7 @@
-// Package coalesce has the callers of one moment share a call: whoever comes
-// while a call is in flight waits, and shares the next one with all who wait.
-// There is no timer: a caller who comes alone is served at once, and the more
-// callers come the larger are the batches.
+// Package coalesce lets concurrent callers share calls. A caller that arrives while a
+// call is in flight waits, and shares the next call with all other waiting callers. There
+// is no timer: a lone caller is served at once, and batches grow with the number of
+// callers.
 package coalesce
 
 import (
@@ -13,82 +13,82 @@ import (
 	"time"
 )
 
-// ErrFull refuses a caller because as many as may be in a Group are there.
+// ErrFull is returned if Config.Callers callers are in the Group already.
 var ErrFull = errors.New("coalesce: too many callers")
 
-// ErrLate is what a caller hears who has waited for longer than MaxWait.
+// ErrLate is returned to a caller that has waited for longer than Config.MaxWait.
 var ErrLate = errors.New("coalesce: waited too long for the calls before")
 
-// Config of a Group. Call is required.
+// Config holds the settings of a Group. Only Call is required.
 type Config[Q, A any] struct {
-	// Call makes one call for callers with the same key. It sets the Answer of
-	// each of them, or the Err. Its context is not any caller's: one who gives up
-	// does not end what others wait for.
+	// Call makes one call for callers with the same key. It sets Answer or Err of each
+	// caller. Its context does not depend on the callers' contexts, so a caller that
+	// gives up does not end the call of the other callers.
 	Call func(ctx context.Context, key string, batch []*Caller[Q, A])
-	// Batch is how many callers share a call, at most. Default 1.
+	// Batch is the largest number of callers that share a call. Default 1.
 	Batch int
-	// Size, where set, is how many callers one counts for in Batch. A caller who
-	// is larger than Batch goes alone.
+	// Size returns the number of callers that a request counts for in Batch. Default 1. A
+	// request larger than Batch is sent alone.
 	Size func(Q) int
-	// InFlight is how many calls with one key are under way at once, at most.
-	// Default 1.
+	// InFlight is the largest number of concurrent calls with one key. Default 1.
 	InFlight int
-	// Calls is how many calls are under way at once, at most, with any key; 0 for
-	// no bound.
+	// Calls is the largest number of concurrent calls with any key. 0 means no bound.
 	Calls int
-	// Patience is after how long a call no longer counts as under way, so that one
-	// that hangs does not hold up the callers behind it; 0 for never.
+	// Patience is the time after which a call no longer counts for InFlight and Calls, so
+	// that a call that hangs does not block later callers. 0 means no bound.
 	Patience time.Duration
-	// Callers is how many may be in the Group at once, at most, with any key: a
-	// server that hangs must not fill the memory. Whoever gives up is among them
-	// until the next call with that key. 0 for no bound.
+	// Callers is the largest number of callers in the Group, with any key. It bounds the
+	// memory in use while a server hangs. A caller that gives up counts until the next
+	// call with its key. 0 means no bound.
 	Callers int
-	// Timeout of one call; 0 for none.
+	// Timeout bounds one call. 0 means no bound.
 	Timeout time.Duration
-	// MaxWait is how long a caller waits for its call to begin, at most. Then it is
-	// not sent: behind a slow server the last would wait for all before it. It hears
-	// ErrLate when the next call begins. 0 for no bound.
+	// MaxWait is the longest time that a caller waits for its call to begin. After that
+	// time the caller is in no call, and receives ErrLate when the next call begins. 0
+	// means no bound.
 	MaxWait time.Duration
-	// Self has a caller make the call itself where one may begin, for itself and for
-	// those who are ready at the same moment: a goroutine that is woken for a lone
-	// caller costs more than a fast server's answer. Such a caller waits for the answer
-	// even if its context ends. One whose deadline is nearer than Timeout leaves the call
-	// to a goroutine. No effect where Calls or Patience is set.
+	// Self lets a caller make the call itself if a call may begin. Such a leader takes
+	// along the callers that are ready at the same moment. This saves waking a goroutine,
+	// which costs more than a fast server's answer. A leader waits for the answer even if
+	// its context ends. A caller whose deadline is nearer than Timeout leaves the call to
+	// a goroutine. Self has no effect if Calls or Patience is set.
 	Self bool
-	// Tasks, where set, counts the Group's goroutines among others of its owner.
+	// Tasks, if not nil, counts the Group's goroutines together with other goroutines of
+	// the owner.
 	Tasks *Tasks
 }
 
-// A Group collects callers. It is safe for concurrent use. Its owner calls Wait
-// when no more callers come.
+// A Group collects callers. It is safe for concurrent use. Its owner calls Wait after the
+// last call of Do.
 type Group[Q, A any] struct {
 	Config[Q, A]
-	calls chan struct{} // as many as are under way; nil for no bound
+	calls chan struct{} // semaphore for Config.Calls; nil for no bound
 
 	mu      sync.Mutex
-	keys    map[string]*waiting[Q, A] // those with which somebody is there
-	spare   *waiting[Q, A]            // for the next key; nil for none
+	keys    map[string]*waiting[Q, A] // entries only for keys with callers or calls
+	spare   *waiting[Q, A]            // reused for the next new key
 	callers int
 }
 
-// waiting are the callers with one key that no call has taken along yet.
+// waiting holds the callers with one key that are in no call yet.
 type waiting[Q, A any] struct {
 	callers   []*Caller[Q, A]
 	inFlight  int
-	gathering bool // one who sends for itself is about to take along who is here
+	gathering bool // a leader is about to take the callers along
 }
 
-// A Caller is one who has called Do.
+// A Caller is one call of Do.
 type Caller[Q, A any] struct {
-	Ctx    context.Context // the caller's
-	Since  time.Time       // when it came
+	Ctx    context.Context
+	Since  time.Time // start of Do
 	Q      Q
 	Answer A
 	Err    error
 
-	done chan struct{} // nil for one who makes the call
-	// gathers: it lets others run before it makes the call, and takes them along. One
-	// who is alone does not: that costs as much as a short way to Redis.
+	done chan struct{} // nil for a leader
+	// gathers is set if a leader lets other goroutines run first and takes their callers
+	// along. A leader that is alone does not, because that costs as much as a short round
+	// trip to Redis.
 	gathers bool
 	one     [1]*Caller[Q, A]
 }
@@ -110,23 +110,23 @@ func New[Q, A any](o Config[Q, A]) *Group[Q, A] {
 	return g
 }
 
-// Do has q answered by a call that begins after Do was called. A caller whose
-// context ends before its call begins is not part of any call; later, what it asked
-// for may come about.
+// Do returns the answer of a call that begins after Do was called. If ctx ends before
+// that call begins, the caller is in no call. If ctx ends later, the request may still be
+// carried out.
 //
-// Errors: ErrFull and ErrLate, and then nothing has happened; the context's cause;
-// that of the call. An answer that is there counts, whatever became of the context.
+// Do returns ErrFull or ErrLate if nothing was done, the cause of ctx, or the error of
+// the call. If the answer is ready, Do returns it even if ctx has ended.
 func (g *Group[Q, A]) Do(ctx context.Context, key string, q Q) (none A, _ error) {
 	if ctx.Err() != nil {
 		return none, context.Cause(ctx)
 	}
 	c := &Caller[Q, A]{Ctx: ctx, Since: time.Now(), Q: q}
-	w, own := g.join(key, c)
+	w, leads := g.join(key, c)
 	switch {
 	case w == nil:
 		return none, ErrFull
-	case own:
-		g.sendOwn(key, w, c)
+	case leads:
+		g.lead(key, w, c)
 		return c.Answer, c.Err
 	}
 	select {
@@ -141,9 +141,9 @@ func (g *Group[Q, A]) Do(ctx context.Context, key string, q Q) (none A, _ error)
 	return c.Answer, c.Err
 }
 
-// join has c wait, and a call begin unless enough are under way. With own the call
-// is c's to make. It returns nil where the Group is full.
-func (g *Group[Q, A]) join(key string, c *Caller[Q, A]) (w *waiting[Q, A], own bool) {
+// join adds c to the callers with key, and begins a call unless enough are in flight. If
+// leads is true, c must make that call. join returns nil if the Group is full.
+func (g *Group[Q, A]) join(key string, c *Caller[Q, A]) (w *waiting[Q, A], leads bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.Callers > 0 && g.callers == g.Callers {
@@ -175,18 +175,18 @@ func (g *Group[Q, A]) join(key string, c *Caller[Q, A]) (w *waiting[Q, A], own b
 	return w, false
 }
 
-// Wait returns when no call is under way and nobody waits for one, or with the
-// context's error.
+// Wait returns when no call is in flight and no caller waits, or with the context's
+// error.
 func (g *Group[Q, A]) Wait(ctx context.Context) error { return g.Tasks.Wait(ctx) }
 
-// Len is how many callers are in the Group.
+// Len returns the number of callers in the Group.
 func (g *Group[Q, A]) Len() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.callers
 }
 
-// send makes one call after the other until nobody waits.
+// send makes calls until no caller waits.
 func (g *Group[Q, A]) send(key string, w *waiting[Q, A]) {
 	for {
 		if g.calls != nil {
@@ -205,12 +205,12 @@ func (g *Group[Q, A]) send(key string, w *waiting[Q, A]) {
 	}
 }
 
-// sendOwn makes the call of a caller who sends for itself, for all who came in the
-// same moment, and leaves those who came after it to a goroutine.
-func (g *Group[Q, A]) sendOwn(key string, w *waiting[Q, A], c *Caller[Q, A]) {
+// lead makes the call of a leader, for the leader and for the callers that arrived at the
+// same moment. It leaves later callers to a goroutine.
+func (g *Group[Q, A]) lead(key string, w *waiting[Q, A], c *Caller[Q, A]) {
 	defer g.Tasks.done()
 	if c.gathers {
-		runtime.Gosched() // who is ready now comes along
+		runtime.Gosched() // gives ready callers time to join
 	}
 	batch := g.next(key, w, c)
 	if batch != nil && batch[0] == c {
@@ -227,20 +227,20 @@ func (g *Group[Q, A]) sendOwn(key string, w *waiting[Q, A], c *Caller[Q, A]) {
 	}
 }
 
-// next takes those who wait and have not given up. A caller who sends for itself is own:
-// it comes before them. Where nobody is left, next ends this sender. Both happen under
-// one lock, or a caller who comes in between would wait for ever.
-func (g *Group[Q, A]) next(key string, w *waiting[Q, A], own *Caller[Q, A]) []*Caller[Q, A] {
+// next removes the callers of the next batch from w, with the leader first if there is
+// one. It omits callers that have given up. If no caller is left, next ends this sender.
+// The lock covers both. Otherwise a caller that arrives in between would wait forever.
+func (g *Group[Q, A]) next(key string, w *waiting[Q, A], leader *Caller[Q, A]) []*Caller[Q, A] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	batch, taken, size := w.callers[:0], 0, 0 // in place: who is kept moves to the front
-	if own != nil {
+	batch, taken, size := w.callers[:0], 0, 0 // in place: batch overwrites the front of w.callers
+	if leader != nil {
 		batch, w.gathering = nil, false
-		if g.isGone(own) {
+		if g.isGone(leader) {
 			g.callers--
 		} else {
-			own.one[0] = own
-			batch, size = own.one[:], g.Size(own.Q)
+			leader.one[0] = leader
+			batch, size = leader.one[:], g.Size(leader.Q)
 		}
 	}
 	for _, c := range w.callers {
@@ -254,19 +254,19 @@ func (g *Group[Q, A]) next(key string, w *waiting[Q, A], own *Caller[Q, A]) []*C
 		taken++
 	}
 	kept := len(batch)
-	if own != nil {
-		kept = 0 // the batch has an array of its own
+	if leader != nil {
+		kept = 0 // batch has its own array
 	}
 	clear(w.callers[kept:taken])
 	w.callers = w.callers[taken:]
-	if own != nil { // for those who came meanwhile, none of whom began a call
+	if leader != nil { // callers that arrived while the leader gathered began no call
 		for left := len(w.callers); left > 0 && w.inFlight < g.InFlight; left -= g.Batch {
 			w.inFlight++
 			g.Tasks.Go(func() { g.send(key, w) })
 		}
 	}
 	if len(batch) > 0 {
-		return slices.Clip(batch) // what follows in the array are those who wait on
+		return slices.Clip(batch) // waiting callers follow in the array
 	}
 	if w.inFlight--; w.inFlight == 0 {
 		delete(g.keys, key)
@@ -275,7 +275,8 @@ func (g *Group[Q, A]) next(key string, w *waiting[Q, A], own *Caller[Q, A]) []*C
 	return nil
 }
 
-// isGone tells whether c has given up, or has waited for too long, and then tells c.
+// isGone reports whether c has given up or has waited for too long. If it has waited for
+// too long, c receives ErrLate.
 func (g *Group[Q, A]) isGone(c *Caller[Q, A]) bool {
 	if c.Ctx.Err() != nil {
 		return true
@@ -290,7 +291,7 @@ func (g *Group[Q, A]) isGone(c *Caller[Q, A]) bool {
 	return true
 }
 
-// callPatiently returns when a call has returned, or counts no longer.
+// callPatiently makes a call, and returns when the call has returned or after Patience.
 func (g *Group[Q, A]) callPatiently(key string, batch []*Caller[Q, A]) {
 	if g.Patience <= 0 {
 		g.call(key, batch)
@@ -307,7 +308,7 @@ func (g *Group[Q, A]) callPatiently(key string, batch []*Caller[Q, A]) {
 	}
 }
 
-// call makes one call and hands out its answers.
+// call makes one call for the batch and wakes its callers.
 func (g *Group[Q, A]) call(key string, batch []*Caller[Q, A]) {
 	ctx := context.Background()
 	if g.Timeout > 0 {
@@ -324,5 +325,5 @@ func (g *Group[Q, A]) call(key string, batch []*Caller[Q, A]) {
 			close(c.done)
 		}
 	}
-	clear(batch) // those who wait may keep the array
+	clear(batch) // waiting callers may keep the array in use
 }

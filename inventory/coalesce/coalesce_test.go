@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,41 +14,41 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A question says who asks, and at which moment of a clock that each caller and
-// each call moves on.
+// A question is the request of caller id. asked is a time on a clock that each caller and
+// each call advances.
 type question struct{ id, asked int64 }
 
-// Thousands of callers on several keys, some of whom give up at some moment. Each
-// one who waits gets its own answer, once, from a call that began after it had
-// asked; none who had gone is part of a call; and no bound is passed.
+// Thousands of callers use several keys, and some of them give up. Each waiting caller
+// receives its own answer, once, from a call that began later than its question. A caller
+// that gave up before is in no call, and no bound is exceeded.
 func TestCallersRace(t *testing.T) {
 	t.Run("calls by goroutines", func(t *testing.T) { race(t, 6, false) })
 	t.Run("calls by callers", func(t *testing.T) { race(t, 0, true) })
 }
 
-// race has calls of any key under way at once, at most; 0 for no bound.
+// race allows that many concurrent calls with any key, 0 for no bound.
 func race(t *testing.T, calls int, self bool) {
-	const callers, keys, most, inFlight, bound = 8000, 5, 50, 2, 500
+	const callers, keys, maxBatch, inFlight, bound = 8000, 5, 50, 2, 500
 	var clock, underWay, refused, gaveUp, answered atomic.Int64
 	var perKey [keys]atomic.Int64
 	var seen [callers]atomic.Bool
 	largest := 0
 	var mu sync.Mutex
-	full, once := make(chan struct{}), sync.Once{} // calls wait until one caller was refused
+	full, once := make(chan struct{}), sync.Once{} // calls wait until one caller has received ErrFull
 	g := New(Config[question, string]{
-		Batch: most, InFlight: inFlight, Calls: calls, Callers: bound, Self: self,
+		Batch: maxBatch, InFlight: inFlight, Calls: calls, Callers: bound, Self: self,
 		Call: func(_ context.Context, key string, batch []*Caller[question, string]) {
 			<-full
 			began := clock.Add(1)
 			k := key[0] - 'a'
 			if n := perKey[k].Add(1); n > inFlight {
-				t.Errorf("%d calls with %s at once", n, key)
+				t.Errorf("%d concurrent calls with %s, want at most %d", n, key, inFlight)
 			}
 			if n := underWay.Add(1); calls > 0 && n > int64(calls) {
-				t.Errorf("%d calls at once", n)
+				t.Errorf("%d concurrent calls, want at most %d", n, calls)
 			}
-			if len(batch) > most || len(batch) == 0 {
-				t.Errorf("a call for %d", len(batch))
+			if len(batch) > maxBatch || len(batch) == 0 {
+				t.Errorf("a call for %d callers, want 1 to %d", len(batch), maxBatch)
 			}
 			mu.Lock()
 			largest = max(largest, len(batch))
@@ -58,10 +57,10 @@ func race(t *testing.T, calls int, self bool) {
 			for _, c := range batch {
 				q := c.Q
 				if q.asked > began {
-					t.Errorf("asked at %d, and the call began at %d", q.asked, began)
+					t.Errorf("the call began at %d, before the question at %d", began, q.asked)
 				}
 				if seen[q.id].Swap(true) {
-					t.Errorf("%d is part of two calls", q.id)
+					t.Errorf("caller %d is in two calls", q.id)
 				}
 				if c.Answer = fmt.Sprint(key, q.id); lost {
 					c.Err = errLost
@@ -86,15 +85,15 @@ func race(t *testing.T, calls int, self bool) {
 				refused.Add(1)
 				once.Do(func() { close(full) })
 				if seen[id].Load() {
-					t.Errorf("%d was refused, and is part of a call", id)
+					t.Errorf("caller %d received ErrFull but is in a call", id)
 				}
 			case errors.Is(err, context.Canceled):
 				gaveUp.Add(1)
 			case errors.Is(err, errLost):
 			case err != nil:
-				t.Errorf("%d: %v", id, err)
+				t.Errorf("caller %d: %v", id, err)
 			case a != fmt.Sprint(key, id):
-				t.Errorf("%d hears %q", id, a)
+				t.Errorf("caller %d got %q, want its own answer", id, a)
 			default:
 				answered.Add(1)
 			}
@@ -103,16 +102,16 @@ func race(t *testing.T, calls int, self bool) {
 	all.Wait()
 	check.OK(t, g.Wait(t.Context()))
 	if len(g.keys) != 0 || g.Len() != 0 {
-		t.Errorf("left: %d keys, %d callers", len(g.keys), g.Len())
+		t.Errorf("got %d keys and %d callers, want none left", len(g.keys), g.Len())
 	}
 	if largest < 2 || gaveUp.Load() == 0 || refused.Load() == 0 || answered.Load() == 0 {
-		t.Errorf("batches up to %d, %d gave up, %d were refused, %d answered: that was no race", largest, gaveUp.Load(), refused.Load(), answered.Load())
+		t.Errorf("batches up to %d, %d gave up, %d were refused, %d answered, want some of each", largest, gaveUp.Load(), refused.Load(), answered.Load())
 	}
 }
 
 var errLost = errors.New("the call's answer was lost")
 
-// stepped is a group whose calls wait to be let through.
+// stepped returns a group whose calls report their callers and then wait for the test.
 func stepped(o Config[int, int]) (g *Group[int, int], calls chan string, through chan struct{}) {
 	calls, through = make(chan string), make(chan struct{})
 	o.Call = func(_ context.Context, _ string, batch []*Caller[int, int]) {
@@ -120,20 +119,20 @@ func stepped(o Config[int, int]) (g *Group[int, int], calls chan string, through
 		for _, c := range batch {
 			qs = append(qs, c.Q)
 		}
-		_ = append(batch, nil) // harms nobody who waits
+		_ = append(batch, nil) // must not overwrite a waiting caller
 		calls <- fmt.Sprint(qs)
 		<-through
 	}
 	return New(o), calls, through
 }
 
-// asking has callers come one by one, and returns what each hears.
-func asking(t *testing.T, g *Group[int, int], heard chan error) func(context.Context, ...int) {
+// asking returns a function that adds callers one by one. Their errors arrive in results.
+func asking(t *testing.T, g *Group[int, int], results chan error) func(context.Context, ...int) {
 	return func(ctx context.Context, qs ...int) {
 		t.Helper()
 		for _, q := range qs {
 			before := g.Len()
-			go func() { _, err := g.Do(ctx, "k", q); heard <- err }()
+			go func() { _, err := g.Do(ctx, "k", q); results <- err }()
 			synctest.Wait()
 			if g.Len() != before+1 {
 				t.Errorf("%d callers, want %d", g.Len(), before+1)
@@ -142,28 +141,28 @@ func asking(t *testing.T, g *Group[int, int], heard chan error) func(context.Con
 	}
 }
 
-// Whoever comes while a call is in flight goes with the next one; whoever has
-// given up by then does not, and makes no room before.
-func TestNextCallTakesThoseWhoWait(t *testing.T) {
+// The next call takes all waiting callers, except those that have given up. A caller that
+// gives up counts for Callers until then.
+func TestNextCallTakesWaitingCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, calls, through := stepped(Config[int, int]{Batch: 10, Callers: 4})
 		ctx, giveUp := context.WithCancel(t.Context())
-		heard := make(chan error, 4)
-		ask := asking(t, g, heard)
+		results := make(chan error, 4)
+		ask := asking(t, g, results)
 		ask(t.Context(), 1)
 		if got := <-calls; got != "[1]" {
-			t.Errorf("the first call is for %s", got)
+			t.Errorf("the first call is for %s, want [1]", got)
 		}
 		ask(t.Context(), 2)
 		ask(ctx, 3)
 		ask(t.Context(), 4)
 		check.Is(t, check.Err(g.Do(t.Context(), "other", 5)), ErrFull)
 		giveUp()
-		check.Is(t, <-heard, context.Canceled)
+		check.Is(t, <-results, context.Canceled)
 		check.Is(t, check.Err(g.Do(ctx, "k", 6)), context.Canceled)
 		through <- struct{}{}
 		if got := <-calls; got != "[2 4]" {
-			t.Errorf("the second call is for %s", got)
+			t.Errorf("the second call is for %s, want the waiting callers", got)
 		}
 		soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
@@ -172,21 +171,22 @@ func TestNextCallTakesThoseWhoWait(t *testing.T) {
 		go func() { waited <- g.Wait(t.Context()) }()
 		through <- struct{}{}
 		for range 3 {
-			check.OK(t, <-heard)
+			check.OK(t, <-results)
 		}
 		check.OK(t, <-waited)
 	})
 }
 
-// A batch is as large as its callers are, and one goes however large.
+// The sizes of the callers of a batch add up to at most Batch. A larger caller is sent
+// alone.
 func TestBatchBySize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, calls, through := stepped(Config[int, int]{Batch: 4, Size: func(q int) int { return q }})
-		heard := make(chan error, 6)
-		ask := asking(t, g, heard)
+		results := make(chan error, 6)
+		ask := asking(t, g, results)
 		ask(t.Context(), 1)
 		if got := <-calls; got != "[1]" { // the other callers arrive during this call
-			t.Errorf("the first call is for %s", got)
+			t.Errorf("the first call is for %s, want [1]", got)
 		}
 		ask(t.Context(), 2, 2, 1, 9, 3)
 		for _, want := range []string{"[2 2]", "[1]", "[9]", "[3]"} {
@@ -197,44 +197,44 @@ func TestBatchBySize(t *testing.T) {
 		}
 		through <- struct{}{}
 		for range 6 {
-			check.OK(t, <-heard)
+			check.OK(t, <-results)
 		}
 	})
 }
 
-// Callers behind a call that hangs wait for as long as the group has patience. It
-// is still waited for in the end.
+// If a call hangs, the next callers wait for Patience only. Wait still waits for the
+// call.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, calls, through := stepped(Config[int, int]{Batch: 10, Patience: 10 * time.Millisecond, Calls: 1})
-		heard := make(chan error, 3)
-		ask := asking(t, g, heard)
+		results := make(chan error, 3)
+		ask := asking(t, g, results)
 		for i := range 3 {
 			ask(t.Context(), i)
 			if got := <-calls; got != fmt.Sprintf("[%d]", i) {
-				t.Errorf("call %d is for %s", i, got)
+				t.Errorf("call %d is for %s, want one caller", i, got)
 			}
 		}
 		time.Sleep(g.Patience) // on the fake clock
 		synctest.Wait()
 		if len(g.keys) > 0 {
-			t.Errorf("senders are left: %v", g.keys)
+			t.Errorf("got senders %v, want none", g.keys)
 		}
 		soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		check.Is(t, g.Wait(soon), context.DeadlineExceeded)
 		close(through)
 		for range 3 {
-			check.OK(t, <-heard)
+			check.OK(t, <-results)
 		}
 		if err := g.Wait(t.Context()); err != nil || g.Len() != 0 {
-			t.Errorf("%v, %d callers are left", err, g.Len())
+			t.Errorf("wait: %v with %d callers left, want none", err, g.Len())
 		}
 	})
 }
 
-// Tasks may begin anew after somebody has waited for their end.
-func TestTasksAnew(t *testing.T) {
+// Tasks can start after a Wait has returned.
+func TestTasksAfterWait(t *testing.T) {
 	var tasks Tasks
 	for range 2 {
 		end := make(chan struct{})
@@ -244,7 +244,7 @@ func TestTasksAnew(t *testing.T) {
 	}
 }
 
-// A call that hangs ends by its timeout, and so do the answers that it owes.
+// Timeout ends a call that hangs, and its callers receive an error.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := New(Config[int, int]{Timeout: 10 * time.Millisecond, Call: func(ctx context.Context, _ string, batch []*Caller[int, int]) {
@@ -255,12 +255,12 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// Who waits for longer than may be is not sent, and those behind are.
+// A caller that waits for longer than MaxWait is not sent. Later callers are.
 func TestMaxWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, calls, through := stepped(Config[int, int]{Batch: 10, MaxWait: 20 * time.Millisecond})
-		heard, soon := make(chan error, 2), make(chan error, 1)
-		ask := asking(t, g, heard)
+		results, soon := make(chan error, 2), make(chan error, 1)
+		ask := asking(t, g, results)
 		ask(t.Context(), 1)
 		<-calls
 		ask(t.Context(), 2)
@@ -269,115 +269,14 @@ func TestMaxWait(t *testing.T) {
 		synctest.Wait()
 		through <- struct{}{}
 		if got := <-calls; got != "[3]" {
-			t.Errorf("the second call is for %s", got)
+			t.Errorf("the second call is for %s, want the waiting callers", got)
 		}
 		through <- struct{}{}
-		if one, two := <-heard, <-heard; errors.Is(one, ErrLate) == errors.Is(two, ErrLate) {
-			t.Errorf("the first two callers: %v, %v", one, two)
+		if one, two := <-results, <-results; errors.Is(one, ErrLate) == errors.Is(two, ErrLate) {
+			t.Errorf("the first two callers got %v and %v, want one ErrLate", one, two)
 		}
 		if err := <-soon; err != nil || g.Len() != 0 {
-			t.Errorf("the last caller: %v, %d callers are left", err, g.Len())
+			t.Errorf("the last caller got %v with %d callers left, want none", err, g.Len())
 		}
 	})
-}
-
-// A lone caller makes the call itself and hears its answer, though its context has
-// ended; those who come meanwhile do not. One whose deadline is near is not held up.
-func TestSelf(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, calls, through := stepped(Config[int, int]{Batch: 10, Self: true, Timeout: time.Minute})
-		first, second, third := make(chan error, 1), make(chan error, 2), make(chan error, 1)
-		ctx, giveUp := context.WithCancel(t.Context())
-		asking(t, g, first)(ctx, 1)
-		if got := <-calls; got != "[1]" {
-			t.Errorf("the first call is for %s", got)
-		}
-		asking(t, g, second)(t.Context(), 2, 3)
-		giveUp()
-		through <- struct{}{}
-		if err := <-first; err != nil {
-			t.Errorf("the caller that made the call: %v", err)
-		}
-		if got := <-calls; got != "[2 3]" {
-			t.Errorf("the second call is for %s", got)
-		}
-		through <- struct{}{}
-		for range 2 {
-			check.OK(t, <-second)
-		}
-		check.OK(t, g.Wait(t.Context()))
-		near, cancel := context.WithTimeout(t.Context(), time.Second)
-		asking(t, g, third)(near, 4)
-		<-calls
-		cancel()
-		check.Is(t, <-third, context.Canceled)
-		through <- struct{}{}
-		if err := g.Wait(t.Context()); err != nil || g.Len() != 0 {
-			t.Errorf("%v, %d callers are left", err, g.Len())
-		}
-	})
-}
-
-// Callers who are ready at the same moment go together, though each could make a
-// call of its own. One thread has them ready all at once.
-func TestSelfTakesAlong(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	var mu sync.Mutex
-	var calls []int
-	others := make(chan struct{})
-	g := New(Config[int, int]{Batch: 5, InFlight: 9, Self: true, Call: func(_ context.Context, key string, batch []*Caller[int, int]) {
-		if key == "slow" {
-			<-others
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		calls = append(calls, len(batch))
-	}})
-	var alone, all sync.WaitGroup
-	alone.Go(func() { check.OK(t, check.Err(g.Do(t.Context(), "slow", 0))) }) // a batch of one caller
-	check.Eventually(t, "the callers are there", func() bool { return g.Len() == 1 })
-	for q := range 8 {
-		all.Go(func() { check.OK(t, check.Err(g.Do(t.Context(), "", q))) })
-	}
-	all.Wait()
-	close(others)
-	alone.Wait()
-	check.OK(t, g.Wait(t.Context()))
-	if len(calls) > 4 {
-		t.Errorf("calls for %v", calls)
-	}
-}
-
-// Those whom a caller cannot take along wait for no more calls than there may be.
-func TestSelfLeavesCallsToOthers(t *testing.T) {
-	g, calls, through := stepped(Config[int, int]{Batch: 2, InFlight: 4, Self: true})
-	join := func(key string, q int) (*waiting[int, int], *Caller[int, int]) {
-		c := &Caller[int, int]{Ctx: t.Context(), Since: time.Now(), Q: q}
-		w, _ := g.join(key, c)
-		return w, c
-	}
-	company, other := join("other", 0)
-	w, first := join("k", 1)
-	for q := range 9 {
-		join("k", q+2) // before the first makes its call
-	}
-	go g.sendOwn("other", company, other)
-	go g.sendOwn("k", w, first)
-	for range 1 + 4 {
-		<-calls
-	}
-	close(through)
-	<-calls
-	check.OK(t, g.Wait(t.Context()))
-}
-
-// Where callers do not share calls, nobody waits to be taken along.
-func TestSelfAlone(t *testing.T) {
-	g := New(Config[int, int]{InFlight: 2, Self: true})
-	for q := range 2 {
-		if _, own := g.join("k", &Caller[int, int]{Ctx: t.Context(), Since: time.Now(), Q: q}); !own {
-			t.Errorf("caller %d waits for another", q)
-		}
-	}
 }

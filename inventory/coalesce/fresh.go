@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// Fresh is a value that is made when somebody asks for it, at most once per Age,
-// by one maker at a time. All who ask meanwhile wait for that maker and share
-// what it makes. It is safe for concurrent use.
+// A Fresh holds a value that is made on demand, at most once per Age and by one maker at
+// a time. Callers that arrive while the value is being made share the result. A Fresh is
+// safe for concurrent use.
 type Fresh[A any] struct {
-	// Age is how old a value may be when it is handed out.
+	// Age is the largest age of a returned value.
 	Age time.Duration
-	// Make makes the value. Its context has the values of the first caller's and
-	// does not end, for others wait as well: Make bounds itself.
+	// Make makes the value. Its context has the values of the first caller's context but
+	// does not end with it, because other callers wait as well. Make must bound its own
+	// time.
 	Make func(context.Context) (A, error)
 
 	mu  sync.Mutex
@@ -22,16 +23,16 @@ type Fresh[A any] struct {
 }
 
 type made[A any] struct {
-	done  chan struct{} // closed when the rest is set
+	done  chan struct{} // closed when the fields below are set
 	at    time.Time
 	value A
 	err   error
 }
 
-var errPanicked = errors.New("coalesce: the maker panicked")
+var errPanicked = errors.New("coalesce: Make panicked")
 
-// Get returns a value that is at most Age old. Errors: Make's, which are shared
-// with those who waited and not kept; the context's own.
+// Get returns a value that is at most Age old, the error of Make, or the context's error.
+// All callers that waited share an error of Make. The next caller tries again.
 func (f *Fresh[A]) Get(ctx context.Context) (A, error) {
 	f.mu.Lock()
 	m := f.cur
@@ -56,7 +57,7 @@ func (f *Fresh[A]) Get(ctx context.Context) (A, error) {
 	}
 }
 
-// over tells whether the value is made, and too old or none.
+// over reports whether Make has returned, and the value is too old or Make has failed.
 func (m *made[A]) over(age time.Duration) bool {
 	select {
 	case <-m.done:
@@ -66,7 +67,8 @@ func (m *made[A]) over(age time.Duration) bool {
 	}
 }
 
-// Forget has the next caller make a new value: what is known has changed.
+// Forget drops the value, for example because its source has changed. The next caller
+// makes a new value.
 func (f *Fresh[A]) Forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,14 +11,14 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// However many ask, a value is made once per Age by one maker, and whoever is
-// impatient waits for nobody.
+// A value is made once per Age, for any number of callers. A caller whose context ends
+// does not wait.
 func TestFreshIsMadeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := 0
 		f := Fresh[int]{Age: time.Second, Make: func(context.Context) (int, error) {
 			made++
-			time.Sleep(100 * time.Millisecond) // by synctest's clock: the others come meanwhile
+			time.Sleep(100 * time.Millisecond) // on the fake clock; the other callers arrive in this time
 			return made, nil
 		}}
 		crowd := func(want int) {
@@ -49,9 +49,9 @@ func TestFreshIsMadeOnce(t *testing.T) {
 	})
 }
 
-// An error goes to those who waited for it, and the next one tries anew. The
-// first caller's leaving does not end what the others wait for.
-func TestFreshFails(t *testing.T) {
+// The callers that waited share an error, and the next caller tries again. Make does not
+// end with the context of the first caller.
+func TestFreshError(t *testing.T) {
 	down := errors.New("down")
 	fail := true
 	f := Fresh[int]{Age: time.Hour, Make: func(ctx context.Context) (int, error) {
@@ -65,7 +65,7 @@ func TestFreshFails(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if got, err := f.Get(ctx); got != 1 || err != nil {
-		t.Errorf("%d, %v", got, err)
+		t.Errorf("after an error: got %d, %v, want 1", got, err)
 	}
 	f.Forget()
 	f.Make = func(context.Context) (int, error) { panic("oh") }
@@ -75,6 +75,6 @@ func TestFreshFails(t *testing.T) {
 	}()
 	f.Make = func(context.Context) (int, error) { return 2, nil }
 	if got, err := f.Get(t.Context()); got != 2 || err != nil {
-		t.Errorf("after a panic: %d, %v", got, err)
+		t.Errorf("after a panic: got %d, %v, want 2", got, err)
 	}
 }

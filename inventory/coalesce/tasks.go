@@ -5,12 +5,13 @@ import (
 	"sync"
 )
 
-// Tasks are goroutines whose owner waits for them. Unlike those of a
-// sync.WaitGroup they may begin while the owner waits. The zero value is ready.
+// Tasks counts goroutines so that their owner can wait for them. Unlike with a
+// sync.WaitGroup, goroutines may start while the owner waits. The zero value is ready for
+// use.
 type Tasks struct {
 	mu    sync.Mutex
 	count int
-	idle  chan struct{} // closed when count comes to 0; nil while nobody waits
+	idle  chan struct{} // closed when count reaches 0; nil without a waiter
 }
 
 // Go runs f in a goroutine.
@@ -22,7 +23,7 @@ func (t *Tasks) Go(f func()) {
 	}()
 }
 
-// begin and done enclose a task in a goroutine that runs already.
+// begin and done enclose a task that runs in the calling goroutine.
 func (t *Tasks) begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"flashsale/ratelimit"
 )
 
-// tally counts decisions as metrics would.
+// tally counts decisions, as metrics do.
 type tally struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -37,21 +37,21 @@ func (c *tally) decide(d Decision) {
 	c.counts[what]++
 }
 
-func (c *tally) is(t *testing.T, want map[string]int) {
+func (c *tally) want(t *testing.T, want map[string]int) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !maps.Equal(c.counts, want) {
-		t.Errorf("counted %v, not %v", c.counts, want)
+		t.Errorf("counted %v, want %v", c.counts, want)
 	}
 }
 
-// Redis goes and comes back: the route's policy decides meanwhile, every
-// decision is counted, and nobody has to restart anything.
-func TestWhenRedisIsAway(t *testing.T) {
+// While Redis is down, the route's policy decides. Every decision is counted, and nothing
+// needs a restart when Redis is back.
+func TestPolicyWhileRedisIsDown(t *testing.T) {
 	for _, c := range []struct {
 		policy  Policy
-		admits  []bool // one request after the other, while it is away
+		admits  []bool // one request after the other, while Redis is down
 		outcome map[string]int
 	}{
 		{Open, []bool{true, true, true}, map[string]int{" failed_open": 3}},
@@ -71,18 +71,18 @@ func TestWhenRedisIsAway(t *testing.T) {
 			}
 
 			if r, err := admit(); err != nil || !r.Allowed {
-				t.Fatalf("before: %+v, %v", r, err)
+				t.Fatalf("before Redis is down: got %+v, %v, want allowed", r, err)
 			}
 			server.Close()
 			for n, want := range c.admits {
-				if n == len(c.admits)-1 { // it is there, and of no use
+				if n == len(c.admits)-1 { // Redis accepts connections but rejects commands
 					check.Must(t, server.Restart())
 					check.Eventually(t, "Redis is back", answers)
 					server.SetError("LOADING Redis is loading the dataset in memory")
 				}
 				r, err := admit()
 				if r.Allowed != want || want != (err == nil) || c.policy == Closed && !errors.Is(err, ratelimit.ErrUnavailable) {
-					t.Errorf("away, request %d: %+v, %v", n, r, err)
+					t.Errorf("while Redis is down, request %d: got %+v, %v, want allowed %v", n, r, err, want)
 				}
 			}
 			check.Is(t, check.Err(l.Peek(t.Context(), b)), ratelimit.ErrUnavailable)
@@ -90,23 +90,23 @@ func TestWhenRedisIsAway(t *testing.T) {
 			check.Eventually(t, "Redis has loaded", answers)
 			var limited *LimitedError
 			if _, err := admit(); !errors.As(err, &limited) || limited.Result.Bucket != "buyer" {
-				t.Errorf("back: %v", err)
+				t.Errorf("after Redis is back: got %v, want a refusal by the buyer's bucket", err)
 			}
 			c.outcome[" allowed"], c.outcome["buyer denied"] = 1, 1
-			counted.is(t, c.outcome)
+			counted.want(t, c.outcome)
 		})
 	}
 }
 
-// Each route has its own rules, and all share the tokens.
-func TestRulesAreTheRoutes(t *testing.T) {
+// Each route has its own rules, and all routes share the tokens.
+func TestEachRouteHasItsOwnRules(t *testing.T) {
 	server, client := servertest.Frozen(t)
 	var mu sync.Mutex
-	var heard []Decision
+	var decisions []Decision
 	control := New(ratelimit.New(client, ratelimit.Config{Timeout: time.Hour, Remember: -1}), func(d Decision) {
 		mu.Lock()
 		defer mu.Unlock()
-		heard = append(heard, d)
+		decisions = append(decisions, d)
 	})
 	b := forBuyer("b1", parse(t, "1/h:1"))
 	place, read := control.With(Rules{Route: "place", WhenAway: Closed}), control.With(Rules{Route: "read"})
@@ -118,17 +118,17 @@ func TestRulesAreTheRoutes(t *testing.T) {
 	server.Close()
 	got = append(got, ask(place), ask(read))
 	if want := []bool{true, false, false, true}; !slices.Equal(got, want) {
-		t.Errorf("%v, not %v", got, want)
+		t.Errorf("got %v, want %v", got, want)
 	}
 	want := []Decision{{Route: "place", Outcome: Allowed}, {Route: "read", Bucket: "buyer", Outcome: Denied},
 		{Route: "place", Outcome: FailedClosed}, {Route: "read", Outcome: FailedOpen}}
-	if !slices.Equal(heard, want) {
-		t.Errorf("heard %v, not %v", heard, want)
+	if !slices.Equal(decisions, want) {
+		t.Errorf("got decisions %v, want %v", decisions, want)
 	}
 }
 
-// In the shadow the same is counted, and nobody hears of it.
-func TestShadowRefusesNobody(t *testing.T) {
+// With Shadow, the same decisions are counted, and no request is refused.
+func TestShadowRefusesNoRequest(t *testing.T) {
 	server, client := servertest.Frozen(t)
 	for _, shadow := range []bool{false, true} {
 		var counted tally
@@ -148,7 +148,7 @@ func TestShadowRefusesNobody(t *testing.T) {
 				refused++
 			}
 			if shadow && r != (ratelimit.Result{Allowed: true}) {
-				t.Errorf("request %d sees %+v", n, r)
+				t.Errorf("request %d: got %+v, want only Allowed", n, r)
 			}
 		}
 		server.SetError("")
@@ -159,16 +159,16 @@ func TestShadowRefusesNobody(t *testing.T) {
 				want[what+" shadow"] = n
 			}
 		}
-		counted.is(t, want)
+		counted.want(t, want)
 		if expected := map[bool]int{false: 3, true: 0}[shadow]; refused != expected {
-			t.Errorf("shadow %v: %d refused, not %d", shadow, refused, expected)
+			t.Errorf("shadow %v: %d refused, want %d", shadow, refused, expected)
 		}
 	}
 }
 
-// A caller that gives up, or asks wrongly, is no decision, and no policy lets
-// it pass.
-func TestWhatIsNoDecision(t *testing.T) {
+// A request whose context ends, or with wrong arguments, is not counted, and no policy
+// lets it pass.
+func TestErrorsAreNotDecisions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := redis.NewClient(&redis.Options{Addr: ":1"})
 		defer func() { _ = client.Close() }()
@@ -180,15 +180,15 @@ func TestWhatIsNoDecision(t *testing.T) {
 		for name, want := range map[string]error{"b1": context.DeadlineExceeded, "": ratelimit.ErrBadRequest} {
 			r, err := control.Admit(ctx, 1, forBuyer(name, parse(t, "5/s")))
 			if check.Is(t, err, want); r.Allowed {
-				t.Errorf("%q: %+v", name, r)
+				t.Errorf("buyer %q: got %+v, want not allowed", name, r)
 			}
 		}
-		counted.is(t, map[string]int{})
-		time.Sleep(time.Second) // the call ends by its own Timeout
+		counted.want(t, map[string]int{})
+		time.Sleep(time.Second) // the call ends after its Timeout
 	})
 }
 
-// hangs is a hook that has a Redis which answers nothing.
+// hangs is a hook that never answers a command.
 type hangs struct{}
 
 func (hangs) DialHook(next redis.DialHook) redis.DialHook { return next }

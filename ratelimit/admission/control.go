@@ -9,7 +9,7 @@ import (
 	"flashsale/ratelimit"
 )
 
-// Control asks a limiter and applies the rules of a route. It is safe for concurrent
+// A Control asks a limiter and applies the rules of a route. It is safe for concurrent
 // use.
 type Control struct {
 	limiter    *ratelimit.Limiter
@@ -19,8 +19,8 @@ type Control struct {
 }
 
 // New returns a Control with the zero Rules: it refuses what the limiter refuses, and
-// lets everything pass while Redis is away. onDecision, if not nil, hears of each
-// decision. Many goroutines call it at once, and it must not block.
+// lets everything pass while Redis is down. onDecision, if not nil, is called for each
+// decision. Many goroutines call it at the same time, and it must not block.
 func New(limiter *ratelimit.Limiter, onDecision func(Decision)) *Control {
 	if onDecision == nil {
 		onDecision = func(Decision) {}
@@ -28,41 +28,41 @@ func New(limiter *ratelimit.Limiter, onDecision func(Decision)) *Control {
 	return &Control{limiter: limiter, onDecision: onDecision, local: &local{since: time.Now()}}
 }
 
-// With returns a Control with a route's rules. It shares all else with c, also what this
-// node counts while Redis is away.
+// With returns a Control with the rules of a route. It shares everything else with c,
+// including what this node counts while Redis is down.
 func (c *Control) With(rules Rules) *Control {
 	other := *c
 	other.rules = rules
 	return &other
 }
 
-// Admit calls Allow of the limiter, applies the rules and reports the decision. A nil
-// error lets the request pass. A *LimitedError (for errors.As) says that a bucket refused
-// it, ratelimit.ErrUnavailable that Redis is away and the policy is Closed. The other
-// errors are Allow's. A request that passes because Redis is away (Open) has a Result
-// without a bucket.
+// Admit calls Allow of the limiter, applies the rules and reports the decision. The
+// request may pass if the error is nil. The error is a *LimitedError (use errors.As) if a
+// bucket refused the request. It wraps ratelimit.ErrUnavailable if Redis is down and the
+// policy is Closed. Other errors are the same as for Allow. If a request passes because
+// Redis is down and the policy is Open, the Result names no bucket.
 func (c *Control) Admit(ctx context.Context, cost int, buckets ...ratelimit.Bucket) (ratelimit.Result, error) {
 	result, err := c.limiter.Allow(ctx, cost, buckets...)
-	yes, no := Allowed, Denied
+	allowed, denied := Allowed, Denied
 	switch {
 	case err == nil:
 		if result.Remembered {
-			no = Remembered
+			denied = Remembered
 		}
 	case !errors.Is(err, ratelimit.ErrUnavailable):
 		return ratelimit.Result{}, err
 	case c.rules.WhenAway == Local:
 		result, err = c.local.take(int64(cost), buckets, time.Now()), nil
-		yes, no = LocalAllowed, LocalDenied
+		allowed, denied = LocalAllowed, LocalDenied
 	case c.rules.WhenAway == Open, c.rules.WhenAway == "":
 		result, err = ratelimit.Result{Allowed: true}, nil
-		yes = FailedOpen
+		allowed = FailedOpen
 	default:
-		no = FailedClosed
+		denied = FailedClosed
 	}
-	decision := Decision{Route: c.rules.Route, Outcome: yes, Shadow: c.rules.Shadow}
+	decision := Decision{Route: c.rules.Route, Outcome: allowed, Shadow: c.rules.Shadow}
 	if !result.Allowed {
-		decision.Bucket, decision.Outcome = result.Bucket, no
+		decision.Bucket, decision.Outcome = result.Bucket, denied
 	}
 	c.onDecision(decision)
 	switch {
@@ -74,10 +74,10 @@ func (c *Control) Admit(ctx context.Context, cost int, buckets ...ratelimit.Buck
 	return result, err
 }
 
-// LimitedError says that a request was refused, and by which bucket.
+// A LimitedError describes a refused request.
 type LimitedError struct{ Result ratelimit.Result }
 
-// Error is a sentence for logs; Result has its parts.
+// Error returns a sentence for logs. Result contains its parts.
 func (e *LimitedError) Error() string {
 	if e.Result.Never {
 		return fmt.Sprintf("ratelimit: the cost is above the burst of %s (%v)", e.Result.Bucket, e.Result.Limit)

@@ -14,8 +14,8 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// startRedis is an embedded Redis, so that the examples run anywhere. Its
-// clock stands still.
+// startRedis starts an embedded Redis, so the examples run anywhere. Its clock stands
+// still.
 func startRedis() (client *redis.Client, stop func()) {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -37,7 +37,7 @@ func must(text string) limit.Limit {
 	return l
 }
 
-// A handler that asks for itself learns by the error what refused it.
+// The error of Admit names the bucket that refused a request.
 func ExampleControl_Admit() {
 	client, stop := startRedis()
 	defer stop()
@@ -58,8 +58,8 @@ func ExampleControl_Admit() {
 	// ratelimit: limited by buyer (1/m:1), next in 1m0s
 }
 
-// Paying is never kept from a buyer because Redis is away; placing is counted
-// by each node alone, and a new limit on reading only shows what it would do.
+// While Redis is down, payments pass, and each node counts orders by itself. A new limit
+// for reads only reports what it would refuse.
 func ExampleControl_With() {
 	client, stop := startRedis()
 	control := admission.New(ratelimit.New(client, ratelimit.Config{}), func(d admission.Decision) {
@@ -68,7 +68,7 @@ func ExampleControl_With() {
 	place := control.With(admission.Rules{Route: "place", WhenAway: admission.Local})
 	pay := control.With(admission.Rules{Route: "pay", WhenAway: admission.Open})
 	read := control.With(admission.Rules{Route: "read", Shadow: true})
-	stop() // Redis is away
+	stop() // Redis is down
 
 	ann := ratelimit.Bucket{Name: "buyer", ID: "ann", Limit: must("1/m:1")}
 	for _, route := range []*admission.Control{place, place, pay, read} {

@@ -9,20 +9,20 @@ import (
 	"flashsale/ratelimit/internal/recent"
 )
 
-// local is take.lua in this process, for the time in which Redis is away: the
-// same arithmetic in the same units, one request after the other. What it
-// counted is not carried over when Redis is back, nor the other way round.
+// local decides like take.lua, in this process, while Redis is down. It uses the same
+// arithmetic in the same units, and decides on one request at a time. The two counts are
+// never carried over into each other.
 type local struct {
 	mu     sync.Mutex
 	since  time.Time
 	levels recent.Map[ratelimit.Bucket, level]
 }
 
-// level says that at `stamp` (microseconds since local.since) a bucket was
-// `debt` units short of full.
+// A level records that a bucket was `debt` units short of full at `stamp`, in
+// microseconds since local.since.
 type level struct{ stamp, debt int64 }
 
-// take answers a request that the limiter has found to be one which Redis may allow.
+// take decides on a request that the limiter would have sent to Redis.
 func (l *local) take(cost int64, buckets []ratelimit.Bucket, now time.Time) (r ratelimit.Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,24 +51,24 @@ func (l *local) take(cost int64, buckets []ratelimit.Bucket, now time.Time) (r r
 	return r
 }
 
-// debt is what a bucket is short of full now.
+// debt returns the number of units that a bucket is short of full.
 func (l *local) debt(b ratelimit.Bucket, at int64) int64 {
 	was, known := l.levels.Get(b)
 	_, rate := b.Limit.Units()
-	// Divided and not multiplied: after a long time the product would not fit.
+	// A division, because the product could overflow after a long time.
 	if !known || at-was.stamp >= divideUp(was.debt, rate) {
 		return 0
 	}
 	return was.debt - (at-was.stamp)*rate
 }
 
-// state is what a bucket says that is so many units short of full.
+// state returns the Result of a bucket that is that many units short of full.
 func state(b ratelimit.Bucket, debt int64) ratelimit.Result {
 	token, rate := b.Limit.Units()
 	return ratelimit.Result{Bucket: b.Name, Limit: b.Limit, Remaining: b.Limit.Burst() - divideUp(debt, token), Reset: until(debt, rate)}
 }
 
-// until is the time in which so many units have come in.
+// until returns the time in which that many units are refilled.
 func until(units, rate int64) time.Duration {
 	return time.Duration(divideUp(units, rate)) * time.Microsecond
 }

@@ -15,11 +15,11 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// What a node counts by itself is what the script counts: for any limits, any buckets
-// shared between requests, any steps of the clock, in every part of the answer. The
-// script itself is held against a model, in package ratelimit. The twin counts in whole
+// The limiter of one node makes the same decisions as the script, in every part of the
+// answer: for any limits, buckets shared between requests, and steps of the clock.
+// Package ratelimit compares the script with a model. The broken twin counts in whole
 // seconds.
-func TestLocalCountsAsTheScript(t *testing.T) {
+func TestLocalDecidesLikeTheScript(t *testing.T) {
 	server, client := servertest.Frozen(t)
 	agrees := func(t *rapid.T, grain time.Duration) error {
 		server.FlushAll()
@@ -27,18 +27,18 @@ func TestLocalCountsAsTheScript(t *testing.T) {
 		limiter := ratelimit.New(client, ratelimit.Config{Timeout: time.Hour, Remember: -1})
 		l := &local{since: epoch.Truncate(grain)}
 		pool := rapid.SliceOfN(rapid.Custom(drawLimit), 1, 3).Draw(t, "limits")
-		pool = append(pool, pool[0]) // so that two buckets may refuse alike
+		pool = append(pool, pool[0]) // the same limit twice, so two buckets may refuse for the same time
 		for n := range rapid.IntRange(1, 40).Draw(t, "requests") {
 			now = now.Add(drawPause(t, pool))
 			server.SetTime(now)
 			cost, buckets := drawRequest(t, pool)
 			want, err := limiter.Allow(context.Background(), cost, buckets...)
 			check.Must(t, err)
-			// But for the moment, which no other package sees.
+			// All fields but at, which other packages do not see.
 			want = ratelimit.Result{Allowed: want.Allowed, Bucket: want.Bucket, Limit: want.Limit,
 				Remaining: want.Remaining, RetryAfter: want.RetryAfter, Reset: want.Reset}
 			if got := l.take(int64(cost), buckets, now.Truncate(grain)); got != want {
-				return fmt.Errorf("at %v, request %d of %d from %v: %+v, and the script says %+v", now.Sub(epoch), n, cost, buckets, got, want)
+				return fmt.Errorf("at %v, request %d of %d from %v: got %+v, want %+v as from the script", now.Sub(epoch), n, cost, buckets, got, want)
 			}
 		}
 		return nil
@@ -48,11 +48,11 @@ func TestLocalCountsAsTheScript(t *testing.T) {
 	})
 	for seed := range 500 {
 		if err := rapid.Custom(func(rt *rapid.T) error { return agrees(rt, time.Second) }).Example(seed); err != nil {
-			t.Logf("the twin is caught: %v", err)
+			t.Logf("the twin fails: %v", err)
 			return
 		}
 	}
-	t.Error("counting in whole seconds goes unnoticed")
+	t.Error("the twin that counts in whole seconds passes: the check proves nothing")
 }
 
 func drawLimit(t *rapid.T) limit.Limit {
@@ -64,8 +64,8 @@ func drawLimit(t *rapid.T) limit.Limit {
 	return l
 }
 
-// drawPause prefers the moments at which mistakes show: just before, at and after the
-// time in which a token comes or a bucket fills.
+// drawPause prefers the times at which faults show: around the time after which a token,
+// or the whole bucket, is refilled.
 func drawPause(t *rapid.T, pool []limit.Limit) time.Duration {
 	l := rapid.SampledFrom(pool).Draw(t, "limit to wait for")
 	full := l.Window().Microseconds()
@@ -74,20 +74,21 @@ func drawPause(t *rapid.T, pool []limit.Limit) time.Duration {
 	return time.Duration(max(pause, 0)) * time.Microsecond
 }
 
-// drawRequest has one bucket for each of the first limits, one that is off among them.
+// drawRequest draws a request with one bucket for each of the first limits, and one
+// bucket that is off.
 func drawRequest(t *rapid.T, pool []limit.Limit) (cost int, buckets []ratelimit.Bucket) {
-	most := int64(1 << 30)
+	maxCost := int64(1 << 30)
 	for i, l := range pool[:rapid.IntRange(1, len(pool)).Draw(t, "buckets")] {
 		buckets = append(buckets, ratelimit.Bucket{Name: fmt.Sprintf("limit%d", i), ID: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "id"), Limit: l})
-		most = min(most, l.Burst()) // above: never, and nobody is asked
+		maxCost = min(maxCost, l.Burst()) // a cost above the burst is refused without a count
 	}
 	off := rapid.IntRange(0, len(buckets)).Draw(t, "off")
 	buckets = append(buckets[:off:off], append([]ratelimit.Bucket{{Limit: limit.Off}}, buckets[off:]...)...)
-	return int(rapid.Int64Range(1, most).Draw(t, "cost")), buckets
+	return int(rapid.Int64Range(1, maxCost).Draw(t, "cost")), buckets
 }
 
-// The number of buckets in memory is bounded, and buckets in use are kept. Refusals have the
-// same bound, because both use package recent.
+// The number of buckets in memory is bounded, and buckets in use are kept. Refusals have
+// the same bound, because they use package recent as well.
 func TestMemoryIsBounded(t *testing.T) {
 	l := &local{since: epoch}
 	one := parse(t, "1/h:1")
@@ -100,9 +101,9 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 	}
 	if n := l.levels.Len(); n > 2*recent.Half || n < recent.Half {
-		t.Errorf("%d are kept, of at most %d", n, 2*recent.Half)
+		t.Errorf("%d buckets are kept, want %d to %d", n, recent.Half, 2*recent.Half)
 	}
 	if passed != 1 {
-		t.Errorf("the abuser passed %d times", passed)
+		t.Errorf("the bucket in use allowed %d requests, want 1", passed)
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// epoch is the initial time of a server that servertest.Frozen starts.
+// epoch is the first time of a server that servertest.Frozen starts.
 var epoch = servertest.Epoch
 
-// TestMain fails if the tests leave a goroutine behind.
+// TestMain fails if a goroutine is left at the end.
 func TestMain(m *testing.M) {
 	servertest.Prepare()
 	goleak.VerifyTestMain(m)
@@ -24,7 +24,7 @@ func forBuyer(id string, l limit.Limit) ratelimit.Bucket {
 	return ratelimit.Bucket{Name: "buyer", ID: id, Limit: l}
 }
 
-// parse is limit.Parse for limits that are known to be good.
+// parse returns a limit whose text is valid.
 func parse(t testing.TB, text string) limit.Limit {
 	t.Helper()
 	l, err := limit.Parse(text)

@@ -1,6 +1,6 @@
-// Package admission is what a route does with the limiter's answer: it lets the request
-// pass or refuses it, also while Redis is away, and reports what it decided. Package
-// ratelimit asks Redis. Package httplimit has a middleware that does all of this.
+// Package admission applies the limiter's answer to the requests of a route: it lets a
+// request pass or refuses it, also while Redis is down, and reports the decision. Package
+// ratelimit asks Redis. Package httplimit has a middleware that combines both.
 package admission
 
 import (
@@ -8,23 +8,23 @@ import (
 	"slices"
 )
 
-// Policy says what becomes of requests while Redis is away: after ErrUnavailable. The
-// zero Policy is Open.
+// A Policy describes how requests are handled while Redis is down, that is, after
+// ErrUnavailable. The zero Policy means Open.
 type Policy string
 
 const (
-	// Open lets all of them pass: the limiter is no reason to stop selling.
+	// Open lets all requests pass, so that a failed limiter does not stop the service.
 	Open Policy = "open"
-	// Closed refuses them with ratelimit.ErrUnavailable.
+	// Closed refuses all requests with ratelimit.ErrUnavailable.
 	Closed Policy = "closed"
-	// Local counts them in this process alone, by the same limits, beginning with
-	// full buckets: n nodes let through n times as much. It remembers the 16,384
-	// buckets that were used last, or a few more, so that a flood of addresses
-	// can't fill the memory.
+	// Local counts requests in this process alone, with the same limits and full buckets
+	// at the beginning. Together, n nodes allow n times the limit. Each node remembers
+	// the 16,384 most recently used buckets, or a few more, so that a flood of addresses
+	// cannot fill the memory.
 	Local Policy = "local"
 )
 
-// UnmarshalText reads open, closed or local, so that a Policy can be a flag or a
+// UnmarshalText sets p from open, closed or local. With it, a Policy can be a flag or a
 // configuration value.
 func (p *Policy) UnmarshalText(text []byte) error {
 	if !slices.Contains([]Policy{Open, Closed, Local}, Policy(text)) {
@@ -34,24 +34,23 @@ func (p *Policy) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Rules say what a route does with the limiter's answers. Each route may have its own
-// (Control.With).
+// Rules describe how a route applies the limiter's answers (Control.With).
 type Rules struct {
-	// Route names the route in its decisions. It has no part in keys.
+	// Route is the name of the route in its decisions. It is not part of any key.
 	Route string
-	// WhenAway is what becomes of requests while Redis doesn't answer.
+	// WhenAway is the policy while Redis is down.
 	WhenAway Policy
-	// Shadow counts and reports, and refuses nobody: to try out a limit. Everybody
-	// passes, and the Result names no bucket, so clients see no header. Tokens are
-	// taken by those who would have got them.
+	// Shadow lets all requests pass, while decisions are still made and reported. Use it
+	// to try out a limit. The Result names no bucket, so clients receive no headers.
+	// Tokens are taken for the requests that would have been allowed.
 	Shadow bool
 }
 
-// Outcome is how a request left the limiter.
+// An Outcome describes a decision.
 type Outcome string
 
-// The outcomes. A request whose context ended, or that is a ratelimit.ErrBadRequest, has
-// none, and is not reported.
+// Outcomes of a Decision. A request whose context ended, or whose error is
+// ratelimit.ErrBadRequest, is not reported.
 const (
 	Allowed      Outcome = "allowed"
 	Denied       Outcome = "denied"
@@ -62,10 +61,10 @@ const (
 	LocalDenied  Outcome = "local_denied"
 )
 
-// Decision is what was decided on one request, for New's onDecision.
+// A Decision is the report on one request, for the onDecision of New.
 type Decision struct {
-	Route   string // Rules.Route
-	Bucket  string // the name of the bucket that refused, else empty
+	Route   string
+	Bucket  string // name of the bucket that refused, or ""
 	Outcome Outcome
-	Shadow  bool // the route's rules refuse nobody: it passed, whatever the outcome
+	Shadow  bool // the request passed, whatever the outcome
 }

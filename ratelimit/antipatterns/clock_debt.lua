@@ -1,6 +1,7 @@
--- In debt because the clock went back.
+-- Debt after the clock goes back.
 --
--- A clock that goes back takes tokens away, without a lower bound.
+-- If the clock goes back, the refill is negative, without a lower bound. The bucket loses
+-- tokens that were never taken.
 --
 --   limit buyer 1/s:2
 --   2 ask buyer: 2 pass

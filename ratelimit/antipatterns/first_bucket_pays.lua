@@ -1,7 +1,7 @@
--- The first bucket pays for the second's refusal.
+-- The first bucket pays for the refusal of the second.
 --
--- It asks one bucket after the other and takes as it goes, so what the second
--- refuses has cost the first all the same.
+-- The script takes from one bucket after the other. If the second bucket refuses, the
+-- tokens of the first are lost.
 --
 --   limit buyer 10/s:10
 --   limit sku 1/s:1

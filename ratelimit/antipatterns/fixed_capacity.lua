@@ -1,6 +1,6 @@
--- A burst that is not the caller's.
+-- The caller's burst is ignored.
 --
--- The capacity stands in the script, whatever burst the caller set.
+-- The capacity is a constant of the script.
 --
 --   limit buyer 1/s:3
 --   10 ask buyer: 10 pass, and 3 should

@@ -1,7 +1,7 @@
--- Twice the limit around a window's edge.
+-- Twice the limit at the edge of a window.
 --
--- It counts per window of the clock. The end of one window and the start of the
--- next together let through twice the limit.
+-- The script counts requests in windows of the clock. The end of one window and the start
+-- of the next together let through twice the limit.
 --
 --   limit buyer 10/s:10
 --   9 ask buyer: 9 pass

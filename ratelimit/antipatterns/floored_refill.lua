@@ -1,7 +1,7 @@
--- Nothing for those who ask too often.
+-- Frequent callers get no tokens.
 --
--- It rounds the refill down to whole tokens but moves the timestamp on every
--- call, so whoever polls faster than a token comes never gets one.
+-- The script rounds the refill down to whole tokens, but stores the new time on every
+-- call. A client that asks more often than tokens are refilled never gets one.
 --
 --   limit buyer 1/s:1
 --   100 times after 600ms, 1 ask buyer: 1 pass, and 50 should

@@ -1,8 +1,7 @@
--- Frozen until the clock has caught up.
+-- No refill until the clock has caught up.
 --
--- A clock that goes back counts as no time passed, and nothing more.
--- The stored moment lies in the future, and until the clock has caught up with
--- it the bucket gets no token.
+-- If the clock goes back, nothing is refilled, and the stored time is in the future. The
+-- bucket gets no token until the clock has reached that time.
 --
 --   limit buyer 1/s:2
 --   2 ask buyer: 2 pass

@@ -1,7 +1,7 @@
--- Twice the rate across the turn of a second.
+-- Twice the rate when the second changes.
 --
--- It counts in whole seconds. The last millisecond of one second and the first
--- of the next are "a second" apart, so a whole second's tokens come at once.
+-- The script counts in whole seconds. The last millisecond of one second and the first of
+-- the next are one second apart to it, so the tokens of a whole second come at once.
 --
 --   limit buyer 10/s:10
 --   10 ask buyer: 10 pass

@@ -1,7 +1,7 @@
--- A key that expires at once.
+-- The key expires at once.
 --
--- The time to live is rounded down to whole seconds. A bucket that fills in less
--- than one expires as it is written: everything is admitted.
+-- The time to live is rounded down to whole seconds. A bucket that is full again within a
+-- second expires as it is written, so every request passes.
 --
 --   limit buyer 10/s:5
 --   20 ask buyer: 20 pass, and 5 should

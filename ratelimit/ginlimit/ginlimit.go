@@ -1,5 +1,5 @@
-// Package ginlimit is the limiter in front of Gin's handlers. All but the middleware
-// is in package httplimit.
+// Package ginlimit limits the requests to Gin handlers. Package httplimit has everything
+// but the middleware.
 package ginlimit
 
 import (
@@ -10,7 +10,7 @@ import (
 	"flashsale/ratelimit/httplimit"
 )
 
-// Middleware is httplimit.Middleware for Gin. A nil refuse is httplimit.Refuse.
+// Middleware is like httplimit.Middleware, for Gin. A nil refuse means httplimit.Refuse.
 func Middleware(control *admission.Control, ask func(*gin.Context) (cost int, buckets []ratelimit.Bucket), refuse func(*gin.Context, error)) gin.HandlerFunc {
 	if refuse == nil {
 		refuse = func(c *gin.Context, err error) { httplimit.Refuse(c.Writer, c.Request, err) }

@@ -15,7 +15,8 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// A request costs what it says, and what is refused ends there.
+// A request takes the cost that ask returns. A refused request does not reach the
+// handler.
 func TestMiddleware(t *testing.T) {
 	gin.SetMode(gin.TestMode)
 	_, client := servertest.Frozen(t)
@@ -40,10 +41,10 @@ func TestMiddleware(t *testing.T) {
 		r.Header.Set("X-Buyer", c.buyer)
 		engine.ServeHTTP(w, r)
 		if w.Code != c.status || w.Header().Get("RateLimit") != c.state {
-			t.Errorf("%q: %d %v %s", c.buyer, w.Code, w.Header(), w.Body)
+			t.Errorf("buyer %q: got %d %v %s, want %d, RateLimit %q", c.buyer, w.Code, w.Header(), w.Body, c.status, c.state)
 		}
 	}
 	if served != 2 {
-		t.Errorf("%d were served", served)
+		t.Errorf("%d requests reached the handler, want 2", served)
 	}
 }

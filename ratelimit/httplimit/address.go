@@ -9,18 +9,19 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// IP is the bucket of one client address, which is text without a port. Its ID is the
-// address's Network.
+// IP returns the bucket of a client address, given as text without a port. Its ID is the
+// Network of the address.
 func IP(addr string, l limit.Limit) ratelimit.Bucket {
 	return ratelimit.Bucket{Name: "ip", ID: Network(addr), Limit: l}
 }
 
-// siteFactor is how many times the limit of a /64 its /48 has.
+// siteFactor is the limit of a /48 divided by the limit of a /64.
 const siteFactor = 10
 
-// Address returns all buckets of one client address: IP's and, for IPv6, a bucket of
-// the address's /48 with ten times the limit, since many providers give one subscriber a
-// /48. If ten times the limit is too large to count, there is no second bucket.
+// Address returns all buckets of a client address: the bucket of IP and, for IPv6, a
+// bucket of the address's /48 with ten times the limit, because many providers give a
+// subscriber a /48. If ten times the limit is too large to count, there is no second
+// bucket.
 func Address(addr string, l limit.Limit) []ratelimit.Bucket {
 	buckets := []ratelimit.Bucket{IP(addr, l)}
 	if strings.HasSuffix(buckets[0].ID, "/64") {
@@ -33,10 +34,11 @@ func Address(addr string, l limit.Limit) []ratelimit.Bucket {
 	return buckets
 }
 
-// Network is what an address is counted as: an IPv4 address as itself, an IPv6 address
-// as its /64. That is the least that one subscriber gets, who would otherwise have 2^64
-// buckets. What isn't an address is "unknown": all of those share one bucket, so hiding
-// an address is no way round a limit.
+// Network returns the network by which an address is counted: an IPv4 address itself, or
+// the /64 of an IPv6 address. A /64 is the least that one subscriber gets, and counting
+// single addresses would give the subscriber 2^64 buckets. Text that is not an address is
+// "unknown". All such clients share one bucket, so hiding an address does not avoid a
+// limit.
 func Network(addr string) string { return prefix(addr, 64) }
 
 func prefix(addr string, bits int) string {

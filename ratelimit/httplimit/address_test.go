@@ -7,7 +7,7 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// An address counts for the least that one subscriber gets.
+// An IPv6 address is counted by its /64.
 func TestIP(t *testing.T) {
 	five := parse(t, "5/s")
 	for addr, network := range map[string]string{
@@ -19,13 +19,12 @@ func TestIP(t *testing.T) {
 		"not an address":       "unknown",
 	} {
 		if got, want := IP(addr, five), (ratelimit.Bucket{Name: "ip", ID: network, Limit: five}); got != want {
-			t.Errorf("%s has the bucket %+v, not %+v", addr, got, want)
+			t.Errorf("%s: got bucket %+v, want %+v", addr, got, want)
 		}
 	}
 }
 
-// An IPv6 address has a second bucket, of its /48, where ten times the limit can be
-// counted.
+// An IPv6 address has a second bucket for its /48, if ten times the limit can be counted.
 func TestAddress(t *testing.T) {
 	for _, c := range []struct{ addr, limit, site, tenfold string }{
 		{"192.0.2.7", "5/s:3", "", ""},
@@ -39,17 +38,17 @@ func TestAddress(t *testing.T) {
 	} {
 		buckets := Address(c.addr, parse(t, c.limit))
 		if buckets[0] != IP(c.addr, parse(t, c.limit)) {
-			t.Errorf("%s: %+v", c.addr, buckets)
+			t.Errorf("%s: got buckets %+v, want that of IP first", c.addr, buckets)
 		}
 		want := []ratelimit.Bucket{}
 		if c.site != "" {
 			want = append(want, ratelimit.Bucket{Name: "ip48", ID: c.site, Limit: parse(t, c.tenfold)})
 		}
 		if len(buckets) != 1+len(want) || len(want) > 0 && buckets[1] != want[0] {
-			t.Errorf("%s at %s: %+v, want %+v beside its own", c.addr, c.limit, buckets, want)
+			t.Errorf("%s at %s: got buckets %+v, want %+v after that of IP", c.addr, c.limit, buckets, want)
 		}
 	}
 	if l := Address("2001:db8::1", limit.Limit{})[0].Limit; l != (limit.Limit{}) {
-		t.Errorf("a limit that was forgotten: %v", l)
+		t.Errorf("zero limit: got %v, want the zero limit", l)
 	}
 }

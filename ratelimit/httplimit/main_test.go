@@ -11,17 +11,17 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// epoch is the initial time of a server that servertest.Frozen starts.
+// epoch is the first time of a server that servertest.Frozen starts.
 var epoch = servertest.Epoch
 
-// Every test closes what it opens: a goroutine left at the end is a failure.
+// TestMain fails if a goroutine is left at the end.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func forBuyer(id string, l limit.Limit) ratelimit.Bucket {
 	return ratelimit.Bucket{Name: "buyer", ID: id, Limit: l}
 }
 
-// parse is limit.Parse for limits that are known to be good.
+// parse returns a limit whose text is valid.
 func parse(t testing.TB, text string) limit.Limit {
 	t.Helper()
 	l, err := limit.Parse(text)

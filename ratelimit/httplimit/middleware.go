@@ -1,7 +1,6 @@
-// Package httplimit is the limiter in front of net/http's handlers: a middleware, the
-// headers that tell a client about its limit, and the buckets of a client's address.
-// Package admission decides, also while Redis is away. Package ginlimit has the
-// middleware for Gin.
+// Package httplimit limits the requests to net/http handlers. It has a middleware, the
+// headers that describe a client's limit, and the buckets of a client's address. Package
+// admission makes the decisions. Package ginlimit has the middleware for Gin.
 package httplimit
 
 import (
@@ -13,9 +12,9 @@ import (
 	"flashsale/ratelimit/admission"
 )
 
-// Middleware asks ask for a request's cost and buckets, and c whether it may pass. It
-// sets SetHeaders' headers in either case. For a request that may not pass it calls
-// refuse with Admit's error, and not the handler. A nil refuse is Refuse.
+// Middleware calls ask for the cost and the buckets of each request, and c.Admit with
+// them. It writes the headers of SetHeaders in any case. If Admit returns an error,
+// Middleware calls refuse with it instead of the handler. A nil refuse means Refuse.
 func Middleware(c *admission.Control, ask func(*http.Request) (cost int, buckets []ratelimit.Bucket), refuse func(http.ResponseWriter, *http.Request, error)) func(http.Handler) http.Handler {
 	if refuse == nil {
 		refuse = Refuse
@@ -34,8 +33,8 @@ func Middleware(c *admission.Control, ask func(*http.Request) (cost int, buckets
 	}
 }
 
-// Refuse writes a minimal application/problem+json (RFC 9457) for an error of Admit:
-// 429 rate_limited, 503 unavailable (with Retry-After: 1), or 400 invalid_request.
+// Refuse writes a minimal application/problem+json (RFC 9457) for an error of Admit: 429
+// rate_limited, 503 unavailable (with Retry-After: 1), or 400 invalid_request.
 func Refuse(w http.ResponseWriter, _ *http.Request, err error) {
 	_, limited := errors.AsType[*admission.LimitedError](err)
 	status, code := http.StatusServiceUnavailable, "unavailable"
@@ -49,7 +48,7 @@ func Refuse(w http.ResponseWriter, _ *http.Request, err error) {
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(struct { // a client that has gone
+	_ = json.NewEncoder(w).Encode(struct { // fails only if the client has gone
 		Type   string `json:"type"`
 		Title  string `json:"title"`
 		Status int    `json:"status"`

@@ -39,13 +39,13 @@ func TestSetHeaders(t *testing.T) {
 		h := http.Header{}
 		SetHeaders(h, c.result)
 		if h.Get("RateLimit-Policy") != c.policy || h.Get("RateLimit") != c.state || h.Get("Retry-After") != c.retryAfter {
-			t.Errorf("%s: %v", name, h)
+			t.Errorf("%s: got headers %v, want %q, %q, %q", name, h, c.policy, c.state, c.retryAfter)
 		}
 	}
 }
 
-// Coming back after Retry-After is never too early, and the twin that rounds
-// down is.
+// A request after Retry-After is allowed. The broken twin rounds down, and is refused
+// again.
 func TestRetryAfterIsNeverTooEarly(t *testing.T) {
 	tooEarly := func(round func(time.Duration) int64) bool {
 		server, client := servertest.Frozen(t)
@@ -59,20 +59,20 @@ func TestRetryAfterIsNeverTooEarly(t *testing.T) {
 			allow()
 			refused := allow()
 			server.SetTime(epoch.Add(time.Duration(round(refused.RetryAfter)) * time.Second))
-			again := allow()
+			retried := allow()
 			server.FlushAll()
 			server.SetTime(epoch)
-			if !again.Allowed {
+			if !retried.Allowed {
 				return true
 			}
 		}
 		return false
 	}
 	if tooEarly(seconds) {
-		t.Error("refused again at the time that Retry-After told")
+		t.Error("refused after the time in Retry-After, want allowed")
 	}
 	if !tooEarly(func(d time.Duration) int64 { return int64(d / time.Second) }) {
-		t.Error("rounding down goes unnoticed")
+		t.Error("the twin that rounds down is allowed: the check proves nothing")
 	}
 }
 
@@ -93,10 +93,10 @@ func TestMiddleware(t *testing.T) {
 		}
 	}
 	get := serve(nil)
-	is := func(w *httptest.ResponseRecorder, status int, code, state, retryAfter string) {
+	want := func(w *httptest.ResponseRecorder, status int, code, state, retryAfter string) {
 		t.Helper()
 		if w.Code != status || w.Header().Get("RateLimit") != state || w.Header().Get("Retry-After") != retryAfter {
-			t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+			t.Errorf("got %d %v %s, want %d, RateLimit %q, Retry-After %q", w.Code, w.Header(), w.Body, status, state, retryAfter)
 		}
 		var problem struct {
 			Status int
@@ -104,31 +104,31 @@ func TestMiddleware(t *testing.T) {
 		}
 		if code == "" {
 			if w.Body.String() != "served" {
-				t.Errorf("served %q", w.Body)
+				t.Errorf("got body %q, want served", w.Body)
 			}
 		} else if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || problem.Code != code || problem.Status != status ||
 			w.Header().Get("Content-Type") != "application/problem+json" {
-			t.Errorf("%v %s: %v", w.Header(), w.Body, err)
+			t.Errorf("got problem %v %s, %v, want code %s", w.Header(), w.Body, err, code)
 		}
 	}
-	is(get("b1"), 200, "", `"buyer";r=1`, "")
-	is(get("b1"), 200, "", `"buyer";r=0`, "")
-	is(get("b1"), 429, "rate_limited", `"buyer";r=0;t=1`, "1")
-	is(get("b2"), 200, "", `"buyer";r=1`, "")
-	is(get(""), 400, "invalid_request", "", "")
+	want(get("b1"), 200, "", `"buyer";r=1`, "")
+	want(get("b1"), 200, "", `"buyer";r=0`, "")
+	want(get("b1"), 429, "rate_limited", `"buyer";r=0;t=1`, "1")
+	want(get("b2"), 200, "", `"buyer";r=1`, "")
+	want(get(""), 400, "invalid_request", "", "")
 
-	var told error
-	own := serve(func(w http.ResponseWriter, _ *http.Request, err error) {
-		told = err
+	var refusal error
+	custom := serve(func(w http.ResponseWriter, _ *http.Request, err error) {
+		refusal = err
 		w.WriteHeader(http.StatusTeapot)
-		_, _ = io.WriteString(w, "own")
+		_, _ = io.WriteString(w, "custom")
 	})
 	var limited *admission.LimitedError
-	if w := own("b1"); w.Code != http.StatusTeapot || w.Body.String() != "own" || !errors.As(told, &limited) {
-		t.Errorf("%d %s, told %v", w.Code, w.Body, told)
+	if w := custom("b1"); w.Code != http.StatusTeapot || w.Body.String() != "custom" || !errors.As(refusal, &limited) {
+		t.Errorf("got %d %s, error %v, want the answer of refuse", w.Code, w.Body, refusal)
 	}
 	server.Close()
-	is(get("b2"), 503, "unavailable", "", "1")
+	want(get("b2"), 503, "unavailable", "", "1")
 }
 
 func BenchmarkSetHeaders(b *testing.B) {

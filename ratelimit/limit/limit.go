@@ -1,6 +1,6 @@
-// Package limit is what a bucket allows: a rate and a burst, as a value and as text. A
-// bucket of limit 5/s:10 holds 10 tokens (the burst) and gets 5 a second (the rate).
-// Package ratelimit asks Redis whether a request may pass.
+// Package limit describes limits: a rate and a burst, as a value and as text. A bucket
+// with the limit 5/s:10 holds 10 tokens (the burst) and is refilled with 5 tokens a
+// second (the rate).
 package limit
 
 import (
@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// ErrBad is wrapped by every error about a limit that cannot be used.
+// ErrBad is wrapped by all errors about invalid limits.
 var ErrBad = errors.New("ratelimit: bad limit")
 
-// maxLevel bounds a full bucket, counted in units (see Limit). Lua's numbers are
-// doubles, exact up to 2^53, and the script adds two such levels. As so many
-// microseconds, both together are still a time.Duration.
+// maxLevel is the size of the largest bucket, in units (see Limit.Units). Lua's numbers
+// are exact up to 2^53, and the script adds two such levels. Two levels of microseconds
+// also fit into a time.Duration.
 const maxLevel = 1 << 52
 
-// Limit is a rate and a burst: a bucket that holds burst tokens and is refilled
-// at the rate. New and Parse return valid Limits only. Equal limits are ==, however
-// they were written (60/m:60 is 1/s:60). The zero Limit counts as one that was
-// forgotten: whoever uses it gets an error.
+// A Limit is a rate and a burst: a bucket that holds burst tokens and is refilled at the
+// rate. New and Parse return only valid Limits. Equal limits are ==, however they were
+// written (60/m:60 is 1/s:60). The zero Limit is invalid, so that a forgotten limit is an
+// error.
 type Limit struct {
 	burst int64 // tokens
 	token int64 // units in one token
@@ -29,13 +29,13 @@ type Limit struct {
 	off   bool
 }
 
-// Off is the limit that limits nothing.
+// Off is the limit that allows everything.
 var Off = Limit{off: true}
 
-// New returns the limit of so many tokens in each time per, and at most burst at once.
-// All three are positive, and per is a whole number of microseconds. A full bucket must
-// stay within 2^52 units (see Units): at one token an hour, a burst of a million does.
-// Errors wrap ErrBad.
+// New returns the limit of that many tokens in each period per, and at most burst tokens
+// at once. All three must be positive, and per must be a whole number of microseconds. A
+// full bucket must not exceed 2^52 units (see Units). That is enough for a burst of a
+// million at one token an hour. Errors wrap ErrBad.
 func New(tokens int64, per time.Duration, burst int64) (Limit, error) {
 	switch {
 	case tokens < 1:
@@ -48,7 +48,7 @@ func New(tokens int64, per time.Duration, burst int64) (Limit, error) {
 		return Limit{}, fmt.Errorf("%w: the rate is too high to count", ErrBad)
 	}
 	divisor, rest := tokens, per.Microseconds()
-	for rest != 0 { // Euclid's
+	for rest != 0 { // greatest common divisor
 		divisor, rest = rest, divisor%rest
 	}
 	l := Limit{burst: burst, token: per.Microseconds() / divisor, rate: tokens / divisor}
@@ -58,21 +58,20 @@ func New(tokens int64, per time.Duration, burst int64) (Limit, error) {
 	return l, nil
 }
 
-// IsOff tells whether l is Off.
+// IsOff reports whether l is Off.
 func (l Limit) IsOff() bool { return l.off }
 
-// Burst is the most tokens that can be taken at once; 0 when Off.
+// Burst returns the largest number of tokens that can be taken at once, or 0 for Off.
 func (l Limit) Burst() int64 { return l.burst }
 
-// Units tells how many units a token has, and how many units a microsecond brings.
-// Scripts count a bucket in these whole numbers, so nothing is rounded: asking often, or
-// at odd moments, neither gains nor loses a token. At 5 tokens a second a token is
-// 200,000 units and a microsecond brings 1. Both are 0 when Off.
+// Units returns the number of units in a token, and the number of units refilled in a
+// microsecond. Scripts count a bucket in these whole numbers. Nothing is rounded, so
+// asking often or at odd moments neither gains nor loses a token. At 5 tokens a second, a
+// token has 200,000 units and a microsecond refills 1. Both are 0 for Off.
 func (l Limit) Units() (token, perMicrosecond int64) { return l.token, l.rate }
 
-// Window is the time in which an empty bucket becomes full, rounded up to
-// whole microseconds. Within any stretch of time t at most
-// Burst + Burst*t/Window tokens are given out.
+// Window returns the time in which an empty bucket is refilled, rounded up to whole
+// microseconds. Within any time t, at most Burst + Burst*t/Window tokens are given out.
 func (l Limit) Window() time.Duration {
 	if l.rate == 0 {
 		return 0

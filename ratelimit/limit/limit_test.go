@@ -19,10 +19,10 @@ var (
 
 func TestParse(t *testing.T) {
 	for _, c := range []struct {
-		text   string
-		burst  int64
-		window time.Duration
-		again  string
+		text      string
+		burst     int64
+		window    time.Duration
+		canonical string
 	}{
 		{"5/s:10", 10, 2 * time.Second, "5/s:10"},
 		{"5/s", 5, time.Second, "5/s:5"},
@@ -42,18 +42,18 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %v", c.text, err)
 			continue
 		}
-		if l.Burst() != c.burst || l.Window() != c.window || l.String() != c.again || l.IsOff() {
+		if l.Burst() != c.burst || l.Window() != c.window || l.String() != c.canonical || l.IsOff() {
 			t.Errorf("%s: burst %d, window %v, text %s; want %d, %v, %s",
-				c.text, l.Burst(), l.Window(), l, c.burst, c.window, c.again)
+				c.text, l.Burst(), l.Window(), l, c.burst, c.window, c.canonical)
 		}
 	}
 	if l, err := Parse("off"); err != nil || !l.IsOff() || l != Off || l.String() != "off" || l.Window() != 0 {
-		t.Errorf("off is %+v", l)
+		t.Errorf("off: got %+v, want Off", l)
 	}
 }
 
-func TestParseSaysWhatIsWrong(t *testing.T) {
-	for text, says := range map[string]string{
+func TestParseErrors(t *testing.T) {
+	for text, want := range map[string]string{
 		"":                         "no time after the rate",
 		"5":                        "no time after the rate",
 		"OFF":                      "no time after the rate",
@@ -78,14 +78,14 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		"9000000000000000000/s:1":  "too high to count",
 	} {
 		_, err := Parse(text)
-		if !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v; want it to say %q", text, err, says)
+		if !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}
 }
 
-// Whatever limit exists, its text means the same limit, and its levels stay
-// where a double is exact.
+// The text of any limit is read back as the same limit, and a full bucket stays within
+// the numbers that a double holds exactly.
 func TestLimitReadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, err := New(
@@ -93,13 +93,13 @@ func TestLimitReadsBack(t *testing.T) {
 			time.Duration(rapid.Int64Range(1, 1e10).Draw(t, "per"))*time.Microsecond,
 			rapid.Int64Range(1, 1e5).Draw(t, "burst"))
 		check.Must(t, err)
-		again, err := Parse(l.String())
-		if err != nil || again != l {
-			t.Fatalf("%v reads back as %v, %v", l, again, err)
+		parsed, err := Parse(l.String())
+		if err != nil || parsed != l {
+			t.Fatalf("%v reads back as %v, %v", l, parsed, err)
 		}
 		token, _ := l.Units()
 		if full := l.Burst() * token; full/token != l.Burst() || full > maxLevel {
-			t.Fatalf("%v has the full level %d", l, full)
+			t.Fatalf("a full bucket of %v has %d units, want at most %d", l, full, int64(maxLevel))
 		}
 	})
 }
@@ -112,12 +112,12 @@ func FuzzParse(f *testing.F) {
 		l, err := Parse(text)
 		if err != nil {
 			if !errors.Is(err, ErrBad) {
-				t.Fatalf("%q: %v", text, err)
+				t.Fatalf("%q: got %v, want ErrBad", text, err)
 			}
 			return
 		}
-		if again, err := Parse(l.String()); err != nil || again != l {
-			t.Fatalf("%q is %v and reads back as %v, %v", text, l, again, err)
+		if parsed, err := Parse(l.String()); err != nil || parsed != l {
+			t.Fatalf("%q: %v reads back as %v, %v", text, l, parsed, err)
 		}
 	})
 }

@@ -8,18 +8,16 @@ import (
 	"time"
 )
 
-// timeUnits are the times a rate can be counted by, in the order in which
-// String tries them.
+// timeUnits are the units of a rate's time, in the order in which String tries them.
 var timeUnits = []struct {
 	name string
 	per  time.Duration
 }{{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"ms", time.Millisecond}}
 
-// Parse reads "rate/time[:burst]", such as 5/s:10, 0.5/s:3, 100/m or
-// 1/7s:1, and "off". The rate is a decimal number above 0; the time is ms, s,
-// m or h, or a duration with a number in it (7s, 1m30s); the burst is a whole
-// number of tokens, by default the rate's number rounded up. Errors wrap ErrBad and
-// say which part is wrong.
+// Parse reads "rate/time[:burst]", such as 5/s:10, 0.5/s:3, 100/m or 1/7s:1, and "off".
+// The rate is a decimal number above 0. The time is ms, s, m or h, or a duration with a
+// number, such as 7s or 1m30s. The burst is a whole number of tokens; the default is the
+// rate's number, rounded up. Errors wrap ErrBad and name the wrong part.
 func Parse(text string) (Limit, error) {
 	if text == "off" {
 		return Off, nil
@@ -51,8 +49,8 @@ func parse(text string) (Limit, error) {
 			return Limit{}, fmt.Errorf("%w: the burst %q is not a whole number", ErrBad, burstText)
 		}
 	}
-	// 0.5 a second is 1 token every 2 seconds: the fraction's denominator
-	// moves into the time, and both stay whole.
+	// 0.5 a second becomes 1 token in 2 seconds: the fraction's denominator multiplies
+	// the time, and both are whole numbers.
 	stretched := new(big.Int).Mul(big.NewInt(int64(per)), rate.Denom())
 	if !rate.Num().IsInt64() || !stretched.IsInt64() {
 		return Limit{}, fmt.Errorf("%w: the rate %q has too many digits", ErrBad, rateText)
@@ -60,8 +58,8 @@ func parse(text string) (Limit, error) {
 	return New(rate.Num().Int64(), time.Duration(stretched.Int64()), burst)
 }
 
-// parseRate reads a plain decimal number. The length is bounded because limits
-// may come from outside, and a long number makes a big one.
+// parseRate reads a plain decimal number. Its length is bounded because limits may come
+// from outside, and a long number would take much memory.
 func parseRate(text string) (*big.Rat, error) {
 	rate, ok := new(big.Rat), len(text) <= 32 && strings.Trim(text, "0123456789.") == ""
 	if ok {
@@ -89,9 +87,9 @@ func parseTime(text string) (time.Duration, error) {
 	return per, nil
 }
 
-// String is a text that Parse reads back as the same limit: by the second
-// where that is a short number, else by the minute, hour or millisecond, else
-// as so many tokens in so much time.
+// String returns a text that Parse reads as the same limit. The text counts by the
+// second, minute, hour or millisecond, whichever first gives a short number. If none
+// does, it counts by another time.
 func (l Limit) String() string {
 	switch {
 	case l.IsOff():
@@ -109,7 +107,7 @@ func (l Limit) String() string {
 	return fmt.Sprintf("%d/%v:%d", l.rate, time.Duration(l.token)*time.Microsecond, l.burst)
 }
 
-// UnmarshalText parses, so that a Limit can be a flag or a configuration value.
+// UnmarshalText parses text. With it, a Limit can be a flag or a configuration value.
 func (l *Limit) UnmarshalText(text []byte) error {
 	parsed, err := Parse(string(text))
 	if err == nil {
@@ -118,5 +116,5 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	return err
 }
 
-// MarshalText is String, for UnmarshalText to read.
+// MarshalText returns String, which UnmarshalText can read.
 func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }

@@ -1,5 +1,5 @@
-// Package pipeline has the calls of one moment travel to Redis together, each with an
-// answer of its own: calls for one SKU and for another, or for one lock and another.
+// Package pipeline sends concurrent calls to Redis in shared pipelines. Each call
+// receives its own answer. The calls may belong to different SKUs or locks.
 package pipeline
 
 import (
@@ -12,38 +12,39 @@ import (
 	"flashsale/inventory/coalesce"
 )
 
-// Batch is how many calls share a pipeline at most. The first of them hears its answer
-// when the last one has.
+// Batch is the largest number of calls in one pipeline. All of them return when the last
+// answer has arrived.
 const Batch = 100
 
-// A Sender is a client whose Do, Eval and EvalSha share pipelines. A caller who finds few
-// before it sends for itself. All other commands go their usual way. A redis.Script runs on it.
+// A Sender is a client whose Do, Eval and EvalSha share pipelines. A caller that finds
+// few calls in flight sends its own. All other commands are sent as usual. A redis.Script
+// runs on a Sender.
 //
-// In a cluster everybody sends for itself: one node that doesn't answer would
-// hold up the calls for all others.
+// In a cluster, each call is sent separately, because a node that does not answer would
+// delay the calls to all other nodes.
 type Sender struct {
 	redis.UniversalClient
 	Group   *coalesce.Group[command, struct{}]
-	Timeout time.Duration // of each call
-	Once    bool          // go-redis must not repeat what is sent
+	Timeout time.Duration // bounds each call
+	Once    bool          // no retries by go-redis
 }
 
-// A command is one caller's, with its context.
+// A command is the command of one caller, with the caller's context.
 type command struct {
 	*redis.Cmd
 	ctx context.Context
 }
 
-// Single is the client of one server, also where a program has embedded it in its own.
+// Single is implemented by the client of one server, and by types that embed that client.
 type Single interface{ Options() *redis.Options }
 
-// New returns a Sender on rdb, whose goroutines tasks counts, where it is not nil.
+// New returns a Sender on rdb. tasks, if not nil, counts its goroutines.
 func New(rdb redis.UniversalClient, timeout time.Duration, tasks *coalesce.Tasks) *Sender {
 	s := &Sender{UniversalClient: rdb, Timeout: timeout}
 	inFlight, batch := math.MaxInt, 1
-	if one, is := rdb.(Single); is {
-		// Half of its connections: the more are under way, the less a slow network costs.
-		inFlight, batch = max(one.Options().PoolSize/2, 1), Batch
+	if client, ok := rdb.(Single); ok {
+		// Half of the connections: more calls in flight hide more of a slow network.
+		inFlight, batch = max(client.Options().PoolSize/2, 1), Batch
 	}
 	s.Group = coalesce.New(coalesce.Config[command, struct{}]{
 		Call: s.call, Batch: batch, InFlight: inFlight, MaxWait: timeout, Self: true, Tasks: tasks,
@@ -51,19 +52,20 @@ func New(rdb redis.UniversalClient, timeout time.Duration, tasks *coalesce.Tasks
 	return s
 }
 
-// Do sends a command, unless ctx has ended. What was sent has ended before Do returns,
-// whatever became of ctx: what takes it back must not come before it. That is within
-// twice the timeout: it may wait as long for calls before it.
+// Do sends a command, unless ctx has ended. If the command was sent, Do returns when the
+// command has ended, even if ctx ends earlier. Otherwise a caller could undo the command
+// before it runs. Do returns within twice the timeout, because it may wait as long for
+// earlier calls.
 func (s *Sender) Do(ctx context.Context, args ...any) *redis.Cmd {
 	return s.send(ctx, redis.NewCmd(ctx, args...))
 }
 
-// Eval is Do for a script.
+// Eval sends a script, as Do sends a command.
 func (s *Sender) Eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
 	return s.send(ctx, newEval(ctx, "eval", script, keys, args))
 }
 
-// EvalSha is Do for a script, by its hash.
+// EvalSha sends a script by its hash, as Do sends a command.
 func (s *Sender) EvalSha(ctx context.Context, sha1 string, keys []string, args ...any) *redis.Cmd {
 	return s.send(ctx, newEval(ctx, "evalsha", sha1, keys, args))
 }
@@ -71,7 +73,7 @@ func (s *Sender) EvalSha(ctx context.Context, sha1 string, keys []string, args .
 func (s *Sender) send(ctx context.Context, cmd *redis.Cmd) *redis.Cmd {
 	err := context.Cause(ctx)
 	if err == nil {
-		_, err = s.Group.Do(context.Background(), "", command{cmd, ctx}) // not ctx: to the end of the call
+		_, err = s.Group.Do(context.Background(), "", command{cmd, ctx}) // not ctx: wait for the end of the call
 	}
 	if err != nil {
 		cmd.SetErr(err)
@@ -79,10 +81,10 @@ func (s *Sender) send(ctx context.Context, cmd *redis.Cmd) *redis.Cmd {
 	return cmd
 }
 
-// call sends one caller's command under its own context. A call that others share
-// runs under a time of its own: one that gives up must not take its neighbours
-// along. The command of a caller who has given up before is not sent. Each command
-// has its own error.
+// call sends a batch. A single command runs under its caller's context. A shared pipeline
+// has its own timeout, because a caller that gives up must not end the commands of other
+// callers. If a caller has given up already, its command is not sent. Each command has
+// its own error.
 func (s *Sender) call(ctx context.Context, _ string, batch []*coalesce.Caller[command, struct{}]) {
 	if len(batch) == 1 {
 		ctx = batch[0].Q.ctx
@@ -107,8 +109,9 @@ func (s *Sender) call(ctx context.Context, _ string, batch []*coalesce.Caller[co
 		return nil
 	})
 	for _, c := range batch {
-		// go-redis judges a pipeline by its first command: a script that only reads is fine
-		// on a master that was demoted. Sent alone, the others leave that server.
+		// go-redis checks only the first command of a pipeline for READONLY. If that one
+		// succeeds because it only reads, the client stays with a demoted master. Sent
+		// again and alone, the rejected command makes the client find the new master.
 		if !s.Once && redis.HasErrorPrefix(c.Q.Err(), "READONLY") {
 			_ = s.Process(ctx, c.Q.Cmd)
 		}
@@ -122,7 +125,7 @@ func (s *Sender) cmder(c command) redis.Cmder {
 	return c.Cmd
 }
 
-// newEval is the call of a script, by its source or its hash.
+// newEval returns the command that runs a script, by source or by hash.
 func newEval(ctx context.Context, command, script string, keys []string, argv []any) *redis.Cmd {
 	args := make([]any, 0, 3+len(keys)+len(argv))
 	args = append(args, command, script, len(keys))
@@ -131,13 +134,13 @@ func newEval(ctx context.Context, command, script string, keys []string, argv []
 	}
 	cmd := redis.NewCmd(ctx, append(args, argv...)...)
 	if len(keys) > 0 {
-		cmd.SetFirstKeyPos(3) // which node of a cluster it is for
+		cmd.SetFirstKeyPos(3) // selects the node of a cluster
 	}
 	return cmd
 }
 
-// noRetry is a command that go-redis does not send again by itself. The release of a
-// lock that is repeated unseen finds its own work done, and reads as "not held".
+// noRetry is a command that go-redis does not retry. A retried release of a lock could
+// find the lock released by its first attempt, and report "not held".
 type noRetry struct{ *redis.Cmd }
 
 func (noRetry) NoRetry() bool { return true }

@@ -13,7 +13,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// together holds up commands until so many are there, each sent by itself.
+// together stops commands until that many have arrived, each sent separately.
 type together struct {
 	redis.Hook
 	there *sync.WaitGroup
@@ -31,7 +31,7 @@ func (h together) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 func (together) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(_ context.Context, cmds []redis.Cmder) error {
 		for _, cmd := range cmds {
-			cmd.SetErr(errors.New("waits for the nodes of others"))
+			cmd.SetErr(errors.New("sent in a pipeline"))
 		}
 		return nil
 	}
@@ -39,7 +39,7 @@ func (together) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipe
 
 func (together) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// In a cluster nobody waits for the node of somebody else's key.
+// In a cluster, a call does not wait for the node of another call's key.
 func TestClusterSendsOneByOne(t *testing.T) {
 	const callers = 200
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{":1"}})
@@ -54,12 +54,13 @@ func TestClusterSendsOneByOne(t *testing.T) {
 	}
 	done := make(chan struct{})
 	go func() { all.Wait(); close(done) }()
-	check.Receive(t, "all calls end", done)
+	check.Receive(t, "the end of all calls", done)
 	check.OK(t, errors.Join(errs...))
 }
 
-// demoted is a server that was a master: it reads, and does not write. A new connection
-// leads to the master. The first command waits until the others are there.
+// demoted is a master that has become a replica. In a pipeline, reads succeed and writes
+// fail. Single commands reach the new master. The first command waits until the other
+// commands have arrived.
 type demoted struct {
 	redis.Hook
 	under, free chan struct{}
@@ -94,11 +95,11 @@ func (demoted) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipel
 	}
 }
 
-// A command that reads is no reason to stay with a master that was demoted: those
-// that write are sent again. But not those that go-redis must send once.
+// A read succeeds on a demoted master. The rejected writes of its pipeline are sent
+// again, except with Once.
 func TestDemotedMaster(t *testing.T) {
 	for _, once := range []bool{false, true} {
-		rdb := redis.NewClient(&redis.Options{Addr: ":1", PoolSize: 2}) // one call under way at a time
+		rdb := redis.NewClient(&redis.Options{Addr: ":1", PoolSize: 2}) // one call at a time
 		h := demoted{under: make(chan struct{}), free: make(chan struct{})}
 		rdb.AddHook(h)
 		s := New(rdb, time.Minute, nil)
@@ -119,14 +120,14 @@ func TestDemotedMaster(t *testing.T) {
 		_ = rdb.Close()
 		for i, err := range errs {
 			if refused := once && i > 1; (err != nil) != refused {
-				t.Errorf("once %v, command %d: %v", once, i, err)
+				t.Errorf("once %v, command %d: got %v, want an error only for writes with Once", once, i, err)
 			}
 		}
 	}
 }
 
-// Who has given up is not sent.
-func TestGivenUp(t *testing.T) {
+// The command of a caller that has given up is not sent.
+func TestCommandOfEndedContextIsNotSent(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("gone")
 	cancel(gone)

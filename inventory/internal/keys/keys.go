@@ -1,46 +1,45 @@
-// Package keys names everything that the gate keeps in Redis.
+// Package keys names the gate's keys in Redis.
 //
-// All keys of one SKU carry the same {hash tag}, so that Redis Cluster keeps
-// them in one slot and a script may touch them together.
+// All keys of one SKU have the same {hash tag}. Redis Cluster keeps them in one slot, so
+// a script may use them together.
 package keys
 
 import "strconv"
 
-// Sale is a hash: state, epoch, built_on (the master_replid of the Redis it was
-// built on, '?' once it has gone back), total, available, resume_at (until when nothing is sold,
-// see cooldown.lua), granted, queued (the orders in the queue) and the terms of the
-// sale.
+// Sale names a hash with the gate's state, epoch and terms, and these fields: available;
+// granted, the orders accepted in this epoch; queued, the orders in the queue; built_on,
+// the master_replid that the gate was built on, or '?' if the gate is stale; resume_at,
+// the end of a cooldown.
 func Sale(sku string) string { return "sale:{" + sku + "}" }
 
-// Holds is a hash: order id to "quantity ms buyer", ms being when it was reserved.
+// Holds names a hash from order id to "quantity ms buyer". ms is the time of acceptance.
 func Holds(sku string) string { return "sale:{" + sku + "}:holds" }
 
-// Buyers is a hash: buyer to the units that buyer holds or has paid. A buyer
-// whose units have come back stays with 0: "has had an order here".
+// Buyers names a hash from buyer to the units that the buyer holds or has paid. A buyer
+// whose units were released keeps a field with 0, which records that the buyer has had an
+// order.
 func Buyers(sku string) string { return "sale:{" + sku + "}:buyers" }
 
-// Queue is a stream: orders that hold units and are not yet in the database,
-// many to an entry, each a field of it: order id to the rest (see queue.go).
+// Queue names a stream of orders that hold units and are not yet in the database. An
+// entry contains many orders, each as a field and value that queue.go decodes.
 func Queue(sku string) string { return "sale:{" + sku + "}:queue" }
 
-// Keys is a hash: buyer and idempotency key to "order id fingerprint" of an
-// order that is in the queue. Once the order is in the database, that knows the
-// key, and the field goes (ack.lua). The field begins with the buyer's length,
-// which keeps its halves apart whatever they are made of: no buyer can name
-// another one's order.
+// Keys names a hash from buyer and idempotency key to "order id fingerprint", for the
+// orders in the queue. Ack removes a field once the database has the key. Each field
+// begins with the length of the buyer's name. Otherwise a buyer could choose a name and a
+// key that together form another buyer's field.
 func Keys(sku string) string { return "sale:{" + sku + "}:keys" }
 
-// StagedHolds is the key of the staged holds: what a rebuild is about to install. The draft in the name, which is one attempt's of one keeper, keeps
-// attempts apart, and a command of an earlier one that arrives late away from
-// the later one's data.
+// StagedHolds names the holds that a rebuild stages. draft names one attempt of one
+// keeper, so a late command of an earlier attempt cannot change the data of a later one.
 func StagedHolds(sku, draft string) string { return Holds(sku) + ":staged:" + draft }
 
-// StagedBuyers is the key of the staged buyers.
+// StagedBuyers names the buyers that a rebuild stages.
 func StagedBuyers(sku, draft string) string { return Buyers(sku) + ":staged:" + draft }
 
-// StagedPieces is a set: the numbers of the pieces that those are made of.
+// StagedPieces names the set of the numbers of the pieces that were staged.
 func StagedPieces(sku, draft string) string { return Sale(sku) + ":pieces:staged:" + draft }
 
-// Probe is what a node writes to find out whether a master takes writes. The
-// number spreads such keys over a cluster's slots.
+// Probe names a key that a node writes to check whether a master accepts writes. The
+// number spreads the keys over the slots of a cluster.
 func Probe(n int) string { return "probe:{" + strconv.Itoa(n) + "}" }

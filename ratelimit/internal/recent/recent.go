@@ -1,17 +1,17 @@
-// Package recent is a map that forgets what was used least lately: the memory of a
-// limiter, which a flood of addresses must not fill.
+// Package recent provides a map that drops the entries not used for the longest time. It
+// bounds the memory of a limiter under a flood of addresses.
 package recent
 
-// Half is how many entries one of a Map's two halves has. A bucket with its id
-// takes some 200 bytes.
+// Half is the number of entries in each half of a Map. A bucket with its id takes about
+// 200 bytes.
 const Half = 16_384
 
-// Map holds at most twice Half, for no more than a map's price: what came or was
-// found since the last turn is in young, what was in young before that in old, and a
-// turn is when young is full. Its zero value is empty.
+// A Map holds at most twice Half entries and costs little more than a map. New and used
+// entries are in young. When young is full, it becomes old, and the previous old entries
+// are dropped. The zero Map is empty.
 type Map[K comparable, V any] struct{ young, old map[K]V }
 
-// Get finds a value, which counts as a use.
+// Get returns the value of key, which counts as a use, and reports whether it exists.
 func (m *Map[K, V]) Get(key K) (V, bool) {
 	if value, known := m.young[key]; known {
 		return value, true
@@ -23,7 +23,7 @@ func (m *Map[K, V]) Get(key K) (V, bool) {
 	return value, known
 }
 
-// Put keeps a value.
+// Put stores a value.
 func (m *Map[K, V]) Put(key K, value V) {
 	if _, known := m.young[key]; m.young == nil || !known && len(m.young) >= Half {
 		m.old, m.young = m.young, map[K]V{}
@@ -32,11 +32,11 @@ func (m *Map[K, V]) Put(key K, value V) {
 	delete(m.old, key)
 }
 
-// Remove forgets a value.
+// Remove deletes a value.
 func (m *Map[K, V]) Remove(key K) {
 	delete(m.young, key)
 	delete(m.old, key)
 }
 
-// Len is how many values there are.
+// Len returns the number of values.
 func (m *Map[K, V]) Len() int { return len(m.young) + len(m.old) }

@@ -9,33 +9,33 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// gate is a go-redis hook that counts scripts and delays them until the gate is opened. If
-// alone is set, there is no server: the hook answers each script as if each key's bucket had
+// delay is a go-redis hook that counts script calls and delays them until open is closed.
+// If alone is set, there is no server: the hook answers each call as if each bucket had
 // one token.
-type gate struct {
+type delay struct {
 	open  chan struct{}
-	slow  time.Duration // if above 0, each command is delayed for this time only
+	slow  time.Duration // if above 0, the delay of each call
 	alone bool
 
 	mu       sync.Mutex
-	calls    int // that were made
-	inside   int // that are held now
-	most     int // that were held at once
-	keys     int // of the largest call
+	calls    int // calls so far
+	inside   int // calls that are delayed now
+	peak     int // largest number of calls delayed at once
+	keys     int // keys of the largest call
 	commands []redis.Cmder
 }
 
-func newGate(client redis.UniversalClient) *gate {
-	g := &gate{open: make(chan struct{})}
+func newDelay(client redis.UniversalClient) *delay {
+	g := &delay{open: make(chan struct{})}
 	client.AddHook(g)
 	return g
 }
 
-func (g *gate) DialHook(next redis.DialHook) redis.DialHook {
+func (g *delay) DialHook(next redis.DialHook) redis.DialHook {
 	return next
 }
 
-func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (g *delay) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if err := g.pass(ctx, cmd); err != nil {
 			cmd.SetErr(err)
@@ -53,7 +53,7 @@ func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (g *delay) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		if err := g.pass(ctx, cmds...); err != nil {
 			for _, cmd := range cmds {
@@ -65,14 +65,14 @@ func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	}
 }
 
-func (g *gate) pass(ctx context.Context, cmds ...redis.Cmder) error {
+func (g *delay) pass(ctx context.Context, cmds ...redis.Cmder) error {
 	if cmds[0].Name() != "evalsha" {
-		return nil // a new connection introduces itself
+		return nil // a command with which a connection begins
 	}
 	g.mu.Lock()
 	g.calls++
 	g.inside++
-	g.most = max(g.most, g.inside)
+	g.peak = max(g.peak, g.inside)
 	for _, cmd := range cmds {
 		if args := cmd.Args(); len(args) > 2 {
 			if n, ok := args[2].(int); ok {
@@ -101,22 +101,22 @@ func (g *gate) pass(ctx context.Context, cmds ...redis.Cmder) error {
 	}
 }
 
-// holds is the number of commands held now.
-func (g *gate) holds() int {
+// holds returns the number of calls that are delayed now.
+func (g *delay) holds() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.inside
 }
 
-// seen is the number of calls so far, the most held at once, and the keys of
-// the largest.
-func (g *gate) seen() (calls, most, keys int) {
+// seen returns the number of calls so far, the largest number delayed at once, and the
+// number of keys of the largest call.
+func (g *delay) seen() (calls, peak, keys int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.calls, g.most, g.keys
+	return g.calls, g.peak, g.keys
 }
 
-// failing is a hook that loses the answers of one key's calls.
+// failing is a hook that loses the answers to the calls of one key.
 type failing struct{ key string }
 
 var errLost = errors.New("answer lost")
