@@ -56,7 +56,7 @@ func (s *Store) ReadLedgers(tx *gorm.DB, batches []SaleBatch) ([]*orders.Ledger,
 	ledgers := make([]*orders.Ledger, len(batches))
 	for i, sh := range batches {
 		l := orders.NewLedger(&sh.Sale.Sale, sh.Sale.Now, bySKU[sh.Sale.SKU])
-		l.PerBuyer = s.ordersPerBuyer
+		l.OrdersPerBuyer = s.ordersPerBuyer
 		if len(full) > 0 {
 			err = s.readFull(tx, l, full, sh)
 		}
@@ -138,7 +138,7 @@ func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool,
 			if err != nil {
 				return err
 			}
-			l.Held[q.Buyer] = units[q.Buyer]
+			l.Units[q.Buyer] = units[q.Buyer]
 		case q.Key == "":
 			ids = append(ids, q.OrderID)
 		default: // that finds the order itself, too

@@ -115,7 +115,7 @@ func TestLedgersOfBuyersWithManyOrders(t *testing.T) {
 				}
 				for i, b := range batches {
 					whole := orders.NewLedger(&sales[b.SKU].Sale, now, all[b.SKU])
-					whole.PerBuyer = most
+					whole.OrdersPerBuyer = most
 					for _, q := range b.Orders {
 						compare(whole, ledgers[i], q)
 					}
