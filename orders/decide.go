@@ -11,7 +11,7 @@ import (
 // read under the lock of the sale's row. Decide adds each order of the batch that it accepts.
 type Ledger struct {
 	Sale  *Sale
-	Now   time.Time // by the database's clock, under the row lock
+	Now   time.Time // the database's time, read under the row lock
 	left  int64     // units that are not sold
 	ByID  map[string]*Order
 	byKey map[buyerKey]*Order

@@ -110,7 +110,7 @@ type Claim struct {
 	Amount     int64     `json:"amount"` // minor units of Currency
 	Currency   string    `json:"currency"`
 	Reason     Reason    `json:"reason"`                        // why the payment was refused
-	CreatedAt  time.Time `gorm:"autoCreateTime:false" json:"-"` // by the database's clock
+	CreatedAt  time.Time `gorm:"autoCreateTime:false" json:"-"` // the database's time
 }
 
 // TableName returns the name of the table, for gorm.

@@ -85,7 +85,7 @@ type Order struct {
 	RequestHash    string
 	PaymentRef     *string
 	CreatedAt      time.Time `gorm:"autoCreateTime:false"` // time of the reservation, by Redis's clock
-	ExpiresAt      time.Time // by the database's clock, like the times below
+	ExpiresAt      time.Time // the database's time, as in the fields below
 	PaidAt         *time.Time
 	ClosedAt       *time.Time
 	// RestoredAt is set once the gate has released the units of a closed order, or dropped
@@ -153,8 +153,7 @@ func (s *stamp) UnmarshalJSON(text []byte) error { return (*time.Time)(s).Unmars
 // IsSKU reports whether s is a valid SKU: 1 to 64 characters of A-Z a-z 0-9 . _ -
 func IsSKU(s string) bool { return isName(s, "._-") }
 
-// IsBuyer reports whether s is a valid buyer. The rules are those of a SKU, but colons are
-// allowed.
+// IsBuyer reports whether s is a valid buyer: 1 to 64 characters of A-Z a-z 0-9 . _ - :
 func IsBuyer(s string) bool { return isName(s, "._-:") }
 
 // isName reports whether s has 1 to 64 characters: ASCII letters, digits and characters of
