@@ -8,7 +8,7 @@ import (
 )
 
 // A Ledger contains the orders that matter for a batch of queued orders of one SKU. They are
-// read under the lock of the sale's row. Decide adds each order of the batch that it accepts.
+// read under the lock of the sale's row. Decide adds each order of the batch that it inserts.
 type Ledger struct {
 	Sale  *Sale
 	Now   time.Time // the database's time, read under the row lock
@@ -16,9 +16,9 @@ type Ledger struct {
 	ByID  map[string]*Order
 	byKey map[buyerKey]*Order
 	Units map[string]int64 // units of a buyer's pending and paid orders; for a full buyer only if a late payment needs it
-	// Orders is the number of orders that a buyer has made, of any status. A buyer with
+	// OrderCount is the number of orders that a buyer has made, of any status. A buyer with
 	// OrdersPerBuyer orders is full and cannot make another.
-	Orders         map[string]int64
+	OrderCount     map[string]int64
 	OrdersPerBuyer int64
 
 	Claimed map[LatePayment]bool // payments with a refund claim
@@ -35,7 +35,7 @@ func NewLedger(sale *Sale, now time.Time, rows []Order) *Ledger {
 	l := &Ledger{
 		Sale: sale, Now: now, left: sale.Total - sale.Sold,
 		ByID: map[string]*Order{}, byKey: map[buyerKey]*Order{}, Units: map[string]int64{},
-		Orders: map[string]int64{}, OrdersPerBuyer: math.MaxInt64,
+		OrderCount: map[string]int64{}, OrdersPerBuyer: math.MaxInt64,
 		Claimed: map[LatePayment]bool{},
 	}
 	for i := range rows {
@@ -47,7 +47,7 @@ func NewLedger(sale *Sale, now time.Time, rows []Order) *Ledger {
 // add is Know for an order that also counts for its buyer's limits.
 func (l *Ledger) add(o *Order) {
 	l.Know(o)
-	l.Orders[o.Buyer]++
+	l.OrderCount[o.Buyer]++
 	if o.Status.Open() {
 		l.Units[o.Buyer] += o.Quantity
 	}
@@ -62,7 +62,7 @@ func (l *Ledger) Know(o *Order) {
 }
 
 // full reports whether the buyer has made OrdersPerBuyer orders.
-func (l *Ledger) full(buyer string) bool { return l.Orders[buyer] >= l.OrdersPerBuyer }
+func (l *Ledger) full(buyer string) bool { return l.OrderCount[buyer] >= l.OrdersPerBuyer }
 
 // A Decision describes the outcome for one queued order.
 type Decision struct {
@@ -90,13 +90,13 @@ type HoldAction int
 
 // The hold actions.
 const (
-	Keep      HoldAction = iota
+	Keep      HoldAction = iota // no change
 	Release              // the gate releases the units of the hold
 	Reconfirm            // the hold of a paid order has reappeared at the gate and is dropped again
 )
 
-// Decide decides about one queued order. A gate has usually accepted the order before, and
-// then Decide rejects it only if Redis has lost data.
+// Decide returns the decision for one queued order. If a gate has accepted the order, Decide
+// rejects it only after Redis has lost data.
 func (l *Ledger) Decide(q inventory.Queued) Decision {
 	if p, late := LateOf(q); late {
 		return l.decideLate(q, p)

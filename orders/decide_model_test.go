@@ -43,8 +43,8 @@ func drawn(t *rapid.T) (*orders.Sale, []orders.Order, []inventory.Queued) {
 	return sale, rows, batch
 }
 
-// differs returns an error if a decision about the batch differs from the model. next returns
-// the ledger for each order.
+// differs returns an error if a decision differs from the model. next returns the ledger for
+// each order of the batch.
 func differs(sale *orders.Sale, rows []orders.Order, batch []inventory.Queued, next func() *orders.Ledger) error {
 	all := append([]orders.Order(nil), rows...)
 	for i, q := range batch {

@@ -30,8 +30,8 @@ func LateOf(q inventory.Queued) (p LatePayment, late bool) {
 	return LatePayment{q.Pays, q.Key}, q.Pays != ""
 }
 
-// decideLate decides about an attempt of a late payment. If the attempt pays the order, the
-// order keeps its hold. Otherwise the hold is released.
+// decideLate returns the decision for an attempt of a late payment. If the attempt pays the
+// order, the order keeps its hold. Otherwise the hold is released.
 func (l *Ledger) decideLate(q inventory.Queued, p LatePayment) Decision {
 	row := l.ByID[p.Order]
 	d := Decision{Queued: q, Order: row, Hold: Release}

@@ -9,9 +9,9 @@ import (
 	"flashsale/orders"
 )
 
-// An Audit compares the units of a sale at the gate and in the database. Without a fault,
-// Available + Queued + Sold + Restoring = Total. The gate and the database are read one after
-// the other, so while orders are in progress, Drift may differ from 0 for a moment.
+// An Audit compares the units of a sale at the gate and in the database. Drift is 0 unless
+// something is wrong. The gate and the database are read one after the other, so while orders
+// are in progress, Drift may differ from 0 for a moment.
 type Audit struct {
 	SKU       string `json:"sku"`
 	Total     int64  `json:"total"`
@@ -22,7 +22,7 @@ type Audit struct {
 	Pending   int64  `json:"pending"`
 	Restoring int64  `json:"restoring"` // units of closed orders that are not marked released
 	Oversold  int64  `json:"oversold"`  // units sold beyond Total
-	Drift     int64  `json:"drift"`     // units missing from the sum
+	Drift     int64  `json:"drift"`     // Total - (Available + Queued + Sold + Restoring)
 	Balanced  bool   `json:"balanced"`
 }
 

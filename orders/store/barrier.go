@@ -14,8 +14,8 @@ import (
 // AFTER_COMMIT. An answer must not rest on such a row. Commits are synced in order: once a later
 // write is durable, the row is durable, too.
 
-// newBarrier returns the group of Barrier. Concurrent callers share one write, which begins
-// after each of them has read its rows.
+// newBarrier returns the group in which concurrent callers of Barrier share one write. The
+// write begins after each of them has read its rows.
 func (s *Store) newBarrier() *coalesce.Group[struct{}, struct{}] {
 	const callers = 20_000 // a limit for memory only
 	return coalesce.New(coalesce.Config[struct{}, struct{}]{

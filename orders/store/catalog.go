@@ -30,7 +30,7 @@ type salesCopy struct {
 	list      []orders.Sale
 	bySKU     map[string]*orders.Sale
 	announced map[string]time.Time // SKU in ModeChanging → when this node first knew that the announcement is durable
-	ahead     time.Duration        // the database's clock minus the node's
+	ahead     time.Duration        // the database's time minus the node's time
 	read      time.Time            // time of the last read of whole sales
 	began     time.Time            // time at which the last read began
 }

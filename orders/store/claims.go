@@ -102,8 +102,8 @@ func (s *Store) Claims(ctx context.Context, limit int, cursor string) ([]orders.
 	return rows, next, wrap(err, "read claims")
 }
 
-// writeLate writes the decisions about late payments. For orders with the action Reconfirm it
-// clears restored_at, so the keeper drops their holds once more.
+// writeLate writes the decisions on late payments. If a decision has Reconfirm, it clears
+// restored_at, so the keeper drops the hold again.
 func writeLate(tx *gorm.DB, decisions []orders.Decision, now time.Time) error {
 	var reconfirm []string
 	for _, d := range decisions {

@@ -12,10 +12,10 @@ import (
 	"flashsale/orders"
 )
 
-// Commit decides about a batch of queued orders and writes the result, in ONE transaction
-// under the keeper's fence. Either the whole batch is committed or nothing. If the answer is
-// lost, the keeper calls Commit again: the same batch changes nothing and returns the same
-// decisions.
+// Commit lets Ledger.Decide decide on a batch of queued orders and writes the decisions, in ONE
+// transaction under the keeper's fence. Either the whole batch is committed or nothing. If the
+// answer is lost, the keeper calls Commit again: a batch that was committed before changes
+// nothing and returns the same decisions.
 //
 // If the error is ErrFenced or inventory.ErrEpoch, nothing was changed. After any other error
 // the outcome is unknown.
@@ -73,8 +73,8 @@ func (s *Store) insertBatch(tx *gorm.DB, one SaleBatch, by origin) ([]orders.Dec
 	return decisions[0], nil
 }
 
-// insertBatches decides about orders whose sales are locked, inserts the orders and counts
-// the units sold. If no gate has accepted the orders, a refused order leaves no row.
+// insertBatches decides on orders whose sales are locked, inserts their rows and counts the
+// units sold. If no gate has accepted the orders, a refused order leaves no row.
 func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]orders.Decision, error) {
 	ledgers, err := s.ReadLedgers(tx, batches)
 	if err != nil {

@@ -23,22 +23,22 @@ type delta struct {
 	ended   []string                 // ids of all ended orders that are not marked released
 }
 
-// since reads the changes since the snapshot. The first query alone decides whether an order
-// is a hold or has ended, so no order is both. If the caller has locked the sale's row, a
-// pending order can only be paid afterwards, which moves no units.
-func (s *Store) since(tx *gorm.DB, c *Snapshot) (d delta, err error) {
+// changesSince reads the changes since the snapshot. The first query alone decides whether an
+// order is a hold or has ended, so no order is both. If the caller has locked the sale's row,
+// an order can change afterwards only from pending to paid, which moves no units.
+func (s *Store) changesSince(tx *gorm.DB, snap *Snapshot) (d delta, err error) {
 	d.changed = map[string]orders.Status{}
 	read := 0
-	if err := s.eachUnreleased(tx, c.sku, func(id, status []byte) {
+	if err := s.eachUnreleased(tx, snap.sku, func(id, status []byte) {
 		if read++; read%CensusPage == 0 {
-			c.Step()
+			snap.Step()
 		}
 		if string(status) == string(orders.PendingPayment) {
 			d.pending++
 		} else {
 			d.ended = append(d.ended, string(id))
 		}
-		if string(c.unreleased[string(id)]) != string(status) {
+		if string(snap.unreleased[string(id)]) != string(status) {
 			d.changed[string(id)] = orders.Status(status)
 		}
 	}); err != nil {
@@ -46,7 +46,7 @@ func (s *Store) since(tx *gorm.DB, c *Snapshot) (d delta, err error) {
 	}
 	var buyers []string
 	for ids := range slices.Chunk(slices.Collect(maps.Keys(d.changed)), namesInQuery) {
-		c.Step()
+		snap.Step()
 		var rows []orders.Order
 		if err := tx.Select("id", "buyer", "quantity", "created_at").
 			Where("id IN ?", ids).Find(&rows).Error; err != nil {
@@ -62,7 +62,7 @@ func (s *Store) since(tx *gorm.DB, c *Snapshot) (d delta, err error) {
 		}
 	}
 	slices.Sort(buyers)
-	d.Buyers, err = s.countUnits(tx, c.sku, slices.Compact(buyers))
+	d.Buyers, err = s.countUnits(tx, snap.sku, slices.Compact(buyers))
 	return d, err
 }
 

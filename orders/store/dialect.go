@@ -98,8 +98,8 @@ func (d dialect) ordersBy(index string) string {
 // ordersByKey returns the table orders with a hint to use the index by buyer and key.
 func (d dialect) ordersByKey() string { return d.ordersBy("orders_key") }
 
-// in returns a condition for n rows, by the values of width columns. It uses row constructors,
-// because MariaDB may read all rows of the SKU for a condition with AND and OR.
+// in returns the condition "(columns) IN (n tuples of width values)". If the condition were
+// written with AND and OR, MariaDB might read all rows of the SKU.
 func (d dialect) in(columns string, width, n int) string {
 	rows := list("("+list("?", width)+")", n)
 	if d.sqlite {

@@ -43,8 +43,8 @@ func nameList(names []string) string {
 }
 
 // Writes reports whether the node can write to that Redis master.
-func (h *Node) Writes(master string) bool {
-	return !strings.Contains(h.Unwritable, ","+master+",") && !strings.Contains(h.Unwritable, ","+inventory.Standalone+",")
+func (n *Node) Writes(master string) bool {
+	return !strings.Contains(n.Unwritable, ","+master+",") && !strings.Contains(n.Unwritable, ","+inventory.Standalone+",")
 }
 
 // forgetNodeAfter is the time after the last heartbeat at which the row of a node is deleted.
@@ -55,7 +55,7 @@ const forgetNodeAfter = time.Hour
 // its heartbeat is within alive of the database's time. A heartbeat further in the future does
 // not count, because the database's clock has been set back since.
 //
-// Beat uses no transaction. Nodes that kept their own row locked while they read the other rows
+// Beat uses no transaction. Nodes that kept their own row locked while they delete other rows
 // could deadlock.
 func (s *Store) Beat(ctx context.Context, node string, unwritable []string, alive time.Duration) ([]Node, error) {
 	db := s.DB.WithContext(ctx)

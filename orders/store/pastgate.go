@@ -44,12 +44,12 @@ func (s *Store) Direct(ctx context.Context, sku string, batch []inventory.Queued
 }
 
 // CommitPastGate is Commit for orders that no gate has accepted. It checks the sale's time
-// window, as a gate does. If may returns false for the locked sale, CommitPastGate changes
+// window, as a gate does. If allowed returns false for the locked sale, CommitPastGate changes
 // nothing and returns the error otherwise.
-func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventory.Queued, by origin, otherwise error, may func(*LockedSale) bool) ([]orders.Decision, error) {
+func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventory.Queued, by origin, otherwise error, allowed func(*LockedSale) bool) ([]orders.Decision, error) {
 	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
 		sale, err := s.LockSale(tx, sku)
-		if err == nil && !may(sale) {
+		if err == nil && !allowed(sale) {
 			err = otherwise
 		}
 		if err != nil {

@@ -26,31 +26,31 @@ func (s *Store) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...string
 	}
 	sale.OpensAt, sale.ClosesAt = sale.OpensAt.UTC().Truncate(time.Millisecond), sale.ClosesAt.UTC().Truncate(time.Millisecond)
 	put := func(tx *gorm.DB) (orders.Sale, error) {
-		was, err := s.lockSaleIf(tx, sale.SKU, ifMatch)
+		old, err := s.lockSaleIf(tx, sale.SKU, ifMatch)
 		if errors.Is(err, orders.ErrNotFound) {
 			return s.createSale(tx, sale, ifMatch)
 		}
 		if err != nil {
 			return sale, err
 		}
-		if sale.Total < was.Sold {
-			return sale, fmt.Errorf("%w: %d units are sold", orders.ErrBelowSold, was.Sold)
+		if sale.Total < old.Sold {
+			return sale, fmt.Errorf("%w: %d units are sold", orders.ErrBelowSold, old.Sold)
 		}
 		next := sale
-		next.Sold, next.Fence, next.Keeper, next.CreatedAt = was.Sold, was.Fence, was.Keeper, was.CreatedAt
-		next.Epoch, next.Mode, next.ReserveFrom = was.Epoch, was.Mode, was.ReserveFrom
+		next.Sold, next.Fence, next.Keeper, next.CreatedAt = old.Sold, old.Fence, old.Keeper, old.CreatedAt
+		next.Epoch, next.Mode, next.ReserveFrom = old.Epoch, old.Mode, old.ReserveFrom
 		// The gate does not know orders without units, so a change of ReserveOn needs a new
 		// gate. A sale that is over has no gate, so it needs one as well.
-		if next.ReserveOn != was.ReserveOn || was.Mode == orders.ModeOver {
+		if next.ReserveOn != old.ReserveOn || old.Mode == orders.ModeOver {
 			next.Announce()
 		}
-		if next.ReserveOn != was.ReserveOn {
+		if next.ReserveOn != old.ReserveOn {
 			next.ReserveFrom = next.Epoch
 			if next.Mode == orders.ModeChanging {
 				next.ReserveFrom++
 			}
 		}
-		return writeSale(tx, was, next)
+		return writeSale(tx, old, next)
 	}
 	changed, err := transact(ctx, s, put)
 	if IsBadData(err) { // another node has created the sale at the same time
@@ -77,19 +77,19 @@ func (s *Store) createSale(tx *gorm.DB, sale orders.Sale, ifMatch []string) (ord
 // ifMatch see PutSale. Errors: ErrNotFound, ErrPrecondition.
 func (s *Store) EndSale(ctx context.Context, sku string, ifMatch ...string) (orders.Sale, error) {
 	closed, err := transact(ctx, s, func(tx *gorm.DB) (orders.Sale, error) {
-		was, err := s.lockSaleIf(tx, sku, ifMatch)
+		old, err := s.lockSaleIf(tx, sku, ifMatch)
 		if err != nil {
 			return orders.Sale{}, err
 		}
-		next := was.Sale
-		if !was.Now.Before(was.ClosesAt) {
+		next := old.Sale
+		if !old.Now.Before(old.ClosesAt) {
 			return next, nil
 		}
-		next.ClosesAt = was.Now
-		if !next.OpensAt.Before(was.Now) {
-			next.OpensAt = was.Now.Add(-time.Second)
+		next.ClosesAt = old.Now
+		if !next.OpensAt.Before(old.Now) {
+			next.OpensAt = old.Now.Add(-time.Second)
 		}
-		return writeSale(tx, was, next)
+		return writeSale(tx, old, next)
 	})
 	return closed, wrap(err, "end sale %s", sku)
 }
@@ -105,10 +105,10 @@ func (s *Store) lockSaleIf(tx *gorm.DB, sku string, ifMatch []string) (*LockedSa
 
 // writeSale writes an operator's change of a sale whose row is locked. UpdatedAt is the ETag,
 // so it increases even if two changes happen within one millisecond.
-func writeSale(tx *gorm.DB, was *LockedSale, next orders.Sale) (orders.Sale, error) {
-	next.UpdatedAt = was.Now
-	if !next.UpdatedAt.After(was.UpdatedAt) {
-		next.UpdatedAt = was.UpdatedAt.Add(time.Millisecond)
+func writeSale(tx *gorm.DB, old *LockedSale, next orders.Sale) (orders.Sale, error) {
+	next.UpdatedAt = old.Now
+	if !next.UpdatedAt.After(old.UpdatedAt) {
+		next.UpdatedAt = old.UpdatedAt.Add(time.Millisecond)
 	}
 	return next, tx.Select("*").Updates(&next).Error
 }

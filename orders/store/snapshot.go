@@ -36,18 +36,18 @@ const CensusPage = 2000
 // ReadPage reads the orders of the next buyers, without a lock. It returns false if there are
 // no more. A buyer without units is included with 0 units, because the gate passes a replay of
 // a known buyer on to the database.
-func (s *Store) ReadPage(ctx context.Context, c *Snapshot) (page inventory.Changes, more bool, err error) {
-	buyers, more, err := s.BuyersAfter(ctx, c.sku, c.after, CensusPage)
+func (s *Store) ReadPage(ctx context.Context, snap *Snapshot) (page inventory.Changes, more bool, err error) {
+	buyers, more, err := s.BuyersAfter(ctx, snap.sku, snap.after, CensusPage)
 	if err != nil || len(buyers) == 0 {
 		return page, false, err
 	}
 	last := buyers[len(buyers)-1]
 	page.Buyers = make(map[string]int64, len(buyers))
-	err = s.eachOrder(ctx, c.sku, c.after, last, func(o *orders.Order, unreleased bool) {
+	err = s.eachOrder(ctx, snap.sku, snap.after, last, func(o *orders.Order, unreleased bool) {
 		if unreleased {
-			c.unreleased[o.ID] = o.Status
+			snap.unreleased[o.ID] = o.Status
 		}
-		c.buyers[o.Buyer] = true
+		snap.buyers[o.Buyer] = true
 		units := page.Buyers[o.Buyer]
 		if o.Status.Open() {
 			units += o.Quantity
@@ -58,13 +58,13 @@ func (s *Store) ReadPage(ctx context.Context, c *Snapshot) (page inventory.Chang
 		}
 	})
 	if err != nil {
-		return page, false, fmt.Errorf("take a snapshot of %s: %w", c.sku, err)
+		return page, false, fmt.Errorf("take a snapshot of %s: %w", snap.sku, err)
 	}
-	c.after = last
+	snap.after = last
 	return page, more, nil
 }
 
-// eachOrder calls f for each order of the buyers after the buyer after, up to last.
+// eachOrder calls f for each order of the buyers b with after < b <= last.
 func (s *Store) eachOrder(ctx context.Context, sku, after, last string, f func(o *orders.Order, unreleased bool)) (err error) {
 	rows, err := s.DB.WithContext(ctx).Table(s.ordersByKey()).Where("sku = ? AND buyer > ? AND buyer <= ?", sku, after, last).
 		Select("id, status, restored_at IS NULL, buyer, quantity, created_at").Rows()
@@ -85,16 +85,16 @@ func (s *Store) eachOrder(ctx context.Context, sku, after, last string, f func(o
 
 // CatchUp brings a snapshot up to date, without a lock. The next CatchUp or Recount finds the
 // changes that are made while it reads.
-func (s *Store) CatchUp(ctx context.Context, c *Snapshot) (inventory.Changes, error) {
-	d, err := s.since(s.DB.WithContext(ctx), c)
+func (s *Store) CatchUp(ctx context.Context, snap *Snapshot) (inventory.Changes, error) {
+	d, err := s.changesSince(s.DB.WithContext(ctx), snap)
 	if err != nil {
-		return d.Changes, fmt.Errorf("bring the snapshot of %s up to date: %w", c.sku, err)
+		return d.Changes, fmt.Errorf("bring the snapshot of %s up to date: %w", snap.sku, err)
 	}
 	for id, status := range d.changed {
-		c.unreleased[id] = status
+		snap.unreleased[id] = status
 	}
 	for buyer := range d.Buyers {
-		c.buyers[buyer] = true
+		snap.buyers[buyer] = true
 	}
 	return d.Changes, nil
 }

@@ -79,8 +79,8 @@ type Store struct {
 // sqlitePrefix marks the DSN of a SQLite file.
 const sqlitePrefix = "sqlite:"
 
-// Open opens dsn: "sqlite:FILE", or a DSN of go-sql-driver/mysql such as
-// "user:password@tcp(host:3306)/flashsale". It does not connect.
+// Open returns a Store for dsn: "sqlite:FILE", or a DSN of go-sql-driver/mysql such as
+// "user:password@tcp(host:3306)/flashsale". It does not connect yet.
 func Open(dsn string, cfg Config) (*Store, error) {
 	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), DefaultTimeout)
 	s := &Store{

@@ -59,9 +59,9 @@ func (s *Store) Counting(ctx context.Context, sku string, buyers []string) ([]or
 	return rows, wrap(err, "read open orders of %d buyers of %s", len(buyers), sku)
 }
 
-// BuyersAfter reads the next buyers with an order of sku, of any status: the buyers of the next
-// limit orders, sorted by buyer. It returns false if there are no more. The query has no
-// DISTINCT, because the server would then read all remaining orders for each page.
+// BuyersAfter returns the sorted buyers of the next limit orders of sku, of any status, from
+// the first buyer behind after. more is false at the end. The query has no DISTINCT, because
+// the server would then read all remaining orders for each page.
 func (s *Store) BuyersAfter(ctx context.Context, sku, after string, limit int) (buyers []string, more bool, err error) {
 	err = s.DB.WithContext(ctx).Table(s.ordersByKey()).Where("sku = ? AND buyer > ?", sku, after).
 		Order("buyer").Limit(limit).Pluck("buyer", &buyers).Error

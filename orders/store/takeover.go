@@ -47,47 +47,47 @@ type Recounted struct {
 // every ended order released, because the new gate opens with the units of these orders. The
 // old gate, of epoch gateEpoch, must be shut and its queue empty.
 //
-// The caller must have read the sale was before it took the snapshot, and must have waited
+// The caller must have read the sale as old before it took the snapshot, and must have waited
 // until every node knows that the epoch ends (see Catalog.UntilSwitch). In direct mode and
 // before the first gate no wait is needed, because no node relies on a gate.
 // Errors: ErrFenced, ErrNotAnnounced.
-func (s *Store) Recount(ctx context.Context, c *Snapshot, was *orders.Sale, fence, gateEpoch int64) (*Recounted, error) {
-	sku := c.sku
+func (s *Store) Recount(ctx context.Context, snap *Snapshot, old *orders.Sale, fence, gateEpoch int64) (*Recounted, error) {
+	sku := snap.sku
 	r, err := transact(ctx, s, func(tx *gorm.DB) (*Recounted, error) {
 		sale, err := s.lockSaleAs(tx, sku, fence)
 		if err != nil {
 			return nil, err
 		}
-		if sale.Mode != orders.ModeDirect && sale.Epoch > 0 && (sale.Mode != orders.ModeChanging || sale.Epoch != was.Epoch) {
+		if sale.Mode != orders.ModeDirect && sale.Epoch > 0 && (sale.Mode != orders.ModeChanging || sale.Epoch != old.Epoch) {
 			return nil, orders.ErrNotAnnounced
 		}
 		// The snapshot misses the buyers of new orders without units. If the sale has changed
 		// to OnOrder since, the new gate would refuse replays of these orders.
-		if !sale.UpdatedAt.Equal(was.UpdatedAt) {
+		if !sale.UpdatedAt.Equal(old.UpdatedAt) {
 			return nil, fmt.Errorf("%w: an operator has changed the sale since the snapshot", orders.ErrNotAnnounced)
 		}
 		epoch := max(sale.Epoch, gateEpoch) + 1
 		if err := tx.Exec("UPDATE sales SET epoch = ?, mode = ? WHERE sku = ? AND fence = ?", epoch, orders.ModeGate, sku, fence).Error; err != nil {
 			return nil, err
 		}
-		d, err := s.since(tx, c)
+		d, err := s.changesSince(tx, snap)
 		if err != nil {
 			return nil, err
 		}
 		// Mark only the orders that were read as ended. An order that was paid afterwards has
 		// a hold in the new gate, which the keeper must still drop.
 		for ids := range slices.Chunk(d.ended, namesInQuery) {
-			c.Step()
+			snap.Step()
 			if err := tx.Model(&orders.Order{}).Where("id IN ?", ids).Updates(map[string]any{"restored_at": s.now()}).Error; err != nil {
 				return nil, err
 			}
 		}
 		gate := inventory.View{
 			Summary: inventory.Summary{Epoch: epoch, Terms: sale.Terms(), Available: sale.Total - sale.Sold},
-			Holds:   d.pending, Buyers: int64(len(c.buyers)),
+			Holds:   d.pending, Buyers: int64(len(snap.buyers)),
 		}
 		for buyer := range d.Buyers {
-			if !c.buyers[buyer] {
+			if !snap.buyers[buyer] {
 				gate.Buyers++
 			}
 		}

@@ -80,8 +80,8 @@ func Overdue(t testing.TB, db *gorm.DB, ids ...string) {
 	Exec(t, db, "UPDATE orders SET expires_at = ? WHERE id IN ?", ClockOf(t, db).Add(-time.Second), ids)
 }
 
-// BrokenClosing returns a description of each order of the sale S that is not either open or
-// ended exactly once, and of a wrong count in sales.sold.
+// BrokenClosing describes each order whose status contradicts its paid_at and closed_at, and
+// the column sold of the sale S if it is not the number of units in open orders.
 func BrokenClosing(t testing.TB, db *gorm.DB) (wrong []string) {
 	t.Helper()
 	rows := RowsOf(t, db)

@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS sales (
     CONSTRAINT sales_never_oversold CHECK (sold >= 0 AND sold <= total)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
--- One row per order that has left the gate's queue.
+-- One row per order. An order that is still in the gate's queue has no row.
 CREATE TABLE IF NOT EXISTS orders (
     id              CHAR(36)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     sku             VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
