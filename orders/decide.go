@@ -91,8 +91,8 @@ type HoldAction int
 // The hold actions.
 const (
 	Keep      HoldAction = iota // no change
-	Release              // the gate releases the units of the hold
-	Reconfirm            // the hold of a paid order has reappeared at the gate and is dropped again
+	Release                     // the gate releases the units of the hold
+	Reconfirm                   // the hold of a paid order has reappeared at the gate and is dropped again
 )
 
 // Decide returns the decision for one queued order. If a gate has accepted the order, Decide

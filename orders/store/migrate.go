@@ -33,7 +33,7 @@ func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	if err := lockSchema(ctx, conn); err != nil {
-		return 0, fmt.Errorf("lock the schema: %w", err)
+		return 0, fmt.Errorf("lock schema: %w", err)
 	}
 	if err := enforceChecks(ctx, conn); err != nil {
 		return 0, fmt.Errorf("enable CHECK constraints: %w", err)
@@ -72,7 +72,7 @@ func (s *Store) migrate(ctx context.Context, db *sql.DB) (int, error) {
 		return 0, fmt.Errorf("read schema version: %w", err)
 	}
 	if have > want {
-		return 0, fmt.Errorf("the database's schema has version %d, this program knows versions up to %d: %w", have, want, errNewerSchema)
+		return 0, fmt.Errorf("schema version %d is newer than version %d of this program: %w", have, want, errNewerSchema)
 	}
 	applied, err := provider.Up(ctx)
 	if err != nil {
