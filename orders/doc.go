@@ -6,6 +6,6 @@
 //
 //	httpapi → shop → controller → keeper → store → orders → inventory
 //
-// Every transaction locks the row in sales before it locks rows in orders. Otherwise two
-// transactions could wait for each other.
+// A transaction that locks a row of sales and rows of orders locks the row of sales first.
+// Otherwise two transactions could deadlock.
 package orders

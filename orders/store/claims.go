@@ -58,8 +58,9 @@ func hasClaim(tx *gorm.DB, id, ref string) (bool, error) {
 // the order, or was refused and err is the refusal. Payment takes no lock.
 //
 // If another payment has paid the order, the refusal is ErrAlreadyPaid, and there is no claim.
-// Every repetition receives the same refusal, and the buyer has the order. If there is a claim,
-// or the order has MaxClaims claims, the refusal is ErrOrderClosed.
+// Every repetition receives the same refusal, and the buyer has the order. If the payment has a
+// claim, or the order has MaxClaims claims, the refusal is ErrOrderClosed. For an order that
+// awaits payment it is the reason of the claim.
 func (s *Store) Payment(ctx context.Context, buyer, id, ref string) (o *orders.Order, decided bool, err error) {
 	if o, err = s.OrderOf(ctx, buyer, id); err != nil {
 		return nil, false, err
@@ -102,8 +103,8 @@ func (s *Store) Claims(ctx context.Context, limit int, cursor string) ([]orders.
 	return rows, next, wrap(err, "read claims")
 }
 
-// writeLate writes the decisions on late payments. If a decision has Reconfirm, it clears
-// restored_at, so the keeper drops the hold again.
+// writeLate writes the decisions on late payments. If the hold of a paid order has reappeared
+// (Reconfirm), it clears restored_at, so the keeper drops the hold again.
 func writeLate(tx *gorm.DB, decisions []orders.Decision, now time.Time) error {
 	var reconfirm []string
 	for _, d := range decisions {

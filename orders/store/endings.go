@@ -31,7 +31,8 @@ func (s *Store) underRow(ctx context.Context, sku string, f ending) (int64, erro
 // maxEndings is the maximum number of concurrent transactions of underRow.
 const maxEndings = 8
 
-// newEndings returns the group of underRow. It runs one transaction per sale at a time.
+// newEndings returns the group in which callers of underRow share a transaction. It runs one
+// transaction per sale at a time.
 func (s *Store) newEndings() *coalesce.Group[ending, int64] {
 	return coalesce.New(coalesce.Config[ending, int64]{
 		Batch: 20, Calls: maxEndings, Timeout: s.Timeout,

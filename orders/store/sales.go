@@ -121,8 +121,8 @@ func (s *Store) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
 // listedFor is the time after its end for which a sale in ModeOver is still listed.
 const listedFor = 24 * time.Hour
 
-// Sales reads the sales, except for archived and no longer listed sales, and the database's
-// time.
+// Sales reads the listed sales, and the database's time. A sale that is being archived is not
+// listed.
 func (s *Store) Sales(ctx context.Context) ([]orders.Sale, time.Time, error) {
 	db := s.DB.WithContext(ctx)
 	now, err := s.clock(db)

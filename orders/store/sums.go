@@ -59,9 +59,9 @@ func (s *Store) Counting(ctx context.Context, sku string, buyers []string) ([]or
 	return rows, wrap(err, "read open orders of %d buyers of %s", len(buyers), sku)
 }
 
-// BuyersAfter returns the sorted buyers of the next limit orders of sku, of any status, from
-// the first buyer behind after. more is false at the end. The query has no DISTINCT, because
-// the server would then read all remaining orders for each page.
+// BuyersAfter returns the next buyers of sku, sorted, whose names are greater than after. It
+// reads limit orders, of any status. more is false if there were fewer. The query has no
+// DISTINCT, because the server would then read all remaining orders for each page.
 func (s *Store) BuyersAfter(ctx context.Context, sku, after string, limit int) (buyers []string, more bool, err error) {
 	err = s.DB.WithContext(ctx).Table(s.ordersByKey()).Where("sku = ? AND buyer > ?", sku, after).
 		Order("buyer").Limit(limit).Pluck("buyer", &buyers).Error
