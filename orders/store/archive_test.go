@@ -103,7 +103,7 @@ func archived(ctx context.Context, a *Archive) (moved int64, err error) {
 
 // A process that is killed before or after any commit loses no row, and another process can
 // continue.
-func TestArchiveIsKilledBetweenAnyTwoSteps(t *testing.T) {
+func TestArchiveSurvivesAKillAtAnyStep(t *testing.T) {
 	t.Parallel()
 	const n = 7
 	for commit, killed := 1, true; killed; commit++ {
@@ -175,7 +175,7 @@ func TestArchiveByTwoOperators(t *testing.T) {
 }
 
 // The archive refuses a sale that is not over, or not for long enough.
-func TestArchiveRefuses(t *testing.T) {
+func TestArchiveRefusesRecentSales(t *testing.T) {
 	t.Parallel()
 	store := endedSale(t, 3)
 	a := newArchive(t, store)

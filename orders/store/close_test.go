@@ -51,7 +51,7 @@ func TestCloseRace(t *testing.T) {
 					case err == nil && o.Status == orders.Paid:
 						paid[i].Add(1)
 					case !errors.Is(err, orders.ErrOrderClosed):
-						t.Errorf("pay %d: %+v, %v", i, o, err)
+						t.Errorf("pay order %d: got %+v, %v, want it paid or ErrOrderClosed", i, o, err)
 					}
 				}
 			})
@@ -61,7 +61,7 @@ func TestCloseRace(t *testing.T) {
 					case err == nil && o.Status == orders.Cancelled:
 						cancelled[i].Add(1)
 					case !errors.Is(err, orders.ErrOrderClosed) && !errors.Is(err, orders.ErrAlreadyPaid):
-						t.Errorf("cancel %d: %+v, %v", i, o, err)
+						t.Errorf("cancel order %d: got %+v, %v, want it cancelled, ErrOrderClosed or ErrAlreadyPaid", i, o, err)
 					}
 				}
 			})
@@ -84,14 +84,14 @@ func TestCloseRace(t *testing.T) {
 			}
 		}
 		kit.None(t, kit.BrokenClosing(t, store.DB))
-		t.Logf("ends: %v", ends)
+		t.Logf("orders by status: %v", ends)
 	})
 }
 
 // An order is paid after the transaction that expires orders has read it, and before the
 // transaction writes. The order stays paid and its units stay sold. On SQLite this cannot
 // happen, because transactions that write run one after the other.
-func TestPaidWhileBeingClosed(t *testing.T) {
+func TestOrderPaidDuringExpiryStaysPaid(t *testing.T) {
 	store, ids := stocked(t, servertest.OpenSQL(t, servers.KindReal), 3)
 	kit.Overdue(t, store.DB, ids[1:]...)
 	pay := func() {
@@ -154,7 +154,7 @@ func TestCloseNeedsItsCondition(t *testing.T) {
 }
 
 // A payment after expires_at is refused, even if no sweeper has run, and closes the order.
-func TestPayTooLate(t *testing.T) {
+func TestPaymentAfterExpiryIsRefused(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, ids := stocked(t, sql, 1)
 		kit.Overdue(t, store.DB, ids...)
@@ -170,7 +170,7 @@ func TestPayTooLate(t *testing.T) {
 
 // An order that is inserted just after the payment's update is paid, and the answer is not
 // "order closed".
-func TestPayOfAnOrderThatJustBecameDurable(t *testing.T) {
+func TestPaymentOfAJustInsertedOrder(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, ids := stocked(t, sql, 1)
 		id := ids[0]
@@ -254,7 +254,7 @@ func TestExpireInBatches(t *testing.T) {
 
 // A locked sale does not occupy the connections that other sales need. Callers that cancel its
 // orders share one connection, and receive an error after the timeout.
-func TestLockedSaleLeavesThePoolToOthers(t *testing.T) {
+func TestLockedSaleDoesNotBlockOtherSales(t *testing.T) {
 	t.Parallel()
 	dsn := servertest.OpenSQL(t, servers.KindReal)
 	_, ids := stocked(t, dsn, 12)

@@ -16,7 +16,7 @@ import (
 
 // The hand-written SQL writes every column that Decide sets, for rows of every kind, and
 // reads every column that Decide needs.
-func TestRowsByHand(t *testing.T) {
+func TestHandWrittenSQL(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, _ := stocked(t, sql, 0)
 		now := kit.ClockOf(t, store.DB)
