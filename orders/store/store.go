@@ -41,8 +41,8 @@ type Config struct {
 	OrdersPerBuyer int
 	// Node is the name of the process, unique among the nodes. Default a random name.
 	Node string
-	// Stats, if set, returns statistics of the node, which each heartbeat stores and Nodes
-	// returns: ASCII, up to 8,000 bytes.
+	// Stats, if set, returns statistics of the node: ASCII, up to 8,000 bytes. Each heartbeat
+	// stores them, and Nodes returns them.
 	Stats func() string
 
 	noReadTimeout bool
