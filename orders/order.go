@@ -84,7 +84,7 @@ type Order struct {
 	IdempotencyKey *string
 	RequestHash    string
 	PaymentRef     *string
-	CreatedAt      time.Time `gorm:"autoCreateTime:false"` // time of the reservation, by Redis's clock
+	CreatedAt      time.Time `gorm:"autoCreateTime:false"` // when the gate accepted the order, by Redis's clock; without a gate, the database's time
 	ExpiresAt      time.Time // the database's time, as in the fields below
 	PaidAt         *time.Time
 	ClosedAt       *time.Time

@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS orders (
     idempotency_key VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NULL,
     request_hash    CHAR(32)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- hash of sku and quantity; a repetition under the key must have the same
     payment_ref     VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NULL, -- reference of the payment that paid the order
-    created_at      DATETIME(3)  NOT NULL, -- when the gate accepted the order, by Redis's clock
+    created_at      DATETIME(3)  NOT NULL, -- when the gate accepted the order, by Redis's clock; without a gate, the database's time
     expires_at      DATETIME(3)  NOT NULL,
     paid_at         DATETIME(3)  NULL,
     closed_at       DATETIME(3)  NULL, -- when the order was cancelled, expired or rejected
