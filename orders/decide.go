@@ -7,35 +7,35 @@ import (
 	"flashsale/inventory"
 )
 
-// A Ledger is what the database knows of a SKU, read under the sale's row
-// lock, and what this batch has added to it.
+// A Ledger contains the orders that matter for a batch of queued orders of one SKU. They are
+// read under the lock of the sale's row. Decide adds each order of the batch that it inserts.
 type Ledger struct {
 	Sale  *Sale
-	Now   time.Time
-	left  int64 // units
+	Now   time.Time // the database's time, read under the row lock
+	left  int64     // units that are not sold
 	ByID  map[string]*Order
 	byKey map[buyerKey]*Order
-	Held  map[string]int64 // units a buyer has pending or paid; of a buyer who is full, read for a late payment only
-	// Orders counts all orders that a buyer has made, of any status. Who has PerBuyer
-	// of them is full: nobody may make more.
-	Orders   map[string]int64
-	PerBuyer int64
+	Units map[string]int64 // units of a buyer's pending and paid orders; for a full buyer only if a late payment needs it
+	// OrderCount is the number of orders that a buyer has made, of any status. A buyer with
+	// OrdersPerBuyer orders is full and cannot make another.
+	OrderCount     map[string]int64
+	OrdersPerBuyer int64
 
-	Claimed map[LatePayment]bool
+	Claimed map[LatePayment]bool // payments with a refund claim
 
-	PastGate  bool   // the orders were not accepted by a gate
+	PastGate  bool   // no gate has accepted the orders
 	OnPayment bool   // the orders take no units until they are paid
-	Window    Reason // NotOpen or Closed: the reason to refuse orders and payments without a gate; "" while the sale is on
+	Window    Reason // NotOpen or Closed refuses orders and payments without a gate; "" while the sale is on
 }
 
 type buyerKey struct{ buyer, key string }
 
-// NewLedger returns a Ledger of a sale and the rows that matter to its queue.
+// NewLedger returns a Ledger with these rows. OrdersPerBuyer is unlimited.
 func NewLedger(sale *Sale, now time.Time, rows []Order) *Ledger {
 	l := &Ledger{
 		Sale: sale, Now: now, left: sale.Total - sale.Sold,
-		ByID: map[string]*Order{}, byKey: map[buyerKey]*Order{}, Held: map[string]int64{},
-		Orders: map[string]int64{}, PerBuyer: math.MaxInt64,
+		ByID: map[string]*Order{}, byKey: map[buyerKey]*Order{}, Units: map[string]int64{},
+		OrderCount: map[string]int64{}, OrdersPerBuyer: math.MaxInt64,
 		Claimed: map[LatePayment]bool{},
 	}
 	for i := range rows {
@@ -44,16 +44,16 @@ func NewLedger(sale *Sale, now time.Time, rows []Order) *Ledger {
 	return l
 }
 
-// add counts an order with its buyer's.
+// add is Know for an order that also counts for its buyer's limits.
 func (l *Ledger) add(o *Order) {
 	l.Know(o)
-	l.Orders[o.Buyer]++
+	l.OrderCount[o.Buyer]++
 	if o.Status.Open() {
-		l.Held[o.Buyer] += o.Quantity
+		l.Units[o.Buyer] += o.Quantity
 	}
 }
 
-// Know has the order found by its id and key.
+// Know adds the order to ByID and to the orders by key.
 func (l *Ledger) Know(o *Order) {
 	l.ByID[o.ID] = o
 	if o.IdempotencyKey != nil {
@@ -61,49 +61,49 @@ func (l *Ledger) Know(o *Order) {
 	}
 }
 
-// full reports whether a buyer has made as many orders as a buyer may make.
-func (l *Ledger) full(buyer string) bool { return l.Orders[buyer] >= l.PerBuyer }
+// full reports whether the buyer has made OrdersPerBuyer orders.
+func (l *Ledger) full(buyer string) bool { return l.OrderCount[buyer] >= l.OrdersPerBuyer }
 
-// A Decision is what becomes of one queued order.
+// A Decision describes the outcome for one queued order.
 type Decision struct {
 	Queued  inventory.Queued
-	Order   *Order // the row: a new one, or the one that was there
-	Action  Action // on the row
+	Order   *Order // the row, new or existing; nil if there is none
+	Action  Action
 	Hold    HoldAction
-	Claim   *Claim // of RecordClaim
+	Claim   *Claim // the claim to record if Action is RecordClaim
 	Refused Reason // if set, the caller receives it instead of Order
 }
 
-// An Action is what a decision does to the order's row.
+// An Action is the change that a decision makes to the order's row.
 type Action int
 
 // The actions.
 const (
-	Find        Action = iota // nothing: Order, if any, was there
-	Insert                    // Order is new
-	PayLate                   // the order had expired, or awaited payment: this payment pays it
-	RecordClaim               // this payment comes too late: Claim is recorded
+	Find        Action = iota // no change: Order, if set, is an existing row
+	Insert                    // Order is inserted
+	PayLate                   // Order was expired or awaiting payment, and becomes paid
+	RecordClaim               // the payment is refused, and Claim is recorded
 )
 
-// A HoldAction is what becomes of the order's hold at the gate.
+// A HoldAction is the change that a decision makes to the order's hold at the gate.
 type HoldAction int
 
-// What becomes of a hold.
+// The hold actions.
 const (
-	Keep      HoldAction = iota
-	Release              // no order has the hold: its units are released
-	Reconfirm            // the gate has forgotten that the order ended, and is told again
+	Keep      HoldAction = iota // no change
+	Release                     // the gate releases the units of the hold
+	Reconfirm                   // the hold of a paid order has reappeared at the gate and is dropped again
 )
 
-// Decide decides on one order that the gate has accepted. It rejects an order only after
-// Redis has lost data.
+// Decide returns the decision for one queued order. If a gate has accepted the order, Decide
+// rejects it only after Redis has lost data.
 func (l *Ledger) Decide(q inventory.Queued) Decision {
 	if p, late := LateOf(q); late {
 		return l.decideLate(q, p)
 	}
 	if row := l.ByID[q.OrderID]; row != nil {
-		// The answer of an earlier commit was lost, or Redis has gone back to before that
-		// answer. The hold of a closed or paid order is then released again.
+		// The order was committed before. Either the answer to that commit was lost, or
+		// Redis has lost later writes, and may still have the hold of an ended order.
 		d := Decision{Queued: q, Order: row}
 		switch {
 		case row.Status.Closed():
@@ -124,12 +124,12 @@ func (l *Ledger) Decide(q inventory.Queued) Decision {
 	}
 	switch {
 	case !l.PastGate && l.Sale.TookOnPayment(q.Epoch):
-		// A node with an old copy of the sale sent the order to the gate. Another node may
-		// have refused its key since, because the gate does not know orders without units.
+		// A node with an old copy of the sale has sent the order to the gate. Another node
+		// may have refused the key, because the gate does not know orders without units.
 		return Decision{Queued: q, Hold: Release, Refused: Unavailable}
 	case l.Window != "":
 		return Decision{Queued: q, Refused: l.Window}
-	case l.full(q.Buyer): // a row for each refusal would let one buyer make rows without end
+	case l.full(q.Buyer): // no row, because one buyer could create rows without end
 		return Decision{Queued: q, Hold: Release, Refused: BuyerLimit}
 	}
 	o := l.newOrder(q)
@@ -137,7 +137,7 @@ func (l *Ledger) Decide(q inventory.Queued) Decision {
 	switch {
 	case reason != "" && l.PastGate: // no gate has taken units for the order, so it leaves no row
 		return Decision{Queued: q, Refused: reason}
-	case reason != "": // the row holds nothing, and the units are released as those of a closed order
+	case reason != "": // the keeper releases the units, as for a closed order
 		o.Status, o.Reason, o.ExpiresAt, o.ClosedAt = Rejected, reason, l.Now, &l.Now
 	case !l.OnPayment:
 		l.left -= q.Quantity
@@ -146,10 +146,10 @@ func (l *Ledger) Decide(q inventory.Queued) Decision {
 	return Decision{Queued: q, Order: o, Action: Insert}
 }
 
-// room returns why a buyer cannot have so many more units, or "".
+// room returns the reason for which the buyer cannot have quantity more units, or "".
 func (l *Ledger) room(buyer string, quantity int64) Reason {
 	switch {
-	case l.Held[buyer]+quantity > l.Sale.PerBuyerLimit:
+	case l.Units[buyer]+quantity > l.Sale.PerBuyerLimit:
 		return BuyerLimit
 	case quantity > l.left:
 		return SoldOut
@@ -157,7 +157,7 @@ func (l *Ledger) room(buyer string, quantity int64) Reason {
 	return ""
 }
 
-// newOrder returns the row of an order that is accepted.
+// newOrder returns the row of an accepted order.
 func (l *Ledger) newOrder(q inventory.Queued) *Order {
 	o := &Order{
 		ID: q.OrderID, SKU: l.Sale.SKU, Buyer: q.Buyer, Quantity: q.Quantity,

@@ -11,7 +11,7 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// drawn is a random sale with rows that keep its rules, and a batch.
+// drawn returns a random sale, rows that its rules allow, and a batch.
 func drawn(t *rapid.T) (*orders.Sale, []orders.Order, []inventory.Queued) {
 	sale := &orders.Sale{SKU: "S", Total: rapid.Int64Range(0, 12).Draw(t, "total"), PerBuyerLimit: rapid.Int64Range(1, 4).Draw(t, "limit")}
 	buyer := rapid.SampledFrom([]string{"ann", "bob", "eve"})
@@ -20,7 +20,7 @@ func drawn(t *rapid.T) (*orders.Sale, []orders.Order, []inventory.Queued) {
 	hash := rapid.SampledFrom([]string{"h", "h", "h", "other"})
 	quantity := rapid.Int64Range(1, 3)
 	var rows []orders.Order
-	// Each row comes about as it does in production: decided on, and then perhaps ended.
+	// As in production, each row is an order that the rules allow, and that may have ended.
 	for range rapid.IntRange(0, 6).Draw(t, "rows") {
 		q := kit.QueuedOrder(id.Draw(t, "id"), buyer.Draw(t, "buyer"), key.Draw(t, "key"), quantity.Draw(t, "quantity"))
 		status := map[string]orders.Status{"sold": orders.PendingPayment, "rejected sold_out": orders.Rejected, "rejected buyer_limit": orders.Rejected}[kit.Decision(sale, rows, q)]
@@ -43,14 +43,14 @@ func drawn(t *rapid.T) (*orders.Sale, []orders.Order, []inventory.Queued) {
 	return sale, rows, batch
 }
 
-// differs decides on a batch and returns where the model differs. Each order is decided on
-// by the ledger that next returns.
+// differs returns an error if a decision differs from the model. next returns the ledger for
+// each order of the batch.
 func differs(sale *orders.Sale, rows []orders.Order, batch []inventory.Queued, next func() *orders.Ledger) error {
 	all := append([]orders.Order(nil), rows...)
 	for i, q := range batch {
 		d := next().Decide(q)
 		if got, want := kit.Said(d), kit.Decision(sale, all, q); got != want {
-			return fmt.Errorf("order %d of the batch, %+v: %q, the model says %q", i, q, got, want)
+			return fmt.Errorf("order %d of the batch, %+v: got %q, want %q", i, q, got, want)
 		}
 		if d.Action == orders.Insert {
 			all = append(all, *d.Order)
@@ -66,11 +66,11 @@ func differs(sale *orders.Sale, rows []orders.Order, batch []inventory.Queued, n
 	}
 	for buyer, units := range byBuyer {
 		if units > sale.PerBuyerLimit {
-			return fmt.Errorf("%s has %d units of at most %d", buyer, units, sale.PerBuyerLimit)
+			return fmt.Errorf("%s has %d units, want at most %d", buyer, units, sale.PerBuyerLimit)
 		}
 	}
 	if sold > sale.Total {
-		return fmt.Errorf("%d units sold of %d", sold, sale.Total)
+		return fmt.Errorf("%d units are sold, want at most %d", sold, sale.Total)
 	}
 	return nil
 }
@@ -85,9 +85,8 @@ func TestDecideAgainstModel(t *testing.T) {
 	})
 }
 
-// The same check finds a decision that rests on the rows alone, and not on what the batch has
-// added to them.
-func TestDecideWithinTheBatchIsNeeded(t *testing.T) {
+// The model finds decisions that ignore the earlier orders of the batch.
+func TestModelFindsDecisionsWithoutTheBatch(t *testing.T) {
 	sale := &orders.Sale{SKU: "S", Total: 10, PerBuyerLimit: 3}
 	for name, batch := range map[string][]inventory.Queued{
 		"limit": {kit.QueuedOrder("1", "ann", "", 2), kit.QueuedOrder("2", "ann", "", 2)},
@@ -97,7 +96,7 @@ func TestDecideWithinTheBatchIsNeeded(t *testing.T) {
 	} {
 		forgetful := func() *orders.Ledger { return orders.NewLedger(sale, kit.DecidedAt, nil) }
 		if differs(sale, nil, batch, forgetful) == nil {
-			t.Errorf("%s: nothing found", name)
+			t.Errorf("%s: the model found no difference", name)
 		}
 	}
 }

@@ -1,9 +1,11 @@
-// Package orders is the domain of a flash sale: sales, orders and refunds, their
-// statuses, and Ledger.Decide, which decides what may be sold. It does no I/O.
+// Package orders contains the rules of a flash sale: the types of sales, orders and refund
+// claims, the statuses of an order, and Ledger.Decide, which decides whether a queued order
+// is sold. It does no I/O.
 //
-// The packages below form layers, and each may call what stands right of it:
+// The packages form layers. Each package may import only packages to its right:
 //
 //	httpapi → shop → controller → keeper → store → orders → inventory
 //
-// Order of locks, everywhere: the row in sales first, then rows in orders.
+// A transaction that locks a row of sales and rows of orders locks the row of sales first.
+// Otherwise two transactions could deadlock.
 package orders

@@ -8,24 +8,25 @@ import (
 	"strings"
 )
 
-// What a caller may be told, beside the refusals of package inventory.
+// Errors that callers receive, in addition to the refusals of package inventory.
 var (
 	ErrNotFound    = errors.New("orders: not found")
 	ErrAlreadyPaid = errors.New("orders: already paid")
 	ErrOrderClosed = errors.New("orders: order is closed")          // cancelled, expired or rejected
 	ErrInProgress  = errors.New("orders: order is not durable yet") // still in the queue
 	ErrBelowSold   = errors.New("orders: total would be below what is sold")
-	ErrUnavailable = errors.New("orders: a dependency is not available") // outcome unknown, or nothing done: try again
+	ErrUnavailable = errors.New("orders: a dependency is not available") // the outcome is unknown, or nothing was done: retry
 )
 
-// ErrOnItsWay tells an operator that the database has a change, and the gate may not
-// have it yet. It comes with ErrUnavailable.
-var ErrOnItsWay = errors.New("orders: the change is on its way to the gate")
+// ErrOnItsWay is returned to an operator if a change is stored in the database but may not
+// have reached the gate. It is joined with ErrUnavailable.
+var ErrOnItsWay = errors.New("orders: the change is stored, but may not have reached the gate")
 
-// ErrFenced tells a keeper that another one has taken over.
+// ErrFenced is returned to a keeper if another keeper has taken over its SKU.
 var ErrFenced = errors.New("orders: fenced off by a newer keeper")
 
-// InvalidError names every field that is wrong, and how.
+// InvalidError reports the invalid fields of a request. Fields maps the name of a field to
+// the rule that the field breaks.
 type InvalidError struct {
 	Fields map[string]string
 }
@@ -38,10 +39,11 @@ func (e *InvalidError) Error() string {
 	return "invalid request: " + strings.Join(names, "; ")
 }
 
-// Fields collects what is wrong with a request. Nothing is, as a rule.
+// Fields collects the invalid fields of a request. It is nil if all fields are valid.
 type Fields map[string]string
 
-// Check notes what is wrong with the field name, unless ok is true.
+// Check records the message for the field name, unless ok is true or the field already has a
+// message.
 func (f *Fields) Check(ok bool, name, format string, args ...any) {
 	if _, seen := (*f)[name]; ok || seen {
 		return
@@ -60,21 +62,20 @@ func (f Fields) Err() error {
 	return &InvalidError{Fields: f}
 }
 
-// ErrHoldsNone is Store.Pay's answer for an order whose units are still to be taken.
+// ErrHoldsNone is returned by Store.Pay if the payment must take the order's units first.
 var ErrHoldsNone = errors.New("orders: the order holds no units")
 
-// ErrTakesUnits refuses an order without units of a sale whose orders hold units.
+// ErrTakesUnits is returned for an order without units if the sale takes units on order.
 var ErrTakesUnits = errors.New("orders: the sale takes units on order")
 
-// ErrNotDirect refuses a direct order of a sale that has a gate.
+// ErrNotDirect is returned for an order without a gate if the sale is not in direct mode.
 var ErrNotDirect = errors.New("orders: the sale is not sold in direct mode")
 
-// ErrChanged refuses to end an order that is not as it was read.
-var ErrChanged = errors.New("orders: the order has changed meanwhile")
+// ErrChanged is returned if another transaction has changed an order since it was read.
+var ErrChanged = errors.New("orders: the order has changed since it was read")
 
-// ErrNotAnnounced is returned if the end of the sale's epoch was not announced before
-// (ModeChanging).
+// ErrNotAnnounced is returned for a new epoch that was not announced first (ModeChanging).
 var ErrNotAnnounced = errors.New("orders: the change of the sale's epoch was not announced")
 
-// ErrPrecondition refuses an operator's change of a sale that is not as If-Match says.
-var ErrPrecondition = errors.New("orders: the sale is not as If-Match says")
+// ErrPrecondition is returned to an operator if If-Match does not match the sale.
+var ErrPrecondition = errors.New("orders: the sale does not match If-Match")

@@ -7,36 +7,31 @@ import (
 )
 
 // A sale with ReserveOn OnPayment takes no units for an order, only for its payment.
-// Such an order needs no gate. It is a row, which any node inserts under the sale's row
-// lock, with the keeper's decision, for all buyers of the same moment together. Its
-// status is awaiting_payment, which callers see as pending_payment. Sums over the units
-// of open orders do not find it. It has no units to release, so it counts as released.
 //
-// Its payment takes the path of a payment after expiry (shop/paylate.go): gate, queue, keeper.
-// There is one difference: a rejection leaves the order open and creates no refund claim,
-// because a payer charges the buyer only after the acceptance. If the database rejects a
-// payment that a gate accepted, or may have accepted before Redis was lost, a refund claim
-// is recorded. The payer may not receive the rejection, and a repetition of the payment
-// must not be accepted.
+// Such an order needs no gate. Any node inserts its row under the lock of the sale's row, in
+// a transaction that concurrent buyers share, and Ledger.Decide decides. The status is
+// awaiting_payment. The order does not count as sold, and it has no units to release, so it
+// is inserted as released. It is refused if no units are left, but it does not set any aside:
+// when the buyer pays, there may be none left. Nor does it count for the limit per buyer.
 //
-// An order is refused if no units are left at that moment. When it is paid, there may be
-// none left. Unpaid orders do not count, and the buyer's limit ignores them, too.
+// The payment follows the path of a late payment: gate, queue, keeper. There is one
+// difference. If the payment is refused, the order stays open and no claim is recorded,
+// because the payer charges the buyer only after the acceptance. If the database refuses a
+// payment that a gate has accepted, or may have accepted before Redis was lost, a claim is
+// recorded: the payer may not receive the refusal, and a repetition must not be accepted.
 //
-// A sale may change to OnPayment at any time. Its orders take units until the gate has
-// been replaced (orders.Sale.TakesOnPayment), because the gate does not know the keys of
-// orders without units, and would refuse their replays.
+// A sale may change to OnPayment at any time. See Sale.TakesOnPayment.
 
-// A LatePayment is a payment of an order that has expired, or awaits payment.
+// A LatePayment is a payment of an order that has expired or awaits payment.
 type LatePayment struct{ Order, Ref string }
 
-// LateOf returns the late payment that a queued order is an attempt of, and reports whether
-// it is one.
+// LateOf reports whether q is an attempt of a late payment, and returns the payment.
 func LateOf(q inventory.Queued) (p LatePayment, late bool) {
 	return LatePayment{q.Pays, q.Key}, q.Pays != ""
 }
 
-// decideLate decides on the attempt of a late payment. Its hold either becomes
-// that of the paid order, or is released.
+// decideLate returns the decision for an attempt of a late payment. If the attempt pays the
+// order, the order keeps its hold. Otherwise the hold is released.
 func (l *Ledger) decideLate(q inventory.Queued, p LatePayment) Decision {
 	row := l.ByID[p.Order]
 	d := Decision{Queued: q, Order: row, Hold: Release}
@@ -44,14 +39,14 @@ func (l *Ledger) decideLate(q inventory.Queued, p LatePayment) Decision {
 	case row == nil || row.Status == PendingPayment: // an expired order is neither deleted nor reopened
 		d.Refused = Unavailable
 	case row.HoldID != nil && *row.HoldID == q.OrderID:
-		// This attempt has paid before. Its hold is dropped, and its units are not released.
+		// This attempt has paid the order. The keeper drops its hold and keeps the units.
 		d.Hold = Keep
 		if row.RestoredAt != nil {
 			d.Hold = Reconfirm
 		}
 	case l.Claimed[p]:
 		d.Refused = OrderClosed
-	case row.PaidBy(p.Ref): // by another attempt of the same payment
+	case row.PaidBy(p.Ref): // another attempt of the same payment has paid the order
 	case row.Status == Paid:
 		d.Refused = AlreadyPaid
 	case row.Claims >= MaxClaims:
@@ -62,11 +57,11 @@ func (l *Ledger) decideLate(q inventory.Queued, p LatePayment) Decision {
 		case reason == "":
 			d.Action, d.Hold = PayLate, Keep
 			l.left -= row.Quantity
-			l.Held[row.Buyer] += row.Quantity
+			l.Units[row.Buyer] += row.Quantity
 			row.Status, row.PaymentRef, row.HoldID = Paid, &p.Ref, &q.OrderID
 			row.ClosedAt, row.RestoredAt = nil, nil
 		case row.Status == AwaitingPayment && l.PastGate:
-			d.Refused = reason // the payer waits, and no queue has the same payment: an old queue is dropped
+			d.Refused = reason // no claim: the payer receives the refusal, and no queue has another attempt
 		default:
 			d.Action, d.Refused, d.Claim = RecordClaim, OrderClosed, NewClaim(row, p.Ref, reason, l.Now)
 			l.Claimed[p] = true
@@ -76,9 +71,9 @@ func (l *Ledger) decideLate(q inventory.Queued, p LatePayment) Decision {
 	return d
 }
 
-// payable returns why an order cannot be paid anew, or "". An expired order can be paid only
-// after its first hold has been released. Otherwise that release would return units that the
-// payment has just taken.
+// payable returns the reason for which the order cannot be paid late, or "". An expired order
+// can be paid only after its first hold has been released. Otherwise that release would
+// return units that the payment has just taken.
 func (l *Ledger) payable(o *Order) Reason {
 	switch {
 	case !o.Status.PayLate():
@@ -91,8 +86,8 @@ func (l *Ledger) payable(o *Order) Reason {
 	return l.room(o.Buyer, o.Quantity)
 }
 
-// awaitPayment makes o an order that takes no units until it is paid. Paying takes units,
-// and needs a sale that has not ended.
+// awaitPayment makes o an order that takes no units until it is paid. The order expires with
+// the sale, because its payment cannot take units afterwards.
 func (l *Ledger) awaitPayment(o *Order) {
 	o.Status, o.RestoredAt = AwaitingPayment, &l.Now
 	if o.ExpiresAt.After(l.Sale.ClosesAt) {
@@ -100,13 +95,13 @@ func (l *Ledger) awaitPayment(o *Order) {
 	}
 }
 
-// A Claim is a claim for a refund: a payment of a closed order was reported, so money may be
-// due back. Whoever holds the money checks it. There is one claim for each order and payment
-// reference, because the payer chooses the reference and may use it for two orders.
+// A Claim is a claim for a refund: a payment of a closed order was reported, so the buyer's
+// money may be due back. The service moves no money. There is one claim for each order and
+// payment reference, because the payer chooses the reference and may use it for two orders.
 //
-// A payment is either taken or claimed. Both are decided under the sale's row lock, after a
-// look for the other. A claim is final: its reference stays refused, whatever is released
-// later. So does every further reference of an order that has MaxClaims claims.
+// A payment either pays an order or has a claim, never both, because the lock of the sale's
+// row covers the decision. A claim is final: its reference stays refused, even if units are
+// released later. An order with MaxClaims claims refuses every further reference.
 type Claim struct {
 	PaymentRef string    `gorm:"primaryKey" json:"payment_ref"`
 	OrderID    string    `gorm:"primaryKey" json:"order_id"`
@@ -114,14 +109,15 @@ type Claim struct {
 	Buyer      string    `json:"buyer"`
 	Amount     int64     `json:"amount"` // minor units of Currency
 	Currency   string    `json:"currency"`
-	Reason     Reason    `json:"reason"`                        // why the payment was not taken
-	CreatedAt  time.Time `gorm:"autoCreateTime:false" json:"-"` // by the database's clock
+	Reason     Reason    `json:"reason"`                        // why the payment was refused
+	CreatedAt  time.Time `gorm:"autoCreateTime:false" json:"-"` // the database's time
 }
 
-// TableName is for gorm.
+// TableName returns the name of the table, for gorm.
 func (Claim) TableName() string { return "refunds" }
 
-// MaxClaims bounds the claims of one order, because a payer can invent references without end.
+// MaxClaims is the maximum number of claims of one order. A payer could otherwise create rows
+// without end by inventing references.
 const MaxClaims = 10
 
 // NewClaim returns the claim for a payment of o that was refused for that reason.
@@ -138,5 +134,5 @@ type ClaimJSON struct {
 	CreatedAt stamp `json:"created_at"`
 }
 
-// JSON returns the claim as callers see it.
+// JSON returns the claim in the form of the API.
 func (r *Claim) JSON() ClaimJSON { return ClaimJSON{r, stamp(r.CreatedAt)} }

@@ -13,51 +13,52 @@ import (
 	"flashsale/inventory"
 )
 
-// A Status is where an order stands.
+// A Status is the state of an order.
 //
 //	reserved ──▶ pending_payment ──▶ paid
 //	    │               ├──────────▶ cancelled
 //	    ▼               └──────────▶ expired
 //	 rejected                 (or paid late: expired ──▶ paid)
 //
-// A reserved order is in the gate and its queue only; all others are rows.
-// Where a sale takes units on payment, an order begins as awaiting_payment, which callers
-// see as pending_payment, and its way to paid is that of one paid late.
-// Each arrow out of pending_payment is one conditional update: one of them wins.
-// So is the one from expired to paid, which takes the units anew (shop/paylate.go).
+// A reserved order exists only at the gate and in its queue. An order in any other status is
+// a row. Each arrow between rows is one conditional update, so exactly one of several
+// concurrent updates succeeds. The update from expired to paid takes the units a second time.
+//
+// If the sale takes units on payment, an order begins as awaiting_payment, and its payment
+// follows the path of a late payment. The API shows awaiting_payment as pending_payment.
 type Status string
 
 // The statuses.
 const (
 	Reserved        Status = "reserved"
 	PendingPayment  Status = "pending_payment"
-	AwaitingPayment Status = "awaiting_payment" // pending_payment to whoever asks; holds no units (late.go)
+	AwaitingPayment Status = "awaiting_payment" // shown as pending_payment; the order has no units (late.go)
 	Paid            Status = "paid"
 	Cancelled       Status = "cancelled"
 	Expired         Status = "expired"
-	Rejected        Status = "rejected" // the gate let it in, the database had no room: the gate had lost data
+	Rejected        Status = "rejected" // the gate accepted the order after it had lost data, and the database refused it
 )
 
-// Which statuses mean what, for queries. A status that is in none of them holds
-// nothing, and never gives units back.
+// Sets of statuses, for queries. An order whose status is in none of these sets has no units
+// and releases none.
 var (
-	OpenStatuses     = []Status{PendingPayment, Paid}               // count as sold
-	ClosedStatuses   = []Status{Cancelled, Expired, Rejected}       // their units go, or have gone, back to sale
-	FinalStatuses    = []Status{Paid, Cancelled, Expired, Rejected} // the gate is to hear of them
-	PayLateStatuses  = []Status{Expired, AwaitingPayment}           // a payment takes units anew
-	ExpiringStatuses = []Status{PendingPayment, AwaitingPayment}    // the time to pay ends them
+	OpenStatuses     = []Status{PendingPayment, Paid}               // the order counts as sold
+	ClosedStatuses   = []Status{Cancelled, Expired, Rejected}       // the units are released, or have been released
+	FinalStatuses    = []Status{Paid, Cancelled, Expired, Rejected} // the gate must remove the hold
+	PayLateStatuses  = []Status{Expired, AwaitingPayment}           // a payment must take the units first
+	ExpiringStatuses = []Status{PendingPayment, AwaitingPayment}    // the order can expire
 )
 
-// Closed tells whether the order's units go, or have gone, back to sale.
+// Closed reports whether the order's units are released, or have been released.
 func (s Status) Closed() bool { return slices.Contains(ClosedStatuses, s) }
 
-// Open tells whether the order counts as sold.
+// Open reports whether the order counts as sold.
 func (s Status) Open() bool { return slices.Contains(OpenStatuses, s) }
 
-// PayLate tells whether a payment has to take the order's units anew.
+// PayLate reports whether a payment of the order must take its units first.
 func (s Status) PayLate() bool { return slices.Contains(PayLateStatuses, s) }
 
-// shown is the status as callers see it.
+// shown returns the status that the API shows.
 func (s Status) shown() Status {
 	if s == AwaitingPayment {
 		return PendingPayment
@@ -65,12 +66,12 @@ func (s Status) shown() Status {
 	return s
 }
 
-// PaidBy tells whether the order is paid, and by this payment.
+// PaidBy reports whether the payment ref has paid the order.
 func (o *Order) PaidBy(ref string) bool {
 	return o.Status == Paid && o.PaymentRef != nil && *o.PaymentRef == ref
 }
 
-// An Order is one row. Amount is in minor units of Currency.
+// An Order is a row of the table orders. Amount is in minor units of Currency.
 type Order struct {
 	ID             string `gorm:"primaryKey"`
 	SKU            string `gorm:"column:sku"`
@@ -79,23 +80,26 @@ type Order struct {
 	Amount         int64
 	Currency       string
 	Status         Status
-	Reason         Reason // of a rejected order
+	Reason         Reason // why the order was rejected
 	IdempotencyKey *string
 	RequestHash    string
 	PaymentRef     *string
-	CreatedAt      time.Time `gorm:"autoCreateTime:false"` // when it was reserved, by Redis's clock
-	ExpiresAt      time.Time // by the database's clock, like the rest
+	CreatedAt      time.Time `gorm:"autoCreateTime:false"` // when the gate accepted the order, by Redis's clock; without a gate, the database's time
+	ExpiresAt      time.Time // the database's time, as in the fields below
 	PaidAt         *time.Time
 	ClosedAt       *time.Time
-	RestoredAt     *time.Time // the gate knows of the end: it has released the units, or dropped the hold of a paid order. An order that awaits payment has no units and is created so
-	HoldID         *string    // of an order that was paid late, or awaits payment: the gate's hold of it (shop/paylate.go)
-	Claims         int64      // refunds recorded of it (late.go)
+	// RestoredAt is set once the gate has released the units of a closed order, or dropped
+	// the hold of a paid order. An order that awaits payment has no units, so RestoredAt is
+	// set when the order is created.
+	RestoredAt *time.Time
+	HoldID     *string // hold of the late payment that paid the order (NewHoldID)
+	Claims     int64   // number of refund claims for the order
 }
 
-// TableName is for gorm.
+// TableName returns the name of the table, for gorm.
 func (Order) TableName() string { return "orders" }
 
-// OrderJSON is an order as openapi.yaml says.
+// OrderJSON is an order in the form of openapi.yaml.
 type OrderJSON struct {
 	ID        string `json:"id"`
 	SKU       string `json:"sku"`
@@ -111,13 +115,14 @@ type OrderJSON struct {
 	ClosedAt  *stamp `json:"closed_at"`
 }
 
-// RowJSON is an order as operators see it.
+// RowJSON is an order in the form that operators receive.
 type RowJSON struct {
 	OrderJSON
 	Key *string `json:"idempotency_key"`
 }
 
-// JSON is the order as callers see it. The row itself has more than they may know.
+// JSON returns the order in the form of the API. It omits the columns that buyers must not
+// see.
 func (o *Order) JSON() OrderJSON {
 	return OrderJSON{
 		ID: o.ID, SKU: o.SKU, Buyer: o.Buyer, Quantity: o.Quantity, Amount: o.Amount, Currency: o.Currency,
@@ -127,7 +132,7 @@ func (o *Order) JSON() OrderJSON {
 	}
 }
 
-// stamp is a time as the API writes it: RFC 3339, UTC, milliseconds.
+// stamp is a time in the format of the API: RFC 3339 in UTC, with milliseconds.
 type stamp time.Time
 
 func stampOf(t *time.Time) *stamp {
@@ -142,25 +147,25 @@ func (s stamp) MarshalJSON() ([]byte, error) {
 	return time.Time(s).UTC().AppendFormat(make([]byte, 0, len(layout)), layout), nil
 }
 
-// UnmarshalJSON reads a time as clients of the API do.
+// UnmarshalJSON is for clients of the API.
 func (s *stamp) UnmarshalJSON(text []byte) error { return (*time.Time)(s).UnmarshalJSON(text) }
 
-// IsSKU tells whether s can name a sale: 1 to 64 of A-Z a-z 0-9 . _ -
+// IsSKU reports whether s is a valid SKU: 1 to 64 characters of A-Z a-z 0-9 . _ -
 func IsSKU(s string) bool { return isName(s, "._-") }
 
-// IsBuyer tells whether s can name a buyer: as a SKU, or with colons.
+// IsBuyer reports whether s is a valid buyer: 1 to 64 characters of A-Z a-z 0-9 . _ - :
 func IsBuyer(s string) bool { return isName(s, "._-:") }
 
-// isName tells whether s has 1 to 64 characters, all of them letters, digits or marks.
+// isName reports whether s has 1 to 64 characters: ASCII letters, digits and characters of
+// marks.
 func isName(s, marks string) bool {
 	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(marks, r))
 	})
 }
 
-// IsOrderID tells whether s can be the id of an order: a UUID in the form in
-// which this package writes it. Anything else is not worth a question, and
-// what is not ASCII would be an error of the database.
+// IsOrderID reports whether s is a UUID in the form of NewOrderID. Callers check an id from
+// a request before they query, because a comparison with non-ASCII text is an error in MySQL.
 func IsOrderID(s string) bool {
 	return len(s) == 36 && uuid.Validate(s) == nil && strings.ToLower(s) == s
 }
@@ -170,12 +175,13 @@ func VisibleASCII(s string, limit int) bool {
 	return s != "" && len(s) <= limit && !strings.ContainsFunc(s, func(r rune) bool { return r < '!' || r > '~' })
 }
 
-// Hold is what the gate has of a pending order.
+// Hold returns the hold that the gate must have for the order while it is pending.
 func (o *Order) Hold() inventory.Hold {
 	return inventory.Hold{OrderID: o.ID, Buyer: o.Buyer, Quantity: o.Quantity, At: o.CreatedAt}
 }
 
-// Fingerprint tells one order from another under the same key.
+// Fingerprint returns a hash of what is ordered. If a request has the key of an earlier
+// order but another fingerprint, it is refused.
 func Fingerprint(sku string, quantity int64) string {
 	sum := sha256.Sum256(append([]byte(sku+"\n"), strconv.FormatInt(quantity, 10)...))
 	return hex.EncodeToString(sum[:16])

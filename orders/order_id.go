@@ -10,31 +10,30 @@ import (
 	"github.com/google/uuid"
 )
 
-// NewOrderID returns an id for an order of sku: a UUIDv7 whose last 16 bits,
-// which are random in others, are a hash of the SKU. So an id by itself says
-// which gates may know it. 46 random bits and a count within the millisecond
-// keep ids apart.
+// NewOrderID returns an id for an order of sku: a UUIDv7 whose last 16 bits are a hash of the
+// SKU. MayBeOf uses the hash to exclude gates that cannot have the order. The remaining 46
+// random bits and the counter of UUIDv7 keep ids unique.
 func NewOrderID(sku string) string {
-	id := uuid.Must(uuid.NewV7()) // Go ends a program that has no random numbers
+	id := uuid.Must(uuid.NewV7()) // never fails: without random numbers Go ends the program
 	binary.BigEndian.PutUint16(id[14:], skuHash(sku))
 	return id.String()
 }
 
-// MayBeOf tells whether the order with this id may be one of sku. Two SKUs in
-// 65,536 have the same hash.
+// MayBeOf reports whether an order with this id can be an order of sku. id must be valid
+// (IsOrderID). Two SKUs have the same hash with a probability of 1 in 65,536.
 func MayBeOf(id, sku string) bool {
 	return id[len(id)-4:] == fmt.Sprintf("%04x", skuHash(sku))
 }
 
-// holdMark stands between an order's id and the rest of a hold's.
+// holdMark separates the order's id from the random part of a hold id.
 const holdMark = "+"
 
-// NewHoldID returns what gate and queue know one attempt to pay an order late by:
-// the order's id and something random.
+// NewHoldID returns the id of a hold for one attempt to pay the order late: the order's id
+// and a random part.
 func NewHoldID(order string) string { return order + holdMark + rand.Text() }
 
-// OrderOf returns the id of the order that a hold at the gate is of: one that was
-// paid late has a hold of its own, any other has the order's id.
+// OrderOf returns the id of the order that a hold belongs to. The first hold of an order has
+// the order's id, and the hold of a late payment an id from NewHoldID.
 func OrderOf(hold string) string {
 	order, _, _ := strings.Cut(hold, holdMark)
 	return order

@@ -6,8 +6,8 @@ import (
 	"flashsale/inventory"
 )
 
-// A Reason is why an order or a payment is refused: a problem code of the API, or,
-// of a refund, the status that the order has.
+// A Reason explains why an order or a payment was refused. It is a problem code of the API
+// or, in a refund claim, the status of the order.
 type Reason string
 
 // The reasons.
@@ -19,11 +19,11 @@ const (
 	NotOpen     Reason = "not_open"
 	AlreadyPaid Reason = "already_paid"
 	OrderClosed Reason = "order_closed"
-	Unavailable Reason = "unavailable"  // of a refund: gate or keeper did not answer in time
-	NotReleased Reason = "not_restored" // of a refund: the units of the order had not come back to sale in time
+	Unavailable Reason = "unavailable"  // in a claim: the gate or the keeper did not answer in time
+	NotReleased Reason = "not_restored" // in a claim: the units of the order were not released in time
 )
 
-// refusals are what a caller hears of each reason.
+// refusals maps a reason to the error that callers receive.
 var refusals = map[Reason]error{
 	SoldOut:     inventory.ErrSoldOut,
 	BuyerLimit:  inventory.ErrBuyerLimit,
@@ -35,7 +35,7 @@ var refusals = map[Reason]error{
 	Unavailable: ErrUnavailable,
 }
 
-// Err is what the caller hears.
+// Err returns the error that callers receive for the reason.
 func (r Reason) Err() error {
 	if err, ok := refusals[r]; ok {
 		return err
@@ -43,8 +43,8 @@ func (r Reason) Err() error {
 	return errors.New("orders: rejected: " + string(r))
 }
 
-// RefusalOf is the reason of a no of the gate, or of direct mode, to an order that
-// could be had before; "" for anything else.
+// RefusalOf returns the reason if err is a refusal by the gate, or in direct mode, to sell
+// units for a late payment. Otherwise it returns "".
 func RefusalOf(err error) Reason {
 	for _, r := range []Reason{SoldOut, BuyerLimit, Closed, NotOpen} {
 		if errors.Is(err, refusals[r]) {

@@ -11,45 +11,45 @@ import (
 	"flashsale/inventory"
 )
 
-// A Sale is what is sold, how much of it, when and to whom.
+// A Sale is a row of the table sales.
 type Sale struct {
 	SKU            string    `gorm:"column:sku;primaryKey" json:"sku"`
 	Name           string    `json:"name"`
 	Description    string    `json:"description,omitempty"`
-	ImageURL       string    `json:"image_url,omitempty"` // https, or a path on this server
+	ImageURL       string    `json:"image_url,omitempty"` // https URL, or a path on this server
 	Price          int64     `json:"price"`               // minor units of Currency
 	Currency       string    `json:"currency"`
 	Total          int64     `json:"total"`           // units
-	Sold           int64     `json:"-"`               // units in pending_payment and paid orders, never above Total
+	Sold           int64     `json:"-"`               // units of pending_payment and paid orders, at most Total
 	PerBuyerLimit  int64     `json:"per_buyer_limit"` // units
 	OpensAt        time.Time `json:"-"`
 	ClosesAt       time.Time `json:"-"`
 	PaymentWindowS int64     `gorm:"column:payment_window_s" json:"payment_window_s"`
 	Fence          int64     `json:"-"`          // fence of the latest keeper
-	Keeper         string    `json:"-"`          // node of the latest keeper
-	Epoch          int64     `json:"-"`          // epoch of the latest gate
-	Mode           string    `json:"-"`          // how units are sold: ModeGate, ModeChanging …
-	ReserveOn      string    `json:"reserve_on"` // when units are taken: OnOrder, or OnPayment (late.go)
-	ReserveFrom    int64     `json:"-"`          // the epoch from which ReserveOn applies
+	Keeper         string    `json:"-"`          // node of the latest keeper, "" after it has left
+	Epoch          int64     `json:"-"`          // raised by each rebuild of the gate, and on entering direct mode
+	Mode           string    `json:"-"`          // ModeGate, ModeChanging, …
+	ReserveOn      string    `json:"reserve_on"` // OnOrder or OnPayment (late.go)
+	ReserveFrom    int64     `json:"-"`          // first epoch in which ReserveOn applies
 	CreatedAt      time.Time `gorm:"autoCreateTime:false" json:"-"`
-	UpdatedAt      time.Time `gorm:"autoUpdateTime:false" json:"-"` // by an operator; no two changes have the same
+	UpdatedAt      time.Time `gorm:"autoUpdateTime:false" json:"-"` // last change by an operator; each change increases it
 }
 
-// When a sale takes units.
+// The values of Sale.ReserveOn.
 const (
 	OnOrder   = "order"
 	OnPayment = "payment"
 )
 
-// TableName is for gorm.
+// TableName returns the name of the table, for gorm.
 func (Sale) TableName() string { return "sales" }
 
-// Terms are what the gate must know of the sale.
+// Terms returns the terms that the gate checks.
 func (s *Sale) Terms() inventory.Terms {
 	return inventory.Terms{Total: s.Total, PerBuyer: s.PerBuyerLimit, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt}
 }
 
-// State is what a visitor sees: scheduled, open, sold_out or closed.
+// State returns the state that the API shows: scheduled, open, sold_out or closed.
 func (s *Sale) State(now time.Time, available int64) string {
 	switch {
 	case !now.Before(s.ClosesAt):
@@ -62,15 +62,15 @@ func (s *Sale) State(now time.Time, available int64) string {
 	return "open"
 }
 
-// Offer is a sale with what is left of it now.
+// An Offer is a sale with the number of available units.
 type Offer struct {
 	Sale
 	Available int64
-	Queued    int64     // orders that the gate has let in and the database does not have yet
-	Now       time.Time // by the database's clock
+	Queued    int64     // orders that the gate has accepted and that are not rows yet
+	Now       time.Time // the database's time
 }
 
-// MarshalJSON writes the offer as openapi.yaml says.
+// MarshalJSON encodes the offer in the form of openapi.yaml.
 func (o Offer) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		*Sale
@@ -81,15 +81,15 @@ func (o Offer) MarshalJSON() ([]byte, error) {
 	}{&o.Sale, max(o.Available, 0), stamp(o.OpensAt), stamp(o.ClosesAt), o.State(o.Now, o.Available)})
 }
 
-// The bounds of a sale's numbers: far beyond any shop, and their products stay
-// within 63 bits.
+// Limits of a sale's numbers. They are far beyond any shop, and a total times a price fits
+// into an int64.
 const (
 	MaxTotal  = 1_000_000_000
 	maxPrice  = 1_000_000_000
 	maxWindow = 30 * 24 * 60 * 60
 )
 
-// Validate names every field that is wrong.
+// Validate returns an *InvalidError with every invalid field, or nil.
 func (s *Sale) Validate() error {
 	var f Fields
 	f.Check(IsSKU(s.SKU), "sku", "must be 1 to 64 characters of A-Z a-z 0-9 . _ -")
@@ -111,8 +111,8 @@ func (s *Sale) Validate() error {
 	return f.Err()
 }
 
-// isImageURL tells whether a page may load an image from s. Browsers read \ as /, and
-// two of those as the beginning of a host.
+// isImageURL reports whether a page may load an image from s. It rejects backslashes and a
+// leading //, because browsers treat \ as / and would load the image from another host.
 func isImageURL(s string) bool {
 	u, err := url.Parse(s)
 	if err != nil || !VisibleASCII(s, 500) || strings.Contains(s, `\`) {
@@ -121,14 +121,14 @@ func isImageURL(s string) bool {
 	return u.Scheme == "https" && u.Hostname() != "" || s[0] == '/' && !strings.HasPrefix(s, "//")
 }
 
-// ETag names what operators have made of the sale. It is another one after each
-// change of theirs, and the same however much is sold.
+// ETag returns the ETag of the sale. It changes with every change by an operator, and does
+// not change when units are sold.
 func (s *Sale) ETag() string {
 	return `"` + strconv.FormatInt(s.UpdatedAt.UnixMilli(), 36) + `"`
 }
 
-// Matches reports whether one of the values of If-Match names the sale. A proxy that
-// compresses answers makes W/"x" of an ETag "x", so that counts too.
+// Matches reports whether one of the values of If-Match is the sale's ETag or *. A proxy that
+// compresses responses turns an ETag "x" into W/"x", so W/"x" matches as well.
 func (s *Sale) Matches(ifMatch []string) bool {
 	for tag := range strings.SplitSeq(strings.Join(ifMatch, ","), ",") {
 		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == "*" || tag == s.ETag() {
@@ -138,7 +138,7 @@ func (s *Sale) Matches(ifMatch []string) bool {
 	return false
 }
 
-// Storable reports whether both stores can keep t.
+// Storable reports whether MySQL and SQLite can both store t.
 func Storable(t time.Time) bool {
 	return t.Unix() >= 0 && t.UTC().Year() < 9000
 }
@@ -146,27 +146,26 @@ func Storable(t time.Time) bool {
 // HasGate reports whether the sale is sold through its gate.
 func (s *Sale) HasGate() bool { return s.Mode == ModeGate || s.Mode == ModeChanging }
 
-// TakesOnPayment reports whether orders take no units until they are paid. After a change
-// to OnPayment it returns true once the sale has its next epoch. The old gate does not
-// know orders without units, and could refuse their replays.
+// TakesOnPayment reports whether orders take no units until they are paid. After a change to
+// OnPayment it returns true only from the sale's next epoch on, because the old gate does not
+// know the keys of orders without units and could refuse their replays.
 func (s *Sale) TakesOnPayment() bool { return s.ReserveOn == OnPayment && s.Epoch >= s.ReserveFrom }
 
-// TookOnPayment reports whether orders that the gate of that epoch accepted should have
-// taken no units. An epoch before ReserveFrom has the other kind of ReserveOn, because a
-// change applies only when the gate is replaced.
+// TookOnPayment reports whether the sale took units on payment in that epoch. A change of
+// ReserveOn applies from ReserveFrom on, so earlier epochs had the other value.
 func (s *Sale) TookOnPayment(epoch int64) bool {
 	return (s.ReserveOn == OnPayment) == (epoch >= s.ReserveFrom)
 }
 
-// Announce sets ModeChanging if the sale has a gate whose refusals a node may rely on, or
-// if the sale is over. In direct mode, and before the first gate, it does nothing.
+// Announce sets ModeChanging if the sale has a gate or is over. It does nothing in direct
+// mode and before the first gate, because no node then relies on refusals of a gate.
 func (s *Sale) Announce() {
 	if s.Mode == ModeOver || s.Mode == ModeGate && s.Epoch > 0 {
 		s.Mode = ModeChanging
 	}
 }
 
-// LastOrder is when the last order of a sale expires.
+// LastOrder returns the time at which the last unpaid order of the sale expires.
 func (s *Sale) LastOrder() time.Time {
 	return s.ClosesAt.Add(time.Duration(s.PaymentWindowS) * time.Second)
 }
@@ -174,16 +173,16 @@ func (s *Sale) LastOrder() time.Time {
 // SoldDirect reports whether the sale is sold in direct mode.
 func (o *Offer) SoldDirect() bool { return o.Mode == ModeDirect }
 
-// How a sale is sold: sales.mode.
+// The values of Sale.Mode.
 //
-// ModeChanging announces a new epoch: the gate will be rebuilt, or direct mode entered.
-// The gate continues to sell, but a node relies on its refusals only after a look into
-// the database. The process that issues the new epoch waits first until every node has
-// learned of the announcement (store.CatalogLease). Only the new epoch ends ModeChanging.
+// ModeChanging announces a new epoch: the gate will be rebuilt, or direct mode entered. The
+// gate continues to sell, but a node checks each of its refusals in the database. The process
+// that issues the new epoch first waits until every node has read the announcement
+// (store.CatalogLease). Only the new epoch ends ModeChanging.
 const (
 	ModeGate     = "gate"     // sold through the gate of the sale's epoch
-	ModeChanging = "changing" // sold through that gate, until another epoch is issued
-	ModeDirect   = "direct"   // sold without a gate, while Redis is away (controller/direct.go)
-	ModeOver     = "over"     // not sold: the sale has ended and Redis has forgotten it (keeper/inspect.go)
-	ModeArchived = "archived" // not sold: the sale is being moved to an archive (archive.go)
+	ModeChanging = "changing" // sold through that gate until the next epoch is issued
+	ModeDirect   = "direct"   // sold without a gate, because Redis is unavailable
+	ModeOver     = "over"     // not sold: the sale has ended and its data in Redis is deleted
+	ModeArchived = "archived" // not sold: the sale is being moved to an archive
 )

@@ -49,7 +49,7 @@ func TestCommitTwice(t *testing.T) {
 			}
 		}
 		if got := []string{kit.Said(first[0]), kit.Said(first[1]), kit.Said(first[2]), kit.Said(first[3])}; !reflect.DeepEqual(got,
-			[]string{"sold", "sold", "rejected sold_out", "is " + batch[0].OrderID + " give back"}) {
+			[]string{"sold", "sold", "rejected sold_out", "is " + batch[0].OrderID + " release"}) {
 			t.Errorf("decisions: %q", got)
 		}
 		if again := b.Rows(t); !reflect.DeepEqual(rows, again) || len(again) != 3 {

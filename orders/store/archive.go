@@ -12,67 +12,65 @@ import (
 	"flashsale/orders"
 )
 
-// An Archive is another database on the same server, which sales that are over are
-// moved to: a sale's orders with their refunds, a batch at a time, and the sale with
-// the last batch. Each step is ONE transaction over both databases. So whoever dies
-// between two steps loses nothing, and anybody goes on.
+// An Archive is a database on the same server to which old sales are moved. Each step moves a
+// batch of orders with their claims, in ONE transaction over both databases. The last step
+// deletes the sale. If a process dies between two steps, any other process can continue.
 //
-// The first step puts the sale into the archive and marks it ModeArchived. From then on
-// nobody else changes it or its orders: LockSale refuses it, reads do not find it, and
-// its keepers are fenced off. A PUT of the SKU is refused until the last step.
+// The first step copies the sale and marks it ModeArchived. From then on, no other process
+// changes the sale or its orders: LockSale refuses, reads do not find the sale, and its
+// keepers are fenced off. A PUT of the SKU is refused until the last step.
 type Archive struct {
 	store *Store
 	name  string
-	batch int // orders of one step
+	batch int // orders per step
 }
 
-// OpenArchive opens the database of that name, which must exist, and creates the tables
-// that it lacks, of the same shape as the store's.
+// OpenArchive opens an existing database as an archive. It creates the tables that are
+// missing, with the columns that the store's tables have now.
 func (s *Store) OpenArchive(ctx context.Context, name string) (*Archive, error) {
 	a := &Archive{store: s, name: name, batch: 1000}
 	if s.sqlite {
-		return nil, errors.New("open an archive: SQLite has none, it takes MySQL")
+		return nil, errors.New("open archive: not supported on SQLite, use MySQL")
 	}
 	for _, table := range []string{"sales", "orders", "refunds"} {
 		if err := s.DB.WithContext(ctx).Exec("CREATE TABLE IF NOT EXISTS " + a.table(table) + " LIKE " + table).Error; err != nil {
-			return nil, fmt.Errorf("open the archive %s (CREATE DATABASE makes one): %w", name, err)
+			return nil, fmt.Errorf("open archive %s (create it with CREATE DATABASE): %w", name, err)
 		}
 	}
 	return a, nil
 }
 
-// table is the name of a table of the archive.
+// table returns the qualified name of a table of the archive.
 func (a *Archive) table(name string) string {
 	return "`" + strings.ReplaceAll(a.name, "`", "``") + "`." + name
 }
 
-// An ArchiveStep is what one step has done.
+// An ArchiveStep is the result of one step.
 type ArchiveStep struct {
-	Orders int64 // moved
+	Orders int64 // orders moved
 	Last   bool  // the whole sale is in the archive
 }
 
-// Step moves the next orders of sku. The first step wants a sale that is over, and has
-// been left alone for as long as quiet says: since its end, its last change by an
-// operator, its last refund. Any number of callers may do the steps of one sale at the
-// same time. Error: ErrNotFound.
+// Step moves the next orders of sku. The first step fails unless the sale is in ModeOver and
+// its end, its last change by an operator and its last claim are all longer ago than quiet.
+// Several processes may move one sale at the same time. Error: ErrNotFound.
 func (a *Archive) Step(ctx context.Context, sku string, quiet time.Duration) (ArchiveStep, error) {
 	step, err := transact(ctx, a.store, func(tx *gorm.DB) (ArchiveStep, error) {
-		var there []time.Time // when the sale of that SKU in the archive was created
+		var archived []time.Time // creation time of the sale with this SKU in the archive
 		sale, err := a.store.lockRow(tx, sku)
 		if err == nil || errors.Is(err, orders.ErrNotFound) {
-			err = errors.Join(err, tx.Table(a.table("sales")).Where("sku = ?", sku).Pluck("created_at", &there).Error)
+			err = errors.Join(err, tx.Table(a.table("sales")).Where("sku = ?", sku).Pluck("created_at", &archived).Error)
 		}
 		begun := err == nil && sale.Mode == orders.ModeArchived
 		switch {
-		case errors.Is(err, orders.ErrNotFound) && len(there) > 0:
+		case errors.Is(err, orders.ErrNotFound) && len(archived) > 0:
 			return ArchiveStep{Last: true}, nil
 		case err != nil:
 			return ArchiveStep{}, err
-		case begun && (len(there) == 0 || !there[0].Equal(sale.CreatedAt)):
-			return ArchiveStep{}, fmt.Errorf("%s is being moved to another archive than %s", sku, a.name)
-		case !begun && len(there) > 0:
-			return ArchiveStep{}, fmt.Errorf("%s has an older sale of %s: take another archive", a.name, sku)
+		case begun && (len(archived) == 0 || !archived[0].Equal(sale.CreatedAt)):
+			return ArchiveStep{}, fmt.Errorf("the sale is being moved to another archive than %s: continue with that archive", a.name)
+		case !begun && len(archived) > 0:
+			return ArchiveStep{}, fmt.Errorf("%s has an older sale with this SKU: use another archive", a.name)
 		case !begun:
 			if err := a.begin(tx, sale, quiet); err != nil {
 				return ArchiveStep{}, err
@@ -83,23 +81,23 @@ func (a *Archive) Step(ctx context.Context, sku string, quiet time.Duration) (Ar
 	return step, wrap(err, "archive %s", sku)
 }
 
-// begin puts the sale into the archive, and keeps everybody else from it.
+// begin copies the sale into the archive and marks it ModeArchived.
 func (a *Archive) begin(tx *gorm.DB, sale *LockedSale, quiet time.Duration) error {
 	open, err := a.store.HasOpenOrders(tx, sale.SKU)
 	if err != nil {
 		return err
 	}
 	if open || sale.Mode != orders.ModeOver {
-		return errors.New("the sale is not over: a minute after the last order has expired, and the gate has heard of all, it is")
+		return errors.New("the sale is not over yet: it is over one minute after the last order has expired, once all orders are released")
 	}
 	since := sale.Now.Add(-quiet)
-	var refunds int64
-	if err := tx.Model(&orders.Claim{}).Where("created_at > ? AND sku = ?", since, sale.SKU).Count(&refunds).Error; err != nil {
+	var claims int64
+	if err := tx.Model(&orders.Claim{}).Where("created_at > ? AND sku = ?", since, sale.SKU).Count(&claims).Error; err != nil {
 		return err
 	}
 	changed := sale.UpdatedAt.Add(time.Duration(sale.PaymentWindowS) * time.Second)
-	if refunds > 0 || sale.LastOrder().After(since) || changed.After(since) {
-		return fmt.Errorf("within the last %s the sale was on, was changed, or had a refund", quiet)
+	if claims > 0 || sale.LastOrder().After(since) || changed.After(since) {
+		return fmt.Errorf("the sale was on, was changed, or had a refund claim within the last %s", quiet)
 	}
 	if err := tx.Exec("INSERT INTO "+a.table("sales")+" SELECT * FROM sales WHERE sku = ?", sale.SKU).Error; err != nil {
 		return err
@@ -107,7 +105,7 @@ func (a *Archive) begin(tx *gorm.DB, sale *LockedSale, quiet time.Duration) erro
 	return tx.Exec("UPDATE sales SET mode = ?, fence = fence + 1 WHERE sku = ?", orders.ModeArchived, sale.SKU).Error
 }
 
-// move moves a batch of orders with their refunds, and drops the sale after the last one.
+// move moves a batch of orders with their claims, and deletes the sale after the last batch.
 func (a *Archive) move(tx *gorm.DB, sku string) (step ArchiveStep, err error) {
 	var ids []string
 	if err := tx.Table(a.store.ordersByKey()).Where("sku = ?", sku).Limit(a.batch).Pluck("id", &ids).Error; err != nil {
@@ -115,18 +113,18 @@ func (a *Archive) move(tx *gorm.DB, sku string) (step ArchiveStep, err error) {
 	}
 	for _, rows := range []string{"refunds WHERE order_id IN ?", "orders WHERE id IN ?"} {
 		table, _, _ := strings.Cut(rows, " ")
-		put := tx.Exec("INSERT INTO "+a.table(table)+" SELECT * FROM "+rows, ids)
-		if put.Error != nil {
-			return step, put.Error
+		copied := tx.Exec("INSERT INTO "+a.table(table)+" SELECT * FROM "+rows, ids)
+		if copied.Error != nil {
+			return step, copied.Error
 		}
-		dropped := tx.Exec("DELETE FROM "+rows, ids)
-		if dropped.Error == nil && dropped.RowsAffected != put.RowsAffected {
-			dropped.Error = fmt.Errorf("%d rows of %s copied, %d deleted", put.RowsAffected, table, dropped.RowsAffected)
+		deleted := tx.Exec("DELETE FROM "+rows, ids)
+		if deleted.Error == nil && deleted.RowsAffected != copied.RowsAffected {
+			deleted.Error = fmt.Errorf("%d rows of %s copied, %d deleted", copied.RowsAffected, table, deleted.RowsAffected)
 		}
-		if dropped.Error != nil {
-			return step, dropped.Error
+		if deleted.Error != nil {
+			return step, deleted.Error
 		}
-		step.Orders = put.RowsAffected
+		step.Orders = copied.RowsAffected
 	}
 	if len(ids) < a.batch {
 		step.Last, err = true, tx.Exec("DELETE FROM sales WHERE sku = ?", sku).Error

@@ -22,10 +22,10 @@ import (
 
 const (
 	quiet = 90 * 24 * time.Hour
-	old   = 100 * 24 * time.Hour // how long ago everything was
+	old   = 100 * 24 * time.Hour // age of the sales in these tests
 )
 
-// newArchive opens an empty archive beside a store, that moves two orders in a step.
+// newArchive opens an empty archive for the store. A step moves two orders.
 func newArchive(t testing.TB, store *Store) *Archive {
 	t.Helper()
 	_, name, _ := strings.Cut(servertest.OpenSQL(t, servers.KindReal), "/")
@@ -40,33 +40,34 @@ func archiveOf(t testing.TB, store *Store, name string) *Archive {
 	return a
 }
 
-// over is a store with a sale S that has long been over, with n orders, of which every
-// second was paid, and the others have one or two refunds.
-func over(t testing.TB, n int) *Store {
+// endedSale returns a store with a sale S that ended long ago. Of its n orders, every second
+// was paid. Each other order has one or two claims.
+func endedSale(t testing.TB, n int) *Store {
 	t.Helper()
 	store, ids := stocked(t, servertest.OpenSQL(t, servers.KindReal), n)
-	long := kit.ClockOf(t, store.DB).Add(-old)
+	ended := kit.ClockOf(t, store.DB).Add(-old)
 	for i, id := range ids {
 		if i%2 == 0 {
-			kit.Exec(t, store.DB, "UPDATE orders SET status = 'paid', paid_at = ?, restored_at = ? WHERE id = ?", long, long, id)
+			kit.Exec(t, store.DB, "UPDATE orders SET status = 'paid', paid_at = ?, restored_at = ? WHERE id = ?", ended, ended, id)
 			continue
 		}
-		kit.Exec(t, store.DB, "UPDATE orders SET status = 'expired', closed_at = ?, restored_at = ?, claims = ? WHERE id = ?", long, long, i%4/2+1, id)
+		kit.Exec(t, store.DB, "UPDATE orders SET status = 'expired', closed_at = ?, restored_at = ?, claims = ? WHERE id = ?", ended, ended, i%4/2+1, id)
 		for ref := range i%4/2 + 1 {
-			check.Must(t, store.DB.Create(&orders.Claim{OrderID: id, PaymentRef: fmt.Sprint("ref-", ref), SKU: "S", Buyer: fmt.Sprint("buyer-", i), Currency: "EUR", CreatedAt: long}).Error)
+			check.Must(t, store.DB.Create(&orders.Claim{OrderID: id, PaymentRef: fmt.Sprint("ref-", ref), SKU: "S", Buyer: fmt.Sprint("buyer-", i), Currency: "EUR", CreatedAt: ended}).Error)
 		}
 	}
-	kit.Exec(t, store.DB, "UPDATE sales SET sold = ?, mode = 'over', fence = 7, closes_at = ?, updated_at = ?", (n+1)/2, long, long)
+	kit.Exec(t, store.DB, "UPDATE sales SET sold = ?, mode = 'over', fence = 7, closes_at = ?, updated_at = ?", (n+1)/2, ended, ended)
 	return store
 }
 
-// kept are all orders and refunds of some tables, by key; it fails where one is there twice.
-func kept(t testing.TB, db *gorm.DB, archive ...*Archive) (rows map[string]any) {
+// allRows returns the orders and claims of the store and of the archives, by key. It fails the
+// test if a row exists twice.
+func allRows(t testing.TB, db *gorm.DB, archive ...*Archive) (rows map[string]any) {
 	t.Helper()
 	rows = map[string]any{}
 	put := func(key string, row any) {
 		if rows[key] != nil {
-			t.Errorf("%s is there twice", key)
+			t.Errorf("row %s exists twice", key)
 		}
 		rows[key] = row
 	}
@@ -76,20 +77,20 @@ func kept(t testing.TB, db *gorm.DB, archive ...*Archive) (rows map[string]any) 
 	}
 	for _, table := range at {
 		var list []orders.Order
-		var refunds []orders.Claim
+		var claims []orders.Claim
 		check.Must(t, db.Table(table("orders")).Find(&list).Error)
-		check.Must(t, db.Table(table("refunds")).Find(&refunds).Error)
+		check.Must(t, db.Table(table("refunds")).Find(&claims).Error)
 		for _, o := range list {
 			put(o.ID, o)
 		}
-		for _, r := range refunds {
-			put(r.OrderID+" "+r.PaymentRef, r)
+		for _, c := range claims {
+			put(c.OrderID+" "+c.PaymentRef, c)
 		}
 	}
 	return rows
 }
 
-// archived does all steps that are left, and returns how many orders they moved.
+// archived calls Step until the sale is archived, and returns the number of orders moved.
 func archived(ctx context.Context, a *Archive) (moved int64, err error) {
 	for {
 		step, err := a.Step(ctx, "S", quiet)
@@ -100,18 +101,19 @@ func archived(ctx context.Context, a *Archive) (moved int64, err error) {
 	}
 }
 
-// Whoever dies before or after any of the commits loses nothing, and the next one goes on.
-func TestArchiveIsKilledBetweenAnyTwoSteps(t *testing.T) {
+// A process that is killed before or after any commit loses no row, and another process can
+// continue.
+func TestArchiveSurvivesAKillAtAnyStep(t *testing.T) {
 	t.Parallel()
 	const n = 7
 	for commit, killed := 1, true; killed; commit++ {
 		for _, after := range []bool{false, true} {
-			store := over(t, n)
+			store := endedSale(t, n)
 			kit.Put(t, store, kit.Sale("T", 10, 1)) // another sale
 			other := kit.Row("0f000000-0000-7000-8000-000000000000", "buyer-0", "k", 1, orders.Paid, true)
 			other.SKU, other.ExpiresAt, other.CreatedAt, other.PaidAt = "T", kit.DecidedAt, kit.DecidedAt, &kit.DecidedAt
 			check.Must(t, store.DB.Create(&other).Error)
-			all, a := kept(t, store.DB), newArchive(t, store)
+			all, a := allRows(t, store.DB), newArchive(t, store)
 			was, err := store.Sale(t.Context(), "S")
 			check.Must(t, err)
 
@@ -129,22 +131,22 @@ func TestArchiveIsKilledBetweenAnyTwoSteps(t *testing.T) {
 			if killed {
 				check.Is(t, err, kit.ErrFault)
 			}
-			if got := kept(t, store.DB, a); !reflect.DeepEqual(got, all) {
-				t.Errorf("killed at commit %d (after it: %t): %v, want %v", commit, after, got, all)
+			if got := allRows(t, store.DB, a); !reflect.DeepEqual(got, all) {
+				t.Errorf("killed at commit %d (after it: %t): got %v, want %v", commit, after, got, all)
 			}
 			moved, err := archived(t.Context(), a)
 			check.Must(t, err)
-			if got := kept(t, store.DB, a); !reflect.DeepEqual(got, all) || killed && commit == 2 && moved != int64(n-2*map[bool]int{false: 1, true: 2}[after]) {
-				t.Errorf("after commit %d (%t) and %d more: %v, want %v", commit, after, moved, got, all)
+			if got := allRows(t, store.DB, a); !reflect.DeepEqual(got, all) || killed && commit == 2 && moved != int64(n-2*map[bool]int{false: 1, true: 2}[after]) {
+				t.Errorf("killed at commit %d (after it: %t), then continued with %d orders: got %v, want %v", commit, after, moved, got, all)
 			}
-			left := kept(t, store.DB)
+			left := allRows(t, store.DB)
 			if len(left) != 1 || left[other.ID] == nil {
-				t.Errorf("the archive has left %v", left)
+				t.Errorf("rows left in the store: got %v, want only %s", left, other.ID)
 			}
 			var sale orders.Sale
 			check.Must(t, store.DB.Table(a.table("sales")).Take(&sale).Error)
 			if sale != *was {
-				t.Errorf("the archive has %+v, the sale was %+v", sale, *was)
+				t.Errorf("archived sale: got %+v, want %+v", sale, *was)
 			}
 			check.Is(t, check.Err(store.Sale(t.Context(), "S")), orders.ErrNotFound)
 			check.OK(t, check.Err(store.Sale(t.Context(), "T")))
@@ -152,11 +154,11 @@ func TestArchiveIsKilledBetweenAnyTwoSteps(t *testing.T) {
 	}
 }
 
-// Operators who archive the same sale at the same time share the work.
+// Operators who archive the same sale at the same time move each order once.
 func TestArchiveByTwoOperators(t *testing.T) {
 	t.Parallel()
-	store := over(t, 41)
-	all, a := kept(t, store.DB), newArchive(t, store)
+	store := endedSale(t, 41)
+	all, a := allRows(t, store.DB), newArchive(t, store)
 	var operators sync.WaitGroup
 	moved := make([]int64, 3)
 	for i := range moved {
@@ -167,32 +169,32 @@ func TestArchiveByTwoOperators(t *testing.T) {
 		})
 	}
 	operators.Wait()
-	if got := kept(t, store.DB, a); !reflect.DeepEqual(got, all) || moved[0]+moved[1]+moved[2] != 41 || len(kept(t, store.DB)) > 0 {
-		t.Errorf("moved %v: %v, want %v", moved, got, all)
+	if got := allRows(t, store.DB, a); !reflect.DeepEqual(got, all) || moved[0]+moved[1]+moved[2] != 41 || len(allRows(t, store.DB)) > 0 {
+		t.Errorf("moved %v orders: got %v, want %v", moved, got, all)
 	}
 }
 
-// What is not over for good stays.
-func TestArchiveRefuses(t *testing.T) {
+// The archive refuses a sale that is not over, or not for long enough.
+func TestArchiveRefusesRecentSales(t *testing.T) {
 	t.Parallel()
-	store := over(t, 3)
+	store := endedSale(t, 3)
 	a := newArchive(t, store)
 	for _, c := range []struct{ name, change, back, want string }{
 		{"an open sale", "UPDATE sales SET mode = 'gate'", "UPDATE sales SET mode = 'over'", "not over"},
 		{"a sale in direct mode", "UPDATE sales SET mode = 'direct'", "UPDATE sales SET mode = 'over'", "not over"},
 		{"an order that can be paid", "UPDATE orders SET status = 'awaiting_payment' WHERE id LIKE '%1-0000-7000%'", "UPDATE orders SET status = 'expired' WHERE id LIKE '%1-0000-7000%'", "not over"},
-		{"an order that the gate has not heard of", "UPDATE orders SET restored_at = NULL", "UPDATE orders SET restored_at = created_at", "not over"},
+		{"an order that is not released", "UPDATE orders SET restored_at = NULL", "UPDATE orders SET restored_at = created_at", "not over"},
 		{"the end a month ago", "UPDATE sales SET closes_at = closes_at + INTERVAL 70 DAY", "UPDATE sales SET closes_at = closes_at - INTERVAL 70 DAY", "within the last"},
 		{"payment windows that end now", "UPDATE sales SET payment_window_s = 30 * 86400", "UPDATE sales SET payment_window_s = 900", "within the last"},
 		{"a change a month ago", "UPDATE sales SET updated_at = updated_at + INTERVAL 70 DAY", "UPDATE sales SET updated_at = closes_at", "within the last"},
-		{"a refund a month ago", "UPDATE refunds SET created_at = created_at + INTERVAL 70 DAY", "UPDATE refunds SET created_at = created_at - INTERVAL 70 DAY", "within the last"},
-		{"an older sale there", "INSERT INTO " + a.table("sales") + " SELECT * FROM sales", "DELETE FROM " + a.table("sales"), "take another archive"},
+		{"a claim a month ago", "UPDATE refunds SET created_at = created_at + INTERVAL 70 DAY", "UPDATE refunds SET created_at = created_at - INTERVAL 70 DAY", "within the last"},
+		{"an older sale in the archive", "INSERT INTO " + a.table("sales") + " SELECT * FROM sales", "DELETE FROM " + a.table("sales"), "use another archive"},
 		{"another archive", "UPDATE sales SET mode = 'archived'", "UPDATE sales SET mode = 'over'", "another archive than"},
 	} {
 		kit.Exec(t, store.DB, c.change)
 		step, err := a.Step(t.Context(), "S", quiet)
-		if err == nil || !strings.Contains(err.Error(), c.want) || len(kept(t, store.DB)) != 4 {
-			t.Errorf("%s: %+v, %v, want %q", c.name, step, err, c.want)
+		if err == nil || !strings.Contains(err.Error(), c.want) || len(allRows(t, store.DB)) != 4 {
+			t.Errorf("%s: got %+v, %v, want error %q", c.name, step, err, c.want)
 		}
 		kit.Exec(t, store.DB, c.back)
 	}
@@ -200,15 +202,15 @@ func TestArchiveRefuses(t *testing.T) {
 	check.OK(t, check.Err(archived(t.Context(), a)))
 	check.OK(t, check.Err(archived(t.Context(), a))) // the archived order exists
 	if _, err := openStore(t, servertest.OpenSQL(t, servers.KindEmbedded)).OpenArchive(t.Context(), "a"); err == nil {
-		t.Error("SQLite has an archive")
+		t.Error("archive on SQLite: got no error")
 	}
 }
 
-// While a sale is moved nobody changes it, and its SKU is then free: a new sale has
-// nothing of the old one's keys, limits, or keeper.
+// A sale that is being archived cannot be changed. Afterwards, a new sale can use its SKU, and
+// the keys, limits and fence of the old sale do not apply.
 func TestSKUOfAnArchivedSale(t *testing.T) {
 	t.Parallel()
-	ctx, store := t.Context(), over(t, 5)
+	ctx, store := t.Context(), endedSale(t, 5)
 	store.ordersPerBuyer = 20
 	hoard(t, store, "ann", 20)
 	kit.Exec(t, store.DB, "UPDATE sales SET mode = 'gate', closes_at = ?", kit.ClockOf(t, store.DB).Add(time.Hour))
@@ -218,12 +220,12 @@ func TestSKUOfAnArchivedSale(t *testing.T) {
 		if n > 0 {
 			q.Key = fmt.Sprint("new-", n)
 		}
-		v, err := store.Commit(ctx, "S", fence, []inventory.Queued{q})
+		decisions, err := store.Commit(ctx, "S", fence, []inventory.Queued{q})
 		check.Must(t, err)
-		return v[0]
+		return decisions[0]
 	}
-	if v := buys(7, 1); v.Refused != orders.BuyerLimit {
-		t.Fatalf("a buyer with as many orders as allowed: %s", kit.Said(v))
+	if d := buys(7, 1); d.Refused != orders.BuyerLimit {
+		t.Fatalf("order of a full buyer: got %s, want buyer_limit", kit.Said(d))
 	}
 	kit.Exec(t, store.DB, "UPDATE sales SET mode = 'over', closes_at = updated_at")
 	a := newArchive(t, store)
@@ -245,25 +247,25 @@ func TestSKUOfAnArchivedSale(t *testing.T) {
 	}
 	together, err := store.CommitTogether(ctx, []SaleOrders{{"S", 7, []inventory.Queued{kit.QueuedOrder("q", "bob", "", 1)}}})
 	if check.Must(t, err); together[0] != nil {
-		t.Errorf("the last keeper goes on: %+v", together)
+		t.Errorf("commit of the last keeper: got %+v, want no decisions", together)
 	}
 	check.Is(t, check.Err(store.Sale(ctx, "S")), orders.ErrNotFound)
 	if sales, _, err := store.Sales(ctx); err != nil || len(sales) > 0 {
-		t.Errorf("listed: %+v, %v", sales, err)
+		t.Errorf("list of sales: got %+v, %v, want none", sales, err)
 	}
 
 	check.Must(t, check.Err(archived(ctx, a)))
-	all := kept(t, store.DB, a)
+	all := allRows(t, store.DB, a)
 	kit.Put(t, store, kit.Sale("S", 10, 1))
 	sale, err := store.TakeOver(ctx, "S")
 	check.Must(t, err)
-	if v := buys(sale.Fence, 0); v.Action != orders.Insert || v.Order.Status != orders.PendingPayment {
-		t.Errorf("the same buyer under an old key: %s", kit.Said(v))
+	if d := buys(sale.Fence, 0); d.Action != orders.Insert || d.Order.Status != orders.PendingPayment {
+		t.Errorf("order of the same buyer under an old key: got %s, want sold", kit.Said(d))
 	}
 	check.Is(t, store.RecordClaim(ctx, &late, "late", orders.Closed), orders.ErrNotFound)
 	check.Is(t, check.Err(store.Pay(ctx, late.Buyer, late.ID, "late")), orders.ErrNotFound)
-	maps.DeleteFunc(all, func(key string, _ any) bool { return kept(t, store.DB, a)[key] != nil })
+	maps.DeleteFunc(all, func(key string, _ any) bool { return allRows(t, store.DB, a)[key] != nil })
 	if len(all) > 0 {
-		t.Errorf("gone: %v", all)
+		t.Errorf("rows are lost: %v", all)
 	}
 }

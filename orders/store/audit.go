@@ -9,26 +9,26 @@ import (
 	"flashsale/orders"
 )
 
-// An Audit is the law of conservation, read now: what the gate has, what is on
-// its way, what is sold. Numbers of a sale in motion are a snapshot of two
-// stores that are read one after the other.
+// An Audit compares the units of a sale at the gate and in the database. Drift is 0 unless
+// something is wrong. The gate and the database are read one after the other, so while orders
+// are in progress, Drift may differ from 0 for a moment.
 type Audit struct {
 	SKU       string `json:"sku"`
 	Total     int64  `json:"total"`
-	Available int64  `json:"available"` // at the gate
-	Queued    int64  `json:"queued"`    // reserved at the gate and not yet rows
-	Sold      int64  `json:"sold"`      // units of pending_payment and paid rows
+	Available int64  `json:"available"` // units on sale at the gate
+	Queued    int64  `json:"queued"`    // units in the queue whose orders are not rows yet
+	Sold      int64  `json:"sold"`      // Paid + Pending
 	Paid      int64  `json:"paid"`
 	Pending   int64  `json:"pending"`
-	Restoring int64  `json:"restoring"` // closed in the database and not yet back at the gate
-	Oversold  int64  `json:"oversold"`
-	Drift     int64  `json:"drift"`
+	Restoring int64  `json:"restoring"` // units of closed orders that are not marked released
+	Oversold  int64  `json:"oversold"`  // units sold beyond Total
+	Drift     int64  `json:"drift"`     // Total - (Available + Queued + Sold + Restoring)
 	Balanced  bool   `json:"balanced"`
 }
 
-// Audit reads the gate, which look does in one script, then the database.
-func (s *Store) Audit(ctx context.Context, look func(ctx context.Context, sku string) (inventory.View, error), sku string) (Audit, error) {
-	view, err := look(ctx, sku)
+// Audit reads the gate with inspect, and then the database.
+func (s *Store) Audit(ctx context.Context, inspect func(ctx context.Context, sku string) (inventory.View, error), sku string) (Audit, error) {
+	view, err := inspect(ctx, sku)
 	if err != nil {
 		return Audit{}, err
 	}
@@ -43,12 +43,12 @@ func (s *Store) Audit(ctx context.Context, look func(ctx context.Context, sku st
 	return a, nil
 }
 
-// Unsold is look for a sale in direct mode, which has no gate: what the database
-// has not sold is available, except units that are on their way back.
+// Unsold replaces the gate in an Audit of a sale in direct mode. Units that are not sold are
+// available, except for units of closed orders that are not marked released.
 func (s *Store) Unsold(ctx context.Context, sku string) (v inventory.View, err error) {
 	err = s.DB.WithContext(ctx).Raw(`SELECT total - sold - (SELECT COALESCE(SUM(quantity), 0) FROM orders
 		WHERE sku = ? AND status IN ? AND restored_at IS NULL) FROM sales WHERE sku = ?`, sku, orders.ClosedStatuses, sku).Scan(&v.Available).Error
-	return v, wrap(err, "units of %s that are not sold", sku)
+	return v, wrap(err, "read unsold units of %s", sku)
 }
 
 func (s *Store) auditRows(ctx context.Context, a *Audit, view inventory.View) error {
@@ -58,8 +58,7 @@ func (s *Store) auditRows(ctx context.Context, a *Audit, view inventory.View) er
 	}
 	a.Total = sale.Total
 
-	// The queue is read before the rows. An order that became a row in between
-	// is in both and counts as a row.
+	// The queue was read before the rows. An order that is in both counts as a row.
 	for queued := range slices.Chunk(view.Orders, 1000) {
 		ids := make([]string, len(queued))
 		for i, q := range queued {
@@ -77,12 +76,12 @@ func (s *Store) auditRows(ctx context.Context, a *Audit, view inventory.View) er
 	}
 
 	var sums []struct {
-		Status orders.Status
-		Open   bool // not yet told to the gate
-		Units  int64
+		Status     orders.Status
+		Unreleased bool
+		Units      int64
 	}
 	if err := s.DB.WithContext(ctx).Model(&orders.Order{}).Where("sku = ?", a.SKU).Group("status, restored_at IS NULL").
-		Select("status, restored_at IS NULL AS open, SUM(quantity) AS units").Scan(&sums).Error; err != nil {
+		Select("status, restored_at IS NULL AS unreleased, SUM(quantity) AS units").Scan(&sums).Error; err != nil {
 		return err
 	}
 	for _, sum := range sums {
@@ -91,7 +90,7 @@ func (s *Store) auditRows(ctx context.Context, a *Audit, view inventory.View) er
 			a.Pending += sum.Units
 		case sum.Status == orders.Paid:
 			a.Paid += sum.Units
-		case sum.Open:
+		case sum.Unreleased:
 			a.Restoring += sum.Units
 		}
 	}

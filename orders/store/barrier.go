@@ -9,21 +9,20 @@ import (
 	"flashsale/orders"
 )
 
-// InnoDB lets others read a row before the log that holds it is synced: always
-// without a binary log, and with one after a failover where replicas acknowledge
-// AFTER_COMMIT. So a row that was only read may be gone after a crash, and nobody
-// may hear "yes" because of it. A write that is committed later than that row is
-// synced later, too: once it is, so is the row.
+// InnoDB may show a row before the log record of the row is synced to disk, so a crash can lose
+// a row that was read. With a binary log, only a failover can, if replicas acknowledge
+// AFTER_COMMIT. An answer must not rest on such a row. Commits are synced in order: once a later
+// write is durable, the row is durable, too.
 
-// newBarrier has the callers of one moment share a write. It begins after each of
-// them has read what it is about to answer.
+// newBarrier returns the group in which concurrent callers of Barrier share one write. The
+// write begins after each of them has read its rows.
 func (s *Store) newBarrier() *coalesce.Group[struct{}, struct{}] {
-	const callers = 20_000 // who read at once: it bounds nothing but memory
+	const callers = 20_000 // a limit for memory only
 	return coalesce.New(coalesce.Config[struct{}, struct{}]{
 		Callers: callers, Batch: callers, Timeout: s.Timeout,
 		Call: func(ctx context.Context, _ string, batch []*coalesce.Caller[struct{}, struct{}]) {
-			// A row made here looks like that of a node long gone, until the node's
-			// heartbeat comes by: a barrier is no sign of life.
+			// If the node has no row yet, it gets an old seen_at, because a barrier is not a
+			// heartbeat.
 			err := retryContended(ctx, func() error {
 				return s.DB.WithContext(ctx).Exec("INSERT INTO nodes (id, seen_at, barrier) VALUES (?, '2000-01-01', 1)"+
 					" ON DUPLICATE KEY UPDATE barrier = barrier + 1", s.Node).Error
@@ -35,21 +34,21 @@ func (s *Store) newBarrier() *coalesce.Group[struct{}, struct{}] {
 	})
 }
 
-// Barrier returns once everything that this process has read from the database is
-// durable. An answer waits for a barrier if it rests on a row that was only read. An
-// answer that follows its caller's own committed write needs no barrier, nor does SQLite.
+// Barrier waits until everything that this process has read from the database is durable. An
+// answer must wait for a barrier if it rests on a row that was only read. After a committed
+// write of the same request no barrier is needed. SQLite needs none.
 //
-// An answer that rests on a missing row waits for a barrier as well. A replaced primary
-// lacks rows that the new primary has. It still answers reads but commits nothing, so a
-// barrier after the read proves that the server had not been replaced by then.
+// An answer that rests on a missing row must wait as well. A primary that was replaced lacks
+// rows of the new primary. It still answers reads but commits nothing, so a barrier after the
+// read proves that the server had not been replaced.
 //
-// Error: ErrUnavailable. The caller must then not answer with what was read.
+// Error: ErrUnavailable. The caller must then not use what it has read.
 func (s *Store) Barrier(ctx context.Context) error {
 	if s.sqlite {
 		return nil
 	}
 	if _, err := s.Barriers.Do(ctx, "", struct{}{}); err != nil {
-		return errors.Join(orders.ErrUnavailable, fmt.Errorf("wait until what was read is durable: %w", err))
+		return errors.Join(orders.ErrUnavailable, fmt.Errorf("wait until the rows read are durable: %w", err))
 	}
 	return nil
 }
@@ -59,9 +58,8 @@ func (s *Store) Wait(ctx context.Context) error {
 	return errors.Join(s.Barriers.Wait(ctx), s.endings.Wait(ctx))
 }
 
-// confirm waits for a barrier if the transaction has written nothing, because its decisions
-// then rest on rows that were only read. The commit of a transaction that has written
-// something is a barrier itself.
+// confirm waits for a barrier if the transaction of these decisions has written nothing. The
+// decisions then rest on rows that were only read. A commit with writes is itself a barrier.
 func (s *Store) confirm(ctx context.Context, batches ...[]orders.Decision) error {
 	for _, decisions := range batches {
 		for _, d := range decisions {

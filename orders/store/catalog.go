@@ -12,12 +12,12 @@ import (
 // A Catalog is a node's copy of the sales, so that a request needs no query to find its
 // sale.
 //
-// The copy is also a lease for refusals. A gate cannot notice that it is out of date:
-// another Redis may have been promoted, or the sale may have changed to direct mode. A
-// process that replaces the gate of a sale first announces the change in the sale's row
-// (orders.ModeChanging), and then waits for CatalogLease. By then every copy that does not
-// show the announcement is too old to vouch for the gate, also on a node that cannot reach
-// the database.
+// The copy is also a lease for refusals. A gate cannot detect that it is out of date: another
+// Redis may have been promoted, or the sale may have changed to direct mode. A process that
+// replaces the gate of a sale first announces the change in the sale's row
+// (orders.ModeChanging), and then waits for CatalogLease. By then, every copy without the
+// announcement is too old to vouch for the gate, even on a node that cannot reach the
+// database.
 type Catalog struct {
 	store *Store
 	clock func() time.Time // the node's wall clock, which may be wrong
@@ -29,27 +29,27 @@ type Catalog struct {
 type salesCopy struct {
 	list      []orders.Sale
 	bySKU     map[string]*orders.Sale
-	announced map[string]time.Time // SKUs in ModeChanging → when this node first knew that the announcement is durable
-	ahead     time.Duration        // the database's clock minus the node's
+	announced map[string]time.Time // SKU in ModeChanging → when this node first knew that the announcement is durable
+	ahead     time.Duration        // the database's time minus the node's time
 	read      time.Time            // time of the last read of whole sales
 	began     time.Time            // time at which the last read began
 }
 
-// CatalogLease is how long a copy vouches for gates, counted from the start of its read. It
-// is also how long an announcement must have been known before the epoch may change. Both
-// are measured on the process's monotonic clock.
+// CatalogLease is the time for which a copy vouches for gates, from the start of its read. It
+// is also the time that must pass between an announcement and the new epoch. Both are measured
+// by the process's monotonic clock.
 const CatalogLease = time.Second
 
 // CatalogEvery is the interval at which a node renews its copy. Two renewals may fail
 // before the copy is too old.
 const CatalogEvery = CatalogLease / 3
 
-// catalogAge bounds the age of the columns that do not matter for refusals, such as the
-// units sold. Between two reads of whole rows a node compares only epochs and modes.
+// catalogAge limits the age of columns that do not matter for refusals, such as the units
+// sold. Between two reads of whole rows, a node compares only epochs and modes.
 const catalogAge = time.Second
 
-// NewCatalog returns an empty Catalog. Between two reads, clock advances the database's
-// time.
+// NewCatalog returns an empty Catalog. Between two reads, it derives the database's time from
+// clock.
 func NewCatalog(in *Store, clock func() time.Time) *Catalog {
 	return &Catalog{store: in, clock: clock}
 }
@@ -61,10 +61,10 @@ func (c *Catalog) Renew(ctx context.Context) error {
 	if last == nil || time.Since(last.read) > catalogAge-CatalogEvery/2 {
 		return c.Refresh(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, CatalogLease) // a next attempt may get a better connection
+	ctx, cancel := context.WithTimeout(ctx, CatalogLease) // the next attempt may use a better connection
 	defer cancel()
 	began := time.Now()
-	same, err := c.store.sellAlike(ctx, last.bySKU)
+	same, err := c.store.sameModes(ctx, last.bySKU)
 	if err == nil && !same {
 		return c.Refresh(ctx)
 	}
@@ -76,12 +76,12 @@ func (c *Catalog) Renew(ctx context.Context) error {
 	}
 	next := *last
 	next.began = began
-	c.copy.CompareAndSwap(last, &next) // if a Refresh was faster, its copy is as good
+	c.copy.CompareAndSwap(last, &next) // a Refresh may have stored a newer copy
 	return nil
 }
 
-// Refresh reads the sales, or waits for a read that has just begun. It replaces the copy
-// once the rows read are durable.
+// Refresh reads the sales, and replaces the copy when the rows are durable. Concurrent callers
+// share a read that begins after their call.
 func (c *Catalog) Refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.store.Timeout)
 	defer cancel()
@@ -107,7 +107,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 		next.bySKU[sale.SKU] = sale
 		if sale.Mode == orders.ModeChanging {
 			since, known := last.announcedAt(sale.SKU, sale.Epoch)
-			if !known || !last.bySKU[sale.SKU].CreatedAt.Equal(sale.CreatedAt) { // the SKU of an archived sale may be used again
+			if !known || !last.bySKU[sale.SKU].CreatedAt.Equal(sale.CreatedAt) { // a new sale has the SKU of an archived sale
 				since = time.Now()
 			}
 			next.announced[sale.SKU] = since
@@ -117,8 +117,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// announcedAt returns the time at which this node first knew that the end of the epoch was
-// announced.
+// announcedAt returns the time at which this node first knew of the announced end of the epoch.
 func (s *salesCopy) announcedAt(sku string, epoch int64) (since time.Time, known bool) {
 	if s == nil || s.bySKU[sku] == nil || s.bySKU[sku].Epoch != epoch {
 		return since, false
@@ -127,8 +126,8 @@ func (s *salesCopy) announcedAt(sku string, epoch int64) (since time.Time, known
 	return since, known
 }
 
-// UntilSwitch returns how long the caller must wait before it may end that epoch of sku. It
-// returns 0 if this node has known of the announcement for CatalogLease.
+// UntilSwitch returns the time for which the caller must still wait before it may end that
+// epoch of sku. It is 0 if this node has known of the announcement for CatalogLease.
 func (c *Catalog) UntilSwitch(sku string, epoch int64) time.Duration {
 	since, known := c.copy.Load().announcedAt(sku, epoch)
 	if !known {
@@ -154,8 +153,8 @@ func (c *Catalog) Vouches(sku string, epoch int64) bool {
 	return sale != nil && sale.Mode == orders.ModeGate && sale.Epoch == epoch && !sale.TakesOnPayment()
 }
 
-// Sale returns one sale from the copy, or from the database if the copy lacks it: the sale
-// may have been created a moment ago. Error: ErrNotFound.
+// Sale returns one sale from the copy, or from the database if the copy does not have it,
+// because the sale may be new. Error: ErrNotFound.
 func (c *Catalog) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
 	if sale := c.Known(sku); sale != nil {
 		return sale, nil
@@ -176,7 +175,7 @@ func (c *Catalog) Known(sku string) *orders.Sale {
 	return nil
 }
 
-// All returns the sales of the copy, the newest first.
+// All returns the sales of the copy, the latest OpensAt first.
 func (c *Catalog) All() []orders.Sale {
 	if last := c.copy.Load(); last != nil {
 		return last.list
@@ -184,7 +183,7 @@ func (c *Catalog) All() []orders.Sale {
 	return nil
 }
 
-// Now returns the database's time, or the node's if the database was not read yet.
+// Now returns the database's time, or the node's time before the first read.
 func (c *Catalog) Now() time.Time {
 	now := c.clock()
 	if last := c.copy.Load(); last != nil {

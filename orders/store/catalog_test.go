@@ -29,13 +29,13 @@ func TestCatalogVouches(t *testing.T) {
 		kit.Exec(t, st.DB, "UPDATE sales SET epoch = 7")
 		catalog := NewCatalog(st, time.Now)
 		if catalog.Vouches("S", 7) || catalog.IsFresh() || catalog.UntilSwitch("S", 7) != CatalogLease {
-			t.Error("an empty catalog vouches for a gate")
+			t.Error("an empty catalog is fresh or vouches for a gate")
 		}
 		renewed := func(want bool, what string) {
 			t.Helper()
 			check.Must(t, catalog.Renew(ctx))
 			if got := catalog.Vouches("S", 7); got != want {
-				t.Errorf("%s: vouches %v, want %v", what, got, want)
+				t.Errorf("%s: Vouches is %v, want %v", what, got, want)
 			}
 		}
 		renewed(true, "a fresh copy")
@@ -49,40 +49,41 @@ func TestCatalogVouches(t *testing.T) {
 		}
 		for age, want := range []bool{true, false} {
 			if time.Sleep(CatalogLease - 1); catalog.Vouches("S", 7) != want {
-				t.Errorf("after %d leases the copy does not vouch: %v", age+1, want)
+				t.Errorf("just before %d leases have passed: Vouches is %v, want %v", age+1, !want, want)
 			}
 		}
 		check.Must(t, st.Announce(ctx, "S", 6)) // no effect, because the epoch is another one
 		if sale, err := st.Sale(ctx, "S"); err != nil || sale.Mode != orders.ModeGate {
-			t.Errorf("%+v, %v", sale, err)
+			t.Errorf("after the announcement of another epoch: got %+v, %v, want ModeGate", sale, err)
 		}
 		check.Must(t, st.Announce(ctx, "S", 7))
 		renewed(false, "announced")
 		since, _ := catalog.copy.Load().announcedAt("S", 7)
 		if catalog.UntilSwitch("T", 7) != CatalogLease || catalog.UntilSwitch("S", 6) != CatalogLease {
-			t.Error("an epoch may be ended that was not announced")
+			t.Error("UntilSwitch allows the end of an epoch that was not announced")
 		}
 		for wait := range 2 { // at the start of a lease, and 1 ns before its end
-			if until := catalog.UntilSwitch("S", 7); until != CatalogLease-time.Duration(wait)*(CatalogLease-1) {
-				t.Errorf("the epoch may be ended in %v", until)
+			want := CatalogLease - time.Duration(wait)*(CatalogLease-1)
+			if got := catalog.UntilSwitch("S", 7); got != want {
+				t.Errorf("UntilSwitch: got %v, want %v", got, want)
 			}
 			time.Sleep(CatalogLease - 1)
 			check.Must(t, catalog.Renew(ctx))
 		}
 		if catalog.UntilSwitch("S", 7) != 0 {
-			t.Error("the epoch may not be ended")
+			t.Error("UntilSwitch does not allow the end of the epoch after a lease")
 		}
 		kit.Exec(t, st.DB, "UPDATE sales SET epoch = 8 WHERE sku = 'S'") // the next epoch is announced, too
 		renewed(false, "announced again")
-		if again, known := catalog.copy.Load().announcedAt("S", 8); !known || !again.After(since) {
-			t.Errorf("epoch 8 was announced at %v, epoch 7 at %v", again, since)
+		if got, known := catalog.copy.Load().announcedAt("S", 8); !known || !got.After(since) {
+			t.Errorf("epoch 8 was announced at %v, want after the announcement of epoch 7 at %v", got, since)
 		}
 		for _, change := range []string{"UPDATE sales SET mode = 'direct' WHERE sku = 'T'", "DELETE FROM sales WHERE sku = 'T'"} {
 			check.Must(t, catalog.Refresh(ctx))
 			kit.Exec(t, st.DB, change)
-			same, err := st.sellAlike(ctx, catalog.copy.Load().bySKU)
+			same, err := st.sameModes(ctx, catalog.copy.Load().bySKU)
 			if check.Must(t, err); same {
-				t.Errorf("%s: nothing seems to have changed", change)
+				t.Errorf("after %s: sameModes is true, want false", change)
 			}
 		}
 	})

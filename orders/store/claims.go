@@ -13,10 +13,10 @@ import (
 	"flashsale/orders"
 )
 
-// RecordClaim records a refund claim for a payment of o, unless the order has been paid in the
-// meantime or the claim exists (see payment).
+// RecordClaim records a refund claim for a payment of o. It does nothing if the order is no
+// longer closed, if the claim exists, or if the order has MaxClaims claims.
 func (s *Store) RecordClaim(ctx context.Context, o *orders.Order, ref string, reason orders.Reason) error {
-	// The row lock keeps the keeper from turning the order into a paid one.
+	// Under the row lock, the keeper cannot pay the order late.
 	_, err := s.underRow(ctx, o.SKU, func(tx *gorm.DB, sale *LockedSale) (int64, error) {
 		now, err := first[orders.Order](tx.Where("id = ?", o.ID), "order")
 		if err != nil || !now.Status.Closed() {
@@ -29,16 +29,15 @@ func (s *Store) RecordClaim(ctx context.Context, o *orders.Order, ref string, re
 		return 0, addClaim(tx, now, orders.NewClaim(now, ref, reason, sale.Now))
 	})
 	if err != nil && !errors.Is(err, orders.ErrChanged) {
-		return fmt.Errorf("refund a payment of %s: %w", o.ID, err)
+		return fmt.Errorf("record a claim of %s: %w", o.ID, err)
 	}
 	return nil
 }
 
-// addClaim records a refund of an order, and counts it in the order's row. So it
-// writes the row that payAnew writes, too. The sale's row lock alone does not keep
-// the two apart on a Galera cluster: other masters do not hear of it, and only of
-// transactions that write a common row one is undone.
-func addClaim(tx *gorm.DB, o *orders.Order, r *orders.Claim) error {
+// addClaim records a claim and counts it in the order's row. payLate writes the same row. On a
+// Galera cluster, a row lock is local to one master, so the lock of the sale's row does not
+// separate the two. The cluster rolls back one of them because both write the order's row.
+func addClaim(tx *gorm.DB, o *orders.Order, claim *orders.Claim) error {
 	counted := tx.Exec("UPDATE orders SET claims = claims + 1 WHERE id = ? AND status = ? AND claims < ?", o.ID, o.Status, orders.MaxClaims)
 	if counted.Error == nil && counted.RowsAffected != 1 {
 		counted.Error = orders.ErrChanged
@@ -46,7 +45,7 @@ func addClaim(tx *gorm.DB, o *orders.Order, r *orders.Claim) error {
 	if counted.Error != nil {
 		return counted.Error
 	}
-	return tx.Create(r).Error
+	return tx.Create(claim).Error
 }
 
 func hasClaim(tx *gorm.DB, id, ref string) (bool, error) {
@@ -55,13 +54,13 @@ func hasClaim(tx *gorm.DB, id, ref string) (bool, error) {
 	return n > 0, err
 }
 
-// Payment tells what has become of a payment of an ended order: taken, refused
-// (ErrOrderClosed with a refund, or because the order has as many as it may have;
-// ErrAlreadyPaid), or not decided. It takes no lock.
+// Payment returns an ended order and reports whether a payment of it was decided: it has paid
+// the order, or was refused and err is the refusal. Payment takes no lock.
 //
-// A payment of an order that another one has paid leaves no refund: its payer
-// hears at every repetition that it was not taken, and has what was paid for.
-// Owed is only who paid for an order and can no longer have it.
+// If another payment has paid the order, the refusal is ErrAlreadyPaid, and there is no claim.
+// Every repetition receives the same refusal, and the buyer has the order. If the payment has a
+// claim, or the order has MaxClaims claims, the refusal is ErrOrderClosed. For an order that
+// awaits payment it is the reason of the claim.
 func (s *Store) Payment(ctx context.Context, buyer, id, ref string) (o *orders.Order, decided bool, err error) {
 	if o, err = s.OrderOf(ctx, buyer, id); err != nil {
 		return nil, false, err
@@ -69,14 +68,14 @@ func (s *Store) Payment(ctx context.Context, buyer, id, ref string) (o *orders.O
 	if o.PaidBy(ref) {
 		return o, true, nil
 	}
-	var refunds []orders.Claim
-	if err := s.DB.WithContext(ctx).Where("order_id = ? AND payment_ref = ?", id, ref).Find(&refunds).Error; err != nil {
-		return nil, false, fmt.Errorf("look for a refund of %s: %w", id, err)
+	var claims []orders.Claim
+	if err := s.DB.WithContext(ctx).Where("order_id = ? AND payment_ref = ?", id, ref).Find(&claims).Error; err != nil {
+		return nil, false, fmt.Errorf("read claims of %s: %w", id, err)
 	}
 	switch {
-	case len(refunds) > 0 && o.Status == orders.AwaitingPayment:
-		return o, true, refunds[0].Reason.Err()
-	case len(refunds) > 0:
+	case len(claims) > 0 && o.Status == orders.AwaitingPayment:
+		return o, true, claims[0].Reason.Err()
+	case len(claims) > 0:
 		return o, true, orders.ErrOrderClosed
 	case o.Status == orders.Paid:
 		return o, true, orders.ErrAlreadyPaid
@@ -86,8 +85,8 @@ func (s *Store) Payment(ctx context.Context, buyer, id, ref string) (o *orders.O
 	return o, false, nil
 }
 
-// Claims reads a page of all refunds by order and reference. The cursor is as
-// in OrdersOfBuyer.
+// Claims reads a page of all claims, ordered by order and reference. For the cursor see
+// OrdersOfBuyer.
 func (s *Store) Claims(ctx context.Context, limit int, cursor string) ([]orders.Claim, string, error) {
 	q := s.DB.WithContext(ctx)
 	if cursor != "" {
@@ -101,20 +100,20 @@ func (s *Store) Claims(ctx context.Context, limit int, cursor string) ([]orders.
 	rows, next, err := page(s, q.Order("order_id, payment_ref"), limit, func(r orders.Claim) string {
 		return base64.RawURLEncoding.EncodeToString([]byte(r.OrderID + " " + r.PaymentRef))
 	})
-	return rows, next, wrap(err, "read refunds")
+	return rows, next, wrap(err, "read claims")
 }
 
-// writeLate writes the decisions on payments that came late, and has the gate told again of
-// paid orders whose end it has forgotten.
+// writeLate writes the decisions on late payments. If the hold of a paid order has reappeared
+// (Reconfirm), it clears restored_at, so the keeper drops the hold again.
 func writeLate(tx *gorm.DB, decisions []orders.Decision, now time.Time) error {
-	var forgotten []string
+	var reconfirm []string
 	for _, d := range decisions {
 		var err error
 		switch {
 		case d.Hold == orders.Reconfirm:
-			forgotten = append(forgotten, d.Order.ID)
+			reconfirm = append(reconfirm, d.Order.ID)
 		case d.Action == orders.PayLate:
-			err = payAnew(tx, d, now)
+			err = payLate(tx, d, now)
 		case d.Action == orders.RecordClaim:
 			err = wrap(addClaim(tx, d.Order, d.Claim), "record a claim of %s", d.Order.ID)
 		}
@@ -122,18 +121,17 @@ func writeLate(tx *gorm.DB, decisions []orders.Decision, now time.Time) error {
 			return err
 		}
 	}
-	if len(forgotten) == 0 {
+	if len(reconfirm) == 0 {
 		return nil
 	}
-	err := tx.Model(&orders.Order{}).Where("id IN ?", forgotten).Updates(map[string]any{"restored_at": nil}).Error
-	return wrap(err, "have %d orders confirmed again", len(forgotten))
+	err := tx.Model(&orders.Order{}).Where("id IN ?", reconfirm).Updates(map[string]any{"restored_at": nil}).Error
+	return wrap(err, "clear restored_at of %d paid orders", len(reconfirm))
 }
 
-// payAnew turns the order of a decision from expired or awaiting_payment into paid, in one
-// conditional update. No claim may have been recorded since the order was read, by another
-// master of a Galera cluster (addClaim). The gate receives the end as of every paid order,
-// but the hold to be dropped is that of the attempt.
-func payAnew(tx *gorm.DB, d orders.Decision, now time.Time) error {
+// payLate changes the order of a decision from expired or awaiting_payment to paid, in one
+// conditional update. The update fails if a claim was recorded since the order was read
+// (addClaim). The keeper drops the hold of the attempt later.
+func payLate(tx *gorm.DB, d orders.Decision, now time.Time) error {
 	p, _ := orders.LateOf(d.Queued)
 	r := tx.Model(&orders.Order{}).Where("id = ? AND status IN ? AND restored_at IS NOT NULL AND claims = ?", p.Order, orders.PayLateStatuses, d.Order.Claims).
 		Updates(map[string]any{
@@ -142,5 +140,5 @@ func payAnew(tx *gorm.DB, d orders.Decision, now time.Time) error {
 	if r.Error == nil && r.RowsAffected != 1 {
 		r.Error = orders.ErrChanged
 	}
-	return wrap(r.Error, "pay order %s anew", p.Order)
+	return wrap(r.Error, "pay order %s late", p.Order)
 }

@@ -11,11 +11,11 @@ import (
 	"flashsale/orders"
 )
 
-// Pay, Cancel and Expire are each ONE conditional update from an unpaid status. The first of
-// them wins. The others find the row as the first has left it.
+// Pay, Cancel and Expire are each ONE conditional update from an unpaid status. Of concurrent
+// updates, one succeeds. The others find the row with its new status.
 
-// Pay marks an order of buyer as paid. The same ref again finds it paid.
-// After expires_at it is too late, whether or not a sweeper has come by.
+// Pay marks an order of buyer as paid. If the same ref has paid it before, Pay returns the
+// order. After expires_at Pay refuses the payment, even if no sweeper has run since.
 //
 // Errors: ErrNotFound, ErrAlreadyPaid (with another ref), ErrOrderClosed,
 // ErrHoldsNone.
@@ -50,15 +50,15 @@ func (s *Store) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, 
 		case o.Status != orders.PendingPayment:
 			return o, orders.ErrOrderClosed
 		}
-		// The order is pending and could not be paid. If it is overdue, expire it as the
-		// sweeper does. Otherwise it became durable after the update, and can be paid.
-		if _, err := s.close(ctx, o.SKU, o.Status, orders.Expired, "id = ? AND expires_at <= ?", id, s.now()); err != nil {
+		// The order is pending, but the update did not find it. If it is overdue, expire it
+		// as the sweeper does. Otherwise it was inserted after the update and can be paid.
+		if _, err := s.close(ctx, o.SKU, o.Status, orders.Expired, "id = ?", id); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// Cancel closes an order of buyer. Cancelling again finds it cancelled.
+// Cancel cancels an order of buyer. If the order is cancelled already, Cancel returns it.
 //
 // Errors: ErrNotFound, ErrAlreadyPaid, ErrOrderClosed (expired or rejected).
 func (s *Store) Cancel(ctx context.Context, buyer, id string) (*orders.Order, error) {
@@ -89,16 +89,17 @@ func (s *Store) Cancel(ctx context.Context, buyer, id string) (*orders.Order, er
 	return o, orders.ErrOrderClosed
 }
 
-// expireBatch bounds how long one transaction of a sweeper holds a sale's row.
+// expireBatch is the maximum number of orders that one transaction closes. It limits the time
+// for which a sweeper locks a sale's row.
 const expireBatch = 200
 
-// expireWait is how long a sweeper waits for one sale before it turns to the next. The row
-// of the sale may be locked, and the next sweep comes soon.
+// expireWait limits the time that a sweeper spends on one sale, whose row may be locked. The
+// next sweep tries again.
 const expireWait = 500 * time.Millisecond
 
-// Expire closes overdue orders, at most one batch of each SKU, and returns
-// how many for each. It is safe to run on every node at once: without anything
-// to do it takes no lock.
+// Expire closes overdue orders, up to expireBatch of each SKU, and returns the number of
+// orders by SKU. All nodes may call it at the same time. If no order is overdue, it takes no
+// lock.
 func (s *Store) Expire(ctx context.Context) (map[string]int64, error) {
 	expired := map[string]int64{}
 	var errs []error
@@ -111,7 +112,7 @@ func (s *Store) Expire(ctx context.Context) (map[string]int64, error) {
 		}
 		for _, sku := range skus {
 			within, cancel := context.WithTimeout(ctx, expireWait)
-			n, err := s.close(within, sku, from, orders.Expired, "expires_at <= ?", s.now())
+			n, err := s.close(within, sku, from, orders.Expired, "")
 			cancel()
 			if n > 0 {
 				expired[sku] += n
@@ -122,15 +123,18 @@ func (s *Store) Expire(ctx context.Context) (map[string]int64, error) {
 	return expired, errors.Join(errs...)
 }
 
-// close moves orders of sku from one status to a closed one, takes their units
-// off what is sold and leaves them to be released: restored_at
-// stays empty until the keeper has given the units back to the gate. Orders that
-// await payment have no units, and were released before.
+// close changes orders of sku that match where from one status to a closed one, and subtracts
+// their units from sales.sold. Orders expire only if they are overdue at sale.Now, which
+// becomes closed_at. restored_at stays empty until the keeper has released the units. Orders
+// that await payment have no units and count as released.
 func (s *Store) close(ctx context.Context, sku string, from, to orders.Status, where string, args ...any) (int64, error) {
 	closed, err := s.underRow(ctx, sku, func(tx *gorm.DB, sale *LockedSale) (int64, error) {
+		matching := tx.Where("sku = ? AND status = ?", sku, from).Where(where, args...)
+		if to == orders.Expired {
+			matching = matching.Where("expires_at <= ?", sale.Now)
+		}
 		var due []orders.Order
-		if err := tx.Select("id", "quantity").Where("sku = ? AND status = ?", sku, from).
-			Where(where, args...).Limit(expireBatch).Find(&due).Error; err != nil || len(due) == 0 {
+		if err := matching.Select("id", "quantity").Limit(expireBatch).Find(&due).Error; err != nil || len(due) == 0 {
 			return 0, err
 		}
 		closed, units, err := closeEach(tx, due, from, to, sale.Now)
@@ -142,9 +146,9 @@ func (s *Store) close(ctx context.Context, sku string, from, to orders.Status, w
 	return closed, wrap(err, "close orders of %s as %s", sku, to)
 }
 
-// closeEach closes the orders that are still pending. It returns the number of closed
-// orders and their units. A payment does not lock the sale's row, so an order may be paid
-// after it was read. The condition of the update decides, and only updated orders count.
+// closeEach closes the orders that still have the status from, and returns their number and
+// units. A payment does not lock the sale's row, so an order may have been paid since it was
+// read. The condition of the update decides.
 func closeEach(tx *gorm.DB, due []orders.Order, from, to orders.Status, now time.Time) (closed, units int64, err error) {
 	ids := make([]string, len(due))
 	for i := range due {
@@ -156,8 +160,8 @@ func closeEach(tx *gorm.DB, due []orders.Order, from, to orders.Status, now time
 	if r.Error != nil || r.RowsAffected == int64(len(due)) {
 		return r.RowsAffected, units, r.Error
 	}
-	// Some were paid in that instant. Nobody else can have closed the others:
-	// closing takes the sale's row, and that is ours.
+	// Some of the orders were paid in the meantime. The orders with the status to were closed
+	// by this transaction, because it has locked the sale's row.
 	err = tx.Model(&orders.Order{}).Where("id IN ? AND status = ?", ids, to).
 		Select("COALESCE(SUM(quantity), 0)").Row().Scan(&units)
 	return r.RowsAffected, units, err

@@ -19,24 +19,23 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// stocked is a store with a sale S and so many pending orders of one unit, by
-// buyer-0 and so on.
-func stocked(t testing.TB, sql string, orders int) (*Store, []string) {
+// stocked returns a store with a sale S and n pending orders (kit.Stock).
+func stocked(t testing.TB, sql string, n int) (*Store, []string) {
 	t.Helper()
 	store := openStore(t, sql)
-	check.Must(t, check.Err(store.PutSale(t.Context(), kit.Sale("S", int64(orders)+5, 1))))
-	return store, kit.Stock(t, store.DB, orders)
+	check.Must(t, check.Err(store.PutSale(t.Context(), kit.Sale("S", int64(n)+5, 1))))
+	return store, kit.Stock(t, store.DB, n)
 }
 
-// Pay, cancel and expiry of the same orders at the same instant: exactly one
-// of them wins, and whoever was told so has.
+// If the same orders are paid, cancelled and expired at the same time, one of the three succeeds
+// for each order, and only its callers receive a success.
 func TestCloseRace(t *testing.T) {
 	t.Parallel()
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		const n = 60
 		store, ids := stocked(t, sql, n)
 		now := kit.ClockOf(t, store.DB)
-		// A third is overdue, a third is about to be, a third has time.
+		// A third is overdue, a third will be in 20 ms, and a third has an hour.
 		for i, id := range ids {
 			at := map[int]time.Duration{0: -time.Second, 1: 20 * time.Millisecond, 2: time.Hour}[i%3]
 			kit.Exec(t, store.DB, "UPDATE orders SET expires_at = ? WHERE id = ?", now.Add(at), id)
@@ -52,7 +51,7 @@ func TestCloseRace(t *testing.T) {
 					case err == nil && o.Status == orders.Paid:
 						paid[i].Add(1)
 					case !errors.Is(err, orders.ErrOrderClosed):
-						t.Errorf("pay %d: %+v, %v", i, o, err)
+						t.Errorf("pay order %d: got %+v, %v, want it paid or ErrOrderClosed", i, o, err)
 					}
 				}
 			})
@@ -62,7 +61,7 @@ func TestCloseRace(t *testing.T) {
 					case err == nil && o.Status == orders.Cancelled:
 						cancelled[i].Add(1)
 					case !errors.Is(err, orders.ErrOrderClosed) && !errors.Is(err, orders.ErrAlreadyPaid):
-						t.Errorf("cancel %d: %+v, %v", i, o, err)
+						t.Errorf("cancel order %d: got %+v, %v, want it cancelled, ErrOrderClosed or ErrAlreadyPaid", i, o, err)
 					}
 				}
 			})
@@ -80,20 +79,19 @@ func TestCloseRace(t *testing.T) {
 		for i, id := range ids {
 			status := rows[id].Status
 			ends[status]++
-			// Repeated calls find the same end: all three or none.
 			if p, c := paid[i].Load(), cancelled[i].Load(); p > 0 != (status == orders.Paid) || c > 0 != (status == orders.Cancelled) {
-				t.Errorf("order %d is %s; paid %d times, cancelled %d times", i, status, p, c)
+				t.Errorf("order %d is %s, but %d payments and %d cancellations succeeded", i, status, p, c)
 			}
 		}
 		kit.None(t, kit.BrokenClosing(t, store.DB))
-		t.Logf("ends: %v", ends)
+		t.Logf("orders by status: %v", ends)
 	})
 }
 
-// An order is paid after a transaction that is to close it has read it, and
-// before it writes: the condition finds it paid, and its units stay sold.
-// (SQLite has one writer at a time, so there is no such moment.)
-func TestPaidWhileBeingClosed(t *testing.T) {
+// An order is paid after the transaction that expires orders has read it, and before the
+// transaction writes. The order stays paid and its units stay sold. On SQLite this cannot
+// happen, because transactions that write run one after the other.
+func TestOrderPaidDuringExpiryStaysPaid(t *testing.T) {
 	store, ids := stocked(t, servertest.OpenSQL(t, servers.KindReal), 3)
 	kit.Overdue(t, store.DB, ids[1:]...)
 	pay := func() {
@@ -101,22 +99,40 @@ func TestPaidWhileBeingClosed(t *testing.T) {
 	}
 	late := kit.Onto(t, store.On, kit.InterruptedBy(store.DB, "FROM `orders`", pay))
 	if n, err := late.Expire(t.Context()); err != nil || n["S"] != 1 {
-		t.Errorf("expired %v, %v", n, err)
+		t.Errorf("expired orders: got %v, %v, want 1 of S", n, err)
 	}
 	if rows := kit.RowsOf(t, store.DB); rows[ids[1]].Status != orders.Paid || rows[ids[2]].Status != orders.Expired {
-		t.Errorf("%+v", rows)
+		t.Errorf("orders: got %s and %s, want paid and expired", rows[ids[1]].Status, rows[ids[2]].Status)
 	}
 	kit.None(t, kit.BrokenClosing(t, store.DB))
 }
 
-// An update without the condition on the status lets two ends win, and the
-// check of the race says so.
+// An order that becomes overdue after its sale was locked does not expire before the next sweep.
+// Otherwise its closed_at would be earlier than its expires_at.
+func TestExpiredOrderIsClosedAfterItsExpiry(t *testing.T) {
+	store, ids := stocked(t, servertest.OpenSQL(t, servers.KindReal), 2)
+	kit.Overdue(t, store.DB, ids[0])
+	becomesOverdue := func() {
+		expires := kit.ClockOf(t, store.DB).Add(2 * time.Millisecond)
+		kit.Exec(t, store.DB, "UPDATE orders SET expires_at = ? WHERE id = ?", expires, ids[1])
+		check.Eventually(t, "the order is overdue", func() bool { return kit.ClockOf(t, store.DB).After(expires) })
+	}
+	interrupted := kit.Onto(t, store.On, kit.InterruptedBy(store.DB, "FOR UPDATE", becomesOverdue))
+	check.Must(t, check.Err(interrupted.Expire(t.Context())))
+	check.Must(t, check.Err(store.Expire(t.Context())))
+	for id, o := range kit.RowsOf(t, store.DB) {
+		if o.Status != orders.Expired || o.ClosedAt.Before(o.ExpiresAt) {
+			t.Errorf("order %s: got %s, closed at %v, want expired, closed at %v or later", id, o.Status, o.ClosedAt, o.ExpiresAt)
+		}
+	}
+}
+
+// BrokenClosing finds an order that was closed without the condition on its status.
 func TestCloseNeedsItsCondition(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, ids := stocked(t, sql, 2)
 		ctx := t.Context()
 		for i, id := range ids {
-			// Read, …
 			o, err := store.OrderOf(ctx, fmt.Sprint("buyer-", i), id)
 			if err != nil || o.Status != orders.PendingPayment {
 				t.Fatal(o, err)
@@ -127,19 +143,18 @@ func TestCloseNeedsItsCondition(t *testing.T) {
 		if wrong := kit.BrokenClosing(t, store.DB); len(wrong) > 0 {
 			t.Fatal(wrong)
 		}
-		for _, id := range ids { // … then written.
+		for _, id := range ids { // close the orders as if they were still pending
 			kit.Exec(t, store.DB, "UPDATE orders SET status = ?, closed_at = ? WHERE id = ?", orders.Expired, time.Now().UTC(), id)
 			kit.Exec(t, store.DB, "UPDATE sales SET sold = sold - 1 WHERE sku = 'S' AND sold > 0")
 			if id == ids[0] && len(kit.BrokenClosing(t, store.DB)) == 0 {
-				t.Error("a paid order that was closed is not seen")
+				t.Error("BrokenClosing does not find a paid order that was closed")
 			}
 		}
 	})
 }
 
-// After expires_at it is too late to pay, though no sweeper has come by, and
-// the order's units are free from that call on.
-func TestPayTooLate(t *testing.T) {
+// A payment after expires_at is refused, even if no sweeper has run, and closes the order.
+func TestPaymentAfterExpiryIsRefused(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, ids := stocked(t, sql, 1)
 		kit.Overdue(t, store.DB, ids...)
@@ -147,22 +162,22 @@ func TestPayTooLate(t *testing.T) {
 			check.Is(t, check.Err(store.Pay(t.Context(), "buyer-0", ids[0], "ref")), orders.ErrOrderClosed)
 		}
 		if o := kit.RowsOf(t, store.DB)[ids[0]]; o.Status != orders.Expired || o.PaymentRef != nil {
-			t.Errorf("row: %+v", o)
+			t.Errorf("order: got %+v, want it expired, without a payment", o)
 		}
 		kit.None(t, kit.BrokenClosing(t, store.DB))
 	})
 }
 
-// The order becomes a row just after the payment's update found none: it can
-// be paid, and must not be answered as closed.
-func TestPayOfAnOrderThatJustBecameDurable(t *testing.T) {
+// An order that is inserted just after the payment's update is paid, and the answer is not
+// "order closed".
+func TestPaymentOfAJustInsertedOrder(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, ids := stocked(t, sql, 1)
 		id := ids[0]
 		kit.Exec(t, store.DB, "UPDATE orders SET id = 'not yet'")
 		late := kit.Onto(t, store.On, kit.InterruptedBy(store.DB, "", func() { kit.Exec(t, store.DB, "UPDATE orders SET id = ?", id) }))
 		if o, err := late.Pay(t.Context(), "buyer-0", id, "ref"); err != nil || o.Status != orders.Paid {
-			t.Errorf("%+v, %v", o, err)
+			t.Errorf("Pay: got %+v, %v, want a paid order", o, err)
 		}
 	})
 }
@@ -188,35 +203,35 @@ func TestCloseReplays(t *testing.T) {
 			{"pay", func() (*orders.Order, error) { return pay(0, "ref") }, orders.Paid, nil},
 			{"pay again", func() (*orders.Order, error) { return pay(0, "ref") }, orders.Paid, nil},
 			{"pay again with another ref", func() (*orders.Order, error) { return pay(0, "other") }, orders.Paid, orders.ErrAlreadyPaid},
-			{"cancel what is paid", func() (*orders.Order, error) { return cancel(0) }, orders.Paid, orders.ErrAlreadyPaid},
+			{"cancel a paid order", func() (*orders.Order, error) { return cancel(0) }, orders.Paid, orders.ErrAlreadyPaid},
 			{"cancel", func() (*orders.Order, error) { return cancel(1) }, orders.Cancelled, nil},
 			{"cancel again", func() (*orders.Order, error) { return cancel(1) }, orders.Cancelled, nil},
-			{"pay what is cancelled", func() (*orders.Order, error) { return pay(1, "ref") }, orders.Cancelled, orders.ErrOrderClosed},
-			{"pay what has expired", func() (*orders.Order, error) { return pay(2, "ref") }, orders.Expired, orders.ErrOrderClosed},
-			{"cancel what has expired", func() (*orders.Order, error) { return cancel(2) }, orders.Expired, orders.ErrOrderClosed},
+			{"pay a cancelled order", func() (*orders.Order, error) { return pay(1, "ref") }, orders.Cancelled, orders.ErrOrderClosed},
+			{"pay an expired order", func() (*orders.Order, error) { return pay(2, "ref") }, orders.Expired, orders.ErrOrderClosed},
+			{"cancel an expired order", func() (*orders.Order, error) { return cancel(2) }, orders.Expired, orders.ErrOrderClosed},
 		} {
 			o, err := test.do()
 			if !errors.Is(err, test.err) || o == nil || o.Status != test.want {
-				t.Errorf("%s: %+v, %v", test.what, o, err)
+				t.Errorf("%s: got %+v, %v, want %s, %v", test.what, o, err, test.want, test.err)
 			}
 		}
 		before := kit.RowsOf(t, store.DB)
-		for i := range ids { // somebody else's
+		for i := range ids { // eve is not the buyer
 			if o, err := store.Pay(ctx, "eve", ids[i], "ref"); o != nil || !errors.Is(err, orders.ErrNotFound) {
-				t.Errorf("eve pays %d: %+v, %v", i, o, err)
+				t.Errorf("eve pays order %d: got %+v, %v, want ErrNotFound", i, o, err)
 			}
 			if o, err := store.Cancel(ctx, "eve", ids[i]); o != nil || !errors.Is(err, orders.ErrNotFound) {
-				t.Errorf("eve cancels %d: %+v, %v", i, o, err)
+				t.Errorf("eve cancels order %d: got %+v, %v, want ErrNotFound", i, o, err)
 			}
 		}
-		if !reflect.DeepEqual(before, kit.RowsOf(t, store.DB)) {
-			t.Error("eve changed something")
+		if got := kit.RowsOf(t, store.DB); !reflect.DeepEqual(before, got) {
+			t.Errorf("after eve's calls: got rows %+v, want %+v", got, before)
 		}
 		kit.None(t, kit.BrokenClosing(t, store.DB))
 	})
 }
 
-// Expiry works through any number of overdue orders in bounded batches.
+// Each call of Expire closes at most one batch of a sale.
 func TestExpireInBatches(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, ids := stocked(t, sql, expireBatch+50)
@@ -231,15 +246,15 @@ func TestExpireInBatches(t *testing.T) {
 			closed = append(closed, n["S"])
 		}
 		if fmt.Sprint(closed) != fmt.Sprint([]int64{expireBatch, 40}) {
-			t.Errorf("closed %v", closed)
+			t.Errorf("orders closed by each call: got %v, want %d and 40", closed, expireBatch)
 		}
 		kit.None(t, kit.BrokenClosing(t, store.DB))
 	})
 }
 
-// A locked sale does not occupy the connections that other sales need. A caller that ends
-// one of its orders waits without a connection, and only for a bounded time.
-func TestLockedSaleLeavesThePoolToOthers(t *testing.T) {
+// A locked sale does not occupy the connections that other sales need. Callers that cancel its
+// orders share one connection, and receive an error after the timeout.
+func TestLockedSaleDoesNotBlockOtherSales(t *testing.T) {
 	t.Parallel()
 	dsn := servertest.OpenSQL(t, servers.KindReal)
 	_, ids := stocked(t, dsn, 12)
@@ -261,12 +276,12 @@ func TestLockedSaleLeavesThePoolToOthers(t *testing.T) {
 		for i := range ids[1:] {
 			go func() { cancels <- check.Err(store.Cancel(t.Context(), fmt.Sprint("buyer-", i+1), ids[i+1])) }()
 		}
-		check.Eventually(t, "they wait", func() bool { return store.endings.Len() == len(ids)-1 })
+		check.Eventually(t, "all cancellations wait", func() bool { return store.endings.Len() == len(ids)-1 })
 		if o, err := store.Cancel(t.Context(), "buyer-0", ids[0]); err != nil || o.Status != orders.Cancelled {
-			t.Errorf("another sale's order: %+v, %v", o, err)
+			t.Errorf("cancel an order of another sale: got %+v, %v, want it cancelled", o, err)
 		}
 		if n := len(cancels); n > 0 {
-			t.Errorf("%d cancels have ended, so nothing was shown", n)
+			t.Errorf("%d cancellations ended before the other sale's order was cancelled", n)
 		}
 		for range ids[1:] {
 			check.Is(t, check.Receive(t, "a cancel ends", cancels), orders.ErrUnavailable)
@@ -274,13 +289,12 @@ func TestLockedSaleLeavesThePoolToOthers(t *testing.T) {
 		return nil
 	}))
 	if o, err := store.Cancel(t.Context(), "buyer-1", ids[1]); err != nil || o.Status != orders.Cancelled {
-		t.Errorf("once the row is free: %+v, %v", o, err)
+		t.Errorf("cancel after the row is unlocked: got %+v, %v, want it cancelled", o, err)
 	}
 	kit.None(t, kit.BrokenClosing(t, store.DB))
 }
 
-// In a rush a keeper unlocks the row for a moment between two transactions. Cancels
-// succeed.
+// Cancellations succeed although a busy keeper unlocks the sale's row only for moments.
 func TestCancelsDuringARush(t *testing.T) {
 	t.Parallel()
 	store, ids := stocked(t, servertest.OpenSQL(t, servers.KindReal), 60)
@@ -299,7 +313,7 @@ func TestCancelsDuringARush(t *testing.T) {
 	for i, id := range ids {
 		buyers.Go(func() {
 			if o, err := store.Cancel(t.Context(), fmt.Sprint("buyer-", i), id); err != nil || o.Status != orders.Cancelled {
-				t.Errorf("%+v, %v", o, err)
+				t.Errorf("cancel %s: got %+v, %v, want it cancelled", id, o, err)
 			}
 		})
 	}

@@ -12,16 +12,16 @@ import (
 	"flashsale/orders"
 )
 
-// Commit carries a batch of queued orders into the database, in ONE transaction under the
-// keeper's fence: either all of it is committed or nothing. A repetition with the same
-// batch changes nothing and returns the same decisions. In this way a keeper finds the
-// outcome of a commit whose answer was lost.
+// Commit lets Ledger.Decide decide on a batch of queued orders and writes the decisions, in ONE
+// transaction under the keeper's fence. Either the whole batch is committed or nothing. If the
+// answer is lost, the keeper calls Commit again: a batch that was committed before changes
+// nothing and returns the same decisions.
 //
-// After ErrFenced and inventory.ErrEpoch nothing has happened. After any other error
+// If the error is ErrFenced or inventory.ErrEpoch, nothing was changed. After any other error
 // the outcome is unknown.
 func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []inventory.Queued) ([]orders.Decision, error) {
 	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
-		// Lock the row first, so that rows read later can no longer change.
+		// The row lock comes first. No other transaction can then insert or close orders.
 		sale, err := s.lockSaleAs(tx, sku, fence)
 		if err == nil && !sameGate(sale, queued) {
 			err = inventory.ErrEpoch
@@ -40,29 +40,28 @@ func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []in
 	return decisions, nil
 }
 
-// sameGate reports whether the gate of the sale's epoch accepted the orders. An order that
-// an older gate accepted must not be committed, because its key may have been refused
-// since.
+// sameGate reports whether the gate of the sale's epoch accepted the orders. An order that an
+// older gate accepted must not be committed, because its key may have been refused since.
 func sameGate(sale *LockedSale, queued []inventory.Queued) bool {
 	return !slices.ContainsFunc(queued, func(q inventory.Queued) bool { return q.Epoch != sale.Epoch })
 }
 
-// How orders come into the database.
+// An origin is the way on which orders reach the database.
 type origin int
 
-// The origins of the orders of a commit.
+// The origins.
 const (
-	gated     origin = iota // the gate has let them in and holds their units
-	PastGate                // no gate has
-	onPayment               // no gate has to: they take no units until they are paid
+	gated     origin = iota // a gate has accepted the orders and holds their units
+	PastGate                // no gate has accepted the orders: direct mode
+	onPayment               // the orders need no gate, because they take no units until they are paid
 )
 
-// SaleBatch is what a transaction carries of one SKU, whose row it has locked.
+// A SaleBatch contains the orders of one SKU in a transaction that has locked the sale's row.
 type SaleBatch struct {
 	Sale   *LockedSale
-	fence  int64 // the keeper's
+	fence  int64 // the fence that the sale must still have
 	Orders []inventory.Queued
-	window orders.Reason // for orders without a gate: the reason to refuse all of them, NotOpen or Closed
+	window orders.Reason // Ledger.Window
 }
 
 // insertBatch is insertBatches for one SKU.
@@ -74,7 +73,7 @@ func (s *Store) insertBatch(tx *gorm.DB, one SaleBatch, by origin) ([]orders.Dec
 	return decisions[0], nil
 }
 
-// insertBatches decides on orders under their sales' row locks, inserts them and counts the
+// insertBatches decides on orders whose sales are locked, inserts their rows and counts the
 // units sold. If no gate has accepted the orders, a refused order leaves no row.
 func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]orders.Decision, error) {
 	ledgers, err := s.ReadLedgers(tx, batches)
@@ -114,9 +113,8 @@ func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]
 	return decisions, loadKnown(tx, decisions)
 }
 
-// countSold adds units to what is sold, never past the total and only under the
-// keeper's fence. Both were checked when the row was locked; here the database
-// checks them itself, at no cost.
+// countSold adds units to sales.sold. The fence and the total were checked when the row was
+// locked. The conditions make the database check them again, at no cost.
 func countSold(tx *gorm.DB, sku string, fence, units int64) error {
 	if units == 0 {
 		return nil
@@ -128,6 +126,6 @@ func countSold(tx *gorm.DB, sku string, fence, units int64) error {
 	return wrap(r.Error, "count %d units of %s as sold", units, sku)
 }
 
-// errRefused says that the database has not counted units as sold, although the
-// fence and the total were right when the sale's row was locked.
-var errRefused = errors.New("orders: the fence or the total refuses")
+// errRefused is returned if the fence or the total has changed although the sale's row is
+// locked.
+var errRefused = errors.New("orders: fence or total does not allow the units to be sold")

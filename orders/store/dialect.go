@@ -13,18 +13,22 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// What differs between MySQL, MariaDB, TiDB and SQLite stands here. All but TiDB
-// and SQLite are "MySQL" below.
+// This file contains the differences between MySQL, MariaDB, TiDB and SQLite. Elsewhere in
+// the package, "MySQL" includes MariaDB.
 
-// A dialect is which database the statements are for.
+// A dialect describes the database that the statements are written for.
 type dialect struct {
 	sqlite bool
-	tidb   *atomic.Bool // known once a connection has been opened
+	tidb   *atomic.Bool // set when a connection has been opened
 }
 
-// readCommitted sets the isolation level of every session: with REPEATABLE
-// READ the keeper would judge by what stood before it had the sale's row. The
-// statement is the one that MySQL and MariaDB both know.
+// readCommitted opens sessions with the isolation level READ COMMITTED, in which a statement
+// reads all rows that were committed before it.
+//
+// With REPEATABLE READ, all statements of a transaction read the same snapshot. TiDB takes it
+// at BEGIN, so a keeper would decide by rows from before it locked the sale's row. InnoDB
+// takes it at the first plain SELECT, which in a keeper's transaction follows the row lock.
+// There, READ COMMITTED avoids gap locks, with which transactions wait for unrelated inserts.
 type readCommitted struct {
 	driver.Connector
 	tidb *atomic.Bool
@@ -41,19 +45,19 @@ func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	err = set("TRANSACTION ISOLATION LEVEL READ COMMITTED")
 	if err == nil {
-		// TiDB alone has this variable. A transaction that takes no locks would sell
-		// under an old fence, and find out at its COMMIT.
-		if err = set("tidb_txn_mode = 'pessimistic'"); err == nil || refused(err) { // a broken connection does not say
+		// Only TiDB has this variable. An optimistic transaction takes no locks, so a keeper
+		// with an old fence would notice it only at the COMMIT.
+		if err = set("tidb_txn_mode = 'pessimistic'"); err == nil || isServerError(err) {
 			c.tidb.Store(err == nil)
 		}
 	}
-	if refused(err) {
-		// Left to itself the server looks up each of a batch's buyers twice, once to
-		// guess how many rows there are: 3 µs an order. Of a few values it must guess
-		// so: by its averages as many orders wait to be restored as are pending, and
-		// it would read all of them to find none. A database that has no such
-		// variable does without.
-		if err = set("eq_range_index_dive_limit = 10"); refused(err) {
+	if isServerError(err) {
+		// By default, MySQL looks up each buyer of a batch twice, once to estimate the number
+		// of rows, which costs 3 µs per order. With a limit of 10 it estimates long lists by
+		// averages. Short lists need the lookups: by averages, unreleased orders would seem
+		// as frequent as pending ones, and a query that finds none would read all of those.
+		// A database without this variable works as well.
+		if err = set("eq_range_index_dive_limit = 10"); isServerError(err) {
 			err = nil
 		}
 	}
@@ -63,26 +67,27 @@ func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// refused tells whether the server has answered with an error of its own.
-func refused(err error) bool {
+// isServerError reports whether the server has answered with an error. Other errors are
+// errors of the connection, and show nothing about the server.
+func isServerError(err error) bool {
 	_, ok := errors.AsType[*mysqldriver.MySQLError](err)
 	return ok
 }
 
-// enforceChecks has TiDB keep the CHECKs of tables that are created from now on: by
-// default it reads over them. Other databases refuse that, and so does TiDB where the
-// account may not: flashsale doctor says so.
+// enforceChecks makes TiDB enforce the CHECK constraints of tables that are created later. By
+// default it ignores them. Other databases reject the statement, and so does TiDB if the
+// account lacks the privilege, which flashsale doctor reports.
 func enforceChecks(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, "SET GLOBAL tidb_enable_check_constraint = ON")
-	if refused(err) {
+	if isServerError(err) {
 		return nil
 	}
 	return err
 }
 
-// ordersBy is the orders table, read by that index. Left to itself MariaDB rather
-// reads all orders of the SKU for a large batch of buyers: 27 ms of its CPU instead
-// of 2, and growing with the sale.
+// ordersBy returns the table orders with an index hint. Without the hint, MariaDB reads all
+// orders of the SKU for a large batch of buyers, which takes 27 ms of CPU time instead of 2 ms,
+// and more as the sale grows.
 func (d dialect) ordersBy(index string) string {
 	if d.sqlite {
 		return "orders INDEXED BY " + index
@@ -90,11 +95,11 @@ func (d dialect) ordersBy(index string) string {
 	return "orders FORCE INDEX (" + index + ")"
 }
 
-// ordersByKey is the orders table, read by its index of buyers and keys.
+// ordersByKey returns the table orders with a hint to use the index by buyer and key.
 func (d dialect) ordersByKey() string { return d.ordersBy("orders_key") }
 
-// in is a condition that picks n rows by the values of some columns. It is a row
-// constructor: of columns = ? AND … OR … MariaDB may read all rows of the SKU.
+// in returns the condition "(columns) IN (n tuples of width values)". If the condition were
+// written with AND and OR, MariaDB might read all rows of the SKU.
 func (d dialect) in(columns string, width, n int) string {
 	rows := list("("+list("?", width)+")", n)
 	if d.sqlite {
@@ -103,23 +108,23 @@ func (d dialect) in(columns string, width, n int) string {
 	return "(" + columns + ") IN (" + rows + ")"
 }
 
-// lockRows locks the rows of these SKUs, and reads them and then the database's
-// clock. Without wait it leaves out those that somebody else has locked.
+// lockRows locks and reads the rows of the SKUs, and then the database's time. Without wait
+// it leaves out rows that another transaction has locked.
 func (d dialect) lockRows(tx *gorm.DB, wait bool, skus ...string) (rows []LockedSale, err error) {
 	lock, tidb := clause.Locking{Strength: clause.LockingStrengthUpdate}, d.tidb.Load()
 	switch {
-	case !wait && tidb: // it takes SKIP LOCKED, and then locks nothing at all
+	case !wait && tidb: // TiDB accepts SKIP LOCKED, but then locks nothing
 		lock.Options = clause.LockingOptionsNoWait
 	case !wait:
 		lock.Options = clause.LockingOptionsSkipLocked
 	}
-	query, apart := tx.Clauses(lock).Where("sku IN ?", skus), d.sqlite || tidb
-	if !apart { // SYSDATE is read after the wait for the row, UTC_TIMESTAMP would be before; of TiDB's, neither is sure
+	query, separateClock := tx.Clauses(lock).Where("sku IN ?", skus), d.sqlite || tidb
+	if !separateClock { // MySQL evaluates SYSDATE after the wait for the row, UTC_TIMESTAMP before it
 		query = query.Select("*, SYSDATE(3) AS now")
 	}
 	err = query.Find(&rows).Error
 	if !wait && tidb && contended(err) {
-		for i := 0; i < len(skus) && len(skus) > 1; i++ { // those that are free, one by one
+		for i := 0; i < len(skus) && len(skus) > 1; i++ { // lock the free rows one by one
 			row, err := d.lockRows(tx, false, skus[i])
 			if err != nil {
 				return nil, err
@@ -128,7 +133,7 @@ func (d dialect) lockRows(tx *gorm.DB, wait bool, skus ...string) (rows []Locked
 		}
 		return rows, nil
 	}
-	if err != nil || !apart {
+	if err != nil || !separateClock {
 		return rows, err
 	}
 	now, err := d.clock(tx)
@@ -140,26 +145,26 @@ func (d dialect) lockRows(tx *gorm.DB, wait bool, skus ...string) (rows []Locked
 
 // Error numbers of MySQL, MariaDB and TiDB.
 var (
-	contention = map[uint16]bool{1205: true, 1213: true, 3572: true, 9007: true} // lock wait, deadlock, NOWAIT, TiDB's write conflict
-	badData    = map[uint16]bool{                                                // this row will never go in:
+	contention = map[uint16]bool{1205: true, 1213: true, 3572: true, 9007: true} // lock wait timeout, deadlock, NOWAIT, write conflict of TiDB
+	badData    = map[uint16]bool{                                                // the row can never be stored:
 		1048: true, 1062: true, // null, duplicate
-		1264: true, 1265: true, 1292: true, 1366: true, 1406: true, // out of range, cut off, malformed, too long
+		1264: true, 1265: true, 1292: true, 1366: true, 1406: true, // out of range, truncated, malformed, too long
 		1267: true, 1270: true, 1271: true, 3854: true, 3988: true, // characters that the column's character set lacks
 		3819: true, 4025: true, // CHECK
 	}
 )
 
-// contended tells whether err only means that another transaction was in the way.
+// contended reports whether err means that another transaction was in the way, so a retry may
+// succeed.
 func contended(err error) bool {
 	if e, ok := errors.AsType[*mysqldriver.MySQLError](err); ok {
-		// The second is TiDB's, for a row that others change again and again: "unknown error".
+		// TiDB reports error 1105, "unknown error", if a row is changed very frequently.
 		return contention[e.Number] || e.Number == 1105 && strings.Contains(e.Message, "lock wait timeout")
 	}
 	return err != nil && strings.Contains(err.Error(), "SQLITE_BUSY")
 }
 
-// IsBadData tells whether the database refuses the data itself: trying again
-// is of no use.
+// IsBadData reports whether the database rejects the data itself, so a retry cannot succeed.
 func IsBadData(err error) bool {
 	if e, ok := errors.AsType[*mysqldriver.MySQLError](err); ok {
 		return badData[e.Number]

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -19,8 +20,8 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// Whatever the server's defaults are, a transaction locks what it says it locks, and
-// each of its statements sees what others have committed.
+// With any defaults of the server, LockSale locks the row, and each statement of a transaction
+// reads what was committed before the statement.
 func TestTransactionsAreReadCommittedAndLock(t *testing.T) {
 	dsn := servertest.OpenSQL(t, servers.KindReal)
 	first := openStore(t, dsn)
@@ -39,7 +40,7 @@ func TestTransactionsAreReadCommittedAndLock(t *testing.T) {
 			return n
 		}
 		if n := fence(); n != 0 {
-			t.Errorf("T's fence is %d", n)
+			t.Errorf("fence of T: got %d, want 0", n)
 		}
 		if _, err := store.LockSale(tx, "S"); err != nil {
 			return err
@@ -48,17 +49,41 @@ func TestTransactionsAreReadCommittedAndLock(t *testing.T) {
 			return other.Exec("SELECT sku FROM sales WHERE sku = 'S' FOR UPDATE NOWAIT").Error
 		})
 		if !contended(err) {
-			t.Errorf("somebody else locks the row, too: %v", err)
+			t.Errorf("second lock of the row: got error %v, want a contention", err)
 		}
 		kit.Exec(t, store.DB, "UPDATE sales SET fence = 7 WHERE sku = 'T'")
 		if n := fence(); n != 7 {
-			t.Errorf("T's fence is %d for a transaction that began before, want 7", n)
+			t.Errorf("fence of T after a change by another transaction: got %d, want 7", n)
 		}
 		return nil
 	}))
 }
 
-// TiDB has a lock wait that ends without a number of its own.
+// With REPEATABLE READ, InnoDB takes the snapshot of a transaction at its first plain SELECT, and
+// TiDB at BEGIN. A keeper that locks the sale's row first would read old rows only on TiDB.
+func TestSnapshotOfRepeatableRead(t *testing.T) {
+	store, ids := stocked(t, servertest.OpenSQL(t, servers.KindReal), 1)
+	quantity := func(tx *gorm.DB) (n int) {
+		check.Must(t, tx.Raw("SELECT quantity FROM orders WHERE id = ?", ids[0]).Scan(&n).Error)
+		return n
+	}
+	tx := store.DB.WithContext(t.Context()).Begin(&sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+	check.Must(t, tx.Error)
+	defer tx.Rollback()
+	kit.Exec(t, store.DB, "UPDATE orders SET quantity = 2")
+	check.Must(t, check.Err(store.LockSale(tx, "S")))
+	afterLock := quantity(tx)
+	kit.Exec(t, store.DB, "UPDATE orders SET quantity = 3")
+	want := 2
+	if store.tidb.Load() {
+		want = 1
+	}
+	if later := quantity(tx); afterLock != want || later != want {
+		t.Errorf("quantity after the lock, and after another commit: got %d and %d, want %d", afterLock, later, want)
+	}
+}
+
+// TiDB reports a lock wait timeout with the number of an unknown error.
 func TestContended(t *testing.T) {
 	for _, c := range []struct {
 		number  uint16
@@ -72,13 +97,12 @@ func TestContended(t *testing.T) {
 		{1062, "Duplicate entry", false},
 	} {
 		if got := contended(fmt.Errorf("pay: %w", &mysqldriver.MySQLError{Number: c.number, Message: c.message})); got != c.want {
-			t.Errorf("%d %s: %v", c.number, c.message, got)
+			t.Errorf("error %d, %q: got %v, want %v", c.number, c.message, got, c.want)
 		}
 	}
 }
 
-// Orders are judged by the time at which their sale's row was locked, and not by
-// that at which somebody began to wait for it.
+// LockedSale.Now is read after the wait for the row, not before it.
 func TestClockIsReadUnderTheLock(t *testing.T) {
 	store := openStore(t, servertest.OpenSQL(t, servers.KindReal))
 	kit.Put(t, store, kit.Sale("S", 1, 1))
@@ -107,26 +131,26 @@ func TestClockIsReadUnderTheLock(t *testing.T) {
 				return waits > 0
 			})
 			began := kit.ClockOf(t, store.DB)
-			check.Eventually(t, "it has waited", func() bool { free = kit.ClockOf(t, store.DB); return free.Sub(began) > 5*time.Millisecond })
+			check.Eventually(t, "the transaction has waited for 5 ms", func() bool { free = kit.ClockOf(t, store.DB); return free.Sub(began) > 5*time.Millisecond })
 			return end
 		})
 		check.Is(t, err, end)
 		if at := <-locked; at.Before(free) {
-			t.Errorf("after a %s the row is locked at %s, and it was free no earlier than %s", name, at, free)
+			t.Errorf("after a %s: got time %s, want %s or later", name, at, free)
 		}
 	}
 }
 
-// A connection that breaks while it is opened says nothing about the database.
+// A connection that breaks while it is opened does not change whether the database is a TiDB.
 func TestBrokenConnectionIsNotTakenForMySQL(t *testing.T) {
 	c := readCommitted{breaking{}, new(atomic.Bool)}
 	c.tidb.Store(true)
 	if _, err := c.Connect(t.Context()); !errors.Is(err, driver.ErrBadConn) || !c.tidb.Load() {
-		t.Errorf("%v, TiDB: %v", err, c.tidb.Load())
+		t.Errorf("Connect: got %v, TiDB %v, want ErrBadConn, TiDB true", err, c.tidb.Load())
 	}
 }
 
-// breaking are connections that break at the second statement.
+// breaking is a connection that breaks at its second statement.
 type breaking struct {
 	driver.Connector
 	driver.Conn

@@ -1,9 +1,12 @@
-// Package store is the only SQL of the product, for MySQL and SQLite. It locks a
-// sale's row, reads, lets orders.Ledger decide, and writes (commit.go); it ends
-// orders (close.go) and lists ended orders whose units are not yet released at the gate
-// (release.go); it hands a SKU over to a new keeper (takeover.go); and it reads the rows
-// from which a gate is rebuilt (snapshot.go, delta.go). An answer that rests on rows that
-// were only read waits for a barrier (barrier.go). catalog.go is a node's copy of the
-// sales, and the lease under which the node may rely on the refusals of a gate.
-// archive.go moves sales that are over to another database.
+// Package store contains all SQL of the product, for MySQL and SQLite.
+//
+//   - commit.go locks a sale's row, reads a ledger, lets it decide, and writes the orders.
+//   - close.go pays, cancels and expires orders.
+//   - release.go lists ended orders whose hold is still at the gate.
+//   - takeover.go makes a node the keeper of a SKU, and recounts a sale for a new gate.
+//   - snapshot.go and delta.go read the orders from which a gate is rebuilt.
+//   - barrier.go waits until rows that were only read are durable.
+//   - catalog.go is a node's copy of the sales. It is also the lease under which the node
+//     may rely on the refusals of a gate.
+//   - archive.go moves old sales to another database.
 package store

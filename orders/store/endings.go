@@ -10,12 +10,12 @@ import (
 	"flashsale/orders"
 )
 
-// An ending is a step of a transaction that has locked the sale's row. It returns the
-// number of orders that it has ended.
+// An ending is a step of a transaction that has locked the sale's row. It returns the number
+// of orders that it has closed.
 type ending func(tx *gorm.DB, sale *LockedSale) (int64, error)
 
-// underRow runs f in a transaction that has locked the row of sku. Callers of one sale
-// share a transaction, so that a row that is locked for long occupies only one connection.
+// underRow runs f in a transaction that has locked the row of sku. Concurrent callers of one
+// sale share a transaction, so a row that stays locked occupies only one connection.
 // Error: ErrUnavailable after Config.Timeout.
 func (s *Store) underRow(ctx context.Context, sku string, f ending) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
@@ -28,10 +28,11 @@ func (s *Store) underRow(ctx context.Context, sku string, f ending) (int64, erro
 	return ended, err
 }
 
-// maxEndings bounds the concurrent transactions of underRow, for all sales.
+// maxEndings is the maximum number of concurrent transactions of underRow.
 const maxEndings = 8
 
-// newEndings returns the group of underRow. It runs one transaction per sale at a time.
+// newEndings returns the group in which callers of underRow share a transaction. It runs one
+// transaction per sale at a time.
 func (s *Store) newEndings() *coalesce.Group[ending, int64] {
 	return coalesce.New(coalesce.Config[ending, int64]{
 		Batch: 20, Calls: maxEndings, Timeout: s.Timeout,
@@ -43,7 +44,7 @@ func (s *Store) newEndings() *coalesce.Group[ending, int64] {
 					c.Answer = ended[i]
 				case len(batch) == 1 || ctx.Err() != nil:
 					c.Err = err
-				default: // the error may be that of another caller's ending
+				default: // another caller's ending may have caused the error
 					var alone []int64
 					if alone, c.Err = s.endTogether(ctx, sku, batch[i:i+1]); c.Err == nil {
 						c.Answer = alone[0]

@@ -12,21 +12,20 @@ import (
 	"flashsale/orders"
 )
 
-// A ledger is read under the sale's row lock. Its size must not grow with the orders that one
-// buyer has made before: with 100,000 old orders of one buyer in each batch, commits took 260
-// times as long.
+// A ledger is read under the lock of the sale's row. It must not take longer if a buyer has
+// made many orders before. When all orders were read, commits with a buyer of 100,000 orders
+// took 260 times as long.
 
-// usualOrders is how many orders the buyers of a batch usually have, on average,
-// and a few more. Only where they have more it costs queries of its own.
+// The first query of readBuyers reads up to usualOrders rows per buyer, and fewMore rows per
+// batch. If the buyers have more orders, further queries follow.
 const usualOrders, fewMore = 2, 16
 
-// ReadLedgers reads what is known of the batches' buyers, each of the SKU that
-// the buyer is asking for: their orders, and so their units and their keys. Of
-// buyers who have as many orders as they may have it reads only those orders that
-// the batch itself names.
+// ReadLedgers reads a ledger for each batch, with all orders that the batch's buyers have
+// made of the SKU. For a buyer with OrdersPerBuyer orders it reads only the orders that the
+// batch names.
 func (s *Store) ReadLedgers(tx *gorm.DB, batches []SaleBatch) ([]*orders.Ledger, error) {
 	var buyers []saleBuyer
-	created := map[string]time.Time{} // of the sales: an archived one's SKU may be another sale's now
+	created := map[string]time.Time{} // SKU → creation time of the sale
 	for _, sh := range batches {
 		created[sh.Sale.SKU] = sh.Sale.CreatedAt
 		for _, q := range sh.Orders {
@@ -56,7 +55,7 @@ func (s *Store) ReadLedgers(tx *gorm.DB, batches []SaleBatch) ([]*orders.Ledger,
 	ledgers := make([]*orders.Ledger, len(batches))
 	for i, sh := range batches {
 		l := orders.NewLedger(&sh.Sale.Sale, sh.Sale.Now, bySKU[sh.Sale.SKU])
-		l.PerBuyer = s.ordersPerBuyer
+		l.OrdersPerBuyer = s.ordersPerBuyer
 		if len(full) > 0 {
 			err = s.readFull(tx, l, full, sh)
 		}
@@ -71,9 +70,8 @@ func (s *Store) ReadLedgers(tx *gorm.DB, batches []SaleBatch) ([]*orders.Ledger,
 	return ledgers, nil
 }
 
-// readBuyers reads all orders of these buyers, who are in order, but for those
-// buyers who are full: who have as many orders as they may have. It adds them to
-// full.
+// readBuyers reads all orders of the buyers, which are sorted. A buyer with ordersPerBuyer
+// orders is added to full instead.
 func (s *Store) readBuyers(tx *gorm.DB, buyers []saleBuyer, full map[saleBuyer]bool) (rows []orders.Order, err error) {
 	for len(buyers) > 0 {
 		args := make([]any, 0, 2*len(buyers)+1)
@@ -89,8 +87,8 @@ func (s *Store) readBuyers(tx *gorm.DB, buyers []saleBuyer, full map[saleBuyer]b
 		if len(page) < limit {
 			return append(rows, page...), nil
 		}
-		// One buyer or more have unusually many orders. All is read of those before
-		// the last one of the page.
+		// Some buyers have many orders. The page has all orders of its buyers, except
+		// perhaps of the last one.
 		last := saleBuyer{page[limit-1].SKU, page[limit-1].Buyer}
 		first := slices.IndexFunc(page, func(o orders.Order) bool { return saleBuyer{o.SKU, o.Buyer} == last })
 		rows = append(rows, page[:first]...)
@@ -113,24 +111,24 @@ func (s *Store) readBuyers(tx *gorm.DB, buyers []saleBuyer, full map[saleBuyer]b
 	return rows, nil
 }
 
-// isFull tells whether a buyer has as many orders as one may have. The database
-// reads at most that many entries of an index, and no rows.
+// isFull reports whether the buyer has ordersPerBuyer orders. The database reads at most that
+// number of index entries, and no rows.
 func (s *Store) isFull(tx *gorm.DB, b saleBuyer) (bool, error) {
-	var there []string
+	var found []string
 	err := tx.Table(s.ordersByKey()).Where("sku = ? AND buyer = ?", b.sku, b.buyer).
-		Limit(1).Offset(int(s.ordersPerBuyer-1)).Pluck("sku", &there).Error
-	return len(there) > 0, err
+		Limit(1).Offset(int(s.ordersPerBuyer-1)).Pluck("sku", &found).Error
+	return len(found) > 0, err
 }
 
-// readFull adds the orders that a batch names of buyers who are full, and for a
-// late payment the units that its buyer holds.
+// readFull adds to the ledger the orders of full buyers that the batch names. For a late
+// payment it also reads the buyer's units.
 func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool, sh SaleBatch) error {
 	var ids, keys []any
 	for _, q := range sh.Orders {
 		if !full[saleBuyer{l.Sale.SKU, q.Buyer}] {
 			continue
 		}
-		l.Orders[q.Buyer] = s.ordersPerBuyer
+		l.OrderCount[q.Buyer] = s.ordersPerBuyer
 		switch p, late := orders.LateOf(q); {
 		case late:
 			ids = append(ids, p.Order)
@@ -138,10 +136,10 @@ func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool,
 			if err != nil {
 				return err
 			}
-			l.Held[q.Buyer] = units[q.Buyer]
+			l.Units[q.Buyer] = units[q.Buyer]
 		case q.Key == "":
 			ids = append(ids, q.OrderID)
-		default: // that finds the order itself, too
+		default: // the key also finds the order itself
 			keys = append(keys, l.Sale.SKU, q.Buyer, q.Key)
 		}
 	}
@@ -159,8 +157,8 @@ func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool,
 	return err
 }
 
-// readLate reads in full the orders that late payments of the batch are for,
-// and what is refunded of them.
+// readLate reads all columns of the orders that late payments of the batch are for, and their
+// refund claims.
 func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.Queued) error {
 	var ids []string
 	for _, q := range batch {
@@ -178,22 +176,22 @@ func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.Queued) error {
 	for i := range rows {
 		if known := l.ByID[rows[i].ID]; known != nil {
 			*known = rows[i]
-		} else { // of a buyer who is full
+		} else { // the buyer is full
 			l.Know(&rows[i])
 		}
 	}
-	var refunds []orders.Claim
-	if err := tx.Where("order_id IN ?", ids).Find(&refunds).Error; err != nil {
-		return fmt.Errorf("read refunds of %d orders: %w", len(ids), err)
+	var claims []orders.Claim
+	if err := tx.Where("order_id IN ?", ids).Find(&claims).Error; err != nil {
+		return fmt.Errorf("read claims of %d orders: %w", len(ids), err)
 	}
-	for _, r := range refunds {
-		l.Claimed[orders.LatePayment{Order: r.OrderID, Ref: r.PaymentRef}] = true
+	for _, c := range claims {
+		l.Claimed[orders.LatePayment{Order: c.OrderID, Ref: c.PaymentRef}] = true
 	}
 	return nil
 }
 
-// loadKnown reads the rows that were there before, with all columns. A ledger has only the
-// columns that a decision needs, and callers receive whole orders.
+// loadKnown reads all columns of the orders that existed before. A ledger has only the
+// ledgerColumns, and callers receive whole orders.
 func loadKnown(tx *gorm.DB, decisions [][]orders.Decision) error {
 	known := map[string]*orders.Order{}
 	for _, batch := range decisions {

@@ -16,7 +16,7 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// hoard gives a buyer n cancelled orders of S, under keys old-0 and so on.
+// hoard inserts n cancelled orders of a buyer of S, with the keys old-0 and so on.
 func hoard(t testing.TB, store *Store, buyer string, n int) {
 	t.Helper()
 	now := kit.ClockOf(t, store.DB)
@@ -31,12 +31,12 @@ func hoard(t testing.TB, store *Store, buyer string, n int) {
 	check.Must(t, store.DB.CreateInBatches(rows, 50).Error)
 }
 
-// What a commit reads under the sale's row lock does not grow with what one of its
-// buyers has made before.
+// The number of rows that a commit reads under the row lock does not grow with the number of
+// orders that one buyer has made before.
 func TestCommitDoesNotGrowWithOneBuyersOrders(t *testing.T) {
 	t.Parallel()
 	full, _ := stocked(t, servertest.OpenSQL(t, servers.KindReal), 3000)
-	hoard(t, full, "buyer-15h", 20_000) // in the middle of the others
+	hoard(t, full, "buyer-15h", 20_000) // sorts between the other buyers
 	full.ordersPerBuyer = 500
 	for _, analyzed := range []bool{false, true} {
 		if analyzed {
@@ -48,7 +48,7 @@ func TestCommitDoesNotGrowWithOneBuyersOrders(t *testing.T) {
 			for i := range buyers {
 				batch = append(batch, kit.QueuedOrder(fmt.Sprint(i), fmt.Sprint("buyer-", i), "k", 1))
 			}
-			var said orders.Reason
+			var refused orders.Reason
 			before := rowsRead()
 			err := store.Transact(t.Context(), func(tx *gorm.DB) error {
 				locked, err := store.LockSale(tx, "S")
@@ -56,30 +56,30 @@ func TestCommitDoesNotGrowWithOneBuyersOrders(t *testing.T) {
 					return err
 				}
 				ledgers, err := store.ReadLedgers(tx, []SaleBatch{{Sale: locked, fence: 1, Orders: batch}})
-				said = ledgers[0].Decide(batch[0]).Refused
+				refused = ledgers[0].Decide(batch[0]).Refused
 				return err
 			})
 			check.Must(t, err)
-			if said != "buyer_limit" {
-				t.Errorf("the buyer with 20,000 orders receives %q", said)
+			if refused != "buyer_limit" {
+				t.Errorf("order of the buyer with 20,000 orders: got %q, want buyer_limit", refused)
 			}
-			if n := rowsRead() - before; n > 600+4*usualOrders*buyers {
-				t.Errorf("a batch of %d buyers and one with many orders (analyzed: %v) reads %d rows or entries of indexes", buyers, analyzed, n)
+			if got, want := rowsRead()-before, 600+4*usualOrders*buyers; got > want {
+				t.Errorf("rows and index entries read for %d buyers and one with many orders (analyzed: %v): got %d, want at most %d", buyers, analyzed, got, want)
 			}
 		}
 	}
 }
 
-// However a ledger is read, it is as if all orders had been: buyers with many
-// orders, with as many as allowed, and with few, in one batch and of two SKUs.
+// A ledger decides as if all orders of its buyers had been read. The batches mix buyers with
+// few orders, with many, and with ordersPerBuyer, of two SKUs.
 func TestLedgersOfBuyersWithManyOrders(t *testing.T) {
 	t.Parallel()
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
-		const most = 30
-		store.ordersPerBuyer = most
+		const limit = 30
+		store.ordersPerBuyer = limit
 		now := kit.ClockOf(t, store.DB)
-		counts := []int{0, 1, 3, 8, 20, most - 1, most, most + 20}
+		counts := []int{0, 1, 3, 8, 20, limit - 1, limit, limit + 20}
 		all := map[string][]orders.Order{}
 		for _, sku := range []string{"R", "S"} {
 			check.Must(t, check.Err(store.PutSale(t.Context(), kit.Sale(sku, 1000, 1000))))
@@ -90,7 +90,7 @@ func TestLedgersOfBuyersWithManyOrders(t *testing.T) {
 		compare := func(whole, read *orders.Ledger, q inventory.Queued) {
 			got := read.Decide(q)
 			if want := whole.Decide(q); kit.Said(got) != kit.Said(want) {
-				t.Errorf("%s by %s under %q: %q, and with all orders read %q", q.OrderID, q.Buyer, q.Key, kit.Said(got), kit.Said(want))
+				t.Errorf("order %s by %s with key %q: got %q, want %q", q.OrderID, q.Buyer, q.Key, kit.Said(got), kit.Said(want))
 			} else if got.Refused == "buyer_limit" {
 				refused++
 			} else if got.Action != orders.Insert {
@@ -115,7 +115,7 @@ func TestLedgersOfBuyersWithManyOrders(t *testing.T) {
 				}
 				for i, b := range batches {
 					whole := orders.NewLedger(&sales[b.SKU].Sale, now, all[b.SKU])
-					whole.PerBuyer = most
+					whole.OrdersPerBuyer = limit
 					for _, q := range b.Orders {
 						compare(whole, ledgers[i], q)
 					}
@@ -124,7 +124,7 @@ func TestLedgersOfBuyersWithManyOrders(t *testing.T) {
 			}))
 		}
 		if refused == 0 || known == 0 {
-			t.Errorf("%d refused, %d known: that was no test", refused, known)
+			t.Errorf("decisions: got %d refused and %d known, want some of each", refused, known)
 		}
 	})
 }
@@ -154,7 +154,7 @@ func anyBatch(r *rand.Rand, sku string, counts []int) (batch []inventory.Queued)
 		if i < counts[b] && i%2 == 0 {
 			q.Key = fmt.Sprint("k-", i)
 		}
-		if r.IntN(2) == 0 { // another order, maybe under a known key
+		if r.IntN(2) == 0 { // a new order, perhaps with a known key
 			q.OrderID, q.Key = "new-"+q.OrderID, fmt.Sprint("k-", i)
 		}
 		batch = append(batch, q)

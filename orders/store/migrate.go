@@ -14,16 +14,15 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// Migrate brings the schema to this program's version. Nodes that start
-// together take turns. It returns how many migrations it applied. A schema
-// newer than this program is an error.
+// Migrate brings the schema to this program's version, and returns the number of migrations
+// that it applied. Nodes that start at the same time take turns. A schema that is newer than
+// this program is an error.
 func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
 	if s.sqlite {
 		return s.migrateSQLite(ctx)
 	}
-	// Connections of their own: altering a large table takes longer than any
-	// other statement may.
-	db, err := s.openMySQL(s.dsn, Config{Connections: 2, patient: true})
+	// Altering a large table may take longer than the read timeout of the other connections.
+	db, err := s.openMySQL(s.dsn, Config{Connections: 2, noReadTimeout: true})
 	if err != nil {
 		return 0, err
 	}
@@ -34,16 +33,16 @@ func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	if err := lockSchema(ctx, conn); err != nil {
-		return 0, fmt.Errorf("lock the schema: %w", err)
+		return 0, fmt.Errorf("lock schema: %w", err)
 	}
 	if err := enforceChecks(ctx, conn); err != nil {
-		return 0, fmt.Errorf("have CHECKs enforced: %w", err)
+		return 0, fmt.Errorf("enable CHECK constraints: %w", err)
 	}
 	return s.migrate(ctx, db)
 }
 
-// migrateSQLite does without a lock. A migration of SQLite is one transaction:
-// of two that come at once one fails as a whole, looks again, and finds it done.
+// migrateSQLite needs no lock. A migration of SQLite is one transaction. If two run at the
+// same time, one fails, is repeated, and finds the schema up to date.
 func (s *Store) migrateSQLite(ctx context.Context) (int, error) {
 	for attempt := 1; ; attempt++ {
 		applied, err := s.migrate(ctx, s.sql)
@@ -73,7 +72,7 @@ func (s *Store) migrate(ctx context.Context, db *sql.DB) (int, error) {
 		return 0, fmt.Errorf("read schema version: %w", err)
 	}
 	if have > want {
-		return 0, fmt.Errorf("the database's schema has version %d, this program knows versions up to %d: %w", have, want, errNewerSchema)
+		return 0, fmt.Errorf("schema version %d is newer than version %d of this program: %w", have, want, errNewerSchema)
 	}
 	applied, err := provider.Up(ctx)
 	if err != nil {
@@ -82,19 +81,19 @@ func (s *Store) migrate(ctx context.Context, db *sql.DB) (int, error) {
 	return len(applied), nil
 }
 
-// schemaLockWait is how long a node waits for another one's migrations, seconds.
+// schemaLockWait is the maximum time in seconds to wait for the migrations of another node.
 const schemaLockWait = 60
 
-// lockSchema takes MySQL's GET_LOCK. It is the session's, and ends with it.
+// lockSchema acquires a named lock of MySQL, which is released when the session ends.
 func lockSchema(ctx context.Context, conn *sql.Conn) error {
-	// The session is silent while others migrate, for longer than the usual bound.
+	// The session is idle while the migrations run on another connection.
 	if _, err := conn.ExecContext(ctx, "SET SESSION wait_timeout = 600"); err != nil {
 		return err
 	}
 	var got sql.NullInt64
 	err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(CONCAT('flashsale migrate ', DATABASE()), ?)", schemaLockWait).Scan(&got)
 	if err == nil && got.Int64 != 1 {
-		err = fmt.Errorf("another node has been migrating for %d s", schemaLockWait)
+		err = fmt.Errorf("another node has held the lock for %d s", schemaLockWait)
 	}
 	return err
 }

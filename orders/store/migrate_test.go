@@ -15,7 +15,7 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// unmigrated opens a store whose schema nobody has made yet.
+// unmigrated opens a store without creating the schema.
 func unmigrated(t *testing.T, sql string) *Store {
 	t.Helper()
 	store, err := Open(sql, Config{})
@@ -24,7 +24,7 @@ func unmigrated(t *testing.T, sql string) *Store {
 	return store
 }
 
-// tables are the names of all tables' columns, in order.
+// tables returns the names of the columns of each table, in order.
 func tables(t *testing.T, store *Store) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
@@ -46,22 +46,20 @@ func columns(t *testing.T, store *Store, table string) []string {
 	return names
 }
 
-// A second run finds nothing to do.
 func TestMigrateTwice(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := unmigrated(t, sql)
 		for i, want := range []bool{true, false, false} {
 			n, err := store.Migrate(t.Context())
 			if err != nil || (n > 0) != want {
-				t.Errorf("run %d: %d applied, %v", i, n, err)
+				t.Errorf("run %d: got %d migrations, %v, want some: %v", i, n, err, want)
 			}
 		}
 		check.OK(t, check.Err(store.PutSale(t.Context(), kit.Sale("S", 1, 1))))
 	})
 }
 
-// Nodes that start together take turns.
-func TestMigrateAtOnce(t *testing.T) {
+func TestMigrateConcurrently(t *testing.T) {
 	t.Parallel()
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		var all sync.WaitGroup
@@ -79,56 +77,55 @@ func TestMigrateAtOnce(t *testing.T) {
 		}
 		all.Wait()
 		if n, err := unmigrated(t, sql).Migrate(t.Context()); err != nil || n != 0 || applied == 0 {
-			t.Errorf("%d applied by all, then %d, %v", applied, n, err)
+			t.Errorf("migrations: got %d, then %d, %v, want some, then 0", applied, n, err)
 		}
 	})
 }
 
-// A schema from the future is not touched, and said so.
+// A schema that is newer than the program is an error and is not changed.
 func TestMigrateNewerSchema(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
 		kit.Exec(t, store.DB, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, TRUE)")
 		if n, err := store.Migrate(t.Context()); err == nil || n != 0 || !strings.Contains(err.Error(), "version 99") || !strings.Contains(err.Error(), "newer program") {
-			t.Errorf("%d, %v", n, err)
+			t.Errorf("Migrate: got %d, %v, want an error with the version", n, err)
 		}
 	})
 }
 
-// A migration that was killed half-way starts over.
+// A migration continues after the process was killed between two statements.
 func TestMigrateAfterACrash(t *testing.T) {
 	store := unmigrated(t, servertest.OpenSQL(t, servers.KindReal))
 	text, err := migrations.ReadFile("migrations/mysql/00001_schema.sql")
 	check.Must(t, err)
 	_, up, _ := strings.Cut(string(text), "-- +goose Up")
-	first, _, _ := strings.Cut(up, ";\n\nCREATE TABLE")
-	kit.Exec(t, store.DB, first) // and it died
+	first, _, _ := strings.Cut(up, ";\n\n")
+	kit.Exec(t, store.DB, first)
 	if n, err := store.Migrate(t.Context()); err != nil || n == 0 {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("Migrate: got %d, %v, want some migrations", n, err)
 	}
 	tables(t, store)
 }
 
-// So does one that was killed between its last statement and the note that it
-// is done.
-func TestMigrateWithoutTheNote(t *testing.T) {
+// A migration is repeated if the process was killed before it recorded the new version.
+func TestMigrateAfterAnUnrecordedRun(t *testing.T) {
 	store := openStore(t, servertest.OpenSQL(t, servers.KindReal))
 	before := fmt.Sprint(tables(t, store))
 	kit.Exec(t, store.DB, "DELETE FROM goose_db_version WHERE version_id >= 1")
 	if n, err := store.Migrate(t.Context()); err != nil || n == 0 {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("Migrate: got %d, %v, want some migrations", n, err)
 	}
 	if after := fmt.Sprint(tables(t, store)); after != before {
-		t.Errorf("columns were %s, are %s", before, after)
+		t.Errorf("columns: got %s, want %s", after, before)
 	}
 }
 
-// Both databases have the same tables, and gorm's models name their columns.
+// MySQL and SQLite have the same tables, and gorm's models have the same columns.
 func TestSchemasAgree(t *testing.T) {
 	embedded := tables(t, openStore(t, servertest.OpenSQL(t, servers.KindEmbedded)))
 	real := tables(t, openStore(t, servertest.OpenSQL(t, servers.KindReal)))
 	if fmt.Sprint(embedded) != fmt.Sprint(real) {
-		t.Errorf("SQLite has\n%v, MySQL\n%v", embedded, real)
+		t.Errorf("tables of SQLite: got\n%v, want those of MySQL\n%v", embedded, real)
 	}
 	store := openStore(t, servertest.OpenSQL(t, servers.KindEmbedded))
 	for table, model := range map[string]any{"sales": &orders.Sale{}, "orders": &orders.Order{}, "nodes": &Node{}, "refunds": &orders.Claim{}} {
@@ -136,37 +133,37 @@ func TestSchemasAgree(t *testing.T) {
 		check.Must(t, statement.Parse(model))
 		got, want := slices.Sorted(slices.Values(statement.Schema.DBNames)), slices.Sorted(slices.Values(real[table]))
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: the model has %v, the table %v", table, got, want)
+			t.Errorf("columns of the model of %s: got %v, want %v", table, got, want)
 		}
 	}
 }
 
-// What the schema itself forbids, whatever the program does.
+// The schema rejects wrong data, even if the program is wrong.
 func TestSchemaGuards(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, ids := stocked(t, sql, 2)
 		kit.Exec(t, store.DB, "UPDATE orders SET idempotency_key = 'k', buyer = 'ann' WHERE id = ?", ids[0])
 		for name, statement := range map[string]string{
 			"oversold":       "UPDATE sales SET sold = total + 1",
-			"below zero":     "UPDATE sales SET sold = -1",
-			"cut too deep":   "UPDATE sales SET total = sold - 1",
+			"sold below 0":   "UPDATE sales SET sold = -1",
+			"total too low":  "UPDATE sales SET total = sold - 1",
 			"key used":       "UPDATE orders SET idempotency_key = 'k', buyer = 'ann' WHERE id = '" + ids[1] + "'",
 			"id used":        "UPDATE orders SET id = '" + ids[0] + "' WHERE id = '" + ids[1] + "'",
 			"no status":      "UPDATE orders SET status = NULL",
 			"buyer's length": "UPDATE orders SET buyer = '" + strings.Repeat("x", 65) + "' WHERE id = '" + ids[1] + "'",
 		} {
 			if err := store.DB.Exec(statement).Error; !IsBadData(err) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: got %v, want an error of the data", name, err)
 			}
 		}
-		// Two orders without a key are not two under one key.
+		// Any number of orders may have no key.
 		kit.Exec(t, store.DB, "UPDATE orders SET idempotency_key = NULL, buyer = 'ann'")
 	})
 }
 
-// A connection may be silent for no longer than the DSN says. A migration may:
-// one waits for another node's, and altering a large table says nothing either.
-func TestMigrationsMayBeSilent(t *testing.T) {
+// The readTimeout of a DSN does not apply to migrations, which may wait for another node or
+// alter a large table.
+func TestMigrationsHaveNoReadTimeout(t *testing.T) {
 	t.Parallel()
 	dsn := servertest.OpenSQL(t, servers.KindReal)
 	other := unmigrated(t, dsn)
@@ -180,11 +177,11 @@ func TestMigrationsMayBeSilent(t *testing.T) {
 	}
 	store := unmigrated(t, fmt.Sprint(dsn, separator, "readTimeout=", silence))
 	began := time.Now()
-	time.AfterFunc(3*silence, func() { _ = conn.Close(); _ = other.Close() }) // the lock ends with the session
+	time.AfterFunc(3*silence, func() { _ = conn.Close(); _ = other.Close() }) // the end of the session releases the lock
 	if n, err := store.Migrate(t.Context()); n == 0 || err != nil || time.Since(began) < 2*silence {
-		t.Errorf("%d applied after %v, %v", n, time.Since(began), err)
+		t.Errorf("Migrate: got %d, %v after %v, want some migrations after %v or later", n, err, time.Since(began), 2*silence)
 	}
 	if err := store.DB.WithContext(t.Context()).Exec("DO SLEEP(20)").Error; err == nil {
-		t.Error("a silent statement has not been ended")
+		t.Error("statement of 20 s: got no error, want a read timeout")
 	}
 }

@@ -12,24 +12,23 @@ import (
 	"flashsale/inventory"
 )
 
-// A Node says that it is there by one row, on the database's clock: what the
-// nodes' own clocks say makes no difference.
+// A Node is a row of the table nodes. Each heartbeat of the node writes it.
 type Node struct {
-	ID         string `gorm:"primaryKey"`
-	SeenAt     time.Time
-	Unwritable string // the masters that do not take the node's writes: ",a,b,", or "" for none
-	Barrier    int64  // counts the node's barriers
-	Stats      string // what Config.Stats said at the last heartbeat
+	ID         string    `gorm:"primaryKey"`
+	SeenAt     time.Time // last heartbeat, by the database's clock
+	Unwritable string    // Redis masters that the node cannot write to: ",a,b,", or "" for none
+	Barrier    int64     // number of the node's barriers
+	Stats      string    // Config.Stats at the last heartbeat
 }
 
-// TableName is for gorm.
+// TableName returns the name of the table, for gorm.
 func (Node) TableName() string { return "nodes" }
 
-// maxStats is the room for Stats in a row, bytes. Longer ones are left out.
+// maxStats is the maximum length of Stats in bytes. Longer statistics are not stored.
 const maxStats = 8000
 
-// maxUnwritable is the room for names in a row, bytes. A node with more of them
-// says that it writes to none.
+// maxUnwritable is the maximum length of Unwritable in bytes. If the list is longer, the row
+// states that the node cannot write to any master.
 const maxUnwritable = 2000
 
 func nameList(names []string) string {
@@ -43,19 +42,21 @@ func nameList(names []string) string {
 	return list
 }
 
-// Writes tells whether the node writes to a master.
-func (h *Node) Writes(master string) bool {
-	return !strings.Contains(h.Unwritable, ","+master+",") && !strings.Contains(h.Unwritable, ","+inventory.Standalone+",")
+// Writes reports whether the node can write to that Redis master.
+func (n *Node) Writes(master string) bool {
+	return !strings.Contains(n.Unwritable, ","+master+",") && !strings.Contains(n.Unwritable, ","+inventory.Standalone+",")
 }
 
-// forgetNodeAfter is after how long the row of a node that died is taken away.
+// forgetNodeAfter is the time after the last heartbeat at which the row of a node is deleted.
 const forgetNodeAfter = time.Hour
 
-// Beat writes the node's row, drops the rows of nodes long gone, and returns
-// the rows of the nodes that are alive, by id, this one's among them: those seen
-// within alive, without their stats. A row from the future is no sign of life, for the database's
-// clock was set back since. Each statement stands for itself: nodes that held
-// their own row while they looked at the others' would lock each other out.
+// Beat writes the heartbeat of node and deletes the rows of nodes that are long gone. It returns
+// the rows of the live nodes by id, this node included, without their stats. A node is live if
+// its heartbeat is within alive of the database's time. A heartbeat further in the future does
+// not count, because the database's clock has been set back since.
+//
+// Beat uses no transaction. Nodes that kept their own row locked while they delete other rows
+// could deadlock.
 func (s *Store) Beat(ctx context.Context, node string, unwritable []string, alive time.Duration) ([]Node, error) {
 	db := s.DB.WithContext(ctx)
 	now, err := s.clock(db)
@@ -86,13 +87,13 @@ func (s *Store) Beat(ctx context.Context, node string, unwritable []string, aliv
 	})
 	if len(gone) > 0 {
 		if err := db.Where("id IN ? AND seen_at < ?", gone, now.Add(-forgetNodeAfter)).Delete(&Node{}).Error; err != nil {
-			return nil, fmt.Errorf("heartbeat of %s: drop old rows: %w", node, err)
+			return nil, fmt.Errorf("heartbeat of %s: delete old rows: %w", node, err)
 		}
 	}
 	return rows, nil
 }
 
-// Nodes returns the rows, stats included, of the nodes seen within alive, by id.
+// Nodes returns the rows of the nodes with a heartbeat within alive, by id, with their stats.
 func (s *Store) Nodes(ctx context.Context, alive time.Duration) ([]Node, error) {
 	db := s.DB.WithContext(ctx)
 	now, err := s.clock(db)
@@ -104,9 +105,9 @@ func (s *Store) Nodes(ctx context.Context, alive time.Duration) ([]Node, error) 
 	return rows, wrap(err, "read the nodes")
 }
 
-// Leave takes the node's row away: the others need not wait for it to grow old.
+// Leave deletes the node's row, so that the other nodes replace it at once.
 func (s *Store) Leave(ctx context.Context, node string) error {
-	return wrap(s.DB.WithContext(ctx).Delete(&Node{ID: node}).Error, "leave as %s", node)
+	return wrap(s.DB.WithContext(ctx).Delete(&Node{ID: node}).Error, "delete the row of node %s", node)
 }
 
 // Vacate removes the keeper's name from the row of sku, if it still has that fence.

@@ -9,9 +9,9 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// What a node tells of itself travels with its heartbeat, for as long as it is
-// alive. Too much of it never keeps a node from saying that it is there.
-func TestNodesTellTheirStats(t *testing.T) {
+// Nodes returns the statistics of live nodes only. Statistics that are too long are left out, and
+// the heartbeat still succeeds.
+func TestNodeStats(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
 		stats := `{"up":1}`
@@ -19,7 +19,7 @@ func TestNodesTellTheirStats(t *testing.T) {
 		beat := func(node string) {
 			t.Helper()
 			if rows, err := store.Beat(t.Context(), node, nil, time.Minute); err != nil || len(rows) == 0 || rows[0].Stats != "" {
-				t.Errorf("%+v, %v", rows, err)
+				t.Errorf("Beat: got %+v, %v, want nodes without statistics", rows, err)
 			}
 		}
 		beat("old")
@@ -29,7 +29,7 @@ func TestNodesTellTheirStats(t *testing.T) {
 		beat("two")
 		rows, err := store.Nodes(t.Context(), time.Minute)
 		if err != nil || len(rows) != 2 || rows[0].ID != "one" || rows[0].Stats != `{"up":1}` || rows[1].Stats != "" {
-			t.Errorf("%+v, %v", rows, err)
+			t.Errorf("Nodes: got %+v, %v, want node one with statistics and node two without", rows, err)
 		}
 	})
 }

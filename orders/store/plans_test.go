@@ -10,13 +10,13 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// What nodes ask again and again, to find little or nothing, does not cost the
-// database more the more orders it has.
+// Queries that nodes repeat, and that usually find few rows, do not read more rows as the number
+// of orders grows.
 func TestReadsDoNotGrowWithTheOrders(t *testing.T) {
 	sql := servertest.OpenSQL(t, servers.KindReal)
 	const orders = 3000
 	full, _ := stocked(t, sql, orders)
-	kit.Exec(t, full.DB, "ANALYZE TABLE orders") // or the database might still take it for empty
+	kit.Exec(t, full.DB, "ANALYZE TABLE orders") // otherwise the statistics may be of an empty table
 	store, rowsRead := onOneConnection(t, full)
 	ctx := t.Context()
 	for name, ask := range map[string]func() error{
@@ -30,7 +30,7 @@ func TestReadsDoNotGrowWithTheOrders(t *testing.T) {
 		before := rowsRead()
 		check.Must(t, ask())
 		if n := rowsRead() - before; n > orders/10 {
-			t.Errorf("%s reads %d rows or entries of indexes, and the table has %d", name, n, orders)
+			t.Errorf("rows and index entries read by %q: got %d, want at most %d", name, n, orders/10)
 		}
 	}
 }
@@ -43,9 +43,9 @@ func buyersOf(from, n int) []string {
 	return buyers
 }
 
-// onOneConnection is the store on one connection, and how many rows and entries of
-// indexes the server has read for that: all of them, for the engine tests no
-// condition by itself. What it drops, the server does not count.
+// onOneConnection returns the store on a single connection, and a function that returns the
+// number of rows and index entries that the server has read for it. Index condition pushdown is
+// off, because the server does not count entries that the engine filters out.
 func onOneConnection(t *testing.T, s *Store) (*Store, func() int) {
 	t.Helper()
 	conn, err := s.sql.Conn(t.Context())

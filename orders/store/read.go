@@ -14,19 +14,20 @@ import (
 	"flashsale/orders"
 )
 
-// OrderOf reads one order of buyer. Somebody else's is ErrNotFound.
+// OrderOf reads an order of buyer. Error: ErrNotFound, also for an order of another buyer.
 func (s *Store) OrderOf(ctx context.Context, buyer, id string) (*orders.Order, error) {
 	return first[orders.Order](s.DB.WithContext(ctx).Where("id = ? AND buyer = ?", id, buyer), "order")
 }
 
-// OrderByKey reads the order that buyer made of sku under an idempotency key.
+// OrderByKey reads the order that buyer made of sku under an idempotency key. Error:
+// ErrNotFound.
 func (s *Store) OrderByKey(ctx context.Context, sku, buyer, key string) (*orders.Order, error) {
 	return first[orders.Order](s.DB.WithContext(ctx).Where("sku = ? AND buyer = ? AND idempotency_key = ?", sku, buyer, key), "order")
 }
 
-// Lookup reads the buyer's order of sku with an idempotency key, and the epoch and mode of
-// the sale, all in one statement. The order is nil if there is none. Lookup returns once
-// all of this is durable. Error: ErrNotFound if there is no sale.
+// Lookup reads the buyer's order of sku with an idempotency key, and the epoch, mode and
+// ReserveOn of the sale, in one statement. The order is nil if it does not exist. Lookup waits
+// for a barrier. Error: ErrNotFound if there is no sale.
 func (s *Store) Lookup(ctx context.Context, sku, buyer, key string) (*orders.Order, *orders.Sale, error) {
 	found, err := first[struct {
 		orders.Order `gorm:"embedded"`
@@ -49,7 +50,7 @@ func (s *Store) Lookup(ctx context.Context, sku, buyer, key string) (*orders.Ord
 	return &found.Order, sale, nil
 }
 
-// first reads the one row of a query. Error: ErrNotFound.
+// first reads the first row of a query. Error: ErrNotFound.
 func first[Row any](q *gorm.DB, what string) (*Row, error) {
 	var row Row
 	err := q.Take(&row).Error
@@ -62,15 +63,15 @@ func first[Row any](q *gorm.DB, what string) (*Row, error) {
 	return &row, nil
 }
 
-// OrdersByID reads those of the orders that are durable.
+// OrdersByID reads the orders with these ids. Orders without a row are left out.
 func (s *Store) OrdersByID(ctx context.Context, ids []string) ([]orders.Order, error) {
 	var rows []orders.Order
 	err := s.DB.WithContext(ctx).Where("id IN ?", ids).Find(&rows).Error
 	return rows, wrap(err, "read %d orders", len(ids))
 }
 
-// OrdersOfBuyer reads a page of buyer's orders, newest first. The cursor is
-// "" for the first page; the returned one is "" after the last.
+// OrdersOfBuyer reads a page of buyer's orders, newest first. cursor is "" for the first page.
+// The returned cursor is for the next page, and "" after the last page.
 func (s *Store) OrdersOfBuyer(ctx context.Context, buyer string, limit int, cursor string) ([]orders.Order, string, error) {
 	q := s.DB.WithContext(ctx).Where("buyer = ?", buyer)
 	if cursor != "" {
@@ -84,8 +85,8 @@ func (s *Store) OrdersOfBuyer(ctx context.Context, buyer string, limit int, curs
 	return rows, next, wrap(err, "read orders of %s", buyer)
 }
 
-// page reads the first rows of a query, at most limit, and the cursor after the last
-// of them, "" where there are no more. What it returns is durable.
+// page reads up to limit rows of a query, and returns the cursor for the next page. It waits
+// for a barrier.
 func page[Row any](s *Store, q *gorm.DB, limit int, cursor func(Row) string) (rows []Row, next string, err error) {
 	err = q.Limit(limit + 1).Find(&rows).Error
 	if err == nil {
@@ -100,7 +101,8 @@ func page[Row any](s *Store, q *gorm.DB, limit int, cursor func(Row) string) (ro
 	return rows[:limit], cursor(rows[limit-1]), nil
 }
 
-// OrdersOfSale reads a page of all rows of sku by id.
+// OrdersOfSale reads a page of the orders of sku, in the order of their ids. For the cursor see
+// OrdersOfBuyer.
 func (s *Store) OrdersOfSale(ctx context.Context, sku string, limit int, cursor string) ([]orders.Order, string, error) {
 	if cursor != "" && !orders.IsOrderID(cursor) {
 		return nil, "", errCursor()

@@ -8,16 +8,15 @@ import (
 	"flashsale/orders"
 )
 
-// An UnreleasedOrder is closed or paid, and its hold may still be at the gate.
+// An UnreleasedOrder is a closed or paid order whose hold may still be at the gate.
 type UnreleasedOrder struct {
 	ID     string
-	HoldID *string // of a late payment, if one paid the order
+	HoldID *string // hold of the late payment that paid the order, or nil
 	Status orders.Status
-	Epoch  int64 // of the sale, read in the same statement
+	Epoch  int64 // epoch of the sale, read in the same statement
 }
 
-// Unreleased returns at most limit orders of sku that have ended and whose hold may still
-// be at the gate.
+// Unreleased returns up to limit ended orders of sku that are not marked released.
 func (s *Store) Unreleased(ctx context.Context, sku string, limit int) ([]UnreleasedOrder, error) {
 	var rows []UnreleasedOrder
 	err := s.DB.WithContext(ctx).Table("orders AS o").Select("o.id, o.hold_id, o.status, s.epoch").
@@ -27,8 +26,8 @@ func (s *Store) Unreleased(ctx context.Context, sku string, limit int) ([]Unrele
 	return rows, wrap(err, "read ended orders of %s", sku)
 }
 
-// MarkReleased notes that the gate has heard of the end of these orders. Only
-// what the gate has really answered may be marked. Repeatable. Error: ErrFenced.
+// MarkReleased marks orders released. The caller must have the gate's answer that their holds
+// are gone. Repeating the call changes nothing. Error: ErrFenced.
 func (s *Store) MarkReleased(ctx context.Context, sku string, fence int64, ids []string) error {
 	err := s.Transact(ctx, func(tx *gorm.DB) error {
 		if _, err := s.lockSaleAs(tx, sku, fence); err != nil {

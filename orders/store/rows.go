@@ -9,28 +9,28 @@ import (
 	"flashsale/orders"
 )
 
-// What a keeper's transaction does for each single order is written by hand: in
-// gorm it takes twice the node's time, and some of the database's.
+// The SQL of this file runs for every order of a keeper's transaction. It is written by hand,
+// because gorm takes twice the CPU time in the node.
 
-// pendingColumns are those that a new pending order has anything in. The others
-// are not named: a null that is spelled out has its price, too.
+// pendingColumns are the columns that a new pending order sets. The other columns are left
+// out, because an explicit NULL costs time, too.
 var pendingColumns = []string{
 	"id", "sku", "buyer", "quantity", "amount", "currency", "status", "idempotency_key", "request_hash", "created_at", "expires_at",
 }
 
-// insertOrders inserts new rows, of which nearly all are pending.
+// insertOrders inserts new rows. It is fast for pending orders, which nearly all are.
 func insertOrders(tx *gorm.DB, rows []*orders.Order) error {
 	args := make([]any, 0, len(rows)*len(pendingColumns))
-	var others []*orders.Order
+	var notPending []*orders.Order
 	for _, o := range rows {
 		if o.Status != orders.PendingPayment {
-			others = append(others, o)
+			notPending = append(notPending, o)
 			continue
 		}
 		args = append(args, o.ID, o.SKU, o.Buyer, o.Quantity, o.Amount, o.Currency, string(o.Status),
 			o.IdempotencyKey, o.RequestHash, o.CreatedAt, o.ExpiresAt)
 	}
-	if n := len(rows) - len(others); n > 0 {
+	if n := len(rows) - len(notPending); n > 0 {
 		row := "(" + list("?", len(pendingColumns)) + ")"
 		_, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context,
 			"INSERT INTO `orders` ("+strings.Join(pendingColumns, ", ")+") VALUES "+list(row, n), args...)
@@ -38,18 +38,18 @@ func insertOrders(tx *gorm.DB, rows []*orders.Order) error {
 			return fmt.Errorf("insert %d orders: %w", n, err)
 		}
 	}
-	if len(others) > 0 {
-		if err := tx.Create(others).Error; err != nil {
-			return fmt.Errorf("insert %d orders that are not pending: %w", len(others), err)
+	if len(notPending) > 0 {
+		if err := tx.Create(notPending).Error; err != nil {
+			return fmt.Errorf("insert %d orders that are not pending: %w", len(notPending), err)
 		}
 	}
 	return nil
 }
 
-// ledgerColumns is what a ledger needs of an order: half of its columns.
+// ledgerColumns are the columns that Ledger.Decide needs, about half of all.
 var ledgerColumns = []string{"id", "sku", "buyer", "quantity", "status", "idempotency_key", "request_hash", "restored_at"}
 
-// readForLedger reads those columns of the orders that the condition picks.
+// readForLedger reads the ledgerColumns of the orders that match the condition.
 func readForLedger(tx *gorm.DB, table, condition string, args []any) (_ []orders.Order, err error) {
 	rows, err := tx.Statement.ConnPool.QueryContext(tx.Statement.Context,
 		"SELECT "+strings.Join(ledgerColumns, ", ")+" FROM "+table+" WHERE "+condition, args...)
@@ -69,5 +69,5 @@ func readForLedger(tx *gorm.DB, table, condition string, args []any) (_ []orders
 	return found, rows.Err()
 }
 
-// list is n times the same with commas between, n being at least 1.
+// list returns n copies of one, separated by commas. n is at least 1.
 func list(one string, n int) string { return one + strings.Repeat(","+one, n-1) }

@@ -16,7 +16,7 @@ import (
 
 // The hand-written SQL writes every column that Decide sets, for rows of every kind, and
 // reads every column that Decide needs.
-func TestRowsByHand(t *testing.T) {
+func TestHandWrittenSQL(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, _ := stocked(t, sql, 0)
 		now := kit.ClockOf(t, store.DB)
@@ -29,7 +29,7 @@ func TestRowsByHand(t *testing.T) {
 			none.Decide(kit.QueuedOrder("3", "ann", "", 1)).Order,
 		}
 		if got := []orders.Status{rows[0].Status, rows[1].Status, rows[2].Status}; !slices.Equal(got, []orders.Status{orders.PendingPayment, orders.Rejected, orders.AwaitingPayment}) {
-			t.Fatalf("the rows are %v", got)
+			t.Fatalf("statuses: got %v, want pending_payment, rejected and awaiting_payment", got)
 		}
 		var read []orders.Order
 		err := store.Transact(t.Context(), func(tx *gorm.DB) (err error) {
@@ -40,17 +40,17 @@ func TestRowsByHand(t *testing.T) {
 			return err
 		})
 		check.Must(t, err)
-		there := kit.RowsOf(t, store.DB)
+		stored := kit.RowsOf(t, store.DB)
 		for i, o := range rows {
-			if got := there[o.ID]; !reflect.DeepEqual(&got, o) {
-				t.Errorf("inserted\n%+v, in the table is\n%+v", o, got)
+			if got := stored[o.ID]; !reflect.DeepEqual(&got, o) {
+				t.Errorf("row %s: got\n%+v, want\n%+v", o.ID, got, o)
 			}
 			want := orders.Order{
 				ID: o.ID, SKU: o.SKU, Buyer: o.Buyer, Quantity: o.Quantity, Status: o.Status,
 				IdempotencyKey: o.IdempotencyKey, RequestHash: o.RequestHash, RestoredAt: o.RestoredAt,
 			}
 			if i >= len(read) || !reflect.DeepEqual(read[i], want) {
-				t.Errorf("read\n%+v, of them want\n%+v", read, want)
+				t.Errorf("row %d for the ledger: got\n%+v, want\n%+v", i, read, want)
 			}
 		}
 	})

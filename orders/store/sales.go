@@ -13,11 +13,10 @@ import (
 	"flashsale/orders"
 )
 
-// PutSale creates or changes a sale, and returns it as it was written: a new one's
-// UpdatedAt is its CreatedAt. A changed total never touches what was sold, and a
-// changed ReserveOn (default OnOrder) no order that is there: each has in its status
-// whether it holds units. Where values of If-Match are given, one must name the sale
-// as it is. Errors: *InvalidError, ErrBelowSold, ErrPrecondition.
+// PutSale creates or changes a sale, and returns the row as it was written. The UpdatedAt of a
+// new sale is its CreatedAt. A change of ReserveOn (default OnOrder) does not affect existing
+// orders, whose status shows whether they have units. If ifMatch is not empty, one of its
+// values must match the sale. Errors: *InvalidError, ErrBelowSold, ErrPrecondition.
 func (s *Store) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...string) (orders.Sale, error) {
 	if sale.ReserveOn == "" {
 		sale.ReserveOn = orders.OnOrder
@@ -27,34 +26,34 @@ func (s *Store) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...string
 	}
 	sale.OpensAt, sale.ClosesAt = sale.OpensAt.UTC().Truncate(time.Millisecond), sale.ClosesAt.UTC().Truncate(time.Millisecond)
 	put := func(tx *gorm.DB) (orders.Sale, error) {
-		was, err := s.lockSaleIf(tx, sale.SKU, ifMatch)
+		old, err := s.lockSaleIf(tx, sale.SKU, ifMatch)
 		if errors.Is(err, orders.ErrNotFound) {
 			return s.createSale(tx, sale, ifMatch)
 		}
 		if err != nil {
 			return sale, err
 		}
-		if sale.Total < was.Sold {
-			return sale, fmt.Errorf("%w: %d units are sold", orders.ErrBelowSold, was.Sold)
+		if sale.Total < old.Sold {
+			return sale, fmt.Errorf("%w: %d units are sold", orders.ErrBelowSold, old.Sold)
 		}
 		next := sale
-		next.Sold, next.Fence, next.Keeper, next.CreatedAt = was.Sold, was.Fence, was.Keeper, was.CreatedAt
-		next.Epoch, next.Mode, next.ReserveFrom = was.Epoch, was.Mode, was.ReserveFrom
+		next.Sold, next.Fence, next.Keeper, next.CreatedAt = old.Sold, old.Fence, old.Keeper, old.CreatedAt
+		next.Epoch, next.Mode, next.ReserveFrom = old.Epoch, old.Mode, old.ReserveFrom
 		// The gate does not know orders without units, so a change of ReserveOn needs a new
 		// gate. A sale that is over has no gate, so it needs one as well.
-		if next.ReserveOn != was.ReserveOn || was.Mode == orders.ModeOver {
+		if next.ReserveOn != old.ReserveOn || old.Mode == orders.ModeOver {
 			next.Announce()
 		}
-		if next.ReserveOn != was.ReserveOn {
+		if next.ReserveOn != old.ReserveOn {
 			next.ReserveFrom = next.Epoch
 			if next.Mode == orders.ModeChanging {
 				next.ReserveFrom++
 			}
 		}
-		return writeSale(tx, was, next)
+		return writeSale(tx, old, next)
 	}
 	changed, err := transact(ctx, s, put)
-	if IsBadData(err) { // another node created it in the same instant
+	if IsBadData(err) { // another node has created the sale at the same time
 		changed, err = transact(ctx, s, put)
 	}
 	return changed, wrap(err, "put sale %s", sale.SKU)
@@ -73,29 +72,29 @@ func (s *Store) createSale(tx *gorm.DB, sale orders.Sale, ifMatch []string) (ord
 	return sale, tx.Create(&sale).Error
 }
 
-// EndSale ends a sale now, by the database's clock, and returns it. One that has not
-// opened yet is moved to before now. One that is over is left as it is. For If-Match
-// see PutSale. Errors: ErrNotFound, ErrPrecondition.
+// EndSale ends a sale now, by the database's clock, and returns it. If the sale has not opened
+// yet, OpensAt becomes one second ago. If the sale has ended before, nothing changes. For
+// ifMatch see PutSale. Errors: ErrNotFound, ErrPrecondition.
 func (s *Store) EndSale(ctx context.Context, sku string, ifMatch ...string) (orders.Sale, error) {
 	closed, err := transact(ctx, s, func(tx *gorm.DB) (orders.Sale, error) {
-		was, err := s.lockSaleIf(tx, sku, ifMatch)
+		old, err := s.lockSaleIf(tx, sku, ifMatch)
 		if err != nil {
 			return orders.Sale{}, err
 		}
-		next := was.Sale
-		if !was.Now.Before(was.ClosesAt) {
+		next := old.Sale
+		if !old.Now.Before(old.ClosesAt) {
 			return next, nil
 		}
-		next.ClosesAt = was.Now
-		if !next.OpensAt.Before(was.Now) {
-			next.OpensAt = was.Now.Add(-time.Second)
+		next.ClosesAt = old.Now
+		if !next.OpensAt.Before(old.Now) {
+			next.OpensAt = old.Now.Add(-time.Second)
 		}
-		return writeSale(tx, was, next)
+		return writeSale(tx, old, next)
 	})
 	return closed, wrap(err, "end sale %s", sku)
 }
 
-// lockSaleIf is LockSale for an operator's change.
+// lockSaleIf is LockSale with a check of If-Match.
 func (s *Store) lockSaleIf(tx *gorm.DB, sku string, ifMatch []string) (*LockedSale, error) {
 	sale, err := s.LockSale(tx, sku)
 	if err == nil && len(ifMatch) > 0 && !sale.Matches(ifMatch) {
@@ -104,12 +103,12 @@ func (s *Store) lockSaleIf(tx *gorm.DB, sku string, ifMatch []string) (*LockedSa
 	return sale, err
 }
 
-// writeSale writes an operator's change of a sale, whose row is locked. UpdatedAt
-// grows with each change, also within a millisecond, for it is the ETag.
-func writeSale(tx *gorm.DB, was *LockedSale, next orders.Sale) (orders.Sale, error) {
-	next.UpdatedAt = was.Now
-	if !next.UpdatedAt.After(was.UpdatedAt) {
-		next.UpdatedAt = was.UpdatedAt.Add(time.Millisecond)
+// writeSale writes an operator's change of a sale whose row is locked. UpdatedAt is the ETag,
+// so it increases even if two changes happen within one millisecond.
+func writeSale(tx *gorm.DB, old *LockedSale, next orders.Sale) (orders.Sale, error) {
+	next.UpdatedAt = old.Now
+	if !next.UpdatedAt.After(old.UpdatedAt) {
+		next.UpdatedAt = old.UpdatedAt.Add(time.Millisecond)
 	}
 	return next, tx.Select("*").Updates(&next).Error
 }
@@ -119,10 +118,11 @@ func (s *Store) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
 	return first[orders.Sale](s.DB.WithContext(ctx).Where("sku = ? AND mode <> ?", sku, orders.ModeArchived), "sale "+sku)
 }
 
-// listedFor is how long after it closed a sale that is over is still listed.
+// listedFor is the time after its end for which a sale in ModeOver is still listed.
 const listedFor = 24 * time.Hour
 
-// Sales reads the sales that are not long over, and the database's clock.
+// Sales reads the listed sales, and the database's time. A sale that is being archived is not
+// listed.
 func (s *Store) Sales(ctx context.Context) ([]orders.Sale, time.Time, error) {
 	db := s.DB.WithContext(ctx)
 	now, err := s.clock(db)
@@ -134,13 +134,13 @@ func (s *Store) Sales(ctx context.Context) ([]orders.Sale, time.Time, error) {
 	return sales, now, wrap(err, "read sales")
 }
 
-// sellAlike reports whether the sales that are not over are the same in the database and
-// in known, with the same epochs and modes. It reads three columns and no whole rows.
-func (s *Store) sellAlike(ctx context.Context, known map[string]*orders.Sale) (same bool, err error) {
-	left := 0
+// sameModes reports whether the database has the same sales as known, with the same epochs and
+// modes. It ignores sales that are over, and reads three columns instead of whole rows.
+func (s *Store) sameModes(ctx context.Context, known map[string]*orders.Sale) (same bool, err error) {
+	missing := 0
 	for _, sale := range known {
 		if sale.Mode != orders.ModeOver {
-			left++
+			missing++
 		}
 	}
 	rows, err := s.DB.WithContext(ctx).Raw("SELECT sku, epoch, mode FROM sales WHERE mode IN ?",
@@ -158,23 +158,23 @@ func (s *Store) sellAlike(ctx context.Context, known map[string]*orders.Sale) (s
 		}
 		sale := known[string(sku)]
 		same = sale != nil && sale.Epoch == epoch && sale.Mode == string(mode)
-		left--
+		missing--
 	}
-	return same && left == 0, rows.Err()
+	return same && missing == 0, rows.Err()
 }
 
-// Announce announces that the gate of that epoch will be replaced (orders.ModeChanging).
-// If the replacement is already announced, or the epoch is another one, it changes nothing.
+// Announce announces the end of that epoch (orders.ModeChanging). If the end is announced
+// already, or the sale has another epoch, it changes nothing.
 func (s *Store) Announce(ctx context.Context, sku string, epoch int64) error {
 	err := retryContended(ctx, func() error {
 		return s.DB.WithContext(ctx).Exec("UPDATE sales SET mode = ? WHERE sku = ? AND epoch = ? AND mode = ?",
 			orders.ModeChanging, sku, epoch, orders.ModeGate).Error
 	})
-	return wrap(err, "announce another gate of %s", sku)
+	return wrap(err, "announce a new epoch of %s", sku)
 }
 
-// AskRebuild asks the keeper of sku to rebuild its gate: it announces another epoch. It
-// returns the present epoch; the rebuilt gate has a higher one.
+// AskRebuild requests a rebuild of the gate of sku: it announces the end of the epoch. It
+// returns the present epoch. The rebuilt gate has a higher epoch.
 func (s *Store) AskRebuild(ctx context.Context, sku string) (int64, error) {
 	epoch, err := transact(ctx, s, func(tx *gorm.DB) (int64, error) {
 		sale, err := s.LockSale(tx, sku)
@@ -184,12 +184,12 @@ func (s *Store) AskRebuild(ctx context.Context, sku string) (int64, error) {
 		sale.Announce()
 		return sale.Epoch, tx.Exec("UPDATE sales SET mode = ? WHERE sku = ?", sale.Mode, sku).Error
 	})
-	return epoch, wrap(err, "ask for a rebuild of %s", sku)
+	return epoch, wrap(err, "request a rebuild of %s", sku)
 }
 
-// Finish records that Redis has forgotten a sale, and reports whether it did so. While the
-// sale is on, or an order of it is open, it does nothing, and the gate is rebuilt.
-// Error: ErrFenced.
+// Finish sets ModeOver for a sale whose gate is gone from Redis, and reports whether it did.
+// If the sale has not ended, or has open orders (HasOpenOrders), it changes nothing, and the
+// keeper must rebuild the gate. Error: ErrFenced.
 func (s *Store) Finish(ctx context.Context, sku string, fence int64) (finished bool, err error) {
 	finished, err = transact(ctx, s, func(tx *gorm.DB) (over bool, err error) {
 		sale, err := s.lockSaleAs(tx, sku, fence)
@@ -205,8 +205,8 @@ func (s *Store) Finish(ctx context.Context, sku string, fence int64) (finished b
 	return finished, wrap(err, "finish %s", sku)
 }
 
-// HasOpenOrders reports whether there are orders of sku that may still be paid, or whose
-// units are not yet released at the gate.
+// HasOpenOrders reports whether sku has orders that can still be paid, or that are not marked
+// released.
 func (s *Store) HasOpenOrders(db *gorm.DB, sku string) (bool, error) {
 	var one []string
 	err := db.Model(&orders.Order{}).

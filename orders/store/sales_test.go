@@ -13,8 +13,8 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// Two operators have read the same sale, and each adds units. By If-Match the second
-// is refused and nothing is lost; without it the first one's units are.
+// Two operators have read the same sale, and each adds units. With If-Match the second change is
+// refused. Without If-Match it overwrites the first.
 func TestTwoRestocks(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
@@ -38,14 +38,14 @@ func TestTwoRestocks(t *testing.T) {
 			check.Must(t, check.Err(store.PutSale(t.Context(), first, tag...)))
 			check.Is(t, check.Err(store.PutSale(t.Context(), second, tag...)), c.second)
 			if got, err := store.Sale(t.Context(), "S"); err != nil || got.Total != c.total {
-				t.Errorf("%s: %d units, want %d, %v", c.name, got.Total, c.total, err)
+				t.Errorf("%s: got %d units, %v, want %d", c.name, got.Total, err, c.total)
 			}
 		}
 	})
 }
 
-// Many operators add a unit at once, each by the ETag of what was read and again
-// after a refusal: every unit is there. It takes less than a millisecond a change.
+// Many operators add units at the same time, each with the ETag of the sale that it has read, and
+// repeat a refused change. No unit is lost.
 func TestManyRestocks(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
@@ -71,12 +71,12 @@ func TestManyRestocks(t *testing.T) {
 		}
 		operators.Wait()
 		if got, err := store.Sale(t.Context(), "S"); err != nil || got.Total != 34 {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("sale: got %+v, %v, want 34 units", got, err)
 		}
 	})
 }
 
-// The ETag is another one after what an operator did, and the same after all else.
+// Changes by operators change the ETag, and nothing else does.
 func TestETag(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, ids := stocked(t, sql, 1)
@@ -88,11 +88,11 @@ func TestETag(t *testing.T) {
 			changes bool
 		}{
 			{"a change", put, true},
-			{"another in the same instant", func() error {
+			{"another change in the same millisecond", func() error {
 				kit.Exec(t, store.DB, "UPDATE sales SET updated_at = ?", kit.ClockOf(t, store.DB).Add(time.Hour))
 				return put()
 			}, true},
-			{"and one more", put, true},
+			{"one more change", put, true},
 			{"a payment", func() error { return check.Err(store.Pay(ctx, "buyer-0", ids[0], "r")) }, false},
 			{"a new keeper", func() error { return check.Err(store.TakeOver(ctx, "S")) }, false},
 			{"a rebuild", func() error { return check.Err(store.AskRebuild(ctx, "S")) }, false},
@@ -105,14 +105,15 @@ func TestETag(t *testing.T) {
 			check.Must(t, c.do())
 			after, err := store.Sale(ctx, "S")
 			if check.Must(t, err); (after.ETag() != before.ETag()) != c.changes {
-				t.Errorf("%s: ETag was %s, is %s", c.name, before.ETag(), after.ETag())
+				t.Errorf("after %s: ETag was %s, is %s, want a change: %v", c.name, before.ETag(), after.ETag(), c.changes)
 			}
 		}
 	})
 }
 
-// What a change answers is what the row has, and the rest of the row stays.
-func TestPutSaleAnswersTheRow(t *testing.T) {
+// PutSale and EndSale return the row as it is stored, and keep the columns that operators cannot
+// change.
+func TestPutSaleReturnsTheRow(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
 		put := kit.Sale("S", 10, 1)
@@ -121,7 +122,7 @@ func TestPutSaleAnswersTheRow(t *testing.T) {
 			t.Helper()
 			row, readErr := store.Sale(t.Context(), "S")
 			if check.Must(t, errors.Join(err, readErr)); got != *row {
-				t.Errorf("answered %+v, stored %+v", got, *row)
+				t.Errorf("got %+v, want the stored row %+v", got, *row)
 			}
 		}
 		same(store.PutSale(t.Context(), put))
@@ -130,12 +131,11 @@ func TestPutSaleAnswersTheRow(t *testing.T) {
 		same(store.PutSale(t.Context(), put))
 		same(store.EndSale(t.Context(), "S"))
 		if row, err := store.Sale(t.Context(), "S"); err != nil || row.Sold != 3 || row.Fence != 4 || row.Epoch != 5 || row.Mode != orders.ModeChanging || row.ReserveFrom != 6 || row.Description != "" || row.ImageURL != "/s.png" {
-			t.Errorf("%+v, %v", row, err)
+			t.Errorf("row after the end: got %+v, %v", row, err)
 		}
 	})
 }
 
-// If-Match on a sale that is there, and on one that is not.
 func TestIfMatch(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
@@ -147,7 +147,7 @@ func TestIfMatch(t *testing.T) {
 			check.Must(t, err)
 			header := strings.ReplaceAll(header, "TAG", sale.ETag())
 			check.Is(t, check.Err(store.PutSale(t.Context(), sale, header)), want)
-			if want != nil { // else it has another ETag by now
+			if want != nil { // otherwise PutSale has changed the ETag
 				check.Is(t, check.Err(store.EndSale(t.Context(), "S", header)), want)
 			}
 		}
@@ -159,7 +159,7 @@ func TestIfMatch(t *testing.T) {
 	})
 }
 
-// A sale ends now by the database's clock, whether it is open, over or not open yet.
+// EndSale sets the end to the database's time, unless the sale is over.
 func TestEndSale(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
@@ -173,12 +173,12 @@ func TestEndSale(t *testing.T) {
 			closed, err := store.EndSale(t.Context(), "S")
 			check.Must(t, err)
 			after := kit.ClockOf(t, store.DB)
-			right := closed.ClosesAt.Equal(put.ClosesAt)
+			ok := closed.ClosesAt.Equal(put.ClosesAt)
 			if name != "over" {
-				right = !closed.ClosesAt.Before(before) && !closed.ClosesAt.After(after)
+				ok = !closed.ClosesAt.Before(before) && !closed.ClosesAt.After(after)
 			}
-			if !right || !closed.OpensAt.Before(closed.ClosesAt) || name != "scheduled" && !closed.OpensAt.Equal(put.OpensAt) {
-				t.Errorf("%s: from %v to %v, closed between %v and %v", name, closed.OpensAt, closed.ClosesAt, before, after)
+			if !ok || !closed.OpensAt.Before(closed.ClosesAt) || name != "scheduled" && !closed.OpensAt.Equal(put.OpensAt) {
+				t.Errorf("%s: got a sale from %v to %v, want the end between %v and %v", name, closed.OpensAt, closed.ClosesAt, before, after)
 			}
 			check.OK(t, closed.Validate())
 		}

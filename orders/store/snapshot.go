@@ -9,21 +9,20 @@ import (
 	"flashsale/orders"
 )
 
-// A Snapshot is what a keeper has read of a sale's orders, and staged at the gate,
-// before it shuts the gate for a rebuild: the transaction under the fence then
-// reads only what has changed, however many orders there are.
+// A Snapshot contains the orders of a sale that a keeper has read, and staged at the gate,
+// before it shuts the gate for a rebuild. Recount then reads only the changes, however many
+// orders the sale has.
 //
-// What has changed shows by the orders that are not marked released. An order
-// that is new or pending, or has ended since, is not, nor is an expired one once
-// it is paid late; and between a census and the rebuild nobody marks any: only
-// the keeper does, and it is rebuilding. So the ids and statuses of those that
-// are not marked, then and now, tell the difference, and exactly.
+// The orders that are not marked released show what has changed: an order that is new, pending,
+// has ended or was paid late is not marked. Between the snapshot and the rebuild no order is
+// marked, because only the keeper marks orders, and it is rebuilding. The ids and statuses of
+// the unmarked orders, before and after, are therefore the exact difference.
 type Snapshot struct {
 	sku        string
-	unreleased map[string]orders.Status // by order id
-	buyers     map[string]bool          // everybody who has ever had an order
-	after      string                   // the buyer whom it has got to
-	Step       func()                   // called again and again while it is taken: see watchdog.go
+	unreleased map[string]orders.Status // order id → status, of orders not marked released
+	buyers     map[string]bool          // all buyers with an order, of any status
+	after      string                   // the last buyer whose orders were read
+	Step       func()                   // called repeatedly, as a sign of progress
 }
 
 // NewSnapshot returns an empty Snapshot of sku.
@@ -31,24 +30,24 @@ func NewSnapshot(sku string) *Snapshot {
 	return &Snapshot{sku: sku, Step: func() {}, unreleased: map[string]orders.Status{}, buyers: map[string]bool{}}
 }
 
-// CensusPage is about how many orders are read at once.
+// CensusPage is the approximate number of orders per page of a snapshot.
 const CensusPage = 2000
 
-// ReadPage reads the orders of the next buyers, and takes no lock. False: there
-// are no more. A buyer who holds nothing is counted too, with 0: it lets a replay
-// through to the database.
-func (s *Store) ReadPage(ctx context.Context, c *Snapshot) (page inventory.Changes, more bool, err error) {
-	buyers, more, err := s.BuyersAfter(ctx, c.sku, c.after, CensusPage)
+// ReadPage reads the orders of the next buyers, without a lock. It returns false if there are
+// no more. A buyer without units is included with 0 units, because the gate passes a replay of
+// a known buyer on to the database.
+func (s *Store) ReadPage(ctx context.Context, snap *Snapshot) (page inventory.Changes, more bool, err error) {
+	buyers, more, err := s.BuyersAfter(ctx, snap.sku, snap.after, CensusPage)
 	if err != nil || len(buyers) == 0 {
 		return page, false, err
 	}
 	last := buyers[len(buyers)-1]
 	page.Buyers = make(map[string]int64, len(buyers))
-	err = s.eachOrder(ctx, c.sku, c.after, last, func(o *orders.Order, unreleased bool) {
+	err = s.eachOrder(ctx, snap.sku, snap.after, last, func(o *orders.Order, unreleased bool) {
 		if unreleased {
-			c.unreleased[o.ID] = o.Status
+			snap.unreleased[o.ID] = o.Status
 		}
-		c.buyers[o.Buyer] = true
+		snap.buyers[o.Buyer] = true
 		units := page.Buyers[o.Buyer]
 		if o.Status.Open() {
 			units += o.Quantity
@@ -59,13 +58,13 @@ func (s *Store) ReadPage(ctx context.Context, c *Snapshot) (page inventory.Chang
 		}
 	})
 	if err != nil {
-		return page, false, fmt.Errorf("take a snapshot of %s: %w", c.sku, err)
+		return page, false, fmt.Errorf("take a snapshot of %s: %w", snap.sku, err)
 	}
-	c.after = last
+	snap.after = last
 	return page, more, nil
 }
 
-// eachOrder calls f with each order of the buyers after one, up to another.
+// eachOrder calls f for each order of the buyers b with after < b <= last.
 func (s *Store) eachOrder(ctx context.Context, sku, after, last string, f func(o *orders.Order, unreleased bool)) (err error) {
 	rows, err := s.DB.WithContext(ctx).Table(s.ordersByKey()).Where("sku = ? AND buyer > ? AND buyer <= ?", sku, after, last).
 		Select("id, status, restored_at IS NULL, buyer, quantity, created_at").Rows()
@@ -73,7 +72,7 @@ func (s *Store) eachOrder(ctx context.Context, sku, after, last string, f func(o
 		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() { // by hand: gorm would take longer than the database
+	for rows.Next() { // gorm would take longer than the database
 		var o orders.Order
 		var unreleased bool
 		if err := rows.Scan(&o.ID, &o.Status, &unreleased, &o.Buyer, &o.Quantity, &o.CreatedAt); err != nil {
@@ -84,18 +83,18 @@ func (s *Store) eachOrder(ctx context.Context, sku, after, last string, f func(o
 	return rows.Err()
 }
 
-// CatchUp brings a census up to date, without a lock: what changes while it
-// reads is found by the next one, or by the recount.
-func (s *Store) CatchUp(ctx context.Context, c *Snapshot) (inventory.Changes, error) {
-	d, err := s.since(s.DB.WithContext(ctx), c)
+// CatchUp brings a snapshot up to date, without a lock. The next CatchUp or Recount finds the
+// changes that are made while it reads.
+func (s *Store) CatchUp(ctx context.Context, snap *Snapshot) (inventory.Changes, error) {
+	d, err := s.changesSince(s.DB.WithContext(ctx), snap)
 	if err != nil {
-		return d.Changes, fmt.Errorf("bring the snapshot of %s up to date: %w", c.sku, err)
+		return d.Changes, fmt.Errorf("bring the snapshot of %s up to date: %w", snap.sku, err)
 	}
 	for id, status := range d.changed {
-		c.unreleased[id] = status
+		snap.unreleased[id] = status
 	}
 	for buyer := range d.Buyers {
-		c.buyers[buyer] = true
+		snap.buyers[buyer] = true
 	}
 	return d.Changes, nil
 }

@@ -25,59 +25,61 @@ import (
 
 // Config of a Store. The zero value means the defaults.
 type Config struct {
-	// Connections to the database, at most; at least 2, for Migrate holds one
-	// while it uses another. Default 32. SQLite has one.
+	// Connections is the maximum number of connections to the database. It is at least 2,
+	// because Migrate holds one while it uses another. Default 32. SQLite has one.
 	Connections int
-	// WaitTimeout is after how long the server ends a session that holds a
-	// row and says nothing: a keeper that was stopped between row lock and
-	// commit must not freeze its SKU. Whole seconds, default 5 s: the lease.
+	// WaitTimeout is the time after which the server ends an idle session and releases its
+	// row locks. It limits how long a keeper that was stopped between row lock and commit
+	// blocks its SKU. Whole seconds, default 5 s, as the lease.
 	WaitTimeout time.Duration
-	// Timeout bounds each read and each transaction of a request, so that a database
-	// that neither answers nor fails holds no caller for ever. Waiting for a keeper is
-	// not included. Default 5 s.
+	// Timeout limits each read and each transaction of a request, so that callers do not
+	// wait for a database that hangs. The wait for a keeper is not included. Default 5 s.
 	Timeout time.Duration
-	// OrdersPerBuyer is how many orders a buyer may make of one SKU, whatever
-	// becomes of them; a further one is inventory.ErrBuyerLimit. Default 1,000.
+	// OrdersPerBuyer is the maximum number of orders that a buyer may make of one SKU,
+	// including closed orders. A further order is refused with inventory.ErrBuyerLimit.
+	// Default 1,000.
 	OrdersPerBuyer int
 	// Node is the name of the process, unique among the nodes. Default a random name.
 	Node string
-	// Stats, where set, is what the node tells of itself with each heartbeat:
-	// ASCII, up to 8,000 bytes. Nodes returns it.
+	// Stats, if set, returns statistics of the node: ASCII, up to 8,000 bytes. Each heartbeat
+	// stores them, and Nodes returns them.
 	Stats func() string
 
-	patient bool // a statement may take as long as it likes
+	noReadTimeout bool
 }
 
-// lockWait is how many seconds a statement waits for a row lock, and lockWait and
-// silence together how long a connection may say nothing while an answer is waited
-// for. A DSN with innodb_lock_wait_timeout, readTimeout or writeTimeout has the
-// last word.
+// lockWait is the time in seconds that a statement waits for a row lock. A connection that
+// stays silent for lockWait and silence, while an answer is due, is closed. The parameters
+// innodb_lock_wait_timeout, readTimeout and writeTimeout of a DSN override these values.
 const (
 	lockWait = 5
 	silence  = 3 * time.Second
 )
 
-// A Store keeps sales and orders in MySQL, in any database that speaks its
-// protocol, or in SQLite. It is safe for concurrent use.
+// A Store stores sales and orders in MySQL, in a database with its protocol, or in SQLite. It
+// is safe for concurrent use.
 type Store struct {
 	dialect
 	DB    *gorm.DB
 	sql   *sql.DB
 	dsn   string
-	Node  string // name of the process: heartbeats and barriers write the row of that name
+	Node  string // Config.Node: heartbeats and barriers write the row with this id
 	stats func() string
 
 	Timeout        time.Duration // Config.Timeout
 	ordersPerBuyer int64
-	full           *lru.Cache[saleBuyer, time.Time] // buyers with that many orders, as last seen, and when their sale was created: its orders do not go away
-	Barriers       *coalesce.Group[struct{}, struct{}]
-	endings        *coalesce.Group[ending, int64]
+	// full has the buyers that were found to have ordersPerBuyer orders. They stay full,
+	// because orders are not deleted. The value is the creation time of the sale, because
+	// the SKU of an archived sale may be used again.
+	full     *lru.Cache[saleBuyer, time.Time]
+	Barriers *coalesce.Group[struct{}, struct{}]
+	endings  *coalesce.Group[ending, int64]
 }
 
 // sqlitePrefix marks the DSN of a SQLite file.
 const sqlitePrefix = "sqlite:"
 
-// Open opens dsn: "sqlite:FILE", or a DSN of go-sql-driver/mysql such as
+// Open returns a Store for dsn: "sqlite:FILE", or a DSN of go-sql-driver/mysql such as
 // "user:password@tcp(host:3306)/flashsale". It does not connect yet.
 func Open(dsn string, cfg Config) (*Store, error) {
 	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), DefaultTimeout)
@@ -86,7 +88,7 @@ func Open(dsn string, cfg Config) (*Store, error) {
 		Timeout: cfg.Timeout, ordersPerBuyer: int64(cmp.Or(max(cfg.OrdersPerBuyer, 0), 1000)),
 	}
 	s.Barriers, s.endings = s.newBarrier(), s.newEndings()
-	s.full, _ = lru.New[saleBuyer, time.Time](10_000) // an error only for a size below 1
+	s.full, _ = lru.New[saleBuyer, time.Time](10_000) // fails only for a size below 1
 	open := s.openMySQL
 	if s.sqlite {
 		open = openSQLite
@@ -95,26 +97,25 @@ func Open(dsn string, cfg Config) (*Store, error) {
 	if s.sql, err = open(dsn, cfg); err != nil {
 		return nil, err
 	}
-	if s.DB, err = s.over(s.sql); err != nil {
+	if s.DB, err = s.openGORM(s.sql); err != nil {
 		return nil, errors.Join(fmt.Errorf("open database: %w", err), s.sql.Close())
 	}
 	return s, nil
 }
 
-// On returns the same store on other connections: a test has statements of it fail.
+// On returns a copy of the store that uses pool. Tests use it to make statements fail.
 func (s *Store) On(pool gorm.ConnPool) (*Store, error) {
 	other := *s
-	db, err := s.over(pool)
+	db, err := s.openGORM(pool)
 	other.DB, other.endings = db, other.newEndings()
 	return &other, err
 }
 
-// over returns gorm over a pool of connections.
-func (s *Store) over(pool gorm.ConnPool) (*gorm.DB, error) {
+func (s *Store) openGORM(pool gorm.ConnPool) (*gorm.DB, error) {
 	dialector := mysql.New(mysql.Config{
 		Conn:                      pool,
 		SkipInitializeWithVersion: true, // Open must work while the server is still starting
-		DisableWithReturning:      true, // on MariaDB it changes what RowsAffected counts
+		DisableWithReturning:      true, // RETURNING changes RowsAffected on MariaDB
 	})
 	if s.sqlite {
 		dialector = &sqlite.Dialector{DriverName: sqlite.DriverName, Conn: pool}
@@ -122,14 +123,14 @@ func (s *Store) over(pool gorm.ConnPool) (*gorm.DB, error) {
 	return gorm.Open(dialector, &gorm.Config{
 		SkipDefaultTransaction: true,
 		DisableAutomaticPing:   true,
-		Logger:                 logger.Discard, // errors are returned, and logged once where they are handled
+		Logger:                 logger.Discard, // the caller that handles an error logs it
 		NowFunc:                func() time.Time { return time.Now().UTC() },
 	})
 }
 
 func openSQLite(dsn string, cfg Config) (*sql.DB, error) {
-	// Without an immediate lock a transaction that reads and then writes
-	// fails at once beside another writer.
+	// Without an immediate lock, a transaction that reads and then writes fails at once if
+	// another transaction has written since.
 	file := fmt.Sprintf("%s?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=busy_timeout(%d)&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)",
 		strings.TrimPrefix(dsn, sqlitePrefix), cfg.Timeout.Milliseconds())
 	db, err := sql.Open(sqlite.DriverName, file)
@@ -156,12 +157,12 @@ func (d dialect) openMySQL(dsn string, cfg Config) (*sql.DB, error) {
 	db := sql.OpenDB(readCommitted{connector, d.tidb})
 	db.SetMaxOpenConns(cfg.Connections)
 	db.SetMaxIdleConns(cfg.Connections)
-	// Sessions that the server would end for being idle are not handed out.
+	// Drop idle connections before the server ends their sessions.
 	db.SetConnMaxIdleTime(cfg.WaitTimeout / 2)
 	return db, nil
 }
 
-// session is how each connection is opened.
+// session returns the driver's configuration for dsn.
 func session(dsn string, cfg Config) (*mysqldriver.Config, error) {
 	c, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {
@@ -171,9 +172,9 @@ func session(dsn string, cfg Config) (*mysqldriver.Config, error) {
 		return nil, errors.New("mysql DSN: names no database (such as user:password@tcp(host:3306)/flashsale)")
 	}
 	c.ParseTime, c.Loc = true, time.UTC
-	c.ClientFoundRows = true   // a fence update that writes the same value counts
-	c.InterpolateParams = true // one round trip a statement, and no statement per batch size
-	c.Logger = silent{}
+	c.ClientFoundRows = true   // RowsAffected counts a row even if the update does not change it
+	c.InterpolateParams = true // one round trip per statement, and no prepared statement per batch size
+	c.Logger = debugLogger{}
 	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
 	if c.Params == nil {
 		c.Params = map[string]string{}
@@ -183,23 +184,24 @@ func session(dsn string, cfg Config) (*mysqldriver.Config, error) {
 		return nil, fmt.Errorf("mysql DSN: innodb_lock_wait_timeout: %w, want whole seconds", err)
 	}
 	c.Params["innodb_lock_wait_timeout"] = strconv.Itoa(wait)
-	// A COMMIT knows no context: without these a connection that has gone silent
-	// would hang for ever. A wait for a row lock is no silence, and ends before.
+	// The driver's COMMIT takes no context. These timeouts end a COMMIT on a silent
+	// connection. They are longer than a wait for a row lock.
 	limit := time.Duration(wait)*time.Second + silence
 	c.ReadTimeout, c.WriteTimeout = cmp.Or(c.ReadTimeout, limit), cmp.Or(c.WriteTimeout, limit)
-	if cfg.patient {
+	if cfg.noReadTimeout {
 		c.ReadTimeout = 0
 	}
 	c.Params["time_zone"] = "'+00:00'"
-	c.Params["sql_mode"] = "'TRADITIONAL'" // what does not fit is an error, and never cut off to fit
+	c.Params["sql_mode"] = "'TRADITIONAL'" // a value that does not fit is an error and is never truncated
 	c.Params["wait_timeout"] = fmt.Sprint(int(cfg.WaitTimeout.Seconds()))
 	return c, nil
 }
 
-// silent drops the driver's own log lines: every error it tells of is returned.
-type silent struct{}
+// debugLogger logs the driver's messages at level debug, because the driver also returns
+// every error that it logs.
+type debugLogger struct{}
 
-func (silent) Print(v ...any) { slog.Debug("mysql driver", "message", fmt.Sprint(v...)) }
+func (debugLogger) Print(v ...any) { slog.Debug("mysql driver", "message", fmt.Sprint(v...)) }
 
 // Ping reports whether the database answers.
 func (s *Store) Ping(ctx context.Context) error { return s.sql.PingContext(ctx) }
@@ -207,7 +209,7 @@ func (s *Store) Ping(ctx context.Context) error { return s.sql.PingContext(ctx) 
 // Close closes all connections.
 func (s *Store) Close() error { return s.sql.Close() }
 
-// Stats are those of the connection pool.
+// Stats returns the statistics of the connection pool.
 func (s *Store) Stats() sql.DBStats { return s.sql.Stats() }
 
 // A saleBuyer is a buyer of one SKU.

@@ -8,26 +8,26 @@ import (
 	"flashsale/orders"
 )
 
-// Sums are what the database says of a sale's units, read in one statement:
-// closing an order moves units from Sold to Restoring and never shows half.
+// Sums are the units of a sale in the database. They are read in one statement, so an order
+// that is being closed counts either in Sold or in Restoring.
 type Sums struct {
-	Sold      int64 // pending and paid
-	Restoring int64 // of closed orders that the gate has not been told of
+	Sold      int64 // units of pending and paid orders
+	Restoring int64 // units of closed orders that are not marked released
 	Fence     int64
 	Epoch     int64
 }
 
-// Sums reads them.
+// Sums reads the sums of sku.
 func (s *Store) Sums(ctx context.Context, sku string) (sums Sums, err error) {
 	restoring := s.DB.Model(&orders.Order{}).Select("COALESCE(SUM(quantity), 0)").
 		Where("sku = ? AND status IN ? AND restored_at IS NULL", sku, orders.ClosedStatuses)
 	err = s.DB.WithContext(ctx).Model(&orders.Sale{}).Select("sold, fence, epoch, (?) AS restoring", restoring).
 		Where("sku = ?", sku).Take(&sums).Error
-	return sums, wrap(err, "sums of %s", sku)
+	return sums, wrap(err, "read sums of %s", sku)
 }
 
-// Behind reads the orders that stand behind holds at the gate, by hold: the
-// order's own id, or that of the attempt to pay it late.
+// Behind reads the orders that own holds at the gate, and returns them by hold. An order owns
+// the hold with its id, and the hold of the late payment that paid it.
 func (s *Store) Behind(ctx context.Context, holds []string) (map[string]*orders.Order, error) {
 	ids := make([]string, len(holds))
 	for i, hold := range holds {
@@ -35,7 +35,7 @@ func (s *Store) Behind(ctx context.Context, holds []string) (map[string]*orders.
 	}
 	var rows []orders.Order
 	if err := s.DB.WithContext(ctx).Where("id IN ?", ids).Find(&rows).Error; err != nil {
-		return nil, fmt.Errorf("read the orders behind %d holds: %w", len(holds), err)
+		return nil, fmt.Errorf("read orders of %d holds: %w", len(holds), err)
 	}
 	byID := make(map[string]*orders.Order, len(rows))
 	for i := range rows {
@@ -50,8 +50,8 @@ func (s *Store) Behind(ctx context.Context, holds []string) (map[string]*orders.
 	return behind, nil
 }
 
-// Counting reads those orders of these buyers whose units count at the gate: the
-// open ones, and those that it does not know the end of.
+// Counting reads the orders of these buyers whose units count at the gate: open orders, and
+// orders that are not marked released.
 func (s *Store) Counting(ctx context.Context, sku string, buyers []string) ([]orders.Order, error) {
 	var rows []orders.Order
 	err := s.DB.WithContext(ctx).Table(s.ordersByKey()).Select(ledgerColumns).
@@ -59,10 +59,9 @@ func (s *Store) Counting(ctx context.Context, sku string, buyers []string) ([]or
 	return rows, wrap(err, "read open orders of %d buyers of %s", len(buyers), sku)
 }
 
-// BuyersAfter reads the next buyers that have ever had an order of sku: those
-// of the next limit orders by buyer. False: there are no more. It reads the
-// index in order and stops: to make the buyers distinct, the server would read
-// all that are left, for each page.
+// BuyersAfter returns the next buyers of sku, sorted, whose names are greater than after. It
+// reads limit orders, of any status. more is false if there were fewer. The query has no
+// DISTINCT, because the server would then read all remaining orders for each page.
 func (s *Store) BuyersAfter(ctx context.Context, sku, after string, limit int) (buyers []string, more bool, err error) {
 	err = s.DB.WithContext(ctx).Table(s.ordersByKey()).Where("sku = ? AND buyer > ?", sku, after).
 		Order("buyer").Limit(limit).Pluck("buyer", &buyers).Error
@@ -72,11 +71,11 @@ func (s *Store) BuyersAfter(ctx context.Context, sku, after string, limit int) (
 	return slices.Compact(buyers), len(buyers) == limit, nil
 }
 
-// EndedSKUs returns the SKUs that have orders for Unreleased.
+// EndedSKUs returns the SKUs for which Unreleased returns orders.
 func (s *Store) EndedSKUs(ctx context.Context) ([]string, error) {
 	var skus []string
 	err := s.DB.WithContext(ctx).Model(&orders.Order{}).Distinct("sku").
 		Where("status IN ? AND restored_at IS NULL", orders.FinalStatuses).
 		Pluck("sku", &skus).Error
-	return skus, wrap(err, "look for ended orders")
+	return skus, wrap(err, "read SKUs of ended orders")
 }

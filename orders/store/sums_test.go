@@ -10,8 +10,8 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// A hold of a late payment is behind its order only where that attempt paid the
-// order: units that any other attempt holds belong to nobody.
+// An order owns the hold with its id and the hold of the attempt that paid it. Holds of other
+// attempts have no order.
 func TestBehind(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
@@ -19,15 +19,15 @@ func TestBehind(t *testing.T) {
 		ids := kit.Stock(t, store.DB, 2)
 		late, plain := ids[0], ids[1]
 		kit.Exec(t, store.DB, "UPDATE orders SET hold_id = '"+late+"+paid' WHERE id = '"+late+"'")
-		behind, err := store.Behind(t.Context(), []string{late, late + "+paid", late + "+other", plain, plain + "+other", "nobody", "nobody+other"})
+		behind, err := store.Behind(t.Context(), []string{late, late + "+paid", late + "+other", plain, plain + "+other", "unknown", "unknown+other"})
 		check.Must(t, err)
 		want := []string{late, late + "+paid", plain}
 		slices.Sort(want)
 		if got := slices.Sorted(maps.Keys(behind)); !slices.Equal(got, want) {
-			t.Errorf("orders stand behind %v, not %v", got, want)
+			t.Errorf("holds with an order: got %v, want %v", got, want)
 		}
 		if o := behind[late+"+paid"]; o == nil || o.ID != late {
-			t.Errorf("behind the late payment's hold stands %+v", o)
+			t.Errorf("order of the late payment's hold: got %+v, want %s", o, late)
 		}
 	})
 }

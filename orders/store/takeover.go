@@ -11,13 +11,12 @@ import (
 	"flashsale/orders"
 )
 
-// TakeOver makes the caller the keeper of sku: it raises the fence and reads
-// the sale in the same transaction. From here on every transaction under another
-// fence is refused.
+// TakeOver makes the caller the keeper of sku. It raises the fence and reads the sale in one
+// transaction. From then on, every transaction with another fence is refused.
 //
-// A fence is the database's clock in milliseconds, or one more than the last where
-// that is higher. So it is not given twice, even where the database went back and
-// no longer knows of a takeover whose keeper lives.
+// The new fence is the database's time in milliseconds, or the old fence plus 1 if that is
+// higher. Therefore no fence is issued twice, even if a failover of the database has lost a
+// takeover whose keeper is still running.
 func (s *Store) TakeOver(ctx context.Context, sku string) (*orders.Sale, error) {
 	sale, err := transact(ctx, s, func(tx *gorm.DB) (*LockedSale, error) {
 		now, err := s.clock(tx)
@@ -36,58 +35,59 @@ func (s *Store) TakeOver(ctx context.Context, sku string) (*orders.Sale, error) 
 	return &sale.Sale, nil
 }
 
-// A Recounted is the truth that a gate is rebuilt from.
+// A Recounted contains the data for a new gate.
 type Recounted struct {
-	Gate    inventory.View    // with the new epoch
-	Changes inventory.Changes // of what the snapshot has staged
-	Direct  bool              // the sale was in direct mode, until now
+	Gate    inventory.View    // the new gate, with the new epoch
+	Changes inventory.Changes // changes since the snapshot
+	Direct  bool              // the sale was in direct mode before
 }
 
-// Recount reads the truth for a rebuild of the gate, in ONE transaction under the
-// keeper's fence: it issues the new epoch, ends direct mode, and reads the changes since the
-// snapshot. It also marks every ended order released, because the new gate opens with the
-// units of these orders. The gate, of epoch gateEpoch, must be shut and its queue drained.
+// Recount reads the data for a new gate, in ONE transaction under the keeper's fence. It issues
+// the new epoch, ends direct mode, and reads the changes since the snapshot. It also marks
+// every ended order released, because the new gate opens with the units of these orders. The
+// old gate, of epoch gateEpoch, must be shut and its queue empty.
 //
-// The caller read the sale as was before it took the snapshot. It has waited until every
-// node knows that the epoch ends (see Catalog.UntilSwitch). A sale in direct mode and a
-// sale that never had a gate need no wait, because no node relies on a gate of such a sale.
+// The caller must have read the sale as old before it took the snapshot, and must have waited
+// until every node knows that the epoch ends (see Catalog.UntilSwitch). In direct mode and
+// before the first gate no wait is needed, because no node relies on a gate.
 // Errors: ErrFenced, ErrNotAnnounced.
-func (s *Store) Recount(ctx context.Context, c *Snapshot, was *orders.Sale, fence, gateEpoch int64) (*Recounted, error) {
-	sku := c.sku
+func (s *Store) Recount(ctx context.Context, snap *Snapshot, old *orders.Sale, fence, gateEpoch int64) (*Recounted, error) {
+	sku := snap.sku
 	r, err := transact(ctx, s, func(tx *gorm.DB) (*Recounted, error) {
 		sale, err := s.lockSaleAs(tx, sku, fence)
 		if err != nil {
 			return nil, err
 		}
-		if sale.Mode != orders.ModeDirect && sale.Epoch > 0 && (sale.Mode != orders.ModeChanging || sale.Epoch != was.Epoch) {
+		if sale.Mode != orders.ModeDirect && sale.Epoch > 0 && (sale.Mode != orders.ModeChanging || sale.Epoch != old.Epoch) {
 			return nil, orders.ErrNotAnnounced
 		}
-		// While orders take no units the snapshot misses new ones.
-		if !sale.UpdatedAt.Equal(was.UpdatedAt) {
+		// The snapshot misses the buyers of new orders without units. If the sale has changed
+		// to OnOrder since, the new gate would refuse replays of these orders.
+		if !sale.UpdatedAt.Equal(old.UpdatedAt) {
 			return nil, fmt.Errorf("%w: an operator has changed the sale since the snapshot", orders.ErrNotAnnounced)
 		}
 		epoch := max(sale.Epoch, gateEpoch) + 1
 		if err := tx.Exec("UPDATE sales SET epoch = ?, mode = ? WHERE sku = ? AND fence = ?", epoch, orders.ModeGate, sku, fence).Error; err != nil {
 			return nil, err
 		}
-		d, err := s.since(tx, c)
+		d, err := s.changesSince(tx, snap)
 		if err != nil {
 			return nil, err
 		}
-		// Those that were read as ended, and no others: an order that has been
-		// paid since is among the holds, and the gate is to hear of it.
+		// Mark only the orders that were read as ended. An order that was paid afterwards has
+		// a hold in the new gate, which the keeper must still drop.
 		for ids := range slices.Chunk(d.ended, namesInQuery) {
-			c.Step()
+			snap.Step()
 			if err := tx.Model(&orders.Order{}).Where("id IN ?", ids).Updates(map[string]any{"restored_at": s.now()}).Error; err != nil {
 				return nil, err
 			}
 		}
 		gate := inventory.View{
 			Summary: inventory.Summary{Epoch: epoch, Terms: sale.Terms(), Available: sale.Total - sale.Sold},
-			Holds:   d.pending, Buyers: int64(len(c.buyers)),
+			Holds:   d.pending, Buyers: int64(len(snap.buyers)),
 		}
 		for buyer := range d.Buyers {
-			if !c.buyers[buyer] {
+			if !snap.buyers[buyer] {
 				gate.Buyers++
 			}
 		}

@@ -12,17 +12,17 @@ import (
 	"flashsale/orders"
 )
 
-// SaleOrders is what a keeper has read of its SKU's queue.
+// SaleOrders contains orders from the queue of a SKU.
 type SaleOrders struct {
 	SKU    string
-	Fence  int64 // the keeper's
+	Fence  int64 // fence of the keeper that has read the queue
 	Orders []inventory.Queued
 }
 
-// CommitTogether is Commit for batches of several SKUs in one transaction, each
-// under its own fence. If the row of a SKU is locked, or its fence or epoch has changed,
-// the SKU is left out and its decisions are nil. The caller commits it alone, so that it
-// neither delays the other SKUs nor makes them fail.
+// CommitTogether is Commit for batches of several SKUs in one transaction, each under its own
+// fence. If the row of a SKU is locked, or its fence or epoch has changed, the SKU is left out
+// and its decisions are nil. The caller must commit that batch alone. In this way it neither
+// delays the other batches nor makes them fail.
 func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]orders.Decision, error) {
 	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([][]orders.Decision, error) {
 		sales, err := s.lockFree(tx, batches)
@@ -31,15 +31,15 @@ func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]o
 		}
 		decisions := make([][]orders.Decision, len(batches))
 		var free []SaleBatch
-		var of []int // which batch each of them is
+		var index []int // free[i] is batches[index[i]]
 		for i, b := range batches {
 			if sale := sales[b.SKU]; sale != nil && sale.Fence == b.Fence && sameGate(sale, b.Orders) {
-				free, of = append(free, SaleBatch{Sale: sale, fence: b.Fence, Orders: b.Orders}), append(of, i)
+				free, index = append(free, SaleBatch{Sale: sale, fence: b.Fence, Orders: b.Orders}), append(index, i)
 			}
 		}
 		inserted, err := s.insertBatches(tx, free, gated)
-		for i, v := range inserted {
-			decisions[of[i]] = v
+		for i, d := range inserted {
+			decisions[index[i]] = d
 		}
 		return decisions, err
 	})
@@ -52,8 +52,8 @@ func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]o
 	return decisions, nil
 }
 
-// lockFree is LockSale for several SKUs, without those whose row somebody else
-// has locked: it never waits.
+// lockFree is LockSale for several SKUs. It does not wait: it leaves out rows that another
+// transaction has locked.
 func (s *Store) lockFree(tx *gorm.DB, batches []SaleOrders) (map[string]*LockedSale, error) {
 	skus := make([]string, len(batches))
 	for i, b := range batches {
@@ -70,8 +70,8 @@ func (s *Store) lockFree(tx *gorm.DB, batches []SaleOrders) (map[string]*LockedS
 	return sales, nil
 }
 
-// countTogether is countSold for several SKUs in one statement: all of them count, or none.
-// A statement for each SKU took an eighth of the database's time for such orders.
+// countTogether is countSold for several SKUs in one statement. It fails unless all of them
+// count. One statement per SKU took an eighth of the database's time for such orders.
 func countTogether(tx *gorm.DB, batches []SaleBatch, sold []int64) error {
 	var skus []string
 	var units, fences []any

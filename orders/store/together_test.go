@@ -13,8 +13,8 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// One statement counts what several SKUs have sold: all of it, or nothing where the
-// fence or the total of one of them refuses.
+// countTogether counts the units of all SKUs, or none if the fence or the total of one SKU does
+// not allow it.
 func TestCountTogether(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
@@ -26,10 +26,10 @@ func TestCountTogether(t *testing.T) {
 			batches = append(batches, SaleBatch{Sale: &LockedSale{Sale: orders.Sale{SKU: sku}}, fence: taken.Fence})
 		}
 		for _, c := range []struct {
-			sold  []int64
-			fence int64 // more than C has
+			units []int64 // units to count for A, B, C and D
+			fence int64   // added to the fence of C
 			want  error
-			are   []int64
+			sold  []int64 // units sold afterwards
 		}{
 			{[]int64{1, 2, 0, 5}, 0, nil, []int64{1, 2, 0, 5}},
 			{[]int64{0, 0, 0, 0}, 0, nil, []int64{1, 2, 0, 5}},
@@ -39,20 +39,20 @@ func TestCountTogether(t *testing.T) {
 			{[]int64{1, 1, 1, 0}, 0, nil, []int64{2, 3, 1, 5}},
 		} {
 			batches[2].fence += c.fence
-			err := store.Transact(t.Context(), func(tx *gorm.DB) error { return countTogether(tx, batches, c.sold) })
+			err := store.Transact(t.Context(), func(tx *gorm.DB) error { return countTogether(tx, batches, c.units) })
 			batches[2].fence -= c.fence
 			check.Is(t, err, c.want)
 			for i, b := range batches {
-				if sale, err := store.Sale(t.Context(), b.Sale.SKU); err != nil || sale.Sold != c.are[i] {
-					t.Errorf("%+v: %s has sold %d, %v", c, b.Sale.SKU, sale.Sold, err)
+				if sale, err := store.Sale(t.Context(), b.Sale.SKU); err != nil || sale.Sold != c.sold[i] {
+					t.Errorf("%+v: units sold of %s: got %d, %v, want %d", c, b.Sale.SKU, sale.Sold, err, c.sold[i])
 				}
 			}
 		}
 	})
 }
 
-// Orders that a gate of another epoch accepted are not committed. Orders of another sale in
-// the same transaction are committed.
+// Orders that a gate of another epoch has accepted are not committed. Orders of another sale in
+// the same transaction are.
 func TestOrdersOfAnotherEpoch(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
@@ -69,7 +69,7 @@ func TestOrdersOfAnotherEpoch(t *testing.T) {
 		decisions, err := store.CommitTogether(t.Context(), batches)
 		check.Must(t, err)
 		if len(decisions[0]) != 1 || decisions[1] != nil || len(kit.RowsOf(t, store.DB)) != 1 {
-			t.Errorf("%+v, %d rows", decisions, len(kit.RowsOf(t, store.DB)))
+			t.Errorf("got %+v and %d rows, want one decision for A and one row", decisions, len(kit.RowsOf(t, store.DB)))
 		}
 		check.Is(t, check.Err(store.Commit(t.Context(), "B", batches[1].Fence, batches[1].Orders)), inventory.ErrEpoch)
 	})

@@ -13,17 +13,17 @@ import (
 	"flashsale/orders"
 )
 
-// Transact is transact for what has no result. f and the caller must not both write
-// to a variable: f may go on after Transact has returned.
+// Transact is transact for a function without a result. f may still be running after Transact
+// has returned an error, so f and the caller must not write to the same variable.
 func (s *Store) Transact(ctx context.Context, f func(tx *gorm.DB) error) error {
 	_, err := transact(ctx, s, func(tx *gorm.DB) (struct{}, error) { return struct{}{}, f(tx) })
 	return err
 }
 
-// transact runs f in one transaction, again if need be, and returns its result, which
-// is zero with an error. It ends with ctx, also while the database does not answer a
-// COMMIT, which knows no context: the transaction is then left to itself until its
-// connection's read timeout, and its outcome is unknown.
+// transact runs f in a transaction, which it repeats if another transaction was in the way,
+// and returns the result. It returns when ctx ends, even if the database does not answer the
+// COMMIT. The transaction then ends with its connection's read timeout, and its outcome is
+// unknown.
 func transact[T any](ctx context.Context, s *Store, f func(tx *gorm.DB) (T, error)) (result T, err error) {
 	err = retryContended(ctx, func() error {
 		var made T
@@ -47,8 +47,8 @@ func transact[T any](ctx context.Context, s *Store, f func(tx *gorm.DB) (T, erro
 	return result, err
 }
 
-// retryContended repeats f if another transaction was in the way. Nothing of the failed attempt
-// has then happened.
+// retryContended calls f up to five times, as long as another transaction is in the way
+// (contended). The database has then undone the failed attempt.
 func retryContended(ctx context.Context, f func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := f()
@@ -63,20 +63,19 @@ func retryContended(ctx context.Context, f func() error) error {
 	}
 }
 
-// A LockedSale is a sale's row, locked until the transaction ends, and the
-// database's clock once it was.
+// A LockedSale is a sale whose row is locked until the transaction ends.
 type LockedSale struct {
 	orders.Sale
-	Now time.Time
+	Now time.Time // the database's time, read after the row was locked
 }
 
-// LockSale reads the row of sku and keeps it locked until the transaction
-// ends. Everybody who will touch rows in orders takes it first. Errors: ErrNotFound,
-// and ErrUnavailable while the sale is being archived.
+// LockSale reads the row of sku and locks it until the transaction ends. A transaction calls
+// it before it touches rows of orders. Errors: ErrNotFound, and ErrUnavailable while the sale
+// is being archived.
 func (s *Store) LockSale(tx *gorm.DB, sku string) (*LockedSale, error) {
 	sale, err := s.lockRow(tx, sku)
 	if err == nil && sale.Mode == orders.ModeArchived {
-		return nil, fmt.Errorf("sale %s is being moved to an archive: %w", sku, orders.ErrUnavailable)
+		return nil, fmt.Errorf("lock sale %s: it is being moved to an archive: %w", sku, orders.ErrUnavailable)
 	}
 	return sale, err
 }
@@ -87,29 +86,29 @@ func (s *Store) lockRow(tx *gorm.DB, sku string) (*LockedSale, error) {
 		err = orders.ErrNotFound
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read and lock sale %s: %w", sku, err)
+		return nil, fmt.Errorf("lock sale %s: %w", sku, err)
 	}
 	return &rows[0], nil
 }
 
-// lockSaleAs is LockSale for a keeper: ErrFenced when another one took over.
+// lockSaleAs is LockSale for a keeper. Error: ErrFenced if another keeper has taken over.
 func (s *Store) lockSaleAs(tx *gorm.DB, sku string, fence int64) (*LockedSale, error) {
 	sale, err := s.LockSale(tx, sku)
 	if err == nil && sale.Fence != fence {
-		return nil, fmt.Errorf("keep %s with fence %d, now %d: %w", sku, fence, sale.Fence, orders.ErrFenced)
+		return nil, fmt.Errorf("lock sale %s with fence %d: the fence is %d: %w", sku, fence, sale.Fence, orders.ErrFenced)
 	}
 	return sale, err
 }
 
-// now is the database's clock, in an expression or comparison.
+// now returns an SQL expression for the database's time.
 func (d dialect) now() clause.Expr {
-	if d.sqlite { // the database's clock is this process's
+	if d.sqlite { // SQLite runs in this process and has its clock
 		return gorm.Expr("?", time.Now().UTC().Truncate(time.Millisecond))
 	}
 	return gorm.Expr("UTC_TIMESTAMP(3)")
 }
 
-// clock reads the database's clock.
+// clock returns the database's time.
 func (d dialect) clock(tx *gorm.DB) (now time.Time, err error) {
 	if d.sqlite {
 		return time.Now().UTC().Truncate(time.Millisecond), nil
@@ -118,7 +117,7 @@ func (d dialect) clock(tx *gorm.DB) (now time.Time, err error) {
 	return now, err
 }
 
-// wrap says in an error what was being done. It is nil for nil.
+// wrap adds the operation to an error. It returns nil if err is nil.
 func wrap(err error, format string, args ...any) error {
 	if err == nil {
 		return nil

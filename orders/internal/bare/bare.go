@@ -19,15 +19,15 @@ import (
 	"flashsale/orders/store"
 )
 
-// A Bare has the stores but runs nothing: a test takes each step itself,
-// and in the order that it wants.
+// A Bare contains the stores of a sale. Nothing runs in the background, so a test decides the
+// order of all steps.
 type Bare struct {
 	Store *store.Store
 	Rdb   redis.UniversalClient
 	Gate  inventory.Keeping
 }
 
-// Open puts an open sale S into the stores and builds its gate.
+// Open puts a sale into the stores and builds its gate.
 func Open(t testing.TB, s *servers.Stores, put orders.Sale) *Bare {
 	t.Helper()
 	b := &Bare{Store: OpenStore(t, s.SQL), Rdb: kit.OpenRedis(t, s.RedisURL)}
@@ -37,19 +37,19 @@ func Open(t testing.TB, s *servers.Stores, put orders.Sale) *Bare {
 	return b
 }
 
-// A Keeper is one that makes its passes when a test says so.
+// A Keeper makes a pass only when a test calls Step, Run or Finish.
 type Keeper struct {
 	*keeper.Keeper
-	Want keeper.Work // of the next run
+	Want keeper.Work // the work of the next pass
 }
 
-// Keeper takes over sku.
+// Keeper takes over sku and returns its keeper.
 func (b *Bare) Keeper(t testing.TB, sku string) *Keeper {
 	t.Helper()
 	return KeeperOf(t, b.Store, b.Gate, sku)
 }
 
-// KeeperOf returns a keeper of sku on the given stores.
+// KeeperOf takes over sku and returns its keeper, which uses the given stores.
 func KeeperOf(t testing.TB, st *store.Store, gate keeper.Gate, sku string) *Keeper {
 	t.Helper()
 	k, err := One(t, st, gate, 3, sku)
@@ -57,8 +57,8 @@ func KeeperOf(t testing.TB, st *store.Store, gate keeper.Gate, sku string) *Keep
 	return &Keeper{k, keeper.Release | keeper.Inspect}
 }
 
-// One takes over sku and returns its keeper, which shares nothing with others. The
-// fence alone decides between them.
+// One takes over sku and returns its keeper. It acquires no lock, so only the fence separates
+// two keepers of one SKU.
 func One(t testing.TB, st *store.Store, gate keeper.Gate, batch int, sku string) (*keeper.Keeper, error) {
 	sale, err := st.TakeOver(t.Context(), sku)
 	if err != nil {
@@ -76,18 +76,17 @@ func One(t testing.TB, st *store.Store, gate keeper.Gate, batch int, sku string)
 }
 
 // Step makes one pass.
-func (k *Keeper) Step(ctx context.Context) error {
-	again, err := k.Pass(ctx, k.Want)
-	k.Want = again
+func (k *Keeper) Step(ctx context.Context) (err error) {
+	k.Want, err = k.Pass(ctx, k.Want)
 	return err
 }
 
-// Run makes passes until there is nothing more to do. One that fails is tried
-// again, as a node does, unless the keeper is dead or fenced off.
+// Run makes passes until no work is left. A failed pass is repeated up to three times, as a
+// node does, unless a fault was injected or the keeper is fenced off.
 func (k *Keeper) Run(ctx context.Context) error {
 	for failures := 0; ; {
 		err := k.Step(ctx)
-		k.Want &^= keeper.Compare // what is off is compared when the test says so
+		k.Want &^= keeper.Compare // the test requests comparisons itself
 		switch {
 		case err == nil && k.Want == 0:
 			return nil
@@ -101,14 +100,14 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// Finish is Run by a keeper to whom nothing happens.
+// Finish is Run with all work, and fails the test on an error.
 func (k *Keeper) Finish(t testing.TB) {
 	t.Helper()
 	k.Want |= keeper.Release | keeper.Inspect
 	check.Must(t, k.Run(t.Context()))
 }
 
-// Reserve has the gate let an order in, and returns its id.
+// Reserve makes an order of the sale S at the gate, and returns its id.
 func (b *Bare) Reserve(t testing.TB, buyer, key string, quantity int64) string {
 	t.Helper()
 	id := uuid.Must(uuid.NewV7()).String()
@@ -125,7 +124,7 @@ func (b *Bare) Reserve(t testing.TB, buyer, key string, quantity int64) string {
 	return id
 }
 
-// Queue is all that the gate has let in and the keeper has not yet acknowledged.
+// Queue returns the queue of the sale S.
 func (b *Bare) Queue(t testing.TB) []inventory.Queued {
 	t.Helper()
 	q, err := b.Gate.Queue(t.Context(), "S", "", 500)
@@ -133,7 +132,7 @@ func (b *Bare) Queue(t testing.TB) []inventory.Queued {
 	return q
 }
 
-// Rows are all orders in the database, by id.
+// Rows returns all orders in the database, by id.
 func (b *Bare) Rows(t testing.TB) map[string]orders.Order { return kit.RowsOf(t, b.Store.DB) }
 
 // Audit audits the sale S.
@@ -144,11 +143,12 @@ func (b *Bare) Audit(t testing.TB) store.Audit {
 	return a
 }
 
-// Stands wants the law to hold, with nothing in flight and so many units sold and on sale.
+// Stands checks that the audit balances, that no units are queued or restoring, and the
+// numbers of units sold and available.
 func (b *Bare) Stands(t testing.TB, sold, available int64) {
 	t.Helper()
 	if a := b.Audit(t); !a.Balanced || a.Queued != 0 || a.Restoring != 0 || a.Sold != sold || a.Available != available {
-		t.Errorf("%+v, want %d sold and %d available", a, sold, available)
+		t.Errorf("audit: got %+v, want it balanced, %d sold and %d available", a, sold, available)
 	}
 }
 
@@ -160,16 +160,16 @@ func (b *Bare) Epoch(t testing.TB) int64 {
 	return sale.Epoch
 }
 
-// EnterDirect has the sale S sold without its gate.
+// EnterDirect switches the sale S to direct mode.
 func (b *Bare) EnterDirect(t testing.TB) {
 	t.Helper()
 	if entered, err := EnterDirect(t, b.Store, time.Minute); !entered || err != nil {
-		t.Fatal(entered, err)
+		t.Fatalf("enter direct mode: got %t, %v, want true", entered, err)
 	}
 }
 
-// EnterDirect announces direct mode for the sale S and enters it, unless a heartbeat that
-// is younger than alive prevents it. It does not wait until nodes know of the announcement.
+// EnterDirect announces direct mode for the sale S and enters it, unless a node that can
+// write to Redis had a heartbeat within alive. It does not wait for the nodes.
 func EnterDirect(t testing.TB, st *store.Store, alive time.Duration) (entered bool, err error) {
 	t.Helper()
 	sale, err := st.Sale(t.Context(), "S")
@@ -178,17 +178,17 @@ func EnterDirect(t testing.TB, st *store.Store, alive time.Duration) (entered bo
 	return st.EnterDirect(t.Context(), "S", sale.Epoch, inventory.Standalone, alive)
 }
 
-// Empty makes the stores as they were before the sale.
+// Empty deletes all data from both stores.
 func (b *Bare) Empty(t testing.TB) {
 	t.Helper()
 	kit.Exec(t, b.Store.DB, "DELETE FROM refunds")
 	kit.Exec(t, b.Store.DB, "DELETE FROM orders")
 	kit.Exec(t, b.Store.DB, "DELETE FROM sales")
 	check.Must(t, b.Rdb.FlushAll(t.Context()).Err())
-	b.Gate = NewGate(b.Rdb, 0) // the old Gate would find that the gate has gone back
+	b.Gate = NewGate(b.Rdb, 0) // the old Gate would notice that Redis has lost data
 }
 
-// Stocked is a store with a sale S and so many pending orders of it.
+// Stocked returns a store with a sale S and n pending orders.
 func Stocked(t testing.TB, sql string, n int) (*store.Store, []string) {
 	t.Helper()
 	st := OpenStore(t, sql)
@@ -196,7 +196,7 @@ func Stocked(t testing.TB, sql string, n int) (*store.Store, []string) {
 	return st, kit.Stock(t, st.DB, n)
 }
 
-// Start runs a node until stop is called, which waits, or until the test ends.
+// Start runs a node until the test ends or stop is called. stop waits for the node.
 func Start(t testing.TB, run func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -210,12 +210,13 @@ func Start(t testing.TB, run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// Settled waits until nothing of a sale is in flight and returns its audit.
+// Settled waits until the audit of a sale balances and no units are queued or restoring, and
+// returns the audit.
 func Settled(t testing.TB, p interface {
 	Audit(ctx context.Context, sku string) (store.Audit, error)
 }, sku string) (a store.Audit) {
 	t.Helper()
-	check.Eventually(t, "settled "+sku, func() bool {
+	check.Eventually(t, "a balanced audit of "+sku, func() bool {
 		var err error
 		a, err = p.Audit(t.Context(), sku)
 		return err == nil && a.Queued == 0 && a.Restoring == 0 && a.Balanced
@@ -223,24 +224,23 @@ func Settled(t testing.TB, p interface {
 	return a
 }
 
-// Patience is the timeout of stores and gates in tests that are not about timeouts,
-// because a busy machine is no error.
+// Patience is the timeout of stores and gates in tests that do not test timeouts. It is long,
+// so that such tests pass on a busy machine.
 const Patience = time.Minute
 
-// NewGate returns a patient gate, which remembers "sold out" for that long (0: as by
-// default).
+// NewGate returns a gate with the timeout Patience. It remembers "sold out" for soldOutFor,
+// or for the default time if that is 0.
 func NewGate(rdb redis.UniversalClient, soldOutFor time.Duration) inventory.Keeping {
 	return inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{Timeout: Patience, SoldOutFor: soldOutFor})}
 }
 
-// OpenStore returns a migrated and patient store on sql.
+// OpenStore returns a migrated store with the timeout Patience.
 func OpenStore(t testing.TB, sql string) *store.Store {
 	t.Helper()
 	return OpenStoreWith(t, sql, Patience)
 }
 
-// OpenStoreWith returns a migrated store on sql, for a test in which the database does
-// not answer in time.
+// OpenStoreWith returns a migrated store with that timeout.
 func OpenStoreWith(t testing.TB, sql string, timeout time.Duration) *store.Store {
 	t.Helper()
 	st, err := store.Open(sql, store.Config{Timeout: timeout})

@@ -1,3 +1,3 @@
-// Package bare is for tests: the two stores of a sale, and keepers whose passes a
-// test makes itself.
+// Package bare helps tests that work on the two stores of a sale without a running node. A
+// test calls each pass of a keeper itself.
 package bare

@@ -12,8 +12,8 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// Drifts are all ways in which this test makes a gate differ from the
-// database. Each returns false where there is nothing that it could change.
+// Drifts contains functions that make the gate of the sale S differ from the database. A
+// function returns false if it finds nothing to change.
 var Drifts = map[string]func(t testing.TB, b *Bare) bool{
 	"units vanish":           func(t testing.TB, b *Bare) bool { return change(t, b, "", "available", -2) },
 	"units appear":           func(t testing.TB, b *Bare) bool { return change(t, b, "", "available", 2) },
@@ -47,7 +47,7 @@ var Drifts = map[string]func(t testing.TB, b *Bare) bool{
 		if units == 0 {
 			return false
 		}
-		if !loseReserve(t, b, units) { // and so the sums do not show it
+		if !loseReserve(t, b, units) { // keep the sums as they are
 			change(t, b, "", "available", units)
 		}
 		return true
@@ -63,20 +63,20 @@ func change(t testing.TB, b *Bare, key, field string, by int64) bool {
 	return true
 }
 
-// someOf is a field of a hash, "" where there is none.
+// someOf returns a field of a hash of the sale S, or "".
 func someOf(t testing.TB, b *Bare, key string) string {
 	t.Helper()
 	fields, err := b.Rdb.HKeys(t.Context(), "sale:{S}"+key).Result()
 	check.Must(t, err)
-	slices.Sort(fields) // the mark of the buyers, "", comes first
+	slices.Sort(fields) // the buyers have a marker, "", which sorts first
 	if len(fields) == 0 {
 		return ""
 	}
 	return fields[len(fields)-1]
 }
 
-// loseRelease takes back what the gate did for an order that it gave back, as
-// a primary that failed over does, and returns its units.
+// loseRelease undoes the release of an order at the gate, as a failover of Redis does, and
+// returns the order's units.
 func loseRelease(t testing.TB, b *Bare) int64 {
 	t.Helper()
 	for id, o := range kit.RowsOf(t, b.Store.DB) {
@@ -91,7 +91,7 @@ func loseRelease(t testing.TB, b *Bare) int64 {
 	return 0
 }
 
-// loseReserve takes back what the gate did for a pending order of so many units.
+// loseReserve undoes the reservation of a pending order with that number of units.
 func loseReserve(t testing.TB, b *Bare, units int64) bool {
 	t.Helper()
 	for id, o := range kit.RowsOf(t, b.Store.DB) {
@@ -104,7 +104,8 @@ func loseReserve(t testing.TB, b *Bare, units int64) bool {
 	return false
 }
 
-// Wrong names what differs between gate and database when all is calm.
+// Wrong describes each difference between the gate and the database of the sale S. No orders
+// may be in progress.
 func (b *Bare) Wrong(t testing.TB) (wrong []string) {
 	t.Helper()
 	a := b.Audit(t)
@@ -121,26 +122,26 @@ func (b *Bare) Wrong(t testing.TB) (wrong []string) {
 		if o.Status == orders.PendingPayment {
 			pending++
 			if holds[id] == "" {
-				wrong = append(wrong, "no hold of "+id)
+				wrong = append(wrong, "pending order "+id+" has no hold")
 			}
 		}
 	}
 	if len(holds) != pending {
-		wrong = append(wrong, fmt.Sprintf("%d holds of %d pending orders", len(holds), pending))
+		wrong = append(wrong, fmt.Sprintf("%d holds for %d pending orders", len(holds), pending))
 	}
 	for buyer, n := range buyers {
 		if fmt.Sprint(units[buyer]) != n {
-			wrong = append(wrong, fmt.Sprintf("%s has %d units, the gate says %s", buyer, units[buyer], n))
+			wrong = append(wrong, fmt.Sprintf("%s has %d units, and %s at the gate", buyer, units[buyer], n))
 		}
 		delete(units, buyer)
 	}
 	for buyer, n := range units {
 		if n > 0 {
-			wrong = append(wrong, fmt.Sprintf("%s has %d units, the gate knows none", buyer, n))
+			wrong = append(wrong, fmt.Sprintf("%s has %d units, and none at the gate", buyer, n))
 		}
 	}
 	if n := b.Rdb.HGet(t.Context(), "sale:{S}", "queued").Val(); n != "0" {
-		wrong = append(wrong, n+" orders are counted in an empty queue")
+		wrong = append(wrong, "the empty queue has a count of "+n)
 	}
 	return wrong
 }

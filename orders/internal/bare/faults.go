@@ -10,10 +10,7 @@ import (
 	"flashsale/orders/store"
 )
 
-// Faults wrap the real stores. A fault strikes before a step, so that nothing
-// of it happens, or after it, so that all of it has and only the answer is lost.
-
-// faultyGate is a gate whose keeper's steps fail as planned.
+// faultyGate is a gate whose calls fail as planned.
 type faultyGate struct {
 	keeper.Gate
 	plan kit.Plan
@@ -65,13 +62,14 @@ func (g faultyGate) Discard(ctx context.Context, d *inventory.Draft) error {
 	return g.plan.Around("discard", func() error { return g.Gate.Discard(ctx, d) })
 }
 
-// Failing is a keeper of S both of whose stores fail as planned.
+// Failing takes over the sale S and returns a keeper. Its calls to both stores fail as
+// planned.
 func (b *Bare) Failing(t testing.TB, plan kit.Plan) *Keeper {
 	t.Helper()
 	return KeeperOf(t, FaultyStore(t, b.Store, plan), Faulty(b.Gate, plan), "S")
 }
 
-// FaultyStore returns the same store with commits that fail as planned.
+// FaultyStore returns a copy of the store whose commits fail as planned.
 func FaultyStore(t testing.TB, s *store.Store, plan kit.Plan) *store.Store {
 	return kit.Onto(t, s.On, kit.Failing(s.DB, plan))
 }

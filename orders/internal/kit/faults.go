@@ -12,11 +12,11 @@ import (
 	"gorm.io/gorm"
 )
 
-// ErrFault is what a step hears on which a fault strikes.
+// ErrFault is the error of a step with a fault.
 var ErrFault = errors.New("fault")
 
-// A Fault strikes before a step, so that nothing of the step happens, or after it,
-// so that only the answer is lost.
+// A Fault is a failure before a step, so that the step does nothing, or after it, so that
+// only the answer is lost.
 type Fault struct {
 	Step  string // "ack", "commit", …
 	After bool
@@ -29,10 +29,10 @@ func (f Fault) String() string {
 	return "before " + f.Step
 }
 
-// A Plan of faults: it is asked at each step, and what it returns happens.
+// A Plan is called before and after each step. If it returns an error, the step fails.
 type Plan func(Fault) error
 
-// Once strikes the first time that f comes by, and tells that it has.
+// Once returns a Plan in which f happens once, and a flag that is set when it has happened.
 func Once(f Fault) (Plan, *atomic.Bool) {
 	struck := new(atomic.Bool)
 	return func(at Fault) error {
@@ -43,7 +43,8 @@ func Once(f Fault) (Plan, *atomic.Bool) {
 	}, struck
 }
 
-// FromThenOn is what a node that dies at f can still do: nothing.
+// FromThenOn returns a Plan in which f and every later step fail, as on a node that dies at
+// f, and a flag that is set from f on.
 func FromThenOn(f Fault) (Plan, *atomic.Bool) {
 	dead := new(atomic.Bool)
 	return func(at Fault) error {
@@ -57,7 +58,7 @@ func FromThenOn(f Fault) (Plan, *atomic.Bool) {
 	}, dead
 }
 
-// Around runs one step with the faults that p has for it.
+// Around runs do as the named step, with the faults of p.
 func (p Plan) Around(step string, do func() error) error {
 	if err := p(Fault{Step: step}); err != nil {
 		return err
@@ -79,7 +80,7 @@ func (p *faultyPool) BeginTx(ctx context.Context, opts *sql.TxOptions) (gorm.Con
 	return &faultyTx{Tx: tx, plan: p.plan, step: "read"}, err
 }
 
-// faultyTx knows by its statements which step it is.
+// faultyTx derives the name of its step from its statements.
 type faultyTx struct {
 	*sql.Tx
 	plan Plan
@@ -106,14 +107,14 @@ func (tx *faultyTx) note(query string) {
 		}
 	}
 	if tx.step == "read" && strings.Contains(query, "SET `restored_at`") {
-		tx.step = "mark" // a recount does it too
+		tx.step = "mark" // not in a recount, which also sets restored_at
 	}
 }
 
 func (tx *faultyTx) Commit() error {
 	err := tx.plan.Around(tx.step, tx.Tx.Commit)
 	if errors.Is(err, ErrFault) {
-		_ = tx.Rollback() // does nothing where it was committed
+		_ = tx.Rollback() // no effect after a commit
 	}
 	return err
 }
@@ -150,14 +151,13 @@ func (tx *interruptedTx) QueryContext(ctx context.Context, query string, args ..
 	return rows, err
 }
 
-// Failing are connections whose commits fail as planned: the steps "commit"
-// (orders inserted, paid late or refunded), "close", "mark", "recount" and
-// "takeover".
+// Failing returns a connection pool whose commits fail as planned. The steps are "commit"
+// (orders inserted, paid late or claims recorded), "close", "mark", "recount" and "takeover".
 func Failing(db *gorm.DB, plan Plan) gorm.ConnPool { return &faultyPool{DB: poolOf(db), plan: plan} }
 
-// InterruptedBy are connections on which something happens right after the first
-// query within a transaction that contains part of a statement; where that is "",
-// after the first statement outside of one.
+// InterruptedBy returns a connection pool that calls by once: after the first query of a
+// transaction that contains part, or, if part is "", after the first statement outside of a
+// transaction.
 func InterruptedBy(db *gorm.DB, part string, by func()) gorm.ConnPool {
 	return &interruptedPool{DB: poolOf(db), part: part, by: sync.OnceFunc(by)}
 }
@@ -170,7 +170,7 @@ func poolOf(db *gorm.DB) *sql.DB {
 	return pool
 }
 
-// Onto returns a store on other connections, by its On.
+// Onto returns a store that uses pool. on is the store's method On.
 func Onto[S any](t testing.TB, on func(gorm.ConnPool) (S, error), pool gorm.ConnPool) S {
 	t.Helper()
 	store, err := on(pool)

@@ -1,5 +1,5 @@
-// Package kit is what the tests of orders, store and shop share. It needs the domain
-// alone, so that tests inside each package can use it.
+// Package kit contains helpers for the tests of orders, store and shop. It does not import
+// store or shop, so internal tests of these packages can import it.
 package kit
 
 import (
@@ -18,7 +18,7 @@ import (
 	"flashsale/orders"
 )
 
-// None fails where something is wrong.
+// None fails the test if wrong is not empty.
 func None(t testing.TB, wrong []string) {
 	t.Helper()
 	if len(wrong) > 0 {
@@ -26,7 +26,7 @@ func None(t testing.TB, wrong []string) {
 	}
 }
 
-// Put puts a sale into a store.
+// Put calls PutSale and fails the test on an error.
 func Put(t testing.TB, store interface {
 	PutSale(context.Context, orders.Sale, ...string) (orders.Sale, error)
 }, s orders.Sale) {
@@ -47,7 +47,7 @@ func RowsOf(t testing.TB, db *gorm.DB) map[string]orders.Order {
 	return rows
 }
 
-// OpenUnits are the units of all orders that are open.
+// OpenUnits returns the number of units in open orders.
 func OpenUnits(rows map[string]orders.Order) (units int64) {
 	for _, o := range rows {
 		if o.Status.Open() {
@@ -57,13 +57,13 @@ func OpenUnits(rows map[string]orders.Order) (units int64) {
 	return units
 }
 
-// Exec changes the database behind everybody's back.
+// Exec runs a statement that the product does not know of.
 func Exec(t testing.TB, db *gorm.DB, query string, args ...any) {
 	t.Helper()
 	check.Must(t, db.WithContext(t.Context()).Exec(query, args...).Error)
 }
 
-// ClockOf returns the time of the database's clock.
+// ClockOf returns the database's time.
 func ClockOf(t testing.TB, db *gorm.DB) time.Time {
 	t.Helper()
 	if db.Name() == "sqlite" {
@@ -74,19 +74,20 @@ func ClockOf(t testing.TB, db *gorm.DB) time.Time {
 	return now
 }
 
-// Overdue lets the payment windows of these orders be over.
+// Overdue moves expires_at of these orders into the past.
 func Overdue(t testing.TB, db *gorm.DB, ids ...string) {
 	t.Helper()
 	Exec(t, db, "UPDATE orders SET expires_at = ? WHERE id IN ?", ClockOf(t, db).Add(-time.Second), ids)
 }
 
-// BrokenClosing names what is wrong with how orders of S were closed and paid.
+// BrokenClosing describes each order whose status contradicts its paid_at and closed_at, and
+// the column sold of the sale S if it is not the number of units in open orders.
 func BrokenClosing(t testing.TB, db *gorm.DB) (wrong []string) {
 	t.Helper()
 	rows := RowsOf(t, db)
 	for id, o := range rows {
 		if o.PaidAt != nil && o.ClosedAt != nil {
-			wrong = append(wrong, id+" both paid and closed")
+			wrong = append(wrong, id+" is both paid and closed")
 		}
 		if (o.Status == orders.Paid) != (o.PaidAt != nil) || o.Status.Closed() != (o.ClosedAt != nil) {
 			wrong = append(wrong, fmt.Sprintf("%s is %s, paid at %v, closed at %v", id, o.Status, o.PaidAt, o.ClosedAt))
@@ -103,7 +104,7 @@ func BrokenClosing(t testing.TB, db *gorm.DB) (wrong []string) {
 // DecidedAt is the time of the decisions in tests.
 var DecidedAt = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-// Said is a decision in a few words.
+// Said returns a short text for a decision. Tests compare decisions by it.
 func Said(d orders.Decision) string {
 	var words []string
 	switch {
@@ -119,21 +120,21 @@ func Said(d orders.Decision) string {
 		words = append(words, "is", d.Order.ID)
 	}
 	if d.Hold == orders.Release {
-		words = append(words, "give back")
+		words = append(words, "release")
 	}
 	if d.Hold == orders.Reconfirm {
-		words = append(words, "confirm again")
+		words = append(words, "reconfirm")
 	}
 	if d.Refused != "" {
 		words = append(words, string(d.Refused))
 	}
 	if d.Claim != nil {
-		words = append(words, "refund", string(d.Claim.Reason))
+		words = append(words, "claim", string(d.Claim.Reason))
 	}
 	return strings.Join(words, " ")
 }
 
-// Row is a durable order; key "" for none.
+// Row returns an order of the sale S. Without a key, key is "".
 func Row(id, buyer, key string, quantity int64, status orders.Status, restored bool) orders.Order {
 	o := orders.Order{ID: id, SKU: "S", Buyer: buyer, Quantity: quantity, Status: status, RequestHash: "h"}
 	if key != "" {
@@ -145,19 +146,19 @@ func Row(id, buyer, key string, quantity int64, status orders.Status, restored b
 	return o
 }
 
-// QueuedOrder is an order in the queue.
+// QueuedOrder returns an order as it is in the queue.
 func QueuedOrder(id, buyer, key string, quantity int64) inventory.Queued {
 	return inventory.Queued{OrderID: id, Buyer: buyer, Key: key, Quantity: quantity, Fingerprint: "h", At: DecidedAt}
 }
 
-// QueuedPayment is the attempt of a late payment of an order.
+// QueuedPayment returns an attempt of a late payment as it is in the queue.
 func QueuedPayment(hold, buyer, order, ref string, quantity int64) inventory.Queued {
 	q := QueuedOrder(hold, buyer, ref, quantity)
 	q.Pays = order
 	return q
 }
 
-// Sale is an open sale of total units.
+// Sale returns a sale that is open now.
 func Sale(sku string, total, perBuyer int64) orders.Sale {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	return orders.Sale{
@@ -182,8 +183,8 @@ func SameInAnyOrder(got, want []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want)))
 }
 
-// Stock puts a sale S with so many pending orders of one unit, by buyer-0 and so
-// on, into an empty database.
+// Stock inserts n pending orders of the sale S, of one unit each, by buyer-0 and so on. The
+// database has no other orders.
 func Stock(t testing.TB, db *gorm.DB, n int) (ids []string) {
 	t.Helper()
 	now := ClockOf(t, db)
@@ -201,16 +202,16 @@ func Stock(t testing.TB, db *gorm.DB, n int) (ids []string) {
 	return ids
 }
 
-// Decision is Ledger.Decide as a plain model: one list, searched anew each time.
+// Decision is a model of Ledger.Decide that searches all orders for each decision.
 func Decision(sale *orders.Sale, all []orders.Order, q inventory.Queued) string {
 	var sold, mine int64
 	for _, o := range all {
 		if o.ID == q.OrderID {
 			switch {
 			case o.Status.Closed():
-				return "is " + o.ID + " give back"
+				return "is " + o.ID + " release"
 			case o.Status == orders.Paid && o.RestoredAt != nil:
-				return "is " + o.ID + " confirm again"
+				return "is " + o.ID + " reconfirm"
 			}
 			return "is " + o.ID
 		}
@@ -224,9 +225,9 @@ func Decision(sale *orders.Sale, all []orders.Order, q inventory.Queued) string 
 	for _, o := range all {
 		if q.Key != "" && o.IdempotencyKey != nil && *o.IdempotencyKey == q.Key && o.Buyer == q.Buyer {
 			if o.RequestHash != q.Fingerprint {
-				return "is " + o.ID + " give back idempotency_mismatch"
+				return "is " + o.ID + " release idempotency_mismatch"
 			}
-			return "is " + o.ID + " give back"
+			return "is " + o.ID + " release"
 		}
 	}
 	switch {

@@ -1,5 +1,5 @@
 -- +goose Up
--- The same tables as in ../mysql, for the embedded store.
+-- The same tables as in ../mysql, which has the comments.
 
 CREATE TABLE sales (
     sku              TEXT     NOT NULL PRIMARY KEY,
