@@ -13,7 +13,7 @@ import (
 	"flashsale/orders/store"
 )
 
-// An operator archives a sale: not before its time, and twice without harm.
+// A sale is archived only if it is over and old enough. A repeated command does nothing.
 func TestSaleArchive(t *testing.T) {
 	dsn := servertest.OpenSQL(t, servers.KindReal)
 	_, to, _ := strings.Cut(servertest.OpenSQL(t, servers.KindReal), "/")

@@ -22,8 +22,7 @@ func TestBenchList(t *testing.T) {
 	refuses(t, []string{"bench", "--rounds", "0", "fastest"}, "rounds", "fastest")
 }
 
-// tiny runs one benchmark for a second on real servers, with this test binary
-// as the program.
+// tiny runs benchmarks for a second on real servers, with this test binary as the program.
 func tiny(ctx context.Context, t *testing.T, progress *bytes.Buffer, names ...string) (*bench.Report, error) {
 	t.Helper()
 	require := os.Getenv("FLASHSALE_TEST_REAL") == "require"

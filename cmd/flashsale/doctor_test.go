@@ -13,8 +13,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A store that was set up well gets well; each setting that a promise rests on
-// is found when it is wrong.
+// doctor accepts good settings and reports each bad one.
 func TestDoctor(t *testing.T) {
 	s := servertest.Open(t, servers.KindReal)
 	o, err := redis.ParseURL(s.RedisURL)
@@ -41,7 +40,7 @@ func TestDoctor(t *testing.T) {
 		_, err := db.ExecContext(t.Context(), "SET GLOBAL innodb_flush_log_at_trx_commit = "+value+", GLOBAL sync_binlog = "+value)
 		check.Must(t, err)
 	}
-	sync("0") // as tests start it
+	sync("0") // the setting of test servers
 	look("BAD   mysql: innodb_flush_log_at_trx_commit 0", true)
 	sync("1")
 	set("appendonly", "yes")
@@ -72,7 +71,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// With Sentinel a master that is cut off must stop taking writes by itself.
+// With Sentinel, doctor checks that an isolated master stops accepting writes.
 func TestDoctorWithSentinel(t *testing.T) {
 	s := servertest.OpenRedisSentinel(t)
 	master := redis.NewClient(&redis.Options{Addr: s.Master.Addr()})

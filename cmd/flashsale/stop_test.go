@@ -72,7 +72,7 @@ func TestStops(t *testing.T) {
 			})
 			realOnly(t, err)
 			if !errors.Is(err, context.Canceled) || !empty {
-				t.Errorf("stopped with %v, a report of nothing: %v", err, empty)
+				t.Errorf("got %v, want context.Canceled; the report is empty: %v, want true", err, empty)
 			}
 			leaves(t, 0)
 		})

@@ -28,8 +28,8 @@ func blow(ctx context.Context, t *testing.T, cfg drill.Config) (*drill.Report, e
 	return report, err
 }
 
-// No promise is broken, whatever breaks below. Another seed each day finds what
-// one seed does not; whoever repeats a failed run finds its seed in the output.
+// No fault of the storm breaks a promise. The seed changes every day, to cover more faults,
+// and a failed test prints it.
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	var progress bytes.Buffer
@@ -58,10 +58,10 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// saboteur makes a node one that breaks the buyer's limit past all guards.
+// saboteur is the value of asProgram that makes a node exceed the limit per buyer.
 const saboteur = "saboteur"
 
-// sabotage adds units to orders that are stored. An error is a fault of the storm.
+// sabotage adds units to stored orders. Errors are expected, because of the storm's faults.
 func sabotage(dsn string) {
 	db, err := sql.Open("mysql", dsn)
 	if err != nil {
@@ -72,8 +72,8 @@ func sabotage(dsn string) {
 	}
 }
 
-// A storm can fail: nodes that give a buyer more than the limit break a promise.
-// The storm ends at once, says what was done and what broke, and keeps the logs.
+// If nodes exceed the limit per buyer, the storm fails at once, reports the faults and the
+// violation, and keeps the logs.
 func TestStormFails(t *testing.T) {
 	if !apart(t) {
 		return

@@ -44,7 +44,7 @@ func TestOrdersPerBuyer(t *testing.T) {
 
 // References of payments can be invented without end. Of one order ten are
 // recorded as claims; every further one is refused without a trace, and for good.
-func TestInventedPayments(t *testing.T) {
+func TestRefundClaimsAreLimited(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		n := start(t, s, nil)
@@ -84,7 +84,7 @@ func TestBuyersLimitCountsPaymentsAndCancellations(t *testing.T) {
 }
 
 // A buyer who may make no more orders still pays those that are there.
-func TestWhoMayOrderNoMoreMayPay(t *testing.T) {
+func TestBuyerAtOrderLimitCanPay(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		const limit = 20 // more than the keeper usually reads of a buyer

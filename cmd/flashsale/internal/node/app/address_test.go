@@ -10,7 +10,7 @@ import (
 
 // Whose word counts for a caller's address decides who can get around the
 // limiter: every request here claims another one.
-func TestWhoseWordForAnAddressCounts(t *testing.T) {
+func TestTrustedProxies(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, header string

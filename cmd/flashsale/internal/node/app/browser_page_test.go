@@ -25,7 +25,7 @@ func hasText(id, words string) string {
 
 // Who opens the page after all is over sees what happened, and can watch what a
 // load test does, but not buy there.
-func TestThePageTellsWhatHappened(t *testing.T) {
+func TestPageShowsHistory(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
@@ -105,7 +105,7 @@ func TestKeyboardOnly(t *testing.T) {
 }
 
 // A page that has asked too often says so, and how long it waits.
-func TestThePageIsRefused(t *testing.T) {
+func TestPageShowsRateLimit(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo, c.LimitIP = true, parseLimit(t, "1/m:1") })
 	tab := visit(t, browser(t), n.URL())
@@ -113,7 +113,7 @@ func TestThePageIsRefused(t *testing.T) {
 }
 
 // The product has a picture and a text; one whose picture does not load has ours.
-func TestThePageShowsTheProduct(t *testing.T) {
+func TestPageShowsProduct(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
 	product := func(picture string) func(map[string]any) {

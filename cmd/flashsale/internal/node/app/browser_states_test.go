@@ -83,7 +83,7 @@ func eval[V any](b *tab, expression string) V {
 // In each state of the page, axe reports no violation, and the page is not wider than the
 // screen. Between states, the sum of all layout shifts stays below 0.02. With
 // FLASHSALE_SHOTS=DIR, the test writes screenshots of all states to DIR.
-func TestStatesOfThePage(t *testing.T) {
+func TestPageStates(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	for _, as := range looks {

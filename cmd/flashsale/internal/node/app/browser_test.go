@@ -201,7 +201,7 @@ func TestInTheBrowser(t *testing.T) {
 // A shop that is no demo: whoever has a token pastes it. Answers get lost or come
 // late, orders expire, Redis and nodes go and come back, at last with nothing of
 // what there was.
-func TestInTheBrowserOfAShop(t *testing.T) {
+func TestBrowserWithoutDemo(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	s := servertest.Open(t, servers.KindEmbedded)

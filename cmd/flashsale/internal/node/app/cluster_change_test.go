@@ -94,7 +94,7 @@ func (r *rush) soldOut(units int) {
 
 // The slot of a sale moves to another master while it is sold, key by key. An order
 // in the queue is there at each step, and what comes in meanwhile waits or hears 503.
-func TestClusterMovesASale(t *testing.T) {
+func TestClusterMovesSlot(t *testing.T) {
 	t.Parallel()
 	cluster := servertest.OpenRedisCluster(t, 3)
 	s, w := servertest.SQLVia(t, &servers.Stores{Kind: servers.KindReal, RedisURL: cluster.URL, SQL: servertest.OpenSQL(t, servers.KindReal)})

@@ -61,7 +61,7 @@ func judgeAnswer(t testing.TB, req *http.Request, res *http.Response, body []byt
 
 // What is held against each answer sees a field too many, a status, a code and
 // a header that are not in the description.
-func TestDescriptionIsHeldAgainstAnswers(t *testing.T) {
+func TestAsDescribedFindsDeviations(t *testing.T) {
 	t.Parallel()
 	const right = `{"type":"about:blank","title":"Too Many Requests","status":429,"code":"rate_limited"}`
 	header := http.Header{

@@ -106,7 +106,7 @@ func (c *claims) untilKilled(kill func(), calls ...func()) {
 // The database's log stands still, and then the database dies. Whatever was asked
 // for meanwhile, and asked again, and read: nobody has heard yes, by gate and
 // keeper, of a payment, of a cancellation, nor in a list.
-func TestNoYesBeforeItIsDurable(t *testing.T) {
+func TestAcceptanceIsDurable(t *testing.T) {
 	t.Parallel()
 	s, stall, kill, restart := stalling(t)
 	brief := func(c *Config) { c.Wait = time.Second } // then the test sends the order again
@@ -166,7 +166,7 @@ func TestNoYesBeforeItIsDurable(t *testing.T) {
 // Whoever hears what was only read has waited for the barrier: without it nobody
 // hears that something is so. What a caller's own write has brought about needs no
 // barrier. Each answer by gate and keeper, and in direct mode.
-func TestNothingReadIsAnsweredWithoutABarrier(t *testing.T) {
+func TestReadsWaitForBarrier(t *testing.T) {
 	t.Parallel()
 	s, toMySQL := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
 	s, toRedis := servertest.RedisVia(t, s)

@@ -23,7 +23,7 @@ func (n *node) orders(buyer string) string {
 // A reserve script leaves one node and does not arrive. The buyer hears 503,
 // asks another node under the same key, and is told no. What arrives later, when
 // there are units again, must not take any: that was the answer.
-func TestNoStaysNo(t *testing.T) {
+func TestRefusedOrderStaysRefused(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
 	via, w := servertest.RedisVia(t, s)

@@ -23,7 +23,7 @@ func (n *node) readFrom(ip string) answer {
 
 // The whole way, with Redis away, under each policy: what a caller of each kind
 // of route hears, that /metrics says so, and that it ends by itself.
-func TestLimitsWhileRedisIsAway(t *testing.T) {
+func TestLimiterWhileRedisIsDown(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		for _, policy := range []admission.Policy{admission.Open, admission.Closed, admission.Local} {
@@ -87,7 +87,7 @@ func TestLimitsWhileRedisIsAway(t *testing.T) {
 }
 
 // In the shadow a limit is counted, and nobody is refused or hears of it.
-func TestLimitsInTheShadow(t *testing.T) {
+func TestShadowLimits(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		n := start(t, s, func(c *Config) {

@@ -266,7 +266,7 @@ func TestWatchRefused(t *testing.T) {
 
 // The streams of one network are limited in number. The limit leaves streams to other
 // networks and to operators.
-func TestWatchPlaces(t *testing.T) {
+func TestWatchersPerAddress(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
 	n.put("S", 3, 2, 900)
@@ -287,7 +287,7 @@ func TestWatchPlaces(t *testing.T) {
 }
 
 // A node that stops ends its streams at once, however long it may drain.
-func TestWatchersDoNotHoldUpTheEnd(t *testing.T) {
+func TestShutdownEndsStreams(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Drain = time.Hour })
 	n.put("S", 3, 2, 900)
@@ -298,7 +298,7 @@ func TestWatchersDoNotHoldUpTheEnd(t *testing.T) {
 }
 
 // The stream of a sale that is gone from the database ends.
-func TestWatchOfASaleThatGoes(t *testing.T) {
+func TestStreamOfDeletedSaleEnds(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
 	n := start(t, s, often("one"))

@@ -16,7 +16,7 @@ import (
 // A sale is over for longer than sales are of interest, while orders wait in its
 // queue. It keeps its keeper until each is an order or is refused, and the gate
 // knows that it is over.
-func TestSaleThatIsLongOverIsSettled(t *testing.T) {
+func TestEndedSaleIsKeptUntilSettled(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
 	via, w := servertest.RedisVia(t, s)
@@ -58,7 +58,7 @@ func TestSaleThatIsLongOverIsSettled(t *testing.T) {
 
 // The database goes: each loop that needs it says so once, is counted, and says
 // when it works again.
-func TestLoopsDoNotFailInSilence(t *testing.T) {
+func TestLoopFailuresAreLogged(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
 	via, w := servertest.SQLVia(t, s)

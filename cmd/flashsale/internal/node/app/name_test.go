@@ -14,7 +14,7 @@ import (
 // A second node with the name of a running node fails to start, and the first node
 // continues. After a clean stop, the name is free at once. After a crash, it is free when
 // the last heartbeat is older than the lease.
-func TestNameOfARunningNode(t *testing.T) {
+func TestNodeNameIsUnique(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		named := func(c *Config) { c.Node = "one" }

@@ -45,7 +45,7 @@ func (n *node) many(count int) (skus []string) {
 // What anybody may ask without a token costs the stores the same, however many
 // ask: it is made once a second. And what is kept for all has nothing of one
 // caller's in it.
-func TestSalesAreMadeOnceASecond(t *testing.T) {
+func TestSalesAreCachedForASecond(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
 	n := start(t, s, func(c *Config) { c.LimitIP = parseLimit(t, "100000/s:100000") })
@@ -78,7 +78,7 @@ func TestSalesAreMadeOnceASecond(t *testing.T) {
 
 // An id says which sale it may be of, so that one which nobody knows costs one
 // look or none, not one at each gate.
-func TestAnUnknownOrderAsksFewGates(t *testing.T) {
+func TestUnknownOrderCostsOneLookup(t *testing.T) {
 	s := servertest.Open(t, servers.KindReal)
 	n := start(t, s, func(c *Config) { c.LimitIP = parseLimit(t, "1000/s:1000") })
 	n.many(20)
@@ -103,7 +103,7 @@ func skuHash(sku string) uint32 {
 
 // An order on its way is found by its id alone, also where two SKUs have the same
 // hash.
-func TestAnOrderOnItsWayIsFoundByItsID(t *testing.T) {
+func TestQueuedOrderIsFoundByID(t *testing.T) {
 	t.Parallel()
 	s, w := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
 	n := start(t, s, nil)
@@ -137,7 +137,7 @@ func TestAnOrderOnItsWayIsFoundByItsID(t *testing.T) {
 
 // A status of our own logs is no answer: who has closed their half of the
 // connection, and reads, hears one of the contract's.
-func TestWhoHangsUpHalfway(t *testing.T) {
+func TestHalfClosedConnectionIsAnswered(t *testing.T) {
 	s, w := servertest.RedisVia(t, servertest.Open(t, servers.KindReal))
 	n := start(t, s, nil)
 	n.put("S", 10, 9, 900)
@@ -161,7 +161,7 @@ func TestWhoHangsUpHalfway(t *testing.T) {
 
 // However often a balancer, or anybody, asks whether the node is ready: the
 // stores are asked at most ten times a second.
-func TestReadyzAsksTenTimesASecond(t *testing.T) {
+func TestReadyzSharesChecks(t *testing.T) {
 	s := servertest.Open(t, servers.KindReal)
 	n := start(t, s, nil)
 	before, began := asked(t, s, "ping"), time.Now()

@@ -21,7 +21,7 @@ import (
 // A Redis that comes back without its last writes has forgotten who bought. The
 // gate notices that it runs on another Redis, and accepts and refuses nothing until it is
 // rebuilt.
-func TestRedisThatForgotTheBuyer(t *testing.T) {
+func TestRestartedRedisIsRebuilt(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
 	n := start(t, s, nil)
@@ -50,7 +50,7 @@ func forgetAnn(t *testing.T, rdb *redis.Client) {
 // Redis has lost its last write and says that it is the same as before. One node
 // knows better by the number of accepted orders. After its next call the gate accepts and
 // refuses nothing, at either node, however long the rebuild takes.
-func TestOneNodeKnowsThatRedisWentBack(t *testing.T) {
+func TestLostWritesMarkGateStale(t *testing.T) {
 	t.Parallel()
 	s, w := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
 	knows, other := start(t, s, quick), start(t, s, func(c *Config) { quick(c); c.Node = "two" })
@@ -124,7 +124,7 @@ func TestFailBackIsNoticed(t *testing.T) {
 // A sale that took units on payment takes them on order from now on. Its gate is still
 // the old one, which does not know the orders without units. Its refusals are looked up,
 // so a replay finds its order.
-func TestGateOfBeforeAChangeOver(t *testing.T) {
+func TestReserveOnChangeWithOldGate(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
 	via, w := servertest.RedisVia(t, s)

@@ -94,7 +94,7 @@ func TestTermsAreRequired(t *testing.T) {
 }
 
 // A path that says . or .. means another one to proxies and browsers.
-func TestDotsAreNoSKU(t *testing.T) {
+func TestDotSKUsAreRejected(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
 	op := n.token("op", true)

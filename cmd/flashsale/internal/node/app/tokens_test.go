@@ -137,7 +137,7 @@ func TestPayScope(t *testing.T) {
 }
 
 // A whole IPv6 site counts, not each of its 65,536 networks by itself alone.
-func TestAnIPv6SiteIsLimited(t *testing.T) {
+func TestIPv6SiteIsLimited(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitIP = parseLimit(t, "1/h:2") })
 	ask := func(ip string) int { return n.send("GET", "/v1/sales", "", "", "X-Forwarded-For: "+ip).status }

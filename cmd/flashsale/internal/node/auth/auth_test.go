@@ -46,7 +46,7 @@ func verifier(t testing.TB) (*Verifier, *clock) {
 	return v, c
 }
 
-func TestSignedTokensAreGood(t *testing.T) {
+func TestSignedTokensAreValid(t *testing.T) {
 	v, _ := verifier(t)
 	for _, want := range []Identity{
 		{Buyer: "b", Expires: noon.Add(time.Minute)},

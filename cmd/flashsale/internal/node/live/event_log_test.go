@@ -17,7 +17,7 @@ import (
 
 // Rates are kept by the second for two minutes and in steps of five for eight
 // more. A step has the average, and of p99 and queue the worst.
-func TestJournalKeepsTenMinutes(t *testing.T) {
+func TestEventLogKeepsTenMinutes(t *testing.T) {
 	var j eventLog
 	for s := range 900 {
 		n := s % 5 // 2 on average

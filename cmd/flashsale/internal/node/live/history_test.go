@@ -108,7 +108,7 @@ func TestPoints(t *testing.T) {
 
 // The sales that changed last have a history: at most 100, of which those that
 // changed within a minute keep their places.
-func TestMostHistories(t *testing.T) {
+func TestHistoriesAreBounded(t *testing.T) {
 	sales := make([]orders.Sale, 150)
 	for i := range sales {
 		sales[i] = selling(fmt.Sprint(i), 10, 0)

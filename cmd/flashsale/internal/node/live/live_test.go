@@ -13,7 +13,7 @@ import (
 
 // Only so many may watch, from one address and in all, and who leaves makes room.
 // Operators have places of their own.
-func TestMostWatchers(t *testing.T) {
+func TestWatchersAreBounded(t *testing.T) {
 	two, err := limit.New(2, time.Minute, 2)
 	check.Must(t, err)
 	l := New(Config{Watchers: 3, PerAddress: two, Operators: 1})
@@ -80,7 +80,7 @@ func TestSlowWatcher(t *testing.T) {
 
 // The stream of a sale that is gone ends; one that the node has yet to hear of
 // goes on.
-func TestSaleIsGone(t *testing.T) {
+func TestStreamOfMissingSaleEnds(t *testing.T) {
 	l := New(Config{})
 	gone, err := l.Watch("gone", "192.0.2.1", false)
 	check.Must(t, err)

@@ -40,7 +40,7 @@ func TestDescriptionIsValid(t *testing.T) {
 }
 
 // What is described is served, and what is served is described.
-func TestDescriptionIsTheRouter(t *testing.T) {
+func TestDescriptionMatchesRoutes(t *testing.T) {
 	var documented, served []string
 	for path, item := range described(t).Paths.Map() {
 		for method := range item.Operations() {
@@ -88,7 +88,7 @@ func TestDescriptionHasTheCodes(t *testing.T) {
 
 // An operator whose change is stored must not hear that nothing happened, and
 // make it twice.
-func TestChangeOnItsWay(t *testing.T) {
+func TestStoredChangeIsReported(t *testing.T) {
 	err := errors.Join(orders.ErrUnavailable, orders.ErrOnItsWay, inventory.ErrNoGate)
 	for _, f := range failures {
 		if errors.Is(err, f.err) {

@@ -13,7 +13,7 @@ import (
 )
 
 // A caller who hangs up is counted as gone, whatever the answer says that nobody reads.
-func TestWhoHangsUpIsGone(t *testing.T) {
+func TestCanceledRequestIsCountedAsGone(t *testing.T) {
 	s := router(t)
 	s.engine.GET("/slow", s.handle(func(c *gin.Context) error { return c.Request.Context().Err() }))
 	ctx, hangUp := context.WithCancel(t.Context())
