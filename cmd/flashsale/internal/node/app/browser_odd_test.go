@@ -9,8 +9,8 @@ import (
 	"flashsale/loadtest/servers/servertest"
 )
 
-// Amounts are in minor units by ISO 4217. A browser's own list has no decimals for
-// some of these currencies. A billion units fit the chart's scale.
+// The page shows amounts with the decimals of ISO 4217, from which the browser deviates for
+// some of these currencies. The scale of the chart has room for a billion units.
 func TestPricesInTheBrowser(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)

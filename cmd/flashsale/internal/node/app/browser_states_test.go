@@ -28,13 +28,13 @@ import (
 //go:embed testdata/axe-4.14.1.min.js.gz
 var axePacked []byte
 
-// looks are the screens on which the page is tested: a phone and a desktop.
+// looks lists the screens of the test: a phone and a desktop.
 var looks = []struct {
 	width, height int64
 	scheme        string
 }{{390, 844, "dark"}, {1280, 800, "light"}}
 
-// in shows the tab in light or dark colours.
+// in sets the colour scheme of the tab, light or dark.
 func (b *tab) in(scheme string) {
 	b.t.Helper()
 	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -45,7 +45,7 @@ func (b *tab) in(scheme string) {
 	}))
 }
 
-// accessible has axe find nothing on the page as it stands.
+// accessible fails the test if axe finds a violation on the current page.
 func (b *tab) accessible(what string) {
 	b.t.Helper()
 	unpacked, err := gzip.NewReader(bytes.NewReader(axePacked))
@@ -63,8 +63,8 @@ func (b *tab) accessible(what string) {
 	}
 }
 
-// drawn makes the browser draw the page, and returns a screenshot. In the background, a
-// browser draws at any time, but a screenshot requires a drawn page.
+// drawn returns a screenshot, for which the browser must draw the page. A browser in the
+// background otherwise draws at any time.
 func (b *tab) drawn() []byte {
 	b.t.Helper()
 	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
@@ -141,7 +141,7 @@ func TestPageStates(t *testing.T) {
 			tab.until(button("Closed"))
 			look("6-closed")
 			if moved >= 0.02 {
-				t.Errorf("things moved by %.3f", moved)
+				t.Errorf("layout shifts: got %.3f, want less than 0.02", moved)
 			}
 		})
 	}

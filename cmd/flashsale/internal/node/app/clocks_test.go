@@ -10,10 +10,9 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// Two nodes whose clocks are ten minutes apart agree on which sales are open, and take
-// payments until the same moment. Sale windows are checked by the clock of Redis, all other
-// times by the clock of the database. A node that used its own clock would be wrong about
-// at least one of the sales.
+// Two nodes whose clocks differ by ten minutes agree on which sales are open and when orders
+// expire. The clock of Redis decides on sale windows, and the clock of the database on all
+// other times. A node that used its own clock would be wrong about at least one sale.
 func TestClocksApart(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {

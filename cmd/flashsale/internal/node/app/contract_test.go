@@ -9,7 +9,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A buyer's and an operator's calls, as openapi.yaml says.
+// The calls of buyers and operators are answered as in openapi.yaml.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -82,7 +82,7 @@ func TestContract(t *testing.T) {
 			{"metrics", "GET", "/metrics", "", "", 200, ""},
 		} {
 			if a := n.known(c.method, c.path, c.token, c.body); a.status != c.status || a.code() != c.code {
-				t.Errorf("%s: %d %s, want %d %s", c.name, a.status, a.body, c.status, c.code)
+				t.Errorf("%s: got %d %s, want %d %s", c.name, a.status, a.body, c.status, c.code)
 			}
 		}
 
@@ -123,8 +123,7 @@ func TestBadInput(t *testing.T) {
 	n.audit("S").says(`"available":10`)
 }
 
-// The limiter's refusal has its headers, and neither harms other buyers nor
-// takes a unit.
+// A 429 has the rate limit headers and does not affect other buyers.
 func TestRateLimited(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) {

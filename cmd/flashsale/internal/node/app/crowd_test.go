@@ -10,8 +10,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// An operator of a demo sends a crowd to its sale, one at a time. It leaves when it
-// is told to, with its sale, and with the node.
+// An operator of a demo can send one crowd at a time. A crowd ends on request, with its sale,
+// and when the node stops.
 func TestDemoCrowd(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
@@ -32,7 +32,7 @@ func TestDemoCrowd(t *testing.T) {
 	})
 
 	n.send("DELETE", "/demo/crowd", op, "").is(204)
-	come("it has been sent away, and another one comes")
+	come("another crowd comes after the first was ended")
 	for range 20 {
 		n.crowd.Leave()
 		check.Eventually(t, "the first crowd leaves, and another crowd comes", func() bool { return n.crowd.Come(t.Context()) == nil })
@@ -41,7 +41,7 @@ func TestDemoCrowd(t *testing.T) {
 	check.Eventually(t, "no sale of the demo is open", func() bool { return send().status == 404 })
 	n.put(demoSKU+"-2", 1000, 2, 2).ok()
 	begun := time.Now()
-	come("the crowd left with its sale, and another one comes")
+	come("another crowd comes after the sale of the first is over")
 	n.audit("other").says(`"available":10`)
 	check.Must(t, n.stop()) // a crowd is still ordering
 	if time.Since(begun) >= gentle.Duration {

@@ -19,14 +19,15 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A stream is what somebody who watches receives.
+// A stream is a client of /v1/live.
 type stream struct {
 	t     testing.TB
 	body  io.ReadCloser
 	lines *bufio.Scanner
 }
 
-// watch opens the stream of a sale. A token makes it an operator's.
+// watch opens the stream of a sale, or of the overview if sku is empty. With a token it is
+// an operator's stream.
 func watch(t testing.TB, url, sku, token string) *stream {
 	t.Helper()
 	s, err := tryWatch(t, url, sku, token)
@@ -61,7 +62,7 @@ func tryWatch(t testing.TB, url, sku, token string, header ...string) (*stream, 
 	return &stream{t: t, body: res.Body, lines: bufio.NewScanner(res.Body)}, nil
 }
 
-// seen is an event of either kind.
+// seen is an event of any kind.
 type seen struct {
 	event string
 	Now   time.Time
@@ -92,7 +93,7 @@ type (
 	seenPoint struct{ At, Accepted, Available, Sold float64 }
 )
 
-// seenRow is a sale of the overview.
+// seenRow is a sale in the overview.
 type seenRow struct {
 	Sale       struct{ SKU string }
 	Sold, Paid int64
@@ -107,14 +108,14 @@ type seenNode struct {
 	Accepted float64
 }
 
-// often is the config of a node whose stream has more snapshots than the usual.
+// often returns a change for start: the node makes ten snapshots per second.
 func often(node string) func(*Config) {
 	return func(c *Config) {
 		c.Node, c.SnapshotEvery, c.ReconcileEvery = node, 100*time.Millisecond, 100*time.Millisecond
 	}
 }
 
-// next is the next event; false when the stream is over.
+// next returns the next event, or false if the stream has ended.
 func (s *stream) next() (e seen, more bool) {
 	s.t.Helper()
 	for s.lines.Scan() {
@@ -132,7 +133,7 @@ func (s *stream) next() (e seen, more bool) {
 	return e, false
 }
 
-// until reads on until an event of this kind is as wanted.
+// until reads events until ok returns true for an event of this kind.
 func (s *stream) until(what, event string, ok func(seen) bool) seen {
 	s.t.Helper()
 	var last seen
@@ -145,12 +146,12 @@ func (s *stream) until(what, event string, ok func(seen) bool) seen {
 		}
 		last = e
 	}
-	s.t.Fatalf("the stream ended (%v) before: %s; last %+v", s.lines.Err(), what, last)
+	s.t.Fatalf("the stream ended (%v), want %s; the last event was %+v", s.lines.Err(), what, last)
 	return last
 }
 
-// ends reads to the end of the stream. It fails the test if only the test's deadline ends
-// the stream.
+// ends reads to the end of the stream. It fails the test if the stream does not end before
+// the test's deadline.
 func (s *stream) ends() {
 	s.t.Helper()
 	for more := true; more; {
@@ -161,7 +162,7 @@ func (s *stream) ends() {
 	}
 }
 
-// repeatedly does something over and over until what it returns is called.
+// repeatedly calls do in a loop until the caller calls enough.
 func repeatedly(t testing.TB, do func()) (enough func()) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -176,7 +177,7 @@ func repeatedly(t testing.TB, do func()) (enough func()) {
 		}
 	}()
 	enough = sync.OnceFunc(func() { close(stop); <-stopped })
-	t.Cleanup(enough) // before the nodes stop
+	t.Cleanup(enough) // runs before the nodes stop
 	return enough
 }
 
@@ -192,9 +193,9 @@ func TestWatch(t *testing.T) {
 		anybody.until("the sale is open", "sale", func(e seen) bool {
 			return e.Sale.State == "open" && e.Sale.Available == 3 && e.Sold == 0 && e.Exact && len(e.Missing) == 0
 		})
-		operator.until("both nodes are heard", "overview", func(e seen) bool { return len(e.Nodes) == 2 })
+		operator.until("both nodes in the overview", "overview", func(e seen) bool { return len(e.Nodes) == 2 })
 
-		// Rates are of a moment: somebody keeps asking until they have been seen.
+		// Rates cover one second, so the requests continue until the stream shows them.
 		ann := one.token("ann", false)
 		enough := repeatedly(t, func() { one.send("POST", "/v1/orders", ann, `{"sku":"S","quantity":2}`, "Idempotency-Key: k") })
 		operator.until("an order that was placed on the other node", "overview", func(e seen) bool {
@@ -224,22 +225,23 @@ func TestWatch(t *testing.T) {
 		history, _ := late.next()
 		if points, marks := history.Points, history.Marks; history.event != "history" || history.SKU != "S" || len(points) < 2 || len(marks) < 1 ||
 			points[0].Available != 3 || points[0].Sold != 0 || points[len(points)-1].Sold != 3 || marks[0].What != "opened" || marks[0].Units != 3 {
-			t.Errorf("first comes %+v", history)
+			t.Errorf("first event of a new stream: %+v", history)
 		}
 		first, _ := late.next()
 		second, _ := late.next()
 		if first.event != "sale" || first.ID == 0 || second.ID != first.ID+1 {
-			t.Errorf("then %q %d and %q %d", first.event, first.ID, second.event, second.ID)
+			t.Errorf("next events: got %q %d and %q %d, want two successive sales", first.event, first.ID, second.event, second.ID)
 		}
 		two.put("S", 5, 2, 900).ok()
 		restocked := late.until("the restock", "sale", func(e seen) bool { return len(e.Marks) > 0 })
 		if m := restocked.Marks; len(m) != 1 || m[0].What != "restocked" || m[0].Units != 2 {
-			t.Errorf("after a restock: %+v", m)
+			t.Errorf("marks after a restock: got %+v, want restocked 2", m)
 		}
 	})
 }
 
-// Who may not watch, and what it answers.
+// A stream needs an existing sale, an operator's token for the overview, and a request that
+// the address's limit admits.
 func TestWatchRefused(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitIP = parseLimit(t, "1/m:6") })
@@ -258,7 +260,7 @@ func TestWatchRefused(t *testing.T) {
 		{"the address's limit", "/v1/live?sku=none", "", 429, "rate_limited"},
 	} {
 		if a := n.send("GET", c.path, c.token, ""); a.status != c.status || a.code() != c.code {
-			t.Errorf("%s: %d %s, want %d %s", c.name, a.status, a.body, c.status, c.code)
+			t.Errorf("%s: got %d %s, want %d %s", c.name, a.status, a.body, c.status, c.code)
 		}
 	}
 	n.send("POST", "/demo/token", "", "").is(404) // the node is not a demo
@@ -272,18 +274,18 @@ func TestWatchersPerAddress(t *testing.T) {
 	n.put("S", 3, 2, 900)
 	var last *stream
 	for i := range 20 {
-		w, err := tryWatch(t, n.URL(), "S", "", fmt.Sprintf("X-Forwarded-For: 2001:db8:1:2::%x", i)) // of one network
+		w, err := tryWatch(t, n.URL(), "S", "", fmt.Sprintf("X-Forwarded-For: 2001:db8:1:2::%x", i)) // one /64 network
 		check.Must(t, err)
 		last = w
 	}
 	const here = "X-Forwarded-For: 2001:db8:1:2:f::"
 	if a := n.send("GET", "/v1/live?sku=S", "", "", here); a.status != 429 || a.code() != "rate_limited" || a.header.Get("Retry-After") == "" {
-		t.Errorf("one more: %d %v %s", a.status, a.header, a.body)
+		t.Errorf("stream 21: got %d %v %s, want 429", a.status, a.header, a.body)
 	}
 	check.OK(t, check.Err(tryWatch(t, n.URL(), "S", n.token("op", true), here)))
 	check.OK(t, check.Err(tryWatch(t, n.URL(), "S", "", "X-Forwarded-For: 192.0.2.1")))
 	_ = last.body.Close()
-	check.Eventually(t, "a place that was left is free", func() bool { return check.Err(tryWatch(t, n.URL(), "S", "", here)) == nil })
+	check.Eventually(t, "a closed stream frees its place", func() bool { return check.Err(tryWatch(t, n.URL(), "S", "", here)) == nil })
 }
 
 // A node that stops ends its streams at once, however long it may drain.
@@ -292,19 +294,19 @@ func TestShutdownEndsStreams(t *testing.T) {
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Drain = time.Hour })
 	n.put("S", 3, 2, 900)
 	w := watch(t, n.URL(), "S", "")
-	w.until("the first", "sale", func(seen) bool { return true })
+	w.until("a snapshot", "sale", func(seen) bool { return true })
 	check.OK(t, n.stop())
 	w.ends()
 }
 
-// The stream of a sale that is gone from the database ends.
+// The stream of a sale that is deleted from the database ends.
 func TestStreamOfDeletedSaleEnds(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
 	n := start(t, s, often("one"))
 	n.put("S", 3, 2, 900)
 	w := watch(t, n.URL(), "S", "")
-	w.until("the first", "sale", func(seen) bool { return true })
+	w.until("a snapshot", "sale", func(seen) bool { return true })
 	db, err := sql.Open("sqlite", strings.TrimPrefix(s.SQL, "sqlite:")+"?_pragma=busy_timeout(30000)")
 	check.Must(t, err)
 	defer func() { _ = db.Close() }()
@@ -312,7 +314,7 @@ func TestStreamOfDeletedSaleEnds(t *testing.T) {
 	w.ends()
 }
 
-// A demo has something on sale, opened by itself, and tokens for whoever asks.
+// A demo creates a sale and gives tokens to all callers.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
@@ -335,9 +337,9 @@ func TestDemo(t *testing.T) {
 	}
 	ann, bob, op := ask("buyer"), ask("buyer"), ask("operator")
 	if ann.Subject == bob.Subject || ann.Role != "buyer" {
-		t.Errorf("two buyers: %+v, %+v", ann, bob)
+		t.Errorf("tokens of two buyers: got %+v, %+v, want different subjects", ann, bob)
 	}
-	check.Eventually(t, "an order is accepted, or is too early", func() bool {
+	check.Eventually(t, "an order is accepted, or the sale is not open yet", func() bool {
 		a := n.send("POST", "/v1/orders", ann.Token, `{"sku":"demo","quantity":1}`)
 		return a.status == 201 || a.code() == "not_open"
 	})
@@ -345,7 +347,7 @@ func TestDemo(t *testing.T) {
 	n.send("GET", "/v1/admin/sales/demo/audit", op.Token, "").is(200)
 	n.send("POST", "/demo/token?role=king", "", "").is(400).says(`"field":"role"`)
 
-	// While it lasts there is nothing to add; who comes when it is over adds one.
+	// A demo creates its next sale only after the previous one is over.
 	if created, err := n.createDemoSale(t.Context()); err != nil || created != nil {
 		t.Errorf("a second sale: %+v, %v", created, err)
 	}
@@ -355,7 +357,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// The page is one file under a policy that lets nothing else run.
+// The page is one file that loads nothing, under a strict policy.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo = true })
@@ -365,9 +367,9 @@ func TestPage(t *testing.T) {
 		strings.Contains(policy, "unsafe") {
 		t.Errorf("%d under %q", a.status, policy)
 	}
-	for _, elsewhere := range []string{"src=", "@import", "url(", "https://"} {
-		if a.has(elsewhere) {
-			t.Errorf("the page has %q", elsewhere)
+	for _, external := range []string{"src=", "@import", "url(", "https://"} {
+		if a.has(external) {
+			t.Errorf("the page contains %q", external)
 		}
 	}
 }

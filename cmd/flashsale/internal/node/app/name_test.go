@@ -31,7 +31,7 @@ func TestNodeNameIsUnique(t *testing.T) {
 		second, err := New(cfg)
 		check.Must(t, err)
 		if err := second.Run(check.Context(t)); err == nil || !strings.Contains(err.Error(), `"one"`) || !strings.Contains(err.Error(), "--node") {
-			t.Errorf("a second node of that name: %v", err)
+			t.Errorf("second node of the same name: got %v, want an error with the name and --node", err)
 		}
 		first.send("GET", "/readyz", "", "").is(200)
 		check.Must(t, first.stop())
@@ -41,7 +41,7 @@ func TestNodeNameIsUnique(t *testing.T) {
 		check.Must(t, check.Err(other.Beat(t.Context(), "one", nil, time.Minute)))
 		start(t, s, func(c *Config) { named(c); c.Lease = time.Second })
 		if waited := time.Since(began); waited < time.Second {
-			t.Errorf("after a crash it has started within %v", waited)
+			t.Errorf("after a crash the node started within %v, want at least 1s", waited)
 		}
 	})
 }

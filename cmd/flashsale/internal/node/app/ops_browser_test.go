@@ -12,9 +12,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// An operator of a demo sees all sales in figures of one snapshot, whatever is sold
-// meanwhile; those of load tests are folded away. A reload brings the charts back. The
-// log tells of a restock and of another keeper.
+// The page of operators shows figures of one snapshot while units sell, and hides the sales of
+// load tests. A reload restores the charts. The log contains a restock and a new keeper.
 func TestOperatorsInTheBrowser(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
@@ -29,7 +28,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	op.click("#fold")
 	op.until(`document.querySelector('#judged [data-key=judged]').checkVisibility()`)
 
-	// A mark that the history has, and a snapshot repeats, is drawn once.
+	// A mark that is in the history and in a snapshot is drawn once.
 	op.until(`(() => {
 		const ask = fetch, fill = CanvasRenderingContext2D.prototype.fillText, marks = [{ at: Date.now(), what: 'cut', units: 1 }];
 		const stream = 'event: history\ndata: ' + JSON.stringify({ points: [], marks }) + '\n\nevent: sale\ndata: ' + JSON.stringify({ marks }) + '\n\n';
@@ -45,7 +44,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	op.until(`drawn.size === 1 && (location.hash = '#S', true)`)
 	op.until(hasText("law-sum", "total 9 "))
 
-	// Each change of a figure on the page is held against the others.
+	// The page's figures are compared at each change.
 	op.until(`(() => {
 		window.wrong = [];
 		new MutationObserver(() => {
@@ -66,7 +65,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	op.until(`wrong.length === 0 || (document.body.textContent = wrong.join(', '), false)`)
 
 	op.do(chromedp.Reload())
-	op.until(`(() => { // the pointer goes along the chart until it is where an order was
+	op.until(`(() => { // move the pointer along the chart until the legend shows an order
 		const over = document.querySelector('#rates .u-over'), box = over?.getBoundingClientRect();
 		if (!box) return false;
 		window.x = ((window.x || 0) + 2) % box.width;
@@ -77,18 +76,18 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	n.put("S", 12, 5, 900)
 	op.until(logged("Restocked", "S: 3 units more, 12 in all."))
 	two := start(t, s, often("two"))
-	watch(t, two.URL(), "", two.token("op", true)).until("two has begun its log", "overview", func(e seen) bool { return e.Point.At > 0 })
+	watch(t, two.URL(), "", two.token("op", true)).until("the event log of two has begun", "overview", func(e seen) bool { return e.Point.At > 0 })
 	check.OK(t, n.stop())
 	op.do(chromedp.Navigate(two.URL() + "/ops#S"))
-	op.until(`!document.getElementById('sign').hidden`) // two is no demo
+	op.until(`!document.getElementById('sign').hidden`) // two is not a demo
 	signIn(op, "rubbish")
 	op.until(hasText("answer", "That token is not accepted"))
 	signIn(op, two.token("op", true))
 	op.until(logged("Keeper changed", "S: It is this node now."))
 }
 
-// What an operator does to a sale: a restock with the terms of before somebody else's
-// change is refused in words, and goes through once it has been looked at again.
+// An operator restocks, rebuilds and closes a sale and finds its orders. If another operator
+// has changed the sale in between, a restock changes nothing, and a second try succeeds.
 func TestActionsInTheBrowser(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
@@ -103,7 +102,7 @@ func TestActionsInTheBrowser(t *testing.T) {
 	}
 	ask("restock")
 	op.until(hasText("ask-says", "Total is 5, of which 4 are available."))
-	n.put("S", 6, 2, 900).ok() // somebody else is faster
+	n.put("S", 6, 2, 900).ok() // another operator changes the sale first
 	op.until(`(document.getElementById('units').value = 10, true)`)
 	op.click("#ask-yes")
 	op.until(hasText("ask-answer", "Nothing was changed: somebody else") + ` && ` + hasText("ask-says", "Total is 6, of which 5 are available."))
@@ -140,7 +139,7 @@ func TestActionsInTheBrowser(t *testing.T) {
 	op.click("#more")
 	op.until(`document.querySelectorAll('#orders li').length === 21`)
 
-	// An answer that comes after that to a later search is not shown.
+	// A late response to an earlier search is not shown.
 	op.until(`(() => {
 		const real = fetch;
 		window.fetch = async (path, how) => {
@@ -159,12 +158,12 @@ func TestActionsInTheBrowser(t *testing.T) {
 	op.until(hasText("found", "There is no order of nobody."))
 }
 
-// cells is so where a sale's row of the table has these cells after its name.
+// cells is a condition: the row of a sale has these cells after its name.
 func cells(sku string, want ...string) string {
 	return fmt.Sprintf("[...document.querySelectorAll('tr[data-key=%s] td')].map(cell => cell.textContent).join('|') === '%s'", sku, strings.Join(want, "|"))
 }
 
-// logged is so where the log has such an entry.
+// logged is a condition: the log has an entry with this title that contains text.
 func logged(what, text string) string {
 	return fmt.Sprintf("[...document.querySelectorAll('#log li')].some(li => li.querySelector('b').textContent === '%s' && li.textContent.includes('%s'))", what, text)
 }

@@ -18,7 +18,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// asked is how often Redis has been asked by this command.
+// asked returns the number of calls of a command that Redis has counted.
 func asked(t *testing.T, s *servers.Stores, command string) int {
 	t.Helper()
 	stats, err := openRedis(t, s.RedisURL).Info(t.Context(), "commandstats").Result()
@@ -32,7 +32,7 @@ func asked(t *testing.T, s *servers.Stores, command string) int {
 	return n
 }
 
-// many puts n small sales on sale and returns their SKUs.
+// many creates count small sales and returns their SKUs.
 func (n *node) many(count int) (skus []string) {
 	n.t.Helper()
 	for i := range count {
@@ -42,9 +42,8 @@ func (n *node) many(count int) (skus []string) {
 	return skus
 }
 
-// What anybody may ask without a token costs the stores the same, however many
-// ask: it is made once a second. And what is kept for all has nothing of one
-// caller's in it.
+// The public list of sales and each sale are read once a second, whatever the number of
+// requests. The shared responses contain no headers of one caller.
 func TestSalesAreCachedForASecond(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
@@ -59,14 +58,14 @@ func TestSalesAreCachedForASecond(t *testing.T) {
 				t.Fatalf("%s: %d %v %s", path, a.status, a.header, a.body)
 			}
 		}
-		// Each keeper looks at its sale as well, once a second and more.
+		// Each keeper also reads its sale, once a second or more often.
 		limit := 5 * sales * int(time.Since(began)/time.Second+2)
 		if got := asked(t, s, "hmget") - before; got > limit {
-			t.Errorf("%d answers of %s cost Redis %d commands", asks, path, got)
+			t.Errorf("%d requests of %s cost Redis %d commands, want at most %d", asks, path, got, limit)
 		}
 	}
 	n.put("S7", 11, 9, 900).ok()
-	for _, path := range []string{"/v1/sales", "/v1/sales/S7"} { // an operator sees at once what they have done
+	for _, path := range []string{"/v1/sales", "/v1/sales/S7"} { // an operator sees their change at once
 		n.send("GET", path, "", "").says(`"total":11`)
 	}
 	check.Eventually(t, "an order shows within a second or two", func() bool {
@@ -76,8 +75,8 @@ func TestSalesAreCachedForASecond(t *testing.T) {
 	n.send("GET", "/v1/sales/none", "", "").is(404)
 }
 
-// An id says which sale it may be of, so that one which nobody knows costs one
-// look or none, not one at each gate.
+// An order id contains a hash of its SKU, so an unknown id costs at most one look-up instead
+// of one per gate.
 func TestUnknownOrderCostsOneLookup(t *testing.T) {
 	s := servertest.Open(t, servers.KindReal)
 	n := start(t, s, func(c *Config) { c.LimitIP = parseLimit(t, "1000/s:1000") })
@@ -90,19 +89,18 @@ func TestUnknownOrderCostsOneLookup(t *testing.T) {
 		n.send([]string{"GET", "POST"}[i%2], "/v1/orders/"+id+[]string{"", "/cancel"}[i%2], ann, "").is(404)
 	}
 	if got := asked(t, s, "hget") - before; got > 2*asks {
-		t.Errorf("%d questions for orders that are none cost Redis %d commands", asks, got)
+		t.Errorf("%d requests for unknown orders cost Redis %d commands, want at most %d", asks, got, 2*asks)
 	}
 }
 
-// skuHash is what an order's id ends in.
+// skuHash returns the hash of a SKU in which the ids of its orders end.
 func skuHash(sku string) uint32 {
 	h := fnv.New32a()
 	_, _ = io.WriteString(h, sku)
 	return h.Sum32()>>16 ^ h.Sum32()&0xffff
 }
 
-// An order on its way is found by its id alone, also where two SKUs have the same
-// hash.
+// A queued order is found by its id alone, even if two SKUs have the same hash.
 func TestQueuedOrderIsFoundByID(t *testing.T) {
 	t.Parallel()
 	s, w := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
@@ -135,8 +133,8 @@ func TestQueuedOrderIsFoundByID(t *testing.T) {
 	}
 }
 
-// A status of our own logs is no answer: who has closed their half of the
-// connection, and reads, hears one of the contract's.
+// A client that has closed only its sending side receives a status of the contract, not the
+// 499 of the logs.
 func TestHalfClosedConnectionIsAnswered(t *testing.T) {
 	s, w := servertest.RedisVia(t, servertest.Open(t, servers.KindReal))
 	n := start(t, s, nil)
@@ -159,8 +157,7 @@ func TestHalfClosedConnectionIsAnswered(t *testing.T) {
 	}
 }
 
-// However often a balancer, or anybody, asks whether the node is ready: the
-// stores are asked at most ten times a second.
+// Whatever the rate of requests to /readyz, the stores are checked at most ten times a second.
 func TestReadyzSharesChecks(t *testing.T) {
 	s := servertest.Open(t, servers.KindReal)
 	n := start(t, s, nil)
@@ -171,8 +168,8 @@ func TestReadyzSharesChecks(t *testing.T) {
 		check.Must(t, err)
 		_ = res.Body.Close()
 	}
-	limit := int(time.Since(began)/(100*time.Millisecond)) + 5 // and our own connections
+	limit := int(time.Since(began)/(100*time.Millisecond)) + 5 // 5 for the connections of the test
 	if got := asked(t, s, "ping") - before; got > limit {
-		t.Errorf("%d questions in %v: Redis was asked %d times", asks, time.Since(began), got)
+		t.Errorf("%d requests in %v: Redis received %d pings, want at most %d", asks, time.Since(began), got, limit)
 	}
 }

@@ -12,18 +12,18 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// names wants a 400 that names this field and no other.
+// names fails the test unless the answer is a 400 that names exactly this field.
 func (a answer) names(field string) {
 	a.n.t.Helper()
 	var p struct{ Errors []struct{ Field string } }
 	_ = json.Unmarshal([]byte(a.body), &p)
 	if a.status != 400 || len(p.Errors) != 1 || p.Errors[0].Field != field {
-		a.n.t.Errorf("%s: %d %s, want 400 naming %s", a.call, a.status, a.body, field)
+		a.n.t.Errorf("%s: got %d %s, want 400 naming %s", a.call, a.status, a.body, field)
 	}
 }
 
-// A name in another case and a field given twice are read by some programs one
-// way and by some another: so by nobody.
+// Programs differ in how they read a name in another case or a repeated field, so both are
+// rejected.
 func TestStrictBodies(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
@@ -57,7 +57,7 @@ func TestStrictBodies(t *testing.T) {
 			t.Errorf("%s: %d %s", media, a.status, a.body)
 		}
 	}
-	// Two of the header: of which of them is the body?
+	// With two Content-Type headers, the type of the body is ambiguous.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.URL()+"/v1/orders", strings.NewReader(`{"sku":"S","quantity":1}`))
 	check.Must(t, err)
 	req.Header["Content-Type"] = []string{"application/json", "text/plain"}
@@ -70,8 +70,8 @@ func TestStrictBodies(t *testing.T) {
 	}
 }
 
-// What a sale's terms leave out is not taken for 0: without a price it would be
-// given away, without a total cut to what is sold.
+// A missing field is not 0. Otherwise a sale without a price would be free, and a PUT
+// without a total would cut the stock.
 func TestTermsAreRequired(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
@@ -93,7 +93,7 @@ func TestTermsAreRequired(t *testing.T) {
 	put("S", func(m map[string]any) { m["name"] = strings.Repeat("ü", 201) }).names("name")
 }
 
-// A path that says . or .. means another one to proxies and browsers.
+// Proxies and browsers rewrite a path with . or .. so these are not valid SKUs.
 func TestDotSKUsAreRejected(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)

@@ -15,8 +15,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A request body that arrives too slowly is cut off. A stream ends when its token expires
-// or when it reaches WatchLife, and outlasts the server's timeouts for other answers.
+// A request body that arrives too slowly is rejected. A stream ends when its token expires or
+// when it reaches WatchLife. It may last longer than the server's WriteTimeout.
 func TestConnectionsEnd(t *testing.T) {
 	cfg := testConfig(t, servertest.Open(t, servers.KindEmbedded))
 	cfg.WatchLife = time.Hour
