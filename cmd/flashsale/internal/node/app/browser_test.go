@@ -218,7 +218,7 @@ func TestBrowserWithoutDemo(t *testing.T) {
 	foreign, err := auth.New(auth.Config{Secret: []byte("another " + secret)})
 	check.Must(t, err)
 	signIn(ann, "rubbish")
-	ann.until(hasText("sign-answer", "That is no token"))
+	ann.until(hasText("sign-answer", "That is not a token"))
 	token, err := foreign.Sign("ann", false, time.Hour)
 	check.Must(t, err)
 	signIn(ann, token)
@@ -248,7 +248,7 @@ func TestBrowserWithoutDemo(t *testing.T) {
 	ann.until(hidden("notice"))
 
 	check.Must(t, n.stop())
-	ann.until(hasText("notice", "No word from the shop") + ` && document.getElementById('link').dataset.state === 'lost'`)
+	ann.until(hasText("notice", "No connection to the shop") + ` && document.getElementById('link').dataset.state === 'lost'`)
 	n = start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Secret = "another " + secret })
 	front.to(t, n.URL())
 	ann.until(hasText("name", "Nothing is on sale") + ` && ` + hasText("sign-answer", "That token is not accepted"))

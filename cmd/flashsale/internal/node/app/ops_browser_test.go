@@ -105,7 +105,7 @@ func TestActionsInTheBrowser(t *testing.T) {
 	n.put("S", 6, 2, 900).ok() // another operator changes the sale first
 	op.until(`(document.getElementById('units').value = 10, true)`)
 	op.click("#ask-yes")
-	op.until(hasText("ask-answer", "Nothing was changed: somebody else") + ` && ` + hasText("ask-says", "Total is 6, of which 5 are available."))
+	op.until(hasText("ask-answer", "Nothing was changed: another operator") + ` && ` + hasText("ask-says", "Total is 6, of which 5 are available."))
 	op.click("#ask-yes")
 	op.until(`!document.getElementById('ask').open && ` + hasText("answer", "Restocked: total is 16 now."))
 	ask("restock")
