@@ -41,7 +41,6 @@ func (c *cue) text() string {
 	return c.written.String()
 }
 
-// turnout matches the output of crowd.
 var turnout = regexp.MustCompile(`^[1-9]\d* orders, [1-9]\d* sold out, \d+ refused, \d+ failed\n$`)
 
 // serve and loadtest work together without flags. crowd sends buyers to a sale, but refuses

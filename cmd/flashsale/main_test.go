@@ -129,7 +129,6 @@ func TestBadUsage(t *testing.T) {
 	}
 }
 
-// A token has the scopes of the flags.
 func TestToken(t *testing.T) {
 	verifier, err := auth.New(auth.Config{Secret: []byte(nodesSecret)})
 	check.Must(t, err)

@@ -75,8 +75,8 @@ func (c *orderCancel) Run(ctx context.Context, s streams) error {
 	return c.order(ctx, s, c.Buyer, http.MethodPost, "/v1/orders/"+url.PathEscape(c.ID)+"/cancel", nil)
 }
 
-// order sends a request and prints the order of the response. If buyer is empty, the
-// request is an operator's.
+// order sends a request and prints the order of the response. If buyer is empty, it sends
+// an operator's token.
 func (f *answerFlags) order(ctx context.Context, s streams, buyer, method, path string, in any) error {
 	server := f.as(cmp.Or(buyer, "operator"), buyer == "")
 	o, err := server.Order(ctx, method, path, in)

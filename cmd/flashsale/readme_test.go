@@ -150,7 +150,6 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// anchors returns the anchors of all headings.
 func anchors(text string) map[string]bool {
 	found := make(map[string]bool)
 	for _, m := range heading.FindAllStringSubmatch(text, -1) {

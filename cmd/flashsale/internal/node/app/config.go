@@ -179,7 +179,6 @@ func (c Config) validate() error {
 	return errors.Join(f...)
 }
 
-// faults collects the errors of a Config.
 type faults []error
 
 func (f *faults) check(ok bool, format string, args ...any) {

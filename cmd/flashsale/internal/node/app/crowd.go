@@ -45,7 +45,6 @@ func (d *demoCrowd) Come(ctx context.Context) error {
 	return orders.ErrNotFound
 }
 
-// visit runs one crowd until it ends.
 func (d *demoCrowd) visit(ctx context.Context, sku string) {
 	turnout, err := gentle.Run(ctx, gentle.Config{
 		Target: d.app.URL(), Token: d.app.Token, SKU: sku, Rate: gentle.Rate, Duration: gentle.Duration, Progress: io.Discard,

@@ -47,7 +47,6 @@ func stalling(t *testing.T) (s *servers.Stores, stall, kill, restart func()) {
 // where must contain must.
 type promise struct{ text, buyer, where, must string }
 
-// promises collects the promises of a test.
 type promises struct {
 	mu   sync.Mutex
 	all  []promise

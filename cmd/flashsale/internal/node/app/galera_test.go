@@ -60,7 +60,6 @@ func galera(t *testing.T) (one, two string) {
 	return first.DSN("flashsale"), second.DSN("flashsale")
 }
 
-// status returns a status variable of a master.
 func status(t *testing.T, m *servers.MySQL, name string) string {
 	t.Helper()
 	return ask(t, m, "SHOW STATUS LIKE '"+name+"'")

@@ -106,7 +106,7 @@ func (a answer) ok() answer {
 	return a.is(max(200, min(a.status, 299)))
 }
 
-// says fails the test unless the body contains all texts.
+// says checks that the body contains all texts.
 func (a answer) says(texts ...string) answer {
 	a.n.t.Helper()
 	if !a.has(texts...) {

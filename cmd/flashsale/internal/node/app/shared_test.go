@@ -93,7 +93,7 @@ func TestUnknownOrderCostsOneLookup(t *testing.T) {
 	}
 }
 
-// skuHash returns the hash of a SKU in which the ids of its orders end.
+// skuHash returns the hash of a SKU, with which the ids of its orders end.
 func skuHash(sku string) uint32 {
 	h := fnv.New32a()
 	_, _ = io.WriteString(h, sku)

@@ -163,7 +163,6 @@ func TestIPv6SiteIsLimited(t *testing.T) {
 	}
 }
 
-// Pages have the security headers.
 func TestPagesHaveHeaders(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)

@@ -36,7 +36,7 @@ func traceparent(ctx context.Context) string {
 	return carrier.Get("traceparent")
 }
 
-// follow returns a context whose span is that of traceparent.
+// follow returns a context with the span of a traceparent.
 func follow(traceparent string) context.Context {
 	carrier := propagation.MapCarrier{"traceparent": traceparent}
 	return propagation.TraceContext{}.Extract(context.Background(), carrier)

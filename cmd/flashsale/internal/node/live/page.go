@@ -45,7 +45,6 @@ func page(demo bool, name string, styles, scripts []string) (html []byte, policy
 	}, "; "), nil
 }
 
-// joined returns the concatenated text of files.
 func joined(names []string) (all string, err error) {
 	for _, name := range names {
 		part, err := files.ReadFile("page/" + name)

@@ -24,5 +24,4 @@ func (s *series[P]) add(p P, fold func(five []P) P) {
 	s.fine = slices.Clone(s.fine[step:])
 }
 
-// all returns the points, oldest first.
 func (s *series[P]) all() []P { return append(append([]P{}, s.coarse...), s.fine...) }

@@ -50,7 +50,6 @@ func New(ctx context.Context, node string, getenv func(string) string) (*Exporte
 	return e, nil
 }
 
-// wanted reports whether the environment enables traces.
 func wanted(getenv func(string) string) (bool, error) {
 	if getenv("OTEL_SDK_DISABLED") == "true" {
 		return false, nil

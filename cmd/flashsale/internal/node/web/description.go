@@ -58,7 +58,7 @@ func address(r *http.Request) string {
 	return "http://" + r.Host
 }
 
-// An operation is a method of a path. Parameters are those of the path and the method.
+// An operation is a method of a path, with the parameters of both.
 type operation struct {
 	*openapi3.Operation
 	Method, Path string

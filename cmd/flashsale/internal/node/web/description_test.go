@@ -86,7 +86,7 @@ func TestDescriptionHasTheCodes(t *testing.T) {
 	}
 }
 
-// If a change is stored but not yet at the gate, the response says so. Otherwise the
+// If a change is stored but not yet at the gate, the response reports this. Otherwise the
 // operator would repeat the change.
 func TestStoredChangeIsReported(t *testing.T) {
 	err := errors.Join(orders.ErrUnavailable, orders.ErrOnItsWay, inventory.ErrNoGate)

@@ -89,7 +89,6 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// routes registers all routes of the API.
 func (s *Server) routes() {
 	h := httpapi.New(s.cfg.Service, buyer)
 

@@ -51,7 +51,7 @@ async function listen(path, token, stop, handlers) {
   }
 }
 
-// withMarks adds the marks of a snapshot that are not in the history yet.
+// withMarks adds the marks that are not in the history yet.
 const withMarks = (marks, more) => [...marks, ...more.filter(m => !marks.some(x => x.at === m.at && x.what === m.what))];
 
 async function sendCrowd() {
