@@ -22,8 +22,8 @@ func TestBenchList(t *testing.T) {
 	refuses(t, []string{"bench", "--rounds", "0", "fastest"}, "rounds", "fastest")
 }
 
-// tiny runs benchmarks for a second on real servers, with this test binary as the program.
-func tiny(ctx context.Context, t *testing.T, progress *bytes.Buffer, names ...string) (*bench.Report, error) {
+// runBench runs benchmarks for a second on real servers, with this test binary as the program.
+func runBench(ctx context.Context, t *testing.T, progress *bytes.Buffer, names ...string) (*bench.Report, error) {
 	t.Helper()
 	require := os.Getenv("FLASHSALE_TEST_REAL") == "require"
 	needReal(t)
@@ -34,17 +34,17 @@ func tiny(ctx context.Context, t *testing.T, progress *bytes.Buffer, names ...st
 	r, err := bench.Run(ctx, bench.Config{
 		Config: lab.Config{Program: os.Args[0], Progress: progress}, Names: names, Rounds: 1, Seconds: 1, Connections: 8,
 	})
-	realOnly(t, err)
+	skipUnlessInstalled(t, err)
 	leaves(t, 0)
 	return r, err
 }
 
 func TestBenchMeasures(t *testing.T) {
-	if !apart(t) {
+	if !inSeparateProcess(t) {
 		return
 	}
 	var progress bytes.Buffer
-	r, err := tiny(t.Context(), t, &progress, "durable")
+	r, err := runBench(t.Context(), t, &progress, "durable")
 	check.Must(t, err)
 	check.Must(t, r.Err())
 	if len(r.Rows) != 2 {

@@ -25,8 +25,8 @@ func TestCompareList(t *testing.T) {
 	refuses(t, []string{"compare", "--rounds", "0", "--rate", "1", "wishful-thinking"}, "rounds", "rate", "wishful-thinking", "get-decr")
 }
 
-// judgement returns c with the settings of tests and with this test binary as the program.
-func judgement(c gallery.Config) gallery.Config {
+// testConfig returns c with the settings of tests and with this test binary as the program.
+func testConfig(c gallery.Config) gallery.Config {
 	c.Rounds, c.Rate, c.Seed, c.Program, c.Search = 1, 60, 1, os.Args[0], 100*time.Millisecond
 	c.InFlight, c.Patience, c.Repair = 16, patience, patience
 	return c
@@ -50,7 +50,7 @@ func TestVerdicts(t *testing.T) {
 			}
 			for _, act := range actsOf(v) {
 				judging.Go(func() error {
-					cfg, row := judgement(gallery.Config{Acts: []string{act}}), gallery.NewRow(v)
+					cfg, row := testConfig(gallery.Config{Acts: []string{act}}), gallery.NewRow(v)
 					if v.Broken() {
 						cfg.Repair = time.Millisecond // this variant repairs no drift
 					}
@@ -81,16 +81,16 @@ func actsOf(v variants.Variant) []string {
 
 // gallery.Run judges one variant on private real servers and cleans up.
 func TestCompare(t *testing.T) {
-	if !apart(t) {
+	if !inSeparateProcess(t) {
 		return
 	}
 	needReal(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	var progress strings.Builder
-	cfg := judgement(gallery.Config{Names: []string{"no-limit"}})
+	cfg := testConfig(gallery.Config{Names: []string{"no-limit"}})
 	cfg.Progress = &progress
 	report, err := gallery.Run(t.Context(), cfg)
-	realOnly(t, err)
+	skipUnlessInstalled(t, err)
 	check.Must(t, err)
 	if len(report.Rows) != 1 || !report.Rows[0].AsExpected() {
 		t.Errorf("%+v", report)

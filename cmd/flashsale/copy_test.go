@@ -32,7 +32,7 @@ func TestCopy(t *testing.T) {
 		t.Run(folder, func(t *testing.T) {
 			check.Must(t, os.RemoveAll(shop))
 			check.Must(t, os.Mkdir(shop, 0o755))
-			inShop(t, shop, "go mod init example.com/shop")
+			runInCopy(t, shop, "go mod init example.com/shop")
 			_, text, _ := strings.Cut(read(t, folder+"/README.md"), "\n## "+copySection+"\n")
 			text, _, _ = strings.Cut(text, "\n## ")
 			commands := prompts.FindAllStringSubmatch(text, -1)
@@ -43,20 +43,20 @@ func TestCopy(t *testing.T) {
 				if mode != "full" {
 					c[1] = strings.Replace(c[1], "go test ./", "go test -run ^Example ./", 1)
 				}
-				inShop(t, shop, c[1])
+				runInCopy(t, shop, c[1])
 			}
-			inShop(t, shop, "test -d "+folder)
-			inShop(t, shop, `! grep -rnE '"flashsale/|^module flashsale' --include=*.go --include=go.mod .`)
+			runInCopy(t, shop, "test -d "+folder)
+			runInCopy(t, shop, `! grep -rnE '"flashsale/|^module flashsale' --include=*.go --include=go.mod .`)
 		})
 	}
 }
 
-// inShop runs a shell command in the copy, with embedded stores only.
-func inShop(t *testing.T, dir, line string) {
+// runInCopy runs a shell command in the copy, with embedded stores only.
+func runInCopy(t *testing.T, dir, line string) {
 	t.Helper()
 	cmd := exec.CommandContext(check.Context(t), "bash", "-o", "pipefail", "-c", line)
 	cmd.Dir = dir
-	cmd.Env = append(withoutOurs(os.Environ()), "GOWORK=off", "GOFLAGS=-mod=mod -short", "FLASHSALE_TEST_REAL=off")
+	cmd.Env = append(withoutOurVariables(os.Environ()), "GOWORK=off", "GOFLAGS=-mod=mod -short", "FLASHSALE_TEST_REAL=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("$ %s\n%v\n%s", line, err, out)
 	}

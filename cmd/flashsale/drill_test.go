@@ -42,7 +42,7 @@ func drills(ctx context.Context, t *testing.T, cfg drill.Config) (*drill.Report,
 		cfg.Strategy = variants.Lua
 	}
 	report, err := drill.Run(ctx, cfg)
-	realOnly(t, err)
+	skipUnlessInstalled(t, err)
 	return report, err
 }
 
@@ -68,10 +68,10 @@ func TestDrills(t *testing.T) {
 			if servertest.Race { // everything is slower under the race detector
 				attack += attack / 2
 			}
-			row, code := drilled(t, name, attack)
+			row, code := runDrill(t, name, attack)
 			for attempts := 2; attempts > 0 && code == judge.ExitUnjudged; attempts-- { // the machine was too busy for a verdict
 				attack += attack / 2
-				row, code = drilled(t, name, attack)
+				row, code = runDrill(t, name, attack)
 			}
 			if code != judge.ExitPass || row.Verdict != "PASS" || row.Orders == 0 || len(row.Done) == 0 || row.LongestGapMS <= 0 {
 				t.Errorf("%+v", row)
@@ -114,7 +114,7 @@ func TestFailoverDrills(t *testing.T) {
 	}
 }
 
-func drilled(t *testing.T, name string, attack time.Duration) (drill.Row, int) {
+func runDrill(t *testing.T, name string, attack time.Duration) (drill.Row, int) {
 	t.Helper()
 	report, err := drills(t.Context(), t, drill.Config{Names: []string{name}, Duration: attack})
 	check.Must(t, err)
@@ -127,7 +127,7 @@ func drilled(t *testing.T, name string, attack time.Duration) (drill.Row, int) {
 // Nodes without a limit per buyer fail a drill, and the logs of the drill are kept. A drill
 // that needs a keeper is not judged.
 func TestDrillFails(t *testing.T) {
-	if !apart(t) {
+	if !inSeparateProcess(t) {
 		return
 	}
 	t.Setenv("TMPDIR", t.TempDir())

@@ -261,24 +261,24 @@ func needReal(t *testing.T) {
 	}
 }
 
-// realOnly skips the test if err reports that a server is not installed, unless
+// skipUnlessInstalled skips the test if err reports that a server is not installed, unless
 // FLASHSALE_TEST_REAL=require.
-func realOnly(t *testing.T, err error) {
+func skipUnlessInstalled(t *testing.T, err error) {
 	t.Helper()
 	if errors.Is(err, servers.ErrNotInstalled) && os.Getenv("FLASHSALE_TEST_REAL") != "require" {
 		t.Skip(err)
 	}
 }
 
-// runsApart is the environment variable with the name of the test that this process runs.
-const runsApart = "TEST_RUNS_APART"
+// separateTest is the environment variable with the name of the test that this process runs.
+const separateTest = "TEST_RUNS_APART"
 
-// apart runs a test that changes the environment in a separate process, in parallel to
+// inSeparateProcess runs a test that changes the environment in a separate process, in parallel to
 // other tests. It reports whether this is that process. If it returns false, the test has
 // run there and must return.
-func apart(t *testing.T) bool {
+func inSeparateProcess(t *testing.T) bool {
 	t.Helper()
-	if os.Getenv(runsApart) == t.Name() {
+	if os.Getenv(separateTest) == t.Name() {
 		return true
 	}
 	t.Parallel()
@@ -287,7 +287,7 @@ func apart(t *testing.T) bool {
 		args = append(args, fmt.Sprint("-test.timeout=", time.Until(end)))
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
-	cmd.Env = append(os.Environ(), runsApart+"="+t.Name(), asProgram+"=")
+	cmd.Env = append(os.Environ(), separateTest+"="+t.Name(), asProgram+"=")
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	switch ended := func(how string) bool { return bytes.Contains(out, []byte("--- "+how+": "+t.Name()+" ")) }; {

@@ -137,7 +137,7 @@ func (s section) run(t *testing.T, short bool) {
 	bin := t.TempDir() // for "go install"
 	cmd := exec.CommandContext(ctx, "bash", "-c", s.script(here, short))
 	cmd.Dir = root
-	cmd.Env = append(withoutOurs(os.Environ()), "GOBIN="+bin, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
+	cmd.Env = append(withoutOurVariables(os.Environ()), "GOBIN="+bin, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
 		"FLASHSALE_ADDR="+here.addr, "FLASHSALE_TARGET=http://"+here.addr, "COMPOSE_PROJECT_NAME=flashsale-readme")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -157,8 +157,8 @@ func (s section) run(t *testing.T, short bool) {
 	}
 }
 
-// withoutOurs returns the environment without the variables of this program and its tests.
-func withoutOurs(environment []string) (kept []string) {
+// withoutOurVariables returns the environment without the variables of this program and its tests.
+func withoutOurVariables(environment []string) (kept []string) {
 	for _, variable := range environment {
 		if !strings.HasPrefix(variable, "FLASHSALE_") && !strings.HasPrefix(variable, asProgram) {
 			kept = append(kept, variable)

@@ -18,13 +18,13 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// blow runs a storm of 20 seconds with this test binary as the program.
-func blow(ctx context.Context, t *testing.T, cfg drill.Config) (*drill.Report, error) {
+// runStorm runs a storm of 20 seconds with this test binary as the program.
+func runStorm(ctx context.Context, t *testing.T, cfg drill.Config) (*drill.Report, error) {
 	t.Helper()
 	needReal(t)
 	cfg.Program, cfg.Strategy, cfg.Names, cfg.Length = os.Args[0], variants.Lua, []string{drill.Storm}, 20*time.Second
 	report, err := drill.Run(ctx, cfg)
-	realOnly(t, err)
+	skipUnlessInstalled(t, err)
 	return report, err
 }
 
@@ -33,7 +33,7 @@ func blow(ctx context.Context, t *testing.T, cfg drill.Config) (*drill.Report, e
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	var progress bytes.Buffer
-	report, err := blow(t.Context(), t, drill.Config{Config: lab.Config{Progress: &progress}, Seed: int64(time.Now().YearDay()), Keep: true})
+	report, err := runStorm(t.Context(), t, drill.Config{Config: lab.Config{Progress: &progress}, Seed: int64(time.Now().YearDay()), Keep: true})
 	if err != nil {
 		t.Fatal(err, progress.String())
 	}
@@ -75,12 +75,12 @@ func sabotage(dsn string) {
 // If nodes exceed the limit per buyer, the storm fails at once, reports the faults and the
 // violation, and keeps the logs.
 func TestStormFails(t *testing.T) {
-	if !apart(t) {
+	if !inSeparateProcess(t) {
 		return
 	}
 	t.Setenv(asProgram, saboteur)
 	t.Setenv("TMPDIR", t.TempDir())
-	report, err := blow(t.Context(), t, drill.Config{Seed: 1, Keep: true})
+	report, err := runStorm(t.Context(), t, drill.Config{Seed: 1, Keep: true})
 	check.Must(t, err)
 	var text, raw bytes.Buffer
 	if err := errors.Join(report.WriteText(&text), report.WriteJSON(&raw)); err != nil {

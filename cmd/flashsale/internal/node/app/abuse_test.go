@@ -20,20 +20,20 @@ func TestOrdersPerBuyer(t *testing.T) {
 		n.put("other", 100, 50, 900)
 		var first answer
 		for i := range limit {
-			a := n.orderBy("S", "ann", fmt.Sprint("key-", i)).is(201)
+			a := n.orderBy("S", "ann", fmt.Sprint("key-", i)).want(201)
 			if first.body == "" {
 				first = a
 			}
-			n.cancel("ann", a.where()).is(200)
+			n.cancel("ann", a.where()).want(200)
 		}
 		for i := range 3 {
-			n.orderBy("S", "ann", fmt.Sprint("more-", i)).is(409, "buyer_limit")
+			n.orderBy("S", "ann", fmt.Sprint("more-", i)).want(409, "buyer_limit")
 		}
-		if a := n.orderBy("S", "ann", "key-0").is(201); a.where() != first.where() {
+		if a := n.orderBy("S", "ann", "key-0").want(201); a.where() != first.where() {
 			t.Errorf("replay: got %s, want order %s", a.body, first.where())
 		}
-		n.order("other", "ann").is(201)
-		n.order("S", "bob").is(201)
+		n.order("other", "ann").want(201)
+		n.order("S", "bob").want(201)
 		op := n.token("op", true)
 		if a := n.send("GET", "/v1/admin/sales/S/orders?limit=100", op, ""); strings.Count(a.body, `"ann"`) != limit {
 			t.Errorf("rows of ann: got %d, want %d", strings.Count(a.body, `"ann"`), limit)
@@ -50,10 +50,10 @@ func TestRefundClaimsAreLimited(t *testing.T) {
 		n := start(t, s, nil)
 		n.put("S", 100, 2, 900)
 		op, where := n.token("op", true), n.order("S", "ann").where()
-		n.cancel("ann", where).is(200)
+		n.cancel("ann", where).want(200)
 		for range 2 {
 			for i := range 15 {
-				n.pay("ann", where, fmt.Sprint("invented-", i)).is(409, "order_closed")
+				n.pay("ann", where, fmt.Sprint("invented-", i)).want(409, "order_closed")
 			}
 			if claims := strings.Count(n.send("GET", "/v1/admin/refunds?limit=100", op, "").body, `"payment_ref"`); claims != 10 {
 				t.Errorf("got %d claims, want 10", claims)
@@ -92,10 +92,10 @@ func TestBuyerAtOrderLimitCanPay(t *testing.T) {
 		n.put("S", 100, 2, 900, onPayment)
 		var orders []string
 		for i := range limit {
-			orders = append(orders, n.orderBy("S", "ann", fmt.Sprint("key-", i)).is(201).where())
+			orders = append(orders, n.orderBy("S", "ann", fmt.Sprint("key-", i)).want(201).where())
 		}
 		for i, want := range []string{"", "", "buyer_limit"} { // the third exceeds UnitsPerBuyer
-			n.pay("ann", orders[i], fmt.Sprint("ref-", i)).is(map[string]int{"": 200, "buyer_limit": 409}[want], want)
+			n.pay("ann", orders[i], fmt.Sprint("ref-", i)).want(map[string]int{"": 200, "buyer_limit": 409}[want], want)
 		}
 	})
 }

@@ -31,7 +31,7 @@ func TestPageShowsHistory(t *testing.T) {
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
 	n.put("S", 12, 12, 900).ok()
 	for i := range 6 {
-		n.send("POST", "/v1/orders", n.token("ann", false), `{"sku":"S","quantity":2}`, fmt.Sprint("Idempotency-Key: ", i)).is(201)
+		n.send("POST", "/v1/orders", n.token("ann", false), `{"sku":"S","quantity":2}`, fmt.Sprint("Idempotency-Key: ", i)).want(201)
 	}
 	n.put("T", 5, 2, 900, window(-time.Minute, time.Hour), func(all map[string]any) { all["name"] = "Load test: T" }).ok()
 

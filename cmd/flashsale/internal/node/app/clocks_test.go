@@ -41,12 +41,12 @@ func TestClocksApart(t *testing.T) {
 					t.Errorf("node %d, %s: %s, %s", i, sku, got, sale.State)
 				}
 				if a.status == 201 { // two minutes to pay
-					fast.pay(fmt.Sprint("buyer-", i), a.where(), "r").is(200)
+					fast.pay(fmt.Sprint("buyer-", i), a.where(), "r").want(200)
 				}
 			}
 		}
 		slow.put("expires", 10, 10, 1).ok()
-		slow.order("expires", "ann").is(201)
+		slow.order("expires", "ann").want(201)
 		slow.audited("expires", `"available":10`)
 	})
 }

@@ -69,7 +69,7 @@ func (r *rush) sell(total int) {
 // reaches the gate and is refused with buyer_limit.
 func (r *rush) cancel(buyer string, available int) {
 	r.t.Helper()
-	r.nodes[0].cancel(buyer, r.sold[buyer].where()).is(200)
+	r.nodes[0].cancel(buyer, r.sold[buyer].where()).want(200)
 	delete(r.sold, buyer)
 	r.nodes[1].audited("S", fmt.Sprintf(`"available":%d,"queued":0`, available), `"restoring":0`)
 	for i, n := range r.nodes {
@@ -105,7 +105,7 @@ func TestClusterMovesSlot(t *testing.T) {
 		return bytes.Contains(bytes.ToUpper(sent), []byte("INSERT INTO ORDERS")) || bytes.Contains(sent, []byte("INSERT INTO `orders`"))
 	})
 	defer held.Pass()
-	queued := r.nodes[0].order("S", "queued", "Prefer: respond-async").is(202)
+	queued := r.nodes[0].order("S", "queued", "Prefer: respond-async").want(202)
 
 	was, err := cluster.Owner(t.Context(), "sale:{S}")
 	check.Must(t, err)

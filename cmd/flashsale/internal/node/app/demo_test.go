@@ -39,9 +39,9 @@ func TestDemo(t *testing.T) {
 		a := n.send("POST", "/v1/orders", ann.Token, `{"sku":"demo","quantity":1}`)
 		return a.status == 201 || a.code() == "not_open"
 	})
-	n.send("GET", "/v1/admin/sales/demo/audit", ann.Token, "").is(403)
-	n.send("GET", "/v1/admin/sales/demo/audit", op.Token, "").is(200)
-	n.send("POST", "/demo/token?role=king", "", "").is(400).says(`"field":"role"`)
+	n.send("GET", "/v1/admin/sales/demo/audit", ann.Token, "").want(403)
+	n.send("GET", "/v1/admin/sales/demo/audit", op.Token, "").want(200)
+	n.send("POST", "/demo/token?role=king", "", "").want(400).contains(`"field":"role"`)
 
 	// A demo creates its next sale only after the previous one is over.
 	if created, err := n.createDemoSale(t.Context()); err != nil || created != nil {

@@ -50,8 +50,8 @@ func TestStoresAbsentAtStart(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
 	n := &node{App: a, t: t}
-	n.send("GET", "/livez", "", "").is(200)
-	n.send("GET", "/readyz", "", "").is(503)
+	n.send("GET", "/livez", "", "").want(200)
+	n.send("GET", "/readyz", "", "").want(503)
 	if r := n.send("GET", "/v1/sales", "", ""); r.status != 503 || r.header.Get("Retry-After") == "" {
 		t.Errorf("sales: %d %s", r.status, r.body)
 	}
@@ -187,7 +187,7 @@ func TestDifferentSecrets(t *testing.T) {
 	log := check.Output(t)
 	one := start(t, s, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(log, nil)) })
 	two := start(t, s, func(c *Config) { c.Secret = "another " + secret })
-	one.send("GET", "/v1/orders", two.token("ann", false), "").is(401)
+	one.send("GET", "/v1/orders", two.token("ann", false), "").want(401)
 	if err := one.stop(); err != nil { // the log is complete
 		t.Error(err)
 	}

@@ -39,10 +39,10 @@ func TestRefusedOrderStaysRefused(t *testing.T) {
 	}
 	t.Run("order", func(t *testing.T) {
 		a.put("S", 1, 1, 900).ok()
-		bob := a.order("S", "bob").is(201) // a has now loaded the gate
+		bob := a.order("S", "bob").want(201) // a has now loaded the gate
 		c := holds("anns-key")
-		a.orderBy("S", "ann", "anns-key").is(503)
-		b.orderBy("S", "ann", "anns-key").is(409, "sold_out")
+		a.orderBy("S", "ann", "anns-key").want(503)
+		b.orderBy("S", "ann", "anns-key").want(409, "sold_out")
 		b.cancel("bob", bob.where())
 		b.audited("S", `"available":1,`)
 		// During the cooldown, the script would be refused for another reason than its deadline.
@@ -70,7 +70,7 @@ func TestRefusedOrderStaysRefused(t *testing.T) {
 		if got := pay(a, "ann", anns); got.status == 200 {
 			t.Fatal(got.status, got.body)
 		}
-		pay(b, "ann", anns).is(409, "sold_out")
+		pay(b, "ann", anns).want(409, "sold_out")
 		b.put("P", 2, 1, 900, onPayment).ok()
 		b.audited("P", `"available":1,`)
 		arrives(t, c)

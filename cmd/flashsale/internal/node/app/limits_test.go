@@ -56,13 +56,13 @@ func TestLimiterWhileRedisIsDown(t *testing.T) {
 						t.Errorf("cancelling: %d, placing: %d %s", cancel.status, order.status, order.body)
 					}
 				case admission.Closed:
-					cancel.is(503)
-					if order.is(503, "unavailable").header.Get("Retry-After") == "" {
+					cancel.want(503)
+					if order.want(503, "unavailable").header.Get("Retry-After") == "" {
 						t.Errorf("placing: %v", order.header)
 					}
 				case admission.Local:
-					cancel.is(429)
-					wait := order.is(429, "rate_limited").header.Get("Retry-After")
+					cancel.want(429)
+					wait := order.want(429, "rate_limited").header.Get("Retry-After")
 					if wait == "" || wait == "0" || order.header.Get("RateLimit-Policy") == "" {
 						t.Errorf("placing: %v", order.header)
 					}
@@ -100,9 +100,9 @@ func TestShadowLimits(t *testing.T) {
 				t.Errorf("reading: %d %v", a.status, a.header)
 			}
 		}
-		n.orderFrom(ip, n.token("ann", false)).is(201)
-		n.send("GET", "/v1/orders", n.token("ann", false), "", "X-Forwarded-For: "+ip).is(200)
-		n.send("POST", "/v1/orders/01900000-0000-7000-8000-000000000000/cancel", n.token("ann", false), "", "X-Forwarded-For: "+ip).is(429)
+		n.orderFrom(ip, n.token("ann", false)).want(201)
+		n.send("GET", "/v1/orders", n.token("ann", false), "", "X-Forwarded-For: "+ip).want(200)
+		n.send("POST", "/v1/orders/01900000-0000-7000-8000-000000000000/cancel", n.token("ann", false), "", "X-Forwarded-For: "+ip).want(429)
 		// The outcome is "denied", or "remembered" for a repeated refusal.
 		counted(t, n, `bucket="",outcome="allowed",route="read",shadow="true"} 1`, `bucket="ip",outcome="denied",route="read",shadow="true"}`,
 			`route="place",shadow="true"} 1`, `route="pay",shadow="false"} 1`)

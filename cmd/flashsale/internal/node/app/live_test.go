@@ -95,7 +95,7 @@ func TestWatchRefused(t *testing.T) {
 			t.Errorf("%s: got %d %s, want %d %s", c.name, a.status, a.body, c.status, c.code)
 		}
 	}
-	n.send("POST", "/demo/token", "", "").is(404) // the node is not a demo
+	n.send("POST", "/demo/token", "", "").want(404) // the node is not a demo
 }
 
 // The streams of one network are limited in number. The limit leaves streams to other

@@ -26,7 +26,7 @@ func TestLocks(t *testing.T) {
 			two := start(t, s, func(c *Config) { locks(c); c.LockServers = one.cfg.LockServers })
 			one.put("S", 10, 1, 60)
 			for i, n := range []*node{one, two} {
-				n.order("S", fmt.Sprint("buyer", i)).is(201)
+				n.order("S", fmt.Sprint("buyer", i)).want(201)
 			}
 			check.Must(t, one.stop())
 			check.Eventually(t, "the second node sells", func() bool { return two.order("S", "late").status == 201 })

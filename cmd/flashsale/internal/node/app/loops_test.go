@@ -27,7 +27,7 @@ func TestEndedSaleIsKeptUntilSettled(t *testing.T) {
 	})
 	var where []string
 	for i := range 5 {
-		where = append(where, n.order("S", fmt.Sprint("buyer-", i), "Prefer: respond-async").is(202).where())
+		where = append(where, n.order("S", fmt.Sprint("buyer-", i), "Prefer: respond-async").want(202).where())
 	}
 	over := terms(t, func(all map[string]any) { window(-72*time.Hour, -48*time.Hour)(all); all["total"] = 100 })
 	// A 503 means that the change is stored but not yet at the gate.

@@ -91,8 +91,8 @@ type answer struct {
 	body   string
 }
 
-// is fails the test unless the answer has this status and, if given, this code.
-func (a answer) is(status int, code ...string) answer {
+// want fails the test unless the answer has this status and, if given, this code.
+func (a answer) want(status int, code ...string) answer {
 	a.n.t.Helper()
 	if a.status != status || len(code) > 0 && a.code() != code[0] {
 		a.n.t.Errorf("%s: got %d %v %s, want %d %v", a.call, a.status, a.header, a.body, status, code)
@@ -103,11 +103,11 @@ func (a answer) is(status int, code ...string) answer {
 // ok fails the test unless the status is 2xx.
 func (a answer) ok() answer {
 	a.n.t.Helper()
-	return a.is(max(200, min(a.status, 299)))
+	return a.want(max(200, min(a.status, 299)))
 }
 
-// says checks that the body contains all texts.
-func (a answer) says(texts ...string) answer {
+// contains checks that the body contains all texts.
+func (a answer) contains(texts ...string) answer {
 	a.n.t.Helper()
 	if !a.has(texts...) {
 		a.n.t.Errorf("%s: got %d %s, want %q", a.call, a.status, a.body, texts)
@@ -118,7 +118,7 @@ func (a answer) says(texts ...string) answer {
 // replays fails the test unless the answer is a replay of first.
 func (a answer) replays(first answer) {
 	a.n.t.Helper()
-	if a.is(201); a.body != first.body || a.header.Get("Idempotent-Replayed") != "true" {
+	if a.want(201); a.body != first.body || a.header.Get("Idempotent-Replayed") != "true" {
 		a.n.t.Errorf("replay: got %v %s, want %s", a.header, a.body, first.body)
 	}
 }
@@ -255,7 +255,7 @@ func (n *node) sold(sku, buyer string) (placed answer) {
 		placed = n.order(sku, buyer)
 		return placed.status != 202 && placed.status != 503
 	})
-	return placed.is(201)
+	return placed.want(201)
 }
 
 func (n *node) pay(buyer, where, ref string) answer {

@@ -69,7 +69,7 @@ func (n *node) sellAll(sku, name string) {
 	n.put(sku, 1, 1, 900).ok()
 	order := fmt.Sprintf(`{"sku":%q,"quantity":1}`, sku)
 	placed := n.send("POST", "/v1/orders", buyer, order, "Idempotency-Key: "+name)
-	placed.is(201)
+	placed.want(201)
 	for _, call := range []struct {
 		method, path, body string
 		status             int

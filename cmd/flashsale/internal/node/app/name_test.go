@@ -33,7 +33,7 @@ func TestNodeNameIsUnique(t *testing.T) {
 		if err := second.Run(check.Context(t)); err == nil || !strings.Contains(err.Error(), `"one"`) || !strings.Contains(err.Error(), "--node") {
 			t.Errorf("second node of the same name: got %v, want an error with the name and --node", err)
 		}
-		first.send("GET", "/readyz", "", "").is(200)
+		first.send("GET", "/readyz", "", "").want(200)
 		check.Must(t, first.stop())
 		check.Must(t, start(t, s, func(c *Config) { named(c); c.Lease = 1000 * time.Hour }).stop()) // this start does not wait for a heartbeat to expire
 

@@ -56,9 +56,9 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 		return true;
 	})()`)
 	for i := range 3 {
-		where := n.orderBy("S", "ann", fmt.Sprint("k", i)).is(201).where()
+		where := n.orderBy("S", "ann", fmt.Sprint("k", i)).want(201).where()
 		if i > 0 {
-			n.pay("ann", where, fmt.Sprint("p", i)).is(200)
+			n.pay("ann", where, fmt.Sprint("p", i)).want(200)
 		}
 	}
 	op.until(hasText("law-sum", "total 9 = available 6 + queued 0 + pending 1 + paid 2 + restoring 0") + ` && ` + cells("S", "On sale", "3 of 9", "1", "2", "6", "0", "–", "one"))
@@ -93,7 +93,7 @@ func TestActionsInTheBrowser(t *testing.T) {
 	chromium := browser(t)
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
 	n.put("S", 5, 2, 900)
-	id := n.order("S", "ann").is(201).id()
+	id := n.order("S", "ann").want(201).id()
 	op := visit(t, chromium, n.URL()+"/ops#S")
 	ask := func(action string) {
 		t.Helper()
@@ -132,7 +132,7 @@ func TestActionsInTheBrowser(t *testing.T) {
 	// has been typed into the search field.
 	n.put("T", 40, 40, 900)
 	for i := range 21 {
-		n.orderBy("T", "eve", fmt.Sprint("k", i)).is(201)
+		n.orderBy("T", "eve", fmt.Sprint("k", i)).want(201)
 	}
 	find("eve")
 	op.until(`document.querySelectorAll('#orders li').length === 20 && (document.getElementById('what').value = 'bob', true)`)

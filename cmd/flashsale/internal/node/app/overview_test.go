@@ -23,8 +23,8 @@ func TestOverview(t *testing.T) {
 	one, two := start(t, s, often("one")), start(t, s, often("two"))
 	one.put("S", 3, 2, 900)
 	paid, late := one.order("S", "ann").where(), one.orderBy("S", "ann", "late").where()
-	one.pay("ann", paid, "p").is(200)
-	one.cancel("ann", late).is(200)
+	one.pay("ann", paid, "p").want(200)
+	one.cancel("ann", late).want(200)
 	check.Eventually(t, "a second with both orders", func() bool {
 		w := watch(t, one.URL(), "", one.token("op", true))
 		defer func() { _ = w.body.Close() }()
@@ -37,11 +37,11 @@ func TestOverview(t *testing.T) {
 	all.until("that snapshot, or a later one", "overview", func(e seen) bool { return e.ID >= seenID })
 	overviewOfTwo := watch(t, two.URL(), "", two.token("op", true))
 	all.until("the p99 of a sale on this node, once", "overview", func(e seen) bool {
-		one.orderBy("S", "ann", "p99").is(201)
+		one.orderBy("S", "ann", "p99").want(201)
 		return len(e.Sales) == 1 && e.Sales[0].P99 > 0
 	})
 	overviewOfTwo.until("no orders on the other node", "overview", func(e seen) bool { return len(e.Sales) == 1 && e.Sales[0].P99 == 0 && len(e.Nodes) == 2 })
-	two.pay("ann", late, "too-late").is(409)
+	two.pay("ann", late, "too-late").want(409)
 	one.put("S", 8, 2, 900)
 	all.until("the log has both", "overview", func(e seen) bool {
 		return e.logs("Refund claimed", "Order ") && e.logs("Restocked", "5 units more, 8 in all.")

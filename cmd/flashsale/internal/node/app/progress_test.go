@@ -99,7 +99,7 @@ func TestNodeThatLosesOneStore(t *testing.T) {
 			}
 			tc.fault(w)
 			for _, where := range orders {
-				b.cancel("ann", where).is(200)
+				b.cancel("ann", where).want(200)
 			}
 			soldAll(b, skus, "eve")
 			check.Eventually(t, "the healthy node keeps all SKUs", func() bool { return b.kept() == len(skus) })

@@ -86,7 +86,7 @@ func TestKeeperIsReplacedWithoutMemory(t *testing.T) {
 	}
 	check.Must(t, openRedis(t, s.RedisURL).ConfigSet(t.Context(), "maxmemory", "1").Err())
 	for _, where := range orders {
-		b.cancel("ann", where).is(200)
+		b.cancel("ann", where).want(200)
 	}
 	check.Eventually(t, "b keeps all sales, the queues are empty and the units are released", func() bool {
 		settled := func(sku string) bool { return b.audit(sku).has(`"available":1,"queued":0,"sold":1`, `"balanced":true`) }

@@ -26,7 +26,7 @@ func TestRestartedRedisIsRebuilt(t *testing.T) {
 	n := start(t, s, nil)
 	n.put("S", 1, 1, 900).ok()
 	order := func() answer { return n.order("S", "ann") }
-	first := order().is(201)
+	first := order().want(201)
 	rdb := openRedis(t, s.RedisURL)
 	forgetAnn(t, rdb)
 	// Without the restart, the order is refused, because the gate lacks it. While the node's copy
@@ -60,8 +60,8 @@ func TestLostWritesMarkGateStale(t *testing.T) {
 	forgetAnn(t, rdb)
 	w.Freeze()
 	check.Must(t, rdb.HIncrBy(t.Context(), "sale:{S}", "granted", -1).Err())
-	one.order("S", "carl").is(503)
-	other.order("S", "ann").is(503)
+	one.order("S", "carl").want(503)
+	other.order("S", "ann").want(503)
 	w.Thaw()
 	other.sold("S", "ann").replays(first)
 }
@@ -105,7 +105,7 @@ func TestFailBackIsNoticed(t *testing.T) {
 	})
 	// The first process, now a replica, stops replicating and is then promoted.
 	check.Must(t, c1.ReplicaOf(ctx, "no", "one").Err())
-	n.cancel("bob", bob.where()).is(200)
+	n.cancel("bob", bob.where()).want(200)
 	var ann answer
 	check.Eventually(t, "ann has bob's unit", func() bool { ann = n.order("S", "ann"); return ann.status == 201 })
 	w.Lead(one.Real.Addr())
@@ -151,7 +151,7 @@ func TestReserveOnChangeWithOldGate(t *testing.T) {
 	}()
 	<-rebuild.Caught()
 	sells.order(sku, "ann").replays(ann)
-	sells.order(sku, "eve").is(409, "sold_out")
+	sells.order(sku, "eve").want(409, "sold_out")
 	rebuild.Pass()
 	<-changed
 	sells.order(sku, "ann").replays(ann)

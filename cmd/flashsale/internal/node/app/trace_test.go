@@ -46,35 +46,35 @@ func TestTraceCrossesNodes(t *testing.T) {
 	ann := a.token("ann", false)
 
 	// Repeat until b keeps a sale and has read the clock of Redis.
-	story := map[string]tracetest.SpanStub{}
+	traced := map[string]tracetest.SpanStub{}
 	check.Eventually(t, "an order placed on a and kept by b", func() bool {
 		kept := b.service.Keepers().Kept()
 		if len(kept) == 0 {
 			return false
 		}
 		body := `{"sku":"` + kept[0] + `","quantity":1}`
-		a.send("POST", "/v1/orders", ann, body).is(201)
+		a.send("POST", "/v1/orders", ann, body).want(201)
 		for _, node := range spans {
 			if stubs := node.GetSpans(); len(stubs) > 0 {
 				t.Fatalf("spans of an order that is not sampled: %+v", stubs)
 			}
 		}
-		a.send("POST", "/v1/orders", ann, body, "traceparent: "+client).is(201)
+		a.send("POST", "/v1/orders", ann, body, "traceparent: "+client).want(201)
 		check.Eventually(t, "the request's span", func() bool {
 			return slices.ContainsFunc(spans["a"].GetSpans(), func(s tracetest.SpanStub) bool { return s.Name == "POST /v1/orders" })
 		})
-		clear(story)
+		clear(traced)
 		for name, node := range spans {
 			for _, span := range node.GetSpans() {
-				story[name+" "+span.Name] = span
+				traced[name+" "+span.Name] = span
 			}
 			node.Reset()
 		}
-		_, queue := story["b queue"]
-		_, commit := story["b commit"]
+		_, queue := traced["b queue"]
+		_, commit := traced["b commit"]
 		return queue && commit
 	})
-	root := story["a POST /v1/orders"]
+	root := traced["a POST /v1/orders"]
 	if root.Parent.TraceID().String() != traceID || root.Parent.SpanID().String() != "b7ad6b7169203331" {
 		t.Errorf("parent of the request: trace %s, span %s, want %s", root.Parent.TraceID(), root.Parent.SpanID(), client)
 	}
@@ -82,7 +82,7 @@ func TestTraceCrossesNodes(t *testing.T) {
 		t.Errorf("attributes of the request: got %v, want status 201", root.Attributes)
 	}
 	for _, name := range []string{"a limiter", "a reserve", "b queue", "b commit"} {
-		span, found := story[name]
+		span, found := traced[name]
 		if !found || span.SpanContext.TraceID().String() != traceID || span.Parent.SpanID() != root.SpanContext.SpanID() {
 			t.Errorf("%s: found %v, trace %s, parent %s, want parent %s", name, found, span.SpanContext.TraceID(), span.Parent.SpanID(), root.SpanContext.SpanID())
 		}
@@ -90,8 +90,8 @@ func TestTraceCrossesNodes(t *testing.T) {
 			t.Errorf("%s: start %v after end %v", name, span.StartTime, span.EndTime)
 		}
 	}
-	if len(story) != 5 {
-		t.Errorf("got %d spans, want 5: %v", len(story), story)
+	if len(traced) != 5 {
+		t.Errorf("got %d spans, want 5: %v", len(traced), traced)
 	}
 }
 

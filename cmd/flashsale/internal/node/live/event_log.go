@@ -49,7 +49,7 @@ func (l *Live) observeOnce(ctx context.Context) {
 			e.paid = paid
 			e.mu.Unlock()
 		}
-		// The query reads all orders. It may run for 5 % of the time.
+		// The query reads all unpaid orders. It may run for 5 % of the time.
 		e.paidDue = began.Add(max(3*l.cfg.Every, 20*time.Since(began)))
 	}
 }

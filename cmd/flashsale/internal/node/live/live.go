@@ -37,8 +37,7 @@ type Config struct {
 	// that new clients get a chance. The actual duration is random, up to a quarter
 	// shorter, so that clients do not reconnect all at once. The default is 10 minutes.
 	Life time.Duration
-	// Every is the interval between snapshots and between entries of the event log. The
-	// default is 1 s.
+	// Every is the interval between snapshots. The default is 1 s.
 	Every time.Duration
 }
 

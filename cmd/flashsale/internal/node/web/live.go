@@ -63,9 +63,9 @@ func (s *Server) watch(c *gin.Context) error {
 	c.Header("X-Accel-Buffering", "no") // nginx would buffer the stream
 	c.Status(http.StatusOK)
 	out := http.NewResponseController(c.Writer)
-	// Clients reconnect after a second, so that they do not all return at once to a node
-	// that stops. A snapshot is sent every second even if nothing has changed, so that a
-	// client can detect a dead stream.
+	// A node that stops ends all its streams. The retry field delays the reconnect by a
+	// second. A snapshot is sent every second even if nothing has changed, so that a client
+	// can detect a dead stream.
 	next := append([]byte("retry: 1000\n\n"), w.History()...)
 	for {
 		if err := out.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {

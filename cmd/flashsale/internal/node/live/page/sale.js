@@ -129,8 +129,8 @@ function showClock() {
 // announce announces a new state to screen readers: an opening at once, any other state after
 // three seconds, because the last units may sell and return every second.
 function announce(before) {
-  clearTimeout(announce.soon);
-  announce.soon = setTimeout(() => sale.state && text($('spoken'), `${sale.snapshot.sale.name}: ${states[sale.state].toLowerCase()}`),
+  clearTimeout(announce.timer);
+  announce.timer = setTimeout(() => sale.state && text($('spoken'), `${sale.snapshot.sale.name}: ${states[sale.state].toLowerCase()}`),
     before === 'scheduled' ? 0 : 3000);
 }
 

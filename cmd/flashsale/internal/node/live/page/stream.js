@@ -40,9 +40,9 @@ async function choose() {
   } else if (!stream.sku) {
     showLink('lost', 'Reconnecting');
   }
-  clearTimeout(choose.again);
+  clearTimeout(choose.timer);
   const wait = stream.sku ? Math.max(5000, stream.sales.length * 100) : 1000;
-  choose.again = setTimeout(choose, Math.max(wait, limited.until - Date.now()));
+  choose.timer = setTimeout(choose, Math.max(wait, limited.until - Date.now()));
 }
 
 function showNothing() {
