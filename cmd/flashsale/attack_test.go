@@ -30,7 +30,7 @@ func TestFlagsOverrideScenario(t *testing.T) {
 func TestScenarioFlags(t *testing.T) {
 	out, _, err := command(t, "demo", "--scenario", "list")
 	if err != nil || !strings.Contains(out, "sneaker-drop") || strings.Contains(out, "VERDICT") {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("--scenario list: got %v, want the names of the scenarios\n%s", err, out)
 	}
 	missing := filepath.Join(t.TempDir(), "none")
 	for _, c := range []struct {
@@ -75,11 +75,11 @@ phases:
 		Sales []verdict
 	}
 	if err := json.Unmarshal(out.Bytes(), &doc); err != nil || len(doc.Sales) != 2 || doc.Pass != (exit == 0) {
-		t.Fatalf("%v, exit %d: %s", err, exit, &out)
+		t.Fatalf("got %v, exit status %d, want JSON of two sales: %s", err, exit, &out)
 	}
 	for _, v := range doc.Sales {
 		if len(v.Violations) != 0 || v.Durable == 0 {
-			t.Errorf("%+v", v)
+			t.Errorf("got %+v, want durable orders and no violations", v)
 		}
 	}
 	contains(t, errs.written.String(), "attack: 200 to go")
@@ -97,7 +97,7 @@ func TestDemoJudgesAfterCtrlC(t *testing.T) {
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != judge.ExitUnjudged {
-		t.Errorf("%v, want exit status %d\n%s", err, judge.ExitUnjudged, &progress.written)
+		t.Errorf("got %v, want exit status %d\n%s", err, judge.ExitUnjudged, &progress.written)
 	}
 	contains(t, out.String(), "VERDICT: NOT JUDGED", "interrupted: the run was stopped early")
 }

@@ -17,7 +17,7 @@ import (
 func TestBenchList(t *testing.T) {
 	out, _, err := command(t, "bench", "--list")
 	if err != nil || !strings.Contains(out, "durable ") || !strings.Contains(out, "rebuild ") {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("got %v, want the list of benchmarks\n%s", err, out)
 	}
 	refuses(t, []string{"bench", "--rounds", "0", "fastest"}, "rounds", "fastest")
 }
@@ -48,11 +48,11 @@ func TestBenchMeasures(t *testing.T) {
 	check.Must(t, err)
 	check.Must(t, r.Err())
 	if len(r.Rows) != 2 {
-		t.Fatalf("%+v", r.Rows)
+		t.Fatalf("got rows %+v, want 2", r.Rows)
 	}
 	for _, row := range r.Rows {
 		if row.Ours <= 0 || row.Counterpart <= 0 || row.Ratio <= 0 || row.Met == nil {
-			t.Errorf("%+v", row)
+			t.Errorf("got %+v, want two measurements, a ratio and a target", row)
 		}
 	}
 	row := r.Rows[0]
@@ -64,6 +64,6 @@ func TestBenchMeasures(t *testing.T) {
 	}
 	var out bytes.Buffer
 	if err := r.WriteJSON(&out); err != nil || !json.Valid(out.Bytes()) {
-		t.Errorf("%v: %s", err, &out)
+		t.Errorf("got %v, want valid JSON: %s", err, &out)
 	}
 }

@@ -30,7 +30,7 @@ func TestBuyersCommands(t *testing.T) {
 	}
 	first := order("buy", "sneaker", "--quantity", "2", "--buyer", "ann", "--key", "k")
 	if second := order("buy", "sneaker", "--quantity", "2", "--buyer", "ann", "--key", "k"); second.ID != first.ID || first.Status != "pending_payment" {
-		t.Errorf("%+v and %+v under one key", first, second)
+		t.Errorf("same key: got %+v and %+v, want one pending order", first, second)
 	}
 	out := does("buy", "sneaker", "--buyer", "ann")
 	contains(t, out, "amount    129.00 EUR")
@@ -40,7 +40,7 @@ func TestBuyersCommands(t *testing.T) {
 	}
 	contains(t, does(strings.Fields(next)...), "cancelled")
 	if o := order("order", "pay", first.ID, "--buyer", "ann", "--ref", "p-1"); o.Status != "paid" {
-		t.Errorf("%+v", o)
+		t.Errorf("got %+v, want status paid", o)
 	}
 	contains(t, does("order", "show", first.ID, "--buyer", "ann"), "paid", "258.00 EUR")
 	contains(t, does("order", "list", "--buyer", "ann"), first.ID+"  sneaker  2         258.00 EUR  paid       20", "cancelled  20")
@@ -98,7 +98,7 @@ func TestBuyWaitsForDecision(t *testing.T) {
 		var asked []string
 		_, _, err := command(t, "buy", "S", "--key", "K", "--target", orderOf(t, &asked, c.answers...))
 		if (err == nil) != (c.want == "") || !strings.Contains(fmt.Sprint(err), c.want) || len(asked) != len(c.answers) {
-			t.Errorf("%v: %v, %d calls, want %q", c.answers, err, len(asked), c.want)
+			t.Errorf("%v: got %v after %d calls, want %q", c.answers, err, len(asked), c.want)
 		}
 		if slices.ContainsFunc(asked, func(call string) bool { return call != "POST /v1/orders K" }) {
 			t.Errorf("got requests %s, want only POST /v1/orders with the key K", asked)

@@ -93,7 +93,7 @@ func TestCompare(t *testing.T) {
 	skipUnlessInstalled(t, err)
 	check.Must(t, err)
 	if len(report.Rows) != 1 || !report.Rows[0].AsExpected() {
-		t.Errorf("%+v", report)
+		t.Errorf("got %+v, want one row as expected", report)
 	}
 	contains(t, progress.String(), "no-limit: judging, round 1 of 1")
 	leaves(t, 0)

@@ -33,7 +33,7 @@ func TestCompletion(t *testing.T) {
 		got := strings.Fields(out)
 		slices.Sort(got)
 		if strings.Join(got, " ") != want {
-			t.Errorf("%q: %q, want %q", line, got, want)
+			t.Errorf("%q: got %q, want %q", line, got, want)
 		}
 	}
 }

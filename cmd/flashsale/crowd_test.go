@@ -59,7 +59,7 @@ func TestServeWithLoadtestAndCrowd(t *testing.T) {
 	out, errs := check.Output(t), &cue{word: `[1-9]\d* orders, [1-9]\d* sold out`, then: leave}
 	err = run(ctx, []string{"crowd", "shoe", "--target", url, "--rate", "100", "--duration", "10h"}, out, errs)
 	if err != nil || !turnout.MatchString(out.String()) {
-		t.Errorf("%v, %q", err, out)
+		t.Errorf("crowd: got %v, %q, want a turnout", err, out)
 	}
 	contains(t, errs.text(), "crowd: 100 orders per second for shoe, for 10h")
 }
@@ -80,7 +80,7 @@ func TestLoadtestWithVisitors(t *testing.T) {
 		VisitorUnits  int `json:"visitor_units"`
 	}
 	if jsonErr := json.Unmarshal([]byte(out.String()), &doc); err != nil || jsonErr != nil || !doc.Pass || doc.VisitorOrders != 1 || doc.VisitorUnits != 2 {
-		t.Errorf("%v, %v\n%s", err, jsonErr, errs.text())
+		t.Errorf("got %v, %v, want a pass with one order of 2 units by a visitor\n%s", err, jsonErr, errs.text())
 	}
 }
 

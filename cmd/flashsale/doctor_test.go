@@ -29,7 +29,7 @@ func TestDoctor(t *testing.T) {
 		out, _, err := command(t, "doctor", "--redis", s.RedisURL, "--mysql", s.SQL)
 		var exit exitCode
 		if errors.As(err, &exit) != bad || !strings.Contains(out, want) {
-			t.Errorf("%v, want bad: %v, and %q:\n%s", err, bad, want, out)
+			t.Errorf("got %v, want bad %v and %q:\n%s", err, bad, want, out)
 		}
 	}
 	db, err := sql.Open("mysql", s.SQL)
@@ -79,7 +79,7 @@ func TestDoctorWithSentinel(t *testing.T) {
 	for value, want := range map[string]string{"0": "warn  redis: min-replicas-to-write 0", "1": "ok    redis: min-replicas-to-write 1"} {
 		check.Must(t, master.ConfigSet(t.Context(), "min-replicas-to-write", value).Err())
 		if out, _, err := command(t, "doctor", "--redis", s.URL, "--mysql", "u:p@tcp(127.0.0.1:1)/d"); !strings.Contains(out, want) {
-			t.Errorf("%v, want %q:\n%s", err, want, out)
+			t.Errorf("got %v, want %q:\n%s", err, want, out)
 		}
 	}
 }

@@ -144,12 +144,12 @@ func TestDrillFails(t *testing.T) {
 	}
 	for _, log := range []string{"node-1.log", "redis.log", "mysql.log", "verdict.txt"} {
 		if b, err := os.ReadFile(row.Logs + "/" + log); err != nil || len(b) == 0 {
-			t.Errorf("%s: %d bytes, %v", log, len(b), err)
+			t.Errorf("%s: got %d bytes, %v, want a log", log, len(b), err)
 		}
 	}
 	var out bytes.Buffer
 	if err := report.WriteJSON(&out); err != nil || !json.Valid(out.Bytes()) || !strings.Contains(out.String(), `"verdict":"FAIL"`) {
-		t.Errorf("%v: %s", err, &out)
+		t.Errorf("got %v, want valid JSON with the verdict: %s", err, &out)
 	}
 	leaves(t, 1)
 }

@@ -75,7 +75,7 @@ func TestHelp(t *testing.T) {
 	for _, args := range [][]string{nil, {"--help"}, {"serve", "--help"}, {"demo", "--help"}, {"loadtest", "--help"}, {"token", "--help"}, {"migrate", "--help"}, {"drill", "--help"}, {"compare", "--help"}} {
 		out, _, err := command(t, args...)
 		if err != nil || !strings.Contains(out, "Usage: flashsale") {
-			t.Errorf("%v: %v\n%s", args, err, out)
+			t.Errorf("%v: got %v, want the usage\n%s", args, err, out)
 		}
 	}
 	if out, _, _ := command(t, "serve", "--help"); !strings.Contains(out, "FLASHSALE_LIMIT_BUYER") || !strings.Contains(out, "5/s:10") {
@@ -151,7 +151,7 @@ func TestToken(t *testing.T) {
 			continue
 		}
 		if err != nil || who.Buyer+" "+who.Scope != want {
-			t.Errorf("%v: %+v, %v", args, who, err)
+			t.Errorf("%v: got %+v, %v, want %s", args, who, err, want)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func demo(t *testing.T, args ...string) (v verdict, err error) {
 	args = append([]string{"demo", "--json", "--quiet", "--stock", "50", "--rate", "240", "--duration", "1s"}, args...)
 	out, log, err := command(t, args...)
 	if jsonErr := json.Unmarshal([]byte(out), &v); jsonErr != nil {
-		t.Fatalf("%v: %v: %s\n%s", args, errors.Join(err, jsonErr), out, log)
+		t.Fatalf("%v: got %v, want a JSON verdict: %s\n%s", args, errors.Join(err, jsonErr), out, log)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -197,7 +197,7 @@ func demoOn(t *testing.T, kind string, args ...string) verdict {
 	}
 	v, err := demo(t, args...)
 	if err != nil || !v.Pass || v.Stores != kind {
-		t.Fatalf("%v: %+v", err, v)
+		t.Fatalf("got %v, %+v, want a pass on %s stores", err, v, kind)
 	}
 	return v
 }
@@ -209,7 +209,7 @@ func TestDemo(t *testing.T) {
 			dir := t.TempDir()
 			v := demoOn(t, kind, "--report", dir)
 			if v.Durable == 0 || v.Answers["201"] == 0 || v.Seed != 1 || v.Cores == 0 {
-				t.Errorf("%+v", v)
+				t.Errorf("got %+v, want orders, answers, seed and cores", v)
 			}
 			contains(t, v.Command, "flashsale demo --json --quiet --stock 50 ", "--report "+dir)
 			contains(t, v.Program, "flashsale", "go1.")
@@ -224,7 +224,7 @@ func TestDemo(t *testing.T) {
 func TestDemoOnPayment(t *testing.T) {
 	t.Parallel()
 	if v := demoOn(t, servertest.Kinds()[0], "--reserve-on", "payment"); v.Paid != 50 || v.Pending != 0 {
-		t.Errorf("%+v", v)
+		t.Errorf("got %+v, want 50 paid units and none pending", v)
 	}
 }
 

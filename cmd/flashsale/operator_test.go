@@ -160,7 +160,7 @@ func buys(t *testing.T, node *app.App, buyer, sku string, quantity int) string {
 	defer func() { _ = res.Body.Close() }()
 	var order api.Order
 	if err := json.NewDecoder(res.Body).Decode(&order); err != nil || order.Status != "pending_payment" {
-		t.Fatalf("%d %+v %v", res.StatusCode, order, err)
+		t.Fatalf("got %d %+v, %v, want a pending order", res.StatusCode, order, err)
 	}
 	return order.ID
 }
@@ -172,7 +172,7 @@ func TestAuditOfABrokenSale(t *testing.T) {
 	defer server.Close()
 	out, _, err := command(t, "audit", "S", "--target", server.URL)
 	if contains(t, out, "BROKEN", "drift -1"); !errors.Is(err, exitCode(1)) {
-		t.Errorf("%v, want exit status 1", err)
+		t.Errorf("got %v, want exit status 1", err)
 	}
 	sums.Available, sums.Drift, sums.Balanced = 2, 0, true
 	out, _, err = command(t, "audit", "S", "--target", server.URL)
@@ -206,7 +206,7 @@ func TestMoney(t *testing.T) {
 		"12900 JPY": {12900, "JPY"}, "12.900 KWD": {12900, "KWD"}, "0.012 BHD": {12, "BHD"}, "1.2900 CLF": {12900, "CLF"},
 	} {
 		if got := money(c.amount, c.currency); got != want {
-			t.Errorf("%d: %q, want %q", c.amount, got, want)
+			t.Errorf("%d: got %q, want %q", c.amount, got, want)
 		}
 	}
 }

@@ -46,15 +46,15 @@ func TestPagesAreShort(t *testing.T) {
 
 // For packages that people copy, go doc fits on one screen.
 func TestDocIsShort(t *testing.T) {
-	for folder, most := range map[string]int{"orders/lock": 20, "ratelimit": 20, "inventory": 20} {
+	for folder, limit := range map[string]int{"orders/lock": 20, "ratelimit": 20, "inventory": 20} {
 		cmd := exec.CommandContext(check.Context(t), "go", "doc", "./"+folder)
 		cmd.Dir = root
 		out, err := cmd.CombinedOutput()
 		check.Must(t, err)
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 		lines = lines[slices.IndexFunc(lines, declaration.MatchString):]
-		if t.Logf("%3d lines of %s", len(lines), folder); len(lines) > most {
-			t.Errorf("go doc shows %d lines of declarations of %s, want at most %d", len(lines), folder, most)
+		if t.Logf("%3d lines of %s", len(lines), folder); len(lines) > limit {
+			t.Errorf("go doc shows %d lines of declarations of %s, want at most %d", len(lines), folder, limit)
 		}
 	}
 }

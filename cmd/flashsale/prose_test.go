@@ -69,7 +69,7 @@ func TestHabits(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		switch n, limit := found[name], allowed[name]; {
 		case n > limit:
-			t.Errorf("%s: %d wording habits in its comments, and %d are allowed: see %s and the patterns above", name, n, limit, habitsFile)
+			t.Errorf("%s: got %d wording habits in its comments, want at most %d: see %s and the patterns above", name, n, limit, habitsFile)
 		case n < limit && !*updateHabits:
 			t.Errorf("%s: %d wording habits, fewer than the %d of %s: run go test ./cmd/flashsale -run TestHabits -update", name, n, limit, habitsFile)
 		}

@@ -192,7 +192,7 @@ func TestReadmeCode(t *testing.T) {
 		}
 	}
 	if programs < 3 {
-		t.Errorf("%d whole programs, want those of the lock, the limiter and the gate", programs)
+		t.Errorf("got %d whole programs, want 3 or more: lock, limiter and gate", programs)
 	}
 }
 

@@ -64,6 +64,6 @@ func TestVersion(t *testing.T) {
 	}
 	out, _, err := command(t, "--version")
 	if err != nil || strings.Count(out, "\n") != 1 || !strings.Contains(out, "go1.") {
-		t.Errorf("%v: %q", err, out)
+		t.Errorf("--version: got %v, %q, want one line with the Go version", err, out)
 	}
 }

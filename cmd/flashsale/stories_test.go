@@ -161,7 +161,7 @@ func TestStoriesFindsMissingNames(t *testing.T) {
 	} {
 		wrong, _, _ := wrongSteps("# Stories\n\n## One\n\n"+item, have)
 		if got := strings.Join(wrong, "; "); want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("%q: %q, want %q", item, got, want)
+			t.Errorf("%q: got %q, want %q", item, got, want)
 		}
 	}
 }

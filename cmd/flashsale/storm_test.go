@@ -54,7 +54,7 @@ func TestStorm(t *testing.T) {
 	t.Log(out.String())
 	f := row.Storm
 	if report.ExitCode() != 0 || len(report.Drills) != 1 || f.Faults == 0 || row.Orders == 0 || f.Accepted == 0 || f.Refused == 0 || f.Reads < 20 {
-		t.Errorf("%+v %+v\n%s", row, f, progress.String())
+		t.Errorf("got %+v %+v, want a pass with faults and orders\n%s", row, f, progress.String())
 	}
 }
 
@@ -92,7 +92,7 @@ func TestStormFails(t *testing.T) {
 	}
 	for _, log := range []string{"node-1.log", "redis.log", "redis-2.log", "mysql.log", "evidence.json"} {
 		if b, err := os.ReadFile(filepath.Join(report.Drills[0].Logs, log)); err != nil || len(b) == 0 {
-			t.Errorf("%s: %d bytes, %v", log, len(b), err)
+			t.Errorf("%s: got %d bytes, %v, want a log", log, len(b), err)
 		}
 	}
 	leaves(t, 1)

@@ -39,7 +39,7 @@ func TestRedisCluster(t *testing.T) {
 						n.cancel(last, a.where(), from)
 					}
 				case a.code() != "sold_out":
-					t.Errorf("%s: %d %s", sku, a.status, a.body)
+					t.Errorf("%s: got %d %s, want 201 or sold_out", sku, a.status, a.body)
 				}
 			}
 			check.Eventually(t, sku+" sells the cancelled unit again", func() bool {

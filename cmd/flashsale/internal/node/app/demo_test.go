@@ -24,7 +24,7 @@ func TestDemo(t *testing.T) {
 	}
 	check.Eventually(t, "there is a demo sale", func() bool { return sale().SKU == "demo" })
 	if got := sale(); got.Total != 1000 || got.Available != 1000 {
-		t.Errorf("%+v", got)
+		t.Errorf("demo sale: got %+v, want 1000 units", got)
 	}
 	type pass struct{ Token, Subject, Role string }
 	ask := func(role string) (p pass) {
@@ -61,7 +61,7 @@ func TestPage(t *testing.T) {
 	policy := a.header.Get("Content-Security-Policy")
 	if a.status != 200 || !a.has("data-demo") || !strings.HasPrefix(policy, "default-src 'none'; connect-src 'self'") ||
 		strings.Contains(policy, "unsafe") {
-		t.Errorf("%d under %q", a.status, policy)
+		t.Errorf("got %d with policy %q, want 200 with a strict policy", a.status, policy)
 	}
 	for _, external := range []string{"src=", "@import", "url(", "https://"} {
 		if a.has(external) {

@@ -129,10 +129,10 @@ func TestPortInUse(t *testing.T) {
 func TestRedisURL(t *testing.T) {
 	o, err := redisOptions("redis://user:pass@a:1,b:2,c:3/0")
 	if err != nil || fmt.Sprint(o.Addrs) != "[a:1 b:2 c:3]" || !o.IsClusterMode || o.Password != "pass" {
-		t.Errorf("%+v, %v", o, err)
+		t.Errorf("cluster: got %+v, %v", o, err)
 	}
 	if one, err := redisOptions("redis://a:1/2"); err != nil || one.IsClusterMode || one.DB != 2 {
-		t.Errorf("%+v, %v", one, err)
+		t.Errorf("single server: got %+v, %v", one, err)
 	}
 	for url, want := range map[string]string{
 		"redis+sentinel://user:p@a:1,b:2/shop/3": "[a:1 b:2] shop 3 p",
@@ -145,7 +145,7 @@ func TestRedisURL(t *testing.T) {
 			continue
 		}
 		if got := fmt.Sprint(o.Addrs, " ", o.MasterName, " ", o.DB, " ", o.Password); got != want || o.IsClusterMode {
-			t.Errorf("%s: %s, want %s", url, got, want)
+			t.Errorf("%s: got %s, want %s", url, got, want)
 		}
 	}
 	if _, err := redisOptions("redis+sentinel://a:1"); err == nil || !strings.Contains(err.Error(), "master") {

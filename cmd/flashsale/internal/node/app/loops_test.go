@@ -32,7 +32,7 @@ func TestEndedSaleIsKeptUntilSettled(t *testing.T) {
 	over := terms(t, func(all map[string]any) { window(-72*time.Hour, -48*time.Hour)(all); all["total"] = 100 })
 	// A 503 means that the change is stored but not yet at the gate.
 	if a := n.send("PUT", "/v1/admin/sales/S", n.token("operator", true), over); a.status != 503 && a.status != 200 {
-		t.Errorf("%d %s", a.status, a.body)
+		t.Errorf("PUT: got %d %s, want 503 or 200", a.status, a.body)
 	}
 	held.Drop()
 	for i, path := range where {

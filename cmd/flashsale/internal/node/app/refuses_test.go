@@ -81,7 +81,7 @@ func TestKeeperIsReplacedWithoutMemory(t *testing.T) {
 	w.Cut() // from now on only b can commit the queues
 	for _, sku := range skus {
 		if placed := b.order(sku, "bob", "Prefer: respond-async"); placed.status != 202 && placed.status != 201 {
-			t.Fatalf("%d %s", placed.status, placed.body)
+			t.Fatalf("got %d %s, want 202 or 201", placed.status, placed.body)
 		}
 	}
 	check.Must(t, openRedis(t, s.RedisURL).ConfigSet(t.Context(), "maxmemory", "1").Err())

@@ -55,7 +55,7 @@ func TestSalesAreCachedForASecond(t *testing.T) {
 		for range asks {
 			a := n.send("GET", path, "", "")
 			if a.status != 200 || a.header.Get("Cache-Control") != "public, max-age=1" || a.header.Get("RateLimit") != "" || a.header.Get("RateLimit-Policy") != "" {
-				t.Fatalf("%s: %d %v %s", path, a.status, a.header, a.body)
+				t.Fatalf("%s: got %d %v %s, want 200, cacheable, without limits", path, a.status, a.header, a.body)
 			}
 		}
 		// Each keeper also reads its sale, once a second or more often.
@@ -125,7 +125,7 @@ func TestQueuedOrderIsFoundByID(t *testing.T) {
 		a := n.send("POST", "/v1/orders", ann, `{"sku":"`+sku+`","quantity":1}`, "Prefer: respond-async")
 		id := uuid7.FindStringSubmatch(a.where())
 		if a.status != 202 || id == nil || id[2] != fmt.Sprintf("%04x", skuHash(sku)) {
-			t.Fatalf("%s: %d %v %s", sku, a.status, a.header, a.body)
+			t.Fatalf("%s: got %d %v %s, want 202 with an id of this SKU", sku, a.status, a.header, a.body)
 		}
 		n.send("GET", "/v1/orders/"+id[1], ann, "").want(200).contains(`"status":"reserved"`, `"sku":"`+sku+`"`)
 		n.send("POST", "/v1/orders/"+id[1]+"/pay", ann, `{"payment_ref":"r"}`).want(409, "in_progress")
@@ -153,7 +153,7 @@ func TestHalfClosedConnectionIsAnswered(t *testing.T) {
 	check.Must(t, err)
 	status, _, _ := strings.Cut(string(raw), "\r\n")
 	if status != "HTTP/1.1 503 Service Unavailable" {
-		t.Errorf("%s", raw)
+		t.Errorf("got %s, want 503", raw)
 	}
 }
 

@@ -70,7 +70,7 @@ func TestTokens(t *testing.T) {
 	}
 	n.send("GET", "/v1/admin/refunds", signed(t, secret, map[string]any{"Scope": "admin"}), "").want(403)
 	if a := n.send("GET", "/v1/live?sku=S", "x.y.z", ""); a.status != 401 || a.header.Get("WWW-Authenticate") != "Bearer" {
-		t.Errorf("/v1/live: %d %v", a.status, a.header)
+		t.Errorf("/v1/live: got %d %v, want 401 with WWW-Authenticate", a.status, a.header)
 	}
 }
 
@@ -121,14 +121,14 @@ func TestPayScope(t *testing.T) {
 			closed: "order_closed", "/v1/orders/01a1f945-8d3e-761d-bbcb-7d1dab60df27": "not_found", "/v1/orders/x": "not_found",
 		} {
 			if a := n.send("POST", path+"/pay", psp, `{"payment_ref":"q"}`); a.code() != want {
-				t.Errorf("paying %s: %d %s", path, a.status, a.body)
+				t.Errorf("paying %s: got %d %s, want %s", path, a.status, a.body, want)
 			}
 		}
 		// The scope allows nothing else.
 		for _, call := range []string{"GET " + where, "POST " + closed + "/cancel", "GET /v1/admin/refunds"} {
 			method, path, _ := strings.Cut(call, " ")
 			if a := n.send(method, path, psp, ""); a.status != 404 && a.status != 403 {
-				t.Errorf("%s: %d %s", call, a.status, a.body)
+				t.Errorf("%s: got %d %s, want 404 or 403", call, a.status, a.body)
 			}
 		}
 	})

@@ -176,7 +176,7 @@ func TestScopes(t *testing.T) {
 		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(secret)
 		check.Must(t, err)
 		if id, err := v.Verify(token); err != nil || id.Admin != admin {
-			t.Errorf("scope %q: %+v, %v", scope, id, err)
+			t.Errorf("scope %q: got %+v, %v, want admin %v", scope, id, err, admin)
 		}
 	}
 }
@@ -187,7 +187,7 @@ func TestFromHeaderRefuses(t *testing.T) {
 	check.Must(t, err)
 	for _, header := range []string{"", " ", "Bearer", "Bearer ", "Bearer" + token, token, "Basic " + token, " Bearer " + token, "Bearer\t" + token, "Bearer " + token + " x"} {
 		if _, err := v.FromHeader(header); !errors.Is(err, ErrUnauthorized) {
-			t.Errorf("%q: %v", header, err)
+			t.Errorf("%q: got %v, want ErrUnauthorized", header, err)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func FuzzFromHeader(f *testing.F) {
 				t.Fatalf("%q: got %+v, want b1", header, id)
 			}
 		case !errors.Is(err, ErrUnauthorized) || id != (Identity{}):
-			t.Fatalf("%q: %+v, %v", header, id, err)
+			t.Fatalf("%q: got %+v, %v, want ErrUnauthorized", header, id, err)
 		}
 	})
 }

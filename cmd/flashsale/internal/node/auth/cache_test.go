@@ -64,7 +64,7 @@ func TestCacheIsBounded(t *testing.T) {
 			for n := from; n < 2*len(tokens); n += 4 {
 				want := fmt.Sprintf("b%d", n%len(tokens))
 				if id, err := v.Verify(tokens[n%len(tokens)]); err != nil || id.Buyer != want {
-					t.Errorf("%s: %+v, %v", want, id, err)
+					t.Errorf("got %+v, %v, want %s", id, err, want)
 				}
 				if _, err := v.Verify(fmt.Sprintf("%s%d", tokens[0], n)); err == nil {
 					t.Error("a token with a changed signature is accepted")

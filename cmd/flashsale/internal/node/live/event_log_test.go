@@ -76,7 +76,7 @@ func TestLogOfSales(t *testing.T) {
 			got = append(got, observe(step)...)
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func TestPagesAreSmall(t *testing.T) {
 		html, policy, err := make(true)
 		check.Must(t, err)
 		if len(html) > 100_000 || bytes.Contains(html, []byte(" src=")) || bytes.Contains([]byte(policy), []byte("unsafe")) {
-			t.Errorf("%s: %d bytes under %s", name, len(html), policy)
+			t.Errorf("%s: got %d bytes with policy %s, want at most 100 kB, no src and a strict policy", name, len(html), policy)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func TestEmptyOverview(t *testing.T) {
 	check.Must(t, err)
 	for _, list := range []string{`"sales":[]`, `"nodes":[]`, `"missing":[]`, `"events":[]`} {
 		if !bytes.Contains(raw, []byte(list)) {
-			t.Errorf("%s lacks %s", raw, list)
+			t.Errorf("overview: got %s, want %s", raw, list)
 		}
 	}
 	if got := string(l.events.opening(l.started)); !bytes.Contains([]byte(got), []byte(`"points":[]`)) || !bytes.Contains([]byte(got), []byte("event: events\ndata: {\"events\":[]}\n\n")) {

@@ -45,7 +45,7 @@ func TestMarks(t *testing.T) {
 	} {
 		got := h.record(noon.Add(time.Duration(c.after)*time.Second), []orders.Sale{c.sale}, c.offer)["S"]
 		if !reflect.DeepEqual(got, c.want) {
-			t.Errorf("after %d s: %v, want %v", c.after, got, c.want)
+			t.Errorf("after %d s: got %v, want %v", c.after, got, c.want)
 		}
 	}
 	var sent struct {
@@ -56,13 +56,13 @@ func TestMarks(t *testing.T) {
 	text := string(h.event("S"))
 	check.Must(t, json.Unmarshal([]byte(text[len("event: history\ndata: "):]), &sent))
 	if len(sent.Marks) != 6 || len(sent.Points) != 11 || sent.Points[3] != (point{at(2), 0, 4}) || !sent.Began.Equal(noon.Add(-2*time.Second)) {
-		t.Errorf("%s", text)
+		t.Errorf("history: got %s, want 6 marks and 11 points", text)
 	}
 	for s := range 11 * 60 {
 		h.record(noon.Add(time.Duration(11+s)*time.Second), []orders.Sale{closed}, nil)
 	}
 	if c, _ := h.sales.Peek("S"); len(c.marks) != 0 || c.points.all()[0].At < at(60) {
-		t.Errorf("after ten minutes: %+v", c)
+		t.Errorf("after ten minutes: got %+v, want no old marks and points", c)
 	}
 }
 
@@ -78,10 +78,10 @@ func TestHistoryOfANewSale(t *testing.T) {
 	h.record(noon.Add(3*time.Second), []orders.Sale{sale}, nil)
 	c, _ := h.sales.Peek("S")
 	if want := []mark{{noon.UnixMilli() + 2500, "opened", 12}}; !reflect.DeepEqual(c.marks, want) {
-		t.Errorf("marks %v, want %v", c.marks, want)
+		t.Errorf("marks: got %v, want %v", c.marks, want)
 	}
 	if want := []point{{noon.UnixMilli() + 2999, 12, 0}, {noon.UnixMilli() + 3000, 7, 5}}; !reflect.DeepEqual(c.points.all(), want) {
-		t.Errorf("points %v, want %v", c.points.all(), want)
+		t.Errorf("points: got %v, want %v", c.points.all(), want)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestPoints(t *testing.T) {
 	}
 	points := c.points.all()
 	if len(points) > 220 || len(points) < 214 {
-		t.Errorf("%d points", len(points))
+		t.Errorf("got %d points, want 214 to 220", len(points))
 	}
 	last := points[len(points)-1].At
 	for i, p := range points[1:] {

@@ -37,7 +37,7 @@ func TestWatchersAreBounded(t *testing.T) {
 		want     string
 	}{{"a", false, "watches"}, {"a", false, "address"}, {"b", false, "watches"}, {"c", false, "full"}, {"a", true, "watches"}, {"d", true, "full"}} {
 		if _, got := watch(c.address, c.operator); got != c.want {
-			t.Errorf("%+v: %s", c, got)
+			t.Errorf("%+v: got %s", c, got)
 		}
 	}
 	first.Leave()
@@ -118,7 +118,7 @@ func TestRates(t *testing.T) {
 	b := stats(1, time.Microsecond, time.Microsecond)
 	all := sumRates([]nodeStats{a, b, {Node: "c"}})
 	if all.Accepted != 52 || a.Point.Accepted != 50 || b.Point.Accepted != 2 {
-		t.Errorf("%+v", all)
+		t.Errorf("sum: got %+v, want accepted 52; nodes: %v and %v, want 50 and 2", all, a.Point.Accepted, b.Point.Accepted)
 	}
 	if got := all.P99; math.Abs(got-.1735) > 1e-9 { // interpolated between 0.1 ms and 0.25 ms
 		t.Errorf("p99: got %v ms, want 0.1735", got)
@@ -139,7 +139,7 @@ func TestAnswered(t *testing.T) {
 		l.Answered("other", status, took)
 	}
 	if r := l.responses.take(2); r.Accepted != 2 || r.Refused != 1 || r.Limited != 1 || r.Failed != 1 || r.took[12] != 12 || r.took[11] != 10 {
-		t.Errorf("%+v", r)
+		t.Errorf("rates: got %+v", r)
 	}
 	if p99 := l.takeBySale([]string{"S"}); len(p99) != 1 || math.Abs(p99["S"]-2384.2) > .1 { // the last bound
 		t.Errorf("p99 by sale: %v", p99)
@@ -174,7 +174,7 @@ func TestQuantile(t *testing.T) {
 		{nil, 0},
 	} {
 		if got := quantile(.99, bounds, c.took); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("%v: %v, want %v", c.took, got, c.want)
+			t.Errorf("%v: got %v, want %v", c.took, got, c.want)
 		}
 	}
 }

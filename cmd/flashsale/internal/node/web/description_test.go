@@ -128,7 +128,7 @@ func TestReadablePage(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/docs", nil)
 		r.Host = host
 		if got := address(r); got != want {
-			t.Errorf("%s: %s, want %s", host, got, want)
+			t.Errorf("%s: got %s, want %s", host, got, want)
 		}
 	}
 	if got := get("/openapi.yaml").Body.String(); got != string(OpenAPI) {

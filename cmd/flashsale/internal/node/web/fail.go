@@ -43,8 +43,8 @@ func (s *Server) fail(c *gin.Context, err error) {
 	if errors.Is(err, context.Canceled) && c.Request.Context().Err() != nil {
 		// The client has gone away. A client that has closed only its sending side still
 		// reads the response.
-		c.AddParam(codeParam, codeGone) // the first code counts, so this overrides that of away
-		s.away(c, unavailable)
+		c.AddParam(codeParam, codeGone) // the first code counts, so this overrides that of serviceUnavailable
+		s.serviceUnavailable(c, unavailable)
 		return
 	}
 	if invalid, ok := errors.AsType[*orders.InvalidError](err); ok {
@@ -78,7 +78,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 		return
 	}
 	s.note(c, err)
-	s.away(c, unavailable)
+	s.serviceUnavailable(c, unavailable)
 }
 
 // Status and code, in logs and metrics only, of requests whose client has gone away.
@@ -87,8 +87,8 @@ const (
 	codeGone   = "gone"
 )
 
-// away answers with 503.
-func (s *Server) away(c *gin.Context, detail string) {
+// serviceUnavailable answers with 503.
+func (s *Server) serviceUnavailable(c *gin.Context, detail string) {
 	c.Header("Retry-After", "1")
 	s.write(c, newProblem(http.StatusServiceUnavailable, "unavailable", detail))
 }

@@ -27,7 +27,7 @@ const (
 // without the missing ones, and otherwise 503 with the names of the missing ones.
 func (s *Server) readyz(c *gin.Context) {
 	if !s.ready.Load() {
-		s.away(c, "this node is starting or stopping")
+		s.serviceUnavailable(c, "this node is starting or stopping")
 		return
 	}
 	missing, err := s.missing.Get(c.Request.Context())
@@ -49,7 +49,7 @@ func (s *Server) readyz(c *gin.Context) {
 		c.JSON(http.StatusOK, gin.H{"status": "degraded", "detail": what})
 		return
 	}
-	s.away(c, what)
+	s.serviceUnavailable(c, what)
 }
 
 // ask checks all dependencies in parallel and returns the ones that do not respond.
