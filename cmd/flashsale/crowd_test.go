@@ -87,6 +87,6 @@ func TestLoadtestWithVisitors(t *testing.T) {
 // If the server does not trust X-Forwarded-For, loadtest fails and names the flag.
 func TestLoadtestNamesFlagToSet(t *testing.T) {
 	t.Parallel()
-	url := serving(t, "--trusted-proxies", "192.0.2.1", "--limit-ip", "1/s:10") // however slow this machine is
+	url := serving(t, "--trusted-proxies", "192.0.2.1", "--limit-ip", "1/s:10") // low enough for a slow machine
 	refuses(t, []string{"loadtest", "--target", url, "--rate", "300", "--duration", "1s"}, "--trusted-proxies")
 }

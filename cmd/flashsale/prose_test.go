@@ -21,7 +21,7 @@ var updateHabits = flag.Bool("update", false, "lower the numbers in "+habitsFile
 
 // habits are words that make a comment hard to read.
 var habits = []*regexp.Regexp{
-	regexp.MustCompile(`\b(?:tells?|told|says?|said|hears?|heard)\b`), // instead of returns, reports, contains or receives
+	regexp.MustCompile(`\b(?:tells?|told|says?|said|hears?|heard)\b`), // write returns, reports, contains or receives
 	regexp.MustCompile(`\b(?:nobody|anybody|somebody|everybody|whoever)\b`),
 	regexp.MustCompile(`\b(?:those (?:who|that|which|of)|one (?:that|who|which)|the others)\b`),
 	regexp.MustCompile(`(?:^|[.;:,] |\bor )else\b`),

@@ -18,7 +18,7 @@ func TestPricesInTheBrowser(t *testing.T) {
 	n.put("S", 9, 5, 900)
 	buyer := visit(t, chromium, n.URL()+"/#S")
 	buyer.do(chromedp.EmulateViewport(390, 844))
-	n.put("S", 1_000_000_000, 5, 900) // the scale of the chart is not cut off
+	n.put("S", 1_000_000_000, 5, 900)
 	buyer.until(`document.getElementById('of').textContent === 'of 1,000,000,000 left' &&
 		[...document.getElementById('scale').children].every(label => label.getBoundingClientRect().left >= document.getElementById('scale').closest('section').getBoundingClientRect().left)`)
 	for currency, want := range map[string]string{"COP": "COP 129.00", "HUF": "HUF 129.00", "IQD": "IQD 12.900", "JPY": "¥12,900", "EUR": "€129.00"} {

@@ -13,8 +13,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// The stream of a sale is public, and begins with the history of the sale. Only operators
-// receive the stream of all sales, the nodes and the state of all units.
+// The stream of a sale is public and begins with the history of the sale. Only operators can
+// open the stream of the overview, which has all sales with their audits and all nodes.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -98,8 +98,7 @@ func TestWatchRefused(t *testing.T) {
 	n.send("POST", "/demo/token", "", "").want(404) // the node is not a demo
 }
 
-// The streams of one network are limited in number. The limit leaves streams to other
-// networks and to operators.
+// The number of streams per network is limited. Operators and other networks are not affected.
 func TestWatchersPerAddress(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)

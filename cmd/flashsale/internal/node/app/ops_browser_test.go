@@ -49,7 +49,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 		window.wrong = [];
 		new MutationObserver(() => {
 			const row = [...document.querySelectorAll('#sales [data-key=S] td')].map(cell => parseInt(cell.textContent));
-			const law = [...document.getElementById('law-sum').textContent.matchAll(/\d+/g)].map(Number); // total, available, held, pending, paid, restoring
+			const law = [...document.getElementById('law-sum').textContent.matchAll(/\d+/g)].map(Number); // total, available, queued, pending, paid, restoring
 			const [, sold, pending, paid, available] = row;
 			if (sold !== pending + paid || law.length && [pending, paid, available].join() !== [law[3], law[4], law[1]].join()) wrong.push([row, law].join(' / '));
 		}).observe(document.getElementById('sales'), { subtree: true, childList: true });
