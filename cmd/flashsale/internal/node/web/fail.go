@@ -41,8 +41,8 @@ func (s *Server) handle(h func(*gin.Context) error) gin.HandlerFunc {
 func (s *Server) fail(c *gin.Context, err error) {
 	c.Abort()
 	if errors.Is(err, context.Canceled) && c.Request.Context().Err() != nil {
-		// The client has gone away. A client that has closed only its sending side still
-		// reads the response.
+		// The client has probably gone away. Respond nevertheless, because a client that has
+		// closed only its sending side still reads the response.
 		c.AddParam(codeParam, codeGone) // the first code counts, so this overrides that of serviceUnavailable
 		s.serviceUnavailable(c, unavailable)
 		return
