@@ -9,7 +9,7 @@ import (
 )
 
 type saleArchive struct {
-	SKU   string        `arg:""`
+	SKU   string        `arg:"" help:"The sale."`
 	MySQL string        `name:"mysql" required:"" placeholder:"DSN" help:"Database of the sale: the --mysql of serve."`
 	To    string        `default:"flashsale_archive" placeholder:"DATABASE" help:"Archive database on the same server. Default ${default}."`
 	After time.Duration `default:"2160h" help:"Minimum time since the sale ended, was last changed, and last had a refund. A later payment finds no order. Default ${default}, 90 days."`

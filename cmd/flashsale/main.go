@@ -85,7 +85,7 @@ type commands struct {
 	Migrate  migrateCommand  `cmd:"" group:"sell" help:"Update the database schema and exit."`
 	Demo     demoCommand     `cmd:"" group:"prove" help:"Attack a sale on this machine until it is sold out, and judge the result."`
 	Loadtest loadtestCommand `cmd:"" group:"prove" help:"Attack a running server, and judge what it sold."`
-	Crowd    crowdCommand    `cmd:"" group:"prove" help:"Send buyers to a sale on a running server at a gentle rate, so that you can watch it."`
+	Crowd    crowdCommand    `cmd:"" group:"prove" help:"Send buyers to a sale on a running server, slowly enough to watch."`
 	Drill    drillCommand    `cmd:"" group:"prove" help:"Kill, pause and disconnect parts of a running service, and judge what it sold."`
 	Compare  compareCommand  `cmd:"" group:"prove" help:"Compare correct and broken ways to sell under the same attack."`
 	Bench    benchCommand    `cmd:"" group:"prove" help:"Measure the program against minimal counterparts."`

@@ -41,7 +41,7 @@ func (c *orderList) Run(ctx context.Context, s streams) error {
 
 type orderShow struct {
 	ID          string `arg:"" help:"The order's id."`
-	Buyer       string `placeholder:"NAME" help:"Ask as this buyer. Default: as an operator."`
+	Buyer       string `placeholder:"NAME" help:"Read the order as this buyer. Default: as an operator."`
 	answerFlags `embed:""`
 }
 

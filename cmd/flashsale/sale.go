@@ -23,7 +23,7 @@ type saleCommand struct {
 }
 
 type saleCreate struct {
-	SKU           string        `arg:"" help:"1 to 64 characters of A-Z a-z 0-9 . _ -"`
+	SKU           string        `arg:"" help:"The new sale: 1 to 64 characters of A-Z a-z 0-9 . _ -"`
 	Name          string        `placeholder:"TEXT" help:"Title on the buyers' page. Default: the SKU."`
 	Description   string        `placeholder:"TEXT" help:"Text below the title, at most 500 characters."`
 	Image         string        `placeholder:"URL" help:"Picture on the buyers' page: an https URL, or a path on the server."`
@@ -67,7 +67,7 @@ func (c *saleCreate) Run(ctx context.Context, s streams) error {
 }
 
 type saleShow struct {
-	SKU         string `arg:"" optional:"" help:"Default: all sales, one line each."`
+	SKU         string `arg:"" optional:"" help:"The sale. Default: all sales, one line each."`
 	answerFlags `embed:""`
 }
 
@@ -105,7 +105,7 @@ func (f *answerFlags) printSale(s streams, server *api.Client, sale api.Sale, er
 }
 
 type saleRestock struct {
-	SKU         string `arg:""`
+	SKU         string `arg:"" help:"The sale."`
 	To          *int64 `xor:"how" placeholder:"UNITS" help:"New total, sold units included. Give this or --by."`
 	By          *int64 `xor:"how" placeholder:"UNITS" help:"Units to add, or with --by=-N to remove. Give this or --to."`
 	answerFlags `embed:""`
@@ -159,7 +159,7 @@ func (c *saleRestock) Run(ctx context.Context, s streams) error {
 }
 
 type saleClose struct {
-	SKU         string `arg:""`
+	SKU         string `arg:"" help:"The sale."`
 	answerFlags `embed:""`
 }
 
