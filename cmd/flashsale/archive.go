@@ -9,23 +9,23 @@ import (
 )
 
 type saleArchive struct {
-	SKU   string        `arg:""`
-	MySQL string        `name:"mysql" required:"" placeholder:"DSN" help:"The same as for serve."`
-	To    string        `default:"flashsale_archive" placeholder:"DATABASE" help:"Where to: another database on the same server. Default ${default}."`
-	After time.Duration `default:"2160h" help:"How long the sale must have been left alone: a payment that is reported later finds no order. Default ${default}, 90 days."`
+	SKU   string        `arg:"" help:"The sale."`
+	MySQL string        `name:"mysql" required:"" placeholder:"DSN" help:"Database of the sale: the --mysql of serve."`
+	To    string        `default:"flashsale_archive" placeholder:"DATABASE" help:"Archive database on the same server. Default ${default}."`
+	After time.Duration `default:"2160h" help:"Minimum time since the sale ended, was last changed, and last had a refund. A later payment finds no order. Default ${default}, 90 days."`
 }
 
-// Help says what it does.
+// Help describes the move and shows an example.
 func (saleArchive) Help() string {
-	return `The sale, its orders and their refunds move to tables of the same names in the other database, a thousand
-orders in each transaction. It can be stopped at any time: the same command goes on, and two at the same time share the work.
-The sale must be over. The API then answers as if there had never been such a sale: 404.
+	return `The sale must be over. Its rows, orders and refunds move to tables of the same names in the archive
+database, 1,000 orders per transaction. If the command is interrupted, run it again to continue. Two commands
+at the same time share the work. Afterwards the API answers 404 for the sale and its orders.
 
   mysql -e 'CREATE DATABASE flashsale_archive'
   flashsale sale archive sneaker --mysql 'flashsale:password@tcp(localhost:3306)/flashsale'`
 }
 
-// Run moves the sale, and says now and then how far it has come.
+// Run moves the sale and prints its progress every 20,000 orders.
 func (c *saleArchive) Run(ctx context.Context, s streams) error {
 	st, err := store.Open(c.MySQL, store.Config{})
 	if err != nil {

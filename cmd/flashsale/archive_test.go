@@ -13,7 +13,7 @@ import (
 	"flashsale/orders/store"
 )
 
-// An operator archives a sale: not before its time, and twice without harm.
+// A sale is archived only if it is over and old enough. A repeated command does nothing.
 func TestSaleArchive(t *testing.T) {
 	dsn := servertest.OpenSQL(t, servers.KindReal)
 	_, to, _ := strings.Cut(servertest.OpenSQL(t, servers.KindReal), "/")
@@ -38,7 +38,7 @@ func TestSaleArchive(t *testing.T) {
 	for _, moved := range []int{1, 0} {
 		out, _, err := command(t, append(args, "--after", "1ms")...)
 		if want := fmt.Sprintf("S is in %s: %d orders moved\n", to, moved); err != nil || out != want {
-			t.Errorf("%q, %v, want %q", out, err, want)
+			t.Errorf("got %q, %v, want %q", out, err, want)
 		}
 	}
 }

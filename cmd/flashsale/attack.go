@@ -14,34 +14,34 @@ import (
 	"flashsale/loadtest/report"
 )
 
-// attackFlags are those of demo and loadtest. Each that is a pointer is nil
-// unless it was given: a scenario may have said otherwise.
+// attackFlags holds the flags that demo and loadtest share. A pointer is nil if the
+// flag is not set. Then the value of the scenario or the default applies.
 type attackFlags struct {
-	Scenario string         `placeholder:"FILE" completion-predictor:"scenario" help:"Play a scenario: a YAML file, or the name of an example; --scenario list shows those. It says what is on sale and when how many come, so it can't go with --sku, --stock, --limit, --rate, --duration and --shape. Any other flag wins over it." group:"Attack"`
+	Scenario string         `placeholder:"FILE" completion-predictor:"scenario" help:"Play a scenario: a YAML file, or the name of an example (--scenario list shows them). A scenario defines the sales and the requests over time, so it cannot be combined with --sku, --stock, --limit, --rate, --duration or --shape. All other flags override the scenario." group:"Attack"`
 	Stock    *int           `placeholder:"UNITS" help:"Units on sale. Default ${stock}." group:"Attack"`
 	Buyers   *int           `placeholder:"NUMBER" help:"Distinct buyers. Default ${buyers}." group:"Attack"`
-	Rate     *int           `placeholder:"PER-SECOND" help:"Requests per second, sent whether or not answers return. Default ${rate}." group:"Attack"`
+	Rate     *int           `placeholder:"PER-SECOND" help:"Requests per second, sent without waiting for responses. Default ${rate}." group:"Attack"`
 	Duration *time.Duration `placeholder:"TIME" help:"Length of the attack. Default ${duration}." group:"Attack"`
-	Shape    *string        `placeholder:"SHAPE" enum:"constant,ramp,burst" help:"constant, ramp (from a tenth of the rate up) or burst (a second's worth at once). Default ${shape}." group:"Attack"`
-	Timeout  *time.Duration `placeholder:"TIME" help:"Timeout of a request; then the buyer asks again under the same key. Default ${timeout}." group:"Attack"`
-	Seed     *int64         `placeholder:"NUMBER" help:"Seed of quantities and outcomes; requests still interleave differently. Default ${seed}." group:"Attack"`
+	Shape    *string        `placeholder:"SHAPE" enum:"constant,ramp,burst" help:"constant, ramp (from a tenth of the rate up to the rate) or burst (the requests of each second at once). Default ${shape}." group:"Attack"`
+	Timeout  *time.Duration `placeholder:"TIME" help:"Timeout of a request. After a timeout the buyer retries with the same key. Default ${timeout}." group:"Attack"`
+	Seed     *int64         `placeholder:"NUMBER" help:"Seed of quantities and outcomes. The order in which requests arrive still varies. Default ${seed}." group:"Attack"`
 
-	ReserveOn *string `placeholder:"order|payment" enum:"order,payment" help:"When units are taken. payment: the first to pay get them. Default order." group:"Attack"`
+	ReserveOn *string `placeholder:"order|payment" enum:"order,payment" help:"When units are taken: order, when it is placed, or payment, when it is paid. Default order." group:"Attack"`
 
 	Limit         *int           `placeholder:"UNITS" help:"Maximum units per buyer. Default ${limit}." group:"Buyers"`
-	MaxQuantity   *int           `placeholder:"UNITS" help:"Each order asks for 1 to this many. Default ${max_quantity}." group:"Buyers"`
+	MaxQuantity   *int           `placeholder:"UNITS" help:"Maximum units per order. Each order asks for at least 1. Default ${max_quantity}." group:"Buyers"`
 	Replays       *float64       `placeholder:"SHARE" help:"Share of requests that repeat an idempotency key. Default ${replays}." group:"Buyers"`
 	SecondOrders  *float64       `placeholder:"SHARE" help:"Share of requests by buyers who already have units. Default ${second_orders}." group:"Buyers"`
 	Cancels       *float64       `placeholder:"SHARE" help:"Share of accepted orders that are cancelled. Default ${cancels}." group:"Buyers"`
-	Payments      *float64       `placeholder:"SHARE" help:"Share of accepted orders that are paid. Default ${payments}; with --reserve-on payment nine in ten of those that are not cancelled." group:"Buyers"`
-	PaymentWindow *time.Duration `placeholder:"TIME" help:"Time to pay, before an order expires. Default ${payment_window}." group:"Buyers"`
+	Payments      *float64       `placeholder:"SHARE" help:"Share of accepted orders that are paid. Default ${payments}; with --reserve-on payment nine in ten of the orders that are not cancelled." group:"Buyers"`
+	PaymentWindow *time.Duration `placeholder:"TIME" help:"Time to pay before an order expires. Default ${payment_window}." group:"Buyers"`
 
-	Report string `placeholder:"DIR" help:"Write report.html, with charts, report.json and report.txt there." group:"Result"`
-	JSON   bool   `name:"json" help:"Print the verdict as one JSON object on stdout; all else goes to stderr." group:"Result"`
-	Quiet  bool   `help:"No progress." group:"Result"`
+	Report string `placeholder:"DIR" help:"Write report.html (with charts), report.json and report.txt to this directory." group:"Result"`
+	JSON   bool   `name:"json" help:"Print the verdict as one JSON object on stdout. All other output goes to stderr." group:"Result"`
+	Quiet  bool   `help:"Do not print progress." group:"Result"`
 }
 
-// attackDefaults are what the help says.
+// attackDefaults returns the default values that the help texts contain.
 func attackDefaults() kong.Vars {
 	c := loadtest.Defaults()
 	vars := kong.Vars{}
@@ -51,25 +51,25 @@ func attackDefaults() kong.Vars {
 		"replays": c.Replays, "second_orders": c.SecondOrders, "cancels": c.Cancels, "payments": c.Payments,
 		"payment_window": c.PaymentWindow, "crowd_rate": gentle.Rate, "crowd_duration": gentle.Duration,
 	} {
-		vars[name] = strings.Replace(fmt.Sprint(value), "m0s", "m", 1) // a flag has 15m, and not 15m0s
+		vars[name] = strings.Replace(fmt.Sprint(value), "m0s", "m", 1) // write 15m instead of 15m0s
 	}
 	return vars
 }
 
-// adjustAttack changes the Config of each attack. Tests replace it, to bound the calls in
-// flight instead of the rate.
+// adjustAttack changes the Config of each attack. Tests replace it to limit the requests
+// in flight instead of the rate.
 var adjustAttack = func(*loadtest.Config) {}
 
-// config is what the scenario and the flags ask for.
+// config returns the defaults, overridden by the scenario, overridden by the flags.
 func (f *attackFlags) config(s streams) (c loadtest.Config, err error) {
 	c = loadtest.Defaults()
 	if f.Report != "" {
-		if err := report.CheckDir(f.Report); err != nil { // now, and not after the attack
+		if err := report.CheckDir(f.Report); err != nil { // fail before the attack
 			return c, err
 		}
 	}
 	if f.Scenario != "" {
-		if err := f.besides(); err != nil {
+		if err := f.conflicts(); err != nil {
 			return c, err
 		}
 		scenario, err := loadtest.ReadScenario(f.Scenario)
@@ -103,9 +103,8 @@ func (f *attackFlags) config(s streams) (c loadtest.Config, err error) {
 	return c, nil
 }
 
-// besides names the flags that say what a scenario says for each of its sales
-// and phases.
-func (f *attackFlags) besides() error {
+// conflicts returns an error that names the flags that cannot be combined with a scenario.
+func (f *attackFlags) conflicts() error {
 	given := map[string]bool{
 		"--stock": f.Stock != nil, "--limit": f.Limit != nil, "--rate": f.Rate != nil, "--duration": f.Duration != nil, "--shape": f.Shape != nil,
 	}
@@ -113,13 +112,13 @@ func (f *attackFlags) besides() error {
 	if both = slices.DeleteFunc(both, func(flag string) bool { return !given[flag] }); len(both) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: a scenario says that for each of its sales and phases (leave it out, or --scenario)", strings.Join(both, ", "))
+	return fmt.Errorf("%s: cannot be combined with --scenario, which defines this for each sale and phase", strings.Join(both, ", "))
 }
 
-// finish prints and saves the verdict, and turns it into the exit status.
+// finish prints and saves the verdict and returns the exit status.
 func (f *attackFlags) finish(s streams, r *report.Reports) (err error) {
 	if f.Report != "" {
-		if err = r.Save(f.Report); err == nil { // else it says what was not written, and where to
+		if err = r.Save(f.Report); err == nil {
 			_, _ = fmt.Fprintln(s.err, "report written to", f.Report)
 		}
 	}

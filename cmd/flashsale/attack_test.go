@@ -16,8 +16,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A flag given beside a scenario wins; what was not given is the scenario's.
-func TestFlagWinsOverScenario(t *testing.T) {
+// Flags override the values of the scenario.
+func TestFlagsOverrideScenario(t *testing.T) {
 	replays := 0.33
 	f := attackFlags{Scenario: "bots", Replays: &replays, Quiet: true}
 	c, err := f.config(streams{})
@@ -30,18 +30,18 @@ func TestFlagWinsOverScenario(t *testing.T) {
 func TestScenarioFlags(t *testing.T) {
 	out, _, err := command(t, "demo", "--scenario", "list")
 	if err != nil || !strings.Contains(out, "sneaker-drop") || strings.Contains(out, "VERDICT") {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("--scenario list: got %v, want the names of the scenarios\n%s", err, out)
 	}
 	missing := filepath.Join(t.TempDir(), "none")
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{"demo", "--scenario", "bots", "--rate", "5", "--stock", "7"}, "--stock, --rate: a scenario says that"},
-		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--scenario", "bots", "--sku", "mine"}, "SKUs of their own"},
+		{[]string{"demo", "--scenario", "bots", "--rate", "5", "--stock", "7"}, "--stock, --rate: cannot be combined with --scenario"},
+		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--scenario", "bots", "--sku", "mine"}, "--sku: cannot be combined with --scenario"},
 		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--scenario", missing}, "no such file or example"},
 		{[]string{"demo", "--shape", "wave"}, "wave"},
-		// Before it attacks, or asks who is there.
+		// These fail before the first request.
 		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--report", os.Args[0] + "/out"}, "save the report in " + os.Args[0]},
 		{[]string{"compare", "--report", os.Args[0] + "/out", "no-such-variant"}, "save the report in " + os.Args[0]},
 	} {
@@ -49,7 +49,7 @@ func TestScenarioFlags(t *testing.T) {
 	}
 }
 
-// A scenario with two sales on the real thing: on stdout there is nothing but JSON.
+// demo plays a scenario with two sales and prints only JSON on stdout.
 func TestDemoPlaysScenario(t *testing.T) {
 	t.Parallel()
 	scenario := filepath.Join(t.TempDir(), "s.yaml")
@@ -64,7 +64,7 @@ phases:
   - {rate: 100, for: 1s}
 `), 0o644))
 	var out bytes.Buffer
-	var errs cue // the server logs there, too, at the same time
+	var errs cue // safe for concurrent use: the server logs to it as well
 	err := run(t.Context(), []string{"demo", "--scenario", scenario, "--json"}, &out, &errs)
 	var exit exitCode
 	if err != nil && !errors.As(err, &exit) {
@@ -75,30 +75,29 @@ phases:
 		Sales []verdict
 	}
 	if err := json.Unmarshal(out.Bytes(), &doc); err != nil || len(doc.Sales) != 2 || doc.Pass != (exit == 0) {
-		t.Fatalf("%v, exit %d: %s", err, exit, &out)
+		t.Fatalf("got %v, exit status %d, want JSON of two sales: %s", err, exit, &out)
 	}
 	for _, v := range doc.Sales {
 		if len(v.Violations) != 0 || v.Durable == 0 {
-			t.Errorf("%+v", v)
+			t.Errorf("got %+v, want durable orders and no violations", v)
 		}
 	}
-	contains(t, errs.said.String(), "attack: 200 to go")
+	contains(t, errs.written.String(), "attack: 200 to go")
 }
 
-// Ctrl-C in the middle of the attack ends it, and what has happened by then is
-// judged.
+// Ctrl-C ends the attack, and demo judges the orders up to then.
 func TestDemoJudgesAfterCtrlC(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(check.Context(t), os.Args[0], "demo", "--rate", "100", "--duration", "10m", "--stock", "50", "--buyers", "1000")
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	// Once the progress tells of answers.
+	// Interrupt when the progress reports the first responses.
 	progress := &cue{word: " of 60,000, ", then: func() { _ = cmd.Process.Signal(os.Interrupt) }}
 	cmd.Stderr = progress
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != judge.ExitUnjudged {
-		t.Errorf("%v, want exit status %d\n%s", err, judge.ExitUnjudged, &progress.said)
+		t.Errorf("got %v, want exit status %d\n%s", err, judge.ExitUnjudged, &progress.written)
 	}
 	contains(t, out.String(), "VERDICT: NOT JUDGED", "interrupted: the run was stopped early")
 }
@@ -106,17 +105,17 @@ func TestDemoJudgesAfterCtrlC(t *testing.T) {
 // A cue is an io.Writer that calls then once, as soon as the text written to it matches
 // word. It is safe for concurrent use.
 type cue struct {
-	mu   sync.Mutex
-	said bytes.Buffer
-	word string // a regular expression
-	then func()
+	mu      sync.Mutex
+	written bytes.Buffer
+	word    string // a regular expression
+	then    func()
 }
 
 func (c *cue) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n, err := c.said.Write(p)
-	if c.then != nil && regexp.MustCompile(c.word).Match(c.said.Bytes()) {
+	n, err := c.written.Write(p)
+	if c.then != nil && regexp.MustCompile(c.word).Match(c.written.Bytes()) {
 		c.then()
 		c.then = nil
 	}

@@ -10,12 +10,12 @@ import (
 )
 
 type auditCommand struct {
-	SKU         string        `arg:""`
-	Watch       time.Duration `placeholder:"EVERY" help:"Repeat at this interval until interrupted, one line each: --watch 1s."`
+	SKU         string        `arg:"" help:"The sale."`
+	Watch       time.Duration `placeholder:"EVERY" help:"Repeat at this interval until interrupted, one line per audit: --watch 1s."`
 	answerFlags `embed:""`
 }
 
-// Run prints the conservation law: exit status 1 where it does not hold.
+// Run prints the audit. If the units do not add up, the exit status is 1.
 func (c *auditCommand) Run(ctx context.Context, s streams) error {
 	server := c.operator()
 	balanced := true
@@ -32,7 +32,7 @@ func (c *auditCommand) Run(ctx context.Context, s streams) error {
 		case c.Watch <= 0 || server.Fault != nil:
 			return err
 		case ctx.Err() == nil:
-			_, _ = fmt.Fprintln(s.err, err) // a server that is away may come back
+			_, _ = fmt.Fprintln(s.err, err) // the server may come back
 		}
 		if c.Watch <= 0 || client.Wait(ctx, c.Watch) != nil {
 			break
@@ -44,7 +44,7 @@ func (c *auditCommand) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// lawLine is the law as one line that can be checked by head.
+// lawLine formats the audit as one line that the reader can add up.
 func lawLine(a api.Audit) string {
 	line := fmt.Sprintf("%s: total %d = available %d + queued %d + pending %d + paid %d + restoring %d",
 		a.SKU, a.Total, a.Available, a.Queued, a.Pending, a.Paid, a.Restoring)

@@ -14,16 +14,16 @@ import (
 type benchCommand struct {
 	Names []string `arg:"" optional:"" name:"name" help:"Benchmarks to run, see --list. Default: all."`
 
-	Rounds      int  `default:"3" help:"Measurements of each side; the median counts. Default ${default}."`
+	Rounds      int  `default:"3" help:"Measurements per program; the median counts. Default ${default}."`
 	Seconds     int  `default:"3" help:"Length of one measurement. Default ${default}."`
 	Connections int  `default:"256" help:"Connections that wrk holds open. Default ${default}."`
 	JSON        bool `name:"json" help:"Print the result as one JSON object on stdout; progress goes to stderr."`
-	Quiet       bool `help:"No progress."`
-	List        bool `help:"List the benchmarks, and stop."`
+	Quiet       bool `help:"Do not print progress."`
+	List        bool `help:"List the benchmarks and exit."`
 }
 
-// Run measures. A missed target is a result; only a measurement that failed is
-// an error.
+// Run measures and prints the report. A missed target is not an error; a failed
+// measurement is.
 func (c *benchCommand) Run(ctx context.Context, s streams) error {
 	if c.List {
 		return bench.List(s.out)
@@ -43,7 +43,8 @@ func (c *benchCommand) Run(ctx context.Context, s streams) error {
 	return errors.Join(write(s.out), report.Err())
 }
 
-// labConfig is for commands on private stores and nodes.
+// labConfig returns the Config of commands that start private stores and nodes. It also
+// removes the settings of nodes from the environment.
 func labConfig(s streams, quiet bool) (c lab.Config, err error) {
 	if err := cleanEnvironment(); err != nil {
 		return c, err
@@ -57,10 +58,9 @@ func labConfig(s streams, quiet bool) (c lab.Config, err error) {
 	return c, nil
 }
 
-// cleanEnvironment is for commands that start nodes, which inherit the
-// environment: what it sets for a server of the user's must not change what is
-// measured. What begins with FLASHSALE_TEST_ sets nothing of a node: it names the
-// servers to start.
+// cleanEnvironment unsets the FLASHSALE_ variables, because the nodes that a command
+// starts inherit the environment. A user's settings for their own server must not change
+// the measurement. FLASHSALE_TEST_ variables remain: they name the stores to start.
 func cleanEnvironment() error {
 	for _, variable := range os.Environ() {
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "FLASHSALE_") && !strings.HasPrefix(name, "FLASHSALE_TEST_") {
@@ -72,10 +72,10 @@ func cleanEnvironment() error {
 	return nil
 }
 
-// ginBaselineCommand is what the benchmarks compare with, as a process of its own.
+// ginBaselineCommand runs a minimal gin server in a separate process, for benchmarks.
 type ginBaselineCommand struct {
 	Addr string `required:"" placeholder:"HOST:PORT"`
 }
 
-// Run serves until it is told to stop.
+// Run serves until ctx is canceled.
 func (c *ginBaselineCommand) Run(ctx context.Context) error { return bench.Hello(ctx, c.Addr) }

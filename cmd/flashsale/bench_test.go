@@ -17,14 +17,13 @@ import (
 func TestBenchList(t *testing.T) {
 	out, _, err := command(t, "bench", "--list")
 	if err != nil || !strings.Contains(out, "durable ") || !strings.Contains(out, "rebuild ") {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("got %v, want the list of benchmarks\n%s", err, out)
 	}
 	refuses(t, []string{"bench", "--rounds", "0", "fastest"}, "rounds", "fastest")
 }
 
-// tiny runs one benchmark for a second on real servers, with this test binary
-// as the program.
-func tiny(ctx context.Context, t *testing.T, progress *bytes.Buffer, names ...string) (*bench.Report, error) {
+// runBench runs benchmarks for a second on real servers, with this test binary as the program.
+func runBench(ctx context.Context, t *testing.T, progress *bytes.Buffer, names ...string) (*bench.Report, error) {
 	t.Helper()
 	require := os.Getenv("FLASHSALE_TEST_REAL") == "require"
 	needReal(t)
@@ -35,25 +34,25 @@ func tiny(ctx context.Context, t *testing.T, progress *bytes.Buffer, names ...st
 	r, err := bench.Run(ctx, bench.Config{
 		Config: lab.Config{Program: os.Args[0], Progress: progress}, Names: names, Rounds: 1, Seconds: 1, Connections: 8,
 	})
-	realOnly(t, err)
+	skipUnlessInstalled(t, err)
 	leaves(t, 0)
 	return r, err
 }
 
 func TestBenchMeasures(t *testing.T) {
-	if !apart(t) {
+	if !inSeparateProcess(t) {
 		return
 	}
 	var progress bytes.Buffer
-	r, err := tiny(t.Context(), t, &progress, "durable")
+	r, err := runBench(t.Context(), t, &progress, "durable")
 	check.Must(t, err)
 	check.Must(t, r.Err())
 	if len(r.Rows) != 2 {
-		t.Fatalf("%+v", r.Rows)
+		t.Fatalf("got rows %+v, want 2", r.Rows)
 	}
 	for _, row := range r.Rows {
 		if row.Ours <= 0 || row.Counterpart <= 0 || row.Ratio <= 0 || row.Met == nil {
-			t.Errorf("%+v", row)
+			t.Errorf("got %+v, want two measurements, a ratio and a target", row)
 		}
 	}
 	row := r.Rows[0]
@@ -65,6 +64,6 @@ func TestBenchMeasures(t *testing.T) {
 	}
 	var out bytes.Buffer
 	if err := r.WriteJSON(&out); err != nil || !json.Valid(out.Bytes()) {
-		t.Errorf("%v: %s", err, &out)
+		t.Errorf("got %v, want valid JSON: %s", err, &out)
 	}
 }

@@ -10,14 +10,14 @@ import (
 )
 
 type buyCommand struct {
-	SKU         string `arg:"" help:"What to buy: flashsale sale show lists it."`
-	Quantity    int64  `default:"1" placeholder:"UNITS" help:"How many units: all or none. Default ${default}."`
-	Buyer       string `default:"buyer" placeholder:"NAME" help:"Who buys. Default ${default}."`
-	Key         string `placeholder:"TEXT" help:"Idempotency key. Asking again under the same key finds the same order. Default: a new one."`
+	SKU         string `arg:"" help:"The sale; flashsale sale show lists all sales."`
+	Quantity    int64  `default:"1" placeholder:"UNITS" help:"Number of units. The order gets all of them or none. Default ${default}."`
+	Buyer       string `default:"buyer" placeholder:"NAME" help:"The buyer. Default ${default}."`
+	Key         string `placeholder:"TEXT" help:"Idempotency key. The same key returns the same order. Default: a new one."`
 	answerFlags `embed:""`
 }
 
-// Run places an order, waits until it is decided, and says how to go on.
+// Run places an order, waits for the decision, and prints the commands to pay and to cancel.
 func (c *buyCommand) Run(ctx context.Context, s streams) error {
 	server := c.as(c.Buyer, false)
 	c.Key = cmp.Or(c.Key, rand.Text())
@@ -26,7 +26,7 @@ func (c *buyCommand) Run(ctx context.Context, s streams) error {
 	case server.Fault != nil:
 		return server.Fault
 	case err != nil && (status == 0 || status >= 500):
-		return fmt.Errorf("buy %d of %s: %w (--key %s finds out what became of it)", c.Quantity, c.SKU, err, c.Key)
+		return fmt.Errorf("buy %d of %s: %w (the outcome is unknown: repeat the command with --key %s)", c.Quantity, c.SKU, err, c.Key)
 	case err != nil:
 		return fmt.Errorf("buy %d of %s: %w", c.Quantity, c.SKU, err)
 	}

@@ -13,7 +13,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A buyer's day: the commands that buy prints lead on.
+// A buyer orders, pays and cancels. The command that buy prints to cancel works.
 func TestBuyersCommands(t *testing.T) {
 	node := served(t)
 	does := func(args ...string) string {
@@ -30,17 +30,17 @@ func TestBuyersCommands(t *testing.T) {
 	}
 	first := order("buy", "sneaker", "--quantity", "2", "--buyer", "ann", "--key", "k")
 	if second := order("buy", "sneaker", "--quantity", "2", "--buyer", "ann", "--key", "k"); second.ID != first.ID || first.Status != "pending_payment" {
-		t.Errorf("%+v and %+v under one key", first, second)
+		t.Errorf("same key: got %+v and %+v, want one pending order", first, second)
 	}
 	out := does("buy", "sneaker", "--buyer", "ann")
 	contains(t, out, "amount    129.00 EUR")
 	_, next, found := strings.Cut(out, "To cancel:  flashsale ")
 	if !found || !strings.Contains(next, node.URL()) {
-		t.Fatalf("does not say how to go on:\n%s", out)
+		t.Fatalf("buy prints no command to cancel:\n%s", out)
 	}
 	contains(t, does(strings.Fields(next)...), "cancelled")
 	if o := order("order", "pay", first.ID, "--buyer", "ann", "--ref", "p-1"); o.Status != "paid" {
-		t.Errorf("%+v", o)
+		t.Errorf("got %+v, want status paid", o)
 	}
 	contains(t, does("order", "show", first.ID, "--buyer", "ann"), "paid", "258.00 EUR")
 	contains(t, does("order", "list", "--buyer", "ann"), first.ID+"  sneaker  2         258.00 EUR  paid       20", "cancelled  20")
@@ -61,12 +61,13 @@ func TestBuyersCommands(t *testing.T) {
 	}
 }
 
-// orderOf answers each call with the next of answers: a status and the status of the order.
+// orderOf starts a server that responds to each request with the next of answers, an HTTP
+// status and the status of the order. It appends the requests to asked.
 func orderOf(t *testing.T, asked *[]string, answers ...string) (url string) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		*asked = append(*asked, strings.TrimSpace(r.Method+" "+r.URL.String()+" "+r.Header.Get("Idempotency-Key")))
 		if len(answers) == 0 {
-			t.Error("asked too often")
+			t.Error("too many requests")
 			return
 		}
 		var code int
@@ -82,8 +83,8 @@ func orderOf(t *testing.T, asked *[]string, answers ...string) (url string) {
 	return server.URL
 }
 
-// An order that is on its way is followed until it is decided, one way or the other.
-func TestBuyFollowsAnOrder(t *testing.T) {
+// buy repeats the request with the same key until the order is accepted or refused.
+func TestBuyWaitsForDecision(t *testing.T) {
 	for _, c := range []struct {
 		answers []string
 		want    string
@@ -91,24 +92,24 @@ func TestBuyFollowsAnOrder(t *testing.T) {
 		{[]string{"202 reserved", "503 unavailable", "202 reserved", "201 pending_payment"}, ""},
 		{[]string{"202 reserved", "409 sold_out"}, "409 sold_out"},
 		{[]string{"202 reserved", "404 not_found"}, "not found: POST http"},
-		{[]string{"503 unavailable"}, "(--key K finds out"},
+		{[]string{"503 unavailable"}, "repeat the command with --key K)"},
 		{[]string{"409 sold_out"}, "409 sold_out"},
 	} {
 		var asked []string
 		_, _, err := command(t, "buy", "S", "--key", "K", "--target", orderOf(t, &asked, c.answers...))
 		if (err == nil) != (c.want == "") || !strings.Contains(fmt.Sprint(err), c.want) || len(asked) != len(c.answers) {
-			t.Errorf("%v: %v, %d calls, want %q", c.answers, err, len(asked), c.want)
+			t.Errorf("%v: got %v after %d calls, want %q", c.answers, err, len(asked), c.want)
 		}
 		if slices.ContainsFunc(asked, func(call string) bool { return call != "POST /v1/orders K" }) {
-			t.Errorf("asked by %s", asked)
+			t.Errorf("got requests %s, want only POST /v1/orders with the key K", asked)
 		}
-		if strings.Contains(fmt.Sprint(err), "sold_out (--key") {
-			t.Errorf("a refusal is final, and says: %v", err)
+		if strings.Contains(fmt.Sprint(err), "sold_out (") {
+			t.Errorf("a final refusal suggests to repeat the command: %v", err)
 		}
 	}
 }
 
-// Without a buyer an operator asks, and sees the key.
+// Without --buyer, order show calls the operators' route and prints the key.
 func TestOrderShowAsOperator(t *testing.T) {
 	var asked []string
 	out, _, err := command(t, "order", "show", "o1", "--target", orderOf(t, &asked, "200 paid"))
@@ -118,10 +119,10 @@ func TestOrderShowAsOperator(t *testing.T) {
 	}
 }
 
-// What another server answers is no order and no sale, even with 200. A redirect would
-// make of an order a question, so it is not followed. What a server says cannot
-// command the terminal.
-func TestAnswersOfAnotherServer(t *testing.T) {
+// A response with status 200 but without the fields of the contract is an error. A redirect
+// is not followed, because it would turn a POST into a GET. Control characters in a
+// response do not reach the terminal.
+func TestUnexpectedResponses(t *testing.T) {
 	var status int
 	var body string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,36 +11,36 @@ import (
 type compareCommand struct {
 	Names []string `arg:"" optional:"" name:"name" help:"Variants to compare, see --list. Default: all."`
 
-	Rounds int   `default:"1" help:"Judgements of each variant; all must agree. Default ${default}."`
+	Rounds int   `default:"1" help:"Runs of each variant; all must have the same verdict. Default ${default}."`
 	Rate   int   `default:"250" placeholder:"ORDERS" help:"Orders per second of the attacks. Default ${default}."`
-	Seed   int64 `default:"1" help:"Seed of requests and faults; requests still interleave differently. Default ${default}."`
+	Seed   int64 `default:"1" help:"Seed of requests and faults. The order in which requests arrive still varies. Default ${default}."`
 
 	JSON  bool `name:"json" help:"Print the result as one JSON object on stdout; progress goes to stderr."`
-	Quiet bool `help:"No progress."`
+	Quiet bool `help:"Do not print progress."`
 
-	Report string `placeholder:"DIR" help:"Write compare.html, compare.json and compare.txt there."`
+	Report string `placeholder:"DIR" help:"Write compare.html, compare.json and compare.txt to this directory."`
 
-	List bool `help:"List the variants, and stop."`
+	List bool `help:"List the variants and exit."`
 }
 
-// Help shows what to try.
+// Help shows examples.
 func (compareCommand) Help() string {
-	return `Needs redis-server and mariadbd or mysqld, and starts private ones. For example:
+	return `Starts a private redis-server and mariadbd or mysqld, which must be installed. Examples:
 
   flashsale compare --list
   flashsale compare get-decr lock-per-order
 
-How fast the right ones are: flashsale bench lock variants.`
+To measure how fast the correct variants are: flashsale bench lock variants.`
 }
 
-// Run compares. The exit status is 1 if a right variant fails or a broken one
-// is not caught.
+// Run compares the variants. The exit status is 1 if a correct variant fails or the
+// fault of a broken variant is not found.
 func (c *compareCommand) Run(ctx context.Context, s streams) error {
 	if c.List {
 		return gallery.List(s.out)
 	}
 	if c.Report != "" {
-		if err := report.CheckDir(c.Report); err != nil { // now, and not after all attacks
+		if err := report.CheckDir(c.Report); err != nil { // fail before the attacks
 			return err
 		}
 	}

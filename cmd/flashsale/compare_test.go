@@ -25,23 +25,23 @@ func TestCompareList(t *testing.T) {
 	refuses(t, []string{"compare", "--rounds", "0", "--rate", "1", "wishful-thinking"}, "rounds", "rate", "wishful-thinking", "get-decr")
 }
 
-// judgement is how tests have variants judged, with this test binary as the program.
-func judgement(c gallery.Config) gallery.Config {
+// testConfig returns c with the settings of tests and with this test binary as the program.
+func testConfig(c gallery.Config) gallery.Config {
 	c.Rounds, c.Rate, c.Seed, c.Program, c.Search = 1, 60, 1, os.Args[0], 100*time.Millisecond
 	c.InFlight, c.Patience, c.Repair = 16, patience, patience
 	return c
 }
 
-// onEmbedded are judged on the embedded stores as well, one for each way to go
-// wrong that does not need a slow database or row locks.
+// onEmbedded lists the variants that are also judged on embedded stores. Other faults need
+// a slow database or row locks.
 var onEmbedded = []string{"quantity-ignored", "leak-on-restore", "flashsale"}
 
-// Every broken variant is caught by its own violation, and every right one
-// passes the very same attack and harm.
+// Each broken variant fails with its own violation. Each correct variant passes the same
+// attacks and faults.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, first *servers.Stores) {
-		// Much of a judgement is waiting: so many side by side keep two cores busy.
+		// A run mostly waits: it takes 12 in parallel to keep two cores busy.
 		var judging errgroup.Group
 		judging.SetLimit(12)
 		for _, v := range slices.Backward(gallery.All()) { // the right variants first, because they take longest
@@ -50,7 +50,7 @@ func TestVerdicts(t *testing.T) {
 			}
 			for _, act := range actsOf(v) {
 				judging.Go(func() error {
-					cfg, row := judgement(gallery.Config{Acts: []string{act}}), gallery.NewRow(v)
+					cfg, row := testConfig(gallery.Config{Acts: []string{act}}), gallery.NewRow(v)
 					if v.Broken() {
 						cfg.Repair = time.Millisecond // this variant repairs no drift
 					}
@@ -67,8 +67,8 @@ func TestVerdicts(t *testing.T) {
 	})
 }
 
-// actsOf returns the acts that v plays: for a right variant, the acts that it passes, and
-// for a broken variant, the act that it fails.
+// actsOf returns the acts of the test: all acts for a correct variant, and the failing act
+// for a broken variant.
 func actsOf(v variants.Variant) []string {
 	switch {
 	case !v.Broken():
@@ -79,21 +79,21 @@ func actsOf(v variants.Variant) []string {
 	return []string{"rush"}
 }
 
-// One variant, judged as the command does it.
+// gallery.Run judges one variant on private real servers and cleans up.
 func TestCompare(t *testing.T) {
-	if !apart(t) {
+	if !inSeparateProcess(t) {
 		return
 	}
 	needReal(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	var progress strings.Builder
-	cfg := judgement(gallery.Config{Names: []string{"no-limit"}})
+	cfg := testConfig(gallery.Config{Names: []string{"no-limit"}})
 	cfg.Progress = &progress
 	report, err := gallery.Run(t.Context(), cfg)
-	realOnly(t, err)
+	skipUnlessInstalled(t, err)
 	check.Must(t, err)
 	if len(report.Rows) != 1 || !report.Rows[0].AsExpected() {
-		t.Errorf("%+v", report)
+		t.Errorf("got %+v, want one row as expected", report)
 	}
 	contains(t, progress.String(), "no-limit: judging, round 1 of 1")
 	leaves(t, 0)

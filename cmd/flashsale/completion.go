@@ -10,29 +10,28 @@ import (
 	"flashsale/loadtest"
 )
 
-// completionCommand prints a script that has the shell ask this program, each
-// time Tab is pressed, which words may come next.
+// completionCommand prints a completion script. When the user presses Tab, the script
+// runs this program to list the possible next words.
 type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Help says what to do with the script.
+// Help shows how to load the script.
 func (completionCommand) Help() string {
-	return `For this shell, and every new one when put into its start-up file:
+	return `Run this command, or add it to the start-up file of your shell:
 
   bash, in ~/.bashrc:                    source <(flashsale completion bash)
   zsh, in ~/.zshrc, after compinit:      source <(flashsale completion zsh)
   fish, in ~/.config/fish/config.fish:   flashsale completion fish | source`
 }
 
-// Run prints the script. The library's own command prints advice instead, unless
-// a flag is given.
+// Run prints the script. Without Code, the library would print installation advice instead.
 func (c *completionCommand) Run(k *kong.Context) error {
 	return (&kongcompletion.Completion{Shell: c.Shell, Code: true}).Run(k)
 }
 
-// answerTab prints which words may come next, and calls the parser's exit, if it
-// is a shell that started this program.
+// answerTab prints the possible next words and calls the parser's exit if the
+// completion script has started this program. Otherwise it returns.
 func answerTab(parser *kong.Kong) {
 	kongcompletion.Register(parser,
 		kongcompletion.WithPredictor("strategy", complete.PredictSet(variants.Strategies()...)),

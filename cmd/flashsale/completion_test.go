@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTabOffers(t *testing.T) {
+func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                              "audit bench buy compare completion crowd demo doctor drill healthcheck loadtest migrate order sale serve token",
 		"de":                            "demo",
@@ -14,11 +14,11 @@ func TestTabOffers(t *testing.T) {
 		"sale re":                       "restock",
 		"demo --sh":                     "--shape",
 		"demo --shape ":                 "burst constant ramp",
-		"demo --shape=ra":               "ramp", // a shell replaces what is behind the equals sign
+		"demo --shape=ra":               "ramp", // a shell replaces the text after the equals sign
 		"demo --real --scenario b":      "bots",
 		"demo --scenario=sec":           "second-chance",
 		"drill node-killed redis-fail":  "redis-failover",
-		"sale create demo --reserve-on": "--reserve-on", // an argument's value is no command
+		"sale create demo --reserve-on": "--reserve-on", // the argument demo is not the command demo
 		"completion ":                   "bash fish zsh",
 		"demo --stock ":                 "", // a number
 		"demo --stock 5 --sto":          "--stock",
@@ -33,7 +33,7 @@ func TestTabOffers(t *testing.T) {
 		got := strings.Fields(out)
 		slices.Sort(got)
 		if strings.Join(got, " ") != want {
-			t.Errorf("%q: %q, want %q", line, got, want)
+			t.Errorf("%q: got %q, want %q", line, got, want)
 		}
 	}
 }

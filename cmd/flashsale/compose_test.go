@@ -11,7 +11,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A composed is what these tests read of a Compose file.
+// composed holds the fields of a Compose file that the test checks.
 type composed struct {
 	Services map[string]struct {
 		Image string
@@ -21,7 +21,7 @@ type composed struct {
 	}
 }
 
-// Every image that the stack pulls or is built from has its digest in pinned.yml.
+// pinned.yml has the digest of every image that the stack pulls or builds from.
 func TestImagesArePinned(t *testing.T) {
 	read := func(path string, into any) {
 		t.Helper()
@@ -29,7 +29,7 @@ func TestImagesArePinned(t *testing.T) {
 		check.Must(t, err)
 		check.Must(t, yaml.UnmarshalWithOptions(text, into, yaml.AllowDuplicateMapKey()))
 	}
-	// A build is a path there, and a mapping in pinned.yml.
+	// build is a string in docker-compose.yml and a mapping in pinned.yml.
 	var stack struct {
 		Services map[string]struct{ Image string }
 	}
@@ -48,14 +48,14 @@ func TestImagesArePinned(t *testing.T) {
 				}
 				got, ok := strings.CutPrefix(pinned.Services[name].Build.Contexts[words[1]], "docker-image://"+words[1])
 				if !ok || !digest.MatchString(got) {
-					t.Errorf("%s is built from %s: pinned as %q", name, words[1], got)
+					t.Errorf("%s is built from %s: got %q in pinned.yml, want a digest", name, words[1], got)
 				}
 			}
 			continue
 		}
 		got, ok := strings.CutPrefix(pinned.Services[name].Image, s.Image)
 		if !ok || !digest.MatchString(got) {
-			t.Errorf("%s runs %s: pinned as %q", name, s.Image, pinned.Services[name].Image)
+			t.Errorf("%s runs %s: got %q in pinned.yml, want a digest", name, s.Image, pinned.Services[name].Image)
 		}
 	}
 }

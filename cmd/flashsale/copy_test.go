@@ -15,8 +15,8 @@ var copied = []string{"orders/lock", "ratelimit", "inventory", "orders", "loadte
 
 const copySection = "Copy it"
 
-// The commands of "Copy it" make a module that builds, without an import of this
-// one, and whose examples pass; with FLASHSALE_TEST_README=full all its tests.
+// The commands of "Copy it" create a module that does not import this module. Its examples
+// pass. With FLASHSALE_TEST_README=full, all its tests pass.
 func TestCopy(t *testing.T) {
 	mode := os.Getenv(runReadme)
 	if mode == "" {
@@ -26,13 +26,13 @@ func TestCopy(t *testing.T) {
 	check.Must(t, err)
 	beside := t.TempDir()
 	check.Must(t, os.Symlink(here, filepath.Join(beside, "flashsale")))
-	// One path for all: what two copies share is built and tested once.
+	// All copies use the same path, so that Go's caches work for packages in several copies.
 	shop := filepath.Join(beside, "shop")
 	for _, folder := range copied {
 		t.Run(folder, func(t *testing.T) {
 			check.Must(t, os.RemoveAll(shop))
 			check.Must(t, os.Mkdir(shop, 0o755))
-			inShop(t, shop, "go mod init example.com/shop")
+			runInCopy(t, shop, "go mod init example.com/shop")
 			_, text, _ := strings.Cut(read(t, folder+"/README.md"), "\n## "+copySection+"\n")
 			text, _, _ = strings.Cut(text, "\n## ")
 			commands := prompts.FindAllStringSubmatch(text, -1)
@@ -43,20 +43,20 @@ func TestCopy(t *testing.T) {
 				if mode != "full" {
 					c[1] = strings.Replace(c[1], "go test ./", "go test -run ^Example ./", 1)
 				}
-				inShop(t, shop, c[1])
+				runInCopy(t, shop, c[1])
 			}
-			inShop(t, shop, "test -d "+folder) // the thing itself is there
-			inShop(t, shop, `! grep -rnE '"flashsale/|^module flashsale' --include=*.go --include=go.mod .`)
+			runInCopy(t, shop, "test -d "+folder)
+			runInCopy(t, shop, `! grep -rnE '"flashsale/|^module flashsale' --include=*.go --include=go.mod .`)
 		})
 	}
 }
 
-// inShop runs a line of the shell in the copy, with embedded stores only.
-func inShop(t *testing.T, dir, line string) {
+// runInCopy runs a shell command in the copy, with embedded stores only.
+func runInCopy(t *testing.T, dir, line string) {
 	t.Helper()
 	cmd := exec.CommandContext(check.Context(t), "bash", "-o", "pipefail", "-c", line)
 	cmd.Dir = dir
-	cmd.Env = append(withoutOurs(os.Environ()), "GOWORK=off", "GOFLAGS=-mod=mod -short", "FLASHSALE_TEST_REAL=off")
+	cmd.Env = append(withoutOurVariables(os.Environ()), "GOWORK=off", "GOFLAGS=-mod=mod -short", "FLASHSALE_TEST_REAL=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("$ %s\n%v\n%s", line, err, out)
 	}

@@ -9,21 +9,21 @@ import (
 )
 
 type crowdCommand struct {
-	SKU         string        `arg:"" optional:"" help:"The sale. Default: the newest that is open."`
+	SKU         string        `arg:"" optional:"" help:"The sale. Default: the newest open sale."`
 	Rate        int           `default:"${crowd_rate}" placeholder:"PER-SECOND" help:"Orders per second, at most 1000. Default ${default}."`
-	Duration    time.Duration `default:"${crowd_duration}" help:"How long buyers come, from the opening of the sale on. Default ${default}."`
-	Seed        int64         `default:"1" placeholder:"NUMBER" help:"Seed of what they do. Default ${default}."`
+	Duration    time.Duration `default:"${crowd_duration}" help:"How long buyers come, counted from the opening of the sale. Default ${default}."`
+	Seed        int64         `default:"1" placeholder:"NUMBER" help:"Seed of the buyers' behavior. Default ${default}."`
 	serverFlags `embed:""`
 }
 
-// Help says what the buyers do.
+// Help describes the buyers.
 func (crowdCommand) Help() string {
-	return `Each buyer orders one unit or two. Most pay within twenty seconds, some cancel, and some come back.
-Nothing is judged: loadtest does that, and a sale that it judges gets no crowd. The crowd ends with
-its sale, or at Ctrl-C.`
+	return `Each buyer orders one or two units. Most buyers pay within twenty seconds, some cancel, and some come
+back. The result is not judged; use loadtest for that. crowd refuses a sale that loadtest judges. It ends
+with the sale or on Ctrl-C.`
 }
 
-// Run sends the crowd.
+// Run sends the buyers and prints what they did.
 func (c *crowdCommand) Run(ctx context.Context, s streams) error {
 	verifier, err := signer(c.Secret, 0)
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// serving starts a server on embedded stores in a process of its own, and returns
-// its URL.
+// serving starts a server on embedded stores in a separate process and returns its URL.
 func serving(t *testing.T, flags ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"serve", "--addr", "127.0.0.1:0"}, flags...)...)
@@ -27,11 +26,11 @@ func serving(t *testing.T, flags ...string) string {
 	check.Must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Wait() }) // t.Context has ended
 	check.Receive(t, "the server is ready", ready)
-	if flags == nil { // a server without flags, for this machine only
+	if flags == nil { // a demo on a loopback address
 		contains(t, log.text(), "demo=true", `trusted-proxies="[127.0.0.1 ::1]"`)
 	}
 	if strings.Contains(log.text(), "/ops") {
-		t.Error("a log is no terminal, and has the lines for one")
+		t.Error("serve prints the addresses of the pages although the output is not a terminal")
 	}
 	return regexp.MustCompile(`msg=serving url=(\S+)`).FindStringSubmatch(log.text())[1]
 }
@@ -39,14 +38,13 @@ func serving(t *testing.T, flags ...string) string {
 func (c *cue) text() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.said.String()
+	return c.written.String()
 }
 
-// turnout is what a crowd prints.
 var turnout = regexp.MustCompile(`^[1-9]\d* orders, [1-9]\d* sold out, \d+ refused, \d+ failed\n$`)
 
-// Serve and loadtest work together as they are. A crowd goes to a sale, and not to
-// one that a load test judges.
+// serve and loadtest work together without flags. crowd sends buyers to a sale, but refuses
+// the sale of a load test.
 func TestServeWithLoadtestAndCrowd(t *testing.T) {
 	t.Parallel()
 	url := serving(t)
@@ -61,13 +59,13 @@ func TestServeWithLoadtestAndCrowd(t *testing.T) {
 	out, errs := check.Output(t), &cue{word: `[1-9]\d* orders, [1-9]\d* sold out`, then: leave}
 	err = run(ctx, []string{"crowd", "shoe", "--target", url, "--rate", "100", "--duration", "10h"}, out, errs)
 	if err != nil || !turnout.MatchString(out.String()) {
-		t.Errorf("%v, %q", err, out)
+		t.Errorf("crowd: got %v, %q, want a turnout", err, out)
 	}
 	contains(t, errs.text(), "crowd: 100 orders per second for shoe, for 10h")
 }
 
 // With --visitors, a load test accepts orders of other buyers, and reports their number.
-func TestLoadtestAmongVisitors(t *testing.T) {
+func TestLoadtestWithVisitors(t *testing.T) {
 	t.Parallel()
 	url := serving(t)
 	visit := func() { // called before the first order of the attack
@@ -82,13 +80,13 @@ func TestLoadtestAmongVisitors(t *testing.T) {
 		VisitorUnits  int `json:"visitor_units"`
 	}
 	if jsonErr := json.Unmarshal([]byte(out.String()), &doc); err != nil || jsonErr != nil || !doc.Pass || doc.VisitorOrders != 1 || doc.VisitorUnits != 2 {
-		t.Errorf("%v, %v\n%s", err, jsonErr, errs.text())
+		t.Errorf("got %v, %v, want a pass with one order of 2 units by a visitor\n%s", err, jsonErr, errs.text())
 	}
 }
 
-// A server that sees one address for all is not attacked.
-func TestLoadtestTellsWhichFlagToSet(t *testing.T) {
+// If the server does not trust X-Forwarded-For, loadtest fails and names the flag.
+func TestLoadtestNamesFlagToSet(t *testing.T) {
 	t.Parallel()
-	url := serving(t, "--trusted-proxies", "192.0.2.1", "--limit-ip", "1/s:10") // however slow this machine is
+	url := serving(t, "--trusted-proxies", "192.0.2.1", "--limit-ip", "1/s:10") // low enough for a slow machine
 	refuses(t, []string{"loadtest", "--target", url, "--rate", "300", "--duration", "1s"}, "--trusted-proxies")
 }

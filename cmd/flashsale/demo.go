@@ -15,24 +15,24 @@ import (
 )
 
 type demoCommand struct {
-	Strategy string `default:"${strategy}" completion-predictor:"strategy" help:"How to sell: lua is this project, others are listed by compare --list, such as lock-per-order (right, and slow), get-decr, decr-leak and no-limit (wrong). Limits are lua's only. Default ${default}."`
-	Real     bool   `help:"Use a private redis-server and mariadbd or mysqld, found on this machine and stopped afterwards."`
+	Strategy string `default:"${strategy}" completion-predictor:"strategy" help:"How to sell: lua is this project. compare --list lists the others, such as lock-per-order (correct, but slow) and get-decr, decr-leak and no-limit (broken). The limits apply to lua only. Default ${default}."`
+	Real     bool   `help:"Start a private redis-server and mariadbd or mysqld, which must be installed, and stop them afterwards."`
 
 	attackFlags `embed:""`
 	app.Limits  `embed:"" group:"Limits"`
 }
 
-// Help shows what to try.
+// Help shows examples.
 func (demoCommand) Help() string {
-	return `Needs nothing but this program: Redis and SQL are embedded. For example:
+	return `Needs nothing but this program: Redis and SQL are embedded. Examples:
 
-  flashsale demo --report out          and open out/report.html
-  flashsale demo --strategy get-decr   a way to sell that is wrong, and is caught
+  flashsale demo --report out          then open out/report.html
+  flashsale demo --strategy get-decr   a broken way to sell: the verdict finds the fault
   flashsale demo --scenario bots       a few buyers send most of the orders
   flashsale demo --real                on a private redis-server and mariadbd or mysqld`
 }
 
-// Run starts stores and a node, sells a sale out under attack, and judges it.
+// Run starts stores and a node, attacks a sale until it is sold out, and judges the result.
 func (c *demoCommand) Run(ctx context.Context, s streams) error {
 	if c.Scenario == "list" {
 		return loadtest.ListScenarios(s.out)
@@ -49,8 +49,8 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 			_, _ = fmt.Fprintf(s.err, format+"\n", args...)
 		}
 	}
-	// What was started is stopped in any case, also after Ctrl-C, which ends
-	// the attack and still gets a verdict.
+	// Ctrl-C cancels ctx, which ends the attack. The stores and the node must keep
+	// running until the verdict is complete.
 	background := context.WithoutCancel(ctx)
 	start, kind := servers.Embedded, "embedded"
 	if c.Real {
@@ -88,7 +88,7 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 	return c.finish(s, reports)
 }
 
-// A seller is what is attacked.
+// A seller is a node under attack: an App, or a server of the gallery.
 type seller interface {
 	URL() string
 	Token(subject string, admin bool) (string, error)
@@ -96,7 +96,7 @@ type seller interface {
 	Run(ctx context.Context) error
 }
 
-// open makes a node of this project, or of the gallery's variant.
+// open returns an App for the strategy lua, and otherwise a server of the gallery.
 func (c *demoCommand) open(ctx context.Context, stores *servers.Stores, s streams, maxQuantity int) (seller, error) {
 	const addr = "127.0.0.1:0"
 	secret := rand.Text() + rand.Text()
@@ -105,7 +105,7 @@ func (c *demoCommand) open(ctx context.Context, stores *servers.Stores, s stream
 	}
 	return app.New(app.Config{
 		Addr: addr, Redis: stores.RedisURL, SQL: stores.SQL, Secret: secret,
-		TrustedProxies: []string{"127.0.0.1"}, // each buyer of the attack comes from an address of its own
+		TrustedProxies: []string{"127.0.0.1"}, // the attack sends an X-Forwarded-For for each buyer
 		MaxQuantity:    max(app.UnitsPerOrder, int64(maxQuantity)),
 		Limits:         c.Limits,
 		Log:            slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})),

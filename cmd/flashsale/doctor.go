@@ -16,13 +16,13 @@ import (
 )
 
 type doctorCommand struct {
-	Redis string `required:"" placeholder:"URL" help:"The same as for serve."`
-	MySQL string `name:"mysql" required:"" placeholder:"DSN" help:"The same as for serve."`
-	Nodes int    `default:"2" help:"Number of nodes that will use them. Default ${default}."`
+	Redis string `required:"" placeholder:"URL" help:"The --redis of serve."`
+	MySQL string `name:"mysql" required:"" placeholder:"DSN" help:"The --mysql of serve."`
+	Nodes int    `default:"2" help:"Number of nodes that will use these stores. Default ${default}."`
 	JSON  bool   `name:"json" help:"Print the findings as JSON."`
 }
 
-// Run prints what it finds: exit status 1 where something is bad.
+// Run prints the findings. If one of them is bad, the exit status is 1.
 func (c *doctorCommand) Run(ctx context.Context, s streams) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

@@ -13,8 +13,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A store that was set up well gets well; each setting that a promise rests on
-// is found when it is wrong.
+// doctor accepts good settings and reports each bad one.
 func TestDoctor(t *testing.T) {
 	s := servertest.Open(t, servers.KindReal)
 	o, err := redis.ParseURL(s.RedisURL)
@@ -30,7 +29,7 @@ func TestDoctor(t *testing.T) {
 		out, _, err := command(t, "doctor", "--redis", s.RedisURL, "--mysql", s.SQL)
 		var exit exitCode
 		if errors.As(err, &exit) != bad || !strings.Contains(out, want) {
-			t.Errorf("%v, want bad: %v, and %q:\n%s", err, bad, want, out)
+			t.Errorf("got %v, want bad %v and %q:\n%s", err, bad, want, out)
 		}
 	}
 	db, err := sql.Open("mysql", s.SQL)
@@ -41,7 +40,7 @@ func TestDoctor(t *testing.T) {
 		_, err := db.ExecContext(t.Context(), "SET GLOBAL innodb_flush_log_at_trx_commit = "+value+", GLOBAL sync_binlog = "+value)
 		check.Must(t, err)
 	}
-	sync("0") // as tests start it
+	sync("0") // the setting of test servers
 	look("BAD   mysql: innodb_flush_log_at_trx_commit 0", true)
 	sync("1")
 	set("appendonly", "yes")
@@ -72,7 +71,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// With Sentinel a master that is cut off must stop taking writes by itself.
+// With Sentinel, doctor checks that an isolated master stops accepting writes.
 func TestDoctorWithSentinel(t *testing.T) {
 	s := servertest.OpenRedisSentinel(t)
 	master := redis.NewClient(&redis.Options{Addr: s.Master.Addr()})
@@ -80,7 +79,7 @@ func TestDoctorWithSentinel(t *testing.T) {
 	for value, want := range map[string]string{"0": "warn  redis: min-replicas-to-write 0", "1": "ok    redis: min-replicas-to-write 1"} {
 		check.Must(t, master.ConfigSet(t.Context(), "min-replicas-to-write", value).Err())
 		if out, _, err := command(t, "doctor", "--redis", s.URL, "--mysql", "u:p@tcp(127.0.0.1:1)/d"); !strings.Contains(out, want) {
-			t.Errorf("%v, want %q:\n%s", err, want, out)
+			t.Errorf("got %v, want %q:\n%s", err, want, out)
 		}
 	}
 }

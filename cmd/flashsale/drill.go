@@ -9,35 +9,35 @@ import (
 )
 
 type drillCommand struct {
-	Names []string `arg:"" optional:"" name:"name" completion-predictor:"drill" help:"Drills to run, see --list, or storm. Default: all but mysql-failover, mysql-paused and group-failover."`
+	Names []string `arg:"" optional:"" name:"name" completion-predictor:"drill" help:"Drills to run, see --list, or storm. Default: all except mysql-failover, mysql-paused and group-failover."`
 
-	Seed     int64         `placeholder:"NUMBER" help:"Seed of faults and requests; requests still interleave differently. Default: a new one, printed."`
+	Seed     int64         `placeholder:"NUMBER" help:"Seed of faults and requests. The order in which requests arrive still varies. Default: a random seed, which is printed."`
 	Rate     int           `default:"300" placeholder:"PER-SECOND" help:"Orders per second of a drill. Default ${default}."`
 	Duration time.Duration `default:"10s" help:"Length of a drill's attack. Default ${default}."`
-	Minutes  float64       `default:"1" placeholder:"NUMBER" help:"Length of the storm, without the time to settle. Default ${default}."`
+	Minutes  float64       `default:"1" placeholder:"NUMBER" help:"Length of the storm in minutes, without the time to settle. Default ${default}."`
 	Faults   []string      `placeholder:"NAME" help:"Faults of the storm, see --list. Default: all."`
-	Strategy string        `default:"${strategy}" completion-predictor:"strategy" help:"How the nodes sell, as in demo. A wrong one, such as no-limit, shows that a drill can fail. Default ${default}."`
+	Strategy string        `default:"${strategy}" completion-predictor:"strategy" help:"How the nodes sell, as in demo. A broken strategy, such as no-limit, shows that a drill can fail. Default ${default}."`
 
 	MySQLD       string `name:"mysqld" placeholder:"FOLDER" help:"Folder with the mysqld of MySQL 9, for group-failover."`
-	Asynchronous bool   `help:"Have MySQL's primary not wait for its replica: mysql-failover loses orders, and fails."`
+	Asynchronous bool   `help:"Do not let MySQL's primary wait for its replica: mysql-failover then loses orders and fails."`
 
-	Keep  bool `help:"Keep the logs of failed drills, and print where they are."`
+	Keep  bool `help:"Keep the logs of failed drills and print their location."`
 	JSON  bool `name:"json" help:"Print the result as one JSON object on stdout; progress goes to stderr."`
-	Quiet bool `help:"No progress."`
-	List  bool `help:"List the drills, and stop."`
+	Quiet bool `help:"Do not print progress."`
+	List  bool `help:"List the drills and exit."`
 }
 
-// Help shows what to try.
+// Help shows examples.
 func (drillCommand) Help() string {
-	return `Needs redis-server and mariadbd or mysqld, and starts private ones. For example:
+	return `Starts a private redis-server and mariadbd or mysqld, which must be installed. Examples:
 
   flashsale drill --list
   flashsale drill node-killed redis-failover
-  flashsale drill --strategy no-limit   sells wrongly: see drills fail
+  flashsale drill --strategy no-limit   a broken strategy: the drills fail
   flashsale drill storm --minutes 30    many faults at once, drawn from a seed`
 }
 
-// Run does harm to a sale of its own and judges what became of it.
+// Run runs the drills and prints their verdicts.
 func (c *drillCommand) Run(ctx context.Context, s streams) error {
 	if c.List {
 		return drill.List(s.out)

@@ -33,8 +33,7 @@ func TestDrillList(t *testing.T) {
 	refuses(t, []string{"drill", "storm", "--faults", "earthquake"}, "commit-silent")
 }
 
-// drills runs drills with this test binary as the program. They leave nothing
-// behind but what they were asked to keep.
+// drills runs drills with this test binary as the program.
 func drills(ctx context.Context, t *testing.T, cfg drill.Config) (*drill.Report, error) {
 	t.Helper()
 	needReal(t)
@@ -43,18 +42,18 @@ func drills(ctx context.Context, t *testing.T, cfg drill.Config) (*drill.Report,
 		cfg.Strategy = variants.Lua
 	}
 	report, err := drill.Run(ctx, cfg)
-	realOnly(t, err)
+	skipUnlessInstalled(t, err)
 	return report, err
 }
 
-// short are the drills whose harm is done and mended within five seconds; the
-// others wait for leases to end.
+// short lists the drills whose faults begin and end within five seconds. Other drills wait
+// for leases to expire.
 var short = map[string]bool{
 	"node-stopped": true, "clock-offset": true, "redis-latency": true,
 	"keeper-dies-restoring": true, "paid-at-expiry": true, "redis-invents": true,
 }
 
-// The failure table: each row is carried out, and no promise is broken.
+// Each row of the failure table is a drill, and no drill finds a violation.
 func TestDrills(t *testing.T) {
 	t.Parallel()
 	for _, name := range drill.Names() {
@@ -64,13 +63,13 @@ func TestDrills(t *testing.T) {
 			if short[name] {
 				attack = 5 * time.Second
 			}
-			if servertest.Race { // selling begins late, and what is done to it takes longer
+			if servertest.Race { // everything is slower under the race detector
 				attack += attack / 2
 			}
-			row, code := drilled(t, name, attack)
+			row, code := runDrill(t, name, attack)
 			for attempts := 2; attempts > 0 && code == judge.ExitUnjudged; attempts-- { // the machine was too busy for a verdict
 				attack += attack / 2
-				row, code = drilled(t, name, attack)
+				row, code = runDrill(t, name, attack)
 			}
 			if code != judge.ExitPass || row.Verdict != "PASS" || row.Orders == 0 || len(row.Done) == 0 || row.LongestGapMS <= 0 {
 				t.Errorf("%+v", row)
@@ -79,8 +78,8 @@ func TestDrills(t *testing.T) {
 	}
 }
 
-// The drills in which a database fails over keep every promise. Where the primary
-// does not wait for its replica, a yes is lost, and the same drills say so.
+// Drills in which a database fails over find no violation. If the primary does not wait for
+// its replica, the same drills find a lost acceptance.
 func TestFailoverDrills(t *testing.T) {
 	if os.Getenv("FLASHSALE_TEST_FAILOVER") == "" {
 		t.Skip("takes minutes: FLASHSALE_TEST_FAILOVER=1")
@@ -105,15 +104,15 @@ func TestFailoverDrills(t *testing.T) {
 			report, err := drills(t.Context(), t, drill.Config{Names: []string{c.name}, Duration: c.attack, Asynchronous: c.asynchronous, MySQLFolder: folder})
 			check.Must(t, err)
 			row := report.Drills[0]
-			said := strings.Join(row.Violations, "\n")
-			if pass := c.want == ""; pass != (row.Verdict == "PASS") || !strings.Contains(said, c.want) || row.Error != "" || row.LongestGapMS <= 0 {
+			violations := strings.Join(row.Violations, "\n")
+			if pass := c.want == ""; pass != (row.Verdict == "PASS") || !strings.Contains(violations, c.want) || row.Error != "" || row.LongestGapMS <= 0 {
 				t.Errorf("%+v", row)
 			}
 		})
 	}
 }
 
-func drilled(t *testing.T, name string, attack time.Duration) (drill.Row, int) {
+func runDrill(t *testing.T, name string, attack time.Duration) (drill.Row, int) {
 	t.Helper()
 	report, err := drills(t.Context(), t, drill.Config{Names: []string{name}, Duration: attack})
 	check.Must(t, err)
@@ -123,10 +122,10 @@ func drilled(t *testing.T, name string, attack time.Duration) (drill.Row, int) {
 	return report.Drills[0], report.ExitCode()
 }
 
-// A drill can fail: nodes that count no buyer's units break a promise, and the logs
-// of it are kept. A drill that needs a keeper says so.
+// Nodes without a limit per buyer fail a drill, and the logs of the drill are kept. A drill
+// that needs a keeper is not judged.
 func TestDrillFails(t *testing.T) {
-	if !apart(t) {
+	if !inSeparateProcess(t) {
 		return
 	}
 	t.Setenv("TMPDIR", t.TempDir())
@@ -143,18 +142,18 @@ func TestDrillFails(t *testing.T) {
 	}
 	for _, log := range []string{"node-1.log", "redis.log", "mysql.log", "verdict.txt"} {
 		if b, err := os.ReadFile(row.Logs + "/" + log); err != nil || len(b) == 0 {
-			t.Errorf("%s: %d bytes, %v", log, len(b), err)
+			t.Errorf("%s: got %d bytes, %v, want a log", log, len(b), err)
 		}
 	}
 	var out bytes.Buffer
 	if err := report.WriteJSON(&out); err != nil || !json.Valid(out.Bytes()) || !strings.Contains(out.String(), `"verdict":"FAIL"`) {
-		t.Errorf("%v: %s", err, &out)
+		t.Errorf("got %v, want valid JSON with the verdict: %s", err, &out)
 	}
 	leaves(t, 1)
 }
 
-// What is set for a server of the user's does not reach the nodes; what chooses the
-// stores does.
+// Settings for the user's server do not reach the nodes of a drill. Settings for the test
+// servers do.
 func TestCleanEnvironment(t *testing.T) {
 	t.Setenv("FLASHSALE_LIMIT_BUYER", "1/m")
 	t.Setenv("FLASHSALE_TEST_TIDB", "tidb-server")

@@ -11,16 +11,15 @@ import (
 	"time"
 )
 
-// healthcheckCommand is for images that hold nothing else that could ask.
+// healthcheckCommand is the health check of container images, which contain no curl.
 type healthcheckCommand struct {
-	URL     string        `arg:"" optional:"" help:"URL to ask. Default: /readyz at --addr on this machine."`
+	URL     string        `arg:"" optional:"" help:"URL to request. Default: /readyz at --addr on this machine."`
 	Addr    string        `default:"${addr}" placeholder:"HOST:PORT" help:"The --addr of the node. Default ${default}."`
-	Timeout time.Duration `default:"2s" help:"Timeout of the whole answer. Default ${default}."`
+	Timeout time.Duration `default:"2s" help:"Timeout of the request. Default ${default}."`
 }
 
-// Run ends without an error if the answer is a 2xx. Else it says why not, for
-// whoever inspects the container, and ends with status 1: the one that Docker
-// knows as unhealthy.
+// Run returns nil if the response is a 2xx. Otherwise it prints the cause, which
+// docker inspect shows, and returns exit status 1, which Docker takes as unhealthy.
 func (c *healthcheckCommand) Run(ctx context.Context, s streams) error {
 	ready, err := readyURL(c.Addr)
 	if c.URL == "" && err != nil {
@@ -33,20 +32,19 @@ func (c *healthcheckCommand) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// readyURL is /readyz of a node that listens on addr, asked from its own
-// machine.
+// readyURL returns the URL of /readyz for a node on this machine that listens on addr.
 func readyURL(addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return "", fmt.Errorf("addr: %w (want HOST:PORT, such as :8080)", err)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "localhost" // every address of the machine: of either family
+		host = "localhost" // resolves to both the IPv4 and the IPv6 loopback address
 	}
 	return "http://" + net.JoinHostPort(host, port) + "/readyz", nil
 }
 
-// healthy tells whether url answers with a 2xx within timeout, and if not why.
+// healthy returns nil if url responds with a 2xx within timeout.
 func healthy(ctx context.Context, url string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -54,16 +52,16 @@ func healthy(ctx context.Context, url string, timeout time.Duration) error {
 	if err != nil {
 		return err
 	}
-	// A transport of its own: the environment's proxy is not for this.
+	// The default transport would use a proxy that the environment names.
 	transport := &http.Transport{DisableKeepAlives: true}
 	res, err := transport.RoundTrip(req)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // the problem that names what is missing
+	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // names the store that does not respond
 	if err != nil {
-		return fmt.Errorf("read the answer of %s: %w", url, err)
+		return fmt.Errorf("read the response of %s: %w", url, err)
 	}
 	if res.StatusCode/100 != 2 {
 		return fmt.Errorf("%s answers %s: %s", url, res.Status, strings.TrimSpace(string(body)))

@@ -9,26 +9,26 @@ import (
 )
 
 type loadtestCommand struct {
-	Target string `default:"http://${addr}" placeholder:"URL" help:"The server ($$FLASHSALE_TARGET). It must trust this machine's X-Forwarded-For (--trusted-proxies), or have --limit-ip off. Default ${default}."`
-	Secret string `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET), to sign the buyers' tokens. Default: that of a server on embedded stores."`
-	SKU    string `name:"sku" placeholder:"SKU" help:"The sale to create; must have no orders. Default: a new one for each run."`
+	Target string `default:"http://${addr}" placeholder:"URL" help:"The server ($$FLASHSALE_TARGET). It must trust this machine's X-Forwarded-For (--trusted-proxies) or run with --limit-ip off. Default ${default}."`
+	Secret string `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET), to sign the buyers' tokens. Default: the secret of a server on embedded stores."`
+	SKU    string `name:"sku" placeholder:"SKU" help:"The sale to create. It must not have orders. Default: a new SKU for each run."`
 
-	Visitors bool `help:"Let other people order, too. Their orders are counted and not judged. Without --visitors each such order is a violation, and the live page shows the sale without a button to buy."`
+	Visitors bool `help:"Let other people order as well. Their orders are counted but not judged. Without --visitors each such order is a violation, and the live page shows no button to buy."`
 
 	attackFlags `embed:""`
 }
 
-// Help shows what to try.
+// Help shows examples.
 func (loadtestCommand) Help() string {
-	return `It opens sales of its own, and touches no other. For example:
+	return `Creates new sales and leaves all other sales alone. Examples:
 
   flashsale loadtest --stock 5000 --rate 3000
   flashsale loadtest --scenario sneaker-drop
 
-Ctrl-C ends the attack, and what has happened by then is judged.`
+Ctrl-C ends the attack early. The orders up to then are judged.`
 }
 
-// Run attacks and judges.
+// Run attacks the server and judges what it sold.
 func (c *loadtestCommand) Run(ctx context.Context, s streams) error {
 	if c.Scenario == "list" {
 		return loadtest.ListScenarios(s.out)
@@ -42,7 +42,7 @@ func (c *loadtestCommand) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	if c.SKU != "" && c.Scenario != "" {
-		return errors.New("--sku: a scenario's sales have SKUs of their own")
+		return errors.New("--sku: cannot be combined with --scenario, which names its own SKUs")
 	}
 	cfg.Target, cfg.SKU, cfg.Visitors = c.Target, c.SKU, c.Visitors
 	cfg.Token = func(subject string, admin bool) (string, error) { return verifier.Sign(subject, admin, 6*time.Hour) }

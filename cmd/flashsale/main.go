@@ -1,5 +1,5 @@
-// Command flashsale sells limited stock to very many buyers at once, and never
-// one unit too many. Start with:
+// Command flashsale sells limited stock to very many buyers at once and never
+// oversells. Start with:
 //
 //	flashsale demo
 package main
@@ -26,7 +26,7 @@ func main() {
 	gin.SetMode(gin.ReleaseMode)
 	redis.SetLogger(redisLog{})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	context.AfterFunc(ctx, stop) // a second signal then kills the program
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	exit, ok := errors.AsType[exitCode](err)
@@ -39,20 +39,20 @@ func main() {
 	}
 }
 
-// redisLog passes go-redis's own lines on, as what they are: details.
+// redisLog writes the log messages of go-redis at level DEBUG.
 type redisLog struct{}
 
 func (redisLog) Printf(ctx context.Context, format string, v ...any) {
 	slog.DebugContext(ctx, "redis client", "message", fmt.Sprintf(format, v...))
 }
 
-// exitCode ends the program with a status that says something: 1 the verdict
-// found a violation, 2 it could not judge. Every other error is 3.
+// exitCode is an error with an exit status: 1 if the verdict found a violation,
+// 2 if the verdict could not judge. All other errors have exit status 3.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) }
 
-// A result is a pointer to what a run came to; nil, if it came to nothing.
+// A result is a pointer to the outcome of a run. It is nil if the run has no outcome.
 type result interface {
 	comparable
 	WriteText(w io.Writer) error
@@ -60,19 +60,19 @@ type result interface {
 	ExitCode() int
 }
 
-// finish prints a result and returns the exit status. That is also so where the
-// run ended early with err: what was done until then counts.
+// finish prints the result and returns err or the exit status. If the run ended
+// early with err, the result up to then is printed as well.
 func finish[R result](s streams, result R, asJSON bool, err error) error {
-	var nothing R
-	if result == nothing {
+	var none R
+	if result == none {
 		return err
 	}
 	write := result.WriteText
 	if asJSON {
 		write = result.WriteJSON
 	}
-	if writing := write(s.out); writing != nil {
-		err = errors.Join(err, fmt.Errorf("print the result: %w", writing))
+	if writeErr := write(s.out); writeErr != nil {
+		err = errors.Join(err, fmt.Errorf("print the result: %w", writeErr))
 	}
 	if code := result.ExitCode(); err == nil && code != 0 {
 		return exitCode(code)
@@ -80,42 +80,41 @@ func finish[R result](s streams, result R, asJSON bool, err error) error {
 	return err
 }
 
-// commands are the program's.
 type commands struct {
-	Serve    serveCommand    `cmd:"" group:"sell" help:"Run one node: the API, its share of the keepers, and the sweeper."`
-	Migrate  migrateCommand  `cmd:"" group:"sell" help:"Bring the database's schema up to date, and stop."`
-	Demo     demoCommand     `cmd:"" group:"prove" help:"Attack a sale on this machine until it is sold out, and judge it."`
+	Serve    serveCommand    `cmd:"" group:"sell" help:"Run one node: the API, its share of the keepers, and the sweep."`
+	Migrate  migrateCommand  `cmd:"" group:"sell" help:"Update the database schema and exit."`
+	Demo     demoCommand     `cmd:"" group:"prove" help:"Attack a sale on this machine until it is sold out, and judge the result."`
 	Loadtest loadtestCommand `cmd:"" group:"prove" help:"Attack a running server, and judge what it sold."`
-	Crowd    crowdCommand    `cmd:"" group:"prove" help:"Send gentle buyers to a sale on a running server, to watch."`
+	Crowd    crowdCommand    `cmd:"" group:"prove" help:"Send buyers to a sale on a running server, slowly enough to watch."`
 	Drill    drillCommand    `cmd:"" group:"prove" help:"Kill, pause and disconnect parts of a running service, and judge what it sold."`
-	Compare  compareCommand  `cmd:"" group:"prove" help:"Compare ways to sell, right and wrong, under one attack."`
-	Bench    benchCommand    `cmd:"" group:"prove" help:"Measure the program against plain counterparts."`
+	Compare  compareCommand  `cmd:"" group:"prove" help:"Compare correct and broken ways to sell under the same attack."`
+	Bench    benchCommand    `cmd:"" group:"prove" help:"Measure the program against minimal counterparts."`
 
 	Sale        saleCommand        `cmd:"" group:"operate" help:"Create, show, restock, close and archive sales."`
 	Buy         buyCommand         `cmd:"" group:"operate" help:"Buy from a running server, as a buyer would."`
 	Order       orderCommand       `cmd:"" group:"operate" help:"List, show, pay and cancel orders on a running server."`
-	Audit       auditCommand       `cmd:"" group:"operate" help:"Show where all units of a sale are. Exit status: 0 they add up, 1 they do not."`
+	Audit       auditCommand       `cmd:"" group:"operate" help:"Show where all units of a sale are. Exit status: 0 if they add up, 1 if they do not."`
 	Token       tokenCommand       `cmd:"" group:"operate" help:"Print a bearer token for a buyer or an operator."`
-	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Check the settings of Redis and MySQL, and say what to change, and why."`
-	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Ask a running node whether it can sell. Exit status: 0 yes, 1 no."`
+	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Check the settings of Redis and MySQL, and print what to change and why."`
+	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Ask a running node whether it can sell. Exit status: 0 if it can, 1 if it cannot."`
 
 	Completion completionCommand `cmd:"" group:"program" help:"Print a script that completes commands and flags on Tab."`
 
 	GinBaseline ginBaselineCommand `cmd:"" name:"bench-hello" hidden:""`
 	Variant     variantCommand     `cmd:"" hidden:""`
 
-	Print kong.VersionFlag `name:"version" env:"-" help:"Print what this program was built from."`
+	Print kong.VersionFlag `name:"version" env:"-" help:"Print the version, revision and Go version of this program."`
 }
 
-// groups are the commands', in the order of the help.
+// groups lists the groups of commands in the order of the help.
 var groups = []kong.Group{
 	{Key: "sell", Title: "Sell:"},
-	{Key: "prove", Title: "See it proved:"},
-	{Key: "operate", Title: "Look after a server:"},
+	{Key: "prove", Title: "Test and compare:"},
+	{Key: "operate", Title: "Operate a server:"},
 	{Key: "program", Title: "This program:"},
 }
 
-// streams are where a command writes, with the words that it was called with.
+// streams holds the output streams and the arguments of a command.
 type streams struct {
 	out, err io.Writer
 	args     []string
@@ -134,7 +133,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		args = []string{"--help"}
 	}
 	parsed, err := parser.Parse(args)
-	if exited >= 0 { // help was asked for and is printed
+	if exited >= 0 { // Parse has printed the help or the version
 		return nil
 	}
 	if err != nil {
@@ -147,17 +146,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 func newParser(c *commands, stdout, stderr io.Writer, exit func(code int)) (*kong.Kong, error) {
 	return kong.New(c,
 		kong.Name("flashsale"),
-		kong.Description("Sell 1,000 units to a million people at once, and not one unit too many.\n\n"+
+		kong.Description("Sell 1,000 units to a million people at once without overselling.\n\n"+
 			"Start with: flashsale demo\n\n"+
-			"The environment can set each flag: FLASHSALE_LIMIT_BUYER is --limit-buyer. "+
-			"Exit status: 0 fine, 1 a violation was found, "+
-			"2 the verdict could not judge or never exercised a check, 3 anything else."),
+			"Each flag can also be set by an environment variable: --limit-buyer by FLASHSALE_LIMIT_BUYER. "+
+			"Exit status: 0 success, 1 a violation was found, "+
+			"2 the verdict could not judge or never exercised a check, 3 any other error."),
 		kong.ExplicitGroups(groups),
 		kong.Vars{"version": version(), "strategy": variants.Lua},
 		kong.Writers(stdout, stderr),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.DefaultEnvars("FLASHSALE"),
-		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }), // variables are named where they serve
+		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }), // without the variable of each flag, which kong would append
 		attackDefaults(),
 		app.Vars,
 		kong.Exit(exit),

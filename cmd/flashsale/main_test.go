@@ -28,8 +28,8 @@ const patience = 5 * time.Minute
 
 const nodesSecret = "a secret of these tests, 32 bytes long at least"
 
-// asProgram in the environment makes the test binary the program itself, so
-// that tests can start and kill real processes of it. It is set for all of them.
+// asProgram is the environment variable that makes the test binary run main, so that tests
+// can start and kill processes of the program. TestMain sets it for all child processes.
 const asProgram = "TEST_AS_FLASHSALE"
 
 func TestMain(m *testing.M) {
@@ -47,14 +47,14 @@ func TestMain(m *testing.M) {
 		main()
 		os.Exit(0)
 	}
-	if err := errors.Join(os.Setenv(asProgram, "1"), os.Setenv("GOGC", "400")); err != nil { // the nodes' heaps stay small anyhow
+	if err := errors.Join(os.Setenv(asProgram, "1"), os.Setenv("GOGC", "400")); err != nil { // faster, and the nodes' heaps are small
 		panic(err)
 	}
 	servertest.Main(m)
 }
 
-// command runs the program in this process. Some commands clean its environment
-// (bench.go), which the tests after them need.
+// command runs a command of the program in this process. It restores the environment
+// afterwards, because some commands call cleanEnvironment.
 func command(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	for _, variable := range os.Environ() {
@@ -75,21 +75,21 @@ func TestHelp(t *testing.T) {
 	for _, args := range [][]string{nil, {"--help"}, {"serve", "--help"}, {"demo", "--help"}, {"loadtest", "--help"}, {"token", "--help"}, {"migrate", "--help"}, {"drill", "--help"}, {"compare", "--help"}} {
 		out, _, err := command(t, args...)
 		if err != nil || !strings.Contains(out, "Usage: flashsale") {
-			t.Errorf("%v: %v\n%s", args, err, out)
+			t.Errorf("%v: got %v, want the usage\n%s", args, err, out)
 		}
 	}
 	if out, _, _ := command(t, "serve", "--help"); !strings.Contains(out, "FLASHSALE_LIMIT_BUYER") || !strings.Contains(out, "5/s:10") {
 		t.Errorf("serve --help does not show a flag's variable and default:\n%s", out)
 	}
-	// Variables have little room, and only where they serve.
+	// A help names only the variables that its command needs.
 	for line, want := range map[string]int{"serve": 2, "loadtest": 2, "demo": 0, "audit": 2, "sale restock": 2, "token": 1, "bench": 0} {
 		out, _, err := command(t, strings.Fields(line+" --help")...)
 		if got := strings.Count(out, "FLASHSALE_"); err != nil || got != want {
-			t.Errorf("%s --help: %v, %d variables, want %d:\n%s", line, err, got, want, out)
+			t.Errorf("%s --help: %v, got %d variables, want %d:\n%s", line, err, got, want, out)
 		}
 	}
 	if out, _, _ := command(t, "sale", "restock", "--help"); strings.Contains(out, "--to=UNITS --by=UNITS") {
-		t.Errorf("both flags seem needed:\n%s", out)
+		t.Errorf("the usage of restock requires both --to and --by:\n%s", out)
 	}
 }
 
@@ -106,8 +106,8 @@ func TestBadUsage(t *testing.T) {
 		{[]string{"serve", "--no-demo"}, "FLASHSALE_SECRET"},
 		{[]string{"serve", "--pay-scope", "pay please"}, "pay-scope"},
 		{[]string{"serve", "--redis", "redis://:@localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", nodesSecret}, "empty password"},
-		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", nodesSecret, "--previous-secret", trialSecret}, "source"},
-		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", nodesSecret, "--previous-secret", "EXAMPLE-of-a-secret-32-bytes-or-longer"}, "--secret: that is the example"},
+		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", nodesSecret, "--previous-secret", trialSecret}, "public secret"},
+		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", nodesSecret, "--previous-secret", "EXAMPLE-of-a-secret-32-bytes-or-longer"}, "--secret: this is the public example"},
 		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", nodesSecret, "--previous-secret", "short"}, "32"},
 		{[]string{"demo", "--stock", "0"}, "Stock"},
 		{[]string{"demo", "--strategy", "magic"}, "strategy"},
@@ -119,9 +119,9 @@ func TestBadUsage(t *testing.T) {
 		{[]string{"serve", "--limit-shadow", "buy"}, "pay, place, read"},
 		{[]string{"serve", "--redis", "redis://localhost:1"}, "both"},
 		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d"}, "FLASHSALE_SECRET"},
-		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", trialSecret}, "source"},
-		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", "EXAMPLE-of-a-secret-32-bytes-or-longer"}, "--secret: that is the example"},
-		{[]string{"serve", "--redis", "redis://:example@localhost:1", "--mysql", "u:example@tcp(localhost:1)/d", "--secret", nodesSecret, "--no-demo"}, "--redis, --mysql: that is the example"},
+		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", trialSecret}, "public secret"},
+		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", "EXAMPLE-of-a-secret-32-bytes-or-longer"}, "--secret: this is the public example"},
+		{[]string{"serve", "--redis", "redis://:example@localhost:1", "--mysql", "u:example@tcp(localhost:1)/d", "--secret", nodesSecret, "--no-demo"}, "--redis, --mysql: this is the public example"},
 		{[]string{"loadtest", "--target", "nonsense"}, "Target"},
 		{[]string{"migrate", "--mysql", "nonsense"}, "DSN"},
 	} {
@@ -129,7 +129,6 @@ func TestBadUsage(t *testing.T) {
 	}
 }
 
-// A token has the scopes that were asked for.
 func TestToken(t *testing.T) {
 	verifier, err := auth.New(auth.Config{Secret: []byte(nodesSecret)})
 	check.Must(t, err)
@@ -147,12 +146,12 @@ func TestToken(t *testing.T) {
 		who, err := verifier.Verify(strings.TrimSpace(out))
 		if slices.Contains(args, "1000h") {
 			if err == nil {
-				t.Error("a token that outlasts the usual is accepted")
+				t.Error("a token that is longer valid than the default --token-life is accepted")
 			}
 			continue
 		}
 		if err != nil || who.Buyer+" "+who.Scope != want {
-			t.Errorf("%v: %+v, %v", args, who, err)
+			t.Errorf("%v: got %+v, %v, want %s", args, who, err, want)
 		}
 	}
 }
@@ -179,7 +178,7 @@ func demo(t *testing.T, args ...string) (v verdict, err error) {
 	args = append([]string{"demo", "--json", "--quiet", "--stock", "50", "--rate", "240", "--duration", "1s"}, args...)
 	out, log, err := command(t, args...)
 	if jsonErr := json.Unmarshal([]byte(out), &v); jsonErr != nil {
-		t.Fatalf("%v: %v: %s\n%s", args, errors.Join(err, jsonErr), out, log)
+		t.Fatalf("%v: got %v, want a JSON verdict: %s\n%s", args, errors.Join(err, jsonErr), out, log)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -189,16 +188,16 @@ func demo(t *testing.T, args ...string) (v verdict, err error) {
 	return v, err
 }
 
-// demoOn is a demo on stores of one kind.
+// demoOn runs a demo on stores of one kind, which must pass.
 func demoOn(t *testing.T, kind string, args ...string) verdict {
 	t.Helper()
 	if kind == servers.KindReal {
-		servertest.OpenSQL(t, kind) // skips where they are not installed
+		servertest.OpenSQL(t, kind) // skips the test if the servers are not installed
 		args = append(args, "--real")
 	}
 	v, err := demo(t, args...)
 	if err != nil || !v.Pass || v.Stores != kind {
-		t.Fatalf("%v: %+v", err, v)
+		t.Fatalf("got %v, %+v, want a pass on %s stores", err, v, kind)
 	}
 	return v
 }
@@ -210,7 +209,7 @@ func TestDemo(t *testing.T) {
 			dir := t.TempDir()
 			v := demoOn(t, kind, "--report", dir)
 			if v.Durable == 0 || v.Answers["201"] == 0 || v.Seed != 1 || v.Cores == 0 {
-				t.Errorf("%+v", v)
+				t.Errorf("got %+v, want orders, answers, seed and cores", v)
 			}
 			contains(t, v.Command, "flashsale demo --json --quiet --stock 50 ", "--report "+dir)
 			contains(t, v.Program, "flashsale", "go1.")
@@ -225,12 +224,12 @@ func TestDemo(t *testing.T) {
 func TestDemoOnPayment(t *testing.T) {
 	t.Parallel()
 	if v := demoOn(t, servertest.Kinds()[0], "--reserve-on", "payment"); v.Paid != 50 || v.Pending != 0 {
-		t.Errorf("%+v", v)
+		t.Errorf("got %+v, want 50 paid units and none pending", v)
 	}
 }
 
-// Each way to sell wrongly is caught, by its own violation. If cancellations hide an
-// oversell before the sale is at rest, only the history of the answers shows it.
+// Each broken strategy fails with its own violation. If cancellations hide an oversell
+// before the sale is at rest, only the history of the responses shows it.
 func TestBrokenStrategiesAreCaught(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ strategy, on, violations string }{
@@ -254,7 +253,7 @@ func TestBrokenStrategiesAreCaught(t *testing.T) {
 	}
 }
 
-// needReal skips where real servers are switched off.
+// needReal skips the test if FLASHSALE_TEST_REAL=off.
 func needReal(t *testing.T) {
 	t.Helper()
 	if os.Getenv("FLASHSALE_TEST_REAL") == "off" {
@@ -262,23 +261,24 @@ func needReal(t *testing.T) {
 	}
 }
 
-// realOnly skips where a real server is not installed, and need not be.
-func realOnly(t *testing.T, err error) {
+// skipUnlessInstalled skips the test if err reports that a server is not installed, unless
+// FLASHSALE_TEST_REAL=require.
+func skipUnlessInstalled(t *testing.T, err error) {
 	t.Helper()
 	if errors.Is(err, servers.ErrNotInstalled) && os.Getenv("FLASHSALE_TEST_REAL") != "require" {
 		t.Skip(err)
 	}
 }
 
-// runsApart in the environment names the test that this process is for.
-const runsApart = "TEST_RUNS_APART"
+// separateTest is the environment variable with the name of the test that this process runs.
+const separateTest = "TEST_RUNS_APART"
 
-// apart has a test that needs an environment of its own run in a process of its own,
-// beside the other tests. It reports whether this is that process: if not, the test
-// has been run, and all that is left to do is to return.
-func apart(t *testing.T) bool {
+// inSeparateProcess runs a test that changes the environment in a separate process, in parallel to
+// other tests. It reports whether this is that process. If it returns false, the test has
+// run there and must return.
+func inSeparateProcess(t *testing.T) bool {
 	t.Helper()
-	if os.Getenv(runsApart) == t.Name() {
+	if os.Getenv(separateTest) == t.Name() {
 		return true
 	}
 	t.Parallel()
@@ -287,27 +287,27 @@ func apart(t *testing.T) bool {
 		args = append(args, fmt.Sprint("-test.timeout=", time.Until(end)))
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
-	cmd.Env = append(os.Environ(), runsApart+"="+t.Name(), asProgram+"=")
+	cmd.Env = append(os.Environ(), separateTest+"="+t.Name(), asProgram+"=")
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	switch ended := func(how string) bool { return bytes.Contains(out, []byte("--- "+how+": "+t.Name()+" ")) }; {
 	case err == nil && ended("SKIP"):
-		t.Skip("skipped there")
+		t.Skip("skipped in the separate process")
 	case err != nil || !ended("PASS"):
-		t.Fatal("failed there: ", err)
+		t.Fatal("failed in the separate process: ", err)
 	}
 	return false
 }
 
-// leaves holds a test to how many things it leaves in the folder for temporary files.
+// leaves fails the test unless the directory for temporary files has n entries.
 func leaves(t *testing.T, n int) {
 	t.Helper()
 	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) != n {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("temporary directory: got %v, %v, want %d entries", left, err, n)
 	}
 }
 
-// contains holds a text to the words that it must have.
+// contains fails the test unless text contains all words.
 func contains(t testing.TB, text string, words ...string) {
 	t.Helper()
 	for _, word := range words {
@@ -317,12 +317,12 @@ func contains(t testing.TB, text string, words ...string) {
 	}
 }
 
-// refuses runs what must not work, and holds its error to the words that it must have.
+// refuses fails the test unless a command returns an error that contains all words.
 func refuses(t *testing.T, args []string, words ...string) {
 	t.Helper()
 	_, _, err := command(t, args...)
 	contains(t, fmt.Sprint(err), words...)
 	if t.Failed() {
-		t.Logf("that is what %v says", args)
+		t.Logf("the command was %v", args)
 	}
 }

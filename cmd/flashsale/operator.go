@@ -10,16 +10,16 @@ import (
 	"flashsale/loadtest/report"
 )
 
-// serverFlags say which server an operator's command asks, and as whom.
+// serverFlags holds the server and the secret of a command that calls a server.
 type serverFlags struct {
 	Target string `default:"http://${addr}" placeholder:"URL" help:"The server ($$FLASHSALE_TARGET). Default ${default}."`
-	Secret string `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET), which signs this command's token. Default: that of a server on embedded stores."`
+	Secret string `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET), to sign the token of this command. Default: the secret of a server on embedded stores."`
 }
 
-// tokenTTL is long enough for one command.
 const tokenTTL = time.Hour
 
-// as returns a client with a token for subject. What is wrong with the flags is its Fault.
+// as returns a client with a token for subject. If the flags are invalid, the Fault of
+// the client is set, and all its calls return it.
 func (f *serverFlags) as(subject string, admin bool) *api.Client {
 	verifier, err := signer(f.Secret, 0)
 	if err != nil {
@@ -34,7 +34,8 @@ func (f *serverFlags) as(subject string, admin bool) *api.Client {
 
 func (f *serverFlags) operator() *api.Client { return f.as("operator", true) }
 
-// targetFlag is the flag that has another command ask the server at url.
+// targetFlag returns the flag that directs a printed command to the server at url. It
+// is empty for the default server.
 func targetFlag(url string) string {
 	if url == "http://"+app.Vars["addr"] {
 		return ""
@@ -42,14 +43,14 @@ func targetFlag(url string) string {
 	return " --target " + client.Printable(url)
 }
 
-// answerFlags are those of a command that prints what a server answers.
+// answerFlags holds the flags of a command that prints a server's response.
 type answerFlags struct {
 	serverFlags `embed:""`
-	JSON        bool `name:"json" help:"Print the server's answer as it is: one JSON object."`
+	JSON        bool `name:"json" help:"Print the server's response unchanged, as one JSON object."`
 }
 
-// print prints names and values, one below the other, or with --json the last answer.
-// Where the call failed with err, it only returns that.
+// print prints pairs of name and value, one pair per line, without empty values. With
+// --json it prints the last response instead. If err is not nil, print only returns err.
 func (f *answerFlags) print(s streams, server *api.Client, err error, pairs ...string) error {
 	switch {
 	case err != nil:
@@ -67,7 +68,7 @@ func (f *answerFlags) print(s streams, server *api.Client, err error, pairs ...s
 	return t.Write(s.out)
 }
 
-// moment is a time as a person reads it, or nothing.
+// moment formats a time for people. A nil or zero time is "".
 func moment(t *time.Time) string {
 	if t == nil || t.IsZero() {
 		return ""
@@ -75,10 +76,10 @@ func moment(t *time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 MST")
 }
 
-// money is an amount of minor units as a person reads it, such as 129.00 EUR.
+// money formats an amount of minor units for people, such as 129.00 EUR.
 func money(amount int64, currency string) string {
 	decimals := 2
-	switch currency { // those that ISO 4217 gives another number
+	switch currency { // the currencies of ISO 4217 that do not have two decimals
 	case "BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF", "XPF":
 		return fmt.Sprint(amount, " ", currency)
 	case "BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND":

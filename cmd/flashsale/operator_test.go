@@ -42,10 +42,10 @@ func served(t *testing.T) *app.App {
 	return node
 }
 
-// An operator's day, by the commands that the README shows.
+// An operator creates, shows, restocks, audits and closes sales.
 func TestOperatorsCommands(t *testing.T) {
 	node := served(t)
-	// does runs a command until the server is not too busy to carry it out.
+	// does repeats a command while the server answers 503, as on a busy machine.
 	does := func(args ...string) (out string, err error) {
 		check.Eventually(t, "the server is not too busy", func() bool {
 			out, _, err = command(t, append(args, "--target", node.URL())...)
@@ -88,7 +88,7 @@ func TestOperatorsCommands(t *testing.T) {
 	must("scheduled", "sale", "create", "later", "--price", "1", "--total", "1", "--opens-at", "2037-01-01T00:00:00Z")
 	must("closed", "sale", "close", "later")
 
-	// A terminal obeys what a name says to it: so it does not get to see it.
+	// Control characters in a name do not reach the terminal.
 	must("name            \ufffd[2Jgone\ufffd", "sale", "create", "trick", "--price", "1", "--total", "1", "--name", "\x1b[2Jgone\u202e")
 	must("  \ufffd[2Jgone\ufffd", "sale", "show")
 
@@ -98,9 +98,9 @@ func TestOperatorsCommands(t *testing.T) {
 	must("units taken on  payment", "sale", "restock", "talk", "--to", "6")
 }
 
-// Operators who restock at once have all read the same total, for a node shows it for
-// a second. No units are lost, and the sale keeps its text and picture.
-func TestRestocksAtOnce(t *testing.T) {
+// Concurrent restocks read the same total, because a node caches it for a second. All units
+// are added nevertheless, and the sale keeps its description and image.
+func TestConcurrentRestocks(t *testing.T) {
 	node := served(t)
 	_, _, err := command(t, "sale", "create", "S", "--price", "1", "--total", "10", "--description", "A text", "--image", "/s.png", "--target", node.URL())
 	check.Must(t, err)
@@ -108,7 +108,7 @@ func TestRestocksAtOnce(t *testing.T) {
 	for range 4 {
 		operators.Go(func() {
 			_, _, err := command(t, "sale", "restock", "S", "--by", "1", "--target", node.URL())
-			if err != nil && !strings.Contains(err.Error(), "unavailable") { // a busy machine: then it stands
+			if err != nil && !strings.Contains(err.Error(), "unavailable") { // the change is stored if the machine is busy
 				t.Error(err)
 			}
 		})
@@ -121,7 +121,7 @@ func TestRestocksAtOnce(t *testing.T) {
 	contains(t, out, "of 14", "A text", "/s.png", "closed")
 }
 
-// A sale that others change all the time is not restocked, and the operator hears why.
+// If the sale is changed before each write, restock gives up with an error.
 func TestRestockGivesUp(t *testing.T) {
 	var puts atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -141,8 +141,8 @@ func TestRestockGivesUp(t *testing.T) {
 	restock := &saleRestock{SKU: "S", By: new(int64(1)), pause: time.Nanosecond}
 	restock.Target = server.URL
 	err := restock.Run(t.Context(), streams{})
-	if contains(t, fmt.Sprint(err), "S is not restocked", "412 precondition_failed"); puts.Load() != restockTries {
-		t.Errorf("%d tries", puts.Load())
+	if contains(t, fmt.Sprint(err), "restock S: ", "412 precondition_failed"); puts.Load() != restockTries {
+		t.Errorf("got %d tries, want %d", puts.Load(), restockTries)
 	}
 }
 
@@ -160,19 +160,19 @@ func buys(t *testing.T, node *app.App, buyer, sku string, quantity int) string {
 	defer func() { _ = res.Body.Close() }()
 	var order api.Order
 	if err := json.NewDecoder(res.Body).Decode(&order); err != nil || order.Status != "pending_payment" {
-		t.Fatalf("%d %+v %v", res.StatusCode, order, err)
+		t.Fatalf("got %d %+v, %v, want a pending order", res.StatusCode, order, err)
 	}
 	return order.ID
 }
 
-// What does not add up is said, and is the exit status.
+// If the units do not add up, audit prints BROKEN and has exit status 1.
 func TestAuditOfABrokenSale(t *testing.T) {
 	sums := api.Audit{SKU: "S", Total: 10, Available: 3, Sold: 8, Paid: 8, Drift: -1}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(sums) }))
 	defer server.Close()
 	out, _, err := command(t, "audit", "S", "--target", server.URL)
 	if contains(t, out, "BROKEN", "drift -1"); !errors.Is(err, exitCode(1)) {
-		t.Errorf("%v, want exit status 1", err)
+		t.Errorf("got %v, want exit status 1", err)
 	}
 	sums.Available, sums.Drift, sums.Balanced = 2, 0, true
 	out, _, err = command(t, "audit", "S", "--target", server.URL)
@@ -206,7 +206,7 @@ func TestMoney(t *testing.T) {
 		"12900 JPY": {12900, "JPY"}, "12.900 KWD": {12900, "KWD"}, "0.012 BHD": {12, "BHD"}, "1.2900 CLF": {12900, "CLF"},
 	} {
 		if got := money(c.amount, c.currency); got != want {
-			t.Errorf("%d: %q, want %q", c.amount, got, want)
+			t.Errorf("%d: got %q, want %q", c.amount, got, want)
 		}
 	}
 }

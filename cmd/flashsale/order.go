@@ -20,11 +20,11 @@ type orderCommand struct {
 }
 
 type orderList struct {
-	Buyer       string `required:"" placeholder:"NAME" help:"Whose orders: the newest hundred are listed."`
+	Buyer       string `required:"" placeholder:"NAME" help:"The buyer. The newest hundred orders are listed."`
 	answerFlags `embed:""`
 }
 
-// Run prints a line for each order.
+// Run prints one line per order.
 func (c *orderList) Run(ctx context.Context, s streams) error {
 	server := c.as(c.Buyer, false)
 	list, err := server.Orders(ctx)
@@ -41,11 +41,11 @@ func (c *orderList) Run(ctx context.Context, s streams) error {
 
 type orderShow struct {
 	ID          string `arg:"" help:"The order's id."`
-	Buyer       string `placeholder:"NAME" help:"Ask as this buyer. Default: as an operator."`
+	Buyer       string `placeholder:"NAME" help:"Read the order as this buyer. Default: as an operator."`
 	answerFlags `embed:""`
 }
 
-// Run shows anybody's order to an operator, and buyers their own.
+// Run shows the order. A buyer sees only their own orders, an operator sees all.
 func (c *orderShow) Run(ctx context.Context, s streams) error {
 	path := "/v1/orders/"
 	if c.Buyer == "" {
@@ -59,7 +59,7 @@ type orderPay struct {
 	orderCancel `embed:""`
 }
 
-// Run pays.
+// Run pays for the order.
 func (c *orderPay) Run(ctx context.Context, s streams) error {
 	return c.order(ctx, s, c.Buyer, http.MethodPost, "/v1/orders/"+url.PathEscape(c.ID)+"/pay", map[string]string{"payment_ref": c.Ref})
 }
@@ -70,13 +70,13 @@ type orderCancel struct {
 	answerFlags `embed:""`
 }
 
-// Run cancels.
+// Run cancels the order.
 func (c *orderCancel) Run(ctx context.Context, s streams) error {
 	return c.order(ctx, s, c.Buyer, http.MethodPost, "/v1/orders/"+url.PathEscape(c.ID)+"/cancel", nil)
 }
 
-// order makes a call as a buyer, or without one as an operator, and prints the order
-// that it is answered with.
+// order sends a request and prints the order of the response. If buyer is empty, it sends
+// an operator's token.
 func (f *answerFlags) order(ctx context.Context, s streams, buyer, method, path string, in any) error {
 	server := f.as(cmp.Or(buyer, "operator"), buyer == "")
 	o, err := server.Order(ctx, method, path, in)

@@ -14,7 +14,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// The pages of the packages that people copy are short: functions, types, methods, fields.
+// Packages that people copy export at most 30 functions, types, methods and fields.
 func TestPagesAreShort(t *testing.T) {
 	for _, folder := range []string{"orders/lock", "ratelimit", "ratelimit/admission", "ratelimit/httplimit", "ratelimit/limit"} {
 		files, _ := filepath.Glob(filepath.Join(root, folder, "*.go"))
@@ -39,22 +39,22 @@ func TestPagesAreShort(t *testing.T) {
 			})
 		}
 		if t.Logf("%3d names in %s", names, folder); names < 5 || names > 30 {
-			t.Errorf("%s shows %d names, want at most 30", folder, names)
+			t.Errorf("%s exports %d names, want 5 to 30", folder, names)
 		}
 	}
 }
 
-// go doc shows the declarations of the packages that people copy on one screen.
+// For packages that people copy, go doc fits on one screen.
 func TestDocIsShort(t *testing.T) {
-	for folder, most := range map[string]int{"orders/lock": 20, "ratelimit": 20, "inventory": 20} {
+	for folder, limit := range map[string]int{"orders/lock": 20, "ratelimit": 20, "inventory": 20} {
 		cmd := exec.CommandContext(check.Context(t), "go", "doc", "./"+folder)
 		cmd.Dir = root
 		out, err := cmd.CombinedOutput()
 		check.Must(t, err)
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 		lines = lines[slices.IndexFunc(lines, declaration.MatchString):]
-		if t.Logf("%3d lines of %s", len(lines), folder); len(lines) > most {
-			t.Errorf("go doc shows %d lines of declarations of %s, want at most %d", len(lines), folder, most)
+		if t.Logf("%3d lines of %s", len(lines), folder); len(lines) > limit {
+			t.Errorf("go doc shows %d lines of declarations of %s, want at most %d", len(lines), folder, limit)
 		}
 	}
 }

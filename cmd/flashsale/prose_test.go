@@ -19,9 +19,9 @@ const habitsFile = "testdata/habits.txt"
 
 var updateHabits = flag.Bool("update", false, "lower the numbers in "+habitsFile)
 
-// habits are wordings that make a comment hard to read.
+// habits are words that make a comment hard to read.
 var habits = []*regexp.Regexp{
-	regexp.MustCompile(`\b(?:tells?|told|says?|said|hears?|heard)\b`), // instead of returns, reports, contains or receives
+	regexp.MustCompile(`\b(?:tells?|told|says?|said|hears?|heard)\b`), // write returns, reports, contains or receives
 	regexp.MustCompile(`\b(?:nobody|anybody|somebody|everybody|whoever)\b`),
 	regexp.MustCompile(`\b(?:those (?:who|that|which|of)|one (?:that|who|which)|the others)\b`),
 	regexp.MustCompile(`(?:^|[.;:,] |\bor )else\b`),
@@ -33,7 +33,7 @@ var habits = []*regexp.Regexp{
 
 var commentLine = regexp.MustCompile(`^\s*(?://|--)(.*)`)
 
-// hits counts the habits in the comments of a file, at most one of each kind per comment.
+// hits counts the habits in the comments of a file. Each habit counts once per comment.
 func hits(text string) (n int) {
 	comment := ""
 	for line := range strings.Lines(text + "\n\n") {
@@ -51,8 +51,8 @@ func hits(text string) (n int) {
 	return n
 }
 
-// habits.txt has the number of hits of each package, and these numbers may only fall.
-// A package that is moved takes its number along by hand.
+// No package has more hits than its number in habits.txt, and these numbers only fall. If a
+// package moves, move its number by hand.
 func TestHabits(t *testing.T) {
 	found, allowed := map[string]int{}, map[string]int{}
 	for _, file := range files(t, ".go", ".lua") {
@@ -69,7 +69,7 @@ func TestHabits(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		switch n, limit := found[name], allowed[name]; {
 		case n > limit:
-			t.Errorf("%s: %d wording habits in its comments, and %d are allowed: see %s and the patterns above", name, n, limit, habitsFile)
+			t.Errorf("%s: got %d wording habits in its comments, want at most %d: see %s and the patterns above", name, n, limit, habitsFile)
 		case n < limit && !*updateHabits:
 			t.Errorf("%s: %d wording habits, fewer than the %d of %s: run go test ./cmd/flashsale -run TestHabits -update", name, n, limit, habitsFile)
 		}

@@ -19,13 +19,12 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// runReadme in the environment has TestReadme run every command that the documents
-// print: "full" as they are printed, "short" only a part of those that take
-// minutes.
+// runReadme is the environment variable that makes TestReadme run all commands of the
+// documents: "full" runs them as they are, and "short" runs a part of the commands that
+// take minutes.
 const runReadme = "FLASHSALE_TEST_README"
 
-// shortened are commands that take minutes, and what is run of them where that
-// must not be: all of it is tested, each by itself, in the packages.
+// shortened maps commands that take minutes to the commands that "short" runs instead.
 var shortened = map[string]string{
 	"go run ./cmd/flashsale compare":                                                                           "go run ./cmd/flashsale compare marker-first",
 	"go run ./cmd/flashsale drill":                                                                             "go run ./cmd/flashsale drill node-killed",
@@ -37,20 +36,20 @@ var shortened = map[string]string{
 	"cd orders/lock/compare && for round in 1 2 3 4 5; do go test -run - -bench Lock -benchtime 0.7s; done":    "cd orders/lock/compare && go test -run - -bench Lock -benchtime 20x",
 }
 
-// failing are commands that show a failure, and their exit status.
+// failing maps commands that demonstrate a failure to their exit status.
 var failing = map[string]int{"go run ./cmd/flashsale demo --strategy get-decr --rate 1000 --duration 5s": 1}
 
-// elsewhere are commands that CI runs in steps of their own.
+// elsewhere lists commands that CI runs in separate steps.
 var elsewhere = map[string]bool{
 	"go run ./cmd/flashsale demo": true, "go test ./...": true, "go test ./orders/model": true, ".ci/run": true,
 }
 
-// byHand are sections whose commands CI does not run: databases that fail over take
-// minutes, and other engines and a database of one's own are not there.
+// byHand lists the headings of sections that are not run. Their commands take minutes, or
+// need other database engines or the reader's own database.
 var byHand = []string{"Old sales", "When MySQL fails over", "The database fails over", "Redis 8, Valkey, and a cluster that changes", "On TiDB"}
 
-// Every command of the README and of all other documents, by one shell for each
-// section; what it prints begins as is printed there.
+// All commands of the documents work, and the first line of their output matches the
+// document. One shell runs all commands of a section.
 func TestReadme(t *testing.T) {
 	mode := os.Getenv(runReadme)
 	switch mode {
@@ -62,14 +61,14 @@ func TestReadme(t *testing.T) {
 	}
 	for _, file := range documents(t) {
 		for _, s := range sections(read(t, file)) {
-			if s.heading == copySection || slices.Contains(byHand, s.heading) { // TestCopy runs the first elsewhere
+			if s.heading == copySection || slices.Contains(byHand, s.heading) { // TestCopy runs copySection
 				continue
 			}
 			t.Run(file+"/"+s.heading, func(t *testing.T) {
 				if strings.Contains(s.commands[0].line, "docker ") && exec.CommandContext(t.Context(), "docker", "info").Run() != nil {
 					t.Skip("no Docker engine")
 				}
-				// In short, figures are of no use to anybody; but bench fails where it is starved.
+				// In "short" the figures do not matter, but bench fails on a busy machine.
 				if mode == "short" && !strings.Contains(s.commands[0].line, " bench ") {
 					t.Parallel()
 				}
@@ -79,16 +78,16 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// A section is what stands below a heading: one goes through it in one sitting.
+// A section is a heading of a document with its commands.
 type section struct {
 	heading  string
 	commands []printed
 }
 
-// A printed command, and the first line of the output that is printed below it.
+// printed is a command of a document with the first line of its printed output.
 type printed struct{ line, output string }
 
-// sections are those that have commands, with what is to be run of them.
+// sections returns the sections that have commands to run.
 func sections(readme string) (list []section) {
 	var at section
 	fence, output := "", false
@@ -130,19 +129,19 @@ func sections(readme string) (list []section) {
 	return list
 }
 
-// run has a shell run the section's commands, which ends with the first that
-// does not do what it should.
+// run runs the commands of a section in a shell, which exits at the first unexpected exit
+// status.
 func (s section) run(t *testing.T, short bool) {
 	ctx := check.Context(t)
 	here := s.places(ctx, t)
 	bin := t.TempDir() // for "go install"
 	cmd := exec.CommandContext(ctx, "bash", "-c", s.script(here, short))
 	cmd.Dir = root
-	cmd.Env = append(withoutOurs(os.Environ()), "GOBIN="+bin, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
+	cmd.Env = append(withoutOurVariables(os.Environ()), "GOBIN="+bin, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
 		"FLASHSALE_ADDR="+here.addr, "FLASHSALE_TARGET=http://"+here.addr, "COMPOSE_PROJECT_NAME=flashsale-readme")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	// The shell takes what it started with it, see script.
+	// On SIGTERM the shell stops the processes that it has started, see script.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute
 	err := cmd.Run()
@@ -152,14 +151,14 @@ func (s section) run(t *testing.T, short bool) {
 	}
 	for i, c := range s.commands {
 		_, after, _ := strings.Cut(out.String(), mark(i))
-		if of, _, _ := strings.Cut(after, mark(i+1)); !shape(c.output).MatchString(of) {
-			t.Errorf("%s\nprints nothing like %q:\n%s", c.line, c.output, of)
+		if printed, _, _ := strings.Cut(after, mark(i+1)); !shape(c.output).MatchString(printed) {
+			t.Errorf("%s\nprints nothing like %q:\n%s", c.line, c.output, printed)
 		}
 	}
 }
 
-// withoutOurs is an environment that sets none of the program's flags.
-func withoutOurs(environment []string) (kept []string) {
+// withoutOurVariables returns the environment without the variables of this program and its tests.
+func withoutOurVariables(environment []string) (kept []string) {
 	for _, variable := range environment {
 		if !strings.HasPrefix(variable, "FLASHSALE_") && !strings.HasPrefix(variable, asProgram) {
 			kept = append(kept, variable)
@@ -168,10 +167,10 @@ func withoutOurs(environment []string) (kept []string) {
 	return kept
 }
 
-// places are where things are in a test that the README has at fixed ports.
+// places holds the addresses that a test uses instead of the fixed ports of the documents.
 type places struct{ addr, redis, mysql string }
 
-// in puts a command there.
+// in replaces the addresses in a command.
 func (p places) in(command string) string {
 	return strings.NewReplacer(
 		"localhost:8080", p.addr, "127.0.0.1:8080", p.addr,
@@ -179,11 +178,12 @@ func (p places) in(command string) string {
 	).Replace(command)
 }
 
-// places starts the stores that the section speaks of.
+// places chooses a free port and, if the section uses --mysql, starts stores.
 func (s section) places(ctx context.Context, t *testing.T) places {
 	var p places
 	for free := false; !free && ctx.Err() == nil; {
-		// Below the ports that systems give out: those may be another's by the time a command listens.
+		// Ephemeral ports begin above 30,000. Another process might take one of them before
+		// the command listens.
 		p.addr = fmt.Sprint("127.0.0.1:", 20_000+rand.N(10_000))
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", p.addr)
 		if free = err == nil; free {
@@ -205,9 +205,8 @@ func (s section) places(ctx context.Context, t *testing.T) places {
 	return p
 }
 
-// script runs each command where the one before it has done what it should. A
-// server goes on in the background, as in a terminal of its own, until the
-// next one or the end.
+// script returns a shell script that runs the commands one after the other. A server runs in
+// the background until the next server starts or the script ends.
 func (s section) script(here places, short bool) string {
 	var b strings.Builder
 	b.WriteString(`set -euo pipefail
@@ -227,7 +226,7 @@ trap stop EXIT
 		case strings.Contains(line, "docker compose"):
 			b.WriteString("trap 'docker compose --profile \"*\" down --volumes' EXIT\n" + line + "\n")
 		case strings.Contains(line, "flashsale serve"):
-			// A group of its own: "go run" does not pass on what it is sent.
+			// "go run" does not forward signals, so the server gets its own process group.
 			fmt.Fprintf(&b, "stop\nset -m\n%s &\nserver=$!\nset +m\n", line)
 			fmt.Fprintf(&b, "until curl -fsS -o /dev/null http://%s/readyz 2>/dev/null; do kill -0 \"$server\"; sleep 0.1; done\n", here.addr)
 		case strings.HasPrefix(line, "cd "):
@@ -242,7 +241,7 @@ trap stop EXIT
 	return b.String()
 }
 
-// mark comes before the output of a command.
+// mark returns the line that precedes the output of command i.
 func mark(i int) string { return fmt.Sprintf("=====%d=====", i) }
 
 var (
@@ -250,24 +249,24 @@ var (
 	figures = regexp.MustCompile(`[0-9][0-9,.:]*`)
 )
 
-// shape matches a line like this one, with other figures.
+// shape returns a pattern that matches line with any figures and any spacing.
 func shape(line string) *regexp.Regexp {
 	pattern := regexp.QuoteMeta(strings.TrimSpace(line))
 	pattern = figures.ReplaceAllString(strings.ReplaceAll(pattern, `\.`, "."), `[0-9,.:]+`)
 	return regexp.MustCompile(spaces.ReplaceAllString(pattern, `\s+`))
 }
 
-// What the README means to be run is found in it.
+// sections finds the commands of a document. Each key of shortened is in a document.
 func TestSections(t *testing.T) {
 	got := sections("# a\n```console\n$ one \\\n   more\n$ two\nout 1\nout 2\n```\n## none\n```sh\n$ no\n```\n## b\n```console\n$ go test ./...\n```\n" +
 		"```console\nnot of it\n```\n```console\n$ three\n```\ntext\n```console\nlater\n```\n" +
 		"## c\n```console\n$ four\n```\n## d\n```console\nof nothing\n```\n")
 	want := "[{a [{one more } {two out 1}]} {b [{three later}]} {c [{four }]}]"
 	if fmt.Sprint(got) != want {
-		t.Errorf("%v, want %v", got, want)
+		t.Errorf("sections: got %v, want %v", got, want)
 	}
 	if !shape("  ok  x: total 1,000 = 7.5s").MatchString("ok x:   total 20 = 12s") || shape("PASS").MatchString("FAIL") {
-		t.Error("shape")
+		t.Error("shape does not ignore figures and spacing, or matches another line")
 	}
 	printed := make(map[string]bool)
 	for _, file := range documents(t) {

@@ -14,22 +14,20 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-const root = "../.." // of the module
+const root = "../.." // folder of the module
 
-// prompts are the lines of console blocks that one is told to type, with their
-// continuations.
+// prompts matches the commands of console blocks, with continuation lines.
 var prompts = regexp.MustCompile(`(?m)^\$ ((?:.*\\\n)*.*)$`)
 
-// testRun is a command that runs tests by name, also in the midst of a sentence:
-// what it names, and where.
+// testRun matches go test with -run, in a console block or in a sentence. It captures the
+// pattern and the folder.
 var testRun = regexp.MustCompile(`go test (?:-v )?-run '?([^'\s]+)'? (?:-v )?(\./[\w/]+)`)
 
-// words of a command line, with what is between single quotes as one.
+// words matches the words of a command line. Text in single quotes is one word.
 var words = regexp.MustCompile(`'[^']*'|[^\s']+`)
 
-// Commands that are no longer as the documents print them are found here: each
-// of the program's must parse, and each test and folder must be there. What they
-// do, TestReadme sees to.
+// All commands of this program in the documents parse, and all tests and folders in the
+// documents exist. TestReadme runs the commands.
 func TestReadmeCommands(t *testing.T) {
 	var text strings.Builder
 	for _, file := range documents(t) {
@@ -59,11 +57,11 @@ func TestReadmeCommands(t *testing.T) {
 		seen++
 	}
 	if seen < 10 {
-		t.Errorf("%d commands in the documents, want those of a dozen blocks", seen)
+		t.Errorf("found %d commands in the documents, want 10 or more", seen)
 	}
 }
 
-// parses takes a command line apart as the program does, and runs nothing.
+// parses fails the test if the program cannot parse a command line.
 func parses(t *testing.T, line string) {
 	t.Helper()
 	var args []string
@@ -77,7 +75,8 @@ func parses(t *testing.T, line string) {
 	}
 }
 
-// testExists looks for tests of that name in a folder: go test is content with none.
+// testExists fails the test if a folder has no test that matches name. go test itself
+// would succeed without running a test.
 func testExists(t *testing.T, name, dir string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
@@ -98,11 +97,11 @@ var function = regexp.MustCompile(`(?m)^func ((?:Test|Example)\w*)\(`)
 var (
 	link    = regexp.MustCompile(`\]\(([^)#]*)(?:#([^)]*))?\)`)
 	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	// punctuation is what an anchor has not of its heading.
+	// punctuation matches the characters of a heading that its anchor omits.
 	punctuation = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// What the Markdown files link to is there, and has the heading.
+// All files and headings that the Markdown files link to exist.
 func TestLinks(t *testing.T) {
 	for _, file := range documents(t) {
 		for _, m := range link.FindAllStringSubmatch(read(t, file), -1) {
@@ -123,8 +122,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// The README is short, and every other document is found from it: what is linked
-// from nowhere is read by nobody.
+// The README is short, and links lead from it to every other document.
 func TestReadmeIsShort(t *testing.T) {
 	const lines, wordCount = 250, 3000
 	text := read(t, "README.md")
@@ -152,7 +150,6 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// anchors of a document's headings.
 func anchors(text string) map[string]bool {
 	found := make(map[string]bool)
 	for _, m := range heading.FindAllStringSubmatch(text, -1) {
@@ -169,9 +166,9 @@ var (
 	inMain    = strings.NewReplacer("func Example_program()", "func main()", "\t// Output:\n", "}\n")
 )
 
-// Go code in a document is part of the examples beside it, whose output is checked. A
-// whole program is the text of Example_program in program_test.go, there or one folder
-// below.
+// Go code in a document is part of an example in the same folder or one level below, so it
+// compiles and its output is checked. A whole program is Example_program in
+// program_test.go.
 func TestReadmeCode(t *testing.T) {
 	programs := 0
 	for _, file := range documents(t) {
@@ -195,7 +192,7 @@ func TestReadmeCode(t *testing.T) {
 		}
 	}
 	if programs < 3 {
-		t.Errorf("%d whole programs, want those of the lock, the limiter and the gate", programs)
+		t.Errorf("got %d whole programs, want 3 or more: lock, limiter and gate", programs)
 	}
 }
 

@@ -17,45 +17,45 @@ import (
 type saleCommand struct {
 	Create  saleCreate  `cmd:"" help:"Put units on sale."`
 	Show    saleShow    `cmd:"" help:"Show one sale, or all."`
-	Restock saleRestock `cmd:"" help:"Change the total; what is sold stays sold."`
-	Close   saleClose   `cmd:"" help:"End a sale now. Orders of it can still be paid."`
-	Archive saleArchive `cmd:"" help:"Move a sale that is over out of the database."`
+	Restock saleRestock `cmd:"" help:"Change the total of a sale. Sold units stay sold."`
+	Close   saleClose   `cmd:"" help:"End a sale now. Its orders can still be paid."`
+	Archive saleArchive `cmd:"" help:"Move a sale that is over to an archive database."`
 }
 
 type saleCreate struct {
-	SKU           string        `arg:"" help:"1 to 64 characters of A-Z a-z 0-9 . _ -"`
-	Name          string        `placeholder:"TEXT" help:"What buyers read. Default: the SKU."`
-	Description   string        `placeholder:"TEXT" help:"What buyers read below the name, at most 500 characters."`
-	Image         string        `placeholder:"URL" help:"Picture on the buyers' page: https, or a path on the server."`
+	SKU           string        `arg:"" help:"The new sale: 1 to 64 characters of A-Z a-z 0-9 . _ -"`
+	Name          string        `placeholder:"TEXT" help:"Title on the buyers' page. Default: the SKU."`
+	Description   string        `placeholder:"TEXT" help:"Text below the title, at most 500 characters."`
+	Image         string        `placeholder:"URL" help:"Picture on the buyers' page: an https URL, or a path on the server."`
 	Price         int64         `required:"" placeholder:"AMOUNT" help:"Price of a unit, in minor units: 12900 for 129.00."`
 	Currency      string        `default:"EUR" help:"Currency code (ISO 4217). Default ${default}."`
 	Total         int64         `required:"" placeholder:"UNITS" help:"Units on sale."`
 	PerBuyer      int64         `default:"1" placeholder:"UNITS" help:"Maximum units per buyer. Default ${default}."`
-	OpensAt       time.Time     `placeholder:"TIME" help:"When it opens, RFC 3339, such as 2026-11-27T09:00:00Z. Default: now."`
-	For           time.Duration `default:"24h" help:"How long it is open. Default ${default}."`
-	PaymentWindow time.Duration `default:"${payment_window}" help:"How long a buyer may take to pay. Default ${default}."`
-	ReserveOn     string        `default:"order" enum:"order,payment" help:"When units are taken: at the order, or at its payment. Default ${default}."`
+	OpensAt       time.Time     `placeholder:"TIME" help:"Opening time, RFC 3339, such as 2026-11-27T09:00:00Z. Default: now."`
+	For           time.Duration `default:"24h" help:"How long the sale is open. Default ${default}."`
+	PaymentWindow time.Duration `default:"${payment_window}" help:"Time to pay before an order expires. Default ${default}."`
+	ReserveOn     string        `default:"order" enum:"order,payment" help:"When units are taken: order, when it is placed, or payment, when it is paid. Default ${default}."`
 	answerFlags   `embed:""`
 }
 
-// Help shows what to try.
+// Help shows an example.
 func (saleCreate) Help() string {
-	return `For example a thousand, at 129.00 EUR, two to each buyer:
+	return `Example: 1,000 units at 129.00 EUR, at most two per buyer:
 
   flashsale sale create sneaker --price 12900 --total 1000 --per-buyer 2`
 }
 
-// Run creates a sale. One that exists is not changed by mistake.
+// Run creates a sale. If the SKU is on sale already, it returns an error and changes nothing.
 func (c *saleCreate) Run(ctx context.Context, s streams) error {
 	server := c.operator()
 	now := time.Now()
 	switch _, at, err := server.Sale(ctx, c.SKU); {
 	case err == nil:
-		return fmt.Errorf("%s is on sale already at %s: flashsale sale restock changes how many there are", c.SKU, c.Target)
+		return fmt.Errorf("%s is on sale already at %s: flashsale sale restock changes its total", c.SKU, c.Target)
 	case client.StatusOf(err) != http.StatusNotFound:
 		return err
 	case !at.IsZero():
-		now = at // the server's word for what now is
+		now = at // the server's clock
 	}
 	c.OpensAt = cmp.Or(c.OpensAt, now)
 	sale, err := server.Put(ctx, c.SKU, api.Terms{
@@ -67,11 +67,11 @@ func (c *saleCreate) Run(ctx context.Context, s streams) error {
 }
 
 type saleShow struct {
-	SKU         string `arg:"" optional:"" help:"Default: all sales, a line each."`
+	SKU         string `arg:"" optional:"" help:"The sale. Default: all sales, one line each."`
 	answerFlags `embed:""`
 }
 
-// Run shows what anybody may see.
+// Run shows the public fields of one sale or of all sales.
 func (c *saleShow) Run(ctx context.Context, s streams) error {
 	server := api.New(c.Target, "")
 	if c.SKU != "" {
@@ -105,7 +105,7 @@ func (f *answerFlags) printSale(s streams, server *api.Client, sale api.Sale, er
 }
 
 type saleRestock struct {
-	SKU         string `arg:""`
+	SKU         string `arg:"" help:"The sale."`
 	To          *int64 `xor:"how" placeholder:"UNITS" help:"New total, sold units included. Give this or --by."`
 	By          *int64 `xor:"how" placeholder:"UNITS" help:"Units to add, or with --by=-N to remove. Give this or --to."`
 	answerFlags `embed:""`
@@ -113,7 +113,7 @@ type saleRestock struct {
 	pause time.Duration // 0 means restockPause
 }
 
-// Validate refuses a restock without a number.
+// Validate returns an error if neither --to nor --by is given.
 func (c *saleRestock) Validate() error {
 	if c.To == nil && c.By == nil {
 		return errors.New("give --to UNITS, a new total, or --by UNITS to add")
@@ -121,15 +121,15 @@ func (c *saleRestock) Validate() error {
 	return nil
 }
 
-// Where others change the sale meanwhile, restock reads it again after a pause of this
-// length or up to twice that. A node shows what was changed on another one within two
-// seconds: all pauses together are longer.
+// If the sale is changed between read and write, restock retries after one to two times
+// restockPause. A node returns changes made on another node within two seconds, so the
+// six pauses together are longer than that.
 const (
 	restockTries = 7
 	restockPause = 400 * time.Millisecond
 )
 
-// Run changes the total, and nothing else.
+// Run changes the total and leaves all other fields as they are.
 func (c *saleRestock) Run(ctx context.Context, s streams) error {
 	server := c.operator()
 	for try := 1; ; try++ {
@@ -149,7 +149,7 @@ func (c *saleRestock) Run(ctx context.Context, s streams) error {
 		case client.StatusOf(err) != http.StatusPreconditionFailed:
 			return err
 		case try == restockTries:
-			return fmt.Errorf("%s is not restocked: others changed it during each of %d tries: %w", c.SKU, try, err)
+			return fmt.Errorf("restock %s: the sale was changed by another client during each of %d tries: %w", c.SKU, try, err)
 		}
 		pause := cmp.Or(c.pause, restockPause)
 		if err := client.Wait(ctx, pause+rand.N(pause)); err != nil {
@@ -159,11 +159,11 @@ func (c *saleRestock) Run(ctx context.Context, s streams) error {
 }
 
 type saleClose struct {
-	SKU         string `arg:""`
+	SKU         string `arg:"" help:"The sale."`
 	answerFlags `embed:""`
 }
 
-// Run ends the sale, by the server's clock.
+// Run ends the sale now, by the server's clock.
 func (c *saleClose) Run(ctx context.Context, s streams) error {
 	server := c.operator()
 	sale, err := server.Close(ctx, c.SKU)

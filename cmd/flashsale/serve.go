@@ -24,15 +24,15 @@ import (
 
 type serveCommand struct {
 	app.Config `embed:""`
-	WithDemo   *bool      `name:"demo" negatable:"" help:"Demo mode: give anybody a token, operators' included, and create a sale. Default: on embedded stores only."`
+	WithDemo   *bool      `name:"demo" negatable:"" help:"Demo mode: give a token, operators' included, to every caller, and create a sale. Default: on embedded stores only."`
 	LogLevel   slog.Level `default:"INFO" help:"DEBUG, INFO, WARN or ERROR. Default ${default}." group:"Logs"`
-	LogAll     bool       `name:"access-log" help:"Log every request, not only failed ones. Costs throughput." group:"Logs"`
+	LogAll     bool       `name:"access-log" help:"Log every request, not only failed ones. This reduces throughput." group:"Logs"`
 }
 
-// Help shows what to try.
+// Help explains embedded stores and shows an example.
 func (serveCommand) Help() string {
-	return `Without --redis and --mysql it serves on embedded stores, to try out: everything is lost when it ends.
-On your own stores, with any number of nodes, each with the same secret:
+	return `Without --redis and --mysql the node uses embedded stores, and all data is lost when it exits.
+With your own stores you can run any number of nodes. All of them need the same secret:
 
   export FLASHSALE_SECRET=$(openssl rand -base64 48)
   flashsale serve --redis redis://localhost:6379/0 \
@@ -41,51 +41,53 @@ On your own stores, with any number of nodes, each with the same secret:
 Each flag can be set by a variable: --limit-buyer by FLASHSALE_LIMIT_BUYER.`
 }
 
-// trialSecret signs tokens on embedded stores, where nothing lasts. Everybody
-// can read it here, so no real store is ever guarded by it.
+// trialSecret signs the tokens of embedded stores, which lose all data on exit. The
+// secret is public, so serve rejects it for real stores.
 const trialSecret = "flashsale trial secret: embedded stores only"
 
-// Whoever has read docker-compose.yml knows its secrets: they contain these.
+// The example secrets of docker-compose.yml are public. Each contains one of these texts.
 const (
 	exampleSecret   = "EXAMPLE"
 	examplePassword = ":example@"
 )
 
-// checkExamples refuses to guard anything with an example. A demo guards nothing.
+// checkExamples returns an error if a flag still has an example secret of
+// docker-compose.yml. Run does not call it in demo mode.
 func (c *serveCommand) checkExamples() error {
-	var of []string
+	var flags []string
 	if strings.Contains(c.Secret+c.PreviousSecret, exampleSecret) {
-		of = append(of, "--secret")
+		flags = append(flags, "--secret")
 	}
 	if strings.Contains(c.Redis, examplePassword) {
-		of = append(of, "--redis")
+		flags = append(flags, "--redis")
 	}
 	if strings.Contains(c.SQL, examplePassword) {
-		of = append(of, "--mysql")
+		flags = append(flags, "--mysql")
 	}
-	if len(of) == 0 {
+	if len(flags) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: that is the example that everybody can read in docker-compose.yml: set your own, as .env.example says, or try it out with --demo (FLASHSALE_DEMO=true)",
-		strings.Join(of, ", "))
+	return fmt.Errorf("%s: this is the public example of docker-compose.yml: set your own secret as .env.example describes, or use --demo (FLASHSALE_DEMO=true)",
+		strings.Join(flags, ", "))
 }
 
-// gcPercent lets garbage grow to eight times what is live, which is little: a
-// node's state is in its stores. Four times is worth 5 to 7 % of refusals, eight times 2 % more.
+// gcPercent is the value of GOGC. The live heap of a node is small because its state
+// is in its stores, so a high value costs little memory. A node answers 5 to 7 % more
+// refusals per second with 400 than with 100, and another 2 % more with 800.
 const gcPercent = 800
 
-// Run serves until it is told to stop.
+// Run serves until ctx is canceled by a signal.
 func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
 	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: c.LogLevel}))
-	slog.SetDefault(log) // what the clients of the stores say goes there
+	slog.SetDefault(log) // the store clients write to the default logger
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces not sent", "error", err) }))
 	cfg := c.Config
 	cfg.AccessLog, cfg.Log = c.LogAll, log
 	cfg.Demo = c.WithDemo != nil && *c.WithDemo
-	cfg.Node = cmp.Or(cfg.Node, uuid.NewString()) // the exporter of traces tells it, too
+	cfg.Node = cmp.Or(cfg.Node, uuid.NewString()) // the trace exporter needs the name before app.New
 	switch {
 	case c.Redis == "" && c.SQL == "":
 		stores, err := servers.Embedded(ctx)
@@ -98,22 +100,22 @@ func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) erro
 		if cfg.Secret == "" && cfg.Demo {
 			cfg.Secret = trialSecret
 		}
-		// Where only this machine calls, it may be a load test of many buyers.
+		// On a loopback address, loadtest can then send an X-Forwarded-For for each buyer.
 		if at, err := net.ResolveTCPAddr("tcp", cfg.Addr); cfg.Demo && err == nil && at.IP.IsLoopback() && len(cfg.TrustedProxies) == 0 {
 			cfg.TrustedProxies = []string{"127.0.0.1", "::1"}
 		}
-		log.Warn("EMBEDDED STORES: for trying out. Everything is lost when this program ends. --redis and --mysql choose real ones.")
+		log.Warn("EMBEDDED STORES: all data is lost when this program exits. Use --redis and --mysql for real stores.")
 	case c.Redis == "" || c.SQL == "":
 		return errors.New("give both --redis and --mysql, or neither for the embedded stores")
 	case c.Secret == trialSecret || c.PreviousSecret == trialSecret:
-		return errors.New("secret: this one is printed in the source; set --secret or FLASHSALE_SECRET to 32 bytes or more of your own")
+		return errors.New("secret: this is the public secret of embedded stores: set --secret or FLASHSALE_SECRET to 32 random bytes or more")
 	case !cfg.Demo:
 		if err := c.checkExamples(); err != nil {
 			return err
 		}
 	}
 	if cfg.Demo {
-		log.Warn("DEMO: whoever asks gets a token, an operator's too. --no-demo turns it off.")
+		log.Warn("DEMO MODE: every caller can get a token, also an operator's. --no-demo turns it off.")
 	}
 	exporter, err := traces.New(ctx, cfg.Node, os.Getenv)
 	if err != nil {
@@ -127,14 +129,14 @@ func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) erro
 	if err != nil {
 		return err
 	}
-	c.WithDemo, c.TrustedProxies = &cfg.Demo, cfg.TrustedProxies // what they came to, for the log
+	c.WithDemo, c.TrustedProxies = &cfg.Demo, cfg.TrustedProxies // settings logs the flags of c
 	log.Info(version())
 	log.Info("settings", settings(k)...)
 	s.welcome(node.URL(), cfg.Demo)
 	return node.Run(ctx)
 }
 
-// welcome says on a terminal where to click, and elsewhere nothing.
+// welcome prints the addresses of the pages if the output is a terminal.
 func (s streams) welcome(url string, demo bool) {
 	crowd := ""
 	if demo {

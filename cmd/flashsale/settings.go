@@ -11,9 +11,8 @@ import (
 	"flashsale/cmd/flashsale/internal/node/app"
 )
 
-// settings are a command's flags with what they are set to, by whatever means,
-// for its log. The tag secret says what must not be seen there: of an url the
-// password, or all of it.
+// settings returns the flags of a command with their values, for its log. The tag
+// secret:"url" hides the password of a URL, and secret:"all" the whole value.
 func settings(k *kong.Context) []any {
 	var list []any
 	for _, f := range k.Selected().Flags {
@@ -28,7 +27,7 @@ func shown(f *kong.Flag) string {
 	target := reflect.Indirect(f.Target)
 	secret := f.Tag.Get("secret")
 	switch {
-	case !target.IsValid(), secret == "all" && target.IsZero(): // not given
+	case !target.IsValid(), secret == "all" && target.IsZero(): // the flag is not set
 		return ""
 	case secret == "all":
 		return "***"

@@ -9,8 +9,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// No secret of any flag is seen in what a node logs when it starts, and
-// everything else is.
+// The log of the settings contains all flags, but no secret.
 func TestSettingsHideSecrets(t *testing.T) {
 	t.Setenv("FLASHSALE_SECRET", "hush-hush-1")
 	parser, err := newParser(&commands{}, io.Discard, io.Discard, func(int) {})
@@ -24,13 +23,13 @@ func TestSettingsHideSecrets(t *testing.T) {
 	}
 	got := line.String()
 	if strings.Contains(got, "hush") || strings.Contains(got, "clock-off") {
-		t.Errorf("shows what it must not: %s", got)
+		t.Errorf("the log contains a secret or a hidden flag: %s", got)
 	}
 	contains(t, got, "addr=127.0.0.1:8080 ", "redis=redis://app:***@r:1/0 ", "mysql=app:***@tcp(m:1)/db ", "secret=*** ",
 		"@a:1 redis://:***@b:1] ", "limit-buyer=7/s:9 ", "demo=false ", "lease=5s ", "limit-when-redis-down=map[pay:open place:local read:local] ")
 }
 
-// Whatever takes a password, a key or an address with one says so.
+// All flags whose help mentions a secret, a password or URLs have the tag secret.
 func TestSecretFlagsAreMarked(t *testing.T) {
 	parser, err := newParser(&commands{}, io.Discard, io.Discard, func(int) {})
 	check.Must(t, err)
@@ -41,13 +40,13 @@ func TestSecretFlagsAreMarked(t *testing.T) {
 		for _, f := range node.Flags {
 			help := strings.ToLower(f.Help + f.Name)
 			if (strings.Contains(help, "secret") || strings.Contains(help, "password") || strings.Contains(help, "urls of")) && f.Tag.Get("secret") == "" {
-				t.Errorf("--%s is logged as it is", f.Name)
+				t.Errorf("--%s has no tag secret, so its value is logged", f.Name)
 			}
 		}
 	}
 }
 
-// A report names the command that made it, as a shell takes it, and no secret.
+// The command line in a report is quoted for a shell and contains no secret.
 func TestCommandLine(t *testing.T) {
 	got := commandLine([]string{"loadtest", "--secret", "hush", "--secret=hush", "--scenario", "it's mine.yaml", "--target=http://u:hush@host", "--quiet"})
 	if want := `flashsale loadtest --secret TEXT --secret=TEXT --scenario 'it'\''s mine.yaml' '--target=http://u:***@host' --quiet`; got != want {
@@ -65,6 +64,6 @@ func TestVersion(t *testing.T) {
 	}
 	out, _, err := command(t, "--version")
 	if err != nil || strings.Count(out, "\n") != 1 || !strings.Contains(out, "go1.") {
-		t.Errorf("%v: %q", err, out)
+		t.Errorf("--version: got %v, %q, want one line with the Go version", err, out)
 	}
 }

@@ -31,7 +31,7 @@ func (s stopAt) Write(b []byte) (int, error) {
 // After Ctrl-C, a command leaves no process and no directory behind, and its report does
 // not contain unfinished parts.
 func TestStops(t *testing.T) {
-	if os.Getenv(runsApart) == "" {
+	if os.Getenv(separateTest) == "" {
 		t.Parallel()
 	}
 	for name, c := range map[string]struct {
@@ -43,7 +43,7 @@ func TestStops(t *testing.T) {
 			return true, err
 		}},
 		"compare": {"judging", func(ctx context.Context, cfg drill.Config) (bool, error) {
-			compare := judgement(gallery.Config{Names: []string{"flashsale"}})
+			compare := testConfig(gallery.Config{Names: []string{"flashsale"}})
 			compare.Config = cfg.Config
 			r, err := gallery.Run(ctx, compare)
 			return r != nil && len(r.Rows) == 0, err
@@ -60,7 +60,7 @@ func TestStops(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !apart(t) {
+			if !inSeparateProcess(t) {
 				return
 			}
 			needReal(t)
@@ -70,9 +70,9 @@ func TestStops(t *testing.T) {
 			empty, err := c.run(ctx, drill.Config{
 				Config: lab.Config{Program: os.Args[0], Progress: stopAt{c.at, cancel}}, Strategy: variants.Lua, Seed: 1, Keep: true,
 			})
-			realOnly(t, err)
+			skipUnlessInstalled(t, err)
 			if !errors.Is(err, context.Canceled) || !empty {
-				t.Errorf("stopped with %v, a report of nothing: %v", err, empty)
+				t.Errorf("got %v, want context.Canceled; the report is empty: %v, want true", err, empty)
 			}
 			leaves(t, 0)
 		})

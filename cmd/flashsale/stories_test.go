@@ -15,14 +15,14 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// source is what the module has that a document may name.
+// source holds the names of the module that a document may mention.
 type source struct {
 	files map[string]bool     // by base name
 	funcs map[string][]string // "Func" or "Type.Method" → base names of the files
 }
 
-// readSource parses every Go file of the module. Where a function is does not
-// matter: it is found by its name.
+// readSource parses all Go files of the module. It ignores packages: a function is found by
+// its name.
 func readSource(t *testing.T) source {
 	t.Helper()
 	s := source{files: map[string]bool{}, funcs: map[string][]string{}}
@@ -55,20 +55,20 @@ func readSource(t *testing.T) source {
 	return s
 }
 
-// receiver is "Type." of a method, and "" of a function.
+// receiver returns "Type." for a method and "" for a function.
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return ""
 	}
-	of := f.Recv.List[0].Type
+	typ := f.Recv.List[0].Type
 	for {
-		switch e := of.(type) {
+		switch e := typ.(type) {
 		case *ast.StarExpr:
-			of = e.X
-		case *ast.IndexExpr: // of a generic type
-			of = e.X
+			typ = e.X
+		case *ast.IndexExpr: // a generic type
+			typ = e.X
 		case *ast.IndexListExpr:
-			of = e.X
+			typ = e.X
 		case *ast.Ident:
 			return e.Name + "."
 		default:
@@ -85,8 +85,8 @@ var (
 	fileName = regexp.MustCompile(`\.(go|lua|js|yaml)$`)
 )
 
-// wrongSteps says what is wrong with the steps of a page of stories, and how many
-// stories and steps it has.
+// wrongSteps returns the errors in the steps of a page of stories, and the number of stories
+// and steps.
 func wrongSteps(page string, have source) (wrong []string, stories, steps int) {
 	for _, story := range strings.Split(page, "\n## ")[1:] {
 		title, text, _ := strings.Cut(story, "\n")
@@ -126,9 +126,8 @@ func wrongSteps(page string, have source) (wrong []string, stories, steps int) {
 	return wrong, stories, steps
 }
 
-// Each step of a story names a function and a test, and both are there. A function
-// may move to another package; one that is renamed, or moves to a file of another
-// name, is to be renamed in the story.
+// Each step of a story names a function, its file and a test, and all of them exist. If a
+// function or its file is renamed, change the story as well.
 func TestStories(t *testing.T) {
 	have := readSource(t)
 	wrong, stories, steps := wrongSteps(read(t, "orders/STORIES.md"), have)
@@ -136,12 +135,12 @@ func TestStories(t *testing.T) {
 		t.Error(w)
 	}
 	if stories < 7 || steps < 50 {
-		t.Errorf("%d stories of %d steps in all, want seven or more of half a dozen each", stories, steps)
+		t.Errorf("got %d stories and %d steps, want at least 7 and 50", stories, steps)
 	}
 }
 
-// A step that names what is not there is found.
-func TestStoriesFindsWhatIsMissing(t *testing.T) {
+// wrongSteps finds names that do not exist.
+func TestStoriesFindsMissingNames(t *testing.T) {
 	have := source{
 		files: map[string]bool{"a.go": true, "x.lua": true},
 		funcs: map[string][]string{"T.Do": {"a.go"}, "do": {"b.go"}, "TestDo": {"a_test.go"}, "TestNot": {"a.go"}},
@@ -162,7 +161,7 @@ func TestStoriesFindsWhatIsMissing(t *testing.T) {
 	} {
 		wrong, _, _ := wrongSteps("# Stories\n\n## One\n\n"+item, have)
 		if got := strings.Join(wrong, "; "); want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("%q: %q, want %q", item, got, want)
+			t.Errorf("%q: got %q, want %q", item, got, want)
 		}
 	}
 }

@@ -18,22 +18,22 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// blow runs a storm of 20 seconds with this test binary as the program.
-func blow(ctx context.Context, t *testing.T, cfg drill.Config) (*drill.Report, error) {
+// runStorm runs a storm of 20 seconds with this test binary as the program.
+func runStorm(ctx context.Context, t *testing.T, cfg drill.Config) (*drill.Report, error) {
 	t.Helper()
 	needReal(t)
 	cfg.Program, cfg.Strategy, cfg.Names, cfg.Length = os.Args[0], variants.Lua, []string{drill.Storm}, 20*time.Second
 	report, err := drill.Run(ctx, cfg)
-	realOnly(t, err)
+	skipUnlessInstalled(t, err)
 	return report, err
 }
 
-// No promise is broken, whatever breaks below. Another seed each day finds what
-// one seed does not; whoever repeats a failed run finds its seed in the output.
+// No fault of the storm breaks a promise. The seed changes every day, to cover more faults,
+// and a failed test prints it.
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	var progress bytes.Buffer
-	report, err := blow(t.Context(), t, drill.Config{Config: lab.Config{Progress: &progress}, Seed: int64(time.Now().YearDay()), Keep: true})
+	report, err := runStorm(t.Context(), t, drill.Config{Config: lab.Config{Progress: &progress}, Seed: int64(time.Now().YearDay()), Keep: true})
 	if err != nil {
 		t.Fatal(err, progress.String())
 	}
@@ -54,14 +54,14 @@ func TestStorm(t *testing.T) {
 	t.Log(out.String())
 	f := row.Storm
 	if report.ExitCode() != 0 || len(report.Drills) != 1 || f.Faults == 0 || row.Orders == 0 || f.Accepted == 0 || f.Refused == 0 || f.Reads < 20 {
-		t.Errorf("%+v %+v\n%s", row, f, progress.String())
+		t.Errorf("got %+v %+v, want a pass with faults and orders\n%s", row, f, progress.String())
 	}
 }
 
-// saboteur makes a node one that breaks the buyer's limit past all guards.
+// saboteur is the value of asProgram that makes a node exceed the limit per buyer.
 const saboteur = "saboteur"
 
-// sabotage adds units to orders that are stored. An error is a fault of the storm.
+// sabotage adds units to stored orders. Errors are expected, because of the storm's faults.
 func sabotage(dsn string) {
 	db, err := sql.Open("mysql", dsn)
 	if err != nil {
@@ -72,15 +72,15 @@ func sabotage(dsn string) {
 	}
 }
 
-// A storm can fail: nodes that give a buyer more than the limit break a promise.
-// The storm ends at once, says what was done and what broke, and keeps the logs.
+// If nodes exceed the limit per buyer, the storm fails at once, reports the faults and the
+// violation, and keeps the logs.
 func TestStormFails(t *testing.T) {
-	if !apart(t) {
+	if !inSeparateProcess(t) {
 		return
 	}
 	t.Setenv(asProgram, saboteur)
 	t.Setenv("TMPDIR", t.TempDir())
-	report, err := blow(t.Context(), t, drill.Config{Seed: 1, Keep: true})
+	report, err := runStorm(t.Context(), t, drill.Config{Seed: 1, Keep: true})
 	check.Must(t, err)
 	var text, raw bytes.Buffer
 	if err := errors.Join(report.WriteText(&text), report.WriteJSON(&raw)); err != nil {
@@ -92,7 +92,7 @@ func TestStormFails(t *testing.T) {
 	}
 	for _, log := range []string{"node-1.log", "redis.log", "redis-2.log", "mysql.log", "evidence.json"} {
 		if b, err := os.ReadFile(filepath.Join(report.Drills[0].Logs, log)); err != nil || len(b) == 0 {
-			t.Errorf("%s: %d bytes, %v", log, len(b), err)
+			t.Errorf("%s: got %d bytes, %v, want a log", log, len(b), err)
 		}
 	}
 	leaves(t, 1)

@@ -13,19 +13,19 @@ import (
 )
 
 type tokenCommand struct {
-	Buyer  string        `placeholder:"NAME" help:"Who the token is for: 1 to 64 characters of A-Z a-z 0-9 . _ : -"`
+	Buyer  string        `placeholder:"NAME" help:"Subject of the token: 1 to 64 characters of A-Z a-z 0-9 . _ : -"`
 	Admin  bool          `help:"Add the scope admin, for an operator."`
 	Scope  string        `placeholder:"SCOPE" help:"Add this scope, such as the server's --pay-scope."`
-	TTL    time.Duration `name:"ttl" default:"24h" help:"How long it is valid. Default ${default}."`
-	Life   time.Duration `name:"token-life" default:"${token_life}" help:"The server's --token-life: the longest allowed. Default ${default}."`
-	Secret string        `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET). Default: that of a server on embedded stores."`
+	TTL    time.Duration `name:"ttl" default:"24h" help:"Lifetime of the token. Default ${default}."`
+	Life   time.Duration `name:"token-life" default:"${token_life}" help:"The server's --token-life, the longest lifetime allowed. Default ${default}."`
+	Secret string        `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET). Default: the secret of a server on embedded stores."`
 }
 
 // Run prints one token.
 func (c *tokenCommand) Run(s streams) error {
 	if c.Buyer == "" {
 		if !c.Admin {
-			return errors.New("--buyer NAME says who the token is for (or --admin for an operator's)")
+			return errors.New("give --buyer NAME for a buyer's token, or --admin for an operator's")
 		}
 		c.Buyer = "operator"
 	}
@@ -44,8 +44,8 @@ func (c *tokenCommand) Run(s streams) error {
 	return err
 }
 
-// signer signs tokens with a server's secret, by default that of a server on
-// embedded stores, for up to life, by default auth.DefaultLife.
+// signer returns a Verifier that signs tokens with secret for at most life. The
+// defaults are the secret of a server on embedded stores and auth.DefaultLife.
 func signer(secret string, life time.Duration) (*auth.Verifier, error) {
 	verifier, err := auth.New(auth.Config{Secret: []byte(cmp.Or(secret, trialSecret)), Life: life})
 	if err != nil {
@@ -58,7 +58,7 @@ type migrateCommand struct {
 	MySQL string `name:"mysql" required:"" placeholder:"DSN" help:"The database, such as user:password@tcp(localhost:3306)/flashsale."`
 }
 
-// Run migrates. serve does the same when it starts.
+// Run migrates the schema, as serve does when it starts.
 func (c *migrateCommand) Run(ctx context.Context, s streams) error {
 	st, err := store.Open(c.MySQL, store.Config{})
 	if err != nil {

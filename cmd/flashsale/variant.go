@@ -7,7 +7,7 @@ import (
 	"flashsale/cmd/flashsale/internal/prove/gallery"
 )
 
-// variantCommand is one node of a variant of the gallery, for drills and benchmarks.
+// variantCommand runs one node of a variant of the gallery, for drills and benchmarks.
 type variantCommand struct {
 	Name   string `arg:""`
 	Addr   string `required:""`
@@ -16,7 +16,7 @@ type variantCommand struct {
 	Secret string `required:"" secret:"all"`
 }
 
-// Run sells until it is told to stop.
+// Run serves until ctx is canceled.
 func (c *variantCommand) Run(ctx context.Context, s streams) error {
 	server, err := gallery.Open(ctx, c.Name, c.Addr, c.Redis, c.MySQL, c.Secret)
 	if err != nil {

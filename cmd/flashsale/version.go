@@ -9,7 +9,7 @@ import (
 	"flashsale/cmd/flashsale/internal/node/app"
 )
 
-// version is what this program was built from, and with.
+// version describes the build of this program: version, revision, Go version and platform.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -18,8 +18,8 @@ func version() string {
 	return describe(info)
 }
 
-// commandLine is how the program was called, for a report: a shell can run it
-// again. It has no secret, and no password.
+// commandLine returns the command line of this call, for a report. A shell can run it
+// again. Secrets and passwords are replaced.
 func commandLine(args []string) string {
 	line := "flashsale"
 	for i, arg := range args {
@@ -49,14 +49,14 @@ func describe(info *debug.BuildInfo) string {
 		parts[0] += " " + v
 	}
 	if revision := built["vcs.revision"]; revision != "" {
-		of := "revision " + revision[:min(12, len(revision))]
+		text := "revision " + revision[:min(12, len(revision))]
 		if at := built["vcs.time"]; at != "" {
-			of += " of " + at
+			text += " of " + at
 		}
 		if built["vcs.modified"] == "true" {
-			of += ", changed since"
+			text += ", changed since"
 		}
-		parts = append(parts, of)
+		parts = append(parts, text)
 	} else {
 		parts = append(parts, "revision unknown: built outside of a git checkout, or by go run")
 	}

@@ -25,11 +25,11 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// An App is one node.
+// An App is one node of the service.
 type App struct {
 	cfg      Config
 	listener net.Listener
-	metrics  net.Listener // nil when /metrics is served with the rest
+	metrics  net.Listener // nil if the main listener serves /metrics
 	rdb      redis.UniversalClient
 	gate     *inventory.Gate
 	store    *store.Store
@@ -38,12 +38,12 @@ type App struct {
 	web      *web.Server
 	live     *live.Live
 	crowd    *demoCrowd
-	closing  []func() // of what the locks need
+	closing  []func() // close the connections of the locks
 	ready    chan struct{}
 }
 
-// New puts a node together and listens: its address is known when New returns,
-// and /livez answers as soon as Run runs. It does not talk to a store yet.
+// New returns a node that listens but does not serve yet, so its URL is known before
+// Run. New does not connect to a store. An error names all invalid settings.
 func New(cfg Config) (_ *App, err error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -85,7 +85,7 @@ func New(cfg Config) (_ *App, err error) {
 	return a, nil
 }
 
-// assemble wires gate, limiter, orders and HTTP.
+// assemble creates the gate, the limiter, the order service and the HTTP server.
 func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	cfg := a.cfg
 	m := newMetrics(registry)
@@ -135,34 +135,33 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	return err
 }
 
-// both returns a function that calls two functions.
 func both[T any](first, second func(T)) func(T) {
 	return func(v T) { first(v); second(v) }
 }
 
-// limits asks the limiter what orders wants to know: one call for all buckets.
-// Placing, paying and cancelling take from the same bucket of a buyer.
+// limits implements shop.Limiter with one limiter call for all buckets. Placing, paying
+// and cancelling take tokens from the same bucket of a buyer.
 type limits struct {
 	place, pay     *admission.Control
 	buyer, ip, sku limit.Limit
 }
 
 func (l limits) Allow(ctx context.Context, buyer, ip, sku string) error {
-	ofBuyer := ratelimit.Bucket{Name: "buyer", ID: buyer, Limit: l.buyer}
-	if sku == "" { // the web has asked for the address
-		_, err := l.pay.Admit(ctx, 1, ofBuyer)
+	buyerBucket := ratelimit.Bucket{Name: "buyer", ID: buyer, Limit: l.buyer}
+	if sku == "" { // pay or cancel: the route's middleware has already limited the address
+		_, err := l.pay.Admit(ctx, 1, buyerBucket)
 		return err
 	}
-	ofSKU := ratelimit.Bucket{Name: "sku", ID: sku, Limit: l.sku}
-	buckets := slices.Concat([]ratelimit.Bucket{ofBuyer}, httplimit.Address(ip, l.ip), []ratelimit.Bucket{ofSKU})
+	skuBucket := ratelimit.Bucket{Name: "sku", ID: sku, Limit: l.sku}
+	buckets := slices.Concat([]ratelimit.Bucket{buyerBucket}, httplimit.Address(ip, l.ip), []ratelimit.Bucket{skuBucket})
 	_, err := l.place.Admit(ctx, 1, buckets...)
 	return err
 }
 
-// clock is this node's, wrong by as much as was asked for.
+// clock returns the time of this node, with the offset that a drill has set.
 func (a *App) clock() time.Time { return time.Now().Add(a.cfg.ClockOff) }
 
-// URL is where the node is reached from this machine.
+// URL returns the base URL of the node for clients on this machine.
 func (a *App) URL() string {
 	addr := a.listener.Addr().(*net.TCPAddr)
 	if addr.IP.IsUnspecified() {
@@ -171,10 +170,11 @@ func (a *App) URL() string {
 	return "http://" + addr.String()
 }
 
-// Ready is closed once the node takes requests.
+// Ready returns a channel that is closed when the node accepts requests.
 func (a *App) Ready() <-chan struct{} { return a.ready }
 
-// Token signs a token that this node accepts.
+// Token returns a token for subject that this node accepts for an hour. If admin is
+// true, the token has the scope admin.
 func (a *App) Token(subject string, admin bool) (string, error) {
 	return a.verifier.Sign(subject, admin, time.Hour)
 }
@@ -182,7 +182,7 @@ func (a *App) Token(subject string, admin bool) (string, error) {
 func (a *App) close() {
 	for _, l := range []net.Listener{a.listener, a.metrics} {
 		if l != nil {
-			_ = l.Close() // the server has closed it already, as a rule
+			_ = l.Close() // returns an error if the server has closed it already
 		}
 	}
 	for _, end := range a.closing {
@@ -191,7 +191,7 @@ func (a *App) close() {
 	if a.gate != nil {
 		ending, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
-		_ = a.gate.Wait(ending) // its calls end by themselves, within twice a second
+		_ = a.gate.Wait(ending) // calls in progress end after two seconds at most
 	}
 	if a.rdb != nil {
 		_ = a.rdb.Close()
@@ -201,7 +201,7 @@ func (a *App) close() {
 	}
 }
 
-// server has bounds on everything a slow or hostile client could draw out.
+// server returns an http.Server with timeouts and limits against slow or hostile clients.
 func (a *App) server(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,

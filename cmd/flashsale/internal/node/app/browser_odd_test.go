@@ -9,8 +9,8 @@ import (
 	"flashsale/loadtest/servers/servertest"
 )
 
-// Amounts are in minor units by ISO 4217. A browser's own list has no decimals for
-// some of these currencies. A billion units fit the chart's scale.
+// The page shows amounts with the decimals of ISO 4217, from which the browser deviates for
+// some of these currencies. The scale of the chart has room for a billion units.
 func TestPricesInTheBrowser(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
@@ -18,7 +18,7 @@ func TestPricesInTheBrowser(t *testing.T) {
 	n.put("S", 9, 5, 900)
 	buyer := visit(t, chromium, n.URL()+"/#S")
 	buyer.do(chromedp.EmulateViewport(390, 844))
-	n.put("S", 1_000_000_000, 5, 900) // the scale of the chart is not cut off
+	n.put("S", 1_000_000_000, 5, 900)
 	buyer.until(`document.getElementById('of').textContent === 'of 1,000,000,000 left' &&
 		[...document.getElementById('scale').children].every(label => label.getBoundingClientRect().left >= document.getElementById('scale').closest('section').getBoundingClientRect().left)`)
 	for currency, want := range map[string]string{"COP": "COP 129.00", "HUF": "HUF 129.00", "IQD": "IQD 12.900", "JPY": "¥12,900", "EUR": "€129.00"} {

@@ -18,20 +18,20 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// hasText is so where the text of an element begins with this.
+// hasText is a condition: the text of an element begins with words.
 func hasText(id, words string) string {
 	return fmt.Sprintf(`document.getElementById(%q).textContent.startsWith(%q)`, id, words)
 }
 
-// Who opens the page after all is over sees what happened, and can watch what a
-// load test does, but not buy there.
-func TestThePageTellsWhatHappened(t *testing.T) {
+// The page shows the history of a sold-out sale. It offers to watch the sale of a load test,
+// but not to buy there.
+func TestPageShowsHistory(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
 	n.put("S", 12, 12, 900).ok()
 	for i := range 6 {
-		n.send("POST", "/v1/orders", n.token("ann", false), `{"sku":"S","quantity":2}`, fmt.Sprint("Idempotency-Key: ", i)).is(201)
+		n.send("POST", "/v1/orders", n.token("ann", false), `{"sku":"S","quantity":2}`, fmt.Sprint("Idempotency-Key: ", i)).want(201)
 	}
 	n.put("T", 5, 2, 900, window(-time.Minute, time.Hour), func(all map[string]any) { all["name"] = "Load test: T" }).ok()
 
@@ -48,13 +48,13 @@ func TestThePageTellsWhatHappened(t *testing.T) {
 	tab.until(`document.getElementById('newer').hidden`)
 	tab.accessible("a sale that a load test judges")
 	n.put("T", 5, 2, 900, window(-time.Hour, time.Hour), func(all map[string]any) { all["name"] = "Load test: T" }).ok()
-	fresh := visit(t, chromium, n.URL()) // is shown what can be bought
+	fresh := visit(t, chromium, n.URL()) // without a SKU, the page shows a sale that can be bought
 	fresh.until(`document.getElementById('main').ariaBusy === 'false' && !` + hasText("name", "Load test"))
 	fresh.until(`window.offersNothingOld ??= document.getElementById('newer').hidden`)
 }
 
-// All figures on the page are of one snapshot, at any moment, however fast it
-// sells, and when another sale is shown.
+// At any moment all figures on the page are from one snapshot, even if many units sell, and
+// after a change to another sale.
 func TestFiguresOfOneSnapshot(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
@@ -82,11 +82,11 @@ func TestFiguresOfOneSnapshot(t *testing.T) {
 	tab.until(left("9"))
 	enough()
 	if wrong := eval[string](tab, `wrong.join('; ')`); wrong != "" {
-		t.Errorf("figures disagree: %s", wrong)
+		t.Errorf("figures of different snapshots: %s", wrong)
 	}
 }
 
-// Whoever has no mouse buys and pays, with Tab and Enter.
+// A buyer can order and pay with Tab and Enter only.
 func TestKeyboardOnly(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
@@ -104,16 +104,17 @@ func TestKeyboardOnly(t *testing.T) {
 	tab.until(hasText("answer", "Paid: 1 unit.") + ` && ` + button("Limit reached") + ` && document.activeElement.id === 'order'`)
 }
 
-// A page that has asked too often says so, and how long it waits.
-func TestThePageIsRefused(t *testing.T) {
+// If the page itself is rate limited, it shows this and the time that it waits.
+func TestPageShowsRateLimit(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo, c.LimitIP = true, parseLimit(t, "1/m:1") })
 	tab := visit(t, browser(t), n.URL())
 	tab.until(`!document.getElementById('notice').hidden && /^Too many requests from your network. The page waits [0-9]+ s/.test(document.getElementById('notice').textContent)`)
 }
 
-// The product has a picture and a text; one whose picture does not load has ours.
-func TestThePageShowsTheProduct(t *testing.T) {
+// The page shows the picture and the description of a product. If the picture does not load,
+// it is hidden.
+func TestPageShowsProduct(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
 	product := func(picture string) func(map[string]any) {

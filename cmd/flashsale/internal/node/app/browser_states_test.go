@@ -28,13 +28,13 @@ import (
 //go:embed testdata/axe-4.14.1.min.js.gz
 var axePacked []byte
 
-// looks are the screens on which the page is tested: a phone and a desktop.
+// looks lists the screens of the test: a phone and a desktop.
 var looks = []struct {
 	width, height int64
 	scheme        string
 }{{390, 844, "dark"}, {1280, 800, "light"}}
 
-// in shows the tab in light or dark colours.
+// in sets the colour scheme of the tab, light or dark.
 func (b *tab) in(scheme string) {
 	b.t.Helper()
 	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -45,7 +45,7 @@ func (b *tab) in(scheme string) {
 	}))
 }
 
-// accessible has axe find nothing on the page as it stands.
+// accessible fails the test if axe finds a violation on the current page.
 func (b *tab) accessible(what string) {
 	b.t.Helper()
 	unpacked, err := gzip.NewReader(bytes.NewReader(axePacked))
@@ -63,8 +63,8 @@ func (b *tab) accessible(what string) {
 	}
 }
 
-// drawn makes the browser draw the page, and returns a screenshot. In the background, a
-// browser draws at any time, but a screenshot requires a drawn page.
+// drawn returns a screenshot, for which the browser must draw the page. A browser in the
+// background otherwise draws at any time.
 func (b *tab) drawn() []byte {
 	b.t.Helper()
 	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
@@ -83,7 +83,7 @@ func eval[V any](b *tab, expression string) V {
 // In each state of the page, axe reports no violation, and the page is not wider than the
 // screen. Between states, the sum of all layout shifts stays below 0.02. With
 // FLASHSALE_SHOTS=DIR, the test writes screenshots of all states to DIR.
-func TestStatesOfThePage(t *testing.T) {
+func TestPageStates(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	for _, as := range looks {
@@ -124,13 +124,13 @@ func TestStatesOfThePage(t *testing.T) {
 			look("1-scheduled")
 			put(3, 0, time.Hour)
 			tab.until(button("Buy 1"))
-			n.order("S", "bob").is(201)
+			n.order("S", "bob").want(201)
 			tab.until(left("2"))
 			look("2-open")
 			tab.click("#order")
 			tab.until(button("Pay €129.00") + ` && document.getElementById('order').getAttribute('aria-disabled') === 'false'`)
 			look("3-to-pay")
-			n.order("S", "late").is(201)
+			n.order("S", "late").want(201)
 			tab.click(`#orders button[aria-label^="Pay"]`)
 			tab.until(`document.querySelector('#orders li').dataset.status === 'paid' && ` + button("Sold out"))
 			look("4-sold-out")
@@ -141,7 +141,7 @@ func TestStatesOfThePage(t *testing.T) {
 			tab.until(button("Closed"))
 			look("6-closed")
 			if moved >= 0.02 {
-				t.Errorf("things moved by %.3f", moved)
+				t.Errorf("layout shifts: got %.3f, want less than 0.02", moved)
 			}
 		})
 	}

@@ -27,14 +27,13 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A tab shows the live page in a browser of somebody's own.
+// A tab is a page in its own browser context, with separate storage.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
 }
 
-// shared is the Chromium of all tests that need one at the same time. Each visits it
-// as somebody else.
+// shared is the Chromium process of all tests that currently run.
 var shared struct {
 	sync.Mutex
 	users int
@@ -42,8 +41,8 @@ var shared struct {
 	end   func()
 }
 
-// browser is a Chromium for the rest of the test. Where there is none the test
-// is skipped, or fails if real servers are required.
+// browser returns Chromium, which runs until the test ends. If Chromium is not installed,
+// the test is skipped, or fails if FLASHSALE_TEST_REAL=require.
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	mode := os.Getenv("FLASHSALE_TEST_REAL")
@@ -96,7 +95,7 @@ func visit(t *testing.T, browser context.Context, url string) *tab {
 	t.Cleanup(leave)
 	console := check.Output(t)
 	tab := &tab{t: t, ctx: ctx}
-	if err := chromedp.Do(ctx); err != nil { // there is a tab to listen to
+	if err := chromedp.Do(ctx); err != nil { // creates the tab, which Listen needs
 		t.Fatal(err)
 	}
 	err := chromedp.Listen(ctx, func(event any) {
@@ -110,7 +109,7 @@ func visit(t *testing.T, browser context.Context, url string) *tab {
 		case *log.EventEntryAdded:
 			_, _ = fmt.Fprintf(console, "%s: %s: %s %s\n", url, e.Entry.Source, e.Entry.Text, e.Entry.URL)
 			if e.Entry.Source == log.EntrySourceSecurity {
-				t.Errorf("refused by the page's policy: %s", e.Entry.Text)
+				t.Errorf("blocked by the page's policy: %s", e.Entry.Text)
 			}
 		}
 	})
@@ -131,13 +130,12 @@ func (b *tab) until(condition string) {
 		chromedp.WithPollingTimeout(time.Until(check.Deadline(b.t))-time.Second), chromedp.WithPollingInterval(20*time.Millisecond)))
 	if err != nil {
 		shown, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string]("location.href + ' shows:\\n' + document.body.innerText"))
-		b.t.Fatalf("not so: %s: %v\n%s", condition, err, shown)
+		b.t.Fatalf("condition not met: %s: %v\n%s", condition, err, shown)
 	}
 }
 
-// click waits until what is to be clicked is there and nothing lies over it, and
-// clicks it. (Not by the mouse: it waits for a picture, which a browser in the
-// background draws when it likes.)
+// click waits until an element is visible and uncovered, then clicks it. It does not use
+// mouse events, which wait until the browser draws the page.
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	b.until(`(() => {
@@ -151,8 +149,8 @@ func (b *tab) click(selector string) {
 	})()`)
 }
 
-// What people do with the page: see a sale open, buy, see what others buy, find
-// it sold out, and pay.
+// Two buyers watch a sale open, buy, see each other's orders, find the sale sold out, and
+// pay or cancel.
 func TestInTheBrowser(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
@@ -177,14 +175,14 @@ func TestInTheBrowser(t *testing.T) {
 	ann.until(`document.getElementById('answer').dataset.kind === 'yes'`)
 	bob.until(left("1"))
 	bob.click("#order")
-	for _, tab := range []*tab{ann, bob} { // what they have to pay for comes first
+	for _, tab := range []*tab{ann, bob} { // the button to pay replaces "Sold out"
 		tab.until(left("0") + ` && document.getElementById('state').textContent === 'Sold out' && ` + button("Pay €"))
 	}
 	ann.do(chromedp.Focus(`#orders button[aria-label^="Pay"]`))
 	ann.click(`#orders button[aria-label^="Pay"]`)
 	ann.until(`document.querySelector('#orders li').dataset.status === 'paid' && document.getElementById('answer').textContent === 'Paid: 2 units. Thank you.'`)
 	ann.until(`document.querySelector('#orders .what').textContent === '2 × A thing · €39.98'`)
-	ann.until(`document.activeElement === document.querySelector('#orders li')`) // its button is gone
+	ann.until(`document.activeElement === document.querySelector('#orders li')`) // the focused button has been removed
 	bob.click(`#orders button[aria-label^="Cancel"]`)
 	ann.until(left("1"))
 
@@ -198,17 +196,17 @@ func TestInTheBrowser(t *testing.T) {
 	bob.until(`document.getElementById('answer').textContent.startsWith('Yours: 1 unit. ')`)
 }
 
-// A shop that is no demo: whoever has a token pastes it. Answers get lost or come
-// late, orders expire, Redis and nodes go and come back, at last with nothing of
-// what there was.
-func TestInTheBrowserOfAShop(t *testing.T) {
+// Without demo mode, a buyer signs in with a token. The page handles lost and late
+// responses, expired orders, outages of Redis and of the node, and a new node without the
+// sale.
+func TestBrowserWithoutDemo(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	s := servertest.Open(t, servers.KindEmbedded)
 	n := start(t, s, func(c *Config) {
 		often("one")(c)
 		c.Lease, c.DirectAfter = time.Second, 500*time.Millisecond
-		c.Wait, c.LimitBuyer = time.Nanosecond, parseLimit(t, "1/h:10") // every order is answered 202, and followed
+		c.Wait, c.LimitBuyer = time.Nanosecond, parseLimit(t, "1/h:10") // every order is answered 202
 	})
 	front := newFront(t, n.URL())
 	n.put("S", 3, 2, 900)
@@ -220,7 +218,7 @@ func TestInTheBrowserOfAShop(t *testing.T) {
 	foreign, err := auth.New(auth.Config{Secret: []byte("another " + secret)})
 	check.Must(t, err)
 	signIn(ann, "rubbish")
-	ann.until(hasText("sign-answer", "That is no token"))
+	ann.until(hasText("sign-answer", "That is not a token"))
 	token, err := foreign.Sign("ann", false, time.Hour)
 	check.Must(t, err)
 	signIn(ann, token)
@@ -234,11 +232,11 @@ func TestInTheBrowserOfAShop(t *testing.T) {
 	ann.until(hasText("answer", "Yours: 1 unit. ") + ` && ` + left("2"))
 	ann.click("#drop")
 	ann.until(hasText("answer", "Cancelled.") + ` && ` + left("3") + ` && document.activeElement.id === 'order'`)
-	n.put("S", 3, 2, 1) // from now on there is a second to pay
+	n.put("S", 3, 2, 1) // orders now expire after a second
 	ann.click("#order")
 	ann.until(`document.querySelectorAll('#orders li').length === 2 && document.querySelector('#orders li').dataset.status === 'expired'`)
 	ann.until(left("3") + ` && document.getElementById('answer').textContent === ''`)
-	check.Eventually(t, "ann has asked too often", func() bool {
+	check.Eventually(t, "ann is rate limited", func() bool {
 		return n.send("POST", "/v1/orders", n.token("ann", false), `{"sku":"S","quantity":3}`).status == 429
 	})
 	ann.click("#order")
@@ -250,32 +248,31 @@ func TestInTheBrowserOfAShop(t *testing.T) {
 	ann.until(hidden("notice"))
 
 	check.Must(t, n.stop())
-	ann.until(hasText("notice", "No word from the shop") + ` && document.getElementById('link').dataset.state === 'lost'`)
+	ann.until(hasText("notice", "No connection to the shop") + ` && document.getElementById('link').dataset.state === 'lost'`)
 	n = start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Secret = "another " + secret })
 	front.to(t, n.URL())
 	ann.until(hasText("name", "Nothing is on sale") + ` && ` + hasText("sign-answer", "That token is not accepted"))
-	check.Eventually(t, "the stream of a sale that is gone is asked for", func() bool { return front.gone.Load() > 0 })
+	check.Eventually(t, "the page requests the stream of the missing sale", func() bool { return front.gone.Load() > 0 })
 	n.put("S", 7, 2, 900)
 	ann.until(left("7") + ` && document.getElementById('link').dataset.state === 'live'`)
 }
 
-// left is so where the page shows this many units.
+// left is a condition: the page shows this number of available units.
 func left(units string) string {
 	return `document.getElementById('left').textContent === '` + units + `'`
 }
 
-// button is so where the buy button begins with this.
+// button is a condition: the label of the buy button begins with label.
 func button(label string) string {
 	return `document.getElementById('order').textContent.startsWith('` + label + `')`
 }
 
-// A front is an address that stays the same while the node behind it is another
-// one.
+// A front is a proxy with a constant address for a node that is replaced.
 type front struct {
 	url    string
 	target atomic.Pointer[url.URL]
-	lose   atomic.Bool  // the next answer to an order does not come back
-	gone   atomic.Int64 // streams that were answered 404
+	lose   atomic.Bool  // lose the next response to an order
+	gone   atomic.Int64 // number of streams that were answered 404
 }
 
 var errLost = errors.New("lost")
@@ -298,14 +295,14 @@ func newFront(t *testing.T, first string) *front {
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	})
 	t.Cleanup(func() {
-		server.CloseClientConnections() // those of tabs that are still open
+		server.CloseClientConnections() // connections of open tabs
 		server.Close()
 	})
 	f.url = strings.TrimSuffix(server.URL, "/")
 	return f
 }
 
-// to has another node stand behind it.
+// to replaces the node behind the front.
 func (f *front) to(t *testing.T, node string) {
 	t.Helper()
 	u, err := url.Parse(node)

@@ -15,14 +15,14 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A rush is buyers of one sale. Everybody may hear that they are to ask again. But
-// nobody may hear a no while units are left, and who was sold to never does.
+// A rush sends buyers of one sale to two nodes. An order may be answered 202 or 503, but it
+// may not be refused while units are left. A repeated order returns the first order.
 type rush struct {
 	t     *testing.T
 	nodes []*node
 	mu    sync.Mutex
-	sold  map[string]answer // by buyer
-	next  int               // buyer
+	sold  map[string]answer // accepted orders by buyer
+	next  int               // number of the next buyer
 }
 
 func startRush(t *testing.T, s *servers.Stores, units int) *rush {
@@ -33,8 +33,8 @@ func startRush(t *testing.T, s *servers.Stores, units int) *rush {
 	return r
 }
 
-// ask has one more buyer order, the same one until they are sold to, and everybody
-// who was sold to asks once more, at both nodes. It returns how many that are now.
+// ask sends the order of the next buyer and repeats all accepted orders, alternately to both
+// nodes. It returns the number of accepted orders.
 func (r *rush) ask() int {
 	r.t.Helper()
 	var wg sync.WaitGroup
@@ -45,7 +45,7 @@ func (r *rush) ask() int {
 			switch {
 			case a.status == 503 || a.status == 202:
 			case a.status != 201 || repeated && a.id() != before.id():
-				r.t.Errorf("%s (sold to before: %t) hears %d %s", buyer, repeated, a.status, a.body)
+				r.t.Errorf("order of %s, accepted before: %t: got %d %s", buyer, repeated, a.status, a.body)
 			case !repeated:
 				r.mu.Lock()
 				defer r.mu.Unlock()
@@ -58,43 +58,43 @@ func (r *rush) ask() int {
 	return len(r.sold)
 }
 
-// sell has buyers come until so many are sold to.
+// sell sends buyers until total orders are accepted.
 func (r *rush) sell(total int) {
 	r.t.Helper()
-	check.Eventually(r.t, fmt.Sprintf("%d are sold to", total), func() bool { return len(r.sold) == total || r.ask() == total || r.t.Failed() })
+	check.Eventually(r.t, fmt.Sprintf("%d accepted orders", total), func() bool { return len(r.sold) == total || r.ask() == total || r.t.Failed() })
 }
 
-// cancel takes back an order, and returns once its unit is available and no node
-// remembers that nothing is left, as each rightly does for 100 ms. A node that does
-// not remember asks the gate, where two units are too many for one buyer.
+// cancel cancels an order. It returns when the unit is available again and the sold-out
+// memory of both nodes has expired, after 100 ms. Without that memory, an order of two units
+// reaches the gate and is refused with buyer_limit.
 func (r *rush) cancel(buyer string, available int) {
 	r.t.Helper()
-	r.nodes[0].cancel(buyer, r.sold[buyer].where()).is(200)
+	r.nodes[0].cancel(buyer, r.sold[buyer].where()).want(200)
 	delete(r.sold, buyer)
 	r.nodes[1].audited("S", fmt.Sprintf(`"available":%d,"queued":0`, available), `"restoring":0`)
 	for i, n := range r.nodes {
-		check.Eventually(r.t, fmt.Sprintf("node %d has forgotten that nothing was left", i), func() bool {
+		check.Eventually(r.t, fmt.Sprintf("the sold-out memory of node %d expires", i), func() bool {
 			return n.send("POST", "/v1/orders", n.token("greedy", false), `{"sku":"S","quantity":2}`).code() == "buyer_limit"
 		})
 	}
 }
 
-// soldOut is the end: no unit is left, and none was sold twice.
+// soldOut waits until the sale is sold out and fails the test if more than units are sold.
 func (r *rush) soldOut(units int) {
 	r.t.Helper()
-	check.Eventually(r.t, "there is an answer", func() bool {
+	check.Eventually(r.t, "a late order is refused with sold_out", func() bool {
 		a := r.nodes[0].order("S", "late")
 		if a.status == 201 {
-			r.t.Errorf("more than %d units are sold", units)
+			r.t.Errorf("sold more than %d units", units)
 		}
 		return a.code() == "sold_out" || a.status == 201
 	})
 	r.nodes[0].audited("S", fmt.Sprintf(`"available":0,"queued":0,"sold":%d`, units), `"balanced":true`)
 }
 
-// The slot of a sale moves to another master while it is sold, key by key. An order
-// in the queue is there at each step, and what comes in meanwhile waits or hears 503.
-func TestClusterMovesASale(t *testing.T) {
+// The slot of a sale moves to another master, key by key, while units sell. A queued order
+// is readable at each step. New orders wait or are answered 503.
+func TestClusterMovesSlot(t *testing.T) {
 	t.Parallel()
 	cluster := servertest.OpenRedisCluster(t, 3)
 	s, w := servertest.SQLVia(t, &servers.Stores{Kind: servers.KindReal, RedisURL: cluster.URL, SQL: servertest.OpenSQL(t, servers.KindReal)})
@@ -105,7 +105,7 @@ func TestClusterMovesASale(t *testing.T) {
 		return bytes.Contains(bytes.ToUpper(sent), []byte("INSERT INTO ORDERS")) || bytes.Contains(sent, []byte("INSERT INTO `orders`"))
 	})
 	defer held.Pass()
-	queued := r.nodes[0].order("S", "queued", "Prefer: respond-async").is(202)
+	queued := r.nodes[0].order("S", "queued", "Prefer: respond-async").want(202)
 
 	was, err := cluster.Owner(t.Context(), "sale:{S}")
 	check.Must(t, err)
@@ -115,7 +115,7 @@ func TestClusterMovesASale(t *testing.T) {
 		r.ask()
 		for _, n := range r.nodes {
 			if a := n.send("GET", queued.where(), n.token("queued", false), ""); a.status != 503 && !a.has(`"status":"reserved"`) {
-				t.Errorf("step %d: the queued order is %d %s", steps, a.status, a.body)
+				t.Errorf("step %d: queued order: got %d %s, want reserved", steps, a.status, a.body)
 			}
 		}
 		keys, err := move.Keys(t.Context())
@@ -130,15 +130,15 @@ func TestClusterMovesASale(t *testing.T) {
 	var durable answer
 	check.Eventually(t, "the queued order is durable", func() bool { durable = r.nodes[1].order("S", "queued"); return durable.status == 201 })
 	if durable.id() != queued.id() {
-		t.Errorf("queued as %s, sold as %s", queued.id(), durable.id())
+		t.Errorf("order id: queued as %s, durable as %s", queued.id(), durable.id())
 	}
 	r.sold["queued"] = durable
 	r.sell(units)
 	r.soldOut(units)
 }
 
-// A failover loses what came last: two orders, and a unit that came back. All three
-// are true all the same.
+// failsOver performs a failover of Redis that loses two orders and one release. Both orders
+// stay accepted, and the released unit sells once.
 func failsOver(t *testing.T, s *servers.Stores, replicated, detach, failover func(context.Context) error) {
 	t.Helper()
 	const units = 6

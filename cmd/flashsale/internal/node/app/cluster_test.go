@@ -10,8 +10,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A Redis Cluster of three masters sells fifty SKUs over its slots, each to
-// its last unit and not one more; a unit that was cancelled is sold again.
+// On a Redis Cluster of three masters, fifty SKUs sell out without overselling. A cancelled
+// unit sells again.
 func TestRedisCluster(t *testing.T) {
 	t.Parallel()
 	cluster := servertest.OpenRedisCluster(t, 3)
@@ -39,7 +39,7 @@ func TestRedisCluster(t *testing.T) {
 						n.cancel(last, a.where(), from)
 					}
 				case a.code() != "sold_out":
-					t.Errorf("%s: %d %s", sku, a.status, a.body)
+					t.Errorf("%s: got %d %s, want 201 or sold_out", sku, a.status, a.body)
 				}
 			}
 			check.Eventually(t, sku+" sells the cancelled unit again", func() bool {
@@ -52,7 +52,7 @@ func TestRedisCluster(t *testing.T) {
 
 	for _, master := range cluster.Nodes {
 		if keys, err := openRedis(t, master.URL).DBSize(t.Context()).Result(); keys == 0 || err != nil {
-			t.Errorf("a master has %d keys (%v)", keys, err)
+			t.Errorf("keys of a master: got %d, %v, want 1 or more", keys, err)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package app is one node of the program, put together: stores, gate, limiter,
-// orders and HTTP. Commands and tests start the same thing.
+// Package app assembles one node from the stores, the gate, the limiter, the order
+// service and the HTTP server. Commands and tests start nodes with it.
 package app
 
 import (
@@ -24,68 +24,67 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// Config of an App. The fields with a help text are the flags of serve, with their
-// defaults: a Config that leaves one out means its default. Only of the Limits does
-// it mean none.
+// Config of an App. Each field with a help text is a flag of serve. A zero field means
+// the default of the flag, except in Limits, where it means no limit.
 type Config struct {
 	Addr        string `default:"${addr}" placeholder:"HOST:PORT" help:"Address to listen on; :8080 listens on all interfaces. Default ${default}."`
 	MetricsAddr string `placeholder:"HOST:PORT" help:"Separate address for /metrics and pprof. Default: /metrics on --addr, no pprof."`
 	Redis       string `placeholder:"URL" secret:"url" help:"Redis, such as redis://localhost:6379/0; for a cluster, several hosts separated by commas; for Sentinel, redis+sentinel://host:26379,host:26379/master/0. Without --redis and --mysql: embedded stores, lost on exit."`
-	SQL         string `name:"mysql" placeholder:"DSN" secret:"url" help:"MySQL, or a database with its protocol, such as user:password@tcp(localhost:3306)/flashsale."` // or sqlite:FILE
-	Secret      string `placeholder:"TEXT" secret:"all" help:"Key of the tokens (HS256), 32 bytes or more, equal on all nodes. Default: a public one, for demos on embedded stores only."`
-	Node        string `placeholder:"NAME" help:"Unique name of this node; while a node of that name runs, another refuses to start. Default: random."`
+	SQL         string `name:"mysql" placeholder:"DSN" secret:"url" help:"MySQL or a compatible database, such as user:password@tcp(localhost:3306)/flashsale."` // or sqlite:FILE, for embedded stores
+	Secret      string `placeholder:"TEXT" secret:"all" help:"Key that signs the tokens (HS256), 32 bytes or more, equal on all nodes. Default: a public key, for demos on embedded stores only."`
+	Node        string `placeholder:"NAME" help:"Unique name of this node. A node does not start while another node of that name runs. Default: random."`
 
-	PreviousSecret string        `placeholder:"TEXT" secret:"all" help:"Also accept tokens signed with this secret, while you rotate it." group:"Tokens"`
-	TokenIssuer    string        `default:"${token_name}" placeholder:"NAME" help:"Required issuer (iss) of tokens that name one. Default ${default}." group:"Tokens"`
-	TokenAudience  string        `default:"${token_name}" placeholder:"NAME" help:"Required audience (aud) of tokens that name one. Default ${default}." group:"Tokens"`
+	PreviousSecret string        `placeholder:"TEXT" secret:"all" help:"Also accept tokens signed with this secret, for a change of --secret." group:"Tokens"`
+	TokenIssuer    string        `default:"${token_name}" placeholder:"NAME" help:"Required issuer (iss). Tokens without an issuer are accepted. Default ${default}." group:"Tokens"`
+	TokenAudience  string        `default:"${token_name}" placeholder:"NAME" help:"Required audience (aud). Tokens without an audience are accepted. Default ${default}." group:"Tokens"`
 	TokenLife      time.Duration `default:"${token_life}" help:"Longest lifetime of a token. Default ${default}." group:"Tokens"`
-	PayScope       string        `placeholder:"SCOPE" help:"For production: only tokens with this scope may pay, for any buyer; give it to the payment provider's callback. Default: buyers report their own payments." group:"Tokens"`
+	PayScope       string        `placeholder:"SCOPE" help:"For production: only tokens with this scope may pay, for any buyer. The payment provider's callback uses such a token. Default: buyers report their own payments." group:"Tokens"`
 
-	Lock        string   `default:"redis" help:"Where keepers' locks are kept: redis (--redis), redlock, zookeeper or mysql (--mysql; one connection per sale). Default ${default}." group:"Locks"`
-	LockServers []string `placeholder:"SERVER" secret:"url" help:"For redlock, URLs of an odd number of independent Redis masters, at least three; for zookeeper, host:port of its servers." group:"Locks"`
+	Lock        string   `default:"redis" help:"Store of the keepers' locks: redis (--redis), redlock, zookeeper or mysql (--mysql; one connection per sale). Default ${default}." group:"Locks"`
+	LockServers []string `placeholder:"SERVER" secret:"url" help:"For redlock, the URLs of an odd number of independent Redis masters, at least three. For zookeeper, host:port of each server." group:"Locks"`
 
 	Limits         `embed:"" group:"Limits"`
-	TrustedProxies []string `placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is trusted. Default: none. A demo on embedded stores trusts this machine, if --addr is a loopback address." group:"Limits"`
+	TrustedProxies []string `placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is trusted. Default: none. A demo on embedded stores trusts this machine if --addr is a loopback address." group:"Limits"`
 	MaxQuantity    int64    `default:"${units_per_order}" placeholder:"UNITS" help:"Maximum units per order. Default ${default}." group:"Limits"`
 	OrdersPerBuyer int      `default:"1000" placeholder:"ORDERS" help:"Maximum orders per buyer and SKU, cancelled ones included. Default ${default}." group:"Limits"`
-	QueueLimit     int      `default:"20000" placeholder:"ORDERS" help:"Maximum queued orders per SKU; more are answered 503. Default ${default}." group:"Limits"`
+	QueueLimit     int      `default:"20000" placeholder:"ORDERS" help:"Maximum queued orders per SKU. Further orders are answered 503. Default ${default}." group:"Limits"`
 
-	Lease time.Duration `default:"5s" help:"Another node takes over a dead node's sales within this time. Default ${default}." group:"Times"`
-	Wait  time.Duration `default:"2s" help:"Answer 202 when an order is not durable after this time. Default ${default}." group:"Times"`
-	Drain time.Duration `default:"15s" help:"Time a stopping node has to finish accepted requests. Default ${default}." group:"Times"`
+	Lease time.Duration `default:"5s" help:"If a node dies, another node takes over its sales within this time. Default ${default}." group:"Times"`
+	Wait  time.Duration `default:"2s" help:"Answer 202 if an order is not durable after this time. Default ${default}." group:"Times"`
+	Drain time.Duration `default:"15s" help:"Time that a stopping node has to finish accepted requests. Default ${default}." group:"Times"`
 
-	ReconcileEvery      time.Duration `default:"1s" help:"How often the sums of an active sale are compared between Redis and MySQL. Default ${default}." group:"Times"`
-	ReconcileHoldsEvery time.Duration `default:"10m" help:"How often a sale is compared order by order. Default ${default}." group:"Times"`
+	ReconcileEvery      time.Duration `default:"1s" help:"Interval at which the sums of an active sale are compared between Redis and MySQL. Default ${default}." group:"Times"`
+	ReconcileHoldsEvery time.Duration `default:"10m" help:"Interval at which a sale is compared order by order. Default ${default}." group:"Times"`
 
-	DirectAfter time.Duration `default:"3s" help:"Switch to direct mode after Redis has been unreachable for this long; switch back after it has been reachable for as long. Default ${default}." group:"Times"`
-	DirectMax   int           `default:"256" placeholder:"ORDERS" help:"Maximum orders in progress in direct mode per node; more are answered 503. Default ${default}." group:"Limits"`
+	DirectAfter time.Duration `default:"3s" help:"Switch to direct mode after Redis has been unreachable for this time. Switch back after Redis has been reachable for this time. Default ${default}." group:"Times"`
+	DirectMax   int           `default:"256" placeholder:"ORDERS" help:"Maximum orders in progress in direct mode per node. Further orders are answered 503. Default ${default}." group:"Limits"`
 
 	ClockOff time.Duration `hidden:"" help:"Offset of this node's clock, for drills."`
 
-	Demo          bool                   `kong:"-"` // whoever asks gets a token, and there is something on sale
+	Demo          bool                   `kong:"-"` // give a token to every caller, and create a sale
 	AccessLog     bool                   `kong:"-"`
-	SnapshotEvery time.Duration          `kong:"-"` // of the live page, default 1 s
-	WatchLife     time.Duration          `kong:"-"` // of one stream of it, default 10 min
+	SnapshotEvery time.Duration          `kong:"-"` // interval of the live page's snapshots; default 1 s
+	WatchLife     time.Duration          `kong:"-"` // longest life of a live page's stream; default 10 min
 	Log           *slog.Logger           `kong:"-"`
-	Traces        trace.TracerProvider   `kong:"-"` // of which requests' spans are made; nil for none
-	Collectors    []prometheus.Collector `kong:"-"` // further metrics, of who made the App
+	Traces        trace.TracerProvider   `kong:"-"` // nil: no traces
+	Collectors    []prometheus.Collector `kong:"-"` // registered with the App's metrics
 }
 
-// Limits are the limiter's.
+// Limits is the configuration of the rate limiter.
 type Limits struct {
-	LimitBuyer limit.Limit `default:"5/s:10" placeholder:"RATE:BURST" help:"Rate at which a buyer may place, pay and cancel: tokens per ms, s, m or h, and the burst. off: no limit. Default ${default}."`
-	LimitIP    limit.Limit `name:"limit-ip" default:"50/s:100" placeholder:"RATE:BURST" help:"Request rate of an address (IPv6: of a /64; a /48 has ten times as much). off: no limit. Default ${default}."`
+	LimitBuyer limit.Limit `default:"5/s:10" placeholder:"RATE:BURST" help:"Rate at which a buyer may place, pay and cancel orders: requests per ms, s, m or h, and the burst. off: no limit. Default ${default}."`
+	LimitIP    limit.Limit `name:"limit-ip" default:"50/s:100" placeholder:"RATE:BURST" help:"Request rate of an IPv4 address or an IPv6 /64 network. A /48 network has ten times this rate. off: no limit. Default ${default}."`
 	LimitSKU   limit.Limit `name:"limit-sku" default:"off" placeholder:"RATE:BURST" help:"Rate of orders for one SKU. Default ${default}."`
 
-	LimitWhenRedisDown Policies `default:"place=local,pay=open,read=local" placeholder:"ROUTE=POLICY,..." help:"What the limiter does on a route while Redis is down: open allows all, closed answers 503, local counts on each node alone. Routes: place, pay (with cancel), read. Default ${default}."`
+	LimitWhenRedisDown Policies `default:"place=local,pay=open,read=local" placeholder:"ROUTE=POLICY,..." help:"Policy of the limiter on a route while Redis is down: open allows all requests, closed answers 503, local counts on each node separately. Routes: place, pay (with cancel), read. Default ${default}."`
 	LimitShadow        []string `placeholder:"ROUTE" help:"Routes whose limits are counted in /metrics but not enforced. Default: none."`
 }
 
-// Policies are what becomes of a route's requests while Redis is away: defaultAway
-// for routes that are not named.
+// Policies maps routes to the limiter's policy while Redis is down. Other routes have
+// the policy of defaultPolicies.
 type Policies map[string]admission.Policy
 
-// UnmarshalText reads ROUTE=POLICY,...
+// UnmarshalText parses ROUTE=POLICY,...
 func (a *Policies) UnmarshalText(text []byte) error {
 	*a = Policies{}
 	for part := range strings.SplitSeq(string(text), ",") {
@@ -102,28 +101,28 @@ func (a *Policies) UnmarshalText(text []byte) error {
 // UnitsPerOrder is the default of MaxQuantity.
 const UnitsPerOrder = 10
 
-// Vars are defaults of a Config that other commands name, too.
+// Vars holds the defaults of a Config that other commands also use in their flags.
 var Vars = kong.Vars{
 	"addr": "127.0.0.1:8080", "units_per_order": strconv.Itoa(UnitsPerOrder),
 	"token_name": auth.DefaultName, "token_life": fmt.Sprintf("%gh", auth.DefaultLife.Hours()),
 }
 
-// defaultAway keeps nobody from paying because Redis is away, and nodes from
-// being flooded.
-var defaultAway = map[string]admission.Policy{
+// defaultPolicies never rejects a payment while Redis is down. On the other routes each
+// node limits separately, which protects it from a flood of requests.
+var defaultPolicies = map[string]admission.Policy{
 	web.RoutePlace: admission.Local, web.RoutePay: admission.Open, web.RouteRead: admission.Local,
 }
 
-// rules are the limiter's on a route.
+// rules returns the limiter's rules for a route.
 func (c Config) rules(route string) admission.Rules {
-	away, given := c.LimitWhenRedisDown[route]
+	policy, given := c.LimitWhenRedisDown[route]
 	if !given {
-		away = defaultAway[route]
+		policy = defaultPolicies[route]
 	}
-	return admission.Rules{Route: route, WhenAway: away, Shadow: slices.Contains(c.LimitShadow, route)}
+	return admission.Rules{Route: route, WhenAway: policy, Shadow: slices.Contains(c.LimitShadow, route)}
 }
 
-// tokens are what verifies them.
+// tokens returns the configuration of the verifier of tokens.
 func (c Config) tokens(clock func() time.Time) auth.Config {
 	return auth.Config{
 		Secret: []byte(c.Secret), Previous: []byte(c.PreviousSecret), Issuer: c.TokenIssuer, Audience: c.TokenAudience,
@@ -135,7 +134,7 @@ func (c Config) withDefaults() Config {
 	limits := c.Limits
 	c.QueueLimit, c.Lease, c.Drain = max(c.QueueLimit, 0), max(c.Lease, 0), max(c.Drain, 0)
 	if err := kong.ApplyDefaults(&c, Vars); err != nil {
-		panic(err) // of the tags above
+		panic(err) // a default in the struct tags is invalid
 	}
 	c.Limits = limits
 	for _, l := range []*limit.Limit{&c.LimitBuyer, &c.LimitIP, &c.LimitSKU} {
@@ -148,7 +147,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// validate names everything that is wrong, at once.
+// validate returns one error that names all invalid settings.
 func (c Config) validate() error {
 	var f faults
 	_, err := redisOptions(c.Redis)
@@ -158,10 +157,10 @@ func (c Config) validate() error {
 	_, err = auth.New(c.tokens(nil))
 	f.check(err == nil, "secret: %w", err)
 	f.check(c.TokenLife >= 0, "token-life: %s is below 0", c.TokenLife)
-	f.check(len(strings.Fields(c.PayScope)) <= 1, "pay-scope: %q is more than one", c.PayScope)
+	f.check(len(strings.Fields(c.PayScope)) <= 1, "pay-scope: %q has more than one scope", c.PayScope)
 	knownRoute := func(flag, route string) {
-		_, known := defaultAway[route]
-		f.check(known, "%s: %q is none of the routes %s", flag, route, strings.Join(slices.Sorted(maps.Keys(defaultAway)), ", "))
+		_, known := defaultPolicies[route]
+		f.check(known, "%s: unknown route %q, want one of %s", flag, route, strings.Join(slices.Sorted(maps.Keys(defaultPolicies)), ", "))
 	}
 	for _, route := range slices.Sorted(maps.Keys(c.LimitWhenRedisDown)) {
 		knownRoute("limit-when-redis-down", route)
@@ -170,17 +169,16 @@ func (c Config) validate() error {
 		knownRoute("limit-shadow", route)
 	}
 	c.validateLock(&f)
-	f.check(c.Lease >= time.Second, "lease: %s is under a second", c.Lease)
-	// What is compared too often is compared at the buyers' cost.
-	f.check(c.ReconcileEvery >= 100*time.Millisecond, "reconcile-every: %s is under 100ms", c.ReconcileEvery)
+	f.check(c.Lease >= time.Second, "lease: %s is below 1s", c.Lease)
+	// More frequent comparisons would slow down the orders.
+	f.check(c.ReconcileEvery >= 100*time.Millisecond, "reconcile-every: %s is below 100ms", c.ReconcileEvery)
 	f.check(c.ReconcileHoldsEvery >= max(c.ReconcileEvery, time.Second),
-		"reconcile-holds-every: %s is under a second, or under reconcile-every", c.ReconcileHoldsEvery)
-	f.check(c.DirectAfter >= 100*time.Millisecond, "direct-after: %s is under 100ms", c.DirectAfter)
-	f.check(c.DirectMax >= 1, "direct-max: %d is under 1", c.DirectMax)
+		"reconcile-holds-every: %s is below 1s or below reconcile-every", c.ReconcileHoldsEvery)
+	f.check(c.DirectAfter >= 100*time.Millisecond, "direct-after: %s is below 100ms", c.DirectAfter)
+	f.check(c.DirectMax >= 1, "direct-max: %d is below 1", c.DirectMax)
 	return errors.Join(f...)
 }
 
-// faults are what is wrong with a Config.
 type faults []error
 
 func (f *faults) check(ok bool, format string, args ...any) {

@@ -11,17 +11,18 @@ import (
 	"flashsale/orders"
 )
 
-// demoCrowd sends buyers to the demo's sale: one crowd at a time.
+// demoCrowd implements web.Crowd. It sends buyers to the demo's sale, one crowd at a time.
 type demoCrowd struct {
 	app    *App
 	visits sync.WaitGroup
 
 	mu   sync.Mutex
-	end  context.CancelFunc // of the crowd that is here; nil: none is
-	over bool               // none comes any more
+	end  context.CancelFunc // ends the current crowd; nil if there is none
+	over bool               // the node is stopping
 }
 
-// Come sends a crowd to the newest sale of the demo that is not over.
+// Come sends a crowd to the newest sale of the demo that is not over. It returns
+// web.ErrCrowd if a crowd is there already, and orders.ErrNotFound without such a sale.
 func (d *demoCrowd) Come(ctx context.Context) error {
 	sales, now, err := d.app.store.Sales(ctx)
 	if err != nil {
@@ -44,19 +45,18 @@ func (d *demoCrowd) Come(ctx context.Context) error {
 	return orders.ErrNotFound
 }
 
-// visit is all that one crowd does.
 func (d *demoCrowd) visit(ctx context.Context, sku string) {
 	turnout, err := gentle.Run(ctx, gentle.Config{
 		Target: d.app.URL(), Token: d.app.Token, SKU: sku, Rate: gentle.Rate, Duration: gentle.Duration, Progress: io.Discard,
 	})
-	d.app.cfg.Log.Info("the crowd has left", "sku", sku, "came_to", turnout, "error", err)
+	d.app.cfg.Log.Info("crowd ended", "sku", sku, "turnout", turnout, "error", err)
 	d.Leave()
 	d.mu.Lock()
 	d.end = nil
 	d.mu.Unlock()
 }
 
-// Leave ends the crowd that is here, if one is.
+// Leave ends the current crowd, if there is one.
 func (d *demoCrowd) Leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,7 +65,7 @@ func (d *demoCrowd) Leave() {
 	}
 }
 
-// Run lets crowds come until ctx ends, and with it the one that is here.
+// Run waits until ctx is canceled, then ends the current crowd and rejects new ones.
 func (d *demoCrowd) Run(ctx context.Context) error {
 	<-ctx.Done()
 	d.mu.Lock()

@@ -11,14 +11,13 @@ import (
 
 // The demo's sale.
 const (
-	demoSKU        = "demo"           // that of the next ones ends with -2, -3 and so on
-	demoOpensAfter = 20 * time.Second // time to open the page, and see it count down
+	demoSKU        = "demo"           // later sales are demo-2, demo-3 and so on
+	demoOpensAfter = 20 * time.Second // time to open the page and watch the countdown
 	demoOpenFor    = 7 * 24 * time.Hour
 )
 
-// demoSale puts something on sale where nothing is. Several nodes that start
-// together agree on its name; that of the last one to write opens it, a moment
-// later than the others'.
+// demoSale creates a sale if all sales are over, or there is none. If several nodes start
+// at once, all of them write the same SKU, and the last write sets the opening time.
 func (a *App) demoSale(ctx context.Context) {
 	sale, err := a.createDemoSale(ctx)
 	switch {
@@ -29,7 +28,7 @@ func (a *App) demoSale(ctx context.Context) {
 	}
 }
 
-// createDemoSale returns nil where there is a sale that can be watched.
+// createDemoSale returns the new sale, or nil if there is already a sale that is not over.
 func (a *App) createDemoSale(ctx context.Context) (*orders.Sale, error) {
 	sales, now, err := a.store.Sales(ctx)
 	if err != nil {
@@ -51,7 +50,7 @@ func (a *App) createDemoSale(ctx context.Context) (*orders.Sale, error) {
 		OpensAt: now.Add(demoOpensAfter), ClosesAt: now.Add(demoOpenFor), PaymentWindowS: 120,
 	}
 	_, _, err = a.service.PutSale(ctx, sale)
-	if errors.Is(err, orders.ErrUnavailable) { // it is in the database, and on its way to the gate
+	if errors.Is(err, orders.ErrUnavailable) { // the sale is stored, and the gate follows
 		err = nil
 	}
 	return &sale, err

@@ -28,23 +28,23 @@ var routes = sync.OnceValues(func() (routers.Router, error) {
 	return gorillamux.NewRouter(doc)
 })
 
-// asDescribed fails where an answer is not what openapi.yaml says of its route
-// and status. Every answer that these tests receive goes through it.
+// asDescribed fails the test if a response does not match openapi.yaml. All responses in
+// these tests are checked.
 func asDescribed(t testing.TB, req *http.Request, res *http.Response, body []byte) {
 	t.Helper()
-	if err := judgeAnswer(t, req, res, body); err != nil {
-		t.Errorf("%s %s: %d is not as described: %v\n%s", req.Method, req.URL.Path, res.StatusCode, err, body)
+	if err := checkResponse(t, req, res, body); err != nil {
+		t.Errorf("%s %s: %d does not match openapi.yaml: %v\n%s", req.Method, req.URL.Path, res.StatusCode, err, body)
 	}
 }
 
-func judgeAnswer(t testing.TB, req *http.Request, res *http.Response, body []byte) error {
+func checkResponse(t testing.TB, req *http.Request, res *http.Response, body []byte) error {
 	t.Helper()
 	router, err := routes()
 	check.Must(t, err)
 	here := req.Clone(t.Context())
 	here.URL.Scheme, here.URL.Host, here.Host = "", "", ""
 	route, params, err := router.FindRoute(here)
-	if err != nil { // no such route, or not by this method
+	if err != nil { // unknown route or method
 		if res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusMethodNotAllowed {
 			return nil
 		}
@@ -59,9 +59,8 @@ func judgeAnswer(t testing.TB, req *http.Request, res *http.Response, body []byt
 	})
 }
 
-// What is held against each answer sees a field too many, a status, a code and
-// a header that are not in the description.
-func TestDescriptionIsHeldAgainstAnswers(t *testing.T) {
+// checkResponse finds unknown fields, codes and statuses, and missing headers and fields.
+func TestAsDescribedFindsDeviations(t *testing.T) {
 	t.Parallel()
 	const right = `{"type":"about:blank","title":"Too Many Requests","status":429,"code":"rate_limited"}`
 	header := http.Header{
@@ -88,9 +87,9 @@ func TestDescriptionIsHeldAgainstAnswers(t *testing.T) {
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://node/v1/sales/S", nil)
 		check.Must(t, err)
-		err = judgeAnswer(t, req, &http.Response{StatusCode: c.status, Header: c.header}, []byte(c.body))
+		err = checkResponse(t, req, &http.Response{StatusCode: c.status, Header: c.header}, []byte(c.body))
 		if (err == nil) != c.ok {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want ok %v", name, err, c.ok)
 		}
 	}
 }

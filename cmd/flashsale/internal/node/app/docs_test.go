@@ -32,12 +32,12 @@ func TestDocsCanBePasted(t *testing.T) {
 	for _, pre := range regexp.MustCompile(`(?s)<pre>(.*?)</pre>`).FindAllStringSubmatch(page, -1) {
 		line := html.UnescapeString(pre[1])
 		switch {
-		case strings.Contains(line, "flashsale token"): // for a server whose secret is known
-		case strings.Contains(line, "/demo/crowd"): // the program has one, and not its node alone
+		case strings.Contains(line, "flashsale token"): // signs with the server's secret
+		case strings.Contains(line, "/demo/crowd"): // would order in parallel to the script
 		case strings.HasPrefix(line, "ORDER="):
 			newest = line
 		case strings.HasPrefix(line, "curl -X PUT"): // opens the sale, so it comes first
-			// The same buyer orders again, maybe before a cancelled unit is back.
+			// The same buyer orders again, possibly before a cancelled unit is released.
 			put = strings.Replace(line, `"per_buyer_limit": 2`, `"per_buyer_limit": 9`, 1)
 		case strings.HasPrefix(line, "curl -X POST") && strings.Contains(line, `"quantity"`):
 			order = line
@@ -49,15 +49,15 @@ func TestDocsCanBePasted(t *testing.T) {
 		switch {
 		case strings.HasPrefix(line, "BUYER="):
 			script[i] = strings.Join([]string{line, put, order, newest}, "\n")
-		case strings.Contains(line, "POST") && strings.Contains(line, "$ORDER"): // each closes the one it has
+		case strings.Contains(line, "POST") && strings.Contains(line, "$ORDER"): // pays or cancels, so it needs a new order
 			script[i] = order + "\n" + newest + "\n" + line
 		}
 	}
 	if len(script) < 20 || !strings.Contains(put, `: 9`) || order == "" || newest == "" {
-		t.Fatalf("%d commands: %q", len(script), script)
+		t.Fatalf("/docs has %d commands, want 20 or more: %q", len(script), script)
 	}
 	out, err := exec.CommandContext(t.Context(), "bash", "-c", strings.Join(script, "\n")).CombinedOutput()
 	if err != nil {
-		t.Errorf("%v:\n%s", err, out)
+		t.Errorf("a command of /docs failed: %v:\n%s", err, out)
 	}
 }

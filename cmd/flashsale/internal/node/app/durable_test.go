@@ -20,9 +20,9 @@ import (
 	"flashsale/orders"
 )
 
-// stalling are real stores of which the database's log can be made to stand
-// still, as on a disk that is about to fail, until the database is killed and
-// started again. It has no binary log: others can read what is not yet synced.
+// stalling returns real stores. stall blocks all writes and syncs of the database's redo
+// log, as on a failing disk, until kill and restart. There is no binary log, so other
+// connections can read rows that are not synced yet.
 func stalling(t *testing.T) (s *servers.Stores, stall, kill, restart func()) {
 	t.Helper()
 	s = servertest.Open(t, servers.KindReal)
@@ -43,43 +43,41 @@ func stalling(t *testing.T) (s *servers.Stores, stall, kill, restart func()) {
 	}
 }
 
-// A claim is an answer that says that something is so, and how to see whether it
-// is: what a later GET must contain.
-type claim struct{ said, buyer, where, must string }
+// A promise is a positive response that was sent while the log was blocked. A later GET of
+// where must contain must.
+type promise struct{ text, buyer, where, must string }
 
-// claims are what was promised while the log stood still.
-type claims struct {
+type promises struct {
 	mu   sync.Mutex
-	all  []claim
+	all  []promise
 	over bool
 }
 
-func (c *claims) add(a claim) {
+func (c *promises) add(a promise) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.over && !slices.ContainsFunc(c.all, func(b claim) bool { return a.said == b.said && a.buyer == b.buyer }) {
+	if !c.over && !slices.ContainsFunc(c.all, func(b promise) bool { return a.text == b.text && a.buyer == b.buyer }) {
 		c.all = append(c.all, a)
 	}
 }
 
-// check says which promises were made too early: all, for nothing was durable;
-// and which of them turned out to be lost.
-func (c *claims) check(t *testing.T, n *node) {
+// check fails the test for each promise, because nothing was durable. It also reports the
+// promises that were lost.
+func (c *promises) check(t *testing.T, n *node) {
 	t.Helper()
 	for _, a := range c.all {
-		t.Errorf("%s heard %q while the log stood still", a.buyer, a.said)
+		t.Errorf("%s was answered %q while the log was blocked", a.buyer, a.text)
 		check.Eventually(t, "the order can be read", func() bool { return n.send("GET", a.where, n.token(a.buyer, false), "").status != 503 })
-		n.send("GET", a.where, n.token(a.buyer, false), "").says(a.must)
+		n.send("GET", a.where, n.token(a.buyer, false), "").contains(a.must)
 	}
 }
 
-// stalled is for how long the log stands still: longer than any answer takes, and
-// than a keeper waits for a commit before it looks again.
+// stalled is the time for which the log is blocked. It exceeds all timeouts of requests and
+// the keeper's timeout for a commit.
 const stalled = 8 * time.Second
 
-// untilKilled makes each of the calls again and again while the log stands still,
-// until the database is killed.
-func (c *claims) untilKilled(kill func(), calls ...func()) {
+// untilKilled repeats the calls while the log is blocked, then kills the database.
+func (c *promises) untilKilled(kill func(), calls ...func()) {
 	end := make(chan struct{})
 	var all sync.WaitGroup
 	for _, call := range calls {
@@ -103,13 +101,12 @@ func (c *claims) untilKilled(kill func(), calls ...func()) {
 	all.Wait()
 }
 
-// The database's log stands still, and then the database dies. Whatever was asked
-// for meanwhile, and asked again, and read: nobody has heard yes, by gate and
-// keeper, of a payment, of a cancellation, nor in a list.
-func TestNoYesBeforeItIsDurable(t *testing.T) {
+// While the database cannot sync its log, no response reports an accepted order, a payment
+// or a cancellation: not the first response, a replay, a GET or a list.
+func TestAcceptanceIsDurable(t *testing.T) {
 	t.Parallel()
 	s, stall, kill, restart := stalling(t)
-	brief := func(c *Config) { c.Wait = time.Second } // then the test sends the order again
+	brief := func(c *Config) { c.Wait = time.Second } // the test repeats the order after each wait
 	nodes := []*node{start(t, s, brief), start(t, s, brief)}
 	n := nodes[0]
 	n.put("S", 100, 10, 900)
@@ -118,7 +115,7 @@ func TestNoYesBeforeItIsDurable(t *testing.T) {
 		where[buyer] = n.sold("S", buyer).where()
 	}
 	n.audited("S", `"queued":0,"sold":2`)
-	var early claims
+	var early promises
 	do := func(n *node, buyer, what, body, wants string) func() {
 		return func() {
 			path, method := where[buyer], "GET"
@@ -126,7 +123,7 @@ func TestNoYesBeforeItIsDurable(t *testing.T) {
 				path, method = path+"/"+what, "POST"
 			}
 			if a := n.send(method, path, n.token(buyer, false), body); a.status == 200 && a.has(wants) {
-				early.add(claim{fmt.Sprintf("%s: %s", what, wants), buyer, where[buyer], wants})
+				early.add(promise{fmt.Sprintf("%s: %s", what, wants), buyer, where[buyer], wants})
 			}
 		}
 	}
@@ -140,10 +137,10 @@ func TestNoYesBeforeItIsDurable(t *testing.T) {
 			func() {
 				a := n.order("S", "ann")
 				if id := a.where(); a.status == 201 {
-					early.add(claim{"201", "ann", id, `"pending_payment"`})
+					early.add(promise{"201", "ann", id, `"pending_payment"`})
 				} else if a.status == 202 {
 					if a := n.send("GET", id, n.token("ann", false), ""); a.has(`"pending_payment"`) {
-						early.add(claim{"GET of a 202: pending_payment", "ann", id, `"pending_payment"`})
+						early.add(promise{"GET of a 202: pending_payment", "ann", id, `"pending_payment"`})
 					}
 				}
 			},
@@ -151,7 +148,7 @@ func TestNoYesBeforeItIsDurable(t *testing.T) {
 				for _, buyer := range []string{"payer", "canceller", "ann"} {
 					a := n.send("GET", "/v1/orders", n.token(buyer, false), "")
 					if a.has(paid) || a.has(cancelled) || buyer == "ann" && a.has("pending_payment") {
-						early.add(claim{"list: " + a.body, buyer, "/v1/orders", a.body[len(a.body)/2:]})
+						early.add(promise{"list: " + a.body, buyer, "/v1/orders", a.body[len(a.body)/2:]})
 					}
 				}
 			},
@@ -163,17 +160,17 @@ func TestNoYesBeforeItIsDurable(t *testing.T) {
 	check.Eventually(t, "ann's order is found under its key", func() bool { return n.order("S", "ann").status == 201 })
 }
 
-// Whoever hears what was only read has waited for the barrier: without it nobody
-// hears that something is so. What a caller's own write has brought about needs no
-// barrier. Each answer by gate and keeper, and in direct mode.
-func TestNothingReadIsAnsweredWithoutABarrier(t *testing.T) {
+// A response that rests on something that was only read waits for a barrier. If the barrier
+// fails, it is 503. A response to the caller's own write needs no barrier. This holds with a
+// keeper and in direct mode.
+func TestReadsWaitForBarrier(t *testing.T) {
 	t.Parallel()
 	s, toMySQL := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
 	s, toRedis := servertest.RedisVia(t, s)
 	n := start(t, s, func(c *Config) { c.Lease, c.Wait, c.DirectAfter = 2*time.Second, time.Second, 200*time.Millisecond })
 	n.put("S", 100, 10, 900)
 	where := map[string]string{}
-	var lost atomic.Bool // the answers of all barriers
+	var lost atomic.Bool // lose the responses to all barriers
 	lost.Store(true)
 	toMySQL.LoseAnswers(1_000_000, func(sent []byte) bool { return lost.Load() && bytes.Contains(sent, []byte("barrier = barrier + 1")) })
 	for _, buyer := range []string{"payer", "canceller", "late"} {
@@ -181,48 +178,48 @@ func TestNothingReadIsAnsweredWithoutABarrier(t *testing.T) {
 	}
 	pay := func(buyer, ref string) answer { return n.pay(buyer, where[buyer], ref) }
 	cancel := func(buyer string) answer { return n.cancel(buyer, where[buyer]) }
-	pay("payer", "r").is(200)
-	cancel("canceller").is(200)
-	cancel("late").is(200)
-	// The gate has forgotten the key by now, so the keeper looks for its order: the
-	// caller may hear a 202 that promises nothing, and never the order.
+	pay("payer", "r").want(200)
+	cancel("canceller").want(200)
+	cancel("late").want(200)
+	// The gate no longer has the key, so the replay is queued and the keeper finds its order.
+	// A 202 is allowed, because it promises nothing.
 	if a := n.order("S", "payer"); a.status != 503 && a.status != 202 {
-		t.Errorf("replay: %d %s", a.status, a.body)
+		t.Errorf("replay: got %d %s, want 503 or 202", a.status, a.body)
 	}
 	read := func(subject, path string) answer { return n.send("GET", path, n.token(subject, subject == "op"), "") }
-	var all sync.WaitGroup // each call waits for its barrier
-	never := func(what string, call func() answer) {
+	var all sync.WaitGroup // all calls wait for barriers at the same time
+	unavailable := func(what string, call func() answer) {
 		all.Go(func() {
 			if a := call(); a.status != 503 || a.code() != "unavailable" {
-				t.Errorf("%s: %d %s", what, a.status, a.body)
+				t.Errorf("%s: got %d %s, want 503 unavailable", what, a.status, a.body)
 			}
 		})
 	}
-	never("the same payment", func() answer { return pay("payer", "r") })
-	never("another payment", func() answer { return pay("payer", "q") })
-	never("a payment too late", func() answer { return pay("late", "r") })
-	never("cancelled again", func() answer { return cancel("canceller") })
-	never("cancelled when paid", func() answer { return cancel("payer") })
-	never("the order", func() answer { return read("payer", where["payer"]) })
-	never("the orders", func() answer { return read("payer", "/v1/orders") })
-	never("the sale's orders", func() answer { return read("op", "/v1/admin/sales/S/orders") })
-	never("the refunds", func() answer { return read("op", "/v1/admin/refunds") })
-	// A primary that was replaced and still answers does not have what the new one has.
+	unavailable("the same payment", func() answer { return pay("payer", "r") })
+	unavailable("another payment", func() answer { return pay("payer", "q") })
+	unavailable("a payment of a cancelled order", func() answer { return pay("late", "r") })
+	unavailable("a repeated cancellation", func() answer { return cancel("canceller") })
+	unavailable("a cancellation of a paid order", func() answer { return cancel("payer") })
+	unavailable("an order", func() answer { return read("payer", where["payer"]) })
+	unavailable("a buyer's orders", func() answer { return read("payer", "/v1/orders") })
+	unavailable("a sale's orders", func() answer { return read("op", "/v1/admin/sales/S/orders") })
+	unavailable("the refunds", func() answer { return read("op", "/v1/admin/refunds") })
+	// A replaced primary that still responds lacks the newest orders, so 404 also waits.
 	unknown := "/v1/orders/" + orders.NewOrderID("S")
-	never("no such order", func() answer { return read("payer", unknown) })
-	never("no such order for an operator", func() answer { return read("op", "/v1/admin/orders/"+path.Base(unknown)) })
-	never("no such order to cancel", func() answer { return n.cancel("payer", unknown) })
-	never("no such order to pay", func() answer { return n.pay("payer", unknown, "r") })
-	never("no order under a key that is refused", func() answer {
+	unavailable("an unknown order", func() answer { return read("payer", unknown) })
+	unavailable("an unknown order, read by an operator", func() answer { return read("op", "/v1/admin/orders/"+path.Base(unknown)) })
+	unavailable("a cancellation of an unknown order", func() answer { return n.cancel("payer", unknown) })
+	unavailable("a payment of an unknown order", func() answer { return n.pay("payer", unknown, "r") })
+	unavailable("a refusal with a key", func() answer {
 		return n.send("POST", "/v1/orders", n.token("payer", false), `{"sku":"S","quantity":10}`, "Idempotency-Key: other")
 	})
 	all.Wait()
-	lost.Store(false) // direct mode waits until its announcement is durable
+	lost.Store(false) // entering direct mode needs a barrier
 	toRedis.Cut()
-	check.Eventually(t, "it sells without Redis", func() bool { return n.order("S", "other").status == 201 })
+	check.Eventually(t, "an order is accepted in direct mode", func() bool { return n.order("S", "other").status == 201 })
 	lost.Store(true)
-	n.order("S", "direct").is(201)
-	never("replay of a direct order", func() answer { return n.order("S", "direct") })
-	never("replay of an order made by the gate", func() answer { return n.order("S", "payer") })
+	n.order("S", "direct").want(201)
+	unavailable("a replay of a direct order", func() answer { return n.order("S", "direct") })
+	unavailable("a replay of an order of the gate", func() answer { return n.order("S", "payer") })
 	all.Wait()
 }

@@ -9,27 +9,27 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-var errEviction = errors.New("stock may be dropped")
+var errEviction = errors.New("keys of the gate may be evicted")
 
-// checkEviction refuses a Redis that may throw stock away when its memory is
-// full. Without stock the gate would be rebuilt, and thrown away again.
+// checkEviction returns errEviction if Redis may evict keys without an expiry when its
+// memory is full. It would evict keys of the gate, again and again after each rebuild.
 //
-// Where the setting can't be read (a managed Redis without CONFIG) it is the
-// operator's to know.
+// If the policy cannot be read, as on a managed Redis without CONFIG, checkEviction
+// returns nil, and the operator has to check it.
 func (a *App) checkEviction(ctx context.Context) error {
 	check := func(ctx context.Context, rdb *redis.Client) error {
 		settings, err := rdb.ConfigGet(ctx, "maxmemory-policy").Result()
 		if err != nil {
-			a.cfg.Log.Debug("can't read Redis's eviction policy", "error", err)
+			a.cfg.Log.Debug("cannot read the eviction policy of redis: check that maxmemory-policy is noeviction", "error", err)
 			return nil
 		}
 		policy := settings["maxmemory-policy"]
 		switch {
 		case strings.HasPrefix(policy, "allkeys-"):
-			return fmt.Errorf("redis at %s: %w: maxmemory-policy %s does so when memory is full: set maxmemory-policy noeviction (CONFIG SET maxmemory-policy noeviction, and in redis.conf)",
+			return fmt.Errorf("redis at %s: %w when memory is full: maxmemory-policy is %s: set it to noeviction (CONFIG SET maxmemory-policy noeviction, and in redis.conf)",
 				rdb.Options().Addr, errEviction, policy)
 		case strings.HasPrefix(policy, "volatile-"):
-			a.cfg.Log.Warn("Redis may drop locks and idempotency keys when memory is full; set maxmemory-policy noeviction", "policy", policy)
+			a.cfg.Log.Warn("redis may evict locks and idempotency keys when memory is full: set maxmemory-policy noeviction", "policy", policy)
 		}
 		return nil
 	}

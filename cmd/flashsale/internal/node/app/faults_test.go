@@ -17,7 +17,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A server can be stopped and started again.
+// A server is a store that a test can kill and restart.
 type server interface {
 	Kill()
 	Restart(context.Context) error
@@ -30,7 +30,7 @@ func redisOf(s *servers.Stores) server {
 	return s.Redis
 }
 
-// ownMySQL gives the stores a database server of their own.
+// ownMySQL starts a database server and sets the SQL of s to a database on it.
 func ownMySQL(t *testing.T, s *servers.Stores, options servers.MySQLOptions) *servers.MySQL {
 	t.Helper()
 	m := servertest.OpenMySQL(t, options)
@@ -40,7 +40,7 @@ func ownMySQL(t *testing.T, s *servers.Stores, options servers.MySQLOptions) *se
 	return m
 }
 
-// Nothing is there at the start: the node listens, says it is not ready, waits.
+// If Redis is down at the start, the node listens, is not ready, and waits.
 func TestStoresAbsentAtStart(t *testing.T) {
 	s := servertest.Open(t, servers.KindEmbedded)
 	s.Mini.Kill()
@@ -50,19 +50,18 @@ func TestStoresAbsentAtStart(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
 	n := &node{App: a, t: t}
-	n.send("GET", "/livez", "", "").is(200)
-	n.send("GET", "/readyz", "", "").is(503)
+	n.send("GET", "/livez", "", "").want(200)
+	n.send("GET", "/readyz", "", "").want(503)
 	if r := n.send("GET", "/v1/sales", "", ""); r.status != 503 || r.header.Get("Retry-After") == "" {
 		t.Errorf("sales: %d %s", r.status, r.body)
 	}
 	check.Must(t, s.Mini.Restart(t.Context()))
-	check.Receive(t, "ready after Redis came", a.Ready())
+	check.Receive(t, "ready after Redis has started", a.Ready())
 	cancel()
 	check.OK(t, <-done)
 }
 
-// A node that is told to stop finishes what it accepted, and leaves nothing
-// running behind.
+// A node that stops finishes accepted requests and leaves no goroutine.
 func TestStopsCleanly(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		before := goleak.IgnoreCurrent()
@@ -83,7 +82,7 @@ func TestStopsCleanly(t *testing.T) {
 				sent.Done()
 				res, err := http.DefaultClient.Do(req)
 				if err != nil {
-					return // it came after the node stopped listening
+					return // the node no longer listened
 				}
 				defer func() { _ = res.Body.Close() }()
 				statuses[i] = res.StatusCode
@@ -94,7 +93,7 @@ func TestStopsCleanly(t *testing.T) {
 		answered.Wait()
 		for i, status := range statuses {
 			if status != 0 && status != 201 && status != 503 {
-				t.Errorf("buyer %d: %d", i, status)
+				t.Errorf("buyer %d: got %d, want 201 or 503", i, status)
 			}
 		}
 		http.DefaultClient.CloseIdleConnections()
@@ -106,11 +105,11 @@ func TestConfigNamesEverythingWrong(t *testing.T) {
 	_, err := New(Config{Secret: "short", Redis: "nonsense", Lease: time.Millisecond,
 		ReconcileEvery: time.Millisecond, ReconcileHoldsEvery: time.Millisecond})
 	if err == nil {
-		t.Fatal("accepted")
+		t.Fatal("an invalid Config is accepted")
 	}
 	for _, what := range []string{"redis", "mysql", "secret", "at least 32", "lease", "reconcile-every", "reconcile-holds-every"} {
 		if !strings.Contains(err.Error(), what) {
-			t.Errorf("does not name %s: %v", what, err)
+			t.Errorf("the error does not name %s: %v", what, err)
 		}
 	}
 }
@@ -125,15 +124,15 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
-// Several hosts make a cluster, or are the sentinels of a master; a password shows
-// up nowhere.
+// Several hosts are a cluster or, with redis+sentinel, sentinels. Errors contain no
+// password.
 func TestRedisURL(t *testing.T) {
 	o, err := redisOptions("redis://user:pass@a:1,b:2,c:3/0")
 	if err != nil || fmt.Sprint(o.Addrs) != "[a:1 b:2 c:3]" || !o.IsClusterMode || o.Password != "pass" {
-		t.Errorf("%+v, %v", o, err)
+		t.Errorf("cluster: got %+v, %v", o, err)
 	}
 	if one, err := redisOptions("redis://a:1/2"); err != nil || one.IsClusterMode || one.DB != 2 {
-		t.Errorf("%+v, %v", one, err)
+		t.Errorf("single server: got %+v, %v", one, err)
 	}
 	for url, want := range map[string]string{
 		"redis+sentinel://user:p@a:1,b:2/shop/3": "[a:1 b:2] shop 3 p",
@@ -146,7 +145,7 @@ func TestRedisURL(t *testing.T) {
 			continue
 		}
 		if got := fmt.Sprint(o.Addrs, " ", o.MasterName, " ", o.DB, " ", o.Password); got != want || o.IsClusterMode {
-			t.Errorf("%s: %s, want %s", url, got, want)
+			t.Errorf("%s: got %s, want %s", url, got, want)
 		}
 	}
 	if _, err := redisOptions("redis+sentinel://a:1"); err == nil || !strings.Contains(err.Error(), "master") {
@@ -161,7 +160,7 @@ func TestRedisURL(t *testing.T) {
 	}
 }
 
-// A Redis that could drop stock is refused, with the setting to change.
+// A node does not start if Redis may evict keys of the gate. The error names the setting.
 func TestEvictionPolicy(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
@@ -182,17 +181,17 @@ func TestEvictionPolicy(t *testing.T) {
 	}
 }
 
-// Nodes with different secrets refuse each other's tokens, and the log says why.
+// Nodes with different secrets reject each other's tokens, and the log contains the cause.
 func TestDifferentSecrets(t *testing.T) {
 	s := servertest.Open(t, servers.KindEmbedded)
 	log := check.Output(t)
 	one := start(t, s, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(log, nil)) })
 	two := start(t, s, func(c *Config) { c.Secret = "another " + secret })
-	one.send("GET", "/v1/orders", two.token("ann", false), "").is(401)
-	if err := one.stop(); err != nil { // the log is whole
+	one.send("GET", "/v1/orders", two.token("ann", false), "").want(401)
+	if err := one.stop(); err != nil { // the log is complete
 		t.Error(err)
 	}
 	if !strings.Contains(log.String(), "same --secret") {
-		t.Errorf("the log does not say so:\n%s", log.String())
+		t.Errorf("the log does not mention --secret:\n%s", log.String())
 	}
 }

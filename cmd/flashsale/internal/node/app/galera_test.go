@@ -19,15 +19,15 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// galera starts two masters of one cluster and returns their DSNs.
+// galera starts a cluster of two masters and returns their DSNs.
 func galera(t *testing.T) (one, two string) {
 	t.Helper()
-	servertest.OpenSQL(t, servers.KindReal) // skips where real servers are not wanted
+	servertest.OpenSQL(t, servers.KindReal) // skips the test if real servers are off
 	const library = "/usr/lib/galera/libgalera_smm.so"
 	if _, err := os.Stat(library); err != nil {
 		t.Skip("needs Galera (apt-get install galera-4): ", err)
 	}
-	var ports [4]string // of each master's group communication, and of what it is sent to catch up
+	var ports [4]string // group communication of both masters, then state transfer of both
 	for i := range ports {
 		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		check.Must(t, err)
@@ -39,16 +39,16 @@ func galera(t *testing.T) (one, two string) {
 			"--wsrep-on=ON", "--wsrep-provider=" + library, "--wsrep-cluster-name=test", "--innodb-autoinc-lock-mode=2",
 			"--wsrep-provider-options=gmcast.listen_addr=tcp://" + ports[i] + ";ist.recv_addr=tcp://" + ports[2+i] + ";gcache.size=32M;pc.recovery=false;pc.ignore_quorum=true",
 			"--wsrep-node-address=" + ports[i], "--wsrep-sync-wait=1", "--wsrep-slave-threads=4",
-			"--wsrep-sst-method=skip", // both are empty
+			"--wsrep-sst-method=skip", // both masters are empty
 		}, more...)})
 	}
 	first := master(0, "--wsrep-new-cluster", "--wsrep-cluster-address=gcomm://")
 	second := master(1, "--wsrep-cluster-address=gcomm://"+ports[0])
-	// Nothing was sent to it, and it knows that it lacks something. Both are empty:
-	// it is told that it has what the first one has, and joins again.
+	// Without a state transfer, the second master does not become ready. Both masters are
+	// empty, so the state of the first is written to grastate.dat of the second.
 	folder := ask(t, second, "SELECT 'datadir', @@datadir")
 	second.Kill()
-	check.Eventually(t, "the first one has noted three memberships: alone, both, alone", func() bool { return status(t, first, "wsrep_last_committed") == "3" })
+	check.Eventually(t, "the first master has committed three memberships", func() bool { return status(t, first, "wsrep_last_committed") == "3" })
 	state := fmt.Sprintf("# GALERA saved state\nversion: 2.1\nuuid:    %s\nseqno:   %s\nsafe_to_bootstrap: 0\n",
 		status(t, first, "wsrep_cluster_state_uuid"), status(t, first, "wsrep_last_committed"))
 	check.Must(t, os.WriteFile(filepath.Join(folder, "grastate.dat"), []byte(state), 0o600))
@@ -60,13 +60,12 @@ func galera(t *testing.T) (one, two string) {
 	return first.DSN("flashsale"), second.DSN("flashsale")
 }
 
-// status is what a master says of itself.
 func status(t *testing.T, m *servers.MySQL, name string) string {
 	t.Helper()
 	return ask(t, m, "SHOW STATUS LIKE '"+name+"'")
 }
 
-// ask returns the second column of an answer.
+// ask returns the second column of a query's only row.
 func ask(t *testing.T, m *servers.MySQL, question string) (answer string) {
 	t.Helper()
 	var name string
@@ -77,21 +76,19 @@ func ask(t *testing.T, m *servers.MySQL, question string) (answer string) {
 	return answer
 }
 
-// On one cluster, for its masters take long to start.
+// The subtests share a cluster, because its masters start slowly.
 func TestGalera(t *testing.T) {
 	t.Parallel()
 	one, two := galera(t)
-	t.Run("loses no yes", func(t *testing.T) { losesNoYes(t, one, two) })
+	t.Run("no acceptance is lost", func(t *testing.T) { losesNoAcceptance(t, one, two) })
 	t.Run("a payment is taken or refunded", func(t *testing.T) { takenOrRefunded(t, one, two) })
 }
 
-// Two nodes, each with a master of its own. The patience of a late payer's node
-// ends, and it records a refund by its master, at the moment in which the keeper, by
-// the other master, pays the order. Galera does not tell one master of rows that are
-// only locked on the other.
+// takenOrRefunded uses two nodes with different masters. One node gives up a late payment and
+// records a refund while the keeper, on the other master, pays the order. Galera does not
+// replicate row locks, so both transactions can run at the same time. Only one may commit.
 func takenOrRefunded(t *testing.T, one, two string) {
-	// The wait is brought near the time that a keeper takes on this machine, so that
-	// now the payment, now the refund is first.
+	// wait approaches the time that the keeper takes, so that both outcomes occur.
 	wait, near := 30*time.Millisecond, 0
 	for i := 0; i < 12 && near < 4; i++ {
 		s := &servers.Stores{Kind: servers.KindReal, RedisURL: servertest.OpenRedis(t, servers.KindReal).URL, SQL: two}
@@ -125,7 +122,7 @@ func takenOrRefunded(t *testing.T, one, two string) {
 			back := strings.Contains(refunds, strings.TrimPrefix(where[b], "/v1/orders/"))
 			switch {
 			case paid && back:
-				t.Errorf("wait %v: the payment of %s was taken, and is listed as due back", wait, where[b])
+				t.Errorf("wait %v: the payment of %s is both taken and refunded", wait, where[b])
 			case paid:
 				taken++
 			case back:
@@ -146,13 +143,13 @@ func takenOrRefunded(t *testing.T, one, two string) {
 		}
 	}
 	if near == 0 {
-		t.Error("they never came close")
+		t.Error("no round had both outcomes")
 	}
 }
 
-// A node sells by one master while the other one writes the sale's row, which undoes the
-// node's transactions at any statement. Whoever is told yes has a row.
-func losesNoYes(t *testing.T, one, two string) {
+// losesNoAcceptance sells on one master while the other master updates the sale's row. These
+// conflicts abort the node's transactions at any statement. Each accepted order has a row.
+func losesNoAcceptance(t *testing.T, one, two string) {
 	n := start(t, &servers.Stores{Kind: servers.KindReal, RedisURL: servertest.OpenRedis(t, servers.KindReal).URL, SQL: one}, nil)
 	n.put("S", 1_000_000, 1, 900)
 	here, err := sql.Open("mysql", one)
@@ -161,17 +158,17 @@ func losesNoYes(t *testing.T, one, two string) {
 	other, err := sql.Open("mysql", two)
 	check.Must(t, err)
 	t.Cleanup(func() { _ = other.Close() })
-	undone := func() (count int) {
+	aborted := func() (count int) {
 		var name string
 		check.Must(t, here.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE 'wsrep_local_bf_aborts'").Scan(&name, &count))
 		return count
 	}
-	before, yes := undone(), make([][]string, 32)
+	before, accepted := aborted(), make([][]string, 32)
 	var sold atomic.Int64
 	var all sync.WaitGroup
 	writing, stop := context.WithCancel(t.Context())
 	all.Go(func() {
-		for range time.Tick(10 * time.Millisecond) { // or no transaction comes to its end
+		for range time.Tick(10 * time.Millisecond) { // a faster loop would abort every transaction
 			if writing.Err() != nil {
 				return
 			}
@@ -180,40 +177,40 @@ func losesNoYes(t *testing.T, one, two string) {
 	})
 	var buyers sync.WaitGroup
 	selling, enough := context.WithCancel(t.Context())
-	for b := range yes {
+	for b := range accepted {
 		buyers.Go(func() {
 			for i := 0; selling.Err() == nil; i++ {
 				if a := n.order("S", fmt.Sprint("buyer-", b, "-", i)); a.status == 201 {
-					yes[b] = append(yes[b], a.id())
+					accepted[b] = append(accepted[b], a.id())
 					sold.Add(1)
 				}
 			}
 		})
 	}
-	check.Eventually(t, "orders are made, and transactions are undone", func() bool { return sold.Load() >= 1000 && undone() >= before+5 })
+	check.Eventually(t, "1000 orders and 5 aborted transactions", func() bool { return sold.Load() >= 1000 && aborted() >= before+5 })
 	enough()
 	buyers.Wait()
 	stop()
 	all.Wait()
-	there := map[string]bool{}
+	stored := map[string]bool{}
 	rows, err := here.QueryContext(t.Context(), "SELECT id FROM orders")
 	check.Must(t, err)
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var id string
 		check.Must(t, rows.Scan(&id))
-		there[id] = true
+		stored[id] = true
 	}
 	check.Must(t, rows.Err())
-	told, lost := slices.Concat(yes...), 0
-	for _, id := range told {
-		if !there[id] {
+	ids, lost := slices.Concat(accepted...), 0
+	for _, id := range ids {
+		if !stored[id] {
 			lost++
 		}
 	}
-	t.Logf("%d told yes, %d transactions undone", len(told), undone()-before)
+	t.Logf("%d accepted orders, %d aborted transactions", len(ids), aborted()-before)
 	if lost > 0 {
-		t.Errorf("%d of %d accepted orders have no row", lost, len(told))
+		t.Errorf("%d of %d accepted orders have no row", lost, len(ids))
 	}
 	n.audited("S", `"queued":0`, `"balanced":true`)
 	check.OK(t, n.stop())

@@ -14,16 +14,16 @@ import (
 	"flashsale/loadtest/servers/wire"
 )
 
-// orders are those of a buyer, as text.
+// orders returns a buyer's list of orders as text.
 func (n *node) orders(buyer string) string {
 	n.t.Helper()
 	return n.send("GET", "/v1/orders", n.token(buyer, false), "").body
 }
 
-// A reserve script leaves one node and does not arrive. The buyer hears 503,
-// asks another node under the same key, and is told no. What arrives later, when
-// there are units again, must not take any: that was the answer.
-func TestNoStaysNo(t *testing.T) {
+// A reserve script is delayed on its way to Redis, and its node answers 503. The buyer repeats
+// the order at another node and receives a final refusal. When the script arrives later, it
+// must not take a unit, even if units are available again.
+func TestRefusedOrderStaysRefused(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
 	via, w := servertest.RedisVia(t, s)
@@ -39,21 +39,21 @@ func TestNoStaysNo(t *testing.T) {
 	}
 	t.Run("order", func(t *testing.T) {
 		a.put("S", 1, 1, 900).ok()
-		bob := a.order("S", "bob").is(201) // and a knows the gate now
+		bob := a.order("S", "bob").want(201) // a has now loaded the gate
 		c := holds("anns-key")
-		a.orderBy("S", "ann", "anns-key").is(503)
-		b.orderBy("S", "ann", "anns-key").is(409, "sold_out")
+		a.orderBy("S", "ann", "anns-key").want(503)
+		b.orderBy("S", "ann", "anns-key").want(409, "sold_out")
 		b.cancel("bob", bob.where())
 		b.audited("S", `"available":1,`)
-		// Until then the cooldown refuses the script, and not its deadline.
-		check.Eventually(t, "the unit may be sold", func() bool {
+		// During the cooldown, the script would be refused for another reason than its deadline.
+		check.Eventually(t, "the cooldown is over", func() bool {
 			end, err := rdb.HGet(t.Context(), "sale:{S}", "resume_at").Int64()
 			return errors.Is(err, redis.Nil) || err == nil && rdb.Time(t.Context()).Val().UnixMilli() > end
 		})
 		arrives(t, c)
 		check.Eventually(t, "eve has the unit", func() bool { return b.order("S", "eve").status == 201 })
 		if got := b.orders("ann"); strings.Contains(got, `"id"`) {
-			t.Errorf("503, 409 sold_out, and then an order: %s", got)
+			t.Errorf("an order exists after the final refusal sold_out: %s", got)
 		}
 	})
 	t.Run("payment", func(t *testing.T) {
@@ -70,14 +70,14 @@ func TestNoStaysNo(t *testing.T) {
 		if got := pay(a, "ann", anns); got.status == 200 {
 			t.Fatal(got.status, got.body)
 		}
-		pay(b, "ann", anns).is(409, "sold_out")
+		pay(b, "ann", anns).want(409, "sold_out")
 		b.put("P", 2, 1, 900, onPayment).ok()
 		b.audited("P", `"available":1,`)
 		arrives(t, c)
 		eves := order("eve")
 		check.Eventually(t, "eve has paid", func() bool { return pay(b, "eve", eves).status == 200 })
 		if got := b.orders("ann"); strings.Contains(got, `"paid"`) {
-			t.Errorf("503, 409 sold_out, and then paid: %s", got)
+			t.Errorf("an order is paid after the final refusal sold_out: %s", got)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"flashsale/ratelimit/admission"
 )
 
-// orderFrom and readFrom are requests of one address behind a trusted proxy.
+// orderFrom places an order from an address behind a trusted proxy.
 func (n *node) orderFrom(ip, token string) answer {
 	return n.send("POST", "/v1/orders", token, `{"sku":"S","quantity":1}`, "X-Forwarded-For: "+ip)
 }
@@ -21,9 +21,9 @@ func (n *node) readFrom(ip string) answer {
 	return n.send("GET", "/v1/orders", n.token("ann", false), "", "X-Forwarded-For: "+ip)
 }
 
-// The whole way, with Redis away, under each policy: what a caller of each kind
-// of route hears, that /metrics says so, and that it ends by itself.
-func TestLimitsWhileRedisIsAway(t *testing.T) {
+// While Redis is down, the limiter applies each policy on all routes and counts its
+// decisions in /metrics. It returns to normal when Redis is back.
+func TestLimiterWhileRedisIsDown(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		for _, policy := range []admission.Policy{admission.Open, admission.Closed, admission.Local} {
@@ -36,18 +36,17 @@ func TestLimitsWhileRedisIsAway(t *testing.T) {
 				redis := redisOf(s)
 				redis.Kill()
 				ip := nextAddress()
-				check.Eventually(t, "Redis is missed", func() bool { return n.send("GET", "/readyz", "", "").status != 200 })
-				// A buyer's orders are read from the database: for that, Redis is
-				// away for the limiter alone.
-				var heard []int
+				check.Eventually(t, "/readyz reports that Redis is down", func() bool { return n.send("GET", "/readyz", "", "").status != 200 })
+				// Orders are read from the database, so only the limiter needs Redis.
+				var statuses []int
 				for range 5 {
-					heard = append(heard, n.readFrom(ip).status)
+					statuses = append(statuses, n.readFrom(ip).status)
 				}
 				want := map[admission.Policy]string{
 					admission.Open: "[200 200 200 200 200]", admission.Closed: "[503 503 503 503 503]", admission.Local: "[200 200 200 429 429]",
 				}[policy]
-				if got := fmt.Sprint(heard); got != want {
-					t.Errorf("reading: %v, want %v", got, want)
+				if got := fmt.Sprint(statuses); got != want {
+					t.Errorf("reading: got %v, want %v", got, want)
 				}
 				cancel := n.send("POST", "/v1/orders/01900000-0000-7000-8000-000000000000/cancel", n.token("ann", false), "", "X-Forwarded-For: "+ip)
 				order := n.orderFrom(ip, n.token("ann", false))
@@ -57,13 +56,13 @@ func TestLimitsWhileRedisIsAway(t *testing.T) {
 						t.Errorf("cancelling: %d, placing: %d %s", cancel.status, order.status, order.body)
 					}
 				case admission.Closed:
-					cancel.is(503)
-					if order.is(503, "unavailable").header.Get("Retry-After") == "" {
+					cancel.want(503)
+					if order.want(503, "unavailable").header.Get("Retry-After") == "" {
 						t.Errorf("placing: %v", order.header)
 					}
 				case admission.Local:
-					cancel.is(429)
-					wait := order.is(429, "rate_limited").header.Get("Retry-After")
+					cancel.want(429)
+					wait := order.want(429, "rate_limited").header.Get("Retry-After")
 					if wait == "" || wait == "0" || order.header.Get("RateLimit-Policy") == "" {
 						t.Errorf("placing: %v", order.header)
 					}
@@ -77,7 +76,7 @@ func TestLimitsWhileRedisIsAway(t *testing.T) {
 						`bucket="ip",outcome="local_denied",route="pay",shadow="false"} 1`},
 				}[policy]...)
 				check.Must(t, redis.Restart(t.Context()))
-				check.Eventually(t, "Redis counts again", func() bool {
+				check.Eventually(t, "the limiter uses Redis again", func() bool {
 					a := n.readFrom(nextAddress())
 					return a.status == 200 && a.header.Get("RateLimit") == `"ip";r=2`
 				})
@@ -86,8 +85,8 @@ func TestLimitsWhileRedisIsAway(t *testing.T) {
 	})
 }
 
-// In the shadow a limit is counted, and nobody is refused or hears of it.
-func TestLimitsInTheShadow(t *testing.T) {
+// A shadow limit counts decisions, but rejects no request and sends no headers.
+func TestShadowLimits(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		n := start(t, s, func(c *Config) {
@@ -101,10 +100,10 @@ func TestLimitsInTheShadow(t *testing.T) {
 				t.Errorf("reading: %d %v", a.status, a.header)
 			}
 		}
-		n.orderFrom(ip, n.token("ann", false)).is(201)
-		n.send("GET", "/v1/orders", n.token("ann", false), "", "X-Forwarded-For: "+ip).is(200)
-		n.send("POST", "/v1/orders/01900000-0000-7000-8000-000000000000/cancel", n.token("ann", false), "", "X-Forwarded-For: "+ip).is(429)
-		// Denied or, as long as it is remembered, remembered.
+		n.orderFrom(ip, n.token("ann", false)).want(201)
+		n.send("GET", "/v1/orders", n.token("ann", false), "", "X-Forwarded-For: "+ip).want(200)
+		n.send("POST", "/v1/orders/01900000-0000-7000-8000-000000000000/cancel", n.token("ann", false), "", "X-Forwarded-For: "+ip).want(429)
+		// The outcome is "denied", or "remembered" for a repeated refusal.
 		counted(t, n, `bucket="",outcome="allowed",route="read",shadow="true"} 1`, `bucket="ip",outcome="denied",route="read",shadow="true"}`,
 			`route="place",shadow="true"} 1`, `route="pay",shadow="false"} 1`)
 	})
@@ -112,10 +111,10 @@ func TestLimitsInTheShadow(t *testing.T) {
 
 var addresses atomic.Int64
 
-// nextAddress is one of a network that nobody has used.
+// nextAddress returns an address of an unused network.
 func nextAddress() string { return fmt.Sprintf("2001:db8:%x::1", addresses.Add(1)) }
 
-// counted looks for lines of the limiter in /metrics.
+// counted fails the test unless /metrics contains all lines.
 func counted(t *testing.T, n *node, lines ...string) {
 	t.Helper()
 	text := n.send("GET", "/metrics", "", "").body

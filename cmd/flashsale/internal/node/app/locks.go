@@ -17,7 +17,7 @@ import (
 	"flashsale/orders/lock/zookeeper"
 )
 
-// What can keep the locks.
+// The values of Config.Lock.
 const (
 	lockRedis     = "redis"
 	lockRedlock   = "redlock"
@@ -25,37 +25,38 @@ const (
 	lockMySQL     = "mysql"
 )
 
-// fewestMasters: with fewer, the loss of one blocks every lock.
+// fewestMasters is the minimum for redlock. With fewer masters, the loss of one of them
+// would block every lock.
 const fewestMasters = 3
 
-// validateLock names what is wrong with Lock and LockServers.
+// validateLock checks Lock and LockServers.
 func (c Config) validateLock(f *faults) {
 	switch n := len(c.LockServers); c.Lock {
 	case lockRedis, lockMySQL:
-		f.check(n == 0, "lock-servers: %s has its own; they are for redlock and zookeeper", c.Lock)
+		f.check(n == 0, "lock-servers: only redlock and zookeeper use them, not %s", c.Lock)
 		embedded := strings.HasPrefix(c.SQL, "sqlite:")
-		f.check(c.Lock == lockRedis || !embedded, "lock: mysql needs --mysql, the embedded database has no locks")
+		f.check(c.Lock == lockRedis || !embedded, "lock: mysql needs --mysql: the embedded database has no locks")
 	case lockRedlock:
-		f.check(n >= fewestMasters && n%2 == 1, "lock-servers: redlock wants %d Redis URLs or more, an odd number, not %d", fewestMasters, n)
+		f.check(n >= fewestMasters && n%2 == 1, "lock-servers: redlock needs an odd number of Redis URLs, at least %d, and has %d", fewestMasters, n)
 		for i, url := range c.LockServers {
 			options, err := redisOptions(url)
 			f.check(err == nil, "lock-servers: %w", err)
-			f.check(err != nil || !options.IsClusterMode, "lock-servers: %q is a cluster, redlock wants single masters", Redact(url))
-			f.check(!slices.Contains(c.LockServers[:i], url), "lock-servers: %q is there twice, and would have two votes", Redact(url))
+			f.check(err != nil || !options.IsClusterMode, "lock-servers: %q is a cluster: redlock needs single masters", Redact(url))
+			f.check(!slices.Contains(c.LockServers[:i], url), "lock-servers: %q is given twice and would have two votes", Redact(url))
 		}
 	case lockZooKeeper:
-		f.check(n > 0, "lock-servers: zookeeper wants host:port of its servers")
+		f.check(n > 0, "lock-servers: zookeeper needs host:port of its servers")
 		for _, server := range c.LockServers {
 			_, _, err := net.SplitHostPort(server)
-			f.check(err == nil, "lock-servers: %q is no host:port of a ZooKeeper", server)
+			f.check(err == nil, "lock-servers: %q is not host:port of a ZooKeeper server", server)
 		}
 	default:
 		names := []string{lockRedis, lockRedlock, lockZooKeeper, lockMySQL}
-		f.check(false, "lock: %q is none of %s", c.Lock, strings.Join(names, ", "))
+		f.check(false, "lock: unknown store %q, want one of %s", c.Lock, strings.Join(names, ", "))
 	}
 }
 
-// locks makes the Locker that was chosen. What it opens is closed with the App.
+// locks returns the Locker that Config.Lock names. App.close closes its connections.
 func (a *App) locks(leased time.Duration) (lease.Locker, error) {
 	cfg := lease.Config{Lease: leased, Logger: a.cfg.Log}
 	switch a.cfg.Lock {
@@ -78,7 +79,7 @@ func (a *App) locks(leased time.Duration) (lease.Locker, error) {
 		a.closing = append(a.closing, c.Close)
 		return c, nil
 	case lockMySQL:
-		// A pool of its own: it has a connection for each lock that is held.
+		// Each lock holds a connection, so the locks must not use the pool of the store.
 		db, err := sql.Open("mysql", a.cfg.SQL)
 		if err != nil {
 			return nil, fmt.Errorf("mysql: %w", err)

@@ -11,8 +11,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// Whatever keeps the locks, two nodes sell, and the second goes on when the
-// first, which keeps the sale or not, has stopped.
+// With each lock store, two nodes sell, and the second continues after the first has stopped.
 func TestLocks(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{lockRedlock, lockZooKeeper, lockMySQL} {
@@ -27,10 +26,10 @@ func TestLocks(t *testing.T) {
 			two := start(t, s, func(c *Config) { locks(c); c.LockServers = one.cfg.LockServers })
 			one.put("S", 10, 1, 60)
 			for i, n := range []*node{one, two} {
-				n.order("S", fmt.Sprint("buyer", i)).is(201)
+				n.order("S", fmt.Sprint("buyer", i)).want(201)
 			}
 			check.Must(t, one.stop())
-			check.Eventually(t, "the other one sells", func() bool { return two.order("S", "late").status == 201 })
+			check.Eventually(t, "the second node sells", func() bool { return two.order("S", "late").status == 201 })
 		})
 	}
 }
@@ -54,19 +53,19 @@ func TestLockConfig(t *testing.T) {
 		servers []string
 		want    string
 	}{
-		{"etcd", nil, `"etcd" is none of`},
-		{"redis", []string{"a:1"}, "for redlock and zookeeper"},
+		{"etcd", nil, `unknown store "etcd"`},
+		{"redis", []string{"a:1"}, "only redlock and zookeeper"},
 		{"mysql", nil, "the embedded database"},
-		{"redlock", []string{"redis://a", "redis://b"}, "an odd number, not 2"},
-		{"redlock", []string{"redis://a", "redis://b", "c"}, `"c" is no URL`},
+		{"redlock", []string{"redis://a", "redis://b"}, "at least 3, and has 2"},
+		{"redlock", []string{"redis://a", "redis://b", "c"}, `"c" is not a URL`},
 		{"redlock", []string{"redis://a", "redis://b", "redis://a"}, "two votes"},
 		{"redlock", []string{"redis://a", "redis://b", "redis://c:1,d:2"}, "is a cluster"},
-		{"zookeeper", nil, "zookeeper wants"},
-		{"zookeeper", []string{"a"}, "no host:port"},
+		{"zookeeper", nil, "zookeeper needs"},
+		{"zookeeper", []string{"a"}, "not host:port"},
 	} {
 		err := Config{Lock: c.lock, LockServers: c.servers, SQL: "sqlite:x"}.withDefaults().validate()
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s %v: %v; want %s", c.lock, c.servers, err, c.want)
+			t.Errorf("%s %v: got %v, want %s", c.lock, c.servers, err, c.want)
 		}
 	}
 }

@@ -28,11 +28,11 @@ func TestMain(m *testing.M) {
 
 const secret = "a secret of these tests, 32 bytes long at least"
 
-// A node is the real program on a port of its own, and a client of it.
+// A node is a running App on its own port, with the methods of a client.
 type node struct {
 	*App
 	t    testing.TB
-	stop func() error // a clean shutdown; the test's end does it as well
+	stop func() error // clean shutdown, also called at the end of the test
 }
 
 // testConfig returns a Config with a lease long enough for a starved process, and with a
@@ -82,7 +82,7 @@ func start(t testing.TB, s *servers.Stores, change func(*Config)) *node {
 	return n
 }
 
-// An answer is what came back, read whole.
+// An answer is a response with its whole body.
 type answer struct {
 	n      *node
 	call   string
@@ -91,35 +91,35 @@ type answer struct {
 	body   string
 }
 
-// is wants this status and, where one is given, this code.
-func (a answer) is(status int, code ...string) answer {
+// want fails the test unless the answer has this status and, if given, this code.
+func (a answer) want(status int, code ...string) answer {
 	a.n.t.Helper()
 	if a.status != status || len(code) > 0 && a.code() != code[0] {
-		a.n.t.Errorf("%s: %d %v %s, want %d %v", a.call, a.status, a.header, a.body, status, code)
+		a.n.t.Errorf("%s: got %d %v %s, want %d %v", a.call, a.status, a.header, a.body, status, code)
 	}
 	return a
 }
 
-// ok wants any status of success.
+// ok fails the test unless the status is 2xx.
 func (a answer) ok() answer {
 	a.n.t.Helper()
-	return a.is(max(200, min(a.status, 299)))
+	return a.want(max(200, min(a.status, 299)))
 }
 
-// says wants each of these in the body.
-func (a answer) says(texts ...string) answer {
+// contains checks that the body contains all texts.
+func (a answer) contains(texts ...string) answer {
 	a.n.t.Helper()
 	if !a.has(texts...) {
-		a.n.t.Errorf("%s: %d %s, want %q", a.call, a.status, a.body, texts)
+		a.n.t.Errorf("%s: got %d %s, want %q", a.call, a.status, a.body, texts)
 	}
 	return a
 }
 
-// replays wants the first answer once more.
+// replays fails the test unless the answer is a replay of first.
 func (a answer) replays(first answer) {
 	a.n.t.Helper()
-	if a.is(201); a.body != first.body || a.header.Get("Idempotent-Replayed") != "true" {
-		a.n.t.Errorf("replay: %v %s, was %s", a.header, a.body, first.body)
+	if a.want(201); a.body != first.body || a.header.Get("Idempotent-Replayed") != "true" {
+		a.n.t.Errorf("replay: got %v %s, want %s", a.header, a.body, first.body)
 	}
 }
 
@@ -127,9 +127,10 @@ func (a answer) has(texts ...string) bool {
 	return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(a.body, text) })
 }
 
-// where is the path of the order that was placed, and id its id.
+// where returns the Location of a placed order.
 func (a answer) where() string { return a.header.Get("Location") }
 
+// id returns the id of a placed order.
 func (a answer) id() string {
 	id, _, _ := strings.Cut(strings.TrimPrefix(a.where(), "/v1/orders/"), "?")
 	return id
@@ -148,7 +149,7 @@ func (a answer) into(t testing.TB, v any) {
 	}
 }
 
-// send makes one request. header is "Name: value" lines.
+// send sends one request. Each header is a line "Name: value".
 func (n *node) send(method, path, token, body string, header ...string) answer {
 	n.t.Helper()
 	ctx, cancel := context.WithDeadline(n.t.Context(), check.Deadline(n.t)) // a stream that should have been rejected does not end
@@ -180,8 +181,8 @@ func (n *node) send(method, path, token, body string, header ...string) answer {
 	return answer{n: n, call: method + " " + path + " " + body, status: res.StatusCode, header: res.Header, body: string(bytes.TrimSpace(raw))}
 }
 
-// known repeats a request until its outcome is known, as a client does after a 503. On a
-// busy machine a healthy node exceeds its own timeouts.
+// known repeats a request while the answer is 503. On a busy machine a healthy node exceeds
+// its own timeouts.
 func (n *node) known(method, path, token, body string, header ...string) (a answer) {
 	n.t.Helper()
 	check.Eventually(n.t, method+" "+path+" is not answered with 503", func() bool {
@@ -191,7 +192,7 @@ func (n *node) known(method, path, token, body string, header ...string) (a answ
 	return a
 }
 
-// token of a buyer, or of an operator.
+// token returns a token for a buyer or, if admin is true, for an operator.
 func (n *node) token(subject string, admin bool) string {
 	n.t.Helper()
 	token, err := n.Token(subject, admin)
@@ -199,7 +200,7 @@ func (n *node) token(subject string, admin bool) string {
 	return token
 }
 
-// terms are a sale's, as JSON sends them. change may alter them.
+// terms returns the body of a PUT of a sale. change may alter it.
 func terms(t testing.TB, change func(map[string]any)) string {
 	t.Helper()
 	all := map[string]any{
@@ -214,7 +215,7 @@ func terms(t testing.TB, change func(map[string]any)) string {
 	return string(text)
 }
 
-// put creates or changes a sale that is open now. change may alter its terms.
+// put creates or changes a sale that is open now. change may alter the body.
 func (n *node) put(sku string, total, perBuyer, windowSeconds int, change ...func(map[string]any)) answer {
 	n.t.Helper()
 	body := terms(n.t, func(all map[string]any) {
@@ -226,10 +227,10 @@ func (n *node) put(sku string, total, perBuyer, windowSeconds int, change ...fun
 	return n.known("PUT", "/v1/admin/sales/"+sku, n.token("operator", true), body)
 }
 
-// onPayment is a sale's that takes units on payment.
+// onPayment is a change for put: the sale takes units on payment.
 func onPayment(all map[string]any) { all["reserve_on"] = "payment" }
 
-// window is a sale's that opens and closes so far from now.
+// window returns a change for put: the sale opens and closes at these times from now.
 func window(opens, closes time.Duration) func(map[string]any) {
 	return func(all map[string]any) {
 		all["opens_at"], all["closes_at"] = time.Now().Add(opens), time.Now().Add(closes)
@@ -247,17 +248,16 @@ func (n *node) orderBy(sku, buyer, key string, header ...string) answer {
 	return n.send("POST", "/v1/orders", n.token(buyer, false), fmt.Sprintf(`{"sku":%q,"quantity":1}`, sku), append(header, "Idempotency-Key: "+key)...)
 }
 
-// sold places an order as a buyer does who asks again until it is durable.
+// sold places an order and repeats the request until the order is accepted.
 func (n *node) sold(sku, buyer string) (placed answer) {
 	n.t.Helper()
 	check.Eventually(n.t, sku+" is sold to "+buyer, func() bool {
 		placed = n.order(sku, buyer)
 		return placed.status != 202 && placed.status != 503
 	})
-	return placed.is(201)
+	return placed.want(201)
 }
 
-// pay pays the order at where.
 func (n *node) pay(buyer, where, ref string) answer {
 	n.t.Helper()
 	return n.send("POST", where+"/pay", n.token(buyer, false), `{"payment_ref":"`+ref+`"}`)
@@ -273,10 +273,10 @@ func (n *node) audit(sku string) answer {
 	return n.send("GET", "/v1/admin/sales/"+sku+"/audit", n.token("operator", true), "")
 }
 
-// audited waits until the audit of a sale says all of this.
+// audited waits until the audit of a sale contains all texts.
 func (n *node) audited(sku string, texts ...string) {
 	n.t.Helper()
-	check.Eventually(n.t, fmt.Sprintf("the audit of %s says %q", sku, texts), func() bool { return n.audit(sku).has(texts...) })
+	check.Eventually(n.t, fmt.Sprintf("the audit of %s contains %q", sku, texts), func() bool { return n.audit(sku).has(texts...) })
 }
 
 func parseLimit(t testing.TB, text string) limit.Limit {

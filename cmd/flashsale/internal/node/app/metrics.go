@@ -16,9 +16,9 @@ import (
 	"flashsale/ratelimit/admission"
 )
 
-// metrics of what goes on behind the requests. No label grows with buyers,
-// orders or sales: of a thousand sales, each series is the node's sum, or its
-// worst.
+// metrics holds the metrics of the gate, the keepers and the limiter. Labels never
+// contain a buyer, an order or a SKU, so the number of series stays constant: a series
+// is the sum or the maximum over the sales of the node.
 type metrics struct {
 	batchSize     prometheus.Histogram
 	batchSeconds  prometheus.Histogram
@@ -54,7 +54,7 @@ func newMetrics(r *prometheus.Registry) *metrics {
 	return m
 }
 
-// buildInfo is 1, and says in its labels what runs.
+// buildInfo returns a gauge that is always 1, with the build in its labels.
 func buildInfo() prometheus.Collector {
 	version, revision := "unknown", "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -83,7 +83,7 @@ func (m *metrics) commit(c *keeper.Commit) {
 	m.commitSize.Observe(float64(len(c.Orders)))
 	m.commitSeconds.Observe(c.Took.Seconds())
 	if c.Err != nil {
-		return // flashsale_keeper_failures_total
+		return // counted by flashsale_keeper_failures_total
 	}
 	for i := range c.Orders {
 		if lag, known := c.Lag(c.Orders[i]); known {
@@ -96,7 +96,7 @@ func (m *metrics) decision(d admission.Decision) {
 	m.decisions.WithLabelValues(d.Route, d.Bucket, string(d.Outcome), strconv.FormatBool(d.Shadow)).Inc()
 }
 
-// watch exports what others count.
+// watch exports the counters of the service, the stores and the Redis client.
 func (m *metrics) watch(r *prometheus.Registry, s *shop.Service, st *store.Store, rdb redis.UniversalClient, queueLimit int) {
 	counter := func(name, help string, read func() float64) {
 		r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read))
@@ -105,7 +105,7 @@ func (m *metrics) watch(r *prometheus.Registry, s *shop.Service, st *store.Store
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 	}
 	c := s.Keepers().Counters()
-	for name, of := range map[string]struct {
+	for name, total := range map[string]struct {
 		help string
 		read func() int64
 	}{
@@ -126,7 +126,7 @@ func (m *metrics) watch(r *prometheus.Registry, s *shop.Service, st *store.Store
 		"flashsale_direct_refused_total":        {"Orders this node refused in direct mode because --direct-max was full.", c.DirectRefused.Load},
 		"flashsale_orders_expired_total":        {"Unpaid orders this node expired.", c.Expired.Load},
 	} {
-		counter(name, of.help, func() float64 { return float64(of.read()) })
+		counter(name, total.help, func() float64 { return float64(total.read()) })
 	}
 	for name, loop := range s.Keepers().Loops {
 		r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{

@@ -21,14 +21,13 @@ import (
 	"flashsale/ratelimit/admission"
 )
 
-// The metrics of a node that has sold: named as Prometheus wants it, not one
-// series more for more buyers, orders or sales, and none missing that the
-// alerts and the dashboard look at.
+// The metrics pass Prometheus's linter. More buyers, orders and sales add no series. All
+// metrics of the alerts and the dashboard exist.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitBuyer = parseLimit(t, "1/h:3") })
 	n.sellAll("first", "ann")
-	n.send("GET", "/metrics", "", "") // which is counted, too
+	n.send("GET", "/metrics", "", "") // requests to /metrics are counted as well
 	text := n.send("GET", "/metrics", "", "").body + "\n"
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	check.Must(t, err)
@@ -36,16 +35,16 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
 
-	was := series(text)
+	before := series(text)
 	const others = 10
 	for i := range others {
 		n.sellAll(fmt.Sprint("sale-", i), fmt.Sprint("buyer-", i))
 	}
 	more := series(n.send("GET", "/metrics", "", "").body)
-	more = slices.DeleteFunc(more, func(s string) bool { return slices.Contains(was, s) })
-	// None, as a rule; of a store that was slow some may be new.
-	if len(was) < 100 || len(more) >= others {
-		t.Errorf("there were %d series; after %d more buyers and sales there are also %v", len(was), others, more)
+	more = slices.DeleteFunc(more, func(s string) bool { return slices.Contains(before, s) })
+	// A slow store may add a few series.
+	if len(before) < 100 || len(more) >= others {
+		t.Errorf("%d more buyers and sales add %d series to %d: %v", others, len(more), len(before), more)
 	}
 
 	for _, file := range []string{"alerts.yml", "grafana/dashboards/flashsale.json"} {
@@ -53,25 +52,24 @@ func TestMetrics(t *testing.T) {
 		check.Must(t, err)
 		named := regexp.MustCompile(`\b(flashsale|process|go)_\w+`).FindAllString(string(rules), -1)
 		if len(named) < 10 {
-			t.Errorf("%s names %d metrics", file, len(named))
+			t.Errorf("%s uses %d metrics, want 10 or more", file, len(named))
 		}
 		for _, name := range named {
 			if !strings.Contains(text, "\n"+name+" ") && !strings.Contains(text, "\n"+name+"{") && !strings.Contains(text, "\n# TYPE "+name+" ") {
-				t.Errorf("%s looks at %s, which a node does not have", file, name)
+				t.Errorf("%s uses %s, which a node does not export", file, name)
 			}
 		}
 	}
 }
 
-// sellAll has a buyer do what there is to do with a new sale, and hear all that
-// there is to hear.
+// sellAll creates a sale and sends requests with every kind of outcome.
 func (n *node) sellAll(sku, name string) {
 	n.t.Helper()
 	buyer := n.token(name, false)
 	n.put(sku, 1, 1, 900).ok()
 	order := fmt.Sprintf(`{"sku":%q,"quantity":1}`, sku)
 	placed := n.send("POST", "/v1/orders", buyer, order, "Idempotency-Key: "+name)
-	placed.is(201)
+	placed.want(201)
 	for _, call := range []struct {
 		method, path, body string
 		status             int
@@ -79,7 +77,7 @@ func (n *node) sellAll(sku, name string) {
 		{"POST", "/v1/orders", order, 409}, // buyer_limit
 		{"POST", placed.where() + "/cancel", "", 200},
 		{"POST", "/v1/orders", order, 429},
-		{"POST", "/v1/orders", order, 429}, // remembered
+		{"POST", "/v1/orders", order, 429}, // a remembered refusal
 		{"GET", placed.where(), "", 200},
 		{"GET", "/v1/orders/" + name, "", 404},
 		{"GET", "/v1/sales/" + sku, "", 200},
@@ -88,12 +86,12 @@ func (n *node) sellAll(sku, name string) {
 		{strings.ToUpper(strings.ReplaceAll(name, "-", "")), "/v1/sales", "", 405},
 	} {
 		if a := n.send(call.method, call.path, buyer, call.body); a.status != call.status {
-			n.t.Errorf("%s %s: %d %s", call.method, call.path, a.status, a.body)
+			n.t.Errorf("%s %s: got %d %s, want %d", call.method, call.path, a.status, a.body, call.status)
 		}
 	}
 }
 
-// series are the names and labels of a node's own metrics.
+// series returns the names and labels of the metrics that begin with flashsale_.
 func series(text string) (all []string) {
 	for line := range strings.Lines(text) {
 		if name, _, found := strings.Cut(line, " "); found && strings.HasPrefix(name, "flashsale_") {
@@ -103,9 +101,8 @@ func series(text string) (all []string) {
 	return all
 }
 
-// BenchmarkMetrics is what it costs to count an order, of 100 that share a
-// script call and a transaction: the limiter's decision, its part of both, and
-// how late it was durable. That of its request: see package web.
+// BenchmarkMetrics measures the cost to count an order, if 100 orders share a script call and
+// a transaction. The cost to count its request is in package web.
 func BenchmarkMetrics(b *testing.B) {
 	const share = 100
 	m := newMetrics(prometheus.NewRegistry())

@@ -14,7 +14,7 @@ import (
 // A second node with the name of a running node fails to start, and the first node
 // continues. After a clean stop, the name is free at once. After a crash, it is free when
 // the last heartbeat is older than the lease.
-func TestNameOfARunningNode(t *testing.T) {
+func TestNodeNameIsUnique(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		named := func(c *Config) { c.Node = "one" }
@@ -31,9 +31,9 @@ func TestNameOfARunningNode(t *testing.T) {
 		second, err := New(cfg)
 		check.Must(t, err)
 		if err := second.Run(check.Context(t)); err == nil || !strings.Contains(err.Error(), `"one"`) || !strings.Contains(err.Error(), "--node") {
-			t.Errorf("a second node of that name: %v", err)
+			t.Errorf("second node of the same name: got %v, want an error with the name and --node", err)
 		}
-		first.send("GET", "/readyz", "", "").is(200)
+		first.send("GET", "/readyz", "", "").want(200)
 		check.Must(t, first.stop())
 		check.Must(t, start(t, s, func(c *Config) { named(c); c.Lease = 1000 * time.Hour }).stop()) // this start does not wait for a heartbeat to expire
 
@@ -41,7 +41,7 @@ func TestNameOfARunningNode(t *testing.T) {
 		check.Must(t, check.Err(other.Beat(t.Context(), "one", nil, time.Minute)))
 		start(t, s, func(c *Config) { named(c); c.Lease = time.Second })
 		if waited := time.Since(began); waited < time.Second {
-			t.Errorf("after a crash it has started within %v", waited)
+			t.Errorf("after a crash the node started within %v, want at least 1s", waited)
 		}
 	})
 }

@@ -12,9 +12,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// An operator of a demo sees all sales in figures of one snapshot, whatever is sold
-// meanwhile; those of load tests are folded away. A reload brings the charts back. The
-// log tells of a restock and of another keeper.
+// The page of operators shows figures of one snapshot while units sell, and hides the sales of
+// load tests. A reload restores the charts. The log contains a restock and a new keeper.
 func TestOperatorsInTheBrowser(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
@@ -29,7 +28,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	op.click("#fold")
 	op.until(`document.querySelector('#judged [data-key=judged]').checkVisibility()`)
 
-	// A mark that the history has, and a snapshot repeats, is drawn once.
+	// A mark that is in the history and in a snapshot is drawn once.
 	op.until(`(() => {
 		const ask = fetch, fill = CanvasRenderingContext2D.prototype.fillText, marks = [{ at: Date.now(), what: 'cut', units: 1 }];
 		const stream = 'event: history\ndata: ' + JSON.stringify({ points: [], marks }) + '\n\nevent: sale\ndata: ' + JSON.stringify({ marks }) + '\n\n';
@@ -45,28 +44,28 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	op.until(`drawn.size === 1 && (location.hash = '#S', true)`)
 	op.until(hasText("law-sum", "total 9 "))
 
-	// Each change of a figure on the page is held against the others.
+	// The page's figures are compared at each change.
 	op.until(`(() => {
 		window.wrong = [];
 		new MutationObserver(() => {
 			const row = [...document.querySelectorAll('#sales [data-key=S] td')].map(cell => parseInt(cell.textContent));
-			const law = [...document.getElementById('law-sum').textContent.matchAll(/\d+/g)].map(Number); // total, available, held, pending, paid, restoring
+			const law = [...document.getElementById('law-sum').textContent.matchAll(/\d+/g)].map(Number); // total, available, queued, pending, paid, restoring
 			const [, sold, pending, paid, available] = row;
 			if (sold !== pending + paid || law.length && [pending, paid, available].join() !== [law[3], law[4], law[1]].join()) wrong.push([row, law].join(' / '));
 		}).observe(document.getElementById('sales'), { subtree: true, childList: true });
 		return true;
 	})()`)
 	for i := range 3 {
-		where := n.orderBy("S", "ann", fmt.Sprint("k", i)).is(201).where()
+		where := n.orderBy("S", "ann", fmt.Sprint("k", i)).want(201).where()
 		if i > 0 {
-			n.pay("ann", where, fmt.Sprint("p", i)).is(200)
+			n.pay("ann", where, fmt.Sprint("p", i)).want(200)
 		}
 	}
 	op.until(hasText("law-sum", "total 9 = available 6 + queued 0 + pending 1 + paid 2 + restoring 0") + ` && ` + cells("S", "On sale", "3 of 9", "1", "2", "6", "0", "–", "one"))
 	op.until(`wrong.length === 0 || (document.body.textContent = wrong.join(', '), false)`)
 
 	op.do(chromedp.Reload())
-	op.until(`(() => { // the pointer goes along the chart until it is where an order was
+	op.until(`(() => { // move the pointer along the chart until the legend shows an order
 		const over = document.querySelector('#rates .u-over'), box = over?.getBoundingClientRect();
 		if (!box) return false;
 		window.x = ((window.x || 0) + 2) % box.width;
@@ -77,24 +76,24 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	n.put("S", 12, 5, 900)
 	op.until(logged("Restocked", "S: 3 units more, 12 in all."))
 	two := start(t, s, often("two"))
-	watch(t, two.URL(), "", two.token("op", true)).until("two has begun its log", "overview", func(e seen) bool { return e.Point.At > 0 })
+	watch(t, two.URL(), "", two.token("op", true)).until("the event log of two has begun", "overview", func(e seen) bool { return e.Point.At > 0 })
 	check.OK(t, n.stop())
 	op.do(chromedp.Navigate(two.URL() + "/ops#S"))
-	op.until(`!document.getElementById('sign').hidden`) // two is no demo
+	op.until(`!document.getElementById('sign').hidden`) // two is not a demo
 	signIn(op, "rubbish")
 	op.until(hasText("answer", "That token is not accepted"))
 	signIn(op, two.token("op", true))
 	op.until(logged("Keeper changed", "S: It is this node now."))
 }
 
-// What an operator does to a sale: a restock with the terms of before somebody else's
-// change is refused in words, and goes through once it has been looked at again.
+// An operator restocks, rebuilds and closes a sale and finds its orders. If another operator
+// has changed the sale in between, a restock changes nothing, and a second try succeeds.
 func TestActionsInTheBrowser(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
 	n.put("S", 5, 2, 900)
-	id := n.order("S", "ann").is(201).id()
+	id := n.order("S", "ann").want(201).id()
 	op := visit(t, chromium, n.URL()+"/ops#S")
 	ask := func(action string) {
 		t.Helper()
@@ -103,10 +102,10 @@ func TestActionsInTheBrowser(t *testing.T) {
 	}
 	ask("restock")
 	op.until(hasText("ask-says", "Total is 5, of which 4 are available."))
-	n.put("S", 6, 2, 900).ok() // somebody else is faster
+	n.put("S", 6, 2, 900).ok() // another operator changes the sale first
 	op.until(`(document.getElementById('units').value = 10, true)`)
 	op.click("#ask-yes")
-	op.until(hasText("ask-answer", "Nothing was changed: somebody else") + ` && ` + hasText("ask-says", "Total is 6, of which 5 are available."))
+	op.until(hasText("ask-answer", "Nothing was changed: another operator") + ` && ` + hasText("ask-says", "Total is 6, of which 5 are available."))
 	op.click("#ask-yes")
 	op.until(`!document.getElementById('ask').open && ` + hasText("answer", "Restocked: total is 16 now."))
 	ask("restock")
@@ -133,14 +132,14 @@ func TestActionsInTheBrowser(t *testing.T) {
 	// has been typed into the search field.
 	n.put("T", 40, 40, 900)
 	for i := range 21 {
-		n.orderBy("T", "eve", fmt.Sprint("k", i)).is(201)
+		n.orderBy("T", "eve", fmt.Sprint("k", i)).want(201)
 	}
 	find("eve")
 	op.until(`document.querySelectorAll('#orders li').length === 20 && (document.getElementById('what').value = 'bob', true)`)
 	op.click("#more")
 	op.until(`document.querySelectorAll('#orders li').length === 21`)
 
-	// An answer that comes after that to a later search is not shown.
+	// A late response to an earlier search is not shown.
 	op.until(`(() => {
 		const real = fetch;
 		window.fetch = async (path, how) => {
@@ -159,12 +158,12 @@ func TestActionsInTheBrowser(t *testing.T) {
 	op.until(hasText("found", "There is no order of nobody."))
 }
 
-// cells is so where a sale's row of the table has these cells after its name.
+// cells is a condition: the row of a sale has these cells after its name.
 func cells(sku string, want ...string) string {
 	return fmt.Sprintf("[...document.querySelectorAll('tr[data-key=%s] td')].map(cell => cell.textContent).join('|') === '%s'", sku, strings.Join(want, "|"))
 }
 
-// logged is so where the log has such an entry.
+// logged is a condition: the log has an entry with this title that contains text.
 func logged(what, text string) string {
 	return fmt.Sprintf("[...document.querySelectorAll('#log li')].some(li => li.querySelector('b').textContent === '%s' && li.textContent.includes('%s'))", what, text)
 }

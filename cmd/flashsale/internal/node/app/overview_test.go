@@ -10,21 +10,21 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// logs tells whether the log has such an entry.
+// logs reports whether the log has an entry with this title that contains text.
 func (e *seen) logs(what, text string) bool {
 	return slices.ContainsFunc(e.Events, func(l seenEntry) bool { return l.What == what && strings.Contains(l.Says, text) })
 }
 
-// The overview begins with what the node did while nobody watched. Its snapshots are
-// those of the sales. The log has the claims of all nodes.
+// The stream of the overview begins with the history of the node, also from the time without
+// watchers. Its snapshot ids are those of the sales. Its log contains the claims of all nodes.
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
 	one, two := start(t, s, often("one")), start(t, s, often("two"))
 	one.put("S", 3, 2, 900)
 	paid, late := one.order("S", "ann").where(), one.orderBy("S", "ann", "late").where()
-	one.pay("ann", paid, "p").is(200)
-	one.cancel("ann", late).is(200)
+	one.pay("ann", paid, "p").want(200)
+	one.cancel("ann", late).want(200)
 	check.Eventually(t, "a second with both orders", func() bool {
 		w := watch(t, one.URL(), "", one.token("op", true))
 		defer func() { _ = w.body.Close() }()
@@ -35,13 +35,13 @@ func TestOverview(t *testing.T) {
 	all.until("one is paid", "overview", func(e seen) bool { return len(e.Sales) == 1 && e.Sales[0].Sold == 1 && e.Sales[0].Paid == 1 })
 	seenID := sale.until("a snapshot", "sale", func(e seen) bool { return e.ID > 0 }).ID
 	all.until("that snapshot, or a later one", "overview", func(e seen) bool { return e.ID >= seenID })
-	ofTwo := watch(t, two.URL(), "", two.token("op", true))
+	overviewOfTwo := watch(t, two.URL(), "", two.token("op", true))
 	all.until("the p99 of a sale on this node, once", "overview", func(e seen) bool {
-		one.orderBy("S", "ann", "p99").is(201)
+		one.orderBy("S", "ann", "p99").want(201)
 		return len(e.Sales) == 1 && e.Sales[0].P99 > 0
 	})
-	ofTwo.until("the other one answered nobody", "overview", func(e seen) bool { return len(e.Sales) == 1 && e.Sales[0].P99 == 0 && len(e.Nodes) == 2 })
-	two.pay("ann", late, "too-late").is(409)
+	overviewOfTwo.until("no orders on the other node", "overview", func(e seen) bool { return len(e.Sales) == 1 && e.Sales[0].P99 == 0 && len(e.Nodes) == 2 })
+	two.pay("ann", late, "too-late").want(409)
 	one.put("S", 8, 2, 900)
 	all.until("the log has both", "overview", func(e seen) bool {
 		return e.logs("Refund claimed", "Order ") && e.logs("Restocked", "5 units more, 8 in all.")

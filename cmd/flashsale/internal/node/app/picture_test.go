@@ -11,18 +11,18 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// The README's picture: a crowd at the demo's sale. This makes it anew:
+// TestPicture makes the picture of the README, which shows a crowd at the demo's sale:
 //
 //	FLASHSALE_TEST_PICTURE=$PWD/.github/live.png go test -run TestPicture ./cmd/flashsale/internal/node/app
 func TestPicture(t *testing.T) {
 	path := os.Getenv("FLASHSALE_TEST_PICTURE")
 	if path == "" {
-		t.Skip("set FLASHSALE_TEST_PICTURE to the file that is to be written")
+		t.Skip("set FLASHSALE_TEST_PICTURE to the file to write")
 	}
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo = true })
 	tab := visit(t, browser(t), n.URL())
 	tab.do(chromedp.EmulateViewport(1280, 900))
-	check.Eventually(t, "a crowd is on its way", func() bool { return n.send("POST", "/demo/crowd", n.token("op", true), "").status == 202 })
+	check.Eventually(t, "a crowd comes", func() bool { return n.send("POST", "/demo/crowd", n.token("op", true), "").status == 202 })
 	check.Eventually(t, "a third is sold", func() bool {
 		a, err := n.service.Audit(t.Context(), demoSKU)
 		return err == nil && a.Sold > 330

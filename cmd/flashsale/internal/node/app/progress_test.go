@@ -31,7 +31,7 @@ func (n *node) metric(series string) float64 {
 	n.t.Helper()
 	line := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (\S+)$`).FindStringSubmatch(n.send("GET", "/metrics", "", "").body)
 	if line == nil {
-		n.t.Fatalf("there is no %s", series)
+		n.t.Fatalf("/metrics has no series %s", series)
 	}
 	v, err := strconv.ParseFloat(line[1], 64)
 	check.Must(n.t, err)
@@ -40,8 +40,8 @@ func (n *node) metric(series string) float64 {
 
 func (n *node) kept() int { return int(n.metric("flashsale_keeper_skus")) }
 
-// spread puts sales of a unit each until two nodes keep some of them, and
-// returns their SKUs.
+// spread creates eight sales of one unit and waits until both nodes keep some of them. It
+// returns the SKUs.
 func spread(t testing.TB, a, b *node) (skus []string) {
 	t.Helper()
 	for i := range 8 {
@@ -54,8 +54,8 @@ func spread(t testing.TB, a, b *node) (skus []string) {
 	return skus
 }
 
-// soldAll waits until n has sold each SKU to buyer. Until a cancelled unit has been
-// released, n may answer that the SKU is sold out.
+// soldAll places an order of each SKU and repeats it until it is accepted. A cancelled unit
+// is sold out until it is released.
 func soldAll(n *node, skus []string, buyer string) {
 	n.t.Helper()
 	for _, sku := range skus {
@@ -66,7 +66,7 @@ func soldAll(n *node, skus []string, buyer string) {
 const aLease = time.Second
 
 func quick(c *Config) {
-	c.Node = "one" // who should keep what is the same in each run
+	c.Node = "one" // a fixed name fixes the assignment of the SKUs
 	c.Lease, c.Wait, c.DirectAfter = aLease, 200*time.Millisecond, time.Hour
 }
 
@@ -99,19 +99,19 @@ func TestNodeThatLosesOneStore(t *testing.T) {
 			}
 			tc.fault(w)
 			for _, where := range orders {
-				b.cancel("ann", where).is(200)
+				b.cancel("ann", where).want(200)
 			}
 			soldAll(b, skus, "eve")
-			check.Eventually(t, "the whole node keeps all", func() bool { return b.kept() == len(skus) })
+			check.Eventually(t, "the healthy node keeps all SKUs", func() bool { return b.kept() == len(skus) })
 			w.Thaw()
 			w.Restore()
-			check.Eventually(t, "the node has its share again", func() bool { return a.kept() > 1 && a.kept()+b.kept() == len(skus) })
+			check.Eventually(t, "the other node keeps its share again", func() bool { return a.kept() > 1 && a.kept()+b.kept() == len(skus) })
 		})
 	}
 }
 
-// commitsOfOrders matches the COMMIT that follows an insert of orders: the query,
-// and not the READ COMMITTED of a new connection.
+// commitsOfOrders matches the COMMIT after an insert of orders. \x03 is the query command,
+// so READ COMMITTED in the settings of a connection does not match.
 func commitsOfOrders() func(sent []byte) bool {
 	var inserted atomic.Bool
 	return func(sent []byte) bool {
@@ -122,9 +122,9 @@ func commitsOfOrders() func(sent []byte) bool {
 	}
 }
 
-// One or two connections of the group commit go silent in the middle of a COMMIT. Another
-// node takes over the SKUs. The first node continues with its other
-// SKUs, later gets the lost SKUs back, and can still be stopped.
+// One or two connections of the keepers go silent during a COMMIT. Another node takes over
+// their SKUs. The first node continues with its other SKUs, gets the lost SKUs back, and can
+// be stopped.
 func TestSilentCommit(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 2; n++ {
@@ -144,7 +144,7 @@ func TestSilentCommit(t *testing.T) {
 				return skus
 			}
 			skus := silence("R")
-			check.Eventually(t, "all that was taken is durable", func() bool {
+			check.Eventually(t, "no order is queued", func() bool {
 				return !slices.ContainsFunc(skus, func(sku string) bool { return !b.audit(sku).has(`"queued":0`) })
 			})
 			skus = nil
@@ -159,8 +159,8 @@ func TestSilentCommit(t *testing.T) {
 	}
 }
 
-// A rebuild that takes several leases is not cut off while it goes on. With
-// FLASHSALE_TEST_ROWS it has as many orders to read, and no slow network.
+// A rebuild that takes several leases is not interrupted. By default a slow network delays it.
+// With FLASHSALE_TEST_ROWS it reads this number of orders over a fast network.
 func TestRebuildLongerThanALease(t *testing.T) {
 	s := servertest.Open(t, servers.KindReal)
 	via, w := servertest.RedisVia(t, s)
@@ -179,9 +179,9 @@ func TestRebuildLongerThanALease(t *testing.T) {
 	check.Must(t, check.Err(db.ExecContext(t.Context(), "UPDATE sales SET sold = ?", many)))
 	w.Delay(wire.Both, delay, 0)
 	rdb, attempt := openRedis(t, s.RedisURL), 0
-	// A starved node may lose its lease, so the test tries several times. If a rebuild were
-	// cut off after one lease, every attempt would fail.
-	check.Eventually(t, "a rebuild of two leases or more is not cut off", func() bool {
+	// On a busy machine a node may lose its lease, so the test tries several times. If rebuilds
+	// were interrupted after one lease, every attempt would fail.
+	check.Eventually(t, "a rebuild of two leases or more is not interrupted", func() bool {
 		attempt++
 		rebuilt, stalled := n.metric("flashsale_keeper_rebuilds_total"), n.metric("flashsale_keeper_stalled_total")
 		check.Must(t, rdb.FlushAll(t.Context()).Err())

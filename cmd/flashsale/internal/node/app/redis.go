@@ -11,33 +11,36 @@ import (
 	"flashsale/inventory"
 )
 
-// Connections of one node to each of its stores, at most.
+// The maximum number of connections of one node to each store.
 const (
 	RedisConnections = 32
 	MySQLConnections = 32
 )
 
-// redisOptions reads a URL such as redis://user:password@host:6379/0. Several
-// hosts with commas between them are the nodes of a Redis Cluster, or with the
-// scheme redis+sentinel sentinels of the master that is named before the database:
-// redis+sentinel://user:password@host:26379,host:26379/master/0. User and password
-// are Redis's; the sentinels are asked without.
+// redisOptions parses a URL in one of three forms:
+//
+//	redis://user:password@host:6379/0            a single server
+//	redis://user:password@host:6379,host:6379    the nodes of a cluster
+//	redis+sentinel://user:password@host:26379,host:26379/master/0
+//
+// With Sentinel, the path begins with the name of the master. User and password are
+// for Redis; the sentinels are called without a password.
 func redisOptions(url string) (*redis.UniversalOptions, error) {
 	scheme, rest, ok := strings.Cut(url, "://")
 	scheme, sentinel := strings.CutSuffix(scheme, "+sentinel")
 	var master string
 	if sentinel {
 		if rest, master = cutMaster(rest); master == "" {
-			return nil, fmt.Errorf("redis: %q names no master, as redis+sentinel://host:26379/master/0 does", Redact(url))
+			return nil, fmt.Errorf("redis: %q names no master (want redis+sentinel://host:26379/master/0)", Redact(url))
 		}
 	}
 	first, others := cutHosts(rest)
 	one, err := redis.ParseURL(scheme + "://" + first)
 	if err != nil || !ok {
-		return nil, fmt.Errorf("redis: %q is no URL such as redis://localhost:6379/0", Redact(url))
+		return nil, fmt.Errorf("redis: %q is not a URL such as redis://localhost:6379/0", Redact(url))
 	}
 	if strings.Contains(first, ":@") {
-		return nil, fmt.Errorf("redis: %q has an empty password: set it, or leave out what stands before the host", Redact(url))
+		return nil, fmt.Errorf("redis: %q has an empty password: set a password, or remove user and password", Redact(url))
 	}
 	return &redis.UniversalOptions{
 		Addrs:         append([]string{one.Addr}, others...),
@@ -45,21 +48,19 @@ func redisOptions(url string) (*redis.UniversalOptions, error) {
 		MasterName:    master,
 		DB:            one.DB, Username: one.Username, Password: one.Password, TLSConfig: one.TLSConfig,
 
-		// A request's deadline counts, a lost connection costs a moment, and a
-		// script that is sent again after a timeout changes nothing: all of
-		// ours can be repeated.
+		// Retries after a timeout are safe because all scripts are idempotent.
 		ContextTimeoutEnabled: true,
 		DialTimeout:           2 * time.Second,
 		ReadTimeout:           time.Second,
 		WriteTimeout:          time.Second,
 		MaxRetries:            2,
-		DialerRetries:         1, // else every call to a Redis that refuses takes its whole timeout
+		DialerRetries:         1, // fail at once if Redis refuses the connection
 		PoolSize:              RedisConnections,
 	}, nil
 }
 
-// openRedis connects to Redis. Each new connection tells the gate which Redis it
-// leads to, before it is used: in a cluster, of which master.
+// openRedis returns the client of the node. On each new connection the gate checks which
+// Redis, or which master of a cluster, it has reached before the connection is used.
 func (a *App) openRedis(options *redis.UniversalOptions) redis.UniversalClient {
 	options.OnConnect = func(ctx context.Context, c *redis.Conn) error { return a.gate.OnConnect(inventory.Standalone)(ctx, c) }
 	rdb := redis.NewUniversalClient(options)
@@ -72,7 +73,7 @@ func (a *App) openRedis(options *redis.UniversalOptions) redis.UniversalClient {
 	return rdb
 }
 
-// cutHosts takes "user@a:1,b:2/0?x" apart into "user@a:1/0?x" and ["b:2"].
+// cutHosts splits "user@a:1,b:2/0?x" into "user@a:1/0?x" and ["b:2"].
 func cutHosts(rest string) (first string, others []string) {
 	authority, path := rest, ""
 	if i := strings.IndexAny(rest, "/?"); i >= 0 {
@@ -82,8 +83,7 @@ func cutHosts(rest string) (first string, others []string) {
 	return hosts[0] + path, hosts[1:]
 }
 
-// cutMaster takes "user@a:1,b:2/master/0?x" apart into "user@a:1,b:2/0?x" and
-// "master".
+// cutMaster splits "user@a:1,b:2/master/0?x" into "user@a:1,b:2/0?x" and "master".
 func cutMaster(rest string) (without, master string) {
 	hosts, path, _ := strings.Cut(rest, "/")
 	end := strings.IndexAny(path, "/?")
@@ -93,7 +93,7 @@ func cutMaster(rest string) (without, master string) {
 	return hosts + path[end:], path[:end]
 }
 
-// Redact hides the password of a URL or DSN.
+// Redact replaces the password of a URL or DSN by ***.
 func Redact(url string) string {
 	at := strings.LastIndex(url, "@")
 	if at < 0 {
@@ -107,7 +107,7 @@ func Redact(url string) string {
 	return url[:start] + user + ":***" + url[at:]
 }
 
-// OpenRedis returns a client of url, as a node has it. It does not connect yet.
+// OpenRedis returns a client with the options of a node. It does not connect yet.
 func OpenRedis(url string) (redis.UniversalClient, error) {
 	options, err := redisOptions(url)
 	if err != nil {

@@ -17,15 +17,15 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// Redis answers and refuses every write, as when its memory is full, it cannot
-// save, or it is a master that was demoted behind an address that has not moved.
-// Sales go on without it, and through it again once it takes writes.
+// If Redis responds but rejects writes, sales switch to direct mode, and back when it accepts
+// writes. Redis rejects writes if its memory is full, if it cannot save, or if it has been
+// demoted to a replica.
 func TestRedisThatRefusesWrites(t *testing.T) {
 	t.Parallel()
 	for how, refuse := range map[string]struct{ begin, end []any }{
 		"out of memory": {[]any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}},
 		"cannot save":   {[]any{"CONFIG", "SET", "save", "3600 1"}, []any{"CONFIG", "SET", "save", ""}},
-		"read-only":     {[]any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}}, // where nobody listens
+		"read-only":     {[]any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}}, // port 1 is closed
 	} {
 		t.Run(how, func(t *testing.T) {
 			s := servertest.Open(t, servers.KindReal)
@@ -36,14 +36,14 @@ func TestRedisThatRefusesWrites(t *testing.T) {
 			failToSave(t, rdb)
 			check.Must(t, rdb.Do(t.Context(), refuse.begin...).Err())
 			if err := rdb.Set(t.Context(), "k", 1, 0).Err(); err == nil {
-				t.Fatal("it takes a write")
+				t.Fatal("Redis accepts a write, want an error")
 			}
 			n.sold("S", "bob")
 			if up, direct := n.metric("flashsale_redis_up"), n.metric("flashsale_sales_in_direct_mode"); up != 0 || direct != 1 {
-				t.Errorf("Redis up %v, sales in direct mode %v", up, direct)
+				t.Errorf("got redis_up %v, sales_in_direct_mode %v, want 0 and 1", up, direct)
 			}
 			check.Must(t, rdb.Do(t.Context(), refuse.end...).Err())
-			check.Eventually(t, "sold through Redis again", func() bool {
+			check.Eventually(t, "the gate sells again", func() bool {
 				return n.metric("flashsale_sales_in_direct_mode") == 0 && n.order("S", "eve").status == 201
 			})
 			n.audited("S", `"available":7,"queued":0,"sold":3`, `"balanced":true`)
@@ -51,8 +51,8 @@ func TestRedisThatRefusesWrites(t *testing.T) {
 	}
 }
 
-// failToSave has a Redis fail to write its snapshot. It refuses writes from when it
-// is told to save by itself.
+// failToSave makes a snapshot of Redis fail. Redis then rejects writes as soon as automatic
+// snapshots are enabled.
 func failToSave(t *testing.T, rdb *redis.Client) {
 	t.Helper()
 	where, err := rdb.ConfigGet(t.Context(), "dir").Result()
@@ -64,8 +64,8 @@ func failToSave(t *testing.T, rdb *redis.Client) {
 	})
 }
 
-// Without memory Redis still lets a keeper be replaced: the next one carries the
-// queue over, and units come back.
+// If the memory of Redis is full, a new keeper can still take over the sales, commit their
+// queues and release units.
 func TestKeeperIsReplacedWithoutMemory(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
@@ -78,24 +78,24 @@ func TestKeeperIsReplacedWithoutMemory(t *testing.T) {
 		orders = append(orders, a.sold(sku, "ann").where())
 	}
 	b := start(t, s, func(c *Config) { quick(c); c.Node = "two" })
-	w.Cut() // what waits in the queues is b's to carry over
+	w.Cut() // from now on only b can commit the queues
 	for _, sku := range skus {
 		if placed := b.order(sku, "bob", "Prefer: respond-async"); placed.status != 202 && placed.status != 201 {
-			t.Fatalf("%d %s", placed.status, placed.body)
+			t.Fatalf("got %d %s, want 202 or 201", placed.status, placed.body)
 		}
 	}
 	check.Must(t, openRedis(t, s.RedisURL).ConfigSet(t.Context(), "maxmemory", "1").Err())
 	for _, where := range orders {
-		b.cancel("ann", where).is(200)
+		b.cancel("ann", where).want(200)
 	}
-	check.Eventually(t, "b keeps all, their queues are empty and the cancelled units are back", func() bool {
-		whole := func(sku string) bool { return b.audit(sku).has(`"available":1,"queued":0,"sold":1`, `"balanced":true`) }
-		return b.kept() == len(skus) && whole(skus[0]) && whole(skus[1]) && whole(skus[2])
+	check.Eventually(t, "b keeps all sales, the queues are empty and the units are released", func() bool {
+		settled := func(sku string) bool { return b.audit(sku).has(`"available":1,"queued":0,"sold":1`, `"balanced":true`) }
+		return b.kept() == len(skus) && settled(skus[0]) && settled(skus[1]) && settled(skus[2])
 	})
 }
 
-// A Redis Cluster that goes on without full coverage loses a master. The sales
-// whose gate it had are sold without it; all others through their gates.
+// A Redis Cluster without the requirement of full coverage loses a master. Sales in the slots
+// of this master sell in direct mode, and all other sales through their gates.
 func TestClusterLosesAMaster(t *testing.T) {
 	t.Parallel()
 	cluster := servertest.OpenRedisCluster(t, 3)
@@ -109,7 +109,7 @@ func TestClusterLosesAMaster(t *testing.T) {
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
 	t.Cleanup(func() { _ = rdb.Close() })
 	s := &servers.Stores{Kind: servers.KindReal, RedisURL: cluster.URL, SQL: servertest.OpenSQL(t, servers.KindReal)}
-	// The locks are elsewhere: those of the lost master's slots could not be taken.
+	// Locks in the slots of the lost master could not be acquired, so MySQL keeps the locks.
 	with := func(c *Config) {
 		c.Lease, c.Wait, c.DirectAfter, c.Lock = 2*time.Second, time.Second, 500*time.Millisecond, lockMySQL
 	}
@@ -135,7 +135,7 @@ func TestClusterLosesAMaster(t *testing.T) {
 			var mode string
 			check.OK(t, openSQL(t, s.SQL).QueryRowContext(t.Context(), "SELECT mode FROM sales WHERE sku = ?", sku).Scan(&mode))
 			if want := map[bool]string{true: "direct", false: "gate"}[gone]; mode != want {
-				t.Errorf("%s, master lost %t: sold by %s", sku, gone, mode)
+				t.Errorf("%s, master lost %t: got mode %s, want %s", sku, gone, mode, want)
 			}
 		})
 	}

@@ -15,9 +15,9 @@ import (
 	"flashsale/orders/store"
 )
 
-// Run serves until ctx ends and then stops in an order that loses nothing:
-// no new requests; those that were accepted are finished, with the keepers
-// still at work; then the keepers hand over; then the stores are closed.
+// Run serves until ctx is canceled. Then it stops in an order that loses no request:
+// it rejects new requests, finishes accepted ones while the keepers still run, stops
+// the keepers so that other nodes take over, and closes the stores.
 func (a *App) Run(ctx context.Context) error {
 	defer a.close()
 	g, gctx := errgroup.WithContext(ctx)
@@ -27,7 +27,7 @@ func (a *App) Run(ctx context.Context) error {
 	server := a.server(a.web)
 	g.Go(func() error { return serve(server, a.listener) })
 	side := a.server(a.sideRoutes())
-	side.WriteTimeout = 0 // a profile takes as long as it was asked to
+	side.WriteTimeout = 0 // the caller of pprof chooses the length of a profile
 	if a.metrics != nil {
 		g.Go(func() error { return serve(side, a.metrics) })
 	}
@@ -41,17 +41,17 @@ func (a *App) Run(ctx context.Context) error {
 		return a.service.Run(loops)
 	})
 	g.Go(func() error { return a.crowd.Run(gctx) })
-	g.Go(func() error { return a.live.Run(gctx) }) // who watches is not waited for
+	g.Go(func() error { return a.live.Run(gctx) }) // ends all streams, which would delay Shutdown
 	g.Go(func() error {
 		<-gctx.Done()
-		a.cfg.Log.Info("stopping: no new requests, finishing those that were accepted")
+		a.cfg.Log.Info("stopping: rejecting new requests, finishing accepted requests")
 		a.web.SetReady(false)
 		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Drain)
 		defer cancel()
-		defer func() { _ = side.Close() }() // nobody waits for a scrape or a profile
+		defer func() { _ = side.Close() }() // does not wait for a scrape or a profile
 		defer stopLoops()
 		if err := server.Shutdown(drain); err != nil {
-			return fmt.Errorf("finish the requests that were accepted: %w", err)
+			return fmt.Errorf("finish the accepted requests: %w", err)
 		}
 		return nil
 	})
@@ -69,8 +69,9 @@ func serve(s *http.Server, l net.Listener) error {
 	return nil
 }
 
-// prepare waits for the stores, brings the schema up to date and opens. If
-// Redis stays unreachable, the node starts anyway: direct mode works without it.
+// prepare waits for the stores, migrates the schema and marks the node as ready. If
+// Redis stays unreachable for DirectAfter, the node starts without it, because direct
+// mode needs only MySQL.
 func (a *App) prepare(ctx context.Context) error {
 	giveUp := time.Now().Add(a.cfg.DirectAfter)
 	err := a.await(ctx, "redis", Redact(a.cfg.Redis), func(ctx context.Context) error {
@@ -109,9 +110,10 @@ func (a *App) prepare(ctx context.Context) error {
 	return nil
 }
 
-// awaitName waits while there is a fresh heartbeat under this node's name. After a crash
-// it is this node's own, and grows old within a lease. If it is renewed, another node has
-// the name: each of the two would take the other's heartbeats and locks for its own.
+// awaitName waits until no heartbeat of this node's name is younger than a lease. After a
+// crash, the previous process has left such a heartbeat. If the heartbeat is renewed,
+// another node has the same name and awaitName returns an error: each of the two nodes
+// would take the heartbeats and locks of the other one for its own.
 func (a *App) awaitName(ctx context.Context) error {
 	var began, seen time.Time
 	for {
@@ -124,7 +126,7 @@ func (a *App) awaitName(ctx context.Context) error {
 			return nil
 		case err == nil && began.IsZero():
 			began, seen = time.Now(), nodes[at].SeenAt
-			a.cfg.Log.Info("waiting for the last heartbeat under this node's name to grow old", "node", a.cfg.Node)
+			a.cfg.Log.Info("waiting until the last heartbeat of this node's name is a lease old", "node", a.cfg.Node)
 		case err == nil && !nodes[at].SeenAt.Equal(seen):
 			return fmt.Errorf("start node %q: a node of that name is running (--node chooses another name)", a.cfg.Node)
 		case err == nil && time.Since(began) > a.cfg.Lease:
@@ -138,8 +140,8 @@ func (a *App) awaitName(ctx context.Context) error {
 	}
 }
 
-// await asks a store until it answers. A restart of everything at once does
-// not start things in order.
+// await calls ask until the store responds. After a restart of the whole system, the
+// node may start before its stores.
 func (a *App) await(ctx context.Context, name, where string, ask func(context.Context) error) error {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -160,7 +162,7 @@ func (a *App) await(ctx context.Context, name, where string, ask func(context.Co
 	}
 }
 
-// sideRoutes are for the operator's own network only.
+// sideRoutes returns the handler of --metrics-addr. pprof must not be public.
 func (a *App) sideRoutes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", a.web.MetricsHandler())

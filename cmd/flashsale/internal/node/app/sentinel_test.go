@@ -7,8 +7,7 @@ import (
 	"flashsale/loadtest/servers/servertest"
 )
 
-// A sale goes through a failover that loses the last writes: each unit is sold
-// once, before or after, and not one more.
+// A failover by Sentinel loses the last writes. Each unit is sold once nevertheless.
 func TestRedisSentinel(t *testing.T) {
 	t.Parallel()
 	sentinel := servertest.OpenRedisSentinel(t)

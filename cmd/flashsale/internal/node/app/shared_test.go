@@ -18,7 +18,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// asked is how often Redis has been asked by this command.
+// asked returns the number of calls of a command that Redis has counted.
 func asked(t *testing.T, s *servers.Stores, command string) int {
 	t.Helper()
 	stats, err := openRedis(t, s.RedisURL).Info(t.Context(), "commandstats").Result()
@@ -32,7 +32,7 @@ func asked(t *testing.T, s *servers.Stores, command string) int {
 	return n
 }
 
-// many puts n small sales on sale and returns their SKUs.
+// many creates count small sales and returns their SKUs.
 func (n *node) many(count int) (skus []string) {
 	n.t.Helper()
 	for i := range count {
@@ -42,10 +42,9 @@ func (n *node) many(count int) (skus []string) {
 	return skus
 }
 
-// What anybody may ask without a token costs the stores the same, however many
-// ask: it is made once a second. And what is kept for all has nothing of one
-// caller's in it.
-func TestSalesAreMadeOnceASecond(t *testing.T) {
+// The public list of sales and each sale are read once a second, whatever the number of
+// requests. The shared responses contain no headers of one caller.
+func TestSalesAreCachedForASecond(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
 	n := start(t, s, func(c *Config) { c.LimitIP = parseLimit(t, "100000/s:100000") })
@@ -56,29 +55,29 @@ func TestSalesAreMadeOnceASecond(t *testing.T) {
 		for range asks {
 			a := n.send("GET", path, "", "")
 			if a.status != 200 || a.header.Get("Cache-Control") != "public, max-age=1" || a.header.Get("RateLimit") != "" || a.header.Get("RateLimit-Policy") != "" {
-				t.Fatalf("%s: %d %v %s", path, a.status, a.header, a.body)
+				t.Fatalf("%s: got %d %v %s, want 200, cacheable, without limits", path, a.status, a.header, a.body)
 			}
 		}
-		// Each keeper looks at its sale as well, once a second and more.
+		// Each keeper also reads its sale, once a second or more often.
 		limit := 5 * sales * int(time.Since(began)/time.Second+2)
 		if got := asked(t, s, "hmget") - before; got > limit {
-			t.Errorf("%d answers of %s cost Redis %d commands", asks, path, got)
+			t.Errorf("%d requests of %s cost Redis %d commands, want at most %d", asks, path, got, limit)
 		}
 	}
 	n.put("S7", 11, 9, 900).ok()
-	for _, path := range []string{"/v1/sales", "/v1/sales/S7"} { // an operator sees at once what they have done
-		n.send("GET", path, "", "").says(`"total":11`)
+	for _, path := range []string{"/v1/sales", "/v1/sales/S7"} { // an operator sees their change at once
+		n.send("GET", path, "", "").contains(`"total":11`)
 	}
 	check.Eventually(t, "an order shows within a second or two", func() bool {
 		n.order("S7", "ann")
 		return n.send("GET", "/v1/sales/S7", "", "").has(`"available":10`)
 	})
-	n.send("GET", "/v1/sales/none", "", "").is(404)
+	n.send("GET", "/v1/sales/none", "", "").want(404)
 }
 
-// An id says which sale it may be of, so that one which nobody knows costs one
-// look or none, not one at each gate.
-func TestAnUnknownOrderAsksFewGates(t *testing.T) {
+// An order id contains a hash of its SKU, so an unknown id costs at most one look-up instead
+// of one per gate.
+func TestUnknownOrderCostsOneLookup(t *testing.T) {
 	s := servertest.Open(t, servers.KindReal)
 	n := start(t, s, func(c *Config) { c.LimitIP = parseLimit(t, "1000/s:1000") })
 	n.many(20)
@@ -87,23 +86,22 @@ func TestAnUnknownOrderAsksFewGates(t *testing.T) {
 	const asks = 100
 	for i := range asks {
 		id := fmt.Sprintf("01a1f945-8d3e-761d-bbcb-7d1dab60%04x", i)
-		n.send([]string{"GET", "POST"}[i%2], "/v1/orders/"+id+[]string{"", "/cancel"}[i%2], ann, "").is(404)
+		n.send([]string{"GET", "POST"}[i%2], "/v1/orders/"+id+[]string{"", "/cancel"}[i%2], ann, "").want(404)
 	}
 	if got := asked(t, s, "hget") - before; got > 2*asks {
-		t.Errorf("%d questions for orders that are none cost Redis %d commands", asks, got)
+		t.Errorf("%d requests for unknown orders cost Redis %d commands, want at most %d", asks, got, 2*asks)
 	}
 }
 
-// skuHash is what an order's id ends in.
+// skuHash returns the hash of a SKU, with which the ids of its orders end.
 func skuHash(sku string) uint32 {
 	h := fnv.New32a()
 	_, _ = io.WriteString(h, sku)
 	return h.Sum32()>>16 ^ h.Sum32()&0xffff
 }
 
-// An order on its way is found by its id alone, also where two SKUs have the same
-// hash.
-func TestAnOrderOnItsWayIsFoundByItsID(t *testing.T) {
+// A queued order is found by its id alone, even if two SKUs have the same hash.
+func TestQueuedOrderIsFoundByID(t *testing.T) {
 	t.Parallel()
 	s, w := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
 	n := start(t, s, nil)
@@ -127,17 +125,17 @@ func TestAnOrderOnItsWayIsFoundByItsID(t *testing.T) {
 		a := n.send("POST", "/v1/orders", ann, `{"sku":"`+sku+`","quantity":1}`, "Prefer: respond-async")
 		id := uuid7.FindStringSubmatch(a.where())
 		if a.status != 202 || id == nil || id[2] != fmt.Sprintf("%04x", skuHash(sku)) {
-			t.Fatalf("%s: %d %v %s", sku, a.status, a.header, a.body)
+			t.Fatalf("%s: got %d %v %s, want 202 with an id of this SKU", sku, a.status, a.header, a.body)
 		}
-		n.send("GET", "/v1/orders/"+id[1], ann, "").is(200).says(`"status":"reserved"`, `"sku":"`+sku+`"`)
-		n.send("POST", "/v1/orders/"+id[1]+"/pay", ann, `{"payment_ref":"r"}`).is(409, "in_progress")
-		n.send("GET", "/v1/orders/"+id[1], n.token("bob", false), "").is(404)
+		n.send("GET", "/v1/orders/"+id[1], ann, "").want(200).contains(`"status":"reserved"`, `"sku":"`+sku+`"`)
+		n.send("POST", "/v1/orders/"+id[1]+"/pay", ann, `{"payment_ref":"r"}`).want(409, "in_progress")
+		n.send("GET", "/v1/orders/"+id[1], n.token("bob", false), "").want(404)
 	}
 }
 
-// A status of our own logs is no answer: who has closed their half of the
-// connection, and reads, hears one of the contract's.
-func TestWhoHangsUpHalfway(t *testing.T) {
+// A client that has closed only its sending side receives a status of the contract, not the
+// 499 of the logs.
+func TestHalfClosedConnectionIsAnswered(t *testing.T) {
 	s, w := servertest.RedisVia(t, servertest.Open(t, servers.KindReal))
 	n := start(t, s, nil)
 	n.put("S", 10, 9, 900)
@@ -155,13 +153,12 @@ func TestWhoHangsUpHalfway(t *testing.T) {
 	check.Must(t, err)
 	status, _, _ := strings.Cut(string(raw), "\r\n")
 	if status != "HTTP/1.1 503 Service Unavailable" {
-		t.Errorf("%s", raw)
+		t.Errorf("got %s, want 503", raw)
 	}
 }
 
-// However often a balancer, or anybody, asks whether the node is ready: the
-// stores are asked at most ten times a second.
-func TestReadyzAsksTenTimesASecond(t *testing.T) {
+// Whatever the rate of requests to /readyz, the stores are checked at most ten times a second.
+func TestReadyzSharesChecks(t *testing.T) {
 	s := servertest.Open(t, servers.KindReal)
 	n := start(t, s, nil)
 	before, began := asked(t, s, "ping"), time.Now()
@@ -171,8 +168,8 @@ func TestReadyzAsksTenTimesASecond(t *testing.T) {
 		check.Must(t, err)
 		_ = res.Body.Close()
 	}
-	limit := int(time.Since(began)/(100*time.Millisecond)) + 5 // and our own connections
+	limit := int(time.Since(began)/(100*time.Millisecond)) + 5 // 5 for the connections of the test
 	if got := asked(t, s, "ping") - before; got > limit {
-		t.Errorf("%d questions in %v: Redis was asked %d times", asks, time.Since(began), got)
+		t.Errorf("%d requests in %v: Redis received %d pings, want at most %d", asks, time.Since(began), got, limit)
 	}
 }

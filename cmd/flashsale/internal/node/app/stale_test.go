@@ -18,27 +18,26 @@ import (
 	"flashsale/orders/controller"
 )
 
-// A Redis that comes back without its last writes has forgotten who bought. The
-// gate notices that it runs on another Redis, and accepts and refuses nothing until it is
-// rebuilt.
-func TestRedisThatForgotTheBuyer(t *testing.T) {
+// A Redis that restarts without its last writes lacks an accepted order. The gate detects the
+// restart, and accepts and refuses nothing until it is rebuilt.
+func TestRestartedRedisIsRebuilt(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
 	n := start(t, s, nil)
 	n.put("S", 1, 1, 900).ok()
 	order := func() answer { return n.order("S", "ann") }
-	first := order().is(201)
+	first := order().want(201)
 	rdb := openRedis(t, s.RedisURL)
 	forgetAnn(t, rdb)
-	// The gate has forgotten. While the node's copy of the sales is too old, it asks MySQL.
+	// Without the restart, the order is refused, because the gate lacks it. While the node's copy
+	// of the sales is too old, the node reads MySQL.
 	check.Eventually(t, "sold out", func() bool { return order().status == 409 })
 	s.Redis.Kill()
 	check.Must(t, s.Redis.Restart(t.Context()))
 	n.sold("S", "ann").replays(first)
 }
 
-// forgetAnn makes the gate of S lack all that it knows of ann's order, once that is
-// durable.
+// forgetAnn removes ann's order from the gate of S after the keeper has committed it.
 func forgetAnn(t *testing.T, rdb *redis.Client) {
 	t.Helper()
 	ctx := t.Context()
@@ -47,28 +46,28 @@ func forgetAnn(t *testing.T, rdb *redis.Client) {
 		rdb.HSet(ctx, "sale:{S}:buyers", "another", 0).Err(), rdb.HDel(ctx, "sale:{S}:buyers", "ann").Err()))
 }
 
-// Redis has lost its last write and says that it is the same as before. One node
-// knows better by the number of accepted orders. After its next call the gate accepts and
-// refuses nothing, at either node, however long the rebuild takes.
-func TestOneNodeKnowsThatRedisWentBack(t *testing.T) {
+// Redis has lost its last write without a restart. One node detects this, because granted is
+// lower than before, and marks the gate stale. From then on the gate accepts and refuses
+// nothing on either node until it is rebuilt.
+func TestLostWritesMarkGateStale(t *testing.T) {
 	t.Parallel()
 	s, w := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
-	knows, other := start(t, s, quick), start(t, s, func(c *Config) { quick(c); c.Node = "two" })
-	knows.put("S", 1, 1, 900).ok()
+	one, other := start(t, s, quick), start(t, s, func(c *Config) { quick(c); c.Node = "two" })
+	one.put("S", 1, 1, 900).ok()
 	check.Eventually(t, "the other node has the sale", func() bool { return other.send("GET", "/v1/sales/S", "", "").status == 200 })
-	first := knows.sold("S", "ann")
+	first := one.sold("S", "ann")
 	rdb := openRedis(t, s.RedisURL)
 	forgetAnn(t, rdb)
 	w.Freeze()
 	check.Must(t, rdb.HIncrBy(t.Context(), "sale:{S}", "granted", -1).Err())
-	knows.order("S", "carl").is(503)
-	other.order("S", "ann").is(503)
+	one.order("S", "carl").want(503)
+	other.order("S", "ann").want(503)
 	w.Thaw()
 	other.sold("S", "ann").replays(first)
 }
 
-// Redis fails over to its replica and, later, back to the first process, which
-// has been running all the time. The second failover loses the last writes.
+// Redis fails over to its replica and later back to the first process, which never restarted.
+// The failover back loses the last writes, and the gate is rebuilt.
 func TestFailBackIsNoticed(t *testing.T) {
 	t.Parallel()
 	db := servertest.OpenSQL(t, servers.KindReal)
@@ -104,16 +103,16 @@ func TestFailBackIsNoticed(t *testing.T) {
 		built := c2.HGet(ctx, "sale:{S}", "built_on").Val()
 		return built != "" && strings.Contains(id, "master_replid:"+built) && c1.HGet(ctx, "sale:{S}", "built_on").Val() == built
 	})
-	// The first process, now the replica, hears nothing more; then it is promoted.
+	// The first process, now a replica, stops replicating and is then promoted.
 	check.Must(t, c1.ReplicaOf(ctx, "no", "one").Err())
-	n.cancel("bob", bob.where()).is(200)
+	n.cancel("bob", bob.where()).want(200)
 	var ann answer
 	check.Eventually(t, "ann has bob's unit", func() bool { ann = n.order("S", "ann"); return ann.status == 201 })
 	w.Lead(one.Real.Addr())
 	check.Eventually(t, "rebuilt for the first again, and ann receives her order", func() bool {
 		retried := n.order("S", "ann")
 		if retried.status != 503 && retried.status != 201 {
-			t.Fatalf("ann was answered 201 %s; after the failover back the same key hears %d %s", ann.body, retried.status, retried.body)
+			t.Fatalf("ann was answered 201 %s; after the failover back, the same key is answered %d %s", ann.body, retried.status, retried.body)
 		}
 		id, _ := c1.Info(ctx, "replication").Result()
 		built := c1.HGet(ctx, "sale:{S}", "built_on").Val()
@@ -121,10 +120,10 @@ func TestFailBackIsNoticed(t *testing.T) {
 	})
 }
 
-// A sale that took units on payment takes them on order from now on. Its gate is still
-// the old one, which does not know the orders without units. Its refusals are looked up,
+// A sale changes from taking units on payment to taking them on order. Until the rebuild, its
+// gate lacks the orders without units. The node looks up the refusals of this gate in MySQL,
 // so a replay finds its order.
-func TestGateOfBeforeAChangeOver(t *testing.T) {
+func TestReserveOnChangeWithOldGate(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindReal)
 	via, w := servertest.RedisVia(t, s)
@@ -132,28 +131,28 @@ func TestGateOfBeforeAChangeOver(t *testing.T) {
 	for i := 0; controller.ShouldKeep(nodes, sku) != "one"; i++ {
 		sku = fmt.Sprint("S", i)
 	}
-	keeps, asks := start(t, via, quick), start(t, s, func(c *Config) { quick(c); c.Node = "two" })
-	asks.put(sku, 1, 1, 900, onPayment).ok()
-	check.Eventually(t, "the first node keeps the sale", func() bool { return keeps.kept() == 1 && asks.kept() == 0 })
-	bob, ann := asks.sold(sku, "bob"), asks.sold(sku, "ann")
-	check.Eventually(t, "bob has the unit", func() bool { return asks.pay("bob", bob.where(), "ref").status == 200 })
+	keeps, sells := start(t, via, quick), start(t, s, func(c *Config) { quick(c); c.Node = "two" })
+	sells.put(sku, 1, 1, 900, onPayment).ok()
+	check.Eventually(t, "the first node keeps the sale", func() bool { return keeps.kept() == 1 && sells.kept() == 0 })
+	bob, ann := sells.sold(sku, "bob"), sells.sold(sku, "ann")
+	check.Eventually(t, "bob has the unit", func() bool { return sells.pay("bob", bob.where(), "ref").status == 200 })
 
-	shut, err := os.ReadFile("../../../../../inventory/begin_rebuild.lua")
+	script, err := os.ReadFile("../../../../../inventory/begin_rebuild.lua")
 	check.Must(t, err)
-	hash := []byte(redis.NewScript(string(shut)).Hash())
-	check.Must(t, redis.NewScript(string(shut)).Load(t.Context(), openRedis(t, s.RedisURL)).Err())
+	hash := []byte(redis.NewScript(string(script)).Hash())
+	check.Must(t, redis.NewScript(string(script)).Load(t.Context(), openRedis(t, s.RedisURL)).Err())
 	rebuild := w.HoldAll(func(sent []byte) bool { return bytes.Contains(sent, hash) })
 	defer rebuild.Drop()
 	body := terms(t, func(all map[string]any) { all["total"], all["per_buyer_limit"] = 1, 1 })
 	changed := make(chan struct{})
-	go func() { // it waits for the gate
+	go func() { // the PUT waits for the gate
 		defer close(changed)
-		asks.send("PUT", "/v1/admin/sales/"+sku, asks.token("operator", true), body)
+		sells.send("PUT", "/v1/admin/sales/"+sku, sells.token("operator", true), body)
 	}()
 	<-rebuild.Caught()
-	asks.order(sku, "ann").replays(ann)
-	asks.order(sku, "eve").is(409, "sold_out")
+	sells.order(sku, "ann").replays(ann)
+	sells.order(sku, "eve").want(409, "sold_out")
 	rebuild.Pass()
 	<-changed
-	asks.order(sku, "ann").replays(ann)
+	sells.order(sku, "ann").replays(ann)
 }

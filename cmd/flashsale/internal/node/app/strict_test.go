@@ -12,18 +12,18 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// names wants a 400 that names this field and no other.
+// names fails the test unless the answer is a 400 that names exactly this field.
 func (a answer) names(field string) {
 	a.n.t.Helper()
 	var p struct{ Errors []struct{ Field string } }
 	_ = json.Unmarshal([]byte(a.body), &p)
 	if a.status != 400 || len(p.Errors) != 1 || p.Errors[0].Field != field {
-		a.n.t.Errorf("%s: %d %s, want 400 naming %s", a.call, a.status, a.body, field)
+		a.n.t.Errorf("%s: got %d %s, want 400 naming %s", a.call, a.status, a.body, field)
 	}
 }
 
-// A name in another case and a field given twice are read by some programs one
-// way and by some another: so by nobody.
+// Programs differ in how they read a name in another case or a repeated field, so both are
+// rejected.
 func TestStrictBodies(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
@@ -47,17 +47,17 @@ func TestStrictBodies(t *testing.T) {
 	id := strings.TrimPrefix(n.send("POST", "/v1/orders", ann, `{"sku":"S","quantity":1}`).header.Get("Location"), "/v1/orders/")
 	for _, body := range []string{`{"payment_ref":"a","payment_ref":"b"}`, `{"Payment_Ref":"a","payment_ref":"a"}`, `{"payment_ref":null}`, `{}`, `{"payment_ref":"ä"}`, `{"payment_ref":"a b"}`} {
 		if a := n.send("POST", "/v1/orders/"+id+"/pay", ann, body); a.status != 400 || !strings.Contains(strings.ToLower(a.body), "payment_ref") {
-			t.Errorf("paying by %s: %d %s", body, a.status, a.body)
+			t.Errorf("paying by %s: got %d %s, want 400 payment_ref", body, a.status, a.body)
 		}
 	}
 	for media, want := range map[string]int{
 		"application/json; charset=utf-16": 415, "application/json; charset=latin1": 415, "application/json;charset=UTF-8": 201, "application/json": 201,
 	} {
 		if a := n.send("POST", "/v1/orders", ann, `{"sku":"S","quantity":1}`, "Content-Type: "+media); a.status != want {
-			t.Errorf("%s: %d %s", media, a.status, a.body)
+			t.Errorf("%s: got %d %s, want %d", media, a.status, a.body, want)
 		}
 	}
-	// Two of the header: of which of them is the body?
+	// With two Content-Type headers, the type of the body is ambiguous.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.URL()+"/v1/orders", strings.NewReader(`{"sku":"S","quantity":1}`))
 	check.Must(t, err)
 	req.Header["Content-Type"] = []string{"application/json", "text/plain"}
@@ -66,12 +66,12 @@ func TestStrictBodies(t *testing.T) {
 	check.Must(t, err)
 	_ = res.Body.Close()
 	if res.StatusCode != 415 {
-		t.Errorf("two media types: %d", res.StatusCode)
+		t.Errorf("two media types: got %d, want 415", res.StatusCode)
 	}
 }
 
-// What a sale's terms leave out is not taken for 0: without a price it would be
-// given away, without a total cut to what is sold.
+// A missing field is not 0. Otherwise a sale without a price would be free, and a PUT
+// without a total would cut the stock.
 func TestTermsAreRequired(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
@@ -79,7 +79,7 @@ func TestTermsAreRequired(t *testing.T) {
 	put := func(sku string, change func(map[string]any)) answer {
 		return n.send("PUT", "/v1/admin/sales/"+sku, op, terms(t, change))
 	}
-	n.put("S", 10, 2, 900).is(201)
+	n.put("S", 10, 2, 900).want(201)
 	for _, field := range []string{"name", "price", "currency", "total", "per_buyer_limit", "opens_at", "closes_at", "payment_window_s"} {
 		put("S", func(m map[string]any) { delete(m, field) }).names(field)
 		put("S", func(m map[string]any) { m[field] = nil }).names(field)
@@ -88,13 +88,13 @@ func TestTermsAreRequired(t *testing.T) {
 	for _, at := range []string{"2026-01-01T1:00:00Z", "2026-01-01T01:00:00,5Z", "2026-01-01t01:00:00z", "2026-01-01 01:00:00Z", "2026-01-01T01:00:00+24:00", ""} {
 		put("S", func(m map[string]any) { m["opens_at"] = at }).names("opens_at")
 	}
-	n.send("GET", "/v1/sales/S", "", "").says(`"price":1999,"currency":"EUR","total":10,`)
-	put("S", func(m map[string]any) { m["name"] = strings.Repeat("ü", 200) }).is(200)
+	n.send("GET", "/v1/sales/S", "", "").contains(`"price":1999,"currency":"EUR","total":10,`)
+	put("S", func(m map[string]any) { m["name"] = strings.Repeat("ü", 200) }).want(200)
 	put("S", func(m map[string]any) { m["name"] = strings.Repeat("ü", 201) }).names("name")
 }
 
-// A path that says . or .. means another one to proxies and browsers.
-func TestDotsAreNoSKU(t *testing.T) {
+// Proxies and browsers rewrite a path with . or .. so these are not valid SKUs.
+func TestDotSKUsAreRejected(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
 	op := n.token("op", true)
@@ -102,8 +102,8 @@ func TestDotsAreNoSKU(t *testing.T) {
 		n.send("PUT", "/v1/admin/sales/"+sku, op, terms(t, nil)).names("sku")
 		for _, call := range []string{"GET /v1/sales/%s", "GET /v1/admin/sales/%s/audit", "GET /v1/admin/sales/%s/orders", "POST /v1/admin/sales/%s/rebuild", "GET /v1/live?sku=%s"} {
 			method, path, _ := strings.Cut(call, " ")
-			n.send(method, fmt.Sprintf(path, sku), op, "").is(404)
+			n.send(method, fmt.Sprintf(path, sku), op, "").want(404)
 		}
 	}
-	n.send("POST", "/v1/orders", n.token("ann", false), `{"sku":"..","quantity":1}`).is(404)
+	n.send("POST", "/v1/orders", n.token("ann", false), `{"sku":"..","quantity":1}`).want(404)
 }

@@ -14,7 +14,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// signed is a token with these claims and no others. A claim of nil is left out.
+// signed returns a token with sub, exp and the given claims. A nil claim is removed.
 func signed(t *testing.T, secret string, claims map[string]any) string {
 	t.Helper()
 	all := jwt.MapClaims{"sub": "ann", "exp": time.Now().Add(time.Hour).Unix()}
@@ -28,8 +28,8 @@ func signed(t *testing.T, secret string, claims map[string]any) string {
 	return token
 }
 
-// Whom a token is from and for counts where it says so, its claims by their exact
-// names, and none is good for ever.
+// Issuer and audience must match if a token has them. The names of claims are exact, and the
+// lifetime is bounded.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
@@ -44,48 +44,47 @@ func TestTokens(t *testing.T) {
 		want   int
 	}{
 		"neither issuer nor audience": {n, secret, nil, 200},
-		"ours":                        {n, secret, map[string]any{"iss": "flashsale", "aud": "flashsale"}, 200},
-		"for several":                 {n, secret, map[string]any{"aud": []string{"mail", "flashsale"}}, 200},
+		"default names":               {n, secret, map[string]any{"iss": "flashsale", "aud": "flashsale"}, 200},
+		"several audiences":           {n, secret, map[string]any{"aud": []string{"mail", "flashsale"}}, 200},
 		"another issuer":              {n, secret, map[string]any{"iss": "mail"}, 401},
-		"an issuer of no name":        {n, secret, map[string]any{"iss": ""}, 401},
+		"empty issuer":                {n, secret, map[string]any{"iss": ""}, 401},
 		"another audience":            {n, secret, map[string]any{"aud": "mail"}, 401},
-		"for others":                  {n, secret, map[string]any{"aud": []string{"mail", "Flashsale"}}, 401},
-		"for nobody":                  {n, secret, map[string]any{"aud": []string{}}, 401},
+		"other audiences":             {n, secret, map[string]any{"aud": []string{"mail", "Flashsale"}}, 401},
+		"empty audience":              {n, secret, map[string]any{"aud": []string{}}, 401},
 		"as configured":               {other, secret, map[string]any{"iss": "shop", "aud": "api"}, 200},
-		"as was the default":          {other, secret, map[string]any{"iss": "flashsale"}, 401},
+		"default, another configured": {other, secret, map[string]any{"iss": "flashsale"}, 401},
 		"SUB":                         {n, secret, map[string]any{"sub": nil, "SUB": "ann"}, 401},
 		"Exp":                         {n, secret, map[string]any{"exp": nil, "Exp": in(time.Hour)}, 401},
 		"exp and EXP":                 {n, secret, map[string]any{"exp": in(-time.Hour), "EXP": in(time.Hour)}, 401},
 		"nbf and Nbf":                 {n, secret, map[string]any{"nbf": in(time.Hour), "Nbf": in(-time.Hour)}, 401},
-		"no end":                      {n, secret, map[string]any{"exp": nil}, 401},
+		"no exp":                      {n, secret, map[string]any{"exp": nil}, 401},
 		"31 days":                     {n, secret, map[string]any{"exp": in(31*24*time.Hour - time.Minute)}, 200},
 		"more than 31 days":           {n, secret, map[string]any{"exp": in(31*24*time.Hour + time.Minute)}, 401},
-		"more than is set":            {other, secret, map[string]any{"exp": in(2 * time.Hour)}, 401},
+		"more than --token-life":      {other, secret, map[string]any{"exp": in(2 * time.Hour)}, 401},
 		"the previous secret":         {n, before, nil, 200},
-		"a secret of nobody's":        {other, before, nil, 401},
+		"unknown secret":              {other, before, nil, 401},
 	} {
 		if a := c.node.send("GET", "/v1/orders", signed(t, c.secret, c.claims), ""); a.status != c.want {
-			t.Errorf("%s: %d %s, want %d", name, a.status, a.body, c.want)
+			t.Errorf("%s: got %d %s, want %d", name, a.status, a.body, c.want)
 		}
 	}
-	n.send("GET", "/v1/admin/refunds", signed(t, secret, map[string]any{"Scope": "admin"}), "").is(403)
+	n.send("GET", "/v1/admin/refunds", signed(t, secret, map[string]any{"Scope": "admin"}), "").want(403)
 	if a := n.send("GET", "/v1/live?sku=S", "x.y.z", ""); a.status != 401 || a.header.Get("WWW-Authenticate") != "Bearer" {
-		t.Errorf("/v1/live: %d %v", a.status, a.header)
+		t.Errorf("/v1/live: got %d %v, want 401 with WWW-Authenticate", a.status, a.header)
 	}
 }
 
-// What a demo gives away is worth nothing once the demo is over, although the
-// secret stays; and a page from elsewhere, whose name leads to this machine, gets
-// nothing at all.
+// The tokens of a demo are invalid on a later node with the same secret. A foreign web page
+// whose host name resolves to this machine receives no token.
 func TestDemoTokens(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
 	demo, another := start(t, s, func(c *Config) { c.Demo = true }), start(t, s, func(c *Config) { c.Demo = true })
 	var op struct{ Token string }
 	demo.send("POST", "/demo/token?role=operator", "", "").into(t, &op)
-	another.send("GET", "/v1/admin/refunds", op.Token, "").is(200)
+	another.send("GET", "/v1/admin/refunds", op.Token, "").want(200)
 	over := start(t, s, nil)
-	over.send("GET", "/v1/admin/refunds", op.Token, "").is(401)
+	over.send("GET", "/v1/admin/refunds", op.Token, "").want(401)
 	for host, want := range map[string]int{
 		"localhost:8080": 200, "localhost": 200, "192.0.2.7:80": 200, "[::1]:8080": 200, "[::1]": 200,
 		"evil.example": 403, "evil.example:8080": 403, "127.0.0.1.evil.example": 403, "localhost.evil.example": 403,
@@ -97,52 +96,51 @@ func TestDemoTokens(t *testing.T) {
 		check.Must(t, err)
 		_ = res.Body.Close()
 		if res.StatusCode != want {
-			t.Errorf("Host: %s: %d", host, res.StatusCode)
+			t.Errorf("Host %s: got %d, want %d", host, res.StatusCode, want)
 		}
 	}
 }
 
-// Where paying needs a scope, no buyer says of themselves that they have paid,
-// and whoever has the scope says it of anybody.
+// With PayScope, only a token with this scope can pay, and it can pay every buyer's order.
 func TestPayScope(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		n := start(t, s, func(c *Config) { c.PayScope, c.LimitIP = "payments", parseLimit(t, "1/h:6") })
 		n.put("S", 10, 9, 900)
 		ann, psp := n.token("ann", false), signed(t, secret, map[string]any{"sub": "psp", "scope": "mail payments"})
-		where := n.order("S", "ann").is(201).where()
+		where := n.order("S", "ann").want(201).where()
 		for _, token := range []string{ann, n.token("op", true)} { // neither the buyer nor an operator
-			n.send("POST", where+"/pay", token, `{"payment_ref":"r"}`).is(403, "forbidden")
+			n.send("POST", where+"/pay", token, `{"payment_ref":"r"}`).want(403, "forbidden")
 		}
-		for range 10 { // the provider's address is one for all buyers: no limit counts it
-			n.send("POST", where+"/pay", psp, `{"payment_ref":"r"}`).is(200).says(`"status":"paid"`, `"buyer":"ann"`)
+		for range 10 { // the provider pays for all buyers from one address, so it is not limited
+			n.send("POST", where+"/pay", psp, `{"payment_ref":"r"}`).want(200).contains(`"status":"paid"`, `"buyer":"ann"`)
 		}
-		closed := n.orderBy("S", "ann", "l").is(201).where()
-		n.cancel("ann", closed).is(200)
+		closed := n.orderBy("S", "ann", "l").want(201).where()
+		n.cancel("ann", closed).want(200)
 		for path, want := range map[string]string{
 			closed: "order_closed", "/v1/orders/01a1f945-8d3e-761d-bbcb-7d1dab60df27": "not_found", "/v1/orders/x": "not_found",
 		} {
 			if a := n.send("POST", path+"/pay", psp, `{"payment_ref":"q"}`); a.code() != want {
-				t.Errorf("paying %s: %d %s", path, a.status, a.body)
+				t.Errorf("paying %s: got %d %s, want %s", path, a.status, a.body, want)
 			}
 		}
-		// It is a scope for paying, and for nothing else.
+		// The scope allows nothing else.
 		for _, call := range []string{"GET " + where, "POST " + closed + "/cancel", "GET /v1/admin/refunds"} {
 			method, path, _ := strings.Cut(call, " ")
 			if a := n.send(method, path, psp, ""); a.status != 404 && a.status != 403 {
-				t.Errorf("%s: %d %s", call, a.status, a.body)
+				t.Errorf("%s: got %d %s, want 404 or 403", call, a.status, a.body)
 			}
 		}
 	})
 }
 
-// A whole IPv6 site counts, not each of its 65,536 networks by itself alone.
-func TestAnIPv6SiteIsLimited(t *testing.T) {
+// An IPv6 /48 site has a limit, in addition to the limits of its 65,536 /64 networks.
+func TestIPv6SiteIsLimited(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitIP = parseLimit(t, "1/h:2") })
 	ask := func(ip string) int { return n.send("GET", "/v1/sales", "", "", "X-Forwarded-For: "+ip).status }
 	if got := []int{ask("2001:db8:7::1"), ask("2001:db8:7::2"), ask("2001:db8:7::3")}; got[1] != 200 || got[2] != 429 {
-		t.Errorf("one network: %v", got)
+		t.Errorf("one network: got %v, want 200 200 429", got)
 	}
 	passed := 0
 	const letters = "123456789abcdef"
@@ -154,18 +152,17 @@ func TestAnIPv6SiteIsLimited(t *testing.T) {
 		}
 	}
 	if passed != 20 {
-		t.Errorf("%d requests of one site passed, want ten times one network's", passed)
+		t.Errorf("one site: got %d admitted requests, want 20", passed)
 	}
 	if got := ask("2001:db8:9::1"); got != 200 {
-		t.Errorf("another site: %d", got)
+		t.Errorf("another site: got %d, want 200", got)
 	}
 	raw, _ := json.Marshal(n.send("GET", "/v1/sales", "", "", "X-Forwarded-For: 2001:db8:8:77::1").header)
 	if !strings.Contains(string(raw), "ip48") {
-		t.Errorf("who refuses is not said: %s", raw)
+		t.Errorf("the headers do not name the bucket ip48: %s", raw)
 	}
 }
 
-// A page may do what its policy says, in no frame, and is what it says it is.
 func TestPagesHaveHeaders(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
@@ -175,7 +172,7 @@ func TestPagesHaveHeaders(t *testing.T) {
 			"Content-Security-Policy": "frame-ancestors 'none'", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache",
 		} {
 			if got := a.header.Get(name); !strings.Contains(got, want) {
-				t.Errorf("%s: %s: %q", path, name, got)
+				t.Errorf("%s: got %s: %q, want %q", path, name, got, want)
 			}
 		}
 	}

@@ -14,20 +14,19 @@ import (
 	"flashsale/orders/shop"
 )
 
-// A tracer makes spans of what gate and keeper tell afterwards. They know
-// nothing of OpenTelemetry: what they carry along is a W3C traceparent, of
-// callers that are sampled, and of no others.
+// A tracer creates spans from the reports of the gate and the keeper. Both are free of
+// OpenTelemetry: they carry only the W3C traceparent of sampled requests.
 //
-// Of one order that is placed on one node and kept by another:
+// The trace of an order that one node places and the keeper of another node commits:
 //
-//	POST /v1/orders            the request, on its node
+//	POST /v1/orders            the request
 //	├─ limiter
-//	├─ reserve                 the script call, shared with others
-//	├─ queue                   until the keeper came, told by the keeper's node
-//	└─ commit                  the keeper's transaction, shared with others
+//	├─ reserve                 the script call, shared with other orders
+//	├─ queue                   the wait for the keeper, reported by the keeper's node
+//	└─ commit                  the keeper's transaction, shared with other orders
 type tracer struct{ trace.Tracer }
 
-// traceparent is what the caller's trace goes on from, "" where it is not sampled.
+// traceparent returns the traceparent of the current span, or "" if it is not sampled.
 func traceparent(ctx context.Context) string {
 	if !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ""
@@ -37,13 +36,13 @@ func traceparent(ctx context.Context) string {
 	return carrier.Get("traceparent")
 }
 
-// follow is the inverse of traceparent.
+// follow returns a context with the span of a traceparent.
 func follow(traceparent string) context.Context {
 	carrier := propagation.MapCarrier{"traceparent": traceparent}
 	return propagation.TraceContext{}.Extract(context.Background(), carrier)
 }
 
-// tracedLimits is a Limiter whose answers are part of the trace.
+// tracedLimits is a Limiter that creates a span for each sampled request.
 type tracedLimits struct {
 	shop.Limiter
 	tracer tracer
@@ -80,13 +79,12 @@ func (t tracer) commit(c *keeper.Commit) {
 		attribute.String("flashsale.sku", c.SKU), attribute.Int("flashsale.batch", len(c.Orders)), attribute.Int64("flashsale.fence", c.Fence))
 }
 
-// maxLinks is what a span has room for by default.
+// maxLinks is OpenTelemetry's default limit of links per span.
 const maxLinks = 128
 
-// shared records work that was done once for several requests: as a span in
-// each one's trace, the first of which is linked to the others' requests, and
-// they to it. So each trace tells the whole of its story, and nobody's work is
-// recorded whose trace is not.
+// shared records work that was done once for several requests. It adds a span to the
+// trace of each sampled request, so each trace is complete. The first span links to all
+// other requests, and the spans of these requests link to the first span.
 func (t tracer) shared(name string, began time.Time, took time.Duration, err error, traces []string, attributes ...attribute.KeyValue) {
 	var first trace.SpanContext
 	for i, parent := range traces {

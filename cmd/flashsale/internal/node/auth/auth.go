@@ -1,5 +1,5 @@
-// Package auth says who is calling: it signs and verifies the JSON Web Tokens
-// of buyers and operators. HS256 is the only algorithm (RFC 8725, section 3.1).
+// Package auth signs and verifies the JSON Web Tokens of buyers and operators. It
+// accepts only the algorithm HS256 (RFC 8725, section 3.1).
 package auth
 
 import (
@@ -16,72 +16,70 @@ import (
 	"flashsale/orders"
 )
 
-// ErrUnauthorized is wrapped by every refusal. What it is wrapped with says
-// why and is for logs; it never holds the token.
+// ErrUnauthorized is wrapped by every error of Verify. The wrapping error has the
+// reason, for logs. It never contains the token.
 var ErrUnauthorized = errors.New("auth: unauthorized")
 
-// ErrSignature is wrapped where the token is well formed and its signature is
-// wrong: a forgery, or a token of a node that has another secret.
+// ErrSignature is also wrapped if the token is well-formed but its signature is wrong:
+// the token was forged, or signed by a node with another secret.
 var ErrSignature = jwt.ErrTokenSignatureInvalid
 
 const (
-	// minSecret is HS256's output size: a shorter key is weaker than the
+	// minSecret is the output size of HS256 in bytes. A shorter key is weaker than the
 	// signature (RFC 7518, section 3.2).
 	minSecret = 32
-	// maxToken bounds what is parsed, in bytes. Ours have about 150.
+	// maxToken bounds the length of a token in bytes. Signed tokens have about 150.
 	maxToken = 4096
-	// maxCached bounds the tokens remembered: some 25 MB when full. Where there is
-	// no room, the one that was unused for longest goes: it costs its owner a parse.
+	// maxCached bounds the cache of verified tokens, which then takes about 25 MB. A full
+	// cache evicts the least recently used token. Its next request costs a parse.
 	maxCached = 65_536
 
-	// ScopeAdmin is an operator's.
+	// ScopeAdmin is the scope of operators.
 	ScopeAdmin = "admin"
 
-	// DefaultName is whom tokens are from and for, where they name somebody.
+	// DefaultName is the default issuer and audience.
 	DefaultName = "flashsale"
-	// DefaultLife is how far ahead a token may end: 31 days.
+	// DefaultLife is the default of Config.Life: 31 days.
 	DefaultLife = 31 * 24 * time.Hour
-	// demo is added to the issuer's name in the tokens of a demo.
+	// demo is the suffix of the issuer in the tokens of a demo.
 	demo = "-demo"
 )
 
-// Identity is who a token speaks for.
+// Identity describes the caller of a verified token.
 type Identity struct {
-	Buyer string
-	Admin bool
-	Scope string // all of the token's scopes, separated by spaces
-	// Expires is the end of the token: from then on it is nobody's.
-	Expires time.Time
+	Buyer   string
+	Admin   bool
+	Scope   string    // all scopes, separated by spaces
+	Expires time.Time // the token is invalid from this time on
 }
 
-// Has tells whether the token has this scope.
+// Has reports whether the token has this scope.
 func (id Identity) Has(scope string) bool { return slices.Contains(strings.Fields(id.Scope), scope) }
 
 // Config of a Verifier. Only Secret is required.
 type Config struct {
-	Secret   []byte // signs and verifies, 32 bytes or more
-	Previous []byte // verifies as well, for a change of the secret; nil for none
-	// Issuer and Audience are whom a token must name where it names any. Default
-	// DefaultName.
+	Secret   []byte // signs and verifies tokens; 32 bytes or more
+	Previous []byte // also verifies tokens, during a change of the secret; nil for none
+	// Issuer and Audience must match the token, unless the token has none. The default
+	// is DefaultName.
 	Issuer, Audience string
-	// Life is how far ahead a token may end. Default DefaultLife.
+	// Life is the longest time until a token may expire. The default is DefaultLife.
 	Life time.Duration
-	// Demo accepts what SignDemo has signed.
+	// Demo accepts the tokens of SignDemo.
 	Demo  bool
-	Clock func() time.Time // that expiry is judged by. Default time.Now
+	Clock func() time.Time // the default is time.Now
 }
 
-// Verifier signs and verifies tokens, and remembers up to 65,536 verified ones,
-// so that a buyer who comes again costs a look-up instead of a parse. It is safe
-// for concurrent use.
+// Verifier signs and verifies tokens. It caches up to 65,536 verified tokens, so a
+// repeated token costs a look-up instead of a parse. It is safe for concurrent use.
 type Verifier struct {
 	cfg    Config
 	keys   jwt.VerificationKeySet
 	parser *jwt.Parser
-	cache  *lru.Cache[string, Identity] // by a token's full text, signature included
+	cache  *lru.Cache[string, Identity] // by the whole token, including its signature
 }
 
-// New returns a verifier. Error: a secret is too short.
+// New returns a Verifier. It returns an error if a secret is too short.
 func New(c Config) (*Verifier, error) {
 	c.Issuer, c.Audience = cmp.Or(c.Issuer, DefaultName), cmp.Or(c.Audience, DefaultName)
 	c.Life = cmp.Or(c.Life, DefaultLife)
@@ -95,12 +93,12 @@ func New(c Config) (*Verifier, error) {
 	v := &Verifier{
 		cfg: c, cache: cache,
 		parser: jwt.NewParser(
-			// Without this a token could choose how it wants to be verified.
+			// Otherwise the token's header would choose the algorithm.
 			jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
 			jwt.WithExpirationRequired(),
 			jwt.WithTimeFunc(c.Clock),
-			// One token, one text: else a valid one would have variants, each
-			// with a place of its own in the cache.
+			// Otherwise a valid token would have several spellings, each with an entry
+			// in the cache.
 			jwt.WithStrictDecoding(),
 		),
 	}
@@ -117,10 +115,10 @@ func New(c Config) (*Verifier, error) {
 	return v, nil
 }
 
-// Verify tells who the token speaks for. Errors wrap ErrUnauthorized.
+// Verify returns the identity of a token. Errors wrap ErrUnauthorized.
 func (v *Verifier) Verify(token string) (Identity, error) {
 	if len(token) > maxToken {
-		return Identity{}, fmt.Errorf("%w: the token has %d bytes, more than %d", ErrUnauthorized, len(token), maxToken)
+		return Identity{}, fmt.Errorf("%w: the token has %d bytes, the maximum is %d", ErrUnauthorized, len(token), maxToken)
 	}
 	id, known := v.cache.Get(token)
 	if known && v.cfg.Clock().Before(id.Expires) {
@@ -128,25 +126,24 @@ func (v *Verifier) Verify(token string) (Identity, error) {
 	}
 	id, err := v.parse(token)
 	if err != nil {
-		v.cache.Remove(token) // it has expired, if it was there
+		v.cache.Remove(token) // a cached token has expired
 		return Identity{}, fmt.Errorf("%w: %w", ErrUnauthorized, err)
 	}
-	// Only here, after the signature was found right: garbage never gets in.
-	// The token is part of a longer header, which must not be kept with it.
+	// Only tokens with a valid signature enter the cache. Clone, because the token is a
+	// substring of the header, which would stay in memory.
 	v.cache.Add(strings.Clone(token), id)
 	return id, nil
 }
 
 func (v *Verifier) parse(token string) (Identity, error) {
-	// A map has claims by their exact names. A struct would take "SUB" for "sub",
-	// which whoever else reads the token would not.
+	// The names of claims in a map are exact. A struct would also accept "SUB" for "sub".
 	c := jwt.MapClaims{}
 	parsed, err := v.parser.ParseWithClaims(token, c, func(*jwt.Token) (any, error) { return v.keys, nil })
 	if err != nil {
 		return Identity{}, err
 	}
-	if _, asks := parsed.Header["crit"]; asks {
-		return Identity{}, errors.New("the token has a critical header, and none is understood") // RFC 7515, section 4.1.11
+	if _, found := parsed.Header["crit"]; found {
+		return Identity{}, errors.New("the token has a critical header, which is not supported") // RFC 7515, section 4.1.11
 	}
 	buyer, noSubject := c.GetSubject()
 	issuer, noIssuer := c.GetIssuer()
@@ -158,21 +155,21 @@ func (v *Verifier) parse(token string) (Identity, error) {
 	case err != nil:
 		return Identity{}, err
 	case c["scope"] != nil && !isText:
-		return Identity{}, errors.New("the token's scope is no text")
+		return Identity{}, errors.New("the token's scope is not a string")
 	case c["iss"] != nil && issuer != v.cfg.Issuer && !(v.cfg.Demo && issuer == v.cfg.Issuer+demo):
 		return Identity{}, errors.New("the token is from another issuer")
 	case c["aud"] != nil && !slices.Contains(audience, v.cfg.Audience):
 		return Identity{}, errors.New("the token is for another audience")
 	case expires.After(v.cfg.Clock().Add(v.cfg.Life)):
-		return Identity{}, fmt.Errorf("the token ends more than %v from now", v.cfg.Life)
+		return Identity{}, fmt.Errorf("the token expires more than %v from now", v.cfg.Life)
 	}
 	id := Identity{Buyer: buyer, Scope: scope, Expires: expires.Time}
 	id.Admin = id.Has(ScopeAdmin)
 	return id, nil
 }
 
-// FromHeader verifies the token of an Authorization header's value. The scheme
-// is Bearer in any case (RFC 9110, section 11.1). Errors wrap ErrUnauthorized.
+// FromHeader verifies the token in the value of an Authorization header. The scheme
+// Bearer is case-insensitive (RFC 9110, section 11.1). Errors wrap ErrUnauthorized.
 func (v *Verifier) FromHeader(authorization string) (Identity, error) {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	token = strings.Trim(token, " ")
@@ -182,10 +179,10 @@ func (v *Verifier) FromHeader(authorization string) (Identity, error) {
 	return v.Verify(token)
 }
 
-// Sign returns a token for a buyer, and with admin set for an operator, that
-// is good for ttl. Tokens count in whole seconds, so ttl is at least one, and
-// a token may end up to a second early. It names no issuer and no audience, so
-// every node with the secret accepts it.
+// Sign returns a token that is valid for ttl, which is 1s to Config.Life. If admin is
+// true, the token has the scope ScopeAdmin. Expiry is in whole seconds, so the token may
+// expire up to a second early. It has no issuer and no audience, so every node with the
+// secret accepts it.
 func (v *Verifier) Sign(buyer string, admin bool, ttl time.Duration) (string, error) {
 	c := jwt.MapClaims{}
 	if admin {
@@ -199,31 +196,32 @@ func (v *Verifier) SignScope(buyer, scope string, ttl time.Duration) (string, er
 	return v.sign(jwt.MapClaims{"scope": scope}, buyer, ttl)
 }
 
-// SignDemo is SignScope for whoever asks, for ttl at most: only a demo accepts
-// the token, so it ends with the demo, whatever becomes of the secret.
+// SignDemo is like SignScope, but only a Verifier with Config.Demo accepts the token. So
+// the token is useless on a server that later runs with the same secret. If ttl is
+// longer than Config.Life, SignDemo shortens it.
 func (v *Verifier) SignDemo(buyer, scope string, ttl time.Duration) (string, error) {
 	return v.sign(jwt.MapClaims{"scope": scope, "iss": v.cfg.Issuer + demo}, buyer, min(ttl, v.cfg.Life))
 }
 
 func (v *Verifier) sign(c jwt.MapClaims, buyer string, ttl time.Duration) (string, error) {
 	if err := checkBuyer(buyer); err != nil {
-		return "", fmt.Errorf("auth: signing a token: %w", err)
+		return "", fmt.Errorf("auth: sign a token: %w", err)
 	}
 	if ttl < time.Second || ttl > v.cfg.Life {
-		return "", fmt.Errorf("auth: signing a token: its time %v is not 1s to %v", ttl, v.cfg.Life)
+		return "", fmt.Errorf("auth: sign a token: the lifetime is %v, want 1s to %v", ttl, v.cfg.Life)
 	}
 	c["sub"], c["exp"] = buyer, v.cfg.Clock().Add(ttl).Unix()
 	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(v.cfg.Secret)
 	if err != nil {
-		return "", fmt.Errorf("auth: signing a token: %w", err)
+		return "", fmt.Errorf("auth: sign a token: %w", err)
 	}
 	return token, nil
 }
 
-// checkBuyer holds the subject to what may stand in keys and rows.
+// checkBuyer returns an error if the subject cannot be part of a key or a row.
 func checkBuyer(buyer string) error {
 	if !orders.IsBuyer(buyer) {
-		return fmt.Errorf("the subject has %d bytes, and needs 1 to 64 of A-Z a-z 0-9 . _ : -", len(buyer))
+		return fmt.Errorf("the subject has %d bytes, want 1 to 64 of A-Z a-z 0-9 . _ : -", len(buyer))
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ var (
 	noon   = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 )
 
-// clock is a time that tests set.
+// clock returns the time that a test has set.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -46,7 +46,7 @@ func verifier(t testing.TB) (*Verifier, *clock) {
 	return v, c
 }
 
-func TestSignedTokensAreGood(t *testing.T) {
+func TestSignedTokensAreValid(t *testing.T) {
 	v, _ := verifier(t)
 	for _, want := range []Identity{
 		{Buyer: "b", Expires: noon.Add(time.Minute)},
@@ -55,7 +55,7 @@ func TestSignedTokensAreGood(t *testing.T) {
 	} {
 		token, err := v.Sign(want.Buyer, want.Admin, time.Minute)
 		check.Must(t, err)
-		for range 2 { // parsed, then remembered
+		for range 2 { // parsed, then cached
 			id, err := v.FromHeader("bEARER  " + token + " ")
 			if err != nil || id.Buyer != want.Buyer || id.Admin != want.Admin || !id.Expires.Equal(want.Expires) {
 				t.Errorf("got %+v, %v; want %+v", id, err, want)
@@ -72,7 +72,7 @@ func TestSignRefuses(t *testing.T) {
 		}
 	}
 	if _, err := v.Sign("b", false, time.Millisecond); err == nil {
-		t.Error("signed a token that is over")
+		t.Error("signed a token with a lifetime below a second")
 	}
 }
 
@@ -85,8 +85,8 @@ func TestNewRefusesAShortSecret(t *testing.T) {
 	}
 }
 
-// Every bad token is refused, and none of them by luck: `loose`, the parser as
-// its README shows it, takes those that it is known to take.
+// Verify rejects all bad tokens. loose is the parser with the options of its README. It
+// accepts some of them, which shows that Verify needs its own checks.
 func TestBadTokensAreRefused(t *testing.T) {
 	v, _ := verifier(t)
 	loose := jwt.NewParser(jwt.WithTimeFunc(func() time.Time { return noon }))
@@ -113,13 +113,13 @@ func TestBadTokensAreRefused(t *testing.T) {
 	hs256 := jwt.SigningMethodHS256
 	valid := sign(hs256, secret, good())
 	parts := strings.Split(valid, ".")
-	// 256 bits leave 2 unused ones in the last of 43 characters.
+	// The last of the 43 characters of a signature has 2 unused bits.
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	variant := string(alphabet[strings.IndexByte(alphabet, valid[len(valid)-1])+1])
 	admin := base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"b1","exp":4000000000,"scope":"admin"}`))
 
 	if _, err := v.Verify(valid); err != nil {
-		t.Fatalf("the token that the bad ones are made from: %v", err)
+		t.Fatalf("the valid token: %v", err)
 	}
 	for name, c := range map[string]struct {
 		token string
@@ -154,16 +154,16 @@ func TestBadTokensAreRefused(t *testing.T) {
 	} {
 		for range 2 {
 			if id, err := v.Verify(c.token); !errors.Is(err, ErrUnauthorized) || id != (Identity{}) {
-				t.Errorf("%s: %+v, %v", name, id, err)
+				t.Errorf("%s: got %+v, %v, want ErrUnauthorized", name, id, err)
 			}
 		}
 		_, err := loose.ParseWithClaims(c.token, jwt.MapClaims{}, func(*jwt.Token) (any, error) { return secret, nil })
 		if (err == nil) != c.loose {
-			t.Errorf("%s: the loose parser says %v", name, err)
+			t.Errorf("%s: loose parser: got error %v, want accepted %v", name, err, c.loose)
 		}
 	}
 	if n := v.cache.Len(); n != 1 {
-		t.Errorf("%d tokens are remembered, and one was good", n)
+		t.Errorf("got %d cached tokens, want 1", n)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestScopes(t *testing.T) {
 		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(secret)
 		check.Must(t, err)
 		if id, err := v.Verify(token); err != nil || id.Admin != admin {
-			t.Errorf("scope %q: %+v, %v", scope, id, err)
+			t.Errorf("scope %q: got %+v, %v, want admin %v", scope, id, err, admin)
 		}
 	}
 }
@@ -187,7 +187,7 @@ func TestFromHeaderRefuses(t *testing.T) {
 	check.Must(t, err)
 	for _, header := range []string{"", " ", "Bearer", "Bearer ", "Bearer" + token, token, "Basic " + token, " Bearer " + token, "Bearer\t" + token, "Bearer " + token + " x"} {
 		if _, err := v.FromHeader(header); !errors.Is(err, ErrUnauthorized) {
-			t.Errorf("%q: %v", header, err)
+			t.Errorf("%q: got %v, want ErrUnauthorized", header, err)
 		}
 	}
 }
@@ -204,12 +204,12 @@ func FuzzFromHeader(f *testing.F) {
 		id, err := v.FromHeader(header)
 		switch {
 		case err == nil:
-			// Nobody can find a signature: what passes is our token.
+			// The fuzzer cannot forge a signature, so only the seed's token can pass.
 			if !strings.HasSuffix(strings.TrimRight(header, " "), token) || id.Buyer != "b1" || !id.Admin {
-				t.Fatalf("%q is taken for %+v", header, id)
+				t.Fatalf("%q: got %+v, want b1", header, id)
 			}
 		case !errors.Is(err, ErrUnauthorized) || id != (Identity{}):
-			t.Fatalf("%q: %+v, %v", header, id, err)
+			t.Fatalf("%q: got %+v, %v, want ErrUnauthorized", header, id, err)
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A remembered token ends when it expires, to the instant; the twin, a map
-// that doesn't look, fails the same check.
+// A cached token is rejected from the exact time of its expiry on. A broken twin, a map
+// without this check, fails the test.
 func TestCachedTokensExpire(t *testing.T) {
 	v, c := verifier(t)
 	token, err := v.Sign("b1", false, time.Minute)
@@ -32,7 +32,7 @@ func TestCachedTokensExpire(t *testing.T) {
 		t.Error(err)
 	}
 	if n := v.cache.Len(); n != 0 {
-		t.Errorf("%d expired tokens are remembered", n)
+		t.Errorf("got %d cached expired tokens, want 0", n)
 	}
 	remembered := map[string]Identity{}
 	if check(func(token string) (Identity, error) {
@@ -43,11 +43,11 @@ func TestCachedTokensExpire(t *testing.T) {
 		remembered[token] = id
 		return id, err
 	}) == nil {
-		t.Error("a cache that forgets nothing goes unnoticed")
+		t.Error("the check does not find a cache that keeps expired tokens")
 	}
 }
 
-// The cache stays within its bound, and a token that had to go is still good.
+// The cache stays within its bound, and an evicted token is still valid.
 func TestCacheIsBounded(t *testing.T) {
 	v, _ := verifier(t)
 	const entries = 256
@@ -64,17 +64,17 @@ func TestCacheIsBounded(t *testing.T) {
 			for n := from; n < 2*len(tokens); n += 4 {
 				want := fmt.Sprintf("b%d", n%len(tokens))
 				if id, err := v.Verify(tokens[n%len(tokens)]); err != nil || id.Buyer != want {
-					t.Errorf("%s: %+v, %v", want, id, err)
+					t.Errorf("got %+v, %v, want %s", id, err, want)
 				}
 				if _, err := v.Verify(fmt.Sprintf("%s%d", tokens[0], n)); err == nil {
-					t.Error("a changed signature passes")
+					t.Error("a token with a changed signature is accepted")
 				}
 			}
 		})
 	}
 	wg.Wait()
 	if n := v.cache.Len(); n != entries {
-		t.Errorf("%d tokens are remembered, and %d are the bound", n, entries)
+		t.Errorf("got %d cached tokens, want %d", n, entries)
 	}
 }
 

@@ -6,39 +6,39 @@ import (
 	"time"
 )
 
-// An eventLog holds what a node remembers for operators: its own rates of ten minutes,
-// and a log of events. It takes 40 kB of memory, and a restart loses it.
+// An eventLog holds the history of a node for operators: its rates of the last ten minutes
+// and a log of events. It takes 40 kB of memory. It is lost when the node restarts.
 type eventLog struct {
-	lastLook // the loop's own
+	observed // used by observeOnce only
 
 	mu      sync.Mutex
-	point   ratePoint // of the last look
+	point   ratePoint // the latest point
 	rates   series[ratePoint]
-	entries []logEntry         // the oldest first
-	lastID  int64              // of the entries
-	paid    map[string]int64   // units of each sale, as last read
-	p99     map[string]float64 // of the orders of each sale in the last second, ms
+	entries []logEntry         // oldest first
+	lastID  int64              // ID of the latest entry
+	paid    map[string]int64   // paid units by SKU, at the last query
+	p99     map[string]float64 // ms, by SKU, for the orders of the last second
 }
 
-// A ratePoint is what this node did in a second. In five it is the average, but of
-// p99 and queue the worst.
+// A ratePoint holds the rates of this node in one second or in five. The rates of five
+// seconds are averages, except P99 and Queued, which are maxima.
 type ratePoint struct {
 	At int64 `json:"at"` // ms since 1970, by the node's clock
 	rates
 }
 
-// observeOnce takes note of what has happened since the last look, once a second.
+// observeOnce adds the rates and events since the previous call, one second ago.
 func (l *Live) observeOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 3*storeTimeout)
 	defer cancel()
-	e, keepers := &l.events, l.cfg.Service.Keepers()
+	e, c := &l.events, l.cfg.Service.Keepers()
 	skus, overview := l.watched()
-	e.add(l.lookAtRates(), l.takeBySale(l.withListed(skus)))
-	found := e.lookAtStores(l.cfg.Missing(ctx))
-	found = append(found, e.lookAtSales(keepers.Catalog().All(), keepers.Kept())...)
-	if e.looks++; e.looks%5 == 1 { // an error shows as a store that is away
-		if claims, err := l.cfg.Store.RecentClaims(ctx, keepers.Catalog().Now().Add(-15*time.Second)); err == nil {
-			found = append(found, e.lookAtRefunds(claims)...)
+	e.add(l.measureRates(), l.takeBySale(l.withListed(skus)))
+	found := e.storeEvents(l.cfg.Missing(ctx))
+	found = append(found, e.saleEvents(c.Catalog().All(), c.Kept())...)
+	if e.count++; e.count%5 == 1 { // if the query fails, storeEvents reports MySQL
+		if claims, err := l.cfg.Store.RecentClaims(ctx, c.Catalog().Now().Add(-15*time.Second)); err == nil {
+			found = append(found, e.refundEvents(claims)...)
 		}
 	}
 	e.log(found)
@@ -49,23 +49,23 @@ func (l *Live) observeOnce(ctx context.Context) {
 			e.paid = paid
 			e.mu.Unlock()
 		}
-		// Reading takes a twentieth of the time at most.
+		// The query reads all unpaid orders. It may run for 5 % of the time.
 		e.paidDue = began.Add(max(3*l.cfg.Every, 20*time.Since(began)))
 	}
 }
 
-// lookAtRates tells what this node did since the last look.
-func (l *Live) lookAtRates() ratePoint {
-	o, now, keepers := &l.events.lastLook, time.Now(), l.cfg.Service.Keepers()
-	durable := keepers.Counters().Drained.Load() + keepers.Counters().DirectPlaced.Load()
-	seconds := now.Sub(o.then).Seconds()
+// measureRates returns the rates of this node since the previous call.
+func (l *Live) measureRates() ratePoint {
+	o, now, c := &l.events.observed, time.Now(), l.cfg.Service.Keepers()
+	durable := c.Counters().Drained.Load() + c.Counters().DirectPlaced.Load()
+	seconds := now.Sub(o.at).Seconds()
 	r := l.responses.take(seconds)
-	r.Durable, r.Queued = float64(durable-o.durable)/seconds, keepers.Stats().Queued
-	o.then, o.durable = now, durable
+	r.Durable, r.Queued = float64(durable-o.durable)/seconds, c.Stats().Queued
+	o.at, o.durable = now, durable
 	return ratePoint{now.UnixMilli(), r}
 }
 
-// add adds the point of a second, with the p99 of each sale.
+// add adds the point of one second and the p99 of each sale.
 func (e *eventLog) add(p ratePoint, p99 map[string]float64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -80,23 +80,23 @@ func (e *eventLog) add(p ratePoint, p99 map[string]float64) {
 	})
 }
 
-// last is the point of the last look, zero before the first.
+// last returns the latest point. It is zero before the first one.
 func (e *eventLog) last() ratePoint {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.point
 }
 
-// latest adds the latest entries to an overview, and returns the paid units and the
-// p99 of each sale.
+// latest sets the events of an overview to the latest entries. It returns the paid units
+// and the p99 of each sale.
 func (e *eventLog) latest(v *overview) (paid map[string]int64, p99 map[string]float64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	v.Events = append([]logEntry{}, e.entries[max(0, len(e.entries)-lately):]...)
+	v.Events = append([]logEntry{}, e.entries[max(0, len(e.entries)-repeated):]...)
 	return e.paid, e.p99
 }
 
-// opening is what a stream of the overview begins with: the rates and the log.
+// opening returns the first events of an overview's stream: the rates and the log.
 func (e *eventLog) opening(began time.Time) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()

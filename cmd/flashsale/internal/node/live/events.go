@@ -9,25 +9,25 @@ import (
 	"flashsale/orders"
 )
 
-// A logEntry is something that happened to a store or a sale.
+// A logEntry is an event of a store or a sale.
 type logEntry struct {
 	ID   int64  `json:"id"` // counts the entries of this node
 	At   int64  `json:"at"` // ms since 1970, by the node's clock
 	What string `json:"what"`
-	SKU  string `json:"sku"` // "" where it is not about one sale
-	Says string `json:"says"`
+	SKU  string `json:"sku"` // "" for events of a store
+	Text string `json:"says"`
 }
 
 const (
 	maxEntries = 200
-	lately     = 20 // entries that come with each overview: a slow watcher, who misses snapshots, misses none
+	repeated   = 20 // latest entries in each overview, so that a client that misses snapshots misses no entry
 )
 
-// log adds what was found at one look. Where that is very much, as when each of a
-// thousand sales gets another keeper, most is left out.
+// log adds the entries of one second. If there are more than repeated, the rest is left
+// out, as when a thousand sales get new keepers at once.
 func (e *eventLog) log(found []logEntry) {
-	if more := len(found) - lately; more > 0 {
-		found = append(found[:lately-1], logEntry{What: "And more", Says: fmt.Sprintf("%d entries of this second are left out.", more+1)})
+	if more := len(found) - repeated; more > 0 {
+		found = append(found[:repeated-1], logEntry{What: "And more", Text: fmt.Sprintf("%d entries of this second are left out.", more+1)})
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -38,23 +38,23 @@ func (e *eventLog) log(found []logEntry) {
 	}
 }
 
-// A lastLook is what the node knew when it last looked.
-type lastLook struct {
-	looks   int
-	then    time.Time
-	durable int64 // orders carried into the database
+// observed holds the state at the previous call of observeOnce.
+type observed struct {
+	count   int // number of calls
+	at      time.Time
+	durable int64 // orders that this node has committed
 	missing []string
-	sales   map[string]saleSeen
-	refunds map[string]bool
-	paidDue time.Time
+	sales   map[string]saleState
+	refunds map[string]bool // by order id and payment reference
+	paidDue time.Time       // time of the next query of paid units
 }
 
-// lookAtStores tells which stores have gone or come back.
-func (o *lastLook) lookAtStores(missing []string) (found []logEntry) {
+// storeEvents returns events for stores that stopped or resumed responding.
+func (o *observed) storeEvents(missing []string) (found []logEntry) {
 	for id, name := range map[string]string{"redis": "Redis", "mysql": "MySQL"} {
 		switch was, missingNow := slices.Contains(o.missing, id), slices.Contains(missing, id); {
 		case missingNow && !was:
-			found = append(found, logEntry{What: name + " away", Says: "It does not answer this node."})
+			found = append(found, logEntry{What: name + " away", Text: "It does not answer this node."})
 		case was && !missingNow:
 			found = append(found, logEntry{What: name + " back"})
 		}
@@ -63,70 +63,72 @@ func (o *lastLook) lookAtStores(missing []string) (found []logEntry) {
 	return found
 }
 
-// A saleSeen is a sale at the last look, and as it was when it last stood still:
-// what changes in several steps, such as a rebuild that was asked for, is one entry.
-type saleSeen struct{ still, last saleMarks }
+// A saleState holds the state of a sale at the previous call and its last stable state. A
+// state is stable if two successive calls observe it. Events are changes between stable
+// states, so a change in several steps, such as a requested rebuild, is one event.
+type saleState struct{ stable, last saleVersion }
 
-type saleMarks struct {
+type saleVersion struct {
 	total, fence, epoch, closes int64
 	direct                      bool
 }
 
-// lookAtSales tells what has happened to the sales, of which this node keeps some.
-func (o *lastLook) lookAtSales(sales []orders.Sale, kept []string) (found []logEntry) {
-	if sales == nil { // not read yet
+// saleEvents returns the events of the sales. kept are the SKUs that this node keeps.
+func (o *observed) saleEvents(sales []orders.Sale, kept []string) (found []logEntry) {
+	if sales == nil { // the node has not read the sales yet
 		return nil
 	}
-	seen := make(map[string]saleSeen, len(sales))
+	states := make(map[string]saleState, len(sales))
 	for i := range sales {
 		s := &sales[i]
-		now := saleMarks{s.Total, s.Fence, s.Epoch, s.ClosesAt.UnixMilli(), s.Mode == orders.ModeDirect}
+		now := saleVersion{s.Total, s.Fence, s.Epoch, s.ClosesAt.UnixMilli(), s.Mode == orders.ModeDirect}
 		was, known := o.sales[s.SKU]
 		if !known {
-			was = saleSeen{now, now}
+			was = saleState{now, now}
 		}
-		was.still.fence, was.still.epoch = cmp.Or(was.still.fence, now.fence), cmp.Or(was.still.epoch, now.epoch) // the first ones are no event
-		if was.still != now && (was.last == now || was.last.direct != now.direct) {
-			found = append(found, was.still.changes(now, s.SKU, kept)...)
-			was.still = now
+		// The first fence and the first epoch of a sale are no events.
+		was.stable.fence, was.stable.epoch = cmp.Or(was.stable.fence, now.fence), cmp.Or(was.stable.epoch, now.epoch)
+		if was.stable != now && (was.last == now || was.last.direct != now.direct) {
+			found = append(found, was.stable.changes(now, s.SKU, kept)...)
+			was.stable = now
 		}
 		was.last = now
-		seen[s.SKU] = was
+		states[s.SKU] = was
 	}
-	o.sales = seen
+	o.sales = states
 	return found
 }
 
-// changes are what has happened to a sale. The keeper and the gate that come with
-// direct mode are not told.
-func (was saleMarks) changes(now saleMarks, sku string, kept []string) (found []logEntry) {
+// changes returns the events between two states of a sale. Direct mode also changes fence
+// and epoch, which is no separate event.
+func (was saleVersion) changes(now saleVersion, sku string, kept []string) (found []logEntry) {
 	add := func(happened bool, what, text string, args ...any) {
 		if happened {
-			found = append(found, logEntry{What: what, SKU: sku, Says: fmt.Sprintf(text, args...)})
+			found = append(found, logEntry{What: what, SKU: sku, Text: fmt.Sprintf(text, args...)})
 		}
 	}
 	keeper := "another node"
 	if slices.Contains(kept, sku) {
 		keeper = "this node"
 	}
-	same := was.direct == now.direct
-	add(!same && now.direct, "Direct mode begun", "Orders go straight to MySQL.")
-	add(!same && was.direct, "Direct mode ended", "Its gate was rebuilt.")
-	add(same && now.epoch != was.epoch, "Gate rebuilt", "")
-	add(same && now.fence != was.fence, "Keeper changed", "It is %s now.", keeper)
+	sameMode := was.direct == now.direct
+	add(!sameMode && now.direct, "Direct mode begun", "Orders go straight to MySQL.")
+	add(!sameMode && was.direct, "Direct mode ended", "Its gate was rebuilt.")
+	add(sameMode && now.epoch != was.epoch, "Gate rebuilt", "")
+	add(sameMode && now.fence != was.fence, "Keeper changed", "It is %s now.", keeper)
 	add(now.total > was.total, "Restocked", "%d units more, %d in all.", now.total-was.total, now.total)
 	add(now.total < was.total, "Cut", "%d units fewer, %d in all.", was.total-now.total, now.total)
 	add(now.closes != was.closes, "Closing moved", "To %s.", time.UnixMilli(now.closes).UTC().Format("2 Jan 15:04:05 UTC"))
 	return found
 }
 
-// lookAtRefunds tells which of the latest claims are new.
-func (o *lastLook) lookAtRefunds(claims []orders.Claim) (found []logEntry) {
+// refundEvents returns an event for each new claim.
+func (o *observed) refundEvents(claims []orders.Claim) (found []logEntry) {
 	seen := map[string]bool{}
 	for _, c := range claims {
 		key := c.OrderID + " " + c.PaymentRef
 		if seen[key] = true; o.refunds != nil && !o.refunds[key] {
-			found = append(found, logEntry{What: "Refund claimed", SKU: c.SKU, Says: fmt.Sprintf("Order %s, because of %s.", c.OrderID, c.Reason)})
+			found = append(found, logEntry{What: "Refund claimed", SKU: c.SKU, Text: fmt.Sprintf("Order %s, because of %s.", c.OrderID, c.Reason)})
 		}
 	}
 	o.refunds = seen

@@ -9,59 +9,58 @@ import (
 	"flashsale/orders"
 )
 
-// How much of a sale a node keeps: a series of points, and the marks of ten minutes.
-// A sale takes at most 35 kB: 220 points of 24 bytes, 200 marks of 32, and the text of
-// both where somebody has come to watch. All sales take at most 3.5 MB.
+// Limits of the histories. A history takes at most 35 kB: 220 points of 24 bytes, 200
+// marks of 32 bytes, and the JSON text of both. All histories take at most 3.5 MB.
 const (
 	historyFor   = 10 * time.Minute
-	maxHistories = 100         // sales
-	maxMarks     = 200         // of one sale
-	keptAtLeast  = time.Minute // the place of a sale that has changed
+	maxHistories = 100         // sales with a history
+	maxMarks     = 200         // marks per sale
+	keptAtLeast  = time.Minute // a sale that changed within this time keeps its history
 )
 
 type (
-	// A point is the stock at a moment. While somebody watches, Available is what the
-	// gate says; otherwise it is the total less the units of stored orders.
+	// A point is the stock at a moment. If the sale is watched, Available is the stock of
+	// the gate. Otherwise it is the total minus the units of stored orders.
 	point struct {
 		At        int64 `json:"at"` // ms since 1970, by the database's clock
 		Available int64 `json:"available"`
 		Sold      int64 `json:"sold"`
 	}
-	// A mark is something that happened to the sale as a whole.
+	// A mark is an event of a sale.
 	mark struct {
 		At    int64  `json:"at"`
 		What  string `json:"what"` // opened, sold_out, restocked, cut, closed
 		Units int64  `json:"units"`
 	}
-	// A saleHistory is what a node has seen of one sale.
+	// A saleHistory holds the recent points and marks of one sale.
 	saleHistory struct {
 		points  series[point]
 		marks   []mark
-		changed time.Time
-		text    []byte // the event, nil where nobody has asked for it since the last point
+		changed time.Time // last change of the sale
+		text    []byte    // cached event, nil after a new point
 	}
-	// seen is what a sale looked like a second ago.
+	// seen is the state of a sale one second ago.
 	seen struct {
 		total, sold, available int64
 		state                  string
 	}
 )
 
-// histories holds the histories of the sales that changed last. It also records while
-// nobody watches, from the node's copy of the sales, which costs no query.
+// histories holds the histories of the sales that changed last. Sales without watchers are
+// recorded from the node's copy of the sales, which costs no query.
 type histories struct {
-	began, then time.Time // the node's start, and the last record
+	began, then time.Time // start of the node, and time of the last record
 	last        map[string]seen
 	sales       *lru.LRU[string, *saleHistory] // by SKU
 }
 
 func newHistories() histories {
-	sales, _ := lru.NewLRU[string, *saleHistory](maxHistories, nil) // fails for a size below 1 only
+	sales, _ := lru.NewLRU[string, *saleHistory](maxHistories, nil) // an error means a size below 1
 	return histories{sales: sales}
 }
 
-// record adds a second: all sales that the node knows, and the offers of those
-// that somebody watches. It returns the new marks by SKU.
+// record adds the current second of all sales. offers are the watched sales. record
+// returns the new marks by SKU.
 func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.Offer) map[string][]mark {
 	watched := map[string]int64{}
 	for _, offer := range offers {
@@ -86,7 +85,8 @@ func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.O
 		}
 		since := h.then
 		if !known {
-			if since = sale.CreatedAt; since.After(h.began) { // nothing was sold before
+			// The sale is new: all units were sold since its creation.
+			if since = sale.CreatedAt; since.After(h.began) {
 				s.add(point{now.Truncate(time.Second).UnixMilli() - 1, sale.Total, 0})
 			}
 			was = seen{total: current.total}
@@ -98,9 +98,9 @@ func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.O
 	return fresh
 }
 
-// place returns the history of a sale that has changed. If all places are taken, a new
-// history replaces that of the sale that changed longest ago. If that sale has also just
-// changed, place returns nil.
+// place returns the history of a sale that has changed. If the sale has none and there are
+// maxHistories already, its history replaces the least recently changed one. If that one
+// changed less than keptAtLeast ago, place returns nil.
 func (h *histories) place(sku string, now time.Time) *saleHistory {
 	s, known := h.sales.Get(sku)
 	if !known {
@@ -114,8 +114,8 @@ func (h *histories) place(sku string, now time.Time) *saleHistory {
 	return s
 }
 
-// note adds the marks of what changed since the sale was last seen, and returns
-// them. Units that come back and go again leave no second mark of "sold out".
+// note adds marks for the changes between was and current, and returns them. If released
+// units sell again, there is no second mark "sold_out".
 func (s *saleHistory) note(sale *orders.Sale, was, current seen, since, now time.Time) (fresh []mark) {
 	oldest := now.Add(-historyFor).UnixMilli()
 	add := func(happened bool, at time.Time, what string, units int64) {
@@ -136,7 +136,8 @@ func (s *saleHistory) note(sale *orders.Sale, was, current seen, since, now time
 	return fresh
 }
 
-// add adds the point of a second, or replaces it. Of five the last stays.
+// add adds the point of a second, or replaces the point of the same second. Of five
+// seconds it keeps the last point.
 func (s *saleHistory) add(p point) {
 	if fine := s.points.fine; len(fine) > 0 && fine[len(fine)-1].At/1000 == p.At/1000 {
 		s.points.fine = fine[:len(fine)-1]
@@ -145,15 +146,15 @@ func (s *saleHistory) add(p point) {
 	s.text = nil
 }
 
-// event returns the history of sku, the first event of a stream. All watchers who
-// come within a second share its bytes.
+// event returns the history of a sale, which is the first event of a stream. Watchers
+// that come within the same second share its bytes.
 func (h *histories) event(sku string) []byte {
 	s, _ := h.sales.Peek(sku)
 	if s == nil {
 		s = &saleHistory{}
 	}
 	if s.text == nil {
-		// No points before it began: the node has not seen them.
+		// There are no points before began, when the node started.
 		s.text = event("history", map[string]any{"sku": sku, "began": h.began, "points": s.points.all(), "marks": append([]mark{}, s.marks...)})
 	}
 	return s.text

@@ -13,12 +13,12 @@ import (
 
 var noon = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 
-// selling is a sale of ten units that is open for an hour from noon on.
+// selling returns a sale that is open for an hour from noon on.
 func selling(sku string, total, sold int64) orders.Sale {
 	return orders.Sale{SKU: sku, Total: total, Sold: sold, OpensAt: noon, ClosesAt: noon.Add(time.Hour)}
 }
 
-// What happens to a sale leaves marks, also where nobody watches.
+// Changes of a sale leave marks, with and without watchers.
 func TestMarks(t *testing.T) {
 	at := func(s int64) int64 { return noon.UnixMilli() + 1000*s }
 	h := newHistories()
@@ -26,7 +26,7 @@ func TestMarks(t *testing.T) {
 	closed := selling("S", 12, 11)
 	closed.ClosesAt = noon.Add(9 * time.Second)
 	for _, c := range []struct {
-		after int64 // seconds from noon on
+		after int64 // seconds after noon
 		sale  orders.Sale
 		offer []orders.Offer
 		want  []mark
@@ -34,9 +34,9 @@ func TestMarks(t *testing.T) {
 		{-2, selling("S", 10, 0), nil, nil},
 		{0, selling("S", 10, 0), nil, []mark{{at(0), "opened", 10}}},
 		{1, selling("S", 10, 4), nil, nil},
-		{2, selling("S", 10, 4), []orders.Offer{{Sale: selling("S", 10, 4)}}, []mark{{at(2), "sold_out", 4}}}, // the gate knows first
+		{2, selling("S", 10, 4), []orders.Offer{{Sale: selling("S", 10, 4)}}, []mark{{at(2), "sold_out", 4}}}, // sold out at the gate, before the orders are stored
 		{3, selling("S", 10, 9), nil, nil},
-		{4, selling("S", 10, 10), nil, nil}, // units that came back are gone again
+		{4, selling("S", 10, 10), nil, nil}, // sold out again after a release
 		{5, selling("S", 15, 10), nil, []mark{{at(5), "restocked", 5}}},
 		{6, selling("S", 12, 10), nil, []mark{{at(6), "cut", 3}}},
 		{7, selling("S", 12, 12), nil, []mark{{at(7), "sold_out", 12}}},
@@ -45,7 +45,7 @@ func TestMarks(t *testing.T) {
 	} {
 		got := h.record(noon.Add(time.Duration(c.after)*time.Second), []orders.Sale{c.sale}, c.offer)["S"]
 		if !reflect.DeepEqual(got, c.want) {
-			t.Errorf("after %d s: %v, want %v", c.after, got, c.want)
+			t.Errorf("after %d s: got %v, want %v", c.after, got, c.want)
 		}
 	}
 	var sent struct {
@@ -56,18 +56,17 @@ func TestMarks(t *testing.T) {
 	text := string(h.event("S"))
 	check.Must(t, json.Unmarshal([]byte(text[len("event: history\ndata: "):]), &sent))
 	if len(sent.Marks) != 6 || len(sent.Points) != 11 || sent.Points[3] != (point{at(2), 0, 4}) || !sent.Began.Equal(noon.Add(-2*time.Second)) {
-		t.Errorf("%s", text)
+		t.Errorf("history: got %s, want 6 marks and 11 points", text)
 	}
 	for s := range 11 * 60 {
 		h.record(noon.Add(time.Duration(11+s)*time.Second), []orders.Sale{closed}, nil)
 	}
 	if c, _ := h.sales.Peek("S"); len(c.marks) != 0 || c.points.all()[0].At < at(60) {
-		t.Errorf("after ten minutes: %+v", c)
+		t.Errorf("after ten minutes: got %+v, want no old marks and points", c)
 	}
 }
 
-// Nothing was sold before a sale was there, so what the first look finds was
-// sold since.
+// The history of a new sale begins at its creation, before which no unit was sold.
 func TestHistoryOfANewSale(t *testing.T) {
 	h := newHistories()
 	h.began = noon
@@ -79,15 +78,15 @@ func TestHistoryOfANewSale(t *testing.T) {
 	h.record(noon.Add(3*time.Second), []orders.Sale{sale}, nil)
 	c, _ := h.sales.Peek("S")
 	if want := []mark{{noon.UnixMilli() + 2500, "opened", 12}}; !reflect.DeepEqual(c.marks, want) {
-		t.Errorf("marks %v, want %v", c.marks, want)
+		t.Errorf("marks: got %v, want %v", c.marks, want)
 	}
 	if want := []point{{noon.UnixMilli() + 2999, 12, 0}, {noon.UnixMilli() + 3000, 7, 5}}; !reflect.DeepEqual(c.points.all(), want) {
-		t.Errorf("points %v, want %v", c.points.all(), want)
+		t.Errorf("points: got %v, want %v", c.points.all(), want)
 	}
 }
 
-// A point a second for two minutes, a point per five seconds for ten, and the
-// last of a second where there are several.
+// A history has one point per second for two minutes and one point per five seconds before
+// that. Of several points in one second it keeps the last.
 func TestPoints(t *testing.T) {
 	var c saleHistory
 	for ms := int64(0); ms < 1_000_000; ms += 250 {
@@ -95,7 +94,7 @@ func TestPoints(t *testing.T) {
 	}
 	points := c.points.all()
 	if len(points) > 220 || len(points) < 214 {
-		t.Errorf("%d points", len(points))
+		t.Errorf("got %d points, want 214 to 220", len(points))
 	}
 	last := points[len(points)-1].At
 	for i, p := range points[1:] {
@@ -106,9 +105,9 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// The sales that changed last have a history: at most 100, of which those that
-// changed within a minute keep their places.
-func TestMostHistories(t *testing.T) {
+// At most 100 sales have a history: those that changed last. A sale that changed within the
+// last minute keeps its history.
+func TestHistoriesAreBounded(t *testing.T) {
 	sales := make([]orders.Sale, 150)
 	for i := range sales {
 		sales[i] = selling(fmt.Sprint(i), 10, 0)
@@ -118,34 +117,34 @@ func TestMostHistories(t *testing.T) {
 	has := func(when string, first, rest bool) {
 		t.Helper()
 		if n, a, b := h.sales.Len(), h.sales.Contains("0"), h.sales.Contains("120"); n != 100 || a != first || b != rest {
-			t.Errorf("%s: %d sales, the first %v, another %v", when, n, a, b)
+			t.Errorf("%s: got %d sales, sale 0 %v, sale 120 %v, want 100, %v, %v", when, n, a, b, first, rest)
 		}
 	}
 	second(0)
 	has("at first", true, false)
 	sales[120].Sold++
 	second(30)
-	has("all places are taken by what changed a moment ago", true, false)
+	has("all sales with a history changed within a minute", true, false)
 	for i := range 100 {
-		sales[i].Sold += int64(min(i, 1)) // all but the first
+		sales[i].Sold += int64(min(i, 1)) // all except sale 0
 	}
 	second(50)
 	sales[120].Sold++
 	second(70)
-	has("the first has been at rest", false, true)
+	has("sale 0 has not changed for more than a minute", false, true)
 	sales = sales[1:121]
 	sales[0].Sold++
 	second(71)
 	if h.sales.Len() != 100 || len(h.last) != 120 {
-		t.Errorf("of %d sales: %d", len(h.last), h.sales.Len())
+		t.Errorf("got %d histories of %d sales, want 100 of 120", h.sales.Len(), len(h.last))
 	}
 	sales = sales[:50]
 	if second(72); len(h.last) != 50 {
-		t.Errorf("without those that are gone: %d", len(h.last))
+		t.Errorf("got %d sales after some were removed, want 50", len(h.last))
 	}
 }
 
-// What a second costs with 1,000 open sales at rest.
+// BenchmarkHistory measures record with 1,000 open sales that do not change.
 func BenchmarkHistory(b *testing.B) {
 	sales := make([]orders.Sale, 1000)
 	for i := range sales {

@@ -1,10 +1,9 @@
-// Package live shows what a node sells, as it happens: the pages of buyers and of
-// operators, and the streams of events that keep them up to date.
+// Package live contains the live pages of buyers and operators and their streams of
+// server-sent events.
 //
-// A snapshot is made once a second for everybody who watches, however many they
-// are, and its bytes are shared. While nobody watches none is made: the history
-// of each sale goes on from what the node knows anyway. What the other nodes
-// have done in their last second is in their heartbeat rows.
+// Once a second a node makes one snapshot of each watched sale, whose bytes all watchers
+// share. A sale without watchers costs no query: its history is recorded from the node's
+// copy of the sales. The statistics of other nodes come from their heartbeat rows.
 package live
 
 import (
@@ -22,67 +21,67 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// Config of a Live. Those with a default need not be given.
+// Config of a Live.
 type Config struct {
 	Node    string
 	Service *shop.Service
-	Store   *store.Store // whose heartbeat rows tell of the other nodes
-	// Missing names the stores that do not answer.
+	Store   *store.Store // contains the heartbeat rows of all nodes
+	// Missing returns the names of the stores that do not respond.
 	Missing func(context.Context) []string
-	// Watchers bounds those who watch this node at once, and Operators the
-	// operators, who have places of their own. Default 1,000 and 100.
+	// Watchers is the maximum number of concurrent streams of buyers on this node, and
+	// Operators the maximum of operators. The defaults are 1,000 and 100.
 	Watchers, Operators int
-	// PerAddress has as its burst how many may watch from one address. Default 20.
+	// PerAddress bounds the streams of one address by its burst. The default is 20.
 	PerAddress limit.Limit
-	// Life is how long somebody may watch before they have to come back: a place
-	// is nobody's for good. Each stream's is up to a quarter shorter, so that not
-	// all come back at once. Default 10 minutes.
+	// Life is the longest duration of a stream. After it the client has to reconnect, so
+	// that new clients get a chance. The actual duration is random, up to a quarter
+	// shorter, so that clients do not reconnect all at once. The default is 10 minutes.
 	Life time.Duration
-	// Every is the interval between snapshots, and between writes of the event log. Default 1 s.
+	// Every is the interval between snapshots. The default is 1 s.
 	Every time.Duration
 }
 
-// storeTimeout is how long a snapshot waits for a store that does not answer.
+// storeTimeout bounds the wait for stores in a snapshot.
 const storeTimeout = time.Second
 
-// ErrFull is for who comes after the most that may watch this node.
-var ErrFull = errors.New("live: too many are watching")
+// ErrFull is returned by Watch if the node has the maximum number of streams.
+var ErrFull = errors.New("live: too many streams")
 
-// ErrEnded is for who comes after Run has ended.
+// ErrEnded is returned by Watch after Run has ended.
 var ErrEnded = errors.New("live: ended")
 
-// A Live makes snapshots and hands them to all who watch. It is safe for
-// concurrent use.
+// A Live makes snapshots and sends them to all watchers. It is safe for concurrent use.
 type Live struct {
 	cfg       Config
 	started   time.Time
-	made      int64 // snapshots, Run's
+	made      int64 // number of snapshots, used by Run only
 	events    eventLog
 	responses responseCounts
-	bySale    atomic.Pointer[map[string]*times] // by SKU, of the sales that operators see
+	bySale    atomic.Pointer[map[string]*times] // by SKU, for the sales in the overview
 
 	mu        sync.Mutex
 	histories histories
-	topics    map[string]*topic // by SKU, those that somebody watches
-	watching  int               // operators apart
-	operators int
-	addresses map[string]int // how many watch from each
+	topics    map[string]*topic // by SKU; topics with watchers only
+	watching  int               // number of streams, without those of operators
+	operators int               // number of operators' streams
+	addresses map[string]int    // number of streams by address
 	ended     bool
 }
 
-// New returns a Live. It makes snapshots while Run runs.
+// New returns a Live, which makes snapshots while Run runs.
 func New(cfg Config) *Live {
 	cfg.Watchers, cfg.Operators = cmp.Or(cfg.Watchers, 1000), cmp.Or(cfg.Operators, 100)
 	cfg.Life, cfg.Every = cmp.Or(cfg.Life, 10*time.Minute), cmp.Or(cfg.Every, time.Second)
 	places, _ := limit.New(20, 10*time.Minute, 20)
 	cfg.PerAddress = cmp.Or(cfg.PerAddress, places)
 	l := &Live{cfg: cfg, started: time.Now(), histories: newHistories(), topics: map[string]*topic{}, addresses: map[string]int{}}
-	l.events.then = l.started
+	l.events.at = l.started
 	l.bySale.Store(&map[string]*times{})
 	return l
 }
 
-// Run makes snapshots until ctx ends. Then all streams end, so that nobody who watches holds up a node that stops.
+// Run makes snapshots until ctx is canceled. Then it ends all streams, because Shutdown of
+// the HTTP server waits for them.
 func (l *Live) Run(ctx context.Context) error {
 	var observing sync.WaitGroup
 	defer observing.Wait()
@@ -92,7 +91,7 @@ func (l *Live) Run(ctx context.Context) error {
 	return nil
 }
 
-// every does something once per interval until ctx ends.
+// every calls do once per interval until ctx is canceled.
 func every(ctx context.Context, interval time.Duration, do func(context.Context)) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -106,8 +105,7 @@ func every(ctx context.Context, interval time.Duration, do func(context.Context)
 	}
 }
 
-// runOnce makes one snapshot of each sale that somebody watches, and of all for
-// operators.
+// runOnce makes a snapshot of each watched sale and, if an operator watches, the overview.
 func (l *Live) runOnce(ctx context.Context) {
 	skus, overview := l.watched()
 	if len(skus) == 0 && !overview {
@@ -122,8 +120,8 @@ func (l *Live) runOnce(ctx context.Context) {
 	if overview {
 		all = l.withListed(skus)
 	}
-	offers, asked := l.cfg.Service.Watched(ctx, all...)
-	away := <-missing
+	offers, exact := l.cfg.Service.Watched(ctx, all...)
+	missingStores := <-missing
 
 	watched := slices.DeleteFunc(slices.Clone(offers), func(o orders.Offer) bool { return !slices.Contains(skus, o.SKU) })
 	marks := l.record(watched)
@@ -131,22 +129,22 @@ func (l *Live) runOnce(ctx context.Context) {
 	for _, offer := range watched {
 		l.publish(offer.SKU, event("sale", snapshot{
 			ID: l.made, Now: offer.Now.Truncate(time.Millisecond), Sale: offer, Sold: offer.Sold, Direct: offer.SoldDirect(),
-			Exact: asked, Missing: away, Marks: append([]mark{}, marks[offer.SKU]...),
+			Exact: exact, Missing: missingStores, Marks: append([]mark{}, marks[offer.SKU]...),
 		}))
 	}
 	l.dropAllBut(watched)
 	if overview {
 		view := l.overview(offers, l.nodes(ctx))
-		view.ID, view.Missing = l.made, away
+		view.ID, view.Missing = l.made, missingStores
 		l.publish(overviewTopic, event("overview", view))
 	}
 }
 
-// record adds a second to the histories and returns the new marks by SKU.
+// record adds the current second to the histories and returns the new marks by SKU.
 func (l *Live) record(offers []orders.Offer) map[string][]mark {
 	catalog := l.cfg.Service.Keepers().Catalog()
 	sales := catalog.All()
-	if sales == nil { // not read yet
+	if sales == nil { // the node has not read the sales yet
 		return nil
 	}
 	l.mu.Lock()

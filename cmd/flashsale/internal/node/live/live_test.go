@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Only so many may watch, from one address and in all, and who leaves makes room.
-// Operators have places of their own.
-func TestMostWatchers(t *testing.T) {
+// The number of streams is bounded, in total and per address. Leave frees a place. Operators
+// have their own bound.
+func TestWatchersAreBounded(t *testing.T) {
 	two, err := limit.New(2, time.Minute, 2)
 	check.Must(t, err)
 	l := New(Config{Watchers: 3, PerAddress: two, Operators: 1})
@@ -37,21 +37,21 @@ func TestMostWatchers(t *testing.T) {
 		want     string
 	}{{"a", false, "watches"}, {"a", false, "address"}, {"b", false, "watches"}, {"c", false, "full"}, {"a", true, "watches"}, {"d", true, "full"}} {
 		if _, got := watch(c.address, c.operator); got != c.want {
-			t.Errorf("%+v: %s", c, got)
+			t.Errorf("%+v: got %s", c, got)
 		}
 	}
 	first.Leave()
-	first.Leave() // counts once
+	first.Leave() // has no effect
 	if _, got := watch("a", false); got != "watches" {
-		t.Errorf("after one has left: %s", got)
+		t.Errorf("after Leave: got %s, want watches", got)
 	}
 	if _, got := watch("c", false); got != "full" {
-		t.Errorf("one that left twice made room for two: %s", got)
+		t.Errorf("after a repeated Leave: got %s, want full", got)
 	}
 }
 
-// Who is slow misses snapshots and finds the latest; nobody waits for them. Who
-// comes later has the latest at once.
+// A slow watcher misses snapshots but receives the latest one, and publish does not wait. A
+// new watcher receives the latest snapshot at once.
 func TestSlowWatcher(t *testing.T) {
 	l := New(Config{})
 	slow, err := l.Watch("S", "192.0.2.1", false)
@@ -60,27 +60,27 @@ func TestSlowWatcher(t *testing.T) {
 		l.publish("S", []byte(text))
 	}
 	if got := string(<-slow.Next()); got != "3" {
-		t.Errorf("the slow one has %q", got)
+		t.Errorf("slow watcher: got %q, want 3", got)
 	}
 	late, err := l.Watch("S", "192.0.2.1", false)
 	check.Must(t, err)
 	if got := string(<-late.Next()); got != "3" {
-		t.Errorf("who comes later has %q", got)
+		t.Errorf("new watcher: got %q, want 3", got)
 	}
 
 	l.end()
 	if _, more := <-slow.Next(); more {
-		t.Error("a stream goes on after the end")
+		t.Error("end does not close a stream")
 	}
 	slow.Leave()
 	if _, err := l.Watch("S", "192.0.2.1", false); !errors.Is(err, ErrEnded) {
-		t.Errorf("after the end: %v", err)
+		t.Errorf("Watch after end: got %v, want ErrEnded", err)
 	}
 }
 
-// The stream of a sale that is gone ends; one that the node has yet to hear of
-// goes on.
-func TestSaleIsGone(t *testing.T) {
+// The stream of a sale that no longer exists ends. The stream of a new sale without a
+// snapshot continues.
+func TestStreamOfMissingSaleEnds(t *testing.T) {
 	l := New(Config{})
 	gone, err := l.Watch("gone", "192.0.2.1", false)
 	check.Must(t, err)
@@ -90,67 +90,67 @@ func TestSaleIsGone(t *testing.T) {
 	check.Must(t, err)
 	l.dropAllBut(nil)
 	if _, more := <-gone.Next(); more {
-		t.Error("it goes on")
+		t.Error("the stream of the missing sale continues")
 	}
 	select {
 	case _, more := <-created.Next():
-		t.Errorf("the new one's: more %v", more)
+		t.Errorf("the stream of the new sale: more %v", more)
 	default:
 	}
 }
 
-// Rates are what was counted over the time that it took, and those of all nodes are
-// their sums. A node that has not looked yet has none.
+// Rates are counts per second, and the rates of all nodes are the sums. A new node may have
+// none yet.
 func TestRates(t *testing.T) {
-	told := func(seconds float64, took ...time.Duration) nodeStats {
+	stats := func(seconds float64, took ...time.Duration) nodeStats {
 		l := New(Config{})
 		for _, took := range took {
 			l.Answered("S", 201, took)
 		}
 		r := l.responses.take(seconds)
 		if second := l.responses.take(1); second.Accepted != 0 || second.P99 != 0 {
-			t.Errorf("taken twice: %+v", second)
+			t.Errorf("a second take returns %+v, want zero", second)
 		}
 		return nodeStats{Point: ratePoint{rates: r}, Took: r.took}
 	}
 	fast := slices.Repeat([]time.Duration{80 * time.Microsecond}, 98)
-	a := told(2, append(fast, 200*time.Microsecond, 200*time.Microsecond)...)
-	b := told(1, time.Microsecond, time.Microsecond)
-	all := together([]nodeStats{a, b, {Node: "c"}})
+	a := stats(2, append(fast, 200*time.Microsecond, 200*time.Microsecond)...)
+	b := stats(1, time.Microsecond, time.Microsecond)
+	all := sumRates([]nodeStats{a, b, {Node: "c"}})
 	if all.Accepted != 52 || a.Point.Accepted != 50 || b.Point.Accepted != 2 {
-		t.Errorf("%+v", all)
+		t.Errorf("sum: got %+v, want accepted 52; nodes: %v and %v, want 50 and 2", all, a.Point.Accepted, b.Point.Accepted)
 	}
-	if got := all.P99; math.Abs(got-.1735) > 1e-9 { // half of the way from 0.1 ms to 0.25 ms, less the two of b
-		t.Errorf("p99 %v ms", got)
+	if got := all.P99; math.Abs(got-.1735) > 1e-9 { // interpolated between 0.1 ms and 0.25 ms
+		t.Errorf("p99: got %v ms, want 0.1735", got)
 	}
 	other := nodeStats{Point: ratePoint{rates: rates{Accepted: 1}}, Took: []uint64{9, 9}}
-	if all := together([]nodeStats{a, other}); all.Accepted != 51 || math.Abs(all.P99-.175) > 1e-9 {
-		t.Errorf("with a node of another version: %+v", all)
+	if all := sumRates([]nodeStats{a, other}); all.Accepted != 51 || math.Abs(all.P99-.175) > 1e-9 {
+		t.Errorf("with a node of another version: got %+v, want accepted 51, p99 0.175", all)
 	}
 }
 
-// What became of orders is counted by its kind, and their times by sale as well, of
-// those sales that operators see. Nothing else is kept.
+// Orders are counted by outcome. Their times are also counted by sale, but only for the
+// sales of the overview.
 func TestAnswered(t *testing.T) {
 	l := New(Config{})
 	l.takeBySale([]string{"S", "T"})
 	for status, took := range map[int]time.Duration{201: time.Millisecond, 202: time.Millisecond, 400: time.Millisecond, 409: time.Millisecond, 429: time.Millisecond, 503: time.Minute} {
 		l.Answered("S", status, took)
-		l.Answered("nobody's", status, took)
+		l.Answered("other", status, took)
 	}
 	if r := l.responses.take(2); r.Accepted != 2 || r.Refused != 1 || r.Limited != 1 || r.Failed != 1 || r.took[12] != 12 || r.took[11] != 10 {
-		t.Errorf("%+v", r)
+		t.Errorf("rates: got %+v", r)
 	}
-	if p99 := l.takeBySale([]string{"S"}); len(p99) != 1 || math.Abs(p99["S"]-2384.2) > .1 { // beyond the last bound it is that bound
-		t.Errorf("of each sale: %v", p99)
+	if p99 := l.takeBySale([]string{"S"}); len(p99) != 1 || math.Abs(p99["S"]-2384.2) > .1 { // the last bound
+		t.Errorf("p99 by sale: %v", p99)
 	}
-	l.Answered("T", 201, time.Millisecond) // shown no more
+	l.Answered("T", 201, time.Millisecond) // not counted by sale
 	if p99 := l.takeBySale([]string{"S", "T"}); p99["S"] != 0 || p99["T"] != 0 {
-		t.Errorf("a second later: %v", p99)
+		t.Errorf("p99 a second later: got %v, want 0", p99)
 	}
 }
 
-// BenchmarkAnswered is what counting an order costs.
+// BenchmarkAnswered measures the cost to count an order.
 func BenchmarkAnswered(b *testing.B) {
 	l := New(Config{})
 	l.takeBySale([]string{"S"})
@@ -169,12 +169,12 @@ func TestQuantile(t *testing.T) {
 	}{
 		{[]uint64{0, 0, 0, 0}, 0},
 		{[]uint64{100, 100, 100, 100}, .99},
-		{[]uint64{0, 0, 0, 100}, 100}, // longer than the last bound
+		{[]uint64{0, 0, 0, 100}, 100}, // beyond the last bound
 		{[]uint64{0, 100, 100, 100}, 9.91},
 		{nil, 0},
 	} {
 		if got := quantile(.99, bounds, c.took); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("%v: %v, want %v", c.took, got, c.want)
+			t.Errorf("%v: got %v, want %v", c.took, got, c.want)
 		}
 	}
 }

@@ -12,36 +12,35 @@ import (
 	"flashsale/orders/keeper"
 )
 
-// nodeStats are what a node tells of itself, with each heartbeat.
+// nodeStats are the statistics of a node. A heartbeat row contains them as JSON.
 type nodeStats struct {
 	Node     string `json:"-"`
 	Uptime   time.Duration
-	Point    ratePoint          // what it did in the last second; zero before it has looked
-	Took     []uint64           // requests in it by their time, as times.take has it
-	Keeps    int                // SKUs
-	Balances map[string]balance // of those, the ones that were compared last
+	Point    ratePoint          // rates of the last second; zero before the first one
+	Took     []uint64           // response times of that second, as times.take returns them
+	Keeps    int                // number of kept SKUs
+	Balances map[string]balance // by SKU, the most recently compared ones
 }
 
-// reported is how many SKUs a node tells the balance of in its heartbeat.
+// reported is the maximum number of balances in a heartbeat.
 const reported = 20
 
-// silence is after how long a node without a heartbeat is left out.
+// silence is the age of a heartbeat from which on its node is left out.
 const silence = 3 * time.Second
 
-// balance is a keeper's as it travels.
+// A balance is a keeper.Balance with its age instead of a time.
 type balance struct {
 	keeper.Balance
 	AgeMS int64 `json:"age_ms"` // -1: not compared yet
 }
 
-// Stats are what this node tells the others, as text for its heartbeat.
+// Stats returns the statistics of this node for its heartbeat, as JSON.
 func (l *Live) Stats() string {
-	text, _ := json.Marshal(l.stats(reported)) // nothing of ours fails
+	text, _ := json.Marshal(l.stats(reported)) // nodeStats always encodes
 	return string(text)
 }
 
-// stats returns this node's rates of the last second and the balances of up to limit
-// SKUs, of those that changed last.
+// stats returns the statistics of this node with at most limit balances.
 func (l *Live) stats(limit int) nodeStats {
 	kept := l.cfg.Service.Keepers().Balances()
 	s := nodeStats{Node: l.cfg.Node, Uptime: time.Since(l.started), Point: l.events.last(), Keeps: len(kept), Balances: map[string]balance{}}
@@ -59,11 +58,11 @@ func (l *Live) stats(limit int) nodeStats {
 	return s
 }
 
-// nodes are the stats of all nodes, by name: this one's, and the others' of
-// their last heartbeat. While MySQL is down there are only this one's.
+// nodes returns the statistics of all nodes, sorted by name. Those of other nodes are from
+// their heartbeats, so they are missing while MySQL is down.
 func (l *Live) nodes(ctx context.Context) []nodeStats {
 	nodes := []nodeStats{l.stats(math.MaxInt)}
-	rows, _ := l.cfg.Store.Nodes(ctx, silence) // the page says that MySQL is down
+	rows, _ := l.cfg.Store.Nodes(ctx, silence) // on an error, overview.Missing contains MySQL
 	for _, row := range rows {
 		s := nodeStats{Node: row.ID}
 		if row.ID != l.cfg.Node && json.Unmarshal([]byte(row.Stats), &s) == nil {

@@ -11,54 +11,56 @@ import (
 // overviewTopic is the topic of the overview. No sale has an empty SKU.
 const overviewTopic = ""
 
-// maxListed bounds the sales of an overview: those that open last, and those that
-// somebody watches.
+// maxListed is the number of sales in an overview, without watched sales. The sales that
+// open last are listed.
 const maxListed = 200
 
-// A keeper compares a sale that moves once a second, unless its queue is too long.
+// A keeper compares an active sale once a second, but not while its queue is long. An
+// overview shows the balance of a sale if it is younger than justNow or if the queue is
+// shorter than longQueue.
 const (
 	justNow   = 3000 // ms
 	longQueue = 100  // orders
 )
 
-// What an operator sees of all sales and nodes.
 type (
+	// An overview is the operators' snapshot of all sales and nodes.
 	overview struct {
-		ID      int64      `json:"id"`  // of the snapshot
+		ID      int64      `json:"id"`  // number of the snapshot
 		Now     time.Time  `json:"now"` // by the database's clock
 		Sales   []saleRow  `json:"sales"`
 		Nodes   []nodeView `json:"nodes"`
-		All     rates      `json:"all"` // of all nodes
+		All     rates      `json:"all"` // sum over all nodes
 		Missing []string   `json:"missing"`
-		Point   ratePoint  `json:"point"`  // the latest of this node's history; its time is 0 before the first
-		Events  []logEntry `json:"events"` // the latest of this node's log
+		Point   ratePoint  `json:"point"`  // the latest of this node; its time is 0 before the first one
+		Events  []logEntry `json:"events"` // the latest of this node
 	}
-	// A saleRow is one sale. Its figures are those that its keeper last compared, so
-	// they add up, unless these are old and the sale moves. Paid is read every few seconds.
-	// P99 is this node's.
+	// A saleRow describes a sale. Its figures are those of the balance, so they add up.
+	// If the balance is outdated, total, available and sold are read separately. Paid is
+	// read every few seconds. P99 is that of this node.
 	saleRow struct {
 		Sale    orders.Offer `json:"sale"`
 		Sold    int64        `json:"sold"`
 		Paid    int64        `json:"paid"`
-		Queued  int64        `json:"queued"` // orders that wait for the database
-		P99     float64      `json:"p99_ms"` // of its orders in the last second; 0 where there was none
+		Queued  int64        `json:"queued"` // orders
+		P99     float64      `json:"p99_ms"` // for the orders of the last second; 0 without orders
 		Direct  bool         `json:"direct"`
-		Keeper  string       `json:"keeper"`  // "" where no node says so
-		Balance *balance     `json:"balance"` // as the keeper last found it; null where it has not compared yet
+		Keeper  string       `json:"keeper"`  // node; "" if no heartbeat contains the sale
+		Balance *balance     `json:"balance"` // of the keeper's last comparison; null before the first one
 	}
 	nodeView struct {
 		Node  string   `json:"node"`
-		Here  bool     `json:"here"` // the one that sends this
+		Here  bool     `json:"here"` // this is the node that sends the snapshot
 		Up    int64    `json:"up_s"`
-		Keeps int      `json:"keeps"` // SKUs
-		Some  []string `json:"some"`  // of them
+		Keeps int      `json:"keeps"` // number of kept SKUs
+		Some  []string `json:"some"`  // up to 20 kept SKUs
 		rates
 	}
 )
 
-// withListed adds the sales of an overview to those that are watched.
+// withListed adds the listed sales to skus.
 func (l *Live) withListed(skus []string) []string {
-	all, sales := slices.Clone(skus), l.cfg.Service.Keepers().Catalog().All() // those that open last come first
+	all, sales := slices.Clone(skus), l.cfg.Service.Keepers().Catalog().All() // sorted by opening time, latest first
 	for _, sale := range sales[:min(len(sales), maxListed)] {
 		all = append(all, sale.SKU)
 	}
@@ -67,7 +69,7 @@ func (l *Live) withListed(skus []string) []string {
 }
 
 func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
-	v := overview{Sales: []saleRow{}, Nodes: []nodeView{}, All: together(nodes), Missing: []string{}, Point: l.events.last()}
+	v := overview{Sales: []saleRow{}, Nodes: []nodeView{}, All: sumRates(nodes), Missing: []string{}, Point: l.events.last()}
 	paid, p99 := l.events.latest(&v)
 	for i := range offers {
 		o := &offers[i]

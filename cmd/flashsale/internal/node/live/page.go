@@ -13,20 +13,20 @@ import (
 //go:embed page
 var files embed.FS
 
-// Page returns the page of buyers, one file that loads nothing, and the Content-
-// Security-Policy under which nothing else runs in it. In demo mode it asks the
-// node for tokens.
+// Page returns the page of buyers and its Content-Security-Policy. The page is one file
+// that loads no other files. The policy allows only its own script and style. If demo is
+// true, the page requests tokens from the node.
 func Page(demo bool) (html []byte, policy string, err error) {
 	return page(demo, "page.html", []string{"base.css", "page.css"}, []string{"format.js", "api.js", "listen.js", "sale.js", "history.js", "buyer.js", "signin.js", "stream.js"})
 }
 
-// Operators returns the page of operators, as Page does.
+// Operators returns the page of operators and its Content-Security-Policy, like Page.
 func Operators(demo bool) (html []byte, policy string, err error) {
 	return page(demo, "ops.html", []string{"uplot/uPlot.min.css", "base.css", "ops.css"},
 		[]string{"uplot/uPlot.iife.min.js", "format.js", "api.js", "listen.js", "charts.js", "ops.js", "acts.js"})
 }
 
-// page puts a page together. The scripts run in their order.
+// page renders a page. The scripts run in the given order, in one function scope.
 func page(demo bool, name string, styles, scripts []string) (html []byte, policy string, err error) {
 	style, noStyle := joined(styles)
 	script, noScript := joined(scripts)
@@ -45,7 +45,6 @@ func page(demo bool, name string, styles, scripts []string) (html []byte, policy
 	}, "; "), nil
 }
 
-// joined is the text of several files.
 func joined(names []string) (all string, err error) {
 	for _, name := range names {
 		part, err := files.ReadFile("page/" + name)
@@ -57,7 +56,7 @@ func joined(names []string) (all string, err error) {
 	return all, nil
 }
 
-// hash is how a policy names the one text that may be.
+// hash returns the source expression of a policy that allows exactly this text.
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

@@ -1,25 +1,25 @@
 package live
 
-// rates are how much a second, of the last second.
+// rates holds the rates per second of POST /v1/orders, by outcome.
 type rates struct {
 	Accepted float64 `json:"accepted"`
 	Refused  float64 `json:"refused"`
 	Limited  float64 `json:"limited"`
 	Failed   float64 `json:"failed"`
 	Durable  float64 `json:"durable"`
-	P99      float64 `json:"p99_ms"` // of placing an order; 0 where there was none
-	Queued   int64   `json:"queued"` // orders that wait for the database now
+	P99      float64 `json:"p99_ms"` // time to place an order; 0 without orders
+	Queued   int64   `json:"queued"` // queued orders, not a rate
 
-	took []uint64 // as times.take has it
+	took []uint64 // as times.take returns them
 }
 
-// together are the rates of all nodes.
-func together(nodes []nodeStats) (all rates) {
+// sumRates returns the rates of all nodes together.
+func sumRates(nodes []nodeStats) (all rates) {
 	all.took = make([]uint64, len(times{}))
 	for _, n := range nodes {
 		all.add(&n.Point.rates, 1)
 		all.Queued += n.Point.Queued
-		if len(n.Took) == len(all.took) { // else it is another version
+		if len(n.Took) == len(all.took) { // a node of another version may have other buckets
 			for i := range n.Took {
 				all.took[i] += n.Took[i]
 			}
@@ -29,7 +29,7 @@ func together(nodes []nodeStats) (all rates) {
 	return all
 }
 
-// add adds a part of other rates. P99 and queue are left alone.
+// add adds the rates of other, multiplied by part. It does not change P99 and Queued.
 func (r *rates) add(other *rates, part float64) {
 	r.Accepted += part * other.Accepted
 	r.Refused += part * other.Refused
@@ -38,8 +38,8 @@ func (r *rates) add(other *rates, part float64) {
 	r.Durable += part * other.Durable
 }
 
-// quantile of times counted in buckets, milliseconds: as much into the bucket
-// as there are requests in it. Beyond the last bound it is that bound.
+// quantile estimates a quantile in ms by linear interpolation within a bucket. took holds
+// cumulative counts by bounds in seconds. Beyond the last bound, the result is that bound.
 func quantile(q float64, bounds []float64, took []uint64) float64 {
 	if len(took) == 0 || len(took) != len(bounds)+1 || took[len(took)-1] == 0 {
 		return 0

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Bounds of the times that requests take, in seconds, by which a node counts them:
-// 0.1 ms to 2.4 s, each two and a half of the one before.
+// Bounds are the upper bounds, in seconds, of the buckets that count response times: 0.1
+// ms to 2.4 s, each 2.5 times the previous one.
 var Bounds = []float64{
 	.0001, .00025, .000625, .0015625, .00390625, .009765625,
 	.0244140625, .06103515625, .152587890625, .3814697265625, .95367431640625, 2.384185791015625,
 }
 
-// times counts requests by the bound that they do not exceed, and last those that
-// exceed all.
+// times counts requests by the lowest of Bounds that they do not exceed. The last element
+// counts the requests that exceed all bounds.
 type times [13]atomic.Uint64
 
 func (t *times) add(took time.Duration) {
@@ -23,7 +23,7 @@ func (t *times) add(took time.Duration) {
 	t[i].Add(1)
 }
 
-// take takes out what was counted: to each bound those of at most that.
+// take returns the cumulative counts by bound and resets them.
 func (t *times) take() []uint64 {
 	took, sum := make([]uint64, len(t)), uint64(0)
 	for i := range t {
@@ -33,16 +33,16 @@ func (t *times) take() []uint64 {
 	return took
 }
 
-// responseCounts counts requests to place an order by what became of them.
+// responseCounts counts the requests to place an order by their outcome.
 type responseCounts struct {
 	accepted atomic.Int64 // 201 and 202
-	refused  atomic.Int64 // 409: sold out, the buyer's limit, not open, closed
+	refused  atomic.Int64 // 409: sold out, buyer's limit, not open, closed
 	limited  atomic.Int64 // 429
 	failed   atomic.Int64 // 5xx
 	times
 }
 
-// Answered counts a request to place an order of a sale.
+// Answered counts a request to place an order by its status and duration.
 func (l *Live) Answered(sku string, status int, took time.Duration) {
 	switch {
 	case status == 201 || status == 202:
@@ -60,7 +60,7 @@ func (l *Live) Answered(sku string, status int, took time.Duration) {
 	}
 }
 
-// take takes out what was counted in so many seconds.
+// take returns the rates over the given seconds and resets the counts.
 func (a *responseCounts) take(seconds float64) rates {
 	per := func(n *atomic.Int64) float64 { return float64(n.Swap(0)) / seconds }
 	r := rates{Accepted: per(&a.accepted), Refused: per(&a.refused), Limited: per(&a.limited), Failed: per(&a.failed), took: a.times.take()}
@@ -68,7 +68,8 @@ func (a *responseCounts) take(seconds float64) rates {
 	return r
 }
 
-// takeBySale takes out the p99 of each of these sales, ms, and goes on with them alone.
+// takeBySale returns the p99 of each sale in ms and resets the counts. From then on only
+// the orders of these SKUs are counted.
 func (l *Live) takeBySale(skus []string) map[string]float64 {
 	was, next, p99 := *l.bySale.Load(), make(map[string]*times, len(skus)), make(map[string]float64, len(skus))
 	for _, sku := range skus {

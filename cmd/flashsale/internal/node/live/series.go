@@ -2,21 +2,20 @@ package live
 
 import "slices"
 
-// The bounds of a series: two minutes by the second, eight in steps of five.
 const (
-	maxFine   = 120
-	step      = 5
-	maxCoarse = 95
+	maxFine   = 120 // points of one second
+	step      = 5   // seconds of a coarse point
+	maxCoarse = 95  // points of step seconds
 )
 
-// A series keeps ten minutes of points: one a second, and before the last two minutes
-// one per five seconds.
+// A series holds the points of the last ten minutes: one point per second for the last two
+// minutes, and before that one point per five seconds.
 type series[P any] struct {
-	coarse []P // before those of fine
-	fine   []P // the oldest first
+	coarse []P // oldest first
+	fine   []P // oldest first
 }
 
-// add adds the point of a second. fold makes one point of the oldest five.
+// add adds the point of a second. fold merges the oldest five points into one.
 func (s *series[P]) add(p P, fold func(five []P) P) {
 	if s.fine = append(s.fine, p); len(s.fine) < maxFine+step {
 		return
@@ -25,5 +24,4 @@ func (s *series[P]) add(p P, fold func(five []P) P) {
 	s.fine = slices.Clone(s.fine[step:])
 }
 
-// all are the points, the oldest first.
 func (s *series[P]) all() []P { return append(append([]P{}, s.coarse...), s.fine...) }

@@ -8,23 +8,23 @@ import (
 	"flashsale/orders"
 )
 
-// A snapshot is a sale as anybody may see it.
+// A snapshot is the public state of a sale.
 type snapshot struct {
-	ID   int64        `json:"id"`  // one per second of this node
+	ID   int64        `json:"id"`  // increases by 1 per snapshot of this node
 	Now  time.Time    `json:"now"` // by the database's clock
 	Sale orders.Offer `json:"sale"`
 	Sold int64        `json:"sold"` // units of open and paid orders
-	// Direct: the sale is sold past Redis, which is away.
+	// Direct reports whether the sale is in direct mode.
 	Direct bool `json:"direct"`
-	// Exact is false where the gate could not be asked: available is then what
-	// the orders leave over, as far as the node knows.
+	// Exact is false if the gate did not respond. Then Sale.Available is computed from
+	// the orders that the node knows.
 	Exact   bool     `json:"exact"`
-	Missing []string `json:"missing"` // stores that do not answer
-	Marks   []mark   `json:"marks"`   // those of this second
+	Missing []string `json:"missing"` // stores that do not respond
+	Marks   []mark   `json:"marks"`   // marks of this second
 }
 
-// event is one of a stream (HTML Living Standard, 9.2: server-sent events).
+// event encodes a server-sent event (HTML Living Standard, section 9.2).
 func event(name string, data any) []byte {
-	raw, _ := json.Marshal(data) // nothing of ours fails, and JSON has no line break outside of what it escapes
+	raw, _ := json.Marshal(data) // all types here encode, and JSON escapes line breaks
 	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, raw)
 }

@@ -12,27 +12,26 @@ import (
 	"flashsale/ratelimit/admission"
 )
 
-// A topic is a sale that somebody watches, or the overview.
+// A topic is a watched sale or the overview.
 type topic struct {
 	watchers map[*Watcher]bool
-	latest   []byte // snapshot, nil before the first
+	latest   []byte // latest snapshot, nil before the first one
 }
 
-// A Watcher is one who watches a sale.
+// A Watcher is a client that watches a sale or the overview.
 type Watcher struct {
 	live     *Live
 	sku      string
 	address  string
 	operator bool
 	history  []byte
-	next     chan []byte // of one: who is slow misses snapshots, and delays nobody
+	next     chan []byte // capacity 1: a slow client misses snapshots and delays no one else
 	leave    sync.Once
 }
 
-// Watch begins to watch a sale, as an operator or as anybody at an address; or,
-// as an operator, the overview of all: the empty SKU.
-// Leave must be called in the end. Errors: ErrFull, ErrEnded, and
-// *admission.LimitedError for an address that has all its places.
+// Watch returns a new Watcher of a sale, or of the overview if sku is empty. The caller
+// must call Leave. Watch returns ErrFull, ErrEnded, or *admission.LimitedError if the
+// address has the maximum number of streams. That maximum does not apply to operators.
 func (l *Live) Watch(sku, address string, operator bool) (*Watcher, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +60,8 @@ func (l *Live) Watch(sku, address string, operator bool) (*Watcher, error) {
 	return w, nil
 }
 
-// take counts one who comes (1) or leaves (-1). The caller has mu.
+// take adds n to the number of streams: 1 for a new one, -1 when one ends. The caller
+// must hold mu.
 func (l *Live) take(w *Watcher, n int) {
 	if w.operator {
 		l.operators += n
@@ -73,17 +73,17 @@ func (l *Live) take(w *Watcher, n int) {
 	}
 }
 
-// Life is how long a stream that begins now may last.
+// Life returns the maximum duration of a new stream. It is random, see Config.Life.
 func (l *Live) Life() time.Duration { return l.cfg.Life - rand.N(l.cfg.Life/4+1) }
 
-// History is the first event of the stream: the last ten minutes of the sale.
+// History returns the first events of the stream, which contain the last ten minutes.
 func (w *Watcher) History() []byte { return w.history }
 
-// Next has the snapshots as they are made, events of a stream. It is closed
-// when there will be no more: the node stops, or the sale is gone.
+// Next returns a channel of snapshots, encoded as events. The channel is closed if the
+// node stops or the sale no longer exists.
 func (w *Watcher) Next() <-chan []byte { return w.next }
 
-// Leave ends watching.
+// Leave ends the stream. It may be called more than once.
 func (w *Watcher) Leave() {
 	w.leave.Do(func() {
 		w.live.mu.Lock()
@@ -98,20 +98,20 @@ func (w *Watcher) Leave() {
 	})
 }
 
-// watched are the SKUs that somebody watches, and whether an operator watches all.
+// watched returns the watched SKUs and whether an operator watches the overview.
 func (l *Live) watched() (skus []string, overview bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	skus = slices.Sorted(maps.Keys(l.topics))
 	if overview = l.topics[overviewTopic] != nil; overview {
-		skus = skus[1:] // it is the least
+		skus = skus[1:] // overviewTopic is "", so it sorts first
 	}
 	return skus, overview
 }
 
-// publish hands the latest snapshot to all who watch sku, if anybody does. Only runOnce sends to
-// a watcher that has had one, so there is always room after taking out what the
-// watcher has not taken.
+// publish sends the latest snapshot to all watchers of sku. If a watcher has not received
+// the previous snapshot yet, publish replaces it. The send does not block: nothing else can
+// fill the channel while mu is held.
 func (l *Live) publish(sku string, latest []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +129,8 @@ func (l *Live) publish(sku string, latest []byte) {
 	}
 }
 
-// dropAllBut ends the streams of all other sales: they are gone.
+// dropAllBut ends the streams of sales that are not in offers, because they no longer
+// exist. A new sale that has not had a snapshot yet keeps its streams.
 func (l *Live) dropAllBut(offers []orders.Offer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,7 +142,7 @@ func (l *Live) dropAllBut(offers []orders.Offer) {
 	}
 }
 
-// end ends all streams, now and in future.
+// end ends all streams. From then on Watch returns ErrEnded.
 func (l *Live) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,7 +152,7 @@ func (l *Live) end() {
 	}
 }
 
-// drop ends the streams of sku. The caller has mu.
+// drop ends the streams of sku. The caller must hold mu.
 func (l *Live) drop(sku string) {
 	for w := range l.topics[sku].watchers {
 		close(w.next)

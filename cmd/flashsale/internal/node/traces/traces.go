@@ -1,11 +1,11 @@
-// Package traces exports spans by OTLP, as the environment variables of
-// OpenTelemetry say:
+// Package traces exports spans by OTLP over HTTP. The environment variables of
+// OpenTelemetry configure it:
 //
-//	OTEL_TRACES_EXPORTER          otlp, or none, which is the default unless there is an endpoint
-//	OTEL_EXPORTER_OTLP_ENDPOINT   such as http://localhost:4318, and the others of OTLP over HTTP
-//	OTEL_TRACES_SAMPLER, _ARG     such as parentbased_traceidratio and 0.01; all by default
-//	OTEL_SERVICE_NAME             flashsale by default, and OTEL_RESOURCE_ATTRIBUTES
-//	OTEL_SDK_DISABLED             true for none, whatever else is set
+//	OTEL_TRACES_EXPORTER          otlp or none; the default is otlp if an endpoint is set
+//	OTEL_EXPORTER_OTLP_ENDPOINT   such as http://localhost:4318, and all other variables of OTLP
+//	OTEL_TRACES_SAMPLER, _ARG     such as parentbased_traceidratio and 0.01; the default samples all
+//	OTEL_SERVICE_NAME             the default is flashsale; see also OTEL_RESOURCE_ATTRIBUTES
+//	OTEL_SDK_DISABLED             true disables traces, whatever else is set
 package traces
 
 import (
@@ -21,36 +21,35 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// An Exporter has what it takes to make spans, and sends them off.
+// An Exporter creates spans and sends them to the collector.
 type Exporter struct {
 	*sdk.TracerProvider
 	lost atomic.Int64
 }
 
-// New returns an Exporter for a node, nil where no traces are wanted. getenv
-// reads the environment; what concerns OTLP and sampling alone, OpenTelemetry
-// reads itself.
+// New returns an Exporter for a node, or nil if the environment does not enable traces.
+// getenv returns the variables that decide this. OpenTelemetry itself reads all other
+// variables from the environment.
 func New(ctx context.Context, node string, getenv func(string) string) (*Exporter, error) {
 	wanted, err := wanted(getenv)
 	if !wanted || err != nil {
 		return nil, err
 	}
-	otlp, err := otlptracehttp.New(ctx) // it connects when it has something to send
+	otlp, err := otlptracehttp.New(ctx) // does not connect yet
 	if err != nil {
-		return nil, fmt.Errorf("open the exporter of traces: %w", err)
+		return nil, fmt.Errorf("open the trace exporter: %w", err)
 	}
 	named, err := resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", "flashsale"), attribute.String("service.instance.id", node)),
 		resource.WithFromEnv(), resource.WithTelemetrySDK())
 	if err != nil {
-		return nil, fmt.Errorf("describe this node to the collector of traces: %w", err)
+		return nil, fmt.Errorf("build the trace resource: %w", err)
 	}
 	e := &Exporter{}
 	e.TracerProvider = sdk.NewTracerProvider(sdk.WithResource(named), sdk.WithBatcher(counted{otlp, &e.lost}))
 	return e, nil
 }
 
-// wanted tells whether the environment asks for traces.
 func wanted(getenv func(string) string) (bool, error) {
 	if getenv("OTEL_SDK_DISABLED") == "true" {
 		return false, nil
@@ -68,14 +67,14 @@ func wanted(getenv func(string) string) (bool, error) {
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
 		if protocol := getenv(name); protocol != "" && protocol != "http/protobuf" {
-			return false, fmt.Errorf("%s: %q is not http/protobuf, the one protocol that there is here", name, protocol)
+			return false, fmt.Errorf("%s: %q is not supported, want http/protobuf", name, protocol)
 		}
 	}
 	return true, nil
 }
 
-// counted counts what could not be sent. Spans that are made faster than they
-// are sent (OTEL_BSP_MAX_QUEUE_SIZE) are dropped before they come here.
+// counted counts the spans that could not be sent. It does not see the spans that the
+// batcher drops because its queue is full (OTEL_BSP_MAX_QUEUE_SIZE).
 type counted struct {
 	sdk.SpanExporter
 	lost *atomic.Int64
@@ -89,14 +88,14 @@ func (c counted) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) erro
 	return err
 }
 
-// Close sends what is left, for two seconds at most.
+// Close sends the remaining spans. It returns after two seconds at most.
 func (e *Exporter) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	_ = e.Shutdown(ctx) // the error handler has heard of it
+	_ = e.Shutdown(ctx) // OpenTelemetry passes the error to its error handler
 }
 
-// Metric counts the spans that could not be sent.
+// Metric returns a counter of the spans that could not be sent.
 func (e *Exporter) Metric() prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "flashsale_trace_spans_lost_total", Help: "Spans that could not be sent to the collector of traces.",

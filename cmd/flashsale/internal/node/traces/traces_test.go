@@ -11,7 +11,7 @@ import (
 )
 
 func TestWanted(t *testing.T) {
-	const exporter, endpoint, of = "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+	const exporter, endpoint, traceEndpoint = "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 	for _, c := range []struct {
 		env     map[string]string
 		want    bool
@@ -22,20 +22,20 @@ func TestWanted(t *testing.T) {
 		{env: map[string]string{exporter: "otlp", "OTEL_SDK_DISABLED": "true"}},
 		{env: map[string]string{exporter: "otlp"}, want: true},
 		{env: map[string]string{endpoint: "http://c:4318"}, want: true},
-		{env: map[string]string{of: "http://c:4318"}, want: true},
+		{env: map[string]string{traceEndpoint: "http://c:4318"}, want: true},
 		{env: map[string]string{exporter: "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, want: true},
 		{env: map[string]string{exporter: "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, refused: true},
 		{env: map[string]string{exporter: "zipkin"}, refused: true},
 	} {
 		got, err := wanted(func(name string) string { return c.env[name] })
 		if got != c.want || (err != nil) != c.refused {
-			t.Errorf("%v: %v, %v", c.env, got, err)
+			t.Errorf("%v: got %v, %v, want %v, error %v", c.env, got, err, c.want, c.refused)
 		}
 	}
 }
 
-// Spans arrive at the collector that the environment names, with the node they
-// are of; those that it refuses are counted.
+// The collector of the environment receives the spans, with the name of the node. Rejected
+// spans are counted.
 func TestExport(t *testing.T) {
 	for status, lost := range map[int]float64{http.StatusOK: 0, http.StatusBadRequest: 1} {
 		paths := make(chan string, 10)
@@ -52,17 +52,17 @@ func TestExport(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, span := e.Tracer("test").Start(context.Background(), "a request")
-		of := span.(sdk.ReadOnlySpan).Resource()
-		if name, _ := of.Set().Value("service.name"); name.AsString() != "shop" {
-			t.Errorf("the span is one of %v", of)
+		resource := span.(sdk.ReadOnlySpan).Resource()
+		if name, _ := resource.Set().Value("service.name"); name.AsString() != "shop" {
+			t.Errorf("resource: got %v, want service.name shop", resource)
 		}
-		if node, _ := of.Set().Value("service.instance.id"); node.AsString() != "node-7" {
-			t.Errorf("the span is one of %v", of)
+		if node, _ := resource.Set().Value("service.instance.id"); node.AsString() != "node-7" {
+			t.Errorf("resource: got %v, want service.instance.id node-7", resource)
 		}
 		span.End()
 		e.Close()
 		if got := <-paths; got != "POST /v1/traces" {
-			t.Errorf("the collector heard %s", got)
+			t.Errorf("the collector received %s, want POST /v1/traces", got)
 		}
 		if got := testutil.ToFloat64(e.Metric()); got != lost {
 			t.Errorf("status %d: %v spans lost, want %v", status, got, lost)

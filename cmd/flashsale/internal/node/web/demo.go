@@ -14,15 +14,13 @@ import (
 	"flashsale/orders"
 )
 
-// demoTokenTTL is how long a demo's token is good: an afternoon.
 const demoTokenTTL = 12 * time.Hour
 
-// demoToken is POST /demo/token: whoever asks is a new buyer, or an operator.
-// The route exists in demo mode only.
+// demoToken handles POST /demo/token, which exists in demo mode only. It returns a token
+// for a new buyer or for an operator.
 //
-// A page from elsewhere may have its own name lead to this machine (DNS
-// rebinding), and would be given a token as well: so the name by which the demo
-// is called must be nobody's.
+// A foreign web page could resolve its own host name to this machine (DNS rebinding) and
+// then request a token. Therefore the Host header must be localhost or an IP address.
 func (s *Server) demoToken(c *gin.Context) error {
 	host, _, err := net.SplitHostPort(c.Request.Host)
 	if err != nil {
@@ -48,19 +46,21 @@ func (s *Server) demoToken(c *gin.Context) error {
 	return nil
 }
 
-// A Crowd comes to the sale of a demo. One is here at a time.
+// A Crowd sends buyers to the sale of a demo, one crowd at a time.
 type Crowd interface {
-	Come(ctx context.Context) error // ErrCrowd: one is here already
+	// Come starts a crowd. It returns ErrCrowd if there is one already.
+	Come(ctx context.Context) error
+	// Leave ends the crowd, if there is one.
 	Leave()
 }
 
-// sendCrowd is POST /demo/crowd.
+// sendCrowd handles POST /demo/crowd.
 func (s *Server) sendCrowd(c *gin.Context) error {
 	c.Status(http.StatusAccepted)
 	return s.cfg.Crowd.Come(c.Request.Context())
 }
 
-// endCrowd is DELETE /demo/crowd.
+// endCrowd handles DELETE /demo/crowd.
 func (s *Server) endCrowd(c *gin.Context) error {
 	s.cfg.Crowd.Leave()
 	c.Status(http.StatusNoContent)

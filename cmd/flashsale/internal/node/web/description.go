@@ -17,8 +17,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// OpenAPI is the contract in machine-readable form, as GET /openapi.yaml has
-// it. Tests hold the routes and every answer to it.
+// OpenAPI is the machine-readable contract, which GET /openapi.yaml returns. Tests check
+// the routes and all responses against it.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte
@@ -26,7 +26,7 @@ var OpenAPI []byte
 //go:embed description.html
 var descriptionHTML string
 
-// describe serves the contract, for machines and for people.
+// describe registers /openapi.yaml and /docs.
 func (s *Server) describe() error {
 	page, err := readable()
 	if err != nil {
@@ -35,17 +35,17 @@ func (s *Server) describe() error {
 	s.engine.GET("/openapi.yaml", func(c *gin.Context) { c.Data(http.StatusOK, "application/yaml", OpenAPI) })
 	s.engine.GET("/docs", func(c *gin.Context) {
 		html := bytes.ReplaceAll(page, []byte(serverURL), []byte(address(c.Request)))
-		// One file: it loads nothing, from here or from elsewhere.
+		// The page is one file and loads nothing.
 		document(html, "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "+
 			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'")(c)
 	})
 	return nil
 }
 
-// serverURL stands on the page for the address by which its reader called it.
+// serverURL is the placeholder in the page for the URL that the client has used.
 const serverURL = "http://this.server"
 
-// plainHost is a host that a shell takes as it is.
+// plainHost matches hosts that a shell takes literally, because the page prints commands.
 var plainHost = regexp.MustCompile(`^[A-Za-z0-9.:\[\]-]+$`)
 
 func address(r *http.Request) string {
@@ -58,7 +58,7 @@ func address(r *http.Request) string {
 	return "http://" + r.Host
 }
 
-// operation is one call, with the parameters of its path and its own.
+// An operation is a method of a path, with the parameters of both.
 type operation struct {
 	*openapi3.Operation
 	Method, Path string
@@ -71,7 +71,7 @@ type row struct {
 	Required         bool
 }
 
-// Rows are the parameters.
+// Rows returns the parameters as rows.
 func (o operation) Rows() (list []row) {
 	for _, p := range o.Parameters {
 		list = append(list, row{p.Value.Name, p.Value.In + ", " + kind(p.Value.Schema.Value), p.Value.Description, p.Value.Required})
@@ -79,7 +79,8 @@ func (o operation) Rows() (list []row) {
 	return list
 }
 
-// within are the fields of an object, the required ones first, and of what is in its lists.
+// within returns the fields of an object, required fields first, and the fields of the
+// objects in its lists.
 func within(prefix string, s *openapi3.Schema) (list []row) {
 	required := func(name string) bool { return slices.Contains(s.Required, name) }
 	optional := slices.DeleteFunc(slices.Sorted(maps.Keys(s.Properties)), required)
@@ -93,7 +94,7 @@ func within(prefix string, s *openapi3.Schema) (list []row) {
 	return list
 }
 
-// kind is a type in words.
+// kind describes a type in words.
 func kind(s *openapi3.Schema) string {
 	text := strings.Join(s.Type.Slice(), "")
 	if s.Format != "" && s.Format != "int64" {
@@ -108,8 +109,8 @@ func kind(s *openapi3.Schema) string {
 	return text
 }
 
-// readable is the description as a page, made once per process: it takes some
-// 50 ms.
+// readable returns the page of /docs. It is rendered once per process because that takes
+// about 50 ms.
 var readable = sync.OnceValues(func() ([]byte, error) {
 	d, err := openapi3.NewLoader().LoadFromData(OpenAPI)
 	if err != nil {
@@ -117,7 +118,7 @@ var readable = sync.OnceValues(func() ([]byte, error) {
 	}
 	page, err := template.New("docs").Funcs(template.FuncMap{
 		"prose": prose, "within": within, "operations": operations, "upper": strings.ToUpper, "json": json.Marshal,
-		"example": strings.NewReplacer("{sku}", "demo", "{id}", "$ORDER").Replace, // a path as a command has it
+		"example": strings.NewReplacer("{sku}", "demo", "{id}", "$ORDER").Replace, // path in a command
 	}).Parse(descriptionHTML)
 	if err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ var readable = sync.OnceValues(func() ([]byte, error) {
 	return out.Bytes(), err
 })
 
-// operations are those under one tag, by path.
+// operations returns the operations with a tag, sorted by path and method.
 func operations(d *openapi3.T, tag string) (list []operation) {
 	for _, path := range slices.Sorted(maps.Keys(d.Paths.Map())) {
 		item := d.Paths.Value(path)
@@ -140,8 +141,7 @@ func operations(d *openapi3.T, tag string) (list []operation) {
 	return list
 }
 
-// prose is the little of Markdown that the description uses: paragraphs and
-// code.
+// prose converts the Markdown of the description to HTML. It supports paragraphs and code.
 func prose(text string) template.HTML {
 	var out strings.Builder
 	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {

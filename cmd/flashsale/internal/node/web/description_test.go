@@ -39,8 +39,8 @@ func TestDescriptionIsValid(t *testing.T) {
 	}
 }
 
-// What is described is served, and what is served is described.
-func TestDescriptionIsTheRouter(t *testing.T) {
+// openapi.yaml describes exactly the routes of the router.
+func TestDescriptionMatchesRoutes(t *testing.T) {
 	var documented, served []string
 	for path, item := range described(t).Paths.Map() {
 		for method := range item.Operations() {
@@ -64,7 +64,7 @@ func TestDescriptionIsTheRouter(t *testing.T) {
 	}
 }
 
-// Every code of the table is in the description, and no other.
+// openapi.yaml lists exactly the codes of failures and the three codes outside the table.
 func TestDescriptionHasTheCodes(t *testing.T) {
 	documented := map[string]bool{}
 	for _, code := range described(t).Components.Schemas["Problem"].Value.Properties["code"].Value.Enum {
@@ -76,29 +76,29 @@ func TestDescriptionHasTheCodes(t *testing.T) {
 	}
 	for code := range served {
 		if !documented[code] {
-			t.Errorf("%s is not described", code)
+			t.Errorf("openapi.yaml does not have the code %s", code)
 		}
 	}
 	for code := range documented {
 		if !served[code] {
-			t.Errorf("nothing answers %s", code)
+			t.Errorf("no response has the code %s of openapi.yaml", code)
 		}
 	}
 }
 
-// An operator whose change is stored must not hear that nothing happened, and
-// make it twice.
-func TestChangeOnItsWay(t *testing.T) {
+// If a change is stored but not yet at the gate, the response reports this. Otherwise the
+// operator would repeat the change.
+func TestStoredChangeIsReported(t *testing.T) {
 	err := errors.Join(orders.ErrUnavailable, orders.ErrOnItsWay, inventory.ErrNoGate)
 	for _, f := range failures {
 		if errors.Is(err, f.err) {
 			if f.status != 503 || !strings.Contains(f.detail, "The change is stored") {
-				t.Errorf("%d %s", f.status, f.detail)
+				t.Errorf("got %d %s, want 503 and that the change is stored", f.status, f.detail)
 			}
 			return
 		}
 	}
-	t.Error(unavailable)
+	t.Error("no row of failures matches")
 }
 
 func TestReadablePage(t *testing.T) {
@@ -112,7 +112,7 @@ func TestReadablePage(t *testing.T) {
 		`<b class="POST">POST</b> /v1/orders/{id}/pay`, "buyer_limit", "per_buyer_limit", "cacheable for a second",
 		"<code>Idempotent-Replayed: true</code>", "string: reserved, pending_payment, paid",
 		`payment_ref</th><td><small>string</small> <em>required</em>`,
-		`<th scope="row">sales[].opens_at</th><td><small>date-time</small>`, // of what is answered
+		`<th scope="row">sales[].opens_at</th><td><small>date-time</small>`, // a field of a response
 		`<pre>curl -X POST "http://example.com/v1/orders/$ORDER/pay" -H "Authorization: Bearer $BUYER" --json '{
   "payment_ref": &#34;p-1&#34;
 }'</pre>`,
@@ -128,7 +128,7 @@ func TestReadablePage(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/docs", nil)
 		r.Host = host
 		if got := address(r); got != want {
-			t.Errorf("%s: %s, want %s", host, got, want)
+			t.Errorf("%s: got %s, want %s", host, got, want)
 		}
 	}
 	if got := get("/openapi.yaml").Body.String(); got != string(OpenAPI) {

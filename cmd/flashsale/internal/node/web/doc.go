@@ -1,3 +1,3 @@
-// Package web is the HTTP side of a node: the routes, who is calling, what an
-// error looks like, and what is counted and logged of a request.
+// Package web is the HTTP server of a node. It contains the routes, authentication,
+// the error responses, and the metrics and logs of requests.
 package web

@@ -16,8 +16,8 @@ import (
 	"flashsale/ratelimit/httplimit"
 )
 
-// rendered are the problems of the table, written once: refusing is the hot
-// path of a sold-out sale.
+// rendered holds the JSON bodies of failures. They are encoded once, because refusals
+// are the hot path of a sold-out sale.
 var rendered = func() [][]byte {
 	bodies := make([][]byte, len(failures))
 	for i, f := range failures {
@@ -28,7 +28,7 @@ var rendered = func() [][]byte {
 
 const problemType = "application/problem+json"
 
-// handle makes a gin handler of one that returns its error.
+// handle converts a handler that returns an error to a gin handler.
 func (s *Server) handle(h func(*gin.Context) error) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		if err := h(c); err != nil {
@@ -37,15 +37,14 @@ func (s *Server) handle(h func(*gin.Context) error) gin.HandlerFunc {
 	}
 }
 
-// fail answers with the problem that err is. Nothing of err's own text leaves
-// the process.
+// fail answers with the problem for err. The response never contains the text of err.
 func (s *Server) fail(c *gin.Context, err error) {
 	c.Abort()
 	if errors.Is(err, context.Canceled) && c.Request.Context().Err() != nil {
-		// As a rule nobody is there to read it. Who has only closed their own half
-		// of the connection is.
-		c.AddParam(codeParam, codeGone) // before the code of away: the first counts
-		s.away(c, unavailable)
+		// The client has probably gone away. Respond nevertheless, because a client that has
+		// closed only its sending side still reads the response.
+		c.AddParam(codeParam, codeGone) // the first code counts, so this overrides that of serviceUnavailable
+		s.serviceUnavailable(c, unavailable)
 		return
 	}
 	if invalid, ok := errors.AsType[*orders.InvalidError](err); ok {
@@ -79,17 +78,17 @@ func (s *Server) fail(c *gin.Context, err error) {
 		return
 	}
 	s.note(c, err)
-	s.away(c, unavailable)
+	s.serviceUnavailable(c, unavailable)
 }
 
-// What log and metrics, and nobody else, say of a caller who hung up.
+// Status and code, in logs and metrics only, of requests whose client has gone away.
 const (
 	statusGone = 499
 	codeGone   = "gone"
 )
 
-// away is 503.
-func (s *Server) away(c *gin.Context, detail string) {
+// serviceUnavailable answers with 503.
+func (s *Server) serviceUnavailable(c *gin.Context, detail string) {
 	c.Header("Retry-After", "1")
 	s.write(c, newProblem(http.StatusServiceUnavailable, "unavailable", detail))
 }
@@ -100,8 +99,8 @@ func (s *Server) write(c *gin.Context, p problem) {
 	c.Data(p.Status, problemType, body)
 }
 
-// note logs an error that is the server's, with the request it belongs to: once
-// a second at most, for when a store is away every request ends in one.
+// note logs a server error, at most once a second. While a store is down, every request
+// fails.
 func (s *Server) note(c *gin.Context, err error) {
 	if due(&s.noted, time.Second) {
 		s.cfg.Log.Warn("request failed", "request_id", c.Writer.Header().Get(requestID), "route", c.FullPath(), "error", err)

@@ -8,26 +8,26 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// A Check asks one dependency whether it is there.
+// A Check describes a dependency of the node.
 type Check struct {
 	Name string
-	Ask  func(context.Context) error
-	// Spared, where set, tells whether the node sells without it just now.
+	Ask  func(context.Context) error // returns nil if the dependency responds
+	// Spared reports whether the node currently sells without the dependency. It may be nil.
 	Spared func() bool
 }
 
-// checkTimeout bounds each question of /readyz, and checkAge how old an answer may
-// be: so often is each dependency asked, whoever asks.
+// checkTimeout is the timeout of a check. Results are reused for checkAge, which bounds
+// the rate of checks whatever the rate of requests to /readyz.
 const (
 	checkTimeout = time.Second
 	checkAge     = 100 * time.Millisecond
 )
 
-// readyz is 200 while this node can sell, "degraded" where something is missing
-// that it sells without, else 503 with what is missing.
+// readyz answers 200 "ok" if all dependencies respond, 200 "degraded" if the node sells
+// without the missing ones, and otherwise 503 with the names of the missing ones.
 func (s *Server) readyz(c *gin.Context) {
 	if !s.ready.Load() {
-		s.away(c, "this node is starting or stopping")
+		s.serviceUnavailable(c, "this node is starting or stopping")
 		return
 	}
 	missing, err := s.missing.Get(c.Request.Context())
@@ -49,10 +49,10 @@ func (s *Server) readyz(c *gin.Context) {
 		c.JSON(http.StatusOK, gin.H{"status": "degraded", "detail": what})
 		return
 	}
-	s.away(c, what)
+	s.serviceUnavailable(c, what)
 }
 
-// ask asks all dependencies at once, and returns those that do not answer.
+// ask checks all dependencies in parallel and returns the ones that do not respond.
 func (s *Server) ask(ctx context.Context) ([]Check, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -75,7 +75,7 @@ func (s *Server) ask(ctx context.Context) ([]Check, error) {
 	return missing, nil
 }
 
-// mustBeReady refuses work while the node starts or stops.
+// mustBeReady answers 503 while the node starts or stops.
 func (s *Server) mustBeReady(c *gin.Context) {
 	if !s.ready.Load() {
 		s.fail(c, errNotReady)

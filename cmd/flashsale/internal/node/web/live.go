@@ -10,27 +10,26 @@ import (
 	"flashsale/ratelimit/httplimit"
 )
 
-// document serves a page that may do what its policy says and nothing else.
+// document returns a handler that serves a page under a Content-Security-Policy.
 func document(html []byte, policy string) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		c.Header("Content-Security-Policy", policy)
 		c.Header("X-Content-Type-Options", "nosniff")
 		c.Header("Referrer-Policy", "no-referrer")
-		c.Header("Cache-Control", "no-cache") // a page of an older node knows an older API
+		c.Header("Cache-Control", "no-cache") // after an upgrade, an old page would call the new API
 		c.Data(http.StatusOK, "text/html; charset=utf-8", html)
 	}
 }
 
-// writeTimeout is how long who watches may take to read one snapshot: instead of
-// the server's, which is for answers that end.
+// writeTimeout bounds the write of one snapshot. It replaces the server's WriteTimeout,
+// which bounds a whole response.
 const writeTimeout = 10 * time.Second
 
-// watch is GET /v1/live: server-sent events, until the caller leaves, the node
-// stops, the token that it was opened with expires, or somebody else is to have
-// the place.
+// watch handles GET /v1/live, a stream of server-sent events. The stream ends if the
+// client leaves, the node stops, the token expires, or Live.Life is over.
 func (s *Server) watch(c *gin.Context) error {
 	until, admin := time.Now().Add(s.cfg.Live.Life()), false
-	sku := c.Query("sku") // none: the overview, for operators only
+	sku := c.Query("sku") // "": the overview, for operators only
 	if c.GetHeader("Authorization") != "" || sku == "" {
 		who, err := s.caller(c)
 		if err != nil {
@@ -61,18 +60,19 @@ func (s *Server) watch(c *gin.Context) error {
 
 	c.Header("Content-Type", "text/event-stream")
 	c.Header("Cache-Control", "no-store")
-	c.Header("X-Accel-Buffering", "no") // nginx would keep it back
+	c.Header("X-Accel-Buffering", "no") // nginx would buffer the stream
 	c.Status(http.StatusOK)
 	out := http.NewResponseController(c.Writer)
-	// Wait a moment before coming back: a node that stops sends everybody away.
-	// A snapshot comes every second, changed or not, so silence means trouble.
+	// A node that stops ends all its streams. The retry field delays the reconnect by a
+	// second. A snapshot is sent every second even if nothing has changed, so that a client
+	// can detect a dead stream.
 	next := append([]byte("retry: 1000\n\n"), w.History()...)
 	for {
 		if err := out.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 			return err
 		}
 		if _, err := c.Writer.Write(next); err != nil {
-			return nil //nolint:nilerr // nobody is there to hear of it
+			return nil //nolint:nilerr // the client has gone away
 		}
 		c.Writer.Flush()
 		var more bool
@@ -87,7 +87,7 @@ func (s *Server) watch(c *gin.Context) error {
 	}
 }
 
-// Missing names the stores that don't answer.
+// Missing returns the names of the dependencies that do not respond.
 func (s *Server) Missing(ctx context.Context) (names []string) {
 	missing, _ := s.missing.Get(ctx)
 	for _, check := range missing {

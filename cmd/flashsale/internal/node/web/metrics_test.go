@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A caller who hangs up is counted as gone, whatever the answer says that nobody reads.
-func TestWhoHangsUpIsGone(t *testing.T) {
+// If the client has gone away, the request is counted as "gone", whatever its response.
+func TestCanceledRequestIsCountedAsGone(t *testing.T) {
 	s := router(t)
 	s.engine.GET("/slow", s.handle(func(c *gin.Context) error { return c.Request.Context().Err() }))
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -21,7 +21,7 @@ func TestWhoHangsUpIsGone(t *testing.T) {
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/slow", nil))
 	if w.Code != http.StatusServiceUnavailable {
-		t.Errorf("answered with %d", w.Code)
+		t.Errorf("got status %d, want 503", w.Code)
 	}
 	w = httptest.NewRecorder()
 	s.MetricsHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -30,7 +30,7 @@ func TestWhoHangsUpIsGone(t *testing.T) {
 	}
 }
 
-// BenchmarkMetrics is what counting a request costs.
+// BenchmarkMetrics measures the cost to count a request.
 //
 //	go test -run - -bench Metrics ./cmd/flashsale/internal/node/web ./cmd/flashsale/internal/node/app
 func BenchmarkMetrics(b *testing.B) {

@@ -24,23 +24,23 @@ import (
 
 const requestID = "X-Request-Id" // header
 
-// Handlers leave these values for each other, as parameters of the path. With
-// Context.Set gin would make a map for them, at 4 % of what a refusal costs. Of two
-// values with the same name the first counts.
+// Handlers pass these values to each other as path parameters. Context.Set would
+// allocate a map, which takes 4 % of the time of a refusal. If a parameter is added
+// twice, the first value counts.
 const (
 	buyerParam = "flashsale/buyer"
 	scopeParam = "flashsale/scope"
 	codeParam  = "flashsale/code"
 )
 
-// instance and sequence make request ids: unique, and cheaper than a UUID each.
+// instance and sequence form unique request ids, which are cheaper than UUIDs.
 var (
 	instance = uuid.NewString()[:8] + "-"
 	sequence atomic.Uint64
 )
 
-// identify gives the request its id: the caller's where it is as short and plain as
-// a buyer's name, and cannot break a log line or a header.
+// identify sets the request id. It takes the caller's id if that is valid as a buyer's
+// name, and therefore safe in log lines and headers. Otherwise it creates a new id.
 func (s *Server) identify(c *gin.Context) {
 	id := c.GetHeader(requestID)
 	if !orders.IsBuyer(id) {
@@ -49,7 +49,7 @@ func (s *Server) identify(c *gin.Context) {
 	c.Header(requestID, id)
 }
 
-// observe counts and, where wanted, logs what became of the request.
+// observe counts the request by its outcome, and logs it if AccessLog is set.
 func (s *Server) observe(c *gin.Context) {
 	start := time.Now()
 	c.Next()
@@ -68,7 +68,7 @@ func (s *Server) observe(c *gin.Context) {
 	}
 }
 
-// rescue turns a panic into an answer and a log entry with its stack.
+// rescue recovers from a panic, logs its stack, and answers with 500.
 func (s *Server) rescue(c *gin.Context) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -81,11 +81,10 @@ func (s *Server) rescue(c *gin.Context) {
 	c.Next()
 }
 
-// maxRequestTime is how long a request may take: a store that neither answers nor
-// fails must not keep its callers.
+// maxRequestTime bounds a request, so that a store that hangs does not hold its callers.
 const maxRequestTime = 10 * time.Second
 
-// bounded ends the request's context after maxRequestTime, which is a 503.
+// bounded sets a timeout of maxRequestTime. A request that exceeds it is answered 503.
 func (s *Server) bounded(c *gin.Context) {
 	ctx, cancel := context.WithTimeout(c.Request.Context(), maxRequestTime)
 	defer cancel()
@@ -93,7 +92,7 @@ func (s *Server) bounded(c *gin.Context) {
 	c.Next()
 }
 
-// authenticate finds out who is calling.
+// authenticate verifies the token and stores its buyer and scope for the handlers.
 func (s *Server) authenticate(c *gin.Context) {
 	who, err := s.caller(c)
 	if err != nil {
@@ -104,28 +103,28 @@ func (s *Server) authenticate(c *gin.Context) {
 	c.AddParam(scopeParam, who.Scope)
 }
 
-// caller is who the request's token speaks for. Errors wrap auth.ErrUnauthorized.
+// caller returns the identity of the request's token. Errors wrap auth.ErrUnauthorized.
 func (s *Server) caller(c *gin.Context) (auth.Identity, error) {
 	who, err := s.cfg.Verifier.FromHeader(c.GetHeader("Authorization"))
-	// What two nodes with different secrets look like from inside.
-	if errors.Is(err, auth.ErrSignature) && due(&s.warned, strangersEvery) {
-		s.cfg.Log.Warn("token refused: it was signed with another secret. Do all nodes have the same --secret? (said once a minute)",
+	// Two nodes with different secrets reject each other's tokens, which is hard to find.
+	if errors.Is(err, auth.ErrSignature) && due(&s.warned, warnEvery) {
+		s.cfg.Log.Warn("token rejected: signed with another secret: check that all nodes have the same --secret (logged once a minute)",
 			"request_id", c.Writer.Header().Get(requestID), "ip", c.ClientIP())
 	}
 	return who, err
 }
 
-// strangersEvery bounds how often the log speaks of tokens that were signed by
-// somebody else: anybody can send them.
-const strangersEvery = time.Minute
+// warnEvery is the interval between warnings about signatures. Without it, any client
+// could fill the log with forged tokens.
+const warnEvery = time.Minute
 
-// due says whether it is time to log something again that happens all the time.
+// due reports whether the last log message is at least every ago. If so, it sets last.
 func due(last *atomic.Int64, every time.Duration) bool {
 	now, then := time.Now().UnixNano(), last.Load()
 	return now-then >= int64(every) && last.CompareAndSwap(then, now)
 }
 
-// mustHave refuses whoever's token lacks the scope.
+// mustHave answers 403 if the token lacks the scope.
 func (s *Server) mustHave(scope string) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		if who := (auth.Identity{Scope: c.Param(scopeParam)}); !who.Has(scope) {
@@ -134,12 +133,12 @@ func (s *Server) mustHave(scope string) gin.HandlerFunc {
 	}
 }
 
-// buyer is who is calling, for the handlers.
+// buyer returns the buyer that authenticate has stored.
 func buyer(c *gin.Context) string { return c.Param(buyerParam) }
 
-// trace makes a span of the request, as the next part of the caller's trace
-// where it has one (the header traceparent, W3C Trace Context). A request that
-// is not sampled costs the decision and no more.
+// trace creates a span for the request. If the caller sends a traceparent header (W3C
+// Trace Context), the span belongs to the caller's trace. A request that is not sampled
+// costs only the sampling decision.
 func (s *Server) trace(c *gin.Context) {
 	r := c.Request
 	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))

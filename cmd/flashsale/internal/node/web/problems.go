@@ -11,22 +11,22 @@ import (
 	"flashsale/orders/httpapi"
 )
 
-// The errors of this package.
 var (
 	errNotFound   = errors.New("web: no such route")
 	errMethod     = errors.New("web: method not allowed")
 	errForbidden  = errors.New("web: the token lacks a scope")
-	errHost       = errors.New("web: a demo under a name of somebody's")
-	errNotReady   = errors.New("web: this node is not ready")
-	errUnexpected = errors.New("web: unexpected")
-	ErrCrowd      = errors.New("web: a crowd is here already")
+	errHost       = errors.New("web: demo token requested under a host name")
+	errNotReady   = errors.New("web: the node is not ready")
+	errUnexpected = errors.New("web: panic")
+
+	// ErrCrowd is returned by Crowd.Come if there is a crowd already.
+	ErrCrowd = errors.New("web: there is a crowd already")
 )
 
-// The failure contract on one screen: the first row whose error is in the
-// chain decides. Two errors carry more and are handled where they are written:
-// *orders.InvalidError its fields (400 invalid_request), *admission.LimitedError
-// its headers (429 rate_limited). Whatever is in no row is a store that failed:
-// 503 unavailable.
+// failures maps errors to responses. The first row whose error is in the chain counts.
+// Two errors are not in the table because their responses have more fields:
+// *orders.InvalidError (400 invalid_request) and *admission.LimitedError (429
+// rate_limited). All other errors are failures of a store: 503 unavailable.
 var failures = []struct {
 	err    error
 	status int
@@ -65,7 +65,7 @@ var failures = []struct {
 
 const unavailable = "A dependency is not available. Nothing was sold, or the order is found under its key on retry."
 
-// A problem is an answer of application/problem+json (RFC 9457).
+// A problem is a response body of type application/problem+json (RFC 9457).
 type problem struct {
 	Type   string  `json:"type"`
 	Title  string  `json:"title"`
@@ -75,7 +75,7 @@ type problem struct {
 	Errors []field `json:"errors,omitempty"`
 }
 
-// A field says what is wrong with one field of a request.
+// A field describes an invalid field of a request.
 type field struct {
 	Field  string `json:"field"`
 	Detail string `json:"detail"`

@@ -26,51 +26,51 @@ import (
 type Config struct {
 	Service        *shop.Service
 	Verifier       *auth.Verifier
-	LimitPay       *admission.Control // of RoutePay
-	LimitRead      *admission.Control // of RouteRead
-	LimitIP        limit.Limit        // on both
-	TrustedProxies []string           // whose X-Forwarded-For counts: addresses or CIDRs
-	Checks         []Check            // what /readyz asks
+	LimitPay       *admission.Control // limiter of RoutePay
+	LimitRead      *admission.Control // limiter of RouteRead
+	LimitIP        limit.Limit        // limit per address on RoutePay and RouteRead
+	TrustedProxies []string           // addresses or CIDRs whose X-Forwarded-For is trusted
+	Checks         []Check            // the dependencies that /readyz checks
 	Registry       *prometheus.Registry
-	Metrics        bool // whether /metrics is served here
+	Metrics        bool // serve /metrics
 	Live           *live.Live
-	Demo           bool         // whether whoever asks gets a token
-	Crowd          Crowd        // of a demo
-	PayScope       string       // what a token needs to pay, anybody's order then; "" for buyers who pay by themselves
+	Demo           bool         // give a token to every caller
+	Crowd          Crowd        // used in demo mode only
+	PayScope       string       // scope that may pay every order; "": buyers pay their own orders
 	Tracer         trace.Tracer // nil for no traces
 	Log            *slog.Logger
-	AccessLog      bool // log every request, not only those that failed
+	AccessLog      bool // log every request, not only failed ones
 }
 
-// The routes that the limiter tells apart. An operator's calls are not limited.
+// The routes with separate limits. Operators' requests are not limited.
 const (
-	RoutePlace = "place" // placing an order, which asks by itself
+	RoutePlace = "place" // placing an order; the order service calls the limiter itself
 	RoutePay   = "pay"   // paying and cancelling
-	RouteRead  = "read"  // everything else
+	RouteRead  = "read"  // all other requests of buyers
 )
 
-// A Server is the router of a node.
+// A Server is the HTTP handler of a node.
 type Server struct {
 	cfg     Config
 	engine  *gin.Engine
 	metrics metrics
-	missing coalesce.Fresh[[]Check] // what does not answer
+	missing coalesce.Fresh[[]Check] // the dependencies that do not respond
 	ready   atomic.Bool
-	warned  atomic.Int64 // when the log last spoke of strangers' tokens
-	noted   atomic.Int64 // when it last spoke of a store that failed
+	warned  atomic.Int64 // time of the last warning about a signature, Unix ns
+	noted   atomic.Int64 // time of the last logged failure, Unix ns
 }
 
-// New returns the router. It refuses /v1 until SetReady.
+// New returns a Server. It answers /v1 with 503 until SetReady(true).
 func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, engine: gin.New(), metrics: newMetrics(cfg.Registry)}
 	s.missing = coalesce.Fresh[[]Check]{Age: checkAge, Make: s.ask}
 	s.engine.HandleMethodNotAllowed = true
-	s.engine.RedirectTrailingSlash = false // another path is another route, and unknown
+	s.engine.RedirectTrailingSlash = false // a path with a trailing slash is 404
 	if err := s.engine.SetTrustedProxies(cfg.TrustedProxies); err != nil {
 		return nil, fmt.Errorf("trusted proxies: %w", err)
 	}
-	// Not X-Real-Ip as well, which gin would believe: a proxy that sets the one
-	// need not take away the other.
+	// By default gin also trusts X-Real-Ip. A proxy that sets X-Forwarded-For may pass
+	// on an X-Real-Ip that the client has forged.
 	s.engine.RemoteIPHeaders = []string{"X-Forwarded-For"}
 	s.engine.Use(s.identify, s.observe, s.rescue)
 	s.engine.NoRoute(s.handle(func(*gin.Context) error { return errNotFound }))
@@ -89,7 +89,6 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// routes is the whole of the API.
 func (s *Server) routes() {
 	h := httpapi.New(s.cfg.Service, buyer)
 
@@ -104,7 +103,7 @@ func (s *Server) routes() {
 		v1.Use(s.trace)
 	}
 	v1.Use(s.mustBeReady)
-	bounded := s.bounded // all but the placing of an order, which has bounds of its own
+	bounded := s.bounded // not for placing an order, which has its own timeouts
 	address := func(c *gin.Context) (int, []ratelimit.Bucket) {
 		return 1, httplimit.Address(c.ClientIP(), s.cfg.LimitIP)
 	}
@@ -113,13 +112,13 @@ func (s *Server) routes() {
 
 	v1.GET("/sales", bounded, reads, forAll, s.handle(h.Sales))
 	v1.GET("/sales/:sku", bounded, reads, forAll, s.handle(h.Sale))
-	v1.GET("/live", reads, s.handle(s.watch)) // no bounds: it goes on until somebody ends it
+	v1.GET("/live", reads, s.handle(s.watch)) // not bounded: a stream of events
 
 	mine := v1.Group("/orders", s.authenticate)
-	mine.POST("", s.handle(h.Place)) // asks the limiter itself, after what this node remembers
+	mine.POST("", s.handle(h.Place)) // calls the limiter itself, after the sold-out memory
 	mine.GET("", bounded, reads, s.handle(h.List))
 	mine.GET("/:id", bounded, reads, s.handle(h.Get))
-	if h.AnyBuyers = s.cfg.PayScope != ""; h.AnyBuyers { // who speaks for all payers has no limit
+	if h.AnyBuyers = s.cfg.PayScope != ""; h.AnyBuyers { // the payment provider pays for all buyers, so it is not limited
 		mine.POST("/:id/pay", s.mustHave(s.cfg.PayScope), bounded, s.handle(h.Pay))
 	} else {
 		mine.POST("/:id/pay", bounded, pays, s.handle(h.Pay))
@@ -144,15 +143,15 @@ func (s *Server) routes() {
 	admin.GET("/refunds", s.handle(h.Refunds))
 }
 
-// forAll takes out what is one caller's: the answer is kept for others.
+// forAll removes the caller's rate limit headers, because caches share the response.
 func forAll(c *gin.Context) {
 	c.Writer.Header().Del("RateLimit")
 	c.Writer.Header().Del("RateLimit-Policy")
 }
 
-// SetReady says whether this node takes requests: not while it starts, and no
-// longer once it is about to stop.
+// SetReady sets whether the Server accepts requests to /v1. It does not while the node
+// starts or stops.
 func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
 
-// ServeHTTP serves one request.
+// ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.engine.ServeHTTP(w, r) }

@@ -1,5 +1,5 @@
-// What an operator does: change a sale, send a crowd, find orders.
-const asking = { action: '', sku: '', terms: null, etag: null }; // what the dialog asks
+// The actions of an operator: change a sale, find orders.
+const asking = { action: '', sku: '', terms: null, etag: null }; // the open dialog
 const match = () => asking.etag ? { 'If-Match': asking.etag } : {};
 const admin = (method, path, body, headers) => call(method, 'v1/admin/' + path, { token: tokens.operator, body, headers });
 const actions = {
@@ -9,16 +9,16 @@ const actions = {
     done: s => `Restocked: total is ${count(s.total)} now.`,
   },
   close: {
-    name: 'Close', says: s => `It closes ${when(s.closes_at)} by its terms. Close it now, and nothing more is sold. What is reserved can still be paid.`,
+    name: 'Close', says: s => `It closes ${when(s.closes_at)}. If you close it now, no more units are sold. Existing orders can still be paid.`,
     send: s => admin('POST', `sales/${s.sku}/close`, null, match()), done: () => 'Closed.',
   },
   rebuild: {
-    name: 'Rebuild', says: () => 'The gate in Redis is made anew from MySQL. Buyers may hear 503 for a moment.',
+    name: 'Rebuild', says: () => 'The gate in Redis is rebuilt from MySQL. Buyers may receive 503 for a moment.',
     send: s => admin('POST', `sales/${s.sku}/rebuild`), done: a => `Rebuilt: ${count(a.available)} available, ${count(a.sold)} sold.`,
   },
 };
 
-// readTerms reads the terms of the sale that the dialog is about, and shows them.
+// readTerms reads the sale of the dialog and shows it.
 async function readTerms() {
   const { status, body, etag } = await call('GET', 'v1/sales/' + asking.sku);
   if (status !== 200) return false;
@@ -47,20 +47,20 @@ async function confirm() {
     $('ask').close();
     return say('answer', 'yes', actions[action].done(body));
   }
-  if (status === 412) { // a node shows terms that are a second old
+  if (status === 412) { // a node may return the old terms for up to two seconds
     for (let tries = 0; tries < 8 && asking.etag === etag; tries++) await pause(400), await readTerms();
   }
-  say('ask-answer', 'no', status === 412 ? 'Nothing was changed: somebody else has changed this sale. What it is now stands above. Do you still want to?' : body.detail || noAnswer);
+  say('ask-answer', 'no', status === 412 ? 'Nothing was changed: another operator has changed this sale. The text above shows its new state. Do you still want to?' : body.detail || noAnswer);
 }
 
-let search; // the newest one: answers to older ones are dropped
+let search; // the latest search; responses to earlier searches are dropped
 
-// find shows an order by its id, or a page of a buyer's orders.
+// find shows the order with this id, or a page of the orders of this buyer.
 async function find(what = $('what').value.trim(), cursor = '') {
   const path = /^[0-9a-f-]{36}$/.test(what) ? 'orders/' + what : `orders?limit=20&buyer=${encodeURIComponent(what)}&cursor=${cursor}`;
-  const its = search = {};
+  const current = search = {};
   const { status, body } = await admin('GET', path);
-  if (its !== search) return;
+  if (current !== search) return;
   const list = body.orders || (status === 200 ? [body] : []);
   if (!cursor) $('orders').replaceChildren();
   $('more').hidden = !body.next_cursor;

@@ -1,4 +1,4 @@
-// Who we are, and calls to the node. Tokens are this tab's, and gone with it.
+// Tokens and requests to the node. Tokens are stored per tab and end with it.
 const demo = 'demo' in document.body.dataset;
 const tokens = {
   get buyer() { return sessionStorage.getItem('buyer'); },
@@ -14,18 +14,17 @@ function claims(token) {
   }
 }
 
-// limited says until when the node takes nothing from us: there were too many
-// requests from our address.
+// limited holds the end of the wait after too many requests from our address.
 const limited = { until: 0, says: '' };
 const retryAfter = res => Number(res.headers.get('Retry-After')) || 1;
 
 function tooMany(seconds) {
   limited.until = Date.now() + seconds * 1000;
-  limited.says = `Too many requests from your network. The page waits ${seconds} s and goes on by itself.`;
+  limited.says = `Too many requests from your network. The page waits ${seconds} s and then continues.`;
 }
 
-// call returns {status, body, retry}: status 0 where there was no answer, retry
-// the seconds that the node wants us to wait.
+// call sends a request and returns its response. The status is 0 if there was no response.
+// retry is the wait in seconds that the node asks for.
 async function call(method, path, { token, body, headers = {} } = {}) {
   if (token) headers.Authorization = 'Bearer ' + token;
   if (body) headers['Content-Type'] = 'application/json';
@@ -43,7 +42,7 @@ async function call(method, path, { token, body, headers = {} } = {}) {
   }
 }
 
-// demoToken has the node make us a buyer or an operator.
+// demoToken requests a token for a new buyer or an operator and stores it.
 async function demoToken(role) {
   const { status, body } = await call('POST', 'demo/token?role=' + role);
   if (status !== 200) return null;
@@ -51,6 +50,6 @@ async function demoToken(role) {
   return body.token;
 }
 
-// random is a key nobody else has. (crypto.randomUUID needs https or localhost.)
+// random returns a unique key. (crypto.randomUUID needs https or localhost.)
 const random = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), b => b.toString(16).padStart(2, '0')).join('');
 const pause = ms => new Promise(resolve => setTimeout(resolve, ms));

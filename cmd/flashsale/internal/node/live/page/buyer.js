@@ -1,44 +1,43 @@
-// What a buyer does: order, pay, cancel.
+// The actions of a buyer: order, pay, cancel.
 const buying = {
   quantity: 1,
-  busy: '',   // what is under way
-  from: 0,    // not before this time, after too many requests
-  calm: 0,    // nor before this one: the button has just become another, and nobody means to press it twice
-  run: null,  // what the button does
-  attempt: null, // {key, sku, quantity} whose outcome is not known yet
+  busy: '',   // label of the action in progress
+  from: 0,    // end of the wait after too many requests
+  calm: 0,    // the button is inactive until this time, against a double click after its label has changed
+  run: null,  // action of the button
+  attempt: null, // {key, sku, quantity} of an order with unknown outcome
   orders: [],
-  told: '',   // the order of which the answer speaks
-  refs: {},   // payment references by order, so that a payment sent again is the same one
-  asked: 0, shown: 0, // looks at them, counted
+  subject: '', // id of the order that the answer is about
+  refs: {},   // payment references by order id, so that a retry uses the same reference
+  asked: 0, shown: 0, // numbers of the latest request of the orders and of the latest shown one
 };
 
-function answer(kind, words, told = '') {
-  buying.told = told;
+function answer(kind, words, subject = '') {
+  buying.subject = subject;
   say('answer', kind, words);
 }
 
-// due is the order of this sale that is to be paid next.
+// due returns the unpaid order of this sale that expires first.
 const due = () => buying.orders.filter(o => o.sku === stream.sku && o.status === 'pending_payment' && Date.parse(o.expires_at) > now())
   .sort((a, b) => Date.parse(a.expires_at) - Date.parse(b.expires_at))[0];
 
-// allowed is how many units more the buyer may order at once.
+// allowed returns the number of units that the buyer may still order.
 function allowed() {
   const mine = buying.orders.filter(o => o.sku === stream.sku && ['reserved', 'pending_payment', 'paid'].includes(o.status));
   return Math.min(sale.snapshot.sale.per_buyer_limit - mine.reduce((sum, o) => sum + o.quantity, 0), 10);
 }
 
-// action is the one thing to do now: what the button says, what it does, if
-// anything, and what is said below it.
+// action returns the label and the action of the button, and the hint below it.
 function action() {
   const s = sale.snapshot.sale, wait = buying.from - Date.now(), unpaid = due();
-  if (judged(s)) return { hint: 'A load test is judging this sale: watch it. Nothing can be bought here.' };
+  if (judged(s)) return { hint: 'A load test is judging this sale: watch it. You cannot buy here.' };
   if (!demo && !tokens.buyer) return { hint: 'To order, sign in under “Your orders”.' };
   if (buying.busy) return { label: buying.busy };
   if (wait > 0) return { label: `Wait ${Math.ceil(wait / 1000)} s` };
   if (unpaid) return { label: `Pay ${money(unpaid.amount, unpaid.currency)}`, order: unpaid, run: () => settle(unpaid.id, 'pay'), hint: 'It is yours once it is paid.' };
   const label = { scheduled: 'Not open yet', sold_out: 'Sold out', closed: 'Closed' }[sale.state];
   if (label) return { label, hint: hints[sale.state] };
-  if (allowed() < 1) return { label: `Limit reached: ${units(s.per_buyer_limit)}`, hint: 'You have ordered what one buyer may have.' };
+  if (allowed() < 1) return { label: `Limit reached: ${units(s.per_buyer_limit)}`, hint: 'You have ordered the maximum per buyer.' };
   return { label: `Buy ${buying.quantity} · ${money(s.price * buying.quantity, s.currency)}`, run: order, hint: `Then you have ${span(s.payment_window_s)} to pay.` };
 }
 
@@ -60,22 +59,22 @@ function showButton() {
   $('more').setAttribute('aria-disabled', String(over || buying.quantity >= allowed()));
 }
 
-// timeLeft to pay an order, ms.
+// timeLeft returns the time to pay an order in ms.
 const timeLeft = o => Date.parse(o.expires_at) - now();
 
-// saleOf is a sale as the list of sales last said; orders may outlive it.
+// saleOf returns the sale from the latest list, or {} if it is no longer listed.
 const saleOf = sku => stream.sales.find(s => s.sku === sku) || {};
 
 const refusals = {
-  sold_out: () => sale.snapshot?.sale.available > 0 ? 'Fewer are left than you asked for.'
-    : 'Sold out. What is not paid for in time comes back: keep an eye on the number.',
-  buyer_limit: s => `You have what one buyer may have: ${units(s.per_buyer_limit)}.`,
-  not_open: () => 'A moment too early: it is not open yet.',
+  sold_out: () => sale.snapshot?.sale.available > 0 ? 'Fewer units are left than you asked for.'
+    : 'Sold out. Units that are not paid in time go back on sale: watch the number.',
+  buyer_limit: s => `You have the maximum per buyer: ${units(s.per_buyer_limit)}.`,
+  not_open: () => 'A moment too early: the sale is not open yet.',
   closed: () => 'The sale is over.',
 };
 
-// order asks until it knows: an answer that got lost is asked for again under
-// the same key, which can't buy twice.
+// order sends an order and retries with the same key until the outcome is known. The same key
+// cannot buy twice.
 async function order() {
   buying.busy = 'Ordering…';
   showButton();
@@ -84,19 +83,19 @@ async function order() {
   answer('wait', 'Asking…');
   const until = Date.now() + 60000;
   while (!await ask(mine, until) && Date.now() < until);
-  if (buying.attempt) answer('wait', 'Still no answer. Press again: it is the same order, not a second one.');
+  if (buying.attempt) answer('wait', 'Still no response. Press again: this repeats the same order.');
   look();
   buying.busy = '';
   buying.calm = Date.now() + 700;
   showClock();
 }
 
-// ask is true once the outcome is known.
+// ask sends the order once and returns true if the outcome is known.
 async function ask(mine, until) {
   const { status, body, location, retry } = await call('POST', 'v1/orders', {
     token: tokens.buyer, body: { sku: mine.sku, quantity: mine.quantity }, headers: { 'Idempotency-Key': mine.key },
   });
-  const done = (kind, words, told) => { buying.attempt = null; answer(kind, words, told); return true; };
+  const done = (kind, words, subject) => { buying.attempt = null; answer(kind, words, subject); return true; };
   if (status === 201) return bought(body, done);
   if (status === 202) return follow(location, done, until);
   if (status === 409 && refusals[body.code]) return done('no', refusals[body.code](saleOf(mine.sku)));
@@ -105,17 +104,17 @@ async function ask(mine, until) {
     return done('wait', `Too many requests. You may try again in ${retry} s.`);
   }
   if (status === 401) return await refused() ? false : done('no', foreign);
-  if (status >= 400 && status < 500) return done('no', body.detail || 'That was refused.');
-  answer('wait', status === 0 ? 'No answer came. Asking again under the same key: you can’t buy twice.'
-    : `The shop can’t say just now. Asking again in ${retry} s under the same key: you can’t buy twice.`);
+  if (status >= 400 && status < 500) return done('no', body.detail || 'The order was refused.');
+  answer('wait', status === 0 ? 'No response. Trying again with the same key: you can’t buy twice.'
+    : `The shop could not decide. Trying again in ${retry} s with the same key: you can’t buy twice.`);
   await pause(retry * 1000);
   return false;
 }
 
-// keep puts an order where the buyer's list has it, or first.
+// keep replaces an order in the buyer's list, or adds it at the beginning.
 function keep(o) {
-  const there = buying.orders.some(x => x.id === o.id);
-  buying.orders = there ? buying.orders.map(x => x.id === o.id ? o : x) : [o, ...buying.orders];
+  const known = buying.orders.some(x => x.id === o.id);
+  buying.orders = known ? buying.orders.map(x => x.id === o.id ? o : x) : [o, ...buying.orders];
   showOrders();
 }
 
@@ -130,14 +129,14 @@ function yours(o) {
   return `Yours: ${units(o.quantity)}. Pay in time to keep ${o.quantity === 1 ? 'it' : 'them'}.`;
 }
 
-// follow an order that is on its way until it is durable, rejected, or lost: then
-// the same key tries again.
+// follow polls a queued order until it is durable or rejected. If the order is lost, it returns
+// false, and order retries with the same key.
 async function follow(location, done, until) {
   answer('wait', 'Your units are reserved, and the order is being stored. Nothing is promised yet.');
   for (let wait = 500; Date.now() < until;) {
     await pause(wait);
     const { status, body, retry } = await call('GET', location, { token: tokens.buyer });
-    if (status === 404 || status === 401) return false; // asking anew finds out
+    if (status === 404 || status === 401) return false;
     wait = status === 200 ? 500 : retry * 1000;
     if (status !== 200 || body.status === 'reserved') continue;
     if (body.status === 'rejected') return done('no', refusals[body.reason] ? refusals[body.reason](saleOf(body.sku)) : 'The order was rejected. Nothing was sold.');
@@ -146,23 +145,23 @@ async function follow(location, done, until) {
   return false;
 }
 
-// look reads the buyer's own orders.
+// look reads and shows the buyer's orders.
 async function look() {
   if (!tokens.buyer) return;
   const mine = ++buying.asked;
   const { status, body } = await call('GET', 'v1/orders?limit=20', { token: tokens.buyer });
   if (status === 401 && !await refused()) say('sign-answer', 'no', foreign);
-  if (status !== 200 || mine < buying.shown) return; // a later look has been shown
+  if (status !== 200 || mine < buying.shown) return; // a later response has been shown
   buying.shown = mine;
   buying.orders = body.orders;
-  if (body.orders.some(o => o.id === buying.told && o.status !== 'pending_payment')) answer('', ''); // it says that there is time to pay
+  if (body.orders.some(o => o.id === buying.subject && o.status !== 'pending_payment')) answer('', ''); // the answer asks to pay
   showOrders();
 }
 
 const statuses = { reserved: 'On its way', pending_payment: 'To be paid', paid: 'Paid', cancelled: 'Cancelled', expired: 'Expired', rejected: 'Rejected' };
 
-// showOrders keeps the nodes of orders that are there: a button that has the
-// focus keeps it.
+// showOrders updates the list of orders. It reuses the elements of an order, so that a focused
+// button keeps the focus.
 function showOrders() {
   const list = $('orders');
   $('none').hidden = buying.orders.length > 0 || !demo && !tokens.buyer;
@@ -186,14 +185,14 @@ function showOrders() {
   showRemaining();
 }
 
-// showRemaining is what time changes of the orders.
+// showRemaining shows the time left to pay each order.
 function showRemaining() {
   if (!sale.snapshot) return;
   for (const o of buying.orders) {
     const says = $('order-' + o.id)?.querySelector('.says');
     if (!says || says.dataset.until > Date.now()) continue;
     const left = timeLeft(o);
-    text(says, o.status !== 'pending_payment' ? closing(o) : left > 0 ? `${clock(left)} left` : 'Its time is over. Its units go back on sale.');
+    text(says, o.status !== 'pending_payment' ? closing(o) : left > 0 ? `${clock(left)} left` : 'Expired. Its units go back on sale.');
     if (o.status === 'pending_payment' && left < -500 && !o.late) {
       o.late = true;
       setTimeout(look, 1000);
@@ -206,8 +205,7 @@ const closing = o => ({
   reserved: 'Being stored. Nothing is promised yet.',
 }[o.status] || '');
 
-// settle pays or cancels, and asks again under the same reference where no
-// answer came.
+// settle pays or cancels an order. Without a response, it retries with the same reference.
 async function settle(id, what) {
   const item = $('order-' + id), says = item.querySelector('.says'), focused = item.contains(document.activeElement);
   const note = words => { says.dataset.until = Date.now() + 4000; text(says, words); answer('wait', words); };
@@ -226,11 +224,11 @@ async function settle(id, what) {
       break;
     }
     if (status === 429 || status === 0 || status >= 500 || body.code === 'in_progress') {
-      note(status === 429 ? `Too many requests. Once more in ${retry} s.` : 'No answer yet. Asking again: it counts once.');
+      note(status === 429 ? `Too many requests. Once more in ${retry} s.` : 'No response yet. Trying again: it counts once.');
       await pause(retry * 1000);
       continue;
     }
-    note(body.detail || 'That was refused.');
+    note(body.detail || 'The request was refused.');
     $('answer').dataset.kind = 'no';
     break;
   }
@@ -238,7 +236,7 @@ async function settle(id, what) {
   buying.busy = '';
   buying.calm = Date.now() + 700;
   showClock();
-  if (focused && item.lastElementChild.hidden) item.focus(); // its buttons are gone
+  if (focused && item.lastElementChild.hidden) item.focus(); // the focused button is hidden
 }
 
 $('buy').addEventListener('submit', event => { event.preventDefault(); buying.run?.(); });

@@ -2,8 +2,9 @@
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const charts = [];
 
-// addChart shows points, which have a time "at", in an element. series are [name, colour,
-// field of a point], limits [value, colour], marks what happened, with "at" and "what".
+// addChart adds a chart to an element. points() returns objects with a time "at", and marks()
+// returns objects with "at" and "what". A series is [name, colour, field of a point], and a
+// limit is [value, colour].
 function addChart(id, series, { points, unit = '', limits = [], marks = () => [] }) {
   const chart = { host: $(id), series, points, unit, limits, marks };
   charts.push(chart);
@@ -15,12 +16,12 @@ function drawCharts() {
     const points = chart.points();
     chart.plot ||= makePlot(chart);
     chart.plot.setData([points.map(p => p.at / 1000), ...chart.series.map(([, , field]) => points.map(p => p[field]))]);
-    if (!(chart.plot.cursor.left >= 0)) chart.plot.setLegend({ idx: points.length - 1 }); // nobody points at it: the latest
+    if (!(chart.plot.cursor.left >= 0)) chart.plot.setLegend({ idx: points.length - 1 }); // without a pointer, the legend shows the latest point
   }
 }
 
 function makePlot(chart) {
-  // Colours are asked for at each drawing: the reader's scheme may have changed.
+  // Colours are read at each drawing, because the colour scheme may change.
   const grid = { stroke: () => css('--line'), width: 1 }, axis = { stroke: () => css('--soft'), grid, ticks: grid, font: '12px system-ui' };
   return new uPlot({
     width: chart.host.clientWidth, height: 200,

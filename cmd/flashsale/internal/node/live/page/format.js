@@ -1,18 +1,18 @@
-// How things are written.
+// Formats of numbers, amounts and times.
 const $ = id => document.getElementById(id);
 const whole = new Intl.NumberFormat('en');
 const count = n => whole.format(n);
-// short is a number on a scale, which has little room.
+// short formats a number for a scale, which has little room.
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 2 });
 const short = n => n < 1e6 ? count(n) : compact.format(n);
 const units = n => n === 1 ? '1 unit' : count(n) + ' units';
 const rate = n => Number.isInteger(n) || n >= 10 ? count(Math.round(n)) : n.toFixed(1);
 
-// places are the decimals of a currency by ISO 4217. Browsers have other ones for some.
+// places returns the decimals of a currency by ISO 4217, from which browsers deviate.
 const places = currency => ['BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF', '', '', 'BHD IQD JOD KWD LYD OMR TND', 'CLF UYW']
   .reduce((found, list, n) => list.includes(currency) ? n : found, 2);
 
-// judged is a sale that a load test judges: other people's orders would spoil it.
+// judged reports whether a load test judges the sale. Orders of other buyers would fail it.
 const judged = s => s.name.startsWith('Load test: ');
 
 function money(amount, currency) {
@@ -20,7 +20,7 @@ function money(amount, currency) {
   return new Intl.NumberFormat('en', { style: 'currency', currency, minimumFractionDigits: digits, maximumFractionDigits: digits }).format(amount / 10 ** digits);
 }
 
-// clock is a time left as 1:05, 2:01:05 or "3 days".
+// clock formats a remaining time as 1:05, 2:01:05 or "3 days".
 function clock(ms) {
   const s = Math.max(0, Math.ceil(ms / 1000));
   if (s >= 172800) return Math.round(s / 86400) + ' days';
@@ -30,7 +30,7 @@ function clock(ms) {
 
 const hour = at => new Date(at).toLocaleTimeString('en-GB');
 
-// when is a moment as this place writes it: 27 Nov, 09:00.
+// when formats a time in the time zone of the browser, such as 27 Nov, 09:00.
 const moment = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
 const when = at => moment.format(new Date(at));
 
@@ -39,15 +39,14 @@ function span(s) {
   return s < 3600 ? Math.round(s / 60) + ' min' : s < 172800 ? Math.round(s / 3600) + ' h' : Math.round(s / 86400) + ' days';
 }
 
-// Text is only written where it is another one: screen readers and layout are
-// left alone.
+// text sets a text only if it differs, to avoid work for screen readers and layout.
 function text(node, value) {
   if (node.textContent !== value) node.textContent = value;
 }
 
-const noAnswer = 'No answer came. Try again in a moment.';
+const noAnswer = 'The server did not respond. Try again in a moment.';
 
-// say answers whoever asked. Its kind is yes, no or wait.
+// say shows the outcome of an action. kind is yes, no or wait.
 function say(id, kind, words) {
   $(id).dataset.kind = kind;
   text($(id), words);

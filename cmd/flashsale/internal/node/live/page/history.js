@@ -1,13 +1,13 @@
-// The last ten minutes of the sale: a chart of the stock, and what was sold.
+// The last ten minutes of the sale: a chart of the stock and a list of sold units.
 const happened = {
   opened: m => `Opened with ${units(m.units)}`, sold_out: () => 'Sold out', restocked: m => `Restocked by ${units(m.units)}`,
   cut: m => `Cut by ${units(m.units)}`, closed: m => `Closed with ${units(m.units)} left`,
 };
 const flags = { opened: () => 'opened', sold_out: () => 'sold out', restocked: m => '+' + count(m.units), cut: m => '−' + count(m.units), closed: () => 'closed' };
 
-// showCourse draws the stock, as a line of steps, over the last one, two, five or
-// ten minutes: as few as show all that has changed.
-function showCourse() {
+// showStock draws the stock over the last one, two, five or ten minutes, whichever is the
+// shortest that shows all changes.
+function showStock() {
   const { points, marks, snapshot } = sale, to = points.at(-1).at;
   const moved = points.findIndex((p, i) => i > 0 && p.available !== points[i - 1].available);
   const since = Math.min(marks.length ? marks[0].at : to, moved > 0 ? points[moved].at : to);
@@ -28,7 +28,7 @@ function showCourse() {
   $('marks').replaceChildren(...latest.map((m, i) => {
     const flag = make('span', '', flags[m.what](m));
     flag.style[x(m.at) > 70 ? 'right' : 'left'] = (x(m.at) > 70 ? 100 - x(m.at) : x(m.at)) + '%';
-    flag.style.top = i * 1.4 + 'rem'; // labels of moments close together do not cover each other
+    flag.style.top = i * 1.4 + 'rem'; // keeps the labels of close marks apart
     return flag;
   }));
   const scale = $('scale').children, times = $('times').children;
@@ -38,17 +38,17 @@ function showCourse() {
   $('plot').setAttribute('aria-label', `Units left from ${hour(from)} to ${hour(to)}: ${count(shown[0].available)} at first, ${count(points.at(-1).available)} now`);
 }
 
-// showFeed lists what was sold, the newest first. The rows stay where they are
-// and their texts change: nothing moves.
+// showFeed lists the sold units, newest first. It changes the texts of the rows instead of
+// moving rows, so that the layout does not shift.
 function showFeed() {
   const { points, marks, snapshot } = sale;
   const rows = marks.map(m => ({ at: m.at, kind: 'mark', words: happened[m.what](m), left: '' }));
-  let all = 0, lately = 0;
+  let all = 0, recent = 0;
   points.forEach((p, i) => {
     const sold = i > 0 ? p.sold - points[i - 1].sold : 0;
     if (sold === 0) return;
     all += Math.max(0, sold);
-    if (p.at > points.at(-1).at - 10000) lately += Math.max(0, sold);
+    if (p.at > points.at(-1).at - 10000) recent += Math.max(0, sold);
     rows.push({ at: p.at, kind: sold > 0 ? '' : 'back', words: sold > 0 ? units(sold) + ' sold' : units(-sold) + ' came back', left: count(p.available) + ' left' });
   });
   rows.sort((a, b) => b.at - a.at).splice(40);
@@ -64,8 +64,8 @@ function showFeed() {
     text(words, row.words);
     text(left, row.left);
   });
-  text($('pace'), lately > 0 ? units(lately) + ' in ten seconds' : all > 0 ? `${count(all)} sold, quiet just now` : '');
+  text($('pace'), recent > 0 ? units(recent) + ' in ten seconds' : all > 0 ? `${count(all)} sold, none in ten seconds` : '');
   const ended = snapshot.sold > 0 ? `${units(snapshot.sold)} sold earlier. ` : '';
   const since = Math.max(sale.began, points.at(-1).at - 600000);
-  text($('quiet'), rows.length ? '' : now() < Date.parse(snapshot.sale.opens_at) ? 'Nothing yet. From the opening on, each second’s sales show here.' : `${ended}Nothing sold since ${hour(since)}.`);
+  text($('quiet'), rows.length ? '' : now() < Date.parse(snapshot.sale.opens_at) ? 'Nothing yet. After the opening, this list shows the sold units of each second.' : `${ended}Nothing sold since ${hour(since)}.`);
 }

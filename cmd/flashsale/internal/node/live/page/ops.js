@@ -1,12 +1,12 @@
-// The operator's page. All its figures are those of the latest overview.
+// The page of operators. All figures are from the latest overview.
 const ops = { all: null, sku: '', stop: null, stopSale: null, points: [], stock: [], marks: [], entry: 0, unfolded: false };
 const title = s => s.name === s.sku ? s.sku : `${s.name} (${s.sku})`;
 const shortName = node => /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(node) ? node.slice(0, 8) : node;
 
-// grown adds a point that is later than the others, and drops what is ten minutes older.
+// grown adds a point if it is later than all others, and drops points that are ten minutes older.
 const grown = (points, p) => p.at <= (points.at(-1)?.at ?? 0) ? points : [...points.filter(q => q.at > p.at - 600000), p];
 
-// start signs in, or asks for a token, and begins to watch.
+// start shows the form to sign in, or opens the stream of the overview.
 async function start() {
   if (demo && !tokens.operator) await demoToken('operator');
   const on = Boolean(tokens.operator);
@@ -30,15 +30,16 @@ function signOut(why = '') {
   start();
 }
 
-// watch follows a stream for as long as the operator's token is good.
-async function watch(path, stop, heard) {
-  const status = await keepListening(path, tokens.operator, stop, heard);
+// watch reads a stream until the operator's token expires.
+async function watch(path, stop, handlers) {
+  const status = await keepListening(path, tokens.operator, stop, handlers);
   if (stop.aborted) return;
-  if (status === 404) ops.sku = ''; // the sale is gone: another one is chosen
-  else signOut('That token is not accepted: it is no operator’s, it has expired, or another secret signed it.');
+  if (status === 404) ops.sku = ''; // the sale no longer exists: choose another one
+  else signOut('That token is not accepted: it is not an operator’s, it has expired, or it was signed with another secret.');
 }
 
-// choose shows the sale that the address names, or the one that is most likely meant.
+// choose returns the sale to show: the one in the address, the current one, an open one, or the
+// first. If it is another one than before, choose opens its stream.
 function choose() {
   const { sales } = ops.all, named = sku => sales.find(s => s.sale.sku === sku), asked = location.hash.slice(1);
   const chosen = named(asked) || named(ops.sku) || sales.find(s => s.sale.state === 'open' && !judged(s.sale)) || sales[0];
@@ -59,7 +60,7 @@ function show(all) {
   ops.points = grown(ops.points, all.point);
   showLink('live', 'Live');
   text($('missing'), missing.map(name => `${{ redis: 'Redis', mysql: 'MySQL' }[name]} does not answer. `).join('') +
-    (missing.includes('mysql') ? 'Nodes hear of each other through MySQL: of the others there are no figures.' : ''));
+    (missing.includes('mysql') ? 'Nodes exchange their figures through MySQL, so there are no figures of other nodes.' : ''));
   showTiles(all.all);
   showSales(all.sales);
   $('one').hidden = !chosen;
@@ -78,7 +79,7 @@ function show(all) {
   drawCharts();
 }
 
-// levels are when a figure is worrying. A queue is, by how long it takes to empty.
+// levels returns a warning level for a figure. The level of a queue is its time to drain.
 const level = (n, warn, bad) => n >= bad ? 'bad' : n >= warn ? 'warn' : '';
 const levels = {
   failed: f => level(f.failed, .001, .001), p99_ms: f => level(f.p99_ms, 500, 1000),
@@ -111,7 +112,8 @@ function showSales(sales) {
   text($('fold'), `${ops.unfolded ? 'Hide' : 'Show'} sales of load tests (${folded.length})`);
 }
 
-// fill shows rows of a table by their keys. A row that is there keeps its nodes, and so the focus.
+// fill updates the rows of a table by their keys. It reuses the elements of a row, so that a
+// focused link keeps the focus.
 function fill(body, rows) {
   const labels = body.closest('table').tHead.rows[0].cells;
   for (const [i, { key, cells, current = false }] of rows.entries()) {
@@ -137,8 +139,8 @@ function fill(body, rows) {
   while (body.rows.length > rows.length) body.lastElementChild.remove();
 }
 
-// showLaw is the conservation law in the words of "flashsale audit", as the sale's keeper
-// last found it between two of its steps: exact, however busy the sale is.
+// showLaw shows the audit of a sale like "flashsale audit". The figures are from the keeper's
+// last comparison, which is exact even while the sale is busy.
 function showLaw({ sale, sold, paid, direct, keeper, balance: b }, missing) {
   let state = '', sign = '…', sum = 'Not compared yet.', word = keeper ? '' : 'No node reports this sale.';
   const age = b && (b.age_ms < 5000 ? 'a moment ago' : span(Math.round(b.age_ms / 1000)) + ' ago');
@@ -148,15 +150,15 @@ function showLaw({ sale, sold, paid, direct, keeper, balance: b }, missing) {
   }
   if (direct) {
     sum = `pending ${count(sold - paid)} + paid ${count(paid)} of total ${count(sale.total)}`;
-    word = 'Direct mode: MySQL alone counts, and there is no gate to compare it with.';
+    word = 'Direct mode: there is no gate to compare with MySQL.';
   } else if (b && b.drift !== 0) {
     [state, sign] = ['broken', '✕'];
-    word = `${units(Math.abs(b.drift))} ${b.drift > 0 ? 'missing' : 'too many'}, compared ${age}. The keeper repairs what stays off.`;
+    word = `${units(Math.abs(b.drift))} ${b.drift > 0 ? 'missing' : 'too many'}, compared ${age}. The keeper repairs lasting drift.`;
   } else if (missing.length) {
-    word = b ? `It added up when it was last compared, ${age}.` : 'It can’t be compared while a store is away.';
+    word = b ? `The units added up at the last comparison, ${age}.` : 'The units can’t be compared while a store is down.';
   } else if (b) {
     [state, sign] = ['holds', '✓'];
-    word = `It adds up. Compared ${age}${b.age_ms > 5000 && b.sold === sold && b.available === sale.available ? ', and nothing has changed since' : ''}.`;
+    word = `The units add up. Compared ${age}${b.age_ms > 5000 && b.sold === sold && b.available === sale.available ? ', and nothing has changed since' : ''}.`;
   }
   if (state && state !== $('law').dataset.state) text($('spoken'), state === 'holds' ? 'All units add up.' : `Units do not add up: ${word}`);
   $('law').dataset.state = state;

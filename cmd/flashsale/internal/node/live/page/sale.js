@@ -1,48 +1,47 @@
-// The sale as everybody sees it. All figures on the page are of one snapshot.
+// The sale. All figures on the page are from one snapshot.
 const sale = {
-  snapshot: null, // the latest
-  ahead: 0,       // the database's clock, less this one's, ms
-  began: 0,       // since when there are points, ms
-  points: [],     // of the last ten minutes: {at, available, sold}
-  marks: [],      // what happened to the sale: {at, what, units}
+  snapshot: null, // the latest snapshot
+  ahead: 0,       // the database's clock minus this browser's clock, ms
+  began: 0,       // start of the points, ms
+  points: [],     // {at, available, sold} of the last ten minutes
+  marks: [],      // events of the sale: {at, what, units}
   state: '',
-  trouble: '',    // what is away, and what that means
-  heard: 0,       // when the latest snapshot came, by this one's clock
+  trouble: '',    // message about a missing store
+  received: 0,    // time of the latest snapshot, by this browser's clock
 };
 const states = { scheduled: 'Opens soon', open: 'On sale', sold_out: 'Sold out', closed: 'Closed' };
 
-// What can be done meanwhile.
 const hints = {
-  scheduled: 'The button works the moment the sale opens. There is no need to reload.',
-  sold_out: 'What is not paid for in time comes back on sale. It shows here at once.',
-  closed: 'Nothing more is sold. What was ordered can still be paid for in time.',
+  scheduled: 'The button works as soon as the sale opens. There is no need to reload.',
+  sold_out: 'Units that are not paid in time go back on sale and show here at once.',
+  closed: 'The sale is over. Orders can still be paid in time.',
 };
 
 const now = () => Date.now() + sale.ahead;
 
-// standing is the sale's state by the clock, which does not wait for a snapshot.
-function standing() {
+// currentState returns the state of the sale by the clock, without waiting for a snapshot.
+function currentState() {
   const s = sale.snapshot.sale, at = now();
   if (at >= Date.parse(s.closes_at)) return 'closed';
   if (at < Date.parse(s.opens_at)) return 'scheduled';
   return s.available > 0 ? 'open' : 'sold_out';
 }
 
-// showHistory takes what the node has seen. What this tab has seen before that
-// stays: the node may be another one now.
+// showHistory stores the history of the node and keeps the older points of this tab. After a
+// reconnect the node may be another one with a shorter history.
 function showHistory({ began, points, marks }) {
   const first = Date.parse(began);
-  const own = list => list.filter(x => x.at < (points.length ? points[0].at : Infinity));
+  const older = list => list.filter(x => x.at < (points.length ? points[0].at : Infinity));
   sale.began = Math.min(sale.began || first, first);
-  sale.points = [...own(sale.points), ...points];
-  sale.marks = [...own(sale.marks), ...marks];
+  sale.points = [...older(sale.points), ...points];
+  sale.marks = [...older(sale.marks), ...marks];
 }
 
 function showSnapshot(snapshot) {
   const s = snapshot.sale, at = Date.parse(snapshot.now);
   sale.snapshot = snapshot;
-  sale.heard = Date.now();
-  // What came late says less: the clock must not go back.
+  sale.received = Date.now();
+  // A delayed snapshot would set the clock back.
   sale.ahead = Math.max(sale.ahead, at - Date.now());
   const recent = x => x.at > at - 600000;
   sale.points = [...sale.points.filter(x => recent(x) && x.at < at), { at, available: s.available, sold: snapshot.sold }];
@@ -64,7 +63,7 @@ function showSnapshot(snapshot) {
   bar.setAttribute('aria-valuemax', Math.max(1, s.total));
   bar.setAttribute('aria-valuenow', s.available);
   bar.setAttribute('aria-valuetext', `${count(s.available)} of ${count(s.total)}`);
-  showCourse();
+  showStock();
   showFeed();
   $('main').dataset.snapshot = snapshot.id;
   $('main').setAttribute('aria-busy', 'false');
@@ -72,13 +71,13 @@ function showSnapshot(snapshot) {
   showClock();
 }
 
-// hero writes the one large figure. A long one is written smaller.
+// hero shows a large figure. A long one gets a smaller font.
 function hero(node, words) {
   node.classList.toggle('far', words.length > 7);
   text(node, words);
 }
 
-// showPicture shows the product's picture. Ours shows where there is none.
+// showPicture shows the product's picture. Without a picture, the drawing of a box shows.
 function showPicture(url, name) {
   const picture = $('picture');
   if (picture.dataset.url === url) return;
@@ -88,50 +87,50 @@ function showPicture(url, name) {
   if (url) picture.src = url;
 }
 
-// trouble says what is away, and what that means for a buyer.
+// trouble returns the message for buyers while a store is missing.
 function trouble({ missing, direct, exact }) {
-  if (missing.includes('mysql') && !direct) return 'The shop cannot store orders just now. What is reserved waits, and nobody is told yes before it is stored.';
+  if (missing.includes('mysql') && !direct) return 'The shop cannot store orders at the moment. Orders wait, and are confirmed when they are stored.';
   if (direct) return 'The shop is slower than usual. Nothing is lost.';
-  if (missing.length) return 'The shop cannot take orders just now. It will in a moment.';
-  return exact ? '' : 'The stock could not be read just now. What is shown is what the orders leave over.';
+  if (missing.length) return 'The shop cannot accept orders at the moment. Please wait.';
+  return exact ? '' : 'The stock could not be read. The page shows the total minus the known orders.';
 }
 
-// showNotice says what keeps the page from going on as usual.
+// showNotice shows a message while the page is limited, disconnected, or a store is missing.
 function showNotice() {
-  const lost = sale.snapshot && Date.now() - sale.heard > 3000;
+  const lost = sale.snapshot && Date.now() - sale.received > 3000;
   const says = Date.now() < limited.until ? limited.says
-    : lost ? `No word from the shop. The page keeps asking. What it shows is from ${hour(sale.snapshot.now)}.` : sale.trouble;
+    : lost ? `No connection to the shop. The page keeps trying. It shows the state of ${hour(sale.snapshot.now)}.` : sale.trouble;
   $('notice').hidden = says === '';
   text($('notice'), says);
 }
 
-// showClock is what time changes: the countdown, and with it the button.
+// showClock updates the countdown and the button, which change with time.
 function showClock() {
   showNotice();
   if (!sale.snapshot) return;
-  const s = sale.snapshot.sale, state = standing();
+  const s = sale.snapshot.sale, state = currentState();
   if (state !== sale.state) {
     const before = sale.state;
     sale.state = state;
     $('state').dataset.state = document.querySelector('.sale').dataset.state = state;
     text($('state'), states[state]);
     if (before) announce(before);
-    if ($('answer').dataset.kind === 'no') answer('', ''); // it spoke of the state before
+    if ($('answer').dataset.kind === 'no') answer('', ''); // the answer was about the previous state
   }
   const opensIn = Date.parse(s.opens_at) - now();
   text($('opens'), 'until it opens, ' + when(s.opens_at));
   hero($('clock'), clock(opensIn));
   text($('closes'), state === 'closed' ? 'closed ' + when(s.closes_at) : 'closes in ' + clock(Date.parse(s.closes_at) - now()));
-  if (demo) $('crowd').hidden = !/^demo(-\d+)?$/.test(s.sku) || state === 'closed'; // it comes to the demo's own sale
+  if (demo) $('crowd').hidden = !/^demo(-\d+)?$/.test(s.sku) || state === 'closed'; // a crowd comes to the demo's sales only
   showButton();
   showRemaining();
 }
 
-// announce tells a screen reader of another state: of an opening at once, of any
-// other when it has lasted, for the last units may come and go every second.
+// announce announces a new state to screen readers: an opening at once, any other state after
+// three seconds, because the last units may sell and return every second.
 function announce(before) {
-  clearTimeout(announce.soon);
-  announce.soon = setTimeout(() => sale.state && text($('spoken'), `${sale.snapshot.sale.name}: ${states[sale.state].toLowerCase()}`),
+  clearTimeout(announce.timer);
+  announce.timer = setTimeout(() => sale.state && text($('spoken'), `${sale.snapshot.sale.name}: ${states[sale.state].toLowerCase()}`),
     before === 'scheduled' ? 0 : 3000);
 }
 

@@ -1,8 +1,8 @@
-// Who the buyer is: in a demo whoever opens the page, else whoever has a token.
-const foreign = 'That token is not accepted: it has expired, or another shop signed it.'; // said of a token that the node refuses
+// The buyer's token. A demo gives each visitor a token. In other shops, the buyer signs in.
+const foreign = 'That token is not accepted: it has expired, or another shop signed it.';
 
-// refused is for a token that has expired, or is of a server that was here
-// before: a demo has another one, and then it is true.
+// refused drops a token that the node has rejected. In a demo it requests a new token and
+// returns true.
 async function refused() {
   tokens.set('buyer', null);
   const another = demo && await demoToken('buyer');
@@ -28,10 +28,10 @@ async function startBuying() {
   look();
 }
 
-// signIn takes a token that was pasted. The first call with it finds out whether it is good.
+// signIn stores the token and reads the buyer's orders, which checks the token.
 async function signIn(token) {
   say('sign-answer', '', '');
-  if (!claims(token).sub) return say('sign-answer', 'no', 'That is no token.');
+  if (!claims(token).sub) return say('sign-answer', 'no', 'That is not a token.');
   tokens.set('buyer', token);
   await startBuying();
   $('order').focus();

@@ -1,12 +1,12 @@
-// The stream of snapshots, and which sale is shown.
-const stream = { sku: '', stop: null, sales: [], seen: {}, newer: '' }; // seen: when a sale came, by SKU
+// The stream of snapshots and the choice of the sale.
+const stream = { sku: '', stop: null, sales: [], seen: {}, newer: '' }; // seen: time of the first sight, by SKU
 
 function live() {
-  if ($('link').dataset.state === 'lost') look(); // it may be another server, which does not know us
+  if ($('link').dataset.state === 'lost') look(); // another server may reject our token
   showLink('live', 'Live');
 }
 
-// connect follows the sale that is shown, and ends what went before.
+// connect ends the previous stream and reads the stream of the current sale.
 async function connect() {
   stream.stop?.abort();
   const { signal } = stream.stop = new AbortController();
@@ -14,22 +14,22 @@ async function connect() {
     history: history => { live(); showHistory(history); }, sale: showSnapshot,
   });
   if (signal.aborted) return;
-  stream.sku = ''; // it may have come back by now, and is then shown anew
+  stream.sku = ''; // choose shows the sale again if it exists by now
   choose();
 }
 
-// choose asks what is on sale, and shows what was asked for by #SKU, or what a
-// visitor is most likely to want.
+// choose reads the list of sales and shows the sale of the address (#SKU), or else an open one, a
+// scheduled one, or the first.
 async function choose() {
   const { status, body } = await call('GET', 'v1/sales');
   if (status === 200) {
     body.sales.forEach(s => { stream.seen[s.sku] ??= stream.sku ? Date.now() : 0; });
     stream.sales = body.sales;
     showChoice();
-    showOrders(); // by the names of their sales
+    showOrders(); // the names of the sales may be new
     const asked = location.hash.slice(1);
-    const sells = body.sales.filter(s => !judged(s)), is = state => sells.find(s => s.state === state);
-    const first = body.sales.find(s => s.sku === asked) || is('open') || is('scheduled') || sells[0] || body.sales[0];
+    const sells = body.sales.filter(s => !judged(s)), firstIn = state => sells.find(s => s.state === state);
+    const first = body.sales.find(s => s.sku === asked) || firstIn('open') || firstIn('scheduled') || sells[0] || body.sales[0];
     const still = body.sales.some(s => s.sku === stream.sku);
     if (first && (!still || first.sku === asked && asked !== stream.sku)) show(first.sku);
     showNewer();
@@ -40,9 +40,9 @@ async function choose() {
   } else if (!stream.sku) {
     showLink('lost', 'Reconnecting');
   }
-  clearTimeout(choose.again);
+  clearTimeout(choose.timer);
   const wait = stream.sku ? Math.max(5000, stream.sales.length * 100) : 1000;
-  choose.again = setTimeout(choose, Math.max(wait, limited.until - Date.now()));
+  choose.timer = setTimeout(choose, Math.max(wait, limited.until - Date.now()));
 }
 
 function showNothing() {
@@ -71,19 +71,19 @@ function showChoice() {
   list.value = stream.sku;
 }
 
-// showNewer offers for two minutes a sale that has come since the page was opened,
-// and for ten one that a load test judges, even if it was there before.
+// showNewer offers a sale that is new since the page was opened, for two minutes. It offers the
+// sale of a load test for ten minutes after its opening, even if it is not new.
 function showNewer() {
-  const at = sale.snapshot ? now() : Date.now(); // the database's clock is known from the first snapshot on
-  const lately = s => judged(s) ? Date.parse(s.opens_at) > at - 600000 : Date.now() - stream.seen[s.sku] < 120000;
-  const come = stream.sales.find(s => s.sku !== stream.sku && (s.state === 'open' || s.state === 'sold_out') && lately(s));
-  $('newer').hidden = !come;
-  if (!come) return;
-  stream.newer = come.sku;
-  text($('newer'), `Watch ${come.name}, just opened`);
+  const at = sale.snapshot ? now() : Date.now(); // the first snapshot sets the database's clock
+  const isNew = s => judged(s) ? Date.parse(s.opens_at) > at - 600000 : Date.now() - stream.seen[s.sku] < 120000;
+  const newer = stream.sales.find(s => s.sku !== stream.sku && (s.state === 'open' || s.state === 'sold_out') && isNew(s));
+  $('newer').hidden = !newer;
+  if (!newer) return;
+  stream.newer = newer.sku;
+  text($('newer'), `Watch ${newer.name}, just opened`);
 }
 
-// The address names the sale, so the way past the header must not change it.
+// The skip link must not change the address, which contains the SKU.
 document.querySelector('.skip').addEventListener('click', event => { event.preventDefault(); $('main').focus(); });
 $('newer').addEventListener('click', () => { location.hash = stream.newer; $('newer').hidden = true; });
 $('sku').addEventListener('change', () => { location.hash = $('sku').value; });
@@ -91,6 +91,6 @@ addEventListener('hashchange', choose);
 addEventListener('online', () => stream.sku && connect());
 setInterval(showClock, 200);
 setInterval(() => Date.now() > limited.until && buying.orders.some(o => o.status === 'pending_payment' || o.status === 'reserved') && !document.hidden && look(), 5000);
-$('link').hidden = false; // without JavaScript it would say nothing
+$('link').hidden = false; // without JavaScript, the state of the connection is hidden
 startBuying();
 choose();
