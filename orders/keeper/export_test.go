@@ -44,13 +44,13 @@ func (k *Keeper) Hear(tell func(context.Context, []orders.Decision)) { k.tell = 
 
 func (k *Keeper) BeginScan() { k.scan = newScan() }
 
-func (k *Keeper) ScanAt() int { return k.scan.at }
+func (k *Keeper) ScanAt() int { return k.scan.walk }
 
-func (k *Keeper) Suspect(symptom string, times int) { k.symptom, k.times = symptom, times }
+func (k *Keeper) Suspect(symptom string, times int) { k.symptom, k.confirmed = symptom, times }
 
 func (k *Keeper) Counters() *Counters { return k.count }
 
 // Suspected is what the last comparison found, and how often in a row.
 func (k *Keeper) Suspected() (symptom string, times, off int) {
-	return k.symptom, k.times, len(k.orders) + len(k.buyers)
+	return k.symptom, k.confirmed, len(k.orders) + len(k.buyers)
 }
