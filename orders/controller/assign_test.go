@@ -78,7 +78,7 @@ func TestYields(t *testing.T) {
 func TestPlan(t *testing.T) {
 	a := &assigner{
 		cfg:    Config{Store: &store.Store{Node: "a"}, Keeper: KeeperConfig{Lease: time.Minute}},
-		health: &redisHealth{lasts: contraryProbes}, handedOverAt: map[string]time.Time{}, pool: testPool(),
+		health: &redisHealth{threshold: contraryProbes}, handedOverAt: map[string]time.Time{}, pool: testPool(),
 		lastBeat: heartbeat{time.Now(), []store.Node{{ID: "a"}, {ID: "b"}}},
 	}
 	a.health.observe([]inventory.Master{{Name: inventory.Standalone}})

@@ -44,7 +44,7 @@ func testPool() *pool {
 // lock may be another's by now. And a worker that stops takes none with it, or
 // the hand-over would wait for it for ever.
 func TestLineOfSlots(t *testing.T) {
-	s := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{}), sku: "S", held: &testLock{ctx: t.Context()}}
+	s := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{}), sku: "S", lock: &testLock{ctx: t.Context()}}
 	p := testPool()
 	p.add(s)
 	stopped, cancel := context.WithCancel(t.Context())
@@ -77,7 +77,7 @@ func TestPlacesOfPasses(t *testing.T) {
 	taken := map[keeper.Work]int{}
 	for _, todo := range []keeper.Work{keeper.Drain, keeper.Drain | keeper.Release} {
 		gate := awayGate{look: func() { taken[todo] = len(p.places) }}
-		s := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{Gate: gate, Batch: 1}), held: &testLock{ctx: t.Context()}, doing: todo, stopped: make(chan struct{})}
+		s := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{Gate: gate, Batch: 1}), lock: &testLock{ctx: t.Context()}, doing: todo, stopped: make(chan struct{})}
 		p.serve(s, t.Context())
 		<-s.stopped
 	}

@@ -14,10 +14,10 @@ type sameMaster struct{ Gate }
 
 func (sameMaster) Master(context.Context, string) (string, error) { return "a:1", nil }
 
-// A master that comes and goes is neither down nor up again: only what lasts
+// A master that comes and goes is neither down nor up again: only what threshold
 // counts. Another master's state makes no difference.
 func TestRedisHealthDoesNotFlap(t *testing.T) {
-	h := redisHealth{log: slog.New(slog.DiscardHandler), lasts: contraryProbes, gate: sameMaster{}}
+	h := redisHealth{log: slog.New(slog.DiscardHandler), threshold: contraryProbes, gate: sameMaster{}}
 	down := func() bool { return h.gateUntrusted("S") }
 	see := func(writes bool, times int) (changes int) {
 		for n := range times {

@@ -44,10 +44,10 @@ func TestWatchdog(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, held := &assigner{health: &redisHealth{lasts: contraryProbes}}, &testLock{ctx: t.Context()}
+				a, lock := &assigner{health: &redisHealth{threshold: contraryProbes}}, &testLock{ctx: t.Context()}
 				p := newPool(KeeperConfig{Lease: time.Minute}, slog.New(slog.DiscardHandler), &keeper.Counters{}, a.wrote)
 				began := time.Now()
-				p.slots["S"] = &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{}), sku: "S", held: held, running: want.running}
+				p.slots["S"] = &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{}), sku: "S", lock: lock, running: want.running}
 				for len(p.slots) > 0 && time.Since(began) < 10*time.Minute {
 					time.Sleep(time.Second)
 					if time.Since(began) <= want.beats {
@@ -66,8 +66,8 @@ func TestWatchdog(t *testing.T) {
 						t.Errorf("given up after %v, want %v", took, want.after)
 					}
 				}
-				if leaves := p.backsOff("S"); leaves != want.leaves || held.released != gone || gone == 0 != (want.after == never) {
-					t.Errorf("left to another node: %v, want %v; %d locks released", leaves, want.leaves, held.released)
+				if leaves := p.backsOff("S"); leaves != want.leaves || lock.released != gone || gone == 0 != (want.after == never) {
+					t.Errorf("left to another node: %v, want %v; %d locks released", leaves, want.leaves, lock.released)
 				}
 			})
 		})

@@ -65,7 +65,7 @@ func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, sale *orde
 	k.progress()
 	if r.Direct {
 		k.count.DirectLeft.Add(1)
-		k.log.Info("no longer selling in direct mode", "sku", k.sku)
+		k.log.Info("direct mode ended: the gate sells again", "sku", k.sku)
 	}
 	if err := k.gate.Stage(ctx, d, r.Changes); err != nil {
 		return stock, false, err
