@@ -174,7 +174,7 @@ func (a *assigner) plan(sales []orders.Sale) (move []*slot, candidates []candida
 		switch {
 		case s == nil && a.pool.backsOff(sku):
 		case s == nil && now.Sub(a.wrote(sku)) > term: // this node does not reach both stores
-		case s == nil && sale.Mode == orders.ModeDirect && a.health.gateUntrusted(sku): // direct mode threshold until Redis is up
+		case s == nil && sale.Mode == orders.ModeDirect && a.health.gateUntrusted(sku): // direct mode continues until Redis is up
 		case s == nil && mine:
 			candidates = append(candidates, candidate{sku, 0})
 		case s == nil && sinceHandOver < term: // the preferred node may be busy with other SKUs
