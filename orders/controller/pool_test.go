@@ -70,8 +70,9 @@ func (g failingGate) Queue(context.Context, string, string, int64) ([]inventory.
 	return nil, errors.New("redis is down")
 }
 
-// A pass that does more than drain a queue takes a place. The number of places is bounded, because
-// such passes could take all connections to the database. A pass that only drains takes none.
+// A pass that does more than drain a queue takes a place. The number of places is bounded,
+// because such passes could take all connections to the database. A pass that only drains
+// takes none.
 func TestDrainingPassTakesNoPlace(t *testing.T) {
 	p := testPool()
 	taken := map[keeper.Work]int{}

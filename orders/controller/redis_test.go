@@ -14,8 +14,8 @@ type sameMaster struct{ Gate }
 
 func (sameMaster) Master(context.Context, string) (string, error) { return "a:1", nil }
 
-// Short outages do not change the state of a master, and short recoveries do not either. The state
-// of another master does not matter.
+// Short outages do not change the state of a master, and short recoveries do not either. The
+// state of another master does not matter.
 func TestRedisHealthDoesNotFlap(t *testing.T) {
 	h := redisHealth{log: slog.New(slog.DiscardHandler), threshold: contraryProbes, gate: sameMaster{}}
 	down := func() bool { return h.gateUntrusted("S") }

@@ -129,8 +129,8 @@ func newFullGroup(t *testing.T, g *GroupCommit) *fullGroup {
 	return b
 }
 
-// join commits a batch in a goroutine, waits until the keeper waits, and later passes the result to
-// got.
+// join commits a batch in a goroutine, waits until the keeper waits, and later passes the
+// result to got.
 func (b *fullGroup) join(ctx context.Context, batch store.SaleOrders, got func([]orders.Decision, error)) {
 	b.t.Helper()
 	before := b.Len()
@@ -224,7 +224,8 @@ func TestFailedGroupCommitsAloneInTurn(t *testing.T) {
 	}
 }
 
-// A keeper that waits alone commits alone, and the timeout of shared transactions does not apply.
+// A keeper that waits alone commits alone, and the timeout of shared transactions does not
+// apply.
 func TestGroupOfOne(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindEmbedded))
 	b, count := kept(t, store, "A")[0], new(Counters)

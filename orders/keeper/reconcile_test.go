@@ -128,8 +128,8 @@ func settledSale(t *testing.T, b *bare.Bare) {
 	b.Reserve(t, "sue", "", 1)
 }
 
-// Every drift is repaired once, by the third comparison that finds it. The repair changes nothing
-// else.
+// Every drift is repaired once, by the third comparison that finds it. The repair changes
+// nothing else.
 func TestDriftIsRepaired(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {

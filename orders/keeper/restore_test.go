@@ -37,7 +37,8 @@ func busySale(t *testing.T, s *servers.Stores) *bare.Bare {
 	return b
 }
 
-// wrongAfterBusySale returns what is wrong with a busy sale after a keeper has finished its work.
+// wrongAfterBusySale returns what is wrong with a busy sale after a keeper has finished its
+// work.
 func wrongAfterBusySale(t *testing.T, b *bare.Bare) (wrong []string) {
 	t.Helper()
 	want := store.Audit{SKU: "S", Total: 20, Available: 11, Sold: 9, Paid: 3, Pending: 6, Balanced: true}

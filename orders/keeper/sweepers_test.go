@@ -148,8 +148,8 @@ func sweepingCrowd(t *testing.T, s *servers.Stores) *sweepers {
 	return w
 }
 
-// Of 100 nodes that sweep the same overdue orders, ten die, one after the other, at the same step
-// between closing and marking. Each unit is released once, and each order is marked.
+// Of 100 nodes that sweep the same overdue orders, ten die, one after the other, at the same
+// step between closing and marking. Each unit is released once, and each order is marked.
 func TestHundredSweepersDieAtEachStep(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
