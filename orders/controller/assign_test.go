@@ -27,7 +27,7 @@ func (g *summaryGate) Summaries(context.Context, ...string) ([]inventory.Summary
 
 // A node leaves a SKU to its latest keeper if that keeper is alive and this node uses an old
 // Redis master.
-func TestYields(t *testing.T) {
+func TestNodeLeavesSKUToLatestKeeper(t *testing.T) {
 	t.Parallel()
 	st, err := store.Open(servertest.Open(t, servers.KindEmbedded).SQL, store.Config{})
 	check.Must(t, err)
@@ -75,7 +75,7 @@ func TestYields(t *testing.T) {
 	}
 }
 
-func TestPlan(t *testing.T) {
+func TestPlanHandsOverAndTakes(t *testing.T) {
 	a := &assigner{
 		cfg:    Config{Store: &store.Store{Node: "a"}, Keeper: KeeperConfig{Lease: time.Minute}},
 		health: &redisHealth{threshold: contraryProbes}, handedOverAt: map[string]time.Time{}, pool: testPool(),

@@ -12,7 +12,7 @@ import (
 	"flashsale/orders/store"
 )
 
-// Config of a Controller. All fields are required.
+// Config configures a Controller. All fields are required.
 type Config struct {
 	Store *store.Store
 	Gate  Gate

@@ -21,7 +21,7 @@ type Controller struct {
 	Commits  *keeper.GroupCommit
 	catalog  *store.Catalog
 	health   *redisHealth
-	Loops    map[string]*Loop // by name
+	Loops    map[string]*Loop // loops by name
 	bus      *bus
 	pool     *pool
 	assigner *assigner
@@ -37,7 +37,7 @@ func New(cfg Config) *Controller {
 		cfg: cfg, catalog: store.NewCatalog(cfg.Store, cfg.Clock), Loops: newLoops(cfg.Log),
 		health: &redisHealth{
 			gate: cfg.Gate, log: cfg.Log, timeout: min(cfg.Keeper.Lease/5, maxProbeTimeout),
-			// This number of probes takes DirectConfig.After.
+			// The number of probes in DirectConfig.After.
 			threshold: int(cfg.Direct.After / cfg.Direct.probeEvery(cfg.Keeper.Lease)),
 		},
 	}

@@ -27,7 +27,7 @@ func (l *testLock) Release(context.Context) error {
 // A node gives up a SKU after exactly one lease without progress. For an idle SKU, the node's
 // writes to both stores count as progress. For any other SKU, only its own progress counts. If
 // the node still writes to both stores, it leaves the SKU to other nodes for one lease.
-func TestWatchdog(t *testing.T) {
+func TestStalledSKUIsGivenUp(t *testing.T) {
 	const never = 1000 * time.Hour
 	for what, want := range map[string]struct {
 		running      bool

@@ -102,7 +102,7 @@ func commitUnfenced(ctx context.Context, s *store.Store, batch []inventory.Queue
 }
 
 // One order that the database rejects does not stop its SKU, and its units are released.
-func TestCommitOfABadOrder(t *testing.T) {
+func TestBadOrderDoesNotStopItsSKU(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 10, 2))

@@ -60,7 +60,7 @@ func (g *GroupCommit) commit(ctx context.Context, b store.SaleOrders) ([]orders.
 // call runs one transaction of a group, and cancels it if the context of any keeper in the
 // group ends. A keeper that receives no decisions commits alone.
 func (g *GroupCommit) call(ctx context.Context, _ string, group []*member) {
-	if len(group) == 1 { // without the timeout of shared transactions
+	if len(group) == 1 { // no timeout: a batch alone delays no other keeper of its transaction
 		m := group[0]
 		m.Answer, m.Err = g.store.Commit(m.Ctx, m.Q.SKU, m.Q.Fence, m.Q.Orders)
 		return

@@ -178,8 +178,8 @@ func TestGroupCommit(t *testing.T) {
 	}
 }
 
-// A shared transaction contains at most as many orders as configured.
-func TestGroupIsBounded(t *testing.T) {
+// A shared transaction contains no more orders than configured.
+func TestSharedTransactionIsBounded(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindEmbedded))
 	batches := kept(t, store, "A", "B", "C")
 	for i := range 2 {
@@ -226,7 +226,7 @@ func TestFailedGroupCommitsAloneInTurn(t *testing.T) {
 
 // A keeper that waits alone commits alone, and the timeout of shared transactions does not
 // apply.
-func TestGroupOfOne(t *testing.T) {
+func TestLoneKeeperCommitsAlone(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindEmbedded))
 	b, count := kept(t, store, "A")[0], new(Counters)
 	g := NewGroupCommit(store, 500, 24, time.Nanosecond, count)
@@ -239,7 +239,7 @@ func TestGroupOfOne(t *testing.T) {
 
 // A shared transaction is cancelled when one of its keepers loses its lock, or after a timeout.
 // The other keepers then commit alone.
-func TestGroupEndsWithAnyKeeper(t *testing.T) {
+func TestSharedTransactionEndsWithAnyKeeper(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindEmbedded))
 	batches := kept(t, store, "A", "B")
 	began, ended := make(chan struct{}), make(chan error, 1)
@@ -298,7 +298,7 @@ func TestLostKeeperLeavesGroup(t *testing.T) {
 }
 
 // A commit that hangs does not delay the next one for longer than the timeout.
-func TestGroupBehindHungCommit(t *testing.T) {
+func TestHungCommitDoesNotDelayOthers(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindReal))
 	batches := kept(t, store, "A", "B")
 	hung := make(chan struct{}, 1)

@@ -32,8 +32,8 @@ const (
 const Later = Compare | Scan | ScanPage
 
 // A Keeper carries one SKU's orders from Redis to MySQL, and closed orders and changed terms
-// from MySQL to Redis. It is the only one that does so while its fence is current. It has no
-// goroutine: package controller calls Pass when there is work.
+// from MySQL to Redis. While its fence is current, no other keeper of the SKU can write to
+// MySQL. A keeper has no goroutine: package controller calls Pass when there is work.
 //
 // Every step can be repeated. If a keeper dies between two steps, the next keeper repeats
 // the step.

@@ -7,7 +7,7 @@ import (
 	"flashsale/inventory"
 )
 
-func TestLag(t *testing.T) {
+func TestCommitLag(t *testing.T) {
 	ahead, began := 7*time.Minute, time.Now()
 	c := Commit{Began: began, Took: time.Second}
 	if _, known := c.Lag(inventory.Queued{At: began}); known {

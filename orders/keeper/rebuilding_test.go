@@ -117,7 +117,7 @@ func mixedSale(t testing.TB, b *bare.Bare) {
 }
 
 // changes are the changes that an order can go through, by name. A change does nothing if no
-// order fits or the gate is shut.
+// order has the right status or if the gate is shut.
 var changes = map[string]func(t testing.TB, b *bare.Bare) error{
 	"placed": func(t testing.TB, b *bare.Bare) error {
 		return tryReserve(t, b, inventory.Request{Buyer: "new-" + uuid.NewString(), Key: "key", Quantity: 1})

@@ -68,7 +68,7 @@ func (k *Keeper) reconcile(ctx context.Context) error {
 	}
 	k.todo &^= Scan
 	if !k.released {
-		k.todo |= Compare // in a later pass, after the release
+		k.todo |= Compare // the comparison waits for the release
 	} else if k.todo&ScanPage != 0 {
 		if err := k.scanPages(ctx); err != nil {
 			return err
@@ -194,9 +194,9 @@ func (k *Keeper) measure(ctx context.Context, ids, names []string) (d drift, err
 	return d, nil
 }
 
-// wrongOrders returns the given orders that have a hold and should have none, or the other way
-// round. An ended order that is not yet marked released may or may not have a hold, because
-// the keeper is about to release it.
+// wrongOrders returns the given orders whose hold contradicts the database: a pending order
+// without a hold, or a hold of a released or unknown order. An ended order that is not marked
+// released may or may not have a hold, because the keeper is about to release it.
 func wrongOrders(gate inventory.View, behind map[string]*orders.Order) map[string]bool {
 	queued := make(map[string]bool, len(gate.Orders))
 	for _, q := range gate.Orders {
@@ -234,8 +234,8 @@ func wrongBuyers(gate inventory.View, rows []orders.Order) map[string]bool {
 	return wrong
 }
 
-// A Balance describes where the units of a sale were at the keeper's last comparison. It is
-// exact, even if the sale was busy (see reconciler).
+// A Balance is the distribution of a sale's units at the keeper's last comparison. It is exact,
+// even if the sale was busy (see reconciler).
 type Balance struct {
 	Total     int64     `json:"total"`
 	Available int64     `json:"available"` // units on sale at the gate

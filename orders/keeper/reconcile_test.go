@@ -18,8 +18,8 @@ import (
 	"flashsale/orders/keeper"
 )
 
-// A tallyGate calls a function before and after it is read by a comparison. After is between
-// the comparison's reads of the two stores.
+// A tallyGate calls before and after when a comparison reads the gate. The function after runs
+// before the comparison reads the database.
 type tallyGate struct {
 	keeper.Gate
 	before, after func()

@@ -114,7 +114,7 @@ func TestKeeperDiesAtAnyStep(t *testing.T) {
 
 // A step fails once, before or after it is done, and the same keeper repeats it. The failure is
 // never taken for a success or for drift.
-func TestStepFailsOnce(t *testing.T) {
+func TestFailedStepIsRepeated(t *testing.T) {
 	t.Parallel()
 	eachStep(t, func(t *testing.T, b *bare.Bare, at kit.Fault) {
 		fail, failed := kit.Once(at)

@@ -9,9 +9,9 @@ import (
 	"flashsale/orders"
 )
 
-// A scan compares all holds and all buyers of one SKU with the database, and the other way
-// round. It does so page by page, so that an order waits no longer than a page takes. It
-// stores only differences.
+// A scan compares all holds and buyers at the gate with the database, and all open orders in the
+// database with the gate. It runs page by page, so that an order waits no longer than a page
+// takes. It stores only differences.
 type scan struct {
 	walk   int    // number of the current walk
 	cursor uint64 // position at the gate

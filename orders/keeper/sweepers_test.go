@@ -148,8 +148,8 @@ func sweepingCrowd(t *testing.T, s *servers.Stores) *sweepers {
 	return w
 }
 
-// Of 100 nodes that sweep the same overdue orders, ten die, one after the other, at the same
-// step between closing and marking. Each unit is released once, and each order is marked.
+// A hundred nodes sweep the same overdue orders. Ten of them die, one after the other, at the
+// same step between closing and marking. Each unit is released once, and each order is marked.
 func TestHundredSweepersDieAtEachStep(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -170,7 +170,7 @@ func TestHundredSweepersDieAtEachStep(t *testing.T) {
 
 // The same nodes catch a gate that releases units without a hold, and keepers that mark orders
 // before they release them.
-func TestHundredSweepersCatchBrokenRestore(t *testing.T) {
+func TestHundredSweepersCatchBrokenRelease(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]struct {
 		at   kit.Fault
