@@ -101,7 +101,7 @@ func (a *assigner) wrote(sku string) time.Time {
 }
 
 // assign hands over the SKUs that another node should keep, and takes SKUs whose locks are
-// free. A SKU that another node should keep must have been free for a while.
+// free. The lock of a SKU that another node should keep must have been free for a while.
 func (a *assigner) assign(ctx context.Context) error {
 	sales, _, err := a.catalog.Sales(ctx)
 	if err != nil {
@@ -179,7 +179,7 @@ func (a *assigner) plan(sales []orders.Sale) (move []*slot, candidates []candida
 			candidates = append(candidates, candidate{sku, 0})
 		case s == nil && sinceHandOver < term: // the preferred node may be busy with other SKUs
 			candidates = append(candidates, candidate{sku, 3 * turn})
-		case s == nil: // the preferred node has had the time of most of a tick
+		case s == nil: // by then the preferred node has most likely looked for free locks
 			candidates = append(candidates, candidate{sku, turn * 3 / 4})
 		case !mine && len(nodes) > 0 && sinceHandOver > handOverAgain*term:
 			// If this node keeps the SKU again, the preferred node was not able to take it.

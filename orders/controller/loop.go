@@ -55,7 +55,7 @@ func newLoops(log *slog.Logger) map[string]*Loop {
 	return loops
 }
 
-// signal sends to c, unless c is full. In a full channel, a signal already waits.
+// signal sends to c, unless c is full. In a full channel, a signal is pending already.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -171,7 +171,7 @@ func (p *pool) serve(s *slot, late context.Context) {
 	}
 }
 
-// A failed pass is repeated after a random pause. Its mean doubles with each failure.
+// A failed pass is repeated after a random pause, whose mean grows from firstRetry to lastRetry.
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 400 * time.Millisecond

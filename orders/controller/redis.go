@@ -24,7 +24,7 @@ type redisHealth struct {
 	threshold int           // number of consecutive probes that change the state of a master
 
 	mu     sync.Mutex
-	all    map[string]master // by name, as of the last probe
+	all    map[string]master // masters by name, as of the last probe
 	down   []string          // sorted names of the masters that are down; replaced, never modified
 	latest time.Time         // the latest master.wrote of all masters
 }

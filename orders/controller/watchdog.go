@@ -22,7 +22,7 @@ func (p *pool) stalled() (stalled []*slot) {
 			continue
 		}
 		if time.Since(wrote) < p.cfg.Lease {
-			backoff = p.cfg.Lease // another node may reach the stores, so it gets the first chance
+			backoff = p.cfg.Lease // another node may make progress, so it gets the first chance
 		}
 		if _, ok := p.remove(s, backoff); ok {
 			p.count.Stalled.Add(1)

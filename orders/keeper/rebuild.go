@@ -33,7 +33,7 @@ const discardTimeout = 500 * time.Millisecond
 
 // rebuildOnce stages the orders of the database at the gate (stage.go). It then shuts the gate,
 // drains the queue, recounts the sale under a new epoch, stages the changes, and opens the new
-// gate. While the gate is shut, no step takes longer for a larger sale.
+// gate. All steps that take longer for a larger sale come before the gate is shut.
 func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, sale *orders.Sale) (stock inventory.View, opened bool, err error) {
 	c, err := k.stage(ctx, d)
 	if err != nil {

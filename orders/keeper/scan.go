@@ -15,7 +15,7 @@ import (
 type scan struct {
 	walk   int    // number of the current walk
 	cursor uint64 // position at the gate
-	after  string // position in the database: a buyer
+	after  string // position in the database: the last buyer of the previous page
 	orders map[string]bool
 	buyers map[string]bool
 }

@@ -97,7 +97,7 @@ byte sEpoch[2], sGate[2];         /* sGate: 0 if nothing is remembered, else 1 +
 #define SHOWN(n, atOnce) (cMode[n] == CHANGING && (age[n] == OLD || age[n] == FRESH || IS(ANNOUNCED_UNCONFIRMED)) && \
                           (!BEFORE(0, cEpoch[n]) && !BEFORE(1, cEpoch[n]) || IS(atOnce)))
 
-/* ---- what must be true ---- */
+/* ---- the promises ---- */
 bit refused;                      /* ann has received a final refusal */
 #define FINAL assert(!refused || ann != BOUGHT)
 

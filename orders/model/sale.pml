@@ -72,12 +72,12 @@ byte rState, rEpoch, rTotal, rHolds, rQueue, rAnn; short rAvailable; bit rKey;
 /* the earlier state that Redis may go back to */
 byte bState, bEpoch, bTotal, bHolds, bQueue, bAnn; short bAvailable; bit bKey;
 
-/* ---- what must be true ---- */
+/* ---- the promises ---- */
 byte answered; /* orders answered with 201 */
 bit wentBack;  /* Redis has gone back since the gate was last installed */
 bit stray;     /* a keeper with an old fence has changed the gate since it was last installed */
 #define GATES_TOTAL (IS(TERMS_BY_NODE) -> mTotal : rTotal)
-#define UNKNOWN (rQueue & ~mRow & ~(mLate << 4))  /* queued orders without a row */
+#define UNKNOWN (rQueue & ~mRow & ~(mLate << 4))  /* queued holds that MySQL has not sold yet */
 #define NEVER_TOO_MANY assert(wentBack || rState != OPEN || rEpoch != mEpoch || rAvailable + UNITS(UNKNOWN) + mSold <= GATES_TOTAL)
 #define NEVER_OVERSOLD assert(mSold <= mTotal && mSold == UNITS(mOpen) && UNITS(ANNS(mOpen)) <= limit)
 #define NEVER_BOTH     assert((mLate & mRefund) == 0)
