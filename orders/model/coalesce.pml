@@ -7,7 +7,7 @@ c_decl {
   static int param(const char *name, int otherwise) { char *v = getenv(name); return v ? atoi(v) : otherwise; }
 }
 
-/* The broken twins: the right design less one guard each. */
+/* The broken twins: the right design without one guard each. */
 #define ENDS_APART       1 /* a sender finds no waiting caller, and leaves the count of senders in a later step */
 #define ENDS_AFTER_ONE   2 /* a sender ends after its call, even if callers wait */
 #define GIVEN_UP_SENT    3 /* a caller that has given up is sent */

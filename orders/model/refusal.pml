@@ -17,7 +17,7 @@ c_decl {
   static int param(const char *name, int otherwise) { char *v = getenv(name); return v ? atoi(v) : otherwise; }
 }
 
-/* The broken twins: the right design less one rule each. */
+/* The broken twins: the right design without one rule each. */
 #define COPY_NEVER_OLD           1 /* a refusal needs no fresh copy of the sale */
 #define COPY_UNCONFIRMED         2 /* a copy is used although no barrier has followed its read */
 #define ANY_GATE_TRUSTED         3 /* the copy may name another epoch than the gate that refused */

@@ -10,7 +10,7 @@ c_decl {
   static int param(const char *name, int otherwise) { char *v = getenv(name); return v ? atoi(v) : otherwise; }
 }
 
-/* The broken twins: the right design less one guard each. */
+/* The broken twins: the right design without one guard each. */
 #define NO_FENCE                   1 /* MySQL does not compare fences */
 #define NO_EPOCH                   2 /* scripts and keepers do not compare epochs */
 #define NO_HOLD_CHECK              3 /* a release does not check for the hold */
