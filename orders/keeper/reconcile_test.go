@@ -273,7 +273,7 @@ func TestComparisonNeedsTheQueue(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 30, 3))
 		n := 0
-		k := bare.KeeperOf(t, b.Store, tallied{
+		k := bare.KeeperOf(t, b.Store, tallyGate{
 			Gate:   b.Gate,
 			before: func() { n++; b.Reserve(t, fmt.Sprint("buyer-", n), "", 1) },
 			alter:  func(t *inventory.View) { t.Orders, t.Queued = nil, 0 },

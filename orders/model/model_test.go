@@ -258,7 +258,7 @@ func (p pan) search(t *testing.T, parameters string) (r result) {
 	if !r.passed() && strings.Contains(r.output, "wrote ") && !strings.Contains(parameters, "TWIN=") {
 		r.trail = run("-r", "-n")
 	}
-	return v
+	return r
 }
 
 // passed reports whether the search has visited every state and found no error.
