@@ -18,41 +18,41 @@ import (
 	"flashsale/orders/store"
 )
 
-// An assigner decides which SKUs this node keeps: each SKU has one node among those alive
-// that should keep it (rendezvous hashing: all agree without talking, and a node that comes
-// or goes moves no more SKUs than its share). The lock decides who does. A SKU
-// whose lock stays free is taken by anybody.
+// An assigner decides which SKUs this node keeps. All nodes choose the same preferred node for
+// a SKU, by rendezvous hashing over the live nodes. If a node joins or leaves, only its share
+// of the SKUs moves. The lock decides which node keeps the SKU: if the preferred node does not
+// acquire a free lock, any other node may.
 type assigner struct {
 	cfg       Config
-	keepers   keeper.Config // of the keepers that this node starts
+	keepers   keeper.Config // configuration of this node's keepers
 	catalog   *store.Catalog
 	health    *redisHealth
 	pool      *pool
 	bus       *bus
 	loop      *Loop
-	early     chan struct{}  // asks for an early turn; of one
-	releasing sync.WaitGroup // releases of SKUs without progress
+	early     chan struct{}  // requests an assignment before the next tick; buffered
+	releasing sync.WaitGroup // counts the calls of releaseStalled that still release locks
 
 	// Only run uses these.
-	freeSince    map[string]time.Time // since when a lock that this node did not get has been free
-	handedOverAt map[string]time.Time // when a SKU was handed over, while the nodes were plannedFor
+	freeSince    map[string]time.Time // SKU → time since which its lock has been free
+	handedOverAt map[string]time.Time // SKU → time at which this node handed it over; valid for plannedFor
 	plannedFor   []store.Node
 
 	mu       sync.Mutex
 	lastBeat heartbeat
 }
 
-// A heartbeat is a write of this node's row, which returned the live nodes.
+// A heartbeat is a write of this node's row, and the live nodes that it returned.
 type heartbeat struct {
 	at    time.Time    // zero for never
-	nodes []store.Node // this node among them
+	nodes []store.Node // includes this node
 }
 
 // run assigns SKUs until ctx ends.
 func (a *assigner) run(ctx context.Context) {
 	tick := time.NewTicker(a.cfg.Keeper.assignEvery())
 	defer tick.Stop()
-	_ = a.beat(ctx) // first: who else is there
+	_ = a.beat(ctx) // assign needs the live nodes
 	for {
 		a.loop.Record(ctx, a.assign(ctx))
 		select {
@@ -60,7 +60,7 @@ func (a *assigner) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		case <-a.early:
-			// A node came or went, or a sale is new: what this one knows is old.
+			// A node has joined or left, or a sale is new.
 			_ = a.catalog.Refresh(ctx)
 			_ = a.beat(ctx)
 		}
@@ -69,8 +69,8 @@ func (a *assigner) run(ctx context.Context) {
 
 func (a *assigner) assignSoon() { signal(a.early) }
 
-// beat writes this node's heartbeat and learns who else is alive. While the
-// database is away, the last answer stands.
+// beat writes this node's heartbeat and reads the live nodes. If that fails, the previous
+// nodes stay.
 func (a *assigner) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxBeatEvery)
 	defer cancel()
@@ -90,7 +90,8 @@ func (a *assigner) last() heartbeat {
 	return a.lastBeat
 }
 
-// wrote returns when this node last wrote to both stores of sku, zero for never.
+// wrote returns the time at which this node last wrote to both stores of sku, or the zero
+// time.
 func (a *assigner) wrote(sku string) time.Time {
 	_, m := a.health.master(sku)
 	if beat := a.last().at; beat.Before(m.wrote) {
@@ -99,8 +100,8 @@ func (a *assigner) wrote(sku string) time.Time {
 	return m.wrote
 }
 
-// assign hands over what another node should keep, and takes what is free: at once if it
-// is this node's, otherwise if no other node has taken it for a while.
+// assign hands over the SKUs that another node should keep, and takes SKUs whose locks are
+// free. The lock of a SKU that another node should keep must have been free for a while.
 func (a *assigner) assign(ctx context.Context) error {
 	sales, _, err := a.catalog.Sales(ctx)
 	if err != nil {
@@ -145,25 +146,24 @@ func (a *assigner) assign(ctx context.Context) error {
 
 func lockKey(sku string) string { return "lock:{" + sku + "}" }
 
-// handOverAgain is how many leases a node waits before it hands over a SKU again that it
-// has taken back. When a node joins or leaves, the wait ends.
+// handOverAgain is the number of leases after which a node again hands over a SKU that it has
+// had to take back. When a node joins or leaves, it does so at once.
 const handOverAgain = 10
 
-// A candidate is a SKU that this node does not keep, and for how long its lock
-// must have been free before this node takes it.
+// A candidate is a SKU that this node may take after its lock has been free for freeFor.
 type candidate struct {
 	sku     string
 	freeFor time.Duration
 }
 
-// plan returns the slots to hand over, and the SKUs that this node may take.
+// plan returns the slots to hand over and the SKUs that this node may take.
 func (a *assigner) plan(sales []orders.Sale) (move []*slot, candidates []candidate) {
 	nodes, now, term, turn := a.last().nodes, time.Now(), a.cfg.Keeper.Lease, a.cfg.Keeper.assignEvery()
 	if !slices.EqualFunc(a.plannedFor, nodes, func(a, b store.Node) bool { return a.ID == b.ID && a.Unwritable == b.Unwritable }) {
 		a.plannedFor = nodes
 		clear(a.handedOverAt)
 	}
-	over := a.pool.all() // less all that is still of interest
+	over := a.pool.all() // after the loop, the slots whose sales are over
 	for _, sale := range sales {
 		if sale.Mode == orders.ModeOver {
 			continue
@@ -173,16 +173,16 @@ func (a *assigner) plan(sales []orders.Sale) (move []*slot, candidates []candida
 		mine, sinceHandOver := a.isMine(sku, nodes), now.Sub(a.handedOverAt[sku])
 		switch {
 		case s == nil && a.pool.backsOff(sku):
-		case s == nil && now.Sub(a.wrote(sku)) > term: // this node could do nothing for it
-		case s == nil && sale.Mode == orders.ModeDirect && a.health.gateUntrusted(sku): // sold well as it is, until Redis is back for good
+		case s == nil && now.Sub(a.wrote(sku)) > term: // this node does not reach both stores
+		case s == nil && sale.Mode == orders.ModeDirect && a.health.gateUntrusted(sku): // direct mode continues until Redis is up
 		case s == nil && mine:
 			candidates = append(candidates, candidate{sku, 0})
-		case s == nil && sinceHandOver < term: // the one that it was moved to may be busy with others
+		case s == nil && sinceHandOver < term: // the preferred node may be busy with other SKUs
 			candidates = append(candidates, candidate{sku, 3 * turn})
-		case s == nil: // after most of a turn of everybody's, the one whose it is has looked
+		case s == nil: // by then the preferred node has most likely looked for free locks
 			candidates = append(candidates, candidate{sku, turn * 3 / 4})
 		case !mine && len(nodes) > 0 && sinceHandOver > handOverAgain*term:
-			// If this node keeps the SKU again, the other node was not able to take it.
+			// If this node keeps the SKU again, the preferred node was not able to take it.
 			a.handedOverAt[sku] = now
 			move = append(move, s)
 		}
@@ -190,8 +190,8 @@ func (a *assigner) plan(sales []orders.Sale) (move []*slot, candidates []candida
 	return slices.AppendSeq(move, maps.Values(over)), candidates
 }
 
-// isMine reports whether this node should keep sku: among the nodes that write to its
-// master, it has the highest score.
+// isMine reports whether this node is the preferred node of sku: it has the highest score
+// among the live nodes that write to the SKU's Redis master.
 func (a *assigner) isMine(sku string, nodes []store.Node) bool {
 	master, _ := a.health.master(sku)
 	var able []string
@@ -203,22 +203,20 @@ func (a *assigner) isMine(sku string, nodes []store.Node) bool {
 	return ShouldKeep(able, sku) == a.cfg.Store.Node
 }
 
-// isOthers reports whether sku is a sale that another node should keep, and so most likely
-// does.
+// isOthers reports whether another node is the preferred node of sku, and most likely keeps it.
 func (a *assigner) isOthers(sku string) bool {
 	return a.catalog.Known(sku) != nil && !a.isMine(sku, a.last().nodes)
 }
 
-// anyWrites reports whether a node that was alive at this node's last heartbeat writes to
-// master.
+// anyWrites reports whether any live node writes to master, as of this node's last heartbeat.
 func (a *assigner) anyWrites(master string) bool {
 	return slices.ContainsFunc(a.last().nodes, func(n store.Node) bool { return n.Writes(master) })
 }
 
-// yields reports whether this node must not take a SKU although its lock is free in this
-// Redis. After a failover two Redis masters may be in use, each with a lock of its own.
-// The keepers of both would fence each other off in turn. Therefore a node at the old
-// master leaves the SKU to its latest keeper, if that node is alive and writes to the master.
+// yields reports whether this node must not take sku, although its lock is free. After a
+// failover, some nodes may still use the old Redis master, which has its own lock. Keepers at
+// both masters would fence each other off repeatedly. Therefore a node at the old master
+// leaves the SKU to its latest keeper while that node is alive and writes to its master.
 func (a *assigner) yields(ctx context.Context, sku string) bool {
 	sale := a.catalog.Known(sku)
 	if sale == nil || !sale.HasGate() || sale.Keeper == a.cfg.Store.Node {
@@ -236,30 +234,30 @@ func (a *assigner) yields(ctx context.Context, sku string) bool {
 	return !g.Promoted && (g.Epoch < sale.Epoch || sale.Mode == orders.ModeChanging && !g.Stale)
 }
 
-// take becomes the keeper of sku: it acquires the lock, and then raises the fence in the
-// database. Only then does anything else happen. A database that hangs must hold up
-// neither the SKUs that come after this one nor the node's end.
+// take makes this node the keeper of sku. It acquires the lock and then raises the fence in
+// the database. It waits at most half a lease for the database, because a database that hangs
+// must delay neither other SKUs nor the stop of the node.
 func (a *assigner) take(ctx context.Context, sku string) error {
-	held, err := a.cfg.Locks.TryAcquire(ctx, lockKey(sku))
+	lock, err := a.cfg.Locks.TryAcquire(ctx, lockKey(sku))
 	if err != nil {
 		return err
 	}
-	within, cancel := context.WithTimeout(held.Context(), a.cfg.Keeper.Lease/2)
+	within, cancel := context.WithTimeout(lock.Context(), a.cfg.Keeper.Lease/2)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 	sale, err := a.cfg.Store.TakeOver(within, sku)
 	if err != nil {
-		return errors.Join(err, held.Release(context.Background()))
+		return errors.Join(err, lock.Release(context.Background()))
 	}
 	a.keepers.Count.TakenOver.Add(1)
 	a.cfg.Log.Info("keeper started", "sku", sku, "fence", sale.Fence)
-	a.pool.add(&slot{Keeper: keeper.New(sale, a.keepers), sku: sku, held: held, stopped: make(chan struct{})})
+	a.pool.add(&slot{Keeper: keeper.New(sale, a.keepers), sku: sku, lock: lock, stopped: make(chan struct{})})
 	return nil
 }
 
-// releaseStalled releases the SKUs whose keepers make no progress. It does not wait for
-// the stores, and returns no error. It also removes this node's name as the latest keeper,
-// so that the other nodes do not leave the SKU to this node (see yields).
+// releaseStalled gives up the SKUs whose keepers make no progress. It returns at once, and
+// releases the locks in the background. It also removes this node's name from the sale, so
+// that other nodes do not leave the SKU to this node (see yields).
 func (a *assigner) releaseStalled(context.Context) error {
 	stalled := a.pool.stalled()
 	a.releasing.Go(func() {
@@ -275,8 +273,8 @@ func (a *assigner) releaseStalled(context.Context) error {
 	return nil
 }
 
-// leave removes this node's heartbeat and hands over all its SKUs. No turn may begin any
-// more.
+// leave removes this node's heartbeat and hands over all its SKUs. No loop of the assigner may
+// run any more.
 func (a *assigner) leave() {
 	a.releasing.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -287,13 +285,13 @@ func (a *assigner) leave() {
 	a.handOver(slices.Collect(maps.Values(a.pool.all())), a.cfg.Keeper.Lease/10)
 }
 
-// handOver drops several slots. A pass that is under way may end first, within timeout.
+// handOver drops several slots. It waits for running passes until timeout.
 func (a *assigner) handOver(slots []*slot, timeout time.Duration) {
 	a.each(slots, func(s *slot) { a.pool.drop(s, timeout, 0) })
 }
 
-// each does one thing with several slots, a few at a time, and then has the
-// nodes look for SKUs that nobody keeps.
+// each calls do for several slots, a few at a time. It then publishes the hint that locks are
+// free.
 func (a *assigner) each(slots []*slot, do func(*slot)) {
 	if len(slots) == 0 {
 		return
@@ -322,7 +320,7 @@ func ShouldKeep(nodes []string, sku string) (best string) {
 	return best
 }
 
-// mix spreads FNV's weak high bits (the finalizer of splitmix64).
+// mix distributes the bits of an FNV hash (the finalizer of splitmix64).
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

@@ -25,9 +25,9 @@ func (g *summaryGate) Summaries(context.Context, ...string) ([]inventory.Summary
 	return []inventory.Summary{g.Summary}, nil
 }
 
-// A node leaves a SKU to its latest keeper if that keeper is alive and the gate here is
-// that of an old master.
-func TestYields(t *testing.T) {
+// A node leaves a SKU to its latest keeper if that keeper is alive and this node uses an old
+// Redis master.
+func TestNodeLeavesSKUToLatestKeeper(t *testing.T) {
 	t.Parallel()
 	st, err := store.Open(servertest.Open(t, servers.KindEmbedded).SQL, store.Config{})
 	check.Must(t, err)
@@ -49,17 +49,17 @@ func TestYields(t *testing.T) {
 		gate         inventory.Summary
 		yields       bool
 	}{
-		"the gate is of an older epoch":          {"other", orders.ModeGate, old, true},
-		"the other is about to rebuild its gate": {"other", orders.ModeChanging, current, true},
-		"the gate is current":                    {"other", orders.ModeGate, current, false},
-		"the gate here is to be rebuilt":         {"other", orders.ModeChanging, stale, false},
-		"this Redis was promoted":                {"other", orders.ModeChanging, promoted, false},
-		"there is no gate":                       {"other", orders.ModeGate, missing, false},
-		"direct mode":                            {"other", orders.ModeDirect, old, false},
-		"the other has left":                     {"gone", orders.ModeGate, old, false},
-		"the other does not write to Redis":      {"cut off", orders.ModeGate, old, false},
-		"this node kept it":                      {"here", orders.ModeGate, old, false},
-		"the other made no progress and vacated": {"", orders.ModeGate, old, false},
+		"the gate is of an older epoch":               {"other", orders.ModeGate, old, true},
+		"the other node is about to rebuild its gate": {"other", orders.ModeChanging, current, true},
+		"the gate is current":                         {"other", orders.ModeGate, current, false},
+		"the gate here is to be rebuilt":              {"other", orders.ModeChanging, stale, false},
+		"this Redis was promoted":                     {"other", orders.ModeChanging, promoted, false},
+		"there is no gate":                            {"other", orders.ModeGate, missing, false},
+		"direct mode":                                 {"other", orders.ModeDirect, old, false},
+		"the other node has left":                     {"gone", orders.ModeGate, old, false},
+		"the other node does not write to Redis":      {"cut off", orders.ModeGate, old, false},
+		"this node kept it":                           {"here", orders.ModeGate, old, false},
+		"the other node made no progress and vacated": {"", orders.ModeGate, old, false},
 	} {
 		kit.Exec(t, st.DB, "UPDATE sales SET epoch = 2, fence = 5, mode = ?, keeper = ?", want.mode, want.keeper)
 		if want.keeper == "" {
@@ -70,30 +70,30 @@ func TestYields(t *testing.T) {
 		check.Must(t, a.catalog.Refresh(t.Context()))
 		gate.Summary = want.gate
 		if got := a.yields(t.Context(), "S"); got != want.yields {
-			t.Errorf("%s: yields %v", what, got)
+			t.Errorf("%s: got yields %v, want %v", what, got, want.yields)
 		}
 	}
 }
 
-func TestPlan(t *testing.T) {
+func TestPlanHandsOverAndTakes(t *testing.T) {
 	a := &assigner{
 		cfg:    Config{Store: &store.Store{Node: "a"}, Keeper: KeeperConfig{Lease: time.Minute}},
-		health: &redisHealth{lasts: contraryProbes}, handedOverAt: map[string]time.Time{}, pool: testPool(),
+		health: &redisHealth{threshold: contraryProbes}, handedOverAt: map[string]time.Time{}, pool: testPool(),
 		lastBeat: heartbeat{time.Now(), []store.Node{{ID: "a"}, {ID: "b"}}},
 	}
 	a.health.observe([]inventory.Master{{Name: inventory.Standalone}})
 	sales := []orders.Sale{{SKU: "mine"}, {SKU: "theirs"}, {SKU: "kept"}}
-	for i := range sales { // SKUs that the right node should keep
+	for i := range sales { // changes the SKU until the intended node is its preferred node
 		for ShouldKeep([]string{"a", "b"}, sales[i].SKU) != []string{"a", "b", "b"}[i] {
 			sales[i].SKU += "+"
 		}
 	}
 	kept := &slot{sku: sales[2].SKU}
 	a.pool.slots = map[string]*slot{kept.sku: kept, "over": {sku: "over"}}
-	for _, moves := range []int{2, 1} { // SKUs to drop: the second time, the sale that is over
+	for _, moves := range []int{2, 1} { // the second plan drops only the slot whose sale is over
 		move, candidates := a.plan(sales)
 		if want := []candidate{{sales[0].SKU, 0}, {sales[1].SKU, time.Minute / 20 * 3 / 4}}; len(move) != moves || !slices.Equal(candidates, want) {
-			t.Errorf("%d SKUs to drop, want %d; %v to take, want %v", len(move), moves, candidates, want)
+			t.Errorf("got %d SKUs to hand over, want %d; got candidates %v, want %v", len(move), moves, candidates, want)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"flashsale/orders/keeper"
 )
 
-// A bus carries hints and notices between the nodes through Redis. Every message may be
-// lost: the node that should receive it also finds the work by itself, only later.
+// A bus carries hints and notices between the nodes through Redis. Every message may be lost.
+// The receiver then finds the work later: a keeper by a resync, a caller by asking the database.
 type bus struct {
 	node    string
 	rdb     redis.UniversalClient
@@ -22,25 +22,23 @@ type bus struct {
 	deliver func(...Notice)
 }
 
-// hintChannel is the channel on which nodes publish a SKU whose keeper should look at
-// everything: its orders were closed or paid, the sale is new, or its terms have changed.
-// An empty SKU means that locks have become free.
+// hintChannel is the channel for the SKUs whose keepers have work: orders were closed or paid,
+// the sale is new, or its terms have changed. An empty SKU means that locks have become free.
 const hintChannel = "orders:hint"
 
-// noticeChannel is the channel of the notices for the callers of node.
+// noticeChannel returns the channel of the notices for callers on node.
 func noticeChannel(node string) string { return "orders:notice:" + node }
 
-// A Notice is what became of a reserved order: a row, or a refusal. To another node
-// it goes with every column of the row, not as the API shows it.
+// A Notice is the result of a reserved order: a row or a refusal. Notices to other nodes
+// contain every column of the row, which the JSON of the API does not.
 type Notice struct {
-	ID      string        // as it was reserved
-	Order   *orders.Order `json:",omitempty"` // may be another one: the first under the same key
-	Refused orders.Reason `json:",omitempty"` // instead of Order
+	ID      string        // id of the reservation
+	Order   *orders.Order `json:",omitempty"` // the row, or the row of the first order with the same key
+	Refused orders.Reason `json:",omitempty"` // set instead of Order
 }
 
-// listen receives the messages of other nodes until ctx ends, and reconnects as often as
-// needed. It calls wake with a SKU whose queue is no longer empty, and hinted with the SKU
-// of a hint.
+// listen receives messages until ctx ends. The client reconnects by itself. listen calls wake
+// with each SKU whose queue is no longer empty, and hinted with the SKU of each hint.
 func (b *bus) listen(ctx context.Context, wake func(string, keeper.Work) bool, hinted func(sku string)) error {
 	sub := b.rdb.Subscribe(ctx, inventory.WakeChannel, hintChannel, noticeChannel(b.node))
 	defer func() { _ = sub.Close() }()
@@ -58,7 +56,7 @@ func (b *bus) listen(ctx context.Context, wake func(string, keeper.Work) bool, h
 				wake(m.Payload, keeper.Drain)
 			case hintChannel:
 				hinted(m.Payload)
-			default: // notices for this node
+			default: // the channel of this node's notices
 				var notices []Notice
 				if json.Unmarshal([]byte(m.Payload), &notices) == nil {
 					b.deliver(notices...)
@@ -68,8 +66,8 @@ func (b *bus) listen(ctx context.Context, wake func(string, keeper.Work) bool, h
 	}
 }
 
-// notify delivers a keeper's decisions to the callers that wait: on this node at once, on
-// other nodes with one message per node.
+// notify delivers a keeper's decisions to waiting callers: directly to callers on this node,
+// and with one message per node to callers on other nodes.
 func (b *bus) notify(ctx context.Context, decisions []orders.Decision) {
 	here, elsewhere := make([]Notice, 0, len(decisions)), map[string][]Notice{}
 	for _, d := range decisions {
@@ -97,7 +95,7 @@ func (b *bus) notify(ctx context.Context, decisions []orders.Decision) {
 	b.loop.Record(ctx, errors.Join(errs...))
 }
 
-// hint publishes sku on hintChannel, unless Redis is down.
+// hint publishes sku on hintChannel, unless all Redis masters are down.
 func (b *bus) hint(ctx context.Context, sku string) {
 	if !b.health.allDown() {
 		b.loop.Record(ctx, b.rdb.Publish(ctx, hintChannel, sku).Err())

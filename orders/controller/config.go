@@ -12,44 +12,45 @@ import (
 	"flashsale/orders/store"
 )
 
-// Config of a Controller. All fields are required.
+// Config configures a Controller. All fields are required.
 type Config struct {
 	Store *store.Store
 	Gate  Gate
 	Redis redis.UniversalClient
-	Locks lease.Locker // says who keeps a SKU; its Run is run here
+	Locks lease.Locker // decides which node keeps a SKU; the controller calls its Run
 	Clock func() time.Time
 	Log   *slog.Logger
-	// Deliver hears what became of orders whose callers wait on this node. It must
-	// not block.
+	// Deliver receives the notices for orders whose callers wait on this node. It must not
+	// block.
 	Deliver  func(...Notice)
-	OnCommit func(*keeper.Commit) // hears of each transaction, for metrics and traces; it must not block
+	OnCommit func(*keeper.Commit) // receives each commit, for metrics and traces; it must not block
 	Keeper   KeeperConfig
 	Direct   DirectConfig
 }
 
 // Limits of a node.
 const (
-	Batch   = 500 // orders per transaction: the gate's scripts take no more ids at once
-	Workers = 24  // SKUs that a node serves at once, beside those that only have orders to commit
+	Batch   = 500 // maximum number of orders in a transaction; a gate's script takes at most 500 ids
+	Workers = 24  // maximum number of passes at once, except passes that only drain a queue
 )
 
-// KeeperConfig of the keepers. The zero value means the defaults.
+// KeeperConfig configures the keepers. A zero field means its default.
 type KeeperConfig struct {
-	Lease time.Duration // a dead node's SKUs are taken over within it. Default 5 s
-	// ResyncEvery is how long a hint that got lost goes unnoticed. Default 1 s.
+	// Lease is the time within which the SKUs of a dead node are taken over. Default 5 s.
+	Lease time.Duration
+	// ResyncEvery is the interval of resyncs, and so the delay that a lost hint causes.
+	// Default 1 s.
 	ResyncEvery time.Duration
-	// ReconcileEvery is how often the sums of a gate that is in use are compared
-	// with the database's. Default 1 s.
+	// ReconcileEvery is the interval at which the sums of a gate in use are compared with
+	// the database's. Default 1 s.
 	ReconcileEvery time.Duration
-	// ReconcileHoldsEvery is how often the gate is compared with the database
-	// order by order, whether or not it has changed. Default 10 min.
+	// ReconcileHoldsEvery is the interval at which each gate is compared with the database
+	// order by order, even if it has not changed. Default 10 min.
 	ReconcileHoldsEvery time.Duration
 }
 
-// WithDefaults returns c with the defaults for what is missing.
+// WithDefaults returns c with defaults for all fields that are zero or negative.
 func (c KeeperConfig) WithDefaults() KeeperConfig {
-	// What is below zero was not given, either.
 	c.Lease = cmp.Or(max(c.Lease, 0), 5*time.Second)
 	c.ResyncEvery = cmp.Or(max(c.ResyncEvery, 0), time.Second)
 	c.ReconcileEvery = cmp.Or(max(c.ReconcileEvery, 0), time.Second)
@@ -58,44 +59,43 @@ func (c KeeperConfig) WithDefaults() KeeperConfig {
 	return c
 }
 
-// LockLease is the time to live of a SKU's lock: shorter than the lease by
-// the time that the others need to notice that it is free.
+// LockLease returns the time to live of a SKU's lock. It is shorter than the lease, because
+// other nodes need time to notice that the lock is free.
 func (c KeeperConfig) LockLease() time.Duration {
 	c = c.WithDefaults()
 	return c.Lease - 2*c.assignEvery()
 }
 
-// assignEvery is how often a node looks for locks that are free.
+// assignEvery returns the interval at which a node looks for free locks.
 func (c KeeperConfig) assignEvery() time.Duration { return c.Lease / 20 }
 
-// maxBeatEvery is how often a node says that it is there; oftener with a short
-// lease. So often does it learn who comes and goes, too.
+// maxBeatEvery is the maximum interval of a node's heartbeats. A short lease makes them more
+// frequent. A heartbeat also returns the live nodes, so it notices nodes that come and go.
 const maxBeatEvery = time.Second
 
-// DirectConfig of direct mode. The zero value means the defaults.
+// DirectConfig configures direct mode. A zero field means its default.
 type DirectConfig struct {
-	// After is for how long the master of a sale's gate must have taken no writes
-	// before the sale is sold in direct mode, and how long it must have taken them
-	// again before a keeper takes the sale over. Up to twice as long where Redis
-	// does not even refuse. Default 3 s.
+	// After is the time for which a sale's Redis master must refuse writes before the sale
+	// enters direct mode, and accept writes before a keeper takes the sale over again. If
+	// the master does not answer at all, it can take up to twice as long. Default 3 s.
 	After time.Duration
-	// Max bounds the buyers of one node who are in direct mode at once: the
-	// database must not be run over. Others hear inventory.ErrBusy. Default 256.
+	// Max is the maximum number of direct orders in progress on a node, which protects the
+	// database. Further orders are refused with inventory.ErrBusy. Default 256.
 	Max int
 }
 
-// WithDefaults returns c with the defaults for what is missing.
+// WithDefaults returns c with defaults for all fields that are zero or negative.
 func (c DirectConfig) WithDefaults() DirectConfig {
 	c.After, c.Max = cmp.Or(max(c.After, 0), 3*time.Second), cmp.Or(max(c.Max, 0), 256)
 	return c
 }
 
-// contraryProbes are how many probes in a row change what is known of a master,
-// at least.
+// contraryProbes is the minimum number of consecutive probes that change the state of a
+// master.
 const contraryProbes = 4
 
-// probeEvery is how often a node writes to the masters: often enough for a
-// keeper to live by it.
+// probeEvery returns the interval of probes. It is shorter than the lease, because a probe
+// counts as progress of an idle keeper.
 func (c DirectConfig) probeEvery(lease time.Duration) time.Duration {
 	return min(time.Second, c.After/contraryProbes, lease/4)
 }

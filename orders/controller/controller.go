@@ -14,31 +14,31 @@ import (
 )
 
 // A Controller runs this node's keepers. The assigner decides which SKUs they keep, the pool
-// runs their passes, and the bus connects the nodes. A resync finds what a lost message
-// would have caused.
+// runs their passes, and the bus connects the nodes. A resync finds the work that a lost
+// message announced.
 type Controller struct {
 	cfg      Config
 	Commits  *keeper.GroupCommit
 	catalog  *store.Catalog
 	health   *redisHealth
-	Loops    map[string]*Loop // by name
+	Loops    map[string]*Loop // loops by name
 	bus      *bus
 	pool     *pool
 	assigner *assigner
 	count    keeper.Counters
 
-	staleEpochs sync.Map                      // SKU → epoch of the stale gate that was announced last: see Stale
-	clockOffset atomic.Pointer[time.Duration] // Redis's clock, less this one's: nil until it was asked
+	staleEpochs sync.Map                      // SKU → epoch of the stale gate that Stale announced last
+	clockOffset atomic.Pointer[time.Duration] // Redis's clock minus this process's; nil until a resync has read it
 }
 
-// New returns the controller of a node. It keeps nothing until Run runs.
+// New returns the controller of a node. It keeps no SKU until Run is called.
 func New(cfg Config) *Controller {
 	c := &Controller{
 		cfg: cfg, catalog: store.NewCatalog(cfg.Store, cfg.Clock), Loops: newLoops(cfg.Log),
 		health: &redisHealth{
 			gate: cfg.Gate, log: cfg.Log, timeout: min(cfg.Keeper.Lease/5, maxProbeTimeout),
-			// As long as it takes a master that does not answer to be down.
-			lasts: int(cfg.Direct.After / cfg.Direct.probeEvery(cfg.Keeper.Lease)),
+			// The number of probes in DirectConfig.After.
+			threshold: int(cfg.Direct.After / cfg.Direct.probeEvery(cfg.Keeper.Lease)),
 		},
 	}
 	c.Commits = keeper.NewGroupCommit(cfg.Store, Batch, Workers, cfg.Keeper.Lease/4, &c.count)
@@ -48,7 +48,7 @@ func New(cfg Config) *Controller {
 		early: make(chan struct{}, 1), handedOverAt: map[string]time.Time{},
 		keepers: keeper.Config{
 			Store: cfg.Store, Gate: cfg.Gate, Commits: c.Commits, Batch: Batch, Log: cfg.Log, Count: &c.count,
-			Rounds:   max(1, int64(cfg.Keeper.ReconcileHoldsEvery/(2*cfg.Keeper.ResyncEvery))), // a scan takes half the time
+			Rounds:   max(1, int64(cfg.Keeper.ReconcileHoldsEvery/(2*cfg.Keeper.ResyncEvery))), // a scan ends half-way to the next one
 			Announce: c.announce, Tell: c.bus.notify, OnCommit: c.committed,
 		},
 	}
@@ -57,8 +57,8 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// Run keeps SKUs until ctx ends. It ends in two steps: SKUs are handed over while
-// locks and messages still work.
+// Run keeps SKUs until ctx ends. It then hands them over, and stops the locks and the bus
+// last, because a handover needs both.
 func (c *Controller) Run(ctx context.Context) error {
 	under, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -73,8 +73,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	return errors.Join(err, base.Wait())
 }
 
-// keep keeps SKUs until ctx ends. It then waits up to one lease for the passes that are
-// running, and hands the SKUs over. It does not wait for a pass that hangs.
+// keep keeps SKUs until ctx ends. It then hands them over. It waits up to one lease for
+// running passes, but not for a pass that hangs.
 func (c *Controller) keep(ctx context.Context) error {
 	cfg := c.cfg.Keeper
 	var g errgroup.Group
@@ -82,33 +82,33 @@ func (c *Controller) keep(ctx context.Context) error {
 	g.Go(func() error { c.assigner.run(ctx); return nil })
 	g.Go(func() error { return c.Loops["heartbeat"].Every(ctx, min(maxBeatEvery, cfg.Lease/4), c.assigner.beat) })
 	g.Go(func() error { return c.Loops["resync"].Every(ctx, cfg.ResyncEvery, c.resync) })
-	g.Go(func() error { return new(Loop).Every(ctx, cfg.assignEvery(), c.assigner.releaseStalled) }) // nothing to log or to count
+	g.Go(func() error { return new(Loop).Every(ctx, cfg.assignEvery(), c.assigner.releaseStalled) }) // always returns nil
 	err := g.Wait()
 	c.assigner.leave()
 	return err
 }
 
-// handleHint acts on a hint about a SKU. If this node does not know of another node that
-// keeps the SKU, it looks for free locks: the sale is new, or no node keeps it.
+// handleHint acts on a hint about a SKU. If no known node keeps the SKU, because the sale is
+// new or has lost its keeper, handleHint starts an assignment.
 func (c *Controller) handleHint(sku string) {
 	if !c.pool.wake(sku, keeper.Release|keeper.Inspect) && !c.assigner.isOthers(sku) {
 		c.assigner.assignSoon()
 	}
 }
 
-// Catalog is this node's copy of the sales.
+// Catalog returns this node's copy of the sales.
 func (c *Controller) Catalog() *store.Catalog { return c.catalog }
 
-// Loop returns one of the node's loops by its name.
+// Loop returns the node's loop of that name, or nil.
 func (c *Controller) Loop(name string) *Loop { return c.Loops[name] }
 
-// RequestRelease has the keeper of sku, here or elsewhere, look at orders that were closed
-// or paid.
+// RequestRelease asks the keeper of sku, on this node or another one, to release orders that
+// were closed or paid.
 func (c *Controller) RequestRelease(ctx context.Context, sku string) {
 	c.request(ctx, sku, keeper.Release)
 }
 
-// RequestInspect has the keeper of sku compare the gate with the database.
+// RequestInspect asks the keeper of sku to compare the gate with the sale's row.
 func (c *Controller) RequestInspect(ctx context.Context, sku string) {
 	c.request(ctx, sku, keeper.Inspect)
 }
@@ -119,7 +119,7 @@ func (c *Controller) request(ctx context.Context, sku string, todo keeper.Work) 
 	}
 }
 
-// RequestKeeper says that a sale is new, or on again: it needs a keeper.
+// RequestKeeper asks the nodes for a keeper of sku, because the sale is new or is on again.
 func (c *Controller) RequestKeeper(ctx context.Context, sku string) {
 	c.assigner.assignSoon()
 	c.bus.hint(ctx, sku)
@@ -128,30 +128,28 @@ func (c *Controller) RequestKeeper(ctx context.Context, sku string) {
 // Kept returns the SKUs that this node keeps.
 func (c *Controller) Kept() []string { return c.pool.skus() }
 
-// Counters are what this node's keepers and sweeper have done.
+// Counters returns the counters of this node's keepers and sweeper.
 func (c *Controller) Counters() *keeper.Counters { return &c.count }
 
-// RedisDown reports whether Redis, or a master of it, has refused this node's writes for
-// long (see DirectConfig.After).
+// RedisDown reports whether a Redis master is down for this node (see GateUntrusted).
 func (c *Controller) RedisDown() bool { return len(c.health.downMasters()) > 0 }
 
 // GateUntrusted reports whether the Redis master of sku is down for this node. A master is
-// down once it has refused this node's writes for DirectConfig.After, until it has accepted
-// them again for the same time.
+// down after it has refused this node's writes for DirectConfig.After, until it has accepted
+// them for the same time.
 func (c *Controller) GateUntrusted(sku string) bool { return c.health.gateUntrusted(sku) }
 
-// Stats returns what the last resync found.
+// Stats returns the results of the last resync.
 func (c *Controller) Stats() Stats { return c.pool.stats() }
 
-// committed passes a keeper's transaction on, with what it takes to tell how
-// late its orders are.
+// committed passes a commit on to Config.OnCommit, with the clock offset that Commit.Lag needs.
 func (c *Controller) committed(commit *keeper.Commit) {
 	commit.ClockOffset = c.clockOffset.Load()
 	c.cfg.OnCommit(commit)
 }
 
-// Balances are the last ones of the SKUs that this node keeps. One that was not
-// compared yet is the zero Balance.
+// Balances returns the last balance of each SKU that this node keeps. The balance is zero if
+// the SKU was not compared yet.
 func (c *Controller) Balances() map[string]keeper.Balance {
 	all := map[string]keeper.Balance{}
 	for sku, s := range c.pool.all() {

@@ -8,22 +8,22 @@ import (
 	"flashsale/orders"
 )
 
-// In direct mode a sale continues while Redis is away for long: each node uses the
-// keeper's transaction, without a gate and without a queue. Direct mode is a state of the
-// sale in the database (pastgate.go), so that all nodes agree:
+// In direct mode a sale continues while Redis is down: each node runs the keeper's transaction
+// itself, without a gate and without a queue. The mode is a column of the sale's row, so that
+// all nodes agree:
 //
-//   - It is announced (orders.ModeChanging), and entered once every node has learned of
-//     the announcement, by one update that raises fence and epoch. Both happen only while
-//     no live node writes to the master that has the sale's gate. Then neither the keeper
-//     nor a successor can reach the gate. If a single node is cut off, nothing changes.
+//   - A switch is announced (orders.ModeChanging). When no node relies on the gate any more,
+//     one update enters direct mode and raises fence and epoch. Both steps require that no live
+//     node writes to the Redis master of the sale, so that no keeper can reach the gate. If
+//     only one node is cut off from Redis, nothing changes.
 //   - Each order is conditional on the mode.
-//   - The rebuild of the gate ends direct mode, in the transaction that issues the new
-//     epoch, before the gate opens.
+//   - A rebuild of the gate ends direct mode in the transaction that issues the new epoch,
+//     before the gate opens.
 
-// probe checks every Redis master, and enters direct mode if one is down.
+// probe probes every Redis master. If one is down, it calls EnterDirect.
 func (c *Controller) probe(ctx context.Context) error {
 	if c.health.probe(ctx) {
-		_ = c.assigner.beat(ctx) // the next heartbeat repeats it
+		_ = c.assigner.beat(ctx) // if this fails, the next heartbeat stores the change
 	}
 	if ctx.Err() != nil || !c.RedisDown() {
 		return nil
@@ -31,9 +31,9 @@ func (c *Controller) probe(ctx context.Context) error {
 	return c.EnterDirect(ctx)
 }
 
-// EnterDirect switches the sales that have not ended to direct mode. A sale is switched
-// only if no live node writes to the master of its gate. The first call announces the
-// change, and a later call makes it.
+// EnterDirect switches sales to direct mode if their Redis master is down and no live node
+// writes to it. The first call announces the switch, and a call after store.CatalogLease makes
+// it. Sales that have ended are not switched.
 func (c *Controller) EnterDirect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Store.Timeout)
 	defer cancel()
@@ -58,7 +58,7 @@ func (c *Controller) EnterDirect(ctx context.Context) error {
 			errs = append(errs, err)
 			if entered {
 				c.count.DirectEntered.Add(1)
-				c.cfg.Log.Warn("selling in direct mode", "sku", sku)
+				c.cfg.Log.Warn("direct mode entered: selling without Redis", "sku", sku)
 			}
 		}
 	}
@@ -68,22 +68,21 @@ func (c *Controller) EnterDirect(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// CommitDirect is Store.Direct, counted.
+// CommitDirect commits orders in direct mode like Store.Direct, and counts the inserted orders.
 func (c *Controller) CommitDirect(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
-	verdicts, err := c.cfg.Store.Direct(ctx, sku, batch)
-	for _, v := range verdicts {
-		if v.Action == orders.Insert {
+	decisions, err := c.cfg.Store.Direct(ctx, sku, batch)
+	for _, d := range decisions {
+		if d.Action == orders.Insert {
 			c.count.DirectPlaced.Add(1)
 		}
 	}
-	return verdicts, err
+	return decisions, err
 }
 
-// InDirectMode reports whether this node sells without Redis, or without one of its
-// masters.
+// InDirectMode reports whether a Redis master is down and a sale is in direct mode.
 func (c *Controller) InDirectMode() bool { return c.RedisDown() && c.DirectSales() > 0 }
 
-// DirectSales is how many sales are sold in direct mode.
+// DirectSales returns the number of sales in direct mode.
 func (c *Controller) DirectSales() (n int) {
 	for _, sale := range c.catalog.All() {
 		if sale.Mode == orders.ModeDirect {

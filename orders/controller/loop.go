@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// A Loop counts the failures of one of a node's loops, and logs the first failure and the
-// recovery. It does not log the failures between them, because a store that cannot be
-// reached fails a loop many times a second.
+// A Loop counts the failed turns of one of a node's loops. It logs only the first failure and
+// the recovery, because a store that is down fails a loop many times a second.
 type Loop struct {
 	name     string
 	log      *slog.Logger
 	failing  atomic.Bool
-	Failures atomic.Int64 // turns that failed
+	Failures atomic.Int64 // number of failed turns
 }
 
-// Record records the result of one turn of the loop. It ignores the result of a turn
-// whose context has ended, because the node is stopping.
+// Record records the result of a turn. If ctx has ended, Record does nothing, because the node
+// is stopping.
 func (l *Loop) Record(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:
@@ -34,7 +33,7 @@ func (l *Loop) Record(ctx context.Context, err error) {
 	}
 }
 
-// Every takes a turn each d until ctx ends, the first one at once.
+// Every calls turn at once and then at intervals of d, until ctx ends. It returns nil.
 func (l *Loop) Every(ctx context.Context, d time.Duration, turn func(context.Context) error) error {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
@@ -56,7 +55,7 @@ func newLoops(log *slog.Logger) map[string]*Loop {
 	return loops
 }
 
-// signal sends to c, unless c is full: then its receiver was called before.
+// signal sends to c, unless c is full. In a full channel, a signal is pending already.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -15,84 +15,82 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A pool runs the passes of this node's keepers. It is a work queue by SKU: a few workers
-// serve all SKUs, one pass each in turn. It uses no store itself.
+// A pool runs the passes of this node's keepers. It is a queue of SKUs: a fixed number of
+// workers serve all SKUs in turn, one pass each. The pool itself uses no store.
 type pool struct {
-	cfg    KeeperConfig
-	log    *slog.Logger
-	count  *keeper.Counters
-	wrote  func(sku string) time.Time // when this node last wrote to both stores of sku; zero for never
-	places chan struct{}              // passes that do more than drain a queue
-	calls  chan struct{}              // due has grown; as many as there are workers
+	cfg     KeeperConfig
+	log     *slog.Logger
+	count   *keeper.Counters
+	wrote   func(sku string) time.Time // returns when this node last wrote to both stores of sku, or the zero time
+	places  chan struct{}              // an element for each running pass that does more than drain a queue
+	wakeups chan struct{}              // an element for each worker to wake, because due has grown
 
 	mu           sync.Mutex
 	slots        map[string]*slot
-	due          []*slot              // to be run, oldest first
-	backoffUntil map[string]time.Time // until when not to take a SKU
+	due          []*slot              // slots that wait for a pass, oldest first
+	backoffUntil map[string]time.Time // SKU → time until which this node must not take it
 }
 
-// A slot is a keeper and what it has to do. The pool's mu guards it, but for
-// the keeper, which belongs to the pass under way.
+// A slot holds a keeper and its work. The pool's mu guards the slot, except for the keeper,
+// which only the current pass uses.
 type slot struct {
 	*keeper.Keeper
 	sku  string
-	held interface { // the SKU's lock
+	lock interface { // the SKU's lock
 		Context() context.Context
 		Release(ctx context.Context) error
 	}
-	aliveAt         time.Time   // the last sign of life when the pass under way began
-	todo            keeper.Work // of the next pass
-	doing           keeper.Work // of the pass under way
+	progressAt      time.Time   // time of the last progress before the current pass
+	todo            keeper.Work // work for the next pass
+	doing           keeper.Work // work of the current pass
 	queued, running bool
-	failures        int           // passes in a row that ended in an error
-	stopped         chan struct{} // closed once the slot is removed and no pass of it runs
+	failures        int           // number of consecutive passes that failed
+	stopped         chan struct{} // closed when the slot is removed and its last pass has ended
 	backlog         backlog
 
 	schedule
 }
 
-// A backlog is the queue of a SKU when resync last read it. If Redis cannot be read, the
-// backlog stays, and its age grows.
+// A backlog describes the queue of a SKU as the last resync read it. While Redis is down, the
+// backlog stays the same and its age grows.
 type backlog struct {
 	orders int64
-	since  time.Time // when its oldest order was reserved, by this process's clock; zero: not known
+	since  time.Time // time of the oldest reservation, on this process's clock; zero if not known
 }
 
-// draining is how many SKUs more may be served at once: those that only have orders to
-// commit wait for a transaction that they share, with no connection of their own.
-const draining = 40
+// drainWorkers is the number of workers besides Workers. Passes that only commit orders wait
+// for a shared transaction and need no database connection of their own.
+const drainWorkers = 40
 
 func newPool(cfg KeeperConfig, log *slog.Logger, count *keeper.Counters, wrote func(sku string) time.Time) *pool {
 	return &pool{
 		cfg: cfg, log: log, count: count, wrote: wrote,
-		places: make(chan struct{}, Workers), calls: make(chan struct{}, draining+Workers),
+		places: make(chan struct{}, Workers), wakeups: make(chan struct{}, drainWorkers+Workers),
 		slots: map[string]*slot{}, backoffUntil: map[string]time.Time{},
 	}
 }
 
-// run serves slots until ctx ends. Passes that are under way then may end within one
-// lease.
+// run serves slots until ctx ends. It then gives running passes one lease to end.
 func (p *pool) run(ctx context.Context) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.cfg.Lease, cancel) })()
 	var workers sync.WaitGroup
-	for range draining + Workers {
+	for range drainWorkers + Workers {
 		workers.Go(func() { p.work(ctx, late) })
 	}
 	workers.Wait()
 }
 
-// work serves slots until ctx ends, one pass each, in turn: a busy SKU does
-// not keep the others waiting for longer than one batch. What is still due
-// when ctx ends is another node's to do.
+// work serves slots until ctx ends, one pass at a time. A busy SKU therefore delays other SKUs
+// by no more than a pass. Slots that are still due when ctx ends are left to other nodes.
 func (p *pool) work(ctx, late context.Context) {
 	for ctx.Err() == nil {
 		s := p.next()
 		if s == nil {
 			select {
 			case <-ctx.Done():
-			case <-p.calls:
+			case <-p.wakeups:
 			}
 			continue
 		}
@@ -111,13 +109,13 @@ func (p *pool) next() *slot {
 	s := p.due[0]
 	p.due[0], p.due = nil, p.due[1:]
 	if len(p.due) > 0 {
-		signal(p.calls)
+		signal(p.wakeups)
 	}
 	return s
 }
 
-// start begins a pass of s. It returns false if s was removed while it stood in line: its
-// lock may be another node's by now.
+// start starts a pass of s. It returns false if s was removed while it was due, because
+// another node may have its lock by now.
 func (p *pool) start(s *slot) bool {
 	wrote := p.wrote(s.sku)
 	p.mu.Lock()
@@ -125,19 +123,20 @@ func (p *pool) start(s *slot) bool {
 	if p.slots[s.sku] != s {
 		return false
 	}
-	s.aliveAt = s.lastAlive(wrote)
+	s.progressAt = s.lastProgress(wrote)
 	s.queued, s.running = false, true
 	s.doing, s.todo = s.todo, 0
 	s.later &^= s.doing
 	return true
 }
 
-// lastAlive returns s's last sign of life, where its node last wrote to both stores at
-// wrote. The caller has mu.
-func (s *slot) lastAlive(wrote time.Time) time.Time {
+// lastProgress returns the time of the last progress of s. The node's last write to both
+// stores, at wrote, counts as progress of a slot that is idle and has not failed. The caller
+// holds the pool's mu.
+func (s *slot) lastProgress(wrote time.Time) time.Time {
 	at := s.Progressed()
-	if s.aliveAt.After(at) {
-		at = s.aliveAt
+	if s.progressAt.After(at) {
+		at = s.progressAt
 	}
 	if !s.running && s.failures == 0 && wrote.After(at) {
 		return wrote
@@ -145,17 +144,16 @@ func (s *slot) lastAlive(wrote time.Time) time.Time {
 	return at
 }
 
-// serve runs one pass of s, until late at most, and never past the lease. It
-// returns when the pass has to end, whether it does or not: a worker must not
-// hang with it.
+// serve runs one pass of s. The pass is cancelled when its lock or the context late ends.
+// serve then returns even if the pass hangs, so that the worker can serve other SKUs.
 func (p *pool) serve(s *slot, late context.Context) {
-	ctx, cancel := context.WithCancelCause(s.held.Context())
+	ctx, cancel := context.WithCancelCause(s.lock.Context())
 	defer context.AfterFunc(late, func() { cancel(context.Cause(late)) })()
 	if s.doing != keeper.Drain {
 		select {
 		case p.places <- struct{}{}:
 			defer func() { <-p.places }()
-		case <-ctx.Done(): // and so will the pass
+		case <-ctx.Done(): // the pass fails at once
 		}
 	}
 	ended := make(chan struct{})
@@ -173,13 +171,13 @@ func (p *pool) serve(s *slot, late context.Context) {
 	}
 }
 
-// A pass that failed is tried again: a store is away, most likely.
+// A failed pass is repeated after a random pause, whose mean grows from firstRetry to lastRetry.
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 400 * time.Millisecond
 )
 
-// finish records the end of a pass, and the work that is left. It reports whether another
+// finish records the result of a pass and the work that is left. It reports whether another
 // node's keeper has taken over.
 func (p *pool) finish(s *slot, left keeper.Work, err error) (fenced bool) {
 	p.mu.Lock()
@@ -188,7 +186,7 @@ func (p *pool) finish(s *slot, left keeper.Work, err error) (fenced bool) {
 	s.later |= left & keeper.Later
 	s.todo |= left &^ keeper.Later
 	if p.slots[s.sku] != s {
-		close(s.stopped) // somebody is waiting for this pass to end
+		close(s.stopped) // drop waits for the end of this pass
 		return false
 	}
 	if err == nil {
@@ -208,21 +206,21 @@ func (p *pool) finish(s *slot, left keeper.Work, err error) (fenced bool) {
 		p.log.Warn("another keeper has taken over", "sku", s.sku, "fence", s.Fence(), "error", err)
 		return true
 	}
-	if s.failures == 1 { // said once, tried until it works
-		p.log.Warn("keeper's pass failed", "sku", s.sku, "error", err)
+	if s.failures == 1 { // later failures are not logged
+		p.log.Warn("keeper's pass failed, will be retried", "sku", s.sku, "error", err)
 	}
 	pause := min(firstRetry<<min(s.failures-1, 8), lastRetry)
 	time.AfterFunc(pause/2+rand.N(pause), func() { p.wake(s.sku, keeper.Drain) })
 	return false
 }
 
-// wake has the keeper of sku do some work soon, and reports whether this node keeps it.
+// wake schedules work for the keeper of sku, and reports whether this node keeps sku.
 func (p *pool) wake(sku string, todo keeper.Work) bool {
 	return p.update(sku, func(*slot) keeper.Work { return todo })
 }
 
-// update calls change with the slot of sku, and enqueues the work that change returns. It
-// reports whether this node keeps sku. The pool's mu is held meanwhile.
+// update calls change with the slot of sku while it holds the pool's mu, and schedules the
+// work that change returns. It reports whether this node keeps sku.
 func (p *pool) update(sku string, change func(*slot) keeper.Work) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -236,35 +234,35 @@ func (p *pool) update(sku string, change func(*slot) keeper.Work) bool {
 	return true
 }
 
-// enqueue has a pass of s do some work: the next one, where one is under way. The
-// caller has mu.
+// enqueue adds work to the next pass of s. It makes s due, unless a pass of s is running: then
+// finish does so. The caller holds the pool's mu.
 func (p *pool) enqueue(s *slot, todo keeper.Work) {
 	s.todo |= todo
 	if !s.running && !s.queued {
 		s.queued = true
 		p.due = append(p.due, s)
-		signal(p.calls)
+		signal(p.wakeups)
 	}
 }
 
-// add begins to serve s, until its lock ends.
+// add serves s until its lock ends.
 func (p *pool) add(s *slot) {
 	p.mu.Lock()
 	p.slots[s.sku] = s
 	p.enqueue(s, keeper.Release|keeper.Inspect)
 	p.mu.Unlock()
-	held := s.held.Context()
-	context.AfterFunc(held, func() {
-		if cause := context.Cause(held); errors.Is(cause, lease.ErrLost) {
+	ctx := s.lock.Context()
+	context.AfterFunc(ctx, func() {
+		if cause := context.Cause(ctx); errors.Is(cause, lease.ErrLost) {
 			p.count.Lost.Add(1)
-			p.log.Warn("lock of a SKU lost", "sku", s.sku, "cause", cause)
+			p.log.Warn("lock lost", "sku", s.sku, "cause", cause)
 		}
 		p.drop(s, 0, 0)
 	})
 }
 
-// drop removes a slot and releases its lock. A pass that is under way may end first,
-// within timeout. This node does not take the SKU again for the time backoff.
+// drop removes a slot and releases its lock. It waits for a running pass until timeout. This
+// node does not take the SKU again for the time backoff.
 func (p *pool) drop(s *slot, timeout, backoff time.Duration) {
 	running, ok := p.remove(s, backoff)
 	if !ok {
@@ -279,8 +277,8 @@ func (p *pool) drop(s *slot, timeout, backoff time.Duration) {
 	p.release(s)
 }
 
-// remove removes a slot, so that no further pass of it begins. It returns false if the
-// slot was removed before.
+// remove removes a slot, so that no further pass of it starts. It reports whether a pass is
+// running, and ok is false if the slot was removed before.
 func (p *pool) remove(s *slot, backoff time.Duration) (running, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -294,13 +292,13 @@ func (p *pool) remove(s *slot, backoff time.Duration) (running, ok bool) {
 	return s.running, true
 }
 
-// release releases the lock of a slot that was removed, which ends its pass, if there is
-// one: after the last commit, unless the pass hangs. What comes later the fence refuses.
+// release releases the lock of a removed slot, which cancels a pass that still runs. The fence
+// rejects database writes that such a pass sends afterwards.
 func (p *pool) release(s *slot) {
-	if errors.Is(context.Cause(s.held.Context()), lease.ErrLost) {
-		return // there is no lock to release, and often no store that answers
+	if errors.Is(context.Cause(s.lock.Context()), lease.ErrLost) {
+		return // there is no lock to release, and Redis may be down
 	}
-	if err := s.held.Release(context.Background()); err != nil { // within a time of its own
+	if err := s.lock.Release(context.Background()); err != nil { // Release has its own timeout
 		p.log.Debug("lock not released", "sku", s.sku, "error", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"flashsale/orders/keeper"
 )
 
-// shouldKeep moves no more than its share when a node comes or goes.
-func TestShouldKeepMovesLittle(t *testing.T) {
+// If a node joins, ShouldKeep moves only the SKUs that the new node should keep.
+func TestShouldKeepMovesFewSKUs(t *testing.T) {
 	two, three := []string{"a", "b"}, []string{"a", "b", "c"}
 	count := map[string]int{}
 	for i := range 3000 {
@@ -22,92 +22,92 @@ func TestShouldKeepMovesLittle(t *testing.T) {
 		before, after := ShouldKeep(two, sku), ShouldKeep(three, sku)
 		count[after]++
 		if after != before && after != "c" {
-			t.Fatalf("%s moved from %s to %s, for c", sku, before, after)
+			t.Fatalf("%s moved from %s to %s, want %s or c", sku, before, after, before)
 		}
 	}
 	for _, node := range three {
 		if count[node] < 900 || count[node] > 1100 {
-			t.Errorf("%s keeps %d of 3000", node, count[node])
+			t.Errorf("got %d of 3000 SKUs for %s, want about 1000", count[node], node)
 		}
 	}
-	if ShouldKeep(nil, "x") != "" {
-		t.Error("nobody alive, and yet a keeper")
+	if got := ShouldKeep(nil, "x"); got != "" {
+		t.Errorf("got node %q without live nodes, want none", got)
 	}
 }
 
-// testPool is the pool of a node that never writes to a store.
+// testPool returns the pool of a node that never writes to a store.
 func testPool() *pool {
 	return newPool(KeeperConfig{}, slog.New(slog.DiscardHandler), &keeper.Counters{}, func(string) time.Time { return time.Time{} })
 }
 
-// A SKU that was given up while it stood in line is not served any more: its
-// lock may be another's by now. And a worker that stops takes none with it, or
-// the hand-over would wait for it for ever.
-func TestLineOfSlots(t *testing.T) {
-	s := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{}), sku: "S", held: &testLock{ctx: t.Context()}}
+// A slot that was dropped while it was due is not served, because another node may have its
+// lock. A worker that stops leaves due slots alone: otherwise a handover would wait forever for
+// the slot's pass.
+func TestDroppedSlotIsNotServed(t *testing.T) {
+	s := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{}), sku: "S", lock: &testLock{ctx: t.Context()}}
 	p := testPool()
 	p.add(s)
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
 	p.work(stopped, stopped)
 	if s.running {
-		t.Error("taken by a worker that had stopped")
+		t.Error("a stopped worker took the slot")
 	}
 	p.drop(s, 0, 0)
 	if p.start(p.next()) {
-		t.Error("served after it was given up")
+		t.Error("got a pass of a dropped slot, want none")
 	}
 }
 
-// awayGate fails each pass at its beginning, and looks then.
-type awayGate struct {
+// A failingGate fails each pass at its first step, and calls a function then.
+type failingGate struct {
 	keeper.Gate
-	look func()
+	onQueue func()
 }
 
-func (g awayGate) Queue(context.Context, string, string, int64) ([]inventory.Queued, error) {
-	g.look()
-	return nil, errors.New("away")
+func (g failingGate) Queue(context.Context, string, string, int64) ([]inventory.Queued, error) {
+	g.onQueue()
+	return nil, errors.New("redis is down")
 }
 
-// Passes that do more than drain have so many places as there are workers, or they would
-// take all connections to the database. Those that drain take no place.
-func TestPlacesOfPasses(t *testing.T) {
+// A pass that does more than drain a queue takes a place. The number of places is bounded,
+// because such passes could take all connections to the database. A pass that only drains
+// takes none.
+func TestDrainingPassTakesNoPlace(t *testing.T) {
 	p := testPool()
 	taken := map[keeper.Work]int{}
 	for _, todo := range []keeper.Work{keeper.Drain, keeper.Drain | keeper.Release} {
-		gate := awayGate{look: func() { taken[todo] = len(p.places) }}
-		s := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{Gate: gate, Batch: 1}), held: &testLock{ctx: t.Context()}, doing: todo, stopped: make(chan struct{})}
+		gate := failingGate{onQueue: func() { taken[todo] = len(p.places) }}
+		s := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{Gate: gate, Batch: 1}), lock: &testLock{ctx: t.Context()}, doing: todo, stopped: make(chan struct{})}
 		p.serve(s, t.Context())
 		<-s.stopped
 	}
 	if taken[keeper.Drain] != 0 || taken[keeper.Drain|keeper.Release] != 1 || len(p.places) != 0 {
-		t.Errorf("places taken: %v, and %d afterwards", taken, len(p.places))
+		t.Errorf("got places taken during the passes %v and %d afterwards, want none for Drain, 1 for the other, 0 afterwards", taken, len(p.places))
 	}
 }
 
-// Every gate is compared order by order each time, whether or not it changes, and
-// not more often than that.
+// Every gate is scanned once in each interval, whether or not it changes.
 func TestEverySaleIsScanned(t *testing.T) {
 	cfg := KeeperConfig{ReconcileHoldsEvery: time.Second}.WithDefaults()
-	walks := func(changing bool) (n int) {
+	scans := func(changing bool) (n int) {
 		s, g, now := schedule{}, inventory.Summary{Open: true}, time.Now()
 		for range 600 { // a minute
 			now = now.Add(100 * time.Millisecond)
 			if changing {
 				g.Granted++
 			}
-			scans := 1
-			if s.comparisons(g, now, cfg, &scans)&keeper.Scan != 0 {
+			allowed := 1
+			if s.comparisons(g, now, cfg, &allowed)&keeper.Scan != 0 {
 				n++
 			}
 		}
 		return n
 	}
-	if busy := walks(true); busy < 50 || busy > 60 {
-		t.Errorf("a busy sale was compared %d times a minute, order by order", busy)
+	if busy := scans(true); busy < 50 || busy > 60 {
+		t.Errorf("got %d scans of a busy sale in a minute, want 50 to 60", busy)
 	}
-	if rest := walks(false); rest < 50 || rest > 60 {
-		t.Errorf("a sale at rest was compared %d times a minute, order by order", rest)
+	if idle := scans(false); idle < 50 || idle > 60 {
+		t.Errorf("got %d scans of an idle sale in a minute, want 50 to 60", idle)
 	}
 }

@@ -11,34 +11,34 @@ import (
 	"flashsale/inventory"
 )
 
-// A redisHealth records which Redis masters accept this node's writes. For each sale,
-// the master of its gate counts.
+// A redisHealth records which Redis masters accept this node's writes. A sale depends on the
+// master that holds its gate.
 //
-// The state of a master changes only after several equal probes, so that a short outage
-// leads no sale into direct mode or out of it. Probes are counted, and not time, because
-// a process that was stopped would count the time of its stop.
+// The state of a master changes only after several probes with the same result, so that a
+// short outage does not switch sales to direct mode and back. Probes are counted because time
+// would also pass while the process is stopped.
 type redisHealth struct {
-	gate    Gate
-	log     *slog.Logger
-	timeout time.Duration // of a probe
-	lasts   int           // probes in a row that it takes
+	gate      Gate
+	log       *slog.Logger
+	timeout   time.Duration // timeout of a probe
+	threshold int           // number of consecutive probes that change the state of a master
 
 	mu     sync.Mutex
-	all    map[string]master // by name, as last probed
-	down   []string          // names of the masters that are down; replaced, never changed
-	latest time.Time         // when any master did
+	all    map[string]master // masters by name, as of the last probe
+	down   []string          // sorted names of the masters that are down; replaced, never modified
+	latest time.Time         // the latest master.wrote of all masters
 }
 
 type master struct {
 	down     bool
-	contrary int       // probes in a row that say the opposite
-	wrote    time.Time // when it last took a write of a keeper
+	contrary int       // number of consecutive probes that contradict down
+	wrote    time.Time // time at which it last accepted a keeper's writes
 }
 
-// maxProbeTimeout is how long Redis may take for a small write, at most.
+// maxProbeTimeout is the maximum timeout of a probe.
 const maxProbeTimeout = time.Second
 
-// probe probes every master, and reports whether one is down now or up again.
+// probe probes every master, and reports whether the state of one has changed.
 func (h *redisHealth) probe(ctx context.Context) (changed bool) {
 	within, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
@@ -46,27 +46,28 @@ func (h *redisHealth) probe(ctx context.Context) (changed bool) {
 	return ctx.Err() == nil && h.observe(probed)
 }
 
-// observe records one probe, and reports whether a master is down now or up again.
+// observe records the results of one probe, and reports whether the state of a master has
+// changed.
 func (h *redisHealth) observe(probed []inventory.Master) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now, all, down := time.Now(), make(map[string]master, len(probed)), []string(nil)
 	for _, p := range probed {
 		m := h.all[p.Name]
-		// Without memory Redis refuses buyers, and lets a keeper take orders off
-		// the queue and give units back: its scripts begin with a deletion.
+		// When Redis is out of memory, it still accepts a keeper's scripts, because they
+		// begin with a deletion. It refuses only reservations.
 		if p.Err == nil || strings.HasPrefix(p.Err.Error(), "OOM ") {
 			m.wrote, h.latest = now, now
 		}
 		if m.contrary++; m.down == (p.Err != nil) {
 			m.contrary = 0
 		}
-		if m.contrary >= h.lasts {
+		if m.contrary >= h.threshold {
 			m.down, m.contrary, changed = !m.down, 0, true
 			if m.down {
-				h.log.Warn("Redis does not take writes", "master", p.Name, "error", p.Err)
+				h.log.Warn("Redis master refuses writes", "master", p.Name, "error", p.Err)
 			} else {
-				h.log.Info("Redis takes writes again", "master", p.Name)
+				h.log.Info("Redis master accepts writes again", "master", p.Name)
 			}
 		}
 		if m.down {
@@ -79,8 +80,8 @@ func (h *redisHealth) observe(probed []inventory.Master) (changed bool) {
 	return changed
 }
 
-// master returns the master of the gate of sku. A master that was not probed counts
-// as up.
+// master returns the name and the state of the master that holds the gate of sku. A master
+// that was not probed counts as up.
 func (h *redisHealth) master(sku string) (name string, m master) {
 	h.mu.Lock()
 	m, standalone := h.all[inventory.Standalone]
@@ -107,7 +108,7 @@ func (h *redisHealth) gateUntrusted(sku string) bool {
 	return m.down
 }
 
-// downMasters returns the names of the masters that are down, in order.
+// downMasters returns the sorted names of the masters that are down.
 func (h *redisHealth) downMasters() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

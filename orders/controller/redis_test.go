@@ -9,45 +9,45 @@ import (
 	"flashsale/inventory"
 )
 
-// sameMaster has the gates of all sales.
+// sameMaster is a Gate with all sales on one master.
 type sameMaster struct{ Gate }
 
 func (sameMaster) Master(context.Context, string) (string, error) { return "a:1", nil }
 
-// A master that comes and goes is neither down nor up again: only what lasts
-// counts. Another master's state makes no difference.
+// Short outages do not change the state of a master, and short recoveries do not either. The
+// state of another master does not matter.
 func TestRedisHealthDoesNotFlap(t *testing.T) {
-	h := redisHealth{log: slog.New(slog.DiscardHandler), lasts: contraryProbes, gate: sameMaster{}}
+	h := redisHealth{log: slog.New(slog.DiscardHandler), threshold: contraryProbes, gate: sameMaster{}}
 	down := func() bool { return h.gateUntrusted("S") }
-	see := func(writes bool, times int) (changes int) {
+	probe := func(writes bool, times int) (changes int) {
 		for n := range times {
 			m := inventory.Master{Name: "a:1"}
 			if !writes {
-				m.Err = errors.New("no")
+				m.Err = errors.New("read only")
 			}
 			if h.observe([]inventory.Master{m, {Name: "b:1"}}) {
 				changes++
 			}
 			if n == 0 && h.allDown() {
-				t.Error("all masters are down, and one is up")
+				t.Error("got all masters down although b:1 is up")
 			}
 		}
 		return changes
 	}
-	blink := func(usual bool) {
+	interrupt := func(usual bool) {
 		t.Helper()
 		for range 100 {
-			if see(!usual, contraryProbes-1)+see(usual, 1) > 0 || down() == usual {
-				t.Fatalf("changed its mind though Redis is usually there: %t", usual)
+			if probe(!usual, contraryProbes-1)+probe(usual, 1) > 0 || down() == usual {
+				t.Fatalf("the state changed after a short interruption; usually up: %t", usual)
 			}
 		}
 	}
-	blink(true)
-	if see(false, contraryProbes) != 1 || !down() {
-		t.Error("Redis has been away for long, and the master is not down")
+	interrupt(true)
+	if probe(false, contraryProbes) != 1 || !down() {
+		t.Error("the master is up after a long outage, want down")
 	}
-	blink(false)
-	if see(true, contraryProbes) != 1 || down() {
-		t.Error("Redis has been back for long, and the master is down")
+	interrupt(false)
+	if probe(true, contraryProbes) != 1 || down() {
+		t.Error("the master is down after a long recovery, want up")
 	}
 }

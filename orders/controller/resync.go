@@ -12,11 +12,11 @@ import (
 )
 
 // resync checks all SKUs of this node with one pipeline and one query, and wakes the keepers
-// that have something to do. It finds everything that a lost message could have reported.
+// that have work. It finds the work of every message that was lost.
 func (c *Controller) resync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Store.Timeout)
 	defer cancel()
-	// Redis is first, because Stats must show a queue that grows while the database is down.
+	// Read Redis first: Stats must show a queue that grows while the database is down.
 	skus := c.pool.skus()
 	summaries, gateErr := c.cfg.Gate.Summaries(ctx, skus...)
 	if gateErr == nil {
@@ -47,7 +47,7 @@ func (c *Controller) resync(ctx context.Context) error {
 		case g.Queued == 0 && now.After(sale.LastOrder().Add(keeper.FinishAfter)):
 			c.pool.wake(sku, keeper.Forget)
 		case !g.Open || g.Stale || g.Epoch != sale.Epoch || sale.Mode != orders.ModeGate || !g.Terms.Equal(sale.Terms()):
-			// The copy may be old, so the keeper reads the sale itself.
+			// This node's copy of the sale may be old, so the keeper reads the row.
 			c.pool.wake(sku, keeper.Inspect)
 		case g.Queued > 0:
 			c.pool.wake(sku, keeper.Drain)
@@ -56,10 +56,11 @@ func (c *Controller) resync(ctx context.Context) error {
 	return nil
 }
 
-// announce implements keeper.Config.Announce.
+// announce implements keeper.Config.Announce. If the announcement is not in this node's copy,
+// announce stores it. If nodes still rely on the gate, it schedules the next inspection.
 func (c *Controller) announce(ctx context.Context, sku string, epoch int64) (now bool, err error) {
 	wait := c.catalog.UntilSwitch(sku, epoch)
-	if wait == store.CatalogLease { // this node knows of no announcement
+	if wait == store.CatalogLease { // the copy contains no announcement
 		if err = c.cfg.Store.Announce(ctx, sku, epoch); err == nil {
 			err = c.catalog.Refresh(ctx)
 		}
@@ -71,9 +72,9 @@ func (c *Controller) announce(ctx context.Context, sku string, epoch int64) (now
 	return wait == 0, err
 }
 
-// Stale announces the replacement of the stale gate of sku, which has that epoch. A
-// buyer's request usually finds a stale gate before the keeper does. Within a second,
-// further calls for the same epoch do nothing.
+// Stale announces the replacement of the stale gate of sku, whose epoch is given. A buyer's
+// request usually finds a stale gate before the keeper does. Further calls for the same epoch
+// do nothing for store.CatalogLease.
 func (c *Controller) Stale(ctx context.Context, sku string, epoch int64) {
 	if asked, _ := c.staleEpochs.Swap(sku, epoch); asked == epoch {
 		return
@@ -89,8 +90,7 @@ func (c *Controller) Stale(ctx context.Context, sku string, epoch int64) {
 	c.RequestInspect(ctx, sku)
 }
 
-// measureQueues records the backlogs of the slots, and the difference between Redis's clock
-// and this one.
+// measureQueues records the backlogs of the slots and the offset of Redis's clock.
 func (c *Controller) measureQueues(ctx context.Context, skus []string, summaries []inventory.Summary) error {
 	var busy []string
 	for i, sku := range skus {

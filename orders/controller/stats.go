@@ -2,15 +2,15 @@ package controller
 
 import "time"
 
-// Stats describe the SKUs that this node keeps, as the last resync found them.
+// Stats describe the SKUs that this node keeps, as of the last resync.
 type Stats struct {
-	Kept    int           // SKUs
-	Queued  int64         // orders in their queues
-	Longest int64         // in one queue
-	Oldest  time.Duration // for how long an order has been waiting
+	Kept    int           // number of SKUs
+	Queued  int64         // number of queued orders of all SKUs
+	Longest int64         // number of orders in the longest queue
+	Oldest  time.Duration // age of the oldest queued order
 
-	Drifting int   // SKUs whose gate was not what the database says, when last compared
-	Drift    int64 // their units that nobody can account for, or of which there are too many
+	Drifting int   // number of SKUs whose last comparison found drift
+	Drift    int64 // sum of the units that are missing or exist twice
 }
 
 func (p *pool) stats() (all Stats) {

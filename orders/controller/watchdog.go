@@ -2,31 +2,31 @@ package controller
 
 import "time"
 
-// A keeper lives by its progress: a commit, a write to the gate that was
-// answered, a stated step of a rebuild. A lock that a timer renews would keep
-// one alive that hangs, or that has lost one of the two stores.
+// The watchdog gives up SKUs whose keepers make no progress: no commit, no answered write to
+// the gate, and no step of a rebuild. Renewing the lock by a timer is not enough, because a
+// keeper that hangs or has lost one of the stores would keep its SKU.
 //
-// A SKU with nothing to do, or in line for a worker, lives by the node's own
-// writes: the heartbeat in the database and the probe of the master that has
-// its gate. Only both together show that its next order would become durable.
+// For a keeper that is idle or waits for a worker, the node's own writes count as progress:
+// the heartbeat in the database and the probe of the Redis master. Only both together show
+// that the next order can become durable.
 
-// stalled removes and returns the slots that made no progress for a lease. It waits for no
-// pass, because the fence refuses what a pass that hangs may still send to the database.
+// stalled removes and returns the slots without progress for one lease. It does not wait for
+// their passes, because the fence rejects what a pass that hangs sends to the database later.
 func (p *pool) stalled() (stalled []*slot) {
 	for sku, s := range p.all() {
 		wrote, backoff := p.wrote(sku), time.Duration(0)
 		p.mu.Lock()
-		silent := time.Since(s.lastAlive(wrote))
+		silent := time.Since(s.lastProgress(wrote))
 		p.mu.Unlock()
 		if silent < p.cfg.Lease {
 			continue
 		}
 		if time.Since(wrote) < p.cfg.Lease {
-			backoff = p.cfg.Lease // another node may do better, and is to have the first try
+			backoff = p.cfg.Lease // another node may make progress, so it gets the first chance
 		}
 		if _, ok := p.remove(s, backoff); ok {
 			p.count.Stalled.Add(1)
-			p.log.Warn("keeper made no progress: its lock is released", "sku", sku, "for", silent)
+			p.log.Warn("keeper made no progress, so its lock is released", "sku", sku, "for", silent)
 			stalled = append(stalled, s)
 		}
 	}

@@ -24,30 +24,29 @@ func (l *testLock) Release(context.Context) error {
 	return nil
 }
 
-// A node gives up a SKU after one lease without progress, and not earlier. For a SKU with
-// nothing to do, the node's writes to both stores count as progress. For any other SKU,
-// only its own progress counts. If the node still writes to both stores, it does not take
-// the SKU again for one lease, so that another node can.
-func TestWatchdog(t *testing.T) {
+// A node gives up a SKU after exactly one lease without progress. For an idle SKU, the node's
+// writes to both stores count as progress. For any other SKU, only its own progress counts. If
+// the node still writes to both stores, it leaves the SKU to other nodes for one lease.
+func TestStalledSKUIsGivenUp(t *testing.T) {
 	const never = 1000 * time.Hour
 	for what, want := range map[string]struct {
 		running      bool
-		redis, beats time.Duration // how long the node writes to Redis and to the database
+		redis, beats time.Duration // time for which the node writes to Redis and to the database
 		after        time.Duration // time until the SKU is given up
 		leaves       bool          // whether the SKU is left to another node for a lease
 	}{
-		"at rest, and all is well":         {false, never, never, never, false},
-		"at rest, and Redis is lost":       {false, time.Minute, never, 2 * time.Minute, false},
-		"at rest, the database is lost":    {false, never, time.Minute, 2 * time.Minute, false},
-		"under way, and makes no progress": {true, never, never, time.Minute, true},
-		"under way, and both are lost":     {true, 0, 0, time.Minute, false},
+		"idle, and both stores work":          {false, never, never, never, false},
+		"idle, and Redis is lost":             {false, time.Minute, never, 2 * time.Minute, false},
+		"idle, and the database is lost":      {false, never, time.Minute, 2 * time.Minute, false},
+		"in a pass without progress":          {true, never, never, time.Minute, true},
+		"in a pass, and both stores are lost": {true, 0, 0, time.Minute, false},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, held := &assigner{health: &redisHealth{lasts: contraryProbes}}, &testLock{ctx: t.Context()}
+				a, lock := &assigner{health: &redisHealth{threshold: contraryProbes}}, &testLock{ctx: t.Context()}
 				p := newPool(KeeperConfig{Lease: time.Minute}, slog.New(slog.DiscardHandler), &keeper.Counters{}, a.wrote)
 				began := time.Now()
-				p.slots["S"] = &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{}), sku: "S", held: held, running: want.running}
+				p.slots["S"] = &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{}), sku: "S", lock: lock, running: want.running}
 				for len(p.slots) > 0 && time.Since(began) < 10*time.Minute {
 					time.Sleep(time.Second)
 					if time.Since(began) <= want.beats {
@@ -63,11 +62,11 @@ func TestWatchdog(t *testing.T) {
 				gone := 0
 				if took := time.Since(began); len(p.slots) == 0 {
 					if gone = 1; took != want.after {
-						t.Errorf("given up after %v, want %v", took, want.after)
+						t.Errorf("got the SKU given up after %v, want %v", took, want.after)
 					}
 				}
-				if leaves := p.backsOff("S"); leaves != want.leaves || held.released != gone || gone == 0 != (want.after == never) {
-					t.Errorf("left to another node: %v, want %v; %d locks released", leaves, want.leaves, held.released)
+				if leaves := p.backsOff("S"); leaves != want.leaves || lock.released != gone || gone == 0 != (want.after == never) {
+					t.Errorf("got left to other nodes %v, want %v; got %d locks released, want %d", leaves, want.leaves, lock.released, gone)
 				}
 			})
 		})

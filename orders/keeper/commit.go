@@ -9,7 +9,7 @@ import (
 	"flashsale/orders/store"
 )
 
-// commit commits a batch, order by order if the database refuses one of them.
+// commit commits a batch. If the database rejects an order, commit commits each order alone.
 func (k *Keeper) commit(ctx context.Context, queued []inventory.Queued) ([]orders.Decision, error) {
 	began := time.Now()
 	decisions, err := k.commits.commit(ctx, store.SaleOrders{SKU: k.sku, Fence: k.fence, Orders: queued})
@@ -30,8 +30,8 @@ func (k *Keeper) commit(ctx context.Context, queued []inventory.Queued) ([]order
 	return decisions, err
 }
 
-// commitEach commits orders one by one, so that one order that the database refuses does not
-// stop the SKU. The units of that order are released, and its caller receives ErrUnavailable.
+// commitEach commits orders one by one, so that an order that the database rejects does not
+// stop the SKU. It releases the units of such an order and refuses it with Unavailable.
 func (k *Keeper) commitEach(ctx context.Context, batch []inventory.Queued) ([]orders.Decision, error) {
 	var decisions []orders.Decision
 	for _, q := range batch {
@@ -48,13 +48,13 @@ func (k *Keeper) commitEach(ctx context.Context, batch []inventory.Queued) ([]or
 	return decisions, nil
 }
 
-// acked is the outcome of an attempt to remove a batch from the queue.
+// acked is the result of removing a batch from the queue.
 type acked struct {
-	left int64 // entries
+	left int64 // number of entries left in the queue
 	err  error
 }
 
-// ack removes a batch from the queue, once its orders are durable.
+// ack removes a durable batch from the queue, and releases the holds of its refused orders.
 func (k *Keeper) ack(ctx context.Context, batch []inventory.Queued, decisions []orders.Decision) acked {
 	var release []string
 	for _, d := range decisions {
@@ -70,8 +70,8 @@ func (k *Keeper) ack(ctx context.Context, batch []inventory.Queued, decisions []
 	return acked{left, err}
 }
 
-// refuseOld refuses the orders of batch and all later orders of the queue, because a gate
-// of another epoch accepted them. They are never committed, and the rebuild drops them.
+// refuseOld refuses batch and all later orders of the queue, because a gate of another epoch
+// accepted them. They are never committed. The rebuild drops them from the queue.
 func (k *Keeper) refuseOld(ctx context.Context, batch []inventory.Queued) (err error) {
 	k.todo |= Rebuild
 	for len(batch) > 0 && err == nil {
@@ -79,29 +79,28 @@ func (k *Keeper) refuseOld(ctx context.Context, batch []inventory.Queued) (err e
 		for i, q := range batch {
 			refused[i] = orders.Decision{Queued: q, Refused: orders.Unavailable}
 		}
-		k.tell(ctx, refused)
+		k.notify(ctx, refused)
 		batch, err = k.gate.Queue(ctx, k.sku, batch[len(batch)-1].Entry, int64(k.batch))
 	}
 	return err
 }
 
-// A Commit is what a keeper carried over at once, as Config.OnCommit hears of
-// it. Its transaction may be one that other keepers share (groupcommit.go), and Took
-// has the wait for that.
+// A Commit describes the commit of one batch, for Config.OnCommit. Several keepers may share
+// its transaction (groupcommit.go). Took includes the wait for that transaction.
 type Commit struct {
 	SKU    string
 	Fence  int64
-	Orders []inventory.Queued // that were carried over; not to be changed
-	Began  time.Time          // by this process's clock, as all that follows
+	Orders []inventory.Queued // must not be changed
+	Began  time.Time          // on this process's clock
 	Took   time.Duration
-	Err    error // not all of it is durable; unless ErrFenced, it may yet be
+	Err    error // if set, the batch may be partly durable, or may become durable later unless Err is ErrFenced
 
-	ClockOffset *time.Duration // Redis's clock, less this one's
+	ClockOffset *time.Duration // Redis's clock minus this process's; nil if not known yet
 }
 
-// Reserved tells when the gate took the units of one of the orders: to about a
-// millisecond, and never after Began. False: it is not known yet how far Redis's
-// clock and this one are apart.
+// Reserved returns the time at which the gate reserved o, on this process's clock. It is
+// accurate to about a millisecond and never after Began. Reserved returns false if the offset
+// of Redis's clock is not known yet.
 func (c *Commit) Reserved(o inventory.Queued) (time.Time, bool) {
 	if c.ClockOffset == nil {
 		return time.Time{}, false
@@ -113,7 +112,8 @@ func (c *Commit) Reserved(o inventory.Queued) (time.Time, bool) {
 	return at, true
 }
 
-// Lag is how long after its units were taken an order was durable.
+// Lag returns the time from the reservation of o until it was durable, or false if Reserved
+// returns false.
 func (c *Commit) Lag(o inventory.Queued) (time.Duration, bool) {
 	at, known := c.Reserved(o)
 	return c.Began.Add(c.Took).Sub(at), known

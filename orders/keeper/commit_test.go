@@ -18,8 +18,8 @@ import (
 	"flashsale/orders/store"
 )
 
-// A commit whose answer was lost is done again: with the same batch it gives
-// the same decisions and changes nothing.
+// A keeper repeats a commit whose answer was lost. The second commit of a batch returns the same
+// decisions and changes nothing.
 func TestCommitTwice(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -42,26 +42,26 @@ func TestCommitTwice(t *testing.T) {
 		for i := range batch {
 			one, two := first[i], second[i]
 			if one.Order.ID != two.Order.ID || one.Order.Status != two.Order.Status || one.Refused != two.Refused {
-				t.Errorf("order %d: first %q, then %q", i, kit.Said(one), kit.Said(two))
+				t.Errorf("order %d: the second commit decided %q, want %q as the first did", i, kit.Said(two), kit.Said(one))
 			}
 			if two.Action == orders.Insert {
-				t.Errorf("order %d was inserted twice", i)
+				t.Errorf("order %d was inserted again", i)
 			}
 		}
-		if got := []string{kit.Said(first[0]), kit.Said(first[1]), kit.Said(first[2]), kit.Said(first[3])}; !reflect.DeepEqual(got,
-			[]string{"sold", "sold", "rejected sold_out", "is " + batch[0].OrderID + " release"}) {
-			t.Errorf("decisions: %q", got)
+		got := []string{kit.Said(first[0]), kit.Said(first[1]), kit.Said(first[2]), kit.Said(first[3])}
+		if want := []string{"sold", "sold", "rejected sold_out", "is " + batch[0].OrderID + " release"}; !reflect.DeepEqual(got, want) {
+			t.Errorf("got decisions %q, want %q", got, want)
 		}
-		if again := b.Rows(t); !reflect.DeepEqual(rows, again) || len(again) != 3 {
-			t.Errorf("rows were\n%+v, are\n%+v", rows, again)
+		if repeated := b.Rows(t); !reflect.DeepEqual(rows, repeated) || len(repeated) != 3 {
+			t.Errorf("rows after the second commit:\n%+v\nwant 3 rows as after the first:\n%+v", repeated, rows)
 		}
 		if sale, _ := b.Store.Sale(t.Context(), "S"); sale.Sold != 3 {
-			t.Errorf("sold %d", sale.Sold)
+			t.Errorf("got %d units sold, want 3", sale.Sold)
 		}
 	})
 }
 
-// A keeper that comes back after another took over writes nothing.
+// A keeper that another keeper has replaced writes nothing.
 func TestCommitIsFenced(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -76,17 +76,17 @@ func TestCommitIsFenced(t *testing.T) {
 		check.Is(t, b.Store.MarkReleased(ctx, "S", stale.Fence(), []string{batch[0].OrderID}), orders.ErrFenced)
 		check.Is(t, check.Err(b.Store.Recount(ctx, store.NewSnapshot("S"), &orders.Sale{Epoch: 1}, stale.Fence(), 1)), orders.ErrFenced)
 		if n := len(b.Rows(t)); n != 0 {
-			t.Errorf("the stale keeper wrote %d rows", n)
+			t.Errorf("the stale keeper wrote %d rows, want none", n)
 		}
-		// The same statements without the fence: the stale keeper's write lands.
+		// Without the fence the same statements insert a row, so the check above can fail.
 		check.Must(t, commitUnfenced(ctx, b.Store, batch))
 		if len(b.Rows(t)) == 0 {
-			t.Error("the check above does not see an unfenced write")
+			t.Error("an unfenced write inserted no row, so the check above proves nothing")
 		}
 	})
 }
 
-// commitUnfenced is Commit as it would be without its condition.
+// commitUnfenced commits the first order of a batch like Store.Commit, but without the fence.
 func commitUnfenced(ctx context.Context, s *store.Store, batch []inventory.Queued) error {
 	return s.Transact(ctx, func(tx *gorm.DB) error {
 		sale, err := s.LockSale(tx, "S")
@@ -101,19 +101,18 @@ func commitUnfenced(ctx context.Context, s *store.Store, batch []inventory.Queue
 	})
 }
 
-// One order that the database refuses does not stop its SKU, and its units
-// come back.
-func TestCommitOfABadOrder(t *testing.T) {
+// One order that the database rejects does not stop its SKU, and its units are released.
+func TestBadOrderDoesNotStopItsSKU(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 10, 2))
 		k := b.Keeper(t, "S")
-		var heard []orders.Decision
-		k.Hear(func(_ context.Context, decisions []orders.Decision) { heard = append(heard, decisions...) })
+		var decided []orders.Decision
+		k.SetNotify(func(_ context.Context, decisions []orders.Decision) { decided = append(decided, decisions...) })
 
-		bad := []string{strings.Repeat("x", 65)} // one more than the column holds
+		bad := []string{strings.Repeat("x", 65)} // longer than the column
 		if s.Kind == servers.KindReal {
-			bad = append(bad, "j\u00fcrgen", "\xff") // not in the column's character set; not even text
+			bad = append(bad, "j\u00fcrgen", "\xff") // not in the column's character set, and not UTF-8
 		}
 		b.Reserve(t, "ann", "", 1)
 		for _, buyer := range bad {
@@ -123,14 +122,14 @@ func TestCommitOfABadOrder(t *testing.T) {
 		k.Finish(t)
 
 		b.Stands(t, 2, 8)
-		for _, v := range heard {
-			good := v.Queued.Buyer == "ann" || v.Queued.Buyer == "bob"
-			if good != (v.Refused == "") || good != (v.Order != nil) {
-				t.Errorf("%q hears %+v", v.Queued.Buyer, v)
+		for _, d := range decided {
+			good := d.Queued.Buyer == "ann" || d.Queued.Buyer == "bob"
+			if good != (d.Refused == "") || good != (d.Order != nil) {
+				t.Errorf("decision about the order of %q: %+v, want it accepted: %v", d.Queued.Buyer, d, good)
 			}
 		}
-		if len(heard) != 2+len(bad) {
-			t.Errorf("%d heard", len(heard))
+		if len(decided) != 2+len(bad) {
+			t.Errorf("got %d decisions, want %d", len(decided), 2+len(bad))
 		}
 	})
 }

@@ -8,33 +8,33 @@ import (
 	"flashsale/orders/store"
 )
 
-// Config of a keeper. All of them are required.
+// Config configures a Keeper. All fields are required.
 type Config struct {
 	Store   *store.Store
 	Gate    Gate
 	Commits *GroupCommit // shared by the keepers of a node
-	Batch   int          // orders per transaction, at most 500: the gate's scripts take no more ids at once
-	Rounds  int64        // passes with ScanPage in which a scan ends, at least 1
+	Batch   int          // maximum number of orders in a transaction; a gate's script takes at most 500 ids
+	Rounds  int64        // number of passes with ScanPage that a scan should take, at least 1
 	Log     *slog.Logger
-	Count   *Counters // of the node
+	Count   *Counters // shared by the keepers of a node
 
-	// Announce announces the end of the epoch of sku. If the announcement is already in
-	// the database, it changes nothing. It reports whether the epoch may be ended now
-	// (store.Catalog.UntilSwitch). If not, it schedules a pass with Inspect for that
-	// moment.
+	// Announce stores the announcement that the epoch of sku ends, unless it is stored
+	// already. It reports whether the keeper may end the epoch now (see
+	// store.Catalog.UntilSwitch). If not, it schedules a pass with Inspect for the time at
+	// which the keeper may.
 	Announce func(ctx context.Context, sku string, epoch int64) (now bool, err error)
-	// Tell receives the decisions on orders, and OnCommit each transaction. They must
-	// not block.
+	// Tell receives the decisions on orders, and OnCommit receives each commit. Neither may
+	// block.
 	Tell     func(ctx context.Context, decisions []orders.Decision)
 	OnCommit func(*Commit)
 }
 
-// New returns the keeper of a sale that was just taken over. It does nothing by itself
-// and acquires no lock. If another keeper exists, only the fence decides between them.
+// New returns the keeper of a sale that this node has just taken over. New does not acquire
+// the SKU's lock, and it starts nothing.
 func New(sale *orders.Sale, cfg Config) *Keeper {
 	k := &Keeper{
 		sku: sale.SKU, fence: sale.Fence, store: cfg.Store, gate: cfg.Gate, commits: cfg.Commits,
-		batch: cfg.Batch, rounds: cfg.Rounds, log: cfg.Log, announce: cfg.Announce, tell: cfg.Tell, committed: cfg.OnCommit, count: cfg.Count,
+		batch: cfg.Batch, rounds: cfg.Rounds, log: cfg.Log, announce: cfg.Announce, notify: cfg.Tell, committed: cfg.OnCommit, count: cfg.Count,
 	}
 	k.progress()
 	return k

@@ -2,23 +2,23 @@ package keeper
 
 import "sync/atomic"
 
-// Counters are what a node's keepers have done, for metrics.
+// Counters count the work of a node's keepers, for metrics.
 type Counters struct {
-	Drained   atomic.Int64 // orders carried into the database
-	Together  atomic.Int64 // transactions that carried orders of several SKUs
-	Released  atomic.Int64 // units released to the gate
-	Rebuilt   atomic.Int64 // gates
-	Compared  atomic.Int64 // sums of gates with the database's
-	Repaired  atomic.Int64 // gates that had drifted
-	TakenOver atomic.Int64 // SKUs
-	Fenced    atomic.Int64 // keepers that found another one in their place
-	Lost      atomic.Int64 // leases that ended early
-	Stalled   atomic.Int64 // SKUs let go of for want of progress
-	Failed    atomic.Int64 // passes that ended in an error
-	Expired   atomic.Int64 // orders closed by this node's sweeper
+	Drained   atomic.Int64 // orders committed and removed from the queue
+	Together  atomic.Int64 // transactions with orders of several SKUs
+	Released  atomic.Int64 // units released at the gate
+	Rebuilt   atomic.Int64 // gates rebuilt
+	Compared  atomic.Int64 // comparisons of a gate's sums with the database's
+	Repaired  atomic.Int64 // gates rebuilt because of drift
+	TakenOver atomic.Int64 // SKUs taken over
+	Fenced    atomic.Int64 // keepers that another keeper has replaced
+	Lost      atomic.Int64 // locks lost
+	Stalled   atomic.Int64 // SKUs given up for lack of progress
+	Failed    atomic.Int64 // passes that ended with an error
+	Expired   atomic.Int64 // orders that this node's sweeper has expired
 
-	DirectEntered atomic.Int64 // sales that this node switched to direct mode
-	DirectLeft    atomic.Int64 // sales that are sold through the gate again
-	DirectPlaced  atomic.Int64 // orders carried into the database in direct mode
-	DirectRefused atomic.Int64 // buyers for whom it had no room
+	DirectEntered atomic.Int64 // sales that this node has switched to direct mode
+	DirectLeft    atomic.Int64 // sales that this node has switched back to their gates
+	DirectPlaced  atomic.Int64 // orders inserted in direct mode
+	DirectRefused atomic.Int64 // orders refused because direct mode was full
 }

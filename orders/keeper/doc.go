@@ -1,11 +1,10 @@
-// Package keeper holds the one writer of a SKU: the only code between Redis and
-// MySQL.
+// Package keeper contains the keeper of a SKU, the only code that carries orders from Redis
+// to MySQL.
 //
-// A Keeper (keeper.go) makes passes: it commits the queue to MySQL (commit.go), releases the
-// units of ended orders at the gate, brings changed terms to the gate (inspect.go), and
-// compares the two stores (reconcile.go, scan.go). If the stores differ, it announces a new
-// epoch and rebuilds the gate (rebuild.go).
+// A Keeper (keeper.go) runs passes. A pass commits the queue to MySQL (commit.go), releases
+// ended orders at the gate, copies changed terms to the gate (inspect.go), and compares the
+// two stores (reconcile.go, scan.go). If they differ, the keeper announces a new epoch and
+// rebuilds the gate (rebuild.go).
 //
-// It runs no goroutine of its own: package controller runs its passes, and decides which
-// node keeps which SKU.
+// Package controller decides which node keeps which SKU, and runs the passes.
 package keeper

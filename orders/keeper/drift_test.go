@@ -18,10 +18,9 @@ import (
 	"flashsale/orders/shop"
 )
 
-// Anything may drift at any moment between orders, payments, cancellations and
-// keepers: once calm, so many comparisons later the two stores say the same,
-// nothing was ever oversold and every unit that is left can be sold. Without
-// drift nothing is ever repaired.
+// Drift may occur at any moment between orders, payments, cancellations and passes. A few
+// comparisons repair it: the stores agree, nothing was oversold, and every unit that is left
+// can be sold. Without drift, nothing is repaired.
 func TestDriftAnywhere(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -38,7 +37,7 @@ func TestDriftAnywhere(t *testing.T) {
 			drifted := false
 			for range rapid.IntRange(5, 25).Draw(r, "steps") {
 				switch rapid.SampledFrom([]string{"order", "order", "order", "cancel", "pay", "keep", "compare", "drift"}).Draw(r, "do") {
-				case "order": // whatever the gate makes of it
+				case "order": // the gate may refuse it
 					buyer := rapid.SampledFrom([]string{"ann", "bob", "eve", "joe"}).Draw(r, "buyer")
 					_, _ = sh.Place(t.Context(), shop.Placement{
 						Buyer: buyer, SKU: "S", Quantity: rapid.Int64Range(1, 2).Draw(r, "quantity"), Async: true,
@@ -59,15 +58,15 @@ func TestDriftAnywhere(t *testing.T) {
 				row, err := b.Store.Sale(t.Context(), "S")
 				check.Must(t, err)
 				if sold := kit.OpenUnits(b.Rows(t)); sold != row.Sold || sold > row.Total {
-					r.Fatal("oversold")
+					r.Fatalf("oversold: got %d units in open orders, sold %d, total %d", sold, row.Sold, row.Total)
 				}
 			}
 			k.Want |= keeper.Release
-			for range 2 { // what shows only once another drift is repaired takes a second time
+			for range 2 { // the first repair may reveal another drift
 				compares(t, k)
 			}
 			if n := k.Counters().Repaired.Load(); n > 0 && !drifted {
-				r.Fatalf("%d repairs without drift", n)
+				r.Fatalf("got %d repairs without drift, want none", n)
 			}
 			if wrong := b.Wrong(t); len(wrong) > 0 {
 				r.Fatal(wrong)
@@ -77,7 +76,7 @@ func TestDriftAnywhere(t *testing.T) {
 			}
 			k.Finish(t)
 			if a := b.Audit(t); a.Sold != a.Total || !a.Balanced {
-				r.Fatalf("not all can be sold: %+v", a)
+				r.Fatalf("not all units could be sold: audit %+v", a)
 			}
 		})
 	})

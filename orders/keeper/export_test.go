@@ -8,7 +8,7 @@ import (
 	"flashsale/orders/store"
 )
 
-// What tests of single steps reach for.
+// Access to single steps, for the tests of package keeper_test.
 
 const (
 	Confirmations = confirmations
@@ -40,17 +40,18 @@ func (k *Keeper) Use(s *store.Store, g Gate) { k.store, k.gate = s, g }
 
 func (k *Keeper) SetBatch(n int) { k.batch = n }
 
-func (k *Keeper) Hear(tell func(context.Context, []orders.Decision)) { k.tell = tell }
+func (k *Keeper) SetNotify(notify func(context.Context, []orders.Decision)) { k.notify = notify }
 
 func (k *Keeper) BeginScan() { k.scan = newScan() }
 
-func (k *Keeper) ScanAt() int { return k.scan.at }
+func (k *Keeper) ScanWalk() int { return k.scan.walk }
 
-func (k *Keeper) Suspect(symptom string, times int) { k.symptom, k.times = symptom, times }
+func (k *Keeper) SetSymptom(symptom string, times int) { k.symptom, k.confirmed = symptom, times }
 
 func (k *Keeper) Counters() *Counters { return k.count }
 
-// Suspected is what the last comparison found, and how often in a row.
-func (k *Keeper) Suspected() (symptom string, times, off int) {
-	return k.symptom, k.times, len(k.orders) + len(k.buyers)
+// Symptom returns the symptom of the last comparison, the number of consecutive comparisons
+// that found it, and the number of wrong orders and buyers.
+func (k *Keeper) Symptom() (symptom string, times, wrong int) {
+	return k.symptom, k.confirmed, len(k.orders) + len(k.buyers)
 }

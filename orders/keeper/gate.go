@@ -6,7 +6,7 @@ import (
 	"flashsale/inventory"
 )
 
-// Gate is what a keeper asks of the stock in Redis.
+// Gate is the part of inventory.Keeping that a keeper uses.
 type Gate interface {
 	Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.Queued, error)
 	Ack(ctx context.Context, sku string, orders []inventory.Queued, release []string) (left int64, err error)

@@ -20,8 +20,7 @@ import (
 	"flashsale/orders/store"
 )
 
-// kept opens sales of one unit each, has them kept, and returns what is to be
-// carried of each: one order.
+// kept puts sales of one unit each, takes them over, and returns a batch of one order for each.
 func kept(t *testing.T, st *store.Store, skus ...string) []store.SaleOrders {
 	t.Helper()
 	var batches []store.SaleOrders
@@ -35,14 +34,14 @@ func kept(t *testing.T, st *store.Store, skus ...string) []store.SaleOrders {
 	return batches
 }
 
-// tidings are what became of each batch, in a word.
-func tidings(decisions [][]orders.Decision) string {
+// outcomes describes the decisions on each batch in a word.
+func outcomes(decisions [][]orders.Decision) string {
 	var words []string
-	for _, its := range decisions {
+	for _, batch := range decisions {
 		switch {
-		case its == nil:
+		case batch == nil:
 			words = append(words, "left out")
-		case its[0].Action == orders.Insert:
+		case batch[0].Action == orders.Insert:
 			words = append(words, "inserted")
 		default:
 			words = append(words, "known")
@@ -51,71 +50,70 @@ func tidings(decisions [][]orders.Decision) string {
 	return strings.Join(words, ", ")
 }
 
-// Each SKU of a transaction is judged by its own row, and who cannot go along
-// does not keep the others from it.
+// A shared transaction decides each SKU's orders by the row of that SKU. It leaves out a keeper
+// that was fenced off, and commits the batches of the other keepers.
 func TestCommitTogether(t *testing.T) {
 	t.Parallel()
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := migrated(t, sql)
 		batches := kept(t, store, "A", "B", "C")
 		batches[0].Orders = append(batches[0].Orders, kit.QueuedOrder("90000000-0000-7000-8000-000000000000", "bob", "", 1))
-		batches[1].Fence-- // another keeper has taken over since
+		batches[1].Fence-- // as if another keeper had taken over
 
 		first, err := store.CommitTogether(t.Context(), batches)
-		if err != nil || tidings(first) != "inserted, left out, inserted" {
-			t.Fatalf("%s, %v", tidings(first), err)
+		if err != nil || outcomes(first) != "inserted, left out, inserted" {
+			t.Fatalf("got %q, %v, want %q", outcomes(first), err, "inserted, left out, inserted")
 		}
 		if bob := first[0][1].Order; bob.Status != orders.Rejected || bob.Reason != "sold_out" {
-			t.Errorf("the second order for one unit is %s %s", bob.Status, bob.Reason)
+			t.Errorf("got the second order for one unit %s %s, want rejected sold_out", bob.Status, bob.Reason)
 		}
 		batches[1].Fence++
-		again, err := store.CommitTogether(t.Context(), batches)
-		if err != nil || tidings(again) != "known, inserted, known" {
-			t.Errorf("again: %s, %v", tidings(again), err)
+		repeated, err := store.CommitTogether(t.Context(), batches)
+		if err != nil || outcomes(repeated) != "known, inserted, known" {
+			t.Errorf("repeated: got %q, %v, want %q", outcomes(repeated), err, "known, inserted, known")
 		}
 		if rows := kit.RowsOf(t, store.DB); len(rows) != 4 {
-			t.Errorf("%d rows, want 4", len(rows))
+			t.Errorf("got %d rows, want 4", len(rows))
 		}
 		for _, b := range batches {
 			if s, err := store.Sale(t.Context(), b.SKU); err != nil || s.Sold != 1 {
-				t.Errorf("%s: sold %d, %v", b.SKU, s.Sold, err)
+				t.Errorf("%s: got %d units sold, %v, want 1", b.SKU, s.Sold, err)
 			}
 		}
 	})
 }
 
-// A row that somebody else has locked is not waited for, as long as others have
-// theirs.
-func TestCommitTogetherWaitsForNobody(t *testing.T) {
+// A shared transaction leaves out a SKU whose row another transaction has locked.
+func TestCommitTogetherSkipsLockedRow(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindReal))
 	batches := kept(t, store, "A", "B", "C")
 	err := store.DB.WithContext(t.Context()).Transaction(func(tx *gorm.DB) error {
 		if _, err := store.LockSale(tx, "A"); err != nil {
 			return err
 		}
-		decisions, err := store.CommitTogether(t.Context(), batches) // else: the lock wait timeout
-		if got := tidings(decisions); got != "left out, inserted, inserted" {
-			t.Errorf("%s, %v", got, err)
+		decisions, err := store.CommitTogether(t.Context(), batches) // would fail with a lock wait timeout if it waited
+		if got, want := outcomes(decisions), "left out, inserted, inserted"; got != want {
+			t.Errorf("got %q, %v, want %q", got, err, want)
 		}
 		return err
 	})
 	check.Must(t, err)
 }
 
-// The members of a group that waits while as many transactions are under way as
-// may be. Each commits in a goroutine of its own.
-type testedGroup struct {
+// A fullGroup is a GroupCommit in which a transaction runs until free is called, so that keepers
+// wait for the next one. Each keeper commits in a goroutine.
+type fullGroup struct {
 	*GroupCommit
 	t       *testing.T
-	free    func()   // ends the transactions that are under way
-	sizes   chan int // of the groups that go then
+	free    func()   // ends the running transaction
+	sizes   chan int // number of SKUs in each later transaction
 	members sync.WaitGroup
 }
 
-func fullGroup(t *testing.T, g *GroupCommit) *testedGroup {
+func newFullGroup(t *testing.T, g *GroupCommit) *fullGroup {
 	t.Helper()
 	call, under, end := g.Call, make(chan struct{}), make(chan struct{})
-	b := &testedGroup{GroupCommit: g, t: t, sizes: make(chan int, 10), free: sync.OnceFunc(func() { close(end) })}
+	b := &fullGroup{GroupCommit: g, t: t, sizes: make(chan int, 10), free: sync.OnceFunc(func() { close(end) })}
 	g.Call = func(ctx context.Context, key string, group []*member) {
 		if group[0].Q.SKU == "" {
 			under <- struct{}{}
@@ -131,16 +129,17 @@ func fullGroup(t *testing.T, g *GroupCommit) *testedGroup {
 	return b
 }
 
-// join has one more batch wait, and hands what becomes of it to got.
-func (b *testedGroup) join(ctx context.Context, its store.SaleOrders, got func([]orders.Decision, error)) {
+// join commits a batch in a goroutine, waits until the keeper waits, and later passes the
+// result to got.
+func (b *fullGroup) join(ctx context.Context, batch store.SaleOrders, got func([]orders.Decision, error)) {
 	b.t.Helper()
 	before := b.Len()
-	b.members.Go(func() { got(b.commit(ctx, its)) })
-	check.Eventually(b.t, its.SKU+" waits", func() bool { return b.Len() == before+1 })
+	b.members.Go(func() { got(b.commit(ctx, batch)) })
+	check.Eventually(b.t, batch.SKU+" waits", func() bool { return b.Len() == before+1 })
 }
 
-// Who waits at the same time goes in one transaction. One that the database
-// refuses, or that is fenced off, hears so, and the others do not.
+// Keepers that wait at the same time share one transaction. If one batch is fenced off or is
+// rejected by the database, only its keeper receives the error.
 func TestGroupCommit(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spoil    func(*store.SaleOrders)
@@ -157,53 +156,53 @@ func TestGroupCommit(t *testing.T) {
 				batches := kept(t, store, "A", "B", "C")
 				tc.spoil(&batches[1])
 				count := new(Counters)
-				g := fullGroup(t, NewGroupCommit(store, 500, 24, time.Minute, count))
+				g := newFullGroup(t, NewGroupCommit(store, 500, 24, time.Minute, count))
 				errs := make([]error, len(batches))
 				for i, b := range batches {
 					g.join(t.Context(), b, func(decisions []orders.Decision, err error) {
 						if errs[i] = err; err == nil && (len(decisions) != 1 || decisions[0].Order.ID != b.Orders[0].OrderID) {
-							t.Errorf("%s: %+v", b.SKU, decisions)
+							t.Errorf("%s: got decisions %+v, want one about the order", b.SKU, decisions)
 						}
 					})
 				}
 				g.free()
 				g.members.Wait()
 				if !tc.refused(errs[1]) || errs[0] != nil || errs[2] != nil {
-					t.Errorf("%q", errs)
+					t.Errorf("got errors %q, want one of the second keeper only: %v", errs, name != "all is well")
 				}
 				if n := count.Together.Load(); n != tc.together {
-					t.Errorf("%d transactions carried several SKUs, want %d", n, tc.together)
+					t.Errorf("got %d shared transactions, want %d", n, tc.together)
 				}
 			})
 		})
 	}
 }
 
-// A group has as many orders as a transaction may have.
-func TestGroupIsBounded(t *testing.T) {
+// A shared transaction contains no more orders than configured.
+func TestSharedTransactionIsBounded(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindEmbedded))
 	batches := kept(t, store, "A", "B", "C")
 	for i := range 2 {
 		batches[i].Orders = append(batches[i].Orders, kit.QueuedOrder(fmt.Sprintf("9000000%d-0000-7000-8000-000000000000", i), "bob", "", 1))
 	}
-	g := fullGroup(t, NewGroupCommit(store, 3, 24, time.Minute, new(Counters)))
+	g := newFullGroup(t, NewGroupCommit(store, 3, 24, time.Minute, new(Counters)))
 	for _, b := range batches {
 		g.join(t.Context(), b, func(decisions []orders.Decision, err error) {
 			if err != nil || len(decisions) != len(b.Orders) {
-				t.Errorf("%s: %d decisions, %v", b.SKU, len(decisions), err)
+				t.Errorf("%s: got %d decisions, %v, want %d", b.SKU, len(decisions), err, len(b.Orders))
 			}
 		})
 	}
 	g.free()
 	g.members.Wait()
 	if one, other := <-g.sizes, <-g.sizes; one+other != 3 || one*other != 2 {
-		t.Errorf("groups of %d and %d SKUs, which have 2, 2 and 1 orders", one, other)
+		t.Errorf("got transactions of %d and %d SKUs with 2, 2 and 1 orders, want 1 and 2", one, other)
 	}
 }
 
-// After a group has failed, only so many of its members commit at once, or they would take
-// all connections: each has a place while it does, and leaves it.
-func TestPlacesAfterAGroup(t *testing.T) {
+// After a shared transaction fails, only a bounded number of keepers commit alone at once.
+// Otherwise they would take all connections to the database.
+func TestFailedGroupCommitsAloneInTurn(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindEmbedded))
 	batches := kept(t, store, "A", "B", "C")
 	g := NewGroupCommit(store, 500, 1, time.Minute, new(Counters))
@@ -211,7 +210,7 @@ func TestPlacesAfterAGroup(t *testing.T) {
 	statements := store.DB.Callback().Query()
 	check.Must(t, statements.Before("gorm:query").Register("look", func(*gorm.DB) {
 		if len(g.alone) != 1 {
-			t.Errorf("%d of 1 places are taken in the midst of a commit", len(g.alone))
+			t.Errorf("got %d keepers that commit alone, want 1", len(g.alone))
 		}
 	}))
 	var all sync.WaitGroup
@@ -221,25 +220,26 @@ func TestPlacesAfterAGroup(t *testing.T) {
 	all.Wait()
 	check.Must(t, statements.Remove("look"))
 	if rows := kit.RowsOf(t, store.DB); len(rows) != 3 || len(g.alone) != 0 {
-		t.Errorf("%d rows, want 3; %d places are still taken", len(rows), len(g.alone))
+		t.Errorf("got %d rows and %d keepers that commit alone afterwards, want 3 and 0", len(rows), len(g.alone))
 	}
 }
 
-// A batch alone goes alone, for as long as its keeper may.
-func TestGroupOfOne(t *testing.T) {
+// A keeper that waits alone commits alone, and the timeout of shared transactions does not
+// apply.
+func TestLoneKeeperCommitsAlone(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindEmbedded))
 	b, count := kept(t, store, "A")[0], new(Counters)
 	g := NewGroupCommit(store, 500, 24, time.Nanosecond, count)
-	if decisions, err := g.commit(t.Context(), b); err != nil || tidings([][]orders.Decision{decisions}) != "inserted" || count.Together.Load() != 0 {
-		t.Errorf("%+v, %v", decisions, err)
+	if decisions, err := g.commit(t.Context(), b); err != nil || outcomes([][]orders.Decision{decisions}) != "inserted" || count.Together.Load() != 0 {
+		t.Errorf("got decisions %+v, %v, and %d shared transactions, want one insert and no shared transaction", decisions, err, count.Together.Load())
 	}
 	b.Fence--
 	check.Is(t, check.Err(g.commit(t.Context(), b)), orders.ErrFenced)
 }
 
-// A transaction ends when one of its keepers may no longer go on, and of itself
-// after a time; the others then go by themselves.
-func TestGroupEndsWithAnyKeeper(t *testing.T) {
+// A shared transaction is cancelled when one of its keepers loses its lock, or after a timeout.
+// The other keepers then commit alone.
+func TestSharedTransactionEndsWithAnyKeeper(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindEmbedded))
 	batches := kept(t, store, "A", "B")
 	began, ended := make(chan struct{}), make(chan error, 1)
@@ -247,7 +247,7 @@ func TestGroupEndsWithAnyKeeper(t *testing.T) {
 	err := store.DB.Callback().Query().Before("gorm:query").Register("hang", func(tx *gorm.DB) {
 		once.Do(func() { // the group's first statement
 			if _, limited := tx.Statement.Context.Deadline(); !limited {
-				t.Error("it may take for ever")
+				t.Error("the shared transaction has no timeout")
 			}
 			close(began)
 			<-tx.Statement.Context.Done()
@@ -255,17 +255,17 @@ func TestGroupEndsWithAnyKeeper(t *testing.T) {
 		})
 	})
 	check.Must(t, err)
-	g := fullGroup(t, NewGroupCommit(store, 500, 24, time.Minute, new(Counters)))
+	g := newFullGroup(t, NewGroupCommit(store, 500, 24, time.Minute, new(Counters)))
 	over := errors.New("the lease is over")
 	ctx, lose := context.WithCancelCause(t.Context())
 	g.join(ctx, batches[0], func(decisions []orders.Decision, err error) {
 		if !errors.Is(err, over) {
-			t.Errorf("carried without its keeper: %+v, %v", decisions, err)
+			t.Errorf("got %+v, %v for the keeper without its lock, want %v", decisions, err, over)
 		}
 	})
 	g.join(t.Context(), batches[1], func(decisions []orders.Decision, err error) {
-		if err != nil || tidings([][]orders.Decision{decisions}) != "inserted" {
-			t.Errorf("the other one: %+v, %v", decisions, err)
+		if err != nil || outcomes([][]orders.Decision{decisions}) != "inserted" {
+			t.Errorf("got %+v, %v for the other keeper, want one insert", decisions, err)
 		}
 	})
 	g.free()
@@ -274,31 +274,31 @@ func TestGroupEndsWithAnyKeeper(t *testing.T) {
 	check.Is(t, <-ended, context.Canceled)
 	g.members.Wait()
 	if rows := kit.RowsOf(t, store.DB); len(rows) != 1 {
-		t.Errorf("%d rows, want one", len(rows))
+		t.Errorf("got %d rows, want 1", len(rows))
 	}
 }
 
-// A keeper that may no longer go on does not wait, and is not taken along.
-func TestGroupIsLeft(t *testing.T) {
+// A keeper that loses its lock while it waits returns at once, and its batch is not committed.
+func TestLostKeeperLeavesGroup(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindEmbedded))
-	g := fullGroup(t, NewGroupCommit(store, 500, 24, time.Minute, new(Counters)))
+	g := newFullGroup(t, NewGroupCommit(store, 500, 24, time.Minute, new(Counters)))
 	over := errors.New("the lease is over")
 	ctx, lose := context.WithCancelCause(t.Context())
 	g.join(ctx, kept(t, store, "A")[0], func(_ []orders.Decision, err error) {
 		if !errors.Is(err, over) {
-			t.Errorf("left with %v", err)
+			t.Errorf("got error %v, want %v", err, over)
 		}
 	})
 	lose(over)
 	g.members.Wait()
 	g.free()
 	if err := g.Wait(t.Context()); err != nil || len(kit.RowsOf(t, store.DB)) > 0 {
-		t.Errorf("carried all the same: %v", err)
+		t.Errorf("got %v and %d rows, want none", err, len(kit.RowsOf(t, store.DB)))
 	}
 }
 
-// A commit that hangs does not keep others back: whoever comes next goes on beside it.
-func TestGroupBehindHungCommit(t *testing.T) {
+// A commit that hangs does not delay the next one for longer than the timeout.
+func TestHungCommitDoesNotDelayOthers(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindReal))
 	batches := kept(t, store, "A", "B")
 	hung := make(chan struct{}, 1)
@@ -306,7 +306,7 @@ func TestGroupBehindHungCommit(t *testing.T) {
 		select {
 		case hung <- struct{}{}:
 			<-tx.Statement.Context.Done()
-		default: // one hangs already
+		default: // only the first one hangs
 		}
 	})
 	check.Must(t, err)
@@ -317,10 +317,10 @@ func TestGroupBehindHungCommit(t *testing.T) {
 	defer end()
 	hanging.Go(func() {
 		if _, err := g.commit(ctx, batches[0]); err == nil {
-			t.Error("it did not hang")
+			t.Error("got no error from the commit that hangs")
 		}
 	})
-	check.Eventually(t, "it hangs", func() bool { return len(hung) > 0 })
+	check.Eventually(t, "the first commit hangs", func() bool { return len(hung) > 0 })
 	check.OK(t, check.Err(g.commit(check.Context(t), batches[1])))
 }
 

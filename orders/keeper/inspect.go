@@ -8,9 +8,9 @@ import (
 	"flashsale/orders"
 )
 
-// inspect brings changed terms to the gate. It rebuilds the gate if the gate is missing,
-// shut or stale, if its epoch is not that of the database, or if its replacement is
-// announced.
+// inspect copies changed terms to the gate. It rebuilds the gate if the gate is missing, shut
+// or stale, if its epoch differs from the database's, or if a rebuild is announced or
+// requested. It finishes a sale that is over.
 func (k *Keeper) inspect(ctx context.Context) error {
 	sale, err := k.store.Sale(ctx, k.sku)
 	if err != nil || sale.Mode == orders.ModeOver {
@@ -32,7 +32,7 @@ func (k *Keeper) inspect(ctx context.Context) error {
 	}
 	switch {
 	case !sells || sale.Mode != orders.ModeGate || k.todo&Rebuild != 0:
-		if sale.Mode != orders.ModeDirect && sale.Epoch > 0 { // see Store.Recount
+		if sale.Mode != orders.ModeDirect && sale.Epoch > 0 { // otherwise no node relies on a gate (see Store.Recount)
 			if now, err := k.announce(ctx, k.sku, sale.Epoch); err != nil || !now {
 				return err
 			}
@@ -44,16 +44,15 @@ func (k *Keeper) inspect(ctx context.Context) error {
 	return nil
 }
 
-// A sale that is over has no gate: its keeper has Redis forget it, and MySQL
-// answers for it from then on. A later PUT of the sale has the gate built again.
-// Redis comes first. Whoever dies in between leaves a sale without a gate, which
-// the next keeper finishes.
+// A keeper deletes the gate of a sale that is over. From then on MySQL answers for the sale,
+// and a later PUT of the sale builds a new gate. The keeper deletes the gate first and then
+// marks the row. If it dies in between, the next keeper finds no gate and marks the row.
 
-// FinishAfter is how long after the last order may have expired a keeper
-// finishes a sale: it is often prolonged, or looked at, when it has just ended.
+// FinishAfter is the time from the last possible expiry of an order to the end of its sale.
+// During that time operators often prolong the sale or look at it.
 const FinishAfter = time.Minute
 
-// finishSale has Redis forget the sale, unless an order of it is open.
+// finishSale deletes the gate and marks the sale over, unless an order of it is open.
 func (k *Keeper) finishSale(ctx context.Context, g inventory.Summary) error {
 	open, err := k.store.HasOpenOrders(k.store.DB.WithContext(ctx), k.sku)
 	if err != nil || open {
@@ -65,7 +64,7 @@ func (k *Keeper) finishSale(ctx context.Context, g inventory.Summary) error {
 	}
 	finished, err := k.store.Finish(ctx, k.sku, k.fence)
 	if finished {
-		k.log.Info("sale is over, and Redis has forgotten it", "sku", k.sku)
+		k.log.Info("sale is over: gate deleted from Redis", "sku", k.sku)
 	}
 	return err
 }

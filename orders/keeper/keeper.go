@@ -13,30 +13,30 @@ import (
 	"flashsale/orders/store"
 )
 
-// Work is what a pass does beside draining the queue, which it always does.
+// Work is a set of things that a pass does. Every pass also drains the queue.
 type Work uint8
 
 // The kinds of work.
 const (
-	Drain    Work = 1 << iota // orders are queued
-	Release                   // orders were closed or paid: release their units at the gate
-	Inspect                   // the gate or the sale's terms may have changed
-	Rebuild                   // the gate differs from the database
-	Forget                    // the sale is over: delete it from Redis
-	Compare                   // the sums of both stores, and what the last scan found
-	Scan                      // begin to compare order by order
-	ScanPage                  // continue to compare order by order
+	Drain    Work = 1 << iota // commit the orders in the queue
+	Release                   // release the units of closed orders and confirm the holds of paid ones
+	Inspect                   // compare the gate's state and terms with the sale's row
+	Rebuild                   // rebuild the gate, because it differs from the database
+	Forget                    // delete the gate, because the sale is over
+	Compare                   // compare the sums of both stores and check the findings of the last scan
+	Scan                      // start a comparison order by order
+	ScanPage                  // continue the comparison order by order
 )
 
-// Later is work that must not slow a sale down: resync schedules it.
+// Later is the work that must not slow a sale down. A resync schedules it.
 const Later = Compare | Scan | ScanPage
 
-// A Keeper is this node's hold of one SKU. While it lasts, nobody else carries
-// anything of the SKU between Redis and MySQL. It is not a goroutine: a worker
-// runs a pass of it whenever there is something to do (package controller).
+// A Keeper carries one SKU's orders from Redis to MySQL, and closed orders and changed terms
+// from MySQL to Redis. While its fence is current, no other keeper of the SKU can write to
+// MySQL. A keeper has no goroutine: package controller calls Pass when there is work.
 //
-// Every step can be repeated, and dying between two of them changes nothing:
-// the next keeper repeats the step.
+// Every step can be repeated. If a keeper dies between two steps, the next keeper repeats
+// the step.
 type Keeper struct {
 	sku     string
 	fence   int64
@@ -44,36 +44,36 @@ type Keeper struct {
 	commits *GroupCommit
 	gate    Gate
 	batch   int   // orders per transaction
-	rounds  int64 // of resync, in which a scan should end
+	rounds  int64 // number of resyncs that a scan should take
 	log     *slog.Logger
 	count   *Counters
 
 	announce  func(ctx context.Context, sku string, epoch int64) (now bool, err error)
-	tell      func(ctx context.Context, decisions []orders.Decision)
+	notify    func(ctx context.Context, decisions []orders.Decision)
 	committed func(*Commit)
 
-	progressed atomic.Pointer[time.Time] // the last sign of life
+	progressed atomic.Pointer[time.Time] // time of the last progress
 
-	todo    Work  // what the pass under way has left to do
-	attempt int64 // to rebuild the gate
+	todo    Work  // work left for the current pass
+	attempt int64 // number of the current rebuild
 
 	reconciler
 }
 
-// Fence is what this keeper's writes to the database are conditional on.
+// Fence returns the fence that every database write of this keeper is conditional on.
 func (k *Keeper) Fence() int64 { return k.fence }
 
-// Progressed is when the keeper last gave a sign of life: a commit, a write to the
-// gate that was answered, a stated step of a rebuild.
+// Progressed returns the time of the keeper's last progress. A commit, an answered write to
+// the gate and a step of a rebuild are progress.
 func (k *Keeper) Progressed() time.Time { return *k.progressed.Load() }
 
-// Pass does its steps in this order: drain the queue, release what has ended,
-// inspect the gate, compare the stores. It returns the work that is left, with
-// what it found to be done. A pass is not for two goroutines at once.
+// Pass drains the queue and then does the other work of todo in this order: release, inspect,
+// compare. It returns the work that is left, including work that the pass discovered. Pass
+// must not be called concurrently.
 //
-// The context is the lock's: it ends, with its cause, before another node could
-// hold the lock. An error ends the pass; after orders.ErrFenced another keeper
-// goes on.
+// The context is that of the SKU's lock. It is cancelled, with a cause, before another node
+// can acquire the lock. An error ends the pass. After orders.ErrFenced, another keeper has
+// the SKU.
 func (k *Keeper) Pass(ctx context.Context, todo Work) (left Work, err error) {
 	k.todo = todo
 	err = k.pass(ctx)
@@ -106,8 +106,8 @@ func (k *Keeper) pass(ctx context.Context) error {
 	return k.reconcile(ctx)
 }
 
-// release tells the gate of ended orders. Whatever it fails with, it must not keep
-// the gate from being rebuilt.
+// release runs releaseBatch. If that fails, release asks for an inspection, because a gate
+// that refuses a release may have to be rebuilt.
 func (k *Keeper) release(ctx context.Context) error {
 	n, err := k.releaseBatch(ctx)
 	switch {
@@ -119,27 +119,26 @@ func (k *Keeper) release(ctx context.Context) error {
 		k.todo &^= Release
 	}
 	if errors.Is(err, inventory.ErrEpoch) || errors.Is(err, inventory.ErrNoGate) {
-		return nil // the rebuild will have these orders in it
+		return nil // the rebuild marks these orders released
 	}
 	return err
 }
 
-// batchesInTurn is how many batches a pass carries over before another SKU has
-// its turn.
+// batchesInTurn is the maximum number of batches in a pass, after which other SKUs have their
+// turn.
 const batchesInTurn = 8
 
-// fewOrders is a batch after which there is most likely no other.
+// fewOrders is the size below which a batch most likely was the last one in the queue.
 const fewOrders = 16
 
-// drain moves orders from the queue to MySQL: batch after batch, until the queue is empty
-// or the turn is over. While one is committed, the one before it is taken off
-// the queue: nobody waits for that, and a turn is a third shorter. What was not
-// taken off is read again by the next pass, and its orders are then found in the
-// database.
+// drain commits queued orders, batch after batch, until the queue is empty or batchesInTurn
+// batches are committed. It reports whether the queue is empty. While it commits a batch, it
+// removes the previous batch from the queue, which makes a pass a third shorter. If a removal
+// fails, the next pass reads the entries again and finds their orders in the database.
 //
-// The gate calls only when an order comes into an empty queue, and one may come while
-// others are still in it. So an empty read is not enough: the queue counts as empty when
-// nothing was left after the last order was taken off.
+// The gate wakes the keeper only when an order enters an empty queue. An order that enters
+// before the last removal does not wake the keeper, and the last read may have missed it.
+// Therefore the queue counts as empty only if the last removal left no entry.
 func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 	acking := make(chan acked, 1)
 	acking <- acked{}
@@ -158,8 +157,8 @@ func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 			if err != nil {
 				return false, err
 			}
-			// Durable: the callers need not wait for the queue to be tidied.
-			k.tell(ctx, decisions)
+			// The orders are durable, so callers need not wait for the removal.
+			k.notify(ctx, decisions)
 			if last := <-acking; last.err != nil {
 				acking <- last
 				return false, nil
@@ -178,8 +177,8 @@ func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 	return false, nil
 }
 
-// releaseBatch tells the gate of one batch of ended orders, and then marks them in
-// the database. If the gate refuses, nothing is marked.
+// releaseBatch releases one batch of ended orders at the gate, and then marks them released
+// in the database. If the gate refuses, no order is marked.
 func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
 	rows, err := k.store.Unreleased(ctx, k.sku, k.batch)
 	if err != nil || len(rows) == 0 {
@@ -194,7 +193,7 @@ func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
 			continue
 		}
 		paid = append(paid, r.ID)
-		if r.HoldID != nil { // the order's first hold is gone, unless Redis has gone back
+		if r.HoldID != nil { // paid late: the first hold exists only if Redis lost its release
 			paid = append(paid, *r.HoldID)
 		}
 	}
@@ -215,7 +214,7 @@ func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
 	return len(rows), k.store.MarkReleased(ctx, k.sku, k.fence, all)
 }
 
-// progress takes note of a sign of life.
+// progress records that the keeper has made progress.
 func (k *Keeper) progress() {
 	now := time.Now()
 	k.progressed.Store(&now)

@@ -15,7 +15,7 @@ import (
 	"flashsale/orders/store"
 )
 
-// state is all that both stores hold of S, less the fence.
+// stateOf returns the contents of both stores for S, except the fence.
 func stateOf(t testing.TB, b *bare.Bare) string {
 	t.Helper()
 	ctx := t.Context()
@@ -32,23 +32,22 @@ func stateOf(t testing.TB, b *bare.Bare) string {
 	return fmt.Sprint(gate, holds, buyers, b.Queue(t), sale.Sold, sale.Epoch, rows)
 }
 
-// A keeper that was paused past its lease, between any two steps, changes
-// nothing in the database once another has taken over. At the gate it does
-// nothing that the next keeper does not put right.
+// A keeper is paused between any two steps until another keeper has taken over. When it resumes,
+// it changes nothing in the database. The next keeper repairs what it changes at the gate.
 func TestPausedKeeperDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		b := busy(t, s)
+		b := busySale(t, s)
 		ctx := t.Context()
 		stale := b.Keeper(t, "S")
 		batch := b.Queue(t)
 		ended, err := b.Store.Unreleased(ctx, "S", 500)
 		if err != nil || len(batch) == 0 || len(ended) == 0 {
-			t.Fatal(batch, ended, err)
+			t.Fatalf("got %d queued and %d ended orders (%v), want some of both", len(batch), len(ended), err)
 		}
 		decisions, err := stale.CommitBatch(ctx, batch)
 		check.Must(t, err)
-		b.Keeper(t, "S") // takes over, and has not done anything yet
+		b.Keeper(t, "S") // takes over, but runs no pass yet
 		before := stateOf(t, b)
 		for step, do := range map[string]func() error{
 			"commit": func() error { _, err := b.Store.Commit(ctx, "S", stale.Fence(), batch); return err },
@@ -61,7 +60,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 		} {
 			check.Is(t, do(), orders.ErrFenced)
 			if after := stateOf(t, b); after != before {
-				t.Fatalf("%s changed\n%s\nto\n%s", step, before, after)
+				t.Fatalf("%s: got state\n%s\nwant\n%s", step, after, before)
 			}
 		}
 		epoch := ended[0].Epoch
@@ -73,7 +72,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 				closed = append(closed, e.ID)
 			}
 		}
-		// Each of them twice: before the next keeper's own steps, and after.
+		// Each step runs twice: before the first pass of the next keeper and after it.
 		late := map[string]func() error{
 			"ack":     func() error { return stale.AckBatch(ctx, batch, decisions) },
 			"release": func() error { _, err := b.Gate.Release(ctx, "S", epoch, closed); return err },
@@ -93,7 +92,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 					t.Errorf("%s: %v", step, err)
 				}
 				b.Keeper(t, "S").Finish(t)
-				if wrong := wrongWithBusy(t, b); len(wrong) > 0 {
+				if wrong := wrongAfterBusySale(t, b); len(wrong) > 0 {
 					t.Fatalf("%s: %v", step, wrong)
 				}
 			}

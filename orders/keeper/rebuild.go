@@ -10,30 +10,30 @@ import (
 	"flashsale/orders"
 )
 
-// rebuild builds the gate from the database and issues a new epoch. The caller has made
-// sure that the present epoch may end. If the last step fails, or if the gate has changed
-// since it was shut, the next pass announces the end of the new epoch and rebuilds again.
+// rebuild builds the gate from the database and issues a new epoch. The caller has made sure
+// that the current epoch may end. If the new gate does not open, for example because the old
+// gate has changed since it was shut, the next pass ends the new epoch and rebuilds again.
 func (k *Keeper) rebuild(ctx context.Context, sale *orders.Sale) error {
 	k.attempt++
 	d := &inventory.Draft{SKU: k.sku, Fence: k.fence, Attempt: k.attempt}
 	stock, opened, err := k.rebuildOnce(ctx, d, sale)
 	if opened {
-		k.forget(stock)
+		k.reset(stock)
 		return nil
 	}
-	// If Redis is away too, the draft expires by itself.
+	// If Redis is down, too, the draft expires.
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
 	defer cancel()
 	_ = k.gate.Discard(within, d)
 	return cmp.Or(err, fmt.Errorf("rebuild gate of %s: the gate changed meanwhile", k.sku))
 }
 
-// discardTimeout is for a keeper that may have lost its lock already.
+// discardTimeout is short, because the keeper may have lost its lock already.
 const discardTimeout = 500 * time.Millisecond
 
-// rebuildOnce stages the orders of the database at the gate (stage.go), then shuts the gate,
-// drains its queue, recounts under a new epoch, stages what has changed, and opens the new
-// gate. The steps that take longer for a larger sale come before the gate is shut.
+// rebuildOnce stages the orders of the database at the gate (stage.go). It then shuts the gate,
+// drains the queue, recounts the sale under a new epoch, stages the changes, and opens the new
+// gate. All steps that take longer for a larger sale come before the gate is shut.
 func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, sale *orders.Sale) (stock inventory.View, opened bool, err error) {
 	c, err := k.stage(ctx, d)
 	if err != nil {
@@ -44,8 +44,8 @@ func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, sale *orde
 		return stock, false, err
 	}
 	was := summaries[0]
-	// The gate does not know who keeps it: a keeper that was replaced meanwhile
-	// would shut the next one's gate, and have it rebuilt once more.
+	// The gate's scripts compare no fences. Without this check, a keeper that was replaced
+	// would shut the gate of its successor, which would have to rebuild it.
 	if sums, err := k.store.Sums(ctx, k.sku); err != nil || sums.Fence != k.fence {
 		return stock, false, cmp.Or(err, orders.ErrFenced)
 	}
@@ -65,7 +65,7 @@ func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, sale *orde
 	k.progress()
 	if r.Direct {
 		k.count.DirectLeft.Add(1)
-		k.log.Info("no longer selling in direct mode", "sku", k.sku)
+		k.log.Info("direct mode ended: the gate sells again", "sku", k.sku)
 	}
 	if err := k.gate.Stage(ctx, d, r.Changes); err != nil {
 		return stock, false, err

@@ -20,9 +20,8 @@ import (
 	"flashsale/orders/keeper"
 )
 
-// BenchmarkRebuild measures for how long the gate of a sale with 100,000 open
-// orders turns buyers away while it is rebuilt: from before it is shut until it
-// is open again.
+// BenchmarkRebuild measures how long the gate of a sale with 100,000 open orders is shut during
+// a rebuild.
 func BenchmarkRebuild(b *testing.B) {
 	const n = 100_000
 	s := servertest.Open(b, servers.KindReal)
@@ -52,13 +51,13 @@ func BenchmarkRebuild(b *testing.B) {
 		check.Must(b, k.RebuildGate(b.Context()))
 	}
 	if view, err := p.Gate.Inspect(b.Context(), "S"); err != nil || view.Holds != n {
-		b.Fatalf("%d holds of %d (%v)", view.Holds, n, err)
+		b.Fatalf("got %d holds, want %d (%v)", view.Holds, n, err)
 	}
 	b.ReportMetric(float64(shut.time.Milliseconds())/float64(b.N), "ms-shut/op")
 	b.ReportMetric(float64(shut.install.Milliseconds())/float64(b.N), "ms-install/op")
 }
 
-// shutGate adds up for how long it is shut.
+// A shutGate measures the time for which the gate is shut.
 type shutGate struct {
 	keeper.Gate
 	since         time.Time

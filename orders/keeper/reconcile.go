@@ -11,54 +11,52 @@ import (
 	"flashsale/orders"
 )
 
-// A reconciler compares the gate with the database and finds drift, which only
-// a store that lost or invented something can bring about. It is part of a
-// keeper, and looks between the keeper's steps: nobody else carries anything
-// from one store to the other, so nothing is half-way. What goes on meanwhile
-// stays within one store, in one step: a buyer moves units from available to
-// the queue, a closer from sold to restoring. So
+// A reconciler compares the gate with the database and finds drift. Only a store that has
+// lost or invented data causes drift.
+//
+// A comparison runs between two steps of the keeper, so the keeper is not moving any units
+// from one store to the other. Buyers move units within Redis, from available to queued.
+// Closing an order moves units within MySQL, from sold to restoring. Therefore
 //
 //	total = available + queued + sold + restoring
 //
-// holds exactly, however busy the sale is, where the gate is read first and
-// the fence with the rest: had another keeper been at work, it would show.
-// The total is the gate's own, as a new one is not yet at the gate.
+// holds exactly, even in a busy sale. The comparison reads the gate first and the fence last,
+// so it notices a takeover. It uses the gate's total, because a changed total may not have
+// reached the gate yet.
 type reconciler struct {
 	// released is true when restored_at is set for every order that the gate has released.
-	// If it is not set for an order, the units of the order are on sale again and count
-	// as restoring, too.
+	// Without restored_at, the units of a released order would count as available and as
+	// restoring.
 	released bool
 
-	scan   *scan           // under way, or nil
-	orders map[string]bool // what the last scan found off, and is off still
+	scan   *scan           // nil if no scan is running
+	orders map[string]bool // orders that the last scan found wrong, and that still are
 	buyers map[string]bool
 
-	drifted *drift // the drift that the coming rebuild repairs, or nil
-	symptom string // of the last comparison, "" for none
-	times   int    // comparisons in a row that found it
+	drifted   *drift // the drift that the next rebuild repairs, or nil
+	symptom   string // symptom of the last comparison, or ""
+	confirmed int    // number of consecutive comparisons with this symptom
 
-	balance atomic.Pointer[Balance] // of the last comparison, for those who watch
+	balance atomic.Pointer[Balance] // result of the last comparison, for readers in other goroutines
 }
 
-// confirmations is how many comparisons in a row must find the same before the gate
-// is rebuilt. A rebuild turns buyers away for a moment, so what passes by
-// itself must not bring one about: one look may fall into a failover, with the
-// gate read from the old primary and the next call answered by the new one;
-// the second may be the first one of the new primary, before the keeper has
-// drained what the old one's queue brought back; the third is after that.
+// confirmations is the number of consecutive comparisons that must find the same symptom
+// before the gate is rebuilt. A rebuild turns buyers away for a moment, so a symptom that
+// disappears by itself must not cause one. During a failover, the first comparison may read
+// the old primary. The second may read the new primary before the keeper has drained the
+// queue that came back with it. The third finds the new primary drained.
 const confirmations = 3
 
-// The symptoms, by what gives them away.
+// The symptoms of drift.
 const (
-	unitsMissing  = "units missing"    // too little is on sale
-	unitsTooMany  = "units too many"   // more is on sale than there is
-	queueMiscount = "queue miscounted" // orders would be refused for a queue that is not full
-	ordersDiffer  = "orders differ"    // a hold without an open order, an open order without a hold, a buyer's count
+	unitsMissing  = "units missing"    // the gate sells fewer units than the database has left
+	unitsTooMany  = "units too many"   // the gate sells more units than the database has left
+	queueMiscount = "queue miscounted" // the gate may refuse orders although the queue is not full
+	ordersDiffer  = "orders differ"    // a hold without an open order, an open order without a hold, or a wrong count of a buyer
 )
 
-// reconcile is the part of a pass that compares. A scan goes on with each round
-// of resync: a sale of a hundred thousand orders must not be slowed down by being
-// looked at.
+// reconcile is the part of a pass that compares the stores. A scan compares a few pages in
+// each resync, because comparing 100,000 orders at once would slow the sale down.
 func (k *Keeper) reconcile(ctx context.Context) error {
 	if k.todo&Compare != 0 {
 		if err := k.check(ctx); err != nil {
@@ -70,7 +68,7 @@ func (k *Keeper) reconcile(ctx context.Context) error {
 	}
 	k.todo &^= Scan
 	if !k.released {
-		k.todo |= Compare // once it is
+		k.todo |= Compare // the comparison waits for the release
 	} else if k.todo&ScanPage != 0 {
 		if err := k.scanPages(ctx); err != nil {
 			return err
@@ -82,14 +80,14 @@ func (k *Keeper) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// check compares the sums, and looks again at what the last scan found. It leaves
-// Compare to be done again where something is off, or could not be compared.
+// check compares the sums, and the orders and buyers that the last scan found wrong. If it
+// finds drift or cannot compare the stores, it leaves Compare in k.todo.
 func (k *Keeper) check(ctx context.Context) error {
 	if !k.released {
 		return nil
 	}
 	d, err := k.measure(ctx, slices.Collect(maps.Keys(k.orders)), slices.Collect(maps.Keys(k.buyers)))
-	if err != nil || !d.known {
+	if err != nil || !d.compared {
 		return err
 	}
 	k.count.Compared.Add(1)
@@ -98,14 +96,14 @@ func (k *Keeper) check(ctx context.Context) error {
 	d.Off = symptom != ""
 	k.balance.Store(&d.Balance)
 	if symptom != k.symptom {
-		k.symptom, k.times = symptom, 0
+		k.symptom, k.confirmed = symptom, 0
 	}
 	if symptom == "" {
 		k.todo &^= Compare
 		return nil
 	}
-	if k.times++; k.times < confirmations {
-		k.log.Debug("drift", "sku", k.sku, "symptom", symptom, "drift", d.Drift, "times", k.times)
+	if k.confirmed++; k.confirmed < confirmations {
+		k.log.Debug("drift", "sku", k.sku, "symptom", symptom, "drift", d.Drift, "times", k.confirmed)
 		return nil
 	}
 	k.drifted = &d
@@ -113,9 +111,9 @@ func (k *Keeper) check(ctx context.Context) error {
 	return nil
 }
 
-// forget is called when a gate has been rebuilt. By then all ended orders are marked
-// released. The findings about the old gate no longer matter and are dropped.
-func (k *Keeper) forget(stock inventory.View) {
+// reset drops the findings about the old gate, after the gate was rebuilt. At that time all
+// ended orders are marked released, because Recount marks them.
+func (k *Keeper) reset(stock inventory.View) {
 	if d := k.drifted; d != nil {
 		k.count.Repaired.Add(1)
 		k.log.Warn("drift repaired", "sku", k.sku, "symptom", d.symptom(), "drift", d.Drift,
@@ -124,16 +122,16 @@ func (k *Keeper) forget(stock inventory.View) {
 			"holds_before", d.gate.Holds, "holds", stock.Holds)
 	}
 	k.released = true
-	k.drifted, k.symptom, k.times, k.orders, k.buyers, k.scan = nil, "", 0, nil, nil, nil
+	k.drifted, k.symptom, k.confirmed, k.orders, k.buyers, k.scan = nil, "", 0, nil, nil, nil
 	k.todo &^= Rebuild | Compare | ScanPage
 }
 
-// differences of the gate from the database.
+// A drift describes the differences between the gate and the database.
 type drift struct {
-	known bool // false: they could not be compared just now
-	gate  inventory.View
+	compared bool // false if the stores could not be compared
+	gate     inventory.View
 	Balance
-	orders map[string]bool // ids, of those asked for
+	orders map[string]bool // ids of the wrong orders, among the given orders
 	buyers map[string]bool
 }
 
@@ -151,9 +149,9 @@ func (d *drift) symptom() string {
 	return ""
 }
 
-// measure compares the sums, and these orders and buyers. What it finds is
-// so: the caller is between two steps of a keeper's pass. The order of reading
-// matters: the gate at one instant, then the rows, then the fence.
+// measure compares the sums, the given orders and the given buyers. It must run between two
+// steps of the keeper. It reads the gate at one instant, then the rows, and the fence last: if
+// another keeper has taken over since the first read, measure returns ErrFenced.
 func (k *Keeper) measure(ctx context.Context, ids, names []string) (d drift, err error) {
 	if d.gate, err = k.gate.Tally(ctx, k.sku, ids, names); err != nil {
 		return d, err
@@ -166,14 +164,14 @@ func (k *Keeper) measure(ctx context.Context, ids, names []string) (d drift, err
 		if err != nil {
 			return d, err
 		}
-		d.orders = ordersOff(d.gate, rows)
+		d.orders = wrongOrders(d.gate, rows)
 	}
 	if len(names) > 0 {
 		rows, err := k.store.Counting(ctx, k.sku, names)
 		if err != nil {
 			return d, err
 		}
-		d.buyers = buyersOff(d.gate, rows)
+		d.buyers = wrongBuyers(d.gate, rows)
 	}
 	sums, err := k.store.Sums(ctx, k.sku)
 	if err != nil {
@@ -183,43 +181,43 @@ func (k *Keeper) measure(ctx context.Context, ids, names []string) (d drift, err
 		return d, orders.ErrFenced
 	}
 	if sums.Epoch != d.gate.Epoch {
-		k.todo |= Inspect // a rebuild has been asked for
+		k.todo |= Inspect // the gate has to be rebuilt
 		return d, nil
 	}
-	// One statement about two stores, and exact: see above.
+	// Both reads together are exact (see reconciler).
 	d.Balance = Balance{
 		Total: d.gate.Terms.Total, Available: d.gate.Available, Queued: d.gate.QueuedUnits(),
 		Sold: sums.Sold, Restoring: sums.Restoring, At: time.Now(),
 	}
 	d.Drift = d.Total - d.Available - d.Queued - d.Sold - d.Restoring
-	d.known = true
+	d.compared = true
 	return d, nil
 }
 
-// ordersOff returns those of the orders asked for that hold units and should
-// not, or should and do not. An order whose end is not yet marked may or may
-// not hold units: the keeper is about to see to it.
-func ordersOff(gate inventory.View, behind map[string]*orders.Order) map[string]bool {
+// wrongOrders returns the given orders whose hold contradicts the database: a pending order
+// without a hold, or a hold of a released or unknown order. An ended order that is not marked
+// released may or may not have a hold, because the keeper is about to release it.
+func wrongOrders(gate inventory.View, behind map[string]*orders.Order) map[string]bool {
 	queued := make(map[string]bool, len(gate.Orders))
 	for _, q := range gate.Orders {
 		queued[q.OrderID] = true
 	}
-	off := map[string]bool{}
+	wrong := map[string]bool{}
 	for id, held := range gate.Held {
 		row := behind[id]
 		switch {
-		case !held && row != nil && row.Status == orders.PendingPayment: // it was pending when the gate was read, as it still is
-			off[id] = true
+		case !held && row != nil && row.Status == orders.PendingPayment: // no row becomes pending later, so it was pending when the gate was read
+			wrong[id] = true
 		case held && !queued[id] && (row == nil || row.RestoredAt != nil):
-			off[id] = true
+			wrong[id] = true
 		}
 	}
-	return off
+	return wrong
 }
 
-// buyersOff returns those of the buyers asked for whose count at the gate is
-// not what their orders make: rows, and what they have in the queue.
-func buyersOff(gate inventory.View, rows []orders.Order) map[string]bool {
+// wrongBuyers returns the given buyers whose units at the gate differ from the units of their
+// rows and queued orders.
+func wrongBuyers(gate inventory.View, rows []orders.Order) map[string]bool {
 	units := make(map[string]int64, len(gate.Units))
 	for _, q := range gate.Orders {
 		units[q.Buyer] += q.Quantity
@@ -227,29 +225,28 @@ func buyersOff(gate inventory.View, rows []orders.Order) map[string]bool {
 	for i := range rows {
 		units[rows[i].Buyer] += rows[i].Quantity
 	}
-	off := map[string]bool{}
+	wrong := map[string]bool{}
 	for buyer, counted := range gate.Units {
 		if counted != units[buyer] {
-			off[buyer] = true
+			wrong[buyer] = true
 		}
 	}
-	return off
+	return wrong
 }
 
-// A Balance is the law of conservation as the keeper of a sale found it when it
-// last compared the stores, between two of its steps: exact, however busy the
-// sale was (reconcile.go). Units.
+// A Balance is the distribution of a sale's units at the keeper's last comparison. It is exact,
+// even if the sale was busy (see reconciler).
 type Balance struct {
 	Total     int64     `json:"total"`
-	Available int64     `json:"available"` // at the gate
-	Queued    int64     `json:"queued"`    // let in by the gate and not yet rows
-	Sold      int64     `json:"sold"`      // of open and paid rows
-	Restoring int64     `json:"restoring"` // of closed rows that the gate has not been told of
-	Drift     int64     `json:"drift"`     // what nobody can account for; below 0 units that there are not
+	Available int64     `json:"available"` // units on sale at the gate
+	Queued    int64     `json:"queued"`    // units of queued orders that have no row yet
+	Sold      int64     `json:"sold"`      // units of open and paid orders
+	Restoring int64     `json:"restoring"` // units of closed orders that the gate has not released yet
+	Drift     int64     `json:"drift"`     // units that are missing, or, if negative, units that exist twice
 	At        time.Time `json:"-"`
 
-	Off bool `json:"-"` // they differ, maybe not in sum
+	Off bool `json:"-"` // whether the stores differ, possibly with equal sums
 }
 
-// Balance is what the last comparison found, or nil.
+// Balance returns the result of the last comparison, or nil.
 func (k *Keeper) Balance() *Balance { return k.balance.Load() }

@@ -18,15 +18,15 @@ import (
 	"flashsale/orders/keeper"
 )
 
-// tallied is a gate with something happening right before a tally, or right
-// after it: between the two looks of a comparison.
-type tallied struct {
+// A tallyGate calls before and after when a comparison reads the gate. The function after runs
+// before the comparison reads the database.
+type tallyGate struct {
 	keeper.Gate
 	before, after func()
 	alter         func(*inventory.View)
 }
 
-func (g tallied) Tally(ctx context.Context, sku string, ids, buyers []string) (inventory.View, error) {
+func (g tallyGate) Tally(ctx context.Context, sku string, ids, buyers []string) (inventory.View, error) {
 	if g.before != nil {
 		g.before()
 	}
@@ -40,33 +40,33 @@ func (g tallied) Tally(ctx context.Context, sku string, ids, buyers []string) (i
 	return t, err
 }
 
-// compares has the keeper compare everything, as often as makes it act.
+// compares runs enough comparisons of everything for the keeper to repair drift.
 func compares(t testing.TB, k *bare.Keeper) {
 	t.Helper()
 	for i := range keeper.Confirmations + 2 {
 		k.Want |= keeper.Compare | keeper.Scan
-		if _, _, off := k.Suspected(); i == 1 && off == 0 {
-			k.BeginScan() // page by page, as if there were many buyers
+		if _, _, wrong := k.Symptom(); i == 1 && wrong == 0 {
+			k.BeginScan() // one page per pass, as with many buyers
 			k.Want |= keeper.ScanPage
 		}
 		check.Must(t, k.Run(t.Context()))
 	}
 }
 
-// sure fails where the keeper has seen drift, or has not compared at all.
-func sure(t testing.TB, k *bare.Keeper, what string) {
+// checkNoDrift fails if the keeper has found drift or has not compared anything.
+func checkNoDrift(t testing.TB, k *bare.Keeper, what string) {
 	t.Helper()
-	symptom, times, off := k.Suspected()
-	if n := k.Counters().Repaired.Load(); n > 0 || symptom != "" || off > 0 {
-		t.Errorf("%s: %d repairs; %s %d times, %d off", what, n, symptom, times, off)
+	symptom, times, wrong := k.Symptom()
+	if n := k.Counters().Repaired.Load(); n > 0 || symptom != "" || wrong > 0 {
+		t.Errorf("%s: got %d repairs, symptom %q %d times, %d wrong orders and buyers, want no drift", what, n, symptom, times, wrong)
 	}
 	if k.Counters().Compared.Load() == 0 {
 		t.Errorf("%s: nothing was compared", what)
 	}
 }
 
-// meanwhile is what may happen between any two steps of a keeper.
-func meanwhile(t *testing.T, b *bare.Bare) map[string]func() {
+// concurrentChanges returns what may happen between any two steps of a keeper, by name.
+func concurrentChanges(t *testing.T, b *bare.Bare) map[string]func() {
 	t.Helper()
 	b.Reserve(t, "ann", "used", 1)
 	become := func(all ...string) func() {
@@ -90,14 +90,14 @@ func meanwhile(t *testing.T, b *bare.Bare) map[string]func() {
 	}
 }
 
-// Whatever buyers and operators do right before a comparison, or between its
-// two looks, is no drift: not at the first sight and not later.
+// Changes by buyers and operators before a comparison, or between its reads of the two stores,
+// are never taken for drift.
 func TestComparisonIsExact(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 5000, 3))
-		for what, do := range meanwhile(t, b) {
-			moments := []tallied{{Gate: b.Gate, before: do, after: do}, {Gate: b.Gate, before: do}, {Gate: b.Gate, after: do}}
+		for what, do := range concurrentChanges(t, b) {
+			moments := []tallyGate{{Gate: b.Gate, before: do, after: do}, {Gate: b.Gate, before: do}, {Gate: b.Gate, after: do}}
 			if servertest.Race {
 				moments = moments[:1]
 			}
@@ -107,15 +107,14 @@ func TestComparisonIsExact(t *testing.T) {
 				}
 				k := bare.KeeperOf(t, b.Store, g, "S")
 				compares(t, k)
-				sure(t, k, what)
+				checkNoDrift(t, k, what)
 			}
 		}
 	})
 }
 
-// driftable is a sale with orders of all kinds that the gate knows of, and one
-// in the queue.
-func driftable(t *testing.T, b *bare.Bare) {
+// settledSale puts a sale with a pending, a released and a confirmed order, and a queued one.
+func settledSale(t *testing.T, b *bare.Bare) {
 	t.Helper()
 	kit.Put(t, b.Store, kit.Sale("S", 30, 3))
 	b.Keeper(t, "S").Finish(t)
@@ -129,19 +128,19 @@ func driftable(t *testing.T, b *bare.Bare) {
 	b.Reserve(t, "sue", "", 1)
 }
 
-// Every drift is repaired once it has been seen three times, not before and
-// not twice, and nothing else is changed by that.
+// Every drift is repaired once, by the third comparison that finds it. The repair changes
+// nothing else.
 func TestDriftIsRepaired(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 30, 3))
 		for i, what := range slices.Repeat(slices.Collect(maps.Keys(bare.Drifts)), 2) {
-			drift, paged := bare.Drifts[what], i >= len(bare.Drifts) // as if there were many buyers
+			drift, paged := bare.Drifts[what], i >= len(bare.Drifts) // paged: one page per pass, as with many buyers
 			t.Run(what, func(t *testing.T) {
 				b.Empty(t)
-				driftable(t, b)
+				settledSale(t, b)
 				if !drift(t, b) {
-					t.Fatal("nothing to change")
+					t.Fatal("the drift found nothing that it could change")
 				}
 				k := b.Keeper(t, "S")
 				k.Want |= keeper.Scan
@@ -152,30 +151,30 @@ func TestDriftIsRepaired(t *testing.T) {
 				check.Must(t, k.Run(t.Context()))
 				for n := 1; n <= keeper.Confirmations; n++ {
 					if k.Counters().Repaired.Load() > 0 {
-						t.Fatalf("repaired at comparison %d", n-1)
+						t.Fatalf("got a repair after %d comparisons, want %d", n-1, keeper.Confirmations)
 					}
 					k.Want |= keeper.Compare
 					check.Must(t, k.Run(t.Context()))
 				}
 				if n := k.Counters().Repaired.Load(); n != 1 {
-					symptom, times, _ := k.Suspected()
-					t.Errorf("%d repairs; %q %d times", n, symptom, times)
+					symptom, times, _ := k.Symptom()
+					t.Errorf("got %d repairs, want 1; symptom %q %d times", n, symptom, times)
 				}
 				kit.None(t, b.Wrong(t))
 				compares(t, k)
 				if n := k.Counters().Repaired.Load(); n != 1 {
-					t.Errorf("%d repairs in the end", n)
+					t.Errorf("got %d repairs after further comparisons, want 1", n)
 				}
 			})
 		}
 	})
 }
 
-// Units that are back on sale, of an order that is not yet marked, count
-// twice. Where a full batch of others comes before it, nothing is compared.
+// If the gate has released an order that is not yet marked, its units count twice. The keeper
+// therefore compares nothing until all orders are marked, even if that takes several batches.
 func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 	t.Parallel()
-	for _, step := range []string{"ack", "mark"} { // seen again in the queue and given back; released
+	for _, step := range []string{"ack", "mark"} { // the failed step after which the order stays unmarked
 		servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 			b := bare.Open(t, s, kit.Sale("S", 30, 3))
 			fail, failed := kit.Once(kit.Fault{Step: step})
@@ -183,8 +182,8 @@ func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 			if step == "mark" {
 				k.Use(bare.FaultyStore(t, b.Store, fail), bare.Faulty(b.Gate, fail))
 			}
-			k.Finish(t)   // so far all is marked
-			k.SetBatch(4) // orders in one transaction, all of them
+			k.Finish(t)   // marks all orders so far
+			k.SetBatch(4) // one transaction for the four orders
 			late := b.Reserve(t, "late", "", 1)
 			for i := range 3 {
 				b.Reserve(t, fmt.Sprint("buyer-", i), "", 1)
@@ -200,7 +199,7 @@ func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 				k.Want |= keeper.Release
 			}
 			if err := pass(); !errors.Is(err, kit.ErrFault) || !failed.Load() {
-				t.Fatal(err)
+				t.Fatalf("got error %v, want that of the fault", err)
 			}
 			if step == "ack" {
 				expire()
@@ -214,68 +213,67 @@ func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 			k.Want |= keeper.Compare
 			check.Must(t, pass())
 			if row := b.Rows(t)[late]; row.RestoredAt != nil {
-				t.Fatal("it has been marked: this shows nothing")
+				t.Fatal("the order is marked, so this test proves nothing")
 			}
-			if symptom, _, _ := k.Suspected(); symptom != "" {
-				t.Errorf("%s", symptom)
+			if symptom, _, _ := k.Symptom(); symptom != "" {
+				t.Errorf("got symptom %q, want none", symptom)
 			}
 			compares(t, k)
-			sure(t, k, step)
+			checkNoDrift(t, k, step)
 		})
 	}
 }
 
-// A keeper that another one has replaced finds that out, and not drift.
+// A keeper that was replaced during a comparison returns ErrFenced and finds no drift.
 func TestFencedKeeperSeesNoDrift(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 30, 3))
 		var next *bare.Keeper
-		k := bare.KeeperOf(t, b.Store, tallied{Gate: b.Gate, before: func() { b.Reserve(t, "ann", "", 1) }, after: func() {
-			next = b.Keeper(t, "S") // and it carries over what was in the queue
+		k := bare.KeeperOf(t, b.Store, tallyGate{Gate: b.Gate, before: func() { b.Reserve(t, "ann", "", 1) }, after: func() {
+			next = b.Keeper(t, "S") // it commits the queued order
 			next.Finish(t)
 		}}, "S")
 		k.Want |= keeper.Compare
 		check.Is(t, k.Run(t.Context()), orders.ErrFenced)
-		if symptom, times, _ := k.Suspected(); times > 0 || k.Counters().Compared.Load() > 0 {
-			t.Errorf("%s %d times", symptom, times)
+		if symptom, times, _ := k.Symptom(); times > 0 || k.Counters().Compared.Load() > 0 {
+			t.Errorf("got symptom %q %d times, want no comparison", symptom, times)
 		}
 	})
 }
 
-// One look may be wrong: it is answered by a primary that is on its way out.
-// Whoever acts on it shuts a gate that is right.
-func TestFirstSightIsNotEnough(t *testing.T) {
+// The first comparison may read a primary that is being replaced. A keeper that repairs drift
+// after one comparison rebuilds a correct gate.
+func TestOneComparisonIsNotEnough(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 30, 3))
 		for _, hasty := range []bool{false, true} {
-			looks := 0
-			k := bare.KeeperOf(t, b.Store, tallied{Gate: b.Gate, alter: func(t *inventory.View) {
-				if looks++; looks == 1 {
+			reads := 0
+			k := bare.KeeperOf(t, b.Store, tallyGate{Gate: b.Gate, alter: func(t *inventory.View) {
+				if reads++; reads == 1 {
 					t.Available++
 				}
 			}}, "S")
 			if hasty {
-				k.Suspect(keeper.UnitsTooMany, keeper.Confirmations-1)
+				k.SetSymptom(keeper.UnitsTooMany, keeper.Confirmations-1)
 			}
 			for range keeper.Confirmations + 1 {
 				k.Want |= keeper.Compare
 				check.Must(t, k.Run(t.Context()))
 			}
 			if repaired := k.Counters().Repaired.Load() > 0; repaired != hasty {
-				t.Errorf("hasty: %v, repaired: %v", hasty, repaired)
+				t.Errorf("hasty %v: got repaired %v, want %v", hasty, repaired, hasty)
 			}
 		}
 	})
 }
 
-// A comparison that ignores the queue takes a busy sale for one that drifts:
-// the same check that says "no drift" of the right one says so.
+// A comparison that ignores the queue takes a busy sale for drift.
 func TestComparisonNeedsTheQueue(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 30, 3))
 		n := 0
-		k := bare.KeeperOf(t, b.Store, tallied{
+		k := bare.KeeperOf(t, b.Store, tallyGate{
 			Gate:   b.Gate,
 			before: func() { n++; b.Reserve(t, fmt.Sprint("buyer-", n), "", 1) },
 			alter:  func(t *inventory.View) { t.Orders, t.Queued = nil, 0 },
@@ -285,13 +283,13 @@ func TestComparisonNeedsTheQueue(t *testing.T) {
 			check.Must(t, k.Run(t.Context()))
 		}
 		if k.Counters().Repaired.Load() == 0 {
-			t.Error("nothing found")
+			t.Error("a comparison without the queue found no drift")
 		}
 	})
 }
 
-// A reconciler that writes what is available from the database's sums, while
-// orders are on their way, sells units twice. The comparison finds it.
+// If a reconciler sets the available units from the database's sums, the gate sells the units of
+// queued orders twice. The comparison finds that drift.
 func TestOverwritingAvailableOversells(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 3, 3))
@@ -301,13 +299,13 @@ func TestOverwritingAvailableOversells(t *testing.T) {
 		row, err := b.Store.Sale(t.Context(), "S")
 		check.Must(t, err)
 		b.Rdb.HSet(t.Context(), "sale:{S}", "available", row.Total-row.Sold)
-		b.Reserve(t, "bob", "", 2) // which must not have been possible
+		b.Reserve(t, "bob", "", 2) // oversells
 		if a := b.Audit(t); a.Drift != -2 {
-			t.Errorf("audit: %+v", a)
+			t.Errorf("got audit %+v, want drift -2", a)
 		}
 		compares(t, k)
 		if a := b.Audit(t); k.Counters().Repaired.Load() != 1 || a.Oversold != 0 || a.Sold != 2 || len(b.Wrong(t)) > 0 {
-			t.Errorf("%d repairs, %+v, %v", k.Counters().Repaired.Load(), a, b.Wrong(t))
+			t.Errorf("got %d repairs, want 1; audit %+v, wrong: %v", k.Counters().Repaired.Load(), a, b.Wrong(t))
 		}
 	})
 }

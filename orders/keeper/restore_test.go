@@ -15,10 +15,10 @@ import (
 	"flashsale/orders/store"
 )
 
-// busy is a sale of 20 in which something of everything is under way: one
-// order each paid, cancelled and expired of which the gate does not know yet,
-// one pending, two in the queue, and a restock.
-func busy(t *testing.T, s *servers.Stores) *bare.Bare {
+// busySale returns a sale in which everything is in progress: a paid, a cancelled and an expired
+// order that the gate has not released, a pending order, two queued orders, and a restock to
+// 20 units.
+func busySale(t *testing.T, s *servers.Stores) *bare.Bare {
 	t.Helper()
 	put := kit.Sale("S", 15, 3)
 	b := bare.Open(t, s, put)
@@ -37,35 +37,36 @@ func busy(t *testing.T, s *servers.Stores) *bare.Bare {
 	return b
 }
 
-// wrongWithBusy names what is not as it must be once all of that is acked.
-func wrongWithBusy(t *testing.T, b *bare.Bare) (wrong []string) {
+// wrongAfterBusySale returns what is wrong with a busy sale after a keeper has finished its
+// work.
+func wrongAfterBusySale(t *testing.T, b *bare.Bare) (wrong []string) {
 	t.Helper()
 	want := store.Audit{SKU: "S", Total: 20, Available: 11, Sold: 9, Paid: 3, Pending: 6, Balanced: true}
 	if a := b.Audit(t); a != want {
-		wrong = append(wrong, fmt.Sprintf("audit %+v, want %+v", a, want))
+		wrong = append(wrong, fmt.Sprintf("got audit %+v, want %+v", a, want))
 	}
 	view, err := b.Gate.Inspect(t.Context(), "S")
 	check.Must(t, err)
 	if view.Holds != 3 {
-		wrong = append(wrong, fmt.Sprintf("%d holds for 3 pending orders", view.Holds))
+		wrong = append(wrong, fmt.Sprintf("got %d holds, want 3 for 3 pending orders", view.Holds))
 	}
 	for id, o := range b.Rows(t) {
 		if ended := o.Status != orders.PendingPayment; ended != (o.RestoredAt != nil) {
-			wrong = append(wrong, fmt.Sprintf("%s is %s, restored at %v", id, o.Status, o.RestoredAt))
+			wrong = append(wrong, fmt.Sprintf("got restored_at %v of %s, which is %s", o.RestoredAt, id, o.Status))
 		}
 	}
 	return wrong
 }
 
-// eachStep runs f for a fault before and after each step of a keeper, each time
-// with a busy sale; for the steps of a rebuild one has been asked for.
+// eachStep runs f with a busy sale and a fault, once for a fault before and once for a fault
+// after each step of a keeper. For the steps of a rebuild, a rebuild is requested first.
 func eachStep(t *testing.T, f func(t *testing.T, b *bare.Bare, at kit.Fault)) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		for i, step := range []string{"queue", "commit", "ack", "release", "confirm", "mark", "terms", "stage", "shut", "recount", "install"} {
 			for _, at := range []kit.Fault{{Step: step}, {Step: step, After: true}} {
 				t.Run(at.String(), func(t *testing.T) {
-					b := busy(t, s)
-					defer b.Empty(t) // one pair of stores serves all
+					b := busySale(t, s)
+					defer b.Empty(t) // all cases share the stores
 					if i >= 7 {
 						check.Must(t, check.Err(b.Store.AskRebuild(t.Context(), "S")))
 					}
@@ -76,32 +77,32 @@ func eachStep(t *testing.T, f func(t *testing.T, b *bare.Bare, at kit.Fault)) {
 	})
 }
 
-// A keeper dies before or after any of its steps: the next one repeats what is
-// not known to be done, and takes none of it for drift. What the dead one has staged
-// does not stay for good. Should it come back, it changes nothing.
+// A keeper dies before or after any of its steps. The next keeper repeats the step and finds no
+// drift. Keys that the dead keeper has staged expire. If the dead keeper resumes, it changes
+// nothing.
 func TestKeeperDiesAtAnyStep(t *testing.T) {
 	t.Parallel()
 	eachStep(t, func(t *testing.T, b *bare.Bare, at kit.Fault) {
 		die, dead := kit.FromThenOn(at)
 		first := b.Failing(t, die)
 		if err := first.Run(t.Context()); !errors.Is(err, kit.ErrFault) || !dead.Load() {
-			t.Fatalf("it did not die: %v", err)
+			t.Fatalf("got error %v, want the keeper to die", err)
 		}
 		left := b.Rdb.Keys(t.Context(), "*staged*").Val()
 		staged := at == kit.Fault{Step: "stage", After: true} || at.Step == "shut" || at.Step == "recount" || at == kit.Fault{Step: "install"}
 		if staged != (len(left) > 0) {
-			t.Errorf("left behind: %v", left)
+			t.Errorf("got staged keys %v, want some: %v", left, staged)
 		}
 		for _, key := range left {
 			if ttl := b.Rdb.TTL(t.Context(), key).Val(); ttl <= 0 {
-				t.Errorf("%s stays", key)
+				t.Errorf("staged key %s never expires", key)
 			}
 		}
 		next := b.Keeper(t, "S")
 		compares(t, next)
-		sure(t, next, "the next keeper")
-		kit.None(t, wrongWithBusy(t, b))
-		// It wakes up, sees the stores again, and goes on from the start.
+		checkNoDrift(t, next, "the next keeper")
+		kit.None(t, wrongAfterBusySale(t, b))
+		// The first keeper resumes and reaches the stores again.
 		first.Use(b.Store, b.Gate)
 		first.Want |= keeper.Release | keeper.Inspect
 		b.Reserve(t, "tom", "", 1)
@@ -111,9 +112,9 @@ func TestKeeperDiesAtAnyStep(t *testing.T) {
 	})
 }
 
-// A step fails once, before or after it is done, and the same keeper goes on.
-// What was refused is never taken for done, nor for drift.
-func TestStepFailsOnce(t *testing.T) {
+// A step fails once, before or after it is done, and the same keeper repeats it. The failure is
+// never taken for a success or for drift.
+func TestFailedStepIsRepeated(t *testing.T) {
 	t.Parallel()
 	eachStep(t, func(t *testing.T, b *bare.Bare, at kit.Fault) {
 		fail, failed := kit.Once(at)
@@ -125,10 +126,10 @@ func TestStepFailsOnce(t *testing.T) {
 			}
 		}
 		if !failed.Load() {
-			t.Fatal("nothing failed")
+			t.Fatal("the fault did not happen")
 		}
-		kit.None(t, wrongWithBusy(t, b))
+		kit.None(t, wrongAfterBusySale(t, b))
 		compares(t, k)
-		sure(t, k, "the same keeper")
+		checkNoDrift(t, k, "the same keeper")
 	})
 }

@@ -9,13 +9,13 @@ import (
 	"flashsale/orders"
 )
 
-// A scan goes over all holds and all buyers of one SKU, from both sides, a page
-// after the other: however many there are, no order waits for longer than a page
-// takes. It keeps nothing but what it found to be off.
+// A scan compares all holds and buyers at the gate with the database, and all open orders in the
+// database with the gate. It runs page by page, so that an order waits no longer than a page
+// takes. It stores only differences.
 type scan struct {
-	at     int    // which of its walks
-	cursor uint64 // at the gate
-	after  string // in the database
+	walk   int    // number of the current walk
+	cursor uint64 // position at the gate
+	after  string // position in the database: the last buyer of the previous page
 	orders map[string]bool
 	buyers map[string]bool
 }
@@ -24,20 +24,20 @@ func newScan() *scan { return &scan{orders: map[string]bool{}, buyers: map[strin
 
 const (
 	scanWalks      = 3
-	scanPage       = 200 // orders by buyer in a page, and buyers of one query
-	maxDifferences = 500 // differences; more would make no difference
+	scanPage       = 200 // number of buyers in a page of the database and in a query
+	maxDifferences = 500 // number of differences that ends a scan: the gate will be rebuilt anyway
 )
 
-// scanPages goes on with a scan, so far that it ends within its rounds, however
-// many orders there are.
+// scanPages compares enough pages for the scan to end within k.rounds resyncs, however many
+// orders the sale has.
 func (k *Keeper) scanPages(ctx context.Context) error {
 	pages := int64(1)
 	if b := k.balance.Load(); b != nil {
 		pages += scanWalks * (b.Total - b.Available) / scanPage / k.rounds
 	}
 	for ; pages > 0 && k.scan != nil; pages-- {
-		through, err := k.step(ctx, k.scan)
-		if through {
+		ended, err := k.step(ctx, k.scan)
+		if ended {
 			k.scan = nil
 		}
 		if err != nil {
@@ -47,52 +47,51 @@ func (k *Keeper) scanPages(ctx context.Context) error {
 	return nil
 }
 
-// step goes one page further and tells whether the scan is through. What is
-// off on a page is looked at once more in the same step, exactly.
-func (k *Keeper) step(ctx context.Context, r *scan) (through bool, err error) {
+// step compares the next page and reports whether the scan has ended. A page contains only
+// ids and buyers, which measure then compares exactly.
+func (k *Keeper) step(ctx context.Context, s *scan) (ended bool, err error) {
 	var ids, buyers []string
-	last := false // page of its walk
-	switch r.at {
-	case 0: // holds that no order stands behind
-		ids, r.cursor, err = k.gate.ScanHolds(ctx, k.sku, r.cursor)
-		last = r.cursor == 0
-	case 1: // buyers who have less than the gate says
+	last := false // whether this is the last page of the walk
+	switch s.walk {
+	case 0: // finds holds without an order
+		ids, s.cursor, err = k.gate.ScanHolds(ctx, k.sku, s.cursor)
+		last = s.cursor == 0
+	case 1: // finds buyers with fewer units than the gate has counted
 		var withUnits []string
-		withUnits, r.cursor, err = k.gate.ScanBuyers(ctx, k.sku, r.cursor)
-		last = r.cursor == 0
-		// Only the buyers: their orders, of which each may have many, come with
-		// the next walk.
+		withUnits, s.cursor, err = k.gate.ScanBuyers(ctx, k.sku, s.cursor)
+		last = s.cursor == 0
+		// A buyer may have many orders. The next walk compares them.
 		for names := range slices.Chunk(withUnits, scanPage) {
-			err = errors.Join(err, k.noteDrift(ctx, r, nil, names))
+			err = errors.Join(err, k.noteDrift(ctx, s, nil, names))
 		}
-	case 2: // open orders without a hold, and buyers who have more than the gate says
+	case 2: // finds open orders without a hold, and buyers with more units than the gate has counted
 		var more bool
-		buyers, more, err = k.store.BuyersAfter(ctx, k.sku, r.after, scanPage)
+		buyers, more, err = k.store.BuyersAfter(ctx, k.sku, s.after, scanPage)
 		if last = !more; more {
-			r.after = buyers[len(buyers)-1]
+			s.after = buyers[len(buyers)-1]
 		}
 	}
 	if err == nil {
-		err = k.compareRows(ctx, r, ids, buyers)
+		err = k.compareRows(ctx, s, ids, buyers)
 	}
 	if err != nil {
-		return true, err // the next one begins anew
+		return true, err // the next scan starts from the beginning
 	}
 	if last {
-		r.at++
+		s.walk++
 	}
-	if r.at < scanWalks && len(r.orders)+len(r.buyers) < maxDifferences {
+	if s.walk < scanWalks && len(s.orders)+len(s.buyers) < maxDifferences {
 		return false, nil
 	}
-	if len(r.orders)+len(r.buyers) > 0 {
-		k.orders, k.buyers = r.orders, r.buyers
+	if len(s.orders)+len(s.buyers) > 0 {
+		k.orders, k.buyers = s.orders, s.buyers
 		k.todo |= Compare
 	}
 	return true, nil
 }
 
-// compareRows compares these orders, these buyers, and the orders of these buyers.
-func (k *Keeper) compareRows(ctx context.Context, r *scan, ids, buyers []string) error {
+// compareRows compares the given orders, the given buyers, and the orders of these buyers.
+func (k *Keeper) compareRows(ctx context.Context, s *scan, ids, buyers []string) error {
 	for names := range slices.Chunk(buyers, scanPage) {
 		rows, err := k.store.Counting(ctx, k.sku, names)
 		if err != nil {
@@ -103,24 +102,24 @@ func (k *Keeper) compareRows(ctx context.Context, r *scan, ids, buyers []string)
 				ids = append(ids, rows[i].ID)
 			}
 		}
-		if err := k.noteDrift(ctx, r, nil, names); err != nil {
+		if err := k.noteDrift(ctx, s, nil, names); err != nil {
 			return err
 		}
 	}
-	for some := range slices.Chunk(ids, maxDifferences) {
-		if err := k.noteDrift(ctx, r, some, nil); err != nil {
+	for page := range slices.Chunk(ids, maxDifferences) {
+		if err := k.noteDrift(ctx, s, page, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (k *Keeper) noteDrift(ctx context.Context, r *scan, ids, buyers []string) error {
+func (k *Keeper) noteDrift(ctx context.Context, s *scan, ids, buyers []string) error {
 	d, err := k.measure(ctx, ids, buyers)
-	if err != nil || !d.known {
+	if err != nil || !d.compared {
 		return err
 	}
-	maps.Copy(r.orders, d.orders)
-	maps.Copy(r.buyers, d.buyers)
+	maps.Copy(s.orders, d.orders)
+	maps.Copy(s.buyers, d.buyers)
 	return nil
 }

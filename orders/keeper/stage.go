@@ -7,19 +7,20 @@ import (
 	"flashsale/orders/store"
 )
 
-// Catching up ends when fewer than fewChanges changes are left, which are read while
-// the gate is shut, or after catchUps tries: a busy sale never comes to none.
+// After the last page, stage reads and stages the changes since, until fewer than fewChanges
+// are left or after catchUps attempts. In a busy sale, some changes are always left. They are
+// read while the gate is shut.
 const (
 	fewChanges = 1000
 	catchUps   = 3
 )
 
-// stage reads the orders of the database and stages them at the gate. The gate continues to
-// sell, so stage drains the queue after each page.
+// stage stages the orders of the database at the gate. After each page it drains the queue,
+// because the gate continues to sell.
 func (k *Keeper) stage(ctx context.Context, d *inventory.Draft) (*store.Snapshot, error) {
 	c := store.NewSnapshot(k.sku)
 	c.Step = k.progress
-	behind := false // a single page has no time to fall behind
+	behind := false // stays false for a single page, since few orders change while it is read
 	for {
 		page, more, err := k.store.ReadPage(ctx, c)
 		if err != nil {

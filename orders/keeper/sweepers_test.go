@@ -21,24 +21,24 @@ import (
 	"flashsale/orders/store"
 )
 
-// A crowd of nodes sweeps the same overdue orders of one sale and gives their
-// units back, while one after the other of them dies at the same step.
+// sweepers are nodes that expire and release the same overdue orders of one sale. Some of them
+// die at the same step.
 type sweepers struct {
 	*bare.Bare
 	nodes, orders, deaths int
-	intruders             int64                         // how many times a node keeps the sale without waiting for its turn
-	gate                  func(keeper.Gate) keeper.Gate // what the nodes have for one
+	intruders             int64                         // number of passes without the lock
+	gate                  func(keeper.Gate) keeper.Gate // wraps the gate of each node
 
-	dying    atomic.Int64 // how many have still to die
-	intruder atomic.Int64 // what is left of intruders
+	dying    atomic.Int64 // number of nodes that still have to die
+	intruder atomic.Int64 // number of passes without the lock that are left
 	keeping  sync.Mutex   // the lock
-	released atomic.Int64 // units that came back at the gate, whoever heard of it
+	released atomic.Int64 // units released at the gate, even if the answer was lost
 
 	t testing.TB
 }
 
-// expire fills the sale, lets all orders be overdue, and has the nodes at them
-// until none is pending or to be restored. It names what is wrong then.
+// expire places orders, makes them overdue, and runs the nodes until every order is expired and
+// marked released. It returns what is wrong then.
 func (w *sweepers) expire(t *testing.T, at kit.Fault) (wrong []string) {
 	t.Helper()
 	w.t = t
@@ -61,22 +61,22 @@ func (w *sweepers) expire(t *testing.T, at kit.Fault) (wrong []string) {
 	}
 	check.Must(t, g.Wait())
 	if left := w.dying.Load(); left > 0 {
-		t.Fatalf("%d of %d nodes did not die %v", left, w.deaths, at)
+		t.Fatalf("got %d of %d nodes that did not die %v", left, w.deaths, at)
 	}
 
 	if got := w.released.Load(); got != units {
-		wrong = append(wrong, fmt.Sprintf("%d units came back of %d", got, units))
+		wrong = append(wrong, fmt.Sprintf("got %d units released, want %d", got, units))
 	}
 	if a := w.Audit(t); !a.Balanced || a.Available != a.Total || a.Sold+a.Restoring+a.Queued != 0 {
-		wrong = append(wrong, fmt.Sprintf("audit %+v", a))
+		wrong = append(wrong, fmt.Sprintf("got audit %+v, want all units available", a))
 	}
 	if view, err := w.Bare.Gate.Inspect(t.Context(), "S"); err != nil || view.Holds != 0 {
-		wrong = append(wrong, fmt.Sprintf("%d holds are left (%v)", view.Holds, err))
+		wrong = append(wrong, fmt.Sprintf("got %d holds (%v), want none", view.Holds, err))
 	}
 	return append(wrong, kit.BrokenClosing(t, w.Store.DB)...)
 }
 
-// node sweeps and keeps in turn until all is done or it is dead.
+// node sweeps and keeps in turn until all orders are released or the node is dead.
 func (w *sweepers) node(t *testing.T, at kit.Fault) error {
 	dead := false
 	plan := kit.Plan(func(step kit.Fault) error {
@@ -97,7 +97,7 @@ func (w *sweepers) node(t *testing.T, at kit.Fault) error {
 				return nil
 			}
 		}
-		busy := errors.Is(err, orders.ErrUnavailable) // a hundred nodes want the sale's row: the next sweep comes
+		busy := errors.Is(err, orders.ErrUnavailable) // many nodes lock the sale's row, so the next sweep tries again
 		if err != nil && !busy && !errors.Is(err, kit.ErrFault) && !errors.Is(err, orders.ErrFenced) {
 			return err
 		}
@@ -105,8 +105,8 @@ func (w *sweepers) node(t *testing.T, at kit.Fault) error {
 	return t.Context().Err()
 }
 
-// keep gives back what is ended, when it is this node's turn, or without
-// asking. It tells whether everything is done.
+// keep runs a keeper that releases ended orders, with the lock or as an intruder without it. It
+// reports whether every order is released.
 func (w *sweepers) keep(t *testing.T, st *store.Store, gate keeper.Gate) (done bool, err error) {
 	if w.intruder.Add(-1) < 0 {
 		w.keeping.Lock()
@@ -124,8 +124,8 @@ func (w *sweepers) keep(t *testing.T, st *store.Store, gate keeper.Gate) (done b
 	return false, (&bare.Keeper{Keeper: k, Want: keeper.Release}).Run(t.Context())
 }
 
-// unitGate counts the units that come back at the gate itself: a node that
-// dies of the answer has given them back all the same.
+// A unitGate counts the units that the real gate releases. A node that dies of a lost answer has
+// released them all the same.
 type unitGate struct {
 	keeper.Gate
 	units *atomic.Int64
@@ -137,7 +137,7 @@ func (g unitGate) Release(ctx context.Context, sku string, epoch int64, ids []st
 	return n, err
 }
 
-// sweepingCrowd is a hundred nodes where the stores are real, and some where they are not.
+// sweepingCrowd returns 100 nodes on real stores, and fewer on embedded ones.
 func sweepingCrowd(t *testing.T, s *servers.Stores) *sweepers {
 	t.Helper()
 	w := &sweepers{Bare: bare.Open(t, s, kit.Sale("S", 300, 3)), nodes: 100, orders: 100, deaths: 10}
@@ -148,9 +148,8 @@ func sweepingCrowd(t *testing.T, s *servers.Stores) *sweepers {
 	return w
 }
 
-// A hundred nodes on the same overdue orders, ten of which die, one after the
-// other, at the same step between the close and the mark: each unit comes back
-// once, and each order is marked.
+// A hundred nodes sweep the same overdue orders. Ten of them die, one after the other, at the
+// same step between closing and marking. Each unit is released once, and each order is marked.
 func TestHundredSweepersDieAtEachStep(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -160,7 +159,7 @@ func TestHundredSweepersDieAtEachStep(t *testing.T) {
 				t.Run(at.String(), func(t *testing.T) {
 					w.deaths = w.nodes / 10
 					if at == (kit.Fault{Step: "close", After: true}) {
-						w.deaths = 1 // who closes, closes all of them
+						w.deaths = 1 // the first node closes all orders
 					}
 					kit.None(t, w.expire(t, at))
 				})
@@ -169,33 +168,33 @@ func TestHundredSweepersDieAtEachStep(t *testing.T) {
 	})
 }
 
-// The same crowd finds out a gate that gives back without looking for the hold,
-// and nodes that mark before they have given back.
-func TestHundredSweepersCatchBrokenRestore(t *testing.T) {
+// The same nodes catch a gate that releases units without a hold, and keepers that mark orders
+// before they release them.
+func TestHundredSweepersCatchBrokenRelease(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]struct {
 		at   kit.Fault
 		gate func(w *sweepers) func(keeper.Gate) keeper.Gate
 	}{
-		"no look at the hold": {kit.Fault{Step: "release", After: true}, func(w *sweepers) func(keeper.Gate) keeper.Gate {
+		"released without a hold": {kit.Fault{Step: "release", After: true}, func(w *sweepers) func(keeper.Gate) keeper.Gate {
 			return func(g keeper.Gate) keeper.Gate { return blindGate{g, w} }
 		}},
-		"marked before": {kit.Fault{Step: "release"}, func(w *sweepers) func(keeper.Gate) keeper.Gate {
+		"marked before the release": {kit.Fault{Step: "release"}, func(w *sweepers) func(keeper.Gate) keeper.Gate {
 			return func(g keeper.Gate) keeper.Gate { return markingGate{g, w.Store} }
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := sweepingCrowd(t, servertest.Open(t, servers.KindEmbedded))
-			w.deaths, w.intruders = 2, 0 // who is fenced off dies with nothing done
+			w.deaths, w.intruders = 2, 0 // an intruder would fence off a node before it dies
 			w.gate = broken.gate(w)
 			if wrong := w.expire(t, broken.at); len(wrong) == 0 {
-				t.Error("not caught")
+				t.Error("the fault was not caught")
 			}
 		})
 	}
 }
 
-// blindGate gives back by the rows, whether or not there is a hold.
+// A blindGate releases the units of the rows, whether or not there is a hold.
 type blindGate struct {
 	keeper.Gate
 	w *sweepers
@@ -216,7 +215,7 @@ func (g blindGate) Release(ctx context.Context, sku string, epoch int64, ids []s
 	return due, err
 }
 
-// markingGate is a keeper that marks first.
+// A markingGate marks orders before it releases them.
 type markingGate struct {
 	keeper.Gate
 	store *store.Store

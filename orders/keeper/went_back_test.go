@@ -13,10 +13,10 @@ import (
 	"flashsale/orders/keeper"
 )
 
-// The database went back: a replica was promoted that lacked confirmed rows, or a backup
-// was restored. The earlier keeper is refused, also if another node has taken over since.
-// The gate follows the database, and queued orders are committed. If the epoch went back,
-// the queue belongs to another epoch and is dropped.
+// The database loses committed rows: a replica without them was promoted, or a backup was
+// restored. The keeper of that time is fenced off. The gate is rebuilt from the database, and
+// queued orders are committed. If a rebuild was lost, the queue belongs to another epoch and
+// is dropped.
 func TestDatabaseWentBack(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -29,16 +29,16 @@ func TestDatabaseWentBack(t *testing.T) {
 		} {
 			t.Run("to before "+to, func(t *testing.T) {
 				b := bare.Open(t, s, kit.Sale("S", 10, 3))
-				defer b.Empty(t) // one pair of stores serves all
+				defer b.Empty(t) // all cases share the stores
 				before := b.Keeper(t, "S")
 				before.Finish(t)
-				gone := b.Keeper(t, "S")
+				earlier := b.Keeper(t, "S")
 				b.Reserve(t, "ann", "k", 2)
 				cancelled := b.Reserve(t, "bob", "k", 3)
-				gone.Finish(t)
+				earlier.Finish(t)
 				check.Must(t, check.Err(b.Store.Cancel(t.Context(), "bob", cancelled)))
-				gone.Want |= keeper.Release
-				gone.Finish(t)
+				earlier.Want |= keeper.Release
+				earlier.Finish(t)
 				queued, epoch := b.Reserve(t, "eve", "k", 1), b.Epoch(t)
 				for statement := range strings.SplitSeq(back, "; ") {
 					kit.Exec(t, b.Store.DB, statement)
@@ -50,14 +50,14 @@ func TestDatabaseWentBack(t *testing.T) {
 				}
 
 				next := b.Keeper(t, "S")
-				check.Is(t, gone.Run(t.Context()), orders.ErrFenced)
+				check.Is(t, earlier.Run(t.Context()), orders.ErrFenced)
 				if n := len(b.Queue(t)); n != 1 {
-					t.Errorf("the keeper that is gone carried over what was queued: %d left", n)
+					t.Errorf("got %d queued orders after the pass of the earlier keeper, want 1", n)
 				}
 				compares(t, next)
 				kit.None(t, b.Wrong(t))
 				if o := b.Rows(t)[queued]; o.Status != want {
-					t.Errorf("the queued order is %q, want %q", o.Status, want)
+					t.Errorf("got status %q of the queued order, want %q", o.Status, want)
 				}
 			})
 		}

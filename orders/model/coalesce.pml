@@ -1,19 +1,19 @@
-/* Callers who share calls (inventory/coalesce), for Spin: three callers with one key, of whom two may share a call, and two
- * calls at once. Each caller may give up at any moment, and a call may hang for ever.
+/* Callers that share calls (inventory/coalesce), for Spin: three callers with one key, at most two callers per call, and at
+ * most two calls at once. Each caller may give up at any moment, and a call may hang forever.
  *
- * What stands in atomic{} is done under the group's lock; between two of them everybody else may act.
+ * Each atomic{} runs under the group's lock. Between two of them any other process may act.
  */
 c_decl {
   static int param(const char *name, int otherwise) { char *v = getenv(name); return v ? atoi(v) : otherwise; }
 }
 
-/* The broken twins: the right design less one guard each. */
-#define ENDS_APART       1 /* a sender sees that nobody waits, and counts itself out a moment later */
-#define ENDS_AFTER_ONE   2 /* it ends after its call, whoever waits */
-#define GIVEN_UP_SENT    3 /* who has given up is taken along */
-#define TAKEN_TWICE      4 /* who is taken along still waits */
-#define NO_BOUND         5 /* each caller has a call begin */
-#define NO_PATIENCE      6 /* a call that hangs counts for ever */
+/* The broken twins: the right design without one guard each. */
+#define ENDS_APART       1 /* a sender finds no waiting caller, and leaves the count of senders in a later step */
+#define ENDS_AFTER_ONE   2 /* a sender ends after its call, even if callers wait */
+#define GIVEN_UP_SENT    3 /* a caller that has given up is sent */
+#define TAKEN_TWICE      4 /* a caller that is sent still waits */
+#define NO_BOUND         5 /* each caller starts a call */
+#define NO_PATIENCE      6 /* a call that hangs counts as in flight forever */
 byte twin;
 #define IS(t) (twin == t)
 
@@ -24,7 +24,7 @@ byte twin;
 #define BIT(i)    (1 << (i))
 
 byte waiting, gaveUp, sent, done, hanging; /* a bit for each caller */
-byte inFlight, underWay;                   /* senders; calls, as the server sees them */
+byte inFlight, underWay;                   /* number of senders; number of calls at the server */
 
 proctype Caller(byte i) {
   bit leaves;
@@ -58,8 +58,8 @@ next:
     :: batch == 0 && !IS(ENDS_APART) -> inFlight--; goto gone
     :: batch == 0 && IS(ENDS_APART)
     :: else ->
-       assert((batch & gaveUp) == 0);                                       /* never sent */
-       assert((batch & sent) == 0);                                         /* not sent twice */
+       assert((batch & gaveUp) == 0);                                       /* a caller that has given up is never sent */
+       assert((batch & sent) == 0);                                         /* a caller is sent once */
        sent = sent | batch; underWay++;
        assert(underWay <= IN_FLIGHT)
     fi };
@@ -69,7 +69,7 @@ next:
   fi;
   if                                                                        /* Group.callPatiently */
   :: atomic { done = done | batch; underWay-- }                             /* it returns */
-  :: atomic { !IS(NO_PATIENCE) -> hanging = hanging | batch; underWay-- }   /* it hangs, and counts no longer */
+  :: atomic { !IS(NO_PATIENCE) -> hanging = hanging | batch; underWay-- }   /* it hangs, and no longer counts as in flight */
   :: atomic { IS(NO_PATIENCE) -> hanging = hanging | batch };
 end_hangs:
      false
@@ -81,7 +81,7 @@ end_hangs:
 gone:
 }
 
-/* Once nobody goes on: who has not given up has an answer, or is in a call that hangs. */
+/* When no process can act, every caller has an answer, has given up, or is in a call that hangs. */
 proctype Rest() {
   atomic { timeout -> assert((done | gaveUp | hanging) == ALL); assert(hanging || inFlight == 0) }
 }

@@ -1,6 +1,6 @@
-// Package model_test searches three models with Spin: sale.pml of what packages
-// orders and inventory do to MySQL and Redis, refusal.pml of final refusals, and
-// coalesce.pml of callers who share calls. See README.md.
+// Package model_test searches three models with Spin: sale.pml describes what packages orders
+// and inventory do to MySQL and Redis, refusal.pml describes final refusals, and coalesce.pml
+// describes callers that share calls. See README.md.
 package model_test
 
 import (
@@ -19,8 +19,8 @@ import (
 
 var (
 	model  = flag.String("model", "sale.pml", "the model that -search searches")
-	search = flag.String("search", "", "parameters of one search of the model, such as 'ORDERS=2 TAKES=2 ROLLS=1', in place of the usual ones")
-	memory = flag.String("memory", "4000", "what the search may use, in MB")
+	search = flag.String("search", "", "parameters of one search of the model, such as 'ORDERS=2 TAKES=2 ROLLS=1', instead of the usual searches")
+	memory = flag.String("memory", "4000", "memory limit of a search, in MB")
 )
 
 // A setting is one search of a model. The right design passes it, and each of its broken
@@ -30,49 +30,49 @@ type setting struct {
 	twins             []string
 }
 
-// searches of sale.pml are small enough for every day.
+// searches are the searches of sale.pml, which are small enough for every test run.
 var searches = []setting{
 	{"keepers overlap and die", "ORDERS=1 SWEEPS=1 TAKES=2 CRASHES=1",
 		[]string{"NO_FENCE", "NO_HOLD_CHECK", "NO_STATUS_CONDITION", "MARKED_BEFORE_RELEASE", "MARKED_UNANSWERED"}},
 	{"Redis goes back", "ORDERS=2 ROLLS=1",
-		[]string{"NO_CONDITIONAL_SALE", "TOLD_BEFORE_COMMIT", "SUMS_ONLY"}},
+		[]string{"NO_CONDITIONAL_SALE", "ANSWERED_BEFORE_COMMIT", "SUMS_ONLY"}},
 	{"Redis goes back and a keeper dies", "ORDERS=1 ROLLS=1 CRASHES=1",
-		[]string{"SHUT_IS_NO_REASON"}},
+		[]string{"SHUT_GATE_KEPT"}},
 	{"quantities and a buyer's limit", "ORDERS=2 TOTAL=3 Q0=2 LIMIT=2 ANN=3 ROLLS=1",
-		[]string{"NO_LIMIT_JUDGED", "ONE_UNIT_RESERVED", "ONE_UNIT_RELEASED"}},
+		[]string{"NO_LIMIT_CHECK", "ONE_UNIT_RESERVED", "ONE_UNIT_RELEASED"}},
 	{"two orders with one key", "ORDERS=2 TOTAL=2 SAME_KEY=1 ROLLS=1",
-		[]string{"NO_KEY_JUDGED"}},
+		[]string{"NO_KEY_CHECK"}},
 	{"an operator has the gate rebuilt", "ORDERS=1 ASKS=1 TAKES=2",
-		[]string{"NOT_SHUT", "NOT_DRAINED", "INSTALLED_ANYHOW", "INSTALLED_BY_EPOCH", "INSTALLED_OVER_ANOTHER"}},
+		[]string{"NOT_SHUT", "NOT_DRAINED", "INSTALLED_UNCONDITIONALLY", "INSTALLED_BY_EPOCH", "INSTALLED_OVER_ANOTHER"}},
 	{"the total changes", "ORDERS=2 CHANGES=1 CRASHES=1",
-		[]string{"TERMS_BY_NODE", "TERMS_OVERWRITTEN", "SETTLED_WHOLE"}},
+		[]string{"TERMS_BY_NODE", "TERMS_OVERWRITTEN", "QUEUE_EMPTIED"}},
 	{"an order is paid late", "ORDERS=1 TOTAL=2 SWEEPS=1 LATE=1 ROLLS=1 CRASHES=1",
-		[]string{"LATE_PAST_GATE", "LATE_UNRESTORED", "NO_REFUND_JUDGED"}},
+		[]string{"LATE_PAST_GATE", "LATE_UNRELEASED", "NO_CLAIM_CHECK"}},
 	{"an order is placed in direct mode", "ORDERS=2 SWEEPS=1 DIRECT=1",
 		[]string{"NO_EPOCH", "DIRECT_PAST_STATE"}},
 }
 
-// refusalSearches of refusal.pml are small enough for every day.
+// refusalSearches are the searches of refusal.pml, which are small enough for every test run.
 var refusalSearches = []setting{
 	{"nothing fails", "",
-		[]string{"KNOWN_BUYER_REFUSED", "NO_DEADLINE", "REACHES_ORDER", "REACHES_COPY", "REACHES_LOOK"}},
-	{"a rebuild is asked for, and nodes remember", "ASKS=1 MEMORY=1",
-		[]string{"NO_REST", "MEMORY_NEVER_OLD", "MEMORY_OF_ANY_EPOCH", "REACHES_MEMORY", "REACHES_REBUILT"}},
+		[]string{"KNOWN_BUYER_REFUSED", "NO_DEADLINE", "REACHES_ORDER", "REACHES_COPY", "REACHES_LOOKUP"}},
+	{"a rebuild is requested, and nodes remember \"sold out\"", "ASKS=1 MEMORY=1",
+		[]string{"NO_COOLDOWN", "MEMORY_NEVER_OLD", "MEMORY_OF_ANY_EPOCH", "REACHES_MEMORY", "REACHES_REBUILT"}},
 	{"Redis restarts with less", "RESTARTS=1",
 		[]string{"STALE_REFUSES"}},
 	{"a replica is promoted", "FAILOVERS=1",
-		[]string{"COPY_NEVER_OLD", "ANY_GATE_TRUSTED", "LOOK_AT_ORDERS_ONLY", "REBUILT_AT_ONCE", "STALE_UNNOTICED", "STALE_SELLS", "REACHES_PROMOTED"}},
+		[]string{"COPY_NEVER_OLD", "ANY_GATE_TRUSTED", "LOOKUP_OF_ORDERS_ONLY", "REBUILT_AT_ONCE", "STALE_UNNOTICED", "STALE_SELLS", "REACHES_PROMOTED"}},
 	{"a replica is promoted, and each master has a keeper", "FAILOVERS=1 KEEPERS=2",
 		[]string{"ANY_EPOCH_COMMITTED", "SHUT_GATE_COMMITTED"}},
 	{"a replica is promoted, and MySQL fails over", "FAILOVERS=1 DBFAILS=1",
-		[]string{"COPY_UNCONFIRMED", "LOOK_UNCONFIRMED", "ANNOUNCED_UNCONFIRMED", "CONFIRMED_ELSEWHERE"}},
+		[]string{"COPY_UNCONFIRMED", "LOOKUP_UNCONFIRMED", "ANNOUNCED_UNCONFIRMED", "CONFIRMED_ELSEWHERE"}},
 	{"direct mode begins and ends", "DIRECTS=1 EPOCHS=3",
 		[]string{"DIRECT_AT_ONCE", "SWITCHED_UNASKED", "REACHES_DIRECT_ORDER", "REACHES_DIRECT"}},
 	{"direct mode begins, and MySQL fails over", "DIRECTS=1 DBFAILS=1 KEEPERS=0",
 		[]string{"DIRECT_UNCONFIRMED"}},
 }
 
-// longRefusalSearches of the right design take minutes.
+// longRefusalSearches are searches of the right design that take minutes.
 var longRefusalSearches = []string{
 	"DIRECTS=1 KEEPERS=2",
 	"FAILOVERS=1 KEEPERS=2 DBFAILS=1",
@@ -90,26 +90,26 @@ var longRefusalSearches = []string{
 	"FAILOVERS=1 KEEPERS=2 TRIES=3",
 }
 
-// coalesceTwins are those of coalesce.pml, which has no parameters.
+// coalesceTwins are the twins of coalesce.pml, which has no parameters.
 var coalesceTwins = []string{"ENDS_APART", "ENDS_AFTER_ONE", "GIVEN_UP_SENT", "TAKEN_TWICE", "NO_BOUND", "NO_PATIENCE"}
 
 func TestModel(t *testing.T) {
 	if *search != "" {
-		if verdict := build(t, *model, true).search(t, *search); !verdict.passed() {
-			t.Errorf("%s\n%s", verdict.output, verdict.trail)
+		if result := build(t, *model, true).search(t, *search); !result.passed() {
+			t.Errorf("%s\n%s", result.output, result.trail)
 		} else {
-			t.Log(verdict.output)
+			t.Log(result.output)
 		}
 		return
 	}
-	build(t, "sale.pml", false).judgeAll(t, searches, twins(t, "sale.pml"), "")
+	build(t, "sale.pml", false).checkAll(t, searches, twins(t, "sale.pml"), "")
 }
 
 func TestRefusalModel(t *testing.T) {
 	if *search != "" {
 		t.Skip("-search")
 	}
-	build(t, "refusal.pml", true).judgeAll(t, refusalSearches, twins(t, "refusal.pml"), "refused")
+	build(t, "refusal.pml", true).checkAll(t, refusalSearches, twins(t, "refusal.pml"), "refused")
 }
 
 func TestRefusalModelLong(t *testing.T) {
@@ -120,48 +120,48 @@ func TestRefusalModelLong(t *testing.T) {
 	for _, parameters := range longRefusalSearches {
 		t.Run(parameters, func(t *testing.T) {
 			t.Parallel()
-			pan.judge(t, setting{parameters: parameters}, nil, "")
+			pan.check(t, setting{parameters: parameters}, nil, "")
 		})
 	}
 }
 
 func TestCoalesceModel(t *testing.T) {
-	build(t, "coalesce.pml", false).judge(t, setting{twins: coalesceTwins}, twins(t, "coalesce.pml"), "")
+	build(t, "coalesce.pml", false).check(t, setting{twins: coalesceTwins}, twins(t, "coalesce.pml"), "")
 }
 
-// judgeAll calls judge for each setting.
-func (p pan) judgeAll(t *testing.T, settings []setting, numbers map[string]string, property string) {
+// checkAll calls check for each setting.
+func (p pan) checkAll(t *testing.T, settings []setting, numbers map[string]string, property string) {
 	t.Helper()
 	for _, s := range settings {
 		t.Run(s.about, func(t *testing.T) {
 			t.Parallel()
-			p.judge(t, s, numbers, property)
+			p.check(t, s, numbers, property)
 		})
 	}
 }
 
-// judge searches the right design and each twin of the setting. A twin must violate
+// check searches the right design and each twin of the setting. A twin must violate
 // an assertion that contains property, and a sanity check its own assertion.
-func (p pan) judge(t *testing.T, s setting, numbers map[string]string, property string) {
+func (p pan) check(t *testing.T, s setting, numbers map[string]string, property string) {
 	t.Helper()
-	verdict := p.search(t, s.parameters)
-	if !verdict.passed() {
-		t.Fatalf("the right design, %s:\n%s\n%s", s.parameters, verdict.output, verdict.trail)
+	result := p.search(t, s.parameters)
+	if !result.passed() {
+		t.Fatalf("the right design, %s:\n%s\n%s", s.parameters, result.output, result.trail)
 	}
-	t.Logf("%s: %s", s.parameters, regexp.MustCompile(`\S+ states, stored`).FindString(verdict.output))
+	t.Logf("%s: %s", s.parameters, regexp.MustCompile(`\S+ states, stored`).FindString(result.output))
 	for _, twin := range s.twins {
 		expected := property
 		if strings.HasPrefix(twin, "REACHES_") {
 			expected = "twin!=" + numbers[twin]
 		}
-		if verdict := p.search(t, s.parameters+" TWIN="+numbers[twin]); !verdict.failed(expected) {
-			t.Errorf("%s was not caught:\n%s", twin, verdict.output)
+		if result := p.search(t, s.parameters+" TWIN="+numbers[twin]); !result.failed(expected) {
+			t.Errorf("%s was not caught:\n%s", twin, result.output)
 		}
 	}
 }
 
-// Each twin in a model is in one of its searches.
-func TestEachTwinIsSearchedFor(t *testing.T) {
+// Each twin of a model is part of one of its searches.
+func TestEachTwinIsSearched(t *testing.T) {
 	for model, settings := range map[string][]setting{
 		"sale.pml": searches, "refusal.pml": refusalSearches, "coalesce.pml": {{twins: coalesceTwins}},
 	} {
@@ -171,12 +171,12 @@ func TestEachTwinIsSearchedFor(t *testing.T) {
 		}
 		slices.Sort(listed)
 		if defined := slices.Sorted(maps.Keys(twins(t, model))); !slices.Equal(listed, defined) {
-			t.Errorf("%s: searched for %v,\ndefined are %v", model, listed, defined)
+			t.Errorf("%s: got searches for the twins %v,\nwant %v", model, listed, defined)
 		}
 	}
 }
 
-// twins are the broken twins that a model defines, with their numbers.
+// twins returns the broken twins that a model defines, and their numbers.
 func twins(t *testing.T, name string) map[string]string {
 	t.Helper()
 	model, err := os.ReadFile(name)
@@ -195,7 +195,7 @@ func twins(t *testing.T, name string) map[string]string {
 	return numbers
 }
 
-// A pan is the compiled search.
+// A pan is the path of a compiled search.
 type pan string
 
 // build runs Spin, and compiles the search that Spin writes. A packed search needs less
@@ -238,10 +238,10 @@ func command(t *testing.T, dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// A verdict is what a search said, and how it came to an error.
-type verdict struct{ output, trail string }
+// A result is the output of a search, and the trail of steps that led to an error.
+type result struct{ output, trail string }
 
-func (p pan) search(t *testing.T, parameters string) (v verdict) {
+func (p pan) search(t *testing.T, parameters string) (r result) {
 	t.Helper()
 	dir := t.TempDir()
 	environment := append(os.Environ(), strings.Fields(parameters)...)
@@ -254,24 +254,24 @@ func (p pan) search(t *testing.T, parameters string) (v verdict) {
 		}
 		return string(out)
 	}
-	v.output = run("-m200000", "-w23", "-n")
-	if !v.passed() && strings.Contains(v.output, "wrote ") && !strings.Contains(parameters, "TWIN=") {
-		v.trail = run("-r", "-n")
+	r.output = run("-m200000", "-w23", "-n")
+	if !r.passed() && strings.Contains(r.output, "wrote ") && !strings.Contains(parameters, "TWIN=") {
+		r.trail = run("-r", "-n")
 	}
-	return v
+	return r
 }
 
-// passed: every state was looked at, and none was wrong.
-func (v verdict) passed() bool {
-	return strings.Contains(v.output, "errors: 0") &&
-		!strings.Contains(v.output, "Search not completed") && !strings.Contains(v.output, "max search depth too small")
+// passed reports whether the search has visited every state and found no error.
+func (r result) passed() bool {
+	return strings.Contains(r.output, "errors: 0") &&
+		!strings.Contains(r.output, "Search not completed") && !strings.Contains(r.output, "max search depth too small")
 }
 
 // violated matches the assertion that a search has violated.
 var violated = regexp.MustCompile(`assertion violated (.*) \(at depth`)
 
 // failed reports whether the search has violated an assertion that contains property.
-func (v verdict) failed(property string) bool {
-	m := violated.FindStringSubmatch(v.output)
-	return m != nil && strings.Contains(v.output, "errors: 1") && strings.Contains(m[1], property)
+func (r result) failed(property string) bool {
+	m := violated.FindStringSubmatch(r.output)
+	return m != nil && strings.Contains(r.output, "errors: 1") && strings.Contains(m[1], property)
 }

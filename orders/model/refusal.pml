@@ -17,34 +17,34 @@ c_decl {
   static int param(const char *name, int otherwise) { char *v = getenv(name); return v ? atoi(v) : otherwise; }
 }
 
-/* The broken twins: the right design less one rule each. */
+/* The broken twins: the right design without one rule each. */
 #define COPY_NEVER_OLD           1 /* a refusal needs no fresh copy of the sale */
 #define COPY_UNCONFIRMED         2 /* a copy is used although no barrier has followed its read */
 #define ANY_GATE_TRUSTED         3 /* the copy may name another epoch than the gate that refused */
-#define KNOWN_BUYER_REFUSED      4 /* a refusal of a buyer whom the gate knows is not looked up */
-#define LOOK_AT_ORDERS_ONLY      5 /* a look into MySQL compares neither epoch nor mode */
-#define LOOK_UNCONFIRMED         6 /* a look into MySQL answers without a barrier */
+#define KNOWN_BUYER_REFUSED      4 /* a refusal of a buyer whom the gate knows is final without a lookup in MySQL */
+#define LOOKUP_OF_ORDERS_ONLY    5 /* a lookup in MySQL compares neither epoch nor mode */
+#define LOOKUP_UNCONFIRMED       6 /* a lookup in MySQL answers without a barrier */
 #define DIRECT_UNCONFIRMED       7 /* direct mode refuses without a barrier */
-#define CONFIRMED_ELSEWHERE      8 /* a barrier may commit on another primary than the read before it came from */
+#define CONFIRMED_ELSEWHERE      8 /* a barrier may commit on another primary than the one that answered the read */
 #define REBUILT_AT_ONCE          9 /* a rebuild does not wait for T */
 #define DIRECT_AT_ONCE          10 /* direct mode does not wait for T */
 #define ANNOUNCED_UNCONFIRMED   11 /* T counts from an announcement that may still be lost */
-#define SWITCHED_UNASKED        12 /* a switch does not ask whether its announcement still stands */
-#define STALE_UNNOTICED         13 /* a gate does not ask which Redis it is on */
-#define STALE_SELLS             14 /* a gate asks before it refuses, but not before it sells */
-#define STALE_REFUSES           15 /* a gate asks before it sells, but not before it refuses */
+#define SWITCHED_UNASKED        12 /* a switch does not check that its announcement still stands */
+#define STALE_UNNOTICED         13 /* a gate does not check which Redis it is on */
+#define STALE_SELLS             14 /* a stale gate does not refuse, but it sells */
+#define STALE_REFUSES           15 /* a stale gate does not sell, but it refuses */
 #define ANY_EPOCH_COMMITTED     16 /* a commit names no epoch */
 #define SHUT_GATE_COMMITTED     17 /* a keeper commits the queue of a gate that it has shut, whatever the epoch */
 #define NO_DEADLINE             18 /* a script may run after its caller has been answered */
-#define NO_REST                 19 /* units that return to an empty gate are on sale at once */
+#define NO_COOLDOWN             19 /* units that return to an empty gate are on sale at once */
 #define MEMORY_NEVER_OLD        20 /* the memory of "sold out" needs no fresh copy */
 #define MEMORY_OF_ANY_EPOCH     21 /* the memory may be of another epoch than the copy */
-/* Sanity checks: each stops the search at a step of the right design, which shows that the search gets there. */
+/* Sanity checks: each stops the search at a step of the right design, which shows that the search reaches it. */
 #define REACHES_ORDER           31 /* a keeper commits ann's order */
 #define REACHES_PROMOTED        32 /* a keeper commits it from the gate on the promoted replica */
 #define REACHES_DIRECT_ORDER    33 /* direct mode sells to ann */
 #define REACHES_COPY            34 /* a fresh copy makes a refusal final */
-#define REACHES_LOOK            35 /* a look into MySQL makes one final */
+#define REACHES_LOOKUP          35 /* a lookup in MySQL makes a refusal final */
 #define REACHES_DIRECT          36 /* direct mode refuses */
 #define REACHES_MEMORY          37 /* the memory refuses */
 #define REACHES_REBUILT         38 /* a rebuilt gate opens */
@@ -53,7 +53,7 @@ byte twin;
 #define REACHED(t) assert(twin != t)
 
 /* Parameters: init reads them, README.md explains them. */
-byte tries, asks, directs, failovers, restarts, dbfails; /* what is left of them */
+byte tries, asks, directs, failovers, restarts, dbfails; /* counted down */
 hidden byte epochs, keepers; bit memory;
 
 /* ---- MySQL ---- */
@@ -72,7 +72,7 @@ bit replaced, oldSold; byte oldEpoch, oldMode, oldAnn;
 #define SOLD (ann == BOUGHT || bob == BOUGHT)
 
 /* ---- Redis ---- */
-#define RESTING 1 /* units: returned, but not on sale yet */
+#define COOLING 1 /* units: released, but not on sale yet */
 #define ON_SALE 2
 typedef Gate { bit open, stale, annKnown, annQueued, bobQueued, bobHeld; byte epoch, units }
 Gate g[2];
@@ -83,8 +83,8 @@ byte late;                        /* the epoch of a script of ann's that has not
 
 /* ---- nodes: a copy of the sale, and a memory of "sold out" ---- */
 #define OLD   0
-#define READ  1 /* fresh, but no barrier has followed */
-#define LOST  2 /* as READ, but from a primary that has been replaced since */
+#define READ  1 /* fresh, but without a barrier after the read */
+#define LOST  2 /* like READ, but the primary that was read has been replaced */
 #define FRESH 3
 byte cEpoch[2] = 1, cMode[2], age[2] = FRESH;
 byte sEpoch[2], sGate[2];         /* sGate: 0 if nothing is remembered, else 1 + the number of the empty master */
@@ -97,21 +97,21 @@ byte sEpoch[2], sGate[2];         /* sGate: 0 if nothing is remembered, else 1 +
 #define SHOWN(n, atOnce) (cMode[n] == CHANGING && (age[n] == OLD || age[n] == FRESH || IS(ANNOUNCED_UNCONFIRMED)) && \
                           (!BEFORE(0, cEpoch[n]) && !BEFORE(1, cEpoch[n]) || IS(atOnce)))
 
-/* ---- what must be true ---- */
+/* ---- the promises ---- */
 bit refused;                      /* ann has received a final refusal */
 #define FINAL assert(!refused || ann != BOUGHT)
 
 inline refuse()    { refused = 1; FINAL }
 inline announce()  { mMode = CHANGING; unsynced = (dbfails > 0) }
 inline sell(m)     { g[m].units = 0; g[m].annQueued = 1; g[m].annKnown = 1 }
-inline giveBack(m) { g[m].units = (g[m].units == ON_SALE || IS(NO_REST) -> ON_SALE : RESTING) }
+inline release(m) { g[m].units = (g[m].units == ON_SALE || IS(NO_COOLDOWN) -> ON_SALE : COOLING) }
 inline choose(m) {
   if
   :: m = 0
   :: promoted -> m = 1
   fi
 }
-inline copy(a, b) { /* gate b becomes what gate a is */
+inline copy(a, b) { /* gate b becomes a copy of gate a */
   g[b].open = g[a].open; g[b].stale = g[a].stale; g[b].annKnown = g[a].annKnown; g[b].annQueued = g[a].annQueued;
   g[b].bobQueued = g[a].bobQueued; g[b].bobHeld = g[a].bobHeld; g[b].epoch = g[a].epoch; g[b].units = g[a].units
 }
@@ -144,16 +144,16 @@ end:
        fi };
      if
      :: atomic { e && VOUCHES(n, e) && (!known || IS(KNOWN_BUYER_REFUSED)) -> REACHED(REACHES_COPY); refuse() }
-     :: atomic { e && ann == NONE && (mEpoch == e && mMode != DIRECT || IS(LOOK_AT_ORDERS_ONLY)) -> goto barrier }
+     :: atomic { e && ann == NONE && (mEpoch == e && mMode != DIRECT || IS(LOOKUP_OF_ORDERS_ONLY)) -> goto barrier }
      :: atomic { e && n == 0 && replaced && oldAnn == NONE && oldEpoch == e && oldMode != DIRECT -> old = 1; goto barrier }
      :: true                                                           /* 503, or the order */
      fi;
      goto answered;
-barrier: /* after a look into MySQL (e > 0), or a refusal of direct mode */
+barrier: /* after a lookup in MySQL (e > 0), or a refusal of direct mode */
      atomic {
        if
-       :: !old || IS(CONFIRMED_ELSEWHERE) || IS((e -> LOOK_UNCONFIRMED : DIRECT_UNCONFIRMED)) ->
-          assert(!e || twin != REACHES_LOOK); refuse()
+       :: !old || IS(CONFIRMED_ELSEWHERE) || IS((e -> LOOKUP_UNCONFIRMED : DIRECT_UNCONFIRMED)) ->
+          assert(!e || twin != REACHES_LOOKUP); refuse()
        :: true                                                         /* 503 */
        fi };
 answered:
@@ -220,9 +220,9 @@ end:
        :: true
        fi; unsynced = 0 }
   :: atomic { unsynced -> unsynced = 0 }
-  /* A rest is longer than a memory. */
-  :: atomic { g[0].units == RESTING && sGate[0] != 1 && sGate[1] != 1 -> g[0].units = ON_SALE }
-  :: atomic { g[1].units == RESTING && sGate[0] != 2 && sGate[1] != 2 -> g[1].units = ON_SALE }
+  /* A cooldown lasts longer than a memory. */
+  :: atomic { g[0].units == COOLING && sGate[0] != 1 && sGate[1] != 1 -> g[0].units = ON_SALE }
+  :: atomic { g[1].units == COOLING && sGate[0] != 2 && sGate[1] != 2 -> g[1].units = ON_SALE }
   od
 }
 
@@ -250,11 +250,11 @@ end:
 
 inline shut(announced) { e = announced; was = g[m].epoch; g[m].open = 0 } /* begin_rebuild.lua */
 
-/* No keeper has a fence: these rules hold without it, and sale.pml shows what it is for. */
+/* The keepers have no fence, because these rules hold without it. sale.pml shows what the fence is for. */
 proctype Keeper(byte m) {
   byte bEpoch; bit bAnn, bBob, bBack;  /* a batch of the queue */
-  byte e, was;                         /* the epoch whose end was announced, while the gate is shut; the gate's own */
-  byte cNext, cAnn; bit cBob;          /* what the gate is rebuilt from */
+  byte e, was;                         /* the epoch whose end was announced, while the gate is shut; the gate's epoch */
+  byte cNext, cAnn; bit cBob;          /* values from MySQL for the new gate */
 end_starts:
   (m == 0 || promoted);
 end:
@@ -267,7 +267,7 @@ end:
           :: bAnn && ann == NONE && !SOLD -> ann = BOUGHT; REACHED(REACHES_ORDER); assert(twin != REACHES_PROMOTED || m == 0); FINAL
           :: bAnn && ann == NONE && SOLD -> ann = REJECTED; bBack = 1
           :: bAnn && ann != NONE -> bBack = 1 /* a second order with the key */
-          :: bAnn && ann != NONE              /* or the same order again */
+          :: bAnn && ann != NONE              /* or the same order, committed before */
           :: !bAnn
           fi;
           if
@@ -281,21 +281,21 @@ end:
        if
        :: g[m].epoch == bEpoch -> g[m].annQueued = g[m].annQueued && !bAnn; g[m].bobQueued = g[m].bobQueued && !bBob;
           if
-          :: bBack -> giveBack(m)
+          :: bBack -> release(m)
           :: else
           fi
        :: else
        fi; bAnn = 0; bBob = 0; bBack = 0; bEpoch = 0 }
   :: atomic { bob == CANCELLED && g[m].epoch == mEpoch -> bob = RELEASED; /* release.lua */
        if
-       :: g[m].bobHeld -> g[m].bobHeld = 0; giveBack(m)
+       :: g[m].bobHeld -> g[m].bobHeld = 0; release(m)
        :: else
        fi }
   :: atomic { AMISS(m) && mMode == GATE && mEpoch < epochs -> announce() }
   :: atomic { !e && AMISS(m) && mMode == DIRECT -> shut(mEpoch) }         /* nothing to wait for */
   :: atomic { !e && AMISS(m) && SHOWN(0, REBUILT_AT_ONCE) -> shut(cEpoch[0]) }
   :: atomic { !e && AMISS(m) && SHOWN(1, REBUILT_AT_ONCE) -> shut(cEpoch[1]) }
-  :: atomic { e -> e = 0; was = 0 }                                       /* it dies, and another one takes over */
+  :: atomic { e -> e = 0; was = 0 }                                       /* it dies, and another keeper takes over */
   :: atomic { e && mEpoch < epochs && (mEpoch == e && mMode != GATE || IS(SWITCHED_UNASKED)) -> /* Store.Recount */
        mEpoch++; mMode = GATE; unsynced = 0; e = 0;
        cNext = mEpoch; cAnn = ann; cBob = (bob == BOUGHT); bob = (bob == CANCELLED -> RELEASED : bob) };

@@ -1,51 +1,51 @@
 /* The protocol between the gate (Redis), the truth (MySQL) and the keepers, for Spin: one sale, up to three orders.
  *
- * What stands in atomic{} is ONE script, ONE transaction or ONE read of the code, named beside it. Between two of them
- * everybody else may act, and any process may stop for ever. Keepers die, come back, lose answers, and overlap whenever
- * they like: the lock is not in here, for nothing may rest on it. Redis may go back once, to how it was or to nothing.
+ * Each atomic{} is one script, one transaction or one read of the code, which a comment names. Between two of them any
+ * other process may act, and any process may stop forever. Keepers die, resume, lose answers, and overlap at any time. The
+ * model has no lock, because no promise may depend on it. Redis may go back once, to an earlier state or to nothing.
  *
- * Parameters and the broken twin, if one is wanted, come from the environment: one compiled search serves all of them.
+ * The parameters and the number of a broken twin come from the environment, so one compiled search serves all of them.
  */
 c_decl {
   static int param(const char *name, int otherwise) { char *v = getenv(name); return v ? atoi(v) : otherwise; }
 }
 
-/* The broken twins: the right design less one guard each. */
-#define NO_FENCE                 1 /* MySQL does not compare fences */
-#define NO_EPOCH                 2 /* nobody compares epochs */
-#define NO_HOLD_CHECK            3 /* giving back does not look for the hold */
-#define NO_STATUS_CONDITION      4 /* closing reads the status and then writes */
-#define NO_CONDITIONAL_SALE      5 /* the keeper inserts whatever the gate has let in */
-#define NO_LIMIT_JUDGED          6 /* the keeper does not judge the buyer's limit again */
-#define NO_KEY_JUDGED            7 /* nor the idempotency key */
-#define NO_REFUND_JUDGED         8 /* nor looks whether a late payment was refunded */
-#define ONE_UNIT_RESERVED        9 /* the gate takes one unit, whatever the quantity */
-#define ONE_UNIT_RELEASED       10 /* the gate gives back one unit, whatever the quantity */
-#define TOLD_BEFORE_COMMIT      11 /* 201 for what is only queued */
-#define SETTLED_WHOLE           12 /* settling empties the queue */
-#define MARKED_BEFORE_RELEASE   13 /* the marker before the work */
-#define MARKED_UNANSWERED       14 /* a release that got no answer is taken for done */
-#define NOT_SHUT                15 /* a rebuild leaves the gate open */
-#define NOT_DRAINED             16 /* a rebuild forgets the queue */
-#define SHUT_IS_NO_REASON       17 /* a gate found shut is left so */
-#define INSTALLED_ANYHOW        18 /* a rebuild opens the gate without a condition */
-#define INSTALLED_BY_EPOCH      19 /* or asks for nothing but a newer epoch */
-#define SUMS_ONLY               20 /* single orders and buyers are not compared */
-#define TERMS_BY_NODE           21 /* whoever changes the total adds the difference to the gate */
-#define TERMS_OVERWRITTEN       22 /* the gate gets what the database has left, while orders are on their way */
-#define LATE_PAST_GATE          23 /* an expired order is just paid, in the database */
-#define LATE_UNRESTORED         24 /* and, by the right way, before its units are back */
-#define DIRECT_PAST_STATE       25 /* a direct order does not ask for the state */
-#define INSTALLED_OVER_ANOTHER  26 /* a rebuild opens any gate that is shut and older, whoever shut it */
+/* The broken twins: the right design without one guard each. */
+#define NO_FENCE                   1 /* MySQL does not compare fences */
+#define NO_EPOCH                   2 /* scripts and keepers do not compare epochs */
+#define NO_HOLD_CHECK              3 /* a release does not check for the hold */
+#define NO_STATUS_CONDITION        4 /* closing reads the status and then writes it */
+#define NO_CONDITIONAL_SALE        5 /* the keeper inserts every order that the gate has accepted */
+#define NO_LIMIT_CHECK             6 /* the keeper does not check the buyer's limit again */
+#define NO_KEY_CHECK               7 /* the keeper does not check the idempotency key again */
+#define NO_CLAIM_CHECK             8 /* the keeper does not check whether a late payment has a refund claim */
+#define ONE_UNIT_RESERVED          9 /* the gate takes one unit, whatever the quantity */
+#define ONE_UNIT_RELEASED         10 /* the gate releases one unit, whatever the quantity */
+#define ANSWERED_BEFORE_COMMIT    11 /* a queued order is answered with 201 */
+#define QUEUE_EMPTIED             12 /* an acknowledgement removes the whole queue, not only its batch */
+#define MARKED_BEFORE_RELEASE     13 /* an order is marked released before the gate has released it */
+#define MARKED_UNANSWERED         14 /* an order is marked although the release got no answer */
+#define NOT_SHUT                  15 /* a rebuild leaves the gate open */
+#define NOT_DRAINED               16 /* a rebuild does not drain the queue */
+#define SHUT_GATE_KEPT            17 /* a gate that is found shut is not rebuilt */
+#define INSTALLED_UNCONDITIONALLY 18 /* a rebuild opens the gate without a condition */
+#define INSTALLED_BY_EPOCH        19 /* a rebuild opens the gate if only its epoch is older */
+#define SUMS_ONLY                 20 /* orders and buyers are not compared one by one */
+#define TERMS_BY_NODE             21 /* the node that changes the total adds the difference to the gate */
+#define TERMS_OVERWRITTEN         22 /* the gate receives the units that the database has left, although orders are queued */
+#define LATE_PAST_GATE            23 /* the database marks an expired order paid, without the gate */
+#define LATE_UNRELEASED           24 /* a late payment is reserved before the order's first hold is released */
+#define DIRECT_PAST_STATE         25 /* a direct order does not check that the sale is in direct mode */
+#define INSTALLED_OVER_ANOTHER    26 /* a rebuild opens a gate that another keeper has shut */
 byte twin;
 #define IS(t) (twin == t)
 
 /* Parameters: init reads them, README.md explains them. */
 byte nOrders, quantity[3], limit, ann, late;
-byte takes, crashes, changes, asks;          /* what is left of them */
+byte takes, crashes, changes, asks;          /* counted down */
 bit sweeps, rolls, inOrder, sameKey, direct;
 
-/* An order is a bit; the hold of its late payment is the bit four further on. */
+/* Sets of orders and holds: BIT(i) is order i and its hold, LATE(i) the hold of its late payment. */
 #define BIT(i)   (1 << (i))
 #define LATE(i)  (16 << (i))
 #define UNITS(m) (quantity[0] * (((m) & 1) + (((m) >> 4) & 1)) + quantity[1] * ((((m) >> 1) & 1) + (((m) >> 5) & 1)) + \
@@ -54,14 +54,14 @@ bit sweeps, rolls, inOrder, sameKey, direct;
 
 /* ---- MySQL: orders/store/migrations ---- */
 byte mTotal, mSold, mFence, mEpoch = 1; bit mDirect;
-byte mRow, mOpen, mPaid;       /* there; pending_payment or paid; paid */
-byte mExpired, mRejected;      /* else closed ones are cancelled */
+byte mRow, mOpen, mPaid;       /* orders with a row; pending or paid orders; paid orders */
+byte mExpired, mRejected;      /* all other closed orders are cancelled */
 byte mRestored;                /* restored_at is set */
-byte mLate;                    /* hold_id is set: paid late */
-byte mRefund;                  /* refunds */
+byte mLate;                    /* paid late: hold_id is set */
+byte mRefund;                  /* orders with a refund claim */
 #define CLOSED_  (mRow & ~mOpen)
 #define PENDING  (mOpen & ~mPaid)
-#define ENDED    (mRow & ~mRestored & (~mOpen | mPaid))  /* Store.Ended */
+#define ENDED    (mRow & ~mRestored & (~mOpen | mPaid))  /* Store.Unreleased */
 #define RESTORING (CLOSED_ & ~mRestored)                 /* Store.Sums */
 
 /* ---- Redis: inventory/internal/keys ---- */
@@ -69,21 +69,21 @@ byte mRefund;                  /* refunds */
 #define SHUT    1
 #define OPEN    2
 byte rState, rEpoch, rTotal, rHolds, rQueue, rAnn; short rAvailable; bit rKey;
-/* what it may go back to */
+/* the earlier state that Redis may go back to */
 byte bState, bEpoch, bTotal, bHolds, bQueue, bAnn; short bAvailable; bit bKey;
 
-/* ---- what must be true ---- */
-byte told;   /* orders answered with 201 */
-bit wentBack; /* since the gate was last installed */
-bit stray;    /* a script of a keeper whose fence is old has changed the gate since then */
+/* ---- the promises ---- */
+byte answered; /* orders answered with 201 */
+bit wentBack;  /* Redis has gone back since the gate was last installed */
+bit stray;     /* a keeper with an old fence has changed the gate since it was last installed */
 #define GATES_TOTAL (IS(TERMS_BY_NODE) -> mTotal : rTotal)
-#define UNKNOWN (rQueue & ~mRow & ~(mLate << 4))  /* queued, and sold nowhere else */
+#define UNKNOWN (rQueue & ~mRow & ~(mLate << 4))  /* queued holds that MySQL has not sold yet */
 #define NEVER_TOO_MANY assert(wentBack || rState != OPEN || rEpoch != mEpoch || rAvailable + UNITS(UNKNOWN) + mSold <= GATES_TOTAL)
 #define NEVER_OVERSOLD assert(mSold <= mTotal && mSold == UNITS(mOpen) && UNITS(ANNS(mOpen)) <= limit)
 #define NEVER_BOTH     assert((mLate & mRefund) == 0)
 
-byte turn, alive, ghosts = 2; bit over;
-bit began;   /* one of the ghosts has taken over. They are alike, so the first of them may be the first to do so: half the states */
+byte turn, alive, earlier = 2; bit over; /* earlier: the number of keepers before the last one */
+bit began;   /* an earlier keeper has taken over. Both are alike, so only the first may begin, which halves the states */
 
 /* reserve.lua */
 #define MAY_SELL(i, h) (rState == OPEN && quantity[i] <= rAvailable && (!(ann & BIT(i)) || rAnn + quantity[i] <= limit) && \
@@ -96,11 +96,11 @@ inline reserve(i, h) {
      rHolds = rHolds | h; rQueue = rQueue | h;
      rKey = (rKey || h == BIT(0) || h == BIT(nOrders - 1));
      NEVER_TOO_MANY
-  :: true /* refused, or the request was lost */
+  :: true /* the gate refuses, or the request is lost */
   fi
 }
 
-/* Store.close and closeEach: one conditional update, units off sold */
+/* Store.close and closeEach: one conditional update, which also decreases sold */
 inline closed(i, expired) {
   mOpen = mOpen & ~BIT(i); mSold = mSold - quantity[i]; mExpired = mExpired | (expired -> BIT(i) : 0); NEVER_OVERSOLD
 }
@@ -115,7 +115,7 @@ inline close(i, expired) {
 proctype Buyer(byte i) {
   if
   :: direct && i == nOrders - 1 ->
-     /* DESIGN.md, "When Redis is down": one update enters the state, an order is conditional on it */
+     /* one update enters direct mode, and each direct order is conditional on the mode */
      if
      :: atomic { !over && !IS(DIRECT_PAST_STATE) -> mFence++; mEpoch++; mDirect = 1 }
      :: true
@@ -124,7 +124,7 @@ proctype Buyer(byte i) {
        if
        :: (mDirect || IS(DIRECT_PAST_STATE)) && mSold + quantity[i] <= mTotal && !(mRow & BIT(i)) &&
           (!(ann & BIT(i)) || UNITS(ANNS(mOpen)) + quantity[i] <= limit) ->
-          mRow = mRow | BIT(i); mOpen = mOpen | BIT(i); mSold = mSold + quantity[i]; told = told | BIT(i); NEVER_OVERSOLD; NEVER_TOO_MANY
+          mRow = mRow | BIT(i); mOpen = mOpen | BIT(i); mSold = mSold + quantity[i]; answered = answered | BIT(i); NEVER_OVERSOLD; NEVER_TOO_MANY
        :: true
        fi
      }
@@ -146,12 +146,12 @@ proctype Buyer(byte i) {
         }
      :: else ->
         if
-        :: (mRestored & BIT(i)) || IS(LATE_UNRESTORED) -> atomic { true -> reserve(i, LATE(i)) } /* holdAgain */
+        :: (mRestored & BIT(i)) || IS(LATE_UNRELEASED) -> atomic { true -> reserve(i, LATE(i)) } /* holdAgain */
         :: true
         fi;
         if
-        :: ((mPaid | mRefund) & BIT(i)) /* Store.payment: decided */
-        :: atomic { true ->             /* Store.refund, under the sale's row lock */
+        :: ((mPaid | mRefund) & BIT(i)) /* Store.Payment: decided */
+        :: atomic { true ->             /* Store.RecordClaim, under the lock on the sale's row */
              if
              :: !((mOpen | mRefund) & BIT(i)) -> mRefund = mRefund | BIT(i)
              :: else
@@ -188,7 +188,7 @@ proctype Operator() {
   alive--
 }
 
-/* Redis goes back: to a moment before (a replica that missed the last writes), or to nothing. */
+/* Redis goes back to an earlier state (a replica without the last writes), or to nothing. */
 proctype Redis() {
   if
   :: atomic { rolls -> bState = rState; bEpoch = rEpoch; bTotal = rTotal; bHolds = rHolds; bQueue = rQueue; bAnn = rAnn;
@@ -206,40 +206,40 @@ proctype Redis() {
   alive--
 }
 
-/* ---- the keeper: orders/keeper/keeper.go ---- */
+/* ---- the keeper: orders/keeper ---- */
 
-/* Instead of a step, or after it and before its answer: the keeper dies and may take over anew, or it lost an answer and
- * makes another pass. */
+/* In place of a step, or after it and before its answer, the keeper dies and may take over again, or it loses the answer and
+ * runs another pass. */
 #define OR_NOT \
   :: atomic { !last && crashes > 0 -> crashes--; goto start } \
   :: atomic { !last && crashes > 0 -> crashes--; goto pass }
 
 #define KEEPS (mFence == f || IS(NO_FENCE))                             /* lockSaleAs */
 #define KNOWN (rState != MISSING && (rEpoch == e || IS(NO_EPOCH)))      /* epoch.lua, out_of_epoch */
-#define NOTED stray = (stray || mFence != f)                            /* the gate has no fence: it does what an old keeper asks */
+#define NOTED stray = (stray || mFence != f)                            /* the gate has no fence, so it obeys an old keeper */
 
 /* release_units.lua */
-inline giveBack(holds) {
+inline release(holds) {
   rAvailable = rAvailable + (IS(ONE_UNIT_RELEASED) -> ((holds & rHolds) != 0) : (IS(NO_HOLD_CHECK) -> UNITS(holds) : UNITS(holds & rHolds)));
   rAnn = rAnn - UNITS(ANNS(holds & rHolds));
   rHolds = rHolds & ~(holds)
 }
 
-/* ledger.judge */
-inline judge(i) {
+/* Ledger.Decide */
+inline decide(i) {
   if
-  :: (b & BIT(i)) && (mRow & BIT(i)) -> /* seen again */
+  :: (b & BIT(i)) && (mRow & BIT(i)) -> /* decided before */
      back = back | (CLOSED_ & BIT(i));
      mRestored = mRestored & ~(mPaid & BIT(i))
   :: (b & BIT(i)) && !(mRow & BIT(i)) ->
      if
-     :: sameKey && !IS(NO_KEY_JUDGED) && (i == 0 && (mRow & BIT(nOrders - 1)) || i == nOrders - 1 && (mRow & BIT(0))) -> back = back | BIT(i)
+     :: sameKey && !IS(NO_KEY_CHECK) && (i == 0 && (mRow & BIT(nOrders - 1)) || i == nOrders - 1 && (mRow & BIT(0))) -> back = back | BIT(i)
      :: else ->
         mRow = mRow | BIT(i);
         if
         :: (mSold + quantity[i] <= mTotal || IS(NO_CONDITIONAL_SALE)) &&
-           (!(ann & BIT(i)) || UNITS(ANNS(mOpen)) + quantity[i] <= limit || IS(NO_LIMIT_JUDGED)) ->
-           mOpen = mOpen | BIT(i); mSold = mSold + quantity[i]; told = told | BIT(i)
+           (!(ann & BIT(i)) || UNITS(ANNS(mOpen)) + quantity[i] <= limit || IS(NO_LIMIT_CHECK)) ->
+           mOpen = mOpen | BIT(i); mSold = mSold + quantity[i]; answered = answered | BIT(i)
         :: else -> mRejected = mRejected | BIT(i)
         fi
      fi
@@ -247,20 +247,20 @@ inline judge(i) {
   fi
 }
 
-/* ledger.judgeLate */
-inline judgeLate(i) {
+/* Ledger.decideLate */
+inline decideLate(i) {
   if
   :: !(b & LATE(i)) -> skip
   :: (b & LATE(i)) && (mLate & BIT(i)) -> mRestored = mRestored & ~BIT(i)
   :: (b & LATE(i)) && !(mLate & BIT(i)) ->
      if
-     :: (mRefund & BIT(i)) && !IS(NO_REFUND_JUDGED) || (mOpen & BIT(i)) || !(mRow & BIT(i)) -> back = back | LATE(i)
+     :: (mRefund & BIT(i)) && !IS(NO_CLAIM_CHECK) || (mOpen & BIT(i)) || !(mRow & BIT(i)) -> back = back | LATE(i)
      :: else ->
         if
-        :: (mExpired & BIT(i)) && ((mRestored & BIT(i)) || IS(LATE_UNRESTORED)) && mSold + quantity[i] <= mTotal &&
+        :: (mExpired & BIT(i)) && ((mRestored & BIT(i)) || IS(LATE_UNRELEASED)) && mSold + quantity[i] <= mTotal &&
            (!(ann & BIT(i)) || UNITS(ANNS(mOpen)) + quantity[i] <= limit) ->
            mOpen = mOpen | BIT(i); mPaid = mPaid | BIT(i); mLate = mLate | BIT(i); mSold = mSold + quantity[i];
-           mExpired = mExpired & ~BIT(i); mRestored = mRestored & ~BIT(i) /* payExpired */
+           mExpired = mExpired & ~BIT(i); mRestored = mRestored & ~BIT(i) /* payAnew */
         :: else -> mRefund = mRefund | BIT(i); back = back | LATE(i)
         fi
      fi;
@@ -268,22 +268,22 @@ inline judgeLate(i) {
   fi
 }
 
-/* Gate.Settle, ack.lua: of the batch before */
+/* Keeping.Ack, ack.lua: removes the previous batch */
 inline ack() {
   if
-  :: atomic { true -> NOTED; giveBack(sBack); rQueue = (IS(SETTLED_WHOLE) -> 0 : rQueue & ~s); s = 0; sBack = 0 }
+  :: atomic { true -> NOTED; release(sBack); rQueue = (IS(QUEUE_EMPTIED) -> 0 : rQueue & ~s); s = 0; sBack = 0 }
   OR_NOT
   fi
 }
 
-/* keeper.drain: one batch is committed while the one before it is taken off the queue */
+/* Keeper.drain: a batch is committed while the previous batch is removed from the queue */
 inline drain(rebuilding) {
   do
-  :: atomic { (rQueue & ~s) != 0 -> b = rQueue & ~s; told = told | (IS(TOLD_BEFORE_COMMIT) -> b & 7 : 0) }; /* Keeping.Queue */
+  :: atomic { (rQueue & ~s) != 0 -> b = rQueue & ~s; answered = answered | (IS(ANSWERED_BEFORE_COMMIT) -> b & 7 : 0) }; /* Keeping.Queue */
      if
-     :: atomic { KEEPS -> /* Store.Commit; then the callers are told */
-          judge(0); judge(1); judge(2);
-          judgeLate(0); judgeLate(1); judgeLate(2);
+     :: atomic { KEEPS -> /* Store.Commit; then the callers are answered */
+          decide(0); decide(1); decide(2);
+          decideLate(0); decideLate(1); decideLate(2);
           marked = (back == 0 && marked);
           NEVER_OVERSOLD; NEVER_TOO_MANY }
      :: atomic { !KEEPS -> goto start }
@@ -298,10 +298,10 @@ inline drain(rebuilding) {
   od
 }
 
-/* keeper.rebuild */
+/* Keeper.rebuild */
 inline rebuild() {
   do
-  :: atomic { e = rEpoch; was = e; marked = 0; rebuilt = rebuilt + last; assert(rebuilt <= 6) }; /* Gate.Glance; and it ends */
+  :: atomic { e = rEpoch; was = e; marked = 0; rebuilt = rebuilt + last; assert(rebuilt <= 6) }; /* Keeping.Summaries; the last keeper rebuilds a bounded number of times */
      if
      :: atomic { true -> NOTED; rState = (KNOWN && !IS(NOT_SHUT) -> SHUT : rState) } /* Keeping.BeginRebuild, begin_rebuild.lua */
      OR_NOT
@@ -318,7 +318,7 @@ inline rebuild() {
      if
      :: atomic { true -> /* Keeping.Install, install.lua */
           if
-          :: IS(INSTALLED_ANYHOW) ||
+          :: IS(INSTALLED_UNCONDITIONALLY) ||
              IS(INSTALLED_BY_EPOCH) && rEpoch < e ||
              (rEpoch == was || IS(INSTALLED_OVER_ANOTHER) && rEpoch < e) && (IS(NOT_SHUT) || rState != OPEN) && (IS(NOT_SHUT) || IS(NOT_DRAINED) || rQueue == 0) ->
              rState = OPEN; rEpoch = e; rTotal = cTotal; rAvailable = cAvailable; rHolds = cHolds; rAnn = cAnn;
@@ -327,7 +327,7 @@ inline rebuild() {
              cHolds = 0; cAvailable = 0; cTotal = 0; cAnn = 0; e = 0; was = 0;
              if
              :: last
-             :: !last -> goto pass /* keeper.rebuild gives up after some attempts */
+             :: !last -> goto pass /* the next pass rebuilds again */
              fi
           fi }
      OR_NOT
@@ -336,10 +336,10 @@ inline rebuild() {
 }
 
 proctype Keeper(bit last, second) {
-  byte f;                        /* its fence */
-  byte b, back, s, sBack;        /* a batch, and what of it is given back; the same of the batch before */
-  byte x, xPaid, e, was;         /* ended orders; an epoch; the gate's when its rebuild began */
-  byte cHolds, cQueue, cTotal, cAnn; short cAvailable; /* a copy of either store */
+  byte f;                        /* the keeper's fence */
+  byte b, back, s, sBack;        /* a batch and the holds of it to release; the same for the previous batch */
+  byte x, xPaid, e, was;         /* closed and paid orders to release; an epoch; the gate's epoch when its rebuild began */
+  byte cHolds, cQueue, cTotal, cAnn; short cAvailable; /* values that were read from either store */
   bit marked, off, alone; byte rebuilt;
 start:
   atomic {
@@ -350,7 +350,7 @@ start:
     :: !last -> goto gone
     fi
   };
-pass: /* keeper.pass; what is skipped here has had no hint */
+pass: /* Keeper.pass; steps may be skipped, because a pass does only the work that it is asked for */
   atomic { b = 0; back = 0; s = 0; sBack = 0; x = 0; xPaid = 0; e = 0; was = 0; cHolds = 0; cQueue = 0; cTotal = 0; cAnn = 0; cAvailable = 0; off = 0; alone = 0;
     if
     :: !last -> goto gone
@@ -361,12 +361,12 @@ pass: /* keeper.pass; what is skipped here has had no hint */
   if
   :: atomic { ENDED == 0 -> marked = 1 }
   :: !last -> goto compare
-  :: atomic { ENDED != 0 -> /* Store.Ended */
+  :: atomic { ENDED != 0 -> /* Store.Unreleased */
        e = mEpoch; marked = 0; x = ENDED & ~mPaid; xPaid = ENDED & mPaid; xPaid = xPaid | ((xPaid & mLate) << 4);
        mRestored = mRestored | (IS(MARKED_BEFORE_RELEASE) -> x : 0) };
      if
      :: x == 0
-     :: atomic { x != 0 && KNOWN -> NOTED; giveBack(x) } /* Keeping.Release, release.lua */
+     :: atomic { x != 0 && KNOWN -> NOTED; release(x) } /* Keeping.Release, release.lua */
      :: atomic { x != 0 && !KNOWN -> goto compare }
      :: atomic { x != 0 && IS(MARKED_UNANSWERED) && crashes > 0 -> crashes-- }
      OR_NOT
@@ -378,13 +378,13 @@ pass: /* keeper.pass; what is skipped here has had no hint */
      OR_NOT
      fi;
      if
-     :: atomic { KEEPS -> mRestored = mRestored | x | (xPaid & 7); marked = 1; x = 0; xPaid = 0; e = 0 } /* Store.MarkRestored */
+     :: atomic { KEEPS -> mRestored = mRestored | x | (xPaid & 7); marked = 1; x = 0; xPaid = 0; e = 0 } /* Store.MarkReleased */
      :: atomic { !KEEPS -> goto start }
      OR_NOT
      fi
   fi;
 
-compare: /* keeper.compare */
+compare: /* Keeper.inspect */
   atomic {
     x = 0; xPaid = 0;
     if
@@ -392,9 +392,9 @@ compare: /* keeper.compare */
     :: e = mEpoch; cTotal = mTotal; cAvailable = (IS(TERMS_OVERWRITTEN) -> mTotal - mSold : 0) /* Store.Sale */
     fi };
   if
-  :: atomic { (rState != OPEN && !(IS(SHUT_IS_NO_REASON) && rState == SHUT) || rEpoch != e && !IS(NO_EPOCH)) -> cTotal = 0; cAvailable = 0 }; /* Gate.Glance */
+  :: atomic { (rState != OPEN && !(IS(SHUT_GATE_KEPT) && rState == SHUT) || rEpoch != e && !IS(NO_EPOCH)) -> cTotal = 0; cAvailable = 0 }; /* Keeping.Summaries */
      rebuild()
-  :: atomic { (rState == OPEN || IS(SHUT_IS_NO_REASON) && rState == SHUT) && (rEpoch == e || IS(NO_EPOCH)) && GATES_TOTAL == cTotal -> alone = (ghosts == 0) }
+  :: atomic { (rState == OPEN || IS(SHUT_GATE_KEPT) && rState == SHUT) && (rEpoch == e || IS(NO_EPOCH)) && GATES_TOTAL == cTotal -> alone = (earlier == 0) }
   :: atomic { rState == OPEN && (rEpoch == e || IS(NO_EPOCH)) && GATES_TOTAL != cTotal };
      if
      :: atomic { KNOWN -> NOTED; /* Keeping.SetTerms, terms.lua */
@@ -404,10 +404,10 @@ compare: /* keeper.compare */
      fi
   fi;
 
-reconcile: /* reconciler.check, on all orders and buyers */
+reconcile: /* Keeper.check, with all orders and buyers */
   if
   :: !last -> goto pass
-  :: atomic { !marked || rState != OPEN -> assert(!alone || rState == OPEN) }; goto pass /* alone with it, nobody else opens it */
+  :: atomic { !marked || rState != OPEN -> assert(!alone || rState == OPEN) }; goto pass /* without other keepers, no other process shuts the gate */
   :: atomic { marked && rState == OPEN -> /* Keeping.Tally, inspect.lua */
        e = rEpoch; cAvailable = GATES_TOTAL - rAvailable - UNITS(rQueue); cHolds = rHolds; cQueue = rQueue; cAnn = rAnn;
        cTotal = rTotal }
@@ -421,12 +421,12 @@ reconcile: /* reconciler.check, on all orders and buyers */
     :: mEpoch != e && !IS(NO_EPOCH) -> goto pass
     :: else
     fi;
-    /* Store.Sums, Behind and Counting; differences.symptom */
+    /* Store.Sums, Behind and Counting; drift.symptom */
     off = (cAvailable != mSold + UNITS(RESTORING)
       || !IS(SUMS_ONLY) && ((cHolds & ~cQueue & ~(mRow & ~mRestored | (mLate & ~mRestored) << 4)) != 0
         || (PENDING & ~cHolds) != 0
         || cAnn != UNITS(ANNS(mOpen | mRow & ~mRestored)) + UNITS(ANNS(cQueue))));
-    assert(!off || wentBack || stray); /* where no store is at fault, and no old keeper is at work, nothing is off */
+    assert(!off || wentBack || stray); /* drift needs a Redis that went back, or an old keeper */
     cAvailable = 0; cHolds = 0; cQueue = 0; cAnn = 0; cTotal = 0; e = 0
   };
   if
@@ -436,24 +436,24 @@ reconcile: /* reconciler.check, on all orders and buyers */
   fi;
 
   if
-  :: !alone -> (ghosts == 0); goto pass
+  :: !alone -> (earlier == 0); goto pass
   :: alone && (rQueue != 0 || ENDED != 0 || mTotal != GATES_TOTAL) -> goto pass
   :: else
   fi;
-  /* all is at rest */
+  /* nothing is in progress */
   atomic {
     assert(rState == OPEN && (rEpoch == mEpoch || IS(NO_EPOCH)) && GATES_TOTAL == mTotal);
-    assert(rAvailable + mSold == mTotal);           /* no unit is stranded, none is there twice */
-    assert(rHolds == PENDING);                      /* each open order has its hold, and nobody else has one */
-    assert(rAnn == UNITS(ANNS(mOpen)));             /* and the buyer may have what is left of the limit */
-    assert((told & ~(mRow & ~mRejected)) == 0);     /* no yes is lost */
-    assert(!sameKey || (mRow & (BIT(0) | BIT(nOrders - 1))) != (BIT(0) | BIT(nOrders - 1))); /* one order to a key */
+    assert(rAvailable + mSold == mTotal);           /* no unit is stranded or on sale twice */
+    assert(rHolds == PENDING);                      /* each pending order has a hold, and no other order has one */
+    assert(rAnn == UNITS(ANNS(mOpen)));             /* the buyer's count is right */
+    assert((answered & ~(mRow & ~mRejected)) == 0);     /* no 201 is lost */
+    assert(!sameKey || (mRow & (BIT(0) | BIT(nOrders - 1))) != (BIT(0) | BIT(nOrders - 1))); /* a key has one order */
     NEVER_OVERSOLD; NEVER_BOTH
   };
 gone:
   atomic {
     if
-    :: !last -> f = 0; b = 0; s = 0; marked = 0; ghosts--
+    :: !last -> f = 0; b = 0; s = 0; marked = 0; earlier--
     :: last
     fi
   }
@@ -481,9 +481,9 @@ init {
     if :: sweeps -> alive++; run Sweeper() :: else fi;
     if :: rolls -> alive++; run Redis() :: else fi;
     if :: changes + asks > 0 -> alive++; run Operator() :: else fi;
-    ghosts = (takes < 2 -> takes : 2);
-    if :: ghosts > 0 -> run Keeper(0, 0) :: else fi;
-    if :: ghosts > 1 -> run Keeper(0, 1) :: else fi
+    earlier = (takes < 2 -> takes : 2);
+    if :: earlier > 0 -> run Keeper(0, 0) :: else fi;
+    if :: earlier > 1 -> run Keeper(0, 1) :: else fi
   };
   atomic { alive == 0 -> over = 1; run Keeper(1, 0) }
 }
