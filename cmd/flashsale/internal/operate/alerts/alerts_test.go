@@ -43,8 +43,8 @@ flashsale_loop_failures_total{NODE, loop="sweeper"} 0x100 1x259
 flashsale_loop_failures_total{NODE, loop="bus"} 0+1x360
 `
 
-// failures maps each alert to its failure: series that replace those of healthy, on all
-// nodes, and the sample by which the alert must fire.
+// failures maps each alert to its failure: series that replace healthy ones on all nodes, and
+// the sample by which the alert must fire.
 var failures = map[string]struct {
 	series string
 	within int

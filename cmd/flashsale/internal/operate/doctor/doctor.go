@@ -25,7 +25,7 @@ type Finding struct {
 	Store string `json:"store"`
 	What  string `json:"what"`          // the setting and its value
 	Why   string `json:"why,omitempty"` // the consequence; empty if the level is OK
-	Do    string `json:"do,omitempty"`  // what to change
+	Do    string `json:"do,omitempty"`  // the remedy
 }
 
 // unless returns f with a level and a remedy, unless ok is true.

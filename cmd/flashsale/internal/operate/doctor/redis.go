@@ -61,7 +61,7 @@ func examineMaster(ctx context.Context, rdb *redis.Client, plan Plan) []Finding 
 	return found
 }
 
-// identity checks that scripts can tell this Redis from one that has replaced it.
+// identity checks that scripts can recognize this Redis after a failover.
 func identity(ctx context.Context, rdb *redis.Client) Finding {
 	info, err := rdb.Info(ctx, "replication").Result()
 	f := Finding{Level: OK, Store: "redis", What: "INFO replication names the master_replid"}

@@ -135,8 +135,8 @@ func (d *database) hoard(ctx context.Context, sku string) error {
 	return nil
 }
 
-// commits measures the average duration of a transaction. If hoarder is true, the
-// last order of each batch is the hoarder's. All other orders have new buyers.
+// commits measures the average duration of a transaction. If hoarder is true, the hoarder
+// makes the last order of each batch. All other orders have new buyers.
 func (d *database) commits(ctx context.Context, sale *orders.Sale, hoarder bool) (sample, error) {
 	now := time.Now().UTC()
 	_, s, err := d.l.atOnce(ctx, 1, hoarderBatch, d.meter(), func(ctx context.Context, first int) error {

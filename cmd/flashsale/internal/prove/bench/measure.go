@@ -58,7 +58,6 @@ func (r *Row) set(ours float64) {
 	r.judge()
 }
 
-// judge compares the row with its target.
 func (r *Row) judge() {
 	if r.Target == (Target{}) {
 		return
@@ -81,7 +80,6 @@ type sample struct {
 	note  string // remark for readers of the row
 }
 
-// measure takes one sample.
 type measure func(ctx context.Context) (sample, error)
 
 // alternate measures all sides in every round, and starts each round with another

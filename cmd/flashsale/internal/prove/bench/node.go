@@ -25,7 +25,7 @@ type node struct {
 	metrics string // address of /metrics and pprof; a variant has none
 	redis   *redis.Client
 	db      *sql.DB
-	gate    *inventory.Gate // for reading only
+	gate    *inventory.Gate // used only to read
 	meter   meter
 }
 

@@ -205,7 +205,6 @@ func (l *bench) greeting(hello *servers.Process, header string) measure {
 	}
 }
 
-// skusOf returns the names of a sale's SKUs.
 func skusOf(sale string, skus int) (names []string) {
 	for i := range skus {
 		names = append(names, fmt.Sprintf("%s-%03d", sale, i))

@@ -28,8 +28,8 @@ var rebuild = benchmark{
 // openBefore is the number of open orders before the first rebuild.
 const openBefore = 100_000
 
-// runRebuild requests rebuilds as an operator does, and polls the gate meanwhile to
-// see for how long it is shut.
+// runRebuild requests rebuilds as an operator does, and polls the gate to measure the
+// time that it is shut.
 func runRebuild(ctx context.Context, l *bench, rows []Row) error {
 	d, err := l.openStore(ctx, 0)
 	if err != nil {
@@ -71,8 +71,8 @@ type rebuilt struct {
 	placed  atomic.Int64
 }
 
-// place runs as many concurrent callers as wrk has connections while wanted returns
-// true. Each order has a new buyer.
+// place runs one caller per connection of wrk while wanted returns true. Each order has a
+// new buyer.
 func (s *rebuilt) place(ctx context.Context, wanted func() bool) error {
 	place := placeIn(s.service, s.sku)
 	_, err := s.l.call(ctx, s.l.cfg.Connections, 1, wanted, func(ctx context.Context, n int) error {

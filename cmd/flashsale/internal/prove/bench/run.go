@@ -18,7 +18,6 @@ func (c Config) Validate() error {
 	return errors.Join(f...)
 }
 
-// wants reports whether a benchmark is to run.
 func (c Config) wants(b benchmark) bool {
 	return len(c.Names) == 0 || slices.Contains(c.Names, b.name)
 }

@@ -28,8 +28,8 @@ const (
 
 	// lease is shorter than serve's default, because a drill lasts seconds.
 	lease = 2 * time.Second
-	// directAfter is how long Redis must be unavailable before direct mode. It is short
-	// for the same reason, but longer than a restart of Redis in a drill.
+	// directAfter is the time without Redis after which nodes enter direct mode. It is
+	// short for the same reason, but longer than a restart of Redis in a drill.
 	directAfter = 1500 * time.Millisecond
 	// clientTimeout allows the balancer to try another node.
 	clientTimeout = 8 * time.Second
@@ -230,7 +230,6 @@ func (a *attack) moment(ctx context.Context) error {
 	}
 }
 
-// between draws a duration.
 func (a *attack) between(least, most time.Duration) time.Duration {
 	return lab.Between(a.random, least, most)
 }

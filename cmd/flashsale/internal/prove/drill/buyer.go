@@ -20,7 +20,7 @@ type buyer struct {
 	random *rand.Rand
 }
 
-// patience is how long a buyer repeats a call without a final answer.
+// patience is the longest time for which a buyer repeats a call without a final answer.
 const patience = 8 * time.Second
 
 // buy runs the buyer until ctx ends. It completes an order that it has begun.

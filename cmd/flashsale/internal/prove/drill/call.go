@@ -91,8 +91,8 @@ const (
 	refMark = "ref."
 )
 
-// callTimeout is how long a buyer waits for a node, which waits up to lab.Wait before it
-// answers 202.
+// callTimeout is a buyer's timeout. It is longer than lab.Wait, after which a node answers
+// 202.
 const callTimeout = lab.Wait + time.Second
 
 // ask sends a call and returns a copy with the answer.

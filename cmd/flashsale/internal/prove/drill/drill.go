@@ -18,7 +18,7 @@ import (
 type Config struct {
 	lab.Config
 	Seed     int64  // determines the times of the faults and the requests of the buyers
-	Strategy string // how the nodes sell, see variants.Strategies
+	Strategy string // one of variants.Strategies
 	Keep     bool   // keep the logs if a promise was broken
 
 	Names    []string      // drills to run, see function Names, or Storm alone; none means all drills

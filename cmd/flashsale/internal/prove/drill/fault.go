@@ -21,8 +21,8 @@ type fault struct {
 	do func(in *injector, p step) error
 
 	// Fields for drills. A fault without these texts is only drawn by storms.
-	sees  string // what buyers experience
-	never string // what must not happen
+	sees  string // effects that buyers notice
+	never string // effects that must not happen
 	// aim completes the step: it chooses the node, and the event that ends the fault. If
 	// aim is nil, the step is complete.
 	aim func(ctx context.Context, a *attack, p *step) error
@@ -72,7 +72,7 @@ func draw(random *rand.Rand, f *fault) step {
 type injector struct {
 	*stage
 	*notes
-	ctx      context.Context // when it ends, faults are ended early
+	ctx      context.Context // its end shortens faults
 	state    *brokenState
 	skus     [skuCount]string
 	operator *operator // operator of the storm; nil in a drill
@@ -120,7 +120,6 @@ func (in *injector) lasts(p step, kind change, lacks func(c *brokenState, by int
 	return err
 }
 
-// wait waits for the end of the step.
 func (in *injector) wait(p step) error {
 	if p.until != nil {
 		return p.until(in.ctx)
@@ -137,5 +136,4 @@ func quietly(mend func()) func(context.Context) error {
 	}
 }
 
-// sleep waits for d, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) { _ = client.Wait(ctx, d) }

@@ -52,8 +52,8 @@ func keeperDiesRestoring(ctx context.Context, a *controlSale) error {
 	return a.balanced(ctx, epoch)
 }
 
-// cancelAll repeats each cancellation until it is confirmed, because a node is killed
-// meanwhile.
+// cancelAll repeats each cancellation until it is confirmed, because the drill kills a node
+// at the same time.
 func (a *controlSale) cancelAll(ctx context.Context, orders []placed) error {
 	for _, o := range orders {
 		n := 0

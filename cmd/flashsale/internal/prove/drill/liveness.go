@@ -163,7 +163,7 @@ type liveness struct {
 	rows    int64         // durable orders
 	soldOut bool          // no unit was left at the last observation
 	refused bool          // a buyer received a final refusal since the last observation
-	last    time.Duration // when the sale last sold, or refused because it was sold out
+	last    time.Duration // time of the last order, or of the last refusal while sold out
 	gap     time.Duration // longest time without a sale or a refusal while the sale was watched
 
 	looked, asked time.Duration // time of the last observation; total time watched

@@ -98,7 +98,6 @@ func (o *operator) stock(ctx context.Context, sku string, spare int64) {
 	_ = o.put(ctx, nodes[rand.IntN(len(nodes))], sku, seen.sales[sku].sold+spare, o.opened.Add(24*time.Hour))
 }
 
-// put sets the terms of a sale.
 func (a *round) put(ctx context.Context, node int, sku string, total int64, closes time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()

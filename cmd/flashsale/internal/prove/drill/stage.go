@@ -37,7 +37,6 @@ func openStage(ctx context.Context, cfg lab.Config) (s *stage, err error) {
 	return s, err
 }
 
-// startNodes starts the nodes with their wires.
 func (s *stage) startNodes(ctx context.Context, c lab.NodeConfig, flags func(name string) []string) error {
 	c.Wires = true
 	for i := range nodeCount {

@@ -72,15 +72,15 @@ func kills(ctx context.Context, s *stage, c Config) error {
 // been sent and none has been answered, however late the kill comes.
 const answersLate = 400 * time.Millisecond
 
-// cancelsBeforeKill is how many cancellations killWith waits for, at most three
-// seconds. A slow variant may not reach it: a right variant need not be hit.
+// cancelsBeforeKill is the number of cancellations for which killWith waits, at most three
+// seconds. A slow variant may not reach it, which cannot make a right variant fail.
 const cancelsBeforeKill = 4
 
 // killWith waits for this number of orders, spoils the link to Redis, waits until
 // some buyers have cancelled, kills the variant and restarts it.
 
-// killWith lets so many orders be sold, spoils the link to Redis, waits until
-// some buyers have cancelled, and kills the variant. Then it is started again.
+// killWith waits for a number of orders, spoils the link to Redis, waits until some buyers
+// have cancelled, and kills the variant. Then it restarts the variant.
 func (s *stage) killWith(ctx context.Context, spoil func() (mend func(), err error), orders int) error {
 	before, _ := s.count(ctx)
 	if err := s.until(ctx, lab.Patience, func(stored, _ int) bool { return stored >= before+orders }); err != nil {

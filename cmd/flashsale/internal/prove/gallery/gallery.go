@@ -33,7 +33,7 @@ import (
 type Config struct {
 	lab.Config
 	Names  []string // variants to compare, see function Names; none means all
-	Rounds int      // how often each variant is judged; the verdict must be the same each time
+	Rounds int      // number of times that each variant is judged; the verdicts must agree
 	Rate   int      // orders per second of the attacks
 	Seed   int64    // seed of the attack and of the times of faults; each round uses the next seed
 
@@ -100,7 +100,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	return report, nil
 }
 
-// sideBySide is how many variants are judged in parallel. Judging is mostly waiting.
+// sideBySide is the number of variants judged in parallel. Judging is mostly waiting.
 const sideBySide = 3
 
 // judgeAll judges each variant cfg.Rounds times.

@@ -27,7 +27,7 @@ type Report struct {
 	Program string `json:"program"` // program with its revision; empty if not known
 }
 
-// A Row is the result of one variant. Numbers of units are those of its worst round.
+// A Row is the result of one variant. Numbers of units come from its worst round.
 type Row struct {
 	variants.Variant
 	Broken bool `json:"broken"` // wrong on purpose

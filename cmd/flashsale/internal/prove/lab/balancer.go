@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// headerTimeout is how long the balancer waits for a node that received a request. It
-	// is longer than a healthy node takes.
+	// headerTimeout is the longest wait for the answer of a node. It is longer than a healthy
+	// node takes.
 	headerTimeout = 3 * time.Second
 	// A node that does not answer a check in time gets no requests for avoidFor.
 	checkEvery, checkTimeout = 200 * time.Millisecond, 500 * time.Millisecond
-	// avoidFor is how long a node that failed gets no requests, unless all nodes failed.
+	// avoidFor is the time without requests for a node that failed, unless all nodes failed.
 	avoidFor = time.Second
 )
 

@@ -16,7 +16,7 @@ import (
 	"flashsale/loadtest/servers/wire"
 )
 
-// Wait is how long a node of a drill waits for an order to be durable before it answers 202.
+// Wait is the time after which a node of a drill answers 202 if the order is not durable.
 const Wait = time.Second
 
 // Brief returns flags of a node that reduce durations of seconds to about one lease.

@@ -1,6 +1,6 @@
 -- Take one unit if there are enough for the quantity.
 --
--- KEYS, ARGV and results are those of request.lua.
+-- KEYS, ARGV and results are the same as in request.lua.
 local first = earlier()
 if first then return first end
 if over_limit() then return 'buyer_limit' end

@@ -30,7 +30,7 @@ var (
 	ErrNotFound   = errors.New("variants: not found")
 )
 
-// buyersPatience is how long an order waits for other orders before ErrBusy.
+// buyersPatience is the time after which a waiting order fails with ErrBusy.
 const buyersPatience = 25 * time.Second
 
 // A Shop is one process that sells. After a crash, another process on the same
@@ -88,11 +88,11 @@ type Order struct {
 	Released                               bool // closed, and its units are available again
 }
 
-// Stock counts the units that are not sold, by where they are.
+// Stock counts the units that are not sold.
 type Stock struct {
 	Available int
 	Queued    int // taken by an order that is not yet a row
-	Restoring int // of closed orders, not yet available
+	Restoring int // units of closed orders, not yet available
 }
 
 // A Variant is a shop and its description.
@@ -100,9 +100,9 @@ type Variant struct {
 	Name   string `json:"name"`
 	Does   string `json:"does"`             // in a few words
 	Breaks string `json:"breaks,omitempty"` // one sentence on how it breaks; empty if it is right
-	Source string `json:"source"`           // where it was seen
+	Source string `json:"source"`           // projects or texts that contain it
 	Caught string `json:"caught,omitempty"` // name of the violation that a verdict must contain; empty if it is right
-	Note   string `json:"note,omitempty"`   // how its figures differ from those of other variants; usually empty
+	Note   string `json:"note,omitempty"`   // remark on the meaning of its figures; usually empty
 	MySQL  bool   `json:"-"`                // it needs row locks, which SQLite does not have
 
 	OnPayment bool `json:"-"` // its units are taken by payments, so payments are judged and measured

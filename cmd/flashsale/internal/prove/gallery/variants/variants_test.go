@@ -144,7 +144,7 @@ func TestBrokenVariantsFailTheirChecks(t *testing.T) {
 				for n := range rounds {
 					t.Run(fmt.Sprint(name, " ", kind, " ", n), func(t *testing.T) {
 						t.Parallel()
-						shop := v.New(stores) // with a shared shop the sales would wait for each other
+						shop := v.New(stores) // sales of a shared shop would wait for each other
 						if l, ok := shop.(lockPerOrder); ok {
 							ctx, stop := context.WithCancel(t.Context())
 							var running sync.WaitGroup
