@@ -45,7 +45,6 @@ func TestTiDB(t *testing.T) {
 		}
 		if !slices.Equal(bad, step.bad) {
 			t.Errorf("after %s: got bad findings %q, want %q", step.statement, bad, step.bad)
-
 		}
 	}
 }

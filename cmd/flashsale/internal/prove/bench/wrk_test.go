@@ -99,7 +99,6 @@ func TestMissingTools(t *testing.T) {
 	} {
 		if got := missing(program); got != want {
 			t.Errorf("%s: got %q, want %q", program, got, want)
-
 		}
 	}
 }

@@ -19,7 +19,7 @@ func rowOf(t *testing.T, name string, v judge.Verdict) Row {
 	return r
 }
 
-// The exit code is the load test's. A violation outweighs every other verdict.
+// A report has the exit code of its worst verdict. A violation is the worst.
 func TestExitCode(t *testing.T) {
 	pass := rowOf(t, "a", judge.Verdict{})
 	fail := rowOf(t, "b", judge.Verdict{Violations: []judge.Violation{{Name: "oversold", Count: 1, Detail: "1 unit too many"}}})

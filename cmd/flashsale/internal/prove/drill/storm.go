@@ -29,8 +29,8 @@ const (
 
 	// comparison is the interval at which a node compares the stores (serve's default).
 	comparison = time.Second
-	// deadline is the time after the end of a call in which its script may still take units:
-	// the second of openapi.yaml plus the delay of a busy machine.
+	// deadline is the time after the end of a call in which its script may still take units: one
+	// second, as openapi.yaml states, plus the delay of a busy machine.
 	deadline = 1200 * time.Millisecond
 	// slack is the additional time that a busy machine may need for a promise.
 	slack = time.Second

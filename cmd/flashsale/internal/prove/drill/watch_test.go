@@ -29,7 +29,6 @@ func TestSnapshot(t *testing.T) {
 			got := strings.Join(s.judge(&snapshot{sales: map[string]sale{"S": good}}), "; ")
 			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
-
 			}
 		})
 	}

@@ -76,9 +76,6 @@ const answersLate = 400 * time.Millisecond
 // seconds. A slow variant may not reach it, which cannot make a right variant fail.
 const cancelsBeforeKill = 4
 
-// killWith waits for this number of orders, spoils the link to Redis, waits until
-// some buyers have cancelled, kills the variant and restarts it.
-
 // killWith waits for a number of orders, spoils the link to Redis, waits until some buyers
 // have cancelled, and kills the variant. Then it restarts the variant.
 func (s *stage) killWith(ctx context.Context, spoil func() (mend func(), err error), orders int) error {

@@ -26,7 +26,6 @@ func Follow(ctx context.Context, replica *redis.Client, primary string) error {
 }
 
 // Promote makes a replica a primary.
-
 func Promote(ctx context.Context, replica *redis.Client) error {
 	return replica.ReplicaOf(ctx, "NO", "ONE").Err()
 }
