@@ -84,7 +84,8 @@ func replicas(settings map[string]string) Finding {
 		"min-replicas-to-write 1 on the master and on each replica; have two replicas, or the loss of one stops the gate")
 }
 
-// slow is a round trip that takes longer than the work. A pass of the keeper needs several.
+// slow is the median above which the doctor warns. A pass of the keeper takes several round
+// trips.
 const slow = 2 * time.Millisecond
 
 func latency(ctx context.Context, rdb *redis.Client) Finding {

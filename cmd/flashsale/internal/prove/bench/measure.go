@@ -45,8 +45,8 @@ type CPU struct {
 // A Target is the bound that a row must meet.
 type Target struct {
 	Bound    float64 `json:"bound"`
-	AtLeast  bool    `json:"at_least"` // lower bound; upper bound if false
-	Absolute bool    `json:"absolute"` // bounds Ours; bounds Ratio if false
+	AtLeast  bool    `json:"at_least"` // a lower bound, otherwise an upper bound
+	Absolute bool    `json:"absolute"` // a bound of Ours, otherwise of Ratio
 }
 
 func atLeast(ratio float64) Target { return Target{Bound: ratio, AtLeast: true} }

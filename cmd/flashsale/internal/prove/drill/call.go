@@ -98,7 +98,7 @@ const callTimeout = lab.Wait + time.Second
 // ask sends a call and returns a copy with the answer.
 func (c call) ask(ctx context.Context, l *lab.Lab, conns *http.Client) *call {
 	at := client.New(l.Nodes[c.node].URL(), c.sku, conns)
-	token, _ := l.Token(c.buyer, false) // without a token the node refuses, which the judge sees
+	token, _ := l.Token(c.buyer, false) // without a token the node refuses
 	buyer := client.Buyer{Subject: c.buyer, Token: token, IP: c.ip}
 	c.sent = time.Now()
 	switch c.verb {

@@ -20,11 +20,10 @@ func restartMySQL(in *injector, p step) error {
 	return in.lasts(p, lost, mysqlAway, db.Restart, "MySQL killed")
 }
 
-// leaveBehind pauses MySQL's primary, which waits for its replica, and promotes the
-// replica. The old primary then resumes. It commits nothing any more, but one node is left
-// there and reads from it. The last sale takes units on payment, and both nodes receive
-// the same payments. In variant 1, a sale in direct mode is sold out at that moment, and
-// both nodes receive the same orders.
+// leaveBehind fails MySQL over and leaves one node at the old primary. That primary waits
+// for its replica, so it answers reads and commits nothing. The last sale takes units on
+// payment, and the node left behind receives the same payments as another node. In variant
+// 1, a sale in direct mode is sold out at that time, and both nodes receive the same orders.
 func leaveBehind(in *injector, p step) error {
 	ctx, cancel := in.healing()
 	defer cancel()
