@@ -16,7 +16,7 @@ import (
 
 var direct = benchmark{
 	name:  "direct",
-	about: "orders while Redis is gone, against a bare conditional UPDATE and an INSERT for each",
+	about: "orders without Redis, against a bare conditional UPDATE and an INSERT for each",
 	rows:  []Row{{Item: "11", Name: "direct mode / bare UPDATE + INSERT each", Unit: "orders/s", Target: atLeast(5)}},
 	run:   runDirect,
 }

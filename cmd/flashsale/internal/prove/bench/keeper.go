@@ -85,7 +85,7 @@ func (d *database) insert(batch int) way {
 
 var hoarder = benchmark{
 	name:  "hoarder",
-	about: "the keeper's transaction with a buyer of 100,000 old orders in each batch, against without",
+	about: "the keeper's transaction with a buyer of 100,000 old orders in each batch, against the same without that buyer",
 	rows:  []Row{{Item: "15", Name: "commit beside 100,000 old orders / without", Unit: "ms", Target: Target{Bound: 1.2}}},
 	run:   runHoarder,
 }

@@ -12,7 +12,7 @@ import (
 
 var manySKUs = benchmark{
 	name:  "skus",
-	about: "1,000 open sales on one node: connections, CPU at rest, and 100 of them under load against one",
+	about: "1,000 open sales on one node: connections, CPU at rest, and orders in 100 sales against one",
 	needs: wrkProgram,
 	rows: []Row{
 		{Item: "7a", Name: "Redis connections, 1,000 open sales", Unit: "connections", Target: atMost(63)},

@@ -17,7 +17,7 @@ import (
 
 var rebuild = benchmark{
 	name:  "rebuild",
-	about: "for how long a gate is shut while it is rebuilt, with 100,000 open orders",
+	about: "time for which a gate is shut by a rebuild, with 100,000 open orders",
 	rows: []Row{
 		{Item: "12a", Name: "gate shut for a rebuild, 100,000 open orders", Unit: "ms", Target: atMost(50)},
 		{Item: "12b", Name: "the same, under as many callers as there are connections", Unit: "ms", Target: atMost(100)},

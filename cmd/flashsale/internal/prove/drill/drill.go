@@ -66,7 +66,7 @@ func List(w io.Writer) error {
 		}
 	}
 	fmt.Fprintf(&out, "storm (by itself, with --minutes)\n  happens  faults drawn from a seed, one or two at a time, see below\n"+
-		"  buyer    503 or 202 for a moment, then the truth\n"+
+		"  buyer    503 or 202 for a moment, then the final answer\n"+
 		"  never    oversell; two orders under one key; an acceptance lost; a final refusal followed by an acceptance; "+
 		"a payment both taken and refunded; a sale that stands still although a node is healthy; a unit stranded\n")
 	for _, f := range catalogue {
