@@ -47,7 +47,7 @@ var catalogue = []*fault{
 		sees:  "at most a slower acceptance, or 202 and then the final answer",
 		never: "a duplicate; an acceptance lost; units released for an order that is stored",
 		draws: draws{1, 500 * ms, sec, true}, do: loseCommitAnswers, aim: untilPassFailed, keeper: true},
-	{name: "order-late", happens: "the orders of one node arrive late at the gate, after the sale was sold out",
+	{name: "order-late", happens: "the orders of one node arrive late at the gate, after the sale was sold out and restocked",
 		draws: draws{1, 4500 * ms, 5 * sec, true}, do: delayOrders},
 	{name: "scripts-late", happens: "the scripts of one node arrive late at Redis",
 		draws: draws{1, 1500 * ms, 4 * sec, true}, do: delayScripts},
