@@ -10,12 +10,12 @@ import (
 	"github.com/prometheus/prometheus/promql"
 )
 
-// long is for how many samples a course of things is looked at: half an hour.
+// long is the number of samples in half an hour.
 const long = 360
 
-// What is healthy: three nodes sell, and what passes by itself passes by itself,
-// here at sample 100: a lease is lost, Redis is away for a moment, a queue fills
-// up, calls wait.
+// healthy contains the series of three nodes that sell. At sample 100 they have troubles
+// that end by themselves: a lost lease, a short outage of Redis, a queue that fills up, and
+// calls that wait.
 const healthy = `
 up{NODE} 1x100 0x4 1x254
 flashsale_sales{NODE} 9x360
@@ -43,10 +43,10 @@ flashsale_loop_failures_total{NODE, loop="sweeper"} 0x100 1x259
 flashsale_loop_failures_total{NODE, loop="bus"} 0+1x360
 `
 
-// harms are what each alert is for: what then is other than healthy, on all
-// nodes, by its beginning, and after how many samples the alert must be there.
-var harms = map[string]struct {
-	course string
+// failures maps each alert to its failure: series that replace healthy ones on all nodes, and
+// the sample by which the alert must fire.
+var failures = map[string]struct {
+	series string
 	within int
 }{
 	"FlashsaleDrift":         {"flashsale_drift_skus{NODE} 0x100 1x259", 100 + 20},
@@ -73,61 +73,61 @@ var harms = map[string]struct {
 
 func TestAlerts(t *testing.T) {
 	rules := read(t)
-	well := same(3, healthy)
+	healthyNodes := same(3, healthy)
 	for name, rule := range rules {
-		if at, fires := firstFires(t, rule, scrape(t, well)); fires {
-			t.Errorf("%s fires at sample %d of a healthy course", name, at)
+		if at, fires := firstFires(t, rule, scrape(t, healthyNodes)); fires {
+			t.Errorf("%s: fires at sample %d on healthy nodes", name, at)
 		}
 		if name == "FlashsaleNodeDown" {
-			continue // below
+			continue // tested below
 		}
-		harm, known := harms[name]
+		failure, known := failures[name]
 		if !known {
-			t.Errorf("no harm is known that %s is for", name)
+			t.Errorf("%s: no failure is defined", name)
 			continue
 		}
-		at, fires := firstFires(t, rule, scrape(t, same(3, with(healthy, harm.course))))
-		if !fires || at > harm.within {
-			t.Errorf("%s: fires %v, at sample %d, want by %d", name, fires, at, harm.within)
+		at, fires := firstFires(t, rule, scrape(t, same(3, with(healthy, failure.series))))
+		if !fires || at > failure.within {
+			t.Errorf("%s: got fires %v at sample %d, want by sample %d", name, fires, at, failure.within)
 		}
 	}
-	for name := range harms {
+	for name := range failures {
 		if _, known := rules[name]; !known {
 			t.Errorf("%s is not a rule", name)
 		}
 	}
 
-	// A node that is gone is no longer asked, and all its series end. One that
-	// does not answer is 0; nobody answering is neither.
+	// All series of a node that is gone end. The "up" of a node that does not answer is 0.
+	// If no node is left, count(up) returns nothing.
 	down := rules["FlashsaleNodeDown"]
 	for what, up := range map[string]string{
-		"one is gone":          `1x100 stale _x258`,
-		"one does not answer":  `1x100 0x259`,
-		"the last one is gone": `1x100 stale _x258`,
+		"one node gone":      `1x100 stale _x258`,
+		"one node not ready": `1x100 0x259`,
+		"the last node gone": `1x100 stale _x258`,
 	} {
 		text := `up{job="flashsale", instance="1"} ` + up + "\n"
-		if what != "the last one is gone" {
+		if what != "the last node gone" {
 			text += `up{job="flashsale", instance="2"} 1x360`
 		}
 		if at, fires := firstFires(t, down, scrape(t, text)); !fires || at > 100+20 {
-			t.Errorf("%s: fires %v, at sample %d", what, fires, at)
+			t.Errorf("FlashsaleNodeDown, %s: got fires %v at sample %d, want by sample 120", what, fires, at)
 		}
 	}
 	failing := with(healthy, "flashsale_keeper_failures_total{NODE} 0x100 0+5x259")
 	if at, fires := firstFires(t, rules["FlashsaleLoopFails"], scrape(t, same(3, failing))); !fires || at > 100+10 {
-		t.Errorf("FlashsaleLoopFails: keepers fail, fires %v, at sample %d", fires, at)
+		t.Errorf("FlashsaleLoopFails, keepers fail: got fires %v at sample %d, want by sample 110", fires, at)
 	}
-	// While all sales are in direct mode nobody keeps them, and need not.
+	// A sale in direct mode has no keeper.
 	direct := with(with(healthy, "flashsale_sales_in_direct_mode{NODE} 9x360"), "flashsale_keeper_skus{NODE} 0x360")
 	if _, fires := firstFires(t, rules["FlashsaleSaleWithoutKeeper"], scrape(t, same(3, direct))); fires {
 		t.Error("FlashsaleSaleWithoutKeeper fires in direct mode")
 	}
 }
 
-// with is healthy but for these series.
-func with(healthy, course string) string {
+// with replaces series of healthy.
+func with(healthy, series string) string {
 	lines := strings.Split(healthy, "\n")
-	for other := range strings.Lines(course) {
+	for other := range strings.Lines(series) {
 		other = strings.TrimSpace(other)
 		name, _, _ := strings.Cut(other, "} ")
 		found := false
@@ -137,16 +137,16 @@ func with(healthy, course string) string {
 			}
 		}
 		if !found {
-			panic("there is no " + name + "} in what is healthy")
+			panic("healthy has no series " + name + "}")
 		}
 	}
 	return strings.Join(lines, "\n")
 }
 
-// read reads the rules as Prometheus does.
+// read parses the rules with Prometheus's parser.
 func read(t *testing.T) map[string]rulefmt.Rule {
 	t.Helper()
-	text, err := os.ReadFile("../../../../../.compose/alerts.yml") // of another module: go test does not see it change
+	text, err := os.ReadFile("../../../../../.compose/alerts.yml") // outside this module, so go test may return a cached result
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,15 +159,15 @@ func read(t *testing.T) map[string]rulefmt.Rule {
 		for _, r := range g.Rules {
 			rules[r.Alert] = r
 			if r.Labels["severity"] == "" || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
-				t.Errorf("%s: no severity, summary or description", r.Alert)
+				t.Errorf("%s: severity, summary or description is missing", r.Alert)
 			}
 		}
 	}
 	return rules
 }
 
-// firstFires tells at which sample an alert fires first: its expression has had
-// a result, for the same labels, for as long as it is to wait.
+// firstFires returns the first sample at which an alert fires: its expression has returned
+// a result with the same labels for the time that the rule waits.
 func firstFires(t *testing.T, rule rulefmt.Rule, series scraped) (sample int, fires bool) {
 	t.Helper()
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 10_000_000, Timeout: time.Minute})

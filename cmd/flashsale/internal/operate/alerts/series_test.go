@@ -17,15 +17,15 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// every is the time between two samples, as in .compose/prometheus.yml.
+// every is the time between two samples. It is the interval of .compose/prometheus.yml.
 const every = 5 * time.Second
 
-// scraped are series as a Prometheus has them. The first sample is of 1970.
+// scraped are series as Prometheus stores them. The first sample is at the Unix epoch.
 type scraped []storage.Series
 
-// scrape reads series in the notation of Prometheus's own tests, one to a line:
-// a name, labels, and values such as "0+2x3" for 0 2 4 6, "1x3" for 1 1 1 1, or
-// "_x3" for three that are missing.
+// scrape parses series in the notation of Prometheus's own tests, one per line: a name
+// with labels, and values. "0+2x3" stands for 0 2 4 6, "1x3" for 1 1 1 1, and "_x3" for
+// three missing values.
 func scrape(t *testing.T, text string) (all scraped) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -47,7 +47,7 @@ func scrape(t *testing.T, text string) (all scraped) {
 	return all
 }
 
-// A sample is one of a series of numbers.
+// A sample is one value of a series.
 type sample struct {
 	at    int64 // ms
 	value float64
@@ -60,7 +60,7 @@ func (s sample) FH() *histogram.FloatHistogram { return nil }
 func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
 func (s sample) Copy() chunks.Sample           { return s }
 
-// Querier makes scraped what the engine reads.
+// Querier implements storage.Queryable for the engine.
 func (s scraped) Querier(int64, int64) (storage.Querier, error) { return querier{series: s}, nil }
 
 type querier struct {
@@ -97,7 +97,7 @@ func (s *seriesSet) At() storage.Series                { return s.at }
 func (s *seriesSet) Err() error                        { return nil }
 func (s *seriesSet) Warnings() annotations.Annotations { return nil }
 
-// same are the lines of several nodes, with their name in place of NODE.
+// same returns the lines for several nodes, with each node's labels instead of NODE.
 func same(nodes int, lines string) string {
 	var text strings.Builder
 	for n := range nodes {

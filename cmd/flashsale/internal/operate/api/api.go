@@ -1,4 +1,4 @@
-// Package api is the API as an operator's commands use it.
+// Package api is the HTTP client of the operator's commands.
 package api
 
 import (
@@ -17,22 +17,22 @@ import (
 	"flashsale/orders/store"
 )
 
-// A Client asks one server. It is safe for concurrent use.
+// A Client calls one server. It is safe for concurrent use.
 type Client struct {
-	Fault error // why no call can be made, which each call returns; nil: none
+	Fault error // why the target is invalid, or nil; every call returns it
 
 	server client.Operator
 	last   atomic.Value // json.RawMessage
 }
 
-// Last is the server's latest answer, as it came; nil before the first.
+// Last returns the body of the latest answer, or nil before the first one.
 func (c *Client) Last() json.RawMessage {
 	last, _ := c.last.Load().(json.RawMessage)
 	return last
 }
 
-// call is the operator's, and keeps the answer. An answer without the field that all
-// of its kind have is another server's.
+// call makes a call and stores the answer for Last. It returns an error if the answer lacks
+// field, which the contract requires, because then the target is another kind of server.
 func (c *Client) call(ctx context.Context, method, path string, in, out any, field string, sent ...string) (http.Header, error) {
 	if c.Fault != nil {
 		return nil, c.Fault
@@ -53,11 +53,11 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any, fie
 	return header, err
 }
 
-// timeout of one call, and of Place: longer than the server waits for anything.
+// timeout limits one call, and Place. It is longer than any wait in the server.
 const timeout = 30 * time.Second
 
-// New returns a client of target, which must be the URL of a server such as
-// http://localhost:8080: else it is the client's Fault. Public calls need no token.
+// New returns a client of target, the URL of a server such as http://localhost:8080. If the
+// URL is invalid, Fault is set. Public calls need no token.
 func New(target, token string) *Client {
 	u, err := url.Parse(target)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -66,30 +66,30 @@ func New(target, token string) *Client {
 	return &Client{server: client.NewOperator(client.New(target, "", client.NewHTTP(0, timeout)), token)}
 }
 
-// Terms are what an operator decides of a sale.
+// Terms are the settings of a sale that an operator chooses.
 type Terms = client.Sale
 
-// A Sale is one as the server shows it.
+// A Sale describes a sale as the server returns it.
 type Sale struct {
 	client.Offer
-	ETag string `json:"-"` // of what operators have made of it
+	ETag string `json:"-"` // identifies the version of the terms
 }
 
-// An Order is one as the server shows it. Times that have not come are nil, and so is
-// the key where no operator asks.
+// An Order describes an order as the server returns it. Times in the future are nil. The key
+// is nil unless an operator asks.
 type Order = orders.RowJSON
 
-// An Audit is the conservation law of one sale.
+// An Audit contains the terms of the conservation law for one sale.
 type Audit = store.Audit
 
-// Sales are all sales of interest, the newest first.
+// Sales returns all sales of interest, newest first.
 func (c *Client) Sales(ctx context.Context) ([]Sale, error) {
 	var all struct{ Sales []Sale }
 	_, err := c.call(ctx, http.MethodGet, "/v1/sales", nil, &all, "sales")
 	return all.Sales, err
 }
 
-// Sale is one sale, and the server's clock.
+// Sale returns a sale, and the time of the server's clock.
 func (c *Client) Sale(ctx context.Context, sku string) (s Sale, at time.Time, err error) {
 	header, err := c.call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s, "sku")
 	s.ETag = header.Get("ETag")
@@ -97,7 +97,7 @@ func (c *Client) Sale(ctx context.Context, sku string) (s Sale, at time.Time, er
 	return s, at, err
 }
 
-// Put creates or changes a sale: where an ETag is given, only one that still has it.
+// Put creates or changes a sale. With an ETag, it changes only a sale that still has this ETag.
 func (c *Client) Put(ctx context.Context, sku string, t Terms, ifMatch ...string) (s Sale, err error) {
 	_, err = c.call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s, "sku", "If-Match", strings.Join(ifMatch, ", "))
 	return s, err
@@ -109,23 +109,23 @@ func (c *Client) Close(ctx context.Context, sku string) (s Sale, err error) {
 	return s, err
 }
 
-// Audit reads the conservation law of a sale.
+// Audit returns the audit of a sale.
 func (c *Client) Audit(ctx context.Context, sku string) (a Audit, err error) {
 	_, err = c.call(ctx, http.MethodGet, "/v1/admin/sales/"+url.PathEscape(sku)+"/audit", nil, &a, "sku")
 	return a, err
 }
 
-// Place orders units of a sale as the caller, under an idempotency key. An order that
-// is not durable yet is asked for again, under the same key, until it is decided, for
-// up to 30 s.
+// Place orders units of a sale as the caller, under an idempotency key. If the order is not
+// yet durable, Place repeats the call with the same key until the order is decided, for up
+// to 30 s.
 func (c *Client) Place(ctx context.Context, sku string, quantity int64, key string) (o Order, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	in := map[string]any{"sku": sku, "quantity": quantity}
 	for {
 		_, err = c.call(ctx, http.MethodPost, "/v1/orders", in, &o, "id", "Idempotency-Key", key)
-		onItsWay := o.Status == orders.Reserved && (err == nil || client.StatusOf(err) == http.StatusServiceUnavailable)
-		if !onItsWay {
+		undecided := o.Status == orders.Reserved && (err == nil || client.StatusOf(err) == http.StatusServiceUnavailable)
+		if !undecided {
 			return o, err
 		}
 		if err := client.Wait(ctx, 200*time.Millisecond); err != nil {
@@ -134,13 +134,13 @@ func (c *Client) Place(ctx context.Context, sku string, quantity int64, key stri
 	}
 }
 
-// Order makes a call that is answered with an order.
+// Order makes a call whose answer is an order.
 func (c *Client) Order(ctx context.Context, method, path string, in any) (o Order, err error) {
 	_, err = c.call(ctx, method, path, in, &o, "id")
 	return o, err
 }
 
-// Orders are the caller's, the newest hundred.
+// Orders returns the caller's newest hundred orders.
 func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 	var page struct{ Orders []Order }
 	_, err := c.call(ctx, http.MethodGet, "/v1/orders?limit=100", nil, &page, "orders")

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Many may ask at once, and each hears its own answer.
-func TestManyAsk(t *testing.T) {
+// Concurrent calls of one client receive their own answers.
+func TestConcurrentCalls(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sku := strings.Split(r.URL.Path, "/")[4]
 		_, _ = fmt.Fprintf(w, `{"sku":%q,"total":%d,"balanced":true%s}`, sku, len(sku), strings.Repeat(" ", len(sku)))
@@ -23,13 +23,13 @@ func TestManyAsk(t *testing.T) {
 		all.Go(func() {
 			for range 20 {
 				if a, err := c.Audit(t.Context(), sku); err != nil || a.SKU != sku || a.Total != int64(len(sku)) {
-					t.Errorf("%s: %+v, %v", sku, a, err)
+					t.Errorf("audit of %s: got %+v, %v", sku, a, err)
 				}
 			}
 		})
 	}
 	all.Wait()
 	if last := c.Last(); !strings.HasPrefix(string(last), `{"sku":"S`) {
-		t.Errorf("the last answer is %q", last)
+		t.Errorf("got last answer %q, want an audit", last)
 	}
 }

@@ -1,5 +1,5 @@
-// Package doctor looks at the two stores as they are set up, and says what to
-// change before a sale depends on them, and why.
+// Package doctor examines the settings of both stores, and reports what to change before a
+// sale depends on them, and why.
 package doctor
 
 import (
@@ -14,55 +14,53 @@ import (
 // Levels of a Finding.
 const (
 	OK      = "ok"
-	Unknown = "?"    // could not be read: the operator's to know
-	Warn    = "warn" // a promise is kept, and something is worse than need be
+	Unknown = "?"    // the setting could not be read; the operator must check it
+	Warn    = "warn" // the promises hold, but something works worse than it could
 	Bad     = "BAD"  // a promise may break, or a sale may stop
 )
 
-// A Finding is what one look has found.
+// A Finding is the result of one check.
 type Finding struct {
 	Level string `json:"level"`
 	Store string `json:"store"`
-	What  string `json:"what"`          // what was looked at, and how it is
-	Why   string `json:"why,omitempty"` // what comes of it; empty where it is well
-	Do    string `json:"do,omitempty"`  // what to change
+	What  string `json:"what"`          // the setting and its value
+	Why   string `json:"why,omitempty"` // the consequence; empty if the level is OK
+	Do    string `json:"do,omitempty"`  // the remedy
 }
 
-// unless makes the Finding one of trouble, if it is not well.
-func (f Finding) unless(well bool, level, why, do string) Finding {
-	if !well {
+// unless returns f with a level and a remedy, unless ok is true.
+func (f Finding) unless(ok bool, level, why, do string) Finding {
+	if !ok {
 		f.Level, f.Why, f.Do = level, why, do
 	}
 	return f
 }
 
-// Plan is how the stores are going to be used.
+// A Plan describes how the stores will be used.
 type Plan struct {
-	Nodes            int // that will run
-	RedisConnections int // of one node, at most
-	MySQLConnections int // of one node, at most
+	Nodes            int // number of nodes
+	RedisConnections int // largest number of connections of one node
+	MySQLConnections int // largest number of connections of one node
 	Sentinel         bool
 }
 
-// Examine looks at everything. It changes nothing, and asks a handful of
-// commands of each store.
+// Examine runs all checks. It changes nothing, and sends a few commands to each store.
 func Examine(ctx context.Context, rdb redis.UniversalClient, db *sql.DB, plan Plan) []Finding {
 	found := examineRedis(ctx, rdb, plan)
 	found = append(found, examineMySQL(ctx, db, plan)...)
 	return append(found, examineClocks(ctx, rdb, db)...)
 }
 
-// apart is how far clocks may differ before somebody notices: a buyer whose
-// order expires, by MySQL's, that long before or after the sale's window, which
-// is by Redis's.
+// apart is the largest acceptable difference of two clocks. Orders expire by MySQL's clock
+// and sales end by Redis's, so buyers notice a larger difference.
 const apart = time.Second
 
-// examineClocks compares the clocks that decide, and this machine's beside them.
+// examineClocks compares the clocks of both stores and of this machine.
 func examineClocks(ctx context.Context, rdb redis.UniversalClient, db *sql.DB) []Finding {
 	began := time.Now()
 	theirs, err := rdb.Time(ctx).Result()
 	if err != nil {
-		return nil // said before
+		return nil // examineRedis has reported the error
 	}
 	var mysql float64
 	if err := db.QueryRowContext(ctx, "SELECT UNIX_TIMESTAMP(NOW(3))").Scan(&mysql); err != nil {
@@ -76,9 +74,9 @@ func examineClocks(ctx context.Context, rdb redis.UniversalClient, db *sql.DB) [
 	mine := Finding{Level: OK, Store: "clocks", What: "this machine's is " + offset(here) + " Redis's"}
 	return []Finding{
 		stores.unless(between.Abs() <= apart+trip, Warn,
-			"windows go by Redis's clock and expiry by MySQL's: buyers get more or less time to pay than they are told", "run NTP on both machines"),
+			"a sale opens and closes by Redis's clock, and orders expire by MySQL's: buyers get more or less time to pay than they are told", "run NTP on both machines"),
 		mine.unless(here.Abs() <= apart+trip, Warn,
-			"nothing shared goes by a node's clock, but tokens expire by it and logs are read by it", "run NTP here, too"),
+			"tokens expire by a node's clock, and logs have its times", "run NTP on this machine too"),
 	}
 }
 

@@ -12,41 +12,41 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A real primary that waits for its replica without limit is well; with the
-// timeout that it has by default it is not.
+// A primary that waits for its replica without limit is OK. With the default timeout it is
+// Bad.
 func TestSemiSynchronousPrimary(t *testing.T) {
 	t.Parallel()
 	primary, replica := servertest.OpenMySQL(t, servers.MySQLOptions{}), servertest.OpenMySQL(t, servers.MySQLOptions{})
 	check.Must(t, replica.Follow(t.Context(), primary.Addr()))
 	check.Must(t, primary.Lossless(t.Context()))
 	const what = "semi-synchronous replication AFTER_SYNC, 1 replicas, timeout 18446744073709551615 ms"
-	check.Eventually(t, "the replica acknowledges", func() bool { return looks(t, primary, what) == OK })
+	check.Eventually(t, "the replica acknowledges", func() bool { return levelOf(t, primary, what) == OK })
 	db := open(t, primary)
 	_, err := db.ExecContext(t.Context(), "SET GLOBAL rpl_semi_sync_master_timeout = 10000")
 	check.Must(t, err)
-	if level := looks(t, primary, "semi-synchronous replication AFTER_SYNC, 1 replicas, timeout 10000 ms"); level != Bad {
-		t.Errorf("with a timeout: %q", level)
+	if level := levelOf(t, primary, "semi-synchronous replication AFTER_SYNC, 1 replicas, timeout 10000 ms"); level != Bad {
+		t.Errorf("with a timeout: got level %q, want %q", level, Bad)
 	}
 }
 
-// A real group is well with all its members, and not with two.
+// A group is OK with three members, and gets a warning with two.
 func TestGroup(t *testing.T) {
 	folder := os.Getenv("FLASHSALE_TEST_MYSQL9")
 	if folder == "" {
 		t.Skip("FLASHSALE_TEST_MYSQL9 names no folder with the mysqld of MySQL 9")
 	}
 	first := servertest.OpenMySQL(t, servers.MySQLOptions{SearchPath: []string{folder}, Group: true})
-	if level := looks(t, first, "group replication, 3 members online, consistency BEFORE_ON_PRIMARY_FAILOVER"); level != OK {
-		t.Errorf("three members: %q", level)
+	if level := levelOf(t, first, "group replication, 3 members online, consistency BEFORE_ON_PRIMARY_FAILOVER"); level != OK {
+		t.Errorf("three members: got level %q, want %q", level, OK)
 	}
 	first.Members[0].Kill()
 	check.Eventually(t, "two members", func() bool {
-		return looks(t, first, "group replication, 2 members online, consistency BEFORE_ON_PRIMARY_FAILOVER") == Warn
+		return levelOf(t, first, "group replication, 2 members online, consistency BEFORE_ON_PRIMARY_FAILOVER") == Warn
 	})
 }
 
-// looks is the level of the finding that says so; "" where there is none.
-func looks(t *testing.T, m *servers.MySQL, what string) string {
+// levelOf returns the level of the finding with this text, or "".
+func levelOf(t *testing.T, m *servers.MySQL, what string) string {
 	t.Helper()
 	for _, f := range examineMySQL(t.Context(), open(t, m), Plan{}) {
 		if f.What == what {
@@ -64,10 +64,10 @@ func open(t *testing.T, m *servers.MySQL) *sql.DB {
 	return db
 }
 
-// What a shared server can't be set to in a test.
+// Settings that a test cannot change on a shared server.
 func TestMySQLSettings(t *testing.T) {
 	for _, c := range []struct {
-		look  func(map[string]string) Finding
+		check func(map[string]string) Finding
 		v     map[string]string
 		level string
 	}{
@@ -99,13 +99,13 @@ func TestMySQLSettings(t *testing.T) {
 		{galera, map[string]string{"wsrep_sync_wait": "6"}, Warn},
 		{galera, map[string]string{"wsrep_sync_wait": "15"}, OK},
 	} {
-		if f := c.look(c.v); f.Level != c.level || (f.Level != OK) != (f.Why != "" && f.Do != "") {
-			t.Errorf("%v: %+v, want %s", c.v, f, c.level)
+		if f := c.check(c.v); f.Level != c.level || (f.Level != OK) != (f.Why != "" && f.Do != "") {
+			t.Errorf("%v: got %+v, want level %s", c.v, f, c.level)
 		}
 	}
 }
 
-// semi is a primary that waits for its replica without limit, but for one setting.
+// semi returns a primary that waits for its replica without limit, with one other setting.
 func semi(name, value string) map[string]string {
 	return map[string]string{
 		"rpl_semi_sync_source_enabled": "ON", "rpl_semi_sync_source_wait_point": "AFTER_SYNC", "rpl_semi_sync_source_timeout": "18446744073709551615",
@@ -113,7 +113,7 @@ func semi(name, value string) map[string]string {
 	}
 }
 
-// grouped is a member of a group of three, but for one setting.
+// grouped returns a member of a group of three, with one other setting.
 func grouped(name, value string) map[string]string {
 	return map[string]string{
 		"members_online": "3", "group_replication_consistency": "BEFORE_ON_PRIMARY_FAILOVER", "group_replication_single_primary_mode": "ON", name: value,

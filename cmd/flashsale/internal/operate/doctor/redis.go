@@ -15,7 +15,7 @@ import (
 func examineRedis(ctx context.Context, rdb redis.UniversalClient, plan Plan) []Finding {
 	if err := rdb.Ping(ctx).Err(); err != nil {
 		return []Finding{{Level: Bad, Store: "redis", What: "does not answer: " + err.Error(),
-			Why: "without it a node sells slowly, or not at all", Do: "start it, or mend --redis"}}
+			Why: "without Redis a node sells slowly, or not at all", Do: "start it, or correct --redis"}}
 	}
 	cluster, ok := rdb.(*redis.ClusterClient)
 	if !ok {
@@ -35,22 +35,22 @@ func examineRedis(ctx context.Context, rdb redis.UniversalClient, plan Plan) []F
 	})
 	if err != nil {
 		found = append(found, Finding{Level: Bad, Store: "redis", What: "the cluster does not answer: " + err.Error(),
-			Why: "the SKUs of a missing master can't be sold", Do: "CLUSTER INFO on any node says what is missing"})
+			Why: "the SKUs of a missing master cannot be sold", Do: "CLUSTER INFO on any node lists what is missing"})
 	}
 	slices.SortStableFunc(found, func(a, b Finding) int { return strings.Compare(a.Store, b.Store) })
 	return found
 }
 
-// examineMaster looks at one server.
+// examineMaster examines one server.
 func examineMaster(ctx context.Context, rdb *redis.Client, plan Plan) []Finding {
 	found := []Finding{latency(ctx, rdb), identity(ctx, rdb)}
 	settings := map[string]string{}
 	for _, name := range []string{"appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "maxclients", "min-replicas-to-write"} {
 		got, err := rdb.ConfigGet(ctx, name).Result()
-		if err != nil { // a managed Redis without CONFIG
+		if err != nil { // some managed Redis services have no CONFIG
 			return append(found, Finding{Level: Unknown, Store: "redis", What: "its settings can't be read: " + err.Error(),
-				Why: "what it keeps, and what it forgets when memory is full, is not known",
-				Do:  "see to it that it is appendonly yes, appendfsync always, maxmemory-policy noeviction"})
+				Why: "it is not known whether it keeps its data, and what it evicts when memory is full",
+				Do:  "make sure that it has appendonly yes, appendfsync always, maxmemory-policy noeviction"})
 		}
 		settings[name] = got[name]
 	}
@@ -61,7 +61,7 @@ func examineMaster(ctx context.Context, rdb *redis.Client, plan Plan) []Finding 
 	return found
 }
 
-// identity is whether the scripts can tell this Redis from one that took its place.
+// identity checks that scripts can recognize this Redis after a failover.
 func identity(ctx context.Context, rdb *redis.Client) Finding {
 	info, err := rdb.Info(ctx, "replication").Result()
 	f := Finding{Level: OK, Store: "redis", What: "INFO replication names the master_replid"}
@@ -71,21 +71,21 @@ func identity(ctx context.Context, rdb *redis.Client) Finding {
 		f.What = "INFO replication names no master_replid"
 	}
 	return f.unless(err == nil && strings.Contains(info, "master_replid:"), Bad,
-		"the scripts compare master_replid with that of the Redis on which the gate was built: without it a failover that lost orders goes unnoticed",
+		"the scripts compare master_replid with that of the Redis on which the gate was built: without it a failover that lost orders is not noticed",
 		"ACL SETUSER … +info for the account in --redis")
 }
 
-// replicas is whether a master that Sentinel has replaced stops taking writes.
+// replicas checks that a master that Sentinel has replaced stops accepting writes.
 func replicas(settings map[string]string) Finding {
 	f := Finding{Level: OK, Store: "redis", What: "min-replicas-to-write " + settings["min-replicas-to-write"]}
 	least, _ := strconv.Atoi(settings["min-replicas-to-write"])
 	return f.unless(least > 0, Warn,
-		"an old master that is cut off from its replicas goes on taking orders, and they are lost when it joins again",
+		"an old master that is cut off from its replicas continues to accept orders, and they are lost when it rejoins",
 		"min-replicas-to-write 1 on the master and on each replica; have two replicas, or the loss of one stops the gate")
 }
 
-// slow is a round trip that costs more than the work: a keeper's turn is a
-// chain of several.
+// slow is the median above which the doctor warns. A pass of the keeper takes several round
+// trips.
 const slow = 2 * time.Millisecond
 
 func latency(ctx context.Context, rdb *redis.Client) Finding {
@@ -111,10 +111,10 @@ func persistence(settings map[string]string) Finding {
 	const do = "appendonly yes, appendfsync always: reservations are batched, which makes it cheap"
 	if on != "yes" {
 		return f.unless(false, Bad,
-			"a restart forgets orders that were accepted and are not in MySQL yet, and turns buyers away for the rebuild", do)
+			"a restart forgets accepted orders that are not in MySQL yet, and buyers get 503 during the rebuild", do)
 	}
 	return f.unless(sync == "always", Warn,
-		"a crash forgets up to the last second: orders answered with 202 in it are gone, and their buyers must try again", do)
+		"a crash loses up to the last second: orders answered with 202 are gone, and their buyers must try again", do)
 }
 
 func eviction(settings map[string]string) Finding {
@@ -122,8 +122,8 @@ func eviction(settings map[string]string) Finding {
 	f := Finding{Level: OK, Store: "redis", What: "maxmemory-policy " + policy}
 	const do = "CONFIG SET maxmemory-policy noeviction, and in redis.conf"
 	f = f.unless(!strings.HasPrefix(policy, "allkeys-"), Bad,
-		"a full memory drops stock, and the gate is rebuilt to be dropped again: serve refuses to start", do)
-	return f.unless(!strings.HasPrefix(policy, "volatile-"), Warn, "a full memory drops locks and limiter's buckets", do)
+		"if memory is full, Redis drops stock, and the rebuilt gate is dropped again: serve refuses to start", do)
+	return f.unless(!strings.HasPrefix(policy, "volatile-"), Warn, "if memory is full, Redis drops locks and buckets of the limiter", do)
 }
 
 func clients(settings map[string]string, plan Plan) Finding {

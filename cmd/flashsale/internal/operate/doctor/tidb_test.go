@@ -14,10 +14,10 @@ import (
 
 func TestMain(m *testing.M) { servertest.Main(m) }
 
-// TiDB reads over a CHECK by default, and a table that was created so has none.
+// TiDB ignores CHECK constraints by default, and does not add them to such a table later.
 func TestTiDB(t *testing.T) {
 	if os.Getenv(servers.TiDBVariable) == "" {
-		t.Skip(servers.TiDBVariable + " does not name a tidb-server; OPERATIONS.md says how to build one")
+		t.Skip(servers.TiDBVariable + " does not name a tidb-server; OPERATIONS.md describes how to build one")
 	}
 	db, err := sql.Open("mysql", servertest.OpenSQL(t, servers.KindReal))
 	if err != nil {
@@ -44,7 +44,7 @@ func TestTiDB(t *testing.T) {
 			}
 		}
 		if !slices.Equal(bad, step.bad) {
-			t.Errorf("after %s: bad is %q, want %q", step.statement, bad, step.bad)
+			t.Errorf("after %s: got bad findings %q, want %q", step.statement, bad, step.bad)
 		}
 	}
 }

@@ -19,25 +19,25 @@ import (
 	"flashsale/cmd/flashsale/internal/prove/lab"
 )
 
-// Config of a run.
+// Config configures a run.
 type Config struct {
 	lab.Config
-	Names       []string // of the benchmarks to run, see List; none means all
-	Rounds      int      // measurements of each side, of which the median counts
-	Seconds     int      // of one measurement
-	Connections int      // that wrk holds open, each with one request at a time
+	Names       []string // benchmarks to run, see List; none means all
+	Rounds      int      // measurements of each side; the report shows the median
+	Seconds     int      // duration of one measurement
+	Connections int      // connections of wrk, each with one request at a time
 }
 
 // A benchmark yields one or several rows of the report.
 type benchmark struct {
 	name  string
 	about string
-	needs string // a program that is not everywhere; or ""
-	rows  []Row  // what is filled in by run
+	needs string // a program that may not be installed; usually empty
+	rows  []Row  // run fills in the figures
 	run   func(ctx context.Context, l *bench, rows []Row) error
 }
 
-// Programs that some benchmarks need, and how to get them.
+// Programs that some benchmarks need.
 const (
 	wrkProgram     = "wrk"
 	redisBenchmark = "redis-benchmark"
@@ -45,32 +45,32 @@ const (
 
 var install = map[string]string{wrkProgram: "apt-get install wrk", redisBenchmark: "apt-get install redis-tools"}
 
-// A bench is what the benchmarks of one run share: a lab, the buyers, and a
-// directory for what wrk reads.
+// A bench holds what the benchmarks of one run share: a lab, the buyers, and a
+// directory of files for wrk.
 type bench struct {
 	*lab.Lab
 	cfg       Config
 	dir       string
 	crowd     *crowd
-	databases int            // of Redis, used so far
-	serial    atomic.Int64   // makes names that were not used before
-	orders    atomic.Int64   // numbered so far
-	cleanups  []func() error // of the benchmark that runs
+	databases int            // Redis databases used so far
+	serial    atomic.Int64   // makes names unique
+	orders    atomic.Int64   // order numbers used so far
+	cleanups  []func() error // cleanups of the current benchmark
 }
 
 func openBench(ctx context.Context, cfg Config) (_ *bench, err error) {
 	l := &bench{cfg: cfg}
 	cfg.Say("starting private servers, signing the tokens of %d buyers", crowdSize)
-	// Redis's log is rewritten between the benchmarks, not in the middle of one.
+	// Automatic rewrites of Redis's log could fall into a measurement. closeRedis rewrites it.
 	if l.Lab, err = lab.Open(ctx, cfg.Config, "--auto-aof-rewrite-percentage", "0", "--databases", "64"); err != nil {
 		return nil, err
 	}
 	defer lab.Undo(&err, l.close)
 	if l.dir, err = os.MkdirTemp("", "flashsale-bench-"); err != nil {
-		return nil, fmt.Errorf("directory for wrk: %w", err)
+		return nil, fmt.Errorf("create a directory for wrk: %w", err)
 	}
 	if err = os.WriteFile(l.script(), wrkLua, 0o600); err != nil {
-		return l, fmt.Errorf("script for wrk: %w", err)
+		return l, fmt.Errorf("write the script of wrk: %w", err)
 	}
 	l.crowd, err = newCrowd(l.Token, l.dir)
 	return l, err
@@ -78,10 +78,10 @@ func openBench(ctx context.Context, cfg Config) (_ *bench, err error) {
 
 func (l *bench) close() error { return errors.Join(l.Lab.Close(), os.RemoveAll(l.dir)) }
 
-// cleanup has something done when the benchmark is over, the last first.
+// cleanup registers a function to call when the benchmark ends, last first.
 func (l *bench) cleanup(do func() error) { l.cleanups = append(l.cleanups, do) }
 
-// do runs one benchmark, and then its cleanups. Its error has the end of each
+// do runs one benchmark, and then its cleanups. An error includes the end of each
 // node's log.
 func (l *bench) do(ctx context.Context, b benchmark, rows []Row) error {
 	had := len(l.Nodes)
@@ -98,12 +98,13 @@ func (l *bench) do(ctx context.Context, b benchmark, rows []Row) error {
 	return err
 }
 
-// next is a name that was not used before in this run.
+// next returns a name that is unique in this run.
 func (l *bench) next(prefix string) string {
 	return fmt.Sprintf("%s%d", prefix, l.serial.Add(1))
 }
 
-// missing names a program that is not installed, and how to get it.
+// missing returns the name of a program that is not installed, with the command to
+// install it. It returns "" if the program is installed.
 func missing(program string) string {
 	if program == "" {
 		return ""
@@ -114,7 +115,7 @@ func missing(program string) string {
 	return program + " (" + install[program] + ")"
 }
 
-// openRedis hands out an empty database. connections bounds those of the client.
+// openRedis returns a client of an empty database, with at most this many connections.
 func (l *bench) openRedis(connections int) *redis.Client {
 	l.databases++
 	db := redis.NewClient(&redis.Options{
@@ -124,8 +125,8 @@ func (l *bench) openRedis(connections int) *redis.Client {
 	return db
 }
 
-// closeRedis empties a database and makes Redis's log small again, so that the
-// next benchmark starts as the first one did.
+// closeRedis empties a database and rewrites Redis's log, so that every benchmark
+// starts with a short log.
 func closeRedis(db *redis.Client) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -136,7 +137,7 @@ func closeRedis(db *redis.Client) error {
 	}), db.Close())
 }
 
-// openMySQL makes an empty database. The DSN is without parameters.
+// openMySQL creates an empty database. The DSN has no parameters.
 func (l *bench) openMySQL(ctx context.Context) (db *sql.DB, dsn string, err error) {
 	name := l.next("bench_")
 	if dsn, err = l.Stores.MySQL.NewDatabase(ctx, name); err != nil {
@@ -160,7 +161,7 @@ func (l *bench) machine(ctx context.Context) Machine {
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		m.CPU = found(`(?m)^model name\s*: (.+)$`, info)
 	}
-	// wrk prints its version with an exit status of 1.
+	// wrk exits with status 1 after printing its version.
 	out, _ := exec.CommandContext(ctx, wrkProgram, "--version").CombinedOutput()
 	if version := found(`^wrk (?:debian/)?(\S+)`, out); version != "" {
 		m.Wrk = "wrk " + version
@@ -168,7 +169,7 @@ func (l *bench) machine(ctx context.Context) Machine {
 	return m
 }
 
-// found is what the pattern's group matches, or "".
+// found returns the text of the pattern's group, or "".
 func found(pattern string, text []byte) string {
 	if groups := regexp.MustCompile(pattern).FindSubmatch(text); groups != nil {
 		return string(groups[1])

@@ -16,25 +16,25 @@ import (
 
 var direct = benchmark{
 	name:  "direct",
-	about: "orders while Redis is gone, against a bare conditional UPDATE and an INSERT for each",
+	about: "orders without Redis, against a bare conditional UPDATE and an INSERT for each",
 	rows:  []Row{{Item: "11", Name: "direct mode / bare UPDATE + INSERT each", Unit: "orders/s", Target: atLeast(5)}},
 	run:   runDirect,
 }
 
-// nowhere is where no Redis listens.
+// nowhere is an address at which no Redis listens.
 const nowhere = "127.0.0.1:1"
 
-// runDirect has a service whose Redis is gone sell to as many callers at once
-// as wrk has connections elsewhere, and as many callers write the same two rows.
+// runDirect lets a service without Redis sell to one caller per connection of wrk. For
+// comparison, the same number of callers write the same two rows.
 func runDirect(ctx context.Context, l *bench, rows []Row) error {
-	const connections = 32 // the store's
+	const connections = 32 // database connections of each side
 	d, err := l.openStore(ctx, connections)
 	if err != nil {
 		return err
 	}
 	d.db.SetMaxOpenConns(connections)
 	d.db.SetMaxIdleConns(connections)
-	logging.Disable() // of the Redis that is gone
+	logging.Disable() // go-redis would log every failed connection
 	rdb := redis.NewClient(&redis.Options{Addr: nowhere, MaxRetries: -1, DialerRetries: 1})
 	l.cleanup(rdb.Close)
 	service := l.serve(ctx, shop.Config{
@@ -45,8 +45,7 @@ func runDirect(ctx context.Context, l *bench, rows []Row) error {
 		d.storing(l.cfg.Connections, 1, d.pastRedis(service)), d.storing(l.cfg.Connections, 1, d.oneByOne))
 }
 
-// pastRedis stores by the whole of Service.Place, once all sales that there are
-// have entered direct mode.
+// pastRedis stores with Service.Place, once all sales are in direct mode.
 func (d *database) pastRedis(service *shop.Service) way {
 	return func(ctx context.Context, sku string) (func(context.Context, int) error, error) {
 		err := lab.Until(ctx, 10*time.Millisecond, "the sale enters direct mode", func(context.Context) (bool, error) {
@@ -56,9 +55,9 @@ func (d *database) pastRedis(service *shop.Service) way {
 	}
 }
 
-// oneByOne stores by the least that sells a unit without overselling: a
-// conditional UPDATE and the INSERT in one transaction. It knows neither a
-// buyer's limit nor what a key was used for.
+// oneByOne stores with the minimum that sells a unit without overselling: a
+// conditional UPDATE and an INSERT in one transaction. It checks neither the buyer's
+// limit nor the idempotency key.
 func (d *database) oneByOne(_ context.Context, sku string) (func(context.Context, int) error, error) {
 	now := time.Now().UTC()
 	return func(ctx context.Context, n int) error {

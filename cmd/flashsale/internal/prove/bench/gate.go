@@ -27,16 +27,16 @@ var gate = benchmark{
 	run: runGate,
 }
 
-// gateCallers reserve at the same time.
+// gateCallers is the number of concurrent callers.
 const gateCallers = 256
 
 func runGate(ctx context.Context, l *bench, rows []Row) error {
-	// As many connections as calls may be in flight: neither side waits for one.
+	// One connection per caller: no side waits for connections.
 	db := l.openRedis(gateCallers)
 	reserving := func(db redis.UniversalClient, cfg inventory.Config) measure {
 		return func(ctx context.Context) (sample, error) { return l.reserve(ctx, db, cfg) }
 	}
-	alone := struct{ redis.UniversalClient }{db} // a gate shares pipelines on a *redis.Client only
+	alone := struct{ redis.UniversalClient }{db} // a gate shares pipelines only on a *redis.Client
 	theirs := []measure{reserving(alone, inventory.Config{Batch: 1, InFlight: gateCallers})}
 	if rows[1].Needs = missing(redisBenchmark); rows[1].Needs == "" {
 		theirs = append(theirs, func(ctx context.Context) (sample, error) { return l.redisBenchmark(ctx, db) })
@@ -44,13 +44,13 @@ func runGate(ctx context.Context, l *bench, rows []Row) error {
 	return l.contest(ctx, rows[:len(theirs)], reserving(db, inventory.Config{}), theirs...)
 }
 
-// openGate empties db and opens a gate there as a keeper would.
+// openGate empties db and opens a gate as a keeper does.
 func openGate(ctx context.Context, db redis.UniversalClient, cfg inventory.Config) (g inventory.Keeping, sku string, err error) {
-	cfg.QueueLimit = plenty // nobody drains it here
+	cfg.QueueLimit = plenty // no keeper empties the queue
 	cfg.Timeout = 10 * time.Second
 	g, sku = inventory.Keeping{Gate: inventory.New(db, cfg)}, "bench"
 	if err := db.FlushDB(ctx).Err(); err != nil {
-		return g, "", fmt.Errorf("empty a database of Redis: %w", err)
+		return g, "", fmt.Errorf("empty the Redis database: %w", err)
 	}
 	now := time.Now().Truncate(time.Millisecond)
 	opened, err := g.Install(ctx, &inventory.Draft{SKU: sku, Fence: 1}, 0, inventory.View{Summary: inventory.Summary{
@@ -58,7 +58,7 @@ func openGate(ctx context.Context, db redis.UniversalClient, cfg inventory.Confi
 		Available: plenty,
 	}})
 	if err == nil && !opened {
-		err = errors.New("not opened")
+		err = errors.New("the gate was not opened")
 	}
 	if err != nil {
 		return g, "", fmt.Errorf("install a gate: %w", err)
@@ -66,8 +66,8 @@ func openGate(ctx context.Context, db redis.UniversalClient, cfg inventory.Confi
 	return g, sku, nil
 }
 
-// request is a reservation as the program makes it; n is in place of what is
-// random in an order's id, and as long.
+// request returns a reservation as the service sends it. n stands for the random part
+// of an order's id and has its length.
 func request(sku, n string) inventory.Request {
 	return inventory.Request{
 		OrderID: "00000000-0000-7000-8000-" + n, SKU: sku, Buyer: "buyer-" + n, Quantity: 1,
@@ -75,7 +75,7 @@ func request(sku, n string) inventory.Request {
 	}
 }
 
-// reserve measures a gate under callers who each reserve one unit at a time.
+// reserve measures a gate under callers who reserve one unit at a time.
 func (l *bench) reserve(ctx context.Context, db redis.UniversalClient, cfg inventory.Config) (sample, error) {
 	g, sku, err := openGate(ctx, db, cfg)
 	if err != nil {
@@ -96,7 +96,7 @@ func (l *bench) reserve(ctx context.Context, db redis.UniversalClient, cfg inven
 	return s, err
 }
 
-// A recorder keeps the last call that a gate made.
+// A recorder remembers the last command that a gate sent.
 type recorder struct {
 	redis.UniversalClient
 	args []any
@@ -107,13 +107,13 @@ func (r *recorder) Process(ctx context.Context, cmd redis.Cmder) error {
 	return r.UniversalClient.Process(ctx, cmd)
 }
 
-// callsInRun is how many calls redis-benchmark makes before it is started again: one call
-// is repeated, and its deadline is a second ahead.
+// callsInRun is the number of calls for which redis-benchmark runs. It repeats one
+// call, whose deadline is one second ahead, so it must restart with a new deadline.
 const callsInRun = 8000
 
-// redisBenchmark measures the same call, of one reservation each, sent by
-// Redis's own benchmark, sixteen in a pipeline. It makes the numbers up:
-// __rand_int__ becomes twelve digits.
+// redisBenchmark measures the same call with Redis's own benchmark, with pipelines of
+// sixteen calls of one reservation each. redis-benchmark replaces __rand_int__ by
+// twelve random digits.
 func (l *bench) redisBenchmark(ctx context.Context, db *redis.Client) (sample, error) {
 	r := recorder{UniversalClient: db}
 	g, sku, err := openGate(ctx, &r, inventory.Config{})
@@ -128,18 +128,18 @@ func (l *bench) redisBenchmark(ctx context.Context, db *redis.Client) (sample, e
 	calls := runs * callsInRun
 	args := []string{"-h", host, "-p", port, "--dbnum", strconv.Itoa(db.Options().DB), "-q",
 		"-n", strconv.Itoa(callsInRun), "-P", "16", "-r", "1000000000"}
-	// After EVALSHA, its hash, five keys and their number.
+	// The deadline follows EVALSHA, the hash, the number of keys and five keys.
 	const deadline = 8
 	call := len(args)
 	for _, arg := range r.args {
-		// go-redis takes pointers, too, and sends what they point to.
+		// go-redis dereferences pointer arguments.
 		args = append(args, fmt.Sprint(reflect.Indirect(reflect.ValueOf(arg))))
 	}
 	stop := meter{0, l.Stores.Redis.Pid(), 0}.start()
 	start := time.Now()
 	for run := range runs {
 		args[call+deadline] = fmt.Sprint(time.Now().Add(time.Second).UnixMilli())
-		// Two runs of the same second make up the same numbers.
+		// Two runs in one second generate the same random numbers.
 		names := strings.NewReplacer("00000000-0000-7000", fmt.Sprintf("%08d-0000-7000", run), "buyer-", fmt.Sprintf("buy%02d-", run%100))
 		runArgs := slices.Clone(args)
 		for i := range runArgs {
@@ -152,7 +152,7 @@ func (l *bench) redisBenchmark(ctx context.Context, db *redis.Client) (sample, e
 	}
 	s := sample{value: float64(calls) / time.Since(start).Seconds(), cpu: stop(float64(calls))}
 	view, err := g.Inspect(ctx, sku)
-	// Random numbers may repeat, and then nothing is taken: hardly ever.
+	// Random numbers may repeat, and a repeated call takes no unit. That is rare.
 	if taken := plenty - view.Available; err == nil && taken < int64(calls)*999/1000 {
 		err = fmt.Errorf("%w: redis-benchmark made %d calls, %d units were taken", errCounts, calls, taken)
 	}

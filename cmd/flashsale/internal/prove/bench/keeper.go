@@ -19,8 +19,8 @@ var keeperRows = benchmark{
 	run: runKeeper,
 }
 
-// keeperBatches are the keeper's own bound, and about what comes together
-// under 256 connections.
+// keeperBatches are the keeper's largest batch, and about the size that 256
+// connections produce.
 var keeperBatches = []int{500, 128}
 
 func runKeeper(ctx context.Context, l *bench, rows []Row) error {
@@ -36,7 +36,7 @@ func runKeeper(ctx context.Context, l *bench, rows []Row) error {
 	return nil
 }
 
-// queue is a batch of orders as the gate has them.
+// queue returns a batch of orders in the form in which the gate queues them.
 func queue(first, n int, at time.Time) []inventory.Queued {
 	batch := make([]inventory.Queued, n)
 	for i := range batch {
@@ -46,8 +46,8 @@ func queue(first, n int, at time.Time) []inventory.Queued {
 	return batch
 }
 
-// keep stores by Store.Commit, which is all that a keeper does in the database
-// for an order: the row lock, the fence, the judgement, the rows, the count.
+// keep stores with Store.Commit, the complete transaction of a keeper: row lock,
+// fence, decision, rows and count.
 func (d *database) keep(batch int) way {
 	return func(ctx context.Context, sku string) (func(context.Context, int) error, error) {
 		sale, err := d.TakeOver(ctx, sku)
@@ -62,8 +62,8 @@ func (d *database) keep(batch int) way {
 	}
 }
 
-// insert stores the same rows in the same table, in one statement each batch
-// that is its own transaction: prepared once, which is the quickest way.
+// insert stores the same rows with one prepared INSERT per batch, each its own
+// transaction. It is the fastest way.
 func (d *database) insert(batch int) way {
 	return func(ctx context.Context, sku string) (func(context.Context, int) error, error) {
 		statement, err := d.db.PrepareContext(ctx, insertInto(batch)) //nolint:sqlclosecheck // cleanup closes it
@@ -85,14 +85,14 @@ func (d *database) insert(batch int) way {
 
 var hoarder = benchmark{
 	name:  "hoarder",
-	about: "the keeper's transaction with a buyer of 100,000 old orders in each batch, against without",
+	about: "the keeper's transaction with a buyer of 100,000 old orders in each batch, against the same without that buyer",
 	rows:  []Row{{Item: "15", Name: "commit beside 100,000 old orders / without", Unit: "ms", Target: Target{Bound: 1.2}}},
 	run:   runHoarder,
 }
 
 const (
-	oldOrders    = 100_000 // of the one buyer
-	hoarderBatch = 30      // about what comes together at 1,000 orders a second
+	oldOrders    = 100_000 // old orders of the one buyer
+	hoarderBatch = 30      // about the batch size at 1,000 orders a second
 )
 
 func runHoarder(ctx context.Context, l *bench, rows []Row) error {
@@ -117,7 +117,7 @@ func runHoarder(ctx context.Context, l *bench, rows []Row) error {
 	return l.contest(ctx, rows, commits(true), commits(false))
 }
 
-// hoard makes the old orders of the hoarder, which were cancelled.
+// hoard inserts the hoarder's old orders, which are cancelled.
 func (d *database) hoard(ctx context.Context, sku string) error {
 	const page = 1000
 	now := time.Now().UTC()
@@ -125,7 +125,7 @@ func (d *database) hoard(ctx context.Context, sku string) error {
 		var args []any
 		for range page {
 			row := orderRow(sku, int(d.l.orders.Add(1))-1, now)
-			row[2], row[6], row[15] = "hoarder", "cancelled", now // its buyer, status and time of being restored
+			row[2], row[6], row[15] = "hoarder", "cancelled", now // buyer, status, restored_at
 			args = append(args, row...)
 		}
 		if _, err := d.db.ExecContext(ctx, insertInto(page), args...); err != nil {
@@ -135,8 +135,8 @@ func (d *database) hoard(ctx context.Context, sku string) error {
 	return nil
 }
 
-// commits measures how long a transaction takes, on average. All but one of a
-// batch are orders of new buyers; the last is the hoarder's, or one more of them.
+// commits measures the average duration of a transaction. If hoarder is true, the hoarder
+// makes the last order of each batch. All other orders have new buyers.
 func (d *database) commits(ctx context.Context, sale *orders.Sale, hoarder bool) (sample, error) {
 	now := time.Now().UTC()
 	_, s, err := d.l.atOnce(ctx, 1, hoarderBatch, d.meter(), func(ctx context.Context, first int) error {
@@ -147,6 +147,6 @@ func (d *database) commits(ctx context.Context, sale *orders.Sale, hoarder bool)
 		_, err := d.Commit(ctx, sale.SKU, sale.Fence, batch)
 		return err
 	})
-	s.value = hoarderBatch * 1e3 / s.value // from orders per second
+	s.value = hoarderBatch * 1e3 / s.value // converts orders per second to ms per batch
 	return s, err
 }

@@ -31,11 +31,11 @@ var latency = benchmark{
 	run: runLatency,
 }
 
-// calm is an order that takes three requests and two transactions at most.
+// calm is the target of latency: at most three echoes and two transactions.
 var calm = Target{Bound: 1}
 
 func runLatency(ctx context.Context, l *bench, rows []Row) error {
-	ours, hello, err := l.besideHello(ctx)
+	ours, hello, err := l.startWithHello(ctx)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func runLatency(ctx context.Context, l *bench, rows []Row) error {
 	return l.contest(ctx, rows[i:], ours.ordering(1000, 1), theirs.ordering(1000, 1))
 }
 
-// yardstick is three echoes and two bare transactions.
+// yardstick returns samples of three echoes plus two bare transactions.
 func yardstick(echoes, transactions []sample) []sample {
 	sum := make([]sample, len(echoes))
 	for i := range sum {
@@ -76,7 +76,7 @@ func yardstick(echoes, transactions []sample) []sample {
 	return sum
 }
 
-// echoing has the plain server answer with what it was sent.
+// echoing measures the gin server that returns the body of the request.
 func (l *bench) echoing(hello *servers.Process, rate int) measure {
 	return func(ctx context.Context) (sample, error) {
 		s, _, err := l.paced(ctx, nil, "http://"+hello.Addr()+"/v1/echo", []string{l.next("sale")}, rate, http.StatusOK, meter{hello.Pid()})
@@ -84,8 +84,8 @@ func (l *bench) echoing(hello *servers.Process, rate int) measure {
 	}
 }
 
-// inserting has each request be a transaction that inserts an order, without a server
-// between.
+// inserting measures requests that are one transaction with one INSERT, without a
+// server in between.
 func (d *database) inserting(rate int) measure {
 	return func(ctx context.Context) (sample, error) {
 		sku, err := d.newSale(ctx)
@@ -105,7 +105,7 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// ordering places orders at a fixed rate in new sales, and checks that each 201 is a
+// ordering places orders at a fixed rate in new sales, and checks that each 201 has a
 // row. Its figure is the p99 in milliseconds.
 func (n *node) ordering(rate, sales int) measure {
 	return func(ctx context.Context) (sample, error) {
@@ -119,18 +119,19 @@ func (n *node) ordering(rate, sales int) measure {
 		}
 		rows, err := n.settle(ctx, sale, sales)
 		if err == nil && (rows < sent.good || rows > sent.all) {
-			err = fmt.Errorf("%w: %d orders were accepted of %d, %d are in the database", errCounts, sent.good, sent.all, rows)
+			err = fmt.Errorf("%w: got %d rows, want %d (orders answered 201) to %d (orders sent)", errCounts, rows, sent.good, sent.all)
 		}
 		return s, err
 	}
 }
 
-// answers are how many came, and how many of them with the wanted status.
+// answers counts all answers, and answers with the wanted status.
 type answers struct{ all, good int64 }
 
-// paced sends orders at a fixed rate, of one SKU after the other, whether or not
-// answers return; through conns where that is not nil. It returns the p99 of all answers in milliseconds, with the time that a request waits for
-// a connection. At least nine in ten answers must have the wanted status.
+// paced sends orders at a fixed rate, whether or not answers return, and uses the
+// SKUs in turn. If conns is nil, it opens connections of its own. It returns the p99
+// of all answers in milliseconds, including the wait for a connection. If fewer than
+// nine in ten answers have the wanted status, it returns an error.
 func (l *bench) paced(ctx context.Context, conns *http.Client, url string, skus []string, rate, want int, cpu meter) (s sample, n answers, err error) {
 	if conns == nil {
 		conns = client.NewHTTP(l.cfg.Connections, 10*time.Second)
@@ -157,7 +158,7 @@ func (l *bench) paced(ctx context.Context, conns *http.Client, url string, skus 
 	for res := range attacker.Attack(target, vegeta.Rate{Freq: rate, Per: time.Second}, duration, "bench") {
 		m.Add(res)
 		if int(res.Code) != want && wrong == nil {
-			wrong = fmt.Errorf("%d instead of %d: %s %s", res.Code, want, res.Error, res.Body)
+			wrong = fmt.Errorf("got status %d, want %d: %s %s", res.Code, want, res.Error, res.Body)
 		}
 	}
 	m.Close()
@@ -166,9 +167,9 @@ func (l *bench) paced(ctx context.Context, conns *http.Client, url string, skus 
 	case ctx.Err() != nil:
 		return sample{}, n, ctx.Err()
 	case n.all == 0 || n.good < n.all*9/10:
-		return sample{}, n, fmt.Errorf("%w: %d of %d answers were right, the first other one was %w", errCounts, n.good, n.all, wrong)
+		return sample{}, n, fmt.Errorf("%w: %d of %d answers had the wanted status, first other answer: %w", errCounts, n.good, n.all, wrong)
 	case wrong != nil:
-		s.note = fmt.Sprintf("%d of %d answers were others, the first %v", n.all-n.good, n.all, wrong)
+		s.note = fmt.Sprintf("%d of %d answers had another status, first: %v", n.all-n.good, n.all, wrong)
 	case n.all < planned*95/100:
 		s.note = fmt.Sprintf("the machine is too busy: only %d of %d requests could be sent in time", n.all, planned)
 	}

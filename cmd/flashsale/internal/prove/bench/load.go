@@ -17,15 +17,15 @@ import (
 	"flashsale/orders/store"
 )
 
-// What the benchmarks need that call the packages themselves: stores, a service
-// in this process, and callers.
+// This file has stores, a service and callers for benchmarks that call the packages
+// directly.
 
-// A database is a new one with the tables of orders.
+// A database is a new one with the tables of package orders.
 type database struct {
 	*store.Store
 	l     *bench
 	db    *sql.DB
-	sales int // made so far
+	sales int // sales created so far
 }
 
 func (l *bench) openStore(ctx context.Context, connections int) (*database, error) {
@@ -42,7 +42,7 @@ func (l *bench) openStore(ctx context.Context, connections int) (*database, erro
 	return &database{Store: st, l: l, db: db}, err
 }
 
-// serve runs a service of orders in this process.
+// serve runs an order service in this process.
 func (l *bench) serve(ctx context.Context, c shop.Config) *shop.Service {
 	c.Log = slog.New(slog.DiscardHandler)
 	s := shop.New(c)
@@ -53,7 +53,7 @@ func (l *bench) serve(ctx context.Context, c shop.Config) *shop.Service {
 	return s
 }
 
-// placeIn places one order of a sale of a service, the n-th.
+// placeIn returns a function that places the n-th order in a sale.
 func placeIn(service *shop.Service, sku string) func(ctx context.Context, n int) error {
 	return func(ctx context.Context, n int) error {
 		_, buyer, key := orderNumber(n)
@@ -62,9 +62,9 @@ func placeIn(service *shop.Service, sku string) func(ctx context.Context, n int)
 	}
 }
 
-// call has so many callers do one after the other as long as it is wanted, each
-// batch orders at a time, numbered from first. No number comes twice in a run.
-// It returns how many orders were done.
+// call runs a number of concurrent callers while wanted returns true. Each caller
+// repeats do for a batch of orders, numbered from first. Order numbers are unique in
+// a run. call returns how many orders were done.
 func (l *bench) call(ctx context.Context, callers, batch int, wanted func() bool, do func(ctx context.Context, first int) error) (int, error) {
 	var done atomic.Int64
 	calling, ctx := errgroup.WithContext(ctx)
@@ -83,7 +83,7 @@ func (l *bench) call(ctx context.Context, callers, batch int, wanted func() bool
 	return int(done.Load()), err
 }
 
-// atOnce is call until the time is over. Its figure is orders per second.
+// atOnce runs call for the time of a measurement. Its figure is orders per second.
 func (l *bench) atOnce(ctx context.Context, callers, batch int, m meter, do func(ctx context.Context, first int) error) (int, sample, error) {
 	stop := m.start()
 	start := time.Now()
@@ -93,15 +93,14 @@ func (l *bench) atOnce(ctx context.Context, callers, batch int, m meter, do func
 	return done, sample{value: n / time.Since(start).Seconds(), cpu: stop(n)}, err
 }
 
-// meter is for what Redis takes no part in.
+// meter returns a meter without Redis.
 func (d *database) meter() meter { return meter{os.Getpid(), 0, d.l.Stores.MySQL.Pid()} }
 
-// A way to store orders: for a new sale it returns what a caller does over and
-// over, which is to store a batch of orders numbered from first.
+// A way stores orders. For a new sale it returns a function that stores a batch of
+// orders, numbered from first. Callers repeat that function.
 type way func(ctx context.Context, sku string) (do func(ctx context.Context, first int) error, err error)
 
-// storing measures callers who store orders in a way, and checks that each order
-// is a row.
+// storing measures callers that store orders, and checks that each order is a row.
 func (d *database) storing(callers, batch int, in way) measure {
 	return func(ctx context.Context) (sample, error) {
 		sku, err := d.newSale(ctx)
@@ -119,13 +118,13 @@ func (d *database) storing(callers, batch int, in way) measure {
 		var have int
 		err = d.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM orders WHERE sku = ? AND status = 'pending_payment'", sku).Scan(&have)
 		if err == nil && have != placed {
-			err = fmt.Errorf("%w: %d rows carried over, %d are in the database", errCounts, placed, have)
+			err = fmt.Errorf("%w: got %d rows in the database, want %d", errCounts, have, placed)
 		}
 		return s, err
 	}
 }
 
-// newSale puts an open sale into the database.
+// newSale creates an open sale in the database.
 func (d *database) newSale(ctx context.Context) (sku string, err error) {
 	sku = d.l.next("sale")
 	d.sales++
@@ -137,7 +136,7 @@ func (d *database) newSale(ctx context.Context) (sku string, err error) {
 	return sku, err
 }
 
-// orderNumber names an order, its buyer and its key.
+// orderNumber returns the id, buyer and key of the n-th order.
 func orderNumber(n int) (id, buyer, key string) {
 	return fmt.Sprintf("00000000-0000-7000-8000-%012d", n), fmt.Sprintf("buyer-%d", n), fmt.Sprintf("key-%d", n)
 }
@@ -147,13 +146,13 @@ const fingerprint = "0123456789abcdef0123456789abcdef"
 const orderColumns = "id,sku,buyer,quantity,amount,currency,status,reason,idempotency_key,request_hash," +
 	"payment_ref,created_at,expires_at,paid_at,closed_at,restored_at"
 
-// insertInto is the statement that stores rows as they are.
+// insertInto returns a statement that inserts rows without checks.
 func insertInto(rows int) string {
 	one := "(?" + strings.Repeat(",?", strings.Count(orderColumns, ",")) + ")"
 	return "INSERT INTO orders (" + orderColumns + ") VALUES " + one + strings.Repeat(","+one, rows-1)
 }
 
-// orderRow is one of its rows, of an order by its own buyer.
+// orderRow returns the values of one row, an order of a new buyer.
 func orderRow(sku string, n int, at time.Time) []any {
 	id, buyer, key := orderNumber(n)
 	return []any{id, sku, buyer, 1, 1999, "EUR", "pending_payment", "", key, fingerprint, nil, at, at.Add(15 * time.Minute), nil, nil, nil}

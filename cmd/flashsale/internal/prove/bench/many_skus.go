@@ -12,7 +12,7 @@ import (
 
 var manySKUs = benchmark{
 	name:  "skus",
-	about: "1,000 open sales on one node: connections, CPU at rest, and 100 of them under load against one",
+	about: "1,000 open sales on one node: connections, CPU at rest, and orders in 100 sales against one",
 	needs: wrkProgram,
 	rows: []Row{
 		{Item: "7a", Name: "Redis connections, 1,000 open sales", Unit: "connections", Target: atMost(63)},
@@ -23,7 +23,7 @@ var manySKUs = benchmark{
 }
 
 func runManySKUs(ctx context.Context, l *bench, rows []Row) error {
-	// What the servers use by themselves is not the sales'.
+	// The servers use some CPU without any sales, which is subtracted.
 	servers := meter{0, l.Stores.Redis.Pid(), l.Stores.MySQL.Pid()}
 	background, err := l.atRest(ctx, servers)
 	if err != nil {
@@ -59,7 +59,7 @@ func runManySKUs(ctx context.Context, l *bench, rows []Row) error {
 	if err := l.contest(ctx, rows[2:], hundred, one); err != nil {
 		return err
 	}
-	// After the load: the pool is as large as it was needed.
+	// The pool has reached its full size only after the load.
 	connections, err := ours.connections(ctx)
 	if err != nil {
 		return err
@@ -68,17 +68,17 @@ func runManySKUs(ctx context.Context, l *bench, rows []Row) error {
 	return nil
 }
 
-// atRest measures, while nothing is asked, percent of a core; nil where CPU
-// times are not known.
+// atRest returns the CPU use without load, in percent of a core. It returns nil if
+// CPU times are not known.
 func (l *bench) atRest(ctx context.Context, m meter) (cost, error) {
 	seconds := float64(max(5, l.cfg.Seconds))
 	stop := m.start()
 	err := client.Wait(ctx, time.Duration(seconds*float64(time.Second)))
-	return stop(seconds * 1e4), err // microseconds in the time to percent of it
+	return stop(seconds * 1e4), err // converts microseconds to percent of the time
 }
 
-// connections counts those of the node to Redis: all to its database, but for
-// this process's own.
+// connections returns the number of the node's connections to Redis. It counts all
+// connections to the node's database except this process's own.
 func (n *node) connections(ctx context.Context) (int, error) {
 	list, err := n.redis.ClientList(ctx).Result()
 	if err != nil {

@@ -12,52 +12,52 @@ import (
 	"flashsale/loadtest/report"
 )
 
-// A Row is one figure beside that of its counterpart: medians of several rounds.
+// A Row compares one figure with that of its counterpart. Figures are medians of
+// several rounds.
 type Row struct {
-	Item        string  `json:"item"` // of the list of targets
+	Item        string  `json:"item"` // number in the list of targets
 	Name        string  `json:"name"`
 	Unit        string  `json:"unit"`
 	Ours        float64 `json:"ours"`
-	Counterpart float64 `json:"counterpart,omitempty"` // 0 where the target is absolute
+	Counterpart float64 `json:"counterpart,omitempty"` // 0 if the target is absolute
 	Ratio       float64 `json:"ratio,omitempty"`       // median of the ratios of the rounds
-	Target      Target  `json:"target"`                // zero: the figure is reported, no more
-	Met         *bool   `json:"met"`                   // null if it was not measured or can't be judged
+	Target      Target  `json:"target"`                // zero if there is no target
+	Met         *bool   `json:"met"`                   // null if it was not measured or has no target
 
-	// CPU time per request, ours and the counterpart's.
+	// CPU time per request, for this project and for the counterpart.
 	CPU            *CPU `json:"cpu_us,omitempty"`
 	CounterpartCPU *CPU `json:"counterpart_cpu_us,omitempty"`
 
 	Note  string `json:"note,omitempty"`
-	Needs string `json:"needs,omitempty"` // what is missing to measure it
+	Needs string `json:"needs,omitempty"` // program that is not installed
 	Error string `json:"error,omitempty"`
 
-	ofCPU bool // the CPU time of what the row above measures
+	ofCPU bool // the figure is the CPU time of the row above
 }
 
-// CPU is the time that the processes used, in microseconds per request.
+// CPU is the CPU time of the processes, in microseconds per request.
 type CPU struct {
 	App   float64  `json:"app"`
-	Redis *float64 `json:"redis,omitempty"` // nil where no store takes part
-	MySQL *float64 `json:"mysql,omitempty"`
+	Redis *float64 `json:"redis,omitempty"` // nil if Redis is not involved
+	MySQL *float64 `json:"mysql,omitempty"` // nil if MySQL is not involved
 }
 
-// A Target is what a row must reach.
+// A Target is the bound that a row must meet.
 type Target struct {
 	Bound    float64 `json:"bound"`
-	AtLeast  bool    `json:"at_least"` // else at most
-	Absolute bool    `json:"absolute"` // of Ours; else of Ratio
+	AtLeast  bool    `json:"at_least"` // a lower bound, otherwise an upper bound
+	Absolute bool    `json:"absolute"` // a bound of Ours, otherwise of Ratio
 }
 
 func atLeast(ratio float64) Target { return Target{Bound: ratio, AtLeast: true} }
 func atMost(ours float64) Target   { return Target{Bound: ours, Absolute: true} }
 
-// set fills a row that has no counterpart.
+// set fills in a row that has no counterpart.
 func (r *Row) set(ours float64) {
 	r.Ours = ours
 	r.judge()
 }
 
-// judge compares the row with its target.
 func (r *Row) judge() {
 	if r.Target == (Target{}) {
 		return
@@ -75,17 +75,16 @@ func (r *Row) judge() {
 
 // A sample is one measurement of one side.
 type sample struct {
-	value float64 // in the row's unit
+	value float64 // figure in the row's unit
 	cpu   cost
-	note  string // what a reader of the row should know
+	note  string // remark for readers of the row
 }
 
-// measure takes one sample.
 type measure func(ctx context.Context) (sample, error)
 
-// alternate measures all sides in every round, and lets another one begin each
-// time: what drifts (a disk filling up, a neighbour at work) hits all. It
-// returns the samples of each side, round by round. The first side is ours.
+// alternate measures all sides in every round, and starts each round with another
+// side. A drift of the machine, such as a disk that fills up, then affects all sides.
+// alternate returns the samples of each side by round. The first side is ours.
 func (l *bench) alternate(ctx context.Context, unit string, sides ...measure) ([][]sample, error) {
 	samples := make([][]sample, len(sides))
 	for round := range l.cfg.Rounds {
@@ -110,8 +109,8 @@ func (l *bench) alternate(ctx context.Context, unit string, sides ...measure) ([
 	return samples, nil
 }
 
-// contest measures all sides in turn after each was warm, and fills the rows, a
-// counterpart each. What the last one yields may be more than a row.
+// contest warms all sides up, measures them in turn, and fills the rows. Row i
+// compares the first side with theirs[i]; the last counterpart fills further rows.
 func (l *bench) contest(ctx context.Context, rows []Row, ours measure, theirs ...measure) error {
 	sides := append([]measure{ours}, theirs...)
 	samples, err := l.warmed(ctx, rows[0].Unit, sides...)
@@ -119,20 +118,20 @@ func (l *bench) contest(ctx context.Context, rows []Row, ours measure, theirs ..
 		return err
 	}
 	for i := range rows {
-		mine, other := samples[0], samples[min(i+1, len(theirs))]
+		our, their := samples[0], samples[min(i+1, len(theirs))]
 		if rows[i].ofCPU {
-			mine, other = cpuOf(mine), cpuOf(other)
+			our, their = cpuOf(our), cpuOf(their)
 		}
-		if mine == nil || other == nil {
+		if our == nil || their == nil {
 			rows[i].Note = "CPU times are known on Linux only"
 			continue
 		}
-		rows[i].fill(mine, other)
+		rows[i].fill(our, their)
 	}
 	return nil
 }
 
-// warmed warms each side up, and then measures them in turn.
+// warmed warms each side up, and then calls alternate.
 func (l *bench) warmed(ctx context.Context, unit string, sides ...measure) ([][]sample, error) {
 	if err := l.warm(ctx, sides...); err != nil {
 		return nil, err
@@ -140,8 +139,8 @@ func (l *bench) warmed(ctx context.Context, unit string, sides ...measure) ([][]
 	return l.alternate(ctx, unit, sides...)
 }
 
-// warm runs each side once for a second, and for nothing: connections are
-// opened, tokens are verified, heaps grow.
+// warm runs each side for one second and discards the result. Connections are then
+// open, tokens are verified and heaps have grown.
 func (l *bench) warm(ctx context.Context, sides ...measure) error {
 	seconds := l.cfg.Seconds
 	l.cfg.Seconds = 1
@@ -154,7 +153,8 @@ func (l *bench) warm(ctx context.Context, sides ...measure) error {
 	return nil
 }
 
-// cpuOf are the samples' CPU times, of all processes; nil where one has none.
+// cpuOf returns the CPU times of all processes as samples. It returns nil if a sample
+// has no CPU time.
 func cpuOf(samples []sample) []sample {
 	of := make([]sample, len(samples))
 	for i, s := range samples {
@@ -162,7 +162,7 @@ func cpuOf(samples []sample) []sample {
 			return nil
 		}
 		for _, us := range s.cpu {
-			if !math.IsNaN(us) { // it takes no part
+			if !math.IsNaN(us) { // NaN: the process is not involved
 				of[i].value += us
 			}
 		}
@@ -170,8 +170,8 @@ func cpuOf(samples []sample) []sample {
 	return of
 }
 
-// fill compares two sides that were measured in the same rounds, or has no
-// counterpart.
+// fill sets the figures of a row from samples of the same rounds. theirs is nil if
+// the row has no counterpart.
 func (r *Row) fill(ours, theirs []sample) {
 	value := func(s sample) float64 { return s.value }
 	r.Ours, r.CPU = medianOf(ours, value), medianCPU(ours)
@@ -190,14 +190,14 @@ func (r *Row) fill(ours, theirs []sample) {
 	r.judge()
 }
 
-// median of at least one value, in any order; of an even number the mean of
-// the middle two.
+// median returns the median of at least one value. For an even number of values it is
+// the mean of the middle two.
 func median(v []float64) float64 {
 	v = slices.Sorted(slices.Values(v))
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// medianOf is the median of one figure of each sample.
+// medianOf returns the median of one figure over the samples.
 func medianOf(samples []sample, figure func(sample) float64) float64 {
 	v := make([]float64, len(samples))
 	for i, s := range samples {
@@ -206,7 +206,7 @@ func medianOf(samples []sample, figure func(sample) float64) float64 {
 	return median(v)
 }
 
-// medianCPU is nil where one of the samples has none.
+// medianCPU returns nil if a sample has no CPU time.
 func medianCPU(samples []sample) *CPU {
 	if slices.ContainsFunc(samples, func(s sample) bool { return s.cpu == nil }) {
 		return nil
@@ -228,16 +228,15 @@ func medianCPU(samples []sample) *CPU {
 	return cpu
 }
 
-// A meter reads what the processes under load have used: their pids, of the app,
-// Redis and MySQL. A pid of 0 is a process that takes no part.
+// A meter holds the process ids of the app, Redis and MySQL, in this order. An id of
+// 0 stands for a process that is not involved.
 type meter [3]int
 
-// A cost is the CPU time of each, in microseconds, NaN for who takes no part. It
-// is nil on systems that don't say.
+// A cost contains the CPU time of each process in microseconds, or NaN if the process
+// is not involved. It is nil on systems that do not report CPU time.
 type cost []float64
 
-// read is what they have used so far, in user and kernel mode, all their threads
-// together.
+// read returns the CPU time used so far, in user and kernel mode, by all threads.
 func (m meter) read() cost {
 	used := cost{math.NaN(), math.NaN(), math.NaN()}
 	for i, pid := range m {
@@ -257,8 +256,8 @@ func (m meter) read() cost {
 	return used
 }
 
-// start begins a measurement. What it returns ends it, and shares the time
-// among the requests.
+// start begins a measurement. The returned function ends it, and divides the CPU time
+// by the number of requests.
 func (m meter) start() func(requests float64) cost {
 	before := m.read()
 	return func(requests float64) cost {

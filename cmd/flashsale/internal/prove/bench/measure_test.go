@@ -22,15 +22,15 @@ func TestMedian(t *testing.T) {
 	} {
 		given := slices.Clone(c.values)
 		if got := median(c.values); got != c.want {
-			t.Errorf("median of %v: %v, want %v", given, got, c.want)
+			t.Errorf("median of %v: got %v, want %v", given, got, c.want)
 		}
 		if !slices.Equal(given, c.values) {
-			t.Errorf("%v was sorted in place: the rounds would no longer be pairs", given)
+			t.Errorf("median sorted %v in place, so rounds are no longer pairs", given)
 		}
 	}
 }
 
-// rounds measures with fixed values, and tells in which order.
+// rounds measures with fixed values. It returns the row and the order of the sides.
 func rounds(t *testing.T, ours, theirs []float64, row Row) (Row, string) {
 	t.Helper()
 	order := ""
@@ -38,7 +38,7 @@ func rounds(t *testing.T, ours, theirs []float64, row Row) (Row, string) {
 		return func(context.Context) (sample, error) {
 			order += name
 			v := values[0]
-			if len(order) > 2 { // the first of each are to get warm
+			if len(order) > 2 { // the first value of each side is for warming up
 				values = values[1:]
 			}
 			return sample{value: v}, nil
@@ -49,33 +49,33 @@ func rounds(t *testing.T, ours, theirs []float64, row Row) (Row, string) {
 	return rows[0], order
 }
 
-func TestCompareAlternates(t *testing.T) {
+func TestContestAlternatesSides(t *testing.T) {
 	v := []float64{1, 1, 1}
 	if _, order := rounds(t, v, v, Row{}); order != "ababbaab" {
-		t.Errorf("measured in the order %s, want ababbaab: else the one that is always second meets a warmer machine", order)
+		t.Errorf("got order %s, want ababbaab, so that no side always comes second", order)
 	}
 }
 
-// A machine that is half as fast in one round leaves the ratio as it was.
-func TestCompareTakesRatiosWithinRounds(t *testing.T) {
+// A machine that is half as fast in one round does not change the ratio.
+func TestContestComparesWithinRounds(t *testing.T) {
 	ours, theirs := []float64{50, 20, 26}, []float64{100, 40, 50}
 	row, _ := rounds(t, slices.Clone(ours), slices.Clone(theirs), Row{Target: atLeast(0.5)})
 	if row.Ours != 26 || row.Counterpart != 50 || row.Ratio != 0.5 || !*row.Met {
-		t.Errorf("%+v", row)
+		t.Errorf("got row %+v, want ours 26, counterpart 50, ratio 0.5, met", row)
 	}
-	// The twin, a ratio of medians, is off: it compares one round's with another's.
-	if twin := median(ours) / median(theirs); math.Abs(twin-0.5) < 0.01 {
-		t.Errorf("the ratio of the medians is %v too: this test shows nothing", twin)
+	// The ratio of the medians is wrong: it compares different rounds.
+	if wrong := median(ours) / median(theirs); math.Abs(wrong-0.5) < 0.01 {
+		t.Errorf("the ratio of the medians is %v too, so this test shows nothing", wrong)
 	}
 }
 
-func TestCompareKeepsFailures(t *testing.T) {
+func TestContestReturnsErrors(t *testing.T) {
 	broken := errors.New("broken")
 	fails := func(context.Context) (sample, error) { return sample{}, broken }
 	works := func(context.Context) (sample, error) { return sample{value: 1}, nil }
 	l, rows := &bench{Lab: &lab.Lab{}, cfg: Config{Rounds: 2}}, make([]Row, 1)
 	if err := l.contest(t.Context(), rows, works, fails); !errors.Is(err, broken) || rows[0].Met != nil {
-		t.Errorf("error %v, row %+v", err, rows[0])
+		t.Errorf("got error %v, row %+v, want error %v and no verdict", err, rows[0], broken)
 	}
 }
 
@@ -83,10 +83,10 @@ func TestMedianCPU(t *testing.T) {
 	none := math.NaN()
 	with := []sample{{cpu: cost{1, 2, none}}, {cpu: cost{3, 4, none}}}
 	if cpu := medianCPU(with); cpu.App != 2 || *cpu.Redis != 3 || cpu.MySQL != nil {
-		t.Errorf("%+v", cpu)
+		t.Errorf("got %+v, want app 2, Redis 3, no MySQL", cpu)
 	}
 	if cpu := medianCPU(append(with, sample{})); cpu != nil {
-		t.Errorf("a round without CPU times: %+v", cpu)
+		t.Errorf("a round without CPU times: got %+v, want nil", cpu)
 	}
 }
 
@@ -103,18 +103,18 @@ func TestRowMeetsItsTarget(t *testing.T) {
 		{Row{Ratio: 2.6, Target: Target{Bound: 2.5}}, false},
 	} {
 		if c.row.judge(); *c.row.Met != c.want {
-			t.Errorf("%+v: %v, want %v", c.row, *c.row.Met, c.want)
+			t.Errorf("%+v: got met %v, want %v", c.row, *c.row.Met, c.want)
 		}
 	}
 }
 
-func TestWhatRuns(t *testing.T) {
+func TestNamesSelectBenchmarks(t *testing.T) {
 	for _, c := range []struct {
 		names []string
 		want  bool
 	}{{nil, true}, {[]string{"gate", "durable"}, true}, {[]string{"gate"}, false}} {
 		if got := (Config{Names: c.names}).wants(durable); got != c.want {
-			t.Errorf("%v: durable runs: %t", c.names, got)
+			t.Errorf("names %v: got durable selected %t, want %t", c.names, got, c.want)
 		}
 	}
 }

@@ -17,19 +17,19 @@ import (
 	"flashsale/loadtest/servers"
 )
 
-// A node is a lab's node, this project's or a variant of the gallery, on a database
-// of its own in each store. This project's has everything on that a real one has on.
+// A node is a process of this project or of a variant of the gallery. It uses a
+// database of its own in each store, and all features that are on in production.
 type node struct {
 	*lab.Node
 	l       *bench
 	metrics string // address of /metrics and pprof; a variant has none
 	redis   *redis.Client
 	db      *sql.DB
-	gate    *inventory.Gate // to look at, not to reserve
+	gate    *inventory.Gate // used only to read
 	meter   meter
 }
 
-// startNode starts a node of this project, with further flags.
+// startNode starts a node of this project with additional flags.
 func (l *bench) startNode(ctx context.Context, flags ...string) (*node, error) {
 	metrics, err := servers.FreeAddr(ctx)
 	if err != nil {
@@ -37,7 +37,7 @@ func (l *bench) startNode(ctx context.Context, flags ...string) (*node, error) {
 	}
 	return l.start(ctx, metrics, lab.NodeConfig{Strategy: variants.Lua, Flags: slices.Concat(lab.Unlimited, []string{
 		"--metrics-addr", metrics, "--log-level", "WARN",
-		// 202s may come faster than the keeper makes them durable.
+		// The node may answer 202 faster than the keeper stores the orders.
 		"--queue-limit", "1000000",
 	}, flags)})
 }
@@ -57,8 +57,8 @@ func (l *bench) start(ctx context.Context, metrics string, c lab.NodeConfig) (_ 
 	return n, nil
 }
 
-// besideHello starts a node and the counterpart.
-func (l *bench) besideHello(ctx context.Context) (ours *node, hello *servers.Process, err error) {
+// startWithHello starts a node and the gin counterpart.
+func (l *bench) startWithHello(ctx context.Context) (ours *node, hello *servers.Process, err error) {
 	if ours, err = l.startNode(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -68,8 +68,8 @@ func (l *bench) besideHello(ctx context.Context) (ours *node, hello *servers.Pro
 	return ours, hello, err
 }
 
-// openSale creates a sale of prefix-000, prefix-001 and so on, and waits until
-// each can be bought.
+// openSale opens the sales prefix-000, prefix-001 and so on, and waits until each
+// sells.
 func (n *node) openSale(ctx context.Context, prefix string, skus, total int) error {
 	token, err := n.l.Token("operator", true)
 	if err != nil {
@@ -88,8 +88,8 @@ func (n *node) openSale(ctx context.Context, prefix string, skus, total int) err
 	return g.Wait()
 }
 
-// during is by how much a count grows meanwhile.
-func during(do func() error, count func() (float64, error)) (float64, error) {
+// growth returns by how much a count grows while do runs.
+func growth(do func() error, count func() (float64, error)) (float64, error) {
 	before, err := count()
 	if err == nil {
 		err = do()
@@ -101,8 +101,8 @@ func during(do func() error, count func() (float64, error)) (float64, error) {
 	return after - before, err
 }
 
-// answered reads how often the node has answered an order with a status and a
-// problem code, "" for none. A variant does not count.
+// answered returns how often the node has answered an order with this status and
+// problem code, which is "" for a success. A variant has no metrics and returns 0.
 func (n *node) answered(ctx context.Context, status int, code string) (float64, error) {
 	if n.metrics == "" {
 		return 0, nil
@@ -112,8 +112,8 @@ func (n *node) answered(ctx context.Context, status int, code string) (float64, 
 	return lab.Number(text, series), err
 }
 
-// answering is how often it does so meanwhile.
-func (n *node) answering(ctx context.Context, status int, code string, do func() error) (int64, error) {
-	times, err := during(do, func() (float64, error) { return n.answered(ctx, status, code) })
+// answeredDuring returns the growth of answered while do runs.
+func (n *node) answeredDuring(ctx context.Context, status int, code string, do func() error) (int64, error) {
+	times, err := growth(do, func() (float64, error) { return n.answered(ctx, status, code) })
 	return int64(times), err
 }

@@ -35,7 +35,7 @@ var otherWays = benchmark{
 	run: againstVariants,
 }
 
-// againstVariants measures a node beside one of each variant that a row names.
+// againstVariants compares a node with a node of each variant that a row names.
 func againstVariants(ctx context.Context, l *bench, rows []Row) error {
 	ours, err := l.startNode(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ var durable = benchmark{
 
 var queued = benchmark{
 	name:  "queued",
-	about: "orders answered 202 once they are queued, against the same",
+	about: "orders answered 202 once they are queued, against the same handler",
 	needs: wrkProgram,
 	rows:  []Row{{Item: "2b", Name: "queued orders (202) / gin hello", Unit: "req/s", Target: atLeast(0.33)}},
 	run:   againstHello(preferAsync),
@@ -74,7 +74,7 @@ var queued = benchmark{
 
 func againstHello(header string) func(context.Context, *bench, []Row) error {
 	return func(ctx context.Context, l *bench, rows []Row) error {
-		ours, hello, err := l.besideHello(ctx)
+		ours, hello, err := l.startWithHello(ctx)
 		if err != nil {
 			return err
 		}
@@ -82,22 +82,22 @@ func againstHello(header string) func(context.Context, *bench, []Row) error {
 	}
 }
 
-// plenty is a total that no measurement sells out.
+// plenty is a total that no measurement can sell out.
 const plenty = 100_000_000
 
-// errCounts is a measurement that can't be believed: what the clients were
-// told is not what the database has.
+// errCounts means that a measurement is invalid: the clients' answers and the
+// database differ.
 var errCounts = errors.New("wrong counts")
 
-// preferAsync asks for 202 instead of waiting for the order to be durable.
+// preferAsync requests a 202 before the order is durable.
 const preferAsync = "Prefer: respond-async"
 
-// selling measures orders per second that wrk places in a new sale of n, and
-// checks that each yes is a row.
+// selling measures the orders per second that wrk places in a new sale, and checks
+// that each acceptance has a row.
 func (n *node) selling(header string) measure {
 	return func(ctx context.Context) (sample, error) {
 		sale, total := n.l.next("sale"), plenty
-		if n.metrics == "" { // row-per-unit makes a row for each unit
+		if n.metrics == "" { // the variant row-per-unit creates a row for each unit
 			total = 20_000 * (n.l.cfg.Seconds + 1)
 		}
 		if err := n.openSale(ctx, sale, 1, total); err != nil {
@@ -107,15 +107,15 @@ func (n *node) selling(header string) measure {
 	}
 }
 
-// sell has wrk order, and waits until all of it is durable: the CPU time of
-// that belongs to the orders.
+// sell lets wrk order, and waits until all orders are durable. The CPU time of that
+// wait belongs to the orders.
 func (n *node) sell(ctx context.Context, sale string, skus int, header string) (s sample, err error) {
 	had, err := n.rows(ctx, sale)
 	if err != nil {
 		return s, err
 	}
 	var r wrkResult
-	late, err := n.answering(ctx, http.StatusAccepted, "", func() (err error) {
+	late, err := n.answeredDuring(ctx, http.StatusAccepted, "", func() (err error) {
 		stop := n.meter.start()
 		if r, err = n.l.wrk(ctx, n.Addr(), load{sale, skus, header}); err != nil {
 			return err
@@ -135,7 +135,7 @@ func (n *node) sell(ctx context.Context, sale string, skus int, header string) (
 		n.l.Say("  %d of %d requests were refused: %s", r.status, r.requests, n.LogTail())
 	}
 	if late > 0 && header != preferAsync {
-		// Not durable when they were answered: they don't count.
+		// Orders that were not durable when they were answered do not count.
 		s.value = r.perSecond(r.good() - late)
 		s.note = fmt.Sprintf("in a measurement %d of %d orders were not durable within the wait and got 202; they are not counted", late, r.good())
 		n.l.Say("  %d of %d orders got 202: not durable within the wait", late, r.good())
@@ -143,25 +143,24 @@ func (n *node) sell(ctx context.Context, sale string, skus int, header string) (
 	return s, nil
 }
 
-// checkCounts holds the database's rows against wrk's count of 2xx answers.
-// wrk cuts off what is in flight at its end, so there may be as many rows more
-// as there are connections. Everything is set to allow: where most is refused,
-// something else was measured.
+// checkCounts compares the database's rows with wrk's count of 2xx answers. wrk aborts
+// requests in flight when it ends, so there may be one more row per connection. A
+// measurement with mostly refusals is invalid, because no limit should apply.
 func checkCounts(r wrkResult, rows int64, connections int) error {
 	switch good := r.good(); {
 	case good == 0:
-		return fmt.Errorf("%w: not one of %d answers was a yes", errCounts, r.requests)
+		return fmt.Errorf("%w: none of %d answers was an acceptance", errCounts, r.requests)
 	case rows < good:
-		return fmt.Errorf("%w: %d orders were accepted, %d are in the database", errCounts, good, rows)
+		return fmt.Errorf("%w: got %d rows, want at least the %d accepted orders", errCounts, rows, good)
 	case rows > good+int64(connections):
-		return fmt.Errorf("%w: %d orders were accepted by %d connections, %d are in the database", errCounts, good, connections, rows)
+		return fmt.Errorf("%w: got %d rows, want at most %d accepted orders and %d in flight", errCounts, rows, good, connections)
 	case r.status > good:
-		return fmt.Errorf("%w: %d of %d requests were refused", errCounts, r.status, r.requests)
+		return fmt.Errorf("%w: %d of %d requests were refused, want less than half", errCounts, r.status, r.requests)
 	}
 	return nil
 }
 
-// rows counts the durable orders of a sale.
+// rows returns the number of durable orders of a sale.
 func (n *node) rows(ctx context.Context, sale string) (rows int64, err error) {
 	err = n.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM orders WHERE sku LIKE CONCAT(?, '-%') AND status = 'pending_payment'", sale).Scan(&rows)
 	if err != nil {
@@ -170,9 +169,9 @@ func (n *node) rows(ctx context.Context, sale string) (rows int64, err error) {
 	return rows, nil
 }
 
-// settle waits until nothing of the sale is on its way, and returns its rows.
+// settle waits until no order of the sale is queued or in flight, and returns its rows.
 func (n *node) settle(ctx context.Context, sale string, skus int) (rows int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute) // a long queue takes its time
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // enough for a long queue
 	defer cancel()
 	last := int64(-1)
 	err = lab.Poll(ctx, 50*time.Millisecond, func() (bool, error) {
@@ -191,7 +190,7 @@ func (n *node) settle(ctx context.Context, sale string, skus int) (rows int64, e
 	return rows, nil
 }
 
-// greeting measures the plain server under the same requests.
+// greeting measures the gin server with the same requests.
 func (l *bench) greeting(hello *servers.Process, header string) measure {
 	return func(ctx context.Context) (sample, error) {
 		stop := meter{hello.Pid()}.start()
@@ -206,7 +205,6 @@ func (l *bench) greeting(hello *servers.Process, header string) measure {
 	}
 }
 
-// skusOf are the names of a sale's SKUs.
 func skusOf(sale string, skus int) (names []string) {
 	for i := range skus {
 		names = append(names, fmt.Sprintf("%s-%03d", sale, i))

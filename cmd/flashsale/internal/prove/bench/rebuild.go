@@ -17,7 +17,7 @@ import (
 
 var rebuild = benchmark{
 	name:  "rebuild",
-	about: "for how long a gate is shut while it is rebuilt, with 100,000 open orders",
+	about: "time for which a gate is shut by a rebuild, with 100,000 open orders",
 	rows: []Row{
 		{Item: "12a", Name: "gate shut for a rebuild, 100,000 open orders", Unit: "ms", Target: atMost(50)},
 		{Item: "12b", Name: "the same, under as many callers as there are connections", Unit: "ms", Target: atMost(100)},
@@ -25,11 +25,11 @@ var rebuild = benchmark{
 	run: runRebuild,
 }
 
-// openBefore is how many orders are open when the first rebuild begins.
+// openBefore is the number of open orders before the first rebuild.
 const openBefore = 100_000
 
-// runRebuild has a service rebuild a gate as an operator asks it to, and looks
-// at the gate all the time.
+// runRebuild requests rebuilds as an operator does, and polls the gate to measure the
+// time that it is shut.
 func runRebuild(ctx context.Context, l *bench, rows []Row) error {
 	d, err := l.openStore(ctx, 0)
 	if err != nil {
@@ -62,7 +62,7 @@ func runRebuild(ctx context.Context, l *bench, rows []Row) error {
 	return nil
 }
 
-// A rebuilt sale is one that is.
+// A rebuilt is the sale whose gate is rebuilt.
 type rebuilt struct {
 	*database
 	gate    *inventory.Gate
@@ -71,8 +71,8 @@ type rebuilt struct {
 	placed  atomic.Int64
 }
 
-// place has as many callers as wrk has connections order as long as it is
-// wanted, each for a buyer of its own.
+// place runs one caller per connection of wrk while wanted returns true. Each order has a
+// new buyer.
 func (s *rebuilt) place(ctx context.Context, wanted func() bool) error {
 	place := placeIn(s.service, s.sku)
 	_, err := s.l.call(ctx, s.l.cfg.Connections, 1, wanted, func(ctx context.Context, n int) error {
@@ -81,15 +81,15 @@ func (s *rebuilt) place(ctx context.Context, wanted func() bool) error {
 		case err == nil:
 			s.placed.Add(1)
 		case errors.Is(err, inventory.ErrRebuilding), errors.Is(err, inventory.ErrBusy):
-			return client.Wait(ctx, 10*time.Millisecond) // as a buyer who is told to come back
+			return client.Wait(ctx, 10*time.Millisecond) // a buyer also retries after a 503
 		}
 		return err
 	})
 	return err
 }
 
-// rebuild measures for how many milliseconds the gate is shut, as anybody sees
-// it. CPU time is of the whole rebuild, for each open order.
+// rebuild measures for how many milliseconds the gate is shut. The CPU time is that
+// of the whole rebuild, divided by the number of open orders.
 func (s *rebuilt) rebuild(ctx context.Context) (sample, error) {
 	began := s.placed.Load()
 	stop := meter{os.Getpid(), s.l.Stores.Redis.Pid(), s.l.Stores.MySQL.Pid()}.start()
@@ -127,7 +127,7 @@ func (s *rebuilt) rebuild(ctx context.Context) (sample, error) {
 	}, nil
 }
 
-// rebuildUnderLoad is rebuild while callers order.
+// rebuildUnderLoad measures a rebuild while callers order.
 func (s *rebuilt) rebuildUnderLoad(ctx context.Context) (one sample, err error) {
 	var over atomic.Bool
 	placing := make(chan error, 1)

@@ -21,7 +21,7 @@ type Report struct {
 	failed []error
 }
 
-// Machine is what the figures are of.
+// A Machine describes the machine and the versions that the figures belong to.
 type Machine struct {
 	Cores int    `json:"cores"`
 	CPU   string `json:"cpu,omitempty"`
@@ -30,11 +30,11 @@ type Machine struct {
 	Redis string `json:"redis"`
 	MySQL string `json:"mysql"`
 	Wrk   string `json:"wrk,omitempty"`
-	// CPUTimes says whether this system tells the CPU time of a process.
+	// CPUTimes is true if this system reports the CPU time of processes.
 	CPUTimes bool `json:"cpu_times"`
 }
 
-// Err is what went wrong while measuring; a missed target is not an error.
+// Err returns the errors of failed benchmarks. A missed target is not an error.
 func (r *Report) Err() error { return errors.Join(r.failed...) }
 
 // WriteJSON writes the report as one JSON object.
@@ -63,7 +63,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	return t.Write(w)
 }
 
-// cells are the columns from "ours" on.
+// cells returns the columns from "ours" on.
 func (r Row) cells() []any {
 	switch {
 	case r.Needs != "":
@@ -86,7 +86,7 @@ func (r Row) cells() []any {
 	return []any{report.Figure(r.Ours), counterpart, r.Unit, ratio, r.Target, met, r.CPU, r.CounterpartCPU}
 }
 
-// String is such as "≥ 0.85".
+// String returns text such as "≥ 0.85".
 func (t Target) String() string {
 	switch {
 	case t == Target{}:
@@ -97,7 +97,7 @@ func (t Target) String() string {
 	return "≤ " + report.Figure(t.Bound)
 }
 
-// String is such as "38 + 12 + 9".
+// String returns text such as "38 + 12 + 9".
 func (c *CPU) String() string {
 	if c == nil {
 		return ""
@@ -111,7 +111,7 @@ func (c *CPU) String() string {
 	return text
 }
 
-// String is one line.
+// String returns the description in one line.
 func (m Machine) String() string {
 	parts := []string{strconv.Itoa(m.Cores) + " cores", m.CPU, m.OS, m.Go, m.Redis, m.MySQL, m.Wrk}
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ", ")

@@ -42,15 +42,15 @@ func TestWriteText(t *testing.T) {
 		{"2 cores, linux/amd64, go1.26, Redis 7.0.15, MariaDB 10.11.19"},
 	} {
 		if !hasLine(out.String(), want) {
-			t.Errorf("no line with %q in\n%s", want, &out)
+			t.Errorf("got no line with %q in\n%s", want, &out)
 		}
 	}
 	if strings.Contains(out.String(), "\nlog") {
-		t.Errorf("a node's log in the table:\n%s", &out)
+		t.Errorf("got a node's log in the table:\n%s", &out)
 	}
 }
 
-// hasLine tells whether one line has all of the parts, in this order.
+// hasLine reports whether a line contains all parts in this order.
 func hasLine(text string, parts []string) bool {
 	for line := range strings.Lines(text) {
 		rest, ok := line, true
@@ -66,11 +66,11 @@ func hasLine(text string, parts []string) bool {
 	return false
 }
 
-func TestConfigNamesEverythingWrong(t *testing.T) {
+func TestValidateNamesEveryError(t *testing.T) {
 	err := Config{Names: []string{"durable", "fastest"}, Connections: 256}.Validate()
 	for _, want := range []string{"rounds", "seconds", "program", `"fastest"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not name %s", err, want)
+			t.Errorf("got error %v, want it to name %s", err, want)
 		}
 	}
 	if err := (Config{Rounds: 1, Seconds: 1, Connections: 1, Config: lab.Config{Program: "x"}, Names: names()}).Validate(); err != nil {
@@ -78,16 +78,16 @@ func TestConfigNamesEverythingWrong(t *testing.T) {
 	}
 }
 
-// Every row has what its benchmark, and a reader, needs.
+// Every benchmark and row has a name, and items are unique.
 func TestBenchmarksAreComplete(t *testing.T) {
 	items := map[string]bool{}
 	for _, b := range benchmarks {
 		if b.name == "" || b.about == "" || b.run == nil || len(b.rows) == 0 {
-			t.Errorf("%+v", b)
+			t.Errorf("incomplete benchmark: %+v", b)
 		}
 		for _, r := range b.rows {
 			if r.Item == "" || items[r.Item] || r.Name == "" || r.Unit == "" {
-				t.Errorf("%s: %+v", b.name, r)
+				t.Errorf("%s: incomplete or duplicate row: %+v", b.name, r)
 			}
 			items[r.Item] = true
 		}

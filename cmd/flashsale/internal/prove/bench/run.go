@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Validate names everything that is wrong, at once.
+// Validate returns an error that names every invalid field.
 func (c Config) Validate() error {
 	f := c.Config.Faults()
 	f.Unless(c.Rounds >= 1 && c.Rounds <= 100, "rounds: %d, want 1 to 100", c.Rounds)
@@ -18,12 +18,11 @@ func (c Config) Validate() error {
 	return errors.Join(f...)
 }
 
-// wants tells whether a benchmark is to run.
 func (c Config) wants(b benchmark) bool {
 	return len(c.Names) == 0 || slices.Contains(c.Names, b.name)
 }
 
-// benchmarks are all there are, in the order of their targets.
+// benchmarks lists all benchmarks in the order of the report.
 var benchmarks = []benchmark{perOrder, otherWays, durable, queued, soldOut, gate, keeperRows, direct, latency, manySKUs, rebuild, hoarder}
 
 func names() []string {
@@ -34,7 +33,7 @@ func names() []string {
 	return all
 }
 
-// List writes what can be run.
+// List writes the names of the benchmarks and what they measure.
 func List(w io.Writer) error {
 	for _, b := range benchmarks {
 		if _, err := fmt.Fprintf(w, "%-10s %s\n", b.name, b.about); err != nil {
@@ -44,10 +43,10 @@ func List(w io.Writer) error {
 	return nil
 }
 
-// Run runs benchmarks one after the other. Everything it started has ended
-// when it returns. A benchmark that fails leaves its error in its rows and the
-// others run: see Report.Err. The error is for what concerns all of them:
-// servers that are not installed, a context that ended.
+// Run runs benchmarks one after the other. When it returns, everything that it
+// started has ended. The rows of a failed benchmark contain its error, and the
+// remaining benchmarks run; see Report.Err. Run itself returns an error if servers
+// are not installed or ctx ended.
 func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -17,14 +17,14 @@ var soldOut = benchmark{
 	needs: wrkProgram,
 	rows: []Row{
 		{Item: "3a", Name: "sold-out refusals / gin hello", Unit: "req/s", Target: atLeast(0.85)},
-		// None is meant: what is left are the questions of each 100 ms.
+		// Refusals need no commands. The node asks every 100 ms whether the sale is still sold out.
 		{Item: "3b", Name: "Redis commands per refusal", Unit: "commands", Target: atMost(0.01)},
 	},
 	run: runSoldOut,
 }
 
 func runSoldOut(ctx context.Context, l *bench, rows []Row) error {
-	ours, hello, err := l.besideHello(ctx)
+	ours, hello, err := l.startWithHello(ctx)
 	if err != nil {
 		return err
 	}
@@ -38,8 +38,8 @@ func runSoldOut(ctx context.Context, l *bench, rows []Row) error {
 		return err
 	}
 	idle := resting / time.Since(start).Seconds()
-	var commands []float64
-	mine := func(ctx context.Context) (s sample, err error) {
+	var commands []float64 // per refusal, in each measurement
+	refusing := func(ctx context.Context) (s sample, err error) {
 		var refusals int64
 		start := time.Now()
 		asked, err := ours.commands(ctx, func() error {
@@ -49,15 +49,15 @@ func runSoldOut(ctx context.Context, l *bench, rows []Row) error {
 		commands = append(commands, max(0, asked-idle*time.Since(start).Seconds())/float64(refusals))
 		return s, err
 	}
-	if err := l.contest(ctx, rows[:1], mine, l.greeting(hello, "")); err != nil {
+	if err := l.contest(ctx, rows[:1], refusing, l.greeting(hello, "")); err != nil {
 		return err
 	}
-	rows[1].set(median(commands[1:])) // the first was to get warm
+	rows[1].set(median(commands[1:])) // the first measurement only warmed up
 	return nil
 }
 
-// sellOut opens a sale of one unit and sells it to a buyer who is not of the
-// crowd: the request of one who holds units is no refusal, it goes to Redis.
+// sellOut opens a sale of one unit and sells it to a buyer outside the crowd. A buyer
+// who has units would reach Redis with every request.
 func (n *node) sellOut(ctx context.Context) (sale string, err error) {
 	sale = n.l.next("sale")
 	if err := n.openSale(ctx, sale, 1, 1); err != nil {
@@ -73,10 +73,10 @@ func (n *node) sellOut(ctx context.Context) (sale string, err error) {
 	})
 }
 
-// refuse has wrk ask for what is sold out.
+// refuse measures wrk's requests in a sold-out sale.
 func (n *node) refuse(ctx context.Context, sale string) (s sample, requests int64, err error) {
 	var r wrkResult
-	conflicts, err := n.answering(ctx, http.StatusConflict, "sold_out", func() (err error) {
+	conflicts, err := n.answeredDuring(ctx, http.StatusConflict, "sold_out", func() (err error) {
 		stop := n.meter.start()
 		r, err = n.l.wrk(ctx, n.Addr(), load{sale: sale, skus: 1})
 		s.cpu = stop(float64(r.requests))
@@ -89,10 +89,9 @@ func (n *node) refuse(ctx context.Context, sale string) (s sample, requests int6
 	return s, r.requests, checkRefusals(r, conflicts, n.l.cfg.Connections)
 }
 
-// checkRefusals holds wrk's count against the node's count of 409: all must
-// have been refused, and because the sale is sold out. One in a hundred may
-// have been answered 503, by a store that was slow for a moment, and the node
-// has answered some that wrk no longer waited for.
+// checkRefusals compares wrk's count of requests with the node's count of 409: all
+// must be refused because the sale is sold out. Two deviations are allowed: up to one
+// in a hundred 503s from a slow store, and answers that wrk no longer waited for.
 func checkRefusals(r wrkResult, conflicts int64, connections int) error {
 	if r.good() > 0 || conflicts < r.requests*99/100 || conflicts > r.requests+int64(connections) {
 		return fmt.Errorf("%w: of %d requests %d were accepted; the node counts %d refusals", errCounts, r.requests, r.good(), conflicts)
@@ -100,9 +99,10 @@ func checkRefusals(r wrkResult, conflicts int64, connections int) error {
 	return nil
 }
 
-// commands is how many commands Redis gets meanwhile, those in scripts included.
+// commands returns how many commands Redis processes during do, including commands
+// in scripts.
 func (n *node) commands(ctx context.Context, do func() error) (float64, error) {
-	return during(do, func() (float64, error) {
+	return growth(do, func() (float64, error) {
 		info, err := n.redis.Info(ctx, "stats").Result()
 		return lab.Number(info, "total_commands_processed:"), err
 	})

@@ -17,26 +17,26 @@ import (
 //go:embed wrk.lua
 var wrkLua []byte
 
-// wrkThreads are enough for the connections, and no more than a core each.
+// wrkThreads suffice for the connections. One thread uses at most one core.
 const wrkThreads = 2
 
-// A load is what wrk sends. The same one goes to ours and to the counterpart,
-// byte by byte, but for the port.
+// A load describes the requests of wrk. This project and its counterpart get the same
+// bytes, except for the port.
 type load struct {
 	sale   string // prefix of the SKUs
 	skus   int
-	header string // a header line more, or ""
+	header string // one more header line, or ""
 }
 
-// wrkResult is what wrk saw.
+// A wrkResult contains the totals that wrk counted.
 type wrkResult struct {
 	took     time.Duration
-	requests int64 // answered
-	connect  int64 // connections that failed
-	status   int64 // answers from 400 on
+	requests int64 // answered requests
+	connect  int64 // failed connections
+	status   int64 // answers with status 400 or above
 }
 
-// good is how many answers were 2xx: there are no redirections here.
+// good returns the number of 2xx answers. The servers send no redirections.
 func (r wrkResult) good() int64 { return r.requests - r.status }
 
 func (r wrkResult) perSecond(n int64) float64 { return float64(n) / r.took.Seconds() }
@@ -59,34 +59,32 @@ func (l *bench) wrk(ctx context.Context, addr string, o load) (wrkResult, error)
 	case err != nil:
 		return r, err
 	case r.requests == 0:
-		return r, fmt.Errorf("wrk: not one answer from %s", addr)
+		return r, fmt.Errorf("wrk: no answer from %s", addr)
 	case r.connect > 0:
 		return r, fmt.Errorf("wrk: %d of %d connections to %s failed", r.connect, l.cfg.Connections, addr)
 	}
 	return r, nil
 }
 
-// parseWrk finds the line that the script's done function prints.
+// parseWrk parses the line that function done of wrk.lua prints.
 func parseWrk(out string) (r wrkResult, err error) {
 	var took int64
 	_, err = fmt.Sscan(found(`(?m)^totals (.*)$`, []byte(out)), &took, &r.requests, &r.connect, &r.status)
 	r.took = time.Duration(took) * time.Microsecond
 	if err != nil || r.took <= 0 || r.status > r.requests {
-		return wrkResult{}, fmt.Errorf("wrk: no totals in its output, or none that make sense: %q", out)
+		return wrkResult{}, fmt.Errorf("wrk: no valid totals in its output: %q", out)
 	}
 	return r, nil
 }
 
-// crowdSize is how many buyers take part. A measurement in which each of them
-// orders a few times is nearer to a sale than one in which few order often:
-// the keeper reads what its buyers have ordered before.
+// crowdSize is the number of buyers. The keeper reads the earlier orders of its
+// buyers, so a few buyers with many orders each would not represent a sale.
 const crowdSize = 20_000
 
-// A crowd is the buyers of a run, with their tokens signed before anything is
-// measured.
+// A crowd contains the buyers' tokens, which are signed before the measurements.
 type crowd struct {
 	tokens []string
-	file   string // the same, a line each, for wrk
+	file   string // path of a file with one token per line, for wrk
 }
 
 func newCrowd(sign func(subject string, admin bool) (string, error), dir string) (*crowd, error) {
@@ -98,7 +96,7 @@ func newCrowd(sign func(subject string, admin bool) (string, error), dir string)
 		}
 	}
 	if err := os.WriteFile(c.file, []byte(strings.Join(c.tokens, "\n")+"\n"), 0o600); err != nil {
-		return nil, fmt.Errorf("tokens for wrk: %w", err)
+		return nil, fmt.Errorf("write the tokens for wrk: %w", err)
 	}
 	return c, nil
 }

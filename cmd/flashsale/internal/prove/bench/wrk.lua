@@ -1,16 +1,16 @@
--- wrk's requests: orders of the crowd's buyers in turn, each under an
--- idempotency key that was never used before. See wrk.go.
+-- Requests for wrk: orders of the crowd's buyers in turn, each with a new idempotency
+-- key. wrk.go runs this script.
 --
 -- Arguments, after "--" on wrk's command line:
---   1 file of tokens, a line each   2 how many threads wrk has
---   3 prefix of the keys            4 prefix of the SKUs  5 how many SKUs
---   6 a header line more, or ''
+--   1 file with one token per line  2 number of threads of wrk
+--   3 prefix of the keys            4 prefix of the SKUs  5 number of SKUs
+--   6 one more header line, or ''
 -- Prints at the end: totals duration_us requests connect status
--- where connect counts connections that failed, and status the answers from 400 on.
+-- connect counts failed connections, status counts answers with 400 or above.
 
 local threads = 0
 
-function setup(thread) -- in the main thread, before the others run
+function setup(thread) -- runs in the main thread before the load starts
   thread:set("number", threads)
   threads = threads + 1
 end
@@ -20,7 +20,7 @@ function init(args)
   heads, tails, count = {}, {}, 0
   local line = 0
   for token in io.lines(args[1]) do
-    if line % of == number then -- each thread has buyers of its own
+    if line % of == number then -- threads have different buyers
       heads[#heads + 1] = "POST /v1/orders HTTP/1.1\r\nHost: " .. wrk.headers["Host"] ..
         "\r\nAuthorization: Bearer " .. token .. "\r\nContent-Type: application/json\r\n" ..
         (extra ~= "" and extra .. "\r\n" or "") .. "Idempotency-Key: " .. args[3] .. "-" .. number .. "-"
@@ -33,7 +33,7 @@ function init(args)
   end
 end
 
-function request() -- as little as possible: it runs on the cores that are measured
+function request() -- must be cheap, because it uses the cores that are measured
   count = count + 1
   return heads[count % #heads + 1] .. (10000000 + count) .. tails[count % #tails + 1]
 end

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// As wrk 4.1.0 prints it, with the line of our script's done function.
+// Output of wrk 4.1.0, with the line that function done of wrk.lua adds.
 const wrkOutput = `Running 3s test @ http://127.0.0.1:38211
   2 threads and 256 connections
   Thread Stats   Avg      Stdev     Max   +/- Stdev
@@ -25,14 +25,14 @@ func TestParseWrk(t *testing.T) {
 	got, err := parseWrk(wrkOutput)
 	want := wrkResult{took: 3020 * time.Millisecond, requests: 61540, status: 40}
 	if err != nil || got != want {
-		t.Errorf("%+v, %v; want %+v", got, err, want)
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
 	}
 	if got.good() != 61500 || int(got.perSecond(got.good())) != 20364 {
-		t.Errorf("%d good, %v a second", got.good(), got.perSecond(got.good()))
+		t.Errorf("got %d good, %v per second, want 61500 and 20364", got.good(), got.perSecond(got.good()))
 	}
 }
 
-func TestParseWrkRefusesNonsense(t *testing.T) {
+func TestParseWrkRejectsInvalidTotals(t *testing.T) {
 	for _, out := range []string{
 		"",
 		"unable to connect to 127.0.0.1:1 Connection refused\n",
@@ -43,7 +43,7 @@ func TestParseWrkRefusesNonsense(t *testing.T) {
 		"totals 3020000 many 0 0\n", // not a number
 	} {
 		if r, err := parseWrk(out); err == nil {
-			t.Errorf("%q: %+v", out, r)
+			t.Errorf("%q: got %+v, want an error", out, r)
 		}
 	}
 }
@@ -56,17 +56,17 @@ func TestCheckCounts(t *testing.T) {
 		rows int64
 		ok   bool
 	}{
-		{"each yes a row", result(1000, 0), 1000, true},
-		{"all that was in flight became rows", result(1000, 0), 1064, true},
-		{"some refused, and no rows of them", result(1000, 10), 990, true},
-		{"a lost yes", result(1000, 0), 999, false},
-		{"a row of a refusal", result(1000, 100), 965, false},
-		{"a row that nobody asked for", result(1000, 0), 1065, false},
-		{"nothing but refusals", result(1000, 1000), 0, false},
+		{"a row for each acceptance", result(1000, 0), 1000, true},
+		{"rows for all requests in flight", result(1000, 0), 1064, true},
+		{"refusals without rows", result(1000, 10), 990, true},
+		{"an acceptance without a row", result(1000, 0), 999, false},
+		{"a row for a refusal", result(1000, 100), 965, false},
+		{"a row without a request", result(1000, 0), 1065, false},
+		{"only refusals", result(1000, 1000), 0, false},
 		{"mostly refusals", result(1000, 600), 400, false},
 	} {
 		if err := checkCounts(c.r, c.rows, 64); (err == nil) != c.ok || err != nil && !errors.Is(err, errCounts) {
-			t.Errorf("%s: %v", c.what, err)
+			t.Errorf("%s: got error %v, want ok %v", c.what, err, c.ok)
 		}
 	}
 }
@@ -78,27 +78,27 @@ func TestCheckRefusals(t *testing.T) {
 		conflicts int64
 		ok        bool
 	}{
-		{"all", wrkResult{requests: 1000, status: 1000}, 1000, true},
-		{"those in flight, too", wrkResult{requests: 1000, status: 1000}, 1064, true},
-		{"a few not because it is sold out", wrkResult{requests: 1000, status: 1000}, 990, true},
-		{"many for another reason", wrkResult{requests: 1000, status: 1000}, 900, false},
+		{"all refused", wrkResult{requests: 1000, status: 1000}, 1000, true},
+		{"all refused, also requests in flight", wrkResult{requests: 1000, status: 1000}, 1064, true},
+		{"a few other refusals", wrkResult{requests: 1000, status: 1000}, 990, true},
+		{"many other refusals", wrkResult{requests: 1000, status: 1000}, 900, false},
 		{"one sold", wrkResult{requests: 1000, status: 999}, 999, false},
-		{"somebody else's load", wrkResult{requests: 1000, status: 1000}, 1065, false},
+		{"refusals of another load", wrkResult{requests: 1000, status: 1000}, 1065, false},
 	} {
 		if err := checkRefusals(c.r, c.conflicts, 64); (err == nil) != c.ok {
-			t.Errorf("%s: %v", c.what, err)
+			t.Errorf("%s: got error %v, want ok %v", c.what, err, c.ok)
 		}
 	}
 }
 
-// wrk that is missing is named in its rows, with what to install.
+// A missing program is named in its rows, with the command to install it.
 func TestMissingTools(t *testing.T) {
 	install["no-such-program-anywhere"] = "apt-get install it"
 	for program, want := range map[string]string{
 		"no-such-program-anywhere": "no-such-program-anywhere (apt-get install it)", "go": "", "": "",
 	} {
 		if got := missing(program); got != want {
-			t.Errorf("%s: %q, want %q", program, got, want)
+			t.Errorf("%s: got %q, want %q", program, got, want)
 		}
 	}
 }

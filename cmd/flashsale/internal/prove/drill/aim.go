@@ -13,9 +13,9 @@ import (
 	"flashsale/cmd/flashsale/internal/prove/lab"
 )
 
-// What a drill hits, and what it waits for before it mends what it broke.
+// This file has the aims of drills: which node a fault hits, and which event ends it.
 
-// atKeeper aims at the node that keeps the sale. If none does, it is the first.
+// atKeeper aims at the node that keeps the sale. Without keepers, it aims at the first node.
 func atKeeper(ctx context.Context, a *attack, p *step) error {
 	if p.node = 0; a.cfg.Strategy != variants.Lua {
 		return nil
@@ -28,8 +28,7 @@ func atKeeper(ctx context.Context, a *attack, p *step) error {
 	return err
 }
 
-// keeper is the node that keeps the sale, other than one that can't be asked
-// any more.
+// keeper returns the node that keeps the sale. It does not ask nodes listed in gone.
 func (a *attack) keeper(ctx context.Context, gone ...*lab.Node) (keeper *lab.Node, err error) {
 	err = a.until(ctx, "a node keeps the sale", func(ctx context.Context) bool {
 		for _, n := range a.Nodes {
@@ -57,14 +56,14 @@ func untilSucceeded(ctx context.Context, a *attack, p *step) error {
 	return atKeeper(ctx, a, p)
 }
 
-// untilPassFailed loses answers of MySQL until a pass of the keeper has failed.
+// untilPassFailed loses answers of MySQL until a keeper's pass has failed.
 func untilPassFailed(ctx context.Context, a *attack, p *step) error {
 	const failures = "flashsale_keeper_failures_total"
 	before := a.Sum(ctx, failures)
 	p.last = 0
 	p.until = func(ctx context.Context) error {
-		// A keeper that has nothing to carry at that moment notices nothing.
-		return tries(10, "no keeper noticed that answers were lost", func() (bool, error) {
+		// A keeper without orders in that moment misses no answer. Try again.
+		return tries(10, "no pass of a keeper failed because of lost answers", func() (bool, error) {
 			a.pause(ctx, 300*time.Millisecond, 500*time.Millisecond)
 			if a.Sum(ctx, failures) > before {
 				return true, nil
@@ -76,7 +75,7 @@ func untilPassFailed(ctx context.Context, a *attack, p *step) error {
 	return atKeeper(ctx, a, p)
 }
 
-// untilWritesMissed has the replica of Redis lack something.
+// untilWritesMissed waits until the replica of Redis lacks some writes.
 func untilWritesMissed(_ context.Context, a *attack, p *step) error {
 	p.variant, p.last, p.down = 1, 0, a.between(100*time.Millisecond, time.Second)
 	p.until = func(ctx context.Context) error {
@@ -93,13 +92,13 @@ func untilWritesMissed(_ context.Context, a *attack, p *step) error {
 	return nil
 }
 
-// offset is how far a Redis has come in the stream of writes.
+// offset returns the position of a Redis in the stream of writes.
 func offset(ctx context.Context, rdb *redis.Client) int64 {
 	info, _ := rdb.Info(ctx, "replication").Result()
 	return int64(lab.Number(info, "master_repl_offset:"))
 }
 
-// variant chooses a form of the fault.
+// variant returns an aim that chooses a form of the fault.
 func variant(n int) func(context.Context, *attack, *step) error {
 	return func(_ context.Context, _ *attack, p *step) error {
 		p.variant = n
@@ -107,8 +106,8 @@ func variant(n int) func(context.Context, *attack, *step) error {
 	}
 }
 
-// untilDirect waits until buyers have got their orders without Redis, from nodes that
-// say so, and once Redis is back, until the gate is rebuilt.
+// untilDirect waits until orders are placed without Redis and all nodes report degraded
+// service. After Redis returns, it waits until the gate is rebuilt.
 func untilDirect(ctx context.Context, a *attack, p *step) error {
 	const orders, many = "flashsale_direct_orders_total", 20
 	had := a.Sum(ctx, orders)
@@ -121,7 +120,7 @@ func untilDirect(ctx context.Context, a *attack, p *step) error {
 			return err
 		}
 		for _, n := range a.Nodes {
-			err := a.until(ctx, n.Name+" says that it sells without Redis", func(ctx context.Context) bool {
+			err := a.until(ctx, n.Name+" reports that it sells without Redis", func(ctx context.Context) bool {
 				ready, err := n.Page(ctx, "/readyz")
 				return err == nil && strings.Contains(ready, "degraded") && strings.Contains(ready, "redis")
 			})
@@ -141,7 +140,7 @@ func untilDirect(ctx context.Context, a *attack, p *step) error {
 	return nil
 }
 
-// untilTransactionsMissed has the replica of MySQL lack something.
+// untilTransactionsMissed waits until the replica of MySQL lacks some transactions.
 func untilTransactionsMissed(ctx context.Context, a *attack, p *step) error {
 	p.until = func(ctx context.Context) error {
 		a.pause(ctx, 50*time.Millisecond, 300*time.Millisecond)
@@ -158,7 +157,7 @@ func untilTransactionsMissed(ctx context.Context, a *attack, p *step) error {
 	return downFor(ctx, a, p)
 }
 
-// downFor is without a primary for a while.
+// downFor draws the time without a primary.
 func downFor(_ context.Context, a *attack, p *step) error {
 	p.down = a.between(100*time.Millisecond, time.Second)
 	return nil

@@ -10,7 +10,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql" // the drill's own look at the database
+	_ "github.com/go-sql-driver/mysql" // driver for the drill's own queries
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/cmd/flashsale/internal/operate/api"
@@ -24,33 +24,33 @@ import (
 )
 
 const (
-	sku = "drill" // the one sale of every drill
+	sku = "drill" // the sale under attack
 
-	// lease is shorter than serve's default: a drill lasts seconds.
+	// lease is shorter than serve's default, because a drill lasts seconds.
 	lease = 2 * time.Second
-	// directAfter is how long Redis must be gone, for the same reason: longer
-	// than where a drill merely has it restart.
+	// directAfter is the time without Redis after which nodes enter direct mode. It is
+	// short for the same reason, but longer than a restart of Redis in a drill.
 	directAfter = 1500 * time.Millisecond
-	// clientTimeout leaves the balancer time to ask another node.
+	// clientTimeout allows the balancer to try another node.
 	clientTimeout = 8 * time.Second
 )
 
-// An attack is what one drill is done to: a sale on a stage, and the balancer that the
-// buyers of the load test talk to.
+// An attack is one drill: a stage with a sale under attack, and the balancer that the
+// buyers of the load test use.
 type attack struct {
 	*stage
 	*notes
 	cfg      Config
-	random   *rand.Rand // the fault's goroutine's
+	random   *rand.Rand // used only by the goroutine of the fault
 	balancer *lab.Balancer
 	operator *api.Client
 
-	// The drill's own look at the stores, past the nodes.
+	// Connections of the drill itself to the stores.
 	redis *redis.Client
 	mysql *sql.DB
 }
 
-// open starts everything.
+// open starts the servers and the nodes.
 func (f *fault) open(ctx context.Context, cfg Config) (a *attack, err error) {
 	a = &attack{cfg: cfg, random: f.numbers(cfg.Seed)}
 	a.notes = &notes{stop: func() {}, at: func() time.Duration { return a.balancer.Elapsed() }, say: func(format string, args ...any) {
@@ -75,9 +75,9 @@ func (f *fault) open(ctx context.Context, cfg Config) (a *attack, err error) {
 		return nil, err
 	}
 	err = a.startNodes(ctx, lab.NodeConfig{Strategy: cfg.Strategy}, func(name string) []string {
-		flags := append(lab.Brief(lease, directAfter), "--trusted-proxies", "127.0.0.1") // each buyer of the attack comes from an address of its own
+		flags := append(lab.Brief(lease, directAfter), "--trusted-proxies", "127.0.0.1") // each buyer of the attack has its own address
 		if f.clocks {
-			// Never right, and never by the same amount twice.
+			// Every clock is wrong, and each by another offset.
 			off := a.between(time.Minute, 10*time.Minute).Round(time.Second)
 			if a.random.IntN(2) == 0 {
 				off = -off
@@ -102,8 +102,8 @@ func (f *fault) open(ctx context.Context, cfg Config) (a *attack, err error) {
 	return a, err
 }
 
-// follows waits until MySQL's replica has all, and has the primary wait for it from
-// then on.
+// follows waits until MySQL's replica has caught up. From then on the primary waits for
+// the replica before it confirms a commit, unless the drill is asynchronous.
 func (a *attack) follows(ctx context.Context) error {
 	if err := a.caughtUp(ctx); err != nil || a.cfg.Asynchronous {
 		return err
@@ -112,7 +112,7 @@ func (a *attack) follows(ctx context.Context) error {
 }
 
 // rebuildPrimary makes the old primary the replica of the new one, even after ctx has
-// ended. The new primary sold alone until then.
+// ended.
 func (a *attack) rebuildPrimary(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := a.rebuild(ctx); err != nil {
@@ -126,8 +126,8 @@ func (a *attack) rebuildPrimary(ctx context.Context) error {
 	return err
 }
 
-// run carries one drill out: the servers, the attack with the fault in it, the
-// verdict.
+// run carries one drill out: it starts the servers, attacks the sale, injects the fault
+// and judges.
 func (f *fault) run(ctx context.Context, cfg Config, all *Report) (row Row, err error) {
 	row = Row{Name: f.name, Done: []string{}, Violations: []string{}}
 	if f.keeper && cfg.Strategy != variants.Lua {
@@ -138,7 +138,7 @@ func (f *fault) run(ctx context.Context, cfg Config, all *Report) (row Row, err 
 	cfg.Say("%s: %s", f.name, f.happens)
 	a, err := f.open(ctx, cfg)
 	if err != nil {
-		return row, fmt.Errorf("set the stage: %w", err)
+		return row, fmt.Errorf("start the servers: %w", err)
 	}
 	var verdict *report.Report
 	defer func() {
@@ -155,7 +155,7 @@ func (f *fault) run(ctx context.Context, cfg Config, all *Report) (row Row, err 
 	}()
 	all.Stores = a.Stores.Versions
 
-	// A fault that still waits for the attack when there is none any more gives up.
+	// A fault that is still waiting for something when the attack ends gives up.
 	faulty, stop := context.WithCancel(ctx)
 	defer stop()
 	faulted := make(chan error, 1)
@@ -163,7 +163,7 @@ func (f *fault) run(ctx context.Context, cfg Config, all *Report) (row Row, err 
 	verdict, err = loadtest.Run(ctx, a.load())
 	stop()
 	if fault := <-faulted; fault != nil && err == nil {
-		err = fmt.Errorf("bring the fault about: %w", fault)
+		err = fmt.Errorf("inject the fault: %w", fault)
 	}
 	row.Done = append(row.Done, a.done...)
 	if verdict != nil {
@@ -173,7 +173,7 @@ func (f *fault) run(ctx context.Context, cfg Config, all *Report) (row Row, err 
 	return row, err
 }
 
-// strike waits for the moment of the fault, and carries it out.
+// strike waits until the time of the fault, and injects it.
 func (f *fault) strike(ctx context.Context, a *attack) error {
 	if err := a.moment(ctx); err != nil {
 		return err
@@ -194,9 +194,9 @@ func (f *fault) strike(ctx context.Context, a *attack) error {
 	return err
 }
 
-// load is the attack on the sale. Half of what is asked for is on sale: selling
-// is well under way when the fault begins, goes on after it, and the last units
-// are fought for even if it stood still for half of the time.
+// load configures the attack on the sale. Buyers order twice the units on sale. The
+// sale is selling when the fault begins, and continues after it. Buyers compete for the
+// last units even if the sale stood still for half of the time.
 func (a *attack) load() loadtest.Config {
 	c := loadtest.Defaults()
 	c.Target, c.SKU, c.Name = a.balancer.URL(), sku, "Drill"
@@ -210,48 +210,47 @@ func (a *attack) load() loadtest.Config {
 	return c
 }
 
-// numbers are what the timing is drawn with. Each drill has numbers of its own, so
-// that it does the same when it is run alone.
+// numbers returns the random numbers that determine the timing. Each drill has its own
+// numbers, so its timing does not depend on other drills of the run.
 func (f *fault) numbers(seed int64) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(f.name))
 	return lab.Numbers(seed, h.Sum64())
 }
 
-// moment waits for the attack and then for the time of the fault: late enough that
-// orders are under way, and early enough that there is much left to sell.
+// moment waits for the start of the attack and then for the time of the fault. At that
+// time many orders are in flight and many units are left.
 func (a *attack) moment(ctx context.Context) error {
 	d := a.between(a.cfg.Duration*3/20, a.cfg.Duration*6/20)
 	select {
 	case <-a.balancer.Began:
 		return client.Wait(ctx, d)
 	case <-ctx.Done():
-		return fmt.Errorf("no attack to disturb: %w", ctx.Err())
+		return fmt.Errorf("wait for the attack: %w", ctx.Err())
 	}
 }
 
-// between draws a time.
 func (a *attack) between(least, most time.Duration) time.Duration {
 	return lab.Between(a.random, least, most)
 }
 
-// pause lets a drawn time pass, for a fault that has something to mend: it merely
-// ends early with ctx.
+// pause waits for a drawn duration. It ends early with ctx and returns no error, because
+// the fault must be ended in any case.
 func (a *attack) pause(ctx context.Context, least, most time.Duration) {
 	sleep(ctx, a.between(least, most))
 }
 
-// until asks until the answer is yes.
-func (a *attack) until(ctx context.Context, what string, yes func(ctx context.Context) bool) error {
-	return lab.Until(ctx, 20*time.Millisecond, what, func(ctx context.Context) (bool, error) { return yes(ctx), nil })
+// until polls until ok returns true.
+func (a *attack) until(ctx context.Context, what string, ok func(ctx context.Context) bool) error {
+	return lab.Until(ctx, 20*time.Millisecond, what, func(ctx context.Context) (bool, error) { return ok(ctx), nil })
 }
 
-// tries tries up to so many times, until it succeeds.
-func tries(most int, failed string, try func() (bool, error)) error {
-	for range most {
+// tries calls try until it returns true or an error, at most limit times.
+func tries(limit int, failed string, try func() (bool, error)) error {
+	for range limit {
 		if ok, err := try(); ok || err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("%s, in %d attempts", failed, most)
+	return fmt.Errorf("%s, in %d attempts", failed, limit)
 }

@@ -10,23 +10,23 @@ import (
 	"flashsale/cmd/flashsale/internal/prove/lab"
 )
 
-// A buyer orders, asks again where an answer was lost, pays, cancels, or forgets
-// about it. It takes a new name where its old one may not have more units.
+// A buyer orders, repeats calls without a final answer, and then pays, cancels, or lets
+// the order expire. At the buyer's limit it takes a new name.
 type buyer struct {
 	*round
 	number int
-	names  int // so far
-	asks   int // keys and references so far
+	names  int // names used so far
+	asks   int // keys and payment references used so far
 	random *rand.Rand
 }
 
-// patience is how long a buyer asks again before it gives up on an answer.
+// patience is the longest time for which a buyer repeats a call without a final answer.
 const patience = 8 * time.Second
 
-// buy is one buyer until ctx ends. What it has begun by then, it finishes.
+// buy runs the buyer until ctx ends. It completes an order that it has begun.
 func (b *buyer) buy(ctx context.Context) {
 	for ctx.Err() == nil {
-		b.once(ctx)
+		b.orderOnce(ctx)
 		sleep(ctx, b.between(50*time.Millisecond, 300*time.Millisecond))
 	}
 }
@@ -39,7 +39,7 @@ func (b *buyer) name() string {
 	return fmt.Sprintf("buyer-%d-%d-%d", b.round.number, b.number, b.names)
 }
 
-func (b *buyer) once(ctx context.Context) {
+func (b *buyer) orderOnce(ctx context.Context) {
 	quantity := 1
 	if b.random.IntN(5) == 0 {
 		quantity = 2
@@ -53,12 +53,12 @@ func (b *buyer) once(ctx context.Context) {
 	case c.Code == "buyer_limit":
 		b.names++
 	case c.accepted():
-		b.end(ctx, c)
+		b.finish(ctx, c)
 	}
 }
 
-// end is what becomes of an order that the buyer has.
-func (b *buyer) end(ctx context.Context, c *call) {
+// finish decides what the buyer does with an accepted order.
+func (b *buyer) finish(ctx context.Context, c *call) {
 	id := c.Order.ID
 	b.asks++
 	paying := call{verb: pay, node: b.random.IntN(nodeCount), buyer: c.buyer, sku: c.sku, order: id, ref: fmt.Sprintf("%s%d.%d", refMark, b.number, b.asks)}
@@ -69,15 +69,15 @@ func (b *buyer) end(ctx context.Context, c *call) {
 		b.settle(ctx, paying)
 	case 3, 4:
 		b.settle(ctx, cancelling)
-	case 5: // both in the same instant
-		other := b.twin()
+	case 5: // pays and cancels at the same time
+		other := b.clone()
 		b.later(func() { other.settle(ctx, cancelling) })
 		b.settle(ctx, paying)
-	case 6: // after it was cancelled
+	case 6: // pays after cancelling
 		b.settle(ctx, cancelling)
 		b.settle(ctx, paying)
 	case 2, 7, 8: // pays after a while, or after the order has expired
-		late := b.twin()
+		late := b.clone()
 		if chance > 2 {
 			after = window + after/3
 		}
@@ -90,66 +90,66 @@ func (b *buyer) end(ctx context.Context, c *call) {
 	}
 }
 
-// twin is the same buyer at another call, with a chance of its own: two
-// goroutines may not draw from one.
-func (b *buyer) twin() *buyer {
+// clone returns the same buyer for a parallel call. It has its own random numbers,
+// because a rand.Rand must not be shared by goroutines.
+func (b *buyer) clone() *buyer {
 	return &buyer{round: b.round, number: b.number, random: rand.New(rand.NewPCG(b.random.Uint64(), 0))}
 }
 
-// settle asks until the answer is definite, each time another node, under the
-// same key or reference. It goes on after ctx has ended, for a moment.
+// settle repeats a call at other nodes, with the same key or reference, until the answer
+// is final. It continues for a moment after ctx has ended.
 func (b *buyer) settle(ctx context.Context, c call) *call {
 	until := time.Now().Add(patience)
 	for {
-		got := b.do(b.whole, c)
+		got := b.do(b.runCtx, c)
 		if got.Status == http.StatusAccepted && b.random.IntN(2) == 0 {
-			seen := b.do(b.whole, call{verb: look, node: b.random.IntN(nodeCount), buyer: c.buyer, sku: c.sku, key: c.key, quantity: c.quantity, location: got.Location})
+			seen := b.do(b.runCtx, call{verb: lookup, node: b.random.IntN(nodeCount), buyer: c.buyer, sku: c.sku, key: c.key, quantity: c.quantity, location: got.Location})
 			if seen.accepted() {
 				return seen
 			}
 		}
-		if got.accepted() || got.refused() || time.Now().After(until) || b.whole.Err() != nil ||
+		if got.accepted() || got.refused() || time.Now().After(until) || b.runCtx.Err() != nil ||
 			ctx.Err() != nil && time.Now().Add(patience/2).After(until) {
 			return got
 		}
 		c.node = (c.node + 1 + b.random.IntN(nodeCount-1)) % nodeCount
-		// Half of them wait until nothing more can come of the call, and take a no
-		// after that for the last word.
+		// Half of the buyers wait until no late script can take units, so a refusal after
+		// that must be final.
 		if least := 100 * time.Millisecond; b.random.IntN(2) == 0 {
-			sleep(b.whole, b.between(least, 3*least))
+			sleep(b.runCtx, b.between(least, 3*least))
 		} else {
-			sleep(b.whole, deadline+b.between(least/10, 2*least))
+			sleep(b.runCtx, deadline+b.between(least/10, 2*least))
 		}
 	}
 }
 
 const (
-	replayers     = 12 // goroutines for each node
+	replayers     = 12 // goroutines per node
 	replayTimeout = 500 * time.Millisecond
 )
 
-// replay repeats promised orders, payments and cancellations at one node. It alternates
-// between one of the newest promises and its share of all promises. A refusal is quick, so
-// replay does not wait for a node that hangs. After ctx has ended, replay completes its
-// first round, within a buyer's patience.
+// replay repeats accepted orders, payments and cancellations at one node. It alternates
+// between one of the newest promises and its share of all promises. Its timeout is short,
+// so that a node that hangs does not stop the replays. After ctx has ended, replay
+// completes its first pass, within a buyer's patience.
 func (a *round) replay(ctx context.Context, node, share int, random *rand.Rand) {
-	ends, cancel := context.WithCancel(a.whole)
+	ends, cancel := context.WithCancel(a.runCtx)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(patience, cancel) })()
-	const newest = 200 // the promises of some seconds
+	const newest = 200 // about the promises of the last seconds
 	for turn := share; ends.Err() == nil; turn += replayers {
-		a.booking.Lock()
+		a.bookMu.Lock()
 		promises := a.promises
-		a.booking.Unlock()
+		a.bookMu.Unlock()
 		if ctx.Err() != nil && turn >= len(promises) {
 			return
 		}
 		if n := len(promises); n > 0 {
 			for _, i := range []int{turn % n, n - 1 - random.IntN(min(n, newest))} {
-				again := promises[i]
-				again.node = node
-				soon, cancel := context.WithTimeout(a.whole, replayTimeout)
-				a.do(soon, again)
+				promised := promises[i]
+				promised.node = node
+				soon, cancel := context.WithTimeout(a.runCtx, replayTimeout)
+				a.do(soon, promised)
 				cancel()
 			}
 		}
@@ -157,14 +157,14 @@ func (a *round) replay(ctx context.Context, node, share int, random *rand.Rand) 
 	}
 }
 
-// probe asks for one unit of the sale whenever the sale has answered no buyer for a while.
-// The buyer is below the limit, and the node is healthy.
+// probe orders one unit whenever the sale has neither sold nor refused for a while. The
+// buyer is below the limit, and the node is healthy.
 func (a *round) probe(ctx context.Context, sale int) {
 	l, asked := a.liveness[sale], 0
 	var busy = make(chan struct{}, 4)
 	for ctx.Err() == nil {
 		sleep(ctx, 100*time.Millisecond)
-		nodes := a.state.well()
+		nodes := a.state.usable()
 		if l.idle(&a.state) < 300*time.Millisecond || len(nodes) == 0 {
 			continue
 		}
@@ -179,7 +179,7 @@ func (a *round) probe(ctx context.Context, sale int) {
 			sku: l.sku, key: keyMark + "probe", quantity: 1,
 		}
 		a.later(func() {
-			if a.do(a.whole, c).refused() {
+			if a.do(a.runCtx, c).refused() {
 				l.refuses(&a.state)
 			}
 			<-busy

@@ -10,12 +10,12 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// What a buyer can ask for.
+// A verb is an action of a buyer.
 type verb string
 
 const (
 	place  verb = "place"
-	look   verb = "look"
+	lookup verb = "look"
 	pay    verb = "pay"
 	cancel verb = "cancel"
 )
@@ -23,21 +23,21 @@ const (
 // A call is one request of a buyer and its answer.
 type call struct {
 	verb            verb
-	node            int // index of the one that was asked
+	node            int // index of the node
 	buyer, sku, key string
 	quantity        int
-	order           string // what pay and cancel are for
-	ref             string // of a payment
-	location        string // of the order to look at
-	ip              string // of the buyer; empty: the loopback address
+	order           string // id of the order to pay or cancel
+	ref             string // payment reference
+	location        string // URL of the order to look up
+	ip              string // address of the buyer; if empty, the loopback address
 
 	sent    time.Time
 	latency time.Duration
 	judge.Answer
 }
 
-// intent is what a call is about, however often it is sent: an order under a key, a
-// payment under a reference, or a cancellation.
+// intent identifies a call and its repetitions: an order under a key, a payment under a
+// reference, or a cancellation.
 type intent struct {
 	verb            verb
 	buyer, sku, key string
@@ -51,12 +51,13 @@ func (c *call) intent() intent {
 	return intent{verb: c.verb, order: c.order, ref: c.ref}
 }
 
-// orders reports whether the call is about a key, and not about an order's end.
-func (c *call) orders() bool { return c.verb == place || c.verb == look }
+// orders reports whether the call is about an order under a key. Payments and
+// cancellations are not.
+func (c *call) orders() bool { return c.verb == place || c.verb == lookup }
 
 func (c *call) request() judge.Request {
 	r := judge.Request{Kind: judge.First, Node: c.node, Buyer: c.buyer, Key: c.key, Quantity: c.quantity, Sent: c.sent, Latency: c.latency, Answer: c.Answer}
-	if c.verb == look {
+	if c.verb == lookup {
 		r.Kind = judge.Lookup
 	}
 	return r
@@ -66,8 +67,8 @@ func (c *call) closing() judge.Closing {
 	return judge.Closing{Cancel: c.verb == cancel, Node: c.node, OrderID: c.order, Buyer: c.buyer, Ref: c.ref, Sent: c.sent, Latency: c.latency, Answer: c.Answer}
 }
 
-// accepted reports whether the answer promises a durable order, or that it was paid or
-// cancelled. A 202 promises nothing.
+// accepted reports whether the answer promises a durable order, a payment or a
+// cancellation. A 202 does not.
 func (c *call) accepted() bool {
 	if c.orders() {
 		return c.request().Announces()
@@ -83,27 +84,27 @@ func (c *call) refused() bool {
 	return c.closing().Refuses()
 }
 
-// The marks are in every key and every payment reference, so that a fault can find them
-// on the wire.
+// keyMark and refMark are in every key and every payment reference, so that a fault can
+// find them in the bytes on a wire.
 const (
 	keyMark = "key."
 	refMark = "ref."
 )
 
-// callTimeout is when a buyer gives up on a node. The node waits for a second
-// before it says 202.
+// callTimeout is a buyer's timeout. It is longer than lab.Wait, after which a node answers
+// 202.
 const callTimeout = lab.Wait + time.Second
 
-// ask makes a call.
+// ask sends a call and returns a copy with the answer.
 func (c call) ask(ctx context.Context, l *lab.Lab, conns *http.Client) *call {
 	at := client.New(l.Nodes[c.node].URL(), c.sku, conns)
-	token, _ := l.Token(c.buyer, false) // without one the nodes refuse
+	token, _ := l.Token(c.buyer, false) // without a token the node refuses
 	buyer := client.Buyer{Subject: c.buyer, Token: token, IP: c.ip}
 	c.sent = time.Now()
 	switch c.verb {
 	case place:
 		c.Answer = at.Order(ctx, judge.First, buyer, c.key, c.quantity).Answer
-	case look:
+	case lookup:
 		c.Answer = at.Lookup(ctx, buyer, judge.Request{Answer: judge.Answer{Location: c.location}}).Answer
 	default:
 		c.Answer = at.Close(ctx, buyer, c.order, c.verb == cancel, c.ref).Answer
@@ -112,11 +113,11 @@ func (c call) ask(ctx context.Context, l *lab.Lab, conns *http.Client) *call {
 	return &c
 }
 
-// do makes a call and books it, with its answer or without.
+// do sends a call and records it, with or without an answer.
 func (a *round) do(ctx context.Context, asked call) *call {
 	c := asked.ask(ctx, a.Lab, a.http)
-	a.booking.Lock()
-	defer a.booking.Unlock()
+	a.bookMu.Lock()
+	defer a.bookMu.Unlock()
 	a.book = append(a.book, c)
 	if about := c.intent(); c.accepted() && !a.promised[about] {
 		a.promised[about] = true

@@ -14,10 +14,9 @@ import (
 //go:embed shim/clock.c
 var shim []byte
 
-// A clock is the wall clock of the Redis servers that are started with its
-// environment.
+// A clock sets the wall clock of the Redis servers that run with its environment.
 type clock struct {
-	file *os.File // holds the offset in seconds
+	file *os.File // contains the offset in seconds
 	env  []string
 }
 
@@ -37,20 +36,20 @@ func newClock(ctx context.Context, dir string) (*clock, error) {
 	return c, c.set(0)
 }
 
-// set steps the clock. The offset is relative to the true time.
+// set sets the offset to the true time, in seconds.
 func (c *clock) set(seconds int) error {
 	_, err := c.file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(int64(seconds))), 0)
 	return err
 }
 
-// maxStep is the largest step of a clock, in seconds.
+// maxStep is the largest offset, in seconds.
 const maxStep = 120
 
-// stepClock steps the clock of both Redis servers, and later steps it back. The variant is
-// the offset.
+// stepClock steps the clock of both Redis servers, and later steps it back. The variant
+// determines the offset.
 func stepClock(in *injector, p step) error {
 	if in.clock == nil {
-		in.did("Redis's clock is left alone: no C compiler")
+		in.did("Redis's clock does not change: no C compiler")
 		return nil
 	}
 	offset := p.variant - maxStep

@@ -11,7 +11,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// The clock of a Redis is off by the offset that is set, and true again after a step back.
+// The clock of a Redis has the offset that is set, and none after a step back.
 func TestClock(t *testing.T) {
 	c, err := newClock(t.Context(), t.TempDir())
 	if errors.Is(err, exec.ErrNotFound) {
@@ -31,7 +31,7 @@ func TestClock(t *testing.T) {
 		check.Must(t, c.set(off))
 		now, err := rdb.Time(t.Context()).Result()
 		if got := time.Until(now); err != nil || got.Round(time.Hour) != (time.Duration(off)*time.Second).Round(time.Hour) {
-			t.Errorf("off by %v, want %ds: %v", got, off, err)
+			t.Errorf("got an offset of %v, want %ds: %v", got, off, err)
 		}
 	}
 }

@@ -14,21 +14,20 @@ import (
 	"flashsale/loadtest/servers/wire"
 )
 
-// A controlSale is a second sale on the same nodes, beside the one under attack.
-// A drill knows every order of it, and can lead it to the very moment that a
-// guard is for.
+// A controlSale is a second sale on the nodes of an attack. The drill makes all of its
+// requests, so it can time them for the guard that it tests.
 type controlSale struct {
 	*attack
 	injector *injector
 	sku      string
 	terms    api.Terms
-	buyers   int // so far
+	buyers   int // buyers so far
 }
 
-// controlWindow is for orders of it that are not to expire.
+// controlWindow is the payment window if orders must not expire.
 const controlWindow = 15 * time.Minute
 
-// beside is a fault that is done to a control sale, once it sells.
+// beside returns a fault that opens a control sale and then runs on it.
 func beside(total int64, window time.Duration, fault func(ctx context.Context, a *controlSale) error) func(*injector, step) error {
 	return func(in *injector, _ step) error {
 		a := &controlSale{attack: in.attack, injector: in, sku: "control", terms: api.Terms{
@@ -43,26 +42,26 @@ func beside(total int64, window time.Duration, fault func(ctx context.Context, a
 	}
 }
 
-// put has so many units on sale, in both stores.
+// put sets the total in both stores.
 func (a *controlSale) put(ctx context.Context, total int64) error {
 	a.terms.Total = total
 	_, err := a.operator.Put(ctx, a.sku, a.terms)
 	return err
 }
 
-// putUntil does so until the gate has it: the node that keeps the sale may be
-// paused or busy, and the change is brought by whoever keeps it then.
+// putUntil repeats put until the gate has the total. The node that keeps the sale may be
+// paused or busy.
 func (a *controlSale) putUntil(ctx context.Context, total int64) error {
 	return a.until(ctx, "the control sale is at the gate", func(ctx context.Context) bool {
 		return a.put(ctx, total) == nil && a.gate(ctx, "total") == total
 	})
 }
 
-// key names what the gate has of the sale: "sale:{sku}" and what follows it.
+// key returns the name of a key of the gate.
 func (a *controlSale) key(rest string) string { return "sale:{" + a.sku + "}" + rest }
 func (a *controlSale) lock() string           { return "lock:{" + a.sku + "}" }
 
-// gate reads a number of the gate; -1 where it is not there.
+// gate returns a number stored at the gate, or -1 if it is missing.
 func (a *controlSale) gate(ctx context.Context, field string) int64 {
 	n, err := a.redis.HGet(ctx, a.key(""), field).Int64()
 	if err != nil {
@@ -71,11 +70,11 @@ func (a *controlSale) gate(ctx context.Context, field string) int64 {
 	return n
 }
 
-// row reads numbers of the database.
+// row returns one number from the database.
 func (a *controlSale) row(ctx context.Context, query string, args ...any) (n int64, err error) {
 	err = a.mysql.QueryRowContext(ctx, query, args...).Scan(&n)
 	if err != nil {
-		err = fmt.Errorf("look into the database: %w", err)
+		err = fmt.Errorf("query the database: %w", err)
 	}
 	return n, err
 }
@@ -84,7 +83,7 @@ func (a *controlSale) count(ctx context.Context, where string) (int64, error) {
 	return a.row(ctx, "SELECT COUNT(*) FROM orders WHERE sku = ? AND "+where, a.sku)
 }
 
-// untilCount waits for so many orders.
+// untilCount waits for this number of orders.
 func (a *controlSale) untilCount(ctx context.Context, what string, want int, where string) error {
 	return a.until(ctx, what, func(ctx context.Context) bool {
 		n, err := a.count(ctx, where)
@@ -92,16 +91,16 @@ func (a *controlSale) untilCount(ctx context.Context, what string, want int, whe
 	})
 }
 
-// inSale reads a number of the sale's row.
+// inSale returns a number from the sale's row.
 func (a *controlSale) inSale(ctx context.Context, column string) (int64, error) {
 	return a.row(ctx, "SELECT "+column+" FROM sales WHERE sku = ?", a.sku)
 }
 
 func (a *controlSale) epoch(ctx context.Context) (int64, error) { return a.inSale(ctx, "epoch") }
 
-// balanced looks whether the units of the sale add up once nothing is on its
-// way, and whether they did so without being put right: no store lost or
-// invented anything, so nothing was there to be repaired.
+// balanced waits until no unit of the sale is in between, and checks that the units add
+// up. It also checks that the gate was not rebuilt: no store had lost anything, so nothing
+// needed repair.
 func (a *controlSale) balanced(ctx context.Context, epoch int64) error {
 	var last api.Audit
 	err := a.until(ctx, "the control sale is at rest", func(ctx context.Context) bool {
@@ -114,14 +113,14 @@ func (a *controlSale) balanced(ctx context.Context, epoch int64) error {
 		return err
 	}
 	if !last.Balanced {
-		a.broke("drift: of the %d units beside the attack %d are available and %d sold", last.Total, last.Available, last.Sold)
+		a.broke("drift: of the %d units of the control sale %d are available and %d sold", last.Total, last.Available, last.Sold)
 	}
 	now, err := a.epoch(ctx)
 	if err == nil && now != epoch {
 		if a.Sum(ctx, "flashsale_direct_entered_total") > 0 {
-			return errors.New("this machine is too busy: to a node Redis seemed gone, and it went direct")
+			return errors.New("the machine is too busy: a node lost contact with Redis and entered direct mode")
 		}
-		a.broke("drift: the gate beside the attack had to be repaired, though no store had lost anything")
+		a.broke("drift: the gate of the control sale was repaired, although no store had lost anything")
 	}
 	return err
 }
@@ -141,7 +140,7 @@ func (a *controlSale) buy(ctx context.Context) (placed, error) {
 func (a *controlSale) place(ctx context.Context, want int) (p placed, err error) {
 	a.buyers++
 	p.buyer = fmt.Sprint("control-", a.buyers)
-	err = a.until(ctx, fmt.Sprintf("an order beside the attack is answered %d", want), func(ctx context.Context) bool {
+	err = a.until(ctx, fmt.Sprintf("an order of the control sale is answered %d", want), func(ctx context.Context) bool {
 		c := a.order(ctx, p.buyer, 0)
 		if c.Status == want && c.Order != nil {
 			p.ID = c.Order.ID
@@ -151,13 +150,13 @@ func (a *controlSale) place(ctx context.Context, want int) (p placed, err error)
 	return p, err
 }
 
-// order asks for one unit, by the buyer's n-th key.
+// order orders one unit with the buyer's n-th key.
 func (a *controlSale) order(ctx context.Context, buyer string, n int) *call {
 	return a.ask(ctx, n, call{verb: place, buyer: buyer, key: fmt.Sprint("key-", n), quantity: 1})
 }
 
-// ask asks the nodes in turn and not the balancer, which waits for the first order of
-// the attack. Each buyer has an address of its own.
+// ask sends a call to the nodes in turn. It does not use the balancer, because the first
+// order at the balancer starts the attack. Each buyer has its own address.
 func (a *controlSale) ask(ctx context.Context, n int, c call) *call {
 	ctx, stop := context.WithTimeout(ctx, clientTimeout)
 	defer stop()
@@ -186,7 +185,7 @@ func (a *controlSale) end(ctx context.Context, p placed, how verb, n int) int {
 	return a.ask(ctx, n, call{verb: how, buyer: p.buyer, order: p.ID, ref: "paid-" + p.ID}).Status
 }
 
-// breakpoint waits until one of the nodes' wires has caught something.
+// breakpoint waits until the wire of a node has caught something.
 func (a *attack) breakpoint(ctx context.Context, what string, arm func(n *lab.Node) *wire.Catch) (keeper *lab.Node, caught *wire.Catch, err error) {
 	catches := make([]*wire.Catch, len(a.Nodes))
 	for i, n := range a.Nodes {

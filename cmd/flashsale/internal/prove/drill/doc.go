@@ -1,26 +1,26 @@
-// Package drill breaks parts of a running sale and judges what the buyers were told:
-// on private real servers, with several nodes of this very program.
+// Package drill breaks parts of a running sale and judges the answers that buyers
+// received. It uses private real servers and several nodes of this program.
 //
-// A drill is one row of the failure table: one fault, at a moment drawn from a seed,
+// A drill is one row of the failure table: one fault, at a time drawn from a seed,
 // while the load test attacks one sale (attack.go). A storm draws many faults from the
 // same catalogue (catalogue.go), one or two at a time, for three sales with buyers of
-// its own (round.go). A seed fixes the faults and their times. How requests interleave
-// with them cannot be repeated. The verdict on both is that of loadtest/judge.
+// its own (round.go). The seed determines the faults and their times, but not how
+// requests interleave with them. Package loadtest/judge gives the verdict on both.
 //
-// Five drills are each aimed at one of the guards that the promises rest on, and
-// fail without it: keeper-late (the fence), redis-goes-back (the epoch),
-// keeper-dies-restoring (the look at the hold), paid-at-expiry (the status
-// condition of closing), redis-invents (the conditional update). Most of them lead
-// a second sale, beside the one under attack, to the moment (control_sale.go).
+// Five drills each test one guard, and fail without it: keeper-late (the fence),
+// redis-goes-back (the epoch), keeper-dies-restoring (the check of the hold),
+// paid-at-expiry (the status condition of closing), redis-invents (the conditional
+// update). Most of them use a second sale, in which they can time every request
+// (control_sale.go).
 //
-// These files check what must hold in a storm:
+// Three files check conditions during a storm:
 //
-//   - watch.go reads the database twenty times a second, in one consistent read:
-//     is anything oversold, is a buyer above the limit, does a key have two
-//     orders, is a payment both taken and refunded, has a fence, an epoch or a
-//     number that only grows gone back;
-//   - liveness.go asks at the same moments: if a node is healthy, does each sale that has
-//     units left sell within two leases, and does each sale that is sold out refuse;
-//   - settle.go asks when all is mended: are all units back within the stated
-//     time, and can they be bought, not one more and not one less.
+//   - watch.go reads the database twenty times a second, in one consistent read. It
+//     reports an oversold sale, a buyer above the limit, a key with two orders, a
+//     payment both taken and refunded, and any fence, epoch or count that has
+//     decreased.
+//   - liveness.go checks at the same times that, if a node is healthy, each sale with
+//     units left sells within two leases, and each sold-out sale refuses.
+//   - settle.go checks after the last fault that all units are back within the stated
+//     time, and that exactly these units can be bought.
 package drill

@@ -14,35 +14,35 @@ import (
 	"flashsale/loadtest/servers"
 )
 
-// Config of a run.
+// Config configures a run.
 type Config struct {
 	lab.Config
-	Seed     int64  // fixes the times of the faults and the requests of the buyers
-	Strategy string // how the nodes sell, see variants.Strategies
-	Keep     bool   // the logs, if a promise was broken
+	Seed     int64  // determines the times of the faults and the requests of the buyers
+	Strategy string // one of variants.Strategies
+	Keep     bool   // keep the logs if a promise was broken
 
-	Names    []string      // of the drills to run, see Names, or Storm alone; none means all drills
+	Names    []string      // drills to run, see function Names, or Storm alone; none means all drills
 	Rate     int           // orders per second
-	Duration time.Duration // of each attack: long enough for the fault to be mended within it
+	Duration time.Duration // duration of each attack; it must be long enough to end the fault
 
-	Length time.Duration // of all rounds of the storm together, without the time they take to settle
-	Faults []string      // of the storm: names of those to draw from; none means all
+	Length time.Duration // duration of the storm, without the time to settle after each round
+	Faults []string      // names of the faults of the storm; none means all
 
-	// MySQLFolder has the mysqld of MySQL 9, for a replication group.
+	// MySQLFolder contains the mysqld of MySQL 9, for a replication group.
 	MySQLFolder string
 
-	// Asynchronous has MySQL's primary not wait for its replica, which loses
-	// orders where the replica is promoted.
+	// Asynchronous makes MySQL's primary commit without waiting for its replica. If the
+	// replica is then promoted, orders are lost.
 	Asynchronous bool
 }
 
-// Storm is named like a drill, and runs by itself.
+// Storm is the name of the storm in Config.Names.
 const Storm = "storm"
 
-// Names of the drills that are run where none is asked for, in that order.
+// Names returns the drills that run if no drill is named, in this order.
 func Names() []string { return names(func(f *fault) bool { return f.sees != "" && !f.byName() }) }
 
-// ByName are those that are run only where they are asked for.
+// ByName returns the drills that run only if they are named.
 func ByName() []string { return names((*fault).byName) }
 
 func names(of func(*fault) bool) (all []string) {
@@ -57,7 +57,7 @@ func names(of func(*fault) bool) (all []string) {
 // inStorm reports whether storms draw the fault.
 func (f *fault) inStorm() bool { return f.variants > 0 }
 
-// List writes what can be run.
+// List writes the drills and the faults of the storm.
 func List(w io.Writer) error {
 	var out strings.Builder
 	for _, f := range catalogue {
@@ -66,9 +66,9 @@ func List(w io.Writer) error {
 		}
 	}
 	fmt.Fprintf(&out, "storm (by itself, with --minutes)\n  happens  faults drawn from a seed, one or two at a time, see below\n"+
-		"  buyer    503 or 202 for a moment, then the truth\n"+
-		"  never    oversell; two orders under one key; a yes lost; a definite no that becomes a yes; "+
-		"a payment both taken and refunded; a sale that stands still beside a healthy node; a unit stranded\n")
+		"  buyer    503 or 202 for a moment, then the final answer\n"+
+		"  never    oversell; two orders under one key; an acceptance lost; a final refusal followed by an acceptance; "+
+		"a payment both taken and refunded; a sale that stands still although a node is healthy; a unit stranded\n")
 	for _, f := range catalogue {
 		if f.inStorm() {
 			fmt.Fprintf(&out, "  %-22s %s\n", f.name, f.happens)
@@ -78,7 +78,7 @@ func List(w io.Writer) error {
 	return err
 }
 
-// Validate names everything that is wrong, at once.
+// Validate returns an error that names every invalid field.
 func (c Config) Validate() error {
 	f := c.Config.Faults()
 	if err := variants.CheckStrategy(c.Strategy); err != nil {
@@ -98,11 +98,10 @@ func (c Config) Validate() error {
 	return errors.Join(f...)
 }
 
-// Run runs drills one after the other, or the storm. Everything it started has ended when
-// it returns. A drill that could not be carried out leaves its error in its row,
-// and the others run. The error is for what concerns all of them: servers that
-// are not installed, a context that ended; the report then has the drills that
-// were done by then.
+// Run runs drills one after the other, or the storm. When it returns, everything that
+// it started has ended. If a drill cannot be carried out, its row contains the error,
+// and the remaining drills run. Run itself returns an error if servers are not
+// installed or ctx ended. The report then contains the drills completed so far.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -118,7 +117,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		}
 		row, err := f.run(ctx, cfg, report)
 		switch {
-		case ctx.Err() != nil: // what was seen so far proves nothing
+		case ctx.Err() != nil: // an interrupted drill proves nothing
 			return report, ctx.Err()
 		case errors.Is(err, servers.ErrNotInstalled):
 			return nil, err

@@ -10,54 +10,55 @@ import (
 	"flashsale/loadtest/client"
 )
 
-// A fault is one entry of the catalogue, for drills and for storms.
+// A fault is one entry of the catalogue, for drills and storms.
 type fault struct {
 	name    string
 	happens string
 	draws
 
-	// do breaks something and mends it, also after the context has ended, which only
-	// makes it hurry. An error means that nothing broke, or that it is not mended.
+	// do breaks something and repairs it. If the context ends, do repairs at once. It
+	// returns an error if nothing broke or if the repair failed.
 	do func(in *injector, p step) error
 
-	// For a drill. A fault without these texts is drawn by storms alone.
-	sees  string // the buyer
-	never string // is true
-	// aim completes the step: what to hit, and what to wait for. Nil: the step is complete.
+	// Fields for drills. A fault without these texts is only drawn by storms.
+	sees  string // effects that buyers notice
+	never string // effects that must not happen
+	// aim completes the step: it chooses the node, and the event that ends the fault. If
+	// aim is nil, the step is complete.
 	aim func(ctx context.Context, a *attack, p *step) error
-	// keeper: the fault is in what a variant of the gallery has not: keepers, the
-	// gate, direct mode, clocks.
+	// keeper is true if the fault needs a keeper, a gate, direct mode or clocks, which
+	// variants of the gallery do not have.
 	keeper  bool
 	standby bool // MySQL has a replica
 	group   bool // MySQL is the primary of a replication group
-	clocks  bool // of the nodes differ
+	clocks  bool // the clocks of the nodes differ
 }
 
-// draws say how a step is drawn. A fault without variants is for drills alone.
+// draws are the parameters of a drawn step. A fault without variants is only for drills.
 type draws struct {
-	variants    int           // forms that it takes
-	least, most time.Duration // that it lasts
-	joins       bool          // may be a second fault at the same time as any other
+	variants    int           // number of forms
+	least, most time.Duration // bounds of the duration
+	joins       bool          // the fault may run at the same time as any other fault
 }
 
-// byName reports whether the drill runs only where it is asked for. A database that
-// fails over takes long.
+// byName reports whether the drill runs only if it is named, because failing over a
+// database takes long.
 func (f *fault) byName() bool { return f.standby || f.group }
 
-// A step is one fault: what, where, how and for how long.
+// A step is one fault with its target and its duration.
 type step struct {
 	fault   *fault
-	node    int           // index of the node that it hits, where it hits one
-	sku     int           // index of the sale, where it hits one
-	variant int           // which of the fault's forms
-	last    time.Duration // from the fault until it is mended
+	node    int           // index of the target node, if any
+	sku     int           // index of the target sale, if any
+	variant int           // form of the fault
+	last    time.Duration // duration of the fault
 	with    *step         // a second fault at the same time, or nil
-	calm    time.Duration // after it
+	calm    time.Duration // pause after the fault
 
-	until func(ctx context.Context) error // waits for the end in place of the time; nil: the time is enough
-	after func(ctx context.Context) error // of a drill: waits once it is mended
+	until func(ctx context.Context) error // waits for the end of the fault; if nil, last is its duration
+	after func(ctx context.Context) error // in a drill, waits for something after the repair
 
-	down time.Duration // of a drill: without a primary
+	down time.Duration // in a drill, the time without a primary
 }
 
 func draw(random *rand.Rand, f *fault) step {
@@ -71,27 +72,27 @@ func draw(random *rand.Rand, f *fault) step {
 type injector struct {
 	*stage
 	*notes
-	ctx      context.Context // what is broken is mended after it, too
+	ctx      context.Context // its end shortens faults
 	state    *brokenState
 	skus     [skuCount]string
-	operator *operator // of a storm; nil in a drill
-	attack   *attack   // of a drill; nil in a storm
+	operator *operator // operator of the storm; nil in a drill
+	attack   *attack   // attack of the drill; nil in a storm
 }
 
-// healing is for mending: it continues when the storm or the drill has ended, but not
-// for ever.
+// healing returns a context for repairs. It continues after the storm or the drill, for
+// at most lab.Patience.
 func (in *injector) healing() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(in.ctx), lab.Patience)
 }
 
-// begin notes what is done, and what it changes.
+// begin records what was done, and the change of the state.
 func (in *injector) begin(kind change, what func(c *brokenState), format string, args ...any) {
 	in.did(format, args...)
 	in.state.change(kind, what)
 }
 
-// lasts waits as long as the step lasts, and mends. Meanwhile lacks is true of the state;
-// nil means that nothing is taken away.
+// lasts waits for the duration of the step and then calls mend. In between, lacks has
+// changed the state; lacks is nil if the fault takes nothing away.
 func (in *injector) lasts(p step, kind change, lacks func(c *brokenState, by int), mend func(context.Context) error, format string, args ...any) error {
 	if p.last > 0 {
 		format, args = format+" for %.1fs", append(args, p.last.Seconds())
@@ -119,7 +120,6 @@ func (in *injector) lasts(p step, kind change, lacks func(c *brokenState, by int
 	return err
 }
 
-// wait lets the time of the step pass.
 func (in *injector) wait(p step) error {
 	if p.until != nil {
 		return p.until(in.ctx)
@@ -128,7 +128,7 @@ func (in *injector) wait(p step) error {
 	return nil
 }
 
-// quietly is a mend that cannot fail.
+// quietly returns a repair function that cannot fail.
 func quietly(mend func()) func(context.Context) error {
 	return func(context.Context) error {
 		mend()
@@ -136,5 +136,4 @@ func quietly(mend func()) func(context.Context) error {
 	}
 }
 
-// sleep lets d pass, or the time until ctx ends.
 func sleep(ctx context.Context, d time.Duration) { _ = client.Wait(ctx, d) }

@@ -20,16 +20,15 @@ func restartMySQL(in *injector, p step) error {
 	return in.lasts(p, lost, mysqlAway, db.Restart, "MySQL killed")
 }
 
-// leaveBehind pauses MySQL's primary, which waits for its replica, and promotes the
-// replica. The old primary then resumes. It commits nothing any more, but one node is left
-// there and reads from it. The last sale takes units on payment, and both nodes receive
-// the same payments. In variant 1, a sale in direct mode is sold out at that moment, and
-// both nodes receive the same orders.
+// leaveBehind fails MySQL over and leaves one node at the old primary. That primary waits
+// for its replica, so it answers reads and commits nothing. The last sale takes units on
+// payment, and the node left behind receives the same payments as another node. In variant
+// 1, a sale in direct mode is sold out at that time, and both nodes receive the same orders.
 func leaveBehind(in *injector, p step) error {
 	ctx, cancel := in.healing()
 	defer cancel()
 	if version := in.mysqls[in.primary].Version; !strings.HasPrefix(version, "MariaDB") {
-		in.did("no node is left behind: %s is no MariaDB", version)
+		in.did("no node is left behind: %s is not MariaDB", version)
 		return nil
 	}
 	if err := in.standby(ctx); err != nil {
@@ -62,8 +61,8 @@ func leaveBehind(in *injector, p step) error {
 	return in.rebuild(ctx)
 }
 
-// asks returns the calls whose outcome only the new primary will have: payments of orders
-// that both primaries have, or orders in direct mode.
+// asks returns the calls whose outcome only the new primary has: payments of orders that
+// both primaries have, or orders in direct mode.
 func (in *injector) asks(p step, skus []string) (asks []call) {
 	for i := range 4 {
 		c := call{
@@ -82,10 +81,10 @@ func (in *injector) asks(p step, skus []string) (asks []call) {
 	return asks
 }
 
-// untilAccepted repeats a call until it is accepted, for at most about a second.
+// untilAccepted repeats a call until it is accepted, for about one second.
 func (in *injector) untilAccepted(c call) (got *call) {
 	for range 10 {
-		if got = in.operator.do(in.operator.whole, c); got.accepted() {
+		if got = in.operator.do(in.operator.runCtx, c); got.accepted() {
 			break
 		}
 		sleep(in.ctx, 100*time.Millisecond)
@@ -93,8 +92,8 @@ func (in *injector) untilAccepted(c call) (got *call) {
 	return got
 }
 
-// replace makes the replica the primary, and leaves a node behind for a while. During that
-// time both nodes receive the calls.
+// replace makes the replica the primary, and leaves one node at the old primary for a
+// while. During that time both the new primary's nodes and this node receive the calls.
 func (in *injector) replace(p step, skus []string, asks []call) error {
 	ctx, cancel := in.healing()
 	defer cancel()
@@ -119,7 +118,7 @@ func (in *injector) replace(p step, skus []string, asks []call) error {
 		in.operator.later(func() {
 			if in.untilAccepted(c).accepted() {
 				c.node = p.node
-				in.operator.do(in.operator.whole, c)
+				in.operator.do(in.operator.runCtx, c)
 			}
 		})
 	}
@@ -134,7 +133,7 @@ func except(nodes []*lab.Node, one *lab.Node) []*lab.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *lab.Node) bool { return n == one })
 }
 
-// failOverMySQL kills the primary while its replica lacks its last transactions.
+// failOverMySQL kills the primary while its replica lacks the last transactions.
 func failOverMySQL(in *injector, p step) error {
 	in.relay.Cut()
 	err := in.wait(p)
@@ -149,8 +148,8 @@ func failOverMySQL(in *injector, p step) error {
 	return in.attack.rebuildPrimary(in.ctx)
 }
 
-// pauseMySQL promotes the replica of a primary that is paused and continues. One node is
-// left there, and the drill asks the old primary for a write, too.
+// pauseMySQL pauses the primary, promotes its replica, and lets the old primary continue.
+// One node still uses the old primary, and the drill also tries to write to it.
 func pauseMySQL(in *injector, p step) error {
 	left, old := in.Nodes[p.node], in.mysqls[in.primary]
 	in.did("primary paused")
@@ -172,11 +171,11 @@ func pauseMySQL(in *injector, p step) error {
 	}
 	in.leadMySQL(left)
 	now, err := old.Transactions(ctx)
-	in.did("%s led to the new primary, the old one has %d transactions that nobody else has", left.Name, now-has)
+	in.did("%s led to the new primary, the old one has %d transactions that no other server has", left.Name, now-has)
 	return errors.Join(err, in.attack.rebuildPrimary(ctx))
 }
 
-// failOverGroup kills the primary of a replication group, which elects another one.
+// failOverGroup kills the primary of a replication group, which then elects another one.
 func failOverGroup(in *injector, _ step) error {
 	old := in.mysqls[in.primary]
 	old.Kill()

@@ -19,8 +19,8 @@ func loseRedis(in *injector, p step) error {
 	return in.lose(p, "Redis", w, func() { in.cutRedis(p.node) }, func() { in.restoreRedis(p.node) }, func(c *brokenState, by int) { c.noRedis[p.node] += by })
 }
 
-// lose has a node lose a store. Cut: its connections end and no new ones are
-// taken. Frozen: nothing comes through, and nothing ends.
+// lose separates a node from a store. Cut: connections end, and new ones are rejected.
+// Frozen: connections stay open, and no bytes pass.
 func (in *injector) lose(p step, store string, w *wire.Wire, begin, end func(), lacks func(c *brokenState, by int)) error {
 	how := "cut"
 	if p.variant == 1 {
@@ -50,28 +50,28 @@ func pauseNode(in *injector, p step) error {
 	return in.lasts(p, faulted, lacks, func(context.Context) error { return victim.Resume() }, "%s paused", victim.Name)
 }
 
-// What is looked for in the bytes that a node sends.
+// Patterns of the bytes that a node sends.
 var (
 	isCommit = wire.Contains("\x03COMMIT")
 	isScript = wire.Contains("evalsha")
 )
 
-// isOrder tells whether a script is for orders of a sale, or for payments that
-// take units.
+// isOrder reports whether a script contains orders of the sale, or payments that take
+// units.
 func isOrder(piece []byte, sku string) bool {
 	return isScript(piece) && bytes.Contains(piece, []byte("{"+sku+"}")) &&
 		(bytes.Contains(piece, []byte(keyMark)) || bytes.Contains(piece, []byte(refMark)))
 }
 
-// while returns match until it is over: what a wire has not met by then, it is
-// not to meet in a later step.
+// while returns match until end is called. Then the pattern matches nothing, so that a
+// wire does not apply it in a later step.
 func while(match func([]byte) bool) (_ func([]byte) bool, end func()) {
 	var over atomic.Bool
 	return func(piece []byte) bool { return !over.Load() && match(piece) }, func() { over.Store(true) }
 }
 
-// silenceCommits has one or two connections go silent in the middle of a COMMIT,
-// and stay so for good. New ones work.
+// silenceCommits silences one or two connections during a COMMIT, and does not restore
+// them. New connections work.
 func silenceCommits(in *injector, p step) error {
 	match, end := while(isCommit)
 	victim := in.Nodes[p.node]
@@ -106,9 +106,9 @@ func (in *injector) loseAnswers(p step, w *wire.Wire, many int, match func([]byt
 	return in.lasts(p, faulted, nil, quietly(end), "%s: the answers to %d %s are lost", in.Nodes[p.node].Name, many, what)
 }
 
-// delayOrders holds what one node asks the gate of one sale for, and lets it arrive
-// late. Meanwhile the sale is sold out, so that whoever asks another node is refused.
-// When the orders arrive, there are units to take.
+// delayOrders delays the orders of one node on the way to the gate of one sale. Meanwhile
+// the sale is sold out, so that other nodes refuse buyers. When the delayed orders
+// arrive, there are units again.
 func delayOrders(in *injector, p step) error {
 	victim, sku := in.Nodes[p.node], in.skus[p.sku]
 	defer in.operator.leave(sku)()

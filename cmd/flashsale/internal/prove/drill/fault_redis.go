@@ -17,15 +17,15 @@ import (
 // redisAway is the state while no node can write to Redis.
 func redisAway(c *brokenState, by int) { c.redis += by }
 
-// refuseWrites has Redis answer and take no writes, because it is out of memory, is a
-// replica of no server, or has too few replicas.
+// refuseWrites makes Redis answer and refuse writes, because it is out of memory, is a
+// replica of an unreachable server, or has too few replicas.
 func refuseWrites(in *injector, p step) error {
 	kind := []struct {
 		name       string
 		begin, end []any
 	}{
 		{"out of memory", []any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}},
-		{"a replica of nobody", []any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}},
+		{"a replica of an unreachable server", []any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}},
 		{"it misses its replicas", []any{"CONFIG", "SET", "min-replicas-to-write", "9"}, []any{"CONFIG", "SET", "min-replicas-to-write", "0"}},
 	}[p.variant]
 	if err := in.command(kind.begin...); err != nil {
@@ -35,7 +35,7 @@ func refuseWrites(in *injector, p step) error {
 	return in.lasts(p, lost, redisAway, end, "Redis refuses writes (%s)", kind.name)
 }
 
-// command has the current Redis carry out a command.
+// command runs a command on the current Redis.
 func (in *injector) command(args ...any) error {
 	rdb := lab.Redis(in.redises[in.active].Addr())
 	defer func() { _ = rdb.Close() }()
@@ -57,8 +57,8 @@ func (in *injector) forget(args ...any) error {
 	return err
 }
 
-// restartRedis kills Redis, which comes back from its log or empty, or cuts it off from
-// all nodes, and it comes back as it was.
+// restartRedis kills Redis and restarts it with its log or empty. In variant 2 it cuts
+// Redis off from all nodes, and Redis returns unchanged.
 func restartRedis(in *injector, p step) error {
 	r := in.redises[in.active]
 	if p.variant == 2 {
@@ -72,7 +72,7 @@ func restartRedis(in *injector, p step) error {
 	return in.lasts(p, lost, redisAway, r.RestartEmpty, "Redis killed, back empty")
 }
 
-// slowRedis has every answer of Redis take longer.
+// slowRedis delays every answer of Redis.
 func slowRedis(in *injector, p step) error {
 	late := in.attack.between(50*time.Millisecond, 250*time.Millisecond).Round(time.Millisecond)
 	delay := func(d time.Duration) {
@@ -84,7 +84,7 @@ func slowRedis(in *injector, p step) error {
 	return in.lasts(p, mended, nil, quietly(func() { delay(0) }), "Redis answers %v later", late)
 }
 
-// loseRedisAnswers lets Redis receive what the nodes send, and loses all its answers.
+// loseRedisAnswers loses all answers of Redis. Requests still arrive.
 func loseRedisAnswers(in *injector, p step) error {
 	var mends []func()
 	for _, n := range in.Nodes {
@@ -98,15 +98,15 @@ func loseRedisAnswers(in *injector, p step) error {
 }
 
 // failOver cuts the replica off from the primary, which continues to accept writes, and
-// then promotes the replica. In variant 1, the primary is killed. It is started again for
-// its next turn.
+// then promotes the replica. In variant 1, the primary is killed. Its next turn restarts
+// it.
 func failOver(in *injector, p step) error {
 	return in.promote(p, func(ctx context.Context, from *servers.Redis, replica *redis.Client) error {
 		if err := unfollow(ctx, replica); err != nil {
 			return err
 		}
 		in.did("a replica of Redis is cut off")
-		err := in.wait(p) // the primary's writes of this time will be lost
+		err := in.wait(p) // writes to the primary during this time are lost
 		in.state.change(lost, func(c *brokenState) { c.redis++ })
 		how := ""
 		if p.variant == 1 {
@@ -122,7 +122,7 @@ func failOver(in *injector, p step) error {
 	})
 }
 
-// takeOver kills Redis's primary, and leads the nodes to its replica.
+// takeOver kills Redis's primary, promotes its replica, and leads the nodes to it.
 func (in *injector) takeOver(replica *redis.Client) error {
 	ctx, cancel := in.healing()
 	defer cancel()
@@ -143,7 +143,7 @@ func goOverApart(in *injector, p step) error {
 	sku := in.skus[p.sku]
 	return in.promote(p, func(ctx context.Context, _ *servers.Redis, replica *redis.Client) error {
 		in.state.change(lost, func(c *brokenState) { c.redis++ })
-		in.did("a replica of Redis is promoted, %s goes over to it, and the others %.1fs after each other; %s is sold out",
+		in.did("a replica of Redis is promoted, %s changes to it, and the others %.1fs after each other; %s is sold out",
 			in.Nodes[p.node].Name, p.last.Seconds(), sku)
 		err := lab.Promote(ctx, replica)
 		for i := range nodeCount {
@@ -161,9 +161,9 @@ func goOverApart(in *injector, p step) error {
 }
 
 // promote makes the idle Redis a replica of the active one. lead promotes the replica and
-// leads the nodes to it. The two servers take turns, so that Redis fails back to a process
-// that the nodes have seen before. One sale is sold out during the whole fault, because only
-// there a buyer whose order Redis has forgotten could be refused.
+// leads the nodes to it. The two servers take turns, so Redis also fails back to a process
+// that the nodes have used before. One sale is sold out during the whole fault, because
+// only in such a sale a buyer whose order Redis has forgotten could be refused.
 func (in *injector) promote(p step, lead func(ctx context.Context, from *servers.Redis, replica *redis.Client) error) error {
 	ctx, cancel := in.healing()
 	defer cancel()
@@ -184,7 +184,7 @@ func (in *injector) promote(p step, lead func(ctx context.Context, from *servers
 	return nil
 }
 
-// cutRedis cuts a node off from Redis, for one more reason.
+// cutRedis cuts a node off from Redis and counts one more reason for the cut.
 func (in *injector) cutRedis(i int) {
 	in.state.mu.Lock()
 	defer in.state.mu.Unlock()
@@ -192,7 +192,7 @@ func (in *injector) cutRedis(i int) {
 	in.Nodes[i].Redis.Cut()
 }
 
-// restoreRedis takes one reason away, and with the last one the cut.
+// restoreRedis removes one reason, and restores the connection after the last one.
 func (in *injector) restoreRedis(i int) {
 	in.state.mu.Lock()
 	defer in.state.mu.Unlock()
@@ -213,7 +213,7 @@ func (in *injector) restoreAllRedis() {
 	}
 }
 
-// leadRedis leads a node to the active Redis. A node that is cut off stays so.
+// leadRedis leads a node to the active Redis. A node that is cut off stays cut off.
 func (in *injector) leadRedis(i int) {
 	in.state.mu.Lock()
 	defer in.state.mu.Unlock()
@@ -223,8 +223,8 @@ func (in *injector) leadRedis(i int) {
 	}
 }
 
-// partition leaves Redis alone to one node, and MySQL alone to the other nodes. One sale
-// is sold out when the partition begins. The other nodes restock it.
+// partition leaves one node with Redis alone, and the other nodes with MySQL alone. One
+// sale is sold out when the partition begins. The other nodes restock it.
 func partition(in *injector, p step) error {
 	sku := in.skus[p.sku]
 	defer in.operator.leave(sku)()
@@ -249,9 +249,9 @@ func partition(in *injector, p step) error {
 	}), "%s has Redis alone, the others have MySQL alone", in.Nodes[p.node].Name)
 }
 
-// leaveQueue: MySQL stands still until orders wait in the queue, and then Redis
-// is cut off with them. One sale is sold in direct mode until it is sold out,
-// and has units again when Redis is back, with the old queue.
+// leaveQueue freezes MySQL until orders wait in the queue, and then cuts Redis off with
+// these orders. One sale is sold out in direct mode. It is restocked just before Redis
+// returns with the old queue.
 func leaveQueue(in *injector, p step) error {
 	sku := in.skus[p.sku]
 	defer in.operator.leave(sku)()
@@ -274,9 +274,9 @@ func leaveQueue(in *injector, p step) error {
 	return nil
 }
 
-// holdUpChange: the last sale takes units on payment and is sold out, and from now
-// on it takes them on order. The rebuild that goes with the change is held up, and
-// the gate of before answers: it knows none of the orders that have no units.
+// holdUpChange changes the last sale, which is sold out, from units on payment to units
+// on order. The rebuild that belongs to the change is delayed, so the old gate answers.
+// That gate does not have the orders without units.
 func holdUpChange(in *injector, p step) error {
 	sku := in.skus[skuCount-1]
 	defer in.operator.leave(sku)()
@@ -292,7 +292,7 @@ func holdUpChange(in *injector, p step) error {
 	}
 	in.begin(lost, nil, "%s takes its units on order again, and its rebuild is held up for %.1fs", sku, p.last.Seconds())
 	in.operator.onPayment.Store(false)
-	in.operator.later(func() { in.operator.stock(in.ctx, sku, 0) }) // it waits for the gate
+	in.operator.later(func() { in.operator.stock(in.ctx, sku, 0) }) // this call waits for the rebuilt gate
 	sleep(in.ctx, p.last)
 	for _, caught := range held {
 		caught.Pass()
@@ -300,8 +300,8 @@ func holdUpChange(in *injector, p step) error {
 	return nil
 }
 
-// shuts tells whether a script shuts the gate of a sale: of those with two keys it is
-// the one that has the sale and its queue.
+// shuts reports whether a script shuts the gate of a sale. It is the only script whose
+// two keys are the sale and its queue.
 func shuts(piece []byte, sku string) bool {
 	_, keys, found := bytes.Cut(piece, []byte("\r\n$1\r\n2\r\n"))
 	sale := "sale:{" + sku + "}"

@@ -7,9 +7,9 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// longestGap is the longest time in which no buyer heard a yes, from the first
-// order until there was nothing left to sell, or the attack was over. A yes is the
-// first 201 of an order: replays are no news, and a 202 promises nothing yet.
+// longestGap returns the longest time without an acceptance, from the first order until
+// the sale was sold out or the attack ended. Only the first 201 of an order counts, not a
+// replay, and not a 202.
 func longestGap(requests []judge.Request, attack time.Duration) (gap time.Duration) {
 	var first, soldOut time.Time
 	earliest := func(t *time.Time, now time.Time) {
@@ -21,9 +21,9 @@ func longestGap(requests []judge.Request, attack time.Duration) (gap time.Durati
 	for _, r := range requests {
 		switch {
 		case r.Status == 201 && r.Order != nil:
-			yes := byOrder[r.Order.ID]
-			earliest(&yes, r.End())
-			byOrder[r.Order.ID] = yes
+			accepted := byOrder[r.Order.ID]
+			earliest(&accepted, r.End())
+			byOrder[r.Order.ID] = accepted
 		case r.Code == "sold_out":
 			earliest(&soldOut, r.End())
 		}
@@ -35,14 +35,14 @@ func longestGap(requests []judge.Request, attack time.Duration) (gap time.Durati
 	if !soldOut.IsZero() && soldOut.Before(end) {
 		end = soldOut
 	}
-	yeses := []time.Time{end}
-	for _, yes := range byOrder {
-		yeses = append(yeses, yes)
+	acceptances := []time.Time{end}
+	for _, accepted := range byOrder {
+		acceptances = append(acceptances, accepted)
 	}
-	slices.SortFunc(yeses, time.Time.Compare)
-	for _, yes := range yeses {
-		if !yes.After(end) {
-			gap, last = max(gap, yes.Sub(last)), yes
+	slices.SortFunc(acceptances, time.Time.Compare)
+	for _, accepted := range acceptances {
+		if !accepted.After(end) {
+			gap, last = max(gap, accepted.Sub(last)), accepted
 		}
 	}
 	return gap

@@ -32,13 +32,13 @@ func keeperDiesRestoring(ctx context.Context, a *controlSale) error {
 		return err
 	}
 	defer mark.Drop()
-	back, err := a.givenBack(ctx, orders)
+	back, err := a.released(ctx, orders)
 	if err != nil {
 		return err
 	}
 	keeper.Kill()
 	mark.Drop()
-	a.did("%s killed, the keeper, %d units back at the gate and not marked", keeper.Name, back)
+	a.did("keeper %s killed, %d orders released at the gate and not marked", keeper.Name, back)
 	if err := keeper.Restart(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
@@ -52,7 +52,8 @@ func keeperDiesRestoring(ctx context.Context, a *controlSale) error {
 	return a.balanced(ctx, epoch)
 }
 
-// cancelAll cancels orders until the answer says so: a node may die of it.
+// cancelAll repeats each cancellation until it is confirmed, because the drill kills a node
+// at the same time.
 func (a *controlSale) cancelAll(ctx context.Context, orders []placed) error {
 	for _, o := range orders {
 		n := 0
@@ -67,9 +68,9 @@ func (a *controlSale) cancelAll(ctx context.Context, orders []placed) error {
 	return nil
 }
 
-// givenBack counts the orders whose units are back at the gate while the
-// database does not know; none of them would mean no fault.
-func (a *controlSale) givenBack(ctx context.Context, orders []placed) (back int, err error) {
+// released returns how many orders the gate has released while MySQL has no mark. If
+// there are none, the fault did not happen, and released returns an error.
+func (a *controlSale) released(ctx context.Context, orders []placed) (back int, err error) {
 	for _, o := range orders {
 		held, err := a.redis.HExists(ctx, a.key(":holds"), o.ID).Result()
 		if err != nil {
@@ -81,7 +82,7 @@ func (a *controlSale) givenBack(ctx context.Context, orders []placed) (back int,
 	}
 	marked, err := a.count(ctx, "restored_at IS NOT NULL")
 	if err == nil && (back == 0 || marked > 0) {
-		err = fmt.Errorf("%d orders given back and %d marked, want some and none", back, marked)
+		err = fmt.Errorf("got %d orders released and %d marked, want some released and none marked", back, marked)
 	}
 	return back, err
 }

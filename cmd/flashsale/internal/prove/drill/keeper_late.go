@@ -13,7 +13,7 @@ import (
 )
 
 func keeperLate(ctx context.Context, a *controlSale) error {
-	err := tries(5, "a keeper never believed in a lost lock for long enough", func() (bool, error) { return a.lateTransaction(ctx) })
+	err := tries(5, "every keeper noticed the lost lock too early", func() (bool, error) { return a.lateTransaction(ctx) })
 	if err != nil {
 		return fmt.Errorf("a late transaction: %w", err)
 	}
@@ -23,12 +23,11 @@ func keeperLate(ctx context.Context, a *controlSale) error {
 	return nil
 }
 
-// lateScript holds the keeper's script that brings a new total to the gate,
-// pauses the keeper, and lets the script arrive when the next one has brought
-// another total.
+// lateScript delays the keeper's script that changes the total at the gate, and pauses
+// the keeper. The script arrives after the next keeper has set another total.
 func (a *controlSale) lateScript(ctx context.Context) (err error) {
 	const known, late, newer = 1021, 1022, 1023
-	if err := a.putUntil(ctx, known); err != nil { // Redis knows the script by now
+	if err := a.putUntil(ctx, known); err != nil { // this also loads the script into Redis
 		return err
 	}
 	epoch, err := a.epoch(ctx)
@@ -37,10 +36,10 @@ func (a *controlSale) lateScript(ctx context.Context) (err error) {
 	}
 	operator := make(chan struct{})
 	go func() {
-		_ = a.put(ctx, late) // 503: the change is on its way
+		_ = a.put(ctx, late) // fails with 503, because the change is delayed
 		close(operator)
 	}()
-	keeper, script, err := a.breakpoint(ctx, "a keeper brings the new total to the gate", func(n *lab.Node) *wire.Catch {
+	keeper, script, err := a.breakpoint(ctx, "a keeper sends the new total to the gate", func(n *lab.Node) *wire.Catch {
 		return n.Redis.Hold(wire.Contains(fmt.Sprintf("\r\n%d\r\n", late), a.key("")))
 	})
 	if err != nil {
@@ -50,7 +49,7 @@ func (a *controlSale) lateScript(ctx context.Context) (err error) {
 	if err := keeper.Pause(); err != nil {
 		return err
 	}
-	a.did("%s paused, the keeper, its script on the way", keeper.Name)
+	a.did("keeper %s paused, its script delayed", keeper.Name)
 	defer func() { err = errors.Join(err, keeper.Resume()) }()
 	<-operator
 	if err := a.putUntil(ctx, newer); err != nil {
@@ -61,21 +60,21 @@ func (a *controlSale) lateScript(ctx context.Context) (err error) {
 	select {
 	case answer = <-script.Answer():
 	case <-time.After(lab.Patience):
-		return errors.New("no answer of Redis to the script")
+		return errors.New("wait for the answer to the script: timeout")
 	}
 	if strings.Contains(answer, "NOSCRIPT") {
-		return errors.New("the script is not known to Redis")
+		return errors.New("the script is not loaded in Redis")
 	}
 	a.did("another took over, the script arrives: %.40q", answer)
-	// The gate takes the old total, and its keeper puts that right.
+	// The gate accepts the old total, and the new keeper corrects it.
 	err = a.until(ctx, "the gate has the newer total", func(ctx context.Context) bool { return a.gate(ctx, "total") == newer })
 	return errors.Join(err, a.balanced(ctx, epoch))
 }
 
-// lateTransaction holds the keeper's transaction that would store an order. Redis loses
-// all keys of the sale, also the lock, and another node takes over. Then the transaction
-// continues. lateTransaction returns false if the keeper had noticed by then, so that the
-// fence was not tested.
+// lateTransaction delays the keeper's transaction that would store an order. Redis loses
+// all keys of the sale and the lock, and another node takes over. Then the transaction
+// continues. lateTransaction returns false if the keeper noticed the loss before, so that
+// the fence was not tested.
 func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err error) {
 	fence, err := a.kept(ctx)
 	if err != nil {
@@ -97,7 +96,7 @@ func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err erro
 	if order.ID == "" {
 		return false, errors.New("the order was not queued")
 	}
-	// It does not hear of its loss until its own clock tells it.
+	// Without answers to its renewals, the keeper notices the loss only by its own clock.
 	renewals := keeper.Redis.HoldAll(wire.Contains(a.lock()))
 	defer renewals.Drop()
 	const lost = "flashsale_keeper_leases_lost_total"
@@ -106,7 +105,7 @@ func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err erro
 	if err != nil {
 		return false, err
 	}
-	a.did("Redis loses the sale and its lock, %s about to store an order", keeper.Name)
+	a.did("Redis loses the sale and its lock while %s is about to store an order", keeper.Name)
 	err = a.until(ctx, "another keeper has taken over", func(ctx context.Context) bool {
 		now, err := a.inSale(ctx, "fence")
 		return err == nil && now > fence
@@ -126,7 +125,7 @@ func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err erro
 		return stale || keeper.Metric(ctx, lost) > leases
 	})
 	if !stale {
-		return false, ctx.Err() // whatever the matter was, the keeper has noticed
+		return false, ctx.Err() // the keeper has noticed the loss by itself
 	}
 	a.did("its transaction arrives")
 	if err == nil {
@@ -139,7 +138,7 @@ func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err erro
 	return true, a.balanced(ctx, epoch)
 }
 
-// kept waits until no node takes the sale over any more, and returns the fence.
+// kept waits until takeovers of the sale have ended, and returns the fence.
 func (a *controlSale) kept(ctx context.Context) (fence int64, err error) {
 	since := time.Now()
 	err = a.until(ctx, "the control sale is kept", func(ctx context.Context) bool {

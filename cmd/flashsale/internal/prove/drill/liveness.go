@@ -9,61 +9,58 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// How long a sale that has something left may stand still, from the last change
-// of what is broken on.
+// Bounds of how long a sale may stand still after the last change of the state.
 const (
-	sellsWithin = 2*stormLease + slack // one healthy node is left
-	// Redis came back, or lost something: two comparisons find it.
+	sellsWithin = 2*stormLease + slack // at least one node is healthy
+	// mendsWithin applies after Redis returns or loses data: two comparisons find it.
 	mendsWithin = 2*comparison + sellsWithin
-	// No node can write to Redis: it takes up to twice --direct-after and the
-	// timeout of one look until sales go direct.
+	// directWithin applies if no node can write to Redis. Direct mode begins after up to
+	// twice --direct-after plus the timeout of one check.
 	directWithin = 2*stormDirectAfter + time.Second + sellsWithin
 )
 
-// notNow is when sales are asked that nobody can sell.
-const notNow = time.Duration(math.MaxInt64)
+// notExpected is the value of expectFrom while no node can sell.
+const notExpected = time.Duration(math.MaxInt64)
 
-// A brokenState is what the faults have broken just now, and what may be asked
-// of the service for all that. The numbers are reasons: two faults may cut the
-// same node.
+// A brokenState records what the faults have broken at the moment, and from when on sales
+// must sell again. Its numbers count reasons, because two faults may cut the same node.
 type brokenState struct {
-	mu      sync.Mutex
-	down    [nodeCount]int // the node does not run, or stands still
-	noRedis [nodeCount]int
-	noMySQL [nodeCount]int
-	redis   int // takes no writes
-	mysql   int
-	cuts    [nodeCount]int // of the node's wire to Redis, whatever the reason
-	pauses  []judge.Pause
-	resting bool // nobody buys any more
+	mu            sync.Mutex
+	down          [nodeCount]int // the node is stopped or paused
+	noRedis       [nodeCount]int
+	noMySQL       [nodeCount]int
+	redis         int // Redis accepts no writes
+	mysql         int
+	cuts          [nodeCount]int // cuts of the node's wire to Redis
+	pauses        []judge.Pause
+	buyersStopped bool
 
-	// Times of the storm's own life: seconds in which this process had the
-	// processor and the disk. A machine that is busy with something else counts for
-	// nothing.
-	now     time.Duration
-	askFrom time.Duration // no sale is asked before whether it sells
+	// Times are in the storm's own time: seconds in which this process had the processor
+	// and the disk. If the machine is busy with other work, the storm's time stands still.
+	now        time.Duration
+	expectFrom time.Duration // sales must sell from this time on
 }
 
-// What a change of the state is.
+// A change classifies a change of the state.
 type change int
 
 const (
-	faulted change = iota // something may have to be taken over
-	mended                // nothing that sells is touched
-	lost                  // a store has lost something, or may have
+	faulted change = iota // another node may have to take over
+	mended                // a repair that does not affect nodes that sell
+	lost                  // a store may have lost something
 )
 
-// change notes a fault or its end, and gives the service the time that it needs
-// for that.
+// change records a fault or its end, and gives the service the time that it needs to
+// recover.
 func (c *brokenState) change(kind change, what func(c *brokenState)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	well := c.healthy()
+	wasHealthy := c.healthy()
 	if what != nil {
 		what(c)
 	}
 	switch {
-	case c.healthy() && (kind == lost || !well):
+	case c.healthy() && (kind == lost || !wasHealthy):
 		c.grant(mendsWithin)
 	case c.healthy() && kind == mended:
 	case c.healthy():
@@ -71,12 +68,12 @@ func (c *brokenState) change(kind change, what func(c *brokenState)) {
 	case c.direct():
 		c.grant(directWithin)
 	default:
-		c.askFrom = notNow
+		c.expectFrom = notExpected
 	}
 }
 
-// left tells what is still broken, or nil.
-func (c *brokenState) left() error {
+// unrepaired returns an error that describes what is still broken, or nil.
+func (c *brokenState) unrepaired() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var none [nodeCount]int
@@ -87,21 +84,21 @@ func (c *brokenState) left() error {
 	return nil
 }
 
-// grant gives time from now on, and takes none away that was granted before.
+// grant allows d from now on. It never shortens the time granted before.
 func (c *brokenState) grant(d time.Duration) {
-	if c.askFrom == notNow || c.askFrom < c.now+d {
-		c.askFrom = c.now + d
+	if c.expectFrom == notExpected || c.expectFrom < c.now+d {
+		c.expectFrom = c.now + d
 	}
 }
 
-// time is the storm's own.
+// time returns the storm's own time.
 func (c *brokenState) time() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-// healthy tells whether one node runs and writes to both stores.
+// healthy reports whether a node runs and can write to both stores.
 func (c *brokenState) healthy() bool {
 	for i := range nodeCount {
 		if c.redis+c.mysql+c.down[i]+c.noRedis[i]+c.noMySQL[i] == 0 {
@@ -111,7 +108,7 @@ func (c *brokenState) healthy() bool {
 	return false
 }
 
-// direct tells whether a node can sell without Redis, as none writes to it.
+// direct reports whether a node can sell in direct mode because no node can write to Redis.
 func (c *brokenState) direct() bool {
 	sells := false
 	for i := range nodeCount {
@@ -126,8 +123,8 @@ func (c *brokenState) direct() bool {
 	return sells
 }
 
-// well are the nodes that run and reach MySQL, the healthy ones first.
-func (c *brokenState) well() (nodes []int) {
+// usable returns the nodes that run and reach MySQL. It prefers nodes that also reach Redis.
+func (c *brokenState) usable() (nodes []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var others []int
@@ -146,7 +143,7 @@ func (c *brokenState) well() (nodes []int) {
 	return nodes
 }
 
-// paused notes that a node stands still, or with -1 that it has resumed. Callers hold mu.
+// paused records that a node is paused, or with -1 that it has resumed. Callers hold mu.
 func (c *brokenState) paused(node, by int) {
 	c.down[node] += by
 	if by > 0 {
@@ -160,24 +157,24 @@ func (c *brokenState) paused(node, by int) {
 	}
 }
 
-// A liveness is how one sale has been getting on.
+// A liveness records the progress of one sale.
 type liveness struct {
 	sku     string
 	rows    int64         // durable orders
-	soldOut bool          // nothing was left at the last look
-	refused bool          // a buyer received a final refusal since the last look
-	last    time.Duration // when the sale last sold, or refused because it was sold out
-	gap     time.Duration // the longest time without a sale or refusal, while buyers asked
+	soldOut bool          // no unit was left at the last observation
+	refused bool          // a buyer received a final refusal since the last observation
+	last    time.Duration // time of the last order, or of the last refusal while sold out
+	gap     time.Duration // longest time without a sale or a refusal while the sale was watched
 
-	looked, asked time.Duration // time of the last look; time in which buyers asked
+	looked, asked time.Duration // time of the last observation; total time watched
 }
 
-// look judges the sale by its rows in the database: a sale with units left must sell, and
-// a sale without units must refuse. It returns a description of the failure, or "".
-func (l *liveness) look(c *brokenState, rows, left int64) string {
+// observe judges the sale by its rows in the database. A sale with units left must sell,
+// and a sale without units must refuse. observe returns a description of a failure, or "".
+func (l *liveness) observe(c *brokenState, rows, left int64) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.resting {
+	if c.buyersStopped {
 		return ""
 	}
 	passed, soldOut := c.now-l.looked, left <= 0
@@ -185,7 +182,7 @@ func (l *liveness) look(c *brokenState, rows, left int64) string {
 		l.last = c.now
 	}
 	l.looked, l.rows, l.soldOut, l.refused = c.now, max(rows, l.rows), soldOut, false
-	if c.now < c.askFrom {
+	if c.now < c.expectFrom {
 		return ""
 	}
 	l.asked += passed
@@ -196,9 +193,9 @@ func (l *liveness) look(c *brokenState, rows, left int64) string {
 	}
 	what := "sold nothing"
 	if soldOut {
-		what = "refused nobody"
+		what = "refused no buyer"
 	}
-	return fmt.Sprintf("stands still: %s has %s for %.1fs, with %d units left and a node that is well", l.sku, what, idle.Seconds(), left)
+	return fmt.Sprintf("stands still: %s has %s for %.1fs, with %d units left and a healthy node", l.sku, what, idle.Seconds(), left)
 }
 
 // refuses records that a buyer received a final refusal.
@@ -215,7 +212,7 @@ func (l *liveness) idle(c *brokenState) time.Duration {
 	return c.now - l.last
 }
 
-// watched returns the share of the time in which buyers asked, averaged over the sales.
+// watched returns the share of the time in which liveness was checked, over all sales.
 func (a *round) watched() float64 {
 	a.state.mu.Lock()
 	defer a.state.mu.Unlock()

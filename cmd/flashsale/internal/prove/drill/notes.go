@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// notes hold what was done to a sale and which promises were broken, with the times.
+// notes record what was done to a sale and which promises were broken, with their times.
 type notes struct {
 	say  func(format string, args ...any)
-	at   func() time.Duration // since the first order, 0 before it
+	at   func() time.Duration // time since the first order; 0 before it
 	stop func()               // called when a promise is broken
 
 	mu           sync.Mutex
@@ -18,18 +18,18 @@ type notes struct {
 	alike        map[string]int // broken promises by kind
 }
 
-// did notes a step of a fault.
+// did records a step of a fault.
 func (n *notes) did(format string, args ...any) {
-	n.mu.Lock() // for say too: two faults can be under way at once
+	n.mu.Lock() // also protects say, because two faults may run at the same time
 	defer n.mu.Unlock()
 	n.note(&n.done, "", fmt.Sprintf(format, args...))
 }
 
-// maxAlike is how many lines of one kind are reported.
+// maxAlike is the number of lines of one kind that are kept.
 const maxAlike = 3
 
-// broke notes that a promise is broken. The kind of a line is what precedes its colon,
-// and of each kind the first few lines are kept.
+// broke records a broken promise. The kind of a line is the text before its colon. Of each
+// kind, only the first maxAlike lines are kept.
 func (n *notes) broke(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	kind, _, _ := strings.Cut(line, ":")

@@ -8,16 +8,16 @@ import (
 	"flashsale/cmd/flashsale/internal/prove/lab"
 )
 
-// A plan deals the faults like cards: none comes again before all have come. So
-// a few seeds are enough to have met each of them.
+// A plan deals the faults like cards: no fault comes twice before all have come once.
+// A few seeds therefore cover all faults.
 type plan struct {
 	random  *rand.Rand
-	faults  []*fault // to draw from
-	joining []*fault // faults that may join
-	deck    []*fault
+	faults  []*fault // all faults of the storm
+	joining []*fault // faults that may be the second of two
+	deck    []*fault // faults that have not come in this turn
 }
 
-// next draws a step. It draws the same numbers whatever the step before did.
+// next draws a step. It always draws the same numbers for a seed.
 func (p *plan) next() step {
 	if len(p.deck) == 0 {
 		for _, i := range p.random.Perm(len(p.faults)) {
@@ -37,7 +37,7 @@ func (p *plan) next() step {
 	return first
 }
 
-// newPlan draws from the faults with these names; none means all.
+// newPlan returns a plan of the faults named in only, or of all faults if only is empty.
 func newPlan(seed int64, only []string) *plan {
 	p := &plan{random: lab.Numbers(seed, 0x5707)}
 	for _, f := range catalogue {

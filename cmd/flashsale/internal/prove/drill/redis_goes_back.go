@@ -15,7 +15,7 @@ func redisGoesBack(ctx context.Context, a *controlSale) error {
 	if err != nil {
 		return err
 	}
-	err = a.until(ctx, "the replica has heard of an order", func(ctx context.Context) bool {
+	err = a.until(ctx, "the replica has the order", func(ctx context.Context) bool {
 		held, err := replica.HExists(ctx, a.key(":holds"), first.ID).Result()
 		queued, err2 := replica.HGet(ctx, a.key(""), "queued").Int()
 		return err == nil && held && err2 == nil && queued == 0
@@ -29,15 +29,15 @@ func redisGoesBack(ctx context.Context, a *controlSale) error {
 	if err != nil {
 		return err
 	}
-	a.did("an order cancelled, another bought, the gates rebuilt, and the replica heard nothing")
+	a.did("an order cancelled, another bought, the gates rebuilt, none of it replicated")
 	if err := a.injector.takeOver(replica); err != nil {
 		return err
 	}
 	return a.buysAgain(ctx, first)
 }
 
-// exchange has another buyer buy what one gives back, and the gates rebuilt: that
-// of the sale under attack, too.
+// exchange cancels the order of one buyer and lets another buyer buy the unit. It then
+// makes the keepers rebuild both gates, also that of the sale under attack.
 func (a *controlSale) exchange(ctx context.Context, first placed) error {
 	if err := a.cancelAll(ctx, []placed{first}); err != nil {
 		return err
@@ -58,8 +58,8 @@ func (a *controlSale) exchange(ctx context.Context, first placed) error {
 	})
 }
 
-// buysAgain has a buyer whose order is cancelled try again until a gate that
-// remembers it as open does so no longer.
+// buysAgain lets a buyer whose order is cancelled order again until it is accepted. A
+// gate that still has the cancelled order refuses it.
 func (a *controlSale) buysAgain(ctx context.Context, first placed) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -69,7 +69,7 @@ func (a *controlSale) buysAgain(ctx context.Context, first placed) error {
 		status := a.order(ctx, first.buyer, tries).Status
 		refused = refused || status == http.StatusConflict
 		if status != http.StatusCreated {
-			sleep(ctx, 200*time.Millisecond) // within the limits of a buyer
+			sleep(ctx, 200*time.Millisecond) // stays below the rate limit of a buyer
 		}
 		return status == http.StatusCreated
 	})

@@ -6,7 +6,7 @@ import (
 )
 
 func redisInvents(in *injector, _ step) error {
-	ctx, a := in.ctx, &controlSale{attack: in.attack, sku: sku} // the one under attack
+	ctx, a := in.ctx, &controlSale{attack: in.attack, sku: sku} // the sale under attack
 	const unsold = "total - sold"
 	err := a.until(ctx, "everything is sold", func(ctx context.Context) bool {
 		left, err := a.inSale(ctx, unsold)

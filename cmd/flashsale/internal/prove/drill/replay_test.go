@@ -12,17 +12,17 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A silent node never answers.
+// silent is a transport to a node that never answers.
 type silent struct{}
 
 func (silent) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("silent") }
 
-// By the end of the storm, each promise has been repeated at the node at least once.
+// When replay returns, it has repeated each promise at the node at least once.
 func TestReplay(t *testing.T) {
 	l, err := lab.On(lab.Config{}, &servers.Stores{})
 	check.Must(t, err)
 	l.Nodes = []*lab.Node{{Process: &servers.Process{}}, {Process: &servers.Process{}}}
-	a := &round{storm: &storm{stage: &stage{Lab: l}, http: &http.Client{Transport: silent{}}}, whole: t.Context()}
+	a := &round{storm: &storm{stage: &stage{Lab: l}, http: &http.Client{Transport: silent{}}}, runCtx: t.Context()}
 	for i := range 3*replayers + 1 {
 		name := string(rune('a' + i))
 		a.promises = append(a.promises, call{verb: place, sku: "S", key: name}, call{verb: pay, order: name})
@@ -38,7 +38,7 @@ func TestReplay(t *testing.T) {
 	}
 	for _, c := range a.promises {
 		if !asked[c.intent()] {
-			t.Errorf("nobody has asked node 1 again for %+v", c.intent())
+			t.Errorf("got no replay at node 1 of %+v", c.intent())
 		}
 	}
 }

@@ -14,49 +14,49 @@ import (
 type Report struct {
 	Seed     int64    `json:"seed"`
 	Rate     int      `json:"rate,omitempty"`    // orders per second of a drill
-	Seconds  float64  `json:"seconds,omitempty"` // of each attack
+	Seconds  float64  `json:"seconds,omitempty"` // duration of each attack
 	Strategy string   `json:"strategy"`
-	Faults   []string `json:"faults,omitempty"` // that the storm drew from; none means all
+	Faults   []string `json:"faults,omitempty"` // faults of the storm; none means all
 	Stores   string   `json:"stores"`
-	Drills   []Row    `json:"drills"` // or the rounds of the storm
+	Drills   []Row    `json:"drills"` // drills, or rounds of the storm
 }
 
-// A Row is what came of one drill, or of one round of the storm.
+// A Row is the result of one drill, or of one round of the storm.
 type Row struct {
 	Name         string   `json:"name"`
-	Verdict      string   `json:"verdict"`        // PASS, FAIL, NOT JUDGED; or ERROR: it could not be carried out
-	Attempts     int      `json:"attempts"`       // orders that the attack asked for; all calls of a storm
-	Orders       int      `json:"orders"`         // durable, also those of the fresh buyers after the attack
-	LongestGapMS float64  `json:"longest_gap_ms"` // without a yes, while there was something to sell
-	Unavailable  int      `json:"unavailable"`    // 503s
+	Verdict      string   `json:"verdict"`        // PASS, FAIL, NOT JUDGED, or ERROR if it could not be carried out
+	Attempts     int      `json:"attempts"`       // orders of the attack, or all calls of a storm
+	Orders       int      `json:"orders"`         // durable orders, also of buyers after the attack
+	LongestGapMS float64  `json:"longest_gap_ms"` // longest time without an acceptance while units were left
+	Unavailable  int      `json:"unavailable"`    // number of 503s
 	NoAnswer     int      `json:"no_answer"`
-	Errors       float64  `json:"errors"`     // share of the attempts: both of these
-	Done         []string `json:"done"`       // the steps of the faults, with their times
-	Violations   []string `json:"violations"` // or why there is no verdict
+	Errors       float64  `json:"errors"`     // share of attempts with a 503 or without an answer
+	Done         []string `json:"done"`       // steps of the faults with their times
+	Violations   []string `json:"violations"` // broken promises, or why there is no verdict
 	Error        string   `json:"error,omitempty"`
-	Logs         string   `json:"logs,omitempty"` // directory; if they were kept
+	Logs         string   `json:"logs,omitempty"` // directory of the logs, if they were kept
 
 	Storm *StormFigures `json:"storm,omitempty"`
 
 	exit int
 }
 
-// StormFigures are what only a round of the storm has.
+// StormFigures are the figures of a round of the storm.
 type StormFigures struct {
-	Seed     int64   `json:"seed"` // repeats the round as the first of a storm
+	Seed     int64   `json:"seed"` // a storm with this seed repeats the round as its first
 	Seconds  float64 `json:"seconds"`
 	Faults   int     `json:"faults"`
-	Accepted int     `json:"accepted"` // orders, payments, cancellations
+	Accepted int     `json:"accepted"` // orders, payments and cancellations
 	Refused  int     `json:"refused"`
 	Reads    int     `json:"reads"`   // consistent reads of the database
-	Watched  float64 `json:"watched"` // share of the time in which the sales had to sell or refuse
-	Direct   bool    `json:"direct"`  // a sale was sold past Redis
+	Watched  float64 `json:"watched"` // share of the time in which liveness was checked
+	Direct   bool    `json:"direct"`  // a sale was sold in direct mode
 }
 
 // errored is the verdict on a drill that could not be carried out.
 const errored = "ERROR"
 
-// judge fills in what the load test and the buyers have to say.
+// judge fills in the load test's verdict and the figures of the buyers.
 func (r *Row) judge(v *report.Report, attack time.Duration) {
 	r.exit = v.ExitCode()
 	r.Attempts, r.Orders = v.Attempts, v.Durable
@@ -73,7 +73,8 @@ func (r *Row) judge(v *report.Report, attack time.Duration) {
 	}
 }
 
-// breaks adds what the drill or the storm itself saw, and completes the verdict.
+// breaks adds the violations that the drill or the storm itself found, and completes the
+// verdict.
 func (r *Row) breaks(broken []string) {
 	if len(broken) > 0 {
 		r.exit = judge.ExitViolation
@@ -85,21 +86,21 @@ func (r *Row) breaks(broken []string) {
 	}
 }
 
-// unjudged is the verdict on a drill that the strategy has nothing for.
+// unjudged sets the verdict on a drill that does not apply to the strategy.
 func (r *Row) unjudged(why string) {
 	r.exit, r.Verdict, r.Violations = judge.ExitUnjudged, judge.Word(judge.ExitUnjudged), []string{why}
 }
 
-// fail records that the drill could not be carried out. Violations that were found before
-// remain in the row.
+// fail records that the drill could not be carried out. Violations found before remain in
+// the row.
 func (r *Row) fail(err error) {
 	if r.Error = err.Error(); r.exit != judge.ExitViolation {
 		r.exit, r.Verdict = judge.ExitUnjudged, errored
 	}
 }
 
-// ExitCode is the worst of the verdicts, as the load test's. A drill that could
-// not be carried out is one that could not be judged.
+// ExitCode returns the load test's exit code of the worst verdict. A drill that could not
+// be carried out counts as not judged.
 func (r *Report) ExitCode() int {
 	code := judge.ExitPass
 	for _, row := range r.Drills {
@@ -111,7 +112,7 @@ func (r *Report) ExitCode() int {
 	return code
 }
 
-// summary is what was done.
+// summary describes what was done.
 func (r *Row) summary() string {
 	f := r.Storm
 	if f == nil {
@@ -119,7 +120,7 @@ func (r *Row) summary() string {
 	}
 	s := fmt.Sprintf("seed %d: %d faults, %d calls, %d reads, watched %.0f %% of the time", f.Seed, f.Faults, r.Attempts, f.Reads, 100*f.Watched)
 	if f.Direct {
-		s += ", sold past Redis"
+		s += ", sold in direct mode"
 	}
 	return s
 }
@@ -127,8 +128,8 @@ func (r *Row) summary() string {
 // WriteJSON writes the report as one JSON object.
 func (r *Report) WriteJSON(w io.Writer) error { return report.JSON(w, r) }
 
-// WriteText writes the report as a table for people, and of each drill that broke
-// something what broke. Of a round of the storm, it also writes what was done.
+// WriteText writes the report as a table, followed by the violations of each drill. For a
+// failed round of the storm it also writes the steps of the faults.
 func (r *Report) WriteText(w io.Writer) error {
 	var t report.Text
 	t.Row("drill", "verdict", "orders", "longest gap", "errors", "what was done")
@@ -162,12 +163,12 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	if length > 0 {
 		t.Line("\nThree nodes, three sales, %d buyers, %v of storm. %s\n"+
-			"longest gap: a sale with units sold nothing, or one without refused nobody, though a node was healthy; more than %v is a failure. "+
-			"Watched is the share of the time in which that was asked: not while a fault is new. errors: 503 or no answer.",
+			"longest gap: a sale with units sold nothing, or a sold-out sale refused no buyer, although a node was healthy; more than %v is a failure. "+
+			"Watched is the share of the time in which this was checked: not shortly after a fault. errors: 503 or no answer.",
 			buyerCount, length, r.Stores, sellsWithin)
 		return t.Write(w)
 	}
 	t.Line("\nThree nodes, %d orders/s for %gs each, strategy %s, seed %d. %s", r.Rate, r.Seconds, r.Strategy, r.Seed, r.Stores)
-	t.Line("longest gap: without a yes (201), while there was something to sell. errors: 503 or no answer.")
+	t.Line("longest gap: without an acceptance (201), while units were left. errors: 503 or no answer.")
 	return t.Write(w)
 }

@@ -14,12 +14,12 @@ import (
 	"flashsale/loadtest/report"
 )
 
-// A round is a storm over three new sales: the faults and the buyers until its
-// time is over or a promise is broken, then calm, and then the verdict.
+// A round runs faults and buyers over three new sales until its time is over or a
+// promise is broken. It then settles, and the judge gives the verdict.
 type round struct {
 	*storm
 	*notes
-	number    int // on this stage
+	number    int // number of the round in this storm
 	opened    time.Time
 	skus      [skuCount]string
 	state     brokenState
@@ -29,38 +29,38 @@ type round struct {
 	direct    atomic.Bool // a sale was sold in direct mode
 	onPayment atomic.Bool // the last sale takes units when an order is paid
 	faults    atomic.Int64
-	whole     context.Context // of the run: what buyers have begun they finish after the storm
-	more      sync.WaitGroup  // what buyers do later
+	runCtx    context.Context // ends with the run; buyers finish their calls after the storm
+	pending   sync.WaitGroup  // delayed calls of buyers
 
-	reads, unread int // of the watch, which has ended before they are looked at
+	reads, failedReads int // counts of the watch; read after it has ended
 
-	booking  sync.Mutex
+	bookMu   sync.Mutex
 	book     []*call // calls of the buyers
 	promises []call  // the first accepted call of each intent
 	promised map[intent]bool
 }
 
-// rest ends the question whether sales go on: nobody buys any more.
-func (c *brokenState) rest() {
+// endBuying ends the checks of liveness, because no buyer is active any more.
+func (c *brokenState) endBuying() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.resting = true
+	c.buyersStopped = true
 }
 
-// later has something done that the round waits for at its end.
-func (a *round) later(do func()) { a.more.Go(do) }
+// later runs do in the background. The round waits for it at its end.
+func (a *round) later(do func()) { a.pending.Go(do) }
 
-// round carries one round out. An error means that something could not be started
-// or mended; what was broken until then is in the row.
+// round runs one round. It returns an error if something could not be started or ended.
+// The row contains the promises broken until then.
 func (s *storm) round(ctx context.Context, seed int64, length time.Duration) (row Row, err error) {
 	s.rounds++
-	a := &round{storm: s, number: s.rounds, whole: ctx, opened: time.Now().Add(-time.Hour), promised: map[intent]bool{}}
+	a := &round{storm: s, number: s.rounds, runCtx: ctx, opened: time.Now().Add(-time.Hour), promised: map[intent]bool{}}
 	row = Row{Name: Storm, Done: []string{}, Violations: []string{}, Storm: &StormFigures{Seed: seed, Seconds: length.Seconds()}}
 	for i, letter := range []string{"a", "b", "c"} {
 		a.skus[i] = fmt.Sprintf("storm-%d-%s", s.rounds, letter)
 		a.liveness[i] = &liveness{sku: a.skus[i]}
 	}
-	a.operator = &operator{round: a, left: map[string]bool{}}
+	a.operator = &operator{round: a, lent: map[string]bool{}}
 	if err := a.open(ctx); err != nil {
 		return row, fmt.Errorf("open the sales: %w", err)
 	}
@@ -69,7 +69,7 @@ func (s *storm) round(ctx context.Context, seed int64, length time.Duration) (ro
 	defer stop()
 	began := time.Now()
 	a.notes = &notes{say: s.Say, at: func() time.Duration { return time.Since(began) }, stop: stop}
-	context.AfterFunc(storming, a.state.rest)
+	context.AfterFunc(storming, a.state.endBuying)
 	watching, enough := context.WithCancel(ctx)
 	var watch, storm sync.WaitGroup
 	defer watch.Wait()
@@ -86,11 +86,11 @@ func (s *storm) round(ctx context.Context, seed int64, length time.Duration) (ro
 		storm.Go(func() { a.probe(storming, i) })
 	}
 	if err = a.strike(storming, newPlan(seed, a.cfg.Faults)); err == nil {
-		err = a.state.left()
+		err = a.state.unrepaired()
 	}
 	stop()
 	storm.Wait()
-	a.more.Wait()
+	a.pending.Wait()
 	var rows []judge.Row
 	if err == nil && ctx.Err() == nil {
 		err = a.settle(ctx)
@@ -109,12 +109,12 @@ func (s *storm) round(ctx context.Context, seed int64, length time.Duration) (ro
 			}
 		}
 		a.close(ctx)
-		if a.unread*2 > a.reads || len(rows) == 0 {
-			err = fmt.Errorf("not judged: %d of %d reads of the database failed, and there are %d orders", a.unread, a.reads, len(rows))
+		if a.failedReads*2 > a.reads || len(rows) == 0 {
+			err = fmt.Errorf("not judged: %d of %d reads of the database failed, %d orders", a.failedReads, a.reads, len(rows))
 		}
 	}
 	if a.cfg.Keep && len(a.broken) > 0 && ctx.Err() == nil {
-		text, _ := json.MarshalIndent(a.evidence(rows), "", " ") // it has no value that JSON cannot hold
+		text, _ := json.MarshalIndent(a.evidence(rows), "", " ") // evidence always marshals
 		var keepErr error
 		row.Logs, keepErr = a.KeepLogs(Storm, map[string][]byte{"evidence.json": text})
 		err = errors.Join(err, keepErr)
@@ -123,7 +123,7 @@ func (s *storm) round(ctx context.Context, seed int64, length time.Duration) (ro
 	return row, err
 }
 
-// evidence is what the buyers of each sale were told, and the rows of its orders.
+// evidence returns, for each sale, the buyers' calls with their answers, and the rows.
 func (a *round) evidence(rows []judge.Row) (all []judge.Evidence) {
 	for _, sku := range a.skus {
 		e := judge.Evidence{SKU: sku, PerBuyerLimit: buyerLimit, Changing: true, Late: deadline, Pauses: a.state.pauses}
@@ -146,7 +146,7 @@ func (a *round) evidence(rows []judge.Row) (all []judge.Evidence) {
 	return all
 }
 
-// open puts the sales on sale and waits until every node knows them.
+// open opens the sales and waits until every node sells them.
 func (a *round) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -173,24 +173,24 @@ func (a *round) open(ctx context.Context) error {
 	return nil
 }
 
-// close ends the sales: the next round has others.
+// close ends the sales, because the next round opens other sales.
 func (a *round) close(ctx context.Context) {
 	seen := a.seen.Load()
 	if seen == nil {
 		return
 	}
 	for i, sku := range a.skus {
-		// Where it fails they stay open and idle, which harms nobody.
+		// If this fails, the sale stays open without buyers, which is harmless.
 		_ = a.put(ctx, i%nodeCount, sku, seen.sales[sku].total, time.Now())
 	}
 }
 
-// watchedShare is the share of a round in which the sales must be watched. It is above
-// one half because a round may end within a fault.
+// watchedShare is the share of a round in which liveness must be checked. It is above one
+// half because a round may end during a fault.
 const watchedShare = 0.55
 
-// strike carries out the plan until ctx ends. After each fault it waits until the sales
-// have been watched for long enough, because a new fault gives them time to recover.
+// strike carries out the plan until ctx ends. After each fault it waits until enough of
+// the time was watched, because liveness is not checked shortly after a fault.
 func (a *round) strike(ctx context.Context, p *plan) error {
 	for ctx.Err() == nil {
 		next := p.next()
@@ -220,7 +220,7 @@ func (a *round) inject(ctx context.Context, p step) error {
 	return nil
 }
 
-// report fills in what came of the round.
+// report fills in the figures of the round.
 func (a *round) report(r *Row, orders int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -229,7 +229,7 @@ func (a *round) report(r *Row, orders int) {
 		r.LongestGapMS = max(r.LongestGapMS, report.Milliseconds(l.gap))
 	}
 	f := r.Storm
-	f.Faults, f.Reads, f.Direct, f.Watched = int(a.faults.Load()), a.reads-a.unread, a.direct.Load(), a.watched()
+	f.Faults, f.Reads, f.Direct, f.Watched = int(a.faults.Load()), a.reads-a.failedReads, a.direct.Load(), a.watched()
 	for _, c := range a.book {
 		r.Attempts++
 		switch {

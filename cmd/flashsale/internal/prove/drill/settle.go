@@ -10,14 +10,14 @@ import (
 	"flashsale/cmd/flashsale/internal/operate/api"
 )
 
-// spare is how many units each sale has left at the end, to be bought.
+// spare is the number of units that settle leaves in each sale and then buys.
 const spare = 3
 
-// settle looks whether all units come back, now that everything is mended and
-// nobody buys: open orders expire, every unit is back within the stated time,
-// and what should be left can be bought, one unit after the other.
+// settle checks that all units return after the last fault, when no buyer is active. Open
+// orders must expire, all units must be back within the stated time, and units that are
+// left must sell one by one.
 func (a *round) settle(ctx context.Context) error {
-	a.onPayment.Store(false) // an order is a unit from now on
+	a.onPayment.Store(false) // every order takes units from now on
 	operator, err := a.Operator(a.Nodes[0].URL())
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (a *round) settle(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// addsUp waits until a sale is at rest and every unit is where it should be.
+// addsUp waits until no order of a sale is open or queued and its audit balances.
 func (a *round) addsUp(ctx context.Context, operator *api.Client, sku string) bool {
 	var last api.Audit
 	audit := func(ctx context.Context) bool {
@@ -46,24 +46,24 @@ func (a *round) addsUp(ctx context.Context, operator *api.Client, sku string) bo
 		}
 		return err == nil
 	}
-	// The last order was placed when the storm ended, or a little later.
+	// The last order was placed at the end of the storm or shortly after.
 	if !a.within(ctx, window+mendsWithin, func(ctx context.Context) bool { return audit(ctx) && last.Pending == 0 }) {
-		a.broke("not expired: %d units of %s are in orders that should have ended: %+v", last.Pending, sku, last)
+		a.broke("not expired: %d units of %s are in orders that should have expired: %+v", last.Pending, sku, last)
 		return false
 	}
 	if !a.within(ctx, mendsWithin, func(ctx context.Context) bool {
 		return audit(ctx) && last.Balanced && last.Queued == 0 && last.Restoring == 0
 	}) {
-		a.broke("stranded: %s does not add up %v after all was mended: %+v", sku, mendsWithin, last)
+		a.broke("stranded: %s does not balance %v after the last fault ended: %+v", sku, mendsWithin, last)
 		return false
 	}
 	return true
 }
 
-// within asks until the answer is yes or d of the storm's own time is over.
-func (a *round) within(ctx context.Context, d time.Duration, yes func(context.Context) bool) bool {
+// within polls until ok returns true, or until d of the storm's own time is over.
+func (a *round) within(ctx context.Context, d time.Duration, ok func(context.Context) bool) bool {
 	for until := a.state.time() + d; ; {
-		if yes(ctx) {
+		if ok(ctx) {
 			return true
 		}
 		if a.state.time() > until || ctx.Err() != nil {
@@ -73,9 +73,9 @@ func (a *round) within(ctx context.Context, d time.Duration, yes func(context.Co
 	}
 }
 
-// buyOut leaves a few units and buys them, each as somebody new. What counts is
-// that the sale ends sold out: a payment that hung in a database which stood
-// still may sell one of them too.
+// buyOut leaves a few units in the sale and buys them, each as a new buyer. It checks
+// only that the sale ends sold out, because a payment that was delayed in a frozen
+// database may also sell one of these units.
 func (a *round) buyOut(ctx context.Context, number int, sku string) {
 	total := int64(0)
 	put := func(ctx context.Context) bool {
@@ -87,7 +87,7 @@ func (a *round) buyOut(ctx context.Context, number int, sku string) {
 		return a.put(ctx, number%nodeCount, sku, total, a.opened.Add(24*time.Hour)) == nil
 	}
 	if !a.within(ctx, mendsWithin, put) {
-		a.broke("stands still: the total of %s cannot be changed any more", sku)
+		a.broke("stands still: the total of %s cannot be changed", sku)
 		return
 	}
 	buyer, asked := 0, 0
@@ -98,13 +98,13 @@ func (a *round) buyOut(ctx context.Context, number int, sku string) {
 			verb: place, node: asked % nodeCount, buyer: fmt.Sprintf("last-%d-%d-%d", a.number, number, buyer),
 			sku: sku, key: keyMark + "last", quantity: 1,
 		})
-		if last.accepted() || last.Status == http.StatusConflict { // after a 202 or a 503 the same key finds out
+		if last.accepted() || last.Status == http.StatusConflict { // after a 202 or a 503, ask again with the same key
 			buyer++
 		}
 		now := a.seen.Load().sales[sku]
 		return now.total == total && now.sold == total
 	}
 	if !a.within(ctx, mendsWithin, soldOut) {
-		a.broke("stranded: the last units of %s cannot be bought, the next buyer hears %d %s: %+v", sku, last.Status, last.Code, a.seen.Load().sales[sku])
+		a.broke("stranded: the last units of %s cannot be bought, the next buyer gets %d %s: %+v", sku, last.Status, last.Code, a.seen.Load().sales[sku])
 	}
 }

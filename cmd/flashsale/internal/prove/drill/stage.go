@@ -15,15 +15,15 @@ import (
 const nodeCount = 3
 
 // A stage is a lab whose stores can be replaced. The nodes use one of two Redis servers
-// and one of two MySQL servers, each by wires of its own.
+// and one of two MySQL servers, and each node has its own wires to them.
 type stage struct {
 	*lab.Lab
 	redises [2]*servers.Redis // the second is nil until it is needed
 	active  int               // index of the current Redis
 	mysqls  [2]*servers.MySQL // the second is nil until it is needed
 	primary int               // index of the current primary
-	relay   *wire.Wire        // the replica's way to the primary
-	clock   *clock            // of both Redis servers; nil unless asked for, and without a C compiler
+	relay   *wire.Wire        // connection of the replica to the primary
+	clock   *clock            // clock of both Redis servers; nil in drills and without a C compiler
 }
 
 func openStage(ctx context.Context, cfg lab.Config) (s *stage, err error) {
@@ -37,7 +37,6 @@ func openStage(ctx context.Context, cfg lab.Config) (s *stage, err error) {
 	return s, err
 }
 
-// startNodes starts the nodes, each with wires of its own.
 func (s *stage) startNodes(ctx context.Context, c lab.NodeConfig, flags func(name string) []string) error {
 	c.Wires = true
 	for i := range nodeCount {
@@ -72,7 +71,7 @@ func unfollow(ctx context.Context, replica *redis.Client) error {
 	return replica.ReplicaOf(ctx, "127.0.0.1", "1").Err()
 }
 
-// standby starts a replica of MySQL's primary, unless there is one.
+// standby starts a replica of MySQL's primary if there is none.
 func (s *stage) standby(ctx context.Context) (err error) {
 	next := &s.mysqls[1-s.primary]
 	if *next != nil {
@@ -84,7 +83,7 @@ func (s *stage) standby(ctx context.Context) (err error) {
 	return (*next).Follow(ctx, s.relay.Addr())
 }
 
-// caughtUp waits until MySQL's replica has all that the primary has now.
+// caughtUp waits until MySQL's replica has all transactions of the primary.
 func (s *stage) caughtUp(ctx context.Context) error {
 	ahead, err := s.mysqls[s.primary].Transactions(ctx)
 	if err != nil {
@@ -120,15 +119,15 @@ func (s *stage) promoteMySQL(ctx context.Context) error {
 	return err
 }
 
-// leadMySQL leads nodes to the current primary, and ends their connections to the old one.
+// leadMySQL connects nodes to the current primary and ends their old connections.
 func (s *stage) leadMySQL(nodes ...*lab.Node) {
 	for _, n := range nodes {
 		n.MySQL.Lead(s.mysqls[s.primary].Addr())
 	}
 }
 
-// rebuild removes what the old primary has, which may be transactions that no other
-// server has, and makes it the replica of the current one.
+// rebuild erases the old primary, which may have transactions that no other server
+// has, and makes it the replica of the current primary.
 func (s *stage) rebuild(ctx context.Context) error {
 	old := s.mysqls[1-s.primary]
 	old.Kill() // a clean stop might not end, because sessions wait for a replica

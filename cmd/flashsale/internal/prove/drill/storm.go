@@ -21,36 +21,36 @@ const (
 	skuCount   = 3
 	buyerCount = 24
 
-	// The nodes' settings, shorter than serve's defaults: a round lasts seconds.
+	// Settings of the nodes. They are shorter than serve's defaults, because a round lasts seconds.
 	stormLease       = time.Second
 	stormDirectAfter = 500 * time.Millisecond
 	window           = 3 * time.Second
 	buyerLimit       = 2 // units
 
-	// comparison is how often a node compares the stores (serve's default).
+	// comparison is the interval at which a node compares the stores (serve's default).
 	comparison = time.Second
-	// deadline is how long after its call has ended a script may still take
-	// units: a second, as openapi.yaml states it, and what a busy machine adds.
+	// deadline is the time after the end of a call in which its script may still take units: one
+	// second, as openapi.yaml states, plus the delay of a busy machine.
 	deadline = 1200 * time.Millisecond
-	// slack is what a busy machine adds to a promise in seconds.
+	// slack is the additional time that a busy machine may need for a promise.
 	slack = time.Second
-	// roundLength is the longest round.
+	// roundLength is the length of the longest round.
 	roundLength = time.Minute
 )
 
-// A storm is a stage for rounds of faults, and the watch's own look at the database.
+// A storm is a stage for rounds of faults, with the watch's own connection to the database.
 type storm struct {
 	*stage
 	cfg    Config
 	db     *sql.DB    // connections of the watch
-	dbWire *wire.Wire // the watch's way to the primary
+	dbWire *wire.Wire // the watch's connection to the primary
 	http   *http.Client
-	disk   *os.File // on the stores' disk, to see how quick that is
-	rounds int      // so far, for the names of their sales
+	disk   *os.File // file on the disk of the stores, to measure whether the disk is busy
+	rounds int      // rounds so far, for the names of their sales
 }
 
-// once sends each request once: Go's transport would repeat one by itself, unseen,
-// where a connection turns out to be closed.
+// once prevents silent retries. Go's transport repeats a request by itself if it finds
+// its connection closed, and the judge would not see the first one.
 type once struct{ *http.Transport }
 
 func (o once) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -74,7 +74,7 @@ func openStorm(ctx context.Context, cfg Config) (s *storm, err error) {
 	}
 	clock, err := newClock(ctx, dir)
 	if err != nil {
-		cfg.Say("fault redis-clock is left out: %v", err)
+		cfg.Say("fault redis-clock is left out: %v; install a C compiler (cc) to include it", err)
 	} else {
 		cfg.Redis.Env = clock.env
 	}
@@ -94,14 +94,14 @@ func openStorm(ctx context.Context, cfg Config) (s *storm, err error) {
 	if via, s.dbWire, err = s.Before(s.Stores.SQL); err != nil {
 		return nil, err
 	}
-	// A connection that a killed server leaves behind must not hold up the watch.
+	// A connection to a killed server must not block the watch.
 	c, err := mysql.ParseDSN(via)
 	if err != nil {
 		return nil, err
 	}
 	c.Timeout, c.ReadTimeout, c.WriteTimeout = time.Second, 2*time.Second, 2*time.Second
 	c.ParseTime = true
-	c.Logger = &mysql.NopLogger{} // broken connections are no news
+	c.Logger = &mysql.NopLogger{} // broken connections are expected
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
 		return nil, err
@@ -111,33 +111,33 @@ func openStorm(ctx context.Context, cfg Config) (s *storm, err error) {
 		s.http.CloseIdleConnections()
 		return s.db.Close()
 	})
-	// The limiter is asked, and refuses nobody.
+	// The limiter runs, with limits that no buyer reaches.
 	flags := append(lab.Brief(stormLease, stormDirectAfter), "--limit-buyer", "10000/s:10000", "--limit-ip", "10000/s:10000")
 	err = s.startNodes(ctx, lab.NodeConfig{Strategy: cfg.Strategy, Alive: true}, func(string) []string { return flags })
 	return s, err
 }
 
-// runStorm lets the storm blow. It ends with the first round that breaks a promise, as
-// a service that is broken once explains little of what comes after. What could not be
-// started or mended is in the row of its round.
+// runStorm runs rounds until the time is over. It ends after the first round that breaks
+// a promise, because later failures of a broken service mean little. If something cannot
+// be started or ended, the row of that round contains the error.
 func runStorm(ctx context.Context, cfg Config, report *Report) (err error) {
 	s, err := openStorm(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("set the stage: %w", err)
+		return fmt.Errorf("start the servers: %w", err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	report.Stores = s.Stores.Versions
 	for left, n := cfg.Length, int64(0); left > 0 && report.ExitCode() == 0; n++ {
 		length := min(left, roundLength)
-		if left -= length; left < roundLength/4 { // no round that is too short for a fault
+		if left -= length; left < roundLength/4 { // a short remainder extends this round
 			length, left = length+left, 0
 		}
 		cfg.Say("round %d, seed %d: %v, then %v of storm are left", n+1, cfg.Seed+n, length.Round(time.Second), left.Round(time.Second))
 		row, err := s.round(ctx, cfg.Seed+n, length)
-		if ctx.Err() != nil { // what was seen so far proves nothing
+		if ctx.Err() != nil { // an interrupted round proves nothing
 			return ctx.Err()
 		}
-		if err != nil { // the servers are in an unknown state
+		if err != nil { // the servers are in an unknown state; do not run another round
 			row.fail(err)
 		}
 		report.Drills = append(report.Drills, row)

@@ -10,26 +10,26 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// watchEvery is how often the database is asked: twenty times a second.
+// watchEvery is the interval between two reads of the database.
 const watchEvery = 50 * time.Millisecond
 
-// A sale is what one read of the database says of one sale.
+// A sale contains what one read of the database returned for a sale.
 type sale struct {
 	total, sold, limit int64
 	fence, epoch       int64
 	mode               string
-	open               int64 // units of its pending and paid orders
-	rows               int64 // its orders that were not rejected
-	paid               int64 // its paid orders
+	open               int64 // units in pending and paid orders
+	rows               int64 // orders that were not rejected
+	paid               int64 // paid orders
 }
 
 // A snapshot is one consistent read of the database.
 type snapshot struct {
 	sales  map[string]sale
-	broken []string // what no sale may have, row by row
+	broken []string // descriptions of forbidden rows
 }
 
-// These find rows that must not be, as one line of text each.
+// forbidden are queries that return one line of text for each row that must not exist.
 var forbidden = []string{
 	`SELECT CONCAT('over the limit: ', buyer, ' has ', SUM(quantity), ' units of ', sku) FROM orders
 	 WHERE sku IN (?, ?, ?) AND status IN ('pending_payment', 'paid') GROUP BY sku, buyer
@@ -41,7 +41,7 @@ var forbidden = []string{
 	 WHERE o.sku IN (?, ?, ?) AND o.status = 'paid'`,
 }
 
-// read asks the database for everything at one instant.
+// read reads the sales and the forbidden rows in one consistent snapshot.
 func read(ctx context.Context, db *sql.DB, skus [skuCount]string) (_ *snapshot, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -53,7 +53,7 @@ func read(ctx context.Context, db *sql.DB, skus [skuCount]string) (_ *snapshot, 
 	if _, err := conn.ExecContext(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"); err != nil {
 		return nil, err
 	}
-	// It has changed nothing: its end is only for the connection's next user.
+	// The transaction is read-only; COMMIT only frees the connection.
 	defer func() { _, _ = conn.ExecContext(ctx, "COMMIT") }()
 
 	in := []any{skus[0], skus[1], skus[2]}
@@ -97,8 +97,8 @@ func each(ctx context.Context, conn *sql.Conn, query string, args []any, row fun
 	return rows.Err()
 }
 
-// judge says what one read breaks, by itself and after the one before it (nil
-// for none).
+// judge returns what a snapshot breaks, by itself and compared with the previous one,
+// which may be nil.
 func (s *snapshot) judge(before *snapshot) (broken []string) {
 	broken = append(broken, s.broken...)
 	for sku, v := range s.sales {
@@ -127,7 +127,7 @@ func (s *snapshot) judge(before *snapshot) (broken []string) {
 	return broken
 }
 
-// watch asks until ctx ends.
+// watch reads and judges the database until ctx ends.
 func (a *round) watch(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -139,15 +139,15 @@ func (a *round) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		// A write that reaches the disk, as a commit does: while the disk stands still, so
-		// does the storm's time.
+		// Write to the disk, as a commit does. While the disk is stalled, the storm's time
+		// stands still.
 		_, written := a.disk.WriteAt([]byte{1}, 0)
 		now, err := read(ctx, a.db, a.skus)
 		err = errors.Join(err, written, a.disk.Sync())
 		a.reads++
 		switch {
 		case err != nil:
-			a.unread++
+			a.failedReads++
 		default:
 			for _, line := range now.judge(before) {
 				a.broke("%s", line)
@@ -162,7 +162,7 @@ func (a *round) watch(ctx context.Context) {
 		}
 		for _, l := range a.liveness {
 			v := before.sales[l.sku]
-			if line := l.look(&a.state, v.rows, v.total-v.sold); line != "" {
+			if line := l.observe(&a.state, v.rows, v.total-v.sold); line != "" {
 				a.broke("%s", line)
 			}
 			if v.mode == "direct" {
@@ -172,15 +172,15 @@ func (a *round) watch(ctx context.Context) {
 	}
 }
 
-// pass lets the storm's own time pass. Between two reads that are far apart the
-// machine or its disk was busy, or the database away: that counts as two reads' time.
+// pass advances the storm's own time. If two reads are far apart, the machine, the disk or
+// the database was busy, and only the time of two reads counts.
 func (c *brokenState) pass(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now += min(d, 2*watchEvery)
 }
 
-// rows reads all orders of the sales.
+// rows returns all orders of the sales.
 func (a *round) rows(ctx context.Context) (all []judge.Row, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -5,17 +5,17 @@ import (
 	"testing"
 )
 
-// What one read of the database breaks, alone and after another one.
+// A snapshot is judged by itself and compared with the previous one.
 func TestSnapshot(t *testing.T) {
 	good := sale{total: 5, sold: 3, open: 3, fence: 2, epoch: 2, rows: 4, paid: 1}
 	for name, c := range map[string]struct {
 		change func(s *sale)
 		want   string
 	}{
-		"well":            {func(*sale) {}, ""},
+		"right":           {func(*sale) {}, ""},
 		"grown":           {func(s *sale) { s.fence++; s.epoch++; s.rows++; s.paid++ }, ""},
 		"oversold":        {func(s *sale) { s.sold, s.open = 6, 6 }, "oversold"},
-		"orders too many": {func(s *sale) { s.open = 6 }, "oversold"},
+		"too many orders": {func(s *sale) { s.open = 6 }, "oversold"},
 		"miscounted":      {func(s *sale) { s.open = 2 }, "miscounted"},
 		"fence":           {func(s *sale) { s.fence-- }, "went back"},
 		"epoch":           {func(s *sale) { s.epoch-- }, "went back"},
@@ -28,7 +28,7 @@ func TestSnapshot(t *testing.T) {
 			s := &snapshot{sales: map[string]sale{"S": now}}
 			got := strings.Join(s.judge(&snapshot{sales: map[string]sale{"S": good}}), "; ")
 			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
-				t.Errorf("%q, want %q", got, c.want)
+				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
 	}

@@ -17,15 +17,15 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// A front puts a shop behind the routes of the contract that a load test uses.
-// It is the same for every shop, asks for the same tokens as the real service,
-// and knows nothing of stock.
+// A front serves a shop by the routes of the API contract that a load test uses.
+// It is the same for every shop, requires the same tokens as the real service, and
+// has no logic of stock.
 type front struct {
 	shop     variants.Shop
 	verifier *auth.Verifier
 }
 
-// A handler answers a caller: with a body, or with an error that may be a problem.
+// A handler returns the body of an answer, or an error. The error may be a problem.
 type handler func(w http.ResponseWriter, r *http.Request, buyer string) (body any, err error)
 
 func (f front) handler() http.Handler {
@@ -56,8 +56,8 @@ func (f front) handler() http.Handler {
 	cancel := func(ctx context.Context, o variants.Order) error { return f.shop.Close(ctx, o, variants.Cancelled) }
 	route("POST /v1/orders", false, http.StatusCreated, f.place)
 	route("GET /v1/orders/{id}", false, http.StatusOK, f.get)
-	route("POST /v1/orders/{id}/pay", false, http.StatusOK, f.ends(variants.Paid, f.shop.Pay))
-	route("POST /v1/orders/{id}/cancel", false, http.StatusOK, f.ends(variants.Cancelled, cancel))
+	route("POST /v1/orders/{id}/pay", false, http.StatusOK, f.change(variants.Paid, f.shop.Pay))
+	route("POST /v1/orders/{id}/cancel", false, http.StatusOK, f.change(variants.Cancelled, cancel))
 	route("GET /v1/sales/{sku}", false, http.StatusOK, f.sale)
 	route("PUT /v1/admin/sales/{sku}", true, http.StatusCreated, f.open)
 	route("GET /v1/admin/sales/{sku}/audit", true, http.StatusOK, f.audit)
@@ -68,10 +68,10 @@ func (f front) handler() http.Handler {
 func write(w http.ResponseWriter, kind string, status int, body any) {
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // a client that has gone
+	_ = json.NewEncoder(w).Encode(body) // writing fails if the client has gone
 }
 
-// A problem is a refusal by the contract.
+// A problem is an error answer of the API contract.
 type problem struct {
 	status int
 	code   string
@@ -85,13 +85,14 @@ var problems = map[error]*problem{
 	variants.ErrNotFound:   {http.StatusNotFound, "not_found"},
 }
 
-// fail answers with a problem. What is no refusal is a store that failed, or
-// a shop that is too busy: 503, and the same key finds out.
+// fail answers with a problem. An error that is not a refusal comes from a failed
+// store or a busy shop. It is answered with 503, and the buyer retries with the same
+// key.
 func fail(w http.ResponseWriter, err error) {
 	p := &problem{http.StatusServiceUnavailable, "unavailable"}
 	if !errors.As(err, &p) {
-		for is, known := range problems {
-			if errors.Is(err, is) {
+		for refusal, known := range problems {
+			if errors.Is(err, refusal) {
 				p = known
 			}
 		}
@@ -133,7 +134,7 @@ func (f front) place(w http.ResponseWriter, r *http.Request, buyer string) (any,
 	return shown(o), nil
 }
 
-// mine is the order of the path, if it is the caller's.
+// mine returns the order named by the path, or ErrNotFound if another buyer has it.
 func (f front) mine(r *http.Request, buyer string) (variants.Order, error) {
 	o, err := f.shop.Find(r.Context(), r.PathValue("id"))
 	if err == nil && o.Buyer != buyer {
@@ -147,12 +148,13 @@ func (f front) get(_ http.ResponseWriter, r *http.Request, buyer string) (any, e
 	return shown(o), err
 }
 
-// ends asks for an end, and answers by what the order has become.
-func (f front) ends(want string, ask func(context.Context, variants.Order) error) handler {
+// change returns a handler that pays or cancels an order. Its answer depends on the
+// status that the order has afterwards.
+func (f front) change(want string, do func(context.Context, variants.Order) error) handler {
 	return func(_ http.ResponseWriter, r *http.Request, buyer string) (any, error) {
 		o, err := f.mine(r, buyer)
 		if err == nil {
-			err = ask(r.Context(), o)
+			err = do(r.Context(), o)
 		}
 		if err != nil {
 			return nil, err
@@ -179,7 +181,7 @@ func (f front) open(_ http.ResponseWriter, r *http.Request, _ string) (any, erro
 		return nil, &problem{http.StatusBadRequest, "invalid_request"}
 	}
 	s := variants.Sale{
-		SKU: r.PathValue("sku"), Total: int(body.Total), PerBuyer: int(body.PerBuyerLimit), WindowMS: body.PaymentWindowS * 1000,
+		SKU: r.PathValue("sku"), Total: int(body.Total), UnitsPerBuyer: int(body.PerBuyerLimit), WindowMS: body.PaymentWindowS * 1000,
 		OnPayment: body.ReserveOn == judge.OnPayment,
 	}
 	return map[string]any{"sku": s.SKU}, f.shop.Open(r.Context(), s)
@@ -195,7 +197,7 @@ func (f front) audit(_ http.ResponseWriter, r *http.Request, _ string) (any, err
 	if err != nil {
 		return nil, err
 	}
-	a := judge.Audit{SKU: sku, Total: s.Total, Available: stock.Available, Queued: stock.Held, Restoring: stock.Restoring}
+	a := judge.Audit{SKU: sku, Total: s.Total, Available: stock.Available, Queued: stock.Queued, Restoring: stock.Restoring}
 	a.Pending, a.Paid, err = f.shop.Sold(r.Context(), sku)
 	a.Sold = a.Pending + a.Paid
 	a.Oversold = max(0, a.Sold-a.Total)
@@ -205,7 +207,7 @@ func (f front) audit(_ http.ResponseWriter, r *http.Request, _ string) (any, err
 }
 
 func (f front) rows(_ http.ResponseWriter, r *http.Request, _ string) (any, error) {
-	limit, _ := strconv.Atoi(r.URL.Query().Get("limit")) // the load test's
+	limit, _ := strconv.Atoi(r.URL.Query().Get("limit")) // the load test always sends a valid limit
 	all, err := f.shop.Orders(r.Context(), r.PathValue("sku"), r.URL.Query().Get("cursor"), limit)
 	list, next := make([]judge.Row, len(all)), ""
 	for i, o := range all {
@@ -217,7 +219,7 @@ func (f front) rows(_ http.ResponseWriter, r *http.Request, _ string) (any, erro
 	return map[string]any{"orders": list, "next_cursor": next}, err
 }
 
-// shown is an order as the load test reads it.
+// shown returns an order in the form that the load test reads.
 func shown(o variants.Order) judge.Row {
 	at := func(ms int64) (t time.Time) {
 		if ms > 0 {

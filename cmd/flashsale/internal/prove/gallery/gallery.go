@@ -1,14 +1,14 @@
-// Package gallery compares ways to sell limited stock: the wrong ones that are
-// known, the right ones that people think of, and the way of this project. All
-// get the same routes, the same attack and the same faults, and the load test
-// judges them from outside. How fast the right ones are, bench tells.
+// Package gallery compares ways to sell limited stock: common wrong ways, common
+// right ways, and this project. All of them serve the same routes and get the same
+// attack and the same faults. The load test judges them from outside. Package bench
+// measures how fast the right ways are.
 //
-//	variants/    the ways to sell, a file each
-//	front.go     the routes of the contract, for any shop
-//	variant.go   a shop behind them, as a server
-//	stage.go     a variant, or the real service, as a process that can die
-//	harm.go      what is done to all of them
-//	judge.go     attack and verdict
+//	variants/    the ways to sell, one file each
+//	front.go     the routes of the API contract, for any shop
+//	variant.go   a shop behind these routes, as a server
+//	stage.go     a variant, or the real service, as a process that can be killed
+//	faults.go    the faults that every variant gets
+//	judge.go     the attack and the verdict
 //	report.go    the result
 package gallery
 
@@ -29,23 +29,23 @@ import (
 	"flashsale/loadtest/servers"
 )
 
-// Config of a run.
+// Config configures a run.
 type Config struct {
 	lab.Config
-	Names  []string // of the variants, see Names; none means all
-	Rounds int      // how often each variant is judged; the verdict must be the same each time
+	Names  []string // variants to compare, see function Names; none means all
+	Rounds int      // number of times that each variant is judged; the verdicts must agree
 	Rate   int      // orders per second of the attacks
-	Seed   int64    // of the attack and of the moments of harm; each round uses the next seed
+	Seed   int64    // seed of the attack and of the times of faults; each round uses the next seed
 
 	// Tests set these fields, to save time and to be independent of the machine.
-	Acts     []string // acts to play; none means all
+	Acts     []string // names of the trials to run; none means all
 	InFlight int      // InFlight to Search are fields of loadtest.Config
 	Repair   time.Duration
 	Patience time.Duration
 	Search   time.Duration
 }
 
-// Validate reports all faults at once.
+// Validate returns an error that names every invalid field.
 func (c Config) Validate() error {
 	f := c.Config.Faults()
 	f.Unless(c.Rounds >= 1 && c.Rounds <= 1000, "rounds: %d, want 1 to 1000", c.Rounds)
@@ -71,10 +71,10 @@ func List(w io.Writer) error {
 	return err
 }
 
-// Run compares variants on private real servers, some side by side. Everything
-// that it started has ended when it returns. If a variant cannot be tested, its row has the error. Run returns
-// errors that concern all variants: servers that are not installed, or a context
-// that ended. The report has what was done by then.
+// Run compares variants on private real servers. When it returns, everything that
+// it started has ended. If a variant cannot be tested, its row contains the error.
+// Run returns an error if no variant can be tested, for example because servers are
+// not installed, or if ctx ended. The report then has the variants judged so far.
 func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -100,10 +100,10 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	return report, nil
 }
 
-// sideBySide is how many variants are judged at once: judging is mostly waiting.
+// sideBySide is the number of variants judged in parallel. Judging is mostly waiting.
 const sideBySide = 3
 
-// judgeAll judges each variant cfg.Rounds times, some variants side by side.
+// judgeAll judges each variant cfg.Rounds times.
 func judgeAll(ctx context.Context, cfg Config, db *servers.MySQL, rows []Row) error {
 	var judging errgroup.Group
 	judging.SetLimit(sideBySide)
@@ -117,19 +117,19 @@ func judgeAll(ctx context.Context, cfg Config, db *servers.MySQL, rows []Row) er
 	return judging.Wait()
 }
 
-// judgeRounds judges one variant, each time on a Redis and a database of its own.
+// judgeRounds judges one variant. Each round gets a new Redis and a new database.
 func judgeRounds(ctx context.Context, cfg Config, db *servers.MySQL, row *Row) error {
 	for round := range cfg.Rounds {
 		cfg.Say("%s: judging, round %d of %d", row.Name, round+1, cfg.Rounds)
-		own, err := servers.StartRedis(ctx, servers.RedisOptions{AppendFsync: "always"})
+		redis, err := servers.StartRedis(ctx, servers.RedisOptions{AppendFsync: "always"})
 		if err != nil {
 			return err
 		}
 		dsn, err := db.NewDatabase(ctx, fmt.Sprint("gallery_", databases.Add(1)))
 		if err == nil {
-			Judge(ctx, cfg, &servers.Stores{Kind: servers.KindReal, RedisURL: own.URL, SQL: dsn}, row)
+			Judge(ctx, cfg, &servers.Stores{Kind: servers.KindReal, RedisURL: redis.URL, SQL: dsn}, row)
 		}
-		if err = errors.Join(err, own.Close(), ctx.Err()); err != nil || row.Error != "" {
+		if err = errors.Join(err, redis.Close(), ctx.Err()); err != nil || row.Error != "" {
 			return err
 		}
 		cfg.Seed++
@@ -137,5 +137,5 @@ func judgeRounds(ctx context.Context, cfg Config, db *servers.MySQL, row *Row) e
 	return nil
 }
 
-// databases made so far: each has a name of its own.
+// databases counts the databases created so far. The count makes their names unique.
 var databases atomic.Int64

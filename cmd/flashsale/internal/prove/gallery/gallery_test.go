@@ -15,7 +15,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// Each variant is a file named like it, and says what a reader wants to know.
+// Each variant has a file of its name, which explains it under fixed headings.
 func TestVariantsAreFiles(t *testing.T) {
 	base := []string{"shop.go", "tables.go", "close.go", "counter.go", "transaction.go"}
 	files, err := filepath.Glob("variants/*.go")
@@ -33,7 +33,7 @@ func TestVariantsAreFiles(t *testing.T) {
 		delete(named, file)
 		if !ok {
 			if !slices.Contains(base, file) {
-				t.Errorf("%s shows no variant", file)
+				t.Errorf("%s contains no variant", file)
 			}
 			continue
 		}
@@ -51,20 +51,20 @@ func TestVariantsAreFiles(t *testing.T) {
 		}
 		for _, word := range words {
 			if !bytes.Contains(text, []byte(word)) {
-				t.Errorf("%s does not say %q", file, word)
+				t.Errorf("%s does not contain %q", file, word)
 			}
 		}
 		if v.Does == "" || v.Source == "" || v.Broken() != (v.Breaks != "") || v.New == nil {
-			t.Errorf("%s: %+v", file, v)
+			t.Errorf("%s: incomplete variant: %+v", file, v)
 		}
 	}
 	for file := range named {
-		t.Errorf("there is no %s", file)
+		t.Errorf("%s is missing", file)
 	}
 }
 
-// What a run is made of decides what it says.
-func TestRowsAreJudged(t *testing.T) {
+// The verdicts of the trials decide the verdict and the exit code of a row.
+func TestRowVerdicts(t *testing.T) {
 	verdict := func(unexercised []judge.Gap, violations ...string) *report.Report {
 		v := &report.Report{}
 		v.Unexercised = unexercised
@@ -73,36 +73,36 @@ func TestRowsAreJudged(t *testing.T) {
 		}
 		return v
 	}
-	never := []judge.Gap{{Checks: []string{"sell-out"}, Why: "nobody heard it"}}
+	never := []judge.Gap{{Checks: []string{"sell-out"}, Why: "no buyer was refused"}}
 	for _, c := range []struct {
 		name     string
 		caught   string
-		acts     []*report.Report
+		trials   []*report.Report
 		expected bool
 		said     string
 	}{
 		{"right, passes", "", []*report.Report{verdict(nil), verdict(nil)}, true, "PASS"},
-		{"right, one act did not ask", "", []*report.Report{verdict(nil), verdict(never)}, true, "PASS"},
-		{"right, no act asked", "", []*report.Report{verdict(never), verdict(never)}, false, "NOT JUDGED"},
+		{"right, one trial exercised the check", "", []*report.Report{verdict(nil), verdict(never)}, true, "PASS"},
+		{"right, no trial exercised the check", "", []*report.Report{verdict(never), verdict(never)}, false, "NOT JUDGED"},
 		{"right, fails", "", []*report.Report{verdict(nil), verdict(nil, "drift")}, false, "FAIL: drift"},
-		{"broken, caught", "oversold", []*report.Report{verdict(nil), verdict(nil, "oversold")}, true, "FAIL: oversold"},
-		{"broken, by another", "oversold", []*report.Report{verdict(nil, "drift"), verdict(nil)}, false, "FAIL: drift"},
+		{"broken, expected violation", "oversold", []*report.Report{verdict(nil), verdict(nil, "oversold")}, true, "FAIL: oversold"},
+		{"broken, other violation", "oversold", []*report.Report{verdict(nil, "drift"), verdict(nil)}, false, "FAIL: drift"},
 		{"broken, passes", "oversold", []*report.Report{verdict(nil), verdict(nil)}, false, "PASS"},
 	} {
 		row := NewRow(variants.Variant{Name: c.name, Caught: c.caught})
-		row.judged(c.acts)
+		row.judged(c.trials)
 		if row.AsExpected() != c.expected || row.Said() != c.said {
-			t.Errorf("%s: expected %v, said %q", c.name, row.AsExpected(), row.Said())
+			t.Errorf("%s: got AsExpected %v, verdict %q; want %v, %q", c.name, row.AsExpected(), row.Said(), c.expected, c.said)
 		}
 		report := Report{Rows: []Row{row}}
 		if want := map[bool]int{true: 0, false: 1}[c.expected]; report.ExitCode() != want {
-			t.Errorf("%s: exit code %d, want %d", c.name, report.ExitCode(), want)
+			t.Errorf("%s: got exit code %d, want %d", c.name, report.ExitCode(), want)
 		}
 	}
 	row := NewRow(variants.Variant{Name: "gone"})
 	row.Error = "no server"
 	if report := (Report{Rows: []Row{row}}); report.ExitCode() != judge.ExitUnjudged {
-		t.Errorf("not judged: exit code %d", report.ExitCode())
+		t.Errorf("not judged: got exit code %d, want %d", report.ExitCode(), judge.ExitUnjudged)
 	}
 }
 
@@ -130,13 +130,13 @@ func TestReportIsWritten(t *testing.T) {
 		check.Must(t, c.write(&text))
 		for _, word := range c.words {
 			if !strings.Contains(text.String(), word) {
-				t.Errorf("%q is not in %s", word, &text)
+				t.Errorf("got a report without %q:\n%s", word, &text)
 			}
 		}
 	}
 	dir := t.TempDir()
 	check.Must(t, r.Save(dir))
 	if files, _ := filepath.Glob(dir + "/compare.*"); len(files) != 3 {
-		t.Errorf("%v, want a page, JSON and text", files)
+		t.Errorf("got files %v, want HTML, JSON and text", files)
 	}
 }

@@ -20,17 +20,17 @@ type Report struct {
 	Cores  int    `json:"cores"`
 	Rate   int    `json:"rate"` // orders per second of the attacks
 	Rounds int    `json:"rounds"`
-	Seed   int64  `json:"seed"` // of the first round
+	Seed   int64  `json:"seed"` // seed of the first round
 	Rows   []Row  `json:"rows"`
 
-	Command string `json:"command"` // this and the next: empty if not known
-	Program string `json:"program"` // with its revision
+	Command string `json:"command"` // empty if not known
+	Program string `json:"program"` // program with its revision; empty if not known
 }
 
-// A Row is the result of one variant. Units are those of its worst round.
+// A Row is the result of one variant. Numbers of units come from its worst round.
 type Row struct {
 	variants.Variant
-	Broken bool `json:"broken"` // on purpose
+	Broken bool `json:"broken"` // wrong on purpose
 
 	Oversold  int `json:"oversold"`
 	Undersold int `json:"undersold"`
@@ -38,20 +38,20 @@ type Row struct {
 	OverLimit int `json:"over_limit"`
 	Lost      int `json:"lost"` // orders
 
-	// Of the sale with slow stores, in the slowest round.
+	// Figures of the sale with slow stores, in the slowest round.
 	DurablePerS float64 `json:"durable_per_s"`
-	P99MS       float64 `json:"p99_ms"` // of all answers to orders
+	P99MS       float64 `json:"p99_ms"` // over all answers to orders
 
-	Rounds     int      `json:"rounds"`     // how often it was judged
-	Failed     int      `json:"failed"`     // how often a promise was broken
-	ByItsOwn   int      `json:"by_its_own"` // how often by the violation in Caught
+	Rounds     int      `json:"rounds"`     // rounds judged
+	Failed     int      `json:"failed"`     // rounds in which a promise was broken
+	ByItsOwn   int      `json:"by_its_own"` // rounds with the violation in Caught
 	Passed     int      `json:"passed"`
-	Violations []string `json:"violations"` // names, of all rounds
-	Details    []string `json:"details"`    // of the first round that did not pass
+	Violations []string `json:"violations"` // names of all violations, over all rounds
+	Details    []string `json:"details"`    // details of the first round that did not pass
 	Error      string   `json:"error,omitempty"`
 }
 
-// NewRow is a row of a variant that was not judged yet.
+// NewRow returns the row of a variant that has not been judged.
 func NewRow(v variants.Variant) Row {
 	return Row{Variant: v, Broken: v.Broken(), Violations: []string{}, Details: []string{}}
 }
@@ -60,7 +60,7 @@ func NewRow(v variants.Variant) Row {
 func (r *Row) judged(verdicts []*report.Report) {
 	var broken []string
 	var details []string
-	open := map[string]int{} // per gap or unexercised check: in how many acts
+	open := map[string]int{} // gap or unexercised check → number of trials that have it
 	rush := verdicts[0]
 	if durable := report.Round(rush.DurablePerS, 1); r.Rounds == 0 || durable < r.DurablePerS {
 		r.DurablePerS = durable
@@ -79,7 +79,7 @@ func (r *Row) judged(verdicts []*report.Report) {
 			details = append(details, v.SKU+": could not judge "+x.String())
 		}
 		for _, x := range v.Unexercised {
-			// Another act may exercise what one act does not.
+			// Another trial may exercise the check.
 			if open[x.Why]++; open[x.Why] == len(verdicts) {
 				details = append(details, fmt.Sprintf("never exercised: %s (answers: %v)", x, v.Reasons))
 			}
@@ -101,13 +101,13 @@ func (r *Row) judged(verdicts []*report.Report) {
 	}
 }
 
-// AsExpected says whether each round went as it must: a right variant passes,
-// and a broken one is caught by its own violation.
+// AsExpected reports whether each round went as it must. A right variant must pass,
+// and a broken variant must have the violation in Caught.
 func (r *Row) AsExpected() bool {
 	return r.Error == "" && r.Rounds > 0 && r.right() == r.Rounds
 }
 
-// right is how many rounds went as they must.
+// right returns how many rounds went as they must.
 func (r *Row) right() int {
 	if r.Broken {
 		return r.ByItsOwn
@@ -115,7 +115,7 @@ func (r *Row) right() int {
 	return r.Passed
 }
 
-// Said is the verdict in short.
+// Said returns the verdict in short.
 func (r *Row) Said() string {
 	switch {
 	case r.Error != "":
@@ -132,7 +132,7 @@ func (r *Row) Said() string {
 	return "FAIL" + often + ": " + strings.Join(r.Violations, ", ")
 }
 
-// ExitCode is 0 if all rows are as expected.
+// ExitCode returns 0 if all rows are as expected.
 func (r *Report) ExitCode() int {
 	code := judge.ExitPass
 	for _, row := range r.Rows {
@@ -178,12 +178,12 @@ func (r *Report) WriteText(w io.Writer) error {
 	return t.Write(w)
 }
 
-// How says how the variants were judged.
+// How describes how the variants were judged.
 func (r *Report) How() string {
 	return judge.Sprintf("Judged in %s of two sales under attack by %d orders/s: one with slow stores, one with two kills.", judge.Plural(r.Rounds, "round"), r.Rate)
 }
 
-// P99 is P99MS for people.
+// P99 returns P99MS as text.
 func (r *Row) P99() string { return report.Human(time.Duration(r.P99MS * float64(time.Millisecond))) }
 
 //go:embed compare.html
@@ -191,11 +191,11 @@ var pageFiles embed.FS
 
 var writePage = report.Pages(pageFiles)
 
-// WriteHTML writes the report as a page that needs no other file.
+// WriteHTML writes the report as one HTML page without external files.
 func (r *Report) WriteHTML(w io.Writer) error { return writePage(w, "compare.html", r) }
 
-// Save writes compare.html, compare.json and compare.txt into dir, which it
-// creates if need be.
+// Save writes compare.html, compare.json and compare.txt into dir. It creates dir
+// if needed.
 func (r *Report) Save(dir string) error {
 	return report.Save(dir, map[string]func(io.Writer) error{
 		"compare.html": r.WriteHTML, "compare.json": r.WriteJSON, "compare.txt": r.WriteText,

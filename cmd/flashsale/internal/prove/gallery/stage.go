@@ -11,14 +11,14 @@ import (
 	"flashsale/loadtest/servers"
 )
 
-// A stage is a variant on empty stores: a process that can die, with wires to the
-// stores that can be spoilt.
+// A stage is a variant on empty stores. It runs in a process that can be killed,
+// and reaches its stores by wires that can fail.
 type stage struct {
 	*lab.Lab
 	variant variants.Variant
-	look    variants.Stores // not by a wire
+	direct  variants.Stores // connections that bypass the wires
 	node    *lab.Node
-	sku     string // of the act that is on
+	sku     string // SKU of the current trial's sale
 }
 
 // openStage starts the variant.
@@ -28,10 +28,10 @@ func openStage(ctx context.Context, cfg Config, v variants.Variant, stores *serv
 		return nil, err
 	}
 	defer lab.Undo(&err, s.Close)
-	if s.look, err = variants.Connect(stores.RedisURL, stores.SQL); err != nil {
+	if s.direct, err = variants.Connect(stores.RedisURL, stores.SQL); err != nil {
 		return nil, err
 	}
-	s.Cleanup(s.look.Close)
+	s.Cleanup(s.direct.Close)
 	node := lab.NodeConfig{Name: v.Name, Strategy: v.Name, Wires: true}
 	if v.Name == ours {
 		node.Strategy = variants.Lua
@@ -41,10 +41,10 @@ func openStage(ctx context.Context, cfg Config, v variants.Variant, stores *serv
 	return s, err
 }
 
-// count reads how many orders are stored, and how many of them are cancelled.
-// The real service's table answers the same.
+// count returns how many orders are stored, and how many of them are cancelled.
+// The query fits the tables of the gallery and of the real service.
 func (s *stage) count(ctx context.Context) (stored, cancelled int) {
 	var n sql.NullInt64
-	_ = s.look.DB.QueryRowContext(ctx, "SELECT COUNT(*), SUM(CASE status WHEN 'cancelled' THEN 1 ELSE 0 END) FROM orders WHERE sku = ?", s.sku).Scan(&stored, &n)
+	_ = s.direct.DB.QueryRowContext(ctx, "SELECT COUNT(*), SUM(CASE status WHEN 'cancelled' THEN 1 ELSE 0 END) FROM orders WHERE sku = ?", s.sku).Scan(&stored, &n)
 	return stored, int(n.Int64)
 }

@@ -18,14 +18,14 @@ import (
 // ours is the name of the real service.
 const ours = "flashsale"
 
-// All are the variants of the gallery, and the real service.
+// All returns the variants of the gallery, and the real service last.
 func All() []variants.Variant {
 	return append(variants.All(), variants.Variant{
 		Name: ours, Does: "this project: a gate in Redis, a keeper that stores batches", Source: "README.md",
 	})
 }
 
-// Names of all variants, in the order of the table.
+// Names returns the names of all variants, in the order of the table.
 func Names() []string {
 	var names []string
 	for _, v := range All() {
@@ -34,28 +34,28 @@ func Names() []string {
 	return names
 }
 
-// A Server is one process of a variant, behind the routes of the contract.
+// A Server is one process of a variant, behind the routes of the API contract.
 type Server struct {
 	front
 	stores   variants.Stores
 	listener net.Listener
 }
 
-// Open puts a variant on stores, makes the tables it needs, and listens on addr.
-// Tokens are signed with secret.
+// Open connects a variant to its stores, creates missing tables, and listens on
+// addr. The server accepts tokens signed with secret.
 func Open(ctx context.Context, name, addr, redisURL, dsn, secret string) (_ *Server, err error) {
 	v, known := variants.Find(name)
 	if !known {
-		return nil, fmt.Errorf("no variant is called %q", name)
+		return nil, fmt.Errorf("open variant: unknown name %q", name)
 	}
 	if v.MySQL && variants.IsSQLite(dsn) {
-		return nil, fmt.Errorf("%s needs row locks, which the embedded SQLite has not: try it with --real", name)
+		return nil, fmt.Errorf("open variant %s: it needs row locks, which the embedded SQLite does not have; use --real", name)
 	}
 	verifier, err := auth.New(auth.Config{Secret: []byte(secret)})
 	if err != nil {
 		return nil, err
 	}
-	logging.Disable() // of connections that are cut, every pool has much to say
+	logging.Disable() // a cut connection would make go-redis log at length
 	stores, err := variants.Connect(redisURL, dsn)
 	if err != nil {
 		return nil, err
@@ -70,15 +70,15 @@ func Open(ctx context.Context, name, addr, redisURL, dsn, secret string) (_ *Ser
 	return s, nil
 }
 
-// URL is where the server is reached from this machine.
+// URL returns the URL of the server on this machine.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
 
-// Token signs a token that the server accepts.
+// Token returns a signed token that the server accepts for one hour.
 func (s *Server) Token(subject string, admin bool) (string, error) {
 	return s.verifier.Sign(subject, admin, time.Hour)
 }
 
-// Ready is closed: whoever comes before Run waits for it.
+// Ready returns a closed channel. Requests that arrive before Run wait in the listener.
 func (s *Server) Ready() <-chan struct{} {
 	ready := make(chan struct{})
 	close(ready)
@@ -91,6 +91,6 @@ func (s *Server) Run(ctx context.Context) error {
 	g.Go(func() error { return s.shop.Run(ctx) })
 	g.Go(func() error { return lab.Serve(ctx, s.listener, s.handler()) })
 	err := g.Wait()
-	_ = s.stores.Close() // its connections may be cut
+	_ = s.stores.Close() // closing fails if a fault has cut a connection
 	return err
 }

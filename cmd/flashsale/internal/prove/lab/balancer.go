@@ -18,24 +18,24 @@ import (
 )
 
 const (
-	// headerTimeout is when a buyer gives up on a node that took the request:
-	// above all that a healthy one may take to answer.
+	// headerTimeout is the longest wait for the answer of a node. It is longer than a healthy
+	// node takes.
 	headerTimeout = 3 * time.Second
-	// A node that does not say in time that it is alive gets no requests.
+	// A node that does not answer a check in time gets no requests for avoidFor.
 	checkEvery, checkTimeout = 200 * time.Millisecond, 500 * time.Millisecond
-	// rest is how long a node that failed is left alone, unless none is left.
-	rest = time.Second
+	// avoidFor is the time without requests for a node that failed, unless all nodes failed.
+	avoidFor = time.Second
 )
 
-// A Balancer is a small proxy in front of several nodes: in turn, and on to
-// the next where one breaks off. Sending an order again is harmless if it has
-// an idempotency key, as all of the load test's have: that is what keys are
-// for. What a silent node took is not sent to another: it may yet be carried
-// out, so that a no of the other would not be the last word. Its buyer gets a
-// 503 and asks later.
+// A Balancer is a small proxy in front of several nodes, which it uses in turn.
+//
+// If a node breaks a connection, the balancer sends the request to the next node. That is
+// safe because all orders of the load test have an idempotency key. If a node does not
+// answer, the balancer answers 503 and does not try another node: the silent node may
+// still execute the request, so a refusal of another node would not be final.
 type Balancer struct {
-	Began   chan struct{} // closed with the first order
-	first   time.Time     // set before
+	Began   chan struct{} // closed by the first order
+	first   time.Time     // time of the first order; set before Began is closed
 	once    sync.Once
 	server  *http.Server
 	nodes   *http.Transport
@@ -47,11 +47,11 @@ type Balancer struct {
 }
 
 type target struct {
-	host    string
-	resting atomic.Int64 // until then, in nanoseconds of the Unix epoch
+	host       string
+	avoidUntil atomic.Int64 // Unix time in nanoseconds
 }
 
-// Balance starts a balancer on a loopback port. Close ends it.
+// Balance starts a balancer of nodes, which are URLs, on a loopback port.
 func Balance(nodes ...string) (*Balancer, error) {
 	b := &Balancer{
 		Began: make(chan struct{}),
@@ -81,7 +81,7 @@ func Balance(nodes ...string) (*Balancer, error) {
 			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
 		},
 		Transport:    b,
-		ErrorHandler: unanswered,
+		ErrorHandler: answerUnknown,
 	}}
 	ctx, cancel := context.WithCancel(context.Background())
 	b.stop = cancel
@@ -92,10 +92,10 @@ func Balance(nodes ...string) (*Balancer, error) {
 	return b, nil
 }
 
-// URL is where the buyers go.
+// URL returns the URL for buyers.
 func (b *Balancer) URL() string { return b.url }
 
-// Elapsed is how long ago the first order came; 0 before it.
+// Elapsed returns the time since the first order, or 0 before it.
 func (b *Balancer) Elapsed() time.Duration {
 	select {
 	case <-b.Began:
@@ -105,7 +105,7 @@ func (b *Balancer) Elapsed() time.Duration {
 	}
 }
 
-// Close breaks what is under way.
+// Close stops the balancer and breaks its connections.
 func (b *Balancer) Close() error {
 	b.stop()
 	err := b.server.Close()
@@ -114,7 +114,7 @@ func (b *Balancer) Close() error {
 	return err
 }
 
-// check asks a node now and then whether it is alive: any answer will do.
+// check polls a node until ctx ends. Any answer shows that the node is alive.
 func (b *Balancer) check(ctx context.Context, t *target) {
 	for client.Wait(ctx, checkEvery) == nil {
 		asking, cancel := context.WithTimeout(ctx, checkTimeout)
@@ -127,15 +127,15 @@ func (b *Balancer) check(ctx context.Context, t *target) {
 		}
 		cancel()
 		if err != nil {
-			t.leave()
+			t.avoid()
 		}
 	}
 }
 
-// leave leaves a node alone for a while.
-func (t *target) leave() { t.resting.Store(time.Now().Add(rest).UnixNano()) }
+// avoid stops requests to a node for avoidFor.
+func (t *target) avoid() { t.avoidUntil.Store(time.Now().Add(avoidFor).UnixNano()) }
 
-// RoundTrip asks one node after the other until one answers or is silent.
+// RoundTrip tries the nodes one after the other until one answers or is silent.
 func (b *Balancer) RoundTrip(r *http.Request) (res *http.Response, err error) {
 	var body []byte
 	if r.Body != nil {
@@ -145,7 +145,7 @@ func (b *Balancer) RoundTrip(r *http.Request) (res *http.Response, err error) {
 	}
 	for range 2 * len(b.targets) {
 		t := b.next()
-		out := r.Clone(r.Context()) // the transport may still read the one before
+		out := r.Clone(r.Context()) // the transport may still read the previous request
 		out.URL.Host, out.Body = t.host, io.NopCloser(bytes.NewReader(body))
 		if res, err = b.nodes.RoundTrip(out); err == nil {
 			return res, nil
@@ -153,7 +153,7 @@ func (b *Balancer) RoundTrip(r *http.Request) (res *http.Response, err error) {
 		if r.Context().Err() != nil { // the buyer has gone
 			return nil, err
 		}
-		t.leave()
+		t.avoid()
 		if isSilence(err) {
 			return nil, err
 		}
@@ -161,11 +161,11 @@ func (b *Balancer) RoundTrip(r *http.Request) (res *http.Response, err error) {
 	return nil, errors.Join(errors.New("no node answers"), err)
 }
 
-// next is the next target that does not rest, or just the next.
+// next returns the next target that is not avoided. If all are, it returns the next one.
 func (b *Balancer) next() *target {
 	now := time.Now().UnixNano()
 	for range b.targets {
-		if t := b.targets[b.turn.Add(1)%uint64(len(b.targets))]; t.resting.Load() < now {
+		if t := b.targets[b.turn.Add(1)%uint64(len(b.targets))]; t.avoidUntil.Load() < now {
 			return t
 		}
 	}
@@ -177,10 +177,10 @@ func isSilence(err error) bool {
 	return is && timeout.Timeout()
 }
 
-// unanswered tells the buyer of a silent node that the outcome is not known.
-// Breaking off without a word would not do: Go's client would send the order
-// again by itself. Where no node is left, there is nobody to tell anything.
-func unanswered(w http.ResponseWriter, r *http.Request, err error) {
+// answerUnknown answers 503 if a node is silent, because the outcome is not known. If it
+// broke the connection instead, Go's client would send the order again by itself. If no
+// node is left, it does break the connection.
+func answerUnknown(w http.ResponseWriter, r *http.Request, err error) {
 	if !isSilence(err) || r.Context().Err() != nil {
 		panic(http.ErrAbortHandler)
 	}

@@ -11,9 +11,9 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A node that is gone costs nobody an answer: the same request goes to the
-// next one. With no node left there is no answer, not an invented one.
-func TestBalancerMovesOn(t *testing.T) {
+// If a node breaks the connection, the same request goes to the next node. Without any
+// node there is no answer.
+func TestBalancerRetriesAfterBrokenConnection(t *testing.T) {
 	var bodies []string
 	alive := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -22,39 +22,39 @@ func TestBalancerMovesOn(t *testing.T) {
 	}))
 	dead := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.ReadAll(r.Body)
-		panic(http.ErrAbortHandler) // dies with the request in its hands
+		panic(http.ErrAbortHandler) // breaks the connection after reading the request
 	}))
 	defer dead.Close()
 	b := balanced(t, alive.URL, dead.URL)
 	if b.Elapsed() != 0 {
-		t.Error("began before the first order")
+		t.Error("got an elapsed time before the first order, want 0")
 	}
 	for range 4 {
 		if status := post(t, b.URL()); status != http.StatusCreated {
-			t.Errorf("status %d", status)
+			t.Errorf("got status %d, want 201", status)
 		}
 		<-b.Began
 	}
 	if b.Elapsed() == 0 {
-		t.Error("the first order was not noticed")
+		t.Error("got no elapsed time after the first order")
 	}
 	for _, got := range bodies {
 		if got != "{} key 10.0.0.1" {
-			t.Errorf("the node got %q", got)
+			t.Errorf("got request %q at the node, want body, key and address unchanged", got)
 		}
 	}
 	if len(bodies) != 4 {
-		t.Errorf("%d requests arrived, want 4", len(bodies))
+		t.Errorf("got %d requests at the node, want 4", len(bodies))
 	}
 	alive.Close()
 	if status := post(t, b.URL()); status != 0 {
-		t.Errorf("without a node: status %d, want no answer", status)
+		t.Errorf("without a node: got status %d, want no answer", status)
 	}
 }
 
-// What a silent node has in its hands goes to no other node: the buyer hears
-// that the outcome is open. The next buyers go to nodes that are alive.
-func TestBalancerDoesNotRepeatWhatMayYetHappen(t *testing.T) {
+// A request to a silent node is answered 503 and goes to no other node. Later requests go
+// to nodes that are alive.
+func TestBalancerDoesNotRetryAfterSilence(t *testing.T) {
 	var orders atomic.Int64
 	alive := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
@@ -69,15 +69,15 @@ func TestBalancerDoesNotRepeatWhatMayYetHappen(t *testing.T) {
 	defer close(resume)
 	b := balanced(t, alive.URL, paused.URL)
 	statuses := map[int]int{}
-	for range 2 { // one each, in turn
+	for range 2 { // one request for each node
 		statuses[post(t, b.URL())]++
 	}
 	if statuses[409] != 1 || statuses[503] != 1 || orders.Load() != 1 {
-		t.Errorf("answers %v, %d orders at the node that is alive: want one 409, one 503, one order", statuses, orders.Load())
+		t.Errorf("got answers %v and %d orders at the node that is alive, want one 409, one 503, one order", statuses, orders.Load())
 	}
 	for range 4 {
 		if status := post(t, b.URL()); status != 409 {
-			t.Errorf("status %d after the silence was noticed", status)
+			t.Errorf("got status %d after the silence was noticed, want 409", status)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func balanced(t *testing.T, nodes ...string) *Balancer {
 	return b
 }
 
-// post sends one order; 0 is no answer.
+// post sends one order and returns the status, or 0 without an answer.
 func post(t *testing.T, target string) (status int) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, target+"/v1/orders", strings.NewReader("{}"))

@@ -1,6 +1,5 @@
-// Package lab is what the drills, the storm and the benchmarks run on: private
-// stores, nodes of this very program in processes of their own, and a balancer in
-// front of them.
+// Package lab is the environment of drills, storms and benchmarks. It starts private
+// stores, nodes of this program in separate processes, and a balancer in front of them.
 package lab
 
 import (
@@ -23,51 +22,51 @@ import (
 	"flashsale/loadtest/servers/wire"
 )
 
-// Config is what every run is told.
+// Config is the part of a configuration that all runs share.
 type Config struct {
-	Program  string    // this program's path, for its nodes
-	Progress io.Writer // may be nil
+	Program  string    // path of this program, to start nodes
+	Progress io.Writer // receives lines of progress; may be nil
 
-	MySQL servers.MySQLOptions // how the database is started
-	Redis servers.RedisOptions // how each Redis is started
+	MySQL servers.MySQLOptions // options of every database
+	Redis servers.RedisOptions // options of every Redis
 }
 
-// talking keeps those who do something side by side from talking at once.
-var talking sync.Mutex
+// progressMu keeps lines of concurrent goroutines apart.
+var progressMu sync.Mutex
 
 // Say writes a line of progress.
 func (c Config) Say(format string, args ...any) {
 	if c.Progress != nil {
-		talking.Lock()
-		defer talking.Unlock()
+		progressMu.Lock()
+		defer progressMu.Unlock()
 		_, _ = fmt.Fprintf(c.Progress, format+"\n", args...)
 	}
 }
 
-// Faults are those of the Config alone.
+// Faults returns the invalid fields of the Config.
 func (c Config) Faults() (f Faults) {
 	f.Unless(c.Program != "", "program: no path")
 	return f
 }
 
-// Faults are what is wrong with a Config.
+// Faults are errors of a configuration.
 type Faults []error
 
-// Unless notes a fault.
+// Unless adds an error unless ok is true.
 func (f *Faults) Unless(ok bool, format string, args ...any) {
 	if !ok {
 		*f = append(*f, fmt.Errorf(format, args...))
 	}
 }
 
-// Known notes names that there are not.
+// Known adds an error for each given name that is not in all.
 func (f *Faults) Known(what string, given, all []string) {
 	for _, name := range given {
-		f.Unless(slices.Contains(all, name), "no %s is called %q: there are %s", what, name, strings.Join(all, ", "))
+		f.Unless(slices.Contains(all, name), "unknown %s %q, want one of %s", what, name, strings.Join(all, ", "))
 	}
 }
 
-// A Lab is private stores, and what was started beside them.
+// A Lab holds private stores and the processes started for them.
 type Lab struct {
 	Config
 	Stores *servers.Stores
@@ -76,11 +75,11 @@ type Lab struct {
 	secret   string
 	verifier *auth.Verifier
 	redis    servers.RedisOptions
-	more     map[string]*servers.Process // further servers, by the names of their logs
+	extra    map[string]*servers.Process // further servers, by the names of their logs
 	cleanups []func() error
 }
 
-// Open starts stores that are as durable as in production.
+// Open starts stores with the durability of production.
 func Open(ctx context.Context, cfg Config, redisArgs ...string) (*Lab, error) {
 	redis := cfg.Redis
 	redis.AppendFsync, redis.ExtraArgs = "always", redisArgs
@@ -93,36 +92,36 @@ func Open(ctx context.Context, cfg Config, redisArgs ...string) (*Lab, error) {
 	return l, err
 }
 
-// On is a lab on stores that run. Its Close closes them.
+// On returns a lab with running stores. Close also closes them.
 func On(cfg Config, stores *servers.Stores) (_ *Lab, err error) {
-	l := &Lab{Config: cfg, Stores: stores, secret: rand.Text() + rand.Text(), more: map[string]*servers.Process{}}
+	l := &Lab{Config: cfg, Stores: stores, secret: rand.Text() + rand.Text(), extra: map[string]*servers.Process{}}
 	l.verifier, err = auth.New(auth.Config{Secret: []byte(l.secret)})
 	return l, err
 }
 
-// StartRedis starts one more Redis like the first.
+// StartRedis starts another Redis with the same options.
 func (l *Lab) StartRedis(ctx context.Context, name string) (*servers.Redis, error) {
 	r, err := servers.StartRedis(ctx, l.redis)
 	if err == nil {
-		l.more[name] = r.Process
+		l.extra[name] = r.Process
 	}
 	return r, err
 }
 
-// StartMySQL starts one more MySQL.
+// StartMySQL starts another MySQL.
 func (l *Lab) StartMySQL(ctx context.Context, name string, o servers.MySQLOptions) (*servers.MySQL, error) {
 	m, err := servers.StartMySQL(ctx, o)
 	if err == nil {
-		l.more[name] = m.Process
+		l.extra[name] = m.Process
 	}
 	return m, err
 }
 
-// Cleanup has something done once all servers have ended.
+// Cleanup registers a function to call after all servers have ended.
 func (l *Lab) Cleanup(do func() error) { l.cleanups = append(l.cleanups, do) }
 
-// Before opens a wire before the server that a URL or a DSN names, until the lab
-// is closed. It returns the URL or DSN by way of the wire.
+// Before opens a wire in front of the server that a URL or a DSN names. It returns the URL
+// or DSN of the wire, which Close closes.
 func (l *Lab) Before(url string) (via string, w *wire.Wire, err error) {
 	if via, w, err = wire.Before(url); err == nil {
 		l.Cleanup(w.Close)
@@ -130,13 +129,13 @@ func (l *Lab) Before(url string) (via string, w *wire.Wire, err error) {
 	return via, w, err
 }
 
-// Close ends everything, whatever state it is in.
+// Close ends all processes, including processes that are paused or dead.
 func (l *Lab) Close() error {
 	var errs []error
 	for _, n := range l.Nodes {
 		errs = append(errs, n.Close())
 	}
-	for _, p := range l.more {
+	for _, p := range l.extra {
 		errs = append(errs, p.Close())
 	}
 	errs = append(errs, l.Stores.Close())
@@ -146,20 +145,20 @@ func (l *Lab) Close() error {
 	return errors.Join(errs...)
 }
 
-// Undo is for a defer: where setting up has failed, it closes what there is by then.
+// Undo is for a deferred call: if setting up has failed, it closes what was opened.
 func Undo(err *error, closeAll func() error) {
 	if *err != nil {
 		*err = errors.Join(*err, closeAll())
 	}
 }
 
-// Token signs for a buyer or, with admin, for an operator: for longer than a run
-// takes.
+// Token returns a signed token of a buyer or, with admin, of an operator. It is valid for
+// 24 hours.
 func (l *Lab) Token(subject string, admin bool) (string, error) {
 	return l.verifier.Sign(subject, admin, 24*time.Hour)
 }
 
-// Operator is a client of the node or the balancer at a URL.
+// Operator returns a client of the node or the balancer at a URL.
 func (l *Lab) Operator(target string) (*api.Client, error) {
 	token, err := l.Token("operator", true)
 	if err != nil {
@@ -169,13 +168,13 @@ func (l *Lab) Operator(target string) (*api.Client, error) {
 	return server, server.Fault
 }
 
-// KeepLogs saves what all servers have written, and further files.
+// KeepLogs saves the logs of all servers and further files in a new directory.
 func (l *Lab) KeepLogs(name string, files map[string][]byte) (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "flashsale-"+name+"-"); err != nil {
 		return "", fmt.Errorf("keep the logs: %w", err)
 	}
 	all := map[string]*servers.Process{"redis": l.Stores.Redis.Process, "mysql": l.Stores.MySQL.Process}
-	maps.Copy(all, l.more)
+	maps.Copy(all, l.extra)
 	for _, n := range l.Nodes {
 		all[n.Name] = n.Process
 	}

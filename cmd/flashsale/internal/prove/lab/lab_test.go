@@ -16,12 +16,12 @@ func TestNumber(t *testing.T) {
 		want        float64
 	}{
 		{metrics, `a{status="201"} `, 1234567},
-		{metrics, `a{status="409"} `, 0}, // never counted
+		{metrics, `a{status="409"} `, 0}, // missing
 		{info, "used_memory:", 1048576},
 		{info, "used_memory_peak:", 0},
 	} {
 		if got := Number(c.text, c.label); got != c.want {
-			t.Errorf("%s %v, want %v", c.label, got, c.want)
+			t.Errorf("%s: got %v, want %v", c.label, got, c.want)
 		}
 	}
 }
@@ -30,25 +30,25 @@ func TestPoll(t *testing.T) {
 	asked, broken := 0, errors.New("broken")
 	third := func() (bool, error) { asked++; return asked == 3, nil }
 	if err := Poll(t.Context(), time.Millisecond, third); err != nil || asked != 3 {
-		t.Errorf("asked %d times: %v", asked, err)
+		t.Errorf("got %d calls, error %v; want 3 calls", asked, err)
 	}
 	if err := Poll(t.Context(), time.Millisecond, func() (bool, error) { return false, broken }); !errors.Is(err, broken) {
-		t.Errorf("%v", err)
+		t.Errorf("got error %v, want %v", err, broken)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := Poll(ctx, time.Hour, func() (bool, error) { return false, nil }); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
+		t.Errorf("got error %v, want %v", err, context.Canceled)
 	}
 }
 
-func TestFaultsNameEverythingWrong(t *testing.T) {
+func TestFaultsNameEveryError(t *testing.T) {
 	f := Config{}.Faults()
 	f.Known("drill", []string{"a", "earthquake"}, []string{"a", "b"})
 	got := errors.Join(f...).Error()
-	for _, want := range []string{"program", `"earthquake"`, "there are a, b"} {
+	for _, want := range []string{"program", `"earthquake"`, "want one of a, b"} {
 		if !strings.Contains(got, want) {
-			t.Errorf("%q does not name %s", got, want)
+			t.Errorf("got error %q, want it to contain %s", got, want)
 		}
 	}
 }

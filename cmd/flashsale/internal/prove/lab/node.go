@@ -16,40 +16,37 @@ import (
 	"flashsale/loadtest/servers/wire"
 )
 
-// Wait is how long a node under harm waits for an order to be durable, before 202.
+// Wait is the time after which a node of a drill answers 202 if the order is not durable.
 const Wait = time.Second
 
-// Brief are the flags of a node under harm: what takes seconds in production
-// takes as long as a lease here.
+// Brief returns flags of a node that reduce durations of seconds to about one lease.
 func Brief(lease, directAfter time.Duration) []string {
 	return []string{
 		"--lease", lease.String(), "--drain", (2 * lease).String(), "--wait", Wait.String(), "--direct-after", directAfter.String(),
 	}
 }
 
-// Unlimited are the flags of a node whose limiter is asked for every order, and never
-// refuses.
+// Unlimited are flags of a node whose limiter runs for every order and never refuses.
 var Unlimited = []string{"--limit-buyer", "1000000/s:1000000", "--limit-ip", "1000000/s:1000000"}
 
-// A Node is one `flashsale serve`, or a variant of the gallery, in a process of its
-// own.
+// A Node is a process of `flashsale serve`, or of a variant of the gallery.
 type Node struct {
 	*servers.Process
 	Name         string
-	Redis, MySQL *wire.Wire // of its own; nil unless asked for, and MySQL's with SQLite
+	Redis, MySQL *wire.Wire // nil without NodeConfig.Wires; MySQL is also nil with SQLite
 }
 
-// A NodeConfig says how a node is to run.
+// A NodeConfig configures a node.
 type NodeConfig struct {
 	Name         string
-	Strategy     string   // how it sells, see variants.Strategies
-	Redis, MySQL string   // empty: the lab's stores
-	Wires        bool     // of its own, to each store
-	Alive        bool     // it has started once it is alive: it need not reach both stores
-	Flags        []string // of serve: a variant takes none
+	Strategy     string   // see variants.Strategies
+	Redis, MySQL string   // URL and DSN; if empty, the lab's stores
+	Wires        bool     // the node reaches each store by a wire of its own
+	Alive        bool     // Start waits for /livez instead of /readyz, which needs both stores
+	Flags        []string // flags of serve; a variant takes none
 }
 
-// Start starts a node, which the lab ends.
+// Start starts a node. Close ends it.
 func (l *Lab) Start(ctx context.Context, c NodeConfig) (_ *Node, err error) {
 	n := &Node{Name: c.Name}
 	defer func() {
@@ -84,8 +81,8 @@ func (l *Lab) Start(ctx context.Context, c NodeConfig) (_ *Node, err error) {
 	return n, nil
 }
 
-// Command starts this program with further arguments, and returns once a page
-// of it says 200. The caller closes it.
+// Command starts this program with the given arguments. It returns once the page answers
+// 200. The caller closes the process.
 func (l *Lab) Command(ctx context.Context, page string, args ...string) (*servers.Process, error) {
 	return servers.StartCommand(ctx, servers.Command{
 		Path: l.Program,
@@ -97,23 +94,23 @@ func (l *Lab) Command(ctx context.Context, page string, args ...string) (*server
 	})
 }
 
-// URL is where the node serves.
+// URL returns the base URL of the node.
 func (n *Node) URL() string { return "http://" + n.Addr() }
 
-// Page reads a page of a node that may be dead or paused.
+// Page returns a page of a node. It gives up after a second, because the node may be dead.
 func (n *Node) Page(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	return Get(ctx, n.URL()+path)
 }
 
-// Metric reads one value of /metrics; what does not answer has none.
+// Metric returns one value of /metrics, or 0 if the node does not answer.
 func (n *Node) Metric(ctx context.Context, name string) float64 {
 	text, _ := n.Page(ctx, "/metrics")
 	return Number(text, name+" ")
 }
 
-// Sum adds a metric up over the nodes.
+// Sum returns the sum of a metric over all nodes.
 func (l *Lab) Sum(ctx context.Context, name string) (total float64) {
 	for _, n := range l.Nodes {
 		total += n.Metric(ctx, name)
@@ -121,18 +118,18 @@ func (l *Lab) Sum(ctx context.Context, name string) (total float64) {
 	return total
 }
 
-// Number is what follows a label at the beginning of a line; 0 where there is none.
+// Number returns the number after a label at the beginning of a line, or 0 if it is missing.
 func Number(text, label string) (v float64) {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, label); ok {
-			_, _ = fmt.Sscan(rest, &v) // 0 is also what a broken line gives
+			_, _ = fmt.Sscan(rest, &v) // v stays 0 if the line is invalid
 			return v
 		}
 	}
 	return 0
 }
 
-// Get reads a page.
+// Get returns a page. A status other than 200 is an error.
 func Get(ctx context.Context, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -150,14 +147,14 @@ func Get(ctx context.Context, url string) (string, error) {
 	return string(body), err
 }
 
-// Patience is for what must come about by itself.
+// Patience is the longest wait for a condition.
 const Patience = 30 * time.Second
 
-// Until is Poll for no longer than Patience. Its error says what did not come about.
-func Until(ctx context.Context, every time.Duration, what string, yes func(ctx context.Context) (bool, error)) error {
+// Until polls a condition for at most Patience. Its error names the condition.
+func Until(ctx context.Context, every time.Duration, what string, condition func(ctx context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
-	if err := Poll(ctx, every, func() (bool, error) { return yes(ctx) }); err != nil {
+	if err := Poll(ctx, every, func() (bool, error) { return condition(ctx) }); err != nil {
 		return fmt.Errorf("wait until %s: %w", what, err)
 	}
 	return nil
@@ -168,16 +165,16 @@ func Serve(ctx context.Context, at net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	closed := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() { closed <- server.Close() })
-	if err := server.Serve(at); stop() { // it has ended by itself
+	if err := server.Serve(at); stop() { // ctx has not ended
 		return err
 	}
 	return <-closed
 }
 
-// Poll asks until the answer is yes or an error, or ctx ends.
-func Poll(ctx context.Context, every time.Duration, yes func() (bool, error)) error {
+// Poll calls condition until it returns true or an error, or ctx ends.
+func Poll(ctx context.Context, every time.Duration, condition func() (bool, error)) error {
 	for {
-		if ok, err := yes(); ok || err != nil {
+		if ok, err := condition(); ok || err != nil {
 			return err
 		}
 		if err := client.Wait(ctx, every); err != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis is a client of the server at addr, past the nodes and their wires.
+// Redis returns a client of the server at addr, which bypasses the nodes' wires.
 func Redis(addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
 }
 
-// Follow has a Redis copy the one at primary, and waits until it has all.
+// Follow makes a Redis the replica of the one at primary, and waits until it has all data.
 func Follow(ctx context.Context, replica *redis.Client, primary string) error {
 	host, port, _ := strings.Cut(primary, ":")
 	if err := replica.ReplicaOf(ctx, host, port).Err(); err != nil {
@@ -25,7 +25,7 @@ func Follow(ctx context.Context, replica *redis.Client, primary string) error {
 	})
 }
 
-// Promote makes a primary of a replica.
+// Promote makes a replica a primary.
 func Promote(ctx context.Context, replica *redis.Client) error {
 	return replica.ReplicaOf(ctx, "NO", "ONE").Err()
 }

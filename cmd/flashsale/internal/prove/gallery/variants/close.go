@@ -8,8 +8,8 @@ import (
 	"flashsale/loadtest/client"
 )
 
-// Pay is one conditional update: of a payment and an expiry in the same
-// instant, one finds the order pending.
+// Pay is one conditional update. If a payment and an expiry meet, only one of them
+// finds the order pending.
 func (t *tables) Pay(ctx context.Context, o Order) error {
 	_, err := payRow(ctx, t.DB, o)
 	return err
@@ -19,18 +19,18 @@ func payRow(ctx context.Context, db querier, o Order) (paid bool, err error) {
 	return update(ctx, db, "UPDATE orders SET status = ?, paid_ms = ? WHERE id = ? AND status = ?", Paid, now(), o.ID, Pending)
 }
 
-// closeRow is the same for cancelling and expiring, and says whether it was
-// this call that closed the order: only then there is something to give back.
-func closeRow(ctx context.Context, db querier, o Order, as string, restored bool) (closed bool, err error) {
-	return update(ctx, db, "UPDATE orders SET status = ?, closed_ms = ?, restored = ? WHERE id = ? AND status = ?",
-		as, now(), restored, o.ID, Pending)
+// closeRow does the same for cancelling and expiring. It reports whether this call
+// has closed the order: only then are there units to release.
+func closeRow(ctx context.Context, db querier, o Order, as string, released bool) (closed bool, err error) {
+	return update(ctx, db, "UPDATE orders SET status = ?, closed_ms = ?, released = ? WHERE id = ? AND status = ?",
+		as, now(), released, o.ID, Pending)
 }
 
-// sweepEvery is how often a shop looks for what has to be done.
+// sweepEvery is the pause between two sweeps.
 const sweepEvery = 50 * time.Millisecond
 
-// sweep does all of the steps, again and again, until ctx ends. A step that
-// fails is done with the next round: a store may be away for a while.
+// sweep repeats all steps until ctx ends. It retries a failed step in the next pass,
+// because a store may be unavailable for a while.
 func sweep(ctx context.Context, steps ...func(context.Context) error) error {
 	for client.Wait(ctx, sweepEvery) == nil {
 		for _, step := range steps {
@@ -40,9 +40,9 @@ func sweep(ctx context.Context, steps ...func(context.Context) error) error {
 	return nil
 }
 
-// expire closes what was not paid in time, some at a time.
+// expire closes up to 100 orders whose time to pay is over.
 func (t *tables) expire(ctx context.Context, closeOrder func(context.Context, Order, string) error) error {
-	late, err := t.orders(ctx, "WHERE restored = FALSE AND status = ? AND expires_ms < ? LIMIT 100", Pending, now())
+	late, err := t.orders(ctx, "WHERE released = FALSE AND status = ? AND expires_ms < ? LIMIT 100", Pending, now())
 	for _, o := range late {
 		err = errors.Join(err, closeOrder(ctx, o, Expired))
 	}

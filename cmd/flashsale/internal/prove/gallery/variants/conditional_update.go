@@ -5,16 +5,16 @@ import (
 	"database/sql"
 )
 
-// One UPDATE that takes the units only if there are enough, in the transaction
-// that inserts the order.
+// One UPDATE takes the units only if there are enough, in the transaction that
+// inserts the order.
 //
-// It is right, and the simplest that is: the database compares and takes in
-// one step, and commits order and units together. Its price: the sale's row is
-// locked until the commit is on disk, so orders are sold one after the other,
-// each for a sync of its own.
+// It is right, and the simplest right way: the database compares and takes in one
+// step, and commits order and units together. Its price: the sale's row is locked
+// until the commit is on disk, so orders are sold one after the other, each with its
+// own sync.
 //
-// Instead: the same UPDATE for a whole batch of orders. One lock, one
-// transaction and one sync then pay for hundreds.
+// Instead: the same UPDATE for a whole batch of orders. One lock, one transaction
+// and one sync then pay for hundreds of orders.
 //
 // Known as the compare-and-set of every SQL database.
 var _ = show(Variant{

@@ -11,32 +11,32 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A counter is the right base of all who count in Redis and store in a
-// database: units are taken in Redis, with a hold, before the row is written.
-// Whoever dies in between leaves the hold, and what is held becomes a row. The
-// hold is also the marker for giving back: no hold, nothing to give back.
+// A counter is the right base of variants that count units in Redis and store orders
+// in a database. Redis takes the units and notes a hold before the row is written. If
+// the process crashes in between, the queued order still becomes a row. The hold is
+// also the marker for the release: without a hold, no units are released.
 //
-// A variant puts something else in place of one of the steps.
+// A variant replaces one of these steps.
 type counter struct {
 	tables
-	// take takes the order's units, or returns the id of the order that the
-	// buyer has under this key already.
+	// take takes the order's units and returns the order's id. If the buyer has an
+	// order under the same key, take returns the id of that order.
 	take func(ctx context.Context, s Sale, o Order) (id string, err error)
-	// restore gives the units of a closed order back, once.
-	restore func(ctx context.Context, o Order) error
-	// closing is what Close does.
+	// release returns the units of a closed order, once.
+	release func(ctx context.Context, o Order) error
+	// closing implements Close.
 	closing func(ctx context.Context, o Order, as string) error
-	// first is done by Run before the rest.
+	// first contains steps of Run that precede the common ones.
 	first []func(context.Context) error
 }
 
 func newCounter(s Stores) *counter {
 	c := &counter{tables: tables{Stores: s}}
-	c.take, c.restore, c.closing = c.script("take.lua"), c.giveBack, c.closeAndRestore
+	c.take, c.release, c.closing = c.script("take.lua"), c.releaseHold, c.closeAndRelease
 	return c
 }
 
-// countedBy makes a counter that takes units by another script, a file of this folder.
+// countedBy returns a constructor of counters that take units by the script file.
 func countedBy(file string) func(Stores) Shop {
 	return func(s Stores) Shop {
 		c := newCounter(s)
@@ -45,7 +45,7 @@ func countedBy(file string) func(Stores) Shop {
 	}
 }
 
-// All keys of a sale share a slot.
+// The keys of a sale are in one slot of a Redis cluster.
 func stockKey(sku string) string  { return "shop:{" + sku + "}:stock" }  // units
 func buyersKey(sku string) string { return "shop:{" + sku + "}:buyers" } // buyer → units
 func holdsKey(sku string) string  { return "shop:{" + sku + "}:holds" }  // order id → "units buyer"
@@ -55,20 +55,20 @@ func queueKey(sku string) string  { return "shop:{" + sku + "}:queue" }  // orde
 //go:embed *.lua
 var scripts embed.FS
 
-// load returns the script of some files, one after the other.
+// load returns the concatenation of some files as one script.
 func load(files ...string) *redis.Script {
 	var all []byte
 	for _, file := range files {
 		text, err := scripts.ReadFile(file)
 		if err != nil {
-			panic(err) // there is no such file
+			panic(err) // the file is missing in this folder
 		}
 		all = append(all, text...)
 	}
 	return redis.NewScript(string(all))
 }
 
-var giveBackScript = load("give_back.lua")
+var releaseScript = load("release.lua")
 
 func (c *counter) Open(ctx context.Context, s Sale) error {
 	if err := c.tables.Open(ctx, s); err != nil {
@@ -77,7 +77,7 @@ func (c *counter) Open(ctx context.Context, s Sale) error {
 	return c.Redis.Set(ctx, stockKey(s.SKU), s.Total, 0).Err()
 }
 
-// script returns a take that is one script.
+// script returns a take function that runs one script.
 func (c *counter) script(file string) func(context.Context, Sale, Order) (string, error) {
 	script := load("request.lua", file)
 	return func(ctx context.Context, s Sale, o Order) (string, error) {
@@ -86,7 +86,7 @@ func (c *counter) script(file string) func(context.Context, Sale, Order) (string
 			return "", err
 		}
 		keys := []string{stockKey(s.SKU), buyersKey(s.SKU), holdsKey(s.SKU), keysKey(s.SKU), queueKey(s.SKU)}
-		reply, err := script.Run(ctx, c.Redis, keys, o.ID, o.Buyer, o.Key, o.Quantity, s.PerBuyer, queued).Text()
+		reply, err := script.Run(ctx, c.Redis, keys, o.ID, o.Buyer, o.Key, o.Quantity, s.UnitsPerBuyer, queued).Text()
 		switch {
 		case err != nil:
 			return "", fmt.Errorf("take units: %w", err)
@@ -117,7 +117,7 @@ func (c *counter) Order(ctx context.Context, o Order) (Order, bool, error) {
 	return c.earlier(ctx, o.SKU, id)
 }
 
-// store makes a held order a row. It may be done again by anybody.
+// store makes a queued order a row. Repeating it is harmless.
 func (c *counter) store(ctx context.Context, o Order) error {
 	if err := insert(ctx, c.DB, o); err != nil {
 		if _, missing := c.Find(ctx, o.ID); missing != nil {
@@ -127,7 +127,7 @@ func (c *counter) store(ctx context.Context, o Order) error {
 	return c.Redis.HDel(ctx, queueKey(o.SKU), o.ID).Err()
 }
 
-// earlier returns the order that was made under the same key.
+// earlier returns the order that has the same key.
 func (c *counter) earlier(ctx context.Context, sku, id string) (Order, bool, error) {
 	o, err := c.Find(ctx, id)
 	if !errors.Is(err, ErrNotFound) {
@@ -143,8 +143,8 @@ func (c *counter) earlier(ctx context.Context, sku, id string) (Order, bool, err
 	return o, true, c.store(ctx, o)
 }
 
-// Pay takes the units first if the order has none, and gives them back if the
-// order was closed meanwhile.
+// Pay takes the units first if the order has none. If the order was closed in the
+// same moment, Pay releases them.
 func (c *counter) Pay(ctx context.Context, o Order) error {
 	s, err := c.Sale(ctx, o.SKU)
 	if err != nil {
@@ -159,63 +159,62 @@ func (c *counter) Pay(ctx context.Context, o Order) error {
 		return err
 	}
 	if now, err := c.Find(ctx, o.ID); err != nil || now.Status != Paid {
-		return errors.Join(err, c.restore(ctx, o))
+		return errors.Join(err, c.release(ctx, o))
 	}
 	return c.store(ctx, o)
 }
 
 func (c *counter) Close(ctx context.Context, o Order, as string) error { return c.closing(ctx, o, as) }
 
-// closeAndRestore leaves the row to be restored until that is done. Whether
-// the rest succeeds is of no concern to the caller: the order is closed, and
-// the sweep does it again.
-func (c *counter) closeAndRestore(ctx context.Context, o Order, as string) error {
+// closeAndRelease closes the order, and releases its units if it can. If that fails,
+// the order is closed nevertheless, and the sweep repeats the release.
+func (c *counter) closeAndRelease(ctx context.Context, o Order, as string) error {
 	closed, err := closeRow(ctx, c.DB, o, as, false)
 	if err == nil && closed {
-		_ = c.restoreAndMark(ctx, o)
+		_ = c.releaseAndMark(ctx, o)
 	}
 	return err
 }
 
-func (c *counter) restoreAndMark(ctx context.Context, o Order) error {
-	if err := c.restore(ctx, o); err != nil {
+func (c *counter) releaseAndMark(ctx context.Context, o Order) error {
+	if err := c.release(ctx, o); err != nil {
 		return err
 	}
-	return exec(ctx, c.DB, "UPDATE orders SET restored = TRUE WHERE id = ?", o.ID)
+	return exec(ctx, c.DB, "UPDATE orders SET released = TRUE WHERE id = ?", o.ID)
 }
 
-func (c *counter) giveBack(ctx context.Context, o Order) error {
+func (c *counter) releaseHold(ctx context.Context, o Order) error {
 	keys := []string{stockKey(o.SKU), buyersKey(o.SKU), holdsKey(o.SKU)}
-	return giveBackScript.Run(ctx, c.Redis, keys, o.ID).Err()
+	return releaseScript.Run(ctx, c.Redis, keys, o.ID).Err()
 }
 
 func (c *counter) Run(ctx context.Context) error {
 	steps := []func(context.Context) error{
 		func(ctx context.Context) error { return c.expire(ctx, c.Close) },
-		c.restoreClosed, c.storeQueued,
+		c.releaseClosed, c.storeQueued,
 	}
 	return sweep(ctx, append(c.first, steps...)...)
 }
 
-func (c *counter) restoreClosed(ctx context.Context) error {
-	closed, err := c.orders(ctx, "WHERE restored = FALSE AND status IN (?, ?) LIMIT 100", Cancelled, Expired)
+func (c *counter) releaseClosed(ctx context.Context) error {
+	closed, err := c.orders(ctx, "WHERE released = FALSE AND status IN (?, ?) LIMIT 100", Cancelled, Expired)
 	for _, o := range closed {
-		err = errors.Join(err, c.restoreAndMark(ctx, o))
+		err = errors.Join(err, c.releaseAndMark(ctx, o))
 	}
 	return err
 }
 
-// storeQueued stores what was held by somebody who did not come to store it.
+// storeQueued stores queued orders whose process has crashed.
 func (c *counter) storeQueued(ctx context.Context) error {
 	return c.queued(ctx, func(o Order) error {
 		if now()-o.CreatedMS < time.Second.Milliseconds() {
-			return nil // on its way, most likely
+			return nil // its own process is probably about to store it
 		}
 		return c.store(ctx, o)
 	})
 }
 
-// queued calls f for the orders of all sales that are not known to be rows.
+// queued calls f for the queued orders of all sales. Some may already be rows.
 func (c *counter) queued(ctx context.Context, f func(Order) error) error {
 	keys, err := c.Redis.Keys(ctx, queueKey("*")).Result()
 	for _, key := range keys {
@@ -239,7 +238,7 @@ func (c *counter) Stock(ctx context.Context, sku string) (s Stock, err error) {
 	err = c.queued(ctx, func(o Order) error {
 		_, err := c.Find(ctx, o.ID)
 		if errors.Is(err, ErrNotFound) {
-			s.Held += o.Quantity
+			s.Queued += o.Quantity
 			return nil
 		}
 		return err
@@ -247,6 +246,6 @@ func (c *counter) Stock(ctx context.Context, sku string) (s Stock, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.Restoring, err = sum(ctx, c.DB, "SELECT SUM(quantity) FROM orders WHERE sku = ? AND restored = FALSE AND status IN (?, ?)", sku, Cancelled, Expired)
+	s.Restoring, err = sum(ctx, c.DB, "SELECT SUM(quantity) FROM orders WHERE sku = ? AND released = FALSE AND status IN (?, ?)", sku, Cancelled, Expired)
 	return s, err
 }

@@ -13,18 +13,17 @@ import (
 //
 // What breaks it: 1 unit is left. A reads 1. B reads 1. A decrements and sells.
 // B decrements and sells. Both commands are atomic; the two together are not.
-// On a laptop it never happens, in a rush it happens to everybody who read
-// before the first one decremented.
+// On a laptop it never happens. In a rush it happens to every buyer who reads
+// before the first decrement.
 //
-// Right: decide and take in one step that nobody can come between: a script,
-// or a conditional UPDATE.
+// Right: decide and take in one atomic step: a script, or a conditional UPDATE.
 //
-// The commonest of all, also as SELECT and UPDATE.
+// It is the most common mistake, also as SELECT and UPDATE.
 var _ = show(Variant{
 	Name:   "get-decr",
 	Does:   "GET, an if, and DECRBY",
-	Breaks: "Everybody who reads before the first one decrements sees the same last unit.",
-	Source: "the commonest mistake in public code",
+	Breaks: "All buyers who read before the first decrement see the same last unit.",
+	Source: "the most common mistake in public code",
 	Caught: "oversold",
 	New: func(s Stores) Shop {
 		g := &getDecr{counter: newCounter(s)}
@@ -51,7 +50,7 @@ func (g *getDecr) getThenDecrement(ctx context.Context, s Sale, o Order) (string
 	case left < o.Quantity:
 		return "", ErrSoldOut
 	}
-	// THE MISTAKE: by now others have done the same.
+	// THE MISTAKE: other orders may have read the same number.
 	return g.decrement(ctx, s, o)
 }
 
@@ -63,9 +62,9 @@ func (g *getDecr) get(ctx context.Context, o Order) (left int, earlier string, e
 	return left, "", err
 }
 
-// getNearTheEnd has the mistake show in every run, which a rush brings about now
-// and then: orders go one by one until one or two units are left. Those who come
-// then think for a while, and all who come meanwhile read the same.
+// getNearTheEnd makes the mistake certain, which a rush alone does not. Orders go one
+// by one until one or two units are left. Later orders wait for a while after reading,
+// so all of them read the same number.
 func (g *getDecr) getNearTheEnd(ctx context.Context, s Sale, o Order) (left int, earlier string, err error) {
 	g.end.Lock()
 	left, earlier, err = g.get(ctx, o)

@@ -1,6 +1,6 @@
--- Take units that were seen a moment ago, whatever is left by now.
+-- Take units that were available a moment ago, without checking again.
 --
--- KEYS, ARGV and outcomes as in request.lua.
+-- KEYS, ARGV and results are the same as in request.lua.
 local first = earlier()
 if first then return first end
 if over_limit() then return 'buyer_limit' end

@@ -13,13 +13,13 @@ import (
 
 // A distributed lock around each order: lock, look, insert, commit, unlock.
 //
-// It is right as long as it is done in this order. (The lock may be lost while
-// it is held, by a pause longer than its lease; so the UPDATE compares with
-// what was read.) Every order pays for a lock, a transaction and a sync, and
-// nobody does anything meanwhile.
+// It is right as long as the steps keep this order. The lock can be lost while it is
+// held, for example by a pause longer than its lease, so the UPDATE compares with the
+// value that was read. Every order pays for a lock, a transaction and a sync, and all
+// other orders wait.
 //
-// Instead: hold the lock for long, and let its holder carry whole batches. That
-// is what the keeper is.
+// Instead: hold the lock for long, and let its holder store whole batches, as the
+// keeper does.
 //
 // Known from a thousand articles on flash sales.
 var _ = show(Variant{
@@ -41,8 +41,8 @@ var _ = show(Variant{
 
 type lockPerOrder struct{ *transaction }
 
-// Order looks without the lock first: that is enough for a no, and else all who
-// come too late would stand in line.
+// Order first looks without the lock. That suffices to refuse an order, and orders
+// that come too late need not wait for the lock.
 func (l lockPerOrder) Order(ctx context.Context, o Order) (Order, bool, error) {
 	s, err := l.Sale(ctx, o.SKU)
 	if err != nil || s.OnPayment {
@@ -62,7 +62,8 @@ func newLocks(s Stores) *lock.Client {
 	return lock.New(s.Redis, lease.Config{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// locked runs f under the sale's lock, and waits for it as long as a buyer does.
+// locked runs f while it holds the sale's lock. It waits for the lock at most as
+// long as a buyer does.
 func locked(ctx context.Context, locks *lock.Client, sku string, f func(ctx context.Context) error) error {
 	wait, cancel := context.WithTimeout(ctx, buyersPatience)
 	defer cancel()
@@ -71,11 +72,11 @@ func locked(ctx context.Context, locks *lock.Client, sku string, f func(ctx cont
 		return errors.Join(ErrBusy, err)
 	}
 	err = f(held.Context())
-	_ = held.Release(ctx) // else it ends with its lease
+	_ = held.Release(ctx) // if the release fails, the lock expires with its lease
 	return err
 }
 
-// lookAndTake reads and then writes: the lock keeps others away in between.
+// lookAndTake reads and then writes. The lock excludes other writers in between.
 func lookAndTake(ctx context.Context, tx *sql.Tx, s Sale, o Order) error {
 	sold, err := look(ctx, tx, s, o, "")
 	if err != nil {
@@ -83,7 +84,7 @@ func lookAndTake(ctx context.Context, tx *sql.Tx, s Sale, o Order) error {
 	}
 	taken, err := update(ctx, tx, "UPDATE sales SET sold = ? WHERE sku = ? AND sold = ?", sold+o.Quantity, s.SKU, sold)
 	if err == nil && !taken {
-		err = ErrBusy // somebody else holds the lock by now
+		err = ErrBusy // another order holds the lock now
 	}
 	return err
 }

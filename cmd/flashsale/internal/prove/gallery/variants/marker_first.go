@@ -9,23 +9,23 @@ import (
 // Marks the work as done, then does it.
 //
 // What breaks it: the worker sets "processed" with SET NX, so that no unit is
-// given back twice, and dies before the INCR. The work is delivered again. The
-// marker is there, so it is taken for a duplicate and dropped. What was to keep
-// it from happening twice keeps it from happening at all.
+// released twice, and crashes before the INCR. The work is delivered again. The
+// marker exists, so the work is dropped as a duplicate. The guard against doing it
+// twice prevents it from being done at all.
 //
-// Right: marker and work in one step. Best is work that is its own marker: a
-// hold that is removed by the script that gives its units back.
+// Right: marker and work in one step. Best is work that is its own marker: a hold
+// that is removed by the script that releases its units.
 //
 // Seen in CCDD2022's seckill, where it loses orders as well.
 var _ = show(Variant{
 	Name:   "marker-first",
-	Does:   "SET processed NX, then gives the units back",
-	Breaks: "Whoever dies after the marker leaves work undone that everybody takes for done.",
+	Does:   "SET processed NX, then releases the units",
+	Breaks: "A crash after the marker leaves work that is marked as done and was not done.",
 	Source: "CCDD2022",
 	Caught: "undersold",
 	New: func(s Stores) Shop {
 		c := newCounter(s)
-		c.restore = func(ctx context.Context, o Order) error {
+		c.release = func(ctx context.Context, o Order) error {
 			marker := "shop:{" + o.SKU + "}:processed:" + o.ID
 			first, err := c.Redis.SetNX(ctx, marker, 1, time.Hour).Result()
 			if err != nil {
@@ -34,8 +34,8 @@ var _ = show(Variant{
 			if !first {
 				return nil // a duplicate
 			}
-			// THE MISTAKE: what if nobody gets here?
-			return c.giveBack(ctx, o)
+			// THE MISTAKE: a crash here leaves the marker without the work.
+			return c.releaseHold(ctx, o)
 		}
 		return c
 	},

@@ -1,14 +1,13 @@
 package variants
 
-// Compares what is sold with the total before it adds the order to it.
+// Compares the units sold with the total before it adds the order.
 //
-// What breaks it: 10 units are on sale, 10 are sold. The script asks whether
-// the total is at least what is sold; 10 >= 10 is true, and the 11th is sold.
-// It happens to every sale that sells out, and no test of a sale that doesn't
-// will tell.
+// What breaks it: 10 units are on sale, 10 are sold. The script checks that
+// total >= sold; 10 >= 10 is true, and the 11th is sold. It happens in every sale
+// that sells out. A test with a sale that does not sell out misses it.
 //
-// Right: ask whether what is sold and what is asked for, together, are within
-// the total, as take.lua and reserve.lua do.
+// Right: check that the units sold and the units ordered, together, are within the
+// total, as take.lua and reserve.lua do.
 //
 // Seen in GuoZhaoran/spikeSystem, remoteSpike.go, issue 14.
 var _ = show(Variant{

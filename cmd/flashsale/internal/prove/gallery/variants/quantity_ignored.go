@@ -1,12 +1,12 @@
 package variants
 
-// Checks that the quantity is there, and takes one.
+// Checks the quantity, but takes one unit.
 //
 // What breaks it: 10 units are left, A orders 2. There are 2, the counter goes
-// to 9, and A's order says 2. Ten such orders sell 20 of 10 units. Who tests
-// with a quantity of 1 never sees it.
+// to 9, and A's order has quantity 2. Ten such orders sell 20 of 10 units. A test
+// with a quantity of 1 misses it.
 //
-// Right: one number, read once, is compared, taken, stored and given back.
+// Right: one number, read once, is compared, taken, stored and released.
 //
 // Seen in yxshwanth/flash-sale-engine.
 var _ = show(Variant{

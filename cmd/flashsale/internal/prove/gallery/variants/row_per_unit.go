@@ -9,13 +9,12 @@ import (
 	"strings"
 )
 
-// One row for each unit. A buyer takes rows that are free and that nobody else
-// is about to take: SELECT ... FOR UPDATE SKIP LOCKED.
+// One row for each unit. A buyer takes rows that are free and not locked by another
+// buyer: SELECT ... FOR UPDATE SKIP LOCKED.
 //
-// It is right, and nobody waits for anybody: buyers commit side by side. What
-// is skipped is not sold yet, though: too few free rows mean "sold out" only if
-// so few are not taken by anybody, committed or not. And a sale of a million
-// units has a million rows to make, to lock and to give back.
+// It is right, and buyers commit in parallel. But a skipped row is not sold yet. Too
+// few unlocked rows mean "sold out" only if locked rows are counted as well. And a
+// sale of a million units has a million rows to create, to lock and to release.
 //
 // Instead: a number. Units of one kind need no identity.
 //
@@ -27,14 +26,14 @@ var _ = show(Variant{
 	MySQL:  true,
 	New: func(s Stores) Shop {
 		t := rowPerUnit{newTransaction(s)}
-		t.take, t.restore, t.left = takeRows, restoreRows, t.free
+		t.take, t.release, t.left = takeRows, releaseRows, t.free
 		return t
 	},
 })
 
 type rowPerUnit struct{ *transaction }
 
-// errSkipped: there are free units, but others had locked them.
+// errSkipped means that there are enough free units, but other buyers locked them.
 var errSkipped = errors.New("variants: all free units are locked")
 
 func (t rowPerUnit) Order(ctx context.Context, o Order) (Order, bool, error) {
@@ -43,7 +42,7 @@ func (t rowPerUnit) Order(ctx context.Context, o Order) (Order, bool, error) {
 		if !errors.Is(err, errSkipped) {
 			return sold, replayed, err
 		}
-		// Not a no yet. Are units free that nobody has, committed or not?
+		// The order is refused only if too few units are free, locked or not.
 		left, err := t.free(ctx, Sale{SKU: o.SKU})
 		if err != nil {
 			return o, false, err
@@ -82,7 +81,7 @@ func lockRows(ctx context.Context, tx *sql.Tx, s Sale, o Order) (units []any, er
 	return units, rows.Err()
 }
 
-func restoreRows(ctx context.Context, tx *sql.Tx, o Order) error {
+func releaseRows(ctx context.Context, tx *sql.Tx, o Order) error {
 	return exec(ctx, tx, "UPDATE units SET order_id = NULL WHERE sku = ? AND order_id = ?", o.SKU, o.ID)
 }
 
@@ -90,7 +89,7 @@ func (t rowPerUnit) free(ctx context.Context, s Sale) (int, error) {
 	return sum(ctx, t.DB, "SELECT COUNT(*) FROM units WHERE sku = ? AND order_id IS NULL", s.SKU)
 }
 
-// Open makes the rows, a thousand at a time.
+// Open creates the rows, a thousand at a time.
 func (t rowPerUnit) Open(ctx context.Context, s Sale) error {
 	for n := 0; n < s.Total; {
 		var values []string

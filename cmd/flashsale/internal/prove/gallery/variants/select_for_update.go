@@ -7,12 +7,12 @@ import (
 
 // Locks the sale's row, looks, and takes.
 //
-// It is right: from the lock to the commit nobody else sees or changes the
-// row. Everybody waits here, for a round trip more than with a conditional
-// UPDATE, and each waiting buyer keeps a connection.
+// It is right: from the lock to the commit, no other transaction reads or changes
+// the row. Every order waits for this lock, one round trip longer than with a
+// conditional UPDATE, and each waiting buyer occupies a connection.
 //
-// Instead: decide who may try before the database is asked, and lock the row
-// once for a batch.
+// Instead: decide who may try before the database is asked, and lock the row once
+// for a batch.
 //
 // Known from every textbook on SQL.
 var _ = show(Variant{
@@ -23,7 +23,7 @@ var _ = show(Variant{
 	New:    takenBy(lookAndSet(" FOR UPDATE")),
 })
 
-// look reads what is sold, locked or not, and refuses what exceeds the total.
+// look reads the units sold, and returns ErrSoldOut if the order exceeds the total.
 func look(ctx context.Context, tx *sql.Tx, s Sale, o Order, locked string) (sold int, err error) {
 	sold, err = sum(ctx, tx, "SELECT sold FROM sales WHERE sku = ?"+locked, s.SKU)
 	if err == nil && sold+o.Quantity > s.Total {
@@ -32,7 +32,7 @@ func look(ctx context.Context, tx *sql.Tx, s Sale, o Order, locked string) (sold
 	return sold, err
 }
 
-// lookAndSet reads what is sold, locked or not, and writes what it is then.
+// lookAndSet returns a take function that reads the units sold and writes the sum.
 func lookAndSet(locked string) func(context.Context, *sql.Tx, Sale, Order) error {
 	return func(ctx context.Context, tx *sql.Tx, s Sale, o Order) error {
 		sold, err := look(ctx, tx, s, o, locked)

@@ -1,15 +1,15 @@
-// Package variants is a gallery of ways to sell limited stock, each in one small
-// file that shows the idea, or the mistake, and little else. What all of them
-// need and none gets wrong is in five files:
+// Package variants is a gallery of ways to sell limited stock. Each way is one small
+// file that shows the idea, or the mistake, and little else. Five files contain what
+// all variants share:
 //
-//	shop.go         what a shop is, and the list of all
+//	shop.go         the interface Shop, and the list of all variants
 //	tables.go       sales and orders in the database
 //	close.go        paying, cancelling and expiring in one conditional update
 //	counter.go      stock counted in Redis, orders in the database
 //	transaction.go  stock and orders in the database, in one transaction
 //
-// A broken shop differs from its right base in one step. Adding a shop is
-// adding a file that calls show, named like the shop.
+// A broken variant differs from its right base in one step. To add a variant, add a
+// file of the variant's name that calls show.
 package variants
 
 import (
@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// What a shop may answer besides yes.
+// Errors of a Shop.
 var (
 	ErrSoldOut    = errors.New("variants: sold out")
 	ErrBuyerLimit = errors.New("variants: buyer's limit")
@@ -30,45 +30,45 @@ var (
 	ErrNotFound   = errors.New("variants: not found")
 )
 
-// buyersPatience is how long a buyer may wait for others before ErrBusy.
+// buyersPatience is the time after which a waiting order fails with ErrBusy.
 const buyersPatience = 25 * time.Second
 
-// A Shop is one process that sells. When it is gone, another one on the same
+// A Shop is one process that sells. After a crash, another process on the same
 // stores takes over. All methods are safe for concurrent use.
 type Shop interface {
-	// Open puts a sale up that was not there before.
+	// Open starts a new sale.
 	Open(ctx context.Context, s Sale) error
-	// Order sells o, durably, or refuses it: ErrSoldOut, ErrBuyerLimit,
-	// ErrBusy. After any other error the outcome is unknown. Under a key that
-	// was used before it returns that order, and replayed.
+	// Order stores o durably, or refuses it with ErrSoldOut, ErrBuyerLimit or
+	// ErrBusy. After any other error the outcome is unknown. If the buyer has an
+	// order under the same key, Order returns that order, and replayed is true.
 	Order(ctx context.Context, o Order) (sold Order, replayed bool, err error)
-	// Pay turns a pending order into a paid one; it does nothing to others.
+	// Pay turns a pending order into a paid one. It does not change other orders.
 	Pay(ctx context.Context, o Order) error
-	// Close turns a pending order into a Cancelled or Expired one and gives its
-	// units back; it does nothing to others.
+	// Close turns a pending order into a Cancelled or Expired one and releases its
+	// units. It does not change other orders.
 	Close(ctx context.Context, o Order, as string) error
-	// Find returns an order as it is stored: ErrNotFound.
+	// Find returns a stored order, or ErrNotFound.
 	Find(ctx context.Context, id string) (Order, error)
-	// Sale returns a sale as it was opened: ErrNotFound.
+	// Sale returns a sale as it was opened, or ErrNotFound.
 	Sale(ctx context.Context, sku string) (Sale, error)
-	// Orders returns up to n orders of a sale by id, from the one after an id.
+	// Orders returns up to n orders of a sale, sorted by id, with ids above after.
 	Orders(ctx context.Context, sku, after string, n int) ([]Order, error)
-	// Sold is how many units pending and paid orders have.
+	// Sold returns the units in pending and in paid orders.
 	Sold(ctx context.Context, sku string) (pending, paid int, err error)
-	// Stock says where the other units are.
+	// Stock returns the units that are not sold.
 	Stock(ctx context.Context, sku string) (Stock, error)
-	// Run does what nobody asks for, such as expiry, until ctx ends.
+	// Run expires orders and does other background work until ctx ends.
 	Run(ctx context.Context) error
 }
 
-// A Sale is what is sold. Amounts are units.
+// A Sale describes the terms of a sale. Amounts are units.
 type Sale struct {
-	SKU      string
-	Total    int
-	PerBuyer int
-	WindowMS int64 // time to pay
+	SKU           string
+	Total         int
+	UnitsPerBuyer int
+	WindowMS      int64 // time to pay
 
-	OnPayment bool // units are taken by payments, and not by orders
+	OnPayment bool // payments take the units, not orders
 }
 
 // Statuses of an order.
@@ -85,35 +85,35 @@ type Order struct {
 	Quantity                               int
 	Status                                 string
 	CreatedMS, ExpiresMS, PaidMS, ClosedMS int64
-	Restored                               bool // closed, and its units are back
+	Released                               bool // closed, and its units are available again
 }
 
-// Stock is where units are.
+// Stock counts the units that are not sold.
 type Stock struct {
 	Available int
-	Held      int // taken, and not yet in a row
-	Restoring int // closed, and not yet available
+	Queued    int // taken by an order that is not yet a row
+	Restoring int // units of closed orders, not yet available
 }
 
-// A Variant is a shop and what there is to say about it.
+// A Variant is a shop and its description.
 type Variant struct {
 	Name   string `json:"name"`
 	Does   string `json:"does"`             // in a few words
-	Breaks string `json:"breaks,omitempty"` // the steps that break it, in one sentence; "" for a right one
-	Source string `json:"source"`           // where it was seen, or what it is known from
-	Caught string `json:"caught,omitempty"` // what a verdict must find, a violation's name; "" for a right one
-	Note   string `json:"note,omitempty"`   // what its figures are, where they are not like the others'; or ""
-	MySQL  bool   `json:"-"`                // needs row locks, which SQLite has not
+	Breaks string `json:"breaks,omitempty"` // one sentence on how it breaks; empty if it is right
+	Source string `json:"source"`           // projects or texts that contain it
+	Caught string `json:"caught,omitempty"` // name of the violation that a verdict must contain; empty if it is right
+	Note   string `json:"note,omitempty"`   // remark on the meaning of its figures; usually empty
+	MySQL  bool   `json:"-"`                // it needs row locks, which SQLite does not have
 
-	OnPayment bool `json:"-"` // shows how to take units on payment: it is judged and measured by payments
+	OnPayment bool `json:"-"` // its units are taken by payments, so payments are judged and measured
 
 	New func(Stores) Shop `json:"-"`
 }
 
-// Broken tells whether it sells wrongly.
+// Broken reports whether the variant is wrong on purpose.
 func (v Variant) Broken() bool { return v.Caught != "" }
 
-// All are the variants: the broken ones first, each kind by name.
+// All returns the variants, broken ones first, each group sorted by name.
 func All() []Variant {
 	all := slices.Clone(shown)
 	slices.SortFunc(all, func(a, b Variant) int {
@@ -123,11 +123,10 @@ func All() []Variant {
 	return all
 }
 
-// Lua is the strategy that is this project's own.
+// Lua is the strategy name of this project's own service.
 const Lua = "lua"
 
-// Strategies are the ways to sell that demo and drill know: this project's, and
-// those of the gallery.
+// Strategies returns the names that demo and drill accept: Lua and the variants.
 func Strategies() []string {
 	names := []string{Lua}
 	for _, v := range All() {
@@ -136,15 +135,15 @@ func Strategies() []string {
 	return names
 }
 
-// CheckStrategy returns an error that lists the strategies if name is none.
+// CheckStrategy returns an error that lists the strategies if name is unknown.
 func CheckStrategy(name string) error {
 	if slices.Contains(Strategies(), name) {
 		return nil
 	}
-	return fmt.Errorf("strategy: %q is none of %s", name, strings.Join(Strategies(), ", "))
+	return fmt.Errorf("strategy: got %q, want one of %s", name, strings.Join(Strategies(), ", "))
 }
 
-// Find returns the variant of that name.
+// Find returns the variant of this name.
 func Find(name string) (v Variant, known bool) {
 	i := slices.IndexFunc(shown, func(v Variant) bool { return v.Name == name })
 	if i < 0 {
@@ -155,7 +154,7 @@ func Find(name string) (v Variant, known bool) {
 
 var shown []Variant
 
-// show is called by each variant's file.
+// show registers a variant. Each variant's file calls it once.
 func show(v Variant) Variant {
 	shown = append(shown, v)
 	return v

@@ -15,22 +15,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Stores are what a shop sells with: its own connections to both.
+// Stores are the connections of one shop to Redis and to the database.
 type Stores struct {
 	Redis  *redis.Client
 	DB     *sql.DB
-	SQLite bool // or MySQL
+	SQLite bool // the database is SQLite, not MySQL
 }
 
-// Connect opens connections for one shop. Nothing is sent yet.
+// Connect prepares the connections of one shop. The stores need not be reachable.
 func Connect(redisURL, dsn string) (Stores, error) {
 	o, err := redis.ParseURL(redisURL)
 	if err != nil {
 		return Stores{}, fmt.Errorf("redis: %w", err)
 	}
 	o.ContextTimeoutEnabled = true
-	o.PoolSize = 512  // who waits for an answer keeps nobody else from asking
-	o.MaxRetries = -1 // a script that was sent twice counts twice in those shops that are not prepared for it
+	o.PoolSize = 512  // callers that wait for an answer do not delay other callers
+	o.MaxRetries = -1 // a script that go-redis sends twice would count twice in some shops
 	db, err := openSQL(dsn)
 	if err != nil {
 		return Stores{}, err
@@ -41,12 +41,12 @@ func Connect(redisURL, dsn string) (Stores, error) {
 // Close closes the connections.
 func (s Stores) Close() error { return errors.Join(s.Redis.Close(), s.DB.Close()) }
 
-// IsSQLite tells whether a DSN names a file of the embedded database.
+// IsSQLite reports whether a DSN names a file of the embedded database.
 func IsSQLite(dsn string) bool { return strings.HasPrefix(dsn, "sqlite:") }
 
 func openSQL(dsn string) (*sql.DB, error) {
 	if file, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
-		db, err := sql.Open("sqlite", file+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)") // embedded: nothing lasts
+		db, err := sql.Open("sqlite", file+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)") // the embedded database need not be durable
 		if err == nil {
 			db.SetMaxOpenConns(1)
 		}
@@ -57,18 +57,19 @@ func openSQL(dsn string) (*sql.DB, error) {
 		return nil, fmt.Errorf("mysql: %w", err)
 	}
 	c.InterpolateParams, c.ClientFoundRows = true, true
-	c.Logger = &mysql.NopLogger{} // every error it tells of is returned
+	c.Logger = &mysql.NopLogger{} // the driver also returns every error that it logs
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
 		return nil, fmt.Errorf("mysql: %w", err)
 	}
 	db := sql.OpenDB(readCommitted{connector})
-	db.SetMaxOpenConns(32) // as many as ours has
+	db.SetMaxOpenConns(32) // the limit of the real service
 	db.SetMaxIdleConns(32)
 	return db, nil
 }
 
-// readCommitted: who has waited for a row sees what it was waited for.
+// readCommitted sets the isolation level at which a caller that has waited for a
+// row's lock reads the newest version of the row.
 type readCommitted struct{ driver.Connector }
 
 func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
@@ -82,29 +83,28 @@ func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// sold is for those who count in the database.
+// Column sales.sold is for shops that count units in the database.
 var schema = []string{
 	`CREATE TABLE IF NOT EXISTS sales (sku VARCHAR(64) PRIMARY KEY, total BIGINT NOT NULL, per_buyer BIGINT NOT NULL,
 		window_ms BIGINT NOT NULL, on_payment BOOLEAN NOT NULL, sold BIGINT NOT NULL DEFAULT 0)`,
 	`CREATE TABLE IF NOT EXISTS orders (id CHAR(36) PRIMARY KEY, sku VARCHAR(64) NOT NULL, buyer VARCHAR(64) NOT NULL,
 		order_key VARCHAR(128) NOT NULL, quantity BIGINT NOT NULL, status VARCHAR(16) NOT NULL, created_ms BIGINT NOT NULL,
 		expires_ms BIGINT NOT NULL, paid_ms BIGINT NOT NULL DEFAULT 0, closed_ms BIGINT NOT NULL DEFAULT 0,
-		restored BOOLEAN NOT NULL DEFAULT FALSE, UNIQUE (sku, buyer, order_key),
-		UNIQUE (restored, status, expires_ms, id))`,
+		released BOOLEAN NOT NULL DEFAULT FALSE, UNIQUE (sku, buyer, order_key),
+		UNIQUE (released, status, expires_ms, id))`,
 	`CREATE TABLE IF NOT EXISTS buyers (sku VARCHAR(64) NOT NULL, buyer VARCHAR(64) NOT NULL, units BIGINT NOT NULL,
 		PRIMARY KEY (sku, buyer))`,
 	`CREATE TABLE IF NOT EXISTS units (sku VARCHAR(64) NOT NULL, n BIGINT NOT NULL, order_id CHAR(36),
 		PRIMARY KEY (sku, n), UNIQUE (sku, order_id, n))`,
 }
 
-// tables are the rows of a shop. Every shop has all of them, and uses what it
-// needs.
+// tables are the rows of a shop. All shops have the same tables and use some of them.
 type tables struct {
 	Stores
-	sales sync.Map // sku → Sale: a sale does not change here
+	sales sync.Map // sku → Sale; a sale never changes
 }
 
-// Migrate makes the tables that are not there yet.
+// Migrate creates the missing tables.
 func Migrate(ctx context.Context, db *sql.DB) error {
 	for _, statement := range schema {
 		if err := exec(ctx, db, statement); err != nil {
@@ -116,7 +116,7 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 
 func (t *tables) Open(ctx context.Context, s Sale) error {
 	return exec(ctx, t.DB, "INSERT INTO sales (sku, total, per_buyer, window_ms, on_payment) VALUES (?, ?, ?, ?, ?)",
-		s.SKU, s.Total, s.PerBuyer, s.WindowMS, s.OnPayment)
+		s.SKU, s.Total, s.UnitsPerBuyer, s.WindowMS, s.OnPayment)
 }
 
 func (t *tables) Sale(ctx context.Context, sku string) (Sale, error) {
@@ -125,7 +125,7 @@ func (t *tables) Sale(ctx context.Context, sku string) (Sale, error) {
 	}
 	s := Sale{SKU: sku}
 	err := t.DB.QueryRowContext(ctx, "SELECT total, per_buyer, window_ms, on_payment FROM sales WHERE sku = ?", sku).
-		Scan(&s.Total, &s.PerBuyer, &s.WindowMS, &s.OnPayment)
+		Scan(&s.Total, &s.UnitsPerBuyer, &s.WindowMS, &s.OnPayment)
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, ErrNotFound
 	}
@@ -142,7 +142,7 @@ type querier interface {
 	QueryRowContext(context.Context, string, ...any) *sql.Row
 }
 
-// update tells whether a statement has changed a row.
+// update reports whether a statement has changed a row.
 func update(ctx context.Context, db querier, statement string, args ...any) (bool, error) {
 	r, err := db.ExecContext(ctx, statement, args...)
 	if err != nil {
@@ -157,7 +157,7 @@ func exec(ctx context.Context, db querier, statement string, args ...any) error 
 	return err
 }
 
-// sum reads a number: query yields one, or NULL.
+// sum returns the number that query yields, and 0 for NULL.
 func sum(ctx context.Context, db querier, query string, args ...any) (int, error) {
 	var n sql.NullInt64
 	if err := db.QueryRowContext(ctx, query, args...).Scan(&n); err != nil {
@@ -171,8 +171,8 @@ func insert(ctx context.Context, db querier, o Order) error {
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, o.ID, o.SKU, o.Buyer, o.Key, o.Quantity, o.Status, o.CreatedMS, o.ExpiresMS)
 }
 
-// promise stores an order that takes nothing: its payment does, and what is
-// paid is what counts for the buyer's limit.
+// promise stores an order that takes no units. Its payment takes them, and only
+// paid units count for the buyer's limit.
 func (t *tables) promise(ctx context.Context, o Order) (Order, bool, error) {
 	err := insert(ctx, t.DB, o)
 	if err == nil {
@@ -185,9 +185,9 @@ func (t *tables) promise(ctx context.Context, o Order) (Order, bool, error) {
 	return earlier, earlier.ID != o.ID, nil
 }
 
-const columns = "id, sku, buyer, order_key, quantity, status, created_ms, expires_ms, paid_ms, closed_ms, restored"
+const columns = "id, sku, buyer, order_key, quantity, status, created_ms, expires_ms, paid_ms, closed_ms, released"
 
-// orders reads rows; rest is what follows FROM orders.
+// orders returns rows. The query continues with rest after FROM orders.
 func (t *tables) orders(ctx context.Context, rest string, args ...any) (all []Order, err error) {
 	rows, err := t.DB.QueryContext(ctx, "SELECT "+columns+" FROM orders "+rest, args...)
 	if err != nil {
@@ -196,7 +196,7 @@ func (t *tables) orders(ctx context.Context, rest string, args ...any) (all []Or
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var o Order
-		if err := rows.Scan(&o.ID, &o.SKU, &o.Buyer, &o.Key, &o.Quantity, &o.Status, &o.CreatedMS, &o.ExpiresMS, &o.PaidMS, &o.ClosedMS, &o.Restored); err != nil {
+		if err := rows.Scan(&o.ID, &o.SKU, &o.Buyer, &o.Key, &o.Quantity, &o.Status, &o.CreatedMS, &o.ExpiresMS, &o.PaidMS, &o.ClosedMS, &o.Released); err != nil {
 			return nil, fmt.Errorf("read orders: %w", err)
 		}
 		all = append(all, o)
@@ -208,7 +208,7 @@ func (t *tables) Find(ctx context.Context, id string) (Order, error) {
 	return t.one(ctx, "WHERE id = ?", id)
 }
 
-// sameKey is the order that the buyer of o has under its key: ErrNotFound.
+// sameKey returns the buyer's order with the key of o, or ErrNotFound.
 func (t *tables) sameKey(ctx context.Context, o Order) (Order, error) {
 	return t.one(ctx, "WHERE sku = ? AND buyer = ? AND order_key = ?", o.SKU, o.Buyer, o.Key)
 }

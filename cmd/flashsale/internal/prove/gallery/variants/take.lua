@@ -1,6 +1,6 @@
--- Take units, if there are enough.
+-- Take units if there are enough.
 --
--- KEYS, ARGV and outcomes as in request.lua.
+-- KEYS, ARGV and results are the same as in request.lua.
 local first = earlier()
 if first then return first end
 if over_limit() then return 'buyer_limit' end

@@ -13,23 +13,22 @@ import (
 	"flashsale/loadtest/client"
 )
 
-// A transaction is the right base of all who have everything in the database:
-// an order and its units are committed together, or not at all. There is
-// nothing to repair after a crash.
+// A transaction is the right base of variants that keep stock and orders in the
+// database. An order and its units are committed together, so a crash leaves nothing
+// to repair.
 //
-// A variant says how units are taken and given back, and may put something
-// around the transaction.
+// A variant defines how units are taken and released, and may wrap the transaction.
 type transaction struct {
 	tables
-	// take takes the order's units in the transaction that has inserted it.
+	// take takes the order's units in the transaction that has inserted the order.
 	take func(ctx context.Context, tx *sql.Tx, s Sale, o Order) error
-	// restore gives them back in the transaction that has closed it.
-	restore func(ctx context.Context, tx *sql.Tx, o Order) error
+	// release returns the units in the transaction that has closed the order.
+	release func(ctx context.Context, tx *sql.Tx, o Order) error
 	// within runs f in a transaction.
 	within func(ctx context.Context, sku string, f func(tx *sql.Tx) error) error
-	// left says how many units are available.
+	// left returns the available units.
 	left func(ctx context.Context, s Sale) (int, error)
-	// also runs beside the sweep.
+	// also runs in parallel with the sweep.
 	also func(ctx context.Context) error
 }
 
@@ -37,12 +36,12 @@ func nothing(context.Context) error { return nil }
 
 func newTransaction(s Stores) *transaction {
 	t := &transaction{tables: tables{Stores: s}}
-	t.restore, t.left, t.also = restoreSold, t.unsold, nothing
+	t.release, t.left, t.also = releaseSold, t.unsold, nothing
 	t.within = func(ctx context.Context, _ string, f func(*sql.Tx) error) error { return t.transact(ctx, f) }
 	return t
 }
 
-// takenBy makes a shop of transactions that takes units in this way.
+// takenBy returns a constructor of shops that take units by this function.
 func takenBy(take func(context.Context, *sql.Tx, Sale, Order) error) func(Stores) Shop {
 	return func(s Stores) Shop {
 		t := newTransaction(s)
@@ -51,7 +50,7 @@ func takenBy(take func(context.Context, *sql.Tx, Sale, Order) error) func(Stores
 	}
 }
 
-// errReplayed ends a transaction in which there is nothing to do.
+// errReplayed rolls back a transaction whose order exists already.
 var errReplayed = errors.New("variants: replayed")
 
 func (t *transaction) Order(ctx context.Context, o Order) (Order, bool, error) {
@@ -70,7 +69,7 @@ func (t *transaction) Order(ctx context.Context, o Order) (Order, bool, error) {
 		if err := insert(ctx, tx, o); err != nil {
 			return err
 		}
-		// Last, for here everybody waits for everybody.
+		// Take the units last: from here on all orders of the sale wait for each other.
 		return t.take(ctx, tx, s, o)
 	})
 	if errors.Is(err, errReplayed) {
@@ -80,9 +79,9 @@ func (t *transaction) Order(ctx context.Context, o Order) (Order, bool, error) {
 	return o, false, err
 }
 
-// claim locks the buyer's row until the end of the transaction, so that no two
-// orders of one buyer are judged at the same time. It returns the id of the
-// order under the same key with errReplayed, or ErrBuyerLimit.
+// claim locks the buyer's row until the end of the transaction, so two orders of one
+// buyer are never checked at the same time. It returns ErrBuyerLimit, or errReplayed
+// with the id of the order that has the same key.
 func (t *transaction) claim(ctx context.Context, tx *sql.Tx, s Sale, o Order) (earlier string, err error) {
 	onConflict := "ON DUPLICATE KEY UPDATE"
 	if t.SQLite {
@@ -102,13 +101,14 @@ func (t *transaction) claim(ctx context.Context, tx *sql.Tx, s Sale, o Order) (e
 		return "", fmt.Errorf("read buyer %s: %w", o.Buyer, err)
 	case first.Valid && first.String != o.ID:
 		return first.String, errReplayed
-	case units > s.PerBuyer:
+	case units > s.UnitsPerBuyer:
 		return "", ErrBuyerLimit
 	}
 	return "", nil
 }
 
-// Pay takes the units if the order has none, or refuses and leaves it pending.
+// Pay takes the units if the order has none. If there are too few, the order stays
+// pending.
 func (t *transaction) Pay(ctx context.Context, o Order) error {
 	s, err := t.Sale(ctx, o.SKU)
 	if err != nil {
@@ -120,7 +120,7 @@ func (t *transaction) Pay(ctx context.Context, o Order) error {
 	return t.within(ctx, o.SKU, func(tx *sql.Tx) error {
 		paid, err := payRow(ctx, tx, o)
 		if err != nil || !paid {
-			return err // it has ended, or is paid already
+			return err // the order is closed or already paid
 		}
 		if _, err := t.claim(ctx, tx, s, o); err != nil {
 			return err
@@ -142,12 +142,12 @@ func (t *transaction) Close(ctx context.Context, o Order, as string) error {
 		if err := exec(ctx, tx, "UPDATE buyers SET units = units - ? WHERE sku = ? AND buyer = ?", o.Quantity, o.SKU, o.Buyer); err != nil {
 			return err
 		}
-		return t.restore(ctx, tx, o)
+		return t.release(ctx, tx, o)
 	})
 }
 
-// restoreSold is for those who count the units in the sale's row.
-func restoreSold(ctx context.Context, tx *sql.Tx, o Order) error {
+// releaseSold releases units that are counted in the sale's row.
+func releaseSold(ctx context.Context, tx *sql.Tx, o Order) error {
 	return exec(ctx, tx, "UPDATE sales SET sold = sold - ? WHERE sku = ?", o.Quantity, o.SKU)
 }
 
@@ -156,7 +156,7 @@ func (t *transaction) unsold(ctx context.Context, s Sale) (int, error) {
 	return s.Total - sold, err
 }
 
-// Stock has nothing under way: what is committed is all there is.
+// Stock reports available units only: a transaction leaves no units in between.
 func (t *transaction) Stock(ctx context.Context, sku string) (Stock, error) {
 	s, err := t.Sale(ctx, sku)
 	if err != nil {
@@ -167,19 +167,19 @@ func (t *transaction) Stock(ctx context.Context, sku string) (Stock, error) {
 }
 
 func (t *transaction) Run(ctx context.Context) error {
-	beside := make(chan error, 1)
-	go func() { beside <- t.also(ctx) }()
+	background := make(chan error, 1)
+	go func() { background <- t.also(ctx) }()
 	err := sweep(ctx, func(ctx context.Context) error { return t.expire(ctx, t.Close) })
-	return errors.Join(err, <-beside)
+	return errors.Join(err, <-background)
 }
 
-// transact runs f in a transaction, again if the database chose it as the
-// victim of a deadlock: then nothing of it has happened.
+// transact runs f in a transaction. If the database rolls it back because of a
+// deadlock, transact tries again, up to ten times.
 func (t *transaction) transact(ctx context.Context, f func(tx *sql.Tx) error) error {
 	for attempt := time.Duration(1); ; attempt++ {
 		err := t.once(ctx, f)
-		refused, ok := errors.AsType[*mysql.MySQLError](err)
-		if attempt == 10 || !ok || refused.Number != 1213 {
+		failure, ok := errors.AsType[*mysql.MySQLError](err)
+		if attempt == 10 || !ok || failure.Number != 1213 {
 			return err
 		}
 		if client.Wait(ctx, rand.N(attempt*time.Millisecond)) != nil {
@@ -194,7 +194,7 @@ func (t *transaction) once(ctx context.Context, f func(tx *sql.Tx) error) error 
 		return fmt.Errorf("begin: %w", err)
 	}
 	if err := f(tx); err != nil {
-		_ = tx.Rollback() // the error that matters is f's
+		_ = tx.Rollback() // the error of f matters more
 		return err
 	}
 	return tx.Commit()

@@ -2,21 +2,21 @@ package variants
 
 import "context"
 
-// Closes an order whatever state it is in, and gives its units back.
+// Closes an order whatever its status is, and releases its units.
 //
-// What breaks it: somebody clicks "cancel" twice, or a cancellation meets the
-// expiry. Both update the row, both give the units back, and the second time
-// they are somebody else's. Or a payment arrives first, and a paid order is
-// cancelled. Reading the status before does not help: both read "pending".
+// What breaks it: a buyer clicks "cancel" twice, or a cancellation meets the
+// expiry. Both update the row and both release the units. The second release returns
+// units of another order. Or a payment arrives first, and a paid order is cancelled.
+// Reading the status before does not help: both read "pending".
 //
-// Right: UPDATE ... WHERE status = 'pending_payment', and give back only where
-// that changed a row.
+// Right: UPDATE ... WHERE status = 'pending_payment', and release only if that
+// changed a row.
 //
 // Seen in mall, updateOrderStatus; magento2 issue 9969; woocommerce issue 22489.
 var _ = show(Variant{
 	Name:   "unguarded-close",
 	Does:   "UPDATE orders SET status = 'cancelled' WHERE id = ?",
-	Breaks: "Two clicks close the order twice, and its units come back twice.",
+	Breaks: "Two clicks close the order twice, and its units return twice.",
 	Source: "mall; magento2 9969; woocommerce 22489",
 	Caught: "oversold",
 	New: func(s Stores) Shop {
@@ -26,9 +26,9 @@ var _ = show(Variant{
 			if err := exec(ctx, c.DB, "UPDATE orders SET status = ?, closed_ms = ? WHERE id = ?", as, now(), o.ID); err != nil {
 				return err
 			}
-			return c.restoreAndMark(ctx, o)
+			return c.releaseAndMark(ctx, o)
 		}
-		c.restore = func(ctx context.Context, o Order) error {
+		c.release = func(ctx context.Context, o Order) error {
 			p := c.Redis.TxPipeline()
 			p.IncrBy(ctx, stockKey(o.SKU), int64(o.Quantity))
 			p.HIncrBy(ctx, buyersKey(o.SKU), o.Buyer, int64(-o.Quantity))

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { servertest.Main(m) }
 
-// A sale is one sale of one shop.
+// A sale is one sale of a shop.
 type sale struct {
 	*testing.T
 	Shop
@@ -28,9 +28,9 @@ type sale struct {
 
 var skus atomic.Int64
 
-func open(t *testing.T, shop Shop, total, perBuyer int) *sale {
+func open(t *testing.T, shop Shop, total, unitsPerBuyer int) *sale {
 	t.Helper()
-	s := &sale{T: t, Shop: shop, Sale: Sale{SKU: fmt.Sprint("S", skus.Add(1)), Total: total, PerBuyer: perBuyer, WindowMS: 60_000}}
+	s := &sale{T: t, Shop: shop, Sale: Sale{SKU: fmt.Sprint("S", skus.Add(1)), Total: total, UnitsPerBuyer: unitsPerBuyer, WindowMS: 60_000}}
 	check.Must(t, shop.Open(t.Context(), s.Sale))
 	return s
 }
@@ -44,20 +44,21 @@ func (s *sale) order(buyer string, quantity int) (Order, error) {
 	return o, err
 }
 
-// rush lets new buyers order one unit each, so many at a time, until several in a
-// row are refused. Of all yeses, one in cancels is cancelled at once; 0 for none.
+// rush lets new buyers order one unit each until several orders in a row are refused.
+// It runs this number of callers. One in cancels orders is cancelled at once, none if
+// cancels is 0.
 func (s *sale) rush(callers int, cancels int64) (sold []Order) {
 	var mu sync.Mutex
 	var running sync.WaitGroup
-	var noes atomic.Int64
+	var refusals atomic.Int64
 	for range callers {
 		running.Go(func() {
-			for noes.Load() < 5 {
+			for refusals.Load() < 5 {
 				n := s.buyers.Add(1)
 				o, err := s.order(fmt.Sprint("buyer-", n), 1)
 				switch {
 				case errors.Is(err, ErrSoldOut):
-					noes.Add(1)
+					refusals.Add(1)
 					continue
 				case err != nil:
 					s.Error(err)
@@ -68,7 +69,7 @@ func (s *sale) rush(callers int, cancels int64) (sold []Order) {
 					}
 					continue
 				}
-				noes.Store(0)
+				refusals.Store(0)
 				mu.Lock()
 				sold = append(sold, o)
 				mu.Unlock()
@@ -79,7 +80,7 @@ func (s *sale) rush(callers int, cancels int64) (sold []Order) {
 	return sold
 }
 
-// The checks. Each returns by how much a shop is wrong.
+// checks return by how many units a shop is wrong.
 var checks = map[string]func(t *testing.T, shop Shop) int{
 	"oversold": func(t *testing.T, shop Shop) int {
 		return len(open(t, shop, 40, 1).rush(40, 0)) - 40
@@ -114,13 +115,13 @@ var checks = map[string]func(t *testing.T, shop Shop) int{
 				t.Error(err)
 			}
 		}
-		return units - s.PerBuyer
+		return units - s.UnitsPerBuyer
 	},
 }
 
-// Each broken variant of the table fails its own checks, five times out of five, and no
+// Each broken variant of the table fails its own checks in five of five runs, and no
 // other check. The right variants pass all checks.
-func TestEachBreaksInItsOwnWay(t *testing.T) {
+func TestBrokenVariantsFailTheirChecks(t *testing.T) {
 	breaks := map[string][]string{
 		"get-decr":           {"oversold", "oversold, few callers", "oversold, whatever is cancelled"},
 		"decr-leak":          {"undersold", "drift"},
@@ -132,7 +133,7 @@ func TestEachBreaksInItsOwnWay(t *testing.T) {
 		stores, err := Connect(s.RedisURL, s.SQL)
 		check.Must(t, err)
 		t.Cleanup(func() { _ = stores.Close() })
-		check.Must(t, errors.Join(Migrate(t.Context(), stores.DB), Migrate(t.Context(), stores.DB))) // each node of a variant migrates at its start
+		check.Must(t, errors.Join(Migrate(t.Context(), stores.DB), Migrate(t.Context(), stores.DB))) // every process of a variant migrates when it starts
 		for name, expected := range breaks {
 			v, _ := Find(name)
 			for kind, wrong := range checks {
@@ -143,7 +144,7 @@ func TestEachBreaksInItsOwnWay(t *testing.T) {
 				for n := range rounds {
 					t.Run(fmt.Sprint(name, " ", kind, " ", n), func(t *testing.T) {
 						t.Parallel()
-						shop := v.New(stores) // one for all would have the sales wait for each other
+						shop := v.New(stores) // sales of a shared shop would wait for each other
 						if l, ok := shop.(lockPerOrder); ok {
 							ctx, stop := context.WithCancel(t.Context())
 							var running sync.WaitGroup
@@ -151,7 +152,7 @@ func TestEachBreaksInItsOwnWay(t *testing.T) {
 							t.Cleanup(func() { stop(); running.Wait() })
 						}
 						if by := wrong(t, shop); by > 0 != want {
-							t.Errorf("wrong by %d, expected to be: %v", by, want)
+							t.Errorf("got wrong by %d units, want wrong: %v", by, want)
 						}
 					})
 				}
@@ -160,8 +161,8 @@ func TestEachBreaksInItsOwnWay(t *testing.T) {
 	})
 }
 
-// The same request many times at once is one order, however wrong the shop.
-func TestBrokenButIdempotent(t *testing.T) {
+// Concurrent requests with one key make one order, even in a broken shop.
+func TestBrokenVariantsAreIdempotent(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		stores, err := Connect(s.RedisURL, s.SQL)
 		check.Must(t, err)
@@ -174,7 +175,7 @@ func TestBrokenButIdempotent(t *testing.T) {
 			for range 50 {
 				running.Go(func() {
 					o := Order{ID: uuid.NewString(), SKU: s.SKU, Buyer: "ann", Key: "k", Quantity: 1, Status: Pending, CreatedMS: now(), ExpiresMS: now() + 60_000}
-					// While another call stores the same order, the buyer retries.
+					// The buyer retries while another call stores the same order.
 					check.Eventually(t, "the order is known", func() bool {
 						_, _, err := s.Order(t.Context(), o)
 						return err == nil
@@ -184,7 +185,7 @@ func TestBrokenButIdempotent(t *testing.T) {
 			running.Wait()
 			stock, err := s.Stock(t.Context(), s.SKU)
 			if rows, e := s.Orders(t.Context(), s.SKU, "", 10); err != nil || e != nil || len(rows) != 1 || stock.Available != 99 {
-				t.Errorf("%s: %d rows, %+v, %v", name, len(rows), stock, errors.Join(err, e))
+				t.Errorf("%s: got %d rows, stock %+v, error %v; want 1 row, 99 available", name, len(rows), stock, errors.Join(err, e))
 			}
 		}
 	})

@@ -13,15 +13,15 @@ import (
 	"flashsale/loadtest/client"
 )
 
-// Optimistic: WATCH the stock, read, decide, and MULTI/EXEC, which does nothing
-// if somebody has touched the stock meanwhile. Then start over.
+// Optimistic: WATCH the stock, read, decide, and MULTI/EXEC, which does nothing if
+// the stock has changed since. Then start over.
 //
-// It is right: EXEC is the one step that nobody comes between. But of all who
-// try at once one succeeds, and all others have worked in vain: the more buyers
-// come, the less is sold. Who has lost too often is sent away to come again.
+// It is right: EXEC is atomic. But of all orders that try at the same time only one
+// succeeds. The more buyers come, the less is sold. An order that fails for too long
+// is refused with ErrBusy.
 //
-// Instead: let Redis decide, in a script. Then nobody tries in vain, and callers
-// of the same moment can share one call.
+// Instead: let Redis decide, in a script. Then no attempt is in vain, and callers of
+// the same moment can share one call.
 //
 // Known from Redis's own documentation of transactions.
 var _ = show(Variant{
@@ -59,8 +59,8 @@ func (w watchMulti) attempt(ctx context.Context, tx *redis.Tx, s Sale, o Order) 
 	_, err := tx.Pipelined(ctx, func(p redis.Pipeliner) error {
 		stock = p.Get(ctx, stockKey(s.SKU))
 		units = p.HGet(ctx, buyersKey(s.SKU), o.Buyer)
-		// Last: the same request may be served twice at once, and whoever sees
-		// the other's units must see its key, too.
+		// Read the key last. The same request may run twice at once, and a caller
+		// that sees the other's units must also see its key.
 		earlier = p.HGet(ctx, keysKey(s.SKU), key)
 		return nil
 	})
@@ -77,7 +77,7 @@ func (w watchMulti) attempt(ctx context.Context, tx *redis.Tx, s Sale, o Order) 
 		return "", fmt.Errorf("read buyer: %w", err)
 	case earlier.Err() == nil:
 		return earlier.Val(), nil
-	case has+o.Quantity > s.PerBuyer:
+	case has+o.Quantity > s.UnitsPerBuyer:
 		return "", ErrBuyerLimit
 	case left < o.Quantity:
 		return "", ErrSoldOut
