@@ -55,6 +55,10 @@ func TestVerdicts(t *testing.T) {
 						cfg.Repair = time.Millisecond // this variant repairs no drift
 					}
 					gallery.Judge(t.Context(), cfg, servertest.Open(t, first.Kind), &row)
+					for attempts := 2; attempts > 0 && row.Said() == "NOT JUDGED"; attempts-- { // the machine was too busy
+						row = gallery.NewRow(v)
+						gallery.Judge(t.Context(), cfg, servertest.Open(t, first.Kind), &row)
+					}
 					t.Logf("%s, %s, seed %d: %s", v.Name, act, cfg.Seed, row.Said())
 					if !row.AsExpected() {
 						t.Errorf("%s, %s: want %q, got %s\n%s%s", v.Name, act, v.Caught, row.Said(), row.Error, strings.Join(row.Details, "\n"))
