@@ -31,7 +31,7 @@ func Example() {
 	// gate.
 	const fence, epoch = 1, 1
 	stock := inventory.View{Summary: inventory.Summary{Epoch: epoch, Available: 3, Terms: inventory.Terms{
-		Total: 3, PerBuyer: 2, OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(time.Hour),
+		Total: 3, UnitsPerBuyer: 2, OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(time.Hour),
 	}}}
 	draft := &inventory.Draft{SKU: "sneaker", Fence: fence, Attempt: 1}
 	open, err := gate.Install(ctx, draft, 0, stock)

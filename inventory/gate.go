@@ -83,12 +83,12 @@ func (g *Gate) Wait(ctx context.Context) error { return g.tasks.Wait(ctx) }
 // Terms are the conditions of a sale.
 type Terms struct {
 	Total    int64     // units on sale
-	PerBuyer int64     // units that one buyer may hold or have paid
+	UnitsPerBuyer int64     // units that one buyer may hold or have paid
 	OpensAt  time.Time // whole milliseconds
 	ClosesAt time.Time // whole milliseconds
 }
 
 // Equal reports whether t and o are the same terms.
 func (t Terms) Equal(o Terms) bool {
-	return t.Total == o.Total && t.PerBuyer == o.PerBuyer && t.OpensAt.Equal(o.OpensAt) && t.ClosesAt.Equal(o.ClosesAt)
+	return t.Total == o.Total && t.UnitsPerBuyer == o.UnitsPerBuyer && t.OpensAt.Equal(o.OpensAt) && t.ClosesAt.Equal(o.ClosesAt)
 }

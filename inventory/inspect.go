@@ -55,7 +55,7 @@ func summaryOf(sale []any) Summary {
 	for i := 1; i < len(n); i++ {
 		n[i] = number(sale[i])
 	}
-	terms := Terms{Total: n[3], PerBuyer: n[4], OpensAt: time.UnixMilli(n[5]).UTC(), ClosesAt: time.UnixMilli(n[6]).UTC()}
+	terms := Terms{Total: n[3], UnitsPerBuyer: n[4], OpensAt: time.UnixMilli(n[5]).UTC(), ClosesAt: time.UnixMilli(n[6]).UTC()}
 	return Summary{Exists: exists, Open: state == "open", Epoch: n[1], Terms: terms, Available: n[2], Queued: n[7], Granted: n[8]}
 }
 

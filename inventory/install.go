@@ -11,7 +11,7 @@ import (
 // same errors as Release.
 func (k Keeping) SetTerms(ctx context.Context, sku string, epoch int64, t Terms) error {
 	err := termsScript.Run(ctx, k.rdb, []string{keys.Sale(sku)},
-		epoch, t.Total, t.PerBuyer, t.OpensAt.UnixMilli(), t.ClosesAt.UnixMilli()).Err()
+		epoch, t.Total, t.UnitsPerBuyer, t.OpensAt.UnixMilli(), t.ClosesAt.UnixMilli()).Err()
 	return scriptError("set terms of", sku, err)
 }
 
@@ -42,6 +42,6 @@ func (k Keeping) DeleteSale(ctx context.Context, sku string, epoch int64) (bool,
 func (k Keeping) Install(ctx context.Context, d *Draft, was int64, v View) (bool, error) {
 	names := append([]string{keys.Sale(d.SKU), keys.Holds(d.SKU), keys.Buyers(d.SKU), keys.Queue(d.SKU)}, append(d.keys(), keys.Keys(d.SKU))...)
 	answer, err := installScript.Run(ctx, k.rdb, names, was, v.Epoch, v.Holds, v.Buyers, d.pieces,
-		v.Terms.Total, v.Available, v.Terms.PerBuyer, v.Terms.OpensAt.UnixMilli(), v.Terms.ClosesAt.UnixMilli()).Text()
+		v.Terms.Total, v.Available, v.Terms.UnitsPerBuyer, v.Terms.OpensAt.UnixMilli(), v.Terms.ClosesAt.UnixMilli()).Text()
 	return answer == "OK", scriptError("install", d.SKU, err)
 }

@@ -41,7 +41,7 @@ const first int64 = 1
 // terms returns the terms of a sale that is open now.
 func terms(total, perBuyer int64) Terms {
 	now := time.Now().Truncate(time.Millisecond)
-	return Terms{Total: total, PerBuyer: perBuyer, OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour)}
+	return Terms{Total: total, UnitsPerBuyer: perBuyer, OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour)}
 }
 
 // open opens a sale of total units, none of which is sold.

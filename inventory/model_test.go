@@ -65,7 +65,7 @@ func (m *model) reserve(r Request, now time.Time) answer {
 		return refuse(ErrNotOpen)
 	case !now.Before(m.terms.ClosesAt):
 		return refuse(ErrClosed)
-	case r.Quantity > m.terms.PerBuyer-m.buyers[r.Buyer]:
+	case r.Quantity > m.terms.UnitsPerBuyer-m.buyers[r.Buyer]:
 		return refuse(ErrBuyerLimit)
 	case m.coolingDown, r.Quantity > m.available:
 		return refuse(ErrSoldOut)
@@ -286,7 +286,7 @@ func (m *model) dump(sku string) string {
 	if m.exists {
 		sale["state"] = map[bool]string{true: "open", false: "rebuilding"}[m.open]
 		for field, n := range map[string]int64{
-			"epoch": m.epoch, "total": m.terms.Total, "available": m.available, "per_buyer": m.terms.PerBuyer,
+			"epoch": m.epoch, "total": m.terms.Total, "available": m.available, "per_buyer": m.terms.UnitsPerBuyer,
 			"opens_at": m.terms.OpensAt.UnixMilli(), "closes_at": m.terms.ClosesAt.UnixMilli(), "granted": m.granted,
 			"queued": int64(len(m.queue)), // resume_at and built_on are checked separately
 		} {

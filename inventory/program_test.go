@@ -21,7 +21,7 @@ func Example_program() {
 	defer rdb.Close()
 	ctx, now := context.Background(), time.Now()
 	stock := inventory.View{Summary: inventory.Summary{Epoch: 1, Available: 2, Terms: inventory.Terms{
-		Total: 2, PerBuyer: 1, OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour),
+		Total: 2, UnitsPerBuyer: 1, OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour),
 	}}}
 	for start, buyer := range []string{"ann", "bob", "eve"} { // three starts of this program
 		gate := inventory.New(rdb, inventory.Config{})

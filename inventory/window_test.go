@@ -17,7 +17,7 @@ func TestSaleWindowIsExact(t *testing.T) {
 	g, sku := newGate(servertest.Connect(t, r.URL), patient), newSKU()
 	opens := time.UnixMilli(2_000_000_000_000)
 	closes := opens.Add(time.Minute)
-	install(t, g, sku, 0, truth{Terms: Terms{Total: 100, PerBuyer: 100, OpensAt: opens, ClosesAt: closes}, Available: 100})
+	install(t, g, sku, 0, truth{Terms: Terms{Total: 100, UnitsPerBuyer: 100, OpensAt: opens, ClosesAt: closes}, Available: 100})
 	for i, tt := range []struct {
 		at   time.Time
 		want error

@@ -46,7 +46,7 @@ func (Sale) TableName() string { return "sales" }
 
 // Terms returns the terms that the gate checks.
 func (s *Sale) Terms() inventory.Terms {
-	return inventory.Terms{Total: s.Total, PerBuyer: s.PerBuyerLimit, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt}
+	return inventory.Terms{Total: s.Total, UnitsPerBuyer: s.PerBuyerLimit, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt}
 }
 
 // State returns the state that the API shows: scheduled, open, sold_out or closed.

@@ -94,7 +94,7 @@ func TestWaitRunsOut(t *testing.T) {
 		stopped := make(chan struct{})
 		go func() { <-step; close(stopped) }()
 		check.Eventually(t, "the keeper has stopped", func() bool {
-			p.Keepers().RequestInspect(t.Context(), "S")
+			p.Controller().RequestInspect(t.Context(), "S")
 			select {
 			case <-stopped:
 				return true

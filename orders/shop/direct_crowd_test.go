@@ -36,7 +36,7 @@ func TestRedisComesAndGoesUnderLoad(t *testing.T) {
 		uncut := kit.OpenRedis(t, s.RedisURL)
 		c, stop := gather(t, "S", 8, a, b)
 		direct := func() int64 {
-			return a.Keepers().Counters().DirectPlaced.Load() + b.Keepers().Counters().DirectPlaced.Load()
+			return a.Controller().Counters().DirectPlaced.Load() + b.Controller().Counters().DirectPlaced.Load()
 		}
 		for round := range 2 {
 			c.waitFor(t, "through the gate", 20)

@@ -85,8 +85,8 @@ func TestDirectMode(t *testing.T) {
 
 		wire.Cut()
 		untilMode(t, orders.ModeDirect, a, b)
-		check.Eventually(t, "both nodes are in direct mode", func() bool { return a.Keepers().InDirectMode() && b.Keepers().InDirectMode() })
-		if n := a.Keepers().Counters().DirectEntered.Load() + b.Keepers().Counters().DirectEntered.Load(); n != 1 {
+		check.Eventually(t, "both nodes are in direct mode", func() bool { return a.Controller().InDirectMode() && b.Controller().InDirectMode() })
+		if n := a.Controller().Counters().DirectEntered.Load() + b.Controller().Counters().DirectEntered.Load(); n != 1 {
 			t.Errorf("direct mode was entered %d times, want once", n)
 		}
 		first := accepted(b, "ann", "l", 2)
@@ -127,7 +127,7 @@ func TestDirectMode(t *testing.T) {
 		wire.Restore()
 		untilMode(t, orders.ModeGate, a, b)
 		a.settledAt(t, 4, 3)
-		if a.Keepers().Counters().DirectLeft.Load()+b.Keepers().Counters().DirectLeft.Load() != 1 {
+		if a.Controller().Counters().DirectLeft.Load()+b.Controller().Counters().DirectLeft.Load() != 1 {
 			t.Error("direct mode was not left exactly once")
 		}
 		check.Eventually(t, "joe has the last units, through the gate", func() bool {
@@ -162,18 +162,18 @@ func TestCutOffNodeChangesNothing(t *testing.T) {
 		cut := open(t, via, named(other))
 		check.Eventually(t, "the other node has read the sales", func() bool { return cut.catalog.All() != nil })
 		wire.Cut()
-		check.Eventually(t, "the other node has lost Redis", cut.Keepers().RedisDown)
+		check.Eventually(t, "the other node has lost Redis", cut.Controller().RedisDown)
 		was, err := healthy.store.Sale(t.Context(), "S")
 		check.Must(t, err)
 		for i := range 20 {
-			check.Must(t, cut.Keepers().EnterDirect(t.Context()))
+			check.Must(t, cut.Controller().EnterDirect(t.Context()))
 			places(t, healthy, Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: fmt.Sprint(i)}, nil)
 		}
 		unchanged := func() bool {
 			now, err := healthy.store.Sale(t.Context(), "S")
 			return err == nil && now.Epoch == was.Epoch && now.Mode == orders.ModeGate
 		}
-		if !unchanged() || cut.Keepers().InDirectMode() {
+		if !unchanged() || cut.Controller().InDirectMode() {
 			t.Error("the node that is cut off has changed the sale")
 		}
 		for what, err := range map[string]error{

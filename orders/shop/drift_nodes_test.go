@@ -29,7 +29,7 @@ func TestBusySaleIsNotRepaired(t *testing.T) {
 		a.put(t, put)
 		c, stop := gather(t, "S", 40, a, b)
 		count := func(of func(*keeper.Counters) *atomic.Int64) int64 {
-			return of(a.Keepers().Counters()).Load() + of(b.Keepers().Counters()).Load()
+			return of(a.Controller().Counters()).Load() + of(b.Controller().Counters()).Load()
 		}
 		compared := func() int64 { return count(func(n *keeper.Counters) *atomic.Int64 { return &n.Compared }) }
 		for round := 0; compared() < 6; round++ {
@@ -70,7 +70,7 @@ func TestDriftUnderLoad(t *testing.T) {
 		c.waitFor(t, "after every kind of drift", 20)
 		stop()
 		check.Eventually(t, "both stores agree", func() bool { return len(b.Wrong(t)) == 0 })
-		if p.Keepers().Counters().Repaired.Load() == 0 {
+		if p.Controller().Counters().Repaired.Load() == 0 {
 			t.Error("no drift was repaired")
 		}
 		c.verify(t)

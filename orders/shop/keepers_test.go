@@ -43,7 +43,7 @@ func manySales(t testing.TB, st *store.Store, n int) (skus []string) {
 func keptOnce(skus []string, nodes ...*shop) bool {
 	var kept []string
 	for _, p := range nodes {
-		kept = append(kept, p.Keepers().Kept()...)
+		kept = append(kept, p.Controller().Kept()...)
 	}
 	slices.Sort(kept)
 	return slices.Equal(kept, skus)
@@ -58,7 +58,7 @@ func spread(t *testing.T, skus []string, nodes ...*shop) {
 	}
 	check.Eventually(t, fmt.Sprintf("the SKUs are spread over %v", names), func() bool {
 		for _, p := range nodes {
-			for _, sku := range p.Keepers().Kept() {
+			for _, sku := range p.Controller().Kept() {
 				if controller.ShouldKeep(names, sku) != p.store.Node {
 					return false
 				}
@@ -99,7 +99,7 @@ func TestStoppingNodeHandsOver(t *testing.T) {
 		skus := manySales(t, bare.OpenStore(t, s.SQL), 30)
 		a, b := aNode(t, s, "a"), aNode(t, s, "b")
 		spread(t, skus, a, b)
-		moved := a.Keepers().Kept()
+		moved := a.Controller().Kept()
 		locks := b.locksOf(t, moved)
 		a.stop()
 		for i, lock := range b.locksOf(t, moved) {
@@ -130,7 +130,7 @@ func TestDeadNodeIsReplaced(t *testing.T) {
 			c.Store.Node, c.Direct.After = "a", 200*time.Millisecond
 		})
 		spread(t, skus, b, c, dead)
-		lost := dead.Keepers().Kept()
+		lost := dead.Controller().Kept()
 		before, err := b.store.Sale(t.Context(), lost[0])
 		check.Must(t, err)
 

@@ -65,7 +65,7 @@ func TestLatePayment(t *testing.T) {
 		p.put(t, kit.Sale("S", 5, 2))
 		id, ctx := p.expired(t, "ann", 2), t.Context()
 		check.Eventually(t, "the expiry is counted", func() bool {
-			n := p.Keepers().Counters()
+			n := p.Controller().Counters()
 			return n.Expired.Load() == 1 && n.Released.Load() == 2
 		})
 		for range 2 { // the second payment repeats the first

@@ -74,7 +74,7 @@ func onlyTheseAreSold(t *testing.T, p *shop, lose func() (lost func() bool)) {
 		t.Fatal("no answer was lost")
 	}
 	p.settledAt(t, int64(len(bought)), 100-int64(len(bought)))
-	if n := p.Keepers().Counters().Repaired.Load(); n > 0 {
+	if n := p.Controller().Counters().Repaired.Load(); n > 0 {
 		t.Errorf("%d repairs, want none", n)
 	}
 	rows := kit.RowsOf(t, p.store.DB)

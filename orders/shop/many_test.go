@@ -41,7 +41,7 @@ func TestThousandSales(t *testing.T) {
 		check.Must(t, store.DB.CreateInBatches(rows, 50).Error)
 		before := runtime.NumGoroutine()
 		p := open(t, s, nil)
-		check.Eventually(t, "all gates are open", func() bool { return p.Keepers().Counters().Rebuilt.Load() >= int64(n) })
+		check.Eventually(t, "all gates are open", func() bool { return p.Controller().Counters().Rebuilt.Load() >= int64(n) })
 		// The workers and the embedded server of up to 32 connections are 130 goroutines.
 		few := func() bool { return runtime.NumGoroutine() < before+200 }
 		check.Eventually(t, "few goroutines before the first order", few)
@@ -92,7 +92,7 @@ func TestConcurrentPassesAreBounded(t *testing.T) {
 		p := &shop{Service: New(Config{Store: bare.OpenStore(t, servertest.OpenSQL(t, servers.KindEmbedded)), Gate: gate, Redis: rdb, Log: check.Log(t)})}
 		skus := manySales(t, p.store, 300)
 		p.start(t)
-		check.Eventually(t, "all gates are open", func() bool { return p.Keepers().Counters().Rebuilt.Load() == 300 })
+		check.Eventually(t, "all gates are open", func() bool { return p.Controller().Counters().Rebuilt.Load() == 300 })
 		synctest.Wait()
 		gate.free = make(chan struct{})
 		before := runtime.NumGoroutine()

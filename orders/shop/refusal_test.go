@@ -172,7 +172,7 @@ func TestTwoRedisMasters(t *testing.T) {
 	check.Must(t, promoted.SlaveOf(t.Context(), "no", "one").Err())
 	redisB.Lead(two.Real.Addr())
 	fenced := func() int64 {
-		return a.Keepers().Counters().Fenced.Load() + b.Keepers().Counters().Fenced.Load()
+		return a.Controller().Counters().Fenced.Load() + b.Controller().Counters().Fenced.Load()
 	}
 	began := time.Now()
 	for i := 1; i <= 10 || time.Since(began) < 8*time.Second; i++ { // lasts several leases

@@ -127,8 +127,8 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// Keepers returns the controller, which runs this node's keepers.
-func (s *Service) Keepers() *controller.Controller { return s.controller }
+// Controller returns the controller, which runs this node's keepers.
+func (s *Service) Controller() *controller.Controller { return s.controller }
 
 // Run runs all loops of this node until ctx ends. Afterwards it waits for the transactions
 // in progress, for at most Config.Keeper.Lease.

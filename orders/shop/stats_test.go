@@ -77,7 +77,7 @@ func TestStats(t *testing.T) {
 	for _, sku := range []string{"S", "T"} {
 		p.put(t, kit.Sale(sku, 100, 100))
 	}
-	if s := p.Keepers().Stats(); s.Kept != 2 || s.Queued+s.Longest+int64(s.Oldest)+int64(s.Drifting)+s.Drift != 0 || len(p.catalog.All()) != 2 {
+	if s := p.Controller().Stats(); s.Kept != 2 || s.Queued+s.Longest+int64(s.Oldest)+int64(s.Drifting)+s.Drift != 0 || len(p.catalog.All()) != 2 {
 		t.Fatalf("%d sales, stats %+v, want 2 sales and an empty queue", len(p.catalog.All()), s)
 	}
 
@@ -87,13 +87,13 @@ func TestStats(t *testing.T) {
 		p.queue(t, "S", fmt.Sprint("buyer-", i))
 	}
 	check.Eventually(t, "three orders are queued", func() bool {
-		s := p.Keepers().Stats()
+		s := p.Controller().Stats()
 		return s.Queued == 3 && s.Longest == 2 && s.Oldest > 0
 	})
-	age := p.Keepers().Stats().Oldest
-	check.Eventually(t, "the oldest order grows older", func() bool { return p.Keepers().Stats().Oldest > age })
+	age := p.Controller().Stats().Oldest
+	check.Eventually(t, "the oldest order grows older", func() bool { return p.Controller().Stats().Oldest > age })
 	gate.queue.turn(false)
-	check.Eventually(t, "no order is queued", func() bool { return p.Keepers().Stats() == controller.Stats{Kept: 2} })
+	check.Eventually(t, "no order is queued", func() bool { return p.Controller().Stats() == controller.Stats{Kept: 2} })
 	for committed := 0; committed < 3; {
 		c := <-commits
 		for _, o := range c.Orders {
@@ -106,13 +106,13 @@ func TestStats(t *testing.T) {
 
 	gate.shut.turn(true) // the drift cannot be repaired
 	check.Must(t, p.rdb.HIncrBy(t.Context(), "sale:{S}", "available", 7).Err())
-	check.Eventually(t, "the drift is found", func() bool { return p.Keepers().Stats() == controller.Stats{Kept: 2, Drifting: 1, Drift: 7} })
+	check.Eventually(t, "the drift is found", func() bool { return p.Controller().Stats() == controller.Stats{Kept: 2, Drifting: 1, Drift: 7} })
 	gate.shut.turn(false)
-	check.Eventually(t, "the drift is repaired", func() bool { return p.Keepers().Stats() == controller.Stats{Kept: 2} })
+	check.Eventually(t, "the drift is repaired", func() bool { return p.Controller().Stats() == controller.Stats{Kept: 2} })
 
 	_ = p.store.Close()
 	p.queue(t, "S", "ann")
-	check.Eventually(t, "an order is queued while the database is away", func() bool { return p.Keepers().Stats().Queued == 1 })
+	check.Eventually(t, "an order is queued while the database is away", func() bool { return p.Controller().Stats().Queued == 1 })
 }
 
 // A payment that takes units has a trace, like an order.

@@ -104,7 +104,7 @@ func (m *metrics) watch(r *prometheus.Registry, s *shop.Service, st *store.Store
 	gauge := func(name, help string, read func() float64) {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 	}
-	c := s.Keepers().Counters()
+	c := s.Controller().Counters()
 	for name, total := range map[string]struct {
 		help string
 		read func() int64
@@ -128,7 +128,7 @@ func (m *metrics) watch(r *prometheus.Registry, s *shop.Service, st *store.Store
 	} {
 		counter(name, total.help, func() float64 { return float64(total.read()) })
 	}
-	for name, loop := range s.Keepers().Loops {
+	for name, loop := range s.Controller().Loops {
 		r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "flashsale_loop_failures_total", Help: "Failed runs of this node's background loops, by loop. Keeper passes are counted apart.",
 			ConstLabels: prometheus.Labels{"loop": name},
@@ -136,23 +136,23 @@ func (m *metrics) watch(r *prometheus.Registry, s *shop.Service, st *store.Store
 	}
 
 	gauge("flashsale_sales", "Sales that are not over. Each has one keeper, or is in direct mode.",
-		func() float64 { return float64(len(s.Keepers().Catalog().All())) })
-	gauge("flashsale_sales_in_direct_mode", "Sales in direct mode.", func() float64 { return float64(s.Keepers().DirectSales()) })
+		func() float64 { return float64(len(s.Controller().Catalog().All())) })
+	gauge("flashsale_sales_in_direct_mode", "Sales in direct mode.", func() float64 { return float64(s.Controller().DirectSales()) })
 	gauge("flashsale_redis_up", "1 while all Redis masters take this node's writes; 0 once one has not for --direct-after.", func() float64 {
-		if s.Keepers().RedisDown() {
+		if s.Controller().RedisDown() {
 			return 0
 		}
 		return 1
 	})
-	gauge("flashsale_keeper_skus", "SKUs this node keeps.", func() float64 { return float64(s.Keepers().Stats().Kept) })
-	gauge("flashsale_queue_orders", "Orders queued for the SKUs this node keeps.", func() float64 { return float64(s.Keepers().Stats().Queued) })
-	gauge("flashsale_queue_orders_max", "Orders in the longest queue of a SKU this node keeps.", func() float64 { return float64(s.Keepers().Stats().Longest) })
+	gauge("flashsale_keeper_skus", "SKUs this node keeps.", func() float64 { return float64(s.Controller().Stats().Kept) })
+	gauge("flashsale_queue_orders", "Orders queued for the SKUs this node keeps.", func() float64 { return float64(s.Controller().Stats().Queued) })
+	gauge("flashsale_queue_orders_max", "Orders in the longest queue of a SKU this node keeps.", func() float64 { return float64(s.Controller().Stats().Longest) })
 	gauge("flashsale_queue_limit", "Maximum orders in one queue (--queue-limit).", func() float64 { return float64(queueLimit) })
-	gauge("flashsale_queue_oldest_age_seconds", "Age of the oldest queued order of a SKU this node keeps.", func() float64 { return s.Keepers().Stats().Oldest.Seconds() })
+	gauge("flashsale_queue_oldest_age_seconds", "Age of the oldest queued order of a SKU this node keeps.", func() float64 { return s.Controller().Stats().Oldest.Seconds() })
 	gauge("flashsale_drift_skus", "SKUs this node keeps whose gate differed from the database when last compared.",
-		func() float64 { return float64(s.Keepers().Stats().Drifting) })
+		func() float64 { return float64(s.Controller().Stats().Drifting) })
 	gauge("flashsale_drift_units", "Units by which the gates of those SKUs differed from the database.",
-		func() float64 { return float64(s.Keepers().Stats().Drift) })
+		func() float64 { return float64(s.Controller().Stats().Drift) })
 
 	gauge("flashsale_redis_connections", "Connections to Redis in the pool.", func() float64 { return float64(rdb.PoolStats().TotalConns) })
 	gauge("flashsale_redis_connections_in_use", "Connections to Redis in use.", func() float64 {

@@ -31,7 +31,7 @@ type ratePoint struct {
 func (l *Live) observeOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 3*storeTimeout)
 	defer cancel()
-	e, c := &l.events, l.cfg.Service.Keepers()
+	e, c := &l.events, l.cfg.Service.Controller()
 	skus, overview := l.watched()
 	e.add(l.measureRates(), l.takeBySale(l.withListed(skus)))
 	found := e.storeEvents(l.cfg.Missing(ctx))
@@ -56,7 +56,7 @@ func (l *Live) observeOnce(ctx context.Context) {
 
 // measureRates returns the rates of this node since the previous call.
 func (l *Live) measureRates() ratePoint {
-	o, now, c := &l.events.observed, time.Now(), l.cfg.Service.Keepers()
+	o, now, c := &l.events.observed, time.Now(), l.cfg.Service.Controller()
 	durable := c.Counters().Drained.Load() + c.Counters().DirectPlaced.Load()
 	seconds := now.Sub(o.at).Seconds()
 	r := l.responses.take(seconds)

@@ -142,7 +142,7 @@ func (l *Live) runOnce(ctx context.Context) {
 
 // record adds the current second to the histories and returns the new marks by SKU.
 func (l *Live) record(offers []orders.Offer) map[string][]mark {
-	catalog := l.cfg.Service.Keepers().Catalog()
+	catalog := l.cfg.Service.Controller().Catalog()
 	sales := catalog.All()
 	if sales == nil { // the node has not read the sales yet
 		return nil

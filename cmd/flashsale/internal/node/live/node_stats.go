@@ -42,7 +42,7 @@ func (l *Live) Stats() string {
 
 // stats returns the statistics of this node with at most limit balances.
 func (l *Live) stats(limit int) nodeStats {
-	kept := l.cfg.Service.Keepers().Balances()
+	kept := l.cfg.Service.Controller().Balances()
 	s := nodeStats{Node: l.cfg.Node, Uptime: time.Since(l.started), Point: l.events.last(), Keeps: len(kept), Balances: map[string]balance{}}
 	s.Took = s.Point.took
 	latest := slices.SortedFunc(maps.Keys(kept), func(a, b string) int {

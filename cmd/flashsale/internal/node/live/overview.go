@@ -60,7 +60,7 @@ type (
 
 // withListed adds the listed sales to skus.
 func (l *Live) withListed(skus []string) []string {
-	all, sales := slices.Clone(skus), l.cfg.Service.Keepers().Catalog().All() // sorted by opening time, latest first
+	all, sales := slices.Clone(skus), l.cfg.Service.Controller().Catalog().All() // sorted by opening time, latest first
 	for _, sale := range sales[:min(len(sales), maxListed)] {
 		all = append(all, sale.SKU)
 	}

@@ -49,7 +49,7 @@ func runDirect(ctx context.Context, l *bench, rows []Row) error {
 func (d *database) pastRedis(service *shop.Service) way {
 	return func(ctx context.Context, sku string) (func(context.Context, int) error, error) {
 		err := lab.Until(ctx, 10*time.Millisecond, "the sale enters direct mode", func(context.Context) (bool, error) {
-			return service.Keepers().DirectSales() == d.sales, nil
+			return service.Controller().DirectSales() == d.sales, nil
 		})
 		return placeIn(service, sku), err
 	}

@@ -54,7 +54,7 @@ func openGate(ctx context.Context, db redis.UniversalClient, cfg inventory.Confi
 	}
 	now := time.Now().Truncate(time.Millisecond)
 	opened, err := g.Install(ctx, &inventory.Draft{SKU: sku, Fence: 1}, 0, inventory.View{Summary: inventory.Summary{
-		Epoch: 1, Terms: inventory.Terms{Total: plenty, PerBuyer: 1, OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour)},
+		Epoch: 1, Terms: inventory.Terms{Total: plenty, UnitsPerBuyer: 1, OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour)},
 		Available: plenty,
 	}})
 	if err == nil && !opened {
