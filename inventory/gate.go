@@ -82,10 +82,10 @@ func (g *Gate) Wait(ctx context.Context) error { return g.tasks.Wait(ctx) }
 
 // Terms are the conditions of a sale.
 type Terms struct {
-	Total    int64     // units on sale
+	Total         int64     // units on sale
 	UnitsPerBuyer int64     // units that one buyer may hold or have paid
-	OpensAt  time.Time // whole milliseconds
-	ClosesAt time.Time // whole milliseconds
+	OpensAt       time.Time // whole milliseconds
+	ClosesAt      time.Time // whole milliseconds
 }
 
 // Equal reports whether t and o are the same terms.

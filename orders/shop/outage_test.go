@@ -36,7 +36,9 @@ func TestRebuildUnderLoad(t *testing.T) {
 		a, b := open(t, s, brief), open(t, s, brief)
 		a.put(t, kit.Sale("S", 100_000, 100_000))
 		c, stop := gather(t, "S", 8, a, b)
-		rebuilt := func() int64 { return a.Controller().Counters().Rebuilt.Load() + b.Controller().Counters().Rebuilt.Load() }
+		rebuilt := func() int64 {
+			return a.Controller().Counters().Rebuilt.Load() + b.Controller().Counters().Rebuilt.Load()
+		}
 		for round := range 4 {
 			c.waitFor(t, "before a rebuild", 20)
 			built := rebuilt()
