@@ -134,7 +134,7 @@ func TestChangeReachesTheKeeper(t *testing.T) {
 		}
 		a, b := open(t, s, change), open(t, s, change)
 		a.put(t, kit.Sale("S", 10, 1))
-		for i, p := range []*shop{a, b} {
+		for i, p := range []*shop{a, b, a} {
 			_, _, err := p.PutSale(t.Context(), kit.Sale("S", int64(20+i), 1))
 			check.Must(t, err)
 		}
