@@ -1,6 +1,6 @@
 -- Ack removes entries from the queue after the database has decided on their orders. It
--- also removes the idempotency keys of these orders, because the database has them. It
--- releases the holds of orders that the database refused, such as a second order with a
+-- also removes the idempotency keys of these orders, because a replay finds the row.
+-- It releases the holds of orders that the database refused, such as a second order with a
 -- known key.
 --
 -- An entry is removed only if it contains exactly the orders that were decided on. A

@@ -179,7 +179,7 @@ func (k Keeping) OldestQueued(ctx context.Context, skus ...string) (oldest []tim
 }
 
 // Ack removes decided orders from the queue. It also removes their idempotency keys,
-// because the database has both. It releases the units of the orders in release, which
+// because a replay finds the row. It releases the units of the orders in release, which
 // the database did not accept. orders must be in the order of the queue. An entry stays
 // in the queue unless orders contains all of its orders.
 //

@@ -95,8 +95,8 @@ func (l *Ledger) awaitPayment(o *Order) {
 	}
 }
 
-// A Claim is a claim for a refund: a payment of a closed order was reported, so the buyer's
-// money may be due back. The service moves no money. There is one claim for each order and
+// A Claim is a claim for a refund: a reported payment was refused, so the buyer's money may
+// be due back. The service moves no money. There is one claim for each order and
 // payment reference, because the payer chooses the reference and may use it for two orders.
 //
 // A payment either pays an order or has a claim, never both, because the lock of the sale's

@@ -39,8 +39,7 @@ const (
 	Rejected        Status = "rejected" // the gate accepted the order after it had lost data, and the database refused it
 )
 
-// Sets of statuses, for queries. An order whose status is in none of these sets has no units
-// and releases none.
+// Sets of statuses, for queries of rows. A row has units only if its status is in OpenStatuses.
 var (
 	OpenStatuses     = []Status{PendingPayment, Paid}               // the order counts as sold
 	ClosedStatuses   = []Status{Cancelled, Expired, Rejected}       // the units are released, or have been released

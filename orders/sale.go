@@ -25,7 +25,7 @@ type Sale struct {
 	OpensAt        time.Time `json:"-"`
 	ClosesAt       time.Time `json:"-"`
 	PaymentWindowS int64     `gorm:"column:payment_window_s" json:"payment_window_s"`
-	Fence          int64     `json:"-"`          // fence of the latest keeper
+	Fence          int64     `json:"-"`          // fence of the latest keeper; raised by takeovers, direct mode and archiving
 	Keeper         string    `json:"-"`          // node of the latest keeper, "" after it has left
 	Epoch          int64     `json:"-"`          // raised by each rebuild of the gate, and on entering direct mode
 	Mode           string    `json:"-"`          // ModeGate, ModeChanging, …

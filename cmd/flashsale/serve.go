@@ -67,7 +67,7 @@ func (c *serveCommand) checkExamples() error {
 	if len(flags) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: this is the public example of docker-compose.yml: set your own secret as .env.example describes, or use --demo (FLASHSALE_DEMO=true)",
+	return fmt.Errorf("%s: this is the public example of docker-compose.yml: set a secret or password of your own as .env.example describes, or use --demo (FLASHSALE_DEMO=true)",
 		strings.Join(flags, ", "))
 }
 

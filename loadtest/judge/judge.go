@@ -103,6 +103,6 @@ func (c *Index) exercised(v *Verdict) {
 	}
 	note(soldOut, "sell-out", "no "+taking+" of the attack received sold_out", "send more orders, or sell fewer units (--rate, --duration, --stock)")
 	note(replay || v.WrongAnswers > 0, "replay", "no key of an accepted order was answered again", "repeat more requests (--replays)")
-	note(second || v.OverLimit > 0, "second order", "no buyer tried to exceed the limit", "let more buyers order again (--second-orders)")
+	note(second || v.OverLimit > 0, "second order", "no second order was refused with buyer_limit", "let more buyers order again (--second-orders)")
 	note(cancelled, "cancellation", "no order was cancelled", "cancel more orders (--cancels)")
 }

@@ -56,7 +56,7 @@ func (rep *Report) Summary() string {
 func ending(exitCode int, broken string) string {
 	return [...]string{
 		judge.ExitPass: "every promise was kept.", judge.ExitViolation: broken,
-		judge.ExitUnjudged: "no promise was broken, but some could not be judged.",
+		judge.ExitUnjudged: "no violation was found, but some promises could not be judged.",
 	}[exitCode]
 }
 

@@ -88,8 +88,8 @@ func (c *Controller) keep(ctx context.Context) error {
 	return err
 }
 
-// handleHint acts on a hint about a SKU. If no known node keeps the SKU, because the sale is
-// new or has lost its keeper, handleHint starts an assignment.
+// handleHint acts on a hint about a SKU. If this node does not keep the SKU and no other node
+// is preferred for it, handleHint starts an assignment.
 func (c *Controller) handleHint(sku string) {
 	if !c.pool.wake(sku, keeper.Release|keeper.Inspect) && !c.assigner.isOthers(sku) {
 		c.assigner.assignSoon()

@@ -54,8 +54,8 @@ func (h *redisHealth) observe(probed []inventory.Master) (changed bool) {
 	now, all, down := time.Now(), make(map[string]master, len(probed)), []string(nil)
 	for _, p := range probed {
 		m := h.all[p.Name]
-		// When Redis is out of memory, it still accepts a keeper's scripts, because they
-		// begin with a deletion. It refuses only reservations.
+		// When Redis is out of memory, it refuses reservations. It still accepts the
+		// scripts that empty the queue and release holds, because they begin with a deletion.
 		if p.Err == nil || strings.HasPrefix(p.Err.Error(), "OOM ") {
 			m.wrote, h.latest = now, now
 		}

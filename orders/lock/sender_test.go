@@ -197,6 +197,9 @@ func TestWaitingCallersFailAfterOneTimeout(t *testing.T) {
 		var errs []error
 		var pipelines int
 		for begun, timeout := false, 300*time.Millisecond; !begun; timeout *= 2 { // longer on a slow machine
+			if timeout > time.Minute {
+				t.Fatal("the callers never began together")
+			}
 			c := s.idle(t, lease.Config{Lease: 3 * timeout, Timeout: timeout})
 			know(t, s, c.store.Scripts)
 			callers := c.store.Asking.Group.InFlight + 3*pipeline.Batch

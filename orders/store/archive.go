@@ -88,7 +88,7 @@ func (a *Archive) begin(tx *gorm.DB, sale *LockedSale, quiet time.Duration) erro
 		return err
 	}
 	if open || sale.Mode != orders.ModeOver {
-		return errors.New("the sale is not over yet: it is over one minute after the last order has expired, once all orders are released")
+		return errors.New("the sale is not over yet: it is over one minute after the last order can have expired, if all orders are released")
 	}
 	since := sale.Now.Add(-quiet)
 	var claims int64

@@ -54,7 +54,7 @@ func hasClaim(tx *gorm.DB, id, ref string) (bool, error) {
 	return n > 0, err
 }
 
-// Payment returns an ended order and reports whether a payment of it was decided: it has paid
+// Payment returns an order and reports whether a payment of it was decided: it has paid
 // the order, or was refused and err is the refusal. Payment takes no lock.
 //
 // If another payment has paid the order, the refusal is ErrAlreadyPaid, and there is no claim.

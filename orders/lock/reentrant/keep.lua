@@ -13,7 +13,7 @@ local function longest()
 end
 
 -- keep extends the key's life to at least one lease. Another entry may have a longer lease,
--- so keep never shortens it.
+-- so keep shortens it only if the clock of the server was set back.
 local function keep(lease)
   local left = math.max(redis.call('PTTL', KEYS[1]), tonumber(lease))
   redis.call('PEXPIRE', KEYS[1], math.min(left, longest()))
