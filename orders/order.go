@@ -36,7 +36,7 @@ const (
 	Paid            Status = "paid"
 	Cancelled       Status = "cancelled"
 	Expired         Status = "expired"
-	Rejected        Status = "rejected" // the gate accepted the order after it had lost data, and the database refused it
+	Rejected        Status = "rejected" // the gate accepted the order, and the database refused it: sold_out or buyer_limit
 )
 
 // Sets of statuses, for queries. An order whose status is in none of these sets has no units
