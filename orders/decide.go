@@ -15,7 +15,9 @@ type Ledger struct {
 	left  int64     // units that are not sold
 	ByID  map[string]*Order
 	byKey map[buyerKey]*Order
-	Units map[string]int64 // units of a buyer's pending and paid orders; for a full buyer only if a late payment needs it
+	// Units is the number of units of a buyer's pending and paid orders. Not filled for a
+	// buyer who has reached OrdersPerBuyer, unless a late payment needs it.
+	Units map[string]int64
 	// OrderCount is the number of orders that a buyer has made, of any status. A buyer with
 	// OrdersPerBuyer orders is full and cannot make another.
 	OrderCount     map[string]int64
@@ -95,8 +97,10 @@ const (
 	Reconfirm                   // the hold of a paid order has reappeared at the gate and is dropped again
 )
 
-// Decide returns the decision for one queued order. If a gate has accepted the order, Decide
-// rejects it only after Redis has lost data.
+// Decide returns the decision for one queued order. It refuses an order that a gate has
+// accepted only if Redis has lost data, if an earlier order with its key has another
+// fingerprint, if its buyer has made OrdersPerBuyer orders, if orders of its epoch take units
+// on payment, or if an operator has lowered the total or the buyer's limit meanwhile.
 func (l *Ledger) Decide(q inventory.Queued) Decision {
 	if p, late := LateOf(q); late {
 		return l.decideLate(q, p)

@@ -36,7 +36,7 @@ const (
 	Paid            Status = "paid"
 	Cancelled       Status = "cancelled"
 	Expired         Status = "expired"
-	Rejected        Status = "rejected" // the gate accepted the order after it had lost data, and the database refused it
+	Rejected        Status = "rejected" // the gate accepted the order, and the database refused it: sold_out or buyer_limit
 )
 
 // Sets of statuses, for queries of rows. A row has units only if its status is in OpenStatuses.

@@ -10,9 +10,10 @@ import (
 	"flashsale/orders"
 )
 
-// rebuild builds the gate from the database and issues a new epoch. The caller has made sure
-// that the current epoch may end. If the new gate does not open, for example because the old
-// gate has changed since it was shut, the next pass ends the new epoch and rebuilds again.
+// rebuild builds the gate from the database and issues a new epoch. If nodes relied on the old
+// gate, the caller has announced the end of its epoch. If the new gate does not open, for
+// example because the old gate has changed since it was shut, the new epoch is wasted, and the
+// next pass starts over.
 func (k *Keeper) rebuild(ctx context.Context, sale *orders.Sale) error {
 	k.attempt++
 	d := &inventory.Draft{SKU: k.sku, Fence: k.fence, Attempt: k.attempt}

@@ -106,7 +106,7 @@ func (s *Service) held(ctx context.Context, buyer, id, sku string) (*orders.Orde
 
 // Pay pays an order. ref is the payment's reference; a repetition with the same ref has the
 // same result. If the order has expired, or takes its units on payment, Pay asks the gate for
-// the units and waits for the keeper, for at most Config.Wait.
+// the units and waits for the keeper. This takes at most Config.Wait plus the store's Timeout.
 //
 // Errors: *orders.InvalidError, ErrNotFound, ErrInProgress while the order is queued, the
 // errors of the limiter, of Store.Pay and of payLate.

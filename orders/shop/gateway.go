@@ -22,22 +22,22 @@ func (s *Service) admit(ctx context.Context, p Placement) (*orders.Sale, error) 
 }
 
 // remembersSoldOut reports whether this node remembers that the sale has sold out. epoch is
-// that of the gate that was sold out. This gate does not know the orders of direct mode, nor
-// orders that take no units. Therefore remembersSoldOut returns false in direct mode. If
-// orders take no units, it also returns false for a request with a key, because the request
-// may repeat such an order.
+// that of the gate that was sold out. It returns false in direct mode, and for a request with
+// a key if orders take no units: the gate does not know those orders.
 func (s *Service) remembersSoldOut(p Placement) (epoch int64, soldOut bool) {
 	sale := s.catalog.Known(p.SKU)
 	if sale == nil || p.Key != "" && sale.TakesOnPayment() || sale.Mode == orders.ModeDirect {
 		return 0, false
 	}
 	epoch, soldOut = s.gate.KnownSoldOut(p.SKU, p.Buyer)
-	// If a fresh copy does not vouch for that gate, a new gate may have units.
+	// A fresh copy that does not vouch for that gate overrules the memory: another gate may
+	// have units. With an old copy the memory stands, and refuse returns ErrUnavailable for a
+	// request with a key.
 	return epoch, soldOut && (s.catalog.Vouches(p.SKU, epoch) || !s.catalog.IsFresh())
 }
 
-// reserve places an order through the gate, which takes the units and queues the order, and
-// waits for the keeper.
+// reserve places an order through the gate, which takes the units and queues the order. Then
+// answer waits for the keeper.
 func (s *Service) reserve(ctx context.Context, p Placement, sale *orders.Sale) (Placed, error) {
 	request := inventory.Request{
 		OrderID: orders.NewOrderID(p.SKU), SKU: p.SKU, Buyer: p.Buyer, Quantity: p.Quantity,

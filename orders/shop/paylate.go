@@ -24,8 +24,9 @@ import (
 // is decided on even if no caller waits for it.
 
 // payLate handles a payment that Store.Pay has refused. It waits until the units of an
-// expired order are released, asks the gate for them again, and waits for the keeper. All of
-// this takes at most Config.Wait. The answer is read from the database, so a repetition
+// expired order are released, asks the gate for them again, and waits for the keeper, for at
+// most Config.Wait. With the calls to the stores, it takes at most Config.Wait plus the
+// store's Timeout. The answer is read from the database, so a repetition
 // receives the same answer.
 //
 // Errors: ErrOrderClosed after a refund claim is recorded; ErrAlreadyPaid; the reason of a

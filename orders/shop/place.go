@@ -36,10 +36,10 @@ type Placed struct {
 	Replayed bool // an earlier request with the same key made the order
 }
 
-// Place sells one order: it checks this node's memory and the limiter (admit), asks the gate,
-// waits until the keeper has made the order durable (reserve), and answers (answer). Each step
-// has its own timeout, so Place always returns. A single deadline for the whole call would
-// cost a few microseconds per order.
+// Place sells one order: it checks this node's memory and the limiter (admit), asks the gate
+// (reserve), and waits until the keeper has made the order durable (answer). Each step has its
+// own timeout, so Place always returns. A single deadline for the whole call would cost a few
+// microseconds per order.
 //
 // Errors: *orders.InvalidError, orders.ErrNotFound, the errors of the limiter and of
 // inventory.Gate.Reserve.

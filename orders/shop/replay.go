@@ -31,18 +31,19 @@ const (
 // not be. A refusal is final if no order with the request's key is durable, and if no request
 // sent before can still make one durable. The key of a payment is its reference.
 //
-// Every refusal of a request with a key passes through refuse. The only exception is an
-// order that MySQL has rejected (see accepted).
+// Every final refusal of a request with a key passes through refuse, except two that rest on a
+// durable row: ErrMismatch (see replay) and the reason of a rejected order (see accepted). The
+// limiter's errors are not final.
 //
 // A refusal is final if the database has decided, or if the gate has decided and this
-// node's copy of the sale vouches for that gate. Otherwise refuse calls look, which looks
+// node's copy of the sale vouches for that gate. Otherwise refuse calls lookup, which looks
 // for the key in the database and returns the sale once both reads are durable. If the key is
 // unknown there, the refusal is final only if the sale still has the gate that refused. A
 // newer gate, or direct mode, may have accepted the key.
 //
 // If the copy does not vouch for a refusal from memory, refuse returns ErrUnavailable
 // without asking MySQL. Otherwise a sold-out sale would send every refusal to MySQL.
-func (s *Service) refuse(ctx context.Context, sku string, r refusal, look func(context.Context) (*orders.Sale, error)) error {
+func (s *Service) refuse(ctx context.Context, sku string, r refusal, lookup func(context.Context) (*orders.Sale, error)) error {
 	switch {
 	case r.source == database, !r.known && r.source != over && s.catalog.Vouches(sku, r.epoch):
 		return r.reason
@@ -51,7 +52,7 @@ func (s *Service) refuse(ctx context.Context, sku string, r refusal, look func(c
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.store.Timeout)
 	defer cancel()
-	sale, err := look(ctx)
+	sale, err := lookup(ctx)
 	if err != nil || !r.standsFor(sale) {
 		return errors.Join(orders.ErrUnavailable, err)
 	}
@@ -87,9 +88,9 @@ func (s *Service) refused(ctx context.Context, p Placement, r refusal) (Placed, 
 }
 
 // firstOr returns the durable order that has the placement's key. If there is none yet, it
-// waits for the order that the gate knows by that key. The database is asked for the key and
-// not for the order's id: a gate that had forgotten the key may have accepted a second order,
-// which never becomes a row.
+// waits for the order that the gate knows by that key. It asks the database for the key, not
+// for the order's id: if the gate had forgotten the key, the queued id is that of a second
+// order, which never becomes a row.
 func (s *Service) firstOr(ctx context.Context, p Placement, w *waiter, pending *orders.Order) (Placed, error) {
 	within, cancel := context.WithTimeout(ctx, s.store.Timeout)
 	defer cancel()

@@ -160,8 +160,8 @@ func closeEach(tx *gorm.DB, due []orders.Order, from, to orders.Status, now time
 	if r.Error != nil || r.RowsAffected == int64(len(due)) {
 		return r.RowsAffected, units, r.Error
 	}
-	// Some of the orders were paid in the meantime. The orders with the status to were closed
-	// by this transaction, because it has locked the sale's row.
+	// Some of the orders were paid after they were read. Orders are closed only under the lock
+	// of the sale's row, so the orders with the status to were closed here.
 	err = tx.Model(&orders.Order{}).Where("id IN ? AND status = ?", ids, to).
 		Select("COALESCE(SUM(quantity), 0)").Row().Scan(&units)
 	return r.RowsAffected, units, err

@@ -47,9 +47,9 @@ type Recounted struct {
 // every ended order released, because the new gate opens with the units of these orders. The
 // old gate, of epoch gateEpoch, must be shut and its queue empty.
 //
-// The caller must have read the sale as old before it took the snapshot, and must have waited
-// until every node knows that the epoch ends (see Catalog.UntilSwitch). In direct mode and
-// before the first gate no wait is needed, because no node relies on a gate.
+// Before the call: read the sale (old), take the snapshot, and wait until every node knows that
+// the epoch ends (see Catalog.UntilSwitch). In direct mode and before the first gate no wait is
+// needed, because no node relies on a gate.
 // Errors: ErrFenced, ErrNotAnnounced.
 func (s *Store) Recount(ctx context.Context, snap *Snapshot, old *orders.Sale, fence, gateEpoch int64) (*Recounted, error) {
 	sku := snap.sku

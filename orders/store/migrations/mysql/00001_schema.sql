@@ -1,5 +1,6 @@
 -- +goose Up
--- All times are UTC and come from the database's clock, except orders.created_at.
+-- All times are UTC. They come from the database's clock, except orders.created_at, and
+-- opens_at and closes_at, which an operator sets.
 -- Identifiers have binary collations, so they are compared byte by byte.
 --
 -- MySQL commits each CREATE TABLE by itself. IF NOT EXISTS lets a migration start again
@@ -21,7 +22,7 @@ CREATE TABLE IF NOT EXISTS sales (
     payment_window_s BIGINT       NOT NULL, -- seconds that a buyer has to pay
     fence            BIGINT       NOT NULL DEFAULT 0, -- raised by each takeover; a keeper with a lower fence cannot commit
     keeper           VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '', -- node of the latest keeper, '' after it has left
-    epoch            BIGINT       NOT NULL DEFAULT 0, -- raised by each rebuild of the gate, and on entering direct mode; orders of another epoch's gate are not committed
+    epoch            BIGINT       NOT NULL DEFAULT 0, -- raised by each rebuild of the gate, and on entering direct mode; an order is committed only if the gate that accepted it had this epoch
     mode             VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'gate', -- gate, changing, direct, over or archived
     reserve_on       VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'order', -- when an order takes its units: order or payment
     reserve_from     BIGINT       NOT NULL DEFAULT 0, -- first epoch in which reserve_on applies
@@ -50,7 +51,7 @@ CREATE TABLE IF NOT EXISTS orders (
     closed_at       DATETIME(3)  NULL, -- when the order was cancelled, expired or rejected
     restored_at     DATETIME(3)  NULL, -- when the gate had released the units, or dropped the hold of a paid order
     hold_id         VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NULL, -- hold of the late payment that paid the order: the order's id and a random part
-    claims          INT          NOT NULL DEFAULT 0, -- rows in refunds; a claim increases it and a late payment requires it to be unchanged, so not both succeed
+    claims          INT          NOT NULL DEFAULT 0, -- rows in refunds. A claim raises it. A late payment succeeds only if it is unchanged, so a payment gets one or the other
     PRIMARY KEY (id),
     -- A buyer has at most one order of a SKU under one key, whatever inserts it. The index
     -- also finds all orders of a buyer of one SKU.
