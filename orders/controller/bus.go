@@ -32,7 +32,7 @@ func noticeChannel(node string) string { return "orders:notice:" + node }
 // A Notice is the result of a reserved order: a row or a refusal. Notices to other nodes
 // contain every column of the row, which the JSON of the API does not.
 type Notice struct {
-	ID      string        // id of the reservation
+	ID      string        // id of the queued order
 	Order   *orders.Order `json:",omitempty"` // the row, or the row of the first order with the same key
 	Refused orders.Reason `json:",omitempty"` // set instead of Order
 }
