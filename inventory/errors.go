@@ -20,8 +20,8 @@ var (
 	ErrRebuilding = errors.New("inventory: gate is being rebuilt")
 	ErrStale      = errors.New("inventory: gate is stale: Redis may have lost orders") // see replid.go
 	// ErrCoolingDown is an ErrSoldOut that lasts at most about 100 ms, because units have
-	// returned to an empty gate (cooldown.lua).
-	ErrCoolingDown = fmt.Errorf("%w until returned units are on sale", ErrSoldOut)
+	// been released to an empty gate (cooldown.lua).
+	ErrCoolingDown = fmt.Errorf("%w until released units are on sale", ErrSoldOut)
 	// ErrEpoch is returned to a keeper whose call names the epoch of another gate.
 	ErrEpoch = errors.New("inventory: gate has another epoch")
 	// ErrLate is returned if a call reached Redis after its deadline. The call did

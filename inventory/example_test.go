@@ -59,11 +59,11 @@ func Example() {
 	left, err := gate.Ack(ctx, "sneaker", queued, nil)
 	fmt.Println("rows to insert:", len(queued), "left in the queue:", left, err)
 
-	// An order was cancelled in the database. Its units return once, however often the
-	// call is repeated.
+	// An order was cancelled in the database. Its units are released once, however
+	// often the call is repeated.
 	for range 2 {
 		units, err := gate.Release(ctx, "sneaker", epoch, []string{"order-1"})
-		fmt.Println("units back on sale:", units, err)
+		fmt.Println("units released:", units, err)
 	}
 
 	// A keeper that names the epoch of an older gate is refused.
@@ -78,7 +78,7 @@ func Example() {
 	// eve reserves: inventory: sold out
 	// ann clicks twice: order-1 true <nil>
 	// rows to insert: 3 left in the queue: 0 <nil>
-	// units back on sale: 1 <nil>
-	// units back on sale: 0 <nil>
+	// units released: 1 <nil>
+	// units released: 0 <nil>
 	// another epoch: true
 }

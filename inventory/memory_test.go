@@ -38,7 +38,7 @@ func stranger(sku string) Request {
 	return order(sku, fmt.Sprint("s", n), fmt.Sprint("stranger-", n))
 }
 
-// untilSoldOut waits until g refuses strangers from memory.
+// untilSoldOut orders for new buyers until g refuses them from memory, without asking Redis.
 func untilSoldOut(t *testing.T, g Keeping, sku string) {
 	t.Helper()
 	check.Eventually(t, "the node remembers that the sale is sold out", func() bool {
@@ -50,7 +50,7 @@ func untilSoldOut(t *testing.T, g Keeping, sku string) {
 	})
 }
 
-// soon reserves units that have returned to an empty gate, after the cooldown.
+// soon reserves units that have been released to an empty gate, after the cooldown.
 func soon(t *testing.T, g Keeping, r Request) {
 	t.Helper()
 	check.Eventually(t, r.Buyer+" has a unit", func() bool {
@@ -102,7 +102,7 @@ func TestMemoryRefusesWithoutCalls(t *testing.T) {
 	})
 }
 
-// A unit returns, and a buyer gets it by one node. Another node that remembers "sold out"
+// A unit is released, and a buyer gets it by one node. Another node that remembers "sold out"
 // must not refuse this buyer, because the request may be a replay.
 func TestMemoryEndsBeforeCooldown(t *testing.T) {
 	t.Parallel()
@@ -159,7 +159,7 @@ func TestMemoryNeverRefusesBuyersWithOrders(t *testing.T) {
 		mustAsk("cyd, who cancels")
 		mustAsk("dan, who gets that unit")
 
-		// A unit returns while the memory is valid, and a new buyer gets it.
+		// A unit is released while the memory is valid, and a new buyer gets it.
 		release(t, g, sku, first, "a")
 		soon(t, g, order(sku, "e", "eve, just now"))
 		mustAsk("eve, just now")

@@ -24,7 +24,7 @@ type model struct {
 	bound        int
 	entry        int // largest number of orders in an entry of the queue
 	granted      int64
-	coolingDown  bool // units have returned to an empty gate
+	coolingDown  bool // units have been released to an empty gate
 }
 
 func newModel(bound, entry int) *model {

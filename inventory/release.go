@@ -7,7 +7,7 @@ import (
 )
 
 // Release returns the units of closed orders to the gate, each order at most once over
-// any number of calls. It returns the number of units that returned, and takes at most
+// any number of calls. It returns the number of units released, and takes at most
 // 500 ids.
 //
 // After ErrEpoch and ErrNoGate, nothing was released. After any other error the outcome

@@ -1,8 +1,7 @@
--- Prefix of the scripts that release units (scripts.go). Units return to the sale only
--- here.
+-- Prefix of the scripts that release units (scripts.go). No other script releases units.
 --
 -- The hold is the marker. If the order has no hold, its units were released before, or
--- paid for. Therefore an order's units return once, however often the script is called.
+-- paid for. Therefore an order's units are released once, however often the script is called.
 -- The buyer's field stays, with 0 units: it records that the buyer has had an order.
 --
 -- release_units(sale, holds, buyers, id) returns the number of released units.

@@ -28,7 +28,7 @@
 --                      -5 stale gate: Redis may have lost orders (replid.go)
 --                     -20 not open yet  -21 closed  -22 buyer's limit  -23 sold out
 --                     -24 key used for another body
---                     -25 cooling down: returned units are on sale soon (cooldown.lua)
+--                     -25 cooling down: released units are on sale soon (cooldown.lua)
 --                     The code is 100 lower (-122 for -22) if the buyer has had an
 --                     order of this SKU.
 --

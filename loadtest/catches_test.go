@@ -18,7 +18,7 @@ func TestRunCatchesEachFault(t *testing.T) {
 		"oversell":              {fault{oversell: 5}, judge.Oversold},
 		"refusal takes units":   {fault{decrLeak: true}, judge.Undersold + " " + judge.Drift},
 		"stock withheld":        {fault{unsold: 5}, judge.Undersold},
-		"no restore":            {fault{noRestore: true}, judge.Undersold},
+		"no release":            {fault{noRelease: true}, judge.Undersold},
 		"no limit":              {fault{noLimit: true}, judge.OverLimit},
 		"lost":                  {fault{lose: true}, judge.Lost},
 		"stored and refused":    {fault{ghost: true}, judge.Unannounced},
@@ -48,7 +48,7 @@ func TestRunCatchesEachFault(t *testing.T) {
 			if strings.HasSuffix(name, " on payment") {
 				c = c.ForPayment()
 			}
-			if tc.noRestore {
+			if tc.noRelease {
 				c.patience.probe = time.Millisecond // the units are never released
 			}
 			if tc.unsettled {

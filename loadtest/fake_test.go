@@ -15,7 +15,7 @@ type fault struct {
 	oversell          int  // number of units sold beyond the total
 	decrLeak          bool // a refusal takes the units as well
 	unsold            int  // number of units that are left when the gate answers sold_out
-	noRestore         bool // cancelled units are never released
+	noRelease         bool // cancelled units are never released
 	noLimit           bool
 	lose              bool // every seventh 201 leaves no row
 	ghost             bool // every seventh order is stored and refused with sold_out
@@ -111,7 +111,7 @@ func (s *fakeSale) tick() {
 
 func (s *fakeSale) closeOrder(o *fakeOrder, status string) {
 	o.Status, o.ClosedAt = status, time.Now()
-	if !s.noRestore && !s.onPayment {
+	if !s.noRelease && !s.onPayment {
 		s.returning = append(s.returning, returning{o.Quantity, time.Now().Add(3 * time.Millisecond)})
 	}
 }

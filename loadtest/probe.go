@@ -30,12 +30,12 @@ func (r *run) probe(ctx context.Context) error {
 	// one unit more.
 	probes := open[:min(r.patience.probes, max(len(open)-1, min(1, len(open))))]
 	full := r.atLimit(open, probes)
-	r.progress.start("restore probes", len(probes))
+	r.progress.start("release probes", len(probes))
 	defer r.progress.end()
 	for _, o := range probes {
 		before, err := r.operator.Audit(ctx)
 		if err != nil {
-			return fmt.Errorf("restore probe: %w", err)
+			return fmt.Errorf("release probe: %w", err)
 		}
 		c := r.closeOrder(ctx, r.crowd.named(o.Buyer), o.IDs[0], true)
 		if !c.Done() {
@@ -45,7 +45,7 @@ func (r *run) probe(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.restores = append(r.restores, took)
+		r.releases = append(r.releases, took)
 		if len(full) > 0 && r.c.SecondOrders > 0 {
 			b := full[len(full)-1]
 			full = full[:len(full)-1]
@@ -73,7 +73,7 @@ func (r *run) backOnSale(ctx context.Context, c judge.Closing, want int) (time.D
 			return time.Since(from), nil
 		}
 		if client.Wait(ctx, 2*time.Millisecond) != nil {
-			return 0, fmt.Errorf("restore probe: order %s was cancelled, but its units were not available after %v", c.OrderID, r.patience.probe)
+			return 0, fmt.Errorf("release probe: order %s was cancelled, but its units were not available after %v", c.OrderID, r.patience.probe)
 		}
 	}
 }

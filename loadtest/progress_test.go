@@ -46,10 +46,10 @@ func TestProgressOmitsUnknownStock(t *testing.T) {
 	var known, unknown stockLine
 	known.add(report.StockPoint{At: time.Now(), Available: 7})
 	if got := (&progress{stocks: []*stockLine{&known, &unknown}}).stockLeft(); got != "" {
-		t.Errorf("stock: got %q", got)
+		t.Errorf("stock of one sale unknown: got %q, want none", got)
 	}
 	unknown.add(report.StockPoint{At: time.Now(), Available: -3})
 	if got := (&progress{stocks: []*stockLine{&known, &unknown}}).stockLeft(); got != ", 4 left" {
-		t.Errorf("stock: got %q", got)
+		t.Errorf(`stock of both sales known: got %q, want ", 4 left"`, got)
 	}
 }

@@ -25,7 +25,7 @@ type run struct {
 	began    time.Time
 
 	drifting time.Time // start of the drift; zero if there is none
-	restores []time.Duration
+	releases []time.Duration
 	late     []time.Duration // delay of each order of the attack: sent minus due
 	soldOut  bool            // the last top-up ended with sold_out
 	notes    []string        // notes for the reader of the report
@@ -91,7 +91,7 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 		evidence := r.aftermath(ctx)
 		all.Sales = append(all.Sales, report.New(r.c.reportConfig(), evidence, report.Seen{
 			Started: r.began, Took: time.Since(r.began), Interrupted: ctx.Err() != nil,
-			Stock: r.stock.read(), Restores: r.restores, Late: r.late, Notes: r.notes,
+			Stock: r.stock.read(), Restores: r.releases, Late: r.late, Notes: r.notes,
 		}))
 	}
 	all.Took = time.Since(all.Started)

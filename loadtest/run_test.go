@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 // long is a time limit that a slow server does not reach.
 const long = 5 * time.Minute
 
-// quick returns the Config of a closed loop of 240 orders. It sells out, replays and
-// cancels orders on a machine of any speed.
+// quick returns a Config for a closed loop of 240 orders. On a machine of any speed, the
+// run sells out, and it contains replays and cancellations.
 func quick(url string) Config {
 	c := Defaults()
 	c.Target, c.Token = url, fakeToken

@@ -20,7 +20,8 @@ func drawn(t *rapid.T) (*orders.Sale, []orders.Order, []inventory.Queued) {
 	hash := rapid.SampledFrom([]string{"h", "h", "h", "other"})
 	quantity := rapid.Int64Range(1, 3)
 	var rows []orders.Order
-	// As in production, each row is an order that the rules allow, and that may have ended.
+	// Each row is an order that the rules accepted or rejected, as in production. An accepted
+	// order may be pending, paid, cancelled or expired.
 	for range rapid.IntRange(0, 6).Draw(t, "rows") {
 		q := kit.QueuedOrder(id.Draw(t, "id"), buyer.Draw(t, "buyer"), key.Draw(t, "key"), quantity.Draw(t, "quantity"))
 		status := map[string]orders.Status{"sold": orders.PendingPayment, "rejected sold_out": orders.Rejected, "rejected buyer_limit": orders.Rejected}[kit.Decision(sale, rows, q)]

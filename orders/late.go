@@ -73,7 +73,7 @@ func (l *Ledger) decideLate(q inventory.Queued, p LatePayment) Decision {
 
 // payable returns the reason for which the order cannot be paid late, or "". An expired order
 // can be paid only after its first hold has been released. Otherwise that release would
-// return units that the payment has just taken.
+// put units on sale that the payment has just taken.
 func (l *Ledger) payable(o *Order) Reason {
 	switch {
 	case !o.Status.PayLate():

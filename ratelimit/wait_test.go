@@ -54,7 +54,7 @@ func TestWaitSpacesDepartures(t *testing.T) {
 	})
 	t.Run("twin that does not wait", func(t *testing.T) {
 		_, client := startEmbedded(t)
-		// an hour for each, which no machine is slow enough to reach
+		// one token per hour: even on a slow machine, the departures of the twin are too early
 		err := tooEarly(t, client, time.Hour, func(l *Limiter, b Bucket) error {
 			b.queues = true
 			return l.take(t.Context(), []ask{{cost: 1, buckets: []Bucket{b}, timeout: 100 * time.Hour}})[0].err

@@ -54,7 +54,7 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 	background := context.WithoutCancel(ctx)
 	start, kind := servers.Embedded, "embedded"
 	if c.Real {
-		start, kind = func(ctx context.Context) (*servers.Stores, error) { return servers.Real(ctx, servers.Options{}) }, "real"
+		start, kind = func(ctx context.Context) (*servers.Stores, error) { return servers.Real(ctx, servers.Config{}) }, "real"
 	}
 	stores, err := start(ctx)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 // maxPatternLines bounds the lines of all pattern files, without comments and blank lines.
 const maxPatternLines = 1150
 
-// The files of the pattern, which the README lists, are short enough for one sitting.
+// The files that the README lists under "The pattern is in these files" have at most
+// maxPatternLines lines, so they can be read in one sitting.
 func TestPatternIsShort(t *testing.T) {
 	_, list, _ := strings.Cut(read(t, "README.md"), "**The pattern is in these files**")
 	list, _, ok := strings.Cut(list, "**You may stop here.**")

@@ -98,7 +98,7 @@ func Run(ctx context.Context, cfg Config) (*Turnout, error) {
 	}
 	c.SKU, c.sale, c.shop.Client = s.SKU, s, client.New(cfg.Target, s.SKU, conns)
 	fmt.Fprintf(c.Progress, "crowd: %d orders per second for %s, for %v\n", c.Rate, c.SKU, c.Duration)
-	_ = client.Wait(ctx, time.Until(s.OpensAt)) // if ctx ends, no buyer arrives
+	_ = client.Wait(ctx, time.Until(s.OpensAt)) // the error is ignored: if ctx has ended, arrive sends no buyer
 
 	ctx, end := context.WithTimeout(ctx, c.Duration)
 	defer end()

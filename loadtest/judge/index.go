@@ -129,8 +129,9 @@ func (c *Index) open(f func(o *Outcome, id string)) {
 	}
 }
 
-// promises calls f for each promised order: an announced order that is not closed, or
-// an order with a confirmed payment if the sale takes units on payment.
+// promises calls f for each order for which the server has promised units. If the sale
+// takes units on payment, these are the orders with a confirmed payment. Otherwise they
+// are the announced orders (see Request.Announces) that are not closed.
 func (c *Index) promises(f func(o *Outcome, id string)) {
 	if !c.OnPayment() {
 		c.open(f)

@@ -54,8 +54,8 @@ func (c *closers) Close() error {
 	return errors.Join(errs...)
 }
 
-// Options configures the real servers. The zero value is ready to use.
-type Options struct {
+// Config configures the real servers. The zero value is ready to use.
+type Config struct {
 	Redis RedisOptions
 	MySQL MySQLOptions
 }
@@ -99,22 +99,22 @@ func embeddedVersions() string {
 // empty database. If one of them is not installed, the error is ErrNotInstalled,
 // and names the packages to install. ctx applies to the start only, which takes
 // about two seconds. If ctx has no deadline, the start fails after five minutes.
-func Real(ctx context.Context, o Options) (*Stores, error) {
+func Real(ctx context.Context, cfg Config) (*Stores, error) {
 	// Search for both before the start, so that the error names everything that is
 	// missing.
-	_, noRedis := findRedis(o.Redis.SearchPath)
-	_, noMySQL := findMySQL(o.MySQL.SearchPath)
+	_, noRedis := findRedis(cfg.Redis.SearchPath)
+	_, noMySQL := findMySQL(cfg.MySQL.SearchPath)
 	if err := errors.Join(noRedis, noMySQL); err != nil {
 		return nil, err
 	}
 
 	s := &Stores{Kind: KindReal}
 	var err error
-	if s.Redis, err = StartRedis(ctx, o.Redis); err != nil {
+	if s.Redis, err = StartRedis(ctx, cfg.Redis); err != nil {
 		return nil, err
 	}
 	s.closers = append(s.closers, s.Redis.Close)
-	if s.MySQL, err = StartMySQL(ctx, o.MySQL); err != nil {
+	if s.MySQL, err = StartMySQL(ctx, cfg.MySQL); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.closers = append(s.closers, s.MySQL.Close)

@@ -15,7 +15,7 @@ import (
 func TestStoresLeaveNothing(t *testing.T) {
 	starts := map[string]func(context.Context) (*Stores, error){
 		KindEmbedded: Embedded,
-		KindReal:     func(ctx context.Context) (*Stores, error) { return Real(ctx, Options{}) },
+		KindReal:     func(ctx context.Context) (*Stores, error) { return Real(ctx, Config{}) },
 	}
 	for kind, start := range starts {
 		t.Run(kind, func(t *testing.T) {
@@ -90,7 +90,7 @@ func checkServes(t *testing.T, s *Stores) {
 
 func TestNotInstalledNamesPackages(t *testing.T) {
 	nowhere := []string{t.TempDir()}
-	_, err := Real(t.Context(), Options{
+	_, err := Real(t.Context(), Config{
 		Redis: RedisOptions{SearchPath: nowhere}, MySQL: MySQLOptions{SearchPath: nowhere},
 	})
 	if !errors.Is(err, ErrNotInstalled) {

@@ -215,8 +215,8 @@ func (a *assigner) anyWrites(master string) bool {
 
 // yields reports whether this node must not take sku, although its lock is free. After a
 // failover, some nodes may still use the old Redis master, which has its own lock. Keepers at
-// both masters would fence each other off repeatedly. Therefore a node at the old master
-// leaves the SKU to its latest keeper while that node is alive and writes to its master.
+// both masters would fence each other off repeatedly. Therefore a node at the old master does
+// not take the SKU while its latest keeper is alive and writes to that keeper's master.
 func (a *assigner) yields(ctx context.Context, sku string) bool {
 	sale := a.catalog.Known(sku)
 	if sale == nil || !sale.HasGate() || sale.Keeper == a.cfg.Store.Node {

@@ -25,8 +25,8 @@ func (g *summaryGate) Summaries(context.Context, ...string) ([]inventory.Summary
 	return []inventory.Summary{g.Summary}, nil
 }
 
-// A node leaves a SKU to its latest keeper if that keeper is alive and this node uses an old
-// Redis master.
+// A node does not take a SKU if it uses an old Redis master, and the latest keeper of the SKU is
+// alive and writes to that keeper's master.
 func TestNodeLeavesSKUToLatestKeeper(t *testing.T) {
 	t.Parallel()
 	st, err := store.Open(servertest.Open(t, servers.KindEmbedded).SQL, store.Config{})

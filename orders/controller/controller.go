@@ -48,8 +48,8 @@ func New(cfg Config) *Controller {
 		early: make(chan struct{}, 1), handedOverAt: map[string]time.Time{},
 		keepers: keeper.Config{
 			Store: cfg.Store, Gate: cfg.Gate, Commits: c.Commits, Batch: Batch, Log: cfg.Log, Count: &c.count,
-			Rounds:   max(1, int64(cfg.Keeper.ReconcileHoldsEvery/(2*cfg.Keeper.ResyncEvery))), // a scan ends half-way to the next one
-			Announce: c.announce, Tell: c.bus.notify, OnCommit: c.committed,
+			ScanPasses: max(1, int64(cfg.Keeper.ReconcileHoldsEvery/(2*cfg.Keeper.ResyncEvery))), // a scan ends half-way to the next one
+			Announce:   c.announce, Tell: c.bus.notify, OnCommit: c.committed,
 		},
 	}
 	c.pool = newPool(cfg.Keeper, cfg.Log, &c.count, c.assigner.wrote)

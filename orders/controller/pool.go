@@ -23,7 +23,7 @@ type pool struct {
 	count   *keeper.Counters
 	wrote   func(sku string) time.Time // returns when this node last wrote to both stores of sku, or the zero time
 	places  chan struct{}              // an element for each running pass that does more than drain a queue
-	wakeups chan struct{}              // an element for each worker to wake, because due has grown
+	wakeups chan struct{}              // an element wakes an idle worker; sent when slots are due
 
 	mu           sync.Mutex
 	slots        map[string]*slot
@@ -55,7 +55,7 @@ type slot struct {
 // backlog stays the same and its age grows.
 type backlog struct {
 	orders int64
-	since  time.Time // time of the oldest reservation, on this process's clock; zero if not known
+	since  time.Time // time at which the oldest queued order was accepted, on this process's clock; zero if not known
 }
 
 // drainWorkers is the number of workers besides Workers. Passes that only commit orders wait

@@ -56,8 +56,9 @@ func (c *Controller) resync(ctx context.Context) error {
 	return nil
 }
 
-// announce implements keeper.Config.Announce. If the announcement is not in this node's copy,
-// announce stores it. If nodes still rely on the gate, it schedules the next inspection.
+// announce implements keeper.Config.Announce. If this node's copy of the sales does not contain
+// the announcement, announce stores it in the database and refreshes the copy. If other nodes may
+// still rely on the gate, announce wakes the keeper with Inspect once they no longer can.
 func (c *Controller) announce(ctx context.Context, sku string, epoch int64) (now bool, err error) {
 	wait := c.catalog.UntilSwitch(sku, epoch)
 	if wait == store.CatalogLease { // the copy contains no announcement

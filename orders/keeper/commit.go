@@ -112,8 +112,8 @@ func (c *Commit) Reserved(o inventory.Queued) (time.Time, bool) {
 	return at, true
 }
 
-// Lag returns the time from the reservation of o until it was durable, or false if Reserved
-// returns false.
+// Lag returns the time from the acceptance of o at the gate until o was durable, or false if
+// Reserved returns false.
 func (c *Commit) Lag(o inventory.Queued) (time.Duration, bool) {
 	at, known := c.Reserved(o)
 	return c.Began.Add(c.Took).Sub(at), known

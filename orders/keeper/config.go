@@ -10,13 +10,13 @@ import (
 
 // Config configures a Keeper. All fields are required.
 type Config struct {
-	Store   *store.Store
-	Gate    Gate
-	Commits *GroupCommit // shared by the keepers of a node
-	Batch   int          // maximum number of orders in a transaction; a gate's script takes at most 500 ids
-	Rounds  int64        // number of passes with ScanPage that a scan should take, at least 1
-	Log     *slog.Logger
-	Count   *Counters // shared by the keepers of a node
+	Store      *store.Store
+	Gate       Gate
+	Commits    *GroupCommit // shared by the keepers of a node
+	Batch      int          // maximum number of orders in a transaction; a gate's script takes at most 500 ids
+	ScanPasses int64        // number of passes with ScanPage that a scan should take, at least 1
+	Log        *slog.Logger
+	Count      *Counters // shared by the keepers of a node
 
 	// Announce stores the announcement that the epoch of sku ends, unless it is stored
 	// already. It reports whether the keeper may end the epoch now (see
@@ -34,7 +34,7 @@ type Config struct {
 func New(sale *orders.Sale, cfg Config) *Keeper {
 	k := &Keeper{
 		sku: sale.SKU, fence: sale.Fence, store: cfg.Store, gate: cfg.Gate, commits: cfg.Commits,
-		batch: cfg.Batch, rounds: cfg.Rounds, log: cfg.Log, announce: cfg.Announce, notify: cfg.Tell, committed: cfg.OnCommit, count: cfg.Count,
+		batch: cfg.Batch, rounds: cfg.ScanPasses, log: cfg.Log, announce: cfg.Announce, notify: cfg.Tell, committed: cfg.OnCommit, count: cfg.Count,
 	}
 	k.progress()
 	return k

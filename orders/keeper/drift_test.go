@@ -21,7 +21,7 @@ import (
 // Drift may occur at any moment between orders, payments, cancellations and passes. A few
 // comparisons repair it: the stores agree, nothing was oversold, and every unit that is left
 // can be sold. Without drift, nothing is repaired.
-func TestDriftAnywhere(t *testing.T) {
+func TestDriftIsRepairedAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 1, 1))

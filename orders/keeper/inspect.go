@@ -46,7 +46,8 @@ func (k *Keeper) inspect(ctx context.Context) error {
 
 // A keeper deletes the gate of a sale that is over. From then on MySQL answers for the sale,
 // and a later PUT of the sale builds a new gate. The keeper deletes the gate first and then
-// marks the row. If it dies in between, the next keeper finds no gate and marks the row.
+// marks the sale over. If it dies in between, the next keeper finds no gate and marks the sale
+// over.
 
 // FinishAfter is the time from the last possible expiry of an order to the end of its sale.
 // During that time operators often prolong the sale or look at it.

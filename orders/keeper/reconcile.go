@@ -206,7 +206,9 @@ func wrongOrders(gate inventory.View, behind map[string]*orders.Order) map[strin
 	for id, held := range gate.Held {
 		row := behind[id]
 		switch {
-		case !held && row != nil && row.Status == orders.PendingPayment: // no row becomes pending later, so it was pending when the gate was read
+		case !held && row != nil && row.Status == orders.PendingPayment:
+			// The gate was read first, and an existing row never becomes pending again: the
+			// order was pending then, and must have had a hold.
 			wrong[id] = true
 		case held && !queued[id] && (row == nil || row.RestoredAt != nil):
 			wrong[id] = true

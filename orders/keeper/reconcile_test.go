@@ -170,11 +170,12 @@ func TestDriftIsRepaired(t *testing.T) {
 	})
 }
 
-// If the gate has released an order that is not yet marked, its units count twice. The keeper
-// therefore compares nothing until all orders are marked, even if that takes several batches.
+// If the gate has released an order that is not yet marked released, its units count twice.
+// Therefore the keeper compares nothing until all such orders are marked released, even if that
+// takes several batches.
 func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 	t.Parallel()
-	for _, step := range []string{"ack", "mark"} { // the failed step after which the order stays unmarked
+	for _, step := range []string{"ack", "mark"} { // the failed step after which the order is not marked released
 		servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 			b := bare.Open(t, s, kit.Sale("S", 30, 3))
 			fail, failed := kit.Once(kit.Fault{Step: step})
@@ -182,7 +183,7 @@ func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 			if step == "mark" {
 				k.Use(bare.FaultyStore(t, b.Store, fail), bare.Faulty(b.Gate, fail))
 			}
-			k.Finish(t)   // marks all orders so far
+			k.Finish(t)   // marks all orders so far released
 			k.SetBatch(4) // one transaction for the four orders
 			late := b.Reserve(t, "late", "", 1)
 			for i := range 3 {
@@ -213,7 +214,7 @@ func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 			k.Want |= keeper.Compare
 			check.Must(t, pass())
 			if row := b.Rows(t)[late]; row.RestoredAt != nil {
-				t.Fatal("the order is marked, so this test proves nothing")
+				t.Fatal("the order is marked released, so this test proves nothing")
 			}
 			if symptom, _, _ := k.Symptom(); symptom != "" {
 				t.Errorf("got symptom %q, want none", symptom)

@@ -28,8 +28,8 @@ const (
 	maxDifferences = 500 // number of differences that ends a scan: the gate will be rebuilt anyway
 )
 
-// scanPages compares enough pages for the scan to end within k.rounds resyncs, however many
-// orders the sale has.
+// scanPages compares enough pages for the scan to end within Config.ScanPasses passes, however
+// many orders the sale has.
 func (k *Keeper) scanPages(ctx context.Context) error {
 	pages := int64(1)
 	if b := k.balance.Load(); b != nil {

@@ -148,8 +148,9 @@ func sweepingCrowd(t *testing.T, s *servers.Stores) *sweepers {
 	return w
 }
 
-// A hundred nodes sweep the same overdue orders. Ten of them die, one after the other, at the
-// same step between closing and marking. Each unit is released once, and each order is marked.
+// Many nodes, 100 on real stores, sweep the same overdue orders. Usually a tenth of them crash at
+// the same step: closing the orders, releasing them at the gate, or marking them released. Each
+// unit is released once, and each order is marked released.
 func TestHundredSweepersDieAtEachStep(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -169,7 +170,7 @@ func TestHundredSweepersDieAtEachStep(t *testing.T) {
 }
 
 // The same nodes catch a gate that releases units without a hold, and keepers that mark orders
-// before they release them.
+// released before the gate releases them.
 func TestHundredSweepersCatchBrokenRelease(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]struct {
@@ -179,13 +180,13 @@ func TestHundredSweepersCatchBrokenRelease(t *testing.T) {
 		"released without a hold": {kit.Fault{Step: "release", After: true}, func(w *sweepers) func(keeper.Gate) keeper.Gate {
 			return func(g keeper.Gate) keeper.Gate { return blindGate{g, w} }
 		}},
-		"marked before the release": {kit.Fault{Step: "release"}, func(w *sweepers) func(keeper.Gate) keeper.Gate {
+		"marked released too early": {kit.Fault{Step: "release"}, func(w *sweepers) func(keeper.Gate) keeper.Gate {
 			return func(g keeper.Gate) keeper.Gate { return markingGate{g, w.Store} }
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := sweepingCrowd(t, servertest.Open(t, servers.KindEmbedded))
-			w.deaths, w.intruders = 2, 0 // an intruder would fence off a node before it dies
+			w.deaths, w.intruders = 2, 0 // no passes without the lock: one could fence off a node before the node reaches its fault
 			w.gate = broken.gate(w)
 			if wrong := w.expire(t, broken.at); len(wrong) == 0 {
 				t.Error("the fault was not caught")
@@ -215,7 +216,7 @@ func (g blindGate) Release(ctx context.Context, sku string, epoch int64, ids []s
 	return due, err
 }
 
-// A markingGate marks orders before it releases them.
+// A markingGate marks orders released before it releases them.
 type markingGate struct {
 	keeper.Gate
 	store *store.Store

@@ -36,7 +36,7 @@ c_decl {
 #define ANY_EPOCH_COMMITTED     16 /* a commit names no epoch */
 #define SHUT_GATE_COMMITTED     17 /* a keeper commits the queue of a gate that it has shut, whatever the epoch */
 #define NO_DEADLINE             18 /* a script may run after its caller has been answered */
-#define NO_COOLDOWN             19 /* units that return to an empty gate are on sale at once */
+#define NO_COOLDOWN             19 /* units released to an empty gate are on sale at once */
 #define MEMORY_NEVER_OLD        20 /* the memory of "sold out" needs no fresh copy */
 #define MEMORY_OF_ANY_EPOCH     21 /* the memory may be of another epoch than the copy */
 /* Sanity checks: each stops the search at a step of the right design, which shows that the search reaches it. */

@@ -7,8 +7,8 @@ import (
 	"flashsale/orders"
 )
 
-// Order returns an order of buyer. If the order is still queued, the result is the order that
-// the gate holds, with status Reserved. sku and key are optional. With both, Order also finds
+// Order returns an order of buyer. If the order is still queued, the result is the
+// queued order, with status Reserved. sku and key are optional. With both, Order also finds
 // the first order with that key, whose id differs if the gate had forgotten the key.
 //
 // Errors: ErrNotFound, ErrUnavailable, errors of the database.
@@ -36,7 +36,7 @@ func (s *Service) find(ctx context.Context, buyer, id, sku, key string) (*orders
 	if !orders.IsSKU(sku) {
 		sku = ""
 	}
-	o, err := s.rowOrHeld(ctx, buyer, id, sku, func() (*orders.Order, error) { return s.store.OrderOf(ctx, buyer, id) })
+	o, err := s.rowOrQueued(ctx, buyer, id, sku, func() (*orders.Order, error) { return s.store.OrderOf(ctx, buyer, id) })
 	noOrder := errors.Is(err, orders.ErrNotFound) || errors.Is(err, errGateAway)
 	if !noOrder || sku == "" || !orders.VisibleASCII(key, 128) {
 		return o, err
@@ -48,29 +48,29 @@ func (s *Service) find(ctx context.Context, buyer, id, sku, key string) (*orders
 	return first, keyErr
 }
 
-// rowOrHeld returns the row that look finds, or the order that the gate holds. look is called
-// a second time after the gate was asked, because the order may have become a row by then.
-func (s *Service) rowOrHeld(ctx context.Context, buyer, id, sku string, look func() (*orders.Order, error)) (*orders.Order, error) {
-	o, err := look()
+// rowOrQueued returns the row that lookup finds, or the queued order. lookup is called a second
+// time after the gate was asked, because the order may have become a row by then.
+func (s *Service) rowOrQueued(ctx context.Context, buyer, id, sku string, lookup func() (*orders.Order, error)) (*orders.Order, error) {
+	o, err := lookup()
 	if !errors.Is(err, orders.ErrNotFound) {
 		return o, err
 	}
-	o, heldErr := s.held(ctx, buyer, id, sku)
-	if heldErr == nil {
+	o, queuedErr := s.queuedOrder(ctx, buyer, id, sku)
+	if queuedErr == nil {
 		return o, nil
 	}
 	if err := s.store.Barrier(ctx); err != nil {
 		return nil, err
 	}
-	if o, err = look(); errors.Is(err, orders.ErrNotFound) {
-		err = heldErr // ErrNotFound only if the gate could be asked
+	if o, err = lookup(); errors.Is(err, orders.ErrNotFound) {
+		err = queuedErr // ErrNotFound only if the gate could be asked
 	}
 	return o, err
 }
 
-// held returns a queued order that the gate holds. If buyer is empty, the order may be of any
-// buyer. If sku is empty, held asks the gates of all SKUs that fit the id, usually one.
-func (s *Service) held(ctx context.Context, buyer, id, sku string) (*orders.Order, error) {
+// queuedOrder returns a queued order. If buyer is empty, the order may be of any buyer. If sku is
+// empty, queuedOrder asks the gates of all SKUs that fit the id, usually one.
+func (s *Service) queuedOrder(ctx context.Context, buyer, id, sku string) (*orders.Order, error) {
 	skus := []string{sku}
 	if sku == "" {
 		sales, _, err := s.catalog.Sales(ctx)
@@ -138,7 +138,7 @@ func (s *Service) end(ctx context.Context, buyer, id string, do func() (*orders.
 	if !orders.IsOrderID(id) {
 		return nil, orders.ErrNotFound
 	}
-	o, err := s.rowOrHeld(ctx, buyer, id, "", do)
+	o, err := s.rowOrQueued(ctx, buyer, id, "", do)
 	if err == nil && o.Status == orders.Reserved {
 		return nil, orders.ErrInProgress
 	}
@@ -154,7 +154,7 @@ func (s *Service) BuyerOf(ctx context.Context, id string) (string, error) {
 	if !orders.IsOrderID(id) {
 		return "", orders.ErrNotFound
 	}
-	o, err := s.rowOrHeld(ctx, "", id, "", func() (*orders.Order, error) {
+	o, err := s.rowOrQueued(ctx, "", id, "", func() (*orders.Order, error) {
 		rows, err := s.store.OrdersByID(ctx, []string{id})
 		switch {
 		case err != nil:

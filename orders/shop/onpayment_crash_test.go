@@ -122,7 +122,7 @@ func TestOnPaymentTwins(t *testing.T) {
 			b.Keeper(t, "S").Finish(t)
 			kit.Exec(t, b.Store.DB, "UPDATE sales SET sold = sold + 1")
 		}, "sold is 4, open orders hold 3"},
-		"held at the order": {func(t *testing.T, b *bare.Bare, orders map[string]string) {
+		"reserved on order": {func(t *testing.T, b *bare.Bare, orders map[string]string) {
 			b.Keeper(t, "S").Finish(t)
 			kit.Exec(t, b.Store.DB, "UPDATE sales SET reserve_on = 'order'")
 			b.Reserve(t, "kim", "", 1)

@@ -27,7 +27,7 @@ func TestGateOrderOfASaleOnPayment(t *testing.T) {
 	put.ReserveOn = orders.OnPayment
 	kit.Put(t, b.Store, put)
 	k := b.Keeper(t, "S")
-	k.Finish(t) // from this epoch on, orders take no units
+	k.Finish(t) // begins the epoch ReserveFrom, in which units are taken on payment
 	b.Reserve(t, "ann", "k", 1)
 	b.Reserve(t, "bob", "", 1)
 	restore := dump(t, b)

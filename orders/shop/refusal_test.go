@@ -235,7 +235,7 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 		"an order without units":       order("P"),
 		"a payment":                    check.Err(p.Pay(t.Context(), "bob", bob.Order.ID, "another")),
 		"the node's copy of the sales": p.catalog.Refresh(t.Context()),
-		"a look for a key":             check.Err(p.refused(t.Context(), Placement{Buyer: "bob", SKU: "S", Quantity: 1, Key: "x"}, refusal{reason: inventory.ErrSoldOut, source: gate, epoch: 1})),
+		"a lookup of a key":            check.Err(p.refused(t.Context(), Placement{Buyer: "bob", SKU: "S", Quantity: 1, Key: "x"}, refusal{reason: inventory.ErrSoldOut, source: gate, epoch: 1})),
 	} {
 		if err == nil || isRefusal(err) {
 			t.Errorf("%s: %v, want an error that is not a refusal", what, err)

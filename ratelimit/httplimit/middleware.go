@@ -1,6 +1,7 @@
-// Package httplimit limits the requests to net/http handlers. It has a middleware, the
-// headers that describe a client's limit, and the buckets of a client's address. Package
-// admission makes the decisions. Package ginlimit has the middleware for Gin.
+// Package httplimit limits the requests to net/http handlers. It contains a middleware,
+// functions that write a client's limit to the response headers, and functions that return
+// the buckets for a client's IP address. Package admission makes the decisions. Package
+// ginlimit has the middleware for Gin.
 package httplimit
 
 import (

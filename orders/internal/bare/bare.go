@@ -66,7 +66,7 @@ func One(t testing.TB, st *store.Store, gate keeper.Gate, batch int, sku string)
 	}
 	count := new(keeper.Counters)
 	return keeper.New(sale, keeper.Config{
-		Store: st, Gate: gate, Batch: batch, Rounds: 1, Log: check.Log(t), Count: count,
+		Store: st, Gate: gate, Batch: batch, ScanPasses: 1, Log: check.Log(t), Count: count,
 		Commits: keeper.NewGroupCommit(st, batch, 24, time.Second, count),
 		Announce: func(ctx context.Context, sku string, epoch int64) (bool, error) { // no other node relies on the gate
 			return true, st.Announce(ctx, sku, epoch)
@@ -112,7 +112,7 @@ func (b *Bare) Reserve(t testing.TB, buyer, key string, quantity int64) string {
 	t.Helper()
 	id := uuid.Must(uuid.NewV7()).String()
 	var err error
-	check.Eventually(t, "a reservation for "+buyer, func() bool { // released units are available after 100 ms
+	check.Eventually(t, "a hold for "+buyer, func() bool { // released units are available after 100 ms
 		_, err = b.Gate.Reserve(t.Context(), inventory.Request{
 			OrderID: id, SKU: "S", Buyer: buyer, Quantity: quantity, Key: key, Fingerprint: orders.Fingerprint("S", quantity),
 		})

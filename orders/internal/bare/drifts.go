@@ -91,7 +91,8 @@ func loseRelease(t testing.TB, b *Bare) int64 {
 	return 0
 }
 
-// loseReserve undoes the reservation of a pending order with that number of units.
+// loseReserve removes the hold of a pending order with that number of units, and makes the units
+// available again.
 func loseReserve(t testing.TB, b *Bare, units int64) bool {
 	t.Helper()
 	for id, o := range kit.RowsOf(t, b.Store.DB) {

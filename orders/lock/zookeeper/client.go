@@ -87,7 +87,7 @@ func do[T any](ctx context.Context, c *Client, call func() (T, error)) (T, error
 	select {
 	case o := <-done:
 		if o.err == nil && c.dialer.granted() < c.cfg.Lease {
-			return none, fmt.Errorf("zookeeper: sessions of %v at most, want a lease of %v", c.dialer.granted(), c.cfg.Lease)
+			return none, fmt.Errorf("zookeeper: the server grants sessions of %v, shorter than the lease of %v", c.dialer.granted(), c.cfg.Lease)
 		}
 		return o.value, o.err
 	case <-ctx.Done():

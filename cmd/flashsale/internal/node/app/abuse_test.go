@@ -38,7 +38,7 @@ func TestOrdersPerBuyer(t *testing.T) {
 		if a := n.send("GET", "/v1/admin/sales/S/orders?limit=100", op, ""); strings.Count(a.body, `"ann"`) != limit {
 			t.Errorf("rows of ann: got %d, want %d", strings.Count(a.body, `"ann"`), limit)
 		}
-		n.audited("S", `"available":99,"queued":0,"sold":1`, `"balanced":true`) // all units are back
+		n.audited("S", `"available":99,"queued":0,"sold":1`, `"balanced":true`) // the units of all cancelled orders are released
 	})
 }
 

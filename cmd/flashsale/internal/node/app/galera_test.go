@@ -44,8 +44,9 @@ func galera(t *testing.T) (one, two string) {
 	}
 	first := master(0, "--wsrep-new-cluster", "--wsrep-cluster-address=gcomm://")
 	second := master(1, "--wsrep-cluster-address=gcomm://"+ports[0])
-	// Without a state transfer, the second master does not become ready. Both masters are
-	// empty, so the state of the first is written to grastate.dat of the second.
+	// The second master becomes ready only if its state is the first master's. State transfers
+	// are off, and both masters are empty. Therefore the test copies the first master's position
+	// to the grastate.dat of the second.
 	folder := ask(t, second, "SELECT 'datadir', @@datadir")
 	second.Kill()
 	check.Eventually(t, "the first master has committed three memberships", func() bool { return status(t, first, "wsrep_last_committed") == "3" })

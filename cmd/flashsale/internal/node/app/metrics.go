@@ -43,7 +43,7 @@ func newMetrics(r *prometheus.Registry) *metrics {
 		}),
 		commitSize:    histogram("flashsale_keeper_commit_orders", "Orders that a keeper committed at once.", sizes),
 		commitSeconds: histogram("flashsale_keeper_commit_duration_seconds", "Time of a keeper's commit, which may wait for and share a transaction of other SKUs.", seconds),
-		lag: histogram("flashsale_keeper_lag_seconds", "Time from an order's reservation to its being durable.",
+		lag: histogram("flashsale_keeper_lag_seconds", "Time from the acceptance of an order at the gate until it is durable.",
 			prometheus.ExponentialBuckets(0.001, 2.5, 12)), // 1 ms to 24 s
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "flashsale_limiter_decisions_total", Help: "Rate limiter decisions, by the bucket that refused. shadow: counted, not refused.",

@@ -128,7 +128,8 @@ func (l *bench) redisBenchmark(ctx context.Context, db *redis.Client) (sample, e
 	calls := runs * callsInRun
 	args := []string{"-h", host, "-p", port, "--dbnum", strconv.Itoa(db.Options().DB), "-q",
 		"-n", strconv.Itoa(callsInRun), "-P", "16", "-r", "1000000000"}
-	// The deadline follows EVALSHA, the hash, the number of keys and five keys.
+	// deadline is the index of the script's deadline in r.args. EVALSHA, the script's hash, the
+	// number of keys and the five keys precede it.
 	const deadline = 8
 	call := len(args)
 	for _, arg := range r.args {

@@ -128,10 +128,11 @@ const (
 	replayTimeout = 500 * time.Millisecond
 )
 
-// replay repeats accepted orders, payments and cancellations at one node. It alternates
-// between one of the newest promises and its share of all promises. Its timeout is short,
-// so that a node that hangs does not stop the replays. After ctx has ended, replay
-// completes its first pass, within a buyer's patience.
+// replay repeats accepted orders, payments and cancellations at one node. In each turn it
+// repeats two calls: the next one of its share, which is every twelfth promise, and a
+// random one of the 200 newest. Its timeout is short, so that a node that hangs does not
+// stop the replays. After ctx has ended, replay continues until it has repeated its whole
+// share once, for at most a buyer's patience.
 func (a *round) replay(ctx context.Context, node, share int, random *rand.Rand) {
 	ends, cancel := context.WithCancel(a.runCtx)
 	defer cancel()

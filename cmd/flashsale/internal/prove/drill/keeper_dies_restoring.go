@@ -22,7 +22,7 @@ func keeperDiesRestoring(ctx context.Context, a *controlSale) error {
 	}
 	cancelled := make(chan error, 1)
 	go func() { cancelled <- a.cancelAll(ctx, orders) }()
-	keeper, mark, err := a.breakpoint(ctx, "a keeper marks orders as released", func(n *lab.Node) *wire.Catch {
+	keeper, mark, err := a.breakpoint(ctx, "a keeper marks orders released", func(n *lab.Node) *wire.Catch {
 		marks := wire.Contains("SET `restored_at`=")
 		return n.MySQL.Hold(func(sent []byte) bool {
 			return marks(sent) && slices.ContainsFunc(orders, func(o placed) bool { return bytes.Contains(sent, []byte(o.ID)) })
@@ -38,7 +38,7 @@ func keeperDiesRestoring(ctx context.Context, a *controlSale) error {
 	}
 	keeper.Kill()
 	mark.Drop()
-	a.did("keeper %s killed, %d orders released at the gate and not marked", keeper.Name, back)
+	a.did("keeper %s killed, %d orders released at the gate and not marked released", keeper.Name, back)
 	if err := keeper.Restart(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func keeperDiesRestoring(ctx context.Context, a *controlSale) error {
 	if err := <-cancelled; err != nil {
 		return err
 	}
-	if err := a.untilCount(ctx, "all are marked", len(orders), "status = 'cancelled' AND restored_at IS NOT NULL"); err != nil {
+	if err := a.untilCount(ctx, "all are marked released", len(orders), "status = 'cancelled' AND restored_at IS NOT NULL"); err != nil {
 		return err
 	}
 	return a.balanced(ctx, epoch)
@@ -68,8 +68,9 @@ func (a *controlSale) cancelAll(ctx context.Context, orders []placed) error {
 	return nil
 }
 
-// released returns how many orders the gate has released while MySQL has no mark. If
-// there are none, the fault did not happen, and released returns an error.
+// released returns how many orders the gate has released while none is marked released in
+// MySQL. If there are no such orders, the fault did not happen, and released returns an
+// error.
 func (a *controlSale) released(ctx context.Context, orders []placed) (back int, err error) {
 	for _, o := range orders {
 		held, err := a.redis.HExists(ctx, a.key(":holds"), o.ID).Result()
@@ -82,7 +83,7 @@ func (a *controlSale) released(ctx context.Context, orders []placed) (back int, 
 	}
 	marked, err := a.count(ctx, "restored_at IS NOT NULL")
 	if err == nil && (back == 0 || marked > 0) {
-		err = fmt.Errorf("got %d orders released and %d marked, want some released and none marked", back, marked)
+		err = fmt.Errorf("got %d orders released and %d marked released, want some released and none marked released", back, marked)
 	}
 	return back, err
 }

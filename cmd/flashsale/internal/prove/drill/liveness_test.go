@@ -51,7 +51,8 @@ func TestLiveness(t *testing.T) {
 	}
 }
 
-// After a fault, time does not count as watched until a sale must sell again.
+// The time after a fault counts as watched only from the moment at which sales must sell
+// again.
 func TestWatched(t *testing.T) {
 	a := &round{}
 	for i := range a.liveness {

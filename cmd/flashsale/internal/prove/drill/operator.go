@@ -10,7 +10,7 @@ import (
 )
 
 // An operator changes the totals of the sales. For some seconds there are enough units.
-// Then the total is cut to the units sold, and the sale is sold out until units return.
+// Then the total is cut to the units sold, and the sale is sold out until units are released.
 // The last sale sometimes changes between units on order and units on payment.
 type operator struct {
 	*round

@@ -29,7 +29,7 @@ type round struct {
 	direct    atomic.Bool // a sale was sold in direct mode
 	onPayment atomic.Bool // the last sale takes units when an order is paid
 	faults    atomic.Int64
-	runCtx    context.Context // ends with the run; buyers finish their calls after the storm
+	runCtx    context.Context // outlives the storm's context, so that calls in flight can finish when the storm ends
 	pending   sync.WaitGroup  // delayed calls of buyers
 
 	reads, failedReads int // counts of the watch; read after it has ended

@@ -13,9 +13,9 @@ import (
 // spare is the number of units that settle leaves in each sale and then buys.
 const spare = 3
 
-// settle checks that all units return after the last fault, when no buyer is active. Open
-// orders must expire, all units must be back within the stated time, and units that are
-// left must sell one by one.
+// settle checks that all units are released after the last fault, when no buyer is active.
+// Open orders must expire, their units must be released within the stated time, and units
+// that are left must sell one by one.
 func (a *round) settle(ctx context.Context) error {
 	a.onPayment.Store(false) // every order takes units from now on
 	operator, err := a.Operator(a.Nodes[0].URL())

@@ -172,8 +172,9 @@ func (a *round) watch(ctx context.Context) {
 	}
 }
 
-// pass advances the storm's own time. If two reads are far apart, the machine, the disk or
-// the database was busy, and only the time of two reads counts.
+// pass advances the storm's clock by d, but by at most twice watchEvery. A longer gap
+// between two reads means that the machine, the disk or the database was busy, and must
+// not count as a sale that stands still.
 func (c *brokenState) pass(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

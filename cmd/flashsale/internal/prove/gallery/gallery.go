@@ -80,7 +80,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 		return nil, err
 	}
 	cfg.Say("starting private servers")
-	stores, err := servers.Real(ctx, servers.Options{})
+	stores, err := servers.Real(ctx, servers.Config{})
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ type Lab struct {
 func Open(ctx context.Context, cfg Config, redisArgs ...string) (*Lab, error) {
 	redis := cfg.Redis
 	redis.AppendFsync, redis.ExtraArgs = "always", redisArgs
-	stores, err := servers.Real(ctx, servers.Options{Redis: redis, MySQL: cfg.MySQL})
+	stores, err := servers.Real(ctx, servers.Config{Redis: redis, MySQL: cfg.MySQL})
 	if err != nil {
 		return nil, err
 	}

@@ -5,11 +5,11 @@ import "context"
 // Closes the order, then releases its units, and records nothing in between.
 //
 // What breaks it: the order is closed in the database. Before its units are
-// back in Redis the process crashes, or Redis does not answer. The retry finds an
+// released in Redis, the process crashes, or Redis does not answer. The retry finds an
 // order that is not pending any more, and stops. The units are lost.
 //
 // Right: the closing transaction also records that the units are to be released,
-// here in the row itself. The mark is cleared once the units are back, and a sweep
+// here in the row itself. The mark is cleared once the units are released, and a sweep
 // retries rows that still have it.
 //
 // Seen in seckill-go, payment_timeout.go, and in the delayed close of 12306.

@@ -14,7 +14,7 @@ import (
 // flight, and the more units are sold twice.
 //
 // Right: compare only sales without orders in flight, or count those orders. Correct
-// the stock under a fence while the gate is closed, as the rebuild does.
+// the stock under a fence while the gate is shut, as the rebuild does.
 //
 // Seen in thoughtsbeta/flash-sale; springboot-seckill reloads the stock whenever
 // it falls below zero, which reopens a sale that is sold out.

@@ -5,8 +5,8 @@ import "context"
 // Closes an order whatever its status is, and releases its units.
 //
 // What breaks it: a buyer clicks "cancel" twice, or a cancellation meets the
-// expiry. Both update the row and both release the units. The second release returns
-// units of another order. Or a payment arrives first, and a paid order is cancelled.
+// expiry. Both update the row and both release the units. The second release puts
+// units of another order on sale. Or a payment arrives first, and a paid order is cancelled.
 // Reading the status before does not help: both read "pending".
 //
 // Right: UPDATE ... WHERE status = 'pending_payment', and release only if that
@@ -16,7 +16,7 @@ import "context"
 var _ = show(Variant{
 	Name:   "unguarded-close",
 	Does:   "UPDATE orders SET status = 'cancelled' WHERE id = ?",
-	Breaks: "Two clicks close the order twice, and its units return twice.",
+	Breaks: "Two clicks close the order twice, and its units are released twice.",
 	Source: "mall; magento2 9969; woocommerce 22489",
 	Caught: "oversold",
 	New: func(s Stores) Shop {
