@@ -50,7 +50,7 @@ func NewLedger(sale *Sale, now time.Time, rows []Order) *Ledger {
 func (l *Ledger) add(o *Order) {
 	l.Know(o)
 	l.OrderCount[o.Buyer]++
-	if o.Status.Open() {
+	if o.Status.CountsAsSold() {
 		l.Units[o.Buyer] += o.Quantity
 	}
 }

@@ -32,7 +32,7 @@ func drawn(t *rapid.T) (*orders.Sale, []orders.Order, []inventory.Queued) {
 			status = rapid.SampledFrom([]orders.Status{orders.PendingPayment, orders.Paid, orders.Cancelled, orders.Expired}).Draw(t, "status")
 		}
 		rows = append(rows, kit.Row(q.OrderID, q.Buyer, q.Key, q.Quantity, status, status != orders.PendingPayment && rapid.Bool().Draw(t, "restored")))
-		if status.Open() {
+		if status.CountsAsSold() {
 			sale.Sold += q.Quantity
 		}
 	}
@@ -60,7 +60,7 @@ func differs(sale *orders.Sale, rows []orders.Order, batch []inventory.Queued, n
 	var sold int64
 	byBuyer := map[string]int64{}
 	for _, o := range all {
-		if o.Status.Open() {
+		if o.Status.CountsAsSold() {
 			sold += o.Quantity
 			byBuyer[o.Buyer] += o.Quantity
 		}

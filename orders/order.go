@@ -39,9 +39,9 @@ const (
 	Rejected        Status = "rejected" // the gate accepted the order, and the database refused it: sold_out or buyer_limit
 )
 
-// Sets of statuses, for queries of rows. A row has units only if its status is in OpenStatuses.
+// Sets of statuses, for queries of rows. A row has units only if its status is in SoldStatuses.
 var (
-	OpenStatuses     = []Status{PendingPayment, Paid}               // the order counts as sold
+	SoldStatuses     = []Status{PendingPayment, Paid}               // the order counts as sold
 	ClosedStatuses   = []Status{Cancelled, Expired, Rejected}       // the units are released, or have been released
 	FinalStatuses    = []Status{Paid, Cancelled, Expired, Rejected} // the gate must remove the hold
 	PayLateStatuses  = []Status{Expired, AwaitingPayment}           // a payment must take the units first
@@ -51,8 +51,8 @@ var (
 // Closed reports whether the order's units are released, or have been released.
 func (s Status) Closed() bool { return slices.Contains(ClosedStatuses, s) }
 
-// Open reports whether the order counts as sold.
-func (s Status) Open() bool { return slices.Contains(OpenStatuses, s) }
+// CountsAsSold reports whether the order counts as sold.
+func (s Status) CountsAsSold() bool { return slices.Contains(SoldStatuses, s) }
 
 // PayLate reports whether a payment of the order must take its units first.
 func (s Status) PayLate() bool { return slices.Contains(PayLateStatuses, s) }

@@ -34,7 +34,7 @@ type Config struct {
 func New(sale *orders.Sale, cfg Config) *Keeper {
 	k := &Keeper{
 		sku: sale.SKU, fence: sale.Fence, store: cfg.Store, gate: cfg.Gate, commits: cfg.Commits,
-		batch: cfg.Batch, rounds: cfg.ScanPasses, log: cfg.Log, announce: cfg.Announce, notify: cfg.Tell, committed: cfg.OnCommit, count: cfg.Count,
+		batch: cfg.Batch, scanPasses: cfg.ScanPasses, log: cfg.Log, announce: cfg.Announce, notify: cfg.Tell, committed: cfg.OnCommit, count: cfg.Count,
 	}
 	k.progress()
 	return k

@@ -38,15 +38,15 @@ const Later = Compare | Scan | ScanPage
 // Every step can be repeated. If a keeper dies between two steps, the next keeper repeats
 // the step.
 type Keeper struct {
-	sku     string
-	fence   int64
-	store   *store.Store
-	commits *GroupCommit
-	gate    Gate
-	batch   int   // orders per transaction
-	rounds  int64 // number of resyncs that a scan should take
-	log     *slog.Logger
-	count   *Counters
+	sku        string
+	fence      int64
+	store      *store.Store
+	commits    *GroupCommit
+	gate       Gate
+	batch      int   // orders per transaction
+	scanPasses int64 // number of passes with ScanPage that a scan should take
+	log        *slog.Logger
+	count      *Counters
 
 	announce  func(ctx context.Context, sku string, epoch int64) (now bool, err error)
 	notify    func(ctx context.Context, decisions []orders.Decision)

@@ -33,7 +33,7 @@ const (
 func (k *Keeper) scanPages(ctx context.Context) error {
 	pages := int64(1)
 	if b := k.balance.Load(); b != nil {
-		pages += scanWalks * (b.Total - b.Available) / scanPage / k.rounds
+		pages += scanWalks * (b.Total - b.Available) / scanPage / k.scanPasses
 	}
 	for ; pages > 0 && k.scan != nil; pages-- {
 		ended, err := k.step(ctx, k.scan)

@@ -122,7 +122,7 @@ func (c *crowd) verify(t *testing.T) {
 	}
 	units, keys := map[string]int64{}, map[string]string{}
 	for id, r := range rows {
-		if r.Status.Open() {
+		if r.Status.CountsAsSold() {
 			units[r.Buyer] += r.Quantity
 		}
 		if other, twice := keys[r.Buyer+"/"+*r.IdempotencyKey]; twice {

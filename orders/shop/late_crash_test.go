@@ -47,7 +47,7 @@ func wrongWithLate(t testing.TB, b *bare.Bare, refs map[string]bool) (wrong []st
 		} else if o.RestoredAt == nil {
 			wrong = append(wrong, fmt.Sprintf("%s is %s and not released", id, o.Status))
 		}
-		if o.Status.Open() {
+		if o.Status.CountsAsSold() {
 			units[o.Buyer] += o.Quantity
 		}
 	}

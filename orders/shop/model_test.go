@@ -113,7 +113,7 @@ func (m *modelSale) row(id string) *orders.Order {
 
 func (m *modelSale) units(buyer string) (units int64) {
 	for _, o := range m.rows {
-		if o.Buyer == buyer && o.Status.Open() {
+		if o.Buyer == buyer && o.Status.CountsAsSold() {
 			units += o.Quantity
 		}
 	}
@@ -122,7 +122,7 @@ func (m *modelSale) units(buyer string) (units int64) {
 
 func (m *modelSale) sold() (units int64) {
 	for _, o := range m.rows {
-		if o.Status.Open() {
+		if o.Status.CountsAsSold() {
 			units += o.Quantity
 		}
 	}
@@ -144,7 +144,7 @@ func (m *modelSale) end() {
 		if o.Status == orders.PendingPayment {
 			pending++
 		}
-		if o.Status.Open() {
+		if o.Status.CountsAsSold() {
 			units[o.Buyer] += o.Quantity
 		}
 		if units[o.Buyer] > m.put.PerBuyerLimit {

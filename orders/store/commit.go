@@ -91,7 +91,7 @@ func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]
 			if d.Action == orders.Insert {
 				rows = append(rows, d.Order)
 			}
-			if d.Action == orders.PayLate || d.Action == orders.Insert && d.Order.Status.Open() {
+			if d.Action == orders.PayLate || d.Action == orders.Insert && d.Order.Status.CountsAsSold() {
 				sold[i] += d.Order.Quantity
 			}
 		}

@@ -71,7 +71,7 @@ func (s *Store) changesSince(tx *gorm.DB, snap *Snapshot) (d delta, err error) {
 // 100,000 orders.
 func (s *Store) eachUnreleased(tx *gorm.DB, sku string, f func(id, status []byte)) (err error) {
 	rows, err := tx.Table(s.ordersBy("orders_to_restore")).Select("id, status").
-		Where("status IN ? AND restored_at IS NULL AND sku = ?", slices.Concat(orders.OpenStatuses, orders.ClosedStatuses), sku).Rows()
+		Where("status IN ? AND restored_at IS NULL AND sku = ?", slices.Concat(orders.SoldStatuses, orders.ClosedStatuses), sku).Rows()
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (s *Store) countUnits(tx *gorm.DB, sku string, buyers []string) (map[string
 			Units int64
 		}
 		if err := tx.Table(s.ordersByKey()).Where("sku = ? AND buyer IN ?", sku, chunk).Group("buyer").
-			Select("buyer, SUM(CASE WHEN status IN ? THEN quantity ELSE 0 END) AS units", orders.OpenStatuses).
+			Select("buyer, SUM(CASE WHEN status IN ? THEN quantity ELSE 0 END) AS units", orders.SoldStatuses).
 			Scan(&rows).Error; err != nil {
 			return nil, err
 		}

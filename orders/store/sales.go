@@ -210,7 +210,7 @@ func (s *Store) Finish(ctx context.Context, sku string, fence int64) (finished b
 func (s *Store) HasOpenOrders(db *gorm.DB, sku string) (bool, error) {
 	var one []string
 	err := db.Model(&orders.Order{}).
-		Where("sku = ? AND (status = ? OR status IN ? AND restored_at IS NULL)", sku, orders.AwaitingPayment, slices.Concat(orders.OpenStatuses, orders.ClosedStatuses)).
+		Where("sku = ? AND (status = ? OR status IN ? AND restored_at IS NULL)", sku, orders.AwaitingPayment, slices.Concat(orders.SoldStatuses, orders.ClosedStatuses)).
 		Limit(1).Pluck("sku", &one).Error
 	return len(one) > 0, err
 }

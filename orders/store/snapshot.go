@@ -49,7 +49,7 @@ func (s *Store) ReadPage(ctx context.Context, snap *Snapshot) (page inventory.Ch
 		}
 		snap.buyers[o.Buyer] = true
 		units := page.Buyers[o.Buyer]
-		if o.Status.Open() {
+		if o.Status.CountsAsSold() {
 			units += o.Quantity
 		}
 		page.Buyers[o.Buyer] = units

@@ -55,7 +55,7 @@ func (s *Store) Behind(ctx context.Context, holds []string) (map[string]*orders.
 func (s *Store) Counting(ctx context.Context, sku string, buyers []string) ([]orders.Order, error) {
 	var rows []orders.Order
 	err := s.DB.WithContext(ctx).Table(s.ordersByKey()).Select(ledgerColumns).
-		Where("sku = ? AND buyer IN ? AND (status IN ? OR restored_at IS NULL)", sku, buyers, orders.OpenStatuses).Find(&rows).Error
+		Where("sku = ? AND buyer IN ? AND (status IN ? OR restored_at IS NULL)", sku, buyers, orders.SoldStatuses).Find(&rows).Error
 	return rows, wrap(err, "read open orders of %d buyers of %s", len(buyers), sku)
 }
 

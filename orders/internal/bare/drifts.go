@@ -117,7 +117,7 @@ func (b *Bare) Wrong(t testing.TB) (wrong []string) {
 	units := map[string]int64{}
 	pending := 0
 	for id, o := range kit.RowsOf(t, b.Store.DB) {
-		if o.Status.Open() {
+		if o.Status.CountsAsSold() {
 			units[o.Buyer] += o.Quantity
 		}
 		if o.Status == orders.PendingPayment {

@@ -50,7 +50,7 @@ func RowsOf(t testing.TB, db *gorm.DB) map[string]orders.Order {
 // OpenUnits returns the number of units in open orders.
 func OpenUnits(rows map[string]orders.Order) (units int64) {
 	for _, o := range rows {
-		if o.Status.Open() {
+		if o.Status.CountsAsSold() {
 			units += o.Quantity
 		}
 	}
